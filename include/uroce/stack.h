@@ -1,0 +1,62 @@
+// The stack in this process: EAL, ports and engines. What an appliance links, and what the bundled apps start with.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <uroce/verbs.h>
+
+namespace uroce {
+
+/// What an engine does when it finds no work.
+enum class IdlePolicy { busy, yield, sleep };
+
+/// Settings of the stack; the EAL's own come as EAL arguments.
+struct StackOptions {
+  /// Addresses per port, in port order: "192.0.2.1/24", "2001:db8::1/64", several separated by commas. A port
+  /// without an entry gets 10.117.0.(1 + port)/24. The IPv6 link-local address is always there.
+  std::vector<std::string> addresses;
+  int mtu = 0;   ///< Ethernet MTU to set on each port, bytes; 0 keeps the port's own, raised where the driver allows
+  int vlan = 0;  ///< 802.1Q VLAN id 1..4094 of all frames; 0 for untagged
+  std::string gateway;  ///< next hop for addresses off the subnet; empty for none
+  IdlePolicy idle = IdlePolicy::sleep;
+  /// Two ports joined back to back by rings, added to those that the EAL arguments name.
+  bool back_to_back = false;
+  enum class TxMode { automatic, copy, external } tx_mode = TxMode::automatic;
+  uint32_t max_qp = 16384;  ///< per device
+  uint32_t max_mr = 65536;  ///< per device
+  uint32_t rx_descriptors = 1024;
+  uint32_t tx_descriptors = 1024;
+};
+
+/// One per process (DPDK's EAL allows no second one). With worker lcores in the EAL arguments (-l 0,1: lcore 1), each
+/// runs an engine per port until stop. With the main lcore alone, the embedder runs the engines by calling poll().
+class Stack {
+ public:
+  /// `args` are EAL arguments as on a DPDK command line, without the program name, e.g. {"-l", "0,1", "--no-pci"}.
+  /// Errors: EINVAL (EAL refuses), ENODEV (no port), each with the reason in the text.
+  static Result<Stack> start(const std::vector<std::string>& args, const StackOptions& options);
+  ~Stack();
+  Stack(Stack&&) noexcept;
+  Stack& operator=(Stack&&) noexcept;
+
+  /// Names of the devices, "uroce0" first; one per port.
+  std::vector<std::string> devices() const;
+  Result<Context> open(std::string_view device);
+  /// True when poll() must be called for anything to move: no worker lcores.
+  bool embedded() const;
+  /// Embedded only, always from the thread that called start(): one pass over all ports and engines. True when
+  /// there was work. Never blocks.
+  bool poll();
+  /// Embedded only: after poll() returned false, gives the core away as the idle policy says, at most `limit`.
+  void idle(std::chrono::nanoseconds limit);
+
+ private:
+  struct Impl;
+  explicit Stack(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace uroce

@@ -1,0 +1,8 @@
+// Everything of the public API.
+#pragma once
+
+#include <uroce/error.h>
+#include <uroce/stack.h>
+#include <uroce/types.h>
+#include <uroce/verbs.h>
+#include <uroce/version.h>

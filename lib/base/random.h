@@ -1,0 +1,29 @@
+// Randomness as an argument: a small seeded generator, replayable from its seed (SplitMix64, Steele et al. 2014).
+#pragma once
+
+#include <cstdint>
+
+namespace uroce {
+
+class Random {
+ public:
+  explicit constexpr Random(uint64_t seed) : state_(seed) {}
+
+  constexpr uint64_t next() {
+    uint64_t z = (state_ += 0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+  /// 0 .. bound-1; `bound` is not 0.
+  constexpr uint64_t below(uint64_t bound) {
+    return static_cast<uint64_t>((static_cast<unsigned __int128>(next()) * bound) >> 64);
+  }
+  /// True once in `1 / probability` calls, 0 <= probability <= 1.
+  constexpr bool chance(double probability) { return static_cast<double>(next() >> 11) * 0x1p-53 < probability; }
+
+ private:
+  uint64_t state_;
+};
+
+}  // namespace uroce

@@ -1,0 +1,101 @@
+// Memory regions and their keys: every access that the wire or a work request asks for is decided here.
+//
+// Threads: one control thread adds and removes (callers hold the device's control lock); engines look up
+// without locks. A removed slot is reused only after retire(), which the control thread calls once every
+// engine has passed a quiescent point.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+#include <uroce/error.h>
+#include <uroce/types.h>
+
+#include "base/random.h"
+
+namespace uroce::memory {
+
+/// A region or window key: slot in the high bits, generation in the low ones. 0 is never a key.
+using Key = uint32_t;
+/// Protection domain number, unique per device. 0 is never a domain.
+using PdId = uint32_t;
+
+enum class AccessResult : uint8_t { ok, bad_key, wrong_domain, not_permitted, out_of_bounds };
+
+struct Translation {
+  AccessResult result = AccessResult::bad_key;
+  std::byte* host = nullptr;  ///< where the bytes are in this process; valid only with `ok`
+};
+
+struct RegionSpec {
+  PdId pd = 0;
+  uint64_t address = 0;       ///< address that work requests and peers use (0 for zero-based regions)
+  uint64_t length = 0;        ///< bytes
+  std::byte* host = nullptr;  ///< the same bytes as mapped here; not owned
+  AccessFlags access{};
+};
+
+class RegionTable {
+ public:
+  /// `max_regions`: 2..2^20, rounded up to a power of two. `seed` makes keys hard to guess and replayable.
+  RegionTable(uint32_t max_regions, uint64_t seed);
+
+  /// Registers memory; returns its key, which serves as lkey and rkey. Keys of a slot do not repeat until the
+  /// slot's whole generation space (2^32 / max_regions) has been used, and slots are reused oldest first.
+  /// Errors: EINVAL (remote write or atomic without local write, IBTA vol. 1, 11.2.8.2; zero domain; range wraps),
+  /// ENOMEM (table full).
+  Result<Key> add(const RegionSpec& spec);
+
+  /// The key stops working at once for new look-ups. False when no such key. Follow with retire().
+  bool remove(Key key);
+
+  /// Makes the slot of a removed key reusable. Call after a quiescent point of every engine.
+  void retire(Key key);
+
+  /// Checks [address, address + length) against the region of `key` and gives the bytes' place.
+  /// `length` 0 is in bounds anywhere and needs no valid key (IBTA vol. 1, 9.7.5.2.? zero-length RDMA).
+  /// Any thread; no locks.
+  Translation translate(Key key, PdId pd, uint64_t address, uint64_t length, AccessFlags needed) const;
+
+  uint32_t capacity() const { return slot_mask_ + 1; }
+  uint32_t used() const { return used_; }
+
+ private:
+  struct alignas(64) Slot {
+    std::atomic<uint32_t> key{0};  // 0: no region. Stored last on add, first on remove.
+    PdId pd = 0;
+    AccessFlags access{};
+    uint64_t address = 0;
+    uint64_t length = 0;
+    std::byte* host = nullptr;
+    uint32_t generation = 0;  // control thread only
+  };
+
+  Key next_key(uint32_t slot);
+
+  uint32_t slot_mask_;
+  uint32_t generation_bits_;
+  uint32_t key_salt_;
+  uint32_t used_ = 0;
+  std::unique_ptr<Slot[]> slots_;
+  std::deque<uint32_t> free_;  // oldest first
+};
+
+inline Translation RegionTable::translate(Key key, PdId pd, uint64_t address, uint64_t length,
+                                          AccessFlags needed) const {
+  const Slot& slot = slots_[(key >> generation_bits_) & slot_mask_];
+  if (key == 0 || slot.key.load(std::memory_order_acquire) != key) return {};
+  if (slot.pd != pd) return {AccessResult::wrong_domain, nullptr};
+  if (!slot.access.has_all(needed)) return {AccessResult::not_permitted, nullptr};
+  // Written so that no sum can wrap.
+  const uint64_t offset = address - slot.address;
+  if (address < slot.address || offset > slot.length || length > slot.length - offset) {
+    return {AccessResult::out_of_bounds, nullptr};
+  }
+  return {AccessResult::ok, slot.host + offset};
+}
+
+}  // namespace uroce::memory

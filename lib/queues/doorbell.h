@@ -1,0 +1,83 @@
+// Doorbells: how an engine learns which send queues have work without looking at the others.
+//
+// A bounded ring, many posting threads, one engine. A queue whose `rung` flag is already set is not entered
+// again, so a ring with a slot per QP cannot overflow by honest use. What a hostile writer puts there costs the
+// engine one failed look-up per slot.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace uroce::queues {
+
+struct DoorbellHeader {
+  alignas(64) std::atomic<uint32_t> head;      ///< next slot to claim, free-running; posters
+  alignas(64) std::atomic<uint32_t> sleeping;  ///< 1 while the engine waits to be woken; the engine
+};
+static_assert(sizeof(DoorbellHeader) == 128);
+
+/// Beside each send queue's ring.
+struct DoorbellFlag {
+  alignas(64) std::atomic<uint32_t> rung;
+};
+
+constexpr std::size_t doorbell_bytes(uint32_t entries) {
+  return sizeof(DoorbellHeader) + std::size_t{entries} * sizeof(std::atomic<uint32_t>);
+}
+
+/// The posting side. Threads may share one.
+class DoorbellPoster {
+ public:
+  DoorbellPoster() = default;
+  /// `memory`: doorbell_bytes(entries) zeroed bytes, 64-byte aligned; `entries` a power of two.
+  DoorbellPoster(std::byte* memory, uint32_t entries)
+      : header_(reinterpret_cast<DoorbellHeader*>(memory)),
+        slots_(reinterpret_cast<std::atomic<uint32_t>*>(memory + sizeof(DoorbellHeader))),
+        mask_(entries - 1) {}
+
+  /// Rings for `token` (not 0). True when the engine sleeps and the caller should wake it.
+  bool ring(DoorbellFlag& flag, uint32_t token) {
+    // seq_cst pairs with the engine's: it clears the flag and then reads the queue, or sets `sleeping` and then
+    // looks for doorbells; one of the two sides sees the other.
+    if (flag.rung.exchange(1, std::memory_order_seq_cst) != 0) return false;
+    const uint32_t at = header_->head.fetch_add(1, std::memory_order_relaxed);
+    slots_[at & mask_].store(token, std::memory_order_seq_cst);
+    return header_->sleeping.load(std::memory_order_seq_cst) != 0;
+  }
+
+ private:
+  DoorbellHeader* header_ = nullptr;
+  std::atomic<uint32_t>* slots_ = nullptr;
+  uint32_t mask_ = 0;
+};
+
+/// The engine's side.
+class DoorbellReader {
+ public:
+  DoorbellReader() = default;
+  DoorbellReader(std::byte* memory, uint32_t entries)
+      : header_(reinterpret_cast<DoorbellHeader*>(memory)),
+        slots_(reinterpret_cast<std::atomic<uint32_t>*>(memory + sizeof(DoorbellHeader))),
+        mask_(entries - 1) {}
+
+  /// The next token, or 0. The caller clears that queue's flag before it reads the queue.
+  uint32_t take() {
+    std::atomic<uint32_t>& slot = slots_[tail_ & mask_];
+    const uint32_t token = slot.load(std::memory_order_acquire);
+    if (token == 0) return 0;
+    slot.store(0, std::memory_order_relaxed);
+    ++tail_;
+    return token;
+  }
+  bool empty() const { return slots_[tail_ & mask_].load(std::memory_order_seq_cst) == 0; }
+  void set_sleeping(bool sleeping) { header_->sleeping.store(sleeping ? 1 : 0, std::memory_order_seq_cst); }
+
+ private:
+  DoorbellHeader* header_ = nullptr;
+  std::atomic<uint32_t>* slots_ = nullptr;
+  uint32_t mask_ = 0;
+  uint32_t tail_ = 0;
+};
+
+}  // namespace uroce::queues

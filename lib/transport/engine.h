@@ -1,0 +1,101 @@
+// The engine: one per lcore and device, run to completion, sharing nothing with its siblings.
+//
+//   on_frames():  parse -> find the QP -> responder (requests) or completer (responses)
+//   poll():       control tasks -> doorbells -> timers -> active QPs -> one burst to the sink
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/counter.h"
+#include "base/spsc_ring.h"
+#include "memory/region_table.h"
+#include "queues/doorbell.h"
+#include "transport/cq_writer.h"
+#include "transport/qp.h"
+#include "transport/seam.h"
+#include "transport/srq.h"
+#include "transport/task.h"
+#include "wire/packet.h"
+
+namespace uroce::transport {
+
+struct EngineConfig {
+  uint32_t index = 0;             ///< 0..(2^index_bits - 1), also the low bits of this engine's QPNs
+  uint32_t index_bits = 0;        ///< low QPN bits that name the engine, 0..6
+  uint32_t max_qps = 16384;       ///< QP slots of this engine, a power of two, at most 2^(24 - index_bits)
+  uint32_t burst = 32;            ///< frames built per call of the sink
+  uint32_t window_packets = 256;  ///< most unacknowledged packets of one QP
+  uint16_t pkey = 0xffff;
+};
+
+/// Statistics of one engine. Written by its thread, read by any.
+struct EngineCounters {
+  std::array<Counter, wire::kDropCount> drops;  ///< received frames dropped, by wire::Drop
+  Counter rx_packets, rx_bytes, tx_packets, tx_bytes;
+  Counter acks_sent, naks_sent, rnr_naks_sent;
+  Counter acks_received, naks_received, rnr_naks_received;
+  Counter timeouts, retransmitted_packets;
+  Counter send_completions, recv_completions, error_completions;
+  Counter doorbells_bad;  ///< doorbell tokens that named no QP of this engine
+};
+
+class Engine {
+ public:
+  /// `regions` and `events` outlive the engine. `regions` is shared by the engines of a device.
+  Engine(const EngineConfig& config, const memory::RegionTable& regions, EngineEvents& events);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // --- The engine's thread only -----------------------------------------------------------------------------
+
+  /// Handles received frames, in order. `now` never goes back.
+  void on_frames(std::span<const RxFrame> frames, Nanos now);
+  /// Runs tasks, doorbells, timers and senders; at most a few bursts go to `sink`. True when anything was done.
+  bool poll(FrameSink& sink, Nanos now);
+  /// When poll() must next be called though no frame and no doorbell comes; kNever without timers, and a time
+  /// in the past while QPs wait only for room in the sink.
+  Nanos next_deadline() const;
+  /// True when doorbells, tasks or senders have work now; looks only, for the step before sleeping.
+  bool has_work() const;
+  /// Tells posters whether this engine needs waking (see DoorbellPoster::ring).
+  void set_sleeping(bool sleeping);
+
+  // --- Engine's thread, through a Task ----------------------------------------------------------------------
+
+  /// Doorbell rings are polled round robin; at most 1024. Detach before the memory goes.
+  void attach_doorbells(queues::DoorbellReader reader, uint32_t id);
+  void detach_doorbells(uint32_t id);
+  /// Makes a QP findable; its QPN's low bits must be this engine's index. Not owned. False: slot taken or out of range.
+  bool attach(Qp& qp);
+  /// Forgets the QP: no list, timer or table refers to it afterwards.
+  void detach(Qp& qp);
+  /// Applies attributes that qp_state.h has checked. `route` is needed with QpAttrBit::av.
+  void modify(Qp& qp, const QpAttr& attr, QpAttrMask mask, const wire::Route* route, bool loopback);
+  /// Current attributes as ibv_query_qp reports them.
+  QpAttr query(const Qp& qp) const;
+  /// New Ethernet or IP headers towards a peer (neighbour changed). Takes effect with the next packet.
+  void set_route(Qp& qp, const wire::Route& route, bool loopback);
+  bool sink_references_payload() const;
+
+  // --- One control thread -----------------------------------------------------------------------------------
+
+  /// Queues `task` for the engine's thread. False when 1024 are waiting already.
+  bool submit(TaskPtr task);
+
+  // --- Any thread ---------------------------------------------------------------------------------------------
+
+  const EngineConfig& config() const { return config_; }
+  const EngineCounters& counters() const { return counters_; }
+
+ private:
+  struct Impl;
+  EngineConfig config_;
+  EngineCounters counters_;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace uroce::transport

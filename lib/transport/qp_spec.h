@@ -1,0 +1,30 @@
+// What control hands over to make a queue pair.
+#pragma once
+
+#include <cstdint>
+
+#include <uroce/types.h>
+
+#include "memory/region_table.h"
+#include "queues/doorbell.h"
+#include "queues/ring.h"
+#include "transport/cq_writer.h"
+#include "transport/srq.h"
+
+namespace uroce::transport {
+
+struct QpSpec {
+  uint32_t qpn = 0;  ///< 24 bits
+  QpType type = QpType::rc;
+  memory::PdId pd = 0;
+  QpCap cap{};              ///< as created: ring sizes and strides agree with it
+  bool signal_all = false;  ///< every send work request is signaled (sq_sig_all)
+  queues::RingPlace sq{};
+  queues::RingPlace rq{};  ///< entries == 0 with an SRQ
+  queues::DoorbellFlag* sq_doorbell = nullptr;
+  CqWriter* send_cq = nullptr;  ///< this engine's end of the CQ
+  CqWriter* recv_cq = nullptr;
+  Srq* srq = nullptr;
+};
+
+}  // namespace uroce::transport

@@ -1,0 +1,65 @@
+// The transport core's seam: frames in, frames out, events up. Time is an argument. Nothing here knows a driver.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <uroce/types.h>
+
+#include "base/time.h"
+#include "wire/headers.h"
+
+namespace uroce::transport {
+
+/// One received frame, Ethernet first, contiguous. Valid during Engine::on_frames() only.
+struct RxFrame {
+  std::span<const std::byte> bytes;
+};
+
+/// A piece of payload in registered memory.
+struct PayloadSpan {
+  const std::byte* data = nullptr;
+  uint32_t length = 0;
+};
+
+/// One frame to send: finished headers, then payload, `pad` zero bytes and the ICRC, which the sink computes as
+/// the bytes pass (wire::IcrcState). Valid during FrameSink::send() only, except that payload in registered
+/// memory stays readable until FrameSink::references_payload() turns false.
+struct TxFrame {
+  std::array<std::byte, 128> header;  ///< Ethernet to the last extended header
+  const PayloadSpan* payload = nullptr;
+  uint32_t payload_length = 0;  ///< bytes, the sum over the spans, 0..4096
+  uint16_t header_length = 0;
+  uint8_t payload_spans = 0;  ///< 0..kMaxSge
+  uint8_t pad = 0;            ///< 0..3
+  uint8_t l3_offset = 0;      ///< where the ICRC begins
+  uint8_t ip_version = 0;
+  bool loopback = false;      ///< for this device itself: hand it to the engine of the destination QPN, not to the port
+  bool copy_payload = false;  ///< payload does not outlive send(): never reference it
+};
+
+/// Where an engine puts frames. It may refuse by having no room, and never loses what it took.
+class FrameSink {
+ public:
+  virtual ~FrameSink() = default;
+  /// Frames that send() is sure to take now.
+  virtual std::size_t room() = 0;
+  /// Takes all of `frames`; their number is at most what room() returned.
+  virtual void send(std::span<const TxFrame> frames) = 0;
+  /// True while a frame that was taken still refers to payload in registered memory.
+  virtual bool references_payload() { return false; }
+};
+
+/// What an engine reports besides completions. Called on the engine's thread, rarely, never per packet.
+class EngineEvents {
+ public:
+  virtual ~EngineEvents() = default;
+  /// A completion queue that was armed has a completion that fires it.
+  virtual void on_completion_event(uint32_t cq_id) = 0;
+  /// `object` is a QPN, a completion queue id or a shared receive queue id, by type.
+  virtual void on_async_event(AsyncEventType type, uint32_t object) = 0;
+};
+
+}  // namespace uroce::transport

@@ -1,0 +1,48 @@
+// Why a received frame was dropped. Each reason has a counter and a name that people and scripts read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace uroce::wire {
+
+enum class Drop : uint8_t {
+  none = 0,
+  // Framing.
+  truncated,          ///< shorter than the headers it announces
+  not_roce,           ///< not IPv4/IPv6 UDP to port 4791
+  ip_header_invalid,  ///< version, IHL or checksum
+  ip_fragment,        ///< RoCE v2 frames are never fragmented (annex A17.3.1)
+  ip_length,          ///< IP or UDP length disagrees with the frame or with each other
+  vlan_mismatch,      ///< VLAN id is not this port's
+  // Transport headers.
+  bth_version,      ///< BTH TVer is not 0
+  opcode_unknown,   ///< undefined or manufacturer-specific opcode
+  opcode_mismatch,  ///< opcode's transport is not the QP's
+  payload_length,   ///< pad or payload does not fit the opcode or the path MTU
+  icrc,             ///< invariant CRC is wrong
+  pkey,             ///< P_Key does not match
+  // Addressing.
+  address_not_ours,  ///< destination IP or MAC is not this port's
+  source_not_peer,   ///< source IP is not that of the QP's peer
+  qp_unknown,        ///< no such QP
+  qp_state,          ///< the QP's state takes no such packet
+  qkey,              ///< Q_Key does not match
+  // Transport state. Not always a fault: loss makes them.
+  psn_duplicate,        ///< already executed; answered where the specification says so
+  psn_out_of_order,     ///< ahead of the expected PSN
+  response_stale,       ///< a response or ACK outside the outstanding window
+  response_unexpected,  ///< a response that no outstanding request asks for
+  resources_gone,       ///< a duplicate READ or atomic older than the replay store
+  recv_queue_empty,     ///< unreliable service: no receive posted
+  message_broken,       ///< UC: the rest of a message that lost a packet
+  port_down,
+  count,
+};
+inline constexpr std::size_t kDropCount = static_cast<std::size_t>(Drop::count);
+
+/// A stable lower-case name, e.g. "icrc"; the counter's name too.
+std::string_view name(Drop drop);
+
+}  // namespace uroce::wire

@@ -1,0 +1,156 @@
+// Transport headers as values, with their wire layout as offsets (IBTA vol. 1, 9.2 to 9.3).
+// load() and store() touch exactly kBytes bytes; bounds are the caller's, see parse() in packet.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/bytes.h"
+#include "base/psn.h"
+#include "wire/opcode.h"
+
+namespace uroce::wire {
+
+inline constexpr uint16_t kUdpPort = 4791;
+inline constexpr std::size_t kIcrcBytes = 4;
+/// Ethernet 14, VLAN 4, IPv6 40, UDP 8, BTH 12, largest extended headers 28 (AtomicETH).
+inline constexpr std::size_t kMaxHeaderBytes = 14 + 4 + 40 + 8 + 12 + 28;
+
+struct Bth {
+  static constexpr std::size_t kBytes = 12;
+  Opcode opcode{};
+  bool solicited = false;
+  bool migrated = true;  ///< MigReq; RNICs send 1, rxe 0; both are taken
+  uint8_t pad = 0;       ///< 0..3 bytes after the payload
+  uint8_t version = 0;   ///< TVer
+  uint16_t pkey = 0xffff;
+  bool fecn = false;
+  bool becn = false;
+  uint8_t reserved6 = 0;  ///< kept so that a parsed frame re-encodes byte for byte
+  uint32_t dest_qpn = 0;  ///< 24 bits
+  bool ack_request = false;
+  uint8_t reserved7 = 0;
+  Psn psn{};
+
+  static Bth load(const std::byte* p) {
+    Bth h;
+    h.opcode = static_cast<Opcode>(load8(p));
+    const uint8_t flags = load8(p + 1);
+    h.solicited = (flags & 0x80) != 0;
+    h.migrated = (flags & 0x40) != 0;
+    h.pad = (flags >> 4) & 3;
+    h.version = flags & 0xf;
+    h.pkey = load_be16(p + 2);
+    const uint8_t ecn = load8(p + 4);
+    h.fecn = (ecn & 0x80) != 0;
+    h.becn = (ecn & 0x40) != 0;
+    h.reserved6 = ecn & 0x3f;
+    h.dest_qpn = load_be24(p + 5);
+    const uint8_t ack = load8(p + 8);
+    h.ack_request = (ack & 0x80) != 0;
+    h.reserved7 = ack & 0x7f;
+    h.psn = Psn(load_be24(p + 9));
+    return h;
+  }
+  void store(std::byte* p) const {
+    store8(p, static_cast<uint8_t>(opcode));
+    store8(p + 1,
+           static_cast<uint8_t>((solicited ? 0x80 : 0) | (migrated ? 0x40 : 0) | (pad & 3) << 4 | (version & 0xf)));
+    store_be16(p + 2, pkey);
+    store8(p + 4, static_cast<uint8_t>((fecn ? 0x80 : 0) | (becn ? 0x40 : 0) | (reserved6 & 0x3f)));
+    store_be24(p + 5, dest_qpn);
+    store8(p + 8, static_cast<uint8_t>((ack_request ? 0x80 : 0) | (reserved7 & 0x7f)));
+    store_be24(p + 9, psn.value());
+  }
+};
+
+struct Reth {
+  static constexpr std::size_t kBytes = 16;
+  uint64_t va = 0;
+  uint32_t rkey = 0;
+  uint32_t length = 0;  ///< bytes of the whole message
+
+  static Reth load(const std::byte* p) { return {load_be64(p), load_be32(p + 8), load_be32(p + 12)}; }
+  void store(std::byte* p) const {
+    store_be64(p, va);
+    store_be32(p + 8, rkey);
+    store_be32(p + 12, length);
+  }
+};
+
+struct AtomicEth {
+  static constexpr std::size_t kBytes = 28;
+  uint64_t va = 0;
+  uint32_t rkey = 0;
+  uint64_t swap_add = 0;
+  uint64_t compare = 0;
+
+  static AtomicEth load(const std::byte* p) {
+    return {load_be64(p), load_be32(p + 8), load_be64(p + 12), load_be64(p + 20)};
+  }
+  void store(std::byte* p) const {
+    store_be64(p, va);
+    store_be32(p + 8, rkey);
+    store_be64(p + 12, swap_add);
+    store_be64(p + 20, compare);
+  }
+};
+
+/// The kind of an AETH, from the top three bits of its syndrome (IBTA vol. 1, table 45).
+enum class AethKind : uint8_t { ack = 0x00, rnr_nak = 0x20, reserved = 0x40, nak = 0x60, other = 0xff };
+
+enum class NakCode : uint8_t {
+  psn_sequence = 0,
+  invalid_request = 1,
+  remote_access = 2,
+  remote_operational = 3,
+  invalid_rd_request = 4,
+};
+
+struct Aeth {
+  static constexpr std::size_t kBytes = 4;
+  static constexpr uint8_t kNoCreditLimit = 0x1f;
+  uint8_t syndrome = 0;
+  uint32_t msn = 0;  ///< 24 bits
+
+  AethKind kind() const {
+    switch (syndrome & 0xe0) {
+      case 0x00: return AethKind::ack;
+      case 0x20: return AethKind::rnr_nak;
+      case 0x60: return AethKind::nak;
+      case 0x40: return AethKind::reserved;
+      default: return AethKind::other;
+    }
+  }
+  /// Credit code, RNR timer code or NAK code, by kind().
+  uint8_t code() const { return syndrome & 0x1f; }
+  static constexpr uint8_t ack(uint8_t credit_code) { return credit_code & 0x1f; }
+  static constexpr uint8_t rnr(uint8_t timer_code) { return 0x20 | (timer_code & 0x1f); }
+  static constexpr uint8_t nak(NakCode code) { return 0x60 | static_cast<uint8_t>(code); }
+
+  static Aeth load(const std::byte* p) { return {load8(p), load_be24(p + 1)}; }
+  void store(std::byte* p) const {
+    store8(p, syndrome);
+    store_be24(p + 1, msn);
+  }
+};
+
+struct Deth {
+  static constexpr std::size_t kBytes = 8;
+  uint32_t qkey = 0;
+  uint8_t reserved = 0;
+  uint32_t src_qpn = 0;  ///< 24 bits
+
+  static Deth load(const std::byte* p) { return {load_be32(p), load8(p + 4), load_be24(p + 5)}; }
+  void store(std::byte* p) const {
+    store_be32(p, qkey);
+    store8(p + 4, reserved);
+    store_be24(p + 5, src_qpn);
+  }
+};
+
+inline constexpr std::size_t kImmBytes = 4;
+inline constexpr std::size_t kIethBytes = 4;
+inline constexpr std::size_t kAtomicAckEthBytes = 8;
+
+}  // namespace uroce::wire

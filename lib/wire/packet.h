@@ -1,0 +1,91 @@
+// One RoCE v2 frame: Ethernet, optional 802.1Q, IPv4 or IPv6, UDP, BTH, extended headers, payload, pad, ICRC.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <span>
+
+#include <uroce/types.h>
+
+#include "wire/drop.h"
+#include "wire/headers.h"
+
+namespace uroce::wire {
+
+/// A parsed frame. Views point into the frame's bytes and live as long as they do.
+struct Packet {
+  const std::byte* frame = nullptr;  ///< Ethernet header
+  uint16_t l3_offset = 0;            ///< IP header, bytes from `frame`
+  uint16_t bth_offset = 0;
+  uint8_t ip_version = 0;  ///< 4 or 6
+  uint8_t ecn = 0;         ///< 2 bits: 3 is congestion experienced
+  uint8_t hop_limit = 0;
+  bool icrc_checked = false;
+  std::optional<uint16_t> vlan{};  ///< tag control information: priority 3, DEI 1, id 12 bits
+  uint16_t udp_source = 0;
+  Bth bth{};
+  // Present only where info(bth.opcode).flags says so.
+  Reth reth{};
+  AtomicEth atomic{};
+  Aeth aeth{};
+  uint64_t atomic_ack = 0;
+  uint32_t imm = 0;  ///< immediate data or the rkey to invalidate, host byte order
+  Deth deth{};
+  std::span<const std::byte> payload{};  ///< without pad and ICRC
+
+  const OpcodeInfo& op() const { return info(bth.opcode); }
+  /// IPv4 addresses come as ::ffff:a.b.c.d.
+  Gid source() const;
+  Gid destination() const;
+};
+
+enum class Icrc : uint8_t { check, skip };
+
+/// Parses and checks one whole frame: lengths, IP header, BTH version, opcode, pad, ICRC. Bytes after the IP
+/// total length (Ethernet padding) are ignored. Reads nothing outside `frame`; keeps no state.
+std::expected<Packet, Drop> parse(std::span<const std::byte> frame, Icrc icrc = Icrc::check);
+
+/// What a frame is, from its first bytes only, for steering. `dest_qpn` holds for `roce` alone.
+struct Peek {
+  enum class Kind : uint8_t { roce, arp, icmp, icmpv6, other } kind = Kind::other;
+  uint32_t dest_qpn = 0;
+};
+Peek peek(std::span<const std::byte> frame);
+
+/// Everything below the BTH that a sender needs: one per (peer, traffic class, VLAN).
+struct Route {
+  EthAddr src_mac{};
+  EthAddr dst_mac{};
+  std::optional<uint16_t> vlan{};
+  Gid sgid{};  ///< both IPv4-mapped or both IPv6
+  Gid dgid{};
+  uint8_t traffic_class = 0;  ///< DSCP 6 bits, ECN 2 bits
+  uint8_t hop_limit = 64;
+  uint32_t flow_label = 0;  ///< IPv6 only, 20 bits
+};
+
+/// Ethernet to UDP, prepared once and copied in front of every packet. Lengths, checksum and source port
+/// are patched per packet by write_l2_to_l4().
+struct RouteTemplate {
+  std::array<std::byte, 66> bytes{};
+  uint8_t length = 0;             ///< 42 to 66
+  uint8_t l3_offset = 0;          ///< 14 or 18
+  uint8_t ip_version = 0;         ///< 4 or 6
+  uint32_t ipv4_partial_sum = 0;  ///< ones'-complement sum of the constant IPv4 header words
+};
+RouteTemplate make_template(const Route& route);
+
+/// Writes the template at `out` with lengths for `l4_bytes` bytes after the UDP header (BTH .. ICRC), the IPv4
+/// header checksum (unless `offload_ip_checksum`, which leaves it 0), IPv4 DF set, UDP checksum 0 (IPv4 and
+/// IPv6, annex A17.3.1). Returns bytes written: `t.length`.
+std::size_t write_l2_to_l4(std::byte* out, const RouteTemplate& t, uint16_t udp_source, std::size_t l4_bytes,
+                           uint16_t ipv4_id, bool offload_ip_checksum = false);
+
+/// The UDP source port of a flow (annex A17.3.1; values as Linux and RNICs choose them), 0xC000..0xFFFF.
+/// `flow_label` 0 derives it from the QPNs.
+uint16_t udp_source_port(uint32_t flow_label, uint32_t local_qpn, uint32_t remote_qpn);
+
+}  // namespace uroce::wire
