@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include <uroce/export.h>
 #include <uroce/verbs.h>
 
 namespace uroce {
@@ -33,7 +34,7 @@ struct StackOptions {
 
 /// One per process (DPDK's EAL allows no second one). With worker lcores in the EAL arguments (-l 0,1: lcore 1), each
 /// runs an engine per port until stop. With the main lcore alone, the embedder runs the engines by calling poll().
-class Stack {
+class UROCE_API Stack {
  public:
   /// `args` are EAL arguments as on a DPDK command line, without the program name, e.g. {"-l", "0,1", "--no-pci"}.
   /// Errors: EINVAL (EAL refuses), ENODEV (no port), each with the reason in the text.

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <uroce/error.h>
+#include <uroce/export.h>
+#include <uroce/flags.h>
 #include <uroce/stack.h>
 #include <uroce/types.h>
 #include <uroce/verbs.h>

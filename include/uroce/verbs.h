@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <uroce/error.h>
+#include <uroce/export.h>
 #include <uroce/types.h>
 
 namespace uroce {
@@ -90,7 +91,7 @@ struct AsyncEvent {
 };
 
 /// Registered memory (ibv_reg_mr(3)). The memory itself stays the caller's, and must outlive this.
-class MemoryRegion {
+class UROCE_API MemoryRegion {
  public:
   uint32_t lkey() const;
   uint32_t rkey() const;
@@ -106,7 +107,7 @@ class MemoryRegion {
 };
 
 /// A protection domain (ibv_alloc_pd(3)).
-class ProtectionDomain {
+class UROCE_API ProtectionDomain {
  public:
   /// Registers [address, address + length). Errors: EINVAL (length 0 or wraps, remote write or atomic without local
   /// write), ENOMEM (the device's max_mr).
@@ -119,7 +120,7 @@ class ProtectionDomain {
 };
 
 /// A completion channel (ibv_create_comp_channel(3)).
-class CompletionChannel {
+class UROCE_API CompletionChannel {
  public:
   /// A descriptor that polls readable while an event waits. Owned by the channel.
   int fd() const;
@@ -133,7 +134,7 @@ class CompletionChannel {
 };
 
 /// A completion queue (ibv_create_cq(3)).
-class CompletionQueue {
+class UROCE_API CompletionQueue {
  public:
   uint32_t id() const;
   /// Takes up to `out.size()` completions, oldest first per QP; returns how many. Allocates and locks nothing.
@@ -150,7 +151,7 @@ class CompletionQueue {
 };
 
 /// A shared receive queue (ibv_create_srq(3)).
-class SharedReceiveQueue {
+class UROCE_API SharedReceiveQueue {
  public:
   uint32_t id() const;
   /// 0, ENOMEM (queue full) or EINVAL (more entries than max_sge).
@@ -172,7 +173,7 @@ struct QpInit {
 };
 
 /// A queue pair (ibv_create_qp(3)).
-class QueuePair {
+class UROCE_API QueuePair {
  public:
   uint32_t qpn() const;
   const QpCap& cap() const;
@@ -218,7 +219,7 @@ class QueuePair {
 };
 
 /// An opened device (ibv_open_device(3)).
-class Context {
+class UROCE_API Context {
  public:
   const DeviceInfo& info() const;
   Result<ProtectionDomain> create_pd();
