@@ -19,6 +19,9 @@ inline constexpr uint32_t kAbiVersion = 1;
 struct RingHeader {
   alignas(64) std::atomic<uint32_t> producer;  ///< next index to be written
   alignas(64) std::atomic<uint32_t> consumer;  ///< next index to be read
+  /// Receive queues: 1 while the consumer wants a doorbell for each post (a QP in error flushes what is posted).
+  /// The poster publishes and then reads this; the consumer sets this and then looks at the ring.
+  std::atomic<uint32_t> wants_doorbell;
 };
 static_assert(sizeof(RingHeader) == 128 && offsetof(RingHeader, consumer) == 64);
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
