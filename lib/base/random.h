@@ -17,7 +17,8 @@ class Random {
   }
   /// 0 .. bound-1; `bound` is not 0.
   constexpr uint64_t below(uint64_t bound) {
-    return static_cast<uint64_t>((static_cast<unsigned __int128>(next()) * bound) >> 64);
+    __extension__ using Wide = unsigned __int128;
+    return static_cast<uint64_t>((static_cast<Wide>(next()) * bound) >> 64);
   }
   /// True once in `1 / probability` calls, 0 <= probability <= 1.
   constexpr bool chance(double probability) { return static_cast<double>(next() >> 11) * 0x1p-53 < probability; }

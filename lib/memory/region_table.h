@@ -1,8 +1,12 @@
 // Memory regions and their keys: every access that the wire or a work request asks for is decided here.
 //
 // Threads: one control thread adds and removes (callers hold the device's control lock); engines look up
-// without locks. A removed slot is reused only after retire(), which the control thread calls once every
-// engine has passed a quiescent point.
+// without locks. Of a slot only `key` is atomic. That is sound because the plain fields are written while `key` is 0
+// and no engine can still be reading them:
+//   add     writes the fields, then stores the key (release); a look-up that reads this key (acquire) sees them.
+//   remove  stores 0 and nothing else. A look-up that read the key before that goes on reading unchanged fields.
+//   retire  is called once every engine has passed a quiescent point since remove(), which orders those last reads
+//           before whatever follows. Only now does the slot return to the free list, and only add() rewrites it.
 #pragma once
 
 #include <atomic>
@@ -44,7 +48,7 @@ class RegionTable {
   RegionTable(uint32_t max_regions, uint64_t seed);
 
   /// Registers memory; returns its key, which serves as lkey and rkey. Keys of a slot do not repeat until the
-  /// slot's whole generation space (2^32 / max_regions) has been used, and slots are reused oldest first.
+  /// slot's whole generation space (2^32 / capacity()) has been used, and slots are reused oldest first.
   /// Errors: EINVAL (remote write or atomic without local write, IBTA vol. 1, 11.2.8.2; zero domain; range wraps),
   /// ENOMEM (table full).
   Result<Key> add(const RegionSpec& spec);
@@ -52,15 +56,18 @@ class RegionTable {
   /// The key stops working at once for new look-ups. False when no such key. Follow with retire().
   bool remove(Key key);
 
-  /// Makes the slot of a removed key reusable. Call after a quiescent point of every engine.
+  /// Makes the slot of a removed key reusable, once. Call after a quiescent point of every engine; until then the
+  /// memory must stay mapped too. Ignores a key that is not removed, or is retired already.
   void retire(Key key);
 
   /// Checks [address, address + length) against the region of `key` and gives the bytes' place.
-  /// `length` 0 is in bounds anywhere and needs no valid key (IBTA vol. 1, 9.7.5.2.? zero-length RDMA).
+  /// `length` 0 is fine anywhere, needs no valid key and gives no place (C9-88: the R_Key of a zero-length READ or
+  /// WRITE is not validated).
   /// Any thread; no locks.
   Translation translate(Key key, PdId pd, uint64_t address, uint64_t length, AccessFlags needed) const;
 
   uint32_t capacity() const { return slot_mask_ + 1; }
+  /// Regions registered now. Removed ones hold their slots until retire() without counting here. Control thread.
   uint32_t used() const { return used_; }
 
  private:
@@ -71,14 +78,18 @@ class RegionTable {
     uint64_t address = 0;
     uint64_t length = 0;
     std::byte* host = nullptr;
-    uint32_t generation = 0;  // control thread only
+    // Control thread only.
+    uint32_t generation = 0;
+    Key removed = 0;  // awaits retire()
   };
+  static_assert(sizeof(Slot) == 64);
 
+  uint32_t slot_of(Key key) const { return (key >> generation_bits_) & slot_mask_; }
   Key next_key(uint32_t slot);
 
   uint32_t slot_mask_;
   uint32_t generation_bits_;
-  uint32_t key_salt_;
+  uint64_t key_salt_;
   uint32_t used_ = 0;
   std::unique_ptr<Slot[]> slots_;
   std::deque<uint32_t> free_;  // oldest first
@@ -86,7 +97,9 @@ class RegionTable {
 
 inline Translation RegionTable::translate(Key key, PdId pd, uint64_t address, uint64_t length,
                                           AccessFlags needed) const {
-  const Slot& slot = slots_[(key >> generation_bits_) & slot_mask_];
+  if (length == 0) [[unlikely]]
+    return {AccessResult::ok, nullptr};
+  const Slot& slot = slots_[slot_of(key)];
   if (key == 0 || slot.key.load(std::memory_order_acquire) != key) return {};
   if (slot.pd != pd) return {AccessResult::wrong_domain, nullptr};
   if (!slot.access.has_all(needed)) return {AccessResult::not_permitted, nullptr};

@@ -61,7 +61,8 @@ class DoorbellReader {
         slots_(reinterpret_cast<std::atomic<uint32_t>*>(memory + sizeof(DoorbellHeader))),
         mask_(entries - 1) {}
 
-  /// The next token, or 0. The caller clears that queue's flag before it reads the queue.
+  /// The next token, or 0. The caller clears that queue's flag before it reads the queue, and takes at most the
+  /// ring's entries in a row: a hostile poster refills slots as fast as they are read.
   uint32_t take() {
     std::atomic<uint32_t>& slot = slots_[tail_ & mask_];
     const uint32_t token = slot.load(std::memory_order_acquire);
@@ -70,6 +71,9 @@ class DoorbellReader {
     ++tail_;
     return token;
   }
+  /// Lets the queue be entered again; returns whether it was entered. A read-modify-write, so that it reads from the
+  /// last ring() that found the flag set: what was posted before that is visible to the caller's next read.
+  static bool clear(DoorbellFlag& flag) { return flag.rung.exchange(0, std::memory_order_seq_cst) != 0; }
   bool empty() const { return slots_[tail_ & mask_].load(std::memory_order_seq_cst) == 0; }
   void set_sleeping(bool sleeping) { header_->sleeping.store(sleeping ? 1 : 0, std::memory_order_seq_cst); }
 

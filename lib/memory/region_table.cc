@@ -1,0 +1,98 @@
+#include "memory/region_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <numeric>
+
+namespace uroce::memory {
+
+namespace {
+
+constexpr uint32_t kMinRegions = 2;
+constexpr uint32_t kMaxRegions = 1u << 20;
+
+/// A bijection of the numbers of `bits` bits, chosen by `salt`: each step below has an inverse modulo 2^bits.
+uint32_t permute(uint32_t x, uint32_t bits, uint64_t salt) {
+  const uint32_t mask = (1u << bits) - 1;
+  Random pick(salt);
+  for (uint32_t round = 0; round < 3; ++round) {
+    const uint64_t r = pick.next();
+    x = (x + static_cast<uint32_t>(r)) & mask;
+    x = (x * (static_cast<uint32_t>(r >> 32) | 1)) & mask;
+    x ^= x >> (bits / 2);
+  }
+  return x;
+}
+
+}  // namespace
+
+RegionTable::RegionTable(uint32_t max_regions, uint64_t seed)
+    : slot_mask_(std::bit_ceil(std::clamp(max_regions, kMinRegions, kMaxRegions)) - 1),
+      generation_bits_(32 - static_cast<uint32_t>(std::popcount(slot_mask_))),
+      key_salt_(Random(seed).next()),
+      slots_(std::make_unique<Slot[]>(capacity())),
+      free_(capacity()) {
+  std::iota(free_.begin(), free_.end(), 0);
+}
+
+Key RegionTable::next_key(uint32_t slot) {
+  // A salt per slot, so that the keys of one region say nothing about those of the next.
+  const uint64_t salt = Random(key_salt_ ^ (uint64_t{slot} + 1) << 40).next();
+  Key key = 0;
+  while (key == 0) {
+    key = slot << generation_bits_ | permute(slots_[slot].generation++, generation_bits_, salt);
+  }
+  return key;
+}
+
+Result<Key> RegionTable::add(const RegionSpec& spec) {
+  if (spec.pd == 0) return fail(EINVAL, "A memory region needs a protection domain, and domain 0 is never one.");
+  if (spec.length != 0 && spec.address + (spec.length - 1) < spec.address) {
+    return fail(EINVAL, fmt::format("The region of {} bytes at {:#x} runs past the end of the address space; "
+                                    "register a shorter one.",
+                                    spec.length, spec.address));
+  }
+  if (spec.access.has_any(Access::remote_write | Access::remote_atomic) && !spec.access.has(Access::local_write)) {
+    return fail(EINVAL, fmt::format("Access flags {:#x} allow remote write or remote atomic without local write, which "
+                                    "they need; add local write.",
+                                    spec.access.bits()));
+  }
+  if (free_.empty()) {
+    return fail(ENOMEM, fmt::format("All {} memory regions of the device are in use; deregister some, or raise max_mr.",
+                                    capacity()));
+  }
+  const uint32_t index = free_.front();
+  free_.pop_front();
+  Slot& slot = slots_[index];
+  slot.pd = spec.pd;
+  slot.access = spec.access;
+  slot.address = spec.address;
+  slot.length = spec.length;
+  slot.host = spec.host;
+  const Key key = next_key(index);
+  slot.key.store(key, std::memory_order_release);
+  ++used_;
+  return key;
+}
+
+bool RegionTable::remove(Key key) {
+  Slot& slot = slots_[slot_of(key)];
+  if (key == 0 || slot.key.load(std::memory_order_relaxed) != key) return false;
+  slot.key.store(0, std::memory_order_release);
+  slot.removed = key;
+  --used_;
+  return true;
+}
+
+void RegionTable::retire(Key key) {
+  const uint32_t index = slot_of(key);
+  Slot& slot = slots_[index];
+  if (key == 0 || slot.removed != key) return;
+  slot.removed = 0;
+  free_.push_back(index);
+}
+
+}  // namespace uroce::memory
