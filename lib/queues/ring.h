@@ -12,16 +12,17 @@ namespace uroce::queues {
 
 /// Where a ring is and how large. The memory is not owned.
 struct RingPlace {
-  RingHeader* header = nullptr;
-  std::byte* slots = nullptr;
+  RingHeader* header = nullptr;  ///< the slots follow it
   uint32_t entries = 0;  ///< a power of two
   uint32_t stride = 0;   ///< bytes
 
   /// A ring at `memory`, which is 64-byte aligned and holds ring_bytes(entries, stride).
   static RingPlace at(std::byte* memory, uint32_t entries, uint32_t stride) {
-    return {reinterpret_cast<RingHeader*>(memory), memory + sizeof(RingHeader), entries, stride};
+    return {reinterpret_cast<RingHeader*>(memory), entries, stride};
   }
-  std::byte* slot(uint32_t index) const { return slots + std::size_t{index & (entries - 1)} * stride; }
+  std::byte* slot(uint32_t index) const {
+    return reinterpret_cast<std::byte*>(header + 1) + std::size_t{index & (entries - 1)} * stride;
+  } * stride; }
 };
 
 /// The writing end. One thread at a time.
