@@ -22,7 +22,7 @@ struct RingPlace {
   }
   std::byte* slot(uint32_t index) const {
     return reinterpret_cast<std::byte*>(header + 1) + std::size_t{index & (entries - 1)} * stride;
-  } * stride; }
+  }
 };
 
 /// The writing end. One thread at a time.
