@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034
 # Functions that the scripts of this folder share. Sourced by bash, not run.
 
 set -euo pipefail

@@ -1,0 +1,61 @@
+#!/bin/bash
+# Checks the sources: config/lint.sh [format] [tidy], default both.
+#   format   clang-format agrees with every file
+#   tidy     clang-tidy has nothing to say about lib/, pmd_glue/ and apps/. UROCE_TIDY_SECONDS bounds it (default 240);
+#            files that git sees as changed come first, and files left out by the bound are counted aloud.
+# shellcheck source=config/common.sh
+. "$(dirname "$0")/common.sh"
+
+build=${UROCE_BUILD:-build}
+
+sources() { find "$@" \( -name '*.cc' -o -name '*.h' \) -type f | sort; }
+
+format() {
+  local bad
+  bad=$(sources include lib pmd_glue apps tests | xargs -r clang-format-19 --dry-run -Werror 2>&1 |
+    sed -n 's/:.*clang-format-violations.*//p' | sort | uniq -c || true)
+  [ -z "$bad" ] && { say "format: clean"; return 0; }
+  printf '%s\n' "$bad" >&2
+  echo "error: the files above are not laid out as .clang-format says; run clang-format-19 -i on them." >&2
+  return 1
+}
+
+tidy() {
+  local budget=${UROCE_TIDY_SECONDS:-240} begin=$SECONDS all changed checked total
+  configure "$build"
+  # Generated headers have to exist for the files to parse.
+  ninja -C "$build" include/uroce/version.h >/dev/null 2>&1 || true
+  all=$(sources lib pmd_glue apps | grep '\.cc$' || true)
+  [ -n "$all" ] || return 0
+  total=$(wc -l <<<"$all")
+  changed=$(git diff --name-only --diff-filter=d HEAD -- lib pmd_glue apps 2>/dev/null | grep '\.cc$' || true)
+  rm -f "$build"/tidy.*
+  : >"$build/tidy.done"
+  # Output of a file comes in one piece, and only where there is something to say.
+  # shellcheck disable=SC2016
+  printf '%s\n%s\n' "$changed" "$all" | awk 'NF && !seen[$0]++' |
+    timeout "$budget" xargs -P "$jobs" -I{} bash -c '
+      log=$(clang-tidy-19 --quiet -p "$0" --extra-arg=-Wno-unknown-warning-option "$1" 2>/dev/null)
+      code=$?
+      [ $code -lt 126 ] || exit 0
+      [ $code -eq 0 ] || { printf "%s\n" "$log"; echo "$1" >>"$0/tidy.failed"; }
+      echo "$1" >>"$0/tidy.done"' "$build" {} || true
+  checked=$(wc -l <"$build/tidy.done")
+  if [ -s "$build/tidy.failed" ]; then
+    echo "error: clang-tidy objects to $(wc -l <"$build/tidy.failed") of $checked files checked." >&2
+    return 1
+  fi
+  [ "$checked" -eq "$total" ] ||
+    say "tidy: $((total - checked)) of $total files did not fit into $budget s (UROCE_TIDY_SECONDS)"
+  say "tidy: $checked files clean in $((SECONDS - begin)) s"
+}
+
+[ $# -gt 0 ] || set -- format tidy
+code=0
+for step in "$@"; do
+  case $step in
+    format | tidy) $step || code=1 ;;
+    *) die "lint.sh knows format and tidy, not '$step'." ;;
+  esac
+done
+exit $code

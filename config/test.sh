@@ -1,0 +1,64 @@
+#!/bin/bash
+# Builds everything and runs every test: config/test.sh [--sanitize] [--quick]
+#   --sanitize   the unit, script and simulation tests under AddressSanitizer and UndefinedBehaviorSanitizer instead
+#   --quick      without clang-tidy and without fuzzing
+# The last line is `N passed, N failed, N skipped`, counting test cases; the exit code is non-zero where one failed.
+# shellcheck source=config/common.sh
+. "$(dirname "$0")/common.sh"
+
+sanitize=no quick=no
+for arg in "$@"; do
+  case $arg in
+    --sanitize) sanitize=yes ;;
+    --quick) quick=yes ;;
+    -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
+    *) die "test.sh knows --sanitize and --quick, not '$arg'." ;;
+  esac
+done
+
+begin=$SECONDS
+install_packages test
+steps=()
+
+# step NAME COMMAND...: runs one check that is no meson test, and remembers how it went.
+step() {
+  local name=$1
+  shift
+  say "$name"
+  if "$@"; then steps+=(--step "$name=passed"); else steps+=(--step "$name=failed"); fi
+}
+
+# run_tests DIR [meson test options]: at most two at a time, because a test may start two pollers of its own.
+run_tests() {
+  local dir=$1
+  shift
+  say "testing in $dir"
+  rm -f "$dir"/meson-logs/testlog.junit.xml
+  meson test -C "$dir" --no-rebuild --num-processes 2 --print-errorlogs "$@" || true
+  [ -s "$dir/meson-logs/testlog.junit.xml" ] || die "meson test left no result in $dir/meson-logs."
+  steps+=("$dir/meson-logs/testlog.junit.xml")
+}
+
+if [ $sanitize = yes ]; then
+  configure build-sanitize -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false \
+    -Dcpp_args=-fno-sanitize-recover=all,-fno-omit-frame-pointer
+  compile build-sanitize
+  export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
+  export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+  run_tests build-sanitize --no-suite system --timeout-multiplier 5
+else
+  configure build
+  compile build
+  config/hugepages.sh || true
+  run_tests build
+  step clang-format config/lint.sh format
+  if [ $quick = no ]; then
+    step clang-tidy config/lint.sh tidy
+    for target in $(config/fuzz.sh --list); do
+      step "fuzz $target" env UROCE_FUZZ_SEED=1 config/fuzz.sh "$target" "${UROCE_FUZZ_SECONDS:-20}" -verbosity=0
+    done
+  fi
+fi
+
+say "took $((SECONDS - begin)) s"
+python3 config/summary.py "${steps[@]}"
