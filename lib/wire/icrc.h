@@ -15,7 +15,8 @@ class IcrcState {
   /// `ip_version` is 4 or 6. At most 40 + 8 + 12 + 28 bytes.
   static IcrcState begin(std::span<const std::byte> l3_to_headers, uint8_t ip_version);
   void update(std::span<const std::byte> bytes);
-  /// Copies `src` to `dst` (no overlap) and feeds it, one pass over warm data.
+  /// Copies `src` to `dst` (no overlap) and feeds it, one pass over warm data. What is fed is the copy, so that a
+  /// source which changes meanwhile still yields a packet whose ICRC is right.
   void copy(std::byte* dst, std::span<const std::byte> src);
   /// The value to store little-endian after the pad.
   uint32_t value() const { return crc_; }
@@ -23,5 +24,8 @@ class IcrcState {
  private:
   uint32_t crc_ = 0;
 };
+
+/// The ICRC of one contiguous packet, `l3_to_pad`: IP header to pad, at least to the end of the BTH.
+uint32_t icrc_of(std::span<const std::byte> l3_to_pad, uint8_t ip_version);
 
 }  // namespace uroce::wire

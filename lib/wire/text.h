@@ -2,15 +2,53 @@
 //
 //   RC WRITE_FIRST qp=0x11 psn=5 ack_req va=0x1000 rkey=0x1234 len=2048 payload=1024
 //   RC ACK qp=0x12 psn=5 syndrome=ack credits=31 msn=1
+//
+// Grammar (words are separated by blanks, in any order after the operation; numbers are decimal or 0x hexadecimal):
+//
+//   packet    = [transport] operation {field}
+//   transport = "RC" | "UC" | "UD"                 RC where absent; CNP has none
+//   operation = a name of the opcode table, "SEND_FIRST", "ACK", "CNP", ...; "NAK" and "RNR" read as ACK
+//   field     = "qp=" n | "psn=" n | "pkey=" n     default 0, 0, 0xffff
+//             | "se" | "ack_req" | "fecn" | "becn" flags of the BTH
+//             | "mig=" n                           MigReq, default 1
+//             | "rsv6=" n | "rsv7=" n              reserved bits of the BTH, default 0
+//             | "va=" n | "rkey=" n                RETH and AtomicETH
+//             | "len=" n                           RETH: bytes of the message
+//             | "compare=" n | "swap=" n | "add=" n  AtomicETH; swap and add are the same eight bytes
+//             | "syndrome=" ("ack" | "rnr" | "nak" | n) | "credits=" n | "timer=" n | "code=" nak | "msn=" n   AETH
+//             | "orig=" n                          AtomicAckETH
+//             | "imm=" n | "inv_rkey=" n           ImmDt, IETH
+//             | "qkey=" n | "src_qp=" n | "deth_rsv=" n   DETH
+//             | "payload=" n                       bytes of payload, without pad
+//   nak       = "psn_sequence" | "invalid_request" | "remote_access" | "remote_operational" | "invalid_rd_request" | n
+//
+// A field that the operation has no header for is an error. An ACK without "syndrome" is an ACK with credits=31, a NAK
+// without "code" a PSN sequence error.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <string_view>
+
+#include <uroce/error.h>
 
 #include "wire/packet.h"
 
 namespace uroce::wire {
 
-/// Transport headers and payload length only; with `addresses`, IP, MAC and UDP source port in front.
+/// Transport headers and payload length only; with `addresses`, MAC, VLAN, IP and UDP source port in front, for
+/// people: from_text() does not take those. Fields at their default are left out.
 std::string to_text(const Packet& packet, bool addresses = false);
+
+/// A packet as written: headers, and how long its payload is. `packet.frame` and `packet.payload` are empty, and
+/// `packet.bth.pad` fits `payload_length`. encode() turns it into a frame.
+struct TextPacket {
+  Packet packet{};
+  std::size_t payload_length = 0;
+};
+
+/// Reads a line that follows the grammar above, at most 65,000 bytes of payload. to_text() of the packet that it
+/// describes is the same line again, in canonical order. EINVAL with a sentence naming the word that is wrong.
+Result<TextPacket> from_text(std::string_view line);
 
 }  // namespace uroce::wire

@@ -1,0 +1,64 @@
+// Ethernet, 802.1Q, IPv4, IPv6 and UDP as far as RoCE v2 needs them: sizes, numbers, and the small checks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/bytes.h"
+
+namespace uroce::wire {
+
+inline constexpr std::size_t kEthernetBytes = 14;
+inline constexpr std::size_t kVlanBytes = 4;
+inline constexpr std::size_t kIpv4Bytes = 20;  ///< without options
+inline constexpr std::size_t kIpv6Bytes = 40;
+inline constexpr std::size_t kUdpBytes = 8;
+
+inline constexpr uint16_t kEthertypeIpv4 = 0x0800;
+inline constexpr uint16_t kEthertypeArp = 0x0806;
+inline constexpr uint16_t kEthertypeVlan = 0x8100;
+inline constexpr uint16_t kEthertypeIpv6 = 0x86dd;
+
+inline constexpr uint8_t kProtocolIcmp = 1;
+inline constexpr uint8_t kProtocolUdp = 17;
+inline constexpr uint8_t kProtocolIcmpv6 = 58;
+
+/// What stands before the IP header. `l3_offset` 0: the frame is too short to say.
+struct L2 {
+  uint16_t l3_offset = 0;
+  uint16_t ethertype = 0;  ///< after the tag
+  std::optional<uint16_t> vlan{};
+};
+
+/// One 802.1Q tag at most. A provider tag (802.1ad, 0x88a8) belongs to a network that this port is not on, so such a
+/// frame keeps its ethertype and is nobody's here.
+inline L2 parse_l2(std::span<const std::byte> frame) {
+  if (frame.size() < kEthernetBytes) return {};
+  const uint16_t ethertype = load_be16(frame.data() + 12);
+  if (ethertype != kEthertypeVlan) return {kEthernetBytes, ethertype, std::nullopt};
+  if (frame.size() < kEthernetBytes + kVlanBytes) return {};
+  return {kEthernetBytes + kVlanBytes, load_be16(frame.data() + 16), load_be16(frame.data() + 14)};
+}
+
+/// Ones'-complement sum of an IPv4 header without options, not folded. Byte order does not matter to the sum
+/// (RFC 1071, 2.B): this one is of little-endian 32-bit words.
+inline uint64_t ipv4_sum(const std::byte* ip) {
+  uint64_t sum = 0;
+  for (std::size_t i = 0; i < kIpv4Bytes; i += 4) sum += load_le32(ip + i);
+  return sum;
+}
+
+/// Folds a ones'-complement sum to 16 bits.
+inline uint16_t fold(uint64_t sum) {
+  sum = (sum & 0xffffffff) + (sum >> 32);
+  sum = (sum & 0xffff) + (sum >> 16);
+  sum = (sum & 0xffff) + (sum >> 16);
+  sum = (sum & 0xffff) + (sum >> 16);
+  return static_cast<uint16_t>(sum);
+}
+
+inline bool ipv4_checksum_ok(const std::byte* ip) { return fold(ipv4_sum(ip)) == 0xffff; }
+
+}  // namespace uroce::wire

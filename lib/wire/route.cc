@@ -1,0 +1,106 @@
+#include <cassert>
+#include <cstring>
+
+#include "wire/ethernet.h"
+#include "wire/packet.h"
+
+namespace uroce::wire {
+namespace {
+
+constexpr std::size_t kSmallest = kEthernetBytes + kIpv4Bytes + kUdpBytes;
+constexpr std::size_t kLargest = kEthernetBytes + kVlanBytes + kIpv6Bytes + kUdpBytes;
+static_assert(kLargest == sizeof(RouteTemplate::bytes));
+
+void store_ipv4(std::byte* ip, const Route& route) {
+  store8(ip, 0x45);
+  store8(ip + 1, route.traffic_class);
+  store_be16(ip + 6, 0x4000);  // DF: RoCE v2 frames are never fragmented (annex A17.3.1)
+  store8(ip + 8, route.hop_limit);
+  store8(ip + 9, kProtocolUdp);
+  store_be32(ip + 12, route.sgid.ipv4());
+  store_be32(ip + 16, route.dgid.ipv4());
+}
+
+void store_ipv6(std::byte* ip, const Route& route) {
+  store_be32(ip, uint32_t{6} << 28 | uint32_t{route.traffic_class} << 20 | (route.flow_label & 0xfffff));
+  store8(ip + 6, kProtocolUdp);
+  store8(ip + 7, route.hop_limit);
+  std::memcpy(ip + 8, route.sgid.bytes.data(), 16);
+  std::memcpy(ip + 24, route.dgid.bytes.data(), 16);
+}
+
+/// Copies 42 to 66 bytes as overlapping blocks of fixed size: no call, no loop.
+inline void copy_template(std::byte* out, const RouteTemplate& t) {
+  const std::size_t n = t.length;
+  assert(n >= kSmallest && n <= kLargest);
+  std::memcpy(out, t.bytes.data(), 32);
+  if (n > 46) std::memcpy(out + 24, t.bytes.data() + 24, 32);
+  std::memcpy(out + n - 32, t.bytes.data() + n - 32, 32);
+}
+
+}  // namespace
+
+RouteTemplate make_template(const Route& route) {
+  assert(route.sgid.is_ipv4() == route.dgid.is_ipv4());
+  RouteTemplate t;
+  std::byte* p = t.bytes.data();
+  const bool ipv4 = route.dgid.is_ipv4();
+  const uint16_t ethertype = ipv4 ? kEthertypeIpv4 : kEthertypeIpv6;
+  std::memcpy(p, route.dst_mac.bytes.data(), 6);
+  std::memcpy(p + 6, route.src_mac.bytes.data(), 6);
+  t.l3_offset = kEthernetBytes;
+  if (route.vlan) {
+    store_be16(p + 12, kEthertypeVlan);
+    store_be16(p + 14, *route.vlan);
+    t.l3_offset += kVlanBytes;
+  }
+  store_be16(p + t.l3_offset - 2, ethertype);
+  std::byte* ip = p + t.l3_offset;
+  t.ip_version = ipv4 ? 4 : 6;
+  t.length = static_cast<uint8_t>(t.l3_offset + (ipv4 ? kIpv4Bytes : kIpv6Bytes) + kUdpBytes);
+  if (ipv4) {
+    store_ipv4(ip, route);
+    t.ipv4_partial_sum = fold(ipv4_sum(ip));
+  } else {
+    store_ipv6(ip, route);
+  }
+  store_be16(p + t.length - kUdpBytes + 2, kUdpPort);
+  return t;
+}
+
+std::size_t write_l2_to_l4(std::byte* out, const RouteTemplate& t, uint16_t udp_source, std::size_t l4_bytes,
+                           uint16_t ipv4_id, bool offload_ip_checksum) {
+  assert(l4_bytes + kIpv4Bytes + kUdpBytes <= 0xffff);
+  copy_template(out, t);
+  std::byte* ip = out + t.l3_offset;
+  std::byte* udp = out + t.length - kUdpBytes;
+  const auto udp_length = static_cast<uint16_t>(l4_bytes + kUdpBytes);
+  store_be16(udp, udp_source);
+  store_be16(udp + 4, udp_length);
+  if (t.ip_version == 6) {
+    store_be16(ip + 4, udp_length);
+    return t.length;
+  }
+  const auto total = static_cast<uint16_t>(udp_length + kIpv4Bytes);
+  store_be16(ip + 2, total);
+  store_be16(ip + 4, ipv4_id);
+  if (!offload_ip_checksum) {
+    const uint64_t sum = uint64_t{t.ipv4_partial_sum} + __builtin_bswap16(total) + __builtin_bswap16(ipv4_id);
+    const auto checksum = static_cast<uint16_t>(~fold(sum));
+    std::memcpy(ip + 10, &checksum, sizeof checksum);  // the sum is in wire order, see ipv4_sum()
+  }
+  return t.length;
+}
+
+uint16_t udp_source_port(uint32_t flow_label, uint32_t local_qpn, uint32_t remote_qpn) {
+  flow_label &= 0xfffff;
+  if (flow_label == 0) {
+    uint64_t p = uint64_t{local_qpn} * remote_qpn;
+    p ^= p >> 20;
+    p ^= p >> 40;
+    flow_label = static_cast<uint32_t>(p & 0xfffff);
+  }
+  return static_cast<uint16_t>(((flow_label & 0x3fff) ^ (flow_label >> 14)) | 0xc000);
+}
+
+}  // namespace uroce::wire
