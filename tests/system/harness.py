@@ -1,0 +1,248 @@
+"""What the system tests share: programs under a time limit, EAL arguments that never collide, namespaces, TAP output."""
+
+import itertools
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BUILD = pathlib.Path(os.environ.get("UROCE_BUILD", "build")).resolve()
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+PERF = BUILD / "apps" / "uroce_perf"
+CPUS = sorted(os.sched_getaffinity(0))
+# Slower builds (sanitizers) stretch every time limit.
+SLOW = float(os.environ.get("UROCE_TIME_FACTOR", "1"))
+_serial = itertools.count()
+
+
+def free_hugepages():
+    try:
+        return int(pathlib.Path("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages").read_text())
+    except OSError:
+        return 0
+
+
+def free_port():
+    """A TCP port that nobody uses at this moment."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def eal(*extra, lcores="0", memory=192, huge=None):
+    """EAL arguments of one process: no files shared with any other, no hardware, hugepages only where there are enough."""
+    if huge is None:
+        huge = free_hugepages() * 2 >= 2 * memory
+    args = ["-l", str(lcores), "--no-pci", "--no-telemetry", f"--file-prefix=uroce-test-{os.getpid()}-{next(_serial)}"]
+    args += ["--in-memory", "-m", str(memory)] if huge else ["--no-huge", "-m", str(memory)]
+    return args + list(extra)
+
+
+class Program:
+    """A running program with its output in files. Ends, by its own process id, with the `with` block at the latest."""
+
+    def __init__(self, command, directory, namespace=None, env=None):
+        self.command = [str(c) for c in command]
+        if namespace:
+            self.command = ["ip", "netns", "exec", namespace] + self.command
+        self.log = pathlib.Path(tempfile.mkstemp(suffix=".log", dir=directory)[1])
+        with self.log.open("wb") as out:
+            self.process = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                cwd=directory, start_new_session=True, env={**os.environ, **(env or {})})
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+    @property
+    def output(self):
+        return self.log.read_text(errors="replace")
+
+    def wait(self, seconds):
+        """Exit code. A program that is still running then is killed, and the test fails with its output."""
+        try:
+            return self.process.wait(seconds * SLOW)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"still running after {seconds * SLOW:.0f} s: {self}") from None
+
+    def wait_for(self, text, seconds):
+        """Returns once the output has `text`."""
+        limit = time.monotonic() + seconds * SLOW
+        while text not in self.output:
+            if self.process.poll() is not None:
+                raise AssertionError(f"ended without saying '{text}': {self}")
+            if time.monotonic() > limit:
+                raise AssertionError(f"did not say '{text}' within {seconds} s: {self}")
+            time.sleep(0.02)
+
+    def kill(self):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait(10)
+
+    def __str__(self):
+        return f"{' '.join(self.command)}\n(exit code {self.process.poll()})\n{self.output}"
+
+
+class Case(unittest.TestCase):
+    """A test case with a folder of its own, removed at the end."""
+
+    def setUp(self):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="uroce-test-"))
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+
+    def start(self, command, namespace=None, env=None):
+        program = Program(command, self.directory, namespace, env)
+        self.addCleanup(program.kill)
+        return program
+
+    def finish(self, program, seconds, code=0):
+        """Waits for the end and checks the exit code."""
+        self.assertEqual(program.wait(seconds), code, str(program))
+        return program.output
+
+    def run_perf(self, test, eal_args, *args, seconds=60, **kw):
+        """One uroce_perf process from start to end; its JSON report."""
+        report = self.directory / f"report-{next(_serial)}.json"
+        program = self.start([PERF, test, *eal_args, "--", *args, "--out_json", f"--out_json_file={report}"], **kw)
+        self.finish(program, seconds)
+        return json.loads(report.read_text())
+
+    def start_pair(self, test, server_eal, client_eal, *args, server_args=(), client_args=(), namespaces=(None, None),
+                   address="127.0.0.1"):
+        """Server and client of one benchmark, each a process. Returns both, running."""
+        common = ["-p", free_port(), *args]
+        server = self.start([PERF, test, *server_eal, "--", *common, *server_args], namespaces[0])
+        report = self.directory / f"report-{next(_serial)}.json"
+        client = self.start([PERF, test, *client_eal, "--", *common, *client_args, "--out_json",
+                             f"--out_json_file={report}", address], namespaces[1])
+        client.report = report
+        return server, client
+
+    def run_pair(self, *args, seconds=60, **kw):
+        """Server and client to their ends; the client's JSON report."""
+        server, client = self.start_pair(*args, **kw)
+        try:
+            self.finish(client, seconds)
+            self.finish(server, seconds)
+        except AssertionError as e:
+            raise AssertionError(f"{e}\n--- the server\n{server}\n--- the client\n{client}") from None
+        return json.loads(client.report.read_text())
+
+
+class Namespaces:
+    """Two network namespaces: `d0` joins them for DPDK (no kernel address, so the kernel answers nothing there), `c0`
+    joins them for TCP with kernel addresses 10.199.0.1 and 10.199.0.2."""
+
+    def __init__(self, mtu=4200):
+        tag = f"ur{os.getpid() % 100000}x{next(_serial)}"
+        self.names = (f"{tag}a", f"{tag}b")
+        self.mtu = mtu
+
+    def __enter__(self):
+        a, b = self.names
+        try:
+            for name in self.names:
+                ip("netns", "add", name)
+                sysctl(name, "net.ipv6.conf.all.disable_ipv6=1")
+                sysctl(name, "net.ipv6.conf.default.disable_ipv6=1")
+                ip("-n", name, "link", "set", "lo", "up")
+            ip("-n", a, "link", "add", "d0", "mtu", self.mtu, "type", "veth", "peer", "name", "d0", "mtu", self.mtu, "netns", b)
+            ip("-n", a, "link", "add", "c0", "type", "veth", "peer", "name", "c0", "netns", b)
+            for number, name in enumerate(self.names, 1):
+                ip("-n", name, "link", "set", "d0", "arp", "off", "up")
+                ip("-n", name, "addr", "add", f"10.199.0.{number}/24", "dev", "c0")
+                ip("-n", name, "link", "set", "c0", "up")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL, timeout=30, check=False)
+
+
+def ip(*args):
+    done = subprocess.run(["ip", *map(str, args)], capture_output=True, text=True, timeout=30, check=False)
+    if done.returncode:
+        raise RuntimeError(f"ip {' '.join(map(str, args))}: {done.stderr.strip()}")
+
+
+def sysctl(namespace, setting):
+    key, value = setting.split("=")
+    path = "/proc/sys/" + key.replace(".", "/")
+    subprocess.run(["ip", "netns", "exec", namespace, "sh", "-c", f"echo {value} > {path}"],
+                   stderr=subprocess.DEVNULL, timeout=30, check=False)
+
+
+def may_make_namespaces():
+    """Whether this machine lets the tests make network namespaces joined by veth."""
+    try:
+        with Namespaces():
+            return True
+    except (OSError, RuntimeError, subprocess.SubprocessError):
+        return False
+
+
+class TapResult(unittest.TestResult):
+    """One TAP line per test case, for `protocol: 'tap'` in meson."""
+
+    def __init__(self):
+        super().__init__()
+        self.number = 0
+
+    def _line(self, ok, test, note=""):
+        self.number += 1
+        print(f"{'ok' if ok else 'not ok'} {self.number} {test.id().removeprefix('__main__.')}{note}", flush=True)
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self._line(True, test)
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        self._line(True, test, f" # SKIP {reason}")
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        self._line(False, test)
+        self._explain(self.errors[-1][1])
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        self._line(False, test)
+        self._explain(self.failures[-1][1])
+
+    @staticmethod
+    def _explain(text):
+        print("\n".join("# " + line for line in text.splitlines()), flush=True)
+
+
+def main():
+    """Runs the cases of the calling file, or those whose name contains an argument, and prints TAP."""
+    suite = unittest.TestSuite()
+
+    def collect(tests):
+        for test in tests:
+            if isinstance(test, unittest.TestSuite):
+                collect(test)
+            elif not sys.argv[1:] or any(word in test.id() for word in sys.argv[1:]):
+                suite.addTest(test)
+
+    collect(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"]))
+    print(f"1..{suite.countTestCases()}", flush=True)
+    result = TapResult()
+    suite.run(result)
+    sys.exit(not result.wasSuccessful())
