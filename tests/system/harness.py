@@ -20,6 +20,8 @@ CPUS = sorted(os.sched_getaffinity(0))
 # Slower builds (sanitizers) stretch every time limit.
 SLOW = float(os.environ.get("UROCE_TIME_FACTOR", "1"))
 _serial = itertools.count()
+# Tests say what an idle engine does: two pollers may share a core here.
+IDLE = ("--idle", "sleep")
 
 
 def free_hugepages():
@@ -115,7 +117,7 @@ class Case(unittest.TestCase):
     def run_perf(self, test, eal_args, *args, seconds=60, **kw):
         """One uroce_perf process from start to end; its JSON report."""
         report = self.directory / f"report-{next(_serial)}.json"
-        program = self.start([PERF, test, *eal_args, "--", *args, "--out_json", f"--out_json_file={report}"], **kw)
+        program = self.start([PERF, test, *eal_args, "--", *args, f"--out_json_file={report}"], **kw)
         self.finish(program, seconds)
         return json.loads(report.read_text())
 
@@ -125,7 +127,7 @@ class Case(unittest.TestCase):
         common = ["-p", free_port(), *args]
         server = self.start([PERF, test, *server_eal, "--", *common, *server_args], namespaces[0])
         report = self.directory / f"report-{next(_serial)}.json"
-        client = self.start([PERF, test, *client_eal, "--", *common, *client_args, "--out_json",
+        client = self.start([PERF, test, *client_eal, "--", *common, *client_args,
                              f"--out_json_file={report}", address], namespaces[1])
         client.report = report
         return server, client

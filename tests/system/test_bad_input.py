@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""What goes wrong is said in one sentence, with a non-zero exit code, in bounded time."""
+
+import signal
+import time
+import unittest
+
+import harness
+from harness import IDLE, eal
+
+RUN_FAILED, UNUSABLE = 1, 2
+
+
+class CommandLine(harness.Case):
+    def refused(self, eal_args, *args, says, code=(RUN_FAILED, UNUSABLE), seconds=20, test="write_bw"):
+        """The program ends with one of these codes, and its last line has these words."""
+        program = self.start([harness.PERF, *([test] if test else []), *eal_args, "--", *args])
+        got = program.wait(seconds)
+        self.assertIn(got, (code,) if isinstance(code, int) else code, str(program))
+        lines = [line for line in program.output.splitlines() if line.strip()]
+        self.assertTrue(lines, str(program))
+        for word in says:
+            self.assertIn(word, lines[-1], str(program))
+
+    def test_unknown_eal_option(self):
+        self.refused(["--no-such-eal-option"], "--back-to-back", says=["--no-such-eal-option"])
+
+    def test_malformed_lcore_list(self):
+        self.refused(eal(lcores="zero"), "--back-to-back", says=["zero"])
+
+    def test_lcore_that_does_not_exist(self):
+        self.refused(eal(lcores="4000"), "--back-to-back", says=["4000"])
+
+    def test_malformed_device(self):
+        self.refused(eal("--vdev=net_no_such_driver0"), says=["net_no_such_driver0"])
+
+    def test_unknown_option(self):
+        self.refused(eal(), "--no-such-option", says=["--no-such-option"], code=UNUSABLE)
+
+    def test_no_test_named(self):
+        self.refused(eal(), "--back-to-back", says=["write"], code=UNUSABLE, test=None)
+
+    def test_value_out_of_range(self):
+        self.refused(eal(), "--back-to-back", "-m", "5000", says=["5000"], code=UNUSABLE)
+        self.refused(eal(), "--back-to-back", "-s", "3G", says=["-"], code=UNUSABLE)
+        self.refused(eal(), "--back-to-back", "-q", "0", says=["0"], code=UNUSABLE)
+
+    def test_no_port(self):
+        self.refused(eal(), says=["port"])
+
+    def test_missing_interface(self):
+        self.refused(eal("--vdev=net_af_packet0,iface=nosuchif0"), says=["nosuchif0"])
+
+    def test_malformed_address(self):
+        self.refused(eal(), "--back-to-back", "--address", "300.1.2.3/24", says=["300.1.2.3"])
+
+    def test_port_mtu_too_large(self):
+        # memif carries what its buffers hold; net_ring anything. A path MTU that the port's MTU cannot carry is refused.
+        self.refused(eal(), "--back-to-back", "--port-mtu", "1500", "-m", "4096", says=["4096", "1500"])
+
+    def test_server_port_taken(self):
+        import socket
+        with socket.socket() as s:
+            s.bind(("0.0.0.0", 0))
+            s.listen()
+            port = str(s.getsockname()[1])
+            self.refused(eal(f"--vdev=net_memif0,role=server,socket={self.directory}/m.sock"), "-p", port, says=[port])
+
+    def test_nobody_at_the_tcp_port(self):
+        port = str(harness.free_port())
+        self.refused(eal("--vdev=net_ring0"), "-p", port, "--connect-timeout", "2", "127.0.0.1", says=["127.0.0.1", port])
+
+    def test_device_that_does_not_exist(self):
+        self.refused(eal(), "--back-to-back", "-d", "uroce9", says=["uroce9"])
+
+
+class Peers(harness.Case):
+    def memif_pair(self, test, *args, server_args=(), client_args=()):
+        socket = self.directory / "m.sock"
+        return self.start_pair(
+            test, eal(f"--vdev=net_memif0,role=server,socket={socket}"),
+            eal(f"--vdev=net_memif0,role=client,socket={socket}"), *IDLE, *args, server_args=server_args, client_args=client_args)
+
+    def fails(self, program, seconds, *words):
+        self.assertEqual(program.wait(seconds), RUN_FAILED, str(program))
+        last = [line for line in program.output.splitlines() if line.strip()][-1]
+        for word in words:
+            self.assertIn(word, last, str(program))
+
+    def test_address_that_nobody_answers(self):
+        # Each on a ring of its own: the TCP exchange works, the RoCE port leads nowhere.
+        server, client = self.start_pair("write_bw", eal("--vdev=net_ring0"), eal("--vdev=net_ring0"), *IDLE, "-n", "10")
+        self.fails(client, 30, "10.117.0.1")
+        self.assertNotEqual(server.wait(30), 0, str(server))
+
+    def killed(self, victim_index):
+        pair = self.memif_pair("write_bw", "-s", "65536", "-D", "60", "--peer-timeout", "3")
+        victim, witness = pair[victim_index], pair[1 - victim_index]
+        pair[1].wait_for("#bytes", 30)
+        time.sleep(2)
+        self.assertIsNone(victim.process.poll(), str(victim))
+        victim.process.send_signal(signal.SIGKILL)
+        begin = time.monotonic()
+        self.fails(witness, 25)
+        self.assertLess(time.monotonic() - begin, 25 * harness.SLOW)
+
+    def test_server_killed_in_mid_transfer(self):
+        self.killed(0)
+
+    def test_client_killed_in_mid_transfer(self):
+        self.killed(1)
+
+    def test_client_interrupted(self):
+        server, client = self.memif_pair("write_bw", "-s", "65536", "-D", "60", "--peer-timeout", "3")
+        client.wait_for("#bytes", 30)
+        time.sleep(1)
+        client.process.send_signal(signal.SIGINT)
+        client.wait(15)
+        self.assertNotEqual(server.wait(25), 0, str(server))
+
+    def test_tests_that_do_not_match(self):
+        port = harness.free_port()
+        socket = self.directory / "m.sock"
+        common = ["-p", port, *IDLE]
+        server = self.start([harness.PERF, "write_bw", *eal(f"--vdev=net_memif0,role=server,socket={socket}"), "--", *common])
+        client = self.start([harness.PERF, "read_bw", *eal(f"--vdev=net_memif0,role=client,socket={socket}"), "--", *common,
+                             "127.0.0.1"])
+        self.assertNotEqual(client.wait(30), 0, str(client))
+        self.assertNotEqual(server.wait(30), 0, str(server))
+
+
+@unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
+class KernelPorts(harness.Case):
+    def test_port_down(self):
+        with harness.Namespaces() as spaces:
+            # The far end is down, so the link has no carrier.
+            harness.ip("-n", spaces.names[1], "link", "set", "d0", "down")
+            program = self.start([harness.PERF, "write_bw", *eal("--vdev=net_af_packet0,iface=d0"), "--", *IDLE,
+                                  "--connect-timeout", "5", "-p", harness.free_port()], spaces.names[0])
+            self.assertNotEqual(program.wait(30), 0, str(program))
+            self.assertIn("down", program.output.splitlines()[-1], str(program))
+
+    def test_mtu_too_large_for_the_interface(self):
+        with harness.Namespaces(mtu=1500) as spaces:
+            program = self.start([harness.PERF, "write_bw", *eal("--vdev=net_af_packet0,iface=d0"), "--", *IDLE,
+                                  "--connect-timeout", "5", "-m", "4096", "-p", harness.free_port()], spaces.names[0])
+            self.assertNotEqual(program.wait(30), 0, str(program))
+            self.assertIn("4096", program.output.splitlines()[-1], str(program))
+
+
+if __name__ == "__main__":
+    harness.main()
