@@ -1,0 +1,235 @@
+#include "tests/script/runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tests/script/names.h"
+
+namespace uroce::test {
+
+namespace {
+
+constexpr uint32_t kLocalQpn = 0x11;
+constexpr uint32_t kPeerQpn = 0x22;
+constexpr AccessFlags kAllAccess =
+    AccessFlags(Access::local_write) | Access::remote_write | Access::remote_read | Access::remote_atomic;
+
+AccessFlags parse_access(const Words& words, const std::string& text) {
+  if (text == "all") return kAllAccess;
+  AccessFlags flags;
+  if (text == "none") return flags;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const auto flag = enum_of(kAccessNames, text.substr(at, end - at));
+    if (!flag) words.error("'" + text.substr(at, end - at) + "' is no access flag");
+    flags |= *flag;
+    at = end + 1;
+  }
+  return flags;
+}
+
+Mtu mtu_of(uint64_t bytes) {
+  for (Mtu mtu : {Mtu::mtu256, Mtu::mtu512, Mtu::mtu1024, Mtu::mtu2048, Mtu::mtu4096}) {
+    if (mtu_bytes(mtu) == bytes) return mtu;
+  }
+  throw ScriptError{0, "mtu must be 256, 512, 1024, 2048 or 4096"};
+}
+
+}  // namespace
+
+const std::map<std::string, Runner::Command>& Runner::commands() {
+  static const std::map<std::string, Command> table{
+      {"set", &Runner::do_set},
+      {"region", &Runner::do_region},
+      {"<", &Runner::do_inject},
+      {"post", &Runner::do_post},
+      {"recv", &Runner::do_recv},
+      {"modify", &Runner::do_modify},
+      {"deregister", &Runner::do_deregister},
+      {"poke", &Runner::do_poke},
+      {"arm", &Runner::do_arm},
+      {"room", &Runner::do_room},
+      {"srq_limit", &Runner::do_srq_limit},
+      {">", &Runner::do_expect},
+      {"cqe", &Runner::do_cqe},
+      {"rcqe", &Runner::do_recv_cqe},
+      {"event", &Runner::do_event},
+      {"fired", &Runner::do_fired},
+      {"quiet", &Runner::do_quiet},
+      {"mem", &Runner::do_memory},
+      {"state", &Runner::do_state},
+      {"counter", &Runner::do_counter},
+      {"poll", &Runner::do_nothing},
+  };
+  return table;
+}
+
+void Runner::run() {
+  for (const ScriptLine& line : script_.lines) {
+    const auto command = commands().find(line.command);
+    if (command == commands().end()) throw ScriptError{line.number, "'" + line.command + "' is no command"};
+    const bool set_up = line.command == "set" || line.command == "region";
+    if (set_up && connected_) throw ScriptError{line.number, line.command + " must stand before everything else"};
+    if (!set_up && !connected_) connect();
+    if (line.within && line.command != ">" && line.command != "cqe" && line.command != "rcqe") {
+      throw ScriptError{line.number, "only frames and completions can be waited for with ~"};
+    }
+    // Frames injected back to back reach the engine before it polls, as one burst would.
+    if (connected_ && (line.command != "<" || line.step != Nanos(0))) {
+      advance(line);
+    }
+    (this->*command->second)(line);
+  }
+  if (!connected_) connect();
+  settle();
+  const int last = script_.lines.empty() ? 0 : script_.lines.back().number;
+  if (const std::string left = leftovers(); !left.empty()) throw ScriptError{last, "at the end, not expected: " + left};
+  if (!endpoint_->guards_intact()) throw ScriptError{last, "bytes outside a region were written"};
+}
+
+void Runner::do_set(const ScriptLine& line) {
+  static const char* const kKeys[] = {"mtu",     "psn",      "peer_psn",    "retry_cnt", "rnr_retry",  "timeout",
+                                      "min_rnr", "max_rd",   "max_dest_rd", "window",    "access",     "send_wr",
+                                      "recv_wr", "send_sge", "recv_sge",    "inline",    "signal_all", "srq",
+                                      "type",    "state",    "cq",          "ip",        "pkey"};
+  for (const std::string& word : line.words) {
+    const std::size_t equals = word.find('=');
+    const std::string key = word.substr(0, equals);
+    if (equals == std::string::npos || std::find(std::begin(kKeys), std::end(kKeys), key) == std::end(kKeys)) {
+      throw ScriptError{line.number, "'" + word + "' is no setting"};
+    }
+    settings_[key] = word.substr(equals + 1);
+  }
+}
+
+uint64_t Runner::setting(const std::string& key, uint64_t fallback) const {
+  const auto it = settings_.find(key);
+  return it == settings_.end() ? fallback : std::stoull(it->second, nullptr, 0);
+}
+
+void Runner::do_region(const ScriptLine& line) {
+  Words words(line, symbols_);
+  RegionRequest request;
+  request.name = words.bare();
+  request.size = words.number_or("len", 65536);
+  request.access = parse_access(words, words.text("access").value_or("all"));
+  request.pd = static_cast<memory::PdId>(words.number_or("pd", 1));
+  words.done();
+  region_requests_.push_back(request);
+}
+
+void Runner::make_region(const std::string& name, std::size_t size, AccessFlags access, memory::PdId pd) {
+  TestRegion& region = endpoint_->make_region(size, access, pd);
+  regions_[name] = &region;
+  symbols_.set(name, region.va());
+  symbols_.set(name + ".key", region.key());
+}
+
+void Runner::connect() {
+  connected_ = true;
+  EndpointOptions& local = wiring_.local;
+  local.engine.max_qps = 64;
+  local.engine.window_packets = static_cast<uint32_t>(setting("window", 256));
+  local.engine.pkey = static_cast<uint16_t>(setting("pkey", 0xffff));
+  wiring_.peer.gid = Gid::from_ipv4(0x0a000002);
+  wiring_.peer.mac = EthAddr{{2, 0, 0, 0, 0, 2}};
+  if (setting("ip", 4) == 6) {
+    local.gid = Gid{{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+    wiring_.peer.gid = Gid{{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
+  }
+  wiring_.local_qpn = kLocalQpn;
+  wiring_.peer_qpn = kPeerQpn;
+  endpoint_ = std::make_unique<TestEndpoint>(local);
+  make_region("src", 1 << 16, kAllAccess, 1);
+  make_region("dst", 1 << 16, kAllAccess, 1);
+  for (const RegionRequest& r : region_requests_) make_region(r.name, r.size, r.access, r.pd);
+
+  send_cq_ = &endpoint_->make_cq(static_cast<uint32_t>(setting("cq", 256)));
+  recv_cq_ = &endpoint_->make_cq(256);
+  TestQp::Options options;
+  options.qpn = kLocalQpn;
+  if (settings_.contains("type") && settings_["type"] == "uc") options.type = QpType::uc;
+  options.cap.max_send_wr = static_cast<uint32_t>(setting("send_wr", 64));
+  options.cap.max_recv_wr = static_cast<uint32_t>(setting("recv_wr", 64));
+  options.cap.max_send_sge = static_cast<uint32_t>(setting("send_sge", 32));
+  options.cap.max_recv_sge = static_cast<uint32_t>(setting("recv_sge", 32));
+  options.cap.max_inline_data = static_cast<uint32_t>(setting("inline", 512));
+  options.signal_all = setting("signal_all", 0) != 0;
+  options.send_cq = send_cq_;
+  options.recv_cq = recv_cq_;
+  if (const auto entries = setting("srq", 0); entries != 0) {
+    srq_ = &endpoint_->make_srq(static_cast<uint32_t>(entries));
+    options.srq = srq_;
+  }
+  qp_ = &endpoint_->make_qp(options);
+
+  connection_.dest_qpn = kPeerQpn;
+  connection_.sq_psn = static_cast<uint32_t>(setting("psn", 100));
+  connection_.rq_psn = static_cast<uint32_t>(setting("peer_psn", 200));
+  connection_.mtu = mtu_of(setting("mtu", 1024));
+  connection_.max_rd_atomic = static_cast<uint8_t>(setting("max_rd", 4));
+  connection_.max_dest_rd_atomic = static_cast<uint8_t>(setting("max_dest_rd", 4));
+  connection_.min_rnr_timer = static_cast<uint8_t>(setting("min_rnr", 12));
+  connection_.timeout = static_cast<uint8_t>(setting("timeout", 14));
+  connection_.retry_cnt = static_cast<uint8_t>(setting("retry_cnt", 7));
+  connection_.rnr_retry = static_cast<uint8_t>(setting("rnr_retry", 7));
+  if (settings_.contains("access")) {
+    const ScriptLine nowhere{};
+    connection_.access = parse_access(Words(nowhere, symbols_), settings_["access"]);
+  }
+  const std::string until = settings_.contains("state") ? settings_["state"] : "rts";
+  if (until == "reset") return;
+  qp_->to_init(connection_);
+  if (until == "init") return;
+  qp_->to_rtr(connection_, make_route(wiring_.local, wiring_.peer));
+  if (until == "rts") qp_->to_rts(connection_);
+}
+
+void Runner::note(const std::string& what) {
+  trace_.push_back(fmt::format("{:>14} ns  {}", now_.count() - 1'000'000, what));
+}
+
+void Runner::settle() {
+  endpoint_->run(now_);
+  collect();
+}
+
+void Runner::collect() {
+  for (SentFrame& sent : endpoint_->sink().take()) {
+    note("> " + describe(sent.bytes));
+    frames_.push_back(std::move(sent.bytes));
+  }
+  while (const auto cqe = send_cq_->poll()) {
+    note(fmt::format("  cqe wr={} status={}", cqe->wr_id, name_of(kStatusNames, static_cast<WcStatus>(cqe->status))));
+    send_cqes_.push_back(*cqe);
+  }
+  while (const auto cqe = recv_cq_->poll()) {
+    note(fmt::format("  rcqe wr={} status={}", cqe->wr_id, name_of(kStatusNames, static_cast<WcStatus>(cqe->status))));
+    recv_cqes_.push_back(*cqe);
+  }
+}
+
+// Runs the engine's deadlines on the way to `line.step` from now; with `~`, stops where the line has what it waits for.
+void Runner::advance(const ScriptLine& line) {
+  const auto arrived = [&] {
+    if (!line.within) return false;
+    if (line.command == ">") return !frames_.empty();
+    return !(line.command == "cqe" ? send_cqes_ : recv_cqes_).empty();
+  };
+  const Nanos target = now_ + line.step;
+  settle();
+  while (!arrived()) {
+    const Nanos deadline = endpoint_->engine().next_deadline();
+    if (deadline >= target) {
+      now_ = target;
+      settle();
+      return;
+    }
+    // A deadline that stays in the past must not stop the clock.
+    now_ = std::max(deadline, now_ + Nanos(100));
+    settle();
+  }
+}
+
+}  // namespace uroce::test

@@ -1,0 +1,39 @@
+// A sink that keeps what an engine sends as whole frames, as they would stand on the wire.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "transport/seam.h"
+
+namespace uroce::test {
+
+using Frame = std::vector<std::byte>;
+
+struct SentFrame {
+  Frame bytes;  ///< Ethernet to ICRC
+  bool loopback = false;
+};
+
+/// Headers, payload, pad and ICRC of one TxFrame as bytes.
+Frame serialize(const transport::TxFrame& frame);
+
+class FrameCapture : public transport::FrameSink {
+ public:
+  std::size_t room() override { return room_; }
+  void send(std::span<const transport::TxFrame> frames) override;
+
+  /// Frames sent since the last call, oldest first.
+  std::vector<SentFrame> take() { return std::exchange(frames_, {}); }
+  /// How many more frames are taken; each one sent uses one up.
+  void set_room(std::size_t room) { room_ = room; }
+
+ private:
+  std::size_t room_ = SIZE_MAX;
+  std::vector<SentFrame> frames_;
+};
+
+}  // namespace uroce::test

@@ -1,0 +1,203 @@
+#include "tests/support/test_endpoint.h"
+
+#include <bit>
+#include <cstring>
+
+namespace uroce::test {
+
+TestRegion::TestRegion(memory::RegionTable& table, memory::PdId pd, uint64_t va, std::size_t size, AccessFlags access,
+                       uint64_t stream)
+    : table_(table), buffer_(size), va_(va), stream_(stream) {
+  fill_pattern(buffer_.bytes(), stream);
+  auto key = table.add({.pd = pd, .address = va, .length = size, .host = buffer_.bytes().data(), .access = access});
+  require(key.has_value(), key.has_value() ? "" : key.error().text);
+  key_ = *key;
+}
+
+void TestRegion::deregister() {
+  table_.remove(key_);
+  table_.retire(key_);
+}
+
+TestEndpoint::TestEndpoint(const EndpointOptions& options)
+    : options_(options), regions_(options.max_regions, options.seed) {
+  engine_ = std::make_unique<transport::Engine>(options.engine, regions_, events_);
+  engine_->attach_doorbells(queues::DoorbellReader(doorbell_memory_.get(), kDoorbells), 1);
+}
+
+TestCq& TestEndpoint::make_cq(uint32_t entries) {
+  return *cqs_.emplace_back(std::make_unique<TestCq>(next_cq_id_++, entries));
+}
+
+TestSrq& TestEndpoint::make_srq(uint32_t entries, uint32_t max_sge, memory::PdId pd) {
+  return *srqs_.emplace_back(std::make_unique<TestSrq>(next_cq_id_++, entries, max_sge, pd));
+}
+
+TestQp& TestEndpoint::make_qp(TestQp::Options options) {
+  if (options.send_cq == nullptr) options.send_cq = &make_cq();
+  if (options.recv_cq == nullptr) options.recv_cq = &make_cq();
+  return *qps_.emplace_back(std::make_unique<TestQp>(*this, options));
+}
+
+TestRegion& TestEndpoint::make_region(std::size_t size, AccessFlags access, memory::PdId pd) {
+  const uint64_t number = test_regions_.size() + 1;
+  return *test_regions_.emplace_back(
+      std::make_unique<TestRegion>(regions_, pd, number << 32, size, access, options_.seed << 8 | number));
+}
+
+wire::Route make_route(const EndpointOptions& from, const EndpointOptions& to) {
+  wire::Route route;
+  route.src_mac = from.mac;
+  route.dst_mac = to.mac;
+  route.sgid = from.gid;
+  route.dgid = to.gid;
+  return route;
+}
+
+wire::Route TestEndpoint::route_to(const TestEndpoint& peer) const { return make_route(options_, peer.options_); }
+
+void TestEndpoint::inject(std::span<const std::byte> frame, Nanos now) {
+  const transport::RxFrame rx{.bytes = frame};
+  engine_->on_frames({&rx, 1}, now);
+}
+
+void TestEndpoint::run(Nanos now) {
+  for (int turn = 0; turn < 100'000; ++turn) {
+    if (!engine_->poll(sink_, now)) return;
+  }
+  require(false, "the engine was polled 100,000 times at one moment and still says that it does work");
+}
+
+bool TestEndpoint::guards_intact() const {
+  for (const auto& region : test_regions_) {
+    if (!region->guards_intact()) return false;
+  }
+  return true;
+}
+
+TestQp::TestQp(TestEndpoint& endpoint, const Options& options)
+    : endpoint_(endpoint),
+      options_(options),
+      sq_(std::bit_ceil(options.cap.max_send_wr),
+          queues::send_stride(options.cap.max_send_sge, options.cap.max_inline_data)),
+      flag_memory_(make_aligned(sizeof(queues::DoorbellFlag))),
+      flag_(reinterpret_cast<queues::DoorbellFlag*>(flag_memory_.get())),
+      send_producer_(sq_.place) {
+  if (options.srq == nullptr) {
+    rq_ = OwnedRing(std::bit_ceil(options.cap.max_recv_wr), queues::recv_stride(options.cap.max_recv_sge));
+    recv_producer_ = queues::RingProducer(rq_.place);
+  }
+  transport::QpSpec spec;
+  spec.qpn = options.qpn;
+  spec.type = options.type;
+  spec.pd = options.pd;
+  spec.cap = options.cap;
+  spec.signal_all = options.signal_all;
+  spec.sq = sq_.place;
+  spec.rq = rq_.place;
+  spec.sq_doorbell = flag_;
+  spec.send_cq = &options.send_cq->writer();
+  spec.recv_cq = &options.recv_cq->writer();
+  spec.srq = options.srq == nullptr ? nullptr : &options.srq->srq();
+  auto made = transport::make_qp(spec);
+  require(made.has_value(), "make_qp failed");
+  qp_ = std::move(*made);
+  require(endpoint.engine().attach(*qp_), "the engine did not take the QP");
+}
+
+TestQp::~TestQp() { endpoint_.engine().detach(*qp_); }
+
+QpAttr TestQp::query() const { return endpoint_.engine().query(*qp_); }
+
+void TestQp::ring() { endpoint_.doorbells().ring(*flag_, options_.qpn); }
+
+bool TestQp::post_send(const SendRequest& request) {
+  if (send_producer_.room() == 0) return false;
+  queues::SendWqe wqe{};
+  wqe.wr_id = request.wr_id;
+  wqe.flags = request.flags.bits();
+  wqe.opcode = static_cast<uint8_t>(request.opcode);
+  wqe.num_sge = static_cast<uint8_t>(request.sges.size());
+  wqe.inline_length = static_cast<uint16_t>(request.inline_data.size());
+  wqe.imm_or_key = request.imm_or_key;
+  wqe.rkey = request.rkey;
+  wqe.remote_addr = request.remote_addr;
+  wqe.atomic.compare_add = request.compare_add;
+  wqe.atomic.swap = request.swap;
+  std::byte* slot = send_producer_.slot();
+  std::memcpy(slot, &wqe, sizeof wqe);
+  if (request.flags.has(SendFlag::inline_data)) {
+    if (!request.inline_data.empty()) {
+      std::memcpy(slot + sizeof wqe, request.inline_data.data(), request.inline_data.size());
+    }
+  } else if (!request.sges.empty()) {
+    std::memcpy(slot + sizeof wqe, request.sges.data(), request.sges.size_bytes());
+  }
+  send_producer_.publish(1);
+  ring();
+  return true;
+}
+
+bool TestQp::post_recv(const RecvRequest& request) {
+  if (options_.srq != nullptr) return options_.srq->post_recv(request);
+  if (!put_recv(recv_producer_, request.wr_id, request.sges)) return false;
+  if (rq_.place.header->wants_doorbell.load() != 0) ring();
+  return true;
+}
+
+void TestQp::to_init(const ConnectOptions& options) {
+  QpAttr attr;
+  attr.state = QpState::init;
+  attr.access = options.access;
+  attr.port = 1;
+  endpoint_.engine().modify(
+      *qp_, attr, QpAttrMask(QpAttrBit::state) | QpAttrBit::access_flags | QpAttrBit::port | QpAttrBit::pkey_index,
+      nullptr, false);
+}
+
+void TestQp::to_rtr(const ConnectOptions& options, const wire::Route& route, bool loopback) {
+  QpAttr attr;
+  attr.state = QpState::rtr;
+  attr.path_mtu = options.mtu;
+  attr.dest_qpn = options.dest_qpn;
+  attr.rq_psn = options.rq_psn;
+  attr.max_dest_rd_atomic = options.max_dest_rd_atomic;
+  attr.min_rnr_timer = options.min_rnr_timer;
+  attr.av.dgid = route.dgid;
+  QpAttrMask mask =
+      QpAttrMask(QpAttrBit::state) | QpAttrBit::av | QpAttrBit::path_mtu | QpAttrBit::dest_qpn | QpAttrBit::rq_psn;
+  if (options_.type == QpType::rc) mask |= QpAttrBit::max_dest_rd_atomic | QpAttrBit::min_rnr_timer;
+  endpoint_.engine().modify(*qp_, attr, mask, &route, loopback);
+}
+
+void TestQp::to_rts(const ConnectOptions& options) {
+  QpAttr attr;
+  attr.state = QpState::rts;
+  attr.sq_psn = options.sq_psn;
+  attr.timeout = options.timeout;
+  attr.retry_cnt = options.retry_cnt;
+  attr.rnr_retry = options.rnr_retry;
+  attr.max_rd_atomic = options.max_rd_atomic;
+  QpAttrMask mask = QpAttrMask(QpAttrBit::state) | QpAttrBit::sq_psn;
+  if (options_.type == QpType::rc) {
+    mask |= QpAttrBit::timeout | QpAttrBit::retry_cnt | QpAttrBit::rnr_retry | QpAttrBit::max_rd_atomic;
+  }
+  endpoint_.engine().modify(*qp_, attr, mask, nullptr, false);
+}
+
+void TestQp::connect(const ConnectOptions& options, const wire::Route& route, bool loopback) {
+  to_init(options);
+  to_rtr(options, route, loopback);
+  to_rts(options);
+}
+
+void TestQp::set_state(QpState state) {
+  QpAttr attr;
+  attr.state = state;
+  endpoint_.engine().modify(*qp_, attr, QpAttrBit::state, nullptr, false);
+  if (state != QpState::reset) return;
+  send_producer_ = queues::RingProducer(sq_.place);
+  if (options_.srq == nullptr) recv_producer_ = queues::RingProducer(rq_.place);
+}
+
+}  // namespace uroce::test

@@ -1,0 +1,181 @@
+// One engine with everything around it that a test needs: regions, queues, a sink that captures frames, events.
+//
+// Single-threaded: what applications and the control thread do in production is called straight on the engine.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "memory/region_table.h"
+#include "tests/support/frame_capture.h"
+#include "tests/support/test_queues.h"
+#include "transport/engine.h"
+
+namespace uroce::test {
+
+/// Remembers what an engine reported.
+class EventLog : public transport::EngineEvents {
+ public:
+  struct Async {
+    AsyncEventType type;
+    uint32_t object;
+  };
+  void on_completion_event(uint32_t cq_id) override { completions.push_back(cq_id); }
+  void on_async_event(AsyncEventType type, uint32_t object) override { async.push_back({type, object}); }
+
+  std::vector<uint32_t> completions;
+  std::vector<Async> async;
+};
+
+/// Registered memory with guards. `va` is what work requests and peers use; it is not the host address.
+class TestRegion {
+ public:
+  TestRegion(memory::RegionTable& table, memory::PdId pd, uint64_t va, std::size_t size, AccessFlags access,
+             uint64_t stream);
+
+  uint64_t va() const { return va_; }
+  memory::Key key() const { return key_; }
+  std::span<std::byte> bytes() { return buffer_.bytes(); }
+  /// The pattern stream that filled it.
+  uint64_t stream() const { return stream_; }
+  bool guards_intact() const { return buffer_.guards_intact(); }
+  Sge sge(uint64_t offset, uint32_t length) const { return {va_ + offset, length, key_}; }
+  /// Invalidates the key; the bytes stay.
+  void deregister();
+
+ private:
+  memory::RegionTable& table_;
+  GuardedBuffer buffer_;
+  uint64_t va_;
+  uint64_t stream_;
+  memory::Key key_ = 0;
+};
+
+struct ConnectOptions {
+  uint32_t dest_qpn = 0;
+  uint32_t sq_psn = 0;
+  uint32_t rq_psn = 0;
+  Mtu mtu = Mtu::mtu1024;
+  AccessFlags access =
+      AccessFlags(Access::local_write) | Access::remote_write | Access::remote_read | Access::remote_atomic;
+  uint8_t max_rd_atomic = 16;
+  uint8_t max_dest_rd_atomic = 16;
+  uint8_t min_rnr_timer = 12;
+  uint8_t timeout = 14;
+  uint8_t retry_cnt = 7;
+  uint8_t rnr_retry = 7;
+};
+
+class TestEndpoint;
+
+/// A queue pair and the application's end of its rings.
+class TestQp {
+ public:
+  struct Options {
+    uint32_t qpn = 0;
+    QpType type = QpType::rc;
+    memory::PdId pd = 1;
+    QpCap cap{.max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 4, .max_recv_sge = 4, .max_inline_data = 256};
+    bool signal_all = false;
+    TestCq* send_cq = nullptr;
+    TestCq* recv_cq = nullptr;
+    TestSrq* srq = nullptr;
+  };
+  TestQp(TestEndpoint& endpoint, const Options& options);
+  ~TestQp();
+  TestQp(const TestQp&) = delete;
+  TestQp& operator=(const TestQp&) = delete;
+
+  uint32_t qpn() const { return options_.qpn; }
+  transport::Qp& qp() { return *qp_; }
+  QpAttr query() const;
+  QpState state() const { return query().state; }
+
+  /// Write the rings and ring the doorbell. False when the ring is full.
+  bool post_send(const SendRequest& request);
+  bool post_recv(const RecvRequest& request);
+  /// Rings for this QP whatever stands in its rings.
+  void ring();
+
+  void to_init(const ConnectOptions& options);
+  void to_rtr(const ConnectOptions& options, const wire::Route& route, bool loopback = false);
+  void to_rts(const ConnectOptions& options);
+  void connect(const ConnectOptions& options, const wire::Route& route, bool loopback = false);
+  /// A change of state with no other attribute (error, reset, SQD, SQD to RTS). Resets the rings with the QP.
+  void set_state(QpState state);
+
+  queues::RingPlace send_ring() const { return sq_.place; }
+  queues::RingPlace recv_ring() const { return rq_.place; }
+
+ private:
+  TestEndpoint& endpoint_;
+  Options options_;
+  OwnedRing sq_;
+  OwnedRing rq_;
+  AlignedBytes flag_memory_;
+  queues::DoorbellFlag* flag_;
+  queues::RingProducer send_producer_;
+  queues::RingProducer recv_producer_;
+  transport::QpPtr qp_;
+};
+
+struct EndpointOptions {
+  transport::EngineConfig engine{.max_qps = 64};
+  Gid gid = Gid::from_ipv4(0x0a000001);
+  EthAddr mac{{2, 0, 0, 0, 0, 1}};
+  uint32_t max_regions = 64;
+  uint64_t seed = 1;
+};
+
+class TestEndpoint {
+ public:
+  explicit TestEndpoint(const EndpointOptions& options = {});
+
+  transport::Engine& engine() { return *engine_; }
+  memory::RegionTable& regions() { return regions_; }
+  EventLog& events() { return events_; }
+  FrameCapture& sink() { return sink_; }
+  const EndpointOptions& options() const { return options_; }
+  queues::DoorbellPoster& doorbells() { return poster_; }
+  std::byte* doorbell_memory() { return doorbell_memory_.get(); }
+
+  TestCq& make_cq(uint32_t entries = 1024);
+  TestSrq& make_srq(uint32_t entries, uint32_t max_sge = 4, memory::PdId pd = 1);
+  /// Missing queues are made.
+  TestQp& make_qp(TestQp::Options options);
+  TestRegion& make_region(std::size_t size, AccessFlags access, memory::PdId pd = 1);
+
+  /// The route from here to `peer`.
+  wire::Route route_to(const TestEndpoint& peer) const;
+
+  void inject(std::span<const std::byte> frame, Nanos now);
+  /// Polls until the engine has nothing to do. The test fails when it never comes to rest.
+  void run(Nanos now);
+
+  bool guards_intact() const;
+
+  static constexpr uint32_t kDoorbells = 256;
+
+ private:
+  EndpointOptions options_;
+  memory::RegionTable regions_;
+  EventLog events_;
+  FrameCapture sink_;
+  AlignedBytes doorbell_memory_ = make_aligned(queues::doorbell_bytes(kDoorbells));
+  queues::DoorbellPoster poster_{doorbell_memory_.get(), kDoorbells};
+  // The engine outlives QPs, which detach themselves, and dies before the queues it writes.
+  std::vector<std::unique_ptr<TestRegion>> test_regions_;
+  std::vector<std::unique_ptr<TestCq>> cqs_;
+  std::vector<std::unique_ptr<TestSrq>> srqs_;
+  std::unique_ptr<transport::Engine> engine_;
+  std::vector<std::unique_ptr<TestQp>> qps_;
+  uint32_t next_cq_id_ = 1;
+};
+
+/// The route between two addresses.
+wire::Route make_route(const EndpointOptions& from, const EndpointOptions& to);
+
+}  // namespace uroce::test
