@@ -75,17 +75,12 @@ void put_atomic(Out out, const AtomicEth& atomic, bool is_add) {
   }
 }
 
-}  // namespace
-
-std::string to_text(const Packet& packet, bool addresses) {
-  std::string text;
-  const Out out = std::back_inserter(text);
-  if (addresses && packet.frame != nullptr) put_addresses(out, packet);
+void put_transport(Out out, const Packet& packet, std::size_t payload_length) {
   const OpcodeInfo& op = packet.op();
   if (op.name == nullptr) {
     fmt::format_to(out, "OPCODE_{:02x}", static_cast<uint8_t>(packet.bth.opcode));
     put_bth(out, packet.bth);
-    return text;
+    return;
   }
   const OpFlags flags = op.flags;
   fmt::format_to(out, "{}{}", transport_prefix(transport_of(packet.bth.opcode)), op.name);
@@ -102,7 +97,22 @@ std::string to_text(const Packet& packet, bool addresses) {
   if (flags.has(Op::atomic_ack_eth)) fmt::format_to(out, " orig={:#x}", packet.atomic_ack);
   if (flags.has(Op::imm)) fmt::format_to(out, " imm={:#x}", packet.imm);
   if (flags.has(Op::ieth)) fmt::format_to(out, " inv_rkey={:#x}", packet.imm);
-  if (flags.has(Op::payload)) fmt::format_to(out, " payload={}", packet.payload.size());
+  if (flags.has(Op::payload)) fmt::format_to(out, " payload={}", payload_length);
+}
+
+}  // namespace
+
+std::string to_text(const Packet& packet, bool addresses) {
+  std::string text;
+  const Out out = std::back_inserter(text);
+  if (addresses && packet.frame != nullptr) put_addresses(out, packet);
+  put_transport(out, packet, packet.payload.size());
+  return text;
+}
+
+std::string to_text(const TextPacket& text_packet) {
+  std::string text;
+  put_transport(std::back_inserter(text), text_packet.packet, text_packet.payload_length);
   return text;
 }
 

@@ -37,7 +37,7 @@
 namespace uroce::wire {
 
 /// Transport headers and payload length only; with `addresses`, MAC, VLAN, IP and UDP source port in front, for
-/// people: from_text() does not take those. Fields at their default are left out.
+/// people: from_text() does not take those. BTH fields at their default are left out.
 std::string to_text(const Packet& packet, bool addresses = false);
 
 /// A packet as written: headers, and how long its payload is. `packet.frame` and `packet.payload` are empty, and
@@ -47,8 +47,10 @@ struct TextPacket {
   std::size_t payload_length = 0;
 };
 
-/// Reads a line that follows the grammar above, at most 65,000 bytes of payload. to_text() of the packet that it
-/// describes is the same line again, in canonical order. EINVAL with a sentence naming the word that is wrong.
+std::string to_text(const TextPacket& text);
+
+/// Reads a line that follows the grammar above, at most 65,000 bytes of payload. to_text() of the result is the same
+/// line again, in canonical order. EINVAL with a sentence naming the word that is wrong.
 Result<TextPacket> from_text(std::string_view line);
 
 }  // namespace uroce::wire

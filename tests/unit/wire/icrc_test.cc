@@ -1,0 +1,88 @@
+#include "wire/icrc.h"
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "tests/unit/wire/samples.h"
+
+namespace uroce::wire {
+namespace {
+
+using test::Bytes;
+
+/// The CRC as annex A17.3.3 words it, bit by bit, over bytes that are masked already.
+uint32_t reference_crc(const Bytes& bytes) {
+  uint32_t crc = 0xffffffff;
+  const auto feed = [&](uint8_t byte) {
+    crc ^= byte;
+    for (int i = 0; i < 8; ++i) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0xedb88320u : 0u);
+  };
+  for (int i = 0; i < 8; ++i) feed(0xff);
+  for (const std::byte b : bytes) feed(static_cast<uint8_t>(b));
+  return ~crc;
+}
+
+Bytes random_bytes(Random& random, std::size_t n) {
+  Bytes bytes(n);
+  for (std::byte& b : bytes) b = static_cast<std::byte>(random.next());
+  return bytes;
+}
+
+Bytes masked(Bytes l3, uint8_t ip_version) {
+  const std::vector<std::size_t> v4 = {1, 8, 10, 11, 26, 27, 32};
+  const std::vector<std::size_t> v6 = {1, 2, 3, 7, 46, 47, 52};
+  for (const std::size_t i : ip_version == 4 ? v4 : v6) l3[i] = std::byte{0xff};
+  if (ip_version == 6) l3[0] |= std::byte{0x0f};
+  return l3;
+}
+
+TEST(Icrc, HardwareVectors) {
+  for (const Bytes& frame : {test::hardware_cnp(), test::hardware_uc_send()}) {
+    const auto covered = std::span(frame).subspan(14, frame.size() - 14 - kIcrcBytes);
+    EXPECT_EQ(icrc_of(covered, 4), load_le32(frame.data() + frame.size() - 4));
+  }
+}
+
+TEST(Icrc, EqualsTheReferenceAtEveryShortLength) {
+  Random random(1);
+  for (const uint8_t version : {uint8_t{4}, uint8_t{6}}) {
+    for (std::size_t n = version == 4 ? 40 : 60; n < 420; ++n) {
+      const Bytes l3 = random_bytes(random, n);
+      EXPECT_EQ(icrc_of(l3, version), reference_crc(masked(l3, version))) << "version " << +version << " n " << n;
+    }
+  }
+}
+
+TEST(Icrc, PiecesGiveTheSameAsTheWhole) {
+  Random random(2);
+  for (int run = 0; run < 300; ++run) {
+    const uint8_t version = random.below(2) == 0 ? 4 : 6;
+    const std::size_t headers = (version == 4 ? 40 : 60) + random.below(29);
+    const Bytes l3 = random_bytes(random, headers + random.below(9000));
+    std::span<const std::byte> rest(l3);
+    IcrcState by_update = IcrcState::begin(rest.first(headers), version);
+    IcrcState by_copy = by_update;
+    rest = rest.subspan(headers);
+    Bytes copy(rest.size());
+    for (std::size_t at = 0; at < rest.size();) {
+      const std::size_t n = std::min<std::size_t>(rest.size() - at, random.below(6000));
+      by_update.update(rest.subspan(at, n));
+      by_copy.copy(copy.data() + at, rest.subspan(at, n));
+      at += n;
+    }
+    EXPECT_EQ(by_update.value(), icrc_of(l3, version));
+    EXPECT_EQ(by_copy.value(), icrc_of(l3, version));
+    EXPECT_TRUE(std::equal(rest.begin(), rest.end(), copy.begin()));
+  }
+}
+
+TEST(Icrc, EmptyPiecesChangeNothing) {
+  const Bytes l3 = test::sample_payload(60);
+  IcrcState state = IcrcState::begin(l3, 6);
+  state.update({});
+  state.copy(nullptr, {});
+  EXPECT_EQ(state.value(), icrc_of(l3, 6));
+}
+
+}  // namespace
+}  // namespace uroce::wire

@@ -1,0 +1,80 @@
+#include <gtest/gtest.h>
+
+#include "tests/unit/wire/samples.h"
+#include "wire/ethernet.h"
+#include "wire/packet.h"
+
+namespace uroce::wire {
+namespace {
+
+using test::Bytes;
+using test::from_hex;
+
+constexpr std::size_t kGuard = 8;
+
+/// What write_l2_to_l4 writes; fails where it writes beyond what it returns.
+Bytes written(const Route& route, std::size_t l4_bytes, uint16_t ipv4_id, bool offload = false) {
+  const RouteTemplate t = make_template(route);
+  Bytes out(t.length + kGuard, std::byte{0xa5});
+  EXPECT_EQ(write_l2_to_l4(out.data(), t, 0xd001, l4_bytes, ipv4_id, offload), t.length);
+  for (std::size_t i = t.length; i < out.size(); ++i) EXPECT_EQ(out[i], std::byte{0xa5}) << "beyond the headers";
+  out.resize(t.length);
+  return out;
+}
+
+TEST(Route, Ipv4BytesAreTheExpectedOnes) {
+  EXPECT_EQ(written(test::sample_routes()[0], 28, 0x1234), from_hex("0200000000020200000000010800"
+                                                                    "456a0038123440004011a413c0000201c0000202"
+                                                                    "d00112b700240000"));
+}
+
+TEST(Route, Ipv6BytesBehindAVlanTagAreTheExpectedOnes) {
+  EXPECT_EQ(written(test::sample_routes()[3], 28, 0x1234),
+            from_hex("02000000000202000000000181000fff86dd"
+                     "66aabcde0024110320010db800000000000000000000000120010db8000000000000000000000002"
+                     "d00112b700240000"));
+}
+
+TEST(Route, OffsetsFitTheRoute) {
+  const auto routes = test::sample_routes();
+  const std::array<std::array<int, 3>, 4> expected = {{{42, 14, 4}, {62, 14, 6}, {46, 18, 4}, {66, 18, 6}}};
+  for (std::size_t i = 0; i < routes.size(); ++i) {
+    const RouteTemplate t = make_template(routes[i]);
+    EXPECT_EQ((std::array<int, 3>{t.length, t.l3_offset, t.ip_version}), expected[i]);
+    EXPECT_EQ(written(routes[i], 16, 0).size(), t.length);
+  }
+}
+
+TEST(Route, Ipv4ChecksumIsRightForEveryLengthAndId) {
+  Route route = test::sample_routes()[0];
+  for (uint32_t i = 0; i < 0x10000; i += 37) {
+    route.traffic_class = static_cast<uint8_t>(i);
+    route.dgid = Gid::from_ipv4(i * 0x01010101);
+    const Bytes out = written(route, 16 + i % 4200, static_cast<uint16_t>(i));
+    EXPECT_TRUE(ipv4_checksum_ok(out.data() + 14)) << i;
+  }
+}
+
+TEST(Route, ChecksumOffloadLeavesTheFieldZero) {
+  const Bytes out = written(test::sample_routes()[2], 28, 7, true);
+  EXPECT_EQ(load_be16(out.data() + 18 + 10), 0);
+}
+
+TEST(Route, UdpSourcePortFoldsTheFlowLabel) {
+  EXPECT_EQ(udp_source_port(0x00001, 0, 0), 0xc001);
+  EXPECT_EQ(udp_source_port(0xfffff, 0, 0), 0xffff ^ 0x3f);
+  EXPECT_EQ(udp_source_port(0xabcde, 0, 0), (0x3cde ^ 0x2a) | 0xc000);
+  EXPECT_EQ(udp_source_port(0x3abcde, 0, 0), udp_source_port(0xabcde, 0, 0)) << "20 bits count";
+}
+
+TEST(Route, UdpSourcePortWithoutAFlowLabelComesFromTheQpns) {
+  // 0x11 * 0x12 = 0x132 needs no folding.
+  EXPECT_EQ(udp_source_port(0, 0x11, 0x12), 0xc132);
+  EXPECT_EQ(udp_source_port(0, 0x12, 0x11), 0xc132) << "both ends of a connection agree";
+  EXPECT_EQ(udp_source_port(0, 0, 0), 0xc000);
+  // The product 0xfffffe000001 folds to the label 0xfff1e.
+  EXPECT_EQ(udp_source_port(0, 0xffffff, 0xffffff), 0xff21);
+}
+
+}  // namespace
+}  // namespace uroce::wire
