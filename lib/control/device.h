@@ -1,36 +1,35 @@
 // A device: one port's objects and the engines that serve them.
 //
-// pmd_glue makes one per port, runs its engines, and answers what only the owner of a port can.
+// pmd_glue makes one per port, runs its engines, and answers what only the owner of a port can (DeviceHost).
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <uroce/error.h>
 #include <uroce/types.h>
 #include <uroce/verbs.h>
 
+#include "control/device_host.h"
+#include "control/engine_runner.h"
+#include "control/event_router.h"
+#include "control/limits.h"
+#include "control/qpn_allocator.h"
+#include "control/queue_memory.h"
+#include "memory/region_table.h"
 #include "transport/engine.h"
+#include "wire/packet.h"
 
 namespace uroce::control {
 
-/// What a device asks of whoever runs its engines and owns its port.
-class DeviceHost {
- public:
-  virtual ~DeviceHost() = default;
-  /// Ends the sleep of an engine. Any thread; cheap when it is awake.
-  virtual void wake(uint32_t engine) = 0;
-  /// One step of waiting for an engine or the network: polls where the calling thread is the one that runs the
-  /// engines, else gives the core away for a moment.
-  virtual void wait_step() = 0;
-  /// The Ethernet address of the next hop towards `dgid`, asked for on the wire when unknown. Blocks at most `timeout`.
-  /// Errors: EHOSTUNREACH (nobody answers), ENETUNREACH (no route).
-  virtual Result<EthAddr> resolve(const Gid& sgid, const Gid& dgid, std::chrono::nanoseconds timeout) = 0;
-  virtual bool link_up() const = 0;
-};
+class Session;
+class Qp;
+class Srq;
 
 struct DeviceConfig {
   std::string name;
@@ -43,6 +42,81 @@ struct DeviceConfig {
   uint32_t max_qp = 16384;
   uint32_t max_mr = 65536;
   uint64_t seed = 0;  ///< for keys and first QPNs
+  std::chrono::nanoseconds engine_patience = kEnginePatience;
+};
+
+/// Where a queue pair's packets go.
+struct PeerRoute {
+  wire::Route route;
+  bool loopback = false;  ///< the peer's GID is one of this device's
+};
+
+class Device : public std::enable_shared_from_this<Device> {
+ public:
+  /// Makes the engines, which the host then polls. `host` must live until shut_down() or the last reference to
+  /// the device, sessions and their objects included. Errors: EINVAL naming the setting.
+  static Result<std::shared_ptr<Device>> create(DeviceConfig config, DeviceHost& host);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  // --- The host -------------------------------------------------------------------------------------------------
+
+  transport::Engine& engine(uint32_t index) { return runner_.engine(index); }
+  uint32_t engines() const { return runner_.count(); }
+  /// Low QPN bits that name the engine; a frame for `qpn` belongs to engine (qpn & (2^index_bits - 1)).
+  uint32_t index_bits() const { return index_bits_; }
+  /// Tells every session that the link came up or went down.
+  void report_link(bool up);
+  /// After the last poll of the engines and before the host goes. Objects that applications still hold stay valid;
+  /// their calls fail with ENODEV, and destroying them is fine.
+  void shut_down();
+
+  // --- Any thread -----------------------------------------------------------------------------------------------
+
+  const DeviceConfig& config() const { return config_; }
+  DeviceInfo info() const;
+  /// Engine counters by name, summed over the engines; received frames dropped as "drop_" + reason.
+  std::vector<std::pair<std::string, uint64_t>> counters() const;
+  /// A new, empty set of resources. `allocator` places its queues; nullptr for memory of this process.
+  /// Errors: ENOMEM (1024 sessions), ENODEV, ETIMEDOUT.
+  Result<std::shared_ptr<Session>> open(std::shared_ptr<QueueAllocator> allocator = nullptr);
+  void wake(uint32_t engine) { runner_.wake(engine); }
+  /// Waits until `fd` is readable, keeping the engines running where that is this thread's part. False on timeout.
+  bool wait_readable(int fd, std::chrono::nanoseconds timeout);
+
+ private:
+  friend class Session;
+  friend class Qp;
+  friend class Srq;
+  friend class Cq;
+  friend class Region;
+
+  Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits);
+  Result<void> check_alive() const;
+  /// Asks the network where needed; no lock may be held.
+  Result<PeerRoute> resolve(const AddressVector& av);
+  /// Which engine a new object lives on. The caller holds the lock.
+  uint32_t place() { return next_engine_++ % engines(); }
+
+  DeviceConfig config_;
+  uint32_t index_bits_;
+  memory::RegionTable regions_;
+  EventRouter events_;
+  EngineRunner runner_;  // after what its engines refer to
+
+  // Guarded by the control lock.
+  std::vector<QpnAllocator> qpns_;  // by engine
+  IdTable<Srq> srq_ids_;
+  // Given up by their owners while an engine did not answer, so that it may still use them.
+  std::vector<memory::Key> unretired_;
+  std::vector<std::unique_ptr<Qp>> stuck_qps_;
+  std::vector<std::unique_ptr<QueueMemory>> stuck_memory_;
+  memory::PdId next_pd_ = 1;
+  uint32_t next_session_ = 1;
+  uint32_t next_engine_ = 0;
+  uint32_t qps_ = 0;
+  uint32_t sessions_ = 0;
 };
 
 }  // namespace uroce::control

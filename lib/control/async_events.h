@@ -1,0 +1,44 @@
+// One session's asynchronous events: bounded, with a descriptor to poll (ibv_get_async_event(3)).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include <uroce/types.h>
+#include <uroce/verbs.h>
+
+#include "control/event_fd.h"
+
+namespace uroce::control {
+
+/// What the number in an asynchronous event names.
+enum class EventObject : uint8_t { qp, cq, srq, port };
+EventObject object_of(AsyncEventType type);
+
+/// Any thread. Engines push, rarely and briefly.
+class AsyncEventQueue {
+ public:
+  /// `capacity` events at most wait; later ones are counted and lost.
+  AsyncEventQueue(EventFd fd, uint32_t capacity);
+
+  int fd() const { return fd_.fd(); }
+  void push(AsyncEvent event);
+  /// The oldest event; never blocks.
+  std::optional<AsyncEvent> pop();
+  /// Forgets the events of an object that is going away, so that its number can be used again.
+  void purge(EventObject kind, uint32_t object);
+  uint64_t lost() const;
+
+ private:
+  EventFd fd_;
+  mutable std::mutex mutex_;
+  uint32_t capacity_;
+  uint32_t first_ = 0;
+  uint32_t count_ = 0;
+  uint64_t lost_ = 0;
+  std::unique_ptr<AsyncEvent[]> events_;
+};
+
+}  // namespace uroce::control

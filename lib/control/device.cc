@@ -1,0 +1,176 @@
+#include "control/device.h"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+#include <poll.h>
+
+#include <fmt/format.h>
+
+#include "control/session.h"
+#include "wire/drop.h"
+
+namespace uroce::control {
+namespace {
+
+constexpr uint32_t kMaxEngines = 64;
+constexpr uint32_t kMaxQpLimit = 1u << 18;  // 64 engines' worth of QPNs still have their slots
+constexpr uint32_t kMaxMrLimit = 1u << 20;
+
+Result<void> check(const DeviceConfig& config) {
+  const auto in_range = [&config](const char* what, uint64_t value, uint64_t min, uint64_t max) -> Result<void> {
+    if (value >= min && value <= max) return {};
+    return fail(EINVAL, fmt::format("{}: {} is {}; it must be {} to {}", config.name, what, value, min, max));
+  };
+  if (auto ok = in_range("the number of engines", config.engines, 1, kMaxEngines); !ok) return ok;
+  if (auto ok = in_range("max_qp", config.max_qp, 1, kMaxQpLimit); !ok) return ok;
+  if (auto ok = in_range("max_mr", config.max_mr, 1, kMaxMrLimit); !ok) return ok;
+  if (auto ok = in_range("the VLAN id (0 for none)", static_cast<uint64_t>(config.vlan), 0, 4094); !ok) return ok;
+  return in_range("the number of GIDs", config.gids.size(), 1, 256);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Device>> Device::create(DeviceConfig config, DeviceHost& host) {
+  if (auto ok = check(config); !ok) return std::unexpected(ok.error());
+  const auto index_bits = static_cast<uint32_t>(std::bit_width(config.engines - 1));
+  return std::shared_ptr<Device>(new Device(std::move(config), host, index_bits));
+}
+
+Device::Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits)
+    : config_(std::move(config)),
+      index_bits_(index_bits),
+      regions_(std::max(2u, config_.max_mr), config_.seed),
+      events_(kMaxCq),
+      runner_(host, config_.name, config_.engine_patience),
+      srq_ids_(kMaxSrq) {
+  Random seeds(config_.seed);
+  const uint32_t slots = std::bit_ceil(config_.max_qp);  // any engine may get all queue pairs
+  for (uint32_t index = 0; index < config_.engines; ++index) {
+    transport::EngineConfig engine;
+    engine.index = index;
+    engine.index_bits = index_bits_;
+    engine.max_qps = slots;
+    runner_.add(std::make_unique<transport::Engine>(engine, regions_, events_));
+    qpns_.emplace_back(index, index_bits_, slots, seeds.next());
+  }
+}
+
+Device::~Device() = default;
+
+void Device::shut_down() {
+  runner_.stop();
+  std::vector<std::unique_ptr<Qp>> stuck;
+  {
+    const auto lock = runner_.lock();
+    stuck.swap(stuck_qps_);
+  }
+  for (auto& qp : stuck) Qp::destroy(qp.release());
+  const auto lock = runner_.lock();
+  stuck_memory_.clear();
+}
+
+void Device::report_link(bool up) {
+  events_.broadcast({up ? AsyncEventType::port_active : AsyncEventType::port_error, 1});
+}
+
+Result<void> Device::check_alive() const {
+  if (!runner_.stopped()) return {};
+  return fail(ENODEV, fmt::format("{} was shut down; start the stack again and reopen the device", config_.name));
+}
+
+DeviceInfo Device::info() const {
+  DeviceInfo info;
+  info.name = config_.name;
+  info.driver = config_.driver;
+  info.mac = config_.mac;
+  info.gids = config_.gids;
+  info.active_mtu = config_.max_path_mtu;
+  info.link_up = !runner_.stopped() && runner_.host().link_up();
+  info.engines = runner_.count();
+  info.max_qp = config_.max_qp;
+  info.max_qp_wr = kMaxQpWr;
+  info.max_cq = kMaxCq;
+  info.max_cqe = kMaxCqe;
+  info.max_mr = config_.max_mr;
+  info.max_srq = kMaxSrq;
+  return info;
+}
+
+std::vector<std::pair<std::string, uint64_t>> Device::counters() const {
+  using transport::EngineCounters;
+  static constexpr std::pair<const char*, Counter EngineCounters::*> kNamed[] = {
+      {"rx_packets", &EngineCounters::rx_packets},
+      {"rx_bytes", &EngineCounters::rx_bytes},
+      {"tx_packets", &EngineCounters::tx_packets},
+      {"tx_bytes", &EngineCounters::tx_bytes},
+      {"acks_sent", &EngineCounters::acks_sent},
+      {"naks_sent", &EngineCounters::naks_sent},
+      {"rnr_naks_sent", &EngineCounters::rnr_naks_sent},
+      {"acks_received", &EngineCounters::acks_received},
+      {"naks_received", &EngineCounters::naks_received},
+      {"rnr_naks_received", &EngineCounters::rnr_naks_received},
+      {"timeouts", &EngineCounters::timeouts},
+      {"retransmitted_packets", &EngineCounters::retransmitted_packets},
+      {"send_completions", &EngineCounters::send_completions},
+      {"recv_completions", &EngineCounters::recv_completions},
+      {"error_completions", &EngineCounters::error_completions},
+      {"doorbells_bad", &EngineCounters::doorbells_bad},
+  };
+  std::vector<std::pair<std::string, uint64_t>> sums;
+  const auto add = [&](std::string name, auto&& counter_of) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < runner_.count(); ++i) sum += counter_of(runner_.engine(i).counters()).get();
+    sums.emplace_back(std::move(name), sum);
+  };
+  for (const auto& [name, member] : kNamed) {
+    add(name, [member](const EngineCounters& c) -> const Counter& { return c.*member; });
+  }
+  for (std::size_t drop = 1; drop < wire::kDropCount; ++drop) {
+    add("drop_" + std::string(wire::name(static_cast<wire::Drop>(drop))),
+        [drop](const EngineCounters& c) -> const Counter& { return c.drops[drop]; });
+  }
+  return sums;
+}
+
+bool Device::wait_readable(int fd, std::chrono::nanoseconds timeout) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::nanoseconds kForEver = std::chrono::hours(24 * 365);  // keeps the sum from overflowing
+  const auto deadline = Clock::now() + std::clamp(timeout, std::chrono::nanoseconds(0), kForEver);
+  while (true) {
+    const bool poll_engines = !runner_.stopped() && runner_.host().runs_engines_here();
+    const auto left = std::max(std::chrono::nanoseconds(0), std::chrono::nanoseconds(deadline - Clock::now()));
+    // The engines never wait for this thread; where they are its own work, it only looks.
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+    const timespec block{.tv_sec = poll_engines ? 0 : seconds.count(),
+                         .tv_nsec = poll_engines ? 0 : (left - seconds).count()};
+    pollfd event{.fd = fd, .events = POLLIN, .revents = 0};
+    if (ppoll(&event, 1, &block, nullptr) > 0) return true;
+    if (left.count() == 0) return false;
+    if (poll_engines) runner_.host().wait_step();
+  }
+}
+
+Result<PeerRoute> Device::resolve(const AddressVector& av) {
+  const Gid& sgid = config_.gids[av.sgid_index];
+  PeerRoute peer;
+  peer.route.src_mac = config_.mac;
+  if (config_.vlan != 0) peer.route.vlan = static_cast<uint16_t>(config_.vlan);
+  peer.route.sgid = sgid;
+  peer.route.dgid = av.dgid;
+  peer.route.traffic_class = av.traffic_class;
+  peer.route.hop_limit = av.hop_limit != 0 ? av.hop_limit : AddressVector{}.hop_limit;
+  peer.route.flow_label = av.flow_label;
+  if (std::ranges::find(config_.gids, av.dgid) != config_.gids.end()) {
+    peer.loopback = true;
+    peer.route.dst_mac = config_.mac;
+    return peer;
+  }
+  auto mac = runner_.host().resolve(sgid, av.dgid, kResolveTimeout);
+  if (!mac) return std::unexpected(mac.error());
+  peer.route.dst_mac = *mac;
+  return peer;
+}
+
+}  // namespace uroce::control

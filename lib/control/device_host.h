@@ -1,0 +1,28 @@
+// What a device asks of whoever runs its engines and owns its port.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include <uroce/error.h>
+#include <uroce/types.h>
+
+namespace uroce::control {
+
+class DeviceHost {
+ public:
+  virtual ~DeviceHost() = default;
+  /// Ends the sleep of an engine. Any thread; cheap when it is awake.
+  virtual void wake(uint32_t engine) = 0;
+  /// One step of waiting for an engine or the network: polls where the calling thread is the one that runs the
+  /// engines, else gives the core away for a moment.
+  virtual void wait_step() = 0;
+  /// True where wait_step() polls the engines: the calling thread must then never block anywhere else.
+  virtual bool runs_engines_here() const { return false; }
+  /// The Ethernet address of the next hop towards `dgid`, asked for on the wire when unknown. Blocks at most `timeout`.
+  /// Errors: EHOSTUNREACH (nobody answers), ENETUNREACH (no route).
+  virtual Result<EthAddr> resolve(const Gid& sgid, const Gid& dgid, std::chrono::nanoseconds timeout) = 0;
+  virtual bool link_up() const = 0;
+};
+
+}  // namespace uroce::control

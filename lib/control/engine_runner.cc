@@ -1,0 +1,78 @@
+#include "control/engine_runner.h"
+
+#include <cerrno>
+
+#include <fmt/format.h>
+
+namespace uroce::control {
+
+std::unique_lock<std::mutex> EngineRunner::lock() {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  while (!lock.owns_lock()) {
+    if (stopped()) {
+      lock.lock();
+    } else {
+      host_.wait_step();
+      (void)lock.try_lock();
+    }
+  }
+  return lock;
+}
+
+Result<void> EngineRunner::run(uint32_t engine, Work work) {
+  return run_until(engine, std::move(work), Clock::now() + patience_);
+}
+
+Result<void> EngineRunner::run_until(uint32_t engine, Work work, Clock::time_point deadline) {
+  if (stopped()) {
+    work(*engines_[engine]);
+    return {};
+  }
+  const auto task = std::make_shared<transport::Task>(std::move(work));
+  while (!engines_[engine]->submit(task)) {
+    if (Clock::now() > deadline) return std::unexpected(timed_out(engine));
+    host_.wake(engine);
+    host_.wait_step();
+  }
+  host_.wake(engine);
+  while (!task->done()) {
+    // A task that has begun refers to the caller's data until it ends, so the end is waited for whatever it takes.
+    if (Clock::now() > deadline && task->cancel()) return std::unexpected(timed_out(engine));
+    host_.wake(engine);
+    host_.wait_step();
+  }
+  return {};
+}
+
+Result<void> EngineRunner::quiesce() {
+  const auto deadline = Clock::now() + patience_;
+  for (uint32_t engine = 0; engine < count(); ++engine) {
+    if (stopped()) break;
+    bool referenced = true;
+    while (true) {
+      const auto look = [&referenced](transport::Engine& e) { referenced = e.sink_references_payload(); };
+      if (auto ran = run_until(engine, look, deadline); !ran) return ran;
+      if (!referenced) break;
+      if (Clock::now() > deadline) {
+        return fail(ETIMEDOUT,
+                    fmt::format("engine {} of {} still has payload on its way to the wire after {:.1f} s; is "
+                                "its port sending?",
+                                engine, device_, std::chrono::duration<double>(patience_).count()));
+      }
+      host_.wait_step();
+    }
+  }
+  return {};
+}
+
+void EngineRunner::stop() {
+  const auto held = lock();
+  stopped_.store(true, std::memory_order_release);
+}
+
+Error EngineRunner::timed_out(uint32_t engine) const {
+  return {ETIMEDOUT, fmt::format("engine {} of {} did not answer within {:.1f} s; is the lcore that polls it running?",
+                                 engine, device_, std::chrono::duration<double>(patience_).count())};
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,68 @@
+// How control reaches engines: one lock for all control calls, and work that an engine runs between its bursts.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <uroce/error.h>
+
+#include "control/device_host.h"
+#include "transport/engine.h"
+
+namespace uroce::control {
+
+class EngineRunner {
+ public:
+  using Work = std::function<void(transport::Engine&)>;
+
+  /// `host` outlives this or stop(). `patience`: how long an engine may take to answer.
+  EngineRunner(DeviceHost& host, std::string device, std::chrono::nanoseconds patience)
+      : host_(host), device_(std::move(device)), patience_(patience) {}
+
+  void add(std::unique_ptr<transport::Engine> engine) { engines_.push_back(std::move(engine)); }
+  uint32_t count() const { return static_cast<uint32_t>(engines_.size()); }
+  transport::Engine& engine(uint32_t index) const { return *engines_[index]; }
+
+  /// The control lock. Waits in host steps, so that a thread which runs the engines keeps them running while
+  /// another thread's call, which needs them, holds the lock.
+  std::unique_lock<std::mutex> lock();
+
+  /// Runs `work` on the engine's thread and returns when it has run. The caller holds the lock.
+  /// Errors: ETIMEDOUT naming the engine; `work` has then not run and never will.
+  Result<void> run(uint32_t engine, Work work);
+
+  /// Returns once every engine has come between two bursts and its sink has let go of all payload: what was taken
+  /// out of shared tables before is then unused. The caller holds the lock. Errors: ETIMEDOUT naming the engine.
+  Result<void> quiesce();
+
+  /// The engines run no more, and the host is about to go. From now on run() works on the calling thread.
+  void stop();
+  bool stopped() const { return stopped_.load(std::memory_order_acquire); }
+
+  /// Any thread; cheap.
+  void wake(uint32_t engine) {
+    if (!stopped()) host_.wake(engine);
+  }
+  DeviceHost& host() const { return host_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Result<void> run_until(uint32_t engine, Work work, Clock::time_point deadline);
+  Error timed_out(uint32_t engine) const;
+
+  DeviceHost& host_;
+  std::string device_;
+  std::chrono::nanoseconds patience_;
+  std::mutex mutex_;
+  std::atomic<bool> stopped_{false};
+  std::vector<std::unique_ptr<transport::Engine>> engines_;
+};
+
+}  // namespace uroce::control

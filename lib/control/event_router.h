@@ -1,0 +1,44 @@
+// From an engine's events, which carry numbers, to the session or channel that wants to hear them.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "control/async_events.h"
+#include "control/id_table.h"
+#include "transport/seam.h"
+
+namespace uroce::control {
+
+class Cq;
+
+class EventRouter final : public transport::EngineEvents {
+ public:
+  explicit EventRouter(uint32_t max_cq) : cqs_(max_cq) {}
+
+  // Control lock held. A number is removed only after the engines forgot its object.
+  IdTable<Cq>& cqs() { return cqs_; }
+  void add(EventObject kind, uint32_t object, AsyncEventQueue& queue);
+  /// Purges what still waits for the object, too.
+  void remove(EventObject kind, uint32_t object);
+  void add_listener(AsyncEventQueue& queue);
+  void remove_listener(AsyncEventQueue& queue);
+
+  /// To every session. Any thread.
+  void broadcast(AsyncEvent event);
+
+  void on_completion_event(uint32_t cq_id) override;
+  void on_async_event(AsyncEventType type, uint32_t object) override;
+
+ private:
+  static uint64_t key(EventObject kind, uint32_t object) { return uint64_t{static_cast<uint8_t>(kind)} << 32 | object; }
+
+  IdTable<Cq> cqs_;
+  std::mutex mutex_;  // guards what follows; engines take it for asynchronous events only
+  std::unordered_map<uint64_t, AsyncEventQueue*> routes_;
+  std::vector<AsyncEventQueue*> listeners_;
+};
+
+}  // namespace uroce::control

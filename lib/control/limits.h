@@ -1,0 +1,21 @@
+// What one device serves beyond its configured limits.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace uroce::control {
+
+inline constexpr uint32_t kMaxQpWr = 32768;     ///< work requests per queue
+inline constexpr uint32_t kMaxCq = 32768;       ///< per device
+inline constexpr uint32_t kMaxCqe = 1u << 20;   ///< per queue
+inline constexpr uint32_t kMaxSrq = 4096;       ///< per device
+inline constexpr uint32_t kMaxSrqWr = 32768;    ///< receives per shared queue
+inline constexpr uint32_t kMaxSessions = 1024;  ///< doorbell rings that an engine polls
+
+/// How long an engine may take to answer a control call.
+inline constexpr std::chrono::seconds kEnginePatience{5};
+/// How long a peer may take to answer for its Ethernet address.
+inline constexpr std::chrono::seconds kResolveTimeout{3};
+
+}  // namespace uroce::control

@@ -1,0 +1,84 @@
+// A queue pair as control sees it: its queues' memory, what it keeps alive, and its changes of state.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <uroce/error.h>
+#include <uroce/types.h>
+#include <uroce/verbs.h>
+
+#include "control/queue_memory.h"
+#include "control/region.h"
+#include "queues/doorbell.h"
+#include "queues/ring.h"
+#include "transport/qp.h"
+#include "transport/qp_spec.h"
+
+namespace uroce::control {
+
+class Cq;
+class Device;
+class Session;
+class Srq;
+
+class Qp {
+ public:
+  /// What a queue pair holds on to.
+  struct Refs {
+    std::shared_ptr<Pd> pd;
+    std::shared_ptr<Cq> send_cq;
+    std::shared_ptr<Cq> recv_cq;
+    std::shared_ptr<Srq> srq;
+  };
+
+  uint32_t qpn() const { return spec_.qpn; }
+  QpType type() const { return spec_.type; }
+  /// As created; at least as asked.
+  const QpCap& cap() const { return spec_.cap; }
+  uint32_t engine() const { return engine_; }
+  const std::shared_ptr<Session>& session() const { return refs_.pd->session(); }
+
+  // Where the application's end of the queues is.
+  queues::RingPlace send_queue() const { return spec_.sq; }
+  queues::RingPlace recv_queue() const { return spec_.rq; }  ///< entries 0 with an SRQ
+  queues::DoorbellFlag* doorbell_flag() const { return spec_.sq_doorbell; }
+  queues::DoorbellPoster doorbell() const;
+
+  /// See QueuePair::modify(). Any thread. Errors: EINVAL, EOPNOTSUPP, EHOSTUNREACH, ENETUNREACH, ETIMEDOUT, ENODEV.
+  Result<void> modify(const QpAttr& attr, QpAttrMask mask);
+  /// The attributes now, as the engine has them. Errors: ETIMEDOUT, ENODEV.
+  Result<QpAttr> query() const;
+
+ private:
+  friend class Device;
+  friend class Session;
+  friend struct std::default_delete<Qp>;
+
+  using Core = transport::QpPtr;
+
+  Qp(Refs refs, uint32_t engine, const transport::QpSpec& spec, std::unique_ptr<QueueMemory> memory, Core core);
+  ~Qp() = default;
+
+  /// The sizes of a queue pair's queues: `cap` raised to what its rings hold. EINVAL where it asks for too much.
+  static Result<QpCap> round_up(const QpCap& cap, bool with_srq);
+  static std::size_t bytes(const QpCap& cap, bool with_srq);
+  /// Fills in where the rings are in `memory`.
+  static void lay_out(transport::QpSpec& spec, std::byte* memory, bool with_srq);
+  static Result<std::shared_ptr<Qp>> create(Session& session, Refs refs, const QpInit& init);
+  /// Gives the number back. The caller holds the lock.
+  void release();
+  static void destroy(Qp* qp);
+
+  Device& device() const;
+  Result<void> check(const QpAttr& attr, QpAttrMask mask) const;  // engine's thread
+  std::unexpected<Error> named(const Error& error) const;
+
+  Refs refs_;
+  uint32_t engine_;
+  transport::QpSpec spec_;
+  std::unique_ptr<QueueMemory> memory_;
+  Core core_;
+};
+
+}  // namespace uroce::control

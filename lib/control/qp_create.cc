@@ -1,0 +1,122 @@
+// Making a queue pair: sizes, engine, number, memory, and the engine's consent.
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "control/qp.h"
+#include "control/session.h"
+
+namespace uroce::control {
+namespace {
+
+using queues::RingPlace;
+
+uint32_t ring_entries(uint32_t max_wr) { return std::bit_ceil(std::max(1u, max_wr)); }
+uint32_t sq_stride(const QpCap& cap) { return queues::send_stride(cap.max_send_sge, cap.max_inline_data); }
+uint32_t rq_stride(const QpCap& cap) { return queues::recv_stride(cap.max_recv_sge); }
+
+struct Limit {
+  const char* what;
+  uint32_t value;
+  uint32_t max;
+};
+
+/// The engine for a new queue pair: the SRQ's, the one asked for, or the next in turn.
+Result<uint32_t> choose_engine(const QpInit& init, const Srq* srq, uint32_t engines, uint32_t next) {
+  if (init.engine >= static_cast<int>(engines) || init.engine < -1) {
+    return fail(EINVAL, fmt::format("QpInit::engine is {}; the device has engines 0 to {}, and -1 lets it choose",
+                                    init.engine, engines - 1));
+  }
+  if (srq == nullptr) return init.engine >= 0 ? static_cast<uint32_t>(init.engine) : next;
+  if (init.engine >= 0 && static_cast<uint32_t>(init.engine) != srq->engine()) {
+    return fail(EINVAL, fmt::format("QpInit::engine is {}, but shared receive queue {} lives on engine {}; use -1",
+                                    init.engine, srq->id(), srq->engine()));
+  }
+  return srq->engine();
+}
+
+}  // namespace
+
+Result<QpCap> Qp::round_up(const QpCap& cap, bool with_srq) {
+  const Limit limits[] = {
+      {"max_send_wr", cap.max_send_wr, kMaxQpWr},           {"max_recv_wr", cap.max_recv_wr, kMaxQpWr},
+      {"max_send_sge", cap.max_send_sge, kMaxSge},          {"max_recv_sge", cap.max_recv_sge, kMaxSge},
+      {"max_inline_data", cap.max_inline_data, kMaxInline},
+  };
+  for (const Limit& limit : limits) {
+    if (limit.value <= limit.max) continue;
+    return fail(EINVAL, fmt::format("QpCap::{} is {}; at most {}", limit.what, limit.value, limit.max));
+  }
+  // Slots are a multiple of a cache line: what that leaves over is given to the application.
+  QpCap rounded;
+  rounded.max_send_wr = ring_entries(cap.max_send_wr);
+  const uint32_t send_tail = sq_stride(cap) - static_cast<uint32_t>(sizeof(queues::SendWqe));
+  rounded.max_send_sge = std::min(kMaxSge, send_tail / static_cast<uint32_t>(sizeof(Sge)));
+  rounded.max_inline_data = std::min(kMaxInline, send_tail);
+  rounded.max_recv_wr = with_srq ? 0 : ring_entries(cap.max_recv_wr);
+  const uint32_t recv_tail = rq_stride(cap) - static_cast<uint32_t>(sizeof(queues::RecvWqe));
+  rounded.max_recv_sge = with_srq ? 0 : std::min(kMaxSge, recv_tail / static_cast<uint32_t>(sizeof(Sge)));
+  return rounded;
+}
+
+std::size_t Qp::bytes(const QpCap& cap, bool with_srq) {
+  return sizeof(queues::DoorbellFlag) + queues::ring_bytes(cap.max_send_wr, sq_stride(cap)) +
+         (with_srq ? 0 : queues::ring_bytes(cap.max_recv_wr, rq_stride(cap)));
+}
+
+void Qp::lay_out(transport::QpSpec& spec, std::byte* memory, bool with_srq) {
+  spec.sq_doorbell = reinterpret_cast<queues::DoorbellFlag*>(memory);
+  memory += sizeof(queues::DoorbellFlag);
+  spec.sq = RingPlace::at(memory, spec.cap.max_send_wr, sq_stride(spec.cap));
+  memory += queues::ring_bytes(spec.sq.entries, spec.sq.stride);
+  if (!with_srq) spec.rq = RingPlace::at(memory, spec.cap.max_recv_wr, rq_stride(spec.cap));
+}
+
+Result<std::shared_ptr<Qp>> Qp::create(Session& session, Refs refs, const QpInit& init) {
+  Device& device = *session.device();
+  const bool with_srq = refs.srq != nullptr;
+  const auto cap = round_up(init.cap, with_srq);
+  if (!cap) return std::unexpected(cap.error());
+  if (init.type != QpType::rc) {
+    return fail(EOPNOTSUPP, fmt::format("{} has RC queue pairs only; use QpType::rc", device.config().name));
+  }
+
+  const auto lock = device.runner_.lock();
+  if (auto alive = device.check_alive(); !alive) return std::unexpected(alive.error());
+  const auto engine = choose_engine(init, refs.srq.get(), device.engines(), device.place());
+  if (!engine) return std::unexpected(engine.error());
+  auto memory = session.allocator_->allocate(bytes(*cap, with_srq));
+  if (!memory) return std::unexpected(memory.error());
+  const auto qpn = device.qps_ < device.config().max_qp ? device.qpns_[*engine].take() : std::nullopt;
+  if (!qpn) {
+    return fail(ENOMEM, fmt::format("{} has {} queue pairs, which is the limit (max_qp); destroy some or raise it",
+                                    device.config().name, device.qps_));
+  }
+
+  transport::QpSpec spec{.qpn = *qpn, .type = init.type, .pd = refs.pd->id(), .cap = *cap};
+  spec.signal_all = init.signal_all;
+  spec.send_cq = &refs.send_cq->writer(*engine);
+  spec.recv_cq = &refs.recv_cq->writer(*engine);
+  if (with_srq) spec.srq = &refs.srq->shared();
+  lay_out(spec, (*memory)->data(), with_srq);
+  auto core = transport::make_qp(spec);
+  if (!core) {
+    device.qpns_[*engine].give_back(*qpn);
+    return std::unexpected(core.error());
+  }
+
+  std::unique_ptr<Qp> qp(new Qp(std::move(refs), *engine, spec, std::move(*memory), std::move(*core)));
+  ++device.qps_;
+  device.events_.add(EventObject::qp, *qpn, session.events());
+  bool attached = false;
+  const auto work = [&](transport::Engine& e) { attached = e.attach(*qp->core_); };
+  auto ran = device.runner_.run(*engine, work);
+  if (ran && attached) return std::shared_ptr<Qp>(qp.release(), &Qp::destroy);
+  qp->release();
+  if (!ran) return std::unexpected(ran.error());
+  return fail(ENOMEM, fmt::format("engine {} of {} has no place for QP {:#x}", *engine, device.config().name, *qpn));
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,37 @@
+// QPNs of one engine: [generation][slot][engine index], 24 bits. The slot indexes the engine's QP table; the
+// generation starts at random and moves with each use, so that packets for a QP that is gone find nobody.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "base/random.h"
+
+namespace uroce::control {
+
+class QpnAllocator {
+ public:
+  /// `slots`: a power of two, at most 2^(24 - index_bits). `engine` < 2^index_bits.
+  QpnAllocator(uint32_t engine, uint32_t index_bits, uint32_t slots, uint64_t seed);
+
+  /// A QPN that is not in use, never 0, 1 (QP0, QP1) or 0xffffff (multicast). Slots that rested longest come
+  /// first. nullopt when all slots are in use.
+  std::optional<uint32_t> take();
+  /// `qpn` came from take() and is not in use any more.
+  void give_back(uint32_t qpn);
+
+ private:
+  uint32_t compose(uint32_t slot) const;
+
+  uint32_t engine_;
+  uint32_t index_bits_;
+  uint32_t slot_bits_;
+  uint32_t generation_mask_;
+  Random random_;
+  std::vector<uint32_t> generations_;  // of the slots used so far
+  std::deque<uint32_t> free_;          // oldest first
+};
+
+}  // namespace uroce::control

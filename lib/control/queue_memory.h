@@ -1,0 +1,41 @@
+// Where queues live. One allocation per object, zeroed, made when the object is; the data path never allocates.
+// An allocator that hands out shared memory makes the same queues reachable from another process.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include <uroce/error.h>
+
+namespace uroce::control {
+
+/// Memory of one object's queues: 64-byte aligned, zeroed when allocated. Freed with this.
+class QueueMemory {
+ public:
+  virtual ~QueueMemory() = default;
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+
+ protected:
+  QueueMemory(std::byte* data, std::size_t size) : data_(data), size_(size) {}
+
+ private:
+  std::byte* data_;
+  std::size_t size_;
+};
+
+/// Called under the device's control lock.
+class QueueAllocator {
+ public:
+  virtual ~QueueAllocator() = default;
+  /// At least `bytes`, more than 0. Errors: ENOMEM.
+  virtual Result<std::unique_ptr<QueueMemory>> allocate(std::size_t bytes) = 0;
+};
+
+/// Memory of this process.
+class HeapAllocator final : public QueueAllocator {
+ public:
+  Result<std::unique_ptr<QueueMemory>> allocate(std::size_t bytes) override;
+};
+
+}  // namespace uroce::control

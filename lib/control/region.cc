@@ -1,0 +1,49 @@
+#include "control/region.h"
+
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "control/session.h"
+
+namespace uroce::control {
+
+Result<std::shared_ptr<Region>> Session::register_memory(std::shared_ptr<Pd> pd, uint64_t address, uint64_t length,
+                                                         std::byte* host, AccessFlags access) {
+  if (auto ok = check_owner(pd.get(), pd ? pd->session().get() : nullptr, "protection domain"); !ok) {
+    return std::unexpected(ok.error());
+  }
+  if (length == 0) {
+    return fail(EINVAL, fmt::format("the memory region at {} has no bytes; register at least one",
+                                    static_cast<const void*>(host)));
+  }
+  const memory::RegionSpec spec{.pd = pd->id(), .address = address, .length = length, .host = host, .access = access};
+  const auto lock = device_->runner_.lock();
+  if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
+  // The table rounds up to a power of two; the limit is what the setting says.
+  if (device_->regions_.used() >= device_->config().max_mr) {
+    return fail(ENOMEM, fmt::format("{} has {} memory regions, which is the limit (max_mr); register fewer, larger "
+                                    "regions or raise it",
+                                    device_->config().name, device_->config().max_mr));
+  }
+  const auto key = device_->regions_.add(spec);
+  if (!key) return std::unexpected(key.error());
+  return std::shared_ptr<Region>(new Region(std::move(pd), *key, spec), &Region::destroy);
+}
+
+void Region::destroy(Region* region) {
+  {
+    Device& device = *region->pd_->session()->device();
+    const auto lock = device.runner_.lock();
+    device.regions_.remove(region->key_);
+    device.unretired_.push_back(region->key_);
+    // One quiescent point serves all keys removed before it.
+    if (device.runner_.quiesce()) {
+      for (const memory::Key key : device.unretired_) device.regions_.retire(key);
+      device.unretired_.clear();
+    }
+  }
+  delete region;
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,43 @@
+// Protection domains and registered memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "memory/region_table.h"
+
+namespace uroce::control {
+
+class Session;
+
+/// A protection domain. Numbers are unique per device and not used again.
+class Pd {
+ public:
+  Pd(std::shared_ptr<Session> session, memory::PdId id) : session_(std::move(session)), id_(id) {}
+  memory::PdId id() const { return id_; }
+  const std::shared_ptr<Session>& session() const { return session_; }
+
+ private:
+  std::shared_ptr<Session> session_;
+  memory::PdId id_;
+};
+
+/// Registered memory. When the last reference goes, its key stops working at once, and the memory is untouched from
+/// the moment that the release returns.
+class Region {
+ public:
+  Region(std::shared_ptr<Pd> pd, memory::Key key, const memory::RegionSpec& spec)
+      : pd_(std::move(pd)), key_(key), spec_(spec) {}
+  memory::Key key() const { return key_; }
+  const memory::RegionSpec& spec() const { return spec_; }
+
+  /// Deleter: takes the key out, waits for the engines, frees the slot.
+  static void destroy(Region* region);
+
+ private:
+  std::shared_ptr<Pd> pd_;
+  memory::Key key_;
+  memory::RegionSpec spec_;
+};
+
+}  // namespace uroce::control

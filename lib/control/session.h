@@ -1,0 +1,73 @@
+// One opener's resources on a device: its doorbells, its asynchronous events, and the verbs that make objects.
+//
+// Objects are shared: whoever needs one holds it, and it goes when nobody does. Going includes the handshake with
+// the engines that used it. All calls may come from any thread; they block for at most the engine's answer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <uroce/error.h>
+#include <uroce/types.h>
+#include <uroce/verbs.h>
+
+#include "control/async_events.h"
+#include "control/channel.h"
+#include "control/cq.h"
+#include "control/device.h"
+#include "control/qp.h"
+#include "control/region.h"
+#include "control/srq.h"
+#include "queues/doorbell.h"
+
+namespace uroce::control {
+
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  const std::shared_ptr<Device>& device() const { return device_; }
+  AsyncEventQueue& events() { return *events_; }
+  /// For the queue pairs of this session that live on `engine`.
+  queues::DoorbellPoster doorbell(uint32_t engine) const;
+
+  /// Errors of all that follow: ENODEV after the device was shut down.
+  Result<std::shared_ptr<Pd>> create_pd();
+  /// [address, address + length) as work requests and peers will name it, its bytes at `host`.
+  /// Errors: EINVAL (see RegionTable::add), ENOMEM (the device's max_mr).
+  Result<std::shared_ptr<Region>> register_memory(std::shared_ptr<Pd> pd, uint64_t address, uint64_t length,
+                                                  std::byte* host, AccessFlags access);
+  /// Errors: EMFILE.
+  Result<std::shared_ptr<Channel>> create_channel();
+  /// Errors: EINVAL (entries 0 or above kMaxCqe, foreign channel), ENOMEM.
+  Result<std::shared_ptr<Cq>> create_cq(uint32_t entries, std::shared_ptr<Channel> channel);
+  /// Errors: EINVAL (sizes out of range, foreign domain), ENOMEM.
+  Result<std::shared_ptr<Srq>> create_srq(std::shared_ptr<Pd> pd, uint32_t max_wr, uint32_t max_sge);
+  /// Errors: EINVAL (sizes out of range, foreign object, engine), ENOMEM, EOPNOTSUPP (type), ETIMEDOUT (engine).
+  Result<std::shared_ptr<Qp>> create_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> send_cq,
+                                        std::shared_ptr<Cq> recv_cq, const QpInit& init, std::shared_ptr<Srq> srq);
+
+ private:
+  friend class Device;
+  friend class Qp;
+
+  Session(std::shared_ptr<Device> device, uint32_t id, std::shared_ptr<QueueAllocator> allocator,
+          std::unique_ptr<AsyncEventQueue> events, std::unique_ptr<QueueMemory> doorbells, uint32_t doorbell_entries);
+  std::byte* doorbell_memory(uint32_t engine) const;
+  /// Lets every engine poll this session's doorbells. The caller holds the lock.
+  Result<void> attach();
+  static void destroy(Session* session);
+  Result<void> check_owner(const void* object, const Session* owner, const char* what) const;
+
+  std::shared_ptr<Device> device_;
+  uint32_t id_;
+  std::shared_ptr<QueueAllocator> allocator_;
+  std::unique_ptr<AsyncEventQueue> events_;
+  std::unique_ptr<QueueMemory> doorbells_;  // one ring per engine
+  uint32_t doorbell_entries_;
+};
+
+}  // namespace uroce::control

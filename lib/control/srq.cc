@@ -1,0 +1,38 @@
+#include "control/srq.h"
+
+#include "control/session.h"
+
+namespace uroce::control {
+
+using queues::RingConsumer;
+using queues::RingPlace;
+using queues::SrqHeader;
+
+std::size_t Srq::bytes(uint32_t entries, uint32_t max_sge) {
+  return sizeof(SrqHeader) + queues::ring_bytes(entries, queues::recv_stride(max_sge));
+}
+
+Srq::Srq(std::shared_ptr<Pd> pd, uint32_t id, uint32_t engine, uint32_t entries, uint32_t max_sge,
+         std::unique_ptr<QueueMemory> memory)
+    : pd_(std::move(pd)),
+      engine_(engine),
+      memory_(std::move(memory)),
+      ring_(RingPlace::at(memory_->data() + sizeof(SrqHeader), entries, queues::recv_stride(max_sge))) {
+  shared_.id = id;
+  shared_.pd = pd_->id();
+  shared_.max_sge = max_sge;
+  shared_.header = reinterpret_cast<SrqHeader*>(memory_->data());
+  shared_.ring = RingConsumer(ring_);
+}
+
+void Srq::destroy(Srq* srq) {
+  {
+    Device& device = *srq->pd_->session()->device();
+    const auto lock = device.runner_.lock();
+    device.events_.remove(EventObject::srq, srq->id());
+    device.srq_ids_.give_back(srq->id());
+  }
+  delete srq;
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,41 @@
+// A shared receive queue and the engine on which it and all its queue pairs live.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "control/queue_memory.h"
+#include "control/region.h"
+#include "queues/ring.h"
+#include "transport/srq.h"
+
+namespace uroce::control {
+
+class Srq {
+ public:
+  /// `entries`: a power of two. Made by Session::create_srq().
+  Srq(std::shared_ptr<Pd> pd, uint32_t id, uint32_t engine, uint32_t entries, uint32_t max_sge,
+      std::unique_ptr<QueueMemory> memory);
+  static std::size_t bytes(uint32_t entries, uint32_t max_sge);
+
+  uint32_t id() const { return shared_.id; }
+  uint32_t engine() const { return engine_; }
+  uint32_t max_wr() const { return ring_.entries; }
+  uint32_t max_sge() const { return shared_.max_sge; }
+  const std::shared_ptr<Pd>& pd() const { return pd_; }
+  queues::SrqHeader* header() const { return shared_.header; }
+  queues::RingPlace ring() const { return ring_; }
+  /// The engine's end; its thread only.
+  transport::Srq& shared() { return shared_; }
+
+  static void destroy(Srq* srq);
+
+ private:
+  std::shared_ptr<Pd> pd_;
+  uint32_t engine_;
+  std::unique_ptr<QueueMemory> memory_;
+  queues::RingPlace ring_;
+  transport::Srq shared_;
+};
+
+}  // namespace uroce::control
