@@ -40,6 +40,8 @@ enum class Access : uint32_t {
   mw_bind = 1u << 4,
   zero_based = 1u << 5,
   relaxed_ordering = 1u << 20,
+  /// Not in verbs.h: a peer's SEND with invalidate may end the region's key.
+  remote_invalidate = 1u << 30,
 };
 using AccessFlags = Flags<Access>;
 

@@ -73,6 +73,7 @@ Result<Key> RegionTable::add(const RegionSpec& spec) {
   slot.length = spec.length;
   slot.host = spec.host;
   const Key key = next_key(index);
+  slot.issued = key;
   slot.key.store(key, std::memory_order_release);
   ++used_;
   return key;
@@ -80,11 +81,23 @@ Result<Key> RegionTable::add(const RegionSpec& spec) {
 
 bool RegionTable::remove(Key key) {
   Slot& slot = slots_[slot_of(key)];
-  if (key == 0 || slot.key.load(std::memory_order_relaxed) != key) return false;
+  if (key == 0 || slot.issued != key) return false;
   slot.key.store(0, std::memory_order_release);
+  slot.issued = 0;
   slot.removed = key;
   --used_;
   return true;
+}
+
+AccessResult RegionTable::invalidate(Key key, PdId pd) {
+  Slot& slot = slots_[slot_of(key)];
+  if (key == 0 || slot.key.load(std::memory_order_acquire) != key) return AccessResult::bad_key;
+  if (slot.pd != pd) return AccessResult::wrong_domain;
+  if (!slot.access.has(Access::remote_invalidate)) return AccessResult::not_permitted;
+  // The control thread may be removing the same key.
+  Key expected = key;
+  return slot.key.compare_exchange_strong(expected, 0, std::memory_order_acq_rel) ? AccessResult::ok
+                                                                                  : AccessResult::bad_key;
 }
 
 void RegionTable::retire(Key key) {

@@ -56,6 +56,10 @@ class RegionTable {
   /// The key stops working at once for new look-ups. False when no such key. Follow with retire().
   bool remove(Key key);
 
+  /// A peer's SEND with invalidate: the key stops working, for regions that were registered for it
+  /// (Access::remote_invalidate) in the same domain. The region itself stays until remove(). Any thread; no locks.
+  AccessResult invalidate(Key key, PdId pd);
+
   /// Makes the slot of a removed key reusable, once. Call after a quiescent point of every engine; until then the
   /// memory must stay mapped too. Ignores a key that is not removed, or is retired already.
   void retire(Key key);
@@ -80,6 +84,7 @@ class RegionTable {
     std::byte* host = nullptr;
     // Control thread only.
     uint32_t generation = 0;
+    Key issued = 0;   // from add() to remove(), invalidated or not
     Key removed = 0;  // awaits retire()
   };
   static_assert(sizeof(Slot) == 64);

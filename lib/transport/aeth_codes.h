@@ -9,9 +9,9 @@
 
 namespace uroce::transport {
 
-inline constexpr std::array<uint16_t, 31> kCredits{
-    0,   1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,  192,
-    256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
+inline constexpr std::array<uint16_t, 31> kCredits{0,    1,    2,    3,    4,    6,     8,     12,    16,   24,   32,
+                                                   48,   64,   96,   128,  192,  256,   384,   512,   768,  1024, 1536,
+                                                   2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
 
 /// Receives that a credit code grants; code 0..30.
 constexpr uint32_t credits_of(uint8_t code) { return kCredits[code]; }
@@ -25,7 +25,7 @@ static_assert(credit_code(0) == 0 && credit_code(5) == 4 && credit_code(64) == 1
 
 /// RNR timer codes in units of 10 us; code 0 is the longest.
 inline constexpr std::array<uint32_t, 32> kRnrTimer{
-    65536, 1,   2,   3,   4,   6,   8,    12,   16,   24,   32,   48,    64,    96,    128,   192,
+    65536, 1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,   192,
     256,   384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
 constexpr Nanos rnr_delay(uint8_t code) { return Nanos(int64_t{kRnrTimer[code & 0x1f]} * 10'000); }

@@ -4,6 +4,7 @@
 //   poll():       control tasks -> doorbells -> timers -> active QPs -> one burst to the sink
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -29,6 +30,7 @@ struct EngineConfig {
   uint32_t burst = 32;            ///< frames built per call of the sink
   uint32_t window_packets = 256;  ///< most unacknowledged packets of one QP
   uint16_t pkey = 0xffff;
+  bool check_icrc = true;  ///< false only where frames are made up by a fuzzer
 };
 
 /// Statistics of one engine. Written by its thread, read by any.
@@ -45,7 +47,7 @@ struct EngineCounters {
 class Engine {
  public:
   /// `regions` and `events` outlive the engine. `regions` is shared by the engines of a device.
-  Engine(const EngineConfig& config, const memory::RegionTable& regions, EngineEvents& events);
+  Engine(const EngineConfig& config, memory::RegionTable& regions, EngineEvents& events);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

@@ -89,13 +89,12 @@ struct QpCold {
   uint32_t resource_next = 0;
   uint32_t jobs_head = 0;
   uint32_t jobs_tail = 0;
-  wire::Route route{};
-  wire::RouteTemplate route_template{};
+  std::shared_ptr<const wire::RouteTemplate> route;  ///< shared by the QPs towards one peer
   bool communication_established = false;
   bool sq_drained_reported = false;
 };
 
-/// Work that put a QP on the engine's active list.
+/// What kind of message the responder is in the middle of.
 enum class Recv : uint8_t { none, send, write };
 
 struct alignas(64) Qp {
@@ -115,36 +114,40 @@ struct alignas(64) Qp {
   uint8_t min_rnr_timer = 0;
   AccessFlags access{};
   bool loopback = false;
-  bool signal_all = false;
   bool on_active_list = false;
   bool timer_pending = false;  ///< the wheel holds cold->timer
+  bool signal_all = false;
   CqWriter* send_cq = nullptr;
   CqWriter* recv_cq = nullptr;
   QpCold* cold = nullptr;
-  Qp* next_active = nullptr;
+  const wire::RouteTemplate* route = nullptr;
 
   // --- Lines 1 and 2: requester and completer.
   struct alignas(64) Requester {
-    queues::RingConsumer sq;      ///< next() is the first WQE not yet fetched
+    queues::RingConsumer sq;  ///< next() is the first WQE not yet fetched
     SendSlot* slots = nullptr;
-    uint32_t slot_shift_stride = 0;  ///< bytes between slots
-    uint32_t oldest = 0;          ///< SQ index of the oldest WQE not completed
-    uint32_t cursor = 0;          ///< SQ index of the WQE being sent
-    uint32_t cursor_packet = 0;   ///< its next packet
-    Psn una;                      ///< oldest unacknowledged PSN
-    Psn next;                     ///< PSN of the next new WQE
-    Psn sent;                     ///< one past the newest PSN ever sent
-    uint32_t ssn = 0;             ///< of the newest message started
-    uint32_t limit_ssn = 0;       ///< newest message that credits allow (LSN)
-    uint8_t rd_atomic = 0;        ///< READs and atomics outstanding
+    uint32_t slot_stride = 0;    ///< bytes between slots
+    uint32_t oldest = 0;         ///< SQ index of the oldest WQE not completed
+    uint32_t cursor = 0;         ///< SQ index of the WQE being sent
+    uint32_t cursor_packet = 0;  ///< its next packet
+    Psn una;                     ///< oldest unacknowledged PSN
+    Psn next;                    ///< PSN of the next new WQE
+    Psn sent;                    ///< one past the newest PSN ever sent
+    uint32_t ssn = 0;            ///< of the newest message started
+    uint32_t limit_ssn = 0;      ///< newest message that credits allow (LSN)
+    uint8_t rd_atomic = 0;       ///< READs and atomics outstanding
     uint8_t retries_left = 0;
     uint8_t rnr_retries_left = 0;
     bool credit_limited = false;
     bool rnr_waiting = false;
-    bool rewound = false;      ///< a loss was acted upon and nothing has progressed since
-    bool probing = false;      ///< sent its one packet beyond the credits
-    uint8_t since_ack_request = 0;
-    Nanos deadline = kNever;
+    bool rewound = false;  ///< a loss was acted upon and nothing has progressed since
+    uint8_t max_sge = 1;
+    uint16_t max_inline = 0;
+    uint8_t since_ack_request = 0;  ///< packets since the last that asked for an ACK
+    Nanos deadline = kNever;        ///< ACK timeout or end of the RNR wait
+    Nanos wheel_deadline = kNever;  ///< when the wheel looks, with timer_pending
+    Qp* next_active = nullptr;
+    queues::DoorbellFlag* doorbell = nullptr;
   } tx;
 
   // --- Line 3: responder.
@@ -152,26 +155,25 @@ struct alignas(64) Qp {
     queues::RingConsumer rq;
     Psn expected;
     uint32_t msn = 0;
-    uint64_t write_va = 0;        ///< WRITE in progress: where the next payload goes
-    uint32_t write_left = 0;      ///< WRITE in progress: bytes still to come
-    uint32_t received = 0;        ///< SEND in progress: bytes placed; WRITE: bytes of the message
+    uint64_t write_va = 0;    ///< WRITE in progress: where the next payload goes
+    uint32_t write_left = 0;  ///< WRITE in progress: bytes still to come
+    uint32_t received = 0;    ///< SEND in progress: bytes placed; WRITE: bytes of the message
     uint32_t rkey = 0;
     Psn reply_psn;
     uint8_t reply_syndrome = 0;
     bool reply_pending = false;
-    bool nak_sent = false;        ///< a sequence or RNR NAK covers the gap until `expected` arrives
+    bool nak_sent = false;  ///< a sequence or RNR NAK covers the gap until `expected` arrives
     Recv message = Recv::none;
-    bool recv_held = false;       ///< a receive WQE has been taken for the message in progress
+    bool recv_held = false;  ///< a receive WQE has been taken for the message in progress
+    bool has_jobs = false;   ///< responses wait in QpCold::jobs
     uint8_t recv_num_sge = 0;
   } rx;
 
-  bool reads_allowed() const { return access.has(Access::remote_read); }
   uint32_t mtu() const { return 1u << mtu_shift; }
   SendSlot& slot(uint32_t index) const {
     return *reinterpret_cast<SendSlot*>(reinterpret_cast<std::byte*>(tx.slots) +
-                                        std::size_t{index & (tx.sq.entries() - 1)} * tx.slot_shift_stride);
+                                        std::size_t{index & (tx.sq.entries() - 1)} * tx.slot_stride);
   }
-  bool has_jobs() const { return cold->jobs_head != cold->jobs_tail; }
 };
 
 static_assert(sizeof(Qp) <= 4 * 64, "a QP's hot state is at most four cache lines");
@@ -185,5 +187,7 @@ struct QpDeleter {
 };
 using QpPtr = std::unique_ptr<Qp, QpDeleter>;
 Result<QpPtr> make_qp(const QpSpec& spec);
+/// Back to RESET: everything but identity, memory and list membership is forgotten. Engine's thread.
+void reset_qp(Qp& qp);
 
 }  // namespace uroce::transport

@@ -22,6 +22,7 @@ struct QpSpec {
   queues::RingPlace sq{};
   queues::RingPlace rq{};  ///< entries == 0 with an SRQ
   queues::DoorbellFlag* sq_doorbell = nullptr;
+  uint32_t doorbell_ring = 0;   ///< id of the ring (Engine::attach_doorbells) that may ring for this QP
   CqWriter* send_cq = nullptr;  ///< this engine's end of the CQ
   CqWriter* recv_cq = nullptr;
   Srq* srq = nullptr;

@@ -1,0 +1,116 @@
+// What the engine lends to requester, completer and responder: the burst's time, lists, timers and statistics.
+#pragma once
+
+#include <vector>
+
+#include "transport/engine.h"
+#include "transport/frame_builder.h"
+#include "transport/timer_wheel.h"
+
+namespace uroce::transport {
+
+struct EngineCore {
+  EngineCore(const EngineConfig& config_, EngineCounters& counters_, memory::RegionTable& regions_,
+             EngineEvents& events_)
+      : config(config_), counters(counters_), regions(regions_), events(events_), builder(config_.burst) {}
+
+  const EngineConfig& config;
+  EngineCounters& counters;
+  memory::RegionTable& regions;
+  EngineEvents& events;
+  Nanos now{0};
+  TimerWheel wheel;
+  FrameBuilder builder;
+  // QPs with something to send, served in turn. Intrusive.
+  Qp* active_head = nullptr;
+  Qp* active_tail = nullptr;
+
+  void activate(Qp& qp) {
+    if (qp.on_active_list) return;
+    qp.on_active_list = true;
+    qp.tx.next_active = nullptr;
+    (active_tail != nullptr ? active_tail->tx.next_active : active_head) = &qp;
+    active_tail = &qp;
+  }
+  Qp* pop_active() {
+    Qp* qp = active_head;
+    if (qp == nullptr) return nullptr;
+    active_head = qp->tx.next_active;
+    if (active_head == nullptr) active_tail = nullptr;
+    qp->on_active_list = false;
+    return qp;
+  }
+  void forget_active(Qp& gone);
+
+  /// The QP must be looked at by `deadline`. Lazy: an earlier pending look is kept, and rearms itself.
+  void set_deadline(Qp& qp, Nanos deadline) {
+    qp.tx.deadline = deadline;
+    if (deadline == kNever) return;
+    if (qp.timer_pending && qp.tx.wheel_deadline <= deadline) return;
+    qp.timer_pending = true;
+    qp.tx.wheel_deadline = deadline;
+    wheel.arm(qp.cold->timer, deadline);
+  }
+
+  void count_drop(wire::Drop reason) { counters.drops[static_cast<std::size_t>(reason)].add(); }
+
+  memory::Translation translate(const Qp& qp, uint32_t key, uint64_t address, uint64_t length, AccessFlags needed) {
+    return regions.translate(key, qp.pd, address, length, needed);
+  }
+};
+
+// --- requester.cc: what an application posted, onto the wire.
+
+/// Fetches, segments and sends until the builder is full or the QP may send no more. True: it could go on.
+bool transmit_requests(EngineCore& core, Qp& qp);
+/// Go-Back-N: sending resumes at `psn`, which lies in [una, sent).
+void rewind_to(EngineCore& core, Qp& qp, Psn psn);
+
+// --- send_queue.cc: copying work requests in, completing them out.
+
+enum class Fetch { fetched, empty };
+/// Error state for a QP whose completion queue has overrun.
+void fail_for_overrun(EngineCore& core, Qp& qp);
+/// Copies the next WQE into its slot and validates the copy.
+Fetch fetch_wqe(EngineCore& core, Qp& qp);
+/// Completes the oldest WQE. Errors are always reported, success where signaled.
+void complete_oldest(EngineCore& core, Qp& qp, WcStatus status);
+/// Lets the application reuse the slots of completed WQEs.
+void publish_completed(Qp& qp);
+/// Moves the QP to error: `status` completes the oldest WQE unless it is success, the rest is flushed, then receives.
+void enter_error(EngineCore& core, Qp& qp, WcStatus status = WcStatus::success);
+/// Flushes what has been posted to a QP in error.
+void flush_posted(EngineCore& core, Qp& qp);
+/// Reports sq_drained once the QP is in SQD and nothing is outstanding.
+void check_drained(EngineCore& core, Qp& qp);
+
+// --- completer.cc: responses.
+
+void on_ack(EngineCore& core, Qp& qp, const wire::Packet& packet);
+void on_read_response(EngineCore& core, Qp& qp, const wire::Packet& packet);
+void on_atomic_ack(EngineCore& core, Qp& qp, const wire::Packet& packet);
+/// The QP's deadline has come: ACK timeout or the end of an RNR wait.
+void on_timer(EngineCore& core, Qp& qp);
+
+// --- responder.cc: requests; response_queue.cc: the answers.
+
+void on_request(EngineCore& core, Qp& qp, const wire::Packet& packet);
+/// Sends queued responses, then the newest ACK or NAK. True: more remains.
+bool transmit_responses(EngineCore& core, Qp& qp);
+/// An ACK or NAK for `psn`, sent after the responses queued so far; one is kept, the newest.
+void queue_reply(EngineCore& core, Qp& qp, Psn psn, uint8_t syndrome);
+
+// --- receive.cc: receive work requests.
+
+enum class TakeRecv { taken, empty, invalid };
+TakeRecv take_recv(EngineCore& core, Qp& qp);
+/// Places `payload` at byte `offset` of the receive in use.
+WcStatus place_received(EngineCore& core, Qp& qp, uint64_t offset, std::span<const std::byte> payload);
+/// Completes the receive in use.
+void complete_recv(EngineCore& core, Qp& qp, const queues::Cqe& cqe, bool solicited);
+/// Flushes the receive in use and all that are posted.
+void flush_receives(EngineCore& core, Qp& qp);
+/// Receives that may be granted to the peer as credits, as an AETH credit code.
+uint8_t credits_now(const Qp& qp);
+
+}  // namespace uroce::transport

@@ -1,0 +1,81 @@
+// Builds one burst of frames in memory that is made once.
+#pragma once
+
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "transport/qp.h"
+#include "transport/seam.h"
+#include "wire/packet.h"
+
+namespace uroce::transport {
+
+class FrameBuilder {
+ public:
+  explicit FrameBuilder(uint32_t burst) : frames_(burst), spans_(std::size_t{burst} * kMaxSge) {}
+
+  /// Starts a burst of at most `room` frames.
+  void begin(std::size_t room) {
+    used_ = 0;
+    limit_ = room < frames_.size() ? room : frames_.size();
+  }
+  bool full() const { return used_ == limit_; }
+  std::size_t left() const { return limit_ - used_; }
+  std::span<const TxFrame> frames() const { return {frames_.data(), used_}; }
+
+  /// The next frame and where its extended headers go. Payload spans are added by add_payload(), in order; then
+  /// finish() writes everything below them.
+  TxFrame& next() {
+    TxFrame& frame = frames_[used_];
+    frame.payload = spans_.data() + used_ * kMaxSge;
+    frame.payload_length = 0;
+    frame.payload_spans = 0;
+    frame.copy_payload = false;
+    return frame;
+  }
+  static std::byte* extended_headers(TxFrame& frame, const Qp& qp) {
+    return frame.header.data() + qp.route->length + wire::Bth::kBytes;
+  }
+  /// `data` stays readable as seam.h says; at most kMaxSge per frame.
+  void add_payload(TxFrame& frame, const std::byte* data, uint32_t length) {
+    if (length == 0) return;
+    PayloadSpan& span = spans_[used_ * kMaxSge + frame.payload_spans++];
+    span = {data, length};
+    frame.payload_length += length;
+  }
+  /// Completes the frame in front of `extended` bytes of extended headers and takes it into the burst.
+  void finish(TxFrame& frame, Qp& qp, wire::Opcode opcode, Psn psn, std::size_t extended, bool ack_request = false,
+              bool solicited = false);
+
+ private:
+  std::vector<TxFrame> frames_;
+  std::vector<PayloadSpan> spans_;
+  std::size_t used_ = 0;
+  std::size_t limit_ = 0;
+};
+
+inline void FrameBuilder::finish(TxFrame& frame, Qp& qp, wire::Opcode opcode, Psn psn, std::size_t extended,
+                                 bool ack_request, bool solicited) {
+  const wire::RouteTemplate& route = *qp.route;
+  frame.pad = static_cast<uint8_t>(-frame.payload_length & 3u);
+  const std::size_t l4 = wire::Bth::kBytes + extended + frame.payload_length + frame.pad + wire::kIcrcBytes;
+  // The IPv4 id may be anything under DF (RFC 6864, 4.1); the PSN needs no state.
+  wire::write_l2_to_l4(frame.header.data(), route, qp.udp_source, l4, static_cast<uint16_t>(psn.value()));
+  wire::Bth bth;
+  bth.opcode = opcode;
+  bth.solicited = solicited;
+  bth.pad = frame.pad;
+  bth.pkey = qp.pkey;
+  bth.dest_qpn = qp.dest_qpn;
+  bth.ack_request = ack_request;
+  bth.psn = psn;
+  bth.store(frame.header.data() + route.length);
+  frame.header_length = static_cast<uint16_t>(route.length + wire::Bth::kBytes + extended);
+  frame.l3_offset = route.l3_offset;
+  frame.ip_version = route.ip_version;
+  frame.loopback = qp.loopback;
+  ++used_;
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,234 @@
+// The requester: segments work requests into packets (IBTA vol. 1, 9.7.2 to 9.7.4, 9.7.7).
+#include "transport/aeth_codes.h"
+#include "transport/engine_core.h"
+
+namespace uroce::transport {
+namespace {
+
+using wire::Opcode;
+
+// Longest READ that one request asks for: the PSNs outstanding must stay below half the PSN space (9.7.1).
+constexpr uint32_t kMaxReadPackets = 1u << 22;
+// An ACK is asked for at least this often within a stream of packets.
+constexpr uint8_t kAckRequestInterval = 16;
+
+// The PSN of the cursor's packet.
+Psn cursor_psn(const Qp& qp, const SendSlot& slot) { return slot.first_psn + qp.tx.cursor_packet; }
+
+bool beyond_credits(const Qp& qp, uint32_t ssn) {
+  return qp.tx.credit_limited && distance(Psn(ssn), Psn(qp.tx.limit_ssn)) > 0;
+}
+
+// May the message of `slot`, not yet started, begin now?
+bool may_start(const EngineCore& core, const Qp& qp, const SendSlot& slot) {
+  const auto& tx = qp.tx;
+  if (qp.state != QpState::rts) return false;
+  if (slot.status != WcStatus::success) return false;
+  if (slot.has(SendFlag::fence) && tx.rd_atomic > 0) return false;
+  if (slot.is_read_or_atomic()) {
+    return tx.rd_atomic < qp.max_rd_atomic && distance(tx.sent, tx.una) < static_cast<int32_t>(kMaxReadPackets);
+  }
+  // 9.7.7.2.5: without credits, one packet alone, and then wait for what the peer says.
+  if (slot.takes_recv() && beyond_credits(qp, tx.ssn + 1) && tx.una != tx.sent) return false;
+  return distance(tx.next, tx.una) < static_cast<int32_t>(core.config.window_packets);
+}
+
+void start(Qp& qp, SendSlot& slot) {
+  auto& tx = qp.tx;
+  slot.started = true;
+  slot.first_psn = tx.next;
+  slot.ssn = ++tx.ssn & Psn::kMask;
+  tx.next += slot.packets;
+  if (slot.is_read_or_atomic()) ++tx.rd_atomic;
+}
+
+// Is anything certain to follow the cursor's last packet, so that its ACK can wait?
+bool more_follows(EngineCore& core, Qp& qp) {
+  auto& tx = qp.tx;
+  if (tx.cursor + 1 == tx.sq.next() && fetch_wqe(core, qp) == Fetch::empty) return false;
+  const SendSlot& after = qp.slot(tx.cursor + 1);
+  return after.started || (may_start(core, qp, after) && !(after.takes_recv() && beyond_credits(qp, tx.ssn + 1)));
+}
+
+struct Segment {
+  uint32_t offset;
+  uint32_t length;
+  bool first;
+  bool last;
+};
+
+Opcode send_opcode(const SendSlot& slot, const Segment& s) {
+  if (!s.last) return s.first ? Opcode::rc_send_first : Opcode::rc_send_middle;
+  switch (slot.opcode) {
+    case WrOpcode::send_with_imm: return s.first ? Opcode::rc_send_only_imm : Opcode::rc_send_last_imm;
+    case WrOpcode::send_with_invalidate: return s.first ? Opcode::rc_send_only_inv : Opcode::rc_send_last_inv;
+    default: return s.first ? Opcode::rc_send_only : Opcode::rc_send_last;
+  }
+}
+
+Opcode write_opcode(const SendSlot& slot, const Segment& s) {
+  if (!s.last) return s.first ? Opcode::rc_write_first : Opcode::rc_write_middle;
+  if (slot.opcode == WrOpcode::rdma_write_with_imm) {
+    return s.first ? Opcode::rc_write_only_imm : Opcode::rc_write_last_imm;
+  }
+  return s.first ? Opcode::rc_write_only : Opcode::rc_write_last;
+}
+
+// Adds [offset, offset + length) of the message to the frame. False when a key or bound is wrong.
+bool gather(EngineCore& core, const Qp& qp, SendSlot& slot, TxFrame& frame, uint32_t offset, uint32_t length) {
+  if (slot.has(SendFlag::inline_data)) {
+    frame.copy_payload = true;
+    core.builder.add_payload(frame, slot.inline_data() + offset, length);
+    return true;
+  }
+  for (uint32_t i = 0; i < slot.num_sge && length > 0; ++i) {
+    const Sge& sge = slot.sges()[i];
+    if (offset >= sge.length) {
+      offset -= sge.length;
+      continue;
+    }
+    const uint32_t piece = std::min(length, sge.length - offset);
+    const auto place = core.translate(qp, sge.lkey, sge.addr + offset, piece, {});
+    if (place.result != memory::AccessResult::ok) return false;
+    core.builder.add_payload(frame, place.host, piece);
+    length -= piece;
+    offset = 0;
+  }
+  return length == 0;
+}
+
+// One packet of a SEND or WRITE. False: nothing was sent, for credits, window or a bad key.
+bool send_data_packet(EngineCore& core, Qp& qp, SendSlot& slot) {
+  auto& tx = qp.tx;
+  const Psn psn = cursor_psn(qp, slot);
+  if (distance(psn, tx.una) >= static_cast<int32_t>(core.config.window_packets)) return false;
+  const bool limited = slot.takes_recv() && beyond_credits(qp, slot.ssn);
+  if (limited && tx.cursor_packet > 0 && distance(tx.una, slot.first_psn) <= 0) return false;
+
+  Segment segment{tx.cursor_packet << qp.mtu_shift, 0, tx.cursor_packet == 0, tx.cursor_packet + 1 == slot.packets};
+  segment.length = std::min(slot.length - segment.offset, qp.mtu());
+  TxFrame& frame = core.builder.next();
+  if (!gather(core, qp, slot, frame, segment.offset, segment.length)) {
+    slot.status = WcStatus::local_protection_error;
+    return false;
+  }
+  const bool write = slot.opcode == WrOpcode::rdma_write || slot.opcode == WrOpcode::rdma_write_with_imm;
+  std::byte* const headers = FrameBuilder::extended_headers(frame, qp);
+  std::size_t extended = 0;
+  if (write && segment.first) {
+    wire::Reth{slot.remote_addr, slot.rkey, slot.length}.store(headers);
+    extended += wire::Reth::kBytes;
+  }
+  const Opcode opcode = write ? write_opcode(slot, segment) : send_opcode(slot, segment);
+  if (wire::info(opcode).flags.has_any(Flags(wire::Op::imm) | wire::Op::ieth)) {
+    store_be32(headers + extended, slot.imm_or_key);
+    extended += wire::kImmBytes;
+  }
+  const bool again = distance(psn, tx.sent) < 0;
+  bool ack_request = limited || ++tx.since_ack_request >= kAckRequestInterval;
+  if (segment.last && !ack_request) {
+    ack_request = again || slot.has(SendFlag::signaled) || qp.signal_all || !more_follows(core, qp);
+  }
+  if (ack_request) tx.since_ack_request = 0;
+  const bool solicited = segment.last && slot.has(SendFlag::solicited) && slot.takes_recv();
+  core.builder.finish(frame, qp, opcode, psn, extended, ack_request, solicited);
+  if (again) core.counters.retransmitted_packets.add();
+  if (++tx.cursor_packet == slot.packets) {
+    ++tx.cursor;
+    tx.cursor_packet = 0;
+  }
+  if (!again) tx.sent = psn + 1;
+  return true;
+}
+
+// A READ request for what is still missing from the cursor on.
+bool send_read_request(EngineCore& core, Qp& qp, SendSlot& slot) {
+  auto& tx = qp.tx;
+  const Psn psn = cursor_psn(qp, slot);
+  // A long READ goes on with another request only when the one before is answered in full.
+  if (tx.cursor_packet > 0 && psn == tx.sent && tx.una != psn) return false;
+  const uint32_t packets = std::min(slot.packets - tx.cursor_packet, kMaxReadPackets);
+  const uint32_t offset = tx.cursor_packet << qp.mtu_shift;
+  const uint64_t whole = uint64_t{packets} << qp.mtu_shift;
+  const uint32_t length = static_cast<uint32_t>(std::min<uint64_t>(slot.length - offset, whole));
+  TxFrame& frame = core.builder.next();
+  wire::Reth{slot.remote_addr + offset, slot.rkey, length}.store(FrameBuilder::extended_headers(frame, qp));
+  core.builder.finish(frame, qp, Opcode::rc_read_request, psn, wire::Reth::kBytes);
+  if (distance(psn, tx.sent) < 0) core.counters.retransmitted_packets.add();
+  tx.cursor_packet += packets;
+  const Psn end = psn + packets;
+  if (tx.cursor_packet == slot.packets) {
+    ++tx.cursor;
+    tx.cursor_packet = 0;
+  }
+  if (distance(end, tx.sent) > 0) tx.sent = end;
+  return true;
+}
+
+bool send_atomic(EngineCore& core, Qp& qp, SendSlot& slot) {
+  auto& tx = qp.tx;
+  wire::AtomicEth header{slot.remote_addr, slot.rkey, slot.compare_add, 0};
+  Opcode opcode = Opcode::rc_fetch_add;
+  if (slot.opcode == WrOpcode::compare_swap) {
+    header.swap_add = slot.swap;
+    header.compare = slot.compare_add;
+    opcode = Opcode::rc_compare_swap;
+  }
+  TxFrame& frame = core.builder.next();
+  header.store(FrameBuilder::extended_headers(frame, qp));
+  core.builder.finish(frame, qp, opcode, slot.first_psn, wire::AtomicEth::kBytes);
+  if (distance(slot.first_psn, tx.sent) < 0) {
+    core.counters.retransmitted_packets.add();
+  } else {
+    tx.sent = slot.first_psn + 1;
+  }
+  ++tx.cursor;
+  tx.cursor_packet = 0;
+  return true;
+}
+
+bool send_packet(EngineCore& core, Qp& qp, SendSlot& slot) {
+  if (slot.is_read()) return send_read_request(core, qp, slot);
+  if (slot.is_atomic()) return send_atomic(core, qp, slot);
+  return send_data_packet(core, qp, slot);
+}
+
+}  // namespace
+
+bool transmit_requests(EngineCore& core, Qp& qp) {
+  auto& tx = qp.tx;
+  if (qp.state == QpState::error) {
+    flush_posted(core, qp);
+    return false;
+  }
+  if ((qp.state != QpState::rts && qp.state != QpState::sqd) || tx.rnr_waiting) return false;
+  while (!core.builder.full()) {
+    if (tx.cursor == tx.sq.next() && (qp.state != QpState::rts || fetch_wqe(core, qp) == Fetch::empty)) return false;
+    SendSlot& slot = qp.slot(tx.cursor);
+    const bool ready = slot.started || may_start(core, qp, slot);
+    if (ready && !slot.started) start(qp, slot);
+    if (!ready || slot.status != WcStatus::success || !send_packet(core, qp, slot)) {
+      // A request that was found wrong completes in its turn, after all before it.
+      if (slot.status != WcStatus::success && tx.cursor == tx.oldest) enter_error(core, qp, slot.status);
+      return false;
+    }
+    if (tx.deadline == kNever && qp.timeout != 0) core.set_deadline(qp, core.now + ack_timeout(qp.timeout));
+  }
+  return true;
+}
+
+void rewind_to(EngineCore& core, Qp& qp, Psn psn) {
+  auto& tx = qp.tx;
+  for (uint32_t index = tx.oldest; index != tx.sq.next(); ++index) {
+    const SendSlot& slot = qp.slot(index);
+    if (!slot.started) break;
+    if (distance(psn, slot.end_psn()) >= 0) continue;
+    tx.cursor = index;
+    tx.cursor_packet = static_cast<uint32_t>(std::max(0, distance(psn, slot.first_psn)));
+    break;
+  }
+  tx.since_ack_request = 0;
+  core.activate(qp);
+}
+
+}  // namespace uroce::transport
