@@ -1,0 +1,277 @@
+#include "tests/sim/flow.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace uroce::test {
+
+namespace {
+
+constexpr std::size_t kArea = 1 << 16;
+constexpr uint32_t kCounters = 4;
+constexpr uint32_t kCells = 256;
+constexpr AccessFlags kAll =
+    AccessFlags(Access::local_write) | Access::remote_write | Access::remote_read | Access::remote_atomic;
+
+bool is_atomic(WrOpcode op) { return op == WrOpcode::fetch_add || op == WrOpcode::compare_swap; }
+bool takes_recv(WrOpcode op) {
+  return op == WrOpcode::send || op == WrOpcode::send_with_imm || op == WrOpcode::send_with_invalidate ||
+         op == WrOpcode::rdma_write_with_imm;
+}
+bool is_write(WrOpcode op) { return op == WrOpcode::rdma_write || op == WrOpcode::rdma_write_with_imm; }
+
+}  // namespace
+
+Op random_op(Random& random, const FlowOptions& options) {
+  static constexpr WrOpcode kOpcodes[] = {
+      WrOpcode::send,       WrOpcode::send_with_imm, WrOpcode::send_with_invalidate, WrOpcode::rdma_write,
+      WrOpcode::rdma_write, WrOpcode::rdma_read,     WrOpcode::rdma_write_with_imm,  WrOpcode::rdma_read,
+      WrOpcode::fetch_add,  WrOpcode::compare_swap,
+  };
+  Op op;
+  op.opcode = kOpcodes[random.below(std::size(kOpcodes))];
+  // Small, around a packet, and long messages all matter.
+  const uint64_t kind = random.below(4);
+  op.length = static_cast<uint32_t>(kind == 0 ? random.below(9) : random.below(options.max_message + 1));
+  if (kind == 1) op.length = std::min(op.length, 256u) / 4 * 4;
+  op.signaled = random.chance(0.6);
+  op.fence = options.fences && random.chance(0.05);
+  op.inline_data = op.length <= 256 && op.opcode != WrOpcode::rdma_read && random.chance(0.3);
+  op.solicited = random.chance(0.1);
+  if (is_atomic(op.opcode)) {
+    op.length = 8;
+    op.inline_data = false;
+  }
+  return op;
+}
+
+Flow::Flow(TestEndpoint& from, TestQp& from_qp, TestCq& send_cq, TestEndpoint& to, TestQp& to_qp, TestCq& recv_cq,
+           const FlowOptions& options, uint64_t seed)
+    : from_qp_(from_qp),
+      send_cq_(send_cq),
+      to_qp_(to_qp),
+      recv_cq_(recv_cq),
+      options_(options),
+      random_(seed),
+      source_(from.make_region(kArea, Access::local_write)),
+      write_place_(to.make_region(kArea, kAll)),
+      read_source_(to.make_region(kArea, Access::remote_read)),
+      read_place_(from.make_region(kArea, Access::local_write)),
+      counters_(to.make_region(kCounters * 8, kAll)),
+      results_(from.make_region(kCells * 8, Access::local_write)),
+      inbox_(to.make_region(std::size_t{options.recv_depth} * options.max_message, Access::local_write)),
+      write_shadow_(write_place_.bytes().begin(), write_place_.bytes().end()),
+      read_shadow_(read_place_.bytes().begin(), read_place_.bytes().end()),
+      counter_shadow_(kCounters) {
+  std::memcpy(counter_shadow_.data(), counters_.bytes().data(), kCounters * 8);
+}
+
+void Flow::violate(const std::string& what) {
+  if (violation_.empty()) violation_ = what;
+}
+
+/// The range as one to four entries.
+std::vector<Sge> Flow::gather(TestRegion& region, uint64_t offset, uint32_t length) {
+  std::vector<Sge> sges;
+  const uint64_t pieces = 1 + random_.below(4);
+  for (uint64_t left = pieces; left > 1 && length > 0; --left) {
+    const auto piece = static_cast<uint32_t>(random_.below(length + 1));
+    sges.push_back(region.sge(offset, piece));
+    offset += piece;
+    length -= piece;
+  }
+  sges.push_back(region.sge(offset, length));
+  return sges;
+}
+
+void Flow::prepare(const Op& op, SendRequest& request, Posted& posted, std::vector<Sge>& sges) {
+  request.wr_id = posted.wr_id;
+  request.opcode = op.opcode;
+  if (op.fence) request.flags |= SendFlag::fence;
+  if (op.solicited) request.flags |= SendFlag::solicited;
+  request.imm_or_key = static_cast<uint32_t>(random_.next());
+  if (is_atomic(op.opcode)) {
+    const uint64_t cell = random_.below(kCounters);
+    posted.result_cell = static_cast<uint32_t>(atomics_++ % kCells);
+    sges = {results_.sge(posted.result_cell * 8, 8)};
+    request.remote_addr = counters_.va() + cell * 8;
+    request.rkey = counters_.key();
+    request.compare_add = random_.next();
+    request.swap = random_.next();
+    // Half of the compares hit.
+    if (op.opcode == WrOpcode::compare_swap && random_.chance(0.5)) request.compare_add = counter_shadow_[cell];
+  } else if (op.opcode == WrOpcode::rdma_read) {
+    const uint64_t to = random_.below(kArea - op.length + 1);
+    source_offset_ = random_.below(kArea - op.length + 1);
+    sges = gather(read_place_, to, op.length);
+    request.remote_addr = read_source_.va() + source_offset_;
+    request.rkey = read_source_.key();
+  } else {
+    source_offset_ = random_.below(kArea - op.length + 1);
+    sges = gather(source_, source_offset_, op.length);
+    request.remote_addr = write_place_.va() + random_.below(kArea - op.length + 1);
+    request.rkey = write_place_.key();
+  }
+  request.sges = sges;
+  if (!op.inline_data) return;
+  request.flags |= SendFlag::inline_data;
+  request.inline_data = source_.bytes().subspan(source_offset_, op.length);
+}
+
+/// What the operation does, done to the shadows.
+void Flow::apply(const SendRequest& request, const Op& op, uint64_t offset, Posted& posted) {
+  if (is_write(op.opcode)) {
+    std::memcpy(write_shadow_.data() + (request.remote_addr - write_place_.va()), source_.bytes().data() + offset,
+                op.length);
+  }
+  if (op.opcode == WrOpcode::rdma_read && op.length != 0) {
+    std::memcpy(read_shadow_.data() + (request.sges.front().addr - read_place_.va()),
+                read_source_.bytes().data() + offset, op.length);
+  }
+  if (is_atomic(op.opcode)) {
+    uint64_t& cell = counter_shadow_[(request.remote_addr - counters_.va()) / 8];
+    posted.original = cell;
+    if (op.opcode == WrOpcode::fetch_add) {
+      cell += request.compare_add;
+    } else if (cell == request.compare_add) {
+      cell = request.swap;
+    }
+  }
+  if (takes_recv(op.opcode)) messages_.push_back({op.opcode, op.length, offset, request.imm_or_key});
+}
+
+bool Flow::post(const Op& op) {
+  // The oracle must not run ahead of a post that is refused.
+  if (posted_.size() >= from_qp_.send_ring().entries || posted_.size() >= kCells) return false;
+  Posted posted{next_wr_, op};
+  SendRequest request;
+  std::vector<Sge> sges;
+  prepare(op, request, posted, sges);
+  if (op.signaled || since_signal_ >= 7) {
+    request.flags |= SendFlag::signaled;
+    posted.op.signaled = true;
+  }
+  if (!from_qp_.post_send(request)) return false;
+  since_signal_ = posted.op.signaled ? 0 : since_signal_ + 1;
+  ++next_wr_;
+  apply(request, op, source_offset_, posted);
+  posted_.push_back(posted);
+  return true;
+}
+
+void Flow::post_receives(uint32_t most) {
+  while (receives_posted_ < std::min(most, options_.recv_depth)) {
+    const uint64_t slot = next_recv_ % options_.recv_depth;
+    const std::vector<Sge> sges = gather(inbox_, slot * options_.max_message, options_.max_message);
+    if (!to_qp_.post_recv({.wr_id = next_recv_, .sges = sges})) return;
+    ++next_recv_;
+    ++receives_posted_;
+  }
+}
+
+void Flow::poll() {
+  while (const auto cqe = send_cq_.poll()) on_send_cqe(*cqe);
+  while (const auto cqe = recv_cq_.poll()) on_recv_cqe(*cqe);
+}
+
+void Flow::on_send_cqe(const queues::Cqe& cqe) {
+  const auto status = static_cast<WcStatus>(cqe.status);
+  if (failure_.has_value()) {
+    // Every work request behind the one that failed is flushed, in order, signaled or not.
+    if (status != WcStatus::flushed) violate(fmt::format("wr {} completed after a failure", cqe.wr_id));
+    if (posted_.empty() || posted_.front().wr_id != cqe.wr_id) {
+      violate(fmt::format("wr {} flushed out of order", cqe.wr_id));
+    } else {
+      posted_.pop_front();
+    }
+    return;
+  }
+  // Unsignaled ones before this one have completed silently.
+  while (!posted_.empty() && posted_.front().wr_id != cqe.wr_id && !posted_.front().op.signaled) {
+    check_atomic(posted_.front());
+    posted_.pop_front();
+    ++completed_;
+  }
+  if (posted_.empty() || posted_.front().wr_id != cqe.wr_id) {
+    violate(fmt::format("wr {} completed, but {} is next", cqe.wr_id, posted_.empty() ? 0 : posted_.front().wr_id));
+    return;
+  }
+  if (status != WcStatus::success) {
+    failure_ = status;
+  } else {
+    on_success(cqe);
+  }
+  posted_.pop_front();
+}
+
+void Flow::on_success(const queues::Cqe& cqe) {
+  const Posted& posted = posted_.front();
+  if (!posted.op.signaled) violate(fmt::format("wr {} completed though it is not signaled", cqe.wr_id));
+  if (posted.op.opcode == WrOpcode::rdma_read && cqe.byte_len != posted.op.length) {
+    violate(fmt::format("READ wr {} reports {} bytes of {}", cqe.wr_id, cqe.byte_len, posted.op.length));
+  }
+  check_atomic(posted);
+  ++completed_;
+}
+
+void Flow::check_atomic(const Posted& posted) {
+  if (!is_atomic(posted.op.opcode)) return;
+  uint64_t result = 0;
+  std::memcpy(&result, results_.bytes().data() + posted.result_cell * 8, 8);
+  if (result != posted.original) {
+    violate(fmt::format("atomic wr {} returned {:#x}, not {:#x}", posted.wr_id, result, posted.original));
+  }
+}
+
+void Flow::on_recv_cqe(const queues::Cqe& cqe) {
+  if (cqe.status == static_cast<uint8_t>(WcStatus::flushed)) return;
+  if (cqe.status != static_cast<uint8_t>(WcStatus::success)) {
+    violate(fmt::format("receive {} failed with status {}", cqe.wr_id, cqe.status));
+    return;
+  }
+  if (messages_.empty() || cqe.wr_id != next_recv_done_) {
+    violate(fmt::format("receive {} completed, but {} is next and {} messages are due", cqe.wr_id, next_recv_done_,
+                        messages_.size()));
+    return;
+  }
+  ++next_recv_done_;
+  --receives_posted_;
+  const Message message = messages_.front();
+  messages_.pop_front();
+  const bool imm = message.opcode == WrOpcode::send_with_imm || message.opcode == WrOpcode::rdma_write_with_imm;
+  const bool inv = message.opcode == WrOpcode::send_with_invalidate;
+  const WcFlags flags = WcFlags::from_bits(cqe.flags);
+  if (cqe.byte_len != message.length) {
+    violate(fmt::format("receive {} has {} bytes of {}", cqe.wr_id, cqe.byte_len, message.length));
+  }
+  if (flags.has(WcFlag::with_imm) != imm || flags.has(WcFlag::with_invalidate) != inv ||
+      ((imm || inv) && cqe.imm_or_key != message.imm_or_key)) {
+    violate(fmt::format("receive {} has the wrong immediate data or key", cqe.wr_id));
+  }
+  if (message.opcode == WrOpcode::rdma_write_with_imm) return;
+  const std::byte* inbox = inbox_.bytes().data() + cqe.wr_id % options_.recv_depth * options_.max_message;
+  if (std::memcmp(inbox, source_.bytes().data() + message.source_offset, message.length) != 0) {
+    violate(fmt::format("receive {} has the wrong bytes", cqe.wr_id));
+  }
+}
+
+void Flow::check_memory() {
+  if (!std::equal(write_shadow_.begin(), write_shadow_.end(), write_place_.bytes().begin())) {
+    violate("the memory that WRITEs go to differs from the oracle");
+  }
+  if (!std::equal(read_shadow_.begin(), read_shadow_.end(), read_place_.bytes().begin())) {
+    violate("the memory that READs fill differs from the oracle");
+  }
+  if (std::memcmp(counters_.bytes().data(), counter_shadow_.data(), kCounters * 8) != 0) {
+    violate("the counters that atomics change differ from the oracle");
+  }
+  if (find_mismatch(source_.bytes(), source_.stream()) != kArea ||
+      find_mismatch(read_source_.bytes(), read_source_.stream()) != kArea) {
+    violate("memory that nobody writes has changed");
+  }
+  if (!messages_.empty()) violate(fmt::format("{} messages were never received", messages_.size()));
+}
+
+}  // namespace uroce::test

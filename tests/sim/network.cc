@@ -1,0 +1,94 @@
+#include "tests/sim/network.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "wire/packet.h"
+
+namespace uroce::test {
+
+Fate RandomFaults::next() {
+  Fate fate;
+  const auto hold = [this] {
+    return Nanos(static_cast<int64_t>(random_.below(static_cast<uint64_t>(rates_.hold_max.count()) + 1)));
+  };
+  if (random_.chance(rates_.drop)) {
+    fate.drop = true;
+    ++dropped_;
+  }
+  if (random_.chance(rates_.corrupt)) fate.corrupt = true;
+  if (random_.chance(rates_.reorder)) fate.delay = hold();
+  if (random_.chance(rates_.duplicate)) {
+    fate.duplicate = true;
+    // Some copies come so late that what they belong to is long over.
+    fate.duplicate_delay = random_.chance(0.2) ? hold() * 100 : hold();
+  }
+  return fate;
+}
+
+Nanos Network::next_event() const {
+  Nanos next = in_flight_.empty() ? kNever : in_flight_.top().arrival;
+  for (const TestEndpoint* host : hosts_)
+    next = std::min(next, const_cast<TestEndpoint*>(host)->engine().next_deadline());
+  return next == kNever ? kNever : std::max(next, now_);
+}
+
+void Network::put(std::size_t host, const Frame& bytes, Nanos delay) {
+  in_flight_.push({now_ + delay, order_++, host, bytes});
+}
+
+// One bit, or the tail.
+void Network::corrupt(Frame& frame) {
+  if (random_.chance(0.2)) {
+    frame.resize(random_.below(frame.size()));
+    return;
+  }
+  const std::size_t bit = random_.below(frame.size() * 8);
+  frame[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
+}
+
+std::size_t Network::host_of(const Frame& frame) const {
+  for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    if (std::memcmp(frame.data(), hosts_[i]->options().mac.bytes.data(), 6) == 0) return i;
+  }
+  require(false, "a frame for a MAC address that no host has");
+  return 0;
+}
+
+void Network::run(std::size_t host) {
+  TestEndpoint& sender = *hosts_[host];
+  sender.run(now_);
+  for (SentFrame& sent : sender.sink().take()) {
+    ++frames_sent_;
+    require(wire::parse(sent.bytes).has_value(), "an engine sent a frame that does not parse");
+    if (sent.loopback) {
+      put(host, sent.bytes, Nanos(100));
+      continue;
+    }
+    const std::size_t to = host_of(sent.bytes);
+    const Fate fate = faults_.next();
+    if (fate.duplicate) put(to, sent.bytes, delay_ + fate.duplicate_delay);
+    if (fate.drop) continue;
+    if (fate.corrupt) corrupt(sent.bytes);
+    put(to, sent.bytes, delay_ + fate.delay);
+  }
+}
+
+void Network::advance_to(Nanos time) {
+  idle_steps_ = time > now_ ? 0 : idle_steps_ + 1;
+  require(idle_steps_ < 100'000, "an engine asks to be polled again and again at one moment");
+  now_ = std::max(now_, time);
+  std::vector<std::vector<Frame>> bursts(hosts_.size());
+  while (!in_flight_.empty() && in_flight_.top().arrival <= now_) {
+    bursts[in_flight_.top().host].push_back(in_flight_.top().bytes);
+    in_flight_.pop();
+  }
+  for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    std::vector<transport::RxFrame> frames;
+    for (const Frame& frame : bursts[i]) frames.push_back({.bytes = frame});
+    if (!frames.empty()) hosts_[i]->engine().on_frames(frames, now_);
+    if (!frames.empty() || hosts_[i]->engine().next_deadline() <= now_) run(i);
+  }
+}
+
+}  // namespace uroce::test

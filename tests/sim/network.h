@@ -1,0 +1,100 @@
+// A discrete-event network between engines, in virtual time. What it does to frames is a policy's decision.
+#pragma once
+
+#include <cstdint>
+#include <queue>
+#include <vector>
+
+#include "base/random.h"
+#include "tests/support/test_endpoint.h"
+
+namespace uroce::test {
+
+/// What happens to one frame.
+struct Fate {
+  bool drop = false;
+  bool corrupt = false;
+  bool duplicate = false;
+  Nanos delay{0};            ///< besides the network's own
+  Nanos duplicate_delay{0};  ///< of the second copy
+};
+
+class FaultPolicy {
+ public:
+  virtual ~FaultPolicy() = default;
+  virtual Fate next() = 0;
+};
+
+/// Faults by chance.
+struct FaultRates {
+  double drop = 0;
+  double duplicate = 0;
+  double reorder = 0;  ///< held back while others pass
+  double corrupt = 0;
+  Nanos hold_max{50'000};  ///< longest hold of a reordered frame or a second copy
+};
+
+class RandomFaults : public FaultPolicy {
+ public:
+  RandomFaults(const FaultRates& rates, uint64_t seed) : rates_(rates), random_(seed) {}
+  Fate next() override;
+  void stop() { rates_ = {}; }
+  uint64_t dropped() const { return dropped_; }
+
+ private:
+  FaultRates rates_;
+  Random random_;
+  uint64_t dropped_ = 0;
+};
+
+/// The fate of each of the first frames is written down; those after them pass.
+class ListedFaults : public FaultPolicy {
+ public:
+  explicit ListedFaults(std::vector<Fate> fates) : fates_(std::move(fates)) {}
+  Fate next() override { return at_ < fates_.size() ? fates_[at_++] : Fate{}; }
+
+ private:
+  std::vector<Fate> fates_;
+  std::size_t at_ = 0;
+};
+
+class Network {
+ public:
+  Network(std::vector<TestEndpoint*> hosts, FaultPolicy& faults, Nanos delay, uint64_t seed)
+      : hosts_(std::move(hosts)), faults_(faults), delay_(delay), random_(seed) {}
+
+  Nanos now() const { return now_; }
+  /// When something happens next; kNever when every engine rests and no frame is on its way.
+  Nanos next_event() const;
+  /// Lets everything happen that is due at `time`.
+  void advance_to(Nanos time);
+  /// Runs an engine that an application has posted to, now.
+  void run(std::size_t host);
+  uint64_t frames_sent() const { return frames_sent_; }
+
+ private:
+  struct InFlight {
+    Nanos arrival;
+    uint64_t order;
+    std::size_t host;
+    Frame bytes;
+    bool operator>(const InFlight& other) const {
+      return arrival != other.arrival ? arrival > other.arrival : order > other.order;
+    }
+  };
+  void put(std::size_t host, const Frame& bytes, Nanos delay);
+  void corrupt(Frame& frame);
+  std::size_t host_of(const Frame& frame) const;
+
+  std::vector<TestEndpoint*> hosts_;
+  FaultPolicy& faults_;
+  Nanos delay_;
+  Random random_;
+  Nanos now_{1'000'000};
+  uint64_t order_ = 0;
+  uint64_t frames_sent_ = 0;
+  uint64_t idle_steps_ = 0;
+  std::priority_queue<InFlight, std::vector<InFlight>, std::greater<>> in_flight_;
+};
+
+}  // namespace uroce::test

@@ -1,0 +1,89 @@
+// random_sim [--seed N] [--runs N] [--ops N]: random traffic over a faulty network. A run is its seed: one that fails
+// prints it, and `--seed` (or UROCE_SIM_SEED) with `--runs 1` replays it exactly.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/sim/world.h"
+
+namespace {
+
+using namespace uroce;
+using namespace uroce::test;
+
+/// Everything about a run follows from its seed.
+struct Plan {
+  WorldOptions world;
+  FaultRates rates;
+
+  explicit Plan(uint64_t seed) {
+    Random random(seed);
+    static constexpr Mtu kMtus[] = {Mtu::mtu256, Mtu::mtu512, Mtu::mtu1024, Mtu::mtu2048, Mtu::mtu4096};
+    world.seed = random.next() >> 8;
+    world.qps = static_cast<uint32_t>(1 + random.below(3));
+    world.both_ways = random.chance(0.5);
+    world.loopback = random.chance(0.1);
+    world.slow_receiver = random.chance(0.3);
+    world.send_wr = 4u << random.below(4);
+    world.window_packets = 8u << random.below(5);
+    world.connection.mtu = kMtus[random.below(std::size(kMtus))];
+    world.connection.max_rd_atomic = static_cast<uint8_t>(1 + random.below(8));
+    world.connection.max_dest_rd_atomic = static_cast<uint8_t>(world.connection.max_rd_atomic + random.below(3));
+    world.connection.min_rnr_timer = static_cast<uint8_t>(1 + random.below(10));
+    world.connection.timeout = static_cast<uint8_t>(6 + random.below(5));
+    world.flow.max_message = random.chance(0.5) ? 2048 : 16384;
+    world.flow.recv_depth = static_cast<uint32_t>(8 + random.below(24));
+    const double scale = random.chance(0.2) ? 0 : random.chance(0.5) ? 0.005 : 0.03;
+    rates.drop = scale * static_cast<double>(random.below(3));
+    rates.duplicate = scale * static_cast<double>(random.below(3));
+    rates.reorder = scale * static_cast<double>(random.below(3));
+    rates.corrupt = scale * static_cast<double>(random.below(2));
+    rates.hold_max = Nanos(static_cast<int64_t>(1'000 + random.below(100'000)));
+  }
+};
+
+bool run_one(uint64_t seed, uint64_t ops, bool verbose) {
+  const Plan plan(seed);
+  RandomFaults faults(plan.rates, seed ^ 0xfa17);
+  World world(plan.world, faults);
+  const std::string violation = world.run_random(ops, [&] { faults.stop(); });
+  // The rates are low enough that eight losses of one thing in a row mean a bug.
+  const bool good = violation.empty() && !world.failed();
+  if (!good || verbose) {
+    std::printf(
+        "%s seed=%llu ops=%llu: qps=%u both_ways=%d loopback=%d slow_receiver=%d mtu=%u window=%u "
+        "drop=%.3f duplicate=%.3f reorder=%.3f corrupt=%.3f frames=%llu virtual_ms=%lld%s%s%s\n",
+        good ? "ok  " : "FAIL", static_cast<unsigned long long>(seed), static_cast<unsigned long long>(ops),
+        plan.world.qps, plan.world.both_ways, plan.world.loopback, plan.world.slow_receiver,
+        mtu_bytes(plan.world.connection.mtu), plan.world.window_packets, plan.rates.drop, plan.rates.duplicate,
+        plan.rates.reorder, plan.rates.corrupt, static_cast<unsigned long long>(world.network().frames_sent()),
+        static_cast<long long>(world.network().now().count() / 1'000'000), violation.empty() ? "" : ": ",
+        violation.c_str(), world.failed() ? " (a QP failed)" : "");
+  }
+  return good;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  uint64_t seed = 1;
+  uint64_t runs = 60;
+  uint64_t ops = 400;
+  bool verbose = false;
+  if (const char* from_env = std::getenv("UROCE_SIM_SEED")) {
+    seed = std::strtoull(from_env, nullptr, 0);
+    runs = 1;
+  }
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "-v") == 0) verbose = true;
+    if (i + 1 >= argc) break;
+    if (std::strcmp(argv[i], "--seed") == 0) seed = std::strtoull(argv[i + 1], nullptr, 0);
+    if (std::strcmp(argv[i], "--runs") == 0) runs = std::strtoull(argv[i + 1], nullptr, 0);
+    if (std::strcmp(argv[i], "--ops") == 0) ops = std::strtoull(argv[i + 1], nullptr, 0);
+  }
+  uint64_t failed = 0;
+  for (uint64_t i = 0; i < runs; ++i) failed += run_one(seed + i, ops, verbose) ? 0 : 1;
+  std::printf("%llu runs from seed %llu, %llu failed\n", static_cast<unsigned long long>(runs),
+              static_cast<unsigned long long>(seed), static_cast<unsigned long long>(failed));
+  return failed == 0 ? 0 : 1;
+}

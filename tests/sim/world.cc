@@ -1,0 +1,159 @@
+#include "tests/sim/world.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace uroce::test {
+
+World::World(const WorldOptions& options, FaultPolicy& faults) : options_(options), random_(options.seed) {
+  std::vector<TestEndpoint*> pointers;
+  for (uint32_t i = 0; i < (options.loopback ? 1u : 2u); ++i) {
+    EndpointOptions host;
+    host.engine.max_qps = 64;
+    host.engine.window_packets = options.window_packets;
+    host.gid = Gid::from_ipv4(0x0a000001 + i);
+    host.mac.bytes[5] = static_cast<uint8_t>(1 + i);
+    host.seed = options.seed * 2 + i;
+    pointers.push_back(hosts_.emplace_back(std::make_unique<TestEndpoint>(host)).get());
+  }
+  network_ = std::make_unique<Network>(pointers, faults, options.delay, random_.next());
+  for (uint32_t i = 0; i < options.qps; ++i) connect(i);
+}
+
+void World::connect(uint32_t number) {
+  TestEndpoint& a = *hosts_.front();
+  TestEndpoint& b = *hosts_.back();
+  struct Side {
+    TestEndpoint* host;
+    TestCq* send_cq;
+    TestCq* recv_cq;
+    TestQp* qp;
+  };
+  const auto make = [&](TestEndpoint& host, uint32_t qpn) {
+    Side side{&host, &host.make_cq(256), &host.make_cq(256), nullptr};
+    TestQp::Options qp;
+    qp.qpn = qpn;
+    qp.cap.max_send_wr = options_.send_wr;
+    qp.cap.max_recv_wr = options_.flow.recv_depth;
+    qp.signal_all = false;
+    qp.send_cq = side.send_cq;
+    qp.recv_cq = side.recv_cq;
+    side.qp = &host.make_qp(qp);
+    return side;
+  };
+  const Side left = make(a, 2 + 2 * number);
+  const Side right = make(b, 3 + 2 * number);
+  // A quarter of the flows begins just before the PSN wraps.
+  const auto first_psn = [this] {
+    return static_cast<uint32_t>(random_.chance(0.25) ? 0xfffff0 + random_.below(16) : random_.below(1 << 24));
+  };
+  ConnectOptions to_right = options_.connection;
+  to_right.dest_qpn = right.qp->qpn();
+  to_right.sq_psn = first_psn();
+  to_right.rq_psn = first_psn();
+  ConnectOptions to_left = to_right;
+  to_left.dest_qpn = left.qp->qpn();
+  std::swap(to_left.sq_psn, to_left.rq_psn);
+  left.qp->connect(to_right, a.route_to(b), options_.loopback);
+  right.qp->connect(to_left, b.route_to(a), options_.loopback);
+  flows_.push_back(
+      std::make_unique<Flow>(a, *left.qp, *left.send_cq, b, *right.qp, *right.recv_cq, options_.flow, random_.next()));
+  if (!options_.both_ways) return;
+  flows_.push_back(
+      std::make_unique<Flow>(b, *right.qp, *right.send_cq, a, *left.qp, *left.recv_cq, options_.flow, random_.next()));
+}
+
+bool World::failed() const {
+  return std::any_of(flows_.begin(), flows_.end(), [](const auto& flow) { return flow->failed(); });
+}
+
+// `post(flow index)` posts what it likes and returns true when that flow has nothing more to post, ever.
+template <class Post>
+std::string World::drive(Post&& post, Nanos patience) {
+  Nanos next_receives{0};
+  const Nanos give_up = network_->now() + patience;
+  while (true) {
+    bool finished = true;
+    const bool give_receives = !options_.slow_receiver || network_->now() >= next_receives;
+    if (options_.slow_receiver && give_receives) {
+      next_receives = network_->now() + Nanos(static_cast<int64_t>(random_.below(200'000)));
+    }
+    for (std::size_t i = 0; i < flows_.size(); ++i) {
+      Flow& flow = *flows_[i];
+      if (give_receives) {
+        flow.post_receives(options_.slow_receiver ? flow.receives_posted() + 1 + static_cast<uint32_t>(random_.below(4))
+                                                  : options_.flow.recv_depth);
+      }
+      const bool all_posted = flow.failed() || post(i);
+      finished = finished && all_posted && flow.idle();
+    }
+    for (std::size_t i = 0; i < hosts_.size(); ++i) network_->run(i);
+    for (auto& flow : flows_) {
+      flow->poll();
+      if (!flow->violation().empty()) return flow->violation();
+    }
+    if (finished) return check_end();
+    Nanos next = network_->next_event();
+    if (options_.slow_receiver) next = std::min(next, next_receives);
+    if (next == kNever && !std::any_of(hosts_.begin(), hosts_.end(), [](auto& h) { return h->engine().has_work(); })) {
+      const bool waiting = std::any_of(flows_.begin(), flows_.end(), [](auto& f) { return !f->idle(); });
+      if (waiting) return "no event will ever happen, and work requests are outstanding";
+    }
+    if (network_->now() > give_up) return "no end in sight: the network has been too long at it";
+    network_->advance_to(next == kNever ? network_->now() : next);
+  }
+}
+
+std::string World::check_end() {
+  // Late copies and answers nobody waits for; afterwards all must rest.
+  for (int i = 0; i < 1'000'000 && network_->next_event() != kNever; ++i) network_->advance_to(network_->next_event());
+  for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    if (hosts_[i]->engine().next_deadline() != kNever) return fmt::format("host {} still runs a timer", i);
+    if (hosts_[i]->engine().has_work()) return fmt::format("host {} still has work", i);
+    if (!hosts_[i]->guards_intact()) return fmt::format("host {} wrote outside a region", i);
+  }
+  for (auto& flow : flows_) {
+    flow->poll();
+    if (!flow->failed() && !failed()) flow->check_memory();
+    if (!flow->violation().empty()) return flow->violation();
+  }
+  return {};
+}
+
+std::string World::run(const std::vector<Op>& ops) {
+  std::vector<std::size_t> next(flows_.size());
+  return drive(
+      [&](std::size_t i) {
+        while (next[i] < ops.size() && flows_[i]->post(ops[next[i]])) ++next[i];
+        return next[i] == ops.size();
+      },
+      std::chrono::seconds(30));
+}
+
+std::string World::run_random(uint64_t count, const std::function<void()>& faults_stop) {
+  std::vector<uint64_t> posted(flows_.size());
+  std::vector<std::optional<Op>> held(flows_.size());
+  bool stopped = false;
+  return drive(
+      [&](std::size_t i) {
+        // Now and then the application pauses, so that queues run empty as well as full.
+        const uint64_t burst = random_.below(12);
+        for (uint64_t n = 0; n < burst && posted[i] < count; ++n) {
+          Op op = held[i] ? *held[i] : random_op(random_, options_.flow);
+          if (posted[i] + 1 == count) op.signaled = true;
+          held[i] = op;
+          if (!flows_[i]->post(op)) break;
+          held[i].reset();
+          ++posted[i];
+        }
+        if (!stopped && flows_[i]->completed() >= count * 3 / 4) {
+          stopped = true;
+          faults_stop();
+        }
+        return posted[i] == count;
+      },
+      std::chrono::seconds(600));
+}
+
+}  // namespace uroce::test

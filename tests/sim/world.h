@@ -1,0 +1,54 @@
+// Two hosts, their QPs and flows in both directions, and the loop that drives them in virtual time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/sim/flow.h"
+#include "tests/sim/network.h"
+
+namespace uroce::test {
+
+struct WorldOptions {
+  uint64_t seed = 1;
+  uint32_t qps = 1;
+  bool both_ways = false;      ///< traffic in both directions of each QP pair
+  bool loopback = false;       ///< both QPs on one host
+  bool slow_receiver = false;  ///< receives are posted late, so that RNR NAKs happen
+  uint32_t send_wr = 32;
+  uint32_t window_packets = 64;
+  Nanos delay{2'000};
+  ConnectOptions connection{.timeout = 8};
+  FlowOptions flow;
+};
+
+class World {
+ public:
+  World(const WorldOptions& options, FaultPolicy& faults);
+
+  /// Posts `ops` one after another on every flow and runs until all have completed. Returns what does not hold.
+  std::string run(const std::vector<Op>& ops);
+  /// Posts `count` random operations on every flow; calls `faults_stop` once when three quarters have completed.
+  std::string run_random(uint64_t count, const std::function<void()>& faults_stop);
+
+  bool failed() const;
+  Flow& flow(std::size_t i) { return *flows_[i]; }
+  Network& network() { return *network_; }
+  TestEndpoint& host(std::size_t i) { return *hosts_[i]; }
+
+ private:
+  template <class Post>
+  std::string drive(Post&& post, Nanos patience);
+  std::string check_end();
+  void connect(uint32_t number);
+
+  WorldOptions options_;
+  Random random_;
+  std::vector<std::unique_ptr<TestEndpoint>> hosts_;
+  std::unique_ptr<Network> network_;
+  std::vector<std::unique_ptr<Flow>> flows_;
+};
+
+}  // namespace uroce::test
