@@ -1,0 +1,76 @@
+// One side's verbs objects: device, memory, completion queues, QPs.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <uroce/verbs.h>
+
+#include "perf/exchange.h"
+#include "perf/memory.h"
+#include "perf/options.h"
+
+namespace uroce::perf {
+
+class Endpoint {
+ public:
+  /// Errors: what the device says, EINVAL for options that it cannot serve (-m, -x, -q).
+  static Result<std::unique_ptr<Endpoint>> create(Context context, const Options& options);
+
+  Hello hello() const;
+  /// Takes all QPs to RTS. Errors: EINVAL (the peer's numbers do not fit), EHOSTUNREACH (nobody at its address).
+  Result<void> connect(const Hello& peer);
+
+  const DeviceInfo& info() const { return context_.info(); }
+  Context& context() { return context_; }
+  uint32_t path_mtu() const { return path_mtu_; }  ///< bytes; the port's until connected
+  uint32_t outs() const { return outs_; }          ///< READs and atomics outstanding
+  uint8_t gid_index() const { return gid_index_; }
+  const Hello& peer() const { return peer_; }
+  std::vector<QueuePair>& qps() { return qps_; }
+  CompletionQueue& send_cq() { return *send_cq_; }
+  CompletionQueue& recv_cq() { return recv_cq_ ? *recv_cq_ : *send_cq_; }
+  bool has_recv_cq() const { return recv_cq_.has_value(); }
+  /// Set with -e only.
+  const CompletionChannel* channel() const { return channel_ ? &*channel_ : nullptr; }
+  uint32_t lkey() const { return region_->lkey(); }
+  /// Memory of QP `qp` that this side sends from or reads to, and that which the peer reaches.
+  std::byte* local(uint32_t qp) const { return buffer_.data() + qp * local_bytes_; }
+  std::byte* exposed(uint32_t qp) const { return buffer_.data() + options_.qps * local_bytes_ + qp * exposed_bytes_; }
+  uint64_t exposed_size() const { return exposed_bytes_; }
+  /// Address in the peer of what it exposes for QP `qp`.
+  uint64_t remote(uint32_t qp) const { return peer_.remote_base + qp * peer_.remote_bytes; }
+
+ private:
+  Endpoint(Context context, const Options& options, Buffer buffer);
+  Result<void> choose_gid();
+  Result<void> check_mtu() const;
+  Result<void> create_queues();
+  Result<void> create_qps();
+  Result<uint32_t> agree_mtu(const Hello& peer) const;
+  std::string unreachable(const std::string& text) const;
+
+  Context context_;
+  const Options options_;
+  Buffer buffer_;
+  uint64_t local_bytes_;
+  uint64_t exposed_bytes_;
+  uint8_t gid_index_ = 0;
+  uint32_t path_mtu_ = 0;
+  uint32_t outs_ = 0;
+  Hello peer_;
+  std::optional<ProtectionDomain> pd_;
+  std::optional<MemoryRegion> region_;
+  std::optional<CompletionChannel> channel_;
+  std::optional<CompletionQueue> send_cq_;
+  std::optional<CompletionQueue> recv_cq_;
+  std::vector<uint32_t> psns_;
+  std::vector<QueuePair> qps_;
+};
+
+/// "192.0.2.1" or "2001:db8::1".
+std::string to_text(const Gid& gid);
+
+}  // namespace uroce::perf

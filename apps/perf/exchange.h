@@ -1,0 +1,101 @@
+// What the two sides tell each other out of band: JSON messages behind a length, validated as a stranger's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <uroce/error.h>
+#include <uroce/types.h>
+
+#include "perf/options.h"
+#include "perf/statistics.h"
+
+namespace uroce::perf {
+
+/// Raised by every change of the messages.
+inline constexpr uint32_t kExchangeVersion = 1;
+/// Largest message accepted, bytes: 16384 QPs fit many times.
+inline constexpr uint32_t kMaxMessageBytes = 4u << 20;
+/// Deepest nesting accepted; our own messages have three levels.
+inline constexpr int kMaxDepth = 8;
+
+/// In front of each message: "uroc", then the length of the JSON text, 32 bits, big-endian.
+inline constexpr std::size_t kPrefixBytes = 8;
+
+/// What a message is about.
+enum class MessageType : uint8_t { hello, ready, go, beat, stop, check, checked, fill, filled, done, error };
+
+struct QpAddress {
+  uint32_t qpn = 0;  ///< 24 bits
+  uint32_t psn = 0;  ///< 24 bits, the first PSN sent
+};
+
+/// Options that both sides must share.
+struct SharedParameters {
+  std::string test;
+  uint64_t size = 0;
+  bool all = false;
+  uint64_t iters = 0;
+  double duration_s = 0;
+  uint32_t qps = 0;
+  bool bidirectional = false;
+  bool verify = false;
+  std::string atomic_type;
+  uint32_t mtu = 0;  ///< path MTU asked for, bytes; 0 for none
+
+  static SharedParameters of(const Options& options);
+};
+
+/// A sentence that names the first option on which the two sides differ.
+std::optional<std::string> difference(const SharedParameters& mine, const SharedParameters& peer);
+
+/// The first message of each side: its parameters, and where its memory and QPs are.
+struct Hello {
+  SharedParameters parameters;
+  Gid gid{};
+  uint32_t port_mtu = 0;  ///< largest path MTU of the port, bytes
+  uint32_t reads = 0;     ///< READs and atomics that this side takes at once, per QP
+  uint32_t rkey = 0;
+  uint64_t remote_base = 0;   ///< address of the first QP's exposed memory
+  uint64_t remote_bytes = 0;  ///< of each QP's exposed memory, which stand one after the other
+  std::string device;
+  std::vector<QpAddress> qps;
+};
+
+/// A stretch of iterations, the same on every QP.
+struct Round {
+  uint64_t size = 0;
+  uint64_t first = 0;
+  uint64_t count = 0;
+};
+
+/// Any message; only the members of its type are set.
+struct Message {
+  MessageType type = MessageType::beat;
+  Hello hello;          ///< hello
+  uint64_t size = 0;    ///< go
+  uint64_t count = 0;   ///< stop: messages sent in all; checked: bytes that differ
+  Round round;          ///< check, fill
+  std::string text;     ///< error: a sentence; checked: the first difference
+  SizeReport report{};  ///< done
+};
+
+/// The message with its prefix, ready to be sent.
+std::string encode(const Message& message);
+
+/// One step of reading a stream.
+struct Decoded {
+  std::size_t used = 0;            ///< bytes to drop from the front
+  std::optional<Message> message;  ///< nothing yet when empty
+};
+/// Reads the message at the front of `bytes`, if all of it is there. Errors: EPROTO with what is wrong; the stream
+/// cannot be used any more then.
+Result<Decoded> decode(std::span<const char> bytes);
+
+}  // namespace uroce::perf

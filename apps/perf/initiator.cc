@@ -1,0 +1,324 @@
+#include "perf/initiator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "perf/clock.h"
+#include "perf/status.h"
+
+namespace uroce::perf {
+namespace {
+
+constexpr uint64_t kMostPeakMessages = 1u << 16;  ///< the search for the peak is quadratic
+constexpr uint32_t kAtomicRound = 4096;           ///< about; atomics need no word from the peer between rounds
+constexpr uint64_t kForEver = uint64_t{1} << 62;
+
+WrOpcode opcode_of(const Options& o) {
+  switch (o.test.verb) {
+    case Verb::write: return WrOpcode::rdma_write;
+    case Verb::read: return WrOpcode::rdma_read;
+    case Verb::atomic:
+      return o.atomic_type == AtomicType::fetch_and_add ? WrOpcode::fetch_add : WrOpcode::compare_swap;
+    default: return WrOpcode::send;
+  }
+}
+
+uint64_t peak_messages(const Options& o) {
+  const uint64_t total = o.iters * o.qps;
+  return o.no_peak || o.test.kind == Kind::lat || total > kMostPeakMessages ? 0 : total;
+}
+
+}  // namespace
+
+Initiator::Initiator(Endpoint& endpoint, const Options& options, const Plan& plan, uint32_t direction)
+    : endpoint_(endpoint),
+      options_(options),
+      plan_(plan),
+      direction_(direction),
+      cq_(endpoint.send_cq()),
+      latency_(options.test.kind == Kind::lat),
+      sampling_(!options.timed()),
+      peak_(peak_messages(options)) {
+  for (uint32_t i = 0; i < options.qps; ++i) {
+    lanes_.push_back({&endpoint.qps()[i], endpoint.local(i), endpoint.remote(i), 0, 0, 0, 0, plan.cq_mod, 0});
+  }
+  pending_.reserve(lanes_.size());
+  if (!options.timed()) target_ = options.iters * options.qps;
+  make_requests();
+}
+
+void Initiator::make_requests() {
+  requests_.resize(plan_.list);
+  sges_.resize(plan_.list);
+  for (uint32_t i = 0; i < plan_.list; ++i) {
+    sges_[i] = {0, static_cast<uint32_t>(plan_.size), endpoint_.lkey()};
+    requests_[i].opcode = opcode_of(options_);
+    requests_[i].rkey = endpoint_.peer().rkey;
+    requests_[i].compare_add = options_.atomic_type == AtomicType::fetch_and_add ? 1 : 0;
+    requests_[i].swap = 1;
+    if (!plan_.use_inline) requests_[i].sges = {&sges_[i], 1};
+  }
+}
+
+void Initiator::start() {
+  begin_ns_ = now_ns();
+  begin_ticks_ = ticks();
+  if (in_rounds()) return next_round();
+  for (Lane& lane : lanes_) lane.limit = options_.timed() ? kForEver : options_.iters;
+  run_round();
+}
+
+/// Opens all lanes up to their limits.
+void Initiator::run_round() {
+  if (in_rounds()) {
+    round_ = RoundState::running;
+    for (Lane& lane : lanes_) lane.limit = round_end_;
+  }
+  for (uint32_t i = 0; i < lanes_.size(); ++i) enqueue(i);
+}
+
+void Initiator::enqueue(uint32_t index) {
+  if (lanes_[index].pending != 0) return;
+  lanes_[index].pending = 1;
+  pending_.push_back(index);
+}
+
+void Initiator::next_round() {
+  const uint32_t unit = std::max(plan_.list, plan_.cq_mod);  // a multiple of both
+  round_begin_ = round_end_;
+  round_end_ += options_.test.verb == Verb::atomic ? (kAtomicRound / unit + 1) * unit : plan_.ring;
+  if (!options_.timed()) round_end_ = std::min(round_end_, options_.iters);
+  if (options_.test.verb == Verb::read) {
+    round_ = RoundState::ask;
+  } else {
+    run_round();
+  }
+}
+
+void Initiator::end_round() {
+  const bool last = stopping_ || (!options_.timed() && round_end_ == options_.iters);
+  if (!last) return next_round();
+  round_ = RoundState::finished;
+  target_ = completed_;
+}
+
+std::optional<Message> Initiator::request() {
+  if (round_ != RoundState::ask) return std::nullopt;
+  round_ = RoundState::waiting;
+  Message m;
+  m.type = options_.test.verb == Verb::read ? MessageType::fill : MessageType::check;
+  const uint64_t first = options_.test.verb == Verb::atomic ? 0 : round_begin_;
+  m.round = {plan_.size, first, round_end_ - first};
+  return m;
+}
+
+void Initiator::granted() {
+  if (round_ != RoundState::waiting) return;
+  if (options_.test.verb == Verb::read) return run_round();
+  if (options_.test.verb == Verb::write) verified_ += (round_end_ - round_begin_) * lanes_.size();
+  end_round();
+}
+
+bool Initiator::done() const { return completed_ == target_ && (!in_rounds() || round_ == RoundState::finished); }
+
+void Initiator::stop() {
+  if (stopping_) return;
+  stopping_ = true;
+  if (in_rounds()) return;
+  target_ = 0;
+  for (Lane& lane : lanes_) {
+    // The end must be a signaled request, or its completion would never be seen.
+    lane.limit = (lane.posted + plan_.cq_mod - 1) / plan_.cq_mod * plan_.cq_mod;
+    target_ += lane.limit;
+  }
+  for (uint32_t i = 0; i < lanes_.size(); ++i) enqueue(i);
+}
+
+Step Initiator::step() {
+  const std::size_t count = cq_.poll(completions_);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!complete(completions_[i])) return Step::failed;
+  }
+  bool posted = false;
+  for (std::size_t left = pending_.size(); left > 0; --left) {
+    const uint32_t index = pending_.back();
+    pending_.pop_back();
+    lanes_[index].pending = 0;
+    const uint64_t before = posted_;
+    if (!fill(index)) return Step::failed;
+    if (lanes_[index].pending != 0 && posted_ == before) break;  // the queue is still full; later
+    posted |= posted_ != before;
+  }
+  if (round_ == RoundState::running && completed_ == round_end_ * lanes_.size()) {
+    const bool last = stopping_ || (!options_.timed() && round_end_ == options_.iters);
+    const bool asks = options_.test.verb == Verb::write || (options_.test.verb == Verb::atomic && last);
+    if (asks) {
+      round_ = RoundState::ask;
+    } else {
+      end_round();
+    }
+  }
+  return count > 0 || posted ? Step::progress : Step::idle;
+}
+
+/// Posts on one lane all that may be outstanding. False when the QP refuses for another reason than a full queue.
+bool Initiator::fill(uint32_t index) {
+  Lane& lane = lanes_[index];
+  while (lane.posted < lane.limit) {
+    const auto count = static_cast<uint32_t>(std::min<uint64_t>(plan_.list, lane.limit - lane.posted));
+    if (lane.posted + count > lane.completed + plan_.depth) return true;
+    build(lane, index, count);
+    if (latency_) posted_ns_ = now_ns();
+    const uint64_t stamp = peak_.on() ? ticks() : 0;
+    int error = 0;
+    std::size_t accepted = 1;
+    if (count == 1) {
+      error = lane.qp->post_send(requests_[0]);
+      accepted = error == 0 ? 1 : 0;
+    } else {
+      accepted = lane.qp->post_send(std::span(requests_.data(), count), &error);
+    }
+    if (peak_.on()) {
+      for (std::size_t i = 0; i < accepted; ++i) peak_.posted(posted_ + i, stamp);
+    }
+    advance(lane, static_cast<uint32_t>(accepted));
+    if (accepted == count) continue;
+    if (error == ENOMEM) {
+      enqueue(index);
+      return true;
+    }
+    give_up(fmt::format("QP {:#x} refuses a {} of {} bytes: {}", lane.qp->qpn(), test_name(options_.test), plan_.size,
+                        std::strerror(error)));
+    return false;
+  }
+  return true;
+}
+
+/// Makes the next `count` requests of `lane` in requests_.
+void Initiator::build(const Lane& lane, uint32_t index, uint32_t count) {
+  uint32_t slot = lane.slot;
+  uint32_t until_signal = lane.until_signal;
+  for (uint32_t i = 0; i < count; ++i) {
+    SendRequest& request = requests_[i];
+    std::byte* const local = lane.local + slot * plan_.stride;
+    const bool signaled = --until_signal == 0 || lane.posted + i + 1 == lane.limit;
+    if (until_signal == 0) until_signal = plan_.cq_mod;
+    request.wr_id = index;
+    request.flags = signaled ? SendFlags(SendFlag::signaled) : SendFlags();
+    request.remote_addr = lane.remote + slot * plan_.stride;
+    if (plan_.use_inline) {
+      request.flags |= SendFlag::inline_data;
+      request.inline_data = {local, plan_.size};
+    } else {
+      sges_[i].addr = reinterpret_cast<uintptr_t>(local);
+    }
+    if (options_.verify) set_operands(request, slot, index, lane.posted + i);
+    if (++slot == plan_.ring) slot = 0;
+  }
+}
+
+/// With --verify: the payload or the operands of one message.
+void Initiator::set_operands(SendRequest& request, uint32_t slot, uint32_t index, uint64_t iteration) const {
+  if (options_.test.verb == Verb::atomic) {
+    const AtomicModel word = model(index, slot);
+    request.compare_add = word.compare_add(iteration / plan_.ring);
+    request.swap = word.swap(iteration / plan_.ring);
+  } else if (options_.test.verb != Verb::read) {
+    fill_pattern({lanes_[index].local + slot * plan_.stride, plan_.size}, {direction_, index, iteration});
+  }
+}
+
+AtomicModel Initiator::model(uint32_t index, uint32_t slot) const {
+  return {options_.atomic_type, {1 - direction_, index, slot}};
+}
+
+void Initiator::advance(Lane& lane, uint32_t count) {
+  lane.posted += count;
+  posted_ += count;
+  lane.slot += count;
+  while (lane.slot >= plan_.ring) lane.slot -= plan_.ring;
+  while (count >= lane.until_signal) {
+    count -= lane.until_signal;
+    lane.until_signal = plan_.cq_mod;
+  }
+  lane.until_signal -= count;
+}
+
+/// Takes one completion, which stands for all messages before it. False on an error or a wrong byte.
+bool Initiator::complete(const Completion& completion) {
+  if (completion.status != WcStatus::success) {
+    give_up(explain(completion, endpoint_, options_));
+    return false;
+  }
+  const auto index = static_cast<uint32_t>(completion.wr_id);
+  Lane& lane = lanes_[index];
+  const uint64_t before = lane.completed;
+  lane.completed = std::min(before + plan_.cq_mod, lane.posted);
+  completed_ += lane.completed - before;
+  if (latency_ && sampling_) histogram_.add(now_ns() - posted_ns_);
+  if (peak_.on()) peak_.completed(completed_ - 1, ticks());
+  if (options_.verify) {
+    for (uint64_t i = before; i < lane.completed; ++i) {
+      if (!verify(lane, index, i)) return false;
+    }
+  }
+  if (completed_ == target_ && !options_.timed()) {
+    end_ns_ = now_ns();
+    end_count_ = completed_;
+    ticks_per_ns_ = static_cast<double>(ticks() - begin_ticks_) / static_cast<double>(end_ns_ - begin_ns_ + 1);
+  }
+  return fill(index);
+}
+
+bool Initiator::verify(const Lane& lane, uint32_t index, uint64_t iteration) {
+  const auto slot = static_cast<uint32_t>(iteration % plan_.ring);
+  const std::byte* const local = lane.local + slot * plan_.stride;
+  if (options_.test.verb == Verb::read) {
+    const PatternKey key{1 - direction_, index, iteration};
+    if (const auto wrong = check_pattern({local, plan_.size}, key)) {
+      give_up(describe(*wrong, "READ", key, plan_.size));
+      return false;
+    }
+    ++verified_;
+  } else if (options_.test.verb == Verb::atomic) {
+    uint64_t got = 0;
+    std::memcpy(&got, local, sizeof got);
+    const uint64_t expected = model(index, slot).value(iteration / plan_.ring);
+    if (got != expected) {
+      give_up(fmt::format("{}, QP {}, iteration {}: expected to find {:#x}, got {:#x}", atomic_name(options_.atomic_type),
+                          index, iteration, expected, got));
+      return false;
+    }
+    ++verified_;
+  }
+  return true;
+}
+
+void Initiator::begin_sample() {
+  begin_ns_ = now_ns();
+  begin_count_ = completed_;
+  sampling_ = true;
+}
+
+void Initiator::end_sample() {
+  if (end_ns_ != 0) return;
+  end_ns_ = now_ns();
+  end_count_ = completed_;
+  sampling_ = false;
+}
+
+SizeReport Initiator::report() const {
+  SizeReport r;
+  r.size = plan_.size;
+  r.iterations = end_count_ - begin_count_;
+  r.seconds = static_cast<double>(end_ns_ - begin_ns_) * 1e-9;
+  r.peak_rate = peak_.best() * ticks_per_ns_ * 1e9;
+  r.verified = verified_;
+  if (latency_) r.latency = summarize(histogram_, 1);
+  return r;
+}
+
+}  // namespace uroce::perf

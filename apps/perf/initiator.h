@@ -1,0 +1,94 @@
+// Streams of WRITE, READ, SEND or atomics on many QPs; with a depth of one, their latency.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "perf/endpoint.h"
+#include "perf/plan.h"
+#include "perf/sender.h"
+#include "perf/verify.h"
+
+namespace uroce::perf {
+
+class Initiator final : public Sender {
+ public:
+  /// `direction`: of the patterns of what this side sends. Keeps references to all but the plan.
+  Initiator(Endpoint& endpoint, const Options& options, const Plan& plan, uint32_t direction);
+
+  void start() override;
+  Step step() override;
+  void begin_sample() override;
+  void end_sample() override;
+  void stop() override;
+  bool done() const override;
+  uint64_t sent() const override { return posted_; }
+  uint64_t outstanding() const override { return posted_ - completed_; }
+  SizeReport report() const override;
+  std::optional<Message> request() override;
+  void granted() override;
+
+ private:
+  /// A QP's stream; one cache line.
+  struct alignas(64) Lane {
+    QueuePair* qp;
+    std::byte* local;
+    uint64_t remote;
+    uint64_t posted;
+    uint64_t completed;
+    uint64_t limit;         ///< may be posted until the next round or the end
+    uint32_t slot;               ///< of the next post
+    uint32_t until_signal : 31;  ///< posts to go until one is signaled, that one included
+    uint32_t pending : 1;        ///< stands in pending_
+  };
+
+  /// A verified run goes in rounds: every QP to the same iteration, then the peer checks, or fills anew.
+  enum class RoundState : uint8_t { none, ask, waiting, running, finished };
+
+  void make_requests();
+  bool fill(uint32_t index);
+  void build(const Lane& lane, uint32_t index, uint32_t count);
+  void enqueue(uint32_t index);
+  void set_operands(SendRequest& request, uint32_t slot, uint32_t index, uint64_t iteration) const;
+  void advance(Lane& lane, uint32_t count);
+  bool complete(const Completion& completion);
+  bool verify(const Lane& lane, uint32_t index, uint64_t iteration);
+  void next_round();
+  void run_round();
+  void end_round();
+  bool in_rounds() const { return options_.verify && options_.test.verb != Verb::send; }
+  AtomicModel model(uint32_t index, uint32_t slot) const;
+
+  Endpoint& endpoint_;
+  const Options& options_;
+  const Plan plan_;
+  const uint32_t direction_;
+  CompletionQueue& cq_;
+  std::vector<Lane> lanes_;
+  std::vector<uint32_t> pending_;  ///< lanes that may have room: just opened, or refused by a full queue
+  std::vector<Sge> sges_;
+  std::vector<SendRequest> requests_;
+  std::array<Completion, 64> completions_{};
+  uint64_t posted_ = 0;
+  uint64_t completed_ = 0;
+  uint64_t verified_ = 0;
+  uint64_t target_ = ~uint64_t{0};  ///< messages in all
+  bool stopping_ = false;
+
+  RoundState round_ = RoundState::none;
+  uint64_t round_begin_ = 0;
+  uint64_t round_end_ = 0;
+
+  const bool latency_;
+  bool sampling_;
+  uint64_t posted_ns_ = 0;
+  uint64_t begin_ns_ = 0, end_ns_ = 0;
+  uint64_t begin_count_ = 0, end_count_ = 0;
+  uint64_t begin_ticks_ = 0;
+  double ticks_per_ns_ = 1;
+  Histogram histogram_;
+  PeakRecorder peak_;
+};
+
+}  // namespace uroce::perf

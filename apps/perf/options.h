@@ -1,0 +1,89 @@
+// The command line of uroce_perf: perftest's options where they mean the same, and our own.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <uroce/stack.h>
+
+namespace uroce::perf {
+
+enum class Verb : uint8_t { write, read, send, atomic, raw };
+enum class Kind : uint8_t { bw, lat };
+enum class AtomicType : uint8_t { fetch_and_add, cmp_and_swap };
+
+/// Which benchmark runs.
+struct Test {
+  Verb verb = Verb::write;
+  Kind kind = Kind::bw;
+  friend bool operator==(const Test&, const Test&) = default;
+};
+
+/// "write_bw", or "uroce_write_bw" with any directory in front; nullopt for every other name.
+std::optional<Test> test_by_name(std::string_view name);
+/// "write_bw".
+std::string test_name(Test test);
+/// "FETCH_AND_ADD" or "CMP_AND_SWAP".
+std::string_view atomic_name(AtomicType type);
+
+inline constexpr uint64_t kMaxAllSize = 1u << 23;  ///< bytes: the last size of -a, as perftest's
+
+struct Options {
+  Test test{};
+  std::string program;           ///< as the user typed it, without directories
+  std::vector<std::string> eal;  ///< what stands before `--`
+  std::string host;              ///< the server's TCP host; empty on the server
+
+  // perftest's, under perftest's names.
+  uint64_t size = 0;  ///< bytes
+  uint64_t iters = 0;
+  double duration_s = 0;  ///< 0 runs `iters` instead
+  double margin_s = 0;    ///< not measured at each end of a timed run
+  uint32_t qps = 1;
+  uint32_t tx_depth = 0;
+  uint32_t rx_depth = 0;
+  uint32_t mtu = 0;  ///< path MTU, bytes; 0 takes the smaller port's
+  bool all = false;
+  bool bidirectional = false;
+  uint16_t port = 18515;
+  bool report_gbits = false;
+  uint32_t inline_size = 0;  ///< messages up to this many bytes go inline
+  uint32_t outs = 0;         ///< READs and atomics outstanding; 0 for the device's limit
+  bool events = false;
+  uint8_t qp_timeout = 14;  ///< 4.096 us * 2^n
+  bool no_peak = false;
+  uint32_t post_list = 1;
+  uint32_t cq_mod = 0;
+  std::string device;  ///< empty for the first
+  AtomicType atomic_type = AtomicType::fetch_and_add;
+  int gid_index = -1;         ///< -1 chooses: IPv4 first
+  std::string out_json_file;  ///< empty for none; "-" for the standard output
+
+  // Ours.
+  bool verify = false;
+  bool progress = false;
+  bool back_to_back = false;
+  double peer_timeout_s = 10;
+  double connect_timeout_s = 0;  ///< 0 waits for ever
+  StackOptions stack{};
+
+  bool timed() const { return duration_s > 0; }
+  bool is_client() const { return !host.empty(); }
+  /// The sizes that this run goes through, bytes.
+  std::vector<uint64_t> sizes() const;
+};
+
+/// Why the program ends before any test: help, version (exit code 0), or a sentence about what is wrong (2).
+struct EarlyExit {
+  int code = 0;
+  std::string text;
+};
+
+/// Reads the whole command line: [test] EAL arguments, `--`, [test] options [host]. Sets nothing up.
+std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const* argv);
+
+}  // namespace uroce::perf

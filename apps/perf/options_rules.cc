@@ -1,0 +1,95 @@
+#include "perf/options_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace uroce::perf {
+namespace {
+
+// perftest's defaults (its man page, perftest.1).
+constexpr uint64_t kSizeBw = 65536, kSizeLat = 2, kSizeAtomic = 8, kSizeRaw = 4096;
+constexpr uint64_t kIters = 1000, kItersWriteBw = 5000;
+constexpr uint32_t kTxDepthBw = 128, kTxDepthLat = 1, kRxDepth = 512, kCqMod = 100;
+constexpr uint32_t kInlineWriteLat = 220, kInlineSendLat = 236;
+constexpr uint64_t kLargestModerated = 8192;  ///< above, every message completes unless -Q says otherwise
+constexpr uint64_t kLargestPeakIters = 20000;
+constexpr double kClientConnect_s = 10, kServerConnect_s = 600;
+
+void fill_defaults(Options& o, const OptionMarks& marks) {
+  const bool bw = o.test.kind == Kind::bw;
+  const bool is_atomic = o.test.verb == Verb::atomic;
+  if (o.size == 0) {
+    o.size = o.test.verb == Verb::raw ? kSizeRaw : is_atomic ? kSizeAtomic : bw ? kSizeBw : kSizeLat;
+  }
+  if (o.all) o.size = kMaxAllSize;
+  if (o.iters == 0) o.iters = o.test == Test{Verb::write, Kind::bw} ? kItersWriteBw : kIters;
+  if (o.tx_depth == 0) o.tx_depth = bw ? kTxDepthBw : kTxDepthLat;
+  if (o.rx_depth == 0) o.rx_depth = kRxDepth;
+  if (o.margin_s == marks.unset_s) o.margin_s = o.duration_s / 4;
+  if (o.connect_timeout_s == marks.unset_s) o.connect_timeout_s = o.is_client() ? kClientConnect_s : kServerConnect_s;
+  if (o.inline_size == marks.unset) {
+    o.inline_size = bw ? 0 : o.test.verb == Verb::write ? kInlineWriteLat : kInlineSendLat;
+  }
+  if (o.test.verb == Verb::read || is_atomic) o.inline_size = 0;
+  // Both sides of an untouched pair must not come up with the same address.
+  if (o.stack.addresses.empty() && o.is_client()) o.stack.addresses = {"10.117.0.101/24"};
+  o.stack.back_to_back = o.back_to_back;
+}
+
+void limit_depths(Options& o) {
+  if (!o.timed()) {
+    o.tx_depth = static_cast<uint32_t>(std::min<uint64_t>(o.tx_depth, o.iters));
+    o.rx_depth = static_cast<uint32_t>(std::min<uint64_t>(o.rx_depth, o.iters));
+  }
+  const bool moderated_by_default = o.size <= kLargestModerated || o.all || o.events;
+  if (o.cq_mod == 0) o.cq_mod = o.post_list > 1 ? o.post_list : moderated_by_default ? kCqMod : 1;
+  o.cq_mod = std::min(o.cq_mod, o.tx_depth);
+  if (o.timed() || o.iters > kLargestPeakIters) o.no_peak = true;
+}
+
+std::optional<std::string> check_lists(const Options& o) {
+  if (o.post_list == 1) return std::nullopt;
+  if (o.post_list > o.tx_depth) {
+    return fmt::format("-l {} does not fit into -t {}; post shorter lists or raise -t", o.post_list, o.tx_depth);
+  }
+  if (!o.timed() && o.iters % o.post_list != 0) {
+    return fmt::format("-n {} is not a multiple of -l {}; choose one that is", o.iters, o.post_list);
+  }
+  if (o.post_list % o.cq_mod != 0) {
+    return fmt::format("-l {} is not a multiple of -Q {}; choose one that is", o.post_list, o.cq_mod);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> check_kind(const Options& o) {
+  if (o.test.kind == Kind::bw) return std::nullopt;
+  if (o.qps > 1) return fmt::format("-q {} is for bandwidth tests; a latency test has one QP", o.qps);
+  if (o.bidirectional) return "-b is for bandwidth tests; a latency test goes both ways already";
+  if (o.tx_depth > 1) return fmt::format("-t {} is for bandwidth tests; a latency test has one message out", o.tx_depth);
+  if (o.post_list > 1) return fmt::format("-l {} is for bandwidth tests", o.post_list);
+  if (o.events && o.test.verb == Verb::write) return "-e: a WRITE completes without an event at the receiver";
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> apply_rules(Options& o, const OptionMarks& marks, bool explicit_size) {
+  if (o.all && explicit_size) return "-a runs all sizes and -s one; leave one out";
+  if (o.test.verb == Verb::atomic && (o.all || (explicit_size && o.size != kSizeAtomic))) {
+    return "atomics are of 8 bytes; leave -s and -a out";
+  }
+  if (o.back_to_back && !o.host.empty()) {
+    return fmt::format("--back-to-back is server and client at once; leave the host \"{}\" out", o.host);
+  }
+  if (o.margin_s > 0 && !o.timed()) return "-f is for timed runs; give -D too";
+  fill_defaults(o, marks);
+  if (o.timed() && o.margin_s * 2 >= o.duration_s) {
+    return fmt::format("-f {} at both ends leaves nothing of -D {}; shorten the margin", o.margin_s, o.duration_s);
+  }
+  if (auto problem = check_kind(o)) return problem;
+  limit_depths(o);
+  return check_lists(o);
+}
+
+}  // namespace uroce::perf

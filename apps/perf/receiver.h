@@ -1,0 +1,53 @@
+// The receiving side of SENDs. It lives through all sizes of a run, as posted receives do.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "perf/endpoint.h"
+#include "perf/plan.h"
+#include "perf/sender.h"
+
+namespace uroce::perf {
+
+class Receiver {
+ public:
+  /// `direction`: of the patterns of what the peer sends.
+  Receiver(Endpoint& endpoint, const Options& options, uint32_t direction);
+
+  /// Expects messages of `size` bytes from here on. Before the peer may send. False: see problem().
+  bool begin(uint64_t size);
+  /// Takes what has arrived and posts anew. Allocates nothing.
+  Step step();
+  uint64_t received() const { return received_; }  ///< since begin(), all QPs
+  uint64_t verified() const { return verified_; }  ///< since begin()
+  const std::string& problem() const { return problem_; }
+
+ private:
+  struct Lane {
+    QueuePair* qp;
+    std::byte* memory;
+    uint64_t received;     ///< since begin()
+    uint32_t post_slot;    ///< of the next receive posted
+    uint32_t arrive_slot;  ///< of the next message
+    uint32_t posted;       ///< now
+  };
+  bool top_up(Lane& lane, uint32_t index);
+  bool take(const Completion& completion);
+
+  Endpoint& endpoint_;
+  const Options& options_;
+  const ReceivePlan plan_;
+  const uint32_t direction_;
+  CompletionQueue& cq_;
+  std::vector<Lane> lanes_;
+  std::array<Completion, 64> completions_{};
+  uint64_t size_ = 0;
+  uint64_t received_ = 0;
+  uint64_t verified_ = 0;
+  std::string problem_;
+};
+
+}  // namespace uroce::perf

@@ -1,0 +1,62 @@
+#include "perf/status.h"
+
+#include <fmt/format.h>
+
+namespace uroce::perf {
+namespace {
+
+constexpr int kTries = 8;  ///< the first and seven again
+
+std::string advice(WcStatus status, const Endpoint& endpoint, const Options& options) {
+  const std::string peer = to_text(endpoint.peer().gid);
+  switch (status) {
+    case WcStatus::retry_exceeded:
+      return fmt::format("the peer at {} did not answer for about {:.1f} s; see that it still runs and that the network "
+                         "carries UDP port 4791, or wait longer with -u",
+                         peer, retry_budget_s(options.qp_timeout));
+    case WcStatus::rnr_retry_exceeded:
+      return fmt::format("the peer at {} had no receive posted; raise -r there", peer);
+    case WcStatus::remote_access_error:
+      return fmt::format("the peer at {} does not allow access to that memory; were both sides started with the same "
+                         "options?", peer);
+    case WcStatus::remote_invalid_request:
+      return fmt::format("the peer at {} refused the request as invalid; are both sides of the same release?", peer);
+    case WcStatus::local_length_error: return "a message was longer than its receive; give both sides the same -s";
+    case WcStatus::flushed: return "the QP had failed before";
+    default: return fmt::format("the peer is {}", peer);
+  }
+}
+
+}  // namespace
+
+std::string_view status_name(WcStatus status) {
+  switch (status) {
+    case WcStatus::success: return "success";
+    case WcStatus::local_length_error: return "local_length_error";
+    case WcStatus::local_qp_operation_error: return "local_qp_operation_error";
+    case WcStatus::local_protection_error: return "local_protection_error";
+    case WcStatus::flushed: return "flushed";
+    case WcStatus::mw_bind_error: return "mw_bind_error";
+    case WcStatus::bad_response: return "bad_response";
+    case WcStatus::local_access_error: return "local_access_error";
+    case WcStatus::remote_invalid_request: return "remote_invalid_request";
+    case WcStatus::remote_access_error: return "remote_access_error";
+    case WcStatus::remote_operation_error: return "remote_operation_error";
+    case WcStatus::retry_exceeded: return "retry_exceeded";
+    case WcStatus::rnr_retry_exceeded: return "rnr_retry_exceeded";
+    case WcStatus::fatal: return "fatal";
+    case WcStatus::general_error: return "general_error";
+  }
+  return "unknown status";
+}
+
+double retry_budget_s(uint8_t qp_timeout) {
+  return qp_timeout == 0 ? 0 : kTries * 4.096e-6 * static_cast<double>(uint64_t{1} << qp_timeout);
+}
+
+std::string explain(const Completion& completion, const Endpoint& endpoint, const Options& options) {
+  return fmt::format("QP {:#x} of {} completed with {}: {}", completion.qpn, endpoint.info().name,
+                     status_name(completion.status), advice(completion.status, endpoint, options));
+}
+
+}  // namespace uroce::perf
