@@ -97,6 +97,7 @@ Result<std::shared_ptr<Qp>> Qp::create(Session& session, Refs refs, const QpInit
 
   transport::QpSpec spec{.qpn = *qpn, .type = init.type, .pd = refs.pd->id(), .cap = *cap};
   spec.signal_all = init.signal_all;
+  spec.doorbell_ring = session.id_;
   spec.send_cq = &refs.send_cq->writer(*engine);
   spec.recv_cq = &refs.recv_cq->writer(*engine);
   if (with_srq) spec.srq = &refs.srq->shared();

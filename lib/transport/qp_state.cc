@@ -124,7 +124,7 @@ Result<void> check_address(const AddressVector& vector, const AttrLimits& limits
 
 constexpr AccessFlags kKnownAccess = Access::local_write | Access::remote_write | Access::remote_read |
                                      Access::remote_atomic | Access::mw_bind | Access::zero_based |
-                                     Access::relaxed_ordering;
+                                     Access::relaxed_ordering | Access::remote_invalidate;
 
 }  // namespace
 

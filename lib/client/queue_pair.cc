@@ -1,0 +1,75 @@
+#include "client/impl.h"
+
+namespace uroce {
+
+namespace client {
+
+QpImpl::QpImpl(std::shared_ptr<control::Qp> qp)
+    : has_recv_queue_(qp->recv_queue().entries != 0),
+      send_queue_(qp->send_queue(), qp->type(), qp->cap(), qp->doorbell_flag(), qp->doorbell(), qp->qpn()),
+      recv_queue_(qp->recv_queue(), qp->cap().max_recv_sge),
+      qp_(std::move(qp)) {}
+
+void QpImpl::wake() { qp_->session()->device()->wake(qp_->engine()); }
+
+std::size_t QpImpl::post_send(std::span<const SendRequest> requests, int* error) {
+  int reason = may_send() ? 0 : EINVAL;
+  std::size_t posted = 0;
+  while (reason == 0 && posted < requests.size()) {
+    reason = send_queue_.put(requests[posted]);
+    if (reason == 0) ++posted;
+  }
+  if (send_queue_.commit()) wake();
+  if (error != nullptr) *error = reason;
+  return posted;
+}
+
+Result<void> QpImpl::modify(const QpAttr& attr, QpAttrMask mask) {
+  auto changed = qp_->modify(attr, mask);
+  if (changed && mask.has(QpAttrBit::state)) state_.store(attr.state, std::memory_order_relaxed);
+  return changed;
+}
+
+}  // namespace client
+
+uint32_t QueuePair::qpn() const { return impl_->qp().qpn(); }
+const QpCap& QueuePair::cap() const { return impl_->qp().cap(); }
+int QueuePair::post_send(const SendRequest& request) { return impl_->post_send(request); }
+std::size_t QueuePair::post_send(std::span<const SendRequest> requests, int* error) {
+  return impl_->post_send(requests, error);
+}
+int QueuePair::post_recv(const RecvRequest& request) { return impl_->post_recv(request); }
+Result<void> QueuePair::modify(const QpAttr& attr, QpAttrMask mask) { return impl_->modify(attr, mask); }
+Result<QpAttr> QueuePair::query() const { return impl_->qp().query(); }
+
+Result<void> QueuePair::connect(const Peer& peer, const ConnectOptions& options) {
+  using enum QpAttrBit;
+  QpAttr attr;
+  attr.state = QpState::init;
+  attr.access = options.access;
+  if (auto ok = modify(attr, state | pkey_index | port | access_flags); !ok) return ok;
+
+  attr.state = QpState::rtr;
+  attr.av.dgid = peer.gid;
+  attr.av.sgid_index = options.sgid_index;
+  attr.av.hop_limit = options.hop_limit;
+  attr.av.traffic_class = options.traffic_class;
+  attr.path_mtu = options.path_mtu;
+  attr.dest_qpn = peer.qpn;
+  attr.rq_psn = peer.psn;
+  attr.max_dest_rd_atomic = options.max_dest_rd_atomic;
+  attr.min_rnr_timer = options.min_rnr_timer;
+  if (auto ok = modify(attr, state | av | path_mtu | dest_qpn | rq_psn | max_dest_rd_atomic | min_rnr_timer); !ok) {
+    return ok;
+  }
+
+  attr.state = QpState::rts;
+  attr.sq_psn = options.psn;
+  attr.timeout = options.timeout;
+  attr.retry_cnt = options.retry_cnt;
+  attr.rnr_retry = options.rnr_retry;
+  attr.max_rd_atomic = options.max_rd_atomic;
+  return modify(attr, state | sq_psn | timeout | retry_cnt | rnr_retry | max_rd_atomic);
+}
+
+}  // namespace uroce

@@ -1,0 +1,50 @@
+// The application's end of a receive queue, shared or not: no locks, no allocation. One thread at a time.
+#pragma once
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+
+#include <uroce/types.h>
+#include <uroce/verbs.h>
+
+#include "queues/ring.h"
+
+namespace uroce::client {
+
+class RecvQueue {
+ public:
+  RecvQueue() = default;
+  RecvQueue(queues::RingPlace ring, uint32_t max_sge) : producer_(ring), header_(ring.header), max_sge_(max_sge) {}
+
+  /// 0, ENOMEM (full) or EINVAL (too many entries). The engine looks when it needs a receive; see wants_doorbell().
+  int post(const RecvRequest& request) {
+    if (request.sges.size() > max_sge_) return EINVAL;
+    if (room_ == 0) room_ = producer_.room();
+    if (room_ == 0) return ENOMEM;
+    std::byte* slot = producer_.slot();
+    auto& wqe = *reinterpret_cast<queues::RecvWqe*>(slot);
+    wqe.wr_id = request.wr_id;
+    wqe.num_sge = static_cast<uint32_t>(request.sges.size());
+    wqe.reserved = 0;
+    auto* sges = reinterpret_cast<Sge*>(slot + sizeof(queues::RecvWqe));
+    for (std::size_t i = 0; i < request.sges.size(); ++i) sges[i] = request.sges[i];
+    producer_.publish(1);
+    --room_;
+    return 0;
+  }
+  /// After post(): true while the queue pair is in error, when the engine waits for posts to flush them.
+  bool wants_doorbell() const {
+    // The engine asks and then looks at the ring; this side has published and now looks: one sees the other.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return header_->wants_doorbell.load(std::memory_order_relaxed) != 0;
+  }
+
+ private:
+  queues::RingProducer producer_;
+  const queues::RingHeader* header_ = nullptr;
+  uint32_t room_ = 0;  // slots known to be free
+  uint32_t max_sge_ = 0;
+};
+
+}  // namespace uroce::client

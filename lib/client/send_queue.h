@@ -1,0 +1,139 @@
+// The application's end of a send queue: no locks, no allocation, no virtual calls. One thread at a time.
+#pragma once
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+#include <uroce/types.h>
+#include <uroce/verbs.h>
+
+#include "queues/doorbell.h"
+#include "queues/ring.h"
+
+namespace uroce::client {
+
+constexpr uint8_t type_bit(QpType type) { return static_cast<uint8_t>(1u << static_cast<uint32_t>(type)); }
+
+/// Which QP types take a send opcode, as type_bit()s (IBTA vol. 1, table 88). Regions are invalidated by releasing
+/// them, and there are no memory windows: the opcodes for these are refused.
+constexpr std::array<uint8_t, 10> types_by_opcode() {
+  constexpr uint8_t kRc = type_bit(QpType::rc);
+  constexpr uint8_t kRcUc = kRc | type_bit(QpType::uc);
+  constexpr uint8_t kAll = kRcUc | type_bit(QpType::ud);
+  std::array<uint8_t, 10> types{};
+  const auto allow = [&types](WrOpcode opcode, uint8_t mask) { types[static_cast<std::size_t>(opcode)] = mask; };
+  allow(WrOpcode::rdma_write, kRcUc);
+  allow(WrOpcode::rdma_write_with_imm, kRcUc);
+  allow(WrOpcode::send, kAll);
+  allow(WrOpcode::send_with_imm, kAll);
+  allow(WrOpcode::rdma_read, kRc);
+  allow(WrOpcode::compare_swap, kRc);
+  allow(WrOpcode::fetch_add, kRc);
+  allow(WrOpcode::send_with_invalidate, kRc);
+  return types;
+}
+inline constexpr auto kTypesByOpcode = types_by_opcode();
+
+class SendQueue {
+ public:
+  /// `cap` as created. `flag` and the memory behind `doorbell` outlive this; `qpn` is what the doorbell rings for.
+  SendQueue(queues::RingPlace ring, QpType type, const QpCap& cap, queues::DoorbellFlag* flag,
+            queues::DoorbellPoster doorbell, uint32_t qpn)
+      : producer_(ring),
+        type_bit_(type_bit(type)),
+        max_sge_(cap.max_send_sge),
+        max_inline_(cap.max_inline_data),
+        qpn_(qpn),
+        flag_(flag),
+        doorbell_(doorbell) {}
+
+  /// Writes one request behind those already put. 0, ENOMEM (full) or EINVAL; nothing is visible before commit().
+  int put(const SendRequest& request);
+  /// Publishes what was put and rings. True when the engine sleeps and must be woken.
+  bool commit() {
+    if (pending_ == 0) return false;
+    producer_.publish(pending_);
+    room_ -= pending_;
+    pending_ = 0;
+    return ring();
+  }
+  /// Rings the queue pair's doorbell. True when the engine sleeps and must be woken. Any thread.
+  bool ring() { return doorbell_.ring(*flag_, qpn_); }
+
+ private:
+  static constexpr uint32_t kKnownFlags =
+      (SendFlag::fence | SendFlag::signaled | SendFlag::solicited | SendFlag::inline_data).bits();
+
+  bool has_room() {
+    if (pending_ < room_) return true;
+    room_ = producer_.room();  // a look at the engine's cache line, once per ring's worth of posts
+    return pending_ < room_;
+  }
+  /// Copies inline payload behind `wqe`. False when it does not fit or the opcode has none.
+  bool put_inline(queues::SendWqe& wqe, const SendRequest& request) const;
+
+  queues::RingProducer producer_;
+  uint32_t room_ = 0;     // slots known to be free when nothing was pending
+  uint32_t pending_ = 0;  // put, not yet published
+  uint8_t type_bit_;
+  uint32_t max_sge_;
+  uint32_t max_inline_;
+  uint32_t qpn_;
+  queues::DoorbellFlag* flag_;
+  queues::DoorbellPoster doorbell_;
+};
+
+inline int SendQueue::put(const SendRequest& request) {
+  const auto opcode = static_cast<std::size_t>(request.opcode);
+  if (opcode >= kTypesByOpcode.size() || (kTypesByOpcode[opcode] & type_bit_) == 0) return EINVAL;
+  if (!has_room()) return ENOMEM;
+  std::byte* slot = producer_.slot(pending_);
+  auto& wqe = *reinterpret_cast<queues::SendWqe*>(slot);
+  if (request.flags.has(SendFlag::inline_data)) {
+    if (!put_inline(wqe, request)) return EINVAL;
+  } else {
+    if (request.sges.size() > max_sge_ || !request.inline_data.empty()) return EINVAL;
+    wqe.num_sge = static_cast<uint8_t>(request.sges.size());
+    wqe.inline_length = 0;
+    auto* sges = reinterpret_cast<Sge*>(slot + sizeof(queues::SendWqe));
+    for (std::size_t i = 0; i < request.sges.size(); ++i) sges[i] = request.sges[i];
+  }
+  wqe.wr_id = request.wr_id;
+  wqe.flags = request.flags.bits() & kKnownFlags;
+  wqe.opcode = static_cast<uint8_t>(request.opcode);
+  wqe.imm_or_key = request.imm_or_key;
+  wqe.rkey = request.rkey;
+  wqe.remote_addr = request.remote_addr;
+  wqe.atomic.compare_add = request.compare_add;
+  wqe.atomic.swap = request.swap;
+  ++pending_;
+  return 0;
+}
+
+inline bool SendQueue::put_inline(queues::SendWqe& wqe, const SendRequest& request) const {
+  if (request.opcode == WrOpcode::rdma_read || request.opcode == WrOpcode::compare_swap ||
+      request.opcode == WrOpcode::fetch_add) {
+    return false;
+  }
+  auto* out = reinterpret_cast<std::byte*>(&wqe) + sizeof(queues::SendWqe);
+  uint64_t length = request.inline_data.size();
+  if (request.sges.empty()) {
+    if (length > max_inline_) return false;
+    if (length != 0) std::memcpy(out, request.inline_data.data(), length);
+  } else {
+    if (length != 0) return false;
+    for (const Sge& sge : request.sges) {
+      if (length + sge.length > max_inline_) return false;
+      // As ibv_post_send(3) has it: inline entries are plain addresses of this process, and their keys are not used.
+      if (sge.length != 0) std::memcpy(out + length, reinterpret_cast<const void*>(sge.addr), sge.length);
+      length += sge.length;
+    }
+  }
+  wqe.num_sge = 0;
+  wqe.inline_length = static_cast<uint16_t>(length);
+  return true;
+}
+
+}  // namespace uroce::client
