@@ -17,7 +17,7 @@ class DoorbellTest : public testing::Test {
     std::byte bytes[64];
   };
 
-  std::byte* memory() { return memory_[0].bytes; }
+  std::byte* memory() { return reinterpret_cast<std::byte*>(memory_.data()); }
 
   std::vector<Line> memory_ = std::vector<Line>(doorbell_bytes(kEntries) / sizeof(Line));
   std::array<DoorbellFlag, kEntries> flags_{};

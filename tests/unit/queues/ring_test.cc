@@ -20,7 +20,7 @@ class RingTest : public testing::Test {
     std::byte bytes[64];
   };
 
-  RingPlace place() { return RingPlace::at(memory_[0].bytes, kEntries, kStride); }
+  RingPlace place() { return RingPlace::at(reinterpret_cast<std::byte*>(memory_.data()), kEntries, kStride); }
   void put(RingProducer& p, uint64_t value) {
     std::memcpy(p.slot(), &value, sizeof value);
     p.publish(1);
