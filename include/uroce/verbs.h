@@ -1,9 +1,14 @@
 // The verbs objects: what an application holds. Include <uroce/uroce.h> for everything.
 //
-// Ownership: each object is a move-only handle; destroying it destroys the verbs object. Children keep what they
-// need of their parents alive, so destruction order does not matter for memory; a peer sees the QP's end first.
-// Threads: different objects may be used by different threads at once. Of one object, calls that set up may come
-// from any thread; post_send(), post_recv() and CompletionQueue::poll() are each for one thread at a time per object.
+// Ownership: each object is a move-only handle; destroying it destroys the verbs object. What another object still
+// uses (the completion queues, shared receive queue and domain of a queue pair, the domain of a region) lives on until
+// that one goes too, so the order of destruction does not matter. A moved-from handle can only be destroyed or
+// assigned to.
+// Threads: different objects may be used by different threads at once. Of one object, calls that set up, query or wait
+// may come from any thread; post_send(), post_recv() and CompletionQueue::poll() are each for one thread at a time per
+// object. They never block, lock or allocate.
+// Errors: calls that set up wait for the engine. Besides what is named at each, any of them can fail with ETIMEDOUT
+// (the engine did not answer within 5 s) and ENODEV (the stack was shut down).
 #pragma once
 
 #include <chrono>
@@ -37,18 +42,18 @@ struct DeviceInfo {
   EthAddr mac{};
   std::vector<Gid> gids;          ///< the GID table; index is the sgid_index
   Mtu active_mtu = Mtu::mtu1024;  ///< largest path MTU that the port carries
-  bool link_up = false;
-  uint32_t engines = 1;
+  bool link_up = false;           ///< when the device was opened; changes come as asynchronous events
+  uint32_t engines = 1;           ///< each on an lcore of its own; see QpInit::engine
   uint32_t max_qp = 0;
-  uint32_t max_qp_wr = 0;
+  uint32_t max_qp_wr = 0;  ///< work requests per queue
   uint32_t max_cq = 0;
-  uint32_t max_cqe = 0;
+  uint32_t max_cqe = 0;  ///< entries per completion queue
   uint32_t max_mr = 0;
   uint32_t max_srq = 0;
   uint32_t max_sge = kMaxSge;
   uint32_t max_inline = kMaxInline;
   uint32_t max_rd_atomic = kMaxRdAtomic;
-  uint64_t max_message = kMaxMessage;
+  uint64_t max_message = kMaxMessage;  ///< bytes
 };
 
 /// One completion (ibv_poll_cq(3)).
@@ -57,28 +62,32 @@ struct Completion {
   WcStatus status = WcStatus::success;
   WcOpcode opcode = WcOpcode::send;  ///< valid only with `success`
   uint32_t byte_len = 0;             ///< receives and READs: bytes placed
-  uint32_t imm_or_key = 0;           ///< host order; see flags
+  uint32_t imm_or_key = 0;           ///< immediate data, host order, or the invalidated rkey; by `flags`
   uint32_t qpn = 0;
   uint32_t src_qpn = 0;  ///< UD
   WcFlags flags{};
-  uint32_t vendor_error = 0;
-  uint64_t timestamp_ns = 0;
+  uint32_t vendor_error = 0;  ///< engine's own reason for an error, or 0
+  uint64_t timestamp_ns = 0;  ///< engine's monotonic clock when the completion was written
 };
 
-/// One send work request. Exactly one of `sges` and `inline_data` carries the payload.
+/// One send work request (ibv_post_send(3)). `sges` or `inline_data` carries the payload, never both; neither makes a
+/// message of 0 bytes. With SendFlag::inline_data the payload is copied at post time, from `inline_data` or from the
+/// addresses in `sges` (their lkeys are not used), and its memory need be neither registered nor kept. Without it, the
+/// memory of `sges` must stay as it is until the work request completes; the array itself need not.
 struct SendRequest {
   uint64_t wr_id = 0;
   WrOpcode opcode = WrOpcode::send;
   SendFlags flags{};
   std::span<const Sge> sges{};               ///< local memory; READ and atomics are placed here
-  std::span<const std::byte> inline_data{};  ///< used with SendFlag::inline_data; copied at post time
+  std::span<const std::byte> inline_data{};  ///< only with SendFlag::inline_data
   uint32_t imm_or_key = 0;                   ///< immediate data, host order, or the rkey to invalidate
-  uint64_t remote_addr = 0;
+  uint64_t remote_addr = 0;                  ///< WRITE, READ; atomics: a multiple of 8
   uint32_t rkey = 0;
-  uint64_t compare_add = 0;
-  uint64_t swap = 0;
+  uint64_t compare_add = 0;  ///< FETCH_ADD: the addend; CMP_SWAP: the value compared with
+  uint64_t swap = 0;         ///< CMP_SWAP
 };
 
+/// One receive work request (ibv_post_recv(3)). The memory belongs to the engine until it completes.
 struct RecvRequest {
   uint64_t wr_id = 0;
   std::span<const Sge> sges{};
@@ -87,17 +96,23 @@ struct RecvRequest {
 /// An event of a context's asynchronous channel.
 struct AsyncEvent {
   AsyncEventType type{};
-  uint32_t object = 0;  ///< QPN, or the id of a completion queue or shared receive queue
+  uint32_t object = 0;  ///< QPN, id of a completion queue or of a shared receive queue, or port number, by `type`
 };
 
-/// Registered memory (ibv_reg_mr(3)). The memory itself stays the caller's, and must outlive this.
+/// Registered memory (ibv_reg_mr(3)). The memory itself stays the caller's, and must outlive this. Destroying it ends
+/// the key at once and returns when no engine reads or writes the memory any more; work that still names the key
+/// completes in error.
 class UROCE_API MemoryRegion {
  public:
+  MemoryRegion(MemoryRegion&&) noexcept = default;
+  MemoryRegion& operator=(MemoryRegion&&) noexcept = default;
+
   uint32_t lkey() const;
   uint32_t rkey() const;
   void* address() const;
   std::size_t length() const;
-  /// A scatter/gather entry for [offset, offset + length) of this region.
+  /// A scatter/gather entry for [offset, offset + length) of this region. Not checked here; a work request that
+  /// leaves the region completes in error.
   Sge sge(std::size_t offset, uint32_t length) const;
 
  private:
@@ -109,8 +124,12 @@ class UROCE_API MemoryRegion {
 /// A protection domain (ibv_alloc_pd(3)).
 class UROCE_API ProtectionDomain {
  public:
-  /// Registers [address, address + length). Errors: EINVAL (length 0 or wraps, remote write or atomic without local
-  /// write), ENOMEM (the device's max_mr).
+  ProtectionDomain(ProtectionDomain&&) noexcept = default;
+  ProtectionDomain& operator=(ProtectionDomain&&) noexcept = default;
+
+  /// Registers [address, address + length) for local reads and whatever `access` adds. With Access::zero_based work
+  /// requests and peers count its bytes from 0, else they use the addresses of this process.
+  /// Errors: EINVAL (length 0 or wraps, remote write or atomic without local write), ENOMEM (the device's max_mr).
   Result<MemoryRegion> register_memory(void* address, std::size_t length, AccessFlags access);
 
  private:
@@ -122,9 +141,14 @@ class UROCE_API ProtectionDomain {
 /// A completion channel (ibv_create_comp_channel(3)).
 class UROCE_API CompletionChannel {
  public:
-  /// A descriptor that polls readable while an event waits. Owned by the channel.
+  CompletionChannel(CompletionChannel&&) noexcept = default;
+  CompletionChannel& operator=(CompletionChannel&&) noexcept = default;
+
+  /// A descriptor that polls readable while an event waits, for poll(2) and its like; take events with wait(), never
+  /// by reading it. Owned by the channel.
   int fd() const;
-  /// Waits for the next event and returns the id of its completion queue; nullopt after `timeout`.
+  /// Waits for the next event and returns the id of its completion queue; nullopt after `timeout`. With an embedded
+  /// stack, on the thread that runs it, keeps the engines running meanwhile.
   std::optional<uint32_t> wait(std::chrono::nanoseconds timeout);
 
  private:
@@ -136,12 +160,16 @@ class UROCE_API CompletionChannel {
 /// A completion queue (ibv_create_cq(3)).
 class UROCE_API CompletionQueue {
  public:
+  CompletionQueue(CompletionQueue&&) noexcept = default;
+  CompletionQueue& operator=(CompletionQueue&&) noexcept = default;
+
+  /// Unique among the device's completion queues that exist.
   uint32_t id() const;
-  /// Takes up to `out.size()` completions, oldest first per QP; returns how many. Allocates and locks nothing.
+  /// Takes up to `out.size()` completions, oldest first per QP; returns how many.
   std::size_t poll(std::span<Completion> out);
   /// The next completion (or, with `solicited_only`, the next solicited or failed one) raises one event on the
-  /// channel. Poll once more after arming: what came before does not raise it (ibv_req_notify_cq(3)).
-  /// Errors: EINVAL without a channel.
+  /// channel. Poll once more after arming: what came before does not raise it (ibv_req_notify_cq(3)). Arming for any
+  /// completion stands until it fires. Any thread. Errors: EINVAL without a channel.
   Result<void> arm(bool solicited_only = false);
 
  private:
@@ -153,10 +181,15 @@ class UROCE_API CompletionQueue {
 /// A shared receive queue (ibv_create_srq(3)).
 class UROCE_API SharedReceiveQueue {
  public:
+  SharedReceiveQueue(SharedReceiveQueue&&) noexcept = default;
+  SharedReceiveQueue& operator=(SharedReceiveQueue&&) noexcept = default;
+
+  /// Unique among the device's shared receive queues that exist.
   uint32_t id() const;
   /// 0, ENOMEM (queue full) or EINVAL (more entries than max_sge).
   int post_recv(const RecvRequest& request);
-  /// One srq_limit_reached event when fewer than `limit` receives remain; 0 disarms.
+  /// One srq_limit_reached event when fewer than `limit` receives remain; 0 disarms. Checked as receives are taken.
+  /// Errors: EINVAL (above the queue's size).
   Result<void> set_limit(uint32_t limit);
 
  private:
@@ -165,36 +198,48 @@ class UROCE_API SharedReceiveQueue {
   std::shared_ptr<client::SrqImpl> impl_;
 };
 
+/// What a queue pair is made from. Only QpType::rc is served.
 struct QpInit {
   QpType type = QpType::rc;
-  QpCap cap{};
-  bool signal_all = false;
-  int engine = -1;  ///< which engine the QP lives on; -1 lets the device place it
+  QpCap cap{};              ///< at most max_qp_wr, max_sge, max_inline; see QueuePair::cap() for what came of it
+  bool signal_all = false;  ///< every send work request completes visibly, as if SendFlag::signaled
+  int engine = -1;          ///< 0..DeviceInfo::engines - 1; -1: the SRQ's engine, else the next in turn
 };
 
 /// A queue pair (ibv_create_qp(3)).
 class UROCE_API QueuePair {
  public:
-  uint32_t qpn() const;
+  QueuePair(QueuePair&&) noexcept = default;
+  QueuePair& operator=(QueuePair&&) noexcept = default;
+
+  uint32_t qpn() const;  ///< 24 bits
+  /// The sizes in force, at least those asked for.
   const QpCap& cap() const;
-  /// Posts one send. 0, or ENOMEM (send queue full), EINVAL (more entries or inline bytes than the QP has, opcode not
-  /// of this QP type, QP not in RTS, SQD or error). Faults found later complete in error instead.
+  /// Posts one send. 0, or ENOMEM (send queue full: room comes back as work requests complete, which for unsignaled
+  /// ones shows at the next signaled one), EINVAL (more entries or inline bytes than the QP has, opcode not of this QP
+  /// type or not served: local_invalidate and bind_mw, this handle not brought to RTS). In SQD posts wait; in error
+  /// they complete as flushed. Faults found later complete in error instead.
   int post_send(const SendRequest& request);
-  /// Posts several, ringing the doorbell once. Returns how many were posted; `error` (if given) is why it stopped.
+  /// Posts several, in order, ringing the doorbell once. Returns how many were posted; `error` (if given) is set to 0,
+  /// or to why it stopped.
   std::size_t post_send(std::span<const SendRequest> requests, int* error = nullptr);
-  /// 0, ENOMEM or EINVAL; EINVAL for a QP with an SRQ.
+  /// 0, ENOMEM (receive queue full) or EINVAL (more entries than max_recv_sge, QP in RESET, QP with an SRQ).
   int post_recv(const RecvRequest& request);
-  /// Changes state and attributes (IBTA vol. 1, 11.2.5.2). A transition with a missing or forbidden attribute
-  /// fails with EINVAL naming it. To RTR, resolves the peer's Ethernet address first: EHOSTUNREACH within 3 s.
+  /// Changes state and attributes (IBTA vol. 1, 11.2.5.2; ibv_modify_qp(3)). A transition with a missing or forbidden
+  /// attribute, or a value out of range, fails with EINVAL naming it, and nothing changes. With an address vector,
+  /// resolves the peer's Ethernet address first: EHOSTUNREACH within 3 s, ENETUNREACH. To RESET, forgets what is
+  /// posted; completions already written stay in their queues.
   Result<void> modify(const QpAttr& attr, QpAttrMask mask);
+  /// The attributes as they are now; `state` shows moves to error that the engine made by itself.
   Result<QpAttr> query() const;
 
-  /// RESET to RTS in one call, for applications that exchange addresses themselves.
+  /// The far end, as it told this side.
   struct Peer {
-    Gid gid{};
+    Gid gid{};  ///< one of its DeviceInfo::gids; of the family of this side's
     uint32_t qpn = 0;
     uint32_t psn = 0;  ///< the peer's first PSN
   };
+  /// See QpAttr. `psn`, `path_mtu` and the READ/atomic depths must match what the peer uses.
   struct ConnectOptions {
     uint32_t psn = 0;  ///< this side's first PSN
     uint8_t sgid_index = 0;
@@ -210,6 +255,8 @@ class UROCE_API QueuePair {
     uint8_t traffic_class = 0;
     uint8_t hop_limit = 64;
   };
+  /// RESET to RTS in one call, for applications that exchange addresses themselves. Post receives before the peer
+  /// sends: its SENDs are answered from here on. Errors: those of modify(); the QP is then in RESET, INIT or RTR.
   Result<void> connect(const Peer& peer, const ConnectOptions& options);
 
  private:
@@ -221,18 +268,28 @@ class UROCE_API QueuePair {
 /// An opened device (ibv_open_device(3)).
 class UROCE_API Context {
  public:
+  Context(Context&&) noexcept = default;
+  Context& operator=(Context&&) noexcept = default;
+
   const DeviceInfo& info() const;
   Result<ProtectionDomain> create_pd();
+  /// Errors: EMFILE.
   Result<CompletionChannel> create_channel();
   /// `entries`: at least this many completions fit, 1..max_cqe. An overrun is a cq_error event and fails the QP.
+  /// Errors: EINVAL (entries; channel of another context), ENOMEM (max_cq, memory).
   Result<CompletionQueue> create_cq(uint32_t entries, const CompletionChannel* channel = nullptr);
+  /// `max_wr`: 1..32768 receives, rounded up; `max_sge`: entries of each, 0..max_sge. The queue lives on one engine,
+  /// and so do all its queue pairs. Errors: EINVAL, ENOMEM (max_srq, memory).
   Result<SharedReceiveQueue> create_srq(const ProtectionDomain& pd, uint32_t max_wr, uint32_t max_sge);
+  /// A queue pair in RESET. All objects must be of this context. Errors: EINVAL (sizes, engine, foreign object),
+  /// EOPNOTSUPP (type), ENOMEM (max_qp, memory).
   Result<QueuePair> create_qp(const ProtectionDomain& pd, const CompletionQueue& send_cq,
                               const CompletionQueue& recv_cq, const QpInit& init,
                               const SharedReceiveQueue* srq = nullptr);
-  /// Descriptor that polls readable while an asynchronous event waits.
+  /// Descriptor that polls readable while an asynchronous event waits; as CompletionChannel::fd().
   int async_fd() const;
-  /// The next asynchronous event; nullopt after `timeout`.
+  /// The next asynchronous event of this context's objects or of the port; nullopt after `timeout`. More than max_qp +
+  /// 1024 waiting events are lost.
   std::optional<AsyncEvent> next_async_event(std::chrono::nanoseconds timeout);
   /// Counters of the device by name ("rx_packets", "drop_icrc", ...), summed over its engines.
   std::vector<std::pair<std::string, uint64_t>> counters() const;
