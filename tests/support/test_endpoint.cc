@@ -96,6 +96,7 @@ TestQp::TestQp(TestEndpoint& endpoint, const Options& options)
   spec.sq = sq_.place;
   spec.rq = rq_.place;
   spec.sq_doorbell = flag_;
+  spec.doorbell_ring = 1;  // As attached by TestEndpoint.
   spec.send_cq = &options.send_cq->writer();
   spec.recv_cq = &options.recv_cq->writer();
   spec.srq = options.srq == nullptr ? nullptr : &options.srq->srq();
@@ -195,9 +196,6 @@ void TestQp::set_state(QpState state) {
   QpAttr attr;
   attr.state = state;
   endpoint_.engine().modify(*qp_, attr, QpAttrBit::state, nullptr, false);
-  if (state != QpState::reset) return;
-  send_producer_ = queues::RingProducer(sq_.place);
-  if (options_.srq == nullptr) recv_producer_ = queues::RingProducer(rq_.place);
 }
 
 }  // namespace uroce::test

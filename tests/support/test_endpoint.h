@@ -104,7 +104,7 @@ class TestQp {
   void to_rtr(const ConnectOptions& options, const wire::Route& route, bool loopback = false);
   void to_rts(const ConnectOptions& options);
   void connect(const ConnectOptions& options, const wire::Route& route, bool loopback = false);
-  /// A change of state with no other attribute (error, reset, SQD, SQD to RTS). Resets the rings with the QP.
+  /// A change of state with no other attribute (error, reset, SQD, SQD to RTS).
   void set_state(QpState state);
 
   queues::RingPlace send_ring() const { return sq_.place; }

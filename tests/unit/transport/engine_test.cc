@@ -1,0 +1,179 @@
+// Two engines joined by hand: the whole path of each operation, and what a burst costs and coalesces.
+#include "transport/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+
+#include "tests/support/test_endpoint.h"
+#include "wire/packet.h"
+
+namespace uroce::transport {
+namespace {
+
+using test::ConnectOptions;
+using test::EndpointOptions;
+using test::TestEndpoint;
+
+constexpr AccessFlags kAll =
+    AccessFlags(Access::local_write) | Access::remote_write | Access::remote_read | Access::remote_atomic;
+
+class Pair : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    left_qp_ = &left_.make_qp({.qpn = 0x11});
+    right_qp_ = &right_.make_qp({.qpn = 0x22});
+    source_ = &left_.make_region(1 << 20, kAll);
+    target_ = &right_.make_region(1 << 20, kAll);
+    connect({.sq_psn = 0xfffff0, .rq_psn = 7});
+  }
+  void connect(ConnectOptions options) {
+    options.dest_qpn = 0x22;
+    left_qp_->connect(options, left_.route_to(right_));
+    options.dest_qpn = 0x11;
+    std::swap(options.sq_psn, options.rq_psn);
+    right_qp_->connect(options, right_.route_to(left_));
+  }
+  // Moves frames until both sides rest. Counts what crossed.
+  void settle(Nanos step = Nanos(1000)) {
+    for (int rounds = 0; rounds < 10'000; ++rounds) {
+      now_ += step;
+      left_.run(now_);
+      right_.run(now_);
+      auto rightward = left_.sink().take();
+      auto leftward = right_.sink().take();
+      if (rightward.empty() && leftward.empty()) return;
+      requests_ += rightward.size();
+      answers_ += leftward.size();
+      std::vector<RxFrame> burst;
+      for (const auto& frame : rightward) burst.push_back({frame.bytes});
+      right_.engine().on_frames(burst, now_);
+      burst.clear();
+      for (const auto& frame : leftward) burst.push_back({frame.bytes});
+      left_.engine().on_frames(burst, now_);
+    }
+    FAIL() << "no rest";
+  }
+  EndpointOptions right_options() {
+    EndpointOptions options;
+    options.gid = Gid::from_ipv4(0x0a000002);
+    options.mac = {{2, 0, 0, 0, 0, 2}};
+    return options;
+  }
+
+  TestEndpoint left_;
+  TestEndpoint right_{right_options()};
+  test::TestQp* left_qp_ = nullptr;
+  test::TestQp* right_qp_ = nullptr;
+  test::TestRegion* source_ = nullptr;
+  test::TestRegion* target_ = nullptr;
+  Nanos now_{0};
+  std::size_t requests_ = 0;
+  std::size_t answers_ = 0;
+};
+
+TEST_F(Pair, AWriteOfManyPacketsArrivesWholeAndIsAnsweredByFewAcks) {
+  const Sge sge = source_->sge(3, 300'001);
+  ASSERT_TRUE(left_qp_->post_send({.wr_id = 1,
+                                   .opcode = WrOpcode::rdma_write,
+                                   .flags = SendFlag::signaled,
+                                   .sges = {&sge, 1},
+                                   .remote_addr = target_->va() + 5,
+                                   .rkey = target_->key()}));
+  settle();
+  EXPECT_EQ(std::memcmp(target_->bytes().data() + 5, source_->bytes().data() + 3, 300'001), 0);
+  EXPECT_EQ(requests_, (300'001 + 1023) / 1024u);
+  EXPECT_LT(answers_, requests_ / 8);
+  EXPECT_EQ(left_.engine().counters().send_completions.get(), 1u);
+  EXPECT_EQ(left_.engine().counters().retransmitted_packets.get(), 0u);
+}
+
+TEST_F(Pair, ReadAndAtomicsBringTheirResultsHome) {
+  const Sge sge = source_->sge(0, 70'000);
+  ASSERT_TRUE(left_qp_->post_send({.wr_id = 1,
+                                   .opcode = WrOpcode::rdma_read,
+                                   .flags = SendFlag::signaled,
+                                   .sges = {&sge, 1},
+                                   .remote_addr = target_->va(),
+                                   .rkey = target_->key()}));
+  settle();
+  EXPECT_EQ(std::memcmp(target_->bytes().data(), source_->bytes().data(), 70'000), 0);
+
+  uint64_t before = 0;
+  std::memcpy(&before, target_->bytes().data() + 64, 8);
+  const Sge word = source_->sge(128, 8);
+  ASSERT_TRUE(left_qp_->post_send({.wr_id = 2,
+                                   .opcode = WrOpcode::fetch_add,
+                                   .flags = SendFlag::signaled,
+                                   .sges = {&word, 1},
+                                   .remote_addr = target_->va() + 64,
+                                   .rkey = target_->key(),
+                                   .compare_add = 5}));
+  ASSERT_TRUE(left_qp_->post_send({.wr_id = 3,
+                                   .opcode = WrOpcode::compare_swap,
+                                   .flags = SendFlag::signaled,
+                                   .sges = {&word, 1},
+                                   .remote_addr = target_->va() + 64,
+                                   .rkey = target_->key(),
+                                   .compare_add = before + 5,
+                                   .swap = 42}));
+  settle();
+  uint64_t after = 0;
+  uint64_t fetched = 0;
+  std::memcpy(&after, target_->bytes().data() + 64, 8);
+  std::memcpy(&fetched, source_->bytes().data() + 128, 8);
+  EXPECT_EQ(after, 42u);
+  EXPECT_EQ(fetched, before + 5);
+  EXPECT_EQ(left_.engine().counters().send_completions.get(), 3u);
+}
+
+TEST_F(Pair, BackPressureLosesNothing) {
+  const Sge sge = source_->sge(0, 100'000);
+  for (uint64_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(left_qp_->post_send({.wr_id = i,
+                                     .opcode = WrOpcode::rdma_write,
+                                     .flags = SendFlag::signaled,
+                                     .sges = {&sge, 1},
+                                     .remote_addr = target_->va() + i * 100'000,
+                                     .rkey = target_->key()}));
+  }
+  left_.sink().set_room(0);
+  left_.engine().poll(left_.sink(), now_);
+  EXPECT_TRUE(left_.sink().take().empty());
+  EXPECT_LE(left_.engine().next_deadline(), now_);
+  for (int i = 0; i < 1000 && left_.engine().counters().send_completions.get() < 4; ++i) {
+    left_.sink().set_room(3);
+    left_.engine().poll(left_.sink(), now_ += Nanos(1000));
+    for (const auto& frame : left_.sink().take()) right_.inject(frame.bytes, now_);
+    right_.run(now_);
+    for (const auto& frame : right_.sink().take()) left_.inject(frame.bytes, now_);
+  }
+  EXPECT_EQ(left_.engine().counters().send_completions.get(), 4u);
+  EXPECT_EQ(left_.engine().counters().retransmitted_packets.get(), 0u);
+}
+
+TEST_F(Pair, ReceivesPostedToAQpInErrorAreFlushed) {
+  right_qp_->set_state(QpState::error);
+  right_.run(now_);
+  const Sge sge = target_->sge(0, 64);
+  ASSERT_TRUE(right_qp_->post_recv({.wr_id = 9, .sges = {&sge, 1}}));
+  right_qp_->ring();  // As post_recv() does once the queue asks for doorbells.
+  EXPECT_EQ(right_qp_->recv_ring().header->wants_doorbell.load(), 1u);
+  right_.run(now_);
+  EXPECT_EQ(right_.engine().counters().error_completions.get(), 1u);
+}
+
+TEST_F(Pair, QpsTowardsOnePeerShareItsRoute) {
+  std::set<const void*> routes;
+  for (uint32_t i = 0; i < 12; ++i) {
+    auto& qp = left_.make_qp({.qpn = 0x30 + i});
+    qp.connect({.dest_qpn = 0x22}, left_.route_to(right_));
+    routes.insert(qp.qp().route);
+  }
+  routes.insert(left_qp_->qp().route);
+  EXPECT_EQ(routes.size(), 1u);
+}
+
+}  // namespace
+}  // namespace uroce::transport
