@@ -33,6 +33,8 @@ bool send_read_response(EngineCore& core, Qp& qp, const Resource& resource, Resp
   if (length > 0) {
     const auto place = core.translate(qp, resource.rkey, resource.va + offset, length, Access::remote_read);
     if (place.result != memory::AccessResult::ok) return false;
+    // What a peer READs may be written meanwhile; the ICRC must be that of the bytes which leave.
+    frame.copy_payload = true;
     core.builder.add_payload(frame, place.host, length);
   }
   const bool last = job.next + 1 == job.end;

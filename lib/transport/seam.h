@@ -37,7 +37,7 @@ struct TxFrame {
   uint8_t l3_offset = 0;      ///< where the ICRC begins
   uint8_t ip_version = 0;
   bool loopback = false;      ///< for this device itself: hand it to the engine of the destination QPN, not to the port
-  bool copy_payload = false;  ///< payload does not outlive send(): never reference it
+  bool copy_payload = false;  ///< payload may change or go once send() has returned: take its bytes, do not refer to it
 };
 
 /// Where an engine puts frames. It may refuse by having no room, and never loses what it took.
