@@ -79,6 +79,15 @@ class TcpChannel final : public Channel {
       pollfd p{fd_, POLLOUT, 0};
       ::poll(&p, 1, 10);
     }
+    // Closing with unread bytes would reset the connection and take our last words with it.
+    ::shutdown(fd_, SHUT_WR);
+    for (int tries = 0; tries < 20; ++tries) {
+      pollfd p{fd_, POLLIN, 0};
+      ::poll(&p, 1, 10);
+      std::array<char, 4096> rest;
+      const ssize_t n = ::recv(fd_, rest.data(), rest.size(), 0);
+      if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) break;
+    }
   }
 
  private:
@@ -106,7 +115,8 @@ class TcpChannel final : public Channel {
 /// A deadline that 0 seconds puts out of reach.
 SteadyClock::time_point deadline_after(double timeout_s) {
   if (timeout_s <= 0) return SteadyClock::time_point::max();
-  return SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(timeout_s));
+  return SteadyClock::now() +
+         std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(timeout_s));
 }
 
 /// 0 when connected, else an errno value: EINPROGRESS while it is still under way.
@@ -125,9 +135,12 @@ int try_address(const addrinfo& address, SteadyClock::time_point deadline, const
   if (fd < 0) return errno;
   int state = ::connect(fd, address.ai_addr, address.ai_addrlen) == 0 ? 0 : errno;
   while (state == EINPROGRESS) {
-    if (!step()) state = EINTR;
-    else if (SteadyClock::now() >= deadline) state = ETIMEDOUT;
-    else state = connect_state(fd);
+    if (!step())
+      state = EINTR;
+    else if (SteadyClock::now() >= deadline)
+      state = ETIMEDOUT;
+    else
+      state = connect_state(fd);
   }
   if (state != 0) ::close(fd);
   return state;
@@ -163,7 +176,8 @@ Result<Listener> Listener::open(uint16_t port) {
     bound = ::bind(fd, reinterpret_cast<const sockaddr*>(&any), sizeof any);
   }
   if (bound != 0 || ::listen(fd, 1) != 0) {
-    return fail(errno, fmt::format("TCP port {} cannot be listened on: {}; choose another with -p", port, reason(errno)));
+    return fail(errno,
+                fmt::format("TCP port {} cannot be listened on: {}; choose another with -p", port, reason(errno)));
   }
   return listener;
 }
@@ -190,7 +204,8 @@ Result<std::unique_ptr<Channel>> Listener::accept(double timeout_s, const WaitSt
     if (!step()) return fail(EINTR, "interrupted");
     if (SteadyClock::now() >= deadline) {
       return fail(ETIMEDOUT, fmt::format("no client came to TCP port {} within {} s; start it with this host's name, "
-                                         "or wait longer with --connect-timeout", port(), timeout_s));
+                                         "or wait longer with --connect-timeout",
+                                         port(), timeout_s));
     }
   }
 }
@@ -220,7 +235,8 @@ Result<std::unique_ptr<Channel>> connect_channel(const std::string& host, uint16
     }
   } while (SteadyClock::now() < deadline);
   return fail(ETIMEDOUT, fmt::format("nobody answers at {} TCP port {} within {} s ({}); start the server there first, "
-                                     "or name its port with -p", host, port, timeout_s, reason(last)));
+                                     "or name its port with -p",
+                                     host, port, timeout_s, reason(last)));
 }
 
 }  // namespace uroce::perf

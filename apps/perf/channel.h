@@ -25,7 +25,7 @@ class Channel {
   virtual Result<void> send(const Message& message) = 0;
   /// The next message, if one has arrived; never blocks. Errors: ECONNRESET (the peer is gone), EPROTO (garbled).
   virtual Result<std::optional<Message>> receive() = 0;
-  /// Tries for a moment to get rid of what is still queued; for the end.
+  /// Tries for a moment (0.2 s, 1 s with much queued) to get the last messages across; no other call may follow.
   virtual void flush() {}
 };
 

@@ -9,7 +9,8 @@ namespace uroce::perf {
 /// Nanoseconds of the steady clock, which reads the TSC without a system call.
 inline uint64_t now_ns() {
   return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
 }
 
 /// Cheaper ticks for time stamps per message; their length is found by comparing with now_ns() over a run.

@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <chrono>
 #include <random>
 
 #include "perf/plan.h"
@@ -45,7 +46,8 @@ Endpoint::Endpoint(Context context, const Options& options, Buffer buffer)
       options_(options),
       buffer_(std::move(buffer)),
       local_bytes_(perf::local_bytes(options)),
-      exposed_bytes_(perf::exposed_bytes(options)) {}
+      exposed_bytes_(perf::exposed_bytes(options)),
+      link_up_(context_.info().link_up) {}
 
 Result<std::unique_ptr<Endpoint>> Endpoint::create(Context context, const Options& options) {
   auto buffer = Buffer::allocate(options.qps * (perf::local_bytes(options) + perf::exposed_bytes(options)));
@@ -82,8 +84,8 @@ Result<void> Endpoint::check_mtu() const {
   const uint32_t port = mtu_bytes(info().active_mtu);
   if (options_.mtu <= port) return {};
   return fail(EINVAL, fmt::format("a path MTU of {} does not fit {} ({}), whose port carries {} at most; lower -m or "
-                                  "raise the port's with --port-mtu {}", options_.mtu, info().name, info().driver, port,
-                                  options_.mtu + 104));
+                                  "raise the port's with --port-mtu {}",
+                                  options_.mtu, info().name, info().driver, port, options_.mtu + 104));
 }
 
 Result<void> Endpoint::create_queues() {
@@ -114,8 +116,8 @@ Result<void> Endpoint::create_queues() {
 
 Result<void> Endpoint::create_qps() {
   if (options_.qps > info().max_qp) {
-    return fail(EINVAL, fmt::format("-q {} is more than {} has: {}; ask for fewer", options_.qps, info().name,
-                                    info().max_qp));
+    return fail(EINVAL,
+                fmt::format("-q {} is more than {} has: {}; ask for fewer", options_.qps, info().name, info().max_qp));
   }
   QpInit init;
   init.cap.max_send_wr = options_.tx_depth;
@@ -148,7 +150,8 @@ Hello Endpoint::hello() const {
 Result<uint32_t> Endpoint::agree_mtu(const Hello& peer) const {
   if (options_.mtu > peer.port_mtu) {
     return fail(EINVAL, fmt::format("a path MTU of {} does not fit the other side's port, which carries {}; lower -m "
-                                    "or raise that port's with --port-mtu there", options_.mtu, peer.port_mtu));
+                                    "or raise that port's with --port-mtu there",
+                                    options_.mtu, peer.port_mtu));
   }
   uint32_t mtu = std::min(mtu_bytes(info().active_mtu), peer.port_mtu);
   if (options_.mtu != 0) mtu = std::min(mtu, options_.mtu);
@@ -163,12 +166,13 @@ Result<void> Endpoint::connect(const Hello& peer) {
                                     qps_.size()));
   }
   if (peer.gid == mine) {
-    return fail(EINVAL, fmt::format("both sides have the address {}; give one of them another with --address",
-                                    to_text(mine)));
+    return fail(EINVAL,
+                fmt::format("both sides have the address {}; give one of them another with --address", to_text(mine)));
   }
   if (peer.gid.is_ipv4() != mine.is_ipv4()) {
     return fail(EINVAL, fmt::format("the other side's address {} and ours, {}, are of two IP versions; choose with -x "
-                                    "or --address", to_text(peer.gid), to_text(mine)));
+                                    "or --address",
+                                    to_text(peer.gid), to_text(mine)));
   }
   auto mtu = agree_mtu(peer);
   if (!mtu) return std::unexpected(mtu.error());
@@ -191,9 +195,16 @@ Result<void> Endpoint::connect(const Hello& peer) {
   return {};
 }
 
-std::string Endpoint::unreachable(const std::string& text) const {
-  if (info().link_up) return text;
-  return fmt::format("{} (the port of {}, {}, has no link)", text, info().name, info().driver);
+bool Endpoint::link_up() {
+  while (const auto event = context_.next_async_event(std::chrono::nanoseconds(0))) {
+    if (event->type == AsyncEventType::port_active) link_up_ = true;
+    if (event->type == AsyncEventType::port_error) link_up_ = false;
+  }
+  return link_up_;
+}
+
+std::string Endpoint::unreachable(const std::string& text) {
+  return link_up() ? text : fmt::format("{} (the port of {}, {}, is down)", text, info().name, info().driver);
 }
 
 }  // namespace uroce::perf

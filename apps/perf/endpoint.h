@@ -25,6 +25,8 @@ class Endpoint {
 
   const DeviceInfo& info() const { return context_.info(); }
   Context& context() { return context_; }
+  /// Whether the port has a link now.
+  bool link_up();
   uint32_t path_mtu() const { return path_mtu_; }  ///< bytes; the port's until connected
   uint32_t outs() const { return outs_; }          ///< READs and atomics outstanding
   uint8_t gid_index() const { return gid_index_; }
@@ -34,7 +36,7 @@ class Endpoint {
   CompletionQueue& recv_cq() { return recv_cq_ ? *recv_cq_ : *send_cq_; }
   bool has_recv_cq() const { return recv_cq_.has_value(); }
   /// Set with -e only.
-  const CompletionChannel* channel() const { return channel_ ? &*channel_ : nullptr; }
+  CompletionChannel* channel() { return channel_ ? &*channel_ : nullptr; }
   uint32_t lkey() const { return region_->lkey(); }
   /// Memory of QP `qp` that this side sends from or reads to, and that which the peer reaches.
   std::byte* local(uint32_t qp) const { return buffer_.data() + qp * local_bytes_; }
@@ -50,7 +52,7 @@ class Endpoint {
   Result<void> create_queues();
   Result<void> create_qps();
   Result<uint32_t> agree_mtu(const Hello& peer) const;
-  std::string unreachable(const std::string& text) const;
+  std::string unreachable(const std::string& text);
 
   Context context_;
   const Options options_;
@@ -58,6 +60,7 @@ class Endpoint {
   uint64_t local_bytes_;
   uint64_t exposed_bytes_;
   uint8_t gid_index_ = 0;
+  bool link_up_ = false;
   uint32_t path_mtu_ = 0;
   uint32_t outs_ = 0;
   Hello peer_;

@@ -15,8 +15,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view kMagic = "uroc";
-constexpr std::array<std::string_view, 11> kTypes{"hello", "ready",   "go",   "beat",   "stop", "check",
-                                                  "checked", "fill", "filled", "done", "error"};
+constexpr std::array<std::string_view, 11> kTypes{"hello",   "ready", "go",     "beat", "stop", "check",
+                                                  "checked", "fill",  "filled", "done", "error"};
 constexpr uint64_t kMaxCount = ~uint64_t{0} >> 1;
 constexpr std::size_t kMaxText = 2000;
 
@@ -100,35 +100,40 @@ class Reader {
 };
 
 Json to_json(const SharedParameters& p) {
-  return {{"test", p.test},     {"size", p.size}, {"all", p.all},
-          {"iters", p.iters},   {"duration_s", p.duration_s},
-          {"qps", p.qps},       {"bidirectional", p.bidirectional},
-          {"verify", p.verify}, {"atomic_type", p.atomic_type},
+  return {{"test", p.test},
+          {"size", p.size},
+          {"all", p.all},
+          {"iters", p.iters},
+          {"duration_s", p.duration_s},
+          {"qps", p.qps},
+          {"bidirectional", p.bidirectional},
+          {"verify", p.verify},
+          {"atomic_type", p.atomic_type},
           {"mtu", p.mtu}};
 }
 
 Json to_json(const Hello& h) {
   Json qps = Json::array();
   for (const QpAddress& qp : h.qps) qps.push_back({qp.qpn, qp.psn});
-  return {{"parameters", to_json(h.parameters)}, {"gid", hex(h.gid)},   {"port_mtu", h.port_mtu},
-          {"reads", h.reads},                    {"rkey", h.rkey},      {"remote_base", h.remote_base},
-          {"remote_bytes", h.remote_bytes},      {"device", h.device}, {"qps", std::move(qps)}};
+  return {{"parameters", to_json(h.parameters)},
+          {"gid", hex(h.gid)},
+          {"port_mtu", h.port_mtu},
+          {"reads", h.reads},
+          {"rkey", h.rkey},
+          {"remote_base", h.remote_base},
+          {"remote_bytes", h.remote_bytes},
+          {"device", h.device},
+          {"qps", std::move(qps)}};
 }
 
 Json to_json(const SizeReport& r) {
   const LatencyReport& l = r.latency;
-  return {{"size", r.size},
-          {"iterations", r.iterations},
-          {"seconds", r.seconds},
-          {"peak_rate", r.peak_rate},
-          {"verified", r.verified},
-          {"t_min", l.min},
-          {"t_max", l.max},
-          {"t_typical", l.typical},
-          {"t_avg", l.average},
-          {"t_stdev", l.stdev},
-          {"t_99", l.p99},
-          {"t_99_9", l.p999}};
+  return {{"size", r.size},         {"iterations", r.iterations},
+          {"seconds", r.seconds},   {"peak_rate", r.peak_rate},
+          {"verified", r.verified}, {"t_min", l.min},
+          {"t_max", l.max},         {"t_typical", l.typical},
+          {"t_avg", l.average},     {"t_stdev", l.stdev},
+          {"t_99", l.p99},          {"t_99_9", l.p999}};
 }
 
 SharedParameters read_parameters(const Json& json, std::string& problem) {
@@ -191,7 +196,7 @@ SizeReport read_report(const Json& json, std::string& problem) {
 
 Round read_round(const Json& json, std::string& problem) {
   Reader in(json, problem);
-  return {in.number("size", kMaxMessage), in.number("first"), in.number("count", 1u << 20)};
+  return {in.number("size", kMaxMessage), in.number("first"), in.number("count")};
 }
 
 Message read_message(const Json& json, std::string& problem) {
@@ -215,10 +220,10 @@ Message read_message(const Json& json, std::string& problem) {
     case MessageType::stop: m.count = in.number("count"); break;
     case MessageType::check:
     case MessageType::fill: m.round = read_round(json, problem); break;
-    case MessageType::checked: m.count = in.number("count"), m.text = in.text("text"); break;
     case MessageType::done: m.report = read_report(json, problem); break;
     case MessageType::error: m.text = in.text("text"); break;
     case MessageType::ready:
+    case MessageType::checked:
     case MessageType::beat:
     case MessageType::filled: break;
   }
@@ -252,8 +257,16 @@ std::unexpected<Error> garbled(const std::string& what) {
 }  // namespace
 
 SharedParameters SharedParameters::of(const Options& o) {
-  return {test_name(o.test), o.size,   o.all, o.timed() ? 0 : o.iters, o.duration_s, o.qps, o.bidirectional, o.verify,
-          std::string(atomic_name(o.atomic_type)), o.mtu};
+  return {test_name(o.test),
+          o.size,
+          o.all,
+          o.timed() ? 0 : o.iters,
+          o.duration_s,
+          o.qps,
+          o.bidirectional,
+          o.verify,
+          std::string(atomic_name(o.atomic_type)),
+          o.mtu};
 }
 
 std::optional<std::string> difference(const SharedParameters& mine, const SharedParameters& peer) {
@@ -281,10 +294,10 @@ std::string encode(const Message& m) {
     case MessageType::stop: json["count"] = m.count; break;
     case MessageType::check:
     case MessageType::fill: json = {{"size", m.round.size}, {"first", m.round.first}, {"count", m.round.count}}; break;
-    case MessageType::checked: json = {{"count", m.count}, {"text", m.text.substr(0, kMaxText)}}; break;
     case MessageType::done: json = to_json(m.report); break;
     case MessageType::error: json["text"] = m.text.substr(0, kMaxText); break;
     case MessageType::ready:
+    case MessageType::checked:
     case MessageType::beat:
     case MessageType::filled: break;
   }

@@ -80,9 +80,9 @@ struct Message {
   MessageType type = MessageType::beat;
   Hello hello;          ///< hello
   uint64_t size = 0;    ///< go
-  uint64_t count = 0;   ///< stop: messages sent in all; checked: bytes that differ
+  uint64_t count = 0;   ///< stop: messages sent in all
   Round round;          ///< check, fill
-  std::string text;     ///< error: a sentence; checked: the first difference
+  std::string text;     ///< error: a sentence
   SizeReport report{};  ///< done
 };
 

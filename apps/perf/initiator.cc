@@ -20,8 +20,7 @@ WrOpcode opcode_of(const Options& o) {
   switch (o.test.verb) {
     case Verb::write: return WrOpcode::rdma_write;
     case Verb::read: return WrOpcode::rdma_read;
-    case Verb::atomic:
-      return o.atomic_type == AtomicType::fetch_and_add ? WrOpcode::fetch_add : WrOpcode::compare_swap;
+    case Verb::atomic: return o.atomic_type == AtomicType::fetch_and_add ? WrOpcode::fetch_add : WrOpcode::compare_swap;
     default: return WrOpcode::send;
   }
 }
@@ -288,8 +287,8 @@ bool Initiator::verify(const Lane& lane, uint32_t index, uint64_t iteration) {
     std::memcpy(&got, local, sizeof got);
     const uint64_t expected = model(index, slot).value(iteration / plan_.ring);
     if (got != expected) {
-      give_up(fmt::format("{}, QP {}, iteration {}: expected to find {:#x}, got {:#x}", atomic_name(options_.atomic_type),
-                          index, iteration, expected, got));
+      give_up(fmt::format("{}, QP {}, iteration {}: expected to find {:#x}, got {:#x}",
+                          atomic_name(options_.atomic_type), index, iteration, expected, got));
       return false;
     }
     ++verified_;

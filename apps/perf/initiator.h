@@ -37,7 +37,7 @@ class Initiator final : public Sender {
     uint64_t remote;
     uint64_t posted;
     uint64_t completed;
-    uint64_t limit;         ///< may be posted until the next round or the end
+    uint64_t limit;              ///< may be posted until the next round or the end
     uint32_t slot;               ///< of the next post
     uint32_t until_signal : 31;  ///< posts to go until one is signaled, that one included
     uint32_t pending : 1;        ///< stands in pending_

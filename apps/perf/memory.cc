@@ -16,7 +16,8 @@ Result<Buffer> Buffer::allocate(std::size_t bytes) {
   const auto machine = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * 4096;
   const auto refuse = [&] {
     return fail(ENOMEM, fmt::format("the test needs {} MiB of memory and the machine has {} MiB; use fewer QPs (-q), "
-                                    "smaller messages (-s) or a smaller depth (-t, -r)", rounded >> 20, machine >> 20));
+                                    "smaller messages (-s) or a smaller depth (-t, -r)",
+                                    rounded >> 20, machine >> 20));
   };
   if (rounded > machine / 2) return refuse();
   void* data = ::mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

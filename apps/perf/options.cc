@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <uroce/version.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <map>
 #include <span>
-#include <uroce/version.h>
 
 #include "perf/options_rules.h"
 
@@ -64,8 +64,10 @@ void add_perftest_options(CLI::App& app, Options& o, Seen& seen) {
   app.add_option("-s,--size", o.size, "Message size in bytes, suffixes K, M and G allowed (must match)")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(uint64_t{1}, kMaxMessage));
-  app.add_option("-n,--iters", o.iters, "Number of messages per QP (must match)")->check(CLI::Range(uint64_t{5}, kMaxIters));
-  app.add_option("-D,--duration", o.duration_s, "Run for so many seconds instead (must match; the client's clock counts)")
+  app.add_option("-n,--iters", o.iters, "Number of messages per QP (must match)")
+      ->check(CLI::Range(uint64_t{5}, kMaxIters));
+  app.add_option("-D,--duration", o.duration_s,
+                 "Run for so many seconds instead (must match; the client's clock counts)")
       ->check(CLI::Range(0.01, 86400.0));
   app.add_option("-f,--margin", o.margin_s, "Seconds at each end of a timed run left out (default: a quarter of -D)")
       ->check(CLI::Range(0.0, 86400.0));
@@ -78,7 +80,8 @@ void add_perftest_options(CLI::App& app, Options& o, Seen& seen) {
   app.add_flag("-b,--bidirectional", o.bidirectional, "Both sides send, bandwidth tests only (must match)");
   app.add_option("-p,--port", o.port, "TCP port of the parameter exchange")->check(CLI::Range(1, 65535));
   app.add_flag("--report_gbits", o.report_gbits, "Report Gb/s instead of MiB/s");
-  app.add_flag("-F,--CPU-freq", seen.frequency, "Accepted and ignored: times come from a clock, not from counted cycles");
+  app.add_flag("-F,--CPU-freq", seen.frequency,
+               "Accepted and ignored: times come from a clock, not from counted cycles");
   app.add_option("-I,--inline_size", o.inline_size, "Largest message sent inline, WRITE and SEND, bytes")
       ->check(CLI::Range(0u, kMaxInline));
   app.add_option("-o,--outs", o.outs, "READs or atomics outstanding per QP (default: the device's limit)")
@@ -116,10 +119,10 @@ void add_own_options(CLI::App& app, Options& o) {
       ->transform(CLI::CheckedTransformer(std::map<std::string, IdlePolicy>{
           {"busy", IdlePolicy::busy}, {"yield", IdlePolicy::yield}, {"sleep", IdlePolicy::sleep}}));
   app.add_option("--tx-mode", o.stack.tx_mode, "How payload reaches the port: automatic (default), copy or external")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, StackOptions::TxMode>{
-          {"automatic", StackOptions::TxMode::automatic},
-          {"copy", StackOptions::TxMode::copy},
-          {"external", StackOptions::TxMode::external}}));
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, StackOptions::TxMode>{{"automatic", StackOptions::TxMode::automatic},
+                                                      {"copy", StackOptions::TxMode::copy},
+                                                      {"external", StackOptions::TxMode::external}}));
   app.add_flag("--back-to-back", o.back_to_back, "Server and client in this process, on two ports joined by rings");
   app.add_option("--peer-timeout", o.peer_timeout_s, "Seconds without a sign of life before the peer counts as gone")
       ->check(CLI::Range(0.1, 86400.0));
@@ -129,9 +132,7 @@ void add_own_options(CLI::App& app, Options& o) {
   app.add_flag("--progress", o.progress, "Progress line on stderr even when that is no terminal");
 }
 
-EarlyExit refuse(const Options& o, const std::string& text) {
-  return {2, fmt::format("{}: {}", o.program, text)};
-}
+EarlyExit refuse(const Options& o, const std::string& text) { return {2, fmt::format("{}: {}", o.program, text)}; }
 
 /// Moves a leading test name out of `words` into `o`.
 bool take_test_name(std::vector<std::string>& words, Options& o) {
@@ -195,9 +196,9 @@ std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const
   if (by_program) o.test = *by_program;
   const bool named = by_program || take_test_name(o.eal, o);
 
-  CLI::App app(fmt::format("{} {}: RDMA benchmarks on uroce. A server without <host>, a client with one.", o.program,
-                           kVersion),
-               fmt::format("{}{} [EAL arguments] --", o.program, by_program ? "" : " <test>"));
+  CLI::App app(
+      fmt::format("{} {}: RDMA benchmarks on uroce. A server without <host>, a client with one.", o.program, kVersion),
+      fmt::format("{}{} [EAL arguments] --", o.program, by_program ? "" : " <test>"));
   app.footer(examples());
   app.get_formatter()->column_width(32);
   add_perftest_options(app, o, seen);
@@ -217,8 +218,9 @@ std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const
   if (seen.version) return std::unexpected(EarlyExit{0, fmt::format("uroce_perf {}", kVersion)});
   if (!named && !take_test_name(seen.positional, o)) {
     return std::unexpected(
-        refuse(o, "no test named; write {write,read,send,atomic}_{bw,lat} or raw_bw as the first word, e.g. uroce_perf "
-                  "write_bw -l 0 --no-pci -- --back-to-back"));
+        refuse(o,
+               "no test named; write {write,read,send,atomic}_{bw,lat} or raw_bw as the first word, e.g. uroce_perf "
+               "write_bw -l 0 --no-pci -- --back-to-back"));
   }
   if (seen.rdma_cm) {
     return std::unexpected(

@@ -66,7 +66,8 @@ std::optional<std::string> check_kind(const Options& o) {
   if (o.test.kind == Kind::bw) return std::nullopt;
   if (o.qps > 1) return fmt::format("-q {} is for bandwidth tests; a latency test has one QP", o.qps);
   if (o.bidirectional) return "-b is for bandwidth tests; a latency test goes both ways already";
-  if (o.tx_depth > 1) return fmt::format("-t {} is for bandwidth tests; a latency test has one message out", o.tx_depth);
+  if (o.tx_depth > 1)
+    return fmt::format("-t {} is for bandwidth tests; a latency test has one message out", o.tx_depth);
   if (o.post_list > 1) return fmt::format("-l {} is for bandwidth tests", o.post_list);
   if (o.events && o.test.verb == Verb::write) return "-e: a WRITE completes without an event at the receiver";
   return std::nullopt;

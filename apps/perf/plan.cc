@@ -6,7 +6,7 @@ namespace uroce::perf {
 namespace {
 
 constexpr uint64_t kLine = 64;
-constexpr uint64_t kCycle = 4096;  ///< bytes that small messages go round in, as perftest's cycle buffer
+constexpr uint64_t kCycle = 4096;                ///< bytes that small messages go round in, as perftest's cycle buffer
 constexpr uint64_t kVerifyBytes = 128ull << 20;  ///< of all QPs together, in each direction
 constexpr uint32_t kVerifyRing = 64;             ///< slots at least, where they fit: a round costs a message exchange
 

@@ -53,7 +53,7 @@ uint64_t Histogram::percentile(double percent) const {
 LatencyReport summarize(const Histogram& samples, double divisor) {
   const double unit = 1000 * divisor;
   const auto us = [&](uint64_t ns) { return static_cast<double>(ns) / unit; };
-  return {us(samples.min()),     us(samples.max()),          us(samples.percentile(50)), samples.mean() / unit,
+  return {us(samples.min()),      us(samples.max()),          us(samples.percentile(50)),  samples.mean() / unit,
           samples.stdev() / unit, us(samples.percentile(99)), us(samples.percentile(99.9))};
 }
 

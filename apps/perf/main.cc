@@ -1,0 +1,56 @@
+// uroce_perf, and under other names uroce_{write,read,send,atomic}_{bw,lat}: benchmarks of the stack in this process.
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <exception>
+
+#include "perf/interrupt.h"
+#include "perf/json_report.h"
+#include "perf/options.h"
+#include "perf/run.h"
+
+namespace {
+
+using namespace uroce;
+using namespace uroce::perf;
+
+constexpr int kOk = 0, kRunFailed = 1, kUnusable = 2;
+
+int say(const Options& options, const Error& error, int code) {
+  std::fflush(stdout);
+  fmt::print(stderr, "{}: {}\n", options.program, error.text);
+  return code;
+}
+
+int run(int argc, char** argv) {
+  const auto options = parse_command_line(argc, argv);
+  if (!options) {
+    fmt::print(options.error().code == kOk ? stdout : stderr, "{}\n", options.error().text);
+    return options.error().code;
+  }
+  const std::string& file = options->out_json_file;
+  if (!file.empty() && file != "-") {
+    // Better known before the run than after it.
+    if (auto writable = write_file(file, ""); !writable) return say(*options, writable.error(), kUnusable);
+  }
+  auto stack = Stack::start(options->eal, options->stack);
+  if (!stack) return say(*options, stack.error(), stack.error().code == EINVAL ? kUnusable : kRunFailed);
+  catch_interrupts();
+  auto outcome = run_test(*stack, *options);
+  if (!outcome) return say(*options, outcome.error(), kRunFailed);
+  if (file.empty()) return kOk;
+  const auto written = write_file(file, json_report(*options, outcome->setting, outcome->results));
+  return written ? kOk : say(*options, written.error(), kRunFailed);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "uroce_perf: ended by an exception: {}\n", e.what());
+    return kRunFailed;
+  }
+}

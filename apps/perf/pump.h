@@ -1,0 +1,53 @@
+// Keeps the stack moving while this thread waits, and gives the core away when there is nothing to do.
+#pragma once
+
+#include <poll.h>
+#include <sched.h>
+
+#include <chrono>
+
+#include <uroce/stack.h>
+
+namespace uroce::perf {
+
+class Pump {
+ public:
+  Pump(Stack& stack, IdlePolicy idle) : stack_(stack), idle_(idle), embedded_(stack.embedded()) {}
+
+  bool embedded() const { return embedded_; }
+
+  /// After each turn of a test's loop. `progressed`: the turn did something. `resting`: it waits for the peer's word
+  /// alone, not for completions.
+  void turn(bool progressed, bool resting) {
+    if (embedded_) {
+      if (!stack_.poll() && !progressed) stack_.idle(std::chrono::microseconds(200));
+    } else if (!progressed) {
+      yield(resting);
+    }
+  }
+
+  /// While nothing is measured: about a millisecond, with the engines served.
+  void wait() {
+    if (embedded_) stack_.poll();
+    ::poll(nullptr, 0, 1);
+  }
+
+ private:
+  void yield(bool resting) const {
+    if (resting) {
+      ::poll(nullptr, 0, 1);  // leaves the core to the engines
+    } else if (idle_ == IdlePolicy::busy) {
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+    } else {
+      ::sched_yield();
+    }
+  }
+
+  Stack& stack_;
+  const IdlePolicy idle_;
+  const bool embedded_;
+};
+
+}  // namespace uroce::perf

@@ -1,0 +1,48 @@
+// What the terminal shows, in perftest's form.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "perf/endpoint.h"
+#include "perf/options.h"
+#include "perf/statistics.h"
+
+namespace uroce::perf {
+
+/// Lines of the table, without printing them.
+std::string test_header(const Options& options, const Endpoint& endpoint, bool client);
+std::string column_titles(const Options& options);
+std::string result_line(const Options& options, const SizeReport& report);
+/// In the unit that the options ask for: MiB/s or Gb/s.
+double bandwidth(const Options& options, uint64_t size, double messages_per_second);
+
+/// Prints one side's output as the test goes on.
+class Table {
+ public:
+  Table(const Options& options, bool client);
+  void waiting();
+  void connected(const Endpoint& endpoint);
+  void result(const SizeReport& report);
+  /// After the last size.
+  void footer();
+
+  void begin_progress();
+  /// Once a second from the second one on, on stderr, when that is a terminal or --progress was given.
+  void progress(double elapsed_s, uint64_t messages);
+  void end_progress();
+
+ private:
+  const Options& options_;
+  const bool client_;
+  const bool shows_progress_;
+  const bool terminal_;
+  double next_s_ = 2;
+  double last_s_ = 0;
+  uint64_t last_messages_ = 0;
+  uint64_t verified_ = 0;
+  bool line_open_ = false;
+};
+
+}  // namespace uroce::perf
