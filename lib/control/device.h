@@ -18,7 +18,7 @@
 #include "control/device_host.h"
 #include "control/engine_runner.h"
 #include "control/event_router.h"
-#include "control/limits.h"
+#include "control/device_limits.h"
 #include "control/qpn_allocator.h"
 #include "control/queue_memory.h"
 #include "memory/region_table.h"
@@ -32,10 +32,10 @@ class Qp;
 class Srq;
 
 struct DeviceConfig {
-  std::string name;
-  std::string driver;
+  std::string name{};
+  std::string driver{};
   EthAddr mac{};
-  std::vector<Gid> gids;
+  std::vector<Gid> gids{};
   int vlan = 0;
   Mtu max_path_mtu = Mtu::mtu1024;
   uint32_t engines = 1;  ///< 1..64
