@@ -9,8 +9,11 @@ using wire::Opcode;
 
 // Longest READ that one request asks for: the PSNs outstanding must stay below half the PSN space (9.7.1).
 constexpr uint32_t kMaxReadPackets = 1u << 22;
-// An ACK is asked for at least this often within a stream of packets.
-constexpr uint8_t kAckRequestInterval = 16;
+// An ACK is asked for at least this often within a stream of packets, and several times within a window.
+constexpr uint32_t kAckRequestInterval = 16;
+uint32_t ack_interval(const EngineConfig& config) {
+  return std::clamp(config.window_packets / 4, 1u, kAckRequestInterval);
+}
 
 // The PSN of the cursor's packet.
 Psn cursor_psn(const Qp& qp, const SendSlot& slot) { return slot.first_psn + qp.tx.cursor_packet; }
@@ -125,7 +128,7 @@ bool send_data_packet(EngineCore& core, Qp& qp, SendSlot& slot) {
     extended += wire::kImmBytes;
   }
   const bool again = distance(psn, tx.sent) < 0;
-  bool ack_request = limited || ++tx.since_ack_request >= kAckRequestInterval;
+  bool ack_request = limited || ++tx.since_ack_request >= ack_interval(core.config);
   if (segment.last && !ack_request) {
     ack_request = again || slot.has(SendFlag::signaled) || qp.signal_all || !more_follows(core, qp);
   }
