@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 
 #include "base/bytes.h"
@@ -29,7 +28,7 @@ inline constexpr uint8_t kProtocolIcmpv6 = 58;
 struct L2 {
   uint16_t l3_offset = 0;
   uint16_t ethertype = 0;  ///< after the tag
-  std::optional<uint16_t> vlan{};
+  bool tagged = false;     ///< the tag control information is at offset 14
 };
 
 /// One 802.1Q tag at most. A provider tag (802.1ad, 0x88a8) belongs to a network that this port is not on, so such a
@@ -37,17 +36,19 @@ struct L2 {
 inline L2 parse_l2(std::span<const std::byte> frame) {
   if (frame.size() < kEthernetBytes) return {};
   const uint16_t ethertype = load_be16(frame.data() + 12);
-  if (ethertype != kEthertypeVlan) return {kEthernetBytes, ethertype, std::nullopt};
+  if (ethertype != kEthertypeVlan) return {kEthernetBytes, ethertype, false};
   if (frame.size() < kEthernetBytes + kVlanBytes) return {};
-  return {kEthernetBytes + kVlanBytes, load_be16(frame.data() + 16), load_be16(frame.data() + 14)};
+  return {kEthernetBytes + kVlanBytes, load_be16(frame.data() + 16), true};
 }
 
 /// Ones'-complement sum of an IPv4 header without options, not folded. Byte order does not matter to the sum
 /// (RFC 1071, 2.B): this one is of little-endian 32-bit words.
 inline uint64_t ipv4_sum(const std::byte* ip) {
-  uint64_t sum = 0;
-  for (std::size_t i = 0; i < kIpv4Bytes; i += 4) sum += load_le32(ip + i);
-  return sum;
+  uint64_t sum = load_le32(ip);
+  sum += load_le32(ip + 4);
+  sum += load_le32(ip + 8);
+  sum += load_le32(ip + 12);
+  return sum + load_le32(ip + 16);
 }
 
 /// Folds a ones'-complement sum to 16 bits.

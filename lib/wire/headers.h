@@ -34,23 +34,27 @@ struct Bth {
 
   static Bth load(const std::byte* p) {
     Bth h;
-    h.opcode = static_cast<Opcode>(load8(p));
-    const uint8_t flags = load8(p + 1);
-    h.solicited = (flags & 0x80) != 0;
-    h.migrated = (flags & 0x40) != 0;
-    h.pad = (flags >> 4) & 3;
-    h.version = flags & 0xf;
-    h.pkey = load_be16(p + 2);
-    const uint8_t ecn = load8(p + 4);
-    h.fecn = (ecn & 0x80) != 0;
-    h.becn = (ecn & 0x40) != 0;
-    h.reserved6 = ecn & 0x3f;
-    h.dest_qpn = load_be24(p + 5);
-    const uint8_t ack = load8(p + 8);
-    h.ack_request = (ack & 0x80) != 0;
-    h.reserved7 = ack & 0x7f;
-    h.psn = Psn(load_be24(p + 9));
+    h.read(p);
     return h;
+  }
+  /// As load(), member by member in place: copying a fresh value would wait for its small stores to drain.
+  void read(const std::byte* p) {
+    opcode = static_cast<Opcode>(load8(p));
+    const uint8_t flags = load8(p + 1);
+    solicited = (flags & 0x80) != 0;
+    migrated = (flags & 0x40) != 0;
+    pad = (flags >> 4) & 3;
+    version = flags & 0xf;
+    pkey = load_be16(p + 2);
+    const uint8_t ecn = load8(p + 4);
+    fecn = (ecn & 0x80) != 0;
+    becn = (ecn & 0x40) != 0;
+    reserved6 = ecn & 0x3f;
+    dest_qpn = load_be24(p + 5);
+    const uint8_t ack = load8(p + 8);
+    ack_request = (ack & 0x80) != 0;
+    reserved7 = ack & 0x7f;
+    psn = Psn(load_be24(p + 9));
   }
   void store(std::byte* p) const {
     store8(p, static_cast<uint8_t>(opcode));

@@ -3,7 +3,6 @@
 #include <isa-l/crc.h>
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cstring>
 
@@ -17,68 +16,121 @@ constexpr uint32_t kAfterPrefix = 0x2144df1c;
 constexpr std::size_t kHeaders4 = 20 + 8 + 12;
 constexpr std::size_t kHeaders6 = 40 + 8 + 12;
 
+/// A packet shorter than this is copied and masked as a whole and takes one CRC call; of a longer one its head is.
+constexpr std::size_t kSmall = 128;
+constexpr std::size_t kHead = 64;
+/// ISA-L is at its best on multiples of this, as payloads often are, and slow on what is left over.
+constexpr std::size_t kStride = 256;
+
 /// Fields that routers may change count as ones (annex A17.3.3): a mask over IP, UDP and BTH.
-template <std::size_t N, std::size_t... Ones>
-constexpr std::array<uint8_t, N> make_mask() {
-  std::array<uint8_t, N> mask{};
+template <std::size_t... Ones>
+constexpr std::array<uint8_t, kHead> make_mask(uint8_t first) {
+  std::array<uint8_t, kHead> mask{first};
   ((mask[Ones] = 0xff), ...);
-  if (N == kHeaders6) mask[0] = 0x0f;  // the version nibble counts
   return mask;
 }
 // TOS, TTL, header checksum; UDP checksum; BTH byte 4.
-constexpr auto kMask4 = make_mask<kHeaders4, 1, 8, 10, 11, 26, 27, 32>();
-// Traffic class and flow label, hop limit; UDP checksum; BTH byte 4.
-constexpr auto kMask6 = make_mask<kHeaders6, 1, 2, 3, 7, 46, 47, 52>();
-
-template <std::size_t N>
-inline std::size_t copy_masked(std::byte* out, const std::byte* in, const std::array<uint8_t, N>& mask) {
-  for (std::size_t i = 0; i < N; ++i) out[i] = in[i] | static_cast<std::byte>(mask[i]);
-  return N;
-}
+constexpr auto kMask4 = make_mask<1, 8, 10, 11, 26, 27, 32>(0);
+// Traffic class and flow label but not the version, hop limit; UDP checksum; BTH byte 4.
+constexpr auto kMask6 = make_mask<1, 2, 3, 7, 46, 47, 52>(0x0f);
 
 inline uint32_t crc(uint32_t value, const std::byte* p, std::size_t n) {
   return crc32_gzip_refl(value, reinterpret_cast<const unsigned char*>(p), n);
 }
 
-/// Two chunks (source and copy) and the CRC's constants stay in a 32 KiB L1.
+/// A fixed count, so that it becomes a few vector instructions.
+template <std::size_t N>
+inline void copy_masked(std::byte* out, const std::byte* in, const std::array<uint8_t, kHead>& mask) {
+  for (std::size_t i = 0; i < N; ++i) out[i] = in[i] | static_cast<std::byte>(mask[i]);
+}
+
+/// Copies fewer than kSmall bytes, of which the first `Headers` are masked. Blocks of fixed size that may overlap,
+/// from the end on; the masked ones come last and so have the last word.
+template <std::size_t Headers>
+inline void copy_small(std::byte* out, std::span<const std::byte> in, const std::array<uint8_t, kHead>& mask) {
+  const std::size_t n = in.size();
+  static_assert(Headers >= 32 && Headers >= kSmall - 96);
+  assert(n >= Headers && n < kSmall);
+  std::memcpy(out + n - 32, in.data() + n - 32, 32);
+  if (n - 32 > Headers) std::memcpy(out + n - 64, in.data() + n - 64, 32);
+  if (n - 32 > Headers + 32) std::memcpy(out + n - 96, in.data() + n - 96, 32);
+  copy_masked<Headers>(out, in.data(), mask);
+}
+
+inline void copy_small(std::byte* out, std::span<const std::byte> in, uint8_t ip_version) {
+  if (ip_version == 4) {
+    copy_small<kHeaders4>(out, in, kMask4);
+  } else {
+    copy_small<kHeaders6>(out, in, kMask6);
+  }
+}
+
+/// How much of a longer packet to mask, so that as little as possible is left over.
+inline std::size_t head_of(std::size_t n, uint8_t ip_version) {
+  const std::size_t odd = n % kStride;
+  return odd >= (ip_version == 4 ? kHeaders4 : kHeaders6) && odd < kSmall ? odd : kHead;
+}
+
+/// Source, copy and the CRC's constants stay in a 32 KiB L1.
 constexpr std::size_t kChunk = 4096;
-/// Masked headers and what of the packet still fits go through one CRC call: a call costs more than a small copy.
-constexpr std::size_t kHead = 128;
+
+/// Asks for all lines of `bytes` at once: memcpy alone waits for them nearly one by one where no cache holds them.
+inline void prefetch(std::span<const std::byte> bytes) {
+  constexpr std::size_t kLine = 64, kWorthIt = 1024;
+  if (bytes.size() < kWorthIt) return;
+  for (std::size_t i = 0; i < bytes.size(); i += kLine) __builtin_prefetch(bytes.data() + i);
+}
 
 }  // namespace
 
 uint32_t icrc_of(std::span<const std::byte> l3_to_pad, uint8_t ip_version) {
-  assert(l3_to_pad.size() >= (ip_version == 4 ? kHeaders4 : kHeaders6));
-  alignas(64) std::byte head[kHead];
-  const std::size_t masked =
-      ip_version == 4 ? copy_masked(head, l3_to_pad.data(), kMask4) : copy_masked(head, l3_to_pad.data(), kMask6);
-  const std::size_t n = std::min(l3_to_pad.size(), kHead);
-  std::memcpy(head + masked, l3_to_pad.data() + masked, n - masked);
-  const uint32_t value = crc(kAfterPrefix, head, n);
-  return n == l3_to_pad.size() ? value : crc(value, l3_to_pad.data() + n, l3_to_pad.size() - n);
+  alignas(64) std::byte buffer[kSmall];
+  const std::size_t n = l3_to_pad.size();
+  const std::size_t head = n < kSmall ? n : head_of(n, ip_version);
+  copy_small(buffer, l3_to_pad.first(head), ip_version);
+  const uint32_t value = crc(kAfterPrefix, buffer, head);
+  return head == n ? value : crc(value, l3_to_pad.data() + head, n - head);
 }
 
 IcrcState IcrcState::begin(std::span<const std::byte> l3_to_headers, uint8_t ip_version) {
-  assert(l3_to_headers.size() <= kHead);
   IcrcState state;
-  state.crc_ = icrc_of(l3_to_headers, ip_version);
+  state.crc_ = kAfterPrefix;
+  state.pending_ = l3_to_headers.size();
+  copy_small(state.buffer_.data(), l3_to_headers, ip_version);
   return state;
 }
 
+void IcrcState::flush() {
+  if (pending_ != 0) crc_ = crc(crc_, buffer_.data(), pending_);
+  pending_ = 0;
+}
+
+bool IcrcState::append(std::span<const std::byte> bytes) {
+  if (bytes.size() > buffer_.size() - pending_) return false;
+  if (!bytes.empty()) std::memcpy(buffer_.data() + pending_, bytes.data(), bytes.size());
+  pending_ += bytes.size();
+  return true;
+}
+
 void IcrcState::update(std::span<const std::byte> bytes) {
-  if (!bytes.empty()) crc_ = crc(crc_, bytes.data(), bytes.size());
+  if (append(bytes)) return;
+  flush();
+  crc_ = crc(crc_, bytes.data(), bytes.size());
 }
 
 void IcrcState::copy(std::byte* dst, std::span<const std::byte> src) {
   while (!src.empty()) {
     const auto chunk = src.first(std::min(src.size(), kChunk));
+    prefetch(chunk);
     std::memcpy(dst, chunk.data(), chunk.size());
     // The copy, not the source: memory that an application can write may change between the two reads, and the ICRC
     // must match what is sent.
-    crc_ = crc(crc_, dst, chunk.size());
+    update({dst, chunk.size()});
     dst += chunk.size();
     src = src.subspan(chunk.size());
   }
 }
+
+uint32_t IcrcState::value() const { return pending_ == 0 ? crc_ : crc(crc_, buffer_.data(), pending_); }
 
 }  // namespace uroce::wire

@@ -2,27 +2,36 @@
 // change taken as ones.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 namespace uroce::wire {
 
-/// A CRC in progress. Feed the headers with begin(), then payload and pad in order.
+/// A CRC in progress. Feed the headers with begin(), then payload and pad in order. Small pieces are gathered, so that
+/// a small packet costs one run of the CRC however many pieces it comes in.
 class IcrcState {
  public:
   /// `l3_to_headers`: IP header to the last extended header, contiguous, lengths already final.
-  /// `ip_version` is 4 or 6. At most 40 + 8 + 12 + 28 bytes.
+  /// `ip_version` is 4 or 6. At least to the end of the BTH, at most 40 + 8 + 12 + 28 bytes.
   static IcrcState begin(std::span<const std::byte> l3_to_headers, uint8_t ip_version);
   void update(std::span<const std::byte> bytes);
   /// Copies `src` to `dst` (no overlap) and feeds it, one pass over warm data. What is fed is the copy, so that a
   /// source which changes meanwhile still yields a packet whose ICRC is right.
   void copy(std::byte* dst, std::span<const std::byte> src);
   /// The value to store little-endian after the pad.
-  uint32_t value() const { return crc_; }
+  uint32_t value() const;
 
  private:
-  uint32_t crc_ = 0;
+  IcrcState() {}  // NOLINT(modernize-use-equals-default): the buffer stays as it is
+
+  bool append(std::span<const std::byte> bytes);
+  void flush();
+
+  uint32_t crc_;
+  std::size_t pending_;
+  alignas(64) std::array<std::byte, 128> buffer_;
 };
 
 /// The ICRC of one contiguous packet, `l3_to_pad`: IP header to pad, at least to the end of the BTH.

@@ -82,7 +82,7 @@ inline void load_extended_headers(const std::byte* p, OpFlags flags, Packet& pac
 
 Drop parse_transport(const Datagram& datagram, Packet& packet) {
   if (datagram.bytes < Bth::kBytes + kIcrcBytes) return Drop::truncated;
-  packet.bth = Bth::load(datagram.bth);
+  packet.bth.read(datagram.bth);
   if (packet.bth.version != 0) return Drop::bth_version;
   const OpcodeInfo& op = packet.op();
   if (op.name == nullptr) return Drop::opcode_unknown;
@@ -101,7 +101,7 @@ Drop parse_into(std::span<const std::byte> frame, Icrc icrc, Packet& packet) {
   if (l2.l3_offset == 0) return Drop::truncated;
   packet.frame = frame.data();
   packet.l3_offset = l2.l3_offset;
-  packet.vlan = l2.vlan;
+  if (l2.tagged) packet.vlan = load_be16(frame.data() + kEthernetBytes);
   const auto l3 = frame.subspan(l2.l3_offset);
   Datagram datagram;
   Drop drop = Drop::not_roce;
