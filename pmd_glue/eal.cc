@@ -1,0 +1,162 @@
+#include "pmd_glue/eal.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <getopt.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_lcore.h>
+#include <rte_log.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "pmd_glue/eal_args.h"
+
+namespace uroce::glue {
+
+namespace {
+
+/// Holds back what is written to standard output and error while it lives: EAL answers a bad value with its whole
+/// usage on standard output, and logs to standard error before it knows its log level.
+class HeldOutput {
+ public:
+  explicit HeldOutput(bool active) : active_(active) {
+    if (!active_) return;
+    std::fflush(nullptr);
+    held_ = memfd_create("eal-output", MFD_CLOEXEC);
+    for (int fd : {STDOUT_FILENO, STDERR_FILENO}) {
+      saved_[fd - 1] = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+      if (fd == STDERR_FILENO) dup2(held_, fd);
+      if (fd == STDOUT_FILENO) {
+        const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        dup2(null, fd);
+        close(null);
+      }
+    }
+  }
+  ~HeldOutput() { release(); }
+  HeldOutput(const HeldOutput&) = delete;
+  HeldOutput& operator=(const HeldOutput&) = delete;
+
+  /// Puts the streams back and returns what went to standard error.
+  std::string release() {
+    if (!active_) return {};
+    active_ = false;
+    std::fflush(nullptr);
+    for (int fd : {STDOUT_FILENO, STDERR_FILENO}) {
+      dup2(saved_[fd - 1], fd);
+      close(saved_[fd - 1]);
+    }
+    std::string text;
+    char buffer[4096];
+    lseek(held_, 0, SEEK_SET);
+    for (ssize_t n = 0; (n = read(held_, buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<std::size_t>(n));
+    close(held_);
+    return text;
+  }
+
+ private:
+  bool active_;
+  int held_ = -1;
+  int saved_[2] = {-1, -1};
+};
+
+std::vector<std::string> lines_of(const std::string& output) {
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < output.size();) {
+    const std::size_t end = std::min(output.find('\n', at), output.size());
+    if (end > at) lines.push_back(output.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
+/// The lines of a failed start that say why, as one.
+std::string reason_of(const std::string& output) {
+  // What follows from the reason, not the reason.
+  constexpr std::array kConsequences{"Invalid 'command line' arguments", "Cannot probe devices", "Bus (", "TELEMETRY:",
+                                     "Unregistering with invalid input", "vdev_probe()"};
+  std::string reason;
+  for (std::string line : lines_of(output)) {
+    for (const char* prefix : {"EAL: ", "FATAL: ", "Error - "}) {
+      if (line.starts_with(prefix)) line.erase(0, std::strlen(prefix));
+    }
+    const bool consequence =
+        std::ranges::any_of(kConsequences, [&](const char* c) { return line.find(c) != std::string::npos; });
+    if (consequence || reason.find(line) != std::string::npos) continue;
+    reason += (reason.empty() ? "" : "; ") + line;
+  }
+  return reason.empty() ? "it gives no reason" : reason;
+}
+
+/// EAL starts without a virtual device that failed; we do not.
+Result<void> check_vdevs(const EalPlan& plan, const std::string& output) {
+  for (const std::string& name : plan.vdevs) {
+    if (!name.starts_with("net_") && !name.starts_with("eth_")) continue;
+    uint16_t port = 0;
+    const bool found = rte_eth_dev_get_port_by_name(name.c_str(), &port) == 0;
+    if (!found) return fail(ENODEV, fmt::format("no port comes of --vdev {}: {}", name, reason_of(output)));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Eal>> Eal::start(const std::vector<std::string>& args) {
+  auto plan = plan_eal(args, read_host_facts());
+  if (!plan) return std::unexpected(plan.error());
+  for (const std::string& note : plan->notes) fmt::print(stderr, "uroce: {}\n", note);
+
+  std::unique_ptr<Eal> eal(new Eal);
+  sched_getaffinity(0, sizeof eal->affinity_before_, &eal->affinity_before_);
+  std::vector<std::string> words{"uroce"};
+  words.insert(words.end(), plan->args.begin(), plan->args.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+
+  const int opterr_before = opterr;
+  opterr = 0;
+  HeldOutput held(!plan->prints_and_exits);
+  const int parsed = rte_eal_init(static_cast<int>(words.size()), argv.data());
+  const int error = rte_errno;
+  const std::string output = held.release();
+  opterr = opterr_before;
+  if (parsed < 0 && error == EALREADY) {
+    eal->started_ = false;
+    return fail(EALREADY, "EAL runs already in this process: a process holds one uroce stack");
+  }
+  if (plan->own_runtime_dir) eal->runtime_dir_ = rte_eal_get_runtime_dir();
+  if (parsed < 0) {
+    eal->started_ = false;
+    return fail(error != 0 ? error : EINVAL,
+                fmt::format("EAL refuses its arguments ({}): {}", fmt::join(args, " "), reason_of(output)));
+  }
+  if (auto all = check_vdevs(*plan, output); !all) return std::unexpected(all.error());
+  for (const std::string& line : lines_of(output)) {
+    if (!line.starts_with("TELEMETRY: No legacy callbacks")) fmt::print(stderr, "{}\n", line);
+  }
+  unsigned lcore = 0;
+  RTE_LCORE_FOREACH_WORKER(lcore) { eal->workers_.push_back(lcore); }
+  return eal;
+}
+
+Eal::~Eal() {
+  if (started_) rte_eal_cleanup();
+  sched_setaffinity(0, sizeof affinity_before_, &affinity_before_);
+  std::error_code ignored;
+  if (!runtime_dir_.empty()) std::filesystem::remove_all(runtime_dir_, ignored);
+}
+
+void Eal::unpin() const { sched_setaffinity(0, sizeof affinity_before_, &affinity_before_); }
+
+}  // namespace uroce::glue

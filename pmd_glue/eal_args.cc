@@ -1,0 +1,241 @@
+#include "pmd_glue/eal_args.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+
+#include "pmd_glue/frame_size.h"
+
+namespace uroce::glue {
+
+namespace {
+
+enum class Value { none, required, optional };
+struct LongOption {
+  std::string_view name;
+  Value value;
+};
+
+// rte_eal_init(), DPDK 22.11: "EAL parameters" of the Linux guide.
+constexpr std::array<LongOption, 38> kLongOptions{{
+    {"allow", Value::required},
+    {"base-virtaddr", Value::required},
+    {"block", Value::required},
+    {"create-uio-dev", Value::none},
+    {"file-prefix", Value::required},
+    {"force-max-simd-bitwidth", Value::required},
+    {"help", Value::none},
+    {"huge-dir", Value::required},
+    {"huge-unlink", Value::optional},
+    {"huge-worker-stack", Value::optional},
+    {"in-memory", Value::none},
+    {"iova-mode", Value::required},
+    {"lcores", Value::required},
+    {"legacy-mem", Value::none},
+    {"log-level", Value::required},
+    {"main-lcore", Value::required},
+    {"match-allocations", Value::none},
+    {"mbuf-pool-ops-name", Value::required},
+    {"no-hpet", Value::none},
+    {"no-huge", Value::none},
+    {"no-pci", Value::none},
+    {"no-shconf", Value::none},
+    {"no-telemetry", Value::none},
+    {"proc-type", Value::required},
+    {"single-file-segments", Value::none},
+    {"socket-limit", Value::required},
+    {"socket-mem", Value::required},
+    {"syslog", Value::required},
+    {"telemetry", Value::none},
+    {"trace", Value::required},
+    {"trace-bufsz", Value::required},
+    {"trace-dir", Value::required},
+    {"trace-mode", Value::required},
+    {"vdev", Value::required},
+    {"version", Value::none},
+    {"vfio-intr", Value::required},
+    {"vfio-vf-token", Value::required},
+    {"vmware-tsc-map", Value::none},
+}};
+constexpr std::string_view kShortWithValue = "abcsdlSmnr";
+constexpr std::string_view kShortAlone = "hv";
+
+/// One option as EAL will read it.
+struct Option {
+  std::string name;  ///< "vdev", "l"
+  std::string value;
+  std::size_t value_index = 0;  ///< where in the arguments the value stands
+  std::size_t value_offset = 0;
+};
+
+Result<std::string_view> match_long(std::string_view text) {
+  std::string_view found;
+  for (const LongOption& option : kLongOptions) {
+    if (option.name == text) return option.name;
+    if (!option.name.starts_with(text)) continue;
+    if (!found.empty()) return fail(EINVAL, fmt::format("EAL option '--{}' is ambiguous: write it out", text));
+    found = option.name;
+  }
+  if (found.empty()) {
+    return fail(EINVAL,
+                fmt::format("EAL knows no option '--{}': EAL options stand before '--', the program's own after "
+                            "it",
+                            text));
+  }
+  return found;
+}
+
+Value value_of(std::string_view name) { return std::ranges::find(kLongOptions, name, &LongOption::name)->value; }
+
+Result<std::vector<Option>> read_options(const std::vector<std::string>& args) {
+  std::vector<Option> out;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const std::string& arg = args[i];
+    Option option;
+    Value value = Value::none;
+    if (arg.starts_with("--") && arg.size() > 2) {
+      const auto equals = arg.find('=');
+      auto name = match_long(std::string_view(arg).substr(2, equals == std::string::npos ? equals : equals - 2));
+      if (!name) return std::unexpected(name.error());
+      option.name = *name;
+      value = value_of(*name);
+      if (equals != std::string::npos) {
+        if (value == Value::none) return fail(EINVAL, fmt::format("EAL option '--{}' takes no value", option.name));
+        option.value = arg.substr(equals + 1);
+        option.value_index = i;
+        option.value_offset = equals + 1;
+        value = Value::none;
+      }
+    } else if (arg.size() >= 2 && arg[0] == '-' && kShortWithValue.find(arg[1]) != std::string_view::npos) {
+      option.name = arg.substr(1, 1);
+      value = Value::required;
+      if (arg.size() > 2) {
+        option.value = arg.substr(2);
+        option.value_index = i;
+        option.value_offset = 2;
+        value = Value::none;
+      }
+    } else if (arg.size() == 2 && arg[0] == '-' && kShortAlone.find(arg[1]) != std::string_view::npos) {
+      option.name = arg.substr(1);
+    } else {
+      return fail(EINVAL,
+                  fmt::format("'{}' is not an EAL option: EAL options stand before '--', the program's own after "
+                              "it",
+                              arg));
+    }
+    if (value == Value::required) {
+      if (i + 1 >= args.size()) return fail(EINVAL, fmt::format("EAL option '{}' needs a value", arg));
+      option.value = args[++i];
+      option.value_index = i;
+    }
+    out.push_back(std::move(option));
+  }
+  return out;
+}
+
+bool has(const std::vector<Option>& options, std::initializer_list<std::string_view> names) {
+  return std::ranges::any_of(options, [&](const Option& o) { return std::ranges::find(names, o.name) != names.end(); });
+}
+
+/// What a virtual device needs in its arguments to carry frames of path MTU 4096.
+std::string complete_vdev(std::string_view device) {
+  std::string out(device);
+  const auto is = [&](std::string_view driver) {
+    return device.starts_with("net_" + std::string(driver)) || device.starts_with("eth_" + std::string(driver));
+  };
+  // A frame that does not fit one memif buffer is chained, and DPDK 22.11 leaves stale chain flags in the ring
+  // (fixed upstream by "net/memif: fix descriptor Tx flags corruption"): frames must fit.
+  if (is("memif") && device_argument(device, "bsize").empty()) out += fmt::format(",bsize={}", kMemifBuffer);
+  if (is("af_packet") && device_argument(device, "framesz").empty() && device_argument(device, "blocksz").empty()) {
+    out += fmt::format(",framesz={},blocksz={}", kAfPacketFrame, kAfPacketBlock);
+  }
+  return out;
+}
+
+/// net_memif of DPDK 22.11 drops its whole argument list silently when one key is unknown.
+Result<void> check_memif(std::string_view device) {
+  constexpr std::array<std::string_view, 9> kKeys{"id",  "role",      "bsize", "rsize", "socket", "socket-abstract",
+                                                  "mac", "zero-copy", "secret"};
+  if (!device.starts_with("net_memif") && !device.starts_with("eth_memif")) return {};
+  for (std::size_t at = std::min(device.find(','), device.size()); at < device.size();) {
+    const std::size_t comma = std::min(device.find(',', at + 1), device.size());
+    const std::string_view item = device.substr(at + 1, comma - at - 1);
+    if (std::ranges::find(kKeys, item.substr(0, item.find('='))) == kKeys.end()) {
+      return fail(EINVAL, fmt::format("--vdev {}: net_memif knows no argument '{}'; it takes {}", device, item,
+                                      fmt::join(kKeys, ", ")));
+    }
+    at = comma;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view device_argument(std::string_view devargs, std::string_view key) {
+  for (std::size_t at = 0; at < devargs.size();) {
+    const std::size_t comma = std::min(devargs.find(',', at), devargs.size());
+    const std::string_view item = devargs.substr(at, comma - at);
+    if (item.starts_with(key) && item.size() > key.size() && item[key.size()] == '=')
+      return item.substr(key.size() + 1);
+    at = comma + 1;
+  }
+  return {};
+}
+
+HostFacts read_host_facts() {
+  HostFacts facts{false, false};
+  std::error_code error;
+  for (const auto& size : std::filesystem::directory_iterator("/sys/kernel/mm/hugepages", error)) {
+    unsigned long free = 0;
+    if (std::ifstream(size.path() / "free_hugepages") >> free && free > 0) facts.hugepages = true;
+  }
+  std::ifstream mounts("/proc/mounts");
+  for (std::string device, where, type, rest; mounts >> device >> where >> type && std::getline(mounts, rest);) {
+    if (type == "hugetlbfs") facts.hugetlbfs_mounted = true;
+  }
+  return facts;
+}
+
+Result<EalPlan> plan_eal(const std::vector<std::string>& args, const HostFacts& host) {
+  auto options = read_options(args);
+  if (!options) return std::unexpected(options.error());
+  EalPlan plan;
+  plan.args = args;
+  plan.prints_and_exits = has(*options, {"h", "help", "v", "version"});
+  for (const Option& option : *options) {
+    if (option.name == "vdev") {
+      if (auto ok = check_memif(option.value); !ok) return std::unexpected(ok.error());
+      std::string& arg = plan.args[option.value_index];
+      arg = arg.substr(0, option.value_offset) + complete_vdev(option.value);
+      plan.vdevs.push_back(option.value.substr(0, option.value.find(',')));
+    }
+  }
+  const auto add = [&](std::string arg) { plan.args.push_back(std::move(arg)); };
+
+  const bool memory_said = has(*options, {"no-huge", "m", "socket-mem", "huge-dir", "legacy-mem"});
+  const bool in_memory = has(*options, {"in-memory"});
+  const bool huge = host.hugepages && (host.hugetlbfs_mounted || in_memory);
+  if (!huge && !memory_said) {
+    add("--no-huge");
+    add("-m");
+    add("512");
+    plan.notes.push_back(fmt::format("{}: running on 512 MiB of 4 KiB pages (--no-huge -m 512)",
+                                     host.hugepages ? "no hugetlbfs is mounted" : "no hugepage is free"));
+  }
+  if (!has(*options, {"file-prefix", "in-memory", "no-shconf", "proc-type"})) {
+    add(fmt::format("--file-prefix=uroce-{}", getpid()));
+    if (huge && !has(*options, {"huge-unlink", "no-huge"})) add("--huge-unlink");
+    plan.own_runtime_dir = true;
+  }
+  if (!has(*options, {"iova-mode"}) && !has(*options, {"a", "allow"})) add("--iova-mode=va");
+  if (!has(*options, {"log-level"})) add("--log-level=warning");
+  return plan;
+}
+
+}  // namespace uroce::glue

@@ -1,0 +1,44 @@
+// How large frames get, and what a port must carry for a path MTU.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include <uroce/types.h>
+
+#include "wire/headers.h"
+
+namespace uroce::glue {
+
+/// IPv6, UDP, BTH, RETH with immediate data (the largest headers in front of payload), ICRC.
+inline constexpr uint32_t kIpOverhead = 40 + 8 + 12 + 16 + 4 + 4;
+/// Ethernet with one 802.1Q tag.
+inline constexpr uint32_t kEtherOverhead = 14 + 4;
+
+/// The Ethernet MTU that path MTU 4096 needs, rounded up as administrators write it.
+inline constexpr uint32_t kFullMtu = 4200;
+static_assert(kFullMtu >= 4096 + kIpOverhead);
+inline constexpr uint32_t kLargestMtu = 9216;
+
+inline constexpr uint32_t kMemifBuffer = 4352;
+static_assert(kMemifBuffer >= kFullMtu + kEtherOverhead);
+inline constexpr uint32_t kMemifDefaultBuffer = 2048;
+inline constexpr uint32_t kAfPacketFrame = 8192;
+inline constexpr uint32_t kAfPacketBlock = 65536;
+inline constexpr uint32_t kAfPacketDefaultFrame = 2048;
+/// What the kernel puts before a received frame in its slot: struct tpacket2_hdr and alignment, at most.
+inline constexpr uint32_t kAfPacketHeader = 96;
+
+/// The largest path MTU whose packets fit an Ethernet MTU; nullopt below 256.
+constexpr std::optional<Mtu> path_mtu_for(uint32_t ethernet_mtu) {
+  std::optional<Mtu> best;
+  for (uint8_t code = 1; code <= 5; ++code) {
+    if (mtu_bytes(static_cast<Mtu>(code)) + kIpOverhead <= ethernet_mtu) best = static_cast<Mtu>(code);
+  }
+  return best;
+}
+static_assert(path_mtu_for(1500) == Mtu::mtu1024);
+static_assert(path_mtu_for(kFullMtu) == Mtu::mtu4096);
+static_assert(!path_mtu_for(300));
+
+}  // namespace uroce::glue

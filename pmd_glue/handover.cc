@@ -1,0 +1,45 @@
+#include "pmd_glue/handover.h"
+
+#include <fmt/format.h>
+#include <rte_errno.h>
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+namespace uroce::glue {
+
+namespace {
+constexpr unsigned kSlots = 1024;
+}
+
+Result<std::unique_ptr<Handover>> Handover::make(const std::string& name, uint32_t engines, int socket) {
+  std::unique_ptr<Handover> handover(new Handover);
+  for (uint32_t i = 0; i < engines; ++i) {
+    const std::string ring_name = fmt::format("{}-h{}", name, i);
+    // RTS: a producer that loses its core in the middle does not stall the others.
+    rte_ring* ring = rte_ring_create(ring_name.c_str(), kSlots, socket, RING_F_MP_RTS_ENQ | RING_F_SC_DEQ);
+    if (ring == nullptr) {
+      return fail(rte_errno, fmt::format("no memory for ring {}: {}", ring_name, rte_strerror(rte_errno)));
+    }
+    handover->rings_.push_back(ring);
+  }
+  return handover;
+}
+
+Handover::~Handover() {
+  for (rte_ring* ring : rings_) {
+    void* mbuf = nullptr;
+    while (rte_ring_dequeue(ring, &mbuf) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(mbuf));
+    rte_ring_free(ring);
+  }
+}
+
+bool Handover::put(uint32_t engine, rte_mbuf* mbuf) { return rte_ring_enqueue(rings_[engine], mbuf) == 0; }
+
+uint32_t Handover::take(uint32_t engine, std::span<rte_mbuf*> out) {
+  return rte_ring_dequeue_burst(rings_[engine], reinterpret_cast<void**>(out.data()), static_cast<unsigned>(out.size()),
+                                nullptr);
+}
+
+bool Handover::empty(uint32_t engine) const { return rte_ring_empty(rings_[engine]) != 0; }
+
+}  // namespace uroce::glue

@@ -1,0 +1,44 @@
+// Frames that belong to another engine of the device: one ring per engine, many producers, one consumer.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <uroce/error.h>
+
+struct rte_mbuf;
+struct rte_ring;
+
+namespace uroce::glue {
+
+class Handover {
+ public:
+  /// `engines` 1..64. `name` is unique in the process. Errors: ENOMEM.
+  static Result<std::unique_ptr<Handover>> make(const std::string& name, uint32_t engines, int socket);
+  ~Handover();
+  Handover(const Handover&) = delete;
+  Handover& operator=(const Handover&) = delete;
+
+  /// The engine that serves a QPN: its index is in the low bits. Indices that no engine has go to engine 0, which
+  /// counts an unknown QP.
+  uint32_t engine_of(uint32_t qpn) const {
+    const uint32_t index = qpn & (std::bit_ceil(engines()) - 1);
+    return index < engines() ? index : 0;
+  }
+  uint32_t engines() const { return static_cast<uint32_t>(rings_.size()); }
+  /// Any engine's thread. True when `mbuf` was taken.
+  bool put(uint32_t engine, rte_mbuf* mbuf);
+  /// The engine's own thread. How many were taken out.
+  uint32_t take(uint32_t engine, std::span<rte_mbuf*> out);
+  bool empty(uint32_t engine) const;
+
+ private:
+  Handover() = default;
+  std::vector<rte_ring*> rings_;
+};
+
+}  // namespace uroce::glue

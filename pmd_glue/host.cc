@@ -1,0 +1,39 @@
+#include "pmd_glue/host.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <thread>
+
+namespace uroce::glue {
+
+namespace {
+constexpr auto kStep = std::chrono::microseconds(20);
+}
+
+Host::Host(const Port& port, Neighbourhood& neighbourhood, std::vector<Waker*> wakers, std::function<bool()> owner,
+           std::function<void()> poll)
+    : port_(port),
+      neighbourhood_(neighbourhood),
+      wakers_(std::move(wakers)),
+      owner_(std::move(owner)),
+      poll_(std::move(poll)) {}
+
+void Host::wait_step() {
+  if (owner_()) {
+    poll_();
+  } else {
+    std::this_thread::sleep_for(kStep);
+  }
+}
+
+Result<EthAddr> Host::resolve(const Gid& sgid, const Gid& dgid, std::chrono::nanoseconds timeout) {
+  if (sgid.is_ipv4() != dgid.is_ipv4()) {
+    return fail(EINVAL, fmt::format("port {}: {} cannot speak to {}: one is IPv4, the other IPv6; choose another "
+                                    "sgid_index",
+                                    port_.name(), cm::to_text(sgid), cm::to_text(dgid)));
+  }
+  return neighbourhood_.resolve(dgid, timeout, [this] { wait_step(); });
+}
+
+}  // namespace uroce::glue

@@ -1,0 +1,36 @@
+// A device's host: what its control code asks of the process that runs its engines.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "control/device_host.h"
+#include "pmd_glue/neighbourhood.h"
+#include "pmd_glue/port.h"
+#include "pmd_glue/waker.h"
+
+namespace uroce::glue {
+
+class Host final : public control::DeviceHost {
+ public:
+  /// `wakers`: who runs each engine. `poll`: one pass over all engines on the calling thread, empty unless embedded;
+  /// `owner`: true on the thread that may call it.
+  Host(const Port& port, Neighbourhood& neighbourhood, std::vector<Waker*> wakers, std::function<bool()> owner,
+       std::function<void()> poll);
+
+  void wake(uint32_t engine) override { wakers_[engine]->wake(); }
+  void wait_step() override;
+  bool runs_engines_here() const override { return owner_(); }
+  Result<EthAddr> resolve(const Gid& sgid, const Gid& dgid, std::chrono::nanoseconds timeout) override;
+  bool link_up() const override { return port_.link_up(); }
+
+ private:
+  const Port& port_;
+  Neighbourhood& neighbourhood_;
+  const std::vector<Waker*> wakers_;
+  const std::function<bool()> owner_;
+  const std::function<void()> poll_;
+};
+
+}  // namespace uroce::glue

@@ -1,0 +1,83 @@
+// One engine of one port, with all that moves its frames. Belongs to one worker thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/counter.h"
+#include "pmd_glue/handover.h"
+#include "pmd_glue/neighbourhood.h"
+#include "pmd_glue/port.h"
+#include "pmd_glue/shared_queue.h"
+#include "pmd_glue/sink.h"
+#include "transport/engine.h"
+
+namespace uroce::glue {
+
+struct LaneCounters {
+  Counter received;    ///< frames from the port's queue
+  Counter steered;     ///< of them, handed over to another engine
+  Counter steer_lost;  ///< lost because that engine is too far behind
+  Counter slow;        ///< ARP, ICMP, ICMPv6
+  Counter slow_lost;
+  Counter foreign;          ///< neither RoCE nor those
+  Counter bad_ip_checksum;  ///< dropped on the NIC's word
+  Counter oversize;         ///< longer than a buffer of this port
+  Counter faults;           ///< RX bursts cut off by a peer that vanished
+};
+
+/// What a lane works with; all outlive it.
+struct LaneParts {
+  const Port& port;
+  Handover& handover;
+  Neighbourhood& neighbourhood;
+  SharedQueue* shared = nullptr;  ///< of ports with fewer queues than engines
+  transport::Engine& engine;
+  rte_mempool* external_pool = nullptr;
+  std::vector<Waker*> wakers;  ///< by engine: who runs it
+};
+
+class Lane {
+ public:
+  static constexpr std::size_t kBurst = 32;
+
+  explicit Lane(const LaneParts& parts);
+
+  /// RX burst, steering, engine, TX. True when there was work.
+  bool round(const TscClock& clock);
+  transport::Engine& engine() { return parts_.engine; }
+  uint32_t index() const { return index_; }
+  const Port& port() const { return parts_.port; }
+  /// Frames are waiting for room on the port.
+  bool blocked() const { return sink_->pending() || !parts_.port.link_up(); }
+  bool waits_by_interrupt() const { return queue_ && parts_.port.rx_interrupts(); }
+  uint16_t queue() const { return *queue_; }
+  const LaneCounters& counters() const { return counters_; }
+  /// The lane's and its sink's, by name. Any thread.
+  std::vector<std::pair<std::string, uint64_t>> counter_list() const;
+  /// For tests and the service's frames.
+  EtherSink& sink() { return *sink_; }
+
+ private:
+  uint16_t rx_burst(std::span<rte_mbuf*> out);
+  bool receive(Nanos now);
+  bool receive_handed_over(Nanos now);
+  bool send_slow();
+  bool make_contiguous(rte_mbuf*& mbuf);
+  void steer(rte_mbuf* mbuf, uint32_t engine);
+
+  LaneParts parts_;
+  const uint32_t index_;
+  const uint32_t max_frame_;
+  std::optional<uint16_t> queue_;  ///< none: engine 0 receives for this one
+  std::unique_ptr<TxPath> path_;
+  std::unique_ptr<EtherSink> sink_;
+  LaneCounters counters_;
+};
+
+}  // namespace uroce::glue

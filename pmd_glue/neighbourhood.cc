@@ -1,0 +1,95 @@
+#include "pmd_glue/neighbourhood.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+
+namespace uroce::glue {
+
+namespace {
+constexpr uint32_t kSlots = 64;
+/// Frames of one port and one step, so that a flood on one port does not starve the others.
+constexpr uint32_t kFramesPerStep = 64;
+}  // namespace
+
+Neighbourhood::Neighbourhood(const Port& port, uint16_t vlan, cm::AddressTable table, uint32_t engines, Waker& service,
+                             const TscClock& clock)
+    : port_(port),
+      service_(service),
+      clock_(clock),
+      outgoing_(kSlots, port.max_frame()),
+      neighbours_(port.mac(), vlan, std::move(table), [this](std::span<const std::byte> frame) { send(frame); }) {
+  for (uint32_t i = 0; i < engines; ++i) incoming_.push_back(std::make_unique<FrameRing>(kSlots, port.max_frame()));
+}
+
+bool Neighbourhood::deliver(uint32_t engine, std::span<const std::byte> frame) {
+  if (!incoming_[engine]->push(frame)) return false;
+  service_.wake();
+  return true;
+}
+
+void Neighbourhood::send(std::span<const std::byte> frame) {
+  if (!outgoing_.push(frame)) return send_lost_.add();
+  if (sender_ != nullptr) sender_->wake();
+}
+
+void Neighbourhood::step(bool announce) {
+  const std::lock_guard lock(mutex_);
+  if (announce) neighbours_.announce();
+  for (const auto& ring : incoming_) {
+    for (uint32_t i = 0; i < kFramesPerStep; ++i) {
+      const auto frame = ring->front();
+      if (frame.empty()) break;
+      neighbours_.on_frame(frame, clock_.now());
+      ring->pop();
+    }
+    if (!ring->empty()) service_.wake_always();
+  }
+  neighbours_.poll(clock_.now());
+}
+
+Nanos Neighbourhood::next_deadline() {
+  for (const auto& ring : incoming_) {
+    if (!ring->empty()) return Nanos(0);
+  }
+  const std::lock_guard lock(mutex_);
+  return neighbours_.next_deadline();
+}
+
+Result<Gid> Neighbourhood::begin_resolve(const Gid& dgid) {
+  const std::lock_guard lock(mutex_);
+  auto hop = neighbours_.table().next_hop(dgid);
+  if (!hop) return fail(hop.error().code, fmt::format("port {}: {}", port_.name(), hop.error().text));
+  neighbours_.request(*hop, clock_.now());
+  service_.wake_always();  // a new deadline
+  return hop;
+}
+
+std::optional<EthAddr> Neighbourhood::look_up(const Gid& hop) {
+  const std::lock_guard lock(mutex_);
+  return neighbours_.lookup(hop);
+}
+
+bool Neighbourhood::given_up(const Gid& hop) {
+  const std::lock_guard lock(mutex_);
+  return neighbours_.state(hop) == cm::NeighbourState::failed;
+}
+
+Result<EthAddr> Neighbourhood::no_answer(const Gid& dgid, const Gid& hop) const {
+  const std::string who =
+      hop == dgid ? cm::to_text(dgid) : fmt::format("the gateway {} towards {}", cm::to_text(hop), cm::to_text(dgid));
+  const char* advice = port_.link_up() ? "is the peer running, on this network, with this address?"
+                                       : "the port's link is down: is the other end there?";
+  return fail(EHOSTUNREACH, fmt::format("port {}: nobody answers for {}; {}", port_.name(), who, advice));
+}
+
+std::vector<std::pair<std::string, uint64_t>> Neighbourhood::counters() const {
+  const cm::NeighbourCounters& c = neighbours_.counters();
+  return {{"neighbour_malformed", c.malformed.get()}, {"neighbour_not_for_us", c.not_for_us.get()},
+          {"neighbour_answered", c.answered.get()},   {"echo_answered", c.echo_answered.get()},
+          {"neighbour_learned", c.learned.get()},     {"neighbour_requests", c.requests_sent.get()},
+          {"neighbour_failed", c.failed.get()},       {"neighbour_table_full", c.table_full.get()},
+          {"neighbour_send_lost", send_lost_.get()}};
+}
+
+}  // namespace uroce::glue

@@ -1,0 +1,72 @@
+// A port's slow path: everything that is not RoCE goes from the workers to the service thread and its answers back.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include <uroce/error.h>
+#include <uroce/types.h>
+
+#include "base/counter.h"
+#include "cm/neighbours.h"
+#include "pmd_glue/clock.h"
+#include "pmd_glue/frame_ring.h"
+#include "pmd_glue/port.h"
+#include "pmd_glue/waker.h"
+
+namespace uroce::glue {
+
+class Neighbourhood {
+ public:
+  /// `service` wakes the thread that calls step(). All references outlive this.
+  Neighbourhood(const Port& port, uint16_t vlan, cm::AddressTable table, uint32_t engines, Waker& service,
+                const TscClock& clock);
+
+  /// Engine `engine`'s thread. False when the service thread is too far behind: the frame is lost, as on a wire.
+  bool deliver(uint32_t engine, std::span<const std::byte> frame);
+  /// Frames to send; consumed by the thread of engine 0.
+  FrameRing& outgoing() { return outgoing_; }
+  /// Wakes the thread of engine 0 for them. Set before the first frame.
+  void set_sender(Waker* sender) { sender_ = sender; }
+
+  /// Any thread: see control::DeviceHost::resolve. `wait_step` is called between looks.
+  template <class WaitStep>
+  Result<EthAddr> resolve(const Gid& dgid, Nanos timeout, WaitStep&& wait_step) {
+    auto hop = begin_resolve(dgid);
+    if (!hop) return std::unexpected(hop.error());
+    for (const Nanos until = clock_.now() + timeout;;) {
+      if (auto mac = look_up(*hop)) return *mac;
+      if (clock_.now() >= until || given_up(*hop)) return no_answer(dgid, *hop);
+      wait_step();
+    }
+  }
+
+  /// Service thread: handles what came, repeats and ages. `announce` tells the link about our addresses first.
+  void step(bool announce);
+  /// Service thread: when step() has something to do though no frame comes.
+  Nanos next_deadline();
+
+  std::vector<std::pair<std::string, uint64_t>> counters() const;
+
+ private:
+  Result<Gid> begin_resolve(const Gid& dgid);
+  std::optional<EthAddr> look_up(const Gid& hop);
+  bool given_up(const Gid& hop);
+  Result<EthAddr> no_answer(const Gid& dgid, const Gid& hop) const;
+  void send(std::span<const std::byte> frame);
+
+  const Port& port_;
+  Waker& service_;
+  const TscClock& clock_;
+  Waker* sender_ = nullptr;
+  std::vector<std::unique_ptr<FrameRing>> incoming_;  ///< by engine
+  FrameRing outgoing_;
+  Counter send_lost_;
+  std::mutex mutex_;  ///< guards neighbours_ and the producer's end of outgoing_
+  cm::Neighbours neighbours_;
+};
+
+}  // namespace uroce::glue

@@ -1,0 +1,48 @@
+#include "pmd_glue/netdev.h"
+
+#include <fmt/format.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace uroce::glue {
+
+namespace {
+
+Result<void> ask(const std::string& interface, unsigned long request, ifreq& r) {
+  if (interface.size() >= IFNAMSIZ) return fail(ENODEV, fmt::format("'{}' is no interface's name", interface));
+  interface.copy(r.ifr_name, IFNAMSIZ - 1);
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return fail(errno, std::strerror(errno));
+  const int result = ioctl(fd, request, &r);
+  const int error = errno;
+  close(fd);
+  if (result < 0) return fail(error, std::strerror(error));
+  return {};
+}
+
+}  // namespace
+
+Result<uint32_t> netdev_mtu(const std::string& interface) {
+  ifreq r{};
+  if (auto ok = ask(interface, SIOCGIFMTU, r); !ok) return std::unexpected(ok.error());
+  return static_cast<uint32_t>(r.ifr_mtu);
+}
+
+Result<void> set_netdev_mtu(const std::string& interface, uint32_t mtu) {
+  ifreq r{};
+  r.ifr_mtu = static_cast<int>(mtu);
+  return ask(interface, SIOCSIFMTU, r);
+}
+
+std::optional<bool> netdev_running(const std::string& interface) {
+  ifreq r{};
+  if (!ask(interface, SIOCGIFFLAGS, r)) return std::nullopt;
+  return (r.ifr_flags & IFF_UP) != 0 && (r.ifr_flags & IFF_RUNNING) != 0;
+}
+
+}  // namespace uroce::glue

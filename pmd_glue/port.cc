@@ -1,0 +1,197 @@
+#include "pmd_glue/port.h"
+
+#include <fmt/format.h>
+#include <rte_dev.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_lcore.h>
+#include <rte_mbuf.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <thread>
+
+#include "pmd_glue/eal_args.h"
+#include "pmd_glue/frame_size.h"
+#include "pmd_glue/netdev.h"
+
+namespace uroce::glue {
+
+namespace {
+
+constexpr unsigned kMempoolCache = 256;
+constexpr auto kServerPatience = std::chrono::seconds(5);
+
+constexpr uint64_t kRss =
+    RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_IPV6 | RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_NONFRAG_IPV6_UDP;
+
+/// Drivers with a descriptor per RX queue that can be waited for.
+constexpr std::array kRxInterrupts{"net_tap", "net_ixgbe", "net_i40e", "net_ice", "net_iavf", "mlx5_pci"};
+
+}  // namespace
+
+Result<std::unique_ptr<Port>> Port::open(uint16_t id, const PortOptions& options) {
+  std::unique_ptr<Port> port(new Port);
+  port->id_ = id;
+  if (auto ok = port->set_up(options); !ok) return std::unexpected(ok.error());
+  return port;
+}
+
+Port::~Port() {
+  close();
+  rte_mempool_free(pool_);
+}
+
+Result<void> Port::fail_port(int code, std::string_view what) const {
+  return fail(code < 0 ? -code : code, fmt::format("port {} ({}) {}", name_, driver_, what));
+}
+
+Result<void> Port::set_up(const PortOptions& options) {
+  rte_eth_dev_info info{};
+  char name[RTE_ETH_NAME_MAX_LEN] = "";
+  if (rte_eth_dev_get_name_by_port(id_, name) != 0 || rte_eth_dev_info_get(id_, &info) != 0) {
+    return fail(ENODEV, fmt::format("there is no port {}", id_));
+  }
+  name_ = name;
+  opened_ = true;
+  driver_ = info.driver_name;
+  if (const rte_devargs* devargs = rte_dev_devargs(info.device); devargs != nullptr && devargs->args != nullptr) {
+    devargs_ = devargs->args;
+  }
+  interface_index_ = info.if_index;
+  socket_ = rte_eth_dev_socket_id(id_);
+  rte_ether_addr mac{};
+  rte_eth_macaddr_get(id_, &mac);
+  std::copy_n(mac.addr_bytes, mac_.bytes.size(), mac_.bytes.begin());
+  if (mac_ == EthAddr{}) {
+    // net_ring and net_null have none: one that is locally administered and differs between processes and ports.
+    const auto pid = static_cast<uint32_t>(getpid());
+    mac_.bytes = {0x02,
+                  0x75,
+                  static_cast<uint8_t>(pid >> 16),
+                  static_cast<uint8_t>(pid >> 8),
+                  static_cast<uint8_t>(pid),
+                  static_cast<uint8_t>(id_ + 1)};
+  }
+  // memif ends agree on min(queues) only after connecting and then share ring 0 for the rest: one queue is safe.
+  const uint16_t most =
+      driver_ == "net_memif" ? 1 : std::max<uint16_t>(1, std::min(info.max_rx_queues, info.max_tx_queues));
+  queues_ = static_cast<uint16_t>(std::min<uint32_t>(options.engines, most));
+  if (auto ok = choose_mtu(options); !ok) return ok;
+  if (auto ok = choose_tx_mode(options.tx_mode, info.tx_offload_capa); !ok) return ok;
+  if (auto ok = make_pool(options); !ok) return ok;
+  return configure(options);
+}
+
+Result<void> Port::choose_tx_mode(StackOptions::TxMode wanted, uint64_t tx_capabilities) {
+  using TxMode = StackOptions::TxMode;
+  const bool segments = (tx_capabilities & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
+  constexpr std::array kCopies{"net_memif", "net_af_packet", "net_tap", "net_pcap"};
+  const bool copies = std::ranges::find(kCopies, driver_) != kCopies.end();
+  // memif in zero-copy mode hands out offsets into EAL's memory, and pcap's segments need no capability.
+  const bool zero_copy = driver_ == "net_memif" && device_argument(devargs_, "zero-copy") == "yes";
+  if (wanted == TxMode::copy || zero_copy || driver_ == "net_ring" || driver_ == "net_null") {
+    external_ = ExternalMemory::never;
+  } else if (copies && (segments || driver_ == "net_pcap")) {
+    external_ = ExternalMemory::any;
+  } else if (segments) {
+    external_ = ExternalMemory::dma_mapped;
+  }
+  if (wanted == TxMode::external && external_ == ExternalMemory::never) {
+    return fail_port(EINVAL, "cannot send payload from where it lies: choose TX mode copy or automatic");
+  }
+  return {};
+}
+
+Result<void> Port::make_pool(const PortOptions& options) {
+  // One whole frame per buffer, so that every received frame is contiguous.
+  const uint32_t count = queues_ * (options.rx_descriptors + options.tx_descriptors) + options.engines * 1024;
+  const std::string pool_name = fmt::format("uroce-port{}", id_);
+  // RTS rings: an lcore thread that loses its core between claiming and filling slots does not stall the others.
+  pool_ = rte_pktmbuf_pool_create_by_ops(pool_name.c_str(), count, kMempoolCache, 0,
+                                         static_cast<uint16_t>(RTE_PKTMBUF_HEADROOM + room_), socket_, "ring_mt_rts");
+  if (pool_ != nullptr) return {};
+  return fail_port(ENOMEM, fmt::format("has no memory for {} buffers of {} bytes ({} MiB): give EAL more with -m, or "
+                                       "set fewer descriptors",
+                                       count, room_, (uint64_t{count} * (room_ + 320)) >> 20));
+}
+
+Result<void> Port::configure(const PortOptions& options) {
+  rte_eth_dev_info info{};
+  rte_eth_dev_info_get(id_, &info);
+  rte_eth_conf conf{};
+  if (set_mtu_) conf.rxmode.mtu = mtu_;
+  if (queues_ > 1) {
+    conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+    conf.rx_adv_conf.rss_conf.rss_hf = kRss & info.flow_type_rss_offloads;
+    if (conf.rx_adv_conf.rss_conf.rss_hf == 0) conf.rxmode.mq_mode = RTE_ETH_MQ_RX_NONE;
+  }
+  tx_ip_checksum_ = (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM) != 0;
+  if ((info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_IPV4_CKSUM) != 0)
+    conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_IPV4_CKSUM;
+  if (tx_ip_checksum_) conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_IPV4_CKSUM;
+  if ((info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0 && external_ != ExternalMemory::never) {
+    conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+  }
+  rx_interrupts_ = options.rx_interrupts && std::ranges::find(kRxInterrupts, driver_) != kRxInterrupts.end();
+  conf.intr_conf.rxq = rx_interrupts_ ? 1 : 0;
+  int error = rte_eth_dev_configure(id_, queues_, queues_, &conf);
+  uint16_t rx = options.rx_descriptors;
+  uint16_t tx = options.tx_descriptors;
+  if (error == 0) error = rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx, &tx);
+  for (uint16_t q = 0; q < queues_ && error == 0; ++q) {
+    error = rte_eth_rx_queue_setup(id_, q, rx, static_cast<unsigned>(socket_), nullptr, pool_);
+    if (error == 0) error = rte_eth_tx_queue_setup(id_, q, tx, static_cast<unsigned>(socket_), nullptr);
+  }
+  if (error != 0) return fail_port(error, fmt::format("refuses its set-up: {}", rte_strerror(-error)));
+  tx_slots_ = tx;
+  // Neighbour discovery comes by multicast; drivers that have no filters have no such call either.
+  rte_eth_allmulticast_enable(id_);
+  return {};
+}
+
+Result<void> Port::start() {
+  const bool client = driver_ == "net_memif" && device_argument(devargs_, "role") == "client";
+  const auto until = std::chrono::steady_clock::now() + kServerPatience;
+  int error = rte_eth_dev_start(id_);
+  while (error != 0 && client && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    error = rte_eth_dev_start(id_);
+  }
+  if (error != 0 && client) {
+    const std::string_view socket = device_argument(devargs_, "socket");
+    return fail_port(ENODEV, fmt::format("finds no memif server on {} within 5 s: start the one with role=server first",
+                                         socket.empty() ? "/run/memif.sock" : socket));
+  }
+  if (error != 0) return fail_port(error, fmt::format("does not start: {}", rte_strerror(-error)));
+  started_ = true;
+  refresh_link();
+  return {};
+}
+
+void Port::stop() {
+  if (!started_) return;
+  started_ = false;
+  link_up_.store(false, std::memory_order_relaxed);
+  rte_eth_dev_stop(id_);
+}
+
+void Port::close() {
+  stop();
+  if (opened_) rte_eth_dev_close(id_);
+  opened_ = false;
+}
+
+void Port::refresh_link() {
+  rte_eth_link link{};
+  bool up = rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+  // net_af_packet is up whatever becomes of its interface, and loses what it is given meanwhile.
+  if (driver_ == "net_af_packet") {
+    const auto running = netdev_running(std::string(device_argument(devargs_, "iface")));
+    up = up && running.value_or(false);
+  }
+  link_up_.store(up, std::memory_order_relaxed);
+}
+
+}  // namespace uroce::glue

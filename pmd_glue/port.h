@@ -1,0 +1,103 @@
+// One Ethernet port: what its driver can do, set up and started; its link; its buffers.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <uroce/error.h>
+#include <uroce/stack.h>
+#include <uroce/types.h>
+
+struct rte_mempool;
+
+namespace uroce::glue {
+
+struct PortOptions {
+  int mtu = 0;           ///< 0: the port's own, raised to what path MTU 4096 needs where the driver allows
+  uint32_t engines = 1;  ///< queues wanted, one per engine
+  uint16_t rx_descriptors = 1024;
+  uint16_t tx_descriptors = 1024;
+  StackOptions::TxMode tx_mode = StackOptions::TxMode::automatic;
+  bool rx_interrupts = false;  ///< wanted, where the driver is known to have them
+};
+
+/// How far the payload of a sent frame may be referenced instead of copied.
+enum class ExternalMemory : uint8_t {
+  never,       ///< the driver passes buffers on, or cannot send several segments
+  any,         ///< the driver has copied everything when its TX burst returns
+  dma_mapped,  ///< hardware reads it: only memory that EAL knows and has mapped
+};
+
+class Port {
+ public:
+  /// Sets up port `id`, not yet started. Errors: ENODEV, EINVAL (MTU or TX mode that the port cannot carry), ENOMEM,
+  /// or the driver's; each sentence names the port.
+  static Result<std::unique_ptr<Port>> open(uint16_t id, const PortOptions& options);
+  ~Port();
+  Port(const Port&) = delete;
+  Port& operator=(const Port&) = delete;
+
+  /// Starts the port, waiting up to 5 s for a memif server to listen. Errors: ENODEV or the driver's.
+  Result<void> start();
+  /// Any number of times; no queue may be in use.
+  void stop();
+  /// Stops, and gives the port back to EAL. Its buffers live on, in other ports' hands perhaps, until ~Port.
+  void close();
+
+  uint16_t id() const { return id_; }
+  const std::string& name() const { return name_; }      ///< "net_memif0"
+  const std::string& driver() const { return driver_; }  ///< "net_memif"
+  EthAddr mac() const { return mac_; }
+  Mtu path_mtu() const { return path_mtu_; }
+  uint32_t mtu() const { return mtu_; }              ///< Ethernet MTU, bytes
+  uint32_t max_frame() const { return max_frame_; }  ///< Ethernet header with a VLAN tag to the ICRC, bytes
+  uint16_t queues() const { return queues_; }        ///< 1..engines
+  uint32_t tx_slots() const { return tx_slots_; }    ///< frames that one TX queue holds at most
+  rte_mempool* pool() const { return pool_; }        ///< each buffer holds one whole frame
+  int socket() const { return socket_; }             ///< NUMA node, or SOCKET_ID_ANY
+  ExternalMemory external() const { return external_; }
+  bool rx_interrupts() const { return rx_interrupts_; }
+  bool fills_ip_checksum() const { return tx_ip_checksum_; }
+  /// The peer's end can vanish under the driver's feet (see fault_guard.h).
+  bool needs_guard() const { return driver_ == "net_memif"; }
+
+  /// Any thread; what refresh_link() saw last.
+  bool link_up() const { return link_up_.load(std::memory_order_relaxed); }
+  /// Asks the driver, and the kernel for a port on a network interface. One thread.
+  void refresh_link();
+
+ private:
+  Port() = default;
+  Result<void> set_up(const PortOptions& options);
+  Result<void> choose_mtu(const PortOptions& options);
+  Result<void> choose_tx_mode(StackOptions::TxMode wanted, uint64_t tx_capabilities);
+  Result<void> make_pool(const PortOptions& options);
+  Result<void> configure(const PortOptions& options);
+  Result<void> fail_port(int code, std::string_view what) const;
+
+  uint16_t id_ = 0;
+  std::string name_;
+  std::string driver_;
+  std::string devargs_;
+  EthAddr mac_{};
+  Mtu path_mtu_ = Mtu::mtu256;
+  uint32_t mtu_ = 1500;
+  bool set_mtu_ = false;  ///< mtu_ is to be given to the driver
+  uint32_t max_frame_ = 1518;
+  uint32_t room_ = 2048;
+  uint16_t queues_ = 1;
+  uint32_t tx_slots_ = 1024;
+  rte_mempool* pool_ = nullptr;
+  int socket_ = -1;
+  unsigned interface_index_ = 0;
+  ExternalMemory external_ = ExternalMemory::never;
+  bool rx_interrupts_ = false;
+  bool tx_ip_checksum_ = false;
+  bool started_ = false;
+  bool opened_ = false;
+  std::atomic<bool> link_up_{false};
+};
+
+}  // namespace uroce::glue

@@ -1,0 +1,102 @@
+// What a port can carry. Drivers report it badly in DPDK 22.11: net_memif and net_af_packet claim 1518 bytes and mean
+// something else, net_ring has no limit at all.
+#include <fmt/format.h>
+#include <rte_ethdev.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "pmd_glue/eal_args.h"
+#include "pmd_glue/frame_size.h"
+#include "pmd_glue/netdev.h"
+#include "pmd_glue/port.h"
+
+namespace uroce::glue {
+
+namespace {
+
+uint32_t number_or(std::string_view text, uint32_t otherwise) {
+  uint32_t value = otherwise;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+/// What limits a port, and what would lift it.
+struct Limit {
+  uint32_t mtu = 0;
+  std::string advice;
+};
+
+Limit memif_limit(std::string_view devargs, uint32_t asked) {
+  const uint32_t buffer = number_or(device_argument(devargs, "bsize"), kMemifDefaultBuffer);
+  return {
+      std::max(buffer, kEtherOverhead) - kEtherOverhead,
+      fmt::format("its buffers hold {} bytes; give bsize={} in --vdev at both ends", buffer, asked + kEtherOverhead)};
+}
+
+Limit af_packet_slot_limit(std::string_view devargs, uint32_t asked) {
+  const uint32_t slot = number_or(device_argument(devargs, "framesz"), kAfPacketDefaultFrame);
+  uint32_t needed = kAfPacketDefaultFrame;
+  while (needed < asked + kEtherOverhead + kAfPacketHeader) needed *= 2;
+  return {std::max(slot, kEtherOverhead + kAfPacketHeader) - kEtherOverhead - kAfPacketHeader,
+          fmt::format("its ring holds frames of {} bytes; give framesz={},blocksz={} in --vdev", slot, needed,
+                      std::max(needed, kAfPacketBlock))};
+}
+
+}  // namespace
+
+Result<void> Port::choose_mtu(const PortOptions& options) {
+  const auto asked = static_cast<uint32_t>(std::max(options.mtu, 0));
+  if (options.mtu < 0 || asked > kLargestMtu || (asked != 0 && !path_mtu_for(asked))) {
+    return fail_port(EINVAL, fmt::format("cannot have mtu {}: from {} (path MTU 256) to {} are possible", options.mtu,
+                                         256 + kIpOverhead, kLargestMtu));
+  }
+  const uint32_t wanted = asked != 0 ? asked : kFullMtu;
+  rte_eth_dev_info info{};
+  rte_eth_dev_info_get(id_, &info);
+  Limit limit;
+  if (driver_ == "net_memif") {
+    limit = memif_limit(devargs_, wanted);
+  } else if (driver_ == "net_af_packet") {
+    limit = af_packet_slot_limit(devargs_, wanted);
+    const std::string interface(device_argument(devargs_, "iface"));
+    if (asked != 0 && asked <= limit.mtu) {
+      if (auto ok = set_netdev_mtu(interface, asked); !ok) {
+        return fail_port(ok.error().code,
+                         fmt::format("cannot have mtu {}: interface {} says '{}'; choose a smaller mtu", asked,
+                                     interface, ok.error().text));
+      }
+    } else if (asked == 0) {
+      // A host's interface keeps the MTU that its administrator gave it.
+      const auto own = netdev_mtu(interface);
+      if (own && *own < limit.mtu) limit.mtu = *own;
+    }
+    room_ = number_or(device_argument(devargs_, "framesz"), kAfPacketDefaultFrame);  // the driver copies a whole slot
+  } else if (driver_ == "net_ring" || driver_ == "net_null" || driver_ == "net_pcap") {
+    limit = {kLargestMtu, ""};
+  } else {
+    const uint32_t overhead = RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN;
+    const uint32_t by_frame = info.max_rx_pktlen > overhead ? info.max_rx_pktlen - overhead : 0;
+    limit = {std::min<uint32_t>(by_frame, info.max_mtu), "its driver takes no more; use another port"};
+    set_mtu_ = asked != 0 || limit.mtu >= kFullMtu;
+    uint16_t own = RTE_ETHER_MTU;
+    rte_eth_dev_get_mtu(id_, &own);
+    if (!set_mtu_) limit.mtu = own;
+  }
+  if (asked > limit.mtu) {
+    return fail_port(EINVAL, fmt::format("cannot have mtu {}, its limit is {}: {}, or set mtu to {} or less", asked,
+                                         limit.mtu, limit.advice, limit.mtu));
+  }
+  mtu_ = std::min(wanted, limit.mtu);
+  const auto path = path_mtu_for(mtu_);
+  if (!path) {
+    return fail_port(EINVAL, fmt::format("has an MTU of {}, and the smallest path MTU (256) needs {}: raise it", mtu_,
+                                         256 + kIpOverhead));
+  }
+  path_mtu_ = *path;
+  max_frame_ = mtu_ + kEtherOverhead;
+  room_ = std::max({room_, (max_frame_ + 63) / 64 * 64, 2048u});
+  return {};
+}
+
+}  // namespace uroce::glue

@@ -1,0 +1,32 @@
+// Two ports of this process joined back to back.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <uroce/error.h>
+
+struct rte_ring;
+
+namespace uroce::glue {
+
+class RingPair {
+ public:
+  /// What a port sends in queue q, the other receives in queue q. Errors: ENOMEM, or the driver's.
+  static Result<std::unique_ptr<RingPair>> make(uint32_t queues, uint32_t slots);
+  /// After both ports are closed.
+  ~RingPair();
+  RingPair(const RingPair&) = delete;
+  RingPair& operator=(const RingPair&) = delete;
+
+  std::array<uint16_t, 2> ports() const { return ports_; }
+
+ private:
+  RingPair() = default;
+  std::array<uint16_t, 2> ports_{};
+  std::vector<rte_ring*> rings_;
+};
+
+}  // namespace uroce::glue

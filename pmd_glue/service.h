@@ -1,0 +1,44 @@
+// The service thread: slow paths and links of all ports. One plain thread per stack.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "pmd_glue/clock.h"
+#include "pmd_glue/neighbourhood.h"
+#include "pmd_glue/port.h"
+#include "pmd_glue/waker.h"
+
+namespace uroce::glue {
+
+class Service {
+ public:
+  struct Client {
+    Port* port = nullptr;
+    Neighbourhood* neighbourhood = nullptr;
+    std::function<void(bool up)> on_link;  ///< service thread; after each change
+  };
+
+  explicit Service(const TscClock& clock) : clock_(clock) {}
+  ~Service() { stop(); }
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+
+  Waker& waker() { return waker_; }
+  /// `prepare` runs first on the new thread. All that `clients` refer to outlives stop().
+  void start(std::vector<Client> clients, std::function<void()> prepare);
+  void stop();
+
+ private:
+  void run();
+
+  const TscClock& clock_;
+  Waker waker_;
+  std::vector<Client> clients_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace uroce::glue

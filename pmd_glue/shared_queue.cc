@@ -1,0 +1,51 @@
+#include "pmd_glue/shared_queue.h"
+
+#include <fmt/format.h>
+#include <rte_errno.h>
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+#include <cstring>
+
+namespace uroce::glue {
+
+namespace {
+constexpr unsigned kSlots = 256;
+}
+
+Result<std::unique_ptr<SharedQueue>> SharedQueue::make(const std::string& name, int socket) {
+  std::unique_ptr<SharedQueue> queue(new SharedQueue);
+  queue->ring_ = rte_ring_create(name.c_str(), kSlots, socket, RING_F_MP_RTS_ENQ | RING_F_SC_DEQ);
+  if (queue->ring_ == nullptr) {
+    return fail(rte_errno, fmt::format("no memory for ring {}: {}", name, rte_strerror(rte_errno)));
+  }
+  return queue;
+}
+
+SharedQueue::~SharedQueue() {
+  rte_pktmbuf_free_bulk(burst_.data(), static_cast<unsigned>(held_));
+  void* mbuf = nullptr;
+  while (ring_ != nullptr && rte_ring_dequeue(ring_, &mbuf) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(mbuf));
+  rte_ring_free(ring_);
+}
+
+uint16_t SharedQueue::put(std::span<rte_mbuf*> mbufs) {
+  return static_cast<uint16_t>(rte_ring_enqueue_burst(ring_, reinterpret_cast<void**>(mbufs.data()),
+                                                      static_cast<unsigned>(mbufs.size()), nullptr));
+}
+
+bool SharedQueue::drain(TxPath& path) {
+  if (held_ < kBurst) {
+    held_ += rte_ring_dequeue_burst(ring_, reinterpret_cast<void**>(burst_.data() + held_),
+                                    static_cast<unsigned>(kBurst - held_), nullptr);
+  }
+  if (held_ == 0) return false;
+  const std::size_t sent = path.push({burst_.data(), held_});
+  held_ -= sent;
+  std::memmove(burst_.data(), burst_.data() + sent, held_ * sizeof(rte_mbuf*));
+  return sent != 0;
+}
+
+bool SharedQueue::empty() const { return held_ == 0 && rte_ring_empty(ring_) != 0; }
+
+}  // namespace uroce::glue

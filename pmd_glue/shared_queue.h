@@ -1,0 +1,55 @@
+// Engines of a port that has fewer queues than engines: they send through the one of engine 0's worker.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+#include <string>
+
+#include <uroce/error.h>
+
+#include "pmd_glue/sink.h"
+#include "pmd_glue/waker.h"
+
+struct rte_ring;
+
+namespace uroce::glue {
+
+class SharedQueue {
+ public:
+  /// Errors: ENOMEM.
+  static Result<std::unique_ptr<SharedQueue>> make(const std::string& name, int socket);
+  ~SharedQueue();
+  SharedQueue(const SharedQueue&) = delete;
+  SharedQueue& operator=(const SharedQueue&) = delete;
+
+  /// Any engine's thread. Takes a prefix, returns its length.
+  uint16_t put(std::span<rte_mbuf*> mbufs);
+  /// The thread that owns `path`: passes on what waits. True when anything moved.
+  bool drain(TxPath& path);
+  bool empty() const;
+
+ private:
+  SharedQueue() = default;
+  static constexpr std::size_t kBurst = 32;
+  rte_ring* ring_ = nullptr;
+  std::size_t held_ = 0;
+  std::array<rte_mbuf*, kBurst> burst_{};
+};
+
+/// An engine's way into it.
+class SharedPath final : public TxPath {
+ public:
+  SharedPath(SharedQueue& queue, Waker& owner) : queue_(queue), owner_(owner) {}
+  uint16_t push(std::span<rte_mbuf*> mbufs) override {
+    const uint16_t taken = queue_.put(mbufs);
+    if (taken != 0) owner_.wake();
+    return taken;
+  }
+
+ private:
+  SharedQueue& queue_;
+  Waker& owner_;
+};
+
+}  // namespace uroce::glue

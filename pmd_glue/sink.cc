@@ -1,0 +1,237 @@
+#include "pmd_glue/sink.h"
+
+#include <rte_ethdev.h>
+#include <rte_memory.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "base/bytes.h"
+#include "pmd_glue/fault_guard.h"
+#include "wire/icrc.h"
+#include "wire/packet.h"
+
+namespace uroce::glue {
+
+namespace {
+
+/// Up to here a second pass over the frame in L1 is cheaper than a CRC in pieces.
+constexpr uint32_t kWholeCrcBytes = 256;
+
+void never_freed(void*, void*) { assert(!"the sink's own reference is never dropped"); }
+
+void append_pad_and_icrc(std::byte* at, uint8_t pad, wire::IcrcState& crc) {
+  constexpr std::array<std::byte, 4> kZeros{};
+  std::memcpy(at, kZeros.data(), pad);
+  crc.update({at, pad});
+  store_le32(at + pad, crc.value());
+}
+
+}  // namespace
+
+EtherSink::EtherSink(const Port& port, TxPath& path, Handover& handover, rte_mempool* external_pool)
+    : port_(port),
+      path_(path),
+      handover_(handover),
+      pool_(port.pool()),
+      external_pool_(external_pool),
+      external_(external_pool != nullptr ? port.external() : ExternalMemory::never),
+      fills_ip_checksum_(port.fills_ip_checksum()) {
+  shared_.free_cb = never_freed;
+  rte_mbuf_ext_refcnt_set(&shared_, 1);
+}
+
+EtherSink::~EtherSink() {
+  rte_pktmbuf_free_bulk(stash_.data(), static_cast<unsigned>(stash_count_));
+  rte_pktmbuf_free_bulk(tx_.data(), static_cast<unsigned>(tx_count_));
+  rte_pktmbuf_free_bulk(loop_.data(), static_cast<unsigned>(loop_count_));
+}
+
+std::size_t EtherSink::room() {
+  if (!port_.link_up()) return 0;
+  if (pending()) flush();
+  std::size_t room = kPending - std::max(tx_count_, loop_count_);
+  if (room > stash_count_ && !refill(room)) room = stash_count_;
+  return room;
+}
+
+bool EtherSink::refill(std::size_t wanted) {
+  const auto missing = static_cast<unsigned>(wanted - stash_count_);
+  if (rte_pktmbuf_alloc_bulk(pool_, &stash_[stash_count_], missing) != 0) {
+    counters_.buffers_missing.add();
+    return false;
+  }
+  stash_count_ += missing;
+  return true;
+}
+
+void EtherSink::send(std::span<const transport::TxFrame> frames) {
+  assert(frames.size() <= stash_count_);
+  for (const transport::TxFrame& frame : frames) {
+    rte_mbuf* mbuf = build(frame);
+    counters_.bytes.add(mbuf->pkt_len);
+    if (!frame.loopback) [[likely]] {
+      tx_[tx_count_++] = mbuf;
+      continue;
+    }
+    const std::byte* bytes = rte_pktmbuf_mtod(mbuf, std::byte*);
+    loop_engine_[loop_count_] = handover_.engine_of(wire::peek({bytes, mbuf->data_len}).dest_qpn);
+    loop_[loop_count_++] = mbuf;
+    counters_.loopback_frames.add();
+  }
+  counters_.frames.add(frames.size());
+  flush();
+}
+
+bool EtherSink::send_raw(std::span<const std::byte> frame) {
+  if (frame.size() > port_.max_frame() || room() == 0) return false;
+  rte_mbuf* mbuf = stash_[--stash_count_];
+  std::memcpy(rte_pktmbuf_append(mbuf, static_cast<uint16_t>(frame.size())), frame.data(), frame.size());
+  tx_[tx_count_++] = mbuf;
+  flush();
+  return true;
+}
+
+rte_mbuf* EtherSink::build(const transport::TxFrame& frame) {
+  rte_mbuf* mbuf = may_reference(frame) ? build_external(frame) : nullptr;
+  if (mbuf == nullptr) mbuf = build_copy(frame);
+  if (fills_ip_checksum_ && frame.ip_version == 4 && !frame.loopback) {
+    constexpr std::size_t kChecksumOffset = 10;
+    store_be16(rte_pktmbuf_mtod_offset(mbuf, std::byte*, frame.l3_offset + kChecksumOffset), 0);
+    mbuf->ol_flags |= RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM;
+    mbuf->l2_len = frame.l3_offset;
+    mbuf->l3_len = 20;
+  }
+  return mbuf;
+}
+
+rte_mbuf* EtherSink::build_copy(const transport::TxFrame& frame) {
+  rte_mbuf* mbuf = stash_[--stash_count_];
+  std::byte* const start = rte_pktmbuf_mtod(mbuf, std::byte*);
+  // All of the array: a copy of fixed size is a handful of stores, and the payload overwrites the surplus.
+  std::memcpy(start, frame.header.data(), frame.header.size());
+  const std::byte* const l3 = start + frame.l3_offset;
+  std::byte* at = start + frame.header_length;
+  if (frame.payload_length <= kWholeCrcBytes) {
+    for (const transport::PayloadSpan& span : std::span(frame.payload, frame.payload_spans)) {
+      std::memcpy(at, span.data, span.length);
+      at += span.length;
+    }
+    for (uint8_t i = 0; i < frame.pad; ++i) *at++ = std::byte{0};
+    store_le32(at, wire::icrc_of({l3, at}, frame.ip_version));
+  } else {
+    auto crc = wire::IcrcState::begin({l3, at}, frame.ip_version);
+    for (const transport::PayloadSpan& span : std::span(frame.payload, frame.payload_spans)) {
+      crc.copy(at, {span.data, span.length});
+      at += span.length;
+    }
+    append_pad_and_icrc(at, frame.pad, crc);
+    at += frame.pad;
+  }
+  mbuf->data_len = static_cast<uint16_t>(at + wire::kIcrcBytes - start);
+  mbuf->pkt_len = mbuf->data_len;
+  return mbuf;
+}
+
+bool EtherSink::may_reference(const transport::TxFrame& frame) const {
+  if (external_ == ExternalMemory::never || frame.loopback || frame.copy_payload) return false;
+  if (frame.payload_length < kExternalMinBytes || frame.payload_spans > kExternalMaxSpans) return false;
+  if (external_ == ExternalMemory::any) return true;
+  return std::ranges::all_of(std::span(frame.payload, frame.payload_spans), [](const transport::PayloadSpan& span) {
+    const rte_memseg_list* list = rte_mem_virt2memseg_list(span.data);
+    const auto base = list == nullptr ? 0 : reinterpret_cast<uintptr_t>(list->base_va);
+    return list != nullptr && reinterpret_cast<uintptr_t>(span.data) + span.length <= base + list->len;
+  });
+}
+
+// Headers, one segment per span, and a trailer of pad and ICRC. Null when the small pool is exhausted: copy then.
+rte_mbuf* EtherSink::build_external(const transport::TxFrame& frame) {
+  std::array<rte_mbuf*, kExternalMaxSpans + 1> segments{};
+  const unsigned count = frame.payload_spans + 1u;
+  if (rte_pktmbuf_alloc_bulk(external_pool_, segments.data(), count) != 0) return nullptr;
+  rte_mbuf* head = stash_[--stash_count_];
+  std::byte* const start = rte_pktmbuf_mtod(head, std::byte*);
+  std::memcpy(start, frame.header.data(), frame.header.size());
+  head->data_len = frame.header_length;
+  auto crc = wire::IcrcState::begin({start + frame.l3_offset, start + frame.header_length}, frame.ip_version);
+  rte_mbuf* last = head;
+  rte_mbuf_ext_refcnt_update(&shared_, static_cast<int16_t>(frame.payload_spans));
+  for (uint8_t i = 0; i < frame.payload_spans; ++i) {
+    const transport::PayloadSpan& span = frame.payload[i];
+    void* data = const_cast<std::byte*>(span.data);  // an mbuf has no notion of const; drivers only read on TX
+    crc.update({span.data, span.length});
+    const rte_iova_t iova =
+        external_ == ExternalMemory::any ? reinterpret_cast<uintptr_t>(data) : rte_mem_virt2iova(data);
+    rte_pktmbuf_attach_extbuf(segments[i], data, iova, static_cast<uint16_t>(span.length), &shared_);
+    segments[i]->data_len = static_cast<uint16_t>(span.length);
+    last = last->next = segments[i];
+  }
+  rte_mbuf* trailer = segments[frame.payload_spans];
+  append_pad_and_icrc(rte_pktmbuf_mtod(trailer, std::byte*), frame.pad, crc);
+  trailer->data_len = static_cast<uint16_t>(frame.pad + wire::kIcrcBytes);
+  last->next = trailer;
+  head->nb_segs = static_cast<uint16_t>(count + 1);
+  head->pkt_len = frame.header_length + frame.payload_length + trailer->data_len;
+  counters_.external_frames.add();
+  return head;
+}
+
+bool EtherSink::references_payload() {
+  if (rte_mbuf_ext_refcnt_read(&shared_) > 1) path_.reclaim();
+  return rte_mbuf_ext_refcnt_read(&shared_) > 1;
+}
+
+bool EtherSink::flush() {
+  bool moved = false;
+  if (tx_count_ != 0) moved = flush_port();
+  if (loop_count_ != 0) moved = flush_loopback() || moved;
+  return moved;
+}
+
+bool EtherSink::flush_port() {
+  const std::size_t sent = path_.push({tx_.data(), tx_count_});
+  counters_.bursts.add();
+  if (path_.take_fault()) [[unlikely]] {
+    counters_.faults.add();
+    rte_mbuf_ext_refcnt_set(&shared_, 1);  // a guarded driver keeps no buffer beyond its burst
+  }
+  tx_count_ -= sent;
+  if (tx_count_ != 0) {
+    counters_.short_bursts.add();
+    std::memmove(tx_.data(), tx_.data() + sent, tx_count_ * sizeof(rte_mbuf*));
+  }
+  return sent != 0;
+}
+
+bool EtherSink::flush_loopback() {
+  std::size_t kept = 0;
+  // In order per engine: once a ring is full, later frames for it wait as well.
+  uint64_t full = 0;
+  for (std::size_t i = 0; i < loop_count_; ++i) {
+    const uint32_t engine = loop_engine_[i];
+    if ((full >> engine & 1) == 0 && handover_.put(engine, loop_[i])) continue;
+    full |= uint64_t{1} << engine;
+    loop_[kept] = loop_[i];
+    loop_engine_[kept++] = engine;
+  }
+  const bool moved = kept != loop_count_;
+  loop_count_ = kept;
+  return moved;
+}
+
+uint16_t QueuePath::push(std::span<rte_mbuf*> mbufs) {
+  const auto count = static_cast<uint16_t>(mbufs.size());
+  if (!port_.needs_guard()) return rte_eth_tx_burst(port_.id(), queue_, mbufs.data(), count);
+  volatile uint16_t sent = 0;
+  const bool whole = guarded([&] { sent = rte_eth_tx_burst(port_.id(), queue_, mbufs.data(), count); });
+  if (whole) return sent;
+  // Which of the buffers the driver has freed cannot be known: none is touched again. The peer is gone, and what was
+  // on its way to it is lost in any case.
+  faulted_ = true;
+  return count;
+}
+
+void QueuePath::reclaim() { rte_eth_tx_done_cleanup(port_.id(), queue_, 0); }
+
+}  // namespace uroce::glue

@@ -1,0 +1,250 @@
+// The stack: ports, engines, workers and the service thread put together.
+#include <uroce/stack.h>
+
+#include <fmt/format.h>
+#include <rte_ethdev.h>
+#include <rte_launch.h>
+#include <rte_mbuf.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <random>
+
+#include "client/in_process.h"
+#include "pmd_glue/fault_guard.h"
+#include "pmd_glue/stack_impl.h"
+#include "pmd_glue/stack_options.h"
+
+namespace uroce {
+
+using namespace glue;
+
+namespace {
+
+constexpr std::size_t kMaxEngines = 64;
+
+int worker_main(void* worker) {
+  static_cast<Worker*>(worker)->run();
+  return 0;
+}
+
+}  // namespace
+
+Result<void> Stack::Impl::set_up(const std::vector<std::string>& args, const StackOptions& options) {
+  if (auto ok = check_options(options); !ok) return ok;
+  auto started = Eal::start(args);
+  if (!started) return std::unexpected(started.error());
+  eal_ = std::move(*started);
+  clock_ = std::make_unique<TscClock>();
+  service_ = std::make_unique<Service>(*clock_);
+  owner_ = std::this_thread::get_id();
+  embedded = eal_->workers().empty();
+  const std::size_t engines = embedded ? 1 : std::min(eal_->workers().size(), kMaxEngines);
+  for (std::size_t i = 0; i < engines; ++i) workers_.push_back(std::make_unique<Worker>(options.idle, *clock_));
+
+  if (auto ok = open_ports(options); !ok) return ok;
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    if (auto ok = make_unit(units[i], i, options); !ok) return ok;
+  }
+  if (auto ok = make_lanes(); !ok) return ok;
+  for (Unit& unit : units) {
+    if (unit.port->needs_guard()) install_fault_guard();
+    if (auto ok = unit.port->start(); !ok) return ok;
+  }
+  launch();
+  return {};
+}
+
+Result<void> Stack::Impl::open_ports(const StackOptions& options) {
+  if (options.back_to_back) {
+    auto rings = RingPair::make(engines(), options.tx_descriptors);
+    if (!rings) return std::unexpected(rings.error());
+    rings_ = std::move(*rings);
+  }
+  PortOptions port_options;
+  port_options.mtu = options.mtu;
+  port_options.engines = engines();
+  port_options.rx_descriptors = static_cast<uint16_t>(options.rx_descriptors);
+  port_options.tx_descriptors = static_cast<uint16_t>(options.tx_descriptors);
+  port_options.tx_mode = options.tx_mode;
+  port_options.rx_interrupts = options.idle == IdlePolicy::sleep;
+  const auto next = [](uint64_t id) { return rte_eth_find_next_owned_by(static_cast<uint16_t>(id), 0); };
+  for (uint64_t id = next(0); id < RTE_MAX_ETHPORTS; id = next(id + 1)) {
+    auto port = Port::open(static_cast<uint16_t>(id), port_options);
+    if (!port) return std::unexpected(port.error());
+    units.emplace_back().port = std::move(*port);
+  }
+  if (options.addresses.size() > units.size() && !units.empty()) {
+    return fail(EINVAL, fmt::format("addresses are given for {} ports, and EAL finds {}: give one list per port",
+                                    options.addresses.size(), units.size()));
+  }
+  if (!units.empty()) return {};
+  return fail(ENODEV,
+              "EAL finds no port: name one with --vdev (e.g. --vdev net_memif0,role=client), or bind a NIC to a "
+              "DPDK driver and allow it with -a");
+}
+
+Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOptions& options) {
+  Port& port = *unit.port;
+  auto table = address_table(options, index, port.mac());
+  if (!table) return std::unexpected(table.error());
+  auto handover = Handover::make(fmt::format("uroce{}", index), engines(), port.socket());
+  if (!handover) return std::unexpected(handover.error());
+  unit.handover = std::move(*handover);
+  if (port.queues() < engines()) {
+    auto shared = SharedQueue::make(fmt::format("uroce{}-tx", index), port.socket());
+    if (!shared) return std::unexpected(shared.error());
+    unit.shared = std::move(*shared);
+  }
+  control::DeviceConfig config;
+  config.name = fmt::format("uroce{}", index);
+  config.driver = port.driver();
+  config.mac = port.mac();
+  config.gids = table->gids();
+  config.vlan = options.vlan;
+  config.max_path_mtu = port.path_mtu();
+  config.engines = engines();
+  config.max_qp = options.max_qp;
+  config.max_mr = options.max_mr;
+  std::random_device random;
+  config.seed = uint64_t{random()} << 32 | random();
+  unit.neighbourhood = std::make_unique<Neighbourhood>(port, static_cast<uint16_t>(options.vlan), std::move(*table),
+                                                       engines(), service_->waker(), *clock_);
+  unit.neighbourhood->set_sender(&workers_[0]->waker());
+  std::vector<Waker*> wakers;
+  for (const auto& worker : workers_) wakers.push_back(&worker->waker());
+  unit.host = std::make_unique<Host>(
+      port, *unit.neighbourhood, std::move(wakers), [this] { return embedded && std::this_thread::get_id() == owner_; },
+      [this] { poll_here(); });
+  auto device = control::Device::create(std::move(config), *unit.host);
+  if (!device) return std::unexpected(device.error());
+  unit.device = std::move(*device);
+  return {};
+}
+
+Result<void> Stack::Impl::make_lanes() {
+  uint32_t small = 0;
+  for (const Unit& unit : units) {
+    const uint32_t in_flight = unit.port->external() == ExternalMemory::dma_mapped ? unit.port->tx_slots() : 0;
+    if (unit.port->external() != ExternalMemory::never) small += engines() * 2 * (in_flight + 256);
+  }
+  if (small != 0) {
+    // Below the range of a reference count (16 bits), see EtherSink.
+    external_pool_ = rte_pktmbuf_pool_create_by_ops("uroce-small", std::min(small, 32768u), 64, 0,
+                                                    RTE_PKTMBUF_HEADROOM + 64, SOCKET_ID_ANY, "ring_mt_rts");
+    if (external_pool_ == nullptr) return fail(ENOMEM, "no memory for the small buffers: give EAL more with -m");
+  }
+  std::vector<Waker*> wakers;
+  for (const auto& worker : workers_) wakers.push_back(&worker->waker());
+  for (Unit& unit : units) {
+    for (uint32_t e = 0; e < engines(); ++e) {
+      workers_[e]->add(
+          std::make_unique<Lane>(LaneParts{*unit.port, *unit.handover, *unit.neighbourhood, unit.shared.get(),
+                                           unit.device->engine(e), external_pool_, wakers}));
+    }
+  }
+  return {};
+}
+
+void Stack::Impl::launch() {
+  std::vector<Service::Client> clients;
+  for (Unit& unit : units) {
+    control::Device* device = unit.device.get();
+    clients.push_back({unit.port.get(), unit.neighbourhood.get(), [device](bool up) { device->report_link(up); }});
+  }
+  service_->start(std::move(clients), [eal = eal_.get()] { eal->unpin(); });
+  telemetry_ = std::make_unique<Telemetry>([this] {
+    std::vector<std::pair<std::string, CounterList>> all;
+    for (const Unit& unit : units) all.emplace_back(unit.device->config().name, counters_of(unit));
+    return all;
+  });
+  if (embedded) return;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    rte_eal_remote_launch(worker_main, workers_[i].get(), eal_->workers()[i]);
+    launched_.push_back(eal_->workers()[i]);
+  }
+}
+
+Stack::Impl::~Impl() {
+  telemetry_.reset();
+  for (const auto& worker : workers_) worker->stop();
+  for (const unsigned lcore : launched_) rte_eal_wait_lcore(lcore);
+  if (service_) service_->stop();
+  for (Unit& unit : units) {
+    if (unit.device) unit.device->shut_down();
+    unit.port->stop();
+  }
+  // Buffers go back to their pools, of whichever port, before any pool goes.
+  workers_.clear();
+  for (Unit& unit : units) {
+    unit.device.reset();
+    unit.shared.reset();
+    unit.handover.reset();
+  }
+  for (Unit& unit : units) unit.port->close();
+  units.clear();
+  rings_.reset();
+  rte_mempool_free(external_pool_);
+}
+
+bool Stack::Impl::poll_here() {
+  if (polling_) return false;  // called from within an engine's work
+  polling_ = true;
+  const bool worked = workers_[0]->round();
+  polling_ = false;
+  return worked;
+}
+
+CounterList Stack::Impl::counters_of(const Unit& unit) const {
+  CounterList out = unit.device->counters();
+  for (const auto& counter : unit.neighbourhood->counters()) out.push_back(counter);
+  CounterList port;
+  for (const auto& worker : workers_) {
+    for (const auto& lane : worker->lanes()) {
+      if (&lane->port() != unit.port.get()) continue;
+      const CounterList own = lane->counter_list();
+      if (port.empty()) port.assign(own.size(), {});
+      for (std::size_t i = 0; i < own.size(); ++i) port[i] = {own[i].first, port[i].second + own[i].second};
+    }
+  }
+  out.insert(out.end(), port.begin(), port.end());
+  return out;
+}
+
+Stack::Stack(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Stack::~Stack() = default;
+Stack::Stack(Stack&&) noexcept = default;
+Stack& Stack::operator=(Stack&&) noexcept = default;
+
+Result<Stack> Stack::start(const std::vector<std::string>& args, const StackOptions& options) {
+  auto impl = std::make_unique<Impl>();
+  if (auto ok = impl->set_up(args, options); !ok) return std::unexpected(ok.error());
+  return Stack(std::move(impl));
+}
+
+std::vector<std::string> Stack::devices() const {
+  std::vector<std::string> names;
+  for (const Impl::Unit& unit : impl_->units) names.push_back(unit.device->config().name);
+  return names;
+}
+
+Result<Context> Stack::open(std::string_view device) {
+  for (const Impl::Unit& unit : impl_->units) {
+    if (unit.device->config().name != device) continue;
+    auto context = client::make_in_process_context(unit.device);
+    if (!context) return std::unexpected(context.error());
+    return Context(std::move(*context));
+  }
+  return fail(ENODEV, fmt::format("there is no device '{}': there is uroce0{}", device,
+                                  impl_->units.size() > 1 ? fmt::format(" to uroce{}", impl_->units.size() - 1) : ""));
+}
+
+bool Stack::embedded() const { return impl_->embedded; }
+
+bool Stack::poll() { return impl_->embedded && impl_->poll_here(); }
+
+void Stack::idle(std::chrono::nanoseconds limit) {
+  if (impl_->embedded) impl_->workers_[0]->idle(limit);
+}
+
+}  // namespace uroce

@@ -1,0 +1,74 @@
+// What a Stack is made of.
+#pragma once
+
+#include <uroce/stack.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "control/device.h"
+#include "pmd_glue/clock.h"
+#include "pmd_glue/eal.h"
+#include "pmd_glue/handover.h"
+#include "pmd_glue/host.h"
+#include "pmd_glue/neighbourhood.h"
+#include "pmd_glue/port.h"
+#include "pmd_glue/ring_pair.h"
+#include "pmd_glue/service.h"
+#include "pmd_glue/shared_queue.h"
+#include "pmd_glue/telemetry.h"
+#include "pmd_glue/worker.h"
+
+struct rte_mempool;
+
+namespace uroce {
+
+struct Stack::Impl {
+  /// One port and the device on it.
+  struct Unit {
+    std::unique_ptr<glue::Port> port;
+    std::unique_ptr<glue::Neighbourhood> neighbourhood;
+    std::unique_ptr<glue::Handover> handover;
+    std::unique_ptr<glue::SharedQueue> shared;
+    std::unique_ptr<glue::Host> host;
+    std::shared_ptr<control::Device> device;
+  };
+
+  Impl() = default;
+  /// Stops and joins every thread, then takes down what they used.
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  Result<void> set_up(const std::vector<std::string>& args, const StackOptions& options);
+  /// Embedded: one pass on the calling thread.
+  bool poll_here();
+
+  bool embedded = true;
+  std::vector<Unit> units;
+
+ private:
+  Result<void> open_ports(const StackOptions& options);
+  Result<void> make_unit(Unit& unit, std::size_t index, const StackOptions& options);
+  Result<void> make_lanes();
+  void launch();
+  uint32_t engines() const { return static_cast<uint32_t>(workers_.size()); }
+  glue::CounterList counters_of(const Unit& unit) const;
+
+  std::unique_ptr<glue::Eal> eal_;
+  std::unique_ptr<glue::TscClock> clock_;
+  std::unique_ptr<glue::Service> service_;
+  std::unique_ptr<glue::RingPair> rings_;
+  rte_mempool* external_pool_ = nullptr;  ///< see EtherSink
+  std::vector<std::unique_ptr<glue::Worker>> workers_;
+  std::vector<unsigned> launched_;  ///< lcores that run a worker
+  std::unique_ptr<glue::Telemetry> telemetry_;
+  std::thread::id owner_;
+  bool polling_ = false;
+
+  friend class Stack;
+};
+
+}  // namespace uroce

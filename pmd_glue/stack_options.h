@@ -1,0 +1,22 @@
+// StackOptions as people give them, checked and taken apart.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <uroce/error.h>
+#include <uroce/stack.h>
+
+#include "cm/address.h"
+
+namespace uroce::glue {
+
+/// Checks what does not depend on a port: numbers and their ranges. Errors: EINVAL naming the setting.
+Result<void> check_options(const StackOptions& options);
+
+/// The addresses of port `index` (from 0) with Ethernet address `mac`: those given or 10.117.0.(1 + index)/24, then
+/// the IPv6 link-local one. Gateways must be on one of its subnets, or belong to another port. Errors: EINVAL.
+Result<cm::AddressTable> address_table(const StackOptions& options, std::size_t index, const EthAddr& mac);
+
+}  // namespace uroce::glue

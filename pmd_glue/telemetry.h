@@ -1,0 +1,26 @@
+// Counters for operators: /uroce/counters on DPDK's telemetry socket (dpdk-telemetry.py).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace uroce::glue {
+
+using CounterList = std::vector<std::pair<std::string, uint64_t>>;
+
+/// While it lives, the command answers with what `read` gives: per device name, its counters. One per process.
+class Telemetry {
+ public:
+  using Read = std::function<std::vector<std::pair<std::string, CounterList>>()>;
+
+  /// EAL must run. `read` is called on the telemetry thread.
+  explicit Telemetry(Read read);
+  ~Telemetry();
+  Telemetry(const Telemetry&) = delete;
+  Telemetry& operator=(const Telemetry&) = delete;
+};
+
+}  // namespace uroce::glue

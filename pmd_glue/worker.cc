@@ -1,0 +1,104 @@
+#include "pmd_glue/worker.h"
+
+#include <rte_ethdev.h>
+#include <rte_pause.h>
+#include <sched.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+
+namespace uroce::glue {
+
+namespace {
+
+using std::chrono::microseconds;
+
+/// Rounds of a few tens of nanoseconds: a peer that polls on a core of its own answers within them.
+constexpr uint32_t kSpinRounds = 64;
+/// So long the core is offered to others after each round: a peer on the same core answers within its turn.
+constexpr Nanos kYieldTime = microseconds(200);
+/// Without an RX interrupt a nap is the longest delay that a frame can meet.
+constexpr Nanos kShortNap = microseconds(50);
+constexpr Nanos kLongNap = microseconds(1000);
+
+}  // namespace
+
+void Worker::add(std::unique_ptr<Lane> lane) {
+  if (lane->waits_by_interrupt()) {
+    const int fd = rte_eth_dev_rx_intr_ctl_q_get_fd(lane->port().id(), lane->queue());
+    if (fd >= 0) waker_.watch(fd);
+  }
+  lanes_.push_back(std::move(lane));
+}
+
+void Worker::run() {
+  prctl(PR_SET_TIMERSLACK, 1);  // the default of 50 us would double the short naps
+  while (!stop_.load(std::memory_order_relaxed)) {
+    if (!round()) idle(kLongNap);
+  }
+}
+
+void Worker::stop() {
+  stop_.store(true, std::memory_order_relaxed);
+  waker_.wake_always();
+}
+
+bool Worker::round() {
+  bool worked = false;
+  for (const auto& lane : lanes_) worked = lane->round(clock_) || worked;
+  if (worked) empty_rounds_ = 0;
+  return worked;
+}
+
+void Worker::idle(Nanos limit) {
+  if (policy_ == IdlePolicy::busy || limit <= Nanos(0)) return rte_pause();
+  if (empty_rounds_++ < kSpinRounds) return rte_pause();
+  if (policy_ == IdlePolicy::yield) {
+    sched_yield();
+    return;
+  }
+  const Nanos now = clock_.now();
+  if (empty_rounds_ == kSpinRounds + 1) {
+    idle_since_ = now;
+    nap_ = kShortNap;
+  }
+  if (now - idle_since_ < kYieldTime) {
+    sched_yield();
+    return;
+  }
+  sleep(std::min(limit, nap_));
+  nap_ = std::min(2 * nap_, kLongNap);
+}
+
+void Worker::sleep(Nanos limit) {
+  waker_.prepare();
+  for (const auto& lane : lanes_) {
+    lane->engine().set_sleeping(true);
+    if (lane->waits_by_interrupt()) rte_eth_dev_rx_intr_enable(lane->port().id(), lane->queue());
+  }
+  // Whatever came before the announcements above is found now; whatever comes after them wakes.
+  const uint32_t empty_rounds = empty_rounds_;
+  bool worked = round();
+  if (!worked && !stop_.load(std::memory_order_relaxed)) {
+    waker_.sleep(std::min(limit, time_to_deadline()));
+    empty_rounds_ = empty_rounds;
+  }
+  waker_.cancel();
+  for (const auto& lane : lanes_) {
+    lane->engine().set_sleeping(false);
+    if (lane->waits_by_interrupt()) rte_eth_dev_rx_intr_disable(lane->port().id(), lane->queue());
+  }
+}
+
+Nanos Worker::time_to_deadline() const {
+  Nanos next = kNever;
+  for (const auto& lane : lanes_) {
+    // An engine that waits for room on its port reports a deadline in the past.
+    const Nanos deadline = lane->engine().next_deadline();
+    if (deadline != kNever)
+      next = std::min(next, lane->blocked() ? std::max(deadline, clock_.now() + kShortNap) : deadline);
+  }
+  return next == kNever ? kNever : std::max(next - clock_.now(), Nanos(0));
+}
+
+}  // namespace uroce::glue

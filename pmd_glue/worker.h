@@ -1,0 +1,50 @@
+// What one lcore does: its engine of every port, round and round.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include <uroce/stack.h>
+
+#include "base/counter.h"
+#include "pmd_glue/clock.h"
+#include "pmd_glue/lane.h"
+#include "pmd_glue/waker.h"
+
+namespace uroce::glue {
+
+class Worker {
+ public:
+  Worker(IdlePolicy policy, const TscClock& clock) : policy_(policy), clock_(clock) {}
+
+  /// Before the first round.
+  void add(std::unique_ptr<Lane> lane);
+  Waker& waker() { return waker_; }
+  const std::vector<std::unique_ptr<Lane>>& lanes() const { return lanes_; }
+
+  /// Rounds until stop(). The worker's lcore.
+  void run();
+  /// Any thread.
+  void stop();
+  /// One round: true when there was work.
+  bool round();
+  /// After a round without work: gives the core away as the policy says, `limit` at most.
+  void idle(Nanos limit);
+
+ private:
+  void sleep(Nanos limit);
+  Nanos time_to_deadline() const;
+
+  const IdlePolicy policy_;
+  const TscClock& clock_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::atomic<bool> stop_{false};
+  Waker waker_;
+  uint32_t empty_rounds_ = 0;
+  Nanos idle_since_{0};
+  Nanos nap_{0};
+};
+
+}  // namespace uroce::glue
