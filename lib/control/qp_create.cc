@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -23,13 +24,13 @@ struct Limit {
   uint32_t max;
 };
 
-/// The engine for a new queue pair: the SRQ's, the one asked for, or the next in turn.
-Result<uint32_t> choose_engine(const QpInit& init, const Srq* srq, uint32_t engines, uint32_t next) {
+/// The engine that a new queue pair must have: the SRQ's, or the one asked for; nullopt where any will do.
+Result<std::optional<uint32_t>> required_engine(const QpInit& init, const Srq* srq, uint32_t engines) {
   if (init.engine >= static_cast<int>(engines) || init.engine < -1) {
     return fail(EINVAL, fmt::format("QpInit::engine is {}; the device has engines 0 to {}, and -1 lets it choose",
                                     init.engine, engines - 1));
   }
-  if (srq == nullptr) return init.engine >= 0 ? static_cast<uint32_t>(init.engine) : next;
+  if (srq == nullptr) return init.engine >= 0 ? std::optional(static_cast<uint32_t>(init.engine)) : std::nullopt;
   if (init.engine >= 0 && static_cast<uint32_t>(init.engine) != srq->engine()) {
     return fail(EINVAL, fmt::format("QpInit::engine is {}, but shared receive queue {} lives on engine {}; use -1",
                                     init.engine, srq->id(), srq->engine()));
@@ -85,11 +86,12 @@ Result<std::shared_ptr<Qp>> Qp::create(Session& session, Refs refs, const QpInit
 
   const auto lock = device.runner_.lock();
   if (auto alive = device.check_alive(); !alive) return std::unexpected(alive.error());
-  const auto engine = choose_engine(init, refs.srq.get(), device.engines(), device.place());
-  if (!engine) return std::unexpected(engine.error());
+  const auto required = required_engine(init, refs.srq.get(), device.engines());
+  if (!required) return std::unexpected(required.error());
+  const uint32_t engine = *required ? **required : device.place();
   auto memory = session.allocator_->allocate(bytes(*cap, with_srq));
   if (!memory) return std::unexpected(memory.error());
-  const auto qpn = device.qps_ < device.config().max_qp ? device.qpns_[*engine].take() : std::nullopt;
+  const auto qpn = device.qps_ < device.config().max_qp ? device.qpns_[engine].take() : std::nullopt;
   if (!qpn) {
     return fail(ENOMEM, fmt::format("{} has {} queue pairs, which is the limit (max_qp); destroy some or raise it",
                                     device.config().name, device.qps_));
@@ -98,26 +100,26 @@ Result<std::shared_ptr<Qp>> Qp::create(Session& session, Refs refs, const QpInit
   transport::QpSpec spec{.qpn = *qpn, .type = init.type, .pd = refs.pd->id(), .cap = *cap};
   spec.signal_all = init.signal_all;
   spec.doorbell_ring = session.id_;
-  spec.send_cq = &refs.send_cq->writer(*engine);
-  spec.recv_cq = &refs.recv_cq->writer(*engine);
+  spec.send_cq = &refs.send_cq->writer(engine);
+  spec.recv_cq = &refs.recv_cq->writer(engine);
   if (with_srq) spec.srq = &refs.srq->shared();
   lay_out(spec, (*memory)->data(), with_srq);
   auto core = transport::make_qp(spec);
   if (!core) {
-    device.qpns_[*engine].give_back(*qpn);
+    device.qpns_[engine].give_back(*qpn);
     return std::unexpected(core.error());
   }
 
-  std::unique_ptr<Qp> qp(new Qp(std::move(refs), *engine, spec, std::move(*memory), std::move(*core)));
+  std::unique_ptr<Qp> qp(new Qp(std::move(refs), engine, spec, std::move(*memory), std::move(*core)));
   ++device.qps_;
   device.events_.add(EventObject::qp, *qpn, session.events());
   bool attached = false;
   const auto work = [&](transport::Engine& e) { attached = e.attach(*qp->core_); };
-  auto ran = device.runner_.run(*engine, work);
+  auto ran = device.runner_.run(engine, work);
   if (ran && attached) return std::shared_ptr<Qp>(qp.release(), &Qp::destroy);
   qp->release();
   if (!ran) return std::unexpected(ran.error());
-  return fail(ENOMEM, fmt::format("engine {} of {} has no place for QP {:#x}", *engine, device.config().name, *qpn));
+  return fail(ENOMEM, fmt::format("engine {} of {} has no place for QP {:#x}", engine, device.config().name, *qpn));
 }
 
 }  // namespace uroce::control

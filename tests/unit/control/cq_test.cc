@@ -1,0 +1,99 @@
+#include "control/cq.h"
+
+#include <gtest/gtest.h>
+
+#include "control/session.h"
+#include "world.h"
+
+namespace uroce::control {
+namespace {
+
+using test::World;
+
+class CqTest : public testing::Test {
+ protected:
+  CqTest() {
+    world_.add({.engines = 3});
+    session_ = *world_.device()->open();
+  }
+
+  World world_;
+  std::shared_ptr<Session> session_;
+};
+
+TEST_F(CqTest, HasARingPerEngineThatDoNotOverlap) {
+  const auto cq = *session_->create_cq(100, nullptr);
+  EXPECT_EQ(cq->entries(), 128u);
+  ASSERT_EQ(cq->rings(), 3u);
+  std::byte* end = reinterpret_cast<std::byte*>(cq->header() + 1);
+  for (uint32_t engine = 0; engine < cq->rings(); ++engine) {
+    const auto ring = cq->ring(engine);
+    EXPECT_EQ(ring.entries, 128u);
+    EXPECT_EQ(ring.stride, sizeof(queues::Cqe));
+    EXPECT_GE(reinterpret_cast<std::byte*>(ring.header), end);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(ring.header) % 64, 0u);
+    end = ring.slot(0) + std::size_t{ring.entries} * ring.stride;
+    EXPECT_EQ(cq->writer(engine).id(), cq->id());
+  }
+  const auto* begin = reinterpret_cast<const std::byte*>(cq->header());
+  EXPECT_EQ(static_cast<std::size_t>(end - begin), Cq::bytes(128, 3));
+}
+
+TEST_F(CqTest, LivesAsLongAsAQueuePairUsesIt) {
+  auto cq = *session_->create_cq(4, nullptr);
+  const std::weak_ptr<Cq> watch = cq;
+  auto qp = *session_->create_qp(*session_->create_pd(), cq, cq, {}, nullptr);
+  cq.reset();
+  EXPECT_FALSE(watch.expired());
+  qp.reset();
+  EXPECT_TRUE(watch.expired());
+}
+
+class ChannelTest : public CqTest {};
+
+TEST_F(ChannelTest, GivesOneEventPerFiringAndIsFairAmongQueues) {
+  const auto channel = *session_->create_channel();
+  const auto a = *session_->create_cq(4, channel);
+  const auto b = *session_->create_cq(4, channel);
+  EXPECT_FALSE(channel->take());
+  a->fire();
+  a->fire();
+  a->fire();
+  b->fire();
+  EXPECT_TRUE(world_.device()->wait_readable(channel->fd(), std::chrono::nanoseconds(0)));
+  const auto first = channel->take();
+  const auto second = channel->take();
+  ASSERT_TRUE(first && second);
+  EXPECT_NE(*first, *second);
+  EXPECT_EQ(channel->take(), a->id());
+  EXPECT_EQ(channel->take(), a->id());
+  EXPECT_FALSE(channel->take());
+  EXPECT_FALSE(world_.device()->wait_readable(channel->fd(), std::chrono::nanoseconds(0)));
+}
+
+TEST_F(ChannelTest, ForgetsTheEventsOfAQueueThatGoes) {
+  const auto channel = *session_->create_channel();
+  auto a = *session_->create_cq(4, channel);
+  const auto b = *session_->create_cq(4, channel);
+  a->fire();
+  a->fire();
+  b->fire();
+  a.reset();
+  EXPECT_EQ(channel->take(), b->id());
+  EXPECT_FALSE(channel->take());
+  EXPECT_FALSE(world_.device()->wait_readable(channel->fd(), std::chrono::nanoseconds(0)));
+}
+
+TEST_F(ChannelTest, OutlivesItsHandleWithTheQueue) {
+  auto channel = *session_->create_channel();
+  const auto cq = *session_->create_cq(4, channel);
+  const std::weak_ptr<Channel> watch = channel;
+  channel.reset();
+  cq->fire();
+  EXPECT_FALSE(watch.expired());
+}
+
+TEST_F(ChannelTest, AQueueWithoutAChannelFiresIntoNothing) { (*session_->create_cq(4, nullptr))->fire(); }
+
+}  // namespace
+}  // namespace uroce::control

@@ -1,0 +1,149 @@
+#include "control/engine_runner.h"
+
+#include <atomic>
+#include <cerrno>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/frame_capture.h"
+
+namespace uroce::control {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct NoEvents final : transport::EngineEvents {
+  void on_completion_event(uint32_t) override {}
+  void on_async_event(AsyncEventType, uint32_t) override {}
+};
+
+struct Sink final : test::FrameCapture {
+  bool references_payload() override { return references; }
+  bool references = false;
+};
+
+/// Polls its engines from wait_step(), unless told to play dead.
+struct Host final : DeviceHost {
+  void wake(uint32_t) override { ++wakes; }
+  void wait_step() override {
+    ++steps;
+    if (steps == release_payload_at) sink.references = false;
+    if (!frozen) poll();
+  }
+  void poll() {
+    for (uint32_t i = 0; i < runner->count(); ++i) runner->engine(i).poll(sink, now += 1us);
+  }
+  Result<EthAddr> resolve(const Gid&, const Gid&, std::chrono::nanoseconds) override { return EthAddr{}; }
+  bool link_up() const override { return true; }
+
+  EngineRunner* runner = nullptr;
+  Sink sink;
+  Nanos now{0};
+  bool frozen = false;
+  std::atomic<int> wakes{0};
+  int steps = 0;
+  int release_payload_at = -1;
+};
+
+class EngineRunnerTest : public testing::Test {
+ protected:
+  EngineRunnerTest() {
+    host_.runner = &runner_;
+    for (uint32_t i = 0; i < 2; ++i) {
+      runner_.add(std::make_unique<transport::Engine>(
+          transport::EngineConfig{.index = i, .index_bits = 1, .max_qps = 16}, regions_, events_));
+    }
+  }
+
+  Host host_;
+  memory::RegionTable regions_{16, 1};
+  NoEvents events_;
+  EngineRunner runner_{host_, "uroce0", 30ms};
+};
+
+TEST_F(EngineRunnerTest, RunsWorkOnTheEngineThatWasNamed) {
+  const auto lock = runner_.lock();
+  uint32_t index = 99;
+  ASSERT_TRUE(runner_.run(1, [&](transport::Engine& engine) { index = engine.config().index; }).has_value());
+  EXPECT_EQ(index, 1u);
+  EXPECT_GT(host_.wakes, 0);
+}
+
+TEST_F(EngineRunnerTest, GivesUpOnADeadEngineAndTheWorkNeverRuns) {
+  const auto lock = runner_.lock();
+  host_.frozen = true;
+  bool ran = false;
+  const auto result = runner_.run(1, [&](transport::Engine&) { ran = true; });
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code, ETIMEDOUT);
+  EXPECT_NE(result.error().text.find("engine 1 of uroce0"), std::string::npos) << result.error().text;
+  host_.frozen = false;
+  host_.poll();
+  EXPECT_FALSE(ran);
+}
+
+TEST_F(EngineRunnerTest, GivesUpWhenTheTaskQueueStaysFull) {
+  const auto lock = runner_.lock();
+  host_.frozen = true;
+  auto idle = std::make_shared<transport::Task>([](transport::Engine&) {});
+  while (runner_.engine(0).submit(idle)) {
+  }
+  const auto result = runner_.run(0, [](transport::Engine&) {});
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code, ETIMEDOUT);
+}
+
+TEST_F(EngineRunnerTest, QuiesceWaitsForTheSinkToLetGo) {
+  const auto lock = runner_.lock();
+  host_.sink.references = true;
+  host_.release_payload_at = 20;
+  EXPECT_TRUE(runner_.quiesce().has_value());
+  EXPECT_GE(host_.steps, 20);
+}
+
+TEST_F(EngineRunnerTest, QuiesceGivesUpOnAStuckPort) {
+  const auto lock = runner_.lock();
+  host_.sink.references = true;
+  const auto result = runner_.quiesce();
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code, ETIMEDOUT);
+  EXPECT_NE(result.error().text.find("payload"), std::string::npos) << result.error().text;
+}
+
+TEST_F(EngineRunnerTest, AfterStopWorkRunsHereAndNobodyIsWoken) {
+  host_.frozen = true;
+  runner_.stop();
+  const int wakes = host_.wakes;
+  const auto lock = runner_.lock();
+  bool ran = false;
+  ASSERT_TRUE(runner_.run(0, [&](transport::Engine&) { ran = true; }).has_value());
+  EXPECT_TRUE(ran);
+  EXPECT_TRUE(runner_.quiesce().has_value());
+  runner_.wake(0);
+  EXPECT_EQ(host_.wakes, wakes);
+}
+
+TEST_F(EngineRunnerTest, WaitingForTheLockKeepsTheEnginesRunning) {
+  // Another thread holds the lock and needs an engine, which only this thread polls.
+  std::atomic<bool> locked{false};
+  host_.frozen = true;  // the other thread's own wait steps must not help
+  std::atomic<bool> ran{false};
+  std::thread other([&] {
+    const auto lock = runner_.lock();
+    const auto task = std::make_shared<transport::Task>([&](transport::Engine&) { ran = true; });
+    runner_.engine(0).submit(task);
+    locked = true;
+    while (!task->done()) std::this_thread::yield();
+  });
+  while (!locked) std::this_thread::yield();
+  host_.frozen = false;
+  {
+    const auto lock = runner_.lock();
+  }
+  other.join();
+  EXPECT_TRUE(ran);
+}
+
+}  // namespace
+}  // namespace uroce::control

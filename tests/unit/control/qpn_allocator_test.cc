@@ -1,0 +1,84 @@
+#include "control/qpn_allocator.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+namespace uroce::control {
+namespace {
+
+TEST(QpnAllocator, NumbersCarryTheEngineAndDifferInTheirSlots) {
+  constexpr uint32_t kBits = 3, kSlots = 64, kEngine = 5;
+  QpnAllocator qpns(kEngine, kBits, kSlots, 1);
+  std::set<uint32_t> slots;
+  for (uint32_t i = 0; i < kSlots; ++i) {
+    const auto qpn = qpns.take();
+    ASSERT_TRUE(qpn);
+    EXPECT_LT(*qpn, 1u << 24);
+    EXPECT_EQ(*qpn & 7, kEngine);
+    EXPECT_TRUE(slots.insert((*qpn >> kBits) & (kSlots - 1)).second);
+  }
+  EXPECT_FALSE(qpns.take());
+}
+
+TEST(QpnAllocator, ANumberComesBackOnlyAfterAllGenerations) {
+  QpnAllocator qpns(0, 0, 1u << 14, 7);  // 10 generation bits
+  uint32_t last = 0;                     // of slot 5, none of whose generations is reserved
+  for (uint32_t i = 0; i < 1u << 14; ++i) {
+    const uint32_t qpn = *qpns.take();
+    if (i == 5) last = qpn;
+  }
+  const uint32_t first = last;
+  std::set<uint32_t> seen{last};
+  for (uint32_t i = 1; i < 1u << 10; ++i) {
+    qpns.give_back(last);
+    last = *qpns.take();
+    EXPECT_TRUE(seen.insert(last).second) << "after " << i;
+  }
+  qpns.give_back(last);
+  EXPECT_EQ(*qpns.take(), first);
+}
+
+TEST(QpnAllocator, TheSlotThatRestedLongestComesFirst) {
+  QpnAllocator qpns(0, 0, 4, 7);
+  uint32_t taken[4];
+  for (auto& qpn : taken) qpn = *qpns.take();
+  qpns.give_back(taken[2]);
+  qpns.give_back(taken[0]);
+  EXPECT_EQ(*qpns.take() & 3, taken[2] & 3);
+  EXPECT_EQ(*qpns.take() & 3, taken[0] & 3);
+}
+
+TEST(QpnAllocator, ReservedNumbersNeverCome) {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    QpnAllocator qpns(0, 0, 2, seed);
+    for (int i = 0; i < 100; ++i) {
+      const uint32_t a = *qpns.take();
+      EXPECT_GT(a, 1u);
+      EXPECT_NE(a, 0xffffffu);
+      qpns.give_back(a);
+    }
+  }
+  // All bits are slot bits: 0, 1 and 0xffffff have no other generation, so their slots stay unused.
+  QpnAllocator full(0, 0, 1u << 24, 1);
+  uint32_t count = 0;
+  while (const auto qpn = full.take()) {
+    ASSERT_TRUE(*qpn > 1 && *qpn < 0xffffff);
+    ++count;
+  }
+  EXPECT_EQ(count, (1u << 24) - 3);
+}
+
+TEST(QpnAllocator, TheFirstGenerationIsRandomAndReplayable) {
+  QpnAllocator a(0, 0, 256, 1), b(0, 0, 256, 2), again(0, 0, 256, 1);
+  int different = 0;
+  for (int i = 0; i < 100; ++i) {
+    const uint32_t qpn = *a.take();
+    different += qpn != *b.take() ? 1 : 0;
+    EXPECT_EQ(qpn, *again.take());
+  }
+  EXPECT_GT(different, 95);
+}
+
+}  // namespace
+}  // namespace uroce::control

@@ -1,0 +1,82 @@
+#include "control/region.h"
+
+#include <cerrno>
+
+#include <gtest/gtest.h>
+
+#include "control/session.h"
+#include "world.h"
+
+namespace uroce::control {
+namespace {
+
+using test::World;
+using namespace std::chrono_literals;
+
+class RegionTest : public testing::Test {
+ protected:
+  void start(std::chrono::nanoseconds patience = kEnginePatience) {
+    world_.add({.engines = 2, .max_mr = 8, .engine_patience = patience});
+    session_ = *world_.device()->open();
+    pd_ = *session_->create_pd();
+  }
+  Result<std::shared_ptr<Region>> add(AccessFlags access = Access::local_write) {
+    return session_->register_memory(pd_, reinterpret_cast<uint64_t>(bytes_), sizeof bytes_, bytes_, access);
+  }
+
+  World world_;
+  std::shared_ptr<Session> session_;
+  std::shared_ptr<Pd> pd_;
+  std::byte bytes_[64] = {};
+};
+
+TEST_F(RegionTest, RegistersAndRefuses) {
+  start();
+  const auto region = *add();
+  EXPECT_NE(region->key(), 0u);
+  EXPECT_EQ(region->spec().host, bytes_);
+  EXPECT_EQ(add(Access::remote_write).error().code, EINVAL);
+  EXPECT_EQ(session_->register_memory(pd_, 0, 0, bytes_, {}).error().code, EINVAL);
+  EXPECT_EQ(session_->register_memory(pd_, ~0ull - 10, 64, bytes_, {}).error().code, EINVAL);
+}
+
+TEST_F(RegionTest, KeysDoNotComeBackSoon) {
+  start();
+  std::set<uint32_t> keys;
+  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(keys.insert((*add())->key()).second);
+}
+
+TEST_F(RegionTest, GoingWaitsForThePayloadOnItsWay) {
+  start(10s);
+  auto region = *add();
+  world_.port().references_payload = true;
+  std::atomic<bool> gone{false};
+  // Only this thread releases the payload, and only later.
+  std::thread other([&] {
+    region.reset();
+    gone = true;
+  });
+  for (int i = 0; i < 1000; ++i) world_.poll();
+  EXPECT_FALSE(gone);
+  world_.port().references_payload = false;
+  other.join();
+  EXPECT_TRUE(gone);
+}
+
+TEST_F(RegionTest, ASlotIsNotUsedAgainBeforeTheEnginesLetGo) {
+  start(10ms);
+  std::vector<std::shared_ptr<Region>> regions;
+  for (int i = 0; i < 8; ++i) regions.push_back(*add());
+  world_.port().frozen = true;
+  regions.pop_back();  // gives up after 10 ms
+  world_.port().frozen = false;
+  const auto refused = add();
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ENOMEM);
+  regions.pop_back();  // the engines answer again: both slots come back
+  EXPECT_TRUE((regions.push_back(*add()), true));
+  EXPECT_TRUE(add().has_value());
+}
+
+}  // namespace
+}  // namespace uroce::control

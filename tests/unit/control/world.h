@@ -1,0 +1,99 @@
+// Devices joined by a perfect wire, run by the test's own thread or by one thread of their own.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "control/device.h"
+#include "tests/support/frame_capture.h"
+
+namespace uroce::test {
+
+class World;
+
+/// A device's port: what pmd_glue is in production.
+class Port final : public control::DeviceHost {
+ public:
+  explicit Port(World& world) : world_(world) {}
+
+  void wake(uint32_t) override { ++wakes; }
+  void wait_step() override;
+  bool runs_engines_here() const override;
+  Result<EthAddr> resolve(const Gid& sgid, const Gid& dgid, std::chrono::nanoseconds timeout) override;
+  bool link_up() const override { return link; }
+
+  bool link = true;
+  std::atomic<int> wakes{0};
+  std::atomic<int> resolves{0};
+  std::atomic<bool> references_payload{false};  ///< what every sink of this port says
+  std::atomic<bool> frozen{false};              ///< its engines are not polled
+
+  /// One pass over the port's engines. True when anything moved.
+  bool poll(Nanos now);
+
+ private:
+  friend class World;
+  struct Sink final : FrameCapture {
+    explicit Sink(const Port& port) : owner(port) {}
+    bool references_payload() override { return owner.references_payload; }
+    const Port& owner;
+  };
+
+  World& world_;
+  std::shared_ptr<control::Device> device_;
+  std::vector<std::unique_ptr<Sink>> sinks_;  // by engine
+  std::vector<std::deque<Frame>> inboxes_;    // by engine
+};
+
+class World {
+ public:
+  enum class Mode { embedded, threaded };
+  explicit World(Mode mode = Mode::embedded) : mode_(mode) {}
+  ~World();
+
+  /// Device number n gets GID 10.0.0.(n + 1) and fe80::(n + 1), and MAC 02:..:(n + 1), unless `config` has them.
+  control::Device& add(control::DeviceConfig config = {});
+  std::shared_ptr<control::Device> device(std::size_t n = 0) const { return ports_[n]->device_; }
+  Port& port(std::size_t n = 0) { return *ports_[n]; }
+  static Gid gid(std::size_t n) { return Gid::from_ipv4(0x0a000001 + static_cast<uint32_t>(n)); }
+
+  /// Embedded: one pass over all engines of all devices, a microsecond later.
+  bool poll();
+  /// Polls (embedded) or yields until `done` or for a bounded while; returns done().
+  template <class Done>
+  bool run_until(Done done) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!done()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      if (mode_ == Mode::embedded) {
+        poll();
+      } else {
+        std::this_thread::yield();
+      }
+    }
+    return true;
+  }
+  /// Ends the polling and shuts the devices down, as a stack does when it goes.
+  void stop();
+
+ private:
+  friend class Port;
+  void deliver(Port& from, const SentFrame& frame);
+
+  Mode mode_;
+  Nanos now_{0};
+  std::vector<std::unique_ptr<Port>> ports_;
+  std::recursive_mutex mutex_;  // threaded: the poller, and resolve() of any thread
+  std::atomic<bool> stopping_{false};
+  std::thread poller_;
+};
+
+}  // namespace uroce::test
