@@ -16,9 +16,9 @@
 #include <uroce/verbs.h>
 
 #include "control/device_host.h"
+#include "control/device_limits.h"
 #include "control/engine_runner.h"
 #include "control/event_router.h"
-#include "control/device_limits.h"
 #include "control/qpn_allocator.h"
 #include "control/queue_memory.h"
 #include "memory/region_table.h"

@@ -20,10 +20,7 @@ std::unique_lock<std::mutex> EngineRunner::lock() {
 }
 
 Result<void> EngineRunner::run(uint32_t engine, Work work) {
-  return run_until(engine, std::move(work), Clock::now() + patience_);
-}
-
-Result<void> EngineRunner::run_until(uint32_t engine, Work work, Clock::time_point deadline) {
+  const auto deadline = Clock::now() + patience_;
   if (stopped()) {
     work(*engines_[engine]);
     return {};
@@ -51,7 +48,7 @@ Result<void> EngineRunner::quiesce() {
     bool referenced = true;
     while (true) {
       const auto look = [&referenced](transport::Engine& e) { referenced = e.sink_references_payload(); };
-      if (auto ran = run_until(engine, look, deadline); !ran) return ran;
+      if (auto ran = run(engine, look); !ran) return ran;
       if (!referenced) break;
       if (Clock::now() > deadline) {
         return fail(ETIMEDOUT,

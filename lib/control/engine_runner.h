@@ -54,7 +54,6 @@ class EngineRunner {
 
  private:
   using Clock = std::chrono::steady_clock;
-  Result<void> run_until(uint32_t engine, Work work, Clock::time_point deadline);
   Error timed_out(uint32_t engine) const;
 
   DeviceHost& host_;
