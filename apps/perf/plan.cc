@@ -28,6 +28,11 @@ Plan plan_for(const Options& o, uint64_t size, uint64_t remote_bytes) {
   const uint64_t fitting = o.test.verb == Verb::send ? ~uint64_t{0} : std::max<uint64_t>(1, remote_bytes / p.stride);
   if (o.test.verb == Verb::atomic) {
     p.ring = kAtomicSlots;
+    if (o.verify) {
+      // A result is checked where it lies, so its slot must not be used again before.
+      p.depth = std::min(p.depth, p.ring);
+      if (std::max(p.list, p.cq_mod) > p.depth) p.list = p.cq_mod = 1;
+    }
   } else if (!o.verify) {
     p.ring = static_cast<uint32_t>(std::min<uint64_t>(cycle_slots(p.stride), fitting));
   } else {
