@@ -1,0 +1,148 @@
+#include <cerrno>
+
+#include <poll.h>
+
+#include "endpoints.h"
+
+namespace uroce {
+namespace {
+
+using namespace std::chrono_literals;
+using test::must;
+using test::next;
+using test::Side;
+
+class CompletionQueueTest : public testing::Test {
+ protected:
+  CompletionQueueTest() {
+    world_.add();
+    a_.emplace(world_.device());
+    b_.emplace(world_.device());
+    qa_.emplace(a_->make_qp());
+    qb_.emplace(b_->make_qp());
+    connect(*a_, *qa_, *b_, *qb_);
+  }
+  void send(SendFlags flags = SendFlag::signaled) {
+    ASSERT_EQ(qb_->post_recv({.wr_id = 1, .sges = std::array{b_->mr.sge(0, 64)}}), 0);
+    ASSERT_EQ(qa_->post_send({.flags = flags, .sges = std::array{a_->mr.sge(0, 8)}}), 0);
+  }
+  /// Runs until the receive completed, which it takes.
+  void settle() { EXPECT_EQ(next(world_, b_->cq).status, WcStatus::success); }
+
+  test::World world_;
+  std::optional<Side> a_, b_;
+  std::optional<QueuePair> qa_, qb_;
+};
+
+TEST_F(CompletionQueueTest, AnArmedQueueRaisesOneEvent) {
+  must(b_->cq.arm());
+  send();
+  send();
+  settle();
+  settle();
+  EXPECT_EQ(b_->channel.wait(5s), b_->cq.id());
+  EXPECT_FALSE(b_->channel.wait(0ns));
+  send();
+  settle();
+  EXPECT_FALSE(b_->channel.wait(0ns)) << "not armed again";
+}
+
+TEST_F(CompletionQueueTest, TheDescriptorIsReadableWhileAnEventWaits) {
+  const auto readable = [this] {
+    pollfd event{.fd = b_->channel.fd(), .events = POLLIN, .revents = 0};
+    return poll(&event, 1, 0) == 1;
+  };
+  must(b_->cq.arm());
+  EXPECT_FALSE(readable());
+  send();
+  settle();
+  EXPECT_TRUE(readable());
+  EXPECT_TRUE(b_->channel.wait(0ns));
+  EXPECT_FALSE(readable());
+}
+
+TEST_F(CompletionQueueTest, ArmedForSolicitedIgnoresTheOthers) {
+  must(b_->cq.arm(true));
+  send();
+  settle();
+  EXPECT_FALSE(b_->channel.wait(0ns));
+  send(SendFlag::signaled | SendFlag::solicited);
+  settle();
+  EXPECT_TRUE(b_->channel.wait(0ns));
+}
+
+TEST_F(CompletionQueueTest, ArmingForSolicitedDoesNotWeakenArmingForAny) {
+  must(b_->cq.arm());
+  must(b_->cq.arm(true));
+  send();
+  settle();
+  EXPECT_TRUE(b_->channel.wait(0ns));
+}
+
+TEST_F(CompletionQueueTest, WaitingRunsTheEnginesOfAnEmbeddedStack) {
+  must(b_->cq.arm());
+  send();
+  EXPECT_EQ(b_->channel.wait(5s), b_->cq.id());  // nobody else polls
+}
+
+TEST_F(CompletionQueueTest, ArmingNeedsAChannel) {
+  auto cq = must(a_->context.create_cq(4));
+  const auto armed = cq.arm();
+  ASSERT_FALSE(armed.has_value());
+  EXPECT_EQ(armed.error().code, EINVAL);
+}
+
+TEST_F(CompletionQueueTest, AnOverrunIsAnEventAndFailsTheQueuePair) {
+  auto cq = must(a_->context.create_cq(4));
+  auto qp = must(a_->context.create_qp(a_->pd, cq, cq, {}));
+  auto peer = b_->make_qp();
+  connect(*a_, qp, *b_, peer);
+  const SendRequest write{.opcode = WrOpcode::rdma_write,
+                          .flags = SendFlag::signaled,
+                          .remote_addr = b_->mr.sge(0, 0).addr,
+                          .rkey = b_->mr.rkey()};
+  for (int i = 0; i < 6; ++i) ASSERT_EQ(qp.post_send(write), 0);
+  EXPECT_TRUE(world_.run_until([&] { return must(qp.query()).state == QpState::error; }));
+  bool reported = false;
+  while (const auto event = a_->context.next_async_event(0ns)) {
+    reported |= event->type == AsyncEventType::cq_error && event->object == cq.id();
+  }
+  EXPECT_TRUE(reported);
+}
+
+TEST(SharedReceiveQueueTest, FeedsItsQueuePairsAndReportsItsLimit) {
+  test::World world;
+  world.add({.engines = 2});
+  Side a(world.device()), b(world.device());
+  auto srq = must(b.context.create_srq(b.pd, 8, 1));
+  EXPECT_EQ(srq.set_limit(9).error().code, EINVAL);
+  must(srq.set_limit(4));
+  const Sge two[2] = {};
+  EXPECT_EQ(srq.post_recv({.sges = {two, 8}}), EINVAL);
+  for (uint32_t i = 0; i < 8; ++i) ASSERT_EQ(srq.post_recv({.wr_id = i, .sges = std::array{b.mr.sge(64 * i, 64)}}), 0);
+  EXPECT_EQ(srq.post_recv({}), ENOMEM);
+  std::vector<QueuePair> senders, receivers;
+  for (int i = 0; i < 2; ++i) {
+    senders.push_back(a.make_qp());
+    receivers.push_back(b.make_qp({}, &srq));
+    connect(a, senders.back(), b, receivers.back());
+    EXPECT_EQ(receivers.back().post_recv({}), EINVAL);
+  }
+  for (uint64_t i = 0; i < 6; ++i) {
+    ASSERT_EQ(senders[i % 2].post_send({.flags = SendFlag::signaled, .sges = std::array{a.mr.sge(0, 8)}}), 0);
+    const auto received = next(world, b.cq);
+    EXPECT_EQ(received.wr_id, i);
+    EXPECT_EQ(received.qpn, receivers[i % 2].qpn());
+  }
+  std::optional<AsyncEvent> limit;
+  while (const auto event = b.context.next_async_event(0ns)) {
+    if (event->type != AsyncEventType::srq_limit_reached) continue;
+    EXPECT_FALSE(limit) << "fires once";
+    limit = event;
+  }
+  ASSERT_TRUE(limit);
+  EXPECT_EQ(limit->object, srq.id());
+}
+
+}  // namespace
+}  // namespace uroce

@@ -1,0 +1,169 @@
+#include "client/send_queue.h"
+
+#include <cstring>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/test_queues.h"
+
+namespace uroce::client {
+namespace {
+
+constexpr uint32_t kEntries = 4;
+constexpr uint32_t kQpn = 0x123456;
+constexpr QpCap kCap{.max_send_wr = kEntries, .max_send_sge = 2, .max_inline_data = 40};
+
+class SendQueueTest : public testing::Test {
+ protected:
+  explicit SendQueueTest(QpType type = QpType::rc)
+      : queue_(ring_.place, type, kCap, flag_, {doorbells_.get(), 16}, kQpn) {}
+
+  const queues::SendWqe& wqe(uint32_t ahead = 0) const {
+    return *reinterpret_cast<const queues::SendWqe*>(consumer_.slot(ahead));
+  }
+  const std::byte* tail(uint32_t ahead = 0) const { return consumer_.slot(ahead) + sizeof(queues::SendWqe); }
+
+  test::OwnedRing ring_{kEntries, queues::send_stride(kCap.max_send_sge, kCap.max_inline_data)};
+  queues::RingConsumer consumer_{ring_.place};
+  test::AlignedBytes doorbells_ = test::make_aligned(queues::doorbell_bytes(16));
+  queues::DoorbellReader reader_{doorbells_.get(), 16};
+  test::AlignedBytes flag_memory_ = test::make_aligned(sizeof(queues::DoorbellFlag));
+  queues::DoorbellFlag* flag_ = reinterpret_cast<queues::DoorbellFlag*>(flag_memory_.get());
+  SendQueue queue_;
+};
+
+TEST_F(SendQueueTest, WritesTheWholeRequest) {
+  const Sge sges[] = {{0x1000, 100, 7}, {0x2000, 200, 8}};
+  ASSERT_EQ(queue_.put({.wr_id = 42,
+                        .opcode = WrOpcode::compare_swap,
+                        .flags = SendFlag::signaled | SendFlag::fence,
+                        .sges = sges,
+                        .imm_or_key = 0xabcd,
+                        .remote_addr = 0x123456789,
+                        .rkey = 99,
+                        .compare_add = 5,
+                        .swap = 6}),
+            0);
+  EXPECT_EQ(consumer_.available(), 0u);  // not before commit()
+  EXPECT_FALSE(queue_.commit());
+  ASSERT_EQ(consumer_.available(), 1u);
+  EXPECT_EQ(wqe().wr_id, 42u);
+  EXPECT_EQ(wqe().opcode, static_cast<uint8_t>(WrOpcode::compare_swap));
+  EXPECT_EQ(wqe().flags, (SendFlag::signaled | SendFlag::fence).bits());
+  EXPECT_EQ(wqe().num_sge, 2);
+  EXPECT_EQ(wqe().inline_length, 0);
+  EXPECT_EQ(wqe().imm_or_key, 0xabcdu);
+  EXPECT_EQ(wqe().remote_addr, 0x123456789u);
+  EXPECT_EQ(wqe().rkey, 99u);
+  EXPECT_EQ(wqe().atomic.compare_add, 5u);
+  EXPECT_EQ(wqe().atomic.swap, 6u);
+  EXPECT_EQ(std::memcmp(tail(), sges, sizeof sges), 0);
+}
+
+TEST_F(SendQueueTest, InlinePayloadComesFromEitherPlace) {
+  const std::string text = "0123456789";
+  const auto bytes = std::as_bytes(std::span(text));
+  ASSERT_EQ(queue_.put({.flags = SendFlag::inline_data, .inline_data = bytes}), 0);
+  const Sge sges[] = {
+      {reinterpret_cast<uint64_t>(text.data()), 4, 0}, {0, 0, 0}, {reinterpret_cast<uint64_t>(text.data()) + 6, 4, 0}};
+  ASSERT_EQ(queue_.put({.flags = SendFlag::inline_data, .sges = sges}), 0);
+  ASSERT_EQ(queue_.put({.flags = SendFlag::inline_data}), 0);
+  queue_.commit();
+  EXPECT_EQ(wqe(0).inline_length, 10);
+  EXPECT_EQ(wqe(0).num_sge, 0);
+  EXPECT_EQ(std::memcmp(tail(0), "0123456789", 10), 0);
+  EXPECT_EQ(wqe(1).inline_length, 8);
+  EXPECT_EQ(std::memcmp(tail(1), "01236789", 8), 0);
+  EXPECT_EQ(wqe(2).inline_length, 0);
+}
+
+TEST_F(SendQueueTest, RefusesWhatDoesNotFit) {
+  std::byte bytes[64] = {};
+  const Sge one{reinterpret_cast<uint64_t>(bytes), 41, 1};
+  const Sge huge[] = {{reinterpret_cast<uint64_t>(bytes), 0xffffffff, 1}, {reinterpret_cast<uint64_t>(bytes), 2, 1}};
+  const Sge three[3] = {};
+  EXPECT_EQ(queue_.put({.sges = three}), EINVAL);
+  EXPECT_EQ(queue_.put({.flags = SendFlag::inline_data, .inline_data = {bytes, 41}}), EINVAL);
+  EXPECT_EQ(queue_.put({.flags = SendFlag::inline_data, .sges = {&one, 1}}), EINVAL);
+  EXPECT_EQ(queue_.put({.flags = SendFlag::inline_data, .sges = huge}), EINVAL);
+  EXPECT_EQ(queue_.put({.flags = SendFlag::inline_data, .sges = {&one, 1}, .inline_data = {bytes, 1}}), EINVAL);
+  EXPECT_EQ(queue_.put({.inline_data = {bytes, 1}}), EINVAL);  // without the flag
+  for (const WrOpcode opcode : {WrOpcode::rdma_read, WrOpcode::compare_swap, WrOpcode::fetch_add}) {
+    EXPECT_EQ(queue_.put({.opcode = opcode, .flags = SendFlag::inline_data, .inline_data = {bytes, 8}}), EINVAL);
+  }
+  EXPECT_FALSE(queue_.commit());
+  EXPECT_EQ(consumer_.available(), 0u);
+  EXPECT_EQ(reader_.take(), 0u);
+}
+
+TEST_F(SendQueueTest, FillsUpAndGoesOnWhenSlotsComeBack) {
+  for (int round = 0; round < 10; ++round) {
+    for (uint32_t i = 0; i < kEntries; ++i) ASSERT_EQ(queue_.put({.wr_id = i}), 0);
+    EXPECT_EQ(queue_.put({}), ENOMEM);
+    queue_.commit();
+    EXPECT_EQ(queue_.put({}), ENOMEM);
+    EXPECT_EQ(wqe(3).wr_id, 3u);
+    consumer_.consume(1);
+    ASSERT_EQ(queue_.put({}), 0);
+    EXPECT_EQ(queue_.put({}), ENOMEM);
+    queue_.commit();
+    consumer_.consume(kEntries);
+  }
+}
+
+TEST_F(SendQueueTest, RingsOncePerCommitAndOnlyWhenTheFlagIsClear) {
+  queue_.put({});
+  queue_.put({});
+  queue_.commit();
+  EXPECT_EQ(reader_.take(), kQpn);
+  EXPECT_EQ(reader_.take(), 0u);
+  queue_.put({});
+  queue_.commit();  // the engine has not cleared the flag yet
+  EXPECT_EQ(reader_.take(), 0u);
+  flag_->rung = 0;
+  queue_.put({});
+  queue_.commit();
+  EXPECT_EQ(reader_.take(), kQpn);
+}
+
+TEST_F(SendQueueTest, TellsWhenTheEngineMustBeWoken) {
+  reader_.set_sleeping(true);
+  queue_.put({});
+  EXPECT_TRUE(queue_.commit());
+  EXPECT_FALSE(queue_.commit());
+  queue_.put({});
+  EXPECT_FALSE(queue_.commit());  // rung already
+}
+
+TEST_F(SendQueueTest, UnknownFlagsDoNotReachTheRing) {
+  queue_.put({.flags = SendFlags::from_bits(0xffff0003)});
+  queue_.commit();
+  EXPECT_EQ(wqe().flags, 3u);
+}
+
+TEST(SendOpcodes, EveryTypeTakesItsOwn) {
+  const auto takes = [](QpType type, int opcode) {
+    return (kTypesByOpcode[static_cast<std::size_t>(opcode)] & type_bit(type)) != 0;
+  };
+  // Opcode:                  write  imm  send  imm  read  cas  add  inv  bind  send_inv
+  constexpr bool kRc[] = {true, true, true, true, true, true, true, false, false, true};
+  constexpr bool kUc[] = {true, true, true, true, false, false, false, false, false, false};
+  constexpr bool kUd[] = {false, false, true, true, false, false, false, false, false, false};
+  for (int opcode = 0; opcode < 10; ++opcode) {
+    EXPECT_EQ(takes(QpType::rc, opcode), kRc[opcode]) << opcode;
+    EXPECT_EQ(takes(QpType::uc, opcode), kUc[opcode]) << opcode;
+    EXPECT_EQ(takes(QpType::ud, opcode), kUd[opcode]) << opcode;
+  }
+}
+
+TEST_F(SendQueueTest, OpcodesBeyondTheTableAreRefused) {
+  for (int opcode = 10; opcode < 256; ++opcode) {
+    EXPECT_EQ(queue_.put({.opcode = static_cast<WrOpcode>(opcode)}), EINVAL);
+  }
+  EXPECT_EQ(queue_.put({.opcode = WrOpcode::local_invalidate}), EINVAL);
+  EXPECT_EQ(queue_.put({.opcode = WrOpcode::bind_mw}), EINVAL);
+}
+
+}  // namespace
+}  // namespace uroce::client
