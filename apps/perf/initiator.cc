@@ -121,7 +121,10 @@ void Initiator::granted() {
   end_round();
 }
 
-bool Initiator::done() const { return completed_ == target_ && (!in_rounds() || round_ == RoundState::finished); }
+bool Initiator::done() const {
+  if (in_rounds()) return round_ == RoundState::finished && completed_ == target_;
+  return (stopping_ || !options_.timed()) && completed_ == target_;  // a timed run has no target before it is stopped
+}
 
 void Initiator::stop() {
   if (stopping_) return;
