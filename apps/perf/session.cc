@@ -74,12 +74,13 @@ Step Session::run_step() {
 
 /// Everything that is not the data path. True when a message was taken.
 bool Session::keep_house() {
-  const uint64_t now = now_ns();
+  uint64_t now = now_ns();
   bool heard = false;
   const uint64_t every = phase_ != Phase::run ? 0 : options_.verify ? kReadEveryVerify_ns : kReadEvery_ns;
   if (now - last_read_ns_ >= every) {
     last_read_ns_ = now;
     heard = read_channel();
+    now = now_ns();  // a message may have begun the run, later than the time above
   }
   if (phase_ == Phase::finished) return true;
   if (phase_ == Phase::run) keep_time(now);
