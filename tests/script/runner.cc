@@ -22,7 +22,7 @@ AccessFlags parse_access(const Words& words, const std::string& text) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
     const auto flag = enum_of(kAccessNames, text.substr(at, end - at));
-    if (!flag) words.error("'" + text.substr(at, end - at) + "' is no access flag");
+    if (!flag) words.error(fmt::format("'{}' is no access flag", text.substr(at, end - at)));
     flags |= *flag;
     at = end + 1;
   }
@@ -61,6 +61,7 @@ const std::map<std::string, Runner::Command>& Runner::commands() {
       {"state", &Runner::do_state},
       {"counter", &Runner::do_counter},
       {"poll", &Runner::do_nothing},
+      {"hold", &Runner::do_hold},
   };
   return table;
 }
@@ -68,9 +69,10 @@ const std::map<std::string, Runner::Command>& Runner::commands() {
 void Runner::run() {
   for (const ScriptLine& line : script_.lines) {
     const auto command = commands().find(line.command);
-    if (command == commands().end()) throw ScriptError{line.number, "'" + line.command + "' is no command"};
+    if (command == commands().end()) throw ScriptError{line.number, fmt::format("'{}' is no command", line.command)};
     const bool set_up = line.command == "set" || line.command == "region";
-    if (set_up && connected_) throw ScriptError{line.number, line.command + " must stand before everything else"};
+    if (set_up && connected_)
+      throw ScriptError{line.number, fmt::format("{} must stand before everything else", line.command)};
     if (!set_up && !connected_) connect();
     if (line.within && line.command != ">" && line.command != "cqe" && line.command != "rcqe") {
       throw ScriptError{line.number, "only frames and completions can be waited for with ~"};
@@ -84,7 +86,8 @@ void Runner::run() {
   if (!connected_) connect();
   settle();
   const int last = script_.lines.empty() ? 0 : script_.lines.back().number;
-  if (const std::string left = leftovers(); !left.empty()) throw ScriptError{last, "at the end, not expected: " + left};
+  if (const std::string left = leftovers(); !left.empty())
+    throw ScriptError{last, fmt::format("at the end, not expected: {}", left)};
   if (!endpoint_->guards_intact()) throw ScriptError{last, "bytes outside a region were written"};
 }
 
@@ -97,7 +100,7 @@ void Runner::do_set(const ScriptLine& line) {
     const std::size_t equals = word.find('=');
     const std::string key = word.substr(0, equals);
     if (equals == std::string::npos || std::find(std::begin(kKeys), std::end(kKeys), key) == std::end(kKeys)) {
-      throw ScriptError{line.number, "'" + word + "' is no setting"};
+      throw ScriptError{line.number, fmt::format("'{}' is no setting", word)};
     }
     settings_[key] = word.substr(equals + 1);
   }
@@ -197,9 +200,10 @@ void Runner::settle() {
 
 void Runner::collect() {
   for (SentFrame& sent : endpoint_->sink().take()) {
-    note("> " + describe(sent.bytes));
+    note(fmt::format("> {}", describe(sent.bytes)));
     frames_.push_back(std::move(sent.bytes));
   }
+  if (hold_completions_) return;
   while (const auto cqe = send_cq_->poll()) {
     note(fmt::format("  cqe wr={} status={}", cqe->wr_id, name_of(kStatusNames, static_cast<WcStatus>(cqe->status))));
     send_cqes_.push_back(*cqe);
@@ -221,7 +225,7 @@ void Runner::advance(const ScriptLine& line) {
   settle();
   while (!arrived()) {
     const Nanos deadline = endpoint_->engine().next_deadline();
-    if (deadline >= target) {
+    if (deadline >= target || now_ >= target) {
       now_ = target;
       settle();
       return;
