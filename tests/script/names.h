@@ -92,7 +92,7 @@ std::string name_of(const std::array<Name<E>, N>& names, E value) {
   for (const auto& [text, e] : names) {
     if (e == value) return std::string(text);
   }
-  return "?" + std::to_string(static_cast<int>(value));
+  return std::to_string(static_cast<int>(value));
 }
 
 }  // namespace uroce::test

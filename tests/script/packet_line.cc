@@ -1,5 +1,7 @@
 #include "tests/script/packet_line.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <sstream>
@@ -49,11 +51,11 @@ struct PacketWords {
         continue;
       }
       mentioned.push_back(word);
-      packet += packet.empty() ? word : " " + word;
+      packet.append(packet.empty() ? "" : " ").append(word);
     }
     if (!has_key(mentioned, "qp")) {
-      mentioned.push_back("qp=" + std::to_string(default_qpn));
-      packet += " " + mentioned.back();
+      mentioned.push_back(fmt::format("qp={}", default_qpn));
+      packet.append(" ").append(mentioned.back());
     }
   }
   uint64_t number(const char* key) const { return std::stoull(own.at(key), nullptr, 0); }
@@ -68,7 +70,7 @@ wire::TextPacket parse_text(const ScriptLine& line, const std::string& text) {
 
 Gid parse_ipv4(const std::string& text) {
   uint32_t a = 0, b = 0, c = 0, d = 0;
-  require(std::sscanf(text.c_str(), "%u.%u.%u.%u", &a, &b, &c, &d) == 4, "bad IPv4 address " + text);
+  require(std::sscanf(text.c_str(), "%u.%u.%u.%u", &a, &b, &c, &d) == 4, fmt::format("bad IPv4 address {}", text));
   return Gid::from_ipv4(a << 24 | b << 16 | c << 8 | d);
 }
 
@@ -104,14 +106,14 @@ Frame build_frame(const ScriptLine& line, const Symbols& symbols, const Wiring& 
   }
   Frame frame(wire::kMaxHeaderBytes + payload.size() + 8);
   frame.resize(wire::encode(frame, text.packet, route, payload));
-  require(!frame.empty(), "encode failed for: " + line.text);
+  require(!frame.empty(), fmt::format("encode failed for: {}", line.text));
   spoil(frame, words);
   return frame;
 }
 
 std::string describe(const Frame& frame) {
   const auto packet = wire::parse(frame);
-  return packet ? wire::to_text(*packet) : "a frame that does not parse: " + std::string(wire::name(packet.error()));
+  return packet ? wire::to_text(*packet) : fmt::format("a frame that does not parse: {}", wire::name(packet.error()));
 }
 
 std::optional<std::string> mismatch(const ScriptLine& line, const Symbols& symbols, const Wiring& wiring,

@@ -58,6 +58,8 @@ class Runner {
   void do_memory(const ScriptLine& line);
   void do_state(const ScriptLine& line);
   void do_counter(const ScriptLine& line);
+  /// The application takes no completions until `hold off`.
+  void do_hold(const ScriptLine& line) { hold_completions_ = line.words.empty(); }
   void do_nothing(const ScriptLine&) {}
   void check_cqe(const ScriptLine& line, std::deque<queues::Cqe>& queue);
   std::string leftovers() const;
@@ -83,6 +85,7 @@ class Runner {
   Wiring wiring_;
   Nanos now_{1'000'000};
   bool connected_ = false;
+  bool hold_completions_ = false;
 
   std::unique_ptr<TestEndpoint> endpoint_;
   std::map<std::string, TestRegion*> regions_;

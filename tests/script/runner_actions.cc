@@ -30,7 +30,7 @@ std::vector<Sge> Runner::parse_sges(const Words& words, const std::string& text)
     const auto va = symbols_.value(item.substr(0, colon));
     const auto length = colon == std::string::npos ? std::nullopt : symbols_.value(item.substr(colon + 1));
     const auto key = symbols_.value(item.substr(0, item.find_first_of("+-:")) + ".key");
-    if (!va || !length) words.error("'" + item + "' is no entry; write region+offset:length");
+    if (!va || !length) words.error(fmt::format("'{}' is no entry; write region+offset:length", item));
     sges.push_back({*va, static_cast<uint32_t>(*length), static_cast<uint32_t>(key.value_or(0xbad))});
   }
   return sges;
@@ -39,7 +39,7 @@ std::vector<Sge> Runner::parse_sges(const Words& words, const std::string& text)
 void Runner::do_inject(const ScriptLine& line) {
   const Frame frame =
       build_frame(line, symbols_, wiring_, [this](uint64_t va, std::size_t n) { return resolve(va, n); });
-  note("< " + describe(frame));
+  note(fmt::format("< {}", describe(frame)));
   endpoint_->inject(frame, now_);
 }
 
@@ -48,7 +48,7 @@ void Runner::do_post(const ScriptLine& line) {
   SendRequest request;
   const std::string operation = words.bare();
   const auto opcode = enum_of(kWrOpcodeNames, operation);
-  if (!opcode) words.error("'" + operation + "' is no send operation");
+  if (!opcode) words.error(fmt::format("'{}' is no send operation", operation));
   request.opcode = *opcode;
   request.wr_id = words.number_or("wr", next_send_wr_);
   next_send_wr_ = request.wr_id + 1;
@@ -111,21 +111,22 @@ void Runner::do_recv(const ScriptLine& line) {
 
 QpState Runner::state_named(const Words& words, const std::string& name) const {
   const auto state = enum_of(kStateNames, name);
-  if (!state) words.error("'" + name + "' is no state");
+  if (!state) words.error(fmt::format("'{}' is no state", name));
   return *state;
 }
 
 void Runner::do_modify(const ScriptLine& line) {
   Words words(line, symbols_);
   const std::string name = words.bare();
+  const bool notify = words.flag("notify");
   words.done();
-  note("  modify " + name);
+  note(fmt::format("  modify {}", name));
   if (name == "connect") {
     qp_->connect(connection_, make_route(wiring_.local, wiring_.peer));
   } else if (name == "rts" && qp_->state() == QpState::rtr) {
     qp_->to_rts(connection_);
   } else {
-    qp_->set_state(state_named(words, name));
+    qp_->set_state(state_named(words, name), notify);
   }
 }
 
@@ -133,7 +134,7 @@ void Runner::do_deregister(const ScriptLine& line) {
   Words words(line, symbols_);
   const std::string name = words.bare();
   words.done();
-  if (!regions_.contains(name)) words.error("'" + name + "' is no region");
+  if (!regions_.contains(name)) words.error(fmt::format("'{}' is no region", name));
   regions_[name]->deregister();
 }
 

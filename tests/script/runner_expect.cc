@@ -37,7 +37,7 @@ void Runner::do_expect(const ScriptLine& line) {
   if (frames_.empty()) throw ScriptError{line.number, "no frame was sent"};
   const auto why =
       mismatch(line, symbols_, wiring_, frames_.front(), [this](uint64_t va, std::size_t n) { return resolve(va, n); });
-  if (why) throw ScriptError{line.number, "sent instead: " + *why};
+  if (why) throw ScriptError{line.number, fmt::format("sent instead: {}", *why)};
   frames_.pop_front();
 }
 
@@ -47,16 +47,16 @@ void Runner::check_cqe(const ScriptLine& line, std::deque<queues::Cqe>& queue) {
   const queues::Cqe cqe = queue.front();
   queue.pop_front();
   const auto expect = [&](bool holds) {
-    if (!holds) words.error("completed instead: " + describe(cqe));
+    if (!holds) words.error(fmt::format("completed instead: {}", describe(cqe)));
   };
   if (const auto wr = words.number("wr")) expect(cqe.wr_id == *wr);
   const std::string status_name = words.text("status").value_or("success");
   const auto status = enum_of(kStatusNames, status_name);
-  if (!status) words.error("'" + status_name + "' is no status");
+  if (!status) words.error(fmt::format("'{}' is no status", status_name));
   expect(cqe.status == static_cast<uint8_t>(*status));
   if (const auto op = words.text("op")) {
     const auto opcode = enum_of(kWcOpcodeNames, *op);
-    if (!opcode) words.error("'" + *op + "' is no completion opcode");
+    if (!opcode) words.error(fmt::format("'{}' is no completion opcode", *op));
     expect(cqe.opcode == static_cast<uint8_t>(*opcode));
   }
   if (const auto length = words.number("len")) expect(cqe.byte_len == *length);
@@ -85,10 +85,11 @@ void Runner::do_event(const ScriptLine& line) {
   const std::string name = words.bare();
   words.done();
   const auto type = enum_of(kEventNames, name);
-  if (!type) words.error("'" + name + "' is no event");
+  if (!type) words.error(fmt::format("'{}' is no event", name));
   auto& events = endpoint_->events().async;
   if (events.empty()) words.error("no event was reported");
-  if (events.front().type != *type) words.error("reported instead: " + name_of(kEventNames, events.front().type));
+  if (events.front().type != *type)
+    words.error(fmt::format("reported instead: {}", name_of(kEventNames, events.front().type)));
   events.erase(events.begin());
 }
 
@@ -104,7 +105,8 @@ void Runner::do_fired(const ScriptLine& line) {
 }
 
 void Runner::do_quiet(const ScriptLine& line) {
-  if (const std::string left = leftovers(); !left.empty()) throw ScriptError{line.number, "not expected: " + left};
+  if (const std::string left = leftovers(); !left.empty())
+    throw ScriptError{line.number, fmt::format("not expected: {}", left)};
 }
 
 /// `mem dst+8 len=64 psn=200`: the payload of that packet, `at=N` bytes into it; `u64=7`: a number;
@@ -116,7 +118,7 @@ void Runner::do_memory(const ScriptLine& line) {
   const auto u64 = words.number("u64");
   const std::size_t length = u64 ? 8 : words.number_or("len", 1);
   const std::byte* bytes = va ? resolve(*va, length) : nullptr;
-  if (bytes == nullptr) words.error("'" + place + "' with its length lies in no region");
+  if (bytes == nullptr) words.error(fmt::format("'{}' with its length lies in no region", place));
   const std::span<const std::byte> span(bytes, length);
   std::size_t good = length;
   if (u64) {
@@ -144,7 +146,7 @@ void Runner::do_state(const ScriptLine& line) {
   const QpState expected = state_named(words, words.bare());
   words.done();
   const QpState actual = qp_->state();
-  if (actual != expected) words.error("the QP is in state " + name_of(kStateNames, actual));
+  if (actual != expected) words.error(fmt::format("the QP is in state {}", name_of(kStateNames, actual)));
 }
 
 void Runner::do_counter(const ScriptLine& line) {
@@ -159,7 +161,7 @@ void Runner::do_counter(const ScriptLine& line) {
       {"doorbells_bad", c.doorbells_bad.get()},
   };
   for (std::size_t i = 0; i < wire::kDropCount; ++i) {
-    values["drop_" + std::string(wire::name(static_cast<wire::Drop>(i)))] = c.drops[i].get();
+    values[fmt::format("drop_{}", wire::name(static_cast<wire::Drop>(i)))] = c.drops[i].get();
   }
   for (const auto& [name, value] : values) {
     const auto expected = words.number(name);

@@ -1,5 +1,7 @@
 #include "tests/script/script.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <fstream>
 #include <sstream>
@@ -47,7 +49,8 @@ ScriptLine parse_line(int number, const std::string& text) {
   std::string word;
   in >> word;
   if (word[0] == '+' || word[0] == '~') {
-    if (!parse_step(word, line)) throw ScriptError{number, "'" + word + "' is no time step; write +10us, +2ms or ~1s"};
+    if (!parse_step(word, line))
+      throw ScriptError{number, fmt::format("'{}' is no time step; write +10us, +2ms or ~1s", word)};
     in >> word;
   }
   line.command = word;
@@ -59,7 +62,7 @@ ScriptLine parse_line(int number, const std::string& text) {
 
 std::vector<Script> load_scripts(const std::string& path) {
   std::ifstream in(path);
-  if (!in) throw ScriptError{0, "cannot open " + path};
+  if (!in) throw ScriptError{0, fmt::format("cannot open {}", path)};
   std::vector<Script> scripts;
   std::string text;
   for (int number = 1; std::getline(in, text); ++number) {
@@ -122,7 +125,7 @@ std::optional<uint64_t> Words::number(std::string_view key) {
   const auto expression = text(key);
   if (!expression) return std::nullopt;
   const auto value = symbols_.value(*expression);
-  if (!value) error("'" + *expression + "' is neither a number nor a known name");
+  if (!value) error(fmt::format("'{}' is neither a number nor a known name", *expression));
   return value;
 }
 
@@ -137,7 +140,7 @@ std::string Words::bare() {
 
 void Words::done() const {
   for (const Word& word : words_) {
-    if (!word.taken) error("'" + word.text + "' is not understood here");
+    if (!word.taken) error(fmt::format("'{}' is not understood here", word.text));
   }
 }
 

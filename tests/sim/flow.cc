@@ -62,6 +62,7 @@ Flow::Flow(TestEndpoint& from, TestQp& from_qp, TestCq& send_cq, TestEndpoint& t
       counters_(to.make_region(kCounters * 8, kAll)),
       results_(from.make_region(kCells * 8, Access::local_write)),
       inbox_(to.make_region(std::size_t{options.recv_depth} * options.max_message, Access::local_write)),
+      far_keys_(to.regions()),
       write_shadow_(write_place_.bytes().begin(), write_place_.bytes().end()),
       read_shadow_(read_place_.bytes().begin(), read_place_.bytes().end()),
       counter_shadow_(kCounters) {
@@ -86,12 +87,32 @@ std::vector<Sge> Flow::gather(TestRegion& region, uint64_t offset, uint32_t leng
   return sges;
 }
 
+// A key for one SEND with invalidate, which must stop working with that message and not twice.
+memory::Key Flow::make_invalidatable() {
+  const auto key = far_keys_.add({.pd = 1,
+                                  .address = 0,
+                                  .length = 8,
+                                  .host = counters_.bytes().data(),
+                                  .access = AccessFlags(Access::local_write) | Access::remote_invalidate});
+  require(key.has_value(), "the region table is too small for the test");
+  return *key;
+}
+
+void Flow::check_invalidated(memory::Key key) {
+  if (far_keys_.translate(key, 1, 0, 8, {}).result != memory::AccessResult::bad_key) {
+    violate(fmt::format("key {:#x} still works after a SEND that invalidates it", key));
+  }
+  far_keys_.remove(key);
+  far_keys_.retire(key);
+}
+
 void Flow::prepare(const Op& op, SendRequest& request, Posted& posted, std::vector<Sge>& sges) {
   request.wr_id = posted.wr_id;
   request.opcode = op.opcode;
   if (op.fence) request.flags |= SendFlag::fence;
   if (op.solicited) request.flags |= SendFlag::solicited;
-  request.imm_or_key = static_cast<uint32_t>(random_.next());
+  request.imm_or_key =
+      op.opcode == WrOpcode::send_with_invalidate ? make_invalidatable() : static_cast<uint32_t>(random_.next());
   if (is_atomic(op.opcode)) {
     const uint64_t cell = random_.below(kCounters);
     posted.result_cell = static_cast<uint32_t>(atomics_++ % kCells);
@@ -146,14 +167,16 @@ bool Flow::post(const Op& op) {
   // The oracle must not run ahead of a post that is refused.
   if (posted_.size() >= from_qp_.send_ring().entries || posted_.size() >= kCells) return false;
   Posted posted{next_wr_, op};
+  if (!from_qp_.has_send_room()) return false;
   SendRequest request;
   std::vector<Sge> sges;
   prepare(op, request, posted, sges);
-  if (op.signaled || since_signal_ >= 7) {
+  // A queue full of unsignaled requests would tell nobody that it has emptied.
+  if (op.signaled || since_signal_ + 1 >= std::min(8u, from_qp_.send_ring().entries / 2)) {
     request.flags |= SendFlag::signaled;
     posted.op.signaled = true;
   }
-  if (!from_qp_.post_send(request)) return false;
+  require(from_qp_.post_send(request), "no room though there was some");
   since_signal_ = posted.op.signaled ? 0 : since_signal_ + 1;
   ++next_wr_;
   apply(request, op, source_offset_, posted);
@@ -169,6 +192,13 @@ void Flow::post_receives(uint32_t most) {
     ++next_recv_;
     ++receives_posted_;
   }
+}
+
+std::string Flow::describe_oldest() const {
+  if (posted_.empty()) return "none";
+  const Posted& oldest = posted_.front();
+  return fmt::format("{} work requests, oldest wr {} opcode {} length {}", posted_.size(), oldest.wr_id,
+                     static_cast<int>(oldest.op.opcode), oldest.op.length);
 }
 
 void Flow::poll() {
@@ -200,6 +230,7 @@ void Flow::on_send_cqe(const queues::Cqe& cqe) {
   }
   if (status != WcStatus::success) {
     failure_ = status;
+    failed_opcode_ = posted_.front().op.opcode;
   } else {
     on_success(cqe);
   }
@@ -250,6 +281,7 @@ void Flow::on_recv_cqe(const queues::Cqe& cqe) {
       ((imm || inv) && cqe.imm_or_key != message.imm_or_key)) {
     violate(fmt::format("receive {} has the wrong immediate data or key", cqe.wr_id));
   }
+  if (inv) check_invalidated(message.imm_or_key);
   if (message.opcode == WrOpcode::rdma_write_with_imm) return;
   const std::byte* inbox = inbox_.bytes().data() + cqe.wr_id % options_.recv_depth * options_.max_message;
   if (std::memcmp(inbox, source_.bytes().data() + message.source_offset, message.length) != 0) {

@@ -52,8 +52,10 @@ class Flow {
   /// The QP failed; the rest was, or is being, flushed.
   bool failed() const { return failure_.has_value(); }
   std::optional<WcStatus> failure() const { return failure_; }
+  WrOpcode failed_opcode() const { return failed_opcode_; }
   /// What does not hold; empty when all does.
   const std::string& violation() const { return violation_; }
+  std::string describe_oldest() const;
   uint64_t completed() const { return completed_; }
   uint32_t receives_posted() const { return receives_posted_; }
 
@@ -78,6 +80,8 @@ class Flow {
   void on_send_cqe(const queues::Cqe& cqe);
   void on_success(const queues::Cqe& cqe);
   void check_atomic(const Posted& posted);
+  memory::Key make_invalidatable();
+  void check_invalidated(memory::Key key);
   void on_recv_cqe(const queues::Cqe& cqe);
 
   TestQp& from_qp_;
@@ -93,6 +97,7 @@ class Flow {
   TestRegion& counters_;     // far side, atomics
   TestRegion& results_;      // near side, atomics
   TestRegion& inbox_;        // far side, receives
+  memory::RegionTable& far_keys_;
   std::vector<std::byte> write_shadow_;
   std::vector<std::byte> read_shadow_;
   std::vector<uint64_t> counter_shadow_;
@@ -101,6 +106,7 @@ class Flow {
   std::deque<Posted> posted_;
   std::deque<Message> messages_;
   std::optional<WcStatus> failure_;
+  WrOpcode failed_opcode_{};
   std::string violation_;
   uint64_t next_wr_ = 1;
   uint64_t next_recv_ = 0;

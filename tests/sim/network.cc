@@ -1,9 +1,11 @@
 #include "tests/sim/network.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 #include "wire/packet.h"
+#include "wire/text.h"
 
 namespace uroce::test {
 
@@ -55,6 +57,13 @@ std::size_t Network::host_of(const Frame& frame) const {
   return 0;
 }
 
+void Network::print(std::size_t host, const Frame& frame, const Fate& fate) const {
+  if (!trace_) return;
+  std::printf("%12lld host %zu: %s%s%s%s\n", static_cast<long long>(now_.count()), host,
+              wire::to_text(*wire::parse(frame)).c_str(), fate.drop ? " LOST" : "", fate.corrupt ? " CORRUPT" : "",
+              fate.duplicate ? " TWICE" : "");
+}
+
 void Network::run(std::size_t host) {
   TestEndpoint& sender = *hosts_[host];
   sender.run(now_);
@@ -62,11 +71,13 @@ void Network::run(std::size_t host) {
     ++frames_sent_;
     require(wire::parse(sent.bytes).has_value(), "an engine sent a frame that does not parse");
     if (sent.loopback) {
+      print(host, sent.bytes, {});
       put(host, sent.bytes, Nanos(100));
       continue;
     }
     const std::size_t to = host_of(sent.bytes);
     const Fate fate = faults_.next();
+    print(host, sent.bytes, fate);
     if (fate.duplicate) put(to, sent.bytes, delay_ + fate.duplicate_delay);
     if (fate.drop) continue;
     if (fate.corrupt) corrupt(sent.bytes);

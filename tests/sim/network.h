@@ -70,6 +70,8 @@ class Network {
   void advance_to(Nanos time);
   /// Runs an engine that an application has posted to, now.
   void run(std::size_t host);
+  /// Prints every frame and its fate from now on.
+  void set_trace(bool on) { trace_ = on; }
   uint64_t frames_sent() const { return frames_sent_; }
 
  private:
@@ -84,6 +86,7 @@ class Network {
   };
   void put(std::size_t host, const Frame& bytes, Nanos delay);
   void corrupt(Frame& frame);
+  void print(std::size_t host, const Frame& frame, const Fate& fate) const;
   std::size_t host_of(const Frame& frame) const;
 
   std::vector<TestEndpoint*> hosts_;
@@ -91,6 +94,7 @@ class Network {
   Nanos delay_;
   Random random_;
   Nanos now_{1'000'000};
+  bool trace_ = false;
   uint64_t order_ = 0;
   uint64_t frames_sent_ = 0;
   uint64_t idle_steps_ = 0;

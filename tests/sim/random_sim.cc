@@ -1,5 +1,5 @@
-// random_sim [--seed N] [--runs N] [--ops N]: random traffic over a faulty network. A run is its seed: one that fails
-// prints it, and `--seed` (or UROCE_SIM_SEED) with `--runs 1` replays it exactly.
+// random_sim [-v] [--trace] [--seed N] [--runs N] [--ops N]: random traffic over a faulty network. A run is its seed:
+// one that fails prints it, and `--seed` (or UROCE_SIM_SEED) with `--runs 1` replays it exactly.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -42,10 +42,11 @@ struct Plan {
   }
 };
 
-bool run_one(uint64_t seed, uint64_t ops, bool verbose) {
+bool run_one(uint64_t seed, uint64_t ops, bool verbose, bool trace) {
   const Plan plan(seed);
   RandomFaults faults(plan.rates, seed ^ 0xfa17);
   World world(plan.world, faults);
+  world.network().set_trace(trace);
   const std::string violation = world.run_random(ops, [&] { faults.stop(); });
   // The rates are low enough that eight losses of one thing in a row mean a bug.
   const bool good = violation.empty() && !world.failed();
@@ -58,7 +59,7 @@ bool run_one(uint64_t seed, uint64_t ops, bool verbose) {
         mtu_bytes(plan.world.connection.mtu), plan.world.window_packets, plan.rates.drop, plan.rates.duplicate,
         plan.rates.reorder, plan.rates.corrupt, static_cast<unsigned long long>(world.network().frames_sent()),
         static_cast<long long>(world.network().now().count() / 1'000'000), violation.empty() ? "" : ": ",
-        violation.c_str(), world.failed() ? " (a QP failed)" : "");
+        violation.c_str(), world.failures().c_str());
   }
   return good;
 }
@@ -70,19 +71,22 @@ int main(int argc, char** argv) {
   uint64_t runs = 60;
   uint64_t ops = 400;
   bool verbose = false;
+  bool trace = false;
   if (const char* from_env = std::getenv("UROCE_SIM_SEED")) {
     seed = std::strtoull(from_env, nullptr, 0);
     runs = 1;
   }
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "-v") == 0) verbose = true;
+    if (std::strcmp(argv[i], "--trace") == 0) trace = true;
     if (i + 1 >= argc) break;
     if (std::strcmp(argv[i], "--seed") == 0) seed = std::strtoull(argv[i + 1], nullptr, 0);
     if (std::strcmp(argv[i], "--runs") == 0) runs = std::strtoull(argv[i + 1], nullptr, 0);
     if (std::strcmp(argv[i], "--ops") == 0) ops = std::strtoull(argv[i + 1], nullptr, 0);
   }
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   uint64_t failed = 0;
-  for (uint64_t i = 0; i < runs; ++i) failed += run_one(seed + i, ops, verbose) ? 0 : 1;
+  for (uint64_t i = 0; i < runs; ++i) failed += run_one(seed + i, ops, verbose, trace) ? 0 : 1;
   std::printf("%llu runs from seed %llu, %llu failed\n", static_cast<unsigned long long>(runs),
               static_cast<unsigned long long>(seed), static_cast<unsigned long long>(failed));
   return failed == 0 ? 0 : 1;

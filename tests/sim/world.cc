@@ -11,6 +11,7 @@ World::World(const WorldOptions& options, FaultPolicy& faults) : options_(option
   for (uint32_t i = 0; i < (options.loopback ? 1u : 2u); ++i) {
     EndpointOptions host;
     host.engine.max_qps = 64;
+    host.max_regions = 1024;
     host.engine.window_packets = options.window_packets;
     host.gid = Gid::from_ipv4(0x0a000001 + i);
     host.mac.bytes[5] = static_cast<uint8_t>(1 + i);
@@ -68,13 +69,30 @@ bool World::failed() const {
   return std::any_of(flows_.begin(), flows_.end(), [](const auto& flow) { return flow->failed(); });
 }
 
+std::string World::outstanding() const {
+  std::string text = "outstanding:";
+  for (std::size_t i = 0; i < flows_.size(); ++i) text += fmt::format(" flow {}: {};", i, flows_[i]->describe_oldest());
+  return text;
+}
+
+std::string World::failures() const {
+  std::string text;
+  for (std::size_t i = 0; i < flows_.size(); ++i) {
+    if (!flows_[i]->failed()) continue;
+    text += fmt::format(" flow {} failed: opcode {} with status {};", i, static_cast<int>(flows_[i]->failed_opcode()),
+                        static_cast<int>(*flows_[i]->failure()));
+  }
+  return text;
+}
+
 // `post(flow index)` posts what it likes and returns true when that flow has nothing more to post, ever.
 template <class Post>
 std::string World::drive(Post&& post, Nanos patience) {
   Nanos next_receives{0};
+  uint64_t pauses = 0;
   const Nanos give_up = network_->now() + patience;
   while (true) {
-    bool finished = true;
+    bool all_posted = true;
     const bool give_receives = !options_.slow_receiver || network_->now() >= next_receives;
     if (options_.slow_receiver && give_receives) {
       next_receives = network_->now() + Nanos(static_cast<int64_t>(random_.below(200'000)));
@@ -85,23 +103,24 @@ std::string World::drive(Post&& post, Nanos patience) {
         flow.post_receives(options_.slow_receiver ? flow.receives_posted() + 1 + static_cast<uint32_t>(random_.below(4))
                                                   : options_.flow.recv_depth);
       }
-      const bool all_posted = flow.failed() || post(i);
-      finished = finished && all_posted && flow.idle();
+      all_posted = (flow.failed() || post(i)) && all_posted;
     }
     for (std::size_t i = 0; i < hosts_.size(); ++i) network_->run(i);
+    bool idle = true;
     for (auto& flow : flows_) {
       flow->poll();
       if (!flow->violation().empty()) return flow->violation();
+      idle = idle && flow->idle();
     }
-    if (finished) return check_end();
+    if (all_posted && idle) return check_end();
     Nanos next = network_->next_event();
     if (options_.slow_receiver) next = std::min(next, next_receives);
-    if (next == kNever && !std::any_of(hosts_.begin(), hosts_.end(), [](auto& h) { return h->engine().has_work(); })) {
-      const bool waiting = std::any_of(flows_.begin(), flows_.end(), [](auto& f) { return !f->idle(); });
-      if (waiting) return "no event will ever happen, and work requests are outstanding";
-    }
-    if (network_->now() > give_up) return "no end in sight: the network has been too long at it";
-    network_->advance_to(next == kNever ? network_->now() : next);
+    if (next == kNever && all_posted) return "no event will ever happen, " + outstanding();
+    if (network_->now() > give_up) return "no end in sight: " + outstanding();
+    // An application that merely pauses posts again a little later.
+    pauses = next == kNever ? pauses + 1 : 0;
+    if (pauses > 10'000) return "the engines rest, and yet the send queues do not empty; " + outstanding();
+    network_->advance_to(next == kNever ? network_->now() + Nanos(1'000) : next);
   }
 }
 

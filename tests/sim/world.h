@@ -34,6 +34,8 @@ class World {
   std::string run_random(uint64_t count, const std::function<void()>& faults_stop);
 
   bool failed() const;
+  /// Status and operation of each flow that failed, for people.
+  std::string failures() const;
   Flow& flow(std::size_t i) { return *flows_[i]; }
   Network& network() { return *network_; }
   TestEndpoint& host(std::size_t i) { return *hosts_[i]; }
@@ -42,6 +44,7 @@ class World {
   template <class Post>
   std::string drive(Post&& post, Nanos patience);
   std::string check_end();
+  std::string outstanding() const;
   void connect(uint32_t number);
 
   WorldOptions options_;

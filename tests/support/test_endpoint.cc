@@ -22,7 +22,7 @@ void TestRegion::deregister() {
 TestEndpoint::TestEndpoint(const EndpointOptions& options)
     : options_(options), regions_(options.max_regions, options.seed) {
   engine_ = std::make_unique<transport::Engine>(options.engine, regions_, events_);
-  engine_->attach_doorbells(queues::DoorbellReader(doorbell_memory_.get(), kDoorbells), 1);
+  engine_->attach_doorbells(queues::DoorbellReader(doorbell_memory_.get(), kDoorbells), kDoorbellRing);
 }
 
 TestCq& TestEndpoint::make_cq(uint32_t entries) {
@@ -96,6 +96,7 @@ TestQp::TestQp(TestEndpoint& endpoint, const Options& options)
   spec.sq = sq_.place;
   spec.rq = rq_.place;
   spec.sq_doorbell = flag_;
+  spec.doorbell_ring = TestEndpoint::kDoorbellRing;
   spec.doorbell_ring = 1;  // As attached by TestEndpoint.
   spec.send_cq = &options.send_cq->writer();
   spec.recv_cq = &options.recv_cq->writer();
@@ -192,10 +193,13 @@ void TestQp::connect(const ConnectOptions& options, const wire::Route& route, bo
   to_rts(options);
 }
 
-void TestQp::set_state(QpState state) {
+void TestQp::set_state(QpState state, bool drain_event) {
   QpAttr attr;
   attr.state = state;
-  endpoint_.engine().modify(*qp_, attr, QpAttrBit::state, nullptr, false);
+  attr.en_sqd_async_notify = drain_event;
+  QpAttrMask mask = QpAttrBit::state;
+  if (state == QpState::sqd) mask |= QpAttrBit::en_sqd_async_notify;
+  endpoint_.engine().modify(*qp_, attr, mask, nullptr, false);
 }
 
 }  // namespace uroce::test

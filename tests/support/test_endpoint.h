@@ -97,6 +97,7 @@ class TestQp {
   /// Write the rings and ring the doorbell. False when the ring is full.
   bool post_send(const SendRequest& request);
   bool post_recv(const RecvRequest& request);
+  bool has_send_room() { return send_producer_.room() != 0; }
   /// Rings for this QP whatever stands in its rings.
   void ring();
 
@@ -104,8 +105,9 @@ class TestQp {
   void to_rtr(const ConnectOptions& options, const wire::Route& route, bool loopback = false);
   void to_rts(const ConnectOptions& options);
   void connect(const ConnectOptions& options, const wire::Route& route, bool loopback = false);
-  /// A change of state with no other attribute (error, reset, SQD, SQD to RTS).
-  void set_state(QpState state);
+  /// A change of state with no other attribute (error, reset, SQD, SQD to RTS). `drain_event`: report
+  /// when the send queue has drained.
+  void set_state(QpState state, bool drain_event = false);
 
   queues::RingPlace send_ring() const { return sq_.place; }
   queues::RingPlace recv_ring() const { return rq_.place; }
@@ -158,6 +160,7 @@ class TestEndpoint {
   bool guards_intact() const;
 
   static constexpr uint32_t kDoorbells = 256;
+  static constexpr uint32_t kDoorbellRing = 1;
 
  private:
   EndpointOptions options_;

@@ -123,6 +123,28 @@ TEST_F(RegionTableTest, ARemovedKeyStopsAtOnce) {
   EXPECT_EQ(table_.used(), 0u);
 }
 
+TEST_F(RegionTableTest, AnInvalidatedKeyStopsWhileItsRegionStays) {
+  const AccessFlags access = kAll | Access::remote_invalidate;
+  const Key key = table_.add(spec(0, 64, access)).value();
+  EXPECT_EQ(table_.invalidate(key, 8), AccessResult::wrong_domain);
+  EXPECT_EQ(check(key, 0, 8), AccessResult::ok);
+  EXPECT_EQ(table_.invalidate(key, 7), AccessResult::ok);
+  EXPECT_EQ(check(key, 0, 8), AccessResult::bad_key);
+  EXPECT_EQ(table_.invalidate(key, 7), AccessResult::bad_key);
+  EXPECT_EQ(table_.used(), 1u) << "its owner deregisters it";
+  EXPECT_TRUE(table_.remove(key));
+  EXPECT_FALSE(table_.remove(key));
+  table_.retire(key);
+  EXPECT_EQ(table_.used(), 0u);
+}
+
+TEST_F(RegionTableTest, OnlyRegionsRegisteredForItCanBeInvalidated) {
+  const Key key = table_.add(spec(0, 64)).value();
+  EXPECT_EQ(table_.invalidate(key, 7), AccessResult::not_permitted);
+  EXPECT_EQ(table_.invalidate(0, 7), AccessResult::bad_key);
+  EXPECT_EQ(check(key, 0, 8), AccessResult::ok);
+}
+
 TEST_F(RegionTableTest, FullUntilRetired) {
   std::vector<Key> keys;
   for (uint32_t i = 0; i < table_.capacity(); ++i) keys.push_back(table_.add(spec(0, 64)).value());
