@@ -5,6 +5,7 @@
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_lcore.h>
+#include <rte_log.h>
 #include <rte_mbuf.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 
 #include "pmd_glue/eal_args.h"
 #include "pmd_glue/frame_size.h"
+#include "pmd_glue/interrupt_thread.h"
 #include "pmd_glue/netdev.h"
 
 namespace uroce::glue {
@@ -25,6 +27,26 @@ constexpr auto kServerPatience = std::chrono::seconds(5);
 
 constexpr uint64_t kRss =
     RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_IPV6 | RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_NONFRAG_IPV6_UDP;
+
+/// Silences one of DPDK's log types while it lives.
+class QuietLog {
+ public:
+  explicit QuietLog(const char* type) {
+    if (type == nullptr) return;
+    type_ = rte_log_register(type);  // an existing one is found by its name
+    level_ = rte_log_get_level(static_cast<uint32_t>(type_));
+    rte_log_set_level(static_cast<uint32_t>(type_), RTE_LOG_CRIT);
+  }
+  ~QuietLog() {
+    if (type_ >= 0 && level_ >= 0) rte_log_set_level(static_cast<uint32_t>(type_), static_cast<uint32_t>(level_));
+  }
+  QuietLog(const QuietLog&) = delete;
+  QuietLog& operator=(const QuietLog&) = delete;
+
+ private:
+  int type_ = -1;
+  int level_ = -1;
+};
 
 /// Drivers with a descriptor per RX queue that can be waited for.
 constexpr std::array kRxInterrupts{"net_tap", "net_ixgbe", "net_i40e", "net_ice", "net_iavf", "mlx5_pci"};
@@ -151,13 +173,25 @@ Result<void> Port::configure(const PortOptions& options) {
   return {};
 }
 
+template <class Work>
+void Port::beside_no_handler(Work work) {
+  if (needs_guard()) {
+    on_interrupt_thread(work);
+  } else {
+    work();
+  }
+}
+
 Result<void> Port::start() {
   const bool client = driver_ == "net_memif" && device_argument(devargs_, "role") == "client";
   const auto until = std::chrono::steady_clock::now() + kServerPatience;
-  int error = rte_eth_dev_start(id_);
+  int error = 0;
+  const auto try_start = [&] { error = rte_eth_dev_start(id_); };
+  const QuietLog quiet(client ? "pmd.net.memif" : nullptr);  // one sentence at the end says it
+  beside_no_handler(try_start);
   while (error != 0 && client && std::chrono::steady_clock::now() < until) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    error = rte_eth_dev_start(id_);
+    beside_no_handler(try_start);
   }
   if (error != 0 && client) {
     const std::string_view socket = device_argument(devargs_, "socket");
@@ -174,12 +208,12 @@ void Port::stop() {
   if (!started_) return;
   started_ = false;
   link_up_.store(false, std::memory_order_relaxed);
-  rte_eth_dev_stop(id_);
+  beside_no_handler([this] { rte_eth_dev_stop(id_); });
 }
 
 void Port::close() {
   stop();
-  if (opened_) rte_eth_dev_close(id_);
+  if (opened_) beside_no_handler([this] { rte_eth_dev_close(id_); });
   opened_ = false;
 }
 

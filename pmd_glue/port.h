@@ -75,6 +75,8 @@ class Port {
   Result<void> choose_tx_mode(StackOptions::TxMode wanted, uint64_t tx_capabilities);
   Result<void> make_pool(const PortOptions& options);
   Result<void> configure(const PortOptions& options);
+  template <class Work>
+  void beside_no_handler(Work work);
   Result<void> fail_port(int code, std::string_view what) const;
 
   uint16_t id_ = 0;

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include <uroce/error.h>
-#include <uroce/export.h>
 
 namespace uroce::glue {
 
@@ -41,6 +40,6 @@ struct RawRate {
 /// Starts EAL, moves frames as fast as it can for `duration`, stops EAL. A receiver counts from its first frame, and
 /// ends early once nothing has come for 0.5 s. RawRole::both and `receive` report what was received.
 /// Errors: those of Stack::start(); EINVAL (frame size), ETIMEDOUT (link, or nothing received).
-UROCE_API Result<RawRate> run_raw(const std::vector<std::string>& eal_args, const RawOptions& options);
+Result<RawRate> run_raw(const std::vector<std::string>& eal_args, const RawOptions& options);
 
 }  // namespace uroce::glue
