@@ -23,6 +23,13 @@ int say(const Options& options, const Error& error, int code) {
   return code;
 }
 
+Result<Outcome> start_and_run(const Options& options) {
+  auto stack = Stack::start(options.eal, options.stack);
+  if (!stack) return std::unexpected(stack.error());
+  catch_interrupts();
+  return run_test(*stack, options);
+}
+
 int run(int argc, char** argv) {
   const auto options = parse_command_line(argc, argv);
   if (!options) {
@@ -34,11 +41,8 @@ int run(int argc, char** argv) {
     // Better known before the run than after it.
     if (auto writable = write_file(file, ""); !writable) return say(*options, writable.error(), kUnusable);
   }
-  auto stack = Stack::start(options->eal, options->stack);
-  if (!stack) return say(*options, stack.error(), stack.error().code == EINVAL ? kUnusable : kRunFailed);
-  catch_interrupts();
-  auto outcome = run_test(*stack, *options);
-  if (!outcome) return say(*options, outcome.error(), kRunFailed);
+  const auto outcome = options->test.verb == Verb::raw ? run_raw_test(*options) : start_and_run(*options);
+  if (!outcome) return say(*options, outcome.error(), outcome.error().code == EINVAL ? kUnusable : kRunFailed);
   if (file.empty()) return kOk;
   const auto written = write_file(file, json_report(*options, outcome->setting, outcome->results));
   return written ? kOk : say(*options, written.error(), kRunFailed);

@@ -35,7 +35,7 @@ With one lcore (-l 0) the test and the engine share it; with more (-l 0,1) engin
 
 Examples:
   Two devices joined inside this process, bytes checked:
-    uroce_write_bw -l 0 --no-huge --no-pci --in-memory -m 256 -- --back-to-back --verify
+    uroce_write_bw -l 0 --no-pci --in-memory -m 256 -- --back-to-back --verify
   Two processes over shared memory (server first):
     uroce_write_bw -l 0 --no-pci --file-prefix s --vdev net_memif0,role=server,socket=/run/m.sock -- -m 4096
     uroce_write_bw -l 1 --no-pci --file-prefix c --vdev net_memif0,role=client,socket=/run/m.sock -- -m 4096 127.0.0.1
@@ -43,7 +43,7 @@ Examples:
     uroce_send_lat -l 0 --no-pci --vdev net_af_packet0,iface=eth1 -- --address 192.0.2.1/24
     uroce_send_lat -l 0 --no-pci --vdev net_af_packet0,iface=eth1 -- --address 192.0.2.2/24 server.example
   The frame rate of a port without any transport:
-    uroce_perf raw_bw -l 0 --no-huge --no-pci --in-memory -m 256 -- --back-to-back -s 4096
+    uroce_perf raw_bw -l 0 --no-pci --in-memory -m 256 -- --back-to-back -s 4154
 Exit codes: 0 all right, 1 the run failed, 2 the command line cannot be used.)";
 }
 
@@ -61,7 +61,8 @@ struct Seen {
 
 void add_perftest_options(CLI::App& app, Options& o, Seen& seen) {
   constexpr uint64_t kMaxIters = uint64_t{1} << 40;
-  app.add_option("-s,--size", o.size, "Message size in bytes, suffixes K, M and G allowed (must match)")
+  app.add_option("-s,--size", o.size,
+                 "Message size in bytes, suffixes K, M and G allowed (must match); raw_bw: of a frame")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(uint64_t{1}, kMaxMessage));
   app.add_option("-n,--iters", o.iters, "Number of messages per QP (must match)")
@@ -110,7 +111,8 @@ void add_own_options(CLI::App& app, Options& o) {
   app.add_flag("--verify", o.verify, "Check every byte (must match); differences are printed and fail the run");
   app.add_option("--address", o.stack.addresses,
                  "Address and prefix length, A/len[,A/len...]; once per port, in port order (default: 10.117.0.1/24 on "
-                 "the server, 10.117.0.101/24 on the client)");
+                 "the server, 10.117.0.101/24 on the client)")
+      ->allow_extra_args(false);
   app.add_option("--gateway", o.stack.gateway, "Next hop for peers off the subnet");
   app.add_option("--port-mtu", o.stack.mtu, "Ethernet MTU to set, bytes; a path MTU of 4096 needs about 4200")
       ->check(CLI::Range(256, 16384));

@@ -20,6 +20,13 @@ uint64_t verify_slots(const Options& o, uint64_t stride) {
   return std::max<uint64_t>(1, kVerifyBytes / o.qps / stride);
 }
 
+/// What is out at once fits into the ring, so that no result is overwritten before it has been checked.
+void share_nothing(Plan& p) {
+  p.depth = std::min(p.depth, p.ring);
+  if (p.list > p.ring) p.list = p.cq_mod = 1;
+  p.cq_mod = std::min(p.cq_mod, p.depth);
+}
+
 }  // namespace
 
 Plan plan_for(const Options& o, uint64_t size, uint64_t remote_bytes) {
@@ -28,6 +35,7 @@ Plan plan_for(const Options& o, uint64_t size, uint64_t remote_bytes) {
   const uint64_t fitting = o.test.verb == Verb::send ? ~uint64_t{0} : std::max<uint64_t>(1, remote_bytes / p.stride);
   if (o.test.verb == Verb::atomic) {
     p.ring = kAtomicSlots;
+    if (o.verify) share_nothing(p);
     if (o.verify) {
       // A result is checked where it lies, so its slot must not be used again before.
       p.depth = std::min(p.depth, p.ring);

@@ -20,4 +20,8 @@ struct Outcome {
 /// Server, client, or both, as the options say. Prints the table. Errors: why the run failed, in a sentence.
 Result<Outcome> run_test(Stack& stack, const Options& options);
 
+/// raw_bw: the frame rate of a port pair without transport. Starts EAL itself. A client sends, a server receives and
+/// counts; back to back, one process does both.
+Result<Outcome> run_raw_test(const Options& options);
+
 }  // namespace uroce::perf

@@ -40,7 +40,8 @@ double Histogram::stdev() const {
 
 uint64_t Histogram::percentile(double percent) const {
   if (count_ == 0) return 0;
-  const double exact = std::ceil(percent / 100 * static_cast<double>(count_));
+  // 99.9 % of 1000 is 999, whatever the rounding of 0.999 says.
+  const double exact = std::ceil(percent * static_cast<double>(count_) / 100 - 1e-9);
   const uint64_t rank = std::clamp<uint64_t>(static_cast<uint64_t>(exact), 1, count_);
   uint64_t seen = 0;
   for (uint32_t b = 0; b < kBuckets; ++b) {

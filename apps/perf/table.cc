@@ -8,7 +8,6 @@
 namespace uroce::perf {
 namespace {
 
-const std::string kRule(87, '-');
 constexpr double kMiB = 1 << 20;
 constexpr std::size_t kMostAddresses = 8;  ///< QPs whose addresses are listed
 

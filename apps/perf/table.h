@@ -11,6 +11,9 @@
 
 namespace uroce::perf {
 
+/// The line between the parts of the table.
+inline const std::string kRule(87, '-');
+
 /// Lines of the table, without printing them.
 std::string test_header(const Options& options, const Endpoint& endpoint, bool client);
 std::string column_titles(const Options& options);

@@ -1,0 +1,122 @@
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "perf/channel.h"
+#include "perf/interrupt.h"
+#include "perf/run.h"
+#include "perf/table.h"
+#include "pmd_glue/raw_rate.h"
+
+namespace uroce::perf {
+namespace {
+
+using std::chrono::duration_cast;
+using std::chrono::nanoseconds;
+
+constexpr double kDefaultDuration_s = 1;
+/// The two EALs come up, the link too, and a receiver waits half a second for more.
+constexpr double kSlack_s = 30;
+
+nanoseconds to_nanoseconds(double seconds) {
+  return duration_cast<nanoseconds>(std::chrono::duration<double>(seconds));
+}
+
+bool wait_a_moment() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return !interrupted();
+}
+
+/// The next message that is no beat, within `timeout_s`. Errors: the peer's, ETIMEDOUT, EINTR.
+Result<Message> next_message(Channel& channel, double timeout_s) {
+  const auto deadline = std::chrono::steady_clock::now() + to_nanoseconds(timeout_s);
+  do {
+    auto message = channel.receive();
+    if (!message) return std::unexpected(message.error());
+    if (!*message) continue;
+    if ((*message)->type == MessageType::error) {
+      return fail(EIO, fmt::format("the other side gave up: {}", (*message)->text));
+    }
+    if ((*message)->type != MessageType::beat) return std::move(**message);
+  } while (wait_a_moment() && std::chrono::steady_clock::now() < deadline);
+  return fail(ETIMEDOUT, fmt::format("the peer said nothing for {:.0f} s", timeout_s));
+}
+
+glue::RawOptions raw_options(const Options& o, glue::RawRole role) {
+  glue::RawOptions raw;
+  raw.role = role;
+  raw.frame_bytes = static_cast<uint32_t>(o.size);
+  raw.duration = to_nanoseconds(o.timed() ? o.duration_s : kDefaultDuration_s);
+  raw.mtu = o.stack.mtu;
+  raw.back_to_back = o.back_to_back;
+  raw.rx_descriptors = o.stack.rx_descriptors;
+  raw.tx_descriptors = o.stack.tx_descriptors;
+  return raw;
+}
+
+Result<SizeReport> measure(const Options& o, glue::RawRole role) {
+  const auto rate = glue::run_raw(o.eal, raw_options(o, role));
+  if (!rate) return std::unexpected(rate.error());
+  SizeReport report;
+  report.size = rate->frame_bytes;
+  report.iterations = rate->frames;
+  report.seconds = rate->seconds;
+  return report;
+}
+
+/// Both sides agree on the parameters, run, and take the receiver's count.
+Result<SizeReport> measure_with_peer(const Options& o) {
+  Table table(o, o.is_client());
+  auto channel = [&]() -> Result<std::unique_ptr<Channel>> {
+    if (o.is_client()) return connect_channel(o.host, o.port, o.connect_timeout_s, wait_a_moment);
+    auto listener = Listener::open(o.port);
+    if (!listener) return std::unexpected(listener.error());
+    table.waiting();
+    return listener->accept(o.connect_timeout_s, wait_a_moment);
+  }();
+  if (!channel) return std::unexpected(channel.error());
+  Message hello;
+  hello.type = MessageType::hello;
+  hello.hello.parameters = SharedParameters::of(o);
+  hello.hello.port_mtu = mtu_bytes(Mtu::mtu256);  // says nothing here
+  if (auto sent = (*channel)->send(hello); !sent) return std::unexpected(sent.error());
+  const auto give_up = [&](const Error& error) {
+    Message m;
+    m.type = MessageType::error;
+    m.text = error.text;
+    if ((*channel)->send(m)) (*channel)->flush();
+    return std::unexpected(error);
+  };
+  const auto peer = next_message(**channel, o.peer_timeout_s);
+  if (!peer) return std::unexpected(peer.error());
+  if (auto differs = difference(hello.hello.parameters, peer->hello.parameters)) return give_up({EINVAL, *differs});
+
+  auto report = measure(o, o.is_client() ? glue::RawRole::send : glue::RawRole::receive);
+  if (!report) return give_up(report.error());
+  if (o.is_client()) {
+    const auto counted = next_message(**channel, o.duration_s + kSlack_s);
+    if (!counted) return std::unexpected(counted.error());
+    return counted->report;
+  }
+  Message done;
+  done.type = MessageType::done;
+  done.report = *report;
+  if (auto sent = (*channel)->send(done); !sent) return std::unexpected(sent.error());
+  (*channel)->flush();
+  return report;
+}
+
+}  // namespace
+
+Result<Outcome> run_raw_test(const Options& o) {
+  const auto report = o.back_to_back ? measure(o, glue::RawRole::both) : measure_with_peer(o);
+  if (!report) return std::unexpected(report.error());
+  fmt::print("{}\n                    Raw frame BW Test (frames of {} bytes, no transport, as received)\n{}\n{}{}{}\n",
+             kRule, o.size, kRule, column_titles(o), result_line(o, *report), kRule);
+  return Outcome{{*report}, {}};
+}
+
+}  // namespace uroce::perf
