@@ -83,8 +83,13 @@ std::vector<std::string> lines_of(const std::string& output) {
 /// The lines of a failed start that say why, as one.
 std::string reason_of(const std::string& output) {
   // What follows from the reason, not the reason.
-  constexpr std::array kConsequences{"Invalid 'command line' arguments", "Cannot probe devices", "Bus (", "TELEMETRY:",
-                                     "Unregistering with invalid input", "vdev_probe()"};
+  constexpr std::array kConsequences{"Invalid 'command line' arguments",
+                                     "Cannot probe devices",
+                                     "Bus (",
+                                     "TELEMETRY:",
+                                     "Unregistering with invalid input",
+                                     "vdev_probe()",
+                                     "hugepages reported on node"};
   std::string reason;
   for (std::string line : lines_of(output)) {
     for (const char* prefix : {"EAL: ", "FATAL: ", "Error - "}) {
@@ -104,7 +109,11 @@ Result<void> check_vdevs(const EalPlan& plan, const std::string& output) {
     if (!name.starts_with("net_") && !name.starts_with("eth_")) continue;
     uint16_t port = 0;
     const bool found = rte_eth_dev_get_port_by_name(name.c_str(), &port) == 0;
-    if (!found) return fail(ENODEV, fmt::format("no port comes of --vdev {}: {}", name, reason_of(output)));
+    if (found) continue;
+    const auto arg =
+        std::ranges::find_if(plan.args, [&](const std::string& a) { return a.find(name + ',') != a.npos; });
+    const std::string device = arg == plan.args.end() ? name : arg->substr(arg->find(name));
+    return fail(ENODEV, fmt::format("no port comes of --vdev {}: {}", device, reason_of(output)));
   }
   return {};
 }
