@@ -12,7 +12,7 @@ namespace uroce::perf {
 namespace {
 
 uint64_t nearest_rank(const std::vector<uint64_t>& sorted, double percent) {
-  const auto rank = static_cast<std::size_t>(std::ceil(percent / 100 * static_cast<double>(sorted.size())));
+  const auto rank = static_cast<std::size_t>(std::ceil(percent * static_cast<double>(sorted.size()) / 100 - 1e-9));
   return sorted[std::max<std::size_t>(rank, 1) - 1];
 }
 
