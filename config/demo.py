@@ -32,7 +32,7 @@ def measure(ends, name, verb):
     small = [] if verb == "atomic" else ["-s", "8"]
     row.append(f"{ends.run(f'{verb}_bw', '-D', SECONDS, *small)['MsgRate']:.2f}")
     latency = ends.run(f"{verb}_lat", "-n", "100000", *small)
-    row += [f"{latency[key]:.2f}" for key in ("t_typical", "99_percentile")]
+    row += [f"{latency[key]:.2f}" for key in ("t_typical", "percentile_99")]
     say(f"measured {name}")
     return row
 
