@@ -87,7 +87,7 @@ void add_perftest_options(CLI::App& app, Options& o, Seen& seen) {
       ->check(CLI::Range(0u, kMaxInline));
   app.add_option("-o,--outs", o.outs, "READs or atomics outstanding per QP (default: the device's limit)")
       ->check(CLI::Range(1u, kMaxRdAtomic));
-  app.add_flag("-e,--events", o.events, "Sleep on completion events instead of polling; needs worker lcores");
+  app.add_flag("-e,--events", o.events, "Sleep on completion events instead of polling");
   app.add_option("-u,--qp-timeout", o.qp_timeout, "ACK timeout, 4.096 us * 2^n")->check(CLI::Range(0, 31));
   app.add_flag("-N,--noPeak", o.no_peak, "Do not compute the peak bandwidth");
   app.add_option("-l,--post_list", o.post_list, "Post lists of so many work requests, one doorbell each")

@@ -18,6 +18,7 @@ constexpr uint32_t kHouseEvery = 16;           ///< turns of the measured loop b
 constexpr uint64_t kReadEvery_ns = 1'000'000;  ///< a look costs a system call
 constexpr uint64_t kReadEveryVerify_ns = 20'000;
 constexpr uint64_t kBeatEvery_ns = 1'000'000'000;
+constexpr uint64_t kLinkPatience_ns = 10'000'000'000;  ///< a virtual link comes up some time after both ends are there
 
 bool is_ping_pong(const Options& o) {
   return o.test.kind == Kind::lat && (o.test.verb == Verb::write || o.test.verb == Verb::send);
@@ -83,6 +84,7 @@ bool Session::keep_house() {
     now = now_ns();  // a message may have begun the run, later than the time above
   }
   if (phase_ == Phase::finished) return true;
+  if (phase_ == Phase::link) wait_for_link(now);
   if (phase_ == Phase::run) keep_time(now);
   watch(now, heard);
   if (phase_ == Phase::run) check_finished();
@@ -165,7 +167,10 @@ void Session::handle(const Message& m) {
       phase_ = Phase::finished;
       return;
     case MessageType::hello: return phase_ == Phase::hello ? handle_hello(m.hello) : out_of_turn();
-    case MessageType::ready: return phase_ == Phase::ready ? start_size() : out_of_turn();
+    case MessageType::ready:
+      peer_ready_ = true;
+      if (phase_ == Phase::link) return;
+      return phase_ == Phase::ready ? start_size() : out_of_turn();
     case MessageType::go: return phase_ == Phase::go && m.size == sizes_[current_] ? start_run() : out_of_turn();
     case MessageType::stop:
       if (phase_ != Phase::run || !peer_sends() || peer_sent_) return out_of_turn();
@@ -192,12 +197,24 @@ void Session::handle(const Message& m) {
 
 void Session::handle_hello(const Hello& hello) {
   if (auto differs = difference(SharedParameters::of(options_), hello.parameters)) return give_up(*differs);
-  if (auto connected = endpoint_.connect(hello); !connected) return give_up(connected.error().text);
   if (options_.test.verb != Verb::send) {
     const Plan plan = plan_for(options_, sizes_.back(), hello.remote_bytes);
-    if (plan.stride * plan.ring > hello.remote_bytes)
+    if (plan.stride * plan.ring > hello.remote_bytes) {
       return give_up("the peer exposes less memory than the test needs");
+    }
   }
+  peer_hello_ = hello;
+  link_deadline_ns_ = now_ns() + kLinkPatience_ns;
+  phase_ = Phase::link;
+}
+
+void Session::wait_for_link(uint64_t now) {
+  // Past the deadline connecting fails with the device's own words.
+  if (endpoint_.link_up() || now > link_deadline_ns_) connect();
+}
+
+void Session::connect() {
+  if (auto connected = endpoint_.connect(peer_hello_); !connected) return give_up(connected.error().text);
   last_heard_ns_ = now_ns();
   if (options_.test.verb == Verb::send && peer_sends()) {
     receiver_ = std::make_unique<Receiver>(endpoint_, options_, client_ ? 1 : 0);
@@ -205,6 +222,7 @@ void Session::handle_hello(const Hello& hello) {
   if (table_ != nullptr) table_->connected(endpoint_);
   phase_ = Phase::ready;
   send(MessageType::ready);
+  if (peer_ready_ && phase_ == Phase::ready) start_size();
 }
 
 /// Makes everything ready for the next size and says so.

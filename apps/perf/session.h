@@ -37,7 +37,7 @@ class Session {
   const std::vector<SizeReport>& results() const { return results_; }
 
  private:
-  enum class Phase : uint8_t { hello, ready, go, run, done, finished };
+  enum class Phase : uint8_t { hello, link, ready, go, run, done, finished };
 
   Step run_step();
   bool keep_house();
@@ -46,6 +46,8 @@ class Session {
   bool read_channel();
   void handle(const Message& message);
   void handle_hello(const Hello& hello);
+  void wait_for_link(uint64_t now);
+  void connect();
   void handle_round(const Message& message);
   void start_size();
   void start_run();
@@ -66,6 +68,8 @@ class Session {
   Phase phase_ = Phase::hello;
   std::unique_ptr<Receiver> receiver_;
   std::unique_ptr<Sender> sender_;
+  Hello peer_hello_;
+  bool peer_ready_ = false;  ///< its word came before we were
   std::optional<uint64_t> peer_sent_;
   std::optional<SizeReport> peer_report_;
   std::vector<SizeReport> results_;
@@ -79,6 +83,7 @@ class Session {
 
   uint32_t turns_ = 0;
   uint64_t run_began_ns_ = 0;
+  uint64_t link_deadline_ns_ = 0;
   uint64_t last_read_ns_ = 0;
   uint64_t last_beat_ns_ = 0;
   uint64_t last_heard_ns_ = 0;
