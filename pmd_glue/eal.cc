@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <span>
 
 #include "pmd_glue/eal_args.h"
 
@@ -80,6 +81,14 @@ std::vector<std::string> lines_of(const std::string& output) {
   return lines;
 }
 
+// What EAL and drivers say though all is well: no legacy telemetry, a kernel without net_tap's favourite scheduler.
+constexpr std::array kHarmless{"TELEMETRY: No legacy callbacks", "multiq qdisc", "qdisc kind is unknown",
+                               "Disabling rte flow support"};
+
+bool contains_any(std::string_view line, std::span<const char* const> parts) {
+  return std::ranges::any_of(parts, [&](const char* part) { return line.find(part) != std::string_view::npos; });
+}
+
 /// The lines of a failed start that say why, as one.
 std::string reason_of(const std::string& output) {
   // What follows from the reason, not the reason.
@@ -95,9 +104,8 @@ std::string reason_of(const std::string& output) {
     for (const char* prefix : {"EAL: ", "FATAL: ", "Error - "}) {
       if (line.starts_with(prefix)) line.erase(0, std::strlen(prefix));
     }
-    const bool consequence =
-        std::ranges::any_of(kConsequences, [&](const char* c) { return line.find(c) != std::string::npos; });
-    if (consequence || reason.find(line) != std::string::npos) continue;
+    if (contains_any(line, kConsequences) || contains_any(line, kHarmless) || reason.find(line) != std::string::npos)
+      continue;
     reason += (reason.empty() ? "" : "; ") + line;
   }
   return reason.empty() ? "it gives no reason" : reason;
@@ -152,7 +160,7 @@ Result<std::unique_ptr<Eal>> Eal::start(const std::vector<std::string>& args) {
   }
   if (auto all = check_vdevs(*plan, output); !all) return std::unexpected(all.error());
   for (const std::string& line : lines_of(output)) {
-    if (!line.starts_with("TELEMETRY: No legacy callbacks")) fmt::print(stderr, "{}\n", line);
+    if (!contains_any(line, kHarmless)) fmt::print(stderr, "{}\n", line);
   }
   unsigned lcore = 0;
   RTE_LCORE_FOREACH_WORKER(lcore) { eal->workers_.push_back(lcore); }

@@ -70,6 +70,7 @@ constexpr std::string_view kShortAlone = "hv";
 struct Option {
   std::string name;  ///< "vdev", "l"
   std::string value;
+  std::size_t index = 0;        ///< where in the arguments it stands
   std::size_t value_index = 0;  ///< where in the arguments the value stands
   std::size_t value_offset = 0;
 };
@@ -98,6 +99,7 @@ Result<std::vector<Option>> read_options(const std::vector<std::string>& args) {
   for (std::size_t i = 0; i < args.size(); ++i) {
     const std::string& arg = args[i];
     Option option;
+    option.index = i;
     Value value = Value::none;
     if (arg.starts_with("--") && arg.size() > 2) {
       const auto equals = arg.find('=');
@@ -228,7 +230,14 @@ Result<EalPlan> plan_eal(const std::vector<std::string>& args, const HostFacts& 
     plan.notes.push_back(fmt::format("{}: running on 512 MiB of 4 KiB pages (--no-huge -m 512)",
                                      host.hugepages ? "no hugetlbfs is mounted" : "no hugepage is free"));
   }
-  if (!has(*options, {"file-prefix", "in-memory", "no-shconf", "proc-type"})) {
+  // EAL refuses the two together, though without hugepages there is nothing to keep out of a file system.
+  const bool drop_in_memory = in_memory && (has(*options, {"no-huge"}) || !plan.notes.empty());
+  for (const Option& option : *options) {
+    if (drop_in_memory && option.name == "in-memory") plan.args[option.index].clear();
+  }
+  std::erase(plan.args, "");
+  const bool has_prefix = has(*options, {"file-prefix", "no-shconf", "proc-type"}) || (in_memory && !drop_in_memory);
+  if (!has_prefix) {
     add(fmt::format("--file-prefix=uroce-{}", getpid()));
     if (huge && !has(*options, {"huge-unlink", "no-huge"})) add("--huge-unlink");
     plan.own_runtime_dir = true;

@@ -1,6 +1,7 @@
 #include "pmd_glue/ring_pair.h"
 
 #include <fmt/format.h>
+#include <rte_bus_vdev.h>
 #include <rte_errno.h>
 #include <rte_eth_ring.h>
 #include <rte_ethdev.h>
@@ -40,6 +41,7 @@ Result<std::unique_ptr<RingPair>> RingPair::make(uint32_t queues, uint32_t slots
 }
 
 RingPair::~RingPair() {
+  for (const char* name : {"net_ring_uroce0", "net_ring_uroce1"}) rte_vdev_uninit(name);
   for (rte_ring* ring : rings_) rte_ring_free(ring);
 }
 

@@ -16,7 +16,7 @@ class RingPair {
  public:
   /// What a port sends in queue q, the other receives in queue q. Errors: ENOMEM, or the driver's.
   static Result<std::unique_ptr<RingPair>> make(uint32_t queues, uint32_t slots);
-  /// After both ports are closed.
+  /// Takes the ports away as well where they are not closed yet.
   ~RingPair();
   RingPair(const RingPair&) = delete;
   RingPair& operator=(const RingPair&) = delete;

@@ -1,0 +1,121 @@
+#include "pmd_glue/eal_args.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace uroce::glue {
+namespace {
+
+constexpr HostFacts kHuge{true, true};
+
+bool contains(const std::vector<std::string>& args, std::string_view arg) {
+  return std::ranges::find(args, arg) != args.end();
+}
+
+bool contains_prefix(const std::vector<std::string>& args, std::string_view prefix) {
+  return std::ranges::any_of(args, [&](const std::string& a) { return a.starts_with(prefix); });
+}
+
+std::string error_of(const std::vector<std::string>& args) {
+  const auto plan = plan_eal(args, kHuge);
+  if (plan) return "";
+  EXPECT_EQ(plan.error().code, EINVAL);
+  return plan.error().text;
+}
+
+TEST(EalArgs, NamesWhatIsWrong) {
+  EXPECT_NE(error_of({"--frobnicate"}).find("'--frobnicate'"), std::string::npos);
+  EXPECT_NE(error_of({"-z"}).find("'-z'"), std::string::npos);
+  EXPECT_NE(error_of({"-l", "0", "65536"}).find("'65536' is not an EAL option"), std::string::npos);
+  EXPECT_NE(error_of({"--vdev"}).find("'--vdev' needs a value"), std::string::npos);
+  EXPECT_NE(error_of({"-l"}).find("'-l' needs a value"), std::string::npos);
+  EXPECT_NE(error_of({"--no-pci=1"}).find("'--no-pci' takes no value"), std::string::npos);
+  EXPECT_NE(error_of({"--no"}).find("ambiguous"), std::string::npos);
+  EXPECT_NE(error_of({""}).find("''"), std::string::npos);
+  EXPECT_NE(error_of({"--"}).find("'--'"), std::string::npos);
+}
+
+TEST(EalArgs, TakesEveryForm) {
+  for (const std::vector<std::string>& args : {std::vector<std::string>{"-l", "0,1"},
+                                               {"-l0-1"},
+                                               {"--lcores=(0-1)@0"},
+                                               {"--vd", "net_null0"},
+                                               {"--huge-unlink"},
+                                               {"--huge-unlink=never"},
+                                               {"-a", "0000:00:1f.0"},
+                                               {"--log-level=8"},
+                                               {"-n", "2", "-v"}}) {
+    EXPECT_EQ(error_of(args), "") << args[0];
+  }
+}
+
+TEST(EalArgs, FallsBackToSmallPages) {
+  const auto plan = plan_eal({"-l", "0"}, HostFacts{false, true});
+  ASSERT_TRUE(plan);
+  EXPECT_TRUE(contains(plan->args, "--no-huge"));
+  ASSERT_EQ(plan->notes.size(), 1u);
+  EXPECT_NE(plan->notes[0].find("no hugepage is free"), std::string::npos);
+  for (const char* said : {"--no-huge", "-m64", "--socket-mem=64", "--huge-dir=/x"}) {
+    const auto asked = plan_eal({said}, HostFacts{false, false});
+    ASSERT_TRUE(asked);
+    EXPECT_TRUE(asked->notes.empty()) << said << ": the user has decided";
+  }
+  EXPECT_TRUE(plan_eal({}, HostFacts{true, false})->notes.size() == 1) << "nowhere to take them from";
+  EXPECT_TRUE(plan_eal({"--in-memory"}, HostFacts{true, false})->notes.empty()) << "memfd needs no mount";
+}
+
+TEST(EalArgs, ReconcilesInMemoryWithSmallPages) {
+  const auto plan = plan_eal({"--in-memory", "--no-huge"}, kHuge);
+  ASSERT_TRUE(plan);
+  EXPECT_FALSE(contains(plan->args, "--in-memory")) << "EAL refuses the two together";
+  EXPECT_TRUE(plan->own_runtime_dir);
+  EXPECT_FALSE(contains(plan_eal({"--in-memory"}, HostFacts{false, false})->args, "--in-memory"));
+  EXPECT_TRUE(contains(plan_eal({"--in-memory"}, kHuge)->args, "--in-memory"));
+}
+
+TEST(EalArgs, CompletesWhatIsLeftOpen) {
+  const auto plan = plan_eal({"-l", "0"}, kHuge);
+  ASSERT_TRUE(plan);
+  EXPECT_TRUE(contains_prefix(plan->args, "--file-prefix=uroce-"));
+  EXPECT_TRUE(plan->own_runtime_dir);
+  EXPECT_TRUE(contains(plan->args, "--iova-mode=va"));
+  EXPECT_TRUE(contains_prefix(plan->args, "--log-level"));
+  const auto said = plan_eal({"--file-prefix", "mine", "--iova-mode=pa", "--log-level", "8"}, kHuge);
+  ASSERT_TRUE(said);
+  EXPECT_EQ(said->args.size(), 5u) << "nothing to add";
+  EXPECT_FALSE(said->own_runtime_dir);
+  EXPECT_FALSE(contains_prefix(plan_eal({"-a", "0000:01:00.0"}, kHuge)->args, "--iova-mode")) << "the bus knows";
+}
+
+TEST(EalArgs, GivesVirtualDevicesRoomForAFullPathMtu) {
+  const auto plan =
+      plan_eal({"--vdev=net_memif0,role=server", "--vdev", "net_memif1,bsize=2048", "--vdev",
+                "net_af_packet0,iface=eth0", "--vdev", "net_af_packet1,iface=eth1,framesz=2048", "--vdev", "net_tap0"},
+               kHuge);
+  ASSERT_TRUE(plan);
+  EXPECT_TRUE(contains(plan->args, "--vdev=net_memif0,role=server,bsize=4352"));
+  EXPECT_TRUE(contains(plan->args, "net_memif1,bsize=2048"));
+  EXPECT_TRUE(contains(plan->args, "net_af_packet0,iface=eth0,framesz=8192,blocksz=65536"));
+  EXPECT_TRUE(contains(plan->args, "net_af_packet1,iface=eth1,framesz=2048"));
+  EXPECT_TRUE(contains(plan->args, "net_tap0"));
+  EXPECT_EQ(plan->vdevs,
+            (std::vector<std::string>{"net_memif0", "net_memif1", "net_af_packet0", "net_af_packet1", "net_tap0"}));
+}
+
+TEST(EalArgs, RefusesMemifArgumentsThatDpdkWouldDropSilently) {
+  const std::string text = error_of({"--vdev", "net_memif0,rol=server"});
+  EXPECT_NE(text.find("'rol=server'"), std::string::npos);
+  EXPECT_NE(text.find("role"), std::string::npos);
+}
+
+TEST(EalArgs, ReadsDeviceArguments) {
+  EXPECT_EQ(device_argument("net_x0,iface=eth0,framesz=2048", "framesz"), "2048");
+  EXPECT_EQ(device_argument("iface=eth0", "iface"), "eth0");
+  EXPECT_EQ(device_argument("net_x0,ifaces=eth0", "iface"), "");
+  EXPECT_EQ(device_argument("", "iface"), "");
+}
+
+}  // namespace
+}  // namespace uroce::glue

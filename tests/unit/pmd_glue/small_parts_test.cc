@@ -1,0 +1,96 @@
+// Parts that need no EAL.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <thread>
+
+#include "pmd_glue/fault_guard.h"
+#include "pmd_glue/frame_ring.h"
+#include "pmd_glue/waker.h"
+
+namespace uroce::glue {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+TEST(FrameRing, KeepsFramesInOrderAndRefusesMore) {
+  FrameRing ring(4, 8);
+  EXPECT_TRUE(ring.empty());
+  EXPECT_TRUE(ring.front().empty());
+  const std::array<std::byte, 9> bytes{std::byte{1}, std::byte{2}, std::byte{3}};
+  for (std::size_t n = 1; n <= 4; ++n) EXPECT_TRUE(ring.push(std::span(bytes).first(n)));
+  EXPECT_FALSE(ring.push(std::span(bytes).first(1))) << "full";
+  for (std::size_t n = 1; n <= 4; ++n) {
+    EXPECT_EQ(ring.front().size(), n);
+    EXPECT_EQ(ring.front()[0], std::byte{1});
+    ring.pop();
+  }
+  EXPECT_FALSE(ring.push(bytes)) << "longer than a slot";
+  EXPECT_TRUE(ring.push(std::span(bytes).first(8)));
+}
+
+TEST(Waker, WakesASleeper) {
+  Waker waker;
+  std::thread other([&] { waker.wake_always(); });
+  const auto start = std::chrono::steady_clock::now();
+  waker.prepare();
+  waker.sleep(seconds(30));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(20));
+  other.join();
+}
+
+TEST(Waker, RemembersAWakeThatCameBeforeTheSleep) {
+  Waker waker;
+  waker.wake();  // nobody sleeps: costs nothing and is not remembered
+  waker.prepare();
+  waker.wake();
+  const auto start = std::chrono::steady_clock::now();
+  waker.sleep(seconds(30));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(20));
+  waker.prepare();
+  waker.sleep(milliseconds(1));  // and only once
+}
+
+TEST(Waker, WatchesDescriptors) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  Waker waker;
+  ASSERT_TRUE(waker.watch(ends[0]));
+  ASSERT_EQ(write(ends[1], "x", 1), 1);
+  const auto start = std::chrono::steady_clock::now();
+  waker.prepare();
+  waker.sleep(seconds(30));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(20));
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST(FaultGuard, EndsABurstThatFaults) {
+  install_fault_guard();
+  void* page = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(page, MAP_FAILED);
+  auto* byte = static_cast<volatile char*>(page);
+  for (int i = 0; i < 3; ++i) {
+    volatile int reached = 0;
+    EXPECT_FALSE(guarded([&] {
+      reached = 1;
+      reached = *byte;
+      reached = 2;
+    }));
+    EXPECT_EQ(reached, 1);
+    EXPECT_TRUE(guarded([&] { reached = 3; }));
+    EXPECT_EQ(reached, 3);
+  }
+  munmap(page, 4096);
+}
+
+TEST(FaultGuardDeathTest, LeavesOtherFaultsAlone) {
+  install_fault_guard();
+  EXPECT_DEATH(*static_cast<volatile int*>(nullptr) = 1, "");
+}
+
+}  // namespace
+}  // namespace uroce::glue

@@ -1,0 +1,63 @@
+#include "pmd_glue/stack_options.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "pmd_glue/frame_size.h"
+
+namespace uroce::glue {
+namespace {
+
+const EthAddr kMac{{0x02, 0, 0, 0, 0, 0x01}};
+
+TEST(StackOptions, RefusesNumbersOutOfRange) {
+  StackOptions options;
+  EXPECT_TRUE(check_options(options));
+  options.vlan = 4095;
+  EXPECT_NE(check_options(options).error().text.find("4095"), std::string::npos);
+  options.vlan = 0;
+  options.rx_descriptors = 1;
+  EXPECT_EQ(check_options(options).error().code, EINVAL);
+  options.rx_descriptors = 1024;
+  options.gateway = "192.0.2";
+  EXPECT_NE(check_options(options).error().text.find("'192.0.2'"), std::string::npos);
+}
+
+TEST(StackOptions, GivesEveryPortAddresses) {
+  StackOptions options;
+  options.addresses = {"192.0.2.1/24,2001:db8::1/64"};
+  const auto first = address_table(options, 0, kMac);
+  ASSERT_TRUE(first);
+  ASSERT_EQ(first->gids().size(), 3u);
+  EXPECT_EQ(cm::to_text(first->gids()[0]), "192.0.2.1");
+  EXPECT_EQ(cm::to_text(first->gids()[2]), "fe80::ff:fe00:1");
+  const auto second = address_table(options, 1, kMac);
+  ASSERT_TRUE(second);
+  EXPECT_EQ(cm::to_text(second->gids()[0]), "10.117.0.2");
+  options.addresses = {"192.0.2.1"};
+  EXPECT_NE(address_table(options, 0, kMac).error().text.find("port 0"), std::string::npos);
+}
+
+TEST(StackOptions, UsesAGatewayWhereItsSubnetIs) {
+  StackOptions options;
+  options.addresses = {"192.0.2.1/24", "198.51.100.1/24"};
+  options.gateway = "192.0.2.254,fe80::1";
+  const Gid far = cm::parse_address("203.0.113.1").value();
+  EXPECT_EQ(cm::to_text(address_table(options, 0, kMac)->next_hop(far).value()), "192.0.2.254");
+  EXPECT_EQ(address_table(options, 1, kMac)->next_hop(far).error().code, ENETUNREACH);
+  const Gid far6 = cm::parse_address("2001:db8::9").value();
+  EXPECT_EQ(cm::to_text(address_table(options, 1, kMac)->next_hop(far6).value()), "fe80::1");
+}
+
+TEST(FrameSize, ChoosesThePathMtu) {
+  EXPECT_EQ(path_mtu_for(1500), Mtu::mtu1024);
+  EXPECT_EQ(path_mtu_for(2200), Mtu::mtu2048);
+  EXPECT_EQ(path_mtu_for(4096), Mtu::mtu2048);
+  EXPECT_EQ(path_mtu_for(4180), Mtu::mtu4096);
+  EXPECT_EQ(path_mtu_for(4179), Mtu::mtu2048);
+  EXPECT_EQ(path_mtu_for(339), std::nullopt);
+}
+
+}  // namespace
+}  // namespace uroce::glue

@@ -1,0 +1,178 @@
+// The whole stack on ring ports. A process starts EAL once, so each test here is a program run of its own.
+#include <uroce/stack.h>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "pmd_glue/raw_rate.h"
+
+namespace uroce {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::seconds;
+using Clock = std::chrono::steady_clock;
+
+/// `lcores` as EAL's --lcores takes it.
+std::vector<std::string> eal(const char* lcores) {
+  return {"--no-huge", "--no-pci", "-m", "256", "--no-shconf", "--no-telemetry", "--lcores", lcores};
+}
+
+StackOptions ring_options(IdlePolicy idle = IdlePolicy::sleep) {
+  StackOptions options;
+  options.back_to_back = true;
+  options.idle = idle;
+  options.max_qp = 64;
+  return options;
+}
+
+/// One end of a connection.
+struct End {
+  End(Stack& s, const char* device)
+      : stack(s),
+        context(s.open(device).value()),
+        pd(context.create_pd().value()),
+        memory(256 * 1024, 0),
+        mr(pd.register_memory(memory.data(), memory.size(),
+                              AccessFlags(Access::local_write) | Access::remote_write | Access::remote_read)
+               .value()),
+        cq(context.create_cq(256).value()),
+        qp(context.create_qp(pd, cq, cq, {.cap = {.max_send_wr = 64, .max_recv_wr = 64}}).value()) {}
+
+  void connect(End& peer) {
+    QueuePair::ConnectOptions options;
+    options.path_mtu = context.info().active_mtu;
+    const auto ok = qp.connect({peer.context.info().gids[0], peer.qp.qpn(), 0}, options);
+    ASSERT_TRUE(ok) << ok.error().text;
+  }
+  void write(End& peer, uint32_t length) {
+    Sge sge = mr.sge(0, length);
+    SendRequest request;
+    request.opcode = WrOpcode::rdma_write;
+    request.flags = SendFlag::signaled;
+    request.sges = {&sge, 1};
+    request.remote_addr = reinterpret_cast<uint64_t>(peer.memory.data());
+    request.rkey = peer.mr.rkey();
+    ASSERT_EQ(qp.post_send(request), 0);
+  }
+  void wait() {
+    std::array<Completion, 1> out{};
+    const auto until = Clock::now() + seconds(20);
+    while (cq.poll(out) == 0) {
+      ASSERT_LT(Clock::now(), until) << "no completion";
+      if (stack.embedded() && !stack.poll()) stack.idle(microseconds(100));
+    }
+    ASSERT_EQ(out[0].status, WcStatus::success);
+  }
+
+  Stack& stack;
+  Context context;
+  ProtectionDomain pd;
+  std::vector<char> memory;
+  MemoryRegion mr;
+  CompletionQueue cq;
+  QueuePair qp;
+};
+
+void write_and_verify(Stack& stack, const char* to, int rounds) {
+  End a(stack, "uroce0");
+  End b(stack, to);
+  EXPECT_EQ(a.context.info().active_mtu, Mtu::mtu4096);
+  a.connect(b);
+  b.connect(a);
+  for (int i = 1; i <= rounds; ++i) {
+    std::ranges::fill(a.memory, static_cast<char>(i));
+    const auto length = static_cast<uint32_t>(i * 9973) % 200000 + 1;
+    a.write(b, length);
+    a.wait();
+    ASSERT_EQ(std::memcmp(a.memory.data(), b.memory.data(), length), 0);
+  }
+}
+
+void run(const char* lcores, IdlePolicy idle, const char* to = "uroce1") {
+  auto stack = Stack::start(eal(lcores), ring_options(idle));
+  ASSERT_TRUE(stack) << stack.error().text;
+  EXPECT_EQ(stack->devices(), (std::vector<std::string>{"uroce0", "uroce1"}));
+  write_and_verify(*stack, to, 50);
+}
+
+TEST(Stack, Embedded) { run("0", IdlePolicy::sleep); }
+TEST(Stack, EmbeddedBusy) { run("0", IdlePolicy::busy); }
+TEST(Stack, EmbeddedLoopback) { run("0", IdlePolicy::sleep, "uroce0"); }
+TEST(Stack, WorkerSleeps) { run("(0-1)@0", IdlePolicy::sleep); }
+TEST(Stack, WorkerYields) { run("(0-1)@0", IdlePolicy::yield); }
+
+// Three engines per port on one core with the application: all poll, and all make progress.
+TEST(Stack, ManyEnginesOnOneCore) { run("(0-3)@0", IdlePolicy::sleep); }
+
+TEST(Stack, NothingIsLeftOfIt) {
+  std::unique_ptr<Context> context;
+  {
+    auto stack = Stack::start(eal("0"), ring_options());
+    ASSERT_TRUE(stack) << stack.error().text;
+    context = std::make_unique<Context>(stack->open("uroce0").value());
+    const auto second = Stack::start(eal("0"), ring_options());
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().code, EALREADY);
+  }
+  const auto pd = context->create_pd();
+  ASSERT_FALSE(pd) << "the stack is gone, its objects say so";
+  EXPECT_EQ(pd.error().code, ENODEV);
+}
+
+TEST(Stack, SaysWhenThereIsNoPort) {
+  const auto stack = Stack::start(eal("0"), {});
+  ASSERT_FALSE(stack);
+  EXPECT_EQ(stack.error().code, ENODEV);
+  EXPECT_NE(stack.error().text.find("--vdev"), std::string::npos) << stack.error().text;
+}
+
+TEST(Stack, SaysWhoDoesNotAnswer) {
+  auto stack = Stack::start(eal("0"), ring_options());
+  ASSERT_TRUE(stack) << stack.error().text;
+  End a(*stack, "uroce0");
+  const auto start = Clock::now();
+  const auto ok = a.qp.connect({Gid::from_ipv4(0x0a750063), 1, 0}, {});
+  ASSERT_FALSE(ok);
+  EXPECT_EQ(ok.error().code, EHOSTUNREACH);
+  EXPECT_NE(ok.error().text.find("10.117.0.99"), std::string::npos) << ok.error().text;
+  EXPECT_LT(Clock::now() - start, seconds(10));
+}
+
+TEST(Stack, RefusesAddressesForPortsThatAreNotThere) {
+  StackOptions options = ring_options();
+  options.addresses = {"192.0.2.1/24", "192.0.2.2/24", "192.0.2.3/24"};
+  const auto stack = Stack::start(eal("0"), options);
+  ASSERT_FALSE(stack);
+  EXPECT_EQ(stack.error().code, EINVAL);
+}
+
+TEST(RawRate, MovesFrames) {
+  glue::RawOptions options;
+  options.back_to_back = true;
+  options.frame_bytes = 64;
+  options.duration = std::chrono::milliseconds(100);
+  const auto rate = glue::run_raw(eal("0"), options);
+  ASSERT_TRUE(rate) << rate.error().text;
+  EXPECT_GT(rate->frames, 1000u);
+  EXPECT_GT(rate->frames_per_second(), 1000);
+}
+
+TEST(RawRate, RefusesFramesThatThePortDoesNotCarry) {
+  glue::RawOptions options;
+  options.back_to_back = true;
+  options.frame_bytes = 20000;
+  const auto rate = glue::run_raw(eal("0"), options);
+  ASSERT_FALSE(rate);
+  EXPECT_EQ(rate.error().code, EINVAL);
+  EXPECT_NE(rate.error().text.find("20000"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace uroce
