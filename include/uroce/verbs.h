@@ -40,7 +40,7 @@ struct DeviceInfo {
   std::string name;    ///< e.g. "uroce0"
   std::string driver;  ///< the port's poll-mode driver, e.g. "net_memif"
   EthAddr mac{};
-  std::vector<Gid> gids;          ///< the GID table; index is the sgid_index
+  std::vector<Gid> gids;          ///< the GID table; index is the sgid_index, configured addresses come first
   Mtu active_mtu = Mtu::mtu1024;  ///< largest path MTU that the port carries
   bool link_up = false;           ///< when the device was opened; changes come as asynchronous events
   uint32_t engines = 1;           ///< each on an lcore of its own; see QpInit::engine
