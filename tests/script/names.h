@@ -77,6 +77,7 @@ inline constexpr std::array kAccessNames{
     Name<Access>{"remote_write", Access::remote_write},
     Name<Access>{"remote_read", Access::remote_read},
     Name<Access>{"remote_atomic", Access::remote_atomic},
+    Name<Access>{"remote_invalidate", Access::remote_invalidate},
 };
 
 template <class E, std::size_t N>

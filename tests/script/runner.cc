@@ -224,15 +224,11 @@ void Runner::advance(const ScriptLine& line) {
   const Nanos target = now_ + line.step;
   settle();
   while (!arrived()) {
-    const Nanos deadline = endpoint_->engine().next_deadline();
-    if (deadline >= target || now_ >= target) {
-      now_ = target;
-      settle();
-      return;
-    }
     // A deadline that stays in the past must not stop the clock.
-    now_ = std::max(deadline, now_ + Nanos(100));
+    const Nanos next = std::max(endpoint_->engine().next_deadline(), now_ + Nanos(100));
+    now_ = std::min(next, target);
     settle();
+    if (next >= target) return;
   }
 }
 
