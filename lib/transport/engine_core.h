@@ -78,7 +78,9 @@ void complete_oldest(EngineCore& core, Qp& qp, WcStatus status);
 /// Lets the application reuse the slots of completed WQEs.
 void publish_completed(Qp& qp);
 /// Moves the QP to error: `status` completes the oldest WQE unless it is success, the rest is flushed, then receives.
-void enter_error(EngineCore& core, Qp& qp, WcStatus status = WcStatus::success);
+/// Answers that are due are dropped, or kept where a NAK is to follow them.
+enum class Answers { drop, keep };
+void enter_error(EngineCore& core, Qp& qp, WcStatus status = WcStatus::success, Answers answers = Answers::drop);
 /// Flushes what has been posted to a QP in error.
 void flush_posted(EngineCore& core, Qp& qp);
 /// Reports sq_drained once the QP is in SQD and nothing is outstanding.

@@ -18,7 +18,8 @@ Step reject(EngineCore& core, Qp& qp, Psn psn, NakCode code) {
   AsyncEventType event = AsyncEventType::qp_fatal;
   if (code == NakCode::invalid_request) event = AsyncEventType::qp_request_error;
   if (code == NakCode::remote_access) event = AsyncEventType::qp_access_error;
-  enter_error(core, qp);
+  // 9.7.5.1.1: requests before this one are answered first, or the peer takes their answers for lost.
+  enter_error(core, qp, WcStatus::success, Answers::keep);
   core.events.on_async_event(event, qp.qpn);
   return Step::stop;
 }

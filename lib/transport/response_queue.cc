@@ -74,6 +74,8 @@ bool send_jobs(EngineCore& core, Qp& qp) {
     } else if (!send_read_response(core, qp, resource, job)) {
       // 9.7.5.2.4: found after earlier parts were sent; the NAK stands where the next part would.
       queue_reply(core, qp, resource.first_psn + job.next, wire::Aeth::nak(wire::NakCode::remote_access));
+      cold.jobs_head = cold.jobs_tail;
+      qp.rx.has_jobs = false;
       enter_error(core, qp);
       core.events.on_async_event(AsyncEventType::qp_access_error, qp.qpn);
       return false;

@@ -126,7 +126,7 @@ void flush_posted(EngineCore& core, Qp& qp) {
   flush_receives(core, qp);
 }
 
-void enter_error(EngineCore& core, Qp& qp, WcStatus status) {
+void enter_error(EngineCore& core, Qp& qp, WcStatus status, Answers answers) {
   if (qp.state == QpState::error || qp.state == QpState::reset) return;
   qp.state = QpState::error;
   auto& tx = qp.tx;
@@ -134,8 +134,10 @@ void enter_error(EngineCore& core, Qp& qp, WcStatus status) {
   tx.deadline = kNever;
   tx.rnr_waiting = false;
   qp.rx.message = Recv::none;
-  qp.rx.has_jobs = false;
-  qp.cold->jobs_head = qp.cold->jobs_tail;
+  if (answers == Answers::drop) {
+    qp.rx.has_jobs = false;
+    qp.cold->jobs_head = qp.cold->jobs_tail;
+  }
   flush_posted(core, qp);
   if (qp.cold->srq != nullptr) core.events.on_async_event(AsyncEventType::last_wqe_reached, qp.qpn);
 }
