@@ -186,7 +186,7 @@ bool Engine::Impl::take_doorbells() {
         core.counters.doorbells_bad.add();
         continue;
       }
-      qp->tx.doorbell->rung.store(0, std::memory_order_seq_cst);
+      queues::DoorbellReader::clear(*qp->tx.doorbell);
       core.activate(*qp);
     }
   }

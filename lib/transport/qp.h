@@ -68,7 +68,8 @@ struct Resource {
 
 /// An answer waiting its turn: a READ response stream or an atomic ACK.
 struct ResponseJob {
-  uint32_t resource = 0;  ///< index into QpCold::resources
+  static constexpr uint32_t kVoid = UINT32_MAX;
+  uint32_t resource = 0;  ///< index into QpCold::resources, or kVoid: given up
   uint32_t next = 0;      ///< next response packet, counted from the resource's first
   uint32_t end = 0;       ///< one past the last
   bool at_start = true;   ///< nothing sent yet: the next packet is a First or an Only

@@ -155,6 +155,11 @@ Resource* new_resource(Qp& qp) {
   if (cold.resources.empty()) return nullptr;
   Resource& resource = cold.resources[cold.resource_next];
   if (resource.busy) return nullptr;
+  // A replay of what the slot held is given up with it: the peer has moved on by more than was agreed.
+  for (uint32_t at = cold.jobs_head; at != cold.jobs_tail; ++at) {
+    ResponseJob& job = cold.jobs[at & (cold.jobs.size() - 1)];
+    if (job.resource == cold.resource_next) job.resource = ResponseJob::kVoid;
+  }
   if (++cold.resource_next == cold.resources.size()) cold.resource_next = 0;
   resource = Resource{};
   resource.busy = true;

@@ -67,6 +67,10 @@ bool send_jobs(EngineCore& core, Qp& qp) {
   QpCold& cold = *qp.cold;
   while (cold.jobs_head != cold.jobs_tail && !core.builder.full()) {
     ResponseJob& job = cold.jobs[cold.jobs_head & (cold.jobs.size() - 1)];
+    if (job.resource == ResponseJob::kVoid) {
+      ++cold.jobs_head;
+      continue;
+    }
     Resource& resource = cold.resources[job.resource];
     if (resource.atomic) {
       send_atomic_ack(core, qp, resource);
