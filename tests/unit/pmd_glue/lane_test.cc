@@ -166,8 +166,8 @@ TEST(Lane, JoinsSegmentsAndDropsWhatIsTooLong) {
   t.a.lanes[0]->sink().send({&f.frame, 1});
   const auto whole = receive_all(*t.pair.b)[0];
   for (const std::size_t surplus : {std::size_t{0}, std::size_t{9000}}) {
-    std::vector<std::byte> bytes = whole;
-    bytes.resize(bytes.size() + surplus);
+    std::vector<std::byte> bytes(whole.size() + surplus);
+    std::ranges::copy(whole, bytes.begin());
     rte_mbuf* head = nullptr;
     for (std::size_t at = 0; at < bytes.size(); at += 40) {
       rte_mbuf* part = rte_pktmbuf_alloc(pool);
