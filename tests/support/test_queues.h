@@ -52,6 +52,7 @@ class TestSrq {
   TestSrq(uint32_t id, uint32_t entries, uint32_t max_sge, memory::PdId pd);
   transport::Srq& srq() { return srq_; }
   bool post_recv(const RecvRequest& request) { return put_recv(producer_, request.wr_id, request.sges); }
+  queues::RingPlace ring() const { return ring_.place; }
   void set_limit(uint32_t limit) { header_->limit.store(limit); }
 
  private:
