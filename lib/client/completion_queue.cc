@@ -9,6 +9,7 @@ namespace {
 
 std::vector<queues::RingConsumer> consumers(const control::Cq& cq) {
   std::vector<queues::RingConsumer> rings;
+  rings.reserve(cq.rings());
   for (uint32_t engine = 0; engine < cq.rings(); ++engine) rings.emplace_back(cq.ring(engine));
   return rings;
 }

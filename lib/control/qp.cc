@@ -12,8 +12,6 @@
 
 namespace uroce::control {
 
-using queues::RingPlace;
-
 Qp::Qp(Refs refs, uint32_t engine, const transport::QpSpec& spec, std::unique_ptr<QueueMemory> memory, Core core)
     : refs_(std::move(refs)), engine_(engine), spec_(spec), memory_(std::move(memory)), core_(std::move(core)) {}
 

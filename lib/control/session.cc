@@ -125,7 +125,7 @@ Result<std::shared_ptr<Cq>> Session::create_cq(uint32_t entries, std::shared_ptr
                                     "queue pairs",
                                     device_->config().name, kMaxCq));
   }
-  const std::shared_ptr<Cq> cq(
+  std::shared_ptr<Cq> cq(
       new Cq(shared_from_this(), *id, entries, device_->engines(), std::move(*memory), std::move(channel)),
       &Cq::destroy);
   device_->events_.cqs().set(*id, cq.get());
@@ -154,8 +154,8 @@ Result<std::shared_ptr<Srq>> Session::create_srq(std::shared_ptr<Pd> pd, uint32_
     return fail(ENOMEM, fmt::format("{} has {} shared receive queues, which is the limit (max_srq)",
                                     device_->config().name, kMaxSrq));
   }
-  const std::shared_ptr<Srq> srq(new Srq(std::move(pd), *id, device_->place(), entries, max_sge, std::move(*memory)),
-                                 &Srq::destroy);
+  std::shared_ptr<Srq> srq(new Srq(std::move(pd), *id, device_->place(), entries, max_sge, std::move(*memory)),
+                           &Srq::destroy);
   device_->events_.add(EventObject::srq, *id, *events_);
   return srq;
 }
