@@ -45,7 +45,7 @@ class Reader {
     const Json* value = find(name);
     if (value == nullptr) return 0;
     const double v = value->is_number() ? value->get<double>() : -1;
-    if (!(v >= 0 && v < 1e18)) {
+    if (std::isnan(v) || v < 0 || v >= 1e18) {
       bad(fmt::format("\"{}\" is no number from 0 to 1e18", name));
       return 0;
     }

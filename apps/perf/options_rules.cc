@@ -14,7 +14,7 @@ constexpr uint32_t kTxDepthBw = 128, kTxDepthLat = 1, kRxDepth = 512, kCqMod = 1
 constexpr uint32_t kInlineWriteLat = 220, kInlineSendLat = 236;
 constexpr uint64_t kLargestModerated = 8192;  ///< above, every message completes unless -Q says otherwise
 constexpr uint64_t kLargestPeakIters = 20000;
-constexpr double kClientConnect_s = 10, kServerConnect_s = 600;
+constexpr double kClientConnectSeconds = 10, kServerConnectSeconds = 600;
 
 void fill_defaults(Options& o, const OptionMarks& marks) {
   const bool bw = o.test.kind == Kind::bw;
@@ -27,7 +27,8 @@ void fill_defaults(Options& o, const OptionMarks& marks) {
   if (o.tx_depth == 0) o.tx_depth = bw ? kTxDepthBw : kTxDepthLat;
   if (o.rx_depth == 0) o.rx_depth = kRxDepth;
   if (o.margin_s == marks.unset_s) o.margin_s = o.duration_s / 4;
-  if (o.connect_timeout_s == marks.unset_s) o.connect_timeout_s = o.is_client() ? kClientConnect_s : kServerConnect_s;
+  if (o.connect_timeout_s == marks.unset_s)
+    o.connect_timeout_s = o.is_client() ? kClientConnectSeconds : kServerConnectSeconds;
   if (o.inline_size == marks.unset) {
     o.inline_size = bw ? 0 : o.test.verb == Verb::write ? kInlineWriteLat : kInlineSendLat;
   }

@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kForEver = uint64_t{1} << 62;
 /// The mark may become visible before bytes in front of it when an engine on another core copies the packet, so a
 /// difference counts only when it stays.
-constexpr uint64_t kSettle_ns = 10'000'000;
+constexpr uint64_t kSettleNs = 10'000'000;
 
 uint32_t direction_of(bool client) { return client ? 0 : 1; }
 
@@ -48,12 +48,13 @@ PingPong::PingPong(Endpoint& endpoint, const Options& options, const Plan& plan,
 
 Step PingPong::step() {
   if (!started_) return Step::idle;
-  Step did = Step::idle;
-  if (completed_ < sent_ && (did = poll_completion()) == Step::failed) return did;
+  Step did = completed_ < sent_ ? poll_completion() : Step::idle;
+  if (did == Step::failed) return did;
   // The client waits for answer n after ping n; the server waits for ping n before answer n.
-  const bool waiting = client_ ? taken_ < sent_ : taken_ == sent_;
-  if (waiting && (!client_ || taken_ < limit_) && arrived()) {
-    if ((did = take_message()) == Step::failed) return did;
+  const bool waiting = client_ ? taken_ < sent_ : taken_ == sent_ && taken_ < limit_;
+  if (waiting && arrived()) {
+    did = take_message();
+    if (did == Step::failed) return did;
   }
   const bool my_turn = client_ ? taken_ == sent_ : taken_ > sent_;
   if (my_turn && completed_ == sent_ && sent_ < limit_) return send_message();
@@ -93,7 +94,7 @@ Step PingPong::take_message() {
 
 std::optional<std::string> PingPong::wrong_bytes() const {
   const PatternKey key{1 - direction_of(client_), 0, taken_ - 1};
-  const uint64_t deadline = now_ns() + kSettle_ns;
+  const uint64_t deadline = now_ns() + kSettleNs;
   for (;;) {
     const auto wrong = check_marked({in_, plan_.size}, key, mark(taken_));
     if (!wrong) return std::nullopt;

@@ -17,9 +17,9 @@ namespace {
 using std::chrono::duration_cast;
 using std::chrono::nanoseconds;
 
-constexpr double kDefaultDuration_s = 1;
+constexpr double kDefaultDurationSeconds = 1;
 /// The two EALs come up, the link too, and a receiver waits half a second for more.
-constexpr double kSlack_s = 30;
+constexpr double kSlackSeconds = 30;
 
 nanoseconds to_nanoseconds(double seconds) {
   return duration_cast<nanoseconds>(std::chrono::duration<double>(seconds));
@@ -49,7 +49,7 @@ glue::RawOptions raw_options(const Options& o, glue::RawRole role) {
   glue::RawOptions raw;
   raw.role = role;
   raw.frame_bytes = static_cast<uint32_t>(o.size);
-  raw.duration = to_nanoseconds(o.timed() ? o.duration_s : kDefaultDuration_s);
+  raw.duration = to_nanoseconds(o.timed() ? o.duration_s : kDefaultDurationSeconds);
   raw.mtu = o.stack.mtu;
   raw.back_to_back = o.back_to_back;
   raw.rx_descriptors = o.stack.rx_descriptors;
@@ -97,7 +97,7 @@ Result<SizeReport> measure_with_peer(const Options& o) {
   auto report = measure(o, o.is_client() ? glue::RawRole::send : glue::RawRole::receive);
   if (!report) return give_up(report.error());
   if (o.is_client()) {
-    const auto counted = next_message(**channel, o.duration_s + kSlack_s);
+    const auto counted = next_message(**channel, o.duration_s + kSlackSeconds);
     if (!counted) return std::unexpected(counted.error());
     return counted->report;
   }

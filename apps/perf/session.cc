@@ -2,23 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "perf/clock.h"
 #include "perf/initiator.h"
 #include "perf/ping_pong.h"
 #include "perf/rounds.h"
-#include "perf/status.h"
 
 namespace uroce::perf {
 namespace {
 
-constexpr uint32_t kHouseEvery = 16;           ///< turns of the measured loop between looks at clock and channel
-constexpr uint64_t kReadEvery_ns = 1'000'000;  ///< a look costs a system call
-constexpr uint64_t kReadEveryVerify_ns = 20'000;
-constexpr uint64_t kBeatEvery_ns = 1'000'000'000;
-constexpr uint64_t kLinkPatience_ns = 10'000'000'000;  ///< a virtual link comes up some time after both ends are there
+constexpr uint32_t kHouseEvery = 16;                  ///< turns of the measured loop between looks at clock and channel
+constexpr uint64_t kLinkPatienceNs = 10'000'000'000;  ///< a virtual link comes up some time after both ends are there
 
 bool is_ping_pong(const Options& o) {
   return o.test.kind == Kind::lat && (o.test.verb == Verb::write || o.test.verb == Verb::send);
@@ -73,88 +68,6 @@ Step Session::run_step() {
   return did;
 }
 
-/// Everything that is not the data path. True when a message was taken.
-bool Session::keep_house() {
-  uint64_t now = now_ns();
-  bool heard = false;
-  const uint64_t every = phase_ != Phase::run ? 0 : options_.verify ? kReadEveryVerify_ns : kReadEvery_ns;
-  if (now - last_read_ns_ >= every) {
-    last_read_ns_ = now;
-    heard = read_channel();
-    now = now_ns();  // a message may have begun the run, later than the time above
-  }
-  if (phase_ == Phase::finished) return true;
-  if (phase_ == Phase::link) wait_for_link(now);
-  if (phase_ == Phase::run) keep_time(now);
-  watch(now, heard);
-  if (phase_ == Phase::run) check_finished();
-  return heard;
-}
-
-void Session::keep_time(uint64_t now) {
-  const uint64_t elapsed = now - run_began_ns_;
-  if (sender_ && options_.timed()) {
-    const uint64_t margin = to_ns(options_.margin_s), duration = to_ns(options_.duration_s);
-    if (!sample_begun_ && elapsed >= margin) {
-      sample_begun_ = true;
-      sender_->begin_sample();
-    }
-    if (!sample_ended_ && elapsed >= duration - margin) {
-      sample_ended_ = true;
-      sender_->end_sample();
-    }
-    if (client_ && elapsed >= duration) sender_->stop();
-  }
-  if (table_ != nullptr && sender_) {
-    table_->progress(static_cast<double>(elapsed) * 1e-9, sender_->sent() - sender_->outstanding());
-  }
-}
-
-/// Signs of life: sends ours, and ends the test when there are none of the peer's, or work makes no progress.
-void Session::watch(uint64_t now, bool heard) {
-  if (heard) last_heard_ns_ = now;
-  if (now - last_beat_ns_ >= kBeatEvery_ns) {
-    last_beat_ns_ = now;
-    send(MessageType::beat);
-  }
-  const double silent_s = static_cast<double>(now - std::min(now, last_heard_ns_)) * 1e-9;
-  if (silent_s > options_.peer_timeout_s) {
-    return give_up(
-        fmt::format("the peer has been silent for {:.1f} s; see whether it still runs, or wait longer with "
-                    "--peer-timeout",
-                    silent_s));
-  }
-  if (phase_ != Phase::run || !sender_ || sender_->outstanding() == 0) {
-    last_progress_ns_ = now;
-    return;
-  }
-  // The QP's own timers come first: their error says more.
-  const double patience_s = std::max(options_.peer_timeout_s, 2 * retry_budget_s(options_.qp_timeout) + 1);
-  const double stuck_s = static_cast<double>(now - std::min(now, last_progress_ns_)) * 1e-9;
-  if (stuck_s > patience_s) {
-    give_up(
-        fmt::format("nothing completed for {:.1f} s with {} messages outstanding on {}; is the peer's engine "
-                    "starved of its core? Wait longer with --peer-timeout",
-                    stuck_s, sender_->outstanding(), endpoint_.info().name));
-  }
-}
-
-bool Session::read_channel() {
-  bool heard = false;
-  while (phase_ != Phase::finished) {
-    auto message = channel_.receive();
-    if (!message) {
-      told_by_peer_ = false;
-      give_up(message.error().text);
-      return true;
-    }
-    if (!*message) break;
-    heard = true;
-    handle(**message);
-  }
-  return heard;
-}
-
 void Session::handle(const Message& m) {
   const auto out_of_turn = [&] {
     give_up("the peer's messages come out of turn; are both sides of the same release?");
@@ -204,7 +117,7 @@ void Session::handle_hello(const Hello& hello) {
     }
   }
   peer_hello_ = hello;
-  link_deadline_ns_ = now_ns() + kLinkPatience_ns;
+  link_deadline_ns_ = now_ns() + kLinkPatienceNs;
   phase_ = Phase::link;
 }
 
