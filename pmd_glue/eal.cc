@@ -21,6 +21,7 @@
 #include <span>
 
 #include "pmd_glue/eal_args.h"
+#include "pmd_glue/interrupt_thread.h"
 
 namespace uroce::glue {
 
@@ -168,7 +169,12 @@ Result<std::unique_ptr<Eal>> Eal::start(const std::vector<std::string>& args) {
 }
 
 Eal::~Eal() {
-  if (started_) rte_eal_cleanup();
+  if (started_) {
+    // The interrupt thread outlives EAL's memory. Twice: behind what the first call may have found under way.
+    on_interrupt_thread([] {});
+    on_interrupt_thread([] {});
+    rte_eal_cleanup();
+  }
   sched_setaffinity(0, sizeof affinity_before_, &affinity_before_);
   std::error_code ignored;
   if (!runtime_dir_.empty()) std::filesystem::remove_all(runtime_dir_, ignored);

@@ -30,6 +30,10 @@ Lane::Lane(const LaneParts& parts)
 
 bool Lane::round(const TscClock& clock) {
   const Nanos now = clock.now();
+  if (parts_.port.paused(pause_seen_)) [[unlikely]] {
+    const bool handed_over = receive_handed_over(now);
+    return parts_.engine.poll(*sink_, now) || handed_over;  // the link is down: the sink has no room
+  }
   bool worked = queue_ && receive(now);
   worked = receive_handed_over(now) || worked;
   worked = parts_.engine.poll(*sink_, now) || worked;

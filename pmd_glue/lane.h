@@ -77,6 +77,7 @@ class Lane {
   std::optional<uint16_t> queue_;  ///< none: engine 0 receives for this one
   std::unique_ptr<TxPath> path_;
   std::unique_ptr<EtherSink> sink_;
+  uint32_t pause_seen_ = 0;
   LaneCounters counters_;
 };
 

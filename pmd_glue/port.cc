@@ -16,6 +16,7 @@
 #include "pmd_glue/eal_args.h"
 #include "pmd_glue/frame_size.h"
 #include "pmd_glue/interrupt_thread.h"
+#include "pmd_glue/memif.h"
 #include "pmd_glue/netdev.h"
 
 namespace uroce::glue {
@@ -183,7 +184,7 @@ void Port::beside_no_handler(Work work) {
 }
 
 Result<void> Port::start() {
-  const bool client = driver_ == "net_memif" && device_argument(devargs_, "role") == "client";
+  const bool client = driver_ == "net_memif" && is_memif_client(devargs_);
   const auto until = std::chrono::steady_clock::now() + kServerPatience;
   int error = 0;
   const auto try_start = [&] { error = rte_eth_dev_start(id_); };
@@ -194,9 +195,8 @@ Result<void> Port::start() {
     beside_no_handler(try_start);
   }
   if (error != 0 && client) {
-    const std::string_view socket = device_argument(devargs_, "socket");
     return fail_port(ENODEV, fmt::format("finds no memif server on {} within 5 s: start the one with role=server first",
-                                         socket.empty() ? "/run/memif.sock" : socket));
+                                         memif_socket(devargs_)));
   }
   if (error != 0) return fail_port(error, fmt::format("does not start: {}", rte_strerror(-error)));
   started_ = true;
@@ -213,8 +213,32 @@ void Port::stop() {
 
 void Port::close() {
   stop();
-  if (opened_) beside_no_handler([this] { rte_eth_dev_close(id_); });
+  const bool listens = driver_ == "net_memif" && !is_memif_client(devargs_);
+  if (opened_) {
+    beside_no_handler([this, listens] {
+      // Other ports may share the socket: they lose later clients, as the last one to close would make them crash.
+      if (listens) silence_memif_listener(devargs_);
+      rte_eth_dev_close(id_);
+    });
+  }
   opened_ = false;
+}
+
+void Port::reconnect(uint32_t pollers) {
+  if (driver_ != "net_memif" || !is_memif_client(devargs_) || link_up()) return;
+  if (pause_.load(std::memory_order_relaxed) == 0) {
+    paused_pollers_.store(0, std::memory_order_relaxed);
+    pause_.store(++pauses_, std::memory_order_release);
+  }
+  if (paused_pollers_.load(std::memory_order_acquire) < pollers) return;
+  const QuietLog quiet("pmd.net.memif");
+  int error = 0;
+  on_interrupt_thread([&] {
+    rte_eth_dev_stop(id_);
+    error = rte_eth_dev_start(id_);
+  });
+  // A port that did not start must not be polled either.
+  if (error == 0) pause_.store(0, std::memory_order_release);
 }
 
 void Port::refresh_link() {

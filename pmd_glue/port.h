@@ -67,6 +67,18 @@ class Port {
   bool link_up() const { return link_up_.load(std::memory_order_relaxed); }
   /// Asks the driver, and the kernel for a port on a network interface. One thread.
   void refresh_link();
+  /// For a memif client whose server went away: restarts the port until a server listens again. The thread of
+  /// refresh_link(), every now and then; `pollers` threads poll the port, and pause meanwhile.
+  void reconnect(uint32_t pollers);
+  /// A poller's thread, before it touches a queue: true when it must not. `seen` is the poller's own, 0 at first.
+  bool paused(uint32_t& seen) const {
+    const uint32_t generation = pause_.load(std::memory_order_acquire);
+    if (generation == 0) [[likely]]
+      return false;
+    if (seen != generation) paused_pollers_.fetch_add(1, std::memory_order_release);
+    seen = generation;
+    return true;
+  }
 
  private:
   Port() = default;
@@ -100,6 +112,9 @@ class Port {
   bool started_ = false;
   bool opened_ = false;
   std::atomic<bool> link_up_{false};
+  uint32_t pauses_ = 0;
+  std::atomic<uint32_t> pause_{0};  ///< which pause this is; 0 for none
+  mutable std::atomic<uint32_t> paused_pollers_{0};
 };
 
 }  // namespace uroce::glue

@@ -7,6 +7,7 @@ namespace uroce::glue {
 namespace {
 /// How late a change of a link is seen; asking costs system calls on some ports.
 constexpr Nanos kLinkInterval = std::chrono::milliseconds(20);
+constexpr Nanos kReconnectInterval = std::chrono::milliseconds(200);
 }  // namespace
 
 void Service::start(std::vector<Client> clients, std::function<void()> prepare) {
@@ -27,14 +28,18 @@ void Service::stop() {
 void Service::run() {
   std::vector<bool> was_up(clients_.size(), false);
   Nanos next_look{0};
+  Nanos next_reconnect = clock_.now() + kReconnectInterval;
   while (!stop_.load(std::memory_order_relaxed)) {
     const Nanos now = clock_.now();
     const bool look = now >= next_look;
     if (look) next_look = now + kLinkInterval;
+    const bool reconnect = now >= next_reconnect;
+    if (reconnect) next_reconnect = now + kReconnectInterval;
     for (std::size_t i = 0; i < clients_.size(); ++i) {
       Client& client = clients_[i];
       if (look) client.port->refresh_link();
       const bool up = client.port->link_up();
+      if (reconnect && !up) client.port->reconnect(client.pollers);
       if (up != was_up[i]) client.on_link(up);
       client.neighbourhood->step(up && !was_up[i]);
       was_up[i] = up;

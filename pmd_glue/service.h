@@ -18,6 +18,7 @@ class Service {
   struct Client {
     Port* port = nullptr;
     Neighbourhood* neighbourhood = nullptr;
+    uint32_t pollers = 1;                  ///< threads that poll the port
     std::function<void(bool up)> on_link;  ///< service thread; after each change
   };
 

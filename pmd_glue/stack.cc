@@ -150,7 +150,8 @@ void Stack::Impl::launch() {
   std::vector<Service::Client> clients;
   for (Unit& unit : units) {
     control::Device* device = unit.device.get();
-    clients.push_back({unit.port.get(), unit.neighbourhood.get(), [device](bool up) { device->report_link(up); }});
+    clients.push_back(
+        {unit.port.get(), unit.neighbourhood.get(), engines(), [device](bool up) { device->report_link(up); }});
   }
   service_->start(std::move(clients), [eal = eal_.get()] { eal->unpin(); });
   telemetry_ = std::make_unique<Telemetry>([this] {

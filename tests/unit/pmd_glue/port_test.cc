@@ -70,6 +70,16 @@ TEST(Port, MemifCarriesWhatItsBuffersHold) {
   }
 }
 
+TEST(Port, MemifGivesItsSocketBack) {
+  const std::string args = memif("");
+  for (int i = 0; i < 3; ++i) {
+    Vdev vdev("net_memif_d", args);
+    const auto port = Port::open(vdev.port(), small_port());
+    ASSERT_TRUE(port) << "round " << i << ": " << port.error().text;
+    EXPECT_TRUE((*port)->start());
+  }
+}
+
 TEST(Port, NamesTheBufferThatAnMtuNeeds) {
   Vdev vdev("net_memif_c", memif(",bsize=4352"));
   const auto port = Port::open(vdev.port(), small_port(9000));

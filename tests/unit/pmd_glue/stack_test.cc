@@ -2,10 +2,13 @@
 #include <uroce/stack.h>
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -151,6 +154,81 @@ TEST(Stack, RefusesAddressesForPortsThatAreNotThere) {
   const auto stack = Stack::start(eal("0"), options);
   ASSERT_FALSE(stack);
   EXPECT_EQ(stack.error().code, EINVAL);
+}
+
+/// A memif server in a process of its own, which begins when told to.
+class MemifServer {
+ public:
+  explicit MemifServer(std::string device) {
+    EXPECT_EQ(pipe(begin_.data()), 0);
+    child_ = fork();
+    if (child_ == 0) serve(device);
+  }
+  ~MemifServer() { end(); }
+  MemifServer(const MemifServer&) = delete;
+  MemifServer& operator=(const MemifServer&) = delete;
+
+  void begin() { EXPECT_EQ(write(begin_[1], "x", 1), 1); }
+  void end() {
+    if (child_ <= 0) return;
+    kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+    child_ = 0;
+  }
+
+ private:
+  [[noreturn]] void serve(const std::string& device) {
+    char byte = 0;
+    if (read(begin_[0], &byte, 1) != 1) _exit(1);
+    auto args = eal("0");
+    args.insert(args.end(), {"--vdev", device});
+    StackOptions options;
+    options.max_qp = 64;
+    const auto stack = Stack::start(args, options);
+    if (stack) pause();
+    _exit(1);
+  }
+
+  std::array<int, 2> begin_{};
+  pid_t child_ = 0;
+};
+
+TEST(Stack, FindsAMemifServerThatComesBack) {
+  const std::string socket = ",socket=/tmp/uroce-stack-test-" + std::to_string(getpid());
+  MemifServer first("net_memif0,role=server" + socket);
+  MemifServer second("net_memif0,role=server" + socket);
+  first.begin();
+  auto args = eal("0");
+  args.insert(args.end(), {"--vdev", "net_memif0,role=client" + socket});
+  StackOptions options;
+  options.max_qp = 64;
+  auto stack = Stack::start(args, options);
+  ASSERT_TRUE(stack) << stack.error().text;
+  const auto becomes = [&](bool up) {
+    const auto until = Clock::now() + seconds(20);
+    while (Clock::now() < until) {
+      for (int i = 0; i < 100; ++i) {
+        if (!stack->poll()) stack->idle(microseconds(100));
+      }
+      if (stack->open("uroce0")->info().link_up == up) return true;
+    }
+    return false;
+  };
+  EXPECT_TRUE(becomes(true));
+  first.end();
+  EXPECT_TRUE(becomes(false));
+  second.begin();
+  EXPECT_TRUE(becomes(true));
+}
+
+TEST(Stack, SaysThatNoMemifServerListens) {
+  auto args = eal("0");
+  args.insert(args.end(), {"--vdev", "net_memif0,role=client,socket=/tmp/uroce-none-" + std::to_string(getpid())});
+  const auto stack = Stack::start(args, {});
+  ASSERT_FALSE(stack);
+  EXPECT_EQ(stack.error().code, ENODEV);
+  EXPECT_NE(stack.error().text.find("/tmp/uroce-none-"), std::string::npos) << stack.error().text;
+  EXPECT_NE(stack.error().text.find("role=server"), std::string::npos) << stack.error().text;
 }
 
 TEST(RawRate, MovesFrames) {
