@@ -54,11 +54,13 @@ Result<void> EngineRunner::run(uint32_t engine, Work work) {
 Result<void> EngineRunner::quiesce() {
   const auto deadline = Clock::now() + patience_;
   for (uint32_t engine = 0; engine < count(); ++engine) {
-    if (stopped()) break;
     bool referenced = true;
-    while (true) {
+    while (!stopped()) {
       const auto look = [&referenced](transport::Engine& e) { referenced = e.sink_references_payload(); };
-      if (auto ran = run(engine, look); !ran) return ran;
+      {
+        const auto held = lock();
+        if (auto ran = run(engine, look); !ran) return ran;
+      }
       if (!referenced) break;
       if (Clock::now() > deadline) {
         return fail(ETIMEDOUT,

@@ -1,6 +1,7 @@
 // A queue pair as control sees it: its queues' memory, what it keeps alive, and its changes of state.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -71,14 +72,15 @@ class Qp {
   static void destroy(Qp* qp);
 
   Device& device() const;
-  Result<void> check(const QpAttr& attr, QpAttrMask mask) const;  // engine's thread
+  Result<void> check(QpState now, const QpAttr& attr, QpAttrMask mask) const;
   std::unexpected<Error> named(const Error& error) const;
 
   Refs refs_;
   uint32_t engine_;
   transport::QpSpec spec_;
   std::unique_ptr<QueueMemory> memory_;
-  Core core_;
+  Core core_;                                        // the engine's
+  std::atomic<QpState> last_state_{QpState::reset};  // set by the last modify
 };
 
 }  // namespace uroce::control

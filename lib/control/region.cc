@@ -32,16 +32,22 @@ Result<std::shared_ptr<Region>> Session::register_memory(std::shared_ptr<Pd> pd,
 }
 
 void Region::destroy(Region* region) {
+  Device& device = *region->pd_->session()->device();
+  // One quiescent point serves all keys removed before it.
+  std::vector<memory::Key> removed;
   {
-    Device& device = *region->pd_->session()->device();
     const auto lock = device.runner_.lock();
     device.regions_.remove(region->key_);
-    device.unretired_.push_back(region->key_);
-    // One quiescent point serves all keys removed before it.
-    if (device.runner_.quiesce()) {
-      for (const memory::Key key : device.unretired_) device.regions_.retire(key);
-      device.unretired_.clear();
+    removed.swap(device.unretired_);
+    removed.push_back(region->key_);
+  }
+  const bool unused = device.runner_.quiesce().has_value();
+  {
+    const auto lock = device.runner_.lock();
+    for (const memory::Key key : removed) {
+      if (unused) device.regions_.retire(key);
     }
+    if (!unused) device.unretired_.insert(device.unretired_.end(), removed.begin(), removed.end());
   }
   delete region;
 }

@@ -95,7 +95,6 @@ TEST_F(EngineRunnerTest, GivesUpWhenTheTaskQueueStaysFull) {
 }
 
 TEST_F(EngineRunnerTest, QuiesceWaitsForTheSinkToLetGo) {
-  const auto lock = runner_.lock();
   host_.sink.references = true;
   host_.release_payload_at = 20;
   EXPECT_TRUE(runner_.quiesce().has_value());
@@ -103,7 +102,6 @@ TEST_F(EngineRunnerTest, QuiesceWaitsForTheSinkToLetGo) {
 }
 
 TEST_F(EngineRunnerTest, QuiesceGivesUpOnAStuckPort) {
-  const auto lock = runner_.lock();
   host_.sink.references = true;
   const auto result = runner_.quiesce();
   ASSERT_FALSE(result.has_value());

@@ -58,6 +58,7 @@ TEST_F(RegionTest, GoingWaitsForThePayloadOnItsWay) {
   });
   for (int i = 0; i < 1000; ++i) world_.poll();
   EXPECT_FALSE(gone);
+  EXPECT_TRUE(session_->create_pd().has_value());  // nobody else waits
   world_.port().references_payload = false;
   other.join();
   EXPECT_TRUE(gone);
