@@ -102,6 +102,15 @@ bool transmit_responses(EngineCore& core, Qp& qp);
 /// An ACK or NAK for `psn`, sent after the responses queued so far; one is kept, the newest.
 void queue_reply(EngineCore& core, Qp& qp, Psn psn, uint8_t syndrome);
 
+// --- replay.cc: what duplicates need.
+
+/// Takes the oldest slot of the replay store. Nullptr: the peer has more outstanding than was agreed (9.7.4.1.7).
+Resource* new_resource(Qp& qp);
+/// Queues packets [next, end) of the answer that `resource` stands for. There is room for every original.
+void push_job(EngineCore& core, Qp& qp, const Resource& resource, uint32_t next, uint32_t end, bool original);
+/// A request whose PSN was executed before: acknowledged or answered again, never executed again.
+void on_duplicate(EngineCore& core, Qp& qp, const wire::Packet& packet);
+
 // --- receive.cc: receive work requests.
 
 enum class TakeRecv { taken, empty, invalid };
