@@ -21,7 +21,7 @@ TEST(HeapAllocator, GivesZeroedAlignedMemory) {
 }
 
 TEST(HeapAllocator, SaysHowMuchThereWasNot) {
-#if !defined(__SANITIZE_ADDRESS__)
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   HeapAllocator allocator;
   const auto memory = allocator.allocate(std::size_t{1} << 60);
   ASSERT_FALSE(memory.has_value());
