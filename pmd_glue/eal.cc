@@ -112,6 +112,27 @@ std::string reason_of(const std::string& output) {
   return reason.empty() ? "it gives no reason" : reason;
 }
 
+/// Directories beside `own` of earlier processes that were killed. EAL's primary process holds a lock on its `config`.
+void remove_stale_runtime_dirs(const std::filesystem::path& own) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(own.parent_path(), error)) {
+    const std::string name = entry.path().filename();
+    // A process finds no lock that it holds itself, and closing the file would drop it.
+    if (entry.path() == own) continue;
+    if (!name.starts_with(kOwnPrefix) || name.find_first_not_of("0123456789", kOwnPrefix.size()) != std::string::npos) {
+      continue;
+    }
+    const int fd = open((entry.path() / "config").c_str(), O_RDWR | O_CLOEXEC);
+    if (fd < 0) continue;
+    struct flock lock{};
+    lock.l_type = F_WRLCK;
+    const bool free = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+    close(fd);
+    std::error_code ignored;
+    if (free) std::filesystem::remove_all(entry.path(), ignored);
+  }
+}
+
 /// EAL starts without a virtual device that failed; we do not.
 Result<void> check_vdevs(const EalPlan& plan, const std::string& output) {
   for (const std::string& name : plan.vdevs) {
@@ -154,6 +175,7 @@ Result<std::unique_ptr<Eal>> Eal::start(const std::vector<std::string>& args) {
     return fail(EALREADY, "EAL runs already in this process: a process holds one uroce stack");
   }
   if (plan->own_runtime_dir) eal->runtime_dir_ = rte_eal_get_runtime_dir();
+  if (!eal->runtime_dir_.empty()) remove_stale_runtime_dirs(eal->runtime_dir_);
   if (parsed < 0) {
     eal->started_ = false;
     return fail(error != 0 ? error : EINVAL,

@@ -238,7 +238,7 @@ Result<EalPlan> plan_eal(const std::vector<std::string>& args, const HostFacts& 
   std::erase(plan.args, "");
   const bool has_prefix = has(*options, {"file-prefix", "no-shconf", "proc-type"}) || (in_memory && !drop_in_memory);
   if (!has_prefix) {
-    add(fmt::format("--file-prefix=uroce-{}", getpid()));
+    add(fmt::format("--file-prefix={}{}", kOwnPrefix, getpid()));
     if (huge && !has(*options, {"huge-unlink", "no-huge"})) add("--huge-unlink");
     plan.own_runtime_dir = true;
   }

@@ -16,6 +16,9 @@ struct HostFacts {
 };
 HostFacts read_host_facts();
 
+/// Of the file prefix that a process gets when it asks for none; its process id follows.
+inline constexpr std::string_view kOwnPrefix = "uroce-";
+
 struct EalPlan {
   std::vector<std::string> args;   ///< for rte_eal_init, without the program name
   std::vector<std::string> notes;  ///< one line each, for people: what was decided for them
