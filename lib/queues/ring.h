@@ -13,8 +13,8 @@ namespace uroce::queues {
 /// Where a ring is and how large. The memory is not owned.
 struct RingPlace {
   RingHeader* header = nullptr;  ///< the slots follow it
-  uint32_t entries = 0;  ///< a power of two
-  uint32_t stride = 0;   ///< bytes
+  uint32_t entries = 0;          ///< a power of two
+  uint32_t stride = 0;           ///< bytes
 
   /// A ring at `memory`, which is 64-byte aligned and holds ring_bytes(entries, stride).
   static RingPlace at(std::byte* memory, uint32_t entries, uint32_t stride) {
