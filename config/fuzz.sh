@@ -10,7 +10,7 @@ dir=build-fuzz
 prepare() {
   install_packages test
   [ -f $dir/build.ninja ] || CXX=clang++-19 configure $dir -Dbuildtype=debugoptimized -Doptimization=2 \
-    -Db_sanitize=address,undefined -Db_lundef=false -Dcpp_args=-fsanitize=fuzzer-no-link,-fno-sanitize-recover=all
+    -Db_sanitize=address,undefined -Db_lundef=false "-Dcpp_args=['-fsanitize=fuzzer-no-link','-fno-sanitize-recover=all']"
   ninja -C $dir -t targets all | sed -n 's|^\(tests/fuzz/fuzz_[a-z0-9_]*\): .*|\1|p' | sort -u >$dir/targets
   [ -s $dir/targets ] || die "$dir has no target tests/fuzz/fuzz_*; is tests/fuzz there?"
 }
