@@ -1,18 +1,18 @@
 #!/bin/bash
-# Builds everything and runs every test: config/test.sh [--sanitize] [--quick]
+# Builds everything and runs every test: config/test.sh [--sanitize] [--long]
 #   --sanitize   the unit, script and simulation tests under AddressSanitizer and UndefinedBehaviorSanitizer instead
-#   --quick      without clang-tidy and without fuzzing
+#   --long       also clang-tidy (4 minutes) and libFuzzer (20 s a target, after a build of its own with clang)
 # The last line is `N passed, N failed, N skipped`, counting test cases; the exit code is non-zero where one failed.
 # shellcheck source=config/common.sh
 . "$(dirname "$0")/common.sh"
 
-sanitize=no quick=no
+sanitize=no long=no
 for arg in "$@"; do
   case $arg in
     --sanitize) sanitize=yes ;;
-    --quick) quick=yes ;;
+    --long) long=yes ;;
     -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
-    *) die "test.sh knows --sanitize and --quick, not '$arg'." ;;
+    *) die "test.sh knows --sanitize and --long, not '$arg'." ;;
   esac
 done
 
@@ -52,7 +52,7 @@ else
   config/hugepages.sh || true
   run_tests build
   step clang-format config/lint.sh format
-  if [ $quick = no ]; then
+  if [ $long = yes ]; then
     step clang-tidy config/lint.sh tidy
     for target in $(config/fuzz.sh --list); do
       step "fuzz $target" env UROCE_FUZZ_SEED=1 config/fuzz.sh "$target" "${UROCE_FUZZ_SECONDS:-20}" -verbosity=0
