@@ -192,9 +192,7 @@ Result<std::unique_ptr<Eal>> Eal::start(const std::vector<std::string>& args) {
 
 Eal::~Eal() {
   if (started_) {
-    // The interrupt thread outlives EAL's memory. Twice: behind what the first call may have found under way.
-    on_interrupt_thread([] {});
-    on_interrupt_thread([] {});
+    settle_interrupt_thread();
     rte_eal_cleanup();
   }
   sched_setaffinity(0, sizeof affinity_before_, &affinity_before_);

@@ -30,4 +30,8 @@ void on_interrupt_thread(Work work) {
   }
 }
 
+/// Returns once that thread has nothing left to do and waits. EAL's memory may go after it, once per process: the
+/// thread lives on, and would read the handles of its sources there whenever it made its list of them anew.
+void settle_interrupt_thread();
+
 }  // namespace uroce::glue
