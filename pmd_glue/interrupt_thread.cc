@@ -7,12 +7,16 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdint>
 #include <semaphore>
 
 namespace uroce::glue {
 
 namespace {
+
+/// A thread that does not answer for so long will not come to rest.
+constexpr auto kPatience = std::chrono::seconds(1);
 
 /// A source of interrupts of our own. Never unregistered: that would make the thread list its sources once more.
 struct Knock {
@@ -42,7 +46,7 @@ void settle_interrupt_thread() {
   for (int i = 0; i < 2; ++i) {
     const uint64_t one = 1;
     [[maybe_unused]] const auto written = write(knock.fd, &one, sizeof one);
-    knock.answered.acquire();
+    if (!knock.answered.try_acquire_for(kPatience)) return;
   }
 }
 
