@@ -192,7 +192,7 @@ Result<std::unique_ptr<Eal>> Eal::start(const std::vector<std::string>& args) {
 
 Eal::~Eal() {
   if (started_) {
-    settle_interrupt_thread();
+    park_interrupt_thread();
     rte_eal_cleanup();
   }
   sched_setaffinity(0, sizeof affinity_before_, &affinity_before_);

@@ -30,8 +30,8 @@ void on_interrupt_thread(Work work) {
   }
 }
 
-/// Returns once that thread has nothing left to do and waits. EAL's memory may go after it, once per process: the
-/// thread lives on, and would read the handles of its sources there whenever it made its list of them anew.
-void settle_interrupt_thread();
+/// Ends that thread's work for good; returns when it is held. Comes before rte_eal_cleanup(), which unmaps EAL's
+/// memory right after it has made the thread read the handles of its sources there, net_memif's among them.
+void park_interrupt_thread();
 
 }  // namespace uroce::glue
