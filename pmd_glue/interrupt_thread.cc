@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <semaphore>
 
 namespace uroce::glue {
@@ -35,7 +36,8 @@ void park_interrupt_thread() {
   const bool set = rte_intr_fd_set(handle, parking->fd) == 0 && rte_intr_type_set(handle, RTE_INTR_HANDLE_EXT) == 0 &&
                    rte_intr_callback_register(handle, hold, parking) == 0;
   rte_intr_instance_free(handle);
-  if (set) parking->held.acquire();
+  // A thread that does not come within a second is stuck in a driver, and will not read its sources either.
+  if (set) (void)parking->held.try_acquire_for(std::chrono::seconds(1));
 }
 
 }  // namespace uroce::glue
