@@ -1,0 +1,82 @@
+// The daemon's socket: accepts clients, serves each on a thread of its own, and cleans up after it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <uroce/error.h>
+
+#include "control/device.h"
+
+namespace uroce::service {
+
+/// What one client may hold at once; beyond it a call fails with ENOMEM and names the limit.
+struct ClientLimits {
+  uint32_t max_qp = 16384;
+  uint32_t max_cq = 16384;
+  uint32_t max_srq = 1024;
+  uint32_t max_mr = 65536;
+  uint32_t max_pd = 4096;
+  uint32_t max_ah = 65536;
+  uint64_t max_queue_bytes = uint64_t{4} << 30;       ///< memory of all queues
+  uint64_t max_registered_bytes = uint64_t{1} << 40;  ///< registered memory, mapped by the daemon
+};
+
+struct ServerConfig {
+  std::string socket =
+      "/run/uroce/uroced.sock";  ///< its folder is made when missing; a dead daemon's socket is replaced
+  mode_t mode = 0666;            ///< of the socket: who may connect
+  std::optional<gid_t> group{};  ///< of the socket; unset keeps the process's
+  uint32_t max_clients = 1024;   ///< connections; a client has one per opened device
+  ClientLimits limits{};
+};
+
+/// One connection, for the operator.
+struct ClientInfo {
+  uint32_t id = 0;
+  pid_t pid = 0;
+  uid_t uid = 0;
+  std::string command{};  ///< of the process, as /proc shows it
+  std::string device{};   ///< opened; empty before
+  uint32_t qps = 0, cqs = 0, srqs = 0, mrs = 0, pds = 0, ahs = 0;
+  uint64_t queue_bytes = 0;
+  uint64_t registered_bytes = 0;
+  uint64_t calls = 0;   ///< served
+  uint64_t errors = 0;  ///< calls refused
+};
+
+enum class Severity { info, warning, error };
+/// Any thread; one line without a newline.
+using Log = std::function<void(Severity, std::string_view)>;
+
+class Server {
+ public:
+  /// Listens and serves. `devices` live until this goes. Errors: EADDRINUSE (a live daemon has the socket), EACCES,
+  /// and others of bind(2), each naming the path and the way out.
+  static Result<std::unique_ptr<Server>> start(ServerConfig config,
+                                               std::vector<std::shared_ptr<control::Device>> devices, Log log);
+  /// As stop().
+  ~Server();
+  /// Ends every connection, frees what the clients held, and removes the socket. Bounded by the engines' patience.
+  void stop();
+  /// For clients from here on.
+  void set_limits(const ClientLimits& limits);
+  void set_max_clients(uint32_t max);
+  std::vector<ClientInfo> clients() const;
+  /// Disconnects one client as if it had died. False when there is none.
+  bool disconnect(uint32_t id);
+
+ private:
+  struct Impl;
+  explicit Server(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace uroce::service
