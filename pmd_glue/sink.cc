@@ -38,8 +38,8 @@ EtherSink::EtherSink(const Port& port, TxPath& path, Handover& handover, rte_mem
       external_pool_(external_pool),
       external_(external_pool != nullptr ? port.external() : ExternalMemory::never),
       fills_ip_checksum_(port.fills_ip_checksum()) {
-  shared_.free_cb = never_freed;
-  rte_mbuf_ext_refcnt_set(&shared_, 1);
+  for (rte_mbuf_ext_shared_info& shared : shared_) shared.free_cb = never_freed;
+  forget_references();
 }
 
 EtherSink::~EtherSink() {
@@ -156,14 +156,15 @@ rte_mbuf* EtherSink::build_external(const transport::TxFrame& frame) {
   head->data_len = frame.header_length;
   auto crc = wire::IcrcState::begin({start + frame.l3_offset, start + frame.header_length}, frame.ip_version);
   rte_mbuf* last = head;
-  rte_mbuf_ext_refcnt_update(&shared_, static_cast<int16_t>(frame.payload_spans));
+  rte_mbuf_ext_shared_info& shared = this->shared(generation_);
+  rte_mbuf_ext_refcnt_update(&shared, static_cast<int16_t>(frame.payload_spans));
   for (uint8_t i = 0; i < frame.payload_spans; ++i) {
     const transport::PayloadSpan& span = frame.payload[i];
     void* data = const_cast<std::byte*>(span.data);  // an mbuf has no notion of const; drivers only read on TX
     crc.update({span.data, span.length});
     const rte_iova_t iova =
         external_ == ExternalMemory::any ? reinterpret_cast<uintptr_t>(data) : rte_mem_virt2iova(data);
-    rte_pktmbuf_attach_extbuf(segments[i], data, iova, static_cast<uint16_t>(span.length), &shared_);
+    rte_pktmbuf_attach_extbuf(segments[i], data, iova, static_cast<uint16_t>(span.length), &shared);
     segments[i]->data_len = static_cast<uint16_t>(span.length);
     last = last->next = segments[i];
   }
@@ -177,9 +178,28 @@ rte_mbuf* EtherSink::build_external(const transport::TxFrame& frame) {
   return head;
 }
 
+void EtherSink::forget_references() {
+  for (rte_mbuf_ext_shared_info& shared : shared_) rte_mbuf_ext_refcnt_set(&shared, 1);
+}
+
 bool EtherSink::references_payload() {
-  if (rte_mbuf_ext_refcnt_read(&shared_) > 1) path_.reclaim();
-  return rte_mbuf_ext_refcnt_read(&shared_) > 1;
+  const auto referenced = [](const rte_mbuf_ext_shared_info& shared) { return rte_mbuf_ext_refcnt_read(&shared) > 1; };
+  if (std::ranges::any_of(shared_, referenced)) path_.reclaim();
+  return std::ranges::any_of(shared_, referenced);
+}
+
+// Several may wait at once, each with its mark. Two counts serve them all: the second waiter's generation ends once the
+// first one's is gone.
+bool EtherSink::references_payload_before(uint64_t mark) {
+  if (!references_payload()) return false;
+  const auto referenced = [this](uint64_t generation) { return rte_mbuf_ext_refcnt_read(&shared(generation)) > 1; };
+  const bool older = referenced(generation_ + 1);  // the same count as generation_ - 1
+  if (mark == generation_) {
+    if (older) return true;
+    ++generation_;
+    return referenced(mark);
+  }
+  return mark + 1 == generation_ && older;
 }
 
 bool EtherSink::flush() {
@@ -194,7 +214,7 @@ bool EtherSink::flush_port() {
   counters_.bursts.add();
   if (path_.take_fault()) [[unlikely]] {
     counters_.faults.add();
-    rte_mbuf_ext_refcnt_set(&shared_, 1);  // a guarded driver keeps no buffer beyond its burst
+    forget_references();  // a guarded driver keeps no buffer beyond its burst
   }
   tx_count_ -= sent;
   if (tx_count_ != 0) {

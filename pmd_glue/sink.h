@@ -58,6 +58,8 @@ class EtherSink final : public transport::FrameSink {
   std::size_t room() override;
   void send(std::span<const transport::TxFrame> frames) override;
   bool references_payload() override;
+  uint64_t mark_payload() override { return generation_; }
+  bool references_payload_before(uint64_t mark) override;
 
   /// One whole frame as it is, e.g. an ARP reply. False without room: nothing was taken.
   bool send_raw(std::span<const std::byte> frame);
@@ -73,6 +75,8 @@ class EtherSink final : public transport::FrameSink {
   rte_mbuf* build_copy(const transport::TxFrame& frame);
   rte_mbuf* build_external(const transport::TxFrame& frame);
   bool may_reference(const transport::TxFrame& frame) const;
+  rte_mbuf_ext_shared_info& shared(uint64_t generation) { return shared_[generation % 2]; }
+  void forget_references();
   bool flush_port();
   bool flush_loopback();
 
@@ -91,7 +95,10 @@ class EtherSink final : public transport::FrameSink {
   std::array<rte_mbuf*, kPending> tx_{};
   std::array<rte_mbuf*, kPending> loop_{};
   std::array<uint32_t, kPending> loop_engine_{};
-  rte_mbuf_ext_shared_info shared_{};  ///< of all payload references: its count is 1 + those in flight
+  /// Of payload references: each count is 1 + those in flight. Frames of generation g count at g % 2; a generation
+  /// ends when somebody waits for it and the one before it is gone, so that new frames never prolong the wait.
+  std::array<rte_mbuf_ext_shared_info, 2> shared_{};
+  uint64_t generation_ = 0;
   SinkCounters counters_;
 };
 

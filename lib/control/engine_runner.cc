@@ -1,6 +1,7 @@
 #include "control/engine_runner.h"
 
 #include <cerrno>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -55,8 +56,12 @@ Result<void> EngineRunner::quiesce() {
   const auto deadline = Clock::now() + patience_;
   for (uint32_t engine = 0; engine < count(); ++engine) {
     bool referenced = true;
+    std::optional<uint64_t> mark;
     while (!stopped()) {
-      const auto look = [&referenced](transport::Engine& e) { referenced = e.sink_references_payload(); };
+      const auto look = [&](transport::Engine& e) {
+        if (!mark) mark = e.mark_sink_payload();
+        referenced = e.sink_references_payload_before(*mark);
+      };
       {
         const auto held = lock();
         if (auto ran = run(engine, look); !ran) return ran;

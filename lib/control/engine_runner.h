@@ -38,9 +38,9 @@ class EngineRunner {
   /// Errors: ETIMEDOUT naming the engine; `work` has then not run and never will.
   Result<void> run(uint32_t engine, Work work);
 
-  /// Returns once every engine has come between two bursts and its sink has let go of all payload: what was taken
-  /// out of shared tables before is then unused. The caller does not hold the lock: a busy port must not keep others
-  /// waiting. Errors: ETIMEDOUT naming the engine.
+  /// Returns once every engine has come between two bursts and its sink has let go of the payload sent before: what
+  /// was taken out of shared tables before is then unused. The caller does not hold the lock: a busy port must not keep
+  /// others waiting. Errors: ETIMEDOUT naming the engine.
   Result<void> quiesce();
 
   /// The engines run no more, and the host is about to go. From now on run() works on the calling thread.

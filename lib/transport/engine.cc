@@ -275,8 +275,12 @@ void EngineCore::forget_active(Qp& gone) {
 
 bool Engine::submit(TaskPtr task) { return impl_->tasks.push(task); }
 
-bool Engine::sink_references_payload() const {
-  return impl_->last_sink != nullptr && impl_->last_sink->references_payload();
+uint64_t Engine::mark_sink_payload() const {
+  return impl_->last_sink != nullptr ? impl_->last_sink->mark_payload() : 0;
+}
+
+bool Engine::sink_references_payload_before(uint64_t mark) const {
+  return impl_->last_sink != nullptr && impl_->last_sink->references_payload_before(mark);
 }
 
 void Engine::Impl::apply_route(Qp& qp, const wire::Route& route, bool loopback) {

@@ -81,7 +81,9 @@ class Engine {
   QpAttr query(const Qp& qp) const;
   /// New Ethernet or IP headers towards a peer (neighbour changed). Takes effect with the next packet.
   void set_route(Qp& qp, const wire::Route& route, bool loopback);
-  bool sink_references_payload() const;
+  /// FrameSink::mark_payload() and references_payload_before() of the sink that poll() had last.
+  uint64_t mark_sink_payload() const;
+  bool sink_references_payload_before(uint64_t mark) const;
 
   // --- One control thread -----------------------------------------------------------------------------------
 

@@ -50,6 +50,14 @@ class FrameSink {
   virtual void send(std::span<const TxFrame> frames) = 0;
   /// True while a frame that was taken still refers to payload in registered memory.
   virtual bool references_payload() { return false; }
+  /// Names the frames taken so far, for references_payload_before(). A sink without the two answers for all frames.
+  virtual uint64_t mark_payload() { return 0; }
+  /// True while a frame taken before mark_payload() returned `mark` still refers to payload in registered memory.
+  /// Turns false however unbroken the stream of later frames is.
+  virtual bool references_payload_before(uint64_t mark) {
+    (void)mark;
+    return references_payload();
+  }
 };
 
 /// What an engine reports besides completions. Called on the engine's thread, rarely, never per packet.
