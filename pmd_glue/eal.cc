@@ -191,10 +191,7 @@ Result<std::unique_ptr<Eal>> Eal::start(const std::vector<std::string>& args) {
 }
 
 Eal::~Eal() {
-  if (started_) {
-    park_interrupt_thread();
-    rte_eal_cleanup();
-  }
+  if (started_ && park_interrupt_thread()) rte_eal_cleanup();
   sched_setaffinity(0, sizeof affinity_before_, &affinity_before_);
   std::error_code ignored;
   if (!runtime_dir_.empty()) std::filesystem::remove_all(runtime_dir_, ignored);

@@ -3,16 +3,35 @@
 
 #include "pmd_glue/interrupt_thread.h"
 
+#include <rte_alarm.h>
 #include <rte_interrupts.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
+#include <memory>
 #include <semaphore>
+#include <utility>
 
 namespace uroce::glue {
 
 namespace {
+
+/// One call, owned by the caller and by the thread that is to run it: either may be through with it first.
+struct Call {
+  std::function<int()> work;
+  std::atomic<bool> taken{false};  ///< by the one who decides whether the work runs
+  int result = 0;
+  std::binary_semaphore done{0};
+};
+
+void run_call(void* argument) {
+  const std::unique_ptr<std::shared_ptr<Call>> call(static_cast<std::shared_ptr<Call>*>(argument));
+  if ((*call)->taken.exchange(true)) return;
+  (*call)->result = (*call)->work();
+  (*call)->done.release();
+}
 
 struct Parking {
   int fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);  // readable from the start
@@ -28,16 +47,29 @@ void hold(void* argument) {
 
 }  // namespace
 
-void park_interrupt_thread() {
+std::optional<int> on_interrupt_thread(std::function<int()> work, std::chrono::nanoseconds patience) {
+  const auto call = std::make_shared<Call>();
+  call->work = std::move(work);
+  auto handed = std::make_unique<std::shared_ptr<Call>>(call);
+  if (rte_eal_alarm_set(1, run_call, handed.get()) != 0) return call->work();
+  // The alarm's from now on. A thread that never comes to it keeps it.
+  (void)handed.release();
+  if (call->done.try_acquire_for(patience)) return call->result;
+  if (!call->taken.exchange(true)) return std::nullopt;
+  // It may have ended in this very moment.
+  if (call->done.try_acquire()) return call->result;
+  return std::nullopt;
+}
+
+bool park_interrupt_thread() {
   static auto* parking = new Parking;  // outlives the process's static objects, as the thread does
   // Private: a handle outside EAL's memory.
   rte_intr_handle* handle = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
-  if (handle == nullptr) return;
+  if (handle == nullptr) return true;
   const bool set = rte_intr_fd_set(handle, parking->fd) == 0 && rte_intr_type_set(handle, RTE_INTR_HANDLE_EXT) == 0 &&
                    rte_intr_callback_register(handle, hold, parking) == 0;
   rte_intr_instance_free(handle);
-  // A thread that does not come within a second is stuck in a driver, and will not read its sources either.
-  if (set) (void)parking->held.try_acquire_for(std::chrono::seconds(1));
+  return !set || parking->held.try_acquire_for(std::chrono::seconds(1));
 }
 
 }  // namespace uroce::glue

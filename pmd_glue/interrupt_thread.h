@@ -4,34 +4,24 @@
 // port is stopped, without a lock between the two (DPDK 22.11). On the interrupt thread they take turns.
 #pragma once
 
-#include <rte_alarm.h>
-
-#include <latch>
-#include <utility>
+#include <chrono>
+#include <functional>
+#include <optional>
 
 namespace uroce::glue {
 
-/// Runs `work` on EAL's interrupt thread and returns when it has run. Not from that thread itself.
-template <class Work>
-void on_interrupt_thread(Work work) {
-  struct Call {
-    Work work;
-    std::latch done{1};
-  } call{std::move(work)};
-  const auto run = [](void* argument) {
-    auto* own = static_cast<Call*>(argument);
-    own->work();
-    own->done.count_down();
-  };
-  if (rte_eal_alarm_set(1, run, &call) == 0) {
-    call.done.wait();
-  } else {
-    call.work();
-  }
-}
+/// Longer than any driver's handler takes that ends at all.
+inline constexpr std::chrono::seconds kInterruptPatience{5};
+
+/// Runs `work` on EAL's interrupt thread and returns what it returned. Not from that thread itself. Empty when the
+/// thread, stuck in some handler, has not finished it within `patience`: work that has not begun by then never will,
+/// but work that has begun goes on. So `work` owns what it uses: it refers to nothing that may go when this returns.
+std::optional<int> on_interrupt_thread(std::function<int()> work,
+                                       std::chrono::nanoseconds patience = kInterruptPatience);
 
 /// Ends that thread's work for good; returns when it is held. Comes before rte_eal_cleanup(), which unmaps EAL's
 /// memory right after it has made the thread read the handles of its sources there, net_memif's among them.
-void park_interrupt_thread();
+/// False when the thread does not come within a second: it is stuck in a driver, whose memory must stay.
+bool park_interrupt_thread();
 
 }  // namespace uroce::glue

@@ -63,7 +63,7 @@ Result<std::unique_ptr<Port>> Port::open(uint16_t id, const PortOptions& options
 
 Port::~Port() {
   close();
-  rte_mempool_free(pool_);
+  if (!stuck_) rte_mempool_free(pool_);
 }
 
 Result<void> Port::fail_port(int code, std::string_view what) const {
@@ -174,31 +174,33 @@ Result<void> Port::configure(const PortOptions& options) {
   return {};
 }
 
-template <class Work>
-void Port::beside_no_handler(Work work) {
-  if (needs_guard()) {
-    on_interrupt_thread(work);
-  } else {
-    work();
-  }
+// Whatever `work` needs it owns: it may outlast the port (see on_interrupt_thread).
+std::optional<int> Port::beside_no_handler(std::function<int()> work) const {
+  if (needs_guard()) return on_interrupt_thread(std::move(work));
+  return work();
 }
 
 Result<void> Port::start() {
   const bool client = driver_ == "net_memif" && is_memif_client(devargs_);
   const auto until = std::chrono::steady_clock::now() + kServerPatience;
-  int error = 0;
-  const auto try_start = [&] { error = rte_eth_dev_start(id_); };
+  const auto try_start = [id = id_] { return rte_eth_dev_start(id); };
   const QuietLog quiet(client ? "pmd.net.memif" : nullptr);  // one sentence at the end says it
-  beside_no_handler(try_start);
-  while (error != 0 && client && std::chrono::steady_clock::now() < until) {
+  auto error = beside_no_handler(try_start);
+  while (error.value_or(0) != 0 && client && std::chrono::steady_clock::now() < until) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    beside_no_handler(try_start);
+    error = beside_no_handler(try_start);
   }
-  if (error != 0 && client) {
+  if (!error) {
+    stuck_ = true;
+    return fail_port(ETIMEDOUT, fmt::format("does not start within {} s: EAL's interrupt thread is stuck in a driver; "
+                                            "start the program again",
+                                            kInterruptPatience.count()));
+  }
+  if (*error != 0 && client) {
     return fail_port(ENODEV, fmt::format("finds no memif server on {} within 5 s: start the one with role=server first",
                                          memif_socket(devargs_)));
   }
-  if (error != 0) return fail_port(error, fmt::format("does not start: {}", rte_strerror(-error)));
+  if (*error != 0) return fail_port(*error, fmt::format("does not start: {}", rte_strerror(-*error)));
   started_ = true;
   refresh_link();
   return {};
@@ -208,18 +210,23 @@ void Port::stop() {
   if (!started_) return;
   started_ = false;
   link_up_.store(false, std::memory_order_relaxed);
-  beside_no_handler([this] { rte_eth_dev_stop(id_); });
+  stuck_ = !beside_no_handler([id = id_] { return rte_eth_dev_stop(id); }).has_value();
 }
 
 void Port::close() {
   stop();
-  const bool listens = driver_ == "net_memif" && !is_memif_client(devargs_);
-  if (opened_) {
-    beside_no_handler([this, listens] {
+  if (opened_ && !stuck_) {
+    const bool listens = driver_ == "net_memif" && !is_memif_client(devargs_);
+    const auto closed = beside_no_handler([id = id_, devargs = devargs_, listens] {
       // Other ports may share the socket: they lose later clients, as the last one to close would make them crash.
-      if (listens) silence_memif_listener(devargs_);
-      rte_eth_dev_close(id_);
+      if (listens) silence_memif_listener(devargs);
+      return rte_eth_dev_close(id);
     });
+    stuck_ = !closed.has_value();
+  }
+  if (opened_ && stuck_) {
+    fmt::print(stderr, "port {} ({}) is left open: its driver does not come back within {} s\n", name_, driver_,
+               kInterruptPatience.count());
   }
   opened_ = false;
 }
@@ -232,18 +239,19 @@ void Port::reconnect(uint32_t pollers) {
   }
   if (paused_pollers_.load(std::memory_order_acquire) < pollers) return;
   const QuietLog quiet("pmd.net.memif");
-  int error = 0;
-  on_interrupt_thread([&] {
-    rte_eth_dev_stop(id_);
-    error = rte_eth_dev_start(id_);
+  const auto error = on_interrupt_thread([id = id_] {
+    rte_eth_dev_stop(id);
+    return rte_eth_dev_start(id);
   });
-  // A port that did not start must not be polled either.
+  // A port that did not start, or may still do so, must not be polled either.
   if (error == 0) pause_.store(0, std::memory_order_release);
 }
 
 void Port::refresh_link() {
   rte_eth_link link{};
   bool up = rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+  // What a late start brought up nobody polls: reconnect() has to have its way first.
+  up = up && pause_.load(std::memory_order_relaxed) == 0;
   // net_af_packet is up whatever becomes of its interface, and loses what it is given meanwhile.
   if (driver_ == "net_af_packet") {
     const auto running = netdev_running(std::string(device_argument(devargs_, "iface")));

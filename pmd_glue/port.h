@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <uroce/error.h>
@@ -39,11 +41,12 @@ class Port {
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
-  /// Starts the port, waiting up to 5 s for a memif server to listen. Errors: ENODEV or the driver's.
+  /// Starts the port, waiting up to 5 s for a memif server to listen. Errors: ENODEV, ETIMEDOUT or the driver's.
   Result<void> start();
   /// Any number of times; no queue may be in use.
   void stop();
-  /// Stops, and gives the port back to EAL. Its buffers live on, in other ports' hands perhaps, until ~Port.
+  /// Stops, and gives the port back to EAL. Its buffers live on, in other ports' hands perhaps, until ~Port. A port
+  /// whose driver does not come back within 5 s is left as it is, with its buffers, and a line on stderr says so.
   void close();
 
   uint16_t id() const { return id_; }
@@ -87,8 +90,7 @@ class Port {
   Result<void> choose_tx_mode(StackOptions::TxMode wanted, uint64_t tx_capabilities);
   Result<void> make_pool(const PortOptions& options);
   Result<void> configure(const PortOptions& options);
-  template <class Work>
-  void beside_no_handler(Work work);
+  std::optional<int> beside_no_handler(std::function<int()> work) const;
   Result<void> fail_port(int code, std::string_view what) const;
 
   uint16_t id_ = 0;
@@ -111,6 +113,7 @@ class Port {
   bool tx_ip_checksum_ = false;
   bool started_ = false;
   bool opened_ = false;
+  bool stuck_ = false;  ///< a call of the driver has not come back
   std::atomic<bool> link_up_{false};
   uint32_t pauses_ = 0;
   std::atomic<uint32_t> pause_{0};  ///< which pause this is; 0 for none
