@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
+
+#include "perf/json_reader.h"
 
 namespace uroce::perf {
 namespace {
@@ -17,87 +18,12 @@ using Json = nlohmann::json;
 constexpr std::string_view kMagic = "uroc";
 constexpr std::array<std::string_view, 11> kTypes{"hello",   "ready", "go",     "beat", "stop", "check",
                                                   "checked", "fill",  "filled", "done", "error"};
-constexpr uint64_t kMaxCount = ~uint64_t{0} >> 1;
-constexpr std::size_t kMaxText = 2000;
 
 std::string hex(const Gid& gid) {
   std::string text;
   for (const uint8_t byte : gid.bytes) text += fmt::format("{:02x}", byte);
   return text;
 }
-
-/// Reads members of one object; the first that is missing or out of range makes the whole message bad.
-class Reader {
- public:
-  Reader(const Json& object, std::string& problem) : object_(object), problem_(problem) {}
-
-  uint64_t number(const char* name, uint64_t largest = kMaxCount) {
-    const Json* value = find(name);
-    if (value == nullptr) return 0;
-    if (!value->is_number_unsigned() || value->get<uint64_t>() > largest) {
-      bad(fmt::format("\"{}\" is no whole number up to {}", name, largest));
-      return 0;
-    }
-    return value->get<uint64_t>();
-  }
-  uint32_t number32(const char* name, uint32_t largest = ~0u) { return static_cast<uint32_t>(number(name, largest)); }
-  double real(const char* name) {
-    const Json* value = find(name);
-    if (value == nullptr) return 0;
-    const double v = value->is_number() ? value->get<double>() : -1;
-    if (std::isnan(v) || v < 0 || v >= 1e18) {
-      bad(fmt::format("\"{}\" is no number from 0 to 1e18", name));
-      return 0;
-    }
-    return v;
-  }
-  bool flag(const char* name) {
-    const Json* value = find(name);
-    if (value != nullptr && !value->is_boolean()) bad(fmt::format("\"{}\" is neither true nor false", name));
-    return value != nullptr && value->is_boolean() && value->get<bool>();
-  }
-  /// Text without control characters, so that a peer cannot play with the terminal.
-  std::string text(const char* name) {
-    const Json* value = find(name);
-    if (value == nullptr) return {};
-    if (!value->is_string() || value->get_ref<const std::string&>().size() > kMaxText) {
-      bad(fmt::format("\"{}\" is no text of up to {} bytes", name, kMaxText));
-      return {};
-    }
-    std::string text = value->get<std::string>();
-    for (char& c : text) {
-      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-    }
-    return text;
-  }
-  Gid gid(const char* name) {
-    const std::string digits = text(name);
-    Gid gid;
-    if (digits.size() != 32 || digits.find_first_not_of("0123456789abcdef") != std::string::npos) {
-      bad(fmt::format("\"{}\" is no GID of 32 hexadecimal digits", name));
-      return gid;
-    }
-    for (std::size_t i = 0; i < 16; ++i) {
-      gid.bytes[i] = static_cast<uint8_t>(std::stoul(digits.substr(2 * i, 2), nullptr, 16));
-    }
-    return gid;
-  }
-  const Json* find(const char* name) {
-    const auto it = object_.is_object() ? object_.find(name) : object_.end();
-    if (!object_.is_object() || it == object_.end()) {
-      bad(fmt::format("\"{}\" is missing", name));
-      return nullptr;
-    }
-    return &*it;
-  }
-  void bad(std::string text) {
-    if (problem_.empty()) problem_ = std::move(text);
-  }
-
- private:
-  const Json& object_;
-  std::string& problem_;
-};
 
 Json to_json(const SharedParameters& p) {
   return {{"test", p.test},
@@ -137,7 +63,7 @@ Json to_json(const SizeReport& r) {
 }
 
 SharedParameters read_parameters(const Json& json, std::string& problem) {
-  Reader in(json, problem);
+  JsonReader in(json, problem);
   SharedParameters p;
   p.test = in.text("test");
   p.size = in.number("size", kMaxMessage);
@@ -154,7 +80,7 @@ SharedParameters read_parameters(const Json& json, std::string& problem) {
 
 Hello read_hello(const Json& json, std::string& problem) {
   constexpr uint32_t k24Bits = 0xffffff;
-  Reader in(json, problem);
+  JsonReader in(json, problem);
   Hello h;
   if (const Json* parameters = in.find("parameters")) h.parameters = read_parameters(*parameters, problem);
   h.gid = in.gid("gid");
@@ -182,7 +108,7 @@ Hello read_hello(const Json& json, std::string& problem) {
 }
 
 SizeReport read_report(const Json& json, std::string& problem) {
-  Reader in(json, problem);
+  JsonReader in(json, problem);
   SizeReport r;
   r.size = in.number("size", kMaxMessage);
   r.iterations = in.number("iterations");
@@ -195,12 +121,12 @@ SizeReport read_report(const Json& json, std::string& problem) {
 }
 
 Round read_round(const Json& json, std::string& problem) {
-  Reader in(json, problem);
+  JsonReader in(json, problem);
   return {in.number("size", kMaxMessage), in.number("first"), in.number("count")};
 }
 
 Message read_message(const Json& json, std::string& problem) {
-  Reader in(json, problem);
+  JsonReader in(json, problem);
   Message m;
   if (const uint64_t version = in.number("version"); problem.empty() && version != kExchangeVersion) {
     in.bad(fmt::format("it speaks version {} and we version {}; install the same release on both sides", version,
@@ -295,7 +221,7 @@ std::string encode(const Message& m) {
     case MessageType::check:
     case MessageType::fill: json = {{"size", m.round.size}, {"first", m.round.first}, {"count", m.round.count}}; break;
     case MessageType::done: json = to_json(m.report); break;
-    case MessageType::error: json["text"] = m.text.substr(0, kMaxText); break;
+    case MessageType::error: json["text"] = m.text.substr(0, kMaxTextBytes); break;
     case MessageType::ready:
     case MessageType::checked:
     case MessageType::beat:

@@ -13,7 +13,6 @@ namespace uroce::perf {
 namespace {
 
 constexpr uint64_t kMostPeakMessages = 1u << 16;  ///< the search for the peak is quadratic
-constexpr uint32_t kAtomicRound = 4096;           ///< about; atomics need no word from the peer between rounds
 constexpr uint64_t kForEver = uint64_t{1} << 62;
 
 WrOpcode opcode_of(const Options& o) {
@@ -85,42 +84,6 @@ void Initiator::enqueue(uint32_t index) {
   pending_.push_back(index);
 }
 
-void Initiator::next_round() {
-  const uint32_t unit = std::max(plan_.list, plan_.cq_mod);  // a multiple of both
-  round_begin_ = round_end_;
-  round_end_ += options_.test.verb == Verb::atomic ? (kAtomicRound / unit + 1) * unit : plan_.ring;
-  if (!options_.timed()) round_end_ = std::min(round_end_, options_.iters);
-  if (options_.test.verb == Verb::read) {
-    round_ = RoundState::ask;
-  } else {
-    run_round();
-  }
-}
-
-void Initiator::end_round() {
-  const bool last = stopping_ || (!options_.timed() && round_end_ == options_.iters);
-  if (!last) return next_round();
-  round_ = RoundState::finished;
-  target_ = completed_;
-}
-
-std::optional<Message> Initiator::request() {
-  if (round_ != RoundState::ask) return std::nullopt;
-  round_ = RoundState::waiting;
-  Message m;
-  m.type = options_.test.verb == Verb::read ? MessageType::fill : MessageType::check;
-  const uint64_t first = options_.test.verb == Verb::atomic ? 0 : round_begin_;
-  m.round = {plan_.size, first, round_end_ - first};
-  return m;
-}
-
-void Initiator::granted() {
-  if (round_ != RoundState::waiting) return;
-  if (options_.test.verb == Verb::read) return run_round();
-  if (options_.test.verb == Verb::write) verified_ += (round_end_ - round_begin_) * lanes_.size();
-  end_round();
-}
-
 bool Initiator::done() const {
   if (in_rounds()) return round_ == RoundState::finished && completed_ == target_;
   return (stopping_ || !options_.timed()) && completed_ == target_;  // a timed run has no target before it is stopped
@@ -154,15 +117,7 @@ Step Initiator::step() {
     if (lanes_[index].pending != 0 && posted_ == before) break;  // the queue is still full; later
     posted |= posted_ != before;
   }
-  if (round_ == RoundState::running && completed_ == round_end_ * lanes_.size()) {
-    const bool last = stopping_ || (!options_.timed() && round_end_ == options_.iters);
-    const bool asks = options_.test.verb == Verb::write || (options_.test.verb == Verb::atomic && last);
-    if (asks) {
-      round_ = RoundState::ask;
-    } else {
-      end_round();
-    }
-  }
+  if (round_ == RoundState::running && completed_ == round_end_ * lanes_.size()) round_completed();
   return count > 0 || posted ? Step::progress : Step::idle;
 }
 
@@ -222,21 +177,6 @@ void Initiator::build(const Lane& lane, uint32_t index, uint32_t count) {
   }
 }
 
-/// With --verify: the payload or the operands of one message.
-void Initiator::set_operands(SendRequest& request, uint32_t slot, uint32_t index, uint64_t iteration) const {
-  if (options_.test.verb == Verb::atomic) {
-    const AtomicModel word = model(index, slot);
-    request.compare_add = word.compare_add(iteration / plan_.ring);
-    request.swap = word.swap(iteration / plan_.ring);
-  } else if (options_.test.verb != Verb::read) {
-    fill_pattern({lanes_[index].local + slot * plan_.stride, plan_.size}, {direction_, index, iteration});
-  }
-}
-
-AtomicModel Initiator::model(uint32_t index, uint32_t slot) const {
-  return {options_.atomic_type, {1 - direction_, index, slot}};
-}
-
 void Initiator::advance(Lane& lane, uint32_t count) {
   lane.posted += count;
   posted_ += count;
@@ -273,30 +213,6 @@ bool Initiator::complete(const Completion& completion) {
     ticks_per_ns_ = static_cast<double>(ticks() - begin_ticks_) / static_cast<double>(end_ns_ - begin_ns_ + 1);
   }
   return fill(index);
-}
-
-bool Initiator::verify(const Lane& lane, uint32_t index, uint64_t iteration) {
-  const auto slot = static_cast<uint32_t>(iteration % plan_.ring);
-  const std::byte* const local = lane.local + slot * plan_.stride;
-  if (options_.test.verb == Verb::read) {
-    const PatternKey key{1 - direction_, index, iteration};
-    if (const auto wrong = check_pattern({local, plan_.size}, key)) {
-      give_up(describe(*wrong, "READ", key, plan_.size));
-      return false;
-    }
-    ++verified_;
-  } else if (options_.test.verb == Verb::atomic) {
-    uint64_t got = 0;
-    std::memcpy(&got, local, sizeof got);
-    const uint64_t expected = model(index, slot).value(iteration / plan_.ring);
-    if (got != expected) {
-      give_up(fmt::format("{}, QP {}, iteration {}: expected to find {:#x}, got {:#x}",
-                          atomic_name(options_.atomic_type), index, iteration, expected, got));
-      return false;
-    }
-    ++verified_;
-  }
-  return true;
 }
 
 void Initiator::begin_sample() {

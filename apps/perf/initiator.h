@@ -56,7 +56,9 @@ class Initiator final : public Sender {
   bool verify(const Lane& lane, uint32_t index, uint64_t iteration);
   void next_round();
   void run_round();
+  void round_completed();
   void end_round();
+  bool last_round() const { return stopping_ || (!options_.timed() && round_end_ == options_.iters); }
   bool in_rounds() const { return options_.verify && options_.test.verb != Verb::send; }
   AtomicModel model(uint32_t index, uint32_t slot) const;
 

@@ -1,0 +1,41 @@
+// Members of a JSON object that a stranger wrote, each checked as it is read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include <uroce/types.h>
+
+namespace uroce::perf {
+
+/// Longest text accepted, bytes.
+inline constexpr std::size_t kMaxTextBytes = 2000;
+
+/// Reads members of one object. The first that is missing or out of range is described in `problem`, and reads as zero
+/// or empty, as do those after it that are wrong. Both arguments outlive the reader.
+class JsonReader {
+ public:
+  static constexpr uint64_t kMaxCount = ~uint64_t{0} >> 1;
+
+  JsonReader(const nlohmann::json& object, std::string& problem) : object_(object), problem_(problem) {}
+
+  uint64_t number(const char* name, uint64_t largest = kMaxCount);
+  uint32_t number32(const char* name, uint32_t largest = ~0u) { return static_cast<uint32_t>(number(name, largest)); }
+  /// From 0 to 1e18.
+  double real(const char* name);
+  bool flag(const char* name);
+  /// Text without control characters, so that a peer cannot play with the terminal.
+  std::string text(const char* name);
+  Gid gid(const char* name);
+  /// Null, and a problem, when the member is missing.
+  const nlohmann::json* find(const char* name);
+  void bad(std::string text);
+
+ private:
+  const nlohmann::json& object_;
+  std::string& problem_;
+};
+
+}  // namespace uroce::perf
