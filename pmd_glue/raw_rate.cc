@@ -28,6 +28,7 @@ constexpr uint32_t kHeader = 60;
 constexpr uint16_t kExperimental = 0x88b5;  // IEEE 802, local experimental EtherType 1
 constexpr uint32_t kSpins = 64;
 constexpr Nanos kQuiet = std::chrono::milliseconds(500);
+constexpr Nanos kStopInterval = std::chrono::milliseconds(5);
 
 /// Gives the core away once there has been nothing to do for a while: both ends may share it.
 class Patience {
@@ -121,6 +122,8 @@ class Receiver {
   Nanos last_{0};
 };
 
+std::unexpected<Error> interrupted() { return fail(EINTR, "interrupted before the first frame"); }
+
 double seconds(Nanos time) { return std::chrono::duration<double>(time).count(); }
 
 /// All of one run. Members are destroyed last to first.
@@ -130,11 +133,18 @@ struct Bench {
   std::unique_ptr<RingPair> rings{};
   std::vector<std::unique_ptr<Port>> ports{};
   std::atomic<bool> stop{false};
+  Nanos next_ask{0};
 
   ~Bench() {
     for (const auto& port : ports) port->close();
   }
 
+  /// Whether the caller wants the run to end now.
+  bool ends(Nanos now) {
+    if (!options.stop || now < next_ask) return false;
+    next_ask = now + kStopInterval;
+    return options.stop();
+  }
   Result<void> open();
   Result<void> wait_for_links(const TscClock& clock);
   Result<RawRate> send(const TscClock& clock);
@@ -182,6 +192,7 @@ Result<void> Bench::wait_for_links(const TscClock& clock) {
         return fail(ETIMEDOUT, fmt::format("port {} stays down for {:.0f} s: is the other end there?", port->name(),
                                            seconds(options.patience)));
       }
+      if (ends(clock.now())) return interrupted();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       port->refresh_link();
     }
@@ -194,7 +205,7 @@ Result<RawRate> Bench::send(const TscClock& clock) {
   Patience patience;
   const Nanos start = clock.now();
   Nanos now = start;
-  for (; now - start < options.duration; now = clock.now()) patience.worked(sender.step());
+  for (; now - start < options.duration && !ends(now); now = clock.now()) patience.worked(sender.step());
   return RawRate{sender.sent(), options.frame_bytes, seconds(now - start)};
 }
 
@@ -204,12 +215,14 @@ Result<RawRate> Bench::receive(const TscClock& clock) {
   const Nanos start = clock.now();
   for (Nanos now = start;; now = clock.now()) {
     patience.worked(receiver.step(now));
+    const bool end = ends(now);
     if (receiver.frames() == 0) {
+      if (end) return interrupted();
       if (now - start < options.patience) continue;
       return fail(ETIMEDOUT, fmt::format("port {} receives nothing for {:.0f} s: is the other end sending?",
                                          ports[0]->name(), seconds(options.patience)));
     }
-    if (now - receiver.first() >= options.duration || now - receiver.last() > kQuiet) break;
+    if (end || now - receiver.first() >= options.duration || now - receiver.last() > kQuiet) break;
   }
   return RawRate{receiver.frames(), options.frame_bytes, seconds(receiver.last() - receiver.first())};
 }
@@ -232,7 +245,7 @@ Result<RawRate> Bench::both(const TscClock& clock) {
   Receiver receiver(*ports[1]);
   Patience patience;
   const Nanos start = clock.now();
-  for (Nanos now = start; now - start < options.duration; now = clock.now()) {
+  for (Nanos now = start; now - start < options.duration && !ends(now); now = clock.now()) {
     const bool sent = !two_cores && job.sender.step();
     patience.worked(receiver.step(now) || sent);
   }

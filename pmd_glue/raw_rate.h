@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct RawOptions {
   std::chrono::nanoseconds duration = std::chrono::seconds(1);
   /// How long the port may stay down, or a receiver without its first frame.
   std::chrono::nanoseconds patience = std::chrono::seconds(10);
+  /// Asked every few milliseconds; true ends the run early, with what there is. Empty: never.
+  std::function<bool()> stop{};
   int mtu = 0;                ///< as StackOptions::mtu
   bool back_to_back = false;  ///< as StackOptions::back_to_back; for RawRole::both
   uint32_t rx_descriptors = 1024;
@@ -39,7 +42,8 @@ struct RawRate {
 
 /// Starts EAL, moves frames as fast as it can for `duration`, stops EAL. A receiver counts from its first frame, and
 /// ends early once nothing has come for 0.5 s. RawRole::both and `receive` report what was received.
-/// Errors: those of Stack::start(); EINVAL (frame size), ETIMEDOUT (link, or nothing received).
+/// Errors: those of Stack::start(); EINVAL (frame size), ETIMEDOUT (link, or nothing received), EINTR (`stop` came
+/// before the first frame).
 Result<RawRate> run_raw(const std::vector<std::string>& eal_args, const RawOptions& options);
 
 }  // namespace uroce::glue

@@ -3,7 +3,7 @@
 
 namespace uroce::perf {
 
-/// Once, after EAL has started.
+/// Once, when the run is ready to ask interrupted() again and again: nothing else ends it at the first signal.
 void catch_interrupts();
 bool interrupted();
 

@@ -1,9 +1,13 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "perf/channel.h"
 #include "perf/interrupt.h"
@@ -20,6 +24,8 @@ using std::chrono::nanoseconds;
 constexpr double kDefaultDurationSeconds = 1;
 /// The two EALs come up, the link too, and a receiver waits half a second for more.
 constexpr double kSlackSeconds = 30;
+/// After ^C the other side still has to find out, and to say what it counted.
+constexpr double kGraceSeconds = 5;
 
 nanoseconds to_nanoseconds(double seconds) {
   return duration_cast<nanoseconds>(std::chrono::duration<double>(seconds));
@@ -30,18 +36,34 @@ bool wait_a_moment() {
   return !interrupted();
 }
 
-/// The next message that is no beat, within `timeout_s`. Errors: the peer's, ETIMEDOUT, EINTR.
-Result<Message> next_message(Channel& channel, double timeout_s) {
-  const auto deadline = std::chrono::steady_clock::now() + to_nanoseconds(timeout_s);
+/// The next message that is no beat, if one is there. Errors: the peer's.
+Result<std::optional<Message>> look_for_message(Channel& channel) {
+  auto message = channel.receive();
+  if (!message || !*message || (*message)->type == MessageType::beat) {
+    return message ? Result<std::optional<Message>>() : message;
+  }
+  if ((*message)->type == MessageType::error) {
+    return fail(EIO, fmt::format("the other side gave up: {}", (*message)->text));
+  }
+  return message;
+}
+
+/// The next message that is no beat, within `timeout_s`, and within `grace_s` of an interruption. Errors: the peer's,
+/// ETIMEDOUT, EINTR.
+Result<Message> next_message(Channel& channel, double timeout_s, double grace_s) {
+  using Clock = std::chrono::steady_clock;
+  auto deadline = Clock::now() + to_nanoseconds(timeout_s);
+  bool cut_short = false;
   do {
-    auto message = channel.receive();
+    auto message = look_for_message(channel);
     if (!message) return std::unexpected(message.error());
-    if (!*message) continue;
-    if ((*message)->type == MessageType::error) {
-      return fail(EIO, fmt::format("the other side gave up: {}", (*message)->text));
+    if (*message) return std::move(**message);
+    if (!wait_a_moment() && !cut_short) {
+      cut_short = true;
+      deadline = std::min(deadline, Clock::now() + to_nanoseconds(grace_s));
     }
-    if ((*message)->type != MessageType::beat) return std::move(**message);
-  } while (wait_a_moment() && std::chrono::steady_clock::now() < deadline);
+  } while (Clock::now() < deadline);
+  if (cut_short) return fail(EINTR, "interrupted");
   return fail(ETIMEDOUT, fmt::format("the peer said nothing for {:.0f} s", timeout_s));
 }
 
@@ -57,8 +79,11 @@ glue::RawOptions raw_options(const Options& o, glue::RawRole role) {
   return raw;
 }
 
-Result<SizeReport> measure(const Options& o, glue::RawRole role) {
-  const auto rate = glue::run_raw(o.eal, raw_options(o, role));
+/// Ends early when `stop` says so.
+Result<SizeReport> measure(const Options& o, glue::RawRole role, std::function<bool()> stop) {
+  glue::RawOptions raw = raw_options(o, role);
+  raw.stop = std::move(stop);
+  const auto rate = glue::run_raw(o.eal, raw);
   if (!rate) return std::unexpected(rate.error());
   SizeReport report;
   report.size = rate->frame_bytes;
@@ -90,16 +115,29 @@ Result<SizeReport> measure_with_peer(const Options& o) {
     if ((*channel)->send(m)) (*channel)->flush();
     return std::unexpected(error);
   };
-  const auto peer = next_message(**channel, o.peer_timeout_s);
+  const auto peer = next_message(**channel, o.peer_timeout_s, 0);
   if (!peer) return std::unexpected(peer.error());
   if (auto differs = difference(hello.hello.parameters, peer->hello.parameters)) return give_up({EINVAL, *differs});
 
-  auto report = measure(o, o.is_client() ? glue::RawRole::send : glue::RawRole::receive);
+  // A peer that ends before its time says so, or hangs up.
+  std::optional<Result<Message>> word;
+  const auto stop = [&] {
+    if (interrupted() || word) return true;
+    auto message = look_for_message(**channel);
+    if (!message) {
+      word = std::unexpected(message.error());
+    } else if (*message) {
+      word = std::move(**message);
+    }
+    return word.has_value();
+  };
+  auto report = measure(o, o.is_client() ? glue::RawRole::send : glue::RawRole::receive, stop);
+  if (word && !*word) return std::unexpected(word->error());
   if (!report) return give_up(report.error());
   if (o.is_client()) {
-    const auto counted = next_message(**channel, o.duration_s + kSlackSeconds);
-    if (!counted) return std::unexpected(counted.error());
-    return counted->report;
+    if (!word) word = next_message(**channel, o.duration_s + kSlackSeconds, kGraceSeconds);
+    if (!*word) return std::unexpected(word->error());
+    return (*word)->report;
   }
   Message done;
   done.type = MessageType::done;
@@ -112,10 +150,12 @@ Result<SizeReport> measure_with_peer(const Options& o) {
 }  // namespace
 
 Result<Outcome> run_raw_test(const Options& o) {
-  const auto report = o.back_to_back ? measure(o, glue::RawRole::both) : measure_with_peer(o);
+  catch_interrupts();
+  const auto report = o.back_to_back ? measure(o, glue::RawRole::both, interrupted) : measure_with_peer(o);
   if (!report) return std::unexpected(report.error());
   fmt::print("{}\n                    Raw frame BW Test (frames of {} bytes, no transport, as received)\n{}\n{}{}{}\n",
              kRule, o.size, kRule, column_titles(o), result_line(o, *report), kRule);
+  if (interrupted()) return fail(EINTR, "interrupted: the line above is what there was until then");
   return Outcome{{*report}, {}};
 }
 

@@ -21,7 +21,8 @@ struct Outcome {
 Result<Outcome> run_test(Stack& stack, const Options& options);
 
 /// raw_bw: the frame rate of a port pair without transport. Starts EAL itself. A client sends, a server receives and
-/// counts; back to back, one process does both.
+/// counts; back to back, one process does both. ^C or SIGTERM on either side ends it with what was counted by then;
+/// the side that was interrupted prints that, and returns EINTR.
 Result<Outcome> run_raw_test(const Options& options);
 
 }  // namespace uroce::perf

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What goes wrong is said in one sentence, with a non-zero exit code, in bounded time."""
 
+import pathlib
 import signal
 import time
 import unittest
@@ -117,6 +118,28 @@ class Peers(harness.Case):
         client.process.send_signal(signal.SIGINT)
         client.wait(15)
         self.assertNotEqual(server.wait(25), 0, str(server))
+
+    def raw_interrupted(self, victim_index, sent):
+        """Both sides of raw_bw end long before their minute, with a result; the one interrupted says so."""
+        pair = self.memif_pair("raw_bw", "-s", "1024", "-D", "60", "--peer-timeout", "30")
+        # Neither prints anything before the end: a connection on the memif socket shows that both EALs are up.
+        limit = time.monotonic() + 20 * harness.SLOW
+        while pathlib.Path("/proc/net/unix").read_text().count(f"@{self.directory}/m.sock") < 2 and time.monotonic() < limit:
+            time.sleep(0.02)
+        time.sleep(harness.SLOW)
+        victim, witness = pair[victim_index], pair[1 - victim_index]
+        self.assertIsNone(victim.process.poll(), str(victim))
+        victim.process.send_signal(sent)
+        self.fails(victim, 20, "interrupted")
+        self.assertEqual(witness.wait(20), 0, str(witness))
+        for program in pair:
+            self.assertIn("Raw frame BW Test", program.output, str(program))
+
+    def test_raw_client_interrupted(self):
+        self.raw_interrupted(1, signal.SIGINT)
+
+    def test_raw_server_interrupted(self):
+        self.raw_interrupted(0, signal.SIGTERM)
 
     def test_tests_that_do_not_match(self):
         port = harness.free_port()

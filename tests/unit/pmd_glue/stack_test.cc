@@ -242,6 +242,19 @@ TEST(RawRate, MovesFrames) {
   EXPECT_GT(rate->frames_per_second(), 1000);
 }
 
+TEST(RawRate, EndsWhenAskedWithWhatThereIs) {
+  glue::RawOptions options;
+  options.back_to_back = true;
+  options.duration = std::chrono::hours(1);
+  int asked = 0;
+  options.stop = [&asked] { return ++asked == 10; };
+  const auto rate = glue::run_raw(eal("0"), options);
+  ASSERT_TRUE(rate) << rate.error().text;
+  EXPECT_EQ(asked, 10);
+  EXPECT_GT(rate->frames, 0u);
+  EXPECT_LT(rate->seconds, 60);
+}
+
 TEST(RawRate, RefusesFramesThatThePortDoesNotCarry) {
   glue::RawOptions options;
   options.back_to_back = true;
