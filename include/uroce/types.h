@@ -18,6 +18,8 @@ inline constexpr uint32_t kMaxSge = 32;
 inline constexpr uint32_t kMaxInline = 512;
 /// Largest message of one work request, bytes (IBTA vol. 1, 9.2: 2^31).
 inline constexpr uint64_t kMaxMessage = uint64_t{1} << 31;
+/// The QPN that datagrams to a multicast group are for.
+inline constexpr uint32_t kMulticastQpn = 0xffffff;
 /// Largest number of READs and atomics outstanding on one QP, each side.
 inline constexpr uint32_t kMaxRdAtomic = 128;
 
@@ -125,6 +127,8 @@ struct Gid {
   constexpr uint32_t ipv4() const {
     return uint32_t{bytes[12]} << 24 | uint32_t{bytes[13]} << 16 | uint32_t{bytes[14]} << 8 | bytes[15];
   }
+  /// ff00::/8, or 224.0.0.0/4 as ::ffff:a.b.c.d.
+  constexpr bool is_multicast() const { return bytes[0] == 0xff || (is_ipv4() && (bytes[12] & 0xf0) == 0xe0); }
   friend constexpr auto operator<=>(const Gid&, const Gid&) = default;
 };
 

@@ -29,6 +29,7 @@ namespace client {
 class ContextImpl;
 class PdImpl;
 class MrImpl;
+class AhImpl;
 class ChannelImpl;
 class CqImpl;
 class SrqImpl;
@@ -50,6 +51,8 @@ struct DeviceInfo {
   uint32_t max_cqe = 0;  ///< entries per completion queue
   uint32_t max_mr = 0;
   uint32_t max_srq = 0;
+  uint32_t max_ah = 0;
+  uint32_t max_multicast_attach = 0;  ///< queue pairs attached to multicast groups, counted per group
   uint32_t max_sge = kMaxSge;
   uint32_t max_inline = kMaxInline;
   uint32_t max_rd_atomic = kMaxRdAtomic;
@@ -85,6 +88,10 @@ struct SendRequest {
   uint32_t rkey = 0;
   uint64_t compare_add = 0;  ///< FETCH_ADD: the addend; CMP_SWAP: the value compared with
   uint64_t swap = 0;         ///< CMP_SWAP
+  // UD: where the datagram goes.
+  uint32_t ah = 0;           ///< AddressHandle::id(), of the queue pair's domain
+  uint32_t remote_qpn = 0;   ///< 24 bits; kMulticastQpn for a multicast group
+  uint32_t remote_qkey = 0;  ///< with its high bit set, the queue pair's own Q_Key is sent (IBTA vol. 1, 10.2.5)
 };
 
 /// One receive work request (ibv_post_recv(3)). The memory belongs to the engine until it completes.
@@ -121,6 +128,21 @@ class UROCE_API MemoryRegion {
   std::shared_ptr<client::MrImpl> impl_;
 };
 
+/// Where datagrams go (ibv_create_ah(3)): a unicast peer or a multicast group. Send requests name it by its id, in
+/// queue pairs of its domain. Destroying it ends the id at once; keep it until the sends that name it have completed.
+class UROCE_API AddressHandle {
+ public:
+  AddressHandle(AddressHandle&&) noexcept = default;
+  AddressHandle& operator=(AddressHandle&&) noexcept = default;
+
+  uint32_t id() const;
+
+ private:
+  friend class ProtectionDomain;
+  explicit AddressHandle(std::shared_ptr<client::AhImpl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<client::AhImpl> impl_;
+};
+
 /// A protection domain (ibv_alloc_pd(3)).
 class UROCE_API ProtectionDomain {
  public:
@@ -131,6 +153,10 @@ class UROCE_API ProtectionDomain {
   /// requests and peers count its bytes from 0, else they use the addresses of this process.
   /// Errors: EINVAL (length 0 or wraps, remote write or atomic without local write), ENOMEM (the device's max_mr).
   Result<MemoryRegion> register_memory(void* address, std::size_t length, AccessFlags access);
+  /// Resolves the Ethernet address of a unicast `av.dgid` first; a multicast one has its own.
+  /// Errors: EINVAL (sgid_index, dgid, families mixed, flow_label), EHOSTUNREACH within 3 s, ENETUNREACH, ENOMEM
+  /// (max_ah).
+  Result<AddressHandle> create_address_handle(const AddressVector& av);
 
  private:
   friend class Context;
@@ -198,7 +224,7 @@ class UROCE_API SharedReceiveQueue {
   std::shared_ptr<client::SrqImpl> impl_;
 };
 
-/// What a queue pair is made from. Only QpType::rc is served.
+/// What a queue pair is made from.
 struct QpInit {
   QpType type = QpType::rc;
   QpCap cap{};              ///< at most max_qp_wr, max_sge, max_inline; see QueuePair::cap() for what came of it
@@ -256,8 +282,19 @@ class UROCE_API QueuePair {
     uint8_t hop_limit = 64;
   };
   /// RESET to RTS in one call, for applications that exchange addresses themselves. Post receives before the peer
-  /// sends: its SENDs are answered from here on. Errors: those of modify(); the QP is then in RESET, INIT or RTR.
+  /// sends: its SENDs are answered from here on. UC takes what it has of the options. Errors: those of modify(), the
+  /// QP is then in RESET, INIT or RTR; EINVAL for UD, which has no peer.
   Result<void> connect(const Peer& peer, const ConnectOptions& options);
+  /// UD: RESET to RTS in one call. Datagrams with another Q_Key are dropped. In front of each one received stand 40
+  /// bytes: the IPv6 header, or 20 bytes without meaning and the IPv4 header; receives need room for them, and
+  /// Completion::byte_len counts them. Errors: those of modify(); EINVAL for RC and UC.
+  Result<void> start(uint32_t qkey, uint32_t psn = 0);
+
+  /// UD: datagrams to the group, from the wire or from this device, arrive here too (ibv_attach_mcast(3)). Attaching
+  /// again changes nothing; a queue pair that goes detaches itself. A switch that filters must be told by other means.
+  /// Errors: EINVAL (not UD, no multicast GID, not attached), ENOMEM (max_multicast_attach).
+  Result<void> attach_multicast(const Gid& group);
+  Result<void> detach_multicast(const Gid& group);
 
  private:
   friend class Context;

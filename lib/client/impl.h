@@ -26,6 +26,11 @@ class MrImpl {
   std::shared_ptr<control::Region> region;
 };
 
+class AhImpl {
+ public:
+  std::shared_ptr<control::AddressHandle> ah;
+};
+
 class ChannelImpl {
  public:
   std::shared_ptr<control::Channel> channel;
@@ -68,6 +73,7 @@ class QpImpl {
   }
   Result<void> modify(const QpAttr& attr, QpAttrMask mask);
   const control::Qp& qp() const { return *qp_; }
+  control::Qp& qp() { return *qp_; }
 
  private:
   QpState state() const { return state_.load(std::memory_order_relaxed); }

@@ -1,3 +1,7 @@
+#include <cerrno>
+
+#include <fmt/format.h>
+
 #include "client/impl.h"
 
 namespace uroce {
@@ -42,8 +46,30 @@ int QueuePair::post_recv(const RecvRequest& request) { return impl_->post_recv(r
 Result<void> QueuePair::modify(const QpAttr& attr, QpAttrMask mask) { return impl_->modify(attr, mask); }
 Result<QpAttr> QueuePair::query() const { return impl_->qp().query(); }
 
+Result<void> QueuePair::attach_multicast(const Gid& group) { return impl_->qp().attach_multicast(group); }
+Result<void> QueuePair::detach_multicast(const Gid& group) { return impl_->qp().detach_multicast(group); }
+
+Result<void> QueuePair::start(uint32_t qkey, uint32_t psn) {
+  using Bit = QpAttrBit;
+  if (impl_->qp().type() != QpType::ud) {
+    return fail(EINVAL, fmt::format("QP {:#x} is no UD queue pair; use connect()", qpn()));
+  }
+  QpAttr attr;
+  attr.qkey = qkey;
+  attr.sq_psn = psn;
+  attr.state = QpState::init;
+  if (auto ok = modify(attr, Bit::state | Bit::pkey_index | Bit::port | Bit::qkey); !ok) return ok;
+  attr.state = QpState::rtr;
+  if (auto ok = modify(attr, Bit::state); !ok) return ok;
+  attr.state = QpState::rts;
+  return modify(attr, Bit::state | Bit::sq_psn);
+}
+
 Result<void> QueuePair::connect(const Peer& peer, const ConnectOptions& options) {
   using enum QpAttrBit;
+  const QpType type = impl_->qp().type();
+  if (type == QpType::ud) return fail(EINVAL, fmt::format("QP {:#x} is a UD queue pair; use start()", qpn()));
+  const auto of_rc = [type](QpAttrMask mask) { return type == QpType::rc ? mask : QpAttrMask(); };
   QpAttr attr;
   attr.state = QpState::init;
   attr.access = options.access;
@@ -59,7 +85,8 @@ Result<void> QueuePair::connect(const Peer& peer, const ConnectOptions& options)
   attr.rq_psn = peer.psn;
   attr.max_dest_rd_atomic = options.max_dest_rd_atomic;
   attr.min_rnr_timer = options.min_rnr_timer;
-  if (auto ok = modify(attr, state | av | path_mtu | dest_qpn | rq_psn | max_dest_rd_atomic | min_rnr_timer); !ok) {
+  if (auto ok = modify(attr, state | av | path_mtu | dest_qpn | rq_psn | of_rc(max_dest_rd_atomic | min_rnr_timer));
+      !ok) {
     return ok;
   }
 
@@ -69,7 +96,7 @@ Result<void> QueuePair::connect(const Peer& peer, const ConnectOptions& options)
   attr.retry_cnt = options.retry_cnt;
   attr.rnr_retry = options.rnr_retry;
   attr.max_rd_atomic = options.max_rd_atomic;
-  return modify(attr, state | sq_psn | timeout | retry_cnt | rnr_retry | max_rd_atomic);
+  return modify(attr, state | sq_psn | of_rc(timeout | retry_cnt | rnr_retry | max_rd_atomic));
 }
 
 }  // namespace uroce

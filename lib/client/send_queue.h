@@ -106,8 +106,12 @@ inline int SendQueue::put(const SendRequest& request) {
   wqe.imm_or_key = request.imm_or_key;
   wqe.rkey = request.rkey;
   wqe.remote_addr = request.remote_addr;
-  wqe.atomic.compare_add = request.compare_add;
-  wqe.atomic.swap = request.swap;
+  if (type_bit_ == type_bit(QpType::ud)) {
+    wqe.ud = {request.ah, request.remote_qpn, request.remote_qkey, 0};
+  } else {
+    wqe.atomic.compare_add = request.compare_add;
+    wqe.atomic.swap = request.swap;
+  }
   ++pending_;
   return 0;
 }

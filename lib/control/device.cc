@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "control/session.h"
+#include "transport/multicast.h"
 #include "wire/drop.h"
 
 namespace uroce::control {
@@ -52,7 +53,10 @@ Device::Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits)
     engine.index = index;
     engine.index_bits = index_bits_;
     engine.max_qps = slots;
-    runner_.add(std::make_unique<transport::Engine>(engine, regions_, events_));
+    engine.port_mtu = config_.max_path_mtu;
+    engine.vlan = static_cast<uint16_t>(config_.vlan);
+    engine.gids = config_.gids;
+    runner_.add(std::make_unique<transport::Engine>(engine, regions_, events_, &handles_));
     qpns_.emplace_back(index, index_bits_, slots, seeds.next());
   }
 }
@@ -95,6 +99,8 @@ DeviceInfo Device::info() const {
   info.max_cqe = kMaxCqe;
   info.max_mr = config_.max_mr;
   info.max_srq = kMaxSrq;
+  info.max_ah = transport::AddressHandleTable::kCapacity;
+  info.max_multicast_attach = transport::MulticastGroups::kMaxMembers;
   return info;
 }
 
@@ -162,6 +168,10 @@ Result<PeerRoute> Device::resolve(const AddressVector& av) {
   peer.route.traffic_class = av.traffic_class;
   peer.route.hop_limit = av.hop_limit != 0 ? av.hop_limit : AddressVector{}.hop_limit;
   peer.route.flow_label = av.flow_label;
+  if (av.dgid.is_multicast()) {
+    peer.route.dst_mac = wire::multicast_mac(av.dgid);
+    return peer;
+  }
   if (std::ranges::find(config_.gids, av.dgid) != config_.gids.end()) {
     peer.loopback = true;
     peer.route.dst_mac = config_.mac;

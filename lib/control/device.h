@@ -91,17 +91,21 @@ class Device : public std::enable_shared_from_this<Device> {
   friend class Srq;
   friend class Cq;
   friend class Region;
+  friend class AddressHandle;
 
   Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits);
   Result<void> check_alive() const;
   /// Asks the network where needed; no lock may be held.
   Result<PeerRoute> resolve(const AddressVector& av);
+  /// Lets the slots of destroyed address handles be used again. The caller holds the lock.
+  void retire_handles();
   /// Which engine a new object lives on. The caller holds the lock.
   uint32_t place() { return next_engine_++ % engines(); }
 
   DeviceConfig config_;
   uint32_t index_bits_;
   memory::RegionTable regions_;
+  transport::AddressHandleTable handles_;
   EventRouter events_;
   EngineRunner runner_;  // after what its engines refer to
 
@@ -110,6 +114,7 @@ class Device : public std::enable_shared_from_this<Device> {
   IdTable<Srq> srq_ids_;
   // Given up by their owners while an engine did not answer, so that it may still use them.
   std::vector<memory::Key> unretired_;
+  std::vector<transport::AddressHandleId> unretired_handles_;
   std::vector<std::unique_ptr<Qp>> stuck_qps_;
   std::vector<std::unique_ptr<QueueMemory>> stuck_memory_;
   memory::PdId next_pd_ = 1;

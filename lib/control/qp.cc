@@ -81,6 +81,7 @@ void Qp::destroy(Qp* qp) {
   {
     const std::shared_ptr<Device> device = qp->session()->device();
     const auto lock = device->runner_.lock();
+    qp->leave_groups();
     if (!device->runner_.run(qp->engine_, [qp](transport::Engine& engine) { engine.detach(*qp->core_); })) {
       // The engine may be using its queues at this moment; they stay until it is known to be stopped.
       device->stuck_qps_.emplace_back(qp);

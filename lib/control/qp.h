@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include <uroce/error.h>
 #include <uroce/types.h>
@@ -50,6 +51,9 @@ class Qp {
   Result<void> modify(const QpAttr& attr, QpAttrMask mask);
   /// The attributes now, as the engine has them. Errors: ETIMEDOUT, ENODEV.
   Result<QpAttr> query() const;
+  /// See QueuePair::attach_multicast(). Any thread. Errors: EINVAL, ENOMEM, ETIMEDOUT, ENODEV.
+  Result<void> attach_multicast(const Gid& group);
+  Result<void> detach_multicast(const Gid& group);
 
  private:
   friend class Device;
@@ -70,6 +74,8 @@ class Qp {
   /// Gives the number back. The caller holds the lock.
   void release();
   static void destroy(Qp* qp);
+  /// Before the number goes. The caller holds the lock.
+  void leave_groups();
 
   Device& device() const;
   Result<void> check(QpState now, const QpAttr& attr, QpAttrMask mask) const;
@@ -81,6 +87,7 @@ class Qp {
   std::unique_ptr<QueueMemory> memory_;
   Core core_;                                        // the engine's
   std::atomic<QpState> last_state_{QpState::reset};  // set by the last modify
+  std::vector<Gid> groups_;                          // multicast; guarded by the control lock
 };
 
 }  // namespace uroce::control

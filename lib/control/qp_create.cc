@@ -80,8 +80,8 @@ Result<std::shared_ptr<Qp>> Qp::create(Session& session, Refs refs, const QpInit
   const bool with_srq = refs.srq != nullptr;
   const auto cap = round_up(init.cap, with_srq);
   if (!cap) return std::unexpected(cap.error());
-  if (init.type != QpType::rc) {
-    return fail(EOPNOTSUPP, fmt::format("{} has RC queue pairs only; use QpType::rc", device.config().name));
+  if (init.type != QpType::rc && init.type != QpType::uc && init.type != QpType::ud) {
+    return fail(EOPNOTSUPP, fmt::format("{} has queue pairs of types RC, UC and UD only", device.config().name));
   }
 
   const auto lock = device.runner_.lock();

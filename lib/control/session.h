@@ -12,6 +12,7 @@
 #include <uroce/types.h>
 #include <uroce/verbs.h>
 
+#include "control/address_handle.h"
 #include "control/async_events.h"
 #include "control/channel.h"
 #include "control/cq.h"
@@ -40,6 +41,9 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Errors: EINVAL (see RegionTable::add), ENOMEM (the device's max_mr).
   Result<std::shared_ptr<Region>> register_memory(std::shared_ptr<Pd> pd, uint64_t address, uint64_t length,
                                                   std::byte* host, AccessFlags access);
+  /// Resolves `av` as a modify to RTR does; a multicast dgid needs no resolving. No lock may be held.
+  /// Errors: EINVAL, EHOSTUNREACH, ENETUNREACH, ENOMEM (65536 handles).
+  Result<std::shared_ptr<AddressHandle>> create_address_handle(std::shared_ptr<Pd> pd, const AddressVector& av);
   /// Errors: EMFILE.
   Result<std::shared_ptr<Channel>> create_channel();
   /// Errors: EINVAL (entries 0 or above kMaxCqe, foreign channel), ENOMEM.

@@ -178,10 +178,14 @@ bool scatter(EngineCore& core, Qp& qp, const SendSlot& slot, uint32_t offset, st
 // First/Middle/Last/Only must agree with where the packet stands, and so must its length (9.7.5.1.4).
 bool read_response_fits(const Qp& qp, const SendSlot& slot, const wire::Packet& packet, uint32_t index) {
   const uint32_t offset = index << qp.mtu_shift;
+  const bool first = packet.op().flags.has(wire::Op::first);
   const bool last = packet.op().flags.has(wire::Op::last);
   const bool ends_message = index + 1 == slot.packets;
   // A READ in several requests has a Last for each of them.
   const bool ends_request = qp.tx.una + 1 == qp.tx.sent;
+  // A First or Only begins the answer to a request. Of requests for the rest of a READ, only the newest can begin at
+  // the oldest outstanding PSN: each begins at what that was when it left.
+  if (index == 0 ? !first : first && packet.bth.psn != qp.tx.read_restart) return false;
   if (ends_message && !last) return false;
   if (last && !ends_message && !ends_request) return false;
   return packet.payload.size() == std::min(slot.length - offset, qp.mtu());

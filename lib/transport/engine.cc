@@ -2,17 +2,14 @@
 
 #include <algorithm>
 
-#include "transport/engine_core.h"
+#include "transport/engine_impl.h"
 
 namespace uroce::transport {
 namespace {
 
-constexpr std::size_t kMaxTasks = 1024;
-constexpr std::size_t kMaxDoorbellRings = 1024;
 // Doorbells taken from one ring per poll, and bursts sent per poll: bounds, so that no one starves the rest.
 constexpr uint32_t kDoorbellsPerPoll = 64;
 constexpr uint32_t kBurstsPerPoll = 4;
-constexpr std::size_t kParseBurst = 32;
 /// Frames are placed while the L1 still holds what the ICRC read: 11 % more WRITE bandwidth.
 constexpr std::size_t kParseBytes = 8192;
 
@@ -37,75 +34,54 @@ wire::Drop check_path(const Qp& qp, const wire::Packet& packet) {
   return vlan == own_vlan ? wire::Drop::none : wire::Drop::vlan_mismatch;
 }
 
+// A datagram may come from anywhere, but must be for an address of this port.
+wire::Drop check_destination(const EngineConfig& config, const wire::Packet& packet) {
+  if ((packet.vlan.value_or(0) & 0xfff) != config.vlan) return wire::Drop::vlan_mismatch;
+  const bool ours = std::ranges::find(config.gids, packet.destination()) != config.gids.end();
+  return ours ? wire::Drop::none : wire::Drop::address_not_ours;
+}
+
+wire::Transport transport_for(QpType type) {
+  switch (type) {
+    case QpType::uc: return wire::Transport::uc;
+    case QpType::ud: return wire::Transport::ud;
+    default: return wire::Transport::rc;
+  }
+}
+
 }  // namespace
 
-struct Engine::Impl {
-  Impl(const EngineConfig& config, EngineCounters& counters, memory::RegionTable& regions, EngineEvents& events)
-      : core(config, counters, regions, events),
-        table(config.max_qps),
-        tasks(kMaxTasks),
-        parsed(kParseBurst),
-        found(kParseBurst) {
-    doorbells.reserve(kMaxDoorbellRings);
-  }
-
-  struct Ring {
-    uint32_t id;
-    queues::DoorbellReader reader;
-  };
-
-  Qp* find(uint32_t qpn) {
-    const uint32_t bits = core.config.index_bits;
-    Qp* qp = table[(qpn >> bits) & (core.config.max_qps - 1)];
-    return qp != nullptr && qp->qpn == qpn ? qp : nullptr;
-  }
-  void parse_burst(std::span<const RxFrame> frames);
-  void dispatch(const wire::Packet& packet, Qp* qp);
-  wire::Drop admit(const wire::Packet& packet, const Qp* qp) const;
-  bool run_tasks(Engine& engine);
-  bool take_doorbells();
-  bool send_bursts(FrameSink& sink);
-  void apply(Qp& qp, const QpAttr& attr, QpAttrMask mask);
-  void to_state(Qp& qp, QpState state);
-  void apply_route(Qp& qp, const wire::Route& route, bool loopback);
-
-  EngineCore core;
-  std::vector<Qp*> table;
-  SpscRing<TaskPtr> tasks;
-  std::vector<Ring> doorbells;
-  std::vector<wire::Packet> parsed;
-  std::vector<Qp*> found;
-  std::vector<std::weak_ptr<const wire::RouteTemplate>> routes;
-  FrameSink* last_sink = nullptr;
-};
-
-Engine::Engine(const EngineConfig& config, memory::RegionTable& regions, EngineEvents& events) : config_(config) {
-  impl_ = std::make_unique<Impl>(config_, counters_, regions, events);
+Engine::Engine(const EngineConfig& config, memory::RegionTable& regions, EngineEvents& events,
+               const AddressHandleTable* handles)
+    : config_(config) {
+  impl_ = std::make_unique<Impl>(config_, counters_, regions, events, handles);
 }
 Engine::~Engine() = default;
 
 // --- Receiving ------------------------------------------------------------------------------------------------
 
-wire::Drop Engine::Impl::admit(const wire::Packet& packet, const Qp* qp) const {
+wire::Drop Engine::Impl::admit(const wire::Packet& packet, const Qp* qp, bool to_group) const {
   if (qp == nullptr) return wire::Drop::qp_unknown;
   // A packet of another transport is dropped without an answer (9.6.1.3).
-  if (wire::transport_of(packet.bth.opcode) != wire::Transport::rc) return wire::Drop::opcode_mismatch;
+  if (wire::transport_of(packet.bth.opcode) != transport_for(qp->type)) return wire::Drop::opcode_mismatch;
   if (qp->state == QpState::reset || qp->state == QpState::init || qp->state == QpState::error) {
     return wire::Drop::qp_state;
   }
   if (!pkeys_match(packet.bth.pkey, qp->pkey)) return wire::Drop::pkey;
-  return check_path(*qp, packet);
+  if (qp->type != QpType::ud) return check_path(*qp, packet);
+  return to_group ? wire::Drop::none : check_destination(core.config, packet);
 }
 
 void Engine::Impl::dispatch(const wire::Packet& packet, Qp* qp) {
   if (const wire::Drop reason = admit(packet, qp); reason != wire::Drop::none) {
+    if (qp == nullptr && packet.bth.dest_qpn == kMulticastQpn) return deliver_to_group(packet);
     core.count_drop(reason);
     return;
   }
-  if (packet.op().flags.has(wire::Op::request)) {
-    on_request(core, *qp, packet);
-    return;
+  if (qp->type != QpType::rc) [[unlikely]] {
+    return qp->type == QpType::uc ? on_uc_request(core, *qp, packet) : on_datagram(core, *qp, packet);
   }
+  if (packet.op().flags.has(wire::Op::request)) return on_request(core, *qp, packet);
   if (qp->state != QpState::rts && qp->state != QpState::sqd) {
     core.count_drop(wire::Drop::qp_state);
     return;
@@ -114,6 +90,22 @@ void Engine::Impl::dispatch(const wire::Packet& packet, Qp* qp) {
     case wire::Opcode::rc_ack: on_ack(core, *qp, packet); break;
     case wire::Opcode::rc_atomic_ack: on_atomic_ack(core, *qp, packet); break;
     default: on_read_response(core, *qp, packet); break;
+  }
+}
+
+// 10.5: each QP in the group gets the packet as if it were its alone. All engines see it; the first speaks for them.
+void Engine::Impl::deliver_to_group(const wire::Packet& packet) {
+  if ((packet.vlan.value_or(0) & 0xfff) != core.config.vlan) return core.count_drop(wire::Drop::vlan_mismatch);
+  const auto members = core.groups.members(packet.destination());
+  if (members.empty() && core.config.index == 0) core.count_drop(wire::Drop::qp_unknown);
+  for (const MulticastGroups::Member& member : members) {
+    Qp* qp = find(member.qpn);
+    if (qp == nullptr) continue;  // another engine's
+    if (const wire::Drop reason = admit(packet, qp, true); reason != wire::Drop::none) {
+      core.count_drop(reason);
+    } else {
+      on_datagram(core, *qp, packet);
+    }
   }
 }
 
@@ -206,7 +198,7 @@ bool Engine::Impl::send_bursts(FrameSink& sink) {
     while (!core.builder.full()) {
       Qp* qp = core.pop_active();
       if (qp == nullptr) break;
-      if (transmit_responses(core, *qp) || transmit_requests(core, *qp)) core.activate(*qp);
+      if (transmit(*qp)) core.activate(*qp);
       any = true;
     }
     const auto frames = core.builder.frames();
@@ -216,8 +208,16 @@ bool Engine::Impl::send_bursts(FrameSink& sink) {
     }
     core.counters.tx_packets.add(frames.size());
     sink.send(frames);
+    for (Qp* qp : core.sent) complete_sent(core, *qp);
+    core.sent.clear();
   }
   return any;
+}
+
+bool Engine::Impl::transmit(Qp& qp) {
+  if (qp.type != QpType::rc) [[unlikely]]
+    return transmit_unreliable(core, qp);
+  return transmit_responses(core, qp) || transmit_requests(core, qp);
 }
 
 Nanos Engine::next_deadline() const {
@@ -231,148 +231,6 @@ bool Engine::has_work() const {
 
 void Engine::set_sleeping(bool sleeping) {
   for (auto& ring : impl_->doorbells) ring.reader.set_sleeping(sleeping);
-}
-
-// --- Control ---------------------------------------------------------------------------------------------------
-
-void Engine::attach_doorbells(queues::DoorbellReader reader, uint32_t id) {
-  if (impl_->doorbells.size() < kMaxDoorbellRings) impl_->doorbells.push_back({id, reader});
-}
-
-void Engine::detach_doorbells(uint32_t id) {
-  std::erase_if(impl_->doorbells, [id](const Impl::Ring& ring) { return ring.id == id; });
-}
-
-bool Engine::attach(Qp& qp) {
-  const uint32_t bits = config_.index_bits;
-  if ((qp.qpn & ((1u << bits) - 1)) != config_.index || qp.qpn > Psn::kMask) return false;
-  Qp*& slot = impl_->table[(qp.qpn >> bits) & (config_.max_qps - 1)];
-  if (slot != nullptr) return false;
-  slot = &qp;
-  return true;
-}
-
-void Engine::detach(Qp& qp) {
-  if (impl_->find(qp.qpn) != &qp) return;
-  impl_->table[(qp.qpn >> config_.index_bits) & (config_.max_qps - 1)] = nullptr;
-  impl_->core.forget_active(qp);
-  impl_->core.wheel.cancel(qp.cold->timer);
-  qp.timer_pending = false;
-}
-
-void EngineCore::forget_active(Qp& gone) {
-  if (!gone.on_active_list) return;
-  Qp* before = nullptr;
-  for (Qp* qp = active_head; qp != nullptr; before = qp, qp = qp->tx.next_active) {
-    if (qp != &gone) continue;
-    (before != nullptr ? before->tx.next_active : active_head) = gone.tx.next_active;
-    if (active_tail == &gone) active_tail = before;
-    break;
-  }
-  gone.on_active_list = false;
-  gone.tx.next_active = nullptr;
-}
-
-bool Engine::submit(TaskPtr task) { return impl_->tasks.push(task); }
-
-uint64_t Engine::mark_sink_payload() const {
-  return impl_->last_sink != nullptr ? impl_->last_sink->mark_payload() : 0;
-}
-
-bool Engine::sink_references_payload_before(uint64_t mark) const {
-  return impl_->last_sink != nullptr && impl_->last_sink->references_payload_before(mark);
-}
-
-void Engine::Impl::apply_route(Qp& qp, const wire::Route& route, bool loopback) {
-  const wire::RouteTemplate wanted = wire::make_template(route);
-  std::shared_ptr<const wire::RouteTemplate> shared;
-  std::erase_if(routes, [](const auto& known) { return known.expired(); });
-  for (const auto& known : routes) {
-    auto candidate = known.lock();
-    if (candidate->length == wanted.length && candidate->bytes == wanted.bytes) shared = candidate;
-  }
-  if (shared == nullptr) {
-    shared = std::make_shared<const wire::RouteTemplate>(wanted);
-    routes.push_back(shared);
-  }
-  qp.cold->route = shared;
-  qp.route = shared.get();
-  qp.loopback = loopback;
-}
-
-void Engine::set_route(Qp& qp, const wire::Route& route, bool loopback) { impl_->apply_route(qp, route, loopback); }
-
-void Engine::Impl::apply(Qp& qp, const QpAttr& attr, QpAttrMask mask) {
-  QpAttr& now = qp.cold->attr;
-  const auto set = [&](QpAttrBit bit, auto QpAttr::* member) {
-    if (mask.has(bit)) now.*member = attr.*member;
-  };
-  set(QpAttrBit::en_sqd_async_notify, &QpAttr::en_sqd_async_notify);
-  set(QpAttrBit::access_flags, &QpAttr::access);
-  set(QpAttrBit::pkey_index, &QpAttr::pkey_index);
-  set(QpAttrBit::port, &QpAttr::port);
-  set(QpAttrBit::qkey, &QpAttr::qkey);
-  set(QpAttrBit::av, &QpAttr::av);
-  set(QpAttrBit::path_mtu, &QpAttr::path_mtu);
-  set(QpAttrBit::timeout, &QpAttr::timeout);
-  set(QpAttrBit::retry_cnt, &QpAttr::retry_cnt);
-  set(QpAttrBit::rnr_retry, &QpAttr::rnr_retry);
-  set(QpAttrBit::max_rd_atomic, &QpAttr::max_rd_atomic);
-  set(QpAttrBit::min_rnr_timer, &QpAttr::min_rnr_timer);
-  set(QpAttrBit::max_dest_rd_atomic, &QpAttr::max_dest_rd_atomic);
-  set(QpAttrBit::dest_qpn, &QpAttr::dest_qpn);
-  if (mask.has(QpAttrBit::rq_psn)) qp.rx.expected = Psn(attr.rq_psn);
-  if (mask.has(QpAttrBit::sq_psn)) qp.tx.una = qp.tx.next = qp.tx.sent = Psn(attr.sq_psn);
-  qp.pkey = core.config.pkey;
-  qp.access = now.access;
-  qp.dest_qpn = now.dest_qpn;
-  qp.mtu_shift = static_cast<uint8_t>(7 + static_cast<uint32_t>(now.path_mtu));
-  qp.timeout = now.timeout;
-  qp.retry_cnt = now.retry_cnt;
-  qp.rnr_retry = now.rnr_retry;
-  qp.min_rnr_timer = now.min_rnr_timer;
-  qp.max_rd_atomic = now.max_rd_atomic;
-  if (mask.has(QpAttrBit::max_dest_rd_atomic)) {
-    qp.cold->resources.assign(now.max_dest_rd_atomic, Resource{});
-    qp.cold->resource_next = 0;
-    // Room for every original, and as many duplicates again.
-    qp.cold->jobs.assign(std::bit_ceil(2u * now.max_dest_rd_atomic + 2), ResponseJob{});
-  }
-  qp.tx.retries_left = qp.retry_cnt;
-  qp.tx.rnr_retries_left = qp.rnr_retry;
-  qp.udp_source = wire::udp_source_port(now.av.flow_label, qp.qpn, qp.dest_qpn);
-}
-
-void Engine::Impl::to_state(Qp& qp, QpState state) {
-  switch (state) {
-    case QpState::reset: reset_qp(qp); return;
-    case QpState::error: enter_error(core, qp); return;
-    case QpState::sqd:
-      qp.state = state;
-      qp.cold->sq_drained_reported = false;
-      // The newest packet may have left without asking for an ACK, because more was to follow.
-      if (qp.tx.una != qp.tx.sent) rewind_to(core, qp, qp.tx.sent - 1);
-      check_drained(core, qp);
-      return;
-    default:
-      qp.state = state;
-      core.activate(qp);
-      return;
-  }
-}
-
-void Engine::modify(Qp& qp, const QpAttr& attr, QpAttrMask mask, const wire::Route* route, bool loopback) {
-  impl_->apply(qp, attr, mask);
-  if (route != nullptr) impl_->apply_route(qp, *route, loopback);
-  if (mask.has(QpAttrBit::state)) impl_->to_state(qp, attr.state);
-}
-
-QpAttr Engine::query(const Qp& qp) const {
-  QpAttr attr = qp.cold->attr;
-  attr.state = attr.cur_state = qp.state;
-  attr.sq_psn = qp.tx.next.value();
-  attr.rq_psn = qp.rx.expected.value();
-  return attr;
 }
 
 }  // namespace uroce::transport

@@ -14,6 +14,7 @@
 #include "base/spsc_ring.h"
 #include "memory/region_table.h"
 #include "queues/doorbell.h"
+#include "transport/address_handles.h"
 #include "transport/cq_writer.h"
 #include "transport/qp.h"
 #include "transport/seam.h"
@@ -31,6 +32,10 @@ struct EngineConfig {
   uint32_t window_packets = 256;  ///< most unacknowledged packets of one QP
   uint16_t pkey = 0xffff;
   bool check_icrc = true;  ///< false only where frames are made up by a fuzzer
+  // Of the port; only datagrams need them, connected QPs have a route.
+  Mtu port_mtu = Mtu::mtu4096;  ///< largest datagram
+  uint16_t vlan = 0;            ///< id of its frames, 0: untagged
+  std::vector<Gid> gids{};      ///< its addresses
 };
 
 /// Statistics of one engine. Written by its thread, read by any.
@@ -46,8 +51,10 @@ struct EngineCounters {
 
 class Engine {
  public:
-  /// `regions` and `events` outlive the engine. `regions` is shared by the engines of a device.
-  Engine(const EngineConfig& config, memory::RegionTable& regions, EngineEvents& events);
+  /// `regions`, `events` and `handles` outlive the engine. The tables are shared by the engines of a device; without
+  /// `handles` no datagram is sent.
+  Engine(const EngineConfig& config, memory::RegionTable& regions, EngineEvents& events,
+         const AddressHandleTable* handles = nullptr);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -84,6 +91,10 @@ class Engine {
   /// FrameSink::mark_payload() and references_payload_before() of the sink that poll() had last.
   uint64_t mark_sink_payload() const;
   bool sink_references_payload_before(uint64_t mark) const;
+  /// QP `qpn`, of whichever engine, listens to `group`. To be called on all engines of the device. False: too many do.
+  bool join(const Gid& group, uint32_t qpn);
+  void leave(const Gid& group, uint32_t qpn);
+  void leave_all(uint32_t qpn);
 
   // --- One control thread -----------------------------------------------------------------------------------
 

@@ -5,19 +5,29 @@
 
 #include "transport/engine.h"
 #include "transport/frame_builder.h"
+#include "transport/multicast.h"
 #include "transport/timer_wheel.h"
 
 namespace uroce::transport {
 
 struct EngineCore {
   EngineCore(const EngineConfig& config_, EngineCounters& counters_, memory::RegionTable& regions_,
-             EngineEvents& events_)
-      : config(config_), counters(counters_), regions(regions_), events(events_), builder(config_.burst) {}
+             EngineEvents& events_, const AddressHandleTable* handles_)
+      : config(config_),
+        counters(counters_),
+        regions(regions_),
+        events(events_),
+        handles(handles_),
+        builder(config_.burst) {
+    sent.reserve(config_.burst + 1);
+  }
 
   const EngineConfig& config;
   EngineCounters& counters;
   memory::RegionTable& regions;
   EngineEvents& events;
+  const AddressHandleTable* handles;
+  MulticastGroups groups;
   Nanos now{0};
   TimerWheel wheel;
   FrameBuilder builder;
@@ -42,6 +52,12 @@ struct EngineCore {
   }
   void forget_active(Qp& gone);
 
+  // QPs whose requests complete once the burst being built has been taken.
+  std::vector<Qp*> sent;
+  void note_sent(Qp& qp) {
+    if (sent.empty() || sent.back() != &qp) sent.push_back(&qp);
+  }
+
   /// The QP must be looked at by `deadline`. Lazy: an earlier pending look is kept, and rearms itself.
   void set_deadline(Qp& qp, Nanos deadline) {
     qp.tx.deadline = deadline;
@@ -65,6 +81,19 @@ struct EngineCore {
 bool transmit_requests(EngineCore& core, Qp& qp);
 /// Go-Back-N: sending resumes at `psn`, which lies in [una, sent).
 void rewind_to(EngineCore& core, Qp& qp, Psn psn);
+/// What is unacknowledged may have left without asking for an ACK, because more was to follow; now nothing does.
+void ask_for_ack(EngineCore& core, Qp& qp);
+
+// --- unreliable.cc: sending for UC and UD, receiving for UC; datagram.cc: one UD packet, either way.
+
+/// As transmit_requests(), without waiting for anybody.
+bool transmit_unreliable(EngineCore& core, Qp& qp);
+/// The sink has taken what was sent: the work requests are complete.
+void complete_sent(EngineCore& core, Qp& qp);
+void on_uc_request(EngineCore& core, Qp& qp, const wire::Packet& packet);
+/// False: the slot's status says why not.
+bool send_datagram(EngineCore& core, Qp& qp, SendSlot& slot);
+void on_datagram(EngineCore& core, Qp& qp, const wire::Packet& packet);
 
 // --- send_queue.cc: copying work requests in, completing them out.
 
@@ -81,6 +110,10 @@ void publish_completed(Qp& qp);
 /// Answers that are due are dropped, or kept where a NAK is to follow them.
 enum class Answers { drop, keep };
 void enter_error(EngineCore& core, Qp& qp, WcStatus status = WcStatus::success, Answers answers = Answers::drop);
+/// UC and UD: `status` completes the oldest WQE, the rest of the send queue is flushed, receiving goes on (SQE).
+void enter_send_queue_error(EngineCore& core, Qp& qp, WcStatus status);
+/// Flushes what has been posted to a QP in SQE.
+void flush_sends(EngineCore& core, Qp& qp);
 /// Flushes what has been posted to a QP in error.
 void flush_posted(EngineCore& core, Qp& qp);
 /// Reports sq_drained once the QP is in SQD and nothing is outstanding.
@@ -119,6 +152,8 @@ TakeRecv take_recv(EngineCore& core, Qp& qp);
 WcStatus place_received(EngineCore& core, Qp& qp, uint64_t offset, std::span<const std::byte> payload);
 /// Completes the receive in use.
 void complete_recv(EngineCore& core, Qp& qp, const queues::Cqe& cqe, bool solicited);
+/// UC and UD: completes the receive in use with a fault of its own, which ends the QP.
+void fail_recv(EngineCore& core, Qp& qp, WcStatus status);
 /// Flushes the receive in use and all that are posted.
 void flush_receives(EngineCore& core, Qp& qp);
 /// Receives that may be granted to the peer as credits, as an AETH credit code.

@@ -11,6 +11,11 @@
 
 namespace uroce::transport {
 
+struct BthFlags {
+  bool ack_request = false;
+  bool solicited = false;
+};
+
 class FrameBuilder {
  public:
   explicit FrameBuilder(uint32_t burst) : frames_(burst), spans_(std::size_t{burst} * kMaxSge) {}
@@ -34,8 +39,8 @@ class FrameBuilder {
     frame.copy_payload = false;
     return frame;
   }
-  static std::byte* extended_headers(TxFrame& frame, const Qp& qp) {
-    return frame.header.data() + qp.route->length + wire::Bth::kBytes;
+  static std::byte* extended_headers(TxFrame& frame, const wire::RouteTemplate& route) {
+    return frame.header.data() + route.length + wire::Bth::kBytes;
   }
   /// `data` stays readable as seam.h says; at most kMaxSge per frame.
   void add_payload(TxFrame& frame, const std::byte* data, uint32_t length) {
@@ -44,9 +49,19 @@ class FrameBuilder {
     span = {data, length};
     frame.payload_length += length;
   }
+  /// Where a frame goes: the QP's peer, or the destination of one datagram.
+  struct Destination {
+    const wire::RouteTemplate& route;
+    uint32_t qpn;
+    uint16_t udp_source;
+    bool loopback;
+  };
   /// Completes the frame in front of `extended` bytes of extended headers and takes it into the burst.
-  void finish(TxFrame& frame, Qp& qp, wire::Opcode opcode, Psn psn, std::size_t extended, bool ack_request = false,
-              bool solicited = false);
+  void finish(TxFrame& frame, const Qp& qp, const Destination& to, wire::Opcode opcode, Psn psn, std::size_t extended,
+              BthFlags flags);
+  void finish(TxFrame& frame, const Qp& qp, wire::Opcode opcode, Psn psn, std::size_t extended, BthFlags flags = {}) {
+    finish(frame, qp, {*qp.route, qp.dest_qpn, qp.udp_source, qp.loopback}, opcode, psn, extended, flags);
+  }
 
  private:
   std::vector<TxFrame> frames_;
@@ -55,26 +70,26 @@ class FrameBuilder {
   std::size_t limit_ = 0;
 };
 
-inline void FrameBuilder::finish(TxFrame& frame, Qp& qp, wire::Opcode opcode, Psn psn, std::size_t extended,
-                                 bool ack_request, bool solicited) {
-  const wire::RouteTemplate& route = *qp.route;
+inline void FrameBuilder::finish(TxFrame& frame, const Qp& qp, const Destination& to, wire::Opcode opcode, Psn psn,
+                                 std::size_t extended, BthFlags flags) {
+  const wire::RouteTemplate& route = to.route;
   frame.pad = static_cast<uint8_t>(-frame.payload_length & 3u);
   const std::size_t l4 = wire::Bth::kBytes + extended + frame.payload_length + frame.pad + wire::kIcrcBytes;
   // The IPv4 id may be anything under DF (RFC 6864, 4.1); the PSN needs no state.
-  wire::write_l2_to_l4(frame.header.data(), route, qp.udp_source, l4, static_cast<uint16_t>(psn.value()));
+  wire::write_l2_to_l4(frame.header.data(), route, to.udp_source, l4, static_cast<uint16_t>(psn.value()));
   wire::Bth bth;
   bth.opcode = opcode;
-  bth.solicited = solicited;
+  bth.solicited = flags.solicited;
   bth.pad = frame.pad;
   bth.pkey = qp.pkey;
-  bth.dest_qpn = qp.dest_qpn;
-  bth.ack_request = ack_request;
+  bth.dest_qpn = to.qpn;
+  bth.ack_request = flags.ack_request;
   bth.psn = psn;
   bth.store(frame.header.data() + route.length);
   frame.header_length = static_cast<uint16_t>(route.length + wire::Bth::kBytes + extended);
   frame.l3_offset = route.l3_offset;
   frame.ip_version = route.ip_version;
-  frame.loopback = qp.loopback;
+  frame.loopback = to.loopback;
   ++used_;
 }
 

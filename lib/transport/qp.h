@@ -3,6 +3,7 @@
 // Qp is the hot part: what a packet in steady flow touches, at most four cache lines. QpCold holds the rest.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -42,6 +43,15 @@ struct SendSlot {
   bool is_read() const { return opcode == WrOpcode::rdma_read; }
   bool is_atomic() const { return opcode == WrOpcode::compare_swap || opcode == WrOpcode::fetch_add; }
   bool is_read_or_atomic() const { return is_read() || is_atomic(); }
+  bool is_write() const { return opcode == WrOpcode::rdma_write || opcode == WrOpcode::rdma_write_with_imm; }
+  /// UD: where it goes. Stands where an atomic has its operands, as in queues::SendWqe.
+  struct Destination {
+    uint32_t ah;
+    uint32_t qpn;
+    uint32_t qkey;
+    uint32_t reserved;
+  };
+  Destination destination() const { return std::bit_cast<Destination>(std::array{compare_add, swap}); }
   bool takes_recv() const {
     return opcode == WrOpcode::send || opcode == WrOpcode::send_with_imm || opcode == WrOpcode::send_with_invalidate ||
            opcode == WrOpcode::rdma_write_with_imm;
@@ -134,6 +144,7 @@ struct alignas(64) Qp {
     Psn una;                     ///< oldest unacknowledged PSN
     Psn next;                    ///< PSN of the next new WQE
     Psn sent;                    ///< one past the newest PSN ever sent
+    Psn read_restart;            ///< where a READ was last asked for again from its middle
     uint32_t ssn = 0;            ///< of the newest message started
     uint32_t limit_ssn = 0;      ///< newest message that credits allow (LSN)
     uint8_t rd_atomic = 0;       ///< READs and atomics outstanding

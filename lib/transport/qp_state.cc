@@ -101,27 +101,6 @@ std::optional<Error> check_ranges(QpAttrMask mask, std::span<const Range> ranges
   return std::nullopt;
 }
 
-Result<void> check_address(const AddressVector& vector, const AttrLimits& limits) {
-  if (vector.sgid_index >= limits.gids.size()) {
-    return fail(EINVAL, fmt::format("attribute av has sgid_index {}; the port's GID table has {} entries, see "
-                                    "DeviceInfo::gids",
-                                    vector.sgid_index, limits.gids.size()));
-  }
-  if (vector.dgid == Gid{}) return fail(EINVAL, "attribute av has a zero dgid; give the peer's GID");
-  if (vector.dgid.bytes[0] == 0xff) {
-    return fail(EINVAL, "attribute av has a multicast dgid; a connected QP needs a unicast one");
-  }
-  if (vector.dgid.is_ipv4() != limits.gids[vector.sgid_index].is_ipv4()) {
-    return fail(EINVAL, fmt::format("attribute av mixes IPv4 and IPv6: dgid is {}, the GID of sgid_index {} is not; "
-                                    "choose another sgid_index",
-                                    vector.dgid.is_ipv4() ? "IPv4" : "IPv6", vector.sgid_index));
-  }
-  if (vector.flow_label > 0xfffff) {
-    return fail(EINVAL, fmt::format("attribute av has flow_label {:#x}; it has 20 bits", vector.flow_label));
-  }
-  return {};
-}
-
 constexpr AccessFlags kKnownAccess = Access::local_write | Access::remote_write | Access::remote_read |
                                      Access::remote_atomic | Access::mw_bind | Access::zero_based |
                                      Access::relaxed_ordering | Access::remote_invalidate;
@@ -190,6 +169,27 @@ Result<void> check_transition(QpType type, QpState from, QpState to, QpAttrMask 
   return {};
 }
 
+Result<void> check_address(const AddressVector& vector, const AttrLimits& limits, std::string_view what,
+                           Groups groups) {
+  if (vector.sgid_index >= limits.gids.size()) {
+    return fail(EINVAL, fmt::format("{} has sgid_index {}; the port's GID table has {} entries, see DeviceInfo::gids",
+                                    what, vector.sgid_index, limits.gids.size()));
+  }
+  if (vector.dgid == Gid{}) return fail(EINVAL, fmt::format("{} has a zero dgid; give the peer's GID", what));
+  if (vector.dgid.is_multicast() && groups == Groups::refused) {
+    return fail(EINVAL, fmt::format("{} has a multicast dgid; a connected QP needs a unicast one", what));
+  }
+  if (vector.dgid.is_ipv4() != limits.gids[vector.sgid_index].is_ipv4()) {
+    return fail(EINVAL, fmt::format("{} mixes IPv4 and IPv6: dgid is {}, the GID of sgid_index {} is not; choose "
+                                    "another sgid_index",
+                                    what, vector.dgid.is_ipv4() ? "IPv4" : "IPv6", vector.sgid_index));
+  }
+  if (vector.flow_label > 0xfffff) {
+    return fail(EINVAL, fmt::format("{} has flow_label {:#x}; it has 20 bits", what, vector.flow_label));
+  }
+  return {};
+}
+
 Result<void> check_values(QpType type, const QpAttr& attr, QpAttrMask mask, const AttrLimits& limits) {
   // QP 0 and 1 are the management QPs and 0xffffff is multicast: no connected peer has them.
   const Range ranges[] = {
@@ -220,7 +220,7 @@ Result<void> check_values(QpType type, const QpAttr& attr, QpAttrMask mask, cons
   if (mask.has(alt_path)) {
     return fail(EOPNOTSUPP, "attribute alt_path: there is no path migration here; leave its bit out of the mask");
   }
-  if (mask.has(av) && type != QpType::ud) return check_address(attr.av, limits);
+  if (mask.has(av) && type != QpType::ud) return check_address(attr.av, limits, "attribute av", Groups::refused);
   return {};
 }
 

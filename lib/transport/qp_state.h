@@ -28,6 +28,11 @@ struct AttrLimits {
   std::span<const Gid> gids{};      ///< the port's GID table
 };
 
+enum class Groups { refused, allowed };
+/// Checks an address vector, called `what` in errors; `groups`: whether its dgid may be a multicast one.
+/// Errors: EINVAL naming member, value and limit.
+Result<void> check_address(const AddressVector& vector, const AttrLimits& limits, std::string_view what, Groups groups);
+
 /// Checks the values of the attributes that `mask` names; the others are not looked at.
 /// Errors: EINVAL naming attribute, value and limit; EOPNOTSUPP for an alternate path.
 Result<void> check_values(QpType type, const QpAttr& attr, QpAttrMask mask, const AttrLimits& limits);

@@ -62,6 +62,14 @@ void complete_recv(EngineCore& core, Qp& qp, const queues::Cqe& cqe, bool solici
   if (!qp.recv_cq->write(out, solicited || !success, core.events)) fail_for_overrun(core, qp);
 }
 
+void fail_recv(EngineCore& core, Qp& qp, WcStatus status) {
+  queues::Cqe cqe{};
+  cqe.status = static_cast<uint8_t>(status);
+  cqe.opcode = static_cast<uint8_t>(WcOpcode::recv);
+  complete_recv(core, qp, cqe, true);
+  enter_error(core, qp);
+}
+
 void flush_receives(EngineCore& core, Qp& qp) {
   queues::Cqe flushed{};
   flushed.status = static_cast<uint8_t>(WcStatus::flushed);

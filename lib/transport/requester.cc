@@ -1,6 +1,7 @@
 // The requester: segments work requests into packets (IBTA vol. 1, 9.7.2 to 9.7.4, 9.7.7).
 #include "transport/aeth_codes.h"
 #include "transport/engine_core.h"
+#include "transport/segment.h"
 
 namespace uroce::transport {
 namespace {
@@ -53,53 +54,6 @@ bool more_follows(EngineCore& core, Qp& qp) {
   return after.started || (may_start(core, qp, after) && !(after.takes_recv() && beyond_credits(qp, tx.ssn + 1)));
 }
 
-struct Segment {
-  uint32_t offset;
-  uint32_t length;
-  bool first;
-  bool last;
-};
-
-Opcode send_opcode(const SendSlot& slot, const Segment& s) {
-  if (!s.last) return s.first ? Opcode::rc_send_first : Opcode::rc_send_middle;
-  switch (slot.opcode) {
-    case WrOpcode::send_with_imm: return s.first ? Opcode::rc_send_only_imm : Opcode::rc_send_last_imm;
-    case WrOpcode::send_with_invalidate: return s.first ? Opcode::rc_send_only_inv : Opcode::rc_send_last_inv;
-    default: return s.first ? Opcode::rc_send_only : Opcode::rc_send_last;
-  }
-}
-
-Opcode write_opcode(const SendSlot& slot, const Segment& s) {
-  if (!s.last) return s.first ? Opcode::rc_write_first : Opcode::rc_write_middle;
-  if (slot.opcode == WrOpcode::rdma_write_with_imm) {
-    return s.first ? Opcode::rc_write_only_imm : Opcode::rc_write_last_imm;
-  }
-  return s.first ? Opcode::rc_write_only : Opcode::rc_write_last;
-}
-
-// Adds [offset, offset + length) of the message to the frame. False when a key or bound is wrong.
-bool gather(EngineCore& core, const Qp& qp, SendSlot& slot, TxFrame& frame, uint32_t offset, uint32_t length) {
-  if (slot.has(SendFlag::inline_data)) {
-    frame.copy_payload = true;
-    core.builder.add_payload(frame, slot.inline_data() + offset, length);
-    return true;
-  }
-  for (uint32_t i = 0; i < slot.num_sge && length > 0; ++i) {
-    const Sge& sge = slot.sges()[i];
-    if (offset >= sge.length) {
-      offset -= sge.length;
-      continue;
-    }
-    const uint32_t piece = std::min(length, sge.length - offset);
-    const auto place = core.translate(qp, sge.lkey, sge.addr + offset, piece, {});
-    if (place.result != memory::AccessResult::ok) return false;
-    core.builder.add_payload(frame, place.host, piece);
-    length -= piece;
-    offset = 0;
-  }
-  return length == 0;
-}
-
 // One packet of a SEND or WRITE. False: nothing was sent, for credits, window or a bad key.
 bool send_data_packet(EngineCore& core, Qp& qp, SendSlot& slot) {
   auto& tx = qp.tx;
@@ -108,25 +62,14 @@ bool send_data_packet(EngineCore& core, Qp& qp, SendSlot& slot) {
   const bool limited = slot.takes_recv() && beyond_credits(qp, slot.ssn);
   if (limited && tx.cursor_packet > 0 && distance(tx.una, slot.first_psn) <= 0) return false;
 
-  Segment segment{tx.cursor_packet << qp.mtu_shift, 0, tx.cursor_packet == 0, tx.cursor_packet + 1 == slot.packets};
-  segment.length = std::min(slot.length - segment.offset, qp.mtu());
+  const Segment segment = segment_at_cursor(qp, slot);
   TxFrame& frame = core.builder.next();
   if (!gather(core, qp, slot, frame, segment.offset, segment.length)) {
     slot.status = WcStatus::local_protection_error;
     return false;
   }
-  const bool write = slot.opcode == WrOpcode::rdma_write || slot.opcode == WrOpcode::rdma_write_with_imm;
-  std::byte* const headers = FrameBuilder::extended_headers(frame, qp);
-  std::size_t extended = 0;
-  if (write && segment.first) {
-    wire::Reth{slot.remote_addr, slot.rkey, slot.length}.store(headers);
-    extended += wire::Reth::kBytes;
-  }
-  const Opcode opcode = write ? write_opcode(slot, segment) : send_opcode(slot, segment);
-  if (wire::info(opcode).flags.has_any(Flags(wire::Op::imm) | wire::Op::ieth)) {
-    store_be32(headers + extended, slot.imm_or_key);
-    extended += wire::kImmBytes;
-  }
+  const Opcode opcode = data_opcode(slot, segment);
+  const std::size_t extended = store_data_headers(FrameBuilder::extended_headers(frame, *qp.route), slot, opcode);
   const bool again = distance(psn, tx.sent) < 0;
   bool ack_request = limited || ++tx.since_ack_request >= ack_interval(core.config);
   if (segment.last && !ack_request) {
@@ -134,12 +77,9 @@ bool send_data_packet(EngineCore& core, Qp& qp, SendSlot& slot) {
   }
   if (ack_request) tx.since_ack_request = 0;
   const bool solicited = segment.last && slot.has(SendFlag::solicited) && slot.takes_recv();
-  core.builder.finish(frame, qp, opcode, psn, extended, ack_request, solicited);
+  core.builder.finish(frame, qp, opcode, psn, extended, {.ack_request = ack_request, .solicited = solicited});
   if (again) core.counters.retransmitted_packets.add();
-  if (++tx.cursor_packet == slot.packets) {
-    ++tx.cursor;
-    tx.cursor_packet = 0;
-  }
+  step_cursor(qp, slot, 1);
   if (!again) tx.sent = psn + 1;
   return true;
 }
@@ -155,15 +95,12 @@ bool send_read_request(EngineCore& core, Qp& qp, SendSlot& slot) {
   const uint64_t whole = uint64_t{packets} << qp.mtu_shift;
   const uint32_t length = static_cast<uint32_t>(std::min<uint64_t>(slot.length - offset, whole));
   TxFrame& frame = core.builder.next();
-  wire::Reth{slot.remote_addr + offset, slot.rkey, length}.store(FrameBuilder::extended_headers(frame, qp));
+  wire::Reth{slot.remote_addr + offset, slot.rkey, length}.store(FrameBuilder::extended_headers(frame, *qp.route));
   core.builder.finish(frame, qp, Opcode::rc_read_request, psn, wire::Reth::kBytes);
   if (distance(psn, tx.sent) < 0) core.counters.retransmitted_packets.add();
-  tx.cursor_packet += packets;
+  if (tx.cursor_packet > 0) tx.read_restart = psn;
   const Psn end = psn + packets;
-  if (tx.cursor_packet == slot.packets) {
-    ++tx.cursor;
-    tx.cursor_packet = 0;
-  }
+  step_cursor(qp, slot, packets);
   if (distance(end, tx.sent) > 0) tx.sent = end;
   return true;
 }
@@ -178,15 +115,14 @@ bool send_atomic(EngineCore& core, Qp& qp, SendSlot& slot) {
     opcode = Opcode::rc_compare_swap;
   }
   TxFrame& frame = core.builder.next();
-  header.store(FrameBuilder::extended_headers(frame, qp));
+  header.store(FrameBuilder::extended_headers(frame, *qp.route));
   core.builder.finish(frame, qp, opcode, slot.first_psn, wire::AtomicEth::kBytes);
   if (distance(slot.first_psn, tx.sent) < 0) {
     core.counters.retransmitted_packets.add();
   } else {
     tx.sent = slot.first_psn + 1;
   }
-  ++tx.cursor;
-  tx.cursor_packet = 0;
+  step_cursor(qp, slot, 1);
   return true;
 }
 
@@ -232,6 +168,19 @@ void rewind_to(EngineCore& core, Qp& qp, Psn psn) {
   }
   tx.since_ack_request = 0;
   core.activate(qp);
+}
+
+void ask_for_ack(EngineCore& core, Qp& qp) {
+  const auto& tx = qp.tx;
+  if (tx.una == tx.sent) return;
+  const Psn newest = tx.sent - 1;
+  for (uint32_t index = tx.oldest; index != tx.sq.next(); ++index) {
+    const SendSlot& slot = qp.slot(index);
+    if (distance(newest, slot.end_psn()) >= 0) continue;
+    // A READ or atomic is answered in any case.
+    if (!slot.is_read_or_atomic()) rewind_to(core, qp, newest);
+    return;
+  }
 }
 
 }  // namespace uroce::transport

@@ -13,7 +13,7 @@ void store_aeth(std::byte* at, const Qp& qp, uint8_t syndrome, uint32_t msn) {
 
 void send_atomic_ack(EngineCore& core, Qp& qp, const Resource& resource) {
   TxFrame& frame = core.builder.next();
-  std::byte* const headers = FrameBuilder::extended_headers(frame, qp);
+  std::byte* const headers = FrameBuilder::extended_headers(frame, *qp.route);
   store_aeth(headers, qp, wire::Aeth::ack(0), resource.msn);
   store_be64(headers + wire::Aeth::kBytes, resource.atomic_result);
   core.builder.finish(frame, qp, Opcode::rc_atomic_ack, resource.first_psn,
@@ -40,7 +40,7 @@ bool send_read_response(EngineCore& core, Qp& qp, const Resource& resource, Resp
   const bool last = job.next + 1 == job.end;
   std::size_t extended = 0;
   if (job.at_start || last) {
-    store_aeth(FrameBuilder::extended_headers(frame, qp), qp, wire::Aeth::ack(0), resource.msn);
+    store_aeth(FrameBuilder::extended_headers(frame, *qp.route), qp, wire::Aeth::ack(0), resource.msn);
     extended = wire::Aeth::kBytes;
   }
   core.builder.finish(frame, qp, read_opcode(job.at_start, last), resource.first_psn + job.next, extended);
@@ -57,7 +57,7 @@ void send_reply(EngineCore& core, Qp& qp) {
     default: core.counters.naks_sent.add(); break;
   }
   TxFrame& frame = core.builder.next();
-  store_aeth(FrameBuilder::extended_headers(frame, qp), qp, rx.reply_syndrome, rx.msn);
+  store_aeth(FrameBuilder::extended_headers(frame, *qp.route), qp, rx.reply_syndrome, rx.msn);
   core.builder.finish(frame, qp, Opcode::rc_ack, rx.reply_psn, wire::Aeth::kBytes);
   rx.reply_pending = false;
 }

@@ -15,14 +15,16 @@ WcOpcode completion_opcode(WrOpcode opcode) {
   }
 }
 
-bool is_rc_operation(WrOpcode opcode) {
+bool is_operation_of(QpType type, WrOpcode opcode) {
+  if (type == QpType::uc) return opcode <= WrOpcode::send_with_imm;
+  if (type == QpType::ud) return opcode == WrOpcode::send || opcode == WrOpcode::send_with_imm;
   return opcode <= WrOpcode::fetch_add || opcode == WrOpcode::send_with_invalidate;
 }
 
 // Everything about the copy that can be wrong before anything is sent. Keys of SEND and WRITE are looked up when
 // their packets are built; those of READ and atomics here, because the peer acts before the answer is placed.
 WcStatus validate(EngineCore& core, const Qp& qp, SendSlot& slot, const queues::SendWqe& wqe, const std::byte* tail) {
-  if (!is_rc_operation(slot.opcode)) return WcStatus::local_qp_operation_error;
+  if (!is_operation_of(qp.type, slot.opcode)) return WcStatus::local_qp_operation_error;
   if (slot.has(SendFlag::inline_data)) {
     if (slot.is_read_or_atomic() || wqe.inline_length > qp.tx.max_inline) return WcStatus::local_qp_operation_error;
     slot.inline_length = wqe.inline_length;
@@ -107,10 +109,8 @@ void complete_oldest(EngineCore& core, Qp& qp, WcStatus status) {
 
 void publish_completed(Qp& qp) { qp.tx.sq.mirror(qp.tx.oldest); }
 
-void flush_posted(EngineCore& core, Qp& qp) {
+void flush_sends(EngineCore& core, Qp& qp) {
   auto& tx = qp.tx;
-  queues::RingHeader* receives = qp.cold->spec.rq.header;
-  if (receives != nullptr) receives->wants_doorbell.store(1, std::memory_order_seq_cst);
   while (tx.oldest != tx.sq.next()) complete_oldest(core, qp, WcStatus::flushed);
   // What was posted and never fetched; only its id matters now. One pass over what is there, however fast more comes.
   for (uint32_t left = tx.sq.available(); left > 0; --left) {
@@ -123,7 +123,20 @@ void flush_posted(EngineCore& core, Qp& qp) {
   tx.cursor = tx.sq.next();
   tx.cursor_packet = 0;
   publish_completed(qp);
+}
+
+void flush_posted(EngineCore& core, Qp& qp) {
+  queues::RingHeader* receives = qp.cold->spec.rq.header;
+  if (receives != nullptr) receives->wants_doorbell.store(1, std::memory_order_seq_cst);
+  flush_sends(core, qp);
   flush_receives(core, qp);
+}
+
+void enter_send_queue_error(EngineCore& core, Qp& qp, WcStatus status) {
+  if (qp.state != QpState::rts && qp.state != QpState::sqd) return;
+  qp.state = QpState::sqe;
+  complete_oldest(core, qp, status);
+  flush_sends(core, qp);
 }
 
 void enter_error(EngineCore& core, Qp& qp, WcStatus status, Answers answers) {

@@ -31,6 +31,7 @@ constexpr std::array<std::string_view, kDropCount> kNames = {
     "resources_gone",
     "recv_queue_empty",
     "message_broken",
+    "remote_access",
     "port_down",
 };
 static_assert(!kNames.back().empty(), "every drop reason has a name");

@@ -37,6 +37,7 @@ enum class Drop : uint8_t {
   resources_gone,       ///< a duplicate READ or atomic older than the replay store
   recv_queue_empty,     ///< unreliable service: no receive posted
   message_broken,       ///< UC: the rest of a message that lost a packet
+  remote_access,        ///< UC: the target is not registered, or not for this
   port_down,
   count,
 };

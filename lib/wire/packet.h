@@ -59,6 +59,9 @@ struct Peek {
 };
 Peek peek(std::span<const std::byte> frame);
 
+/// The Ethernet address of a multicast group: 01:00:5e and 23 bits (RFC 1112, 6.4), 33:33 and 32 bits (RFC 2464, 7).
+EthAddr multicast_mac(const Gid& group);
+
 /// Everything below the BTH that a sender needs: one per (peer, traffic class, VLAN).
 struct Route {
   EthAddr src_mac{};

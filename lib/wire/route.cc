@@ -40,6 +40,12 @@ inline void copy_template(std::byte* out, const RouteTemplate& t) {
 
 }  // namespace
 
+EthAddr multicast_mac(const Gid& group) {
+  const auto& g = group.bytes;
+  if (group.is_ipv4()) return {{0x01, 0x00, 0x5e, static_cast<uint8_t>(g[13] & 0x7f), g[14], g[15]}};
+  return {{0x33, 0x33, g[12], g[13], g[14], g[15]}};
+}
+
 RouteTemplate make_template(const Route& route) {
   assert(route.sgid.is_ipv4() == route.dgid.is_ipv4());
   RouteTemplate t;

@@ -66,6 +66,12 @@ inline constexpr std::array kEventNames{
     Name<AsyncEventType>{"last_wqe_reached", AsyncEventType::last_wqe_reached},
 };
 
+inline constexpr std::array kTypeNames{
+    Name<QpType>{"rc", QpType::rc},
+    Name<QpType>{"uc", QpType::uc},
+    Name<QpType>{"ud", QpType::ud},
+};
+
 inline constexpr std::array kStateNames{
     Name<QpState>{"reset", QpState::reset}, Name<QpState>{"init", QpState::init}, Name<QpState>{"rtr", QpState::rtr},
     Name<QpState>{"rts", QpState::rts},     Name<QpState>{"sqd", QpState::sqd},   Name<QpState>{"sqe", QpState::sqe},

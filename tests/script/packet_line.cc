@@ -90,12 +90,13 @@ void spoil(Frame& frame, const PacketWords& words) {
 
 Frame build_frame(const ScriptLine& line, const Symbols& symbols, const Wiring& wiring, const ResolveVa& resolve) {
   const PacketWords words(line, symbols,
-                          {"bad_icrc", "cut", "pad", "tver", "raw_opcode", "from", "stream", "data", "vlan"},
+                          {"bad_icrc", "cut", "pad", "tver", "raw_opcode", "from", "to", "stream", "data", "vlan"},
                           wiring.local_qpn);
   const wire::TextPacket text = parse_text(line, words.packet);
   EndpointOptions source = wiring.peer;
   if (words.has("from")) source.gid = parse_ipv4(words.own.at("from"));
   wire::Route route = make_route(source, wiring.local);
+  if (words.has("to")) route.dgid = parse_ipv4(words.own.at("to"));
   if (words.has("vlan")) route.vlan = static_cast<uint16_t>(words.number("vlan"));
   std::vector<std::byte> payload(text.payload_length);
   fill_pattern(payload, words.has("stream") ? words.number("stream") : text.packet.bth.psn.value());

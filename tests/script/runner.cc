@@ -62,6 +62,8 @@ const std::map<std::string, Runner::Command>& Runner::commands() {
       {"counter", &Runner::do_counter},
       {"poll", &Runner::do_nothing},
       {"hold", &Runner::do_hold},
+      {"join", &Runner::do_join},
+      {"leave", &Runner::do_join},
   };
   return table;
 }
@@ -95,7 +97,7 @@ void Runner::do_set(const ScriptLine& line) {
   static const char* const kKeys[] = {"mtu",     "psn",      "peer_psn",    "retry_cnt", "rnr_retry",  "timeout",
                                       "min_rnr", "max_rd",   "max_dest_rd", "window",    "access",     "send_wr",
                                       "recv_wr", "send_sge", "recv_sge",    "inline",    "signal_all", "srq",
-                                      "type",    "state",    "cq",          "ip",        "pkey"};
+                                      "type",    "state",    "cq",          "ip",        "pkey",       "qkey"};
   for (const std::string& word : line.words) {
     const std::size_t equals = word.find('=');
     const std::string key = word.substr(0, equals);
@@ -129,6 +131,21 @@ void Runner::make_region(const std::string& name, std::size_t size, AccessFlags 
   symbols_.set(name + ".key", region.key());
 }
 
+// Address handles by name: the peer, a multicast group, the peer in another protection domain.
+void Runner::make_handles() {
+  const wire::Route to_peer = make_route(wiring_.local, wiring_.peer);
+  wire::Route to_group = to_peer;
+  to_group.dgid = group();
+  symbols_.set("peer", endpoint_->make_ah(to_peer));
+  symbols_.set("group", endpoint_->make_ah(to_group));
+  symbols_.set("foreign", endpoint_->make_ah(to_peer, false, 2));
+}
+
+Gid Runner::group() const {
+  if (setting("ip", 4) == 4) return Gid::from_ipv4(0xe0000107);  // 224.0.1.7
+  return Gid{{0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7}};
+}
+
 void Runner::connect() {
   connected_ = true;
   EndpointOptions& local = wiring_.local;
@@ -152,7 +169,11 @@ void Runner::connect() {
   recv_cq_ = &endpoint_->make_cq(256);
   TestQp::Options options;
   options.qpn = kLocalQpn;
-  if (settings_.contains("type") && settings_["type"] == "uc") options.type = QpType::uc;
+  if (settings_.contains("type")) {
+    const auto type = enum_of(kTypeNames, settings_["type"]);
+    if (!type) throw ScriptError{0, fmt::format("type={} is none: rc, uc or ud", settings_["type"])};
+    options.type = *type;
+  }
   options.cap.max_send_wr = static_cast<uint32_t>(setting("send_wr", 64));
   options.cap.max_recv_wr = static_cast<uint32_t>(setting("recv_wr", 64));
   options.cap.max_send_sge = static_cast<uint32_t>(setting("send_sge", 32));
@@ -166,6 +187,7 @@ void Runner::connect() {
     options.srq = srq_;
   }
   qp_ = &endpoint_->make_qp(options);
+  make_handles();
 
   connection_.dest_qpn = kPeerQpn;
   connection_.sq_psn = static_cast<uint32_t>(setting("psn", 100));
@@ -176,6 +198,7 @@ void Runner::connect() {
   connection_.min_rnr_timer = static_cast<uint8_t>(setting("min_rnr", 12));
   connection_.timeout = static_cast<uint8_t>(setting("timeout", 14));
   connection_.retry_cnt = static_cast<uint8_t>(setting("retry_cnt", 7));
+  connection_.qkey = static_cast<uint32_t>(setting("qkey", 0x1234));
   connection_.rnr_retry = static_cast<uint8_t>(setting("rnr_retry", 7));
   if (settings_.contains("access")) {
     const ScriptLine nowhere{};

@@ -30,6 +30,8 @@ class Runner {
   void do_set(const ScriptLine& line);
   void do_region(const ScriptLine& line);
   void connect();
+  void make_handles();
+  Gid group() const;
   void make_region(const std::string& name, std::size_t size, AccessFlags access, memory::PdId pd);
 
   // The engine in virtual time.
@@ -61,6 +63,8 @@ class Runner {
   /// The application takes no completions until `hold off`.
   void do_hold(const ScriptLine& line) { hold_completions_ = line.words.empty(); }
   void do_nothing(const ScriptLine&) {}
+  /// Attaches the QP to the multicast group, or detaches it.
+  void do_join(const ScriptLine& line);
   void check_cqe(const ScriptLine& line, std::deque<queues::Cqe>& queue);
   std::string leftovers() const;
 

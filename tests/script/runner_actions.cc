@@ -78,6 +78,9 @@ void Runner::do_post(const ScriptLine& line) {
   request.rkey = static_cast<uint32_t>(words.number_or("rkey", 0x77));
   request.compare_add = words.number_or("compare", words.number_or("add", 0));
   request.swap = words.number_or("swap", 0);
+  request.ah = static_cast<uint32_t>(words.number_or("ah", *symbols_.value("peer")));
+  request.remote_qpn = static_cast<uint32_t>(words.number_or("qp", wiring_.peer_qpn));
+  request.remote_qkey = static_cast<uint32_t>(words.number_or("qkey", connection_.qkey));
   const uint64_t times = words.number_or("times", 1);
   words.done();
   for (uint64_t i = 0; i < times; ++i) {
@@ -128,6 +131,12 @@ void Runner::do_modify(const ScriptLine& line) {
   } else {
     qp_->set_state(state_named(words, name), notify);
   }
+}
+
+void Runner::do_join(const ScriptLine& line) {
+  Words(line, symbols_).done();
+  if (line.command == "leave") return endpoint_->engine().leave(group(), qp_->qpn());
+  if (!endpoint_->engine().join(group(), qp_->qpn())) throw ScriptError{line.number, "the engine has no room for it"};
 }
 
 void Runner::do_deregister(const ScriptLine& line) {

@@ -60,6 +60,7 @@ void Runner::check_cqe(const ScriptLine& line, std::deque<queues::Cqe>& queue) {
     expect(cqe.opcode == static_cast<uint8_t>(*opcode));
   }
   if (const auto length = words.number("len")) expect(cqe.byte_len == *length);
+  if (const auto source = words.number("src_qp")) expect(cqe.src_qpn == *source);
   WcFlags flags;
   if (const auto imm = words.number("imm")) {
     expect(cqe.imm_or_key == *imm);
@@ -70,7 +71,8 @@ void Runner::check_cqe(const ScriptLine& line, std::deque<queues::Cqe>& queue) {
     flags |= WcFlag::with_invalidate;
   }
   if (*status == WcStatus::success) {
-    const WcFlags relevant = WcFlags(WcFlag::with_imm) | WcFlag::with_invalidate;
+    if (qp_->qp().type == QpType::ud && cqe.opcode == static_cast<uint8_t>(WcOpcode::recv)) flags |= WcFlag::grh;
+    const WcFlags relevant = WcFlags(WcFlag::with_imm) | WcFlag::with_invalidate | WcFlag::grh;
     expect((WcFlags::from_bits(cqe.flags) & relevant) == flags);
   }
   expect(cqe.qpn == qp_->qpn());
@@ -125,6 +127,11 @@ void Runner::do_memory(const ScriptLine& line) {
     uint64_t actual = 0;
     std::memcpy(&actual, bytes, 8);
     if (actual != *u64) words.error(fmt::format("memory holds {:#x}", actual));
+  } else if (const auto hex = words.text("hex")) {
+    good = 0;
+    for (; good < length && good * 2 + 2 <= hex->size(); ++good) {
+      if (static_cast<uint8_t>(bytes[good]) != std::stoul(hex->substr(good * 2, 2), nullptr, 16)) break;
+    }
   } else if (const auto psn = words.number("psn")) {
     good = find_mismatch(span, *psn, words.number_or("at", 0));
   } else if (const auto same = words.number("same")) {
@@ -135,7 +142,7 @@ void Runner::do_memory(const ScriptLine& line) {
     TestRegion* region = region_at(*va, length);
     good = find_mismatch(span, region->stream(), *va - region->va());
   } else {
-    words.error("say psn=, same=, u64= or initial");
+    words.error("say psn=, same=, u64=, hex= or initial");
   }
   words.done();
   if (good != length) words.error(fmt::format("memory differs from byte {} on", good));

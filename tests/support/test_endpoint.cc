@@ -21,7 +21,8 @@ void TestRegion::deregister() {
 
 TestEndpoint::TestEndpoint(const EndpointOptions& options)
     : options_(options), regions_(options.max_regions, options.seed) {
-  engine_ = std::make_unique<transport::Engine>(options.engine, regions_, events_);
+  if (options_.engine.gids.empty()) options_.engine.gids = {options_.gid};
+  engine_ = std::make_unique<transport::Engine>(options_.engine, regions_, events_, &handles_);
   engine_->attach_doorbells(queues::DoorbellReader(doorbell_memory_.get(), kDoorbells), kDoorbellRing);
 }
 
@@ -37,6 +38,19 @@ TestQp& TestEndpoint::make_qp(TestQp::Options options) {
   if (options.send_cq == nullptr) options.send_cq = &make_cq();
   if (options.recv_cq == nullptr) options.recv_cq = &make_cq();
   return *qps_.emplace_back(std::make_unique<TestQp>(*this, options));
+}
+
+uint32_t TestEndpoint::make_ah(const wire::Route& route, bool loopback, memory::PdId pd) {
+  wire::Route to = route;
+  if (to.dgid.is_multicast()) to.dst_mac = wire::multicast_mac(to.dgid);
+  const auto id = handles_.add({.pd = pd,
+                                .route = wire::make_template(to),
+                                .dgid = to.dgid,
+                                .flow_label = to.flow_label,
+                                .loopback = loopback,
+                                .multicast = to.dgid.is_multicast()});
+  require(id.has_value(), "no address handle is left");
+  return *id;
 }
 
 TestRegion& TestEndpoint::make_region(std::size_t size, AccessFlags access, memory::PdId pd) {
@@ -124,8 +138,12 @@ bool TestQp::post_send(const SendRequest& request) {
   wqe.imm_or_key = request.imm_or_key;
   wqe.rkey = request.rkey;
   wqe.remote_addr = request.remote_addr;
-  wqe.atomic.compare_add = request.compare_add;
-  wqe.atomic.swap = request.swap;
+  if (options_.type == QpType::ud) {
+    wqe.ud = {request.ah, request.remote_qpn, request.remote_qkey, 0};
+  } else {
+    wqe.atomic.compare_add = request.compare_add;
+    wqe.atomic.swap = request.swap;
+  }
   std::byte* slot = send_producer_.slot();
   std::memcpy(slot, &wqe, sizeof wqe);
   if (request.flags.has(SendFlag::inline_data)) {
@@ -152,9 +170,10 @@ void TestQp::to_init(const ConnectOptions& options) {
   attr.state = QpState::init;
   attr.access = options.access;
   attr.port = 1;
-  endpoint_.engine().modify(
-      *qp_, attr, QpAttrMask(QpAttrBit::state) | QpAttrBit::access_flags | QpAttrBit::port | QpAttrBit::pkey_index,
-      nullptr, false);
+  attr.qkey = options.qkey;
+  QpAttrMask mask = QpAttrMask(QpAttrBit::state) | QpAttrBit::port | QpAttrBit::pkey_index;
+  mask |= options_.type == QpType::ud ? QpAttrBit::qkey : QpAttrBit::access_flags;
+  endpoint_.engine().modify(*qp_, attr, mask, nullptr, false);
 }
 
 void TestQp::to_rtr(const ConnectOptions& options, const wire::Route& route, bool loopback) {
@@ -169,7 +188,9 @@ void TestQp::to_rtr(const ConnectOptions& options, const wire::Route& route, boo
   QpAttrMask mask =
       QpAttrMask(QpAttrBit::state) | QpAttrBit::av | QpAttrBit::path_mtu | QpAttrBit::dest_qpn | QpAttrBit::rq_psn;
   if (options_.type == QpType::rc) mask |= QpAttrBit::max_dest_rd_atomic | QpAttrBit::min_rnr_timer;
-  endpoint_.engine().modify(*qp_, attr, mask, &route, loopback);
+  const bool datagrams = options_.type == QpType::ud;
+  if (datagrams) mask = QpAttrBit::state;
+  endpoint_.engine().modify(*qp_, attr, mask, datagrams ? nullptr : &route, loopback);
 }
 
 void TestQp::to_rts(const ConnectOptions& options) {

@@ -67,6 +67,7 @@ struct ConnectOptions {
   uint8_t timeout = 14;
   uint8_t retry_cnt = 7;
   uint8_t rnr_retry = 7;
+  uint32_t qkey = 0x1234;  ///< UD
 };
 
 class TestEndpoint;
@@ -148,6 +149,9 @@ class TestEndpoint {
   TestSrq& make_srq(uint32_t entries, uint32_t max_sge = 4, memory::PdId pd = 1);
   /// Missing queues are made.
   TestQp& make_qp(TestQp::Options options);
+  /// An address handle's number; the dgid of `route` may be a multicast group.
+  uint32_t make_ah(const wire::Route& route, bool loopback = false, memory::PdId pd = 1);
+  transport::AddressHandleTable& handles() { return handles_; }
   TestRegion& make_region(std::size_t size, AccessFlags access, memory::PdId pd = 1);
 
   /// The route from here to `peer`.
@@ -165,6 +169,7 @@ class TestEndpoint {
  private:
   EndpointOptions options_;
   memory::RegionTable regions_;
+  transport::AddressHandleTable handles_;
   EventLog events_;
   FrameCapture sink_;
   AlignedBytes doorbell_memory_ = make_aligned(queues::doorbell_bytes(kDoorbells));

@@ -1,0 +1,28 @@
+// An address handle: where datagrams go, resolved to headers once and named by a number in each work request.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "control/region.h"
+#include "transport/address_handles.h"
+
+namespace uroce::control {
+
+class AddressHandle {
+ public:
+  AddressHandle(std::shared_ptr<Pd> pd, transport::AddressHandleId id) : pd_(std::move(pd)), id_(id) {}
+  /// What SendWqe::ud.ah says. Never 0.
+  transport::AddressHandleId id() const { return id_; }
+  const std::shared_ptr<Pd>& pd() const { return pd_; }
+
+  /// Deleter: the number stops working at once. Waits for nobody; its slot is used again when no engine can be
+  /// looking at it.
+  static void destroy(AddressHandle* handle);
+
+ private:
+  std::shared_ptr<Pd> pd_;
+  transport::AddressHandleId id_;
+};
+
+}  // namespace uroce::control

@@ -1,0 +1,59 @@
+// Queue pairs and multicast groups: every engine of the device learns who listens to what (transport/multicast.h).
+#include <algorithm>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "control/session.h"
+#include "transport/multicast.h"
+
+namespace uroce::control {
+
+Result<void> Qp::attach_multicast(const Gid& group) {
+  if (type() != QpType::ud) return named({EINVAL, "only a UD queue pair can be attached to a multicast group"});
+  if (!group.is_multicast()) {
+    return named({EINVAL, "the GID is no multicast group; one begins with ff, or is ::ffff:224.0.0.0 to 239.x.x.x"});
+  }
+  const auto lock = device().runner_.lock();
+  if (auto alive = device().check_alive(); !alive) return alive;
+  if (std::ranges::find(groups_, group) != groups_.end()) return {};
+  bool room = true;
+  Result<void> ran;
+  for (uint32_t index = 0; index < device().engines() && ran && room; ++index) {
+    ran = device().runner_.run(index, [&](transport::Engine& engine) { room = engine.join(group, qpn()); });
+  }
+  if (ran && room) {
+    groups_.push_back(group);
+    return {};
+  }
+  for (uint32_t index = 0; index < device().engines(); ++index) {
+    (void)device().runner_.run(index, [&](transport::Engine& engine) { engine.leave(group, qpn()); });
+  }
+  if (!ran) return named(ran.error());
+  return named({ENOMEM, fmt::format("{} has {} attachments to multicast groups, which is the limit; detach some",
+                                    device().config().name, transport::MulticastGroups::kMaxMembers)});
+}
+
+Result<void> Qp::detach_multicast(const Gid& group) {
+  const auto lock = device().runner_.lock();
+  if (auto alive = device().check_alive(); !alive) return alive;
+  const auto at = std::ranges::find(groups_, group);
+  if (at == groups_.end()) return named({EINVAL, "it is not attached to that multicast group"});
+  groups_.erase(at);
+  for (uint32_t index = 0; index < device().engines(); ++index) {
+    const auto work = [&](transport::Engine& engine) { engine.leave(group, qpn()); };
+    if (auto ran = device().runner_.run(index, work); !ran) return named(ran.error());
+  }
+  return {};
+}
+
+void Qp::leave_groups() {
+  if (groups_.empty()) return;
+  // An engine that does not answer keeps the number, and finds no queue pair behind it.
+  for (uint32_t index = 0; index < device().engines(); ++index) {
+    (void)device().runner_.run(index, [&](transport::Engine& engine) { engine.leave_all(qpn()); });
+  }
+  groups_.clear();
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,85 @@
+// Address handles: where datagrams go, by number. Control writes them, engines read them without a lock.
+//
+// A number carries a generation, so that a stale one finds nothing. A handle that was removed keeps its slot until
+// every engine has come between two bursts; then control retires it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include <uroce/types.h>
+
+#include "memory/region_table.h"
+#include "wire/packet.h"
+
+namespace uroce::transport {
+
+using AddressHandleId = uint32_t;
+
+/// Headers towards one destination.
+struct AddressHandle {
+  memory::PdId pd = 0;
+  wire::RouteTemplate route{};
+  Gid dgid{};
+  uint32_t flow_label = 0;  ///< 20 bits; 0: the UDP source port follows from the QPNs
+  bool loopback = false;    ///< the destination is this device
+  bool multicast = false;
+};
+
+class AddressHandleTable {
+ public:
+  /// Handles at most, removed ones that are not yet retired included.
+  static constexpr uint32_t kCapacity = 1u << 16;
+
+  AddressHandleTable() = default;
+  AddressHandleTable(const AddressHandleTable&) = delete;
+  AddressHandleTable& operator=(const AddressHandleTable&) = delete;
+
+  // --- One control thread -----------------------------------------------------------------------------------
+
+  /// The handle's number, never 0; nullopt when all are in use or no memory is left.
+  std::optional<AddressHandleId> add(const AddressHandle& handle);
+  /// From now on find() does not find it, and its slot rests until retire(). False: there is no such handle.
+  bool remove(AddressHandleId id);
+  /// Frees the slot of a removed handle, once no engine can be using it any more.
+  void retire(AddressHandleId id);
+  /// Handles added and not removed.
+  uint32_t used() const { return used_; }
+
+  // --- Engines ----------------------------------------------------------------------------------------------
+
+  /// Valid until the engine's burst ends; nullptr when there is none, or it is of another protection domain.
+  const AddressHandle* find(AddressHandleId id, memory::PdId pd) const {
+    const Chunk* chunk = chunks_[(id & kSlotMask) / kChunk].load(std::memory_order_acquire);
+    if (id == 0 || chunk == nullptr) return nullptr;
+    const Slot& slot = (*chunk)[id % kChunk];
+    if (slot.id.load(std::memory_order_acquire) != id || slot.handle.pd != pd) return nullptr;
+    return &slot.handle;
+  }
+
+ private:
+  static constexpr uint32_t kSlotMask = kCapacity - 1;
+  static constexpr uint32_t kChunk = 256;
+  struct Slot {
+    std::atomic<AddressHandleId> id{0};  // 0: none. Stored last on add, first on remove.
+    AddressHandle handle;
+    // Control thread only.
+    uint32_t generation = 0;
+    AddressHandleId removed = 0;  // awaits retire()
+  };
+  using Chunk = std::array<Slot, kChunk>;
+
+  Slot* slot_of(AddressHandleId id) const;
+
+  std::array<std::atomic<Chunk*>, kCapacity / kChunk> chunks_{};
+  std::array<std::unique_ptr<Chunk>, kCapacity / kChunk> owned_;
+  std::deque<uint32_t> free_;  // slots that were used before, oldest first
+  uint32_t fresh_ = 0;         // slots never used begin here
+  uint32_t used_ = 0;
+};
+
+}  // namespace uroce::transport

@@ -1,0 +1,47 @@
+// Which QPs listen to which multicast groups (IBTA vol. 1, 10.5). Every engine of a device has the whole list: it
+// delivers to those members that are its own, and returns what it sends to a group that has any.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <uroce/types.h>
+
+namespace uroce::transport {
+
+class MulticastGroups {
+ public:
+  static constexpr std::size_t kMaxMembers = 4096;
+
+  struct Member {
+    Gid group{};
+    uint32_t qpn = 0;
+    friend auto operator<=>(const Member&, const Member&) = default;
+  };
+
+  /// Joining twice is joining once. False: kMaxMembers are in the list.
+  bool join(const Gid& group, uint32_t qpn) {
+    const Member member{group, qpn};
+    const auto at = std::ranges::lower_bound(members_, member);
+    if (at != members_.end() && *at == member) return true;
+    if (members_.size() == kMaxMembers) return false;
+    members_.insert(at, member);
+    return true;
+  }
+  void leave(const Gid& group, uint32_t qpn) { std::erase(members_, Member{group, qpn}); }
+  void leave_all(uint32_t qpn) {
+    std::erase_if(members_, [qpn](const Member& member) { return member.qpn == qpn; });
+  }
+  /// Valid until the next change.
+  std::span<const Member> members(const Gid& group) const {
+    const auto found = std::ranges::equal_range(members_, group, {}, &Member::group);
+    return {found.begin(), found.end()};
+  }
+
+ private:
+  std::vector<Member> members_;  // sorted
+};
+
+}  // namespace uroce::transport

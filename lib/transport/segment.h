@@ -1,0 +1,93 @@
+// One packet's share of a SEND or WRITE: what reliable and unreliable requesters have in common.
+#pragma once
+
+#include <algorithm>
+
+#include "transport/engine_core.h"
+
+namespace uroce::transport {
+
+struct Segment {
+  uint32_t offset;
+  uint32_t length;
+  bool first;
+  bool last;
+};
+
+inline wire::Opcode send_opcode(const SendSlot& slot, const Segment& s) {
+  using wire::Opcode;
+  if (!s.last) return s.first ? Opcode::rc_send_first : Opcode::rc_send_middle;
+  switch (slot.opcode) {
+    case WrOpcode::send_with_imm: return s.first ? Opcode::rc_send_only_imm : Opcode::rc_send_last_imm;
+    case WrOpcode::send_with_invalidate: return s.first ? Opcode::rc_send_only_inv : Opcode::rc_send_last_inv;
+    default: return s.first ? Opcode::rc_send_only : Opcode::rc_send_last;
+  }
+}
+
+inline wire::Opcode write_opcode(const SendSlot& slot, const Segment& s) {
+  using wire::Opcode;
+  if (!s.last) return s.first ? Opcode::rc_write_first : Opcode::rc_write_middle;
+  if (slot.opcode == WrOpcode::rdma_write_with_imm) {
+    return s.first ? Opcode::rc_write_only_imm : Opcode::rc_write_last_imm;
+  }
+  return s.first ? Opcode::rc_write_only : Opcode::rc_write_last;
+}
+
+// Adds [offset, offset + length) of the message to the frame. False when a key or bound is wrong.
+inline bool gather(EngineCore& core, const Qp& qp, SendSlot& slot, TxFrame& frame, uint32_t offset, uint32_t length) {
+  if (slot.has(SendFlag::inline_data)) {
+    frame.copy_payload = true;
+    core.builder.add_payload(frame, slot.inline_data() + offset, length);
+    return true;
+  }
+  for (uint32_t i = 0; i < slot.num_sge && length > 0; ++i) {
+    const Sge& sge = slot.sges()[i];
+    if (offset >= sge.length) {
+      offset -= sge.length;
+      continue;
+    }
+    const uint32_t piece = std::min(length, sge.length - offset);
+    const auto place = core.translate(qp, sge.lkey, sge.addr + offset, piece, {});
+    if (place.result != memory::AccessResult::ok) return false;
+    core.builder.add_payload(frame, place.host, piece);
+    length -= piece;
+    offset = 0;
+  }
+  return length == 0;
+}
+
+inline Segment segment_at_cursor(const Qp& qp, const SendSlot& slot) {
+  const uint32_t packet = qp.tx.cursor_packet;
+  const uint32_t offset = packet << qp.mtu_shift;
+  return {offset, std::min(slot.length - offset, qp.mtu()), packet == 0, packet + 1 == slot.packets};
+}
+
+/// The RC opcode of a SEND's or WRITE's packet.
+inline wire::Opcode data_opcode(const SendSlot& slot, const Segment& segment) {
+  return slot.is_write() ? write_opcode(slot, segment) : send_opcode(slot, segment);
+}
+
+/// RETH, immediate data or IETH, as `opcode` has them. Returns their bytes.
+inline std::size_t store_data_headers(std::byte* at, const SendSlot& slot, wire::Opcode opcode) {
+  const wire::OpFlags flags = wire::info(opcode).flags;
+  std::size_t extended = 0;
+  if (flags.has(wire::Op::reth)) {
+    wire::Reth{slot.remote_addr, slot.rkey, slot.length}.store(at);
+    extended += wire::Reth::kBytes;
+  }
+  if (flags.has_any(Flags(wire::Op::imm) | wire::Op::ieth)) {
+    store_be32(at + extended, slot.imm_or_key);
+    extended += wire::kImmBytes;
+  }
+  return extended;
+}
+
+/// The cursor goes on by `packets` of `slot`, to the next work request after its last.
+inline void step_cursor(Qp& qp, const SendSlot& slot, uint32_t packets) {
+  qp.tx.cursor_packet += packets;
+  if (qp.tx.cursor_packet < slot.packets) return;
+  ++qp.tx.cursor;
+  qp.tx.cursor_packet = 0;
+}
+
+}  // namespace uroce::transport
