@@ -44,7 +44,7 @@ Result<void> Stack::Impl::set_up(const std::vector<std::string>& args, const Sta
 
   if (auto ok = open_ports(options); !ok) return ok;
   for (std::size_t i = 0; i < units.size(); ++i) {
-    if (auto ok = make_unit(units[i], i, options); !ok) return ok;
+    if (auto ok = make_unit(units[i], i, options_of_port(options, i)); !ok) return ok;
   }
   if (auto ok = make_lanes(); !ok) return ok;
   for (Unit& unit : units) {
@@ -62,7 +62,6 @@ Result<void> Stack::Impl::open_ports(const StackOptions& options) {
     rings_ = std::move(*rings);
   }
   PortOptions port_options;
-  port_options.mtu = options.mtu;
   port_options.engines = engines();
   port_options.rx_descriptors = static_cast<uint16_t>(options.rx_descriptors);
   port_options.tx_descriptors = static_cast<uint16_t>(options.tx_descriptors);
@@ -70,6 +69,7 @@ Result<void> Stack::Impl::open_ports(const StackOptions& options) {
   port_options.rx_interrupts = options.idle == IdlePolicy::sleep;
   const auto next = [](uint64_t id) { return rte_eth_find_next_owned_by(static_cast<uint16_t>(id), 0); };
   for (uint64_t id = next(0); id < RTE_MAX_ETHPORTS; id = next(id + 1)) {
+    port_options.mtu = options_of_port(options, units.size()).mtu;
     auto port = Port::open(static_cast<uint16_t>(id), port_options);
     if (!port) return std::unexpected(port.error());
     units.emplace_back().port = std::move(*port);
@@ -77,6 +77,10 @@ Result<void> Stack::Impl::open_ports(const StackOptions& options) {
   if (options.addresses.size() > units.size() && !units.empty()) {
     return fail(EINVAL, fmt::format("addresses are given for {} ports, and EAL finds {}: give one list per port",
                                     options.addresses.size(), units.size()));
+  }
+  if (options.ports.size() > units.size() && !units.empty()) {
+    return fail(EINVAL, fmt::format("settings are given for {} ports, and EAL finds {}: give one set per port",
+                                    options.ports.size(), units.size()));
   }
   if (!units.empty()) return {};
   return fail(ENODEV,

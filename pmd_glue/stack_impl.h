@@ -45,6 +45,9 @@ struct Stack::Impl {
   Result<void> set_up(const std::vector<std::string>& args, const StackOptions& options);
   /// Embedded: one pass on the calling thread.
   bool poll_here();
+  /// Of the engines, the neighbourhood and the port. Any thread.
+  glue::CounterList counters_of(const Unit& unit) const;
+  const glue::Eal& eal() const { return *eal_; }
 
   bool embedded = true;
   std::vector<Unit> units;
@@ -55,7 +58,6 @@ struct Stack::Impl {
   Result<void> make_lanes();
   void launch();
   uint32_t engines() const { return static_cast<uint32_t>(workers_.size()); }
-  glue::CounterList counters_of(const Unit& unit) const;
 
   std::unique_ptr<glue::Eal> eal_;
   std::unique_ptr<glue::TscClock> clock_;

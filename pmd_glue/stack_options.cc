@@ -27,8 +27,12 @@ Result<std::vector<Gid>> parse_gateways(const std::string& text) {
 }  // namespace
 
 Result<void> check_options(const StackOptions& options) {
-  if (options.vlan < 0 || options.vlan > 4094) {
-    return fail(EINVAL, fmt::format("vlan {} is none: 1 to 4094, or 0 for untagged frames", options.vlan));
+  for (std::size_t i = 0; i <= options.ports.size(); ++i) {
+    const StackOptions of_port = options_of_port(options, i);
+    if (of_port.vlan < 0 || of_port.vlan > 4094) {
+      return fail(EINVAL, fmt::format("vlan {} is none: 1 to 4094, or 0 for untagged frames", of_port.vlan));
+    }
+    if (auto gateways = parse_gateways(of_port.gateway); !gateways) return std::unexpected(gateways.error());
   }
   for (const uint32_t count : {options.rx_descriptors, options.tx_descriptors}) {
     if (count < kMinDescriptors || count > kMaxDescriptors) {
@@ -36,8 +40,17 @@ Result<void> check_options(const StackOptions& options) {
                                       kMaxDescriptors));
     }
   }
-  if (auto gateways = parse_gateways(options.gateway); !gateways) return std::unexpected(gateways.error());
   return {};
+}
+
+StackOptions options_of_port(const StackOptions& options, std::size_t index) {
+  StackOptions out = options;
+  if (index >= options.ports.size()) return out;
+  const PortSettings& own = options.ports[index];
+  out.mtu = own.mtu.value_or(options.mtu);
+  out.vlan = own.vlan.value_or(options.vlan);
+  out.gateway = own.gateway.value_or(options.gateway);
+  return out;
 }
 
 Result<cm::AddressTable> address_table(const StackOptions& options, std::size_t index, const EthAddr& mac) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,11 +12,22 @@
 
 namespace uroce {
 
+namespace glue {
+class StackAccess;
+}
+
 /// What an engine does when it finds no work.
 enum class IdlePolicy {
   busy,   ///< polls on: lowest latency, a core of its own
   yield,  ///< polls on, giving way to others on its core
   sleep,  ///< spins a little, then yields, then sleeps until a frame or a post wakes it
+};
+
+/// What one port has of its own, where it differs from the stack's setting of the same name.
+struct PortSettings {
+  std::optional<int> mtu{};
+  std::optional<int> vlan{};
+  std::optional<std::string> gateway{};
 };
 
 /// Settings of the stack; the EAL's own come as EAL arguments.
@@ -26,6 +38,8 @@ struct StackOptions {
   int mtu = 0;   ///< Ethernet MTU to set on each port, bytes; 0 keeps the port's own, raised where the driver allows
   int vlan = 0;  ///< 802.1Q VLAN id 1..4094 of all frames; 0 for untagged
   std::string gateway{};  ///< next hop for addresses off the subnet; empty for none
+  /// In port order; ports beyond the last entry have the settings above.
+  std::vector<PortSettings> ports{};
   IdlePolicy idle = IdlePolicy::sleep;
   /// Two ports joined back to back by rings, added to those that the EAL arguments name.
   bool back_to_back = false;
@@ -64,6 +78,7 @@ class UROCE_API Stack {
   void idle(std::chrono::nanoseconds limit);
 
  private:
+  friend class glue::StackAccess;
   struct Impl;
   explicit Stack(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

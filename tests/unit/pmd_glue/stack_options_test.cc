@@ -24,6 +24,27 @@ TEST(StackOptions, RefusesNumbersOutOfRange) {
   EXPECT_NE(check_options(options).error().text.find("'192.0.2'"), std::string::npos);
 }
 
+TEST(StackOptions, APortsOwnSettingsGoBeforeTheStacks) {
+  StackOptions options;
+  options.mtu = 1500;
+  options.vlan = 7;
+  options.gateway = "192.0.2.254";
+  options.ports = {{}, {.mtu = 4200, .vlan = 0, .gateway = ""}};
+  for (const std::size_t port : {0u, 2u}) {
+    EXPECT_EQ(options_of_port(options, port).mtu, 1500);
+    EXPECT_EQ(options_of_port(options, port).vlan, 7);
+    EXPECT_EQ(options_of_port(options, port).gateway, "192.0.2.254");
+  }
+  EXPECT_EQ(options_of_port(options, 1).mtu, 4200);
+  EXPECT_EQ(options_of_port(options, 1).vlan, 0);
+  EXPECT_EQ(options_of_port(options, 1).gateway, "");
+  EXPECT_TRUE(check_options(options));
+  options.ports[1].vlan = 5000;
+  EXPECT_NE(check_options(options).error().text.find("5000"), std::string::npos);
+  options.ports[1] = {.gateway = "192.0.2"};
+  EXPECT_NE(check_options(options).error().text.find("'192.0.2'"), std::string::npos);
+}
+
 TEST(StackOptions, GivesEveryPortAddresses) {
   StackOptions options;
   options.addresses = {"192.0.2.1/24,2001:db8::1/64"};

@@ -1,0 +1,157 @@
+#include "uroced/command_line.h"
+
+#include <fmt/format.h>
+
+#include <uroce/version.h>
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "pmd_glue/frame_size.h"
+
+namespace uroce::daemon {
+
+namespace {
+
+constexpr int kUsage = 2;
+
+std::string footer() {
+  return R"(Everything before `--` goes to DPDK's EAL (lcores, devices, hugepages) in place of the file's [eal] arguments; without
+`--` all are the daemon's own. Engines run on every lcore but the first.
+
+Examples:
+  Two devices joined back to back, no hardware, no configuration:
+    uroced --demo
+  A kernel interface as uroce0, one engine on CPU 1:
+    uroced -l 0,1 --no-pci --vdev net_af_packet0,iface=eth1 -- --address 192.0.2.1/24
+  As the service does it; the file says the rest:
+    uroced --config /etc/uroce/uroced.toml
+  What is wrong with a file:
+    uroced --check /etc/uroce/uroced.toml
+  Any key of the file from the command line:
+    uroced --demo --set limits.max_qp=64 --set daemon.mode=0660
+Signals: SIGTERM and SIGINT end it once its clients are gone, a second one at once; SIGHUP reads the file again.
+Exit codes: 0 ended as asked, 1 failed (--check: the file has errors), 2 command line or configuration cannot be used.)";
+}
+
+/// Splits argv at the first `--`; without one all words are the daemon's own.
+void split(std::span<const char* const> argv, std::vector<std::string>& eal, std::vector<std::string>& own) {
+  const auto end = std::ranges::find(argv, std::string_view("--"), [](const char* s) { return std::string_view(s); });
+  if (end == argv.end()) {
+    own.assign(argv.begin(), argv.end());
+  } else {
+    eal.assign(argv.begin(), end);
+    own.assign(end + 1, argv.end());
+  }
+}
+
+std::unexpected<EarlyExit> refuse(std::string_view text) {
+  return std::unexpected(EarlyExit{kUsage, fmt::format("uroced: {}", text)});
+}
+
+/// Options that stand for one key of the file.
+struct Shorthand {
+  const char* option;
+  const char* key;
+  const char* help;
+  std::string value{};
+};
+
+std::optional<std::string> take_set(const std::string& word, std::vector<Override>& out) {
+  const auto equals = word.find('=');
+  const auto dot = word.find('.');
+  if (equals == std::string::npos || dot == std::string::npos || dot > equals || dot == 0 || dot + 1 == equals) {
+    return fmt::format("--set {}: write TABLE.KEY=VALUE, like limits.max_qp=64", word);
+  }
+  const std::string key = word.substr(0, equals);
+  if (key.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != std::string::npos) {
+    return fmt::format("--set {}: '{}' is no key of the file; write TABLE.KEY=VALUE, like limits.max_qp=64", word, key);
+  }
+  if (key.starts_with("device.")) {
+    return fmt::format("--set {}: of devices use --address, --port-mtu, --vlan and --gateway", word);
+  }
+  out.push_back({fmt::format("--set {}", word), key, word.substr(equals + 1)});
+  return std::nullopt;
+}
+
+std::optional<std::string> problem_of(const CommandLine& command) {
+  const int jobs =
+      (command.check_file.empty() ? 0 : 1) + (command.demo ? 1 : 0) + (command.config_file.empty() ? 0 : 1);
+  if (jobs > 1) return "--config, --check and --demo exclude each other: give one";
+  if (jobs == 0 && command.eal.empty()) {
+    return "nothing to serve is named: give --config FILE, or EAL arguments that name a port before `--`, or try "
+           "uroced --demo";
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::expected<CommandLine, EarlyExit> parse_command_line(int argc, const char* const* argv) {
+  CommandLine command;
+  std::vector<std::string> own, sets;
+  if (argc > 0) split(std::span(argv + 1, static_cast<std::size_t>(argc - 1)), command.eal, own);
+
+  CLI::App app(fmt::format("uroced {}: serves RDMA devices on DPDK ports to the programs of this machine.", kVersion),
+               "uroced [EAL arguments --]");
+  app.footer(footer());
+  app.get_formatter()->column_width(32);
+  bool version = false;
+  app.add_option("-c,--config", command.config_file, "Configuration file (TOML)");
+  app.add_option("--check", command.check_file, "Say what is wrong with this file, and leave");
+  app.add_flag("--demo", command.demo, "Two devices joined back to back; needs no hardware and no configuration");
+  app.add_option("--set", sets, "TABLE.KEY=VALUE in place of the file's; several times")->allow_extra_args(false);
+  std::array<Shorthand, 4> shorthands{{
+      {"--socket", "daemon.socket", "Path of the control socket (default: /run/uroce/uroced.sock)"},
+      {"--log-level", "daemon.log_level", "debug, info (default), warning or error"},
+      {"--idle", "engines.idle", "What an idle engine does: busy, yield or sleep (default)"},
+      {"--max-clients", "daemon.max_clients", "Connections at once"},
+  }};
+  for (Shorthand& one : shorthands) app.add_option(one.option, one.value, one.help);
+  app.add_option("--address", command.addresses,
+                 "Addresses of a port, A/len[,A/len...]; once per port, in port order (default: 10.117.0.1/24, "
+                 "10.117.0.2/24, ...)")
+      ->allow_extra_args(false);
+  app.add_option("--port-mtu", command.mtu, "Ethernet MTU of every port, bytes")
+      ->check(CLI::Range(256u + glue::kIpOverhead, glue::kLargestMtu));
+  app.add_option("--vlan", command.vlan, "802.1Q VLAN id of every port, 0 for none")->check(CLI::Range(0, 4094));
+  app.add_option("--gateway", command.gateway, "Next hop of every port for addresses off its subnets");
+  app.add_flag("-V,--version", version, "Print the version and exit");
+  try {
+    std::vector<std::string> reversed(own.rbegin(), own.rend());
+    app.parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    return std::unexpected(EarlyExit{0, app.help()});
+  } catch (const CLI::ParseError& e) {
+    return refuse(fmt::format("{}; EAL arguments stand before a `--`; see uroced --help", e.what()));
+  }
+  if (version) return std::unexpected(EarlyExit{0, fmt::format("uroced {}", kVersion)});
+  for (const std::string& word : sets) {
+    if (const auto problem = take_set(word, command.overrides)) return refuse(*problem);
+  }
+  for (const Shorthand& one : shorthands) {
+    if (app.count(one.option) > 0) command.overrides.push_back({one.option, one.key, one.value});
+  }
+  if (const auto problem = problem_of(command)) return refuse(*problem);
+  return command;
+}
+
+std::expected<Config, ConfigErrors> load_config(const CommandLine& command) {
+  const std::string& file = command.check_file.empty() ? command.config_file : command.check_file;
+  auto config = file.empty() ? read_config("", "", command.overrides) : read_config_file(file, command.overrides);
+  if (!config) return config;
+  config->stack.addresses = command.addresses;
+  config->stack.back_to_back = command.demo;
+  config->stack.mtu = command.mtu.value_or(0);
+  config->stack.vlan = command.vlan.value_or(0);
+  config->stack.gateway = command.gateway.value_or("");
+  for (DeviceSettings& device : config->devices) {
+    if (command.mtu) device.mtu = command.mtu;
+    if (command.vlan) device.vlan = command.vlan;
+    if (command.gateway) device.gateway = command.gateway;
+  }
+  return config;
+}
+
+}  // namespace uroce::daemon

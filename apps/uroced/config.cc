@@ -1,0 +1,243 @@
+#include "uroced/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "uroced/config_fields.h"
+
+namespace uroce::daemon {
+
+namespace {
+
+constexpr std::size_t kMostDevices = 32;  // RTE_MAX_ETHPORTS
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+
+/// A value in one short line.
+std::string text_of(const toml::node& node) {
+  std::ostringstream out;
+  node.visit([&](const auto& value) { out << value; });
+  std::string text = out.str();
+  std::ranges::replace(text, '\n', ' ');
+  constexpr std::size_t kMost = 60;
+  if (text.size() > kMost) text = text.substr(0, kMost) + "...";
+  return text;
+}
+
+template <class Target>
+std::string names_of(std::span<const Field<Target>> fields) {
+  std::string names;
+  for (const auto& field : fields) names += (names.empty() ? "" : ", ") + std::string(field.name);
+  return names;
+}
+
+/// Reads one document into a configuration.
+class Reader {
+ public:
+  /// `by_line`: positions in `source` mean something.
+  Reader(std::string source, bool by_line, Config& config, ConfigErrors& errors)
+      : source_(std::move(source)), by_line_(by_line), config_(config), errors_(errors) {}
+
+  void read(const toml::table& root) {
+    for (const auto& [key, node] : root) {
+      if (key == "device") {
+        read_devices(node);
+        continue;
+      }
+      const auto section = std::ranges::find(sections(), key.str(), &Section::name);
+      if (section == sections().end()) {
+        problem(key.source(), fmt::format("there is no table [{}]: there are [daemon], [limits], [engines], [eal] and "
+                                          "[[device]]",
+                                          key.str()));
+      } else {
+        read_table<Config>(node, std::string(section->name), section->fields, config_);
+      }
+    }
+    // Tables are kept by name; people read by line.
+    std::ranges::stable_sort(problems_, {}, &Problem::line);
+    for (Problem& one : problems_) errors_.push_back(std::move(one.text));
+  }
+
+ private:
+  struct Problem {
+    uint32_t line;
+    std::string text;
+  };
+
+  void problem(const toml::source_region& where, std::string_view text) {
+    const auto& begin = where.begin;
+    problems_.push_back({begin.line, by_line_ ? fmt::format("{}:{}:{}: {}", source_, begin.line, begin.column, text)
+                                              : fmt::format("{}: {}", source_, text)});
+  }
+
+  void read_devices(const toml::node& node) {
+    config_.devices.clear();
+    if (node.is_table()) {
+      read_table(node, "device", device_fields(), config_.devices.emplace_back());
+      return;
+    }
+    if (!node.is_array()) {
+      problem(node.source(), fmt::format("device = {}: it is {}, and a table [[device]] is needed for each port",
+                                         text_of(node), kind_of(node)));
+      return;
+    }
+    for (const toml::node& element : *node.as_array()) {
+      if (config_.devices.size() == kMostDevices) {
+        problem(element.source(),
+                fmt::format("this is device {}, and EAL knows {} ports at most", kMostDevices + 1, kMostDevices));
+        return;
+      }
+      const std::string name = fmt::format("device[{}]", config_.devices.size());
+      read_table(element, name, device_fields(), config_.devices.emplace_back());
+    }
+  }
+
+  template <class Target>
+  void read_table(const toml::node& node, const std::string& name, std::span<const Field<Target>> fields,
+                  Target& target) {
+    if (!node.is_table()) {
+      problem(node.source(),
+              fmt::format("{} = {}: it is {}, and a table is needed", name, text_of(node), kind_of(node)));
+      return;
+    }
+    for (const auto& [key, value] : *node.as_table()) {
+      const auto field = std::ranges::find(fields, key.str(), &Field<Target>::name);
+      if (field == fields.end()) {
+        problem(key.source(),
+                fmt::format("there is no key {}.{}: {} takes {}", name, key.str(), name, names_of<Target>(fields)));
+        continue;
+      }
+      if (const auto done = field->read(value, target); !done) {
+        const toml::node& where = done.error().where != nullptr ? *done.error().where : value;
+        problem(where.source(), fmt::format("{}.{} = {}: {}", name, key.str(), text_of(where), done.error().text));
+      }
+    }
+  }
+
+  const std::string source_;
+  const bool by_line_;
+  Config& config_;
+  ConfigErrors& errors_;
+  std::vector<Problem> problems_;
+};
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+std::expected<toml::table, std::string> parse_override(const Override& one) {
+  try {
+    return toml::parse(fmt::format("{} = {}", one.key, one.value));
+  } catch (const toml::parse_error&) {
+    // A string without its quotes, most likely; whatever else is wrong shows again.
+  }
+  try {
+    return toml::parse(fmt::format("{} = {}", one.key, quoted(one.value)));
+  } catch (const toml::parse_error& e) {
+    return std::unexpected(
+        fmt::format("{}: {} = {} cannot be understood: {}", one.source, one.key, one.value, e.description()));
+  }
+}
+
+bool names_lcores(const std::vector<std::string>& eal) {
+  return std::ranges::any_of(eal, [](const std::string& word) {
+    const bool alone = word.starts_with("-l") || word.starts_with("-c") || word.starts_with("-S");
+    return alone || word.starts_with("--lcores");
+  });
+}
+
+}  // namespace
+
+StackOptions Config::stack_options() const {
+  StackOptions out = stack;
+  const bool addresses_said = !stack.addresses.empty();
+  for (const DeviceSettings& device : devices) {
+    if (!addresses_said) out.addresses.push_back(device.addresses);
+    out.ports.push_back({.mtu = device.mtu, .vlan = device.vlan, .gateway = device.gateway});
+  }
+  return out;
+}
+
+std::expected<Config, ConfigErrors> read_config(std::string_view text, const std::string& source,
+                                                const std::vector<Override>& overrides) {
+  Config config;
+  ConfigErrors errors;
+  try {
+    Reader(source, true, config, errors).read(toml::parse(text));
+  } catch (const toml::parse_error& e) {
+    const auto& at = e.source().begin;
+    errors.push_back(fmt::format("{}:{}:{}: this is not TOML: {}", source, at.line, at.column, e.description()));
+  }
+  for (const Override& one : overrides) {
+    const auto table = parse_override(one);
+    if (table) {
+      Reader(one.source, false, config, errors).read(*table);
+    } else {
+      errors.push_back(table.error());
+    }
+  }
+  if (!config.lcores.empty() && names_lcores(config.eal)) {
+    errors.push_back(fmt::format("{}: engines.lcores and eal.arguments both name lcores: leave one out", source));
+  }
+  if (!errors.empty()) return std::unexpected(errors);
+  return config;
+}
+
+std::expected<Config, ConfigErrors> read_config_file(const std::string& path, const std::vector<Override>& overrides) {
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  std::string text(kMostBytes + 1, '\0');
+  if (in) in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!in.is_open() || in.bad() || (in.gcount() == 0 && errno == EISDIR)) {
+    return std::unexpected(ConfigErrors{fmt::format("{} cannot be read: {}", path, std::strerror(errno))});
+  }
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (text.size() > kMostBytes) {
+    return std::unexpected(ConfigErrors{fmt::format("{} is larger than 1 MiB: it is no configuration", path)});
+  }
+  return read_config(text, path, overrides);
+}
+
+std::vector<Change> changes_between(const Config& before, const Config& after) {
+  std::vector<Change> out;
+  const auto compare = [&out](const auto& field, const std::string& table, const auto& a, const auto& b) {
+    std::string was = field.show(a);
+    std::string is = field.show(b);
+    if (was != is) out.push_back({fmt::format("{}.{}", table, field.name), std::move(was), std::move(is), field.live});
+  };
+  for (const Section& section : sections()) {
+    for (const auto& field : section.fields) compare(field, std::string(section.name), before, after);
+  }
+  const std::size_t both = std::min(before.devices.size(), after.devices.size());
+  for (std::size_t i = 0; i < both; ++i) {
+    for (const auto& field : device_fields()) {
+      compare(field, fmt::format("device[{}]", i), before.devices[i], after.devices[i]);
+    }
+  }
+  if (before.devices.size() != after.devices.size()) {
+    out.push_back(
+        {"the number of devices", fmt::to_string(before.devices.size()), fmt::to_string(after.devices.size()), false});
+  }
+  return out;
+}
+
+void apply_live(Config& running, const Config& after) {
+  running.server.limits = after.server.limits;
+  running.server.max_clients = after.server.max_clients;
+  running.log_level = after.log_level;
+}
+
+}  // namespace uroce::daemon

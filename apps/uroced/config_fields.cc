@@ -1,0 +1,331 @@
+#include "uroced/config_fields.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <grp.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <concepts>
+#include <limits>
+
+#include "cm/address.h"
+#include "pmd_glue/eal_args.h"
+#include "pmd_glue/frame_size.h"
+
+namespace uroce::daemon {
+
+namespace {
+
+using Read = std::expected<void, Refusal>;
+
+std::unexpected<Refusal> refuse(std::string text, const toml::node* where = nullptr) {
+  return std::unexpected(Refusal{std::move(text), where});
+}
+
+std::unexpected<Refusal> wrong_kind(const toml::node& node, std::string_view needed,
+                                    const toml::node* where = nullptr) {
+  return refuse(fmt::format("it is {}, and {} is needed", kind_of(node), needed), where);
+}
+
+/// What makes up the member of a target that a field stands for.
+template <class Target, class Member>
+using Access = Member& (*)(Target&);
+
+template <class Target, class Member>
+const Member& get(Access<Target, Member> access, const Target& target) {
+  return access(const_cast<Target&>(target));  // the accessors only name a member
+}
+
+template <class Target, std::integral Member>
+Field<Target> number(std::string_view name, Access<Target, Member> access, int64_t least, int64_t most, bool live) {
+  return {name, live,
+          [=](const toml::node& node, Target& target) -> Read {
+            const std::string needed = fmt::format("an integer from {} to {}", least, most);
+            if (!node.is_integer()) return wrong_kind(node, needed);
+            const int64_t value = node.as_integer()->get();
+            if (value < least || value > most) return refuse(fmt::format("{} is needed", needed));
+            access(target) = static_cast<Member>(value);
+            return {};
+          },
+          [=](const Target& target) { return fmt::to_string(get(access, target)); }};
+}
+
+/// `otherwise`: a value beside the range, that means something of its own.
+Field<DeviceSettings> port_number(std::string_view name, Access<DeviceSettings, std::optional<int>> access, int least,
+                                  int most, std::string_view meaning_of_0) {
+  return {name, false,
+          [=](const toml::node& node, DeviceSettings& target) -> Read {
+            const std::string needed = fmt::format("an integer from {} to {}, or 0 for {}", least, most, meaning_of_0);
+            if (!node.is_integer()) return wrong_kind(node, needed);
+            const int64_t value = node.as_integer()->get();
+            if (value != 0 && (value < least || value > most)) return refuse(fmt::format("{} is needed", needed));
+            access(target) = static_cast<int>(value);
+            return {};
+          },
+          [=](const DeviceSettings& target) { return fmt::to_string(get(access, target).value_or(0)); }};
+}
+
+constexpr std::string_view kByteUnits = "bytes as an integer or like \"4GiB\" (KiB, MiB, GiB, TiB)";
+
+std::optional<uint64_t> bytes_of(const toml::node& node) {
+  if (node.is_integer()) return static_cast<uint64_t>(std::max<int64_t>(node.as_integer()->get(), 0));
+  const std::string& text = node.as_string()->get();
+  uint64_t value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{}) return std::nullopt;
+  std::string_view unit(rest, text.data() + text.size());
+  while (unit.starts_with(' ')) unit.remove_prefix(1);
+  constexpr std::array<std::string_view, 5> kUnits{"", "KiB", "MiB", "GiB", "TiB"};
+  const auto found = std::ranges::find(kUnits, unit);
+  if (found == kUnits.end()) return std::nullopt;
+  const auto shift = static_cast<unsigned>(10 * (found - kUnits.begin()));
+  if (value > std::numeric_limits<uint64_t>::max() >> shift) return std::nullopt;
+  return value << shift;
+}
+
+Field<Config> bytes(std::string_view name, Access<Config, uint64_t> access, bool live) {
+  constexpr uint64_t kLeast = 4096, kMost = uint64_t{1} << 47;  // a page; what a process can map
+  return {name, live,
+          [=](const toml::node& node, Config& target) -> Read {
+            if (!node.is_integer() && !node.is_string()) return wrong_kind(node, kByteUnits);
+            const auto value = bytes_of(node);
+            if (!value) return refuse(fmt::format("{} is needed", kByteUnits));
+            if (*value < kLeast || *value > kMost) return refuse("from 4 KiB to 128 TiB is needed");
+            access(target) = *value;
+            return {};
+          },
+          [=](const Config& target) { return fmt::format("{} bytes", get(access, target)); }};
+}
+
+template <class Choice>
+using Names = std::vector<std::pair<std::string_view, Choice>>;
+
+template <class Choice>
+Field<Config> choice(std::string_view name, Access<Config, Choice> access, Names<Choice> names, bool live) {
+  std::string needed = "one of";
+  for (const auto& [word, value] : names) needed += fmt::format("{} \"{}\"", word == names[0].first ? "" : ",", word);
+  return {name, live,
+          [=](const toml::node& node, Config& target) -> Read {
+            if (!node.is_string()) return wrong_kind(node, needed);
+            for (const auto& [word, value] : names) {
+              if (word != node.as_string()->get()) continue;
+              access(target) = value;
+              return {};
+            }
+            return refuse(fmt::format("{} is needed", needed));
+          },
+          [=](const Config& target) {
+            for (const auto& [word, value] : names) {
+              if (value == get(access, target)) return fmt::format("\"{}\"", word);
+            }
+            return std::string("?");
+          }};
+}
+
+/// A string, or an array of strings, as a list.
+std::expected<std::vector<std::pair<std::string, const toml::node*>>, Refusal> strings_of(const toml::node& node,
+                                                                                          std::string_view needed) {
+  std::vector<std::pair<std::string, const toml::node*>> out;
+  if (node.is_string()) out.emplace_back(node.as_string()->get(), &node);
+  if (node.is_string()) return out;
+  if (!node.is_array()) return wrong_kind(node, needed);
+  for (const toml::node& element : *node.as_array()) {
+    if (!element.is_string()) return wrong_kind(element, fmt::format("a string in {}", needed), &element);
+    out.emplace_back(element.as_string()->get(), &element);
+  }
+  return out;
+}
+
+Read read_socket(const toml::node& node, Config& config) {
+  constexpr std::size_t kMost = sizeof(sockaddr_un::sun_path) - 1;
+  if (!node.is_string()) return wrong_kind(node, "a path as a string");
+  const std::string& path = node.as_string()->get();
+  if (!path.starts_with('/')) return refuse("a path from the root, like \"/run/uroce/uroced.sock\", is needed");
+  if (path.size() > kMost || path.find('\0') != std::string::npos) {
+    return refuse(
+        fmt::format("a socket's path has {} bytes at most, none of them 0, and this one has {}", kMost, path.size()));
+  }
+  config.server.socket = path;
+  return {};
+}
+
+Read read_mode(const toml::node& node, Config& config) {
+  constexpr std::string_view kNeeded = "a string of octal digits from \"0000\" to \"0777\"";
+  if (!node.is_string()) return wrong_kind(node, kNeeded);
+  const std::string& text = node.as_string()->get();
+  unsigned mode = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), mode, 8);
+  if (error != std::errc{} || rest != text.data() + text.size() || mode > 0777) {
+    return refuse(fmt::format("{} is needed", kNeeded));
+  }
+  config.server.mode = mode;
+  return {};
+}
+
+Read read_group(const toml::node& node, Config& config) {
+  if (!node.is_string()) return wrong_kind(node, "the name of a group as a string");
+  const std::string& name = node.as_string()->get();
+  config.group = name;
+  config.server.group.reset();
+  if (name.empty()) return {};
+  // The main thread alone asks for groups.
+  const group* found = getgrnam(name.c_str());
+  if (found == nullptr) return refuse("this machine has no group of that name: add it, or choose one of getent group");
+  config.server.group = found->gr_gid;
+  return {};
+}
+
+Read read_lcores(const toml::node& node, Config& config) {
+  if (!node.is_string()) return wrong_kind(node, "a string like \"0,1\"");
+  const std::string& text = node.as_string()->get();
+  if (text.find_first_not_of("0123456789,-()@") != std::string::npos) {
+    return refuse("digits and the signs , - ( ) @ of EAL's --lcores are possible, like \"0,1\" or \"(0,1)@2\"");
+  }
+  config.lcores = text;
+  return {};
+}
+
+Read read_eal(const toml::node& node, Config& config) {
+  const auto words = strings_of(node, "an array of strings like [\"--vdev\", \"net_af_packet0,iface=eth1\"]");
+  if (!words) return std::unexpected(words.error());
+  config.eal.clear();
+  for (const auto& [word, where] : *words) config.eal.push_back(word);
+  if (const auto plan = glue::plan_eal(config.eal, {}); !plan) return refuse(plan.error().text);
+  return {};
+}
+
+Read read_addresses(const toml::node& node, DeviceSettings& device) {
+  const auto words = strings_of(node, "an array of strings like [\"192.0.2.1/24\", \"2001:db8::1/64\"]");
+  if (!words) return std::unexpected(words.error());
+  device.addresses.clear();
+  for (const auto& [word, where] : *words) {
+    if (const auto one = cm::parse_interface_address(word); !one) return refuse(one.error().text, where);
+    device.addresses += (device.addresses.empty() ? "" : ",") + word;
+    if (const auto all = cm::parse_interface_addresses(device.addresses); !all) return refuse(all.error().text, where);
+  }
+  if (device.addresses.empty()) return refuse("at least one address is needed; leave the key out for the default");
+  return {};
+}
+
+Read read_gateway(const toml::node& node, DeviceSettings& device) {
+  const auto words = strings_of(node, "an address as a string like \"192.0.2.254\", or an array of them");
+  if (!words) return std::unexpected(words.error());
+  std::string gateways;
+  for (const auto& [word, where] : *words) {
+    if (word.empty() && words->size() == 1) continue;  // none
+    if (const auto one = cm::parse_address(word); !one) return refuse(one.error().text, where);
+    gateways += (gateways.empty() ? "" : ",") + word;
+  }
+  device.gateway = gateways;
+  return {};
+}
+
+std::string quoted(std::string_view text) { return fmt::format("\"{}\"", text); }
+
+std::vector<Field<Config>> make_daemon_fields() {
+  return {
+      {"socket", false, read_socket, [](const Config& c) { return quoted(c.server.socket); }},
+      {"group", false, read_group, [](const Config& c) { return quoted(c.group); }},
+      {"mode", false, read_mode, [](const Config& c) { return fmt::format("\"{:04o}\"", c.server.mode); }},
+      number<Config, uint32_t>(
+          "max_clients", [](Config& c) -> uint32_t& { return c.server.max_clients; }, 1, 65536, true),
+      choice<LogLevel>(
+          "log_level", [](Config& c) -> LogLevel& { return c.log_level; },
+          {{"debug", LogLevel::debug},
+           {"info", LogLevel::info},
+           {"warning", LogLevel::warning},
+           {"error", LogLevel::error}},
+          true),
+  };
+}
+
+std::vector<Field<Config>> make_limit_fields() {
+  const auto count = [](std::string_view name, Access<Config, uint32_t> access, int64_t most) {
+    return number<Config, uint32_t>(name, access, 1, most, true);
+  };
+  return {
+      count(
+          "max_qp", [](Config& c) -> uint32_t& { return c.server.limits.max_qp; }, 1 << 18),
+      count(
+          "max_cq", [](Config& c) -> uint32_t& { return c.server.limits.max_cq; }, 1 << 20),
+      count(
+          "max_srq", [](Config& c) -> uint32_t& { return c.server.limits.max_srq; }, 1 << 20),
+      count(
+          "max_mr", [](Config& c) -> uint32_t& { return c.server.limits.max_mr; }, 1 << 20),
+      count(
+          "max_pd", [](Config& c) -> uint32_t& { return c.server.limits.max_pd; }, 1 << 20),
+      count(
+          "max_ah", [](Config& c) -> uint32_t& { return c.server.limits.max_ah; }, 1 << 20),
+      bytes(
+          "max_queue_bytes", [](Config& c) -> uint64_t& { return c.server.limits.max_queue_bytes; }, true),
+      bytes(
+          "max_registered_bytes", [](Config& c) -> uint64_t& { return c.server.limits.max_registered_bytes; }, true),
+  };
+}
+
+std::vector<Field<Config>> make_engine_fields() {
+  using TxMode = StackOptions::TxMode;
+  const auto count = [](std::string_view name, Access<Config, uint32_t> access, int64_t least, int64_t most) {
+    return number<Config, uint32_t>(name, access, least, most, false);
+  };
+  return {
+      {"lcores", false, read_lcores, [](const Config& c) { return quoted(c.lcores); }},
+      choice<IdlePolicy>(
+          "idle", [](Config& c) -> IdlePolicy& { return c.stack.idle; },
+          {{"busy", IdlePolicy::busy}, {"yield", IdlePolicy::yield}, {"sleep", IdlePolicy::sleep}}, false),
+      choice<TxMode>(
+          "tx_mode", [](Config& c) -> TxMode& { return c.stack.tx_mode; },
+          {{"automatic", TxMode::automatic}, {"copy", TxMode::copy}, {"external", TxMode::external}}, false),
+      count(
+          "max_qp", [](Config& c) -> uint32_t& { return c.stack.max_qp; }, 1, 1 << 18),
+      count(
+          "max_mr", [](Config& c) -> uint32_t& { return c.stack.max_mr; }, 1, 1 << 20),
+      count(
+          "rx_descriptors", [](Config& c) -> uint32_t& { return c.stack.rx_descriptors; }, 64, 8192),
+      count(
+          "tx_descriptors", [](Config& c) -> uint32_t& { return c.stack.tx_descriptors; }, 64, 8192),
+  };
+}
+
+}  // namespace
+
+std::string_view kind_of(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::table: return "a table";
+    case toml::node_type::array: return "an array";
+    case toml::node_type::string: return "a string";
+    case toml::node_type::integer: return "an integer";
+    case toml::node_type::floating_point: return "a number with a fraction";
+    case toml::node_type::boolean: return "a boolean";
+    default: return "a date or time";
+  }
+}
+
+std::span<const Section> sections() {
+  static const auto daemon = make_daemon_fields();
+  static const auto limits = make_limit_fields();
+  static const auto engines = make_engine_fields();
+  static const std::vector<Field<Config>> eal{
+      {"arguments", false, read_eal, [](const Config& c) { return fmt::format("{}", c.eal); }}};
+  static const std::array<Section, 4> all{{{"daemon", daemon}, {"limits", limits}, {"engines", engines}, {"eal", eal}}};
+  return all;
+}
+
+std::span<const Field<DeviceSettings>> device_fields() {
+  using Number = std::optional<int>;
+  static const std::vector<Field<DeviceSettings>> fields{
+      {"addresses", false, read_addresses, [](const DeviceSettings& d) { return quoted(d.addresses); }},
+      port_number(
+          "mtu", [](DeviceSettings& d) -> Number& { return d.mtu; }, 256 + glue::kIpOverhead, glue::kLargestMtu,
+          "the port's own"),
+      port_number(
+          "vlan", [](DeviceSettings& d) -> Number& { return d.vlan; }, 1, 4094, "untagged frames"),
+      {"gateway", false, read_gateway, [](const DeviceSettings& d) { return quoted(d.gateway.value_or("")); }},
+  };
+  return fields;
+}
+
+}  // namespace uroce::daemon

@@ -1,0 +1,74 @@
+#include "uroced/eal_choice.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <fstream>
+#include <initializer_list>
+#include <string_view>
+
+namespace uroce::daemon {
+
+namespace {
+
+/// The demo's two ports, their buffers and EAL itself, with room to spare.
+constexpr uint64_t kDemoMemory = uint64_t{128} << 20;
+
+/// True when one of the options is among the arguments, alone or with its value attached.
+bool has(const std::vector<std::string>& args, std::initializer_list<std::string_view> options) {
+  return std::ranges::any_of(args, [&](const std::string& arg) {
+    return std::ranges::any_of(options, [&](std::string_view option) {
+      const bool is_long = option.starts_with("--");
+      return arg == option || (is_long ? arg.starts_with(std::string(option) + '=') : arg.starts_with(option));
+    });
+  });
+}
+
+bool names_lcores(const std::vector<std::string>& args) { return has(args, {"-l", "-c", "-S", "--lcores"}); }
+
+void add_demo(EalChoice& choice, const Machine& machine) {
+  auto& args = choice.args;
+  if (!names_lcores(args)) {
+    // Two lcores always: the main one waits for signals, the other runs the engines; asleep, they share one CPU well.
+    const unsigned first = machine.cpus.empty() ? 0 : machine.cpus[0];
+    const unsigned second = machine.cpus.size() > 1 ? machine.cpus[1] : first;
+    args.push_back(fmt::format("--lcores=0@{},1@{}", first, second));
+  }
+  if (!has(args, {"--in-memory", "--file-prefix", "--no-shconf"})) args.push_back("--in-memory");
+  if (!has(args, {"--no-pci", "-a", "--allow", "-b", "--block"})) args.push_back("--no-pci");
+  if (!has(args, {"--no-telemetry", "--telemetry"})) args.push_back("--no-telemetry");
+  if (!has(args, {"-m", "--no-huge", "--socket-mem", "--huge-dir", "--legacy-mem"}) &&
+      machine.free_huge_bytes < kDemoMemory) {
+    args.insert(args.end(), {"--no-huge", "-m", "256"});
+    choice.notes.push_back(
+        fmt::format("{} MiB of 2 MiB hugepages are free, {} are needed: running on 256 MiB of 4 KiB pages",
+                    machine.free_huge_bytes >> 20, kDemoMemory >> 20));
+  }
+}
+
+}  // namespace
+
+Machine read_machine() {
+  Machine machine;
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) {
+    for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (CPU_ISSET(cpu, &set)) machine.cpus.push_back(cpu);
+    }
+  }
+  uint64_t pages = 0;
+  std::ifstream("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages") >> pages;
+  machine.free_huge_bytes = pages << 21;
+  return machine;
+}
+
+EalChoice choose_eal(const CommandLine& command, const Config& config, const Machine& machine) {
+  EalChoice choice;
+  choice.args = command.eal.empty() ? config.eal : command.eal;
+  if (!config.lcores.empty() && !names_lcores(choice.args)) choice.args.push_back("--lcores=" + config.lcores);
+  if (command.demo) add_demo(choice, machine);
+  return choice;
+}
+
+}  // namespace uroce::daemon

@@ -1,0 +1,55 @@
+#include "uroced/signals.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace uroce::daemon {
+
+namespace {
+
+extern "C" void leave_now(int) {
+  constexpr char kText[] = "uroced: second signal: leaving at once\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText, sizeof kText - 1);
+  _exit(1);
+}
+
+}  // namespace
+
+Signals::Signals() {
+  sigemptyset(&set_);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set_, signal);
+  pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  fd_ = signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+Signals::~Signals() { close(fd_); }
+
+std::optional<int> Signals::wait(std::chrono::milliseconds limit) {
+  signalfd_siginfo info{};
+  const auto take = [&] { return read(fd_, &info, sizeof info) == ssize_t{sizeof info}; };
+  if (take()) return static_cast<int>(info.ssi_signo);
+  if (limit == std::chrono::milliseconds(0)) return std::nullopt;
+  pollfd one{fd_, POLLIN, 0};
+  poll(&one, 1, static_cast<int>(std::max<int64_t>(limit.count(), -1)));
+  if (take()) return static_cast<int>(info.ssi_signo);
+  return std::nullopt;
+}
+
+void Signals::leave_at_next() {
+  struct sigaction action{};
+  action.sa_handler = leave_now;
+  sigset_t ending;
+  sigemptyset(&ending);
+  for (const int signal : {SIGTERM, SIGINT}) {
+    sigaction(signal, &action, nullptr);
+    sigaddset(&ending, signal);
+  }
+  pthread_sigmask(SIG_UNBLOCK, &ending, nullptr);
+}
+
+}  // namespace uroce::daemon

@@ -1,0 +1,29 @@
+// The signals that a daemon lives by, taken one at a time by its main thread.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include <signal.h>
+
+namespace uroce::daemon {
+
+class Signals {
+ public:
+  /// Before any thread starts: SIGTERM, SIGINT and SIGHUP wait to be taken, in every thread. SIGPIPE is ignored.
+  Signals();
+  ~Signals();
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+
+  /// The next signal, or nullopt after `limit`; a negative one waits for ever.
+  std::optional<int> wait(std::chrono::milliseconds limit);
+  /// From here on SIGTERM and SIGINT end the process at once, with exit code 1.
+  void leave_at_next();
+
+ private:
+  sigset_t set_{};
+  int fd_ = -1;
+};
+
+}  // namespace uroce::daemon

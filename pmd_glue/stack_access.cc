@@ -1,0 +1,43 @@
+#include "pmd_glue/stack_access.h"
+
+#include <rte_lcore.h>
+#include <sched.h>
+
+#include "pmd_glue/stack_impl.h"
+
+namespace uroce::glue {
+
+std::vector<std::shared_ptr<control::Device>> StackAccess::devices(const Stack& stack) {
+  std::vector<std::shared_ptr<control::Device>> out;
+  for (const auto& unit : stack.impl_->units) out.push_back(unit.device);
+  return out;
+}
+
+std::vector<std::pair<std::string, CounterList>> StackAccess::counters(const Stack& stack) {
+  std::vector<std::pair<std::string, CounterList>> out;
+  for (const auto& unit : stack.impl_->units) {
+    out.emplace_back(unit.device->config().name, stack.impl_->counters_of(unit));
+  }
+  return out;
+}
+
+void StackAccess::leave_engines_cpus(const Stack& stack) {
+  stack.impl_->eal().unpin();
+  cpu_set_t all;
+  if (sched_getaffinity(0, sizeof all, &all) != 0) return;
+  cpu_set_t rest = all;
+  for (const unsigned lcore : stack.impl_->eal().workers()) {
+    const cpu_set_t engines = rte_lcore_cpuset(lcore);
+    cpu_set_t common;
+    CPU_AND(&common, &rest, &engines);
+    CPU_XOR(&rest, &rest, &common);
+  }
+  if (CPU_COUNT(&rest) > 0) sched_setaffinity(0, sizeof rest, &rest);
+}
+
+void StackAccess::return_to_main_lcore() {
+  const cpu_set_t cpus = rte_lcore_cpuset(rte_get_main_lcore());
+  sched_setaffinity(0, sizeof cpus, &cpus);
+}
+
+}  // namespace uroce::glue

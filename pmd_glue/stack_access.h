@@ -1,0 +1,29 @@
+// What the daemon needs of a stack beyond the public API.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <uroce/stack.h>
+
+#include "control/device.h"
+#include "pmd_glue/telemetry.h"
+
+namespace uroce::glue {
+
+class StackAccess {
+ public:
+  /// One per port, in port order. Their engines end with the stack.
+  static std::vector<std::shared_ptr<control::Device>> devices(const Stack& stack);
+  /// Per device name, the counters of its engines, its neighbourhood and its port. Any thread.
+  static std::vector<std::pair<std::string, CounterList>> counters(const Stack& stack);
+  /// The calling thread, and those that it starts from now on, run where the process could before EAL pinned this
+  /// thread, but not where an engine runs as long as another CPU is left. For an embedded stack that is everywhere.
+  static void leave_engines_cpus(const Stack& stack);
+  /// The calling thread runs where EAL wants its main lcore.
+  static void return_to_main_lcore();
+};
+
+}  // namespace uroce::glue

@@ -1,0 +1,232 @@
+#include "uroced/config.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include "uroced/config_fields.h"
+
+namespace uroce::daemon {
+namespace {
+
+/// The only error of a text, without "f:".
+std::string error_of(std::string_view text) {
+  const auto config = read_config(text, "f");
+  if (config) return "accepted";
+  return config.error().size() == 1 ? config.error()[0].substr(2) : fmt::format("{} errors", config.error().size());
+}
+
+void expect_error(std::string_view text, std::string_view begin, std::string_view part) {
+  const std::string error = error_of(text);
+  EXPECT_TRUE(error.starts_with(begin)) << error;
+  EXPECT_NE(error.find(part), std::string::npos) << error;
+}
+
+std::string sample() {
+  std::ifstream in(UROCED_SAMPLE);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+TEST(Config, NothingSaidGivesTheDefaults) {
+  const auto config = read_config("", "f");
+  ASSERT_TRUE(config);
+  EXPECT_EQ(config->server.socket, "/run/uroce/uroced.sock");
+  EXPECT_EQ(config->server.max_clients, 1024u);
+  EXPECT_TRUE(changes_between(*config, Config{}).empty());
+}
+
+TEST(Config, TheSampleHasTheDefaults) {
+  const auto config = read_config(sample(), "f");
+  ASSERT_TRUE(config) << config.error()[0];
+  for (const Change& one : changes_between(Config{}, *config)) ADD_FAILURE() << one.key << " is " << one.after;
+}
+
+TEST(Config, TheSampleHasEveryKeyAndItsExamplesAreGood) {
+  // A comment has a space after its sign, an example that is commented out has none.
+  const std::string text = std::regex_replace(sample(), std::regex("(^|\n)#([\\[a-z])"), "$1$2");
+  const auto config = read_config(text, "f");
+  ASSERT_TRUE(config) << config.error()[0];
+  EXPECT_EQ(config->devices.size(), 1u);
+  EXPECT_EQ(config->devices[0].mtu, 4200);
+  const auto has_key = [&](std::string_view name) {
+    EXPECT_NE(text.find(fmt::format("\n{} = ", name)), std::string::npos) << name;
+  };
+  for (const Section& section : sections()) {
+    for (const auto& field : section.fields) has_key(field.name);
+  }
+  for (const auto& field : device_fields()) has_key(field.name);
+}
+
+TEST(Config, ReadsEveryKind) {
+  const auto config = read_config(R"(
+    daemon = { socket = "/tmp/s", mode = "0660", group = "root", log_level = "debug" }
+    limits.max_queue_bytes = "2 MiB"
+    limits.max_registered_bytes = 8192
+    [engines]
+    idle = "busy"
+    tx_mode = "copy"
+    [eal]
+    arguments = ["-l", "0,1"]
+    [[device]]
+    addresses = "192.0.2.1/24"
+    [[device]]
+    addresses = ["198.51.100.1/24", "2001:db8::1/64"]
+    mtu = 1500
+    vlan = 7
+    gateway = ["198.51.100.254", "2001:db8::2"]
+  )",
+                                  "f");
+  ASSERT_TRUE(config) << config.error()[0];
+  EXPECT_EQ(config->server.socket, "/tmp/s");
+  EXPECT_EQ(config->server.mode, 0660u);
+  EXPECT_EQ(config->server.group, gid_t{0});
+  EXPECT_EQ(config->log_level, LogLevel::debug);
+  EXPECT_EQ(config->server.limits.max_queue_bytes, 2u << 20);
+  EXPECT_EQ(config->server.limits.max_registered_bytes, 8192u);
+  EXPECT_EQ(config->eal, (std::vector<std::string>{"-l", "0,1"}));
+  const StackOptions stack = config->stack_options();
+  EXPECT_EQ(stack.idle, IdlePolicy::busy);
+  EXPECT_EQ(stack.tx_mode, StackOptions::TxMode::copy);
+  EXPECT_EQ(stack.addresses, (std::vector<std::string>{"192.0.2.1/24", "198.51.100.1/24,2001:db8::1/64"}));
+  ASSERT_EQ(stack.ports.size(), 2u);
+  EXPECT_EQ(stack.ports[0].mtu, std::nullopt);
+  EXPECT_EQ(stack.ports[1].mtu, 1500);
+  EXPECT_EQ(stack.ports[1].vlan, 7);
+  EXPECT_EQ(stack.ports[1].gateway, "198.51.100.254,2001:db8::2");
+}
+
+TEST(Config, OneDeviceMayBeATable) {
+  const auto config = read_config("[device]\nmtu = 1500\n", "f");
+  ASSERT_TRUE(config);
+  EXPECT_EQ(config->devices.size(), 1u);
+}
+
+TEST(Config, SaysWhereItIsNotToml) {
+  expect_error("[daemon]\nsocket = \n", "2:", "this is not TOML");
+  expect_error("[daemon]\nmode = 0666\n", "2:", "this is not TOML");
+  expect_error("[daemon]\nmode = \"0600\"\nmode = \"0660\"\n", "3:", "this is not TOML");
+}
+
+TEST(Config, RefusesUnknownKeys) {
+  expect_error("[demon]\n", "1:2: there is no table [demon]", "[daemon], [limits], [engines], [eal] and [[device]]");
+  expect_error("[limits]\n  max_qps = 1\n", "2:3: there is no key limits.max_qps", "max_qp, max_cq");
+  expect_error("[[device]]\n[[device]]\nadress = 1\n", "3:1: there is no key device[1].adress", "addresses, mtu");
+}
+
+TEST(Config, RefusesTheWrongKind) {
+  expect_error("[limits]\nmax_qp = \"many\"\n", "2:10: limits.max_qp = 'many'", "a string, and an integer from 1");
+  expect_error("[limits]\nmax_qp = 1.5\n", "2:10: limits.max_qp = 1.5", "a number with a fraction");
+  expect_error("[limits]\nmax_queue_bytes = true\n", "2:19: limits.max_queue_bytes = true", "a boolean, and bytes");
+  expect_error("[daemon]\nsocket = 5\n", "2:10: daemon.socket = 5", "a path");
+  expect_error("[daemon]\nmode = 438\n", "2:8: daemon.mode = 438", "octal digits");
+  expect_error("[engines]\nidle = true\n", "2:8: engines.idle = true", "\"busy\", \"yield\", \"sleep\"");
+  expect_error("[eal]\narguments = [\"-l\", 3]\n", "2:20: eal.arguments = 3", "a string in");
+  expect_error("daemon = 3\n", "1:10: daemon = 3", "a table is needed");
+  expect_error("device = 3\n", "1:10: device = 3", "a table [[device]]");
+  expect_error("device = [3]\n", "1:11: device[0] = 3", "a table is needed");
+}
+
+TEST(Config, RefusesWhatIsOutOfRange) {
+  expect_error("[daemon]\nmax_clients = 0\n", "2:15: daemon.max_clients = 0", "from 1 to 65536");
+  expect_error("[daemon]\nmax_clients = 65537\n", "2:15: daemon.max_clients = 65537", "from 1 to 65536");
+  expect_error("[limits]\nmax_qp = -1\n", "2:10: limits.max_qp = -1", "from 1 to 262144");
+  expect_error("[limits]\nmax_queue_bytes = 1\n", "2:19: limits.max_queue_bytes = 1", "from 4 KiB to 128 TiB");
+  expect_error("[limits]\nmax_queue_bytes = -1\n", "2:19: limits.max_queue_bytes = -1", "from 4 KiB to 128 TiB");
+  expect_error("[limits]\nmax_queue_bytes = \"99999999 TiB\"\n", "2:19:", "KiB, MiB, GiB, TiB");
+  expect_error("[limits]\nmax_queue_bytes = \"4 GB\"\n", "2:19:", "KiB, MiB, GiB, TiB");
+  expect_error("[daemon]\nmode = \"1777\"\n", "2:8: daemon.mode = '1777'", "\"0777\"");
+  expect_error("[daemon]\nmode = \"rw\"\n", "2:8: daemon.mode = 'rw'", "octal");
+  expect_error("[daemon]\nsocket = \"run/s\"\n", "2:10: daemon.socket", "from the root");
+  expect_error("[daemon]\nsocket = \"/" + std::string(107, 'x') + "\"\n", "2:10: daemon.socket", "107 bytes at most");
+  expect_error("[daemon]\ngroup = \"no such group\"\n", "2:9: daemon.group = 'no such group'", "no group of that name");
+  expect_error("[daemon]\nlog_level = \"loud\"\n", "2:13: daemon.log_level = 'loud'", "\"warning\"");
+  expect_error("[engines]\nrx_descriptors = 63\n", "2:18: engines.rx_descriptors = 63", "from 64 to 8192");
+  expect_error("[engines]\nlcores = \"0;1\"\n", "2:10: engines.lcores = '0;1'", "--lcores");
+  expect_error("[device]\nmtu = 339\n", "2:7: device.mtu = 339", "from 340 to 9216");
+  expect_error("[device]\nvlan = 4095\n", "2:8: device.vlan = 4095", "from 1 to 4094");
+}
+
+TEST(Config, RefusesAddressesWhereTheyStand) {
+  expect_error("[device]\naddresses = [\"192.0.2.1/24\",\n \"192.0.2.2\"]\n", "3:2: device.addresses = '192.0.2.2'",
+               "prefix length");
+  expect_error("[device]\naddresses = [\"192.0.2.1/24\", \"192.0.2.1/24\"]\n", "2:30:", "192.0.2.1");
+  expect_error("[device]\naddresses = []\n", "2:13:", "at least one");
+  expect_error("[device]\ngateway = \"nowhere\"\n", "2:11: device.gateway = 'nowhere'", "nowhere");
+}
+
+TEST(Config, RefusesEalArgumentsThatEalWouldRefuse) {
+  expect_error("[eal]\narguments = [\"--vdevs\", \"x\"]\n", "2:13: eal.arguments", "'--vdevs'");
+  expect_error("[engines]\nlcores = \"0,1\"\n[eal]\narguments = [\"-l0,1\"]\n", " ", "both name lcores");
+}
+
+TEST(Config, BoundsTheNumberOfDevices) {
+  std::string text;
+  for (int i = 0; i < 33; ++i) text += "[[device]]\n";
+  expect_error(text, "33:", "32 ports at most");
+}
+
+TEST(Config, FindsAllErrorsInTheOrderOfTheFile) {
+  const auto config = read_config("[limits]\nmax_qp = 0\n[daemon]\nmode = 1\nx = 1\n", "f");
+  ASSERT_FALSE(config);
+  ASSERT_EQ(config.error().size(), 3u);
+  EXPECT_TRUE(config.error()[0].starts_with("f:2:"));
+  EXPECT_TRUE(config.error()[1].starts_with("f:4:"));
+  EXPECT_TRUE(config.error()[2].starts_with("f:5:"));
+}
+
+TEST(Config, OverridesGoBeforeTheFile) {
+  const auto config = read_config("[daemon]\nsocket = \"/a\"\n[limits]\nmax_qp = 5\n", "f",
+                                  {{"--socket", "daemon.socket", "/b\"c\\"}, {"--set", "limits.max_qp", "6"}});
+  ASSERT_TRUE(config) << config.error()[0];
+  EXPECT_EQ(config->server.socket, "/b\"c\\");
+  EXPECT_EQ(config->server.limits.max_qp, 6u);
+  const auto bad = read_config("", "f", {{"--set limits.max_qp=x", "limits.max_qp", "x"}});
+  ASSERT_FALSE(bad);
+  EXPECT_TRUE(bad.error()[0].starts_with("--set limits.max_qp=x: limits.max_qp = 'x': ")) << bad.error()[0];
+}
+
+TEST(Config, SaysThatAFileCannotBeRead) {
+  const auto none = read_config_file("/nonexistent/uroced.toml");
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error()[0], "/nonexistent/uroced.toml cannot be read: No such file or directory");
+  EXPECT_NE(read_config_file("/").error()[0].find("/ cannot be read"), std::string::npos);
+  const auto path = std::filesystem::temp_directory_path() / fmt::format("uroced-config-{}", getpid());
+  std::ofstream(path) << std::string((1 << 20) + 1, '#');
+  EXPECT_NE(read_config_file(path).error()[0].find("larger than 1 MiB"), std::string::npos);
+  std::ofstream(path, std::ios::trunc) << "";
+  EXPECT_TRUE(read_config_file(path));
+  std::filesystem::remove(path);
+}
+
+TEST(Config, NestsNoDeeperThanTheParserBears) {
+  const std::string text = "a = " + std::string(100000, '[');
+  expect_error(text, "1:", "not TOML");
+}
+
+TEST(Changes, TellWhatAppliesAtRunTime) {
+  const auto before = read_config("[[device]]\nmtu = 1500\n", "f");
+  const auto after = read_config(
+      "daemon.max_clients = 7\nlimits.max_qp = 9\nengines.idle = \"busy\"\n"
+      "[[device]]\nmtu = 4200\n[[device]]\n",
+      "f");
+  ASSERT_TRUE(before && after);
+  std::string text;
+  const auto changes = changes_between(*before, *after);
+  for (const Change& one : changes) text += fmt::format("{} {} {} {}\n", one.key, one.before, one.after, one.live);
+  EXPECT_EQ(text,
+            "daemon.max_clients 1024 7 true\nlimits.max_qp 16384 9 true\nengines.idle \"sleep\" \"busy\" false\n"
+            "device[0].mtu 1500 4200 false\nthe number of devices 1 2 false\n");
+  Config running = *before;
+  apply_live(running, *after);
+  for (const Change& one : changes_between(running, *after)) EXPECT_FALSE(one.live) << one.key;
+}
+
+}  // namespace
+}  // namespace uroce::daemon
