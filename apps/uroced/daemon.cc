@@ -75,10 +75,11 @@ class Daemon {
   std::optional<int> next_signal(milliseconds limit) {
     if (!stack_->embedded()) return signals_.wait(limit);
     constexpr int kRounds = 16;
+    constexpr milliseconds kNap{4};
     const auto until = Clock::now() + limit;
     for (;;) {
       for (int i = 0; i < kRounds; ++i) {
-        if (!stack_->poll()) stack_->idle(milliseconds(1));
+        if (!stack_->poll()) stack_->idle(kNap);
       }
       if (const auto signal = signals_.wait(milliseconds(0))) return signal;
       if (limit >= milliseconds(0) && Clock::now() >= until) return std::nullopt;

@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""The daemon's own life: its configuration, start, signals and end. What clients do with it is tested elsewhere."""
+
+import os
+import signal
+import socket
+import stat
+import time
+
+import harness
+from harness import BUILD, SOURCE, eal
+
+UROCED = BUILD / "apps" / "uroced" / "uroced"
+UP = "serving uroce0"
+
+
+class Daemon(harness.Case):
+    def setUp(self):
+        super().setUp()
+        self.socket = self.directory / "run" / "uroced.sock"
+
+    def launch(self, *args, eal_args=None, env=None):
+        """Running and ready; `args` are the daemon's own."""
+        program = self.start([UROCED, *(eal() if eal_args is None else eal_args), "--", *args], env=env)
+        program.wait_for(UP, 20)
+        return program
+
+    def demo(self, *args, **kw):
+        return self.launch("--demo", "--socket", self.socket, *args, **kw)
+
+    def write(self, text):
+        path = self.directory / "uroced.toml"
+        path.write_text(text)
+        return path
+
+    def run_to_end(self, *args, code):
+        return self.finish(self.start([UROCED, *args]), 20, code)
+
+    def end(self, program, how=signal.SIGTERM):
+        program.process.send_signal(how)
+        output = self.finish(program, 20)
+        self.assertIn("ended", output)
+        return output
+
+
+class Check(Daemon):
+    def test_sample(self):
+        output = self.run_to_end("--check", SOURCE / "config" / "uroced.toml", code=0)
+        self.assertIn("no errors", output)
+
+    def test_errors_name_place_key_value_and_limit(self):
+        path = self.write("[limits]\nmax_qp = 0\n[daemon]\ncolour = 1\n")
+        output = self.run_to_end("--check", path, code=1)
+        self.assertIn(f"{path}:2:10: limits.max_qp = 0: an integer from 1 to 262144 is needed\n", output)
+        self.assertIn(f"{path}:4:1: there is no key daemon.colour", output)
+        self.assertIn(f"{path}:2:10: limits.max_qp = 0", self.run_to_end("--config", path, code=2))
+
+    def test_no_file(self):
+        self.assertIn("No such file", self.run_to_end("--check", self.directory / "none.toml", code=1))
+
+
+class CommandLine(Daemon):
+    def test_help_and_version(self):
+        self.assertIn("uroced --demo", self.run_to_end("--help", code=0))
+        self.assertRegex(self.run_to_end("--version", code=0), r"^uroced \d+\.\d+\.\d+\n$")
+
+    def test_what_cannot_be_used(self):
+        self.assertIn("--config FILE", self.run_to_end(code=2))
+        self.assertIn("before a `--`", self.run_to_end("-l", "0", "--demo", code=2))
+        self.assertIn("'--nonsense'", self.run_to_end("--nonsense", "--", "--demo", "--socket", self.socket, code=2))
+
+    def test_no_port(self):
+        self.assertIn("EAL finds no port", self.run_to_end(*eal(), "--", "--socket", self.socket, code=1))
+
+    def test_settings_for_ports_that_are_not_there(self):
+        path = self.write("[[device]]\n[[device]]\nmtu = 1500\n")
+        output = self.run_to_end(*eal("--vdev=net_null0"), "--", "--config", path, "--socket", self.socket, code=2)
+        self.assertIn("2 ports, and EAL finds 1", output)
+
+
+class Life(Daemon):
+    def test_demo(self):
+        """As on a laptop: no EAL arguments, nothing configured."""
+        program = self.start([UROCED, "--demo", "--socket", self.socket])
+        program.wait_for("serving uroce0, uroce1 on " + str(self.socket), 20)
+        self.assertTrue(stat.S_ISSOCK(self.socket.stat().st_mode))
+        self.assertIn("SIGTERM", self.end(program))
+        self.assertFalse(self.socket.exists())
+
+    def test_interrupt(self):
+        self.assertIn("SIGINT", self.end(self.demo(), signal.SIGINT))
+
+    def test_engines_on_the_main_thread(self):
+        self.end(self.demo(eal_args=eal(lcores=harness.CPUS[0])))
+
+    def test_a_worker_lcore(self):
+        self.end(self.demo(eal_args=["--lcores", f"0@{harness.CPUS[0]},1@{harness.CPUS[-1]}", *eal()[2:]]))
+
+    def test_without_hugepages(self):
+        self.end(self.demo(eal_args=eal(huge=False)))
+
+    def test_mode_and_group(self):
+        self.end_with_mode(self.demo("--set", "daemon.mode=0640", "--set", "daemon.group=root"))
+
+    def end_with_mode(self, program):
+        self.assertEqual(stat.S_IMODE(self.socket.stat().st_mode), 0o640)
+        self.end(program)
+
+    def test_second_daemon_on_the_socket(self):
+        first = self.demo()
+        output = self.run_to_end(*eal(), "--", "--demo", "--socket", self.socket, code=1)
+        self.assertIn(str(self.socket), output)
+        self.end(first)
+
+    def test_after_a_daemon_that_was_killed(self):
+        self.demo().kill()
+        self.assertTrue(self.socket.exists())
+        self.end(self.demo())
+
+    def test_idle_takes_little(self):
+        """Under 2 % of a core, all threads together."""
+        for eal_args in (eal(lcores=harness.CPUS[0]), ["--lcores", f"(0,1)@{harness.CPUS[0]}", *eal()[2:]]):
+            program = self.demo("--idle", "sleep", eal_args=eal_args)
+            time.sleep(1)
+            used = self.cpu_seconds(program)
+            time.sleep(4)
+            used = self.cpu_seconds(program) - used
+            self.assertLess(used / 4, 0.02 * harness.SLOW, f"{used} s of CPU in 4 s")
+            self.end(program)
+
+    @staticmethod
+    def cpu_seconds(program):
+        total = 0
+        for task in os.scandir(f"/proc/{program.process.pid}/task"):
+            with open(f"{task.path}/schedstat", encoding="ascii") as file:
+                total += int(file.read().split()[0])
+        return total / 1e9
+
+
+class Reload(Daemon):
+    def reload(self, program, text, until):
+        self.write(text)
+        program.process.send_signal(signal.SIGHUP)
+        program.wait_for(until, 10)
+
+    def test_what_changes_at_run_time_and_what_does_not(self):
+        path = self.write(f"[daemon]\nsocket = \"{self.socket}\"\n")
+        program = self.launch("--config", path, eal_args=eal("--vdev=net_null0"))
+        self.reload(program, f"[daemon]\nsocket = \"{self.socket}\"\n", "nothing has changed")
+        self.reload(program, "[limits]\nmax_qp = 7\n[daemon]\nlog_level = \"debug\"\n"
+                             f"socket = \"{self.socket}x\"\n[[device]]\nvlan = 9\n", "settings are read again")
+        output = program.output
+        self.assertIn("limits.max_qp changes from 16384 to 7\n", output)
+        self.assertIn('daemon.log_level changes from "info" to "debug"\n', output)
+        self.assertIn(f'daemon.socket changes from "{self.socket}" to "{self.socket}x" only when', output)
+        self.assertIn("the number of devices changes from 0 to 1 only when", output)
+        self.assertTrue(self.socket.exists())
+        self.end(program)
+
+    def test_a_bad_file_changes_nothing(self):
+        path = self.write(f"[daemon]\nsocket = \"{self.socket}\"\n")
+        program = self.launch("--config", path, eal_args=eal("--vdev=net_null0"))
+        self.reload(program, "[limits]\nmax_qp = 7\nmax_cq = 0\n", "stay as they are")
+        self.assertIn(f"{path}:3:10: limits.max_cq = 0", program.output)
+        self.reload(program, f"[daemon]\nsocket = \"{self.socket}\"\n", "nothing has changed")
+        self.end(program)
+
+    def test_the_command_line_still_goes_before_the_file(self):
+        path = self.write("[limits]\nmax_qp = 5\n")
+        program = self.launch("--config", path, "--socket", self.socket, "--set", "limits.max_qp=6",
+                              eal_args=eal("--vdev=net_null0"))
+        self.reload(program, "[limits]\nmax_qp = 7\n", "nothing has changed")
+        self.end(program)
+
+
+class Service(Daemon):
+    def test_tells_systemd(self):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+            notify.settimeout(20 * harness.SLOW)
+            notify.bind(str(self.directory / "notify"))
+            program = self.demo(env={"NOTIFY_SOCKET": str(self.directory / "notify")})
+            self.assertIn(b"READY=1\nSTATUS=serving uroce0, uroce1", notify.recv(4096))
+            program.process.send_signal(signal.SIGHUP)
+            self.assertRegex(notify.recv(4096), rb"^RELOADING=1\nMONOTONIC_USEC=\d+")
+            self.assertEqual(notify.recv(4096), b"READY=1")
+            self.end(program)
+            self.assertEqual(notify.recv(4096), b"STOPPING=1")
+
+    def test_lines_for_the_journal(self):
+        """What the journal's stream is, systemd says by device and inode; here the log file plays it."""
+        path = self.directory / "journal"
+        with path.open("wb") as out:
+            status = os.fstat(out.fileno())
+            script = f'exec "$@" 2>{path}'
+            program = self.start(["sh", "-c", script, "sh", UROCED, *eal(), "--", "--demo", "--socket", self.socket],
+                                 env={"JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}"})
+            limit = time.monotonic() + 20 * harness.SLOW
+            while UP not in path.read_text() and time.monotonic() < limit:
+                time.sleep(0.02)
+            program.process.send_signal(signal.SIGTERM)
+            self.finish(program, 20)
+        self.assertRegex(path.read_text(), r"(?m)^<6>serving uroce0, uroce1 on ")
+
+
+if __name__ == "__main__":
+    harness.main()
