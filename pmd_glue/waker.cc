@@ -25,8 +25,9 @@ void Waker::sleep(Nanos limit) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
   const timespec timeout{.tv_sec = seconds.count(), .tv_nsec = (limit - seconds).count()};
   std::array<epoll_event, 4> events{};
-  epoll_pwait2(epoll_, events.data(), static_cast<int>(events.size()), &timeout, nullptr);
+  const int woken = epoll_pwait2(epoll_, events.data(), static_cast<int>(events.size()), &timeout, nullptr);
   sleeping_.store(false, std::memory_order_relaxed);
+  if (woken == 0) return;
   uint64_t count = 0;
   [[maybe_unused]] const auto got = read(event_, &count, sizeof count);
 }

@@ -20,6 +20,9 @@ constexpr Nanos kYieldTime = microseconds(200);
 /// Without an RX interrupt a nap is the longest delay that a frame can meet.
 constexpr Nanos kShortNap = microseconds(50);
 constexpr Nanos kLongNap = microseconds(1000);
+/// After so long without work naps get longer still: an idle stack costs about 1 % of a core.
+constexpr Nanos kSilence = microseconds(100'000);
+constexpr Nanos kDeepNap = microseconds(4000);
 
 }  // namespace
 
@@ -34,7 +37,7 @@ void Worker::add(std::unique_ptr<Lane> lane) {
 void Worker::run() {
   prctl(PR_SET_TIMERSLACK, 1);  // the default of 50 us would double the short naps
   while (!stop_.load(std::memory_order_relaxed)) {
-    if (!round()) idle(kLongNap);
+    if (!round()) idle(kDeepNap);
   }
 }
 
@@ -67,7 +70,7 @@ void Worker::idle(Nanos limit) {
     return;
   }
   sleep(std::min(limit, nap_));
-  nap_ = std::min(2 * nap_, kLongNap);
+  nap_ = std::min(2 * nap_, now - idle_since_ < kSilence ? kLongNap : kDeepNap);
 }
 
 void Worker::sleep(Nanos limit) {
