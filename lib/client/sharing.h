@@ -7,9 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include <uroce/error.h>
@@ -30,12 +28,18 @@ class Sharing {
   static Sharing& of_this_process();
 
   /// Makes the pages of [address, address + length) shareable; `writable` when peers or completions write there. The
-  /// segments cover the pages from the one of `address` on, in order and without holes. Pages stay shareable for the
-  /// life of their mapping; what is asked for again is not moved again, and memory that was freed and mapped anew is
-  /// found to be so. Errors: EFAULT (not mapped, or not readable; not writable with `writable`), EOPNOTSUPP (pages
-  /// of a kind that cannot be shared, named in the text), ENOMEM, EPERM (userfaultfd is not allowed here; the text says
-  /// what to set).
+  /// segments cover the pages from the one of `address` on, in order and without holes; pages are those of
+  /// sysconf(_SC_PAGESIZE), so that a file on hugetlbfs is to be mapped from its next lower huge page (st_blksize).
+  /// Only what was moved has a size that is sealed: other files may shrink under their mapping. Pages stay shareable
+  /// for the life of their mapping; what is asked for again is not moved again, and memory that was freed and mapped
+  /// anew is found to be so. Errors: EFAULT (not mapped, or not readable; not writable with `writable`), EOPNOTSUPP
+  /// (pages of a kind that cannot be shared, named in the text), ENOMEM, EPERM (userfaultfd is not allowed here; the
+  /// text says what to set).
   Result<std::vector<SharedSegment>> share(void* address, std::size_t length, bool writable);
+
+  /// Says that a range given to share() is registered no longer, once for each time it was: its pages stay shared, but
+  /// may hold other things from now on, and a child of fork() gets a copy of them in any case.
+  void done_with(void* address, std::size_t length);
 
   /// From here on a child of fork() gets no copy of whole pages shared, as ibv_fork_init(3) has it. Without it a child
   /// sees a copy of its own, made while the parent waits in fork().
