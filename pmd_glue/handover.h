@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <uroce/error.h>
+#include <uroce/types.h>
 
 struct rte_mbuf;
 struct rte_ring;
@@ -28,6 +29,10 @@ class Handover {
   uint32_t engine_of(uint32_t qpn) const {
     const uint32_t index = qpn & (std::bit_ceil(engines()) - 1);
     return index < engines() ? index : 0;
+  }
+  /// The engines that a frame for `qpn` goes to, a bit for each: all of them for a multicast one.
+  uint64_t targets_of(uint32_t qpn) const {
+    return qpn == kMulticastQpn ? UINT64_MAX >> (64 - engines()) : uint64_t{1} << engine_of(qpn);
   }
   uint32_t engines() const { return static_cast<uint32_t>(rings_.size()); }
   /// Any engine's thread. True when `mbuf` was taken.

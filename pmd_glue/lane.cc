@@ -77,6 +77,9 @@ bool Lane::receive(Nanos now) {
     if (peek.kind == wire::Peek::Kind::roce) [[likely]] {
       if ((mbuf->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_BAD) {
         counters_.bad_ip_checksum.add();
+      } else if (peek.dest_qpn == kMulticastQpn && !alone) [[unlikely]] {
+        steer_to_others(mbuf);
+        frames[ours++].bytes = bytes_of(mbuf);
       } else if (const uint32_t engine = alone ? index_ : parts_.handover.engine_of(peek.dest_qpn); engine == index_) {
         frames[ours++].bytes = bytes_of(mbuf);
       } else {
@@ -144,6 +147,14 @@ void Lane::steer(rte_mbuf* mbuf, uint32_t engine) {
   } else {
     counters_.steer_lost.add();
     rte_pktmbuf_free(mbuf);
+  }
+}
+
+void Lane::steer_to_others(rte_mbuf* mbuf) {
+  for (uint32_t engine = 0; engine < parts_.handover.engines(); ++engine) {
+    if (engine == index_) continue;
+    rte_mbuf_refcnt_update(mbuf, 1);
+    steer(mbuf, engine);
   }
 }
 

@@ -70,6 +70,8 @@ class Lane {
   bool send_slow();
   bool make_contiguous(rte_mbuf*& mbuf);
   void steer(rte_mbuf* mbuf, uint32_t engine);
+  /// A multicast frame is for every engine; each gets a reference.
+  void steer_to_others(rte_mbuf* mbuf);
 
   LaneParts parts_;
   const uint32_t index_;

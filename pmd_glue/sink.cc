@@ -4,6 +4,7 @@
 #include <rte_memory.h>
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cstring>
 
@@ -45,7 +46,9 @@ EtherSink::EtherSink(const Port& port, TxPath& path, Handover& handover, rte_mem
 EtherSink::~EtherSink() {
   rte_pktmbuf_free_bulk(stash_.data(), static_cast<unsigned>(stash_count_));
   rte_pktmbuf_free_bulk(tx_.data(), static_cast<unsigned>(tx_count_));
-  rte_pktmbuf_free_bulk(loop_.data(), static_cast<unsigned>(loop_count_));
+  for (std::size_t i = 0; i < loop_count_; ++i) {
+    for (int references = std::popcount(loop_targets_[i]); references > 0; --references) rte_pktmbuf_free(loop_[i]);
+  }
 }
 
 std::size_t EtherSink::room() {
@@ -76,7 +79,9 @@ void EtherSink::send(std::span<const transport::TxFrame> frames) {
       continue;
     }
     const std::byte* bytes = rte_pktmbuf_mtod(mbuf, std::byte*);
-    loop_engine_[loop_count_] = handover_.engine_of(wire::peek({bytes, mbuf->data_len}).dest_qpn);
+    const uint64_t targets = handover_.targets_of(wire::peek({bytes, mbuf->data_len}).dest_qpn);
+    rte_mbuf_refcnt_set(mbuf, static_cast<uint16_t>(std::popcount(targets)));
+    loop_targets_[loop_count_] = targets;
     loop_[loop_count_++] = mbuf;
     counters_.loopback_frames.add();
   }
@@ -228,14 +233,20 @@ bool EtherSink::flush_loopback() {
   std::size_t kept = 0;
   // In order per engine: once a ring is full, later frames for it wait as well.
   uint64_t full = 0;
+  bool moved = false;
   for (std::size_t i = 0; i < loop_count_; ++i) {
-    const uint32_t engine = loop_engine_[i];
-    if ((full >> engine & 1) == 0 && handover_.put(engine, loop_[i])) continue;
-    full |= uint64_t{1} << engine;
+    uint64_t waiting = 0;
+    for (uint64_t targets = loop_targets_[i]; targets != 0; targets &= targets - 1) {
+      const auto engine = static_cast<uint32_t>(std::countr_zero(targets));
+      if ((full >> engine & 1) == 0 && handover_.put(engine, loop_[i])) continue;
+      full |= uint64_t{1} << engine;
+      waiting |= uint64_t{1} << engine;
+    }
+    moved = moved || waiting != loop_targets_[i];
+    if (waiting == 0) continue;
     loop_[kept] = loop_[i];
-    loop_engine_[kept++] = engine;
+    loop_targets_[kept++] = waiting;
   }
-  const bool moved = kept != loop_count_;
   loop_count_ = kept;
   return moved;
 }

@@ -94,7 +94,7 @@ class EtherSink final : public transport::FrameSink {
   std::array<rte_mbuf*, kPending> stash_{};
   std::array<rte_mbuf*, kPending> tx_{};
   std::array<rte_mbuf*, kPending> loop_{};
-  std::array<uint32_t, kPending> loop_engine_{};
+  std::array<uint64_t, kPending> loop_targets_{};  ///< engines still to get it, each with a reference of its own
   /// Of payload references: each count is 1 + those in flight. Frames of generation g count at g % 2; a generation
   /// ends when somebody waits for it and the one before it is gone, so that new frames never prolong the wait.
   std::array<rte_mbuf_ext_shared_info, 2> shared_{};

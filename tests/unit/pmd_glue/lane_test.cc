@@ -146,6 +146,27 @@ TEST(Lane, HandsFramesToTheEngineOfTheirQpn) {
   }
 }
 
+TEST(Lane, HandsAMulticastFrameToEveryEngine) {
+  TwoNodes t(4, 1);
+  const auto received = [&](uint32_t engine) { return t.b.engines[engine]->counters().rx_packets.get(); };
+  for (int i = 0; i < 4; ++i) t.round();
+  const auto in_use = [&] {
+    return rte_mempool_in_use_count(t.pair.a->pool()) + rte_mempool_in_use_count(t.pair.b->pool());
+  };
+  send(*t.a.lanes[0], 0x40);
+  for (int i = 0; i < 4; ++i) t.round();
+  const unsigned settled = in_use();
+  for (int i = 0; i < 100; ++i) {
+    send(*t.a.lanes[0], kMulticastQpn);
+    t.round();
+  }
+  for (int i = 0; i < 4; ++i) t.round();
+  for (uint32_t i = 0; i < 4; ++i) EXPECT_EQ(received(i), i == 0 ? 101u : 100u) << "engine " << i;
+  EXPECT_EQ(t.b.unknown_qps(0), 101u) << "nobody listens, and one engine says so";
+  EXPECT_EQ(t.b.unknown_qps(1), 0u);
+  EXPECT_EQ(in_use(), settled) << "every reference is given back";
+}
+
 TEST(Lane, CountsWhatItDoesNotKnow) {
   TwoNodes t;
   std::vector<std::byte> frame(60);

@@ -213,6 +213,37 @@ TEST(EtherSink, KeepsLoopbackThatFindsNoPlace) {
   EXPECT_EQ(got, sent);
 }
 
+TEST(EtherSink, ReturnsMulticastToEveryEngineHoweverFullSomeAre) {
+  PairOptions options;
+  options.port.engines = 2;
+  SinkOnRings t(options);
+  const auto before = rte_mempool_in_use_count(t.pair.a->pool());
+  std::array<rte_mbuf*, 32> out{};
+  std::array<uint32_t, 4> got{};
+  const auto take = [&](uint32_t engine) {
+    const uint32_t n = t.handover->take(engine, out);
+    for (uint32_t i = 0; i < n; ++i) {
+      const auto packet = wire::parse({rte_pktmbuf_mtod(out[i], const std::byte*), out[i]->data_len});
+      EXPECT_EQ(packet->bth.psn.value(), got[engine]++);
+      rte_pktmbuf_free(out[i]);
+    }
+    return n;
+  };
+  // Engine 1 takes nothing until its ring and the sink are full.
+  uint32_t sent = 0;
+  for (; t.sink.room() != 0; take(0), take(2), take(3)) {
+    TestFrame f(kMulticastQpn, sent++, {});
+    f.frame.loopback = true;
+    t.sink.send({&f.frame, 1});
+  }
+  EXPECT_EQ(got[0], sent);
+  EXPECT_EQ(got[1], 0u);
+  while (take(1) != 0) t.sink.flush();
+  EXPECT_EQ(got, (std::array<uint32_t, 4>{sent, sent, sent, sent}));
+  EXPECT_FALSE(t.sink.pending());
+  EXPECT_LE(rte_mempool_in_use_count(t.pair.a->pool()), before + EtherSink::kPending) << "no more than the stash";
+}
+
 TEST(Handover, SendsIndicesWithoutAnEngineToTheFirst) {
   const auto three = Handover::make("three", 3, SOCKET_ID_ANY).value();
   EXPECT_EQ(three->engine_of(0x102), 2u);

@@ -1,0 +1,236 @@
+// UC and UD between engines: whole messages over a lossless wire, groups, and what stays the same in between.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/support/test_endpoint.h"
+#include "transport/engine.h"
+#include "wire/packet.h"
+
+namespace uroce::transport {
+namespace {
+
+using test::ConnectOptions;
+using test::EndpointOptions;
+using test::TestCq;
+using test::TestEndpoint;
+using test::TestQp;
+
+constexpr AccessFlags kAll = AccessFlags(Access::local_write) | Access::remote_write;
+const Gid kGroup = Gid::from_ipv4(0xe0000107);
+
+EndpointOptions host(uint8_t number) {
+  EndpointOptions options;
+  options.gid = Gid::from_ipv4(0x0a000000u + number);
+  options.mac = {{2, 0, 0, 0, 0, number}};
+  return options;
+}
+
+class Unreliable : public ::testing::Test {
+ protected:
+  // Moves frames until both sides rest, as a switch and a port would: groups go to everybody else, loopback home.
+  void settle() {
+    for (int rounds = 0; rounds < 10'000; ++rounds) {
+      now_ += Nanos(1000);
+      std::size_t moved = 0;
+      for (TestEndpoint* from : {&left_, &right_}) {
+        from->run(now_);
+        TestEndpoint* to = from == &left_ ? &right_ : &left_;
+        for (const auto& frame : from->sink().take()) {
+          (frame.loopback ? from : to)->inject(frame.bytes, now_);
+          ++moved;
+          ++(frame.loopback ? looped_ : crossed_);
+        }
+      }
+      if (moved == 0) return;
+    }
+    FAIL() << "no rest";
+  }
+  TestQp& make_qp(TestEndpoint& endpoint, uint32_t qpn, QpType type, TestCq*& cq) {
+    cq = &endpoint.make_cq();
+    return endpoint.make_qp({.qpn = qpn, .type = type, .send_cq = cq, .recv_cq = cq});
+  }
+  static uint64_t drops(TestEndpoint& endpoint, wire::Drop drop) {
+    return endpoint.engine().counters().drops[static_cast<std::size_t>(drop)].get();
+  }
+
+  TestEndpoint left_{host(1)};
+  TestEndpoint right_{host(2)};
+  Nanos now_{0};
+  std::size_t crossed_ = 0;
+  std::size_t looped_ = 0;
+};
+
+TEST_F(Unreliable, UcMovesMessagesOfManyPackets) {
+  TestCq *left_cq, *right_cq;
+  TestQp& left = make_qp(left_, 0x11, QpType::uc, left_cq);
+  TestQp& right = make_qp(right_, 0x22, QpType::uc, right_cq);
+  left.connect({.dest_qpn = 0x22, .sq_psn = 0xfffff0, .rq_psn = 3}, left_.route_to(right_));
+  right.connect({.dest_qpn = 0x11, .sq_psn = 3, .rq_psn = 0xfffff0}, right_.route_to(left_));
+  auto& source = left_.make_region(1 << 19, kAll);
+  auto& target = right_.make_region(1 << 19, kAll);
+  const Sge in = target.sge(300'000, 200'000);
+  ASSERT_TRUE(right.post_recv({.wr_id = 7, .sges = {&in, 1}}));
+  const Sge out = source.sge(3, 200'000);
+  ASSERT_TRUE(left.post_send({.wr_id = 1,
+                              .opcode = WrOpcode::rdma_write,
+                              .flags = SendFlag::signaled,
+                              .sges = {&out, 1},
+                              .remote_addr = target.va() + 5,
+                              .rkey = target.key()}));
+  ASSERT_TRUE(left.post_send({.wr_id = 2, .flags = SendFlag::signaled, .sges = {&out, 1}}));
+  settle();
+  EXPECT_EQ(std::memcmp(target.bytes().data() + 5, source.bytes().data() + 3, 200'000), 0);
+  EXPECT_EQ(std::memcmp(target.bytes().data() + 300'000, source.bytes().data() + 3, 200'000), 0);
+  EXPECT_EQ(left_cq->poll()->wr_id, 1u);
+  EXPECT_EQ(left_cq->poll()->wr_id, 2u);
+  EXPECT_EQ(right_cq->poll()->wr_id, 7u);
+  EXPECT_EQ(crossed_, 2 * ((200'000 + 1023) / 1024u)) << "no packet but those of the messages";
+  EXPECT_EQ(left_.engine().next_deadline(), kNever);
+}
+
+TEST_F(Unreliable, DatagramsGoWhereEachRequestSays) {
+  TestCq *left_cq, *near_cq, *far_cq;
+  TestQp& left = make_qp(left_, 0x11, QpType::ud, left_cq);
+  TestQp& near = make_qp(left_, 0x12, QpType::ud, near_cq);
+  TestQp& far = make_qp(right_, 0x22, QpType::ud, far_cq);
+  for (TestQp* qp : {&left, &near, &far}) qp->connect({}, {});
+  auto& source = left_.make_region(4096, kAll);
+  auto& inbox = left_.make_region(8192, kAll);
+  auto& far_inbox = right_.make_region(8192, kAll);
+  const Sge near_in = inbox.sge(0, 4096 + 40), far_in = far_inbox.sge(0, 4096 + 40), out = source.sge(0, 4096);
+  ASSERT_TRUE(near.post_recv({.wr_id = 1, .sges = {&near_in, 1}}));
+  ASSERT_TRUE(far.post_recv({.wr_id = 2, .sges = {&far_in, 1}}));
+  const uint32_t to_far = left_.make_ah(left_.route_to(right_));
+  const uint32_t to_near = left_.make_ah(left_.route_to(left_), true);
+  for (const auto& [ah, qpn] : {std::pair{to_far, 0x22u}, std::pair{to_near, 0x12u}}) {
+    ASSERT_TRUE(left.post_send({.flags = SendFlag::signaled,
+                                .sges = {&out, 1},
+                                .ah = ah,
+                                .remote_qpn = qpn,
+                                .remote_qkey = ConnectOptions{}.qkey}));
+  }
+  settle();
+  EXPECT_EQ(crossed_, 1u);
+  EXPECT_EQ(looped_, 1u);
+  for (TestCq* cq : {near_cq, far_cq}) {
+    const auto cqe = cq->poll();
+    ASSERT_TRUE(cqe);
+    EXPECT_EQ(cqe->src_qpn, 0x11u);
+    EXPECT_EQ(cqe->byte_len, 4096u + 40);
+    EXPECT_EQ(cqe->flags, WcFlags(WcFlag::grh).bits());
+  }
+  EXPECT_EQ(std::memcmp(inbox.bytes().data() + 40, source.bytes().data(), 4096), 0);
+  EXPECT_EQ(std::memcmp(far_inbox.bytes().data() + 40, source.bytes().data(), 4096), 0);
+}
+
+TEST_F(Unreliable, AGroupHearsOfEverySenderAndEachMemberHasItsReceive) {
+  TestCq* cqs[4];
+  TestQp* qps[4];
+  TestEndpoint* homes[4] = {&left_, &left_, &right_, &right_};
+  for (uint32_t i = 0; i < 4; ++i) {
+    qps[i] = &make_qp(*homes[i], 0x10 + i, QpType::ud, cqs[i]);
+    qps[i]->connect({}, {});
+    auto& inbox = homes[i]->make_region(256, kAll);
+    const Sge in = inbox.sge(0, 256);
+    for (uint64_t n = 0; n < 2; ++n) ASSERT_TRUE(qps[i]->post_recv({.wr_id = n, .sges = {&in, 1}}));
+  }
+  for (uint32_t i = 0; i < 3; ++i) ASSERT_TRUE(homes[i]->engine().join(kGroup, 0x10 + i));
+  wire::Route route = left_.route_to(right_);
+  route.dgid = kGroup;
+  const uint32_t ah = left_.make_ah(route);
+  auto& source = left_.make_region(64, kAll);
+  const Sge out = source.sge(0, 64);
+  const SendRequest request{
+      .sges = {&out, 1}, .ah = ah, .remote_qpn = kMulticastQpn, .remote_qkey = ConnectOptions{}.qkey};
+  ASSERT_TRUE(qps[0]->post_send(request));
+  settle();
+  for (uint32_t i = 0; i < 4; ++i) EXPECT_EQ(cqs[i]->poll().has_value(), i < 3) << "QP " << i;
+  // A QP that has gone, or left, hears no more; what it was a member of does not matter.
+  left_.engine().leave(kGroup, 0x10);
+  left_.engine().leave_all(0x11);
+  ASSERT_TRUE(qps[0]->post_send(request));
+  settle();
+  EXPECT_EQ(looped_, 1u) << "nobody at home listens any more";
+  EXPECT_FALSE(cqs[0]->poll());
+  EXPECT_FALSE(cqs[1]->poll());
+  EXPECT_TRUE(cqs[2]->poll());
+  right_.engine().detach(qps[2]->qp());
+  ASSERT_TRUE(qps[0]->post_send(request));
+  settle();
+  EXPECT_FALSE(cqs[2]->poll());
+}
+
+TEST_F(Unreliable, AMemberWithoutAReceiveDoesNotHoldUpTheOthers) {
+  TestCq *first_cq, *second_cq;
+  TestQp& first = make_qp(right_, 0x20, QpType::ud, first_cq);
+  TestQp& second = make_qp(right_, 0x21, QpType::ud, second_cq);
+  for (TestQp* qp : {&first, &second}) {
+    qp->connect({}, {});
+    right_.engine().join(kGroup, qp->qpn());
+  }
+  auto& inbox = right_.make_region(256, kAll);
+  const Sge in = inbox.sge(0, 256);
+  ASSERT_TRUE(second.post_recv({.sges = {&in, 1}}));
+  TestCq* left_cq;
+  TestQp& left = make_qp(left_, 0x11, QpType::ud, left_cq);
+  left.connect({}, {});
+  wire::Route route = left_.route_to(right_);
+  route.dgid = kGroup;
+  ASSERT_TRUE(
+      left.post_send({.ah = left_.make_ah(route), .remote_qpn = kMulticastQpn, .remote_qkey = ConnectOptions{}.qkey}));
+  settle();
+  EXPECT_FALSE(first_cq->poll());
+  EXPECT_TRUE(second_cq->poll());
+  EXPECT_EQ(drops(right_, wire::Drop::recv_queue_empty), 1u);
+}
+
+TEST_F(Unreliable, AHandleThatWasDestroyedSendsNothing) {
+  TestCq* cq;
+  TestQp& qp = make_qp(left_, 0x11, QpType::ud, cq);
+  qp.connect({}, {});
+  const uint32_t ah = left_.make_ah(left_.route_to(right_));
+  ASSERT_TRUE(left_.handles().remove(ah));
+  ASSERT_TRUE(qp.post_send({.flags = SendFlag::signaled, .ah = ah, .remote_qpn = 0x22}));
+  settle();
+  EXPECT_EQ(crossed_, 0u);
+  EXPECT_EQ(cq->poll()->status, static_cast<uint8_t>(WcStatus::local_qp_operation_error));
+  EXPECT_EQ(qp.state(), QpState::sqe);
+}
+
+TEST_F(Unreliable, OneBurstServesManyQueuePairs) {
+  // Completions come with the burst that carried the frames, to each QP its own.
+  std::vector<TestQp*> qps;
+  std::vector<TestCq*> cqs(20);
+  const uint32_t ah = left_.make_ah(left_.route_to(right_));
+  for (uint32_t i = 0; i < 20; ++i) {
+    qps.push_back(&make_qp(left_, 0x10 + i, QpType::ud, cqs[i]));
+    qps.back()->connect({}, {});
+    for (uint64_t n = 0; n < 5; ++n) {
+      ASSERT_TRUE(qps.back()->post_send({.wr_id = n, .flags = SendFlag::signaled, .ah = ah, .remote_qpn = 0x22}));
+    }
+  }
+  settle();
+  EXPECT_EQ(crossed_, 100u);
+  for (TestCq* cq : cqs) {
+    for (uint64_t n = 0; n < 5; ++n) EXPECT_EQ(cq->poll()->wr_id, n);
+    EXPECT_FALSE(cq->poll());
+  }
+}
+
+TEST_F(Unreliable, QueryShowsTheQKey) {
+  TestCq* cq;
+  TestQp& qp = make_qp(left_, 0x11, QpType::ud, cq);
+  qp.connect({.sq_psn = 77, .qkey = 0x5555}, {});
+  EXPECT_EQ(qp.query().qkey, 0x5555u);
+  EXPECT_EQ(qp.query().sq_psn, 77u);
+  QpAttr attr;
+  attr.qkey = 0x6666;
+  left_.engine().modify(qp.qp(), attr, QpAttrBit::qkey, nullptr, false);
+  EXPECT_EQ(qp.query().qkey, 0x6666u);
+  qp.set_state(QpState::reset);
+  EXPECT_EQ(qp.query().qkey, 0u);
+}
+
+}  // namespace
+}  // namespace uroce::transport
