@@ -17,10 +17,14 @@ BELOW = {
     "transport": ["base", "wire", "memory", "queues"],
     "control": ["base", "wire", "memory", "queues", "transport"],
     "cm": ["base", "wire", "memory", "queues", "transport", "control"],
-    "client": ["base", "wire", "memory", "queues", "transport", "control"],
+    "service": ["base", "wire", "memory", "queues", "transport", "control"],
+    # Of service, the messages on the daemon's socket.
+    "client": ["base", "wire", "memory", "queues", "transport", "control", "service"],
 }
 BELOW["pmd_glue"] = list(BELOW)
 BELOW["apps"] = list(BELOW)
+# The drop-in libraries are applications of the client: they know no engine and no driver.
+BELOW["dropin"] = ["base", "client"]
 
 # The replayable core takes time, randomness and frames as arguments.
 PURE = ("base", "wire", "memory", "queues", "transport")
