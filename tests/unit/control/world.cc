@@ -97,6 +97,10 @@ bool World::poll() {
 void World::deliver(Port& from, const SentFrame& frame) {
   const auto peek = wire::peek(frame.bytes);
   const auto to = [&](Port& port) {
+    if (peek.dest_qpn == kMulticastQpn) {
+      for (auto& inbox : port.inboxes_) inbox.push_back(frame.bytes);
+      return;
+    }
     const uint32_t index = peek.dest_qpn & ((1u << port.device_->index_bits()) - 1);
     if (index < port.inboxes_.size()) port.inboxes_[index].push_back(frame.bytes);
   };
@@ -107,7 +111,8 @@ void World::deliver(Port& from, const SentFrame& frame) {
   for (const auto& port : ports_) {
     const auto& mac = port->device_->config().mac.bytes;
     const auto* destination = reinterpret_cast<const uint8_t*>(frame.bytes.data());
-    if (port.get() != &from && std::equal(mac.begin(), mac.end(), destination)) to(*port);
+    const bool group = (*destination & 1) != 0;
+    if (port.get() != &from && (group || std::equal(mac.begin(), mac.end(), destination))) to(*port);
   }
 }
 
