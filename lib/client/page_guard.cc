@@ -18,22 +18,25 @@ constexpr uint64_t kWanted = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_EVENT
                              UFFD_FEATURE_MISSING_HUGETLBFS | UFFD_FEATURE_MISSING_SHMEM |
                              UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
 
-int open_descriptor(bool user_mode_only) {
+struct Opened {
+  int fd = -1;
+  bool kernel_waits = false;
+};
+
+Opened open_descriptor() {
   constexpr int kFlags = O_CLOEXEC | O_NONBLOCK;
-  if (!user_mode_only) {
-    if (const long fd = ::syscall(SYS_userfaultfd, kFlags); fd >= 0) return static_cast<int>(fd);
-    if (const int device = ::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC); device >= 0) {
-      const int fd = ::ioctl(device, USERFAULTFD_IOC_NEW, kFlags);
-      ::close(device);
-      if (fd >= 0) return fd;
-    }
+  if (const long fd = ::syscall(SYS_userfaultfd, kFlags); fd >= 0) return {static_cast<int>(fd), true};
+  if (const int device = ::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC); device >= 0) {
+    const int fd = ::ioctl(device, USERFAULTFD_IOC_NEW, kFlags);
+    ::close(device);
+    if (fd >= 0) return {fd, true};
   }
-  return static_cast<int>(::syscall(SYS_userfaultfd, kFlags | UFFD_USER_MODE_ONLY));
+  return {static_cast<int>(::syscall(SYS_userfaultfd, kFlags | UFFD_USER_MODE_ONLY)), false};
 }
 
-Result<int> open_descriptor_or_say(bool user_mode_only) {
-  const int fd = open_descriptor(user_mode_only);
-  if (fd >= 0) return fd;
+Result<Opened> open_descriptor_or_say() {
+  const Opened opened = open_descriptor();
+  if (opened.fd >= 0) return opened;
   const int code = errno;
   if (code == EPERM || code == ENOSYS) {
     return fail(EPERM,
@@ -52,20 +55,20 @@ int call(int fd, uintptr_t request, T* argument) {
 
 }  // namespace
 
-Result<PageGuard> PageGuard::open(bool user_mode_only) {
+Result<PageGuard> PageGuard::open() {
   // What a kernel knows can be asked only of a descriptor that is then spent (userfaultfd(2), UFFDIO_API).
-  auto probe = open_descriptor_or_say(user_mode_only);
+  auto probe = open_descriptor_or_say();
   if (!probe) return std::unexpected(std::move(probe.error()));
   uffdio_api api{.api = UFFD_API, .features = 0, .ioctls = 0};
-  const int probed = call(*probe, UFFDIO_API, &api);
-  ::close(*probe);
+  const int probed = call(probe->fd, UFFDIO_API, &api);
+  ::close(probe->fd);
   if (probed != 0)
     return fail(EOPNOTSUPP, fmt::format("the kernel's userfaultfd has another version: errno {}", probed));
 
-  auto fd = open_descriptor_or_say(user_mode_only);
-  if (!fd) return std::unexpected(std::move(fd.error()));
+  auto opened = open_descriptor_or_say();
+  if (!opened) return std::unexpected(std::move(opened.error()));
   const uint64_t features = api.features & kWanted;
-  PageGuard guard(*fd, features);
+  PageGuard guard(opened->fd, features, opened->kernel_waits);
   api = {.api = UFFD_API, .features = features, .ioctls = 0};
   if (const int code = call(guard.fd_, UFFDIO_API, &api); code != 0) {
     return fail(code, fmt::format("userfaultfd refused features {:#x} with errno {}", features, code));

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include <uroce/error.h>
 
@@ -14,16 +15,18 @@ class PageGuard {
  public:
   enum : uint64_t { kMissing = 1, kStores = 2 };
 
-  /// `user_mode_only` asks for the kind that needs no privilege. Otherwise the better kind is taken where it is
-  /// allowed: with it the kernel's own stores, in read(2) say, wait too; without, they fail with EFAULT.
-  static Result<PageGuard> open(bool user_mode_only = false);
+  /// The better kind where it is allowed: with it the kernel's own stores, in read(2) say, wait too. Else the kind that
+  /// needs no privilege (UFFD_USER_MODE_ONLY), with which they fail with EFAULT.
+  static Result<PageGuard> open();
 
-  PageGuard(PageGuard&& other) noexcept : fd_(other.fd_), features_(other.features_) { other.fd_ = -1; }
+  PageGuard(PageGuard&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), features_(other.features_), kernel_waits_(other.kernel_waits_) {}
   PageGuard& operator=(PageGuard&&) = delete;
   ~PageGuard();
 
   int fd() const { return fd_; }
-  bool guards_shared_memory() const;  ///< stores into memfd and tmpfs pages too (Linux 5.19)
+  bool kernel_waits() const { return kernel_waits_; }  ///< the kernel's own stores wait, too
+  bool guards_shared_memory() const;                   ///< stores into memfd and tmpfs pages too (Linux 5.19)
 
   int watch(uintptr_t at, std::size_t length, uint64_t what) const;
   int unwatch(uintptr_t at, std::size_t length) const;
@@ -33,9 +36,10 @@ class PageGuard {
   int put(uintptr_t at, uintptr_t from, std::size_t length, bool stop_stores) const;
 
  private:
-  PageGuard(int fd, uint64_t features) : fd_(fd), features_(features) {}
+  PageGuard(int fd, uint64_t features, bool kernel_waits) : fd_(fd), features_(features), kernel_waits_(kernel_waits) {}
   int fd_ = -1;
   uint64_t features_ = 0;
+  bool kernel_waits_ = false;
 };
 
 }  // namespace uroce::client

@@ -23,6 +23,8 @@ namespace {
 constexpr std::size_t kStackBytes = 512 * 1024;
 // Long enough to make the calls per chunk cheap, short enough that a store waits for about 0.1 ms.
 constexpr std::size_t kChunkBytes = 256 * 1024;
+// Where the kernel's stores fail instead, there shall be little time for it.
+constexpr std::size_t kSmallChunkBytes = 32 * 1024;
 
 /// Memory, descriptors and threads of one piece of work.
 class Workshop {
@@ -61,7 +63,7 @@ Workshop::Workshop(PageGuard guard, std::span<const Replacement> runs, PageKind 
   work_ = new (reinterpret_cast<void*>(area_ + fixed - sizeof(PageWork)))
       PageWork{.guard = std::move(guard), .kind = kind, .page = page, .runs = {copies, runs.size()}, .zeros = zeros_};
   work_->buffer = area_ + 2 * kStackBytes;
-  work_->chunk = std::max(kChunkBytes, page);
+  work_->chunk = std::max(work_->guard.kernel_waits() ? kChunkBytes : kSmallChunkBytes, page);
 }
 
 Workshop::~Workshop() {
@@ -83,7 +85,7 @@ Result<void> Workshop::prepare_pipe() {
   work_->pipe_in = ends[1];
   (void)::fcntl(ends[1], F_SETPIPE_SZ, static_cast<int>(kChunkBytes));  // what is refused makes smaller chunks
   const int size = ::fcntl(ends[1], F_GETPIPE_SZ);
-  work_->chunk = std::clamp(static_cast<std::size_t>(std::max(size, 0)), page_size(), kChunkBytes);
+  work_->chunk = std::clamp(static_cast<std::size_t>(std::max(size, 0)), page_size(), work_->chunk);
   return {};
 }
 
