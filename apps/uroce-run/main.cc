@@ -1,0 +1,162 @@
+// uroce-run: runs an unmodified verbs program on uroce.
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+
+#include <uroce/version.h>
+
+#include "places.h"
+#include "process.h"
+#include "tree.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace uroce::run;
+using namespace std::chrono_literals;
+
+constexpr const char* kDefaultSocket = "/run/uroce/uroced.sock";
+constexpr auto kStartLimit = 60s;
+
+constexpr const char* kHelp = R"(uroce-run [--socket PATH] COMMAND [ARGUMENT ...]
+
+Runs a program that was written for libibverbs on uroce, as it is: the loader finds uroce's libibverbs.so.1 first, and
+/sys/class/infiniband shows the daemon's devices. When no daemon answers, starts "uroced --demo" for the time of the
+command, with two devices joined back to back, and says so. The exit code is the command's.
+
+  --socket PATH  the daemon's socket (default: the environment's UROCE_SOCKET, else /run/uroce/uroced.sock)
+  --version      prints the version
+  --help         prints this
+
+Examples:
+  uroce-run ibv_devinfo -v
+  uroce-run sh -c 'ibv_rc_pingpong -d uroce0 -g 0 & sleep 1; ibv_rc_pingpong -d uroce1 -g 0 localhost'
+  uroce-run ib_write_bw -d uroce0 -x 0                 # in one terminal, then in another:
+  uroce-run ib_write_bw -d uroce1 -x 0 localhost
+
+UROCE_VERBOSE=1 prints why a verbs call failed.
+)";
+
+/// Removed with all that is in it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (fs::temp_directory_path() / "uroce-run.XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error(name + ": " + std::strerror(errno));
+    path_ = name;
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+/// The daemon's own socket when it can be made there, so that other terminals find it; else one in `folder`.
+std::string demo_socket(const fs::path& folder) {
+  if (const char* set = std::getenv("UROCE_SOCKET")) return set;
+  const fs::path home = fs::path(kDefaultSocket).parent_path();
+  std::error_code failed;
+  fs::create_directories(home, failed);
+  return !failed && access(home.c_str(), W_OK) == 0 ? kDefaultSocket : (folder / "uroced.sock").string();
+}
+
+std::unique_ptr<DemoDaemon> start_demo(const Places& places, const VerbsLibrary& verbs, const fs::path& folder) {
+  if (places.daemon.empty())
+    throw std::runtime_error("no daemon answers, and there is no uroced to start; install it, or put it in PATH");
+  const std::string socket = demo_socket(folder);
+  const fs::path log = folder / "uroced.log";
+  setenv("UROCE_SOCKET", socket.c_str(), 1);
+  std::fprintf(stderr, "uroce-run: no daemon answers: \"uroced --demo --socket %s\" serves until the command ends\n",
+               socket.c_str());
+  auto daemon = std::make_unique<DemoDaemon>(places.daemon, socket, log);
+  const auto until = std::chrono::steady_clock::now() + kStartLimit;
+  while (verbs.count() <= 0) {
+    if (!daemon->alive() || std::chrono::steady_clock::now() > until) {
+      std::cerr << std::ifstream(log).rdbuf();
+      throw std::runtime_error(daemon->alive() ? "uroced --demo did not answer within a minute"
+                                               : "uroced --demo ended at once");
+    }
+    std::this_thread::sleep_for(20ms);
+  }
+  return daemon;
+}
+
+void put_before(const char* variable, const std::string& text, char separator) {
+  const char* old = std::getenv(variable);
+  setenv(variable, (old != nullptr && *old != '\0' ? text + separator + old : text).c_str(), 1);
+}
+
+/// What the program and its children inherit.
+void set_environment(const Places& places, const fs::path& tree) {
+  std::string folders;
+  for (const fs::path& folder : places.libraries) folders += (folders.empty() ? "" : ":") + folder.string();
+  put_before("LD_LIBRARY_PATH", folders, ':');
+  put_before("LD_PRELOAD", places.redirector, ':');
+  setenv("UROCE_SYSFS", tree.c_str(), 1);
+}
+
+int run(const std::vector<std::string>& command) {
+  const auto places = find_places();
+  if (!places)
+    throw std::runtime_error(
+        "uroce's libibverbs.so.1 and liburoce-sysfs.so are not where they were built or installed");
+  const VerbsLibrary verbs(places->libraries[0] / "libibverbs.so.1");
+  const TemporaryFolder folder;
+  std::unique_ptr<DemoDaemon> daemon;
+  const int devices = verbs.count();
+  if (devices < 0) {
+    setenv("UROCE_VERBOSE", "1", 1);
+    verbs.count();  // says why
+    return 1;
+  }
+  if (devices == 0) daemon = start_demo(*places, verbs, folder.path());
+  if (!write_tree(folder.path() / "sys", verbs.devices())) {
+    throw std::runtime_error("cannot write below " + folder.path().string() + "; set TMPDIR to a folder with room");
+  }
+  set_environment(*places, folder.path() / "sys");
+  return run_program(command);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  int at = 1;
+  for (; at < argc && argv[at][0] == '-'; ++at) {
+    const std::string option = argv[at];
+    if (option == "--help" || option == "-h") return std::fputs(kHelp, stdout) < 0 ? 1 : 0;
+    if (option == "--version") return std::printf("uroce-run %s\n", uroce::kVersion) < 0 ? 1 : 0;
+    if (option == "--") {
+      ++at;
+      break;
+    }
+    if (option != "--socket" || at + 1 == argc) {
+      std::fprintf(stderr, "uroce-run: %s is no option, or has no value; see uroce-run --help\n", option.c_str());
+      return 2;
+    }
+    setenv("UROCE_SOCKET", argv[++at], 1);
+  }
+  if (at == argc) {
+    std::fputs("uroce-run: no command given; see uroce-run --help\n", stderr);
+    return 2;
+  }
+  return run({argv + at, argv + argc});
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "uroce-run: %s\n", error.what());
+  return 1;
+}

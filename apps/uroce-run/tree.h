@@ -1,0 +1,14 @@
+// What a kernel would show below /sys/class for the devices.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "verbs_library.h"
+
+namespace uroce::run {
+
+/// Writes /class/infiniband and /class/infiniband_verbs below `root`. False when a file cannot be written.
+bool write_tree(const std::filesystem::path& root, const std::vector<DeviceView>& devices);
+
+}  // namespace uroce::run

@@ -1,0 +1,147 @@
+#include "dropin/ibverbs/cq.h"
+
+#include <endian.h>
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+
+#include "dropin/ibverbs/events.h"
+
+namespace uroce::dropin {
+
+namespace {
+
+constexpr std::size_t kBurst = 16;
+
+void convert(const Completion& from, ibv_wc& to) {
+  to.wr_id = from.wr_id;
+  to.status = static_cast<ibv_wc_status>(from.status);
+  to.opcode = static_cast<ibv_wc_opcode>(from.opcode);
+  to.vendor_err = from.vendor_error;
+  to.byte_len = from.byte_len;
+  // The rkey is a number, immediate data are bytes of the wire.
+  if (from.flags.has(WcFlag::with_invalidate)) {
+    to.invalidated_rkey = from.imm_or_key;
+  } else {
+    to.imm_data = htobe32(from.imm_or_key);
+  }
+  to.qp_num = from.qpn;
+  to.src_qp = from.src_qpn;
+  to.wc_flags = from.flags.bits();
+  to.pkey_index = 0;
+  to.slid = 0;
+  to.sl = 0;
+  to.dlid_path_bits = 0;
+}
+
+}  // namespace
+
+bool refill(Cq& cq) {
+  if (cq.next < cq.taken.size()) return true;
+  cq.taken.resize(kBurst);
+  cq.taken.resize(cq.api.poll(cq.taken));
+  cq.next = 0;
+  return !cq.taken.empty();
+}
+
+int poll_cq(ibv_cq* ibcq, int entries, ibv_wc* wc) {
+  Cq& cq = *of(ibcq);
+  const std::lock_guard guard(cq.lock);
+  int count = 0;
+  while (count < entries && cq.next < cq.taken.size()) convert(cq.taken[cq.next++], wc[count++]);
+  std::array<Completion, kBurst> burst;
+  while (count < entries) {
+    const auto wanted = std::min<std::size_t>(kBurst, static_cast<std::size_t>(entries - count));
+    const std::size_t got = cq.api.poll(std::span(burst).first(wanted));
+    for (std::size_t i = 0; i < got; ++i) convert(burst[i], wc[count++]);
+    if (got < wanted) break;
+  }
+  return count;
+}
+
+int req_notify_cq(ibv_cq* cq, int solicited_only) {
+  const auto armed = of(cq)->api.arm(solicited_only != 0);
+  return armed ? 0 : report(armed.error());
+}
+
+int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
+  if ((attr->attr_mask & ~uint32_t{IBV_CQ_ATTR_MODERATE}) != 0) return failed(EINVAL);
+  // A bound on how late events may come. Ours come at once, which keeps it.
+  if ((attr->attr_mask & IBV_CQ_ATTR_MODERATE) != 0) of(cq)->moderation = attr->moderate;
+  return 0;
+}
+
+Cq* make_cq(ibv_context* context, int entries, void* cq_context, ibv_comp_channel* channel, int vector, bool locked) {
+  if (entries < 1 || vector < 0 || vector >= context->num_comp_vectors) return failed_null(EINVAL);
+  const auto asked = static_cast<uint32_t>(entries);
+  auto made = of(context)->api.create_cq(asked, channel != nullptr ? &static_cast<Channel*>(channel)->api : nullptr);
+  if (!made) return report_null(made.error());
+  auto* cq = new Cq(context, std::move(*made), locked);
+  cq->taken.reserve(kBurst);
+  cq->context = context;
+  cq->channel = channel;
+  cq->cq_context = cq_context;
+  cq->handle = cq->api.id();
+  cq->cqe = static_cast<int>(api::entries(cq->api, asked));
+  pthread_mutex_init(&cq->mutex, nullptr);
+  pthread_cond_init(&cq->cond, nullptr);
+  fill_poll_operations(*cq);
+  if (channel != nullptr) {
+    pthread_mutex_lock(&context->mutex);
+    ++channel->refcnt;
+    pthread_mutex_unlock(&context->mutex);
+  }
+  publish(*of(context), &VerbsContext::cqs, cq->handle, cq);
+  return cq;
+}
+
+}  // namespace uroce::dropin
+
+using namespace uroce;
+using namespace uroce::dropin;
+
+extern "C" {
+
+ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* cq_context, ibv_comp_channel* channel, int vector) {
+  return reinterpret_cast<ibv_cq*>(make_cq(context, entries, cq_context, channel, vector, true));
+}
+
+int ibv_resize_cq(ibv_cq* ibcq, int entries) {
+  Cq& cq = *of(ibcq);
+  if (entries < 1 || entries > static_cast<int>(cq.ref->info().max_cqe)) return failed(EINVAL);
+  const std::lock_guard guard(cq.lock);
+  // What waits must fit: count it by taking it, oldest first.
+  while (true) {
+    const std::size_t before = cq.taken.size();
+    cq.taken.resize(before + kBurst);
+    const std::size_t got = cq.api.poll(std::span(cq.taken).subspan(before));
+    cq.taken.resize(before + got);
+    if (got < kBurst) break;
+  }
+  if (cq.taken.size() - cq.next > static_cast<std::size_t>(entries)) return failed(EINVAL);
+  if (entries <= cq.cqe) return 0;  // the queue may be larger than asked for
+  const auto resized = api::resize(cq.api, static_cast<uint32_t>(entries));
+  if (!resized) return report(resized.error());
+  cq.cqe = static_cast<int>(api::entries(cq.api, static_cast<uint32_t>(entries)));
+  return 0;
+}
+
+int ibv_destroy_cq(ibv_cq* ibcq) {
+  Cq* cq = of(ibcq);
+  if (cq->users != 0) return EBUSY;
+  withdraw(*of(cq->context), &VerbsContext::cqs, cq->handle);
+  wait_for_acks(cq->mutex, cq->cond, cq->comp_events_completed, cq->completions_delivered);
+  wait_for_acks(cq->mutex, cq->cond, cq->async_events_completed, cq->events_delivered);
+  if (cq->channel != nullptr) {
+    pthread_mutex_lock(&cq->context->mutex);
+    --cq->channel->refcnt;
+    pthread_mutex_unlock(&cq->context->mutex);
+  }
+  pthread_cond_destroy(&cq->cond);
+  pthread_mutex_destroy(&cq->mutex);
+  delete cq;
+  return 0;
+}
+
+}  // extern "C"

@@ -1,0 +1,20 @@
+// Completion queues through the operation tables (ibv_poll_cq(3), ibv_create_cq_ex(3), ibv_modify_cq(3)).
+#pragma once
+
+#include "dropin/ibverbs/objects.h"
+
+namespace uroce::dropin {
+
+int poll_cq(ibv_cq* cq, int entries, ibv_wc* wc);
+int req_notify_cq(ibv_cq* cq, int solicited_only);
+ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr);
+int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr);
+
+/// A completion queue of either kind; null with errno. Without `locked` it is for one thread at a time.
+Cq* make_cq(ibv_context* context, int entries, void* cq_context, ibv_comp_channel* channel, int vector, bool locked);
+/// The calls of struct ibv_cq_ex.
+void fill_poll_operations(ibv_cq_ex& cq);
+/// Takes what the API has, when nothing taken is left. False when there is nothing. Under the queue's lock.
+bool refill(Cq& cq);
+
+}  // namespace uroce::dropin

@@ -1,0 +1,144 @@
+// The list of devices, and opening one (ibv_get_device_list(3), ibv_open_device(3)).
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+
+#include <uroce/daemon.h>
+
+#include "dropin/ibverbs/events.h"
+#include "dropin/ibverbs/fork.h"
+#include "dropin/ibverbs/identity.h"
+#include "dropin/ibverbs/objects.h"
+
+namespace uroce::dropin {
+
+int report(const Error& error) {
+  if (std::getenv("UROCE_VERBOSE") != nullptr) std::fprintf(stderr, "uroce: %s\n", error.text.c_str());
+  return errno = error.code;
+}
+
+namespace {
+
+template <std::size_t N>
+void copy_text(char (&to)[N], const std::string& text) {
+  std::snprintf(to, N, "%s", text.c_str());
+}
+
+/// Devices stay for the life of the process: applications keep and compare the pointers from list to list.
+class Devices {
+ public:
+  static Devices& all() {
+    static Devices devices;
+    return devices;
+  }
+
+  ibv_device** list(int* count) {
+    const std::lock_guard lock(mutex_);
+    auto found = daemon_devices();
+    if (!found && found.error().code != ENOENT) return report_null(found.error());
+    // Without a daemon there are no devices, and that is no failure.
+    if (!found) say_once(found.error());
+    const std::vector<DeviceInfo> none;
+    const auto& infos = found ? *found : none;
+    auto** list = static_cast<ibv_device**>(std::calloc(infos.size() + 1, sizeof(ibv_device*)));
+    if (list == nullptr) return failed_null(ENOMEM);
+    for (std::size_t i = 0; i < infos.size(); ++i) list[i] = get(infos[i], static_cast<int>(i));
+    if (count != nullptr) *count = static_cast<int>(infos.size());
+    return list;
+  }
+
+ private:
+  Device* get(const DeviceInfo& info, int index) {
+    auto& device = by_name_[info.name];
+    if (device == nullptr) device = std::make_unique<Device>();
+    const std::string verbs_name = "uverbs" + std::to_string(index);
+    static const int ops_of_uroce = 0;
+    device->ops = &ops_of_uroce;
+    device->node_type = IBV_NODE_CA;
+    device->transport_type = IBV_TRANSPORT_IB;
+    copy_text(device->name, info.name);
+    copy_text(device->dev_name, verbs_name);
+    copy_text(device->dev_path, "/sys/class/infiniband_verbs/" + verbs_name);
+    copy_text(device->ibdev_path, "/sys/class/infiniband/" + info.name);
+    device->info = info;
+    device->index = index;
+    return device.get();
+  }
+  void say_once(const Error& error) {
+    if (!said_) report(error);
+    said_ = true;
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<Device>> by_name_;
+  bool said_ = false;
+};
+
+ibv_context* open(ibv_device* device) {
+  auto opened = open_daemon_device(device->name);
+  if (!opened) return report_null(opened.error());
+  const int events = outer_descriptor(opened->async_fd());
+  if (events < 0) return nullptr;
+  auto* made = new VerbsContext(std::move(*opened));
+  ibv_context& context = made->context;
+  context.device = device;
+  context.cmd_fd = -1;
+  context.async_fd = events;
+  context.num_comp_vectors = static_cast<int>(std::max(1u, made->info().engines));
+  pthread_mutex_init(&context.mutex, nullptr);
+  context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+  made->sz = sizeof(verbs_context);
+  fill_operations(*made);
+  return &context;
+}
+
+}  // namespace
+
+void ContextRef::release(VerbsContext* context) {
+  if (--context->references != 0) return;
+  pthread_mutex_destroy(&context->context.mutex);
+  delete context;
+}
+
+}  // namespace uroce::dropin
+
+using namespace uroce::dropin;
+
+extern "C" {
+
+ibv_device** ibv_get_device_list(int* num_devices) {
+  if (num_devices != nullptr) *num_devices = 0;
+  fork_init_from_environment();
+  return Devices::all().list(num_devices);
+}
+
+void ibv_free_device_list(ibv_device** list) { std::free(list); }
+
+const char* ibv_get_device_name(ibv_device* device) { return device->name; }
+
+int ibv_get_device_index(ibv_device* device) { return static_cast<Device*>(device)->index; }
+
+__be64 ibv_get_device_guid(ibv_device* device) { return htobe64(guid_of(static_cast<Device*>(device)->info.mac)); }
+
+ibv_context* ibv_open_device(ibv_device* device) { return open(device); }
+
+ibv_context* verbs_open_device(ibv_device* device, void* /*private_data*/) { return open(device); }
+
+int ibv_close_device(ibv_context* context) {
+  close(context->async_fd);
+  context->async_fd = -1;
+  ContextRef::release(of(context));
+  return 0;
+}
+
+ibv_context* ibv_import_device(int /*cmd_fd*/) { return failed_null(EOPNOTSUPP); }
+
+}  // extern "C"

@@ -1,0 +1,190 @@
+// Completion channels and asynchronous events (ibv_get_cq_event(3), ibv_get_async_event(3)).
+#include "dropin/ibverbs/events.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <chrono>
+
+namespace uroce::dropin {
+
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+bool non_blocking(int fd) { return (fcntl(fd, F_GETFL) & O_NONBLOCK) != 0; }
+
+/// What `next(timeout)` gives, waiting for ever unless the descriptor is non-blocking; nullopt with errno.
+template <class Next>
+auto next_event(int fd, Next next) -> decltype(next(0ns)) {
+  while (true) {
+    const bool at_once = non_blocking(fd);
+    const auto start = Clock::now();
+    if (auto event = next(at_once ? 0ns : std::chrono::nanoseconds(1h))) return event;
+    if (at_once) {
+      errno = EAGAIN;
+      return std::nullopt;
+    }
+    if (Clock::now() - start < 1s) {  // not waited for: the daemon has gone
+      errno = EIO;
+      return std::nullopt;
+    }
+  }
+}
+
+Cq* deliver_completion(VerbsContext& context, uint32_t id) {
+  const std::lock_guard lock(context.events_mutex);
+  const auto found = context.cqs.find(id);
+  if (found == context.cqs.end()) return nullptr;  // destroyed since
+  ++found->second->completions_delivered;
+  return found->second;
+}
+
+template <class Map>
+auto deliver(Map& map, uint32_t id) -> typename Map::mapped_type {
+  const auto found = map.find(id);
+  if (found == map.end()) return nullptr;
+  ++found->second->events_delivered;
+  return found->second;
+}
+
+/// True when the event's object is still there, and `out` is set.
+bool deliver_async(VerbsContext& context, const AsyncEvent& event, ibv_async_event& out) {
+  const std::lock_guard lock(context.events_mutex);
+  out.event_type = static_cast<ibv_event_type>(event.type);
+  switch (event.type) {
+    case AsyncEventType::cq_error: {
+      Cq* cq = deliver(context.cqs, event.object);
+      out.element.cq = reinterpret_cast<ibv_cq*>(cq);
+      return cq != nullptr;
+    }
+    case AsyncEventType::srq_error:
+    case AsyncEventType::srq_limit_reached: {
+      Srq* srq = deliver(context.srqs, event.object);
+      if (srq != nullptr) srq->attr.srq_limit = 0;  // it fires once (C10-98)
+      out.element.srq = srq;
+      return srq != nullptr;
+    }
+    case AsyncEventType::port_active:
+    case AsyncEventType::port_error:
+    case AsyncEventType::gid_change:
+      out.element.port_num = event.object != 0 ? static_cast<int>(event.object) : 1;
+      return true;
+    default: {
+      Qp* qp = deliver(context.qps, event.object);
+      out.element.qp = qp != nullptr ? &qp->qp_base : nullptr;
+      return qp != nullptr;
+    }
+  }
+}
+
+void acknowledge(pthread_mutex_t& mutex, pthread_cond_t& cond, uint32_t& counter, uint32_t events) {
+  pthread_mutex_lock(&mutex);
+  counter += events;
+  pthread_cond_signal(&cond);
+  pthread_mutex_unlock(&mutex);
+}
+
+}  // namespace
+
+int outer_descriptor(int fd) {
+  const int outer = epoll_create1(EPOLL_CLOEXEC);
+  if (outer < 0) return -1;
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (epoll_ctl(outer, EPOLL_CTL_ADD, fd, &event) != 0) {
+    const int reason = errno;
+    close(outer);
+    errno = reason;
+    return -1;
+  }
+  return outer;
+}
+
+void wait_for_acks(pthread_mutex_t& mutex, pthread_cond_t& cond, const uint32_t& acknowledged, uint32_t delivered) {
+  pthread_mutex_lock(&mutex);
+  while (acknowledged != delivered) pthread_cond_wait(&cond, &mutex);
+  pthread_mutex_unlock(&mutex);
+}
+
+Channel::~Channel() { close(fd); }
+
+}  // namespace uroce::dropin
+
+using namespace uroce::dropin;
+
+extern "C" {
+
+ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
+  auto channel = of(context)->api.create_channel();
+  if (!channel) return report_null(channel.error());
+  const int outer = outer_descriptor(channel->fd());
+  if (outer < 0) return nullptr;
+  return new Channel(context, std::move(*channel), outer);
+}
+
+int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
+  pthread_mutex_t& mutex = channel->context->mutex;
+  pthread_mutex_lock(&mutex);
+  const bool used = channel->refcnt != 0;
+  pthread_mutex_unlock(&mutex);
+  if (used) return EBUSY;
+  delete static_cast<Channel*>(channel);
+  return 0;
+}
+
+int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
+  auto& of_api = static_cast<Channel*>(channel)->api;
+  while (true) {
+    const auto id = next_event(channel->fd, [&](auto timeout) { return of_api.wait(timeout); });
+    if (!id) return -1;
+    if (Cq* found = deliver_completion(*of(channel->context), *id)) {
+      *cq = reinterpret_cast<ibv_cq*>(found);
+      *cq_context = found->cq_context;
+      return 0;
+    }
+  }
+}
+
+void ibv_ack_cq_events(ibv_cq* cq, unsigned int nevents) {
+  acknowledge(cq->mutex, cq->cond, cq->comp_events_completed, nevents);
+}
+
+int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
+  VerbsContext& opened = *of(context);
+  while (true) {
+    const auto next = next_event(context->async_fd, [&](auto timeout) { return opened.api.next_async_event(timeout); });
+    if (!next) return -1;
+    if (deliver_async(opened, *next, *event)) return 0;
+  }
+}
+
+void ibv_ack_async_event(ibv_async_event* event) {
+  switch (event->event_type) {
+    case IBV_EVENT_CQ_ERR: {
+      ibv_cq& cq = *event->element.cq;
+      return acknowledge(cq.mutex, cq.cond, cq.async_events_completed, 1);
+    }
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED: {
+      ibv_srq& srq = *event->element.srq;
+      return acknowledge(srq.mutex, srq.cond, srq.events_completed, 1);
+    }
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_PATH_MIG:
+    case IBV_EVENT_PATH_MIG_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED: {
+      ibv_qp& qp = *event->element.qp;
+      return acknowledge(qp.mutex, qp.cond, qp.events_completed, 1);
+    }
+    default: return;
+  }
+}
+
+}  // extern "C"

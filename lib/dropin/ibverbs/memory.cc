@@ -1,0 +1,147 @@
+// Protection domains and memory regions (ibv_alloc_pd(3), ibv_reg_mr(3)).
+#include "dropin/ibverbs/memory.h"
+
+namespace uroce::dropin {
+
+namespace {
+
+constexpr unsigned kServedAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                                   IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
+                                   IBV_ACCESS_HUGETLB;
+
+/// Flags that are hints are dropped, those that are promises refused. `error` is 0 or an errno value.
+AccessFlags access_flags(unsigned access, int& error) {
+  error = 0;
+  if ((access & IBV_ACCESS_ON_DEMAND) != 0) {
+    error = EOPNOTSUPP;
+  } else if ((access & ~(kServedAccess | IBV_ACCESS_OPTIONAL_RANGE)) != 0) {
+    error = EINVAL;
+  }
+  return AccessFlags::from_bits(access & (kServedAccess | IBV_ACCESS_RELAXED_ORDERING) & ~unsigned{IBV_ACCESS_HUGETLB});
+}
+
+ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t length, uint64_t iova, unsigned access) {
+  int error = 0;
+  const AccessFlags flags = access_flags(access, error);
+  if (error != 0) return failed_null(error);
+  if (flags.has(Access::zero_based)) iova = 0;
+  auto region = api::register_memory(of(pd)->domain(), address, length, iova, flags);
+  if (!region) return report_null(region.error());
+  auto* mr = new Mr(of(pd), std::move(*region));
+  mr->addr = address;
+  mr->length = length;
+  return mr;
+}
+
+/// 0, or why the arguments of ibv_rereg_mr() are wrong.
+int check_rereg(int flags, const ibv_pd* pd, const void* address, std::size_t length, int access) {
+  if ((flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) return EINVAL;
+  if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0 && (length == 0 || address == nullptr)) return EINVAL;
+  if ((flags & IBV_REREG_MR_CHANGE_PD) != 0 && pd == nullptr) return EINVAL;
+  if (access != 0 && (flags & IBV_REREG_MR_CHANGE_ACCESS) == 0) return EINVAL;
+  return 0;
+}
+
+}  // namespace
+
+ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) {
+  if (attr->comp_mask != 0) return failed_null(EINVAL);
+  return new Td(context);
+}
+
+int dealloc_td(ibv_td* td) {
+  auto* thread = static_cast<Td*>(td);
+  if (thread->users != 0) return EBUSY;
+  delete thread;
+  return 0;
+}
+
+ibv_pd* alloc_parent_domain(ibv_context* /*context*/, ibv_parent_domain_init_attr* attr) {
+  // Its allocators are for a provider's buffers in the application's memory; the queues here are shared memory.
+  constexpr uint32_t kKnown = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+  if (attr->pd == nullptr || (attr->comp_mask & ~kKnown) != 0) return failed_null(EINVAL);
+  return new Pd(of(attr->pd), static_cast<Td*>(attr->td));
+}
+
+}  // namespace uroce::dropin
+
+using namespace uroce;
+using namespace uroce::dropin;
+
+extern "C" {
+
+ibv_pd* ibv_alloc_pd(ibv_context* context) {
+  auto pd = of(context)->api.create_pd();
+  if (!pd) return report_null(pd.error());
+  return new Pd(context, std::move(*pd));
+}
+
+int ibv_dealloc_pd(ibv_pd* pd) {
+  if (of(pd)->users != 0) return EBUSY;
+  delete of(pd);
+  return 0;
+}
+
+ibv_pd* ibv_import_pd(ibv_context* /*context*/, uint32_t /*handle*/) { return failed_null(EOPNOTSUPP); }
+void ibv_unimport_pd(ibv_pd* /*pd*/) {}
+
+#undef ibv_reg_mr
+ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) {
+  return register_memory(pd, address, length, reinterpret_cast<uint64_t>(address), static_cast<unsigned>(access));
+}
+
+#undef ibv_reg_mr_iova
+ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, uint64_t iova, int access) {
+  return register_memory(pd, address, length, iova, static_cast<unsigned>(access));
+}
+
+ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, uint64_t iova, unsigned access) {
+  return register_memory(pd, address, length, iova, access);
+}
+
+ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* /*pd*/, uint64_t /*offset*/, std::size_t /*length*/, uint64_t /*iova*/, int /*fd*/,
+                          int /*access*/) {
+  return failed_null(EOPNOTSUPP);
+}
+
+int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t length, int access) {
+  int error = check_rereg(flags, pd, address, length, access);
+  const AccessFlags wanted = error == 0 ? access_flags(static_cast<unsigned>(access), error) : AccessFlags{};
+  if (error != 0) {
+    errno = error;
+    return IBV_REREG_MR_ERR_INPUT;
+  }
+  const bool moved = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+  const bool given = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
+  auto* region = static_cast<Mr*>(mr);
+  const auto changed = api::reregister(region->api, given ? &of(pd)->domain() : nullptr, moved ? address : nullptr,
+                                       length, (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? &wanted : nullptr);
+  if (!changed) {
+    report(changed.error());
+    // Nothing changed: the API refuses before it touches the region.
+    return IBV_REREG_MR_ERR_INPUT;
+  }
+  if (moved) {
+    mr->addr = address;
+    mr->length = length;
+  }
+  if (given) {
+    mr->pd = pd;
+    region->of_pd.emplace(&of(pd)->users);
+  }
+  mr->lkey = region->api.lkey();
+  mr->rkey = region->api.rkey();
+  return 0;
+}
+
+int ibv_dereg_mr(ibv_mr* mr) {
+  delete static_cast<Mr*>(mr);
+  return 0;
+}
+
+ibv_mr* ibv_import_mr(ibv_pd* /*pd*/, uint32_t /*handle*/) { return failed_null(EOPNOTSUPP); }
+void ibv_unimport_mr(ibv_mr* /*mr*/) {}
+ibv_dm* ibv_import_dm(ibv_context* /*context*/, uint32_t /*handle*/) { return failed_null(EOPNOTSUPP); }
+void ibv_unimport_dm(ibv_dm* /*dm*/) {}
+
+}  // extern "C"

@@ -1,0 +1,250 @@
+// The objects that applications hold pointers to. Each begins with the structure of <infiniband/verbs.h>, which the
+// header's inline functions reach into, and holds the API's object behind it.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include <uroce/verbs.h>
+
+#include "dropin/ibverbs/api.h"
+#include "dropin/ibverbs/spinlock.h"
+#include "dropin/ibverbs/wr_list.h"
+
+namespace uroce::dropin {
+
+/// Begins as rdma-core's own struct verbs_device (private ABI 34) does: libmlx5 and its like, which perftest links,
+/// compare `ops` to find out whether a device is theirs.
+struct Device : ibv_device {
+  const void* ops = nullptr;
+  int unused_refcount = 1;
+  void* unused_list[2] = {};
+  void* unused_sysfs = nullptr;
+  uint64_t core_support = 0;
+
+  DeviceInfo info;
+  int index = 0;
+};
+
+struct Cq;
+struct Qp;
+struct Srq;
+
+/// One ibv_open_device(). Lives until it is closed and the last of its objects is gone.
+struct VerbsContext : verbs_context {
+  explicit VerbsContext(Context opened) : verbs_context{}, api(std::move(opened)) {}
+
+  Context api;
+  std::atomic<int> references{1};
+  std::atomic<uint32_t> next_handle{1};
+
+  std::mutex events_mutex;  ///< guards the maps below, and each object's count of delivered events
+  std::unordered_map<uint32_t, Cq*> cqs;
+  std::unordered_map<uint32_t, Qp*> qps;
+  std::unordered_map<uint32_t, Srq*> srqs;
+
+  const DeviceInfo& info() const { return api.info(); }
+};
+
+inline VerbsContext* of(ibv_context* context) { return static_cast<VerbsContext*>(verbs_get_ctx(context)); }
+
+/// A context's share in every object made from it.
+class ContextRef {
+ public:
+  explicit ContextRef(ibv_context* context) : context_(of(context)) { ++context_->references; }
+  ContextRef(const ContextRef&) = delete;
+  ContextRef& operator=(const ContextRef&) = delete;
+  ~ContextRef() { release(context_); }
+
+  VerbsContext* operator->() const { return context_; }
+  /// Drops one reference, and the context with the last.
+  static void release(VerbsContext* context);
+
+ private:
+  VerbsContext* context_;
+};
+
+/// How many objects stand on another: that one cannot go before them (EBUSY), as in the kernel.
+class UseOf {
+ public:
+  explicit UseOf(std::atomic<int>* users) : users_(users) {
+    if (users_ != nullptr) ++*users_;
+  }
+  UseOf(const UseOf&) = delete;
+  UseOf& operator=(const UseOf&) = delete;
+  ~UseOf() {
+    if (users_ != nullptr) --*users_;
+  }
+
+ private:
+  std::atomic<int>* users_;
+};
+
+/// A thread domain: what is made in a parent domain with one is used by a single thread at a time.
+struct Td : ibv_td {
+  explicit Td(ibv_context* owner) : ibv_td{}, ref(owner) { context = owner; }
+  ContextRef ref;
+  std::atomic<int> users{0};
+};
+
+/// A protection domain, or a parent domain that stands for one.
+struct Pd : ibv_pd {
+  Pd(ibv_context* owner, ProtectionDomain made)
+      : ibv_pd{}, ref(owner), api(std::move(made)), of_parent(nullptr), of_td(nullptr) {
+    init(owner);
+  }
+  Pd(Pd* protection, Td* thread)
+      : ibv_pd{},
+        ref(protection->context),
+        parent(protection),
+        td(thread),
+        of_parent(&protection->users),
+        of_td(thread != nullptr ? &thread->users : nullptr) {
+    init(protection->context);
+  }
+
+  ContextRef ref;
+  std::optional<ProtectionDomain> api;
+  Pd* parent = nullptr;
+  Td* td = nullptr;
+  std::atomic<int> users{0};
+  UseOf of_parent;
+  UseOf of_td;
+
+  ProtectionDomain& domain() { return parent != nullptr ? parent->domain() : *api; }
+  bool shared_by_threads() const { return td == nullptr; }
+
+ private:
+  void init(ibv_context* owner) {
+    context = owner;
+    handle = ref->next_handle++;
+  }
+};
+
+inline Pd* of(ibv_pd* pd) { return static_cast<Pd*>(pd); }
+
+struct Mr : ibv_mr {
+  Mr(Pd* domain, MemoryRegion made)
+      : ibv_mr{}, ref(domain->context), api(std::move(made)), of_pd(std::in_place, &domain->users) {
+    context = domain->context;
+    pd = domain;
+    handle = ref->next_handle++;
+    lkey = api.lkey();
+    rkey = api.rkey();
+  }
+  ContextRef ref;
+  MemoryRegion api;
+  std::optional<UseOf> of_pd;
+};
+
+/// `fd` is an epoll descriptor over the API's: whether the application made it non-blocking can be told from it, and
+/// reading it by mistake takes no event.
+struct Channel : ibv_comp_channel {
+  Channel(ibv_context* owner, CompletionChannel made, int outer)
+      : ibv_comp_channel{}, ref(owner), api(std::move(made)) {
+    context = owner;
+    fd = outer;
+  }
+  ~Channel();
+  ContextRef ref;
+  CompletionChannel api;
+};
+
+struct Cq : ibv_cq_ex {
+  Cq(ibv_context* owner, CompletionQueue made, bool locked)
+      : ibv_cq_ex{}, ref(owner), api(std::move(made)), lock(locked) {}
+  ContextRef ref;
+  CompletionQueue api;
+  Spinlock lock;
+  std::vector<Completion> taken;  ///< from the API, [next, taken.size()) not yet handed out
+  std::size_t next = 0;
+  Completion current{};  ///< what the read_* calls show
+  std::atomic<int> users{0};
+  uint32_t completions_delivered = 0;
+  uint32_t events_delivered = 0;
+  ibv_moderate_cq moderation{};
+};
+
+inline Cq* of(ibv_cq_ex* cq) { return static_cast<Cq*>(cq); }
+inline Cq* of(ibv_cq* cq) { return of(reinterpret_cast<ibv_cq_ex*>(cq)); }
+
+struct Srq : ibv_srq {
+  Srq(Pd* domain, SharedReceiveQueue made)
+      : ibv_srq{},
+        ref(domain->context),
+        api(std::move(made)),
+        lock(domain->shared_by_threads()),
+        of_pd(&domain->users) {}
+  ContextRef ref;
+  SharedReceiveQueue api;
+  Spinlock lock;
+  UseOf of_pd;
+  std::atomic<int> users{0};
+  uint32_t events_delivered = 0;
+  ibv_srq_attr attr{};
+};
+
+inline Srq* of(ibv_srq* srq) { return static_cast<Srq*>(srq); }
+
+struct Qp : ibv_qp_ex {
+  Qp(Pd* domain, QueuePair made, Cq* send, Cq* recv, Srq* shared)
+      : ibv_qp_ex{},
+        ref(domain->context),
+        api(std::move(made)),
+        send_lock(domain->shared_by_threads()),
+        recv_lock(domain->shared_by_threads()),
+        of_pd(&domain->users),
+        of_send(&send->users),
+        of_recv(&recv->users),
+        of_srq(shared != nullptr ? &shared->users : nullptr) {}
+  ContextRef ref;
+  QueuePair api;
+  Spinlock send_lock;
+  Spinlock recv_lock;
+  UseOf of_pd, of_send, of_recv, of_srq;
+  bool signal_all = false;
+  bool extended = false;  ///< made with send_ops_flags: ibv_wr_*() may be used
+  WrList list;            ///< between ibv_wr_start() and ibv_wr_complete()
+  uint32_t events_delivered = 0;
+  ibv_ece ece{};
+};
+
+inline Qp* of(ibv_qp_ex* qp) { return static_cast<Qp*>(qp); }
+inline Qp* of(ibv_qp* qp) { return of(reinterpret_cast<ibv_qp_ex*>(qp)); }
+
+struct Ah : ibv_ah {
+  Ah(Pd* domain, AddressHandle made) : ibv_ah{}, ref(domain->context), api(std::move(made)), of_pd(&domain->users) {
+    context = domain->context;
+    pd = domain;
+    handle = api.id();
+  }
+  ContextRef ref;
+  AddressHandle api;
+  UseOf of_pd;
+};
+
+inline Ah* of(ibv_ah* ah) { return static_cast<Ah*>(ah); }
+
+/// Says why a call failed when UROCE_VERBOSE is set, and sets errno. Returns the errno value.
+int report(const Error& error);
+/// report() for calls that return a pointer.
+inline std::nullptr_t report_null(const Error& error) {
+  report(error);
+  return nullptr;
+}
+/// Sets errno. Returns it.
+inline int failed(int code) { return errno = code; }
+inline std::nullptr_t failed_null(int code) {
+  errno = code;
+  return nullptr;
+}
+
+/// Fills the tables through which the inline functions of verbs.h call.
+void fill_operations(VerbsContext& context);
+
+}  // namespace uroce::dropin

@@ -1,0 +1,93 @@
+#include "dropin/ibverbs/post.h"
+
+#include <endian.h>
+
+#include <array>
+
+namespace uroce::dropin {
+
+namespace {
+
+constexpr std::size_t kBurst = 8;
+constexpr unsigned kServedSendFlags = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+
+/// 0, or why the request is not taken. `to` refers to the list of `from`.
+int convert(ibv_qp_type type, const ibv_send_wr& from, SendRequest& to) {
+  if (from.opcode == IBV_WR_BIND_MW || from.opcode == IBV_WR_TSO || from.opcode == IBV_WR_ATOMIC_WRITE)
+    return EOPNOTSUPP;
+  if (from.opcode > IBV_WR_SEND_WITH_INV || from.num_sge < 0 || (from.send_flags & ~kServedSendFlags) != 0)
+    return EINVAL;
+  to = {};
+  to.wr_id = from.wr_id;
+  to.opcode = static_cast<WrOpcode>(from.opcode);
+  to.flags = SendFlags::from_bits(from.send_flags);
+  to.sges = as_sges(from.sg_list, static_cast<std::size_t>(from.num_sge));
+  if (type == IBV_QPT_UD) {
+    if (from.wr.ud.ah == nullptr) return EINVAL;
+    to.ah = of(from.wr.ud.ah)->handle;
+    to.remote_qpn = from.wr.ud.remote_qpn;
+    to.remote_qkey = from.wr.ud.remote_qkey;
+  }
+  switch (from.opcode) {
+    case IBV_WR_SEND_WITH_IMM:
+    case IBV_WR_RDMA_WRITE_WITH_IMM: to.imm_or_key = be32toh(from.imm_data); break;
+    case IBV_WR_SEND_WITH_INV:
+    case IBV_WR_LOCAL_INV: to.imm_or_key = from.invalidate_rkey; break;
+    default: break;
+  }
+  switch (from.opcode) {
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+    case IBV_WR_RDMA_READ:
+      to.remote_addr = from.wr.rdma.remote_addr;
+      to.rkey = from.wr.rdma.rkey;
+      break;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      to.remote_addr = from.wr.atomic.remote_addr;
+      to.rkey = from.wr.atomic.rkey;
+      to.compare_add = from.wr.atomic.compare_add;
+      to.swap = from.wr.atomic.swap;
+      break;
+    default: break;
+  }
+  return 0;
+}
+
+/// Posts up to kBurst requests with one doorbell. `wr` moves to the first that was not posted.
+int post_burst(Qp& qp, ibv_send_wr*& wr) {
+  std::array<SendRequest, kBurst> burst;
+  std::size_t count = 0;
+  int refused = 0;
+  for (auto* at = wr; at != nullptr && count < kBurst; at = at->next, ++count) {
+    refused = convert(qp.qp_base.qp_type, *at, burst[count]);
+    if (refused != 0) break;
+  }
+  int error = 0;
+  const std::size_t posted = count == 0 ? 0 : qp.api.post_send(std::span(burst).first(count), &error);
+  for (std::size_t i = 0; i < posted; ++i) wr = wr->next;
+  return error != 0 ? error : refused;
+}
+
+}  // namespace
+
+int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad) {
+  Qp& qp = *of(ibqp);
+  const std::lock_guard guard(qp.send_lock);
+  int error = 0;
+  if (wr != nullptr && wr->next == nullptr) {
+    SendRequest request;
+    error = convert(ibqp->qp_type, *wr, request);
+    if (error == 0) error = qp.api.post_send(request);
+  } else {
+    while (error == 0 && wr != nullptr) error = post_burst(qp, wr);
+  }
+  if (error != 0) *bad = wr;
+  return error;
+}
+
+int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  return post_receives(of(qp)->api, of(qp)->recv_lock, wr, bad);
+}
+
+}  // namespace uroce::dropin

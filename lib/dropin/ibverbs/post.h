@@ -1,0 +1,37 @@
+// Posting work requests (ibv_post_send(3), ibv_post_recv(3)).
+#pragma once
+
+#include <mutex>
+#include <span>
+
+#include "dropin/ibverbs/objects.h"
+
+namespace uroce::dropin {
+
+static_assert(sizeof(Sge) == sizeof(ibv_sge) && offsetof(Sge, length) == offsetof(ibv_sge, length) &&
+              offsetof(Sge, lkey) == offsetof(ibv_sge, lkey));
+
+inline std::span<const Sge> as_sges(const ibv_sge* list, std::size_t count) {
+  return {reinterpret_cast<const Sge*>(list), count};
+}
+
+int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
+int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);
+
+/// Posts a list to a queue pair or a shared receive queue, up to the first that fails.
+template <class Queue>
+int post_receives(Queue& queue, Spinlock& lock, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  const std::lock_guard guard(lock);
+  for (; wr != nullptr; wr = wr->next) {
+    const int error = wr->num_sge < 0
+                          ? EINVAL
+                          : queue.post_recv({wr->wr_id, as_sges(wr->sg_list, static_cast<std::size_t>(wr->num_sge))});
+    if (error != 0) {
+      *bad = wr;
+      return error;
+    }
+  }
+  return 0;
+}
+
+}  // namespace uroce::dropin

@@ -1,0 +1,130 @@
+// Making, changing and asking a queue pair (ibv_create_qp(3), ibv_modify_qp(3), ibv_query_qp(3), ibv_query_ece(3)).
+#include "dropin/ibverbs/qp.h"
+
+#include "dropin/ibverbs/events.h"
+#include "dropin/ibverbs/identity.h"
+#include "dropin/ibverbs/qp_attr.h"
+#include "dropin/ibverbs/qp_ex.h"
+
+namespace uroce::dropin {
+
+namespace {
+
+bool served(ibv_qp_type type) { return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD; }
+
+/// Of either create call; `attr` is the part that their structures share, and gets the sizes in force.
+Qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& attr) {
+  if (!served(attr.qp_type)) return failed_null(EOPNOTSUPP);
+  if (attr.send_cq == nullptr || attr.recv_cq == nullptr) return failed_null(EINVAL);
+  Cq* send = of(attr.send_cq);
+  Cq* recv = of(attr.recv_cq);
+  Srq* srq = attr.srq != nullptr ? of(attr.srq) : nullptr;
+  QpInit init;
+  init.type = static_cast<QpType>(attr.qp_type);
+  init.cap = convert(attr.cap);
+  init.signal_all = attr.sq_sig_all != 0;
+  auto made = of(pd->context)
+                  ->api.create_qp(of(pd)->domain(), send->api, recv->api, init, srq != nullptr ? &srq->api : nullptr);
+  if (!made) return report_null(made.error());
+
+  auto* qp = new Qp(of(pd), std::move(*made), send, recv, srq);
+  ibv_qp& base = qp->qp_base;
+  base.context = pd->context;
+  base.qp_context = attr.qp_context;
+  base.pd = pd;
+  base.send_cq = attr.send_cq;
+  base.recv_cq = attr.recv_cq;
+  base.srq = attr.srq;
+  base.qp_num = qp->api.qpn();
+  base.handle = base.qp_num;
+  base.state = IBV_QPS_RESET;
+  base.qp_type = attr.qp_type;
+  pthread_mutex_init(&base.mutex, nullptr);
+  pthread_cond_init(&base.cond, nullptr);
+  qp->signal_all = init.signal_all;
+  attr.cap = convert(qp->api.cap());
+  if (srq != nullptr) attr.cap.max_recv_wr = attr.cap.max_recv_sge = 0;
+  qp->list.set_limits(attr.cap.max_send_sge, attr.cap.max_inline_data);
+  fill_wr_operations(*qp);
+  publish(*of(pd->context), &VerbsContext::qps, base.qp_num, qp);
+  return qp;
+}
+
+}  // namespace
+
+ibv_qp* create_qp_ex(ibv_context* /*context*/, ibv_qp_init_attr_ex* attr) {
+  constexpr uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  if ((attr->comp_mask & ~kKnown) != 0) return failed_null(EOPNOTSUPP);
+  if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attr->pd == nullptr) return failed_null(EINVAL);
+  if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr->create_flags != 0) return failed_null(EOPNOTSUPP);
+  const bool extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+  if (extended && (attr->send_ops_flags & ~served_send_operations(attr->qp_type)) != 0) return failed_null(EOPNOTSUPP);
+  Qp* qp = make_qp(attr->pd, *reinterpret_cast<ibv_qp_init_attr*>(attr));
+  if (qp == nullptr) return nullptr;
+  qp->extended = extended;
+  return &qp->qp_base;
+}
+
+}  // namespace uroce::dropin
+
+using namespace uroce;
+using namespace uroce::dropin;
+
+extern "C" {
+
+ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
+  Qp* qp = make_qp(pd, *attr);
+  return qp != nullptr ? &qp->qp_base : nullptr;
+}
+
+ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) { return of(qp)->extended ? of(qp) : nullptr; }
+
+int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
+  QpAttr wanted;
+  if (const int error = convert(*attr, mask, wanted); error != 0) return failed(error);
+  const auto changed = of(qp)->api.modify(wanted, QpAttrMask::from_bits(static_cast<uint32_t>(mask)));
+  if (!changed) return report(changed.error());
+  if ((mask & IBV_QP_STATE) != 0) qp->state = attr->qp_state;
+  return 0;
+}
+
+int ibv_query_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init) {
+  Qp& qp = *of(ibqp);
+  const auto asked = qp.api.query();
+  if (!asked) return report(asked.error());
+  convert(*asked, *attr);
+  attr->cap = convert(qp.api.cap());
+  if (ibqp->srq != nullptr) attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
+  if ((mask & IBV_QP_STATE) != 0) ibqp->state = attr->qp_state;
+  *init = {ibqp->qp_context, ibqp->send_cq, ibqp->recv_cq, ibqp->srq, attr->cap, ibqp->qp_type, qp.signal_all ? 1 : 0};
+  return 0;
+}
+
+int ibv_query_qp_data_in_order(ibv_qp* /*qp*/, ibv_wr_opcode /*op*/, uint32_t /*flags*/) {
+  return 0;  // what is parked out of order may be placed before what was sent earlier
+}
+
+int ibv_destroy_qp(ibv_qp* ibqp) {
+  Qp* qp = of(ibqp);
+  withdraw(*of(ibqp->context), &VerbsContext::qps, ibqp->qp_num);
+  wait_for_acks(ibqp->mutex, ibqp->cond, ibqp->events_completed, qp->events_delivered);
+  pthread_cond_destroy(&ibqp->cond);
+  pthread_mutex_destroy(&ibqp->mutex);
+  delete qp;
+  return 0;
+}
+
+// Enhanced connection establishment: no options exist yet, so nothing is ever agreed on.
+int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) {
+  if (ece->vendor_id == 0) return failed(EOPNOTSUPP);
+  if (ece->comp_mask != 0 || ece->vendor_id != kVendorId) return failed(EINVAL);
+  of(qp)->ece = {kVendorId, 0, 0};
+  return 0;
+}
+
+int ibv_query_ece(ibv_qp* /*qp*/, ibv_ece* ece) {
+  *ece = {kVendorId, 0, 0};
+  return 0;
+}
+
+}  // extern "C"

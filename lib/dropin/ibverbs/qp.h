@@ -1,0 +1,10 @@
+// Queue pairs through the operation tables (ibv_create_qp_ex(3)).
+#pragma once
+
+#include "dropin/ibverbs/objects.h"
+
+namespace uroce::dropin {
+
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr);
+
+}  // namespace uroce::dropin

@@ -1,0 +1,89 @@
+#include "dropin/ibverbs/qp_attr.h"
+
+#include <cerrno>
+#include <cstring>
+
+namespace uroce::dropin {
+
+int convert(const ibv_ah_attr& from, AddressVector& to) {
+  if (from.is_global == 0 || from.port_num > 1) return EINVAL;
+  std::memcpy(to.dgid.bytes.data(), from.grh.dgid.raw, to.dgid.bytes.size());
+  to.sgid_index = from.grh.sgid_index;
+  to.traffic_class = from.grh.traffic_class;
+  to.flow_label = from.grh.flow_label & 0xfffff;
+  // Programs written for InfiniBand's subnets say 0 or 1 and expect the route's, which the kernel puts there.
+  constexpr uint8_t kDefaultHops = 64;
+  to.hop_limit = from.grh.hop_limit > 1 ? from.grh.hop_limit : kDefaultHops;
+  return 0;
+}
+
+void convert(const AddressVector& from, ibv_ah_attr& to) {
+  to = {};
+  std::memcpy(to.grh.dgid.raw, from.dgid.bytes.data(), from.dgid.bytes.size());
+  to.grh.sgid_index = from.sgid_index;
+  to.grh.traffic_class = from.traffic_class;
+  to.grh.flow_label = from.flow_label;
+  to.grh.hop_limit = from.hop_limit;
+  to.is_global = 1;
+  to.port_num = 1;
+}
+
+QpCap convert(const ibv_qp_cap& from) {
+  return {from.max_send_wr, from.max_recv_wr, from.max_send_sge, from.max_recv_sge, from.max_inline_data};
+}
+
+ibv_qp_cap convert(const QpCap& from) {
+  return {from.max_send_wr, from.max_recv_wr, from.max_send_sge, from.max_recv_sge, from.max_inline_data};
+}
+
+int convert(const ibv_qp_attr& from, int mask, QpAttr& to) {
+  if ((mask & (IBV_QP_ALT_PATH | IBV_QP_RATE_LIMIT)) != 0) return EOPNOTSUPP;
+  if ((mask & IBV_QP_AV) != 0) {
+    if (const int error = convert(from.ah_attr, to.av); error != 0) return error;
+  }
+  to.state = static_cast<QpState>(from.qp_state);
+  to.cur_state = static_cast<QpState>(from.cur_qp_state);
+  to.path_mtu = static_cast<Mtu>(from.path_mtu);
+  to.qkey = from.qkey;
+  to.rq_psn = from.rq_psn;
+  to.sq_psn = from.sq_psn;
+  to.dest_qpn = from.dest_qp_num;
+  to.access = AccessFlags::from_bits(from.qp_access_flags);
+  to.cap = convert(from.cap);
+  to.pkey_index = from.pkey_index;
+  to.en_sqd_async_notify = from.en_sqd_async_notify != 0;
+  to.max_rd_atomic = from.max_rd_atomic;
+  to.max_dest_rd_atomic = from.max_dest_rd_atomic;
+  to.min_rnr_timer = from.min_rnr_timer;
+  to.port = from.port_num;
+  to.timeout = from.timeout;
+  to.retry_cnt = from.retry_cnt;
+  to.rnr_retry = from.rnr_retry;
+  return 0;
+}
+
+void convert(const QpAttr& from, ibv_qp_attr& to) {
+  to = {};
+  to.qp_state = static_cast<ibv_qp_state>(from.state);
+  to.cur_qp_state = to.qp_state;
+  to.path_mtu = static_cast<ibv_mtu>(from.path_mtu);
+  to.path_mig_state = IBV_MIG_MIGRATED;
+  to.qkey = from.qkey;
+  to.rq_psn = from.rq_psn;
+  to.sq_psn = from.sq_psn;
+  to.dest_qp_num = from.dest_qpn;
+  to.qp_access_flags = from.access.bits();
+  to.cap = convert(from.cap);
+  convert(from.av, to.ah_attr);
+  to.pkey_index = from.pkey_index;
+  to.en_sqd_async_notify = from.en_sqd_async_notify ? 1 : 0;
+  to.max_rd_atomic = from.max_rd_atomic;
+  to.max_dest_rd_atomic = from.max_dest_rd_atomic;
+  to.min_rnr_timer = from.min_rnr_timer;
+  to.port_num = from.port;
+  to.timeout = from.timeout;
+  to.retry_cnt = from.retry_cnt;
+  to.rnr_retry = from.rnr_retry;
+}
+
+}  // namespace uroce::dropin

@@ -1,0 +1,36 @@
+// The lock of one queue. libibverbs promises posting and polling from any thread; the API is for one at a time.
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+
+namespace uroce::dropin {
+
+/// Held for the time of one post or poll. After a while of spinning it gives the core away: there may be fewer cores
+/// than threads, and the holder may be the one that waits for this core.
+class Spinlock {
+ public:
+  /// What is never shared (a thread domain, a single-threaded queue) needs no lock.
+  explicit Spinlock(bool needed = true) : needed_(needed) {}
+
+  void lock() {
+    if (!needed_) return;
+    for (int tries = 0; held_.exchange(true, std::memory_order_acquire); ++tries) {
+      while (held_.load(std::memory_order_relaxed)) {
+        if (++tries > kSpins) sched_yield();
+        __builtin_ia32_pause();
+      }
+    }
+  }
+  void unlock() {
+    if (needed_) held_.store(false, std::memory_order_release);
+  }
+
+ private:
+  static constexpr int kSpins = 1000;
+  const bool needed_;
+  std::atomic<bool> held_{false};
+};
+
+}  // namespace uroce::dropin

@@ -1,0 +1,76 @@
+#include "dropin/ibverbs/srq.h"
+
+#include "dropin/ibverbs/events.h"
+#include "dropin/ibverbs/post.h"
+
+namespace uroce::dropin {
+
+int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  return post_receives(of(srq)->api, of(srq)->lock, wr, bad);
+}
+
+ibv_srq* create_srq_ex(ibv_context* /*context*/, ibv_srq_init_attr_ex* attr) {
+  const bool basic = (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || attr->srq_type == IBV_SRQT_BASIC;
+  if (!basic) return failed_null(EOPNOTSUPP);
+  if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || attr->pd == nullptr) return failed_null(EINVAL);
+  return ibv_create_srq(attr->pd, reinterpret_cast<ibv_srq_init_attr*>(attr));
+}
+
+int get_srq_num(ibv_srq* srq, uint32_t* number) {
+  *number = of(srq)->api.id();
+  return 0;
+}
+
+}  // namespace uroce::dropin
+
+using namespace uroce::dropin;
+
+extern "C" {
+
+ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
+  const ibv_srq_attr& asked = init->attr;
+  auto made = of(pd->context)->api.create_srq(of(pd)->domain(), asked.max_wr, asked.max_sge);
+  if (!made) return report_null(made.error());
+  auto* srq = new Srq(of(pd), std::move(*made));
+  srq->context = pd->context;
+  srq->srq_context = init->srq_context;
+  srq->pd = pd;
+  srq->handle = srq->api.id();
+  srq->attr = {api::max_wr(srq->api, asked.max_wr), api::max_sge(srq->api, asked.max_sge), 0};
+  pthread_mutex_init(&srq->mutex, nullptr);
+  pthread_cond_init(&srq->cond, nullptr);
+  publish(*of(pd->context), &VerbsContext::srqs, srq->handle, srq);
+  init->attr.max_wr = srq->attr.max_wr;
+  init->attr.max_sge = srq->attr.max_sge;
+  return srq;
+}
+
+int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
+  if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0) return failed(EINVAL);
+  if ((mask & IBV_SRQ_MAX_WR) != 0) return failed(EOPNOTSUPP);  // device_cap_flags has no SRQ_RESIZE
+  if ((mask & IBV_SRQ_LIMIT) == 0) return 0;
+  const std::lock_guard lock(of(srq->context)->events_mutex);
+  const auto set = of(srq)->api.set_limit(attr->srq_limit);
+  if (!set) return report(set.error());
+  of(srq)->attr.srq_limit = attr->srq_limit;
+  return 0;
+}
+
+int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
+  const std::lock_guard lock(of(srq->context)->events_mutex);
+  *attr = of(srq)->attr;
+  return 0;
+}
+
+int ibv_destroy_srq(ibv_srq* ibsrq) {
+  Srq* srq = of(ibsrq);
+  if (srq->users != 0) return EBUSY;
+  withdraw(*of(srq->context), &VerbsContext::srqs, srq->handle);
+  wait_for_acks(srq->mutex, srq->cond, srq->events_completed, srq->events_delivered);
+  pthread_cond_destroy(&srq->cond);
+  pthread_mutex_destroy(&srq->mutex);
+  delete srq;
+  return 0;
+}
+
+}  // extern "C"

@@ -1,0 +1,12 @@
+// Shared receive queues through the operation tables (ibv_post_srq_recv(3), ibv_create_srq_ex(3)).
+#pragma once
+
+#include "dropin/ibverbs/objects.h"
+
+namespace uroce::dropin {
+
+int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad);
+ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr);
+int get_srq_num(ibv_srq* srq, uint32_t* number);
+
+}  // namespace uroce::dropin

@@ -1,0 +1,90 @@
+// Words for enumerators, as rdma-core says them: programs and their tests compare the text.
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+
+namespace {
+
+template <std::size_t N>
+const char* pick(const char* const (&words)[N], int index) {
+  return index >= 0 && static_cast<std::size_t>(index) < N && words[index] != nullptr ? words[index] : "unknown";
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* ibv_node_type_str(ibv_node_type type) {
+  static const char* const words[] = {nullptr,
+                                      "InfiniBand channel adapter",
+                                      "InfiniBand switch",
+                                      "InfiniBand router",
+                                      "iWARP NIC",
+                                      "usNIC",
+                                      "usNIC UDP",
+                                      "unspecified"};
+  return pick(words, type);
+}
+
+const char* ibv_port_state_str(ibv_port_state state) {
+  static const char* const words[] = {"no state change (NOP)", "down", "init", "armed", "active", "active defer"};
+  return pick(words, state);
+}
+
+const char* ibv_event_type_str(ibv_event_type event) {
+  static const char* const words[] = {
+      "CQ error",
+      "local work queue catastrophic error",
+      "invalid request local work queue error",
+      "local access violation work queue error",
+      "communication established",
+      "send queue drained",
+      "path migrated",
+      "path migration request error",
+      "local catastrophic error",
+      "port active",
+      "port error",
+      "LID change",
+      "P_Key change",
+      "SM change",
+      "SRQ catastrophic error",
+      "SRQ limit reached",
+      "last WQE reached",
+      "client reregistration",
+      "GID table change",
+      "WQ fatal",
+  };
+  return pick(words, event);
+}
+
+const char* ibv_wc_status_str(ibv_wc_status status) {
+  static const char* const words[] = {
+      "success",
+      "local length error",
+      "local QP operation error",
+      "local EE context operation error",
+      "local protection error",
+      "Work Request Flushed Error",
+      "memory management operation error",
+      "bad response error",
+      "local access error",
+      "remote invalid request error",
+      "remote access error",
+      "remote operation error",
+      "transport retry counter exceeded",
+      "RNR retry counter exceeded",
+      "local RDD violation error",
+      "remote invalid RD request",
+      "aborted error",
+      "invalid EE context number",
+      "invalid EE context state",
+      "fatal error",
+      "response timeout error",
+      "general error",
+      "TM error",
+      "TM software rendezvous",
+  };
+  return pick(words, status);
+}
+
+}  // extern "C"

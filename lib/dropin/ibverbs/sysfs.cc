@@ -1,0 +1,45 @@
+// Reading attributes below /sys, which ibv_devinfo and librdmacm do through libibverbs.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <string>
+
+extern "C" {
+
+const char* ibv_get_sysfs_path() {
+  static const std::string path = [] {
+    // Not for a program that runs with another's rights, as in libibverbs.
+    const char* set = getuid() == geteuid() ? std::getenv("SYSFS_PATH") : nullptr;
+    std::string text = set != nullptr ? set : "/sys";
+    while (!text.empty() && text.back() == '/') text.pop_back();
+    return text;
+  }();
+  return path.c_str();
+}
+
+/// The length without the final newline, or -1. `buffer` is null-terminated, or the call fails.
+int ibv_read_sysfs_file(const char* directory, const char* file, char* buffer, std::size_t size) {
+  const std::string path = std::string(directory) + "/" + file;
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  ssize_t length = read(fd, buffer, size);
+  close(fd);
+  if (length <= 0) return static_cast<int>(length);
+  if (buffer[length - 1] == '\n') {
+    --length;
+  } else if (static_cast<std::size_t>(length) == size) {
+    return -1;
+  }
+  buffer[length] = '\0';
+  return static_cast<int>(length);
+}
+
+/// Takes a structure private to rdma-core's own library, which no caller can have.
+int ibv_read_ibdev_sysfs_file(char* /*buffer*/, std::size_t /*size*/, void* /*device*/, const char* /*format*/, ...) {
+  errno = EINVAL;
+  return -1;
+}
+
+}  // extern "C"

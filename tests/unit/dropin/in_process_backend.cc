@@ -1,0 +1,53 @@
+// Stands in for the daemon: the devices are those of a stack in this process, two ports joined by rings, so that what
+// lies above daemon.h can be tested without one. UROCE_TEST_EAL may hold other EAL arguments, separated by blanks.
+#include <uroce/daemon.h>
+#include <uroce/stack.h>
+
+#include <cstdlib>
+#include <mutex>
+#include <sstream>
+
+namespace uroce {
+namespace {
+
+Result<Stack*> stack() {
+  static std::mutex mutex;
+  static Stack* running = nullptr;  // never stopped: a test program ends with its process
+  const std::lock_guard lock(mutex);
+  if (running != nullptr) return running;
+  std::vector<std::string> args;
+  const char* set = std::getenv("UROCE_TEST_EAL");
+  std::istringstream words(set != nullptr ? set
+                                          : "--no-huge --no-pci -m 256 --no-shconf --no-telemetry --lcores 0@0,1@0-1");
+  for (std::string word; words >> word;) args.push_back(word);
+  StackOptions options;
+  options.back_to_back = true;
+  options.mtu = 4200;
+  auto started = Stack::start(args, options);
+  if (!started) return std::unexpected(started.error());
+  running = new Stack(std::move(*started));
+  return running;
+}
+
+}  // namespace
+
+Result<std::vector<DeviceInfo>> daemon_devices(const DaemonOptions& /*options*/) {
+  if (std::getenv("UROCE_TEST_NO_DAEMON") != nullptr) return fail(ENOENT, "no daemon");
+  auto opened = stack();
+  if (!opened) return std::unexpected(opened.error());
+  std::vector<DeviceInfo> infos;
+  for (const std::string& name : (*opened)->devices()) {
+    auto context = (*opened)->open(name);
+    if (!context) return std::unexpected(context.error());
+    infos.push_back(context->info());
+  }
+  return infos;
+}
+
+Result<Context> open_daemon_device(const std::string& name, const DaemonOptions& /*options*/) {
+  auto opened = stack();
+  if (!opened) return std::unexpected(opened.error());
+  return (*opened)->open(name);
+}
+
+}  // namespace uroce
