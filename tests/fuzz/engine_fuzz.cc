@@ -16,6 +16,8 @@ using namespace uroce;
 using namespace uroce::test;
 
 constexpr std::size_t kRegion = 8192;
+constexpr std::size_t kQps = 5;
+const Gid kGroup = Gid::from_ipv4(0xe0000107);
 constexpr AccessFlags kAll = AccessFlags(Access::local_write) | Access::remote_write | Access::remote_read |
                              Access::remote_atomic | Access::remote_invalidate;
 
@@ -49,18 +51,26 @@ EndpointOptions endpoint_options() {
   return options;
 }
 
-/// Three QPs: 2 and 3 talk to each other, 4 to a peer that is the input. QP 4 has a shared receive queue.
+/// Five QPs: 2 and 3 talk to each other, 4 to a peer that is the input, with a shared receive queue; 5 is UC with the
+/// same peer; 6 is UD, in a multicast group, and sends to itself and to the group.
 class Program {
  public:
   explicit Program(std::span<const uint8_t> bytes) : in_(bytes) {
     peer_.gid = Gid::from_ipv4(0x0a000002);
     peer_.mac.bytes[5] = 2;
-    for (std::size_t i = 0; i < 3; ++i) {
+    wire::Route to_group = make_route(endpoint_.options(), peer_);
+    to_group.dgid = kGroup;
+    handles_[0] = endpoint_.make_ah(make_route(endpoint_.options(), endpoint_.options()), true);
+    handles_[1] = endpoint_.make_ah(to_group);
+    endpoint_.engine().join(kGroup, 6);
+    for (std::size_t i = 0; i < kQps; ++i) {
       TestQp::Options options;
       options.qpn = static_cast<uint32_t>(2 + i);
       options.cap = {8, 8, 2, 2, 64};
       options.send_cq = options.recv_cq = i == 0 ? &small_cq_ : &cq_;
       if (i == 2) options.srq = &srq_;
+      if (i == 3) options.type = QpType::uc;
+      if (i == 4) options.type = QpType::ud;
       qps_[i] = &endpoint_.make_qp(options);
       connect(i);
     }
@@ -81,7 +91,7 @@ class Program {
 
  private:
   void connect(std::size_t i) {
-    static constexpr uint32_t kPeers[] = {3, 2, 0x99};
+    static constexpr uint32_t kPeers[] = {3, 2, 0x99, 0x99, 0};
     ConnectOptions options;
     options.dest_qpn = kPeers[i];
     options.sq_psn = 0xfffff0;
@@ -131,6 +141,7 @@ class Program {
     wire::Packet packet;
     packet.bth.opcode = static_cast<wire::Opcode>(in_.take<uint8_t>() % (kLast + 2));
     if (packet.op().name == nullptr) packet.bth.opcode = wire::Opcode::rc_write_only;
+    fit_transport(packet, qp);
     packet.bth.dest_qpn = qp.qpn();
     const QpAttr attr = qp.query();
     const uint32_t base = packet.op().flags.has(wire::Op::request) ? attr.rq_psn : attr.sq_psn;
@@ -145,20 +156,34 @@ class Program {
     packet.atomic = {packet.reth.va & ~uint64_t{flags & 4u ? 0u : 7u}, region.key(), in_.take<uint16_t>(), 5};
     packet.aeth = {in_.take<uint8_t>(), in_.take<uint8_t>()};
     packet.imm = (flags & 8) != 0 ? region.key() : in_.take<uint32_t>();
+    packet.deth = {(flags & 0x70) == 0x20 ? in_.take<uint32_t>() : ConnectOptions{}.qkey, 0, 7};
     return packet;
   }
 
+  /// The opcode's counterpart in the QP's transport, mostly.
+  void fit_transport(wire::Packet& packet, const TestQp& qp) {
+    const bool uc = qp.qpn() == 5;
+    if ((!uc && qp.qpn() != 6) || in_.take<uint8_t>() % 16 == 0) return;
+    const auto opcode = static_cast<uint8_t>(packet.bth.opcode);
+    if (uc) packet.bth.opcode = static_cast<wire::Opcode>(0x20 + opcode % 12);
+    if (!uc) packet.bth.opcode = (opcode & 1) != 0 ? wire::Opcode::ud_send_only : wire::Opcode::ud_send_only_imm;
+  }
+
   void send_frame(bool mutate) {
-    const std::size_t which = in_.take<uint8_t>() % 3;
-    const wire::Packet packet = any_packet(*qps_[which]);
+    const std::size_t which = in_.take<uint8_t>() % kQps;
+    wire::Packet packet = any_packet(*qps_[which]);
+    wire::Route route = make_route(which >= 2 ? peer_ : endpoint_.options(), endpoint_.options());
+    if (which == 4 && in_.take<uint8_t>() % 4 == 0) {
+      packet.bth.dest_qpn = kMulticastQpn;
+      route.dgid = kGroup;
+    }
     static constexpr std::size_t kLengths[] = {256, 256, 0, 8, 100, 257};
     const std::size_t kind = in_.take<uint8_t>() % 7;
     std::size_t length = kind < 6 ? kLengths[kind] : in_.below(600);
     if (!packet.op().flags.has(wire::Op::payload)) length = 0;
     const std::vector<std::byte> payload(length, std::byte{0x5a});
     Frame frame(wire::kMaxHeaderBytes + length + 8);
-    frame.resize(wire::encode(frame, packet, make_route(which == 2 ? peer_ : endpoint_.options(), endpoint_.options()),
-                              payload));
+    frame.resize(wire::encode(frame, packet, route, payload));
     for (uint32_t n = mutate ? 1 + in_.take<uint8_t>() % 4u : 0; n > 0; --n) {
       frame[in_.below(static_cast<uint32_t>(frame.size()))] = in_.take<std::byte>();
     }
@@ -182,6 +207,10 @@ class Program {
     request.remote_addr = region.va() + in_.below(kRegion);
     request.rkey = region.key();
     request.imm_or_key = region.key();
+    const auto where = in_.take<uint8_t>();
+    request.ah = where < 8 ? in_.take<uint32_t>() : handles_[where % 2];
+    request.remote_qpn = where % 2 != 0 ? kMulticastQpn : 6;
+    request.remote_qkey = ConnectOptions{}.qkey;
     qp.post_send(request);
   }
 
@@ -208,7 +237,7 @@ class Program {
         if (qps_[i]->state() == QpState::rts) qps_[i]->set_state(QpState::sqd, true);
         break;
       case 2:
-        if (qps_[i]->state() == QpState::sqd) qps_[i]->set_state(QpState::rts);
+        if (qps_[i]->state() == QpState::sqd || qps_[i]->state() == QpState::sqe) qps_[i]->set_state(QpState::rts);
         break;
       default:
         qps_[i]->set_state(QpState::reset);
@@ -219,7 +248,7 @@ class Program {
 
   void step() {
     const auto op = in_.take<uint8_t>();
-    const std::size_t i = op / 16 % 3;
+    const std::size_t i = op / 16 % kQps;
     switch (op % 16) {
       case 8: now_ += Nanos(int64_t{1} << in_.take<uint8_t>() % 31); break;
       case 9: post(*qps_[i]); break;
@@ -257,7 +286,8 @@ class Program {
   TestCq& small_cq_ = endpoint_.make_cq(4);
   TestSrq& srq_ = endpoint_.make_srq(8, 2);
   queues::DoorbellFlag stray_flag_{};
-  TestQp* qps_[3] = {};
+  TestQp* qps_[kQps] = {};
+  uint32_t handles_[2] = {};
   Nanos now_{1'000'000};
 };
 
