@@ -50,10 +50,11 @@ void hold(void* argument) {
 std::optional<int> on_interrupt_thread(std::function<int()> work, std::chrono::nanoseconds patience) {
   const auto call = std::make_shared<Call>();
   call->work = std::move(work);
-  auto handed = std::make_unique<std::shared_ptr<Call>>(call);
-  if (rte_eal_alarm_set(1, run_call, handed.get()) != 0) return call->work();
-  // The alarm's from now on. A thread that never comes to it keeps it.
-  (void)handed.release();
+  auto* const handed = new std::shared_ptr<Call>(call);  // the alarm's: a thread that never comes to it keeps it
+  if (rte_eal_alarm_set(1, run_call, handed) != 0) {
+    delete handed;
+    return call->work();
+  }
   if (call->done.try_acquire_for(patience)) return call->result;
   if (!call->taken.exchange(true)) return std::nullopt;
   // It may have ended in this very moment.
