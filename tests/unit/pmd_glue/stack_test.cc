@@ -114,6 +114,35 @@ TEST(Stack, WorkerYields) { run("(0-1)@0", IdlePolicy::yield); }
 // Three engines per port on one core with the application: all poll, and all make progress.
 TEST(Stack, ManyEnginesOnOneCore) { run("(0-3)@0", IdlePolicy::sleep); }
 
+// Members of a group on each engine of both devices, the sender among them.
+TEST(Stack, MulticastReachesEveryEngine) {
+  auto stack = Stack::start(eal("(0-3)@0"), ring_options(IdlePolicy::sleep));
+  ASSERT_TRUE(stack) << stack.error().text;
+  constexpr uint32_t kMessages = 20, kQkey = 5;
+  const Gid group = Gid::from_ipv4(0xe0000107);
+  End a(*stack, "uroce0"), b(*stack, "uroce1");
+  std::vector<QueuePair> members;
+  for (End* end : {&a, &b}) {
+    for (int engine = 0; engine < 3; ++engine) {
+      auto qp = end->context.create_qp(end->pd, end->cq, end->cq, {.type = QpType::ud, .engine = engine});
+      ASSERT_TRUE(qp) << qp.error().text;
+      ASSERT_TRUE(qp->start(kQkey));
+      ASSERT_TRUE(qp->attach_multicast(group));
+      const Sge sge = end->mr.sge(0, 100);
+      for (uint32_t i = 0; i < kMessages; ++i) ASSERT_EQ(qp->post_recv({.sges = {&sge, 1}}), 0);
+      members.push_back(std::move(*qp));
+    }
+  }
+  const auto handle = a.pd.create_address_handle({.dgid = group});
+  ASSERT_TRUE(handle) << handle.error().text;
+  const Sge sge = a.mr.sge(1000, 60);
+  const SendRequest request{.sges = {&sge, 1}, .ah = handle->id(), .remote_qpn = kMulticastQpn, .remote_qkey = kQkey};
+  for (uint32_t i = 0; i < kMessages; ++i) ASSERT_EQ(members[0].post_send(request), 0);
+  for (End* end : {&a, &b}) {
+    for (uint32_t i = 0; i < 3 * kMessages; ++i) end->wait();
+  }
+}
+
 TEST(Stack, NothingIsLeftOfIt) {
   std::unique_ptr<Context> context;
   {
