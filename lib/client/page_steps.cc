@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/uio.h>
 
+#include "client/page_joiners.h"
 #include "client/page_syscall.h"
 
 namespace uroce::client {
@@ -37,7 +38,9 @@ int protect(uintptr_t at, std::size_t length, int protection) {
 
 uint8_t* bytes_at(uintptr_t address) { return reinterpret_cast<uint8_t*>(address); }
 
-void copy_bytes(const Replacement& run, std::size_t from, std::size_t length) {
+// Not checked by sanitizers: redzones are moved like everything else.
+[[gnu::no_sanitize("address", "thread")]] void copy_bytes(const Replacement& run, std::size_t from,
+                                                          std::size_t length) {
   const uintptr_t at = run.at + from, staging = run.staging + from, base = run.base + from;
   if (run.base == 0) return raw_copy(staging, at, length);
   if (run.keep_base) {  // by way of the base: pages that others store into must give the same bytes to both
@@ -66,11 +69,13 @@ int replace_guarded(PageWork& work, const Replacement& run, Moved& moved) {
     const std::size_t length = std::min(work.chunk, run.length - moved.bytes);
     const uintptr_t at = run.at + moved.bytes, staging = run.staging + moved.bytes;
     UROCE_STEP("allocating shared pages", populate(staging, length, kPopulateWrite));
+    if (work.kind == PageKind::anonymous) move_joiners(at, length, staging);
     if (guarded) UROCE_STEP("write-protecting the pages", work.guard.stop_stores(at, length));
     copy_bytes(run, moved.bytes, length);
     UROCE_STEP("mprotect", protect(staging, length, run.protection));
     UROCE_STEP("mremap", put_in_place(staging, at, length));
     work.guard.wake(at, length);
+    if (run.base != 0 && !run.keep_base) wake_joiners(at, length);  // who waited before the pages became private
     moved.bytes += length;
   }
   return 0;

@@ -20,12 +20,16 @@ inline uintptr_t round_up(uintptr_t value, std::size_t unit) { return round_down
 
 /// The value, or -errno.
 inline long raw_syscall(long number, uintptr_t a = 0, uintptr_t b = 0, uintptr_t c = 0, uintptr_t d = 0,
-                        uintptr_t e = 0) {
+                        uintptr_t e = 0, uintptr_t f = 0) {
 #ifdef __x86_64__
   register uintptr_t r10 __asm__("r10") = d;
   register uintptr_t r8 __asm__("r8") = e;
+  register uintptr_t r9 __asm__("r9") = f;
   long result = number;
-  __asm__ volatile("syscall" : "+a"(result) : "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8) : "rcx", "r11", "memory");
+  __asm__ volatile("syscall"
+                   : "+a"(result)
+                   : "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                   : "rcx", "r11", "memory");
   return result;
 #else
 #error "add the system call convention of this processor"

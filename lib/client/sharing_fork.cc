@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <sys/mman.h>
 
+#include "client/page_joiners.h"
 #include "client/page_mover.h"
 #include "client/page_syscall.h"
 
@@ -40,6 +41,15 @@ void remove_around(Intervals& from, uintptr_t address, std::size_t below, std::s
   from.remove(round_down(address - below, page_size()), round_up(address + above, page_size()));
 }
 
+// The C library keeps all threads in a list, and what is in it, ended ones too, is stored into in the child. Where
+// whole pages are left out of it this is not searched for: it takes as long as reading them all.
+void remove_thread_blocks(Intervals& from, uintptr_t mapped_from) {
+  for (const auto& [first, end] : from.all()) {
+    uintptr_t at = std::max(mapped_from, first - kThreadBlockBytes);
+    for (; (at = find_thread_block(at, end)) < end; ++at) remove_around(from, at, 0, kThreadBlockBytes);
+  }
+}
+
 }  // namespace
 
 void ForkCopies::choose(const Mapping& mapping, const PageArena& arena, const Intervals& whole, bool leave_out) {
@@ -56,6 +66,7 @@ void ForkCopies::choose(const Mapping& mapping, const PageArena& arena, const In
       of_ranges.remove(heap, heap + page_size());
     }
   }
+  if (!leave_out && arena.page() == page_size()) remove_thread_blocks(of_ranges, mapping.first);
   for (const auto& [first, end] : of_ranges.all()) {
     others.remove(first, end);
     if (!leave_out) copied_.push_back(run(first, end));
