@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <mutex>
+#include <thread>
 
 #include "dropin/ibverbs/events.h"
 
@@ -13,6 +15,8 @@ namespace uroce::dropin {
 namespace {
 
 constexpr std::size_t kBurst = 16;
+// Smaller queues get this much, so that they can grow as small programs let them.
+constexpr uint32_t kLeastCapacity = 64;
 
 void convert(const Completion& from, ibv_wc& to) {
   to.wr_id = from.wr_id;
@@ -35,6 +39,25 @@ void convert(const Completion& from, ibv_wc& to) {
   to.dlid_path_bits = 0;
 }
 
+/// True when more than `limit` completions wait. They stay, in order, for the next poll.
+bool waiting(Cq& cq, std::size_t limit) {
+  // Work posted a moment ago may be completing just now, on the engine's thread.
+  constexpr int kTries = 20;
+  constexpr std::chrono::milliseconds kPause{1};
+  for (int tries = 0; tries < kTries; ++tries) {
+    while (true) {
+      const std::size_t before = cq.taken.size();
+      cq.taken.resize(before + kBurst);
+      const std::size_t got = cq.api.poll(std::span(cq.taken).subspan(before));
+      cq.taken.resize(before + got);
+      if (got < kBurst) break;
+    }
+    if (cq.taken.size() - cq.next > limit) return true;
+    std::this_thread::sleep_for(kPause);
+  }
+  return false;
+}
+
 }  // namespace
 
 bool refill(Cq& cq) {
@@ -42,6 +65,7 @@ bool refill(Cq& cq) {
   cq.taken.resize(kBurst);
   cq.taken.resize(cq.api.poll(cq.taken));
   cq.next = 0;
+  cq.patience.polled(!cq.taken.empty());
   return !cq.taken.empty();
 }
 
@@ -57,6 +81,7 @@ int poll_cq(ibv_cq* ibcq, int entries, ibv_wc* wc) {
     for (std::size_t i = 0; i < got; ++i) convert(burst[i], wc[count++]);
     if (got < wanted) break;
   }
+  cq.patience.polled(count != 0);
   return count;
 }
 
@@ -75,7 +100,8 @@ int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
 Cq* make_cq(ibv_context* context, int entries, void* cq_context, ibv_comp_channel* channel, int vector, bool locked) {
   if (entries < 1 || vector < 0 || vector >= context->num_comp_vectors) return failed_null(EINVAL);
   const auto asked = static_cast<uint32_t>(entries);
-  auto made = of(context)->api.create_cq(asked, channel != nullptr ? &static_cast<Channel*>(channel)->api : nullptr);
+  const uint32_t capacity = std::max(asked, std::min(kLeastCapacity, of(context)->info().max_cqe));
+  auto made = of(context)->api.create_cq(capacity, channel != nullptr ? &static_cast<Channel*>(channel)->api : nullptr);
   if (!made) return report_null(made.error());
   auto* cq = new Cq(context, std::move(*made), locked);
   cq->taken.reserve(kBurst);
@@ -83,7 +109,8 @@ Cq* make_cq(ibv_context* context, int entries, void* cq_context, ibv_comp_channe
   cq->channel = channel;
   cq->cq_context = cq_context;
   cq->handle = cq->api.id();
-  cq->cqe = static_cast<int>(api::entries(cq->api, asked));
+  cq->capacity = api::entries(cq->api, capacity);
+  cq->cqe = entries;
   pthread_mutex_init(&cq->mutex, nullptr);
   pthread_cond_init(&cq->cond, nullptr);
   fill_poll_operations(*cq);
@@ -92,7 +119,7 @@ Cq* make_cq(ibv_context* context, int entries, void* cq_context, ibv_comp_channe
     ++channel->refcnt;
     pthread_mutex_unlock(&context->mutex);
   }
-  publish(*of(context), &VerbsContext::cqs, cq->handle, cq);
+  publish(context, &Session::cqs, cq->handle, cq);
   return cq;
 }
 
@@ -111,26 +138,21 @@ int ibv_resize_cq(ibv_cq* ibcq, int entries) {
   Cq& cq = *of(ibcq);
   if (entries < 1 || entries > static_cast<int>(cq.ref->info().max_cqe)) return failed(EINVAL);
   const std::lock_guard guard(cq.lock);
-  // What waits must fit: count it by taking it, oldest first.
-  while (true) {
-    const std::size_t before = cq.taken.size();
-    cq.taken.resize(before + kBurst);
-    const std::size_t got = cq.api.poll(std::span(cq.taken).subspan(before));
-    cq.taken.resize(before + got);
-    if (got < kBurst) break;
+  if (entries < cq.cqe && waiting(cq, static_cast<std::size_t>(entries))) return failed(EINVAL);
+  const auto asked = static_cast<uint32_t>(entries);
+  if (asked > cq.capacity) {
+    const auto resized = api::resize(cq.api, asked);
+    if (!resized) return report(resized.error());
+    cq.capacity = api::entries(cq.api, asked);
   }
-  if (cq.taken.size() - cq.next > static_cast<std::size_t>(entries)) return failed(EINVAL);
-  if (entries <= cq.cqe) return 0;  // the queue may be larger than asked for
-  const auto resized = api::resize(cq.api, static_cast<uint32_t>(entries));
-  if (!resized) return report(resized.error());
-  cq.cqe = static_cast<int>(api::entries(cq.api, static_cast<uint32_t>(entries)));
+  cq.cqe = entries;
   return 0;
 }
 
 int ibv_destroy_cq(ibv_cq* ibcq) {
   Cq* cq = of(ibcq);
-  if (cq->users != 0) return EBUSY;
-  withdraw(*of(cq->context), &VerbsContext::cqs, cq->handle);
+  if (cq->users.any()) return EBUSY;
+  withdraw(cq->context, &Session::cqs, cq->handle);
   wait_for_acks(cq->mutex, cq->cond, cq->comp_events_completed, cq->completions_delivered);
   wait_for_acks(cq->mutex, cq->cond, cq->async_events_completed, cq->events_delivered);
   if (cq->channel != nullptr) {

@@ -1,6 +1,6 @@
 // The list of devices, and opening one (ibv_get_device_list(3), ibv_open_device(3)).
-#include <fcntl.h>
-#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -82,15 +82,49 @@ class Devices {
   bool said_ = false;
 };
 
-ibv_context* open(ibv_device* device) {
-  auto opened = open_daemon_device(device->name);
-  if (!opened) return report_null(opened.error());
-  const int events = outer_descriptor(opened->async_fd());
+/// The open sessions, by the file behind their contexts' cmd_fd. An importer in this process shows a copy of one.
+class Sessions {
+ public:
+  static Sessions& all() {
+    static Sessions sessions;
+    return sessions;
+  }
+
+  void add(int fd, const std::shared_ptr<Session>& session, ibv_device* device) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(open_, [](const auto& entry) { return entry.second.session.expired(); });
+    open_[file_of(fd)] = {session, device};
+  }
+  /// Null when no session of this process is meant.
+  std::pair<std::shared_ptr<Session>, ibv_device*> find(int fd) {
+    const std::lock_guard lock(mutex_);
+    const auto found = open_.find(file_of(fd));
+    if (found == open_.end()) return {};
+    return {found->second.session.lock(), found->second.device};
+  }
+
+ private:
+  using File = std::pair<dev_t, ino_t>;
+  struct Entry {
+    std::weak_ptr<Session> session;
+    ibv_device* device;
+  };
+  static File file_of(int fd) {
+    struct stat status{};
+    return fstat(fd, &status) == 0 ? File{status.st_dev, status.st_ino} : File{};
+  }
+  std::mutex mutex_;
+  std::map<File, Entry> open_;
+};
+
+/// A context of a session. Takes over `cmd_fd` when it succeeds.
+ibv_context* make_context(const std::shared_ptr<Session>& session, ibv_device* device, int cmd_fd) {
+  const int events = outer_descriptor(session->api.async_fd());
   if (events < 0) return nullptr;
-  auto* made = new VerbsContext(std::move(*opened));
+  auto* made = new VerbsContext(session);
   ibv_context& context = made->context;
   context.device = device;
-  context.cmd_fd = -1;
+  context.cmd_fd = cmd_fd;
   context.async_fd = events;
   context.num_comp_vectors = static_cast<int>(std::max(1u, made->info().engines));
   pthread_mutex_init(&context.mutex, nullptr);
@@ -98,6 +132,22 @@ ibv_context* open(ibv_device* device) {
   made->sz = sizeof(verbs_context);
   fill_operations(*made);
   return &context;
+}
+
+ibv_context* open(ibv_device* device) {
+  auto opened = open_daemon_device(device->name);
+  if (!opened) return report_null(opened.error());
+  // Nothing is ever written there; it gives the session an identity that passes from hand to hand.
+  const int file = memfd_create("uroce", MFD_CLOEXEC);
+  if (file < 0) return nullptr;
+  auto session = std::make_shared<Session>(std::move(*opened));
+  ibv_context* context = make_context(session, device, file);
+  if (context == nullptr) {
+    close(file);
+  } else {
+    Sessions::all().add(file, session, device);
+  }
+  return context;
 }
 
 }  // namespace
@@ -134,11 +184,16 @@ ibv_context* verbs_open_device(ibv_device* device, void* /*private_data*/) { ret
 
 int ibv_close_device(ibv_context* context) {
   close(context->async_fd);
-  context->async_fd = -1;
+  close(context->cmd_fd);
+  context->async_fd = context->cmd_fd = -1;
   ContextRef::release(of(context));
   return 0;
 }
 
-ibv_context* ibv_import_device(int /*cmd_fd*/) { return failed_null(EOPNOTSUPP); }
+/// In the process that opened it alone: a session's queues are in that one's memory.
+ibv_context* ibv_import_device(int cmd_fd) {
+  const auto [session, device] = Sessions::all().find(cmd_fd);
+  return session != nullptr ? make_context(session, device, cmd_fd) : failed_null(EOPNOTSUPP);
+}
 
 }  // extern "C"

@@ -34,10 +34,10 @@ auto next_event(int fd, Next next) -> decltype(next(0ns)) {
   }
 }
 
-Cq* deliver_completion(VerbsContext& context, uint32_t id) {
-  const std::lock_guard lock(context.events_mutex);
-  const auto found = context.cqs.find(id);
-  if (found == context.cqs.end()) return nullptr;  // destroyed since
+Cq* deliver_completion(Session& session, uint32_t id) {
+  const std::lock_guard lock(session.mutex);
+  const auto found = session.cqs.find(id);
+  if (found == session.cqs.end()) return nullptr;  // destroyed since
   ++found->second->completions_delivered;
   return found->second;
 }
@@ -51,18 +51,18 @@ auto deliver(Map& map, uint32_t id) -> typename Map::mapped_type {
 }
 
 /// True when the event's object is still there, and `out` is set.
-bool deliver_async(VerbsContext& context, const AsyncEvent& event, ibv_async_event& out) {
-  const std::lock_guard lock(context.events_mutex);
+bool deliver_async(Session& session, const AsyncEvent& event, ibv_async_event& out) {
+  const std::lock_guard lock(session.mutex);
   out.event_type = static_cast<ibv_event_type>(event.type);
   switch (event.type) {
     case AsyncEventType::cq_error: {
-      Cq* cq = deliver(context.cqs, event.object);
+      Cq* cq = deliver(session.cqs, event.object);
       out.element.cq = reinterpret_cast<ibv_cq*>(cq);
       return cq != nullptr;
     }
     case AsyncEventType::srq_error:
     case AsyncEventType::srq_limit_reached: {
-      Srq* srq = deliver(context.srqs, event.object);
+      Srq* srq = deliver(session.srqs, event.object);
       if (srq != nullptr) srq->attr.srq_limit = 0;  // it fires once (C10-98)
       out.element.srq = srq;
       return srq != nullptr;
@@ -73,7 +73,7 @@ bool deliver_async(VerbsContext& context, const AsyncEvent& event, ibv_async_eve
       out.element.port_num = event.object != 0 ? static_cast<int>(event.object) : 1;
       return true;
     default: {
-      Qp* qp = deliver(context.qps, event.object);
+      Qp* qp = deliver(session.qps, event.object);
       out.element.qp = qp != nullptr ? &qp->qp_base : nullptr;
       return qp != nullptr;
     }
@@ -140,7 +140,7 @@ int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) 
   while (true) {
     const auto id = next_event(channel->fd, [&](auto timeout) { return of_api.wait(timeout); });
     if (!id) return -1;
-    if (Cq* found = deliver_completion(*of(channel->context), *id)) {
+    if (Cq* found = deliver_completion(*of(channel->context)->session, *id)) {
       *cq = reinterpret_cast<ibv_cq*>(found);
       *cq_context = found->cq_context;
       return 0;
@@ -153,7 +153,7 @@ void ibv_ack_cq_events(ibv_cq* cq, unsigned int nevents) {
 }
 
 int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
-  VerbsContext& opened = *of(context);
+  Session& opened = *of(context)->session;
   while (true) {
     const auto next = next_event(context->async_fd, [&](auto timeout) { return opened.api.next_async_event(timeout); });
     if (!next) return -1;

@@ -15,18 +15,20 @@ int outer_descriptor(int fd);
 /// Waits until as many events are acknowledged as were handed out.
 void wait_for_acks(pthread_mutex_t& mutex, pthread_cond_t& cond, const uint32_t& acknowledged, uint32_t delivered);
 
-/// From here on events of `object` find it by its id.
+/// From here on events of `object`, or importers, find it by its id.
 template <class Map, class T>
-void publish(VerbsContext& context, Map VerbsContext::* map, uint32_t id, T* object) {
-  const std::lock_guard lock(context.events_mutex);
-  (context.*map)[id] = object;
+void publish(ibv_context* context, Map Session::* map, uint32_t id, T* object) {
+  Session& session = *of(context)->session;
+  const std::lock_guard lock(session.mutex);
+  (session.*map)[id] = object;
 }
 
-/// No event finds the object any more.
+/// Nothing finds the object any more.
 template <class Map>
-void withdraw(VerbsContext& context, Map VerbsContext::* map, uint32_t id) {
-  const std::lock_guard lock(context.events_mutex);
-  (context.*map).erase(id);
+void withdraw(ibv_context* context, Map Session::* map, uint32_t id) {
+  Session& session = *of(context)->session;
+  const std::lock_guard lock(session.mutex);
+  (session.*map).erase(id);
 }
 
 }  // namespace uroce::dropin

@@ -1,6 +1,8 @@
 // Protection domains and memory regions (ibv_alloc_pd(3), ibv_reg_mr(3)).
 #include "dropin/ibverbs/memory.h"
 
+#include "dropin/ibverbs/events.h"
+
 namespace uroce::dropin {
 
 namespace {
@@ -30,6 +32,7 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t length, uint64_t 
   auto* mr = new Mr(of(pd), std::move(*region));
   mr->addr = address;
   mr->length = length;
+  publish(pd->context, &Session::mrs, mr->handle, mr);
   return mr;
 }
 
@@ -51,7 +54,7 @@ ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) {
 
 int dealloc_td(ibv_td* td) {
   auto* thread = static_cast<Td*>(td);
-  if (thread->users != 0) return EBUSY;
+  if (thread->users.any()) return EBUSY;
   delete thread;
   return 0;
 }
@@ -73,17 +76,27 @@ extern "C" {
 ibv_pd* ibv_alloc_pd(ibv_context* context) {
   auto pd = of(context)->api.create_pd();
   if (!pd) return report_null(pd.error());
-  return new Pd(context, std::move(*pd));
+  auto* made = new Pd(context, std::move(*pd));
+  publish(context, &Session::pds, made->handle, made);
+  return made;
 }
 
 int ibv_dealloc_pd(ibv_pd* pd) {
-  if (of(pd)->users != 0) return EBUSY;
+  if (of(pd)->users.any()) return EBUSY;
+  if (of(pd)->parent == nullptr) withdraw(pd->context, &Session::pds, pd->handle);
   delete of(pd);
   return 0;
 }
 
-ibv_pd* ibv_import_pd(ibv_context* /*context*/, uint32_t /*handle*/) { return failed_null(EOPNOTSUPP); }
-void ibv_unimport_pd(ibv_pd* /*pd*/) {}
+ibv_pd* ibv_import_pd(ibv_context* context, uint32_t handle) {
+  Session& session = *of(context)->session;
+  const std::lock_guard lock(session.mutex);
+  const auto found = session.pds.find(handle);
+  if (found == session.pds.end()) return failed_null(EINVAL);
+  return new Pd(context, found->second);
+}
+
+void ibv_unimport_pd(ibv_pd* pd) { delete of(pd); }
 
 #undef ibv_reg_mr
 ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) {
@@ -135,12 +148,22 @@ int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t l
 }
 
 int ibv_dereg_mr(ibv_mr* mr) {
+  withdraw(mr->context, &Session::mrs, mr->handle);
   delete static_cast<Mr*>(mr);
   return 0;
 }
 
-ibv_mr* ibv_import_mr(ibv_pd* /*pd*/, uint32_t /*handle*/) { return failed_null(EOPNOTSUPP); }
-void ibv_unimport_mr(ibv_mr* /*mr*/) {}
+ibv_mr* ibv_import_mr(ibv_pd* pd, uint32_t handle) {
+  Session& session = *of(pd->context)->session;
+  const std::lock_guard lock(session.mutex);
+  const auto found = session.mrs.find(handle);
+  if (found == session.mrs.end()) return failed_null(EINVAL);
+  const Mr& of_other = *found->second;
+  // Its memory is the exporter's affair: address and length are not told (ibv_import_mr(3)).
+  return new ibv_mr{pd->context, pd, nullptr, 0, handle, of_other.lkey, of_other.rkey};
+}
+
+void ibv_unimport_mr(ibv_mr* mr) { delete mr; }
 ibv_dm* ibv_import_dm(ibv_context* /*context*/, uint32_t /*handle*/) { return failed_null(EOPNOTSUPP); }
 void ibv_unimport_dm(ibv_dm* /*dm*/) {}
 

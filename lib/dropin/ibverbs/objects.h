@@ -5,6 +5,7 @@
 #include <infiniband/verbs.h>
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -13,6 +14,7 @@
 #include <uroce/verbs.h>
 
 #include "dropin/ibverbs/api.h"
+#include "dropin/ibverbs/patience.h"
 #include "dropin/ibverbs/spinlock.h"
 #include "dropin/ibverbs/wr_list.h"
 
@@ -35,18 +37,31 @@ struct Cq;
 struct Qp;
 struct Srq;
 
-/// One ibv_open_device(). Lives until it is closed and the last of its objects is gone.
-struct VerbsContext : verbs_context {
-  explicit VerbsContext(Context opened) : verbs_context{}, api(std::move(opened)) {}
+struct Mr;
+struct Pd;
+
+/// What was opened: shared by the context that opened it and those that imported it (ibv_import_device(3)).
+struct Session {
+  explicit Session(Context opened) : api(std::move(opened)) {}
 
   Context api;
-  std::atomic<int> references{1};
   std::atomic<uint32_t> next_handle{1};
 
-  std::mutex events_mutex;  ///< guards the maps below, and each object's count of delivered events
+  std::mutex mutex;  ///< guards the maps, and each object's count of delivered events
   std::unordered_map<uint32_t, Cq*> cqs;
   std::unordered_map<uint32_t, Qp*> qps;
   std::unordered_map<uint32_t, Srq*> srqs;
+  std::unordered_map<uint32_t, Pd*> pds;  ///< by handle, as the map below
+  std::unordered_map<uint32_t, Mr*> mrs;
+};
+
+/// One ibv_open_device() or ibv_import_device(). Lives until it is closed and the last of its objects is gone.
+struct VerbsContext : verbs_context {
+  explicit VerbsContext(std::shared_ptr<Session> of) : verbs_context{}, session(std::move(of)), api(session->api) {}
+
+  std::shared_ptr<Session> session;
+  Context& api;
+  std::atomic<int> references{1};
 
   const DeviceInfo& info() const { return api.info(); }
 };
@@ -70,26 +85,36 @@ class ContextRef {
 };
 
 /// How many objects stand on another: that one cannot go before them (EBUSY), as in the kernel.
+class Users {
+ public:
+  bool any() const { return *count_ != 0; }
+
+ private:
+  friend class UseOf;
+  std::shared_ptr<std::atomic<int>> count_ = std::make_shared<std::atomic<int>>(0);
+};
+
+/// One of them. It may outlive what it stands on: an imported domain goes before what was made in it.
 class UseOf {
  public:
-  explicit UseOf(std::atomic<int>* users) : users_(users) {
-    if (users_ != nullptr) ++*users_;
+  explicit UseOf(const Users* users) : count_(users != nullptr ? users->count_ : nullptr) {
+    if (count_) ++*count_;
   }
   UseOf(const UseOf&) = delete;
   UseOf& operator=(const UseOf&) = delete;
   ~UseOf() {
-    if (users_ != nullptr) --*users_;
+    if (count_) --*count_;
   }
 
  private:
-  std::atomic<int>* users_;
+  std::shared_ptr<std::atomic<int>> count_;
 };
 
 /// A thread domain: what is made in a parent domain with one is used by a single thread at a time.
 struct Td : ibv_td {
   explicit Td(ibv_context* owner) : ibv_td{}, ref(owner) { context = owner; }
   ContextRef ref;
-  std::atomic<int> users{0};
+  Users users;
 };
 
 /// A protection domain, or a parent domain that stands for one.
@@ -108,11 +133,18 @@ struct Pd : ibv_pd {
     init(protection->context);
   }
 
+  /// The same domain under another context.
+  Pd(ibv_context* importer, Pd* imported)
+      : ibv_pd{}, ref(importer), parent(imported), of_parent(&imported->users), of_td(nullptr) {
+    context = importer;
+    handle = imported->handle;
+  }
+
   ContextRef ref;
   std::optional<ProtectionDomain> api;
   Pd* parent = nullptr;
   Td* td = nullptr;
-  std::atomic<int> users{0};
+  Users users;
   UseOf of_parent;
   UseOf of_td;
 
@@ -122,7 +154,7 @@ struct Pd : ibv_pd {
  private:
   void init(ibv_context* owner) {
     context = owner;
-    handle = ref->next_handle++;
+    handle = ref->session->next_handle++;
   }
 };
 
@@ -133,7 +165,7 @@ struct Mr : ibv_mr {
       : ibv_mr{}, ref(domain->context), api(std::move(made)), of_pd(std::in_place, &domain->users) {
     context = domain->context;
     pd = domain;
-    handle = ref->next_handle++;
+    handle = ref->session->next_handle++;
     lkey = api.lkey();
     rkey = api.rkey();
   }
@@ -161,10 +193,12 @@ struct Cq : ibv_cq_ex {
   ContextRef ref;
   CompletionQueue api;
   Spinlock lock;
+  uint32_t capacity = 0;          ///< entries that the API's queue has at least
   std::vector<Completion> taken;  ///< from the API, [next, taken.size()) not yet handed out
   std::size_t next = 0;
+  Patience patience;
   Completion current{};  ///< what the read_* calls show
-  std::atomic<int> users{0};
+  Users users;
   uint32_t completions_delivered = 0;
   uint32_t events_delivered = 0;
   ibv_moderate_cq moderation{};
@@ -184,7 +218,7 @@ struct Srq : ibv_srq {
   SharedReceiveQueue api;
   Spinlock lock;
   UseOf of_pd;
-  std::atomic<int> users{0};
+  Users users;
   uint32_t events_delivered = 0;
   ibv_srq_attr attr{};
 };

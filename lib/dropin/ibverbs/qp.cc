@@ -46,7 +46,7 @@ Qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& attr) {
   if (srq != nullptr) attr.cap.max_recv_wr = attr.cap.max_recv_sge = 0;
   qp->list.set_limits(attr.cap.max_send_sge, attr.cap.max_inline_data);
   fill_wr_operations(*qp);
-  publish(*of(pd->context), &VerbsContext::qps, base.qp_num, qp);
+  publish(pd->context, &Session::qps, base.qp_num, qp);
   return qp;
 }
 
@@ -106,7 +106,7 @@ int ibv_query_qp_data_in_order(ibv_qp* /*qp*/, ibv_wr_opcode /*op*/, uint32_t /*
 
 int ibv_destroy_qp(ibv_qp* ibqp) {
   Qp* qp = of(ibqp);
-  withdraw(*of(ibqp->context), &VerbsContext::qps, ibqp->qp_num);
+  withdraw(ibqp->context, &Session::qps, ibqp->qp_num);
   wait_for_acks(ibqp->mutex, ibqp->cond, ibqp->events_completed, qp->events_delivered);
   pthread_cond_destroy(&ibqp->cond);
   pthread_mutex_destroy(&ibqp->mutex);

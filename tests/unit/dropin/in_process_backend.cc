@@ -1,5 +1,6 @@
 // Stands in for the daemon: the devices are those of a stack in this process, two ports joined by rings, so that what
-// lies above daemon.h can be tested without one. UROCE_TEST_EAL may hold other EAL arguments, separated by blanks.
+// lies above daemon.h can be tested without one. UROCE_TEST_EAL may hold other EAL arguments, separated by blanks, with
+// the ports to serve instead; UROCE_TEST_ADDRESS is then the first one's address.
 #include <uroce/daemon.h>
 #include <uroce/stack.h>
 
@@ -10,18 +11,21 @@
 namespace uroce {
 namespace {
 
+constexpr const char* kRingPorts = "--no-huge --no-pci -m 256 --no-shconf --no-telemetry --lcores 0@0,1@0-1";
+
 Result<Stack*> stack() {
   static std::mutex mutex;
   static Stack* running = nullptr;  // never stopped: a test program ends with its process
   const std::lock_guard lock(mutex);
   if (running != nullptr) return running;
+  const char* eal = std::getenv("UROCE_TEST_EAL");
+  const char* address = std::getenv("UROCE_TEST_ADDRESS");
   std::vector<std::string> args;
-  const char* set = std::getenv("UROCE_TEST_EAL");
-  std::istringstream words(set != nullptr ? set
-                                          : "--no-huge --no-pci -m 256 --no-shconf --no-telemetry --lcores 0@0,1@0-1");
+  std::istringstream words(eal != nullptr ? eal : kRingPorts);
   for (std::string word; words >> word;) args.push_back(word);
   StackOptions options;
-  options.back_to_back = true;
+  options.back_to_back = eal == nullptr;
+  if (address != nullptr) options.addresses.emplace_back(address);
   options.mtu = 4200;
   auto started = Stack::start(args, options);
   if (!started) return std::unexpected(started.error());
