@@ -20,6 +20,7 @@ class Host final : public control::DeviceHost {
        std::function<void()> poll);
 
   void wake(uint32_t engine) override { wakers_[engine]->wake(); }
+  Result<int> wake_descriptor(uint32_t engine) override { return wakers_[engine]->new_descriptor(); }
   void wait_step() override;
   bool runs_engines_here() const override { return owner_(); }
   Result<EthAddr> resolve(const Gid& sgid, const Gid& dgid, std::chrono::nanoseconds timeout) override;

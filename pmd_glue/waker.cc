@@ -1,24 +1,42 @@
 #include "pmd_glue/waker.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <array>
-#include <cstdint>
+#include <cerrno>
+#include <cstring>
 
 namespace uroce::glue {
 
-Waker::Waker() : event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), epoll_(epoll_create1(EPOLL_CLOEXEC)) { watch(event_); }
+Waker::Waker() : epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+  int ends[2];
+  if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) return;  // sleeps then end by their limit alone
+  read_end_ = ends[0];
+  write_end_ = ends[1];
+  watch(read_end_);
+}
 
 Waker::~Waker() {
   close(epoll_);
-  close(event_);
+  if (read_end_ >= 0) close(read_end_);
+  if (write_end_ >= 0) close(write_end_);
 }
 
 void Waker::wake_always() {
-  const uint64_t one = 1;
-  [[maybe_unused]] const auto written = write(event_, &one, sizeof one);  // a full counter wakes as well
+  const char token = 1;
+  [[maybe_unused]] const auto written = write(write_end_, &token, 1);  // a full pipe wakes as well
+}
+
+Result<int> Waker::new_descriptor() const {
+  // Opened anew rather than duplicated: a duplicate would share its flags with all others.
+  const int fd = open(fmt::format("/proc/self/fd/{}", write_end_).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  if (fd >= 0) return fd;
+  const int code = errno;
+  return fail(code, fmt::format("a descriptor that wakes an engine: {}; /proc is needed, and descriptors (ulimit -n)",
+                                std::strerror(code)));
 }
 
 void Waker::sleep(Nanos limit) {
@@ -28,8 +46,8 @@ void Waker::sleep(Nanos limit) {
   const int woken = epoll_pwait2(epoll_, events.data(), static_cast<int>(events.size()), &timeout, nullptr);
   sleeping_.store(false, std::memory_order_relaxed);
   if (woken == 0) return;
-  uint64_t count = 0;
-  [[maybe_unused]] const auto got = read(event_, &count, sizeof count);
+  std::array<char, 512> tokens;
+  [[maybe_unused]] const auto got = read(read_end_, tokens.data(), tokens.size());
 }
 
 bool Waker::watch(int fd) {

@@ -1,9 +1,9 @@
-// How a thread sleeps so that others can wake it: an eventfd, and a flag that keeps waking cheap.
+// How a thread sleeps so that others can wake it: a pipe, and a flag that keeps waking cheap.
 #pragma once
 
+#include <uroce/error.h>
 #include <atomic>
 #include <chrono>
-#include <vector>
 
 #include "base/time.h"
 
@@ -23,6 +23,10 @@ class Waker {
   /// Any thread, a system call: for what must end the next sleep even if it has not begun.
   void wake_always();
 
+  /// A new descriptor, the caller's, for another process: a byte written to it does what wake_always() does. Errors:
+  /// EMFILE and the like.
+  Result<int> new_descriptor() const;
+
   // --- The sleeping thread --------------------------------------------------------------------------------------
 
   /// Announces the sleep. Look for work once more after it: whoever makes work later wakes.
@@ -35,7 +39,9 @@ class Waker {
 
  private:
   std::atomic<bool> sleeping_{false};
-  int event_ = -1;
+  // A pipe and no eventfd: its two ends have flags of their own, so that no other process can make this one block.
+  int read_end_ = -1;
+  int write_end_ = -1;
   int epoll_ = -1;
 };
 

@@ -17,9 +17,9 @@ BELOW = {
     "transport": ["base", "wire", "memory", "queues"],
     "control": ["base", "wire", "memory", "queues", "transport"],
     "cm": ["base", "wire", "memory", "queues", "transport", "control"],
-    "service": ["base", "wire", "memory", "queues", "transport", "control"],
-    # Of service, the messages on the daemon's socket.
-    "client": ["base", "wire", "memory", "queues", "transport", "control", "service"],
+    "message": ["base", "queues"],
+    "service": ["base", "wire", "memory", "queues", "transport", "control", "message"],
+    "client": ["base", "wire", "memory", "queues", "transport", "control", "message"],
 }
 BELOW["pmd_glue"] = list(BELOW)
 BELOW["apps"] = list(BELOW)

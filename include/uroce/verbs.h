@@ -153,6 +153,8 @@ class UROCE_API ProtectionDomain {
   /// requests and peers count its bytes from 0, else they use the addresses of this process.
   /// Errors: EINVAL (length 0 or wraps, remote write or atomic without local write), ENOMEM (the device's max_mr).
   Result<MemoryRegion> register_memory(void* address, std::size_t length, AccessFlags access);
+  /// The same, with `iova` as the name of its first byte in work requests (ibv_reg_mr_iova(3)).
+  Result<MemoryRegion> register_memory(void* address, std::size_t length, AccessFlags access, uint64_t iova);
   /// Resolves the Ethernet address of a unicast `av.dgid` first; a multicast one has its own.
   /// Errors: EINVAL (sgid_index, dgid, families mixed, flow_label), EHOSTUNREACH within 3 s, ENETUNREACH, ENOMEM
   /// (max_ah).
@@ -191,6 +193,8 @@ class UROCE_API CompletionQueue {
 
   /// Unique among the device's completion queues that exist.
   uint32_t id() const;
+  /// Completions of one engine that fit, at least what was asked for.
+  uint32_t entries() const;
   /// Takes up to `out.size()` completions, oldest first per QP; returns how many.
   std::size_t poll(std::span<Completion> out);
   /// The next completion (or, with `solicited_only`, the next solicited or failed one) raises one event on the
@@ -212,6 +216,8 @@ class UROCE_API SharedReceiveQueue {
 
   /// Unique among the device's shared receive queues that exist.
   uint32_t id() const;
+  uint32_t max_wr() const;   ///< receives that fit, at least what was asked for
+  uint32_t max_sge() const;  ///< entries of each
   /// 0, ENOMEM (queue full) or EINVAL (more entries than max_sge).
   int post_recv(const RecvRequest& request);
   /// One srq_limit_reached event when fewer than `limit` receives remain; 0 disarms. Checked as receives are taken.
@@ -309,6 +315,8 @@ class UROCE_API Context {
   Context& operator=(Context&&) noexcept = default;
 
   const DeviceInfo& info() const;
+  /// Whether the port's link is up now.
+  Result<bool> link_up() const;
   Result<ProtectionDomain> create_pd();
   /// Errors: EMFILE.
   Result<CompletionChannel> create_channel();

@@ -3,11 +3,11 @@
 namespace uroce {
 
 Result<AddressHandle> ProtectionDomain::create_address_handle(const AddressVector& av) {
-  auto handle = impl_->pd->session()->create_address_handle(impl_->pd, av);
+  auto handle = impl_->create_address_handle(av);
   if (!handle) return std::unexpected(handle.error());
-  return AddressHandle(std::make_shared<client::AhImpl>(std::move(*handle)));
+  return AddressHandle(std::move(*handle));
 }
 
-uint32_t AddressHandle::id() const { return impl_->ah->id(); }
+uint32_t AddressHandle::id() const { return impl_->id; }
 
 }  // namespace uroce

@@ -1,5 +1,8 @@
 #include <cerrno>
 
+#include <poll.h>
+#include <unistd.h>
+
 #include "client/impl.h"
 
 namespace uroce {
@@ -7,24 +10,74 @@ namespace uroce {
 namespace client {
 namespace {
 
-std::vector<queues::RingConsumer> consumers(const control::Cq& cq) {
+std::vector<queues::RingConsumer> consumers(const CqParts& parts) {
   std::vector<queues::RingConsumer> rings;
-  rings.reserve(cq.rings());
-  for (uint32_t engine = 0; engine < cq.rings(); ++engine) rings.emplace_back(cq.ring(engine));
+  rings.reserve(parts.rings);
+  for (uint32_t engine = 0; engine < parts.rings; ++engine) rings.emplace_back(parts.place.ring(engine));
   return rings;
 }
 
 }  // namespace
 
-CqImpl::CqImpl(std::shared_ptr<control::Cq> object) : poller(consumers(*object)), cq(std::move(object)) {}
+// --- Channel ---------------------------------------------------------------------------------------------------
+
+// The application may have made the descriptor block: it is read only when it has something, by one thread at a time.
+bool ChannelImpl::take_token() {
+  pollfd waiting{.fd = fd_, .events = POLLIN, .revents = 0};
+  char token = 0;
+  return poll(&waiting, 1, 0) == 1 && (waiting.revents & POLLIN) != 0 && read(fd_, &token, 1) == 1;
+}
+
+std::optional<uint32_t> ChannelImpl::take() {
+  const std::scoped_lock lock(mutex_);
+  // The descriptor is raised after the queue's count: with a token taken here, a count is sure to be found.
+  if (!take_token()) return std::nullopt;
+  // Queues are few per channel, and events rare beside completions: a walk is cheap enough.
+  for (std::size_t i = 0; i < queues_.size(); ++i) {
+    CqImpl& cq = *queues_[(next_ + i) % queues_.size()];
+    if (!cq.take_event()) continue;
+    next_ = (next_ + i + 1) % queues_.size();
+    return cq.id();
+  }
+  return std::nullopt;
+}
+
+void ChannelImpl::add(CqImpl& cq) {
+  const std::scoped_lock lock(mutex_);
+  queues_.push_back(&cq);
+}
+
+void ChannelImpl::remove(CqImpl& cq) {
+  const std::scoped_lock lock(mutex_);
+  std::erase(queues_, &cq);
+  while (cq.take_event() && take_token()) {
+  }
+}
+
+// --- Queue -----------------------------------------------------------------------------------------------------
+
+CqImpl::CqImpl(const ContextImpl& context, CqParts parts)
+    : poller(consumers(parts)), owner(&context), parts_(std::move(parts)) {
+  if (parts_.channel != nullptr) parts_.channel->add(*this);
+}
+
+CqImpl::~CqImpl() {
+  if (parts_.channel != nullptr) parts_.channel->remove(*this);
+}
+
+bool CqImpl::take_event() {
+  if (parts_.place.header->fired.load(std::memory_order_acquire) == taken_) return false;
+  ++taken_;
+  return true;
+}
 
 Result<void> CqImpl::arm(bool solicited_only) {
-  if (cq->channel() == nullptr) {
+  if (parts_.channel == nullptr) {
     return fail(EINVAL, "a completion queue without a channel cannot be armed; give create_cq() a channel");
   }
   const auto wanted = static_cast<uint32_t>(solicited_only ? queues::Arm::solicited : queues::Arm::any);
   // A request for any completion stands until it fires: one for solicited ones only does not weaken it (C11-32).
-  auto& arm = cq->header()->arm;
+  auto& arm = parts_.place.header->arm;
   uint32_t current = arm.load(std::memory_order_relaxed);
   while (current < wanted && !arm.compare_exchange_weak(current, wanted, std::memory_order_seq_cst)) {
   }
@@ -33,32 +86,32 @@ Result<void> CqImpl::arm(bool solicited_only) {
   return {};
 }
 
-SrqImpl::SrqImpl(std::shared_ptr<control::Srq> object)
-    : queue(object->ring(), object->max_sge()), srq(std::move(object)) {}
+Result<void> SrqImpl::set_limit(uint32_t limit) {
+  if (limit > max_wr()) {
+    return fail(EINVAL, "the limit of a shared receive queue is at most its max_wr, " + std::to_string(max_wr()) +
+                            "; got " + std::to_string(limit));
+  }
+  parts_.place.header->limit.store(limit, std::memory_order_release);
+  return {};
+}
 
 }  // namespace client
 
-int CompletionChannel::fd() const { return impl_->channel->fd(); }
+int CompletionChannel::fd() const { return impl_->fd(); }
 
 std::optional<uint32_t> CompletionChannel::wait(std::chrono::nanoseconds timeout) {
-  control::Channel& channel = *impl_->channel;
-  return client::wait_for(*channel.session()->device(), channel.fd(), timeout, [&channel] { return channel.take(); });
+  return client::wait_for(*impl_->context(), impl_->fd(), timeout, [this] { return impl_->take(); });
 }
 
-uint32_t CompletionQueue::id() const { return impl_->cq->id(); }
+uint32_t CompletionQueue::id() const { return impl_->id(); }
+uint32_t CompletionQueue::entries() const { return impl_->entries(); }
 std::size_t CompletionQueue::poll(std::span<Completion> out) { return impl_->poller.poll(out); }
 Result<void> CompletionQueue::arm(bool solicited_only) { return impl_->arm(solicited_only); }
 
-uint32_t SharedReceiveQueue::id() const { return impl_->srq->id(); }
+uint32_t SharedReceiveQueue::id() const { return impl_->parts().id; }
+uint32_t SharedReceiveQueue::max_wr() const { return impl_->max_wr(); }
+uint32_t SharedReceiveQueue::max_sge() const { return impl_->parts().max_sge; }
 int SharedReceiveQueue::post_recv(const RecvRequest& request) { return impl_->queue.post(request); }
-
-Result<void> SharedReceiveQueue::set_limit(uint32_t limit) {
-  if (limit > impl_->srq->max_wr()) {
-    return fail(EINVAL, "the limit of a shared receive queue is at most its max_wr, " +
-                            std::to_string(impl_->srq->max_wr()) + "; got " + std::to_string(limit));
-  }
-  impl_->srq->header()->limit.store(limit, std::memory_order_release);
-  return {};
-}
+Result<void> SharedReceiveQueue::set_limit(uint32_t limit) { return impl_->set_limit(limit); }
 
 }  // namespace uroce

@@ -1,61 +1,144 @@
-// Behind the public handles: control's objects, and the application's ends of their queues.
+// Behind the public handles: the application's ends of the queues, and what a way of opening a device (in this process,
+// or over the daemon's socket) must offer.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <vector>
 
 #include <uroce/verbs.h>
 
 #include "client/cq_poller.h"
 #include "client/recv_queue.h"
 #include "client/send_queue.h"
-#include "control/session.h"
+#include "queues/place.h"
 
 namespace uroce::client {
 
-class PdImpl {
- public:
-  std::shared_ptr<control::Pd> pd;
-};
+/// What the device's side of an object lives as long as; the last reference ends it.
+using Object = std::shared_ptr<void>;
 
 class MrImpl {
  public:
-  std::shared_ptr<control::Region> region;
+  Object object{};
+  uint32_t key = 0;
+  uint64_t base = 0;  ///< what work requests and peers call the first byte
+  void* address = nullptr;
+  std::size_t length = 0;
 };
 
 class AhImpl {
  public:
-  std::shared_ptr<control::AddressHandle> ah;
+  Object object{};
+  uint32_t id = 0;  ///< what work requests carry
 };
 
+class PdImpl {
+ public:
+  explicit PdImpl(const ContextImpl& context) : owner(&context) {}
+  virtual ~PdImpl() = default;
+  /// `base` is what work requests and peers call the first byte.
+  virtual Result<std::shared_ptr<MrImpl>> register_memory(void* address, std::size_t length, uint64_t base,
+                                                          AccessFlags access) = 0;
+  virtual Result<std::shared_ptr<AhImpl>> create_address_handle(const AddressVector& av) = 0;
+
+  const ContextImpl* owner;  ///< compared, never followed
+};
+
+/// A completion channel: a descriptor with one token per event, and the queues that may have raised them.
 class ChannelImpl {
  public:
-  std::shared_ptr<control::Channel> channel;
+  ChannelImpl(std::shared_ptr<ContextImpl> context, Object object, int fd)
+      : context_(std::move(context)), object_(std::move(object)), fd_(fd) {}
+
+  int fd() const { return fd_; }
+  const std::shared_ptr<ContextImpl>& context() const { return context_; }
+  const Object& object() const { return object_; }
+  /// The id of a completion queue that fired, one per event and fair among queues; nullopt when none waits.
+  std::optional<uint32_t> take();
+  void add(CqImpl& cq);
+  /// With the events that the queue has waiting.
+  void remove(CqImpl& cq);
+
+ private:
+  bool take_token();
+
+  std::shared_ptr<ContextImpl> context_;
+  Object object_;
+  int fd_;
+  std::mutex mutex_;
+  std::vector<CqImpl*> queues_;
+  std::size_t next_ = 0;
+};
+
+struct CqParts {
+  Object object{};
+  uint32_t id = 0;
+  uint32_t rings = 0;
+  queues::CqPlace place{};
+  std::shared_ptr<ChannelImpl> channel{};
 };
 
 class CqImpl {
  public:
-  explicit CqImpl(std::shared_ptr<control::Cq> cq);
+  CqImpl(const ContextImpl& context, CqParts parts);
+  ~CqImpl();
+  CqImpl(const CqImpl&) = delete;
+  CqImpl& operator=(const CqImpl&) = delete;
+
   Result<void> arm(bool solicited_only);
+  uint32_t id() const { return parts_.id; }
+  uint32_t entries() const { return parts_.place.entries; }
+  const Object& object() const { return parts_.object; }
+  /// Takes one of the events that engines counted. The channel's lock is held.
+  bool take_event();
 
   CqPoller poller;
-  std::shared_ptr<control::Cq> cq;
+  const ContextImpl* owner;
+
+ private:
+  CqParts parts_;
+  uint32_t taken_ = 0;  // events
+};
+
+struct SrqParts {
+  Object object{};
+  uint32_t id = 0;
+  uint32_t max_sge = 0;
+  queues::SrqPlace place{};
 };
 
 class SrqImpl {
  public:
-  explicit SrqImpl(std::shared_ptr<control::Srq> srq);
+  SrqImpl(const ContextImpl& context, SrqParts parts)
+      : queue(parts.place.ring, parts.max_sge), owner(&context), parts_(std::move(parts)) {}
+  Result<void> set_limit(uint32_t limit);
+  const SrqParts& parts() const { return parts_; }
+  uint32_t max_wr() const { return parts_.place.ring.entries; }
 
   RecvQueue queue;
-  std::shared_ptr<control::Srq> srq;
+  const ContextImpl* owner;
+
+ private:
+  SrqParts parts_;
+};
+
+struct QpParts {
+  uint32_t qpn = 0;
+  QpType type = QpType::rc;
+  QpCap cap{};
+  queues::QpPlace place{};
+  queues::DoorbellPoster doorbell{};
 };
 
 class QpImpl {
  public:
-  explicit QpImpl(std::shared_ptr<control::Qp> qp);
+  explicit QpImpl(const QpParts& parts);
+  virtual ~QpImpl() = default;
 
   int post_send(const SendRequest& request) {
     if (!may_send()) return EINVAL;
@@ -72,41 +155,60 @@ class QpImpl {
     return 0;
   }
   Result<void> modify(const QpAttr& attr, QpAttrMask mask);
-  const control::Qp& qp() const { return *qp_; }
-  control::Qp& qp() { return *qp_; }
+  virtual Result<QpAttr> query() const = 0;
+  virtual Result<void> attach_multicast(const Gid& group) = 0;
+  virtual Result<void> detach_multicast(const Gid& group) = 0;
+  uint32_t qpn() const { return parts_.qpn; }
+  QpType type() const { return parts_.type; }
+  const QpCap& cap() const { return parts_.cap; }
+
+ protected:
+  virtual Result<void> change(const QpAttr& attr, QpAttrMask mask) = 0;
+  /// The engine sleeps: ends that.
+  virtual void wake() = 0;
 
  private:
   QpState state() const { return state_.load(std::memory_order_relaxed); }
   bool may_send() const { return state() >= QpState::rts; }
-  void wake();
 
+  QpParts parts_;
   // The state of the last modify that succeeded, as libibverbs' providers keep it: the engine's own moves (to SQE or
   // ERROR) take posts as before, and flush them.
   std::atomic<QpState> state_{QpState::reset};
   bool has_recv_queue_;
   SendQueue send_queue_;
   RecvQueue recv_queue_;
-  std::shared_ptr<control::Qp> qp_;
 };
 
-class ContextImpl {
+/// An opened device. Objects keep it alive.
+class ContextImpl : public std::enable_shared_from_this<ContextImpl> {
  public:
-  explicit ContextImpl(std::shared_ptr<control::Session> opened)
-      : session(std::move(opened)), info(session->device()->info()) {}
+  virtual ~ContextImpl() = default;
 
-  std::shared_ptr<control::Session> session;
-  DeviceInfo info;
+  virtual const DeviceInfo& info() const = 0;
+  virtual Result<bool> link_up() const = 0;
+  virtual Result<std::shared_ptr<PdImpl>> create_pd() = 0;
+  virtual Result<std::shared_ptr<ChannelImpl>> create_channel() = 0;
+  virtual Result<std::shared_ptr<CqImpl>> create_cq(uint32_t entries, std::shared_ptr<ChannelImpl> channel) = 0;
+  virtual Result<std::shared_ptr<SrqImpl>> create_srq(const PdImpl& pd, uint32_t max_wr, uint32_t max_sge) = 0;
+  virtual Result<std::shared_ptr<QpImpl>> create_qp(const PdImpl& pd, const CqImpl& send_cq, const CqImpl& recv_cq,
+                                                    const QpInit& init, const SrqImpl* srq) = 0;
+  virtual int async_fd() const = 0;
+  virtual std::optional<AsyncEvent> take_async_event() = 0;
+  virtual std::vector<std::pair<std::string, uint64_t>> counters() const = 0;
+  /// False on timeout. Keeps the engines running where that is this thread's part.
+  virtual bool wait_readable(int fd, std::chrono::nanoseconds timeout) = 0;
 };
 
 /// What `take` gives within `timeout`, waiting on `fd` between tries.
 template <class Take>
-auto wait_for(control::Device& device, int fd, std::chrono::nanoseconds timeout, Take take) -> decltype(take()) {
+auto wait_for(ContextImpl& context, int fd, std::chrono::nanoseconds timeout, Take take) -> decltype(take()) {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   while (true) {
     if (auto event = take()) return event;
     // Another thread may have taken what woke this one.
-    if (!device.wait_readable(fd, timeout - (Clock::now() - start))) return std::nullopt;
+    if (!context.wait_readable(fd, timeout - (Clock::now() - start))) return std::nullopt;
   }
 }
 

@@ -8,13 +8,11 @@ namespace uroce {
 
 namespace client {
 
-QpImpl::QpImpl(std::shared_ptr<control::Qp> qp)
-    : has_recv_queue_(qp->recv_queue().entries != 0),
-      send_queue_(qp->send_queue(), qp->type(), qp->cap(), qp->doorbell_flag(), qp->doorbell(), qp->qpn()),
-      recv_queue_(qp->recv_queue(), qp->cap().max_recv_sge),
-      qp_(std::move(qp)) {}
-
-void QpImpl::wake() { qp_->session()->device()->wake(qp_->engine()); }
+QpImpl::QpImpl(const QpParts& parts)
+    : parts_(parts),
+      has_recv_queue_(parts.place.rq.entries != 0),
+      send_queue_(parts.place.sq, parts.type, parts.cap, parts.place.doorbell, parts.doorbell, parts.qpn),
+      recv_queue_(parts.place.rq, parts.cap.max_recv_sge) {}
 
 std::size_t QpImpl::post_send(std::span<const SendRequest> requests, int* error) {
   int reason = may_send() ? 0 : EINVAL;
@@ -29,29 +27,29 @@ std::size_t QpImpl::post_send(std::span<const SendRequest> requests, int* error)
 }
 
 Result<void> QpImpl::modify(const QpAttr& attr, QpAttrMask mask) {
-  auto changed = qp_->modify(attr, mask);
+  auto changed = change(attr, mask);
   if (changed && mask.has(QpAttrBit::state)) state_.store(attr.state, std::memory_order_relaxed);
   return changed;
 }
 
 }  // namespace client
 
-uint32_t QueuePair::qpn() const { return impl_->qp().qpn(); }
-const QpCap& QueuePair::cap() const { return impl_->qp().cap(); }
+uint32_t QueuePair::qpn() const { return impl_->qpn(); }
+const QpCap& QueuePair::cap() const { return impl_->cap(); }
 int QueuePair::post_send(const SendRequest& request) { return impl_->post_send(request); }
 std::size_t QueuePair::post_send(std::span<const SendRequest> requests, int* error) {
   return impl_->post_send(requests, error);
 }
 int QueuePair::post_recv(const RecvRequest& request) { return impl_->post_recv(request); }
 Result<void> QueuePair::modify(const QpAttr& attr, QpAttrMask mask) { return impl_->modify(attr, mask); }
-Result<QpAttr> QueuePair::query() const { return impl_->qp().query(); }
+Result<QpAttr> QueuePair::query() const { return impl_->query(); }
 
-Result<void> QueuePair::attach_multicast(const Gid& group) { return impl_->qp().attach_multicast(group); }
-Result<void> QueuePair::detach_multicast(const Gid& group) { return impl_->qp().detach_multicast(group); }
+Result<void> QueuePair::attach_multicast(const Gid& group) { return impl_->attach_multicast(group); }
+Result<void> QueuePair::detach_multicast(const Gid& group) { return impl_->detach_multicast(group); }
 
 Result<void> QueuePair::start(uint32_t qkey, uint32_t psn) {
   using Bit = QpAttrBit;
-  if (impl_->qp().type() != QpType::ud) {
+  if (impl_->type() != QpType::ud) {
     return fail(EINVAL, fmt::format("QP {:#x} is no UD queue pair; use connect()", qpn()));
   }
   QpAttr attr;
@@ -67,7 +65,7 @@ Result<void> QueuePair::start(uint32_t qkey, uint32_t psn) {
 
 Result<void> QueuePair::connect(const Peer& peer, const ConnectOptions& options) {
   using enum QpAttrBit;
-  const QpType type = impl_->qp().type();
+  const QpType type = impl_->type();
   if (type == QpType::ud) return fail(EINVAL, fmt::format("QP {:#x} is a UD queue pair; use start()", qpn()));
   const auto of_rc = [type](QpAttrMask mask) { return type == QpType::rc ? mask : QpAttrMask(); };
   QpAttr attr;

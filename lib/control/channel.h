@@ -1,42 +1,28 @@
-// A completion channel (ibv_create_comp_channel(3)): a descriptor, and which completion queues fired.
+// A completion channel (ibv_create_comp_channel(3)): a descriptor with one token per event. Which completion queue
+// fired, the queues' headers tell.
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <mutex>
-#include <optional>
-#include <vector>
 
-#include "control/event_fd.h"
+#include "control/event_pipe.h"
 
 namespace uroce::control {
 
-class Cq;
 class Session;
 
 class Channel {
  public:
-  Channel(std::shared_ptr<Session> session, EventFd fd) : session_(std::move(session)), fd_(std::move(fd)) {}
+  Channel(std::shared_ptr<Session> session, EventPipe pipe) : session_(std::move(session)), pipe_(std::move(pipe)) {}
 
-  int fd() const { return fd_.fd(); }
+  /// Reads one byte per event.
+  int fd() const { return pipe_.read_end(); }
   const std::shared_ptr<Session>& session() const { return session_; }
-  /// The id of a completion queue that fired, one per event and fair among queues; nullopt when none waits.
-  /// Any thread; never blocks.
-  std::optional<uint32_t> take();
-
-  // For the completion queues of this channel.
-  void add(Cq& cq);
-  /// With the events that the queue has waiting.
-  void remove(Cq& cq);
   /// Any thread, engines above all: no locks. The queue's own count has been raised.
-  void signal() { fd_.signal(); }
+  void signal() { pipe_.signal(); }
 
  private:
   std::shared_ptr<Session> session_;
-  EventFd fd_;
-  std::mutex mutex_;  // readers and set-up only, never an engine
-  std::vector<Cq*> queues_;
-  std::size_t next_ = 0;
+  EventPipe pipe_;
 };
 
 }  // namespace uroce::control

@@ -104,6 +104,16 @@ DeviceInfo Device::info() const {
   return info;
 }
 
+Result<bool> Device::link_up() const {
+  if (auto alive = check_alive(); !alive) return std::unexpected(alive.error());
+  return runner_.host().link_up();
+}
+
+Result<int> Device::wake_descriptor(uint32_t engine) {
+  if (auto alive = check_alive(); !alive) return std::unexpected(alive.error());
+  return runner_.host().wake_descriptor(engine);
+}
+
 std::vector<std::pair<std::string, uint64_t>> Device::counters() const {
   using transport::EngineCounters;
   static constexpr std::pair<const char*, Counter EngineCounters::*> kNamed[] = {

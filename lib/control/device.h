@@ -76,12 +76,16 @@ class Device : public std::enable_shared_from_this<Device> {
 
   const DeviceConfig& config() const { return config_; }
   DeviceInfo info() const;
+  /// Errors: ENODEV.
+  Result<bool> link_up() const;
   /// Engine counters by name, summed over the engines; received frames dropped as "drop_" + reason.
   std::vector<std::pair<std::string, uint64_t>> counters() const;
   /// A new, empty set of resources. `allocator` places its queues; nullptr for memory of this process.
   /// Errors: ENOMEM (1024 sessions), ENODEV, ETIMEDOUT.
   Result<std::shared_ptr<Session>> open(std::shared_ptr<QueueAllocator> allocator = nullptr);
   void wake(uint32_t engine) { runner_.wake(engine); }
+  /// See DeviceHost.
+  Result<int> wake_descriptor(uint32_t engine);
   /// Waits until `fd` is readable, keeping the engines running where that is this thread's part. False on timeout.
   bool wait_readable(int fd, std::chrono::nanoseconds timeout);
 
@@ -113,7 +117,11 @@ class Device : public std::enable_shared_from_this<Device> {
   std::vector<QpnAllocator> qpns_;  // by engine
   IdTable<Srq> srq_ids_;
   // Given up by their owners while an engine did not answer, so that it may still use them.
-  std::vector<memory::Key> unretired_;
+  struct Unretired {
+    memory::Key key;
+    std::shared_ptr<void> backing;
+  };
+  std::vector<Unretired> unretired_;
   std::vector<transport::AddressHandleId> unretired_handles_;
   std::vector<std::unique_ptr<Qp>> stuck_qps_;
   std::vector<std::unique_ptr<QueueMemory>> stuck_memory_;

@@ -14,6 +14,9 @@ class DeviceHost {
   virtual ~DeviceHost() = default;
   /// Ends the sleep of an engine. Any thread; cheap when it is awake.
   virtual void wake(uint32_t engine) = 0;
+  /// A new descriptor, the caller's, into which another process writes a byte to end the sleep of an engine. Its flags
+  /// are its own: nothing done to it makes this process wait. Errors: EMFILE and the like.
+  virtual Result<int> wake_descriptor(uint32_t engine) = 0;
   /// One step of waiting for an engine or the network: polls where the calling thread is the one that runs the
   /// engines, else gives the core away for a moment.
   virtual void wait_step() = 0;

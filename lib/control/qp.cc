@@ -71,6 +71,30 @@ Result<QpAttr> Qp::query() const {
   return attr;
 }
 
+std::vector<std::pair<std::string, std::string>> Qp::describe() const {
+  static constexpr std::pair<QpType, const char*> kTypes[] = {
+      {QpType::rc, "RC"}, {QpType::uc, "UC"}, {QpType::ud, "UD"}};
+  const auto* type_name = std::ranges::find(kTypes, type(), &std::pair<QpType, const char*>::first)->second;
+  std::vector<std::pair<std::string, std::string>> values = {
+      {"qpn", fmt::format("{:#08x}", qpn())}, {"type", type_name}, {"engine", std::to_string(engine_)}};
+  const auto attr = query();
+  if (!attr) {
+    values.emplace_back("state", attr.error().text);
+    return values;
+  }
+  values.emplace_back("state", transport::name(attr->state));
+  values.emplace_back("dest_qpn", fmt::format("{:#08x}", attr->dest_qpn));
+  std::string gid;
+  for (std::size_t i = 0; i < attr->av.dgid.bytes.size(); ++i) {
+    gid += fmt::format("{}{:02x}", i != 0 && i % 2 == 0 ? ":" : "", attr->av.dgid.bytes[i]);
+  }
+  values.emplace_back("dgid", std::move(gid));
+  values.emplace_back("sq_psn", std::to_string(attr->sq_psn));
+  values.emplace_back("rq_psn", std::to_string(attr->rq_psn));
+  values.emplace_back("path_mtu", std::to_string(mtu_bytes(attr->path_mtu)));
+  return values;
+}
+
 void Qp::release() {
   device().events_.remove(EventObject::qp, qpn());
   device().qpns_[engine_].give_back(qpn());

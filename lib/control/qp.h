@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <uroce/error.h>
@@ -13,7 +15,7 @@
 #include "control/queue_memory.h"
 #include "control/region.h"
 #include "queues/doorbell.h"
-#include "queues/ring.h"
+#include "queues/place.h"
 #include "transport/qp.h"
 #include "transport/qp_spec.h"
 
@@ -46,9 +48,12 @@ class Qp {
   queues::RingPlace recv_queue() const { return spec_.rq; }  ///< entries 0 with an SRQ
   queues::DoorbellFlag* doorbell_flag() const { return spec_.sq_doorbell; }
   queues::DoorbellPoster doorbell() const;
+  const QueueMemory& memory() const { return *memory_; }
 
   /// See QueuePair::modify(). Any thread. Errors: EINVAL, EOPNOTSUPP, EHOSTUNREACH, ENETUNREACH, ETIMEDOUT, ENODEV.
   Result<void> modify(const QpAttr& attr, QpAttrMask mask);
+  /// What an operator wants to see of it, name and value.
+  std::vector<std::pair<std::string, std::string>> describe() const;
   /// The attributes now, as the engine has them. Errors: ETIMEDOUT, ENODEV.
   Result<QpAttr> query() const;
   /// See QueuePair::attach_multicast(). Any thread. Errors: EINVAL, ENOMEM, ETIMEDOUT, ENODEV.
@@ -67,9 +72,6 @@ class Qp {
 
   /// The sizes of a queue pair's queues: `cap` raised to what its rings hold. EINVAL where it asks for too much.
   static Result<QpCap> round_up(const QpCap& cap, bool with_srq);
-  static std::size_t bytes(const QpCap& cap, bool with_srq);
-  /// Fills in where the rings are in `memory`.
-  static void lay_out(transport::QpSpec& spec, std::byte* memory, bool with_srq);
   static Result<std::shared_ptr<Qp>> create(Session& session, Refs refs, const QpInit& init);
   /// Gives the number back. The caller holds the lock.
   void release();

@@ -12,8 +12,6 @@
 namespace uroce::control {
 namespace {
 
-using queues::RingPlace;
-
 uint32_t ring_entries(uint32_t max_wr) { return std::bit_ceil(std::max(1u, max_wr)); }
 uint32_t sq_stride(const QpCap& cap) { return queues::send_stride(cap.max_send_sge, cap.max_inline_data); }
 uint32_t rq_stride(const QpCap& cap) { return queues::recv_stride(cap.max_recv_sge); }
@@ -62,19 +60,6 @@ Result<QpCap> Qp::round_up(const QpCap& cap, bool with_srq) {
   return rounded;
 }
 
-std::size_t Qp::bytes(const QpCap& cap, bool with_srq) {
-  return sizeof(queues::DoorbellFlag) + queues::ring_bytes(cap.max_send_wr, sq_stride(cap)) +
-         (with_srq ? 0 : queues::ring_bytes(cap.max_recv_wr, rq_stride(cap)));
-}
-
-void Qp::lay_out(transport::QpSpec& spec, std::byte* memory, bool with_srq) {
-  spec.sq_doorbell = reinterpret_cast<queues::DoorbellFlag*>(memory);
-  memory += sizeof(queues::DoorbellFlag);
-  spec.sq = RingPlace::at(memory, spec.cap.max_send_wr, sq_stride(spec.cap));
-  memory += queues::ring_bytes(spec.sq.entries, spec.sq.stride);
-  if (!with_srq) spec.rq = RingPlace::at(memory, spec.cap.max_recv_wr, rq_stride(spec.cap));
-}
-
 Result<std::shared_ptr<Qp>> Qp::create(Session& session, Refs refs, const QpInit& init) {
   Device& device = *session.device();
   const bool with_srq = refs.srq != nullptr;
@@ -89,7 +74,7 @@ Result<std::shared_ptr<Qp>> Qp::create(Session& session, Refs refs, const QpInit
   const auto required = required_engine(init, refs.srq.get(), device.engines());
   if (!required) return std::unexpected(required.error());
   const uint32_t engine = *required ? **required : device.place();
-  auto memory = session.allocator_->allocate(bytes(*cap, with_srq));
+  auto memory = session.allocator_->allocate(queues::QpPlace::bytes(*cap, with_srq));
   if (!memory) return std::unexpected(memory.error());
   const auto qpn = device.qps_ < device.config().max_qp ? device.qpns_[engine].take() : std::nullopt;
   if (!qpn) {
@@ -103,7 +88,10 @@ Result<std::shared_ptr<Qp>> Qp::create(Session& session, Refs refs, const QpInit
   spec.send_cq = &refs.send_cq->writer(engine);
   spec.recv_cq = &refs.recv_cq->writer(engine);
   if (with_srq) spec.srq = &refs.srq->shared();
-  lay_out(spec, (*memory)->data(), with_srq);
+  const auto place = queues::QpPlace::at((*memory)->data(), *cap, with_srq);
+  spec.sq_doorbell = place.doorbell;
+  spec.sq = place.sq;
+  spec.rq = place.rq;
   auto core = transport::make_qp(spec);
   if (!core) {
     device.qpns_[engine].give_back(*qpn);

@@ -9,7 +9,8 @@
 namespace uroce::control {
 
 Result<std::shared_ptr<Region>> Session::register_memory(std::shared_ptr<Pd> pd, uint64_t address, uint64_t length,
-                                                         std::byte* host, AccessFlags access) {
+                                                         std::byte* host, AccessFlags access,
+                                                         std::shared_ptr<void> backing) {
   if (auto ok = check_owner(pd.get(), pd ? pd->session().get() : nullptr, "protection domain"); !ok) {
     return std::unexpected(ok.error());
   }
@@ -28,26 +29,29 @@ Result<std::shared_ptr<Region>> Session::register_memory(std::shared_ptr<Pd> pd,
   }
   const auto key = device_->regions_.add(spec);
   if (!key) return std::unexpected(key.error());
-  return std::shared_ptr<Region>(new Region(std::move(pd), *key, spec), &Region::destroy);
+  return std::shared_ptr<Region>(new Region(std::move(pd), *key, spec, std::move(backing)), &Region::destroy);
 }
 
 void Region::destroy(Region* region) {
   Device& device = *region->pd_->session()->device();
   // One quiescent point serves all keys removed before it.
-  std::vector<memory::Key> removed;
+  std::vector<Device::Unretired> removed;
   {
     const auto lock = device.runner_.lock();
     device.regions_.remove(region->key_);
     removed.swap(device.unretired_);
-    removed.push_back(region->key_);
+    removed.push_back({region->key_, std::move(region->backing_)});
   }
   const bool unused = device.runner_.quiesce().has_value();
   {
     const auto lock = device.runner_.lock();
-    for (const memory::Key key : removed) {
-      if (unused) device.regions_.retire(key);
+    for (auto& gone : removed) {
+      if (unused) {
+        device.regions_.retire(gone.key);
+      } else {
+        device.unretired_.push_back(std::move(gone));
+      }
     }
-    if (!unused) device.unretired_.insert(device.unretired_.end(), removed.begin(), removed.end());
   }
   delete region;
 }

@@ -26,8 +26,8 @@ class Pd {
 /// the moment that the release returns.
 class Region {
  public:
-  Region(std::shared_ptr<Pd> pd, memory::Key key, const memory::RegionSpec& spec)
-      : pd_(std::move(pd)), key_(key), spec_(spec) {}
+  Region(std::shared_ptr<Pd> pd, memory::Key key, const memory::RegionSpec& spec, std::shared_ptr<void> backing)
+      : pd_(std::move(pd)), key_(key), spec_(spec), backing_(std::move(backing)) {}
   memory::Key key() const { return key_; }
   const memory::RegionSpec& spec() const { return spec_; }
 
@@ -38,6 +38,7 @@ class Region {
   std::shared_ptr<Pd> pd_;
   memory::Key key_;
   memory::RegionSpec spec_;
+  std::shared_ptr<void> backing_;  // what holds the memory; outlives the engines' use of it
 };
 
 }  // namespace uroce::control

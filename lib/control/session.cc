@@ -29,7 +29,7 @@ Result<std::shared_ptr<Session>> Device::open(std::shared_ptr<QueueAllocator> al
   }
   // A slot per queue pair, and as many again for numbers of queue pairs that went before their ring was read.
   const uint32_t entries = 2 * std::bit_ceil(config_.max_qp);
-  auto memory = allocator->allocate(engines() * queues::doorbell_bytes(entries));
+  auto memory = allocator->allocate(queues::DoorbellPlace::bytes(entries, engines()));
   if (!memory) return std::unexpected(memory.error());
   auto events = std::make_unique<AsyncEventQueue>(std::move(*fd), config_.max_qp + kAsyncEventsBeyondQps);
   std::shared_ptr<Session> session;
@@ -59,7 +59,7 @@ Session::Session(std::shared_ptr<Device> device, uint32_t id, std::shared_ptr<Qu
 Session::~Session() = default;
 
 std::byte* Session::doorbell_memory(uint32_t engine) const {
-  return doorbells_->data() + engine * queues::doorbell_bytes(doorbell_entries_);
+  return queues::DoorbellPlace::at(doorbells_->data(), doorbell_entries_, engine);
 }
 
 queues::DoorbellPoster Session::doorbell(uint32_t engine) const { return {doorbell_memory(engine), doorbell_entries_}; }
@@ -100,9 +100,9 @@ Result<std::shared_ptr<Pd>> Session::create_pd() {
 }
 
 Result<std::shared_ptr<Channel>> Session::create_channel() {
-  auto fd = EventFd::create();
-  if (!fd) return std::unexpected(fd.error());
-  return std::make_shared<Channel>(shared_from_this(), std::move(*fd));
+  auto pipe = EventPipe::create();
+  if (!pipe) return std::unexpected(pipe.error());
+  return std::make_shared<Channel>(shared_from_this(), std::move(*pipe));
 }
 
 Result<std::shared_ptr<Cq>> Session::create_cq(uint32_t entries, std::shared_ptr<Channel> channel) {
@@ -117,7 +117,7 @@ Result<std::shared_ptr<Cq>> Session::create_cq(uint32_t entries, std::shared_ptr
   entries = std::bit_ceil(entries);
   const auto lock = device_->runner_.lock();
   if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
-  auto memory = allocator_->allocate(Cq::bytes(entries, device_->engines()));
+  auto memory = allocator_->allocate(queues::CqPlace::bytes(entries, device_->engines()));
   if (!memory) return std::unexpected(memory.error());
   const auto id = device_->events_.cqs().take();
   if (!id) {
@@ -130,7 +130,6 @@ Result<std::shared_ptr<Cq>> Session::create_cq(uint32_t entries, std::shared_ptr
       &Cq::destroy);
   device_->events_.cqs().set(*id, cq.get());
   device_->events_.add(EventObject::cq, *id, *events_);
-  if (cq->channel() != nullptr) cq->channel()->add(*cq);
   return cq;
 }
 
@@ -147,7 +146,7 @@ Result<std::shared_ptr<Srq>> Session::create_srq(std::shared_ptr<Pd> pd, uint32_
   const uint32_t entries = std::bit_ceil(max_wr);
   const auto lock = device_->runner_.lock();
   if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
-  auto memory = allocator_->allocate(Srq::bytes(entries, max_sge));
+  auto memory = allocator_->allocate(queues::SrqPlace::bytes(entries, max_sge));
   if (!memory) return std::unexpected(memory.error());
   const auto id = device_->srq_ids_.take();
   if (!id) {

@@ -20,7 +20,7 @@
 #include "control/qp.h"
 #include "control/region.h"
 #include "control/srq.h"
-#include "queues/doorbell.h"
+#include "queues/place.h"
 
 namespace uroce::control {
 
@@ -34,13 +34,17 @@ class Session : public std::enable_shared_from_this<Session> {
   AsyncEventQueue& events() { return *events_; }
   /// For the queue pairs of this session that live on `engine`.
   queues::DoorbellPoster doorbell(uint32_t engine) const;
+  const QueueMemory& doorbells() const { return *doorbells_; }
+  uint32_t doorbell_entries() const { return doorbell_entries_; }
 
   /// Errors of all that follow: ENODEV after the device was shut down.
   Result<std::shared_ptr<Pd>> create_pd();
   /// [address, address + length) as work requests and peers will name it, its bytes at `host`.
+  /// `backing`, if any, holds that memory, and is let go when no engine uses it any more.
   /// Errors: EINVAL (see RegionTable::add), ENOMEM (the device's max_mr).
   Result<std::shared_ptr<Region>> register_memory(std::shared_ptr<Pd> pd, uint64_t address, uint64_t length,
-                                                  std::byte* host, AccessFlags access);
+                                                  std::byte* host, AccessFlags access,
+                                                  std::shared_ptr<void> backing = nullptr);
   /// Resolves `av` as a modify to RTR does; a multicast dgid needs no resolving. No lock may be held.
   /// Errors: EINVAL, EHOSTUNREACH, ENETUNREACH, ENOMEM (65536 handles).
   Result<std::shared_ptr<AddressHandle>> create_address_handle(std::shared_ptr<Pd> pd, const AddressVector& av);

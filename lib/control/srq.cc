@@ -4,25 +4,17 @@
 
 namespace uroce::control {
 
-using queues::RingConsumer;
-using queues::RingPlace;
-using queues::SrqHeader;
-
-std::size_t Srq::bytes(uint32_t entries, uint32_t max_sge) {
-  return sizeof(SrqHeader) + queues::ring_bytes(entries, queues::recv_stride(max_sge));
-}
-
 Srq::Srq(std::shared_ptr<Pd> pd, uint32_t id, uint32_t engine, uint32_t entries, uint32_t max_sge,
          std::unique_ptr<QueueMemory> memory)
     : pd_(std::move(pd)),
       engine_(engine),
       memory_(std::move(memory)),
-      ring_(RingPlace::at(memory_->data() + sizeof(SrqHeader), entries, queues::recv_stride(max_sge))) {
+      place_(queues::SrqPlace::at(memory_->data(), entries, max_sge)) {
   shared_.id = id;
   shared_.pd = pd_->id();
   shared_.max_sge = max_sge;
-  shared_.header = reinterpret_cast<SrqHeader*>(memory_->data());
-  shared_.ring = RingConsumer(ring_);
+  shared_.header = place_.header;
+  shared_.ring = queues::RingConsumer(place_.ring);
 }
 
 void Srq::destroy(Srq* srq) {

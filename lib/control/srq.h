@@ -6,7 +6,7 @@
 
 #include "control/queue_memory.h"
 #include "control/region.h"
-#include "queues/ring.h"
+#include "queues/place.h"
 #include "transport/srq.h"
 
 namespace uroce::control {
@@ -16,15 +16,14 @@ class Srq {
   /// `entries`: a power of two. Made by Session::create_srq().
   Srq(std::shared_ptr<Pd> pd, uint32_t id, uint32_t engine, uint32_t entries, uint32_t max_sge,
       std::unique_ptr<QueueMemory> memory);
-  static std::size_t bytes(uint32_t entries, uint32_t max_sge);
 
   uint32_t id() const { return shared_.id; }
   uint32_t engine() const { return engine_; }
-  uint32_t max_wr() const { return ring_.entries; }
+  uint32_t max_wr() const { return place_.ring.entries; }
   uint32_t max_sge() const { return shared_.max_sge; }
   const std::shared_ptr<Pd>& pd() const { return pd_; }
-  queues::SrqHeader* header() const { return shared_.header; }
-  queues::RingPlace ring() const { return ring_; }
+  queues::SrqPlace place() const { return place_; }
+  const QueueMemory& memory() const { return *memory_; }
   /// The engine's end; its thread only.
   transport::Srq& shared() { return shared_; }
 
@@ -34,7 +33,7 @@ class Srq {
   std::shared_ptr<Pd> pd_;
   uint32_t engine_;
   std::unique_ptr<QueueMemory> memory_;
-  queues::RingPlace ring_;
+  queues::SrqPlace place_;
   transport::Srq shared_;
 };
 

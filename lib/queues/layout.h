@@ -84,6 +84,7 @@ enum class Arm : uint32_t { none = 0, solicited = 1, any = 2 };
 /// In front of a completion queue's rings; there is one ring per engine, so that each has one producer.
 struct CqHeader {
   alignas(64) std::atomic<uint32_t> arm;  ///< Arm; set by the application, taken by an engine that fires
+  std::atomic<uint32_t> fired;            ///< events raised on the channel so far; engines count, applications read
 };
 static_assert(sizeof(CqHeader) == 64);
 

@@ -14,6 +14,7 @@
 #include <uroce/error.h>
 
 #include "control/device.h"
+#include "message/messages.h"
 
 namespace uroce::service {
 
@@ -39,18 +40,7 @@ struct ServerConfig {
 };
 
 /// One connection, for the operator.
-struct ClientInfo {
-  uint32_t id = 0;
-  pid_t pid = 0;
-  uid_t uid = 0;
-  std::string command{};  ///< of the process, as /proc shows it
-  std::string device{};   ///< opened; empty before
-  uint32_t qps = 0, cqs = 0, srqs = 0, mrs = 0, pds = 0, ahs = 0;
-  uint64_t queue_bytes = 0;
-  uint64_t registered_bytes = 0;
-  uint64_t calls = 0;   ///< served
-  uint64_t errors = 0;  ///< calls refused
-};
+using ClientInfo = message::ClientRow;
 
 enum class Severity { info, warning, error };
 /// Any thread; one line without a newline.

@@ -1,0 +1,316 @@
+// A device of the daemon: each call a message, the data path in shared memory.
+#include <uroce/daemon.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <poll.h>
+#include <unistd.h>
+
+#include "client/daemon_link.h"
+#include "client/impl.h"
+#include "client/sharing.h"
+
+namespace uroce::client {
+namespace {
+
+using message::Fd;
+using message::Kind;
+using message::Op;
+
+/// What the daemon holds for this client. Ends with the last reference, after what refers to it.
+class RemoteObject {
+ public:
+  RemoteObject(std::shared_ptr<DaemonLink> link, Kind kind, uint32_t id, std::vector<Object> uses = {})
+      : link_(std::move(link)), kind_(kind), id_(id), uses_(std::move(uses)) {}
+  ~RemoteObject() {
+    if (link_->mine()) (void)link_->call<message::Empty>(Op::destroy, message::Destroy{kind_, id_});
+  }
+  RemoteObject(const RemoteObject&) = delete;
+  RemoteObject& operator=(const RemoteObject&) = delete;
+  uint32_t id() const { return id_; }
+
+  Fd fd{};  ///< a channel's
+
+ private:
+  std::shared_ptr<DaemonLink> link_;
+  Kind kind_;
+  uint32_t id_;
+  std::vector<Object> uses_;
+};
+
+uint32_t id_of(const Object& object) { return object ? static_cast<const RemoteObject*>(object.get())->id() : 0; }
+
+class RemotePd final : public PdImpl {
+ public:
+  RemotePd(const ContextImpl& context, std::shared_ptr<DaemonLink> link, uint32_t id)
+      : PdImpl(context), object(std::make_shared<RemoteObject>(link, Kind::pd, id)), link_(std::move(link)) {}
+
+  Result<std::shared_ptr<MrImpl>> register_memory(void* address, std::size_t length, uint64_t base,
+                                                  AccessFlags access) override;
+
+  Result<std::shared_ptr<AhImpl>> create_address_handle(const AddressVector& av) override {
+    message::CreateAddressHandle request{.pd = id_of(object)};
+    static_cast<AddressVector&>(request.av) = av;
+    auto reply = link_->call<message::CreateAddressHandleReply>(Op::create_address_handle, request);
+    if (!reply) return std::unexpected(reply.error());
+    auto ah = std::make_shared<AhImpl>();
+    ah->id = reply->number;
+    ah->object = std::make_shared<RemoteObject>(link_, Kind::address_handle, reply->id, std::vector<Object>{object});
+    return ah;
+  }
+
+  const Object object;
+
+ private:
+  std::shared_ptr<DaemonLink> link_;
+};
+
+Result<std::shared_ptr<MrImpl>> RemotePd::register_memory(void* address, std::size_t length, uint64_t base,
+                                                          AccessFlags access) {
+  const auto start = reinterpret_cast<uint64_t>(address);
+  if (length == 0 || length > UINT64_MAX - start) {
+    return fail(EINVAL, "a memory region of " + std::to_string(length) + " bytes; it must have one and not wrap");
+  }
+  const bool writable = access.has_any(Access::local_write | Access::remote_write | Access::remote_atomic);
+  auto shared = Sharing::of_this_process().share(address, length, writable);
+  if (!shared) return std::unexpected(shared.error());
+  message::RegisterMemory request{
+      .pd = id_of(object), .base = base, .length = length, .address = start, .access = access};
+  std::vector<int> fds;
+  for (const SharedSegment& segment : *shared) {
+    auto known = std::ranges::find(fds, segment.fd);
+    if (known == fds.end()) {
+      fds.push_back(segment.fd);
+      known = fds.end() - 1;
+    }
+    request.segments.push_back({static_cast<uint32_t>(known - fds.begin()), segment.offset, segment.length});
+  }
+  if (fds.size() > message::kMaxFds || request.segments.size() > message::kMaxElements / 2) {
+    return fail(ENOMEM, "the memory to register lies in " + std::to_string(request.segments.size()) + " mappings of " +
+                            std::to_string(fds.size()) + " files; at most " + std::to_string(message::kMaxFds) +
+                            " files can be passed: register it in parts");
+  }
+  auto reply = link_->call<message::RegisterMemoryReply>(Op::register_memory, request, fds);
+  if (!reply) return std::unexpected(reply.error());
+  auto mr = std::make_shared<MrImpl>();
+  mr->object = std::make_shared<RemoteObject>(link_, Kind::mr, reply->id, std::vector<Object>{object});
+  mr->key = reply->key;
+  mr->base = base;
+  mr->address = address;
+  mr->length = length;
+  return mr;
+}
+
+class RemoteQp final : public QpImpl {
+ public:
+  RemoteQp(const QpParts& parts, std::shared_ptr<DaemonLink> link, Object object, int wake)
+      : QpImpl(parts), link_(std::move(link)), object_(std::move(object)), wake_(wake) {}
+
+  Result<QpAttr> query() const override {
+    auto attr = link_->call<message::Attr>(Op::query_qp, message::Handle{id_of(object_)});
+    if (!attr) return std::unexpected(attr.error());
+    QpAttr out = attr->value();
+    out.cap = cap();
+    return out;
+  }
+  Result<void> attach_multicast(const Gid& group) override { return multicast(Op::attach_multicast, group); }
+  Result<void> detach_multicast(const Gid& group) override { return multicast(Op::detach_multicast, group); }
+
+ private:
+  Result<void> change(const QpAttr& attr, QpAttrMask mask) override {
+    const message::ModifyQp request{.qp = id_of(object_), .mask = mask, .attr = message::Attr::from(attr)};
+    if (auto done = link_->call<message::Empty>(Op::modify_qp, request); !done) return std::unexpected(done.error());
+    return {};
+  }
+  Result<void> multicast(Op op, const Gid& group) {
+    auto done = link_->call<message::Empty>(op, message::Multicast{id_of(object_), group.bytes});
+    if (!done) return std::unexpected(done.error());
+    return {};
+  }
+  void wake() override {
+    const char token = 1;
+    [[maybe_unused]] const auto written = write(wake_, &token, 1);  // a full pipe wakes as well
+  }
+
+  std::shared_ptr<DaemonLink> link_;
+  Object object_;
+  int wake_;
+};
+
+class DaemonContext final : public ContextImpl {
+ public:
+  static Result<std::shared_ptr<DaemonContext>> open(const std::string& name, const DaemonOptions& options);
+
+  const DeviceInfo& info() const override { return info_; }
+  Result<bool> link_up() const override {
+    auto reply = link_->call<message::LinkUp>(Op::link_up, message::Empty{});
+    if (!reply) return std::unexpected(reply.error());
+    return reply->up;
+  }
+  Result<std::shared_ptr<PdImpl>> create_pd() override {
+    auto reply = link_->call<message::Handle>(Op::create_pd, message::Empty{});
+    if (!reply) return std::unexpected(reply.error());
+    return std::make_shared<RemotePd>(*this, link_, reply->id);
+  }
+  Result<std::shared_ptr<ChannelImpl>> create_channel() override;
+  Result<std::shared_ptr<CqImpl>> create_cq(uint32_t entries, std::shared_ptr<ChannelImpl> channel) override;
+  Result<std::shared_ptr<SrqImpl>> create_srq(const PdImpl& pd, uint32_t max_wr, uint32_t max_sge) override;
+  Result<std::shared_ptr<QpImpl>> create_qp(const PdImpl& pd, const CqImpl& send_cq, const CqImpl& recv_cq,
+                                            const QpInit& init, const SrqImpl* srq) override;
+  int async_fd() const override { return async_.get(); }
+  std::optional<AsyncEvent> take_async_event() override;
+  std::vector<std::pair<std::string, uint64_t>> counters() const override {
+    auto reply = link_->call<message::Counters>(Op::counters, message::Empty{});
+    return reply ? std::move(reply->values) : std::vector<std::pair<std::string, uint64_t>>{};
+  }
+  bool wait_readable(int fd, std::chrono::nanoseconds timeout) override;
+
+ private:
+  std::shared_ptr<DaemonLink> link_;
+  DeviceInfo info_;
+  Fd async_;
+  std::mutex async_mutex_;  // readers of the pipe
+  bool ended_ = false;      // and its end was told
+  std::vector<Fd> wake_;    // by engine
+  std::byte* doorbells_ = nullptr;
+  uint32_t doorbell_entries_ = 0;
+};
+
+Result<std::shared_ptr<DaemonContext>> DaemonContext::open(const std::string& name, const DaemonOptions& options) {
+  auto link = DaemonLink::open(options);
+  if (!link) return std::unexpected(link.error());
+  auto context = std::make_shared<DaemonContext>();
+  context->link_ = std::move(*link);
+  std::vector<Fd> fds;
+  auto reply = context->link_->call<message::OpenDeviceReply>(Op::open_device, message::OpenDevice{name}, {}, &fds);
+  if (!reply) return std::unexpected(reply.error());
+  if (fds.size() != reply->device.engines + std::size_t{1}) {
+    return fail(EPROTO, "the uroce daemon: its descriptors are not one and one per engine");
+  }
+  auto doorbells = context->link_->memory(reply->doorbells);
+  if (!doorbells) return std::unexpected(doorbells.error());
+  context->info_ = reply->device;
+  context->doorbells_ = *doorbells;
+  context->doorbell_entries_ = reply->doorbell_entries;
+  context->async_ = std::move(fds[0]);
+  for (std::size_t i = 1; i < fds.size(); ++i) context->wake_.push_back(std::move(fds[i]));
+  return context;
+}
+
+Result<std::shared_ptr<ChannelImpl>> DaemonContext::create_channel() {
+  std::vector<Fd> fds;
+  auto reply = link_->call<message::Handle>(Op::create_channel, message::Empty{}, {}, &fds);
+  if (!reply) return std::unexpected(reply.error());
+  auto object = std::make_shared<RemoteObject>(link_, Kind::channel, reply->id);
+  if (fds.size() != 1) return fail(EPROTO, "the uroce daemon: a channel came without its descriptor");
+  object->fd = std::move(fds[0]);
+  const int fd = object->fd.get();
+  return std::make_shared<ChannelImpl>(shared_from_this(), std::move(object), fd);
+}
+
+Result<std::shared_ptr<CqImpl>> DaemonContext::create_cq(uint32_t entries, std::shared_ptr<ChannelImpl> channel) {
+  const Object channel_object = channel ? channel->object() : nullptr;
+  auto reply = link_->call<message::CreateCqReply>(Op::create_cq, message::CreateCq{entries, id_of(channel_object)});
+  if (!reply) return std::unexpected(reply.error());
+  CqParts parts{.object = std::make_shared<RemoteObject>(link_, Kind::cq, reply->id, std::vector{channel_object}),
+                .id = reply->number,
+                .rings = reply->rings};
+  auto memory = link_->memory(reply->place);
+  if (!memory) return std::unexpected(memory.error());
+  parts.place = queues::CqPlace::at(*memory, reply->entries);
+  parts.channel = std::move(channel);
+  return std::make_shared<CqImpl>(*this, std::move(parts));
+}
+
+Result<std::shared_ptr<SrqImpl>> DaemonContext::create_srq(const PdImpl& pd, uint32_t max_wr, uint32_t max_sge) {
+  const Object& pd_object = static_cast<const RemotePd&>(pd).object;
+  auto reply =
+      link_->call<message::CreateSrqReply>(Op::create_srq, message::CreateSrq{id_of(pd_object), max_wr, max_sge});
+  if (!reply) return std::unexpected(reply.error());
+  SrqParts parts{.object = std::make_shared<RemoteObject>(link_, Kind::srq, reply->id, std::vector{pd_object}),
+                 .id = reply->number,
+                 .max_sge = reply->max_sge};
+  auto memory = link_->memory(reply->place);
+  if (!memory) return std::unexpected(memory.error());
+  parts.place = queues::SrqPlace::at(*memory, reply->max_wr, reply->max_sge);
+  return std::make_shared<SrqImpl>(*this, std::move(parts));
+}
+
+Result<std::shared_ptr<QpImpl>> DaemonContext::create_qp(const PdImpl& pd, const CqImpl& send_cq, const CqImpl& recv_cq,
+                                                         const QpInit& init, const SrqImpl* srq) {
+  const Object& pd_object = static_cast<const RemotePd&>(pd).object;
+  const Object srq_object = srq != nullptr ? srq->parts().object : nullptr;
+  message::CreateQp request{.pd = id_of(pd_object),
+                            .send_cq = id_of(send_cq.object()),
+                            .recv_cq = id_of(recv_cq.object()),
+                            .srq = id_of(srq_object),
+                            .type = init.type,
+                            .signal_all = init.signal_all,
+                            .engine = init.engine};
+  static_cast<QpCap&>(request.cap) = init.cap;
+  auto reply = link_->call<message::CreateQpReply>(Op::create_qp, request);
+  if (!reply) return std::unexpected(reply.error());
+  auto object = std::make_shared<RemoteObject>(link_, Kind::qp, reply->id,
+                                               std::vector{pd_object, send_cq.object(), recv_cq.object(), srq_object});
+  auto memory = link_->memory(reply->place);
+  if (!memory) return std::unexpected(memory.error());
+  if (reply->engine >= wake_.size()) return fail(EPROTO, "the uroce daemon: it names an engine that it does not have");
+  QpParts parts{.qpn = reply->qpn, .type = init.type, .cap = reply->cap};
+  parts.place = queues::QpPlace::at(*memory, reply->cap, srq != nullptr);
+  parts.doorbell = {queues::DoorbellPlace::at(doorbells_, doorbell_entries_, reply->engine), doorbell_entries_};
+  return std::make_shared<RemoteQp>(parts, link_, std::move(object), wake_[reply->engine].get());
+}
+
+// The application may have made the descriptor block: it is read only when it has something, by one thread at a time.
+std::optional<AsyncEvent> DaemonContext::take_async_event() {
+  const std::scoped_lock lock(async_mutex_);
+  pollfd waiting{.fd = async_.get(), .events = POLLIN, .revents = 0};
+  if (ended_ || poll(&waiting, 1, 0) != 1) return std::nullopt;
+  message::AsyncRecord record;
+  if (read(async_.get(), &record, sizeof record) == sizeof record) {
+    return AsyncEvent{static_cast<AsyncEventType>(record.type), record.object};
+  }
+  ended_ = true;
+  return AsyncEvent{AsyncEventType::port_error, 1};
+}
+
+bool DaemonContext::wait_readable(int fd, std::chrono::nanoseconds timeout) {
+  constexpr std::chrono::nanoseconds kForEver = std::chrono::hours(24 * 365);
+  timeout = std::clamp(timeout, std::chrono::nanoseconds(0), kForEver);
+  {
+    const std::scoped_lock lock(async_mutex_);
+    // After the daemon's end its descriptors are readable for ever, and nothing comes: let time pass.
+    if (ended_ && fd == async_.get()) fd = -1;
+  }
+  pollfd waiting{.fd = fd, .events = POLLIN, .revents = 0};
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
+  const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (timeout - seconds).count()};
+  const int ready = ppoll(&waiting, 1, &limit, nullptr);
+  if (ready == 1 && (waiting.revents & POLLIN) == 0) {
+    // The far end is closed and nothing is left to read: not a busy loop of the caller.
+    ppoll(nullptr, 0, &limit, nullptr);
+    return false;
+  }
+  return ready == 1 || (ready < 0 && errno == EINTR && timeout.count() > 0);
+}
+
+}  // namespace
+}  // namespace uroce::client
+
+namespace uroce {
+
+Result<std::vector<DeviceInfo>> daemon_devices(const DaemonOptions& options) {
+  auto link = client::DaemonLink::open(options);
+  if (!link) return std::unexpected(link.error());
+  return std::vector<DeviceInfo>((*link)->devices().begin(), (*link)->devices().end());
+}
+
+Result<Context> open_daemon_device(const std::string& name, const DaemonOptions& options) {
+  auto context = client::DaemonContext::open(name, options);
+  if (!context) return std::unexpected(context.error());
+  return Context(std::move(*context));
+}
+
+}  // namespace uroce

@@ -1,0 +1,114 @@
+#include "client/daemon_link.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include <sys/mman.h>
+
+#include <uroce/version.h>
+
+#include "queues/layout.h"
+
+namespace uroce::client {
+namespace {
+
+// Longer than the daemon waits for an engine and a neighbour together.
+constexpr std::chrono::seconds kPatience{30};
+
+std::string socket_path(const DaemonOptions& options) {
+  if (!options.socket.empty()) return options.socket;
+  const char* set = std::getenv("UROCE_SOCKET");
+  return set != nullptr && *set != '\0' ? set : message::kDefaultSocket;
+}
+
+std::unexpected<Error> no_daemon(const std::string& path, const Error& error) {
+  if (error.code == ENOENT || error.code == ECONNREFUSED) {
+    return fail(ENOENT, "no uroce daemon listens at " + path +
+                            "; start one with `uroced --demo`, or set UROCE_SOCKET to the socket of one that runs");
+  }
+  if (error.code == EACCES || error.code == EPERM) {
+    return fail(EACCES, "this user may not connect to the uroce daemon at " + path +
+                            "; the daemon's settings `group` and `mode` say who may");
+  }
+  return std::unexpected(error);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DaemonLink>> DaemonLink::open(const DaemonOptions& options) {
+  const std::string path = socket_path(options);
+  auto connection = message::Connection::to(path);
+  if (!connection) return no_daemon(path, connection.error());
+  connection->set_patience(kPatience, kPatience);
+  std::unique_ptr<DaemonLink> link(new DaemonLink(std::move(*connection)));
+  auto reply = link->call<message::HelloReply>(message::Op::hello,
+                                               message::Hello{.queue_abi = queues::kAbiVersion, .version = kVersion});
+  if (!reply) return std::unexpected(reply.error());
+  link->devices_ = std::move(reply->devices);
+  return link;
+}
+
+DaemonLink::~DaemonLink() {
+  for (const Chunk& chunk : chunks_) munmap(chunk.data, chunk.bytes);
+}
+
+std::unexpected<Error> DaemonLink::broken(int code, const std::string& why) {
+  broken_ = true;
+  connection_.shut_down();
+  return fail(code, "the uroce daemon: " + why);
+}
+
+Result<std::span<const std::byte>> DaemonLink::exchange(std::span<const std::byte> bytes, std::span<const int> fds,
+                                                        std::vector<message::Fd>* received) {
+  if (!mine()) return fail(ENODEV, "the device was opened before fork(); a child opens its own");
+  if (broken_) return fail(ENODEV, "the uroce daemon is gone; open the device again");
+  // A daemon that refuses a connection says why and closes: what it said is read even where nothing can be sent.
+  const auto sent = connection_.send(bytes, fds);
+  if (!sent && sent.error().code == EMSGSIZE) return std::unexpected(sent.error());
+  auto packet = connection_.receive();
+  if (!packet) {
+    if (packet.error().code == ETIMEDOUT) return broken(ETIMEDOUT, "no reply within 30 s");
+    return broken(ENODEV, "it closed the connection; its log says why");
+  }
+  packet_ = std::move(*packet);
+  message::Reader reader(packet_.bytes);
+  message::ReplyHeader header;
+  reader(header);
+  if (!reader.good() || header.chunks.size() > packet_.fds.size()) return broken(EPROTO, "its reply has no header");
+  if (header.sequence != sequence_ && header.error == 0) return broken(EPROTO, "its reply is to another request");
+  for (std::size_t i = 0; i < header.chunks.size(); ++i) {
+    if (auto mapped = map(header.chunks[i], packet_.fds[i]); !mapped) return std::unexpected(mapped.error());
+  }
+  if (header.error != 0) return fail(header.error, std::move(header.text));
+  if (received != nullptr) {
+    received->clear();
+    for (std::size_t i = header.chunks.size(); i < packet_.fds.size(); ++i) {
+      received->push_back(std::move(packet_.fds[i]));
+    }
+  }
+  packet_.fds.clear();
+  return reader.rest();
+}
+
+Result<void> DaemonLink::map(const message::Chunk& chunk, const message::Fd& fd) {
+  if (chunk.index != chunks_.size()) return broken(EPROTO, "its queue memory is out of order");
+  void* data = mmap(nullptr, chunk.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (data == MAP_FAILED)
+    return broken(ENOMEM, std::string("its queue memory cannot be mapped: ") + std::strerror(errno));
+  // A child of fork() must not post on its parent's queues by accident, and rdma programs expect it cannot.
+  madvise(data, chunk.bytes, MADV_DONTFORK);
+  chunks_.push_back({static_cast<std::byte*>(data), chunk.bytes});
+  return {};
+}
+
+Result<std::byte*> DaemonLink::memory(const message::Place& place) {
+  const std::scoped_lock lock(mutex_);
+  if (place.chunk >= chunks_.size() || place.offset > chunks_[place.chunk].bytes ||
+      place.bytes > chunks_[place.chunk].bytes - place.offset || place.offset % 64 != 0) {
+    return broken(EPROTO, "it names queue memory that it never gave");
+  }
+  return chunks_[place.chunk].data + place.offset;
+}
+
+}  // namespace uroce::client

@@ -1,0 +1,74 @@
+// A client's connection to the daemon: one request at a time, and the queue memory that came with the replies.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+#include <uroce/daemon.h>
+
+#include "message/connection.h"
+#include "message/messages.h"
+
+namespace uroce::client {
+
+/// Any thread.
+class DaemonLink {
+ public:
+  /// Connects and greets. Errors: those of daemon_devices().
+  static Result<std::unique_ptr<DaemonLink>> open(const DaemonOptions& options);
+  ~DaemonLink();
+  DaemonLink(const DaemonLink&) = delete;
+  DaemonLink& operator=(const DaemonLink&) = delete;
+
+  const std::vector<message::Device>& devices() const { return devices_; }
+
+  /// Sends `request` with `fds`, waits for the reply, and decodes it. Descriptors that come go to `received`.
+  /// Errors: the daemon's, ENODEV (it is gone), ETIMEDOUT, EPROTO.
+  template <class Reply, class Request>
+  Result<Reply> call(message::Op op, const Request& request, std::span<const int> fds = {},
+                     std::vector<message::Fd>* received = nullptr) {
+    std::vector<std::byte> bytes;
+    const std::scoped_lock lock(mutex_);
+    message::encode(bytes, message::RequestHeader{op, ++sequence_});
+    message::encode(bytes, request);
+    auto body = exchange(bytes, fds, received);
+    if (!body) return std::unexpected(body.error());
+    Reply reply;
+    if (!message::decode(*body, reply)) return broken(EPROTO, "its reply is not what the request asks for");
+    return reply;
+  }
+
+  /// Where an object's queues are here. Errors: EPROTO.
+  Result<std::byte*> memory(const message::Place& place);
+  /// False in a child of fork(): the connection is its parent's.
+  bool mine() const { return getpid() == owner_; }
+
+ private:
+  explicit DaemonLink(message::Connection connection) : connection_(std::move(connection)), owner_(getpid()) {}
+
+  struct Chunk {
+    std::byte* data;
+    uint64_t bytes;
+  };
+  Result<std::span<const std::byte>> exchange(std::span<const std::byte> bytes, std::span<const int> fds,
+                                              std::vector<message::Fd>* received);
+  Result<void> map(const message::Chunk& chunk, const message::Fd& fd);
+  std::unexpected<Error> broken(int code, const std::string& why);
+
+  std::mutex mutex_;
+  message::Connection connection_;
+  const pid_t owner_;
+  uint32_t sequence_ = 0;
+  bool broken_ = false;
+  message::Packet packet_;  // the last reply
+  std::vector<Chunk> chunks_;
+  std::vector<message::Device> devices_;
+};
+
+}  // namespace uroce::client

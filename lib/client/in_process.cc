@@ -1,0 +1,129 @@
+#include "client/in_process.h"
+
+#include "client/impl.h"
+#include "control/session.h"
+
+namespace uroce::client {
+namespace {
+
+template <class T>
+std::shared_ptr<T> object_of(const Object& object) {
+  return std::static_pointer_cast<T>(object);
+}
+
+class LocalPd final : public PdImpl {
+ public:
+  LocalPd(const ContextImpl& context, std::shared_ptr<control::Pd> object) : PdImpl(context), pd(std::move(object)) {}
+
+  Result<std::shared_ptr<MrImpl>> register_memory(void* address, std::size_t length, uint64_t base,
+                                                  AccessFlags access) override {
+    auto region = pd->session()->register_memory(pd, base, length, static_cast<std::byte*>(address), access);
+    if (!region) return std::unexpected(region.error());
+    auto mr = std::make_shared<MrImpl>();
+    mr->key = (*region)->key();
+    mr->base = base;
+    mr->address = address;
+    mr->length = length;
+    mr->object = std::move(*region);
+    return mr;
+  }
+
+  Result<std::shared_ptr<AhImpl>> create_address_handle(const AddressVector& av) override {
+    auto handle = pd->session()->create_address_handle(pd, av);
+    if (!handle) return std::unexpected(handle.error());
+    auto ah = std::make_shared<AhImpl>();
+    ah->id = (*handle)->id();
+    ah->object = std::move(*handle);
+    return ah;
+  }
+
+  const std::shared_ptr<control::Pd> pd;
+};
+
+class LocalQp final : public QpImpl {
+ public:
+  explicit LocalQp(std::shared_ptr<control::Qp> qp) : QpImpl(parts_of(*qp)), qp_(std::move(qp)) {}
+  Result<QpAttr> query() const override { return qp_->query(); }
+  Result<void> attach_multicast(const Gid& group) override { return qp_->attach_multicast(group); }
+  Result<void> detach_multicast(const Gid& group) override { return qp_->detach_multicast(group); }
+
+ private:
+  static QpParts parts_of(const control::Qp& qp) {
+    return {.qpn = qp.qpn(),
+            .type = qp.type(),
+            .cap = qp.cap(),
+            .place = {qp.doorbell_flag(), qp.send_queue(), qp.recv_queue()},
+            .doorbell = qp.doorbell()};
+  }
+  Result<void> change(const QpAttr& attr, QpAttrMask mask) override { return qp_->modify(attr, mask); }
+  void wake() override { qp_->session()->device()->wake(qp_->engine()); }
+
+  std::shared_ptr<control::Qp> qp_;
+};
+
+class LocalContext final : public ContextImpl {
+ public:
+  explicit LocalContext(std::shared_ptr<control::Session> session)
+      : session_(std::move(session)), info_(session_->device()->info()) {}
+
+  const DeviceInfo& info() const override { return info_; }
+  Result<bool> link_up() const override { return session_->device()->link_up(); }
+
+  Result<std::shared_ptr<PdImpl>> create_pd() override {
+    auto pd = session_->create_pd();
+    if (!pd) return std::unexpected(pd.error());
+    return std::make_shared<LocalPd>(*this, std::move(*pd));
+  }
+
+  Result<std::shared_ptr<ChannelImpl>> create_channel() override {
+    auto channel = session_->create_channel();
+    if (!channel) return std::unexpected(channel.error());
+    const int fd = (*channel)->fd();
+    return std::make_shared<ChannelImpl>(shared_from_this(), std::move(*channel), fd);
+  }
+
+  Result<std::shared_ptr<CqImpl>> create_cq(uint32_t entries, std::shared_ptr<ChannelImpl> channel) override {
+    auto cq = session_->create_cq(entries, channel ? object_of<control::Channel>(channel->object()) : nullptr);
+    if (!cq) return std::unexpected(cq.error());
+    CqParts parts{.object = *cq, .id = (*cq)->id(), .rings = (*cq)->rings(), .place = (*cq)->place()};
+    parts.channel = std::move(channel);
+    return std::make_shared<CqImpl>(*this, std::move(parts));
+  }
+
+  Result<std::shared_ptr<SrqImpl>> create_srq(const PdImpl& pd, uint32_t max_wr, uint32_t max_sge) override {
+    auto srq = session_->create_srq(static_cast<const LocalPd&>(pd).pd, max_wr, max_sge);
+    if (!srq) return std::unexpected(srq.error());
+    SrqParts parts{.object = *srq, .id = (*srq)->id(), .max_sge = (*srq)->max_sge(), .place = (*srq)->place()};
+    return std::make_shared<SrqImpl>(*this, std::move(parts));
+  }
+
+  Result<std::shared_ptr<QpImpl>> create_qp(const PdImpl& pd, const CqImpl& send_cq, const CqImpl& recv_cq,
+                                            const QpInit& init, const SrqImpl* srq) override {
+    auto qp = session_->create_qp(static_cast<const LocalPd&>(pd).pd, object_of<control::Cq>(send_cq.object()),
+                                  object_of<control::Cq>(recv_cq.object()), init,
+                                  srq != nullptr ? object_of<control::Srq>(srq->parts().object) : nullptr);
+    if (!qp) return std::unexpected(qp.error());
+    return std::make_shared<LocalQp>(std::move(*qp));
+  }
+
+  int async_fd() const override { return session_->events().fd(); }
+  std::optional<AsyncEvent> take_async_event() override { return session_->events().pop(); }
+  std::vector<std::pair<std::string, uint64_t>> counters() const override { return session_->device()->counters(); }
+  bool wait_readable(int fd, std::chrono::nanoseconds timeout) override {
+    return session_->device()->wait_readable(fd, timeout);
+  }
+
+ private:
+  std::shared_ptr<control::Session> session_;
+  DeviceInfo info_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<ContextImpl>> make_in_process_context(const std::shared_ptr<control::Device>& device) {
+  auto session = device->open();
+  if (!session) return std::unexpected(session.error());
+  return std::make_shared<LocalContext>(std::move(*session));
+}
+
+}  // namespace uroce::client

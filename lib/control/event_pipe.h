@@ -1,0 +1,30 @@
+// A pipe of tokens: readable while something waits, one byte per event.
+//
+// Not an eventfd, whose two sides share their flags: a reader in another process could make the writer block.
+#pragma once
+
+#include <uroce/error.h>
+
+namespace uroce::control {
+
+class EventPipe {
+ public:
+  /// Both ends close on exec; neither blocks. Errors: EMFILE and others of pipe2(2), with the limit to raise.
+  static Result<EventPipe> create();
+  ~EventPipe();
+  EventPipe(EventPipe&& other) noexcept : read_end_(other.read_end_), write_end_(other.write_end_) {
+    other.read_end_ = other.write_end_ = -1;
+  }
+  EventPipe& operator=(EventPipe&&) = delete;
+
+  int read_end() const { return read_end_; }
+  /// Adds one token. Any thread; never blocks. A pipe holds 65536; what is beyond is lost.
+  void signal();
+
+ private:
+  EventPipe(int read_end, int write_end) : read_end_(read_end), write_end_(write_end) {}
+  int read_end_;
+  int write_end_;
+};
+
+}  // namespace uroce::control

@@ -1,0 +1,128 @@
+#include "message/connection.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "message/messages.h"
+
+namespace uroce::message {
+namespace {
+
+std::unexpected<Error> socket_error(const char* what) {
+  const int code = errno == EAGAIN || errno == EWOULDBLOCK ? ETIMEDOUT : errno;
+  return fail(code, std::string(what) + ": " + std::strerror(code));
+}
+
+void set_timeout(int fd, int option, std::chrono::milliseconds patience) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience);
+  const timeval value{.tv_sec = seconds.count(), .tv_usec = (patience - seconds).count() * 1000};
+  setsockopt(fd, SOL_SOCKET, option, &value, sizeof value);
+}
+
+}  // namespace
+
+Fd& Fd::operator=(Fd&& other) noexcept {
+  if (this != &other) {
+    reset();
+    fd_ = other.release();
+  }
+  return *this;
+}
+
+int Fd::release() {
+  const int fd = fd_;
+  fd_ = -1;
+  return fd;
+}
+
+void Fd::reset() {
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+}
+
+Result<Connection> Connection::to(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) {
+    return fail(ENAMETOOLONG, "the socket's path '" + path + "' has " + std::to_string(path.size()) +
+                                  " bytes; a Unix socket's has at most " + std::to_string(sizeof address.sun_path - 1));
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!socket) return socket_error("socket");
+  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    return socket_error(path.c_str());
+  }
+  return Connection(std::move(socket));
+}
+
+void Connection::set_patience(std::chrono::milliseconds receive, std::chrono::milliseconds send) {
+  set_timeout(socket_.get(), SO_RCVTIMEO, receive);
+  set_timeout(socket_.get(), SO_SNDTIMEO, send);
+}
+
+Result<void> Connection::send(std::span<const std::byte> bytes, std::span<const int> fds) {
+  if (bytes.size() > kMaxPacket || fds.size() > kMaxFds) return fail(EMSGSIZE, "the message is too large");
+  alignas(cmsghdr) std::byte control[CMSG_SPACE(sizeof(int) * kMaxFds)] = {};
+  iovec data{.iov_base = const_cast<std::byte*>(bytes.data()), .iov_len = bytes.size()};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  if (!fds.empty()) {
+    message.msg_control = control;
+    message.msg_controllen = CMSG_SPACE(fds.size_bytes());
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(fds.size_bytes());
+    std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
+  }
+  ssize_t sent = 0;
+  do {
+    sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  if (sent < 0) return socket_error("sendmsg");
+  return {};
+}
+
+Result<Packet> Connection::receive() {
+  alignas(cmsghdr) std::byte control[CMSG_SPACE(sizeof(int) * kMaxFds)];
+  Packet packet;
+  packet.bytes.resize(kMaxPacket);
+  iovec data{.iov_base = packet.bytes.data(), .iov_len = packet.bytes.size()};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  ssize_t got = 0;
+  do {
+    got = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
+  } while (got < 0 && errno == EINTR);
+  if (got < 0) return socket_error("recvmsg");
+  // Descriptors first: whatever is wrong with the rest, they close.
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof fd);
+      packet.fds.emplace_back(fd);
+    }
+  }
+  if (got == 0) return fail(ECONNRESET, "the other end closed the connection");
+  if ((message.msg_flags & MSG_TRUNC) != 0) return fail(EPROTO, "a message is larger than any may be");
+  if ((message.msg_flags & MSG_CTRUNC) != 0) {
+    return fail(EPROTO, "descriptors were lost on the way: too many in one message, or too many open here (ulimit -n)");
+  }
+  packet.bytes.resize(static_cast<std::size_t>(got));
+  return packet;
+}
+
+void Connection::shut_down() { shutdown(socket_.get(), SHUT_RDWR); }
+
+}  // namespace uroce::message

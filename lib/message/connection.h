@@ -1,0 +1,58 @@
+// One end of a SOCK_SEQPACKET Unix socket: packets with descriptors, bounded in size and in time.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <uroce/error.h>
+
+namespace uroce::message {
+
+/// A descriptor that closes itself.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  ~Fd() { reset(); }
+  Fd(Fd&& other) noexcept : fd_(other.release()) {}
+  Fd& operator=(Fd&& other) noexcept;
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  int release();
+  void reset();
+
+ private:
+  int fd_ = -1;
+};
+
+struct Packet {
+  std::vector<std::byte> bytes;
+  std::vector<Fd> fds;
+};
+
+/// One thread at a time, except shut_down().
+class Connection {
+ public:
+  explicit Connection(Fd socket) : socket_(std::move(socket)) {}
+  /// Errors: those of connect(2).
+  static Result<Connection> to(const std::string& path);
+
+  /// How long send() and receive() wait at most; 0 waits for ever.
+  void set_patience(std::chrono::milliseconds receive, std::chrono::milliseconds send);
+  /// Errors: EPIPE and ECONNRESET (the other end is gone), ETIMEDOUT.
+  Result<void> send(std::span<const std::byte> bytes, std::span<const int> fds);
+  /// Errors: ECONNRESET (the other end is gone), ETIMEDOUT, EPROTO (larger than kMaxPacket, or more descriptors than
+  /// kMaxFds, which includes that this process has none left).
+  Result<Packet> receive();
+  /// Any thread: ends what another waits for in send() or receive().
+  void shut_down();
+  int fd() const { return socket_.get(); }
+
+ private:
+  Fd socket_;
+};
+
+}  // namespace uroce::message

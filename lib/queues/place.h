@@ -1,0 +1,73 @@
+// Where the parts of each object's queues lie in its one piece of memory: the same on both sides of the sharing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "queues/doorbell.h"
+#include "queues/layout.h"
+#include "queues/ring.h"
+
+namespace uroce::queues {
+
+/// A queue pair: the doorbell flag, the send ring, the receive ring. `cap` holds powers of two.
+struct QpPlace {
+  DoorbellFlag* doorbell = nullptr;
+  RingPlace sq{};
+  RingPlace rq{};  ///< entries 0 with an SRQ
+
+  static std::size_t bytes(const QpCap& cap, bool with_srq) {
+    return sizeof(DoorbellFlag) + ring_bytes(cap.max_send_wr, send_stride(cap.max_send_sge, cap.max_inline_data)) +
+           (with_srq ? 0 : ring_bytes(cap.max_recv_wr, recv_stride(cap.max_recv_sge)));
+  }
+  static QpPlace at(std::byte* memory, const QpCap& cap, bool with_srq) {
+    QpPlace place;
+    place.doorbell = reinterpret_cast<DoorbellFlag*>(memory);
+    memory += sizeof(DoorbellFlag);
+    place.sq = RingPlace::at(memory, cap.max_send_wr, send_stride(cap.max_send_sge, cap.max_inline_data));
+    memory += ring_bytes(place.sq.entries, place.sq.stride);
+    if (!with_srq) place.rq = RingPlace::at(memory, cap.max_recv_wr, recv_stride(cap.max_recv_sge));
+    return place;
+  }
+};
+
+/// A completion queue: the header, then one ring per engine, so that each ring has one producer.
+struct CqPlace {
+  CqHeader* header = nullptr;
+  std::byte* rings = nullptr;
+  uint32_t entries = 0;  ///< of each ring, a power of two
+
+  static std::size_t bytes(uint32_t entries, uint32_t engines) {
+    return sizeof(CqHeader) + engines * ring_bytes(entries, sizeof(Cqe));
+  }
+  static CqPlace at(std::byte* memory, uint32_t entries) {
+    return {reinterpret_cast<CqHeader*>(memory), memory + sizeof(CqHeader), entries};
+  }
+  RingPlace ring(uint32_t engine) const {
+    return RingPlace::at(rings + engine * ring_bytes(entries, sizeof(Cqe)), entries, sizeof(Cqe));
+  }
+};
+
+/// A shared receive queue: the header, then its ring.
+struct SrqPlace {
+  SrqHeader* header = nullptr;
+  RingPlace ring{};
+
+  static std::size_t bytes(uint32_t entries, uint32_t max_sge) {
+    return sizeof(SrqHeader) + ring_bytes(entries, recv_stride(max_sge));
+  }
+  static SrqPlace at(std::byte* memory, uint32_t entries, uint32_t max_sge) {
+    return {reinterpret_cast<SrqHeader*>(memory),
+            RingPlace::at(memory + sizeof(SrqHeader), entries, recv_stride(max_sge))};
+  }
+};
+
+/// A session's doorbells: one ring per engine.
+struct DoorbellPlace {
+  static std::size_t bytes(uint32_t entries, uint32_t engines) { return engines * doorbell_bytes(entries); }
+  static std::byte* at(std::byte* memory, uint32_t entries, uint32_t engine) {
+    return memory + engine * doorbell_bytes(entries);
+  }
+};
+
+}  // namespace uroce::queues

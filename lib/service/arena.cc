@@ -1,0 +1,134 @@
+#include "service/arena.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+namespace uroce::service {
+namespace {
+
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kGrain = 64;
+constexpr std::size_t kMaxChunk = std::size_t{64} << 20;
+
+std::size_t round_up(std::size_t bytes, std::size_t grain) { return (bytes + grain - 1) / grain * grain; }
+
+/// `bytes` of a new memfd, mapped and touched, so that nothing can be missing later.
+std::optional<std::pair<message::Fd, std::byte*>> make_memory(std::size_t bytes, unsigned flags) {
+  message::Fd fd(memfd_create("uroce-queues", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags));
+  if (!fd || ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return std::nullopt;
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
+  if (data == MAP_FAILED) return std::nullopt;
+  // The client gets the descriptor: it must not shrink what the engines read.
+  if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    munmap(data, bytes);
+    return std::nullopt;
+  }
+  return std::pair(std::move(fd), static_cast<std::byte*>(data));
+}
+
+}  // namespace
+
+ArenaMemory::ArenaMemory(std::shared_ptr<Arena> arena, uint32_t chunk, uint64_t offset, std::byte* data,
+                         std::size_t size)
+    : QueueMemory(data, size), arena_(std::move(arena)), chunk_(chunk), offset_(offset) {}
+
+ArenaMemory::~ArenaMemory() { arena_->give_back(chunk_, offset_, size()); }
+
+Arena::Chunk::Chunk(Chunk&& other) noexcept
+    : fd(std::move(other.fd)), data(other.data), bytes(other.bytes), free(std::move(other.free)) {
+  other.data = nullptr;
+}
+
+Arena::Chunk::~Chunk() {
+  if (data != nullptr) munmap(data, bytes);
+}
+
+Result<std::unique_ptr<control::QueueMemory>> Arena::allocate(std::size_t bytes) {
+  bytes = round_up(bytes, kGrain);
+  const std::scoped_lock lock(mutex_);
+  if (bytes > max_bytes_ - used_) {
+    return fail(ENOMEM, fmt::format("queues of {} bytes would bring this client to {}; the limit is {} "
+                                    "(max_queue_bytes): ask for fewer entries or raise it",
+                                    bytes, used_ + bytes, max_bytes_));
+  }
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    for (std::size_t index = 0; index < chunks_.size(); ++index) {
+      Chunk& chunk = chunks_[index];
+      const auto fits = std::ranges::find_if(chunk.free, [bytes](const auto& hole) { return hole.second >= bytes; });
+      if (fits == chunk.free.end()) continue;
+      const auto [offset, size] = *fits;
+      chunk.free.erase(fits);
+      if (size > bytes) chunk.free.emplace(offset + bytes, size - bytes);
+      used_ += bytes;
+      std::memset(chunk.data + offset, 0, bytes);
+      return std::make_unique<ArenaMemory>(shared_from_this(), static_cast<uint32_t>(index), offset,
+                                           chunk.data + offset, bytes);
+    }
+    if (auto added = add_chunk(bytes); !added) return std::unexpected(added.error());
+  }
+  return fail(ENOMEM, fmt::format("no memory for queues of {} bytes", bytes));
+}
+
+// Each piece twice as large as the last: a client with few objects costs one huge page, one with many few mappings.
+Result<void> Arena::add_chunk(std::size_t bytes) {
+  const std::size_t usual = chunks_.empty() ? kHugePage : std::min<std::size_t>(2 * chunks_.back().bytes, kMaxChunk);
+  const std::size_t size = round_up(std::max(bytes, usual), kHugePage);
+  auto memory = make_memory(size, MFD_HUGETLB | MFD_HUGE_2MB);
+  if (!memory) memory = make_memory(size, 0);
+  if (!memory) {
+    const int code = errno;
+    return fail(ENOMEM, fmt::format("no memory for queues of {} bytes: {}", size, std::strerror(code)));
+  }
+  Chunk chunk;
+  chunk.fd = std::move(memory->first);
+  chunk.data = memory->second;
+  chunk.bytes = size;
+  chunk.free.emplace(0, size);
+  chunks_.push_back(std::move(chunk));
+  return {};
+}
+
+void Arena::give_back(uint32_t index, uint64_t offset, std::size_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  used_ -= bytes;
+  auto& free = chunks_[index].free;
+  auto next = free.lower_bound(offset);
+  if (next != free.end() && offset + bytes == next->first) {
+    bytes += next->second;
+    next = free.erase(next);
+  }
+  if (next != free.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second == offset) {
+      before->second += bytes;
+      return;
+    }
+  }
+  free.emplace(offset, bytes);
+}
+
+std::vector<Arena::NewChunk> Arena::take_new_chunks() {
+  const std::scoped_lock lock(mutex_);
+  std::vector<NewChunk> fresh;
+  for (; told_ < chunks_.size(); ++told_) {
+    const Chunk& chunk = chunks_[told_];
+    fresh.push_back({static_cast<uint32_t>(told_), chunk.bytes, chunk.fd.get()});
+  }
+  return fresh;
+}
+
+uint64_t Arena::used() const {
+  const std::scoped_lock lock(mutex_);
+  return used_;
+}
+
+}  // namespace uroce::service

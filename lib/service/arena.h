@@ -1,0 +1,73 @@
+// Queue memory that a client maps: few, large pieces of sealed memfd, in huge pages where there are any.
+//
+// What is free is known here alone: a client that scribbles over its queues cannot confuse the allocator.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "control/queue_memory.h"
+#include "message/connection.h"
+
+namespace uroce::service {
+
+class Arena;
+
+/// One object's queues inside an arena.
+class ArenaMemory final : public control::QueueMemory {
+ public:
+  ArenaMemory(std::shared_ptr<Arena> arena, uint32_t chunk, uint64_t offset, std::byte* data, std::size_t size);
+  ~ArenaMemory() override;
+  uint32_t chunk() const { return chunk_; }
+  uint64_t offset() const { return offset_; }
+
+ private:
+  std::shared_ptr<Arena> arena_;
+  uint32_t chunk_;
+  uint64_t offset_;
+};
+
+/// All queue memory of one client. Any thread.
+class Arena final : public control::QueueAllocator, public std::enable_shared_from_this<Arena> {
+ public:
+  /// `max_bytes`: of all objects together.
+  explicit Arena(uint64_t max_bytes) : max_bytes_(max_bytes) {}
+
+  /// Errors: ENOMEM naming the limit.
+  Result<std::unique_ptr<control::QueueMemory>> allocate(std::size_t bytes) override;
+
+  struct NewChunk {
+    uint32_t index;
+    uint64_t bytes;
+    int fd;  ///< the arena's
+  };
+  /// The pieces made since the last call.
+  std::vector<NewChunk> take_new_chunks();
+  uint64_t used() const;
+
+ private:
+  friend class ArenaMemory;
+  struct Chunk {
+    message::Fd fd;
+    std::byte* data = nullptr;
+    uint64_t bytes = 0;
+    std::map<uint64_t, uint64_t> free;  // bytes by offset, never adjacent
+    Chunk() = default;
+    Chunk(Chunk&& other) noexcept;
+    Chunk& operator=(Chunk&&) = delete;
+    ~Chunk();
+  };
+  Result<void> add_chunk(std::size_t bytes);
+  void give_back(uint32_t chunk, uint64_t offset, std::size_t bytes);
+
+  const uint64_t max_bytes_;
+  mutable std::mutex mutex_;
+  std::vector<Chunk> chunks_;
+  std::size_t told_ = 0;  // chunks that the client knows
+  uint64_t used_ = 0;
+};
+
+}  // namespace uroce::service

@@ -1,0 +1,361 @@
+// What each message does.
+#include <algorithm>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <uroce/version.h>
+
+#include "service/client.h"
+
+namespace uroce::service {
+namespace {
+
+constexpr uint32_t kKnownAccess =
+    (Access::local_write | Access::remote_write | Access::remote_read | Access::remote_atomic | Access::mw_bind |
+     Access::zero_based | Access::relaxed_ordering | Access::remote_invalidate)
+        .bits();
+
+message::Place place_of(const control::QueueMemory& memory) {
+  const auto& placed = static_cast<const ArenaMemory&>(memory);
+  return {.chunk = placed.chunk(), .offset = placed.offset(), .bytes = placed.size()};
+}
+
+message::Cap cap_of(const QpCap& cap) {
+  message::Cap out;
+  static_cast<QpCap&>(out) = cap;
+  return out;
+}
+
+message::Device device_of(const control::Device& device) {
+  message::Device out;
+  static_cast<DeviceInfo&>(out) = device.info();
+  return out;
+}
+
+/// Values that the wire format carries and the enumerations do not have.
+Result<void> check_enums(const QpAttr& attr) {
+  if (attr.state > QpState::error || attr.cur_state > QpState::error) {
+    return fail(EINVAL, fmt::format("QP state {} is none", static_cast<uint32_t>(attr.state)));
+  }
+  return {};
+}
+
+}  // namespace
+
+template <class T>
+Result<Client::Reply> Client::reply(const T& value) {
+  Reply out;
+  message::encode(out.body, value);
+  return out;
+}
+
+template <class Request, class Work>
+Result<Client::Reply> Client::with(std::span<const std::byte> bytes, Work work) {
+  Request request;
+  if (!message::decode(bytes, request)) {
+    malformed_ = true;
+    return fail(EPROTO, fmt::format("a message of {} bytes is not what its kind holds", bytes.size()));
+  }
+  return work(request);
+}
+
+Result<Client::Reply> Client::call(message::Op op, std::span<const std::byte> bytes, std::vector<message::Fd>& fds) {
+  using message::Op;
+  if (!greeted_ && op != Op::hello) {
+    malformed_ = true;
+    return fail(EPROTO, "the first message must be a hello");
+  }
+  switch (op) {
+    case Op::hello: return with<message::Hello>(bytes, [this](const auto& request) { return hello(request); });
+    case Op::open_device:
+      return with<message::OpenDevice>(bytes, [this](const auto& request) { return open_device(request); });
+    case Op::list_clients:
+      return with<message::Empty>(
+          bytes, [this](const auto&) { return reply(message::ClientRows{.rows = server_.client_rows()}); });
+    case Op::list_objects:
+      return with<message::ListObjects>(bytes,
+                                        [this](const auto& request) { return reply(server_.object_rows(request)); });
+    default: break;
+  }
+  if (session_ == nullptr) return fail(EINVAL, "no device is open on this connection; open one first");
+  return call_object(op, bytes, fds);
+}
+
+Result<Client::Reply> Client::call_object(message::Op op, std::span<const std::byte> bytes,
+                                          std::vector<message::Fd>& fds) {
+  using message::Op;
+  switch (op) {
+    case Op::create_pd:
+      return with<message::Empty>(bytes, [this](const auto&) -> Result<Reply> {
+        if (auto room = pds_.check_room(limits_.max_pd); !room) return std::unexpected(room.error());
+        auto pd = session_->create_pd();
+        if (!pd) return std::unexpected(pd.error());
+        return reply(message::Handle{pds_.add(std::move(*pd))});
+      });
+    case Op::register_memory:
+      return with<message::RegisterMemory>(bytes,
+                                           [this, &fds](const auto& request) { return register_memory(request, fds); });
+    case Op::create_channel: return with<message::Empty>(bytes, [this](const auto&) { return create_channel(); });
+    case Op::create_cq:
+      return with<message::CreateCq>(bytes, [this](const auto& request) { return create_cq(request); });
+    case Op::create_srq:
+      return with<message::CreateSrq>(bytes, [this](const auto& request) { return create_srq(request); });
+    case Op::create_qp:
+      return with<message::CreateQp>(bytes, [this](const auto& request) { return create_qp(request); });
+    case Op::modify_qp:
+      return with<message::ModifyQp>(bytes, [this](const auto& request) -> Result<Reply> {
+        auto qp = qps_.find(request.qp);
+        if (!qp) return std::unexpected(qp.error());
+        const QpAttr attr = request.attr.value();
+        if (auto ok = check_enums(attr); !ok) return std::unexpected(ok.error());
+        if (auto changed = (*qp)->modify(attr, request.mask); !changed) return std::unexpected(changed.error());
+        return Reply{};
+      });
+    case Op::query_qp:
+      return with<message::Handle>(bytes, [this](const auto& request) -> Result<Reply> {
+        auto qp = qps_.find(request.id);
+        if (!qp) return std::unexpected(qp.error());
+        auto attr = (*qp)->query();
+        if (!attr) return std::unexpected(attr.error());
+        return reply(message::Attr::from(*attr));
+      });
+    case Op::create_address_handle:
+      return with<message::CreateAddressHandle>(bytes, [this](const auto& request) -> Result<Reply> {
+        if (auto room = handles_.check_room(limits_.max_ah); !room) return std::unexpected(room.error());
+        auto pd = pds_.find(request.pd);
+        if (!pd) return std::unexpected(pd.error());
+        auto handle = session_->create_address_handle(std::move(*pd), request.av);
+        if (!handle) return std::unexpected(handle.error());
+        const uint32_t number = (*handle)->id();
+        return reply(message::CreateAddressHandleReply{.id = handles_.add(std::move(*handle)), .number = number});
+      });
+    case Op::attach_multicast:
+    case Op::detach_multicast:
+      return with<message::Multicast>(bytes, [this, op](const auto& request) -> Result<Reply> {
+        auto qp = qps_.find(request.qp);
+        if (!qp) return std::unexpected(qp.error());
+        const Gid group{request.gid};
+        const auto done = op == Op::attach_multicast ? (*qp)->attach_multicast(group) : (*qp)->detach_multicast(group);
+        if (!done) return std::unexpected(done.error());
+        return Reply{};
+      });
+    case Op::destroy: return with<message::Destroy>(bytes, [this](const auto& request) { return destroy(request); });
+    case Op::counters:
+      return with<message::Empty>(
+          bytes, [this](const auto&) { return reply(message::Counters{session_->device()->counters()}); });
+    case Op::link_up:
+      return with<message::Empty>(bytes, [this](const auto&) -> Result<Reply> {
+        auto up = session_->device()->link_up();
+        if (!up) return std::unexpected(up.error());
+        return reply(message::LinkUp{*up});
+      });
+    default: break;
+  }
+  malformed_ = true;
+  return fail(EPROTO, fmt::format("there is no message of kind {}", static_cast<uint32_t>(op)));
+}
+
+Result<Client::Reply> Client::hello(const message::Hello& request) {
+  const message::Hello own{.queue_abi = queues::kAbiVersion, .version = kVersion};
+  if (request.magic != own.magic) {
+    malformed_ = true;
+    return fail(EPROTO, "the first message is no hello");
+  }
+  if (request.protocol != own.protocol || request.queue_abi != own.queue_abi) {
+    const bool older = std::pair(request.protocol, request.queue_abi) < std::pair(own.protocol, own.queue_abi);
+    return fail(EPROTO, fmt::format("the application's uroce library is {} (protocol {}, queues {}), the daemon is {} "
+                                    "(protocol {}, queues {}); upgrade the {}",
+                                    request.version, request.protocol, request.queue_abi, own.version, own.protocol,
+                                    own.queue_abi, older ? "application's library" : "daemon (uroced)"));
+  }
+  greeted_ = true;
+  message::HelloReply answer{.daemon = own};
+  for (const auto& device : server_.devices()) answer.devices.push_back(device_of(*device));
+  return reply(answer);
+}
+
+Result<Client::Reply> Client::open_device(const message::OpenDevice& request) {
+  if (session_ != nullptr) return fail(EINVAL, "a device is open on this connection; use another for another device");
+  const auto& devices = server_.devices();
+  const auto device = std::ranges::find_if(devices, [&](const auto& d) { return d->config().name == request.name; });
+  if (device == devices.end()) {
+    return fail(ENODEV,
+                fmt::format("the daemon has no device '{}'; `uroce devices` lists them", request.name.substr(0, 64)));
+  }
+  auto arena = std::make_shared<Arena>(limits_.max_queue_bytes);
+  auto session = (*device)->open(arena);
+  if (!session) return std::unexpected(session.error());
+  int ends[2];
+  if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) {
+    const int code = errno;
+    return fail(code, "pipe: the daemon has no more descriptors; raise its limit (LimitNOFILE)");
+  }
+  Reply out;
+  out.owned.emplace_back(ends[0]);
+  message::Fd write_end(ends[1]);
+  for (uint32_t engine = 0; engine < (*device)->engines(); ++engine) {
+    auto wake = (*device)->wake_descriptor(engine);
+    if (!wake) return std::unexpected(wake.error());
+    out.owned.emplace_back(*wake);
+  }
+  for (const auto& fd : out.owned) out.fds.push_back(fd.get());
+  message::encode(out.body, message::OpenDeviceReply{.device = device_of(**device),
+                                                     .doorbells = place_of((*session)->doorbells()),
+                                                     .doorbell_entries = (*session)->doorbell_entries()});
+  const std::scoped_lock lock(session_mutex_);
+  session_ = std::move(*session);
+  arena_ = std::move(arena);
+  async_pipe_ = std::move(write_end);
+  return out;
+}
+
+Result<Client::Reply> Client::register_memory(const message::RegisterMemory& request,
+                                              std::span<const message::Fd> fds) {
+  auto pd = pds_.find(request.pd);
+  if (!pd) return std::unexpected(pd.error());
+  if (auto room = regions_.check_room(limits_.max_mr); !room) return std::unexpected(room.error());
+  const uint64_t held = registered_bytes_.load(std::memory_order_relaxed);
+  if (request.length > limits_.max_registered_bytes || held > limits_.max_registered_bytes - request.length) {
+    return fail(ENOMEM, fmt::format("{} more bytes of registered memory would bring this client past its limit of {} "
+                                    "(max_registered_bytes); it has {}",
+                                    request.length, limits_.max_registered_bytes, held));
+  }
+  const auto access = AccessFlags::from_bits(request.access.bits() & kKnownAccess);
+  const bool writable = access.has_any(Access::local_write | Access::remote_write | Access::remote_atomic);
+  auto mapped = Mapping::make(request.segments, fds, request.address, request.length, writable);
+  if (!mapped) return std::unexpected(mapped.error());
+  auto region = std::make_shared<Region>();
+  region->mapping = std::move(*mapped);
+  region->access = access;
+  region->length = request.length;
+  auto registered = session_->register_memory(std::move(*pd), request.base, request.length, region->mapping->data(),
+                                              access, region->mapping);
+  if (!registered) return std::unexpected(registered.error());
+  region->key = (*registered)->key();
+  region->region = std::move(*registered);
+  registered_bytes_.fetch_add(request.length, std::memory_order_relaxed);
+  const uint32_t key = region->key;
+  return reply(message::RegisterMemoryReply{.id = regions_.add(std::move(region)), .key = key});
+}
+
+Result<Client::Reply> Client::create_channel() {
+  if (auto room = channels_.check_room(limits_.max_cq); !room) return std::unexpected(room.error());
+  auto channel = session_->create_channel();
+  if (!channel) return std::unexpected(channel.error());
+  const int fd = (*channel)->fd();
+  auto out = reply(message::Handle{channels_.add(std::move(*channel))});
+  out->fds.push_back(fd);
+  return out;
+}
+
+Result<Client::Reply> Client::create_cq(const message::CreateCq& request) {
+  if (auto room = cqs_.check_room(limits_.max_cq); !room) return std::unexpected(room.error());
+  std::shared_ptr<control::Channel> channel;
+  if (request.channel != 0) {
+    auto found = channels_.find(request.channel);
+    if (!found) return std::unexpected(found.error());
+    channel = std::move(*found);
+  }
+  auto cq = session_->create_cq(request.entries, std::move(channel));
+  if (!cq) return std::unexpected(cq.error());
+  message::CreateCqReply answer{
+      .number = (*cq)->id(), .entries = (*cq)->entries(), .rings = (*cq)->rings(), .place = place_of((*cq)->memory())};
+  answer.id = cqs_.add(std::move(*cq));
+  return reply(answer);
+}
+
+Result<Client::Reply> Client::create_srq(const message::CreateSrq& request) {
+  if (auto room = srqs_.check_room(limits_.max_srq); !room) return std::unexpected(room.error());
+  auto pd = pds_.find(request.pd);
+  if (!pd) return std::unexpected(pd.error());
+  auto srq = session_->create_srq(std::move(*pd), request.max_wr, request.max_sge);
+  if (!srq) return std::unexpected(srq.error());
+  message::CreateSrqReply answer{.number = (*srq)->id(),
+                                 .max_wr = (*srq)->max_wr(),
+                                 .max_sge = (*srq)->max_sge(),
+                                 .place = place_of((*srq)->memory())};
+  answer.id = srqs_.add(std::move(*srq));
+  return reply(answer);
+}
+
+Result<Client::Reply> Client::create_qp(const message::CreateQp& request) {
+  if (auto room = qps_.check_room(limits_.max_qp); !room) return std::unexpected(room.error());
+  if (request.type != QpType::rc && request.type != QpType::uc && request.type != QpType::ud) {
+    return fail(EINVAL, fmt::format("QP type {} is none", static_cast<uint32_t>(request.type)));
+  }
+  auto pd = pds_.find(request.pd);
+  if (!pd) return std::unexpected(pd.error());
+  auto send_cq = cqs_.find(request.send_cq);
+  if (!send_cq) return std::unexpected(send_cq.error());
+  auto recv_cq = cqs_.find(request.recv_cq);
+  if (!recv_cq) return std::unexpected(recv_cq.error());
+  std::shared_ptr<control::Srq> srq;
+  if (request.srq != 0) {
+    auto found = srqs_.find(request.srq);
+    if (!found) return std::unexpected(found.error());
+    srq = std::move(*found);
+  }
+  const QpInit init{
+      .type = request.type, .cap = request.cap, .signal_all = request.signal_all, .engine = request.engine};
+  auto qp = session_->create_qp(std::move(*pd), std::move(*send_cq), std::move(*recv_cq), init, std::move(srq));
+  if (!qp) return std::unexpected(qp.error());
+  message::CreateQpReply answer{
+      .qpn = (*qp)->qpn(), .engine = (*qp)->engine(), .cap = cap_of((*qp)->cap()), .place = place_of((*qp)->memory())};
+  answer.id = qps_.add(std::move(*qp));
+  return reply(answer);
+}
+
+Result<Client::Reply> Client::destroy(const message::Destroy& request) {
+  const auto gone = [](auto taken) -> Result<Reply> {
+    if (!taken) return std::unexpected(taken.error());
+    taken->reset();  // waits for the engines where it must
+    return Reply{};
+  };
+  switch (request.kind) {
+    case message::Kind::pd: return gone(pds_.take(request.id));
+    case message::Kind::mr: {
+      auto region = regions_.take(request.id);
+      if (region) registered_bytes_.fetch_sub((*region)->length, std::memory_order_relaxed);
+      return gone(std::move(region));
+    }
+    case message::Kind::channel: return gone(channels_.take(request.id));
+    case message::Kind::cq: return gone(cqs_.take(request.id));
+    case message::Kind::srq: return gone(srqs_.take(request.id));
+    case message::Kind::qp: return gone(qps_.take(request.id));
+    case message::Kind::address_handle: return gone(handles_.take(request.id));
+  }
+  return fail(EINVAL, fmt::format("there is no kind {} of object", static_cast<uint32_t>(request.kind)));
+}
+
+std::vector<message::ObjectRow> Client::objects(message::Kind kind, uint32_t after, std::size_t most) const {
+  std::vector<message::ObjectRow> rows;
+  const auto add = [&](uint32_t id, std::vector<std::pair<std::string, std::string>> values) {
+    rows.push_back({.client = id_, .id = id, .values = std::move(values)});
+  };
+  switch (kind) {
+    case message::Kind::mr:
+      for (const auto& [id, region] : regions_.after(after, most)) {
+        add(id, {{"key", fmt::format("{:#010x}", region->key)},
+                 {"length", std::to_string(region->length)},
+                 {"access", fmt::format("{:#x}", region->access.bits())},
+                 {"mapped", std::to_string(region->mapping->bytes())}});
+      }
+      break;
+    case message::Kind::cq:
+      for (const auto& [id, cq] : cqs_.after(after, most)) {
+        add(id, {{"cq", std::to_string(cq->id())}, {"entries", std::to_string(cq->entries())}});
+      }
+      break;
+    case message::Kind::qp:
+      for (const auto& [id, qp] : qps_.after(after, most)) add(id, qp->describe());
+      break;
+    default: break;
+  }
+  return rows;
+}
+
+}  // namespace uroce::service

@@ -1,0 +1,228 @@
+#include "service/server.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "service/client.h"
+#include "service/fault_watch.h"
+
+namespace uroce::service {
+namespace {
+
+constexpr int kBacklog = 128;
+constexpr int kHouseMs = 200;
+constexpr std::size_t kRowsPerReply = 200;
+
+std::unexpected<Error> path_error(const std::string& path, const char* what) {
+  const int code = errno;
+  return fail(code,
+              fmt::format("{}: {}: {}; set another path or run as a user that may", path, what, std::strerror(code)));
+}
+
+/// A listening socket at `path`. A file that nobody answers behind is a dead daemon's.
+Result<message::Fd> listen_at(const ServerConfig& config) {
+  const std::string& path = config.socket;
+  if (message::Connection::to(path)) {
+    return fail(EADDRINUSE, fmt::format("{}: another uroced listens there; stop it or set another socket", path));
+  }
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof address.sun_path) {
+    return fail(EINVAL, fmt::format("the socket's path '{}' has {} bytes; it must have 1 to {}", path, path.size(),
+                                    sizeof address.sun_path - 1));
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  std::error_code ignored;
+  const auto folder = std::filesystem::path(path).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
+  struct stat old{};
+  if (lstat(path.c_str(), &old) == 0) {
+    if (!S_ISSOCK(old.st_mode)) {
+      return fail(EADDRINUSE, fmt::format("{} is there and is no socket; remove it or set another path", path));
+    }
+    unlink(path.c_str());
+  }
+  message::Fd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return path_error(path, "socket");
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return path_error(path, "bind");
+  if (config.group && chown(path.c_str(), static_cast<uid_t>(-1), *config.group) != 0) return path_error(path, "chown");
+  if (chmod(path.c_str(), config.mode) != 0) return path_error(path, "chmod");
+  if (listen(fd.get(), kBacklog) != 0) return path_error(path, "listen");
+  return fd;
+}
+
+}  // namespace
+
+struct Server::Impl final : ServerView {
+  ServerConfig config;
+  std::vector<std::shared_ptr<control::Device>> all_devices;
+  Log write_log;
+  message::Fd listener;
+  message::Fd wake{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+  std::atomic<bool> stopping{false};
+  std::thread thread;
+  mutable std::mutex mutex;  // guards config's limits and what follows
+  std::map<uint32_t, std::shared_ptr<Client>> clients;
+  uint32_t next_id = 1;
+  uint64_t breaks = 0;
+
+  const std::vector<std::shared_ptr<control::Device>>& devices() const override { return all_devices; }
+  void log(Severity severity, std::string_view text) const override {
+    if (write_log) write_log(severity, text);
+  }
+  void finished() override { ring(); }
+  void ring() const {
+    const uint64_t one = 1;
+    [[maybe_unused]] const auto written = write(wake.get(), &one, sizeof one);
+  }
+
+  std::vector<std::shared_ptr<Client>> all() const {
+    const std::scoped_lock lock(mutex);
+    std::vector<std::shared_ptr<Client>> out;
+    for (const auto& [id, client] : clients) out.push_back(client);
+    return out;
+  }
+  std::vector<message::ClientRow> client_rows() const override {
+    std::vector<message::ClientRow> rows;
+    for (const auto& client : all()) rows.push_back(client->row());
+    return rows;
+  }
+  message::ObjectRows object_rows(const message::ListObjects& request) const override;
+
+  void run();
+  void accept_one();
+  void reap();
+};
+
+message::ObjectRows Server::Impl::object_rows(const message::ListObjects& request) const {
+  message::ObjectRows out;
+  for (const auto& client : all()) {
+    if (client->id() < request.after_client) continue;
+    const uint32_t after = client->id() == request.after_client ? request.after_id : 0;
+    if (out.rows.size() == kRowsPerReply) {
+      out.more = true;
+      break;
+    }
+    const std::size_t room = kRowsPerReply - out.rows.size();
+    auto rows = client->objects(request.kind, after, room);
+    out.more = rows.size() == room;
+    std::ranges::move(rows, std::back_inserter(out.rows));
+  }
+  return out;
+}
+
+void Server::Impl::run() {
+  while (!stopping.load(std::memory_order_acquire)) {
+    pollfd waiting[2] = {{.fd = listener.get(), .events = POLLIN, .revents = 0},
+                         {.fd = wake.get(), .events = POLLIN, .revents = 0}};
+    poll(waiting, 2, kHouseMs);
+    uint64_t count = 0;
+    [[maybe_unused]] const auto got = read(wake.get(), &count, sizeof count);
+    if ((waiting[0].revents & POLLIN) != 0 && !stopping.load(std::memory_order_acquire)) accept_one();
+    reap();
+    if (const uint64_t now = FaultWatch::breaks(); now != breaks) {
+      breaks = now;
+      for (const auto& client : all()) client->retire_broken();
+    }
+  }
+}
+
+void Server::Impl::accept_one() {
+  message::Fd fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!fd) {
+    if (errno == EMFILE || errno == ENFILE) {
+      log(Severity::error, "no descriptor is left for another client; raise the limit (LimitNOFILE)");
+      std::this_thread::sleep_for(std::chrono::milliseconds(kHouseMs));
+    }
+    return;
+  }
+  message::Connection connection(std::move(fd));
+  const std::scoped_lock lock(mutex);
+  if (clients.size() >= config.max_clients) {
+    message::ReplyHeader full{.error = ENOMEM};
+    full.text = fmt::format("the daemon serves {} connections, which is its limit (max_clients)", clients.size());
+    std::vector<std::byte> bytes;
+    message::encode(bytes, full);
+    [[maybe_unused]] const auto told = connection.send(bytes, {});
+    return;
+  }
+  const uint32_t id = next_id++;
+  auto client = std::make_shared<Client>(*this, std::move(connection), id, config.limits);
+  client->start();
+  clients.emplace(id, std::move(client));
+}
+
+void Server::Impl::reap() {
+  std::vector<std::shared_ptr<Client>> gone;  // joined outside the lock
+  const std::scoped_lock lock(mutex);
+  std::erase_if(clients, [&gone](const auto& entry) {
+    if (entry.second->done()) gone.push_back(entry.second);
+    return entry.second->done();
+  });
+}
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Result<std::unique_ptr<Server>> Server::start(ServerConfig config,
+                                              std::vector<std::shared_ptr<control::Device>> devices, Log log) {
+  auto listener = listen_at(config);
+  if (!listener) return std::unexpected(listener.error());
+  auto impl = std::make_unique<Impl>();
+  impl->config = std::move(config);
+  impl->all_devices = std::move(devices);
+  impl->write_log = std::move(log);
+  impl->listener = std::move(*listener);
+  impl->thread = std::thread([raw = impl.get()] { raw->run(); });
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+Server::~Server() { stop(); }
+
+void Server::stop() {
+  if (impl_->stopping.exchange(true)) return;
+  impl_->ring();
+  impl_->thread.join();
+  unlink(impl_->config.socket.c_str());
+  impl_->listener.reset();
+  const auto clients = impl_->all();
+  for (const auto& client : clients) client->disconnect();
+  const std::scoped_lock lock(impl_->mutex);
+  impl_->clients.clear();
+}
+
+void Server::set_limits(const ClientLimits& limits) {
+  const std::scoped_lock lock(impl_->mutex);
+  impl_->config.limits = limits;
+}
+
+void Server::set_max_clients(uint32_t max) {
+  const std::scoped_lock lock(impl_->mutex);
+  impl_->config.max_clients = max;
+}
+
+std::vector<ClientInfo> Server::clients() const { return impl_->client_rows(); }
+
+bool Server::disconnect(uint32_t id) {
+  const std::scoped_lock lock(impl_->mutex);
+  const auto found = impl_->clients.find(id);
+  if (found == impl_->clients.end()) return false;
+  found->second->disconnect();
+  return true;
+}
+
+}  // namespace uroce::service
