@@ -88,6 +88,10 @@ bool Client::serve(std::string& why) {
   }
   calls_.fetch_add(1, std::memory_order_relaxed);
   malformed_ = false;
+  if (refusal_) {
+    (void)send(header.sequence, std::unexpected(*refusal_));
+    return false;
+  }
   const auto answer = call(header.op, reader.rest(), packet->fds);
   if (!answer) errors_.fetch_add(1, std::memory_order_relaxed);
   const auto sent = send(header.sequence, answer);

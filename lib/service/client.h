@@ -40,6 +40,8 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
+  /// Instead of serving, answers the first message with `refusal` and ends.
+  void refuse(Error refusal) { refusal_ = std::move(refusal); }
   void start();
   /// Any thread: as if the client had gone.
   void disconnect() { connection_.shut_down(); }
@@ -99,6 +101,7 @@ class Client {
   std::atomic<uint64_t> calls_{0};
   std::atomic<uint64_t> errors_{0};
   std::atomic<uint64_t> registered_bytes_{0};
+  std::optional<Error> refusal_;
   bool greeted_ = false;
   bool malformed_ = false;  // the last message was no message
 

@@ -27,6 +27,7 @@ namespace {
 constexpr int kBacklog = 128;
 constexpr int kHouseMs = 200;
 constexpr std::size_t kRowsPerReply = 200;
+constexpr std::size_t kToldWhy = 16;
 
 std::unexpected<Error> path_error(const std::string& path, const char* what) {
   const int code = errno;
@@ -151,18 +152,15 @@ void Server::Impl::accept_one() {
     }
     return;
   }
-  message::Connection connection(std::move(fd));
   const std::scoped_lock lock(mutex);
-  if (clients.size() >= config.max_clients) {
-    message::ReplyHeader full{.error = ENOMEM};
-    full.text = fmt::format("the daemon serves {} connections, which is its limit (max_clients)", clients.size());
-    std::vector<std::byte> bytes;
-    message::encode(bytes, full);
-    [[maybe_unused]] const auto told = connection.send(bytes, {});
-    return;
-  }
+  // A few are told why; a flood of them is not even that.
+  if (clients.size() >= config.max_clients + kToldWhy) return;
   const uint32_t id = next_id++;
-  auto client = std::make_shared<Client>(*this, std::move(connection), id, config.limits);
+  auto client = std::make_shared<Client>(*this, message::Connection(std::move(fd)), id, config.limits);
+  if (clients.size() >= config.max_clients) {
+    client->refuse({ENOMEM, fmt::format("the daemon serves {} connections, which is its limit (max_clients)",
+                                        config.max_clients)});
+  }
   client->start();
   clients.emplace(id, std::move(client));
 }

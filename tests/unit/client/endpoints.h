@@ -31,7 +31,9 @@ struct Side {
                                       Access::remote_atomic | Access::remote_invalidate;
 
   explicit Side(const std::shared_ptr<control::Device>& device, uint32_t cq_entries = 1024)
-      : context(must(client::make_in_process_context(device))),
+      : Side(Context(must(client::make_in_process_context(device))), cq_entries) {}
+  explicit Side(Context opened, uint32_t cq_entries = 1024)
+      : context(std::move(opened)),
         pd(must(context.create_pd())),
         channel(must(context.create_channel())),
         cq(must(context.create_cq(cq_entries, &channel))),

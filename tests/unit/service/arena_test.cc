@@ -1,0 +1,91 @@
+#include "service/arena.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/random.h"
+
+namespace uroce::service {
+namespace {
+
+const ArenaMemory& placed(const std::unique_ptr<control::QueueMemory>& memory) {
+  return static_cast<const ArenaMemory&>(*memory);
+}
+
+TEST(Arena, GivesZeroedMemoryThatTheDescriptorShows) {
+  auto arena = std::make_shared<Arena>(uint64_t{1} << 30);
+  auto memory = *arena->allocate(1000);
+  const auto chunks = arena->take_new_chunks();
+  ASSERT_EQ(chunks.size(), 1u);
+  EXPECT_TRUE(arena->take_new_chunks().empty());
+  void* view = mmap(nullptr, chunks[0].bytes, PROT_READ | PROT_WRITE, MAP_SHARED, chunks[0].fd, 0);
+  ASSERT_NE(view, MAP_FAILED);
+  auto* there = static_cast<std::byte*>(view) + placed(memory).offset();
+  EXPECT_EQ(there[999], std::byte{0});
+  memory->data()[999] = std::byte{42};
+  EXPECT_EQ(there[999], std::byte{42});
+  memory.reset();
+  memory = *arena->allocate(1000);
+  EXPECT_EQ(memory->data()[999], std::byte{0});
+  munmap(view, chunks[0].bytes);
+}
+
+TEST(Arena, ItsMemoryCannotBeCutShort) {
+  auto arena = std::make_shared<Arena>(uint64_t{1} << 30);
+  auto memory = *arena->allocate(64);
+  const auto chunks = arena->take_new_chunks();
+  EXPECT_NE(ftruncate(chunks[0].fd, 0), 0);
+  EXPECT_EQ(errno, EPERM);
+}
+
+TEST(Arena, RefusesMoreThanItsLimitAndSaysSo) {
+  auto arena = std::make_shared<Arena>(8192);
+  auto memory = *arena->allocate(8000);
+  const auto refused = arena->allocate(1000);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ENOMEM);
+  EXPECT_NE(refused.error().text.find("max_queue_bytes"), std::string::npos) << refused.error().text;
+  memory.reset();
+  EXPECT_TRUE(arena->allocate(1000));
+}
+
+TEST(Arena, AllocationsNeverOverlapAndAllComesBack) {
+  constexpr uint64_t kSeed = 7;
+  Random random(kSeed);
+  auto arena = std::make_shared<Arena>(uint64_t{1} << 30);
+  struct Piece {
+    std::unique_ptr<control::QueueMemory> memory;
+    std::byte mark;
+  };
+  std::vector<Piece> pieces;
+  for (int step = 0; step < 3000; ++step) {
+    if (pieces.empty() || random.next() % 5 < 3) {
+      const std::size_t bytes = 1 + random.next() % 20000;
+      Piece piece{*arena->allocate(bytes), static_cast<std::byte>(step)};
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(piece.memory->data()) % 64, 0u);
+      std::memset(piece.memory->data(), static_cast<int>(piece.mark), piece.memory->size());
+      pieces.push_back(std::move(piece));
+    } else {
+      std::swap(pieces[random.next() % pieces.size()], pieces.back());
+      const Piece& gone = pieces.back();
+      for (std::size_t i = 0; i < gone.memory->size(); i += 63) {
+        ASSERT_EQ(gone.memory->data()[i], gone.mark) << "seed " << kSeed << ", step " << step;
+      }
+      pieces.pop_back();
+    }
+  }
+  pieces.clear();
+  EXPECT_EQ(arena->used(), 0u);
+  const std::size_t chunks = arena->take_new_chunks().size();
+  auto whole = arena->allocate((std::size_t{2} << 20) - 64);  // the first piece is one again
+  EXPECT_EQ(placed(*whole).chunk(), 0u);
+  EXPECT_LE(chunks, 8u);
+}
+
+}  // namespace
+}  // namespace uroce::service

@@ -1,0 +1,288 @@
+// Clients of a server in this process, over its socket, on devices whose engines run on a thread.
+#include "service/server.h"
+
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <uroce/daemon.h>
+
+#include "message/connection.h"
+#include "message/messages.h"
+#include "tests/unit/client/endpoints.h"
+
+namespace uroce::service {
+namespace {
+
+using test::connect;
+using test::must;
+using test::next;
+using test::Side;
+using test::World;
+
+class ServerTest : public testing::Test {
+ protected:
+  ServerTest() {
+    world_.add();
+    world_.add();
+    start({});
+  }
+  ~ServerTest() override {
+    server_.reset();
+    world_.stop();
+    std::filesystem::remove_all(folder_);
+  }
+
+  void start(const ClientLimits& limits, uint32_t max_clients = 64) {
+    server_.reset();
+    server_ = must(Server::start({.socket = socket_, .max_clients = max_clients, .limits = limits},
+                                 {world_.device(0), world_.device(1)}, [this](Severity, std::string_view text) {
+                                   const std::scoped_lock lock(log_mutex_);
+                                   log_ += std::string(text) + "\n";
+                                 }));
+  }
+  Context open(const std::string& name) { return must(open_daemon_device(name, {socket_})); }
+  std::string name(std::size_t n) { return world_.device(n)->config().name; }
+  std::string log() {
+    const std::scoped_lock lock(log_mutex_);
+    return log_;
+  }
+  template <class Done>
+  bool eventually(Done done) {
+    return world_.run_until(done);
+  }
+
+  const std::string folder_ = testing::TempDir() + "uroce-server-" + std::to_string(getpid());
+  const std::string socket_ = folder_ + "/socket";
+  World world_{World::Mode::threaded};
+  std::mutex log_mutex_;
+  std::string log_;
+  std::unique_ptr<Server> server_;
+};
+
+TEST_F(ServerTest, TellsItsDevices) {
+  const auto devices = must(daemon_devices({socket_}));
+  ASSERT_EQ(devices.size(), 2u);
+  EXPECT_EQ(devices[0].name, name(0));
+  EXPECT_EQ(devices[1].gids, world_.device(1)->config().gids);
+}
+
+TEST_F(ServerTest, TwoClientsExchangeEveryOperation) {
+  Side a(open(name(0))), b(open(name(1)));
+  auto qa = a.make_qp(), qb = b.make_qp();
+  connect(a, qa, b, qb);
+  for (std::size_t i = 0; i < 4096; ++i) a.memory[i] = static_cast<std::byte>(i * 7);
+
+  const Sge source = a.mr.sge(0, 4096);
+  ASSERT_EQ(qa.post_send({.wr_id = 1,
+                          .opcode = WrOpcode::rdma_write,
+                          .flags = SendFlag::signaled,
+                          .sges = {&source, 1},
+                          .remote_addr = reinterpret_cast<uint64_t>(b.memory.data() + 8192),
+                          .rkey = b.mr.rkey()}),
+            0);
+  EXPECT_EQ(next(world_, a.cq).status, WcStatus::success);
+  EXPECT_TRUE(std::equal(a.memory.begin(), a.memory.begin() + 4096, b.memory.begin() + 8192));
+
+  const Sge target = b.mr.sge(0, 4096);
+  ASSERT_EQ(qb.post_recv({.wr_id = 2, .sges = {&target, 1}}), 0);
+  ASSERT_EQ(qa.post_send({.wr_id = 3,
+                          .opcode = WrOpcode::send_with_imm,
+                          .flags = SendFlag::signaled,
+                          .sges = {&source, 1},
+                          .imm_or_key = 77}),
+            0);
+  const auto received = next(world_, b.cq);
+  EXPECT_EQ(received.wr_id, 2u);
+  EXPECT_EQ(received.byte_len, 4096u);
+  EXPECT_EQ(received.imm_or_key, 77u);
+  EXPECT_EQ(next(world_, a.cq).wr_id, 3u);
+  EXPECT_TRUE(std::equal(a.memory.begin(), a.memory.begin() + 4096, b.memory.begin()));
+
+  const Sge back = a.mr.sge(20000, 4096);
+  ASSERT_EQ(qa.post_send({.wr_id = 4,
+                          .opcode = WrOpcode::rdma_read,
+                          .flags = SendFlag::signaled,
+                          .sges = {&back, 1},
+                          .remote_addr = reinterpret_cast<uint64_t>(b.memory.data()),
+                          .rkey = b.mr.rkey()}),
+            0);
+  EXPECT_EQ(next(world_, a.cq).status, WcStatus::success);
+  EXPECT_TRUE(std::equal(a.memory.begin(), a.memory.begin() + 4096, a.memory.begin() + 20000));
+}
+
+TEST_F(ServerTest, EventsWakeAChannel) {
+  Side a(open(name(0))), b(open(name(1)));
+  auto qa = a.make_qp(), qb = b.make_qp();
+  connect(a, qa, b, qb);
+  must(b.cq.arm());
+  EXPECT_EQ(b.channel.wait(std::chrono::milliseconds(1)), std::nullopt);
+  const Sge target = b.mr.sge(0, 64), source = a.mr.sge(0, 64);
+  ASSERT_EQ(qb.post_recv({.wr_id = 9, .sges = {&target, 1}}), 0);
+  ASSERT_EQ(qa.post_send({.wr_id = 1, .opcode = WrOpcode::send, .sges = {&source, 1}}), 0);
+  EXPECT_EQ(b.channel.wait(std::chrono::seconds(10)), b.cq.id());
+  EXPECT_EQ(next(world_, b.cq).wr_id, 9u);
+}
+
+TEST_F(ServerTest, AsynchronousEventsComeThrough) {
+  Side a(open(name(0))), b(open(name(1)));
+  auto qa = a.make_qp(), qb = b.make_qp();
+  connect(a, qa, b, qb);
+  const Sge source = a.mr.sge(0, 64);
+  ASSERT_EQ(qa.post_send({.opcode = WrOpcode::rdma_write,
+                          .flags = SendFlag::signaled,
+                          .sges = {&source, 1},
+                          .remote_addr = 0,
+                          .rkey = 0xdeadbeef}),
+            0);
+  EXPECT_EQ(next(world_, a.cq).status, WcStatus::remote_access_error);
+  const auto event = b.context.next_async_event(std::chrono::seconds(10));
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->type, AsyncEventType::qp_access_error);
+  EXPECT_EQ(event->object, qb.qpn());
+  EXPECT_EQ(qb.query()->state, QpState::error);
+}
+
+TEST_F(ServerTest, AClientThatGoesLeavesNothing) {
+  Side b(open(name(1)));
+  auto qb = b.make_qp();
+  {
+    Side a(open(name(0)));
+    auto qa = a.make_qp();
+    connect(a, qa, b, qb);
+    const auto rows = server_->clients();
+    ASSERT_EQ(rows.size(), 2u);
+    EXPECT_EQ(rows[1].qps, 1u);
+    EXPECT_EQ(rows[1].registered_bytes, Side::kBytes);
+    EXPECT_EQ(rows[1].pid, getpid());
+    EXPECT_TRUE(server_->disconnect(rows[1].id));
+    EXPECT_TRUE(eventually([&] { return server_->clients().size() == 1; }));
+    EXPECT_EQ(a.context.create_pd().error().code, ENODEV);
+    EXPECT_EQ(qa.query().error().code, ENODEV);
+    const auto event = a.context.next_async_event(std::chrono::seconds(10));
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->type, AsyncEventType::port_error);
+  }
+  // The other client is as it was.
+  EXPECT_TRUE(b.context.create_pd());
+  EXPECT_EQ(qb.query()->state, QpState::rts);
+}
+
+TEST_F(ServerTest, NamesTheLimitThatAClientMeets) {
+  start({.max_qp = 1, .max_mr = 1, .max_registered_bytes = 1 << 20});
+  Side a(open(name(0)));
+  auto qa = a.make_qp();
+  const auto second = a.context.create_qp(a.pd, a.cq, a.cq, {});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ENOMEM);
+  EXPECT_NE(second.error().text.find("max_qp"), std::string::npos) << second.error().text;
+  const auto mr = a.pd.register_memory(a.memory.data(), 64, Access::local_write);
+  ASSERT_FALSE(mr);
+  EXPECT_NE(mr.error().text.find("max_mr"), std::string::npos) << mr.error().text;
+}
+
+TEST_F(ServerTest, TurnsAwayConnectionsBeyondItsLimit) {
+  start({}, 1);
+  const auto first = open(name(0));
+  const auto second = open_daemon_device(name(0), {socket_});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ENOMEM);
+  EXPECT_NE(second.error().text.find("max_clients"), std::string::npos) << second.error().text;
+}
+
+TEST_F(ServerTest, SaysWhichSideToUpgrade) {
+  for (const uint32_t protocol : {message::kProtocol - 1, message::kProtocol + 1}) {
+    auto link = must(message::Connection::to(socket_));
+    std::vector<std::byte> bytes;
+    message::encode(bytes, message::RequestHeader{message::Op::hello, 1});
+    message::encode(bytes, message::Hello{.protocol = protocol, .queue_abi = 1, .version = "0.0.1"});
+    must(link.send(bytes, {}));
+    const auto reply = must(link.receive());
+    message::Reader reader(reply.bytes);
+    message::ReplyHeader header;
+    reader(header);
+    EXPECT_EQ(header.error, EPROTO);
+    const std::string side = protocol < message::kProtocol ? "upgrade the application's library" : "upgrade the daemon";
+    EXPECT_NE(header.text.find(side), std::string::npos) << header.text;
+  }
+}
+
+TEST_F(ServerTest, NoDaemonIsOneSentenceWithTheWayOut) {
+  server_.reset();
+  const auto devices = daemon_devices({socket_});
+  ASSERT_FALSE(devices);
+  EXPECT_EQ(devices.error().code, ENOENT);
+  EXPECT_NE(devices.error().text.find("uroced --demo"), std::string::npos) << devices.error().text;
+}
+
+TEST_F(ServerTest, ASecondDaemonDoesNotTakeTheSocketOfALiveOne) {
+  const auto second = Server::start({.socket = socket_}, {world_.device(0)}, {});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, EADDRINUSE);
+  EXPECT_TRUE(daemon_devices({socket_}));
+}
+
+TEST_F(ServerTest, DisconnectsWhoSpeaksNonsense) {
+  Side b(open(name(1)));
+  const std::vector<std::byte> rubbish(100, std::byte{0xee});
+  for (const std::size_t length : {std::size_t{0}, std::size_t{1}, std::size_t{5}, std::size_t{100}}) {
+    auto link = must(message::Connection::to(socket_));
+    link.set_patience(std::chrono::seconds(10), std::chrono::seconds(10));
+    std::vector<std::byte> bytes;
+    if (length == 100) message::encode(bytes, message::RequestHeader{message::Op::hello, 1});
+    bytes.insert(bytes.end(), rubbish.begin(), rubbish.begin() + static_cast<std::ptrdiff_t>(length));
+    if (bytes.empty()) bytes.push_back(std::byte{0});
+    must(link.send(bytes, {}));
+    auto answer = link.receive();
+    while (answer) answer = link.receive();
+    EXPECT_EQ(answer.error().code, ECONNRESET);
+  }
+  EXPECT_TRUE(eventually([&] { return server_->clients().size() == 1; }));
+  EXPECT_NE(log().find("is disconnected"), std::string::npos);
+  EXPECT_TRUE(b.context.create_pd());
+}
+
+TEST_F(ServerTest, AnotherClientsHandlesMeanNothing) {
+  Side a(open(name(0)));
+  auto link = must(message::Connection::to(socket_));
+  uint32_t sequence = 0;
+  const auto call = [&](message::Op op, const auto& request) {
+    std::vector<std::byte> bytes;
+    message::encode(bytes, message::RequestHeader{op, ++sequence});
+    message::encode(bytes, request);
+    must(link.send(bytes, {}));
+    const auto reply = must(link.receive());
+    message::Reader reader(reply.bytes);
+    message::ReplyHeader header;
+    reader(header);
+    return header.error;
+  };
+  const message::Hello hello{.queue_abi = queues::kAbiVersion, .version = "test"};
+  EXPECT_EQ(call(message::Op::hello, hello), 0);
+  EXPECT_EQ(call(message::Op::create_pd, message::Empty{}), EINVAL) << "no device is open";
+  EXPECT_EQ(call(message::Op::open_device, message::OpenDevice{"nonsense"}), ENODEV);
+  EXPECT_EQ(call(message::Op::open_device, message::OpenDevice{name(0)}), 0);
+  EXPECT_EQ(call(message::Op::open_device, message::OpenDevice{name(0)}), EINVAL) << "one per connection";
+  for (uint32_t id = 0; id < 4; ++id) {
+    EXPECT_EQ(call(message::Op::query_qp, message::Handle{id}), EINVAL);
+    EXPECT_EQ(call(message::Op::destroy, message::Destroy{message::Kind::mr, id}), EINVAL);
+    EXPECT_EQ(call(message::Op::create_srq, message::CreateSrq{id, 1, 1}), EINVAL);
+  }
+  EXPECT_EQ(call(message::Op::destroy, message::Destroy{static_cast<message::Kind>(99), 1}), EINVAL);
+  EXPECT_TRUE(a.context.create_pd());
+}
+
+TEST_F(ServerTest, OneClientsStopIsAllClientsStop) {
+  Side a(open(name(0)));
+  server_->stop();
+  EXPECT_EQ(a.context.create_pd().error().code, ENODEV);
+  EXPECT_FALSE(std::filesystem::exists(socket_));
+}
+
+}  // namespace
+}  // namespace uroce::service
