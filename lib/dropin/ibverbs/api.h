@@ -71,7 +71,7 @@ uint32_t max_sge(const Srq& srq, uint32_t asked) {
 
 template <class Ctx>
 bool link_up(const Ctx& context) {
-  if constexpr (requires { context.link_up(); }) return context.link_up();
+  if constexpr (requires { context.link_up(); }) return context.link_up().value_or(false);
   return context.info().link_up;
 }
 

@@ -3,6 +3,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+// Both names of each call are defined here: with this macro the headers would make one of the two.
+#undef _FILE_OFFSET_BITS
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
