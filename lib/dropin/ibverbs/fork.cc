@@ -6,9 +6,7 @@
 #include <cstddef>
 #include <cstdlib>
 
-#ifdef UROCE_DROPIN_SHARES_MEMORY
 #include "client/sharing.h"
-#endif
 
 namespace uroce::dropin {
 
@@ -26,9 +24,7 @@ extern "C" {
 
 int ibv_fork_init() {
   if (uroce::dropin::asked_for.exchange(true)) return 0;
-#ifdef UROCE_DROPIN_SHARES_MEMORY
   uroce::client::Sharing::of_this_process().leave_out_of_children();
-#endif
   return 0;
 }
 
