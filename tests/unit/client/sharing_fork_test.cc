@@ -162,7 +162,6 @@ TEST(SharingAndFork, WholeHeapShared) { fork_with_the_heap_shared(); }
 TEST(SharingAndFork, WholeHeapOfAThreadShared) { std::thread(fork_with_the_heap_shared).join(); }
 
 TEST(SharingAndFork, WholeStackAndThreadBlockShared) {
-  if (::geteuid() != 0) GTEST_SKIP() << "the kernel's stores into the thread's block may fail without privilege";
   std::thread([] {
     uint8_t here = 5;
     const auto [stack, length] = mapping_of(&here);

@@ -212,6 +212,21 @@ TEST(SharingUnderStores, StackOfARunningThread) {
   }
 }
 
+TEST(SharingUnderStores, ThreadsAreJoinedWhoseBlockIsShared) {
+  for (int round = 0; round < 30; ++round) {
+    std::atomic<bool> joining{false};
+    std::thread thread([&] {
+      while (!joining) std::this_thread::yield();
+      for (int i = 0; i < round * 10; ++i) std::this_thread::yield();  // the other one waits, or is about to
+      auto* block = static_cast<uint8_t*>(__builtin_thread_pointer());
+      const auto segments = share(block, 64);
+      ASSERT_TRUE(segments) << segments.error().text;
+    });
+    joining = true;
+    thread.join();
+  }
+}
+
 TEST(SharingUnderStores, TheKernelsStoresWaitToo) {
   constexpr std::size_t kLength = 64 * kPage;
   const int zero = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);
