@@ -100,7 +100,7 @@ void share_mapping_under_stores(std::size_t length, int flags, int fd, int round
 
 alignas(kPage) uint8_t initialised[300 * kPage] = {1};
 
-TEST(SharingUnderStores, Mmap) { share_mapping_under_stores(64 * kPage, MAP_PRIVATE | MAP_ANONYMOUS, -1, 30); }
+TEST(SharingUnderStores, Mmap) { share_mapping_under_stores(64 * kPage, MAP_PRIVATE | MAP_ANONYMOUS, -1, 12); }
 
 TEST(SharingUnderStores, LargeRange) { share_mapping_under_stores(2000 * kPage, MAP_PRIVATE | MAP_ANONYMOUS, -1, 3); }
 
@@ -113,7 +113,7 @@ TEST(SharingUnderStores, FilesMappedPrivate) {
     ASSERT_GE(fd, 0);
     ::unlink(path.c_str());
     ASSERT_EQ(::ftruncate(fd, 300 * kPage), 0);
-    share_mapping_under_stores(300 * kPage, MAP_PRIVATE, fd, 10);
+    share_mapping_under_stores(300 * kPage, MAP_PRIVATE, fd, 4);
     ::close(fd);
   }
 }
