@@ -39,6 +39,20 @@ void convert(const Completion& from, ibv_wc& to) {
   to.dlid_path_bits = 0;
 }
 
+int take(Cq& cq, int entries, ibv_wc* wc) {
+  const std::lock_guard guard(cq.lock);
+  int count = 0;
+  while (count < entries && cq.next < cq.taken.size()) convert(cq.taken[cq.next++], wc[count++]);
+  std::array<Completion, kBurst> burst;
+  while (count < entries) {
+    const auto wanted = std::min<std::size_t>(kBurst, static_cast<std::size_t>(entries - count));
+    const std::size_t got = cq.api.poll(std::span(burst).first(wanted));
+    for (std::size_t i = 0; i < got; ++i) convert(burst[i], wc[count++]);
+    if (got < wanted) break;
+  }
+  return count;
+}
+
 /// True when more than `limit` completions wait. They stay, in order, for the next poll.
 bool waiting(Cq& cq, std::size_t limit) {
   // Work posted a moment ago may be completing just now, on the engine's thread.
@@ -65,23 +79,12 @@ bool refill(Cq& cq) {
   cq.taken.resize(kBurst);
   cq.taken.resize(cq.api.poll(cq.taken));
   cq.next = 0;
-  cq.patience.polled(!cq.taken.empty());
   return !cq.taken.empty();
 }
 
-int poll_cq(ibv_cq* ibcq, int entries, ibv_wc* wc) {
-  Cq& cq = *of(ibcq);
-  const std::lock_guard guard(cq.lock);
-  int count = 0;
-  while (count < entries && cq.next < cq.taken.size()) convert(cq.taken[cq.next++], wc[count++]);
-  std::array<Completion, kBurst> burst;
-  while (count < entries) {
-    const auto wanted = std::min<std::size_t>(kBurst, static_cast<std::size_t>(entries - count));
-    const std::size_t got = cq.api.poll(std::span(burst).first(wanted));
-    for (std::size_t i = 0; i < got; ++i) convert(burst[i], wc[count++]);
-    if (got < wanted) break;
-  }
-  cq.patience.polled(count != 0);
+int poll_cq(ibv_cq* cq, int entries, ibv_wc* wc) {
+  const int count = take(*of(cq), entries, wc);
+  of(cq)->patience.polled(count != 0);  // not under the lock: it may give the core away
   return count;
 }
 

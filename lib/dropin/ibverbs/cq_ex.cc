@@ -27,6 +27,7 @@ int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
   of(cq)->lock.lock();
   const int error = advance(*of(cq));
   if (error != 0) of(cq)->lock.unlock();
+  of(cq)->patience.polled(error == 0);
   return error;
 }
 

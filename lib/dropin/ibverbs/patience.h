@@ -4,24 +4,26 @@
 
 #include <sched.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 
 namespace uroce::dropin {
 
 /// Gives the core away when polls keep finding nothing. Where there are cores enough this is a short system call after
-/// a few microseconds of silence, and returns at once.
+/// a few microseconds of silence, and returns at once. Any thread: they share one patience.
 class Patience {
  public:
   void polled(bool found) {
-    empty_polls_ = found ? 0 : empty_polls_ + 1;
-    if (empty_polls_ < kEmptyPolls) return;
-    empty_polls_ = kEmptyPolls;
-    sched_yield();
+    // Not exact when threads meet here, and need not be.
+    const uint32_t empty = found ? 0 : empty_polls_.load(std::memory_order_relaxed) + 1;
+    empty_polls_.store(std::min(empty, kEmptyPolls), std::memory_order_relaxed);
+    if (empty >= kEmptyPolls) sched_yield();
   }
 
  private:
   static constexpr uint32_t kEmptyPolls = 64;
-  uint32_t empty_polls_ = 0;
+  std::atomic<uint32_t> empty_polls_{0};
 };
 
 }  // namespace uroce::dropin
