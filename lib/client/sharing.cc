@@ -43,6 +43,13 @@ Result<std::pair<std::size_t, std::size_t>> find_mappings(const std::vector<Mapp
   return std::pair(static_cast<std::size_t>(from - mappings.begin()), static_cast<std::size_t>(to - mappings.begin()));
 }
 
+// Asking the kernel takes long in a big process, and files with a path elsewhere have pages like any other.
+bool may_be_device(const Mapping& mapping) {
+  const std::string_view path = mapping.path;
+  if (path.starts_with("/dev/shm/") || path.starts_with("/dev/zero")) return false;
+  return !path.starts_with('/') || path.starts_with("/dev/") || path.starts_with("/dmabuf");
+}
+
 void append(std::vector<SharedSegment>& segments, const SharedSegment& next) {
   if (!segments.empty()) {
     SharedSegment& last = segments.back();
@@ -99,9 +106,9 @@ Result<SharedSegment> Sharing::Impl::segment_of(const Mapping& mapping, uintptr_
   if (!mapping.shared) return fail(EFAULT, fmt::format("{} changed while it was being shared", mapping.name()));
   if (const PageArena* arena = moved.arena_of(mapping))
     return SharedSegment{arena->fd(), segment.offset, segment.length};
-  const auto details = read_details(mapping);
-  if (!details) return std::unexpected(details.error());
-  if (details->device) return fail(EOPNOTSUPP, fmt::format("{} is memory of a device, not shareable", mapping.name()));
+  const auto device = may_be_device(mapping) ? read_details(mapping) : Result<MappingDetails>{};
+  if (!device) return std::unexpected(device.error());
+  if (device->device) return fail(EOPNOTSUPP, fmt::format("{} is memory of a device, not shareable", mapping.name()));
   const auto fd = files.open(mapping, writable);
   if (!fd) return std::unexpected(fd.error());
   return SharedSegment{*fd, segment.offset, segment.length};

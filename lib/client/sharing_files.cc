@@ -74,6 +74,11 @@ Result<int> MappedFiles::open(const Mapping& mapping, bool writable) {
                                         "open, or give the process CAP_CHECKPOINT_RESTORE",
                                         mapping.name()));
   }
+  struct stat status{};
+  if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {  // its own mmap decides what is mapped where
+    ::close(fd);
+    return fail(EOPNOTSUPP, fmt::format("{} is memory of a device, not shareable", mapping.name()));
+  }
   (writable ? file.read_write : file.read_only) = fd;
   return fd;
 }

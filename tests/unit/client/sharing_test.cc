@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "shared_view.h"
 
@@ -246,6 +247,20 @@ TEST(Sharing, KernelsMappingsAreNamed) {
     EXPECT_EQ(segments.error().code, EOPNOTSUPP);
     EXPECT_NE(segments.error().text.find("[v"), std::string::npos) << segments.error().text;
   }
+}
+
+TEST(Sharing, MemoryOfDevicesIsNamed) {
+  alignas(8) uint32_t parameters[30] = {};  // struct io_uring_params
+  const auto ring = static_cast<int>(::syscall(SYS_io_uring_setup, 4, parameters));
+  if (ring < 0) GTEST_SKIP() << "io_uring, the device at hand, is not allowed here";
+  void* at = ::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED, ring, 0);
+  ASSERT_NE(at, MAP_FAILED);
+  const auto segments = share(at, kPage);
+  ASSERT_FALSE(segments);
+  EXPECT_EQ(segments.error().code, EOPNOTSUPP);
+  EXPECT_NE(segments.error().text.find("io_uring"), std::string::npos) << segments.error().text;
+  ::munmap(at, kPage);
+  ::close(ring);
 }
 
 TEST(Sharing, SeveralMappingsInOrder) {
