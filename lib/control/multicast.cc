@@ -18,18 +18,14 @@ Result<void> Qp::attach_multicast(const Gid& group) {
   if (auto alive = device().check_alive(); !alive) return alive;
   if (std::ranges::find(groups_, group) != groups_.end()) return {};
   bool room = true;
-  Result<void> ran;
-  for (uint32_t index = 0; index < device().engines() && ran && room; ++index) {
-    ran = device().runner_.run(index, [&](transport::Engine& engine) { room = engine.join(group, qpn()); });
-  }
-  if (ran && room) {
+  const auto joined = on_every_engine([&](transport::Engine& engine) { room = engine.join(group, qpn()) && room; });
+  if (joined && room) {
     groups_.push_back(group);
     return {};
   }
-  for (uint32_t index = 0; index < device().engines(); ++index) {
-    (void)device().runner_.run(index, [&](transport::Engine& engine) { engine.leave(group, qpn()); });
-  }
-  if (!ran) return named(ran.error());
+  const auto left = on_every_engine([&](transport::Engine& engine) { engine.leave(group, qpn()); });
+  if (!joined) return named(joined.error());
+  if (!left) return named(left.error());
   return named({ENOMEM, fmt::format("{} has {} attachments to multicast groups, which is the limit; detach some",
                                     device().config().name, transport::MulticastGroups::kMaxMembers)});
 }
@@ -40,20 +36,23 @@ Result<void> Qp::detach_multicast(const Gid& group) {
   const auto at = std::ranges::find(groups_, group);
   if (at == groups_.end()) return named({EINVAL, "it is not attached to that multicast group"});
   groups_.erase(at);
-  for (uint32_t index = 0; index < device().engines(); ++index) {
-    const auto work = [&](transport::Engine& engine) { engine.leave(group, qpn()); };
-    if (auto ran = device().runner_.run(index, work); !ran) return named(ran.error());
-  }
+  const auto left = on_every_engine([&](transport::Engine& engine) { engine.leave(group, qpn()); });
+  if (!left) return named(left.error());
   return {};
 }
 
 void Qp::leave_groups() {
   if (groups_.empty()) return;
   // An engine that does not answer keeps the number, and finds no queue pair behind it.
+  if (on_every_engine([&](transport::Engine& engine) { engine.leave_all(qpn()); })) groups_.clear();
+}
+
+Result<void> Qp::on_every_engine(const EngineRunner::Work& work) {
+  Result<void> all;
   for (uint32_t index = 0; index < device().engines(); ++index) {
-    (void)device().runner_.run(index, [&](transport::Engine& engine) { engine.leave_all(qpn()); });
+    if (auto ran = device().runner_.run(index, work); !ran) all = ran;
   }
-  groups_.clear();
+  return all;
 }
 
 }  // namespace uroce::control

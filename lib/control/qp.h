@@ -12,6 +12,7 @@
 #include <uroce/types.h>
 #include <uroce/verbs.h>
 
+#include "control/engine_runner.h"
 #include "control/queue_memory.h"
 #include "control/region.h"
 #include "queues/doorbell.h"
@@ -78,6 +79,8 @@ class Qp {
   static void destroy(Qp* qp);
   /// Before the number goes. The caller holds the lock.
   void leave_groups();
+  /// The caller holds the lock. Errors: what the last engine that did not answer says.
+  Result<void> on_every_engine(const EngineRunner::Work& work);
 
   Device& device() const;
   Result<void> check(QpState now, const QpAttr& attr, QpAttrMask mask) const;
