@@ -1,0 +1,99 @@
+#include "uroce/command_line.h"
+
+#include <fmt/format.h>
+
+#include <uroce/version.h>
+#include <CLI/CLI.hpp>
+#include <array>
+
+namespace uroce::cli {
+
+namespace {
+
+constexpr int kUsage = 2;
+
+std::string footer(bool objects_listed) {
+  std::string text = "Examples:\n  uroce devices\n";
+  if (objects_listed) {
+    text +=
+        "  uroce show qp --json\n"
+        "  uroce stat uroce0                # counters, and what they grew by within a second\n"
+        "  uroce stat --interval 5          # every five seconds until ^C\n"
+        "  uroce top                        # q ends it\n";
+  }
+  text += "  uroce devices --socket /tmp/demo.sock\n";
+  return text + "Exit codes: 0 all right, 1 the daemon did not answer or refused, 2 the command line cannot be used.";
+}
+
+struct Kind {
+  const char* name;
+  Command command;
+  const char* help;
+};
+constexpr std::array<Kind, 4> kKinds{{{"qp", Command::show_qp, "Queue pairs"},
+                                      {"mr", Command::show_mr, "Memory regions"},
+                                      {"cq", Command::show_cq, "Completion queues"},
+                                      {"client", Command::show_client, "Connections, what each holds and has called"}}};
+
+CLI::App* add_command(CLI::App& app, Options& o, const std::string& name, Command command, const std::string& help) {
+  CLI::App* sub = app.add_subcommand(name, help);
+  sub->add_option("--socket", o.source.socket,
+                  "Path of the daemon's socket (default: the environment's UROCE_SOCKET, else /run/uroce/uroced.sock)");
+  sub->final_callback([&o, command] { o.command = command; });
+  return sub;
+}
+
+void add_json(CLI::App* command, Options& o) { command->add_flag("--json", o.json, "For programs"); }
+
+void add_device(CLI::App* command, Options& o) {
+  command->add_option("device", o.source.device, "This device alone (default: all)");
+}
+
+void add_object_commands(CLI::App& app, Options& o) {
+  CLI::App* show = app.add_subcommand("show", "List what the daemon's clients hold");
+  show->require_subcommand(1);
+  for (const Kind& kind : kKinds) {
+    CLI::App* command = add_command(*show, o, kind.name, kind.command, kind.help);
+    add_json(command, o);
+    add_device(command, o);
+  }
+  CLI::App* stat = add_command(app, o, "stat", Command::stat, "Counters and rates");
+  add_json(stat, o);
+  add_device(stat, o);
+  stat->add_flag("--all", o.all, "Counters that are 0 too");
+  // Without it: once, over a second.
+  stat->add_option("--interval", o.interval_s, "Seconds between samples, again and again; 0: totals alone, once")
+      ->check(CLI::Range(0.0, 86400.0));
+  stat->add_option("--count", o.count, "So many samples, then end")->check(CLI::Range(1, 1'000'000'000));
+  CLI::App* top = add_command(app, o, "top", Command::top, "Devices and connections, refreshed; q ends it");
+  add_device(top, o);
+  top->add_option("--interval", o.interval_s, "Seconds between refreshes (default: 1)")->check(CLI::Range(0.1, 3600.0));
+  top->add_option("--count", o.count, "So many refreshes, then end")->check(CLI::Range(1, 1'000'000'000));
+}
+
+}  // namespace
+
+std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const* argv, bool objects_listed) {
+  Options o;
+  bool version = false;
+  CLI::App app(fmt::format("uroce {}: looks into the running daemon, uroced.", kVersion), "uroce");
+  app.footer(footer(objects_listed));
+  app.add_flag("-V,--version", version, "Print the version and exit");
+  add_json(add_command(app, o, "devices", Command::devices, "The devices that the daemon serves"), o);
+  if (objects_listed) add_object_commands(app, o);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return std::unexpected(EarlyExit{0, app.help()});
+  } catch (const CLI::ParseError& e) {
+    return std::unexpected(EarlyExit{kUsage, fmt::format("uroce: {}; see uroce --help", e.what())});
+  }
+  if (version) return std::unexpected(EarlyExit{0, fmt::format("uroce {}", kVersion)});
+  if (app.get_subcommands().empty()) return std::unexpected(EarlyExit{kUsage, app.help()});
+  const CLI::App* chosen = app.get_subcommands().front();
+  const bool repeated = o.command == Command::stat && (chosen->count("--interval") > 0 || chosen->count("--count") > 0);
+  if (o.command == Command::stat && (!repeated || o.interval_s == 0)) o.count = 1;
+  return o;
+}
+
+}  // namespace uroce::cli

@@ -1,0 +1,32 @@
+// The operator's command line.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <string>
+
+#include "uroce/fetch.h"
+
+namespace uroce::cli {
+
+enum class Command { devices, show_qp, show_mr, show_cq, show_client, stat, top };
+
+struct Options {
+  Command command = Command::devices;
+  Source source{};
+  bool json = false;
+  bool all = false;       ///< `stat`: counters that are 0 too
+  double interval_s = 1;  ///< `stat`, `top`; 0 for `stat`: totals alone, at once
+  uint64_t count = 0;     ///< `stat`, `top`: how many times; 0 for ever
+};
+
+/// What to print instead of running, and the exit code.
+struct EarlyExit {
+  int code = 0;
+  std::string text;
+};
+
+/// `objects_listed`: offers what needs more of the daemon than its devices.
+std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const* argv, bool objects_listed);
+
+}  // namespace uroce::cli

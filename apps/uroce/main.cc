@@ -1,0 +1,61 @@
+// uroce: the operator's view of the daemon.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "uroce/command_line.h"
+#include "uroce/fetch.h"
+#include "uroce/show.h"
+#include "uroce/watch.h"
+
+namespace {
+
+using namespace uroce;
+using namespace uroce::cli;
+
+constexpr int kOk = 0, kFailed = 1;
+
+template <class Row>
+Result<void> show(const Result<std::vector<Row>>& rows, bool json) {
+  if (!rows) return std::unexpected(rows.error());
+  fmt::print("{}", json ? to_json(*rows) + '\n' : to_table(*rows));
+  return {};
+}
+
+Result<void> run(const Options& o) {
+  switch (o.command) {
+    case Command::devices: return show(fetch_devices(o.source), o.json);
+    case Command::show_qp: return show(fetch_qps(o.source), o.json);
+    case Command::show_mr: return show(fetch_mrs(o.source), o.json);
+    case Command::show_cq: return show(fetch_cqs(o.source), o.json);
+    case Command::show_client: return show(fetch_clients(o.source), o.json);
+    case Command::stat: return run_stat(o);
+    case Command::top: return run_top(o);
+  }
+  return {};
+}
+
+int start(int argc, char** argv) {
+  const auto options = parse_command_line(argc, argv, kObjectsListed);
+  if (!options) {
+    fmt::print(options.error().code == kOk ? stdout : stderr, "{}\n", options.error().text);
+    return options.error().code;
+  }
+  const auto done = run(*options);
+  if (done) return kOk;
+  std::fflush(stdout);
+  fmt::print(stderr, "uroce: {}\n", done.error().text);
+  return kFailed;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return start(argc, argv);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "uroce: ended by an exception: {}\n", e.what());
+    return kFailed;
+  }
+}

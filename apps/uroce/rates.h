@@ -1,0 +1,43 @@
+// Counters over time.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "uroce/rows.h"
+
+namespace uroce::cli {
+
+struct Sample {
+  std::chrono::steady_clock::time_point at{};
+  std::vector<CounterRow> counters{};
+  std::vector<ClientRow> clients{};  ///< `top` alone
+};
+
+struct Rate {
+  std::string name;
+  uint64_t total = 0;
+  double per_second = 0;
+};
+struct DeviceRates {
+  std::string device;
+  std::vector<Rate> rates;  ///< in the daemon's order
+};
+
+/// What happened between two samples. A counter or device that the first has not, or that went back because the daemon
+/// was started anew, counts from 0. `before` may be empty: all rates are then 0.
+std::vector<DeviceRates> rates_between(const Sample& before, const Sample& after);
+
+/// Of a device; 0 when there is no such counter.
+double rate_of(const DeviceRates& device, std::string_view counter);
+
+/// For people: counters that are 0 are left out unless `all`.
+std::string rates_table(const std::vector<DeviceRates>& devices, bool all);
+/// One line, without a newline: an object per device.
+std::string rates_json(const std::vector<DeviceRates>& devices);
+/// The whole view of `top`, `lines` lines at most (0: no bound), each ending with a newline.
+std::string top_view(const Sample& before, const Sample& after, std::size_t lines);
+
+}  // namespace uroce::cli

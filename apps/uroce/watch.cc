@@ -1,0 +1,72 @@
+#include "uroce/watch.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "uroce/rates.h"
+#include "uroce/terminal.h"
+
+namespace uroce::cli {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+milliseconds interval_of(const Options& options) {
+  return milliseconds(static_cast<int64_t>(options.interval_s * 1000));
+}
+
+Result<Sample> take_sample(const Source& source, bool with_clients) {
+  Sample sample;
+  auto counters = fetch_counters(source);
+  if (!counters) return std::unexpected(counters.error());
+  sample.at = std::chrono::steady_clock::now();
+  sample.counters = std::move(*counters);
+  if (!with_clients) return sample;
+  auto clients = fetch_clients(source);
+  if (!clients) return std::unexpected(clients.error());
+  sample.clients = std::move(*clients);
+  return sample;
+}
+
+}  // namespace
+
+Result<void> run_stat(const Options& options) {
+  auto before = take_sample(options.source, false);
+  if (!before) return std::unexpected(before.error());
+  if (options.interval_s == 0) {
+    const auto totals = rates_between({}, *before);
+    fmt::print("{}", options.json ? rates_json(totals) + '\n' : rates_table(totals, options.all));
+    return {};
+  }
+  Terminal terminal(Terminal::Use::lines);
+  for (uint64_t n = 0; n < options.count || options.count == 0; ++n) {
+    if (!terminal.wait(interval_of(options))) return {};
+    auto after = take_sample(options.source, false);
+    if (!after) return std::unexpected(after.error());
+    const auto rates = rates_between(*before, *after);
+    if (n > 0 && !options.json) fmt::print("\n");
+    fmt::print("{}", options.json ? rates_json(rates) + '\n' : rates_table(rates, options.all));
+    std::fflush(stdout);
+    before = std::move(after);
+  }
+  return {};
+}
+
+Result<void> run_top(const Options& options) {
+  auto before = take_sample(options.source, true);
+  if (!before) return std::unexpected(before.error());
+  Terminal terminal(Terminal::Use::screen);
+  for (uint64_t n = 0; n < options.count || options.count == 0; ++n) {
+    // The first view comes at once, with what has been counted so far and no rates.
+    if (n > 0 && !terminal.wait(interval_of(options))) return {};
+    auto after = take_sample(options.source, true);
+    if (!after) return std::unexpected(after.error());
+    terminal.draw(top_view(n > 0 ? *before : Sample{}, *after, terminal.lines()));
+    before = std::move(after);
+  }
+  return {};
+}
+
+}  // namespace uroce::cli

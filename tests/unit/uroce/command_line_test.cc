@@ -1,0 +1,62 @@
+#include "uroce/command_line.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace uroce::cli {
+namespace {
+
+std::expected<Options, EarlyExit> parse(std::vector<const char*> words, bool objects_listed = true) {
+  words.insert(words.begin(), "uroce");
+  return parse_command_line(static_cast<int>(words.size()), words.data(), objects_listed);
+}
+
+TEST(UroceCommandLine, NamesWhatToShow) {
+  const auto devices = parse({"devices", "--json", "--socket", "/s"});
+  ASSERT_TRUE(devices);
+  EXPECT_EQ(devices->command, Command::devices);
+  EXPECT_TRUE(devices->json);
+  EXPECT_EQ(devices->source.socket, "/s");
+  const std::pair<const char*, Command> kinds[] = {
+      {"qp", Command::show_qp}, {"mr", Command::show_mr}, {"cq", Command::show_cq}, {"client", Command::show_client}};
+  for (const auto& [word, command] : kinds) {
+    const auto options = parse({"show", word, "uroce1"});
+    ASSERT_TRUE(options) << word;
+    EXPECT_EQ(options->command, command);
+    EXPECT_EQ(options->source.device, "uroce1");
+  }
+}
+
+TEST(UroceCommandLine, StatsOnceOrAgainAndAgain) {
+  EXPECT_EQ(parse({"stat"})->count, 1u);
+  EXPECT_EQ(parse({"stat"})->interval_s, 1);
+  EXPECT_EQ(parse({"stat", "--interval", "0"})->count, 1u);
+  EXPECT_EQ(parse({"stat", "--interval", "5"})->count, 0u);
+  EXPECT_EQ(parse({"stat", "--interval", "5", "--count", "3"})->count, 3u);
+  EXPECT_EQ(parse({"top"})->count, 0u);
+}
+
+TEST(UroceCommandLine, RefusesWhatItDoesNotKnow) {
+  for (const auto& words : std::vector<std::vector<const char*>>{{},
+                                                                 {"nonsense"},
+                                                                 {"show"},
+                                                                 {"show", "nonsense"},
+                                                                 {"stat", "--interval", "-1"},
+                                                                 {"top", "--interval", "0"}}) {
+    const auto options = parse(words);
+    ASSERT_FALSE(options);
+    EXPECT_EQ(options.error().code, 2);
+  }
+  EXPECT_EQ(parse({"--help"}).error().code, 0);
+  EXPECT_EQ(parse({"--version"}).error().code, 0);
+}
+
+TEST(UroceCommandLine, OffersOnlyWhatTheDaemonTells) {
+  EXPECT_TRUE(parse({"devices"}, false));
+  EXPECT_FALSE(parse({"show", "qp"}, false));
+  EXPECT_EQ(parse({"--help"}, false).error().text.find("top"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace uroce::cli

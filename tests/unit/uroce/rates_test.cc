@@ -1,0 +1,70 @@
+#include "uroce/rates.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace uroce::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+Sample sample(std::chrono::milliseconds at, std::vector<CounterRow> counters) {
+  return {std::chrono::steady_clock::time_point(at), std::move(counters), {}};
+}
+
+TEST(Rates, AreWhatCountersGrewBy) {
+  const Sample before = sample(0ms, {{"uroce0", {{"rx_packets", 100}, {"timeouts", 0}}}});
+  const Sample after = sample(2000ms, {{"uroce0", {{"rx_packets", 300}, {"timeouts", 0}}}});
+  const auto rates = rates_between(before, after);
+  ASSERT_EQ(rates.size(), 1u);
+  EXPECT_EQ(rates[0].rates[0].total, 300u);
+  EXPECT_DOUBLE_EQ(rate_of(rates[0], "rx_packets"), 100);
+  EXPECT_DOUBLE_EQ(rate_of(rates[0], "no such"), 0);
+  EXPECT_EQ(rates_table(rates, false),
+            "DEVICE  COUNTER     TOTAL  PER SECOND\nuroce0  rx_packets    300         100\n");
+  EXPECT_NE(rates_table(rates, true).find("timeouts"), std::string::npos);
+  const auto json = nlohmann::json::parse(rates_json(rates));
+  EXPECT_EQ(json[0]["counters"]["rx_packets"], 300);
+  EXPECT_EQ(json[0]["per_second"]["rx_packets"], 100.0);
+}
+
+TEST(Rates, ADaemonStartedAnewCountsFromNothing) {
+  const Sample before = sample(0ms, {{"uroce0", {{"rx_packets", 1000}}}});
+  const Sample after = sample(1000ms, {{"uroce0", {{"rx_packets", 10}, {"new", 5}}}, {"uroce1", {{"rx_packets", 7}}}});
+  const auto rates = rates_between(before, after);
+  EXPECT_DOUBLE_EQ(rate_of(rates[0], "rx_packets"), 10);
+  EXPECT_DOUBLE_EQ(rate_of(rates[0], "new"), 5);
+  EXPECT_DOUBLE_EQ(rate_of(rates[1], "rx_packets"), 7);
+}
+
+TEST(Rates, NothingIsMeasuredWithoutTime) {
+  const Sample one = sample(5ms, {{"uroce0", {{"rx_packets", 10}}}});
+  EXPECT_DOUBLE_EQ(rate_of(rates_between({}, one)[0], "rx_packets"), 0);
+  EXPECT_DOUBLE_EQ(rate_of(rates_between(one, one)[0], "rx_packets"), 0);
+}
+
+TEST(Top, ShowsDevicesAndConnections) {
+  const Sample before =
+      sample(0ms, {{"uroce0", {{"rx_bytes", 0}, {"rx_packets", 0}, {"drop_icrc", 0}, {"drop_x", 0}}}});
+  Sample after = sample(
+      1000ms, {{"uroce0", {{"rx_bytes", 1'250'000'000}, {"rx_packets", 5'000'000}, {"drop_icrc", 3}, {"drop_x", 4}}}});
+  after.clients.resize(2);
+  after.clients[0].id = 1;
+  after.clients[1].id = 2;
+  after.clients[1].qps = 9;
+  const std::string view = top_view(before, after, 0);
+  EXPECT_NE(view.find("10.00"), std::string::npos) << view;
+  EXPECT_NE(view.find("5.0 M"), std::string::npos) << view;
+  EXPECT_NE(view.find("        7\n"), std::string::npos) << view;
+  EXPECT_NE(view.find("2 connections\n"), std::string::npos) << view;
+  EXPECT_EQ(std::ranges::count(view, '\n'), 7);
+  const std::string cut = top_view(before, after, 2);
+  EXPECT_EQ(std::ranges::count(cut, '\n'), 2);
+  EXPECT_TRUE(view.starts_with(cut));
+  EXPECT_EQ(top_view(before, after, 100), view);
+}
+
+}  // namespace
+}  // namespace uroce::cli
