@@ -12,17 +12,15 @@ namespace {
 
 constexpr int kUsage = 2;
 
-std::string footer(bool objects_listed) {
-  std::string text = "Examples:\n  uroce devices\n";
-  if (objects_listed) {
-    text +=
-        "  uroce show qp --json\n"
-        "  uroce stat uroce0                # counters, and what they grew by within a second\n"
-        "  uroce stat --interval 5          # every five seconds until ^C\n"
-        "  uroce top                        # q ends it\n";
-  }
-  text += "  uroce devices --socket /tmp/demo.sock\n";
-  return text + "Exit codes: 0 all right, 1 the daemon did not answer or refused, 2 the command line cannot be used.";
+std::string footer() {
+  return R"(Examples:
+  uroce devices
+  uroce show qp --json
+  uroce stat uroce0                # counters, and what they grew by within a second
+  uroce stat --interval 5          # every five seconds until ^C
+  uroce top                        # q ends it
+  uroce devices --socket /tmp/demo.sock
+Exit codes: 0 all right, 1 the daemon did not answer or refused, 2 the command line cannot be used.)";
 }
 
 struct Kind {
@@ -73,14 +71,14 @@ void add_object_commands(CLI::App& app, Options& o) {
 
 }  // namespace
 
-std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const* argv, bool objects_listed) {
+std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const* argv) {
   Options o;
   bool version = false;
   CLI::App app(fmt::format("uroce {}: looks into the running daemon, uroced.", kVersion), "uroce");
-  app.footer(footer(objects_listed));
+  app.footer(footer());
   app.add_flag("-V,--version", version, "Print the version and exit");
   add_json(add_command(app, o, "devices", Command::devices, "The devices that the daemon serves"), o);
-  if (objects_listed) add_object_commands(app, o);
+  add_object_commands(app, o);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

@@ -26,7 +26,6 @@ struct EarlyExit {
   std::string text;
 };
 
-/// `objects_listed`: offers what needs more of the daemon than its devices.
-std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const* argv, bool objects_listed);
+std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const* argv);
 
 }  // namespace uroce::cli

@@ -1,31 +1,102 @@
 #include "uroce/fetch.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <uroce/daemon.h>
+#include <algorithm>
 #include <cerrno>
+#include <map>
+
+#include "client/daemon_link.h"
+#include "uroce/values.h"
 
 namespace uroce::cli {
 
 namespace {
 
-template <class Row>
-Result<std::vector<Row>> not_listed() {
-  return fail(EOPNOTSUPP, "the daemon does not list its objects yet");
+using client::DaemonLink;
+using message::Op;
+
+Result<std::unique_ptr<DaemonLink>> connect(const Source& source) {
+  return DaemonLink::open({.socket = source.socket});
+}
+
+/// Those that the source names. Errors: ENODEV.
+Result<std::vector<DeviceRow>> devices_on(const DaemonLink& link, const Source& source) {
+  std::vector<DeviceRow> devices(link.devices().begin(), link.devices().end());
+  if (source.device.empty()) return devices;
+  std::erase_if(devices, [&](const DeviceRow& one) { return one.name != source.device; });
+  if (!devices.empty()) return devices;
+  return fail(ENODEV, fmt::format("there is no device '{}': uroce devices lists them", source.device));
+}
+
+Result<std::vector<ClientRow>> clients_on(DaemonLink& link, const Source& source) {
+  if (auto known = devices_on(link, source); !known) return std::unexpected(known.error());
+  auto reply = link.call<message::ClientRows>(Op::list_clients, message::Empty{});
+  if (!reply) return std::unexpected(reply.error());
+  std::erase_if(reply->rows, [&](const ClientRow& row) {
+    return row.pid == getpid() || (!source.device.empty() && row.device != source.device);
+  });
+  return std::move(reply->rows);
 }
 
 }  // namespace
 
 Result<std::vector<DeviceRow>> fetch_devices(const Source& source) {
-  auto devices = daemon_devices({.socket = source.socket});
-  if (!devices || source.device.empty()) return devices;
-  std::erase_if(*devices, [&](const DeviceRow& one) { return one.name != source.device; });
-  if (devices->empty()) return fail(ENODEV, "there is no device '" + source.device + "': uroce devices lists them");
-  return devices;
+  auto link = connect(source);
+  if (!link) return std::unexpected(link.error());
+  return devices_on(**link, source);
 }
 
-Result<std::vector<QpRow>> fetch_qps(const Source&) { return not_listed<QpRow>(); }
-Result<std::vector<MrRow>> fetch_mrs(const Source&) { return not_listed<MrRow>(); }
-Result<std::vector<CqRow>> fetch_cqs(const Source&) { return not_listed<CqRow>(); }
-Result<std::vector<ClientRow>> fetch_clients(const Source&) { return not_listed<ClientRow>(); }
-Result<std::vector<CounterRow>> fetch_counters(const Source&) { return not_listed<CounterRow>(); }
+Result<std::vector<ObjectRow>> fetch_objects(const Source& source, message::Kind kind) {
+  auto link = connect(source);
+  if (!link) return std::unexpected(link.error());
+  auto clients = clients_on(**link, source);
+  if (!clients) return std::unexpected(clients.error());
+  std::map<uint32_t, std::string> device_of;
+  for (const ClientRow& row : *clients) device_of[row.id] = row.device;
+
+  std::vector<ObjectRow> out;
+  message::ListObjects request{.kind = kind};
+  for (bool more = true; more;) {
+    auto reply = (*link)->call<message::ObjectRows>(Op::list_objects, request);
+    if (!reply) return std::unexpected(reply.error());
+    for (message::ObjectRow& row : reply->rows) {
+      request.after_client = row.client;
+      request.after_id = row.id;
+      const auto device = device_of.find(row.client);
+      if (device == device_of.end()) continue;  // of another device, or newer than the list of clients
+      ObjectRow& shown = out.emplace_back(ObjectRow{.device = device->second, .client = row.client});
+      for (auto& [name, value] : row.values) shown.values.emplace_back(name, readable(name, std::move(value)));
+    }
+    more = reply->more && !reply->rows.empty();
+  }
+  return out;
+}
+
+Result<std::vector<ClientRow>> fetch_clients(const Source& source) {
+  auto link = connect(source);
+  if (!link) return std::unexpected(link.error());
+  return clients_on(**link, source);
+}
+
+Result<std::vector<CounterRow>> fetch_counters(const Source& source) {
+  auto devices = fetch_devices(source);
+  if (!devices) return std::unexpected(devices.error());
+  std::vector<CounterRow> out;
+  for (const DeviceRow& device : *devices) {
+    // A connection serves the device that it has opened.
+    auto link = connect(source);
+    if (!link) return std::unexpected(link.error());
+    std::vector<message::Fd> fds;
+    auto opened = (*link)->call<message::OpenDeviceReply>(Op::open_device, message::OpenDevice{device.name}, {}, &fds);
+    if (!opened) return std::unexpected(opened.error());
+    auto counters = (*link)->call<message::Counters>(Op::counters, message::Empty{});
+    if (!counters) return std::unexpected(counters.error());
+    out.push_back({device.name, std::move(counters->values)});
+  }
+  return out;
+}
 
 }  // namespace uroce::cli

@@ -16,14 +16,11 @@ struct Source {
   std::string device{};
 };
 
-/// Whether this build's daemon tells of more than its devices. Without it `show`, `stat` and `top` are not offered.
-inline constexpr bool kObjectsListed = false;
-
 // Errors: those of daemon_devices() in uroce/daemon.h, and ENODEV (no such device).
 Result<std::vector<DeviceRow>> fetch_devices(const Source& source);
-Result<std::vector<QpRow>> fetch_qps(const Source& source);
-Result<std::vector<MrRow>> fetch_mrs(const Source& source);
-Result<std::vector<CqRow>> fetch_cqs(const Source& source);
+/// `kind`: qp, mr or cq.
+Result<std::vector<ObjectRow>> fetch_objects(const Source& source, message::Kind kind);
+/// This program's own connection is left out.
 Result<std::vector<ClientRow>> fetch_clients(const Source& source);
 Result<std::vector<CounterRow>> fetch_counters(const Source& source);
 

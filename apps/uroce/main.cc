@@ -26,9 +26,9 @@ Result<void> show(const Result<std::vector<Row>>& rows, bool json) {
 Result<void> run(const Options& o) {
   switch (o.command) {
     case Command::devices: return show(fetch_devices(o.source), o.json);
-    case Command::show_qp: return show(fetch_qps(o.source), o.json);
-    case Command::show_mr: return show(fetch_mrs(o.source), o.json);
-    case Command::show_cq: return show(fetch_cqs(o.source), o.json);
+    case Command::show_qp: return show(fetch_objects(o.source, message::Kind::qp), o.json);
+    case Command::show_mr: return show(fetch_objects(o.source, message::Kind::mr), o.json);
+    case Command::show_cq: return show(fetch_objects(o.source, message::Kind::cq), o.json);
     case Command::show_client: return show(fetch_clients(o.source), o.json);
     case Command::stat: return run_stat(o);
     case Command::top: return run_top(o);
@@ -37,7 +37,7 @@ Result<void> run(const Options& o) {
 }
 
 int start(int argc, char** argv) {
-  const auto options = parse_command_line(argc, argv, kObjectsListed);
+  const auto options = parse_command_line(argc, argv);
   if (!options) {
     fmt::print(options.error().code == kOk ? stdout : stderr, "{}\n", options.error().text);
     return options.error().code;

@@ -6,44 +6,21 @@
 #include <utility>
 #include <vector>
 
-#include <uroce/types.h>
 #include <uroce/verbs.h>
 
-#include "service/server.h"
+#include "message/messages.h"
 
 namespace uroce::cli {
 
 using DeviceRow = DeviceInfo;
-using ClientRow = service::ClientInfo;
+using ClientRow = message::ClientRow;
 
-struct QpRow {
+/// A queue pair, memory region or completion queue of one client.
+struct ObjectRow {
   std::string device{};
-  uint32_t qpn = 0;
-  QpType type = QpType::rc;
-  QpState state = QpState::reset;
   uint32_t client = 0;  ///< ClientRow::id
-  Gid peer{};           ///< of connected types, from RTR on
-  uint32_t peer_qpn = 0;
-  uint32_t sq_psn = 0;  ///< of the next packet sent
-  uint32_t rq_psn = 0;  ///< of the next packet expected
-  uint32_t engine = 0;
-  uint32_t outstanding = 0;      ///< send work requests not yet completed
-  uint64_t retransmissions = 0;  ///< packets sent again
-};
-
-struct MrRow {
-  std::string device{};
-  uint32_t key = 0;
-  uint64_t length = 0;  ///< bytes
-  AccessFlags access{};
-  uint32_t client = 0;
-};
-
-struct CqRow {
-  std::string device{};
-  uint32_t id = 0;
-  uint32_t entries = 0;
-  uint32_t client = 0;
+  /// What the daemon tells of it, name and value, in its order; rows of one kind may differ.
+  std::vector<std::pair<std::string, std::string>> values{};
 };
 
 /// Counters of one device by name, each only growing.

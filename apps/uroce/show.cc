@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cm/address.h"
-#include "uroce/names.h"
 #include "uroce/table.h"
 
 namespace uroce::cli {
@@ -18,7 +20,6 @@ using Cells = std::vector<std::vector<std::string>>;
 constexpr bool kRight = true;
 
 std::string text(uint64_t number) { return fmt::to_string(number); }
-std::string hex(uint32_t number) { return fmt::format("{:#08x}", number); }
 
 template <class Row>
 std::string dump(const std::vector<Row>& rows, Json (*object)(const Row&)) {
@@ -33,7 +34,24 @@ std::string addresses_of(const DeviceRow& row) {
   return out;
 }
 
-bool connected(const QpRow& row) { return row.peer != Gid{}; }
+const std::string* value_of(const ObjectRow& row, std::string_view name) {
+  const auto found = std::ranges::find_if(row.values, [&](const auto& value) { return value.first == name; });
+  return found == row.values.end() ? nullptr : &found->second;
+}
+
+/// "sq_psn" as a title: "SQ PSN".
+std::string title_of(std::string_view name) {
+  std::string out = printable(name);
+  for (char& c : out) c = c == '_' ? ' ' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return out;
+}
+
+std::optional<uint64_t> number_in(std::string_view text) {
+  uint64_t number = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || rest != text.data() + text.size()) return std::nullopt;
+  return number;
+}
 
 }  // namespace
 
@@ -46,41 +64,32 @@ std::string to_table(const std::vector<DeviceRow>& rows) {
   return table({{"DEVICE"}, {"DRIVER"}, {"LINK"}, {"MTU", kRight}, {"ENGINES", kRight}, {"MAC"}, {"ADDRESSES"}}, cells);
 }
 
-std::string to_table(const std::vector<QpRow>& rows) {
-  Cells cells;
-  for (const QpRow& r : rows) {
-    cells.push_back({printable(r.device), hex(r.qpn), std::string(name(r.type)), std::string(name(r.state)),
-                     text(r.client), connected(r) ? cm::to_text(r.peer) : "-", connected(r) ? hex(r.peer_qpn) : "-",
-                     text(r.sq_psn), text(r.rq_psn), text(r.engine), text(r.outstanding), text(r.retransmissions)});
+std::string to_table(const std::vector<ObjectRow>& rows) {
+  std::vector<std::string> names;
+  for (const ObjectRow& r : rows) {
+    for (const auto& [name, value] : r.values) {
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
   }
-  return table({{"DEVICE"},
-                {"QPN"},
-                {"TYPE"},
-                {"STATE"},
-                {"CLIENT", kRight},
-                {"PEER"},
-                {"PEER QPN"},
-                {"SQ PSN", kRight},
-                {"RQ PSN", kRight},
-                {"ENGINE", kRight},
-                {"OUTSTANDING", kRight},
-                {"RESENT", kRight}},
-               cells);
-}
-
-std::string to_table(const std::vector<MrRow>& rows) {
-  Cells cells;
-  for (const MrRow& r : rows) {
-    cells.push_back(
-        {printable(r.device), fmt::format("{:#010x}", r.key), bytes_text(r.length), name(r.access), text(r.client)});
+  std::vector<std::string> titles;
+  for (const std::string& name : names) titles.push_back(title_of(name));
+  std::vector<Column> columns{{"DEVICE"}, {"CLIENT", kRight}};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const bool numbers = std::ranges::all_of(rows, [&](const ObjectRow& r) {
+      const auto* value = value_of(r, names[i]);
+      return value == nullptr || number_in(*value);
+    });
+    columns.push_back({titles[i], numbers});
   }
-  return table({{"DEVICE"}, {"KEY"}, {"LENGTH", kRight}, {"ACCESS"}, {"CLIENT", kRight}}, cells);
-}
-
-std::string to_table(const std::vector<CqRow>& rows) {
   Cells cells;
-  for (const CqRow& r : rows) cells.push_back({printable(r.device), text(r.id), text(r.entries), text(r.client)});
-  return table({{"DEVICE"}, {"CQ", kRight}, {"ENTRIES", kRight}, {"CLIENT", kRight}}, cells);
+  for (const ObjectRow& r : rows) {
+    auto& line = cells.emplace_back(std::vector<std::string>{printable(r.device), text(r.client)});
+    for (const std::string& name : names) {
+      const auto* value = value_of(r, name);
+      line.push_back(value == nullptr || value->empty() ? "-" : printable(*value));
+    }
+  }
+  return table(columns, cells);
 }
 
 std::string to_table(const std::vector<ClientRow>& rows) {
@@ -117,33 +126,14 @@ std::string to_json(const std::vector<DeviceRow>& rows) {
   });
 }
 
-std::string to_json(const std::vector<QpRow>& rows) {
-  return dump<QpRow>(rows, [](const QpRow& r) {
-    return Json{{"device", r.device},
-                {"qpn", r.qpn},
-                {"type", name(r.type)},
-                {"state", name(r.state)},
-                {"client", r.client},
-                {"peer", connected(r) ? Json(cm::to_text(r.peer)) : Json()},
-                {"peer_qpn", connected(r) ? Json(r.peer_qpn) : Json()},
-                {"sq_psn", r.sq_psn},
-                {"rq_psn", r.rq_psn},
-                {"engine", r.engine},
-                {"outstanding", r.outstanding},
-                {"retransmissions", r.retransmissions}};
-  });
-}
-
-std::string to_json(const std::vector<MrRow>& rows) {
-  return dump<MrRow>(rows, [](const MrRow& r) {
-    return Json{
-        {"device", r.device}, {"key", r.key}, {"length", r.length}, {"access", name(r.access)}, {"client", r.client}};
-  });
-}
-
-std::string to_json(const std::vector<CqRow>& rows) {
-  return dump<CqRow>(rows, [](const CqRow& r) {
-    return Json{{"device", r.device}, {"id", r.id}, {"entries", r.entries}, {"client", r.client}};
+std::string to_json(const std::vector<ObjectRow>& rows) {
+  return dump<ObjectRow>(rows, [](const ObjectRow& r) {
+    Json object{{"device", r.device}, {"client", r.client}};
+    for (const auto& [name, value] : r.values) {
+      const auto number = number_in(value);
+      object[name] = number ? Json(*number) : value.empty() ? Json() : Json(value);
+    }
+    return object;
   });
 }
 

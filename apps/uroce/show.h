@@ -8,18 +8,15 @@
 
 namespace uroce::cli {
 
-// Tables, each ending with a newline.
+// Tables, each ending with a newline. Objects have a column for each name that any of them has.
 std::string to_table(const std::vector<DeviceRow>& rows);
-std::string to_table(const std::vector<QpRow>& rows);
-std::string to_table(const std::vector<MrRow>& rows);
-std::string to_table(const std::vector<CqRow>& rows);
+std::string to_table(const std::vector<ObjectRow>& rows);
 std::string to_table(const std::vector<ClientRow>& rows);
 
-// An array of objects in one line, without a newline. Text that is no UTF-8 has its bytes replaced.
+// An array of objects in one line, without a newline. Whole numbers are numbers. Text that is no UTF-8 has its bytes
+// replaced.
 std::string to_json(const std::vector<DeviceRow>& rows);
-std::string to_json(const std::vector<QpRow>& rows);
-std::string to_json(const std::vector<MrRow>& rows);
-std::string to_json(const std::vector<CqRow>& rows);
+std::string to_json(const std::vector<ObjectRow>& rows);
 std::string to_json(const std::vector<ClientRow>& rows);
 
 }  // namespace uroce::cli

@@ -7,9 +7,9 @@
 namespace uroce::cli {
 namespace {
 
-std::expected<Options, EarlyExit> parse(std::vector<const char*> words, bool objects_listed = true) {
+std::expected<Options, EarlyExit> parse(std::vector<const char*> words) {
   words.insert(words.begin(), "uroce");
-  return parse_command_line(static_cast<int>(words.size()), words.data(), objects_listed);
+  return parse_command_line(static_cast<int>(words.size()), words.data());
 }
 
 TEST(UroceCommandLine, NamesWhatToShow) {
@@ -50,12 +50,6 @@ TEST(UroceCommandLine, RefusesWhatItDoesNotKnow) {
   }
   EXPECT_EQ(parse({"--help"}).error().code, 0);
   EXPECT_EQ(parse({"--version"}).error().code, 0);
-}
-
-TEST(UroceCommandLine, OffersOnlyWhatTheDaemonTells) {
-  EXPECT_TRUE(parse({"devices"}, false));
-  EXPECT_FALSE(parse({"show", "qp"}, false));
-  EXPECT_EQ(parse({"--help"}, false).error().text.find("top"), std::string::npos);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "cm/address.h"
 #include "uroce/table.h"
+#include "uroce/values.h"
 
 namespace uroce::cli {
 namespace {
@@ -53,45 +54,30 @@ TEST(Show, Devices) {
   EXPECT_EQ(to_json(std::vector<DeviceRow>{}), "[]");
 }
 
-TEST(Show, QueuePairs) {
-  const std::vector<QpRow> rows{{.device = "uroce0",
-                                 .qpn = 0x11,
-                                 .type = QpType::rc,
-                                 .state = QpState::rts,
-                                 .client = 3,
-                                 .peer = ipv4("10.117.0.2"),
-                                 .peer_qpn = 0x12,
-                                 .sq_psn = 7,
-                                 .rq_psn = 8,
-                                 .outstanding = 2,
-                                 .retransmissions = 5},
-                                {.device = "uroce1", .qpn = 0xffffff, .type = QpType::ud, .state = QpState::error}};
-  EXPECT_EQ(
-      to_table(rows),
-      "DEVICE  QPN       TYPE  STATE  CLIENT  PEER        PEER QPN  SQ PSN  RQ PSN  ENGINE  OUTSTANDING  RESENT\n"
-      "uroce0  0x000011  RC    RTS         3  10.117.0.2  0x000012       7       8       0            2       5\n"
-      "uroce1  0xffffff  UD    ERROR       0  -           -              0       0       0            0       0\n");
+TEST(Show, ObjectsWithWhatTheDaemonTells) {
+  const std::vector<ObjectRow> rows{
+      {.device = "uroce0", .client = 3, .values = {{"qpn", "0x000011"}, {"state", "RTS"}, {"sq_psn", "7"}}},
+      {.device = "uroce1", .client = 12, .values = {{"qpn", "0xffffff"}, {"state", "\x1b[2J"}, {"dgid", ""}}}};
+  EXPECT_EQ(to_table(rows),
+            "DEVICE  CLIENT  QPN       STATE  SQ PSN  DGID\n"
+            "uroce0       3  0x000011  RTS         7  -\n"
+            "uroce1      12  0xffffff  ?[2J        -  -\n");
   const auto json = nlohmann::json::parse(to_json(rows));
-  EXPECT_EQ(json[0]["peer"], "10.117.0.2");
-  EXPECT_EQ(json[0]["state"], "RTS");
-  EXPECT_TRUE(json[1]["peer"].is_null());
+  EXPECT_EQ(json[0]["sq_psn"], 7);
+  EXPECT_EQ(json[0]["qpn"], "0x000011");
+  EXPECT_TRUE(json[1]["dgid"].is_null());
+  EXPECT_EQ(to_table(std::vector<ObjectRow>{}), "DEVICE  CLIENT\n");
 }
 
-TEST(Show, RegionsAndQueues) {
-  const std::vector<MrRow> regions{{.device = "uroce0",
-                                    .key = 0xab,
-                                    .length = 4096,
-                                    .access = Access::local_write | Access::remote_read,
-                                    .client = 1},
-                                   {.device = "uroce0", .key = 0xac, .length = 1}};
-  EXPECT_EQ(to_table(regions),
-            "DEVICE  KEY          LENGTH  ACCESS                   CLIENT\n"
-            "uroce0  0x000000ab  4.0 KiB  local_write|remote_read       1\n"
-            "uroce0  0x000000ac      1 B  local_read                    0\n");
-  EXPECT_EQ(nlohmann::json::parse(to_json(regions))[0]["length"], 4096);
-  const std::vector<CqRow> queues{{.device = "uroce0", .id = 4, .entries = 256, .client = 1}};
-  EXPECT_EQ(to_table(queues), "DEVICE  CQ  ENTRIES  CLIENT\nuroce0   4      256       1\n");
-  EXPECT_EQ(nlohmann::json::parse(to_json(queues))[0]["entries"], 256);
+TEST(Values, InPeoplesWords) {
+  EXPECT_EQ(readable("dgid", "0000:0000:0000:0000:0000:ffff:0a75:0001"), "10.117.0.1");
+  EXPECT_EQ(readable("dgid", "0000:0000:0000:0000:0000:0000:0000:0000"), "");
+  EXPECT_EQ(readable("dgid", "fe80"), "fe80");
+  EXPECT_EQ(readable("dgid", std::string(33, '1')), std::string(33, '1'));
+  EXPECT_EQ(readable("access", "0x5"), "local_write|remote_read");
+  EXPECT_EQ(readable("access", "0x0"), "local_read");
+  EXPECT_EQ(readable("access", "5"), "5");
+  EXPECT_EQ(readable("qpn", "0x5"), "0x5");
 }
 
 TEST(Show, ClientsWhateverTheyAreCalled) {

@@ -1,0 +1,63 @@
+#include "uroce/values.h"
+
+#include <uroce/types.h>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "cm/address.h"
+
+namespace uroce::cli {
+
+namespace {
+
+/// 32 hexadecimal digits with colons between.
+std::optional<Gid> gid_in(std::string_view text) {
+  Gid gid;
+  std::size_t digits = 0;
+  for (const char c : text) {
+    if (c == ':') continue;
+    unsigned value = 0;
+    if (digits == 2 * gid.bytes.size() || std::from_chars(&c, &c + 1, value, 16).ec != std::errc{}) return std::nullopt;
+    gid.bytes[digits / 2] = static_cast<uint8_t>(gid.bytes[digits / 2] << 4 | value);
+    ++digits;
+  }
+  if (digits != 2 * gid.bytes.size()) return std::nullopt;
+  return gid;
+}
+
+std::optional<std::string> access_in(std::string_view text) {
+  constexpr std::pair<Access, std::string_view> kNames[] = {{Access::local_write, "local_write"},
+                                                            {Access::remote_write, "remote_write"},
+                                                            {Access::remote_read, "remote_read"},
+                                                            {Access::remote_atomic, "remote_atomic"},
+                                                            {Access::mw_bind, "mw_bind"},
+                                                            {Access::zero_based, "zero_based"},
+                                                            {Access::relaxed_ordering, "relaxed_ordering"},
+                                                            {Access::remote_invalidate, "remote_invalidate"}};
+  uint32_t bits = 0;
+  if (!text.starts_with("0x")) return std::nullopt;
+  text.remove_prefix(2);
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), bits, 16);
+  if (error != std::errc{} || rest != text.data() + text.size()) return std::nullopt;
+  std::string out;
+  for (const auto& [bit, word] : kNames) {
+    if ((bits & static_cast<uint32_t>(bit)) != 0) out += (out.empty() ? "" : "|") + std::string(word);
+  }
+  return out.empty() ? "local_read" : out;  // which every region allows
+}
+
+}  // namespace
+
+std::string readable(std::string_view name, std::string value) {
+  if (name == "dgid") {
+    const auto gid = gid_in(value);
+    if (gid) return *gid == Gid{} ? "" : cm::to_text(*gid);
+  }
+  if (name == "access") {
+    if (auto words = access_in(value)) return *std::move(words);
+  }
+  return value;
+}
+
+}  // namespace uroce::cli
