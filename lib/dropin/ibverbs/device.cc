@@ -36,7 +36,7 @@ void copy_text(char (&to)[N], const std::string& text) {
 class Devices {
  public:
   static Devices& all() {
-    static Devices devices;
+    static Devices& devices = *new Devices;  // never destroyed: programs call in until their very end
     return devices;
   }
 
@@ -86,7 +86,7 @@ class Devices {
 class Sessions {
  public:
   static Sessions& all() {
-    static Sessions sessions;
+    static Sessions& sessions = *new Sessions;  // as Devices
     return sessions;
   }
 

@@ -1,9 +1,13 @@
 // Stands in for the daemon: the devices are those of a stack in this process, two ports joined by rings, so that what
 // lies above daemon.h can be tested without one. UROCE_TEST_EAL may hold other EAL arguments, separated by blanks, with
 // the ports to serve instead; UROCE_TEST_ADDRESS is then the first one's address.
+// While the file that UROCE_TEST_DAEMON_FILE names is missing, no daemon answers.
 #include <uroce/daemon.h>
 #include <uroce/stack.h>
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdlib>
 #include <mutex>
 #include <sstream>
@@ -36,7 +40,8 @@ Result<Stack*> stack() {
 }  // namespace
 
 Result<std::vector<DeviceInfo>> daemon_devices(const DaemonOptions& /*options*/) {
-  if (std::getenv("UROCE_TEST_NO_DAEMON") != nullptr) return fail(ENOENT, "no daemon");
+  const char* sign_of_life = std::getenv("UROCE_TEST_DAEMON_FILE");
+  if (sign_of_life != nullptr && access(sign_of_life, F_OK) != 0) return fail(ENOENT, "no daemon answers");
   auto opened = stack();
   if (!opened) return std::unexpected(opened.error());
   std::vector<DeviceInfo> infos;
