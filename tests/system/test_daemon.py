@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The daemon's own life: its configuration, start, signals and end. What clients do with it is tested elsewhere."""
 
+import json
 import os
 import signal
 import socket
@@ -200,6 +201,42 @@ class Service(Daemon):
             program.process.send_signal(signal.SIGTERM)
             self.finish(program, 20)
         self.assertRegex(path.read_text(), r"(?m)^<6>serving uroce0, uroce1 on ")
+
+
+class Operator(Daemon):
+    """`uroce` looks into a daemon."""
+
+    def uroce(self, *args, code=0):
+        return self.finish(self.start([BUILD / "apps" / "uroce" / "uroce", *args, "--socket", self.socket]), 20, code)
+
+    def test_devices(self):
+        self.demo("--address", "192.0.2.1/24")
+        devices = json.loads(self.uroce("devices", "--json"))
+        self.assertEqual([d["device"] for d in devices], ["uroce0", "uroce1"])
+        self.assertIn("192.0.2.1", devices[0]["addresses"])
+        self.assertIn("10.117.0.2", devices[1]["addresses"])
+        self.assertEqual(devices[0]["mtu"], 4096)
+        self.assertRegex(self.uroce("devices"), r"(?m)^uroce0 +net_ring +up +4096 ")
+
+    def test_lists_without_clients(self):
+        self.demo()
+        for kind in ("qp", "mr", "cq", "client"):
+            self.assertEqual(json.loads(self.uroce("show", kind, "--json")), [])
+        self.assertIn("no device 'uroce7'", self.uroce("show", "qp", "uroce7", code=1))
+
+    def test_counters(self):
+        self.demo()
+        totals = json.loads(self.uroce("stat", "--interval", "0", "--json", "uroce1"))
+        self.assertEqual([d["device"] for d in totals], ["uroce1"])
+        self.assertIn("rx_packets", totals[0]["counters"])
+        samples = self.uroce("stat", "--interval", "0.1", "--count", "2", "--json").splitlines()
+        self.assertEqual([len(json.loads(line)) for line in samples], [2, 2])
+        view = self.uroce("top", "--interval", "0.1", "--count", "2")
+        self.assertEqual(view.count("RX Gb/s"), 2)
+        self.assertNotIn("\x1b", view)
+
+    def test_no_daemon(self):
+        self.assertIn("uroced --demo", self.uroce("devices", code=1))
 
 
 if __name__ == "__main__":
