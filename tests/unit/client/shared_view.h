@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,6 +17,15 @@
 #include "client/sharing.h"
 
 namespace uroce::client {
+
+/// Until the first thread of the process sleeps, in pthread_join(3) say.
+inline void wait_until_main_sleeps() {
+  for (char state = 'R'; state != 'S';) {
+    std::ifstream stat("/proc/self/task/" + std::to_string(::getpid()) + "/stat");
+    std::string number, name;
+    stat >> number >> name >> state;
+  }
+}
 
 class SharedView {
  public:

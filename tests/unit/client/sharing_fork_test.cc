@@ -166,6 +166,7 @@ TEST(SharingAndFork, WholeHeapOfAThreadShared) { std::thread(fork_with_the_heap_
 
 TEST(SharingAndFork, WholeStackAndThreadBlockShared) {
   std::thread([] {
+    wait_until_main_sleeps();
     uint8_t here = 5;
     const auto [stack, length] = mapping_of(&here);
     const auto segments = share(stack, length);

@@ -217,7 +217,7 @@ TEST(SharingUnderStores, ThreadsAreJoinedWhoseBlockIsShared) {
     std::atomic<bool> joining{false};
     std::thread thread([&] {
       while (!joining) std::this_thread::yield();
-      for (int i = 0; i < round * 10; ++i) std::this_thread::yield();  // the other one waits, or is about to
+      wait_until_main_sleeps();
       auto* block = static_cast<uint8_t*>(__builtin_thread_pointer());
       const auto segments = share(block, 64);
       ASSERT_TRUE(segments) << segments.error().text;

@@ -176,7 +176,7 @@ TEST(Sharing, MemoryOfWhatIsGoneIsGivenBack) {
     ::munmap(at + 63 * kPage, kPage);
   }
   ASSERT_TRUE(share(keep, kPage));
-  EXPECT_EQ(blocks(), before);
+  EXPECT_LE(blocks(), before);  // less where the C library gave back a shared part of the heap or a stack meanwhile
 }
 
 TEST(Sharing, MovedPagesMayMoveAndBeProtectedAsBefore) {
