@@ -58,6 +58,8 @@ class Devices {
  private:
   Device* get(const DeviceInfo& info, int index) {
     auto& device = by_name_[info.name];
+    // Made once: other threads may be reading what an earlier list gave them.
+    if (device != nullptr && device->guid == guid_of(info.mac)) return device.get();
     if (device == nullptr) device = std::make_unique<Device>();
     const std::string verbs_name = "uverbs" + std::to_string(index);
     static const int ops_of_uroce = 0;
@@ -68,7 +70,7 @@ class Devices {
     copy_text(device->dev_name, verbs_name);
     copy_text(device->dev_path, "/sys/class/infiniband_verbs/" + verbs_name);
     copy_text(device->ibdev_path, "/sys/class/infiniband/" + info.name);
-    device->info = info;
+    device->guid = guid_of(info.mac);
     device->index = index;
     return device.get();
   }
@@ -176,7 +178,7 @@ const char* ibv_get_device_name(ibv_device* device) { return device->name; }
 
 int ibv_get_device_index(ibv_device* device) { return static_cast<Device*>(device)->index; }
 
-__be64 ibv_get_device_guid(ibv_device* device) { return htobe64(guid_of(static_cast<Device*>(device)->info.mac)); }
+__be64 ibv_get_device_guid(ibv_device* device) { return htobe64(static_cast<Device*>(device)->guid); }
 
 ibv_context* ibv_open_device(ibv_device* device) { return open(device); }
 

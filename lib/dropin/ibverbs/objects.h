@@ -29,7 +29,7 @@ struct Device : ibv_device {
   void* unused_sysfs = nullptr;
   uint64_t core_support = 0;
 
-  DeviceInfo info;
+  uint64_t guid = 0;
   int index = 0;
 };
 
