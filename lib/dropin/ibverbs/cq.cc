@@ -112,7 +112,7 @@ Cq* make_cq(ibv_context* context, int entries, void* cq_context, ibv_comp_channe
   cq->channel = channel;
   cq->cq_context = cq_context;
   cq->handle = cq->api.id();
-  cq->capacity = api::entries(cq->api, capacity);
+  cq->capacity = cq->api.entries();
   cq->cqe = entries;
   pthread_mutex_init(&cq->mutex, nullptr);
   pthread_cond_init(&cq->cond, nullptr);
@@ -146,7 +146,7 @@ int ibv_resize_cq(ibv_cq* ibcq, int entries) {
   if (asked > cq.capacity) {
     const auto resized = api::resize(cq.api, asked);
     if (!resized) return report(resized.error());
-    cq.capacity = api::entries(cq.api, asked);
+    cq.capacity = cq.api.entries();
   }
   cq.cqe = entries;
   return 0;

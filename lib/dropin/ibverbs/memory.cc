@@ -27,7 +27,7 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t length, uint64_t 
   const AccessFlags flags = access_flags(access, error);
   if (error != 0) return failed_null(error);
   if (flags.has(Access::zero_based)) iova = 0;
-  auto region = api::register_memory(of(pd)->domain(), address, length, iova, flags);
+  auto region = of(pd)->domain().register_memory(address, length, flags.without(Access::zero_based), iova);
   if (!region) return report_null(region.error());
   auto* mr = new Mr(of(pd), std::move(*region));
   mr->addr = address;

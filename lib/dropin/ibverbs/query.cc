@@ -71,7 +71,7 @@ ibv_device_attr attributes(const VerbsContext& context) {
 
 ibv_port_attr port_attributes(const VerbsContext& context) {
   const DeviceInfo& info = context.info();
-  const bool up = api::link_up(context.api);
+  const bool up = context.api.link_up().value_or(false);
   ibv_port_attr out{};
   out.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   out.phys_state = up ? kPhysLinkUp : kPhysPolling;

@@ -36,7 +36,7 @@ ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
   srq->srq_context = init->srq_context;
   srq->pd = pd;
   srq->handle = srq->api.id();
-  srq->attr = {api::max_wr(srq->api, asked.max_wr), api::max_sge(srq->api, asked.max_sge), 0};
+  srq->attr = {srq->api.max_wr(), srq->api.max_sge(), 0};
   pthread_mutex_init(&srq->mutex, nullptr);
   pthread_cond_init(&srq->cond, nullptr);
   publish(pd->context, &Session::srqs, srq->handle, srq);

@@ -1,136 +1,15 @@
-// The drop-in library as programs use it, on a stack in this process.
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <infiniband/verbs.h>
-#include <poll.h>
+// The drop-in library as programs use it: posting, sharing, asking, and what is refused.
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <thread>
-#include <vector>
 
+#include "pair.h"
+
+namespace uroce::dropin {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-using namespace std::chrono_literals;
-
-ibv_context* open_first() {
-  int count = 0;
-  ibv_device** list = ibv_get_device_list(&count);
-  if (list == nullptr || count == 0) return nullptr;
-  ibv_context* context = ibv_open_device(list[0]);
-  ibv_free_device_list(list);
-  return context;
-}
-
-/// Two RC queue pairs of one device, joined.
-class Pair : public testing::Test {
- protected:
-  static constexpr std::size_t kBytes = 65536;
-
-  void SetUp() override {
-    context_ = open_first();
-    ASSERT_NE(context_, nullptr);
-    pd_ = ibv_alloc_pd(context_);
-    memory_.resize(kBytes);
-    mr_ = ibv_reg_mr(pd_, memory_.data(), memory_.size(),
-                     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
-    channel_ = ibv_create_comp_channel(context_);
-    cq_ = ibv_create_cq(context_, 256, this, channel_, 0);
-    for (ibv_qp*& qp : qp_) qp = create_qp();
-    connect(qp_[0], qp_[1]);
-    connect(qp_[1], qp_[0]);
-  }
-  void TearDown() override {
-    for (ibv_qp* qp : qp_) EXPECT_EQ(ibv_destroy_qp(qp), 0);
-    EXPECT_EQ(ibv_destroy_cq(cq_), 0);
-    EXPECT_EQ(ibv_destroy_comp_channel(channel_), 0);
-    EXPECT_EQ(ibv_dereg_mr(mr_), 0);
-    EXPECT_EQ(ibv_dealloc_pd(pd_), 0);
-    EXPECT_EQ(ibv_close_device(context_), 0);
-  }
-
-  ibv_qp* create_qp() {
-    ibv_qp_init_attr_ex attr{};
-    attr.send_cq = attr.recv_cq = cq_;
-    attr.cap = {16, 16, 2, 2, 64};
-    attr.qp_type = IBV_QPT_RC;
-    attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    attr.pd = pd_;
-    attr.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE;
-    return ibv_create_qp_ex(context_, &attr);
-  }
-  void connect(ibv_qp* qp, const ibv_qp* peer) {
-    ibv_qp_attr attr{};
-    attr.qp_state = IBV_QPS_INIT;
-    attr.port_num = 1;
-    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-    ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
-    attr.qp_state = IBV_QPS_RTR;
-    attr.path_mtu = IBV_MTU_1024;
-    attr.dest_qp_num = peer->qp_num;
-    attr.min_rnr_timer = 12;
-    attr.max_dest_rd_atomic = 1;
-    attr.ah_attr.is_global = 1;
-    attr.ah_attr.port_num = 1;
-    ASSERT_EQ(ibv_query_gid(context_, 1, 0, &attr.ah_attr.grh.dgid), 0);
-    ASSERT_EQ(ibv_modify_qp(qp, &attr,
-                            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-              0);
-    attr.qp_state = IBV_QPS_RTS;
-    attr.timeout = 14;
-    attr.retry_cnt = attr.rnr_retry = 7;
-    attr.max_rd_atomic = 1;
-    ASSERT_EQ(ibv_modify_qp(qp, &attr,
-                            IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                                IBV_QP_MAX_QP_RD_ATOMIC),
-              0);
-  }
-
-  ibv_sge sge(std::size_t offset, uint32_t length) const {
-    return {reinterpret_cast<uint64_t>(memory_.data()) + offset, length, mr_->lkey};
-  }
-  int post_recv(ibv_qp* qp, uint64_t id, uint32_t length) {
-    ibv_sge where = sge(kBytes / 2, length);
-    ibv_recv_wr wr{id, nullptr, &where, 1};
-    ibv_recv_wr* bad = nullptr;
-    return ibv_post_recv(qp, &wr, &bad);
-  }
-  int post_send(ibv_qp* qp, uint64_t id, uint32_t length, unsigned flags = IBV_SEND_SIGNALED) {
-    ibv_sge where = sge(0, length);
-    ibv_send_wr wr{};
-    wr.wr_id = id;
-    wr.sg_list = &where;
-    wr.num_sge = 1;
-    wr.opcode = IBV_WR_SEND;
-    wr.send_flags = flags;
-    ibv_send_wr* bad = nullptr;
-    return ibv_post_send(qp, &wr, &bad);
-  }
-  std::vector<ibv_wc> poll(std::size_t count) {
-    std::vector<ibv_wc> out(count);
-    std::size_t got = 0;
-    const auto until = Clock::now() + 20s;
-    while (got < count && Clock::now() < until) {
-      const int n = ibv_poll_cq(cq_, static_cast<int>(count - got), out.data() + got);
-      if (n < 0) break;
-      got += static_cast<std::size_t>(n);
-    }
-    out.resize(got);
-    return out;
-  }
-
-  ibv_context* context_ = nullptr;
-  ibv_pd* pd_ = nullptr;
-  ibv_mr* mr_ = nullptr;
-  ibv_comp_channel* channel_ = nullptr;
-  ibv_cq* cq_ = nullptr;
-  ibv_qp* qp_[2] = {};
-  std::vector<char> memory_;
-};
 
 TEST_F(Pair, CarriesASendWithItsImmediateDataAsBytes) {
   ASSERT_EQ(post_recv(qp_[1], 7, 100), 0);
@@ -211,70 +90,6 @@ TEST_F(Pair, AbortAndFaultsPostNothing) {
   EXPECT_EQ(poll(1).size(), 1u);
 }
 
-TEST_F(Pair, EventsComeThroughAPollableDescriptor) {
-  void* of_cq = nullptr;
-  ibv_cq* from = nullptr;
-  ASSERT_EQ(fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK), 0);
-  EXPECT_EQ(ibv_get_cq_event(channel_, &from, &of_cq), -1);
-  EXPECT_EQ(errno, EAGAIN);
-
-  ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
-  ASSERT_EQ(post_recv(qp_[1], 1, 100), 0);
-  ASSERT_EQ(post_send(qp_[0], 2, 10), 0);
-  pollfd readable{channel_->fd, POLLIN, 0};
-  ASSERT_EQ(::poll(&readable, 1, 20000), 1);
-  ASSERT_EQ(ibv_get_cq_event(channel_, &from, &of_cq), 0);
-  EXPECT_EQ(from, cq_);
-  EXPECT_EQ(of_cq, this);
-  ibv_ack_cq_events(cq_, 1);
-  EXPECT_EQ(poll(2).size(), 2u);
-
-  // Blocking: another thread's send is what ends the wait.
-  ASSERT_EQ(fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) & ~O_NONBLOCK), 0);
-  ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
-  ASSERT_EQ(post_recv(qp_[1], 3, 100), 0);
-  std::thread sender([&] {
-    std::this_thread::sleep_for(20ms);
-    EXPECT_EQ(post_send(qp_[0], 4, 10), 0);
-  });
-  EXPECT_EQ(ibv_get_cq_event(channel_, &from, &of_cq), 0);
-  sender.join();
-  ibv_ack_cq_events(cq_, 1);
-  EXPECT_EQ(poll(2).size(), 2u);
-}
-
-TEST_F(Pair, DestroyingAQueueWaitsForItsEventsToBeAcknowledged) {
-  ibv_cq* cq = ibv_create_cq(context_, 16, nullptr, channel_, 0);
-  ibv_qp_init_attr attr{};
-  attr.send_cq = attr.recv_cq = cq;
-  attr.cap = {4, 4, 1, 1, 0};
-  attr.qp_type = IBV_QPT_RC;
-  ibv_qp* qp = ibv_create_qp(pd_, &attr);
-  ASSERT_NE(qp, nullptr);
-  ASSERT_EQ(ibv_req_notify_cq(cq, 0), 0);
-  ibv_qp_attr error{};
-  error.qp_state = IBV_QPS_INIT;
-  error.port_num = 1;
-  ASSERT_EQ(ibv_modify_qp(qp, &error, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
-  ASSERT_EQ(post_recv(qp, 1, 8), 0);
-  error.qp_state = IBV_QPS_ERR;
-  ASSERT_EQ(ibv_modify_qp(qp, &error, IBV_QP_STATE), 0);  // flushes the receive
-  ibv_cq* from = nullptr;
-  void* of_cq = nullptr;
-  ASSERT_EQ(ibv_get_cq_event(channel_, &from, &of_cq), 0);
-  ASSERT_EQ(from, cq);
-  ASSERT_EQ(ibv_destroy_qp(qp), 0);
-  std::atomic<bool> acknowledged = false;
-  std::thread later([&] {
-    std::this_thread::sleep_for(50ms);
-    acknowledged = true;
-    ibv_ack_cq_events(cq, 1);
-  });
-  EXPECT_EQ(ibv_destroy_cq(cq), 0);
-  EXPECT_TRUE(acknowledged);
-  later.join();
-}
-
 TEST_F(Pair, WhatIsInUseStays) {
   EXPECT_EQ(ibv_dealloc_pd(pd_), EBUSY);
   EXPECT_EQ(ibv_destroy_cq(cq_), EBUSY);
@@ -332,45 +147,26 @@ TEST_F(Pair, ThreadsMayPostAndPollAtOnce) {
   EXPECT_EQ(completed, kThreads * kEach);
 }
 
-TEST_F(Pair, AnExtendedQueueShowsEachCompletion) {
-  ibv_cq_init_attr_ex attr{};
-  attr.cqe = 16;
-  attr.wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
-  ibv_cq_ex* cq = ibv_create_cq_ex(context_, &attr);
-  ASSERT_NE(cq, nullptr);
-  ibv_poll_cq_attr how{};
-  EXPECT_EQ(ibv_start_poll(cq, &how), ENOENT);
-  ibv_qp_init_attr init{};
-  init.send_cq = init.recv_cq = ibv_cq_ex_to_cq(cq);
-  init.cap = {8, 8, 1, 1, 0};
-  init.qp_type = IBV_QPT_RC;
-  init.sq_sig_all = 1;
-  ibv_qp* qp = ibv_create_qp(pd_, &init);
-  connect(qp, qp);
-  for (uint64_t id = 0; id < 4; ++id) {
-    ASSERT_EQ(post_recv(qp, 100 + id, 64), 0);
-    ASSERT_EQ(post_send(qp, id, 8 + static_cast<uint32_t>(id), 0), 0);
-  }
-  int seen = 0;
-  uint64_t last = 0;
-  for (const auto until = Clock::now() + 20s; seen < 8 && Clock::now() < until;) {
-    if (ibv_start_poll(cq, &how) != 0) continue;
-    do {
-      EXPECT_EQ(cq->status, IBV_WC_SUCCESS);
-      EXPECT_EQ(ibv_wc_read_qp_num(cq), qp->qp_num);
-      if (cq->wr_id >= 100) {
-        EXPECT_EQ(ibv_wc_read_opcode(cq), IBV_WC_RECV);
-        EXPECT_EQ(ibv_wc_read_byte_len(cq), 8 + cq->wr_id - 100);
-        EXPECT_GE(ibv_wc_read_completion_ts(cq), last);
-        last = ibv_wc_read_completion_ts(cq);
-      }
-      ++seen;
-    } while (ibv_next_poll(cq) == 0);
-    ibv_end_poll(cq);
-  }
-  EXPECT_EQ(seen, 8);
-  EXPECT_EQ(ibv_destroy_qp(qp), 0);
-  EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+TEST_F(Pair, ARegionIsAddressedFromItsIova) {
+  constexpr uint64_t kBase = 0x123450000;
+  ibv_mr* mr = ibv_reg_mr_iova(pd_, memory_.data(), kBytes, kBase, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  ASSERT_NE(mr, nullptr);
+  EXPECT_EQ(mr->addr, memory_.data());
+  std::strcpy(memory_.data() + 8, "moved");
+  ibv_sge where{kBase + 8, 6, mr->lkey};
+  ibv_send_wr wr{};
+  wr.sg_list = &where;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.wr.rdma = {kBase + 4096, mr->rkey};
+  ibv_send_wr* bad = nullptr;
+  ASSERT_EQ(ibv_post_send(qp_[0], &wr, &bad), 0);
+  const auto done = poll(1);
+  ASSERT_EQ(done.size(), 1u);
+  EXPECT_EQ(done[0].status, IBV_WC_SUCCESS);
+  EXPECT_STREQ(memory_.data() + 4096, "moved");
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
 }
 
 TEST_F(Pair, WhatIsNotOfferedSaysSo) {
@@ -418,17 +214,5 @@ TEST_F(Pair, ImportsAreTheSameObjects) {
   EXPECT_EQ(ibv_close_device(imported), 0);
 }
 
-TEST_F(Pair, ACompletionQueueGrowsAndShrinksAroundWhatWaits) {
-  EXPECT_EQ(ibv_resize_cq(cq_, 0), EINVAL);
-  ASSERT_EQ(post_recv(qp_[1], 1, 8), 0);
-  ASSERT_EQ(post_send(qp_[0], 2, 8), 0);
-  std::this_thread::sleep_for(50ms);
-  EXPECT_EQ(ibv_resize_cq(cq_, 1), EINVAL);
-  EXPECT_EQ(cq_->cqe, 256);
-  EXPECT_EQ(poll(2).size(), 2u) << "they were not lost";
-  EXPECT_EQ(ibv_resize_cq(cq_, 1), 0);
-  EXPECT_EQ(ibv_resize_cq(cq_, 100), 0);
-  EXPECT_EQ(cq_->cqe, 100);
-}
-
 }  // namespace
+}  // namespace uroce::dropin

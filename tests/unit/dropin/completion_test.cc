@@ -1,0 +1,133 @@
+// Completion queues, channels and events of the drop-in library.
+#include <fcntl.h>
+#include <poll.h>
+
+#include <atomic>
+#include <cerrno>
+#include <thread>
+
+#include "pair.h"
+
+namespace uroce::dropin {
+namespace {
+
+TEST_F(Pair, EventsComeThroughAPollableDescriptor) {
+  void* of_cq = nullptr;
+  ibv_cq* from = nullptr;
+  ASSERT_EQ(fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK), 0);
+  EXPECT_EQ(ibv_get_cq_event(channel_, &from, &of_cq), -1);
+  EXPECT_EQ(errno, EAGAIN);
+
+  ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
+  ASSERT_EQ(post_recv(qp_[1], 1, 100), 0);
+  ASSERT_EQ(post_send(qp_[0], 2, 10), 0);
+  pollfd readable{channel_->fd, POLLIN, 0};
+  ASSERT_EQ(::poll(&readable, 1, 20000), 1);
+  ASSERT_EQ(ibv_get_cq_event(channel_, &from, &of_cq), 0);
+  EXPECT_EQ(from, cq_);
+  EXPECT_EQ(of_cq, this);
+  ibv_ack_cq_events(cq_, 1);
+  EXPECT_EQ(poll(2).size(), 2u);
+
+  // Blocking: another thread's send is what ends the wait.
+  ASSERT_EQ(fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) & ~O_NONBLOCK), 0);
+  ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
+  ASSERT_EQ(post_recv(qp_[1], 3, 100), 0);
+  std::thread sender([&] {
+    std::this_thread::sleep_for(20ms);
+    EXPECT_EQ(post_send(qp_[0], 4, 10), 0);
+  });
+  EXPECT_EQ(ibv_get_cq_event(channel_, &from, &of_cq), 0);
+  sender.join();
+  ibv_ack_cq_events(cq_, 1);
+  EXPECT_EQ(poll(2).size(), 2u);
+}
+
+TEST_F(Pair, DestroyingAQueueWaitsForItsEventsToBeAcknowledged) {
+  ibv_cq* cq = ibv_create_cq(context_, 16, nullptr, channel_, 0);
+  ibv_qp_init_attr attr{};
+  attr.send_cq = attr.recv_cq = cq;
+  attr.cap = {4, 4, 1, 1, 0};
+  attr.qp_type = IBV_QPT_RC;
+  ibv_qp* qp = ibv_create_qp(pd_, &attr);
+  ASSERT_NE(qp, nullptr);
+  ASSERT_EQ(ibv_req_notify_cq(cq, 0), 0);
+  ibv_qp_attr error{};
+  error.qp_state = IBV_QPS_INIT;
+  error.port_num = 1;
+  ASSERT_EQ(ibv_modify_qp(qp, &error, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+  ASSERT_EQ(post_recv(qp, 1, 8), 0);
+  error.qp_state = IBV_QPS_ERR;
+  ASSERT_EQ(ibv_modify_qp(qp, &error, IBV_QP_STATE), 0);  // flushes the receive
+  ibv_cq* from = nullptr;
+  void* of_cq = nullptr;
+  ASSERT_EQ(ibv_get_cq_event(channel_, &from, &of_cq), 0);
+  ASSERT_EQ(from, cq);
+  ASSERT_EQ(ibv_destroy_qp(qp), 0);
+  std::atomic<bool> acknowledged = false;
+  std::thread later([&] {
+    std::this_thread::sleep_for(50ms);
+    acknowledged = true;
+    ibv_ack_cq_events(cq, 1);
+  });
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_TRUE(acknowledged);
+  later.join();
+}
+
+TEST_F(Pair, AnExtendedQueueShowsEachCompletion) {
+  ibv_cq_init_attr_ex attr{};
+  attr.cqe = 16;
+  attr.wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+  ibv_cq_ex* cq = ibv_create_cq_ex(context_, &attr);
+  ASSERT_NE(cq, nullptr);
+  ibv_poll_cq_attr how{};
+  EXPECT_EQ(ibv_start_poll(cq, &how), ENOENT);
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = ibv_cq_ex_to_cq(cq);
+  init.cap = {8, 8, 1, 1, 0};
+  init.qp_type = IBV_QPT_RC;
+  init.sq_sig_all = 1;
+  ibv_qp* qp = ibv_create_qp(pd_, &init);
+  connect(qp, qp);
+  for (uint64_t id = 0; id < 4; ++id) {
+    ASSERT_EQ(post_recv(qp, 100 + id, 64), 0);
+    ASSERT_EQ(post_send(qp, id, 8 + static_cast<uint32_t>(id), 0), 0);
+  }
+  int seen = 0;
+  uint64_t last = 0;
+  for (const auto until = Clock::now() + 20s; seen < 8 && Clock::now() < until;) {
+    if (ibv_start_poll(cq, &how) != 0) continue;
+    do {
+      EXPECT_EQ(cq->status, IBV_WC_SUCCESS);
+      EXPECT_EQ(ibv_wc_read_qp_num(cq), qp->qp_num);
+      if (cq->wr_id >= 100) {
+        EXPECT_EQ(ibv_wc_read_opcode(cq), IBV_WC_RECV);
+        EXPECT_EQ(ibv_wc_read_byte_len(cq), 8 + cq->wr_id - 100);
+        EXPECT_GE(ibv_wc_read_completion_ts(cq), last);
+        last = ibv_wc_read_completion_ts(cq);
+      }
+      ++seen;
+    } while (ibv_next_poll(cq) == 0);
+    ibv_end_poll(cq);
+  }
+  EXPECT_EQ(seen, 8);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
+TEST_F(Pair, ACompletionQueueGrowsAndShrinksAroundWhatWaits) {
+  EXPECT_EQ(ibv_resize_cq(cq_, 0), EINVAL);
+  ASSERT_EQ(post_recv(qp_[1], 1, 8), 0);
+  ASSERT_EQ(post_send(qp_[0], 2, 8), 0);
+  std::this_thread::sleep_for(50ms);
+  EXPECT_EQ(ibv_resize_cq(cq_, 1), EINVAL);
+  EXPECT_EQ(cq_->cqe, 256);
+  EXPECT_EQ(poll(2).size(), 2u) << "they were not lost";
+  EXPECT_EQ(ibv_resize_cq(cq_, 1), 0);
+  EXPECT_EQ(ibv_resize_cq(cq_, 100), 0);
+  EXPECT_EQ(cq_->cqe, 100);
+}
+
+}  // namespace
+}  // namespace uroce::dropin
