@@ -204,6 +204,7 @@ class TapResult(unittest.TestResult):
     def __init__(self):
         super().__init__()
         self.number = 0
+        self.failed_parts = []
 
     def _line(self, ok, test, note=""):
         self.number += 1
@@ -226,6 +227,21 @@ class TapResult(unittest.TestResult):
         super().addFailure(test, err)
         self._line(False, test)
         self._explain(self.failures[-1][1])
+
+    def addSubTest(self, test, subtest, err):
+        """The case ends without any of the calls above where a part of it failed."""
+        super().addSubTest(test, subtest, err)
+        if err is not None:
+            kind = self.failures if issubclass(err[0], test.failureException) else self.errors
+            self.failed_parts.append((str(subtest), kind[-1][1]))
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        if self.failed_parts:
+            self._line(False, test)
+            for name, text in self.failed_parts:
+                self._explain(f"{name}\n{text}")
+        self.failed_parts = []
 
     @staticmethod
     def _explain(text):

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Debian's ibverbs-utils and perftest, unchanged, under uroce-run."""
+
+import harness
+import verbs
+
+
+class Tools(verbs.Case):
+    def test_ibv_devices(self):
+        output = self.finish(self.under("ibv_devices"), 20)
+        self.assertRegex(output, r"uroce0\s+[0-9a-f]{16}")
+        self.assertIn("uroce1", output)
+
+    def test_ibv_devinfo(self):
+        output = self.finish(self.under("ibv_devinfo", "-v"), 20)
+        self.assertEqual(output.count("PORT_ACTIVE (4)"), 2, output)
+        self.assertIn("link_layer:\t\tEthernet", output)
+        self.assertIn("::ffff:10.117.0.1, RoCE v2", output)
+
+    def test_no_daemon(self):
+        """uroce-run brings up one of its own, says so, and takes it down."""
+        self.daemon.process.terminate()
+        self.finish(self.daemon, 30)
+        self.daemon = None
+        output = self.finish(self.under("ibv_devices"), 40)
+        self.assertIn("uroce1", output)
+        self.assertIn("uroced --demo", output)
+
+
+class Pingpong(verbs.Case):
+    def run_both(self, program):
+        for events in ([], ["-e"]):
+            with self.subTest(events=events):
+                server, client = self.pair([program, "-g", "0", "-n", "100", *events])
+                for output in (server, client):
+                    self.assertRegex(output, r"\d+ iters in")
+
+    def test_rc(self):
+        self.run_both("ibv_rc_pingpong")
+
+    def test_uc(self):
+        self.run_both("ibv_uc_pingpong")
+
+    def test_ud(self):
+        self.run_both("ibv_ud_pingpong")
+
+    def test_srq(self):
+        self.run_both("ibv_srq_pingpong")
+
+    def test_rc_validates_its_bytes(self):
+        self.pair(["ibv_rc_pingpong", "-g", "0", "-n", "50", "-c", "-s", "20000"])
+
+    def test_one_device_with_itself(self):
+        self.pair(["ibv_rc_pingpong", "-g", "0", "-n", "50"], devices=("uroce0", "uroce0"))
+
+
+class Perftest(verbs.Case):
+    BANDWIDTH = ("ib_write_bw", "ib_read_bw", "ib_send_bw")
+    LATENCY = ("ib_write_lat", "ib_read_lat", "ib_send_lat")
+
+    def run_all(self, programs, *options, iterations=100, **kw):
+        for program in programs:
+            with self.subTest(program=program, options=options):
+                _, client = self.pair([program, "-n", iterations, *options], **kw)
+                self.assertRegex(client, r"#bytes +#iterations")
+
+    def test_bandwidth(self):
+        self.run_all((*self.BANDWIDTH, "ib_atomic_bw"))
+
+    def test_latency(self):
+        self.run_all((*self.LATENCY, "ib_atomic_lat"))
+
+    def test_all_sizes(self):
+        self.run_all(self.BANDWIDTH, "-a", iterations=20)
+        self.run_all(("ib_write_lat", "ib_send_lat"), "-a", iterations=20)
+
+    def test_both_directions(self):
+        self.run_all((*self.BANDWIDTH, "ib_atomic_bw"), "-b", "-s", "8")
+
+    def test_eight_queue_pairs(self):
+        self.run_all((*self.BANDWIDTH, "ib_atomic_bw"), "-q", "8", "-s", "8")
+
+    def test_depth(self):
+        self.run_all(self.BANDWIDTH, "-t", "16")
+
+    def test_inline(self):
+        self.run_all(("ib_write_bw", "ib_send_bw", "ib_write_lat", "ib_send_lat"), "-I", "200", "-s", "128")
+
+    def test_unreliable_connection(self):
+        self.run_all(("ib_write_bw", "ib_send_bw", "ib_write_lat", "ib_send_lat"), "-c", "UC")
+
+    def test_datagrams(self):
+        self.run_all(("ib_send_bw", "ib_send_lat"), "-c", "UD", "-s", "1024")
+
+    def test_events(self):
+        self.run_all(("ib_send_bw", "ib_send_lat", "ib_read_bw"), "-e")
+
+    def test_shared_receive_queue(self):
+        self.run_all(("ib_send_bw",), "--use-srq", "-q", "4")
+        self.run_all(("ib_send_lat",), "--use-srq")
+
+    def test_report_in_gigabits(self):
+        self.run_all(self.BANDWIDTH, "--report_gbits", "-s", "65536")
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,72 @@
+"""A daemon with two devices joined back to back, and Debian's verbs programs on it."""
+
+import shutil
+
+import harness
+from harness import BUILD, free_port
+
+UROCED = BUILD / "apps" / "uroced" / "uroced"
+RUN = BUILD / "apps" / "uroce-run" / "uroce-run"
+
+
+class Case(harness.Case):
+    """Each test has a daemon of its own."""
+
+    daemon_args = ()
+
+    def setUp(self):
+        super().setUp()
+        self.socket = self.directory / "uroced.sock"
+        self.env = {"UROCE_SOCKET": str(self.socket)}
+        self.daemon = self.start_daemon()
+
+    def start_daemon(self):
+        daemon = self.start([UROCED, "--demo", "--socket", self.socket, *self.daemon_args])
+        daemon.wait_for("serving uroce0", 30)
+        return daemon
+
+    def tearDown(self):
+        """Whatever a test did, the daemon lives, nothing is left in it, and it ends in order."""
+        if self.daemon is None:
+            return
+        self.assertIsNone(self.daemon.process.poll(), f"the daemon ended: {self.daemon}")
+        self.daemon.process.terminate()
+        self.finish(self.daemon, 30)
+
+    def need(self, program):
+        if shutil.which(program) is None:
+            self.skipTest(f"{program} is not installed; config/packages.txt names its package")
+
+    def under(self, *command):
+        """A program under uroce-run, started."""
+        self.need(str(command[0]))
+        return self.start([RUN, *command], env=self.env)
+
+    def pair(self, command, port_option="-p", devices=("uroce0", "uroce1"), seconds=60):
+        """Server and client of one command, on the two devices; both outputs."""
+        port = str(free_port())
+        server = self.under(*command, "-d", devices[0], port_option, port)
+        wait_for_listener(server, int(port))
+        client = self.under(*command, "-d", devices[1], port_option, port, "127.0.0.1")
+        try:
+            code = client.wait(seconds)
+        except AssertionError as hung:
+            raise AssertionError(f"{hung}\n{server}") from None
+        self.assertEqual(code, 0, f"{client}\n{server}")
+        return self.finish(server, seconds), client.output
+
+
+def wait_for_listener(program, port, seconds=20):
+    """Returns once somebody listens on TCP `port`, without connecting: the programs take one connection each."""
+    wanted = f":{port:04X}"
+    limit = harness.time.monotonic() + seconds * harness.SLOW
+    while harness.time.monotonic() < limit:
+        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+            for line in open(table, encoding="ascii"):
+                fields = line.split()
+                if len(fields) > 3 and fields[3] == "0A" and fields[1].endswith(wanted):
+                    return
+        if program.process.poll() is not None:
+            raise AssertionError(f"ended before it listened: {program}")
+        harness.time.sleep(0.02)
+    raise AssertionError(f"nobody listens on port {port} after {seconds} s: {program}")
