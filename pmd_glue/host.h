@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "control/device_host.h"
+#include "pmd_glue/clock.h"
 #include "pmd_glue/neighbourhood.h"
 #include "pmd_glue/port.h"
 #include "pmd_glue/waker.h"
@@ -20,6 +21,7 @@ class Host final : public control::DeviceHost {
        std::function<void()> poll);
 
   void wake(uint32_t engine) override { wakers_[engine]->wake(); }
+  Nanos clock() const override { return clock_.now(); }
   Result<int> wake_descriptor(uint32_t engine) override { return wakers_[engine]->new_descriptor(); }
   void wait_step() override;
   bool runs_engines_here() const override { return owner_(); }
@@ -29,6 +31,7 @@ class Host final : public control::DeviceHost {
  private:
   const Port& port_;
   Neighbourhood& neighbourhood_;
+  const TscClock clock_;
   const std::vector<Waker*> wakers_;
   const std::function<bool()> owner_;
   const std::function<void()> poll_;

@@ -195,6 +195,9 @@ class UROCE_API CompletionQueue {
   uint32_t id() const;
   /// Completions of one engine that fit, at least what was asked for.
   uint32_t entries() const;
+  /// Makes it larger or smaller, keeping what was not polled (ibv_resize_cq(3)); no thread may poll meanwhile.
+  /// Errors: EINVAL (out of 1..max_cqe, or more completions wait), ENOMEM.
+  Result<void> resize(uint32_t entries);
   /// Takes up to `out.size()` completions, oldest first per QP; returns how many.
   std::size_t poll(std::span<Completion> out);
   /// The next completion (or, with `solicited_only`, the next solicited or failed one) raises one event on the
@@ -317,6 +320,8 @@ class UROCE_API Context {
   const DeviceInfo& info() const;
   /// Whether the port's link is up now.
   Result<bool> link_up() const;
+  /// The clock of Completion::timestamp_ns, now.
+  Result<uint64_t> clock_ns() const;
   Result<ProtectionDomain> create_pd();
   /// Errors: EMFILE.
   Result<CompletionChannel> create_channel();

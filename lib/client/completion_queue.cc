@@ -86,6 +86,14 @@ Result<void> CqImpl::arm(bool solicited_only) {
   return {};
 }
 
+Result<void> CqImpl::resize(uint32_t entries) {
+  auto place = parts_.resize(entries);
+  if (!place) return std::unexpected(place.error());
+  parts_.place = *place;
+  poller = CqPoller(consumers(parts_));
+  return {};
+}
+
 Result<void> SrqImpl::set_limit(uint32_t limit) {
   if (limit > max_wr()) {
     return fail(EINVAL, "the limit of a shared receive queue is at most its max_wr, " + std::to_string(max_wr()) +
@@ -107,6 +115,8 @@ uint32_t CompletionQueue::id() const { return impl_->id(); }
 uint32_t CompletionQueue::entries() const { return impl_->entries(); }
 std::size_t CompletionQueue::poll(std::span<Completion> out) { return impl_->poller.poll(out); }
 Result<void> CompletionQueue::arm(bool solicited_only) { return impl_->arm(solicited_only); }
+
+Result<void> CompletionQueue::resize(uint32_t entries) { return impl_->resize(entries); }
 
 uint32_t SharedReceiveQueue::id() const { return impl_->parts().id; }
 uint32_t SharedReceiveQueue::max_wr() const { return impl_->max_wr(); }

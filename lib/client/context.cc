@@ -15,6 +15,8 @@ Result<void> check_owner(const client::ContextImpl* owner, const client::Context
 const DeviceInfo& Context::info() const { return impl_->info(); }
 Result<bool> Context::link_up() const { return impl_->link_up(); }
 
+Result<uint64_t> Context::clock_ns() const { return impl_->clock_ns(); }
+
 Result<ProtectionDomain> Context::create_pd() {
   auto pd = impl_->create_pd();
   if (!pd) return std::unexpected(pd.error());

@@ -149,6 +149,11 @@ class DaemonContext final : public ContextImpl {
     if (!reply) return std::unexpected(reply.error());
     return reply->up;
   }
+  Result<uint64_t> clock_ns() const override {
+    auto reply = link_->call<message::Clock>(Op::clock, message::Empty{});
+    if (!reply) return std::unexpected(reply.error());
+    return reply->ns;
+  }
   Result<std::shared_ptr<PdImpl>> create_pd() override {
     auto reply = link_->call<message::Handle>(Op::create_pd, message::Empty{});
     if (!reply) return std::unexpected(reply.error());
@@ -214,12 +219,26 @@ Result<std::shared_ptr<CqImpl>> DaemonContext::create_cq(uint32_t entries, std::
   const Object channel_object = channel ? channel->object() : nullptr;
   auto reply = link_->call<message::CreateCqReply>(Op::create_cq, message::CreateCq{entries, id_of(channel_object)});
   if (!reply) return std::unexpected(reply.error());
+  const auto place_of = [link = link_](const message::Place& header, const message::Place& rings,
+                                       uint32_t count) -> Result<queues::CqPlace> {
+    auto header_memory = link->memory(header);
+    if (!header_memory) return std::unexpected(header_memory.error());
+    auto ring_memory = link->memory(rings);
+    if (!ring_memory) return std::unexpected(ring_memory.error());
+    return queues::CqPlace::at(*header_memory, *ring_memory, count);
+  };
   CqParts parts{.object = std::make_shared<RemoteObject>(link_, Kind::cq, reply->id, std::vector{channel_object}),
                 .id = reply->number,
                 .rings = reply->rings};
-  auto memory = link_->memory(reply->place);
-  if (!memory) return std::unexpected(memory.error());
-  parts.place = queues::CqPlace::at(*memory, reply->entries);
+  auto place = place_of(reply->header, reply->ring_place, reply->entries);
+  if (!place) return std::unexpected(place.error());
+  parts.place = *place;
+  parts.resize = [link = link_, id = reply->id, header = reply->header,
+                  place_of](uint32_t wanted) -> Result<queues::CqPlace> {
+    auto resized = link->call<message::ResizeCqReply>(Op::resize_cq, message::ResizeCq{id, wanted});
+    if (!resized) return std::unexpected(resized.error());
+    return place_of(header, resized->ring_place, resized->entries);
+  };
   parts.channel = std::move(channel);
   return std::make_shared<CqImpl>(*this, std::move(parts));
 }

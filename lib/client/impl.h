@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -77,6 +78,8 @@ class ChannelImpl {
 
 struct CqParts {
   Object object{};
+  /// Exchanges the rings for larger or smaller ones, and says where they are.
+  std::function<Result<queues::CqPlace>(uint32_t entries)> resize{};
   uint32_t id = 0;
   uint32_t rings = 0;
   queues::CqPlace place{};
@@ -91,6 +94,7 @@ class CqImpl {
   CqImpl& operator=(const CqImpl&) = delete;
 
   Result<void> arm(bool solicited_only);
+  Result<void> resize(uint32_t entries);
   uint32_t id() const { return parts_.id; }
   uint32_t entries() const { return parts_.place.entries; }
   const Object& object() const { return parts_.object; }
@@ -187,6 +191,7 @@ class ContextImpl : public std::enable_shared_from_this<ContextImpl> {
 
   virtual const DeviceInfo& info() const = 0;
   virtual Result<bool> link_up() const = 0;
+  virtual Result<uint64_t> clock_ns() const = 0;
   virtual Result<std::shared_ptr<PdImpl>> create_pd() = 0;
   virtual Result<std::shared_ptr<ChannelImpl>> create_channel() = 0;
   virtual Result<std::shared_ptr<CqImpl>> create_cq(uint32_t entries, std::shared_ptr<ChannelImpl> channel) = 0;

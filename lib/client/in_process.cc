@@ -68,6 +68,9 @@ class LocalContext final : public ContextImpl {
 
   const DeviceInfo& info() const override { return info_; }
   Result<bool> link_up() const override { return session_->device()->link_up(); }
+  Result<uint64_t> clock_ns() const override {
+    return session_->device()->clock().transform([](Nanos now) { return static_cast<uint64_t>(now.count()); });
+  }
 
   Result<std::shared_ptr<PdImpl>> create_pd() override {
     auto pd = session_->create_pd();
@@ -85,7 +88,11 @@ class LocalContext final : public ContextImpl {
   Result<std::shared_ptr<CqImpl>> create_cq(uint32_t entries, std::shared_ptr<ChannelImpl> channel) override {
     auto cq = session_->create_cq(entries, channel ? object_of<control::Channel>(channel->object()) : nullptr);
     if (!cq) return std::unexpected(cq.error());
-    CqParts parts{.object = *cq, .id = (*cq)->id(), .rings = (*cq)->rings(), .place = (*cq)->place()};
+    const auto resize = [raw = cq->get()](uint32_t wanted) -> Result<queues::CqPlace> {
+      if (auto done = raw->resize(wanted); !done) return std::unexpected(done.error());
+      return raw->place();
+    };
+    CqParts parts{.object = *cq, .resize = resize, .id = (*cq)->id(), .rings = (*cq)->rings(), .place = (*cq)->place()};
     parts.channel = std::move(channel);
     return std::make_shared<CqImpl>(*this, std::move(parts));
   }

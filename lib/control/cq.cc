@@ -1,21 +1,63 @@
 #include "control/cq.h"
 
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+#include <fmt/format.h>
+
 #include "control/session.h"
 
 namespace uroce::control {
 
 Cq::Cq(std::shared_ptr<Session> session, uint32_t id, uint32_t entries, uint32_t engines,
-       std::unique_ptr<QueueMemory> memory, std::shared_ptr<Channel> channel)
+       std::unique_ptr<QueueMemory> header, std::unique_ptr<QueueMemory> rings, std::shared_ptr<Channel> channel)
     : session_(std::move(session)),
       id_(id),
-      entries_(entries),
-      memory_(std::move(memory)),
-      place_(queues::CqPlace::at(memory_->data(), entries)),
+      header_(std::move(header)),
+      rings_(std::move(rings)),
+      place_(queues::CqPlace::at(header_->data(), rings_->data(), entries)),
       channel_(std::move(channel)) {
   writers_.reserve(engines);
   for (uint32_t engine = 0; engine < engines; ++engine) {
     writers_.push_back({transport::CqWriter(id_, place_.header, place_.ring(engine))});
   }
+}
+
+Result<void> Cq::resize(uint32_t entries) {
+  Device& device = *session_->device();
+  if (entries < 1 || entries > kMaxCqe) {
+    return fail(EINVAL,
+                fmt::format("completion queue {} is to have {} entries; it must have 1 to {}", id_, entries, kMaxCqe));
+  }
+  entries = std::bit_ceil(entries);
+  const auto lock = device.runner_.lock();
+  if (auto alive = device.check_alive(); !alive) return alive;
+  uint32_t used = 0;
+  for (uint32_t engine = 0; engine < rings(); ++engine) {
+    const auto look = [&](transport::Engine&) { used = std::max(used, writer(engine).used()); };
+    if (auto ran = device.runner_.run(engine, look); !ran) return ran;
+  }
+  if (used > entries) {
+    return fail(EINVAL,
+                fmt::format("completion queue {} holds {} completions; poll them before it shrinks to {} entries", id_,
+                            used, entries));
+  }
+  auto memory = session_->allocator_->allocate(queues::CqPlace::ring_bytes_of(entries, rings()));
+  if (!memory) return std::unexpected(memory.error());
+  const auto place = queues::CqPlace::at(header_->data(), (*memory)->data(), entries);
+  for (uint32_t engine = 0; engine < rings(); ++engine) {
+    // What came since the look above and fits no more is an overrun, as it would have been with fewer entries before.
+    const auto work = [&](transport::Engine&) { writer(engine).move(place.ring(engine)); };
+    if (auto ran = device.runner_.run(engine, work); !ran) {
+      // Some engines write here already, this one there: both stay.
+      device.stuck_memory_.push_back(std::move(*memory));
+      return ran;
+    }
+  }
+  rings_ = std::move(*memory);
+  place_ = place;
+  return {};
 }
 
 void Cq::destroy(Cq* cq) {

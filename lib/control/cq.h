@@ -1,4 +1,4 @@
-// A completion queue: a header, then one ring per engine, so that each ring has one producer.
+// A completion queue: a header, and one ring per engine, so that each ring has one producer.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,19 @@ class Cq {
  public:
   /// Made by Session::create_cq(). `channel` can be nullptr.
   Cq(std::shared_ptr<Session> session, uint32_t id, uint32_t entries, uint32_t engines,
-     std::unique_ptr<QueueMemory> memory, std::shared_ptr<Channel> channel);
+     std::unique_ptr<QueueMemory> header, std::unique_ptr<QueueMemory> rings, std::shared_ptr<Channel> channel);
+
+  /// See CompletionQueue::resize(). place() is another afterwards. Errors: EINVAL, ENOMEM, ETIMEDOUT, ENODEV.
+  Result<void> resize(uint32_t entries);
 
   uint32_t id() const { return id_; }
-  uint32_t entries() const { return entries_; }
+  uint32_t entries() const { return place_.entries; }
   const std::shared_ptr<Session>& session() const { return session_; }
   const std::shared_ptr<Channel>& channel() const { return channel_; }
   queues::CqPlace place() const { return place_; }
   uint32_t rings() const { return static_cast<uint32_t>(writers_.size()); }
-  const QueueMemory& memory() const { return *memory_; }
+  const QueueMemory& header_memory() const { return *header_; }
+  const QueueMemory& ring_memory() const { return *rings_; }
   transport::CqWriter& writer(uint32_t engine) { return writers_[engine].writer; }
 
   /// Deleter. No queue pair uses the queue any more: each holds a reference.
@@ -42,8 +46,8 @@ class Cq {
 
   std::shared_ptr<Session> session_;
   uint32_t id_;
-  uint32_t entries_;
-  std::unique_ptr<QueueMemory> memory_;
+  std::unique_ptr<QueueMemory> header_;
+  std::unique_ptr<QueueMemory> rings_;
   queues::CqPlace place_;
   std::shared_ptr<Channel> channel_;
   std::vector<Writer> writers_;  // by engine

@@ -109,6 +109,11 @@ Result<bool> Device::link_up() const {
   return runner_.host().link_up();
 }
 
+Result<Nanos> Device::clock() const {
+  if (auto alive = check_alive(); !alive) return std::unexpected(alive.error());
+  return runner_.host().clock();
+}
+
 Result<int> Device::wake_descriptor(uint32_t engine) {
   if (auto alive = check_alive(); !alive) return std::unexpected(alive.error());
   return runner_.host().wake_descriptor(engine);

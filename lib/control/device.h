@@ -78,6 +78,7 @@ class Device : public std::enable_shared_from_this<Device> {
   DeviceInfo info() const;
   /// Errors: ENODEV.
   Result<bool> link_up() const;
+  Result<Nanos> clock() const;
   /// Engine counters by name, summed over the engines; received frames dropped as "drop_" + reason.
   std::vector<std::pair<std::string, uint64_t>> counters() const;
   /// A new, empty set of resources. `allocator` places its queues; nullptr for memory of this process.

@@ -7,6 +7,8 @@
 #include <uroce/error.h>
 #include <uroce/types.h>
 
+#include "base/time.h"
+
 namespace uroce::control {
 
 class DeviceHost {
@@ -26,6 +28,8 @@ class DeviceHost {
   /// Errors: EHOSTUNREACH (nobody answers), ENETUNREACH (no route).
   virtual Result<EthAddr> resolve(const Gid& sgid, const Gid& dgid, std::chrono::nanoseconds timeout) = 0;
   virtual bool link_up() const = 0;
+  /// The clock that the engines are polled with.
+  virtual Nanos clock() const = 0;
 };
 
 }  // namespace uroce::control

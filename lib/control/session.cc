@@ -117,17 +117,19 @@ Result<std::shared_ptr<Cq>> Session::create_cq(uint32_t entries, std::shared_ptr
   entries = std::bit_ceil(entries);
   const auto lock = device_->runner_.lock();
   if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
-  auto memory = allocator_->allocate(queues::CqPlace::bytes(entries, device_->engines()));
-  if (!memory) return std::unexpected(memory.error());
+  auto header = allocator_->allocate(sizeof(queues::CqHeader));
+  if (!header) return std::unexpected(header.error());
+  auto rings = allocator_->allocate(queues::CqPlace::ring_bytes_of(entries, device_->engines()));
+  if (!rings) return std::unexpected(rings.error());
   const auto id = device_->events_.cqs().take();
   if (!id) {
     return fail(ENOMEM, fmt::format("{} has {} completion queues, which is the limit (max_cq); share one between "
                                     "queue pairs",
                                     device_->config().name, kMaxCq));
   }
-  std::shared_ptr<Cq> cq(
-      new Cq(shared_from_this(), *id, entries, device_->engines(), std::move(*memory), std::move(channel)),
-      &Cq::destroy);
+  std::shared_ptr<Cq> cq(new Cq(shared_from_this(), *id, entries, device_->engines(), std::move(*header),
+                                std::move(*rings), std::move(channel)),
+                         &Cq::destroy);
   device_->events_.cqs().set(*id, cq.get());
   device_->events_.add(EventObject::cq, *id, *events_);
   return cq;

@@ -61,6 +61,7 @@ class Session : public std::enable_shared_from_this<Session> {
  private:
   friend class Device;
   friend class Qp;
+  friend class Cq;
 
   Session(std::shared_ptr<Device> device, uint32_t id, std::shared_ptr<QueueAllocator> allocator,
           std::unique_ptr<AsyncEventQueue> events, std::unique_ptr<QueueMemory> doorbells, uint32_t doorbell_entries);

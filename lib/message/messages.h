@@ -39,6 +39,8 @@ enum class Op : uint16_t {
   link_up = 16,
   list_clients = 17,
   list_objects = 18,
+  resize_cq = 19,
+  clock = 20,
 };
 
 enum class Kind : uint8_t { pd = 1, mr = 2, channel = 3, cq = 4, srq = 5, qp = 6, address_handle = 7 };
@@ -209,10 +211,27 @@ struct CreateCqReply {
   uint32_t number = 0;  ///< CompletionQueue::id()
   uint32_t entries = 0;
   uint32_t rings = 0;
-  Place place{};
+  Place header{};
+  Place ring_place{};
   template <class A>
   void fields(A& a) {
-    a(id, number, entries, rings, place);
+    a(id, number, entries, rings, header, ring_place);
+  }
+};
+struct ResizeCq {
+  uint32_t cq = 0;
+  uint32_t entries = 0;
+  template <class A>
+  void fields(A& a) {
+    a(cq, entries);
+  }
+};
+struct ResizeCqReply {
+  uint32_t entries = 0;
+  Place ring_place{};
+  template <class A>
+  void fields(A& a) {
+    a(entries, ring_place);
   }
 };
 
@@ -348,6 +367,13 @@ struct Counters {
   template <class A>
   void fields(A& a) {
     a(values);
+  }
+};
+struct Clock {
+  uint64_t ns = 0;
+  template <class A>
+  void fields(A& a) {
+    a(ns);
   }
 };
 struct LinkUp {

@@ -31,17 +31,18 @@ struct QpPlace {
   }
 };
 
-/// A completion queue: the header, then one ring per engine, so that each ring has one producer.
+/// A completion queue: one ring per engine, so that each ring has one producer. The header lies apart: rings are
+/// exchanged when the queue is resized.
 struct CqPlace {
   CqHeader* header = nullptr;
   std::byte* rings = nullptr;
   uint32_t entries = 0;  ///< of each ring, a power of two
 
-  static std::size_t bytes(uint32_t entries, uint32_t engines) {
-    return sizeof(CqHeader) + engines * ring_bytes(entries, sizeof(Cqe));
+  static std::size_t ring_bytes_of(uint32_t entries, uint32_t engines) {
+    return engines * ring_bytes(entries, sizeof(Cqe));
   }
-  static CqPlace at(std::byte* memory, uint32_t entries) {
-    return {reinterpret_cast<CqHeader*>(memory), memory + sizeof(CqHeader), entries};
+  static CqPlace at(std::byte* header, std::byte* rings, uint32_t entries) {
+    return {reinterpret_cast<CqHeader*>(header), rings, entries};
   }
   RingPlace ring(uint32_t engine) const {
     return RingPlace::at(rings + engine * ring_bytes(entries, sizeof(Cqe)), entries, sizeof(Cqe));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "queues/layout.h"
 
@@ -42,6 +43,19 @@ class RingProducer {
   void publish(uint32_t n) {
     next_ += n;
     place_.header->producer.store(next_, std::memory_order_release);
+  }
+  /// Slots published and not yet consumed, 0..entries; all, where the consumer's index makes no sense.
+  uint32_t used() { return place_.entries - room(); }
+  /// Goes on at `to`, an empty ring of the same stride, with what is not yet consumed. False, and nothing changes,
+  /// where that does not fit. The consumer begins anew there.
+  bool move(RingPlace to) {
+    const uint32_t count = used();
+    if (count > to.entries) return false;
+    for (uint32_t i = 0; i < count; ++i) std::memcpy(to.slot(i), place_.slot(next_ - count + i), place_.stride);
+    place_ = to;
+    next_ = 0;
+    publish(count);
+    return true;
   }
   uint32_t next() const { return next_; }
   uint32_t entries() const { return place_.entries; }

@@ -102,6 +102,19 @@ Result<Client::Reply> Client::call_object(message::Op op, std::span<const std::b
     case Op::create_channel: return with<message::Empty>(bytes, [this](const auto&) { return create_channel(); });
     case Op::create_cq:
       return with<message::CreateCq>(bytes, [this](const auto& request) { return create_cq(request); });
+    case Op::resize_cq:
+      return with<message::ResizeCq>(bytes, [this](const auto& request) -> Result<Reply> {
+        auto cq = cqs_.find(request.cq);
+        if (!cq) return std::unexpected(cq.error());
+        if (auto done = (*cq)->resize(request.entries); !done) return std::unexpected(done.error());
+        return reply(message::ResizeCqReply{.entries = (*cq)->entries(), .ring_place = place_of((*cq)->ring_memory())});
+      });
+    case Op::clock:
+      return with<message::Empty>(bytes, [this](const auto&) -> Result<Reply> {
+        auto now = session_->device()->clock();
+        if (!now) return std::unexpected(now.error());
+        return reply(message::Clock{static_cast<uint64_t>(now->count())});
+      });
     case Op::create_srq:
       return with<message::CreateSrq>(bytes, [this](const auto& request) { return create_srq(request); });
     case Op::create_qp:
@@ -262,8 +275,11 @@ Result<Client::Reply> Client::create_cq(const message::CreateCq& request) {
   }
   auto cq = session_->create_cq(request.entries, std::move(channel));
   if (!cq) return std::unexpected(cq.error());
-  message::CreateCqReply answer{
-      .number = (*cq)->id(), .entries = (*cq)->entries(), .rings = (*cq)->rings(), .place = place_of((*cq)->memory())};
+  message::CreateCqReply answer{.number = (*cq)->id(),
+                                .entries = (*cq)->entries(),
+                                .rings = (*cq)->rings(),
+                                .header = place_of((*cq)->header_memory()),
+                                .ring_place = place_of((*cq)->ring_memory())};
   answer.id = cqs_.add(std::move(*cq));
   return reply(answer);
 }

@@ -21,6 +21,9 @@ class CqWriter {
   bool write(const queues::Cqe& cqe, bool solicited, EngineEvents& events);
 
   bool overrun() const { return overrun_; }
+  /// Engine's thread: goes on in another ring with what was not polled yet. False where that does not fit.
+  bool move(queues::RingPlace to) { return ring_.move(to); }
+  uint32_t used() { return ring_.used(); }
 
  private:
   uint32_t cq_id_;

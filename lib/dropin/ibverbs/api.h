@@ -36,7 +36,7 @@ inline constexpr bool kHasClock = HasClock<Context>;
 
 template <class Ctx>
 uint64_t clock_ns(const Ctx& context) {
-  if constexpr (HasClock<Ctx>) return context.clock_ns();
+  if constexpr (HasClock<Ctx>) return context.clock_ns().value_or(0);
   return 0;
 }
 

@@ -47,6 +47,34 @@ TEST_F(CompletionQueueTest, AnArmedQueueRaisesOneEvent) {
   EXPECT_FALSE(b_->channel.wait(0ns)) << "not armed again";
 }
 
+TEST_F(CompletionQueueTest, KeepsWhatWaitsWhenItIsResized) {
+  auto cq = must(b_->context.create_cq(4, &b_->channel));
+  auto qb = must(b_->context.create_qp(b_->pd, cq, cq, {}));
+  auto qa = a_->make_qp();
+  connect(*a_, qa, *b_, qb);
+  const auto send_some = [&](uint64_t from, uint64_t to) {
+    for (uint64_t id = from; id < to; ++id) {
+      ASSERT_EQ(qb.post_recv({.wr_id = id, .sges = std::array{b_->mr.sge(0, 64)}}), 0);
+      ASSERT_EQ(qa.post_send({.flags = SendFlag::signaled, .sges = std::array{a_->mr.sge(0, 8)}}), 0);
+      EXPECT_EQ(next(world_, a_->cq).status, WcStatus::success);
+    }
+  };
+  send_some(0, 3);
+  must(cq.resize(16));
+  EXPECT_EQ(cq.entries(), 16u);
+  send_some(3, 14);
+  EXPECT_EQ(cq.resize(8).error().code, EINVAL) << "14 wait";
+  EXPECT_EQ(cq.resize(0).error().code, EINVAL);
+  for (uint64_t id = 0; id < 10; ++id) EXPECT_EQ(next(world_, cq).wr_id, id);
+  must(cq.resize(4));
+  EXPECT_EQ(cq.entries(), 4u);
+  must(cq.arm());
+  for (uint64_t id = 10; id < 14; ++id) EXPECT_EQ(next(world_, cq).wr_id, id);
+  send_some(14, 15);
+  EXPECT_EQ(b_->channel.wait(5s), cq.id()) << "what was armed stays so";
+  EXPECT_EQ(next(world_, cq).wr_id, 14u);
+}
+
 TEST_F(CompletionQueueTest, TheDescriptorIsReadableWhileAnEventWaits) {
   const auto readable = [this] {
     pollfd event{.fd = b_->channel.fd(), .events = POLLIN, .revents = 0};

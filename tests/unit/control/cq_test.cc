@@ -26,7 +26,7 @@ TEST_F(CqTest, HasARingPerEngineThatDoNotOverlap) {
   const auto cq = *session_->create_cq(100, nullptr);
   EXPECT_EQ(cq->entries(), 128u);
   ASSERT_EQ(cq->rings(), 3u);
-  std::byte* end = reinterpret_cast<std::byte*>(cq->place().header + 1);
+  std::byte* end = cq->ring_memory().data();
   for (uint32_t engine = 0; engine < cq->rings(); ++engine) {
     const auto ring = cq->place().ring(engine);
     EXPECT_EQ(ring.entries, 128u);
@@ -36,8 +36,7 @@ TEST_F(CqTest, HasARingPerEngineThatDoNotOverlap) {
     end = ring.slot(0) + std::size_t{ring.entries} * ring.stride;
     EXPECT_EQ(cq->writer(engine).id(), cq->id());
   }
-  const auto* begin = reinterpret_cast<const std::byte*>(cq->place().header);
-  EXPECT_EQ(static_cast<std::size_t>(end - begin), queues::CqPlace::bytes(128, 3));
+  EXPECT_EQ(static_cast<std::size_t>(end - cq->ring_memory().data()), queues::CqPlace::ring_bytes_of(128, 3));
 }
 
 TEST_F(CqTest, LivesAsLongAsAQueuePairUsesIt) {

@@ -36,6 +36,7 @@ struct Host final : DeviceHost {
   }
   Result<EthAddr> resolve(const Gid&, const Gid&, std::chrono::nanoseconds) override { return EthAddr{}; }
   bool link_up() const override { return true; }
+  Nanos clock() const override { return now; }
   Result<int> wake_descriptor(uint32_t) override { return fail(EMFILE, "no descriptor in this test"); }
 
   EngineRunner* runner = nullptr;

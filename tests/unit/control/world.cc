@@ -28,6 +28,11 @@ Result<EthAddr> Port::resolve(const Gid&, const Gid& dgid, std::chrono::nanoseco
   return fail(EHOSTUNREACH, "nobody answers");
 }
 
+Nanos Port::clock() const {
+  const std::scoped_lock lock(world_.mutex_);
+  return world_.now_;
+}
+
 bool Port::poll(Nanos now) {
   bool any = false;
   if (frozen) return any;

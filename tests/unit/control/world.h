@@ -31,6 +31,7 @@ class Port final : public control::DeviceHost {
   bool runs_engines_here() const override;
   Result<EthAddr> resolve(const Gid& sgid, const Gid& dgid, std::chrono::nanoseconds timeout) override;
   bool link_up() const override { return link; }
+  Nanos clock() const override;
   /// Its engines never sleep.
   Result<int> wake_descriptor(uint32_t) override { return open("/dev/null", O_WRONLY | O_CLOEXEC); }
 
