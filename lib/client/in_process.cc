@@ -69,7 +69,9 @@ class LocalContext final : public ContextImpl {
   const DeviceInfo& info() const override { return info_; }
   Result<bool> link_up() const override { return session_->device()->link_up(); }
   Result<uint64_t> clock_ns() const override {
-    return session_->device()->clock().transform([](Nanos now) { return static_cast<uint64_t>(now.count()); });
+    auto now = session_->device()->clock();
+    if (!now) return std::unexpected(now.error());
+    return static_cast<uint64_t>(now->count());
   }
 
   Result<std::shared_ptr<PdImpl>> create_pd() override {
