@@ -20,26 +20,6 @@ Result<void> reregister(Mr& mr, const ProtectionDomain* pd, void* address, std::
   }
 }
 
-template <class Cq>
-Result<void> resize(Cq& cq, uint32_t entries) {
-  if constexpr (requires { cq.resize(entries); }) {
-    return cq.resize(entries);
-  } else {
-    return fail(EOPNOTSUPP, "this release cannot enlarge a completion queue");
-  }
-}
-
-/// Whether clock_ns() tells the time that completions are stamped with.
-template <class Ctx>
-concept HasClock = requires(const Ctx& context) { context.clock_ns(); };
-inline constexpr bool kHasClock = HasClock<Context>;
-
-template <class Ctx>
-uint64_t clock_ns(const Ctx& context) {
-  if constexpr (HasClock<Ctx>) return context.clock_ns().value_or(0);
-  return 0;
-}
-
 /// The Ethernet address that frames to `av` go to.
 template <class Ctx>
 Result<EthAddr> resolve(Ctx& context, const AddressVector& av) {

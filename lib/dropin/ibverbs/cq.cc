@@ -144,7 +144,7 @@ int ibv_resize_cq(ibv_cq* ibcq, int entries) {
   if (entries < cq.cqe && waiting(cq, static_cast<std::size_t>(entries))) return failed(EINVAL);
   const auto asked = static_cast<uint32_t>(entries);
   if (asked > cq.capacity) {
-    const auto resized = api::resize(cq.api, asked);
+    const auto resized = cq.api.resize(asked);
     if (!resized) return report(resized.error());
     cq.capacity = cq.api.entries();
   }

@@ -1,8 +1,6 @@
 // Extended completion queues: one completion at a time, its members read by call (ibv_create_cq_ex(3)).
 #include <endian.h>
 
-#include <ctime>
-
 #include "dropin/ibverbs/cq.h"
 
 namespace uroce::dropin {
@@ -10,7 +8,7 @@ namespace uroce::dropin {
 namespace {
 
 constexpr uint64_t kServedWcFlags = uint64_t{IBV_WC_STANDARD_FLAGS} | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
-                                    (api::kHasClock ? uint64_t{IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK} : 0);
+                                    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 
 /// The next completion becomes the current one. ENOENT without one.
 int advance(Cq& cq) {
@@ -47,10 +45,8 @@ unsigned read_wc_flags(ibv_cq_ex* cq) { return of(cq)->current.flags.bits(); }
 uint64_t read_completion_ts(ibv_cq_ex* cq) { return of(cq)->current.timestamp_ns; }
 
 uint64_t read_completion_wallclock(ibv_cq_ex* cq) {
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  const uint64_t wall = static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-  return wall - (api::clock_ns(of(cq)->ref->api) - of(cq)->current.timestamp_ns);
+  Session& session = *of(cq)->ref->session;
+  return session.wall_clock.of(of(cq)->current.timestamp_ns, session.api);
 }
 
 // RoCE has no LIDs and one service level here; VLAN, flow tag and tag matching are not offered.

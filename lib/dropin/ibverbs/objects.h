@@ -16,6 +16,7 @@
 #include "dropin/ibverbs/api.h"
 #include "dropin/ibverbs/patience.h"
 #include "dropin/ibverbs/spinlock.h"
+#include "dropin/ibverbs/wall_clock.h"
 #include "dropin/ibverbs/wr_list.h"
 
 namespace uroce::dropin {
@@ -45,6 +46,7 @@ struct Session {
   explicit Session(Context opened) : api(std::move(opened)) {}
 
   Context api;
+  WallClock wall_clock;
   std::atomic<uint32_t> next_handle{1};
 
   std::mutex mutex;  ///< guards the maps, and each object's count of delivered events

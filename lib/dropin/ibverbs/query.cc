@@ -131,10 +131,10 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
 }
 
 int query_rt_values(ibv_context* context, ibv_values_ex* values) {
-  if (!api::kHasClock) return failed(EOPNOTSUPP);
   if ((values->comp_mask & ~uint32_t{IBV_VALUES_MASK_RAW_CLOCK}) != 0) return failed(EINVAL);
-  const uint64_t now = api::clock_ns(of(context)->api);
-  values->raw_clock = {static_cast<time_t>(now / 1'000'000'000), static_cast<long>(now % 1'000'000'000)};
+  const auto now = of(context)->api.clock_ns();
+  if (!now) return report(now.error());
+  values->raw_clock = {static_cast<time_t>(*now / 1'000'000'000), static_cast<long>(*now % 1'000'000'000)};
   return 0;
 }
 
