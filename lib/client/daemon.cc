@@ -42,6 +42,19 @@ class RemoteObject {
 
 uint32_t id_of(const Object& object) { return object ? static_cast<const RemoteObject*>(object.get())->id() : 0; }
 
+/// Shared memory that is registered; ended after its region.
+class HeldRange {
+ public:
+  HeldRange(void* address, std::size_t length) : address_(address), length_(length) {}
+  ~HeldRange() { Sharing::of_this_process().done_with(address_, length_); }
+  HeldRange(const HeldRange&) = delete;
+  HeldRange& operator=(const HeldRange&) = delete;
+
+ private:
+  void* address_;
+  std::size_t length_;
+};
+
 class RemotePd final : public PdImpl {
  public:
   RemotePd(const ContextImpl& context, std::shared_ptr<DaemonLink> link, uint32_t id)
@@ -76,6 +89,7 @@ Result<std::shared_ptr<MrImpl>> RemotePd::register_memory(void* address, std::si
   const bool writable = access.has_any(Access::local_write | Access::remote_write | Access::remote_atomic);
   auto shared = Sharing::of_this_process().share(address, length, writable);
   if (!shared) return std::unexpected(shared.error());
+  auto held = std::make_shared<HeldRange>(address, length);
   message::RegisterMemory request{
       .pd = id_of(object), .base = base, .length = length, .address = start, .access = access};
   std::vector<int> fds;
@@ -95,7 +109,7 @@ Result<std::shared_ptr<MrImpl>> RemotePd::register_memory(void* address, std::si
   auto reply = link_->call<message::RegisterMemoryReply>(Op::register_memory, request, fds);
   if (!reply) return std::unexpected(reply.error());
   auto mr = std::make_shared<MrImpl>();
-  mr->object = std::make_shared<RemoteObject>(link_, Kind::mr, reply->id, std::vector<Object>{object});
+  mr->object = std::make_shared<RemoteObject>(link_, Kind::mr, reply->id, std::vector<Object>{object, std::move(held)});
   mr->key = reply->key;
   mr->base = base;
   mr->address = address;

@@ -1,6 +1,7 @@
 #include "service/mapping.h"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -38,8 +39,8 @@ std::unexpected<Error> system_error(const char* what) {
   return fail(code, fmt::format("{} of the memory to register: {}", what, std::strerror(code)));
 }
 
-/// Errors where the descriptor is no file to map [offset, offset + length) of.
-Result<void> check_file(int fd, uint64_t offset, uint64_t length) {
+/// The size of the file's pages, where [offset, offset + length) of it can be mapped.
+Result<uint64_t> page_size(int fd, uint64_t offset, uint64_t length) {
   struct statfs system{};
   struct stat file{};
   if (fstatfs(fd, &system) != 0 || fstat(fd, &file) != 0) return system_error("the file");
@@ -54,7 +55,12 @@ Result<void> check_file(int fd, uint64_t offset, uint64_t length) {
     return fail(EINVAL, fmt::format("bytes {} to {} are past the end of the file of the memory to register, at {}",
                                     offset, offset + length, size));
   }
-  return {};
+  if (static_cast<long>(system.f_type) != kHugetlbfsMagic) return kPage;
+  const auto huge = static_cast<uint64_t>(system.f_bsize);
+  if (!std::has_single_bit(huge) || huge < kPage || huge > kAlignment) {
+    return fail(EOPNOTSUPP, fmt::format("huge pages of {} bytes cannot be registered", huge));
+  }
+  return huge;
 }
 
 }  // namespace
@@ -79,14 +85,15 @@ Result<std::unique_ptr<Mapping>> Mapping::make(std::span<const message::Segment>
                                     length, in_page));
   }
   std::unique_ptr<Mapping> mapping(new Mapping);
-  mapping->reserved_bytes_ = total + kAlignment;
+  // Room for the alignment, and for the rest of a huge page before and behind.
+  mapping->reserved_bytes_ = total + 3 * kAlignment;
   void* reserved =
       mmap(nullptr, mapping->reserved_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED) return system_error("address space");
   mapping->reserved_ = static_cast<std::byte*>(reserved);
   const uint64_t first = address - in_page;
   const uint64_t shift = (first - reinterpret_cast<uint64_t>(reserved)) % kAlignment;
-  mapping->base_ = mapping->reserved_ + shift;
+  mapping->base_ = mapping->reserved_ + kAlignment + shift;
   mapping->bytes_ = total;
   mapping->data_ = mapping->base_ + in_page;
   if (auto mapped = mapping->map(segments, fds, writable); !mapped) return std::unexpected(mapped.error());
@@ -95,17 +102,29 @@ Result<std::unique_ptr<Mapping>> Mapping::make(std::span<const message::Segment>
 
 Result<void> Mapping::map(std::span<const message::Segment> segments, std::span<const message::Fd> fds, bool writable) {
   std::byte* at = base_;
+  std::byte* begin = base_;
+  std::byte* end = base_;
   for (const message::Segment& segment : segments) {
     const int fd = fds[segment.fd].get();
-    if (auto ok = check_file(fd, segment.offset, segment.length); !ok) return ok;
+    const auto page = page_size(fd, segment.offset, segment.length);
+    if (!page) return std::unexpected(page.error());
+    // Whole pages of the file, around what the segment has of them. Only the first and last can have less, for in the
+    // client too a mapping begins on a page of its file; where that is a lie, it loses its own bytes.
+    const uint64_t before = segment.offset % *page;
+    const uint64_t bytes = (before + segment.length + *page - 1) / *page * *page;
+    std::byte* const place = at - before;
     const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
-    if (mmap(at, segment.length, protection, MAP_SHARED | MAP_FIXED, fd, static_cast<off_t>(segment.offset)) != at) {
+    if (place < reserved_ || place + bytes > reserved_ + reserved_bytes_ ||
+        mmap(place, bytes, protection, MAP_SHARED | MAP_FIXED, fd, static_cast<off_t>(segment.offset - before)) !=
+            place) {
       return system_error("mapping");
     }
+    begin = std::min(begin, place);
+    end = std::max(end, place + bytes);
     at += segment.length;
   }
   // Sealed or not: of a sealed file, too, a client can punch out pages that the machine then cannot give again.
-  watch_ = FaultWatch::add(base_, bytes_);
+  watch_ = FaultWatch::add(begin, static_cast<std::size_t>(end - begin));
   if (watch_ < 0) {
     return fail(ENOMEM, fmt::format("{} memory regions are registered by all clients together, which is the limit; "
                                     "register fewer, larger ones",

@@ -74,6 +74,29 @@ TEST(Mapping, RefusesDescriptorsThatAreNoMemory) {
   }
 }
 
+TEST(Mapping, TakesPartsOfHugePages) {
+  constexpr uint64_t kHuge = uint64_t{2} << 20;
+  std::vector<message::Fd> fds;
+  fds.emplace_back(memfd_create("test", MFD_CLOEXEC | MFD_HUGETLB));
+  void* client = MAP_FAILED;
+  if (fds[0] && ftruncate(fds[0].get(), 2 * kHuge) == 0) {
+    client = mmap(nullptr, 2 * kHuge, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fds[0].get(), 0);
+  }
+  if (client == MAP_FAILED) GTEST_SKIP() << "two free hugepages are needed; config/hugepages.sh reserves some";
+  auto* bytes = static_cast<std::byte*>(client);
+  const auto address = reinterpret_cast<uint64_t>(client) + kHuge - 2 * kPage + 8;
+  const message::Segment segment{0, kHuge - 2 * kPage, 5 * kPage};
+  auto mapping = Mapping::make({&segment, 1}, fds, address, 4 * kPage, true);
+  ASSERT_TRUE(mapping) << mapping.error().text;
+  bytes[kHuge - 2 * kPage + 8] = std::byte{1};
+  bytes[kHuge] = std::byte{2};
+  EXPECT_EQ((*mapping)->data()[0], std::byte{1});
+  EXPECT_EQ((*mapping)->data()[2 * kPage - 8], std::byte{2});
+  (*mapping)->data()[4 * kPage - 1] = std::byte{3};
+  EXPECT_EQ(bytes[kHuge + 2 * kPage + 7], std::byte{3});
+  munmap(client, 2 * kHuge);
+}
+
 TEST(Mapping, GoesOnWithZeroesWhenTheFileIsCutShort) {
   std::vector<message::Fd> fds;
   fds.push_back(memory_file(2 * kPage));
