@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
-"""The demo's runs and its table: demo.py PATH_OF_UROCE_PERF. Called by demo.sh after the build."""
+"""The demo's runs and its table: demo.py FOLDER_OF_THE_BUILT_APPS. Called by demo.sh after the build."""
 
+import os
+import pathlib
+import subprocess
 import sys
+import tempfile
 import time
 
 import pair
@@ -37,9 +41,74 @@ def measure(ends, name, verb):
     return row
 
 
+class Daemon:
+    """uroced --demo while the block runs, and programs on its two devices."""
+
+    def __init__(self, apps, directory):
+        self.run = str(apps / "uroce-run" / "uroce-run")
+        self.socket = str(directory / "uroced.sock")
+        self.log = directory / "uroced.log"
+        self.env = {**os.environ, "UROCE_SOCKET": self.socket}
+        self.uroced = str(apps / "uroced" / "uroced")
+
+    def __enter__(self):
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen([self.uroced, "--demo", "--socket", self.socket], stdout=log, stderr=log)
+        limit = time.monotonic() + 20
+        while "serving" not in self.log.read_text(errors="replace"):
+            if self.process.poll() is not None or time.monotonic() > limit:
+                self.process.kill()
+                raise pair.RunError(f"uroced did not start: {self.log.read_text(errors='replace')}")
+            time.sleep(0.05)
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+    def pair(self, *command):
+        """What the client of an unmodified program said, its server on uroce0 and it on uroce1."""
+        port = str(pair.free_port())
+        server = self._start(*command, "-d", "uroce0", "-p", port)
+        try:
+            limit = time.monotonic() + 20
+            while not pair.listens(int(port)) and server.poll() is None and time.monotonic() < limit:
+                time.sleep(0.02)
+            client = self._start(*command, "-d", "uroce1", "-p", port, "127.0.0.1")
+            said, _ = client.communicate(timeout=60)
+            if client.returncode or server.wait(20):
+                raise pair.RunError(f"{' '.join(command)}: {said}{server.stdout.read()}")
+            return said
+        except subprocess.TimeoutExpired:
+            client.kill()
+            raise pair.RunError(f"{' '.join(command)} did not end within 60 s") from None
+        finally:
+            if server.poll() is None:
+                server.kill()
+
+    def _start(self, *command):
+        return subprocess.Popen([self.run, *command], env=self.env, text=True, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def unmodified(apps):
+    """Programs that know nothing of uroce."""
+    with tempfile.TemporaryDirectory(prefix="uroce-demo-") as directory, Daemon(apps, pathlib.Path(directory)) as daemon:
+        for command in (("ib_write_bw", "-s", "65536", "-n", "2000", "--report_gbits"),
+                        ("ibv_rc_pingpong", "-g", "0", "-n", "1000")):
+            said = daemon.pair(*command)
+            lines = [line for line in said.splitlines() if line.strip() and not set(line.strip()) <= {"-"}]
+            print(f"\n$ uroce-run {' '.join(command)} -d uroce1 127.0.0.1")
+            print("\n".join(lines[-2:]))
+
+
 def main():
     begin = time.monotonic()
-    with pair.Pair(sys.argv[1]) as ends:
+    apps = pathlib.Path(sys.argv[1])
+    with pair.Pair(apps / "uroce_perf") as ends:
         say(f"{ends}")
         try:
             verify(ends)
@@ -52,6 +121,10 @@ def main():
     for row in [head, *rows]:
         print("  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))))
     print(f"\n{ends}; {pair.cpu_model()}; path MTU 4096; latency is half a round trip; {time.monotonic() - begin:.0f} s")
+    try:
+        unmodified(apps)
+    except pair.RunError as e:
+        sys.exit(f"error: an unmodified program failed on the daemon: {e}")
 
 
 if __name__ == "__main__":

@@ -30,6 +30,17 @@ def free_port():
         return s.getsockname()[1]
 
 
+def listens(port):
+    """Whether somebody listens on the TCP port; without connecting, for the programs take one connection each."""
+    wanted = f":{port:04X}"
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in pathlib.Path(table).read_text(encoding="ascii").splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[1].endswith(wanted):
+                return True
+    return False
+
+
 def cpu_model():
     for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):

@@ -1,9 +1,13 @@
 """A daemon with two devices joined back to back, and Debian's verbs programs on it."""
 
 import shutil
+import sys
 
 import harness
-from harness import BUILD, free_port
+from harness import BUILD, SOURCE, free_port
+
+sys.path.insert(0, str(SOURCE / "config"))
+import pair  # noqa: E402
 
 UROCED = BUILD / "apps" / "uroced" / "uroced"
 RUN = BUILD / "apps" / "uroce-run" / "uroce-run"
@@ -58,14 +62,10 @@ class Case(harness.Case):
 
 def wait_for_listener(program, port, seconds=20):
     """Returns once somebody listens on TCP `port`, without connecting: the programs take one connection each."""
-    wanted = f":{port:04X}"
     limit = harness.time.monotonic() + seconds * harness.SLOW
     while harness.time.monotonic() < limit:
-        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-            for line in open(table, encoding="ascii"):
-                fields = line.split()
-                if len(fields) > 3 and fields[3] == "0A" and fields[1].endswith(wanted):
-                    return
+        if pair.listens(port):
+            return
         if program.process.poll() is not None:
             raise AssertionError(f"ended before it listened: {program}")
         harness.time.sleep(0.02)
