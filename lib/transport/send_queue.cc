@@ -103,6 +103,8 @@ void complete_oldest(EngineCore& core, Qp& qp, WcStatus status) {
   if (slot.started && slot.is_read_or_atomic()) --tx.rd_atomic;
   ++tx.oldest;
   if (status != WcStatus::success || slot.has(SendFlag::signaled) || qp.signal_all) {
+    // Before the completion: who has polled it finds room for another request.
+    tx.sq.mirror(tx.oldest);
     write_send_completion(core, qp, slot.wr_id, slot.opcode, slot.length, status);
   }
 }
@@ -118,6 +120,7 @@ void flush_sends(EngineCore& core, Qp& qp) {
     std::memcpy(&wqe, tx.sq.slot(), sizeof wqe);
     tx.sq.advance(1);
     tx.oldest = tx.sq.next();
+    tx.sq.mirror(tx.oldest);
     write_send_completion(core, qp, wqe.wr_id, static_cast<WrOpcode>(wqe.opcode), 0, WcStatus::flushed);
   }
   tx.cursor = tx.sq.next();

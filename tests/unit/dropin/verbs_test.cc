@@ -90,6 +90,31 @@ TEST_F(Pair, AbortAndFaultsPostNothing) {
   EXPECT_EQ(poll(1).size(), 1u);
 }
 
+// Programs keep a queue full: they post as many requests as completions came (perftest's ib_send_bw -b -e).
+TEST_F(Pair, EachCompletionMakesRoomForARequest) {
+  ibv_qp_attr attr{};
+  ibv_qp_init_attr init{};
+  ASSERT_EQ(ibv_query_qp(qp_[0], &attr, IBV_QP_CAP, &init), 0);
+  const auto depth = static_cast<int>(init.cap.max_send_wr);
+  ibv_sge where = sge(0, 8);
+  ibv_send_wr wr{};
+  wr.sg_list = &where;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.wr.rdma = {reinterpret_cast<uint64_t>(memory_.data()) + 4096, mr_->rkey};
+  ibv_send_wr* bad = nullptr;
+  int room = depth;
+  const auto until = Clock::now() + 20s;
+  for (int posted = 0; posted < 50000 && Clock::now() < until;) {
+    for (; room > 0; --room, ++posted) ASSERT_EQ(ibv_post_send(qp_[0], &wr, &bad), 0) << "after " << posted;
+    ibv_wc wc[4];
+    room += ibv_poll_cq(cq_, 4, wc);
+  }
+  const auto left = static_cast<std::size_t>(depth - room);
+  EXPECT_EQ(poll(left).size(), left);
+}
+
 TEST_F(Pair, WhatIsInUseStays) {
   EXPECT_EQ(ibv_dealloc_pd(pd_), EBUSY);
   EXPECT_EQ(ibv_destroy_cq(cq_), EBUSY);
