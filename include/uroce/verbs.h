@@ -106,6 +106,8 @@ struct AsyncEvent {
   uint32_t object = 0;  ///< QPN, id of a completion queue or of a shared receive queue, or port number, by `type`
 };
 
+class ProtectionDomain;
+
 /// Registered memory (ibv_reg_mr(3)). The memory itself stays the caller's, and must outlive this. Destroying it ends
 /// the key at once and returns when no engine reads or writes the memory any more; work that still names the key
 /// completes in error.
@@ -118,6 +120,10 @@ class UROCE_API MemoryRegion {
   uint32_t rkey() const;
   void* address() const;
   std::size_t length() const;
+  /// Makes it another region under the same keys (ibv_rereg_mr(3)): in `pd`, over [address, address + length), with
+  /// `access`; what is null stays. Work that uses the keys meanwhile fails. Errors: EINVAL and those of
+  /// ProtectionDomain::register_memory(), with nothing changed; ETIMEDOUT, with the keys ended.
+  Result<void> reregister(const ProtectionDomain* pd, void* address, std::size_t length, const AccessFlags* access);
   /// A scatter/gather entry for [offset, offset + length) of this region. Not checked here; a work request that
   /// leaves the region completes in error.
   Sge sge(std::size_t offset, uint32_t length) const;
@@ -162,6 +168,7 @@ class UROCE_API ProtectionDomain {
 
  private:
   friend class Context;
+  friend class MemoryRegion;
   explicit ProtectionDomain(std::shared_ptr<client::PdImpl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<client::PdImpl> impl_;
 };

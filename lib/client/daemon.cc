@@ -63,6 +63,7 @@ class RemotePd final : public PdImpl {
   Result<std::shared_ptr<MrImpl>> register_memory(void* address, std::size_t length, uint64_t base,
                                                   AccessFlags access) override;
 
+  Result<void> reregister(MrImpl& mr, void* address, std::size_t length, uint64_t base, AccessFlags access) override;
   Result<std::shared_ptr<AhImpl>> create_address_handle(const AddressVector& av) override {
     message::CreateAddressHandle request{.pd = id_of(object)};
     static_cast<AddressVector&>(request.av) = av;
@@ -77,44 +78,66 @@ class RemotePd final : public PdImpl {
   const Object object;
 
  private:
+  struct Shared {
+    Object held{};
+    message::RegisterMemory request{};
+    std::vector<int> fds{};
+  };
+  Result<Shared> share(void* address, std::size_t length, uint64_t base, AccessFlags access) const;
+
   std::shared_ptr<DaemonLink> link_;
 };
 
-Result<std::shared_ptr<MrImpl>> RemotePd::register_memory(void* address, std::size_t length, uint64_t base,
-                                                          AccessFlags access) {
+Result<RemotePd::Shared> RemotePd::share(void* address, std::size_t length, uint64_t base, AccessFlags access) const {
   const auto start = reinterpret_cast<uint64_t>(address);
   if (length == 0 || length > UINT64_MAX - start) {
     return fail(EINVAL, "a memory region of " + std::to_string(length) + " bytes; it must have one and not wrap");
   }
   const bool writable = access.has_any(Access::local_write | Access::remote_write | Access::remote_atomic);
-  auto shared = Sharing::of_this_process().share(address, length, writable);
-  if (!shared) return std::unexpected(shared.error());
-  auto held = std::make_shared<HeldRange>(address, length);
-  message::RegisterMemory request{
-      .pd = id_of(object), .base = base, .length = length, .address = start, .access = access};
-  std::vector<int> fds;
-  for (const SharedSegment& segment : *shared) {
-    auto known = std::ranges::find(fds, segment.fd);
-    if (known == fds.end()) {
-      fds.push_back(segment.fd);
-      known = fds.end() - 1;
+  auto segments = Sharing::of_this_process().share(address, length, writable);
+  if (!segments) return std::unexpected(segments.error());
+  Shared shared{.held = std::make_shared<HeldRange>(address, length)};
+  shared.request = {.pd = id_of(object), .base = base, .length = length, .address = start, .access = access};
+  for (const SharedSegment& segment : *segments) {
+    auto known = std::ranges::find(shared.fds, segment.fd);
+    if (known == shared.fds.end()) {
+      shared.fds.push_back(segment.fd);
+      known = shared.fds.end() - 1;
     }
-    request.segments.push_back({static_cast<uint32_t>(known - fds.begin()), segment.offset, segment.length});
+    const auto index = static_cast<uint32_t>(known - shared.fds.begin());
+    shared.request.segments.push_back({index, segment.offset, segment.length});
   }
-  if (fds.size() > message::kMaxFds || request.segments.size() > message::kMaxElements / 2) {
-    return fail(ENOMEM, "the memory to register lies in " + std::to_string(request.segments.size()) + " mappings of " +
-                            std::to_string(fds.size()) + " files; at most " + std::to_string(message::kMaxFds) +
-                            " files can be passed: register it in parts");
-  }
-  auto reply = link_->call<message::RegisterMemoryReply>(Op::register_memory, request, fds);
+  if (shared.fds.size() <= message::kMaxFds && shared.request.segments.size() <= message::kMaxElements / 2)
+    return shared;
+  return fail(ENOMEM, "the memory to register lies in " + std::to_string(shared.request.segments.size()) +
+                          " mappings of " + std::to_string(shared.fds.size()) + " files; at most " +
+                          std::to_string(message::kMaxFds) + " files can be passed: register it in parts");
+}
+
+Result<std::shared_ptr<MrImpl>> RemotePd::register_memory(void* address, std::size_t length, uint64_t base,
+                                                          AccessFlags access) {
+  auto shared = share(address, length, base, access);
+  if (!shared) return std::unexpected(shared.error());
+  auto reply = link_->call<message::RegisterMemoryReply>(Op::register_memory, shared->request, shared->fds);
   if (!reply) return std::unexpected(reply.error());
   auto mr = std::make_shared<MrImpl>();
-  mr->object = std::make_shared<RemoteObject>(link_, Kind::mr, reply->id, std::vector<Object>{object, std::move(held)});
+  mr->held = std::move(shared->held);
+  mr->object = std::make_shared<RemoteObject>(link_, Kind::mr, reply->id);
   mr->key = reply->key;
   mr->base = base;
   mr->address = address;
   mr->length = length;
   return mr;
+}
+
+Result<void> RemotePd::reregister(MrImpl& mr, void* address, std::size_t length, uint64_t base, AccessFlags access) {
+  auto shared = share(address, length, base, access);
+  if (!shared) return std::unexpected(shared.error());
+  const message::ReregisterMemory request{.region = id_of(mr.object), .now = std::move(shared->request)};
+  auto done = link_->call<message::Empty>(Op::reregister_memory, request, shared->fds);
+  if (!done) return std::unexpected(done.error());
+  mr.held = std::move(shared->held);
+  return {};
 }
 
 class RemoteQp final : public QpImpl {

@@ -25,7 +25,10 @@ using Object = std::shared_ptr<void>;
 
 class MrImpl {
  public:
+  std::shared_ptr<PdImpl> pd{};
+  Object held{};  ///< what keeps the memory shared
   Object object{};
+  AccessFlags access{};
   uint32_t key = 0;
   uint64_t base = 0;  ///< what work requests and peers call the first byte
   void* address = nullptr;
@@ -45,6 +48,8 @@ class PdImpl {
   /// `base` is what work requests and peers call the first byte.
   virtual Result<std::shared_ptr<MrImpl>> register_memory(void* address, std::size_t length, uint64_t base,
                                                           AccessFlags access) = 0;
+  /// What `mr`, of the same context, is from now on, under its old keys; in this domain.
+  virtual Result<void> reregister(MrImpl& mr, void* address, std::size_t length, uint64_t base, AccessFlags access) = 0;
   virtual Result<std::shared_ptr<AhImpl>> create_address_handle(const AddressVector& av) = 0;
 
   const ContextImpl* owner;  ///< compared, never followed

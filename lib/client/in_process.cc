@@ -28,6 +28,11 @@ class LocalPd final : public PdImpl {
     return mr;
   }
 
+  Result<void> reregister(MrImpl& mr, void* address, std::size_t length, uint64_t base, AccessFlags access) override {
+    return object_of<control::Region>(mr.object)->change(pd, base, length, static_cast<std::byte*>(address), access,
+                                                         nullptr);
+  }
+
   Result<std::shared_ptr<AhImpl>> create_address_handle(const AddressVector& av) override {
     auto handle = pd->session()->create_address_handle(pd, av);
     if (!handle) return std::unexpected(handle.error());

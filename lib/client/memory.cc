@@ -12,7 +12,30 @@ Result<MemoryRegion> ProtectionDomain::register_memory(void* address, std::size_
                                                        uint64_t iova) {
   auto region = impl_->register_memory(address, length, iova, access);
   if (!region) return std::unexpected(region.error());
+  (*region)->pd = impl_;
+  (*region)->access = access;
   return MemoryRegion(std::move(*region));
+}
+
+Result<void> MemoryRegion::reregister(const ProtectionDomain* pd, void* address, std::size_t length,
+                                      const AccessFlags* access) {
+  const std::shared_ptr<client::PdImpl> domain = pd != nullptr ? pd->impl_ : impl_->pd;
+  if (domain->owner != impl_->pd->owner) {
+    return fail(EINVAL, "the protection domain belongs to another context; create all objects from one Context");
+  }
+  const AccessFlags flags = access != nullptr ? *access : impl_->access;
+  const bool moves = address != nullptr;
+  void* const first = moves ? address : impl_->address;
+  const std::size_t bytes = moves ? length : impl_->length;
+  uint64_t base = impl_->base;
+  if (moves) base = flags.has(Access::zero_based) ? 0 : reinterpret_cast<uint64_t>(address);
+  if (auto changed = domain->reregister(*impl_, first, bytes, base, flags); !changed) return changed;
+  impl_->pd = domain;
+  impl_->access = flags;
+  impl_->address = first;
+  impl_->length = bytes;
+  impl_->base = base;
+  return {};
 }
 
 uint32_t MemoryRegion::lkey() const { return impl_->key; }

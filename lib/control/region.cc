@@ -32,6 +32,32 @@ Result<std::shared_ptr<Region>> Session::register_memory(std::shared_ptr<Pd> pd,
   return std::shared_ptr<Region>(new Region(std::move(pd), *key, spec, std::move(backing)), &Region::destroy);
 }
 
+Result<void> Region::change(std::shared_ptr<Pd> pd, uint64_t address, uint64_t length, std::byte* host,
+                            AccessFlags access, std::shared_ptr<void> backing) {
+  const std::shared_ptr<Session> session = pd_->session();
+  if (pd->session() != session) {
+    return fail(EINVAL, "the protection domain belongs to another context; create all objects from one Context");
+  }
+  if (length == 0) return fail(EINVAL, "a memory region has at least one byte");
+  const memory::RegionSpec spec{.pd = pd->id(), .address = address, .length = length, .host = host, .access = access};
+  if (auto ok = memory::RegionTable::check(spec); !ok) return ok;
+  Device& device = *session->device();
+  {
+    const auto lock = device.runner_.lock();
+    if (auto alive = device.check_alive(); !alive) return alive;
+    device.regions_.suspend(key_);
+  }
+  if (auto unused = device.runner_.quiesce(); !unused) return unused;
+  {
+    const auto lock = device.runner_.lock();
+    device.regions_.resume(key_, spec);
+  }
+  spec_ = spec;
+  pd_.swap(pd);
+  backing_.swap(backing);
+  return {};
+}
+
 void Region::destroy(Region* region) {
   Device& device = *region->pd_->session()->device();
   // One quiescent point serves all keys removed before it.

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 
+#include <uroce/error.h>
+
 #include "memory/region_table.h"
 
 namespace uroce::control {
@@ -30,6 +32,11 @@ class Region {
       : pd_(std::move(pd)), key_(key), spec_(spec), backing_(std::move(backing)) {}
   memory::Key key() const { return key_; }
   const memory::RegionSpec& spec() const { return spec_; }
+
+  /// Another range, domain or access under the same key (ibv_rereg_mr(3)); one caller at a time. Work that uses the key
+  /// meanwhile fails. Errors: EINVAL, with nothing changed; ENODEV, ETIMEDOUT, with the key ended.
+  Result<void> change(std::shared_ptr<Pd> pd, uint64_t address, uint64_t length, std::byte* host, AccessFlags access,
+                      std::shared_ptr<void> backing);
 
   /// Deleter: takes the key out, waits for the engines, frees the slot.
   static void destroy(Region* region);

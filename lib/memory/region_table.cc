@@ -48,7 +48,7 @@ Key RegionTable::next_key(uint32_t slot) {
   return key;
 }
 
-Result<Key> RegionTable::add(const RegionSpec& spec) {
+Result<void> RegionTable::check(const RegionSpec& spec) {
   if (spec.pd == 0) return fail(EINVAL, "A memory region needs a protection domain, and domain 0 is never one.");
   if (spec.length != 0 && spec.address + (spec.length - 1) < spec.address) {
     return fail(EINVAL, fmt::format("The region of {} bytes at {:#x} runs past the end of the address space; "
@@ -60,6 +60,11 @@ Result<Key> RegionTable::add(const RegionSpec& spec) {
                                     "they need; add local write.",
                                     spec.access.bits()));
   }
+  return {};
+}
+
+Result<Key> RegionTable::add(const RegionSpec& spec) {
+  if (auto ok = check(spec); !ok) return std::unexpected(ok.error());
   if (free_.empty()) {
     return fail(ENOMEM, fmt::format("All {} memory regions of the device are in use; deregister some, or raise max_mr.",
                                     capacity()));
@@ -67,16 +72,27 @@ Result<Key> RegionTable::add(const RegionSpec& spec) {
   const uint32_t index = free_.front();
   free_.pop_front();
   Slot& slot = slots_[index];
-  slot.pd = spec.pd;
-  slot.access = spec.access;
-  slot.address = spec.address;
-  slot.length = spec.length;
-  slot.host = spec.host;
+  slot.set(spec);
   const Key key = next_key(index);
   slot.issued = key;
   slot.key.store(key, std::memory_order_release);
   ++used_;
   return key;
+}
+
+bool RegionTable::suspend(Key key) {
+  Slot& slot = slots_[slot_of(key)];
+  if (key == 0 || slot.issued != key) return false;
+  slot.key.store(0, std::memory_order_release);
+  return true;
+}
+
+bool RegionTable::resume(Key key, const RegionSpec& spec) {
+  Slot& slot = slots_[slot_of(key)];
+  if (key == 0 || slot.issued != key) return false;
+  slot.set(spec);
+  slot.key.store(key, std::memory_order_release);
+  return true;
 }
 
 bool RegionTable::remove(Key key) {

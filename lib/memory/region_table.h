@@ -5,6 +5,7 @@
 // and no engine can still be reading them:
 //   add     writes the fields, then stores the key (release); a look-up that reads this key (acquire) sees them.
 //   remove  stores 0 and nothing else. A look-up that read the key before that goes on reading unchanged fields.
+//   suspend, resume  are remove and add for one key: the fields are rewritten after a quiescent point only.
 //   retire  is called once every engine has passed a quiescent point since remove(), which orders those last reads
 //           before whatever follows. Only now does the slot return to the free list, and only add() rewrites it.
 #pragma once
@@ -56,6 +57,13 @@ class RegionTable {
   /// The key stops working at once for new look-ups. False when no such key. Follow with retire().
   bool remove(Key key);
 
+  /// The errors of add() that lie in `spec` alone.
+  static Result<void> check(const RegionSpec& spec);
+  /// ibv_rereg_mr(3), in two steps with a quiescent point of every engine between them: the key stops working; then it
+  /// names what `spec` (checked before) says. False when no such key, and nothing changed.
+  bool suspend(Key key);
+  bool resume(Key key, const RegionSpec& spec);
+
   /// A peer's SEND with invalidate: the key stops working, for regions that were registered for it
   /// (Access::remote_invalidate) in the same domain. The region itself stays until remove(). Any thread; no locks.
   AccessResult invalidate(Key key, PdId pd);
@@ -86,6 +94,14 @@ class RegionTable {
     uint32_t generation = 0;
     Key issued = 0;   // from add() to remove(), invalidated or not
     Key removed = 0;  // awaits retire()
+
+    void set(const RegionSpec& spec) {
+      pd = spec.pd;
+      access = spec.access;
+      address = spec.address;
+      length = spec.length;
+      host = spec.host;
+    }
   };
   static_assert(sizeof(Slot) == 64);
 

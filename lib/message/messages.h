@@ -41,6 +41,7 @@ enum class Op : uint16_t {
   list_objects = 18,
   resize_cq = 19,
   clock = 20,
+  reregister_memory = 21,
 };
 
 enum class Kind : uint8_t { pd = 1, mr = 2, channel = 3, cq = 4, srq = 5, qp = 6, address_handle = 7 };
@@ -187,6 +188,14 @@ struct RegisterMemory {
   template <class A>
   void fields(A& a) {
     a(pd, base, length, address, access, segments);
+  }
+};
+struct ReregisterMemory {
+  uint32_t region = 0;
+  RegisterMemory now{};  ///< all of it, changed or not
+  template <class A>
+  void fields(A& a) {
+    a(region, now);
   }
 };
 struct RegisterMemoryReply {

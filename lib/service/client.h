@@ -83,6 +83,8 @@ class Client {
   Result<Reply> hello(const message::Hello& request);
   Result<Reply> open_device(const message::OpenDevice& request);
   Result<Reply> register_memory(const message::RegisterMemory& request, std::span<const message::Fd> fds);
+  Result<Reply> reregister_memory(const message::ReregisterMemory& request, std::span<const message::Fd> fds);
+  Result<void> check_registered(uint64_t more, uint64_t less) const;
   Result<Reply> create_channel();
   Result<Reply> create_cq(const message::CreateCq& request);
   Result<Reply> create_srq(const message::CreateSrq& request);

@@ -36,6 +36,10 @@ message::Device device_of(const control::Device& device) {
   return out;
 }
 
+bool writes(AccessFlags access) {
+  return access.has_any(Access::local_write | Access::remote_write | Access::remote_atomic);
+}
+
 /// Values that the wire format carries and the enumerations do not have.
 Result<void> check_enums(const QpAttr& attr) {
   if (attr.state > QpState::error || attr.cur_state > QpState::error) {
@@ -99,6 +103,9 @@ Result<Client::Reply> Client::call_object(message::Op op, std::span<const std::b
     case Op::register_memory:
       return with<message::RegisterMemory>(bytes,
                                            [this, &fds](const auto& request) { return register_memory(request, fds); });
+    case Op::reregister_memory:
+      return with<message::ReregisterMemory>(
+          bytes, [this, &fds](const auto& request) { return reregister_memory(request, fds); });
     case Op::create_channel: return with<message::Empty>(bytes, [this](const auto&) { return create_channel(); });
     case Op::create_cq:
       return with<message::CreateCq>(bytes, [this](const auto& request) { return create_cq(request); });
@@ -226,20 +233,48 @@ Result<Client::Reply> Client::open_device(const message::OpenDevice& request) {
   return out;
 }
 
+Result<void> Client::check_registered(uint64_t more, uint64_t less) const {
+  const uint64_t held = registered_bytes_.load(std::memory_order_relaxed) - less;
+  if (more <= limits_.max_registered_bytes && held <= limits_.max_registered_bytes - more) return {};
+  return fail(ENOMEM, fmt::format("{} more bytes of registered memory would bring this client past its limit of {} "
+                                  "(max_registered_bytes); it has {}",
+                                  more, limits_.max_registered_bytes, held));
+}
+
+Result<Client::Reply> Client::reregister_memory(const message::ReregisterMemory& request,
+                                                std::span<const message::Fd> fds) {
+  auto region = regions_.find(request.region);
+  if (!region) return std::unexpected(region.error());
+  Region& old = **region;
+  if (old.region == nullptr) return fail(EINVAL, fmt::format("memory region {:#x} has lost its pages", old.key));
+  const message::RegisterMemory& now = request.now;
+  auto pd = pds_.find(now.pd);
+  if (!pd) return std::unexpected(pd.error());
+  if (auto room = check_registered(now.length, old.length); !room) return std::unexpected(room.error());
+  const auto access = AccessFlags::from_bits(now.access.bits() & kKnownAccess);
+  auto mapped = Mapping::make(now.segments, fds, now.address, now.length, writes(access));
+  if (!mapped) return std::unexpected(mapped.error());
+  std::shared_ptr<Mapping> mapping = std::move(*mapped);
+  auto changed = old.region->change(std::move(*pd), now.base, now.length, mapping->data(), access, mapping);
+  if (!changed) return std::unexpected(changed.error());
+  registered_bytes_.fetch_add(now.length - old.length, std::memory_order_relaxed);
+  // Rows that others look at show either region.
+  auto fresh = std::make_shared<Region>(old);
+  fresh->mapping = std::move(mapping);
+  fresh->access = access;
+  fresh->length = now.length;
+  regions_.replace(request.region, std::move(fresh));
+  return Reply{};
+}
+
 Result<Client::Reply> Client::register_memory(const message::RegisterMemory& request,
                                               std::span<const message::Fd> fds) {
   auto pd = pds_.find(request.pd);
   if (!pd) return std::unexpected(pd.error());
   if (auto room = regions_.check_room(limits_.max_mr); !room) return std::unexpected(room.error());
-  const uint64_t held = registered_bytes_.load(std::memory_order_relaxed);
-  if (request.length > limits_.max_registered_bytes || held > limits_.max_registered_bytes - request.length) {
-    return fail(ENOMEM, fmt::format("{} more bytes of registered memory would bring this client past its limit of {} "
-                                    "(max_registered_bytes); it has {}",
-                                    request.length, limits_.max_registered_bytes, held));
-  }
+  if (auto room = check_registered(request.length, 0); !room) return std::unexpected(room.error());
   const auto access = AccessFlags::from_bits(request.access.bits() & kKnownAccess);
-  const bool writable = access.has_any(Access::local_write | Access::remote_write | Access::remote_atomic);
-  auto mapped = Mapping::make(request.segments, fds, request.address, request.length, writable);
+  auto mapped = Mapping::make(request.segments, fds, request.address, request.length, writes(access));
   if (!mapped) return std::unexpected(mapped.error());
   auto region = std::make_shared<Region>();
   region->mapping = std::move(*mapped);

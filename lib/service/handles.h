@@ -35,6 +35,11 @@ class Handles {
     objects_.emplace(next_, std::move(object));
     return next_++;
   }
+  /// Another object under the name of one that is there.
+  void replace(uint32_t id, std::shared_ptr<T> object) {
+    const std::scoped_lock lock(mutex_);
+    objects_[id].swap(object);
+  }
   /// Errors: EINVAL (no such object).
   Result<std::shared_ptr<T>> find(uint32_t id) const {
     const std::scoped_lock lock(mutex_);

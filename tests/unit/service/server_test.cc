@@ -148,6 +148,27 @@ TEST_F(ServerTest, AsynchronousEventsComeThrough) {
   EXPECT_EQ(qb.query()->state, QpState::error);
 }
 
+TEST_F(ServerTest, ARegionBecomesAnotherAndAQueueIsResized) {
+  Side a(open(name(0))), b(open(name(1)));
+  auto qa = a.make_qp(), qb = b.make_qp();
+  connect(a, qa, b, qb);
+  std::vector<std::byte> other(10000);
+  must(b.mr.reregister(nullptr, other.data(), other.size(), nullptr));
+  must(a.cq.resize(8192));
+  EXPECT_EQ(a.cq.entries(), 8192u);
+  a.memory[7] = std::byte{7};
+  ASSERT_EQ(qa.post_send({.opcode = WrOpcode::rdma_write,
+                          .flags = SendFlag::signaled,
+                          .sges = std::array{a.mr.sge(0, 8)},
+                          .remote_addr = reinterpret_cast<uint64_t>(other.data() + 5000),
+                          .rkey = b.mr.rkey()}),
+            0);
+  EXPECT_EQ(next(world_, a.cq).status, WcStatus::success);
+  EXPECT_EQ(other[5007], std::byte{7});
+  EXPECT_EQ(server_->clients()[1].registered_bytes, other.size());
+  EXPECT_GT(must(a.context.clock_ns()), 0u);
+}
+
 TEST_F(ServerTest, AClientThatGoesLeavesNothing) {
   Side b(open(name(1)));
   auto qb = b.make_qp();
