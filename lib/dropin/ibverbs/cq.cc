@@ -74,6 +74,21 @@ bool waiting(Cq& cq, std::size_t limit) {
 
 }  // namespace
 
+void forget(ibv_cq* ibcq, uint32_t qpn) {
+  Cq& cq = *of(ibcq);
+  const std::lock_guard guard(cq.lock);
+  cq.taken.erase(cq.taken.begin(), cq.taken.begin() + static_cast<std::ptrdiff_t>(cq.next));
+  cq.next = 0;
+  while (true) {
+    const std::size_t before = cq.taken.size();
+    cq.taken.resize(before + kBurst);
+    const std::size_t got = cq.api.poll(std::span(cq.taken).subspan(before));
+    cq.taken.resize(before + got);
+    if (got < kBurst) break;
+  }
+  std::erase_if(cq.taken, [qpn](const Completion& completion) { return completion.qpn == qpn; });
+}
+
 bool refill(Cq& cq) {
   if (cq.next < cq.taken.size()) return true;
   cq.taken.resize(kBurst);

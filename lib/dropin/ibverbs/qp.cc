@@ -1,6 +1,7 @@
 // Making, changing and asking a queue pair (ibv_create_qp(3), ibv_modify_qp(3), ibv_query_qp(3), ibv_query_ece(3)).
 #include "dropin/ibverbs/qp.h"
 
+#include "dropin/ibverbs/cq.h"
 #include "dropin/ibverbs/events.h"
 #include "dropin/ibverbs/identity.h"
 #include "dropin/ibverbs/qp_attr.h"
@@ -84,7 +85,13 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
   if (const int error = convert(*attr, mask, wanted); error != 0) return failed(error);
   const auto changed = of(qp)->api.modify(wanted, QpAttrMask::from_bits(static_cast<uint32_t>(mask)));
   if (!changed) return report(changed.error());
-  if ((mask & IBV_QP_STATE) != 0) qp->state = attr->qp_state;
+  if ((mask & IBV_QP_STATE) != 0) {
+    qp->state = attr->qp_state;
+    if (attr->qp_state == IBV_QPS_RESET) {
+      forget(qp->send_cq, qp->qp_num);
+      if (qp->recv_cq != qp->send_cq) forget(qp->recv_cq, qp->qp_num);
+    }
+  }
   return 0;
 }
 
