@@ -47,6 +47,10 @@ enum class Access : uint32_t {
 };
 using AccessFlags = Flags<Access>;
 
+/// Types of memory windows (IBTA vol. 1, 10.6.7.2): type 1 is used by any queue pair of its domain and bound anew at
+/// will; type 2 by the one that bound it, and it is invalidated before it is bound again.
+enum class WindowType : uint8_t { type1 = 1, type2 = 2 };
+
 enum class WrOpcode : uint8_t {
   rdma_write = 0,
   rdma_write_with_imm = 1,

@@ -96,10 +96,16 @@ class Device : public std::enable_shared_from_this<Device> {
   friend class Srq;
   friend class Cq;
   friend class Region;
+  friend class Window;
   friend class AddressHandle;
 
   Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits);
   Result<void> check_alive() const;
+  /// For one more region or window. The caller holds the lock. Errors: ENODEV, ENOMEM (max_mr).
+  Result<void> check_key_room() const;
+  /// Takes out the key of a region or window, waits for the engines, frees its slot and lets `backing` go. Takes the
+  /// lock.
+  void end_key(memory::Key key, std::shared_ptr<void> backing);
   /// Asks the network where needed; no lock may be held.
   Result<PeerRoute> resolve(const AddressVector& av);
   /// Lets the slots of destroyed address handles be used again. The caller holds the lock.

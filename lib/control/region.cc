@@ -20,13 +20,7 @@ Result<std::shared_ptr<Region>> Session::register_memory(std::shared_ptr<Pd> pd,
   }
   const memory::RegionSpec spec{.pd = pd->id(), .address = address, .length = length, .host = host, .access = access};
   const auto lock = device_->runner_.lock();
-  if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
-  // The table rounds up to a power of two; the limit is what the setting says.
-  if (device_->regions_.used() >= device_->config().max_mr) {
-    return fail(ENOMEM, fmt::format("{} has {} memory regions, which is the limit (max_mr); register fewer, larger "
-                                    "regions or raise it",
-                                    device_->config().name, device_->config().max_mr));
-  }
+  if (auto room = device_->check_key_room(); !room) return std::unexpected(room.error());
   const auto key = device_->regions_.add(spec);
   if (!key) return std::unexpected(key.error());
   return std::shared_ptr<Region>(new Region(std::move(pd), *key, spec, std::move(backing)), &Region::destroy);
@@ -59,27 +53,43 @@ Result<void> Region::change(std::shared_ptr<Pd> pd, uint64_t address, uint64_t l
 }
 
 void Region::destroy(Region* region) {
-  Device& device = *region->pd_->session()->device();
+  region->pd_->session()->device()->end_key(region->key_, std::move(region->backing_));
+  delete region;
+}
+
+uint32_t Region::windows() const {
+  Device& device = *pd_->session()->device();
+  const auto lock = device.runner_.lock();
+  return device.regions_.windows(key_);
+}
+
+Result<void> Device::check_key_room() const {
+  if (auto alive = check_alive(); !alive) return alive;
+  // The table rounds up to a power of two; the limit is what the setting says.
+  if (regions_.used() < config_.max_mr) return {};
+  return fail(ENOMEM, fmt::format("{} has {} memory regions and windows, which is the limit (max_mr); register fewer, "
+                                  "larger regions or raise it",
+                                  config_.name, config_.max_mr));
+}
+
+void Device::end_key(memory::Key key, std::shared_ptr<void> backing) {
   // One quiescent point serves all keys removed before it.
-  std::vector<Device::Unretired> removed;
+  std::vector<Unretired> removed;
   {
-    const auto lock = device.runner_.lock();
-    device.regions_.remove(region->key_);
-    removed.swap(device.unretired_);
-    removed.push_back({region->key_, std::move(region->backing_)});
+    const auto lock = runner_.lock();
+    regions_.remove(key);
+    removed.swap(unretired_);
+    removed.push_back({key, std::move(backing)});
   }
-  const bool unused = device.runner_.quiesce().has_value();
-  {
-    const auto lock = device.runner_.lock();
-    for (auto& gone : removed) {
-      if (unused) {
-        device.regions_.retire(gone.key);
-      } else {
-        device.unretired_.push_back(std::move(gone));
-      }
+  const bool unused = runner_.quiesce().has_value();
+  const auto lock = runner_.lock();
+  for (auto& gone : removed) {
+    if (unused) {
+      regions_.retire(gone.key);
+    } else {
+      unretired_.push_back(std::move(gone));
     }
   }
-  delete region;
 }
 
 }  // namespace uroce::control

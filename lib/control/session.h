@@ -20,6 +20,7 @@
 #include "control/qp.h"
 #include "control/region.h"
 #include "control/srq.h"
+#include "control/window.h"
 #include "queues/place.h"
 
 namespace uroce::control {
@@ -45,6 +46,8 @@ class Session : public std::enable_shared_from_this<Session> {
   Result<std::shared_ptr<Region>> register_memory(std::shared_ptr<Pd> pd, uint64_t address, uint64_t length,
                                                   std::byte* host, AccessFlags access,
                                                   std::shared_ptr<void> backing = nullptr);
+  /// A memory window, not bound. Errors: EINVAL (no such type), ENOMEM (max_mr, which counts windows too).
+  Result<std::shared_ptr<Window>> create_window(std::shared_ptr<Pd> pd, WindowType type);
   /// Resolves `av` as a modify to RTR does; a multicast dgid needs no resolving. No lock may be held.
   /// Errors: EINVAL, EHOSTUNREACH, ENETUNREACH, ENOMEM (65536 handles).
   Result<std::shared_ptr<AddressHandle>> create_address_handle(std::shared_ptr<Pd> pd, const AddressVector& av);

@@ -41,11 +41,25 @@ RegionTable::RegionTable(uint32_t max_regions, uint64_t seed)
 Key RegionTable::next_key(uint32_t slot) {
   // A salt per slot, so that the keys of one region say nothing about those of the next.
   const uint64_t salt = Random(key_salt_ ^ (uint64_t{slot} + 1) << 40).next();
+  // After a window, another prefix: with any low 8 bits its keys were its own.
+  const uint32_t window = slots_[slot].window.load(std::memory_order_relaxed);
   Key key = 0;
-  while (key == 0) {
+  while (key == 0 || (window != 0 && ((key ^ window) & ~kTagMask) == 0)) {
     key = slot << generation_bits_ | permute(slots_[slot].generation++, generation_bits_, salt);
   }
   return key;
+}
+
+Result<uint32_t> RegionTable::take_slot() {
+  if (free_.empty()) {
+    return fail(ENOMEM, fmt::format("All {} memory regions and windows of the device are in use; deregister some, or "
+                                    "raise max_mr.",
+                                    capacity()));
+  }
+  const uint32_t index = free_.front();
+  free_.pop_front();
+  ++used_;
+  return index;
 }
 
 Result<void> RegionTable::check(const RegionSpec& spec) {
@@ -65,18 +79,13 @@ Result<void> RegionTable::check(const RegionSpec& spec) {
 
 Result<Key> RegionTable::add(const RegionSpec& spec) {
   if (auto ok = check(spec); !ok) return std::unexpected(ok.error());
-  if (free_.empty()) {
-    return fail(ENOMEM, fmt::format("All {} memory regions of the device are in use; deregister some, or raise max_mr.",
-                                    capacity()));
-  }
-  const uint32_t index = free_.front();
-  free_.pop_front();
-  Slot& slot = slots_[index];
+  const auto index = take_slot();
+  if (!index) return std::unexpected(index.error());
+  Slot& slot = slots_[*index];
+  const Key key = next_key(*index);
   slot.set(spec);
-  const Key key = next_key(index);
   slot.issued = key;
   slot.key.store(key, std::memory_order_release);
-  ++used_;
   return key;
 }
 
@@ -98,6 +107,7 @@ bool RegionTable::resume(Key key, const RegionSpec& spec) {
 bool RegionTable::remove(Key key) {
   Slot& slot = slots_[slot_of(key)];
   if (key == 0 || slot.issued != key) return false;
+  if (slot.window.load(std::memory_order_relaxed) != 0) end_window(slot);
   slot.key.store(0, std::memory_order_release);
   slot.issued = 0;
   slot.removed = key;
@@ -105,11 +115,12 @@ bool RegionTable::remove(Key key) {
   return true;
 }
 
-AccessResult RegionTable::invalidate(Key key, PdId pd) {
+AccessResult RegionTable::invalidate(Key key, PdId pd, uint32_t qpn) {
   Slot& slot = slots_[slot_of(key)];
   if (key == 0 || slot.key.load(std::memory_order_acquire) != key) return AccessResult::bad_key;
-  if (slot.pd != pd) return AccessResult::wrong_domain;
-  if (!slot.access.has(Access::remote_invalidate)) return AccessResult::not_permitted;
+  if (slot.window.load(std::memory_order_relaxed) != 0) return invalidate_window(slot, key, pd, qpn);
+  if (slot.pd.load(std::memory_order_relaxed) != pd) return AccessResult::wrong_domain;
+  if (!access_of(slot).has(Access::remote_invalidate)) return AccessResult::not_permitted;
   // The control thread may be removing the same key.
   Key expected = key;
   return slot.key.compare_exchange_strong(expected, 0, std::memory_order_acq_rel) ? AccessResult::ok

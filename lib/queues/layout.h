@@ -33,9 +33,9 @@ struct SendWqe {
   uint8_t opcode;  ///< WrOpcode
   uint8_t num_sge;
   uint16_t inline_length;  ///< bytes
-  uint32_t imm_or_key;     ///< immediate data (host order) or the rkey to invalidate
-  uint32_t rkey;
-  uint64_t remote_addr;
+  uint32_t imm_or_key;     ///< immediate data (host order), the rkey to invalidate, or bind_mw: the window's new rkey
+  uint32_t rkey;           ///< bind_mw: the region's lkey
+  uint64_t remote_addr;    ///< bind_mw: where the window begins
   union {
     struct {
       uint64_t compare_add;  ///< FETCH_ADD: the addend; CMP_SWAP: the value compared with
@@ -47,6 +47,11 @@ struct SendWqe {
       uint32_t qkey;
       uint32_t reserved;
     } ud;
+    struct {
+      uint64_t length;  ///< bytes
+      uint32_t access;  ///< AccessFlags
+      uint32_t reserved;
+    } bind;
   };
   uint64_t reserved[2];
 };

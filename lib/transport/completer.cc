@@ -8,6 +8,7 @@ namespace {
 // After WQEs completed or packets were acknowledged: what was lost is found again, timers start afresh.
 void progressed(EngineCore& core, Qp& qp) {
   auto& tx = qp.tx;
+  complete_local(core, qp);
   tx.retries_left = qp.retry_cnt;
   tx.rnr_retries_left = qp.rnr_retry;
   tx.rewound = false;
@@ -38,6 +39,10 @@ Acked acknowledge_through(EngineCore& core, Qp& qp, Psn psn) {
   bool moved = false;
   Acked result = Acked::all;
   while (tx.oldest != tx.sq.next()) {
+    if (complete_local(core, qp)) {
+      moved = true;
+      continue;
+    }
     const SendSlot& slot = qp.slot(tx.oldest);
     if (!slot.started || distance(psn, slot.first_psn) < 0) break;
     if (slot.is_read_or_atomic()) {

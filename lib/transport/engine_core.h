@@ -71,7 +71,7 @@ struct EngineCore {
   void count_drop(wire::Drop reason) { counters.drops[static_cast<std::size_t>(reason)].add(); }
 
   memory::Translation translate(const Qp& qp, uint32_t key, uint64_t address, uint64_t length, AccessFlags needed) {
-    return regions.translate(key, qp.pd, address, length, needed);
+    return regions.translate(key, qp.pd, address, length, needed, qp.qpn);
   }
 };
 
@@ -118,6 +118,13 @@ void flush_sends(EngineCore& core, Qp& qp);
 void flush_posted(EngineCore& core, Qp& qp);
 /// Reports sq_drained once the QP is in SQD and nothing is outstanding.
 void check_drained(EngineCore& core, Qp& qp);
+
+// --- local_operation.cc: binding windows, invalidating keys.
+
+/// Does what a local work request asks for; the status that it completes with.
+WcStatus run_local(EngineCore& core, const Qp& qp, const SendSlot& slot);
+/// Completes local work requests that were run, up to the first other one. True: there were some.
+bool complete_local(EngineCore& core, Qp& qp);
 
 // --- completer.cc: responses.
 

@@ -26,6 +26,8 @@ class FrameBuilder {
     limit_ = room < frames_.size() ? room : frames_.size();
   }
   bool full() const { return used_ == limit_; }
+  /// One frame fewer fits.
+  void forgo() { --limit_; }
   std::size_t left() const { return limit_ - used_; }
   std::span<const TxFrame> frames() const { return {frames_.data(), used_}; }
 

@@ -29,7 +29,7 @@ struct SendSlot {
   uint32_t rkey = 0;
   uint32_t imm_or_key = 0;
   uint32_t length = 0;   ///< bytes of the message
-  uint32_t packets = 0;  ///< PSNs it takes; READ: response packets
+  uint32_t packets = 0;  ///< PSNs it takes; READ: response packets; local operations: none
   Psn first_psn{};
   uint32_t ssn = 0;  ///< send sequence number (IBTA vol. 1, 9.7.7.2)
   WrOpcode opcode{};
@@ -43,6 +43,8 @@ struct SendSlot {
   bool is_read() const { return opcode == WrOpcode::rdma_read; }
   bool is_atomic() const { return opcode == WrOpcode::compare_swap || opcode == WrOpcode::fetch_add; }
   bool is_read_or_atomic() const { return is_read() || is_atomic(); }
+  /// Done by the engine alone: no packets, no PSNs.
+  bool is_local() const { return opcode == WrOpcode::bind_mw || opcode == WrOpcode::local_invalidate; }
   bool is_write() const { return opcode == WrOpcode::rdma_write || opcode == WrOpcode::rdma_write_with_imm; }
   /// UD: where it goes. Stands where an atomic has its operands, as in queues::SendWqe.
   struct Destination {
@@ -52,6 +54,13 @@ struct SendSlot {
     uint32_t reserved;
   };
   Destination destination() const { return std::bit_cast<Destination>(std::array{compare_add, swap}); }
+  /// bind_mw: what the window becomes. Stands there too.
+  struct Bind {
+    uint64_t length;
+    uint32_t access;
+    uint32_t reserved;
+  };
+  Bind bind() const { return std::bit_cast<Bind>(std::array{compare_add, swap}); }
   bool takes_recv() const {
     return opcode == WrOpcode::send || opcode == WrOpcode::send_with_imm || opcode == WrOpcode::send_with_invalidate ||
            opcode == WrOpcode::rdma_write_with_imm;

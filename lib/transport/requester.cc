@@ -29,6 +29,8 @@ bool may_start(const EngineCore& core, const Qp& qp, const SendSlot& slot) {
   if (qp.state != QpState::rts) return false;
   if (slot.status != WcStatus::success) return false;
   if (slot.has(SendFlag::fence) && tx.rd_atomic > 0) return false;
+  // What is invalidated may be in use by what was posted before. A bind concerns what follows alone (10.8.3.3).
+  if (slot.is_local()) return slot.opcode == WrOpcode::bind_mw || tx.cursor == tx.oldest;
   if (slot.is_read_or_atomic()) {
     return tx.rd_atomic < qp.max_rd_atomic && distance(tx.sent, tx.una) < static_cast<int32_t>(kMaxReadPackets);
   }
@@ -37,10 +39,14 @@ bool may_start(const EngineCore& core, const Qp& qp, const SendSlot& slot) {
   return distance(tx.next, tx.una) < static_cast<int32_t>(core.config.window_packets);
 }
 
-void start(Qp& qp, SendSlot& slot) {
+void start(EngineCore& core, Qp& qp, SendSlot& slot) {
   auto& tx = qp.tx;
   slot.started = true;
   slot.first_psn = tx.next;
+  if (slot.is_local()) {
+    slot.status = run_local(core, qp, slot);
+    return;
+  }
   slot.ssn = ++tx.ssn & Psn::kMask;
   tx.next += slot.packets;
   if (slot.is_read_or_atomic()) ++tx.rd_atomic;
@@ -51,6 +57,7 @@ bool more_follows(EngineCore& core, Qp& qp) {
   auto& tx = qp.tx;
   if (tx.cursor + 1 == tx.sq.next() && fetch_wqe(core, qp) == Fetch::empty) return false;
   const SendSlot& after = qp.slot(tx.cursor + 1);
+  if (after.is_local()) return false;  // Whatever comes behind it may have to wait for this one's ACK.
   return after.started || (may_start(core, qp, after) && !(after.takes_recv() && beyond_credits(qp, tx.ssn + 1)));
 }
 
@@ -126,7 +133,18 @@ bool send_atomic(EngineCore& core, Qp& qp, SendSlot& slot) {
   return true;
 }
 
+// Run already; the cursor passes it, once more after each rewind.
+bool pass_local(EngineCore& core, Qp& qp, const SendSlot& slot) {
+  step_cursor(qp, slot, 0);
+  if (complete_local(core, qp)) {
+    publish_completed(qp);
+    check_drained(core, qp);
+  }
+  return true;
+}
+
 bool send_packet(EngineCore& core, Qp& qp, SendSlot& slot) {
+  if (slot.is_local()) return pass_local(core, qp, slot);
   if (slot.is_read()) return send_read_request(core, qp, slot);
   if (slot.is_atomic()) return send_atomic(core, qp, slot);
   return send_data_packet(core, qp, slot);
@@ -145,13 +163,14 @@ bool transmit_requests(EngineCore& core, Qp& qp) {
     if (tx.cursor == tx.sq.next() && (qp.state != QpState::rts || fetch_wqe(core, qp) == Fetch::empty)) return false;
     SendSlot& slot = qp.slot(tx.cursor);
     const bool ready = slot.started || may_start(core, qp, slot);
-    if (ready && !slot.started) start(qp, slot);
+    if (ready && !slot.started) start(core, qp, slot);
     if (!ready || slot.status != WcStatus::success || !send_packet(core, qp, slot)) {
       // A request that was found wrong completes in its turn, after all before it.
       if (slot.status != WcStatus::success && tx.cursor == tx.oldest) enter_error(core, qp, slot.status);
       return false;
     }
-    if (tx.deadline == kNever && qp.timeout != 0) core.set_deadline(qp, core.now + ack_timeout(qp.timeout));
+    if (tx.deadline == kNever && tx.una != tx.sent && qp.timeout != 0)
+      core.set_deadline(qp, core.now + ack_timeout(qp.timeout));
   }
   return true;
 }

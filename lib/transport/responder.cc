@@ -95,7 +95,7 @@ Step execute_send(EngineCore& core, Qp& qp, const wire::Packet& packet) {
   const WcStatus placed = place_received(core, qp, rx.received, packet.payload);
   if (placed == WcStatus::local_length_error) return reject_recv(core, qp, psn, placed, NakCode::invalid_request);
   if (placed != WcStatus::success) return reject_recv(core, qp, psn, placed, NakCode::remote_operational);
-  if (op.has(Op::ieth) && core.regions.invalidate(packet.imm, qp.pd) != memory::AccessResult::ok) {
+  if (op.has(Op::ieth) && core.regions.invalidate(packet.imm, qp.pd, qp.qpn) != memory::AccessResult::ok) {
     // 9.4.1.1.3: a key that cannot be invalidated is a remote access error.
     return reject(core, qp, psn, NakCode::remote_access);
   }

@@ -11,20 +11,27 @@ WcOpcode completion_opcode(WrOpcode opcode) {
     case WrOpcode::rdma_read: return WcOpcode::rdma_read;
     case WrOpcode::compare_swap: return WcOpcode::compare_swap;
     case WrOpcode::fetch_add: return WcOpcode::fetch_add;
+    case WrOpcode::bind_mw: return WcOpcode::bind_mw;
+    case WrOpcode::local_invalidate: return WcOpcode::local_invalidate;
     default: return WcOpcode::send;
   }
 }
 
 bool is_operation_of(QpType type, WrOpcode opcode) {
-  if (type == QpType::uc) return opcode <= WrOpcode::send_with_imm;
+  const bool local = opcode == WrOpcode::bind_mw || opcode == WrOpcode::local_invalidate;
+  if (type == QpType::uc) return opcode <= WrOpcode::send_with_imm || local;
   if (type == QpType::ud) return opcode == WrOpcode::send || opcode == WrOpcode::send_with_imm;
-  return opcode <= WrOpcode::fetch_add || opcode == WrOpcode::send_with_invalidate;
+  return opcode <= WrOpcode::fetch_add || opcode == WrOpcode::send_with_invalidate || local;
 }
 
 // Everything about the copy that can be wrong before anything is sent. Keys of SEND and WRITE are looked up when
 // their packets are built; those of READ and atomics here, because the peer acts before the answer is placed.
 WcStatus validate(EngineCore& core, const Qp& qp, SendSlot& slot, const queues::SendWqe& wqe, const std::byte* tail) {
   if (!is_operation_of(qp.type, slot.opcode)) return WcStatus::local_qp_operation_error;
+  if (slot.is_local()) {
+    const bool bare = wqe.num_sge == 0 && !slot.has(SendFlag::inline_data);
+    return bare ? WcStatus::success : WcStatus::local_qp_operation_error;
+  }
   if (slot.has(SendFlag::inline_data)) {
     if (slot.is_read_or_atomic() || wqe.inline_length > qp.tx.max_inline) return WcStatus::local_qp_operation_error;
     slot.inline_length = wqe.inline_length;
@@ -93,6 +100,7 @@ Fetch fetch_wqe(EngineCore& core, Qp& qp) {
   slot.flags = static_cast<uint8_t>(wqe.flags);
   slot.status = validate(core, qp, slot, wqe, from + sizeof wqe);
   slot.packets = slot.length == 0 ? 1 : (slot.length + qp.mtu() - 1) >> qp.mtu_shift;
+  if (slot.is_local()) slot.packets = 0;
   sq.advance(1);
   return Fetch::fetched;
 }

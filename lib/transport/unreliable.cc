@@ -108,6 +108,12 @@ void execute_write(EngineCore& core, Qp& qp, const wire::Packet& packet) {
 }
 
 bool send_packet(EngineCore& core, Qp& qp, SendSlot& slot) {
+  if (slot.is_local()) {
+    step_cursor(qp, slot, 0);
+    complete_local(core, qp);
+    publish_completed(qp);
+    return true;
+  }
   return qp.type == QpType::ud ? send_datagram(core, qp, slot) : send_uc_packet(core, qp, slot);
 }
 
@@ -122,10 +128,12 @@ bool transmit_unreliable(EngineCore& core, Qp& qp) {
     if (tx.cursor == tx.sq.next() && (qp.state != QpState::rts || fetch_wqe(core, qp) == Fetch::empty)) break;
     SendSlot& slot = qp.slot(tx.cursor);
     if (!slot.started) {
-      if (qp.state != QpState::rts) break;
+      // A local operation waits until what was sent has left: complete_sent() goes on from there.
+      if (qp.state != QpState::rts || (slot.is_local() && tx.cursor != tx.oldest)) break;
       slot.started = true;
       slot.first_psn = tx.next;
       tx.next += slot.packets;
+      if (slot.is_local() && slot.status == WcStatus::success) slot.status = run_local(core, qp, slot);
     }
     if (slot.status != WcStatus::success || !send_packet(core, qp, slot)) {
       if (tx.cursor == tx.oldest) enter_send_queue_error(core, qp, slot.status);

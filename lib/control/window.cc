@@ -1,0 +1,31 @@
+#include "control/window.h"
+
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "control/session.h"
+
+namespace uroce::control {
+
+Result<std::shared_ptr<Window>> Session::create_window(std::shared_ptr<Pd> pd, WindowType type) {
+  if (auto ok = check_owner(pd.get(), pd ? pd->session().get() : nullptr, "protection domain"); !ok) {
+    return std::unexpected(ok.error());
+  }
+  if (type != WindowType::type1 && type != WindowType::type2) {
+    return fail(EINVAL,
+                fmt::format("memory windows of type {} do not exist; there are 1 and 2", static_cast<int>(type)));
+  }
+  const auto lock = device_->runner_.lock();
+  if (auto room = device_->check_key_room(); !room) return std::unexpected(room.error());
+  const auto key = device_->regions_.add_window(pd->id(), type);
+  if (!key) return std::unexpected(key.error());
+  return std::shared_ptr<Window>(new Window(std::move(pd), *key, type), &Window::destroy);
+}
+
+void Window::destroy(Window* window) {
+  window->pd_->session()->device()->end_key(window->key_, nullptr);
+  delete window;
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,171 @@
+// Memory windows in the region table (IBTA vol. 1, 10.6.7).
+#include <cerrno>
+#include <optional>
+#include <thread>
+
+#include "memory/region_table.h"
+
+namespace uroce::memory {
+
+namespace {
+
+constexpr AccessFlags kRemote = AccessFlags(Access::remote_write) | Access::remote_read | Access::remote_atomic;
+
+/// One change of a window. Stores of its fields are releases, so that whoever reads one of them and then `sequence`
+/// finds the turn taken.
+class Turn {
+ public:
+  /// Not taken when another has it, or when the slot holds no window that lives.
+  explicit Turn(std::atomic<uint32_t>& sequence) : sequence_(sequence) {
+    uint32_t seen = sequence.load(std::memory_order_relaxed);
+    taken_ = (seen & 1) == 0 && sequence.compare_exchange_strong(seen, seen + 1, std::memory_order_acq_rel);
+  }
+  ~Turn() {
+    if (taken_) sequence_.fetch_add(1, std::memory_order_release);
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  explicit operator bool() const { return taken_; }
+  /// Kept for ever: nothing changes the window any more.
+  void keep() { taken_ = false; }
+
+ private:
+  std::atomic<uint32_t>& sequence_;
+  bool taken_;
+};
+
+WindowType type_of(uint32_t window) { return static_cast<WindowType>(window & 0xff); }
+
+}  // namespace
+
+Result<Key> RegionTable::add_window(PdId pd, WindowType type) {
+  if (pd == 0) return fail(EINVAL, "A memory window needs a protection domain, and domain 0 is never one.");
+  const auto index = take_slot();
+  if (!index) return std::unexpected(index.error());
+  Slot& slot = slots_[*index];
+  const Key key = next_key(*index);
+  slot.pd.store(pd, std::memory_order_relaxed);
+  slot.access.store(0, std::memory_order_relaxed);
+  slot.window.store((key & ~kTagMask) | static_cast<uint32_t>(type), std::memory_order_relaxed);
+  slot.address.store(0, std::memory_order_relaxed);
+  slot.length.store(0, std::memory_order_relaxed);
+  slot.host = nullptr;
+  slot.bound.store(0, std::memory_order_relaxed);
+  slot.parent.store(0, std::memory_order_relaxed);
+  slot.issued = key;
+  slot.sequence.fetch_add(1, std::memory_order_release);  // even: engines may bind it from here on
+  return key;
+}
+
+void RegionTable::end_window(Slot& slot) {
+  // An engine has its turn for some stores' time.
+  while (true) {
+    if (Turn turn(slot.sequence); turn) {
+      turn.keep();
+      break;
+    }
+    std::this_thread::yield();
+  }
+  if (slot.key.load(std::memory_order_relaxed) != 0) release_parent(slot);
+}
+
+void RegionTable::release_parent(const Slot& slot) {
+  const Key parent = slot.parent.load(std::memory_order_relaxed);
+  Slot& region = slots_[slot_of(parent)];
+  // What has been registered in its place since has windows of its own. It cannot come between: see retire().
+  if (region.key.load(std::memory_order_acquire) == parent) region.bound.fetch_sub(1, std::memory_order_relaxed);
+}
+
+uint32_t RegionTable::windows(Key key) const {
+  const Slot& slot = slots_[slot_of(key)];
+  if (key == 0 || slot.key.load(std::memory_order_acquire) != key || slot.window.load(std::memory_order_relaxed) != 0) {
+    return 0;
+  }
+  return slot.bound.load(std::memory_order_relaxed);
+}
+
+/// The region, if the window may be bound to it.
+const RegionTable::Slot* RegionTable::region_to_bind(const BindSpec& spec) const {
+  const Slot& region = slots_[slot_of(spec.region)];
+  if (spec.region == 0 || region.key.load(std::memory_order_acquire) != spec.region) return nullptr;
+  if (region.window.load(std::memory_order_relaxed) != 0) return nullptr;
+  // C10-72: window, region and queue pair share their domain.
+  if (region.pd.load(std::memory_order_relaxed) != spec.pd) return nullptr;
+  const AccessFlags access = access_of(region);
+  if (!access.has(Access::mw_bind)) return nullptr;  // C10-73
+  // C10-74: what peers may write, the region's owner may.
+  if (spec.access.has_any(Access::remote_write | Access::remote_atomic) && !access.has(Access::local_write)) {
+    return nullptr;
+  }
+  if (place_in(region, spec.address, spec.length).result != AccessResult::ok) return nullptr;  // C10-75
+  return &region;
+}
+
+bool RegionTable::may_bind(const Slot& slot, const BindSpec& spec) const {
+  const uint32_t window = slot.window.load(std::memory_order_relaxed);
+  if (window == 0 || ((window ^ spec.key) & ~kTagMask) != 0) return false;
+  if (slot.pd.load(std::memory_order_relaxed) != spec.pd) return false;
+  if (spec.access.without(kRemote | Access::zero_based) != AccessFlags{}) return false;
+  if (type_of(window) == WindowType::type1) return !spec.access.has(Access::zero_based);  // o10-36.2.2
+  // o10-37.2.30, o10-37.2.40: a type 2 window is free before it is bound, and no bind frees it.
+  return slot.key.load(std::memory_order_relaxed) == 0 && spec.length != 0;
+}
+
+bool RegionTable::bind(const BindSpec& spec) {
+  Slot& slot = slots_[slot_of(spec.key)];
+  // Looked at before the turn too: a work request that names what it may not bind disturbs nobody.
+  if (spec.key == 0 || !may_bind(slot, spec)) return false;
+  if (spec.length != 0 && region_to_bind(spec) == nullptr) return false;
+  const Turn turn(slot.sequence);
+  if (!turn || !may_bind(slot, spec)) return false;
+  if (slot.key.load(std::memory_order_relaxed) != 0) {
+    slot.key.store(0, std::memory_order_release);
+    release_parent(slot);
+  }
+  if (spec.length == 0) return true;
+  slots_[slot_of(spec.region)].bound.fetch_add(1, std::memory_order_relaxed);
+  slot.access.store(spec.access.bits(), std::memory_order_release);
+  slot.address.store(spec.address, std::memory_order_release);
+  slot.length.store(spec.length, std::memory_order_release);
+  slot.bound.store(spec.qpn, std::memory_order_release);
+  slot.parent.store(spec.region, std::memory_order_release);
+  slot.key.store(spec.key, std::memory_order_release);
+  return true;
+}
+
+AccessResult RegionTable::invalidate_window(Slot& slot, Key key, PdId pd, uint32_t qpn) {
+  if (slot.pd.load(std::memory_order_relaxed) != pd) return AccessResult::wrong_domain;
+  if (type_of(slot.window.load(std::memory_order_relaxed)) != WindowType::type2) return AccessResult::not_permitted;
+  const Turn turn(slot.sequence);
+  if (!turn || slot.key.load(std::memory_order_relaxed) != key) return AccessResult::bad_key;
+  if (slot.bound.load(std::memory_order_relaxed) != qpn) return AccessResult::not_permitted;
+  slot.key.store(0, std::memory_order_release);
+  release_parent(slot);
+  return AccessResult::ok;
+}
+
+Translation RegionTable::translate_window(const Slot& slot, Key key, PdId pd, uint64_t address, uint64_t length,
+                                          AccessFlags needed, uint32_t qpn) const {
+  const uint32_t sequence = slot.sequence.load(std::memory_order_acquire);
+  if ((sequence & 1) != 0 || slot.key.load(std::memory_order_acquire) != key) return {};
+  const auto access = AccessFlags::from_bits(slot.access.load(std::memory_order_acquire));
+  const uint64_t first = slot.address.load(std::memory_order_acquire);
+  const uint64_t bytes = slot.length.load(std::memory_order_acquire);
+  const uint32_t owner = slot.bound.load(std::memory_order_acquire);
+  const Key parent = slot.parent.load(std::memory_order_acquire);
+  const WindowType type = type_of(slot.window.load(std::memory_order_relaxed));
+  if (slot.sequence.load(std::memory_order_relaxed) != sequence) return {};
+
+  if (slot.pd.load(std::memory_order_relaxed) != pd) return {AccessResult::wrong_domain, nullptr};
+  if (type == WindowType::type2 && owner != qpn) return {AccessResult::not_permitted, nullptr};
+  // A window's key is no lkey.
+  if (!needed.has_any(kRemote) || !access.has_all(needed)) return {AccessResult::not_permitted, nullptr};
+  const uint64_t offset = access.has(Access::zero_based) ? address : address - first;
+  if (offset > bytes || length > bytes - offset) return {AccessResult::out_of_bounds, nullptr};
+  const Slot& region = slots_[slot_of(parent)];
+  if (region.key.load(std::memory_order_acquire) != parent) return {};
+  if (region.window.load(std::memory_order_relaxed) != 0 || region.pd.load(std::memory_order_relaxed) != pd) return {};
+  return place_in(region, first + offset, length);
+}
+
+}  // namespace uroce::memory
