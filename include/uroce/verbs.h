@@ -29,6 +29,7 @@ namespace client {
 class ContextImpl;
 class PdImpl;
 class MrImpl;
+class MwImpl;
 class AhImpl;
 class ChannelImpl;
 class CqImpl;
@@ -49,7 +50,8 @@ struct DeviceInfo {
   uint32_t max_qp_wr = 0;  ///< work requests per queue
   uint32_t max_cq = 0;
   uint32_t max_cqe = 0;  ///< entries per completion queue
-  uint32_t max_mr = 0;
+  uint32_t max_mr = 0;   ///< memory regions and windows together
+  uint32_t max_mw = 0;
   uint32_t max_srq = 0;
   uint32_t max_ah = 0;
   uint32_t max_multicast_attach = 0;  ///< queue pairs attached to multicast groups, counted per group
@@ -73,6 +75,15 @@ struct Completion {
   uint64_t timestamp_ns = 0;  ///< engine's monotonic clock when the completion was written
 };
 
+/// What WrOpcode::bind_mw makes of a memory window (ibv_bind_mw(3)).
+struct WindowBind {
+  uint32_t rkey = 0;     ///< the window's new rkey: MemoryWindow::rkey() with low 8 bits of the caller's choice
+  uint32_t lkey = 0;     ///< MemoryRegion::lkey() of a region with Access::mw_bind, of the window's domain
+  uint64_t addr = 0;     ///< where the window begins, as the region's sges name it
+  uint64_t length = 0;   ///< bytes; 0 unbinds a window of type 1
+  AccessFlags access{};  ///< what peers may do; with Access::zero_based (type 2) they count from the window's begin
+};
+
 /// One send work request (ibv_post_send(3)). `sges` or `inline_data` carries the payload, never both; neither makes a
 /// message of 0 bytes. With SendFlag::inline_data the payload is copied at post time, from `inline_data` or from the
 /// addresses in `sges` (their lkeys are not used), and its memory need be neither registered nor kept. Without it, the
@@ -83,11 +94,12 @@ struct SendRequest {
   SendFlags flags{};
   std::span<const Sge> sges{};               ///< local memory; READ and atomics are placed here
   std::span<const std::byte> inline_data{};  ///< only with SendFlag::inline_data
-  uint32_t imm_or_key = 0;                   ///< immediate data, host order, or the rkey to invalidate
+  uint32_t imm_or_key = 0;                   ///< immediate data, host order, or the key to invalidate
   uint64_t remote_addr = 0;                  ///< WRITE, READ; atomics: a multiple of 8
   uint32_t rkey = 0;
   uint64_t compare_add = 0;  ///< FETCH_ADD: the addend; CMP_SWAP: the value compared with
   uint64_t swap = 0;         ///< CMP_SWAP
+  WindowBind bind{};         ///< bind_mw
   // UD: where the datagram goes.
   uint32_t ah = 0;           ///< AddressHandle::id(), of the queue pair's domain
   uint32_t remote_qpn = 0;   ///< 24 bits; kMulticastQpn for a multicast group
@@ -127,11 +139,37 @@ class UROCE_API MemoryRegion {
   /// A scatter/gather entry for [offset, offset + length) of this region. Not checked here; a work request that
   /// leaves the region completes in error.
   Sge sge(std::size_t offset, uint32_t length) const;
+  /// Memory windows bound to it now.
+  Result<uint32_t> windows() const;
 
  private:
   friend class ProtectionDomain;
   explicit MemoryRegion(std::shared_ptr<client::MrImpl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<client::MrImpl> impl_;
+};
+
+/// A memory window (ibv_alloc_mw(3)): a key to part of a region that work requests bind and end, in the order of the
+/// send queue. WrOpcode::bind_mw binds it for the requests posted behind; a type 1 window can be bound again at will,
+/// which ends its key. A type 2 window serves the queue pair that bound it alone, and is invalidated before it is bound
+/// again: by WrOpcode::local_invalidate there, which waits until all posted before it is complete, or by the peer's
+/// SEND with invalidate. What may not be bound completes with WcStatus::mw_bind_error, what may not be invalidated with
+/// local_qp_operation_error. Once its region goes, a window's key is good for nothing. Destroying it ends its key at
+/// once and returns when no engine uses it any more.
+class UROCE_API MemoryWindow {
+ public:
+  MemoryWindow(MemoryWindow&&) noexcept = default;
+  MemoryWindow& operator=(MemoryWindow&&) noexcept = default;
+
+  WindowType type() const;
+  /// As allocated. Binds choose the low 8 bits; the rest stays.
+  uint32_t rkey() const;
+  /// Another rkey of the same window (ibv_inc_rkey(3)).
+  static constexpr uint32_t next_rkey(uint32_t rkey) { return (rkey & ~0xffu) | ((rkey + 1) & 0xff); }
+
+ private:
+  friend class ProtectionDomain;
+  explicit MemoryWindow(std::shared_ptr<client::MwImpl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<client::MwImpl> impl_;
 };
 
 /// Where datagrams go (ibv_create_ah(3)): a unicast peer or a multicast group. Send requests name it by its id, in
@@ -161,6 +199,8 @@ class UROCE_API ProtectionDomain {
   Result<MemoryRegion> register_memory(void* address, std::size_t length, AccessFlags access);
   /// The same, with `iova` as the name of its first byte in work requests (ibv_reg_mr_iova(3)).
   Result<MemoryRegion> register_memory(void* address, std::size_t length, AccessFlags access, uint64_t iova);
+  /// A memory window, not bound. Errors: EINVAL (no such type), ENOMEM (max_mr).
+  Result<MemoryWindow> create_memory_window(WindowType type);
   /// Resolves the Ethernet address of a unicast `av.dgid` first; a multicast one has its own.
   /// Errors: EINVAL (sgid_index, dgid, families mixed, flow_label), EHOSTUNREACH within 3 s, ENETUNREACH, ENOMEM
   /// (max_ah).
@@ -259,8 +299,8 @@ class UROCE_API QueuePair {
   const QpCap& cap() const;
   /// Posts one send. 0, or ENOMEM (send queue full: room comes back as work requests complete, which for unsignaled
   /// ones shows at the next signaled one), EINVAL (more entries or inline bytes than the QP has, opcode not of this QP
-  /// type or not served: local_invalidate and bind_mw, this handle not brought to RTS). In SQD posts wait; in error
-  /// they complete as flushed. Faults found later complete in error instead.
+  /// type, entries or inline bytes with local_invalidate or bind_mw, this handle not brought to RTS). In SQD posts
+  /// wait; in error they complete as flushed. Faults found later complete in error instead.
   int post_send(const SendRequest& request);
   /// Posts several, in order, ringing the doorbell once. Returns how many were posted; `error` (if given) is set to 0,
   /// or to why it stopped.

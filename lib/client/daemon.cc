@@ -64,6 +64,17 @@ class RemotePd final : public PdImpl {
                                                   AccessFlags access) override;
 
   Result<void> reregister(MrImpl& mr, void* address, std::size_t length, uint64_t base, AccessFlags access) override;
+
+  Result<std::shared_ptr<MwImpl>> create_window(WindowType type) override {
+    auto reply = link_->call<message::CreateWindowReply>(Op::create_window, message::CreateWindow{id_of(object), type});
+    if (!reply) return std::unexpected(reply.error());
+    auto mw = std::make_shared<MwImpl>();
+    mw->object = std::make_shared<RemoteObject>(link_, Kind::window, reply->id, std::vector<Object>{object});
+    mw->key = reply->key;
+    mw->type = type;
+    return mw;
+  }
+
   Result<std::shared_ptr<AhImpl>> create_address_handle(const AddressVector& av) override {
     message::CreateAddressHandle request{.pd = id_of(object)};
     static_cast<AddressVector&>(request.av) = av;
@@ -123,6 +134,11 @@ Result<std::shared_ptr<MrImpl>> RemotePd::register_memory(void* address, std::si
   auto mr = std::make_shared<MrImpl>();
   mr->held = std::move(shared->held);
   mr->object = std::make_shared<RemoteObject>(link_, Kind::mr, reply->id);
+  mr->windows = [link = link_, id = reply->id]() -> Result<uint32_t> {
+    auto count = link->call<message::WindowCount>(Op::count_windows, message::Handle{id});
+    if (!count) return std::unexpected(count.error());
+    return count->bound;
+  };
   mr->key = reply->key;
   mr->base = base;
   mr->address = address;

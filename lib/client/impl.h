@@ -33,6 +33,14 @@ class MrImpl {
   uint64_t base = 0;  ///< what work requests and peers call the first byte
   void* address = nullptr;
   std::size_t length = 0;
+  std::function<Result<uint32_t>()> windows{};
+};
+
+class MwImpl {
+ public:
+  Object object{};
+  uint32_t key = 0;
+  WindowType type{};
 };
 
 class AhImpl {
@@ -50,6 +58,7 @@ class PdImpl {
                                                           AccessFlags access) = 0;
   /// What `mr`, of the same context, is from now on, under its old keys; in this domain.
   virtual Result<void> reregister(MrImpl& mr, void* address, std::size_t length, uint64_t base, AccessFlags access) = 0;
+  virtual Result<std::shared_ptr<MwImpl>> create_window(WindowType type) = 0;
   virtual Result<std::shared_ptr<AhImpl>> create_address_handle(const AddressVector& av) = 0;
 
   const ContextImpl* owner;  ///< compared, never followed

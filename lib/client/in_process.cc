@@ -24,6 +24,9 @@ class LocalPd final : public PdImpl {
     mr->base = base;
     mr->address = address;
     mr->length = length;
+    mr->windows = [session = pd->session(), key = mr->key]() -> Result<uint32_t> {
+      return session->device()->bound_windows(key);
+    };
     mr->object = std::move(*region);
     return mr;
   }
@@ -31,6 +34,16 @@ class LocalPd final : public PdImpl {
   Result<void> reregister(MrImpl& mr, void* address, std::size_t length, uint64_t base, AccessFlags access) override {
     return object_of<control::Region>(mr.object)->change(pd, base, length, static_cast<std::byte*>(address), access,
                                                          nullptr);
+  }
+
+  Result<std::shared_ptr<MwImpl>> create_window(WindowType type) override {
+    auto window = pd->session()->create_window(pd, type);
+    if (!window) return std::unexpected(window.error());
+    auto mw = std::make_shared<MwImpl>();
+    mw->key = (*window)->key();
+    mw->type = type;
+    mw->object = std::move(*window);
+    return mw;
   }
 
   Result<std::shared_ptr<AhImpl>> create_address_handle(const AddressVector& av) override {

@@ -38,10 +38,20 @@ Result<void> MemoryRegion::reregister(const ProtectionDomain* pd, void* address,
   return {};
 }
 
+Result<MemoryWindow> ProtectionDomain::create_memory_window(WindowType type) {
+  auto window = impl_->create_window(type);
+  if (!window) return std::unexpected(window.error());
+  return MemoryWindow(std::move(*window));
+}
+
+WindowType MemoryWindow::type() const { return impl_->type; }
+uint32_t MemoryWindow::rkey() const { return impl_->key; }
+
 uint32_t MemoryRegion::lkey() const { return impl_->key; }
 uint32_t MemoryRegion::rkey() const { return impl_->key; }
 void* MemoryRegion::address() const { return impl_->address; }
 std::size_t MemoryRegion::length() const { return impl_->length; }
+Result<uint32_t> MemoryRegion::windows() const { return impl_->windows(); }
 Sge MemoryRegion::sge(std::size_t offset, uint32_t length) const { return {impl_->base + offset, length, lkey()}; }
 
 }  // namespace uroce

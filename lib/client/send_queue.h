@@ -16,8 +16,7 @@ namespace uroce::client {
 
 constexpr uint8_t type_bit(QpType type) { return static_cast<uint8_t>(1u << static_cast<uint32_t>(type)); }
 
-/// Which QP types take a send opcode, as type_bit()s (IBTA vol. 1, table 88). Regions are invalidated by releasing
-/// them, and there are no memory windows: the opcodes for these are refused.
+/// Which QP types take a send opcode, as type_bit()s (IBTA vol. 1, table 88).
 constexpr std::array<uint8_t, 10> types_by_opcode() {
   constexpr uint8_t kRc = type_bit(QpType::rc);
   constexpr uint8_t kRcUc = kRc | type_bit(QpType::uc);
@@ -31,6 +30,8 @@ constexpr std::array<uint8_t, 10> types_by_opcode() {
   allow(WrOpcode::rdma_read, kRc);
   allow(WrOpcode::compare_swap, kRc);
   allow(WrOpcode::fetch_add, kRc);
+  allow(WrOpcode::local_invalidate, kRcUc);
+  allow(WrOpcode::bind_mw, kRcUc);
   allow(WrOpcode::send_with_invalidate, kRc);
   return types;
 }
@@ -88,6 +89,8 @@ class SendQueue {
 inline int SendQueue::put(const SendRequest& request) {
   const auto opcode = static_cast<std::size_t>(request.opcode);
   if (opcode >= kTypesByOpcode.size() || (kTypesByOpcode[opcode] & type_bit_) == 0) return EINVAL;
+  const bool local = request.opcode == WrOpcode::bind_mw || request.opcode == WrOpcode::local_invalidate;
+  if (local && (!request.sges.empty() || request.flags.has(SendFlag::inline_data))) return EINVAL;
   if (!has_room()) return ENOMEM;
   std::byte* slot = producer_.slot(pending_);
   auto& wqe = *reinterpret_cast<queues::SendWqe*>(slot);
@@ -108,6 +111,11 @@ inline int SendQueue::put(const SendRequest& request) {
   wqe.remote_addr = request.remote_addr;
   if (type_bit_ == type_bit(QpType::ud)) {
     wqe.ud = {request.ah, request.remote_qpn, request.remote_qkey, 0};
+  } else if (request.opcode == WrOpcode::bind_mw) {
+    wqe.imm_or_key = request.bind.rkey;
+    wqe.rkey = request.bind.lkey;
+    wqe.remote_addr = request.bind.addr;
+    wqe.bind = {request.bind.length, request.bind.access.bits(), 0};
   } else {
     wqe.atomic.compare_add = request.compare_add;
     wqe.atomic.swap = request.swap;

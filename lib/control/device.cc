@@ -98,6 +98,7 @@ DeviceInfo Device::info() const {
   info.max_cq = kMaxCq;
   info.max_cqe = kMaxCqe;
   info.max_mr = config_.max_mr;
+  info.max_mw = config_.max_mr;
   info.max_srq = kMaxSrq;
   info.max_ah = transport::AddressHandleTable::kCapacity;
   info.max_multicast_attach = transport::MulticastGroups::kMaxMembers;

@@ -84,6 +84,8 @@ class Device : public std::enable_shared_from_this<Device> {
   /// A new, empty set of resources. `allocator` places its queues; nullptr for memory of this process.
   /// Errors: ENOMEM (1024 sessions), ENODEV, ETIMEDOUT.
   Result<std::shared_ptr<Session>> open(std::shared_ptr<QueueAllocator> allocator = nullptr);
+  /// Memory windows bound to the region of `key` now; 0 when there is none.
+  uint32_t bound_windows(memory::Key key) const { return regions_.windows(key); }
   void wake(uint32_t engine) { runner_.wake(engine); }
   /// See DeviceHost.
   Result<int> wake_descriptor(uint32_t engine);

@@ -57,12 +57,6 @@ void Region::destroy(Region* region) {
   delete region;
 }
 
-uint32_t Region::windows() const {
-  Device& device = *pd_->session()->device();
-  const auto lock = device.runner_.lock();
-  return device.regions_.windows(key_);
-}
-
 Result<void> Device::check_key_room() const {
   if (auto alive = check_alive(); !alive) return alive;
   // The table rounds up to a power of two; the limit is what the setting says.

@@ -32,8 +32,6 @@ class Region {
       : pd_(std::move(pd)), key_(key), spec_(spec), backing_(std::move(backing)) {}
   memory::Key key() const { return key_; }
   const memory::RegionSpec& spec() const { return spec_; }
-  /// Memory windows that are bound to it now. Any thread; takes the control lock.
-  uint32_t windows() const;
 
   /// Another range, domain or access under the same key (ibv_rereg_mr(3)); one caller at a time. Work that uses the key
   /// meanwhile fails. Errors: EINVAL, with nothing changed; ENODEV, ETIMEDOUT, with the key ended.

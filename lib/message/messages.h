@@ -14,7 +14,7 @@
 namespace uroce::message {
 
 inline constexpr uint32_t kMagic = 0x65'63'6f'72;  // "roce"
-inline constexpr uint32_t kProtocol = 1;
+inline constexpr uint32_t kProtocol = 2;
 /// Bytes of one packet, and descriptors beside it (SCM_MAX_FD is 253).
 inline constexpr std::size_t kMaxPacket = 65536;
 inline constexpr std::size_t kMaxFds = 200;
@@ -42,9 +42,11 @@ enum class Op : uint16_t {
   resize_cq = 19,
   clock = 20,
   reregister_memory = 21,
+  create_window = 22,
+  count_windows = 23,
 };
 
-enum class Kind : uint8_t { pd = 1, mr = 2, channel = 3, cq = 4, srq = 5, qp = 6, address_handle = 7 };
+enum class Kind : uint8_t { pd = 1, mr = 2, channel = 3, cq = 4, srq = 5, qp = 6, address_handle = 7, window = 8 };
 
 /// In front of every packet.
 struct RequestHeader {
@@ -104,8 +106,8 @@ struct Device : DeviceInfo {
     a(table);
     gids.clear();
     for (const GidBytes& gid : table) gids.push_back({gid.bytes});
-    a(active_mtu, link_up, engines, max_qp, max_qp_wr, max_cq, max_cqe, max_mr, max_srq, max_ah, max_multicast_attach,
-      max_sge, max_inline, max_rd_atomic, max_message);
+    a(active_mtu, link_up, engines, max_qp, max_qp_wr, max_cq, max_cqe, max_mr, max_mw, max_srq, max_ah,
+      max_multicast_attach, max_sge, max_inline, max_rd_atomic, max_message);
   }
 
  private:
@@ -204,6 +206,31 @@ struct RegisterMemoryReply {
   template <class A>
   void fields(A& a) {
     a(id, key);
+  }
+};
+
+struct CreateWindow {
+  uint32_t pd = 0;
+  WindowType type{};
+  template <class A>
+  void fields(A& a) {
+    a(pd, type);
+  }
+};
+struct CreateWindowReply {
+  uint32_t id = 0;
+  uint32_t key = 0;
+  template <class A>
+  void fields(A& a) {
+    a(id, key);
+  }
+};
+/// Of a region.
+struct WindowCount {
+  uint32_t bound = 0;
+  template <class A>
+  void fields(A& a) {
+    a(bound);
   }
 };
 

@@ -140,6 +140,7 @@ void Client::release() {
   cqs_.take_all().clear();
   channels_.take_all().clear();
   handles_.take_all().clear();
+  windows_.take_all().clear();
   regions_.take_all().clear();
   pds_.take_all().clear();
   std::shared_ptr<control::Session> session;

@@ -114,6 +114,7 @@ class Client {
 
   Handles<control::Pd> pds_{"protection domain", "max_pd"};
   Handles<Region> regions_{"memory region", "max_mr"};
+  Handles<control::Window> windows_{"memory window", "max_mr"};
   Handles<control::Channel> channels_{"completion channel", "max_cq"};
   Handles<control::Cq> cqs_{"completion queue", "max_cq"};
   Handles<control::AddressHandle> handles_{"address handle", "max_ah"};

@@ -106,6 +106,22 @@ Result<Client::Reply> Client::call_object(message::Op op, std::span<const std::b
     case Op::reregister_memory:
       return with<message::ReregisterMemory>(
           bytes, [this, &fds](const auto& request) { return reregister_memory(request, fds); });
+    case Op::create_window:
+      return with<message::CreateWindow>(bytes, [this](const auto& request) -> Result<Reply> {
+        if (auto room = windows_.check_room(limits_.max_mr); !room) return std::unexpected(room.error());
+        auto pd = pds_.find(request.pd);
+        if (!pd) return std::unexpected(pd.error());
+        auto window = session_->create_window(std::move(*pd), request.type);
+        if (!window) return std::unexpected(window.error());
+        const uint32_t key = (*window)->key();
+        return reply(message::CreateWindowReply{.id = windows_.add(std::move(*window)), .key = key});
+      });
+    case Op::count_windows:
+      return with<message::Handle>(bytes, [this](const auto& request) -> Result<Reply> {
+        auto region = regions_.find(request.id);
+        if (!region) return std::unexpected(region.error());
+        return reply(message::WindowCount{session_->device()->bound_windows((*region)->key)});
+      });
     case Op::create_channel: return with<message::Empty>(bytes, [this](const auto&) { return create_channel(); });
     case Op::create_cq:
       return with<message::CreateCq>(bytes, [this](const auto& request) { return create_cq(request); });
@@ -378,6 +394,7 @@ Result<Client::Reply> Client::destroy(const message::Destroy& request) {
     case message::Kind::srq: return gone(srqs_.take(request.id));
     case message::Kind::qp: return gone(qps_.take(request.id));
     case message::Kind::address_handle: return gone(handles_.take(request.id));
+    case message::Kind::window: return gone(windows_.take(request.id));
   }
   return fail(EINVAL, fmt::format("there is no kind {} of object", static_cast<uint32_t>(request.kind)));
 }

@@ -2,6 +2,7 @@
 #include "dropin/ibverbs/memory.h"
 
 #include "dropin/ibverbs/events.h"
+#include "dropin/ibverbs/window.h"
 
 namespace uroce::dropin {
 
@@ -148,6 +149,7 @@ int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t l
 }
 
 int ibv_dereg_mr(ibv_mr* mr) {
+  if (const int error = check_unbound(*static_cast<Mr*>(mr)); error != 0) return error;
   withdraw(mr->context, &Session::mrs, mr->handle);
   delete static_cast<Mr*>(mr);
   return 0;

@@ -48,6 +48,7 @@ struct Session {
   Context api;
   WallClock wall_clock;
   std::atomic<uint32_t> next_handle{1};
+  std::atomic<bool> has_windows{false};  ///< or had: a memory window was made
 
   std::mutex mutex;  ///< guards the maps, and each object's count of delivered events
   std::unordered_map<uint32_t, Cq*> cqs;

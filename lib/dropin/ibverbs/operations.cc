@@ -7,6 +7,7 @@
 #include "dropin/ibverbs/qp.h"
 #include "dropin/ibverbs/query.h"
 #include "dropin/ibverbs/srq.h"
+#include "dropin/ibverbs/window.h"
 
 #undef ibv_query_port
 
@@ -29,9 +30,9 @@ void fill_operations(VerbsContext& context) {
   ibv_context_ops& ops = context.context.ops;
   ops._compat_query_device = ibv_query_device;
   ops._compat_query_port = ibv_query_port;
-  ops.alloc_mw = nothing_offered<ibv_mw>;
-  ops.bind_mw = not_offered;
-  ops.dealloc_mw = not_offered;
+  ops.alloc_mw = alloc_mw;
+  ops.bind_mw = bind_mw;
+  ops.dealloc_mw = dealloc_mw;
   ops.poll_cq = poll_cq;
   ops.req_notify_cq = req_notify_cq;
   ops.post_srq_recv = post_srq_recv;

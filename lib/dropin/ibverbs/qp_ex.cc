@@ -3,6 +3,7 @@
 #include <endian.h>
 
 #include "dropin/ibverbs/post.h"
+#include "dropin/ibverbs/window.h"
 
 namespace uroce::dropin {
 
@@ -55,8 +56,10 @@ void send(ibv_qp_ex* qp) { add_local(qp, WrOpcode::send); }
 void send_imm(ibv_qp_ex* qp, __be32 imm) { add_local(qp, WrOpcode::send_with_imm, be32toh(imm)); }
 void send_inv(ibv_qp_ex* qp, uint32_t rkey) { add_local(qp, WrOpcode::send_with_invalidate, rkey); }
 
-void bind_mw(ibv_qp_ex* qp, ibv_mw* /*mw*/, uint32_t /*rkey*/, const ibv_mw_bind_info* /*info*/) {
-  of(qp)->list.fail(EOPNOTSUPP);
+void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info* info) {
+  SendRequest request = begin(qp, WrOpcode::bind_mw);
+  if (const int error = to_bind(mw, rkey, *info, request.bind); error != 0) return of(qp)->list.fail(error);
+  of(qp)->list.add(request);
 }
 void send_tso(ibv_qp_ex* qp, void* /*header*/, uint16_t /*size*/, uint16_t /*mss*/) { of(qp)->list.fail(EOPNOTSUPP); }
 void atomic_write(ibv_qp_ex* qp, uint32_t /*rkey*/, uint64_t /*address*/, const void* /*value*/) {
@@ -106,11 +109,12 @@ void wr_abort(ibv_qp_ex* qp) { of(qp)->send_lock.unlock(); }
 uint64_t served_send_operations(ibv_qp_type type) {
   constexpr uint64_t kSend = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
   constexpr uint64_t kWrite = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+  constexpr uint64_t kLocal = IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
   constexpr uint64_t kRead =
       IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
   switch (type) {
-    case IBV_QPT_RC: return kSend | kWrite | kRead | IBV_QP_EX_WITH_SEND_WITH_INV;
-    case IBV_QPT_UC: return kSend | kWrite | IBV_QP_EX_WITH_SEND_WITH_INV;
+    case IBV_QPT_RC: return kSend | kWrite | kRead | kLocal | IBV_QP_EX_WITH_SEND_WITH_INV;
+    case IBV_QPT_UC: return kSend | kWrite | kLocal | IBV_QP_EX_WITH_SEND_WITH_INV;
     case IBV_QPT_UD: return kSend;
     default: return 0;
   }
@@ -119,7 +123,7 @@ uint64_t served_send_operations(ibv_qp_type type) {
 void fill_wr_operations(Qp& qp) {
   qp.wr_atomic_cmp_swp = atomic_cmp_swp;
   qp.wr_atomic_fetch_add = atomic_fetch_add;
-  qp.wr_bind_mw = bind_mw;
+  qp.wr_bind_mw = wr_bind_mw;
   qp.wr_local_inv = local_inv;
   qp.wr_rdma_read = rdma_read;
   qp.wr_rdma_write = rdma_write;

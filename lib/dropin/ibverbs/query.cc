@@ -35,6 +35,7 @@ void fill_limits(const DeviceInfo& info, ibv_device_attr& out) {
   out.max_cq = to_int(info.max_cq);
   out.max_cqe = to_int(info.max_cqe);
   out.max_mr = to_int(info.max_mr);
+  out.max_mw = to_int(info.max_mw);
   out.max_pd = kManyDomains;
   out.max_ah = to_int(info.max_ah);
   out.max_qp_rd_atom = to_int(info.max_rd_atomic);
@@ -60,7 +61,8 @@ ibv_device_attr attributes(const VerbsContext& context) {
   out.vendor_part_id = kPartId;
   out.hw_ver = 1;
   out.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_PORT_ACTIVE_EVENT |
-                         IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_MEM_MGT_EXTENSIONS;
+                         IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_MEM_MGT_EXTENSIONS |
+                         IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
   out.atomic_cap = IBV_ATOMIC_HCA;
   out.max_pkeys = 1;
   out.local_ca_ack_delay = 15;

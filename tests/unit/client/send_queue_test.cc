@@ -147,8 +147,8 @@ TEST(SendOpcodes, EveryTypeTakesItsOwn) {
     return (kTypesByOpcode[static_cast<std::size_t>(opcode)] & type_bit(type)) != 0;
   };
   // Opcode:                  write  imm  send  imm  read  cas  add  inv  bind  send_inv
-  constexpr bool kRc[] = {true, true, true, true, true, true, true, false, false, true};
-  constexpr bool kUc[] = {true, true, true, true, false, false, false, false, false, false};
+  constexpr bool kRc[] = {true, true, true, true, true, true, true, true, true, true};
+  constexpr bool kUc[] = {true, true, true, true, false, false, false, true, true, false};
   constexpr bool kUd[] = {false, false, true, true, false, false, false, false, false, false};
   for (int opcode = 0; opcode < 10; ++opcode) {
     EXPECT_EQ(takes(QpType::rc, opcode), kRc[opcode]) << opcode;
@@ -161,8 +161,27 @@ TEST_F(SendQueueTest, OpcodesBeyondTheTableAreRefused) {
   for (int opcode = 10; opcode < 256; ++opcode) {
     EXPECT_EQ(queue_.put({.opcode = static_cast<WrOpcode>(opcode)}), EINVAL);
   }
-  EXPECT_EQ(queue_.put({.opcode = WrOpcode::local_invalidate}), EINVAL);
-  EXPECT_EQ(queue_.put({.opcode = WrOpcode::bind_mw}), EINVAL);
+}
+
+TEST_F(SendQueueTest, LocalOperationsCarryNoPayload) {
+  const Sge sge{1, 2, 3};
+  for (const WrOpcode opcode : {WrOpcode::local_invalidate, WrOpcode::bind_mw}) {
+    EXPECT_EQ(queue_.put({.opcode = opcode, .sges = {&sge, 1}}), EINVAL);
+    EXPECT_EQ(queue_.put({.opcode = opcode, .flags = SendFlag::inline_data}), EINVAL);
+  }
+}
+
+TEST_F(SendQueueTest, ABindIsWrittenInFull) {
+  EXPECT_EQ(queue_.put({.wr_id = 9,
+                        .opcode = WrOpcode::bind_mw,
+                        .bind = {.rkey = 1, .lkey = 2, .addr = 3, .length = 4, .access = Access::remote_read}}),
+            0);
+  queue_.commit();
+  EXPECT_EQ(wqe().imm_or_key, 1u);
+  EXPECT_EQ(wqe().rkey, 2u);
+  EXPECT_EQ(wqe().remote_addr, 3u);
+  EXPECT_EQ(wqe().bind.length, 4u);
+  EXPECT_EQ(wqe().bind.access, AccessFlags(Access::remote_read).bits());
 }
 
 }  // namespace

@@ -1,0 +1,30 @@
+// Memory windows (ibv_alloc_mw(3), ibv_bind_mw(3)).
+#pragma once
+
+#include "dropin/ibverbs/objects.h"
+
+namespace uroce::dropin {
+
+struct Mw : ibv_mw {
+  Mw(Pd* domain, MemoryWindow made) : ibv_mw{}, ref(domain->context), api(std::move(made)), of_pd(&domain->users) {
+    context = domain->context;
+    pd = domain;
+    handle = ref->session->next_handle++;
+    rkey = api.rkey();
+    type = static_cast<ibv_mw_type>(api.type());
+  }
+  ContextRef ref;
+  MemoryWindow api;
+  UseOf of_pd;
+};
+
+ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
+int dealloc_mw(ibv_mw* mw);
+/// Type 1: posts the bind, and gives the window its next rkey.
+int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);
+/// What a work request makes of a window. 0, or why it is not taken.
+int to_bind(const ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info, WindowBind& to);
+/// EBUSY while windows are bound to the region (ibv_dereg_mr(3)).
+int check_unbound(const Mr& mr);
+
+}  // namespace uroce::dropin
