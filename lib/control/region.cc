@@ -39,6 +39,9 @@ Result<void> Region::change(std::shared_ptr<Pd> pd, uint64_t address, uint64_t l
   {
     const auto lock = device.runner_.lock();
     if (auto alive = device.check_alive(); !alive) return alive;
+    if (device.regions_.windows(key_) != 0) {
+      return fail(EBUSY, "memory windows are bound to the memory region; unbind or destroy them first");
+    }
     device.regions_.suspend(key_);
   }
   if (auto unused = device.runner_.quiesce(); !unused) return unused;

@@ -34,7 +34,8 @@ class Region {
   const memory::RegionSpec& spec() const { return spec_; }
 
   /// Another range, domain or access under the same key (ibv_rereg_mr(3)); one caller at a time. Work that uses the key
-  /// meanwhile fails. Errors: EINVAL, with nothing changed; ENODEV, ETIMEDOUT, with the key ended.
+  /// meanwhile fails. Errors: EINVAL, EBUSY (memory windows are bound to it), with nothing changed; ENODEV, ETIMEDOUT,
+  /// with the key ended.
   Result<void> change(std::shared_ptr<Pd> pd, uint64_t address, uint64_t length, std::byte* host, AccessFlags access,
                       std::shared_ptr<void> backing);
 

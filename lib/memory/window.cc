@@ -73,7 +73,11 @@ void RegionTable::release_parent(const Slot& slot) {
   const Key parent = slot.parent.load(std::memory_order_relaxed);
   Slot& region = slots_[slot_of(parent)];
   // What has been registered in its place since has windows of its own. It cannot come between: see retire().
-  if (region.key.load(std::memory_order_acquire) == parent) region.bound.fetch_sub(1, std::memory_order_relaxed);
+  if (region.key.load(std::memory_order_acquire) != parent) return;
+  // Nor below 0: one that was changed meanwhile (resume()) has begun to count anew.
+  uint32_t bound = region.bound.load(std::memory_order_relaxed);
+  while (bound != 0 && !region.bound.compare_exchange_weak(bound, bound - 1, std::memory_order_relaxed)) {
+  }
 }
 
 uint32_t RegionTable::windows(Key key) const {
@@ -165,6 +169,12 @@ Translation RegionTable::translate_window(const Slot& slot, Key key, PdId pd, ui
   const Slot& region = slots_[slot_of(parent)];
   if (region.key.load(std::memory_order_acquire) != parent) return {};
   if (region.window.load(std::memory_order_relaxed) != 0 || region.pd.load(std::memory_order_relaxed) != pd) return {};
+  // What was agreed on may have changed since, with the region (resume()).
+  const AccessFlags own = access_of(region);
+  const bool writes = needed.has_any(Access::remote_write | Access::remote_atomic);
+  if (!own.has(Access::mw_bind) || (writes && !own.has(Access::local_write))) {
+    return {AccessResult::not_permitted, nullptr};
+  }
   return place_in(region, first + offset, length);
 }
 

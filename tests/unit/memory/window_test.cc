@@ -161,6 +161,32 @@ TEST_P(BothTypes, EndsWithItsRegionAndDoesNotComeBack) {
   }
 }
 
+TEST_P(BothTypes, GrantsNoMoreThanItsRegionDoesNow) {
+  const Key key = add(GetParam());
+  ASSERT_TRUE(table_.bind(spec(key)));
+  RegionSpec now{.pd = kPd, .address = kBase, .length = 4096, .host = buffer_.data(), .access = Access::mw_bind};
+  const auto change = [&] {
+    EXPECT_TRUE(table_.suspend(region_));
+    EXPECT_EQ(check(key, 1024, 1), AccessResult::bad_key);
+    EXPECT_TRUE(table_.resume(region_, now));
+  };
+  change();
+  EXPECT_EQ(check(key, 1024, 1), AccessResult::not_permitted);
+  now.access = Access::local_write;
+  change();
+  EXPECT_EQ(check(key, 1024, 1), AccessResult::not_permitted);
+  now.access |= Access::mw_bind;
+  now.length = 1025;
+  change();
+  EXPECT_EQ(check(key, 1024, 1), AccessResult::ok);
+  EXPECT_EQ(check(key, 1024, 2), AccessResult::out_of_bounds);
+  now.pd = kPd + 1;
+  change();
+  EXPECT_EQ(check(key, 1024, 1), AccessResult::bad_key);
+  EXPECT_TRUE(table_.remove(key));
+  EXPECT_EQ(table_.windows(region_), 0u);
+}
+
 TEST_P(BothTypes, EndsWhenItIsRemoved) {
   const Key key = add(GetParam());
   ASSERT_TRUE(table_.bind(spec(key)));
