@@ -1,7 +1,6 @@
 #include "service/mapping.h"
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -39,8 +38,8 @@ std::unexpected<Error> system_error(const char* what) {
   return fail(code, fmt::format("{} of the memory to register: {}", what, std::strerror(code)));
 }
 
-/// The size of the file's pages, where [offset, offset + length) of it can be mapped.
-Result<uint64_t> page_size(int fd, uint64_t offset, uint64_t length) {
+/// The size of the file's pages. Errors where the descriptor is no file to map [offset, offset + length) of.
+Result<uint64_t> check_file(int fd, uint64_t offset, uint64_t length) {
   struct statfs system{};
   struct stat file{};
   if (fstatfs(fd, &system) != 0 || fstat(fd, &file) != 0) return system_error("the file");
@@ -50,17 +49,17 @@ Result<uint64_t> page_size(int fd, uint64_t offset, uint64_t length) {
                                         system.f_type));
   }
   const auto size = static_cast<uint64_t>(file.st_size);
-  const auto whole = (size + kPage - 1) / kPage * kPage;
+  const auto page = static_cast<long>(system.f_type) == kHugetlbfsMagic ? static_cast<uint64_t>(system.f_bsize) : kPage;
+  if (page > kAlignment) {
+    return fail(EOPNOTSUPP,
+                fmt::format("memory in pages of {} bytes cannot be registered; at most {}", page, kAlignment));
+  }
+  const auto whole = (size + page - 1) / page * page;
   if (offset > whole || length > whole - offset) {
     return fail(EINVAL, fmt::format("bytes {} to {} are past the end of the file of the memory to register, at {}",
                                     offset, offset + length, size));
   }
-  if (static_cast<long>(system.f_type) != kHugetlbfsMagic) return kPage;
-  const auto huge = static_cast<uint64_t>(system.f_bsize);
-  if (!std::has_single_bit(huge) || huge < kPage || huge > kAlignment) {
-    return fail(EOPNOTSUPP, fmt::format("huge pages of {} bytes cannot be registered", huge));
-  }
-  return huge;
+  return page;
 }
 
 }  // namespace
@@ -84,47 +83,58 @@ Result<std::unique_ptr<Mapping>> Mapping::make(std::span<const message::Segment>
     return fail(EINVAL, fmt::format("the segments hold {} bytes; {} bytes from offset {} are to be registered", total,
                                     length, in_page));
   }
+  if (total - length - in_page >= kPage) {
+    return fail(EINVAL,
+                fmt::format("the segments hold {} bytes where {} are to be registered; pass the pages that hold "
+                            "them and no more",
+                            total, length));
+  }
   std::unique_ptr<Mapping> mapping(new Mapping);
-  // Room for the alignment, and for the rest of a huge page before and behind.
-  mapping->reserved_bytes_ = total + 3 * kAlignment;
-  void* reserved =
-      mmap(nullptr, mapping->reserved_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (reserved == MAP_FAILED) return system_error("address space");
-  mapping->reserved_ = static_cast<std::byte*>(reserved);
-  const uint64_t first = address - in_page;
-  const uint64_t shift = (first - reinterpret_cast<uint64_t>(reserved)) % kAlignment;
-  mapping->base_ = mapping->reserved_ + kAlignment + shift;
-  mapping->bytes_ = total;
-  mapping->data_ = mapping->base_ + in_page;
-  if (auto mapped = mapping->map(segments, fds, writable); !mapped) return std::unexpected(mapped.error());
+  if (auto mapped = mapping->map(segments, fds, address - in_page, total, writable); !mapped) {
+    return std::unexpected(mapped.error());
+  }
+  mapping->data_ += in_page;
   return mapping;
 }
 
-Result<void> Mapping::map(std::span<const message::Segment> segments, std::span<const message::Fd> fds, bool writable) {
-  std::byte* at = base_;
-  std::byte* begin = base_;
-  std::byte* end = base_;
+Result<void> Mapping::map(std::span<const message::Segment> segments, std::span<const message::Fd> fds, uint64_t first,
+                          uint64_t total, bool writable) {
+  // A file of huge pages is mapped in whole ones, whatever length is asked for: the parts before the first byte and
+  // behind the last must have their place in the reservation, or they would land on what lies beside it.
+  uint64_t before = 0, behind = 0, done = 0;
   for (const message::Segment& segment : segments) {
-    const int fd = fds[segment.fd].get();
-    const auto page = page_size(fd, segment.offset, segment.length);
+    const auto page = check_file(fds[segment.fd].get(), segment.offset, segment.length);
     if (!page) return std::unexpected(page.error());
-    // Whole pages of the file, around what the segment has of them. Only the first and last can have less, for in the
-    // client too a mapping begins on a page of its file; where that is a lie, it loses its own bytes.
-    const uint64_t before = segment.offset % *page;
-    const uint64_t bytes = (before + segment.length + *page - 1) / *page * *page;
-    std::byte* const place = at - before;
+    const uint64_t front = segment.offset % *page;
+    const uint64_t back = (*page - (segment.offset + segment.length) % *page) % *page;
+    const bool fits = (first + done - front) % *page == 0 && (front == 0 || done == 0) &&
+                      (back == 0 || done + segment.length == total);
+    if (!fits) {
+      return fail(EINVAL,
+                  fmt::format("a segment of {} bytes at offset {} of its file does not fall on the file's pages "
+                              "of {} bytes",
+                              segment.length, segment.offset, *page));
+    }
+    before += front;
+    behind += back;
+    done += segment.length;
+  }
+  if (auto reserved = reserve(first - before, before + total + behind); !reserved) return reserved;
+  data_ = base_ + before;
+
+  std::byte* at = base_;
+  for (const message::Segment& segment : segments) {
+    const uint64_t front = at == base_ ? before : 0;
+    const uint64_t length = front + segment.length + (at + front + segment.length == data_ + total ? behind : 0);
     const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
-    if (place < reserved_ || place + bytes > reserved_ + reserved_bytes_ ||
-        mmap(place, bytes, protection, MAP_SHARED | MAP_FIXED, fd, static_cast<off_t>(segment.offset - before)) !=
-            place) {
+    if (mmap(at, length, protection, MAP_SHARED | MAP_FIXED, fds[segment.fd].get(),
+             static_cast<off_t>(segment.offset - front)) != at) {
       return system_error("mapping");
     }
-    begin = std::min(begin, place);
-    end = std::max(end, place + bytes);
-    at += segment.length;
+    at += length;
   }
   // Sealed or not: of a sealed file, too, a client can punch out pages that the machine then cannot give again.
-  watch_ = FaultWatch::add(begin, static_cast<std::size_t>(end - begin));
+  watch_ = FaultWatch::add(base_, bytes_);
   if (watch_ < 0) {
     return fail(ENOMEM, fmt::format("{} memory regions are registered by all clients together, which is the limit; "
                                     "register fewer, larger ones",
@@ -135,9 +145,22 @@ Result<void> Mapping::map(std::span<const message::Segment> segments, std::span<
   return {};
 }
 
+Result<void> Mapping::reserve(uint64_t like, uint64_t bytes) {
+  void* reserved = mmap(nullptr, bytes + kAlignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) return system_error("address space");
+  auto* const start = static_cast<std::byte*>(reserved);
+  const uint64_t shift = (like - reinterpret_cast<uint64_t>(reserved)) % kAlignment;
+  base_ = start + shift;
+  bytes_ = bytes;
+  // What is left over goes: all clients share the 65530 mappings that a process may have (vm.max_map_count).
+  if (shift != 0) munmap(start, shift);
+  munmap(base_ + bytes, kAlignment - shift);
+  return {};
+}
+
 Mapping::~Mapping() {
   if (watch_ >= 0) FaultWatch::remove(watch_);
-  if (reserved_ != nullptr) munmap(reserved_, reserved_bytes_);
+  if (base_ != nullptr) munmap(base_, bytes_);
 }
 
 bool Mapping::broken() const { return watch_ >= 0 && FaultWatch::broken(watch_); }

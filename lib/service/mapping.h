@@ -15,10 +15,10 @@ namespace uroce::service {
 
 class Mapping {
  public:
-  /// Maps `segments` of `fds` in order. `address`, in the client, lies in the first page; `length` bytes from it on are
-  /// wanted. The client can take pages away behind us: what is read there after that is zero, and the mapping is
-  /// broken(). Errors: EINVAL (segments that do not cover the bytes, or are not whole pages of their file), EBADF,
-  /// EOPNOTSUPP (a kind of file whose pages may take for ever to come), EACCES, ENOMEM.
+  /// Maps `segments` of `fds` in order. `address`, in the client, lies in the first page, the last of the `length`
+  /// bytes from it on in the last. The client can take pages away behind us: what is read there after that is zero, and
+  /// the mapping is broken(). Errors: EINVAL (segments that do not cover the bytes, or are not whole pages of their
+  /// file), EBADF, EOPNOTSUPP (a kind of file whose pages may take for ever to come), EACCES, ENOMEM.
   static Result<std::unique_ptr<Mapping>> make(std::span<const message::Segment> segments,
                                                std::span<const message::Fd> fds, uint64_t address, uint64_t length,
                                                bool writable);
@@ -34,11 +34,13 @@ class Mapping {
 
  private:
   Mapping() = default;
-  Result<void> map(std::span<const message::Segment> segments, std::span<const message::Fd> fds, bool writable);
+  /// `first`: the client's address of the first segment, `total`: bytes of all.
+  Result<void> map(std::span<const message::Segment> segments, std::span<const message::Fd> fds, uint64_t first,
+                   uint64_t total, bool writable);
+  /// Takes `bytes` of address space where huge pages fall as they do from `like` on.
+  Result<void> reserve(uint64_t like, uint64_t bytes);
 
-  std::byte* reserved_ = nullptr;  // the address space taken, of which...
-  std::size_t reserved_bytes_ = 0;
-  std::byte* base_ = nullptr;  // ...this is used
+  std::byte* base_ = nullptr;
   uint64_t bytes_ = 0;
   std::byte* data_ = nullptr;
   int watch_ = -1;  // see FaultWatch

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/memfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -95,6 +96,39 @@ TEST(Mapping, TakesPartsOfHugePages) {
   (*mapping)->data()[4 * kPage - 1] = std::byte{3};
   EXPECT_EQ(bytes[kHuge + 2 * kPage + 7], std::byte{3});
   munmap(client, 2 * kHuge);
+}
+
+TEST(Mapping, TakesNoMoreThanItNeeds) {
+  std::vector<message::Fd> fds;
+  fds.push_back(memory_file(uint64_t{1} << 40));
+  const message::Segment all{0, 0, uint64_t{1} << 40};
+  auto mapping = Mapping::make({&all, 1}, fds, 0, 8, true);
+  ASSERT_FALSE(mapping);
+  EXPECT_EQ(mapping.error().code, EINVAL);
+}
+
+TEST(Mapping, OfHugePagesIsWholeOnes) {
+  constexpr uint64_t kHuge = uint64_t{2} << 20;
+  std::vector<message::Fd> fds;
+  fds.emplace_back(memfd_create("test", MFD_CLOEXEC | MFD_HUGETLB | MFD_HUGE_2MB));
+  if (!fds[0] || ftruncate(fds[0].get(), 2 * kHuge) != 0) GTEST_SKIP() << "no huge pages";
+  const auto make = [&](uint64_t offset, uint64_t length, uint64_t address) {
+    const message::Segment segment{0, offset, length};
+    return Mapping::make({&segment, 1}, fds, address, length, true);
+  };
+  void* probe = mmap(nullptr, kHuge, PROT_READ, MAP_SHARED, fds[0].get(), 0);
+  if (probe == MAP_FAILED) GTEST_SKIP() << "no huge pages";
+  munmap(probe, kHuge);
+  // The kernel maps whole pages, whatever is asked for: all of them are the mapping's.
+  auto page = make(kPage, kPage, 5 * kHuge + kPage);
+  ASSERT_TRUE(page) << page.error().text;
+  EXPECT_EQ((*page)->bytes(), kHuge);
+  auto across = make(kHuge - kPage, 2 * kPage, 6 * kHuge - kPage);
+  ASSERT_TRUE(across) << across.error().text;
+  EXPECT_EQ((*across)->bytes(), 2 * kHuge);
+  const message::Segment twice[] = {{0, 0, kPage}, {0, 0, kPage}};
+  EXPECT_EQ(Mapping::make(twice, fds, 0, 2 * kPage, true).error().code, EINVAL) << "a gap between";
+  EXPECT_EQ(make(0, kPage, kPage).error().code, EINVAL) << "not where huge pages can be";
 }
 
 TEST(Mapping, GoesOnWithZeroesWhenTheFileIsCutShort) {
