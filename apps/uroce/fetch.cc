@@ -6,6 +6,7 @@
 #include <uroce/daemon.h>
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <map>
 
 #include "client/daemon_link.h"
@@ -33,12 +34,18 @@ Result<std::vector<DeviceRow>> devices_on(const DaemonLink& link, const Source& 
 
 Result<std::vector<ClientRow>> clients_on(DaemonLink& link, const Source& source) {
   if (auto known = devices_on(link, source); !known) return std::unexpected(known.error());
-  auto reply = link.call<message::ClientRows>(Op::list_clients, message::Empty{});
-  if (!reply) return std::unexpected(reply.error());
-  std::erase_if(reply->rows, [&](const ClientRow& row) {
+  std::vector<ClientRow> rows;
+  for (bool more = true; more;) {
+    auto reply =
+        link.call<message::ClientRows>(Op::list_clients, message::ListClients{rows.empty() ? 0 : rows.back().id});
+    if (!reply) return std::unexpected(reply.error());
+    more = reply->more && !reply->rows.empty();
+    std::ranges::move(reply->rows, std::back_inserter(rows));
+  }
+  std::erase_if(rows, [&](const ClientRow& row) {
     return row.pid == getpid() || (!source.device.empty() && row.device != source.device);
   });
-  return std::move(reply->rows);
+  return rows;
 }
 
 }  // namespace

@@ -437,11 +437,20 @@ struct ClientRow {
     a(id, pid, uid, command, device, qps, cqs, srqs, mrs, pds, ahs, queue_bytes, registered_bytes, calls, errors);
   }
 };
-struct ClientRows {
-  std::vector<ClientRow> rows{};
+/// The operator's look at the connections, in pieces: those after `after`.
+struct ListClients {
+  uint32_t after = 0;
   template <class A>
   void fields(A& a) {
-    a(rows);
+    a(after);
+  }
+};
+struct ClientRows {
+  std::vector<ClientRow> rows{};
+  bool more = false;
+  template <class A>
+  void fields(A& a) {
+    a(rows, more);
   }
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <new>
+#include <system_error>
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -22,6 +24,8 @@ std::string command_of(int32_t pid) {
   std::ifstream file(fmt::format("/proc/{}/comm", pid));
   std::string name;
   std::getline(file, name);
+  // The process chose it, and it goes to a log that people read on terminals.
+  std::ranges::replace_if(name, [](char c) { return c < ' ' || c > '~'; }, '?');
   return name;
 }
 
@@ -40,18 +44,31 @@ Client::Client(ServerView& server, message::Connection connection, uint32_t id, 
   connection_.set_patience(kSendPatience, kSendPatience);
 }
 
-Client::~Client() {
+Client::~Client() { end(); }
+
+Result<void> Client::start() {
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    return fail(EAGAIN, fmt::format("client {} ({}, process {}) is turned away: no thread for it: {}; raise the limit "
+                                    "(TasksMax)",
+                                    id_, command_, pid_, error.what()));
+  }
+  return {};
+}
+
+void Client::end() {
   disconnect();
   if (thread_.joinable()) thread_.join();
 }
 
-void Client::start() {
-  thread_ = std::thread([this] { run(); });
-}
-
 void Client::run() {
   std::string why;
-  while (serve(why)) {
+  try {
+    while (serve(why)) {
+    }
+  } catch (const std::bad_alloc&) {
+    why = "the daemon has no memory for what it asks";
   }
   if (!why.empty()) {
     server_.log(Severity::warning,
@@ -156,12 +173,17 @@ void Client::release() {
 
 void Client::retire_broken() {
   for (auto& [id, region] : regions_.after(0, UINT32_MAX)) {
-    if (!region->mapping->broken() || region->region == nullptr) continue;
+    if (!region->mapping->broken()) continue;
+    std::shared_ptr<control::Region> object;  // ends outside the lock
+    {
+      const std::scoped_lock lock(broken_mutex_);
+      object.swap(region->region);
+    }
+    if (object == nullptr) continue;
     server_.log(
         Severity::warning,
         fmt::format("client {} ({}, process {}) took the pages of its memory region {:#x} away; its key is ended", id_,
                     command_, pid_, region->key));
-    region->region.reset();
   }
 }
 

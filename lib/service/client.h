@@ -26,7 +26,7 @@ class ServerView {
   virtual ~ServerView() = default;
   virtual const std::vector<std::shared_ptr<control::Device>>& devices() const = 0;
   virtual void log(Severity severity, std::string_view text) const = 0;
-  virtual std::vector<message::ClientRow> client_rows() const = 0;
+  virtual message::ClientRows client_rows(uint32_t after) const = 0;
   virtual message::ObjectRows object_rows(const message::ListObjects& request) const = 0;
   /// A client's thread is about to end.
   virtual void finished() = 0;
@@ -42,7 +42,10 @@ class Client {
 
   /// Instead of serving, answers the first message with `refusal` and ends.
   void refuse(Error refusal) { refusal_ = std::move(refusal); }
-  void start();
+  /// Errors: EAGAIN (no thread to be had).
+  Result<void> start();
+  /// Disconnects and waits for the thread. Not from a client's thread: those look at other clients, and at their own.
+  void end();
   /// Any thread: as if the client had gone.
   void disconnect() { connection_.shut_down(); }
   bool done() const { return done_.load(std::memory_order_acquire); }
@@ -59,6 +62,7 @@ class Client {
     uint32_t key = 0;
     AccessFlags access{};
     uint64_t length = 0;
+    uint32_t segments = 0;
     std::shared_ptr<control::Region> region;
   };
   struct Reply {
@@ -84,7 +88,8 @@ class Client {
   Result<Reply> open_device(const message::OpenDevice& request);
   Result<Reply> register_memory(const message::RegisterMemory& request, std::span<const message::Fd> fds);
   Result<Reply> reregister_memory(const message::ReregisterMemory& request, std::span<const message::Fd> fds);
-  Result<void> check_registered(uint64_t more, uint64_t less) const;
+  /// `less` bytes in `fewer` segments make room for `wanted`.
+  Result<void> check_registered(const message::RegisterMemory& wanted, uint64_t less, uint32_t fewer) const;
   Result<Reply> create_channel();
   Result<Reply> create_cq(const message::CreateCq& request);
   Result<Reply> create_srq(const message::CreateSrq& request);
@@ -103,10 +108,12 @@ class Client {
   std::atomic<uint64_t> calls_{0};
   std::atomic<uint64_t> errors_{0};
   std::atomic<uint64_t> registered_bytes_{0};
+  std::atomic<uint32_t> mappings_{0};  // pieces of the regions
   std::optional<Error> refusal_;
   bool greeted_ = false;
   bool malformed_ = false;  // the last message was no message
 
+  std::mutex broken_mutex_;           // guards Region::region, which the server's thread ends where pages are gone
   mutable std::mutex session_mutex_;  // guards what other threads' rows look at
   std::shared_ptr<control::Session> session_;
   std::shared_ptr<Arena> arena_;

@@ -14,6 +14,9 @@
 namespace uroce::service {
 namespace {
 
+/// A quarter of what the kernel lets a process map, so that no client takes all.
+constexpr uint32_t kMaxMappings = 16384;
+
 constexpr uint32_t kKnownAccess =
     (Access::local_write | Access::remote_write | Access::remote_read | Access::remote_atomic | Access::mw_bind |
      Access::zero_based | Access::relaxed_ordering | Access::remote_invalidate)
@@ -78,8 +81,8 @@ Result<Client::Reply> Client::call(message::Op op, std::span<const std::byte> by
     case Op::open_device:
       return with<message::OpenDevice>(bytes, [this](const auto& request) { return open_device(request); });
     case Op::list_clients:
-      return with<message::Empty>(
-          bytes, [this](const auto&) { return reply(message::ClientRows{.rows = server_.client_rows()}); });
+      return with<message::ListClients>(
+          bytes, [this](const auto& request) { return reply(server_.client_rows(request.after)); });
     case Op::list_objects:
       return with<message::ListObjects>(bytes,
                                         [this](const auto& request) { return reply(server_.object_rows(request)); });
@@ -249,36 +252,52 @@ Result<Client::Reply> Client::open_device(const message::OpenDevice& request) {
   return out;
 }
 
-Result<void> Client::check_registered(uint64_t more, uint64_t less) const {
+Result<void> Client::check_registered(const message::RegisterMemory& wanted, uint64_t less, uint32_t fewer) const {
   const uint64_t held = registered_bytes_.load(std::memory_order_relaxed) - less;
-  if (more <= limits_.max_registered_bytes && held <= limits_.max_registered_bytes - more) return {};
-  return fail(ENOMEM, fmt::format("{} more bytes of registered memory would bring this client past its limit of {} "
-                                  "(max_registered_bytes); it has {}",
-                                  more, limits_.max_registered_bytes, held));
+  if (wanted.length > limits_.max_registered_bytes || held > limits_.max_registered_bytes - wanted.length) {
+    return fail(ENOMEM, fmt::format("{} more bytes of registered memory would bring this client past its limit of {} "
+                                    "(max_registered_bytes); it has {}",
+                                    wanted.length, limits_.max_registered_bytes, held));
+  }
+  if (wanted.segments.size() > kMaxMappings - (mappings_.load(std::memory_order_relaxed) - fewer)) {
+    return fail(ENOMEM, fmt::format("memory in {} pieces would bring this client past {} mapped by the daemon, whose "
+                                    "mappings are limited (vm.max_map_count); register fewer, larger regions",
+                                    wanted.segments.size(), kMaxMappings));
+  }
+  return {};
 }
 
 Result<Client::Reply> Client::reregister_memory(const message::ReregisterMemory& request,
                                                 std::span<const message::Fd> fds) {
   auto region = regions_.find(request.region);
   if (!region) return std::unexpected(region.error());
-  Region& old = **region;
-  if (old.region == nullptr) return fail(EINVAL, fmt::format("memory region {:#x} has lost its pages", old.key));
+  const Region& old = **region;
+  std::shared_ptr<control::Region> object;
+  {
+    const std::scoped_lock lock(broken_mutex_);
+    object = old.region;
+  }
+  if (object == nullptr) return fail(EINVAL, fmt::format("memory region {:#x} has lost its pages", old.key));
   const message::RegisterMemory& now = request.now;
   auto pd = pds_.find(now.pd);
   if (!pd) return std::unexpected(pd.error());
-  if (auto room = check_registered(now.length, old.length); !room) return std::unexpected(room.error());
+  if (auto room = check_registered(now, old.length, old.segments); !room) return std::unexpected(room.error());
   const auto access = AccessFlags::from_bits(now.access.bits() & kKnownAccess);
   auto mapped = Mapping::make(now.segments, fds, now.address, now.length, writes(access));
   if (!mapped) return std::unexpected(mapped.error());
   std::shared_ptr<Mapping> mapping = std::move(*mapped);
-  auto changed = old.region->change(std::move(*pd), now.base, now.length, mapping->data(), access, mapping);
+  auto changed = object->change(std::move(*pd), now.base, now.length, mapping->data(), access, mapping);
   if (!changed) return std::unexpected(changed.error());
   registered_bytes_.fetch_add(now.length - old.length, std::memory_order_relaxed);
   // Rows that others look at show either region.
-  auto fresh = std::make_shared<Region>(old);
+  auto fresh = std::make_shared<Region>();
   fresh->mapping = std::move(mapping);
+  fresh->key = old.key;
   fresh->access = access;
   fresh->length = now.length;
+  fresh->segments = static_cast<uint32_t>(now.segments.size());
+  fresh->region = std::move(object);
+  mappings_.fetch_add(fresh->segments - old.segments, std::memory_order_relaxed);
   regions_.replace(request.region, std::move(fresh));
   return Reply{};
 }
@@ -288,7 +307,7 @@ Result<Client::Reply> Client::register_memory(const message::RegisterMemory& req
   auto pd = pds_.find(request.pd);
   if (!pd) return std::unexpected(pd.error());
   if (auto room = regions_.check_room(limits_.max_mr); !room) return std::unexpected(room.error());
-  if (auto room = check_registered(request.length, 0); !room) return std::unexpected(room.error());
+  if (auto room = check_registered(request, 0, 0); !room) return std::unexpected(room.error());
   const auto access = AccessFlags::from_bits(request.access.bits() & kKnownAccess);
   auto mapped = Mapping::make(request.segments, fds, request.address, request.length, writes(access));
   if (!mapped) return std::unexpected(mapped.error());
@@ -296,12 +315,14 @@ Result<Client::Reply> Client::register_memory(const message::RegisterMemory& req
   region->mapping = std::move(*mapped);
   region->access = access;
   region->length = request.length;
+  region->segments = static_cast<uint32_t>(request.segments.size());
   auto registered = session_->register_memory(std::move(*pd), request.base, request.length, region->mapping->data(),
                                               access, region->mapping);
   if (!registered) return std::unexpected(registered.error());
   region->key = (*registered)->key();
   region->region = std::move(*registered);
   registered_bytes_.fetch_add(request.length, std::memory_order_relaxed);
+  mappings_.fetch_add(region->segments, std::memory_order_relaxed);
   const uint32_t key = region->key;
   return reply(message::RegisterMemoryReply{.id = regions_.add(std::move(region)), .key = key});
 }
@@ -386,7 +407,10 @@ Result<Client::Reply> Client::destroy(const message::Destroy& request) {
     case message::Kind::pd: return gone(pds_.take(request.id));
     case message::Kind::mr: {
       auto region = regions_.take(request.id);
-      if (region) registered_bytes_.fetch_sub((*region)->length, std::memory_order_relaxed);
+      if (region) {
+        registered_bytes_.fetch_sub((*region)->length, std::memory_order_relaxed);
+        mappings_.fetch_sub((*region)->segments, std::memory_order_relaxed);
+      }
       return gone(std::move(region));
     }
     case message::Kind::channel: return gone(channels_.take(request.id));

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <thread>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <unistd.h>
@@ -296,6 +297,87 @@ TEST_F(ServerTest, AnotherClientsHandlesMeanNothing) {
   }
   EXPECT_EQ(call(message::Op::destroy, message::Destroy{static_cast<message::Kind>(99), 1}), EINVAL);
   EXPECT_TRUE(a.context.create_pd());
+}
+
+// A raw connection, greeted.
+class Speaker {
+ public:
+  explicit Speaker(const std::string& socket) : link_(must(message::Connection::to(socket))) {
+    (void)call(message::Op::hello, message::Hello{.queue_abi = queues::kAbiVersion, .version = "test"});
+  }
+  /// The reply's body; nullopt where the server has hung up.
+  template <class Request>
+  std::optional<std::vector<std::byte>> call(message::Op op, const Request& request) {
+    std::vector<std::byte> bytes;
+    message::encode(bytes, message::RequestHeader{op, 1});
+    message::encode(bytes, request);
+    if (!link_.send(bytes, {})) return std::nullopt;
+    const auto reply = link_.receive();
+    if (!reply) return std::nullopt;
+    message::Reader reader(reply->bytes);
+    message::ReplyHeader header;
+    reader(header);
+    return std::vector<std::byte>(reader.rest().begin(), reader.rest().end());
+  }
+
+ private:
+  message::Connection link_;
+};
+
+TEST_F(ServerTest, ListsMoreClientsThanAReplyHolds) {
+  start({}, 1000);
+  std::vector<Speaker> crowd;
+  for (int i = 0; i < 700; ++i) crowd.emplace_back(socket_);
+  std::size_t listed = 0;
+  message::ClientRows rows;
+  rows.more = true;
+  while (rows.more) {
+    const message::ListClients request{rows.rows.empty() ? 0 : rows.rows.back().id};
+    const auto body = crowd[0].call(message::Op::list_clients, request);
+    ASSERT_TRUE(body);
+    rows = {};
+    ASSERT_TRUE(message::decode(*body, rows));
+    listed += rows.rows.size();
+  }
+  EXPECT_EQ(listed, 700u);
+}
+
+// A client's thread that looks at all clients holds them, itself among them.
+TEST_F(ServerTest, StopsWhileClientsAreListed) {
+  for (int round = 0; round < 10; ++round) {
+    std::vector<std::thread> lookers;
+    std::atomic<int> looking{0};
+    for (int i = 0; i < 4; ++i) {
+      lookers.emplace_back([&] {
+        Speaker speaker(socket_);
+        while (speaker.call(message::Op::list_clients, message::ListClients{})) ++looking;
+      });
+    }
+    EXPECT_TRUE(eventually([&] { return looking > 20; }));
+    server_->stop();
+    for (std::thread& looker : lookers) looker.join();
+    start({});
+  }
+}
+
+TEST_F(ServerTest, EventsThatNobodyReadsAreLost) {
+  Side a(open(name(0))), b(open(name(1)));
+  ASSERT_GE(fcntl(b.context.async_fd(), F_SETPIPE_SZ, 4096), 0);
+  auto qa = a.make_qp(), qb = b.make_qp();
+  const Sge source = a.mr.sge(0, 64);
+  for (int i = 0; i < 600; ++i) {  // a page holds 512
+    connect(a, qa, b, qb);
+    const int posted = qa.post_send(
+        {.opcode = WrOpcode::rdma_write, .flags = SendFlag::signaled, .sges = {&source, 1}, .rkey = 0xdeadbeef});
+    ASSERT_EQ(posted, 0);
+    ASSERT_EQ(next(world_, a.cq).status, WcStatus::remote_access_error);
+    must(qa.modify({.state = QpState::reset}, QpAttrBit::state));
+    must(qb.modify({.state = QpState::reset}, QpAttrBit::state));
+  }
+  EXPECT_TRUE(b.context.create_pd());
+  int told = 0;
+  while (b.context.next_async_event(std::chrono::nanoseconds(0))) ++told;
+  EXPECT_EQ(told, 512);
 }
 
 TEST_F(ServerTest, OneClientsStopIsAllClientsStop) {
