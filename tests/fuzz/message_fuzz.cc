@@ -1,0 +1,61 @@
+// What a client may send as a message, decoded as each kind there is. What is taken must be what comes out when it is
+// encoded again: nothing is read past the end, nothing is left over, and lists are no longer than their bytes.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <vector>
+
+#include "message/messages.h"
+
+namespace {
+
+using namespace uroce;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+template <class T>
+void check(std::span<const std::byte> bytes) {
+  T value;
+  if (!message::decode(bytes, value)) return;
+  std::vector<std::byte> again;
+  message::encode(again, value);
+  require(again.size() == bytes.size());
+  // A bool is read from any byte and written as 0 or 1; a second time round nothing changes.
+  T second;
+  require(message::decode(again, second));
+  std::vector<std::byte> third;
+  message::encode(third, second);
+  require(third == again);
+}
+
+template <class... T>
+void check_all(std::span<const std::byte> bytes) {
+  (check<T>(bytes), ...);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
+  const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
+  message::Reader reader(bytes);
+  message::RequestHeader header;
+  reader(header);
+  using namespace message;
+  if (reader.good()) {
+    check_all<Hello, OpenDevice, RegisterMemory, ReregisterMemory, CreateCq, ResizeCq, CreateSrq, CreateQp, ModifyQp,
+              CreateAddressHandle, Multicast, Destroy, ListClients, ListObjects, Handle, Empty>(reader.rest());
+  }
+  // And what a daemon may say to a client.
+  message::Reader from_daemon(bytes);
+  ReplyHeader reply;
+  from_daemon(reply);
+  if (from_daemon.good()) {
+    check_all<HelloReply, OpenDeviceReply, RegisterMemoryReply, CreateCqReply, ResizeCqReply, CreateSrqReply,
+              CreateQpReply, CreateAddressHandleReply, Attr, Counters, Clock, LinkUp, ClientRows, ObjectRows>(
+        from_daemon.rest());
+  }
+  return 0;
+}

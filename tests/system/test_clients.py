@@ -1,0 +1,481 @@
+#!/usr/bin/env python3
+"""Clients that die, that are many, and that mean harm. The daemon and the others carry on, and nothing is left over."""
+
+import contextlib
+import json
+import os
+import pathlib
+import random
+import re
+import socket
+import struct
+import tempfile
+import time
+
+import harness
+import verbs
+from harness import BUILD, SLOW
+
+CLIENTS = BUILD / "tests" / "system" / "clients"
+RETRY_EXCEEDED = "ended with status 12"
+
+
+class Case(verbs.Case):
+    def setUp(self):
+        super().setUp()
+        self.folder = self.directory / "meet"
+        self.folder.mkdir()
+
+    def client(self, name, *args):
+        return self.start([CLIENTS / f"client_{name}", *args], env=self.env)
+
+    def uroce(self, *args):
+        command = [BUILD / "apps" / "uroce" / "uroce", *args, "--json", "--socket", self.socket]
+        return json.loads(self.finish(self.start(command), 30))
+
+    def resources(self):
+        """The daemon's resident KiB, descriptors, mappings and threads."""
+        proc = pathlib.Path("/proc") / str(self.daemon.process.pid)
+        status = dict(re.findall(r"(\w+):\s+(\d+)", (proc / "status").read_text()))
+        return {"kib": int(status["VmRSS"]) + int(status.get("HugetlbPages", 0)), "fds": len(os.listdir(proc / "fd")),
+                "maps": len((proc / "maps").read_text().splitlines()), "threads": int(status["Threads"])}
+
+    def assert_returns_to(self, before, kib=16384, maps=48):
+        """Within what the C library keeps for its threads."""
+        for _ in range(int(100 * SLOW)):
+            now = self.resources()
+            if now["fds"] <= before["fds"] and now["threads"] <= before["threads"]:
+                break
+            time.sleep(0.1)
+        self.assertLessEqual(now["fds"], before["fds"])
+        self.assertLessEqual(now["threads"], before["threads"])
+        self.assertLessEqual(now["maps"], before["maps"] + maps)
+        self.assertLessEqual(now["kib"], before["kib"] + kib)
+
+    @contextlib.contextmanager
+    def verified_pair(self):
+        """Two clients whose traffic is checked, byte by byte, from here to the end of the block."""
+        pair = self.client("pair", self.folder)
+        pair.wait_for("running", 60)
+        yield pair
+        self.assertIsNone(pair.process.poll(), str(pair))
+        before = self.rounds()
+        limit = time.monotonic() + 60 * SLOW
+        while self.rounds() <= before and time.monotonic() < limit:
+            time.sleep(0.05)
+        self.assertGreater(self.rounds(), before, f"no progress: {pair}\n{self.daemon}")
+        (self.folder / "stop").touch()
+        self.finish(pair, 90)
+
+    def rounds(self):
+        with contextlib.suppress(OSError, ValueError):
+            return int((self.folder / "rounds").read_text())
+        return 0
+
+
+class Killed(Case):
+    ROUNDS = 34
+
+    def kill_one(self, number, rng, peer):
+        """Seconds until the peer knew, where it had met the client."""
+        victim = self.client("victim", self.folder, number)
+        if number % 5 == 4:
+            time.sleep(rng.uniform(0, 0.15))  # wherever that is: connecting, creating, streaming
+        else:
+            victim.wait_for("streaming", 30)
+            time.sleep(rng.uniform(0, 0.1))
+        victim.kill()
+        (self.folder / f"dead-{number}").touch()
+        start = time.monotonic()
+        peer.wait_for(f"round {number}: ", 30)
+        limit = start + 30 * SLOW
+        while not (line := self.line(peer, number)) and time.monotonic() < limit:
+            time.sleep(0.005)
+        self.assertIn(line, (RETRY_EXCEEDED, "never met"), f"round {number}: {peer}\n{victim}\n{self.daemon}")
+        if number % 5 != 4:
+            self.assertEqual(line, RETRY_EXCEEDED, str(victim))
+        return time.monotonic() - start
+
+    @staticmethod
+    def line(peer, number):
+        found = re.search(rf"round {number}: (.+)\n", peer.output)
+        return found and found[1]
+
+    def test_clients_killed_while_traffic_runs(self):
+        seed = int(os.environ.get("UROCE_SEED", "1"))
+        print(f"# seed {seed}")
+        rng = random.Random(seed)
+        peer = self.client("peer", self.folder)
+        peer.wait_for("ready", 30)
+        with self.verified_pair() as pair:
+            longest = 0
+            for number in range(self.ROUNDS):
+                longest = max(longest, self.kill_one(number, rng, peer))
+                if number == 3:
+                    self.wait_for_survivors(3)
+                    before = self.resources()
+            # 4.096 us * 2^10 * 4 at most for each of six tries (IBTA vol. 1, 9.7.6.1.3), and a machine with few cores.
+            self.assertLess(longest, 3 * SLOW)
+            print(f"# {self.ROUNDS} clients killed; the peer knew within {longest:.3f} s")
+            self.wait_for_survivors(3)
+            clients = self.uroce("show", "client")
+            pids = sorted(c["pid"] for c in clients)
+            self.assertEqual(pids, sorted([peer.process.pid, pair.process.pid, pair.process.pid]))
+            self.assertEqual(len(self.uroce("show", "qp")), 2)
+            self.assertEqual(len(self.uroce("show", "mr")), 3)
+            self.assertEqual(len(self.uroce("show", "cq")), 3)
+            self.assert_returns_to(before)
+        self.finish(peer, 30)
+
+    def wait_for_survivors(self, count):
+        limit = time.monotonic() + 20 * SLOW
+        while len(self.uroce("show", "client")) > count:
+            self.assertLess(time.monotonic(), limit, "clients that died are still listed")
+            time.sleep(0.05)
+
+
+class Many(Case):
+    def test_ten_thousand_queue_pairs(self):
+        self.finish(self.client("many_qps", 200), 60)
+        before = self.resources()
+        start = time.monotonic()
+        output = self.finish(self.client("many_qps", 10000), 120)
+        print(f"# 10000 queue pairs: {', '.join(output.split(chr(10))[:3])}; {time.monotonic() - start:.1f} s in all")
+        self.assertLess(time.monotonic() - start, 30 * SLOW)
+        self.assert_returns_to(before)
+
+    def test_all_of_them_are_listed(self):
+        many = self.start(["sh", "-c", f"exec {CLIENTS}/client_many_qps 3000"], env=self.env)
+        many.wait_for("connect", 60)
+        self.uroce("show", "qp")
+        self.finish(many, 60)
+
+
+class Hostile(Case):
+    SECONDS = 4
+
+    def attack(self, kind, seed):
+        with self.verified_pair():
+            hostile = self.client("hostile", self.folder, kind, seed, self.SECONDS)
+            output = self.finish(hostile, self.SECONDS + 60)
+            self.assertIn("attacking", output)
+        self.assertEqual(self.uroce("show", "client"), [])
+
+    def test_rubbish_everywhere(self):
+        for seed in (1, 2):
+            with self.subTest(seed=seed):
+                (self.folder / "stop").unlink(missing_ok=True)
+                self.attack("rubbish", seed)
+
+    def test_work_requests_with_wild_fields(self):
+        for seed in (1, 2):
+            with self.subTest(seed=seed):
+                (self.folder / "stop").unlink(missing_ok=True)
+                self.attack("structured", seed)
+
+    def test_memory_that_is_cut_short(self):
+        """While an engine writes there: the daemon lives, and the region's key ends."""
+        with self.verified_pair():
+            for _ in range(3):
+                self.assertRegex(self.finish(self.client("shrink"), 60), "^ended after .* status 10")
+        self.assertRegex(self.daemon.output, "took the pages of its memory region 0x.* away; its key is ended")
+
+
+# What lib/message says, spoken by hand.
+HELLO, OPEN, CREATE_PD, REGISTER, CREATE_CHANNEL, CREATE_CQ, CREATE_SRQ, CREATE_QP, MODIFY = range(1, 10)
+DESTROY, COUNTERS, LIST_CLIENTS, LIST_OBJECTS = 14, 15, 17, 18
+PROTOCOL, QUEUE_ABI = (int(re.search(rf"{name} = (\d+);", (harness.SOURCE / "lib" / path).read_text())[1])
+                       for name, path in (("kProtocol", "message/messages.h"), ("kAbiVersion", "queues/layout.h")))
+
+
+def text(value):
+    return struct.pack("<I", len(value)) + value
+
+
+class Speaker:
+    """A raw connection."""
+
+    def __init__(self, path, greet=True, device=b"uroce0"):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.settimeout(20 * SLOW)
+        self.socket.connect(str(path))
+        if greet:
+            hello = struct.pack("<III", 0x65636F72, PROTOCOL, QUEUE_ABI) + text(b"test")
+            assert self.call(HELLO, hello)[0] == 0
+        if greet and device:
+            assert self.call(OPEN, text(device))[0] == 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def send(self, op, body=b"", fds=()):
+        socket.send_fds(self.socket, [struct.pack("<HI", op, 1) + body], list(fds))
+
+    def receive(self):
+        """Error and text and body of the next reply, or None where the daemon has hung up."""
+        try:
+            data, fds, _, _ = socket.recv_fds(self.socket, 65536, 250)
+        except ConnectionError:
+            return None
+        for fd in fds:
+            os.close(fd)
+        if not data:
+            return None
+        _, error, length = struct.unpack_from("<IiI", data)
+        words = data[12:12 + length].decode()
+        chunks, = struct.unpack_from("<I", data, 12 + length)
+        return error, words, data[16 + length + 12 * chunks:]
+
+    def call(self, op, body=b"", fds=()):
+        try:
+            self.send(op, body, fds)
+        except ConnectionError:
+            return None
+        return self.receive()
+
+    def handle(self, op, body=b"", fds=()):
+        error, words, reply = self.call(op, body, fds)
+        assert error == 0, words
+        return struct.unpack_from("<I", reply)[0]
+
+    def register(self, pd, fds, length=4096, segments=((0, 0, 4096),), access=7, address=0):
+        body = struct.pack("<IQQQII", pd, 0, length, address, access, len(segments))
+        return self.call(REGISTER, body + b"".join(struct.pack("<IQQ", *s) for s in segments), fds)
+
+
+def memory(size):
+    fd = os.memfd_create("test", 0)
+    os.ftruncate(fd, size)
+    return fd
+
+
+class Messages(Case):
+    def setUp(self):
+        super().setUp()
+        self.good = Speaker(self.socket, device=b"uroce1")
+
+    def tearDown(self):
+        """A client that was there before everything is served after it."""
+        self.assertEqual(self.good.call(CREATE_PD)[0], 0)
+        self.good.socket.close()
+        super().tearDown()
+
+    def assert_disconnected(self, speaker, why=None):
+        while (reply := speaker.receive()) is not None:
+            self.assertNotEqual(reply[0], 0)
+        if why:
+            self.daemon.wait_for(why, 20)
+
+    def test_malformed(self):
+        rng = random.Random(1)
+        for op in range(0, 24):
+            for length in (3, 17, 4000):
+                with Speaker(self.socket, device=b"uroce0" if op != OPEN else None) as one:
+                    # A byte more than any of that kind, or a list that says that it is longer than it is.
+                    one.send(op, rng.randbytes(length) + b"\xff" * 8)
+                    self.assert_disconnected(one)
+        self.assertRegex(self.daemon.output, "is disconnected: there is no message of kind")
+        self.assertRegex(self.daemon.output, "is disconnected: a message of .* is not what its kind holds")
+
+    def test_truncated(self):
+        whole = struct.pack("<HI", REGISTER, 1) + struct.pack("<IQQQII", 1, 0, 4096, 0, 7, 1) + b"\0" * 20
+        for length in range(1, len(whole)):
+            with Speaker(self.socket) as one:
+                one.socket.send(whole[:length])
+                self.assert_disconnected(one, "is disconnected: a message of")
+
+    def test_oversized(self):
+        with Speaker(self.socket) as one:
+            one.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+            one.socket.send(b"\1" * 100000)
+            self.assert_disconnected(one, "larger than any may be")
+
+    def test_silence_and_half_greetings(self):
+        with Speaker(self.socket, greet=False) as silent, Speaker(self.socket, greet=False) as wrong:
+            wrong.send(CREATE_PD)
+            self.assert_disconnected(wrong, "the first message must be a hello")
+            self.assert_disconnected(silent, "it said nothing within")
+
+    def test_replies_that_nobody_reads(self):
+        with Speaker(self.socket) as one:
+            one.socket.settimeout(30 * SLOW)
+            with self.assertRaises(OSError):
+                for _ in range(100000):
+                    one.send(COUNTERS)
+            self.daemon.wait_for("is disconnected: sendmsg", 30)
+
+    def test_wrong_descriptors(self):
+        folder = os.open(self.directory, os.O_RDONLY)
+        read_end, write_end = os.pipe()
+        with tempfile.TemporaryFile() as file, socket.socket() as tcp, open("/dev/zero", "r+b", 0) as zero, \
+                open("/proc/self/maps", "rb") as maps, Speaker(self.socket) as one:
+            os.ftruncate(file.fileno(), 4096)
+            pd = one.handle(CREATE_PD)
+            path = os.open(f"/proc/self/fd/{file.fileno()}", os.O_PATH)
+            read_only = os.open(f"/proc/self/fd/{file.fileno()}", os.O_RDONLY)
+            for fd in (read_end, write_end, tcp.fileno(), zero.fileno(), maps.fileno(), folder, path, read_only):
+                error, words, _ = one.register(pd, [fd])
+                self.assertNotEqual(error, 0)
+                self.assertNotEqual(words, "")
+            self.assertEqual(one.register(pd, [file.fileno()])[0], 0)
+            self.assertNotEqual(one.register(pd, [])[0], 0, "no descriptor")
+            for segments in ([(1, 0, 4096)], [(0, 0, 0)], [(0, 1, 4096)], [(0, 0, 8192)], [(0, 1 << 63, 4096)],
+                             [(0, 0, 4096)] * 2):
+                self.assertNotEqual(one.register(pd, [file.fileno()], segments=segments)[0], 0, segments)
+            self.assertEqual(one.register(pd, [file.fileno()] * 190)[0], 0, "more than it needs")
+            self.assertEqual(one.call(CREATE_PD, b"", [zero.fileno()] * 50)[0], 0, "where none belong")
+            one.send(CREATE_PD, b"", [zero.fileno()] * 250)
+            self.assert_disconnected(one, "descriptors were lost")
+            for fd in (folder, read_end, write_end, path, read_only):
+                os.close(fd)
+
+    def test_huge_pages(self):
+        """Asked for in pieces that are no whole huge page: nothing beside the mapping is touched."""
+        if harness.free_hugepages() < 8:
+            self.skipTest("no huge pages")
+        huge, kib4 = 1 << 21, 4096
+        fd = os.memfd_create("huge", os.MFD_HUGETLB)
+        os.ftruncate(fd, 2 * huge)
+        with Speaker(self.socket) as one:
+            pd = one.handle(CREATE_PD)
+            self.assertEqual(one.register(pd, [fd], segments=[(0, 0, kib4)])[0], 0)
+            self.assertEqual(one.register(pd, [fd], segments=[(0, huge - kib4, 2 * kib4)], length=8192,
+                                          address=huge - kib4)[0], 0)
+            self.assertNotEqual(one.register(pd, [fd], segments=[(0, 0, kib4)], address=kib4)[0], 0)
+            self.assertNotEqual(one.register(pd, [fd], segments=[(0, 0, kib4)] * 2, length=8192)[0], 0)
+        os.close(fd)
+
+    def test_thousands_of_descriptors(self):
+        before = self.resources()
+        fd = memory(4096)
+        for _ in range(4):
+            with Speaker(self.socket) as one:
+                for _ in range(20):
+                    one.send(COUNTERS, b"", [fd] * 200)
+                self.assertEqual(one.receive()[0], 0)
+        os.close(fd)
+        self.assert_returns_to(before)
+
+    def test_more_memory_than_asked_for(self):
+        """A sparse file of terabytes for one page of registered memory takes nothing from the daemon."""
+        fd = memory(1 << 44)
+        with Speaker(self.socket) as one:
+            pd = one.handle(CREATE_PD)
+            error, words, _ = one.register(pd, [fd], segments=[(0, 0, 1 << 44)])
+            self.assertNotEqual(error, 0)
+            self.assertIn("no more", words)
+            error, words, _ = one.register(pd, [fd], length=1 << 44, segments=[(0, 0, 1 << 44)])
+            self.assertIn("max_registered_bytes", words)
+        os.close(fd)
+
+    def test_memory_in_pieces_without_end(self):
+        """No client takes all the mappings that the kernel allows the daemon."""
+        fd = memory(2 << 20)
+        pieces = [(0, 8192 * i % (2 << 20), 4096) for i in range(2000)]
+        with Speaker(self.socket) as one:
+            pd = one.handle(CREATE_PD)
+            replies = [one.register(pd, [fd], length=2000 * 4096, segments=pieces) for _ in range(12)]
+            self.assertEqual(replies[0][0], 0, replies[0][1])
+            self.assertIn("vm.max_map_count", replies[-1][1])
+            with Speaker(self.socket) as other:
+                self.assertEqual(other.register(other.handle(CREATE_PD), [fd])[0], 0)
+        os.close(fd)
+
+    def test_handles_of_others_and_of_nobody(self):
+        with Speaker(self.socket) as one, Speaker(self.socket) as other:
+            pd = one.handle(CREATE_PD)
+            cq = one.handle(CREATE_CQ, struct.pack("<II", 16, 0))
+            self.assertEqual(one.handle(CREATE_PD), pd + 1)
+            for number in (0, pd, pd + 1, 2**31, 2**32 - 1):
+                for kind in range(0, 9):
+                    self.assertNotEqual(other.call(DESTROY, struct.pack("<BI", kind, number))[0], 0)
+                self.assertNotEqual(other.call(CREATE_SRQ, struct.pack("<III", number, 16, 1))[0], 0)
+            self.assertEqual(one.call(DESTROY, struct.pack("<BI", 4, cq))[0], 0)
+            self.assertEqual(one.call(DESTROY, struct.pack("<BI", 1, pd))[0], 0)
+
+    def test_rubbish_of_the_right_length(self):
+        """Each message's bytes at random: an error, an end, or an answer, and the daemon lives."""
+        rng = random.Random(2)
+        lengths = {CREATE_CQ: 8, CREATE_SRQ: 12, CREATE_QP: 42, MODIFY: 4 + 4 + 90, DESTROY: 5, 11: 27, 12: 20, 13: 20,
+                   LIST_OBJECTS: 9, LIST_CLIENTS: 4, 19: 8, 10: 4}
+        one = Speaker(self.socket)
+        for _ in range(3000):
+            op = rng.choice(list(lengths))
+            # Small numbers often: they are somebody's.
+            body = bytes(rng.choice((0, 0, 0, 1, 2, rng.randrange(256))) for _ in range(lengths[op]))
+            if one.call(op, body) is None:
+                one.socket.close()
+                one = Speaker(self.socket)
+        one.socket.close()
+
+    def test_flood_of_connections(self):
+        before = self.resources()
+        flood = []
+        with contextlib.suppress(OSError):
+            for _ in range(1200):
+                one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                one.settimeout(5 * SLOW)
+                flood.append(one)
+                one.connect(str(self.socket))
+        self.assertEqual(self.good.call(CREATE_PD)[0], 0)
+        for one in flood:
+            one.close()
+        self.assert_returns_to(before, kib=65536, maps=96)
+        with Speaker(self.socket) as one:
+            self.assertEqual(one.call(CREATE_PD)[0], 0)
+
+    def test_many_clients_are_listed(self):
+        crowd = [Speaker(self.socket, device=None) for _ in range(700)]
+        self.assertEqual(len(self.uroce("show", "client")) % 701, 0)
+        for one in crowd:
+            one.socket.close()
+
+    def test_events_that_nobody_reads(self):
+        """A client closes what it was given; the daemon tells it nothing, and does not trip."""
+        with Speaker(self.socket) as one:
+            for _ in range(100):
+                self.assertEqual(one.call(CREATE_CHANNEL)[0], 0)
+
+
+class Limits(Case):
+    def start_daemon(self):
+        command = [verbs.UROCED, "--demo", "--socket", self.socket]
+        for setting in ("qp=2", "cq=2", "srq=2", "mr=2", "pd=2", "ah=2", "queue_bytes=16777216",
+                        "registered_bytes=1048576"):
+            command += ["--set", f"limits.max_{setting}"]
+        command += ["--set", "daemon.max_clients=4"]
+        daemon = self.start(command)
+        daemon.wait_for("serving uroce0", 30)
+        return daemon
+
+    def test_each_limit_is_named(self):
+        fd = memory(2 << 20)
+        with Speaker(self.socket) as one:
+            pds = [one.call(CREATE_PD) for _ in range(3)]
+            pd, = struct.unpack_from("<I", pds[0][2])
+            self.assertIn("max_pd", pds[2][1])
+            self.assertIn("max_cq", [one.call(CREATE_CQ, struct.pack("<II", 16, 0)) for _ in range(3)][2][1])
+            self.assertIn("max_srq", [one.call(CREATE_SRQ, struct.pack("<III", pd, 16, 1)) for _ in range(3)][2][1])
+            qp = struct.pack("<IIIIBIIIIIBi", pd, 1, 1, 0, 2, 1, 1, 1, 1, 0, 0, -1)
+            self.assertIn("max_qp", [one.call(CREATE_QP, qp) for _ in range(3)][2][1])
+            self.assertIn("max_registered_bytes",
+                          one.register(pd, [fd], length=2 << 20, segments=[(0, 0, 2 << 20)])[1])
+            self.assertIn("max_mr", [one.register(pd, [fd]) for _ in range(3)][2][1])
+        with Speaker(self.socket) as one:
+            self.assertIn("max_queue_bytes", one.call(CREATE_CQ, struct.pack("<II", 1 << 20, 0))[1])
+        os.close(fd)
+
+    def test_connections(self):
+        with contextlib.ExitStack() as stack:
+            for _ in range(4):
+                stack.enter_context(Speaker(self.socket))
+            with Speaker(self.socket, greet=False) as late:
+                self.assertIn("max_clients", late.call(HELLO, b"")[1])
+                self.assertIsNone(late.receive())
+
+
+if __name__ == "__main__":
+    harness.main()
