@@ -17,6 +17,8 @@ using std::chrono::microseconds;
 constexpr uint32_t kSpinRounds = 64;
 /// So long the core is offered to others after each round: a peer on the same core answers within its turn.
 constexpr Nanos kYieldTime = microseconds(200);
+constexpr Nanos kCrowded = std::chrono::microseconds(100);
+constexpr Nanos kCrowdedFor = std::chrono::milliseconds(200);
 /// Without an RX interrupt a nap is the longest delay that a frame can meet.
 constexpr Nanos kShortNap = microseconds(50);
 constexpr Nanos kLongNap = microseconds(1000);
@@ -65,8 +67,12 @@ void Worker::idle(Nanos limit) {
     idle_since_ = now;
     nap_ = kShortNap;
   }
-  if (now - idle_since_ < kYieldTime) {
+  if (now - idle_since_ < kYieldTime && now >= crowded_until_) {
     sched_yield();
+    // Others want this core, and have it now for a time slice, milliseconds long. Who sleeps and is woken gets it at
+    // once: applications that poll as hard as this thread must not keep it from serving them.
+    const Nanos back = clock_.now();
+    if (back - now > kCrowded) crowded_until_ = back + kCrowdedFor;
     return;
   }
   sleep(std::min(limit, nap_));

@@ -43,6 +43,7 @@ class Worker {
   std::atomic<bool> stop_{false};
   Waker waker_;
   uint32_t empty_rounds_ = 0;
+  Nanos crowded_until_{0};  ///< yields give the core away for too long
   Nanos idle_since_{0};
   Nanos nap_{0};
 };
