@@ -17,8 +17,8 @@ using std::chrono::microseconds;
 constexpr uint32_t kSpinRounds = 64;
 /// So long the core is offered to others after each round: a peer on the same core answers within its turn.
 constexpr Nanos kYieldTime = microseconds(200);
-constexpr Nanos kCrowded = std::chrono::microseconds(100);
-constexpr Nanos kCrowdedFor = std::chrono::milliseconds(200);
+constexpr Nanos kCrowded = microseconds(100);
+constexpr Nanos kCrowdedFor = microseconds(200'000);
 /// Without an RX interrupt a nap is the longest delay that a frame can meet.
 constexpr Nanos kShortNap = microseconds(50);
 constexpr Nanos kLongNap = microseconds(1000);
