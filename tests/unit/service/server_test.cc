@@ -348,8 +348,8 @@ TEST_F(ServerTest, StopsWhileClientsAreListed) {
     std::vector<std::thread> lookers;
     std::atomic<int> looking{0};
     for (int i = 0; i < 4; ++i) {
-      lookers.emplace_back([&] {
-        Speaker speaker(socket_);
+      // Connected here: a thread that begins late would find no server any more.
+      lookers.emplace_back([&looking, speaker = Speaker(socket_)]() mutable {
         while (speaker.call(message::Op::list_clients, message::ListClients{})) ++looking;
       });
     }
