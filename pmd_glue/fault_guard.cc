@@ -3,6 +3,8 @@
 #include <csignal>
 #include <mutex>
 
+#include "base/signals.h"
+
 namespace uroce::glue {
 
 namespace detail {
@@ -16,13 +18,7 @@ struct sigaction previous_bus;
 
 void on_fault(int signal, siginfo_t* info, void* context) {
   if (detail::fault_guard != nullptr) siglongjmp(*detail::fault_guard, 1);
-  const struct sigaction& previous = signal == SIGBUS ? previous_bus : previous_segv;
-  if ((previous.sa_flags & SA_SIGINFO) != 0 && previous.sa_sigaction != nullptr) {
-    return previous.sa_sigaction(signal, info, context);
-  }
-  if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) return previous.sa_handler(signal);
-  // The instruction runs again and faults under the default action.
-  sigaction(signal, &previous, nullptr);
+  pass_on(signal == SIGBUS ? previous_bus : previous_segv, signal, info, context);
 }
 
 }  // namespace

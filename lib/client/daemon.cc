@@ -104,11 +104,11 @@ Result<RemotePd::Shared> RemotePd::share(void* address, std::size_t length, uint
   if (length == 0 || length > UINT64_MAX - start) {
     return fail(EINVAL, "a memory region of " + std::to_string(length) + " bytes; it must have one and not wrap");
   }
-  const bool writable = access.has_any(Access::local_write | Access::remote_write | Access::remote_atomic);
-  auto segments = Sharing::of_this_process().share(address, length, writable);
-  if (!segments) return std::unexpected(segments.error());
-  Shared shared{.held = std::make_shared<HeldRange>(address, length)};
+  Shared shared;
   shared.request = {.pd = id_of(object), .base = base, .length = length, .address = start, .access = access};
+  auto segments = Sharing::of_this_process().share(address, length, shared.request.writable());
+  if (!segments) return std::unexpected(segments.error());
+  shared.held = std::make_shared<HeldRange>(address, length);
   for (const SharedSegment& segment : *segments) {
     auto known = std::ranges::find(shared.fds, segment.fd);
     if (known == shared.fds.end()) {

@@ -187,6 +187,8 @@ struct RegisterMemory {
   uint64_t address = 0;  ///< of the first byte in the client: where it lies in its page, and what alignment fits
   AccessFlags access{};
   std::vector<Segment> segments{};  ///< whole pages, from the first byte's on
+  /// Whether peers or completions may store there.
+  bool writable() const { return access.has_any(Access::local_write | Access::remote_write | Access::remote_atomic); }
   template <class A>
   void fields(A& a) {
     a(pd, base, length, address, access, segments);

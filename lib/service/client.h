@@ -88,6 +88,9 @@ class Client {
   Result<Reply> open_device(const message::OpenDevice& request);
   Result<Reply> register_memory(const message::RegisterMemory& request, std::span<const message::Fd> fds);
   Result<Reply> reregister_memory(const message::ReregisterMemory& request, std::span<const message::Fd> fds);
+  /// All of a region but its key and its object.
+  static Result<std::shared_ptr<Region>> map_region(const message::RegisterMemory& wanted,
+                                                    std::span<const message::Fd> fds);
   /// `less` bytes in `fewer` segments make room for `wanted`.
   Result<void> check_registered(const message::RegisterMemory& wanted, uint64_t less, uint32_t fewer) const;
   Result<Reply> create_channel();

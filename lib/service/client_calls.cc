@@ -39,10 +39,6 @@ message::Device device_of(const control::Device& device) {
   return out;
 }
 
-bool writes(AccessFlags access) {
-  return access.has_any(Access::local_write | Access::remote_write | Access::remote_atomic);
-}
-
 /// Values that the wire format carries and the enumerations do not have.
 Result<void> check_enums(const QpAttr& attr) {
   if (attr.state > QpState::error || attr.cur_state > QpState::error) {
@@ -267,6 +263,18 @@ Result<void> Client::check_registered(const message::RegisterMemory& wanted, uin
   return {};
 }
 
+Result<std::shared_ptr<Client::Region>> Client::map_region(const message::RegisterMemory& wanted,
+                                                           std::span<const message::Fd> fds) {
+  auto mapped = Mapping::make(wanted.segments, fds, wanted.address, wanted.length, wanted.writable());
+  if (!mapped) return std::unexpected(mapped.error());
+  auto region = std::make_shared<Region>();
+  region->mapping = std::move(*mapped);
+  region->access = AccessFlags::from_bits(wanted.access.bits() & kKnownAccess);
+  region->length = wanted.length;
+  region->segments = static_cast<uint32_t>(wanted.segments.size());
+  return region;
+}
+
 Result<Client::Reply> Client::reregister_memory(const message::ReregisterMemory& request,
                                                 std::span<const message::Fd> fds) {
   auto region = regions_.find(request.region);
@@ -282,21 +290,16 @@ Result<Client::Reply> Client::reregister_memory(const message::ReregisterMemory&
   auto pd = pds_.find(now.pd);
   if (!pd) return std::unexpected(pd.error());
   if (auto room = check_registered(now, old.length, old.segments); !room) return std::unexpected(room.error());
-  const auto access = AccessFlags::from_bits(now.access.bits() & kKnownAccess);
-  auto mapped = Mapping::make(now.segments, fds, now.address, now.length, writes(access));
+  auto mapped = map_region(now, fds);
   if (!mapped) return std::unexpected(mapped.error());
-  std::shared_ptr<Mapping> mapping = std::move(*mapped);
-  auto changed = object->change(std::move(*pd), now.base, now.length, mapping->data(), access, mapping);
-  if (!changed) return std::unexpected(changed.error());
-  registered_bytes_.fetch_add(now.length - old.length, std::memory_order_relaxed);
   // Rows that others look at show either region.
-  auto fresh = std::make_shared<Region>();
-  fresh->mapping = std::move(mapping);
+  std::shared_ptr<Region> fresh = std::move(*mapped);
+  auto changed =
+      object->change(std::move(*pd), now.base, now.length, fresh->mapping->data(), fresh->access, fresh->mapping);
+  if (!changed) return std::unexpected(changed.error());
   fresh->key = old.key;
-  fresh->access = access;
-  fresh->length = now.length;
-  fresh->segments = static_cast<uint32_t>(now.segments.size());
   fresh->region = std::move(object);
+  registered_bytes_.fetch_add(fresh->length - old.length, std::memory_order_relaxed);
   mappings_.fetch_add(fresh->segments - old.segments, std::memory_order_relaxed);
   regions_.replace(request.region, std::move(fresh));
   return Reply{};
@@ -308,16 +311,11 @@ Result<Client::Reply> Client::register_memory(const message::RegisterMemory& req
   if (!pd) return std::unexpected(pd.error());
   if (auto room = regions_.check_room(limits_.max_mr); !room) return std::unexpected(room.error());
   if (auto room = check_registered(request, 0, 0); !room) return std::unexpected(room.error());
-  const auto access = AccessFlags::from_bits(request.access.bits() & kKnownAccess);
-  auto mapped = Mapping::make(request.segments, fds, request.address, request.length, writes(access));
+  auto mapped = map_region(request, fds);
   if (!mapped) return std::unexpected(mapped.error());
-  auto region = std::make_shared<Region>();
-  region->mapping = std::move(*mapped);
-  region->access = access;
-  region->length = request.length;
-  region->segments = static_cast<uint32_t>(request.segments.size());
+  std::shared_ptr<Region> region = std::move(*mapped);
   auto registered = session_->register_memory(std::move(*pd), request.base, request.length, region->mapping->data(),
-                                              access, region->mapping);
+                                              region->access, region->mapping);
   if (!registered) return std::unexpected(registered.error());
   region->key = (*registered)->key();
   region->region = std::move(*registered);

@@ -9,6 +9,8 @@
 
 #include <sys/mman.h>
 
+#include "base/signals.h"
+
 namespace uroce::service {
 namespace {
 
@@ -46,13 +48,7 @@ bool repair(uintptr_t address) {
 }
 
 void on_fault(int signal, siginfo_t* info, void* context) {
-  if (repair(reinterpret_cast<uintptr_t>(info->si_addr))) return;
-  if ((previous.sa_flags & SA_SIGINFO) != 0 && previous.sa_sigaction != nullptr) {
-    return previous.sa_sigaction(signal, info, context);
-  }
-  if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) return previous.sa_handler(signal);
-  // The instruction runs again and faults under the default action.
-  sigaction(signal, &previous, nullptr);
+  if (!repair(reinterpret_cast<uintptr_t>(info->si_addr))) pass_on(previous, signal, info, context);
 }
 
 void install() {

@@ -9,17 +9,6 @@
 
 namespace uroce::dropin::api {
 
-/// Changes what a region is, keeping its keys. A null `pd` or `address`, or a null `access`, keeps that part.
-template <class Mr>
-Result<void> reregister(Mr& mr, const ProtectionDomain* pd, void* address, std::size_t length,
-                        const AccessFlags* access) {
-  if constexpr (requires { mr.reregister(pd, address, length, access); }) {
-    return mr.reregister(pd, address, length, access);
-  } else {
-    return fail(EOPNOTSUPP, "this release cannot change a region");
-  }
-}
-
 /// The Ethernet address that frames to `av` go to.
 template <class Ctx>
 Result<EthAddr> resolve(Ctx& context, const AddressVector& av) {

@@ -128,8 +128,8 @@ int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t l
   const bool moved = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
   const bool given = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
   auto* region = static_cast<Mr*>(mr);
-  const auto changed = api::reregister(region->api, given ? &of(pd)->domain() : nullptr, moved ? address : nullptr,
-                                       length, (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? &wanted : nullptr);
+  const auto changed = region->api.reregister(given ? &of(pd)->domain() : nullptr, moved ? address : nullptr, length,
+                                              (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? &wanted : nullptr);
   if (!changed) {
     report(changed.error());
     // Nothing changed: the API refuses before it touches the region.

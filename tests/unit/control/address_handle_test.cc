@@ -10,6 +10,7 @@
 namespace uroce::control {
 namespace {
 
+using test::expect_error;
 using test::World;
 
 class AddressHandleTest : public testing::Test {
@@ -22,12 +23,6 @@ class AddressHandleTest : public testing::Test {
   }
   Result<std::shared_ptr<AddressHandle>> create(const AddressVector& av) {
     return session_->create_address_handle(pd_, av);
-  }
-  template <class T>
-  static void expect_error(const Result<T>& result, int code, const std::string& word) {
-    ASSERT_FALSE(result.has_value()) << word;
-    EXPECT_EQ(result.error().code, code);
-    EXPECT_NE(result.error().text.find(word), std::string::npos) << result.error().text;
   }
 
   World world_;

@@ -11,6 +11,7 @@
 namespace uroce::control {
 namespace {
 
+using test::expect_error;
 using test::World;
 
 const Gid kGroup = Gid::from_ipv4(0xe0000107);
@@ -25,11 +26,6 @@ class MulticastTest : public testing::Test {
   }
   std::shared_ptr<Qp> create(QpType type) {
     return session_->create_qp(pd_, cq_, cq_, {.type = type}, nullptr).value();
-  }
-  static void expect_error(const Result<void>& result, int code, const std::string& word) {
-    ASSERT_FALSE(result.has_value()) << word;
-    EXPECT_EQ(result.error().code, code);
-    EXPECT_NE(result.error().text.find(word), std::string::npos) << result.error().text;
   }
 
   World world_;

@@ -10,6 +10,7 @@
 namespace uroce::control {
 namespace {
 
+using test::expect_error;
 using test::World;
 using namespace std::chrono_literals;
 using enum QpAttrBit;
@@ -49,12 +50,6 @@ class QpTest : public testing::Test {
       const auto ok = qp.modify(attr(to), mask);
       ASSERT_TRUE(ok.has_value()) << ok.error().text;
     }
-  }
-  template <class T>
-  static void expect_error(const Result<T>& result, int code, const std::string& word) {
-    ASSERT_FALSE(result.has_value()) << word;
-    EXPECT_EQ(result.error().code, code);
-    EXPECT_NE(result.error().text.find(word), std::string::npos) << result.error().text;
   }
 
   World world_;

@@ -9,6 +9,7 @@
 namespace uroce::control {
 namespace {
 
+using test::expect_error;
 using test::World;
 
 class SessionTest : public testing::Test {
@@ -19,13 +20,6 @@ class SessionTest : public testing::Test {
     other_ = *world_.device()->open();
     pd_ = *session_->create_pd();
     cq_ = *session_->create_cq(16, nullptr);
-  }
-
-  template <class T>
-  static void expect_error(const Result<T>& result, int code, const std::string& word) {
-    ASSERT_FALSE(result.has_value()) << word;
-    EXPECT_EQ(result.error().code, code);
-    EXPECT_NE(result.error().text.find(word), std::string::npos) << result.error().text;
   }
 
   World world_;

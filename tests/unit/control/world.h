@@ -14,10 +14,20 @@
 #include <thread>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "control/device.h"
 #include "tests/support/frame_capture.h"
 
 namespace uroce::test {
+
+/// The call failed with `code`, and says `word`.
+template <class T>
+void expect_error(const Result<T>& result, int code, const std::string& word) {
+  ASSERT_FALSE(result.has_value()) << word;
+  EXPECT_EQ(result.error().code, code);
+  EXPECT_NE(result.error().text.find(word), std::string::npos) << result.error().text;
+}
 
 class World;
 
