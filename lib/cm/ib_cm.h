@@ -1,0 +1,220 @@
+// The InfiniBand connection manager of one device (IBTA vol. 1, 12): who listens, and what each connection has said and
+// heard, as MADs between the queue pairs 1 of two hosts.
+//
+// A plain state machine: MADs and time come in as arguments, MADs go out and events are told through IbCmHost. Not
+// thread-safe. What a peer sends can change the state of its own connections only, and is counted where it fits none.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <uroce/error.h>
+#include <uroce/types.h>
+
+#include "base/counter.h"
+#include "base/time.h"
+
+namespace uroce::cm {
+
+inline constexpr std::size_t kMadBytes = 256;
+using Mad = std::array<std::byte, kMadBytes>;
+
+/// Most private data of each message, bytes (IBTA vol. 1, 12.6).
+inline constexpr std::size_t kReqPrivate = 92, kRepPrivate = 196, kRtuPrivate = 224, kRejPrivate = 148,
+                             kMraPrivate = 222, kDreqPrivate = 220, kDrepPrivate = 224, kSidrReqPrivate = 216,
+                             kSidrRepPrivate = 136, kRejInfo = 72;
+
+/// Reasons of a REJ (IBTA vol. 1, 12.6.7.2); an application can meet the others as plain numbers.
+enum class RejReason : uint16_t {
+  no_qp = 1,
+  no_eec = 2,
+  no_resources = 3,
+  timeout = 4,
+  unsupported = 5,
+  invalid_comm_id = 6,
+  invalid_comm_instance = 7,
+  invalid_service_id = 8,
+  invalid_transport_type = 9,
+  stale_connection = 10,
+  rdc_does_not_exist = 11,
+  primary_gid_rejected = 12,
+  primary_lid_rejected = 13,
+  invalid_sl = 14,
+  invalid_traffic_class = 15,
+  invalid_hop_limit = 16,
+  invalid_packet_rate = 17,
+  alternate_gid_rejected = 18,
+  invalid_path_mtu = 26,
+  insufficient_responder_resources = 27,
+  consumer_reject = 28,
+  rnr_retry_count_reject = 29,
+  duplicate_local_comm_id = 30,
+  invalid_class_version = 31,
+  invalid_flow_label = 32,
+};
+
+/// Where a connection's MADs and packets go. `ack_timeout` and `mtu` are what a REQ carries of it.
+struct CmPath {
+  Gid sgid{};  ///< ours
+  Gid dgid{};  ///< the peer's
+  uint8_t traffic_class = 0;
+  uint8_t hop_limit = 64;
+  uint32_t flow_label = 0;  ///< 20 bits
+  Mtu mtu = Mtu::mtu1024;
+  uint8_t ack_timeout = 18;  ///< 5 bits, 4.096 us * 2^n: the local ACK timeout that the peer's QP shall use
+};
+
+/// What a REQ says (12.6.5); with `type` ud, what a SIDR_REQ says: service, path and private data alone.
+struct CmRequest {
+  uint64_t service_id = 0;
+  QpType type = QpType::rc;
+  CmPath path{};
+  uint32_t qpn = 0;  ///< of who sends it
+  uint32_t psn = 0;  ///< first PSN of who sends it
+  uint8_t responder_resources = 0;
+  uint8_t initiator_depth = 0;
+  uint8_t retry_count = 7;
+  uint8_t rnr_retry_count = 7;
+  uint8_t max_cm_retries = 15;     ///< 4 bits
+  uint8_t remote_cm_timeout = 20;  ///< 5 bits: within which the peer shall answer
+  uint8_t local_cm_timeout = 20;   ///< 5 bits: within which we answer
+  bool flow_control = true;        ///< end-to-end credits
+  bool srq = false;
+  uint16_t pkey = 0xffff;
+  std::vector<std::byte> private_data{};  ///< at most kReqPrivate or kSidrReqPrivate; as received, all of it
+};
+
+/// What a REP says (12.6.8); with UD, what a SIDR_REP says: status, qpn, qkey and private data alone.
+struct CmReply {
+  uint32_t qpn = 0;
+  uint32_t psn = 0;
+  uint32_t qkey = 0;
+  uint8_t responder_resources = 0;
+  uint8_t initiator_depth = 0;
+  uint8_t rnr_retry_count = 7;
+  uint8_t ack_delay = 15;  ///< target ACK delay, 5 bits
+  bool flow_control = true;
+  bool srq = false;
+  uint8_t sidr_status = 0;  ///< SIDR_REP (12.11.2): 0 valid, 1 service id not supported, 2 rejected, 3 no QP
+  std::vector<std::byte> private_data{};
+};
+
+enum class CmEventKind : uint8_t {
+  request,        ///< passive: a REQ or SIDR_REQ for a listener made `id`; answer with accept(), reject() or mra()
+  reply,          ///< active: a REP; answer with ready() or reject()
+  established,    ///< passive: the RTU, or packets of the peer (notify_established()); active UD: a good SIDR_REP
+  rejected,       ///< a REJ in any state, or a SIDR_REP with a status
+  disconnected,   ///< a DREQ came (answered with a DREP already), or a DREP to ours, or nobody answered ours
+  unreachable,    ///< active: nobody answered the REQ or SIDR_REQ; passive: nobody answered the REP
+  timewait_exit,  ///< after rejected, disconnected or a lost connection: the queue pair's number may be used again
+};
+
+struct CmMessage {
+  CmEventKind kind{};
+  uint32_t id = 0;
+  uint64_t listener = 0;                  ///< `request`: the token given to listen()
+  CmRequest request{};                    ///< `request`; its path is seen from here: sgid is ours
+  CmReply reply{};                        ///< `reply`, and `established` or `rejected` of UD
+  uint16_t reason = 0;                    ///< `rejected`: RejReason, or the SIDR status
+  std::vector<std::byte> info{};          ///< `rejected`: additional reject information
+  std::vector<std::byte> private_data{};  ///< `established`, `rejected`, `disconnected`
+};
+
+/// What the connection manager asks of who runs it.
+class IbCmHost {
+ public:
+  virtual ~IbCmHost() = default;
+  /// To queue pair 1 at `path.dgid`, from `path.sgid`. A MAD that cannot go is as one lost.
+  virtual void send(const CmPath& path, const Mad& mad) = 0;
+  /// During a call of IbCm; it may call IbCm back, but not destroy it.
+  virtual void on_event(const CmMessage& message) = 0;
+};
+
+struct IbCmCounters {
+  // by message, sent and received (first ones), retransmissions, duplicates received …
+  Counter req_sent, req_received, mra_sent, mra_received, rej_sent, rej_received, rep_sent, rep_received, rtu_sent,
+      rtu_received, dreq_sent, dreq_received, drep_sent, drep_received, sidr_req_sent, sidr_req_received, sidr_rep_sent,
+      sidr_rep_received;
+  Counter resent;        ///< our messages, sent again
+  Counter duplicates;    ///< theirs, received again
+  Counter malformed;     ///< no CM MAD: class, version, method, fields out of range
+  Counter unknown_id;    ///< for a connection that is not there
+  Counter out_of_state;  ///< fits the connection, not its state
+  Counter no_listener;   ///< REQs for a service nobody listens to
+  Counter backlog_full;  ///< REQs beyond a listener's backlog; dropped, the peer asks again
+  Counter stale;         ///< REQs and REPs of a queue pair that is still connected here
+  Counter table_full;    ///< REQs beyond `max_connections`
+};
+
+struct IbCmConfig {
+  uint64_t ca_guid = 0;
+  uint32_t max_connections = 65536;  ///< time-wait included
+  uint64_t seed = 0;                 ///< for ids and transaction ids
+};
+
+class IbCm {
+ public:
+  IbCm(const IbCmConfig& config, IbCmHost& host);
+  ~IbCm();
+  IbCm(const IbCm&) = delete;
+  IbCm& operator=(const IbCm&) = delete;
+
+  /// REQs and SIDR_REQs whose service id equals `service_id` under `mask` become events that carry `token`, a number
+  /// of the caller's. More specific masks come first. At most `backlog` requests of a listener wait for an answer.
+  /// Errors: EADDRINUSE (the same id and mask).
+  Result<void> listen(uint64_t service_id, uint64_t mask, uint32_t backlog, uint64_t token);
+  /// Requests that wait for an answer stay: destroy() or reject() them.
+  void stop_listening(uint64_t service_id, uint64_t mask);
+
+  /// A connection's id; sends the REQ, or with UD the SIDR_REQ. Errors: EINVAL (private data too long, values out of
+  /// range), ENOMEM (max_connections).
+  Result<uint32_t> connect(const CmRequest& request, Nanos now);
+  /// Passive: sends the REP, or with UD a SIDR_REP. Errors of this and what follows: EINVAL (private data too long,
+  /// no such connection, or not in a state for it; the text says which).
+  Result<void> accept(uint32_t id, const CmReply& reply, Nanos now);
+  /// Active, after a reply: sends the RTU.
+  Result<void> ready(uint32_t id, std::span<const std::byte> private_data, Nanos now);
+  /// Passive, REP sent: packets of the peer arrived before its RTU (12.10.?; ib_cm_notify).
+  Result<void> notify_established(uint32_t id, Nanos now);
+  /// Passive, after a request, or active, after a reply; UD: SIDR_REP with status 2.
+  Result<void> reject(uint32_t id, RejReason reason, std::span<const std::byte> info,
+                      std::span<const std::byte> private_data, Nanos now);
+  /// After a request (or a reply): asks the peer for 4.096 us * 2^timeout more before it gives up.
+  Result<void> mra(uint32_t id, uint8_t timeout, std::span<const std::byte> private_data, Nanos now);
+  /// Sends a DREQ; `disconnected` follows. While the peer's own DREQ is being answered, nothing.
+  Result<void> disconnect(uint32_t id, std::span<const std::byte> private_data, Nanos now);
+  /// Gives the id up in any state: what waits for an answer is rejected, an established connection is disconnected,
+  /// and time-wait passes without further events.
+  void destroy(uint32_t id, Nanos now);
+
+  /// What a connection knows of its peer, for queue pair attributes (rdma_init_qp_attr(3)); nullptr when there is no
+  /// such id. Valid until the next call.
+  struct Connection {
+    bool active = false;
+    CmRequest request;  ///< ours or, passive, the peer's with the path seen from here
+    CmReply reply;      ///< ours (passive, after accept()) or the peer's (active, after `reply`)
+    uint32_t remote_qpn = 0;
+    uint32_t remote_psn = 0;
+  };
+  const Connection* find(uint32_t id) const;
+  /// Connections and time-waits.
+  std::size_t size() const;
+  const IbCmCounters& counters() const;
+
+  /// A datagram to queue pair 1: the payload behind the DETH, from and to these addresses.
+  void on_mad(const Gid& source, const Gid& destination, std::span<const std::byte> mad, Nanos now);
+  /// Resends, gives up, and ends time-waits that are due.
+  void poll(Nanos now);
+  /// When poll() next has something to do; kNever for nothing.
+  Nanos next_deadline() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace uroce::cm
