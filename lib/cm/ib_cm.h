@@ -85,6 +85,8 @@ struct CmRequest {
   bool flow_control = true;        ///< end-to-end credits
   bool srq = false;
   uint16_t pkey = 0xffff;
+  uint32_t ece_vendor = 0;                ///< 24 bits; enhanced connection establishment, 0 for none
+  uint32_t ece_options = 0;               ///< of that vendor
   std::vector<std::byte> private_data{};  ///< at most kReqPrivate or kSidrReqPrivate; as received, all of it
 };
 
@@ -100,6 +102,8 @@ struct CmReply {
   bool flow_control = true;
   bool srq = false;
   uint8_t sidr_status = 0;  ///< SIDR_REP (12.11.2): 0 valid, 1 service id not supported, 2 rejected, 3 no QP
+  uint32_t ece_vendor = 0;  ///< as in CmRequest
+  uint32_t ece_options = 0;
   std::vector<std::byte> private_data{};
 };
 

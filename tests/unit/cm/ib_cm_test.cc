@@ -1,0 +1,269 @@
+// Connections as they should go, between two connection managers.
+#include "cm/ib_cm.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/cm/cm_pair.h"
+
+namespace uroce::cm {
+namespace {
+
+TEST(IbCm, ConnectsAndDisconnects) {
+  CmPair pair;
+  ASSERT_TRUE(pair.passive.cm.listen(kService, kExactly, 10, 77));
+  CmRequest request = pair.request();
+  request.private_data = bytes_of("hello");
+  request.responder_resources = 3;
+  request.initiator_depth = 5;
+  const auto a = pair.active.cm.connect(request, pair.now);
+  ASSERT_TRUE(a);
+  pair.run();
+
+  const CmMessage asked = pair.passive.take_event();
+  ASSERT_EQ(asked.kind, CmEventKind::request);
+  EXPECT_EQ(asked.listener, 77u);
+  EXPECT_EQ(asked.request.service_id, kService);
+  EXPECT_EQ(asked.request.path.sgid, pair.passive.gid);
+  EXPECT_EQ(asked.request.path.dgid, pair.active.gid);
+  EXPECT_EQ(asked.request.qpn, request.qpn);
+  EXPECT_EQ(asked.request.psn, request.psn);
+  EXPECT_EQ(asked.request.responder_resources, 3);
+  EXPECT_EQ(asked.request.initiator_depth, 5);
+  EXPECT_EQ(asked.request.private_data.size(), kReqPrivate);
+  EXPECT_EQ(text_of(asked.request.private_data), "hello");
+  const IbCm::Connection* c = pair.passive.cm.find(asked.id);
+  ASSERT_NE(c, nullptr);
+  EXPECT_FALSE(c->active);
+  EXPECT_EQ(c->remote_qpn, request.qpn);
+  EXPECT_EQ(c->remote_psn, request.psn);
+
+  CmReply reply = pair.reply();
+  reply.private_data = bytes_of("welcome");
+  ASSERT_TRUE(pair.passive.cm.accept(asked.id, reply, pair.now));
+  pair.run();
+  const CmMessage replied = pair.active.take_event();
+  ASSERT_EQ(replied.kind, CmEventKind::reply);
+  EXPECT_EQ(replied.id, *a);
+  EXPECT_EQ(replied.reply.qpn, reply.qpn);
+  EXPECT_EQ(replied.reply.psn, reply.psn);
+  EXPECT_EQ(text_of(replied.reply.private_data), "welcome");
+  EXPECT_EQ(pair.active.cm.find(*a)->remote_qpn, reply.qpn);
+
+  ASSERT_TRUE(pair.active.cm.ready(*a, bytes_of("go"), pair.now));
+  pair.run();
+  const CmMessage up = pair.passive.take_event();
+  EXPECT_EQ(up.kind, CmEventKind::established);
+  EXPECT_EQ(text_of(up.private_data), "go");
+  EXPECT_EQ(pair.active.cm.next_deadline(), kNever);
+  EXPECT_EQ(pair.passive.cm.next_deadline(), kNever);
+
+  ASSERT_TRUE(pair.active.cm.disconnect(*a, bytes_of("bye"), pair.now));
+  pair.run();
+  EXPECT_EQ(pair.active.take_event().kind, CmEventKind::disconnected);
+  const CmMessage down = pair.passive.take_event();
+  EXPECT_EQ(down.kind, CmEventKind::disconnected);
+  EXPECT_EQ(text_of(down.private_data), "bye");
+  EXPECT_TRUE(pair.passive.cm.disconnect(asked.id, {}, pair.now)) << "answered already: nothing to do";
+  EXPECT_TRUE(pair.passive.sent.empty());
+
+  pair.pass(std::chrono::seconds(10));
+  EXPECT_EQ(pair.active.take_event().kind, CmEventKind::timewait_exit);
+  EXPECT_EQ(pair.passive.take_event().kind, CmEventKind::timewait_exit);
+  pair.active.cm.destroy(*a, pair.now);
+  pair.passive.cm.destroy(asked.id, pair.now);
+  pair.expect_nothing_left();
+}
+
+TEST(IbCm, PassiveSideDisconnects) {
+  CmPair pair;
+  const auto [a, b] = pair.connected();
+  ASSERT_TRUE(pair.passive.cm.disconnect(b, {}, pair.now));
+  pair.run();
+  EXPECT_EQ(pair.active.take_event().kind, CmEventKind::disconnected);
+  EXPECT_EQ(pair.passive.take_event().kind, CmEventKind::disconnected);
+  pair.active.cm.destroy(a, pair.now);
+  pair.passive.cm.destroy(b, pair.now);
+  EXPECT_EQ(pair.active.cm.size(), 1u) << "time-wait";
+  pair.pass(std::chrono::seconds(10));
+  pair.expect_nothing_left();
+}
+
+TEST(IbCm, DestroyingDisconnects) {
+  CmPair pair;
+  const auto [a, b] = pair.connected();
+  pair.active.cm.destroy(a, pair.now);
+  pair.run();
+  EXPECT_EQ(pair.passive.take_event().kind, CmEventKind::disconnected);
+  pair.passive.cm.destroy(b, pair.now);
+  pair.pass(std::chrono::seconds(10));
+  pair.expect_nothing_left();
+}
+
+TEST(IbCm, BothDisconnectAtOnce) {
+  CmPair pair;
+  const auto [a, b] = pair.connected();
+  ASSERT_TRUE(pair.active.cm.disconnect(a, {}, pair.now));
+  ASSERT_TRUE(pair.passive.cm.disconnect(b, {}, pair.now));
+  pair.run();
+  EXPECT_EQ(pair.active.take_event().kind, CmEventKind::disconnected);
+  EXPECT_EQ(pair.passive.take_event().kind, CmEventKind::disconnected);
+  EXPECT_EQ(pair.active.cm.counters().dreq_sent.get(), 1u);
+  pair.active.cm.destroy(a, pair.now);
+  pair.passive.cm.destroy(b, pair.now);
+  pair.pass(std::chrono::seconds(10));
+  pair.expect_nothing_left();
+}
+
+TEST(IbCm, ConnectsToItself) {
+  CmHost host(Gid::from_ipv4(0x0a000001));
+  const auto run = [&] {
+    while (!host.sent.empty()) {
+      const test::SentMad next = host.sent.front();
+      host.sent.pop_front();
+      host.cm.on_mad(next.path.sgid, next.path.dgid, next.mad, Nanos(5));
+    }
+  };
+  ASSERT_TRUE(host.cm.listen(kService, kExactly, 10, 1));
+  const CmRequest request{.service_id = kService, .path = {.sgid = host.gid, .dgid = host.gid}, .qpn = 0x11};
+  const auto a = host.cm.connect(request, Nanos(5));
+  ASSERT_TRUE(a);
+  run();
+  const uint32_t b = host.take_event().id;
+  ASSERT_TRUE(host.cm.accept(b, {.qpn = 0x12}, Nanos(5)));
+  run();
+  EXPECT_EQ(host.take_event().kind, CmEventKind::reply);
+  ASSERT_TRUE(host.cm.ready(*a, {}, Nanos(5)));
+  run();
+  EXPECT_EQ(host.take_event().kind, CmEventKind::established);
+  host.cm.destroy(*a, Nanos(5));
+  run();
+  EXPECT_EQ(host.take_event().kind, CmEventKind::disconnected);
+  host.cm.destroy(b, Nanos(5));
+  host.cm.poll(std::chrono::seconds(10));
+  EXPECT_EQ(host.cm.size(), 0u);
+}
+
+TEST(IbCm, RejectsWithPrivateData) {
+  CmPair pair;
+  const auto [a, b] = pair.requested();
+  ASSERT_TRUE(pair.passive.cm.reject(b, RejReason::consumer_reject, bytes_of("info"), bytes_of("no"), pair.now));
+  pair.run();
+  const CmMessage rejected = pair.active.take_event();
+  EXPECT_EQ(rejected.kind, CmEventKind::rejected);
+  EXPECT_EQ(rejected.reason, 28);
+  EXPECT_EQ(text_of(rejected.info), "info");
+  EXPECT_EQ(text_of(rejected.private_data), "no");
+  pair.active.cm.destroy(a, pair.now);
+  pair.passive.cm.destroy(b, pair.now);
+  pair.pass(std::chrono::seconds(30));
+  pair.expect_nothing_left();
+}
+
+TEST(IbCm, TheActiveSideRejectsAReply) {
+  CmPair pair;
+  const auto [a, b] = pair.requested();
+  ASSERT_TRUE(pair.passive.cm.accept(b, pair.reply(), pair.now));
+  pair.run();
+  EXPECT_EQ(pair.active.take_event().kind, CmEventKind::reply);
+  ASSERT_TRUE(pair.active.cm.reject(a, RejReason::consumer_reject, {}, {}, pair.now));
+  pair.run();
+  EXPECT_EQ(pair.passive.take_event().kind, CmEventKind::rejected);
+  pair.active.cm.destroy(a, pair.now);
+  pair.passive.cm.destroy(b, pair.now);
+  pair.pass(std::chrono::seconds(30));
+  pair.expect_nothing_left();
+}
+
+TEST(IbCm, NobodyListens) {
+  CmPair pair;
+  const auto a = pair.active.cm.connect(pair.request(), pair.now);
+  ASSERT_TRUE(a);
+  pair.run();
+  const CmMessage rejected = pair.active.take_event();
+  EXPECT_EQ(rejected.kind, CmEventKind::rejected);
+  EXPECT_EQ(rejected.reason, static_cast<uint16_t>(RejReason::invalid_service_id));
+  EXPECT_EQ(pair.passive.cm.counters().no_listener.get(), 1u);
+  pair.active.cm.destroy(*a, pair.now);
+  pair.expect_nothing_left();
+}
+
+TEST(IbCm, TheMoreSpecificListenerIsAsked) {
+  CmPair pair;
+  ASSERT_TRUE(pair.passive.cm.listen(kService, 0xffffffffffff0000, 10, 1));
+  ASSERT_TRUE(pair.passive.cm.listen(kService, kExactly, 10, 2));
+  const auto again = pair.passive.cm.listen(kService, kExactly, 10, 3);
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().code, EADDRINUSE);
+  ASSERT_TRUE(pair.active.cm.connect(pair.request(), pair.now));
+  CmRequest other = pair.request();
+  ++other.service_id;
+  ++other.qpn;
+  ASSERT_TRUE(pair.active.cm.connect(other, pair.now));
+  pair.run();
+  EXPECT_EQ(pair.passive.take_event().listener, 2u);
+  EXPECT_EQ(pair.passive.take_event().listener, 1u);
+  pair.passive.cm.stop_listening(kService, kExactly);
+  CmRequest third = pair.request();
+  third.qpn += 2;
+  ASSERT_TRUE(pair.active.cm.connect(third, pair.now));
+  pair.run();
+  EXPECT_EQ(pair.passive.take_event().listener, 1u);
+}
+
+TEST(IbCm, FindsADatagramService) {
+  CmPair pair;
+  ASSERT_TRUE(pair.passive.cm.listen(kService, kExactly, 10, 5));
+  CmRequest request = pair.request();
+  request.type = QpType::ud;
+  request.private_data = bytes_of("who");
+  const auto a = pair.active.cm.connect(request, pair.now);
+  ASSERT_TRUE(a);
+  pair.run();
+  const CmMessage asked = pair.passive.take_event();
+  ASSERT_EQ(asked.kind, CmEventKind::request);
+  EXPECT_EQ(asked.request.type, QpType::ud);
+  EXPECT_EQ(asked.request.path.dgid, pair.active.gid);
+  EXPECT_EQ(text_of(asked.request.private_data), "who");
+  ASSERT_TRUE(
+      pair.passive.cm.accept(asked.id, {.qpn = 0x77, .qkey = 0x1234567, .private_data = bytes_of("me")}, pair.now));
+  pair.run();
+  const CmMessage found = pair.active.take_event();
+  ASSERT_EQ(found.kind, CmEventKind::established);
+  EXPECT_EQ(found.reply.qpn, 0x77u);
+  EXPECT_EQ(found.reply.qkey, 0x1234567u);
+  EXPECT_EQ(text_of(found.private_data), "me");
+  EXPECT_EQ(pair.active.cm.find(*a)->remote_qpn, 0x77u);
+  pair.active.cm.destroy(*a, pair.now);
+  pair.passive.cm.destroy(asked.id, pair.now);
+  pair.pass(std::chrono::seconds(60));
+  pair.expect_nothing_left();
+}
+
+TEST(IbCm, ADatagramServiceIsRefused) {
+  CmPair pair;
+  CmRequest request = pair.request();
+  request.type = QpType::ud;
+  const auto nobody = pair.active.cm.connect(request, pair.now);
+  pair.run();
+  CmMessage rejected = pair.active.take_event();
+  EXPECT_EQ(rejected.kind, CmEventKind::rejected);
+  EXPECT_EQ(rejected.reason, 1) << "no such service";
+  ASSERT_TRUE(pair.passive.cm.listen(kService, kExactly, 10, 5));
+  const auto refused = pair.active.cm.connect(request, pair.now);
+  pair.run();
+  const uint32_t asked = pair.passive.take_event().id;
+  ASSERT_TRUE(pair.passive.cm.reject(asked, RejReason::consumer_reject, {}, bytes_of("busy"), pair.now));
+  pair.run();
+  rejected = pair.active.take_event();
+  EXPECT_EQ(rejected.kind, CmEventKind::rejected);
+  EXPECT_EQ(rejected.reason, 2);
+  EXPECT_EQ(text_of(rejected.private_data), "busy");
+  pair.active.cm.destroy(*nobody, pair.now);
+  pair.active.cm.destroy(*refused, pair.now);
+  pair.passive.cm.destroy(asked, pair.now);
+  pair.pass(std::chrono::seconds(60));
+  pair.expect_nothing_left();
+}
+
+}  // namespace
+}  // namespace uroce::cm
