@@ -3,9 +3,9 @@
 
 #include <cstring>
 
+#include "dropin/common/qp_attr.h"
 #include "dropin/ibverbs/grh.h"
 #include "dropin/ibverbs/objects.h"
-#include "dropin/ibverbs/qp_attr.h"
 
 namespace uroce::dropin {
 

@@ -13,17 +13,13 @@
 
 #include <uroce/daemon.h>
 
+#include "dropin/common/descriptor.h"
 #include "dropin/ibverbs/events.h"
 #include "dropin/ibverbs/fork.h"
 #include "dropin/ibverbs/identity.h"
 #include "dropin/ibverbs/objects.h"
 
 namespace uroce::dropin {
-
-int report(const Error& error) {
-  if (std::getenv("UROCE_VERBOSE") != nullptr) std::fprintf(stderr, "uroce: %s\n", error.text.c_str());
-  return errno = error.code;
-}
 
 namespace {
 

@@ -1,11 +1,11 @@
 // Completion channels and asynchronous events (ibv_get_cq_event(3), ibv_get_async_event(3)).
 #include "dropin/ibverbs/events.h"
 
-#include <fcntl.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include <chrono>
+
+#include "dropin/common/descriptor.h"
 
 namespace uroce::dropin {
 
@@ -13,8 +13,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
-
-bool non_blocking(int fd) { return (fcntl(fd, F_GETFL) & O_NONBLOCK) != 0; }
 
 /// What `next(timeout)` gives, waiting for ever unless the descriptor is non-blocking; nullopt with errno.
 template <class Next>
@@ -88,20 +86,6 @@ void acknowledge(pthread_mutex_t& mutex, pthread_cond_t& cond, uint32_t& counter
 }
 
 }  // namespace
-
-int outer_descriptor(int fd) {
-  const int outer = epoll_create1(EPOLL_CLOEXEC);
-  if (outer < 0) return -1;
-  epoll_event event{};
-  event.events = EPOLLIN;
-  if (epoll_ctl(outer, EPOLL_CTL_ADD, fd, &event) != 0) {
-    const int reason = errno;
-    close(outer);
-    errno = reason;
-    return -1;
-  }
-  return outer;
-}
 
 void wait_for_acks(pthread_mutex_t& mutex, pthread_cond_t& cond, const uint32_t& acknowledged, uint32_t delivered) {
   pthread_mutex_lock(&mutex);

@@ -9,9 +9,6 @@
 
 namespace uroce::dropin {
 
-/// A descriptor of ours that is readable while `fd` is. -1 with errno on failure.
-int outer_descriptor(int fd);
-
 /// Waits until as many events are acknowledged as were handed out.
 void wait_for_acks(pthread_mutex_t& mutex, pthread_cond_t& cond, const uint32_t& acknowledged, uint32_t delivered);
 

@@ -13,6 +13,7 @@
 
 #include <uroce/verbs.h>
 
+#include "dropin/common/report.h"
 #include "dropin/ibverbs/api.h"
 #include "dropin/ibverbs/patience.h"
 #include "dropin/ibverbs/spinlock.h"
@@ -266,20 +267,6 @@ struct Ah : ibv_ah {
 };
 
 inline Ah* of(ibv_ah* ah) { return static_cast<Ah*>(ah); }
-
-/// Says why a call failed when UROCE_VERBOSE is set, and sets errno. Returns the errno value.
-int report(const Error& error);
-/// report() for calls that return a pointer.
-inline std::nullptr_t report_null(const Error& error) {
-  report(error);
-  return nullptr;
-}
-/// Sets errno. Returns it.
-inline int failed(int code) { return errno = code; }
-inline std::nullptr_t failed_null(int code) {
-  errno = code;
-  return nullptr;
-}
 
 /// Fills the tables through which the inline functions of verbs.h call.
 void fill_operations(VerbsContext& context);

@@ -1,10 +1,10 @@
 // Making, changing and asking a queue pair (ibv_create_qp(3), ibv_modify_qp(3), ibv_query_qp(3), ibv_query_ece(3)).
 #include "dropin/ibverbs/qp.h"
 
+#include "dropin/common/qp_attr.h"
 #include "dropin/ibverbs/cq.h"
 #include "dropin/ibverbs/events.h"
 #include "dropin/ibverbs/identity.h"
-#include "dropin/ibverbs/qp_attr.h"
 #include "dropin/ibverbs/qp_ex.h"
 
 namespace uroce::dropin {

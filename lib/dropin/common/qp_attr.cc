@@ -1,4 +1,4 @@
-#include "dropin/ibverbs/qp_attr.h"
+#include "dropin/common/qp_attr.h"
 
 #include <cerrno>
 #include <cstring>

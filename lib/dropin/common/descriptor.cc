@@ -1,0 +1,27 @@
+#include "dropin/common/descriptor.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace uroce::dropin {
+
+int outer_descriptor(int fd) {
+  const int outer = epoll_create1(EPOLL_CLOEXEC);
+  if (outer < 0) return -1;
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (epoll_ctl(outer, EPOLL_CTL_ADD, fd, &event) != 0) {
+    const int reason = errno;
+    close(outer);
+    errno = reason;
+    return -1;
+  }
+  return outer;
+}
+
+bool non_blocking(int fd) { return (fcntl(fd, F_GETFL) & O_NONBLOCK) != 0; }
+
+}  // namespace uroce::dropin

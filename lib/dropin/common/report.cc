@@ -1,0 +1,13 @@
+#include "dropin/common/report.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace uroce::dropin {
+
+int report(const Error& error) {
+  if (std::getenv("UROCE_VERBOSE") != nullptr) std::fprintf(stderr, "uroce: %s\n", error.text.c_str());
+  return errno = error.code;
+}
+
+}  // namespace uroce::dropin

@@ -1,0 +1,33 @@
+// How the libraries' calls fail: in errno, and in words for whoever asks for them.
+#pragma once
+
+#include <cerrno>
+#include <cstddef>
+
+#include <uroce/error.h>
+
+namespace uroce::dropin {
+
+/// Says why a call failed when UROCE_VERBOSE is set, and sets errno. Returns the errno value.
+int report(const Error& error);
+/// report() for calls that return a pointer.
+inline std::nullptr_t report_null(const Error& error) {
+  report(error);
+  return nullptr;
+}
+/// Sets errno. Returns it.
+inline int failed(int code) { return errno = code; }
+inline std::nullptr_t failed_null(int code) {
+  errno = code;
+  return nullptr;
+}
+/// For calls that return -1.
+inline int minus_one(int code) {
+  errno = code;
+  return -1;
+}
+inline int report_minus_one(const Error& error) { return minus_one(report(error)); }
+/// 0, or -1 with errno.
+inline int done(const Result<void>& result) { return result ? 0 : report_minus_one(result.error()); }
+
+}  // namespace uroce::dropin

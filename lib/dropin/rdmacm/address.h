@@ -1,0 +1,25 @@
+// Addresses in the three forms that rdma_cm's calls take: IPv4, IPv6, and AF_IB with an IP address in its GID.
+#pragma once
+
+#include <rdma/rdma_cma.h>
+#include <sys/socket.h>
+
+#include <optional>
+
+#include <uroce/cm.h>
+
+namespace uroce::dropin::rdmacm {
+
+/// Size of the structure that `address` begins; 0 for null and for families that rdma_cm does not know.
+socklen_t address_length(const sockaddr* address);
+
+/// Nullopt where address_length() is 0.
+std::optional<CmAddress> to_address(const sockaddr* address);
+
+/// As `family` has it; AF_UNSPEC takes the one that the address is of. An IPv6 socket may hold an IPv4 address.
+void to_sockaddr(const CmAddress& from, sa_family_t family, rdma_port_space space, sockaddr_storage& to);
+
+/// The port, as on the wire; 0 for families without one.
+__be16 port_of(const sockaddr* address);
+
+}  // namespace uroce::dropin::rdmacm

@@ -1,0 +1,189 @@
+// Connecting, accepting, rejecting and parting (rdma_connect(3), rdma_accept(3), rdma_disconnect(3) and their like).
+#include <algorithm>
+
+#include "dropin/common/qp_attr.h"
+#include "dropin/rdmacm/objects.h"
+
+namespace uroce::dropin::rdmacm {
+
+namespace {
+
+constexpr uint8_t kRejectedByConsumer = 28;
+constexpr uint8_t kVendorOptionNotSupported = 35;
+
+/// Attributes that bring the id's queue pair to `state`. 0, or -1 with errno.
+int attributes(Id& id, ibv_qp_state state, ibv_qp_attr& attr, int& mask) {
+  auto wanted = id.api.qp_attr(static_cast<QpState>(state));
+  if (!wanted) return report_minus_one(wanted.error());
+  convert(wanted->first, attr);
+  mask = static_cast<int>(wanted->second.bits());
+  return 0;
+}
+
+int modify(ibv_qp* qp, ibv_qp_attr& attr, int mask) {
+  const int error = ibv_modify_qp(qp, &attr, mask);
+  return error == 0 ? 0 : minus_one(error);
+}
+
+/// 0, or EINVAL: of the connected services a queue pair or its number is needed, and depths that the device has.
+int check(const Id& id, const rdma_conn_param* param) {
+  if (id.device == nullptr || (id.qp == nullptr && param == nullptr)) return EINVAL;
+  if (id.ps != RDMA_PS_TCP || param == nullptr) return 0;
+  const bool deep =
+      param->initiator_depth != RDMA_MAX_INIT_DEPTH && param->initiator_depth > id.device->max_initiator_depth;
+  const bool many = param->responder_resources != RDMA_MAX_RESP_RES &&
+                    param->responder_resources > id.device->max_responder_resources;
+  return deep || many ? EINVAL : 0;
+}
+
+/// What both sides send; the depths are the id's.
+CmParam terms(const Id& id, const rdma_conn_param* from) {
+  CmParam to;
+  to.private_data = id.connect_data;
+  if (from != nullptr) {
+    const auto* data = static_cast<const std::byte*>(from->private_data);
+    if (data != nullptr) to.private_data.insert(to.private_data.end(), data, data + from->private_data_len);
+    to.flow_control = from->flow_control != 0;
+    to.retry_count = from->retry_count;
+    to.rnr_retry_count = from->rnr_retry_count;
+    to.srq = from->srq != 0;
+    to.qpn = from->qp_num;
+  }
+  if (id.qp != nullptr) {
+    to.qpn = id.qp->qp_num;
+    to.srq = id.qp->srq != nullptr;
+  }
+  to.initiator_depth = id.initiator_depth;
+  to.responder_resources = id.responder_resources;
+  return to;
+}
+
+int reject(Id& id, const void* private_data, uint8_t length, uint8_t reason) {
+  const auto* data = static_cast<const std::byte*>(private_data);
+  return done(id.api.reject({data, data != nullptr ? length : std::size_t{0}}, reason));
+}
+
+}  // namespace
+
+int to_rtr(Id& id, uint8_t responder_resources) {
+  if (id.qp == nullptr) return 0;
+  ibv_qp_attr attr{};
+  int mask = 0;
+  // Once more: what peers may do is known since the queue pair was made.
+  if (attributes(id, IBV_QPS_INIT, attr, mask) != 0 || modify(id.qp, attr, mask) != 0) return -1;
+  if (attributes(id, IBV_QPS_RTR, attr, mask) != 0) return -1;
+  if (responder_resources != RDMA_MAX_RESP_RES) attr.max_dest_rd_atomic = responder_resources;
+  return modify(id.qp, attr, mask);
+}
+
+int to_rts(Id& id, uint8_t initiator_depth) {
+  if (id.qp == nullptr) return 0;
+  ibv_qp_attr attr{};
+  int mask = 0;
+  if (attributes(id, IBV_QPS_RTS, attr, mask) != 0) return -1;
+  if (initiator_depth != RDMA_MAX_INIT_DEPTH) attr.max_rd_atomic = initiator_depth;
+  return modify(id.qp, attr, mask);
+}
+
+int to_error(Id& id) {
+  if (id.qp == nullptr) return 0;
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  return modify(id.qp, attr, IBV_QP_STATE);
+}
+
+int finish_connecting(Id& id) {
+  if (to_rtr(id, RDMA_MAX_RESP_RES) == 0 && to_rts(id, RDMA_MAX_INIT_DEPTH) == 0 && done(id.api.establish()) == 0) {
+    return 0;
+  }
+  const int reason = errno;
+  to_error(id);
+  return minus_one(reason);
+}
+
+}  // namespace uroce::dropin::rdmacm
+
+using namespace uroce::dropin;
+using namespace uroce::dropin::rdmacm;
+
+extern "C" {
+
+int rdma_connect(rdma_cm_id* cm_id, rdma_conn_param* param) {
+  Id& id = *of(cm_id);
+  if (const int fault = check(id, param); fault != 0) return minus_one(fault);
+  const bool deepest = param == nullptr || param->initiator_depth == RDMA_MAX_INIT_DEPTH;
+  const bool most = param == nullptr || param->responder_resources == RDMA_MAX_RESP_RES;
+  id.initiator_depth = deepest ? id.device->max_initiator_depth : param->initiator_depth;
+  id.responder_resources = most ? id.device->max_responder_resources : param->responder_resources;
+  const auto asked = id.api.connect(terms(id, param));
+  if (!asked) return report_minus_one(asked.error());
+  id.connect_data.clear();
+  return complete(id);
+}
+
+int rdma_accept(rdma_cm_id* cm_id, rdma_conn_param* param) {
+  Id& id = *of(cm_id);
+  if (const int fault = check(id, param); fault != 0) return minus_one(fault);
+  const bool deepest = param == nullptr || param->initiator_depth == RDMA_MAX_INIT_DEPTH;
+  const bool most = param == nullptr || param->responder_resources == RDMA_MAX_RESP_RES;
+  id.initiator_depth = deepest ? std::min(id.initiator_depth, id.device->max_initiator_depth) : param->initiator_depth;
+  id.responder_resources =
+      most ? std::min(id.responder_resources, id.device->max_responder_resources) : param->responder_resources;
+  if (!id.is_datagram() && (to_rtr(id, id.responder_resources) != 0 || to_rts(id, id.initiator_depth) != 0)) return -1;
+  if (const auto accepted = id.api.accept(terms(id, param)); !accepted) {
+    to_error(id);
+    return report_minus_one(accepted.error());
+  }
+  return id.is_datagram() ? 0 : complete(id);  // datagrams have no handshake to wait for
+}
+
+int rdma_reject(rdma_cm_id* id, const void* private_data, uint8_t private_data_len) {
+  return reject(*of(id), private_data, private_data_len, kRejectedByConsumer);
+}
+
+int rdma_reject_ece(rdma_cm_id* id, const void* private_data, uint8_t private_data_len) {
+  return reject(*of(id), private_data, private_data_len, kVendorOptionNotSupported);
+}
+
+int rdma_establish(rdma_cm_id* cm_id) {
+  Id& id = *of(cm_id);
+  if (id.qp != nullptr) return minus_one(EINVAL);  // it was established with CONNECT_RESPONSE
+  return done(id.api.establish());
+}
+
+int rdma_notify(rdma_cm_id* id, ibv_event_type event) {
+  if (event != IBV_EVENT_COMM_EST) return minus_one(EINVAL);
+  return done(of(id)->api.notify_established());
+}
+
+int rdma_disconnect(rdma_cm_id* cm_id) {
+  Id& id = *of(cm_id);
+  if (id.verbs == nullptr) return minus_one(EINVAL);
+  if (to_error(id) != 0) return -1;
+  const auto asked = id.api.disconnect();
+  return asked ? complete(id) : report_minus_one(asked.error());
+}
+
+int rdma_init_qp_attr(rdma_cm_id* id, ibv_qp_attr* attr, int* mask) {
+  ibv_qp_attr wanted{};
+  if (attributes(*of(id), attr->qp_state, wanted, *mask) != 0) return -1;
+  *attr = wanted;
+  return 0;
+}
+
+// Enhanced connection establishment: nothing to agree on exists, so requests carry no offer, which tells peers as much.
+
+int rdma_set_local_ece(rdma_cm_id* id, ibv_ece* ece) {
+  if (id == nullptr || id->qp != nullptr || ece == nullptr || ece->vendor_id == 0 || ece->comp_mask != 0) {
+    return minus_one(EINVAL);
+  }
+  return 0;
+}
+
+int rdma_get_remote_ece(rdma_cm_id* id, ibv_ece* ece) {
+  if (id == nullptr || id->qp != nullptr || ece == nullptr) return minus_one(EINVAL);
+  *ece = {};
+  return 0;
+}
+
+}  // extern "C"

@@ -1,0 +1,87 @@
+#include "dropin/rdmacm/devices.h"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace uroce::dropin::rdmacm {
+
+namespace {
+
+/// ibv_get_device_list(3), given back in any case.
+class DeviceList {
+ public:
+  DeviceList() : list_(ibv_get_device_list(&count_)) {}
+  DeviceList(const DeviceList&) = delete;
+  DeviceList& operator=(const DeviceList&) = delete;
+  ~DeviceList() {
+    if (list_ != nullptr) ibv_free_device_list(list_);
+  }
+
+  ibv_device* const* begin() const { return list_; }
+  ibv_device* const* end() const { return list_ + (list_ != nullptr ? count_ : 0); }
+
+ private:
+  int count_ = 0;
+  ibv_device** list_;
+};
+
+uint8_t to_byte(int value) { return static_cast<uint8_t>(std::clamp(value, 0, 255)); }
+
+}  // namespace
+
+Result<Device*> Devices::open(ibv_device* device) {
+  auto& known = by_name_[ibv_get_device_name(device)];
+  if (known != nullptr) return known.get();
+  auto made = std::make_unique<Device>();
+  made->verbs = ibv_open_device(device);
+  if (made->verbs == nullptr) {
+    return fail(errno, std::string("device ") + ibv_get_device_name(device) + " cannot be opened");
+  }
+  ibv_device_attr attr{};
+  if (const int error = ibv_query_device(made->verbs, &attr); error != 0) {
+    ibv_close_device(made->verbs);
+    return fail(error, std::string("device ") + ibv_get_device_name(device) + " does not say what it can do");
+  }
+  made->max_initiator_depth = to_byte(attr.max_qp_init_rd_atom);
+  made->max_responder_resources = to_byte(attr.max_qp_rd_atom);
+  made->max_qp_wr = attr.max_qp_wr;
+  known = std::move(made);
+  return known.get();
+}
+
+Result<Device*> Devices::use(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  Result<Device*> device = fail(ENODEV, "there is no device " + name);
+  if (const auto known = by_name_.find(name); known != by_name_.end() && known->second != nullptr) {
+    device = known->second.get();
+  } else {
+    const DeviceList list;
+    const auto found = std::ranges::find_if(list, [&](ibv_device* each) { return name == ibv_get_device_name(each); });
+    if (found != list.end()) device = open(*found);
+  }
+  if (!device) return device;
+  Device& used = **device;
+  if (used.pd == nullptr && (used.pd = ibv_alloc_pd(used.verbs)) == nullptr) {
+    return fail(errno, "device " + name + " gives no protection domain");
+  }
+  ++used.users;
+  return device;
+}
+
+void Devices::leave(Device* device) {
+  const std::lock_guard lock(mutex_);
+  // Where the application's objects still stand on the domain, it serves the next user as well.
+  if (--device->users == 0 && ibv_dealloc_pd(device->pd) == 0) device->pd = nullptr;
+}
+
+Result<std::vector<Device*>> Devices::all() {
+  const std::lock_guard lock(mutex_);
+  std::vector<Device*> out;
+  for (ibv_device* each : DeviceList()) {
+    if (auto device = open(each)) out.push_back(*device);
+  }
+  if (out.empty()) return fail(ENODEV, "there are no devices; start uroced, or set UROCE_SOCKET to its socket");
+  return out;
+}
+
+}  // namespace uroce::dropin::rdmacm

@@ -1,0 +1,185 @@
+// Taking events and what they bring about (rdma_get_cm_event(3), rdma_ack_cm_event(3)).
+#include <poll.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "dropin/common/descriptor.h"
+#include "dropin/common/qp_attr.h"
+#include "dropin/rdmacm/objects.h"
+
+namespace uroce::dropin::rdmacm {
+
+namespace {
+
+/// What becomes of an event when its consequences are drawn.
+enum class Fate { tell, keep };
+
+void copy_private_data(const CmParam& from, Event& event, const void*& data, uint8_t& length) {
+  const std::size_t size = std::min<std::size_t>(from.private_data.size(), 255);
+  length = static_cast<uint8_t>(size);
+  if (size == 0) return;
+  std::copy_n(from.private_data.begin(), size, event.private_data.begin());
+  data = event.private_data.data();
+}
+
+void copy_connection(const CmParam& from, Event& event) {
+  rdma_conn_param& to = event.param.conn;
+  copy_private_data(from, event, to.private_data, to.private_data_len);
+  to.responder_resources = from.responder_resources;
+  to.initiator_depth = from.initiator_depth;
+  to.flow_control = from.flow_control ? 1 : 0;
+  to.retry_count = from.retry_count;
+  to.rnr_retry_count = from.rnr_retry_count;
+  to.srq = from.srq ? 1 : 0;
+  to.qp_num = from.qpn;
+}
+
+void copy_datagram(const CmEvent& from, Event& event) {
+  rdma_ud_param& to = event.param.ud;
+  copy_private_data(from.param, event, to.private_data, to.private_data_len);
+  convert(from.av, to.ah_attr);
+  to.qp_num = from.param.qpn;
+  to.qkey = from.param.qkey;
+}
+
+void fail_with(Event& event, rdma_cm_event_type type) {
+  event.status = errno != 0 ? -errno : -EIO;
+  event.event = type;
+}
+
+/// The id of a request: with the listener's channel, or where that one's calls wait, with a channel of its own.
+Fate on_request(const Delivery& from, Event& event) {
+  Id& made = *from.request;
+  made.initiator_depth = from.event.param.initiator_depth;
+  made.responder_resources = from.event.param.responder_resources;
+  event.listen_id = from.id;
+  event.id = &made;
+  const bool usable = (!from.id->sync || rdma_migrate_id(&made, nullptr) == 0) && made.refresh(true);
+  if (usable) return Fate::tell;
+  rdma_destroy_id(&made);
+  return Fate::keep;
+}
+
+/// With a queue pair the connection is finished here; without, that is the application's to do.
+void on_response(Id& id, Event& event) {
+  if (id.qp == nullptr) return;
+  event.event = RDMA_CM_EVENT_ESTABLISHED;
+  if (finish_connecting(id) == 0) return;
+  id.connect_error = true;
+  fail_with(event, RDMA_CM_EVENT_CONNECT_ERROR);
+}
+
+void on_join(Id& id, Multicast& group, const CmEvent& from, Event& event) {
+  std::memcpy(group.mgid.raw, from.av.dgid.bytes.data(), sizeof(group.mgid.raw));
+  if (id.qp == nullptr || group.send_only) return;
+  if (ibv_attach_mcast(id.qp, &group.mgid, 0) != 0) return fail_with(event, RDMA_CM_EVENT_MULTICAST_ERROR);
+  group.attached = true;
+}
+
+Fate draw_consequences(const Delivery& from, Event& event) {
+  Id& id = *from.id;
+  switch (event.event) {
+    case RDMA_CM_EVENT_ADDR_RESOLVED:
+      if (!id.refresh(false)) fail_with(event, RDMA_CM_EVENT_ADDR_ERROR);
+      return Fate::tell;
+    case RDMA_CM_EVENT_ROUTE_RESOLVED:
+      if (!id.refresh(true)) fail_with(event, RDMA_CM_EVENT_ROUTE_ERROR);
+      return Fate::tell;
+    case RDMA_CM_EVENT_CONNECT_REQUEST: return on_request(from, event);
+    case RDMA_CM_EVENT_CONNECT_RESPONSE: on_response(id, event); return Fate::tell;
+    case RDMA_CM_EVENT_REJECTED:
+      if (id.connect_error) return Fate::keep;  // its end was told as CONNECT_ERROR
+      to_error(id);
+      return Fate::tell;
+    case RDMA_CM_EVENT_DISCONNECTED: return id.connect_error ? Fate::keep : Fate::tell;
+    case RDMA_CM_EVENT_MULTICAST_JOIN: on_join(id, *from.group, from.event, event); return Fate::tell;
+    default: return Fate::tell;
+  }
+}
+
+void acknowledge(Id& owner, Multicast* group) {
+  Service& service = *owner.service;
+  const std::lock_guard lock(service.mutex);
+  ++owner.events.acknowledged;
+  if (group != nullptr) ++group->events.acknowledged;
+  // With the lock held: whoever waits may destroy the id, and the service with it, as soon as it goes.
+  service.acknowledged.notify_all();
+}
+
+std::unique_ptr<Event> to_event(const Delivery& from) {
+  auto event = std::make_unique<Event>();
+  event->owner = from.id;
+  event->group = from.group;
+  event->id = from.id;
+  event->event = static_cast<rdma_cm_event_type>(from.event.type);
+  event->status = from.event.status;
+  if (from.group != nullptr || from.id->is_datagram()) {
+    copy_datagram(from.event, *event);
+  } else {
+    copy_connection(from.event.param, *event);
+  }
+  if (from.group != nullptr) event->param.ud.private_data = from.group->context;
+  return event;
+}
+
+}  // namespace
+
+int complete(Id& id) {
+  if (!id.sync) return 0;
+  if (id.event != nullptr) rdma_ack_cm_event(id.event);
+  id.event = nullptr;
+  if (rdma_get_cm_event(id.channel, &id.event) != 0) return -1;
+  const int status = id.event->status;
+  if (status == 0) return 0;
+  if (id.event->event == RDMA_CM_EVENT_REJECTED) return minus_one(ECONNREFUSED);
+  return minus_one(std::abs(status));
+}
+
+}  // namespace uroce::dropin::rdmacm
+
+using namespace uroce::dropin;
+using namespace uroce::dropin::rdmacm;
+
+extern "C" {
+
+int rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
+  if (event == nullptr) return minus_one(EINVAL);
+  Channel& from = *of(channel);
+  while (true) {
+    if (auto next = from.service->take(from.api)) {
+      auto made = to_event(*next);
+      if (draw_consequences(*next, *made) == Fate::tell) {
+        *event = made.release();
+        return 0;
+      }
+      acknowledge(*next->id, next->group);
+      continue;
+    }
+    if (non_blocking(from.fd)) return minus_one(EAGAIN);
+    pollfd waiting{from.fd, POLLIN, 0};
+    if (poll(&waiting, 1, -1) < 0) return -1;
+  }
+}
+
+int rdma_ack_cm_event(rdma_cm_event* event) {
+  if (event == nullptr) return minus_one(EINVAL);
+  const std::unique_ptr<Event> acknowledged(static_cast<Event*>(event));
+  acknowledge(*acknowledged->owner, acknowledged->group);
+  return 0;
+}
+
+const char* rdma_event_str(rdma_cm_event_type event) {
+  static constexpr std::array kNames = {
+      "RDMA_CM_EVENT_ADDR_RESOLVED",  "RDMA_CM_EVENT_ADDR_ERROR",      "RDMA_CM_EVENT_ROUTE_RESOLVED",
+      "RDMA_CM_EVENT_ROUTE_ERROR",    "RDMA_CM_EVENT_CONNECT_REQUEST", "RDMA_CM_EVENT_CONNECT_RESPONSE",
+      "RDMA_CM_EVENT_CONNECT_ERROR",  "RDMA_CM_EVENT_UNREACHABLE",     "RDMA_CM_EVENT_REJECTED",
+      "RDMA_CM_EVENT_ESTABLISHED",    "RDMA_CM_EVENT_DISCONNECTED",    "RDMA_CM_EVENT_DEVICE_REMOVAL",
+      "RDMA_CM_EVENT_MULTICAST_JOIN", "RDMA_CM_EVENT_MULTICAST_ERROR", "RDMA_CM_EVENT_ADDR_CHANGE",
+      "RDMA_CM_EVENT_TIMEWAIT_EXIT",
+  };
+  const auto index = static_cast<std::size_t>(event);
+  return index < kNames.size() ? kNames[index] : "UNKNOWN EVENT";
+}
+
+}  // extern "C"

@@ -1,0 +1,146 @@
+// What rdma_cm's structures stand for. Each begins with the structure of <rdma/rdma_cma.h> that programs hold.
+#pragma once
+
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+
+#include <array>
+#include <condition_variable>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include <uroce/cm.h>
+
+#include "dropin/common/report.h"
+#include "dropin/rdmacm/devices.h"
+
+namespace uroce::dropin::rdmacm {
+
+struct Id;
+
+struct Multicast;
+
+/// An event handed out, and whose it is.
+struct Delivery {
+  CmEvent event;
+  Id* id;            ///< of a connect_request, the listener
+  Id* request;       ///< of a connect_request, the new id
+  Multicast* group;  ///< of a multicast event
+};
+
+/// The process's connection to the daemon's connection manager, with the ids made over it. When the daemon goes, what
+/// was made over it stays until the application destroys it; what is made later belongs to a new one.
+class Service {
+ public:
+  explicit Service(ConnectionManager opened) : api(std::move(opened)) {}
+
+  /// Errors: ENODEV (no daemon), and those of ConnectionManager::open().
+  static Result<std::shared_ptr<Service>> get();
+  /// The next one, when `stale` is of a daemon that has gone.
+  static Result<std::shared_ptr<Service>> renew(const std::shared_ptr<Service>& stale);
+
+  /// The channel's next event with the id that it is for, counted as handed out. Any thread.
+  std::optional<Delivery> take(CmChannel& channel);
+
+  ConnectionManager api;
+  Devices devices;
+  std::mutex mutex;  ///< guards the map, and what the ids say is guarded by it
+  std::condition_variable acknowledged;
+  std::unordered_map<uint32_t, Id*> ids;  ///< by CmId::number(); an id in here is alive
+
+ private:
+  /// Finds whose the event is, and makes the id of a request. False when it is nobody's any more.
+  bool assign(Delivery& delivery);
+};
+
+/// `fd` is a descriptor over the API's: its flags are the application's.
+struct Channel : rdma_event_channel {
+  Channel(std::shared_ptr<Service> over, CmChannel made, int outer)
+      : rdma_event_channel{outer}, service(std::move(over)), api(std::move(made)) {}
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+  ~Channel();
+
+  std::shared_ptr<Service> service;
+  CmChannel api;
+};
+
+inline Channel* of(rdma_event_channel* channel) { return static_cast<Channel*>(channel); }
+
+/// Events handed out and acknowledged; guarded by the service's mutex.
+struct EventCount {
+  uint64_t delivered = 0;
+  uint64_t acknowledged = 0;
+};
+
+/// A group that an id has joined, or asked to.
+struct Multicast {
+  sockaddr_storage address{};
+  CmAddress group;
+  void* context = nullptr;
+  bool send_only = false;
+  bool attached = false;
+  ibv_gid mgid{};
+  EventCount events;
+};
+
+struct Id : rdma_cm_id {
+  Id(Channel* owner, CmId made, void* application, rdma_port_space space, ibv_qp_type type);
+  Id(const Id&) = delete;
+  Id& operator=(const Id&) = delete;
+  ~Id();
+
+  Channel* channel_of() const { return of(channel); }
+  bool is_datagram() const { return qp_type == IBV_QPT_UD; }
+  /// Fills in what the daemon knows of it: addresses, device, and with `path` the path record. Errors: of
+  /// Devices::use().
+  Result<void> refresh(bool path);
+
+  std::shared_ptr<Service> service;
+  CmId api;
+  Device* device = nullptr;
+  bool sync = false;  ///< it has its channel to itself, and calls wait for their event
+  bool connect_error = false;
+  sa_family_t family = AF_UNSPEC;  ///< of its addresses, once they are known
+  uint8_t initiator_depth = 0;
+  uint8_t responder_resources = 0;
+  std::vector<std::byte> connect_data;         ///< of rdma_addrinfo, before what rdma_connect() brings
+  std::optional<ibv_qp_init_attr> request_qp;  ///< rdma_get_request() makes such queue pairs
+  std::optional<ibv_sa_path_rec> path;         ///< what route.path_rec points to
+
+  // Guarded by the service's mutex.
+  EventCount events;
+  std::map<uint64_t, std::unique_ptr<Multicast>> groups;  ///< by token
+};
+
+inline Id* of(rdma_cm_id* id) { return static_cast<Id*>(id); }
+
+struct Event : rdma_cm_event {
+  Event() : rdma_cm_event{} {}
+  Id* owner = nullptr;  ///< whose count it is on
+  Multicast* group = nullptr;
+  std::array<std::byte, 256> private_data{};
+};
+
+/// Makes a channel over `service`, or over a new one where that one's daemon has gone. Null with errno.
+std::unique_ptr<Channel> make_channel();
+/// rdma_create_id() for any kind of queue pair. Null with errno.
+Id* make_id(rdma_event_channel* channel, void* context, rdma_port_space space, ibv_qp_type type);
+/// Of an id whose calls wait: takes the event that ends one (its status is the call's). Others return at once.
+int complete(Id& id);
+/// Waits until what was handed out of `count` is acknowledged.
+void wait_for_acks(Service& service, const EventCount& count);
+
+/// Bring the queue pair of an id, where it has one, to the state of a connection's phase. 0, or -1 with errno.
+int to_rtr(Id& id, uint8_t responder_resources);
+int to_rts(Id& id, uint8_t initiator_depth);
+int to_error(Id& id);
+/// Moves the queue pair to RTS and tells the peer that the connection stands.
+int finish_connecting(Id& id);
+
+}  // namespace uroce::dropin::rdmacm

@@ -1,0 +1,152 @@
+// Queue pairs, shared receive queues and the completion queues that come with them (rdma_create_qp(3),
+// rdma_create_srq(3)).
+#include <cstring>
+
+#include "dropin/rdmacm/objects.h"
+
+namespace uroce::dropin::rdmacm {
+
+namespace {
+
+struct CompletionPlace {
+  ibv_comp_channel*& channel;
+  ibv_cq*& cq;
+};
+
+CompletionPlace send_place(rdma_cm_id& id) { return {id.send_cq_channel, id.send_cq}; }
+CompletionPlace recv_place(rdma_cm_id& id) { return {id.recv_cq_channel, id.recv_cq}; }
+
+/// Both may stand for one and the same: an application sets them so.
+void destroy_completions(rdma_cm_id& id) {
+  const bool one_cq = id.send_cq == id.recv_cq;
+  const bool one_channel = id.send_cq_channel == id.recv_cq_channel;
+  if (id.recv_cq != nullptr) ibv_destroy_cq(id.recv_cq);
+  if (id.send_cq != nullptr && !one_cq) ibv_destroy_cq(id.send_cq);
+  if (id.recv_cq_channel != nullptr) ibv_destroy_comp_channel(id.recv_cq_channel);
+  if (id.send_cq_channel != nullptr && !one_channel) ibv_destroy_comp_channel(id.send_cq_channel);
+  id.send_cq = id.recv_cq = nullptr;
+  id.send_cq_channel = id.recv_cq_channel = nullptr;
+}
+
+/// A completion queue with a channel, for `entries` of them; none are wanted for 0.
+bool create_completions(rdma_cm_id& id, CompletionPlace place, uint32_t entries) {
+  if (entries == 0) return true;
+  place.channel = ibv_create_comp_channel(id.verbs);
+  if (place.channel == nullptr) return false;
+  place.cq = ibv_create_cq(id.verbs, static_cast<int>(entries), &id, place.channel, 0);
+  return place.cq != nullptr;
+}
+
+bool differ(const void* have, const void* wanted) { return have != nullptr && wanted != nullptr && have != wanted; }
+
+/// What the application left out is the id's own.
+bool complete_attributes(Id& id, ibv_qp_init_attr_ex& attr) {
+  const uint32_t send = attr.send_cq != nullptr || id.send_cq != nullptr ? 0 : attr.cap.max_send_wr;
+  const uint32_t recv = attr.recv_cq != nullptr || id.recv_cq != nullptr ? 0 : attr.cap.max_recv_wr;
+  if (!create_completions(id, recv_place(id), recv) || !create_completions(id, send_place(id), send)) return false;
+  if (attr.send_cq == nullptr) attr.send_cq = id.send_cq;
+  if (attr.recv_cq == nullptr) attr.recv_cq = id.recv_cq;
+  if (attr.srq == nullptr) attr.srq = id.srq;
+  return true;
+}
+
+int modify(ibv_qp* qp, ibv_qp_attr& attr, int mask) {
+  const int error = ibv_modify_qp(qp, &attr, mask);
+  return error == 0 ? 0 : minus_one(error);
+}
+
+/// To INIT; of datagrams, which have no peer to wait for, to RTS.
+int start(Id& id, ibv_qp* qp) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  int mask = 0;
+  if (rdma_init_qp_attr(&id, &attr, &mask) != 0 || modify(qp, attr, mask) != 0) return -1;
+  if (!id.is_datagram()) return 0;
+  attr.qp_state = IBV_QPS_RTR;
+  if (modify(qp, attr, IBV_QP_STATE) != 0) return -1;
+  attr.qp_state = IBV_QPS_RTS;
+  attr.sq_psn = 0;
+  return modify(qp, attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+}
+
+/// Gives up what was begun, keeping the reason.
+int undo(Id& id, ibv_qp* qp) {
+  const int reason = errno;
+  if (qp != nullptr) ibv_destroy_qp(qp);
+  destroy_completions(id);
+  return minus_one(reason);
+}
+
+}  // namespace
+
+}  // namespace uroce::dropin::rdmacm
+
+using namespace uroce::dropin;
+using namespace uroce::dropin::rdmacm;
+
+extern "C" {
+
+int rdma_create_qp_ex(rdma_cm_id* cm_id, ibv_qp_init_attr_ex* attr) {
+  Id& id = *of(cm_id);
+  if (id.qp != nullptr || id.verbs == nullptr) return minus_one(EINVAL);
+  if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attr->pd == nullptr) {
+    attr->comp_mask |= IBV_QP_INIT_ATTR_PD;
+    attr->pd = id.pd;
+  }
+  if (attr->pd == nullptr || attr->pd->context != id.verbs) return minus_one(EINVAL);
+  if (differ(id.recv_cq, attr->recv_cq) || differ(id.send_cq, attr->send_cq)) return minus_one(EINVAL);
+  if (!complete_attributes(id, *attr)) return undo(id, nullptr);
+  ibv_qp* qp = ibv_create_qp_ex(id.verbs, attr);
+  if (qp == nullptr || start(id, qp) != 0) return undo(id, qp);
+  id.pd = qp->pd;
+  id.qp = qp;
+  return 0;
+}
+
+int rdma_create_qp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* attr) {
+  ibv_qp_init_attr_ex extended{};
+  std::memcpy(static_cast<void*>(&extended), attr, sizeof(*attr));  // which it begins with
+  extended.comp_mask = IBV_QP_INIT_ATTR_PD;
+  extended.pd = pd != nullptr ? pd : id->pd;
+  const int result = rdma_create_qp_ex(id, &extended);
+  std::memcpy(attr, static_cast<const void*>(&extended), sizeof(*attr));
+  return result;
+}
+
+void rdma_destroy_qp(rdma_cm_id* id) {
+  ibv_destroy_qp(id->qp);
+  id->qp = nullptr;
+  destroy_completions(*id);
+}
+
+int rdma_create_srq_ex(rdma_cm_id* id, ibv_srq_init_attr_ex* attr) {
+  if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || id->verbs == nullptr) return minus_one(EINVAL);
+  if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || attr->pd == nullptr) {
+    attr->pd = id->pd;
+    attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
+  }
+  ibv_srq* srq = ibv_create_srq_ex(id->verbs, attr);
+  if (srq == nullptr) return -1;
+  if (id->pd == nullptr) id->pd = attr->pd;
+  id->srq = srq;
+  return 0;
+}
+
+int rdma_create_srq(rdma_cm_id* id, ibv_pd* pd, ibv_srq_init_attr* attr) {
+  ibv_srq_init_attr_ex extended{};
+  std::memcpy(static_cast<void*>(&extended), attr, sizeof(*attr));  // which it begins with
+  extended.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
+  extended.srq_type = id->qp_type == IBV_QPT_XRC_RECV ? IBV_SRQT_XRC : IBV_SRQT_BASIC;
+  extended.pd = pd;
+  const int result = rdma_create_srq_ex(id, &extended);
+  std::memcpy(attr, static_cast<const void*>(&extended), sizeof(*attr));
+  return result;
+}
+
+void rdma_destroy_srq(rdma_cm_id* id) {
+  ibv_destroy_srq(id->srq);
+  id->srq = nullptr;
+  destroy_completions(*id);
+}
+
+}  // extern "C"

@@ -1,0 +1,130 @@
+// One connection to the daemon's connection manager for the whole process.
+#include <poll.h>
+#include <unistd.h>
+
+#include "dropin/common/descriptor.h"
+#include "dropin/rdmacm/objects.h"
+
+namespace uroce::dropin::rdmacm {
+
+namespace {
+
+struct Current {
+  std::mutex mutex;
+  std::shared_ptr<Service> service;
+};
+
+Current& current() {
+  static Current& one = *new Current;  // never destroyed: programs call in until their very end
+  return one;
+}
+
+Result<std::shared_ptr<Service>> open_service() {
+  auto opened = ConnectionManager::open();
+  if (opened) return std::make_shared<Service>(std::move(*opened));
+  Error error = std::move(opened.error());
+  if (error.code == ENOENT) error.code = ENODEV;  // without a daemon there are no devices
+  return std::unexpected(std::move(error));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Service>> Service::get() {
+  const std::lock_guard lock(current().mutex);
+  if (current().service != nullptr) return current().service;
+  auto opened = open_service();
+  if (opened) current().service = *opened;
+  return opened;
+}
+
+Result<std::shared_ptr<Service>> Service::renew(const std::shared_ptr<Service>& stale) {
+  const std::lock_guard lock(current().mutex);
+  if (current().service != stale) return current().service;
+  auto opened = open_service();
+  if (opened) current().service = *opened;
+  return opened;
+}
+
+std::optional<Delivery> Service::take(CmChannel& channel) {
+  const std::lock_guard lock(mutex);
+  while (auto event = channel.take()) {
+    Delivery out{std::move(*event), nullptr, nullptr, nullptr};
+    if (!assign(out)) continue;
+    ++out.id->events.delivered;
+    if (out.group != nullptr) ++out.group->events.delivered;
+    return out;
+  }
+  return std::nullopt;
+}
+
+bool Service::assign(Delivery& delivery) {
+  const CmEvent& event = delivery.event;
+  const bool request = event.type == CmEventType::connect_request;
+  const auto found = ids.find(request ? event.listener : event.id);
+  if (found != ids.end()) delivery.id = found->second;
+  if (request) {
+    auto adopted = api.adopt(event);
+    if (!adopted || delivery.id == nullptr) return false;  // nobody listens any more: given up, which rejects it
+    const Id& listener = *delivery.id;
+    delivery.request =
+        new Id(listener.channel_of(), std::move(*adopted), listener.context, listener.ps, listener.qp_type);
+    // Before the lock goes: other threads may take its next events.
+    ids.emplace(event.id, delivery.request);
+  }
+  if (event.join != 0 && delivery.id != nullptr) {
+    const auto group = delivery.id->groups.find(event.join);
+    if (group == delivery.id->groups.end()) return false;  // left meanwhile
+    delivery.group = group->second.get();
+  }
+  return delivery.id != nullptr;
+}
+
+std::unique_ptr<Channel> make_channel() {
+  auto service = Service::get();
+  if (!service) return report_null(service.error());
+  auto made = (*service)->api.create_channel();
+  if (!made && made.error().code == ENODEV) {
+    service = Service::renew(*service);
+    if (!service) return report_null(service.error());
+    made = (*service)->api.create_channel();
+  }
+  if (!made) return report_null(made.error());
+  const int outer = outer_descriptor(made->fd());
+  if (outer < 0) return nullptr;
+  return std::make_unique<Channel>(std::move(*service), std::move(*made), outer);
+}
+
+Channel::~Channel() { close(fd); }
+
+void wait_for_acks(Service& service, const EventCount& count) {
+  std::unique_lock lock(service.mutex);
+  service.acknowledged.wait(lock, [&] { return count.acknowledged >= count.delivered; });
+}
+
+}  // namespace uroce::dropin::rdmacm
+
+using namespace uroce::dropin;
+using namespace uroce::dropin::rdmacm;
+
+extern "C" {
+
+rdma_event_channel* rdma_create_event_channel() { return make_channel().release(); }
+
+void rdma_destroy_event_channel(rdma_event_channel* channel) { delete of(channel); }
+
+ibv_context** rdma_get_devices(int* num_devices) {
+  if (num_devices != nullptr) *num_devices = 0;
+  auto service = Service::get();
+  if (!service) return report_null(service.error());
+  const auto devices = (*service)->devices.all();
+  if (!devices) return report_null(devices.error());
+  auto** list = static_cast<ibv_context**>(std::calloc(devices->size() + 1, sizeof(ibv_context*)));
+  if (list == nullptr) return failed_null(ENOMEM);
+  for (std::size_t i = 0; i < devices->size(); ++i) list[i] = (*devices)[i]->verbs;
+  if (num_devices != nullptr) *num_devices = static_cast<int>(devices->size());
+  return list;
+}
+
+void rdma_free_devices(ibv_context** list) { std::free(list); }
+
+}  // extern "C"
