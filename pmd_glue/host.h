@@ -26,6 +26,8 @@ class Host final : public control::DeviceHost {
   void wait_step() override;
   bool runs_engines_here() const override { return owner_(); }
   Result<EthAddr> resolve(const Gid& sgid, const Gid& dgid, std::chrono::nanoseconds timeout) override;
+  void join_group(const Gid& group) override { neighbourhood_.join(group); }
+  void leave_group(const Gid& group) override { neighbourhood_.leave(group); }
   bool link_up() const override { return port_.link_up(); }
 
  private:

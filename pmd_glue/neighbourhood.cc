@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace uroce::glue {
@@ -12,13 +13,16 @@ constexpr uint32_t kSlots = 64;
 constexpr uint32_t kFramesPerStep = 64;
 }  // namespace
 
-Neighbourhood::Neighbourhood(const Port& port, uint16_t vlan, cm::AddressTable table, uint32_t engines, Waker& service,
-                             const TscClock& clock)
+Neighbourhood::Neighbourhood(Port& port, uint16_t vlan, cm::AddressTable table, uint32_t engines, Waker& service,
+                             const TscClock& clock, uint64_t seed)
     : port_(port),
+      vlan_(vlan),
       service_(service),
       clock_(clock),
       outgoing_(kSlots, port.max_frame()),
-      neighbours_(port.mac(), vlan, std::move(table), [this](std::span<const std::byte> frame) { send(frame); }) {
+      neighbours_(port.mac(), vlan, std::move(table), [this](std::span<const std::byte> frame) { send(frame); }),
+      memberships_(port.mac(), vlan, port.mtu(), seed, [this](std::span<const std::byte> frame) { send(frame); }) {
+  memberships_.set_addresses(neighbours_.table().gids(), clock_.now());
   for (uint32_t i = 0; i < engines; ++i) incoming_.push_back(std::make_unique<FrameRing>(kSlots, port.max_frame()));
 }
 
@@ -35,17 +39,48 @@ void Neighbourhood::send(std::span<const std::byte> frame) {
 
 void Neighbourhood::step(bool announce) {
   const std::lock_guard lock(mutex_);
-  if (announce) neighbours_.announce();
+  if (announce) {
+    neighbours_.announce();
+    memberships_.announce(clock_.now());
+  }
+  if (heard_generation_ != memberships_.generation()) {
+    heard_generation_ = memberships_.generation();
+    port_.receive_groups(memberships_.ethernet_addresses());
+  }
   for (const auto& ring : incoming_) {
     for (uint32_t i = 0; i < kFramesPerStep; ++i) {
       const auto frame = ring->front();
       if (frame.empty()) break;
-      neighbours_.on_frame(frame, clock_.now());
+      receive(frame, clock_.now());
       ring->pop();
     }
     if (!ring->empty()) service_.wake_always();
   }
   neighbours_.poll(clock_.now());
+  memberships_.poll(clock_.now());
+}
+
+void Neighbourhood::receive(std::span<const std::byte> frame, Nanos now) {
+  const auto ether = cm::parse_ether(frame);
+  const bool heard = ether && ether->source != port_.mac() && ether->vlan.value_or(0) == vlan_;
+  if (heard && memberships_.on_frame(*ether, now)) return;
+  neighbours_.on_frame(frame, now);
+}
+
+void Neighbourhood::join(const Gid& group) {
+  {
+    const std::lock_guard lock(mutex_);
+    memberships_.join(group, clock_.now());
+  }
+  service_.wake_always();
+}
+
+void Neighbourhood::leave(const Gid& group) {
+  {
+    const std::lock_guard lock(mutex_);
+    memberships_.leave(group, clock_.now());
+  }
+  service_.wake_always();
 }
 
 Nanos Neighbourhood::next_deadline() {
@@ -53,7 +88,7 @@ Nanos Neighbourhood::next_deadline() {
     if (!ring->empty()) return Nanos(0);
   }
   const std::lock_guard lock(mutex_);
-  return neighbours_.next_deadline();
+  return std::min(neighbours_.next_deadline(), memberships_.next_deadline());
 }
 
 Result<Gid> Neighbourhood::begin_resolve(const Gid& dgid) {
@@ -85,11 +120,14 @@ Result<EthAddr> Neighbourhood::no_answer(const Gid& dgid, const Gid& hop) const 
 
 std::vector<std::pair<std::string, uint64_t>> Neighbourhood::counters() const {
   const cm::NeighbourCounters& c = neighbours_.counters();
-  return {{"neighbour_malformed", c.malformed.get()}, {"neighbour_not_for_us", c.not_for_us.get()},
-          {"neighbour_answered", c.answered.get()},   {"echo_answered", c.echo_answered.get()},
-          {"neighbour_learned", c.learned.get()},     {"neighbour_requests", c.requests_sent.get()},
-          {"neighbour_failed", c.failed.get()},       {"neighbour_table_full", c.table_full.get()},
-          {"neighbour_send_lost", send_lost_.get()}};
+  const cm::MembershipCounters& m = memberships_.counters();
+  return {{"neighbour_malformed", c.malformed.get()},  {"neighbour_not_for_us", c.not_for_us.get()},
+          {"neighbour_answered", c.answered.get()},    {"echo_answered", c.echo_answered.get()},
+          {"neighbour_learned", c.learned.get()},      {"neighbour_requests", c.requests_sent.get()},
+          {"neighbour_failed", c.failed.get()},        {"neighbour_table_full", c.table_full.get()},
+          {"neighbour_send_lost", send_lost_.get()},   {"membership_queries", m.queries.get()},
+          {"membership_malformed", m.malformed.get()}, {"membership_ignored", m.ignored.get()},
+          {"membership_reports", m.reports.get()},     {"membership_full", m.full.get()}};
 }
 
 }  // namespace uroce::glue

@@ -11,6 +11,7 @@
 #include <uroce/types.h>
 
 #include "base/counter.h"
+#include "cm/memberships.h"
 #include "cm/neighbours.h"
 #include "pmd_glue/clock.h"
 #include "pmd_glue/frame_ring.h"
@@ -22,8 +23,8 @@ namespace uroce::glue {
 class Neighbourhood {
  public:
   /// `service` wakes the thread that calls step(). All references outlive this.
-  Neighbourhood(const Port& port, uint16_t vlan, cm::AddressTable table, uint32_t engines, Waker& service,
-                const TscClock& clock);
+  Neighbourhood(Port& port, uint16_t vlan, cm::AddressTable table, uint32_t engines, Waker& service,
+                const TscClock& clock, uint64_t seed);
 
   /// Engine `engine`'s thread. False when the service thread is too far behind: the frame is lost, as on a wire.
   bool deliver(uint32_t engine, std::span<const std::byte> frame);
@@ -44,6 +45,10 @@ class Neighbourhood {
     }
   }
 
+  /// Any thread; what the link is told goes out with the next step(). Once for each join.
+  void join(const Gid& group);
+  void leave(const Gid& group);
+
   /// Service thread: handles what came, repeats and ages. `announce` tells the link about our addresses first.
   void step(bool announce);
   /// Service thread: when step() has something to do though no frame comes.
@@ -57,16 +62,20 @@ class Neighbourhood {
   bool given_up(const Gid& hop);
   Result<EthAddr> no_answer(const Gid& dgid, const Gid& hop) const;
   void send(std::span<const std::byte> frame);
+  void receive(std::span<const std::byte> frame, Nanos now);
 
-  const Port& port_;
+  Port& port_;
+  const uint16_t vlan_;
   Waker& service_;
   const TscClock& clock_;
   Waker* sender_ = nullptr;
   std::vector<std::unique_ptr<FrameRing>> incoming_;  ///< by engine
   FrameRing outgoing_;
   Counter send_lost_;
-  std::mutex mutex_;  ///< guards neighbours_ and the producer's end of outgoing_
+  std::mutex mutex_;  ///< guards what follows and the producer's end of outgoing_
   cm::Neighbours neighbours_;
+  cm::Memberships memberships_;
+  uint64_t heard_generation_ = UINT64_MAX;  ///< of memberships_, that the port has been told to receive
 };
 
 }  // namespace uroce::glue

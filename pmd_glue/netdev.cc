@@ -1,6 +1,7 @@
 #include "pmd_glue/netdev.h"
 
 #include <fmt/format.h>
+#include <linux/if_packet.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -43,6 +44,20 @@ std::optional<bool> netdev_running(const std::string& interface) {
   ifreq r{};
   if (!ask(interface, SIOCGIFFLAGS, r)) return std::nullopt;
   return (r.ifr_flags & IFF_UP) != 0 && (r.ifr_flags & IFF_RUNNING) != 0;
+}
+
+Result<int> receive_all_multicast(const std::string& interface) {
+  packet_mreq membership{};
+  membership.mr_ifindex = static_cast<int>(if_nametoindex(interface.c_str()));
+  membership.mr_type = PACKET_MR_ALLMULTI;
+  if (membership.mr_ifindex == 0) return fail(ENODEV, fmt::format("there is no interface '{}'", interface));
+  // Protocol 0: it is given no frame.
+  const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+  if (fd < 0) return fail(errno, std::strerror(errno));
+  if (setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &membership, sizeof membership) == 0) return fd;
+  const int error = errno;
+  close(fd);
+  return fail(error, std::strerror(error));
 }
 
 }  // namespace uroce::glue

@@ -14,5 +14,7 @@ Result<uint32_t> netdev_mtu(const std::string& interface);
 Result<void> set_netdev_mtu(const std::string& interface, uint32_t mtu);
 /// Administratively up and with a carrier; nullopt when there is no such interface.
 std::optional<bool> netdev_running(const std::string& interface);
+/// A socket, the caller's: while it is open the interface receives all multicast frames. Errors: the system's.
+Result<int> receive_all_multicast(const std::string& interface);
 
 }  // namespace uroce::glue

@@ -12,6 +12,10 @@
 #include <array>
 #include <chrono>
 #include <thread>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
 
 #include "pmd_glue/eal_args.h"
 #include "pmd_glue/frame_size.h"
@@ -169,9 +173,31 @@ Result<void> Port::configure(const PortOptions& options) {
   }
   if (error != 0) return fail_port(error, fmt::format("refuses its set-up: {}", rte_strerror(-error)));
   tx_slots_ = tx;
-  // Neighbour discovery comes by multicast; drivers that have no filters have no such call either.
-  rte_eth_allmulticast_enable(id_);
+  receive_all_groups();
   return {};
+}
+
+// Neighbour discovery comes by multicast, and groups are joined and left at any time: a filter that lets all of them
+// pass never lags behind.
+void Port::receive_all_groups() {
+  all_groups_ = rte_eth_allmulticast_enable(id_) == 0;
+  if (all_groups_ || driver_ != "net_af_packet") return;
+  // The driver has no such call, but its interface has a filter. It is open for as long as this socket is.
+  auto membership = receive_all_multicast(std::string(device_argument(devargs_, "iface")));
+  if (!membership) return;
+  group_socket_ = *membership;
+  all_groups_ = true;
+}
+
+void Port::receive_groups(std::span<const EthAddr> groups) {
+  if (all_groups_) return;
+  std::vector<rte_ether_addr> list(groups.size());
+  for (std::size_t i = 0; i < groups.size(); ++i) std::ranges::copy(groups[i].bytes, list[i].addr_bytes);
+  const int error = rte_eth_dev_set_mc_addr_list(id_, list.data(), static_cast<uint32_t>(list.size()));
+  if (error == 0) return;
+  // Virtual devices that filter nothing refuse this too, and for good.
+  all_groups_ = true;
+  rte_eth_promiscuous_enable(id_);
 }
 
 // Whatever `work` needs it owns: it may outlast the port (see on_interrupt_thread).
@@ -229,6 +255,7 @@ void Port::close() {
                kInterruptPatience.count());
   }
   opened_ = false;
+  if (group_socket_ >= 0) ::close(std::exchange(group_socket_, -1));
 }
 
 void Port::reconnect(uint32_t pollers) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include <uroce/error.h>
@@ -70,6 +71,9 @@ class Port {
   bool link_up() const { return link_up_.load(std::memory_order_relaxed); }
   /// Asks the driver, and the kernel for a port on a network interface. One thread.
   void refresh_link();
+  /// The Ethernet addresses of the multicast groups to receive, where the port does not receive all. What a driver
+  /// refuses, falls back to receiving everything. The thread of refresh_link().
+  void receive_groups(std::span<const EthAddr> groups);
   /// For a memif client whose server went away: restarts the port until a server listens again. The thread of
   /// refresh_link(), every now and then; `pollers` threads poll the port, and pause meanwhile.
   void reconnect(uint32_t pollers);
@@ -90,6 +94,7 @@ class Port {
   Result<void> choose_tx_mode(StackOptions::TxMode wanted, uint64_t tx_capabilities);
   Result<void> make_pool(const PortOptions& options);
   Result<void> configure(const PortOptions& options);
+  void receive_all_groups();
   std::optional<int> beside_no_handler(std::function<int()> work) const;
   Result<void> fail_port(int code, std::string_view what) const;
 
@@ -111,6 +116,8 @@ class Port {
   ExternalMemory external_ = ExternalMemory::never;
   bool rx_interrupts_ = false;
   bool tx_ip_checksum_ = false;
+  bool all_groups_ = false;  ///< every multicast frame is received
+  int group_socket_ = -1;    ///< makes the kernel's interface receive them
   bool started_ = false;
   bool opened_ = false;
   bool stuck_ = false;  ///< a call of the driver has not come back

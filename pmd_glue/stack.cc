@@ -112,8 +112,9 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
   config.max_mr = options.max_mr;
   std::random_device random;
   config.seed = uint64_t{random()} << 32 | random();
-  unit.neighbourhood = std::make_unique<Neighbourhood>(port, static_cast<uint16_t>(options.vlan), std::move(*table),
-                                                       engines(), service_->waker(), *clock_);
+  unit.neighbourhood =
+      std::make_unique<Neighbourhood>(port, static_cast<uint16_t>(options.vlan), std::move(*table), engines(),
+                                      service_->waker(), *clock_, uint64_t{random()} << 32 | random());
   unit.neighbourhood->set_sender(&workers_[0]->waker());
   std::vector<Waker*> wakers;
   for (const auto& worker : workers_) wakers.push_back(&worker->waker());

@@ -128,10 +128,6 @@ Gid solicited_node(const Gid& gid) {
   return group;
 }
 
-EthAddr multicast_mac(const Gid& group) {
-  return EthAddr{{0x33, 0x33, group.bytes[12], group.bytes[13], group.bytes[14], group.bytes[15]}};
-}
-
 bool same_subnet(const Gid& a, const Gid& b, uint8_t prefix) {
   if (a.is_ipv4() != b.is_ipv4()) return false;
   const uint32_t bits = a.is_ipv4() ? uint32_t{prefix} + kMappedBits : prefix;

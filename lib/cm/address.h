@@ -40,8 +40,6 @@ bool is_multicast(const Gid& gid);
 bool is_unspecified(const Gid& gid);
 /// ff02::1:ffXX:XXXX of an IPv6 address (RFC 4291, 2.7.1).
 Gid solicited_node(const Gid& gid);
-/// The Ethernet address of an IPv6 multicast group (RFC 2464, 7).
-EthAddr multicast_mac(const Gid& group);
 /// True when `a` and `b` are of one family and agree in the first `prefix` bits.
 bool same_subnet(const Gid& a, const Gid& b, uint8_t prefix);
 

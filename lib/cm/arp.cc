@@ -3,6 +3,7 @@
 
 #include "base/bytes.h"
 #include "cm/neighbours.h"
+#include "wire/packet.h"
 
 namespace uroce::cm {
 
@@ -89,7 +90,7 @@ void Neighbours::send_request(const Gid& neighbour) {
   store8(&message[25], 1);
   std::memcpy(&message[26], mac_.bytes.data(), 6);
   const Gid group = solicited_node(neighbour);
-  send_ip(multicast_mac(group), kEtherIpv6, make_icmpv6(*source, group, 255, std::move(message)));
+  send_ip(wire::multicast_mac(group), kEtherIpv6, make_icmpv6(*source, group, 255, std::move(message)));
 }
 
 void Neighbours::announce() {
@@ -100,7 +101,7 @@ void Neighbours::announce() {
       Gid all_nodes;
       all_nodes.bytes = {0xff, 0x02};
       all_nodes.bytes[15] = 1;
-      send_advertisement(multicast_mac(all_nodes), all_nodes, a.gid, false);
+      send_advertisement(wire::multicast_mac(all_nodes), all_nodes, a.gid, false);
     }
   }
 }

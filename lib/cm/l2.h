@@ -9,12 +9,16 @@
 
 #include <uroce/types.h>
 
+#include "wire/ethernet.h"
+
 namespace uroce::cm {
 
 inline constexpr uint16_t kEtherIpv4 = 0x0800;
 inline constexpr uint16_t kEtherArp = 0x0806;
 inline constexpr uint16_t kEtherVlan = 0x8100;
 inline constexpr uint16_t kEtherIpv6 = 0x86dd;
+using wire::kProtocolIcmpv6;
+using wire::kProtocolIgmp;
 inline constexpr EthAddr kBroadcastMac{{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
 
 /// Ones'-complement sums in progress (RFC 1071).
@@ -40,6 +44,20 @@ struct EtherView {
 /// nullopt when the frame is shorter than its headers.
 std::optional<EtherView> parse_ether(std::span<const std::byte> frame);
 
+/// A whole, unfragmented IPv4 packet, or an IPv6 packet with no extension headers but hop-by-hop options.
+struct IpView {
+  Gid source{};
+  Gid destination{};
+  uint8_t hop_limit = 0;
+  uint8_t protocol = 0;
+  bool hop_by_hop = false;    ///< IPv6 hop-by-hop options came before the payload
+  bool router_alert = false;  ///< RFC 2113, RFC 2711
+  std::span<const std::byte> payload{};
+};
+/// `malformed` tells a broken packet from one that is merely something else. IPv4: the header checksum is verified.
+std::optional<IpView> parse_ipv4(std::span<const std::byte> packet, bool& malformed);
+std::optional<IpView> parse_ipv6(std::span<const std::byte> packet, bool& malformed);
+
 /// An IPv4 or IPv6 packet that ends in ICMP or ICMPv6.
 struct IcmpView {
   Gid source{};
@@ -58,5 +76,9 @@ std::vector<std::byte> make_ether(const EthAddr& destination, const EthAddr& sou
 std::vector<std::byte> make_icmpv4(const Gid& source, const Gid& destination, std::vector<std::byte> message);
 std::vector<std::byte> make_icmpv6(const Gid& source, const Gid& destination, uint8_t hop_limit,
                                    std::vector<std::byte> message);
+/// As hosts must send IGMP (RFC 3376, 4) and MLD (RFC 3810, 5): hop limit 1, router alert. The message's checksum field
+/// is filled in.
+std::vector<std::byte> make_igmp(const Gid& source, const Gid& destination, std::vector<std::byte> message);
+std::vector<std::byte> make_mld(const Gid& source, const Gid& destination, std::vector<std::byte> message);
 
 }  // namespace uroce::cm

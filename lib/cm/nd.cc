@@ -1,6 +1,7 @@
 // The IPv6 half of Neighbours: solicitations, advertisements (RFC 4861) and the answer to a ping.
 #include "base/bytes.h"
 #include "cm/neighbours.h"
+#include "wire/packet.h"
 
 namespace uroce::cm {
 
@@ -85,7 +86,7 @@ void Neighbours::on_solicitation(const IcmpView& icmp, const EtherView& ether, N
     Gid all_nodes;
     all_nodes.bytes = {0xff, 0x02};
     all_nodes.bytes[15] = 1;
-    return send_advertisement(multicast_mac(all_nodes), all_nodes, target, false);
+    return send_advertisement(wire::multicast_mac(all_nodes), all_nodes, target, false);
   }
   if (options.mac) learn(icmp.source, *options.mac, true, now);
   send_advertisement(options.mac.value_or(ether.source), icmp.source, target, true);

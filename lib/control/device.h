@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -122,8 +123,13 @@ class Device : public std::enable_shared_from_this<Device> {
   EventRouter events_;
   EngineRunner runner_;  // after what its engines refer to
 
+  /// One more user of a multicast group, or one less. The caller holds the lock.
+  void use_group(const Gid& group);
+  void unuse_group(const Gid& group);
+
   // Guarded by the control lock.
-  std::vector<QpnAllocator> qpns_;  // by engine
+  std::vector<QpnAllocator> qpns_;         // by engine
+  std::map<Gid, uint32_t> group_users_{};  // queue pairs
   IdTable<Srq> srq_ids_;
   // Given up by their owners while an engine did not answer, so that it may still use them.
   struct Unretired {

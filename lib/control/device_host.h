@@ -27,6 +27,10 @@ class DeviceHost {
   /// The Ethernet address of the next hop towards `dgid`, asked for on the wire when unknown. Blocks at most `timeout`.
   /// Errors: EHOSTUNREACH (nobody answers), ENETUNREACH (no route).
   virtual Result<EthAddr> resolve(const Gid& sgid, const Gid& dgid, std::chrono::nanoseconds timeout) = 0;
+  /// Queue pairs of the device listen to a multicast group now, or do so no more: the port must receive it, and its
+  /// link must know. Neither waits.
+  virtual void join_group(const Gid& group) = 0;
+  virtual void leave_group(const Gid& group) = 0;
   virtual bool link_up() const = 0;
   /// The clock that the engines are polled with.
   virtual Nanos clock() const = 0;

@@ -21,6 +21,7 @@ Result<void> Qp::attach_multicast(const Gid& group) {
   const auto joined = on_every_engine([&](transport::Engine& engine) { room = engine.join(group, qpn()) && room; });
   if (joined && room) {
     groups_.push_back(group);
+    device().use_group(group);
     return {};
   }
   const auto left = on_every_engine([&](transport::Engine& engine) { engine.leave(group, qpn()); });
@@ -36,6 +37,7 @@ Result<void> Qp::detach_multicast(const Gid& group) {
   const auto at = std::ranges::find(groups_, group);
   if (at == groups_.end()) return named({EINVAL, "it is not attached to that multicast group"});
   groups_.erase(at);
+  device().unuse_group(group);
   const auto left = on_every_engine([&](transport::Engine& engine) { engine.leave(group, qpn()); });
   if (!left) return named(left.error());
   return {};
@@ -43,8 +45,21 @@ Result<void> Qp::detach_multicast(const Gid& group) {
 
 void Qp::leave_groups() {
   if (groups_.empty()) return;
+  for (const Gid& group : groups_) device().unuse_group(group);
+  groups_.clear();
   // An engine that does not answer keeps the number, and finds no queue pair behind it.
-  if (on_every_engine([&](transport::Engine& engine) { engine.leave_all(qpn()); })) groups_.clear();
+  (void)on_every_engine([&](transport::Engine& engine) { engine.leave_all(qpn()); });
+}
+
+void Device::use_group(const Gid& group) {
+  if (group_users_[group]++ == 0) runner_.host().join_group(group);
+}
+
+void Device::unuse_group(const Gid& group) {
+  const auto users = group_users_.find(group);
+  if (users == group_users_.end() || --users->second != 0) return;
+  group_users_.erase(users);
+  if (!runner_.stopped()) runner_.host().leave_group(group);  // else the host is gone
 }
 
 Result<void> Qp::on_every_engine(const EngineRunner::Work& work) {

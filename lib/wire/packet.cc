@@ -158,11 +158,14 @@ Peek peek(std::span<const std::byte> frame) {
     const bool later_fragment = (load_be16(ip + 6) & 0x1fff) != 0;
     if (header < kIpv4Bytes || header > l3.size() || later_fragment) return {};
     if (load8(ip + 9) == kProtocolIcmp) return {Peek::Kind::icmp};
+    if (load8(ip + 9) == kProtocolIgmp) return {Peek::Kind::igmp};
     if (load8(ip + 9) == kProtocolUdp) return peek_udp(l3.subspan(header));
   }
   if (l2.ethertype == kEthertypeIpv6 && l3.size() >= kIpv6Bytes) {
     if (load8(ip + 6) == kProtocolIcmpv6) return {Peek::Kind::icmpv6};
     if (load8(ip + 6) == kProtocolUdp) return peek_udp(l3.subspan(kIpv6Bytes));
+    const bool options = load8(ip + 6) == kProtocolHopByHop && l3.size() > kIpv6Bytes;
+    if (options && load8(ip + kIpv6Bytes) == kProtocolIcmpv6) return {Peek::Kind::icmpv6};
   }
   return {};
 }

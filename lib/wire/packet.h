@@ -54,7 +54,8 @@ std::expected<Packet, Drop> parse(std::span<const std::byte> frame, Icrc icrc = 
 
 /// What a frame is, from its first bytes only, for steering. `dest_qpn` holds for `roce` alone.
 struct Peek {
-  enum class Kind : uint8_t { roce, arp, icmp, icmpv6, other } kind = Kind::other;
+  /// `icmpv6` also behind hop-by-hop options, as MLD comes.
+  enum class Kind : uint8_t { roce, arp, icmp, igmp, icmpv6, other } kind = Kind::other;
   uint32_t dest_qpn = 0;
 };
 Peek peek(std::span<const std::byte> frame);

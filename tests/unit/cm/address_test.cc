@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "wire/packet.h"
+
 #include <cerrno>
 
 namespace uroce::cm {
@@ -52,7 +54,7 @@ TEST(Address, LinkLocalFromMac) {
 TEST(Address, MulticastAddresses) {
   const Gid group = solicited_node(gid("4037::01:800:200e:8c6c"));
   EXPECT_EQ(to_text(group), "ff02::1:ff0e:8c6c");  // RFC 4291, 2.7.1
-  EXPECT_EQ(to_text(multicast_mac(group)), "33:33:ff:0e:8c:6c");
+  EXPECT_EQ(to_text(wire::multicast_mac(group)), "33:33:ff:0e:8c:6c");
   EXPECT_TRUE(is_multicast(group));
   EXPECT_TRUE(is_multicast(gid("239.1.2.3")));
   EXPECT_TRUE(is_multicast(gid("255.255.255.255")));

@@ -4,6 +4,7 @@
 
 #include "base/random.h"
 #include "frames.h"
+#include "wire/packet.h"
 
 namespace uroce::cm {
 namespace {
@@ -227,7 +228,7 @@ std::vector<std::byte> from_peer(const EthAddr& to, const char* source, const ch
 }
 
 const std::string kSolicitBody = "87000000 00000000 20010db8000000000000000000000001 0101 0200000000bb";
-const EthAddr kGroupMac = multicast_mac(solicited_node(gid("2001:db8::1")));
+const EthAddr kGroupMac = wire::multicast_mac(solicited_node(gid("2001:db8::1")));
 
 TEST(Nd, AnswersASolicitation) {
   Link link;

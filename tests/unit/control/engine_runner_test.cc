@@ -34,6 +34,8 @@ struct Host final : DeviceHost {
   void poll() {
     for (uint32_t i = 0; i < runner->count(); ++i) runner->engine(i).poll(sink, now += 1us);
   }
+  void join_group(const Gid&) override {}
+  void leave_group(const Gid&) override {}
   Result<EthAddr> resolve(const Gid&, const Gid&, std::chrono::nanoseconds) override { return EthAddr{}; }
   bool link_up() const override { return true; }
   Nanos clock() const override { return now; }

@@ -42,6 +42,20 @@ TEST_F(MulticastTest, AttachesAndDetaches) {
   expect_error(qp->detach_multicast(kGroup), EINVAL, "not attached");
 }
 
+TEST_F(MulticastTest, TheLinkHearsOfTheFirstMemberAndOfTheLast) {
+  const std::set<Gid> joined{kGroup};
+  auto one = create(QpType::ud);
+  const auto two = create(QpType::ud);
+  ASSERT_TRUE(one->attach_multicast(kGroup));
+  ASSERT_TRUE(one->attach_multicast(kGroup));
+  ASSERT_TRUE(two->attach_multicast(kGroup));
+  EXPECT_EQ(world_.port().groups, joined);
+  ASSERT_TRUE(two->detach_multicast(kGroup));
+  EXPECT_EQ(world_.port().groups, joined);
+  one.reset();
+  EXPECT_TRUE(world_.port().groups.empty());
+}
+
 TEST_F(MulticastTest, SaysWhatIsWrong) {
   expect_error(create(QpType::rc)->attach_multicast(kGroup), EINVAL, "only a UD");
   expect_error(create(QpType::uc)->attach_multicast(kGroup), EINVAL, "only a UD");

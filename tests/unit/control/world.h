@@ -40,6 +40,8 @@ class Port final : public control::DeviceHost {
   void wait_step() override;
   bool runs_engines_here() const override;
   Result<EthAddr> resolve(const Gid& sgid, const Gid& dgid, std::chrono::nanoseconds timeout) override;
+  void join_group(const Gid& group) override { ASSERT_TRUE(groups.insert(group).second); }
+  void leave_group(const Gid& group) override { ASSERT_EQ(groups.erase(group), 1u); }
   bool link_up() const override { return link; }
   Nanos clock() const override;
   /// Its engines never sleep.
@@ -48,6 +50,7 @@ class Port final : public control::DeviceHost {
   bool link = true;
   std::atomic<int> wakes{0};
   std::atomic<int> resolves{0};
+  std::set<Gid> groups;                         ///< joined
   std::atomic<bool> references_payload{false};  ///< what every sink of this port says
   std::atomic<bool> frozen{false};              ///< its engines are not polled
 

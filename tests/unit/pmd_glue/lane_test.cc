@@ -24,10 +24,10 @@ cm::AddressTable addresses(const char* text, const EthAddr& mac) {
 
 /// A port with engines and lanes, polled by the test.
 struct Node {
-  Node(const Port& p, const char* address, uint32_t count, Service& service, const TscClock& c, const char* name)
+  Node(Port& p, const char* address, uint32_t count, Service& service, const TscClock& c, const char* name)
       : port(p), clock(c), handover(Handover::make(name, count, SOCKET_ID_ANY).value()) {
     neighbourhood = std::make_unique<Neighbourhood>(port, uint16_t{0}, addresses(address, port.mac()), count,
-                                                    service.waker(), clock);
+                                                    service.waker(), clock, uint64_t{1});
     if (port.queues() < count) shared = SharedQueue::make(std::string(name) + "-tx", SOCKET_ID_ANY).value();
     std::vector<Waker*> all;
     for (uint32_t i = 0; i < count; ++i) all.push_back(wakers.emplace_back(std::make_unique<Waker>()).get());
@@ -57,7 +57,7 @@ struct Node {
     return 0;
   }
 
-  const Port& port;
+  Port& port;
   const TscClock& clock;
   NoEvents events;
   memory::RegionTable regions{16, 1};

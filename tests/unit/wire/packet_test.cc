@@ -275,6 +275,9 @@ TEST(Peek, TellsKindsApart) {
     EXPECT_EQ(peek(std::span(frame).first(l4 + 7)).dest_qpn, 0u);
     frame[l3 + (v4 ? 9 : 6)] = std::byte{v4 ? uint8_t{1} : uint8_t{58}};
     EXPECT_EQ(peek(frame).kind, v4 ? Peek::Kind::icmp : Peek::Kind::icmpv6);
+    frame[l3 + (v4 ? 9 : 6)] = v4 ? std::byte{2} : std::byte{0};  // IGMP; hop-by-hop options, then ICMPv6
+    if (!v4) frame[l3 + 40] = std::byte{58};
+    EXPECT_EQ(peek(frame).kind, v4 ? Peek::Kind::igmp : Peek::Kind::icmpv6);
     frame[l3 + (v4 ? 9 : 6)] = std::byte{6};
     EXPECT_EQ(peek(frame).kind, Peek::Kind::other);
     store_be16(frame.data() + l3 - 2, 0x0806);
