@@ -113,7 +113,7 @@ TEST(Lane, ResolvesAndAnswersOverThePort) {
   const auto own = t.a.neighbourhood->resolve(cm::parse_address("192.0.2.1").value(), Nanos(0), [] {});
   ASSERT_TRUE(own);
   EXPECT_EQ(*own, t.pair.a->mac());
-  EXPECT_EQ(t.b.counter(0, "port_slow"), 2u);
+  EXPECT_GE(t.b.counter(0, "port_slow"), 2u);  // and membership reports, when they are due
 }
 
 TEST(Lane, SaysWhoDoesNotAnswer) {
