@@ -118,7 +118,8 @@ void IbCm::Impl::on_rep(const Gid& source, const Gid& destination, const MadHead
                         Nanos now) {
   const CmPath back{.sgid = destination, .dgid = source};
   CmRecord* r = record(rep.remote_id);
-  if (r == nullptr || !r->active || r->ud() || r->path().dgid != source) {
+  const bool over = r != nullptr && r->state == CmState::closed && !r->last;
+  if (r == nullptr || over || !r->active || r->ud() || r->path().dgid != source) {
     // 12.9.8.2: the peer need not wait for an RTU that will not come.
     counters.unknown_id.add();
     return refuse(back, header,

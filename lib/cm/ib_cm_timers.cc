@@ -31,7 +31,8 @@ void IbCm::Impl::enter_timewait(CmRecord& r, Nanos now) {
   stop_waiting(r);
   r.last.reset();
   r.state = CmState::timewait;
-  const Nanos ack_delay = r.active ? cm_time(std::min(r.reply.ack_delay, kMaxPeerTimeout)) : Nanos(0);
+  const bool replied = r.active && r.remote_id != 0;
+  const Nanos ack_delay = replied ? cm_time(std::min(r.reply.ack_delay, kMaxPeerTimeout)) : Nanos(0);
   arm(r, now + round_trip(r) + ack_delay, now);
 }
 
