@@ -28,6 +28,7 @@ class Host final : public control::DeviceHost {
   Result<EthAddr> resolve(const Gid& sgid, const Gid& dgid, std::chrono::nanoseconds timeout) override;
   void join_group(const Gid& group) override { neighbourhood_.join(group); }
   void leave_group(const Gid& group) override { neighbourhood_.leave(group); }
+  Result<Gid> source_for(const Gid& dgid) override { return neighbourhood_.source_for(dgid); }
   bool link_up() const override { return port_.link_up(); }
 
  private:

@@ -100,6 +100,16 @@ Result<Gid> Neighbourhood::begin_resolve(const Gid& dgid) {
   return hop;
 }
 
+Result<Gid> Neighbourhood::source_for(const Gid& dgid) {
+  const std::lock_guard lock(mutex_);
+  const cm::AddressTable& table = neighbours_.table();
+  if (table.ours(dgid)) return dgid;
+  auto hop = table.next_hop(dgid);
+  if (!hop) return fail(hop.error().code, fmt::format("port {}: {}", port_.name(), hop.error().text));
+  if (const auto source = table.source_for(*hop)) return *source;
+  return fail(ENETUNREACH, fmt::format("port {} has no address to speak to {} from", port_.name(), cm::to_text(dgid)));
+}
+
 std::optional<EthAddr> Neighbourhood::look_up(const Gid& hop) {
   const std::lock_guard lock(mutex_);
   return neighbours_.lookup(hop);

@@ -48,6 +48,8 @@ class Neighbourhood {
   /// Any thread; what the link is told goes out with the next step(). Once for each join.
   void join(const Gid& group);
   void leave(const Gid& group);
+  /// Any thread: see control::DeviceHost::source_for.
+  Result<Gid> source_for(const Gid& dgid);
 
   /// Service thread: handles what came, repeats and ages. `announce` tells the link about our addresses first.
   void step(bool announce);

@@ -18,7 +18,7 @@ BELOW = {
     "control": ["base", "wire", "memory", "queues", "transport"],
     "cm": ["base", "wire", "memory", "queues", "transport", "control"],
     "message": ["base", "queues"],
-    "service": ["base", "wire", "memory", "queues", "transport", "control", "message"],
+    "service": ["base", "wire", "memory", "queues", "transport", "control", "cm", "message"],
     "client": ["base", "wire", "memory", "queues", "transport", "control", "message"],
 }
 BELOW["pmd_glue"] = list(BELOW)

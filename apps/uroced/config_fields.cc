@@ -259,6 +259,8 @@ std::vector<Field<Config>> make_limit_fields() {
           "max_pd", [](Config& c) -> uint32_t& { return c.server.limits.max_pd; }, 1 << 20),
       count(
           "max_ah", [](Config& c) -> uint32_t& { return c.server.limits.max_ah; }, 1 << 20),
+      count(
+          "max_cm_id", [](Config& c) -> uint32_t& { return c.server.limits.max_cm_id; }, 1 << 20),
       bytes(
           "max_queue_bytes", [](Config& c) -> uint64_t& { return c.server.limits.max_queue_bytes; }, true),
       bytes(

@@ -9,8 +9,10 @@
 #include <uroce/version.h>
 #include <atomic>
 #include <cerrno>
+#include <random>
 #include <thread>
 
+#include "cm/manager.h"
 #include "pmd_glue/stack_access.h"
 #include "uroced/eal_choice.h"
 #include "uroced/log.h"
@@ -56,7 +58,12 @@ class Daemon {
     stack_.emplace(std::move(*stack));
     // The server's threads start from this one.
     glue::StackAccess::leave_engines_cpus(*stack_);
-    auto server = service::Server::start(config_.server, glue::StackAccess::devices(*stack_), log_of(*log_));
+    const auto devices = glue::StackAccess::devices(*stack_);
+    std::random_device random;
+    auto connections = cm::Manager::start(devices, uint64_t{random()} << 32 | random());
+    if (!connections) return std::unexpected(connections.error());
+    connections_ = std::move(*connections);
+    auto server = service::Server::start(config_.server, devices, log_of(*log_), connections_.get());
     if (!server) return std::unexpected(server.error());
     server_ = std::move(*server);
     if (stack_->embedded()) glue::StackAccess::return_to_main_lcore();
@@ -135,6 +142,7 @@ class Daemon {
     }
     stopper.join();
     server_.reset();
+    connections_.reset();
     stack_.reset();
     log_->info("ended");
     return kOk;
@@ -145,6 +153,7 @@ class Daemon {
   Config config_;
   std::shared_ptr<spdlog::logger> log_;
   std::optional<Stack> stack_;
+  std::unique_ptr<cm::Manager> connections_;
   std::unique_ptr<service::Server> server_;  // ends before what it serves
 };
 

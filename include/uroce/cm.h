@@ -114,8 +114,8 @@ class UROCE_API CmChannel {
   std::optional<CmEvent> wait(std::chrono::nanoseconds timeout);
 
  private:
-  friend class ConnectionManager;
   friend class CmId;
+  friend class ConnectionManager;
   explicit CmChannel(std::shared_ptr<client::CmChannelImpl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<client::CmChannelImpl> impl_;
 };
@@ -128,7 +128,7 @@ class UROCE_API CmId {
 
   /// Unique within the ConnectionManager while it is open; never 0, and never used again.
   uint32_t number() const;
-  CmIdInfo info() const;
+  Result<CmIdInfo> info() const;
 
   /// rdma_bind_addr(3). Port 0 takes a free one. Errors: EADDRINUSE, EADDRNOTAVAIL (no device has the address), EACCES.
   Result<void> bind(const CmAddress& local);
@@ -186,7 +186,8 @@ class UROCE_API ConnectionManager {
   Result<CmChannel> create_channel();
   /// `type` rc, uc or ud.
   Result<CmId> create_id(const CmChannel& channel, PortSpace space, QpType type);
-  /// The id that came with a connect_request, once.
+  /// The id that came with a connect_request, once; it is on the channel that told it. Errors: EINVAL (no such request,
+  /// or its channel is gone). An id that nobody adopts stays until the manager goes.
   Result<CmId> adopt(const CmEvent& request);
 
  private:

@@ -1,6 +1,7 @@
 // Everything of the public API.
 #pragma once
 
+#include <uroce/cm.h>
 #include <uroce/daemon.h>
 #include <uroce/error.h>
 #include <uroce/export.h>

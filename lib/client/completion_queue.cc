@@ -8,17 +8,6 @@
 namespace uroce {
 
 namespace client {
-namespace {
-
-std::vector<queues::RingConsumer> consumers(const CqParts& parts) {
-  std::vector<queues::RingConsumer> rings;
-  rings.reserve(parts.rings);
-  for (uint32_t engine = 0; engine < parts.rings; ++engine) rings.emplace_back(parts.place.ring(engine));
-  return rings;
-}
-
-}  // namespace
-
 // --- Channel ---------------------------------------------------------------------------------------------------
 
 // The application may have made the descriptor block: it is read only when it has something, by one thread at a time.
@@ -57,7 +46,7 @@ void ChannelImpl::remove(CqImpl& cq) {
 // --- Queue -----------------------------------------------------------------------------------------------------
 
 CqImpl::CqImpl(const ContextImpl& context, CqParts parts)
-    : poller(consumers(parts)), owner(&context), parts_(std::move(parts)) {
+    : poller(parts.place, parts.rings), owner(&context), parts_(std::move(parts)) {
   if (parts_.channel != nullptr) parts_.channel->add(*this);
 }
 
@@ -75,14 +64,7 @@ Result<void> CqImpl::arm(bool solicited_only) {
   if (parts_.channel == nullptr) {
     return fail(EINVAL, "a completion queue without a channel cannot be armed; give create_cq() a channel");
   }
-  const auto wanted = static_cast<uint32_t>(solicited_only ? queues::Arm::solicited : queues::Arm::any);
-  // A request for any completion stands until it fires: one for solicited ones only does not weaken it (C11-32).
-  auto& arm = parts_.place.header->arm;
-  uint32_t current = arm.load(std::memory_order_relaxed);
-  while (current < wanted && !arm.compare_exchange_weak(current, wanted, std::memory_order_seq_cst)) {
-  }
-  // Before the caller's next poll(): of arming here and completing there, one sees the other.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  queues::arm(*parts_.place.header, solicited_only ? queues::Arm::solicited : queues::Arm::any);
   return {};
 }
 
@@ -90,7 +72,7 @@ Result<void> CqImpl::resize(uint32_t entries) {
   auto place = parts_.resize(entries);
   if (!place) return std::unexpected(place.error());
   parts_.place = *place;
-  poller = CqPoller(consumers(parts_));
+  poller = queues::CqPoller(parts_.place, parts_.rings);
   return {};
 }
 

@@ -13,9 +13,9 @@
 
 #include <uroce/verbs.h>
 
-#include "client/cq_poller.h"
-#include "client/recv_queue.h"
-#include "client/send_queue.h"
+#include "queues/cq_poller.h"
+#include "queues/recv_queue.h"
+#include "queues/send_queue.h"
 #include "queues/place.h"
 
 namespace uroce::client {
@@ -115,7 +115,7 @@ class CqImpl {
   /// Takes one of the events that engines counted. The channel's lock is held.
   bool take_event();
 
-  CqPoller poller;
+  queues::CqPoller poller;
   const ContextImpl* owner;
 
  private:
@@ -138,7 +138,7 @@ class SrqImpl {
   const SrqParts& parts() const { return parts_; }
   uint32_t max_wr() const { return parts_.place.ring.entries; }
 
-  RecvQueue queue;
+  queues::RecvQueue queue;
   const ContextImpl* owner;
 
  private:
@@ -194,8 +194,8 @@ class QpImpl {
   // ERROR) take posts as before, and flush them.
   std::atomic<QpState> state_{QpState::reset};
   bool has_recv_queue_;
-  SendQueue send_queue_;
-  RecvQueue recv_queue_;
+  queues::SendQueue send_queue_;
+  queues::RecvQueue recv_queue_;
 };
 
 /// An opened device. Objects keep it alive.

@@ -15,7 +15,8 @@ constexpr std::size_t kRetireTogether = 256;
 
 }  // namespace
 
-Result<std::shared_ptr<AddressHandle>> Session::create_address_handle(std::shared_ptr<Pd> pd, const AddressVector& av) {
+Result<std::shared_ptr<AddressHandle>> Session::create_address_handle(std::shared_ptr<Pd> pd, const AddressVector& av,
+                                                                      std::chrono::nanoseconds patience) {
   if (auto ok = check_owner(pd.get(), pd ? pd->session().get() : nullptr, "protection domain"); !ok) {
     return std::unexpected(ok.error());
   }
@@ -25,7 +26,7 @@ Result<std::shared_ptr<AddressHandle>> Session::create_address_handle(std::share
   if (auto ok = transport::check_address(av, limits, "the address vector", transport::Groups::allowed); !ok) {
     return std::unexpected(ok.error());
   }
-  const auto peer = device_->resolve(av);
+  const auto peer = device_->resolve(av, patience);
   if (!peer) return std::unexpected(peer.error());
   const transport::AddressHandle handle{.pd = pd->id(),
                                         .route = wire::make_template(peer->route),

@@ -174,7 +174,21 @@ bool Device::wait_readable(int fd, std::chrono::nanoseconds timeout) {
   }
 }
 
-Result<PeerRoute> Device::resolve(const AddressVector& av) {
+Result<Gid> Device::source_for(const Gid& dgid) const {
+  if (auto alive = check_alive(); !alive) return std::unexpected(alive.error());
+  return runner_.host().source_for(dgid);
+}
+
+Result<void> Device::probe(const Gid& sgid, const Gid& dgid) {
+  if (auto alive = check_alive(); !alive) return alive;
+  if (dgid.is_multicast() || std::ranges::find(config_.gids, dgid) != config_.gids.end()) return {};
+  if (auto mac = runner_.host().resolve(sgid, dgid, std::chrono::nanoseconds(0)); !mac) {
+    return std::unexpected(mac.error());
+  }
+  return {};
+}
+
+Result<PeerRoute> Device::resolve(const AddressVector& av, std::chrono::nanoseconds patience) {
   const Gid& sgid = config_.gids[av.sgid_index];
   PeerRoute peer;
   peer.route.src_mac = config_.mac;
@@ -193,7 +207,7 @@ Result<PeerRoute> Device::resolve(const AddressVector& av) {
     peer.route.dst_mac = config_.mac;
     return peer;
   }
-  auto mac = runner_.host().resolve(sgid, av.dgid, kResolveTimeout);
+  auto mac = runner_.host().resolve(sgid, av.dgid, patience);
   if (!mac) return std::unexpected(mac.error());
   peer.route.dst_mac = *mac;
   return peer;

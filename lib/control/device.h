@@ -85,6 +85,11 @@ class Device : public std::enable_shared_from_this<Device> {
   /// A new, empty set of resources. `allocator` places its queues; nullptr for memory of this process.
   /// Errors: ENOMEM (1024 sessions), ENODEV, ETIMEDOUT.
   Result<std::shared_ptr<Session>> open(std::shared_ptr<QueueAllocator> allocator = nullptr);
+  /// See DeviceHost.
+  Result<Gid> source_for(const Gid& dgid) const;
+  /// Is the way from `sgid` to `dgid` known? Asks the network where it is not, and does not wait for the answer.
+  /// Errors: EHOSTUNREACH (not known, or not yet), ENETUNREACH, EINVAL (families mixed), ENODEV.
+  Result<void> probe(const Gid& sgid, const Gid& dgid);
   /// Memory windows bound to the region of `key` now; 0 when there is none.
   uint32_t bound_windows(memory::Key key) const { return regions_.windows(key); }
   void wake(uint32_t engine) { runner_.wake(engine); }
@@ -110,7 +115,7 @@ class Device : public std::enable_shared_from_this<Device> {
   /// lock.
   void end_key(memory::Key key, std::shared_ptr<void> backing);
   /// Asks the network where needed; no lock may be held.
-  Result<PeerRoute> resolve(const AddressVector& av);
+  Result<PeerRoute> resolve(const AddressVector& av, std::chrono::nanoseconds patience);
   /// Lets the slots of destroyed address handles be used again. The caller holds the lock.
   void retire_handles();
   /// Which engine a new object lives on. The caller holds the lock.
@@ -144,6 +149,7 @@ class Device : public std::enable_shared_from_this<Device> {
   uint32_t next_session_ = 1;
   uint32_t next_engine_ = 0;
   uint32_t qps_ = 0;
+  bool gsi_taken_ = false;  // QP1
   uint32_t sessions_ = 0;
 };
 

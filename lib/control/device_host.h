@@ -31,6 +31,8 @@ class DeviceHost {
   /// link must know. Neither waits.
   virtual void join_group(const Gid& group) = 0;
   virtual void leave_group(const Gid& group) = 0;
+  /// Which of our addresses speaks to `dgid`. Errors: ENETUNREACH (no route).
+  virtual Result<Gid> source_for(const Gid& dgid) = 0;
   virtual bool link_up() const = 0;
   /// The clock that the engines are polled with.
   virtual Nanos clock() const = 0;

@@ -43,7 +43,7 @@ Result<void> Qp::modify(const QpAttr& attr, QpAttrMask mask) {
     // to by itself take no address vector, so what was set last is good enough here.
     const QpState last = last_state_.load(std::memory_order_relaxed);
     if (auto ok = check(last, attr, mask); !ok) return named(ok.error());
-    auto resolved = device().resolve(attr.av);
+    auto resolved = device().resolve(attr.av, kResolveTimeout);
     if (!resolved) return named(resolved.error());
     peer = *resolved;
   }
@@ -97,6 +97,10 @@ std::vector<std::pair<std::string, std::string>> Qp::describe() const {
 
 void Qp::release() {
   device().events_.remove(EventObject::qp, qpn());
+  if (qpn() == transport::kGsiQpn) {
+    device().gsi_taken_ = false;
+    return;
+  }
   device().qpns_[engine_].give_back(qpn());
   --device().qps_;
 }

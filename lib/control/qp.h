@@ -73,7 +73,8 @@ class Qp {
 
   /// The sizes of a queue pair's queues: `cap` raised to what its rings hold. EINVAL where it asks for too much.
   static Result<QpCap> round_up(const QpCap& cap, bool with_srq);
-  static Result<std::shared_ptr<Qp>> create(Session& session, Refs refs, const QpInit& init);
+  /// `gsi`: as QP1. Errors: see Session.
+  static Result<std::shared_ptr<Qp>> create(Session& session, Refs refs, const QpInit& init, bool gsi);
   /// Gives the number back. The caller holds the lock.
   void release();
   static void destroy(Qp* qp);

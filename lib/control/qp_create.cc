@@ -60,7 +60,7 @@ Result<QpCap> Qp::round_up(const QpCap& cap, bool with_srq) {
   return rounded;
 }
 
-Result<std::shared_ptr<Qp>> Qp::create(Session& session, Refs refs, const QpInit& init) {
+Result<std::shared_ptr<Qp>> Qp::create(Session& session, Refs refs, const QpInit& init, bool gsi) {
   Device& device = *session.device();
   const bool with_srq = refs.srq != nullptr;
   const auto cap = round_up(init.cap, with_srq);
@@ -73,10 +73,17 @@ Result<std::shared_ptr<Qp>> Qp::create(Session& session, Refs refs, const QpInit
   if (auto alive = device.check_alive(); !alive) return std::unexpected(alive.error());
   const auto required = required_engine(init, refs.srq.get(), device.engines());
   if (!required) return std::unexpected(required.error());
-  const uint32_t engine = *required ? **required : device.place();
+  if (gsi && device.gsi_taken_) {
+    return fail(EBUSY, fmt::format("QP1 of {} is in use already: one connection manager serves a device",
+                                   device.config().name));
+  }
+  const uint32_t gsi_engine = transport::kGsiQpn & ((1u << device.index_bits()) - 1);
+  const uint32_t engine = gsi ? gsi_engine : *required ? **required : device.place();
   auto memory = session.allocator_->allocate(queues::QpPlace::bytes(*cap, with_srq));
   if (!memory) return std::unexpected(memory.error());
-  const auto qpn = device.qps_ < device.config().max_qp ? device.qpns_[engine].take() : std::nullopt;
+  const auto qpn = gsi ? std::optional(transport::kGsiQpn)
+                   : device.qps_ < device.config().max_qp ? device.qpns_[engine].take()
+                                                          : std::nullopt;
   if (!qpn) {
     return fail(ENOMEM, fmt::format("{} has {} queue pairs, which is the limit (max_qp); destroy some or raise it",
                                     device.config().name, device.qps_));
@@ -94,12 +101,13 @@ Result<std::shared_ptr<Qp>> Qp::create(Session& session, Refs refs, const QpInit
   spec.rq = place.rq;
   auto core = transport::make_qp(spec);
   if (!core) {
-    device.qpns_[engine].give_back(*qpn);
+    if (!gsi) device.qpns_[engine].give_back(*qpn);
     return std::unexpected(core.error());
   }
 
   std::unique_ptr<Qp> qp(new Qp(std::move(refs), engine, spec, std::move(*memory), std::move(*core)));
-  ++device.qps_;
+  if (gsi) device.gsi_taken_ = true;
+  if (!gsi) ++device.qps_;
   device.events_.add(EventObject::qp, *qpn, session.events());
   bool attached = false;
   const auto work = [&](transport::Engine& e) { attached = e.attach(*qp->core_); };

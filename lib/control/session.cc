@@ -177,7 +177,11 @@ Result<std::shared_ptr<Qp>> Session::create_qp(std::shared_ptr<Pd> pd, std::shar
       return std::unexpected(ok.error());
     }
   }
-  return Qp::create(*this, {std::move(pd), std::move(send_cq), std::move(recv_cq), std::move(srq)}, init);
+  return Qp::create(*this, {std::move(pd), std::move(send_cq), std::move(recv_cq), std::move(srq)}, init, false);
+}
+
+Result<std::shared_ptr<Qp>> Session::create_gsi_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> cq, const QpCap& cap) {
+  return Qp::create(*this, {std::move(pd), cq, cq, nullptr}, {.type = QpType::ud, .cap = cap}, true);
 }
 
 }  // namespace uroce::control

@@ -48,9 +48,11 @@ class Session : public std::enable_shared_from_this<Session> {
                                                   std::shared_ptr<void> backing = nullptr);
   /// A memory window, not bound. Errors: EINVAL (no such type), ENOMEM (max_mr, which counts windows too).
   Result<std::shared_ptr<Window>> create_window(std::shared_ptr<Pd> pd, WindowType type);
-  /// Resolves `av` as a modify to RTR does; a multicast dgid needs no resolving. No lock may be held.
+  /// Resolves `av` as a modify to RTR does, within `patience` (0 asks the network and looks at what is known); a
+  /// multicast dgid needs no resolving. No lock may be held.
   /// Errors: EINVAL, EHOSTUNREACH, ENETUNREACH, ENOMEM (65536 handles).
-  Result<std::shared_ptr<AddressHandle>> create_address_handle(std::shared_ptr<Pd> pd, const AddressVector& av);
+  Result<std::shared_ptr<AddressHandle>> create_address_handle(std::shared_ptr<Pd> pd, const AddressVector& av,
+                                                               std::chrono::nanoseconds patience = kResolveTimeout);
   /// Errors: EMFILE.
   Result<std::shared_ptr<Channel>> create_channel();
   /// Errors: EINVAL (entries 0 or above kMaxCqe, foreign channel), ENOMEM.
@@ -60,6 +62,9 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Errors: EINVAL (sizes out of range, foreign object, engine), ENOMEM, EOPNOTSUPP (type), ETIMEDOUT (engine).
   Result<std::shared_ptr<Qp>> create_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> send_cq,
                                         std::shared_ptr<Cq> recv_cq, const QpInit& init, std::shared_ptr<Srq> srq);
+  /// QP1, a UD queue pair for the device's connection manager; `pd` and `cq` are this session's. Its Q_Key is
+  /// transport::kGsiQkey. Errors: EBUSY (the device's QP1 is in use), EINVAL, ENOMEM, ETIMEDOUT.
+  Result<std::shared_ptr<Qp>> create_gsi_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> cq, const QpCap& cap);
 
  private:
   friend class Device;

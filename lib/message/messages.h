@@ -14,7 +14,7 @@
 namespace uroce::message {
 
 inline constexpr uint32_t kMagic = 0x65'63'6f'72;  // "roce"
-inline constexpr uint32_t kProtocol = 2;
+inline constexpr uint32_t kProtocol = 3;
 /// Bytes of one packet, and descriptors beside it (SCM_MAX_FD is 253).
 inline constexpr std::size_t kMaxPacket = 65536;
 inline constexpr std::size_t kMaxFds = 200;
@@ -44,6 +44,28 @@ enum class Op : uint16_t {
   reregister_memory = 21,
   create_window = 22,
   count_windows = 23,
+  // The connection manager's (cm_messages.h), on a connection with or without a device. The first and the last of them:
+  cm_create_channel = 64,
+  cm_destroy_channel = 65,
+  cm_take_event = 66,
+  cm_create_id = 67,
+  cm_destroy_id = 68,
+  cm_info = 69,
+  cm_bind = 70,
+  cm_resolve_addr = 71,
+  cm_resolve_route = 72,
+  cm_listen = 73,
+  cm_connect = 74,
+  cm_establish = 75,
+  cm_accept = 76,
+  cm_reject = 77,
+  cm_disconnect = 78,
+  cm_notify_established = 79,
+  cm_qp_attr = 80,
+  cm_set_option = 81,
+  cm_join = 82,
+  cm_leave = 83,
+  cm_migrate = 84,
 };
 
 enum class Kind : uint8_t { pd = 1, mr = 2, channel = 3, cq = 4, srq = 5, qp = 6, address_handle = 7, window = 8 };

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "cm/manager.h"
 #include "control/session.h"
 #include "message/connection.h"
 #include "message/messages.h"
@@ -25,6 +26,8 @@ class ServerView {
  public:
   virtual ~ServerView() = default;
   virtual const std::vector<std::shared_ptr<control::Device>>& devices() const = 0;
+  /// nullptr where there is none.
+  virtual cm::Manager* connections() const = 0;
   virtual void log(Severity severity, std::string_view text) const = 0;
   virtual message::ClientRows client_rows(uint32_t after) const = 0;
   virtual message::ObjectRows object_rows(const message::ListObjects& request) const = 0;
@@ -81,6 +84,9 @@ class Client {
   void forward_events();
   Result<Reply> call(message::Op op, std::span<const std::byte> bytes, std::vector<message::Fd>& fds);
   Result<Reply> call_object(message::Op op, std::span<const std::byte> bytes, std::vector<message::Fd>& fds);
+  /// The connection manager's messages.
+  Result<Reply> call_connections(message::Op op, std::span<const std::byte> bytes);
+  Result<Reply> ask_connections(message::Op op, std::span<const std::byte> bytes);
   Result<void> send(uint32_t sequence, const Result<Reply>& answer);
   void release();
 
@@ -121,6 +127,7 @@ class Client {
   std::shared_ptr<control::Session> session_;
   std::shared_ptr<Arena> arena_;
   message::Fd async_pipe_;  // written here
+  std::unique_ptr<cm::ManagerUser> connections_;
 
   Handles<control::Pd> pds_{"protection domain", "max_pd"};
   Handles<Region> regions_{"memory region", "max_mr"};

@@ -10,6 +10,7 @@
 #include <uroce/version.h>
 
 #include "service/client.h"
+#include "service/client_reply.h"
 
 namespace uroce::service {
 namespace {
@@ -49,23 +50,6 @@ Result<void> check_enums(const QpAttr& attr) {
 
 }  // namespace
 
-template <class T>
-Result<Client::Reply> Client::reply(const T& value) {
-  Reply out;
-  message::encode(out.body, value);
-  return out;
-}
-
-template <class Request, class Work>
-Result<Client::Reply> Client::with(std::span<const std::byte> bytes, Work work) {
-  Request request;
-  if (!message::decode(bytes, request)) {
-    malformed_ = true;
-    return fail(EPROTO, fmt::format("a message of {} bytes is not what its kind holds", bytes.size()));
-  }
-  return work(request);
-}
-
 Result<Client::Reply> Client::call(message::Op op, std::span<const std::byte> bytes, std::vector<message::Fd>& fds) {
   using message::Op;
   if (!greeted_ && op != Op::hello) {
@@ -84,6 +68,7 @@ Result<Client::Reply> Client::call(message::Op op, std::span<const std::byte> by
                                         [this](const auto& request) { return reply(server_.object_rows(request)); });
     default: break;
   }
+  if (op >= Op::cm_create_channel && op <= Op::cm_migrate) return call_connections(op, bytes);
   if (session_ == nullptr) return fail(EINVAL, "no device is open on this connection; open one first");
   return call_object(op, bytes, fds);
 }

@@ -13,6 +13,7 @@
 
 #include <uroce/error.h>
 
+#include "cm/manager.h"
 #include "control/device.h"
 #include "message/messages.h"
 
@@ -26,6 +27,7 @@ struct ClientLimits {
   uint32_t max_mr = 65536;
   uint32_t max_pd = 4096;
   uint32_t max_ah = 65536;
+  uint32_t max_cm_id = 65536;
   uint64_t max_queue_bytes = uint64_t{4} << 30;       ///< memory of all queues
   uint64_t max_registered_bytes = uint64_t{1} << 40;  ///< registered memory, mapped by the daemon
 };
@@ -48,10 +50,11 @@ using Log = std::function<void(Severity, std::string_view)>;
 
 class Server {
  public:
-  /// Listens and serves. `devices` live until this goes. Errors: EADDRINUSE (a live daemon has the socket), EACCES,
+  /// Listens and serves. `devices` and `connections`, which may be nullptr, live until this goes. Errors: EADDRINUSE (a live daemon has the socket), EACCES,
   /// and others of bind(2), each naming the path and the way out.
   static Result<std::unique_ptr<Server>> start(ServerConfig config,
-                                               std::vector<std::shared_ptr<control::Device>> devices, Log log);
+                                               std::vector<std::shared_ptr<control::Device>> devices, Log log,
+                                               cm::Manager* connections = nullptr);
   /// As stop().
   ~Server();
   /// Ends every connection, frees what the clients held, and removes the socket. Bounded by the engines' patience.

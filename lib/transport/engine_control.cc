@@ -16,7 +16,7 @@ void Engine::detach_doorbells(uint32_t id) {
 bool Engine::attach(Qp& qp) {
   const uint32_t bits = config_.index_bits;
   if ((qp.qpn & ((1u << bits) - 1)) != config_.index || qp.qpn > Psn::kMask) return false;
-  Qp*& slot = impl_->table[(qp.qpn >> bits) & (config_.max_qps - 1)];
+  Qp*& slot = impl_->slot_of(qp.qpn);
   if (slot != nullptr) return false;
   slot = &qp;
   return true;
@@ -24,7 +24,7 @@ bool Engine::attach(Qp& qp) {
 
 void Engine::detach(Qp& qp) {
   if (impl_->find(qp.qpn) != &qp) return;
-  impl_->table[(qp.qpn >> config_.index_bits) & (config_.max_qps - 1)] = nullptr;
+  impl_->slot_of(qp.qpn) = nullptr;
   impl_->core.forget_active(qp);
   impl_->core.wheel.cancel(qp.cold->timer);
   qp.timer_pending = false;

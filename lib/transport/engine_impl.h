@@ -16,7 +16,7 @@ struct Engine::Impl {
   Impl(const EngineConfig& config, EngineCounters& counters, memory::RegionTable& regions, EngineEvents& events,
        const AddressHandleTable* handles)
       : core(config, counters, regions, events, handles),
-        table(config.max_qps),
+        table(config.max_qps + 1),
         tasks(kMaxTasks),
         parsed(kParseBurst),
         found(kParseBurst) {
@@ -28,9 +28,12 @@ struct Engine::Impl {
     queues::DoorbellReader reader;
   };
 
+  /// QP1 has the place behind the others.
+  Qp*& slot_of(uint32_t qpn) {
+    return table[qpn == kGsiQpn ? core.config.max_qps : (qpn >> core.config.index_bits) & (core.config.max_qps - 1)];
+  }
   Qp* find(uint32_t qpn) {
-    const uint32_t bits = core.config.index_bits;
-    Qp* qp = table[(qpn >> bits) & (core.config.max_qps - 1)];
+    Qp* qp = slot_of(qpn);
     return qp != nullptr && qp->qpn == qpn ? qp : nullptr;
   }
   void parse_burst(std::span<const RxFrame> frames);

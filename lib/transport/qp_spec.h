@@ -13,6 +13,10 @@
 
 namespace uroce::transport {
 
+/// The queue pair of the general services (IBTA vol. 1, 3.9.4): UD, one per port, with a Q_Key of its own.
+inline constexpr uint32_t kGsiQpn = 1;
+inline constexpr uint32_t kGsiQkey = 0x80010000;
+
 struct QpSpec {
   uint32_t qpn = 0;  ///< 24 bits
   QpType type = QpType::rc;

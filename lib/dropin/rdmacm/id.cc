@@ -64,7 +64,9 @@ Id::~Id() {
 }
 
 Result<void> Id::refresh(bool with_path) {
-  const CmIdInfo info = api.info();
+  const auto known = api.info();
+  if (!known) return std::unexpected(known.error());
+  const CmIdInfo& info = *known;
   if (family == AF_UNSPEC && is_set(info.local)) family = family_of(info.local.ip);
   to_sockaddr(info.local, family, ps, route.addr.src_storage);
   // What the application gave to be resolved stays: it may have a scope.

@@ -37,6 +37,7 @@ struct Host final : DeviceHost {
   void join_group(const Gid&) override {}
   void leave_group(const Gid&) override {}
   Result<EthAddr> resolve(const Gid&, const Gid&, std::chrono::nanoseconds) override { return EthAddr{}; }
+  Result<Gid> source_for(const Gid&) override { return Gid{}; }
   bool link_up() const override { return true; }
   Nanos clock() const override { return now; }
   Result<int> wake_descriptor(uint32_t) override { return fail(EMFILE, "no descriptor in this test"); }

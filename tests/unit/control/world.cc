@@ -28,6 +28,13 @@ Result<EthAddr> Port::resolve(const Gid&, const Gid& dgid, std::chrono::nanoseco
   return fail(EHOSTUNREACH, "nobody answers");
 }
 
+Result<Gid> Port::source_for(const Gid& dgid) {
+  for (const Gid& gid : device_->config().gids) {
+    if (gid.is_ipv4() == dgid.is_ipv4()) return gid;
+  }
+  return fail(ENETUNREACH, "no address of that family");
+}
+
 Nanos Port::clock() const {
   const std::scoped_lock lock(world_.mutex_);
   return world_.now_;

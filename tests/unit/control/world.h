@@ -42,6 +42,7 @@ class Port final : public control::DeviceHost {
   Result<EthAddr> resolve(const Gid& sgid, const Gid& dgid, std::chrono::nanoseconds timeout) override;
   void join_group(const Gid& group) override { ASSERT_TRUE(groups.insert(group).second); }
   void leave_group(const Gid& group) override { ASSERT_EQ(groups.erase(group), 1u); }
+  Result<Gid> source_for(const Gid& dgid) override;
   bool link_up() const override { return link; }
   Nanos clock() const override;
   /// Its engines never sleep.

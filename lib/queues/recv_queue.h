@@ -10,12 +10,12 @@
 
 #include "queues/ring.h"
 
-namespace uroce::client {
+namespace uroce::queues {
 
 class RecvQueue {
  public:
   RecvQueue() = default;
-  RecvQueue(queues::RingPlace ring, uint32_t max_sge) : producer_(ring), header_(ring.header), max_sge_(max_sge) {}
+  RecvQueue(RingPlace ring, uint32_t max_sge) : producer_(ring), header_(ring.header), max_sge_(max_sge) {}
 
   /// 0, ENOMEM (full) or EINVAL (too many entries). The engine looks when it needs a receive; see wants_doorbell().
   int post(const RecvRequest& request) {
@@ -23,11 +23,11 @@ class RecvQueue {
     if (room_ == 0) room_ = producer_.room();
     if (room_ == 0) return ENOMEM;
     std::byte* slot = producer_.slot();
-    auto& wqe = *reinterpret_cast<queues::RecvWqe*>(slot);
+    auto& wqe = *reinterpret_cast<RecvWqe*>(slot);
     wqe.wr_id = request.wr_id;
     wqe.num_sge = static_cast<uint32_t>(request.sges.size());
     wqe.reserved = 0;
-    auto* sges = reinterpret_cast<Sge*>(slot + sizeof(queues::RecvWqe));
+    auto* sges = reinterpret_cast<Sge*>(slot + sizeof(RecvWqe));
     for (std::size_t i = 0; i < request.sges.size(); ++i) sges[i] = request.sges[i];
     producer_.publish(1);
     --room_;
@@ -41,10 +41,10 @@ class RecvQueue {
   }
 
  private:
-  queues::RingProducer producer_;
-  const queues::RingHeader* header_ = nullptr;
+  RingProducer producer_;
+  const RingHeader* header_ = nullptr;
   uint32_t room_ = 0;  // slots known to be free
   uint32_t max_sge_ = 0;
 };
 
-}  // namespace uroce::client
+}  // namespace uroce::queues

@@ -12,7 +12,7 @@
 #include "queues/doorbell.h"
 #include "queues/ring.h"
 
-namespace uroce::client {
+namespace uroce::queues {
 
 constexpr uint8_t type_bit(QpType type) { return static_cast<uint8_t>(1u << static_cast<uint32_t>(type)); }
 
@@ -40,8 +40,8 @@ inline constexpr auto kTypesByOpcode = types_by_opcode();
 class SendQueue {
  public:
   /// `cap` as created. `flag` and the memory behind `doorbell` outlive this; `qpn` is what the doorbell rings for.
-  SendQueue(queues::RingPlace ring, QpType type, const QpCap& cap, queues::DoorbellFlag* flag,
-            queues::DoorbellPoster doorbell, uint32_t qpn)
+  SendQueue(RingPlace ring, QpType type, const QpCap& cap, DoorbellFlag* flag,
+            DoorbellPoster doorbell, uint32_t qpn)
       : producer_(ring),
         type_bit_(type_bit(type)),
         max_sge_(cap.max_send_sge),
@@ -73,17 +73,17 @@ class SendQueue {
     return pending_ < room_;
   }
   /// Copies inline payload behind `wqe`. False when it does not fit or the opcode has none.
-  bool put_inline(queues::SendWqe& wqe, const SendRequest& request) const;
+  bool put_inline(SendWqe& wqe, const SendRequest& request) const;
 
-  queues::RingProducer producer_;
+  RingProducer producer_;
   uint32_t room_ = 0;     // slots known to be free when nothing was pending
   uint32_t pending_ = 0;  // put, not yet published
   uint8_t type_bit_;
   uint32_t max_sge_;
   uint32_t max_inline_;
   uint32_t qpn_;
-  queues::DoorbellFlag* flag_;
-  queues::DoorbellPoster doorbell_;
+  DoorbellFlag* flag_;
+  DoorbellPoster doorbell_;
 };
 
 inline int SendQueue::put(const SendRequest& request) {
@@ -93,14 +93,14 @@ inline int SendQueue::put(const SendRequest& request) {
   if (local && (!request.sges.empty() || request.flags.has(SendFlag::inline_data))) return EINVAL;
   if (!has_room()) return ENOMEM;
   std::byte* slot = producer_.slot(pending_);
-  auto& wqe = *reinterpret_cast<queues::SendWqe*>(slot);
+  auto& wqe = *reinterpret_cast<SendWqe*>(slot);
   if (request.flags.has(SendFlag::inline_data)) {
     if (!put_inline(wqe, request)) return EINVAL;
   } else {
     if (request.sges.size() > max_sge_ || !request.inline_data.empty()) return EINVAL;
     wqe.num_sge = static_cast<uint8_t>(request.sges.size());
     wqe.inline_length = 0;
-    auto* sges = reinterpret_cast<Sge*>(slot + sizeof(queues::SendWqe));
+    auto* sges = reinterpret_cast<Sge*>(slot + sizeof(SendWqe));
     for (std::size_t i = 0; i < request.sges.size(); ++i) sges[i] = request.sges[i];
   }
   wqe.wr_id = request.wr_id;
@@ -124,12 +124,12 @@ inline int SendQueue::put(const SendRequest& request) {
   return 0;
 }
 
-inline bool SendQueue::put_inline(queues::SendWqe& wqe, const SendRequest& request) const {
+inline bool SendQueue::put_inline(SendWqe& wqe, const SendRequest& request) const {
   if (request.opcode == WrOpcode::rdma_read || request.opcode == WrOpcode::compare_swap ||
       request.opcode == WrOpcode::fetch_add) {
     return false;
   }
-  auto* out = reinterpret_cast<std::byte*>(&wqe) + sizeof(queues::SendWqe);
+  auto* out = reinterpret_cast<std::byte*>(&wqe) + sizeof(SendWqe);
   uint64_t length = request.inline_data.size();
   if (request.sges.empty()) {
     if (length > max_inline_) return false;
@@ -149,4 +149,4 @@ inline bool SendQueue::put_inline(queues::SendWqe& wqe, const SendRequest& reque
   return true;
 }
 
-}  // namespace uroce::client
+}  // namespace uroce::queues

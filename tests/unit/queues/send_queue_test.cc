@@ -1,4 +1,4 @@
-#include "client/send_queue.h"
+#include "queues/send_queue.h"
 
 #include <cstring>
 #include <string>
@@ -7,7 +7,7 @@
 
 #include "tests/support/test_queues.h"
 
-namespace uroce::client {
+namespace uroce::queues {
 namespace {
 
 constexpr uint32_t kEntries = 4;
@@ -19,17 +19,17 @@ class SendQueueTest : public testing::Test {
   explicit SendQueueTest(QpType type = QpType::rc)
       : queue_(ring_.place, type, kCap, flag_, {doorbells_.get(), 16}, kQpn) {}
 
-  const queues::SendWqe& wqe(uint32_t ahead = 0) const {
-    return *reinterpret_cast<const queues::SendWqe*>(consumer_.slot(ahead));
+  const SendWqe& wqe(uint32_t ahead = 0) const {
+    return *reinterpret_cast<const SendWqe*>(consumer_.slot(ahead));
   }
-  const std::byte* tail(uint32_t ahead = 0) const { return consumer_.slot(ahead) + sizeof(queues::SendWqe); }
+  const std::byte* tail(uint32_t ahead = 0) const { return consumer_.slot(ahead) + sizeof(SendWqe); }
 
-  test::OwnedRing ring_{kEntries, queues::send_stride(kCap.max_send_sge, kCap.max_inline_data)};
-  queues::RingConsumer consumer_{ring_.place};
-  test::AlignedBytes doorbells_ = test::make_aligned(queues::doorbell_bytes(16));
-  queues::DoorbellReader reader_{doorbells_.get(), 16};
-  test::AlignedBytes flag_memory_ = test::make_aligned(sizeof(queues::DoorbellFlag));
-  queues::DoorbellFlag* flag_ = reinterpret_cast<queues::DoorbellFlag*>(flag_memory_.get());
+  test::OwnedRing ring_{kEntries, send_stride(kCap.max_send_sge, kCap.max_inline_data)};
+  RingConsumer consumer_{ring_.place};
+  test::AlignedBytes doorbells_ = test::make_aligned(doorbell_bytes(16));
+  DoorbellReader reader_{doorbells_.get(), 16};
+  test::AlignedBytes flag_memory_ = test::make_aligned(sizeof(DoorbellFlag));
+  DoorbellFlag* flag_ = reinterpret_cast<DoorbellFlag*>(flag_memory_.get());
   SendQueue queue_;
 };
 
@@ -185,4 +185,4 @@ TEST_F(SendQueueTest, ABindIsWrittenInFull) {
 }
 
 }  // namespace
-}  // namespace uroce::client
+}  // namespace uroce::queues

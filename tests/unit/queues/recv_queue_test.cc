@@ -1,4 +1,4 @@
-#include "client/recv_queue.h"
+#include "queues/recv_queue.h"
 
 #include <cstring>
 
@@ -6,12 +6,12 @@
 
 #include "tests/support/test_queues.h"
 
-namespace uroce::client {
+namespace uroce::queues {
 namespace {
 
 TEST(RecvQueue, WritesRequestsUntilFullAndGoesOnWhenSlotsComeBack) {
-  test::OwnedRing ring(4, queues::recv_stride(3));
-  queues::RingConsumer consumer(ring.place);
+  test::OwnedRing ring(4, recv_stride(3));
+  RingConsumer consumer(ring.place);
   RecvQueue queue(ring.place, 3);
   const Sge sges[] = {{0x1000, 10, 1}, {0x2000, 20, 2}, {0x3000, 30, 3}};
   for (uint64_t round = 0; round < 10; ++round) {
@@ -19,7 +19,7 @@ TEST(RecvQueue, WritesRequestsUntilFullAndGoesOnWhenSlotsComeBack) {
     EXPECT_EQ(queue.post({}), ENOMEM);
     ASSERT_EQ(consumer.available(), 4u);
     for (uint32_t i = 0; i < 4; ++i) {
-      const auto& wqe = *reinterpret_cast<const queues::RecvWqe*>(consumer.slot(i));
+      const auto& wqe = *reinterpret_cast<const RecvWqe*>(consumer.slot(i));
       EXPECT_EQ(wqe.wr_id, round * 4 + i);
       EXPECT_EQ(wqe.num_sge, 3u);
       EXPECT_EQ(std::memcmp(&wqe + 1, sges, sizeof sges), 0);
@@ -29,7 +29,7 @@ TEST(RecvQueue, WritesRequestsUntilFullAndGoesOnWhenSlotsComeBack) {
 }
 
 TEST(RecvQueue, RefusesTooManyEntries) {
-  test::OwnedRing ring(4, queues::recv_stride(3));
+  test::OwnedRing ring(4, recv_stride(3));
   RecvQueue queue(ring.place, 3);
   const Sge sges[4] = {};
   EXPECT_EQ(queue.post({.wr_id = 1, .sges = sges}), EINVAL);
@@ -37,7 +37,7 @@ TEST(RecvQueue, RefusesTooManyEntries) {
 }
 
 TEST(RecvQueue, AsksWhetherTheEngineWantsToHear) {
-  test::OwnedRing ring(4, queues::recv_stride(1));
+  test::OwnedRing ring(4, recv_stride(1));
   const RecvQueue queue(ring.place, 1);
   EXPECT_FALSE(queue.wants_doorbell());
   ring.place.header->wants_doorbell = 1;
@@ -45,4 +45,4 @@ TEST(RecvQueue, AsksWhetherTheEngineWantsToHear) {
 }
 
 }  // namespace
-}  // namespace uroce::client
+}  // namespace uroce::queues

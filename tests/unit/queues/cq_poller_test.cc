@@ -1,4 +1,4 @@
-#include "client/cq_poller.h"
+#include "queues/cq_poller.h"
 
 #include <array>
 #include <cstring>
@@ -7,7 +7,7 @@
 
 #include "tests/support/test_queues.h"
 
-namespace uroce::client {
+namespace uroce::queues {
 namespace {
 
 constexpr uint32_t kRings = 3;
@@ -17,27 +17,27 @@ class CqPollerTest : public testing::Test {
  protected:
   CqPollerTest() {
     for (uint32_t i = 0; i < kRings; ++i) {
-      rings_.emplace_back(kEntries, static_cast<uint32_t>(sizeof(queues::Cqe)));
+      rings_.emplace_back(kEntries, static_cast<uint32_t>(sizeof(Cqe)));
       producers_.emplace_back(rings_[i].place);
       consumers_.emplace_back(rings_[i].place);
     }
   }
   void write(uint32_t ring, uint64_t wr_id) {
-    queues::Cqe cqe{};
+    Cqe cqe{};
     cqe.wr_id = wr_id;
     std::memcpy(producers_[ring].slot(), &cqe, sizeof cqe);
     producers_[ring].publish(1);
   }
 
   std::vector<test::OwnedRing> rings_;
-  std::vector<queues::RingProducer> producers_;
-  std::vector<queues::RingConsumer> consumers_;
+  std::vector<RingProducer> producers_;
+  std::vector<RingConsumer> consumers_;
   std::array<Completion, 16> out_;
 };
 
 TEST_F(CqPollerTest, ConvertsEveryMember) {
   CqPoller poller({consumers_[0]});
-  const queues::Cqe cqe{.wr_id = 1,
+  const Cqe cqe{.wr_id = 1,
                         .qpn = 2,
                         .byte_len = 3,
                         .imm_or_key = 4,
@@ -105,4 +105,4 @@ TEST_F(CqPollerTest, TakesNoMoreThanAsked) {
 }
 
 }  // namespace
-}  // namespace uroce::client
+}  // namespace uroce::queues

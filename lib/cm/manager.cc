@@ -1,0 +1,194 @@
+#include "cm/manager.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "cm/address.h"
+#include "cm/manager_impl.h"
+
+namespace uroce::cm {
+namespace {
+
+/// How often addresses that the network is asked for are looked at.
+constexpr Nanos kLookAgain = std::chrono::milliseconds(1);
+/// The thread looks about at least so often.
+constexpr Nanos kHouse = std::chrono::seconds(1);
+
+}  // namespace
+
+std::string text_of(const CmAddress& address) {
+  return fmt::format("{}{}{}:{}", address.ip.is_ipv4() ? "" : "[", to_text(address.ip), address.ip.is_ipv4() ? "" : "]",
+                     address.port);
+}
+
+std::unexpected<Error> wrong_state(const Id& id, const char* call) {
+  static constexpr const char* kNames[] = {"idle",      "bound",         "resolving",   "resolved", "routed",
+                                           "listening", "connecting",    "answered",    "asked",    "accepted",
+                                           "connected", "disconnecting", "disconnected"};
+  return fail(EINVAL, fmt::format("communication id {} is {}: {} is not for that state", id.number,
+                                  kNames[static_cast<std::size_t>(id.state)], call));
+}
+
+// --- Links -----------------------------------------------------------------------------------------------------
+
+void Link::send(const CmPath& path, const Mad& mad) { gsi->send(path, mad, Manager::Impl::now()); }
+void Link::on_event(const CmMessage& message) { manager.on_event(*this, message); }
+
+std::optional<uint8_t> Link::gid_index(const Gid& gid) const {
+  const auto& gids = device->config().gids;
+  const auto found = std::ranges::find(gids, gid);
+  return found == gids.end() ? std::nullopt : std::optional(static_cast<uint8_t>(found - gids.begin()));
+}
+
+void EventChannel::add(CmEvent event) {
+  events.push_back(std::move(event));
+  pipe.signal();
+}
+
+// Through a description of its own: the program may have made the one that it shares with us block.
+void EventChannel::take_bytes(std::size_t count) const {
+  if (count == 0) return;
+  const int fd = open(fmt::format("/proc/self/fd/{}", pipe.read_end()).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return;  // a wake-up for nothing, then
+  std::array<char, 256> bytes{};
+  while (count > 0) {
+    const ssize_t got = read(fd, bytes.data(), std::min(count, bytes.size()));
+    if (got <= 0) break;
+    count -= static_cast<std::size_t>(got);
+  }
+  close(fd);
+}
+
+// --- The thread ------------------------------------------------------------------------------------------------
+
+Manager::Impl::Impl(std::vector<std::shared_ptr<control::Device>> all, uint64_t seed, control::EventPipe pipe)
+    : random(seed), wake(std::move(pipe)) {
+  links.reserve(all.size());
+}
+
+Result<std::unique_ptr<Manager>> Manager::start(std::vector<std::shared_ptr<control::Device>> devices, uint64_t seed) {
+  auto pipe = control::EventPipe::create();
+  if (!pipe) return std::unexpected(pipe.error());
+  auto impl = std::make_unique<Impl>(devices, seed, std::move(*pipe));
+  for (auto& device : devices) {
+    auto gsi = Gsi::open(device);
+    if (!gsi) return std::unexpected(gsi.error());
+    const auto& mac = device->config().mac.bytes;
+    IbCmConfig config{.seed = impl->random.next()};
+    for (const uint8_t byte : mac) config.ca_guid = config.ca_guid << 8 | byte;
+    impl->links.push_back(std::make_unique<Link>(*impl, device, std::move(*gsi), config));
+  }
+  impl->thread = std::thread([raw = impl.get()] { raw->run(); });
+  return std::unique_ptr<Manager>(new Manager(std::move(impl)));
+}
+
+Manager::Manager(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Manager::~Manager() {
+  impl_->stopping.store(true, std::memory_order_release);
+  impl_->wake.signal();
+  impl_->thread.join();
+}
+
+void Manager::Impl::run() {
+  std::vector<pollfd> waiting{{.fd = wake.read_end(), .events = POLLIN, .revents = 0}};
+  for (const auto& link : links) waiting.push_back({.fd = link->gsi->fd(), .events = POLLIN, .revents = 0});
+  while (!stopping.load(std::memory_order_acquire)) {
+    Nanos until{0};
+    {
+      const std::scoped_lock lock(mutex);
+      turn();
+      until = planned = deadline();
+    }
+    const auto left = std::clamp(until - now(), Nanos(0), kHouse);
+    const timespec time{.tv_sec = left.count() / 1'000'000'000, .tv_nsec = left.count() % 1'000'000'000};
+    if (left > Nanos(0)) ppoll(waiting.data(), waiting.size(), &time, nullptr);
+    std::array<char, 64> tokens{};
+    while (read(wake.read_end(), tokens.data(), tokens.size()) == static_cast<ssize_t>(tokens.size())) {
+    }
+  }
+}
+
+void Manager::Impl::turn() {
+  planned = Nanos(0);
+  for (const auto& link : links) {
+    bool more = link->gsi->take([&link](const Gid& source, const Gid& destination, std::span<const std::byte> mad) {
+      link->cm.on_mad(source, destination, mad, now());
+    });
+    if (more) planned = Nanos(1);
+    link->cm.poll(now());
+    if (link->gsi->waiting()) link->gsi->retry(now());
+  }
+  check_resolving();
+}
+
+Nanos Manager::Impl::deadline() const {
+  Nanos next = now() + kHouse;
+  if (planned == Nanos(1)) return Nanos(0);
+  if (!resolving.empty()) next = now() + kLookAgain;
+  for (const auto& link : links) {
+    next = std::min(next, link->cm.next_deadline());
+    if (link->gsi->waiting()) next = std::min(next, now() + kLookAgain);
+  }
+  return next;
+}
+
+void Manager::Impl::reschedule() {
+  if (deadline() < planned) wake.signal();
+}
+
+// --- Ids and events --------------------------------------------------------------------------------------------
+
+Id& Manager::Impl::make_id(Owner& owner, std::shared_ptr<EventChannel> channel, PortSpace space, QpType type) {
+  auto id = std::make_unique<Id>();
+  do {
+    id->number = next_number++;
+  } while (id->number == 0 || ids.contains(id->number));
+  id->owner = &owner;
+  owner.ids.insert(id->number);
+  id->channel = std::move(channel);
+  id->space = space;
+  id->type = type;
+  id->psn = static_cast<uint32_t>(random.next()) & 0xffffff;
+  Id& made = *id;
+  ids.emplace(made.number, std::move(id));
+  return made;
+}
+
+void Manager::Impl::tell(const Id& id, CmEvent event) {
+  if (event.id == 0) event.id = id.number;
+  id.channel->add(std::move(event));
+}
+
+void Manager::Impl::forget_connection(Id& id) {
+  if (id.connection == 0) return;
+  id.link->connections.erase(id.connection);
+  id.link->cm.destroy(std::exchange(id.connection, 0), now());
+}
+
+void Manager::Impl::destroy(Id& id) {
+  if (id.state == IdState::listening) stop_listening(id);
+  forget_connection(id);
+  release_port(id);
+  resolving.erase(&id);
+  // Requests that nobody took end with their listener.
+  std::vector<uint32_t> children;
+  id.channel->remove_events([&](const CmEvent& event) {
+    const bool request = event.type == CmEventType::connect_request && event.listener == id.number;
+    if (request) children.push_back(event.id);
+    return request || event.id == id.number;
+  });
+  id.owner->ids.erase(id.number);
+  ids.erase(id.number);
+  for (const uint32_t child : children) {
+    if (const auto found = ids.find(child); found != ids.end()) destroy(*found->second);
+  }
+}
+
+}  // namespace uroce::cm

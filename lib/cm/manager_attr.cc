@@ -1,0 +1,84 @@
+// What brings the queue pair of a connection to its states (rdma_init_qp_attr(3); IBTA vol. 1, 12.9.8).
+#include <algorithm>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "cm/manager_impl.h"
+
+namespace uroce::cm {
+namespace {
+
+using Attributes = std::pair<QpAttr, QpAttrMask>;
+
+/// RNR timer code 12 (0.64 ms) of a queue pair that a peer finds without receives.
+constexpr uint8_t kRnrTimer = 12;
+
+Attributes init_of(const Id& id) {
+  QpAttr attr{.state = QpState::init};
+  const QpAttrMask common = QpAttrMask(QpAttrBit::state) | QpAttrBit::pkey_index | QpAttrBit::port;
+  if (id.type == QpType::ud) {
+    attr.qkey = kUdpQkey;
+    return {attr, common | QpAttrBit::qkey};
+  }
+  attr.access = Access::remote_write;
+  if (id.responder_resources != 0) attr.access |= Access::remote_read | Access::remote_atomic;
+  return {attr, common | QpAttrBit::access_flags};
+}
+
+Attributes rtr_of(const Id& id, const IbCm::Connection& connection) {
+  const DeviceInfo& info = id.link->device->info();
+  QpAttr attr{.state = QpState::rtr,
+              .path_mtu = std::min(connection.request.path.mtu, info.active_mtu),
+              .rq_psn = connection.remote_psn,
+              .dest_qpn = connection.remote_qpn};
+  attr.av = {.dgid = id.dgid,
+             .sgid_index = id.link->gid_index(id.sgid).value_or(0),
+             .hop_limit = connection.request.path.hop_limit,
+             .traffic_class = id.type_of_service,
+             .flow_label = connection.request.path.flow_label};
+  QpAttrMask mask =
+      QpAttrMask(QpAttrBit::state) | QpAttrBit::av | QpAttrBit::path_mtu | QpAttrBit::dest_qpn | QpAttrBit::rq_psn;
+  if (id.type == QpType::rc) {
+    attr.max_dest_rd_atomic = std::min(id.responder_resources, static_cast<uint8_t>(kMaxRdAtomic));
+    attr.min_rnr_timer = kRnrTimer;
+    mask |= QpAttrMask(QpAttrBit::max_dest_rd_atomic) | QpAttrBit::min_rnr_timer;
+  }
+  return {attr, mask};
+}
+
+Attributes rts_of(const Id& id, const IbCm::Connection& connection) {
+  QpAttr attr{.state = QpState::rts, .sq_psn = id.psn};
+  QpAttrMask mask = QpAttrMask(QpAttrBit::state) | QpAttrBit::sq_psn;
+  if (id.type == QpType::rc) {
+    attr.timeout = id.ack_timeout.value_or(connection.request.path.ack_timeout);
+    attr.retry_cnt = connection.request.retry_count;
+    attr.rnr_retry = connection.active ? connection.reply.rnr_retry_count : connection.request.rnr_retry_count;
+    attr.max_rd_atomic = std::min(id.initiator_depth, static_cast<uint8_t>(kMaxRdAtomic));
+    mask |= QpAttrMask(QpAttrBit::timeout) | QpAttrBit::retry_cnt | QpAttrBit::rnr_retry | QpAttrBit::max_rd_atomic;
+  }
+  return {attr, mask};
+}
+
+}  // namespace
+
+Result<Attributes> attributes_of(const Id& id, QpState state) {
+  if (id.link == nullptr) return wrong_state(id, "asking for attributes of its queue pair");
+  if (state == QpState::init) return init_of(id);
+  if (id.type == QpType::ud) {
+    if (state == QpState::rtr) return Attributes{{.state = state}, QpAttrBit::state};
+    if (state == QpState::rts) {
+      return Attributes{{.state = state, .sq_psn = id.psn}, QpAttrMask(QpAttrBit::state) | QpAttrBit::sq_psn};
+    }
+  }
+  if (state != QpState::rtr && state != QpState::rts) {
+    return fail(EINVAL, "a connection has attributes for the states INIT, RTR and RTS");
+  }
+  const auto* connection = id.connection != 0 ? id.link->cm.find(id.connection) : nullptr;
+  if (connection == nullptr || id.state == IdState::connecting) {
+    return wrong_state(id, "asking for attributes of its queue pair in RTR or RTS");
+  }
+  return state == QpState::rtr ? rtr_of(id, *connection) : rts_of(id, *connection);
+}
+
+}  // namespace uroce::cm

@@ -1,0 +1,210 @@
+// Connections: what programs ask for, and what the IB connection managers tell.
+#include <algorithm>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "cm/manager_impl.h"
+#include "cm/rdma_header.h"
+
+namespace uroce::cm {
+namespace {
+
+/// CM answers are due within 4.096 us * 2^20 (4.3 s), as Linux has it.
+constexpr uint8_t kCmTimeout = 20;
+constexpr uint8_t kCmRetries = 15;
+
+Result<void> check_private(const Id& id, std::size_t bytes, std::size_t most) {
+  if (bytes <= most) return {};
+  return fail(EINVAL, fmt::format("communication id {}: {} bytes of private data; at most {} fit here", id.number,
+                                  bytes, most));
+}
+
+}  // namespace
+
+Result<void> Manager::Impl::connect(Id& id, const CmParam& param) {
+  if (id.state != IdState::route_resolved) return wrong_state(id, "connect");
+  const bool ud = id.type == QpType::ud;
+  const std::size_t room = (ud ? kSidrReqPrivate : kReqPrivate) - RdmaHeader::kBytes;
+  if (auto ok = check_private(id, param.private_data.size(), room); !ok) return ok;
+  CmRequest request{.service_id = rdma_service_id(static_cast<uint16_t>(id.space), id.remote.port),
+                    .type = id.type,
+                    .qpn = param.qpn,
+                    .psn = id.psn,
+                    .responder_resources = param.responder_resources,
+                    .initiator_depth = param.initiator_depth,
+                    .retry_count = std::min<uint8_t>(param.retry_count, 7),
+                    .rnr_retry_count = std::min<uint8_t>(param.rnr_retry_count, 7),
+                    .max_cm_retries = kCmRetries,
+                    .remote_cm_timeout = kCmTimeout,
+                    .local_cm_timeout = kCmTimeout,
+                    .flow_control = param.flow_control,
+                    .srq = param.srq};
+  request.path = {.sgid = id.sgid,
+                  .dgid = id.dgid,
+                  .traffic_class = id.type_of_service,
+                  .mtu = id.link->device->config().max_path_mtu,
+                  .ack_timeout = id.ack_timeout.value_or(kAckTimeout)};
+  request.private_data.resize(RdmaHeader::kBytes);
+  RdmaHeader{.ip_version = static_cast<uint8_t>(id.sgid.is_ipv4() ? 4 : 6),
+             .source_port = id.local.port,
+             .source = id.sgid,
+             .destination = id.remote.ip}
+      .store(request.private_data.data());
+  request.private_data.insert(request.private_data.end(), param.private_data.begin(), param.private_data.end());
+  auto connection = id.link->cm.connect(request, now());
+  if (!connection) return std::unexpected(connection.error());
+  id.connection = *connection;
+  id.link->connections[*connection] = &id;
+  id.responder_resources = param.responder_resources;
+  id.initiator_depth = param.initiator_depth;
+  id.state = IdState::connecting;
+  return {};
+}
+
+Result<void> Manager::Impl::accept(Id& id, const CmParam& param) {
+  if (id.state != IdState::requested) return wrong_state(id, "accept");
+  const bool ud = id.type == QpType::ud;
+  const std::size_t room = ud ? kSidrRepPrivate : kRepPrivate;
+  if (auto ok = check_private(id, param.private_data.size(), room); !ok) return ok;
+  const CmReply reply{.qpn = param.qpn,
+                      .psn = id.psn,
+                      .qkey = ud && param.qkey == 0 ? kUdpQkey : param.qkey,
+                      .responder_resources = param.responder_resources,
+                      .initiator_depth = param.initiator_depth,
+                      .rnr_retry_count = std::min<uint8_t>(param.rnr_retry_count, 7),
+                      .flow_control = param.flow_control,
+                      .srq = param.srq,
+                      .private_data = param.private_data};
+  if (auto sent = id.link->cm.accept(id.connection, reply, now()); !sent) return sent;
+  id.responder_resources = param.responder_resources;
+  id.initiator_depth = param.initiator_depth;
+  id.state = ud ? IdState::connected : IdState::accepted;
+  return {};
+}
+
+Result<void> Manager::Impl::reject(Id& id, std::span<const std::byte> private_data, uint8_t reason) {
+  if (id.state != IdState::requested && id.state != IdState::replied) return wrong_state(id, "reject");
+  const std::size_t room = id.type == QpType::ud ? kSidrRepPrivate : kRejPrivate;
+  if (auto ok = check_private(id, private_data.size(), room); !ok) return ok;
+  auto sent = id.link->cm.reject(id.connection, static_cast<RejReason>(reason), {}, private_data, now());
+  if (!sent) return sent;
+  id.state = IdState::disconnected;
+  return {};
+}
+
+Result<void> Manager::Impl::disconnect(Id& id) {
+  switch (id.state) {
+    // Both sides may want to at once; the connection manager has answered the peer's wish already.
+    case IdState::disconnecting:
+    case IdState::disconnected: return {};
+    case IdState::connected:
+    case IdState::accepted:
+    case IdState::replied: break;
+    default: return wrong_state(id, "disconnect");
+  }
+  if (id.type == QpType::ud) return fail(EINVAL, "datagrams have no connection to end");
+  if (auto sent = id.link->cm.disconnect(id.connection, {}, now()); !sent) return sent;
+  id.state = IdState::disconnecting;
+  return {};
+}
+
+void Manager::Impl::on_event(Link& link, const CmMessage& message) {
+  if (message.kind == CmEventKind::request) return on_request(link, message);
+  const auto found = link.connections.find(message.id);
+  if (found == link.connections.end()) return;
+  Id& id = *found->second;
+  CmEvent event;
+  event.param.private_data = message.private_data;
+  switch (message.kind) {
+    case CmEventKind::request: return;
+    case CmEventKind::reply: return on_reply(id, message);
+    case CmEventKind::established:
+      id.state = IdState::connected;
+      event.type = CmEventType::established;
+      if (id.type != QpType::ud) break;
+      event.param.private_data = message.reply.private_data;
+      event.param.qpn = message.reply.qpn;
+      event.param.qkey = message.reply.qkey;
+      event.av = {
+          .dgid = id.dgid, .sgid_index = link.gid_index(id.sgid).value_or(0), .traffic_class = id.type_of_service};
+      break;
+    case CmEventKind::rejected:
+      id.state = IdState::disconnected;
+      event.type = CmEventType::rejected;
+      event.status = message.reason;
+      break;
+    case CmEventKind::disconnected:
+      id.state = IdState::disconnected;
+      event.type = CmEventType::disconnected;
+      break;
+    case CmEventKind::unreachable:
+      id.state = IdState::disconnected;
+      event.type = CmEventType::unreachable;
+      event.status = -ETIMEDOUT;
+      break;
+    case CmEventKind::timewait_exit: event.type = CmEventType::timewait_exit; break;
+  }
+  tell(id, std::move(event));
+}
+
+void Manager::Impl::on_request(Link& link, const CmMessage& message) {
+  const CmRequest& request = message.request;
+  const auto refuse = [&](RejReason reason) {
+    (void)link.cm.reject(message.id, reason, {}, {}, now());
+    link.cm.destroy(message.id, now());
+  };
+  const auto header = RdmaHeader::parse(request.private_data);
+  if (!header) return refuse(RejReason::invalid_service_id);
+  const CmAddress local{header->destination, static_cast<uint16_t>(request.service_id)};
+  Id* const listener = find_listener(request.service_id, local);
+  const bool datagrams = request.type == QpType::ud;
+  if (listener == nullptr || (listener->type == QpType::ud) != datagrams ||
+      (listener->link != nullptr && listener->link != &link)) {
+    return refuse(RejReason::invalid_service_id);
+  }
+  if (listener->owner->full()) return refuse(RejReason::no_resources);
+  Id& id = make_id(*listener->owner, listener->channel, listener->space, request.type);
+  id.local = local;
+  id.remote = {header->source, header->source_port};
+  id.link = &link;
+  id.sgid = request.path.sgid;
+  id.dgid = request.path.dgid;
+  id.type_of_service = request.path.traffic_class;
+  id.connection = message.id;
+  id.listener = listener->number;
+  // Seen from here: what the peer asks of us, and what it takes.
+  id.responder_resources = request.initiator_depth;
+  id.initiator_depth = request.responder_resources;
+  id.state = IdState::requested;
+  link.connections[message.id] = &id;
+  CmEvent event{.type = CmEventType::connect_request, .listener = listener->number};
+  event.param = {.private_data = {request.private_data.begin() + RdmaHeader::kBytes, request.private_data.end()},
+                 .responder_resources = id.responder_resources,
+                 .initiator_depth = id.initiator_depth,
+                 .flow_control = request.flow_control,
+                 .retry_count = request.retry_count,
+                 .rnr_retry_count = request.rnr_retry_count,
+                 .srq = request.srq,
+                 .qpn = request.qpn};
+  event.av = {.dgid = id.dgid, .sgid_index = link.gid_index(id.sgid).value_or(0), .traffic_class = id.type_of_service};
+  tell(id, std::move(event));
+}
+
+void Manager::Impl::on_reply(Id& id, const CmMessage& message) {
+  const CmReply& reply = message.reply;
+  id.state = IdState::replied;
+  id.responder_resources = reply.initiator_depth;
+  id.initiator_depth = reply.responder_resources;
+  CmEvent event{.type = CmEventType::connect_response};
+  event.param = {.private_data = reply.private_data,
+                 .responder_resources = id.responder_resources,
+                 .initiator_depth = id.initiator_depth,
+                 .flow_control = reply.flow_control,
+                 .rnr_retry_count = reply.rnr_retry_count,
+                 .srq = reply.srq,
+                 .qpn = reply.qpn};
+  tell(id, std::move(event));
+}
+
+}  // namespace uroce::cm

@@ -1,0 +1,175 @@
+// What the manager is made of, for the files that implement it. Everything is guarded by one lock.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "base/random.h"
+#include "cm/gsi.h"
+#include "cm/ib_cm.h"
+#include "cm/manager.h"
+#include "control/event_pipe.h"
+
+namespace uroce::cm {
+
+struct Link;
+
+/// Default local ACK timeout of a connection, 4.096 us * 2^16 (268 ms): a busy virtual machine is no lost packet.
+inline constexpr uint8_t kAckTimeout = 16;
+/// The Q_Key of rdma_cm's datagrams and groups.
+inline constexpr uint32_t kUdpQkey = 0x01234567;
+inline constexpr std::size_t kMaxGroups = 64;  ///< of one id
+
+struct EventChannel {
+  explicit EventChannel(control::EventPipe made) : pipe(std::move(made)) {}
+  void add(CmEvent event);
+  /// Those that `gone` picks, with their bytes in the pipe.
+  template <class Gone>
+  void remove_events(Gone gone) {
+    take_bytes(std::erase_if(events, gone));
+  }
+
+  control::EventPipe pipe;  // one byte per event
+  std::deque<CmEvent> events;
+
+ private:
+  void take_bytes(std::size_t count) const;
+};
+
+/// Who has which ids. The manager's lock guards it.
+struct Owner {
+  std::set<uint32_t> ids;
+  uint32_t max_ids;
+  bool full() const { return ids.size() >= max_ids; }
+};
+
+/// rdma_cm's states, those that calls depend on.
+enum class IdState : uint8_t {
+  idle,
+  bound,
+  resolving,  // rdma_resolve_addr under way
+  addr_resolved,
+  route_resolved,
+  listening,
+  connecting,  // REQ or SIDR_REQ sent
+  replied,     // active: the REP is here, the RTU not sent
+  requested,   // passive: a REQ or SIDR_REQ wants an answer
+  accepted,    // passive: REP sent
+  connected,
+  disconnecting,  // DREQ sent
+  disconnected,   // or rejected, or never reached
+};
+
+struct Id {
+  uint32_t number = 0;
+  Owner* owner = nullptr;
+  std::shared_ptr<EventChannel> channel;
+  PortSpace space{};
+  QpType type{};
+  IdState state = IdState::idle;
+  CmAddress local{}, remote{};
+  bool holds_port = false;  // `local.port` is in the table for it
+  Link* link = nullptr;     // the device it belongs to
+  Gid sgid{}, dgid{};
+  uint8_t type_of_service = 0;
+  bool reuse_address = false;
+  std::optional<bool> af_only{};
+  std::optional<uint8_t> ack_timeout{};
+  uint32_t backlog = 0;
+  uint32_t connection = 0;  // IbCm's id; 0: none
+  uint32_t psn = 0;
+  uint8_t responder_resources = 0, initiator_depth = 0;
+  uint32_t listener = 0;  // of a requested one
+  Nanos resolve_until{0};
+  std::vector<CmAddress> groups{};
+};
+
+/// One device: its QP1, and the connections of all who use it.
+struct Link final : IbCmHost {
+  Link(Manager::Impl& owner, std::shared_ptr<control::Device> of, std::unique_ptr<Gsi> way, const IbCmConfig& config)
+      : manager(owner), device(std::move(of)), gsi(std::move(way)), cm(config, *this) {}
+  void send(const CmPath& path, const Mad& mad) override;
+  void on_event(const CmMessage& message) override;
+  /// Where `gid` stands in the device's table.
+  std::optional<uint8_t> gid_index(const Gid& gid) const;
+
+  Manager::Impl& manager;
+  std::shared_ptr<control::Device> device;
+  std::unique_ptr<Gsi> gsi;
+  IbCm cm;
+  std::unordered_map<uint32_t, Id*> connections;  // by IbCm's id
+  std::map<uint64_t, uint32_t> services;          // listened to, and the sum of their backlogs
+};
+
+struct Manager::Impl {
+  Impl(std::vector<std::shared_ptr<control::Device>> all, uint64_t seed, control::EventPipe pipe);
+
+  static Nanos now() { return std::chrono::steady_clock::now().time_since_epoch(); }
+  void run();
+  void turn();
+  /// When turn() is to come next.
+  Nanos deadline() const;
+  /// After a call: the thread may have to wake earlier than it planned.
+  void reschedule();
+
+  // Ports and addresses (manager_ports.cc).
+  Result<void> bind(Id& id, const CmAddress& wanted, bool privileged);
+  Result<void> take_port(Id& id, const CmAddress& wanted, bool privileged);
+  void release_port(Id& id);
+  bool clash(const Id& id, const CmAddress& wanted) const;
+  Link* link_of(const Gid& gid);
+  /// Device and address to speak to `remote` from. Errors: ENETUNREACH.
+  Result<std::pair<Link*, Gid>> route(const Gid& remote);
+  Result<void> resolve_addr(Id& id, const CmAddress& remote, std::chrono::milliseconds timeout);
+  void check_resolving();
+  Result<void> listen(Id& id, int backlog);
+  void stop_listening(Id& id);
+  Id* find_listener(uint64_t service_id, const CmAddress& local) const;
+
+  // Connections (manager_connect.cc).
+  Result<void> connect(Id& id, const CmParam& param);
+  Result<void> accept(Id& id, const CmParam& param);
+  Result<void> reject(Id& id, std::span<const std::byte> private_data, uint8_t reason);
+  Result<void> disconnect(Id& id);
+  void on_event(Link& link, const CmMessage& message);
+  void on_request(Link& link, const CmMessage& message);
+  void on_reply(Id& id, const CmMessage& message);
+
+  // Ids and events (manager.cc).
+  Id& make_id(Owner& owner, std::shared_ptr<EventChannel> channel, PortSpace space, QpType type);
+  void destroy(Id& id);
+  void tell(const Id& id, CmEvent event);
+  void forget_connection(Id& id);
+
+  mutable std::mutex mutex;
+  Random random;
+  std::vector<std::unique_ptr<Link>> links;
+  std::unordered_map<uint32_t, std::unique_ptr<Id>> ids;
+  std::map<std::pair<PortSpace, uint16_t>, std::vector<Id*>> ports;
+  std::set<Id*> resolving;
+  uint32_t next_number = 1;
+
+  control::EventPipe wake;
+  std::atomic<bool> stopping{false};
+  Nanos planned{0};  // when the thread wakes by itself
+  std::thread thread;
+};
+
+/// What a rejected or unreachable id says in errors.
+std::string text_of(const CmAddress& address);
+std::unexpected<Error> wrong_state(const Id& id, const char* call);
+
+/// Attributes for the queue pair of a connection (manager_attr.cc).
+Result<std::pair<QpAttr, QpAttrMask>> attributes_of(const Id& id, QpState state);
+
+}  // namespace uroce::cm

@@ -1,0 +1,216 @@
+// Who has which port, where an address leads, and who listens.
+#include <algorithm>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "cm/address.h"
+#include "cm/manager_impl.h"
+#include "cm/rdma_header.h"
+
+namespace uroce::cm {
+namespace {
+
+// IANA's dynamic range from where Linux has it (ip_local_port_range).
+constexpr uint16_t kFirstEphemeral = 32768, kLastEphemeral = 60999;
+constexpr uint16_t kFirstUnprivileged = 1024;
+constexpr uint32_t kMaxBacklog = 1024;
+
+bool any_address(const Gid& ip) { return is_unspecified(ip) || ip == Gid::from_ipv4(0); }
+
+/// Do two of them take the same packets? An IPv6 one for any address takes IPv4 too, unless it is for its family only.
+bool overlap(const CmAddress& a, bool a_only, const CmAddress& b, bool b_only) {
+  if (a.ip == b.ip) return true;
+  const bool same_family = a.ip.is_ipv4() == b.ip.is_ipv4();
+  if (any_address(a.ip) && (same_family || (!a.ip.is_ipv4() && !a_only))) return true;
+  return any_address(b.ip) && (same_family || (!b.ip.is_ipv4() && !b_only));
+}
+
+}  // namespace
+
+bool Manager::Impl::clash(const Id& id, const CmAddress& wanted) const {
+  const auto found = ports.find({id.space, wanted.port});
+  if (found == ports.end()) return false;
+  return std::ranges::any_of(found->second, [&](const Id* other) {
+    if (other == &id || !overlap(wanted, id.af_only.value_or(false), other->local, other->af_only.value_or(false))) {
+      return false;
+    }
+    // As with SO_REUSEADDR: both must want it, and nobody listens yet.
+    return !id.reuse_address || !other->reuse_address || other->state == IdState::listening;
+  });
+}
+
+Result<void> Manager::Impl::take_port(Id& id, const CmAddress& wanted, bool privileged) {
+  CmAddress address = wanted;
+  if (address.port == 0) {
+    constexpr uint32_t kRange = kLastEphemeral - kFirstEphemeral + 1;
+    const auto start = static_cast<uint32_t>(random.below(kRange));
+    uint32_t step = 0;
+    for (; step < kRange; ++step) {
+      address.port = static_cast<uint16_t>(kFirstEphemeral + (start + step) % kRange);
+      if (!ports.contains({id.space, address.port})) break;
+    }
+    if (step == kRange) {
+      return fail(EADDRINUSE,
+                  fmt::format("all ports from {} to {} are taken; close some", kFirstEphemeral, kLastEphemeral));
+    }
+  } else if (address.port < kFirstUnprivileged && !privileged) {
+    return fail(EACCES, fmt::format("port {} is for privileged programs; take one from {} on", address.port,
+                                    kFirstUnprivileged));
+  } else if (clash(id, address)) {
+    return fail(EADDRINUSE, fmt::format("{} is taken; choose another port, or 0 for a free one", text_of(address)));
+  }
+  ports[{id.space, address.port}].push_back(&id);
+  id.local = address;
+  id.holds_port = true;
+  return {};
+}
+
+void Manager::Impl::release_port(Id& id) {
+  if (!std::exchange(id.holds_port, false)) return;
+  const auto found = ports.find({id.space, id.local.port});
+  std::erase(found->second, &id);
+  if (found->second.empty()) ports.erase(found);
+}
+
+Link* Manager::Impl::link_of(const Gid& gid) {
+  const auto found = std::ranges::find_if(links, [&gid](const auto& link) { return link->gid_index(gid).has_value(); });
+  return found == links.end() ? nullptr : found->get();
+}
+
+Result<void> Manager::Impl::bind(Id& id, const CmAddress& wanted, bool privileged) {
+  if (id.state != IdState::idle) return wrong_state(id, "bind");
+  Link* link = nullptr;
+  const bool group = wanted.ip.is_multicast();
+  if (!any_address(wanted.ip) && !group) {
+    link = link_of(wanted.ip);
+    if (link == nullptr) {
+      return fail(EADDRNOTAVAIL, fmt::format("no device has the address {}; `uroce devices` lists those that there are",
+                                             to_text(wanted.ip)));
+    }
+  }
+  if (auto taken = take_port(id, wanted, privileged); !taken) return taken;
+  id.link = link;
+  if (link != nullptr) id.sgid = wanted.ip;
+  id.state = IdState::bound;
+  return {};
+}
+
+Result<std::pair<Link*, Gid>> Manager::Impl::route(const Gid& remote) {
+  // A device's own address is reached over the wire where another device leads there: two joined back to back.
+  Link* const owner = link_of(remote);
+  Error last{ENETUNREACH, "there is no device"};
+  for (const auto& link : links) {
+    if (link.get() == owner) continue;
+    auto source = link->device->source_for(remote);
+    if (source) return std::pair(link.get(), *source);
+    last = source.error();
+  }
+  if (owner != nullptr) return std::pair(owner, remote);
+  return std::unexpected(last);
+}
+
+Result<void> Manager::Impl::resolve_addr(Id& id, const CmAddress& remote, std::chrono::milliseconds timeout) {
+  if (id.state != IdState::idle && id.state != IdState::bound) return wrong_state(id, "resolve_addr");
+  if (any_address(remote.ip)) return fail(EINVAL, "the destination address is missing");
+  if (id.link != nullptr && id.sgid.is_ipv4() != remote.ip.is_ipv4()) {
+    return fail(EINVAL,
+                fmt::format("{} cannot speak to {}: one is IPv4, the other IPv6", text_of(id.local), text_of(remote)));
+  }
+  Link* link = id.link;
+  Gid sgid = id.sgid;
+  if (link == nullptr && remote.ip.is_multicast()) {
+    if (links.empty()) return fail(ENODEV, "there is no device");
+    link = links.front().get();
+    const auto& gids = link->device->config().gids;
+    const auto same = [&remote](const Gid& gid) { return gid.is_ipv4() == remote.ip.is_ipv4(); };
+    const auto found = std::ranges::find_if(gids, same);
+    if (found == gids.end()) return fail(ENETUNREACH, fmt::format("no device can reach {}", text_of(remote)));
+    sgid = *found;
+  } else if (link == nullptr) {
+    auto way = route(remote.ip);
+    if (!way) return std::unexpected(way.error());
+    std::tie(link, sgid) = *way;
+  }
+  if (id.state == IdState::idle) {
+    if (auto taken = take_port(id, {sgid, 0}, true); !taken) return taken;
+  }
+  id.link = link;
+  id.sgid = sgid;
+  id.local.ip = sgid;
+  id.remote = remote;
+  id.dgid = remote.ip;
+  id.state = IdState::resolving;
+  id.resolve_until = now() + std::clamp<Nanos>(timeout, Nanos(0), std::chrono::hours(1));
+  resolving.insert(&id);
+  check_resolving();
+  return {};
+}
+
+void Manager::Impl::check_resolving() {
+  for (auto at = resolving.begin(); at != resolving.end();) {
+    Id& id = **at;
+    const auto known = id.link->device->probe(id.sgid, id.dgid);
+    if (!known && known.error().code == EHOSTUNREACH && now() < id.resolve_until) {
+      ++at;
+      continue;
+    }
+    at = resolving.erase(at);
+    if (known) {
+      id.state = IdState::addr_resolved;
+      tell(id, {.type = CmEventType::addr_resolved});
+    } else {
+      id.state = IdState::bound;
+      const int code = known.error().code == EHOSTUNREACH ? ETIMEDOUT : known.error().code;
+      tell(id, {.type = CmEventType::addr_error, .status = -code});
+    }
+  }
+}
+
+Result<void> Manager::Impl::listen(Id& id, int backlog) {
+  if (id.state != IdState::bound) return wrong_state(id, "listen");
+  if (clash(id, id.local)) {
+    return fail(EADDRINUSE, fmt::format("{} has a listener already; choose another port", text_of(id.local)));
+  }
+  id.backlog =
+      backlog <= 0 || static_cast<uint32_t>(backlog) > kMaxBacklog ? kMaxBacklog : static_cast<uint32_t>(backlog);
+  const uint64_t service = rdma_service_id(static_cast<uint16_t>(id.space), id.local.port);
+  for (const auto& link : links) {
+    if (id.link != nullptr && id.link != link.get()) continue;
+    uint32_t& sum = link->services[service];
+    if (sum != 0) link->cm.stop_listening(service, ~uint64_t{0});
+    sum += id.backlog;
+    if (auto ok = link->cm.listen(service, ~uint64_t{0}, sum, service); !ok) return ok;
+  }
+  id.state = IdState::listening;
+  return {};
+}
+
+void Manager::Impl::stop_listening(Id& id) {
+  const uint64_t service = rdma_service_id(static_cast<uint16_t>(id.space), id.local.port);
+  for (const auto& link : links) {
+    if (id.link != nullptr && id.link != link.get()) continue;
+    const auto found = link->services.find(service);
+    link->cm.stop_listening(service, ~uint64_t{0});
+    found->second -= id.backlog;
+    if (found->second != 0) {
+      (void)link->cm.listen(service, ~uint64_t{0}, found->second, service);
+    } else {
+      link->services.erase(found);
+    }
+  }
+}
+
+Id* Manager::Impl::find_listener(uint64_t service_id, const CmAddress& local) const {
+  const auto found = ports.find({static_cast<PortSpace>(service_id >> 16), static_cast<uint16_t>(service_id)});
+  if (found == ports.end()) return nullptr;
+  Id* any = nullptr;
+  for (Id* id : found->second) {
+    if (id->state != IdState::listening) continue;
+    if (id->local.ip == local.ip) return id;
+    if (any_address(id->local.ip) && overlap(id->local, id->af_only.value_or(false), local, true)) any = id;
+  }
+  return any;
+}
+
+}  // namespace uroce::cm

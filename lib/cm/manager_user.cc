@@ -1,0 +1,275 @@
+#include <algorithm>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "cm/manager_impl.h"
+
+namespace uroce::cm {
+
+// --- Users -----------------------------------------------------------------------------------------------------
+
+class User final : public ManagerUser {
+ public:
+  User(Manager::Impl& manager, const UserLimits& limits)
+      : manager_(manager), limits_(limits), owner_{{}, limits.max_ids} {}
+  ~User() override {
+    const std::scoped_lock lock(manager_.mutex);
+    while (!owner_.ids.empty()) manager_.destroy(*manager_.ids.at(*owner_.ids.begin()));
+    manager_.reschedule();
+  }
+
+  Result<std::pair<uint32_t, int>> create_channel() override {
+    const std::scoped_lock lock(manager_.mutex);
+    if (channels_.size() >= limits_.max_channels) {
+      return fail(ENOMEM,
+                  fmt::format("{} event channels are open, which is the limit; destroy some", channels_.size()));
+    }
+    auto pipe = control::EventPipe::create();
+    if (!pipe) return std::unexpected(pipe.error());
+    auto channel = std::make_shared<EventChannel>(std::move(*pipe));
+    const int fd = channel->pipe.read_end();
+    channels_.emplace(++last_channel_, std::move(channel));
+    return std::pair(last_channel_, fd);
+  }
+
+  Result<void> destroy_channel(uint32_t channel) override {
+    const std::scoped_lock lock(manager_.mutex);
+    const auto found = channels_.find(channel);
+    if (found == channels_.end()) return no_channel(channel);
+    // Nobody will know of the ids that requests made.
+    const std::deque<CmEvent> untold = std::exchange(found->second->events, {});
+    channels_.erase(found);
+    for (const CmEvent& event : untold) {
+      if (event.type != CmEventType::connect_request) continue;
+      if (const auto id = manager_.ids.find(event.id); id != manager_.ids.end()) manager_.destroy(*id->second);
+    }
+    manager_.reschedule();
+    return {};
+  }
+
+  Result<std::vector<CmEvent>> take_events(uint32_t channel, std::size_t most) override {
+    const std::scoped_lock lock(manager_.mutex);
+    const auto found = channels_.find(channel);
+    if (found == channels_.end()) return no_channel(channel);
+    auto& waiting = found->second->events;
+    const auto end = waiting.begin() + static_cast<std::ptrdiff_t>(std::min(most, waiting.size()));
+    std::vector<CmEvent> out(std::make_move_iterator(waiting.begin()), std::make_move_iterator(end));
+    waiting.erase(waiting.begin(), end);
+    return out;
+  }
+
+  Result<uint32_t> create_id(uint32_t channel, PortSpace space, QpType type) override {
+    const std::scoped_lock lock(manager_.mutex);
+    const auto found = channels_.find(channel);
+    if (found == channels_.end()) return no_channel(channel);
+    if (auto ok = check_room(); !ok) return std::unexpected(ok.error());
+    return manager_.make_id(owner_, found->second, space, type).number;
+  }
+
+  Result<void> destroy_id(uint32_t number) override {
+    return with(number, [this](Id& id) -> Result<void> {
+      manager_.destroy(id);
+      return {};
+    });
+  }
+
+  Result<CmIdInfo> info(uint32_t number) override;
+  Result<void> bind(uint32_t number, const CmAddress& local) override {
+    return with(number, [&](Id& id) { return manager_.bind(id, local, limits_.privileged_ports); });
+  }
+  Result<void> resolve_addr(uint32_t number, const std::optional<CmAddress>& local, const CmAddress& remote,
+                            std::chrono::milliseconds timeout) override {
+    return with(number, [&](Id& id) -> Result<void> {
+      if (local && id.state == IdState::idle) {
+        if (auto bound = manager_.bind(id, *local, limits_.privileged_ports); !bound) return bound;
+      }
+      return manager_.resolve_addr(id, remote, timeout);
+    });
+  }
+  Result<void> resolve_route(uint32_t number) override {
+    return with(number, [this](Id& id) -> Result<void> {
+      if (id.state != IdState::addr_resolved) return wrong_state(id, "resolve_route");
+      // On Ethernet the way is known with the address (annex A16).
+      id.state = IdState::route_resolved;
+      manager_.tell(id, {.type = CmEventType::route_resolved});
+      return {};
+    });
+  }
+  Result<void> listen(uint32_t number, int backlog) override {
+    return with(number, [&](Id& id) -> Result<void> {
+      if (id.state == IdState::idle) {
+        if (auto bound = manager_.bind(id, {}, true); !bound) return bound;
+      }
+      return manager_.listen(id, backlog);
+    });
+  }
+  Result<void> connect(uint32_t number, const CmParam& param) override {
+    return with(number, [&](Id& id) { return manager_.connect(id, param); });
+  }
+  Result<void> establish(uint32_t number) override {
+    return with(number, [](Id& id) -> Result<void> {
+      if (id.state != IdState::replied) return wrong_state(id, "establish");
+      if (auto sent = id.link->cm.ready(id.connection, {}, Manager::Impl::now()); !sent) return sent;
+      id.state = IdState::connected;
+      return {};
+    });
+  }
+  Result<void> accept(uint32_t number, const CmParam& param) override {
+    return with(number, [&](Id& id) { return manager_.accept(id, param); });
+  }
+  Result<void> reject(uint32_t number, std::span<const std::byte> private_data, uint8_t reason) override {
+    return with(number, [&](Id& id) { return manager_.reject(id, private_data, reason); });
+  }
+  Result<void> disconnect(uint32_t number) override {
+    return with(number, [&](Id& id) { return manager_.disconnect(id); });
+  }
+  Result<void> notify_established(uint32_t number) override {
+    return with(number, [](Id& id) -> Result<void> {
+      if (id.state == IdState::connected) return {};
+      if (id.state != IdState::accepted) return wrong_state(id, "notify");
+      return id.link->cm.notify_established(id.connection, Manager::Impl::now());
+    });
+  }
+  Result<std::pair<QpAttr, QpAttrMask>> qp_attr(uint32_t number, QpState state) override {
+    const std::scoped_lock lock(manager_.mutex);
+    auto id = find(number);
+    if (!id) return std::unexpected(id.error());
+    return attributes_of(**id, state);
+  }
+  Result<void> set_option(uint32_t number, Option option, uint8_t value) override;
+  Result<void> join(uint32_t number, const CmAddress& group, bool send_only, uint64_t token) override;
+  Result<void> leave(uint32_t number, const CmAddress& group) override;
+  Result<void> migrate(uint32_t number, uint32_t channel) override;
+  std::size_t ids() const override {
+    const std::scoped_lock lock(manager_.mutex);
+    return owner_.ids.size();
+  }
+
+ private:
+  static std::unexpected<Error> no_channel(uint32_t channel) {
+    return fail(EINVAL,
+                fmt::format("event channel {} is not there: it was destroyed, or is another program's", channel));
+  }
+  Result<void> check_room() const {
+    if (!owner_.full()) return {};
+    return fail(ENOMEM, fmt::format("{} communication ids are open, which is the limit (max_cm_id); destroy some or "
+                                    "raise it",
+                                    owner_.ids.size()));
+  }
+  Result<Id*> find(uint32_t number) const {
+    if (owner_.ids.contains(number)) return manager_.ids.at(number).get();
+    return fail(EINVAL,
+                fmt::format("communication id {} is not there: it was destroyed, or is another program's", number));
+  }
+  template <class Work>
+  Result<void> with(uint32_t number, Work work) {
+    const std::scoped_lock lock(manager_.mutex);
+    auto id = find(number);
+    if (!id) return std::unexpected(id.error());
+    Result<void> done = work(**id);
+    manager_.reschedule();
+    return done;
+  }
+
+  Manager::Impl& manager_;
+  const UserLimits limits_;
+  Owner owner_;
+  std::map<uint32_t, std::shared_ptr<EventChannel>> channels_;
+  uint32_t last_channel_ = 0;
+};
+
+Result<CmIdInfo> User::info(uint32_t number) {
+  const std::scoped_lock lock(manager_.mutex);
+  auto found = find(number);
+  if (!found) return std::unexpected(found.error());
+  const Id& id = **found;
+  CmIdInfo info{.local = id.local, .remote = id.remote, .traffic_class = id.type_of_service};
+  if (id.link == nullptr) return info;
+  const auto& config = id.link->device->config();
+  info.device = config.name;
+  info.sgid = id.sgid;
+  info.sgid_index = id.link->gid_index(id.sgid).value_or(0);
+  info.dgid = id.dgid;
+  info.mtu = config.max_path_mtu;
+  info.ack_timeout = id.ack_timeout.value_or(kAckTimeout);
+  return info;
+}
+
+Result<void> User::set_option(uint32_t number, Option option, uint8_t value) {
+  return with(number, [&](Id& id) -> Result<void> {
+    switch (option) {
+      case Option::type_of_service: id.type_of_service = value; return {};
+      case Option::reuse_address:
+        if (id.state != IdState::idle) return wrong_state(id, "the option reuse address");
+        id.reuse_address = value != 0;
+        return {};
+      case Option::af_only:
+        if (id.state != IdState::idle) return wrong_state(id, "the option af-only");
+        id.af_only = value != 0;
+        return {};
+      case Option::ack_timeout:
+        if (value > 31) return fail(EINVAL, fmt::format("the ACK timeout's code is {}; it must be 0 to 31", value));
+        if (id.type != QpType::rc) return fail(EINVAL, "only a reliable connection has an ACK timeout");
+        id.ack_timeout = value;
+        return {};
+    }
+    return fail(EINVAL, "there is no such option");
+  });
+}
+
+Result<void> User::join(uint32_t number, const CmAddress& group, bool send_only, uint64_t token) {
+  return with(number, [&](Id& id) -> Result<void> {
+    if (id.type != QpType::ud || id.link == nullptr) {
+      return fail(EINVAL, "only a datagram id that belongs to a device can join a group: resolve or bind it first");
+    }
+    if (!group.ip.is_multicast()) {
+      return fail(EINVAL, fmt::format("{} is no multicast group", text_of(group)));
+    }
+    if (id.groups.size() >= kMaxGroups) {
+      return fail(ENOMEM,
+                  fmt::format("communication id {} has joined {} groups, which is the limit", id.number, kMaxGroups));
+    }
+    if (std::ranges::find(id.groups, group) == id.groups.end()) id.groups.push_back(group);
+    (void)send_only;
+    const AddressVector av{
+        .dgid = group.ip, .sgid_index = id.link->gid_index(id.sgid).value_or(0), .traffic_class = id.type_of_service};
+    manager_.tell(id, {.type = CmEventType::multicast_join,
+                       .param = {.qpn = kMulticastQpn, .qkey = kUdpQkey},
+                       .av = av,
+                       .join = token});
+    return {};
+  });
+}
+
+Result<void> User::leave(uint32_t number, const CmAddress& group) {
+  return with(number, [&](Id& id) -> Result<void> {
+    if (std::erase(id.groups, group) == 0) {
+      return fail(EADDRNOTAVAIL, fmt::format("communication id {} has not joined {}", id.number, text_of(group)));
+    }
+    return {};
+  });
+}
+
+Result<void> User::migrate(uint32_t number, uint32_t channel) {
+  return with(number, [&](Id& id) -> Result<void> {
+    const auto found = channels_.find(channel);
+    if (found == channels_.end()) return no_channel(channel);
+    if (found->second == id.channel) return {};
+    const auto mine = [&id](const CmEvent& event) { return event.id == id.number || event.listener == id.number; };
+    std::vector<CmEvent> moved;
+    std::ranges::copy_if(id.channel->events, std::back_inserter(moved), mine);
+    id.channel->remove_events(mine);
+    id.channel = found->second;
+    for (CmEvent& event : moved) {
+      // A request's new id listens where its listener does.
+      if (event.type == CmEventType::connect_request) manager_.ids.at(event.id)->channel = id.channel;
+      manager_.tell(id, std::move(event));
+    }
+    return {};
+  });
+}
+
+std::unique_ptr<ManagerUser> Manager::open(const UserLimits& limits) { return std::make_unique<User>(*impl_, limits); }
+
+}  // namespace uroce::cm

@@ -1,0 +1,353 @@
+// rdma_cm's calls by clients of a server in this process: two devices on a wire, connections and datagrams between
+// them.
+#include <uroce/cm.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <map>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "cm/manager.h"
+#include "service/server.h"
+#include "tests/unit/client/endpoints.h"
+
+namespace uroce::service {
+namespace {
+
+using test::must;
+using test::next;
+using test::Side;
+using test::World;
+using namespace std::chrono_literals;
+
+constexpr auto kPatience = 10s;
+
+std::vector<std::byte> bytes_of(std::string_view text) {
+  const auto* data = reinterpret_cast<const std::byte*>(text.data());
+  return {data, data + text.size()};
+}
+
+class ConnectionsTest : public testing::Test {
+ protected:
+  ConnectionsTest() {
+    world_.add();
+    world_.add();
+    connections_ = must(cm::Manager::start({world_.device(0), world_.device(1)}, 7));
+    server_ = must(Server::start({.socket = socket_, .limits = {.max_cm_id = 3000}},
+                                 {world_.device(0), world_.device(1)}, {}, connections_.get()));
+  }
+  ~ConnectionsTest() override {
+    server_.reset();
+    connections_.reset();
+    world_.stop();
+    std::filesystem::remove_all(folder_);
+  }
+
+  /// One program: its manager, its channel.
+  struct Program {
+    explicit Program(const std::string& socket)
+        : manager(must(ConnectionManager::open({socket}))), channel(must(manager.create_channel())) {}
+    CmId id(QpType type = QpType::rc) {
+      return must(manager.create_id(channel, type == QpType::ud ? PortSpace::udp : PortSpace::tcp, type));
+    }
+    /// The next event, which must be of that type.
+    CmEvent expect(CmEventType type) {
+      auto event = channel.wait(kPatience);
+      if (!event) throw std::runtime_error("no event came; expected " + std::to_string(static_cast<int>(type)));
+      EXPECT_EQ(event->type, type) << "status " << event->status;
+      return *event;
+    }
+    ConnectionManager manager;
+    CmChannel channel;
+  };
+
+  /// Resolved from the first device to `remote`.
+  CmId resolved(Program& program, const CmAddress& remote, QpType type = QpType::rc) {
+    CmId id = program.id(type);
+    must(id.resolve_addr(std::nullopt, remote, 2s));
+    program.expect(CmEventType::addr_resolved);
+    must(id.resolve_route(2s));
+    program.expect(CmEventType::route_resolved);
+    return id;
+  }
+  static CmAddress address(std::size_t device, uint16_t port) { return {World::gid(device), port}; }
+  static void bring_up(const CmId& id, QueuePair& qp) {
+    for (const QpState state : {QpState::init, QpState::rtr, QpState::rts}) {
+      const auto [attr, mask] = must(id.qp_attr(state));
+      must(qp.modify(attr, mask));
+    }
+  }
+  Side side(std::size_t device) {
+    return Side(must(open_daemon_device(world_.device(device)->config().name, {socket_})));
+  }
+
+  const std::string folder_ = testing::TempDir() + "uroce-connections-" + std::to_string(getpid());
+  const std::string socket_ = folder_ + "/socket";
+  World world_{World::Mode::threaded};
+  std::unique_ptr<cm::Manager> connections_;
+  std::unique_ptr<Server> server_;
+};
+
+TEST_F(ConnectionsTest, ConnectMoveBytesAndPart) {
+  Program server(socket_), client(socket_);
+  Side a = side(0), b = side(1);
+  CmId listener = server.id();
+  must(listener.bind(address(1, 4000)));
+  must(listener.listen(8));
+
+  CmId active = resolved(client, address(1, 4000));
+  const auto route = must(active.info());
+  EXPECT_EQ(route.device, world_.device(0)->config().name);
+  EXPECT_EQ(route.local.ip, World::gid(0));
+  EXPECT_GE(route.local.port, 1024);
+  auto qa = a.make_qp(), qb = b.make_qp();
+  must(active.connect({.private_data = bytes_of("hello"),
+                       .responder_resources = 3,
+                       .initiator_depth = 5,
+                       .retry_count = 6,
+                       .rnr_retry_count = 4,
+                       .qpn = qa.qpn()}));
+
+  const CmEvent request = server.expect(CmEventType::connect_request);
+  EXPECT_EQ(request.listener, listener.number());
+  EXPECT_EQ(request.param.private_data.size(), 56u);
+  EXPECT_EQ(std::vector(request.param.private_data.begin(), request.param.private_data.begin() + 5), bytes_of("hello"));
+  EXPECT_EQ(request.param.responder_resources, 5) << "what the peer wants to have outstanding here";
+  EXPECT_EQ(request.param.initiator_depth, 3);
+  EXPECT_EQ(request.param.rnr_retry_count, 4);
+  EXPECT_EQ(request.param.qpn, qa.qpn());
+  CmId passive = must(server.manager.adopt(request));
+  EXPECT_EQ(must(passive.info()).remote, route.local);
+  bring_up(passive, qb);
+  must(passive.accept(
+      {.private_data = bytes_of("welcome"), .responder_resources = 5, .initiator_depth = 2, .qpn = qb.qpn()}));
+
+  const CmEvent response = client.expect(CmEventType::connect_response);
+  EXPECT_EQ(response.param.private_data.size(), 196u);
+  EXPECT_EQ(response.param.responder_resources, 2);
+  EXPECT_EQ(response.param.initiator_depth, 5);
+  bring_up(active, qa);
+  must(active.establish());
+  server.expect(CmEventType::established);
+
+  const auto attr = must(qa.query());
+  EXPECT_EQ(attr.dest_qpn, qb.qpn());
+  EXPECT_EQ(attr.retry_cnt, 6);
+  EXPECT_EQ(attr.max_rd_atomic, 5);
+  EXPECT_EQ(must(qb.query()).max_rd_atomic, 2);
+  a.memory[9] = std::byte{77};
+  ASSERT_EQ(qa.post_send({.opcode = WrOpcode::rdma_write,
+                          .flags = SendFlag::signaled,
+                          .sges = std::array{a.mr.sge(0, 64)},
+                          .remote_addr = reinterpret_cast<uint64_t>(b.memory.data()),
+                          .rkey = b.mr.rkey()}),
+            0);
+  EXPECT_EQ(next(world_, a.cq).status, WcStatus::success);
+  EXPECT_EQ(b.memory[9], std::byte{77});
+
+  must(active.disconnect());
+  EXPECT_EQ(server.expect(CmEventType::disconnected).id, passive.number());
+  EXPECT_EQ(client.expect(CmEventType::disconnected).id, active.number());
+  EXPECT_TRUE(passive.disconnect()) << "the other side's wish is known";
+}
+
+TEST_F(ConnectionsTest, RefusalsTellWhy) {
+  Program server(socket_), client(socket_);
+  CmId nobody = resolved(client, address(1, 4001));
+  must(nobody.connect({.qpn = 100}));
+  CmEvent refused = client.expect(CmEventType::rejected);
+  EXPECT_EQ(refused.status, 8) << "invalid service id";
+
+  CmId listener = server.id();
+  must(listener.bind(address(1, 4002)));
+  must(listener.listen(0));
+  CmId active = resolved(client, address(1, 4002));
+  must(active.connect({.qpn = 101}));
+  CmId passive = must(server.manager.adopt(server.expect(CmEventType::connect_request)));
+  must(passive.reject(bytes_of("full")));
+  refused = client.expect(CmEventType::rejected);
+  while (refused.id != active.number()) refused = client.expect(CmEventType::rejected);
+  EXPECT_EQ(refused.status, 28);
+  EXPECT_EQ(std::vector(refused.param.private_data.begin(), refused.param.private_data.begin() + 4), bytes_of("full"));
+}
+
+TEST_F(ConnectionsTest, PortsAreSharedFairly) {
+  Program one(socket_), other(socket_);
+  CmId first = one.id(), second = other.id(), third = other.id();
+  must(first.bind({Gid{}, 4010}));
+  EXPECT_EQ(second.bind(address(1, 4010)).error().code, EADDRINUSE);
+  EXPECT_EQ(second.bind({World::gid(9), 4011}).error().code, EADDRNOTAVAIL);
+  must(second.bind(address(1, 4011)));
+  must(third.bind(address(0, 4011)));
+  CmId datagrams = other.id(QpType::ud);
+  must(datagrams.bind({Gid{}, 4010}));
+  CmId free = one.id();
+  must(free.bind({Gid{}, 0}));
+  EXPECT_GE(must(free.info()).local.port, 32768);
+  {
+    CmId reuse = one.id(), too = other.id();
+    must(reuse.set_reuse_address(true));
+    must(too.set_reuse_address(true));
+    must(reuse.bind({Gid{}, 4012}));
+    must(too.bind({Gid{}, 4012}));
+    must(reuse.listen(1));
+    EXPECT_EQ(too.listen(1).error().code, EADDRINUSE);
+  }
+  CmId again = other.id();
+  EXPECT_TRUE(again.bind({Gid{}, 4012})) << "the port came back with its ids";
+}
+
+TEST_F(ConnectionsTest, AnAddressThatNobodyHas) {
+  Program client(socket_);
+  CmId id = client.id();
+  must(id.resolve_addr(std::nullopt, {World::gid(50), 1}, 50ms));
+  EXPECT_EQ(client.expect(CmEventType::addr_error).status, -ETIMEDOUT);
+  EXPECT_EQ(id.connect({}).error().code, EINVAL);
+}
+
+TEST_F(ConnectionsTest, DatagramsFindTheirQueuePair) {
+  Program server(socket_), client(socket_);
+  CmId listener = server.id(QpType::ud);
+  must(listener.bind({Gid{}, 4020}));
+  must(listener.listen(0));
+  CmId active = resolved(client, address(1, 4020), QpType::ud);
+  must(active.connect({.private_data = bytes_of("who")}));
+  const CmEvent request = server.expect(CmEventType::connect_request);
+  EXPECT_EQ(std::vector(request.param.private_data.begin(), request.param.private_data.begin() + 3), bytes_of("who"));
+  CmId passive = must(server.manager.adopt(request));
+  must(passive.accept({.private_data = bytes_of("me"), .qpn = 0x1234}));
+  const CmEvent answer = client.expect(CmEventType::established);
+  EXPECT_EQ(answer.param.qpn, 0x1234u);
+  EXPECT_EQ(answer.param.qkey, 0x01234567u);
+  EXPECT_EQ(answer.av.dgid, World::gid(1));
+}
+
+TEST_F(ConnectionsTest, AGroupIsJoinedAndLeft) {
+  Program client(socket_);
+  CmId id = client.id(QpType::ud);
+  const CmAddress group{Gid::from_ipv4(0xef010203), 0};
+  EXPECT_EQ(id.join(group, false, 5).error().code, EINVAL) << "no device yet";
+  must(id.resolve_addr(address(0, 0), group, 1s));
+  client.expect(CmEventType::addr_resolved);
+  must(id.join(group, false, 5));
+  const CmEvent joined = client.expect(CmEventType::multicast_join);
+  EXPECT_EQ(joined.join, 5u);
+  EXPECT_EQ(joined.av.dgid, group.ip);
+  EXPECT_EQ(joined.param.qpn, kMulticastQpn);
+  must(id.leave(group));
+  EXPECT_EQ(id.leave(group).error().code, EADDRNOTAVAIL);
+}
+
+TEST_F(ConnectionsTest, EventsMoveWithTheirId) {
+  Program server(socket_), client(socket_);
+  CmChannel second = must(server.manager.create_channel());
+  CmId listener = server.id();
+  must(listener.bind(address(1, 4030)));
+  must(listener.listen(0));
+  CmId active = resolved(client, address(1, 4030));
+  must(active.connect({.qpn = 5}));
+  // Waits in the first channel before it moves.
+  ASSERT_TRUE(world_.run_until([&] {
+    pollfd waiting{.fd = server.channel.fd(), .events = POLLIN, .revents = 0};
+    return poll(&waiting, 1, 0) == 1;
+  }));
+  must(listener.migrate(second));
+  EXPECT_EQ(server.channel.take(), std::nullopt);
+  const auto request = second.wait(kPatience);
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->type, CmEventType::connect_request);
+  EXPECT_TRUE(server.manager.adopt(*request));
+}
+
+TEST_F(ConnectionsTest, AProgramThatGoesPartsFromItsPeers) {
+  Program client(socket_);
+  auto server = std::make_unique<Program>(socket_);
+  CmId active = [&] {
+    CmId listener = server->id();
+    must(listener.bind(address(1, 4040)));
+    must(listener.listen(0));
+    CmId id = resolved(client, address(1, 4040));
+    must(id.connect({.qpn = 5}));
+    CmId passive = must(server->manager.adopt(server->expect(CmEventType::connect_request)));
+    must(passive.accept({.qpn = 6}));
+    client.expect(CmEventType::connect_response);
+    must(id.establish());
+    server->expect(CmEventType::established);
+    // The handles go with the program here, and tell the daemon as its end would.
+    return id;
+  }();
+  server.reset();
+  EXPECT_EQ(client.expect(CmEventType::disconnected).id, active.number());
+}
+
+TEST_F(ConnectionsTest, ListenersAndTheirRequestsEndTogether) {
+  Program server(socket_), client(socket_);
+  CmId active = [&] {
+    CmId listener = server.id();
+    must(listener.bind(address(1, 4050)));
+    must(listener.listen(0));
+    CmId id = resolved(client, address(1, 4050));
+    must(id.connect({.qpn = 5}));
+    EXPECT_TRUE(world_.run_until([&] {
+      pollfd waiting{.fd = server.channel.fd(), .events = POLLIN, .revents = 0};
+      return poll(&waiting, 1, 0) == 1;
+    }));
+    return id;
+  }();
+  EXPECT_EQ(client.expect(CmEventType::rejected).id, active.number());
+  EXPECT_EQ(server.channel.take(), std::nullopt) << "the request went with its listener";
+}
+
+TEST_F(ConnectionsTest, AThousandConnectionsAndNothingIsLeft) {
+  constexpr std::size_t kCount = 1000;
+  Program server(socket_), client(socket_);
+  CmId listener = server.id();
+  must(listener.bind(address(1, 4060)));
+  must(listener.listen(1024));
+  {
+    std::map<uint32_t, CmId> actives, passives;
+    for (std::size_t i = 0; i < kCount; ++i) {
+      CmId id = client.id();
+      must(id.resolve_addr(std::nullopt, address(1, 4060), 2s));
+      const uint32_t number = id.number();
+      actives.emplace(number, std::move(id));
+    }
+    std::size_t established = 0;
+    while (established < kCount) {
+      while (const auto event = client.channel.take()) {
+        CmId& id = actives.at(event->id);
+        if (event->type == CmEventType::addr_resolved) must(id.resolve_route(2s));
+        if (event->type == CmEventType::route_resolved) must(id.connect({.qpn = 1000 + event->id}));
+        if (event->type == CmEventType::connect_response) must(id.establish());
+        ASSERT_NE(event->type, CmEventType::unreachable);
+        ASSERT_NE(event->type, CmEventType::rejected) << event->status;
+      }
+      const auto event = server.channel.wait(10ms);
+      if (!event) continue;
+      if (event->type == CmEventType::connect_request) {
+        CmId id = must(server.manager.adopt(*event));
+        must(id.accept({.qpn = 5000 + event->id}));
+        passives.emplace(event->id, std::move(id));
+      }
+      established += event->type == CmEventType::established ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(client.channel.take(), std::nullopt);
+}
+
+TEST_F(ConnectionsTest, LimitsAndStrangersNumbers) {
+  Program one(socket_), other(socket_);
+  std::vector<CmId> many;
+  for (int i = 0; i < 3000; ++i) many.push_back(one.id());
+  const auto beyond = one.manager.create_id(one.channel, PortSpace::tcp, QpType::rc);
+  ASSERT_FALSE(beyond);
+  EXPECT_EQ(beyond.error().code, ENOMEM);
+  EXPECT_NE(beyond.error().text.find("max_cm_id"), std::string::npos);
+  EXPECT_EQ(other.manager.adopt({.id = many[0].number()}).error().code, EINVAL);
+  EXPECT_EQ(many[0].connect({.private_data = std::vector<std::byte>(57)}).error().code, EINVAL);
+}
+
+}  // namespace
+}  // namespace uroce::service
