@@ -177,7 +177,7 @@ std::optional<CmEvent> CmChannel::take() {
 
 uint32_t CmId::number() const { return impl_->number; }
 
-CmIdInfo CmId::info() const {
+Result<CmIdInfo> CmId::info() const {
   const std::lock_guard guard(lock);
   return impl_->info;
 }
