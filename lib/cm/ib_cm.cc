@@ -45,7 +45,9 @@ Result<void> check_private(std::span<const std::byte> data, std::size_t most, st
 }
 
 IbCm::Impl::Impl(const IbCmConfig& config_, IbCmHost& host_)
-    : config(config_), host(host_), random(config_.seed), peers(0, PeerKeyHash{random.next()}) {}
+    : config(config_), host(host_), random(config_.seed), peers(0, PeerKeyHash{random.next()}) {
+  for (uint32_t& key : id_key) key = static_cast<uint32_t>(random.next());
+}
 
 CmRecord* IbCm::Impl::record(uint32_t id) {
   const auto it = records.find(id);
@@ -60,6 +62,17 @@ Result<CmRecord*> IbCm::Impl::record_in(uint32_t id, std::string_view call, std:
   return fail(EINVAL, fmt::format("{}: connection {:#x} is {}", call, id, name(r->state)));
 }
 
+/// A number that no connection had before, until all have been used; not one that a peer could guess.
+uint32_t IbCm::Impl::fresh_id() {
+  // Each step can be undone, so that different counts give different ids.
+  uint32_t id = ids_given++ ^ id_key[0];
+  for (const uint32_t factor : {id_key[1] | 1, id_key[2] | 1}) {
+    id *= factor;
+    id ^= id >> 15;
+  }
+  return id;
+}
+
 /// A record with a fresh id; nullptr when there is no room.
 CmRecord* IbCm::Impl::add_record() {
   if (records.size() >= config.max_connections) {
@@ -67,7 +80,7 @@ CmRecord* IbCm::Impl::add_record() {
     erase(*spare.front());
   }
   while (true) {
-    const auto id = static_cast<uint32_t>(random.next());
+    const uint32_t id = fresh_id();
     if (id == 0) continue;
     const auto [it, fresh] = records.try_emplace(id);
     if (!fresh) continue;

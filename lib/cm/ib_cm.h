@@ -68,7 +68,8 @@ struct CmPath {
   uint8_t ack_timeout = 18;  ///< 5 bits, 4.096 us * 2^n: the local ACK timeout that the peer's QP shall use
 };
 
-/// What a REQ says (12.6.5); with `type` ud, what a SIDR_REQ says: service, path and private data alone.
+/// What a REQ says (12.6.5), in its sender's words: the receiver's responder resources answer to its `initiator_depth`,
+/// and the other way round. With `type` ud, what a SIDR_REQ says: service, P_Key and private data alone.
 struct CmRequest {
   uint64_t service_id = 0;
   QpType type = QpType::rc;
@@ -108,13 +109,16 @@ struct CmReply {
 };
 
 enum class CmEventKind : uint8_t {
-  request,        ///< passive: a REQ or SIDR_REQ for a listener made `id`; answer with accept(), reject() or mra()
-  reply,          ///< active: a REP; answer with ready() or reject()
-  established,    ///< passive: the RTU, or packets of the peer (notify_established()); active UD: a good SIDR_REP
-  rejected,       ///< a REJ in any state, or a SIDR_REP with a status
-  disconnected,   ///< a DREQ came (answered with a DREP already), or a DREP to ours, or nobody answered ours
-  unreachable,    ///< active: nobody answered the REQ or SIDR_REQ; passive: nobody answered the REP
-  timewait_exit,  ///< after rejected, disconnected or a lost connection: the queue pair's number may be used again
+  request,       ///< passive: a REQ or SIDR_REQ for a listener made `id`; answer with accept(), reject() or mra()
+  reply,         ///< active: a REP; answer with ready() or reject()
+  established,   ///< passive: the RTU, or packets of the peer (notify_established()); active UD: a good SIDR_REP
+  rejected,      ///< a REJ in any state but disconnecting, or a SIDR_REP with a status; also ours to a stale REP
+  disconnected,  ///< a DREQ came (answered with a DREP already), or a DREP to ours, or nobody answered ours
+  unreachable,   ///< active: nobody answered the REQ or SIDR_REQ; passive: nobody answered the REP
+  /// The queue pair's number may be used again. After `disconnected`; after `rejected` and `unreachable` where the peer
+  /// may have used the connection (it was replied to), or called the queue pair stale. Otherwise, and with UD, nothing
+  /// needs to rest, and this does not come.
+  timewait_exit,
 };
 
 struct CmMessage {
@@ -132,9 +136,10 @@ struct CmMessage {
 class IbCmHost {
  public:
   virtual ~IbCmHost() = default;
-  /// To queue pair 1 at `path.dgid`, from `path.sgid`. A MAD that cannot go is as one lost.
+  /// To queue pair 1 at `path.dgid`, from `path.sgid`. A MAD that cannot go is as one lost. Must not call IbCm back.
   virtual void send(const CmPath& path, const Mad& mad) = 0;
-  /// During a call of IbCm; it may call IbCm back, but not destroy it.
+  /// During a call of IbCm; it may call IbCm back, all but poll() and on_mad(), and not destroy it. Each id is told at
+  /// most one of rejected, disconnected and unreachable, and nothing once destroy() was called.
   virtual void on_event(const CmMessage& message) = 0;
 };
 
@@ -151,7 +156,7 @@ struct IbCmCounters {
   Counter no_listener;   ///< REQs for a service nobody listens to
   Counter backlog_full;  ///< REQs beyond a listener's backlog; dropped, the peer asks again
   Counter stale;         ///< REQs and REPs of a queue pair that is still connected here
-  Counter table_full;    ///< REQs beyond `max_connections`
+  Counter table_full;    ///< REQs beyond `max_connections`; dropped, the peer asks again
 };
 
 struct IbCmConfig {
@@ -168,7 +173,8 @@ class IbCm {
   IbCm& operator=(const IbCm&) = delete;
 
   /// REQs and SIDR_REQs whose service id equals `service_id` under `mask` become events that carry `token`, a number
-  /// of the caller's. More specific masks come first. At most `backlog` requests of a listener wait for an answer.
+  /// of the caller's. More specific masks come first. At most `backlog` requests of a listener wait for an answer:
+  /// accept(), reject(), destroy(), or the peer's own REJ.
   /// Errors: EADDRINUSE (the same id and mask).
   Result<void> listen(uint64_t service_id, uint64_t mask, uint32_t backlog, uint64_t token);
   /// Requests that wait for an answer stay: destroy() or reject() them.
@@ -178,21 +184,24 @@ class IbCm {
   /// range), ENOMEM (max_connections).
   Result<uint32_t> connect(const CmRequest& request, Nanos now);
   /// Passive: sends the REP, or with UD a SIDR_REP. Errors of this and what follows: EINVAL (private data too long,
-  /// no such connection, or not in a state for it; the text says which).
+  /// no such connection, or not in a state for it; the text says which); the connection is then as it was.
   Result<void> accept(uint32_t id, const CmReply& reply, Nanos now);
   /// Active, after a reply: sends the RTU.
   Result<void> ready(uint32_t id, std::span<const std::byte> private_data, Nanos now);
-  /// Passive, REP sent: packets of the peer arrived before its RTU (12.10.?; ib_cm_notify).
+  /// Passive, REP sent: packets of the peer arrived before its RTU (12.9.7.2; ib_cm_notify). Established already:
+  /// nothing.
   Result<void> notify_established(uint32_t id, Nanos now);
   /// Passive, after a request, or active, after a reply; UD: SIDR_REP with status 2.
   Result<void> reject(uint32_t id, RejReason reason, std::span<const std::byte> info,
                       std::span<const std::byte> private_data, Nanos now);
-  /// After a request (or a reply): asks the peer for 4.096 us * 2^timeout more before it gives up.
+  /// After a request (or a reply): asks the peer for 4.096 us * 2^timeout more before it gives up. A peer may grant
+  /// that once; we do, and at most 137 s.
   Result<void> mra(uint32_t id, uint8_t timeout, std::span<const std::byte> private_data, Nanos now);
-  /// Sends a DREQ; `disconnected` follows. While the peer's own DREQ is being answered, nothing.
+  /// Established: sends a DREQ; `disconnected` follows, at the latest when all repetitions stayed without answer. On a
+  /// connection that is over already: nothing.
   Result<void> disconnect(uint32_t id, std::span<const std::byte> private_data, Nanos now);
   /// Gives the id up in any state: what waits for an answer is rejected, an established connection is disconnected,
-  /// and time-wait passes without further events.
+  /// and repetitions and time-wait pass without further events. An id that is not there: nothing.
   void destroy(uint32_t id, Nanos now);
 
   /// What a connection knows of its peer, for queue pair attributes (rdma_init_qp_attr(3)); nullptr when there is no
@@ -205,7 +214,7 @@ class IbCm {
     uint32_t remote_psn = 0;
   };
   const Connection* find(uint32_t id) const;
-  /// Connections and time-waits.
+  /// Connections, time-waits, and answers that are kept for a peer's repetitions; the last give way to connections.
   std::size_t size() const;
   const IbCmCounters& counters() const;
 

@@ -2,6 +2,7 @@
 // take.
 #pragma once
 
+#include <array>
 #include <list>
 #include <memory>
 #include <optional>
@@ -91,6 +92,7 @@ struct IbCm::Impl {
   // ib_cm.cc
   CmRecord* record(uint32_t id);
   Result<CmRecord*> record_in(uint32_t id, std::string_view call, std::initializer_list<CmState> states);
+  uint32_t fresh_id();
   CmRecord* add_record();
   void erase(CmRecord& r);
   void add_key(CmRecord& r, PeerKey::Space space, uint32_t number);
@@ -156,6 +158,8 @@ struct IbCm::Impl {
   IbCmHost& host;
   IbCmCounters counters;
   Random random;
+  std::array<uint32_t, 3> id_key{};
+  uint32_t ids_given = 0;
   transport::TimerWheel timers;
   std::unordered_map<uint32_t, CmRecord> records;
   std::unordered_map<PeerKey, CmRecord*, PeerKeyHash> peers;

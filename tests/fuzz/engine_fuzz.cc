@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tests/fuzz/input.h"
 #include "tests/support/test_endpoint.h"
 #include "wire/encode.h"
 
@@ -20,28 +21,6 @@ constexpr std::size_t kQps = 5;
 const Gid kGroup = Gid::from_ipv4(0xe0000107);
 constexpr AccessFlags kAll = AccessFlags(Access::local_write) | Access::remote_write | Access::remote_read |
                              Access::remote_atomic | Access::remote_invalidate;
-
-/// The input, read from the front; zeros once it is used up.
-class Input {
- public:
-  explicit Input(std::span<const uint8_t> bytes) : bytes_(bytes) {}
-  bool empty() const { return bytes_.empty(); }
-  template <class T>
-  T take() {
-    T value{};
-    const std::size_t n = std::min(sizeof value, bytes_.size());
-    if (n != 0) std::memcpy(&value, bytes_.data(), n);
-    bytes_ = bytes_.subspan(n);
-    return value;
-  }
-  uint32_t below(uint32_t bound) { return take<uint16_t>() % bound; }
-  void fill(std::span<std::byte> out) {
-    for (std::byte& b : out) b = take<std::byte>();
-  }
-
- private:
-  std::span<const uint8_t> bytes_;
-};
 
 EndpointOptions endpoint_options() {
   EndpointOptions options;
