@@ -197,8 +197,8 @@ class IbCm {
   /// After a request (or a reply): asks the peer for 4.096 us * 2^timeout more before it gives up. A peer may grant
   /// that once; we do, and at most 137 s.
   Result<void> mra(uint32_t id, uint8_t timeout, std::span<const std::byte> private_data, Nanos now);
-  /// Established: sends a DREQ; `disconnected` follows, at the latest when all repetitions stayed without answer. On a
-  /// connection that is over already: nothing.
+  /// Established, replied to, or accepted: sends a DREQ; `disconnected` follows, at the latest when all repetitions
+  /// stayed without answer. On a connection that is over already: nothing.
   Result<void> disconnect(uint32_t id, std::span<const std::byte> private_data, Nanos now);
   /// Gives the id up in any state: what waits for an answer is rejected, an established connection is disconnected,
   /// and repetitions and time-wait pass without further events. An id that is not there: nothing.

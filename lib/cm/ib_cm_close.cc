@@ -68,10 +68,13 @@ Result<void> IbCm::Impl::reject(uint32_t id, RejReason reason, std::span<const s
 
 Result<void> IbCm::Impl::disconnect(uint32_t id, std::span<const std::byte> private_data, Nanos now) {
   if (auto fits = check_private(private_data, kDreqPrivate, "DREQ"); !fits) return fits;
-  const auto found =
-      record_in(id, "disconnect", {CmState::established, CmState::dreq_sent, CmState::timewait, CmState::closed});
+  const auto found = record_in(id, "disconnect",
+                               {CmState::rep_sent, CmState::rep_received, CmState::established, CmState::dreq_sent,
+                                CmState::timewait, CmState::closed});
   if (!found) return std::unexpected(found.error());
-  if ((*found)->state == CmState::established) send_dreq(**found, private_data, now);
+  const CmState state = (*found)->state;
+  const bool over = state == CmState::dreq_sent || state == CmState::timewait || state == CmState::closed;
+  if (!over) send_dreq(**found, private_data, now);
   return {};
 }
 

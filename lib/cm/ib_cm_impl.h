@@ -128,7 +128,7 @@ struct IbCm::Impl {
   Result<void> notify_established(uint32_t id, Nanos now);
   Result<void> mra(uint32_t id, uint8_t timeout, std::span<const std::byte> private_data, Nanos now);
   void on_req(const Gid& source, const Gid& destination, const MadHeader& header, const ReqMad& req, Nanos now);
-  void on_repeated_req(CmRecord& r);
+  void on_repeated_req(CmRecord& r, const MadHeader& header);
   void on_rtu(const Gid& source, const RtuMad& rtu);
   void on_mra(const Gid& source, const MraMad& mra, Nanos now);
 

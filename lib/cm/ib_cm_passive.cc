@@ -98,7 +98,7 @@ void IbCm::Impl::on_req(const Gid& source, const Gid& destination, const MadHead
     refuse(back, header, {.remote_id = req.local_id, .reason = static_cast<uint16_t>(reason)});
   };
   CmRecord* other = find_peer(PeerKey::Space::comm_id, req.local_id, source);
-  if (other != nullptr && !other->active && other->remote_qpn == req.qpn) return on_repeated_req(*other);
+  if (other != nullptr && !other->active && other->remote_qpn == req.qpn) return on_repeated_req(*other, header);
   if (const auto fault = fault_of(req, source, destination)) {
     counters.malformed.add();
     return reject_with(*fault);
@@ -127,8 +127,13 @@ void IbCm::Impl::on_req(const Gid& source, const Gid& destination, const MadHead
 }
 
 /// Whatever we answered got lost: MRA, REP or REJ. Nothing, where the application has not answered.
-void IbCm::Impl::on_repeated_req(CmRecord& r) {
+void IbCm::Impl::on_repeated_req(CmRecord& r, const MadHeader& header) {
   counters.duplicates.add();
+  if (r.state == CmState::dreq_sent || r.state == CmState::timewait) {
+    // A peer that never had the REP waits for one in vain. One that had it knows our id, and this does not name it.
+    return refuse(r.path(), header,
+                  {.remote_id = r.remote_id, .reason = static_cast<uint16_t>(RejReason::stale_connection)});
+  }
   const bool answers = r.state == CmState::req_received || r.state == CmState::rep_sent || r.state == CmState::closed;
   if (answers && r.last) send_again(r);
 }

@@ -235,7 +235,8 @@ void CmWorld::accept(Connection& c) {
   expect_call(c, "accept", hosts_[c.host]->cm.accept(c.id, reply, now_));
   if (c.ud) return soon([this, &c] { destroy(c); });
   expect_event(c);
-  if (!options_.calm && random_.chance(0.05)) soon([this, &c] { destroy(c); });
+  if (options_.calm || !random_.chance(0.1)) return;
+  soon([this, &c] { random_.chance(0.5) ? destroy(c) : disconnect(c); });
 }
 
 void CmWorld::reject(Connection& c) {
@@ -249,6 +250,7 @@ void CmWorld::finish_reply(Connection& c) {
   const uint64_t choice = options_.calm ? 9 : random_.below(10);
   if (choice == 0) return reject(c);
   if (choice == 1) return destroy(c);
+  if (choice == 2) return disconnect(c);
   expect_call(c, "ready", hosts_[c.host]->cm.ready(c.id, {}, now_));
   go_up(c);
 }
@@ -263,7 +265,7 @@ void CmWorld::go_up(Connection& c) {
 }
 
 void CmWorld::disconnect(Connection& c) {
-  if (c.phase != Phase::up) return;
+  if (c.phase != Phase::up && c.phase != Phase::answered && c.phase != Phase::replied) return;
   c.phase = Phase::closing;
   expect_call(c, "disconnect", hosts_[c.host]->cm.disconnect(c.id, {}, now_));
   expect_event(c);
