@@ -145,20 +145,25 @@ extern "C" {
 
 int rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
   if (event == nullptr) return minus_one(EINVAL);
-  Channel& from = *of(channel);
+  const std::shared_ptr<ChannelState> from = of(channel)->state;
+  std::optional<Delivery> next;
   while (true) {
-    if (auto next = from.service->take(from.api)) {
-      auto made = to_event(*next);
-      if (draw_consequences(*next, *made) == Fate::tell) {
-        *event = made.release();
-        return 0;
-      }
-      acknowledge(*next->id, next->group);
-      continue;
+    switch (from->service->take(*from, next)) {
+      case Service::Found::event:
+        if (auto made = to_event(*next); draw_consequences(*next, *made) == Fate::tell) {
+          *event = made.release();
+          return 0;
+        }
+        acknowledge(*next->id, next->group);
+        break;
+      case Service::Found::none:
+        if (non_blocking(from->fd)) return minus_one(EAGAIN);
+        if (pollfd waiting{from->fd, POLLIN, 0}; poll(&waiting, 1, -1) < 0) return -1;
+        break;
+      case Service::Found::ended: return minus_one(ENODEV);
+      // As with the kernel's descriptor, whoever waits on it sleeps on.
+      case Service::Found::destroyed: poll(nullptr, 0, -1); break;
     }
-    if (non_blocking(from.fd)) return minus_one(EAGAIN);
-    pollfd waiting{from.fd, POLLIN, 0};
-    if (poll(&waiting, 1, -1) < 0) return -1;
   }
 }
 

@@ -51,7 +51,7 @@ sa_family_t family_of(const Gid& ip) { return ip.is_ipv4() || is_any(ip) ? AF_IN
 }  // namespace
 
 Id::Id(Channel* owner, CmId made, void* application, rdma_port_space space, ibv_qp_type type)
-    : rdma_cm_id{}, service(owner->service), api(std::move(made)) {
+    : rdma_cm_id{}, service(owner->state->service), api(std::move(made)) {
   channel = owner;
   context = application;
   ps = space;
@@ -101,7 +101,8 @@ Id* make_id(rdma_event_channel* channel, void* context, rdma_port_space space, i
     channel = own.get();
   }
   Channel* over = of(channel);
-  auto made = over->service->api.create_id(over->api, static_cast<PortSpace>(space), static_cast<QpType>(type));
+  auto made =
+      over->state->service->api.create_id(*over->state->api, static_cast<PortSpace>(space), static_cast<QpType>(type));
   if (!made) return report_null(made.error());
   auto* id = new Id(over, std::move(*made), context, space, type);
   id->sync = own.release() != nullptr;
@@ -231,7 +232,7 @@ int rdma_migrate_id(rdma_cm_id* cm_id, rdma_event_channel* channel) {
     if (own == nullptr) return -1;
     channel = own.get();
   }
-  const auto moved = id.api.migrate(of(channel)->api);
+  const auto moved = id.api.migrate(*of(channel)->state->api);
   if (!moved) return report_minus_one(moved.error());
 
   if (id.sync) {

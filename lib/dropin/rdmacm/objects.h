@@ -23,6 +23,7 @@ namespace uroce::dropin::rdmacm {
 
 struct Id;
 
+struct ChannelState;
 struct Multicast;
 
 /// An event handed out, and whose it is.
@@ -44,8 +45,11 @@ class Service {
   /// The next one, when `stale` is of a daemon that has gone.
   static Result<std::shared_ptr<Service>> renew(const std::shared_ptr<Service>& stale);
 
-  /// The channel's next event with the id that it is for, counted as handed out. Any thread.
-  std::optional<Delivery> take(CmChannel& channel);
+  /// What a look for an event found.
+  enum class Found { event, none, ended, destroyed };
+  /// The channel's next event with the id that it is for, counted as handed out. `ended`: the daemon has gone, and each
+  /// id was told so; `destroyed`: the channel was. Any thread.
+  Found take(ChannelState& channel, std::optional<Delivery>& out);
 
   ConnectionManager api;
   Devices devices;
@@ -58,16 +62,25 @@ class Service {
   bool assign(Delivery& delivery);
 };
 
+/// What a channel stands for. Threads that wait in rdma_get_cm_event() hold it as well: programs destroy the channel
+/// below them, and end.
+struct ChannelState {
+  explicit ChannelState(std::shared_ptr<Service> over, CmChannel made, int outer)
+      : service(std::move(over)), api(std::move(made)), fd(outer) {}
+
+  const std::shared_ptr<Service> service;
+  std::optional<CmChannel> api;  ///< guarded by the service's mutex; gone when the channel is destroyed
+  const int fd;
+};
+
 /// `fd` is a descriptor over the API's: its flags are the application's.
 struct Channel : rdma_event_channel {
-  Channel(std::shared_ptr<Service> over, CmChannel made, int outer)
-      : rdma_event_channel{outer}, service(std::move(over)), api(std::move(made)) {}
+  explicit Channel(std::shared_ptr<ChannelState> of) : rdma_event_channel{of->fd}, state(std::move(of)) {}
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
   ~Channel();
 
-  std::shared_ptr<Service> service;
-  CmChannel api;
+  const std::shared_ptr<ChannelState> state;
 };
 
 inline Channel* of(rdma_event_channel* channel) { return static_cast<Channel*>(channel); }

@@ -45,16 +45,19 @@ Result<std::shared_ptr<Service>> Service::renew(const std::shared_ptr<Service>& 
   return opened;
 }
 
-std::optional<Delivery> Service::take(CmChannel& channel) {
+Service::Found Service::take(ChannelState& channel, std::optional<Delivery>& out) {
   const std::lock_guard lock(mutex);
-  while (auto event = channel.take()) {
-    Delivery out{std::move(*event), nullptr, nullptr, nullptr};
-    if (!assign(out)) continue;
-    ++out.id->events.delivered;
-    if (out.group != nullptr) ++out.group->events.delivered;
-    return out;
+  if (!channel.api) return Found::destroyed;
+  while (auto event = channel.api->take()) {
+    out = Delivery{std::move(*event), nullptr, nullptr, nullptr};
+    if (!assign(*out)) continue;
+    ++out->id->events.delivered;
+    if (out->group != nullptr) ++out->group->events.delivered;
+    return Found::event;
   }
-  return std::nullopt;
+  // The pipe behind it hung up, and has nothing more.
+  pollfd inner{channel.api->fd(), POLLIN, 0};
+  return poll(&inner, 1, 0) == 1 && (inner.revents & POLLIN) == 0 ? Found::ended : Found::none;
 }
 
 bool Service::assign(Delivery& delivery) {
@@ -91,10 +94,14 @@ std::unique_ptr<Channel> make_channel() {
   if (!made) return report_null(made.error());
   const int outer = outer_descriptor(made->fd());
   if (outer < 0) return nullptr;
-  return std::make_unique<Channel>(std::move(*service), std::move(*made), outer);
+  return std::make_unique<Channel>(std::make_shared<ChannelState>(std::move(*service), std::move(*made), outer));
 }
 
-Channel::~Channel() { close(fd); }
+Channel::~Channel() {
+  const std::lock_guard lock(state->service->mutex);
+  close(fd);
+  state->api.reset();
+}
 
 void wait_for_acks(Service& service, const EventCount& count) {
   std::unique_lock lock(service.mutex);

@@ -7,9 +7,9 @@
 #include <cstring>
 #include <vector>
 
+#include "dropin/common/qp_attr.h"
 #include "dropin/ibverbs/grh.h"
 #include "dropin/ibverbs/identity.h"
-#include "dropin/common/qp_attr.h"
 #include "dropin/ibverbs/wr_list.h"
 #include "dropin/sysfs/path.h"
 
