@@ -25,6 +25,9 @@ Result<void> check_request(const CmRequest& request) {
   if (is_unspecified(request.path.dgid) || is_multicast(request.path.dgid)) {
     return fail(EINVAL, fmt::format("{} is no host that can be connected to", to_text(request.path.dgid)));
   }
+  if (request.type != QpType::ud && request.qpn < 2) {
+    return fail(EINVAL, fmt::format("queue pair {} cannot be connected: name one of the application's", request.qpn));
+  }
   const auto mtu = static_cast<uint8_t>(request.path.mtu);
   if (mtu < 1 || mtu > 5) return fail(EINVAL, fmt::format("path MTU code {} is none of 1 to 5", mtu));
   struct Limit {

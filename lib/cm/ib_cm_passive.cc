@@ -77,6 +77,10 @@ Result<void> check_reply(const CmReply& reply, bool ud) {
       !fits) {
     return fits;
   }
+  if (reply.qpn < 2 && reply.sidr_status == 0) {
+    return fail(EINVAL, fmt::format("a connection to queue pair {} cannot be accepted: name one of the application's",
+                                    reply.qpn));
+  }
   if (reply.qpn > 0xffffff || reply.psn > Psn::kMask || reply.ece_vendor > 0xffffff) {
     return fail(EINVAL, fmt::format("queue pair number {:#x}, first PSN {:#x} and ECE vendor {:#x} have 24 bits each",
                                     reply.qpn, reply.psn, reply.ece_vendor));
@@ -195,11 +199,13 @@ Result<void> IbCm::Impl::mra(uint32_t id, uint8_t timeout, std::span<const std::
 /// The peer needs longer to answer a REQ (its id is not known yet then) or REP. Once: the wait stays bounded.
 void IbCm::Impl::on_mra(const Gid& source, const MraMad& mra, Nanos now) {
   CmRecord* r = record(mra.remote_id);
-  const bool to_req = r != nullptr && r->active && mra.answered == CmAnswered::req;
+  const bool to_req = mra.answered == CmAnswered::req;
   if (r == nullptr || r->ud() || r->path().dgid != source || (!to_req && r->remote_id != mra.local_id)) {
     return counters.unknown_id.add();
   }
-  if (r->state != CmState::req_sent && r->state != CmState::rep_sent) return counters.out_of_state.add();
+  const bool fits =
+      r->state == CmState::req_sent ? to_req : r->state == CmState::rep_sent && mra.answered == CmAnswered::rep;
+  if (!fits) return counters.out_of_state.add();
   if (r->mra_received) return counters.duplicates.add();
   counters.mra_received.add();
   r->mra_received = true;
