@@ -50,6 +50,7 @@ else
   configure build
   compile build
   config/hugepages.sh || true
+  tests/interop/kernel.py build/interop-kernel || true
   run_tests build
   step clang-format config/lint.sh format
   if [ $long = yes ]; then

@@ -5,9 +5,16 @@
 namespace uroce::transport {
 namespace {
 
-// After WQEs completed or packets were acknowledged: what was lost is found again, timers start afresh.
-void progressed(EngineCore& core, Qp& qp) {
+// Packets that may be out after a timeout. It may just be that the peer is slow, and then each packet that is sent
+// again makes it slower: a whole window at each timeout would keep it busy with duplicates until the retries are used
+// up.
+constexpr uint32_t kWindowAfterTimeout = 4;
+
+// After WQEs completed or packets were acknowledged, those from `before` on: what was lost is found again, timers start
+// afresh, and the window that a timeout closed opens by as much.
+void progressed(EngineCore& core, Qp& qp, Psn before) {
   auto& tx = qp.tx;
+  tx.window = std::min(core.config.window_packets, tx.window + static_cast<uint32_t>(distance(tx.una, before)));
   complete_local(core, qp);
   tx.retries_left = qp.retry_cnt;
   tx.rnr_retries_left = qp.rnr_retry;
@@ -36,6 +43,7 @@ enum class Acked { all, behind_response };
 // seen, since only the answer completes it.
 Acked acknowledge_through(EngineCore& core, Qp& qp, Psn psn) {
   auto& tx = qp.tx;
+  const Psn before = tx.una;
   bool moved = false;
   Acked result = Acked::all;
   while (tx.oldest != tx.sq.next()) {
@@ -60,7 +68,7 @@ Acked acknowledge_through(EngineCore& core, Qp& qp, Psn psn) {
     tx.una = slot.end_psn();
     complete_oldest(core, qp, WcStatus::success);
   }
-  if (moved) progressed(core, qp);
+  if (moved) progressed(core, qp, before);
   return result;
 }
 
@@ -246,7 +254,7 @@ void on_read_response(EngineCore& core, Qp& qp, const wire::Packet& packet) {
   ++tx.una;
   if (tx.una == slot->end_psn()) complete_oldest(core, qp, WcStatus::success);
   if (packet.op().flags.has(wire::Op::aeth)) take_credits(core, qp, packet.aeth);
-  progressed(core, qp);
+  progressed(core, qp, packet.bth.psn);
 }
 
 void on_atomic_ack(EngineCore& core, Qp& qp, const wire::Packet& packet) {
@@ -261,7 +269,7 @@ void on_atomic_ack(EngineCore& core, Qp& qp, const wire::Packet& packet) {
   qp.tx.una = slot->end_psn();
   complete_oldest(core, qp, WcStatus::success);
   take_credits(core, qp, packet.aeth);
-  progressed(core, qp);
+  progressed(core, qp, packet.bth.psn);
 }
 
 void on_timer(EngineCore& core, Qp& qp) {
@@ -279,6 +287,7 @@ void on_timer(EngineCore& core, Qp& qp) {
   }
   if (tx.una == tx.sent) return;
   core.counters.timeouts.add();
+  tx.window = std::min(tx.window, kWindowAfterTimeout);
   retry_from(core, qp, tx.una);
 }
 

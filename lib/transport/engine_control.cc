@@ -114,6 +114,7 @@ void Engine::Impl::apply(Qp& qp, const QpAttr& attr, QpAttrMask mask) {
     // Room for every original, and as many duplicates again.
     qp.cold->jobs.assign(std::bit_ceil(2u * now.max_dest_rd_atomic + 2), ResponseJob{});
   }
+  qp.tx.window = core.config.window_packets;
   qp.tx.retries_left = qp.retry_cnt;
   qp.tx.rnr_retries_left = qp.rnr_retry;
   qp.udp_source = wire::udp_source_port(now.av.flow_label, qp.qpn, qp.dest_qpn);

@@ -154,6 +154,7 @@ struct alignas(64) Qp {
     Psn next;                    ///< PSN of the next new WQE
     Psn sent;                    ///< one past the newest PSN ever sent
     Psn read_restart;            ///< where a READ was last asked for again from its middle
+    uint32_t window = 0;         ///< most packets out; fewer than the engine's after a timeout
     uint32_t ssn = 0;            ///< of the newest message started
     uint32_t limit_ssn = 0;      ///< newest message that credits allow (LSN)
     uint8_t rd_atomic = 0;       ///< READs and atomics outstanding

@@ -12,9 +12,7 @@ using wire::Opcode;
 constexpr uint32_t kMaxReadPackets = 1u << 22;
 // An ACK is asked for at least this often within a stream of packets, and several times within a window.
 constexpr uint32_t kAckRequestInterval = 16;
-uint32_t ack_interval(const EngineConfig& config) {
-  return std::clamp(config.window_packets / 4, 1u, kAckRequestInterval);
-}
+uint32_t ack_interval(const Qp& qp) { return std::clamp(qp.tx.window / 4, 1u, kAckRequestInterval); }
 
 // The PSN of the cursor's packet.
 Psn cursor_psn(const Qp& qp, const SendSlot& slot) { return slot.first_psn + qp.tx.cursor_packet; }
@@ -24,7 +22,7 @@ bool beyond_credits(const Qp& qp, uint32_t ssn) {
 }
 
 // May the message of `slot`, not yet started, begin now?
-bool may_start(const EngineCore& core, const Qp& qp, const SendSlot& slot) {
+bool may_start(const Qp& qp, const SendSlot& slot) {
   const auto& tx = qp.tx;
   if (qp.state != QpState::rts) return false;
   if (slot.status != WcStatus::success) return false;
@@ -36,7 +34,7 @@ bool may_start(const EngineCore& core, const Qp& qp, const SendSlot& slot) {
   }
   // 9.7.7.2.5: without credits, one packet alone, and then wait for what the peer says.
   if (slot.takes_recv() && beyond_credits(qp, tx.ssn + 1) && tx.una != tx.sent) return false;
-  return distance(tx.next, tx.una) < static_cast<int32_t>(core.config.window_packets);
+  return distance(tx.next, tx.una) < static_cast<int32_t>(tx.window);
 }
 
 void start(EngineCore& core, Qp& qp, SendSlot& slot) {
@@ -58,14 +56,14 @@ bool more_follows(EngineCore& core, Qp& qp) {
   if (tx.cursor + 1 == tx.sq.next() && fetch_wqe(core, qp) == Fetch::empty) return false;
   const SendSlot& after = qp.slot(tx.cursor + 1);
   if (after.is_local()) return false;  // Whatever comes behind it may have to wait for this one's ACK.
-  return after.started || (may_start(core, qp, after) && !(after.takes_recv() && beyond_credits(qp, tx.ssn + 1)));
+  return after.started || (may_start(qp, after) && !(after.takes_recv() && beyond_credits(qp, tx.ssn + 1)));
 }
 
 // One packet of a SEND or WRITE. False: nothing was sent, for credits, window or a bad key.
 bool send_data_packet(EngineCore& core, Qp& qp, SendSlot& slot) {
   auto& tx = qp.tx;
   const Psn psn = cursor_psn(qp, slot);
-  if (distance(psn, tx.una) >= static_cast<int32_t>(core.config.window_packets)) return false;
+  if (distance(psn, tx.una) >= static_cast<int32_t>(tx.window)) return false;
   const bool limited = slot.takes_recv() && beyond_credits(qp, slot.ssn);
   if (limited && tx.cursor_packet > 0 && distance(tx.una, slot.first_psn) <= 0) return false;
 
@@ -78,7 +76,7 @@ bool send_data_packet(EngineCore& core, Qp& qp, SendSlot& slot) {
   const Opcode opcode = data_opcode(slot, segment);
   const std::size_t extended = store_data_headers(FrameBuilder::extended_headers(frame, *qp.route), slot, opcode);
   const bool again = distance(psn, tx.sent) < 0;
-  bool ack_request = limited || ++tx.since_ack_request >= ack_interval(core.config);
+  bool ack_request = limited || ++tx.since_ack_request >= ack_interval(qp);
   if (segment.last && !ack_request) {
     ack_request = again || slot.has(SendFlag::signaled) || qp.signal_all || !more_follows(core, qp);
   }
@@ -162,7 +160,7 @@ bool transmit_requests(EngineCore& core, Qp& qp) {
   while (!core.builder.full()) {
     if (tx.cursor == tx.sq.next() && (qp.state != QpState::rts || fetch_wqe(core, qp) == Fetch::empty)) return false;
     SendSlot& slot = qp.slot(tx.cursor);
-    const bool ready = slot.started || may_start(core, qp, slot);
+    const bool ready = slot.started || may_start(qp, slot);
     if (ready && !slot.started) start(core, qp, slot);
     if (!ready || slot.status != WcStatus::success || !send_packet(core, qp, slot)) {
       // A request that was found wrong completes in its turn, after all before it.

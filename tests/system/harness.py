@@ -183,10 +183,11 @@ def ip(*args):
 
 
 def sysctl(namespace, setting):
+    """In `namespace`, or where this runs when it is None."""
     key, value = setting.split("=")
     path = "/proc/sys/" + key.replace(".", "/")
-    subprocess.run(["ip", "netns", "exec", namespace, "sh", "-c", f"echo {value} > {path}"],
-                   stderr=subprocess.DEVNULL, timeout=30, check=False)
+    within = ["ip", "netns", "exec", namespace] if namespace else []
+    subprocess.run([*within, "sh", "-c", f"echo {value} > {path}"], stderr=subprocess.DEVNULL, timeout=30, check=False)
 
 
 def may_make_namespaces():

@@ -1,0 +1,148 @@
+"""A guest with Debian's kernel and rxe, on taps of the network namespace in which this runs."""
+
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import time
+
+import harness
+
+HERE = pathlib.Path(__file__).resolve().parent
+KERNEL = harness.BUILD / "interop-kernel"
+COMMANDS = ("10.98.0.1", "10.98.0.2")  # the host's and the guest's address for commands and for what programs exchange
+COMMAND_PORT = 7000
+MTU = 4200  # of the wires: path MTU 4096 and headers
+QUEUE = 2000  # frames that a tap holds until the guest takes them: 1 MiB of UC at path MTU 1024 fits
+
+
+def archive(entries):
+    """A cpio archive in the kernel's format: (name, mode, bytes) each."""
+    out = bytearray()
+
+    def add(number, name, mode, data):
+        encoded = name.encode() + b"\0"
+        fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(encoded), 0)
+        out.extend(b"070701" + b"".join(b"%08x" % field for field in fields) + encoded)
+        out.extend(bytes(-len(out) % 4) + data)
+        out.extend(bytes(-len(out) % 4))
+
+    for number, (name, mode, data) in enumerate(entries, 1):
+        add(number, name, mode, data)
+    add(0, "TRAILER!!!", 0, b"")
+    return bytes(out)
+
+
+def initramfs(wires):
+    """What the guest starts from. `wires` has (IPv4, IPv6) of each."""
+    addresses = [("eth0", f"{COMMANDS[1]}/24", "")]
+    addresses += [(f"eth{n}", *wire) for n, wire in enumerate(wires, 1)]
+    entries = [(name, 0o040755, b"") for name in ("bin", "dev", "host", "modules", "proc", "sys")]
+    entries.append(("bin/busybox", 0o100755, pathlib.Path(shutil.which("busybox")).read_bytes()))
+    entries += [(f"modules/{name}", 0o100644, (KERNEL / name).read_bytes()) for name in modules()]
+    entries.append(("modules/list", 0o100644, "".join(name + "\n" for name in modules()).encode()))
+    entries.append(("addresses", 0o100644, "".join(" ".join(line) + "\n" for line in addresses).encode()))
+    entries.append(("init", 0o100755, (HERE / "init.sh").read_bytes()))
+    entries.append(("agent", 0o100755, (HERE / "agent.sh").read_bytes()))
+    return archive(entries)
+
+
+def modules():
+    return (KERNEL / "modules").read_text().split()
+
+
+class Guest:
+    """The running guest. `wires` is a list of (tap, IPv4, IPv6); they are eth1, eth2, ... and rxe1, rxe2, ... in it."""
+
+    def __init__(self, directory, wires):
+        self.console = directory / "console.log"
+        image = directory / "initramfs"
+        image.write_bytes(initramfs([wire[1:] for wire in wires]))
+        make_tap("commands", 1500)
+        harness.ip("addr", "add", f"{COMMANDS[0]}/24", "dev", "commands")
+        command = [
+            "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-m", "512",
+            "-accel", os.environ.get("UROCE_ACCEL", "tcg"), "-cpu", "max,la57=off", "-serial", f"file:{self.console}",
+            "-kernel", KERNEL / "vmlinuz", "-initrd", image,
+            "-append", "console=ttyS0 loglevel=4 panic=-1 oops=panic mitigations=off",
+            "-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap",
+            "-device", "virtio-9p-pci,fsdev=root,mount_tag=root"]
+        # No offloads: what the guest sends is whole and checked, as on a wire.
+        plain = "csum=off,gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ufo=off"
+        for number, tap in enumerate(["commands"] + [wire[0] for wire in wires]):
+            size = f",host_mtu={MTU}" if number else ""
+            command += ["-netdev", f"tap,id=n{number},ifname={tap},script=no,downscript=no",
+                        "-device", f"virtio-net-pci,netdev=n{number},mac=52:54:00:12:34:{number:02x},romfile=,{plain}{size}"]
+        self.program = harness.Program(command, directory)
+
+    def wait_until_up(self, seconds):
+        limit = time.monotonic() + seconds * harness.SLOW
+        while "guest is ready" not in self.said():
+            if self.program.process.poll() is not None or time.monotonic() > limit:
+                raise AssertionError(f"the guest did not come up: {self.program}\n{self.said()}")
+            time.sleep(0.05)
+
+    def said(self):
+        return self.console.read_text(errors="replace") if self.console.exists() else ""
+
+    def start(self, command, seconds):
+        return Remote(command, seconds)
+
+    def run(self, command, seconds=20, code=0):
+        """Output of a command that must end with that exit code."""
+        remote = self.start(command, seconds)
+        if remote.finish() != code:
+            raise AssertionError(f"exit code {remote.code}, not {code}: {remote}")
+        return remote.output
+
+    def kill(self):
+        self.program.kill()
+
+
+class Remote:
+    """A command running in the guest, at most `seconds`."""
+
+    def __init__(self, command, seconds):
+        self.command = command
+        self.limit = seconds * harness.SLOW
+        self.output, self.code, self._rest = "", None, b""
+        self.socket = socket.create_connection((COMMANDS[1], COMMAND_PORT), timeout=10)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.settimeout(self.limit + 10)
+        self.socket.sendall(f"{self.limit:.0f} {command}\n".encode())
+
+    def send_line(self, line):
+        self.socket.sendall(line.encode() + b"\n")
+
+    def read_line(self):
+        while b"\n" not in self._rest:
+            more = self.socket.recv(65536)
+            if not more:
+                raise AssertionError(f"the guest's command ended: {self}")
+            self._rest += more
+        line, self._rest = self._rest.split(b"\n", 1)
+        return line.decode(errors="replace")
+
+    def finish(self):
+        """Exit code, once the command has ended by itself or at its limit."""
+        parts = [self._rest]
+        while more := self.socket.recv(65536):
+            parts.append(more)
+        self.socket.close()
+        output, _, code = b"".join(parts).decode(errors="replace").rpartition("\nexit code ")
+        self.output, self.code = output, int(code or -1)
+        return self.code
+
+    def close(self):
+        self.socket.close()
+
+    def __str__(self):
+        return f"in the guest: {self.command}\n(exit code {self.code})\n{self.output}{self._rest.decode(errors='replace')}"
+
+
+def make_tap(name, mtu):
+    """A tap for QEMU. The kernel of this side says nothing on it by itself."""
+    harness.ip("tuntap", "add", name, "mode", "tap")
+    harness.sysctl(None, f"net.ipv6.conf.{name}.disable_ipv6=1")
+    harness.ip("link", "set", name, "mtu", mtu, "txqueuelen", QUEUE, "up")

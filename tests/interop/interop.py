@@ -1,0 +1,62 @@
+"""What the interop tests share: peers at both ends, and the results that the table in README.md is made of."""
+
+import json
+
+import harness
+import peers
+import rig as rigs
+
+DIRECTIONS = ("uroce_to_rxe", "rxe_to_uroce")  # requester and responder
+_results = []
+_peers = {}
+
+
+def record(table, *values):
+    """Something that worked, for the table."""
+    _results.append([table, *values])
+
+
+def save_results():
+    (harness.BUILD / "interop-results.json").write_text(json.dumps(_results, indent=0))
+
+
+def both_peers(wire):
+    """interop_peer at the host's and at the guest's end, running since the first test that asked."""
+    if wire not in _peers:
+        _peers[wire] = (peers.HostPeer(rigs.rig(), wire), peers.GuestPeer(rigs.rig(), wire))
+    return _peers[wire]
+
+
+class Case(harness.Case):
+    wire = 1
+
+    def setUp(self):
+        super().setUp()
+        self.rig = rigs.rig()
+        self.host, self.guest = both_peers(self.wire)
+        self.addCleanup(self.check_rig)
+
+    def check_rig(self):
+        """Whatever a test did, the daemon and the guest live; peers that broke are not used again."""
+        for program in (self.rig.daemon, self.rig.guest.program):
+            self.assertIsNone(program.process.poll(), f"it ended: {program}\n{self.rig.guest.said()}")
+
+    def sides(self, direction):
+        """Requester and responder."""
+        return (self.host, self.guest) if direction == DIRECTIONS[0] else (self.guest, self.host)
+
+    def pair(self, *args, **kw):
+        made = peers.pair(*args, **kw)
+        for side in made:
+            self.addCleanup(side.close)
+        return made
+
+    def region(self, peer, length, *access):
+        return peer.region(length, *access)
+
+    def assert_success(self, completions, **fields):
+        """One completion, successful and with these fields; returns it."""
+        self.assertEqual(len(completions), 1, completions)
+        self.assertEqual(completions[0]["status"], "success")
+        self.assertEqual({key: completions[0].get(key) for key in fields}, fields)
+        return completions[0]

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Debian's kernel for the guest: kernel.py FOLDER downloads the image package and keeps of it what the guest boots.
+
+FOLDER then has `vmlinuz`, `release`, the modules and, in `modules`, their names in the order in which they load. Nothing is
+installed: this machine's own boot stays as it is.
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+METAPACKAGE = "linux-image-amd64"
+# What the guest loads, each after what it depends on. rxe asks the crypto layer for `crc32` by name.
+ROOTS = ("virtio_pci", "virtio_net", "9pnet_virtio", "9p", "crc32_generic", "rdma_rxe", "ib_uverbs", "rdma_ucm")
+
+
+def run(*command, cwd=None, seconds=300):
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=seconds, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def download(work):
+    """The image package, in the folder `work`."""
+    found = re.search(r"Depends: (linux-image-\S+)", run("apt-cache", "depends", METAPACKAGE))
+    if not found:
+        raise RuntimeError(f"apt knows no package {METAPACKAGE}")
+    run("apt-get", "download", "-qq", found[1], cwd=work)
+    return next(work.glob("*.deb"))
+
+
+def depends(module):
+    """What a module says that it stands on."""
+    found = re.search(rb"\0depends=([^\0]*)\0", module.read_bytes())
+    return [name for name in (found[1].decode().split(",") if found else []) if name]
+
+
+def load_order(files, builtin):
+    """Paths of the modules that the guest needs, each after those it depends on."""
+    order = []
+
+    def visit(name):
+        name = name.replace("-", "_")
+        if name in builtin:
+            return
+        path = files.get(name)
+        if path is None:
+            raise RuntimeError(f"the kernel has no module {name}")
+        if path in order:
+            return
+        for other in depends(path):
+            visit(other)
+        order.append(path)
+
+    for root in ROOTS:
+        visit(root)
+    return order
+
+
+def keep(tree, folder):
+    """Moves from an unpacked package what the guest boots."""
+    modules = next((tree / "lib/modules").iterdir())
+    files = {path.stem.replace("-", "_"): path for path in modules.rglob("*.ko")}
+    builtin = {pathlib.Path(line).stem.replace("-", "_") for line in (modules / "modules.builtin").read_text().split()}
+    order = load_order(files, builtin)
+    for path in order:
+        shutil.copy(path, folder / path.name)
+    (folder / "modules").write_text("".join(path.name + "\n" for path in order))
+    shutil.copy(next((tree / "boot").glob("vmlinuz-*")), folder / "vmlinuz")
+    (folder / "release").write_text(modules.name + "\n")
+
+
+def fetch(folder):
+    """Downloads into `folder`, which then is complete or not there."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".kernel-") as name:
+        work = pathlib.Path(name)
+        try:
+            package = download(work)
+        except RuntimeError:  # Stale lists name files that the mirror no longer has.
+            run("apt-get", "update", "-qq")
+            package = download(work)
+        tree, ready = work / "tree", work / "ready"
+        run("dpkg-deb", "-x", str(package), str(tree))
+        ready.mkdir()
+        keep(tree, ready)
+        try:
+            ready.rename(folder)
+        except OSError:  # Another run was faster.
+            if not (folder / "release").exists():
+                raise
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__.splitlines()[0])
+    folder = pathlib.Path(sys.argv[1]).resolve()
+    if not (folder / "release").exists():
+        try:
+            fetch(folder)
+        except (OSError, RuntimeError, StopIteration, subprocess.SubprocessError) as error:
+            sys.exit(f"no kernel for the interop tests: {error}")
+    print(f"kernel {(folder / 'release').read_text().strip()} in {folder}")
+
+
+if __name__ == "__main__":
+    main()

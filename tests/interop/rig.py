@@ -1,0 +1,120 @@
+"""A guest with rxe and a daemon of uroce, joined by two wires in a network namespace of their own: `wire1` is the guest's tap
+itself; `wire2` goes through a relay that can lose, repeat and reorder frames."""
+
+import atexit
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import guest as guests
+import harness
+from harness import BUILD, Program
+
+UROCED = BUILD / "apps" / "uroced" / "uroced"
+RUN = BUILD / "apps" / "uroce-run" / "uroce-run"
+PEER = BUILD / "tests" / "interop" / "interop_peer"
+HERE = pathlib.Path(__file__).resolve().parent
+INSIDE = "UROCE_INTEROP_INSIDE"
+WIRES = (1, 2)
+# A frame of 4200 bytes and the ring's own header need slots of 8 KiB.  Frames through the qdisc are seen in captures.
+RING = "framesz=8192,blocksz=8192,framecnt=1024,qdisc_bypass=0"
+
+
+def addresses(wire, side):
+    """IPv4 and IPv6 address of the host's or the guest's end of a wire, and their GIDs."""
+    number = {"host": 1, "guest": 2}[side]
+    return f"10.99.{wire}.{number}", f"fd99:{wire}::{number}"
+
+
+def missing():
+    """Why this machine cannot run a guest, or nothing."""
+    if os.geteuid() != 0:
+        return "taps and namespaces need root"
+    if not os.path.exists("/dev/net/tun"):
+        return "this machine has no tap devices"
+    for program in ("qemu-system-x86_64", "busybox", "unshare", "ip"):
+        if shutil.which(program) is None:
+            return f"{program} is not installed; config/packages.txt names its package"
+    if not (guests.KERNEL / "release").exists():
+        return f"there is no kernel for the guest: tests/interop/kernel.py {guests.KERNEL} downloads it"
+    if subprocess.run(["unshare", "--net", "true"], capture_output=True, timeout=30, check=False).returncode:
+        return "this machine allows no network namespaces"
+    return None
+
+
+def enter_namespace():
+    """Starts the program again in a network namespace without a name, which ends with the last process in it."""
+    if os.environ.get(INSIDE) != "1":
+        os.environ[INSIDE] = "1"
+        os.execvp("unshare", ["unshare", "--net", sys.executable, *sys.argv])
+
+
+class Rig:
+    """Everything runs from the constructor on, until `close`."""
+
+    def __init__(self):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="uroce-interop-"))
+        atexit.register(self.close)
+        self.running = []
+        harness.ip("link", "set", "lo", "up")
+        for wire in WIRES:
+            guests.make_tap(f"wire{wire}", guests.MTU)
+        wires = [(f"wire{wire}", *(f"{address}/{bits}" for address, bits in zip(addresses(wire, "guest"), (24, 64))))
+                 for wire in WIRES]
+        self.guest = guests.Guest(self.directory, wires)
+        self.running.append(self.guest)
+        self.capture(os.environ.get("UROCE_CAPTURE"))
+        self.relay = self.make_relay()
+        self.daemon = self.make_daemon()
+        self.env = {"UROCE_SOCKET": str(self.directory / "socket")}
+        self.daemon.wait_for("serving uroce0", 30)
+        self.guest.wait_until_up(120)
+
+    def capture(self, path):
+        """Frames of both wires, as the guest sees them, go to a file for tshark."""
+        if path:
+            self.running.append(Program(["dumpcap", "-q", "-P", "-i", "wire1", "-i", "wire2", "-w", path], self.directory))
+            self.running[-1].wait_for("File:", 20)
+
+    def make_relay(self):
+        harness.ip("link", "add", "far2", "mtu", guests.MTU, "type", "veth", "peer", "name", "near2", "mtu", guests.MTU)
+        for name in ("far2", "near2"):
+            harness.sysctl(None, f"net.ipv6.conf.{name}.disable_ipv6=1")
+            harness.ip("link", "set", name, "arp", "off", "txqueuelen", guests.QUEUE, "up")
+        return None
+
+    def make_daemon(self):
+        config = self.directory / "uroced.toml"
+        tables = [[f"{address}/{bits}" for address, bits in zip(addresses(wire, "host"), (24, 64))] for wire in WIRES]
+        config.write_text("".join(f"[[device]]\naddresses = {json.dumps(table)}\nmtu = {guests.MTU}\n" for table in tables))
+        ports = [f"--vdev=net_af_packet{number},iface={name},{RING}" for number, name in enumerate(("wire1", "near2"))]
+        daemon = Program([UROCED, *harness.eal(*ports), "--", "--config", config, "--socket", self.directory / "socket"],
+                         self.directory)
+        self.running.append(daemon)
+        return daemon
+
+    def on_host(self, *command):
+        """A program under uroce-run, started."""
+        program = Program([RUN, *command], self.directory, env=self.env)
+        self.running.append(program)
+        return program
+
+    def close(self):
+        for program in reversed(self.running):
+            program.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+_rig = None
+
+
+def rig():
+    """The one that all tests of this process share: a guest takes seconds to boot."""
+    global _rig
+    if _rig is None:
+        _rig = Rig()
+    return _rig

@@ -1,0 +1,24 @@
+#!/usr/bin/env python3
+"""uroce against rxe of Debian's kernel, which runs in a guest: test_rxe.py [part of a case's name]..."""
+
+import pathlib
+import sys
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "system")]
+
+import harness  # noqa: E402
+import interop  # noqa: E402
+import rig  # noqa: E402
+from matrix import Matrix  # noqa: E402, F401  pylint: disable=unused-import
+from programs import Programs  # noqa: E402, F401  pylint: disable=unused-import
+
+if __name__ == "__main__":
+    reason = rig.missing()
+    if reason:
+        print(f"1..1\nok 1 rxe # SKIP {reason}")
+        sys.exit()
+    rig.enter_namespace()
+    try:
+        harness.main()
+    finally:
+        interop.save_results()
