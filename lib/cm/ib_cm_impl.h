@@ -161,6 +161,7 @@ struct IbCm::Impl {
   std::array<uint32_t, 3> id_key{};
   uint32_t ids_given = 0;
   transport::TimerWheel timers;
+  bool turning = false;  ///< in poll()
   std::unordered_map<uint32_t, CmRecord> records;
   std::unordered_map<PeerKey, CmRecord*, PeerKeyHash> peers;
   /// Masks, the most specific first, each with the services that were listened to under it.

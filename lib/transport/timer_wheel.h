@@ -46,7 +46,7 @@ class TimerWheel {
     --armed_;
   }
 
-  /// Fires every node whose time has come; `fire(node)` may arm and cancel any node.
+  /// Fires every node whose time has come; `fire(node)` may arm and cancel any node, not advance.
   template <class Fire>
   void advance(Nanos now, Fire&& fire) {
     const uint64_t target = static_cast<uint64_t>(now.count()) / kTickNanos;

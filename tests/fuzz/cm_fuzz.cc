@@ -94,7 +94,8 @@ class Program : public cm::IbCmHost {
   void listen(uint32_t backlog) { static_cast<void>(cm_.listen(kService, UINT64_MAX, backlog, 1)); }
 
   std::vector<std::byte> data(uint32_t around) {
-    return std::vector<std::byte>(in_.below(around + 2), in_.take<std::byte>());
+    const uint32_t length = in_.below(around + 2);
+    return std::vector<std::byte>(length, in_.take<std::byte>());
   }
 
   void connect() {
@@ -119,10 +120,13 @@ class Program : public cm::IbCmHost {
       case 0:
         static_cast<void>(cm_.accept(id, {.qpn = peer_qpn(), .private_data = data(cm::kRepPrivate)}, now_));
         break;
-      case 1:
-        static_cast<void>(
-            cm_.reject(id, cm::RejReason::consumer_reject, data(cm::kRejInfo), data(cm::kRejPrivate), now_));
+      case 1: {
+        // In this order whatever the compiler: an input means the same to all.
+        const auto info = data(cm::kRejInfo);
+        const auto private_data = data(cm::kRejPrivate);
+        static_cast<void>(cm_.reject(id, cm::RejReason::consumer_reject, info, private_data, now_));
         break;
+      }
       case 2: static_cast<void>(cm_.ready(id, data(cm::kRtuPrivate), now_)); break;
       case 3: static_cast<void>(cm_.mra(id, in_.take<uint8_t>(), {}, now_)); break;
       case 4: static_cast<void>(cm_.disconnect(id, data(cm::kDreqPrivate), now_)); break;

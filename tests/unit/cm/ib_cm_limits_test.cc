@@ -92,6 +92,20 @@ TEST(IbCmLimits, TimersKeepTimeAfterALongSilence) {
   EXPECT_EQ(pair.active.sent.size(), 1u);
 }
 
+/// However late a poll comes, a timer fires once in it.
+TEST(IbCmLimits, ALatePollRepeatsOnce) {
+  for (int64_t late = 0; late < 600; ++late) {
+    CmPair pair;
+    CmRequest request = pair.request();
+    request.remote_cm_timeout = 0;
+    request.path.ack_timeout = 1;
+    ASSERT_TRUE(pair.active.cm.connect(request, pair.now));
+    pair.active.sent.clear();
+    pair.active.cm.poll(pair.now + Nanos(4096 * (4 + late)));
+    EXPECT_EQ(pair.active.sent.size(), 1u) << late << " ticks late";
+  }
+}
+
 /// A host whose application answers from within the event.
 class Eager : public IbCmHost {
  public:
