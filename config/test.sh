@@ -40,8 +40,9 @@ run_tests() {
 }
 
 if [ $sanitize = yes ]; then
-  configure build-sanitize -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false \
-    "-Dcpp_args=['-fno-sanitize-recover=all','-fno-omit-frame-pointer']"
+  # Lines are enough for a sanitizer's report; all of -g takes a quarter of the time to build.
+  configure build-sanitize -Doptimization=1 -Ddebug=false -Db_sanitize=address,undefined -Db_lundef=false \
+    "-Dcpp_args=['-g1','-fno-sanitize-recover=all','-fno-omit-frame-pointer']"
   compile build-sanitize
   export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1

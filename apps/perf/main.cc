@@ -1,4 +1,5 @@
-// uroce_perf, and under other names uroce_{write,read,send,atomic}_{bw,lat}: benchmarks of the stack in this process.
+// uroce_perf, and under other names uroce_{write,read,send,atomic}_{bw,lat}: benchmarks of a stack in this process or
+// of a daemon.
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -24,10 +25,10 @@ int say(const Options& options, const Error& error, int code) {
 }
 
 Result<Outcome> start_and_run(const Options& options) {
-  auto stack = Stack::start(options.eal, options.stack);
-  if (!stack) return std::unexpected(stack.error());
+  auto host = Host::start(options);
+  if (!host) return std::unexpected(host.error());
   catch_interrupts();
-  return run_test(*stack, options);
+  return run_test(*host, options);
 }
 
 int run(int argc, char** argv) {

@@ -42,6 +42,8 @@ Examples:
   Latency over a kernel interface:
     uroce_send_lat -l 0 --no-pci --vdev net_af_packet0,iface=eth1 -- --address 192.0.2.1/24
     uroce_send_lat -l 0 --no-pci --vdev net_af_packet0,iface=eth1 -- --address 192.0.2.2/24 server.example
+  Two devices of a running `uroced --demo`:
+    uroce_write_bw -- --daemon --back-to-back
   The frame rate of a port without any transport:
     uroce_perf raw_bw -l 0 --no-pci --in-memory -m 256 -- --back-to-back -s 4154
 Exit codes: 0 all right, 1 the run failed, 2 the command line cannot be used.)";
@@ -125,7 +127,10 @@ void add_own_options(CLI::App& app, Options& o) {
           std::map<std::string, StackOptions::TxMode>{{"automatic", StackOptions::TxMode::automatic},
                                                       {"copy", StackOptions::TxMode::copy},
                                                       {"external", StackOptions::TxMode::external}}));
-  app.add_flag("--back-to-back", o.back_to_back, "Server and client in this process, on two ports joined by rings");
+  app.add_flag("--back-to-back", o.back_to_back,
+               "Server and client in this process, on two ports joined by rings (--daemon: on its last two devices)");
+  app.add_flag("--daemon", o.daemon, "On a device of the running uroced instead of a port of this process");
+  app.add_option("--socket", o.socket, "The daemon's socket (default: $UROCE_SOCKET, else /run/uroce/uroced.sock)");
   app.add_option("--peer-timeout", o.peer_timeout_s, "Seconds without a sign of life before the peer counts as gone")
       ->check(CLI::Range(0.1, 86400.0));
   app.add_option("--connect-timeout", o.connect_timeout_s,

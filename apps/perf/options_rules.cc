@@ -74,6 +74,17 @@ std::optional<std::string> check_kind(const Options& o) {
   return std::nullopt;
 }
 
+std::optional<std::string> check_daemon(const Options& o) {
+  if (!o.daemon) return o.socket.empty() ? std::nullopt : std::optional("--socket goes with --daemon; give that too");
+  if (!o.eal.empty()) return fmt::format("with --daemon no EAL starts here; leave \"{}\" out", o.eal.front());
+  if (o.test.verb == Verb::raw) return "raw_bw measures a port of this process; leave --daemon out";
+  if (!o.stack.addresses.empty() || !o.stack.gateway.empty() || o.stack.mtu != StackOptions{}.mtu ||
+      o.stack.vlan != 0) {
+    return "the daemon has its own addresses, MTU and VLAN; leave --address, --gateway, --port-mtu and --vlan out";
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> apply_rules(Options& o, const OptionMarks& marks, bool explicit_size) {
@@ -84,6 +95,7 @@ std::optional<std::string> apply_rules(Options& o, const OptionMarks& marks, boo
   if (o.back_to_back && !o.host.empty()) {
     return fmt::format("--back-to-back is server and client at once; leave the host \"{}\" out", o.host);
   }
+  if (auto problem = check_daemon(o)) return problem;
   if (o.margin_s > 0 && !o.timed()) return "-f is for timed runs; give -D too";
   fill_defaults(o, marks);
   if (o.timed() && o.margin_s * 2 >= o.duration_s) {

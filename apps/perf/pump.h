@@ -6,13 +6,13 @@
 
 #include <chrono>
 
-#include <uroce/stack.h>
+#include "perf/host.h"
 
 namespace uroce::perf {
 
 class Pump {
  public:
-  Pump(Stack& stack, IdlePolicy idle) : stack_(stack), idle_(idle), embedded_(stack.embedded()) {}
+  Pump(Host& host, IdlePolicy idle) : host_(host), idle_(idle), embedded_(host.embedded()) {}
 
   bool embedded() const { return embedded_; }
 
@@ -20,7 +20,7 @@ class Pump {
   /// alone, not for completions.
   void turn(bool progressed, bool resting) {
     if (embedded_) {
-      if (!stack_.poll() && !progressed) stack_.idle(std::chrono::microseconds(200));
+      if (!host_.poll() && !progressed) host_.idle(std::chrono::microseconds(200));
     } else if (!progressed) {
       yield(resting);
     }
@@ -28,7 +28,7 @@ class Pump {
 
   /// While nothing is measured: about a millisecond, with the engines served.
   void wait() {
-    if (embedded_) stack_.poll();
+    if (embedded_) host_.poll();
     ::poll(nullptr, 0, 1);
   }
 
@@ -45,7 +45,7 @@ class Pump {
     }
   }
 
-  Stack& stack_;
+  Host& host_;
   const IdlePolicy idle_;
   const bool embedded_;
 };

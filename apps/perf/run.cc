@@ -27,14 +27,15 @@ struct Side {
   std::unique_ptr<Channel> channel;
 };
 
-Result<std::unique_ptr<Endpoint>> open_endpoint(Stack& stack, const std::string& device, const Options& options) {
-  auto context = stack.open(device);
+Result<std::unique_ptr<Endpoint>> open_endpoint(Host& host, const std::string& device, const Options& options) {
+  auto context = host.open(device);
   if (!context) return std::unexpected(context.error());
   return Endpoint::create(std::move(*context), options);
 }
 
-Result<std::string> choose_device(const Stack& stack, const Options& options) {
-  const std::vector<std::string> names = stack.devices();
+Result<std::string> choose_device(const Host& host, const Options& options) {
+  const std::vector<std::string>& names = host.devices();
+  if (names.empty()) return fail(ENODEV, "there is no device");
   if (options.device.empty()) return names.front();
   if (std::ranges::find(names, options.device) != names.end()) return options.device;
   return fail(ENODEV, fmt::format("there is no device {}; there {} {}", options.device,
@@ -108,20 +109,20 @@ std::string first_problem(Sessions sessions) {
   return problem;
 }
 
-Result<std::vector<Side>> open_sides(Stack& stack, const Options& options, Pump& pump, Table& table) {
+Result<std::vector<Side>> open_sides(Host& host, const Options& options, Pump& pump, Table& table) {
   std::vector<Side> sides;
   if (!options.back_to_back) {
-    const auto device = choose_device(stack, options);
+    const auto device = choose_device(host, options);
     if (!device) return std::unexpected(device.error());
-    auto endpoint = open_endpoint(stack, *device, options);
+    auto endpoint = open_endpoint(host, *device, options);
     if (!endpoint) return std::unexpected(endpoint.error());
     auto channel = open_channel(**endpoint, options, pump, table);
     if (!channel) return std::unexpected(channel.error());
     sides.push_back({std::move(*endpoint), std::move(*channel)});
     return sides;
   }
-  const std::vector<std::string> names = stack.devices();
-  if (names.size() < 2) return fail(ENODEV, "--back-to-back made no two devices");
+  const std::vector<std::string>& names = host.devices();
+  if (names.size() < 2) return fail(ENODEV, "--back-to-back needs two devices, and there are not so many");
   if (!options.device.empty()) {
     return fail(EINVAL, fmt::format("--back-to-back chooses its two devices itself; leave -d {} out", options.device));
   }
@@ -129,7 +130,7 @@ Result<std::vector<Side>> open_sides(Stack& stack, const Options& options, Pump&
   for (auto* end : {&client_end, &server_end}) {
     // The joined ports come after those of the EAL arguments.
     const std::string& name = names[names.size() - 2 + sides.size()];
-    auto endpoint = open_endpoint(stack, name, options);
+    auto endpoint = open_endpoint(host, name, options);
     if (!endpoint) return std::unexpected(endpoint.error());
     sides.push_back({std::move(*endpoint), std::move(*end)});
   }
@@ -138,11 +139,11 @@ Result<std::vector<Side>> open_sides(Stack& stack, const Options& options, Pump&
 
 }  // namespace
 
-Result<Outcome> run_test(Stack& stack, const Options& options) {
+Result<Outcome> run_test(Host& host, const Options& options) {
   const bool client = options.is_client() || options.back_to_back;
-  Pump pump(stack, options.stack.idle);
+  Pump pump(host, options.stack.idle);
   Table table(options, client);
-  auto sides = open_sides(stack, options, pump, table);
+  auto sides = open_sides(host, options, pump, table);
   if (!sides) return std::unexpected(sides.error());
   std::vector<std::unique_ptr<Session>> sessions;
   for (std::size_t i = 0; i < sides->size(); ++i) {
@@ -155,7 +156,7 @@ Result<Outcome> run_test(Stack& stack, const Options& options) {
   table.footer();
   const Endpoint& endpoint = *sides->front().endpoint;
   return Outcome{sessions.front()->results(),
-                 {endpoint.info(), endpoint.path_mtu(), endpoint.outs(), endpoint.gid_index(), stack.embedded()}};
+                 {endpoint.info(), endpoint.path_mtu(), endpoint.outs(), endpoint.gid_index(), host.embedded()}};
 }
 
 }  // namespace uroce::perf

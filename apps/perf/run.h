@@ -1,11 +1,10 @@
-// A whole test, from the started stack to the exit code.
+// A whole test, from the started host to the exit code.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include <uroce/stack.h>
-
+#include "perf/host.h"
 #include "perf/json_report.h"
 #include "perf/options.h"
 
@@ -18,7 +17,7 @@ struct Outcome {
 };
 
 /// Server, client, or both, as the options say. Prints the table. Errors: why the run failed, in a sentence.
-Result<Outcome> run_test(Stack& stack, const Options& options);
+Result<Outcome> run_test(Host& host, const Options& options);
 
 /// raw_bw: the frame rate of a port pair without transport. Starts EAL itself. A client sends, a server receives and
 /// counts; back to back, one process does both. ^C or SIGTERM on either side ends it with what was counted by then;

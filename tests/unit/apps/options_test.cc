@@ -53,6 +53,16 @@ TEST(CommandLine, FirstWordChoosesTheTestOnEitherSideOfTheDashes) {
   EXPECT_EQ(o.qps, 4u);
 }
 
+TEST(CommandLine, TheDaemonTakesNoPortsOfOurs) {
+  const Options o = accepted({"uroce_write_bw", "--", "--daemon", "--socket", "/run/s", "-d", "uroce1"});
+  EXPECT_TRUE(o.daemon);
+  EXPECT_EQ(o.socket, "/run/s");
+  EXPECT_NE(refused({"uroce_write_bw", "-l", "0", "--", "--daemon"}).find("-l"), std::string::npos);
+  EXPECT_NE(refused({"uroce_write_bw", "--", "--daemon", "--vlan", "5"}).find("--vlan"), std::string::npos);
+  EXPECT_NE(refused({"uroce_write_bw", "--", "--socket", "/run/s"}).find("--daemon"), std::string::npos);
+  EXPECT_NE(refused({"uroce_perf", "raw_bw", "--", "--daemon"}).find("raw_bw"), std::string::npos);
+}
+
 TEST(CommandLine, EalArgumentsThatLookLikeOursStayTheirs) {
   const Options o = accepted({"uroce_write_bw", "-n", "4", "-m", "256", "--", "-n", "100", "-m", "1024"});
   EXPECT_EQ(o.eal, (std::vector<std::string>{"-n", "4", "-m", "256"}));
