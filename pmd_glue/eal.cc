@@ -22,6 +22,7 @@
 
 #include "pmd_glue/eal_args.h"
 #include "pmd_glue/interrupt_thread.h"
+#include "pmd_glue/notes.h"
 
 namespace uroce::glue {
 
@@ -153,7 +154,7 @@ Result<void> check_vdevs(const EalPlan& plan, const std::string& output) {
 Result<std::unique_ptr<Eal>> Eal::start(const std::vector<std::string>& args) {
   auto plan = plan_eal(args, read_host_facts());
   if (!plan) return std::unexpected(plan.error());
-  for (const std::string& note : plan->notes) fmt::print(stderr, "uroce: {}\n", note);
+  for (const std::string& one : plan->notes) note(one);
 
   std::unique_ptr<Eal> eal(new Eal);
   sched_getaffinity(0, sizeof eal->affinity_before_, &eal->affinity_before_);

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
+
+#include "pmd_glue/notes.h"
 
 namespace uroce::glue {
 
@@ -11,6 +14,7 @@ namespace {
 constexpr uint32_t kSlots = 64;
 /// Frames of one port and one step, so that a flood on one port does not starve the others.
 constexpr uint32_t kFramesPerStep = 64;
+constexpr Nanos kRedirectRetry = std::chrono::milliseconds(5);
 }  // namespace
 
 Neighbourhood::Neighbourhood(Port& port, uint16_t vlan, cm::AddressTable table, uint32_t engines, Waker& service,
@@ -38,9 +42,32 @@ void Neighbourhood::send(std::span<const std::byte> frame) {
 }
 
 void Neighbourhood::step(bool announce) {
-  const std::lock_guard lock(mutex_);
-  if (announce) {
-    neighbours_.announce();
+  std::vector<cm::NeighbourAddress> conflicts;
+  {
+    const std::lock_guard lock(mutex_);
+    run(announce);
+    for (const auto& [gid, mac] : neighbours_.take_changes()) moved_.insert_or_assign(gid, mac);
+    conflicts = neighbours_.take_conflicts();
+  }
+  tell_of_changes();
+  tell_of_conflicts(conflicts);
+}
+
+void Neighbourhood::set_table(cm::AddressTable table) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (table == neighbours_.table()) return;
+    memberships_.set_addresses(table.gids(), clock_.now());
+    neighbours_.set_table(std::move(table), clock_.now());
+    announce_ = true;
+  }
+  service_.wake_always();
+}
+
+void Neighbourhood::run(bool announce) {
+  // A link that is down hears of everything when it comes up.
+  if (announce || (std::exchange(announce_, false) && port_.link_up())) {
+    neighbours_.announce(clock_.now());
     memberships_.announce(clock_.now());
   }
   if (heard_generation_ != memberships_.generation()) {
@@ -58,6 +85,40 @@ void Neighbourhood::step(bool announce) {
   }
   neighbours_.poll(clock_.now());
   memberships_.poll(clock_.now());
+}
+
+// Routes may lead through a gateway: each finds its next hop anew.
+void Neighbourhood::tell_of_changes() {
+  redirect_due_ = kNever;
+  if (moved_.empty() || !redirect_) return;
+  const auto next_hop = [table = table_of_now(), moved = moved_](const Gid& dgid) -> std::optional<EthAddr> {
+    const auto hop = table.next_hop(dgid);
+    const auto found = hop ? moved.find(*hop) : moved.end();
+    return found != moved.end() ? std::optional(found->second) : std::nullopt;
+  };
+  if (redirect_(next_hop)) {
+    moved_.clear();
+  } else {
+    redirect_due_ = clock_.now() + kRedirectRetry;
+  }
+}
+
+cm::AddressTable Neighbourhood::table_of_now() {
+  const std::lock_guard lock(mutex_);
+  return neighbours_.table();
+}
+
+void Neighbourhood::tell_of_conflicts(std::span<const cm::NeighbourAddress> conflicts) const {
+  for (const auto& [gid, mac] : conflicts) {
+    note(fmt::format("port {}: {} has the address {} as well: give one of the two another (device.addresses)",
+                     port_.name(), cm::to_text(mac), cm::to_text(gid)));
+  }
+}
+
+std::optional<EthAddr> Neighbourhood::next_hop(const Gid& dgid) {
+  const std::lock_guard lock(mutex_);
+  const auto hop = neighbours_.table().next_hop(dgid);
+  return hop ? neighbours_.lookup(*hop) : std::nullopt;
 }
 
 void Neighbourhood::receive(std::span<const std::byte> frame, Nanos now) {
@@ -88,7 +149,7 @@ Nanos Neighbourhood::next_deadline() {
     if (!ring->empty()) return Nanos(0);
   }
   const std::lock_guard lock(mutex_);
-  return std::min(neighbours_.next_deadline(), memberships_.next_deadline());
+  return std::min({redirect_due_, neighbours_.next_deadline(), memberships_.next_deadline()});
 }
 
 Result<Gid> Neighbourhood::begin_resolve(const Gid& dgid) {
@@ -131,13 +192,14 @@ Result<EthAddr> Neighbourhood::no_answer(const Gid& dgid, const Gid& hop) const 
 std::vector<std::pair<std::string, uint64_t>> Neighbourhood::counters() const {
   const cm::NeighbourCounters& c = neighbours_.counters();
   const cm::MembershipCounters& m = memberships_.counters();
-  return {{"neighbour_malformed", c.malformed.get()},  {"neighbour_not_for_us", c.not_for_us.get()},
-          {"neighbour_answered", c.answered.get()},    {"echo_answered", c.echo_answered.get()},
-          {"neighbour_learned", c.learned.get()},      {"neighbour_requests", c.requests_sent.get()},
-          {"neighbour_failed", c.failed.get()},        {"neighbour_table_full", c.table_full.get()},
-          {"neighbour_send_lost", send_lost_.get()},   {"membership_queries", m.queries.get()},
-          {"membership_malformed", m.malformed.get()}, {"membership_ignored", m.ignored.get()},
-          {"membership_reports", m.reports.get()},     {"membership_full", m.full.get()}};
+  return {{"neighbour_malformed", c.malformed.get()}, {"neighbour_not_for_us", c.not_for_us.get()},
+          {"neighbour_answered", c.answered.get()},   {"echo_answered", c.echo_answered.get()},
+          {"neighbour_learned", c.learned.get()},     {"neighbour_requests", c.requests_sent.get()},
+          {"neighbour_failed", c.failed.get()},       {"neighbour_table_full", c.table_full.get()},
+          {"neighbour_send_lost", send_lost_.get()},  {"address_conflicts", c.conflicts.get()},
+          {"membership_queries", m.queries.get()},    {"membership_malformed", m.malformed.get()},
+          {"membership_ignored", m.ignored.get()},    {"membership_reports", m.reports.get()},
+          {"membership_full", m.full.get()}};
 }
 
 }  // namespace uroce::glue

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -17,6 +19,7 @@
 #include "pmd_glue/frame_ring.h"
 #include "pmd_glue/port.h"
 #include "pmd_glue/waker.h"
+#include "transport/address_handles.h"
 
 namespace uroce::glue {
 
@@ -30,6 +33,9 @@ class Neighbourhood {
   bool deliver(uint32_t engine, std::span<const std::byte> frame);
   /// Frames to send; consumed by the thread of engine 0.
   FrameRing& outgoing() { return outgoing_; }
+  /// `redirect` hears of neighbours with another Ethernet address, on the service thread and with no lock held; false:
+  /// it wants to hear it again a little later. Set before the first step().
+  void set_redirect(std::function<bool(const transport::NextHop&)> redirect) { redirect_ = std::move(redirect); }
   /// Wakes the thread of engine 0 for them. Set before the first frame.
   void set_sender(Waker* sender) { sender_ = sender; }
 
@@ -45,6 +51,10 @@ class Neighbourhood {
     }
   }
 
+  /// Any thread: other addresses and gateways from now on; the link hears of them with the next step().
+  void set_table(cm::AddressTable table);
+  /// Any thread: the Ethernet address that leads to `dgid`, if it is known.
+  std::optional<EthAddr> next_hop(const Gid& dgid);
   /// Any thread; what the link is told goes out with the next step(). Once for each join.
   void join(const Gid& group);
   void leave(const Gid& group);
@@ -65,6 +75,10 @@ class Neighbourhood {
   Result<EthAddr> no_answer(const Gid& dgid, const Gid& hop) const;
   void send(std::span<const std::byte> frame);
   void receive(std::span<const std::byte> frame, Nanos now);
+  void run(bool announce);
+  cm::AddressTable table_of_now();
+  void tell_of_changes();
+  void tell_of_conflicts(std::span<const cm::NeighbourAddress> conflicts) const;
 
   Port& port_;
   const uint16_t vlan_;
@@ -74,9 +88,15 @@ class Neighbourhood {
   std::vector<std::unique_ptr<FrameRing>> incoming_;  ///< by engine
   FrameRing outgoing_;
   Counter send_lost_;
+  // Service thread.
+  std::function<bool(const transport::NextHop&)> redirect_;
+  std::map<Gid, EthAddr> moved_;  ///< neighbours that redirect_ has not heard of
+  Nanos redirect_due_ = kNever;
+
   std::mutex mutex_;  ///< guards what follows and the producer's end of outgoing_
   cm::Neighbours neighbours_;
   cm::Memberships memberships_;
+  bool announce_ = false;                   ///< at the next step
   uint64_t heard_generation_ = UINT64_MAX;  ///< of memberships_, that the port has been told to receive
 };
 

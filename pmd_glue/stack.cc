@@ -105,6 +105,8 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
   config.driver = port.driver();
   config.mac = port.mac();
   config.gids = table->gids();
+  unit.kernel = std::make_unique<KernelStack>(port.id(), port.name(), port.driver());
+  unit.kernel->set_addresses(config.gids);
   config.vlan = options.vlan;
   config.max_path_mtu = port.path_mtu();
   config.engines = engines();
@@ -124,6 +126,8 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
   auto device = control::Device::create(std::move(config), *unit.host);
   if (!device) return std::unexpected(device.error());
   unit.device = std::move(*device);
+  unit.neighbourhood->set_redirect(
+      [raw = unit.device.get()](const transport::NextHop& next_hop) { return raw->redirect(next_hop); });
   return {};
 }
 
@@ -149,6 +153,24 @@ Result<void> Stack::Impl::make_lanes() {
     }
   }
   return {};
+}
+
+Result<void> Stack::Impl::set_addresses(const StackOptions& options) {
+  if (auto ok = check_options(options); !ok) return ok;
+  std::vector<cm::AddressTable> tables;
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    auto table = address_table(options_of_port(options, i), i, units[i].port->mac());
+    if (!table) return std::unexpected(table.error());
+    tables.push_back(std::move(*table));
+  }
+  Result<void> all;
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    const std::vector<Gid> gids = tables[i].gids();
+    units[i].kernel->set_addresses(gids);
+    units[i].neighbourhood->set_table(std::move(tables[i]));
+    if (auto done = units[i].device->set_gids(gids); !done) all = done;
+  }
+  return all;
 }
 
 void Stack::Impl::launch() {

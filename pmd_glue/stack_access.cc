@@ -21,6 +21,10 @@ std::vector<std::pair<std::string, CounterList>> StackAccess::counters(const Sta
   return out;
 }
 
+Result<void> StackAccess::set_addresses(Stack& stack, const StackOptions& options) {
+  return stack.impl_->set_addresses(options);
+}
+
 void StackAccess::leave_engines_cpus(const Stack& stack) {
   stack.impl_->eal().unpin();
   cpu_set_t all;

@@ -19,6 +19,9 @@ class StackAccess {
   static std::vector<std::shared_ptr<control::Device>> devices(const Stack& stack);
   /// Per device name, the counters of its engines, its neighbourhood and its port. Any thread.
   static std::vector<std::pair<std::string, CounterList>> counters(const Stack& stack);
+  /// Other addresses and gateways for the ports of a running stack. The thread that runs an embedded stack, or any
+  /// other. Errors: EINVAL, and then nothing has changed; ENOMEM, ETIMEDOUT.
+  static Result<void> set_addresses(Stack& stack, const StackOptions& options);
   /// The calling thread, and those that it starts from now on, run where the process could before EAL pinned this
   /// thread, but not where an engine runs as long as another CPU is left. For an embedded stack that is everywhere.
   static void leave_engines_cpus(const Stack& stack);

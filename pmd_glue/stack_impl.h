@@ -13,6 +13,7 @@
 #include "pmd_glue/eal.h"
 #include "pmd_glue/handover.h"
 #include "pmd_glue/host.h"
+#include "pmd_glue/kernel_stack.h"
 #include "pmd_glue/neighbourhood.h"
 #include "pmd_glue/port.h"
 #include "pmd_glue/ring_pair.h"
@@ -29,6 +30,7 @@ struct Stack::Impl {
   /// One port and the device on it.
   struct Unit {
     std::unique_ptr<glue::Port> port;
+    std::unique_ptr<glue::KernelStack> kernel;
     std::unique_ptr<glue::Neighbourhood> neighbourhood;
     std::unique_ptr<glue::Handover> handover;
     std::unique_ptr<glue::SharedQueue> shared;
@@ -45,6 +47,9 @@ struct Stack::Impl {
   Result<void> set_up(const std::vector<std::string>& args, const StackOptions& options);
   /// Embedded: one pass on the calling thread.
   bool poll_here();
+  /// Addresses and gateways of all ports as `options` say; the rest of them is left alone. Errors: EINVAL, and then
+  /// nothing has changed; those of control::Device::set_gids().
+  Result<void> set_addresses(const StackOptions& options);
   /// Of the engines, the neighbourhood and the port. Any thread.
   glue::CounterList counters_of(const Unit& unit) const;
   const glue::Eal& eal() const { return *eal_; }

@@ -30,7 +30,9 @@ std::string dump(const std::vector<Row>& rows, Json (*object)(const Row&)) {
 
 std::string addresses_of(const DeviceRow& row) {
   std::string out;
-  for (const Gid& gid : row.gids) out += (out.empty() ? "" : ",") + cm::to_text(gid);
+  for (const Gid& gid : row.gids) {
+    if (gid != Gid{}) out += (out.empty() ? "" : ",") + cm::to_text(gid);
+  }
   return out;
 }
 
@@ -118,7 +120,9 @@ std::string to_table(const std::vector<ClientRow>& rows) {
 std::string to_json(const std::vector<DeviceRow>& rows) {
   return dump<DeviceRow>(rows, [](const DeviceRow& r) {
     Json addresses = Json::array();
-    for (const Gid& gid : r.gids) addresses.push_back(cm::to_text(gid));
+    for (const Gid& gid : r.gids) {
+      if (gid != Gid{}) addresses.push_back(cm::to_text(gid));
+    }
     return Json{
         {"device", r.name},     {"driver", r.driver},        {"link_up", r.link_up},   {"mtu", mtu_bytes(r.active_mtu)},
         {"engines", r.engines}, {"mac", cm::to_text(r.mac)}, {"addresses", addresses}, {"max_qp", r.max_qp},

@@ -238,6 +238,11 @@ void apply_live(Config& running, const Config& after) {
   running.server.limits = after.server.limits;
   running.server.max_clients = after.server.max_clients;
   running.log_level = after.log_level;
+  const std::size_t both = std::min(running.devices.size(), after.devices.size());
+  for (std::size_t i = 0; i < both; ++i) {
+    running.devices[i].addresses = after.devices[i].addresses;
+    running.devices[i].gateway = after.devices[i].gateway;
+  }
 }
 
 }  // namespace uroce::daemon

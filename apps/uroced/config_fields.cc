@@ -319,13 +319,13 @@ std::span<const Section> sections() {
 std::span<const Field<DeviceSettings>> device_fields() {
   using Number = std::optional<int>;
   static const std::vector<Field<DeviceSettings>> fields{
-      {"addresses", false, read_addresses, [](const DeviceSettings& d) { return quoted(d.addresses); }},
+      {"addresses", true, read_addresses, [](const DeviceSettings& d) { return quoted(d.addresses); }},
       port_number(
           "mtu", [](DeviceSettings& d) -> Number& { return d.mtu; }, 256 + glue::kIpOverhead, glue::kLargestMtu,
           "the port's own"),
       port_number(
           "vlan", [](DeviceSettings& d) -> Number& { return d.vlan; }, 1, 4094, "untagged frames"),
-      {"gateway", false, read_gateway, [](const DeviceSettings& d) { return quoted(d.gateway.value_or("")); }},
+      {"gateway", true, read_gateway, [](const DeviceSettings& d) { return quoted(d.gateway.value_or("")); }},
   };
   return fields;
 }

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "cm/manager.h"
+#include "pmd_glue/notes.h"
 #include "pmd_glue/stack_access.h"
 #include "uroced/eal_choice.h"
 #include "uroced/log.h"
@@ -53,6 +54,7 @@ class Daemon {
     const EalChoice eal = choose_eal(command_, config_, read_machine());
     for (const std::string& note : eal.notes) log_->warn("{}", note);
     log_->debug("uroced {}, EAL arguments: {}", kVersion, fmt::join(eal.args, " "));
+    glue::set_note_writer([log = log_](std::string_view text) { log->warn("{}", text); });
     auto stack = Stack::start(eal.args, config_.stack_options());
     if (!stack) return std::unexpected(stack.error());
     stack_.emplace(std::move(*stack));
@@ -109,7 +111,14 @@ class Daemon {
       return;
     }
     const auto changes = changes_between(config_, *next);
-    apply_live(config_, *next);
+    Config wanted = config_;
+    apply_live(wanted, *next);
+    if (auto done = glue::StackAccess::set_addresses(*stack_, wanted.stack_options()); !done) {
+      log_->error("{}", done.error().text);
+      log_->error("SIGHUP: the settings stay as they are");
+      return;
+    }
+    config_ = std::move(wanted);
     set_level(*log_, config_.log_level);
     server_->set_limits(config_.server.limits);
     server_->set_max_clients(config_.server.max_clients);

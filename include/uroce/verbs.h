@@ -364,7 +364,11 @@ class UROCE_API Context {
   Context(Context&&) noexcept = default;
   Context& operator=(Context&&) noexcept = default;
 
+  /// As it was when the context was opened.
   const DeviceInfo& info() const;
+  /// The GID table now, as an index names its entries; the zero GID where one is empty. A gid_change event says when to
+  /// look again. Queue pairs and address handles that were made with an address that went keep it.
+  Result<std::vector<Gid>> gids() const;
   /// Whether the port's link is up now.
   Result<bool> link_up() const;
   /// The clock of Completion::timestamp_ns, now.

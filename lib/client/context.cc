@@ -13,6 +13,7 @@ Result<void> check_owner(const client::ContextImpl* owner, const client::Context
 }  // namespace
 
 const DeviceInfo& Context::info() const { return impl_->info(); }
+Result<std::vector<Gid>> Context::gids() const { return impl_->gids(); }
 Result<bool> Context::link_up() const { return impl_->link_up(); }
 
 Result<uint64_t> Context::clock_ns() const { return impl_->clock_ns(); }

@@ -197,6 +197,13 @@ class DaemonContext final : public ContextImpl {
   static Result<std::shared_ptr<DaemonContext>> open(const std::string& name, const DaemonOptions& options);
 
   const DeviceInfo& info() const override { return info_; }
+  Result<std::vector<Gid>> gids() const override {
+    auto reply = link_->call<message::Gids>(Op::query_gids, message::Empty{});
+    if (!reply) return std::unexpected(reply.error());
+    std::vector<Gid> out;
+    for (const auto& bytes : reply->bytes) out.push_back({bytes});
+    return out;
+  }
   Result<bool> link_up() const override {
     auto reply = link_->call<message::LinkUp>(Op::link_up, message::Empty{});
     if (!reply) return std::unexpected(reply.error());

@@ -14,9 +14,9 @@
 #include <uroce/verbs.h>
 
 #include "queues/cq_poller.h"
+#include "queues/place.h"
 #include "queues/recv_queue.h"
 #include "queues/send_queue.h"
-#include "queues/place.h"
 
 namespace uroce::client {
 
@@ -204,6 +204,7 @@ class ContextImpl : public std::enable_shared_from_this<ContextImpl> {
   virtual ~ContextImpl() = default;
 
   virtual const DeviceInfo& info() const = 0;
+  virtual Result<std::vector<Gid>> gids() const = 0;
   virtual Result<bool> link_up() const = 0;
   virtual Result<uint64_t> clock_ns() const = 0;
   virtual Result<std::shared_ptr<PdImpl>> create_pd() = 0;

@@ -85,6 +85,7 @@ class LocalContext final : public ContextImpl {
       : session_(std::move(session)), info_(session_->device()->info()) {}
 
   const DeviceInfo& info() const override { return info_; }
+  Result<std::vector<Gid>> gids() const override { return session_->device()->gids(); }
   Result<bool> link_up() const override { return session_->device()->link_up(); }
   Result<uint64_t> clock_ns() const override {
     auto now = session_->device()->clock();

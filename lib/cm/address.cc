@@ -152,6 +152,13 @@ std::vector<Gid> AddressTable::gids() const {
   return out;
 }
 
+std::vector<Gid> AddressTable::gateways() const {
+  std::vector<Gid> out;
+  if (gateway4_) out.push_back(*gateway4_);
+  if (gateway6_) out.push_back(*gateway6_);
+  return out;
+}
+
 bool AddressTable::ours(const Gid& gid) const {
   return std::ranges::any_of(addresses_, [&](const InterfaceAddress& a) { return a.gid == gid; });
 }

@@ -52,6 +52,9 @@ class AddressTable {
   const std::vector<InterfaceAddress>& addresses() const { return addresses_; }
   std::vector<Gid> gids() const;
   bool ours(const Gid& gid) const;
+  /// At most one of each family.
+  std::vector<Gid> gateways() const;
+  friend bool operator==(const AddressTable&, const AddressTable&) = default;
   /// Whom to ask for the Ethernet address: `dgid` itself on the link, else the gateway. Errors: ENETUNREACH.
   Result<Gid> next_hop(const Gid& dgid) const;
   /// Our address to speak from towards a neighbour on the link; nullopt when none is of its family.

@@ -14,6 +14,7 @@ constexpr uint16_t kRequest = 1;
 constexpr uint16_t kReply = 2;
 constexpr uint8_t kEchoReply = 0;
 constexpr uint8_t kEchoRequest = 8;
+constexpr uint8_t kSolicitation = 135;
 
 EthAddr load_mac(const std::byte* p) {
   EthAddr mac;
@@ -34,6 +35,8 @@ void Neighbours::on_arp(const EtherView& ether, Nanos now) {
   const Gid sender = Gid::from_ipv4(load_be32(p + 14));
   const Gid target = Gid::from_ipv4(load_be32(p + 24));
   if (is_multicast(sender)) return counters_.malformed.add();
+
+  if (table_.ours(sender) && sender_mac != mac_) return on_conflict(sender, sender_mac, now);
 
   const bool to_us = table_.ours(target);
   // Of others' conversations only what we know already is refreshed (RFC 826: Merge_flag). A probe has no sender
@@ -84,7 +87,7 @@ void Neighbours::send_request(const Gid& neighbour) {
   counters_.requests_sent.add();
   if (neighbour.is_ipv4()) return send_arp(kRequest, kBroadcastMac, *source, EthAddr{}, neighbour);
   std::vector<std::byte> message(32);
-  store8(&message[0], 135);
+  store8(&message[0], kSolicitation);
   std::memcpy(&message[8], neighbour.bytes.data(), 16);
   store8(&message[24], 1);  // option: source link-layer address, in units of 8 bytes
   store8(&message[25], 1);
@@ -93,17 +96,23 @@ void Neighbours::send_request(const Gid& neighbour) {
   send_ip(wire::multicast_mac(group), kEtherIpv6, make_icmpv6(*source, group, 255, std::move(message)));
 }
 
-void Neighbours::announce() {
-  for (const InterfaceAddress& a : table_.addresses()) {
-    if (a.gid.is_ipv4()) {
-      send_arp(kRequest, kBroadcastMac, a.gid, EthAddr{}, a.gid);  // RFC 5227, 3: an announcement is a request
-    } else {
-      Gid all_nodes;
-      all_nodes.bytes = {0xff, 0x02};
-      all_nodes.bytes[15] = 1;
-      send_advertisement(wire::multicast_mac(all_nodes), all_nodes, a.gid, false);
-    }
-  }
+void Neighbours::send_announcement(const Gid& ours) {
+  // RFC 5227, 3: an announcement is a request.
+  if (ours.is_ipv4()) return send_arp(kRequest, kBroadcastMac, ours, EthAddr{}, ours);
+  Gid all_nodes;
+  all_nodes.bytes = {0xff, 0x02};
+  all_nodes.bytes[15] = 1;
+  send_advertisement(wire::multicast_mac(all_nodes), all_nodes, ours, false);
+}
+
+// RFC 5227, 2.1.1; RFC 4862, 5.4.2: from nobody, so that who has the address answers, and none learns it from us.
+void Neighbours::send_probe(const Gid& ours) {
+  if (ours.is_ipv4()) return send_arp(kRequest, kBroadcastMac, Gid::from_ipv4(0), EthAddr{}, ours);
+  std::vector<std::byte> message(24);
+  store8(&message[0], kSolicitation);
+  std::memcpy(&message[8], ours.bytes.data(), 16);
+  const Gid group = solicited_node(ours);
+  send_ip(wire::multicast_mac(group), kEtherIpv6, make_icmpv6(Gid{}, group, 255, std::move(message)));
 }
 
 }  // namespace uroce::cm

@@ -163,7 +163,7 @@ Result<uint32_t> Gsi::handle_for(const CmPath& path) {
   const Destination key{path.sgid, path.dgid, path.traffic_class, path.hop_limit, path.flow_label};
   if (const auto found = handles_.find(key); found != handles_.end()) return found->second->id();
   if (handles_.size() >= kHandlesEver) return fail(ENOMEM, "too many destinations at once");
-  const auto& gids = session_->device()->config().gids;
+  const auto gids = session_->device()->gids();
   const auto sgid = std::ranges::find(gids, path.sgid);
   if (sgid == gids.end()) return fail(EADDRNOTAVAIL, "the device has that address no longer");
   const AddressVector av{.dgid = path.dgid,

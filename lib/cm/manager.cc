@@ -41,7 +41,7 @@ void Link::send(const CmPath& path, const Mad& mad) { gsi->send(path, mad, Manag
 void Link::on_event(const CmMessage& message) { manager.on_event(*this, message); }
 
 std::optional<uint8_t> Link::gid_index(const Gid& gid) const {
-  const auto& gids = device->config().gids;
+  const auto gids = device->gids();
   const auto found = std::ranges::find(gids, gid);
   return found == gids.end() ? std::nullopt : std::optional(static_cast<uint8_t>(found - gids.begin()));
 }

@@ -122,7 +122,7 @@ Result<void> Manager::Impl::resolve_addr(Id& id, const CmAddress& remote, std::c
   if (link == nullptr && remote.ip.is_multicast()) {
     if (links.empty()) return fail(ENODEV, "there is no device");
     link = links.front().get();
-    const auto& gids = link->device->config().gids;
+    const auto gids = link->device->gids();
     const auto same = [&remote](const Gid& gid) { return gid.is_ipv4() == remote.ip.is_ipv4(); };
     const auto found = std::ranges::find_if(gids, same);
     if (found == gids.end()) return fail(ENETUNREACH, fmt::format("no device can reach {}", text_of(remote)));

@@ -80,7 +80,7 @@ void Neighbours::on_solicitation(const IcmpView& icmp, const EtherView& ether, N
     return counters_.malformed.add();
   }
   if (!table_.ours(target)) return counters_.not_for_us.add();
-  if (table_.ours(icmp.source)) return counters_.not_for_us.add();
+  if (table_.ours(icmp.source)) return on_conflict(icmp.source, ether.source, now);
   counters_.answered.add();
   if (probe) {
     Gid all_nodes;
@@ -97,6 +97,9 @@ void Neighbours::on_advertisement(const IcmpView& icmp, Nanos now) {
   const uint8_t flags = load8(&icmp.message[4]);
   const auto options = find_link_layer(icmp.message.subspan(kNdBytes), kOptionTarget);
   if (!options.valid || (is_multicast(icmp.destination) && (flags & kSolicited) != 0)) return counters_.malformed.add();
+  if (options.mac && table_.ours(target)) {
+    return *options.mac != mac_ ? on_conflict(target, *options.mac, now) : counters_.not_for_us.add();
+  }
   const auto it = entries_.find(target);
   if (it == entries_.end() || !options.mac) return counters_.not_for_us.add();
   // RFC 4861, 7.2.5: without the override flag a known address stays.

@@ -48,6 +48,10 @@ NeighbourState Neighbours::state(const Gid& neighbour) const {
 }
 
 void Neighbours::poll(Nanos now) {
+  if (announce_due_ <= now) {
+    announce_due_ = kNever;
+    for (const InterfaceAddress& a : table_.addresses()) send_announcement(a.gid);
+  }
   for (auto& [neighbour, entry] : entries_) {
     if (entry.due > now) continue;
     if (entry.state == NeighbourState::reachable) {
@@ -68,9 +72,46 @@ void Neighbours::poll(Nanos now) {
 }
 
 Nanos Neighbours::next_deadline() const {
-  Nanos next = kNever;
+  Nanos next = announce_due_;
   for (const auto& [neighbour, entry] : entries_) next = std::min(next, entry.due);
   return next;
+}
+
+void Neighbours::announce(Nanos now) {
+  for (const InterfaceAddress& a : table_.addresses()) {
+    send_probe(a.gid);
+    send_announcement(a.gid);
+  }
+  announce_due_ = now + kAnnounceInterval;
+}
+
+void Neighbours::set_table(AddressTable table, Nanos now) {
+  table_ = std::move(table);
+  std::erase_if(entries_, [this](const auto& entry) { return table_.ours(entry.first); });
+  std::erase_if(changed_, [this](const Gid& gid) { return !entries_.contains(gid); });
+  std::erase_if(defended_, [this](const auto& entry) { return !table_.ours(entry.first); });
+  for (const Gid& gateway : table_.gateways()) {
+    request(gateway, now);
+    if (lookup(gateway)) changed_.insert(gateway);
+  }
+}
+
+std::vector<NeighbourAddress> Neighbours::take_changes() {
+  std::vector<NeighbourAddress> out;
+  for (const Gid& gid : std::exchange(changed_, {})) {
+    if (const auto mac = lookup(gid)) out.push_back({gid, *mac});
+  }
+  return out;
+}
+
+// RFC 5227, 2.4 (c): the address is kept, and defended, but not in a duel of floods.
+void Neighbours::on_conflict(const Gid& ours, const EthAddr& theirs, Nanos now) {
+  counters_.conflicts.add();
+  const auto [told, first] = defended_.try_emplace(ours, now);
+  if (!first && now - told->second < kDefendInterval) return;
+  told->second = now;
+  conflicts_.push_back({ours, theirs});
+  send_announcement(ours);
 }
 
 void Neighbours::learn(const Gid& neighbour, const EthAddr& mac, bool create, Nanos now) {
@@ -84,7 +125,10 @@ void Neighbours::learn(const Gid& neighbour, const EthAddr& mac, bool create, Na
   } else {
     return counters_.not_for_us.add();
   }
-  if (!entry->has_mac || entry->mac != mac) counters_.learned.add();
+  if (!entry->has_mac || entry->mac != mac) {
+    counters_.learned.add();
+    changed_.insert(neighbour);
+  }
   *entry = Entry{NeighbourState::reachable, true, mac, 0, now + kReachableTime, now};
 }
 
@@ -98,6 +142,7 @@ Neighbours::Entry* Neighbours::make_entry(const Gid& neighbour) {
     }
     if (oldest == entries_.end()) return nullptr;
     counters_.table_full.add();
+    changed_.erase(oldest->first);
     entries_.erase(oldest);
   }
   return &entries_[neighbour];

@@ -22,20 +22,23 @@ Result<std::shared_ptr<AddressHandle>> Session::create_address_handle(std::share
   }
   if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
   const DeviceConfig& config = device_->config();
-  const transport::AttrLimits limits{config.max_path_mtu, config.gids};
+  const std::vector<Gid> gids = device_->gids();
+  const transport::AttrLimits limits{config.max_path_mtu, gids};
   if (auto ok = transport::check_address(av, limits, "the address vector", transport::Groups::allowed); !ok) {
     return std::unexpected(ok.error());
   }
-  const auto peer = device_->resolve(av, patience);
+  auto peer = device_->resolve(av, patience);
   if (!peer) return std::unexpected(peer.error());
+  const auto lock = device_->runner_.lock();
+  if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
+  device_->refresh(*peer);
   const transport::AddressHandle handle{.pd = pd->id(),
                                         .route = wire::make_template(peer->route),
+                                        .dst_mac = transport::LiveMac(peer->route.dst_mac),
                                         .dgid = av.dgid,
                                         .flow_label = av.flow_label,
                                         .loopback = peer->loopback,
                                         .multicast = av.dgid.is_multicast()};
-  const auto lock = device_->runner_.lock();
-  if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
   auto id = device_->handles_.add(handle);
   if (!id) {
     device_->retire_handles();

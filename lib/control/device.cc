@@ -42,6 +42,8 @@ Result<std::shared_ptr<Device>> Device::create(DeviceConfig config, DeviceHost& 
 Device::Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits)
     : config_(std::move(config)),
       index_bits_(index_bits),
+      gids_(std::move(config_.gids)),
+      former_(gids_),
       regions_(std::max(2u, config_.max_mr), config_.seed),
       events_(kMaxCq),
       runner_(host, config_.name, config_.engine_patience),
@@ -55,7 +57,7 @@ Device::Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits)
     engine.max_qps = slots;
     engine.port_mtu = config_.max_path_mtu;
     engine.vlan = static_cast<uint16_t>(config_.vlan);
-    engine.gids = config_.gids;
+    engine.gids = gids_;
     runner_.add(std::make_unique<transport::Engine>(engine, regions_, events_, &handles_));
     qpns_.emplace_back(index, index_bits_, slots, seeds.next());
   }
@@ -79,6 +81,11 @@ void Device::report_link(bool up) {
   events_.broadcast({up ? AsyncEventType::port_active : AsyncEventType::port_error, 1});
 }
 
+bool Device::redirect(const transport::NextHop& next_hop) {
+  return runner_.try_post([next_hop](transport::Engine& engine) { engine.redirect(next_hop); },
+                          [&] { handles_.redirect(next_hop); });
+}
+
 Result<void> Device::check_alive() const {
   if (!runner_.stopped()) return {};
   return fail(ENODEV, fmt::format("{} was shut down; start the stack again and reopen the device", config_.name));
@@ -89,7 +96,7 @@ DeviceInfo Device::info() const {
   info.name = config_.name;
   info.driver = config_.driver;
   info.mac = config_.mac;
-  info.gids = config_.gids;
+  info.gids = gids();
   info.active_mtu = config_.max_path_mtu;
   info.link_up = !runner_.stopped() && runner_.host().link_up();
   info.engines = runner_.count();
@@ -179,9 +186,14 @@ Result<Gid> Device::source_for(const Gid& dgid) const {
   return runner_.host().source_for(dgid);
 }
 
+bool Device::is_ours(const Gid& gid) const {
+  const std::scoped_lock lock(gids_mutex_);
+  return std::ranges::find(gids_, gid) != gids_.end();
+}
+
 Result<void> Device::probe(const Gid& sgid, const Gid& dgid) {
   if (auto alive = check_alive(); !alive) return alive;
-  if (dgid.is_multicast() || std::ranges::find(config_.gids, dgid) != config_.gids.end()) return {};
+  if (dgid.is_multicast() || is_ours(dgid)) return {};
   if (auto mac = runner_.host().resolve(sgid, dgid, std::chrono::nanoseconds(0)); !mac) {
     return std::unexpected(mac.error());
   }
@@ -189,7 +201,8 @@ Result<void> Device::probe(const Gid& sgid, const Gid& dgid) {
 }
 
 Result<PeerRoute> Device::resolve(const AddressVector& av, std::chrono::nanoseconds patience) {
-  const Gid& sgid = config_.gids[av.sgid_index];
+  const std::vector<Gid> gids = this->gids();
+  const Gid sgid = gids[av.sgid_index];
   PeerRoute peer;
   peer.route.src_mac = config_.mac;
   if (config_.vlan != 0) peer.route.vlan = static_cast<uint16_t>(config_.vlan);
@@ -202,7 +215,7 @@ Result<PeerRoute> Device::resolve(const AddressVector& av, std::chrono::nanoseco
     peer.route.dst_mac = wire::multicast_mac(av.dgid);
     return peer;
   }
-  if (std::ranges::find(config_.gids, av.dgid) != config_.gids.end()) {
+  if (std::ranges::find(gids, av.dgid) != gids.end()) {
     peer.loopback = true;
     peer.route.dst_mac = config_.mac;
     return peer;
@@ -211,6 +224,11 @@ Result<PeerRoute> Device::resolve(const AddressVector& av, std::chrono::nanoseco
   if (!mac) return std::unexpected(mac.error());
   peer.route.dst_mac = *mac;
   return peer;
+}
+
+void Device::refresh(PeerRoute& peer) const {
+  if (peer.loopback || peer.route.dgid.is_multicast()) return;
+  if (const auto mac = runner_.host().next_hop(peer.route.dgid)) peer.route.dst_mac = *mac;
 }
 
 }  // namespace uroce::control

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,7 +38,7 @@ struct DeviceConfig {
   std::string name{};
   std::string driver{};
   EthAddr mac{};
-  std::vector<Gid> gids{};
+  std::vector<Gid> gids{};  ///< at first; see Device::gids()
   int vlan = 0;
   Mtu max_path_mtu = Mtu::mtu1024;
   uint32_t engines = 1;  ///< 1..64
@@ -67,6 +69,14 @@ class Device : public std::enable_shared_from_this<Device> {
   uint32_t engines() const { return runner_.count(); }
   /// Low QPN bits that name the engine; a frame for `qpn` belongs to engine (qpn & (2^index_bits - 1)).
   uint32_t index_bits() const { return index_bits_; }
+  /// Neighbours have other Ethernet addresses now: connected queue pairs and address handles follow. Any thread; waits
+  /// for nobody. False: call again a little later.
+  bool redirect(const transport::NextHop& next_hop);
+  /// The port's addresses from now on, at least one. Those that stay keep their place in the table, those that go leave
+  /// it empty (a zero GID), and come back to it. Every session hears of it. What refers to an address that went keeps
+  /// working: routes of queue pairs and address handles stand ready. Errors: EINVAL, ENOMEM (256 at once), ENODEV,
+  /// ETIMEDOUT.
+  Result<void> set_gids(std::span<const Gid> wanted);
   /// Tells every session that the link came up or went down.
   void report_link(bool up);
   /// After the last poll of the engines and before the host goes. Objects that applications still hold stay valid;
@@ -77,6 +87,8 @@ class Device : public std::enable_shared_from_this<Device> {
 
   const DeviceConfig& config() const { return config_; }
   DeviceInfo info() const;
+  /// The GID table now; the zero GID where an entry is empty.
+  std::vector<Gid> gids() const;
   /// Errors: ENODEV.
   Result<bool> link_up() const;
   Result<Nanos> clock() const;
@@ -116,6 +128,9 @@ class Device : public std::enable_shared_from_this<Device> {
   void end_key(memory::Key key, std::shared_ptr<void> backing);
   /// Asks the network where needed; no lock may be held.
   Result<PeerRoute> resolve(const AddressVector& av, std::chrono::nanoseconds patience);
+  bool is_ours(const Gid& gid) const;
+  /// To be called again under the control lock, which the caller holds: a neighbour may have changed since resolve().
+  void refresh(PeerRoute& peer) const;
   /// Lets the slots of destroyed address handles be used again. The caller holds the lock.
   void retire_handles();
   /// Which engine a new object lives on. The caller holds the lock.
@@ -123,6 +138,9 @@ class Device : public std::enable_shared_from_this<Device> {
 
   DeviceConfig config_;
   uint32_t index_bits_;
+  mutable std::mutex gids_mutex_;
+  std::vector<Gid> gids_;    // guarded by gids_mutex_
+  std::vector<Gid> former_;  // what each entry had last; guarded by the control lock
   memory::RegionTable regions_;
   transport::AddressHandleTable handles_;
   EventRouter events_;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include <uroce/error.h>
 #include <uroce/types.h>
@@ -27,6 +28,9 @@ class DeviceHost {
   /// The Ethernet address of the next hop towards `dgid`, asked for on the wire when unknown. Blocks at most `timeout`.
   /// Errors: EHOSTUNREACH (nobody answers), ENETUNREACH (no route).
   virtual Result<EthAddr> resolve(const Gid& sgid, const Gid& dgid, std::chrono::nanoseconds timeout) = 0;
+  /// The same as known now, without asking; nullopt when it is not known. Whoever installs a resolved address looks
+  /// here once more under the control lock: Device::redirect() tells of changes after that.
+  virtual std::optional<EthAddr> next_hop(const Gid& dgid) = 0;
   /// Queue pairs of the device listen to a multicast group now, or do so no more: the port must receive it, and its
   /// link must know. Neither waits.
   virtual void join_group(const Gid& group) = 0;

@@ -52,6 +52,18 @@ Result<void> EngineRunner::run(uint32_t engine, Work work) {
   return {};
 }
 
+bool EngineRunner::try_post(const Work& work, const std::function<void()>& with_lock) {
+  const std::unique_lock held(mutex_, std::try_to_lock);
+  if (!held.owns_lock()) return false;
+  if (stopped()) return true;
+  with_lock();
+  for (uint32_t engine = 0; engine < count(); ++engine) {
+    if (!engines_[engine]->submit(std::make_shared<transport::Task>(work))) return false;
+    host_.wake(engine);
+  }
+  return true;
+}
+
 Result<void> EngineRunner::quiesce() {
   const auto deadline = Clock::now() + patience_;
   for (uint32_t engine = 0; engine < count(); ++engine) {

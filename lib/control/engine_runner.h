@@ -38,6 +38,11 @@ class EngineRunner {
   /// Errors: ETIMEDOUT naming the engine; `work` has then not run and never will.
   Result<void> run(uint32_t engine, Work work);
 
+  /// Queues `work`, which owns what it needs, for every engine, and waits for nobody. False where it would have to: it
+  /// may then run on some engines and not on others. `with_lock` runs under the control lock before. The caller does
+  /// not hold it.
+  bool try_post(const Work& work, const std::function<void()>& with_lock);
+
   /// Returns once every engine has come between two bursts and its sink has let go of the payload sent before: what
   /// was taken out of shared tables before is then unused. The caller does not hold the lock: a busy port must not keep
   /// others waiting. Errors: ETIMEDOUT naming the engine.

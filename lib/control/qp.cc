@@ -33,8 +33,9 @@ Result<void> Qp::check(QpState now, const QpAttr& attr, QpAttrMask mask) const {
 
 Result<void> Qp::modify(const QpAttr& attr, QpAttrMask mask) {
   const auto& config = device().config();
+  const std::vector<Gid> gids = device().gids();
   if (auto alive = device().check_alive(); !alive) return alive;
-  if (auto ok = transport::check_values(type(), attr, mask, {config.max_path_mtu, config.gids}); !ok) {
+  if (auto ok = transport::check_values(type(), attr, mask, {config.max_path_mtu, gids}); !ok) {
     return named(ok.error());
   }
   std::optional<PeerRoute> peer;
@@ -49,6 +50,7 @@ Result<void> Qp::modify(const QpAttr& attr, QpAttrMask mask) {
   }
   const auto lock = device().runner_.lock();
   if (auto alive = device().check_alive(); !alive) return alive;
+  if (peer) device().refresh(*peer);
   Result<void> verdict;
   const auto work = [&](transport::Engine& engine) {
     // Here, where the state changes: the engine may have moved the QP to error a moment ago.

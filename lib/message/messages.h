@@ -14,7 +14,7 @@
 namespace uroce::message {
 
 inline constexpr uint32_t kMagic = 0x65'63'6f'72;  // "roce"
-inline constexpr uint32_t kProtocol = 3;
+inline constexpr uint32_t kProtocol = 4;
 /// Bytes of one packet, and descriptors beside it (SCM_MAX_FD is 253).
 inline constexpr std::size_t kMaxPacket = 65536;
 inline constexpr std::size_t kMaxFds = 200;
@@ -44,6 +44,7 @@ enum class Op : uint16_t {
   reregister_memory = 21,
   create_window = 22,
   count_windows = 23,
+  query_gids = 24,
   // The connection manager's (cm_messages.h), on a connection with or without a device. The first and the last of them:
   cm_create_channel = 64,
   cm_destroy_channel = 65,
@@ -434,6 +435,14 @@ struct Clock {
   template <class A>
   void fields(A& a) {
     a(ns);
+  }
+};
+/// The table now; DeviceInfo has it as it was.
+struct Gids {
+  std::vector<std::array<uint8_t, 16>> bytes{};
+  template <class A>
+  void fields(A& a) {
+    a(bytes);
   }
 };
 struct LinkUp {

@@ -167,6 +167,12 @@ Result<Client::Reply> Client::call_object(message::Op op, std::span<const std::b
     case Op::counters:
       return with<message::Empty>(
           bytes, [this](const auto&) { return reply(message::Counters{session_->device()->counters()}); });
+    case Op::query_gids:
+      return with<message::Empty>(bytes, [this](const auto&) {
+        message::Gids gids;
+        for (const Gid& gid : session_->device()->gids()) gids.bytes.push_back(gid.bytes);
+        return reply(gids);
+      });
     case Op::link_up:
       return with<message::Empty>(bytes, [this](const auto&) -> Result<Reply> {
         auto up = session_->device()->link_up();

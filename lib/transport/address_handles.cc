@@ -46,6 +46,14 @@ bool AddressHandleTable::remove(AddressHandleId id) {
   return true;
 }
 
+void AddressHandleTable::redirect(const NextHop& next_hop) {
+  for (uint32_t index = 0; index < fresh_; ++index) {
+    Slot& slot = (*owned_[index / kChunk])[index % kChunk];
+    if (slot.id.load(std::memory_order_relaxed) == 0) continue;
+    if (const auto mac = next_hop(slot.handle.dgid)) slot.handle.dst_mac.store(*mac);
+  }
+}
+
 void AddressHandleTable::retire(AddressHandleId id) {
   Slot* slot = slot_of(id);
   if (id == 0 || slot == nullptr || slot->removed != id) return;

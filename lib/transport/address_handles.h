@@ -7,7 +7,9 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -20,10 +22,40 @@ namespace uroce::transport {
 
 using AddressHandleId = uint32_t;
 
+/// The Ethernet address that now leads to a peer, where it may have changed; nullopt for all other peers.
+using NextHop = std::function<std::optional<EthAddr>(const Gid& dgid)>;
+
+/// An Ethernet address that control may change while engines read it.
+class LiveMac {
+ public:
+  LiveMac() = default;
+  explicit LiveMac(const EthAddr& mac) { store(mac); }
+  LiveMac(const LiveMac& other) : value_(other.value_.load(std::memory_order_relaxed)) {}
+  LiveMac& operator=(const LiveMac& other) {
+    value_.store(other.value_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    return *this;
+  }
+  void store(const EthAddr& mac) {
+    uint64_t value = 0;
+    std::memcpy(&value, mac.bytes.data(), mac.bytes.size());
+    value_.store(value, std::memory_order_relaxed);
+  }
+  EthAddr load() const {
+    const uint64_t value = value_.load(std::memory_order_relaxed);
+    EthAddr mac;
+    std::memcpy(mac.bytes.data(), &value, mac.bytes.size());
+    return mac;
+  }
+
+ private:
+  std::atomic<uint64_t> value_{0};
+};
+
 /// Headers towards one destination.
 struct AddressHandle {
   memory::PdId pd = 0;
   wire::RouteTemplate route{};
+  LiveMac dst_mac{};  ///< goes before the one in `route`
   Gid dgid{};
   uint32_t flow_label = 0;  ///< 20 bits; 0: the UDP source port follows from the QPNs
   bool loopback = false;    ///< the destination is this device
@@ -47,6 +79,8 @@ class AddressHandleTable {
   bool remove(AddressHandleId id);
   /// Frees the slot of a removed handle, once no engine can be using it any more.
   void retire(AddressHandleId id);
+  /// See Engine::redirect(). A frame that is being built may still go the old way.
+  void redirect(const NextHop& next_hop);
   /// Handles added and not removed.
   uint32_t used() const { return used_; }
 

@@ -74,6 +74,7 @@ bool send_datagram(EngineCore& core, Qp& qp, SendSlot& slot) {
                        .loopback = handle->loopback || returned},
                       imm ? wire::Opcode::ud_send_only_imm : wire::Opcode::ud_send_only, slot.first_psn,
                       wire::Deth::kBytes + (imm ? wire::kImmBytes : 0), {.solicited = slot.has(SendFlag::solicited)});
+  wire::set_dst_mac(frame.header.data(), handle->dst_mac.load());
   if (to_group && !returned && !core.groups.members(handle->dgid).empty()) {
     tx.cursor_packet = 1;
     return true;

@@ -35,9 +35,9 @@ wire::Drop check_path(const Qp& qp, const wire::Packet& packet) {
 }
 
 // A datagram may come from anywhere, but must be for an address of this port.
-wire::Drop check_destination(const EngineConfig& config, const wire::Packet& packet) {
-  if ((packet.vlan.value_or(0) & 0xfff) != config.vlan) return wire::Drop::vlan_mismatch;
-  const bool ours = std::ranges::find(config.gids, packet.destination()) != config.gids.end();
+wire::Drop check_destination(const EngineCore& core, const wire::Packet& packet) {
+  if ((packet.vlan.value_or(0) & 0xfff) != core.config.vlan) return wire::Drop::vlan_mismatch;
+  const bool ours = std::ranges::find(core.gids, packet.destination()) != core.gids.end();
   return ours ? wire::Drop::none : wire::Drop::address_not_ours;
 }
 
@@ -69,7 +69,7 @@ wire::Drop Engine::Impl::admit(const wire::Packet& packet, const Qp* qp, bool to
   }
   if (!pkeys_match(packet.bth.pkey, qp->pkey)) return wire::Drop::pkey;
   if (qp->type != QpType::ud) return check_path(*qp, packet);
-  return to_group ? wire::Drop::none : check_destination(core.config, packet);
+  return to_group ? wire::Drop::none : check_destination(core, packet);
 }
 
 void Engine::Impl::dispatch(const wire::Packet& packet, Qp* qp) {

@@ -35,7 +35,7 @@ struct EngineConfig {
   // Of the port; only datagrams need them, connected QPs have a route.
   Mtu port_mtu = Mtu::mtu4096;  ///< largest datagram
   uint16_t vlan = 0;            ///< id of its frames, 0: untagged
-  std::vector<Gid> gids{};      ///< its addresses
+  std::vector<Gid> gids{};      ///< its addresses at first
 };
 
 /// Statistics of one engine. Written by its thread, read by any.
@@ -86,8 +86,11 @@ class Engine {
   void modify(Qp& qp, const QpAttr& attr, QpAttrMask mask, const wire::Route* route, bool loopback);
   /// Current attributes as ibv_query_qp reports them.
   QpAttr query(const Qp& qp) const;
-  /// New Ethernet or IP headers towards a peer (neighbour changed). Takes effect with the next packet.
-  void set_route(Qp& qp, const wire::Route& route, bool loopback);
+  /// Neighbours have other Ethernet addresses now: routes of QPs whose next hop is one of them follow. Takes effect
+  /// with the next packet.
+  void redirect(const NextHop& next_hop);
+  /// The port's addresses from now on. Connected QPs keep the one in their route.
+  void set_gids(std::vector<Gid> gids);
   /// FrameSink::mark_payload() and references_payload_before() of the sink that poll() had last.
   uint64_t mark_sink_payload() const;
   bool sink_references_payload_before(uint64_t mark) const;

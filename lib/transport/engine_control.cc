@@ -30,6 +30,8 @@ void Engine::detach(Qp& qp) {
   qp.timer_pending = false;
 }
 
+void Engine::set_gids(std::vector<Gid> gids) { impl_->core.gids = std::move(gids); }
+
 bool Engine::join(const Gid& group, uint32_t qpn) { return impl_->core.groups.join(group, qpn); }
 void Engine::leave(const Gid& group, uint32_t qpn) { impl_->core.groups.leave(group, qpn); }
 void Engine::leave_all(uint32_t qpn) { impl_->core.groups.leave_all(qpn); }
@@ -59,14 +61,14 @@ bool Engine::sink_references_payload_before(uint64_t mark) const {
 
 void Engine::Impl::apply_route(Qp& qp, const wire::Route& route, bool loopback) {
   const wire::RouteTemplate wanted = wire::make_template(route);
-  std::shared_ptr<const wire::RouteTemplate> shared;
+  std::shared_ptr<wire::RouteTemplate> shared;
   std::erase_if(routes, [](const auto& known) { return known.expired(); });
   for (const auto& known : routes) {
     auto candidate = known.lock();
     if (candidate->length == wanted.length && candidate->bytes == wanted.bytes) shared = candidate;
   }
   if (shared == nullptr) {
-    shared = std::make_shared<const wire::RouteTemplate>(wanted);
+    shared = std::make_shared<wire::RouteTemplate>(wanted);
     routes.push_back(shared);
   }
   qp.cold->route = shared;
@@ -74,7 +76,13 @@ void Engine::Impl::apply_route(Qp& qp, const wire::Route& route, bool loopback) 
   qp.loopback = loopback;
 }
 
-void Engine::set_route(Qp& qp, const wire::Route& route, bool loopback) { impl_->apply_route(qp, route, loopback); }
+void Engine::redirect(const NextHop& next_hop) {
+  for (const auto& known : impl_->routes) {
+    const auto route = known.lock();
+    if (route == nullptr) continue;
+    if (const auto mac = next_hop(wire::destination_of(*route))) wire::set_dst_mac(route->bytes.data(), *mac);
+  }
+}
 
 void Engine::Impl::apply(Qp& qp, const QpAttr& attr, QpAttrMask mask) {
   QpAttr& now = qp.cold->attr;

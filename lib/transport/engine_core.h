@@ -18,6 +18,7 @@ struct EngineCore {
         regions(regions_),
         events(events_),
         handles(handles_),
+        gids(config_.gids),
         builder(config_.burst) {
     sent.reserve(config_.burst + 1);
   }
@@ -27,6 +28,7 @@ struct EngineCore {
   memory::RegionTable& regions;
   EngineEvents& events;
   const AddressHandleTable* handles;
+  std::vector<Gid> gids;  // of the port, now
   MulticastGroups groups;
   Nanos now{0};
   TimerWheel wheel;

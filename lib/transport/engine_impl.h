@@ -55,7 +55,7 @@ struct Engine::Impl {
   std::vector<Ring> doorbells;
   std::vector<wire::Packet> parsed;
   std::vector<Qp*> found;
-  std::vector<std::weak_ptr<const wire::RouteTemplate>> routes;
+  std::vector<std::weak_ptr<wire::RouteTemplate>> routes;  // between bursts they may change
   FrameSink* last_sink = nullptr;
 };
 

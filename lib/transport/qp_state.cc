@@ -175,6 +175,11 @@ Result<void> check_address(const AddressVector& vector, const AttrLimits& limits
     return fail(EINVAL, fmt::format("{} has sgid_index {}; the port's GID table has {} entries, see DeviceInfo::gids",
                                     what, vector.sgid_index, limits.gids.size()));
   }
+  if (limits.gids[vector.sgid_index] == Gid{}) {
+    return fail(EINVAL,
+                fmt::format("{} has sgid_index {}, whose entry in the port's GID table is empty: query the table", what,
+                            vector.sgid_index));
+  }
   if (vector.dgid == Gid{}) return fail(EINVAL, fmt::format("{} has a zero dgid; give the peer's GID", what));
   if (vector.dgid.is_multicast() && groups == Groups::refused) {
     return fail(EINVAL, fmt::format("{} has a multicast dgid; a connected QP needs a unicast one", what));

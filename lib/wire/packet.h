@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <expected>
 #include <optional>
 #include <span>
@@ -85,6 +86,12 @@ struct RouteTemplate {
   uint32_t ipv4_partial_sum = 0;  ///< ones'-complement sum of the constant IPv4 header words
 };
 RouteTemplate make_template(const Route& route);
+/// The IP destination that a template leads to; IPv4 as ::ffff:a.b.c.d.
+Gid destination_of(const RouteTemplate& t);
+/// The Ethernet destination stands first in every frame.
+inline void set_dst_mac(std::byte* frame, const EthAddr& mac) {
+  std::memcpy(frame, mac.bytes.data(), mac.bytes.size());
+}
 
 /// Writes the template at `out` with lengths for `l4_bytes` bytes after the UDP header (BTH .. ICRC), the IPv4
 /// header checksum (unless `offload_ip_checksum`, which leaves it 0), IPv4 DF set, UDP checksum 0 (IPv4 and

@@ -74,6 +74,14 @@ RouteTemplate make_template(const Route& route) {
   return t;
 }
 
+Gid destination_of(const RouteTemplate& t) {
+  const std::byte* ip = t.bytes.data() + t.l3_offset;
+  if (t.ip_version == 4) return Gid::from_ipv4(load_be32(ip + 16));
+  Gid gid;
+  std::memcpy(gid.bytes.data(), ip + 24, gid.bytes.size());
+  return gid;
+}
+
 std::size_t write_l2_to_l4(std::byte* out, const RouteTemplate& t, uint16_t udp_source, std::size_t l4_bytes,
                            uint16_t ipv4_id, bool offload_ip_checksum) {
   assert(l4_bytes + kIpv4Bytes + kUdpBytes <= 0xffff);

@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """What the daemon says and hears on a link besides RoCE: its addresses, its neighbours, its multicast groups."""
 
-import os
-import pathlib
 import signal
 import struct
 import subprocess
@@ -58,9 +56,9 @@ class Link(harness.Case):
         program.wait_for("serving uroce0", 20)
         return program
 
-    def capture(self):
-        """Starts to capture what comes out of the daemon; call .read(filter, fields...) at the end."""
-        return Capture(self)
+    def capture(self, only=""):
+        """Captures what comes out of the daemon from now on, or of it what a filter in libpcap's words lets pass."""
+        return Capture(self, only)
 
     def member(self, *groups):
         program = self.start([MEMBER, "uroce0", *groups], env=self.env)
@@ -73,10 +71,10 @@ class Link(harness.Case):
 
 
 class Capture:
-    def __init__(self, case):
+    def __init__(self, case, only):
         self.case = case
         self.file = case.directory / f"far-{time.monotonic_ns()}.pcap"
-        self.dump = case.start(["dumpcap", "-q", "-P", "-i", "d0", "-w", self.file], case.far)
+        self.dump = case.start(["dumpcap", "-q", "-P", "-i", "d0", "-f", only, "-c", 2000, "-w", self.file], case.far)
         self.dump.wait_for("File:", 20)
 
     def lines(self, display, *fields):
@@ -92,7 +90,7 @@ class Capture:
         while len(lines := self.lines(display, *fields)) < count:
             if time.monotonic() > limit:
                 raise AssertionError(f"{len(lines)} of {count} frames '{display}' came; there were\n" +
-                                     "\n".join(self.lines("frame")))
+                                     "\n".join(self.lines("frame")[:40]))
             time.sleep(0.1)
         return lines
 
@@ -134,6 +132,128 @@ class Multicast(Link):
         flags = subprocess.run(["ip", "netns", "exec", self.near, "ip", "-d", "link", "show", "d0"], capture_output=True,
                                text=True, timeout=20, check=True).stdout
         self.assertIn("allmulti 1", flags)
+
+
+@unittest.skipUnless(NAMESPACES, "this machine allows no network namespaces with veth pairs")
+class Addresses(Link):
+    def announcements(self, address):
+        return (f"arp.opcode == 1 && arp.src.proto_ipv4 == {address} && arp.dst.proto_ipv4 == {address} && "
+                "eth.dst == ff:ff:ff:ff:ff:ff")
+
+    def test_are_told_at_start_and_whenever_the_link_comes_up(self):
+        capture = self.capture()
+        self.daemon("--address", "10.9.0.1/24,2001:db8::1/64")
+        capture.wait_for(2, self.announcements("10.9.0.1"))
+        for address in ("2001:db8::1", "fe80::/10"):
+            # From ::, to its solicited-node group: is anybody else there? Then to all nodes: I am.
+            capture.wait_for(1, f"icmpv6.type == 135 && ipv6.src == :: && icmpv6.nd.ns.target_address == {address}")
+            capture.wait_for(2, f"icmpv6.type == 136 && ipv6.dst == ff02::1 && icmpv6.nd.na.target_address == {address}")
+        before = len(capture.lines(self.announcements("10.9.0.1")))
+        harness.ip("-n", self.near, "link", "set", "d0", "down")
+        time.sleep(0.3)
+        harness.ip("-n", self.near, "link", "set", "d0", "up")
+        capture.wait_for(before + 2, self.announcements("10.9.0.1"))
+        capture.end()
+
+    def test_somebody_elses_claim_is_told(self):
+        daemon = self.daemon("--address", "10.9.0.1/24")
+        self.send(self.arp("10.9.0.1", "10.9.0.1"))
+        daemon.wait_for("02:00:00:00:00:fe has the address 10.9.0.1 as well", 20)
+
+    @staticmethod
+    def arp(sender, target):
+        """A gratuitous or other request from the far end."""
+        def address(text):
+            return bytes(map(int, text.split(".")))
+        return (b"\xff" * 6 + FAR + b"\x08\x06" + bytes([0, 1, 8, 0, 6, 4, 0, 1]) + FAR + address(sender) + bytes(6) +
+                address(target))
+
+    def test_connections_follow_a_neighbour_that_moves(self):
+        server, client = self.start_pair("write_bw", eal(PORT), eal(PORT), *harness.IDLE, "-s", "1024", "-D", "6",
+                                         server_args=("--address", "10.9.0.1/24"), client_args=("--address", "10.9.0.2/24"),
+                                         namespaces=(self.far, self.near), address="10.199.0.2")
+        capture = self.capture("ether dst 02:00:00:00:00:fe")
+        limit = time.monotonic() + 20 * harness.SLOW
+        while not (moved := capture.lines("infiniband.bth.opcode == 10")) and time.monotonic() < limit:
+            self.send(self.arp("10.9.0.1", "10.9.0.1"))
+        self.assertTrue(moved, f"{server}\n{client}")
+        capture.dump.kill()
+        self.finish(client, 60)
+        self.finish(server, 60)
+
+    def test_change_at_sighup(self):
+        path = self.directory / "uroced.toml"
+        path.write_text('[[device]]\naddresses = ["10.9.0.1/24"]\n')
+        daemon = self.daemon("--config", path)
+        member = self.member()
+        capture = self.capture()
+        path.write_text('[[device]]\naddresses = ["10.9.0.7/24", "2001:db8::7/64"]\ngateway = "10.9.0.254"\n')
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.wait_for("settings are read again", 20)
+        self.assertIn("device[0].addresses changes from", daemon.output)
+        member.wait_for("event 18", 20)
+        capture.wait_for(2, self.announcements("10.9.0.7"))
+        self.assertEqual(capture.lines(self.announcements("10.9.0.1")), [])
+        devices = self.start([BUILD / "apps" / "uroce" / "uroce", "devices", "--socket", self.socket])
+        shown = self.finish(devices, 20)
+        self.assertIn("10.9.0.7", shown)
+        self.assertIn("2001:db8::7", shown)
+        self.assertNotIn("10.9.0.1", shown)
+        # An address that cannot be used changes nothing.
+        path.write_text('[[device]]\naddresses = ["10.9.0.8/24"]\ngateway = "10.9.0.254,10.9.0"\n')
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.wait_for("stay as they are", 20)
+        capture.end()
+
+
+@unittest.skipUnless(NAMESPACES, "this machine allows no network namespaces with veth pairs")
+class KernelBeside(Link):
+    """The kernel's own stack on the interface under the port."""
+
+    def setUp(self):
+        super().setUp()
+        for space in self.spaces.names:
+            harness.ip("-n", space, "link", "set", "d0", "arp", "on")
+        harness.ip("-n", self.far, "addr", "add", "10.9.0.2/24", "dev", "d0")
+
+    def knock(self, address):
+        """UDP to RoCE's port, and TCP to one where nobody listens."""
+        script = ("import socket, sys\n"
+                  "u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+                  "for _ in range(3): u.sendto(bytes(40), (sys.argv[1], 4791))\n"
+                  "t = socket.socket(); t.settimeout(2)\n"
+                  "try: t.connect((sys.argv[1], 7777))\n"
+                  "except OSError as e: print(type(e).__name__)\n")
+        return self.finish(self.start(["python3", "-c", script, address], self.far), 20)
+
+    def test_says_nothing_about_roce_to_an_address_that_it_has_too(self):
+        harness.ip("-n", self.near, "addr", "add", "10.9.0.1/24", "dev", "d0")
+        daemon = self.daemon("--address", "10.9.0.1/24")
+        self.assertIn("the kernel has 10.9.0.1 on d0 as well", daemon.output)
+        capture = self.capture()
+        self.assertIn("ConnectionRefusedError", self.knock("10.9.0.1"), "the kernel answers what is its own")
+        capture.wait_for(3, "udp.dstport == 4791")
+        self.assertEqual(capture.lines("icmp"), [])
+
+    def test_leaves_an_address_alone_that_it_does_not_have(self):
+        harness.ip("-n", self.near, "addr", "add", "10.9.0.1/24", "dev", "d0")
+        daemon = self.daemon("--address", "10.9.0.5/24")
+        self.assertNotIn("kernel", daemon.output)
+        capture = self.capture()
+        self.assertIn("Timeout", self.knock("10.9.0.5"))
+        capture.wait_for(3, "udp.dstport == 4791")
+        self.assertEqual(capture.lines("icmp || tcp.flags.reset == 1"), [])
+
+    def test_forwarding_and_other_interfaces_are_told(self):
+        harness.sysctl(self.near, "net.ipv4.conf.d0.forwarding=1")
+        daemon = self.daemon("--address", "10.9.0.5/24,10.199.0.1/24")
+        self.assertIn("sysctl -w net.ipv4.conf.d0.forwarding=0", daemon.output)
+        self.assertIn("the kernel has 10.199.0.1 on c0, and answers for it on d0", daemon.output)
+
+    def test_the_port_in_use_is_told(self):
+        script = "import socket, time; u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.bind(('', 4791)); print('bound', flush=True); time.sleep(60)"
+        self.start(["python3", "-c", script], self.near).wait_for("bound", 20)
+        self.assertIn("UDP port 4791 of 10.9.0.5 is in use", self.daemon("--address", "10.9.0.5/24").output)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ int ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_wc* wc, ibv_grh*
   attr->src_path_bits = wc->dlid_path_bits;
   attr->port_num = port;
   if ((wc->wc_flags & IBV_WC_GRH) == 0) return 0;
-  const auto route = route_back(*grh, of(context)->info().gids);
+  const auto route = route_back(*grh, of(context)->gids());
   if (!route) {
     errno = route.error().code;
     return -1;

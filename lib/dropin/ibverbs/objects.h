@@ -68,6 +68,8 @@ struct VerbsContext : verbs_context {
   std::atomic<int> references{1};
 
   const DeviceInfo& info() const { return api.info(); }
+  /// The GID table now; without the daemon, the one that it had.
+  std::vector<Gid> gids() const { return api.gids().value_or(api.info().gids); }
 };
 
 inline VerbsContext* of(ibv_context* context) { return static_cast<VerbsContext*>(verbs_get_ctx(context)); }

@@ -25,7 +25,10 @@ int to_int(uint64_t value) {
   return static_cast<int>(std::min<uint64_t>(value, static_cast<uint64_t>(std::numeric_limits<int>::max())));
 }
 
-uint32_t gid_table_size(const DeviceInfo& info) { return std::max(kGidTable, static_cast<uint32_t>(info.gids.size())); }
+/// Entries that may be asked for: as many whatever becomes of the addresses, unless there are more.
+uint32_t gid_table_size(const std::vector<Gid>& gids) {
+  return std::max(kGidTable, static_cast<uint32_t>(gids.size()));
+}
 
 void fill_limits(const DeviceInfo& info, ibv_device_attr& out) {
   out.max_qp = to_int(info.max_qp);
@@ -79,7 +82,7 @@ ibv_port_attr port_attributes(const VerbsContext& context) {
   out.phys_state = up ? kPhysLinkUp : kPhysPolling;
   out.max_mtu = IBV_MTU_4096;
   out.active_mtu = static_cast<ibv_mtu>(info.active_mtu);
-  out.gid_tbl_len = to_int(gid_table_size(info));
+  out.gid_tbl_len = to_int(gid_table_size(context.gids()));
   out.pkey_tbl_len = 1;
   out.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
   out.max_msg_sz = static_cast<uint32_t>(std::min<uint64_t>(info.max_message, uint64_t{1} << 31));
@@ -92,18 +95,21 @@ ibv_port_attr port_attributes(const VerbsContext& context) {
   return out;
 }
 
-void fill_gid_entry(const DeviceInfo& info, uint32_t index, ibv_gid_entry& out) {
-  std::memcpy(out.gid.raw, info.gids[index].bytes.data(), sizeof(out.gid.raw));
+void fill_gid_entry(const Gid& gid, uint32_t index, ibv_gid_entry& out) {
+  std::memcpy(out.gid.raw, gid.bytes.data(), sizeof(out.gid.raw));
   out.gid_index = index;
   out.port_num = 1;
   out.gid_type = IBV_GID_TYPE_ROCE_V2;
   out.ndev_ifindex = 0;
 }
 
-/// 0, EINVAL (no such port or index) or ENODATA (an empty entry).
-int check_gid(const VerbsContext& context, uint32_t port, uint64_t index) {
-  if (port != 1 || index >= gid_table_size(context.info())) return EINVAL;
-  return index < context.info().gids.size() ? 0 : ENODATA;
+/// 0, EINVAL (no such port or index) or ENODATA (an empty entry; `gid` is then zero).
+int find_gid(const VerbsContext& context, uint32_t port, uint32_t index, Gid& gid) {
+  gid = {};
+  const std::vector<Gid> gids = context.gids();
+  if (port != 1 || index >= gid_table_size(gids)) return EINVAL;
+  if (index < gids.size()) gid = gids[index];
+  return gid == Gid{} ? ENODATA : 0;
 }
 
 }  // namespace
@@ -159,40 +165,44 @@ int ibv_query_port(ibv_context* context, uint8_t port, _compat_ibv_port_attr* at
 }
 
 int ibv_query_gid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
-  const int fault = check_gid(*of(context), port, static_cast<uint32_t>(index));
-  if (fault == EINVAL) {
-    errno = fault;
+  Gid found;
+  if (find_gid(*of(context), port, static_cast<uint32_t>(index), found) == EINVAL) {
+    errno = EINVAL;
     return -1;
   }
-  *gid = {};
-  if (fault == 0) std::memcpy(gid->raw, of(context)->info().gids[static_cast<uint32_t>(index)].bytes.data(), 16);
+  std::memcpy(gid->raw, found.bytes.data(), sizeof(gid->raw));
   return 0;
 }
 
 int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* entry, uint32_t flags,
                       std::size_t size) {
   if (flags != 0 || size < sizeof(*entry)) return failed(EINVAL);
-  if (const int fault = check_gid(*of(context), port, index); fault != 0) return failed(fault);
+  Gid found;
+  if (const int fault = find_gid(*of(context), port, index, found); fault != 0) return failed(fault);
   std::memset(entry, 0, size);
-  fill_gid_entry(of(context)->info(), index, *entry);
+  fill_gid_entry(found, index, *entry);
   return 0;
 }
 
 ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::size_t max_entries, uint32_t flags,
                              std::size_t size) {
-  const DeviceInfo& info = of(context)->info();
-  if (flags != 0 || size < sizeof(*entries) || max_entries < info.gids.size()) return -EINVAL;
+  const std::vector<Gid> gids = of(context)->gids();
+  const auto count = static_cast<std::size_t>(std::ranges::count_if(gids, [](const Gid& gid) { return gid != Gid{}; }));
+  if (flags != 0 || size < sizeof(*entries) || max_entries < count) return -EINVAL;
   auto* at = reinterpret_cast<std::byte*>(entries);
-  for (uint32_t i = 0; i < info.gids.size(); ++i, at += size) {
+  for (uint32_t i = 0; i < gids.size(); ++i) {
+    if (gids[i] == Gid{}) continue;
     std::memset(at, 0, size);
-    fill_gid_entry(info, i, *reinterpret_cast<ibv_gid_entry*>(at));
+    fill_gid_entry(gids[i], i, *reinterpret_cast<ibv_gid_entry*>(at));
+    at += size;
   }
-  return static_cast<ssize_t>(info.gids.size());
+  return static_cast<ssize_t>(count);
 }
 
 int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned index, uint32_t* type) {
   // rdma-core's enum ibv_gid_type_sysfs: 0 for IB and RoCE v1, which an empty entry reads as too, 1 for RoCE v2.
-  const int fault = check_gid(*of(context), port, index);
+  Gid found;
+  const int fault = find_gid(*of(context), port, index, found);
   if (fault == EINVAL) {
     errno = fault;
     return -1;

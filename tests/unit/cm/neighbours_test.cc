@@ -93,14 +93,50 @@ TEST(Arp, IgnoresAnswersNobodyAskedFor) {
   EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.2")), std::nullopt);
 }
 
-TEST(Arp, NobodyElseIsUs) {
+TEST(Arp, TellsOfChangesOnce) {
   Link link;
-  link.receive(
-      "ffffffffffff0200000000bb0806"
-      "0001080006040001"
-      "0200000000bbc0000201"
-      "000000000000c0000201");
-  EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.1")), kOurs);
+  link.receive(kArpRequest);
+  auto changes = link.neighbours.take_changes();
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].gid, gid("192.0.2.2"));
+  EXPECT_EQ(changes[0].mac, kPeer);
+  link.receive(kArpRequest);
+  EXPECT_TRUE(link.neighbours.take_changes().empty()) << "the same again";
+  // Given up, and there again: who was on the way there must know.
+  link.neighbours.poll(kReachableTime);
+  for (int i = 1; i <= kResolveTries; ++i) link.neighbours.poll(kReachableTime + i * kResolveInterval);
+  EXPECT_TRUE(link.neighbours.take_changes().empty());
+  link.receive(kArpRequest, seconds(99));
+  EXPECT_EQ(link.neighbours.take_changes().size(), 1u);
+}
+
+TEST(Neighbours, OtherAddressesOfOursTakeEffectAtOnce) {
+  Link link;
+  link.receive(kArpRequest);
+  link.take();
+  link.neighbours.set_table(AddressTable({parse_interface_address("192.0.2.2/24").value()}, {}), Nanos(0));
+  EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.2")), kOurs) << "a neighbour's no more";
+  EXPECT_TRUE(link.neighbours.take_changes().empty());
+  EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.1")), std::nullopt);
+  link.neighbours.announce(seconds(1));
+  EXPECT_EQ(link.sent.size(), 2u);
+}
+
+TEST(Neighbours, ANewGatewayIsAskedForAndTold) {
+  Link link(100);
+  const AddressTable table({parse_interface_address("192.0.2.1/24").value()}, {gid("192.0.2.2")});
+  link.neighbours.set_table(table, seconds(1));
+  ASSERT_EQ(link.sent.size(), 1u);
+  EXPECT_EQ(link.sent[0].substr(24),
+            "8100006408060001080006040001"
+            "0200000000aac0000201"
+            "000000000000c0000202");
+  EXPECT_EQ(link.neighbours.table().next_hop(gid("198.51.100.7")), gid("192.0.2.2"));
+  EXPECT_TRUE(link.neighbours.take_changes().empty());
+  link.receive(kArpAnswerFromPeer.substr(0, 24) + "81000064" + kArpAnswerFromPeer.substr(24), seconds(1));
+  EXPECT_EQ(link.neighbours.take_changes().size(), 1u);
+  link.neighbours.set_table(table, seconds(2));
+  EXPECT_EQ(link.neighbours.take_changes().size(), 1u) << "known already: routes that led elsewhere follow";
 }
 
 TEST(Arp, FollowsAGratuitousUpdateOfAKnownNeighbour) {
@@ -205,20 +241,59 @@ TEST(Arp, BoundsItsTable) {
   EXPECT_EQ(link.neighbours.state(Gid::from_ipv4(0xc0000300)), NeighbourState::unknown) << "the oldest went";
 }
 
-TEST(Announce, TellsTheLinkAboutEveryAddress) {
+const std::string kGratuitous =
+    "ffffffffffff0200000000aa0806"
+    "0001080006040001"
+    "0200000000aac0000201"
+    "000000000000c0000201";
+
+TEST(Announce, AsksForEveryAddressAndTellsTheLinkTwice) {
   Link link;
-  link.neighbours.announce();
-  ASSERT_EQ(link.sent.size(), 3u);
+  link.neighbours.announce(seconds(1));
+  ASSERT_EQ(link.sent.size(), 6u);
   EXPECT_EQ(link.sent[0],
             "ffffffffffff0200000000aa0806"
             "0001080006040001"
-            "0200000000aac0000201"
+            "0200000000aa00000000"
             "000000000000c0000201");
-  EXPECT_EQ(link.sent[1].substr(0, 28), "3333000000010200000000aa86dd");
+  EXPECT_EQ(link.sent[1], kGratuitous);
+  // A solicitation from :: to the solicited-node group, without a source option.
+  EXPECT_EQ(link.sent[2].substr(0, 28), "3333ff0000010200000000aa86dd");
+  EXPECT_EQ(link.sent[2].substr(44, 32), std::string(32, '0'));
+  EXPECT_EQ(link.sent[2].substr(108, 4), "8700");
+  EXPECT_EQ(link.sent[2].substr(116), "0000000020010db8000000000000000000000001");
+  EXPECT_EQ(link.sent[3].substr(0, 28), "3333000000010200000000aa86dd");
   // ff02::1, type 136, override but not solicited, target 2001:db8::1, option 2 with our MAC.
-  EXPECT_EQ(link.sent[1].substr(76, 32), "ff020000000000000000000000000001");
-  EXPECT_EQ(link.sent[1].substr(108, 4), "8800");
-  EXPECT_EQ(link.sent[1].substr(116), "2000000020010db800000000000000000000000102010200000000aa");
+  EXPECT_EQ(link.sent[3].substr(76, 32), "ff020000000000000000000000000001");
+  EXPECT_EQ(link.sent[3].substr(108, 4), "8800");
+  EXPECT_EQ(link.sent[3].substr(116), "2000000020010db800000000000000000000000102010200000000aa");
+  link.sent.clear();
+  EXPECT_EQ(link.neighbours.next_deadline(), seconds(3));
+  link.neighbours.poll(seconds(3));
+  ASSERT_EQ(link.sent.size(), 3u);
+  EXPECT_EQ(link.sent[0], kGratuitous);
+  EXPECT_EQ(link.neighbours.next_deadline(), kNever);
+}
+
+TEST(Conflict, IsToldAndDefendedAgainstNowAndThen) {
+  Link link;
+  const std::string claim =
+      "ffffffffffff0200000000cc0806"
+      "0001080006040002"
+      "0200000000ccc0000201"
+      "0200000000ccc0000201";
+  link.receive(claim, seconds(1));
+  EXPECT_EQ(link.take(), kGratuitous);
+  const auto conflicts = link.neighbours.take_conflicts();
+  ASSERT_EQ(conflicts.size(), 1u);
+  EXPECT_EQ(to_text(conflicts[0].gid) + " " + to_text(conflicts[0].mac), "192.0.2.1 02:00:00:00:00:cc");
+  link.receive(claim, seconds(2));
+  EXPECT_TRUE(link.sent.empty());
+  EXPECT_TRUE(link.neighbours.take_conflicts().empty());
+  EXPECT_EQ(link.neighbours.counters().conflicts.get(), 2u);
+  link.receive(claim, seconds(1) + kDefendInterval);
+  EXPECT_EQ(link.neighbours.take_conflicts().size(), 1u);
+  EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.1")), kOurs) << "nobody else is us";
 }
 
 /// An ICMPv6 message from the peer in a frame to `to`.
@@ -292,6 +367,16 @@ TEST(Nd, ResolvesThroughTheSolicitedNodeGroup) {
   const std::string other = "88000000 40000000 20010db8000000000000000000000002 0201 0200000000cc";
   link.receive(from_peer(kOurs, "2001:db8::2", "2001:db8::1", other));
   EXPECT_EQ(link.neighbours.lookup(peer), kPeer);
+  EXPECT_EQ(link.neighbours.take_changes().size(), 1u);
+  // An unsolicited one with it moves the neighbour (7.2.6).
+  const std::string moved = "88000000 20000000 20010db8000000000000000000000002 0201 0200000000cc";
+  link.receive(from_peer(kOurs, "2001:db8::2", "ff02::1", moved));
+  EXPECT_EQ(to_text(*link.neighbours.lookup(peer)), "02:00:00:00:00:cc");
+  EXPECT_EQ(link.neighbours.take_changes().size(), 1u);
+  // Our own address in somebody else's mouth.
+  const std::string ours = "88000000 20000000 20010db8000000000000000000000001 0201 0200000000cc";
+  link.receive(from_peer(kOurs, "2001:db8::1", "ff02::1", ours));
+  EXPECT_EQ(link.neighbours.counters().conflicts.get(), 1u);
   // Nobody asked for this one.
   const std::string stranger = "88000000 60000000 20010db8000000000000000000000003 0201 0200000000bb";
   link.receive(from_peer(kOurs, "2001:db8::3", "2001:db8::1", stranger));

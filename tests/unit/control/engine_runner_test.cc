@@ -34,6 +34,7 @@ struct Host final : DeviceHost {
   void poll() {
     for (uint32_t i = 0; i < runner->count(); ++i) runner->engine(i).poll(sink, now += 1us);
   }
+  std::optional<EthAddr> next_hop(const Gid&) override { return std::nullopt; }
   void join_group(const Gid&) override {}
   void leave_group(const Gid&) override {}
   Result<EthAddr> resolve(const Gid&, const Gid&, std::chrono::nanoseconds) override { return EthAddr{}; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "tests/support/memory.h"
 #include "wire/packet.h"
@@ -22,14 +23,14 @@ Result<EthAddr> Port::resolve(const Gid&, const Gid& dgid, std::chrono::nanoseco
   ++resolves;
   const std::scoped_lock lock(world_.mutex_);
   for (const auto& port : world_.ports_) {
-    const auto& gids = port->device_->config().gids;
+    const auto gids = port->device_->gids();
     if (std::ranges::find(gids, dgid) != gids.end()) return port->device_->config().mac;
   }
   return fail(EHOSTUNREACH, "nobody answers");
 }
 
 Result<Gid> Port::source_for(const Gid& dgid) {
-  for (const Gid& gid : device_->config().gids) {
+  for (const Gid& gid : device_->gids()) {
     if (gid.is_ipv4() == dgid.is_ipv4()) return gid;
   }
   return fail(ENETUNREACH, "no address of that family");
@@ -116,6 +117,7 @@ void World::deliver(Port& from, const SentFrame& frame) {
     const uint32_t index = peek.dest_qpn & ((1u << port.device_->index_bits()) - 1);
     if (index < port.inboxes_.size()) port.inboxes_[index].push_back(frame.bytes);
   };
+  std::memcpy(from.last_destination.bytes.data(), frame.bytes.data(), 6);
   if (frame.loopback) {
     to(from);
     return;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -40,6 +41,10 @@ class Port final : public control::DeviceHost {
   void wait_step() override;
   bool runs_engines_here() const override;
   Result<EthAddr> resolve(const Gid& sgid, const Gid& dgid, std::chrono::nanoseconds timeout) override;
+  std::optional<EthAddr> next_hop(const Gid& dgid) override {
+    const auto found = moved.find(dgid);
+    return found != moved.end() ? std::optional(found->second) : std::nullopt;
+  }
   void join_group(const Gid& group) override { ASSERT_TRUE(groups.insert(group).second); }
   void leave_group(const Gid& group) override { ASSERT_EQ(groups.erase(group), 1u); }
   Result<Gid> source_for(const Gid& dgid) override;
@@ -52,6 +57,8 @@ class Port final : public control::DeviceHost {
   std::atomic<int> wakes{0};
   std::atomic<int> resolves{0};
   std::set<Gid> groups;                         ///< joined
+  std::map<Gid, EthAddr> moved;                 ///< what next_hop() knows
+  EthAddr last_destination{};                   ///< of the frames sent
   std::atomic<bool> references_payload{false};  ///< what every sink of this port says
   std::atomic<bool> frozen{false};              ///< its engines are not polled
 

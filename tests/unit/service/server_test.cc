@@ -70,7 +70,7 @@ TEST_F(ServerTest, TellsItsDevices) {
   const auto devices = must(daemon_devices({socket_}));
   ASSERT_EQ(devices.size(), 2u);
   EXPECT_EQ(devices[0].name, name(0));
-  EXPECT_EQ(devices[1].gids, world_.device(1)->config().gids);
+  EXPECT_EQ(devices[1].gids, world_.device(1)->gids());
 }
 
 TEST_F(ServerTest, TwoClientsExchangeEveryOperation) {

@@ -1,0 +1,73 @@
+// The device's addresses while it runs.
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "control/device.h"
+
+namespace uroce::control {
+namespace {
+
+constexpr std::size_t kMostEntries = 256;  // an index is a byte
+/// Entries that programs expect to be there, empty or not. New addresses take fresh ones up to here, so that one that
+/// went is not soon mistaken for another.
+constexpr std::size_t kUsualEntries = 16;
+
+std::optional<std::size_t> place_for(const Gid& gid, const std::vector<Gid>& table, const std::vector<Gid>& former) {
+  const auto is_empty = [&](std::size_t i) { return table[i] == Gid{}; };
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    if (is_empty(i) && former[i] == gid) return i;
+  }
+  if (table.size() < kUsualEntries) return table.size();
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    if (is_empty(i)) return i;
+  }
+  return table.size() < kMostEntries ? std::optional(table.size()) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<Gid> Device::gids() const {
+  const std::scoped_lock lock(gids_mutex_);
+  return gids_;
+}
+
+Result<void> Device::set_gids(std::span<const Gid> wanted) {
+  if (wanted.empty() || wanted.size() > kMostEntries || std::ranges::find(wanted, Gid{}) != wanted.end()) {
+    return fail(EINVAL, fmt::format("{}: {} addresses, none of them zero, are possible, not {}", config_.name,
+                                    kMostEntries, wanted.size()));
+  }
+  const auto lock = runner_.lock();
+  if (auto alive = check_alive(); !alive) return alive;
+  std::vector<Gid> next = gids();
+  const std::vector<Gid> before = next;
+  for (Gid& gid : next) {
+    if (std::ranges::find(wanted, gid) == wanted.end()) gid = {};
+  }
+  for (const Gid& gid : wanted) {
+    if (std::ranges::find(next, gid) != next.end()) continue;
+    const auto place = place_for(gid, next, former_);
+    if (!place) return fail(ENOMEM, fmt::format("{}: its GID table of {} entries is full", config_.name, kMostEntries));
+    if (*place == next.size()) {
+      next.emplace_back();
+      former_.emplace_back();
+    }
+    next[*place] = former_[*place] = gid;
+  }
+  if (next == before) return {};
+  {
+    const std::scoped_lock guard(gids_mutex_);
+    gids_ = next;
+  }
+  std::erase(next, Gid{});
+  Result<void> all;
+  for (uint32_t index = 0; index < engines(); ++index) {
+    if (auto ran = runner_.run(index, [&](transport::Engine& engine) { engine.set_gids(next); }); !ran) all = ran;
+  }
+  events_.broadcast({AsyncEventType::gid_change, 1});
+  return all;
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,166 @@
+#include "pmd_glue/kernel_stack.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <linux/filter.h>
+#include <net/if.h>
+#include <rte_ethdev.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <optional>
+
+#include "cm/address.h"
+#include "pmd_glue/notes.h"
+
+namespace uroce::glue {
+
+namespace {
+
+constexpr uint16_t kRocePort = 4791;
+
+sockaddr_storage socket_address(const Gid& gid, unsigned interface, socklen_t& length) {
+  sockaddr_storage out{};
+  if (gid.is_ipv4()) {
+    auto& v4 = reinterpret_cast<sockaddr_in&>(out);
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(kRocePort);
+    v4.sin_addr.s_addr = htonl(gid.ipv4());
+    length = sizeof v4;
+  } else {
+    auto& v6 = reinterpret_cast<sockaddr_in6&>(out);
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(kRocePort);
+    std::memcpy(&v6.sin6_addr, gid.bytes.data(), gid.bytes.size());
+    if (cm::is_link_local(gid)) v6.sin6_scope_id = interface;
+    length = sizeof v6;
+  }
+  return out;
+}
+
+/// Of an interface's address; nullopt for other families.
+std::optional<Gid> gid_of(const sockaddr* address) {
+  if (address == nullptr) return std::nullopt;
+  if (address->sa_family == AF_INET) {
+    sockaddr_in v4{};
+    std::memcpy(&v4, address, sizeof v4);
+    return Gid::from_ipv4(ntohl(v4.sin_addr.s_addr));
+  }
+  if (address->sa_family != AF_INET6) return std::nullopt;
+  Gid gid;
+  std::memcpy(gid.bytes.data(), &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, gid.bytes.size());
+  return gid;
+}
+
+/// The kernel's interface that has the address, this one first; empty for none.
+std::string owner_of(const Gid& gid, const std::string& interface) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> guard(list, freeifaddrs);
+  std::string owner;
+  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
+    if (gid_of(one->ifa_addr) != gid) continue;
+    if (one->ifa_name == interface) return interface;
+    // A link-local address is of its link alone.
+    if (!cm::is_link_local(gid)) owner = one->ifa_name;
+  }
+  return owner;
+}
+
+bool forwards(const std::string& interface, bool ipv4) {
+  std::ifstream file(fmt::format("/proc/sys/net/{}/conf/{}/forwarding", ipv4 ? "ipv4" : "ipv6", interface));
+  return file.get() == '1';
+}
+
+}  // namespace
+
+KernelStack::KernelStack(uint16_t port, std::string name, std::string driver)
+    : name_(std::move(name)), driver_(std::move(driver)) {
+  rte_eth_dev_info info{};
+  if (rte_eth_dev_info_get(port, &info) != 0 || info.if_index == 0) return;
+  char text[IF_NAMESIZE] = "";
+  if (if_indextoname(info.if_index, text) == nullptr) return;
+  interface_ = info.if_index;
+  interface_name_ = text;
+}
+
+KernelStack::~KernelStack() {
+  for (const auto& [gid, fd] : sockets_) {
+    if (fd >= 0) close(fd);
+  }
+}
+
+void KernelStack::set_addresses(std::span<const Gid> gids) {
+  if (interface_ == 0) return;
+  std::erase_if(sockets_, [&](const auto& entry) {
+    if (std::ranges::find(gids, entry.first) != gids.end()) return false;
+    if (entry.second >= 0) close(entry.second);
+    return true;
+  });
+  for (const Gid& gid : gids) {
+    if (sockets_.contains(gid)) continue;
+    silence(gid);
+    look_for_clash(gid);
+  }
+}
+
+void KernelStack::silence(const Gid& gid) {
+  const bool ipv4 = gid.is_ipv4();
+  int& fd = sockets_[gid];
+  fd = socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return;  // a kernel without that family says nothing in it
+  sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+  const sock_fprog program{1, &nothing};
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
+  setsockopt(fd, ipv4 ? SOL_IP : SOL_IPV6, ipv4 ? IP_FREEBIND : IPV6_FREEBIND, &on, sizeof on);
+  if (!ipv4) setsockopt(fd, SOL_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  socklen_t length = 0;
+  const sockaddr_storage address = socket_address(gid, interface_, length);
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&address), length) == 0) return;
+  if (errno == EADDRINUSE) {
+    note(
+        fmt::format("port {}: UDP port {} of {} is in use in the kernel, by rxe for one: unload it (modprobe -r "
+                    "rdma_rxe), or give the port another interface",
+                    name_, kRocePort, cm::to_text(gid)));
+  }
+  close(fd);
+  fd = -1;
+}
+
+void KernelStack::look_for_clash(const Gid& gid) const {
+  const std::string owner = owner_of(gid, interface_name_);
+  const std::string address = cm::to_text(gid);
+  if (owner.empty()) {
+    if (cm::is_link_local(gid) || !forwards(interface_name_, gid.is_ipv4())) return;
+    return note(
+        fmt::format("port {}: the kernel forwards what arrives on {}, also frames for {}, and redirects their "
+                    "senders: sysctl -w net.{}.conf.{}.forwarding=0",
+                    name_, interface_name_, address, gid.is_ipv4() ? "ipv4" : "ipv6", interface_name_));
+  }
+  if (owner != interface_name_) {
+    return note(
+        fmt::format("port {}: the kernel has {} on {}, and answers for it on {}: give the device another address "
+                    "(device.addresses)",
+                    name_, address, owner, interface_name_));
+  }
+  if (driver_ == "net_tap") {
+    return note(
+        fmt::format("port {}: the kernel, at the other end of {}, has {} too: give one of the two another address",
+                    name_, owner, address));
+  }
+  // Every interface with IPv6 has the link-local one.
+  if (cm::is_link_local(gid)) return;
+  note(
+      fmt::format("port {}: the kernel has {} on {} as well: it keeps all but RoCE, and ping is answered twice; an "
+                  "address of its own for the device (device.addresses) keeps the two apart",
+                  name_, address, owner));
+}
+
+}  // namespace uroce::glue

@@ -1,0 +1,29 @@
+#include "pmd_glue/notes.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <mutex>
+
+namespace uroce::glue {
+
+namespace {
+
+// EAL allows one stack per process, and some notes come before there is one.
+std::mutex mutex;
+NoteWriter current;
+
+}  // namespace
+
+void note(std::string_view text) {
+  const std::lock_guard lock(mutex);
+  if (current) return current(text);
+  fmt::print(stderr, "uroce: {}\n", text);
+}
+
+void set_note_writer(NoteWriter writer) {
+  const std::lock_guard lock(mutex);
+  current = std::move(writer);
+}
+
+}  // namespace uroce::glue
