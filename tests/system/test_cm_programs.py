@@ -1,33 +1,49 @@
 #!/usr/bin/env python3
-"""Debian's rdmacm-utils, and perftest with rdma_cm, unchanged, under uroce-run on two devices joined back to back."""
+"""Debian's rdmacm-utils, perftest with rdma_cm, librspreload and test_rdmacm under uroce-run, on two devices joined."""
 
+import glob
+import itertools
 import random
 import re
 
 import harness
+import test_pyverbs
 import verbs
 
 SERVER, CLIENT = "10.117.0.1", "10.117.0.2"
-# Servers do not say that they listen, and who comes before is refused; each program says so in its own words. cmtime
-# says it by times of nought.
-TOO_EARLY = re.compile(r"REJECTED|UNREACHABLE|refused|rpoll: Operation now|Unexpected CM event|^disconnect +: +0\.00", re.M)
+SERIAL = itertools.count()
+# Servers do not say that they listen, and who comes before is refused: this, preloaded, tells.
+TELLS = harness.BUILD / "tests" / "system" / "clients" / "tell_listen.so"
 
 
 class Case(verbs.Case):
-    def run_pair(self, server, client, seconds=40, stays=False):
+    def serve(self, command, namespace=None, at="listen"):
+        """A server, from when it listens."""
+        self.need(command[0])
+        told = self.directory / f"listens-{next(SERIAL)}"
+        # An existing preload of the command's own comes after ours.
+        preloads = [word.partition("=")[2] for word in command if str(word).startswith("LD_PRELOAD=")]
+        command = [word for word in command if not str(word).startswith("LD_PRELOAD=")]
+        env = {**self.env, "LD_PRELOAD": ":".join([str(TELLS), *preloads]), "UROCE_TEST_LISTENS": str(told),
+               "UROCE_TEST_LISTENS_AT": at}
+        server = self.start([verbs.RUN, *command], namespace=namespace, env=env)
+        limit = harness.time.monotonic() + 20 * harness.SLOW
+        while not told.exists():
+            if server.process.poll() is not None:
+                raise AssertionError(f"ended before it listened: {server}")
+            if harness.time.monotonic() > limit:
+                raise AssertionError(f"does not listen after 20 s: {server}")
+            harness.time.sleep(0.01)
+        return server
+
+    def run_pair(self, server, client, seconds=40, stays=False, namespaces=(None, None), at="listen"):
         """Both outputs. A server that `stays` would serve on: it is ended."""
-        first = self.under(*server)
-        limit = harness.time.monotonic() + 15 * harness.SLOW
-        while True:
-            second = self.under(*client)
-            try:
-                code = second.wait(seconds)
-            except AssertionError as hung:
-                raise AssertionError(f"{hung}\n{first}") from None
-            early = TOO_EARLY.search(second.output) and first.process.poll() is None
-            if not early or harness.time.monotonic() > limit:
-                break
-            harness.time.sleep(0.05)
+        first = self.serve(server, namespaces[0], at)
+        second = self.start([verbs.RUN, *client], namespace=namespaces[1], env=self.env)
+        try:
+            code = second.wait(seconds)
+        except AssertionError as hung:
+            raise AssertionError(f"{hung}\n{first}") from None
         self.assertEqual(code, 0, f"{second}\n{first}")
         if stays:
             self.assertIsNone(first.process.poll(), f"the server ended: {first}")
@@ -48,13 +64,9 @@ class Utilities(Case):
 
     def test_rping_serves_many(self):
         """Its persistent server takes one client after the other."""
-        server = self.under("rping", "-s", "-P", "-a", SERVER)
+        server = self.serve(["rping", "-s", "-P", "-a", SERVER])
         for _ in range(3):
-            limit = harness.time.monotonic() + 15 * harness.SLOW
-            client = self.under("rping", "-c", "-a", SERVER, "-C", "5")
-            while client.wait(20) != 0 and TOO_EARLY.search(client.output) and harness.time.monotonic() < limit:
-                client = self.under("rping", "-c", "-a", SERVER, "-C", "5")
-            self.finish(client, 20)
+            self.finish(self.under("rping", "-c", "-a", SERVER, "-C", "5"), 20)
         self.assertIsNone(server.process.poll(), str(server))
         server.kill()
 
@@ -130,6 +142,65 @@ class Rsockets(Case):
     def test_riostream(self):
         for size in ("64", "10000"):
             self.run_stream("riostream", "-I", "10", "-C", "2", "-S", size)
+
+
+    def test_udpong(self):
+        """Datagrams, where the kernel has no such addresses: the peers ask each other's connection manager."""
+        for options in ([], ["-T", "e"], ["-S", "1000", "-T", "e"]):
+            with self.subTest(options=options):
+                small = ["-C", "20", *options]
+                _, client = self.run_pair(
+                    ["udpong", "-b", SERVER, *small], ["udpong", "-s", SERVER, *small], stays=True, at="bind")
+                self.assertRegex(client, r"(?m)^custom +\d")
+
+    def test_udpong_introduced_by_the_kernel(self):
+        """As rdma-core's rsockets do it: the first datagrams go over UDP."""
+        if not harness.may_make_namespaces():
+            self.skipTest("may not make network namespaces (needs root)")
+        with harness.Namespaces() as namespaces:
+            for name, address in zip(namespaces.names, (SERVER, CLIENT)):
+                harness.ip("-n", name, "addr", "add", f"{address}/24", "dev", "c0")
+            small = ["-C", "20", "-T", "e"]
+            _, client = self.run_pair(["udpong", "-b", SERVER, *small], ["udpong", "-s", SERVER, *small],
+                                      stays=True, namespaces=namespaces.names, at="bind")
+            self.assertRegex(client, r"(?m)^custom +\d")
+
+    def preloaded(self, *command):
+        """The same with Debian's library that turns a program's sockets into rsockets."""
+        found = sorted(glob.glob("/usr/lib/*/rsocket/librspreload.so"))
+        if not found:
+            self.skipTest("librspreload.so is not installed; config/packages.txt names its package")
+        return ["env", f"LD_PRELOAD={found[0]}", *command]
+
+    def test_iperf3_preloaded(self):
+        """A program of TCP. Its addresses are no kernel's here, so nothing can go by TCP instead."""
+        self.need("iperf3")
+        server, client = self.run_pair(
+            self.preloaded("iperf3", "-s", "-1", "-B", SERVER), self.preloaded("iperf3", "-c", SERVER, "-n", "20M"))
+        for output in (server, client):
+            self.assertRegex(output, r"20\.0 MBytes .* receiver")
+
+
+class Pyverbs(Case):
+    def test_rdmacm(self):
+        """rdma-core's test_rdmacm. It asks the kernel for a device's address: an interface with the port's MAC has it."""
+        if not test_pyverbs.TESTS.is_dir():
+            self.skipTest(f"{test_pyverbs.TESTS} is not there: package python3-pyverbs, installed without its documents")
+        if not harness.may_make_namespaces():
+            self.skipTest("may not make network namespaces (needs root)")
+        guid = re.search(r"uroce0\s+([0-9a-f]{16})", self.finish(self.under("ibv_devices"), 20)).group(1)
+        eui = bytes.fromhex(guid)
+        mac = bytes([eui[0] ^ 2, *eui[1:3], *eui[5:]]).hex(":")
+        folder = test_pyverbs.unpack(self.directory / "tests")
+        with harness.Namespaces() as namespaces:
+            name = namespaces.names[0]
+            harness.ip("-n", name, "link", "set", "c0", "address", mac)
+            harness.ip("-n", name, "addr", "flush", "dev", "c0")
+            harness.ip("-n", name, "addr", "add", f"{SERVER}/24", "dev", "c0")
+            program = self.start([verbs.RUN, "/usr/bin/python3", folder / "run_tests.py", "-v", "tests.test_rdmacm"],
+                                 namespace=name, env=self.env)
+            output = self.finish(program, 200)
+        self.assertEqual(len(re.findall(r"\.\.\. ok$", output, re.M)), 10, output)
 
 
 class Perftest(Case):

@@ -39,6 +39,11 @@ int Stream::accept(sockaddr* address, socklen_t* length) {
   eventfd_t one = 0;
   eventfd_read(accept_fd_, &one);
   lock.unlock();
+  if (!taken->take_descriptor()) {
+    const int reason = errno;
+    taken->close();
+    return minus_one(reason);
+  }
   if (address != nullptr) taken->peer_name(address, length);
   table::add(taken);
   return taken->fd();
@@ -100,7 +105,7 @@ void Stream::drop_accepting(const Stream* child) {
   const std::lock_guard lock(cm_mutex_);
   const auto found = std::ranges::find(accepting_, child, &std::shared_ptr<Stream>::get);
   if (found == accepting_.end()) return;
-  Watcher::connections().remove((*found)->fd());
+  Watcher::connections().remove((*found)->channel_->fd);
   (*found)->watched_ = false;
   accepting_.erase(found);
 }

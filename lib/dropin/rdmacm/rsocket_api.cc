@@ -6,6 +6,7 @@
 #include <cstdarg>
 
 #include "dropin/common/report.h"
+#include "dropin/rdmacm/rsocket_datagram.h"
 #include "dropin/rdmacm/rsocket_stream.h"
 
 using namespace uroce::dropin;
@@ -47,8 +48,13 @@ bool served(int domain, int type, int protocol) {
 extern "C" {
 
 int rsocket(int domain, int type, int protocol) {
-  if (!served(domain, type, protocol) || type != SOCK_STREAM) return minus_one(ENOTSUP);
-  const std::shared_ptr<Socket> made = Stream::make(domain);
+  if (!served(domain, type, protocol)) return minus_one(ENOTSUP);
+  std::shared_ptr<Socket> made;
+  if (type == SOCK_STREAM) {
+    made = Stream::make(domain);
+  } else {
+    made = Datagram::make(domain);
+  }
   if (made == nullptr) return -1;
   table::add(made);
   return made->fd();

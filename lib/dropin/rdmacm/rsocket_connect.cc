@@ -23,7 +23,14 @@ constexpr uint8_t kRetries = 7;
 std::shared_ptr<Stream> Stream::make(int family) {
   auto made = std::make_shared<Stream>(family);
   if (!made->open_channel() || rdma_create_id(made->channel_, &made->id_, made.get(), RDMA_PS_TCP) != 0) return nullptr;
-  return made;
+  return made->take_descriptor() ? made : nullptr;
+}
+
+/// A new one when the application gets the socket: the descriptors that were made before it came to be have lower
+/// numbers than those that librspreload made for it, which counts on the opposite.
+bool Stream::take_descriptor() {
+  number_ = fcntl(channel_->fd, F_DUPFD_CLOEXEC, 0);
+  return number_ >= 0;
 }
 
 Stream::~Stream() {

@@ -1,6 +1,5 @@
 // A stream's queue pair and buffers, and what the two sides tell each other of them.
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,35 +15,7 @@ namespace {
 
 constexpr bool kBigEndian = std::endian::native == std::endian::big;
 
-std::size_t whole_pages(std::size_t bytes) {
-  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  return (bytes + page - 1) / page * page;
-}
-
 }  // namespace
-
-int Buffer::make(ibv_pd* pd, std::size_t bytes, int access) {
-  reset();
-  void* pages = mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (pages == MAP_FAILED) return -1;
-  mr_ = ibv_reg_mr(pd, pages, bytes, access);
-  if (mr_ == nullptr) {
-    const int reason = errno;
-    munmap(pages, whole_pages(bytes));
-    return minus_one(reason);
-  }
-  data_ = static_cast<std::byte*>(pages);
-  return 0;
-}
-
-void Buffer::reset() {
-  if (data_ == nullptr) return;
-  const std::size_t bytes = mr_->length;
-  ibv_dereg_mr(mr_);
-  munmap(data_, whole_pages(bytes));
-  data_ = nullptr;
-  mr_ = nullptr;
-}
 
 int Stream::make_buffers() {
   constexpr int kOurs = IBV_ACCESS_LOCAL_WRITE;
@@ -138,13 +109,14 @@ void Stream::release() {
   if (completions_ != nullptr) ibv_destroy_comp_channel(completions_);
   if (id_ != nullptr) rdma_destroy_id(id_);
   if (channel_ != nullptr) rdma_destroy_event_channel(channel_);
-  if (accept_fd_ >= 0) ::close(accept_fd_);
-  if (keepalive_fd_ >= 0) ::close(keepalive_fd_);
+  for (const int fd : {number_, accept_fd_, keepalive_fd_}) {
+    if (fd >= 0) ::close(fd);
+  }
   cq_ = nullptr;
   completions_ = nullptr;
   id_ = nullptr;
   channel_ = nullptr;
-  accept_fd_ = keepalive_fd_ = -1;
+  number_ = accept_fd_ = keepalive_fd_ = -1;
 }
 
 }  // namespace uroce::dropin::rdmacm

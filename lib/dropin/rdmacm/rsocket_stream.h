@@ -14,33 +14,11 @@
 #include <optional>
 #include <vector>
 
+#include "dropin/rdmacm/rsocket_buffer.h"
 #include "dropin/rdmacm/rsocket_socket.h"
 #include "dropin/rdmacm/rsocket_wire.h"
 
 namespace uroce::dropin::rdmacm {
-
-/// Whole pages of our own, registered: fork() then leaves nothing else out of a child.
-class Buffer {
- public:
-  Buffer() = default;
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  ~Buffer() { reset(); }
-
-  /// 0, or -1 with errno.
-  int make(ibv_pd* pd, std::size_t bytes, int access);
-  void reset();
-
-  std::byte* data() const { return data_; }
-  uint64_t address() const { return reinterpret_cast<uint64_t>(data_); }
-  uint32_t lkey() const { return mr_->lkey; }
-  uint32_t rkey() const { return mr_->rkey; }
-  explicit operator bool() const { return data_ != nullptr; }
-
- private:
-  std::byte* data_ = nullptr;
-  ibv_mr* mr_ = nullptr;
-};
 
 /// Memory that the application lets the peer write to, and what the peer was told of it.
 struct Mapped {
@@ -68,7 +46,7 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   explicit Stream(int family) : Socket(family) {}
   ~Stream() override;
 
-  int fd() const override { return channel_->fd; }
+  int fd() const override { return number_; }
   int bind(const sockaddr* address, socklen_t length) override;
   int listen(int backlog) override;
   int accept(sockaddr* address, socklen_t* length) override;
@@ -99,6 +77,7 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
 
   // rsocket_connect.cc: on the watcher's thread, but for what starts it.
   bool open_channel();
+  bool take_descriptor();
   bool watch();
   void on_cm_readable();
   void on_cm_event(const rdma_cm_event& event);
@@ -179,6 +158,7 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   volatile wire::Target* targets() const { return reinterpret_cast<volatile wire::Target*>(tables_.data()); }
 
   rdma_event_channel* channel_ = nullptr;
+  int number_ = -1;  ///< a descriptor of our own, the channel's again
   rdma_cm_id* id_ = nullptr;
   bool watched_ = false;
 

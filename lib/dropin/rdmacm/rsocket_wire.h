@@ -7,6 +7,9 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
+
+#include <uroce/types.h>
 
 namespace uroce::dropin::rdmacm::wire {
 
@@ -54,6 +57,28 @@ constexpr uint32_t message(Op op, uint32_t value) { return static_cast<uint32_t>
 constexpr uint32_t message(Control what) { return message(Op::control, static_cast<uint32_t>(what)); }
 constexpr Op op_of(uint32_t message) { return static_cast<Op>(message >> 29); }
 constexpr uint32_t value_of(uint32_t message) { return message & 0x1fff'ffff; }
+
+/// Where a datagram comes from, before its bytes. IPv4 addresses are ::ffff:a.b.c.d.
+struct Sender {
+  Gid ip{};
+  uint16_t port = 0;
+  friend bool operator==(const Sender&, const Sender&) = default;
+};
+inline constexpr std::size_t kSenderMax = 24;
+/// Writes it to the front of `to`, at least kSenderMax bytes. Returns how many it takes.
+std::size_t encode(const Sender& sender, std::span<std::byte> to);
+/// With the number of bytes that it takes; nullopt when it is malformed.
+std::optional<std::pair<Sender, std::size_t>> decode_sender(std::span<const std::byte> bytes);
+
+/// What goes by the kernel's UDP until the queue pairs are known, before a datagram's bytes or without any.
+struct Introduction {
+  bool asks = false;  ///< with data, to be answered; the answer has none
+  uint32_t qpn = 0;   ///< of the sender's queue pair for datagrams
+  Gid ip{};           ///< of the sender
+};
+inline constexpr std::size_t kIntroductionMax = 28;
+std::size_t encode(const Introduction& introduction, std::span<std::byte> to);
+std::optional<std::pair<Introduction, std::size_t>> decode_introduction(std::span<const std::byte> bytes);
 
 /// For a peer of the other byte order.
 Target swapped(const Target& target);

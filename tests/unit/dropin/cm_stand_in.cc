@@ -251,6 +251,7 @@ Result<void> CmId::connect(const CmParam& param) {
   event.id = child->number;
   event.listener = listener->number;
   event.param = seen(param);
+  event.av = child->vector();
   listener->channel->push(std::move(event));
   return {};
 }

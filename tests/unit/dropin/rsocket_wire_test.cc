@@ -94,6 +94,46 @@ TEST(RsocketMessage, HasItsKindAboveItsValue) {
   EXPECT_EQ(value_of(0x80000180u), 384u);
 }
 
+TEST(RsocketDatagram, SendersAreWhatRdmaCoreSends) {
+  std::vector<std::byte> place(kSenderMax);
+  const Sender four{Gid::from_ipv4(0x0a000001), 0x1234};
+  EXPECT_EQ(encode(four, place), 8u);
+  EXPECT_EQ(std::vector(place.begin(), place.begin() + 8), bytes({4, 8, 0x12, 0x34, 10, 0, 0, 1}));
+  EXPECT_EQ(decode_sender(place), std::pair(four, std::size_t{8}));
+  Sender six{{}, 1};
+  six.ip.bytes[0] = 0xfe;
+  six.ip.bytes[15] = 7;
+  EXPECT_EQ(encode(six, place), 24u);
+  EXPECT_EQ(place[8], std::byte{0xfe});
+  EXPECT_EQ(decode_sender(place), std::pair(six, std::size_t{24}));
+  for (std::size_t size = 0; size < 24; ++size) EXPECT_FALSE(decode_sender(std::span(place).first(size))) << size;
+  place[1] = std::byte{8};
+  EXPECT_FALSE(decode_sender(place));
+}
+
+TEST(RsocketDatagram, IntroductionsAreWhatRdmaCoreSends) {
+  std::vector<std::byte> place(kIntroductionMax);
+  EXPECT_EQ(encode(Introduction{true, 0x010203, Gid::from_ipv4(0x0a000002)}, place), 16u);
+  EXPECT_EQ(std::vector(place.begin(), place.begin() + 16),
+            bytes({0x55, 0x55, 0x55, 0x55, 4, 0, 16, 0, 0, 1, 2, 3, 10, 0, 0, 2}));
+  const auto read = decode_introduction(place);
+  ASSERT_TRUE(read);
+  EXPECT_TRUE(read->first.asks);
+  EXPECT_EQ(read->first.qpn, 0x010203u);
+  EXPECT_EQ(read->second, 16u);
+  Gid six;
+  six.bytes[15] = 1;
+  EXPECT_EQ(encode(Introduction{false, 1, six}, place), 28u);
+  EXPECT_EQ(place[5], std::byte{7});
+  EXPECT_FALSE(decode_introduction(place)->first.asks);
+  for (std::size_t size = 0; size < 28; ++size) EXPECT_FALSE(decode_introduction(std::span(place).first(size))) << size;
+  for (const std::size_t at : {0, 4, 5, 6}) {
+    auto other = place;
+    other[at] = std::byte{0x33};
+    EXPECT_FALSE(decode_introduction(other)) << at;
+  }
+}
+
 TEST(RsocketTables, AreTurnedAroundForOtherByteOrders) {
   const Mapping turned = swapped(Mapping{1, {2, 3, 4}});
   EXPECT_EQ(turned.offset, uint64_t{1} << 56);
