@@ -124,6 +124,7 @@ void on_rnr_nak(EngineCore& core, Qp& qp, const wire::Packet& packet) {
     return;
   }
   if (qp.rnr_retry != kForever) --tx.rnr_retries_left;
+  tx.retries_left = qp.retry_cnt;  // The peer is there, and this round has a budget of its own.
   tx.rnr_waiting = true;
   core.set_deadline(qp, core.now + rnr_delay(packet.aeth.code()));
   rewind_to(core, qp, packet.bth.psn);
@@ -133,7 +134,9 @@ void on_nak(EngineCore& core, Qp& qp, const wire::Packet& packet) {
   core.counters.naks_received.add();
   const auto code = static_cast<wire::NakCode>(packet.aeth.code());
   if (code == wire::NakCode::psn_sequence) {
-    retry_from(core, qp, packet.bth.psn);
+    // Linux rxe says so, in spite of 9.7.5.2.8, of what follows a request that it answered with an RNR NAK. All of it
+    // is sent again after the wait.
+    if (!qp.tx.rnr_waiting) retry_from(core, qp, packet.bth.psn);
     return;
   }
   enter_error(core, qp, status_of(code));

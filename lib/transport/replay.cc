@@ -61,6 +61,18 @@ void replay(EngineCore& core, Qp& qp, const Resource& resource, uint32_t next, u
   if (cold.jobs_tail - cold.jobs_head < cold.jobs.size()) push_job(core, qp, resource, next, end, false);
 }
 
+// What an ACK of a duplicate SEND or WRITE at `psn` acknowledges: everything executed (C9-105), but nothing from the
+// next READ or atomic on. Its answer may be lost, and an ACK is none; Linux rxe takes it for one when the PSN is the
+// same, and completes a READ whose data never came.
+Psn acknowledged_with(const Qp& qp, Psn psn) {
+  Psn newest = qp.rx.expected - 1;
+  for (const Resource& resource : qp.cold->resources) {
+    const bool between = distance(resource.first_psn, psn) > 0 && distance(newest, resource.first_psn) >= 0;
+    if (resource.packets != 0 && between) newest = resource.first_psn - 1;
+  }
+  return newest;
+}
+
 }  // namespace
 
 // 9.7.5.1.2 and table 46: nothing is executed twice.
@@ -69,7 +81,7 @@ void on_duplicate(EngineCore& core, Qp& qp, const wire::Packet& packet) {
   const wire::OpFlags op = packet.op().flags;
   const Psn psn = packet.bth.psn;
   if (!op.has_any(wire::OpFlags(Op::read) | Op::atomic)) {
-    queue_reply(core, qp, qp.rx.expected - 1, wire::Aeth::ack(0));
+    queue_reply(core, qp, acknowledged_with(qp, psn), wire::Aeth::ack(0));
     return;
   }
   const Resource* resource = find_resource(qp, psn, op.has(Op::atomic));

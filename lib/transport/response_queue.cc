@@ -97,9 +97,8 @@ bool send_jobs(EngineCore& core, Qp& qp) {
 void queue_reply(EngineCore& core, Qp& qp, Psn psn, uint8_t syndrome) {
   auto& rx = qp.rx;
   const bool is_ack = wire::Aeth{syndrome, 0}.kind() == wire::AethKind::ack;
-  const bool nak_waits = rx.reply_pending && wire::Aeth{rx.reply_syndrome, 0}.kind() != wire::AethKind::ack;
-  // A NAK acknowledges what is before it, so an older ACK adds nothing.
-  if (is_ack && nak_waits && distance(psn, rx.reply_psn) < 0) return;
+  // What waits acknowledges what is before it, so an older ACK adds nothing.
+  if (is_ack && rx.reply_pending && distance(psn, rx.reply_psn) < 0) return;
   rx.reply_psn = psn;
   rx.reply_syndrome = syndrome;
   rx.reply_pending = true;

@@ -165,12 +165,14 @@ class QueuePair:
     def close(self):
         if self.handle is not None:
             self.peer.call("destroy", id=self.handle)
-        self.peer.call("destroy", id=self.id)
+        if self.id is not None:
+            self.peer.call("destroy", id=self.id)
+        self.handle = self.id = None
 
 
-def pair(one, two, kind, mtu, psns=(0xFFFFFE, 100), family=4, attributes=(), **connection):
-    """Connected queue pairs of two peers. The PSNs of the first wrap around at once."""
-    a, b = (QueuePair(peer, kind, **dict(attributes)) for peer in (one, two))
+def pair(one, two, kind, mtu, psns=(0xFFFFFE, 100), family=4, responder_access=None, **connection):
+    """Connected queue pairs of two peers. The PSNs of the first wrap around at once. The second grants `responder_access`."""
+    a, b = QueuePair(one, kind), QueuePair(two, kind, **({"access": responder_access} if responder_access else {}))
     a.connect(b, *psns, mtu, family, **connection)
     b.connect(a, *reversed(psns), mtu, family, **connection)
     return a, b

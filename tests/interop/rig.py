@@ -85,7 +85,17 @@ class Rig:
         for name in ("far2", "near2"):
             harness.sysctl(None, f"net.ipv6.conf.{name}.disable_ipv6=1")
             harness.ip("link", "set", name, "arp", "off", "txqueuelen", guests.QUEUE, "up")
-        return None
+        relay = subprocess.Popen([HERE / "lossy.py", "wire2", "far2"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.running.append(relay)
+        if relay.stdout.readline() != "relaying\n":
+            raise AssertionError("the relay does not run")
+        return relay
+
+    def set_faults(self, **faults):
+        """What the relay does to RoCE frames of wire 2 from now on; returns how often it did what since the last call."""
+        self.relay.stdin.write(json.dumps(faults) + "\n")
+        self.relay.stdin.flush()
+        return json.loads(self.relay.stdout.readline())
 
     def make_daemon(self):
         config = self.directory / "uroced.toml"
