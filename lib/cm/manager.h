@@ -74,8 +74,8 @@ class Manager {
   Manager& operator=(const Manager&) = delete;
 
   std::unique_ptr<ManagerUser> open(const UserLimits& limits);
-  /// By name, of all devices together: messages by kind, and what was dropped and why.
-  std::vector<std::pair<std::string, uint64_t>> counters() const;
+  /// By name, of one device: messages by kind, and what was dropped and why. Any thread.
+  std::vector<std::pair<std::string, uint64_t>> counters(const std::string& device) const;
 
   struct Impl;
 

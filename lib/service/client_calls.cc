@@ -18,6 +18,9 @@ namespace {
 /// A quarter of what the kernel lets a process map, so that no client takes all.
 constexpr uint32_t kMaxMappings = 16384;
 
+/// Q_Keys that only who may speak for the host can set, QP1's among them.
+constexpr uint32_t kControlledQkey = 1u << 31;
+
 constexpr uint32_t kKnownAccess =
     (Access::local_write | Access::remote_write | Access::remote_read | Access::remote_atomic | Access::mw_bind |
      Access::zero_based | Access::relaxed_ordering | Access::remote_invalidate)
@@ -132,6 +135,12 @@ Result<Client::Reply> Client::call_object(message::Op op, std::span<const std::b
         if (!qp) return std::unexpected(qp.error());
         const QpAttr attr = request.attr.value();
         if (auto ok = check_enums(attr); !ok) return std::unexpected(ok.error());
+        if (request.mask.has(QpAttrBit::qkey) && (attr.qkey & kControlledQkey) != 0 && uid_ != 0) {
+          return fail(EPERM,
+                      fmt::format("Q_Key {:#x} has the high bit set, which is for privileged programs (IBTA vol. "
+                                  "1, 10.2.5); choose one below {:#x}",
+                                  attr.qkey, kControlledQkey));
+        }
         if (auto changed = (*qp)->modify(attr, request.mask); !changed) return std::unexpected(changed.error());
         return Reply{};
       });
@@ -165,8 +174,13 @@ Result<Client::Reply> Client::call_object(message::Op op, std::span<const std::b
       });
     case Op::destroy: return with<message::Destroy>(bytes, [this](const auto& request) { return destroy(request); });
     case Op::counters:
-      return with<message::Empty>(
-          bytes, [this](const auto&) { return reply(message::Counters{session_->device()->counters()}); });
+      return with<message::Empty>(bytes, [this](const auto&) {
+        auto counters = session_->device()->counters();
+        if (const cm::Manager* manager = server_.connections()) {
+          std::ranges::move(manager->counters(session_->device()->config().name), std::back_inserter(counters));
+        }
+        return reply(message::Counters{std::move(counters)});
+      });
     case Op::query_gids:
       return with<message::Empty>(bytes, [this](const auto&) {
         message::Gids gids;

@@ -148,6 +148,12 @@ TEST_F(ConnectionsTest, ConnectMoveBytesAndPart) {
   EXPECT_EQ(next(world_, a.cq).status, WcStatus::success);
   EXPECT_EQ(b.memory[9], std::byte{77});
 
+  std::map<std::string, uint64_t> counters;
+  for (auto& [name, value] : a.context.counters()) counters[name] = value;
+  EXPECT_EQ(counters["cm_req_sent"], 1u);
+  EXPECT_EQ(counters["cm_rep_received"], 1u);
+  EXPECT_EQ(counters["cm_rtu_sent"], 1u);
+
   must(active.disconnect());
   EXPECT_EQ(server.expect(CmEventType::disconnected).id, passive.number());
   EXPECT_EQ(client.expect(CmEventType::disconnected).id, active.number());
