@@ -28,6 +28,7 @@ struct Plan {
     world.ack_timeout = static_cast<uint8_t>(1 + random.below(6));
     world.backlog = random.chance(0.2) ? 2 : 64;
     world.delay = Nanos(static_cast<int64_t>(1 + random.below(100'000)));
+    if (random.chance(0.3)) world.lag = Nanos(static_cast<int64_t>(random.below(3'000'000)));
     world.spread = Nanos(static_cast<int64_t>(random.below(50'000'000)));
     const double scale = random.chance(0.2) ? 0 : random.chance(0.5) ? 0.05 : 0.2;
     rates.drop = scale * static_cast<double>(random.below(3));

@@ -89,7 +89,11 @@ void CmWorld::expect_call(const Connection& c, const char* call, const Result<vo
 void CmWorld::advance(Nanos until) {
   while (violation_.empty()) {
     Nanos next = happenings_.empty() ? kNever : happenings_.top().time;
-    for (const auto& side : hosts_) next = std::min(next, side->cm.next_deadline());
+    const auto wakes = [&](const Side& side) {
+      const Nanos deadline = side.cm.next_deadline();
+      return deadline == kNever ? kNever : deadline + options_.lag;
+    };
+    for (const auto& side : hosts_) next = std::min(next, wakes(*side));
     if (next == kNever || next > until) break;
     now_ = std::max(now_, next);
     while (!happenings_.empty() && happenings_.top().time <= now_) {
@@ -98,7 +102,7 @@ void CmWorld::advance(Nanos until) {
       what();
     }
     for (const auto& side : hosts_) {
-      if (side->cm.next_deadline() <= now_) side->cm.poll(now_);
+      if (wakes(*side) <= now_) side->cm.poll(now_);
     }
   }
   if (until != kNever) now_ = std::max(now_, until);
@@ -118,13 +122,17 @@ void CmWorld::send(std::size_t host, const cm::CmPath& path, const cm::Mad& mad)
   if (fate.duplicate) at(now_ + options_.delay + fate.duplicate_delay, deliver);
 }
 
+Nanos CmWorld::interval() const { return cm_time(options_.cm_timeout) + cm_time(options_.ack_timeout); }
+
 /// All repetitions of one message, an MRA's time, and the link's own.
 Nanos CmWorld::patience() const {
-  const Nanos one = cm_time(options_.cm_timeout) + cm_time(options_.ack_timeout);
-  return (options_.retries + 2) * one + cm_time(14) + 4 * options_.delay + Nanos(1'000'000);
+  return (options_.retries + 2) * (interval() + options_.lag) + cm_time(14) + 4 * options_.delay + Nanos(1'000'000);
 }
 
-void CmWorld::expect_event(Connection& c) { c.due = c.latest = now_ + patience(); }
+void CmWorld::expect_event(Connection& c) {
+  c.since = now_;
+  c.due = c.latest = now_ + patience();
+}
 
 void CmWorld::begin(uint32_t number) {
   const std::size_t host = random_.below(2);
@@ -185,6 +193,7 @@ void CmWorld::on_event(std::size_t host, const cm::CmMessage& message) {
       return on_end(c);
     case CmEventKind::unreachable:
       if (!expect(c.phase == Phase::asking || c.phase == Phase::answered)) return;
+      if (now_ - c.since < (options_.retries + 1) * interval()) violate(&c, "given up early");
       c.unreachable = true;
       return on_end(c);
     case CmEventKind::disconnected:

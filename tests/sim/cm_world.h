@@ -29,6 +29,7 @@ struct CmWorldOptions {
   uint32_t backlog = 64;
   Nanos delay{20'000};        ///< of the link
   Nanos thinking{2'000'000};  ///< longest time in which an application answers
+  Nanos lag{0};               ///< by which hosts come late to look at their timers
   Nanos spread{50'000'000};   ///< within which all connections begin
 };
 
@@ -56,6 +57,7 @@ class CmWorld {
     bool was_up = false;
     bool unreachable = false;
     std::optional<Nanos> due{};  ///< by when the next event must have come
+    Nanos since{0};              ///< when it began to wait for that
     Nanos latest{0};             ///< as `due` last was
   };
   struct Side;
@@ -88,6 +90,8 @@ class CmWorld {
   void disconnect(Connection& c);
   void destroy(Connection& c);
   void expect_event(Connection& c);
+  /// Between two repetitions, as the messages' timeouts say.
+  Nanos interval() const;
   Nanos patience() const;
   void compare_ends();
   void check_end();
