@@ -162,8 +162,9 @@ class UROCE_API CmId {
   Result<void> set_af_only(bool on);
   Result<void> set_ack_timeout(uint8_t code);
   /// rdma_join_multicast_ex(3) on a UD id that belongs to a device: multicast_join (with av, qpn and qkey) or
-  /// multicast_error follows, with `token`. The caller attaches its queue pair.
-  Result<void> join(const CmAddress& group, bool send_only, uint64_t token);
+  /// multicast_error follows, with `token`. To receive what is sent to the group, the caller attaches its queue pair,
+  /// which tells the link.
+  Result<void> join(const CmAddress& group, uint64_t token);
   Result<void> leave(const CmAddress& group);
   /// Its events go to `channel` from now on, those that nobody took included (rdma_migrate_id(3)).
   Result<void> migrate(const CmChannel& channel);

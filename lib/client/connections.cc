@@ -285,8 +285,8 @@ Result<void> CmId::set_reuse_address(bool on) { return set_option(*impl_, kReuse
 Result<void> CmId::set_af_only(bool on) { return set_option(*impl_, kAfOnly, on ? 1 : 0); }
 Result<void> CmId::set_ack_timeout(uint8_t code) { return set_option(*impl_, kAckTimeout, code); }
 
-Result<void> CmId::join(const CmAddress& group, bool send_only, uint64_t token) {
-  const message::CmGroup request{number(), message::CmAddressBytes::from(group), send_only, token};
+Result<void> CmId::join(const CmAddress& group, uint64_t token) {
+  const message::CmGroup request{number(), message::CmAddressBytes::from(group), token};
   return impl_->manager()->tell(Op::cm_join, request);
 }
 

@@ -67,16 +67,12 @@ void EventChannel::take_bytes(std::size_t count) const {
 
 // --- The thread ------------------------------------------------------------------------------------------------
 
-Manager::Impl::Impl(std::vector<std::shared_ptr<control::Device>> all, uint64_t seed, control::EventPipe pipe)
-    : random(seed), wake(std::move(pipe)) {
-  links.reserve(all.size());
-}
-
-Result<std::unique_ptr<Manager>> Manager::start(std::vector<std::shared_ptr<control::Device>> devices, uint64_t seed) {
+Result<std::unique_ptr<Manager>> Manager::start(const std::vector<std::shared_ptr<control::Device>>& devices,
+                                                uint64_t seed) {
   auto pipe = control::EventPipe::create();
   if (!pipe) return std::unexpected(pipe.error());
-  auto impl = std::make_unique<Impl>(devices, seed, std::move(*pipe));
-  for (auto& device : devices) {
+  auto impl = std::make_unique<Impl>(seed, std::move(*pipe));
+  for (const auto& device : devices) {
     auto gsi = Gsi::open(device);
     if (!gsi) return std::unexpected(gsi.error());
     const auto& mac = device->config().mac.bytes;
@@ -116,12 +112,11 @@ void Manager::Impl::run() {
 }
 
 void Manager::Impl::turn() {
-  planned = Nanos(0);
+  more = false;
   for (const auto& link : links) {
-    bool more = link->gsi->take([&link](const Gid& source, const Gid& destination, std::span<const std::byte> mad) {
+    more |= link->gsi->take([&link](const Gid& source, const Gid& destination, std::span<const std::byte> mad) {
       link->cm.on_mad(source, destination, mad, now());
     });
-    if (more) planned = Nanos(1);
     link->cm.poll(now());
     if (link->gsi->waiting()) link->gsi->retry(now());
   }
@@ -129,8 +124,8 @@ void Manager::Impl::turn() {
 }
 
 Nanos Manager::Impl::deadline() const {
+  if (more) return Nanos(0);
   Nanos next = now() + kHouse;
-  if (planned == Nanos(1)) return Nanos(0);
   if (!resolving.empty()) next = now() + kLookAgain;
   for (const auto& link : links) {
     next = std::min(next, link->cm.next_deadline());

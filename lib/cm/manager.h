@@ -56,7 +56,7 @@ class ManagerUser {
   /// Options, by what they set.
   enum class Option : uint8_t { type_of_service = 0, reuse_address = 1, af_only = 2, ack_timeout = 3 };
   virtual Result<void> set_option(uint32_t id, Option option, uint8_t value) = 0;
-  virtual Result<void> join(uint32_t id, const CmAddress& group, bool send_only, uint64_t token) = 0;
+  virtual Result<void> join(uint32_t id, const CmAddress& group, uint64_t token) = 0;
   virtual Result<void> leave(uint32_t id, const CmAddress& group) = 0;
   virtual Result<void> migrate(uint32_t id, uint32_t channel) = 0;
   /// Ids, for operators' tables.
@@ -67,7 +67,8 @@ class Manager {
  public:
   /// Takes the QP1 of each device. `seed`: for port numbers, PSNs and ids. Errors: EBUSY (another has a QP1), ENOMEM,
   /// EMFILE, ETIMEDOUT.
-  static Result<std::unique_ptr<Manager>> start(std::vector<std::shared_ptr<control::Device>> devices, uint64_t seed);
+  static Result<std::unique_ptr<Manager>> start(const std::vector<std::shared_ptr<control::Device>>& devices,
+                                                uint64_t seed);
   /// After all users are gone.
   ~Manager();
   Manager(const Manager&) = delete;

@@ -112,7 +112,7 @@ struct Link final : IbCmHost {
 };
 
 struct Manager::Impl {
-  Impl(std::vector<std::shared_ptr<control::Device>> all, uint64_t seed, control::EventPipe pipe);
+  Impl(uint64_t seed, control::EventPipe pipe) : random(seed), wake(std::move(pipe)) {}
 
   static Nanos now() { return std::chrono::steady_clock::now().time_since_epoch(); }
   void run();
@@ -161,7 +161,8 @@ struct Manager::Impl {
 
   control::EventPipe wake;
   std::atomic<bool> stopping{false};
-  Nanos planned{0};  // when the thread wakes by itself
+  bool more = false;  // datagrams wait to be taken
+  Nanos planned{0};   // when the thread wakes by itself
   std::thread thread;
 };
 

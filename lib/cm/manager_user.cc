@@ -63,6 +63,7 @@ class User final : public ManagerUser {
     const std::scoped_lock lock(manager_.mutex);
     const auto found = channels_.find(channel);
     if (found == channels_.end()) return no_channel(channel);
+    if (auto ok = check_kind(space, type); !ok) return std::unexpected(ok.error());
     if (auto ok = check_room(); !ok) return std::unexpected(ok.error());
     return manager_.make_id(owner_, found->second, space, type).number;
   }
@@ -138,7 +139,7 @@ class User final : public ManagerUser {
     return attributes_of(**id, state);
   }
   Result<void> set_option(uint32_t number, Option option, uint8_t value) override;
-  Result<void> join(uint32_t number, const CmAddress& group, bool send_only, uint64_t token) override;
+  Result<void> join(uint32_t number, const CmAddress& group, uint64_t token) override;
   Result<void> leave(uint32_t number, const CmAddress& group) override;
   Result<void> migrate(uint32_t number, uint32_t channel) override;
   std::size_t ids() const override {
@@ -150,6 +151,16 @@ class User final : public ManagerUser {
   static std::unexpected<Error> no_channel(uint32_t channel) {
     return fail(EINVAL,
                 fmt::format("event channel {} is not there: it was destroyed, or is another program's", channel));
+  }
+  static Result<void> check_kind(PortSpace space, QpType type) {
+    constexpr PortSpace kSpaces[] = {PortSpace::ipoib, PortSpace::tcp, PortSpace::udp, PortSpace::ib};
+    if (std::ranges::find(kSpaces, space) == std::end(kSpaces)) {
+      return fail(EINVAL, fmt::format("there is no port space {:#x}", static_cast<uint32_t>(space)));
+    }
+    if (type != QpType::rc && type != QpType::uc && type != QpType::ud) {
+      return fail(EINVAL, fmt::format("there is no queue pair type {}", static_cast<uint32_t>(type)));
+    }
+    return {};
   }
   Result<void> check_room() const {
     if (!owner_.full()) return {};
@@ -218,7 +229,7 @@ Result<void> User::set_option(uint32_t number, Option option, uint8_t value) {
   });
 }
 
-Result<void> User::join(uint32_t number, const CmAddress& group, bool send_only, uint64_t token) {
+Result<void> User::join(uint32_t number, const CmAddress& group, uint64_t token) {
   return with(number, [&](Id& id) -> Result<void> {
     if (id.type != QpType::ud || id.link == nullptr) {
       return fail(EINVAL, "only a datagram id that belongs to a device can join a group: resolve or bind it first");
@@ -231,7 +242,6 @@ Result<void> User::join(uint32_t number, const CmAddress& group, bool send_only,
                   fmt::format("communication id {} has joined {} groups, which is the limit", id.number, kMaxGroups));
     }
     if (std::ranges::find(id.groups, group) == id.groups.end()) id.groups.push_back(group);
-    (void)send_only;
     const AddressVector av{
         .dgid = group.ip, .sgid_index = id.link->gid_index(id.sgid).value_or(0), .traffic_class = id.type_of_service};
     manager_.tell(id, {.type = CmEventType::multicast_join,

@@ -157,11 +157,10 @@ struct CmSetOption {
 struct CmGroup {
   uint32_t id = 0;
   CmAddressBytes group{};
-  bool send_only = false;
   uint64_t token = 0;
   template <class A>
   void fields(A& a) {
-    a(id, group, send_only, token);
+    a(id, group, token);
   }
 };
 

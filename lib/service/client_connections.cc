@@ -60,9 +60,8 @@ Result<Client::Reply> Client::call_connections(Op op, std::span<const std::byte>
         return done(user.set_option(request.id, static_cast<cm::ManagerUser::Option>(request.option), request.value));
       });
     case Op::cm_join:
-      return with<message::CmGroup>(bytes, [&](const auto& request) {
-        return done(user.join(request.id, request.group, request.send_only, request.token));
-      });
+      return with<message::CmGroup>(
+          bytes, [&](const auto& request) { return done(user.join(request.id, request.group, request.token)); });
     case Op::cm_leave:
       return with<message::CmGroup>(bytes,
                                     [&](const auto& request) { return done(user.leave(request.id, request.group)); });

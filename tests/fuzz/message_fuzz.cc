@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "message/messages.h"
+#include "message/cm_messages.h"
 
 namespace {
 
@@ -46,7 +46,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   using namespace message;
   if (reader.good()) {
     check_all<Hello, OpenDevice, RegisterMemory, ReregisterMemory, CreateCq, ResizeCq, CreateSrq, CreateQp, ModifyQp,
-              CreateAddressHandle, Multicast, Destroy, ListClients, ListObjects, Handle, Empty>(reader.rest());
+              CreateAddressHandle, Multicast, Destroy, ListClients, ListObjects, Handle, Empty, CmCreateId, CmBind,
+              CmResolve, CmListen, CmTerms, CmReject, CmQpAttr, CmSetOption, CmGroup, CmMigrate>(reader.rest());
   }
   // And what a daemon may say to a client.
   message::Reader from_daemon(bytes);
@@ -54,8 +55,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   from_daemon(reply);
   if (from_daemon.good()) {
     check_all<HelloReply, OpenDeviceReply, RegisterMemoryReply, CreateCqReply, ResizeCqReply, CreateSrqReply,
-              CreateQpReply, CreateAddressHandleReply, Attr, Counters, Clock, LinkUp, ClientRows, ObjectRows>(
-        from_daemon.rest());
+              CreateQpReply, CreateAddressHandleReply, Attr, Counters, Clock, LinkUp, ClientRows, ObjectRows,
+              CmChannelReply, CmEventReply, CmInfoReply, CmQpAttrReply>(from_daemon.rest());
   }
   return 0;
 }

@@ -23,7 +23,7 @@ int join(Id& id, const sockaddr* address, bool send_only, void* context) {
     const std::lock_guard lock(id.service->mutex);
     id.groups.emplace(token, std::move(made));  // before the event can come
   }
-  const auto asked = id.api.join(*group, send_only, token);
+  const auto asked = id.api.join(*group, token);
   if (asked) return complete(id);
   {
     const std::lock_guard lock(id.service->mutex);

@@ -331,7 +331,7 @@ Result<void> CmId::set_ack_timeout(uint8_t code) {
   return {};
 }
 
-Result<void> CmId::join(const CmAddress& group, bool /*send_only*/, uint64_t token) {
+Result<void> CmId::join(const CmAddress& group, uint64_t token) {
   const std::lock_guard guard(lock);
   CmEvent event;
   event.type = group.ip.is_multicast() ? CmEventType::multicast_join : CmEventType::multicast_error;

@@ -235,10 +235,10 @@ TEST_F(ConnectionsTest, AGroupIsJoinedAndLeft) {
   Program client(socket_);
   CmId id = client.id(QpType::ud);
   const CmAddress group{Gid::from_ipv4(0xef010203), 0};
-  EXPECT_EQ(id.join(group, false, 5).error().code, EINVAL) << "no device yet";
+  EXPECT_EQ(id.join(group, 5).error().code, EINVAL) << "no device yet";
   must(id.resolve_addr(address(0, 0), group, 1s));
   client.expect(CmEventType::addr_resolved);
-  must(id.join(group, false, 5));
+  must(id.join(group, 5));
   const CmEvent joined = client.expect(CmEventType::multicast_join);
   EXPECT_EQ(joined.join, 5u);
   EXPECT_EQ(joined.av.dgid, group.ip);
