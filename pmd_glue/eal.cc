@@ -9,6 +9,7 @@
 #include <rte_ethdev.h>
 #include <rte_lcore.h>
 #include <rte_log.h>
+#include <rte_pdump.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -186,13 +187,18 @@ Result<std::unique_ptr<Eal>> Eal::start(const std::vector<std::string>& args) {
   for (const std::string& line : lines_of(output)) {
     if (!contains_any(line, kHarmless)) fmt::print(stderr, "{}\n", line);
   }
+  // For dpdk-dumpcap. Where processes share nothing (--in-memory, --no-shconf) there is none, and none is missed.
+  rte_pdump_init();
   unsigned lcore = 0;
   RTE_LCORE_FOREACH_WORKER(lcore) { eal->workers_.push_back(lcore); }
   return eal;
 }
 
 Eal::~Eal() {
-  if (started_ && park_interrupt_thread()) rte_eal_cleanup();
+  if (started_ && park_interrupt_thread()) {
+    rte_pdump_uninit();
+    rte_eal_cleanup();
+  }
   sched_setaffinity(0, sizeof affinity_before_, &affinity_before_);
   std::error_code ignored;
   if (!runtime_dir_.empty()) std::filesystem::remove_all(runtime_dir_, ignored);

@@ -30,6 +30,10 @@ Lane::Lane(const LaneParts& parts)
 
 bool Lane::round(const TscClock& clock) {
   const Nanos now = clock.now();
+  if (FrameTap* wanted = wanted_tap_.load(std::memory_order_relaxed); wanted != tap_) [[unlikely]]
+    change_tap(wanted);
+  if (tap_ != nullptr) [[unlikely]]
+    tap_->set_time(now);
   if (parts_.port.paused(pause_seen_)) [[unlikely]] {
     const bool handed_over = receive_handed_over(now);
     return parts_.engine.poll(*sink_, now) || handed_over;  // the link is down: the sink has no room
@@ -43,6 +47,13 @@ bool Lane::round(const TscClock& clock) {
     worked = send_slow() || worked;
   }
   return worked;
+}
+
+void Lane::change_tap(FrameTap* tap) {
+  std::atomic_thread_fence(std::memory_order_acquire);
+  tap_ = tap;
+  sink_->set_tap(tap);
+  tap_in_use_.store(tap, std::memory_order_release);
 }
 
 uint16_t Lane::rx_burst(std::span<rte_mbuf*> out) {
@@ -74,6 +85,8 @@ bool Lane::receive(Nanos now) {
     if (mbuf->nb_segs != 1 && !make_contiguous(mbuf)) continue;
     burst[done] = mbuf;
     const auto peek = wire::peek(bytes_of(mbuf));
+    if (tap_ != nullptr && peek.kind != wire::Peek::Kind::other) [[unlikely]]
+      tap_->add(*mbuf, false);
     if (peek.kind == wire::Peek::Kind::roce) [[likely]] {
       if ((mbuf->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_BAD) {
         counters_.bad_ip_checksum.add();

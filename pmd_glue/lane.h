@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "base/counter.h"
+#include "pmd_glue/frame_tap.h"
 #include "pmd_glue/handover.h"
 #include "pmd_glue/neighbourhood.h"
 #include "pmd_glue/port.h"
@@ -60,10 +62,22 @@ class Lane {
   const LaneCounters& counters() const { return counters_; }
   /// The lane's and its sink's, by name. Any thread.
   std::vector<std::pair<std::string, uint64_t>> counter_list() const;
+  // --- Capturing, any thread ------------------------------------------------------------------------------------
+
+  /// Copies frames to `tap` from the next round on. False: another has it.
+  bool begin_tap(FrameTap& tap) {
+    FrameTap* none = nullptr;
+    return wanted_tap_.compare_exchange_strong(none, &tap);
+  }
+  /// By who has it; in use until tap_in_use() says otherwise.
+  void end_tap() { wanted_tap_.store(nullptr); }
+  const FrameTap* tap_in_use() const { return tap_in_use_.load(std::memory_order_acquire); }
+
   /// For tests and the service's frames.
   EtherSink& sink() { return *sink_; }
 
  private:
+  void change_tap(FrameTap* tap);
   uint16_t rx_burst(std::span<rte_mbuf*> out);
   bool receive(Nanos now);
   bool receive_handed_over(Nanos now);
@@ -80,6 +94,9 @@ class Lane {
   std::unique_ptr<TxPath> path_;
   std::unique_ptr<EtherSink> sink_;
   uint32_t pause_seen_ = 0;
+  FrameTap* tap_ = nullptr;
+  std::atomic<FrameTap*> wanted_tap_{nullptr};
+  std::atomic<FrameTap*> tap_in_use_{nullptr};  ///< tap_, for others to see
   LaneCounters counters_;
 };
 

@@ -74,6 +74,9 @@ void EtherSink::send(std::span<const transport::TxFrame> frames) {
   for (const transport::TxFrame& frame : frames) {
     rte_mbuf* mbuf = build(frame);
     counters_.bytes.add(mbuf->pkt_len);
+    // Here and not in the burst to the driver, which may free the frames, or take them at a second try.
+    if (tap_ != nullptr) [[unlikely]]
+      tap_->add(*mbuf, true);
     if (!frame.loopback) [[likely]] {
       tx_[tx_count_++] = mbuf;
       continue;
@@ -93,6 +96,7 @@ bool EtherSink::send_raw(std::span<const std::byte> frame) {
   if (frame.size() > port_.max_frame() || room() == 0) return false;
   rte_mbuf* mbuf = stash_[--stash_count_];
   std::memcpy(rte_pktmbuf_append(mbuf, static_cast<uint16_t>(frame.size())), frame.data(), frame.size());
+  if (tap_ != nullptr) tap_->add(*mbuf, true);
   tx_[tx_count_++] = mbuf;
   flush();
   return true;

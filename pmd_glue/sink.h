@@ -10,6 +10,7 @@
 #include <rte_mbuf.h>
 
 #include "base/counter.h"
+#include "pmd_glue/frame_tap.h"
 #include "pmd_glue/handover.h"
 #include "pmd_glue/port.h"
 #include "transport/seam.h"
@@ -68,6 +69,8 @@ class EtherSink final : public transport::FrameSink {
   /// True while frames wait; they need flush(), or a call of room().
   bool pending() const { return tx_count_ + loop_count_ != 0; }
   const SinkCounters& counters() const { return counters_; }
+  /// Whom to show what is sent; nullptr for nobody.
+  void set_tap(FrameTap* tap) { tap_ = tap; }
 
  private:
   bool refill(std::size_t wanted);
@@ -88,6 +91,7 @@ class EtherSink final : public transport::FrameSink {
   const ExternalMemory external_;
   const bool fills_ip_checksum_;
 
+  FrameTap* tap_ = nullptr;
   std::size_t stash_count_ = 0;  ///< mbufs that make room() a promise
   std::size_t tx_count_ = 0;
   std::size_t loop_count_ = 0;

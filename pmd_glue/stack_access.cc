@@ -1,8 +1,12 @@
 #include "pmd_glue/stack_access.h"
 
+#include <fmt/format.h>
 #include <rte_lcore.h>
 #include <sched.h>
 
+#include <cerrno>
+
+#include "pmd_glue/capture.h"
 #include "pmd_glue/stack_impl.h"
 
 namespace uroce::glue {
@@ -19,6 +23,16 @@ std::vector<std::pair<std::string, CounterList>> StackAccess::counters(const Sta
     out.emplace_back(unit.device->config().name, stack.impl_->counters_of(unit));
   }
   return out;
+}
+
+Result<std::unique_ptr<service::Capture>> StackAccess::capture(const Stack& stack, std::string_view device) {
+  for (const auto& unit : stack.impl_->units) {
+    if (unit.device->config().name != device) continue;
+    auto capture = Capture::start(*unit.port, stack.impl_->workers());
+    if (!capture) return std::unexpected(capture.error());
+    return std::unique_ptr<service::Capture>(std::move(*capture));
+  }
+  return fail(ENODEV, fmt::format("there is no device '{}': uroce devices lists them", device.substr(0, 64)));
 }
 
 Result<void> StackAccess::set_addresses(Stack& stack, const StackOptions& options) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,7 @@
 
 #include "control/device.h"
 #include "pmd_glue/telemetry.h"
+#include "service/capture.h"
 
 namespace uroce::glue {
 
@@ -19,6 +21,9 @@ class StackAccess {
   static std::vector<std::shared_ptr<control::Device>> devices(const Stack& stack);
   /// Per device name, the counters of its engines, its neighbourhood and its port. Any thread.
   static std::vector<std::pair<std::string, CounterList>> counters(const Stack& stack);
+  /// Starts to capture a device's frames; ends before the stack does. Any thread. Errors: ENODEV, and those of
+  /// Capture::start().
+  static Result<std::unique_ptr<service::Capture>> capture(const Stack& stack, std::string_view device);
   /// Other addresses and gateways for the ports of a running stack. The thread that runs an embedded stack, or any
   /// other. Errors: EINVAL, and then nothing has changed; ENOMEM, ETIMEDOUT.
   static Result<void> set_addresses(Stack& stack, const StackOptions& options);

@@ -4,6 +4,7 @@
 #include <uroce/stack.h>
 
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -53,6 +54,7 @@ struct Stack::Impl {
   /// Of the engines, the neighbourhood and the port. Any thread.
   glue::CounterList counters_of(const Unit& unit) const;
   const glue::Eal& eal() const { return *eal_; }
+  std::span<const std::unique_ptr<glue::Worker>> workers() const { return workers_; }
 
   bool embedded = true;
   std::vector<Unit> units;

@@ -74,7 +74,7 @@ Result<void> Endpoint::choose_gid() {
     return {};
   }
   auto best = std::ranges::find_if(gids, [](const Gid& g) { return g.is_ipv4(); });
-  if (best == gids.end()) best = std::ranges::find_if(gids, [](const Gid& g) { return !link_local(g); });
+  if (best == gids.end()) best = std::ranges::find_if(gids, [](const Gid& g) { return g != Gid{} && !link_local(g); });
   if (best == gids.end()) best = gids.begin();
   gid_index_ = static_cast<uint8_t>(best - gids.begin());
   return {};

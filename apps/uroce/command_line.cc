@@ -20,6 +20,8 @@ std::string footer() {
   uroce stat --interval 5          # every five seconds until ^C
   uroce top                        # q ends it
   uroce devices --socket /tmp/demo.sock
+  uroce capture -w wire.pcapng     # as root; ^C ends it
+  uroce capture -w - --qp 0x11 | tshark -r -
 Exit codes: 0 all right, 1 the daemon did not answer or refused, 2 the command line cannot be used.)";
 }
 
@@ -69,6 +71,22 @@ void add_object_commands(CLI::App& app, Options& o) {
   top->add_option("--count", o.count, "So many refreshes, then end")->check(CLI::Range(1, 1'000'000'000));
 }
 
+void add_capture(CLI::App& app, Options& o) {
+  CLI::App* capture = add_command(app, o, "capture", Command::capture, "Frames into a file that Wireshark reads");
+  capture->add_option("-w,--write", o.file, "The file (pcapng); - for standard output")->required();
+  capture->add_option("--qp", o.qp, "Of the queue pair with this number alone, ours or a peer's, e.g. 0x11")
+      ->check(CLI::Range(0u, 0xffffffu));
+  capture->add_option("--device", o.source.device, "Of this device; needed where the daemon has several");
+  capture->add_option("--count", o.count, "So many frames, then end")->check(CLI::Range(1, 1'000'000'000));
+  capture->add_option("--seconds", o.seconds, "So long, then end")->check(CLI::Range(0.001, 1e9));
+  capture->footer(
+      R"(Both directions, as the port had them: RoCE, ARP, ICMP, IGMP; what is neither is left out. Frames that come
+faster than they can be written are counted, and the device is not slowed down by them. For root and the daemon's user.
+Examples:
+  uroce capture -w wire.pcapng --device uroce0 --seconds 10
+  uroce capture -w - --qp 0x11 --count 100 | tshark -V -r -)");
+}
+
 }  // namespace
 
 std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const* argv) {
@@ -79,6 +97,7 @@ std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const
   app.add_flag("-V,--version", version, "Print the version and exit");
   add_json(add_command(app, o, "devices", Command::devices, "The devices that the daemon serves"), o);
   add_object_commands(app, o);
+  add_capture(app, o);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

@@ -3,21 +3,25 @@
 
 #include <cstdint>
 #include <expected>
+#include <optional>
 #include <string>
 
 #include "uroce/fetch.h"
 
 namespace uroce::cli {
 
-enum class Command { devices, show_qp, show_mr, show_cq, show_client, stat, top };
+enum class Command { devices, show_qp, show_mr, show_cq, show_client, stat, top, capture };
 
 struct Options {
   Command command = Command::devices;
   Source source{};
   bool json = false;
-  bool all = false;       ///< `stat`: counters that are 0 too
-  double interval_s = 1;  ///< `stat`, `top`; 0 for `stat`: totals alone, at once
-  uint64_t count = 0;     ///< `stat`, `top`: how many times; 0 for ever
+  bool all = false;              ///< `stat`: counters that are 0 too
+  double interval_s = 1;         ///< `stat`, `top`; 0 for `stat`: totals alone, at once
+  uint64_t count = 0;            ///< `stat`, `top`: how many times; `capture`: frames; 0 for ever
+  std::string file{};            ///< `capture`: where to; "-" for standard output
+  std::optional<uint32_t> qp{};  ///< `capture`: of this queue pair alone
+  double seconds = 0;            ///< `capture`: how long; 0 for ever
 };
 
 /// What to print instead of running, and the exit code.

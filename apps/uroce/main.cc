@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "uroce/capture.h"
 #include "uroce/command_line.h"
 #include "uroce/fetch.h"
 #include "uroce/show.h"
@@ -32,6 +33,7 @@ Result<void> run(const Options& o) {
     case Command::show_client: return show(fetch_clients(o.source), o.json);
     case Command::stat: return run_stat(o);
     case Command::top: return run_top(o);
+    case Command::capture: return run_capture(o);
   }
   return {};
 }

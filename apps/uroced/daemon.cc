@@ -65,7 +65,9 @@ class Daemon {
     auto connections = cm::Manager::start(devices, uint64_t{random()} << 32 | random());
     if (!connections) return std::unexpected(connections.error());
     connections_ = std::move(*connections);
-    auto server = service::Server::start(config_.server, devices, log_of(*log_), connections_.get());
+    auto server =
+        service::Server::start(config_.server, devices, log_of(*log_), connections_.get(),
+                               [this](std::string_view device) { return glue::StackAccess::capture(*stack_, device); });
     if (!server) return std::unexpected(server.error());
     server_ = std::move(*server);
     if (stack_->embedded()) glue::StackAccess::return_to_main_lcore();

@@ -14,7 +14,7 @@
 namespace uroce::message {
 
 inline constexpr uint32_t kMagic = 0x65'63'6f'72;  // "roce"
-inline constexpr uint32_t kProtocol = 4;
+inline constexpr uint32_t kProtocol = 5;
 /// Bytes of one packet, and descriptors beside it (SCM_MAX_FD is 253).
 inline constexpr std::size_t kMaxPacket = 65536;
 inline constexpr std::size_t kMaxFds = 200;
@@ -45,6 +45,7 @@ enum class Op : uint16_t {
   create_window = 22,
   count_windows = 23,
   query_gids = 24,
+  capture = 25,
   // The connection manager's (cm_messages.h), on a connection with or without a device. The first and the last of them:
   cm_create_channel = 64,
   cm_destroy_channel = 65,
@@ -420,6 +421,17 @@ struct Destroy {
   template <class A>
   void fields(A& a) {
     a(kind, id);
+  }
+};
+
+/// To OpenDevice, as Op::capture: a capture of the device until the connection ends. Its descriptor is the memory,
+/// rings side by side (capture_ring.h).
+struct CaptureReply {
+  uint32_t rings = 0;
+  uint64_t epoch_ns = 0;  ///< wall-clock time of the records' time 0, ns since 1970
+  template <class A>
+  void fields(A& a) {
+    a(rings, epoch_ns);
   }
 };
 

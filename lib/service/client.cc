@@ -152,6 +152,7 @@ Result<void> Client::send(uint32_t sequence, const Result<Reply>& answer) {
 
 // Queue pairs first: nothing new begins. Then what they used, and the session last.
 void Client::release() {
+  capture_.reset();
   connections_.reset();
   qps_.take_all().clear();
   srqs_.take_all().clear();

@@ -28,6 +28,8 @@ class ServerView {
   virtual const std::vector<std::shared_ptr<control::Device>>& devices() const = 0;
   /// nullptr where there is none.
   virtual cm::Manager* connections() const = 0;
+  /// Empty where nothing can be captured.
+  virtual const StartCapture& capture() const = 0;
   virtual void log(Severity severity, std::string_view text) const = 0;
   virtual message::ClientRows client_rows(uint32_t after) const = 0;
   virtual message::ObjectRows object_rows(const message::ListObjects& request) const = 0;
@@ -91,6 +93,7 @@ class Client {
   void release();
 
   Result<Reply> hello(const message::Hello& request);
+  Result<Reply> capture(const message::OpenDevice& request);
   Result<Reply> open_device(const message::OpenDevice& request);
   Result<Reply> register_memory(const message::RegisterMemory& request, std::span<const message::Fd> fds);
   Result<Reply> reregister_memory(const message::ReregisterMemory& request, std::span<const message::Fd> fds);
@@ -128,6 +131,7 @@ class Client {
   std::shared_ptr<Arena> arena_;
   message::Fd async_pipe_;  // written here
   std::unique_ptr<cm::ManagerUser> connections_;
+  std::unique_ptr<Capture> capture_;
 
   Handles<control::Pd> pds_{"protection domain", "max_pd"};
   Handles<Region> regions_{"memory region", "max_mr"};

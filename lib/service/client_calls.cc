@@ -63,6 +63,7 @@ Result<Client::Reply> Client::call(message::Op op, std::span<const std::byte> by
     case Op::hello: return with<message::Hello>(bytes, [this](const auto& request) { return hello(request); });
     case Op::open_device:
       return with<message::OpenDevice>(bytes, [this](const auto& request) { return open_device(request); });
+    case Op::capture: return with<message::OpenDevice>(bytes, [this](const auto& request) { return capture(request); });
     case Op::list_clients:
       return with<message::ListClients>(
           bytes, [this](const auto& request) { return reply(server_.client_rows(request.after)); });
@@ -216,6 +217,23 @@ Result<Client::Reply> Client::hello(const message::Hello& request) {
   message::HelloReply answer{.daemon = own};
   for (const auto& device : server_.devices()) answer.devices.push_back(device_of(*device));
   return reply(answer);
+}
+
+// Frames hold what all clients say: as with the kernel's raw sockets, not for everybody. Capabilities are not asked
+// for: /proc shows those that a process has in its own user namespace.
+Result<Client::Reply> Client::capture(const message::OpenDevice& request) {
+  if (uid_ != 0 && uid_ != geteuid()) {
+    return fail(EPERM, fmt::format("capturing is for root and the daemon's own user, not for user {}", uid_));
+  }
+  if (capture_ != nullptr) return fail(EBUSY, "this connection captures already; use another for another device");
+  if (!server_.capture()) return fail(EOPNOTSUPP, "this daemon cannot capture");
+  auto capture = server_.capture()(request.name);
+  if (!capture) return std::unexpected(capture.error());
+  capture_ = std::move(*capture);
+  Reply out;
+  out.fds.push_back(capture_->fd());
+  message::encode(out.body, message::CaptureReply{.rings = capture_->rings(), .epoch_ns = capture_->epoch_ns()});
+  return out;
 }
 
 Result<Client::Reply> Client::open_device(const message::OpenDevice& request) {

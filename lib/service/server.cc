@@ -74,6 +74,7 @@ struct Server::Impl final : ServerView {
   ServerConfig config;
   std::vector<std::shared_ptr<control::Device>> all_devices;
   Log write_log;
+  StartCapture start_capture;
   cm::Manager* connection_manager = nullptr;
   message::Fd listener;
   message::Fd wake{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
@@ -85,6 +86,7 @@ struct Server::Impl final : ServerView {
   uint64_t breaks = 0;
 
   const std::vector<std::shared_ptr<control::Device>>& devices() const override { return all_devices; }
+  const StartCapture& capture() const override { return start_capture; }
   cm::Manager* connections() const override { return connection_manager; }
   void log(Severity severity, std::string_view text) const override {
     if (write_log) write_log(severity, text);
@@ -200,13 +202,14 @@ Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Result<std::unique_ptr<Server>> Server::start(ServerConfig config,
                                               std::vector<std::shared_ptr<control::Device>> devices, Log log,
-                                              cm::Manager* connections) {
+                                              cm::Manager* connections, StartCapture capture) {
   auto listener = listen_at(config);
   if (!listener) return std::unexpected(listener.error());
   auto impl = std::make_unique<Impl>();
   impl->config = std::move(config);
   impl->all_devices = std::move(devices);
   impl->write_log = std::move(log);
+  impl->start_capture = std::move(capture);
   impl->connection_manager = connections;
   impl->listener = std::move(*listener);
   impl->thread = std::thread([raw = impl.get()] { raw->run(); });

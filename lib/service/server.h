@@ -16,6 +16,7 @@
 #include "cm/manager.h"
 #include "control/device.h"
 #include "message/messages.h"
+#include "service/capture.h"
 
 namespace uroce::service {
 
@@ -50,11 +51,11 @@ using Log = std::function<void(Severity, std::string_view)>;
 
 class Server {
  public:
-  /// Listens and serves. `devices` and `connections`, which may be nullptr, live until this goes. Errors: EADDRINUSE (a live daemon has the socket), EACCES,
-  /// and others of bind(2), each naming the path and the way out.
+  /// Listens and serves. `devices` and `connections`, which may be nullptr, live until this goes. Errors: EADDRINUSE (a
+  /// live daemon has the socket), EACCES, and others of bind(2), each naming the path and the way out.
   static Result<std::unique_ptr<Server>> start(ServerConfig config,
                                                std::vector<std::shared_ptr<control::Device>> devices, Log log,
-                                               cm::Manager* connections = nullptr);
+                                               cm::Manager* connections = nullptr, StartCapture capture = {});
   /// As stop().
   ~Server();
   /// Ends every connection, frees what the clients held, and removes the socket. Bounded by the engines' patience.

@@ -1,0 +1,13 @@
+// `uroce capture`: the frames of a device, from the running daemon into a file.
+#pragma once
+
+#include <uroce/error.h>
+
+#include "uroce/command_line.h"
+
+namespace uroce::cli {
+
+/// Until ^C, SIGTERM, or as many frames or seconds as asked for. Errors: the daemon's, EPERM, EBUSY, the file's.
+Result<void> run_capture(const Options& options);
+
+}  // namespace uroce::cli

@@ -1,0 +1,39 @@
+// A capture file in the pcapng format (draft-ietf-opsawg-pcapng): one Ethernet interface, times in ns.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <uroce/error.h>
+
+namespace uroce::cli {
+
+class Pcapng {
+ public:
+  /// "-" is standard output. Errors: the system's.
+  static Result<Pcapng> create(const std::string& path, std::string_view device, std::string_view program);
+  Pcapng(Pcapng&& other) noexcept;
+  Pcapng& operator=(Pcapng&&) = delete;
+  ~Pcapng();
+
+  /// `time_ns` since 1970.
+  void frame(uint64_t time_ns, bool outbound, std::span<const std::byte> bytes);
+  /// Last: what was seen and what was lost. Errors: whatever went wrong in writing.
+  Result<void> end(uint64_t seen, uint64_t dropped);
+  /// Hands what is buffered to a reader who waits for it. False: nobody reads any more, or the disk is full.
+  bool flush();
+
+ private:
+  explicit Pcapng(std::FILE* file, std::string path) : file_(file), path_(std::move(path)) {}
+  void block(uint32_t type, std::span<const std::byte> body);
+
+  std::FILE* file_;
+  std::string path_;
+  std::vector<std::byte> scratch_;
+};
+
+}  // namespace uroce::cli

@@ -1,0 +1,35 @@
+// Where an engine's lane copies the frames that somebody captures. Written by the lane's thread; never waits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/time.h"
+#include "message/capture_ring.h"
+
+struct rte_mbuf;
+
+namespace uroce::glue {
+
+class FrameTap {
+ public:
+  /// `ring`: kCaptureStride bytes that are zero and outlive this, shared with the reader.
+  explicit FrameTap(std::byte* ring)
+      : head_(*reinterpret_cast<message::CaptureRing*>(ring)), records_(ring + message::kCaptureHeader) {}
+
+  /// When the burst came that is being handled.
+  void set_time(Nanos now) { now_ = now; }
+  /// Copies a whole frame, of however many segments.
+  void add(const rte_mbuf& frame, bool outbound);
+
+ private:
+  std::byte* at(uint64_t position) const { return records_ + (position & (message::kCaptureBytes - 1)); }
+
+  message::CaptureRing& head_;
+  std::byte* const records_;
+  uint64_t written_ = 0;  // head_.written is its mirror
+  uint64_t dropped_ = 0;
+  Nanos now_{0};
+};
+
+}  // namespace uroce::glue
