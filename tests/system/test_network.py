@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What the daemon says and hears on a link besides RoCE: its addresses, its neighbours, its multicast groups."""
 
+import pathlib
 import signal
 import struct
 import subprocess
@@ -180,6 +181,30 @@ class Addresses(Link):
         capture.dump.kill()
         self.finish(client, 60)
         self.finish(server, 60)
+
+    @unittest.skipUnless(pathlib.Path("/usr/lib/python3/dist-packages/pyverbs").exists(), "python3-pyverbs is not installed")
+    def test_change_seen_through_libibverbs(self):
+        path = self.directory / "uroced.toml"
+        path.write_text('[[device]]\naddresses = ["10.9.0.1/24"]\n')
+        daemon = self.daemon("--config", path)
+        script = ("from pyverbs.device import Context\n"
+                  "with Context(name='uroce0') as context:\n"
+                  "    def show(): print(*(context.query_gid(1, i).gid for i in range(4)), flush=True)\n"
+                  "    show()\n"
+                  "    event = context.get_async_event()\n"
+                  "    print('event', event.event_type)\n"
+                  "    event.ack()\n"
+                  "    show()\n")
+        program = self.start([BUILD / "apps" / "uroce-run" / "uroce-run", "/usr/bin/python3", "-c", script], env=self.env)
+        program.wait_for("0a09:0001", 20)
+        path.write_text('[[device]]\naddresses = ["10.9.0.7/24"]\n')
+        daemon.process.send_signal(signal.SIGHUP)
+        before, event, after = self.finish(program, 20).splitlines()
+        self.assertEqual(event, "event 18")  # IBV_EVENT_GID_CHANGE
+        before, after = before.split(), after.split()
+        self.assertTrue(before[0].endswith("ffff:0a09:0001") and after[0].strip("0:") == "", (before, after))
+        self.assertEqual(before[1], after[1], "the link-local address keeps its place")
+        self.assertTrue(after[2].endswith("ffff:0a09:0007"), after)
 
     def test_change_at_sighup(self):
         path = self.directory / "uroced.toml"
