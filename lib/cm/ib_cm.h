@@ -75,7 +75,7 @@ struct CmRequest {
   QpType type = QpType::rc;
   CmPath path{};
   uint32_t qpn = 0;  ///< of who sends it
-  uint32_t psn = 0;  ///< first PSN of who sends it
+  uint32_t psn = 0;  ///< with which its receiver begins to send
   uint8_t responder_resources = 0;
   uint8_t initiator_depth = 0;
   uint8_t retry_count = 7;

@@ -30,7 +30,7 @@ Attributes rtr_of(const Id& id, const IbCm::Connection& connection) {
   const DeviceInfo& info = id.link->device->info();
   QpAttr attr{.state = QpState::rtr,
               .path_mtu = std::min(connection.request.path.mtu, info.active_mtu),
-              .rq_psn = connection.remote_psn,
+              .rq_psn = id.psn,  // 12.7.25: a Starting PSN is where the message's receiver begins to send.
               .dest_qpn = connection.remote_qpn};
   attr.av = {.dgid = id.dgid,
              .sgid_index = id.link->gid_index(id.sgid).value_or(0),
@@ -48,7 +48,7 @@ Attributes rtr_of(const Id& id, const IbCm::Connection& connection) {
 }
 
 Attributes rts_of(const Id& id, const IbCm::Connection& connection) {
-  QpAttr attr{.state = QpState::rts, .sq_psn = id.psn};
+  QpAttr attr{.state = QpState::rts, .sq_psn = connection.remote_psn};
   QpAttrMask mask = QpAttrMask(QpAttrBit::state) | QpAttrBit::sq_psn;
   if (id.type == QpType::rc) {
     attr.timeout = id.ack_timeout.value_or(connection.request.path.ack_timeout);
