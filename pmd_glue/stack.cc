@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <random>
 
 #include "client/in_process.h"
@@ -225,7 +226,12 @@ bool Stack::Impl::poll_here() {
 
 CounterList Stack::Impl::counters_of(const Unit& unit) const {
   CounterList out = unit.device->counters();
-  for (const auto& counter : unit.neighbourhood->counters()) out.push_back(counter);
+  std::ranges::move(port_counters_of(unit), std::back_inserter(out));
+  return out;
+}
+
+CounterList Stack::Impl::port_counters_of(const Unit& unit) const {
+  CounterList out = unit.neighbourhood->counters();
   CounterList port;
   for (const auto& worker : workers_) {
     for (const auto& lane : worker->lanes()) {

@@ -25,6 +25,13 @@ std::vector<std::pair<std::string, CounterList>> StackAccess::counters(const Sta
   return out;
 }
 
+CounterList StackAccess::port_counters(const Stack& stack, std::string_view device) {
+  for (const auto& unit : stack.impl_->units) {
+    if (unit.device->config().name == device) return stack.impl_->port_counters_of(unit);
+  }
+  return {};
+}
+
 Result<std::unique_ptr<service::Capture>> StackAccess::capture(const Stack& stack, std::string_view device) {
   for (const auto& unit : stack.impl_->units) {
     if (unit.device->config().name != device) continue;

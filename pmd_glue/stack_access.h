@@ -21,6 +21,8 @@ class StackAccess {
   static std::vector<std::shared_ptr<control::Device>> devices(const Stack& stack);
   /// Per device name, the counters of its engines, its neighbourhood and its port. Any thread.
   static std::vector<std::pair<std::string, CounterList>> counters(const Stack& stack);
+  /// As counters(), of one device and without its engines'.
+  static CounterList port_counters(const Stack& stack, std::string_view device);
   /// Starts to capture a device's frames; ends before the stack does. Any thread. Errors: ENODEV, and those of
   /// Capture::start().
   static Result<std::unique_ptr<service::Capture>> capture(const Stack& stack, std::string_view device);

@@ -53,6 +53,8 @@ struct Stack::Impl {
   Result<void> set_addresses(const StackOptions& options);
   /// Of the engines, the neighbourhood and the port. Any thread.
   glue::CounterList counters_of(const Unit& unit) const;
+  /// Without the engines'.
+  glue::CounterList port_counters_of(const Unit& unit) const;
   const glue::Eal& eal() const { return *eal_; }
   std::span<const std::unique_ptr<glue::Worker>> workers() const { return workers_; }
 

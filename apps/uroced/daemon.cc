@@ -65,9 +65,10 @@ class Daemon {
     auto connections = cm::Manager::start(devices, uint64_t{random()} << 32 | random());
     if (!connections) return std::unexpected(connections.error());
     connections_ = std::move(*connections);
-    auto server =
-        service::Server::start(config_.server, devices, log_of(*log_), connections_.get(),
-                               [this](std::string_view device) { return glue::StackAccess::capture(*stack_, device); });
+    service::PortAccess ports{
+        .capture = [this](std::string_view device) { return glue::StackAccess::capture(*stack_, device); },
+        .counters = [this](std::string_view device) { return glue::StackAccess::port_counters(*stack_, device); }};
+    auto server = service::Server::start(config_.server, devices, log_of(*log_), connections_.get(), std::move(ports));
     if (!server) return std::unexpected(server.error());
     server_ = std::move(*server);
     if (stack_->embedded()) glue::StackAccess::return_to_main_lcore();

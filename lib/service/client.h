@@ -28,8 +28,7 @@ class ServerView {
   virtual const std::vector<std::shared_ptr<control::Device>>& devices() const = 0;
   /// nullptr where there is none.
   virtual cm::Manager* connections() const = 0;
-  /// Empty where nothing can be captured.
-  virtual const StartCapture& capture() const = 0;
+  virtual const PortAccess& ports() const = 0;
   virtual void log(Severity severity, std::string_view text) const = 0;
   virtual message::ClientRows client_rows(uint32_t after) const = 0;
   virtual message::ObjectRows object_rows(const message::ListObjects& request) const = 0;

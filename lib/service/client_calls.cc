@@ -177,6 +177,9 @@ Result<Client::Reply> Client::call_object(message::Op op, std::span<const std::b
     case Op::counters:
       return with<message::Empty>(bytes, [this](const auto&) {
         auto counters = session_->device()->counters();
+        if (const auto& port = server_.ports().counters) {
+          std::ranges::move(port(session_->device()->config().name), std::back_inserter(counters));
+        }
         if (const cm::Manager* manager = server_.connections()) {
           std::ranges::move(manager->counters(session_->device()->config().name), std::back_inserter(counters));
         }
@@ -226,8 +229,8 @@ Result<Client::Reply> Client::capture(const message::OpenDevice& request) {
     return fail(EPERM, fmt::format("capturing is for root and the daemon's own user, not for user {}", uid_));
   }
   if (capture_ != nullptr) return fail(EBUSY, "this connection captures already; use another for another device");
-  if (!server_.capture()) return fail(EOPNOTSUPP, "this daemon cannot capture");
-  auto capture = server_.capture()(request.name);
+  if (!server_.ports().capture) return fail(EOPNOTSUPP, "this daemon cannot capture");
+  auto capture = server_.ports().capture(request.name);
   if (!capture) return std::unexpected(capture.error());
   capture_ = std::move(*capture);
   Reply out;

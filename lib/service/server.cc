@@ -74,7 +74,7 @@ struct Server::Impl final : ServerView {
   ServerConfig config;
   std::vector<std::shared_ptr<control::Device>> all_devices;
   Log write_log;
-  StartCapture start_capture;
+  PortAccess port_access;
   cm::Manager* connection_manager = nullptr;
   message::Fd listener;
   message::Fd wake{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
@@ -86,7 +86,7 @@ struct Server::Impl final : ServerView {
   uint64_t breaks = 0;
 
   const std::vector<std::shared_ptr<control::Device>>& devices() const override { return all_devices; }
-  const StartCapture& capture() const override { return start_capture; }
+  const PortAccess& ports() const override { return port_access; }
   cm::Manager* connections() const override { return connection_manager; }
   void log(Severity severity, std::string_view text) const override {
     if (write_log) write_log(severity, text);
@@ -202,14 +202,14 @@ Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Result<std::unique_ptr<Server>> Server::start(ServerConfig config,
                                               std::vector<std::shared_ptr<control::Device>> devices, Log log,
-                                              cm::Manager* connections, StartCapture capture) {
+                                              cm::Manager* connections, PortAccess ports) {
   auto listener = listen_at(config);
   if (!listener) return std::unexpected(listener.error());
   auto impl = std::make_unique<Impl>();
   impl->config = std::move(config);
   impl->all_devices = std::move(devices);
   impl->write_log = std::move(log);
-  impl->start_capture = std::move(capture);
+  impl->port_access = std::move(ports);
   impl->connection_manager = connections;
   impl->listener = std::move(*listener);
   impl->thread = std::thread([raw = impl.get()] { raw->run(); });

@@ -55,7 +55,7 @@ class Server {
   /// live daemon has the socket), EACCES, and others of bind(2), each naming the path and the way out.
   static Result<std::unique_ptr<Server>> start(ServerConfig config,
                                                std::vector<std::shared_ptr<control::Device>> devices, Log log,
-                                               cm::Manager* connections = nullptr, StartCapture capture = {});
+                                               cm::Manager* connections = nullptr, PortAccess ports = {});
   /// As stop().
   ~Server();
   /// Ends every connection, frees what the clients held, and removes the socket. Bounded by the engines' patience.

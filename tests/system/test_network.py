@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What the daemon says and hears on a link besides RoCE: its addresses, its neighbours, its multicast groups."""
 
+import json
 import pathlib
 import signal
 import struct
@@ -160,6 +161,8 @@ class Addresses(Link):
         daemon = self.daemon("--address", "10.9.0.1/24")
         self.send(self.arp("10.9.0.1", "10.9.0.1"))
         daemon.wait_for("02:00:00:00:00:fe has the address 10.9.0.1 as well", 20)
+        stat = self.start([BUILD / "apps" / "uroce" / "uroce", "stat", "--interval", "0", "--json", "--socket", self.socket])
+        self.assertGreater(json.loads(self.finish(stat, 20))[0]["counters"]["address_conflicts"], 0)
 
     @staticmethod
     def arp(sender, target):
