@@ -65,7 +65,7 @@ class EngineRunnerTest : public testing::Test {
   Host host_;
   memory::RegionTable regions_{16, 1};
   NoEvents events_;
-  EngineRunner runner_{host_, "uroce0", 30ms};
+  EngineRunner runner_{host_, "uroce0", 300ms};  // a busy machine is no dead engine
 };
 
 TEST_F(EngineRunnerTest, RunsWorkOnTheEngineThatWasNamed) {
