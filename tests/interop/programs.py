@@ -1,6 +1,7 @@
 """Debian's own verbs programs: one end in the guest on rxe, the other under uroce-run. A program is a line of `PROGRAMS`."""
 
 import dataclasses
+import itertools
 import re
 import sys
 import time
@@ -12,11 +13,16 @@ import interop
 sys.path.insert(0, str(harness.SOURCE / "config"))
 import pair as pairs  # noqa: E402
 
+SERIAL = itertools.count()
+LIMIT = 30  # seconds for each end
 PORT = 18515  # on both sides: the namespace and the guest are the test's own
 VERBS = "-d {device} -g {gid} -p 18515 -n 100"
 # A timeout of a second: emulated, rxe takes longer for what is under way than the 67 ms that perftest sets.
 PERF = "-d {device} -x {gid} -p 18515 -F -n 100 -u 18"
 BANDWIDTH = r"#bytes +#iterations"
+CM = {"connects": "rdma_cm"}
+# Servers of rdma_cm do not say that they listen; this, preloaded, makes a file.
+TELLS = harness.BUILD / "tests" / "system" / "clients" / "tell_listen.so"
 
 
 @dataclasses.dataclass
@@ -29,11 +35,13 @@ class Program:
     server: str = ""  # follows for the server alone
     family: int = 4
     says: str = r"\d+ iters in"
+    connects: str = "tcp"  # or "rdma_cm": how the two find each other
+    client_program: str = None  # where it is not the server's
 
     @property
     def name(self):
         special = self.command.replace(VERBS, "").replace(PERF, "")
-        return re.sub(r"[^a-z0-9]+", "_", special).strip("_") + f"_ipv{self.family}"
+        return re.sub(r"[^a-z0-9]+", "_", special.replace("{rdma}", "").lower()).strip("_") + f"_ipv{self.family}"
 
 
 PROGRAMS = (
@@ -49,6 +57,15 @@ PROGRAMS = (
     Program(f"ib_write_bw {PERF} -b", family=6, says=BANDWIDTH),
     Program(f"ib_write_bw {PERF} -b -q 4 -s 16384", says=BANDWIDTH),
     Program(f"ib_atomic_bw {PERF}", says=BANDWIDTH),
+    Program("rping -v -C 10 -a {rdma}", " -c", " -s", says="ping data: rdma-ping-9|^server DISCONNECT", **CM),
+    Program("rping -V -C 30 -S 20000 -a {rdma}", " -c", " -s", says="(?s).?", **CM),
+    Program("ucmatose -C 20 -S 5000", " -s {rdma}", " -b {rdma}", says="return status 0", **CM),
+    Program("ucmatose -c 20", " -s {rdma}", " -b {rdma}", says="return status 0", **CM),
+    Program("udaddy", " -s {rdma}", " -b {rdma}", says="return status 0", **CM),
+    Program("rdma_server", " -s {rdma}", client_program="rdma_client", says="end 0", **CM),
+    Program("rdma_xserver", " -s {rdma}", client_program="rdma_xclient", says="end 0", **CM),
+    Program("ib_send_bw -R -F -n 100", " {rdma}", says=BANDWIDTH, **CM),
+    Program("ib_write_bw -R -F -n 100", " {rdma}", says=BANDWIDTH, **CM),
 )
 
 
@@ -56,9 +73,10 @@ class Programs(interop.Case):
     """A method per program and direction; see `add_cases`."""
 
     def run_case(self, program, server, client):
-        listening = self.launch(server, program.command + program.server, program.family)
-        self.wait_for_listener(server, listening)
-        calling = self.launch(client, program.command + program.client, program.family, server)
+        told = f"/run/listens-{next(SERIAL)}" if server is self.guest else self.directory / "listens"
+        listening = self.launch(program, server, server, {"LD_PRELOAD": TELLS, "UROCE_TEST_LISTENS": told})
+        self.wait_for_listener(program, server, listening, told)
+        calling = self.launch(program, client, server, {})
         outcome = [(self.end(running), running) for running in (calling, listening)]
         both = "\n".join(str(running) for _, running in outcome)
         for code, running in outcome:
@@ -66,25 +84,30 @@ class Programs(interop.Case):
             self.assertRegex(running.output, program.says, both)
         interop.record("programs", program.command.split(" ")[0], program.family, server.name, client.name)
 
-    def launch(self, side, command, family, server=None):
-        words = {"device": side.device, "gid": side.gid[family]}
-        if server is not None:
-            words.update(peer=guests.COMMANDS[0 if server is self.host else 1], rdma=server.addresses[family])
-        command = command.format(**words)
+    def launch(self, program, side, server, env):
+        command = program.command + (program.server if side is server else program.client)
+        if side is not server and program.client_program:
+            command = program.client_program + command.removeprefix(program.command)
+        command = command.format(device=side.device, gid=side.gid[program.family], rdma=server.addresses[program.family],
+                                 peer=guests.COMMANDS[0 if server is self.host else 1])
+        if program.connects == "tcp":
+            env = {}
         if side is self.guest:
-            return self.rig.guest.start(command, 30)
-        return self.rig.on_host(*command.split())
+            settings = " ".join(f"{key}={value}" for key, value in env.items())
+            return self.rig.guest.start(f"{settings} exec {command}", LIMIT)
+        return self.rig.on_host(*command.split(), env=env)
 
     def end(self, running):
-        return running.finish() if hasattr(running, "finish") else running.wait(30)
+        return running.finish() if hasattr(running, "finish") else running.wait(LIMIT)
 
-    def wait_for_listener(self, side, running):
+    def wait_for_listener(self, program, side, running, told):
+        tcp = program.connects == "tcp"
         if side is self.guest:
-            waiting = f"until grep -q ':{PORT:04X} .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.05; done"
-            self.rig.guest.run(waiting, 20)
+            listens = f"grep -q ':{PORT:04X} .* 0A ' /proc/net/tcp /proc/net/tcp6" if tcp else f"[ -e {told} ]"
+            self.rig.guest.run(f"until {listens}; do sleep 0.05; done", LIMIT)
             return
-        limit = time.monotonic() + 20 * harness.SLOW
-        while not pairs.listens(PORT):
+        limit = time.monotonic() + LIMIT * harness.SLOW
+        while not (pairs.listens(PORT) if tcp else told.exists()):
             self.assertIsNone(running.process.poll(), f"ended before it listened: {running}")
             self.assertLess(time.monotonic(), limit, f"does not listen: {running}")
             time.sleep(0.02)

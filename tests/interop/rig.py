@@ -107,9 +107,9 @@ class Rig:
         self.running.append(daemon)
         return daemon
 
-    def on_host(self, *command):
+    def on_host(self, *command, env=None):
         """A program under uroce-run, started."""
-        program = Program([RUN, *command], self.directory, env=self.env)
+        program = Program([RUN, *command], self.directory, env={**self.env, **{k: str(v) for k, v in (env or {}).items()}})
         self.running.append(program)
         return program
 
