@@ -34,12 +34,12 @@ class Question {
     errno = reason;
   }
 
-  /// Finds the way. `own` may be any address. False with errno.
-  bool resolve(const std::optional<Gid>& own, const wire::Sender& peer) {
+  /// Finds the way, from whatever address where `own` is zero. False with errno.
+  bool resolve(const Gid& own, const wire::Sender& peer) {
     sockaddr_storage from{}, to{};
-    if (own) to_sockaddr({*own, 0}, AF_UNSPEC, RDMA_PS_UDP, from);
+    to_sockaddr({own, 0}, AF_UNSPEC, RDMA_PS_UDP, from);
     to_sockaddr({peer.ip, peer.port}, AF_UNSPEC, RDMA_PS_UDP, to);
-    sockaddr* source = own ? reinterpret_cast<sockaddr*>(&from) : nullptr;
+    sockaddr* source = own == Gid{} ? nullptr : reinterpret_cast<sockaddr*>(&from);
     return id_ != nullptr && rdma_resolve_addr(id_, source, reinterpret_cast<sockaddr*>(&to), kTimeMs) == 0 &&
            rdma_resolve_route(id_, kTimeMs) == 0;
   }
@@ -155,7 +155,7 @@ ssize_t Datagram::introduce(const wire::Sender& to, const Gid& own, uint32_t qpn
 
 int Datagram::find_by_cm(const wire::Sender& to) {
   Question question;
-  if (!question.resolve(std::nullopt, to)) return -1;
+  if (!question.resolve({}, to)) return -1;
   uint32_t own_qpn = 0;
   {
     const std::lock_guard lock(mutex_);

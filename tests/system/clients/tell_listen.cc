@@ -1,5 +1,5 @@
-// Preloaded into servers: makes the file that UROCE_TEST_LISTENS names as soon as the program listens, which it does not
-// say itself. Datagram rsockets do so when they are bound; UROCE_TEST_LISTENS_AT=bind waits for that instead.
+// Preloaded into servers: makes the file that UROCE_TEST_LISTENS names as soon as the program listens, which it does
+// not say itself. Datagram rsockets do so when they are bound; UROCE_TEST_LISTENS_AT=bind waits for that instead.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <rdma/rdma_cma.h>
