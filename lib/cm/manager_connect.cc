@@ -131,7 +131,8 @@ void Manager::Impl::on_event(Link& link, const CmMessage& message) {
       break;
     case CmEventKind::rejected:
       id.state = IdState::disconnected;
-      event.type = CmEventType::rejected;
+      // rdma_cm(7) has no rejected datagrams: their status comes as that of an address that cannot be reached.
+      event.type = id.type == QpType::ud ? CmEventType::unreachable : CmEventType::rejected;
       event.status = message.reason;
       break;
     case CmEventKind::disconnected:

@@ -229,6 +229,13 @@ TEST_F(ConnectionsTest, DatagramsFindTheirQueuePair) {
   EXPECT_EQ(answer.param.qpn, 0x1234u);
   EXPECT_EQ(answer.param.qkey, 0x01234567u);
   EXPECT_EQ(answer.av.dgid, World::gid(1));
+
+  CmId turned_away = resolved(client, address(1, 4020), QpType::ud);
+  must(turned_away.connect({}));
+  must(must(server.manager.adopt(server.expect(CmEventType::connect_request))).reject({}));
+  const CmEvent refused = client.expect(CmEventType::unreachable);
+  EXPECT_EQ(refused.id, turned_away.number());
+  EXPECT_EQ(refused.status, 2) << "rejected by the service (12.11.2)";
 }
 
 TEST_F(ConnectionsTest, AGroupIsJoinedAndLeft) {
