@@ -81,7 +81,7 @@ Result<std::shared_ptr<Qp>> Qp::create(Session& session, Refs refs, const QpInit
   const uint32_t engine = gsi ? gsi_engine : *required ? **required : device.place();
   auto memory = session.allocator_->allocate(queues::QpPlace::bytes(*cap, with_srq));
   if (!memory) return std::unexpected(memory.error());
-  const auto qpn = gsi ? std::optional(transport::kGsiQpn)
+  const auto qpn = gsi                                    ? std::optional(transport::kGsiQpn)
                    : device.qps_ < device.config().max_qp ? device.qpns_[engine].take()
                                                           : std::nullopt;
   if (!qpn) {

@@ -1,5 +1,5 @@
-// Precompiled for the larger targets (hence no #pragma once): what nearly every source includes, and what takes longest to read. Sources
-// include what they use all the same: builds with -Db_pch=false do without.
+// Precompiled for the larger targets (hence no #pragma once): what nearly every source includes, and what takes longest
+// to read. Sources include what they use all the same: builds with -Db_pch=false do without.
 #ifndef UROCE_PCH_STD_H
 #define UROCE_PCH_STD_H
 

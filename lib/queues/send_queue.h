@@ -40,8 +40,7 @@ inline constexpr auto kTypesByOpcode = types_by_opcode();
 class SendQueue {
  public:
   /// `cap` as created. `flag` and the memory behind `doorbell` outlive this; `qpn` is what the doorbell rings for.
-  SendQueue(RingPlace ring, QpType type, const QpCap& cap, DoorbellFlag* flag,
-            DoorbellPoster doorbell, uint32_t qpn)
+  SendQueue(RingPlace ring, QpType type, const QpCap& cap, DoorbellFlag* flag, DoorbellPoster doorbell, uint32_t qpn)
       : producer_(ring),
         type_bit_(type_bit(type)),
         max_sge_(cap.max_send_sge),

@@ -45,6 +45,7 @@ uint32_t TestEndpoint::make_ah(const wire::Route& route, bool loopback, memory::
   if (to.dgid.is_multicast()) to.dst_mac = wire::multicast_mac(to.dgid);
   const auto id = handles_.add({.pd = pd,
                                 .route = wire::make_template(to),
+                                .dst_mac = transport::LiveMac(to.dst_mac),
                                 .dgid = to.dgid,
                                 .flow_label = to.flow_label,
                                 .loopback = loopback,

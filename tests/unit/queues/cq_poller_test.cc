@@ -38,18 +38,18 @@ class CqPollerTest : public testing::Test {
 TEST_F(CqPollerTest, ConvertsEveryMember) {
   CqPoller poller({consumers_[0]});
   const Cqe cqe{.wr_id = 1,
-                        .qpn = 2,
-                        .byte_len = 3,
-                        .imm_or_key = 4,
-                        .src_qpn = 5,
-                        .flags = static_cast<uint32_t>(WcFlag::with_imm),
-                        .status = static_cast<uint8_t>(WcStatus::rnr_retry_exceeded),
-                        .opcode = static_cast<uint8_t>(WcOpcode::recv_rdma_with_imm),
-                        .pkey_index = 0,
-                        .vendor_error = 6,
-                        .reserved0 = 0,
-                        .timestamp_ns = 7,
-                        .reserved = {}};
+                .qpn = 2,
+                .byte_len = 3,
+                .imm_or_key = 4,
+                .src_qpn = 5,
+                .flags = static_cast<uint32_t>(WcFlag::with_imm),
+                .status = static_cast<uint8_t>(WcStatus::rnr_retry_exceeded),
+                .opcode = static_cast<uint8_t>(WcOpcode::recv_rdma_with_imm),
+                .pkey_index = 0,
+                .vendor_error = 6,
+                .reserved0 = 0,
+                .timestamp_ns = 7,
+                .reserved = {}};
   std::memcpy(producers_[0].slot(), &cqe, sizeof cqe);
   producers_[0].publish(1);
   ASSERT_EQ(poller.poll(out_), 1u);

@@ -19,9 +19,7 @@ class SendQueueTest : public testing::Test {
   explicit SendQueueTest(QpType type = QpType::rc)
       : queue_(ring_.place, type, kCap, flag_, {doorbells_.get(), 16}, kQpn) {}
 
-  const SendWqe& wqe(uint32_t ahead = 0) const {
-    return *reinterpret_cast<const SendWqe*>(consumer_.slot(ahead));
-  }
+  const SendWqe& wqe(uint32_t ahead = 0) const { return *reinterpret_cast<const SendWqe*>(consumer_.slot(ahead)); }
   const std::byte* tail(uint32_t ahead = 0) const { return consumer_.slot(ahead) + sizeof(SendWqe); }
 
   test::OwnedRing ring_{kEntries, send_stride(kCap.max_send_sge, kCap.max_inline_data)};
