@@ -1,10 +1,9 @@
 // cm_random_sim [-v] [--trace] [--seed N] [--runs N]: connections at random over a faulty link. A run is its seed: one
 // that fails prints it, and `--seed` (or UROCE_SIM_SEED) with `--runs 1` replays it exactly.
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 
 #include "tests/sim/cm_world.h"
+#include "tests/sim/options.h"
 
 namespace {
 
@@ -61,25 +60,11 @@ bool run_one(uint64_t seed, bool verbose, bool trace) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  uint64_t seed = 1;
-  uint64_t runs = 1000;
-  bool verbose = false;
-  bool trace = false;
-  if (const char* from_env = std::getenv("UROCE_SIM_SEED")) {
-    seed = std::strtoull(from_env, nullptr, 0);
-    runs = 1;
-  }
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "-v") == 0) verbose = true;
-    if (std::strcmp(argv[i], "--trace") == 0) trace = true;
-    if (i + 1 >= argc) break;
-    if (std::strcmp(argv[i], "--seed") == 0) seed = std::strtoull(argv[i + 1], nullptr, 0);
-    if (std::strcmp(argv[i], "--runs") == 0) runs = std::strtoull(argv[i + 1], nullptr, 0);
-  }
+  const Options o = parse_options(argc, argv, {.runs = 1000});
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   uint64_t failed = 0;
-  for (uint64_t i = 0; i < runs; ++i) failed += run_one(seed + i, verbose, trace) ? 0 : 1;
-  std::printf("%llu runs from seed %llu, %llu failed\n", static_cast<unsigned long long>(runs),
-              static_cast<unsigned long long>(seed), static_cast<unsigned long long>(failed));
+  for (uint64_t i = 0; i < o.runs; ++i) failed += run_one(o.seed + i, o.verbose, o.trace) ? 0 : 1;
+  std::printf("%llu runs from seed %llu, %llu failed\n", static_cast<unsigned long long>(o.runs),
+              static_cast<unsigned long long>(o.seed), static_cast<unsigned long long>(failed));
   return failed == 0 ? 0 : 1;
 }
