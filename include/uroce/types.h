@@ -47,6 +47,22 @@ enum class Access : uint32_t {
 };
 using AccessFlags = Flags<Access>;
 
+/// How an RC queue pair recovers lost packets.
+enum class Retransmission : uint8_t {
+  device_default = 0,  ///< as its device is set
+  automatic = 1,       ///< selective where the peer turns out to understand it, else Go-Back-N
+  go_back_n = 2,       ///< as the specification has it (IBTA vol. 1, 9.7.5)
+  selective = 3,       ///< as automatic, and the peer is asked again for as long as it does not answer
+};
+
+/// What slows an RC queue pair down when the network is congested.
+enum class CongestionAlgorithm : uint8_t {
+  device_default = 0,  ///< as its device is set
+  none = 1,            ///< its window alone
+  dcqcn = 2,           ///< rate, by ECN marks and CNPs (Zhu et al., SIGCOMM 2015)
+  swift = 3,           ///< window, by delay (Kumar et al., SIGCOMM 2020)
+};
+
 /// Types of memory windows (IBTA vol. 1, 10.6.7.2): type 1 is used by any queue pair of its domain and bound anew at
 /// will; type 2 by the one that bound it, and it is invalidated before it is bound again.
 enum class WindowType : uint8_t { type1 = 1, type2 = 2 };

@@ -15,6 +15,7 @@
 #include "memory/region_table.h"
 #include "queues/doorbell.h"
 #include "transport/address_handles.h"
+#include "transport/congestion.h"
 #include "transport/cq_writer.h"
 #include "transport/qp.h"
 #include "transport/seam.h"
@@ -30,6 +31,11 @@ struct EngineConfig {
   uint32_t max_qps = 16384;       ///< QP slots of this engine, a power of two, at most 2^(24 - index_bits)
   uint32_t burst = 32;            ///< frames built per call of the sink
   uint32_t window_packets = 256;  ///< most unacknowledged packets of one QP
+  Retransmission retransmission = Retransmission::automatic;  ///< of QPs that do not choose
+  CongestionSettings congestion{};                            ///< of QPs that do not choose, and parameters for all
+  uint32_t parking_frames = 1024;  ///< frames that arrived out of order and are kept, all QPs together
+  uint32_t udp_source_ports = 1;   ///< ports that a QP's packets are sprayed over, 1..64
+  uint64_t seed = 1;               ///< of what peers must not guess
   uint16_t pkey = 0xffff;
   bool check_icrc = true;  ///< false only where frames are made up by a fuzzer
   // Of the port; only datagrams need them, connected QPs have a route.

@@ -23,6 +23,8 @@ struct QpSpec {
   memory::PdId pd = 0;
   QpCap cap{};              ///< as created: ring sizes and strides agree with it
   bool signal_all = false;  ///< every send work request is signaled (sq_sig_all)
+  Retransmission retransmission = Retransmission::device_default;
+  CongestionAlgorithm congestion = CongestionAlgorithm::device_default;
   queues::RingPlace sq{};
   queues::RingPlace rq{};  ///< entries == 0 with an SRQ
   queues::DoorbellFlag* sq_doorbell = nullptr;
