@@ -1,27 +1,46 @@
 #include "tests/support/frame_capture.h"
 
+#include <algorithm>
+
 #include "base/bytes.h"
 #include "tests/support/memory.h"
 #include "wire/icrc.h"
 
 namespace uroce::test {
 
-Frame serialize(const transport::TxFrame& frame) {
+namespace {
+
+std::size_t frame_bytes(const transport::TxFrame& frame) {
+  return std::size_t{frame.header_length} + frame.payload_length + frame.pad + wire::kIcrcBytes;
+}
+
+}  // namespace
+
+std::size_t serialize_to(const transport::TxFrame& frame, std::span<std::byte> out) {
   require(frame.header_length <= frame.header.size(), "a header longer than its array");
   require(frame.pad == ((4 - frame.payload_length % 4) & 3), "pad does not fill the payload to four bytes");
+  require(frame_bytes(frame) <= out.size(), "a frame longer than its place");
   const std::span<const std::byte> header(frame.header.data(), frame.header_length);
   wire::IcrcState icrc = wire::IcrcState::begin(header.subspan(frame.l3_offset), frame.ip_version);
-  Frame bytes(header.begin(), header.end());
+  std::byte* at = std::ranges::copy(header, out.data()).out;
+  uint32_t payload = 0;
   for (uint8_t i = 0; i < frame.payload_spans; ++i) {
     const transport::PayloadSpan& span = frame.payload[i];
-    bytes.insert(bytes.end(), span.data, span.data + span.length);
+    payload += span.length;
+    require(payload <= frame.payload_length, "payload_length is less than the sum over the spans");
+    icrc.copy(at, {span.data, span.length});
+    at += span.length;
   }
-  require(bytes.size() == std::size_t{frame.header_length} + frame.payload_length,
-          "payload_length is not the sum over the spans");
-  bytes.resize(bytes.size() + frame.pad);
-  icrc.update(std::span(bytes).subspan(frame.header_length));
-  bytes.resize(bytes.size() + wire::kIcrcBytes);
-  store_le32(bytes.data() + bytes.size() - wire::kIcrcBytes, icrc.value());
+  require(payload == frame.payload_length, "payload_length is not the sum over the spans");
+  std::fill_n(at, frame.pad, std::byte{0});
+  icrc.update({at, frame.pad});
+  store_le32(at + frame.pad, icrc.value());
+  return frame_bytes(frame);
+}
+
+Frame serialize(const transport::TxFrame& frame) {
+  Frame bytes(frame_bytes(frame));
+  serialize_to(frame, bytes);
   return bytes;
 }
 

@@ -18,7 +18,9 @@ struct SentFrame {
   bool loopback = false;
 };
 
-/// Headers, payload, pad and ICRC of one TxFrame as bytes.
+/// Headers, payload, pad and ICRC of one TxFrame as bytes at `out`, which must have room. Returns their number.
+std::size_t serialize_to(const transport::TxFrame& frame, std::span<std::byte> out);
+/// The same as a frame of its own.
 Frame serialize(const transport::TxFrame& frame);
 
 class FrameCapture : public transport::FrameSink {

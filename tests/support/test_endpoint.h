@@ -163,7 +163,7 @@ class TestEndpoint {
 
   bool guards_intact() const;
 
-  static constexpr uint32_t kDoorbells = 256;
+  static constexpr uint32_t kDoorbells = 1024;
   static constexpr uint32_t kDoorbellRing = 1;
 
  private:

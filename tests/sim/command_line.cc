@@ -1,0 +1,148 @@
+#include "tests/sim/command_line.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+namespace uroce::sim {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  uroce_sim --loss 1e-3                                        one flow of 64 KiB WRITEs, 100 Gb/s, 12 us
+  uroce_sim --loss 1e-3 --retransmission go_back_n             the same as the specification has it
+  uroce_sim --message-size 4096 --depth 1 --loss 1e-3          latency
+  uroce_sim --reorder 32                                       each frame overtaken by up to 32 others
+  uroce_sim --topology paths --paths 4 --spray 16              packets sprayed over unequal paths
+  uroce_sim --topology incast --flows 32 --congestion-control dcqcn --ecn 400000,1600000,0.2 --queue 8m
+  uroce_sim --burst-loss 1e-3,10 --json - | jq .goodput        losses in bursts of ten
+  uroce_sim --duration 300us --loss 1e-2 --trace | less        what became of every frame
+
+The hosts' CPUs are free: engines take no time. Propagation is --rtt, serialization comes on top. Loss and reordering
+happen on the links from a switch to a host, in both directions of a flow.)";
+
+// In the help: what the option takes, instead of CLI11's list of checks, and its default.
+void show(CLI::Option* option, const std::string& takes) {
+  const std::string by_default = option->get_default_str();
+  option->option_text(by_default.empty() ? takes : takes + " [" + by_default + "]");
+}
+
+template <class T>
+void add_number(CLI::Option_group& group, const std::string& name, T& value, T least, T most, const std::string& help) {
+  show(group.add_option(name, value, help)->check(CLI::Range(least, most)), "N");
+}
+
+template <class T>
+void add_size(CLI::Option_group& group, const std::string& name, T& value, T least, T most, const std::string& help) {
+  show(group.add_option(name, value, help)->transform(CLI::AsSizeValue(false))->check(CLI::Range(least, most)),
+       "BYTES");
+}
+
+// A time such as 12us.
+void add_time(CLI::Option_group& group, const std::string& name, Nanos& value, const std::string& help) {
+  static const std::map<std::string, int64_t> kUnits = {
+      {"ns", 1}, {"us", 1000}, {"ms", 1'000'000}, {"s", 1'000'000'000}};
+  CLI::Option* option =
+      group.add_option_function<int64_t>(
+               name, [&value](int64_t nanos) { value = Nanos(nanos); }, help)
+          ->transform(CLI::AsNumberWithUnit(kUnits, CLI::AsNumberWithUnit::UNIT_REQUIRED, "TIME"))
+          ->check(CLI::Range(int64_t{0}, int64_t{100'000'000'000}));
+  option->option_text("TIME [" + std::to_string(value.count() / 1000) + "us]");
+}
+
+template <class T, std::size_t N>
+void add_choice(CLI::Option_group& group, const std::string& name, T& value, const Named<T> (&names)[N],
+                const std::string& help) {
+  std::map<std::string, T> choices;
+  std::string all;
+  for (const auto& [text, choice] : names) {
+    choices.emplace(text, choice);
+    all += (all.empty() ? "" : "|") + std::string(text);
+  }
+  group.add_option(name, value, help)
+      ->transform(CLI::CheckedTransformer(choices))
+      ->option_text(all + " [" + std::string(name_of(names, value)) + "]");
+}
+
+// Numbers with commas between them; the last may be left out.
+using Numbers = std::vector<double>;
+void add_numbers(CLI::Option_group& group, const std::string& name, int fewest, int most,
+                 const std::function<void(const Numbers&)>& set, const std::string& form, const std::string& help) {
+  group.add_option_function<Numbers>(name, set, help)
+      ->delimiter(',')
+      ->expected(fewest, most)
+      ->check(CLI::Range(0.0, 1e12))
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->option_text(form);
+}
+
+CLI::Option_group& add_group(CLI::App& app, const std::string& name) {
+  CLI::Option_group& group = *app.add_option_group(name);
+  group.option_defaults()->always_capture_default();
+  return group;
+}
+
+void add_network(CLI::App& app, Scenario& s) {
+  auto& group = add_group(app, "Network");
+  add_choice(group, "--topology", s.topology, kTopologies, "What the hosts stand at");
+  add_number(group, "--rate", s.gbps, 0.001, 1600.0, "Rate of every link, Gb/s");
+  add_time(group, "--rtt", s.rtt, "Propagation there and back, on the shortest path");
+  add_number(group, "--paths", s.paths, 1u, 64u, "Paths between the switches of topology paths");
+  add_time(group, "--path-skew", s.path_skew, "What each path takes longer than the one before, one way");
+  add_size(group, "--queue", s.queue_bytes, uint64_t{5000}, uint64_t{1} << 40, "Each output queue of a switch");
+  const auto set_ecn = [&s](const Numbers& v) {
+    s.ecn = {static_cast<uint64_t>(v[0]), static_cast<uint64_t>(v[1]), v[2]};
+  };
+  add_numbers(group, "--ecn", 3, 3, set_ecn, "KMIN,KMAX,PMAX",
+              "Mark frames with a chance from 0 at KMIN queued bytes to PMAX at KMAX, all beyond");
+  add_number(group, "--loss", s.impairments.loss, 0.0, 1.0, "Chance of each frame to be lost");
+  const auto set_burst = [&s](const Numbers& v) {
+    s.impairments.burst_loss = std::min(v[0], 0.99);
+    if (v.size() > 1) s.impairments.burst_length = std::max(v[1], 1.0);
+  };
+  add_numbers(group, "--burst-loss", 1, 2, set_burst, "SHARE[,LENGTH]",
+              "Share of frames lost in bursts, and a burst's mean length (Gilbert-Elliott)");
+  const auto set_reorder = [&s](const Numbers& v) {
+    s.impairments.reorder = static_cast<uint32_t>(std::min(v[0], 4096.0));
+    if (v.size() > 1) s.impairments.reorder_chance = std::min(v[1], 1.0);
+  };
+  add_numbers(group, "--reorder", 1, 2, set_reorder, "N[,SHARE]",
+              "All frames, or this share of them, are overtaken by 0 to N others");
+}
+
+void add_traffic(CLI::App& app, Scenario& s) {
+  auto& group = add_group(app, "Traffic");
+  add_number(group, "--flows", s.flows, 1u, 1024u, "Queue pairs with traffic; incast: one for each sending host");
+  group.add_flag("--read", s.read, "RDMA READs instead of WRITEs");
+  add_size(group, "--message-size", s.message_bytes, 1u, 8u << 20, "Bytes of each operation");
+  add_number(group, "--depth", s.depth, 1u, 4096u, "Operations that a flow keeps posted");
+  add_time(group, "--duration", s.duration, "Of the traffic");
+  add_time(group, "--warm-up", s.warm_up, "Its beginning, left out of goodput and latency");
+  add_time(group, "--bin", s.window, "Stretches of time for which fairness and losses are told");
+  add_number(group, "--seed", s.seed, uint64_t{0}, UINT64_MAX, "Of everything that is random");
+}
+
+void add_engines(CLI::App& app, Scenario& s) {
+  auto& group = add_group(app, "Engines");
+  add_choice(group, "--retransmission", s.retransmission, kRetransmissions, "How lost packets are recovered");
+  add_choice(group, "--congestion-control", s.congestion, kCongestionAlgorithms, "What slows a queue pair down");
+  add_choice(group, "--mtu", s.mtu, kMtus, "Path MTU, bytes");
+  add_number(group, "--window", s.window_packets, 1u, 16384u, "Most unacknowledged packets of a queue pair");
+  add_number(group, "--spray", s.udp_source_ports, 1u, 64u, "UDP source ports that a queue pair's packets go round");
+  add_number(group, "--timeout", s.timeout, 1u, 31u, "ACK timeout of the queue pairs, 4.096 us * 2^N");
+  add_number(group, "--tx-ring", s.tx_slots, 1u, 65536u, "Frames in a host's transmit ring");
+}
+
+}  // namespace
+
+void add_options(CLI::App& app, CommandLine& line) {
+  app.description("uroce_sim: the engines that ship, in a network of virtual time.");
+  app.footer(kExamples);
+  add_network(app, line.scenario);
+  add_traffic(app, line.scenario);
+  add_engines(app, line.scenario);
+  app.add_option("--json", line.json, "Write the summary to this file; - is standard output")->option_text("FILE");
+  app.add_flag("--trace", line.trace, "Print what becomes of every frame");
+  app.add_flag("--quiet", line.quiet, "No progress, no table");
+}
+
+}  // namespace uroce::sim

@@ -1,0 +1,68 @@
+// What a link does to frames besides delaying them: loss, loss in bursts, reordering. All seeded.
+#pragma once
+
+#include <cstdint>
+#include <queue>
+#include <vector>
+
+#include "base/random.h"
+#include "tests/sim/events.h"
+#include "tests/sim/frames.h"
+
+namespace uroce::sim {
+
+struct ImpairmentRates {
+  double loss = 0;            ///< each frame, independently
+  double burst_loss = 0;      ///< share of frames lost in bursts (Gilbert-Elliott; a burst loses every frame)
+  double burst_length = 8;    ///< mean frames of a burst
+  uint32_t reorder = 0;       ///< frames that may overtake one, 0: none
+  double reorder_chance = 1;  ///< share of frames that are held until 0..reorder others have passed
+};
+
+/// Decides which frames are lost.
+class LossModel {
+ public:
+  LossModel(const ImpairmentRates& rates, uint64_t seed) : rates_(rates), random_(seed) {}
+  bool loses_next();
+
+ private:
+  ImpairmentRates rates_;
+  Random random_;
+  bool in_burst_ = false;
+};
+
+/// Holds frames back until others have passed; none is lost, none held for longer than `hold_max`.
+class Reorderer : public Handler {
+ public:
+  /// Where frames go on.
+  class Exit {
+   public:
+    virtual ~Exit() = default;
+    virtual void leave(FramePtr frame) = 0;
+  };
+  Reorderer(EventQueue& events, const ImpairmentRates& rates, Picos hold_max, Exit& exit, uint64_t seed)
+      : events_(events), rates_(rates), hold_max_(hold_max), exit_(exit), random_(seed) {}
+
+  void enter(FramePtr frame);
+  void on_event(uint64_t number) override;
+  uint64_t held() const { return held_count_; }
+
+ private:
+  struct Held {
+    uint64_t number;
+    uint64_t due;  ///< leaves once this many frames have entered
+    FramePtr frame;
+  };
+  void release_due();
+
+  EventQueue& events_;
+  ImpairmentRates rates_;
+  Picos hold_max_;
+  Exit& exit_;
+  Random random_;
+  uint64_t entered_ = 0;
+  uint64_t held_count_ = 0;
+  std::vector<Held> held_;  ///< oldest first, at most `reorder`
+};
+
+}  // namespace uroce::sim
