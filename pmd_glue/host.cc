@@ -11,11 +11,11 @@ namespace {
 constexpr auto kStep = std::chrono::microseconds(20);
 }
 
-Host::Host(const Port& port, Neighbourhood& neighbourhood, std::vector<Waker*> wakers, std::function<bool()> owner,
+Host::Host(const Port& port, Neighbourhood& neighbourhood, std::vector<Worker*> workers, std::function<bool()> owner,
            std::function<void()> poll)
     : port_(port),
       neighbourhood_(neighbourhood),
-      wakers_(std::move(wakers)),
+      workers_(std::move(workers)),
       owner_(std::move(owner)),
       poll_(std::move(poll)) {}
 

@@ -9,20 +9,23 @@
 #include "pmd_glue/clock.h"
 #include "pmd_glue/neighbourhood.h"
 #include "pmd_glue/port.h"
-#include "pmd_glue/waker.h"
+#include "pmd_glue/worker.h"
 
 namespace uroce::glue {
 
 class Host final : public control::DeviceHost {
  public:
-  /// `wakers`: who runs each engine. `poll`: one pass over all engines on the calling thread, empty unless embedded;
+  /// `workers`: who runs each engine. `poll`: one pass over all engines on the calling thread, empty unless embedded;
   /// `owner`: true on the thread that may call it.
-  Host(const Port& port, Neighbourhood& neighbourhood, std::vector<Waker*> wakers, std::function<bool()> owner,
+  Host(const Port& port, Neighbourhood& neighbourhood, std::vector<Worker*> workers, std::function<bool()> owner,
        std::function<void()> poll);
 
-  void wake(uint32_t engine) override { wakers_[engine]->wake(); }
+  void wake(uint32_t engine) override { workers_[engine]->waker().wake(); }
+  bool run_in_place(uint32_t engine, const std::function<void(Nanos)>& work) override {
+    return workers_[engine]->run_in_place(work);
+  }
   Nanos clock() const override { return clock_.now(); }
-  Result<int> wake_descriptor(uint32_t engine) override { return wakers_[engine]->new_descriptor(); }
+  Result<int> wake_descriptor(uint32_t engine) override { return workers_[engine]->waker().new_descriptor(); }
   void wait_step() override;
   bool runs_engines_here() const override { return owner_(); }
   Result<EthAddr> resolve(const Gid& sgid, const Gid& dgid, std::chrono::nanoseconds timeout) override;
@@ -36,7 +39,7 @@ class Host final : public control::DeviceHost {
   const Port& port_;
   Neighbourhood& neighbourhood_;
   const TscClock clock_;
-  const std::vector<Waker*> wakers_;
+  const std::vector<Worker*> workers_;
   const std::function<bool()> owner_;
   const std::function<void()> poll_;
 };

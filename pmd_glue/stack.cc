@@ -119,11 +119,11 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
       std::make_unique<Neighbourhood>(port, static_cast<uint16_t>(options.vlan), std::move(*table), engines(),
                                       service_->waker(), *clock_, uint64_t{random()} << 32 | random());
   unit.neighbourhood->set_sender(&workers_[0]->waker());
-  std::vector<Waker*> wakers;
-  for (const auto& worker : workers_) wakers.push_back(&worker->waker());
+  std::vector<Worker*> workers;
+  for (const auto& worker : workers_) workers.push_back(worker.get());
   unit.host = std::make_unique<Host>(
-      port, *unit.neighbourhood, std::move(wakers), [this] { return embedded && std::this_thread::get_id() == owner_; },
-      [this] { poll_here(); });
+      port, *unit.neighbourhood, std::move(workers),
+      [this] { return embedded && std::this_thread::get_id() == owner_; }, [this] { poll_here(); });
   auto device = control::Device::create(std::move(config), *unit.host);
   if (!device) return std::unexpected(device.error());
   unit.device = std::move(*device);

@@ -43,6 +43,24 @@ void Worker::run() {
   }
 }
 
+template <class Wait>
+void Worker::stand_by(Wait wait) {
+  const auto set = [this](bool free) {
+    const std::scoped_lock lock(place_mutex_);
+    place_free_ = free;
+  };
+  set(true);
+  wait();
+  set(false);
+}
+
+bool Worker::run_in_place(const std::function<void(Nanos)>& work) {
+  const std::unique_lock lock(place_mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || !place_free_) return false;
+  work(clock_.now());
+  return true;
+}
+
 void Worker::stop() {
   stop_.store(true, std::memory_order_relaxed);
   waker_.wake_always();
@@ -58,17 +76,14 @@ bool Worker::round() {
 void Worker::idle(Nanos limit) {
   if (policy_ == IdlePolicy::busy || limit <= Nanos(0)) return rte_pause();
   if (empty_rounds_++ < kSpinRounds) return rte_pause();
-  if (policy_ == IdlePolicy::yield) {
-    sched_yield();
-    return;
-  }
+  if (policy_ == IdlePolicy::yield) return stand_by([] { sched_yield(); });
   const Nanos now = clock_.now();
   if (empty_rounds_ == kSpinRounds + 1) {
     idle_since_ = now;
     nap_ = kShortNap;
   }
   if (now - idle_since_ < kYieldTime && now >= crowded_until_) {
-    sched_yield();
+    stand_by([] { sched_yield(); });
     // Others want this core, and have it now for a time slice, milliseconds long. Who sleeps and is woken gets it at
     // once: applications that poll as hard as this thread must not keep it from serving them.
     const Nanos back = clock_.now();
@@ -89,7 +104,8 @@ void Worker::sleep(Nanos limit) {
   const uint32_t empty_rounds = empty_rounds_;
   bool worked = round();
   if (!worked && !stop_.load(std::memory_order_relaxed)) {
-    waker_.sleep(std::min(limit, time_to_deadline()));
+    const Nanos until_deadline = time_to_deadline();
+    stand_by([&] { waker_.sleep(std::min(limit, until_deadline)); });
     empty_rounds_ = empty_rounds;
   }
   waker_.cancel();

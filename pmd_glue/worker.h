@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include <uroce/stack.h>
@@ -30,17 +32,25 @@ class Worker {
   void stop();
   /// One round: true when there was work.
   bool round();
+  /// Any thread: calls `work` with the time, in place of the worker's thread, where that sleeps or yields. False, and
+  /// nothing done, where it is at work.
+  bool run_in_place(const std::function<void(Nanos)>& work);
   /// After a round without work: gives the core away as the policy says, `limit` at most.
   void idle(Nanos limit);
 
  private:
   void sleep(Nanos limit);
+  /// Waits, and lets others work in its place meanwhile.
+  template <class Wait>
+  void stand_by(Wait wait);
   Nanos time_to_deadline() const;
 
   const IdlePolicy policy_;
   const TscClock& clock_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::atomic<bool> stop_{false};
+  std::mutex place_mutex_;   ///< held by who works in the worker's place
+  bool place_free_ = false;  ///< guarded by it: the worker's thread sleeps or yields
   Waker waker_;
   uint32_t empty_rounds_ = 0;
   Nanos crowded_until_{0};  ///< yields give the core away for too long

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include <uroce/error.h>
@@ -20,6 +21,10 @@ class DeviceHost {
   /// A new descriptor, the caller's, into which another process writes a byte to end the sleep of an engine. Its flags
   /// are its own: nothing done to it makes this process wait. Errors: EMFILE and the like.
   virtual Result<int> wake_descriptor(uint32_t engine) = 0;
+  /// Calls `work` with the time of clock() on the calling thread, in place of the thread that runs the engine, where
+  /// that one sleeps or has given its core away: waking it would cost two switches between threads, and it stands
+  /// between two bursts. False, and nothing done, where it is at work.
+  virtual bool run_in_place(uint32_t /*engine*/, const std::function<void(Nanos)>& /*work*/) { return false; }
   /// One step of waiting for an engine or the network: polls where the calling thread is the one that runs the
   /// engines, else gives the core away for a moment.
   virtual void wait_step() = 0;

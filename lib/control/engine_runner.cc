@@ -25,12 +25,25 @@ std::unique_lock<std::mutex> EngineRunner::lock() {
   return lock;
 }
 
+bool EngineRunner::run_in_place(uint32_t engine, const Work& work) {
+  transport::Engine& idle = *engines_[engine];
+  bool wake = false;
+  const bool ran = host_.run_in_place(engine, [&](Nanos now) {
+    const Nanos before = idle.next_deadline();
+    idle.run(work, now);
+    wake = idle.has_work() || idle.next_deadline() < before;
+  });
+  if (wake) host_.wake(engine);
+  return ran;
+}
+
 Result<void> EngineRunner::run(uint32_t engine, Work work) {
-  const auto deadline = Clock::now() + patience_;
   if (stopped()) {
     work(*engines_[engine]);
     return {};
   }
+  if (run_in_place(engine, work)) return {};
+  const auto deadline = Clock::now() + patience_;
   const auto task = std::make_shared<transport::Task>(std::move(work));
   while (!engines_[engine]->submit(task)) {
     if (Clock::now() > deadline) return std::unexpected(timed_out(engine));
@@ -79,6 +92,7 @@ Result<void> EngineRunner::quiesce() {
         if (auto ran = run(engine, look); !ran) return ran;
       }
       if (!referenced) break;
+      host_.wake(engine);  // it lets go while it polls
       if (Clock::now() > deadline) {
         return fail(ETIMEDOUT,
                     fmt::format("engine {} of {} still has payload on its way to the wire after {:.1f} s; is "

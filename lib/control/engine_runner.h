@@ -34,7 +34,8 @@ class EngineRunner {
   /// another thread's call, which needs them, holds the lock.
   std::unique_lock<std::mutex> lock();
 
-  /// Runs `work` on the engine's thread and returns when it has run. The caller holds the lock.
+  /// Runs `work` between two of the engine's bursts, on its thread or in its place, and returns when it has run. The
+  /// caller holds the lock.
   /// Errors: ETIMEDOUT naming the engine; `work` has then not run and never will.
   Result<void> run(uint32_t engine, Work work);
 
@@ -60,6 +61,8 @@ class EngineRunner {
 
  private:
   using Clock = std::chrono::steady_clock;
+  /// False: the engine's thread is at work.
+  bool run_in_place(uint32_t engine, const Work& work);
   Error timed_out(uint32_t engine) const;
 
   DeviceHost& host_;

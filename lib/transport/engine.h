@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -65,7 +66,8 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // --- The engine's thread only -----------------------------------------------------------------------------
+  // --- The engine's thread only, or another in its place while it stands still
+  // -----------------------------------------------------------------------------
 
   /// Handles received frames, in order. `now` never goes back.
   void on_frames(std::span<const RxFrame> frames, Nanos now);
@@ -78,6 +80,8 @@ class Engine {
   bool has_work() const;
   /// Tells posters whether this engine needs waking (see DoorbellPoster::ring).
   void set_sleeping(bool sleeping);
+  /// Runs `work` as poll() would run a task, after those that wait.
+  void run(const std::function<void(Engine&)>& work, Nanos now);
 
   // --- Engine's thread, through a Task ----------------------------------------------------------------------
 

@@ -49,6 +49,12 @@ void EngineCore::forget_active(Qp& gone) {
   gone.tx.next_active = nullptr;
 }
 
+void Engine::run(const std::function<void(Engine&)>& work, Nanos now) {
+  impl_->core.now = std::max(impl_->core.now, now);
+  impl_->run_tasks(*this);
+  work(*this);
+}
+
 bool Engine::submit(TaskPtr task) { return impl_->tasks.push(task); }
 
 uint64_t Engine::mark_sink_payload() const {
@@ -140,7 +146,8 @@ void Engine::Impl::to_state(Qp& qp, QpState state) {
       return;
     default:
       qp.state = state;
-      core.activate(qp);
+      // Work requests may have waited for this; without any there is nothing to wake up for.
+      if (state == QpState::rts && (qp.tx.cursor != qp.tx.sq.next() || qp.tx.sq.available() != 0)) core.activate(qp);
       return;
   }
 }

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cerrno>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -34,6 +35,10 @@ struct Host final : DeviceHost {
   void poll() {
     for (uint32_t i = 0; i < runner->count(); ++i) runner->engine(i).poll(sink, now += 1us);
   }
+  bool run_in_place(uint32_t, const std::function<void(Nanos)>& work) override {
+    if (asleep) work(now += 1us);
+    return asleep;
+  }
   std::optional<EthAddr> next_hop(const Gid&) override { return std::nullopt; }
   void join_group(const Gid&) override {}
   void leave_group(const Gid&) override {}
@@ -47,6 +52,7 @@ struct Host final : DeviceHost {
   Sink sink;
   Nanos now{0};
   bool frozen = false;
+  bool asleep = false;
   std::atomic<int> wakes{0};
   int steps = 0;
   int release_payload_at = -1;
@@ -74,6 +80,26 @@ TEST_F(EngineRunnerTest, RunsWorkOnTheEngineThatWasNamed) {
   ASSERT_TRUE(runner_.run(1, [&](transport::Engine& engine) { index = engine.config().index; }).has_value());
   EXPECT_EQ(index, 1u);
   EXPECT_GT(host_.wakes, 0);
+}
+
+TEST_F(EngineRunnerTest, WorksInPlaceOfAnEngineThatSleepsAndLetsItSleep) {
+  const auto lock = runner_.lock();
+  host_.asleep = true;
+  std::vector<int> order;
+  const auto task = std::make_shared<transport::Task>([&](transport::Engine&) { order.push_back(1); });
+  ASSERT_TRUE(runner_.engine(1).submit(task));
+  ASSERT_TRUE(runner_.run(1, [&](transport::Engine&) { order.push_back(2); }).has_value());
+  EXPECT_EQ(order, (std::vector{1, 2})) << "tasks that wait come first";
+  EXPECT_EQ(host_.wakes, 0);
+  EXPECT_EQ(host_.steps, 0);
+}
+
+TEST_F(EngineRunnerTest, WakesAnEngineThatHasWorkAfterwards) {
+  const auto lock = runner_.lock();
+  host_.asleep = true;
+  const auto more = std::make_shared<transport::Task>([](transport::Engine&) {});
+  ASSERT_TRUE(runner_.run(0, [&](transport::Engine& engine) { engine.submit(more); }).has_value());
+  EXPECT_EQ(host_.wakes, 1);
 }
 
 TEST_F(EngineRunnerTest, GivesUpOnADeadEngineAndTheWorkNeverRuns) {

@@ -143,6 +143,24 @@ TEST(Stack, MulticastReachesEveryEngine) {
   }
 }
 
+// Calls work in place of an engine that sleeps, while doorbells wake it.
+TEST(Stack, CallsAndTrafficTakeTurns) {
+  auto stack = Stack::start(eal("(0-1)@0"), ring_options(IdlePolicy::sleep));
+  ASSERT_TRUE(stack) << stack.error().text;
+  std::atomic<bool> done{false};
+  std::thread traffic([&] {
+    write_and_verify(*stack, "uroce1", 300);
+    done = true;
+  });
+  End a(*stack, "uroce0"), b(*stack, "uroce1");
+  while (!done) {
+    QueuePair made = a.context.create_qp(a.pd, a.cq, a.cq, {}).value();
+    EXPECT_TRUE(made.connect({b.context.info().gids[0], b.qp.qpn(), 0}, {}));
+    EXPECT_EQ(made.query().value().state, QpState::rts);
+  }
+  traffic.join();
+}
+
 TEST(Stack, NothingIsLeftOfIt) {
   std::unique_ptr<Context> context;
   {
