@@ -1,6 +1,7 @@
 #include "pmd_glue/port.h"
 
 #include <fmt/format.h>
+#include <rte_bus.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
@@ -56,6 +57,19 @@ class QuietLog {
 /// Drivers with a descriptor per RX queue that can be waited for.
 constexpr std::array kRxInterrupts{"net_tap", "net_ixgbe", "net_i40e", "net_ice", "net_iavf", "mlx5_pci"};
 
+// Software ports tell the speed that somebody wrote into their driver.
+uint32_t speed_of(const rte_eth_dev_info& info) {
+  uint32_t best = 0;
+  for (const uint32_t mbps :
+       {10u, 100u, 1000u, 2500u, 5000u, 10000u, 20000u, 25000u, 40000u, 50000u, 56000u, 100000u, 200000u, 400000u}) {
+    if ((info.speed_capa & rte_eth_speed_bitflag(mbps, RTE_ETH_LINK_FULL_DUPLEX)) != 0) best = mbps;
+  }
+  const bool software = info.device == nullptr || rte_dev_bus(info.device) == nullptr ||
+                        std::string_view(rte_bus_name(rte_dev_bus(info.device))) == "vdev";
+  constexpr uint32_t kUnknown = 100000;
+  return software || best == 0 ? kUnknown : best;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Port>> Port::open(uint16_t id, const PortOptions& options) {
@@ -86,6 +100,7 @@ Result<void> Port::set_up(const PortOptions& options) {
   if (const rte_devargs* devargs = rte_dev_devargs(info.device); devargs != nullptr && devargs->args != nullptr) {
     devargs_ = devargs->args;
   }
+  speed_mbps_ = speed_of(info);
   interface_index_ = info.if_index;
   socket_ = rte_eth_dev_socket_id(id_);
   rte_ether_addr mac{};

@@ -60,7 +60,9 @@ class Port {
   uint16_t queues() const { return queues_; }        ///< 1..engines
   uint32_t tx_slots() const { return tx_slots_; }    ///< frames that one TX queue holds at most
   rte_mempool* pool() const { return pool_; }        ///< each buffer holds one whole frame
-  int socket() const { return socket_; }             ///< NUMA node, or SOCKET_ID_ANY
+  /// Of the card in Mb/s, the fastest that it can; 100000 where the port is software or does not know.
+  uint32_t speed_mbps() const { return speed_mbps_; }
+  int socket() const { return socket_; }  ///< NUMA node, or SOCKET_ID_ANY
   ExternalMemory external() const { return external_; }
   bool rx_interrupts() const { return rx_interrupts_; }
   bool fills_ip_checksum() const { return tx_ip_checksum_; }
@@ -112,6 +114,7 @@ class Port {
   uint32_t tx_slots_ = 1024;
   rte_mempool* pool_ = nullptr;
   int socket_ = -1;
+  uint32_t speed_mbps_ = 100000;
   unsigned interface_index_ = 0;
   ExternalMemory external_ = ExternalMemory::never;
   bool rx_interrupts_ = false;

@@ -113,6 +113,11 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
   config.engines = engines();
   config.max_qp = options.max_qp;
   config.max_mr = options.max_mr;
+  config.retransmission = options.retransmission;
+  config.congestion = options.congestion;
+  if (config.congestion.dcqcn.line_rate_mbps == 0) config.congestion.dcqcn.line_rate_mbps = port.speed_mbps();
+  config.udp_source_ports = options.udp_source_ports;
+  config.parking_frames = options.parking_frames;
   std::random_device random;
   config.seed = uint64_t{random()} << 32 | random();
   unit.neighbourhood =

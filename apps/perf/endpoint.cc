@@ -123,6 +123,8 @@ Result<void> Endpoint::create_qps() {
   init.cap.max_send_wr = options_.tx_depth;
   init.cap.max_recv_wr = options_.test.verb == Verb::send ? options_.rx_depth : 1;
   init.cap.max_inline_data = options_.inline_size;
+  init.retransmission = options_.retransmission;
+  init.congestion_control = options_.congestion_control;
   std::random_device random;
   for (uint32_t i = 0; i < options_.qps; ++i) {
     auto qp = context_.create_qp(*pd_, send_cq(), recv_cq(), init);

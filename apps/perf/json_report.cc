@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "perf/table.h"
+#include "transport/choices.h"
 
 namespace uroce::perf {
 namespace {
@@ -57,6 +58,8 @@ Json test_info(const Options& o, const Setting& s) {
   info["back_to_back"] = o.back_to_back;
   info["verify"] = o.verify;
   info["events"] = o.events;
+  info["retransmission"] = transport::name(o.retransmission);
+  info["congestion_control"] = transport::name(o.congestion_control);
   info["qp_timeout"] = o.qp_timeout;
   info["duration_s"] = o.duration_s;
   info["margin_s"] = o.margin_s;

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "perf/options_rules.h"
+#include "transport/choices.h"
 
 namespace uroce::perf {
 namespace {
@@ -109,6 +110,13 @@ void add_perftest_options(CLI::App& app, Options& o, Seen& seen) {
   app.add_flag("-V,--version", seen.version, "Print the version and exit");
 }
 
+template <class Choice, std::size_t N>
+CLI::CheckedTransformer choice_of(const std::array<std::pair<std::string_view, Choice>, N>& names) {
+  std::map<std::string, Choice> choices;
+  for (const auto& [word, value] : names) choices.emplace(word, value);
+  return CLI::CheckedTransformer(choices);
+}
+
 void add_own_options(CLI::App& app, Options& o) {
   app.add_flag("--verify", o.verify, "Check every byte (must match); differences are printed and fail the run");
   app.add_option("--address", o.stack.addresses,
@@ -127,6 +135,12 @@ void add_own_options(CLI::App& app, Options& o) {
           std::map<std::string, StackOptions::TxMode>{{"automatic", StackOptions::TxMode::automatic},
                                                       {"copy", StackOptions::TxMode::copy},
                                                       {"external", StackOptions::TxMode::external}}));
+  app.add_option("--retransmission", o.retransmission,
+                 "Of lost packets, by the QPs of this side: auto, go-back-n or selective (default: the device's)")
+      ->transform(choice_of(transport::kRetransmissionNames));
+  app.add_option("--congestion-control", o.congestion_control,
+                 "Of the QPs of this side: none, dcqcn or swift (default: the device's)")
+      ->transform(choice_of(transport::kCongestionNames));
   app.add_flag("--back-to-back", o.back_to_back,
                "Server and client in this process, on two ports joined by rings (--daemon: on its last two devices)");
   app.add_flag("--daemon", o.daemon, "On a device of the running uroced instead of a port of this process");

@@ -67,6 +67,8 @@ struct Options {
   bool verify = false;
   bool progress = false;
   bool back_to_back = false;
+  Retransmission retransmission = Retransmission::device_default;
+  CongestionAlgorithm congestion_control = CongestionAlgorithm::device_default;
   bool daemon = false;  ///< devices of a running uroced instead of a stack in this process
   std::string socket;   ///< of that; empty for the default
   double peer_timeout_s = 10;

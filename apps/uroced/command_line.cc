@@ -102,11 +102,14 @@ std::expected<CommandLine, EarlyExit> parse_command_line(int argc, const char* c
   app.add_option("--check", command.check_file, "Say what is wrong with this file, and leave");
   app.add_flag("--demo", command.demo, "Two devices joined back to back; needs no hardware and no configuration");
   app.add_option("--set", sets, "TABLE.KEY=VALUE in place of the file's; several times")->allow_extra_args(false);
-  std::array<Shorthand, 4> shorthands{{
+  std::array<Shorthand, 6> shorthands{{
       {"--socket", "daemon.socket", "Path of the control socket (default: /run/uroce/uroced.sock)"},
       {"--log-level", "daemon.log_level", "debug, info (default), warning or error"},
       {"--idle", "engines.idle", "What an idle engine does: busy, yield or sleep (default)"},
       {"--max-clients", "daemon.max_clients", "Connections at once"},
+      {"--retransmission", "engines.retransmission",
+       "Of lost packets on every device: auto (default), go-back-n, selective"},
+      {"--congestion-control", "engines.congestion_control", "On every device: none (default), dcqcn, swift"},
   }};
   for (Shorthand& one : shorthands) app.add_option(one.option, one.value, one.help);
   app.add_option("--address", command.addresses,
@@ -150,6 +153,13 @@ std::expected<Config, ConfigErrors> load_config(const CommandLine& command) {
     if (command.mtu) device.mtu = command.mtu;
     if (command.vlan) device.vlan = command.vlan;
     if (command.gateway) device.gateway = command.gateway;
+  }
+  for (const Override& one : command.overrides) {
+    for (DeviceSettings& device : config->devices) {
+      if (one.key == "engines.retransmission") device.retransmission.reset();
+      if (one.key == "engines.congestion_control") device.congestion_control.reset();
+      if (one.key == "engines.udp_source_ports") device.udp_source_ports.reset();
+    }
   }
   return config;
 }

@@ -50,9 +50,9 @@ class Reader {
       }
       const auto section = std::ranges::find(sections(), key.str(), &Section::name);
       if (section == sections().end()) {
-        problem(key.source(), fmt::format("there is no table [{}]: there are [daemon], [limits], [engines], [eal] and "
-                                          "[[device]]",
-                                          key.str()));
+        std::string known;
+        for (const Section& one : sections()) known += fmt::format("[{}], ", one.name);
+        problem(key.source(), fmt::format("there is no table [{}]: there are {}[[device]]", key.str(), known));
       } else {
         read_table<Config>(node, std::string(section->name), section->fields, config_);
       }
@@ -166,7 +166,14 @@ StackOptions Config::stack_options() const {
   const bool addresses_said = !stack.addresses.empty();
   for (const DeviceSettings& device : devices) {
     if (!addresses_said) out.addresses.push_back(device.addresses);
-    out.ports.push_back({.mtu = device.mtu, .vlan = device.vlan, .gateway = device.gateway});
+    PortSettings& port = out.ports.emplace_back();
+    port = {.mtu = device.mtu,
+            .vlan = device.vlan,
+            .gateway = device.gateway,
+            .retransmission = device.retransmission,
+            .congestion_control = device.congestion_control};
+    if (const int ports = device.udp_source_ports.value_or(0); ports != 0)
+      port.udp_source_ports = static_cast<uint32_t>(ports);
   }
   return out;
 }

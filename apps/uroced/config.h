@@ -21,14 +21,17 @@ struct DeviceSettings {
   std::optional<int> mtu{};
   std::optional<int> vlan{};
   std::optional<std::string> gateway{};
+  std::optional<Retransmission> retransmission{};
+  std::optional<CongestionAlgorithm> congestion_control{};
+  std::optional<int> udp_source_ports{};  ///< 0: as [engines] says
 };
 
 struct Config {
   service::ServerConfig server{};
   std::string group{};  ///< as written; server.group is what it means here
   LogLevel log_level = LogLevel::info;
-  StackOptions stack{};            ///< [engines]; of the ports only what the command line says for all of them
-  std::string lcores{};            ///< EAL's --lcores; empty leaves it to the arguments
+  StackOptions stack{};  ///< [engines], [dcqcn], [swift]; of the ports only what the command line says for all of them
+  std::string lcores{};  ///< EAL's --lcores; empty leaves it to the arguments
   std::vector<std::string> eal{};  ///< EAL arguments, used when the command line has none
   std::vector<DeviceSettings> devices{};
 

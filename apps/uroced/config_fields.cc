@@ -14,44 +14,13 @@
 #include "cm/address.h"
 #include "pmd_glue/eal_args.h"
 #include "pmd_glue/frame_size.h"
+#include "transport/choices.h"
+#include "transport/congestion_parameters.h"
+#include "uroced/field_kinds.h"
 
 namespace uroce::daemon {
 
 namespace {
-
-using Read = std::expected<void, Refusal>;
-
-std::unexpected<Refusal> refuse(std::string text, const toml::node* where = nullptr) {
-  return std::unexpected(Refusal{std::move(text), where});
-}
-
-std::unexpected<Refusal> wrong_kind(const toml::node& node, std::string_view needed,
-                                    const toml::node* where = nullptr) {
-  return refuse(fmt::format("it is {}, and {} is needed", kind_of(node), needed), where);
-}
-
-/// What makes up the member of a target that a field stands for.
-template <class Target, class Member>
-using Access = Member& (*)(Target&);
-
-template <class Target, class Member>
-const Member& get(Access<Target, Member> access, const Target& target) {
-  return access(const_cast<Target&>(target));  // the accessors only name a member
-}
-
-template <class Target, std::integral Member>
-Field<Target> number(std::string_view name, Access<Target, Member> access, int64_t least, int64_t most, bool live) {
-  return {name, live,
-          [=](const toml::node& node, Target& target) -> Read {
-            const std::string needed = fmt::format("an integer from {} to {}", least, most);
-            if (!node.is_integer()) return wrong_kind(node, needed);
-            const int64_t value = node.as_integer()->get();
-            if (value < least || value > most) return refuse(fmt::format("{} is needed", needed));
-            access(target) = static_cast<Member>(value);
-            return {};
-          },
-          [=](const Target& target) { return fmt::to_string(get(access, target)); }};
-}
 
 /// `otherwise`: a value beside the range, that means something of its own.
 Field<DeviceSettings> port_number(std::string_view name, Access<DeviceSettings, std::optional<int>> access, int least,
@@ -98,31 +67,6 @@ Field<Config> bytes(std::string_view name, Access<Config, uint64_t> access, bool
             return {};
           },
           [=](const Config& target) { return fmt::format("{} bytes", get(access, target)); }};
-}
-
-template <class Choice>
-using Names = std::vector<std::pair<std::string_view, Choice>>;
-
-template <class Choice>
-Field<Config> choice(std::string_view name, Access<Config, Choice> access, Names<Choice> names, bool live) {
-  std::string needed = "one of";
-  for (const auto& [word, value] : names) needed += fmt::format("{} \"{}\"", word == names[0].first ? "" : ",", word);
-  return {name, live,
-          [=](const toml::node& node, Config& target) -> Read {
-            if (!node.is_string()) return wrong_kind(node, needed);
-            for (const auto& [word, value] : names) {
-              if (word != node.as_string()->get()) continue;
-              access(target) = value;
-              return {};
-            }
-            return refuse(fmt::format("{} is needed", needed));
-          },
-          [=](const Config& target) {
-            for (const auto& [word, value] : names) {
-              if (value == get(access, target)) return fmt::format("\"{}\"", word);
-            }
-            return std::string("?");
-          }};
 }
 
 /// A string, or an array of strings, as a list.
@@ -232,7 +176,7 @@ std::vector<Field<Config>> make_daemon_fields() {
       {"mode", false, read_mode, [](const Config& c) { return fmt::format("\"{:04o}\"", c.server.mode); }},
       number<Config, uint32_t>(
           "max_clients", [](Config& c) -> uint32_t& { return c.server.max_clients; }, 1, 65536, true),
-      choice<LogLevel>(
+      choice<LogLevel, Config, LogLevel>(
           "log_level", [](Config& c) -> LogLevel& { return c.log_level; },
           {{"debug", LogLevel::debug},
            {"info", LogLevel::info},
@@ -268,6 +212,11 @@ std::vector<Field<Config>> make_limit_fields() {
   };
 }
 
+template <class Choice, std::size_t N>
+Names<Choice> all_of(const std::array<std::pair<std::string_view, Choice>, N>& names) {
+  return {names.begin(), names.end()};
+}
+
 std::vector<Field<Config>> make_engine_fields() {
   using TxMode = StackOptions::TxMode;
   const auto count = [](std::string_view name, Access<Config, uint32_t> access, int64_t least, int64_t most) {
@@ -275,12 +224,12 @@ std::vector<Field<Config>> make_engine_fields() {
   };
   return {
       {"lcores", false, read_lcores, [](const Config& c) { return quoted(c.lcores); }},
-      choice<IdlePolicy>(
+      choice<IdlePolicy, Config, IdlePolicy>(
           "idle", [](Config& c) -> IdlePolicy& { return c.stack.idle; },
-          {{"busy", IdlePolicy::busy}, {"yield", IdlePolicy::yield}, {"sleep", IdlePolicy::sleep}}, false),
-      choice<TxMode>(
+          {{"busy", IdlePolicy::busy}, {"yield", IdlePolicy::yield}, {"sleep", IdlePolicy::sleep}}),
+      choice<TxMode, Config, TxMode>(
           "tx_mode", [](Config& c) -> TxMode& { return c.stack.tx_mode; },
-          {{"automatic", TxMode::automatic}, {"copy", TxMode::copy}, {"external", TxMode::external}}, false),
+          {{"automatic", TxMode::automatic}, {"copy", TxMode::copy}, {"external", TxMode::external}}),
       count(
           "max_qp", [](Config& c) -> uint32_t& { return c.stack.max_qp; }, 1, 1 << 18),
       count(
@@ -289,7 +238,34 @@ std::vector<Field<Config>> make_engine_fields() {
           "rx_descriptors", [](Config& c) -> uint32_t& { return c.stack.rx_descriptors; }, 64, 8192),
       count(
           "tx_descriptors", [](Config& c) -> uint32_t& { return c.stack.tx_descriptors; }, 64, 8192),
+      choice<Retransmission, Config, Retransmission>(
+          "retransmission", [](Config& c) -> Retransmission& { return c.stack.retransmission; },
+          all_of(transport::kRetransmissionNames)),
+      choice<CongestionAlgorithm, Config, CongestionAlgorithm>(
+          "congestion_control", [](Config& c) -> CongestionAlgorithm& { return c.stack.congestion.algorithm; },
+          all_of(transport::kCongestionNames)),
+      count(
+          "udp_source_ports", [](Config& c) -> uint32_t& { return c.stack.udp_source_ports; }, 1, 64),
+      count(
+          "parking_frames", [](Config& c) -> uint32_t& { return c.stack.parking_frames; }, 0, 65536),
   };
+}
+
+/// The parameters of one algorithm of congestion control.
+std::vector<Field<Config>> make_congestion_fields(std::string_view algorithm) {
+  std::vector<Field<Config>> fields;
+  for (const transport::CongestionParameter& one : transport::congestion_parameters()) {
+    if (one.algorithm != algorithm) continue;
+    if (one.whole != nullptr) {
+      fields.push_back(number<Config, uint32_t>(
+          one.name, [get = one.whole](Config& c) -> uint32_t& { return get(c.stack.congestion); },
+          static_cast<int64_t>(one.least), static_cast<int64_t>(one.most), false));
+    } else {
+      fields.push_back(real<Config>(
+          one.name, [get = one.real](Config& c) -> double& { return get(c.stack.congestion); }, one.least, one.most));
+    }
+  }
+  return fields;
 }
 
 }  // namespace
@@ -312,7 +288,10 @@ std::span<const Section> sections() {
   static const auto engines = make_engine_fields();
   static const std::vector<Field<Config>> eal{
       {"arguments", false, read_eal, [](const Config& c) { return fmt::format("{}", c.eal); }}};
-  static const std::array<Section, 4> all{{{"daemon", daemon}, {"limits", limits}, {"engines", engines}, {"eal", eal}}};
+  static const auto dcqcn = make_congestion_fields("dcqcn");
+  static const auto swift = make_congestion_fields("swift");
+  static const std::array<Section, 6> all{
+      {{"daemon", daemon}, {"limits", limits}, {"engines", engines}, {"dcqcn", dcqcn}, {"swift", swift}, {"eal", eal}}};
   return all;
 }
 
@@ -326,6 +305,16 @@ std::span<const Field<DeviceSettings>> device_fields() {
       port_number(
           "vlan", [](DeviceSettings& d) -> Number& { return d.vlan; }, 1, 4094, "untagged frames"),
       {"gateway", true, read_gateway, [](const DeviceSettings& d) { return quoted(d.gateway.value_or("")); }},
+      choice<Retransmission, DeviceSettings, std::optional<Retransmission>>(
+          "retransmission", [](DeviceSettings& d) -> std::optional<Retransmission>& { return d.retransmission; },
+          all_of(transport::kRetransmissionNames)),
+      choice<CongestionAlgorithm, DeviceSettings, std::optional<CongestionAlgorithm>>(
+          "congestion_control",
+          [](DeviceSettings& d) -> std::optional<CongestionAlgorithm>& { return d.congestion_control; },
+          all_of(transport::kCongestionNames)),
+      port_number(
+          "udp_source_ports", [](DeviceSettings& d) -> Number& { return d.udp_source_ports; }, 1, 64,
+          "that of [engines]"),
   };
   return fields;
 }

@@ -32,7 +32,7 @@ struct Section {
   std::span<const Field<Config>> fields;
 };
 
-/// The tables [daemon], [limits], [engines] and [eal].
+/// All tables but [[device]].
 std::span<const Section> sections();
 /// The keys of [[device]].
 std::span<const Field<DeviceSettings>> device_fields();

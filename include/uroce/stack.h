@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include <uroce/congestion.h>
 #include <uroce/export.h>
 #include <uroce/verbs.h>
 
@@ -28,6 +29,9 @@ struct PortSettings {
   std::optional<int> mtu{};
   std::optional<int> vlan{};
   std::optional<std::string> gateway{};
+  std::optional<Retransmission> retransmission{};
+  std::optional<CongestionAlgorithm> congestion_control{};
+  std::optional<uint32_t> udp_source_ports{};
 };
 
 /// Settings of the stack; the EAL's own come as EAL arguments.
@@ -45,10 +49,14 @@ struct StackOptions {
   bool back_to_back = false;
   /// How payload gets into frames: copied, or attached as external buffers where the port can; automatic chooses.
   enum class TxMode { automatic, copy, external } tx_mode = TxMode::automatic;
-  uint32_t max_qp = 16384;         ///< per device
-  uint32_t max_mr = 65536;         ///< per device
-  uint32_t rx_descriptors = 1024;  ///< per queue
-  uint32_t tx_descriptors = 1024;  ///< per queue
+  uint32_t max_qp = 16384;                                    ///< per device
+  uint32_t max_mr = 65536;                                    ///< per device
+  uint32_t rx_descriptors = 1024;                             ///< per queue
+  uint32_t tx_descriptors = 1024;                             ///< per queue
+  Retransmission retransmission = Retransmission::automatic;  ///< of RC queue pairs that do not choose
+  CongestionSettings congestion{};                            ///< likewise, and parameters for all
+  uint32_t udp_source_ports = 1;   ///< that the packets of an RC queue pair are sprayed over, 1 to 64
+  uint32_t parking_frames = 1024;  ///< frames per engine and device that arrived early and are kept, 0 to 65536
 };
 
 /// One per process (DPDK's EAL allows no second one). With worker lcores in the EAL arguments (-l 0,1: lcore 1), each

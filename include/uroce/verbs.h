@@ -286,6 +286,8 @@ struct QpInit {
   QpCap cap{};              ///< at most max_qp_wr, max_sge, max_inline; see QueuePair::cap() for what came of it
   bool signal_all = false;  ///< every send work request completes visibly, as if SendFlag::signaled
   int engine = -1;          ///< 0..DeviceInfo::engines - 1; -1: the SRQ's engine, else the next in turn
+  Retransmission retransmission = Retransmission::device_default;                ///< RC
+  CongestionAlgorithm congestion_control = CongestionAlgorithm::device_default;  ///< RC
 };
 
 /// A queue pair (ibv_create_qp(3)).

@@ -327,7 +327,9 @@ Result<std::shared_ptr<QpImpl>> DaemonContext::create_qp(const PdImpl& pd, const
                             .srq = id_of(srq_object),
                             .type = init.type,
                             .signal_all = init.signal_all,
-                            .engine = init.engine};
+                            .engine = init.engine,
+                            .retransmission = init.retransmission,
+                            .congestion_control = init.congestion_control};
   static_cast<QpCap&>(request.cap) = init.cap;
   auto reply = link_->call<message::CreateQpReply>(Op::create_qp, request);
   if (!reply) return std::unexpected(reply.error());

@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include "control/session.h"
+#include "transport/choices.h"
+#include "transport/congestion_parameters.h"
 #include "transport/multicast.h"
 #include "wire/drop.h"
 
@@ -18,6 +20,8 @@ namespace {
 constexpr uint32_t kMaxEngines = 64;
 constexpr uint32_t kMaxQpLimit = 1u << 18;  // 64 engines' worth of QPNs still have their slots
 constexpr uint32_t kMaxMrLimit = 1u << 20;
+constexpr uint32_t kMaxSourcePorts = 64;
+constexpr uint32_t kMaxParkingFrames = 65536;
 
 Result<void> check(const DeviceConfig& config) {
   const auto in_range = [&config](const char* what, uint64_t value, uint64_t min, uint64_t max) -> Result<void> {
@@ -28,6 +32,15 @@ Result<void> check(const DeviceConfig& config) {
   if (auto ok = in_range("max_qp", config.max_qp, 1, kMaxQpLimit); !ok) return ok;
   if (auto ok = in_range("max_mr", config.max_mr, 1, kMaxMrLimit); !ok) return ok;
   if (auto ok = in_range("the VLAN id (0 for none)", static_cast<uint64_t>(config.vlan), 0, 4094); !ok) return ok;
+  if (auto ok = in_range("udp_source_ports", config.udp_source_ports, 1, kMaxSourcePorts); !ok) return ok;
+  if (auto ok = in_range("parking_frames", config.parking_frames, 0, kMaxParkingFrames); !ok) return ok;
+  if (!transport::is_known(transport::kRetransmissionNames, config.retransmission)) {
+    return fail(EINVAL, fmt::format("{}: retransmission is none of \"auto\", \"go-back-n\", \"selective\": choose one",
+                                    config.name));
+  }
+  if (auto ok = transport::check_congestion(config.congestion); !ok) {
+    return fail(EINVAL, fmt::format("{}: {}", config.name, ok.error().text));
+  }
   return in_range("the number of GIDs", config.gids.size(), 1, 256);
 }
 
@@ -57,6 +70,11 @@ Device::Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits)
     engine.max_qps = slots;
     engine.port_mtu = config_.max_path_mtu;
     engine.vlan = static_cast<uint16_t>(config_.vlan);
+    engine.retransmission = config_.retransmission;
+    engine.congestion = config_.congestion;
+    engine.parking_frames = config_.parking_frames;
+    engine.udp_source_ports = config_.udp_source_ports;
+    engine.seed = seeds.next();
     engine.gids = gids_;
     runner_.add(std::make_unique<transport::Engine>(engine, regions_, events_, &handles_));
     qpns_.emplace_back(index, index_bits_, slots, seeds.next());

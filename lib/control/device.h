@@ -44,7 +44,11 @@ struct DeviceConfig {
   uint32_t engines = 1;  ///< 1..64
   uint32_t max_qp = 16384;
   uint32_t max_mr = 65536;
-  uint64_t seed = 0;  ///< for keys and first QPNs
+  uint64_t seed = 0;  ///< for keys, first QPNs, and what else peers must not guess
+  Retransmission retransmission = Retransmission::automatic;  ///< of RC queue pairs that do not choose
+  CongestionSettings congestion{};                            ///< likewise, and parameters for all
+  uint32_t udp_source_ports = 1;                              ///< see transport::EngineConfig
+  uint32_t parking_frames = 1024;                             ///< per engine
   std::chrono::nanoseconds engine_patience = kEnginePatience;
 };
 

@@ -8,6 +8,7 @@
 
 #include "control/qp.h"
 #include "control/session.h"
+#include "transport/choices.h"
 
 namespace uroce::control {
 namespace {
@@ -34,6 +35,25 @@ Result<std::optional<uint32_t>> required_engine(const QpInit& init, const Srq* s
                                     init.engine, srq->id(), srq->engine()));
   }
   return srq->engine();
+}
+
+/// Loss and congestion are the matter of RC alone; a choice for another type would go unheard.
+Result<void> check_choices(const QpInit& init) {
+  using namespace transport;
+  const bool chooses = init.retransmission != Retransmission::device_default;
+  if (chooses && !is_known(kRetransmissionNames, init.retransmission)) {
+    return fail(EINVAL,
+                fmt::format("QpInit::retransmission is {}; it must be 0 to 3", static_cast<int>(init.retransmission)));
+  }
+  const bool chooses_congestion = init.congestion_control != CongestionAlgorithm::device_default;
+  if (chooses_congestion && !is_known(kCongestionNames, init.congestion_control)) {
+    return fail(EINVAL, fmt::format("QpInit::congestion_control is {}; it must be 0 to 3",
+                                    static_cast<int>(init.congestion_control)));
+  }
+  if (init.type == QpType::rc || (!chooses && !chooses_congestion)) return {};
+  return fail(EINVAL, fmt::format("QpInit::{} is \"{}\", and the queue pair is not RC; leave device_default",
+                                  chooses ? "retransmission" : "congestion_control",
+                                  chooses ? name(init.retransmission) : name(init.congestion_control)));
 }
 
 }  // namespace
@@ -69,6 +89,8 @@ Result<std::shared_ptr<Qp>> Qp::create(Session& session, Refs refs, const QpInit
     return fail(EOPNOTSUPP, fmt::format("{} has queue pairs of types RC, UC and UD only", device.config().name));
   }
 
+  if (auto ok = check_choices(init); !ok) return std::unexpected(ok.error());
+
   const auto lock = device.runner_.lock();
   if (auto alive = device.check_alive(); !alive) return std::unexpected(alive.error());
   const auto required = required_engine(init, refs.srq.get(), device.engines());
@@ -91,6 +113,8 @@ Result<std::shared_ptr<Qp>> Qp::create(Session& session, Refs refs, const QpInit
 
   transport::QpSpec spec{.qpn = *qpn, .type = init.type, .pd = refs.pd->id(), .cap = *cap};
   spec.signal_all = init.signal_all;
+  spec.retransmission = init.retransmission;
+  spec.congestion = init.congestion_control;
   spec.doorbell_ring = session.id_;
   spec.send_cq = &refs.send_cq->writer(engine);
   spec.recv_cq = &refs.recv_cq->writer(engine);

@@ -14,7 +14,7 @@
 namespace uroce::message {
 
 inline constexpr uint32_t kMagic = 0x65'63'6f'72;  // "roce"
-inline constexpr uint32_t kProtocol = 5;
+inline constexpr uint32_t kProtocol = 6;
 /// Bytes of one packet, and descriptors beside it (SCM_MAX_FD is 253).
 inline constexpr std::size_t kMaxPacket = 65536;
 inline constexpr std::size_t kMaxFds = 200;
@@ -333,9 +333,11 @@ struct CreateQp {
   Cap cap{};
   bool signal_all = false;
   int32_t engine = -1;
+  Retransmission retransmission{};
+  CongestionAlgorithm congestion_control{};
   template <class A>
   void fields(A& a) {
-    a(pd, send_cq, recv_cq, srq, type, cap, signal_all, engine);
+    a(pd, send_cq, recv_cq, srq, type, cap, signal_all, engine, retransmission, congestion_control);
   }
 };
 struct CreateQpReply {

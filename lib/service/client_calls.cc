@@ -411,8 +411,12 @@ Result<Client::Reply> Client::create_qp(const message::CreateQp& request) {
     if (!found) return std::unexpected(found.error());
     srq = std::move(*found);
   }
-  const QpInit init{
-      .type = request.type, .cap = request.cap, .signal_all = request.signal_all, .engine = request.engine};
+  const QpInit init{.type = request.type,
+                    .cap = request.cap,
+                    .signal_all = request.signal_all,
+                    .engine = request.engine,
+                    .retransmission = request.retransmission,
+                    .congestion_control = request.congestion_control};
   auto qp = session_->create_qp(std::move(*pd), std::move(*send_cq), std::move(*recv_cq), init, std::move(srq));
   if (!qp) return std::unexpected(qp.error());
   message::CreateQpReply answer{

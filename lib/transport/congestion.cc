@@ -1,16 +1,19 @@
 #include "transport/congestion.h"
 
+#include "transport/dcqcn.h"
+#include "transport/swift.h"
+
 namespace uroce::transport {
 
 std::unique_ptr<CongestionControl> make_congestion_control(CongestionAlgorithm algorithm,
                                                            const CongestionSettings& settings, uint32_t packet_bytes,
                                                            uint32_t window, Nanos now) {
-  (void)algorithm;
-  (void)settings;
-  (void)packet_bytes;
-  (void)window;
-  (void)now;
-  return nullptr;
+  if (algorithm == CongestionAlgorithm::device_default) algorithm = settings.algorithm;
+  switch (algorithm) {
+    case CongestionAlgorithm::dcqcn: return std::make_unique<Dcqcn>(settings.dcqcn, window);
+    case CongestionAlgorithm::swift: return std::make_unique<Swift>(settings.swift, packet_bytes, window, now);
+    default: return nullptr;
+  }
 }
 
 }  // namespace uroce::transport

@@ -1,12 +1,13 @@
 // Congestion control: how much a queue pair may have on the way, and how fast it may send.
 //
-// One algorithm per file. A queue pair without one ("none") is bounded by its window alone and pays nothing.
+// One algorithm per file. A queue pair without one ("none") is bounded by its window alone and pays nothing. What an
+// algorithm decided lies in plain members, so that a packet costs no indirect call.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
-#include <uroce/types.h>
+#include <uroce/congestion.h>
 
 #include "base/time.h"
 
@@ -31,20 +32,33 @@ class CongestionControl {
   virtual void on_loss(Nanos now) = 0;
   /// Nothing was heard for a whole retransmission timeout.
   virtual void on_timeout(Nanos now) = 0;
-  /// A packet of `bytes` bytes, headers and all, leaves now.
-  virtual void on_sent(uint32_t bytes, Nanos now) = 0;
-  /// Packets that may be out, at least 1.
-  virtual uint32_t window() const = 0;
-  /// Bits per second, headers and all; 0: not paced.
-  virtual uint64_t rate() const = 0;
-  /// When on_timer() must be called; kNever: not.
-  virtual Nanos next_deadline() const = 0;
+  /// Brings the decisions up to date, in at most a fixed number of steps. To be called before the rate is used at or
+  /// after next_deadline(); nobody need wake up for it.
   virtual void on_timer(Nanos now) = 0;
-};
 
-/// Parameters of all algorithms; the defaults are those that were published.
-struct CongestionSettings {
-  CongestionAlgorithm algorithm = CongestionAlgorithm::none;  ///< of queue pairs that do not choose
+  /// A packet of `bytes` bytes, headers and all, leaves now.
+  void on_sent(uint32_t bytes, Nanos now) {
+    bytes_left_ -= bytes;
+    if (bytes_left_ < 0) [[unlikely]]
+      on_bytes(now);
+  }
+  /// Packets that may be out, at least 1.
+  uint32_t window() const { return window_; }
+  /// Bits per second, headers and all; 0: not paced.
+  uint64_t rate() const { return rate_; }
+  /// kNever: nothing happens by itself.
+  Nanos next_deadline() const { return next_deadline_; }
+
+ protected:
+  /// So many bytes left as were in bytes_left_.
+  virtual void on_bytes(Nanos now) {
+    (void)now;
+    bytes_left_ = INT64_MAX;
+  }
+  uint32_t window_ = 1;
+  uint64_t rate_ = 0;
+  int64_t bytes_left_ = INT64_MAX;
+  Nanos next_deadline_ = kNever;
 };
 
 /// The state of a queue pair with packets of at most `packet_bytes`. Nullptr for none. `window`: packets, the most
@@ -52,5 +66,8 @@ struct CongestionSettings {
 std::unique_ptr<CongestionControl> make_congestion_control(CongestionAlgorithm algorithm,
                                                            const CongestionSettings& settings, uint32_t packet_bytes,
                                                            uint32_t window, Nanos now);
+
+/// Do data packets of the algorithm's queue pairs say that switches may mark them?
+constexpr bool reacts_to_marks(CongestionAlgorithm algorithm) { return algorithm == CongestionAlgorithm::dcqcn; }
 
 }  // namespace uroce::transport

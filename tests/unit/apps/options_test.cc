@@ -151,6 +151,10 @@ TEST(Options, AllOfThemAreRead) {
                               "busy",
                               "--tx-mode",
                               "copy",
+                              "--retransmission",
+                              "selective",
+                              "--congestion-control",
+                              "swift",
                               "--peer-timeout",
                               "3",
                               "--connect-timeout",
@@ -178,6 +182,8 @@ TEST(Options, AllOfThemAreRead) {
   EXPECT_EQ(o.stack.vlan, 7);
   EXPECT_EQ(o.stack.idle, IdlePolicy::busy);
   EXPECT_EQ(o.stack.tx_mode, StackOptions::TxMode::copy);
+  EXPECT_EQ(o.retransmission, Retransmission::selective);
+  EXPECT_EQ(o.congestion_control, CongestionAlgorithm::swift);
   EXPECT_EQ(o.peer_timeout_s, 3.0);
   EXPECT_EQ(o.connect_timeout_s, 4.0);
   EXPECT_EQ(o.stack.gateway, "192.0.2.254");

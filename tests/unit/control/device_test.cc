@@ -38,6 +38,16 @@ TEST(Device, RefusesSettingsOutOfRangeByName) {
   refused(with(&DeviceConfig::max_qp, (1u << 18) + 1), "max_qp");
   refused(with(&DeviceConfig::max_mr, (1u << 20) + 1), "max_mr");
   refused(with(&DeviceConfig::vlan, 4095), "VLAN");
+  refused(with(&DeviceConfig::udp_source_ports, 0u), "udp_source_ports is 0");
+  refused(with(&DeviceConfig::parking_frames, 65537u), "parking_frames is 65537");
+  refused(with(&DeviceConfig::retransmission, Retransmission::device_default), "\"go-back-n\"");
+  CongestionSettings bad;
+  bad.algorithm = CongestionAlgorithm::device_default;
+  refused(with(&DeviceConfig::congestion, bad), "\"dcqcn\"");
+  bad = {.dcqcn = {.gain = 2}};
+  refused(with(&DeviceConfig::congestion, bad), "dcqcn.gain is 2; it must be 0.0001 to 1");
+  bad = {.swift = {.max_decrease = 1}};
+  refused(with(&DeviceConfig::congestion, bad), "swift.max_decrease is 1");
   refused(with(&DeviceConfig::gids, std::vector<Gid>{}), "GID");
 }
 

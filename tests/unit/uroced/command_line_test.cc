@@ -51,7 +51,8 @@ TEST(CommandLine, PrintsAndLeaves) {
 
 TEST(CommandLine, OverridesReachTheConfiguration) {
   const auto command = parse({"--demo", "--socket", "/x/y", "--set", "limits.max_qp=64", "--set", "daemon.mode=0660",
-                              "--idle", "yield", "--port-mtu", "1500", "--address", "192.0.2.1/24"});
+                              "--retransmission", "go-back-n", "--congestion-control", "dcqcn", "--idle", "yield",
+                              "--port-mtu", "1500", "--address", "192.0.2.1/24"});
   ASSERT_TRUE(command);
   const auto config = load_config(*command);
   ASSERT_TRUE(config) << config.error()[0];
@@ -60,6 +61,8 @@ TEST(CommandLine, OverridesReachTheConfiguration) {
   const StackOptions stack = config->stack_options();
   EXPECT_TRUE(stack.back_to_back);
   EXPECT_EQ(stack.idle, IdlePolicy::yield);
+  EXPECT_EQ(stack.retransmission, Retransmission::go_back_n);
+  EXPECT_EQ(stack.congestion.algorithm, CongestionAlgorithm::dcqcn);
   EXPECT_EQ(stack.mtu, 1500);
   EXPECT_EQ(stack.addresses.size(), 1u);
 }

@@ -72,6 +72,15 @@ TEST(Config, ReadsEveryKind) {
     [engines]
     idle = "busy"
     tx_mode = "copy"
+    retransmission = "selective"
+    congestion_control = "swift"
+    udp_source_ports = 8
+    parking_frames = 0
+    [dcqcn]
+    gain = 0.5
+    cnp_interval_us = 0
+    [swift]
+    beta = 1
     [eal]
     arguments = ["-l", "0,1"]
     [[device]]
@@ -81,6 +90,9 @@ TEST(Config, ReadsEveryKind) {
     mtu = 1500
     vlan = 7
     gateway = ["198.51.100.254", "2001:db8::2"]
+    retransmission = "go-back-n"
+    congestion_control = "dcqcn"
+    udp_source_ports = 2
   )",
                                   "f");
   ASSERT_TRUE(config) << config.error()[0];
@@ -100,6 +112,17 @@ TEST(Config, ReadsEveryKind) {
   EXPECT_EQ(stack.ports[1].mtu, 1500);
   EXPECT_EQ(stack.ports[1].vlan, 7);
   EXPECT_EQ(stack.ports[1].gateway, "198.51.100.254,2001:db8::2");
+  EXPECT_EQ(stack.retransmission, Retransmission::selective);
+  EXPECT_EQ(stack.congestion.algorithm, CongestionAlgorithm::swift);
+  EXPECT_EQ(stack.udp_source_ports, 8u);
+  EXPECT_EQ(stack.parking_frames, 0u);
+  EXPECT_EQ(stack.congestion.dcqcn.gain, 0.5);
+  EXPECT_EQ(stack.congestion.dcqcn.cnp_interval_us, 0u);
+  EXPECT_EQ(stack.congestion.swift.beta, 1.0);
+  EXPECT_EQ(stack.ports[0].retransmission, std::nullopt);
+  EXPECT_EQ(stack.ports[1].retransmission, Retransmission::go_back_n);
+  EXPECT_EQ(stack.ports[1].congestion_control, CongestionAlgorithm::dcqcn);
+  EXPECT_EQ(stack.ports[1].udp_source_ports, 2u);
 }
 
 TEST(Config, OneDeviceMayBeATable) {
@@ -115,7 +138,8 @@ TEST(Config, SaysWhereItIsNotToml) {
 }
 
 TEST(Config, RefusesUnknownKeys) {
-  expect_error("[demon]\n", "1:2: there is no table [demon]", "[daemon], [limits], [engines], [eal] and [[device]]");
+  expect_error("[demon]\n", "1:2: there is no table [demon]",
+               "[daemon], [limits], [engines], [dcqcn], [swift], [eal], [[device]]");
   expect_error("[limits]\n  max_qps = 1\n", "2:3: there is no key limits.max_qps", "max_qp, max_cq");
   expect_error("[[device]]\n[[device]]\nadress = 1\n", "3:1: there is no key device[1].adress", "addresses, mtu");
 }
@@ -150,6 +174,15 @@ TEST(Config, RefusesWhatIsOutOfRange) {
   expect_error("[engines]\nrx_descriptors = 63\n", "2:18: engines.rx_descriptors = 63", "from 64 to 8192");
   expect_error("[engines]\nlcores = \"0;1\"\n", "2:10: engines.lcores = '0;1'", "--lcores");
   expect_error("[device]\nmtu = 339\n", "2:7: device.mtu = 339", "from 340 to 9216");
+  expect_error("[engines]\nretransmission = \"all\"\n", "2:18: engines.retransmission = 'all'",
+               "\"auto\", \"go-back-n\", \"selective\"");
+  expect_error("[device]\ncongestion_control = \"cubic\"\n", "2:22: device.congestion_control = 'cubic'",
+               "\"none\", \"dcqcn\", \"swift\"");
+  expect_error("[engines]\nudp_source_ports = 65\n", "2:20: engines.udp_source_ports = 65", "from 1 to 64");
+  expect_error("[dcqcn]\ngain = 0.0\n", "2:8: dcqcn.gain = 0.0", "a number from 0.0001 to 1");
+  expect_error("[dcqcn]\nmin_rate_mbps = 0\n", "2:17: dcqcn.min_rate_mbps = 0", "from 1 to 1000000");
+  expect_error("[swift]\nbase_target_us = \"fast\"\n", "2:18: swift.base_target_us = 'fast'", "a string, and a number");
+  expect_error("[swift]\nbeta = nan\n", "2:8: swift.beta = nan", "a number from 0.01 to 1");
   expect_error("[device]\nvlan = 4095\n", "2:8: device.vlan = 4095", "from 1 to 4094");
 }
 

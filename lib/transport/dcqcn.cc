@@ -1,0 +1,79 @@
+#include "transport/dcqcn.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace uroce::transport {
+namespace {
+
+// One call catches up with at most so much; the next goes on.
+constexpr int kStepsPerCall = 64;
+// Halving the distance to a target never ends; a link's clock is not more exact than this.
+constexpr double kAsGoodAsLine = 0.9999;
+
+double bits(uint32_t mbps) { return mbps * 1e6; }
+int64_t bytes(uint32_t kib) { return int64_t{kib} * 1024; }
+
+}  // namespace
+
+Dcqcn::Dcqcn(const DcqcnSettings& settings, uint32_t window)
+    : settings_(settings),
+      line_(bits(settings.line_rate_mbps != 0 ? settings.line_rate_mbps : 100'000)),
+      current_(line_),
+      target_(line_) {
+  window_ = window;
+}
+
+void Dcqcn::on_cnp(Nanos now) {
+  on_timer(now);
+  // Equation 2, for all the time without a report at once.
+  const std::chrono::microseconds alpha_timer(settings_.alpha_timer_us);
+  if (now > reported_) alpha_ *= std::pow(1 - settings_.gain, static_cast<double>((now - reported_) / alpha_timer));
+  reported_ = now;
+  // Equation 1.
+  target_ = current_;
+  current_ = std::max(current_ * (1 - alpha_ / 2), std::min(bits(settings_.min_rate_mbps), line_));
+  alpha_ = (1 - settings_.gain) * alpha_ + settings_.gain;
+  rate_ = static_cast<uint64_t>(current_);
+  timer_steps_ = byte_steps_ = 0;
+  bytes_left_ = bytes(settings_.byte_counter_kib);
+  next_deadline_ = now + std::chrono::microseconds(settings_.increase_timer_us);
+}
+
+void Dcqcn::on_timer(Nanos now) {
+  for (int step = 0; step < kStepsPerCall && now >= next_deadline_; ++step) {
+    next_deadline_ += std::chrono::microseconds(settings_.increase_timer_us);
+    ++timer_steps_;
+    increase();
+  }
+}
+
+void Dcqcn::on_bytes(Nanos now) {
+  bytes_left_ = bytes(settings_.byte_counter_kib);
+  on_timer(now);
+  if (rate_ == 0) return;
+  ++byte_steps_;
+  increase();
+}
+
+// Figure 7: fast recovery until the timer or the counter has done F steps, hyper increase once both have.
+void Dcqcn::increase() {
+  const uint32_t most = std::max(timer_steps_, byte_steps_);
+  const uint32_t least = std::min(timer_steps_, byte_steps_);
+  if (least > settings_.fast_recovery) {
+    target_ += bits(settings_.hyper_mbps);
+  } else if (most > settings_.fast_recovery) {
+    target_ += bits(settings_.additive_mbps);
+  }
+  target_ = std::min(target_, line_);
+  current_ = (current_ + target_) / 2;
+  rate_ = static_cast<uint64_t>(current_);
+  if (current_ < line_ * kAsGoodAsLine) return;
+  current_ = line_;
+  rate_ = 0;
+  bytes_left_ = INT64_MAX;
+  next_deadline_ = kNever;
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,40 @@
+// DCQCN, the sender's side (Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015, section
+// 3).
+#pragma once
+
+#include "transport/congestion.h"
+
+namespace uroce::transport {
+
+/// At line rate nothing is counted, timed or paced: that begins with the first report of congestion.
+class Dcqcn final : public CongestionControl {
+ public:
+  /// `settings` must outlive it.
+  Dcqcn(const DcqcnSettings& settings, uint32_t window);
+
+  void on_ack(const AckSample&) override {}
+  void on_cnp(Nanos now) override;
+  /// Loss without marks is no sign of congestion to it: links corrupt packets too.
+  void on_loss(Nanos) override {}
+  /// Reports of congestion would not arrive either: as one of them.
+  void on_timeout(Nanos now) override { on_cnp(now); }
+  void on_timer(Nanos now) override;
+
+  /// As of the last report.
+  double alpha() const { return alpha_; }
+
+ private:
+  void on_bytes(Nanos now) override;
+  void increase();
+
+  const DcqcnSettings& settings_;
+  const double line_;  // rates in bits per second
+  double current_;     // R_C
+  double target_;      // R_T
+  double alpha_ = 1.0;
+  Nanos reported_ = kNever;   // when alpha was renewed
+  uint32_t timer_steps_ = 0;  // T: increases by the timer since the last cut
+  uint32_t byte_steps_ = 0;   // BC: by the byte counter
+};
+
+}  // namespace uroce::transport
