@@ -1,15 +1,20 @@
 #include "tests/sim/command_line.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <map>
+
+#include "transport/choices.h"
+#include "transport/congestion_parameters.h"
 
 namespace uroce::sim {
 namespace {
 
 constexpr const char* kExamples = R"(Examples:
   uroce_sim --loss 1e-3                                        one flow of 64 KiB WRITEs, 100 Gb/s, 12 us
-  uroce_sim --loss 1e-3 --retransmission go_back_n             the same as the specification has it
+  uroce_sim --loss 1e-3 --retransmission go-back-n             the same as the specification has it
   uroce_sim --message-size 4096 --depth 1 --loss 1e-3          latency
   uroce_sim --reorder 32                                       each frame overtaken by up to 32 others
   uroce_sim --topology paths --paths 4 --spray 16              packets sprayed over unequal paths
@@ -49,8 +54,8 @@ void add_time(CLI::Option_group& group, const std::string& name, Nanos& value, c
   option->option_text("TIME [" + std::to_string(value.count() / 1000) + "us]");
 }
 
-template <class T, std::size_t N>
-void add_choice(CLI::Option_group& group, const std::string& name, T& value, const Named<T> (&names)[N],
+template <class T>
+void add_choice(CLI::Option_group& group, const std::string& name, T& value, const auto& names,
                 const std::string& help) {
   std::map<std::string, T> choices;
   std::string all;
@@ -60,16 +65,19 @@ void add_choice(CLI::Option_group& group, const std::string& name, T& value, con
   }
   group.add_option(name, value, help)
       ->transform(CLI::CheckedTransformer(choices))
-      ->option_text(all + " [" + std::string(name_of(names, value)) + "]");
+      ->option_text(all + " [" + std::string(transport::name_in(names, value)) + "]");
 }
 
 // Numbers with commas between them; the last may be left out.
 using Numbers = std::vector<double>;
-void add_numbers(CLI::Option_group& group, const std::string& name, int fewest, int most,
+void add_numbers(CLI::Option_group& group, const std::string& name, std::size_t fewest, std::size_t most,
                  const std::function<void(const Numbers&)>& set, const std::string& form, const std::string& help) {
-  group.add_option_function<Numbers>(name, set, help)
+  const auto take = [=](const Numbers& numbers) {
+    if (numbers.size() < fewest || numbers.size() > most) throw CLI::ValidationError(name, "takes " + form);
+    set(numbers);
+  };
+  group.add_option_function<Numbers>(name, take, help)
       ->delimiter(',')
-      ->expected(fewest, most)
       ->check(CLI::Range(0.0, 1e12))
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->option_text(form);
@@ -81,9 +89,34 @@ CLI::Option_group& add_group(CLI::App& app, const std::string& name) {
   return group;
 }
 
+// A parameter of congestion control: dcqcn.additive_mbps=200.
+void set_parameter(CongestionSettings& settings, const std::string& assignment) {
+  const std::size_t equals = assignment.find('=');
+  for (const transport::CongestionParameter& parameter : transport::congestion_parameters()) {
+    const std::string name = std::string(parameter.algorithm) + "." + std::string(parameter.name);
+    double value = 0;
+    if (assignment.substr(0, equals) != name || equals == std::string::npos) continue;
+    if (!CLI::detail::lexical_cast(assignment.substr(equals + 1), value) || value < parameter.least ||
+        value > parameter.most) {
+      throw CLI::ValidationError("--set", fmt::format("{} takes a number from {} to {}, not '{}'", name,
+                                                      parameter.least, parameter.most, assignment.substr(equals + 1)));
+    }
+    if (parameter.whole != nullptr) {
+      parameter.whole(settings) = static_cast<uint32_t>(value);
+    } else {
+      parameter.real(settings) = value;
+    }
+    return;
+  }
+  throw CLI::ValidationError("--set",
+                             fmt::format("'{}' is no parameter; they are listed in config/README.md, and one is "
+                                         "set as dcqcn.additive_mbps=200",
+                                         assignment));
+}
+
 void add_network(CLI::App& app, Scenario& s) {
   auto& group = add_group(app, "Network");
-  add_choice(group, "--topology", s.topology, kTopologies, "What the hosts stand at");
+  add_choice(group, "--topology", s.topology, kTopologyNames, "What the hosts stand at");
   add_number(group, "--rate", s.gbps, 0.001, 1600.0, "Rate of every link, Gb/s");
   add_time(group, "--rtt", s.rtt, "Propagation there and back, on the shortest path");
   add_number(group, "--paths", s.paths, 1u, 64u, "Paths between the switches of topology paths");
@@ -123,9 +156,19 @@ void add_traffic(CLI::App& app, Scenario& s) {
 
 void add_engines(CLI::App& app, Scenario& s) {
   auto& group = add_group(app, "Engines");
-  add_choice(group, "--retransmission", s.retransmission, kRetransmissions, "How lost packets are recovered");
-  add_choice(group, "--congestion-control", s.congestion, kCongestionAlgorithms, "What slows a queue pair down");
-  add_choice(group, "--mtu", s.mtu, kMtus, "Path MTU, bytes");
+  add_choice(group, "--retransmission", s.retransmission, transport::kRetransmissionNames,
+             "How lost packets are recovered");
+  add_choice(group, "--congestion-control", s.congestion.algorithm, transport::kCongestionNames,
+             "What slows a queue pair down");
+  group
+      .add_option_function<std::vector<std::string>>(
+          "--set",
+          [&s](const std::vector<std::string>& all) {
+            for (const std::string& one : all) set_parameter(s.congestion, one);
+          },
+          "A parameter of congestion control, such as dcqcn.additive_mbps=200; may be repeated")
+      ->option_text("NAME=VALUE");
+  add_choice(group, "--mtu", s.mtu, kMtuNames, "Path MTU, bytes");
   add_number(group, "--window", s.window_packets, 1u, 16384u, "Most unacknowledged packets of a queue pair");
   add_number(group, "--spray", s.udp_source_ports, 1u, 64u, "UDP source ports that a queue pair's packets go round");
   add_number(group, "--timeout", s.timeout, 1u, 31u, "ACK timeout of the queue pairs, 4.096 us * 2^N");

@@ -13,7 +13,9 @@ transport::EngineConfig engine_config(const Scenario& scenario, uint64_t seed) {
   config.max_qps = std::bit_ceil(2 * scenario.flows + 4);
   config.window_packets = scenario.window_packets;
   config.retransmission = scenario.retransmission;
-  config.congestion.algorithm = scenario.congestion;
+  config.congestion = scenario.congestion;
+  uint32_t& line_rate = config.congestion.dcqcn.line_rate_mbps;
+  if (line_rate == 0) line_rate = static_cast<uint32_t>(scenario.gbps * 1000);
   config.udp_source_ports = scenario.udp_source_ports;
   config.seed = seed;
   return config;

@@ -1,9 +1,12 @@
 // What is simulated: topology, links, traffic and settings of the engines. A run is its scenario.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
+#include <uroce/congestion.h>
 #include <uroce/types.h>
 
 #include "base/time.h"
@@ -18,28 +21,13 @@ enum class Topology : uint8_t {
   paths,   ///< two hosts, each at a switch, and several links between the switches
 };
 
-/// What people call a choice.
-template <class T>
-struct Named {
-  std::string_view name;
-  T value;
-};
-inline constexpr Named<Topology> kTopologies[] = {
-    {"pair", Topology::pair}, {"incast", Topology::incast}, {"paths", Topology::paths}};
-inline constexpr Named<Retransmission> kRetransmissions[] = {{"auto", Retransmission::automatic},
-                                                             {"go_back_n", Retransmission::go_back_n},
-                                                             {"selective", Retransmission::selective}};
-inline constexpr Named<CongestionAlgorithm> kCongestionAlgorithms[] = {
-    {"none", CongestionAlgorithm::none}, {"dcqcn", CongestionAlgorithm::dcqcn}, {"swift", CongestionAlgorithm::swift}};
-inline constexpr Named<Mtu> kMtus[] = {
-    {"256", Mtu::mtu256}, {"512", Mtu::mtu512}, {"1024", Mtu::mtu1024}, {"2048", Mtu::mtu2048}, {"4096", Mtu::mtu4096}};
-template <class T, std::size_t N>
-constexpr std::string_view name_of(const Named<T> (&names)[N], T value) {
-  for (const Named<T>& named : names) {
-    if (named.value == value) return named.name;
-  }
-  return "";
-}
+inline constexpr std::array<std::pair<std::string_view, Topology>, 3> kTopologyNames{
+    {{"pair", Topology::pair}, {"incast", Topology::incast}, {"paths", Topology::paths}}};
+inline constexpr std::array<std::pair<std::string_view, Mtu>, 5> kMtuNames{{{"256", Mtu::mtu256},
+                                                                            {"512", Mtu::mtu512},
+                                                                            {"1024", Mtu::mtu1024},
+                                                                            {"2048", Mtu::mtu2048},
+                                                                            {"4096", Mtu::mtu4096}}};
 
 struct Scenario {
   Topology topology = Topology::pair;
@@ -59,7 +47,7 @@ struct Scenario {
   Mtu mtu = Mtu::mtu4096;
 
   Retransmission retransmission = Retransmission::automatic;
-  CongestionAlgorithm congestion = CongestionAlgorithm::none;
+  CongestionSettings congestion{};  ///< without a line rate, that of the links is taken
   uint32_t window_packets = 256;
   uint32_t udp_source_ports = 1;
   uint32_t timeout = 8;  ///< of the queue pairs, 4.096 us * 2^timeout

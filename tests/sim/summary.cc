@@ -6,6 +6,8 @@
 #include <numeric>
 
 #include "tests/sim/simulation.h"
+#include "transport/choices.h"
+#include "transport/congestion_parameters.h"
 #include "wire/drop.h"
 
 namespace uroce::sim {
@@ -25,9 +27,24 @@ T percentile(const std::vector<T>& sorted, double share) {
   return sorted[std::clamp<std::size_t>(at, 1, sorted.size()) - 1];
 }
 
+// Of the algorithm that is used.
+Json parameters_json(CongestionSettings settings) {
+  Json json = Json::object();
+  for (const transport::CongestionParameter& parameter : transport::congestion_parameters()) {
+    if (parameter.algorithm != transport::name(settings.algorithm)) continue;
+    const std::string name(parameter.name);
+    if (parameter.whole != nullptr) {
+      json[name] = parameter.whole(settings);
+    } else {
+      json[name] = parameter.real(settings);
+    }
+  }
+  return json;
+}
+
 Json scenario_json(const Scenario& s) {
   const ImpairmentRates& i = s.impairments;
-  return {{"topology", name_of(kTopologies, s.topology)},
+  return {{"topology", transport::name_in(kTopologyNames, s.topology)},
           {"flows", s.flows},
           {"rate_gbps", s.gbps},
           {"rtt_us", micros(s.rtt)},
@@ -45,8 +62,9 @@ Json scenario_json(const Scenario& s) {
           {"message_bytes", s.message_bytes},
           {"depth", s.depth},
           {"path_mtu", mtu_bytes(s.mtu)},
-          {"retransmission", name_of(kRetransmissions, s.retransmission)},
-          {"congestion_control", name_of(kCongestionAlgorithms, s.congestion)},
+          {"retransmission", transport::name(s.retransmission)},
+          {"congestion_control", transport::name(s.congestion.algorithm)},
+          {"congestion_parameters", parameters_json(s.congestion)},
           {"window_packets", s.window_packets},
           {"udp_source_ports", s.udp_source_ports},
           {"timeout", s.timeout},
