@@ -115,6 +115,7 @@ Result<std::shared_ptr<Qp>> Qp::create(Session& session, Refs refs, const QpInit
   spec.signal_all = init.signal_all;
   spec.retransmission = init.retransmission;
   spec.congestion = init.congestion_control;
+  spec.window_packets = device.engine(engine).config().window_packets;
   spec.doorbell_ring = session.id_;
   spec.send_cq = &refs.send_cq->writer(engine);
   spec.recv_cq = &refs.recv_cq->writer(engine);

@@ -5,71 +5,46 @@
 namespace uroce::transport {
 namespace {
 
-// Packets that may be out after a timeout. It may just be that the peer is slow, and then each packet that is sent
-// again makes it slower: a whole window at each timeout would keep it busy with duplicates until the retries are used
-// up.
-constexpr uint32_t kWindowAfterTimeout = 4;
-
-// After WQEs completed or packets were acknowledged, those from `before` on: what was lost is found again, timers start
-// afresh, and the window that a timeout closed opens by as much.
-void progressed(EngineCore& core, Qp& qp, Psn before) {
+// Una goes on as far as what is known to have arrived allows: an ACK for SENDs and WRITEs, and every packet of the
+// answer for READs and atomics. Completes what is passed. True: something was.
+bool advance(EngineCore& core, Qp& qp) {
   auto& tx = qp.tx;
-  tx.window = std::min(core.config.window_packets, tx.window + static_cast<uint32_t>(distance(tx.una, before)));
-  complete_local(core, qp);
-  tx.retries_left = qp.retry_cnt;
-  tx.rnr_retries_left = qp.rnr_retry;
-  tx.rewound = false;
-  // A rewound cursor skips what has been acknowledged meanwhile.
-  if (static_cast<int32_t>(tx.cursor - tx.oldest) < 0) {
-    tx.cursor = tx.oldest;
-    tx.cursor_packet = 0;
-  }
-  if (tx.cursor == tx.oldest && tx.cursor != tx.sq.next() && qp.slot(tx.cursor).started) {
-    const int32_t acked = distance(tx.una, qp.slot(tx.cursor).first_psn);
-    if (acked > static_cast<int32_t>(tx.cursor_packet)) tx.cursor_packet = static_cast<uint32_t>(acked);
-  }
-  if (!tx.rnr_waiting) {
-    const bool waiting = tx.una != tx.sent && qp.timeout != 0;
-    core.set_deadline(qp, waiting ? core.now + ack_timeout(qp.timeout) : kNever);
-  }
-  publish_completed(qp);
-  check_drained(core, qp);
-  core.activate(qp);
-}
-
-enum class Acked { all, behind_response };
-
-// Everything up to and including `psn` has arrived. Stops before a READ or atomic whose answer has not been
-// seen, since only the answer completes it.
-Acked acknowledge_through(EngineCore& core, Qp& qp, Psn psn) {
-  auto& tx = qp.tx;
+  Recovery& r = *tx.recovery;
   const Psn before = tx.una;
   bool moved = false;
-  Acked result = Acked::all;
   while (tx.oldest != tx.sq.next()) {
     if (complete_local(core, qp)) {
       moved = true;
       continue;
     }
     const SendSlot& slot = qp.slot(tx.oldest);
-    if (!slot.started || distance(psn, slot.first_psn) < 0) break;
+    if (!slot.started) break;
     if (slot.is_read_or_atomic()) {
-      result = Acked::behind_response;
-      break;
+      const auto left = std::min(static_cast<uint32_t>(distance(slot.end_psn(), tx.una)), PsnSet::kSize);
+      if (r.marked) tx.una += r.placed.next(tx.una, left, false);
+    } else {
+      const Psn end = distance(tx.acked, slot.end_psn()) < 0 ? tx.acked : slot.end_psn();
+      if (distance(end, tx.una) > 0) tx.una = end;
     }
-    if (distance(psn, slot.end_psn()) < -1) {
-      if (distance(psn + 1, tx.una) > 0) {
-        tx.una = psn + 1;
-        moved = true;
-      }
-      break;
-    }
+    if (tx.una != slot.end_psn()) break;
     moved = true;
-    tx.una = slot.end_psn();
     complete_oldest(core, qp, WcStatus::success);
   }
-  if (moved) progressed(core, qp, before);
-  return result;
+  const uint32_t passed = static_cast<uint32_t>(distance(tx.una, before));
+  if (passed > 0 && r.marked) forget_marks(r, before, passed);
+  return moved || passed > 0;
+}
+
+// The peer has executed everything before `end`.
+void note_executed(Qp& qp, Psn end) {
+  if (distance(end, qp.tx.acked) > 0) qp.tx.acked = end;
+}
+
+// Everything before `end` has been executed.
+void acknowledge(EngineCore& core, Qp& qp, Psn end) {
+  const Psn before = qp.tx.una;
+  note_executed(qp, end);
+  if (advance(core, qp)) progressed(core, qp, before);
 }
 
 // Credits may rise or fall; they never take back what has been sent (9.7.7.2.4).
@@ -89,20 +64,7 @@ void take_credits(EngineCore& core, Qp& qp, const wire::Aeth& aeth) {
 
 // Loss is certain or likely: send again from `psn`, within the retry budget.
 void retry_from(EngineCore& core, Qp& qp, Psn psn) {
-  auto& tx = qp.tx;
-  if (tx.retries_left == 0) {
-    enter_error(core, qp, WcStatus::retry_exceeded);
-    return;
-  }
-  --tx.retries_left;
-  tx.rewound = true;
-  if (qp.timeout != 0 && !tx.rnr_waiting) core.set_deadline(qp, core.now + ack_timeout(qp.timeout));
-  rewind_to(core, qp, psn);
-}
-
-// A later response shows that one before it was lost (9.7.5.1.1 "implied NAK"); acted upon once per gap.
-void implied_nak(EngineCore& core, Qp& qp) {
-  if (!qp.tx.rewound) retry_from(core, qp, qp.tx.una);
+  if (spend_retry(core, qp)) rewind_to(core, qp, psn);
 }
 
 WcStatus status_of(wire::NakCode code) {
@@ -127,27 +89,54 @@ void on_rnr_nak(EngineCore& core, Qp& qp, const wire::Packet& packet) {
   tx.retries_left = qp.retry_cnt;  // The peer is there, and this round has a budget of its own.
   tx.rnr_waiting = true;
   core.set_deadline(qp, core.now + rnr_delay(packet.aeth.code()));
-  rewind_to(core, qp, packet.bth.psn);
+  if (tx.selective) {
+    mark_lost(core, qp, packet.bth.psn, Cause::nak);  // What came behind it has been kept.
+  } else {
+    rewind_to(core, qp, packet.bth.psn);
+  }
 }
 
-void on_nak(EngineCore& core, Qp& qp, const wire::Packet& packet) {
+// `behind`: answers before it are missing, and a retry has been spent on them.
+void on_nak(EngineCore& core, Qp& qp, const wire::Packet& packet, bool behind) {
   core.counters.naks_received.add();
   const auto code = static_cast<wire::NakCode>(packet.aeth.code());
   if (code == wire::NakCode::psn_sequence) {
     // Linux rxe says so, in spite of 9.7.5.2.8, of what follows a request that it answered with an RNR NAK. All of it
     // is sent again after the wait.
-    if (!qp.tx.rnr_waiting) retry_from(core, qp, packet.bth.psn);
+    if (qp.tx.rnr_waiting) return;
+    if (qp.tx.selective) distrust_peer(core, qp);
+    qp.tx.recovery->cause = Cause::nak;
+    behind ? rewind_to(core, qp, packet.bth.psn) : retry_from(core, qp, packet.bth.psn);
     return;
   }
   enter_error(core, qp, status_of(code));
 }
 
-// The SEND and WRITE requests before a response have been executed, or it could not have been sent.
-void acknowledge_before(EngineCore& core, Qp& qp, Psn response) {
-  if (distance(response, qp.tx.una) > 0) acknowledge_through(core, qp, response - 1);
+bool overlap(EngineCore& core, const Qp& qp, const Sge& a, const Sge& b) {
+  if (a.length == 0 || b.length == 0) return false;
+  if (a.lkey == b.lkey) return a.addr < b.addr + b.length && b.addr < a.addr + a.length;
+  const auto one = core.translate(qp, a.lkey, a.addr, a.length, Access::local_write);
+  const auto other = core.translate(qp, b.lkey, b.addr, b.length, Access::local_write);
+  return one.host < other.host + b.length && other.host < one.host + a.length;
 }
 
-// Is `packet` the answer that the oldest READ or atomic waits for? Anything else is counted and acted upon here.
+// May the answer to `slot` be placed while those before it are missing? Where they go to the same memory the last
+// posted must win.
+bool may_come_early(EngineCore& core, const Qp& qp, const SendSlot& slot) {
+  for (uint32_t index = qp.tx.oldest; &qp.slot(index) != &slot; ++index) {
+    const SendSlot& earlier = qp.slot(index);
+    if (!earlier.is_read_or_atomic()) continue;
+    for (uint32_t i = 0; i < earlier.num_sge; ++i) {
+      for (uint32_t k = 0; k < slot.num_sge; ++k) {
+        if (overlap(core, qp, earlier.sges()[i], slot.sges()[k])) return false;
+      }
+    }
+  }
+  return true;
+}
+
+// The READ or atomic that `packet` answers. Anything else is counted. What was posted before it has been executed, or
+// there would be no answer.
 SendSlot* awaited(EngineCore& core, Qp& qp, const wire::Packet& packet, bool atomic) {
   auto& tx = qp.tx;
   const Psn psn = packet.bth.psn;
@@ -155,22 +144,47 @@ SendSlot* awaited(EngineCore& core, Qp& qp, const wire::Packet& packet, bool ato
     core.count_drop(wire::Drop::response_stale);
     return nullptr;
   }
-  acknowledge_before(core, qp, psn);
-  if (tx.oldest == tx.sq.next()) {
+  SendSlot* slot = find_request(qp, psn, tx.oldest);
+  if (slot == nullptr || !(atomic ? slot->is_atomic() : slot->is_read())) {
+    // An answer where none is due shows at least that what is before it has been executed.
+    if (slot != nullptr) acknowledge(core, qp, psn);
     core.count_drop(wire::Drop::response_unexpected);
     return nullptr;
+  }
+  acknowledge(core, qp, slot->first_psn);
+  if (qp.state == QpState::error) return nullptr;
+  if (distance(psn, tx.una) < static_cast<int32_t>(PsnSet::kSize) && may_come_early(core, qp, *slot)) {
+    if (!tx.recovery->marked || !tx.recovery->placed.has(psn)) return slot;
+    core.count_drop(wire::Drop::response_stale);
+    return nullptr;
+  }
+  core.count_drop(wire::Drop::psn_out_of_order);
+  ask_for_missing(core, qp, psn);
+  return nullptr;
+}
+
+// The answer with `psn` is where it belongs.
+void note_placed(EngineCore& core, Qp& qp, const wire::Packet& packet) {
+  auto& tx = qp.tx;
+  Recovery& r = *tx.recovery;
+  const Psn psn = packet.bth.psn;
+  const Psn before = tx.una;
+  if (packet.op().flags.has(wire::Op::aeth)) take_credits(core, qp, packet.aeth);
+  if (psn != tx.una) {
+    r.placed.add(psn);
+    r.marked = true;
+    ask_for_missing(core, qp, psn + 1);
+    return;
   }
   SendSlot& slot = qp.slot(tx.oldest);
-  if (psn != tx.una) {
-    core.count_drop(wire::Drop::psn_out_of_order);
-    implied_nak(core, qp);
-    return nullptr;
-  }
-  if (!(atomic ? slot.is_atomic() : slot.is_read())) {
-    core.count_drop(wire::Drop::response_unexpected);
-    return nullptr;
-  }
-  return &slot;
+  if (!slot.asked_again) note_late(qp, psn);
+  ++tx.una;
+  if (r.marked) forget_marks(r, psn, 1);
+  if (tx.una == slot.end_psn()) complete_oldest(core, qp, WcStatus::success);
+  advance(core, qp);
+  progressed(core, qp, before);
+  // What follows may be missing too, and its successor here.
+  if (r.marked && qp.state != QpState::error) ask_for_missing(core, qp, r.horizon);
 }
 
 // Places bytes at `offset` of the request's own scatter list.
@@ -191,59 +205,111 @@ bool scatter(EngineCore& core, Qp& qp, const SendSlot& slot, uint32_t offset, st
   return bytes.empty();
 }
 
-// First/Middle/Last/Only must agree with where the packet stands, and so must its length (9.7.5.1.4).
+// A READ that went out in more than one request.
+bool in_parts(const SendSlot& slot) { return slot.asked_again || slot.packets > kMaxReadPackets; }
+
+// First/Middle/Last/Only must agree with where the packet stands, and so must its length (9.7.5.1.4). Where a READ
+// was asked for in parts, each part has a First and a Last of its own.
 bool read_response_fits(const Qp& qp, const SendSlot& slot, const wire::Packet& packet, uint32_t index) {
   const uint32_t offset = index << qp.mtu_shift;
   const bool first = packet.op().flags.has(wire::Op::first);
   const bool last = packet.op().flags.has(wire::Op::last);
-  const bool ends_message = index + 1 == slot.packets;
-  // A READ in several requests has a Last for each of them.
-  const bool ends_request = qp.tx.una + 1 == qp.tx.sent;
-  // A First or Only begins the answer to a request. Of requests for the rest of a READ, only the newest can begin at
-  // the oldest outstanding PSN: each begins at what that was when it left.
-  if (index == 0 ? !first : first && packet.bth.psn != qp.tx.read_restart) return false;
-  if (ends_message && !last) return false;
-  if (last && !ends_message && !ends_request) return false;
+  if (index == 0 ? !first : first && !slot.asked_again) return false;
+  if (index + 1 == slot.packets ? !last : last && !in_parts(slot)) return false;
   return packet.payload.size() == std::min(slot.length - offset, qp.mtu());
 }
 
 }  // namespace
 
-void on_ack(EngineCore& core, Qp& qp, const wire::Packet& packet) {
+void forget_marks(Recovery& r, Psn from, uint32_t count) {
+  r.sacked.remove_from(from, count);
+  r.placed.remove_from(from, count);
+  r.lost.remove_from(from, count);
+  r.marked = !r.sacked.empty() || !r.placed.empty() || !r.lost.empty();
+}
+
+void progressed(EngineCore& core, Qp& qp, Psn before) {
   auto& tx = qp.tx;
-  const Psn psn = packet.bth.psn;
+  Recovery& r = *tx.recovery;
+  const uint32_t packets = static_cast<uint32_t>(distance(tx.una, before));
+  r.open_window = std::min(core.config.window_packets, r.open_window + packets);
+  r.quiet_rounds = 0;
+  r.progress_at = core.now;
+  update_window(core, qp);
+  tx.retries_left = qp.retry_cnt;
+  tx.rnr_retries_left = qp.rnr_retry;
+  // A rewound cursor skips what has been acknowledged meanwhile.
+  if (static_cast<int32_t>(tx.cursor - tx.oldest) < 0) {
+    tx.cursor = tx.oldest;
+    tx.cursor_packet = 0;
+  }
+  if (tx.cursor == tx.oldest && tx.cursor != tx.sq.next() && qp.slot(tx.cursor).started) {
+    const int32_t acked = distance(tx.una, qp.slot(tx.cursor).first_psn);
+    if (acked > static_cast<int32_t>(tx.cursor_packet)) tx.cursor_packet = static_cast<uint32_t>(acked);
+  }
+  if (!tx.rnr_waiting) arm_ack_timer(core, qp);
+  publish_completed(qp);
+  check_drained(core, qp);
+  core.activate(qp);
+}
+
+void arm_ack_timer(EngineCore& core, Qp& qp) {
+  if (qp.tx.una == qp.tx.sent) return core.set_deadline(qp, kNever);
+  if (qp.tx.selective) return core.set_deadline(qp, core.now + probe_timeout(qp, qp.tx.recovery->quiet_rounds));
+  core.set_deadline(qp, qp.timeout == 0 ? kNever : core.now + ack_timeout(qp.timeout));
+}
+
+bool spend_retry(EngineCore& core, Qp& qp) {
+  auto& tx = qp.tx;
+  if (tx.retries_left == 0) {
+    enter_error(core, qp, WcStatus::retry_exceeded);
+    return false;
+  }
+  --tx.retries_left;
+  if (!tx.rnr_waiting) arm_ack_timer(core, qp);
+  return true;
+}
+
+void on_reply(EngineCore& core, Qp& qp, const wire::Packet& packet, Psn executed) {
   const wire::AethKind kind = packet.aeth.kind();
-  if (kind == wire::AethKind::ack) core.counters.acks_received.add();
-  if (distance(psn, tx.sent) >= 0 || distance(psn, tx.una) < -1) {
-    core.count_drop(wire::Drop::response_stale);  // 9.7.5.1.3: ghost and duplicate ACKs are dropped.
-    return;
+  acknowledge(core, qp, executed);
+  if (qp.state == QpState::error) return;
+  // Answers that must have come before this are missing; their requests are what it says nothing about.
+  const bool behind = distance(executed, qp.tx.una) > 0;
+  if (behind) ask_for_missing(core, qp, executed);
+  switch (kind) {
+    case wire::AethKind::ack: take_credits(core, qp, packet.aeth); break;
+    case wire::AethKind::rnr_nak: on_rnr_nak(core, qp, packet); break;
+    case wire::AethKind::nak:
+      // 9.7.5.1.1: an error comes after the answers before it.
+      if (!behind || static_cast<wire::NakCode>(packet.aeth.code()) == wire::NakCode::psn_sequence) {
+        on_nak(core, qp, packet, behind);
+      }
+      break;
+    default: core.count_drop(wire::Drop::response_unexpected); break;
   }
-  if (kind == wire::AethKind::ack) {
-    const Acked acked = acknowledge_through(core, qp, psn);
-    take_credits(core, qp, packet.aeth);
-    if (acked == Acked::behind_response) implied_nak(core, qp);
-    return;
-  }
-  if (distance(psn, tx.una) < 0) {
+}
+
+void on_ack(EngineCore& core, Qp& qp, const wire::Packet& packet) {
+  const auto& tx = qp.tx;
+  const Psn psn = packet.bth.psn;
+  const bool ack = packet.aeth.kind() == wire::AethKind::ack;
+  if (ack) core.counters.acks_received.add();
+  // 9.7.5.1.3: ghost and duplicate ACKs are dropped.
+  if (distance(psn, tx.sent) >= 0 || distance(psn, tx.una) < (ack ? -1 : 0)) {
     core.count_drop(wire::Drop::response_stale);
     return;
   }
+  const Psn before = tx.una;
+  const Nanos rtt = ack && distance(psn, tx.una) >= 0 ? sample_rtt(core, qp, psn) : Nanos(0);
   // 9.7.5.2: a NAK acknowledges all packets before its own.
-  if (psn != tx.una && acknowledge_through(core, qp, psn - 1) == Acked::behind_response) {
-    implied_nak(core, qp);
-    return;
-  }
-  switch (kind) {
-    case wire::AethKind::rnr_nak: on_rnr_nak(core, qp, packet); break;
-    case wire::AethKind::nak: on_nak(core, qp, packet); break;
-    default: core.count_drop(wire::Drop::response_unexpected); break;
-  }
+  on_reply(core, qp, packet, ack ? psn + 1 : psn);
+  tell_congestion_control(core, qp, rtt, static_cast<uint32_t>(distance(tx.una, before)));
 }
 
 void on_read_response(EngineCore& core, Qp& qp, const wire::Packet& packet) {
   SendSlot* slot = awaited(core, qp, packet, false);
   if (slot == nullptr) return;
-  auto& tx = qp.tx;
   const uint32_t index = static_cast<uint32_t>(distance(packet.bth.psn, slot->first_psn));
   if (!read_response_fits(qp, *slot, packet, index)) {
     core.count_drop(wire::Drop::payload_length);
@@ -254,10 +320,8 @@ void on_read_response(EngineCore& core, Qp& qp, const wire::Packet& packet) {
     enter_error(core, qp, WcStatus::local_protection_error);
     return;
   }
-  ++tx.una;
-  if (tx.una == slot->end_psn()) complete_oldest(core, qp, WcStatus::success);
-  if (packet.op().flags.has(wire::Op::aeth)) take_credits(core, qp, packet.aeth);
-  progressed(core, qp, packet.bth.psn);
+  if (index == 0 && qp.tx.rd_atomic == 1) sample_rtt(core, qp, packet.bth.psn);
+  note_placed(core, qp, packet);
 }
 
 void on_atomic_ack(EngineCore& core, Qp& qp, const wire::Packet& packet) {
@@ -269,10 +333,8 @@ void on_atomic_ack(EngineCore& core, Qp& qp, const wire::Packet& packet) {
     enter_error(core, qp, WcStatus::local_protection_error);
     return;
   }
-  qp.tx.una = slot->end_psn();
-  complete_oldest(core, qp, WcStatus::success);
-  take_credits(core, qp, packet.aeth);
-  progressed(core, qp, packet.bth.psn);
+  sample_rtt(core, qp, packet.bth.psn);
+  note_placed(core, qp, packet);
 }
 
 void on_timer(EngineCore& core, Qp& qp) {
@@ -289,8 +351,12 @@ void on_timer(EngineCore& core, Qp& qp) {
     return;
   }
   if (tx.una == tx.sent) return;
+  if (tx.selective) return on_quiet(core, qp);
   core.counters.timeouts.add();
-  tx.window = std::min(tx.window, kWindowAfterTimeout);
+  tx.recovery->cause = Cause::timeout;
+  tx.recovery->open_window = std::min(tx.window, kWindowAfterTimeout);
+  update_window(core, qp);
+  if (qp.cold->congestion != nullptr) qp.cold->congestion->on_timeout(core.now);
   retry_from(core, qp, tx.una);
 }
 

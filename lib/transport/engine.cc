@@ -49,6 +49,11 @@ wire::Transport transport_for(QpType type) {
   }
 }
 
+bool is_spoken_by(QpType type, wire::Opcode opcode) {
+  const wire::Transport transport = wire::transport_of(opcode);
+  return transport == transport_for(type) || (type == QpType::rc && transport == wire::Transport::manufacturer);
+}
+
 }  // namespace
 
 Engine::Engine(const EngineConfig& config, memory::RegionTable& regions, EngineEvents& events,
@@ -63,7 +68,7 @@ Engine::~Engine() = default;
 wire::Drop Engine::Impl::admit(const wire::Packet& packet, const Qp* qp, bool to_group) const {
   if (qp == nullptr) return wire::Drop::qp_unknown;
   // A packet of another transport is dropped without an answer (9.6.1.3).
-  if (wire::transport_of(packet.bth.opcode) != transport_for(qp->type)) return wire::Drop::opcode_mismatch;
+  if (!is_spoken_by(qp->type, packet.bth.opcode)) return wire::Drop::opcode_mismatch;
   if (qp->state == QpState::reset || qp->state == QpState::init || qp->state == QpState::error) {
     return wire::Drop::qp_state;
   }
@@ -82,12 +87,14 @@ void Engine::Impl::dispatch(const wire::Packet& packet, Qp* qp) {
     return qp->type == QpType::uc ? on_uc_request(core, *qp, packet) : on_datagram(core, *qp, packet);
   }
   if (packet.op().flags.has(wire::Op::request)) return on_request(core, *qp, packet);
+  if (packet.bth.opcode == wire::Opcode::hello) return on_hello(core, *qp, packet);
   if (qp->state != QpState::rts && qp->state != QpState::sqd) {
     core.count_drop(wire::Drop::qp_state);
     return;
   }
   switch (packet.bth.opcode) {
     case wire::Opcode::rc_ack: on_ack(core, *qp, packet); break;
+    case wire::Opcode::sack: on_sack(core, *qp, packet); break;
     case wire::Opcode::rc_atomic_ack: on_atomic_ack(core, *qp, packet); break;
     default: on_read_response(core, *qp, packet); break;
   }
@@ -155,6 +162,7 @@ bool Engine::poll(FrameSink& sink, Nanos now) {
   busy |= impl.take_doorbells();
   impl.core.wheel.advance(now, [&](TimerNode& node) {
     Qp& qp = *static_cast<Qp*>(node.owner);
+    if (qp.tx.recovery != nullptr && &node == &qp.tx.recovery->hello_timer) return on_hello_timer(impl.core, qp);
     qp.timer_pending = false;
     on_timer(impl.core, qp);
   });
@@ -217,6 +225,8 @@ bool Engine::Impl::send_bursts(FrameSink& sink) {
 bool Engine::Impl::transmit(Qp& qp) {
   if (qp.type != QpType::rc) [[unlikely]]
     return transmit_unreliable(core, qp);
+  if (qp.tx.notices != 0) [[unlikely]]
+    send_hello(core, qp);
   return transmit_responses(core, qp) || transmit_requests(core, qp);
 }
 

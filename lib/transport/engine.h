@@ -31,7 +31,7 @@ struct EngineConfig {
   uint32_t index_bits = 0;        ///< low QPN bits that name the engine, 0..6
   uint32_t max_qps = 16384;       ///< QP slots of this engine, a power of two, at most 2^(24 - index_bits)
   uint32_t burst = 32;            ///< frames built per call of the sink
-  uint32_t window_packets = 256;  ///< most unacknowledged packets of one QP
+  uint32_t window_packets = 256;  ///< most unacknowledged packets of one QP, at most 1024
   Retransmission retransmission = Retransmission::automatic;  ///< of QPs that do not choose
   CongestionSettings congestion{};                            ///< of QPs that do not choose, and parameters for all
   uint32_t parking_frames = 1024;  ///< frames that arrived out of order and are kept, all QPs together
@@ -52,6 +52,8 @@ struct EngineCounters {
   Counter acks_sent, naks_sent, rnr_naks_sent;
   Counter acks_received, naks_received, rnr_naks_received;
   Counter timeouts, retransmitted_packets;
+  Counter probes, spurious_retransmissions;
+  Counter hellos_sent, hellos_received, sacks_sent, sacks_received, parked_packets;
   Counter send_completions, recv_completions, error_completions;
   Counter doorbells_bad;  ///< doorbell tokens that named no QP of this engine
 };

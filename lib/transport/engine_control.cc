@@ -25,6 +25,7 @@ bool Engine::attach(Qp& qp) {
 void Engine::detach(Qp& qp) {
   if (impl_->find(qp.qpn) != &qp) return;
   impl_->slot_of(qp.qpn) = nullptr;
+  end_recovery(impl_->core, qp);
   impl_->core.forget_active(qp);
   impl_->core.wheel.cancel(qp.cold->timer);
   qp.timer_pending = false;
@@ -90,6 +91,15 @@ void Engine::redirect(const NextHop& next_hop) {
   }
 }
 
+namespace {
+
+void set_send_psn(Qp& qp, Psn psn) {
+  qp.tx.una = qp.tx.acked = qp.tx.next = qp.tx.sent = psn;
+  if (Recovery* r = qp.tx.recovery; r != nullptr) r->highest = r->horizon = r->asked_until = psn;
+}
+
+}  // namespace
+
 void Engine::Impl::apply(Qp& qp, const QpAttr& attr, QpAttrMask mask) {
   QpAttr& now = qp.cold->attr;
   const auto set = [&](QpAttrBit bit, auto QpAttr::* member) {
@@ -110,7 +120,7 @@ void Engine::Impl::apply(Qp& qp, const QpAttr& attr, QpAttrMask mask) {
   set(QpAttrBit::max_dest_rd_atomic, &QpAttr::max_dest_rd_atomic);
   set(QpAttrBit::dest_qpn, &QpAttr::dest_qpn);
   if (mask.has(QpAttrBit::rq_psn)) qp.rx.expected = Psn(attr.rq_psn);
-  if (mask.has(QpAttrBit::sq_psn)) qp.tx.una = qp.tx.next = qp.tx.sent = Psn(attr.sq_psn);
+  if (mask.has(QpAttrBit::sq_psn)) set_send_psn(qp, Psn(attr.sq_psn));
   qp.pkey = core.config.pkey;
   qp.access = now.access;
   qp.dest_qpn = now.dest_qpn;
@@ -128,7 +138,7 @@ void Engine::Impl::apply(Qp& qp, const QpAttr& attr, QpAttrMask mask) {
     // Room for every original, and as many duplicates again.
     qp.cold->jobs.assign(std::bit_ceil(2u * now.max_dest_rd_atomic + 2), ResponseJob{});
   }
-  qp.tx.window = core.config.window_packets;
+  if (qp.tx.recovery != nullptr) update_window(core, qp);
   qp.tx.retries_left = qp.retry_cnt;
   qp.tx.rnr_retries_left = qp.rnr_retry;
   qp.udp_source = wire::udp_source_port(now.av.flow_label, qp.qpn, qp.dest_qpn);
@@ -136,7 +146,14 @@ void Engine::Impl::apply(Qp& qp, const QpAttr& attr, QpAttrMask mask) {
 
 void Engine::Impl::to_state(Qp& qp, QpState state) {
   switch (state) {
-    case QpState::reset: reset_qp(qp); return;
+    case QpState::reset:
+      end_recovery(core, qp);
+      reset_qp(qp);
+      return;
+    case QpState::rtr:
+      qp.state = state;
+      if (qp.type == QpType::rc) begin_recovery(core, qp);
+      return;
     case QpState::error: enter_error(core, qp); return;
     case QpState::sqd:
       qp.state = state;

@@ -3,12 +3,21 @@
 
 #include <vector>
 
+#include "base/random.h"
 #include "transport/engine.h"
 #include "transport/frame_builder.h"
 #include "transport/multicast.h"
+#include "transport/parking.h"
 #include "transport/timer_wheel.h"
 
 namespace uroce::transport {
+
+/// Longest READ that one request asks for: the PSNs outstanding must stay below half the PSN space (9.7.1).
+inline constexpr uint32_t kMaxReadPackets = 1u << 22;
+/// Packets that may be out after a timeout. It may just be that the peer is slow, and then each packet that is sent
+/// again makes it slower: a whole window at each timeout would keep it busy with duplicates until the retries are used
+/// up.
+inline constexpr uint32_t kWindowAfterTimeout = 4;
 
 struct EngineCore {
   EngineCore(const EngineConfig& config_, EngineCounters& counters_, memory::RegionTable& regions_,
@@ -19,7 +28,9 @@ struct EngineCore {
         events(events_),
         handles(handles_),
         gids(config_.gids),
-        builder(config_.burst) {
+        parking(config_.parking_frames),
+        random(config_.seed),
+        builder(config_.burst, std::bit_floor(std::clamp(config_.udp_source_ports, 1u, 64u))) {
     sent.reserve(config_.burst + 1);
   }
 
@@ -32,6 +43,8 @@ struct EngineCore {
   MulticastGroups groups;
   Nanos now{0};
   TimerWheel wheel;
+  ParkingPool parking;
+  Random random;
   FrameBuilder builder;
   // QPs with something to send, served in turn. Intrusive.
   Qp* active_head = nullptr;
@@ -79,10 +92,14 @@ struct EngineCore {
 
 // --- requester.cc: what an application posted, onto the wire.
 
+/// The slot of the started request that `psn` belongs to, searched from SQ index `from` on; nullptr: none.
+SendSlot* find_request(Qp& qp, Psn psn, uint32_t from);
 /// Fetches, segments and sends until the builder is full or the QP may send no more. True: it could go on.
 bool transmit_requests(EngineCore& core, Qp& qp);
 /// Go-Back-N: sending resumes at `psn`, which lies in [una, sent).
 void rewind_to(EngineCore& core, Qp& qp, Psn psn);
+/// Sends again, or asks again for, what recovery has marked as lost. True: more remains.
+bool transmit_lost(EngineCore& core, Qp& qp);
 /// What is unacknowledged may have left without asking for an ACK, because more was to follow; now nothing does.
 void ask_for_ack(EngineCore& core, Qp& qp);
 
@@ -136,9 +153,76 @@ void on_atomic_ack(EngineCore& core, Qp& qp, const wire::Packet& packet);
 /// The QP's deadline has come: ACK timeout or the end of an RNR wait.
 void on_timer(EngineCore& core, Qp& qp);
 
+/// ACKs and NAKs, of the frame's AETH. `executed`: the peer expects this PSN next.
+void on_reply(EngineCore& core, Qp& qp, const wire::Packet& packet, Psn executed);
+/// After una or what recovery knows has moved: what was lost is found again, timers start afresh, the window opens.
+/// `before`: una as it was.
+void progressed(EngineCore& core, Qp& qp, Psn before);
+/// When the QP's next look for an answer is, from now on.
+void arm_ack_timer(EngineCore& core, Qp& qp);
+/// One retry fewer. False: there was none left, and the QP is in error.
+bool spend_retry(EngineCore& core, Qp& qp);
+/// [from, from + count) is over.
+void forget_marks(Recovery& r, Psn from, uint32_t count);
+/// An AETH with the credits and the MSN of now where it is an ACK.
+void store_aeth(std::byte* at, const Qp& qp, uint8_t syndrome, uint32_t msn);
+
+// --- hello.cc: is the peer one of us?
+
+/// From RTR on.
+void begin_recovery(EngineCore& core, Qp& qp);
+/// Forgets what is parked and what the peer is. In ERROR, before RESET and at the end.
+void end_recovery(EngineCore& core, Qp& qp);
+void send_hello(EngineCore& core, Qp& qp);
+/// What came shows that the peer heard our HELLO. True: it is a uroce peer, from now on.
+bool prove_peer(EngineCore& core, Qp& qp);
+void on_hello(EngineCore& core, Qp& qp, const wire::Packet& packet);
+void on_hello_timer(EngineCore& core, Qp& qp);
+/// The peer does not speak as a uroce peer any more: Go-Back-N, and HELLO anew.
+void distrust_peer(EngineCore& core, Qp& qp);
+
+// --- sack.cc: what has arrived out of order, kept, told, and heard of.
+
+/// Keeps a request that is ahead of its turn, and tells the peer.
+void park(EngineCore& core, Qp& qp, const wire::Packet& packet);
+/// Runs what is next after a request that closed a gap.
+void unpark(EngineCore& core, Qp& qp);
+/// Drops everything that is kept.
+void forget_parked(EngineCore& core, Qp& qp);
+/// Remembers what the next SACK echoes.
+void note_arrival(EngineCore& core, Qp& qp, const wire::Packet& packet, bool duplicate);
+void send_sack(EngineCore& core, Qp& qp);
+void on_sack(EngineCore& core, Qp& qp, const wire::Packet& packet);
+
+// --- selective.cc: what is lost, and when to send it again.
+
+/// A request packet leaves. Returns its tag.
+uint8_t note_departure(EngineCore& core, Qp& qp, Psn psn);
+/// An answer to `psn` has come: the round-trip time that it tells, 0 for none.
+Nanos sample_rtt(EngineCore& core, Qp& qp, Psn psn);
+/// `packets` more have arrived at the peer.
+void tell_congestion_control(EngineCore& core, Qp& qp, Nanos rtt, uint32_t packets);
+/// Answers before `horizon` have left the peer: those that have not arrived are asked for again, in time.
+void ask_for_missing(EngineCore& core, Qp& qp, Psn horizon);
+/// Requests overtaken by too many others are lost.
+void mark_overtaken(EngineCore& core, Qp& qp);
+void mark_lost(EngineCore& core, Qp& qp, Psn psn, Cause cause);
+/// Request `psn` is known to have arrived; `overtaken_by`: one past the newest that had before.
+/// Answer `psn` has come at last though nobody asked for it again.
+void note_late(Qp& qp, Psn psn);
+void note_spurious(EngineCore& core, Qp& qp);
+void note_delivered(Qp& qp, Psn psn, Psn overtaken_by);
+/// How long to wait for an answer, at the `round`th time.
+Nanos probe_timeout(const Qp& qp, uint32_t round);
+void on_quiet(EngineCore& core, Qp& qp);
+/// Applies what congestion control and the peer allow to the window.
+void update_window(EngineCore& core, Qp& qp);
+
 // --- responder.cc: requests; response_queue.cc: the answers.
 
 void on_request(EngineCore& core, Qp& qp, const wire::Packet& packet);
+/// The request with the PSN that is expected.
+void take_request(EngineCore& core, Qp& qp, const wire::Packet& packet);
 /// Sends queued responses, then the newest ACK or NAK. True: more remains.
 bool transmit_responses(EngineCore& core, Qp& qp);
 /// An ACK or NAK for `psn`, sent after the responses queued so far; one is kept, the newest.

@@ -14,11 +14,14 @@ namespace uroce::transport {
 struct BthFlags {
   bool ack_request = false;
   bool solicited = false;
+  uint8_t tag = 0;  ///< the seven reserved bits; other than 0 towards uroce peers alone
 };
 
 class FrameBuilder {
  public:
-  explicit FrameBuilder(uint32_t burst) : frames_(burst), spans_(std::size_t{burst} * kMaxSge) {}
+  /// `udp_ports`, a power of two: packets of a QP whose peer does not mind their order take turns among as many.
+  FrameBuilder(uint32_t burst, uint32_t udp_ports)
+      : frames_(burst), spans_(std::size_t{burst} * kMaxSge), scratch_(burst), spray_mask_(udp_ports - 1) {}
 
   /// Starts a burst of at most `room` frames.
   void begin(std::size_t room) {
@@ -51,6 +54,9 @@ class FrameBuilder {
     span = {data, length};
     frame.payload_length += length;
   }
+  /// Payload that the engine itself makes, as long as the frame.
+  static constexpr std::size_t kScratchBytes = 160;
+  std::byte* scratch() { return scratch_[used_].data(); }
   /// Where a frame goes: the QP's peer, or the destination of one datagram.
   struct Destination {
     const wire::RouteTemplate& route;
@@ -62,12 +68,16 @@ class FrameBuilder {
   void finish(TxFrame& frame, const Qp& qp, const Destination& to, wire::Opcode opcode, Psn psn, std::size_t extended,
               BthFlags flags);
   void finish(TxFrame& frame, const Qp& qp, wire::Opcode opcode, Psn psn, std::size_t extended, BthFlags flags = {}) {
-    finish(frame, qp, {*qp.route, qp.dest_qpn, qp.udp_source, qp.loopback}, opcode, psn, extended, flags);
+    const uint32_t spray = qp.tx.selective ? psn.value() & spray_mask_ : 0;
+    const auto port = static_cast<uint16_t>(qp.udp_source ^ spray);
+    finish(frame, qp, {*qp.route, qp.dest_qpn, port, qp.loopback}, opcode, psn, extended, flags);
   }
 
  private:
   std::vector<TxFrame> frames_;
   std::vector<PayloadSpan> spans_;
+  std::vector<std::array<std::byte, kScratchBytes>> scratch_;
+  uint32_t spray_mask_;
   std::size_t used_ = 0;
   std::size_t limit_ = 0;
 };
@@ -86,6 +96,7 @@ inline void FrameBuilder::finish(TxFrame& frame, const Qp& qp, const Destination
   bth.pkey = qp.pkey;
   bth.dest_qpn = to.qpn;
   bth.ack_request = flags.ack_request;
+  bth.reserved7 = flags.tag;
   bth.psn = psn;
   bth.store(frame.header.data() + route.length);
   frame.header_length = static_cast<uint16_t>(route.length + wire::Bth::kBytes + extended);

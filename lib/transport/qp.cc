@@ -19,6 +19,7 @@ Result<QpPtr> make_qp(const QpSpec& spec) {
     const uint32_t tail = std::max<uint32_t>(spec.cap.max_send_sge * sizeof(Sge), spec.cap.max_inline_data);
     cold.send_slot_stride = (static_cast<uint32_t>(sizeof(SendSlot)) + tail + 63) & ~63u;
     cold.send_slots.resize(std::size_t{spec.sq.entries} * cold.send_slot_stride);
+    if (spec.type == QpType::rc) cold.recovery = std::make_unique<Recovery>(spec.window_packets);
     cold.recv_sges.resize(spec.srq != nullptr ? spec.srq->max_sge : spec.cap.max_recv_sge);
   } catch (const std::bad_alloc&) {
     return fail(ENOMEM, "queue pair: no memory for its queues; ask for fewer work requests");
@@ -35,6 +36,7 @@ Result<QpPtr> make_qp(const QpSpec& spec) {
   qp->tx.max_sge = static_cast<uint8_t>(spec.cap.max_send_sge);
   qp->tx.max_inline = static_cast<uint16_t>(spec.cap.max_inline_data);
   qp->tx.doorbell = spec.sq_doorbell;
+  qp->tx.recovery = qp->cold->recovery.get();
   qp->rx.rq = queues::RingConsumer(spec.rq);
   return qp;
 }
@@ -58,6 +60,7 @@ void reset_qp(Qp& qp) {
   fresh.max_sge = tx.max_sge;
   fresh.max_inline = tx.max_inline;
   fresh.doorbell = tx.doorbell;
+  fresh.recovery = tx.recovery;
   fresh.next_active = tx.next_active;
   fresh.wheel_deadline = tx.wheel_deadline;
   fresh.oldest = fresh.cursor = sq.next();

@@ -14,7 +14,9 @@
 
 #include "base/psn.h"
 #include "base/time.h"
+#include "transport/congestion.h"
 #include "transport/qp_spec.h"
+#include "transport/recovery.h"
 #include "transport/timer_wheel.h"
 #include "wire/packet.h"
 
@@ -37,7 +39,8 @@ struct SendSlot {
   uint8_t num_sge = 0;
   WcStatus status = WcStatus::success;  ///< found wrong when fetched: completes so when its turn comes
   uint16_t inline_length = 0;
-  bool started = false;  ///< has PSNs
+  bool started = false;      ///< has PSNs
+  bool asked_again = false;  ///< READ: asked for in more than one request
 
   bool has(SendFlag flag) const { return (flags & static_cast<uint32_t>(flag)) != 0; }
   bool is_read() const { return opcode == WrOpcode::rdma_read; }
@@ -110,8 +113,15 @@ struct QpCold {
   uint32_t jobs_head = 0;
   uint32_t jobs_tail = 0;
   std::shared_ptr<const wire::RouteTemplate> route;  ///< shared by the QPs towards one peer
+  std::unique_ptr<Recovery> recovery;                ///< RC, from RTR on
+  std::unique_ptr<CongestionControl> congestion;     ///< nullptr: none
   bool communication_established = false;
   bool sq_drained_reported = false;
+};
+
+/// Frames that belong to no request and no response; bits of Requester::notices.
+struct Notice {
+  static constexpr uint8_t kHello = 1;
 };
 
 /// What kind of message the responder is in the middle of.
@@ -151,9 +161,9 @@ struct alignas(64) Qp {
     uint32_t cursor = 0;         ///< SQ index of the WQE being sent
     uint32_t cursor_packet = 0;  ///< its next packet
     Psn una;                     ///< oldest unacknowledged PSN
+    Psn acked;                   ///< one past the newest PSN that the peer has executed; answers may be missing
     Psn next;                    ///< PSN of the next new WQE
     Psn sent;                    ///< one past the newest PSN ever sent
-    Psn read_restart;            ///< where a READ was last asked for again from its middle
     uint32_t window = 0;         ///< most packets out; fewer than the engine's after a timeout
     uint32_t ssn = 0;            ///< of the newest message started
     uint32_t limit_ssn = 0;      ///< newest message that credits allow (LSN)
@@ -162,14 +172,17 @@ struct alignas(64) Qp {
     uint8_t rnr_retries_left = 0;
     bool credit_limited = false;
     bool rnr_waiting = false;
-    bool rewound = false;  ///< a loss was acted upon and nothing has progressed since
+    bool selective = false;  ///< the peer keeps what arrives out of order, and so do we
+    bool has_lost = false;   ///< recovery->lost is not empty
     uint8_t max_sge = 1;
     uint16_t max_inline = 0;
     uint8_t since_ack_request = 0;  ///< packets since the last that asked for an ACK
+    uint8_t notices = 0;            ///< frames of their own that are due, by Notice
     Nanos deadline = kNever;        ///< ACK timeout or end of the RNR wait
     Nanos wheel_deadline = kNever;  ///< when the wheel looks, with timer_pending
     Qp* next_active = nullptr;
     queues::DoorbellFlag* doorbell = nullptr;
+    Recovery* recovery = nullptr;  ///< cold->recovery
   } tx;
 
   // --- Line 3: responder.
@@ -188,6 +201,7 @@ struct alignas(64) Qp {
     Recv message = Recv::none;
     bool recv_held = false;  ///< a receive WQE has been taken for the message in progress
     bool has_jobs = false;   ///< responses wait in QpCold::jobs
+    bool has_parked = false;
     uint8_t recv_num_sge = 0;
   } rx;
 

@@ -25,6 +25,7 @@ struct QpSpec {
   bool signal_all = false;  ///< every send work request is signaled (sq_sig_all)
   Retransmission retransmission = Retransmission::device_default;
   CongestionAlgorithm congestion = CongestionAlgorithm::device_default;
+  uint32_t window_packets = 256;  ///< most unacknowledged packets, as EngineConfig has it
   queues::RingPlace sq{};
   queues::RingPlace rq{};  ///< entries == 0 with an SRQ
   queues::DoorbellFlag* sq_doorbell = nullptr;

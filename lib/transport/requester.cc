@@ -8,8 +8,6 @@ namespace {
 
 using wire::Opcode;
 
-// Longest READ that one request asks for: the PSNs outstanding must stay below half the PSN space (9.7.1).
-constexpr uint32_t kMaxReadPackets = 1u << 22;
 // An ACK is asked for at least this often within a stream of packets, and several times within a window.
 constexpr uint32_t kAckRequestInterval = 16;
 uint32_t ack_interval(const Qp& qp) { return std::clamp(qp.tx.window / 4, 1u, kAckRequestInterval); }
@@ -59,6 +57,37 @@ bool more_follows(EngineCore& core, Qp& qp) {
   return after.started || (may_start(qp, after) && !(after.takes_recv() && beyond_credits(qp, tx.ssn + 1)));
 }
 
+bool is_solicited(const SendSlot& slot, const Segment& segment) {
+  return segment.last && slot.has(SendFlag::solicited) && slot.takes_recv();
+}
+
+// Puts one packet of a SEND or WRITE on the wire. False: a key or bound is wrong, and the slot's status says so.
+bool emit_data(EngineCore& core, Qp& qp, SendSlot& slot, const Segment& segment, Psn psn, bool ack_request) {
+  TxFrame& frame = core.builder.next();
+  if (!gather(core, qp, slot, frame, segment.offset, segment.length)) {
+    slot.status = WcStatus::local_protection_error;
+    return false;
+  }
+  const Opcode opcode = data_opcode(slot, segment);
+  const std::size_t extended = store_data_headers(FrameBuilder::extended_headers(frame, *qp.route), slot, opcode);
+  if (ack_request) {
+    qp.tx.since_ack_request = 0;
+    qp.tx.recovery->ack_asked_at = core.now;
+  }
+  core.builder.finish(
+      frame, qp, opcode, psn, extended,
+      {.ack_request = ack_request, .solicited = is_solicited(slot, segment), .tag = note_departure(core, qp, psn)});
+  return true;
+}
+
+// Is an ACK wanted though nothing about the packet itself asks for one?
+bool ack_is_due(EngineCore& core, Qp& qp) {
+  auto& tx = qp.tx;
+  if (++tx.since_ack_request >= ack_interval(qp)) return true;
+  // A slow sender must hear from its peer before it takes packets for lost.
+  return tx.selective && core.now - tx.recovery->ack_asked_at > tx.recovery->rtt.smoothed() / 2;
+}
+
 // One packet of a SEND or WRITE. False: nothing was sent, for credits, window or a bad key.
 bool send_data_packet(EngineCore& core, Qp& qp, SendSlot& slot) {
   auto& tx = qp.tx;
@@ -68,25 +97,29 @@ bool send_data_packet(EngineCore& core, Qp& qp, SendSlot& slot) {
   if (limited && tx.cursor_packet > 0 && distance(tx.una, slot.first_psn) <= 0) return false;
 
   const Segment segment = segment_at_cursor(qp, slot);
-  TxFrame& frame = core.builder.next();
-  if (!gather(core, qp, slot, frame, segment.offset, segment.length)) {
-    slot.status = WcStatus::local_protection_error;
-    return false;
-  }
-  const Opcode opcode = data_opcode(slot, segment);
-  const std::size_t extended = store_data_headers(FrameBuilder::extended_headers(frame, *qp.route), slot, opcode);
   const bool again = distance(psn, tx.sent) < 0;
-  bool ack_request = limited || ++tx.since_ack_request >= ack_interval(qp);
+  bool ack_request = limited || ack_is_due(core, qp);
   if (segment.last && !ack_request) {
     ack_request = again || slot.has(SendFlag::signaled) || qp.signal_all || !more_follows(core, qp);
   }
-  if (ack_request) tx.since_ack_request = 0;
-  const bool solicited = segment.last && slot.has(SendFlag::solicited) && slot.takes_recv();
-  core.builder.finish(frame, qp, opcode, psn, extended, {.ack_request = ack_request, .solicited = solicited});
-  if (again) core.counters.retransmitted_packets.add();
+  if (!emit_data(core, qp, slot, segment, psn, ack_request)) return false;
   step_cursor(qp, slot, 1);
   if (!again) tx.sent = psn + 1;
   return true;
+}
+
+// Asks for `packets` of a READ's answer, from its packet `first` on.
+void emit_read_request(EngineCore& core, Qp& qp, SendSlot& slot, uint32_t first, uint32_t packets) {
+  const Psn psn = slot.first_psn + first;
+  const uint32_t offset = first << qp.mtu_shift;
+  const uint64_t whole = uint64_t{packets} << qp.mtu_shift;
+  const uint32_t length = static_cast<uint32_t>(std::min<uint64_t>(slot.length - offset, whole));
+  TxFrame& frame = core.builder.next();
+  wire::Reth{slot.remote_addr + offset, slot.rkey, length}.store(FrameBuilder::extended_headers(frame, *qp.route));
+  const bool again = distance(psn, qp.tx.sent) < 0;
+  core.builder.finish(frame, qp, Opcode::rc_read_request, psn, wire::Reth::kBytes,
+                      {.tag = note_departure(core, qp, psn)});
+  if (first > 0 || again) slot.asked_again = true;
 }
 
 // A READ request for what is still missing from the cursor on.
@@ -95,23 +128,23 @@ bool send_read_request(EngineCore& core, Qp& qp, SendSlot& slot) {
   const Psn psn = cursor_psn(qp, slot);
   // A long READ goes on with another request only when the one before is answered in full.
   if (tx.cursor_packet > 0 && psn == tx.sent && tx.una != psn) return false;
-  const uint32_t packets = std::min(slot.packets - tx.cursor_packet, kMaxReadPackets);
-  const uint32_t offset = tx.cursor_packet << qp.mtu_shift;
-  const uint64_t whole = uint64_t{packets} << qp.mtu_shift;
-  const uint32_t length = static_cast<uint32_t>(std::min<uint64_t>(slot.length - offset, whole));
-  TxFrame& frame = core.builder.next();
-  wire::Reth{slot.remote_addr + offset, slot.rkey, length}.store(FrameBuilder::extended_headers(frame, *qp.route));
-  core.builder.finish(frame, qp, Opcode::rc_read_request, psn, wire::Reth::kBytes);
-  if (distance(psn, tx.sent) < 0) core.counters.retransmitted_packets.add();
-  if (tx.cursor_packet > 0) tx.read_restart = psn;
+  uint32_t packets = std::min(slot.packets - tx.cursor_packet, kMaxReadPackets);
+  uint32_t step = packets;
+  if (distance(psn, tx.sent) < 0) {
+    // What has arrived is not asked for again; what is missing behind it, when the turn comes to it (table 46 has a
+    // duplicate READ ask for less, and Linux rxe then forgets what lies before).
+    step = packets = std::min(packets, static_cast<uint32_t>(distance(tx.sent, psn)));
+    const uint32_t known = std::min(packets, PsnSet::kSize);
+    if (const uint32_t missing = tx.recovery->placed.next(psn, known); missing < known) packets = missing;
+  }
+  if (packets > 0) emit_read_request(core, qp, slot, tx.cursor_packet, packets);
   const Psn end = psn + packets;
-  step_cursor(qp, slot, packets);
+  step_cursor(qp, slot, step);
   if (distance(end, tx.sent) > 0) tx.sent = end;
   return true;
 }
 
-bool send_atomic(EngineCore& core, Qp& qp, SendSlot& slot) {
-  auto& tx = qp.tx;
+void emit_atomic(EngineCore& core, Qp& qp, const SendSlot& slot) {
   wire::AtomicEth header{slot.remote_addr, slot.rkey, slot.compare_add, 0};
   Opcode opcode = Opcode::rc_fetch_add;
   if (slot.opcode == WrOpcode::compare_swap) {
@@ -121,12 +154,14 @@ bool send_atomic(EngineCore& core, Qp& qp, SendSlot& slot) {
   }
   TxFrame& frame = core.builder.next();
   header.store(FrameBuilder::extended_headers(frame, *qp.route));
-  core.builder.finish(frame, qp, opcode, slot.first_psn, wire::AtomicEth::kBytes);
-  if (distance(slot.first_psn, tx.sent) < 0) {
-    core.counters.retransmitted_packets.add();
-  } else {
-    tx.sent = slot.first_psn + 1;
-  }
+  core.builder.finish(frame, qp, opcode, slot.first_psn, wire::AtomicEth::kBytes,
+                      {.tag = note_departure(core, qp, slot.first_psn)});
+}
+
+bool send_atomic(EngineCore& core, Qp& qp, SendSlot& slot) {
+  auto& tx = qp.tx;
+  emit_atomic(core, qp, slot);
+  if (distance(slot.first_psn, tx.sent) >= 0) tx.sent = slot.first_psn + 1;
   step_cursor(qp, slot, 1);
   return true;
 }
@@ -148,6 +183,12 @@ bool send_packet(EngineCore& core, Qp& qp, SendSlot& slot) {
   return send_data_packet(core, qp, slot);
 }
 
+// The first packet after a rest is out.
+void begin_waiting(EngineCore& core, Qp& qp) {
+  qp.tx.recovery->progress_at = core.now;
+  arm_ack_timer(core, qp);
+}
+
 }  // namespace
 
 bool transmit_requests(EngineCore& core, Qp& qp) {
@@ -157,6 +198,11 @@ bool transmit_requests(EngineCore& core, Qp& qp) {
     return false;
   }
   if ((qp.state != QpState::rts && qp.state != QpState::sqd) || tx.rnr_waiting) return false;
+  if (tx.has_lost) {
+    const bool more = transmit_lost(core, qp);
+    if (tx.deadline == kNever && tx.una != tx.sent) begin_waiting(core, qp);
+    if (more) return true;
+  }
   while (!core.builder.full()) {
     if (tx.cursor == tx.sq.next() && (qp.state != QpState::rts || fetch_wqe(core, qp) == Fetch::empty)) return false;
     SendSlot& slot = qp.slot(tx.cursor);
@@ -167,10 +213,19 @@ bool transmit_requests(EngineCore& core, Qp& qp) {
       if (slot.status != WcStatus::success && tx.cursor == tx.oldest) enter_error(core, qp, slot.status);
       return false;
     }
-    if (tx.deadline == kNever && tx.una != tx.sent && qp.timeout != 0)
-      core.set_deadline(qp, core.now + ack_timeout(qp.timeout));
+    if (tx.deadline == kNever && tx.una != tx.sent) begin_waiting(core, qp);
   }
   return true;
+}
+
+SendSlot* find_request(Qp& qp, Psn psn, uint32_t from) {
+  const auto& tx = qp.tx;
+  for (uint32_t index = from; index != tx.sq.next(); ++index) {
+    SendSlot& slot = qp.slot(index);
+    if (!slot.started) return nullptr;
+    if (distance(psn, slot.end_psn()) < 0) return distance(psn, slot.first_psn) >= 0 ? &slot : nullptr;
+  }
+  return nullptr;
 }
 
 void rewind_to(EngineCore& core, Qp& qp, Psn psn) {
@@ -185,6 +240,39 @@ void rewind_to(EngineCore& core, Qp& qp, Psn psn) {
   }
   tx.since_ack_request = 0;
   core.activate(qp);
+}
+
+bool transmit_lost(EngineCore& core, Qp& qp) {
+  auto& tx = qp.tx;
+  Recovery& r = *tx.recovery;
+  uint32_t index = tx.oldest;
+  Psn at = tx.una;
+  const Psn end = tx.una + std::min(static_cast<uint32_t>(distance(tx.sent, tx.una)), PsnSet::kSize);
+  for (;;) {
+    at += r.lost.next(at, static_cast<uint32_t>(distance(end, at)));
+    if (at == end) break;
+    if (core.builder.full()) return true;
+    r.lost.remove(at);
+    while (index != tx.sq.next() && qp.slot(index).started && distance(at, qp.slot(index).end_psn()) >= 0) ++index;
+    SendSlot* slot = find_request(qp, at, index);
+    if (slot == nullptr || slot->status != WcStatus::success) continue;
+    const uint32_t packet = static_cast<uint32_t>(distance(at, slot->first_psn));
+    if (slot->is_atomic()) {
+      emit_atomic(core, qp, *slot);
+    } else if (slot->is_read()) {
+      // Up to what has arrived, or what cannot have left the peer yet.
+      const bool part = distance(r.horizon, at) > 0 && distance(r.horizon, slot->end_psn()) < 0;
+      const Psn until = part ? r.horizon : slot->end_psn();
+      const uint32_t wanted = std::min(static_cast<uint32_t>(distance(until, at)), kMaxReadPackets);
+      const uint32_t known = std::min(wanted, PsnSet::kSize);
+      const uint32_t missing = r.placed.next(at, known);
+      emit_read_request(core, qp, *slot, packet, missing < known ? missing : wanted);
+    } else if (!emit_data(core, qp, *slot, segment_at(qp, *slot, packet), at, true)) {
+      rewind_to(core, qp, at);  // There the request waits for its turn to fail.
+    }
+  }
+  tx.has_lost = false;
+  return false;
 }
 
 void ask_for_ack(EngineCore& core, Qp& qp) {

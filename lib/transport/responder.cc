@@ -204,7 +204,8 @@ Step execute_atomic(EngineCore& core, Qp& qp, const wire::Packet& packet) {
   return Step::stop;
 }
 
-void on_gap(EngineCore& core, Qp& qp) {
+void on_gap(EngineCore& core, Qp& qp, const wire::Packet& packet) {
+  if (qp.tx.selective) return park(core, qp, packet);
   core.count_drop(wire::Drop::psn_out_of_order);
   if (qp.rx.nak_sent) return;  // One NAK per gap, until the expected packet arrives.
   qp.rx.nak_sent = true;
@@ -244,8 +245,17 @@ void on_request(EngineCore& core, Qp& qp, const wire::Packet& packet) {
     core.events.on_async_event(AsyncEventType::communication_established, qp.qpn);
   }
   const int32_t ahead = distance(packet.bth.psn, qp.rx.expected);
-  if (ahead > 0) return on_gap(core, qp);
-  if (ahead < 0) return on_duplicate(core, qp, packet);
+  if (ahead > 0) return on_gap(core, qp, packet);
+  if (ahead < 0) {
+    if (qp.tx.selective) note_arrival(core, qp, packet, true);
+    return on_duplicate(core, qp, packet);
+  }
+  if (qp.tx.selective && packet.bth.ack_request) note_arrival(core, qp, packet, false);
+  take_request(core, qp, packet);
+  if (qp.rx.has_parked) unpark(core, qp);
+}
+
+void take_request(EngineCore& core, Qp& qp, const wire::Packet& packet) {
   if (execute(core, qp, packet) == Step::next && packet.bth.ack_request) {
     queue_reply(core, qp, packet.bth.psn, wire::Aeth::ack(0));
   }

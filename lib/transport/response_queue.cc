@@ -2,7 +2,6 @@
 #include "transport/engine_core.h"
 
 namespace uroce::transport {
-namespace {
 
 using wire::Opcode;
 
@@ -10,6 +9,8 @@ void store_aeth(std::byte* at, const Qp& qp, uint8_t syndrome, uint32_t msn) {
   const bool ack = wire::Aeth{syndrome, 0}.kind() == wire::AethKind::ack;
   wire::Aeth{ack ? wire::Aeth::ack(credits_now(qp)) : syndrome, msn}.store(at);
 }
+
+namespace {
 
 void send_atomic_ack(EngineCore& core, Qp& qp, const Resource& resource) {
   TxFrame& frame = core.builder.next();
@@ -56,10 +57,11 @@ void send_reply(EngineCore& core, Qp& qp) {
     case wire::AethKind::rnr_nak: core.counters.rnr_naks_sent.add(); break;
     default: core.counters.naks_sent.add(); break;
   }
+  rx.reply_pending = false;
+  if (qp.tx.selective) return send_sack(core, qp);
   TxFrame& frame = core.builder.next();
   store_aeth(FrameBuilder::extended_headers(frame, *qp.route), qp, rx.reply_syndrome, rx.msn);
   core.builder.finish(frame, qp, Opcode::rc_ack, rx.reply_psn, wire::Aeth::kBytes);
-  rx.reply_pending = false;
 }
 
 // Sends queued jobs while there is room. False: the QP went to error.

@@ -56,10 +56,13 @@ inline bool gather(EngineCore& core, const Qp& qp, SendSlot& slot, TxFrame& fram
   return length == 0;
 }
 
-inline Segment segment_at_cursor(const Qp& qp, const SendSlot& slot) {
-  const uint32_t packet = qp.tx.cursor_packet;
+inline Segment segment_at(const Qp& qp, const SendSlot& slot, uint32_t packet) {
   const uint32_t offset = packet << qp.mtu_shift;
   return {offset, std::min(slot.length - offset, qp.mtu()), packet == 0, packet + 1 == slot.packets};
+}
+
+inline Segment segment_at_cursor(const Qp& qp, const SendSlot& slot) {
+  return segment_at(qp, slot, qp.tx.cursor_packet);
 }
 
 /// The RC opcode of a SEND's or WRITE's packet.

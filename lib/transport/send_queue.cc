@@ -138,6 +138,7 @@ void flush_sends(EngineCore& core, Qp& qp) {
 
 void flush_posted(EngineCore& core, Qp& qp) {
   queues::RingHeader* receives = qp.cold->spec.rq.header;
+  if (qp.rx.has_parked) forget_parked(core, qp);
   if (receives != nullptr) receives->wants_doorbell.store(1, std::memory_order_seq_cst);
   flush_sends(core, qp);
   flush_receives(core, qp);
@@ -153,6 +154,7 @@ void enter_send_queue_error(EngineCore& core, Qp& qp, WcStatus status) {
 void enter_error(EngineCore& core, Qp& qp, WcStatus status, Answers answers) {
   if (qp.state == QpState::error || qp.state == QpState::reset) return;
   qp.state = QpState::error;
+  end_recovery(core, qp);
   auto& tx = qp.tx;
   if (status != WcStatus::success && tx.oldest != tx.sq.next()) complete_oldest(core, qp, status);
   tx.deadline = kNever;

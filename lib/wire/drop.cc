@@ -31,6 +31,9 @@ constexpr std::array<std::string_view, kDropCount> kNames = {
     "resources_gone",
     "recv_queue_empty",
     "message_broken",
+    "hello_invalid",
+    "sack_invalid",
+    "parking_full",
     "remote_access",
     "port_down",
 };

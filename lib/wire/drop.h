@@ -37,6 +37,9 @@ enum class Drop : uint8_t {
   resources_gone,       ///< a duplicate READ or atomic older than the replay store
   recv_queue_empty,     ///< unreliable service: no receive posted
   message_broken,       ///< UC: the rest of a message that lost a packet
+  hello_invalid,        ///< malformed, of another connection, or not wanted
+  sack_invalid,         ///< malformed, of another connection, or of what was never sent
+  parking_full,         ///< out of order, and no room to keep it
   remote_access,        ///< UC: the target is not registered, or not for this
   port_down,
   count,

@@ -174,6 +174,7 @@ Complaint set_operation(Packet& packet, std::string_view& line) {
   }
   if (word.empty()) return "there is no operation";
   if (word == "CNP") transport = Transport::cnp;
+  if (word == "HELLO" || word == "SACK") transport = Transport::manufacturer;
   const bool nak = transport == Transport::rc && word == "NAK";
   const bool rnr = transport == Transport::rc && word == "RNR";
   const std::optional<Opcode> opcode = nak || rnr ? Opcode::rc_ack : find_opcode(transport, word);

@@ -73,6 +73,8 @@ constexpr Row kRows[] = {
     {Opcode::ud_send_only, "SEND_ONLY", kSend | kOnly | Op::deth},
     {Opcode::ud_send_only_imm, "SEND_ONLY_IMM", kSend | kOnly | Op::deth | Op::imm},
     {Opcode::cnp, "CNP", {}},
+    {Opcode::hello, "HELLO", Op::payload},
+    {Opcode::sack, "SACK", Op::aeth | Op::payload},
 };
 
 constexpr std::array<OpcodeInfo, 256> make_table() {
@@ -112,7 +114,7 @@ constexpr bool table_is_consistent() {
   return true;
 }
 static_assert(table_is_consistent());
-static_assert(std::size(kRows) == 38);
+static_assert(std::size(kRows) == 40);
 
 // Lengths as IBTA vol. 1, table 38 implies them.
 static_assert(at(Opcode::rc_send_middle).header_length == 12);

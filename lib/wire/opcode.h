@@ -59,6 +59,8 @@ enum class Opcode : uint8_t {
   ud_send_only = 0x64,
   ud_send_only_imm = 0x65,
   cnp = 0x81,
+  hello = 0xc0,  ///< between uroce peers, see wire/recovery.h
+  sack = 0xc1,
 };
 
 /// Extended headers that follow the BTH, in wire order, and facts of the operation.

@@ -6,7 +6,7 @@
 // Grammar (words are separated by blanks, in any order after the operation; numbers are decimal or 0x hexadecimal):
 //
 //   packet    = [transport] operation {field}
-//   transport = "RC" | "UC" | "UD"                 RC where absent; CNP has none
+//   transport = "RC" | "UC" | "UD"                 RC where absent; CNP, HELLO and SACK have none
 //   operation = a name of the opcode table, "SEND_FIRST", "ACK", "CNP", ...; "NAK" and "RNR" read as ACK
 //   field     = "qp=" n | "psn=" n | "pkey=" n     default 0, 0, 0xffff
 //             | "se" | "ack_req" | "fecn" | "becn" flags of the BTH

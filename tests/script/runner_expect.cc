@@ -160,12 +160,24 @@ void Runner::do_counter(const ScriptLine& line) {
   Words words(line, symbols_);
   const transport::EngineCounters& c = endpoint_->engine().counters();
   std::map<std::string, uint64_t> values{
-      {"acks_sent", c.acks_sent.get()},         {"naks_sent", c.naks_sent.get()},
-      {"rnr_naks_sent", c.rnr_naks_sent.get()}, {"acks_received", c.acks_received.get()},
-      {"naks_received", c.naks_received.get()}, {"rnr_naks_received", c.rnr_naks_received.get()},
-      {"timeouts", c.timeouts.get()},           {"retransmitted_packets", c.retransmitted_packets.get()},
-      {"rx_packets", c.rx_packets.get()},       {"tx_packets", c.tx_packets.get()},
+      {"acks_sent", c.acks_sent.get()},
+      {"naks_sent", c.naks_sent.get()},
+      {"rnr_naks_sent", c.rnr_naks_sent.get()},
+      {"acks_received", c.acks_received.get()},
+      {"naks_received", c.naks_received.get()},
+      {"rnr_naks_received", c.rnr_naks_received.get()},
+      {"timeouts", c.timeouts.get()},
+      {"retransmitted_packets", c.retransmitted_packets.get()},
+      {"rx_packets", c.rx_packets.get()},
+      {"tx_packets", c.tx_packets.get()},
       {"doorbells_bad", c.doorbells_bad.get()},
+      {"probes", c.probes.get()},
+      {"sacks_sent", c.sacks_sent.get()},
+      {"sacks_received", c.sacks_received.get()},
+      {"hellos_sent", c.hellos_sent.get()},
+      {"hellos_received", c.hellos_received.get()},
+      {"parked_packets", c.parked_packets.get()},
+      {"spurious_retransmissions", c.spurious_retransmissions.get()},
   };
   for (std::size_t i = 0; i < wire::kDropCount; ++i) {
     values[fmt::format("drop_{}", wire::name(static_cast<wire::Drop>(i)))] = c.drops[i].get();

@@ -31,9 +31,10 @@ std::vector<Exchange> exchanges() {
   };
 }
 
-WorldOptions small_world(uint64_t seed) {
+WorldOptions small_world(uint64_t seed, Retransmission retransmission) {
   WorldOptions options;
   options.seed = seed;
+  options.retransmission = retransmission;
   options.connection.mtu = Mtu::mtu256;
   options.connection.timeout = 4;  // 65.5 us
   options.connection.max_rd_atomic = 2;
@@ -44,13 +45,14 @@ WorldOptions small_world(uint64_t seed) {
   return options;
 }
 
-class Masks : public testing::TestWithParam<std::size_t> {
+class Masks : public testing::TestWithParam<std::tuple<std::size_t, Retransmission>> {
  protected:
   /// `most_losses`: more lost frames than this may exhaust retry_cnt 7.
   void run(std::vector<Fate> fates, int losses, const std::string& what) {
-    const Exchange exchange = exchanges()[GetParam()];
+    const auto [number, retransmission] = GetParam();
+    const Exchange exchange = exchanges()[number];
     ListedFaults faults(std::move(fates));
-    World world(small_world(GetParam() + 1), faults);
+    World world(small_world(number + 1, retransmission), faults);
     const std::string violation = world.run(exchange.ops);
     ASSERT_EQ(violation, "") << exchange.name << " " << what;
     if (losses <= 7) {
@@ -112,8 +114,14 @@ TEST_P(Masks, EveryMixOfFatesOfTheFirstFiveFrames) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Exchanges, Masks, testing::Range<std::size_t>(0, exchanges().size()),
-                         [](const auto& param) { return exchanges()[param.param].name; });
+INSTANTIATE_TEST_SUITE_P(Exchanges, Masks,
+                         testing::Combine(testing::Range<std::size_t>(0, exchanges().size()),
+                                          testing::Values(Retransmission::go_back_n, Retransmission::automatic)),
+                         [](const auto& param) {
+                           const bool selective = std::get<1>(param.param) == Retransmission::automatic;
+                           return std::string(exchanges()[std::get<0>(param.param)].name) +
+                                  (selective ? "_selective" : "_go_back_n");
+                         });
 
 }  // namespace
 }  // namespace uroce::test

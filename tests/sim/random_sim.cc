@@ -25,6 +25,7 @@ struct Plan {
     world.slow_receiver = random.chance(0.3);
     world.send_wr = 4u << random.below(4);
     world.window_packets = 8u << random.below(5);
+    world.retransmission = random.chance(0.7) ? Retransmission::automatic : Retransmission::go_back_n;
     world.connection.mtu = kMtus[random.below(std::size(kMtus))];
     world.connection.max_rd_atomic = static_cast<uint8_t>(1 + random.below(8));
     world.connection.max_dest_rd_atomic = static_cast<uint8_t>(world.connection.max_rd_atomic + random.below(3));
@@ -51,12 +52,13 @@ bool run_one(uint64_t seed, uint64_t ops, bool verbose, bool trace) {
   const bool good = violation.empty() && !world.failed();
   if (!good || verbose) {
     std::printf(
-        "%s seed=%llu ops=%llu: qps=%u both_ways=%d loopback=%d slow_receiver=%d mtu=%u window=%u "
+        "%s seed=%llu ops=%llu: selective=%d qps=%u both_ways=%d loopback=%d slow_receiver=%d mtu=%u window=%u "
         "drop=%.3f duplicate=%.3f reorder=%.3f corrupt=%.3f frames=%llu virtual_ms=%lld%s%s%s\n",
         good ? "ok  " : "FAIL", static_cast<unsigned long long>(seed), static_cast<unsigned long long>(ops),
-        plan.world.qps, plan.world.both_ways, plan.world.loopback, plan.world.slow_receiver,
-        mtu_bytes(plan.world.connection.mtu), plan.world.window_packets, plan.rates.drop, plan.rates.duplicate,
-        plan.rates.reorder, plan.rates.corrupt, static_cast<unsigned long long>(world.network().frames_sent()),
+        plan.world.retransmission == Retransmission::automatic, plan.world.qps, plan.world.both_ways,
+        plan.world.loopback, plan.world.slow_receiver, mtu_bytes(plan.world.connection.mtu), plan.world.window_packets,
+        plan.rates.drop, plan.rates.duplicate, plan.rates.reorder, plan.rates.corrupt,
+        static_cast<unsigned long long>(world.network().frames_sent()),
         static_cast<long long>(world.network().now().count() / 1'000'000), violation.empty() ? "" : ": ",
         violation.c_str(), world.failures().c_str());
   }

@@ -13,6 +13,8 @@ World::World(const WorldOptions& options, FaultPolicy& faults) : options_(option
     host.engine.max_qps = 64;
     host.max_regions = 1024;
     host.engine.window_packets = options.window_packets;
+    host.engine.retransmission = options.retransmission;
+    host.engine.seed = options.seed * 2 + i;
     host.gid = Gid::from_ipv4(0x0a000001 + i);
     host.mac.bytes[5] = static_cast<uint8_t>(1 + i);
     host.seed = options.seed * 2 + i;

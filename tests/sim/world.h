@@ -19,6 +19,7 @@ struct WorldOptions {
   bool slow_receiver = false;  ///< receives are posted late, so that RNR NAKs happen
   uint32_t send_wr = 32;
   uint32_t window_packets = 64;
+  Retransmission retransmission = Retransmission::go_back_n;
   Nanos delay{2'000};
   ConnectOptions connection{.timeout = 8};
   FlowOptions flow;

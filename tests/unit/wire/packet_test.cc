@@ -234,7 +234,7 @@ TEST(Parse, TransportFaults) {
     const std::size_t bth = make_template(route).length;
     const auto set = [&](std::size_t at, uint8_t v) { return [=](Bytes& f) { store8(f.data() + bth + at, v); }; };
     EXPECT_EQ(drop_after(route, set(1, 0x11)), Drop::bth_version);
-    for (const uint8_t opcode : {0x15, 0x1f, 0x40, 0x80, 0xc0, 0xff}) {
+    for (const uint8_t opcode : {0x15, 0x1f, 0x40, 0x80, 0xc2, 0xff}) {
       EXPECT_EQ(drop_after(route, set(0, opcode)), Drop::opcode_unknown) << +opcode;
     }
     EXPECT_EQ(drop_after(route, set(0, 0x0c)), Drop::payload_length) << "a READ request with payload";

@@ -39,8 +39,8 @@ TEST(Text, Ipv6AddressesAndUnknownOpcodes) {
             "02:00:00:00:00:01>02:00:00:00:00:02 2001:db8:0:0:0:0:0:1>2001:db8:0:0:0:0:0:2 udp=49152 UD SEND_ONLY "
             "qp=0x123456 psn=16702650 pkey=0x8001 se ack_req qkey=0x80010000 src_qp=0x654321 payload=11");
   Packet unknown;
-  unknown.bth.opcode = static_cast<Opcode>(0xc0);
-  EXPECT_EQ(to_text(unknown, true), "OPCODE_c0 qp=0x0 psn=0");
+  unknown.bth.opcode = static_cast<Opcode>(0xc2);
+  EXPECT_EQ(to_text(unknown, true), "OPCODE_c2 qp=0x0 psn=0");
 }
 
 TEST(Text, EveryOperationComesBackAsAFrame) {

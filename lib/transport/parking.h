@@ -1,0 +1,42 @@
+// Frames that arrived before their turn, kept until it comes. One pool per engine, made once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace uroce::transport {
+
+class ParkingPool {
+ public:
+  /// Ethernet to ICRC, with VLAN, IPv6 and the largest payload.
+  static constexpr std::size_t kFrameBytes = 4352;
+
+  /// At most 65535 frames. Their memory is not touched before it is used.
+  explicit ParkingPool(uint32_t frames)
+      : bytes_(new std::byte[std::size_t{frames} * kFrameBytes]), lengths_(frames), free_(frames) {
+    for (uint32_t i = 0; i < frames; ++i) free_[i] = static_cast<uint16_t>(frames - i);
+  }
+  /// A number from 1 on; 0: no room, or longer than kFrameBytes.
+  uint16_t keep(std::span<const std::byte> frame) {
+    if (free_.empty() || frame.size() > kFrameBytes) return 0;
+    const uint16_t number = free_.back();
+    free_.pop_back();
+    std::copy(frame.begin(), frame.end(), place(number));
+    lengths_[number - 1u] = static_cast<uint16_t>(frame.size());
+    return number;
+  }
+  std::span<const std::byte> frame(uint16_t number) const { return {place(number), lengths_[number - 1u]}; }
+  void release(uint16_t number) { free_.push_back(number); }
+  uint32_t used() const { return static_cast<uint32_t>(lengths_.size() - free_.size()); }
+
+ private:
+  std::byte* place(uint16_t number) const { return bytes_.get() + (number - 1u) * kFrameBytes; }
+  std::unique_ptr<std::byte[]> bytes_;
+  std::vector<uint16_t> lengths_;
+  std::vector<uint16_t> free_;
+};
+
+}  // namespace uroce::transport

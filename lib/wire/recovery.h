@@ -1,0 +1,96 @@
+// What uroce peers say to each other besides IBTA's packets, in frames with manufacturer-specific opcodes (IBTA vol. 1,
+// 9.2.1: 0xC0 to 0xFF), which every other receiver drops.
+//
+//   HELLO  BTH, Hello            "I am one of these, and keep what arrives out of order"
+//   SACK   BTH, AETH, Sack, bitmap   an ACK or NAK, what has arrived beyond it, and an echo to measure time by
+//
+// Numbers are big-endian. Epochs are drawn at random for each connection of a queue pair; a frame that does not name
+// the right one belongs to another connection, or is forged.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/bytes.h"
+#include "base/psn.h"
+
+namespace uroce::wire {
+
+struct Hello {
+  static constexpr std::size_t kBytes = 20;
+  static constexpr uint32_t kMagic = 0x55524f43;  // "UROC"
+  static constexpr uint8_t kVersion = 1;
+
+  uint32_t epoch = 0;       ///< the sender's, not 0
+  uint32_t peer_epoch = 0;  ///< the receiver's as the sender heard it; 0: not yet
+  uint16_t parking = 0;     ///< packets beyond the expected one that the sender keeps, 1..1023
+  bool answer = false;      ///< the sender wants a HELLO back
+
+  /// No value: not one of these.
+  static std::optional<Hello> load(std::span<const std::byte> payload) {
+    if (payload.size() != kBytes || load_be32(payload.data()) != kMagic) return std::nullopt;
+    const std::byte* p = payload.data();
+    if (load8(p + 4) != kVersion) return std::nullopt;
+    Hello h;
+    h.answer = (load8(p + 5) & 1) != 0;
+    h.parking = load_be16(p + 6);
+    h.epoch = load_be32(p + 8);
+    h.peer_epoch = load_be32(p + 12);
+    if (h.epoch == 0 || h.parking == 0 || h.parking > 1023) return std::nullopt;
+    return h;
+  }
+  void store(std::byte* p) const {
+    store_be32(p, kMagic);
+    store8(p + 4, kVersion);
+    store8(p + 5, answer ? 1 : 0);
+    store_be16(p + 6, parking);
+    store_be32(p + 8, epoch);
+    store_be32(p + 12, peer_epoch);
+    store_be32(p + 16, 0);
+  }
+};
+
+struct Sack {
+  static constexpr std::size_t kBytes = 16;  ///< without the bitmap
+  static constexpr std::size_t kMaxWords = 16;
+  static constexpr std::size_t kMaxBytes = kBytes + kMaxWords * 8;
+
+  uint32_t epoch = 0;      ///< the receiver's
+  Psn base{};              ///< the next PSN that the sender expects
+  Psn echo{};              ///< the request that made the sender speak
+  uint8_t echo_tag = 0;    ///< how often it had been sent again, 0..127 (the BTH's seven reserved bits)
+  bool duplicate = false;  ///< it had arrived before
+  uint32_t hold = 0;       ///< nanoseconds between its arrival and this frame
+  uint32_t words = 0;      ///< of the bitmap
+  /// Bit i of the whole: PSN base + 1 + i has arrived. The lowest bit of the first word is bit 0.
+  std::array<uint64_t, kMaxWords> bitmap;
+
+  static bool load(std::span<const std::byte> payload, Sack& s) {
+    if (payload.size() < kBytes || payload.size() > kMaxBytes || payload.size() % 8 != 0) return false;
+    const std::byte* p = payload.data();
+    s.epoch = load_be32(p);
+    s.duplicate = (load8(p + 4) & 0x80) != 0;
+    s.base = Psn(load_be24(p + 5));
+    s.echo_tag = load8(p + 8) & 0x7f;
+    s.echo = Psn(load_be24(p + 9));
+    s.hold = load_be32(p + 12);
+    s.words = static_cast<uint32_t>((payload.size() - kBytes) / 8);
+    for (uint32_t i = 0; i < s.words; ++i) s.bitmap[i] = load_be64(p + kBytes + std::size_t{i} * 8);
+    return true;
+  }
+  std::size_t bytes() const { return kBytes + std::size_t{words} * 8; }
+  void store(std::byte* p) const {
+    store_be32(p, epoch);
+    store8(p + 4, duplicate ? 0x80 : 0);
+    store_be24(p + 5, base.value());
+    store8(p + 8, echo_tag & 0x7f);
+    store_be24(p + 9, echo.value());
+    store_be32(p + 12, hold);
+    for (uint32_t i = 0; i < words; ++i) store_be64(p + kBytes + std::size_t{i} * 8, bitmap[i]);
+  }
+};
+
+}  // namespace uroce::wire
