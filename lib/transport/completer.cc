@@ -5,63 +5,6 @@
 namespace uroce::transport {
 namespace {
 
-// Una goes on as far as what is known to have arrived allows: an ACK for SENDs and WRITEs, and every packet of the
-// answer for READs and atomics. Completes what is passed. True: something was.
-bool advance(EngineCore& core, Qp& qp) {
-  auto& tx = qp.tx;
-  Recovery& r = *tx.recovery;
-  const Psn before = tx.una;
-  bool moved = false;
-  while (tx.oldest != tx.sq.next()) {
-    if (complete_local(core, qp)) {
-      moved = true;
-      continue;
-    }
-    const SendSlot& slot = qp.slot(tx.oldest);
-    if (!slot.started) break;
-    if (slot.is_read_or_atomic()) {
-      const auto left = std::min(static_cast<uint32_t>(distance(slot.end_psn(), tx.una)), PsnSet::kSize);
-      if (r.marked) tx.una += r.placed.next(tx.una, left, false);
-    } else {
-      const Psn end = distance(tx.acked, slot.end_psn()) < 0 ? tx.acked : slot.end_psn();
-      if (distance(end, tx.una) > 0) tx.una = end;
-    }
-    if (tx.una != slot.end_psn()) break;
-    moved = true;
-    complete_oldest(core, qp, WcStatus::success);
-  }
-  const uint32_t passed = static_cast<uint32_t>(distance(tx.una, before));
-  if (passed > 0 && r.marked) forget_marks(r, before, passed);
-  return moved || passed > 0;
-}
-
-// The peer has executed everything before `end`.
-void note_executed(Qp& qp, Psn end) {
-  if (distance(end, qp.tx.acked) > 0) qp.tx.acked = end;
-}
-
-// Everything before `end` has been executed.
-void acknowledge(EngineCore& core, Qp& qp, Psn end) {
-  const Psn before = qp.tx.una;
-  note_executed(qp, end);
-  if (advance(core, qp)) progressed(core, qp, before);
-}
-
-// Credits may rise or fall; they never take back what has been sent (9.7.7.2.4).
-void take_credits(EngineCore& core, Qp& qp, const wire::Aeth& aeth) {
-  auto& tx = qp.tx;
-  if (aeth.kind() != wire::AethKind::ack) return;
-  if (aeth.code() == wire::Aeth::kNoCreditLimit) {
-    tx.credit_limited = false;
-    return;
-  }
-  const uint32_t limit = (aeth.msn + credits_of(aeth.code())) & Psn::kMask;
-  if (tx.credit_limited && limit == tx.limit_ssn) return;
-  tx.credit_limited = true;
-  tx.limit_ssn = limit;
-  core.activate(qp);
-}
-
 // Loss is certain or likely: send again from `psn`, within the retry budget.
 void retry_from(EngineCore& core, Qp& qp, Psn psn) {
   if (spend_retry(core, qp)) rewind_to(core, qp, psn);
@@ -112,114 +55,56 @@ void on_nak(EngineCore& core, Qp& qp, const wire::Packet& packet, bool behind) {
   enter_error(core, qp, status_of(code));
 }
 
-bool overlap(EngineCore& core, const Qp& qp, const Sge& a, const Sge& b) {
-  if (a.length == 0 || b.length == 0) return false;
-  if (a.lkey == b.lkey) return a.addr < b.addr + b.length && b.addr < a.addr + a.length;
-  const auto one = core.translate(qp, a.lkey, a.addr, a.length, Access::local_write);
-  const auto other = core.translate(qp, b.lkey, b.addr, b.length, Access::local_write);
-  return one.host < other.host + b.length && other.host < one.host + a.length;
-}
+}  // namespace
 
-// May the answer to `slot` be placed while those before it are missing? Where they go to the same memory the last
-// posted must win.
-bool may_come_early(EngineCore& core, const Qp& qp, const SendSlot& slot) {
-  for (uint32_t index = qp.tx.oldest; &qp.slot(index) != &slot; ++index) {
-    const SendSlot& earlier = qp.slot(index);
-    if (!earlier.is_read_or_atomic()) continue;
-    for (uint32_t i = 0; i < earlier.num_sge; ++i) {
-      for (uint32_t k = 0; k < slot.num_sge; ++k) {
-        if (overlap(core, qp, earlier.sges()[i], slot.sges()[k])) return false;
-      }
-    }
-  }
-  return true;
-}
-
-// The READ or atomic that `packet` answers. Anything else is counted. What was posted before it has been executed, or
-// there would be no answer.
-SendSlot* awaited(EngineCore& core, Qp& qp, const wire::Packet& packet, bool atomic) {
-  auto& tx = qp.tx;
-  const Psn psn = packet.bth.psn;
-  if (distance(psn, tx.sent) >= 0 || distance(psn, tx.una) < 0) {
-    core.count_drop(wire::Drop::response_stale);
-    return nullptr;
-  }
-  SendSlot* slot = find_request(qp, psn, tx.oldest);
-  if (slot == nullptr || !(atomic ? slot->is_atomic() : slot->is_read())) {
-    // An answer where none is due shows at least that what is before it has been executed.
-    if (slot != nullptr) acknowledge(core, qp, psn);
-    core.count_drop(wire::Drop::response_unexpected);
-    return nullptr;
-  }
-  acknowledge(core, qp, slot->first_psn);
-  if (qp.state == QpState::error) return nullptr;
-  if (distance(psn, tx.una) < static_cast<int32_t>(PsnSet::kSize) && may_come_early(core, qp, *slot)) {
-    if (!tx.recovery->marked || !tx.recovery->placed.has(psn)) return slot;
-    core.count_drop(wire::Drop::response_stale);
-    return nullptr;
-  }
-  core.count_drop(wire::Drop::psn_out_of_order);
-  ask_for_missing(core, qp, psn);
-  return nullptr;
-}
-
-// The answer with `psn` is where it belongs.
-void note_placed(EngineCore& core, Qp& qp, const wire::Packet& packet) {
+bool advance(EngineCore& core, Qp& qp) {
   auto& tx = qp.tx;
   Recovery& r = *tx.recovery;
-  const Psn psn = packet.bth.psn;
   const Psn before = tx.una;
-  if (packet.op().flags.has(wire::Op::aeth)) take_credits(core, qp, packet.aeth);
-  if (psn != tx.una) {
-    r.placed.add(psn);
-    r.marked = true;
-    ask_for_missing(core, qp, psn + 1);
-    return;
-  }
-  SendSlot& slot = qp.slot(tx.oldest);
-  if (!slot.asked_again) note_late(qp, psn);
-  ++tx.una;
-  if (r.marked) forget_marks(r, psn, 1);
-  if (tx.una == slot.end_psn()) complete_oldest(core, qp, WcStatus::success);
-  advance(core, qp);
-  progressed(core, qp, before);
-  // What follows may be missing too, and its successor here.
-  if (r.marked && qp.state != QpState::error) ask_for_missing(core, qp, r.horizon);
-}
-
-// Places bytes at `offset` of the request's own scatter list.
-bool scatter(EngineCore& core, Qp& qp, const SendSlot& slot, uint32_t offset, std::span<const std::byte> bytes) {
-  for (uint32_t i = 0; i < slot.num_sge && !bytes.empty(); ++i) {
-    const Sge& sge = slot.sges()[i];
-    if (offset >= sge.length) {
-      offset -= sge.length;
+  bool moved = false;
+  while (tx.oldest != tx.sq.next()) {
+    if (complete_local(core, qp)) {
+      moved = true;
       continue;
     }
-    const std::size_t piece = std::min<std::size_t>(bytes.size(), sge.length - offset);
-    const auto place = core.translate(qp, sge.lkey, sge.addr + offset, piece, Access::local_write);
-    if (place.result != memory::AccessResult::ok) return false;
-    std::memcpy(place.host, bytes.data(), piece);
-    bytes = bytes.subspan(piece);
-    offset = 0;
+    SendSlot& slot = qp.slot(tx.oldest);
+    if (!slot.started) break;
+    if (slot.is_read_or_atomic()) {
+      if (r.held_count != 0 && !place_held(core, qp, slot)) return true;
+      const auto left = std::min(static_cast<uint32_t>(distance(slot.end_psn(), tx.una)), PsnSet::kSize);
+      if (r.marked) tx.una += r.placed.next(tx.una, left, false);
+    } else {
+      const Psn end = distance(tx.acked, slot.end_psn()) < 0 ? tx.acked : slot.end_psn();
+      if (distance(end, tx.una) > 0) tx.una = end;
+    }
+    if (tx.una != slot.end_psn()) break;
+    moved = true;
+    complete_oldest(core, qp, WcStatus::success);
   }
-  return bytes.empty();
+  const uint32_t passed = static_cast<uint32_t>(distance(tx.una, before));
+  if (passed > 0 && r.marked) forget_marks(r, before, passed);
+  return moved || passed > 0;
 }
 
-// A READ that went out in more than one request.
-bool in_parts(const SendSlot& slot) { return slot.asked_again || slot.packets > kMaxReadPackets; }
-
-// First/Middle/Last/Only must agree with where the packet stands, and so must its length (9.7.5.1.4). Where a READ
-// was asked for in parts, each part has a First and a Last of its own.
-bool read_response_fits(const Qp& qp, const SendSlot& slot, const wire::Packet& packet, uint32_t index) {
-  const uint32_t offset = index << qp.mtu_shift;
-  const bool first = packet.op().flags.has(wire::Op::first);
-  const bool last = packet.op().flags.has(wire::Op::last);
-  if (index == 0 ? !first : first && !slot.asked_again) return false;
-  if (index + 1 == slot.packets ? !last : last && !in_parts(slot)) return false;
-  return packet.payload.size() == std::min(slot.length - offset, qp.mtu());
+void acknowledge(EngineCore& core, Qp& qp, Psn end) {
+  const Psn before = qp.tx.una;
+  if (distance(end, qp.tx.acked) > 0) qp.tx.acked = end;
+  if (advance(core, qp)) progressed(core, qp, before);
 }
 
-}  // namespace
+void take_credits(EngineCore& core, Qp& qp, const wire::Aeth& aeth) {
+  auto& tx = qp.tx;
+  if (aeth.kind() != wire::AethKind::ack) return;
+  if (aeth.code() == wire::Aeth::kNoCreditLimit) {
+    tx.credit_limited = false;
+    return;
+  }
+  const uint32_t limit = (aeth.msn + credits_of(aeth.code())) & Psn::kMask;
+  if (tx.credit_limited && limit == tx.limit_ssn) return;
+  tx.credit_limited = true;
+  tx.limit_ssn = limit;
+  core.activate(qp);
+}
 
 void forget_marks(Recovery& r, Psn from, uint32_t count) {
   r.sacked.remove_from(from, count);
@@ -229,6 +114,7 @@ void forget_marks(Recovery& r, Psn from, uint32_t count) {
 }
 
 void progressed(EngineCore& core, Qp& qp, Psn before) {
+  if (qp.state == QpState::error) return core.activate(qp);
   auto& tx = qp.tx;
   Recovery& r = *tx.recovery;
   const uint32_t packets = static_cast<uint32_t>(distance(tx.una, before));
@@ -305,36 +191,6 @@ void on_ack(EngineCore& core, Qp& qp, const wire::Packet& packet) {
   // 9.7.5.2: a NAK acknowledges all packets before its own.
   on_reply(core, qp, packet, ack ? psn + 1 : psn);
   tell_congestion_control(core, qp, rtt, static_cast<uint32_t>(distance(tx.una, before)));
-}
-
-void on_read_response(EngineCore& core, Qp& qp, const wire::Packet& packet) {
-  SendSlot* slot = awaited(core, qp, packet, false);
-  if (slot == nullptr) return;
-  const uint32_t index = static_cast<uint32_t>(distance(packet.bth.psn, slot->first_psn));
-  if (!read_response_fits(qp, *slot, packet, index)) {
-    core.count_drop(wire::Drop::payload_length);
-    enter_error(core, qp, WcStatus::bad_response);
-    return;
-  }
-  if (!scatter(core, qp, *slot, index << qp.mtu_shift, packet.payload)) {
-    enter_error(core, qp, WcStatus::local_protection_error);
-    return;
-  }
-  if (index == 0 && qp.tx.rd_atomic == 1) sample_rtt(core, qp, packet.bth.psn);
-  note_placed(core, qp, packet);
-}
-
-void on_atomic_ack(EngineCore& core, Qp& qp, const wire::Packet& packet) {
-  SendSlot* slot = awaited(core, qp, packet, true);
-  if (slot == nullptr) return;
-  // The result is delivered in the host's byte order (10.7.2.3).
-  const uint64_t result = packet.atomic_ack;
-  if (!scatter(core, qp, *slot, 0, std::as_bytes(std::span(&result, 1)))) {
-    enter_error(core, qp, WcStatus::local_protection_error);
-    return;
-  }
-  sample_rtt(core, qp, packet.bth.psn);
-  note_placed(core, qp, packet);
 }
 
 void on_timer(EngineCore& core, Qp& qp) {

@@ -145,11 +145,24 @@ WcStatus run_local(EngineCore& core, const Qp& qp, const SendSlot& slot);
 /// Completes local work requests that were run, up to the first other one. True: there were some.
 bool complete_local(EngineCore& core, Qp& qp);
 
-// --- completer.cc: responses.
+// --- answers.cc: what READs and atomics bring.
 
-void on_ack(EngineCore& core, Qp& qp, const wire::Packet& packet);
 void on_read_response(EngineCore& core, Qp& qp, const wire::Packet& packet);
 void on_atomic_ack(EngineCore& core, Qp& qp, const wire::Packet& packet);
+/// Places what came before its turn for `slot`, now the oldest. False: it was wrong, and the QP is in error.
+bool place_held(EngineCore& core, Qp& qp, SendSlot& slot);
+void forget_held(EngineCore& core, Qp& qp);
+
+// --- completer.cc: ACKs, NAKs, and what is complete with them.
+
+void on_ack(EngineCore& core, Qp& qp, const wire::Packet& packet);
+/// Una goes on as far as what is known to have arrived allows: an ACK for SENDs and WRITEs, and every packet of the
+/// answer for READs and atomics. Completes what is passed. True: something was.
+bool advance(EngineCore& core, Qp& qp);
+/// Everything before `end` has been executed by the peer.
+void acknowledge(EngineCore& core, Qp& qp, Psn end);
+/// Credits may rise or fall; they never take back what has been sent (9.7.7.2.4).
+void take_credits(EngineCore& core, Qp& qp, const wire::Aeth& aeth);
 /// The QP's deadline has come: ACK timeout or the end of an RNR wait.
 void on_timer(EngineCore& core, Qp& qp);
 
@@ -208,8 +221,8 @@ void ask_for_missing(EngineCore& core, Qp& qp, Psn horizon);
 void mark_overtaken(EngineCore& core, Qp& qp);
 void mark_lost(EngineCore& core, Qp& qp, Psn psn, Cause cause);
 /// Request `psn` is known to have arrived; `overtaken_by`: one past the newest that had before.
-/// Answer `psn` has come at last though nobody asked for it again.
-void note_late(Qp& qp, Psn psn);
+/// What was sent with `psn` has come at last, after others before `overtaken_by`.
+void note_late(Qp& qp, Psn psn, Psn overtaken_by);
 void note_spurious(EngineCore& core, Qp& qp);
 void note_delivered(Qp& qp, Psn psn, Psn overtaken_by);
 /// How long to wait for an answer, at the `round`th time.

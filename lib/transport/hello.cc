@@ -62,6 +62,7 @@ void begin_recovery(EngineCore& core, Qp& qp) {
 void end_recovery(EngineCore& core, Qp& qp) {
   if (qp.tx.recovery == nullptr) return;
   forget_parked(core, qp);
+  forget_held(core, qp);
   core.wheel.cancel(qp.tx.recovery->hello_timer);
   qp.tx.selective = false;
   qp.tx.has_lost = false;

@@ -48,12 +48,13 @@ inline constexpr std::size_t kCauses = 4;
 struct Recovery {
   /// For `window` packets at most; the memory that it will ever need.
   explicit Recovery(uint32_t window)
-      : departures(std::bit_ceil(window)), parked(std::min(std::bit_ceil(window), PsnSet::kSize)) {}
+      : departures(std::bit_ceil(window)), held(parking_for(window)), parked(parking_for(window)) {}
   /// As new.
   void reset() {
     std::ranges::fill(departures, Departure{});
+    std::ranges::fill(held, uint16_t{0});
     std::ranges::fill(parked, uint16_t{0});
-    Recovery fresh(std::move(departures), std::move(parked));
+    Recovery fresh(std::move(departures), std::move(held), std::move(parked));
     *this = std::move(fresh);
   }
   Recovery(Recovery&&) = default;
@@ -74,11 +75,13 @@ struct Recovery {
   std::vector<Departure> departures;  ///< a ring by PSN, power of two
   PsnSet sacked;                      ///< requests that wait at the peer
   PsnSet placed;                      ///< answers of READs and atomics that have arrived
-  PsnSet lost;                        ///< to be sent, or asked for, again
-  bool marked = false;                ///< any of the three may hold something
-  Psn highest{};                      ///< one past the newest request known to have arrived
-  Psn horizon{};                      ///< one past the newest answer that must have left the peer
-  Psn asked_until{};                  ///< one past the newest answer that was asked for again
+  std::vector<uint16_t> held;         ///< a ring by PSN: those that came before their request's turn, as `parked`
+  uint32_t held_count = 0;
+  PsnSet lost;          ///< to be sent, or asked for, again
+  bool marked = false;  ///< any of the three may hold something
+  Psn highest{};        ///< one past the newest request known to have arrived
+  Psn horizon{};        ///< one past the newest answer that must have left the peer
+  Psn asked_until{};    ///< one past the newest answer that was asked for again
   Nanos asked_at{};
   Stamp newest_delivered{};  ///< when the latest-sent packet that arrived had left
   uint32_t reorder = 0;      ///< packets that may overtake one which is not lost
@@ -103,13 +106,15 @@ struct Recovery {
   Nanos echo_at{};
 
   Departure& departure(Psn psn) { return departures[psn.value() & (departures.size() - 1)]; }
+  uint16_t& held_place(Psn psn) { return held[psn.value() & (held.size() - 1)]; }
   uint16_t& parking_place(Psn psn) { return parked[psn.value() & (parked.size() - 1)]; }
   /// Packets beyond the expected one that are kept.
   uint32_t parking() const { return static_cast<uint32_t>(parked.size()) - 1; }
 
  private:
-  Recovery(std::vector<Departure> departures_, std::vector<uint16_t> parked_)
-      : departures(std::move(departures_)), parked(std::move(parked_)) {}
+  static uint32_t parking_for(uint32_t window) { return std::min(std::bit_ceil(window), PsnSet::kSize); }
+  Recovery(std::vector<Departure> departures_, std::vector<uint16_t> held_, std::vector<uint16_t> parked_)
+      : departures(std::move(departures_)), held(std::move(held_)), parked(std::move(parked_)) {}
 };
 
 }  // namespace uroce::transport

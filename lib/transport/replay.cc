@@ -50,6 +50,8 @@ void replay(EngineCore& core, Qp& qp, const Resource& resource, uint32_t next, u
   for (uint32_t at = cold.jobs_head; at != cold.jobs_tail; ++at) {
     ResponseJob& job = cold.jobs[at & (cold.jobs.size() - 1)];
     if (job.resource != index) continue;
+    // What has been sent is sent again beside what is still to come.
+    if (!resource.atomic && end <= job.next) continue;
     // An answer still under way covers the duplicate when it has not come that far.
     if (!resource.atomic && (job.next > next || job.end < end)) {
       job.next = next;
@@ -58,7 +60,8 @@ void replay(EngineCore& core, Qp& qp, const Resource& resource, uint32_t next, u
     }
     return;
   }
-  if (cold.jobs_tail - cold.jobs_head < cold.jobs.size()) push_job(core, qp, resource, next, end, false);
+  if (cold.jobs_tail - cold.jobs_head < cold.jobs.size() - cold.resources.size())
+    push_job(core, qp, resource, next, end, false);
 }
 
 // What an ACK of a duplicate SEND or WRITE at `psn` acknowledges: everything executed (C9-105), but nothing from the

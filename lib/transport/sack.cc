@@ -23,9 +23,8 @@ void drop_parked(EngineCore& core, Recovery& r, Psn from, Psn to) {
 void keep(EngineCore& core, Qp& qp, const wire::Packet& packet) {
   Recovery& r = *qp.tx.recovery;
   const Psn psn = packet.bth.psn;
-  const std::byte* const end = packet.payload.data() + packet.payload.size() + packet.bth.pad + wire::kIcrcBytes;
   const bool near = distance(psn, qp.rx.expected) <= static_cast<int32_t>(r.parking());
-  const uint16_t number = near ? core.parking.keep({packet.frame, end}) : uint16_t{0};
+  const uint16_t number = near ? core.parking.keep(packet.bytes()) : uint16_t{0};
   if (number == 0) {
     core.count_drop(wire::Drop::parking_full);
     return;
@@ -56,6 +55,8 @@ std::optional<Nanos> echoed_rtt(EngineCore& core, Qp& qp, const wire::Sack& sack
   const int32_t age = distance(qp.tx.sent, sack.echo);
   if (age <= 0 || age > static_cast<int32_t>(r.departures.size()) || sack.hold == UINT32_MAX) return Nanos(0);
   const Departure& departure = r.departure(sack.echo);
+  // It was sent again, and here is the first of the two.
+  if (departure.times > 1 && sack.echo_tag == 0 && !sack.duplicate) note_late(qp, sack.echo, r.highest);
   if (departure.times == 0 || departure.times - 1 != sack.echo_tag) return Nanos(0);
   const Nanos rtt = Stamp(core.now).since(departure.at) - Nanos(sack.hold);
   if (rtt < Nanos(-128)) return std::nullopt;

@@ -140,16 +140,15 @@ void note_delivered(Qp& qp, Psn psn, Psn overtaken_by) {
   const Departure& departure = r.departure(psn);
   if (departure.times == 1) {
     if (departure.at.since(r.newest_delivered) > Nanos(0)) r.newest_delivered = departure.at;
-    const int32_t late = distance(overtaken_by, psn) - 1;
-    if (late > 0) return learn_reordering(r, static_cast<uint32_t>(late));
+    if (distance(overtaken_by, psn) > 1) return note_late(qp, psn, overtaken_by);
   }
   if (++r.in_order < kForgetReorder) return;
   r.in_order = 0;
   r.reorder -= r.reorder / 4;
 }
 
-void note_late(Qp& qp, Psn psn) {
-  const int32_t late = distance(qp.tx.recovery->horizon, psn) - 1;
+void note_late(Qp& qp, Psn psn, Psn overtaken_by) {
+  const int32_t late = distance(overtaken_by, psn) - 1;
   if (late > 0) learn_reordering(*qp.tx.recovery, static_cast<uint32_t>(late));
 }
 

@@ -42,6 +42,8 @@ struct Packet {
   std::span<const std::byte> payload{};  ///< without pad and ICRC
 
   const OpcodeInfo& op() const { return info(bth.opcode); }
+  /// The frame from Ethernet to ICRC.
+  std::span<const std::byte> bytes() const { return {frame, payload.data() + payload.size() + bth.pad + kIcrcBytes}; }
   /// IPv4 addresses come as ::ffff:a.b.c.d.
   Gid source() const;
   Gid destination() const;
