@@ -146,6 +146,7 @@ void add_traffic(CLI::App& app, Scenario& s) {
   auto& group = add_group(app, "Traffic");
   add_number(group, "--flows", s.flows, 1u, 1024u, "Queue pairs with traffic; incast: one for each sending host");
   group.add_flag("--read", s.read, "RDMA READs instead of WRITEs");
+  group.add_flag("--one-buffer", s.one_buffer, "READs of a flow go to the same memory, as perftest's do");
   add_size(group, "--message-size", s.message_bytes, 1u, 8u << 20, "Bytes of each operation");
   add_number(group, "--depth", s.depth, 1u, 4096u, "Operations that a flow keeps posted");
   add_time(group, "--duration", s.duration, "Of the traffic");

@@ -41,7 +41,8 @@ struct Scenario {
   EcnMarking ecn{};                ///< at the switches' output ports
   ImpairmentRates impairments{};   ///< on the links from a switch to a host, both directions of a flow
 
-  bool read = false;  ///< RDMA READs instead of WRITEs
+  bool read = false;        ///< RDMA READs instead of WRITEs
+  bool one_buffer = false;  ///< all READs of a flow go to the same memory, as perftest has it
   uint32_t message_bytes = 65536;
   uint32_t depth = 16;  ///< messages that a flow has posted at any time
   Mtu mtu = Mtu::mtu4096;

@@ -59,6 +59,7 @@ Json scenario_json(const Scenario& s) {
           {"reorder", i.reorder},
           {"reorder_chance", i.reorder_chance},
           {"operation", s.read ? "read" : "write"},
+          {"one_buffer", s.one_buffer},
           {"message_bytes", s.message_bytes},
           {"depth", s.depth},
           {"path_mtu", mtu_bytes(s.mtu)},
@@ -135,10 +136,13 @@ Json engines_json(Simulation& simulation) {
     const transport::EngineCounters& c = host->endpoint().engine().counters();
     add("timeouts", c.timeouts);
     add("retransmitted_packets", c.retransmitted_packets);
+    add("probes", c.probes);
+    add("spurious_retransmissions", c.spurious_retransmissions);
+    add("hellos_sent", c.hellos_sent);
     add("acks_sent", c.acks_sent);
+    add("sacks_sent", c.sacks_sent);
     add("naks_sent", c.naks_sent);
-    add("acks_received", c.acks_received);
-    add("naks_received", c.naks_received);
+    add("parked_packets", c.parked_packets);
     add("error_completions", c.error_completions);
     for (std::size_t i = 0; i < by_reason.size(); ++i) by_reason[i] += c.drops[i].get();
   }

@@ -1,5 +1,6 @@
 #include "tests/sim/traffic.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace uroce::sim {
@@ -19,13 +20,20 @@ Traffic::Traffic(Fabric& fabric, const Scenario& scenario, Host& host, Host& to)
   fabric.events().schedule(scenario.at(Nanos(0)), *this);
 }
 
+uint64_t Traffic::places() const {
+  constexpr uint64_t kMostBytes = 64 << 20;
+  return std::clamp<uint64_t>(kMostBytes / scenario_.message_bytes, 1,
+                              scenario_.read && !scenario_.one_buffer ? scenario_.depth : 1);
+}
+
 void Traffic::add_flow(uint32_t number) {
   test::TestEndpoint& near = host_.endpoint();
   test::TestEndpoint& far = to_.endpoint();
   constexpr AccessFlags kAccess = AccessFlags(Access::local_write) | Access::remote_write | Access::remote_read;
   TrafficFlow& flow = *flows_.emplace_back(std::make_unique<TrafficFlow>(scenario_));
   // What is carried is not compared, so that all flows of a host can share the memory.
-  flow.local = flows_.size() == 1 ? &near.make_region(scenario_.message_bytes, kAccess) : flows_.front()->local;
+  const std::size_t bytes = std::size_t{scenario_.message_bytes} * places();
+  flow.local = flows_.size() == 1 ? &near.make_region(bytes, kAccess) : flows_.front()->local;
   flow.remote = &far.make_region(scenario_.message_bytes, kAccess);
   TestQp::Options options;
   options.cap.max_send_wr = scenario_.depth;
@@ -51,7 +59,8 @@ void Traffic::add_flow(uint32_t number) {
 }
 
 void Traffic::post(TrafficFlow& flow, uint64_t number, Nanos now) {
-  const Sge sge = flow.local->sge(0, scenario_.message_bytes);
+  const uint64_t place = flow.next_place++ % places();
+  const Sge sge = flow.local->sge(place * scenario_.message_bytes, scenario_.message_bytes);
   SendRequest request;
   request.wr_id = number;
   request.opcode = scenario_.read ? WrOpcode::rdma_read : WrOpcode::rdma_write;

@@ -17,6 +17,7 @@ struct TrafficFlow {
   test::TestQp* qp = nullptr;
   test::TestRegion* local = nullptr;
   test::TestRegion* remote = nullptr;
+  uint64_t next_place = 0;   ///< of the message to come, in `local`
   std::deque<Nanos> posted;  ///< when, oldest first
   uint64_t completed = 0;    ///< messages, after the warm-up
   std::optional<WcStatus> failure;
@@ -39,6 +40,8 @@ class Traffic : public Host::Application, private Handler {
 
  private:
   void on_event(uint64_t) override;
+  /// Messages that `local` has room for.
+  uint64_t places() const;
   void post(TrafficFlow& flow, uint64_t number, Nanos now);
 
   Fabric& fabric_;
