@@ -158,8 +158,7 @@ bool Engine::poll(FrameSink& sink, Nanos now) {
   Impl& impl = *impl_;
   impl.core.now = now;
   impl.last_sink = &sink;
-  bool busy = impl.run_tasks(*this);
-  busy |= impl.take_doorbells();
+  bool busy = impl.take_doorbells();
   impl.core.wheel.advance(now, [&](TimerNode& node) {
     Qp& qp = *static_cast<Qp*>(node.owner);
     if (qp.tx.recovery != nullptr && &node == &qp.tx.recovery->hello_timer) return on_hello_timer(impl.core, qp);
@@ -167,6 +166,9 @@ bool Engine::poll(FrameSink& sink, Nanos now) {
     on_timer(impl.core, qp);
   });
   busy |= impl.send_bursts(sink);
+  // After sending: an application that has seen a completion may end the QP before its ACK has left, and nobody would
+  // acknowledge the message when the peer sends it again.
+  busy |= impl.run_tasks(*this);
   return busy;
 }
 

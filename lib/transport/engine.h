@@ -73,7 +73,7 @@ class Engine {
 
   /// Handles received frames, in order. `now` never goes back.
   void on_frames(std::span<const RxFrame> frames, Nanos now);
-  /// Runs tasks, doorbells, timers and senders; at most a few bursts go to `sink`. True when anything was done.
+  /// Runs doorbells, timers, senders and then tasks; at most a few bursts go to `sink`. True when anything was done.
   bool poll(FrameSink& sink, Nanos now);
   /// When poll() must next be called though no frame and no doorbell comes; kNever without timers, and a time
   /// in the past while QPs wait only for room in the sink.

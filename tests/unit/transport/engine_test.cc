@@ -128,6 +128,26 @@ TEST_F(Pair, ReadAndAtomicsBringTheirResultsHome) {
   EXPECT_EQ(left_.engine().counters().send_completions.get(), 3u);
 }
 
+TEST_F(Pair, AMessageIsAcknowledgedThoughItsReceiverGoesAtOnce) {
+  const Sge sge = source_->sge(0, 100);
+  const Sge into = target_->sge(0, 100);
+  ASSERT_TRUE(right_qp_->post_recv({.wr_id = 1, .sges = {&into, 1}}));
+  ASSERT_TRUE(
+      left_qp_->post_send({.wr_id = 1, .opcode = WrOpcode::send, .flags = SendFlag::signaled, .sges = {&sge, 1}}));
+  left_.run(now_);
+  const auto request = left_.sink().take();
+  ASSERT_EQ(request.size(), 1u);
+  const RxFrame frame{request[0].bytes};
+  right_.engine().on_frames({&frame, 1}, now_);
+  ASSERT_EQ(right_.engine().counters().recv_completions.get(), 1u);
+  // The application sees the completion before the engine runs on, and destroys the queue pair.
+  ASSERT_TRUE(
+      right_.engine().submit(std::make_shared<Task>([this](Engine& engine) { engine.detach(right_qp_->qp()); })));
+  settle();
+  EXPECT_EQ(left_.engine().counters().send_completions.get(), 1u);
+  EXPECT_EQ(left_.engine().counters().error_completions.get(), 0u);
+}
+
 TEST_F(Pair, BackPressureLosesNothing) {
   const Sge sge = source_->sge(0, 100'000);
   for (uint64_t i = 0; i < 4; ++i) {
