@@ -61,6 +61,9 @@ class Guest:
         image.write_bytes(initramfs([wire[1:] for wire in wires]))
         make_tap("commands", 1500)
         harness.ip("addr", "add", f"{COMMANDS[0]}/24", "dev", "commands")
+        # Without any address of IPv6 in the kernel, getaddrinfo() knows none either, and programs cannot be given one.
+        harness.sysctl(None, "net.ipv6.conf.commands.disable_ipv6=0")
+        harness.ip("addr", "add", "fd98::1/64", "dev", "commands", "nodad")
         command = [
             "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-m", "512",
             "-accel", os.environ.get("UROCE_ACCEL", "tcg"), "-cpu", "max,la57=off", "-serial", f"file:{self.console}",
@@ -110,7 +113,8 @@ class Remote:
         self.socket = socket.create_connection((COMMANDS[1], COMMAND_PORT), timeout=10)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.settimeout(self.limit + 10)
-        self.socket.sendall(f"{self.limit:.0f} {command}\n".encode())
+        self.socket.sendall(f"{self.limit:.0f} echo $$; {command}\n".encode())
+        self.pid = int(self.read_line())  # of the shell, and of the program where the command is `exec program`
 
     def send_line(self, line):
         self.socket.sendall(line.encode() + b"\n")
@@ -123,6 +127,13 @@ class Remote:
             self._rest += more
         line, self._rest = self._rest.split(b"\n", 1)
         return line.decode(errors="replace")
+
+    def wait_for(self, text, _seconds):
+        """Returns once a line with `text` was printed; the command's own time limit is the bound."""
+        lines = []
+        while not lines or text not in lines[-1]:
+            lines.append(self.read_line())
+        self._rest = "".join(line + "\n" for line in lines).encode() + self._rest
 
     def finish(self):
         """Exit code, once the command has ended by itself or at its limit."""

@@ -11,9 +11,9 @@ $b mount --bind /sys /host/sys
 $b mount --bind /dev /host/dev
 $b mount -t tmpfs tmpfs /host/run
 $b ip link set lo up
-echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad
 # eth0 is for commands, the others are wires; `addresses` has a line for each: interface, IPv4, IPv6.
 while read -r interface address address6; do
+  echo 0 >"/proc/sys/net/ipv6/conf/$interface/accept_dad"
   $b ip addr add "$address" dev "$interface"
   [ -z "$address6" ] || $b ip -6 addr add "$address6" dev "$interface"
   $b ip link set "$interface" up

@@ -2,7 +2,9 @@
 
 import dataclasses
 import itertools
+import os
 import re
+import signal
 import sys
 import time
 
@@ -20,28 +22,33 @@ VERBS = "-d {device} -g {gid} -p 18515 -n 100"
 # A timeout of a second: emulated, rxe takes longer for what is under way than the 67 ms that perftest sets.
 PERF = "-d {device} -x {gid} -p 18515 -F -n 100 -u 18"
 BANDWIDTH = r"#bytes +#iterations"
-CM = {"connects": "rdma_cm"}
+CM = {"ready": "listen"}
+PERF_CM = {"ready": "listen", "twice": True, "says": BANDWIDTH}
+STREAM = "-I 10 -C 5"
+STREAMED = r"(?m)^custom +\d.*s +\d+\.\d+ +\d+\.\d+$"
 # Servers of rdma_cm do not say that they listen; this, preloaded, makes a file.
 TELLS = harness.BUILD / "tests" / "system" / "clients" / "tell_listen.so"
 
 
 @dataclasses.dataclass
 class Program:
-    """A program with a server and a client. In the commands, `{device}` and `{gid}` are this side's, `{peer}` is the server's
-    address for what they tell each other beside RDMA, `{rdma}` its address on the wire."""
+    """A program with a server and a client. In the commands, `{device}` and `{gid}` are this side's, `{own}` its address on
+    the wire, `{rdma}` the server's, `{peer}` the server's for what they tell each other beside RDMA."""
 
     command: str
     client: str = " {peer}"  # follows for the client alone
     server: str = ""  # follows for the server alone
     family: int = 4
     says: str = r"\d+ iters in"
-    connects: str = "tcp"  # or "rdma_cm": how the two find each other
+    ready: str = "tcp"  # how to see that the server can be called: "tcp", "listen" or "bind" (TELLS), or what it prints
     client_program: str = None  # where it is not the server's
+    stays: bool = False  # the server would serve on: it is ended
+    twice: bool = False  # the server listens a second time, and the client does not wait for it
 
     @property
     def name(self):
         special = self.command.replace(VERBS, "").replace(PERF, "")
-        return re.sub(r"[^a-z0-9]+", "_", special.replace("{rdma}", "").lower()).strip("_") + f"_ipv{self.family}"
+        return re.sub(r"[^a-z0-9]+", "_", re.sub(r"{\w+}", "", special).lower()).strip("_") + f"_ipv{self.family}"
 
 
 PROGRAMS = (
@@ -64,8 +71,15 @@ PROGRAMS = (
     Program("udaddy", " -s {rdma}", " -b {rdma}", says="return status 0", **CM),
     Program("rdma_server", " -s {rdma}", client_program="rdma_client", says="end 0", **CM),
     Program("rdma_xserver", " -s {rdma}", client_program="rdma_xclient", says="end 0", **CM),
-    Program("ib_send_bw -R -F -n 100", " {rdma}", says=BANDWIDTH, **CM),
-    Program("ib_write_bw -R -F -n 100", " {rdma}", says=BANDWIDTH, **CM),
+    Program("rping -v -C 10 -a {rdma}", " -c", " -s", family=6, says="ping data: rdma-ping-9|^server DISCONNECT", **CM),
+    Program("ib_send_bw -R -F -n 100", " {rdma}", **PERF_CM),
+    Program("ib_write_bw -R -F -n 100", " {rdma}", **PERF_CM),
+    Program("ib_read_bw -R -F -n 100", " {rdma}", **PERF_CM),
+    Program("cmtime", " -s {rdma} -c 20", " -b {rdma}", says=r"(?m)^destroy *: +\d", stays=True, **CM),
+    Program("stdbuf -oL mckey -b {own} -m 239.1.2.3", " -s", says="return status 0", ready="joined"),
+    Program(f"rstream {STREAM} -S 100000 -T v", " -s {rdma}", " -b {rdma}", says=STREAMED, **CM),
+    Program(f"rstream {STREAM} -S 64 -T n", " -s {rdma}", " -b {rdma}", family=6, says=STREAMED, **CM),
+    Program(f"riostream {STREAM} -S 10000 -T v", " -s {rdma}", " -b {rdma}", says=STREAMED, **CM),
 )
 
 
@@ -74,23 +88,34 @@ class Programs(interop.Case):
 
     def run_case(self, program, server, client):
         told = f"/run/listens-{next(SERIAL)}" if server is self.guest else self.directory / "listens"
-        listening = self.launch(program, server, server, {"LD_PRELOAD": TELLS, "UROCE_TEST_LISTENS": told})
-        self.wait_for_listener(program, server, listening, told)
-        calling = self.launch(program, client, server, {})
-        outcome = [(self.end(running), running) for running in (calling, listening)]
-        both = "\n".join(str(running) for _, running in outcome)
-        for code, running in outcome:
+        listening = self.launch(program, server, server, {
+            "LD_PRELOAD": TELLS, "UROCE_TEST_LISTENS": told, "UROCE_TEST_LISTENS_AT": program.ready})
+        self.await_server(program, server, listening, told)
+        go_on = f"/run/listens-again-{next(SERIAL)}" if client is self.guest else self.directory / "listens-again"
+        hold = {"LD_PRELOAD": TELLS, "UROCE_TEST_CONNECTS_AGAIN_AFTER": go_on} if program.twice else {}
+        calling = self.launch(program, client, server, hold)
+        if program.twice:
+            self.await_file(server, listening, f"{told}.2")
+            self.make_file(client, go_on)
+        ended = [(self.end(calling), calling)]
+        if program.stays:
+            self.stop(listening)
+        else:
+            ended.append((self.end(listening), listening))
+        both = "\n".join(str(running) for running in (calling, listening))
+        for code, running in ended:
             self.assertEqual(code, 0, both)
             self.assertRegex(running.output, program.says, both)
-        interop.record("programs", program.command.split(" ")[0], program.family, server.name, client.name)
+        words = (word for word in program.command.split() if word not in ("stdbuf", "-oL"))
+        interop.record("programs", next(words), program.family, server.name, client.name)
 
     def launch(self, program, side, server, env):
         command = program.command + (program.server if side is server else program.client)
         if side is not server and program.client_program:
             command = program.client_program + command.removeprefix(program.command)
         command = command.format(device=side.device, gid=side.gid[program.family], rdma=server.addresses[program.family],
-                                 peer=guests.COMMANDS[0 if server is self.host else 1])
-        if program.connects == "tcp":
+                                 own=side.addresses[program.family], peer=guests.COMMANDS[0 if server is self.host else 1])
+        if program.ready not in ("listen", "bind"):
             env = {}
         if side is self.guest:
             settings = " ".join(f"{key}={value}" for key, value in env.items())
@@ -100,17 +125,43 @@ class Programs(interop.Case):
     def end(self, running):
         return running.finish() if hasattr(running, "finish") else running.wait(LIMIT)
 
-    def wait_for_listener(self, program, side, running, told):
-        tcp = program.connects == "tcp"
+    def stop(self, running):
+        """Ends a server that is still there."""
+        if hasattr(running, "finish"):
+            self.rig.guest.run(f"kill {running.pid}")
+            self.assertEqual(running.finish(), 128 + signal.SIGTERM, str(running))
+        else:
+            self.assertIsNone(running.process.poll(), f"the server ended: {running}")
+            running.kill()
+
+    def await_server(self, program, side, running, told):
+        if program.ready in ("listen", "bind"):
+            self.await_file(side, running, told)
+        elif program.ready != "tcp":
+            running.wait_for(program.ready, LIMIT)
+        elif side is self.guest:
+            self.rig.guest.run(f"until grep -q ':{PORT:04X} .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.05; done", LIMIT)
+        else:
+            self.await_on_host(running, lambda: pairs.listens(PORT))
+
+    def await_file(self, side, running, file):
         if side is self.guest:
-            listens = f"grep -q ':{PORT:04X} .* 0A ' /proc/net/tcp /proc/net/tcp6" if tcp else f"[ -e {told} ]"
-            self.rig.guest.run(f"until {listens}; do sleep 0.05; done", LIMIT)
-            return
+            self.rig.guest.run(f"until [ -e {file} ]; do sleep 0.05; done", LIMIT)
+        else:
+            self.await_on_host(running, lambda: os.path.exists(file))
+
+    def await_on_host(self, running, listens):
         limit = time.monotonic() + LIMIT * harness.SLOW
-        while not (pairs.listens(PORT) if tcp else told.exists()):
+        while not listens():
             self.assertIsNone(running.process.poll(), f"ended before it listened: {running}")
             self.assertLess(time.monotonic(), limit, f"does not listen: {running}")
             time.sleep(0.02)
+
+    def make_file(self, side, file):
+        if side is self.guest:
+            self.rig.guest.run(f": >{file}")
+        else:
+            file.touch()
 
 
 def add_cases():

@@ -20,7 +20,7 @@ class Case(verbs.Case):
     def serve(self, command, namespace=None, at="listen"):
         """A server, from when it listens."""
         self.need(command[0])
-        told = self.directory / f"listens-{next(SERIAL)}"
+        told = self.told = self.directory / f"listens-{next(SERIAL)}"
         # An existing preload of the command's own comes after ours.
         preloads = [word.partition("=")[2] for word in command if str(word).startswith("LD_PRELOAD=")]
         command = [word for word in command if not str(word).startswith("LD_PRELOAD=")]
@@ -36,10 +36,11 @@ class Case(verbs.Case):
             harness.time.sleep(0.01)
         return server
 
-    def run_pair(self, server, client, seconds=40, stays=False, namespaces=(None, None), at="listen"):
-        """Both outputs. A server that `stays` would serve on: it is ended."""
+    def run_pair(self, server, client, seconds=40, stays=False, namespaces=(None, None), at="listen", twice=False):
+        """Both outputs. A server that `stays` would serve on: it is ended. One that listens `twice` is waited for again."""
         first = self.serve(server, namespaces[0], at)
-        second = self.start([verbs.RUN, *client], namespace=namespaces[1], env=self.env)
+        again = {"LD_PRELOAD": str(TELLS), "UROCE_TEST_CONNECTS_AGAIN_AFTER": f"{self.told}.2"} if twice else {}
+        second = self.start([verbs.RUN, *client], namespace=namespaces[1], env={**self.env, **again})
         try:
             code = second.wait(seconds)
         except AssertionError as hung:
@@ -208,7 +209,7 @@ class Perftest(Case):
         for program in programs:
             with self.subTest(program=program, options=options):
                 command = [program, "-R", "-n", "100", *options]
-                _, client = self.run_pair([*command, "-d", "uroce0"], [*command, "-d", "uroce1", SERVER])
+                _, client = self.run_pair([*command, "-d", "uroce0"], [*command, "-d", "uroce1", SERVER], twice=True)
                 self.assertRegex(client, r"#bytes +#iterations")
 
     def test_connections(self):

@@ -1,13 +1,18 @@
 // Preloaded into servers: makes the file that UROCE_TEST_LISTENS names as soon as the program listens, which it does
-// not say itself. Datagram rsockets do so when they are bound; UROCE_TEST_LISTENS_AT=bind waits for that instead.
+// not say itself; FILE.2 when it listens for the second time, and so on. Datagram rsockets do so when they are bound;
+// UROCE_TEST_LISTENS_AT=bind waits for that instead.
+// Preloaded into perftest's clients with rdma_cm: UROCE_TEST_CONNECTS_AGAIN_AFTER names a file that their second
+// connection waits for. They do not wait for the server, which listens anew for it, and do not survive being refused.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rsocket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 namespace {
 
@@ -20,8 +25,18 @@ int tell(int result, const char* at) {
   const char* file = std::getenv("UROCE_TEST_LISTENS");
   const char* wanted = std::getenv("UROCE_TEST_LISTENS_AT");
   if (result != 0 || file == nullptr || std::strcmp(wanted != nullptr ? wanted : "listen", at) != 0) return result;
-  close(open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  static std::atomic<int> told = 0;
+  const int number = ++told;
+  const std::string name = number == 1 ? std::string(file) : std::string(file) + "." + std::to_string(number);
+  close(open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   return result;
+}
+
+void await_turn() {
+  static std::atomic<int> calls = 0;
+  const char* file = std::getenv("UROCE_TEST_CONNECTS_AGAIN_AFTER");
+  if (++calls == 1 || file == nullptr) return;
+  for (int tries = 0; tries < 3000 && access(file, F_OK) != 0; ++tries) usleep(10'000);
 }
 
 }  // namespace
@@ -30,6 +45,11 @@ int tell(int result, const char* at) {
 extern "C" {
 
 int rdma_listen(rdma_cm_id* id, int backlog) { return tell(next(&rdma_listen, "rdma_listen")(id, backlog), "listen"); }
+
+int rdma_connect(rdma_cm_id* id, rdma_conn_param* parameters) {
+  await_turn();
+  return next(&rdma_connect, "rdma_connect")(id, parameters);
+}
 
 int rlisten(int socket, int backlog) { return tell(next(&rlisten, "rlisten")(socket, backlog), "listen"); }
 
