@@ -170,6 +170,11 @@ std::vector<std::pair<std::string, uint64_t>> Device::counters() const {
       {"send_completions", &EngineCounters::send_completions},
       {"recv_completions", &EngineCounters::recv_completions},
       {"error_completions", &EngineCounters::error_completions},
+      {"ecn_marked_received", &EngineCounters::ecn_marked_received},
+      {"cnps_sent", &EngineCounters::cnps_sent},
+      {"cnps_received", &EngineCounters::cnps_received},
+      {"cnps_ignored", &EngineCounters::cnps_ignored},
+      {"paced_waits", &EngineCounters::paced_waits},
       {"doorbells_bad", &EngineCounters::doorbells_bad},
   };
   std::vector<std::pair<std::string, uint64_t>> sums;

@@ -19,6 +19,7 @@
 #include "queues/place.h"
 #include "transport/qp.h"
 #include "transport/qp_spec.h"
+#include "transport/qp_status.h"
 
 namespace uroce::control {
 
@@ -56,7 +57,7 @@ class Qp {
   /// What an operator wants to see of it, name and value.
   std::vector<std::pair<std::string, std::string>> describe() const;
   /// The attributes now, as the engine has them. Errors: ETIMEDOUT, ENODEV.
-  Result<QpAttr> query() const;
+  Result<QpAttr> query() const { return query(nullptr); }
   /// See QueuePair::attach_multicast(). Any thread. Errors: EINVAL, ENOMEM, ETIMEDOUT, ENODEV.
   Result<void> attach_multicast(const Gid& group);
   Result<void> detach_multicast(const Gid& group);
@@ -83,6 +84,8 @@ class Qp {
   /// The caller holds the lock. Errors: what the last engine that did not answer says.
   Result<void> on_every_engine(const EngineRunner::Work& work);
 
+  /// The attributes now; also what the engine does for it, where asked.
+  Result<QpAttr> query(transport::QpTransportStatus* status) const;
   Device& device() const;
   Result<void> check(QpState now, const QpAttr& attr, QpAttrMask mask) const;
   std::unexpected<Error> named(const Error& error) const;

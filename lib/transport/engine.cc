@@ -51,8 +51,11 @@ wire::Transport transport_for(QpType type) {
 
 bool is_spoken_by(QpType type, wire::Opcode opcode) {
   const wire::Transport transport = wire::transport_of(opcode);
-  return transport == transport_for(type) || (type == QpType::rc && transport == wire::Transport::manufacturer);
+  if (transport == transport_for(type)) return true;
+  return type == QpType::rc && (transport == wire::Transport::manufacturer || transport == wire::Transport::cnp);
 }
+
+constexpr uint8_t kCongestionExperienced = 3;
 
 }  // namespace
 
@@ -86,6 +89,8 @@ void Engine::Impl::dispatch(const wire::Packet& packet, Qp* qp) {
   if (qp->type != QpType::rc) [[unlikely]] {
     return qp->type == QpType::uc ? on_uc_request(core, *qp, packet) : on_datagram(core, *qp, packet);
   }
+  if (packet.ecn == kCongestionExperienced && packet.op().flags.has(wire::Op::payload)) [[unlikely]]
+    on_mark(core, *qp);
   if (packet.op().flags.has(wire::Op::request)) return on_request(core, *qp, packet);
   if (packet.bth.opcode == wire::Opcode::hello) return on_hello(core, *qp, packet);
   if (qp->state != QpState::rts && qp->state != QpState::sqd) {
@@ -95,6 +100,7 @@ void Engine::Impl::dispatch(const wire::Packet& packet, Qp* qp) {
   switch (packet.bth.opcode) {
     case wire::Opcode::rc_ack: on_ack(core, *qp, packet); break;
     case wire::Opcode::sack: on_sack(core, *qp, packet); break;
+    case wire::Opcode::cnp: on_cnp(core, *qp); break;
     case wire::Opcode::rc_atomic_ack: on_atomic_ack(core, *qp, packet); break;
     default: on_read_response(core, *qp, packet); break;
   }
@@ -165,6 +171,7 @@ bool Engine::poll(FrameSink& sink, Nanos now) {
     qp.timer_pending = false;
     on_timer(impl.core, qp);
   });
+  impl.core.pacing_wheel.advance(now, [&](TimerNode& node) { impl.core.activate(*static_cast<Qp*>(node.owner)); });
   busy |= impl.send_bursts(sink);
   // After sending: an application that has seen a completion may end the QP before its ACK has left, and nobody would
   // acknowledge the message when the peer sends it again.
@@ -227,13 +234,17 @@ bool Engine::Impl::send_bursts(FrameSink& sink) {
 bool Engine::Impl::transmit(Qp& qp) {
   if (qp.type != QpType::rc) [[unlikely]]
     return transmit_unreliable(core, qp);
-  if (qp.tx.notices != 0) [[unlikely]]
-    send_hello(core, qp);
+  if (qp.tx.notices != 0 && !send_notices(core, qp)) [[unlikely]]
+    return true;
+  if (qp.regulated) [[unlikely]]
+    return transmit_regulated(core, qp);
   return transmit_responses(core, qp) || transmit_requests(core, qp);
 }
 
 Nanos Engine::next_deadline() const {
-  return impl_->core.active_head != nullptr ? Nanos(0) : impl_->core.wheel.next_deadline();
+  const EngineCore& core = impl_->core;
+  if (core.active_head != nullptr) return Nanos(0);
+  return std::min(core.wheel.next_deadline(), core.pacing_wheel.next_deadline());
 }
 
 bool Engine::has_work() const {

@@ -19,6 +19,7 @@
 #include "transport/congestion.h"
 #include "transport/cq_writer.h"
 #include "transport/qp.h"
+#include "transport/qp_status.h"
 #include "transport/seam.h"
 #include "transport/srq.h"
 #include "transport/task.h"
@@ -55,6 +56,9 @@ struct EngineCounters {
   Counter probes, spurious_retransmissions;
   Counter hellos_sent, hellos_received, sacks_sent, sacks_received, parked_packets;
   Counter send_completions, recv_completions, error_completions;
+  Counter ecn_marked_received, cnps_sent, cnps_received;
+  Counter cnps_ignored;   ///< too many, or for a QP without congestion control
+  Counter paced_waits;    ///< times that a QP waited for its turn
   Counter doorbells_bad;  ///< doorbell tokens that named no QP of this engine
 };
 
@@ -98,6 +102,8 @@ class Engine {
   void modify(Qp& qp, const QpAttr& attr, QpAttrMask mask, const wire::Route* route, bool loopback);
   /// Current attributes as ibv_query_qp reports them.
   QpAttr query(const Qp& qp) const;
+  /// What it does for the QP now.
+  QpTransportStatus status(const Qp& qp) const;
   /// Neighbours have other Ethernet addresses now: routes of QPs whose next hop is one of them follow. Takes effect
   /// with the next packet.
   void redirect(const NextHop& next_hop);

@@ -4,6 +4,23 @@
 #include "transport/engine_impl.h"
 
 namespace uroce::transport {
+namespace {
+
+void describe_recovery(const Recovery& r, bool selective, QpTransportStatus& status) {
+  const auto resent = [&](Cause cause) { return r.retransmissions[static_cast<std::size_t>(cause)]; };
+  const bool asking = r.epoch != 0 && (r.hellos_left > 0 || r.asks_for_ever);
+  status.recovery = selective ? Retransmission::selective
+                    : asking  ? Retransmission::automatic
+                              : Retransmission::go_back_n;
+  if (r.rtt.known()) status.srtt = r.rtt.smoothed();
+  status.retransmitted = {.fast = resent(Cause::hole),
+                          .probe = resent(Cause::probe),
+                          .timeout = resent(Cause::timeout),
+                          .nak = resent(Cause::nak)};
+  status.parked = r.parked_count;
+}
+
+}  // namespace
 
 void Engine::attach_doorbells(queues::DoorbellReader reader, uint32_t id) {
   if (impl_->doorbells.size() < kMaxDoorbellRings) impl_->doorbells.push_back({id, reader});
@@ -28,6 +45,7 @@ void Engine::detach(Qp& qp) {
   end_recovery(impl_->core, qp);
   impl_->core.forget_active(qp);
   impl_->core.wheel.cancel(qp.cold->timer);
+  deregulate(impl_->core, qp);
   qp.timer_pending = false;
 }
 
@@ -66,7 +84,8 @@ bool Engine::sink_references_payload_before(uint64_t mark) const {
   return impl_->last_sink != nullptr && impl_->last_sink->references_payload_before(mark);
 }
 
-void Engine::Impl::apply_route(Qp& qp, const wire::Route& route, bool loopback) {
+void Engine::Impl::apply_route(Qp& qp, wire::Route route, bool loopback) {
+  if (qp.ecn != 0) route.traffic_class &= 0xfc;  // data packets set the field, others must not
   const wire::RouteTemplate wanted = wire::make_template(route);
   std::shared_ptr<wire::RouteTemplate> shared;
   std::erase_if(routes, [](const auto& known) { return known.expired(); });
@@ -138,6 +157,7 @@ void Engine::Impl::apply(Qp& qp, const QpAttr& attr, QpAttrMask mask) {
     // Room for every original, and as many duplicates again.
     qp.cold->jobs.assign(std::bit_ceil(2u * now.max_dest_rd_atomic + 2), ResponseJob{});
   }
+  if (mask.has(QpAttrBit::path_mtu)) regulate(core, qp);
   if (qp.tx.recovery != nullptr) update_window(core, qp);
   qp.tx.retries_left = qp.retry_cnt;
   qp.tx.rnr_retries_left = qp.rnr_retry;
@@ -148,6 +168,7 @@ void Engine::Impl::to_state(Qp& qp, QpState state) {
   switch (state) {
     case QpState::reset:
       end_recovery(core, qp);
+      deregulate(core, qp);
       reset_qp(qp);
       return;
     case QpState::rtr:
@@ -173,6 +194,21 @@ void Engine::modify(Qp& qp, const QpAttr& attr, QpAttrMask mask, const wire::Rou
   impl_->apply(qp, attr, mask);
   if (route != nullptr) impl_->apply_route(qp, *route, loopback);
   if (mask.has(QpAttrBit::state)) impl_->to_state(qp, attr.state);
+}
+
+QpTransportStatus Engine::status(const Qp& qp) const {
+  const QpCold& cold = *qp.cold;
+  QpTransportStatus status;
+  status.congestion = cold.algorithm;
+  status.window = qp.tx.window;
+  status.cnps_sent = cold.notification.cnps_sent;
+  status.cnps_received = cold.notification.cnps_received;
+  if (cold.recovery != nullptr) describe_recovery(*cold.recovery, qp.tx.selective, status);
+  if (!qp.regulated) return status;
+  cold.congestion->on_timer(impl_->core.now);
+  status.rate_bps = cold.congestion->rate();
+  status.window = std::min(status.window, cold.congestion->window());
+  return status;
 }
 
 QpAttr Engine::query(const Qp& qp) const {

@@ -43,6 +43,7 @@ struct EngineCore {
   MulticastGroups groups;
   Nanos now{0};
   TimerWheel wheel;
+  PacingWheel pacing_wheel;
   ParkingPool parking;
   Random random;
   FrameBuilder builder;
@@ -98,7 +99,7 @@ SendSlot* find_request(Qp& qp, Psn psn, uint32_t from);
 bool transmit_requests(EngineCore& core, Qp& qp);
 /// Go-Back-N: sending resumes at `psn`, which lies in [una, sent).
 void rewind_to(EngineCore& core, Qp& qp, Psn psn);
-/// Sends again, or asks again for, what recovery has marked as lost. True: more remains.
+/// Sends again, or asks again for, what recovery has marked as lost. True: more remains, and could go on.
 bool transmit_lost(EngineCore& core, Qp& qp);
 /// What is unacknowledged may have left without asking for an ACK, because more was to follow; now nothing does.
 void ask_for_ack(EngineCore& core, Qp& qp);
@@ -230,6 +231,27 @@ Nanos probe_timeout(const Qp& qp, uint32_t round);
 void on_quiet(EngineCore& core, Qp& qp);
 /// Applies what congestion control and the peer allow to the window.
 void update_window(EngineCore& core, Qp& qp);
+// --- regulate.cc: congestion control and the wire.
+
+/// Gives the QP the algorithm that it or the device asks for; before RTR.
+void regulate(EngineCore& core, Qp& qp);
+/// No wait goes on and no report is due; the algorithm stays.
+void deregulate(EngineCore& core, Qp& qp);
+/// May a data packet, of a request or a READ response, leave now? If not, the QP is served again when it may.
+bool may_send_paced(EngineCore& core, Qp& qp);
+inline bool may_send_data(EngineCore& core, Qp& qp) { return !qp.regulated || may_send_paced(core, qp); }
+/// It has left.
+void charge_paced(EngineCore& core, Qp& qp, const TxFrame& frame);
+inline void charge_data(EngineCore& core, Qp& qp, const TxFrame& frame) {
+  if (qp.regulated) charge_paced(core, qp, frame);
+}
+/// Requests and responses in turns. True: it could go on.
+bool transmit_regulated(EngineCore& core, Qp& qp);
+/// A data packet came marked.
+void on_mark(EngineCore& core, Qp& qp);
+/// Sends what is due beside requests and answers. False: it did not all find room.
+bool send_notices(EngineCore& core, Qp& qp);
+void on_cnp(EngineCore& core, Qp& qp);
 
 // --- responder.cc: requests; response_queue.cc: the answers.
 

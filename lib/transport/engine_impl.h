@@ -47,7 +47,7 @@ struct Engine::Impl {
   bool transmit(Qp& qp);
   void apply(Qp& qp, const QpAttr& attr, QpAttrMask mask);
   void to_state(Qp& qp, QpState state);
-  void apply_route(Qp& qp, const wire::Route& route, bool loopback);
+  void apply_route(Qp& qp, wire::Route route, bool loopback);
 
   EngineCore core;
   std::vector<Qp*> table;

@@ -14,7 +14,9 @@ namespace uroce::transport {
 struct BthFlags {
   bool ack_request = false;
   bool solicited = false;
+  bool becn = false;
   uint8_t tag = 0;  ///< the seven reserved bits; other than 0 towards uroce peers alone
+  uint8_t ecn = 0;  ///< 2 bits; 0: as in the route
 };
 
 class FrameBuilder {
@@ -89,6 +91,7 @@ inline void FrameBuilder::finish(TxFrame& frame, const Qp& qp, const Destination
   const std::size_t l4 = wire::Bth::kBytes + extended + frame.payload_length + frame.pad + wire::kIcrcBytes;
   // The IPv4 id may be anything under DF (RFC 6864, 4.1); the PSN needs no state.
   wire::write_l2_to_l4(frame.header.data(), route, to.udp_source, l4, static_cast<uint16_t>(psn.value()));
+  if (flags.ecn != 0) wire::set_ecn(frame.header.data(), route, flags.ecn);
   wire::Bth bth;
   bth.opcode = opcode;
   bth.solicited = flags.solicited;
@@ -97,6 +100,7 @@ inline void FrameBuilder::finish(TxFrame& frame, const Qp& qp, const Destination
   bth.dest_qpn = to.qpn;
   bth.ack_request = flags.ack_request;
   bth.reserved7 = flags.tag;
+  bth.becn = flags.becn;
   bth.psn = psn;
   bth.store(frame.header.data() + route.length);
   frame.header_length = static_cast<uint16_t>(route.length + wire::Bth::kBytes + extended);

@@ -92,8 +92,7 @@ void distrust_peer(EngineCore& core, Qp& qp) {
 
 void send_hello(EngineCore& core, Qp& qp) {
   Recovery& r = *qp.tx.recovery;
-  qp.tx.notices = 0;
-  if (core.builder.full()) return ask(core, qp);
+  qp.tx.notices &= static_cast<uint8_t>(~Notice::kHello);
   const bool proven = r.peer_epoch != 0 && r.candidate_epoch == 0;
   const wire::Hello hello{.epoch = r.epoch,
                           .peer_epoch = proven ? r.peer_epoch : r.candidate_epoch,

@@ -15,7 +15,7 @@ Result<QpPtr> make_qp(const QpSpec& spec) {
     cold.spec = spec;
     cold.attr.cap = spec.cap;
     cold.srq = spec.srq;
-    cold.timer.owner = qp.get();
+    cold.timer.owner = cold.pacing.wake.owner = qp.get();
     const uint32_t tail = std::max<uint32_t>(spec.cap.max_send_sge * sizeof(Sge), spec.cap.max_inline_data);
     cold.send_slot_stride = (static_cast<uint32_t>(sizeof(SendSlot)) + tail + 63) & ~63u;
     cold.send_slots.resize(std::size_t{spec.sq.entries} * cold.send_slot_stride);
@@ -75,6 +75,11 @@ void reset_qp(Qp& qp) {
   cold.jobs_head = cold.jobs_tail = 0;
   cold.communication_established = false;
   cold.sq_drained_reported = false;
+  cold.congestion.reset();
+  cold.algorithm = CongestionAlgorithm::none;
+  cold.notification = {};
+  qp.regulated = false;
+  qp.ecn = 0;
   qp.access = {};
   qp.state = QpState::reset;
 }

@@ -15,6 +15,7 @@
 #include "base/psn.h"
 #include "base/time.h"
 #include "transport/congestion.h"
+#include "transport/pacing.h"
 #include "transport/qp_spec.h"
 #include "transport/recovery.h"
 #include "transport/timer_wheel.h"
@@ -112,9 +113,12 @@ struct QpCold {
   uint32_t resource_next = 0;
   uint32_t jobs_head = 0;
   uint32_t jobs_tail = 0;
-  std::shared_ptr<const wire::RouteTemplate> route;  ///< shared by the QPs towards one peer
-  std::unique_ptr<Recovery> recovery;                ///< RC, from RTR on
-  std::unique_ptr<CongestionControl> congestion;     ///< nullptr: none
+  std::shared_ptr<const wire::RouteTemplate> route;           ///< shared by the QPs towards one peer
+  std::unique_ptr<Recovery> recovery;                         ///< RC, from RTR on
+  CongestionAlgorithm algorithm = CongestionAlgorithm::none;  ///< in force
+  std::unique_ptr<CongestionControl> congestion;              ///< RC, from RTR on; nullptr: none
+  Pacing pacing;
+  Notification notification;
   bool communication_established = false;
   bool sq_drained_reported = false;
 };
@@ -122,6 +126,7 @@ struct QpCold {
 /// Frames that belong to no request and no response; bits of Requester::notices.
 struct Notice {
   static constexpr uint8_t kHello = 1;
+  static constexpr uint8_t kCnp = 2;
 };
 
 /// What kind of message the responder is in the middle of.
@@ -143,10 +148,12 @@ struct alignas(64) Qp {
   uint8_t rnr_retry = 0;
   uint8_t min_rnr_timer = 0;
   AccessFlags access{};
-  bool loopback = false;
+  bool loopback : 1 = false;
+  bool signal_all : 1 = false;
+  bool regulated : 1 = false;  ///< there is cold->congestion
+  uint8_t ecn = 0;             ///< of data packets, 2 bits; 0: as in the route
   bool on_active_list = false;
   bool timer_pending = false;  ///< the wheel holds cold->timer
-  bool signal_all = false;
   CqWriter* send_cq = nullptr;
   CqWriter* recv_cq = nullptr;
   QpCold* cold = nullptr;

@@ -74,9 +74,12 @@ bool emit_data(EngineCore& core, Qp& qp, SendSlot& slot, const Segment& segment,
     qp.tx.since_ack_request = 0;
     qp.tx.recovery->ack_asked_at = core.now;
   }
-  core.builder.finish(
-      frame, qp, opcode, psn, extended,
-      {.ack_request = ack_request, .solicited = is_solicited(slot, segment), .tag = note_departure(core, qp, psn)});
+  core.builder.finish(frame, qp, opcode, psn, extended,
+                      {.ack_request = ack_request,
+                       .solicited = is_solicited(slot, segment),
+                       .tag = note_departure(core, qp, psn),
+                       .ecn = qp.ecn});
+  charge_data(core, qp, frame);
   return true;
 }
 
@@ -95,6 +98,7 @@ bool send_data_packet(EngineCore& core, Qp& qp, SendSlot& slot) {
   if (distance(psn, tx.una) >= static_cast<int32_t>(tx.window)) return false;
   const bool limited = slot.takes_recv() && beyond_credits(qp, slot.ssn);
   if (limited && tx.cursor_packet > 0 && distance(tx.una, slot.first_psn) <= 0) return false;
+  if (!may_send_data(core, qp)) return false;
 
   const Segment segment = segment_at_cursor(qp, slot);
   const bool again = distance(psn, tx.sent) < 0;
@@ -252,6 +256,7 @@ bool transmit_lost(EngineCore& core, Qp& qp) {
     at += r.lost.next(at, static_cast<uint32_t>(distance(end, at)));
     if (at == end) break;
     if (core.builder.full()) return true;
+    if (!may_send_data(core, qp)) return false;
     r.lost.remove(at);
     while (index != tx.sq.next() && qp.slot(index).started && distance(at, qp.slot(index).end_psn()) >= 0) ++index;
     SendSlot* slot = find_request(qp, at, index);

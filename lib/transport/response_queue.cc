@@ -44,7 +44,9 @@ bool send_read_response(EngineCore& core, Qp& qp, const Resource& resource, Resp
     store_aeth(FrameBuilder::extended_headers(frame, *qp.route), qp, wire::Aeth::ack(0), resource.msn);
     extended = wire::Aeth::kBytes;
   }
-  core.builder.finish(frame, qp, read_opcode(job.at_start, last), resource.first_psn + job.next, extended);
+  core.builder.finish(frame, qp, read_opcode(job.at_start, last), resource.first_psn + job.next, extended,
+                      {.ecn = qp.ecn});
+  charge_data(core, qp, frame);
   job.at_start = false;
   ++job.next;
   return true;
@@ -77,6 +79,8 @@ bool send_jobs(EngineCore& core, Qp& qp) {
     if (resource.atomic) {
       send_atomic_ack(core, qp, resource);
       ++job.next;
+    } else if (!may_send_data(core, qp)) {
+      break;
     } else if (!send_read_response(core, qp, resource, job)) {
       // 9.7.5.2.4: found after earlier parts were sent; the NAK stands where the next part would.
       queue_reply(core, qp, resource.first_psn + job.next, wire::Aeth::nak(wire::NakCode::remote_access));
@@ -110,7 +114,8 @@ void queue_reply(EngineCore& core, Qp& qp, Psn psn, uint8_t syndrome) {
 bool transmit_responses(EngineCore& core, Qp& qp) {
   if (qp.rx.has_jobs) send_jobs(core, qp);
   if (qp.rx.reply_pending && !qp.rx.has_jobs && !core.builder.full()) send_reply(core, qp);
-  return qp.rx.reply_pending || qp.rx.has_jobs;
+  // With room left, what waits is paced and comes back by itself.
+  return core.builder.full() && (qp.rx.reply_pending || qp.rx.has_jobs);
 }
 
 }  // namespace uroce::transport

@@ -159,6 +159,7 @@ void enter_error(EngineCore& core, Qp& qp, WcStatus status, Answers answers) {
   if (status != WcStatus::success && tx.oldest != tx.sq.next()) complete_oldest(core, qp, status);
   tx.deadline = kNever;
   tx.rnr_waiting = false;
+  deregulate(core, qp);
   qp.rx.message = Recv::none;
   if (answers == Answers::drop) {
     qp.rx.has_jobs = false;

@@ -101,6 +101,9 @@ inline void set_dst_mac(std::byte* frame, const EthAddr& mac) {
 std::size_t write_l2_to_l4(std::byte* out, const RouteTemplate& t, uint16_t udp_source, std::size_t l4_bytes,
                            uint16_t ipv4_id, bool offload_ip_checksum = false);
 
+/// Sets the ECN field of written headers whose template leaves it 0.
+void set_ecn(std::byte* headers, const RouteTemplate& t, uint8_t ecn);
+
 /// The UDP source port of a flow (annex A17.3.1; values as Linux and RNICs choose them), 0xC000..0xFFFF.
 /// `flow_label` 0 derives it from the QPNs.
 uint16_t udp_source_port(uint32_t flow_label, uint32_t local_qpn, uint32_t remote_qpn);

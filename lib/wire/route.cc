@@ -106,6 +106,18 @@ std::size_t write_l2_to_l4(std::byte* out, const RouteTemplate& t, uint16_t udp_
   return t.length;
 }
 
+void set_ecn(std::byte* headers, const RouteTemplate& t, uint8_t ecn) {
+  std::byte* ip = headers + t.l3_offset;
+  if (t.ip_version == 6) {
+    ip[1] |= static_cast<std::byte>(ecn << 4);
+    return;
+  }
+  ip[1] |= static_cast<std::byte>(ecn);
+  // RFC 1624, equation 3, for a word that had 0 there.
+  const uint32_t checksum = ~uint32_t{load_be16(ip + 10)} & 0xffff;
+  store_be16(ip + 10, static_cast<uint16_t>(~fold(checksum + ecn)));
+}
+
 uint16_t udp_source_port(uint32_t flow_label, uint32_t local_qpn, uint32_t remote_qpn) {
   flow_label &= 0xfffff;
   if (flow_label == 0) {

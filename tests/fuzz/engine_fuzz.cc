@@ -18,6 +18,8 @@ using namespace uroce::test;
 
 constexpr std::size_t kRegion = 8192;
 constexpr std::size_t kQps = 5;
+constexpr CongestionAlgorithm kAlgorithms[] = {CongestionAlgorithm::none, CongestionAlgorithm::dcqcn,
+                                               CongestionAlgorithm::swift};
 const Gid kGroup = Gid::from_ipv4(0xe0000107);
 constexpr AccessFlags kAll = AccessFlags(Access::local_write) | Access::remote_write | Access::remote_read |
                              Access::remote_atomic | Access::remote_invalidate;
@@ -31,7 +33,8 @@ EndpointOptions endpoint_options() {
 }
 
 /// Five QPs: 2 and 3 talk to each other, 4 to a peer that is the input, with a shared receive queue; 5 is UC with the
-/// same peer; 6 is UD, in a multicast group, and sends to itself and to the group.
+/// same peer; 6 is UD, in a multicast group, and sends to itself and to the group. The input's last byte chooses the
+/// congestion control of those that have one.
 class Program {
  public:
   explicit Program(std::span<const uint8_t> bytes) : in_(bytes) {
@@ -48,6 +51,7 @@ class Program {
       options.cap = {8, 8, 2, 2, 64};
       options.send_cq = options.recv_cq = i == 0 ? &small_cq_ : &cq_;
       if (i == 2) options.srq = &srq_;
+      if (!bytes.empty()) options.congestion = kAlgorithms[bytes.back() % std::size(kAlgorithms)];
       if (i == 3) options.type = QpType::uc;
       if (i == 4) options.type = QpType::ud;
       qps_[i] = &endpoint_.make_qp(options);
@@ -119,7 +123,7 @@ class Program {
     static constexpr uint8_t kLast = static_cast<uint8_t>(wire::Opcode::rc_send_only_inv);
     wire::Packet packet;
     packet.bth.opcode = static_cast<wire::Opcode>(in_.take<uint8_t>() % (kLast + 2));
-    if (packet.op().name == nullptr) packet.bth.opcode = wire::Opcode::rc_write_only;
+    if (packet.op().name == nullptr) packet.bth.opcode = wire::Opcode::cnp;
     fit_transport(packet, qp);
     packet.bth.dest_qpn = qp.qpn();
     const QpAttr attr = qp.query();
@@ -157,7 +161,9 @@ class Program {
       route.dgid = kGroup;
     }
     static constexpr std::size_t kLengths[] = {256, 256, 0, 8, 100, 257};
-    const std::size_t kind = in_.take<uint8_t>() % 7;
+    const auto shape = in_.take<uint8_t>();
+    if (shape >= 128) route.traffic_class = 3;  // congestion experienced
+    const std::size_t kind = shape % 7;
     std::size_t length = kind < 6 ? kLengths[kind] : in_.below(600);
     if (!packet.op().flags.has(wire::Op::payload)) length = 0;
     const std::vector<std::byte> payload(length, std::byte{0x5a});

@@ -89,15 +89,16 @@ void spoil(Frame& frame, const PacketWords& words) {
 }  // namespace
 
 Frame build_frame(const ScriptLine& line, const Symbols& symbols, const Wiring& wiring, const ResolveVa& resolve) {
-  const PacketWords words(line, symbols,
-                          {"bad_icrc", "cut", "pad", "tver", "raw_opcode", "from", "to", "stream", "data", "vlan"},
-                          wiring.local_qpn);
+  const PacketWords words(
+      line, symbols, {"bad_icrc", "cut", "pad", "tver", "raw_opcode", "from", "to", "stream", "data", "vlan", "ecn"},
+      wiring.local_qpn);
   const wire::TextPacket text = parse_text(line, words.packet);
   EndpointOptions source = wiring.peer;
   if (words.has("from")) source.gid = parse_ipv4(words.own.at("from"));
   wire::Route route = make_route(source, wiring.local);
   if (words.has("to")) route.dgid = parse_ipv4(words.own.at("to"));
   if (words.has("vlan")) route.vlan = static_cast<uint16_t>(words.number("vlan"));
+  if (words.has("ecn")) route.traffic_class = static_cast<uint8_t>(words.number("ecn"));
   std::vector<std::byte> payload(text.payload_length);
   fill_pattern(payload, words.has("stream") ? words.number("stream") : text.packet.bth.psn.value());
   if (words.has("data")) {
@@ -119,7 +120,7 @@ std::string describe(const Frame& frame) {
 
 std::optional<std::string> mismatch(const ScriptLine& line, const Symbols& symbols, const Wiring& wiring,
                                     const Frame& frame, const ResolveVa& resolve) {
-  const PacketWords words(line, symbols, {"!ack_req", "!se", "data"}, wiring.peer_qpn);
+  const PacketWords words(line, symbols, {"!ack_req", "!se", "data", "tos"}, wiring.peer_qpn);
   const std::string expected = wire::to_text(parse_text(line, words.packet));
   const auto packet = wire::parse(frame);
   if (!packet) return describe(frame);
@@ -137,6 +138,9 @@ std::optional<std::string> mismatch(const ScriptLine& line, const Symbols& symbo
     if (lookup(expected_words, key) != lookup(actual_words, key)) return actual + "   (" + key + " differs)";
   }
   if (words.has("!ack_req") && packet->bth.ack_request) return actual + "   (ack_req is set)";
+  if (words.has("tos") && wire::route_of(*packet).traffic_class != words.number("tos")) {
+    return actual + fmt::format("   (tos is {:#x})", wire::route_of(*packet).traffic_class);
+  }
   if (words.has("!se") && packet->bth.solicited) return actual + "   (se is set)";
   if (words.has("data")) {
     const std::byte* want = resolve(words.number("data"), packet->payload.size());

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tests/script/names.h"
+#include "transport/choices.h"
 
 namespace uroce::test {
 
@@ -94,10 +95,11 @@ void Runner::run() {
 }
 
 void Runner::do_set(const ScriptLine& line) {
-  static const char* const kKeys[] = {"mtu",     "psn",      "peer_psn",    "retry_cnt", "rnr_retry",  "timeout",
-                                      "min_rnr", "max_rd",   "max_dest_rd", "window",    "access",     "send_wr",
-                                      "recv_wr", "send_sge", "recv_sge",    "inline",    "signal_all", "srq",
-                                      "type",    "state",    "cq",          "ip",        "pkey",       "qkey"};
+  static const char* const kKeys[] = {"mtu",        "psn",       "peer_psn",     "retry_cnt", "rnr_retry",  "timeout",
+                                      "min_rnr",    "max_rd",    "max_dest_rd",  "window",    "access",     "send_wr",
+                                      "recv_wr",    "send_sge",  "recv_sge",     "inline",    "signal_all", "srq",
+                                      "type",       "state",     "cq",           "ip",        "pkey",       "qkey",
+                                      "congestion", "line_rate", "cnp_interval", "tos"};
   for (const std::string& word : line.words) {
     const std::size_t equals = word.find('=');
     const std::string key = word.substr(0, equals);
@@ -152,6 +154,13 @@ void Runner::connect() {
   local.engine.max_qps = 64;
   local.engine.window_packets = static_cast<uint32_t>(setting("window", 256));
   local.engine.pkey = static_cast<uint16_t>(setting("pkey", 0xffff));
+  if (settings_.contains("congestion")) {
+    const auto algorithm = enum_of(transport::kCongestionNames, settings_["congestion"]);
+    if (!algorithm) throw ScriptError{0, fmt::format("congestion={} is none", settings_["congestion"])};
+    local.engine.congestion.algorithm = *algorithm;
+  }
+  local.engine.congestion.dcqcn.line_rate_mbps = static_cast<uint32_t>(setting("line_rate", 100'000));
+  local.engine.congestion.dcqcn.cnp_interval_us = static_cast<uint32_t>(setting("cnp_interval", 50));
   wiring_.peer.gid = Gid::from_ipv4(0x0a000002);
   wiring_.peer.mac = EthAddr{{2, 0, 0, 0, 0, 2}};
   if (setting("ip", 4) == 6) {
@@ -208,7 +217,9 @@ void Runner::connect() {
   if (until == "reset") return;
   qp_->to_init(connection_);
   if (until == "init") return;
-  qp_->to_rtr(connection_, make_route(wiring_.local, wiring_.peer));
+  wire::Route route = make_route(wiring_.local, wiring_.peer);
+  route.traffic_class = static_cast<uint8_t>(setting("tos", 0));
+  qp_->to_rtr(connection_, route);
   if (until == "rts") qp_->to_rts(connection_);
 }
 

@@ -109,6 +109,7 @@ TestQp::TestQp(TestEndpoint& endpoint, const Options& options)
   spec.cap = options.cap;
   spec.signal_all = options.signal_all;
   spec.window_packets = endpoint.options().engine.window_packets;
+  spec.congestion = options.congestion;
   spec.sq = sq_.place;
   spec.rq = rq_.place;
   spec.sq_doorbell = flag_;

@@ -81,6 +81,7 @@ class TestQp {
     memory::PdId pd = 1;
     QpCap cap{.max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 4, .max_recv_sge = 4, .max_inline_data = 256};
     bool signal_all = false;
+    CongestionAlgorithm congestion = CongestionAlgorithm::device_default;
     TestCq* send_cq = nullptr;
     TestCq* recv_cq = nullptr;
     TestSrq* srq = nullptr;

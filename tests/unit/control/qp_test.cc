@@ -130,6 +130,23 @@ TEST_F(QpTest, GoesThroughItsStatesAndReportsThem) {
   to_rts(*qp);
 }
 
+TEST_F(QpTest, TellsAnOperatorWhatTheTransportDoes) {
+  start({.congestion = {.algorithm = CongestionAlgorithm::dcqcn}});
+  const auto text_of = [](const Qp& qp) {
+    std::string text;
+    for (const auto& [name, value] : qp.describe()) text += name + "=" + value + " ";
+    return text;
+  };
+  const auto qp = *create();
+  to_rts(*qp);
+  EXPECT_NE(text_of(*qp).find("congestion=dcqcn rate_mbps=line window=256 cnps_sent=0 cnps_received=0"),
+            std::string::npos)
+      << text_of(*qp);
+  const auto other = *create({.congestion_control = CongestionAlgorithm::none});
+  to_rts(*other);
+  EXPECT_NE(text_of(*other).find("congestion=none rate_mbps=line window=256"), std::string::npos) << text_of(*other);
+}
+
 TEST_F(QpTest, AWrongModifyNamesItsFaultAndChangesNothing) {
   start();
   const auto qp = *create();

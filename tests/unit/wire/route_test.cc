@@ -55,6 +55,25 @@ TEST(Route, Ipv4ChecksumIsRightForEveryLengthAndId) {
   }
 }
 
+TEST(Route, EcnJoinsTheClassOfServiceAndTheChecksumStaysRight) {
+  for (Route route : test::sample_routes()) {
+    for (uint32_t i = 0; i < 0x10000; i += 61) {
+      route.traffic_class = static_cast<uint8_t>(i & 0xfc);
+      const RouteTemplate t = make_template(route);
+      Bytes out = written(route, 16 + i % 4200, static_cast<uint16_t>(i * 7));
+      set_ecn(out.data(), t, 2);
+      const std::byte* ip = out.data() + t.l3_offset;
+      const uint32_t found = t.ip_version == 4 ? load8(ip + 1) : (load_be32(ip) >> 20) & 0xff;
+      EXPECT_EQ(found, route.traffic_class | 2u);
+      if (t.ip_version == 4) {
+        EXPECT_TRUE(ipv4_checksum_ok(ip)) << i;
+      } else {
+        EXPECT_EQ(load_be32(ip) & 0xfffff, route.flow_label);
+      }
+    }
+  }
+}
+
 TEST(Route, ChecksumOffloadLeavesTheFieldZero) {
   const Bytes out = written(test::sample_routes()[2], 28, 7, true);
   EXPECT_EQ(load_be16(out.data() + 18 + 10), 0);

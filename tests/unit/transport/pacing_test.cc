@@ -1,0 +1,149 @@
+// A queue pair that a report of congestion has slowed down: how even its packets leave, and that its waits end.
+#include <gtest/gtest.h>
+
+#include "tests/support/test_endpoint.h"
+#include "wire/encode.h"
+
+namespace uroce::transport {
+namespace {
+
+using test::EndpointOptions;
+using test::TestEndpoint;
+
+constexpr AccessFlags kAll =
+    AccessFlags(Access::local_write) | Access::remote_write | Access::remote_read | Access::remote_atomic;
+constexpr Nanos kStart = std::chrono::milliseconds(1);
+
+class Paced : public ::testing::Test {
+ protected:
+  // After one report of congestion the rate is half of `line_mbps`, and does not rise before a second has passed.
+  void start(uint32_t line_mbps, uint32_t qps = 1) {
+    EndpointOptions options;
+    options.engine.window_packets = 1024;
+    options.engine.retransmission = Retransmission::go_back_n;
+    options.engine.congestion.algorithm = CongestionAlgorithm::dcqcn;
+    options.engine.congestion.dcqcn.line_rate_mbps = line_mbps;
+    options.engine.congestion.dcqcn.min_rate_mbps = 1;
+    options.engine.congestion.dcqcn.increase_timer_us = 1'000'000;
+    options.engine.congestion.dcqcn.byte_counter_kib = 1 << 20;
+    endpoint_ = std::make_unique<TestEndpoint>(options);
+    qps_.clear();
+    peer_.gid = Gid::from_ipv4(0x0a000002);
+    peer_.mac.bytes[5] = 2;
+    region_ = &endpoint_->make_region(1 << 20, kAll);
+    for (uint32_t i = 0; i < qps; ++i) {
+      qps_.push_back(&endpoint_->make_qp({.qpn = 0x11 + i}));
+      connect(*qps_.back());
+      report(*qps_.back());
+      post(*qps_.back());
+    }
+  }
+
+  void connect(test::TestQp& qp) {
+    qp.connect({.dest_qpn = 0x22, .mtu = Mtu::mtu4096, .timeout = 0}, make_route(endpoint_->options(), peer_));
+  }
+  void post(test::TestQp& qp) {
+    const Sge sge = region_->sge(0, 1 << 20);
+    for (int n = 0; n < 20; ++n) {
+      EXPECT_TRUE(qp.post_send({.opcode = WrOpcode::rdma_write, .sges = {&sge, 1}, .remote_addr = 0, .rkey = 7}));
+    }
+  }
+
+  void report(test::TestQp& qp) {
+    wire::Packet packet;
+    packet.bth.opcode = wire::Opcode::cnp;
+    packet.bth.dest_qpn = qp.qpn();
+    packet.bth.becn = true;
+    std::array<std::byte, 128> frame;
+    const std::size_t bytes = wire::encode(frame, packet, make_route(peer_, endpoint_->options()), {});
+    endpoint_->inject(std::span(frame).first(bytes), now_);
+  }
+
+  // Bits that leave until `end`, the engine polled once in each `step`.
+  uint64_t bits_until(Nanos end, Nanos step) {
+    uint64_t bits = 0;
+    for (; now_ < end; now_ += step) bits += poll();
+    return bits;
+  }
+  uint64_t poll() {
+    endpoint_->run(now_);
+    uint64_t bits = 0;
+    for (const auto& frame : endpoint_->sink().take()) bits += frame.bytes.size() * 8;
+    return bits;
+  }
+
+  std::unique_ptr<TestEndpoint> endpoint_;
+  EndpointOptions peer_;
+  test::TestRegion* region_ = nullptr;
+  std::vector<test::TestQp*> qps_;
+  Nanos now_ = kStart;
+};
+
+TEST_F(Paced, TheRateIsKeptHoweverOftenTheEngineIsPolled) {
+  for (const int64_t step : {100, 512, 1000, 5000}) {
+    now_ = kStart;
+    start(20'000);
+    const auto bits = static_cast<double>(bits_until(kStart + std::chrono::milliseconds(3), Nanos(step)));
+    EXPECT_NEAR(bits / 3e-3, 10e9, 0.01 * 10e9) << step;
+  }
+}
+
+TEST_F(Paced, SlowQueuePairsKeepTheirRateToo) {
+  start(20, 40);  // 10 Mb/s each: a packet of 4 KiB in 3.3 ms
+  const auto bits = static_cast<double>(bits_until(kStart + std::chrono::milliseconds(300), Nanos(2000)));
+  EXPECT_NEAR(bits / 0.3, 40 * 10e6, 0.02 * 40 * 10e6);
+}
+
+TEST_F(Paced, WhoComesLateSendsWhatItMissedButNoMore) {
+  start(20'000);
+  bits_until(kStart + std::chrono::microseconds(100), Nanos(100));
+  now_ += std::chrono::milliseconds(1);
+  // 8.2 us at 10 Gb/s are 82 kbit: two packets, and the one whose turn it is.
+  EXPECT_LE(poll(), 3 * 4200 * 8u);
+  EXPECT_EQ(poll(), 0u);
+}
+
+TEST_F(Paced, TheEngineMaySleepUntilTheNextTurn) {
+  start(200);  // 100 Mb/s: 333 us for a packet
+  EXPECT_GT(poll(), 0u);
+  EXPECT_FALSE(endpoint_->engine().has_work());
+  // The wheel asks to be turned once on the way.
+  int wakes = 0;
+  do {
+    now_ = endpoint_->engine().next_deadline();
+    ++wakes;
+  } while (poll() == 0);
+  EXPECT_LE(wakes, 2);
+  EXPECT_NEAR(static_cast<double>((now_ - kStart).count()), 333'000, 10'000);  // less what may be caught up
+}
+
+TEST_F(Paced, NothingIsLeftOfAQueuePairThatGoes) {
+  start(200);
+  test::TestCq& cq = endpoint_->make_cq();
+  auto going =
+      std::make_unique<test::TestQp>(*endpoint_, test::TestQp::Options{.qpn = 0x31, .send_cq = &cq, .recv_cq = &cq});
+  connect(*going);
+  report(*going);
+  post(*going);
+  poll();
+  const Counter& waits = endpoint_->engine().counters().paced_waits;
+  EXPECT_EQ(waits.get(), 2u);
+  going.reset();
+  EXPECT_GT(bits_until(kStart + std::chrono::milliseconds(2), Nanos(4000)), 0u);
+}
+
+TEST_F(Paced, StatusTellsTheRateAndTheReports) {
+  start(20'000);
+  const Qp& qp = qps_[0]->qp();
+  const QpTransportStatus status = endpoint_->engine().status(qp);
+  EXPECT_EQ(status.congestion, CongestionAlgorithm::dcqcn);
+  EXPECT_EQ(status.rate_bps, 10'000'000'000u);
+  EXPECT_EQ(status.cnps_received, 1u);
+  EXPECT_EQ(status.cnps_sent, 0u);
+  qps_[0]->set_state(QpState::error);
+  qps_[0]->set_state(QpState::reset);
+  EXPECT_EQ(endpoint_->engine().status(qp).congestion, CongestionAlgorithm::none);
+}
+
+}  // namespace
+}  // namespace uroce::transport
