@@ -19,7 +19,7 @@ constexpr const char* kExamples = R"(Examples:
   uroce_sim --reorder 32                                       each frame overtaken by up to 32 others
   uroce_sim --topology paths --paths 4 --spray 16              packets sprayed over unequal paths
   uroce_sim --topology incast --flows 32 --congestion-control dcqcn --ecn 400000,1600000,0.2 --queue 8m
-  uroce_sim --burst-loss 1e-3,10 --json - | jq .goodput        losses in bursts of ten
+  uroce_sim --burst-loss 1e-3,10 --json - | jq .goodput        losses in bursts of ten frames
   uroce_sim --duration 300us --loss 1e-2 --trace | less        what became of every frame
 
 The hosts' CPUs are free: engines take no time. Propagation is --rtt, serialization comes on top. Loss and reordering
@@ -133,7 +133,7 @@ void add_network(CLI::App& app, Scenario& s) {
     if (v.size() > 1) s.impairments.burst_length = std::max(v[1], 1.0);
   };
   add_numbers(group, "--burst-loss", 1, 2, set_burst, "SHARE[,LENGTH]",
-              "Share of frames lost in bursts, and a burst's mean length (Gilbert-Elliott)");
+              "Share of the time in which all is lost, mean length of such a burst in full frames (Gilbert-Elliott)");
   const auto set_reorder = [&s](const Numbers& v) {
     s.impairments.reorder = static_cast<uint32_t>(std::min(v[0], 4096.0));
     if (v.size() > 1) s.impairments.reorder_chance = std::min(v[1], 1.0);

@@ -1,16 +1,30 @@
 #include "tests/sim/impairments.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace uroce::sim {
 
-// Two states: a frame of the bad one is lost. The chances to enter and to leave it give the asked share and length.
-bool LossModel::loses_next() {
+LossModel::LossModel(const ImpairmentRates& rates, Picos frame_time, uint64_t seed)
+    : rates_(rates),
+      random_(seed),
+      burst_ps_(rates.burst_length * static_cast<double>(frame_time.count())),
+      pause_ps_(burst_ps_ * (1 - rates.burst_loss) / rates.burst_loss) {}
+
+Picos LossModel::draw(double mean_ps) {
+  const double uniform = static_cast<double>((random_.next() >> 11) + 1) * 0x1p-53;
+  return Picos(std::llround(-std::log(uniform) * mean_ps));
+}
+
+// Bursts are stretches of time, not numbers of frames: a link that nearly rests is not broken for longer than a busy
+// one.
+bool LossModel::loses(Picos now) {
   if (rates_.loss > 0 && random_.chance(rates_.loss)) return true;
   if (rates_.burst_loss <= 0) return false;
-  const double leave = 1 / rates_.burst_length;
-  const double enter = leave * rates_.burst_loss / (1 - rates_.burst_loss);
-  in_burst_ = in_burst_ ? !random_.chance(leave) : random_.chance(enter);
+  while (change_ <= now) {
+    in_burst_ = !in_burst_;
+    change_ += draw(in_burst_ ? burst_ps_ : pause_ps_);
+  }
   return in_burst_;
 }
 

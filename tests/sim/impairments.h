@@ -13,8 +13,8 @@ namespace uroce::sim {
 
 struct ImpairmentRates {
   double loss = 0;            ///< each frame, independently
-  double burst_loss = 0;      ///< share of frames lost in bursts (Gilbert-Elliott; a burst loses every frame)
-  double burst_length = 8;    ///< mean frames of a burst
+  double burst_loss = 0;      ///< share of the time in which the link loses every frame (Gilbert-Elliott)
+  double burst_length = 8;    ///< mean length of such a burst, in full frames
   uint32_t reorder = 0;       ///< frames that may overtake one, 0: none
   double reorder_chance = 1;  ///< share of frames that are held until 0..reorder others have passed
 };
@@ -22,13 +22,20 @@ struct ImpairmentRates {
 /// Decides which frames are lost.
 class LossModel {
  public:
-  LossModel(const ImpairmentRates& rates, uint64_t seed) : rates_(rates), random_(seed) {}
-  bool loses_next();
+  /// `frame_time`: what a full frame takes on the link.
+  LossModel(const ImpairmentRates& rates, Picos frame_time, uint64_t seed);
+  /// `now` never goes back.
+  bool loses(Picos now);
 
  private:
+  Picos draw(double mean_ps);
+
   ImpairmentRates rates_;
   Random random_;
-  bool in_burst_ = false;
+  bool in_burst_ = true;
+  double burst_ps_;
+  double pause_ps_;
+  Picos change_{0};  ///< when a burst begins or ends next
 };
 
 /// Holds frames back until others have passed; none is lost, none held for longer than `hold_max`.

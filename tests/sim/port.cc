@@ -45,7 +45,7 @@ Port::Port(EventQueue& events, const PortOptions& options, Receiver& far_end)
       options_(options),
       far_end_(far_end),
       picos_per_byte_(8000.0 / options.gbps),
-      loss_(options.impairments, options.seed),
+      loss_(options.impairments, time_of(FabricFrame::kMaxBytes), options.seed),
       random_(options.seed ^ 0xec9) {
   if (options.impairments.reorder == 0) return;
   const Picos hold_max = options.impairments.reorder * time_of(FabricFrame::kMaxBytes);
@@ -98,7 +98,7 @@ void Port::receive(FramePtr frame) {
                 (frame->length + kLinkOverhead) * picos_per_byte_;
   const Picos left(std::llround(busy_until_));
   leaving_.push_back({left, frame->length});
-  if (loss_.loses_next()) {
+  if (loss_.loses(left)) {
     ++counters_.lost;
     say("loses", *frame);
     return;
