@@ -19,6 +19,34 @@ int main() {
 }
 """
 
+# Says where its libraries are from, and which device it listens on.
+RDMA_CM_PROGRAM = r"""
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <rdma/rdma_cma.h>
+#include <stdio.h>
+
+static void say_where(const char *name) {
+  Dl_info info;
+  puts(dladdr(dlsym(RTLD_DEFAULT, name), &info) ? info.dli_fname : name);
+}
+
+int main(int argc, char **argv) {
+  struct sockaddr_in address = {.sin_family = AF_INET};
+  struct rdma_cm_id *id;
+  say_where("rdma_bind_addr");
+  say_where("ibv_open_device");
+  inet_pton(AF_INET, argv[1], &address.sin_addr);
+  if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) || rdma_bind_addr(id, (struct sockaddr *)&address) || rdma_listen(id, 1)) {
+    perror("rdma_cm");
+    return 1;
+  }
+  printf("%s listens\n", ibv_get_device_name(id->verbs->device));
+  return rdma_destroy_id(id);
+}
+"""
+
 
 def run(*command, **kw):
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300 * harness.SLOW, check=False, **kw)
@@ -68,6 +96,18 @@ class Install(harness.Case):
         self.assertLessEqual(wanted, {p.name for p in folder.iterdir()})
         for name in wanted:
             self.assertTrue(os.access(pathlib.Path(folder / name), os.X_OK), name)
+
+    def test_a_program_of_rdma_cm_runs_under_the_installed_uroce_run(self):
+        """It starts the installed daemon, as none answers, and its libraries are the installed ones."""
+        if not (harness.BUILD / "lib" / "dropin" / "rdmacm" / "librdmacm.so.1").exists():
+            self.skipTest("librdmacm.so.1 is not built here; config/packages.txt names what it needs")
+        source, program = self.directory / "who.c", self.directory / "who"
+        source.write_text(RDMA_CM_PROGRAM)
+        run("gcc", "-Wall", source, "-o", program, "-lrdmacm", "-libverbs")
+        libraries = [str(next(self.prefix.rglob(name))) for name in ("librdmacm.so.1", "libibverbs.so.1")]
+        output = run(self.prefix / "bin" / "uroce-run", program, "10.117.0.1",
+                     env={**os.environ, "UROCE_SOCKET": str(self.directory / "socket")})
+        self.assertEqual(output.splitlines(), [*libraries, "uroce0 listens"])
 
 
 if __name__ == "__main__":

@@ -117,6 +117,7 @@ void World::deliver(Port& from, const SentFrame& frame) {
     const uint32_t index = peek.dest_qpn & ((1u << port.device_->index_bits()) - 1);
     if (index < port.inboxes_.size()) port.inboxes_[index].push_back(frame.bytes);
   };
+  if (peek.dest_qpn == transport::kGsiQpn) management_.push_back(frame.bytes);
   std::memcpy(from.last_destination.bytes.data(), frame.bytes.data(), 6);
   if (frame.loopback) {
     to(from);

@@ -89,6 +89,11 @@ class World {
   control::Device& add(control::DeviceConfig config = {});
   std::shared_ptr<control::Device> device(std::size_t n = 0) const { return ports_[n]->device_; }
   Port& port(std::size_t n = 0) { return *ports_[n]; }
+  /// The connection managers' frames so far, in order. Threaded or not, a copy.
+  std::vector<Frame> management() {
+    const std::scoped_lock lock(mutex_);
+    return management_;
+  }
   static Gid gid(std::size_t n) { return Gid::from_ipv4(0x0a000001 + static_cast<uint32_t>(n)); }
 
   /// Embedded: one pass over all engines of all devices, a microsecond later.
@@ -116,6 +121,7 @@ class World {
 
   Mode mode_;
   Nanos now_{0};
+  std::vector<Frame> management_;
   std::vector<std::unique_ptr<Port>> ports_;
   std::recursive_mutex mutex_;  // threaded: the poller, and resolve() of any thread
   std::atomic<bool> stopping_{false};

@@ -10,9 +10,11 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "cm/mad.h"
 #include "cm/manager.h"
 #include "service/server.h"
 #include "tests/unit/client/endpoints.h"
+#include "wire/packet.h"
 
 namespace uroce::service {
 namespace {
@@ -79,6 +81,19 @@ class ConnectionsTest : public testing::Test {
       const auto [attr, mask] = must(id.qp_attr(state));
       must(qp.modify(attr, mask));
     }
+  }
+  /// The first message of that kind on the wire.
+  template <class Message>
+  Message on_wire() {
+    for (const auto& frame : world_.management()) {
+      const auto packet = wire::parse(frame);
+      if (!packet) continue;
+      const auto header = cm::parse_header(packet->payload);
+      if (header && header->attribute == Message::kAttribute) {
+        return Message::load(packet->payload.data() + cm::kMadHeaderBytes);
+      }
+    }
+    throw std::runtime_error("there was no such message on the wire");
   }
   Side side(std::size_t device) {
     return Side(must(open_daemon_device(world_.device(device)->config().name, {socket_})));
@@ -158,6 +173,28 @@ TEST_F(ConnectionsTest, ConnectMoveBytesAndPart) {
   EXPECT_EQ(server.expect(CmEventType::disconnected).id, passive.number());
   EXPECT_EQ(client.expect(CmEventType::disconnected).id, active.number());
   EXPECT_TRUE(passive.disconnect()) << "the other side's wish is known";
+}
+
+// 12.7.25: the Starting PSN of a message is where its receiver begins to send. Two ends that both take it for the
+// sender's agree with each other, but with no other implementation: so what counts is what was on the wire.
+TEST_F(ConnectionsTest, EachSideBeginsToSendWithThePsnThatTheOtherNamed) {
+  Program server(socket_), client(socket_);
+  CmId listener = server.id();
+  must(listener.bind(address(1, 4000)));
+  must(listener.listen(8));
+  CmId active = resolved(client, address(1, 4000));
+  must(active.connect({.qpn = 100}));
+  CmId passive = must(server.manager.adopt(server.expect(CmEventType::connect_request)));
+  must(passive.accept({.qpn = 101}));
+  client.expect(CmEventType::connect_response);
+
+  const uint32_t in_req = on_wire<cm::ReqMad>().psn;
+  const uint32_t in_rep = on_wire<cm::RepMad>().psn;
+  ASSERT_NE(in_req, in_rep) << "drawn at random by each side";
+  EXPECT_EQ(must(passive.qp_attr(QpState::rts)).first.sq_psn, in_req);
+  EXPECT_EQ(must(passive.qp_attr(QpState::rtr)).first.rq_psn, in_rep);
+  EXPECT_EQ(must(active.qp_attr(QpState::rts)).first.sq_psn, in_rep);
+  EXPECT_EQ(must(active.qp_attr(QpState::rtr)).first.rq_psn, in_req);
 }
 
 TEST_F(ConnectionsTest, RefusalsTellWhy) {
