@@ -18,7 +18,10 @@ std::span<const std::byte> bytes_of(const rte_mbuf* mbuf) {
 }  // namespace
 
 Lane::Lane(const LaneParts& parts)
-    : parts_(parts), index_(parts.engine.config().index), max_frame_(rte_pktmbuf_data_room_size(parts.port.pool())) {
+    : parts_(parts),
+      index_(parts.engine.config().index),
+      max_frame_(rte_pktmbuf_data_room_size(parts.port.pool())),
+      random_(parts.engine.config().seed) {
   if (index_ < parts_.port.queues()) queue_ = static_cast<uint16_t>(index_);
   if (queue_) {
     path_ = std::make_unique<QueuePath>(parts_.port, *queue_);
@@ -90,6 +93,8 @@ bool Lane::receive(Nanos now) {
     if (peek.kind == wire::Peek::Kind::roce) [[likely]] {
       if ((mbuf->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_BAD) {
         counters_.bad_ip_checksum.add();
+      } else if (parts_.receive_loss != 0 && random_.chance(parts_.receive_loss)) [[unlikely]] {
+        counters_.lost_on_purpose.add();
       } else if (peek.dest_qpn == kMulticastQpn && !alone) [[unlikely]] {
         steer_to_others(mbuf);
         frames[ours++].bytes = bytes_of(mbuf);
@@ -180,6 +185,7 @@ std::vector<std::pair<std::string, uint64_t>> Lane::counter_list() const {
           {"port_slow_lost", counters_.slow_lost.get()},
           {"port_foreign", counters_.foreign.get()},
           {"port_bad_ip_checksum", counters_.bad_ip_checksum.get()},
+          {"port_lost_on_purpose", counters_.lost_on_purpose.get()},
           {"port_oversize", counters_.oversize.get()},
           {"port_rx_faults", counters_.faults.get()},
           {"port_sent", sink.frames.get()},

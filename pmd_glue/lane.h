@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/counter.h"
+#include "base/random.h"
 #include "pmd_glue/frame_tap.h"
 #include "pmd_glue/handover.h"
 #include "pmd_glue/neighbourhood.h"
@@ -29,6 +30,7 @@ struct LaneCounters {
   Counter slow_lost;
   Counter foreign;          ///< neither RoCE nor those
   Counter bad_ip_checksum;  ///< dropped on the NIC's word
+  Counter lost_on_purpose;  ///< as StackOptions::receive_loss asks
   Counter oversize;         ///< longer than a buffer of this port
   Counter faults;           ///< RX bursts cut off by a peer that vanished
 };
@@ -42,6 +44,7 @@ struct LaneParts {
   transport::Engine& engine;
   rte_mempool* external_pool = nullptr;
   std::vector<Waker*> wakers;  ///< by engine: who runs it
+  double receive_loss = 0;     ///< StackOptions::receive_loss
 };
 
 class Lane {
@@ -90,6 +93,7 @@ class Lane {
   LaneParts parts_;
   const uint32_t index_;
   const uint32_t max_frame_;
+  Random random_;
   std::optional<uint16_t> queue_;  ///< none: engine 0 receives for this one
   std::unique_ptr<TxPath> path_;
   std::unique_ptr<EtherSink> sink_;

@@ -47,7 +47,7 @@ Result<void> Stack::Impl::set_up(const std::vector<std::string>& args, const Sta
   for (std::size_t i = 0; i < units.size(); ++i) {
     if (auto ok = make_unit(units[i], i, options_of_port(options, i)); !ok) return ok;
   }
-  if (auto ok = make_lanes(); !ok) return ok;
+  if (auto ok = make_lanes(options); !ok) return ok;
   for (Unit& unit : units) {
     if (unit.port->needs_guard()) install_fault_guard();
     if (auto ok = unit.port->start(); !ok) return ok;
@@ -137,7 +137,7 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
   return {};
 }
 
-Result<void> Stack::Impl::make_lanes() {
+Result<void> Stack::Impl::make_lanes(const StackOptions& options) {
   uint32_t small = 0;
   for (const Unit& unit : units) {
     const uint32_t in_flight = unit.port->external() == ExternalMemory::dma_mapped ? unit.port->tx_slots() : 0;
@@ -155,7 +155,7 @@ Result<void> Stack::Impl::make_lanes() {
     for (uint32_t e = 0; e < engines(); ++e) {
       workers_[e]->add(
           std::make_unique<Lane>(LaneParts{*unit.port, *unit.handover, *unit.neighbourhood, unit.shared.get(),
-                                           unit.device->engine(e), external_pool_, wakers}));
+                                           unit.device->engine(e), external_pool_, wakers, options.receive_loss}));
     }
   }
   return {};

@@ -64,7 +64,7 @@ struct Stack::Impl {
  private:
   Result<void> open_ports(const StackOptions& options);
   Result<void> make_unit(Unit& unit, std::size_t index, const StackOptions& options);
-  Result<void> make_lanes();
+  Result<void> make_lanes(const StackOptions& options);
   void launch();
   uint32_t engines() const { return static_cast<uint32_t>(workers_.size()); }
 

@@ -40,6 +40,9 @@ Result<void> check_options(const StackOptions& options) {
                                       kMaxDescriptors));
     }
   }
+  if (!(options.receive_loss >= 0 && options.receive_loss <= 0.5)) {
+    return fail(EINVAL, fmt::format("receive_loss is {}; it is a chance of 0 to 0.5", options.receive_loss));
+  }
   return {};
 }
 

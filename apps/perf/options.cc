@@ -141,6 +141,9 @@ void add_own_options(CLI::App& app, Options& o) {
   app.add_option("--congestion-control", o.congestion_control,
                  "Of the QPs of this side: none, dcqcn or swift (default: the device's)")
       ->transform(choice_of(transport::kCongestionNames));
+  app.add_option("--receive-loss", o.stack.receive_loss,
+                 "Chance of every received RoCE frame to be dropped here, to see what a network that loses does")
+      ->check(CLI::Range(0.0, 0.5));
   app.add_flag("--back-to-back", o.back_to_back,
                "Server and client in this process, on two ports joined by rings (--daemon: on its last two devices)");
   app.add_flag("--daemon", o.daemon, "On a device of the running uroced instead of a port of this process");

@@ -247,7 +247,9 @@ std::vector<Field<Config>> make_engine_fields() {
       count(
           "udp_source_ports", [](Config& c) -> uint32_t& { return c.stack.udp_source_ports; }, 1, 64),
       count(
-          "parking_frames", [](Config& c) -> uint32_t& { return c.stack.parking_frames; }, 0, 65536),
+          "parking_frames", [](Config& c) -> uint32_t& { return c.stack.parking_frames; }, 0, 65535),
+      real<Config>(
+          "receive_loss", [](Config& c) -> double& { return c.stack.receive_loss; }, 0, 0.5),
   };
 }
 

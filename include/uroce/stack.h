@@ -56,7 +56,9 @@ struct StackOptions {
   Retransmission retransmission = Retransmission::automatic;  ///< of RC queue pairs that do not choose
   CongestionSettings congestion{};                            ///< likewise, and parameters for all
   uint32_t udp_source_ports = 1;   ///< that the packets of an RC queue pair are sprayed over, 1 to 64
-  uint32_t parking_frames = 1024;  ///< frames per engine and device that arrived early and are kept, 0 to 65536
+  uint32_t parking_frames = 1024;  ///< frames per engine and device that arrived early and are kept, 0 to 65535
+  /// Chance of every received RoCE frame to be dropped, 0 to 0.5: to try a program on a network that loses.
+  double receive_loss = 0;
 };
 
 /// One per process (DPDK's EAL allows no second one). With worker lcores in the EAL arguments (-l 0,1: lcore 1), each

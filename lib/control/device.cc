@@ -21,7 +21,7 @@ constexpr uint32_t kMaxEngines = 64;
 constexpr uint32_t kMaxQpLimit = 1u << 18;  // 64 engines' worth of QPNs still have their slots
 constexpr uint32_t kMaxMrLimit = 1u << 20;
 constexpr uint32_t kMaxSourcePorts = 64;
-constexpr uint32_t kMaxParkingFrames = 65536;
+constexpr uint32_t kMaxParkingFrames = 65535;
 
 Result<void> check(const DeviceConfig& config) {
   const auto in_range = [&config](const char* what, uint64_t value, uint64_t min, uint64_t max) -> Result<void> {

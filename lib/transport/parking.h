@@ -15,10 +15,7 @@ class ParkingPool {
   static constexpr std::size_t kFrameBytes = 4352;
 
   /// At most 65535 frames. Their memory is not touched before it is used.
-  explicit ParkingPool(uint32_t frames)
-      : bytes_(new std::byte[std::size_t{frames} * kFrameBytes]), lengths_(frames), free_(frames) {
-    for (uint32_t i = 0; i < frames; ++i) free_[i] = static_cast<uint16_t>(frames - i);
-  }
+  explicit ParkingPool(uint32_t wanted) : ParkingPool(Frames{std::min(wanted, 65535u)}) {}
   /// A number from 1 on; 0: no room, or longer than kFrameBytes.
   uint16_t keep(std::span<const std::byte> frame) {
     if (free_.empty() || frame.size() > kFrameBytes) return 0;
@@ -33,6 +30,13 @@ class ParkingPool {
   uint32_t used() const { return static_cast<uint32_t>(lengths_.size() - free_.size()); }
 
  private:
+  struct Frames {
+    uint32_t count;
+  };
+  explicit ParkingPool(Frames frames)
+      : bytes_(new std::byte[std::size_t{frames.count} * kFrameBytes]), lengths_(frames.count), free_(frames.count) {
+    for (uint32_t i = 0; i < frames.count; ++i) free_[i] = static_cast<uint16_t>(frames.count - i);
+  }
   std::byte* place(uint16_t number) const { return bytes_.get() + (number - 1u) * kFrameBytes; }
   std::unique_ptr<std::byte[]> bytes_;
   std::vector<uint16_t> lengths_;
