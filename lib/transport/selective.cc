@@ -19,8 +19,8 @@ constexpr Nanos kUnknownRtt{1'000'000};
 constexpr Nanos kLeastProbe{8'000};
 constexpr Nanos kLeastTimeout{50'000};
 constexpr Nanos kLongestWait{1'000'000'000};
-// Timers in a row after which the peer may have forgotten what it kept.
-constexpr uint32_t kRenegeRounds = 5;
+// Where the queue pair itself has no timeout: after as long a silence the peer may have forgotten what it kept.
+constexpr Nanos kRenege{100'000'000};
 
 Nanos round_trip(const Recovery& r) { return r.rtt.known() ? r.rtt.smoothed() : kUnknownRtt; }
 
@@ -246,7 +246,9 @@ void on_quiet(EngineCore& core, Qp& qp) {
     mark_lost(core, qp, tx.una, Cause::timeout);
     if (r.quiet_rounds == 2 && qp.cold->congestion != nullptr) qp.cold->congestion->on_timeout(core.now);
   }
-  if (r.quiet_rounds >= kRenegeRounds) {
+  // A shorter silence may just be a peer that has no core to run on.
+  const Nanos silence = core.now - r.progress_at;
+  if (r.quiet_rounds > 2 && silence >= (qp.timeout == 0 ? kRenege : ack_timeout(qp.timeout))) {
     r.sacked.clear();
     r.lost.clear();
     tx.has_lost = false;

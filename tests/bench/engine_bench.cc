@@ -51,9 +51,11 @@ class MemorySink : public transport::FrameSink {
   std::size_t used_ = 0;
 };
 
-void write_messages(benchmark::State& state) {
+void write_messages(benchmark::State& state, Retransmission retransmission, CongestionAlgorithm congestion) {
   const auto bytes = static_cast<uint32_t>(state.range(0));
   test::EndpointOptions options;
+  options.engine.retransmission = retransmission;
+  options.engine.congestion.algorithm = congestion;
   test::TestEndpoint left(options);
   options.gid = Gid::from_ipv4(0x0a000002);
   test::TestEndpoint right(options);
@@ -91,7 +93,15 @@ void write_messages(benchmark::State& state) {
   state.SetItemsProcessed(static_cast<int64_t>(posted));
   state.SetBytesProcessed(static_cast<int64_t>(posted * bytes));
 }
-BENCHMARK(write_messages)->Arg(8)->Arg(64)->Arg(4096)->Arg(65536);
+// What being ready for loss and congestion costs where there is none.
+BENCHMARK_CAPTURE(write_messages, go_back_n, Retransmission::go_back_n, CongestionAlgorithm::none)
+    ->Arg(8)
+    ->Arg(64)
+    ->Arg(4096)
+    ->Arg(65536);
+BENCHMARK_CAPTURE(write_messages, selective, Retransmission::automatic, CongestionAlgorithm::none)->Arg(8)->Arg(65536);
+BENCHMARK_CAPTURE(write_messages, dcqcn, Retransmission::automatic, CongestionAlgorithm::dcqcn)->Arg(8)->Arg(65536);
+BENCHMARK_CAPTURE(write_messages, swift, Retransmission::automatic, CongestionAlgorithm::swift)->Arg(8)->Arg(65536);
 
 }  // namespace
 }  // namespace uroce
