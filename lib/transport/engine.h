@@ -84,6 +84,8 @@ class Engine {
   Nanos next_deadline() const;
   /// True when doorbells, tasks or senders have work now; looks only, for the step before sleeping.
   bool has_work() const;
+  /// Frames that are kept because they came out of order.
+  uint32_t parked_frames() const;
   /// Tells posters whether this engine needs waking (see DoorbellPoster::ring).
   void set_sleeping(bool sleeping);
   /// Runs `work` as poll() would run a task, after those that wait.

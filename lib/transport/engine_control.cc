@@ -74,6 +74,8 @@ void Engine::run(const std::function<void(Engine&)>& work, Nanos now) {
   work(*this);
 }
 
+uint32_t Engine::parked_frames() const { return impl_->core.parking.used(); }
+
 bool Engine::submit(TaskPtr task) { return impl_->tasks.push(task); }
 
 uint64_t Engine::mark_sink_payload() const {

@@ -199,8 +199,8 @@ void distrust_peer(EngineCore& core, Qp& qp);
 
 /// Keeps a request that is ahead of its turn, and tells the peer.
 void park(EngineCore& core, Qp& qp, const wire::Packet& packet);
-/// Runs what is next after a request that closed a gap.
-void unpark(EngineCore& core, Qp& qp);
+/// Runs what is next after the request at `closed`, which has closed a gap.
+void unpark(EngineCore& core, Qp& qp, Psn closed);
 /// Drops everything that is kept.
 void forget_parked(EngineCore& core, Qp& qp);
 /// Remembers what the next SACK echoes.

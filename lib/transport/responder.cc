@@ -252,7 +252,7 @@ void on_request(EngineCore& core, Qp& qp, const wire::Packet& packet) {
   }
   if (qp.tx.selective && packet.bth.ack_request) note_arrival(core, qp, packet, false);
   take_request(core, qp, packet);
-  if (qp.rx.has_parked) unpark(core, qp);
+  if (qp.rx.has_parked) unpark(core, qp, packet.bth.psn);
 }
 
 void take_request(EngineCore& core, Qp& qp, const wire::Packet& packet) {

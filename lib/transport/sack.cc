@@ -74,7 +74,8 @@ uint32_t take_bitmap(Qp& qp, const wire::Sack& sack) {
   const int32_t cumulative = distance(sack.base, tx.acked);
   if (cumulative > 0) {
     news = static_cast<uint32_t>(cumulative);
-    for (Psn psn = tx.acked; distance(highest, tx.acked) > 0 && psn != sack.base; ++psn) {
+    const Psn end = distance(sack.base, highest) < 0 ? sack.base : highest;
+    for (Psn psn = tx.acked; distance(end, psn) > 0; ++psn) {
       if (r.sacked.has(psn))
         --news;
       else
@@ -119,10 +120,10 @@ void park(EngineCore& core, Qp& qp, const wire::Packet& packet) {
   queue_reply(core, qp, qp.rx.expected - 1, wire::Aeth::ack(0));
 }
 
-void unpark(EngineCore& core, Qp& qp) {
+void unpark(EngineCore& core, Qp& qp, Psn closed) {
   auto& rx = qp.rx;
   Recovery& r = *qp.tx.recovery;
-  Psn before = rx.expected - 1;
+  Psn before = closed;
   while (qp.state != QpState::error) {
     drop_parked(core, r, before, rx.expected);
     if (!r.parked_psns.has(rx.expected)) break;

@@ -110,7 +110,7 @@ void CmWorld::advance(Nanos until) {
 
 void CmWorld::send(std::size_t host, const cm::CmPath& path, const cm::Mad& mad) {
   ++mads_;
-  const Fate fate = faults_.next();
+  const Fate fate = faults_.next(now_);
   const bool lost = fate.drop || fate.corrupt;  // the ICRC finds what is corrupt
   if (trace_) {
     fmt::print("{:>12} host {} sends attribute {:#x} {}{}\n", now_.count(), host,

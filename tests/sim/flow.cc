@@ -9,7 +9,6 @@ namespace uroce::test {
 
 namespace {
 
-constexpr std::size_t kArea = 1 << 16;
 constexpr uint32_t kCounters = 4;
 constexpr uint32_t kCells = 256;
 constexpr AccessFlags kAll =
@@ -55,10 +54,10 @@ Flow::Flow(TestEndpoint& from, TestQp& from_qp, TestCq& send_cq, TestEndpoint& t
       recv_cq_(recv_cq),
       options_(options),
       random_(seed),
-      source_(from.make_region(kArea, Access::local_write)),
-      write_place_(to.make_region(kArea, kAll)),
-      read_source_(to.make_region(kArea, Access::remote_read)),
-      read_place_(from.make_region(kArea, Access::local_write)),
+      source_(from.make_region(options.area, Access::local_write)),
+      write_place_(to.make_region(options.area, kAll)),
+      read_source_(to.make_region(options.area, Access::remote_read)),
+      read_place_(from.make_region(options.area, Access::local_write)),
       counters_(to.make_region(kCounters * 8, kAll)),
       results_(from.make_region(kCells * 8, Access::local_write)),
       inbox_(to.make_region(std::size_t{options.recv_depth} * options.max_message, Access::local_write)),
@@ -124,15 +123,15 @@ void Flow::prepare(const Op& op, SendRequest& request, Posted& posted, std::vect
     // Half of the compares hit.
     if (op.opcode == WrOpcode::compare_swap && random_.chance(0.5)) request.compare_add = counter_shadow_[cell];
   } else if (op.opcode == WrOpcode::rdma_read) {
-    const uint64_t to = random_.below(kArea - op.length + 1);
-    source_offset_ = random_.below(kArea - op.length + 1);
+    const uint64_t to = random_.below(options_.area - op.length + 1);
+    source_offset_ = random_.below(options_.area - op.length + 1);
     sges = gather(read_place_, to, op.length);
     request.remote_addr = read_source_.va() + source_offset_;
     request.rkey = read_source_.key();
   } else {
-    source_offset_ = random_.below(kArea - op.length + 1);
+    source_offset_ = random_.below(options_.area - op.length + 1);
     sges = gather(source_, source_offset_, op.length);
-    request.remote_addr = write_place_.va() + random_.below(kArea - op.length + 1);
+    request.remote_addr = write_place_.va() + random_.below(options_.area - op.length + 1);
     request.rkey = write_place_.key();
   }
   request.sges = sges;
@@ -299,8 +298,8 @@ void Flow::check_memory() {
   if (std::memcmp(counters_.bytes().data(), counter_shadow_.data(), kCounters * 8) != 0) {
     violate("the counters that atomics change differ from the oracle");
   }
-  if (find_mismatch(source_.bytes(), source_.stream()) != kArea ||
-      find_mismatch(read_source_.bytes(), read_source_.stream()) != kArea) {
+  if (find_mismatch(source_.bytes(), source_.stream()) != options_.area ||
+      find_mismatch(read_source_.bytes(), read_source_.stream()) != options_.area) {
     violate("memory that nobody writes has changed");
   }
   if (!messages_.empty()) violate(fmt::format("{} messages were never received", messages_.size()));

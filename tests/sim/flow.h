@@ -19,6 +19,7 @@ namespace uroce::test {
 struct FlowOptions {
   uint32_t max_message = 8192;  ///< bytes
   uint32_t recv_depth = 32;     ///< receives kept posted
+  uint32_t area = 1 << 16;      ///< bytes of each memory that messages go to and come from
   bool signal_all = false;
   bool fences = true;
 };

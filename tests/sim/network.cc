@@ -4,21 +4,24 @@
 #include <cstdio>
 #include <cstring>
 
-#include "wire/packet.h"
+#include "wire/encode.h"
+#include "wire/recovery.h"
 #include "wire/text.h"
 
 namespace uroce::test {
 
-Fate RandomFaults::next() {
+Fate RandomFaults::next(Nanos now) {
   Fate fate;
   const auto hold = [this] {
     return Nanos(static_cast<int64_t>(random_.below(static_cast<uint64_t>(rates_.hold_max.count()) + 1)));
   };
-  if (random_.chance(rates_.drop)) {
+  if (random_.chance(rates_.burst)) burst_end_ = now + Nanos(static_cast<int64_t>(random_.below(20'000)));
+  if (random_.chance(rates_.drop) || now < burst_end_) {
     fate.drop = true;
     ++dropped_;
   }
   if (random_.chance(rates_.corrupt)) fate.corrupt = true;
+  if (random_.chance(rates_.plain)) fate.plain = true;
   if (random_.chance(rates_.reorder)) fate.delay = hold();
   if (random_.chance(rates_.duplicate)) {
     fate.duplicate = true;
@@ -49,6 +52,22 @@ void Network::corrupt(Frame& frame) {
   frame[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
 }
 
+// What a peer that keeps nothing out of order would have said.
+void Network::make_plain(Frame& frame) {
+  const auto packet = wire::parse(frame);
+  wire::Sack sack;
+  if (!packet || packet->bth.opcode != wire::Opcode::sack || !wire::Sack::load(packet->payload, sack)) return;
+  wire::Packet plain = *packet;
+  plain.bth.opcode = wire::Opcode::rc_ack;
+  if (sack.words != 0 && packet->aeth.kind() == wire::AethKind::ack) {
+    plain.aeth.syndrome = wire::Aeth::nak(wire::NakCode::psn_sequence);
+    plain.bth.psn = sack.base;
+  }
+  Frame out(frame.size());
+  out.resize(wire::encode(out, plain, wire::route_of(*packet), {}, wire::framing_of(*packet)));
+  frame = std::move(out);
+}
+
 std::size_t Network::host_of(const Frame& frame) const {
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
     if (std::memcmp(frame.data(), hosts_[i]->options().mac.bytes.data(), 6) == 0) return i;
@@ -76,7 +95,8 @@ void Network::run(std::size_t host) {
       continue;
     }
     const std::size_t to = host_of(sent.bytes);
-    const Fate fate = faults_.next();
+    const Fate fate = faults_.next(now_);
+    if (fate.plain) make_plain(sent.bytes);
     print(host, sent.bytes, fate);
     if (fate.duplicate) put(to, sent.bytes, delay_ + fate.duplicate_delay);
     if (fate.drop) continue;

@@ -15,6 +15,7 @@ struct Fate {
   bool drop = false;
   bool corrupt = false;
   bool duplicate = false;
+  bool plain = false;        ///< a SACK becomes the ACK or NAK of a peer that keeps nothing out of order
   Nanos delay{0};            ///< besides the network's own
   Nanos duplicate_delay{0};  ///< of the second copy
 };
@@ -22,12 +23,15 @@ struct Fate {
 class FaultPolicy {
  public:
   virtual ~FaultPolicy() = default;
-  virtual Fate next() = 0;
+  /// Of a frame that is sent now.
+  virtual Fate next(Nanos now) = 0;
 };
 
 /// Faults by chance.
 struct FaultRates {
   double drop = 0;
+  double burst = 0;  ///< for up to 20 us from here on, all are lost
+  double plain = 0;
   double duplicate = 0;
   double reorder = 0;  ///< held back while others pass
   double corrupt = 0;
@@ -37,24 +41,33 @@ struct FaultRates {
 class RandomFaults : public FaultPolicy {
  public:
   RandomFaults(const FaultRates& rates, uint64_t seed) : rates_(rates), random_(seed) {}
-  Fate next() override;
-  void stop() { rates_ = {}; }
+  Fate next(Nanos now) override;
+  void stop() {
+    rates_ = {};
+    burst_end_ = Nanos(0);
+  }
   uint64_t dropped() const { return dropped_; }
 
  private:
   FaultRates rates_;
   Random random_;
+  Nanos burst_end_{0};
   uint64_t dropped_ = 0;
 };
 
 /// The fate of each of the first frames is written down; those after them pass.
 class ListedFaults : public FaultPolicy {
  public:
-  explicit ListedFaults(std::vector<Fate> fates) : fates_(std::move(fates)) {}
-  Fate next() override { return at_ < fates_.size() ? fates_[at_++] : Fate{}; }
+  /// The first frame is the first one after begin().
+  enum class Start : uint8_t { now, at_begin };
+  explicit ListedFaults(std::vector<Fate> fates, Start start = Start::now)
+      : fates_(std::move(fates)), begun_(start == Start::now) {}
+  void begin() { begun_ = true; }
+  Fate next(Nanos) override { return begun_ && at_ < fates_.size() ? fates_[at_++] : Fate{}; }
 
  private:
   std::vector<Fate> fates_;
+  bool begun_;
   std::size_t at_ = 0;
 };
 
@@ -86,6 +99,7 @@ class Network {
   };
   void put(std::size_t host, const Frame& bytes, Nanos delay);
   void corrupt(Frame& frame);
+  static void make_plain(Frame& frame);
   void print(std::size_t host, const Frame& frame, const Fate& fate) const;
   std::size_t host_of(const Frame& frame) const;
 

@@ -24,8 +24,11 @@ struct Plan {
     world.loopback = random.chance(0.1);
     world.slow_receiver = random.chance(0.3);
     world.send_wr = 4u << random.below(4);
-    world.window_packets = 8u << random.below(5);
-    world.retransmission = random.chance(0.7) ? Retransmission::automatic : Retransmission::go_back_n;
+    world.window_packets = 8u << random.below(8);
+    for (Retransmission& side : world.retransmission) {
+      side = random.chance(0.8) ? Retransmission::automatic : Retransmission::go_back_n;
+    }
+    if (random.chance(0.2)) world.parking_frames = static_cast<uint32_t>(random.below(8));
     world.connection.mtu = kMtus[random.below(std::size(kMtus))];
     world.connection.max_rd_atomic = static_cast<uint8_t>(1 + random.below(8));
     world.connection.max_dest_rd_atomic = static_cast<uint8_t>(world.connection.max_rd_atomic + random.below(3));
@@ -39,8 +42,16 @@ struct Plan {
     rates.reorder = scale * static_cast<double>(random.below(3));
     rates.corrupt = scale * static_cast<double>(random.below(2));
     rates.hold_max = Nanos(static_cast<int64_t>(1'000 + random.below(100'000)));
+    if (random.chance(0.15)) {  // Packets are sprayed over paths of unequal length.
+      rates.reorder = 0.5;
+      rates.hold_max = Nanos(static_cast<int64_t>(1'000 + random.below(10'000)));
+    }
+    if (random.chance(0.2)) rates.burst = 0.0005;
+    if (random.chance(0.15)) rates.plain = 0.002;
   }
 };
+
+const char* name(Retransmission setting) { return setting == Retransmission::automatic ? "auto" : "go-back-n"; }
 
 bool run_one(uint64_t seed, uint64_t ops, bool verbose, bool trace) {
   const Plan plan(seed);
@@ -52,12 +63,14 @@ bool run_one(uint64_t seed, uint64_t ops, bool verbose, bool trace) {
   const bool good = violation.empty() && !world.failed();
   if (!good || verbose) {
     std::printf(
-        "%s seed=%llu ops=%llu: selective=%d qps=%u both_ways=%d loopback=%d slow_receiver=%d mtu=%u window=%u "
-        "drop=%.3f duplicate=%.3f reorder=%.3f corrupt=%.3f frames=%llu virtual_ms=%lld%s%s%s\n",
+        "%s seed=%llu ops=%llu: recovery=%s/%s parking=%u qps=%u both_ways=%d loopback=%d slow_receiver=%d mtu=%u "
+        "window=%u "
+        "drop=%.3f burst=%.4f plain=%.3f duplicate=%.3f reorder=%.3f corrupt=%.3f frames=%llu virtual_ms=%lld%s%s%s\n",
         good ? "ok  " : "FAIL", static_cast<unsigned long long>(seed), static_cast<unsigned long long>(ops),
-        plan.world.retransmission == Retransmission::automatic, plan.world.qps, plan.world.both_ways,
-        plan.world.loopback, plan.world.slow_receiver, mtu_bytes(plan.world.connection.mtu), plan.world.window_packets,
-        plan.rates.drop, plan.rates.duplicate, plan.rates.reorder, plan.rates.corrupt,
+        name(plan.world.retransmission[0]), name(plan.world.retransmission[1]), plan.world.parking_frames,
+        plan.world.qps, plan.world.both_ways, plan.world.loopback, plan.world.slow_receiver,
+        mtu_bytes(plan.world.connection.mtu), plan.world.window_packets, plan.rates.drop, plan.rates.burst,
+        plan.rates.plain, plan.rates.duplicate, plan.rates.reorder, plan.rates.corrupt,
         static_cast<unsigned long long>(world.network().frames_sent()),
         static_cast<long long>(world.network().now().count() / 1'000'000), violation.empty() ? "" : ": ",
         violation.c_str(), world.failures().c_str());

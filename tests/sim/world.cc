@@ -13,7 +13,8 @@ World::World(const WorldOptions& options, FaultPolicy& faults) : options_(option
     host.engine.max_qps = 64;
     host.max_regions = 1024;
     host.engine.window_packets = options.window_packets;
-    host.engine.retransmission = options.retransmission;
+    host.engine.retransmission = options.retransmission[i];
+    host.engine.parking_frames = options.parking_frames;
     host.engine.seed = options.seed * 2 + i;
     host.gid = Gid::from_ipv4(0x0a000001 + i);
     host.mac.bytes[5] = static_cast<uint8_t>(1 + i);
@@ -126,12 +127,20 @@ std::string World::drive(Post&& post, Nanos patience) {
   }
 }
 
+void World::settle() {
+  for (std::size_t i = 0; i < hosts_.size(); ++i) network_->run(i);
+  while (network_->next_event() != kNever) network_->advance_to(network_->next_event());
+}
+
 std::string World::check_end() {
   // Late copies and answers nobody waits for; afterwards all must rest.
   for (int i = 0; i < 1'000'000 && network_->next_event() != kNever; ++i) network_->advance_to(network_->next_event());
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
     if (hosts_[i]->engine().next_deadline() != kNever) return fmt::format("host {} still runs a timer", i);
     if (hosts_[i]->engine().has_work()) return fmt::format("host {} still has work", i);
+    if (const uint32_t kept = hosts_[i]->engine().parked_frames(); kept != 0 && !failed()) {
+      return fmt::format("host {} still keeps {} frames", i, kept);
+    }
     if (!hosts_[i]->guards_intact()) return fmt::format("host {} wrote outside a region", i);
   }
   for (auto& flow : flows_) {

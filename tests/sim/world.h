@@ -1,6 +1,7 @@
 // Two hosts, their QPs and flows in both directions, and the loop that drives them in virtual time.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,7 +20,9 @@ struct WorldOptions {
   bool slow_receiver = false;  ///< receives are posted late, so that RNR NAKs happen
   uint32_t send_wr = 32;
   uint32_t window_packets = 64;
-  Retransmission retransmission = Retransmission::go_back_n;
+  /// Of the left and of the right host.
+  std::array<Retransmission, 2> retransmission{Retransmission::go_back_n, Retransmission::go_back_n};
+  uint32_t parking_frames = 1024;
   Nanos delay{2'000};
   ConnectOptions connection{.timeout = 8};
   FlowOptions flow;
@@ -29,6 +32,8 @@ class World {
  public:
   World(const WorldOptions& options, FaultPolicy& faults);
 
+  /// Runs until all is at rest: discovery is over.
+  void settle();
   /// Posts `ops` one after another on every flow and runs until all have completed. Returns what does not hold.
   std::string run(const std::vector<Op>& ops);
   /// Posts `count` random operations on every flow; calls `faults_stop` once when three quarters have completed.
