@@ -12,6 +12,9 @@ namespace {
 constexpr uint8_t kHellos = 10;
 constexpr Nanos kFirstWait{1'000'000};
 constexpr Nanos kLongestWait{1'000'000'000};
+/// Linux's rxe before 5.12 does not look at the opcode's type and takes a HELLO for a response, which could complete
+/// what it has sent, or fail it. One to requests long past it ignores as a repetition.
+constexpr uint32_t kPsnsAgo = 1 << 22;
 
 Retransmission setting_of(const EngineCore& core, const Qp& qp) {
   const Retransmission own = qp.cold->spec.retransmission;
@@ -103,7 +106,7 @@ void send_hello(EngineCore& core, Qp& qp) {
   hello.store(payload);
   frame.copy_payload = true;
   core.builder.add_payload(frame, payload, wire::Hello::kBytes);
-  core.builder.finish(frame, qp, wire::Opcode::hello, Psn(0), 0);
+  core.builder.finish(frame, qp, wire::Opcode::hello, qp.rx.expected - kPsnsAgo, 0);
   core.counters.hellos_sent.add();
   r.hello_sent = core.now;
   if (proven || (r.hellos_left == 0 && !r.asks_for_ever)) return;

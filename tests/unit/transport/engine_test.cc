@@ -148,6 +148,24 @@ TEST_F(Pair, AMessageIsAcknowledgedThoughItsReceiverGoesAtOnce) {
   EXPECT_EQ(left_.engine().counters().error_completions.get(), 0u);
 }
 
+TEST_F(Pair, AHelloIsNoResponseToWhatThePeerHasOutstanding) {
+  EndpointOptions options;
+  options.engine.retransmission = Retransmission::automatic;
+  TestEndpoint asking(options);
+  const Psn peer_begins(7);
+  asking.make_qp({.qpn = 0x11})
+      .connect({.dest_qpn = 0x22, .sq_psn = 100, .rq_psn = peer_begins.value()}, asking.route_to(right_));
+  asking.engine().poll(asking.sink(), now_);
+  const auto frames = asking.sink().take();
+  ASSERT_EQ(frames.size(), 1u);
+  const auto packet = wire::parse(frames[0].bytes);
+  ASSERT_TRUE(packet.has_value());
+  ASSERT_EQ(packet->bth.opcode, wire::Opcode::hello);
+  // Far behind, and not so far that it would be ahead of the next million requests.
+  EXPECT_LT(distance(packet->bth.psn, peer_begins), -(1 << 20));
+  EXPECT_GT(distance(packet->bth.psn, peer_begins), -(1 << 23) + (1 << 20));
+}
+
 TEST_F(Pair, BackPressureLosesNothing) {
   const Sge sge = source_->sge(0, 100'000);
   for (uint64_t i = 0; i < 4; ++i) {
