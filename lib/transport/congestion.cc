@@ -10,7 +10,7 @@ std::unique_ptr<CongestionControl> make_congestion_control(CongestionAlgorithm a
                                                            uint32_t window, Nanos now) {
   if (algorithm == CongestionAlgorithm::device_default) algorithm = settings.algorithm;
   switch (algorithm) {
-    case CongestionAlgorithm::dcqcn: return std::make_unique<Dcqcn>(settings.dcqcn, window);
+    case CongestionAlgorithm::dcqcn: return std::make_unique<Dcqcn>(settings.dcqcn, packet_bytes, window);
     case CongestionAlgorithm::swift: return std::make_unique<Swift>(settings.swift, packet_bytes, window, now);
     default: return nullptr;
   }

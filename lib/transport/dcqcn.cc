@@ -12,17 +12,35 @@ constexpr int kStepsPerCall = 64;
 // Halving the distance to a target never ends; a link's clock is not more exact than this.
 constexpr double kAsGoodAsLine = 0.9999;
 
+constexpr Nanos kAssumedRtt{10'000};  // until there is an acknowledgement
+// Acknowledgements come late, and several at once; and packets of small messages are small.
+constexpr double kWindowPerProduct = 1.25;
+constexpr uint32_t kLeastWindow = 64;
+
 double bits(uint32_t mbps) { return mbps * 1e6; }
 int64_t bytes(uint32_t kib) { return int64_t{kib} * 1024; }
 
 }  // namespace
 
-Dcqcn::Dcqcn(const DcqcnSettings& settings, uint32_t window)
+Dcqcn::Dcqcn(const DcqcnSettings& settings, uint32_t packet_bytes, uint32_t window)
     : settings_(settings),
       line_(bits(settings.line_rate_mbps != 0 ? settings.line_rate_mbps : 100'000)),
       current_(line_),
-      target_(line_) {
-  window_ = window;
+      target_(line_),
+      packet_bits_(packet_bytes * 8.0),
+      max_window_(window) {
+  fit_window(kAssumedRtt);
+}
+
+void Dcqcn::on_ack(const AckSample& sample) {
+  if (sample.rtt <= Nanos(0) || sample.rtt >= least_rtt_) return;
+  least_rtt_ = sample.rtt;
+  fit_window(sample.rtt);
+}
+
+void Dcqcn::fit_window(Nanos rtt) {
+  const double on_the_way = line_ * static_cast<double>(rtt.count()) / 1e9 / packet_bits_;
+  window_ = std::min(max_window_, std::max(static_cast<uint32_t>(on_the_way * kWindowPerProduct), kLeastWindow));
 }
 
 void Dcqcn::on_cnp(Nanos now) {

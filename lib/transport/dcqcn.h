@@ -10,9 +10,11 @@ namespace uroce::transport {
 class Dcqcn final : public CongestionControl {
  public:
   /// `settings` must outlive it.
-  Dcqcn(const DcqcnSettings& settings, uint32_t window);
+  /// `packet_bytes`: headers and all; `window`: packets.
+  Dcqcn(const DcqcnSettings& settings, uint32_t packet_bytes, uint32_t window);
 
-  void on_ack(const AckSample&) override {}
+  /// Caps the window at what the line holds in the least round trip seen.
+  void on_ack(const AckSample& sample) override;
   void on_cnp(Nanos now) override;
   /// Loss without marks is no sign of congestion to it: links corrupt packets too.
   void on_loss(Nanos) override {}
@@ -25,12 +27,16 @@ class Dcqcn final : public CongestionControl {
 
  private:
   void on_bytes(Nanos now) override;
+  void fit_window(Nanos rtt);
   void increase();
 
   const DcqcnSettings& settings_;
   const double line_;  // rates in bits per second
   double current_;     // R_C
   double target_;      // R_T
+  const double packet_bits_;
+  const uint32_t max_window_;
+  Nanos least_rtt_ = kNever;
   double alpha_ = 1.0;
   Nanos reported_ = kNever;   // when alpha was renewed
   uint32_t timer_steps_ = 0;  // T: increases by the timer since the last cut

@@ -236,8 +236,8 @@ bool Engine::Impl::transmit(Qp& qp) {
     return transmit_unreliable(core, qp);
   if (qp.tx.notices != 0 && !send_notices(core, qp)) [[unlikely]]
     return true;
-  if (qp.regulated) [[unlikely]]
-    return transmit_regulated(core, qp);
+  if (qp.paced) [[unlikely]]
+    return transmit_paced(core, qp);
   return transmit_responses(core, qp) || transmit_requests(core, qp);
 }
 

@@ -206,7 +206,7 @@ QpTransportStatus Engine::status(const Qp& qp) const {
   status.cnps_sent = cold.notification.cnps_sent;
   status.cnps_received = cold.notification.cnps_received;
   if (cold.recovery != nullptr) describe_recovery(*cold.recovery, qp.tx.selective, status);
-  if (!qp.regulated) return status;
+  if (cold.congestion == nullptr) return status;
   cold.congestion->on_timer(impl_->core.now);
   status.rate_bps = cold.congestion->rate();
   status.window = std::min(status.window, cold.congestion->window());

@@ -229,7 +229,7 @@ void note_delivered(Qp& qp, Psn psn, Psn overtaken_by);
 /// How long to wait for an answer, at the `round`th time.
 Nanos probe_timeout(const Qp& qp, uint32_t round);
 void on_quiet(EngineCore& core, Qp& qp);
-/// Applies what congestion control and the peer allow to the window.
+/// Applies what congestion control and the peer allow to the window, and says whether there is a rate.
 void update_window(EngineCore& core, Qp& qp);
 // --- regulate.cc: congestion control and the wire.
 
@@ -239,14 +239,14 @@ void regulate(EngineCore& core, Qp& qp);
 void deregulate(EngineCore& core, Qp& qp);
 /// May a data packet, of a request or a READ response, leave now? If not, the QP is served again when it may.
 bool may_send_paced(EngineCore& core, Qp& qp);
-inline bool may_send_data(EngineCore& core, Qp& qp) { return !qp.regulated || may_send_paced(core, qp); }
+inline bool may_send_data(EngineCore& core, Qp& qp) { return !qp.paced || may_send_paced(core, qp); }
 /// It has left.
 void charge_paced(EngineCore& core, Qp& qp, const TxFrame& frame);
 inline void charge_data(EngineCore& core, Qp& qp, const TxFrame& frame) {
-  if (qp.regulated) charge_paced(core, qp, frame);
+  if (qp.paced) charge_paced(core, qp, frame);
 }
 /// Requests and responses in turns. True: it could go on.
-bool transmit_regulated(EngineCore& core, Qp& qp);
+bool transmit_paced(EngineCore& core, Qp& qp);
 /// A data packet came marked.
 void on_mark(EngineCore& core, Qp& qp);
 /// Sends what is due beside requests and answers. False: it did not all find room.

@@ -78,7 +78,7 @@ void reset_qp(Qp& qp) {
   cold.congestion.reset();
   cold.algorithm = CongestionAlgorithm::none;
   cold.notification = {};
-  qp.regulated = false;
+  qp.paced = false;
   qp.ecn = 0;
   qp.access = {};
   qp.state = QpState::reset;

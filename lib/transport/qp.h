@@ -150,8 +150,8 @@ struct alignas(64) Qp {
   AccessFlags access{};
   bool loopback : 1 = false;
   bool signal_all : 1 = false;
-  bool regulated : 1 = false;  ///< there is cold->congestion
-  uint8_t ecn = 0;             ///< of data packets, 2 bits; 0: as in the route
+  bool paced : 1 = false;  ///< cold->congestion has a rate
+  uint8_t ecn = 0;         ///< of data packets, 2 bits; 0: as in the route
   bool on_active_list = false;
   bool timer_pending = false;  ///< the wheel holds cold->timer
   CqWriter* send_cq = nullptr;

@@ -30,7 +30,7 @@ void regulate(EngineCore& core, Qp& qp) {
       cold.spec.congestion == CongestionAlgorithm::device_default ? settings.algorithm : cold.spec.congestion;
   cold.congestion = make_congestion_control(cold.algorithm, settings, qp.mtu() + kAroundPayload,
                                             core.config.window_packets, core.now);
-  qp.regulated = cold.congestion != nullptr;
+  qp.paced = false;
   qp.ecn = reacts_to_marks(cold.algorithm) ? kEcnCapable : 0;
 }
 
@@ -43,8 +43,9 @@ void deregulate(EngineCore& core, Qp& qp) {
 bool may_send_paced(EngineCore& core, Qp& qp) {
   CongestionControl& control = *qp.cold->congestion;
   if (core.now >= control.next_deadline()) control.on_timer(core.now);
+  qp.paced = control.rate() != 0;
   Pacing& pacing = qp.cold->pacing;
-  if (control.rate() == 0 || core.now >= pacing.next_send) return true;
+  if (!qp.paced || core.now >= pacing.next_send) return true;
   if (!pacing.wake.armed()) {
     core.pacing_wheel.arm(pacing.wake, pacing.next_send);
     core.counters.paced_waits.add();
@@ -57,7 +58,8 @@ void charge_paced(EngineCore& core, Qp& qp, const TxFrame& frame) {
   const uint32_t bytes =
       frame.header_length + frame.payload_length + frame.pad + static_cast<uint32_t>(wire::kIcrcBytes);
   control.on_sent(bytes, core.now);
-  if (control.rate() == 0) return;
+  qp.paced = control.rate() != 0;
+  if (!qp.paced) return;
   Pacing& pacing = qp.cold->pacing;
   const double cost = bytes * 8e9 / static_cast<double>(control.rate()) + pacing.owed_ns;
   const auto whole = static_cast<int64_t>(cost);
@@ -65,7 +67,7 @@ void charge_paced(EngineCore& core, Qp& qp, const TxFrame& frame) {
   pacing.next_send = std::max(pacing.next_send, core.now - kMaxLag) + Nanos(whole);
 }
 
-bool transmit_regulated(EngineCore& core, Qp& qp) {
+bool transmit_paced(EngineCore& core, Qp& qp) {
   bool& requests_first = qp.cold->pacing.requests_first;
   requests_first = !requests_first;
   if (!requests_first) return transmit_responses(core, qp) || transmit_requests(core, qp);
@@ -107,12 +109,14 @@ void on_cnp(EngineCore& core, Qp& qp) {
   core.counters.cnps_received.add();
   Notification& notification = qp.cold->notification;
   ++notification.cnps_received;
-  if (!qp.regulated || core.now < notification.next_reaction) {
+  CongestionControl* control = qp.cold->congestion.get();
+  if (control == nullptr || core.now < notification.next_reaction) {
     core.counters.cnps_ignored.add();
     return;
   }
   notification.next_reaction = core.now + reaction_interval(core);
-  qp.cold->congestion->on_cnp(core.now);
+  control->on_cnp(core.now);
+  qp.paced = control->rate() != 0;
 }
 
 }  // namespace uroce::transport

@@ -35,7 +35,7 @@ Nanos Swift::target_delay() const {
 void Swift::on_ack(const AckSample& sample) {
   unused_packets_ += sample.packets;
   timeouts_ = 0;
-  if (sample.rtt <= Nanos(0)) return;
+  if (sample.rtt <= Nanos(0) || unused_packets_ == 0) return;
   rtt_ = sample.rtt;
   const double packets = std::exchange(unused_packets_, 0);
   const auto delay = static_cast<double>(sample.rtt.count());

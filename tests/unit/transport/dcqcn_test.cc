@@ -20,19 +20,18 @@ DcqcnSettings quiet() {
 
 TEST(Dcqcn, PaysNothingUntilTheFirstReport) {
   const DcqcnSettings settings = quiet();
-  Dcqcn control(settings, 256);
+  Dcqcn control(settings, 4160, 256);
   control.on_sent(1 << 30, at(0));
   control.on_loss(at(1));
   control.on_timer(at(1000));
   EXPECT_EQ(control.rate(), 0u);
-  EXPECT_EQ(control.window(), 256u);
   EXPECT_EQ(control.next_deadline(), kNever);
 }
 
 // Equation 1 with alpha 1, then 1 again: (1 - g) + g.
 TEST(Dcqcn, TheFirstReportsHalveTheRate) {
   const DcqcnSettings settings = quiet();
-  Dcqcn control(settings, 256);
+  Dcqcn control(settings, 4160, 256);
   control.on_cnp(at(0));
   EXPECT_EQ(control.rate(), 20 * kGiga);
   EXPECT_EQ(control.alpha(), 1.0);
@@ -44,7 +43,7 @@ TEST(Dcqcn, TheFirstReportsHalveTheRate) {
 // Target 40, current 20: 30, 35, 37.5, 38.75, 39.375 in the five steps of fast recovery.
 TEST(Dcqcn, FastRecoveryHalvesTheWayBack) {
   const DcqcnSettings settings = quiet();
-  Dcqcn control(settings, 256);
+  Dcqcn control(settings, 4160, 256);
   control.on_cnp(at(0));
   control.on_timer(at(54));
   EXPECT_EQ(control.rate(), 20 * kGiga);
@@ -58,7 +57,7 @@ TEST(Dcqcn, FastRecoveryHalvesTheWayBack) {
 // Two cuts leave target 20 and current 10. After fast recovery 19.6875; then the target rises by 40 Mb/s a step.
 TEST(Dcqcn, AdditiveIncreaseRaisesTheTarget) {
   const DcqcnSettings settings = quiet();
-  Dcqcn control(settings, 256);
+  Dcqcn control(settings, 4160, 256);
   control.on_cnp(at(0));
   control.on_cnp(at(50));
   control.on_timer(at(50 + 5 * 55));
@@ -73,7 +72,7 @@ TEST(Dcqcn, AdditiveIncreaseRaisesTheTarget) {
 TEST(Dcqcn, HyperIncreaseTakesTimerAndCounter) {
   DcqcnSettings settings = quiet();
   settings.byte_counter_kib = 1;
-  Dcqcn control(settings, 256);
+  Dcqcn control(settings, 4160, 256);
   control.on_cnp(at(0));
   control.on_cnp(at(50));
   control.on_timer(at(50 + 5 * 55));
@@ -90,7 +89,7 @@ TEST(Dcqcn, HyperIncreaseTakesTimerAndCounter) {
 TEST(Dcqcn, AlphaDecaysWithoutReports) {
   DcqcnSettings settings = quiet();
   settings.gain = 0.5;
-  Dcqcn control(settings, 256);
+  Dcqcn control(settings, 4160, 256);
   control.on_cnp(at(0));
   control.on_cnp(at(2 * 55));
   // Two decays make alpha 1/4; the rate had come back to 35 Gb/s by then.
@@ -100,7 +99,7 @@ TEST(Dcqcn, AlphaDecaysWithoutReports) {
 
 TEST(Dcqcn, IsNeverSlowerThanTheLeastRate) {
   const DcqcnSettings settings = quiet();
-  Dcqcn control(settings, 256);
+  Dcqcn control(settings, 4160, 256);
   for (int i = 0; i < 100; ++i) control.on_cnp(at(i));
   EXPECT_EQ(control.rate(), 100'000'000u);
   for (int i = 0; i < 100; ++i) control.on_timeout(at(100 + i));
@@ -109,7 +108,7 @@ TEST(Dcqcn, IsNeverSlowerThanTheLeastRate) {
 
 TEST(Dcqcn, StopsPacingOnceItIsBackAtLineRate) {
   const DcqcnSettings settings = quiet();
-  Dcqcn control(settings, 256);
+  Dcqcn control(settings, 4160, 256);
   control.on_cnp(at(0));
   int64_t us = 0;
   while (control.rate() != 0 && us < 10'000) control.on_timer(at(++us));
@@ -119,9 +118,27 @@ TEST(Dcqcn, StopsPacingOnceItIsBackAtLineRate) {
   EXPECT_GT(control.rate(), 20 * kGiga);
 }
 
+// 40 Gb/s for 100 us are 4 Mbit: 120.2 packets of 4160 bytes, and a quarter more.
+TEST(Dcqcn, TheWindowIsWhatTheLineHolds) {
+  const DcqcnSettings settings = quiet();
+  Dcqcn control(settings, 4160, 256);
+  EXPECT_EQ(control.window(), 64u);  // the least
+  control.on_ack({.now = at(20), .rtt = at(0), .packets = 4});
+  EXPECT_EQ(control.window(), 64u);
+  control.on_ack({.now = at(40), .rtt = at(100), .packets = 4});
+  EXPECT_EQ(control.window(), 150u);
+  control.on_ack({.now = at(90), .rtt = at(200), .packets = 4});  // a queue is no reason to fill it
+  EXPECT_EQ(control.window(), 150u);
+  control.on_ack({.now = at(95), .rtt = at(60), .packets = 4});
+  EXPECT_EQ(control.window(), 90u);
+  Dcqcn far(settings, 4160, 256);
+  far.on_ack({.now = at(1000), .rtt = at(900), .packets = 4});
+  EXPECT_EQ(far.window(), 256u);
+}
+
 TEST(Dcqcn, CatchesUpInBoundedSteps) {
   const DcqcnSettings settings = quiet();
-  Dcqcn control(settings, 256);
+  Dcqcn control(settings, 4160, 256);
   for (int i = 0; i < 20; ++i) control.on_cnp(at(i));
   const Nanos late = at(60'000'000);
   int calls = 0;
