@@ -215,6 +215,7 @@ Result<void> IbCm::reject(uint32_t id, RejReason reason, std::span<const std::by
 Result<void> IbCm::mra(uint32_t id, uint8_t timeout, std::span<const std::byte> private_data, Nanos now) {
   return impl_->mra(id, timeout, private_data, now);
 }
+void IbCm::delivered(uint32_t id) { impl_->delivered(id); }
 Result<void> IbCm::disconnect(uint32_t id, std::span<const std::byte> private_data, Nanos now) {
   return impl_->disconnect(id, private_data, now);
 }

@@ -173,8 +173,8 @@ class IbCm {
   IbCm& operator=(const IbCm&) = delete;
 
   /// REQs and SIDR_REQs whose service id equals `service_id` under `mask` become events that carry `token`, a number
-  /// of the caller's. More specific masks come first. At most `backlog` requests of a listener wait for an answer:
-  /// accept(), reject(), destroy(), or the peer's own REJ.
+  /// of the caller's. More specific masks come first. At most `backlog` requests of a listener wait, until delivered()
+  /// or an answer: accept(), reject(), destroy(), or the peer's own REJ.
   /// Errors: EADDRINUSE (the same id and mask).
   Result<void> listen(uint64_t service_id, uint64_t mask, uint32_t backlog, uint64_t token);
   /// Requests that wait for an answer stay: destroy() or reject() them.
@@ -197,6 +197,10 @@ class IbCm {
   /// After a request (or a reply): asks the peer for 4.096 us * 2^timeout more before it gives up. A peer may grant
   /// that once; we do, and at most 137 s.
   Result<void> mra(uint32_t id, uint8_t timeout, std::span<const std::byte> private_data, Nanos now);
+  /// The application knows of a request, or a reply, and takes its time: the request leaves its listener's backlog, and
+  /// a peer that repeats itself is asked once for 68.7 s more, as Linux's rdma_cm does it. An id that is not there, or
+  /// waits for no answer: nothing.
+  void delivered(uint32_t id);
   /// Established, replied to, or accepted: sends a DREQ; `disconnected` follows, at the latest when all repetitions
   /// stayed without answer. On a connection that is over already: nothing.
   Result<void> disconnect(uint32_t id, std::span<const std::byte> private_data, Nanos now);

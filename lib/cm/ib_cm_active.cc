@@ -149,6 +149,7 @@ void IbCm::Impl::on_rep(const Gid& source, const Gid& destination, const MadHead
   }
   timers.cancel(r->timer);
   r->state = CmState::rep_received;
+  r->delivered = false;
   r->last.reset();
   r->reply = reply_of(header, rep);
   r->remote_qpn = rep.qpn;
@@ -158,12 +159,13 @@ void IbCm::Impl::on_rep(const Gid& source, const Gid& destination, const MadHead
   tell(*r, {.kind = CmEventKind::reply, .reply = r->reply});
 }
 
-/// Whatever we answered got lost: RTU, MRA or REJ. Nothing, where the application has not answered.
+/// Whatever we answered got lost: RTU, MRA or REJ. Nothing, where the application does not know of it yet.
 void IbCm::Impl::on_repeated_rep(CmRecord& r) {
   counters.duplicates.add();
   const bool answers =
       r.state == CmState::rep_received || r.state == CmState::established || r.state == CmState::closed;
-  if (answers && r.last) send_again(r);
+  if (answers && r.last) return send_again(r);
+  ask_for_time(r);
 }
 
 Result<void> IbCm::Impl::ready(uint32_t id, std::span<const std::byte> private_data, Nanos) {

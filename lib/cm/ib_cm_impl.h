@@ -21,6 +21,8 @@ namespace uroce::cm {
 /// A peer's word must not hold a record for hours: codes beyond these count as these.
 inline constexpr uint8_t kMaxPeerTimeout = 21;  ///< 8.6 s; rdma_cm says 20
 inline constexpr uint8_t kMaxMraTimeout = 25;   ///< 137 s; rdma_cm says 24
+/// What an application that takes its time is given, as Linux's rdma_cm has it: 68.7 s.
+inline constexpr uint8_t kMraTimeout = 24;
 /// For paths that name no ACK timeout (0 is "none").
 inline constexpr uint8_t kUsualAckTimeout = 18;
 /// How long a SIDR_REP is kept for repeated requests, which do not say how often they repeat; rdma_cm: every 4.3 s.
@@ -69,6 +71,7 @@ struct CmRecord : IbCm::Connection {
   CmState state{};
   bool owned = true;  ///< destroy() was not called: events are told
   bool mra_received = false;
+  bool delivered = false;       ///< the application knows of what it has not answered
   bool alternate_path = false;  ///< the peer's REQ named one
   uint8_t retries_left = 0;
   uint32_t remote_id = 0;  ///< 0: not known yet
@@ -127,6 +130,8 @@ struct IbCm::Impl {
   Result<void> accept(uint32_t id, const CmReply& reply, Nanos now);
   Result<void> notify_established(uint32_t id, Nanos now);
   Result<void> mra(uint32_t id, uint8_t timeout, std::span<const std::byte> private_data, Nanos now);
+  void delivered(uint32_t id);
+  void ask_for_time(CmRecord& r);
   void on_req(const Gid& source, const Gid& destination, const MadHeader& header, const ReqMad& req, Nanos now);
   void on_repeated_req(CmRecord& r, const MadHeader& header);
   void on_rtu(const Gid& source, const RtuMad& rtu);

@@ -130,7 +130,7 @@ void IbCm::Impl::on_req(const Gid& source, const Gid& destination, const MadHead
   tell(*r, {.kind = CmEventKind::request, .listener = listener->token, .request = r->request});
 }
 
-/// Whatever we answered got lost: MRA, REP or REJ. Nothing, where the application has not answered.
+/// Whatever we answered got lost: MRA, REP or REJ. Nothing, where the application does not know of it yet.
 void IbCm::Impl::on_repeated_req(CmRecord& r, const MadHeader& header) {
   counters.duplicates.add();
   if (r.state == CmState::dreq_sent || r.state == CmState::timewait) {
@@ -139,7 +139,8 @@ void IbCm::Impl::on_repeated_req(CmRecord& r, const MadHeader& header) {
                   {.remote_id = r.remote_id, .reason = static_cast<uint16_t>(RejReason::stale_connection)});
   }
   const bool answers = r.state == CmState::req_received || r.state == CmState::rep_sent || r.state == CmState::closed;
-  if (answers && r.last) send_again(r);
+  if (answers && r.last) return send_again(r);
+  ask_for_time(r);
 }
 
 Result<void> IbCm::Impl::accept(uint32_t id, const CmReply& reply, Nanos now) {
@@ -194,6 +195,19 @@ Result<void> IbCm::Impl::mra(uint32_t id, uint8_t timeout, std::span<const std::
   r.last = make_mad(r.transaction_id, MraMad{id, r.remote_id, answered, timeout, private_data});
   send(r.path(), *r.last, counters.mra_sent);
   return {};
+}
+
+void IbCm::Impl::delivered(uint32_t id) {
+  CmRecord* r = record(id);
+  if (r == nullptr) return;
+  stop_waiting(*r);
+  r->delivered = true;
+}
+
+/// The peer repeats what the application has not answered, though it knows of it: rather than the peer's giving up.
+void IbCm::Impl::ask_for_time(CmRecord& r) {
+  const bool waits = r.state == CmState::req_received || r.state == CmState::rep_received;
+  if (r.delivered && waits && !r.last) static_cast<void>(mra(r.id, kMraTimeout, {}, {}));
 }
 
 /// The peer needs longer to answer a REQ (its id is not known yet then) or REP. Once: the wait stays bounded.

@@ -116,7 +116,7 @@ class Program : public cm::IbCmHost {
   }
 
   void call(uint32_t id) {
-    switch (in_.take<uint8_t>() % 8) {
+    switch (in_.take<uint8_t>() % 9) {
       case 0:
         static_cast<void>(cm_.accept(id, {.qpn = peer_qpn(), .private_data = data(cm::kRepPrivate)}, now_));
         break;
@@ -132,6 +132,7 @@ class Program : public cm::IbCmHost {
       case 4: static_cast<void>(cm_.disconnect(id, data(cm::kDreqPrivate), now_)); break;
       case 5: static_cast<void>(cm_.notify_established(id, now_)); break;
       case 6: connect(); break;
+      case 8: cm_.delivered(id); break;
       default:
         cm_.destroy(id, now_);
         owned_.erase(id);

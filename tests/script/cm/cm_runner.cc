@@ -57,12 +57,13 @@ std::vector<std::byte> data_from(Words& words, std::string_view key) {
 
 const std::map<std::string, CmRunner::Command>& CmRunner::commands() {
   static const std::map<std::string, Command> table{
-      {"set", &CmRunner::do_set},         {"listen", &CmRunner::do_listen},   {"stop", &CmRunner::do_stop},
-      {"connect", &CmRunner::do_connect}, {"accept", &CmRunner::do_call},     {"ready", &CmRunner::do_call},
-      {"reject", &CmRunner::do_call},     {"mra", &CmRunner::do_call},        {"disconnect", &CmRunner::do_call},
-      {"notify", &CmRunner::do_call},     {"destroy", &CmRunner::do_call},    {"<", &CmRunner::do_receive},
-      {">", &CmRunner::do_expect},        {"!", &CmRunner::do_event},         {"quiet", &CmRunner::do_quiet},
-      {"size", &CmRunner::do_size},       {"counter", &CmRunner::do_counter}, {"known", &CmRunner::do_known},
+      {"set", &CmRunner::do_set},         {"listen", &CmRunner::do_listen}, {"stop", &CmRunner::do_stop},
+      {"connect", &CmRunner::do_connect}, {"accept", &CmRunner::do_call},   {"ready", &CmRunner::do_call},
+      {"reject", &CmRunner::do_call},     {"mra", &CmRunner::do_call},      {"delivered", &CmRunner::do_call},
+      {"disconnect", &CmRunner::do_call}, {"notify", &CmRunner::do_call},   {"destroy", &CmRunner::do_call},
+      {"<", &CmRunner::do_receive},       {">", &CmRunner::do_expect},      {"!", &CmRunner::do_event},
+      {"quiet", &CmRunner::do_quiet},     {"size", &CmRunner::do_size},     {"counter", &CmRunner::do_counter},
+      {"known", &CmRunner::do_known},
   };
   return table;
 }
@@ -222,6 +223,10 @@ Result<void> CmRunner::call(const ScriptLine& line, Words& words, uint32_t id) {
   }
   const auto data = data_from(words, "data");
   if (line.command == "ready") return cm.ready(id, data, now_);
+  if (line.command == "delivered") {
+    cm.delivered(id);
+    return {};
+  }
   if (line.command == "mra") return cm.mra(id, static_cast<uint8_t>(words.number_or("timeout", 16)), data, now_);
   if (line.command == "disconnect") return cm.disconnect(id, data, now_);
   if (line.command == "notify") return cm.notify_established(id, now_);
