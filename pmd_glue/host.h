@@ -20,7 +20,7 @@ class Host final : public control::DeviceHost {
   Host(const Port& port, Neighbourhood& neighbourhood, std::vector<Worker*> workers, std::function<bool()> owner,
        std::function<void()> poll);
 
-  void wake(uint32_t engine) override { workers_[engine]->waker().wake(); }
+  void wake(uint32_t engine) override { workers_[engine]->wake(); }
   bool run_in_place(uint32_t engine, const std::function<void(Nanos)>& work) override {
     return workers_[engine]->run_in_place(work);
   }

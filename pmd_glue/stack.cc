@@ -151,6 +151,10 @@ Result<void> Stack::Impl::make_lanes(const StackOptions& options) {
   }
   std::vector<Waker*> wakers;
   for (const auto& worker : workers_) wakers.push_back(&worker->waker());
+  // The pair's rings join queues of one engine, and there is no other port.
+  for (const auto& worker : workers_) {
+    if (rings_ && units.size() == 2) worker->set_self_contained();
+  }
   for (Unit& unit : units) {
     for (uint32_t e = 0; e < engines(); ++e) {
       workers_[e]->add(

@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace uroce::glue {
 
@@ -15,6 +16,8 @@ using std::chrono::microseconds;
 
 /// Rounds of a few tens of nanoseconds: a peer that polls on a core of its own answers within them.
 constexpr uint32_t kSpinRounds = 64;
+/// There and back; whoever takes the worker's place has work of its own.
+constexpr uint32_t kRoundsInPlace = 4;
 /// So long the core is offered to others after each round: a peer on the same core answers within its turn.
 constexpr Nanos kYieldTime = microseconds(200);
 constexpr Nanos kCrowded = microseconds(100);
@@ -61,6 +64,25 @@ bool Worker::run_in_place(const std::function<void(Nanos)>& work) {
   return true;
 }
 
+bool Worker::has_work() const {
+  return std::ranges::any_of(lanes_, [](const auto& lane) { return lane->engine().has_work() || lane->blocked(); });
+}
+
+bool Worker::serve_in_place() {
+  const std::unique_lock lock(place_mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || !place_free_) return false;
+  const Nanos planned = next_deadline();
+  const uint32_t empty_rounds = empty_rounds_;
+  const bool idle = idle_;
+  for (uint32_t i = 0; i < kRoundsInPlace && round(); ++i) {
+  }
+  // The sleeper has seen nothing of it, and need not be about sooner for it.
+  empty_rounds_ = empty_rounds;
+  idle_ = idle;
+  if (has_work() || next_deadline() < planned) waker_.wake();
+  return true;
+}
+
 void Worker::stop() {
   stop_.store(true, std::memory_order_relaxed);
   waker_.wake_always();
@@ -69,16 +91,21 @@ void Worker::stop() {
 bool Worker::round() {
   bool worked = false;
   for (const auto& lane : lanes_) worked = lane->round(clock_) || worked;
-  if (worked) empty_rounds_ = 0;
+  if (worked) {
+    empty_rounds_ = 0;
+    idle_ = false;
+  }
   return worked;
 }
 
 void Worker::idle(Nanos limit) {
   if (policy_ == IdlePolicy::busy || limit <= Nanos(0)) return rte_pause();
-  if (empty_rounds_++ < kSpinRounds) return rte_pause();
+  // Nobody else gets on while a crowded core spins.
+  const uint32_t spin_rounds = policy_ == IdlePolicy::sleep && clock_.now() < crowded_until_ ? 1 : kSpinRounds;
+  if (empty_rounds_++ < spin_rounds) return rte_pause();
   if (policy_ == IdlePolicy::yield) return stand_by([] { sched_yield(); });
   const Nanos now = clock_.now();
-  if (empty_rounds_ == kSpinRounds + 1) {
+  if (!std::exchange(idle_, true)) {
     idle_since_ = now;
     nap_ = kShortNap;
   }
@@ -115,7 +142,7 @@ void Worker::sleep(Nanos limit) {
   }
 }
 
-Nanos Worker::time_to_deadline() const {
+Nanos Worker::next_deadline() const {
   Nanos next = kNever;
   for (const auto& lane : lanes_) {
     // An engine that waits for room on its port reports a deadline in the past.
@@ -123,6 +150,11 @@ Nanos Worker::time_to_deadline() const {
     if (deadline != kNever)
       next = std::min(next, lane->blocked() ? std::max(deadline, clock_.now() + kShortNap) : deadline);
   }
+  return next;
+}
+
+Nanos Worker::time_to_deadline() const {
+  const Nanos next = next_deadline();
   return next == kNever ? kNever : std::max(next - clock_.now(), Nanos(0));
 }
 

@@ -35,6 +35,12 @@ class Worker {
   /// Any thread: calls `work` with the time, in place of the worker's thread, where that sleeps or yields. False, and
   /// nothing done, where it is at work.
   bool run_in_place(const std::function<void(Nanos)>& work);
+  /// Any thread: ends a sleep, or does what there is to wake up for in the sleeper's place.
+  void wake() {
+    if (!self_contained_ || !serve_in_place()) waker_.wake();
+  }
+  /// Before the first round: frames come to its lanes by its own rounds alone, between devices joined back to back.
+  void set_self_contained() { self_contained_ = true; }
   /// After a round without work: gives the core away as the policy says, `limit` at most.
   void idle(Nanos limit);
 
@@ -43,17 +49,23 @@ class Worker {
   /// Waits, and lets others work in its place meanwhile.
   template <class Wait>
   void stand_by(Wait wait);
+  bool serve_in_place();
+  bool has_work() const;
+  /// Of all lanes; kNever for none.
+  Nanos next_deadline() const;
   Nanos time_to_deadline() const;
 
   const IdlePolicy policy_;
   const TscClock& clock_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::atomic<bool> stop_{false};
+  bool self_contained_ = false;
   std::mutex place_mutex_;   ///< held by who works in the worker's place
   bool place_free_ = false;  ///< guarded by it: the worker's thread sleeps or yields
   Waker waker_;
   uint32_t empty_rounds_ = 0;
   Nanos crowded_until_{0};  ///< yields give the core away for too long
+  bool idle_ = false;       ///< since idle_since_
   Nanos idle_since_{0};
   Nanos nap_{0};
 };
