@@ -314,6 +314,16 @@ class UROCE_API QueuePair {
   /// resolves the peer's Ethernet address first: EHOSTUNREACH within 3 s, ENETUNREACH. To RESET, forgets what is
   /// posted; completions already written stay in their queues.
   Result<void> modify(const QpAttr& attr, QpAttrMask mask);
+  /// What modify() takes.
+  struct Step {
+    QpAttr attr{};
+    QpAttrMask mask{};
+  };
+  /// Up to 6 changes in order, each as if it came alone, up to the first that fails: through the daemon, one call.
+  Result<void> modify(std::span<const Step> steps);
+  /// As modify(), without waiting: the step goes with the next call that changes or asks the queue pair, which fails
+  /// where it is refused. For steps after which nothing happens by itself, as to INIT; posting goes by them at once.
+  void modify_with_next(const Step& step);
   /// The attributes as they are now; `state` shows moves to error that the engine made by itself.
   Result<QpAttr> query() const;
 

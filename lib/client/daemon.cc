@@ -172,8 +172,9 @@ class RemoteQp final : public QpImpl {
   Result<void> detach_multicast(const Gid& group) override { return multicast(Op::detach_multicast, group); }
 
  private:
-  Result<void> change(const QpAttr& attr, QpAttrMask mask) override {
-    const message::ModifyQp request{.qp = id_of(object_), .mask = mask, .attr = message::Attr::from(attr)};
+  Result<void> change(std::span<const QueuePair::Step> steps) override {
+    message::ModifyQp request{.qp = id_of(object_)};
+    for (const auto& [attr, mask] : steps) request.steps.push_back({mask, message::Attr::from(attr)});
     if (auto done = link_->call<message::Empty>(Op::modify_qp, request); !done) return std::unexpected(done.error());
     return {};
   }

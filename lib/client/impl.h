@@ -172,7 +172,10 @@ class QpImpl {
     if (recv_queue_.wants_doorbell() && send_queue_.ring()) wake();
     return 0;
   }
-  Result<void> modify(const QpAttr& attr, QpAttrMask mask);
+  Result<void> modify(std::span<const QueuePair::Step> steps);
+  void modify_with_next(const QueuePair::Step& step);
+  /// Takes the steps that wait for the next call.
+  Result<void> catch_up();
   virtual Result<QpAttr> query() const = 0;
   virtual Result<void> attach_multicast(const Gid& group) = 0;
   virtual Result<void> detach_multicast(const Gid& group) = 0;
@@ -181,7 +184,7 @@ class QpImpl {
   const QpCap& cap() const { return parts_.cap; }
 
  protected:
-  virtual Result<void> change(const QpAttr& attr, QpAttrMask mask) = 0;
+  virtual Result<void> change(std::span<const QueuePair::Step> steps) = 0;
   /// The engine sleeps: ends that.
   virtual void wake() = 0;
 
@@ -193,6 +196,8 @@ class QpImpl {
   // The state of the last modify that succeeded, as libibverbs' providers keep it: the engine's own moves (to SQE or
   // ERROR) take posts as before, and flush them.
   std::atomic<QpState> state_{QpState::reset};
+  std::mutex waiting_mutex_;
+  std::vector<QueuePair::Step> waiting_;  // steps that go with the next
   bool has_recv_queue_;
   queues::SendQueue send_queue_;
   queues::RecvQueue recv_queue_;

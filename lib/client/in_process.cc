@@ -73,7 +73,12 @@ class LocalQp final : public QpImpl {
             .place = {qp.doorbell_flag(), qp.send_queue(), qp.recv_queue()},
             .doorbell = qp.doorbell()};
   }
-  Result<void> change(const QpAttr& attr, QpAttrMask mask) override { return qp_->modify(attr, mask); }
+  Result<void> change(std::span<const QueuePair::Step> steps) override {
+    for (const auto& [attr, mask] : steps) {
+      if (auto changed = qp_->modify(attr, mask); !changed) return changed;
+    }
+    return {};
+  }
   void wake() override { qp_->session()->device()->wake(qp_->engine()); }
 
   std::shared_ptr<control::Qp> qp_;

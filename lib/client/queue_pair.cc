@@ -1,3 +1,4 @@
+#include <array>
 #include <cerrno>
 
 #include <fmt/format.h>
@@ -26,10 +27,37 @@ std::size_t QpImpl::post_send(std::span<const SendRequest> requests, int* error)
   return posted;
 }
 
-Result<void> QpImpl::modify(const QpAttr& attr, QpAttrMask mask) {
-  auto changed = change(attr, mask);
-  if (changed && mask.has(QpAttrBit::state)) state_.store(attr.state, std::memory_order_relaxed);
-  return changed;
+Result<void> QpImpl::modify(std::span<const QueuePair::Step> wanted) {
+  std::vector<QueuePair::Step> steps;
+  {
+    const std::scoped_lock lock(waiting_mutex_);
+    steps = std::exchange(waiting_, {});
+  }
+  steps.insert(steps.end(), wanted.begin(), wanted.end());
+  auto changed = change(steps);
+  if (!changed) {
+    // The steps before the one that failed hold.
+    if (const auto now = query()) state_.store(now->state, std::memory_order_relaxed);
+    return changed;
+  }
+  for (const auto& [attr, mask] : steps) {
+    if (mask.has(QpAttrBit::state)) state_.store(attr.state, std::memory_order_relaxed);
+  }
+  return {};
+}
+
+void QpImpl::modify_with_next(const QueuePair::Step& step) {
+  const std::scoped_lock lock(waiting_mutex_);
+  waiting_.push_back(step);
+  if (step.mask.has(QpAttrBit::state)) state_.store(step.attr.state, std::memory_order_relaxed);
+}
+
+Result<void> QpImpl::catch_up() {
+  {
+    const std::scoped_lock lock(waiting_mutex_);
+    if (waiting_.empty()) return {};
+  }
+  return modify({});
 }
 
 }  // namespace client
@@ -41,10 +69,21 @@ std::size_t QueuePair::post_send(std::span<const SendRequest> requests, int* err
   return impl_->post_send(requests, error);
 }
 int QueuePair::post_recv(const RecvRequest& request) { return impl_->post_recv(request); }
-Result<void> QueuePair::modify(const QpAttr& attr, QpAttrMask mask) { return impl_->modify(attr, mask); }
-Result<QpAttr> QueuePair::query() const { return impl_->query(); }
+Result<void> QueuePair::modify(const QpAttr& attr, QpAttrMask mask) {
+  const Step step{attr, mask};
+  return modify({&step, 1});
+}
+Result<void> QueuePair::modify(std::span<const Step> steps) { return impl_->modify(steps); }
+void QueuePair::modify_with_next(const Step& step) { impl_->modify_with_next(step); }
+Result<QpAttr> QueuePair::query() const {
+  if (auto ok = impl_->catch_up(); !ok) return std::unexpected(ok.error());
+  return impl_->query();
+}
 
-Result<void> QueuePair::attach_multicast(const Gid& group) { return impl_->attach_multicast(group); }
+Result<void> QueuePair::attach_multicast(const Gid& group) {
+  if (auto ok = impl_->catch_up(); !ok) return ok;
+  return impl_->attach_multicast(group);
+}
 Result<void> QueuePair::detach_multicast(const Gid& group) { return impl_->detach_multicast(group); }
 
 Result<void> QueuePair::start(uint32_t qkey, uint32_t psn) {
@@ -52,15 +91,12 @@ Result<void> QueuePair::start(uint32_t qkey, uint32_t psn) {
   if (impl_->type() != QpType::ud) {
     return fail(EINVAL, fmt::format("QP {:#x} is no UD queue pair; use connect()", qpn()));
   }
-  QpAttr attr;
-  attr.qkey = qkey;
-  attr.sq_psn = psn;
-  attr.state = QpState::init;
-  if (auto ok = modify(attr, Bit::state | Bit::pkey_index | Bit::port | Bit::qkey); !ok) return ok;
-  attr.state = QpState::rtr;
-  if (auto ok = modify(attr, Bit::state); !ok) return ok;
-  attr.state = QpState::rts;
-  return modify(attr, Bit::state | Bit::sq_psn);
+  const Step steps[] = {
+      {{.state = QpState::init, .qkey = qkey}, Bit::state | Bit::pkey_index | Bit::port | Bit::qkey},
+      {{.state = QpState::rtr}, Bit::state},
+      {{.state = QpState::rts, .sq_psn = psn}, Bit::state | Bit::sq_psn},
+  };
+  return modify(steps);
 }
 
 Result<void> QueuePair::connect(const Peer& peer, const ConnectOptions& options) {
@@ -69,9 +105,10 @@ Result<void> QueuePair::connect(const Peer& peer, const ConnectOptions& options)
   if (type == QpType::ud) return fail(EINVAL, fmt::format("QP {:#x} is a UD queue pair; use start()", qpn()));
   const auto of_rc = [type](QpAttrMask mask) { return type == QpType::rc ? mask : QpAttrMask(); };
   QpAttr attr;
+  std::array<Step, 3> steps;
   attr.state = QpState::init;
   attr.access = options.access;
-  if (auto ok = modify(attr, state | pkey_index | port | access_flags); !ok) return ok;
+  steps[0] = {attr, state | pkey_index | port | access_flags};
 
   attr.state = QpState::rtr;
   attr.av.dgid = peer.gid;
@@ -83,10 +120,7 @@ Result<void> QueuePair::connect(const Peer& peer, const ConnectOptions& options)
   attr.rq_psn = peer.psn;
   attr.max_dest_rd_atomic = options.max_dest_rd_atomic;
   attr.min_rnr_timer = options.min_rnr_timer;
-  if (auto ok = modify(attr, state | av | path_mtu | dest_qpn | rq_psn | of_rc(max_dest_rd_atomic | min_rnr_timer));
-      !ok) {
-    return ok;
-  }
+  steps[1] = {attr, state | av | path_mtu | dest_qpn | rq_psn | of_rc(max_dest_rd_atomic | min_rnr_timer)};
 
   attr.state = QpState::rts;
   attr.sq_psn = options.psn;
@@ -94,7 +128,8 @@ Result<void> QueuePair::connect(const Peer& peer, const ConnectOptions& options)
   attr.retry_cnt = options.retry_cnt;
   attr.rnr_retry = options.rnr_retry;
   attr.max_rd_atomic = options.max_rd_atomic;
-  return modify(attr, state | sq_psn | of_rc(timeout | retry_cnt | rnr_retry | max_rd_atomic));
+  steps[2] = {attr, state | sq_psn | of_rc(timeout | retry_cnt | rnr_retry | max_rd_atomic)};
+  return modify(steps);
 }
 
 }  // namespace uroce

@@ -17,6 +17,7 @@ namespace {
 
 /// How often addresses that the network is asked for are looked at.
 constexpr Nanos kLookAgain = std::chrono::milliseconds(1);
+constexpr std::size_t kFewDisowned = 64;
 /// The thread looks about at least so often.
 constexpr Nanos kHouse = std::chrono::seconds(1);
 
@@ -49,6 +50,11 @@ std::optional<uint8_t> Link::gid_index(const Gid& gid) const {
 void EventChannel::add(CmEvent event) {
   events.push_back(std::move(event));
   pipe.signal();
+}
+
+void EventChannel::disown(std::size_t count) {
+  take_bytes(count);
+  disowned += count;
 }
 
 // Through a description of its own: the program may have made the one that it shares with us block.
@@ -158,6 +164,7 @@ Id& Manager::Impl::make_id(Owner& owner, std::shared_ptr<EventChannel> channel, 
 
 void Manager::Impl::tell(const Id& id, CmEvent event) {
   if (event.id == 0) event.id = id.number;
+  if (const auto whose = ids.find(event.id); whose != ids.end()) ++whose->second->untold;
   id.channel->add(std::move(event));
 }
 
@@ -168,21 +175,34 @@ void Manager::Impl::forget_connection(Id& id) {
 }
 
 void Manager::Impl::destroy(Id& id) {
-  if (id.state == IdState::listening) stop_listening(id);
+  const bool listened = id.state == IdState::listening;
+  if (listened) stop_listening(id);
   forget_connection(id);
   release_port(id);
   resolving.erase(&id);
   // Requests that nobody took end with their listener.
   std::vector<uint32_t> children;
-  id.channel->remove_events([&](const CmEvent& event) {
-    const bool request = event.type == CmEventType::connect_request && event.listener == id.number;
-    if (request) children.push_back(event.id);
-    return request || event.id == id.number;
-  });
+  const auto childs = [&](const CmEvent& event) {
+    const bool its =
+        event.type == CmEventType::connect_request && event.listener == id.number && ids.contains(event.id);
+    if (its) children.push_back(event.id);
+    return its;
+  };
+  if (listened) id.channel->remove_events(childs);
+  const std::shared_ptr<EventChannel> channel = id.channel;
+  channel->disown(id.untold);
   id.owner->ids.erase(id.number);
   ids.erase(id.number);
   for (const uint32_t child : children) {
-    if (const auto found = ids.find(child); found != ids.end()) destroy(*found->second);
+    const auto found = ids.find(child);
+    if (found == ids.end()) continue;
+    --found->second->untold;
+    destroy(*found->second);
+  }
+  // One pass over thousands of events for many ids rather than for each.
+  if (channel->disowned > kFewDisowned && 2 * channel->disowned > channel->events.size()) {
+    std::erase_if(channel->events, [this](const CmEvent& event) { return !ids.contains(event.id); });
+    channel->disowned = 0;
   }
 }
 

@@ -25,6 +25,14 @@ struct UserLimits {
   bool privileged_ports = false;  ///< may bind below 1024
 };
 
+/// An event, with what programs go on to ask of its id when they hear of it.
+struct ToldEvent {
+  CmEvent event;
+  std::optional<CmIdInfo> info{};  ///< where the event changes it
+  /// What qp_attr() gives for the states that the id's queue pair can be brought to now.
+  std::vector<std::pair<QpAttr, QpAttrMask>> steps{};
+};
+
 /// One program's ids and event channels. All calls from any thread; none waits for the network. What the calls mean and
 /// fail with, include/uroce/cm.h says; here objects go by number, and a number that is not the user's is EINVAL.
 class ManagerUser {
@@ -35,8 +43,9 @@ class ManagerUser {
   virtual Result<std::pair<uint32_t, int>> create_channel() = 0;
   /// With it go the events that wait; its ids stay, without a voice.
   virtual Result<void> destroy_channel(uint32_t channel) = 0;
-  /// Events of the channel that nobody took, oldest first, at most `most`.
-  virtual Result<std::vector<CmEvent>> take_events(uint32_t channel, std::size_t most) = 0;
+  /// Events of the channel that nobody took, oldest first, at most `most`. Their bytes are the caller's to read, one
+  /// for each that is handed to the application.
+  virtual Result<std::vector<ToldEvent>> take_events(uint32_t channel, std::size_t most) = 0;
 
   virtual Result<uint32_t> create_id(uint32_t channel, PortSpace space, QpType type) = 0;
   virtual Result<void> destroy_id(uint32_t id) = 0;
@@ -58,7 +67,8 @@ class ManagerUser {
   virtual Result<void> set_option(uint32_t id, Option option, uint8_t value) = 0;
   virtual Result<void> join(uint32_t id, const CmAddress& group, uint64_t token) = 0;
   virtual Result<void> leave(uint32_t id, const CmAddress& group) = 0;
-  virtual Result<void> migrate(uint32_t id, uint32_t channel) = 0;
+  /// `taken`: events of the id that were taken, but not handed on; their bytes go to the new channel's pipe.
+  virtual Result<void> migrate(uint32_t id, uint32_t channel, uint32_t taken) = 0;
   /// Ids, for operators' tables.
   virtual std::size_t ids() const = 0;
 };

@@ -38,9 +38,12 @@ struct EventChannel {
   void remove_events(Gone gone) {
     take_bytes(std::erase_if(events, gone));
   }
+  /// So many events are of an id that is no more: their bytes go, and they are passed over when they come up.
+  void disown(std::size_t count);
 
   control::EventPipe pipe;  // one byte per event
   std::deque<CmEvent> events;
+  std::size_t disowned = 0;  // of them
 
  private:
   void take_bytes(std::size_t count) const;
@@ -91,6 +94,7 @@ struct Id {
   uint8_t responder_resources = 0, initiator_depth = 0;
   uint32_t listener = 0;  // of a requested one
   Nanos resolve_until{0};
+  uint32_t untold = 0;  // events of it that wait to be taken
   std::vector<CmAddress> groups{};
 };
 

@@ -14,7 +14,8 @@ namespace {
 // IANA's dynamic range from where Linux has it (ip_local_port_range).
 constexpr uint16_t kFirstEphemeral = 32768, kLastEphemeral = 60999;
 constexpr uint16_t kFirstUnprivileged = 1024;
-constexpr uint32_t kMaxBacklog = 1024;
+/// Of requests that the program has not heard of. Linux has 1024; ten thousand peers may start at once.
+constexpr uint32_t kMaxBacklog = 16384;
 
 bool any_address(const Gid& ip) { return is_unspecified(ip) || ip == Gid::from_ipv4(0); }
 

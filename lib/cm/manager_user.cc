@@ -9,6 +9,11 @@ namespace uroce::cm {
 
 // --- Users -----------------------------------------------------------------------------------------------------
 
+namespace {
+/// More events of one id than a program can have taken and not handed on.
+constexpr uint32_t kMaxTaken = 64;
+}  // namespace
+
 class User final : public ManagerUser {
  public:
   User(Manager::Impl& manager, const UserLimits& limits)
@@ -41,21 +46,28 @@ class User final : public ManagerUser {
     const std::deque<CmEvent> untold = std::exchange(found->second->events, {});
     channels_.erase(found);
     for (const CmEvent& event : untold) {
-      if (event.type != CmEventType::connect_request) continue;
-      if (const auto id = manager_.ids.find(event.id); id != manager_.ids.end()) manager_.destroy(*id->second);
+      const auto id = manager_.ids.find(event.id);
+      if (id == manager_.ids.end()) continue;
+      --id->second->untold;
+      if (event.type == CmEventType::connect_request) manager_.destroy(*id->second);
     }
     manager_.reschedule();
     return {};
   }
 
-  Result<std::vector<CmEvent>> take_events(uint32_t channel, std::size_t most) override {
+  Result<std::vector<ToldEvent>> take_events(uint32_t channel, std::size_t most) override {
     const std::scoped_lock lock(manager_.mutex);
     const auto found = channels_.find(channel);
     if (found == channels_.end()) return no_channel(channel);
     auto& waiting = found->second->events;
-    const auto end = waiting.begin() + static_cast<std::ptrdiff_t>(std::min(most, waiting.size()));
-    std::vector<CmEvent> out(std::make_move_iterator(waiting.begin()), std::make_move_iterator(end));
-    waiting.erase(waiting.begin(), end);
+    std::vector<ToldEvent> out;
+    for (; !waiting.empty() && out.size() < most; waiting.pop_front()) {
+      if (manager_.ids.contains(waiting.front().id)) {
+        out.push_back(tell(std::move(waiting.front())));
+      } else {
+        --found->second->disowned;
+      }
+    }
     return out;
   }
 
@@ -141,13 +153,15 @@ class User final : public ManagerUser {
   Result<void> set_option(uint32_t number, Option option, uint8_t value) override;
   Result<void> join(uint32_t number, const CmAddress& group, uint64_t token) override;
   Result<void> leave(uint32_t number, const CmAddress& group) override;
-  Result<void> migrate(uint32_t number, uint32_t channel) override;
+  Result<void> migrate(uint32_t number, uint32_t channel, uint32_t taken) override;
   std::size_t ids() const override {
     const std::scoped_lock lock(manager_.mutex);
     return owner_.ids.size();
   }
 
  private:
+  ToldEvent tell(CmEvent event);
+  static CmIdInfo info_of(const Id& id);
   static std::unexpected<Error> no_channel(uint32_t channel) {
     return fail(EINVAL,
                 fmt::format("event channel {} is not there: it was destroyed, or is another program's", channel));
@@ -194,7 +208,10 @@ Result<CmIdInfo> User::info(uint32_t number) {
   const std::scoped_lock lock(manager_.mutex);
   auto found = find(number);
   if (!found) return std::unexpected(found.error());
-  const Id& id = **found;
+  return info_of(**found);
+}
+
+CmIdInfo User::info_of(const Id& id) {
   CmIdInfo info{.local = id.local, .remote = id.remote, .traffic_class = id.type_of_service};
   if (id.link == nullptr) return info;
   const auto& config = id.link->device->config();
@@ -205,6 +222,23 @@ Result<CmIdInfo> User::info(uint32_t number) {
   info.mtu = config.max_path_mtu;
   info.ack_timeout = id.ack_timeout.value_or(kAckTimeout);
   return info;
+}
+
+ToldEvent User::tell(CmEvent event) {
+  const bool answered = event.type == CmEventType::connect_request || event.type == CmEventType::connect_response;
+  const bool resolved = event.type == CmEventType::addr_resolved || event.type == CmEventType::route_resolved;
+  ToldEvent told{.event = std::move(event)};
+  const auto found = manager_.ids.find(told.event.id);
+  Id& id = *found->second;
+  --id.untold;
+  if (!answered && !resolved) return told;
+  if (answered && id.connection != 0) id.link->cm.delivered(id.connection);
+  told.info = info_of(id);
+  for (const QpState state : {QpState::init, QpState::rtr, QpState::rts}) {
+    if (resolved && state != QpState::init) break;
+    if (auto step = attributes_of(id, state)) told.steps.push_back(*step);
+  }
+  return told;
 }
 
 Result<void> User::set_option(uint32_t number, Option option, uint8_t value) {
@@ -261,17 +295,21 @@ Result<void> User::leave(uint32_t number, const CmAddress& group) {
   });
 }
 
-Result<void> User::migrate(uint32_t number, uint32_t channel) {
+Result<void> User::migrate(uint32_t number, uint32_t channel, uint32_t taken) {
   return with(number, [&](Id& id) -> Result<void> {
     const auto found = channels_.find(channel);
     if (found == channels_.end()) return no_channel(channel);
     if (found->second == id.channel) return {};
-    const auto mine = [&id](const CmEvent& event) { return event.id == id.number || event.listener == id.number; };
+    for (uint32_t i = 0; i < std::min(taken, kMaxTaken); ++i) found->second->pipe.signal();
+    const auto mine = [&](const CmEvent& event) {
+      return (event.id == id.number || event.listener == id.number) && manager_.ids.contains(event.id);
+    };
     std::vector<CmEvent> moved;
     std::ranges::copy_if(id.channel->events, std::back_inserter(moved), mine);
     id.channel->remove_events(mine);
     id.channel = found->second;
     for (CmEvent& event : moved) {
+      --manager_.ids.at(event.id)->untold;
       // A request's new id listens where its listener does.
       if (event.type == CmEventType::connect_request) manager_.ids.at(event.id)->channel = id.channel;
       manager_.tell(id, std::move(event));

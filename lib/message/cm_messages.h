@@ -43,18 +43,38 @@ struct CmChannelReply {
   }
 };
 
-/// The next event of a channel, if there is one.
-struct CmEventReply {
-  bool there = false;
+struct CmInfoReply {
+  CmIdInfo info{};
+  template <class A>
+  void fields(A& a) {
+    a(info.local.ip.bytes, info.local.port, info.remote.ip.bytes, info.remote.port, info.device, info.sgid.bytes,
+      info.sgid_index, info.dgid.bytes, info.mtu, info.traffic_class, info.hop_limit, info.ack_timeout);
+  }
+};
+
+/// An event, with what clients ask next of its id.
+struct CmToldEvent {
   CmEvent event{};
+  bool has_info = false;
+  CmInfoReply known{};
+  std::vector<ModifyStep> steps{};
   template <class A>
   void fields(A& a) {
     auto param = CmParamBytes::from(std::move(event.param));
     Vector av;
     static_cast<AddressVector&>(av) = event.av;
-    a(there, event.type, event.id, event.listener, event.status, param, av, event.join);
+    a(event.type, event.id, event.listener, event.status, param, av, event.join, has_info, known, steps);
     event.param = std::move(param);
     event.av = av;
+  }
+};
+/// The next events of a channel.
+inline constexpr std::size_t kMaxEventsTaken = 32;
+struct CmEventsReply {
+  std::vector<CmToldEvent> events{};
+  template <class A>
+  void fields(A& a) {
+    a(events);
   }
 };
 
@@ -65,15 +85,6 @@ struct CmCreateId {
   template <class A>
   void fields(A& a) {
     a(channel, space, type);
-  }
-};
-
-struct CmInfoReply {
-  CmIdInfo info{};
-  template <class A>
-  void fields(A& a) {
-    a(info.local.ip.bytes, info.local.port, info.remote.ip.bytes, info.remote.port, info.device, info.sgid.bytes,
-      info.sgid_index, info.dgid.bytes, info.mtu, info.traffic_class, info.hop_limit, info.ack_timeout);
   }
 };
 
@@ -135,15 +146,6 @@ struct CmQpAttr {
     a(id, state);
   }
 };
-struct CmQpAttrReply {
-  Attr attr{};
-  QpAttrMask mask{};
-  template <class A>
-  void fields(A& a) {
-    a(attr, mask);
-  }
-};
-
 struct CmSetOption {
   uint32_t id = 0;
   uint8_t option = 0;
@@ -167,9 +169,10 @@ struct CmGroup {
 struct CmMigrate {
   uint32_t id = 0;
   uint32_t channel = 0;
+  uint32_t taken = 0;  ///< events of the id that were taken and not handed on: they wait at the new channel
   template <class A>
   void fields(A& a) {
-    a(id, channel);
+    a(id, channel, taken);
   }
 };
 

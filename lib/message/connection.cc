@@ -60,6 +60,9 @@ Result<Connection> Connection::to(const std::string& path) {
   return Connection(std::move(socket));
 }
 
+Connection::Connection(Fd socket)
+    : socket_(std::move(socket)), buffer_(std::make_unique_for_overwrite<std::byte[]>(kMaxPacket)) {}
+
 void Connection::set_patience(std::chrono::milliseconds receive, std::chrono::milliseconds send) {
   set_timeout(socket_.get(), SO_RCVTIMEO, receive);
   set_timeout(socket_.get(), SO_SNDTIMEO, send);
@@ -92,8 +95,7 @@ Result<void> Connection::send(std::span<const std::byte> bytes, std::span<const 
 Result<Packet> Connection::receive() {
   alignas(cmsghdr) std::byte control[CMSG_SPACE(sizeof(int) * kMaxFds)];
   Packet packet;
-  packet.bytes.resize(kMaxPacket);
-  iovec data{.iov_base = packet.bytes.data(), .iov_len = packet.bytes.size()};
+  iovec data{.iov_base = buffer_.get(), .iov_len = kMaxPacket};
   msghdr message{};
   message.msg_iov = &data;
   message.msg_iovlen = 1;
@@ -119,7 +121,7 @@ Result<Packet> Connection::receive() {
   if ((message.msg_flags & MSG_CTRUNC) != 0) {
     return fail(EPROTO, "descriptors were lost on the way: too many in one message, or too many open here (ulimit -n)");
   }
-  packet.bytes.resize(static_cast<std::size_t>(got));
+  packet.bytes.assign(buffer_.get(), buffer_.get() + got);
   return packet;
 }
 

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,7 +37,7 @@ struct Packet {
 /// One thread at a time, except shut_down().
 class Connection {
  public:
-  explicit Connection(Fd socket) : socket_(std::move(socket)) {}
+  explicit Connection(Fd socket);
   /// Errors: those of connect(2).
   static Result<Connection> to(const std::string& path);
 
@@ -53,6 +54,7 @@ class Connection {
 
  private:
   Fd socket_;
+  std::unique_ptr<std::byte[]> buffer_;  // of the largest packet, for receive()
 };
 
 }  // namespace uroce::message

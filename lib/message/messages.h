@@ -18,6 +18,8 @@ inline constexpr uint32_t kProtocol = 6;
 /// Bytes of one packet, and descriptors beside it (SCM_MAX_FD is 253).
 inline constexpr std::size_t kMaxPacket = 65536;
 inline constexpr std::size_t kMaxFds = 200;
+/// From RESET to RTS, and as many again.
+inline constexpr std::size_t kMaxModifySteps = 6;
 inline constexpr const char* kDefaultSocket = "/run/uroce/uroced.sock";
 
 enum class Op : uint16_t {
@@ -49,7 +51,7 @@ enum class Op : uint16_t {
   // The connection manager's (cm_messages.h), on a connection with or without a device. The first and the last of them:
   cm_create_channel = 64,
   cm_destroy_channel = 65,
-  cm_take_event = 66,
+  cm_take_events = 66,
   cm_create_id = 67,
   cm_destroy_id = 68,
   cm_info = 69,
@@ -382,13 +384,22 @@ struct Attr : QpAttr {
   Cap cap_{};
   Vector av_{};
 };
-struct ModifyQp {
-  uint32_t qp = 0;
+/// One of those that ModifyQp has.
+struct ModifyStep {
   QpAttrMask mask{};
   Attr attr{};
   template <class A>
   void fields(A& a) {
-    a(qp, mask, attr);
+    a(mask, attr);
+  }
+};
+/// Each step as if it came alone, up to the first that fails.
+struct ModifyQp {
+  uint32_t qp = 0;
+  std::vector<ModifyStep> steps{};
+  template <class A>
+  void fields(A& a) {
+    a(qp, steps);
   }
 };
 

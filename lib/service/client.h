@@ -105,6 +105,7 @@ class Client {
   Result<Reply> create_cq(const message::CreateCq& request);
   Result<Reply> create_srq(const message::CreateSrq& request);
   Result<Reply> create_qp(const message::CreateQp& request);
+  Result<Reply> modify_qp(const message::ModifyQp& request);
   Result<Reply> destroy(const message::Destroy& request);
 
   ServerView& server_;

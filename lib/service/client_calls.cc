@@ -131,20 +131,7 @@ Result<Client::Reply> Client::call_object(message::Op op, std::span<const std::b
     case Op::create_qp:
       return with<message::CreateQp>(bytes, [this](const auto& request) { return create_qp(request); });
     case Op::modify_qp:
-      return with<message::ModifyQp>(bytes, [this](const auto& request) -> Result<Reply> {
-        auto qp = qps_.find(request.qp);
-        if (!qp) return std::unexpected(qp.error());
-        const QpAttr attr = request.attr.value();
-        if (auto ok = check_enums(attr); !ok) return std::unexpected(ok.error());
-        if (request.mask.has(QpAttrBit::qkey) && (attr.qkey & kControlledQkey) != 0 && uid_ != 0) {
-          return fail(EPERM,
-                      fmt::format("Q_Key {:#x} has the high bit set, which is for privileged programs (IBTA vol. "
-                                  "1, 10.2.5); choose one below {:#x}",
-                                  attr.qkey, kControlledQkey));
-        }
-        if (auto changed = (*qp)->modify(attr, request.mask); !changed) return std::unexpected(changed.error());
-        return Reply{};
-      });
+      return with<message::ModifyQp>(bytes, [this](const auto& request) { return modify_qp(request); });
     case Op::query_qp:
       return with<message::Handle>(bytes, [this](const auto& request) -> Result<Reply> {
         auto qp = qps_.find(request.id);
@@ -201,6 +188,26 @@ Result<Client::Reply> Client::call_object(message::Op op, std::span<const std::b
   }
   malformed_ = true;
   return fail(EPROTO, fmt::format("there is no message of kind {}", static_cast<uint32_t>(op)));
+}
+
+Result<Client::Reply> Client::modify_qp(const message::ModifyQp& request) {
+  auto qp = qps_.find(request.qp);
+  if (!qp) return std::unexpected(qp.error());
+  if (request.steps.size() > message::kMaxModifySteps) {
+    return fail(EINVAL, fmt::format("a queue pair's change has {} steps; at most {} go into one call",
+                                    request.steps.size(), message::kMaxModifySteps));
+  }
+  for (const message::ModifyStep& step : request.steps) {
+    const QpAttr attr = step.attr.value();
+    if (auto ok = check_enums(attr); !ok) return std::unexpected(ok.error());
+    if (step.mask.has(QpAttrBit::qkey) && (attr.qkey & kControlledQkey) != 0 && uid_ != 0) {
+      return fail(EPERM, fmt::format("Q_Key {:#x} has the high bit set, which is for privileged programs (IBTA vol. "
+                                     "1, 10.2.5); choose one below {:#x}",
+                                     attr.qkey, kControlledQkey));
+    }
+    if (auto changed = (*qp)->modify(attr, step.mask); !changed) return std::unexpected(changed.error());
+  }
+  return Reply{};
 }
 
 Result<Client::Reply> Client::hello(const message::Hello& request) {

@@ -11,6 +11,17 @@ namespace uroce::service {
 
 using message::Op;
 
+namespace {
+
+message::CmToldEvent message_of(cm::ToldEvent told) {
+  message::CmToldEvent out{.event = std::move(told.event), .has_info = told.info.has_value()};
+  if (told.info) out.known.info = std::move(*told.info);
+  for (const auto& [attr, mask] : told.steps) out.steps.push_back({mask, message::Attr::from(attr)});
+  return out;
+}
+
+}  // namespace
+
 Result<Client::Reply> Client::call_connections(Op op, std::span<const std::byte> bytes) {
   if (connections_ == nullptr) {
     cm::Manager* manager = server_.connections();
@@ -67,7 +78,7 @@ Result<Client::Reply> Client::call_connections(Op op, std::span<const std::byte>
                                     [&](const auto& request) { return done(user.leave(request.id, request.group)); });
     case Op::cm_migrate:
       return with<message::CmMigrate>(
-          bytes, [&](const auto& request) { return done(user.migrate(request.id, request.channel)); });
+          bytes, [&](const auto& request) { return done(user.migrate(request.id, request.channel, request.taken)); });
     default: return ask_connections(op, bytes);
   }
 }
@@ -83,12 +94,12 @@ Result<Client::Reply> Client::ask_connections(Op op, std::span<const std::byte> 
         out->fds.push_back(channel->second);
         return out;
       });
-    case Op::cm_take_event:
+    case Op::cm_take_events:
       return with<message::Handle>(bytes, [&](const auto& request) -> Result<Reply> {
-        auto events = user.take_events(request.id, 1);
+        auto events = user.take_events(request.id, message::kMaxEventsTaken);
         if (!events) return std::unexpected(events.error());
-        message::CmEventReply answer{.there = !events->empty()};
-        if (answer.there) answer.event = std::move(events->front());
+        message::CmEventsReply answer;
+        for (cm::ToldEvent& told : *events) answer.events.push_back(message_of(std::move(told)));
         return reply(answer);
       });
     case Op::cm_create_id:
@@ -107,7 +118,7 @@ Result<Client::Reply> Client::ask_connections(Op op, std::span<const std::byte> 
       return with<message::CmQpAttr>(bytes, [&](const auto& request) -> Result<Reply> {
         auto found = user.qp_attr(request.id, request.state);
         if (!found) return std::unexpected(found.error());
-        return reply(message::CmQpAttrReply{message::Attr::from(found->first), found->second});
+        return reply(message::ModifyStep{found->second, message::Attr::from(found->first)});
       });
     default: break;
   }

@@ -56,7 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   if (from_daemon.good()) {
     check_all<HelloReply, OpenDeviceReply, RegisterMemoryReply, CreateCqReply, ResizeCqReply, CreateSrqReply,
               CreateQpReply, CreateAddressHandleReply, Attr, Counters, Clock, LinkUp, ClientRows, ObjectRows,
-              CmChannelReply, CmEventReply, CmInfoReply, CmQpAttrReply>(from_daemon.rest());
+              CmChannelReply, CmEventsReply, CmInfoReply, ModifyStep>(from_daemon.rest());
   }
   return 0;
 }

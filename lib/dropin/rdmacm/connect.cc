@@ -1,7 +1,10 @@
 // Connecting, accepting, rejecting and parting (rdma_connect(3), rdma_accept(3), rdma_disconnect(3) and their like).
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "dropin/common/qp_attr.h"
+#include "dropin/ibverbs/objects.h"
 #include "dropin/rdmacm/objects.h"
 
 namespace uroce::dropin::rdmacm {
@@ -65,24 +68,25 @@ int reject(Id& id, const void* private_data, uint8_t length, uint8_t reason) {
 
 }  // namespace
 
-int to_rtr(Id& id, uint8_t responder_resources) {
+int to_connected(Id& id, uint8_t responder_resources, uint8_t initiator_depth) {
   if (id.qp == nullptr) return 0;
-  ibv_qp_attr attr{};
-  int mask = 0;
-  // Once more: what peers may do is known since the queue pair was made.
-  if (attributes(id, IBV_QPS_INIT, attr, mask) != 0 || modify(id.qp, attr, mask) != 0) return -1;
-  if (attributes(id, IBV_QPS_RTR, attr, mask) != 0) return -1;
-  if (responder_resources != RDMA_MAX_RESP_RES) attr.max_dest_rd_atomic = responder_resources;
-  return modify(id.qp, attr, mask);
-}
-
-int to_rts(Id& id, uint8_t initiator_depth) {
-  if (id.qp == nullptr) return 0;
-  ibv_qp_attr attr{};
-  int mask = 0;
-  if (attributes(id, IBV_QPS_RTS, attr, mask) != 0) return -1;
-  if (initiator_depth != RDMA_MAX_INIT_DEPTH) attr.max_rd_atomic = initiator_depth;
-  return modify(id.qp, attr, mask);
+  std::array<QueuePair::Step, 3> known;
+  for (const QpState state : {QpState::init, QpState::rtr, QpState::rts}) {
+    const auto wanted = id.api.qp_attr(state);
+    if (!wanted) return report_minus_one(wanted.error());
+    known[static_cast<std::size_t>(state) - static_cast<std::size_t>(QpState::init)] = {wanted->first, wanted->second};
+  }
+  auto& [init, rtr, rts] = known;
+  // What peers may do is known since the queue pair was made.
+  rtr.attr.access = init.attr.access;
+  rtr.mask |= QpAttrBit::access_flags;
+  if (responder_resources != RDMA_MAX_RESP_RES) rtr.attr.max_dest_rd_atomic = responder_resources;
+  if (initiator_depth != RDMA_MAX_INIT_DEPTH) rts.attr.max_rd_atomic = initiator_depth;
+  // Both at once, which ibv_modify_qp() cannot say.
+  const auto changed = dropin::of(id.qp)->api.modify(std::span(known).last(2));
+  if (!changed) return report_minus_one(changed.error());
+  id.qp->state = IBV_QPS_RTS;
+  return 0;
 }
 
 int to_error(Id& id) {
@@ -93,9 +97,7 @@ int to_error(Id& id) {
 }
 
 int finish_connecting(Id& id) {
-  if (to_rtr(id, RDMA_MAX_RESP_RES) == 0 && to_rts(id, RDMA_MAX_INIT_DEPTH) == 0 && done(id.api.establish()) == 0) {
-    return 0;
-  }
+  if (to_connected(id, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH) == 0 && done(id.api.establish()) == 0) return 0;
   const int reason = errno;
   to_error(id);
   return minus_one(reason);
@@ -129,7 +131,7 @@ int rdma_accept(rdma_cm_id* cm_id, rdma_conn_param* param) {
   id.initiator_depth = deepest ? std::min(id.initiator_depth, id.device->max_initiator_depth) : param->initiator_depth;
   id.responder_resources =
       most ? std::min(id.responder_resources, id.device->max_responder_resources) : param->responder_resources;
-  if (!id.is_datagram() && (to_rtr(id, id.responder_resources) != 0 || to_rts(id, id.initiator_depth) != 0)) return -1;
+  if (!id.is_datagram() && to_connected(id, id.responder_resources, id.initiator_depth) != 0) return -1;
   if (const auto accepted = id.api.accept(terms(id, param)); !accepted) {
     to_error(id);
     return report_minus_one(accepted.error());

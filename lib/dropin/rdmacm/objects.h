@@ -149,9 +149,8 @@ int complete(Id& id);
 /// Waits until what was handed out of `count` is acknowledged.
 void wait_for_acks(Service& service, const EventCount& count);
 
-/// Bring the queue pair of an id, where it has one, to the state of a connection's phase. 0, or -1 with errno.
-int to_rtr(Id& id, uint8_t responder_resources);
-int to_rts(Id& id, uint8_t initiator_depth);
+/// Bring the queue pair of an id, where it has one, from INIT to RTS, or to error. 0, or -1 with errno.
+int to_connected(Id& id, uint8_t responder_resources, uint8_t initiator_depth);
 int to_error(Id& id);
 /// Moves the queue pair to RTS and tells the peer that the connection stands.
 int finish_connecting(Id& id);

@@ -2,6 +2,7 @@
 // rdma_create_srq(3)).
 #include <cstring>
 
+#include "dropin/ibverbs/objects.h"
 #include "dropin/rdmacm/objects.h"
 
 namespace uroce::dropin::rdmacm {
@@ -55,13 +56,19 @@ int modify(ibv_qp* qp, ibv_qp_attr& attr, int mask) {
   return error == 0 ? 0 : minus_one(error);
 }
 
-/// To INIT; of datagrams, which have no peer to wait for, to RTS.
+/// To INIT, with what follows when the connection is made; of datagrams, which have no peer to wait for, to RTS.
 int start(Id& id, ibv_qp* qp) {
+  if (!id.is_datagram()) {
+    const auto init = id.api.qp_attr(QpState::init);
+    if (!init) return report_minus_one(init.error());
+    dropin::of(qp)->api.modify_with_next({init->first, init->second});
+    qp->state = IBV_QPS_INIT;
+    return 0;
+  }
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
   int mask = 0;
   if (rdma_init_qp_attr(&id, &attr, &mask) != 0 || modify(qp, attr, mask) != 0) return -1;
-  if (!id.is_datagram()) return 0;
   attr.qp_state = IBV_QPS_RTR;
   if (modify(qp, attr, IBV_QP_STATE) != 0) return -1;
   attr.qp_state = IBV_QPS_RTS;

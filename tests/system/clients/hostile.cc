@@ -91,7 +91,7 @@ struct Hostile {
   /// What is refused is no concern of this program.
   void modify(const HostileQp& qp, const QpAttr& attr, QpAttrMask mask) {
     (void)link->call<message::Empty>(Op::modify_qp,
-                                     message::ModifyQp{.qp = qp.id, .mask = mask, .attr = message::Attr::from(attr)});
+                                     message::ModifyQp{.qp = qp.id, .steps = {{mask, message::Attr::from(attr)}}});
   }
   void connect(const HostileQp& qp, const Gid& gid, uint32_t peer) {
     using enum QpAttrBit;

@@ -175,6 +175,34 @@ TEST_P(QueuePairTest, PostsFollowTheState) {
   EXPECT_EQ(run(request).status, WcStatus::success);
 }
 
+TEST_P(QueuePairTest, StepsGoTogetherUpToTheFirstThatFails) {
+  using enum QpAttrBit;
+  const QueuePair::Step init{{.state = QpState::init, .access = Access::remote_write},
+                             QpAttrMask(state) | pkey_index | port | access_flags};
+  qa_->modify_with_next(init);
+  const Sge sge = a_->mr.sge(0, 8);
+  EXPECT_EQ(qa_->post_recv({.sges = {&sge, 1}}), 0) << "as in INIT";
+  EXPECT_EQ(must(qa_->query()).state, QpState::init);
+  EXPECT_EQ(must(qa_->query()).access, AccessFlags(Access::remote_write));
+
+  const QueuePair::Step rtr{{.state = QpState::rtr,
+                             .path_mtu = Mtu::mtu1024,
+                             .dest_qpn = qb_->qpn(),
+                             .av = {.dgid = b_->context.info().gids[0]},
+                             .max_dest_rd_atomic = 1,
+                             .min_rnr_timer = 12},
+                            QpAttrMask(state) | av | path_mtu | dest_qpn | rq_psn | max_dest_rd_atomic | min_rnr_timer};
+  QueuePair::Step rts{{.state = QpState::rts}, QpAttrMask(state) | sq_psn};
+  const auto half = qa_->modify(std::array{rtr, rts});
+  ASSERT_FALSE(half) << "RTS lacks what RC needs";
+  EXPECT_EQ(half.error().code, EINVAL);
+  EXPECT_EQ(must(qa_->query()).state, QpState::rtr);
+  EXPECT_EQ(qa_->post_send({.sges = {&sge, 1}}), EINVAL);
+  rts.mask |= QpAttrMask(timeout) | retry_cnt | rnr_retry | max_rd_atomic;
+  must(qa_->modify(std::array{rts}));
+  EXPECT_EQ(must(qa_->query()).state, QpState::rts);
+}
+
 TEST_P(QueuePairTest, AnErrorFlushesWhatWasPostedAndWhatIsPostedAfter) {
   connect();
   for (uint64_t i = 0; i < 3; ++i) ASSERT_EQ(qa_->post_recv({.wr_id = 100 + i}), 0);

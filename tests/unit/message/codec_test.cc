@@ -23,12 +23,13 @@ TEST(Codec, WhatIsWrittenIsRead) {
   plain.cap.max_send_wr = 77;
   plain.av.dgid = Gid::from_ipv4(0x0a000001);
   plain.av.flow_label = 0xabcde;
-  const ModifyQp sent{.qp = 5, .mask = QpAttrMask(QpAttrBit::state) | QpAttrBit::av, .attr = Attr::from(plain)};
+  const ModifyQp sent{.qp = 5, .steps = {{QpAttrMask(QpAttrBit::state) | QpAttrBit::av, Attr::from(plain)}}};
   ModifyQp got;
   ASSERT_TRUE(decode(bytes_of(sent), got));
   EXPECT_EQ(got.qp, 5u);
-  EXPECT_EQ(got.mask, sent.mask);
-  const QpAttr value = got.attr.value();
+  ASSERT_EQ(got.steps.size(), 1u);
+  EXPECT_EQ(got.steps[0].mask, sent.steps[0].mask);
+  const QpAttr value = got.steps[0].attr.value();
   EXPECT_EQ(value.state, QpState::rts);
   EXPECT_EQ(value.rq_psn, 0x123456u);
   EXPECT_EQ(value.timeout, 14);

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "cm/mad.h"
@@ -349,6 +350,91 @@ TEST_F(ConnectionsTest, ListenersAndTheirRequestsEndTogether) {
   }();
   EXPECT_EQ(client.expect(CmEventType::rejected).id, active.number());
   EXPECT_EQ(server.channel.take(), std::nullopt) << "the request went with its listener";
+}
+
+TEST_F(ConnectionsTest, EventsTakenAheadStillWait) {
+  constexpr uint32_t kCount = 5;
+  Program server(socket_), client(socket_);
+  const auto readable = [&] {
+    pollfd waiting{.fd = server.channel.fd(), .events = POLLIN, .revents = 0};
+    return poll(&waiting, 1, 0) == 1;
+  };
+  std::optional<CmId> listener = server.id();
+  must(listener->bind(address(1, 4060)));
+  must(listener->listen(0));
+  std::vector<CmId> asking;
+  for (uint32_t i = 0; i < kCount; ++i) {
+    asking.push_back(resolved(client, address(1, 4060)));
+    must(asking.back().connect({.qpn = 10 + i}));
+  }
+  EXPECT_TRUE(world_.run_until([&] {
+    int waiting = 0;
+    return ioctl(server.channel.fd(), FIONREAD, &waiting) == 0 && waiting == kCount;
+  }));
+  // The first to be taken brings the others along.
+  std::vector<CmId> adopted;
+  for (uint32_t i = 0; i + 2 < kCount; ++i) {
+    adopted.push_back(must(server.manager.adopt(server.expect(CmEventType::connect_request))));
+    EXPECT_TRUE(readable()) << "after " << i;
+  }
+  EXPECT_EQ(must(adopted[1].info()).remote.ip, World::gid(0));
+  must(adopted[1].reject({}));
+  EXPECT_EQ(client.expect(CmEventType::rejected).id, asking[1].number());
+  listener.reset();
+  for (uint32_t i = kCount - 2; i < kCount; ++i) client.expect(CmEventType::rejected);
+  EXPECT_EQ(server.channel.take(), std::nullopt) << "the requests went with their listener";
+  EXPECT_FALSE(readable());
+  must(adopted[0].accept({.qpn = 20}));
+  EXPECT_EQ(client.expect(CmEventType::connect_response).id, asking[0].number());
+}
+
+TEST_F(ConnectionsTest, EventsTakenAheadMoveWithTheirId) {
+  Program program(socket_);
+  CmChannel other = must(program.manager.create_channel());
+  CmId one = program.id(), two = program.id(), three = program.id();
+  for (CmId* id : {&one, &two, &three}) must(id->resolve_addr(std::nullopt, address(1, 4061), 2s));
+  EXPECT_TRUE(world_.run_until([&] {
+    int waiting = 0;
+    return ioctl(program.channel.fd(), FIONREAD, &waiting) == 0 && waiting == 3;
+  }));
+  EXPECT_EQ(program.expect(CmEventType::addr_resolved).id, one.number());
+  must(two.migrate(other));
+  const auto moved = other.wait(kPatience);
+  ASSERT_TRUE(moved);
+  EXPECT_EQ(moved->id, two.number());
+  EXPECT_EQ(program.expect(CmEventType::addr_resolved).id, three.number());
+  EXPECT_EQ(program.channel.take(), std::nullopt);
+  EXPECT_EQ(other.take(), std::nullopt);
+}
+
+TEST_F(ConnectionsTest, EventsOfIdsThatWentAreNeitherSeenNorCounted) {
+  constexpr uint32_t kRounds = 300;
+  Program program(socket_);
+  CmId kept = program.id();
+  const auto waiting = [&] {
+    int bytes = 0;
+    EXPECT_EQ(ioctl(program.channel.fd(), FIONREAD, &bytes), 0);
+    return bytes;
+  };
+  for (uint32_t i = 0; i < kRounds; ++i) {
+    CmId gone = program.id();
+    must(gone.resolve_addr(std::nullopt, address(1, 4063), 2s));
+    ASSERT_TRUE(world_.run_until([&] { return waiting() == 1; })) << i;
+  }
+  EXPECT_EQ(waiting(), 0);
+  must(kept.resolve_addr(std::nullopt, address(1, 4063), 2s));
+  EXPECT_EQ(program.expect(CmEventType::addr_resolved).id, kept.number());
+  EXPECT_EQ(program.channel.take(), std::nullopt);
+}
+
+TEST_F(ConnectionsTest, WhatAnEventToldEndsWithTheNextCall) {
+  Program client(socket_);
+  CmId id = resolved(client, address(1, 4062));
+  EXPECT_EQ(must(id.info()).traffic_class, 0);
+  must(id.set_type_of_service(0x20));
+  EXPECT_EQ(must(id.info()).traffic_class, 0x20);
+  EXPECT_EQ(must(id.qp_attr(QpState::init)).first.state, QpState::init);
+  EXPECT_EQ(id.qp_attr(QpState::rtr).error().code, EINVAL);
 }
 
 TEST_F(ConnectionsTest, AThousandConnectionsAndNothingIsLeft) {

@@ -1,0 +1,174 @@
+// Events of the daemon's connection manager: a byte in a channel's pipe for each, and a message for many.
+#include <algorithm>
+#include <cerrno>
+
+#include <poll.h>
+#include <unistd.h>
+
+#include "client/cm_impl.h"
+
+namespace uroce::client {
+
+using message::Op;
+
+namespace {
+
+bool is_request(const message::CmToldEvent& told) { return told.event.type == CmEventType::connect_request; }
+
+}  // namespace
+
+CmChannelImpl::~CmChannelImpl() {
+  if (!manager_->mine()) return;
+  (void)manager_->tell(Op::cm_destroy_channel, message::Handle{number_});
+  // Nobody will know of the ids that requests made.
+  for (const auto& told : taken_) {
+    if (is_request(told)) (void)manager_->tell(Op::cm_destroy_id, message::Handle{told.event.id});
+  }
+}
+
+void CmChannelImpl::add(uint32_t id, CmIdImpl& object) {
+  const std::scoped_lock lock(mutex_);
+  ids_[id] = &object;
+}
+
+void CmChannelImpl::remove(uint32_t id) {
+  const std::scoped_lock lock(mutex_);
+  ids_.erase(id);
+}
+
+std::vector<message::CmToldEvent> CmChannelImpl::extract(uint32_t id) {
+  std::vector<message::CmToldEvent> out;
+  std::erase_if(taken_, [&](message::CmToldEvent& told) {
+    const bool its = told.event.id == id || (is_request(told) && told.event.listener == id);
+    if (its) out.push_back(std::move(told));
+    return its;
+  });
+  return out;
+}
+
+void CmChannelImpl::drop_events(uint32_t id) {
+  std::vector<message::CmToldEvent> gone;
+  {
+    const std::scoped_lock lock(take_mutex_);
+    gone = extract(id);
+    for (std::size_t i = 0; i < gone.size(); ++i) (void)take_token();
+  }
+  // Requests that nobody took end with their listener.
+  for (const auto& told : gone) {
+    if (is_request(told)) (void)manager_->tell(Op::cm_destroy_id, message::Handle{told.event.id});
+  }
+}
+
+void CmChannelImpl::forget_known(uint32_t id) {
+  const std::scoped_lock lock(take_mutex_);
+  for (auto& told : taken_) {
+    if (told.event.id != id) continue;
+    told.has_info = false;
+    told.steps.clear();
+  }
+}
+
+Result<void> CmChannelImpl::migrate(uint32_t id, CmChannelImpl& to) {
+  if (&to == this) return manager_->tell(Op::cm_migrate, message::CmMigrate{id, to.number()});
+  const std::scoped_lock lock(take_mutex_, to.take_mutex_);
+  std::vector<message::CmToldEvent> moved = extract(id);
+  const message::CmMigrate request{id, to.number(), static_cast<uint32_t>(moved.size())};
+  auto done = manager_->tell(Op::cm_migrate, request);
+  for (auto& told : moved) {
+    if (done) (void)take_token();
+    // A request's new id is where its listener is.
+    if (done && is_request(told)) (void)manager_->tell(Op::cm_migrate, message::CmMigrate{told.event.id, to.number()});
+    (done ? to : *this).taken_.push_back(std::move(told));
+  }
+  return done;
+}
+
+// The application may have made the descriptor block: it is read only when it has something, by one thread at a time.
+CmChannelImpl::Token CmChannelImpl::take_token() {
+  pollfd waiting{.fd = fd_.get(), .events = POLLIN, .revents = 0};
+  char token = 0;
+  if (poll(&waiting, 1, 0) != 1) return Token::none;
+  return read(fd_.get(), &token, 1) == 1 ? Token::there : Token::ended;
+}
+
+std::optional<CmEvent> CmChannelImpl::take() {
+  const std::scoped_lock lock(take_mutex_);
+  for (;;) {
+    const Token token = take_token();
+    if (token == Token::none) return std::nullopt;
+    if (token == Token::ended) return tell_end();
+    if (taken_.empty()) {
+      auto reply = manager_->call<message::CmEventsReply>(Op::cm_take_events, message::Handle{number_});
+      if (!reply) return tell_end();
+      std::ranges::move(reply->events, std::back_inserter(taken_));
+    }
+    // Its id may have been destroyed between the byte and the question.
+    if (taken_.empty()) continue;
+    message::CmToldEvent next = std::move(taken_.front());
+    taken_.pop_front();
+    return hand_on(std::move(next));
+  }
+}
+
+CmEvent CmChannelImpl::hand_on(message::CmToldEvent told) {
+  CmKnown known{.steps = std::move(told.steps)};
+  if (told.has_info) known.info = std::move(told.known.info);
+  if (is_request(told)) {
+    manager_->add_request(told.event.id, {weak_from_this(), std::move(known)});
+  } else if (known.info) {
+    const std::scoped_lock lock(mutex_);
+    if (const auto id = ids_.find(told.event.id); id != ids_.end()) id->second->learn(std::move(known));
+  }
+  return std::move(told.event);
+}
+
+std::optional<CmEvent> CmChannelImpl::tell_end() {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [id, object] : ids_) {
+    if (told_.insert(id).second) return CmEvent{.type = CmEventType::device_removal, .id = id};
+  }
+  return std::nullopt;
+}
+
+std::optional<CmEvent> CmChannelImpl::wait(std::chrono::nanoseconds timeout) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::nanoseconds kForEver = std::chrono::hours(24 * 365);  // keeps the sum from overflowing
+  const auto until = Clock::now() + std::clamp(timeout, std::chrono::nanoseconds(0), kForEver);
+  for (;;) {
+    if (auto event = take()) return event;
+    const std::chrono::nanoseconds left = until - Clock::now();
+    if (left.count() <= 0) return std::nullopt;
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+    const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (left - seconds).count()};
+    pollfd waiting{.fd = fd_.get(), .events = POLLIN, .revents = 0};
+    const int ready = ppoll(&waiting, 1, &limit, nullptr);
+    // A signal ends the wait, as it ends a read(2).
+    if (ready < 0 && errno == EINTR) return std::nullopt;
+    // After the daemon's end the descriptor is readable for ever, and nothing more comes: let time pass.
+    if (ready == 1 && (waiting.revents & POLLIN) == 0) {
+      if (auto event = take()) return event;
+      ppoll(nullptr, 0, &limit, nullptr);
+      return std::nullopt;
+    }
+  }
+}
+
+CmIdImpl::~CmIdImpl() {
+  channel_->remove(number_);
+  if (!manager()->mine()) return;
+  (void)manager()->tell(Op::cm_destroy_id, handle());
+  channel_->drop_events(number_);
+}
+
+Result<void> CmIdImpl::migrate(std::shared_ptr<CmChannelImpl> to) {
+  const auto from = channel();
+  auto moved = from->migrate(number_, *to);
+  if (!moved) return moved;
+  from->remove(number_);
+  to->add(number_, *this);
+  const std::scoped_lock lock(mutex_);
+  channel_ = std::move(to);
+  return {};
+}
+
+}  // namespace uroce::client
