@@ -28,6 +28,8 @@ namespace {
 constexpr int kBacklog = 128;
 constexpr int kHouseMs = 200;
 constexpr std::size_t kRowsPerReply = 200;
+/// Of a reply's rows, so that it fits a packet however much a row tells.
+constexpr std::size_t kBytesOfRows = message::kMaxPacket - 4096;
 constexpr std::size_t kToldWhy = 16;
 
 std::unexpected<Error> path_error(const std::string& path, const char* what) {
@@ -116,6 +118,21 @@ struct Server::Impl final : ServerView {
   void reap();
 };
 
+namespace {
+
+/// As many rows as fit.
+void cut_to_size(message::ObjectRows& rows) {
+  std::vector<std::byte> bytes;
+  for (std::size_t i = 0; i < rows.rows.size(); ++i) {
+    message::encode(bytes, rows.rows[i]);
+    if (bytes.size() <= kBytesOfRows || i == 0) continue;
+    rows.rows.resize(i);
+    rows.more = true;
+  }
+}
+
+}  // namespace
+
 message::ClientRows Server::Impl::client_rows(uint32_t after) const {
   message::ClientRows out;
   for (const auto& client : all()) {
@@ -141,6 +158,7 @@ message::ObjectRows Server::Impl::object_rows(const message::ListObjects& reques
     out.more = rows.size() == room;
     std::ranges::move(rows, std::back_inserter(out.rows));
   }
+  cut_to_size(out);
   return out;
 }
 
