@@ -2,7 +2,8 @@
 # Builds everything and runs every test: config/test.sh [--sanitize[=core]] [--long]
 #   --sanitize   the unit, script and simulation tests under AddressSanitizer and UndefinedBehaviorSanitizer instead;
 #                =core: those of the protocol and the daemon's side alone, in half the time
-#   --long       also clang-tidy (4 minutes) and libFuzzer (20 s a target, after a build of its own with clang)
+#   --long       also 100,000 connections in a row, clang-tidy (4 minutes) and libFuzzer (20 s a target, after a build of
+#                its own with clang)
 # The last line is `N passed, N failed, N skipped`, counting test cases; the exit code is non-zero where one failed.
 # shellcheck source=config/common.sh
 . "$(dirname "$0")/common.sh"
@@ -73,6 +74,7 @@ else
   run_tests build
   step clang-format config/lint.sh format
   if [ $long = yes ]; then
+    step "100,000 connections" env UROCE_BUILD=build UROCE_CONNECTIONS=100000 tests/system/test_connections.py one_after
     step clang-tidy config/lint.sh tidy
     for target in $(config/fuzz.sh --list); do
       step "fuzz $target" env UROCE_FUZZ_SEED=1 config/fuzz.sh "$target" "${UROCE_FUZZ_SECONDS:-20}" -verbosity=0

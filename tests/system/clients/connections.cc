@@ -209,7 +209,6 @@ class Side {
       must(rdma_create_id(channel_, &id, nullptr, RDMA_PS_TCP), "rdma_create_id");
       must(rdma_resolve_addr(id, nullptr, reinterpret_cast<sockaddr*>(&address_), kMilliseconds), "rdma_resolve_addr");
       ++live_;
-      handle_events();
     }
     wait_until([&] { return ready_.size() == wanted; });
   }
@@ -233,7 +232,6 @@ class Side {
   void connect_ready(std::size_t window) {
     for (rdma_cm_id* id : std::exchange(ready_, {})) {
       connect(id);
-      handle_events();
       wait_until([&] { return pending_ < window; });
     }
   }
