@@ -72,5 +72,45 @@ TEST(Goals, SprayingOverUnequalPathsIsNotTakenForLoss) {
   expect_as_in_order(scenario, in_order);
 }
 
+/// 32 hosts that write to one; the windows of time after convergence, each a millisecond.
+struct Incast {
+  explicit Incast(CongestionAlgorithm congestion, const EcnMarking& ecn = {}) {
+    Scenario scenario = one_flow(milliseconds(12));
+    scenario.topology = Topology::incast;
+    scenario.flows = 32;
+    scenario.queue_bytes = 16 << 20;
+    scenario.window_packets = 64;
+    scenario.congestion.algorithm = congestion;
+    scenario.ecn = ecn;
+    summary = run(scenario);
+    const Json& windows = summary["windows"]["list"];
+    converged.assign(windows.begin() + 5, windows.end());
+  }
+  uint64_t most_queued() const {
+    const Json& series = summary["queues"][0]["series"];
+    const auto first = static_cast<std::size_t>(5000 / series["interval_us"].get<double>());
+    const auto bytes = series["bytes"].get<std::vector<uint64_t>>();
+    return *std::max_element(bytes.begin() + static_cast<std::ptrdiff_t>(first), bytes.end());
+  }
+  Json summary;
+  std::vector<Json> converged;
+};
+
+TEST(Goals, DcqcnKeepsAnIncastFairAndItsQueueShort) {
+  constexpr EcnMarking kEcn{.kmin = 200'000, .kmax = 800'000, .pmax = 0.2};
+  const Incast incast(CongestionAlgorithm::dcqcn, kEcn);
+  for (const Json& window : incast.converged) {
+    EXPECT_GE(window["jain"], 0.95);
+    EXPECT_EQ(window["overflows"], 0);
+  }
+  EXPECT_LE(incast.most_queued(), kEcn.kmax * 5 / 4);
+}
+
+TEST(Goals, SwiftKeepsAnIncastFairWithoutMarks) {
+  const Incast incast(CongestionAlgorithm::swift);
+  for (const Json& window : incast.converged) EXPECT_GE(window["jain"], 0.95);
+  EXPECT_EQ(incast.summary["engines"]["timeouts"], 0);
+}
+
 }  // namespace
 }  // namespace uroce::sim
