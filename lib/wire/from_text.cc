@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdint>
 #include <optional>
 
+#include "wire/recovery_text.h"
 #include "wire/text.h"
 #include "wire/text_names.h"
 
@@ -28,34 +28,12 @@ std::string_view next_word(std::string_view& line) {
   return word;
 }
 
-std::optional<uint64_t> number(std::string_view text) {
-  int base = 10;
-  if (text.starts_with("0x") || text.starts_with("0X")) {
-    base = 16;
-    text.remove_prefix(2);
-  }
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 std::optional<Opcode> find_opcode(Transport transport, std::string_view name) {
   for (std::size_t i = 0; i < kOpcodes.size(); ++i) {
     const auto opcode = static_cast<Opcode>(i);
     if (transport_of(opcode) == transport && kOpcodes[i].name != nullptr && name == kOpcodes[i].name) return opcode;
   }
   return std::nullopt;
-}
-
-/// Sets `target` from `value` where it is a number of at most `bits` bits.
-template <class T>
-Complaint set(T& target, std::string_view key, std::string_view value, unsigned bits) {
-  const std::optional<uint64_t> n = number(value);
-  if (!n) return fmt::format("{}={} is not a number", key, value);
-  if (bits < 64 && *n >> bits != 0) return fmt::format("{}={} does not fit in {} bits", key, value, bits);
-  target = static_cast<T>(*n);
-  return {};
 }
 
 Complaint set_syndrome(Aeth& aeth, std::string_view value) {
@@ -67,7 +45,7 @@ Complaint set_syndrome(Aeth& aeth, std::string_view value) {
   } else if (value == "nak") {
     aeth.syndrome = Aeth::nak(NakCode::psn_sequence);
   } else {
-    return set(aeth.syndrome, "syndrome", value, 8);
+    return set_number(aeth.syndrome, "syndrome", value, 8);
   }
   return {};
 }
@@ -79,7 +57,7 @@ Complaint set_code(Aeth& aeth, AethKind kind, std::string_view key, std::string_
   const auto* const name = std::find(kNakNames.begin(), kNakNames.end(), value);
   if (kind == AethKind::nak && name != kNakNames.end()) {
     code = static_cast<uint8_t>(name - kNakNames.begin());
-  } else if (Complaint c = set(code, key, value, 5); !c.empty()) {
+  } else if (Complaint c = set_number(code, key, value, 5); !c.empty()) {
     return c;
   }
   aeth.syndrome = static_cast<uint8_t>((aeth.syndrome & 0xe0) | code);
@@ -95,14 +73,14 @@ bool set_flag(Bth& bth, std::string_view word) {
 }
 
 std::optional<Complaint> set_bth(Bth& bth, std::string_view key, std::string_view value) {
-  if (key == "qp") return set(bth.dest_qpn, key, value, 24);
-  if (key == "pkey") return set(bth.pkey, key, value, 16);
-  if (key == "rsv6") return set(bth.reserved6, key, value, 6);
-  if (key == "rsv7") return set(bth.reserved7, key, value, 7);
-  if (key == "mig") return set(bth.migrated, key, value, 1);
+  if (key == "qp") return set_number(bth.dest_qpn, key, value, 24);
+  if (key == "pkey") return set_number(bth.pkey, key, value, 16);
+  if (key == "rsv6") return set_number(bth.reserved6, key, value, 6);
+  if (key == "rsv7") return set_number(bth.reserved7, key, value, 7);
+  if (key == "mig") return set_number(bth.migrated, key, value, 1);
   if (key == "psn") {
     uint32_t psn = 0;
-    Complaint c = set(psn, key, value, 24);
+    Complaint c = set_number(psn, key, value, 24);
     bth.psn = Psn(psn);
     return c;
   }
@@ -114,47 +92,49 @@ std::optional<Complaint> set_aeth(Aeth& aeth, std::string_view key, std::string_
   if (key == "credits") return set_code(aeth, AethKind::ack, key, value);
   if (key == "timer") return set_code(aeth, AethKind::rnr_nak, key, value);
   if (key == "code") return set_code(aeth, AethKind::nak, key, value);
-  if (key == "msn") return set(aeth.msn, key, value, 24);
+  if (key == "msn") return set_number(aeth.msn, key, value, 24);
   return std::nullopt;
 }
 
 /// No value: the operation has no such field.
 std::optional<Complaint> set_extended(Packet& packet, OpFlags flags, std::string_view key, std::string_view value) {
   if (flags.has(Op::reth)) {
-    if (key == "va") return set(packet.reth.va, key, value, 64);
-    if (key == "rkey") return set(packet.reth.rkey, key, value, 32);
-    if (key == "len") return set(packet.reth.length, key, value, 32);
+    if (key == "va") return set_number(packet.reth.va, key, value, 64);
+    if (key == "rkey") return set_number(packet.reth.rkey, key, value, 32);
+    if (key == "len") return set_number(packet.reth.length, key, value, 32);
   }
   if (flags.has(Op::atomic_eth)) {
-    if (key == "va") return set(packet.atomic.va, key, value, 64);
-    if (key == "rkey") return set(packet.atomic.rkey, key, value, 32);
-    if (key == "compare") return set(packet.atomic.compare, key, value, 64);
-    if (key == "swap" || key == "add") return set(packet.atomic.swap_add, key, value, 64);
+    if (key == "va") return set_number(packet.atomic.va, key, value, 64);
+    if (key == "rkey") return set_number(packet.atomic.rkey, key, value, 32);
+    if (key == "compare") return set_number(packet.atomic.compare, key, value, 64);
+    if (key == "swap" || key == "add") return set_number(packet.atomic.swap_add, key, value, 64);
   }
   if (flags.has(Op::deth)) {
-    if (key == "qkey") return set(packet.deth.qkey, key, value, 32);
-    if (key == "src_qp") return set(packet.deth.src_qpn, key, value, 24);
-    if (key == "deth_rsv") return set(packet.deth.reserved, key, value, 8);
+    if (key == "qkey") return set_number(packet.deth.qkey, key, value, 32);
+    if (key == "src_qp") return set_number(packet.deth.src_qpn, key, value, 24);
+    if (key == "deth_rsv") return set_number(packet.deth.reserved, key, value, 8);
   }
-  if (flags.has(Op::atomic_ack_eth) && key == "orig") return set(packet.atomic_ack, key, value, 64);
-  if (flags.has(Op::imm) && key == "imm") return set(packet.imm, key, value, 32);
-  if (flags.has(Op::ieth) && key == "inv_rkey") return set(packet.imm, key, value, 32);
+  if (flags.has(Op::atomic_ack_eth) && key == "orig") return set_number(packet.atomic_ack, key, value, 64);
+  if (flags.has(Op::imm) && key == "imm") return set_number(packet.imm, key, value, 32);
+  if (flags.has(Op::ieth) && key == "inv_rkey") return set_number(packet.imm, key, value, 32);
   return flags.has(Op::aeth) ? set_aeth(packet.aeth, key, value) : std::nullopt;
 }
 
-Complaint set_field(TextPacket& text, std::string_view word) {
+Complaint set_field(TextPacket& text, RecoveryFields& recovery, std::string_view word) {
   Packet& packet = text.packet;
   const std::size_t equals = word.find('=');
   if (equals == std::string_view::npos) {
-    return set_flag(packet.bth, word) ? Complaint{} : fmt::format("'{}' is neither a flag nor key=value", word);
+    const bool known = set_flag(packet.bth, word) || recovery.set(word, {});
+    return known ? Complaint{} : fmt::format("'{}' is neither a flag nor key=value", word);
   }
   const std::string_view key = word.substr(0, equals);
   const std::string_view value = word.substr(equals + 1);
   const OpFlags flags = packet.op().flags;
   if (auto c = set_bth(packet.bth, key, value)) return *c;
   if (auto c = set_extended(packet, flags, key, value)) return *c;
+  if (auto c = recovery.set(key, value)) return *c;
   if (key == "payload" && flags.has(Op::payload)) {
-    if (Complaint c = set(text.payload_length, key, value, 32); !c.empty()) return c;
+    if (Complaint c = set_number(text.payload_length, key, value, 32); !c.empty()) return c;
     return text.payload_length <= kMaxPayload ? Complaint{}
                                               : fmt::format("{} is longer than the limit of {}", word, kMaxPayload);
   }
@@ -190,13 +170,16 @@ Result<TextPacket> from_text(std::string_view line) {
   TextPacket text;
   std::string_view rest = line;
   Complaint complaint = set_operation(text.packet, rest);
+  RecoveryFields recovery(text.packet.bth.opcode);
   for (std::string_view word = next_word(rest); complaint.empty() && !word.empty(); word = next_word(rest)) {
-    complaint = set_field(text, word);
+    complaint = set_field(text, recovery, word);
   }
+  if (complaint.empty()) complaint = recovery.store(text.content);
   if (!complaint.empty()) {
     return fail(EINVAL, fmt::format("packet text '{}': {}; lib/wire/text.h has the grammar", line, complaint));
   }
   if (!text.packet.op().flags.has(Op::aeth)) text.packet.aeth = {};
+  if (!text.content.empty()) text.payload_length = text.content.size();
   text.packet.bth.pad = static_cast<uint8_t>((4 - text.payload_length % 4) % 4);
   return text;
 }

@@ -4,6 +4,7 @@
 
 #include <iterator>
 
+#include "wire/recovery_text.h"
 #include "wire/text_names.h"
 
 namespace uroce::wire {
@@ -75,7 +76,8 @@ void put_atomic(Out out, const AtomicEth& atomic, bool is_add) {
   }
 }
 
-void put_transport(Out out, const Packet& packet, std::size_t payload_length) {
+// `content`: the payload of a HELLO or SACK.
+void put_transport(Out out, const Packet& packet, std::size_t payload_length, std::span<const std::byte> content) {
   const OpcodeInfo& op = packet.op();
   if (op.name == nullptr) {
     fmt::format_to(out, "OPCODE_{:02x}", static_cast<uint8_t>(packet.bth.opcode));
@@ -97,7 +99,11 @@ void put_transport(Out out, const Packet& packet, std::size_t payload_length) {
   if (flags.has(Op::atomic_ack_eth)) fmt::format_to(out, " orig={:#x}", packet.atomic_ack);
   if (flags.has(Op::imm)) fmt::format_to(out, " imm={:#x}", packet.imm);
   if (flags.has(Op::ieth)) fmt::format_to(out, " inv_rkey={:#x}", packet.imm);
-  if (flags.has(Op::payload)) fmt::format_to(out, " payload={}", payload_length);
+  if (const auto fields = recovery_text(packet.bth.opcode, content)) {
+    fmt::format_to(out, "{}", *fields);
+  } else if (flags.has(Op::payload)) {
+    fmt::format_to(out, " payload={}", payload_length);
+  }
 }
 
 }  // namespace
@@ -106,13 +112,13 @@ std::string to_text(const Packet& packet, bool addresses) {
   std::string text;
   const Out out = std::back_inserter(text);
   if (addresses && packet.frame != nullptr) put_addresses(out, packet);
-  put_transport(out, packet, packet.payload.size());
+  put_transport(out, packet, packet.payload.size(), packet.payload);
   return text;
 }
 
 std::string to_text(const TextPacket& text_packet) {
   std::string text;
-  put_transport(std::back_inserter(text), text_packet.packet, text_packet.payload_length);
+  put_transport(std::back_inserter(text), text_packet.packet, text_packet.payload_length, text_packet.content);
   return text;
 }
 

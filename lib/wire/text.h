@@ -20,6 +20,11 @@
 //             | "imm=" n | "inv_rkey=" n           ImmDt, IETH
 //             | "qkey=" n | "src_qp=" n | "deth_rsv=" n   DETH
 //             | "payload=" n                       bytes of payload, without pad
+//             | "epoch=" n                         HELLO and SACK, whose payload these fields are
+//             | "peer_epoch=" n | "parking=" n | "answer"   HELLO; 1, 0 and 255 where absent
+//             | "base=" n | "echo=" n | "tag=" n | "dup" | "hold=" n   SACK
+//             | "bits=" psns | "words=" n          SACK: what has arrived behind base; as many words as needed
+//   psns      = "none" | n ["-" n] {"," n ["-" n]}
 //   nak       = "psn_sequence" | "invalid_request" | "remote_access" | "remote_operational" | "invalid_rd_request" | n
 //
 // A field that the operation has no header for is an error. An ACK without "syndrome" is an ACK with credits=31, a NAK
@@ -29,6 +34,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <uroce/error.h>
 
@@ -45,6 +51,7 @@ std::string to_text(const Packet& packet, bool addresses = false);
 struct TextPacket {
   Packet packet{};
   std::size_t payload_length = 0;
+  std::vector<std::byte> content{};  ///< the payload of a HELLO or SACK whose fields were written
 };
 
 std::string to_text(const TextPacket& text);

@@ -1,7 +1,13 @@
-// Words that the text form's writer and reader share.
+// Words and numbers that the text form's writers and readers share.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <array>
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "wire/opcode.h"
@@ -20,6 +26,29 @@ constexpr std::string_view transport_prefix(Transport transport) {
     case Transport::ud: return "UD ";
     default: return "";
   }
+}
+
+/// Decimal, or hexadecimal behind 0x.
+inline std::optional<uint64_t> number_of(std::string_view text) {
+  int base = 10;
+  if (text.starts_with("0x") || text.starts_with("0X")) {
+    base = 16;
+    text.remove_prefix(2);
+  }
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// Sets `target` from `value` where it is a number of at most `bits` bits; otherwise says what is wrong.
+template <class T>
+std::string set_number(T& target, std::string_view key, std::string_view value, unsigned bits) {
+  const std::optional<uint64_t> n = number_of(value);
+  if (!n) return fmt::format("{}={} is not a number", key, value);
+  if (bits < 64 && *n >> bits != 0) return fmt::format("{}={} does not fit in {} bits", key, value, bits);
+  target = static_cast<T>(*n);
+  return {};
 }
 
 }  // namespace uroce::wire

@@ -101,6 +101,7 @@ Frame build_frame(const ScriptLine& line, const Symbols& symbols, const Wiring& 
   if (words.has("ecn")) route.traffic_class = static_cast<uint8_t>(words.number("ecn"));
   std::vector<std::byte> payload(text.payload_length);
   fill_pattern(payload, words.has("stream") ? words.number("stream") : text.packet.bth.psn.value());
+  if (!text.content.empty()) payload = text.content;
   if (words.has("data")) {
     const std::byte* from = resolve(words.number("data"), payload.size());
     if (from == nullptr) throw ScriptError{line.number, "data= names bytes outside every region"};
@@ -120,7 +121,7 @@ std::string describe(const Frame& frame) {
 
 std::optional<std::string> mismatch(const ScriptLine& line, const Symbols& symbols, const Wiring& wiring,
                                     const Frame& frame, const ResolveVa& resolve) {
-  const PacketWords words(line, symbols, {"!ack_req", "!se", "data", "tos"}, wiring.peer_qpn);
+  const PacketWords words(line, symbols, {"!ack_req", "!se", "!answer", "!dup", "data", "tos"}, wiring.peer_qpn);
   const std::string expected = wire::to_text(parse_text(line, words.packet));
   const auto packet = wire::parse(frame);
   if (!packet) return describe(frame);
@@ -132,16 +133,18 @@ std::optional<std::string> mismatch(const ScriptLine& line, const Symbols& symbo
   std::vector<std::string> keys{"qp"};
   if (packet->bth.opcode == wire::Opcode::rc_ack) keys.insert(keys.end(), {"syndrome", "code"});
   for (const std::string& word : words.mentioned) {
-    if (word.find('=') != std::string::npos || word == "ack_req" || word == "se") keys.push_back(key_of(word));
+    const bool flag = word == "ack_req" || word == "se" || word == "answer" || word == "dup";
+    if (word.find('=') != std::string::npos || flag) keys.push_back(key_of(word));
   }
   for (const std::string& key : keys) {
     if (lookup(expected_words, key) != lookup(actual_words, key)) return actual + "   (" + key + " differs)";
   }
-  if (words.has("!ack_req") && packet->bth.ack_request) return actual + "   (ack_req is set)";
+  for (const auto& [key, value] : words.own) {
+    if (key[0] == '!' && has_key(actual_words, key.substr(1))) return actual + "   (" + key.substr(1) + " is set)";
+  }
   if (words.has("tos") && wire::route_of(*packet).traffic_class != words.number("tos")) {
     return actual + fmt::format("   (tos is {:#x})", wire::route_of(*packet).traffic_class);
   }
-  if (words.has("!se") && packet->bth.solicited) return actual + "   (se is set)";
   if (words.has("data")) {
     const std::byte* want = resolve(words.number("data"), packet->payload.size());
     if (want == nullptr) throw ScriptError{line.number, "data= names bytes outside every region"};

@@ -28,8 +28,8 @@ using ResolveVa = std::function<std::byte*(uint64_t va, std::size_t length)>;
 Frame build_frame(const ScriptLine& line, const Symbols& symbols, const Wiring& wiring, const ResolveVa& resolve);
 
 /// Why `frame` is not what a `>` line expects; nullopt when it is. Fields that the line does not name are not
-/// compared, except operation, syndrome and destination QP. `!ack_req` and `!se` ask for absence; data=va compares
-/// payload bytes with memory.
+/// compared, except operation, syndrome and destination QP. `!ack_req`, `!se`, `!answer` and `!dup` ask for absence;
+/// data=va compares payload bytes with memory.
 std::optional<std::string> mismatch(const ScriptLine& line, const Symbols& symbols, const Wiring& wiring,
                                     const Frame& frame, const ResolveVa& resolve);
 

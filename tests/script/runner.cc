@@ -6,6 +6,7 @@
 
 #include "tests/script/names.h"
 #include "transport/choices.h"
+#include "wire/recovery.h"
 
 namespace uroce::test {
 
@@ -95,11 +96,13 @@ void Runner::run() {
 }
 
 void Runner::do_set(const ScriptLine& line) {
-  static const char* const kKeys[] = {"mtu",        "psn",       "peer_psn",     "retry_cnt", "rnr_retry",  "timeout",
-                                      "min_rnr",    "max_rd",    "max_dest_rd",  "window",    "access",     "send_wr",
-                                      "recv_wr",    "send_sge",  "recv_sge",     "inline",    "signal_all", "srq",
-                                      "type",       "state",     "cq",           "ip",        "pkey",       "qkey",
-                                      "congestion", "line_rate", "cnp_interval", "tos"};
+  static const char* const kKeys[] = {"mtu",       "psn",          "peer_psn", "retry_cnt",      "rnr_retry",
+                                      "timeout",   "min_rnr",      "max_rd",   "max_dest_rd",    "window",
+                                      "access",    "send_wr",      "recv_wr",  "send_sge",       "recv_sge",
+                                      "inline",    "signal_all",   "srq",      "type",           "state",
+                                      "cq",        "ip",           "pkey",     "qkey",           "congestion",
+                                      "line_rate", "cnp_interval", "tos",      "retransmission", "parking",
+                                      "loopback"};
   for (const std::string& word : line.words) {
     const std::size_t equals = word.find('=');
     const std::string key = word.substr(0, equals);
@@ -161,6 +164,12 @@ void Runner::connect() {
   }
   local.engine.congestion.dcqcn.line_rate_mbps = static_cast<uint32_t>(setting("line_rate", 100'000));
   local.engine.congestion.dcqcn.cnp_interval_us = static_cast<uint32_t>(setting("cnp_interval", 50));
+  local.engine.parking_frames = static_cast<uint32_t>(setting("parking", 64));
+  if (settings_.contains("retransmission")) {
+    const auto how = enum_of(transport::kRetransmissionNames, settings_["retransmission"]);
+    if (!how) throw ScriptError{0, "retransmission is auto, selective or go-back-n"};
+    local.engine.retransmission = *how;
+  }
   wiring_.peer.gid = Gid::from_ipv4(0x0a000002);
   wiring_.peer.mac = EthAddr{{2, 0, 0, 0, 0, 2}};
   if (setting("ip", 4) == 6) {
@@ -219,7 +228,7 @@ void Runner::connect() {
   if (until == "init") return;
   wire::Route route = make_route(wiring_.local, wiring_.peer);
   route.traffic_class = static_cast<uint8_t>(setting("tos", 0));
-  qp_->to_rtr(connection_, route);
+  qp_->to_rtr(connection_, route, setting("loopback", 0) != 0);
   if (until == "rts") qp_->to_rts(connection_);
 }
 
@@ -232,9 +241,17 @@ void Runner::settle() {
   collect();
 }
 
+// A HELLO makes `ours` the engine's epoch.
+void Runner::learn(const Frame& frame) {
+  const auto packet = wire::parse(frame);
+  if (!packet || packet->bth.opcode != wire::Opcode::hello) return;
+  if (const auto hello = wire::Hello::load(packet->payload)) symbols_.set("ours", hello->epoch);
+}
+
 void Runner::collect() {
   for (SentFrame& sent : endpoint_->sink().take()) {
     note(fmt::format("> {}", describe(sent.bytes)));
+    learn(sent.bytes);
     frames_.push_back(std::move(sent.bytes));
   }
   if (hold_completions_) return;

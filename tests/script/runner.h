@@ -38,6 +38,7 @@ class Runner {
   void settle();
   void advance(const ScriptLine& line);
   void collect();
+  void learn(const Frame& frame);
 
   // Actions.
   void do_inject(const ScriptLine& line);

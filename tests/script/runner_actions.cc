@@ -126,6 +126,8 @@ void Runner::do_modify(const ScriptLine& line) {
   note(fmt::format("  modify {}", name));
   if (name == "connect") {
     qp_->connect(connection_, make_route(wiring_.local, wiring_.peer));
+  } else if (name == "rtr" && qp_->state() == QpState::init) {
+    qp_->to_rtr(connection_, make_route(wiring_.local, wiring_.peer));
   } else if (name == "rts" && qp_->state() == QpState::rtr) {
     qp_->to_rts(connection_);
   } else {

@@ -183,6 +183,7 @@ void Runner::do_counter(const ScriptLine& line) {
       {"hellos_received", c.hellos_received.get()},
       {"parked_packets", c.parked_packets.get()},
       {"spurious_retransmissions", c.spurious_retransmissions.get()},
+      {"parked_now", endpoint_->engine().parked_frames()},
   };
   for (std::size_t i = 0; i < wire::kDropCount; ++i) {
     values[fmt::format("drop_{}", wire::name(static_cast<wire::Drop>(i)))] = c.drops[i].get();
