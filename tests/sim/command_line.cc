@@ -85,7 +85,7 @@ void add_numbers(CLI::Option_group& group, const std::string& name, std::size_t 
 
 CLI::Option_group& add_group(CLI::App& app, const std::string& name) {
   CLI::Option_group& group = *app.add_option_group(name);
-  group.option_defaults()->always_capture_default();
+  group.option_defaults()->always_capture_default()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   return group;
 }
 

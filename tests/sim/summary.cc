@@ -110,6 +110,25 @@ Json latency_json(const Simulation& simulation) {
           {"max_us", micros(percentile(all, 1))}};
 }
 
+// As the engines count what they send, by why they send it again.
+Json causes_json(const Simulation& simulation) {
+  transport::QpTransportStatus::Retransmitted sum;
+  uint64_t selective = 0;
+  for (const TrafficFlow* flow : flows_of(simulation)) {
+    const transport::QpTransportStatus status = flow->qp->status();
+    sum.fast += status.retransmitted.fast;
+    sum.probe += status.retransmitted.probe;
+    sum.timeout += status.retransmitted.timeout;
+    sum.nak += status.retransmitted.nak;
+    if (status.recovery == Retransmission::selective) ++selective;
+  }
+  return {{"overtaken", sum.fast},
+          {"probe", sum.probe},
+          {"timeout", sum.timeout},
+          {"nak", sum.nak},
+          {"flows_with_selective", selective}};
+}
+
 Json packets_json(const Simulation& simulation) {
   uint64_t sent = 0, retransmitted = 0, spurious = 0;
   for (const TrafficFlow* flow : flows_of(simulation)) {
@@ -137,6 +156,9 @@ Json engines_json(Simulation& simulation) {
     add("timeouts", c.timeouts);
     add("retransmitted_packets", c.retransmitted_packets);
     add("probes", c.probes);
+    add("cnps_sent", c.cnps_sent);
+    add("cnps_received", c.cnps_received);
+    add("ecn_marked_received", c.ecn_marked_received);
     add("spurious_retransmissions", c.spurious_retransmissions);
     add("hellos_sent", c.hellos_sent);
     add("acks_sent", c.acks_sent);
@@ -213,6 +235,19 @@ Json windows_json(const Simulation& simulation) {
   return {{"length_us", micros(s.window)}, {"list", windows}};
 }
 
+std::string queues_text(const Json& queues) {
+  constexpr std::size_t kMost = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(queues.size(), kMost); ++i) {
+    const Json& queue = queues[i];
+    text += fmt::format("queue        {}: most {} bytes, p99 {}, p50 {}\n", queue["port"].get<std::string>(),
+                        queue["max_bytes"].get<uint64_t>(), queue["p99_bytes"].get<uint64_t>(),
+                        queue["p50_bytes"].get<uint64_t>());
+  }
+  if (queues.size() > kMost) text += fmt::format("             {} more in --json\n", queues.size() - kMost);
+  return text;
+}
+
 }  // namespace
 
 Json summarize(Simulation& simulation) {
@@ -221,6 +256,7 @@ Json summarize(Simulation& simulation) {
           {"goodput", goodput_json(simulation)},
           {"latency", latency_json(simulation)},
           {"packets", packets_json(simulation)},
+          {"retransmissions", causes_json(simulation)},
           {"network", {{"overflows", totals.queue_drops}, {"lost", totals.lost}, {"marks", totals.marked}}},
           {"engines", engines_json(simulation)},
           {"queues", queues_json(simulation)},
@@ -248,11 +284,10 @@ std::string to_text(const Json& summary) {
     if (value.is_number() && value != 0) text += fmt::format(" {} {}", name, value.get<uint64_t>());
   }
   text += '\n';
-  for (const Json& queue : summary["queues"]) {
-    text += fmt::format("queue        {}: most {} bytes, p99 {}, p50 {}\n", queue["port"].get<std::string>(),
-                        queue["max_bytes"].get<uint64_t>(), queue["p99_bytes"].get<uint64_t>(),
-                        queue["p50_bytes"].get<uint64_t>());
-  }
+  text += fmt::format("sent again   {} overtaken, {} probes, {} by timeout, {} by NAK\n",
+                      number("/retransmissions/overtaken"), number("/retransmissions/probe"),
+                      number("/retransmissions/timeout"), number("/retransmissions/nak"));
+  text += queues_text(summary["queues"]);
   double least = 1;
   for (const Json& window : summary["windows"]["list"]) least = std::min(least, window["jain"].get<double>());
   if (per_flow.size() > 1) text += fmt::format("fairness     Jain's index at least {} in any window\n", least);

@@ -126,6 +126,8 @@ TestQp::TestQp(TestEndpoint& endpoint, const Options& options)
 
 TestQp::~TestQp() { endpoint_.engine().detach(*qp_); }
 
+transport::QpTransportStatus TestQp::status() const { return endpoint_.engine().status(*qp_); }
+
 QpAttr TestQp::query() const { return endpoint_.engine().query(*qp_); }
 
 void TestQp::ring() { endpoint_.doorbells().ring(*flag_, options_.qpn); }

@@ -95,6 +95,7 @@ class TestQp {
   transport::Qp& qp() { return *qp_; }
   QpAttr query() const;
   QpState state() const { return query().state; }
+  transport::QpTransportStatus status() const;
 
   /// Write the rings and ring the doorbell. False when the ring is full.
   bool post_send(const SendRequest& request);
