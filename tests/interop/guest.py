@@ -81,10 +81,18 @@ class Guest:
 
     def wait_until_up(self, seconds):
         limit = time.monotonic() + seconds * harness.SLOW
-        while "guest is ready" not in self.said():
+        while "guest is ready" not in self.said() or not self.serves():
             if self.program.process.poll() is not None or time.monotonic() > limit:
                 raise AssertionError(f"the guest did not come up: {self.program}\n{self.said()}")
             time.sleep(0.05)
+
+    def serves(self):
+        """Whether commands are taken: that begins a moment after the guest has said that it is ready."""
+        try:
+            self.run("true")
+        except ConnectionRefusedError:
+            return False
+        return True
 
     def said(self):
         return self.console.read_text(errors="replace") if self.console.exists() else ""

@@ -5,6 +5,7 @@ import itertools
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 
@@ -16,6 +17,7 @@ sys.path.insert(0, str(harness.SOURCE / "config"))
 import pair as pairs  # noqa: E402
 
 SERIAL = itertools.count()
+NAMES = {"host": "uroce", "guest": "rxe"}
 LIMIT = 30  # seconds for each end
 PORT = 18515  # on both sides: the namespace and the guest are the test's own
 VERBS = "-d {device} -g {gid} -p 18515 -n 100"
@@ -96,7 +98,7 @@ class Programs(interop.Case):
         calling = self.launch(program, client, server, hold)
         if program.twice:
             self.await_file(server, listening, f"{told}.2")
-            self.make_file(client, go_on)
+            self.shell(client, f": >{go_on}")
         ended = [(self.end(calling), calling)]
         if program.stays:
             self.stop(listening)
@@ -108,6 +110,22 @@ class Programs(interop.Case):
             self.assertRegex(running.output, program.says, both)
         words = (word for word in program.command.split() if word not in ("stdbuf", "-oL"))
         interop.record("programs", next(words), program.family, server.name, client.name)
+
+    def run_rcopy(self, server, client):
+        """A file over rsockets, into the other side's folder of its own."""
+        number = next(SERIAL)
+        source, copy = (f"/run/{name}-{number}" if side is self.guest else f"{self.directory}/{name}"
+                        for name, side in (("source", client), ("copy", server)))
+        self.shell(client, f"head -c 1000003 /dev/urandom >{source}")
+        program = Program("rcopy", f" {source} {{rdma}}:{copy}", says="(?s).?", stays=True, **CM)
+        self.run_case(program, server, client)
+        self.assertEqual(self.shell(server, f"sha256sum <{copy}"), self.shell(client, f"sha256sum <{source}"))
+
+    def shell(self, side, command):
+        """Output of a command that must succeed."""
+        if side is self.guest:
+            return self.rig.guest.run(command).strip()
+        return subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=30, check=True).stdout.strip()
 
     def launch(self, program, side, server, env):
         command = program.command + (program.server if side is server else program.client)
@@ -157,20 +175,17 @@ class Programs(interop.Case):
             self.assertLess(time.monotonic(), limit, f"does not listen: {running}")
             time.sleep(0.02)
 
-    def make_file(self, side, file):
-        if side is self.guest:
-            self.rig.guest.run(f": >{file}")
-        else:
-            file.touch()
-
 
 def add_cases():
     for program in PROGRAMS:
         for server, client in (("host", "guest"), ("guest", "host")):
             def case(self, program=program, server=server, client=client):
                 self.run_case(program, getattr(self, server), getattr(self, client))
-            name = {"host": "uroce", "guest": "rxe"}
-            setattr(Programs, f"test_{program.name}_from_{name[client]}", case)
+            setattr(Programs, f"test_{program.name}_from_{NAMES[client]}", case)
+    for server, client in (("host", "guest"), ("guest", "host")):
+        def copy(self, server=server, client=client):
+            self.run_rcopy(getattr(self, server), getattr(self, client))
+        setattr(Programs, f"test_rcopy_from_{NAMES[client]}", copy)
 
 
 add_cases()
