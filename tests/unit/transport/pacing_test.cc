@@ -168,5 +168,68 @@ TEST_F(Paced, StatusTellsTheRateAndTheReports) {
   EXPECT_EQ(endpoint_->engine().status(qp).congestion, CongestionAlgorithm::none);
 }
 
+// Between answers that come slowly the requester asks again; but what is about to be sent is not sent twice for it.
+TEST(PacedReads, AreAnsweredOnce) {
+  EndpointOptions options;
+  options.engine.congestion.algorithm = CongestionAlgorithm::dcqcn;
+  options.engine.retransmission = Retransmission::automatic;
+  TestEndpoint left(options);
+  options.gid = Gid::from_ipv4(0x0a000002);
+  options.mac.bytes[5] = 2;
+  options.engine.seed = 2;
+  TestEndpoint right(options);
+  test::TestCq& cq = left.make_cq();
+  auto& from = left.make_qp({.qpn = 0x11, .send_cq = &cq});
+  auto& to = right.make_qp({.qpn = 0x22});
+  auto& target = left.make_region(1 << 20, kAll);
+  auto& source = right.make_region(1 << 20, kAll);
+  from.connect({.dest_qpn = 0x22, .mtu = Mtu::mtu4096}, left.route_to(right));
+  to.connect({.dest_qpn = 0x11, .mtu = Mtu::mtu4096}, right.route_to(left));
+  const auto post = [&] {
+    const Sge sge = target.sge(0, 1 << 16);
+    return from.post_send({.opcode = WrOpcode::rdma_read,
+                           .flags = SendFlag::signaled,
+                           .sges = {&sge, 1},
+                           .remote_addr = source.va(),
+                           .rkey = source.key()});
+  };
+  int done = 0;
+  uint64_t answers = 0;
+  Nanos next_report{0};
+  std::vector<test::SentFrame> rightward;
+  std::vector<test::SentFrame> leftward;
+  for (Nanos now = kStart; now < kStart + std::chrono::milliseconds(40); now += Nanos(5000)) {
+    // Uncongested at first, with round trips of 10 us; then at the least rate for 20 ms.
+    const Nanos since = now - kStart;
+    if (since > std::chrono::milliseconds(1) && since < std::chrono::milliseconds(21) && now >= next_report) {
+      next_report = now + std::chrono::microseconds(50);
+      wire::Packet report;
+      report.bth.opcode = wire::Opcode::cnp;
+      report.bth.dest_qpn = 0x22;
+      std::array<std::byte, 128> frame;
+      const std::size_t bytes = wire::encode(frame, report, left.route_to(right), {});
+      right.inject(std::span(frame).first(bytes), now);
+    }
+    while (post()) {
+    }
+    for (const auto& frame : std::exchange(leftward, {})) left.inject(frame.bytes, now);
+    for (const auto& frame : std::exchange(rightward, {})) right.inject(frame.bytes, now);
+    left.run(now);
+    right.run(now);
+    rightward = left.sink().take();
+    leftward = right.sink().take();
+    for (const auto& frame : leftward) {
+      if (wire::parse(frame.bytes)->op().flags.has(wire::Op::read)) ++answers;
+    }
+    while (const auto cqe = cq.poll()) {
+      ASSERT_EQ(cqe->status, 0);
+      ++done;
+    }
+  }
+  EXPECT_GT(done, 1600);
+  // Those of the READs that are still out are among them.
+  EXPECT_LT(answers, static_cast<uint64_t>(done) * 16 + 16 * 16);
+}
+
 }  // namespace
 }  // namespace uroce::transport
