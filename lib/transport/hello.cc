@@ -27,14 +27,15 @@ void ask(EngineCore& core, Qp& qp) {
 }
 
 // The peer has proven that it is there and hears us. It may be another one than before, which has kept nothing.
-void adopt(EngineCore& core, Qp& qp, uint32_t epoch) {
+void adopt(EngineCore& core, Qp& qp, uint32_t epoch, uint16_t parking) {
   Recovery& r = *qp.tx.recovery;
+  r.candidate_epoch = 0;
   if (r.peer_epoch == epoch) return;
   if (r.peer_epoch != 0) forget_parked(core, qp);
   // Said once and answered: as good as any other round trip.
   if (r.hellos_left + 1 == kHellos && !r.rtt.known()) r.rtt.sample(core.now - r.hello_sent);
   r.peer_epoch = epoch;
-  r.candidate_epoch = 0;
+  r.peer_parking = parking;
   r.sacked.clear();
   r.highest = qp.tx.acked;
   r.quiet_rounds = 0;
@@ -75,7 +76,7 @@ void end_recovery(EngineCore& core, Qp& qp) {
 bool prove_peer(EngineCore& core, Qp& qp) {
   const Recovery& r = *qp.tx.recovery;
   if (qp.tx.selective || r.candidate_epoch == 0) return false;
-  adopt(core, qp, r.candidate_epoch);
+  adopt(core, qp, r.candidate_epoch, r.candidate_parking);
   return true;
 }
 
@@ -130,11 +131,14 @@ void on_hello(EngineCore& core, Qp& qp, const wire::Packet& packet) {
     core.count_drop(wire::Drop::hello_invalid);
     return;
   }
-  if (hello->epoch != r.peer_epoch) {
+  if (hello->peer_epoch == r.epoch) {
+    adopt(core, qp, hello->epoch, hello->parking);
+  } else if (hello->epoch == r.peer_epoch) {
+    r.candidate_epoch = 0;  // Who was heard meanwhile has proven nothing.
+  } else {
     r.candidate_epoch = hello->epoch;
-    r.peer_parking = hello->parking;
+    r.candidate_parking = hello->parking;
   }
-  if (hello->peer_epoch == r.epoch) adopt(core, qp, hello->epoch);
   if (hello->answer) ask(core, qp);
 }
 

@@ -65,6 +65,7 @@ struct Recovery {
   uint32_t peer_epoch = 0;       ///< there; 0: the peer has not proven that it hears us
   uint32_t candidate_epoch = 0;  ///< heard, not proven
   uint16_t peer_parking = 0;     ///< packets that the peer keeps
+  uint16_t candidate_parking = 0;
   uint8_t hellos_left = 0;
   bool asks_for_ever = false;
   Nanos hello_sent{};

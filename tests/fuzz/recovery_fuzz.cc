@@ -147,6 +147,7 @@ class Peer {
  public:
   Peer(Input in, uint8_t how) : in_(in), side_(1, how), peer_(options_of(2, 0)) {
     side_.connect(peer_, 3);
+    said_ = side_.qp().qp().tx.una;
     side_.poll(now_);
     hello(kEpoch, side_.epoch(), false);
   }
@@ -155,12 +156,18 @@ class Peer {
     for (int steps = 0; !in_.empty() && steps < 600; ++steps) {
       step();
       side_.poll(now_);
+      require(distance(side_.qp().qp().tx.una, said_) <= 0, "more is acknowledged than was said");
     }
     side_.finish(now_);
   }
 
  private:
   static constexpr uint32_t kEpoch = 0x1234567;
+
+  // The peer says that everything before `end` has arrived. It cannot be true of what was never sent.
+  void say(Psn end) {
+    if (distance(end, side_.qp().qp().tx.sent) <= 0 && distance(end, said_) > 0) said_ = end;
+  }
 
   void send(wire::Opcode opcode, Psn psn, std::span<const std::byte> payload, uint8_t tag = 0, bool ack_request = false,
             wire::Aeth aeth = {}) {
@@ -225,6 +232,7 @@ class Peer {
     sack.store(payload);
     const wire::Aeth aeth = any_aeth();
     const bool ack = aeth.kind() == wire::AethKind::ack;
+    if (sack.epoch == side_.epoch()) say(sack.base);
     send(wire::Opcode::sack, ack ? sack.base - 1 : sack.base, {payload, sack.bytes()}, 0, false, aeth);
   }
 
@@ -253,7 +261,10 @@ class Peer {
     const bool data = wire::info(opcode).flags.has(wire::Op::payload);
     const auto length = in_.take<uint8_t>();
     const std::vector<std::byte> payload(!data ? 0 : length < 220 ? 256 : length, std::byte{0xa5});
-    send(opcode, near_sent(), payload, 0, false, opcode == wire::Opcode::rc_ack ? any_aeth() : wire::Aeth{0x1f, 0});
+    const Psn psn = near_sent();
+    const wire::Aeth aeth = opcode == wire::Opcode::rc_ack ? any_aeth() : wire::Aeth{0x1f, 0};
+    say(aeth.kind() == wire::AethKind::ack ? psn + 1 : psn);
+    send(opcode, psn, payload, 0, false, aeth);
   }
 
   void change_state() {
@@ -289,6 +300,7 @@ class Peer {
   Nanos now_{1'000'000};
   Side side_;
   EndpointOptions peer_;
+  Psn said_{};
 };
 
 /// Two engines, and the network is the input.
