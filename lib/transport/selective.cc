@@ -123,7 +123,6 @@ void update_window(EngineCore& core, Qp& qp) {
     const uint32_t arrived = r.marked ? r.sacked.count() + r.lost.count() : 0;
     window = std::min(window, control->window() + arrived);
     qp.paced = control->rate() != 0;
-    qp.paced = control->rate() != 0;
   }
   tx.window = std::max(window, 1u);
 }
