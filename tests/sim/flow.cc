@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <string_view>
 
 namespace uroce::test {
 
@@ -18,6 +20,11 @@ bool is_atomic(WrOpcode op) { return op == WrOpcode::fetch_add || op == WrOpcode
 bool takes_recv(WrOpcode op) {
   return op == WrOpcode::send || op == WrOpcode::send_with_imm || op == WrOpcode::send_with_invalidate ||
          op == WrOpcode::rdma_write_with_imm;
+}
+uint64_t mix(uint64_t hash, uint64_t value) { return (hash ^ value) * 0x9e3779b97f4a7c15 + (hash >> 29); }
+void add(uint64_t& hash, const queues::Cqe& cqe) {
+  const uint64_t fields[] = {cqe.wr_id, cqe.status, cqe.opcode, cqe.byte_len, cqe.imm_or_key, cqe.flags, cqe.qpn};
+  for (const uint64_t field : fields) hash = mix(hash, field);
 }
 bool is_write(WrOpcode op) { return op == WrOpcode::rdma_write || op == WrOpcode::rdma_write_with_imm; }
 
@@ -201,8 +208,24 @@ std::string Flow::describe_oldest() const {
 }
 
 void Flow::poll() {
-  while (const auto cqe = send_cq_.poll()) on_send_cqe(*cqe);
-  while (const auto cqe = recv_cq_.poll()) on_recv_cqe(*cqe);
+  while (const auto cqe = send_cq_.poll()) {
+    add(send_hash_, *cqe);
+    on_send_cqe(*cqe);
+  }
+  while (const auto cqe = recv_cq_.poll()) {
+    add(recv_hash_, *cqe);
+    on_recv_cqe(*cqe);
+  }
+}
+
+uint64_t Flow::outcome() const {
+  uint64_t hash = mix(send_hash_, recv_hash_);
+  for (TestRegion* region : {&write_place_, &read_place_, &counters_, &results_, &inbox_}) {
+    const std::span<const std::byte> bytes = region->bytes();
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    hash = mix(hash, std::hash<std::string_view>{}(text));
+  }
+  return hash;
 }
 
 void Flow::on_send_cqe(const queues::Cqe& cqe) {

@@ -57,6 +57,8 @@ class Flow {
   /// What does not hold; empty when all does.
   const std::string& violation() const { return violation_; }
   std::string describe_oldest() const;
+  /// A hash of all completions, each queue's in order and without their times, and of all memory that was changed.
+  uint64_t outcome() const;
   uint64_t completed() const { return completed_; }
   uint32_t receives_posted() const { return receives_posted_; }
 
@@ -109,6 +111,8 @@ class Flow {
   std::optional<WcStatus> failure_;
   WrOpcode failed_opcode_{};
   std::string violation_;
+  uint64_t send_hash_ = 0;  // of completions
+  uint64_t recv_hash_ = 0;
   uint64_t next_wr_ = 1;
   uint64_t next_recv_ = 0;
   uint64_t next_recv_done_ = 0;
