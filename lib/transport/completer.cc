@@ -207,12 +207,13 @@ void on_timer(EngineCore& core, Qp& qp) {
     return;
   }
   if (tx.una == tx.sent) return;
+  if (awaits_turn(qp)) return arm_ack_timer(core, qp);
   if (tx.selective) return on_quiet(core, qp);
   core.counters.timeouts.add();
   tx.recovery->cause = Cause::timeout;
   tx.recovery->open_window = std::min(tx.window, kWindowAfterTimeout);
-  update_window(core, qp);
   if (qp.cold->congestion != nullptr) qp.cold->congestion->on_timeout(core.now);
+  update_window(core, qp);
   retry_from(core, qp, tx.una);
 }
 

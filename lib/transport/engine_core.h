@@ -240,6 +240,8 @@ void deregulate(EngineCore& core, Qp& qp);
 /// May a data packet, of a request or a READ response, leave now? If not, the QP is served again when it may.
 bool may_send_paced(EngineCore& core, Qp& qp);
 inline bool may_send_data(EngineCore& core, Qp& qp) { return !qp.paced || may_send_paced(core, qp); }
+/// What is to be answered next has yet to leave, when its turn comes: silence means nothing.
+bool awaits_turn(const Qp& qp);
 /// It has left.
 void charge_paced(EngineCore& core, Qp& qp, const TxFrame& frame);
 inline void charge_data(EngineCore& core, Qp& qp, const TxFrame& frame) {

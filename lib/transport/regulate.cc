@@ -8,6 +8,8 @@ namespace {
 
 // A QP that comes late may send at once what it missed, worth so much time at its rate.
 constexpr Nanos kMaxLag{8192};
+// And nobody waits longer for the next packet, nanoseconds, however low the rate was when the last one left.
+constexpr double kLongestGap = 100e6;
 constexpr uint32_t kCnpReservedBytes = 16;
 constexpr uint8_t kEcnCapable = 2;  // ECT(0)
 // Around the payload of all data packets but a message's first: IPv4 or IPv6 without options, BTH, ICRC.
@@ -53,6 +55,13 @@ bool may_send_paced(EngineCore& core, Qp& qp) {
   return false;
 }
 
+bool awaits_turn(const Qp& qp) {
+  const auto& tx = qp.tx;
+  if (!qp.paced || !qp.cold->pacing.wake.armed()) return false;
+  if (tx.has_lost) return true;
+  return tx.cursor == tx.oldest && qp.slot(tx.cursor).first_psn + tx.cursor_packet == tx.una;
+}
+
 void charge_paced(EngineCore& core, Qp& qp, const TxFrame& frame) {
   CongestionControl& control = *qp.cold->congestion;
   const uint32_t bytes =
@@ -62,8 +71,8 @@ void charge_paced(EngineCore& core, Qp& qp, const TxFrame& frame) {
   if (!qp.paced) return;
   Pacing& pacing = qp.cold->pacing;
   const double cost = bytes * 8e9 / static_cast<double>(control.rate()) + pacing.owed_ns;
-  const auto whole = static_cast<int64_t>(cost);
-  pacing.owed_ns = cost - static_cast<double>(whole);
+  const auto whole = static_cast<int64_t>(std::min(cost, kLongestGap));
+  pacing.owed_ns = std::min(cost - static_cast<double>(whole), 1.0);
   pacing.next_send = std::max(pacing.next_send, core.now - kMaxLag) + Nanos(whole);
 }
 

@@ -140,6 +140,40 @@ TEST_F(Paced, TheEngineMaySleepUntilTheNextTurn) {
   EXPECT_NEAR(static_cast<double>((now_ - kStart).count()), 333'000, 10'000);  // less what may be caught up
 }
 
+// A ten-thousandth of a packet in each round trip of 100 us: at that rate a packet would wait for a second.
+TEST_F(Paced, NoWaitIsLongerThanATenthOfASecond) {
+  EndpointOptions options;
+  options.engine.congestion.algorithm = CongestionAlgorithm::swift;
+  options.engine.congestion.swift.min_window = 1e-4;
+  options.engine.congestion.swift.reset_after_timeouts = 1;
+  endpoint_ = std::make_unique<TestEndpoint>(options);
+  peer_.gid = Gid::from_ipv4(0x0a000002);
+  peer_.mac.bytes[5] = 2;
+  region_ = &endpoint_->make_region(1 << 20, kAll);
+  test::TestQp& qp = endpoint_->make_qp({.qpn = 0x11});
+  qp.connect({.dest_qpn = 0x22, .mtu = Mtu::mtu4096, .timeout = 5}, make_route(endpoint_->options(), peer_));
+  const auto post = [&](uint32_t bytes) {
+    const Sge sge = region_->sge(0, bytes);
+    ASSERT_TRUE(qp.post_send({.opcode = WrOpcode::rdma_write, .sges = {&sge, 1}, .remote_addr = 0, .rkey = 7}));
+  };
+  const auto sent = [&] {
+    endpoint_->run(now_);
+    return endpoint_->sink().take().size();
+  };
+  post(64);
+  EXPECT_EQ(sent(), 1u);
+  now_ += std::chrono::microseconds(100);
+  answer(0x11, Psn(0));
+  post(8192);
+  EXPECT_EQ(sent(), 2u);
+  now_ += std::chrono::microseconds(150);  // the ACK timeout is 131 us
+  EXPECT_EQ(sent(), 1u);
+  const Nanos before = now_;
+  answer(0x11, Psn(1));
+  while (sent() == 0) now_ += std::chrono::microseconds(10);
+  EXPECT_NEAR(static_cast<double>((now_ - before).count()), 100e6, 1e6);
+}
+
 TEST_F(Paced, NothingIsLeftOfAQueuePairThatGoes) {
   start(200);
   test::TestCq& cq = endpoint_->make_cq();
