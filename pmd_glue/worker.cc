@@ -59,7 +59,8 @@ void Worker::stand_by(Wait wait) {
 
 bool Worker::run_in_place(const std::function<void(Nanos)>& work) {
   const std::unique_lock lock(place_mutex_, std::try_to_lock);
-  if (!lock.owns_lock() || !place_free_) return false;
+  // What waits goes first, an ACK of a queue pair that `work` ends, say.
+  if (!lock.owns_lock() || !place_free_ || has_work()) return false;
   work(clock_.now());
   return true;
 }
