@@ -58,8 +58,9 @@ TEST(Context, WaitingForAnEventEndsInTime) {
 
 TEST(Context, CountsWhatMoves) {
   test::World world;
-  world.add();
-  world.add();
+  // Without HELLOs between, each frame is one of those below.
+  world.add({.retransmission = Retransmission::go_back_n});
+  world.add({.retransmission = Retransmission::go_back_n});
   Side a(world.device(0)), b(world.device(1));
   auto qa = a.make_qp(), qb = b.make_qp();
   connect(a, qa, b, qb);
