@@ -46,7 +46,7 @@ bool send_read_response(EngineCore& core, Qp& qp, const Resource& resource, Resp
   }
   core.builder.finish(frame, qp, read_opcode(job.at_start, last), resource.first_psn + job.next, extended,
                       {.ecn = qp.ecn});
-  charge_data(core, qp, frame);
+  if (qp.ecn != 0) charge_data(core, qp, frame);
   job.at_start = false;
   ++job.next;
   return true;
@@ -69,6 +69,8 @@ void send_reply(EngineCore& core, Qp& qp) {
 // Sends queued jobs while there is room. False: the QP went to error.
 bool send_jobs(EngineCore& core, Qp& qp) {
   QpCold& cold = *qp.cold;
+  // Only marks tell how answers fare; the delay that requests see says nothing of them.
+  const bool marked = qp.ecn != 0;
   while (cold.jobs_head != cold.jobs_tail && !core.builder.full()) {
     ResponseJob& job = cold.jobs[cold.jobs_head & (cold.jobs.size() - 1)];
     if (job.resource == ResponseJob::kVoid) {
@@ -79,7 +81,7 @@ bool send_jobs(EngineCore& core, Qp& qp) {
     if (resource.atomic) {
       send_atomic_ack(core, qp, resource);
       ++job.next;
-    } else if (!may_send_data(core, qp)) {
+    } else if (marked && !may_send_data(core, qp)) {
       break;
     } else if (!send_read_response(core, qp, resource, job)) {
       // 9.7.5.2.4: found after earlier parts were sent; the NAK stands where the next part would.

@@ -217,7 +217,6 @@ void ask_for_missing(EngineCore& core, Qp& qp, Psn horizon) {
   r.asked_until = asked;
   r.asked_at = core.now;
   tell_loss(core, qp);
-  if (!tx.selective) spend_retry(core, qp);
 }
 
 Nanos probe_timeout(const Qp& qp, uint32_t round) {

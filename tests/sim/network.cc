@@ -22,6 +22,7 @@ Fate RandomFaults::next(Nanos now) {
   }
   if (random_.chance(rates_.corrupt)) fate.corrupt = true;
   if (random_.chance(rates_.plain)) fate.plain = true;
+  if (rates_.mark != 0) fate.mark = random_.chance(rates_.mark);
   if (random_.chance(rates_.reorder)) fate.delay = hold();
   if (random_.chance(rates_.duplicate)) {
     fate.duplicate = true;
@@ -50,6 +51,13 @@ void Network::corrupt(Frame& frame) {
   }
   const std::size_t bit = random_.below(frame.size() * 8);
   frame[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
+}
+
+void Network::mark(Frame& frame) {
+  constexpr std::size_t kTypeOfService = 15;  // IPv4 without a VLAN tag, as all hosts here have it
+  if ((frame[kTypeOfService] & std::byte{3}) == std::byte{0}) return;
+  frame[kTypeOfService] |= std::byte{3};
+  wire::reseal(frame);
 }
 
 // What a peer that keeps nothing out of order would have said.
@@ -97,6 +105,7 @@ void Network::run(std::size_t host) {
     const std::size_t to = host_of(sent.bytes);
     const Fate fate = faults_.next(now_);
     if (fate.plain) make_plain(sent.bytes);
+    if (fate.mark) mark(sent.bytes);
     print(host, sent.bytes, fate);
     if (fate.duplicate) put(to, sent.bytes, delay_ + fate.duplicate_delay);
     if (fate.drop) continue;

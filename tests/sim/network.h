@@ -16,6 +16,7 @@ struct Fate {
   bool corrupt = false;
   bool duplicate = false;
   bool plain = false;        ///< a SACK becomes the ACK or NAK of a peer that keeps nothing out of order
+  bool mark = false;         ///< congestion experienced, where the frame can be marked
   Nanos delay{0};            ///< besides the network's own
   Nanos duplicate_delay{0};  ///< of the second copy
 };
@@ -35,6 +36,7 @@ struct FaultRates {
   double duplicate = 0;
   double reorder = 0;  ///< held back while others pass
   double corrupt = 0;
+  double mark = 0;
   Nanos hold_max{50'000};  ///< longest hold of a reordered frame or a second copy
 };
 
@@ -99,6 +101,7 @@ class Network {
   };
   void put(std::size_t host, const Frame& bytes, Nanos delay);
   void corrupt(Frame& frame);
+  void mark(Frame& frame);
   static void make_plain(Frame& frame);
   void print(std::size_t host, const Frame& frame, const Fate& fate) const;
   std::size_t host_of(const Frame& frame) const;

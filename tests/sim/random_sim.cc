@@ -4,6 +4,7 @@
 
 #include "tests/sim/options.h"
 #include "tests/sim/world.h"
+#include "transport/choices.h"
 
 namespace {
 
@@ -48,6 +49,12 @@ struct Plan {
     }
     if (random.chance(0.2)) rates.burst = 0.0005;
     if (random.chance(0.15)) rates.plain = 0.002;
+    static constexpr CongestionAlgorithm kAlgorithms[] = {CongestionAlgorithm::none, CongestionAlgorithm::none,
+                                                          CongestionAlgorithm::dcqcn, CongestionAlgorithm::swift};
+    world.congestion = kAlgorithms[random.below(std::size(kAlgorithms))];
+    if (random.chance(0.5)) rates.mark = 0.05;
+    // Who is slowed down answers late, and that must not use up the retries.
+    if (world.congestion != CongestionAlgorithm::none) world.connection.timeout = 14;
   }
 };
 
@@ -64,14 +71,14 @@ bool run_one(uint64_t seed, uint64_t ops, bool verbose, bool trace) {
   if (!good || verbose) {
     std::printf(
         "%s seed=%llu ops=%llu: recovery=%s/%s parking=%u qps=%u both_ways=%d loopback=%d slow_receiver=%d mtu=%u "
-        "window=%u "
+        "window=%u congestion=%s mark=%.2f "
         "drop=%.3f burst=%.4f plain=%.3f duplicate=%.3f reorder=%.3f corrupt=%.3f frames=%llu virtual_ms=%lld%s%s%s\n",
         good ? "ok  " : "FAIL", static_cast<unsigned long long>(seed), static_cast<unsigned long long>(ops),
         name(plan.world.retransmission[0]), name(plan.world.retransmission[1]), plan.world.parking_frames,
         plan.world.qps, plan.world.both_ways, plan.world.loopback, plan.world.slow_receiver,
-        mtu_bytes(plan.world.connection.mtu), plan.world.window_packets, plan.rates.drop, plan.rates.burst,
-        plan.rates.plain, plan.rates.duplicate, plan.rates.reorder, plan.rates.corrupt,
-        static_cast<unsigned long long>(world.network().frames_sent()),
+        mtu_bytes(plan.world.connection.mtu), plan.world.window_packets, transport::name(plan.world.congestion).data(),
+        plan.rates.mark, plan.rates.drop, plan.rates.burst, plan.rates.plain, plan.rates.duplicate, plan.rates.reorder,
+        plan.rates.corrupt, static_cast<unsigned long long>(world.network().frames_sent()),
         static_cast<long long>(world.network().now().count() / 1'000'000), violation.empty() ? "" : ": ",
         violation.c_str(), world.failures().c_str());
   }

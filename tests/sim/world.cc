@@ -14,6 +14,7 @@ World::World(const WorldOptions& options, FaultPolicy& faults) : options_(option
     host.max_regions = 1024;
     host.engine.window_packets = options.window_packets;
     host.engine.retransmission = options.retransmission[i];
+    host.engine.congestion.algorithm = options.congestion;
     host.engine.parking_frames = options.parking_frames;
     host.engine.seed = options.seed * 2 + i;
     host.gid = Gid::from_ipv4(0x0a000001 + i);

@@ -22,6 +22,7 @@ struct WorldOptions {
   uint32_t window_packets = 64;
   /// Of the left and of the right host.
   std::array<Retransmission, 2> retransmission{Retransmission::go_back_n, Retransmission::go_back_n};
+  CongestionAlgorithm congestion = CongestionAlgorithm::none;
   uint32_t parking_frames = 1024;
   Nanos delay{2'000};
   ConnectOptions connection{.timeout = 8};
