@@ -188,6 +188,9 @@ void begin_recovery(EngineCore& core, Qp& qp);
 /// Forgets what is parked and what the peer is. In ERROR, before RESET and at the end.
 void end_recovery(EngineCore& core, Qp& qp);
 void send_hello(EngineCore& core, Qp& qp);
+/// Requests are out, and the peer has not proven what it is: a HELLO follows when it does not soon. Who sends nothing
+/// needs no answer, and a peer that is not at RTR yet hears none.
+void await_hello(EngineCore& core, Qp& qp);
 /// What came shows that the peer heard our HELLO. True: it is a uroce peer, from now on.
 bool prove_peer(EngineCore& core, Qp& qp);
 void on_hello(EngineCore& core, Qp& qp, const wire::Packet& packet);

@@ -2,14 +2,15 @@
 //
 // Each side draws an epoch for the connection and says it in a HELLO when the queue pair comes to RTR. Who hears one
 // answers with both epochs. A HELLO that names our epoch comes from a peer that has heard us, on this connection: from
-// then on recovery is selective. Any other receiver drops a HELLO, and after some more of them it is left in peace.
+// then on recovery is selective. One that was lost, or came before the peer was at RTR, is repeated while requests are
+// out. Any other receiver drops a HELLO, and after some of them it is left in peace.
 #include "transport/engine_core.h"
 #include "wire/recovery.h"
 
 namespace uroce::transport {
 namespace {
 
-constexpr uint8_t kHellos = 10;
+constexpr uint8_t kHellos = 11;
 constexpr Nanos kFirstWait{1'000'000};
 constexpr Nanos kLongestWait{1'000'000'000};
 /// Linux's rxe before 5.12 does not look at the opcode's type and takes a HELLO for a response, which could complete
@@ -112,6 +113,13 @@ void send_hello(EngineCore& core, Qp& qp) {
   r.hello_sent = core.now;
   if (proven || (r.hellos_left == 0 && !r.asks_for_ever)) return;
   if (r.hellos_left > 0) --r.hellos_left;
+  if (r.asks_for_ever || qp.tx.una != qp.tx.sent) await_hello(core, qp);
+}
+
+void await_hello(EngineCore& core, Qp& qp) {
+  Recovery& r = *qp.tx.recovery;
+  if (r.epoch == 0 || r.peer_epoch != 0 || r.hello_timer.armed()) return;
+  if (r.hellos_left == 0 && !r.asks_for_ever) return;
   core.wheel.arm(r.hello_timer, core.now + r.hello_wait);
   r.hello_wait = std::min(r.hello_wait * 2, kLongestWait);
 }

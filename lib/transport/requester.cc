@@ -190,6 +190,7 @@ bool send_packet(EngineCore& core, Qp& qp, SendSlot& slot) {
 // The first packet after a rest is out.
 void begin_waiting(EngineCore& core, Qp& qp) {
   qp.tx.recovery->progress_at = core.now;
+  await_hello(core, qp);
   arm_ack_timer(core, qp);
 }
 
