@@ -459,7 +459,7 @@ class Limits(Case):
             self.assertIn("max_pd", pds[2][1])
             self.assertIn("max_cq", [one.call(CREATE_CQ, struct.pack("<II", 16, 0)) for _ in range(3)][2][1])
             self.assertIn("max_srq", [one.call(CREATE_SRQ, struct.pack("<III", pd, 16, 1)) for _ in range(3)][2][1])
-            qp = struct.pack("<IIIIBIIIIIBi", pd, 1, 1, 0, 2, 1, 1, 1, 1, 0, 0, -1)
+            qp = struct.pack("<IIIIBIIIIIBiBB", pd, 1, 1, 0, 2, 1, 1, 1, 1, 0, 0, -1, 0, 0)
             self.assertIn("max_qp", [one.call(CREATE_QP, qp) for _ in range(3)][2][1])
             self.assertIn("max_registered_bytes",
                           one.register(pd, [fd], length=2 << 20, segments=[(0, 0, 2 << 20)])[1])
