@@ -90,8 +90,8 @@ inline void FrameBuilder::finish(TxFrame& frame, const Qp& qp, const Destination
   frame.pad = static_cast<uint8_t>(-frame.payload_length & 3u);
   const std::size_t l4 = wire::Bth::kBytes + extended + frame.payload_length + frame.pad + wire::kIcrcBytes;
   // The IPv4 id may be anything under DF (RFC 6864, 4.1); the PSN needs no state.
-  wire::write_l2_to_l4(frame.header.data(), route, to.udp_source, l4, static_cast<uint16_t>(psn.value()));
-  if (flags.ecn != 0) wire::set_ecn(frame.header.data(), route, flags.ecn);
+  wire::write_l2_to_l4(frame.header.data(), route, to.udp_source, l4, static_cast<uint16_t>(psn.value()), false,
+                       flags.ecn);
   wire::Bth bth;
   bth.opcode = opcode;
   bth.solicited = flags.solicited;

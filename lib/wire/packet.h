@@ -97,12 +97,10 @@ inline void set_dst_mac(std::byte* frame, const EthAddr& mac) {
 
 /// Writes the template at `out` with lengths for `l4_bytes` bytes after the UDP header (BTH .. ICRC), the IPv4
 /// header checksum (unless `offload_ip_checksum`, which leaves it 0), IPv4 DF set, UDP checksum 0 (IPv4 and
-/// IPv6, annex A17.3.1). Returns bytes written: `t.length`.
+/// IPv6, annex A17.3.1). `ecn`: two bits for the ECN field, which the template leaves 0 then. Returns bytes written:
+/// `t.length`.
 std::size_t write_l2_to_l4(std::byte* out, const RouteTemplate& t, uint16_t udp_source, std::size_t l4_bytes,
-                           uint16_t ipv4_id, bool offload_ip_checksum = false);
-
-/// Sets the ECN field of written headers whose template leaves it 0.
-void set_ecn(std::byte* headers, const RouteTemplate& t, uint8_t ecn);
+                           uint16_t ipv4_id, bool offload_ip_checksum = false, uint8_t ecn = 0);
 
 /// The UDP source port of a flow (annex A17.3.1; values as Linux and RNICs choose them), 0xC000..0xFFFF.
 /// `flow_label` 0 derives it from the QPNs.

@@ -83,7 +83,7 @@ Gid destination_of(const RouteTemplate& t) {
 }
 
 std::size_t write_l2_to_l4(std::byte* out, const RouteTemplate& t, uint16_t udp_source, std::size_t l4_bytes,
-                           uint16_t ipv4_id, bool offload_ip_checksum) {
+                           uint16_t ipv4_id, bool offload_ip_checksum, uint8_t ecn) {
   assert(l4_bytes + kIpv4Bytes + kUdpBytes <= 0xffff);
   copy_template(out, t);
   std::byte* ip = out + t.l3_offset;
@@ -93,29 +93,21 @@ std::size_t write_l2_to_l4(std::byte* out, const RouteTemplate& t, uint16_t udp_
   store_be16(udp + 4, udp_length);
   if (t.ip_version == 6) {
     store_be16(ip + 4, udp_length);
+    if (ecn != 0) ip[1] = t.bytes[t.l3_offset + 1u] | static_cast<std::byte>(ecn << 4);
     return t.length;
   }
+  // From the template, not from what was just stored: that would wait.
+  if (ecn != 0) ip[1] = t.bytes[t.l3_offset + 1u] | static_cast<std::byte>(ecn);
   const auto total = static_cast<uint16_t>(udp_length + kIpv4Bytes);
   store_be16(ip + 2, total);
   store_be16(ip + 4, ipv4_id);
   if (!offload_ip_checksum) {
-    const uint64_t sum = uint64_t{t.ipv4_partial_sum} + __builtin_bswap16(total) + __builtin_bswap16(ipv4_id);
+    const uint64_t sum =
+        uint64_t{t.ipv4_partial_sum} + __builtin_bswap16(total) + __builtin_bswap16(ipv4_id) + __builtin_bswap16(ecn);
     const auto checksum = static_cast<uint16_t>(~fold(sum));
     std::memcpy(ip + 10, &checksum, sizeof checksum);  // the sum is in wire order, see ipv4_sum()
   }
   return t.length;
-}
-
-void set_ecn(std::byte* headers, const RouteTemplate& t, uint8_t ecn) {
-  std::byte* ip = headers + t.l3_offset;
-  if (t.ip_version == 6) {
-    ip[1] |= static_cast<std::byte>(ecn << 4);
-    return;
-  }
-  ip[1] |= static_cast<std::byte>(ecn);
-  // RFC 1624, equation 3, for a word that had 0 there.
-  const uint32_t checksum = ~uint32_t{load_be16(ip + 10)} & 0xffff;
-  store_be16(ip + 10, static_cast<uint16_t>(~fold(checksum + ecn)));
 }
 
 uint16_t udp_source_port(uint32_t flow_label, uint32_t local_qpn, uint32_t remote_qpn) {

@@ -13,10 +13,10 @@ using test::from_hex;
 constexpr std::size_t kGuard = 8;
 
 /// What write_l2_to_l4 writes; fails where it writes beyond what it returns.
-Bytes written(const Route& route, std::size_t l4_bytes, uint16_t ipv4_id, bool offload = false) {
+Bytes written(const Route& route, std::size_t l4_bytes, uint16_t ipv4_id, bool offload = false, uint8_t ecn = 0) {
   const RouteTemplate t = make_template(route);
   Bytes out(t.length + kGuard, std::byte{0xa5});
-  EXPECT_EQ(write_l2_to_l4(out.data(), t, 0xd001, l4_bytes, ipv4_id, offload), t.length);
+  EXPECT_EQ(write_l2_to_l4(out.data(), t, 0xd001, l4_bytes, ipv4_id, offload, ecn), t.length);
   for (std::size_t i = t.length; i < out.size(); ++i) EXPECT_EQ(out[i], std::byte{0xa5}) << "beyond the headers";
   out.resize(t.length);
   return out;
@@ -60,8 +60,7 @@ TEST(Route, EcnJoinsTheClassOfServiceAndTheChecksumStaysRight) {
     for (uint32_t i = 0; i < 0x10000; i += 61) {
       route.traffic_class = static_cast<uint8_t>(i & 0xfc);
       const RouteTemplate t = make_template(route);
-      Bytes out = written(route, 16 + i % 4200, static_cast<uint16_t>(i * 7));
-      set_ecn(out.data(), t, 2);
+      const Bytes out = written(route, 16 + i % 4200, static_cast<uint16_t>(i * 7), false, 2);
       const std::byte* ip = out.data() + t.l3_offset;
       const uint32_t found = t.ip_version == 4 ? load8(ip + 1) : (load_be32(ip) >> 20) & 0xff;
       EXPECT_EQ(found, route.traffic_class | 2u);
