@@ -225,15 +225,17 @@ void ask_for_missing(EngineCore& core, Qp& qp, Psn horizon);
 void mark_overtaken(EngineCore& core, Qp& qp);
 void mark_lost(EngineCore& core, Qp& qp, Psn psn, Cause cause);
 /// Request `psn` is known to have arrived; `overtaken_by`: one past the newest that had before.
+void note_delivered(Qp& qp, Psn psn, Psn overtaken_by);
 /// What was sent with `psn` has come at last, after others before `overtaken_by`.
 void note_late(Qp& qp, Psn psn, Psn overtaken_by);
+/// The peer had what was sent again already.
 void note_spurious(EngineCore& core, Qp& qp);
-void note_delivered(Qp& qp, Psn psn, Psn overtaken_by);
 /// How long to wait for an answer, at the `round`th time.
 Nanos probe_timeout(const Qp& qp, uint32_t round);
 void on_quiet(EngineCore& core, Qp& qp);
 /// Applies what congestion control and the peer allow to the window, and says whether there is a rate.
 void update_window(EngineCore& core, Qp& qp);
+
 // --- regulate.cc: congestion control and the wire.
 
 /// Gives the QP the algorithm that it or the device asks for; before RTR.
@@ -243,13 +245,13 @@ void deregulate(EngineCore& core, Qp& qp);
 /// May a data packet, of a request or a READ response, leave now? If not, the QP is served again when it may.
 bool may_send_paced(EngineCore& core, Qp& qp);
 inline bool may_send_data(EngineCore& core, Qp& qp) { return !qp.paced || may_send_paced(core, qp); }
-/// What is to be answered next has yet to leave, when its turn comes: silence means nothing.
-bool awaits_turn(const Qp& qp);
 /// It has left.
 void charge_paced(EngineCore& core, Qp& qp, const TxFrame& frame);
 inline void charge_data(EngineCore& core, Qp& qp, const TxFrame& frame) {
   if (qp.paced) charge_paced(core, qp, frame);
 }
+/// What is to be answered next has yet to leave, when its turn comes: silence means nothing.
+bool awaits_turn(const Qp& qp);
 /// Requests and responses in turns. True: it could go on.
 bool transmit_paced(EngineCore& core, Qp& qp);
 /// A data packet came marked.

@@ -11,8 +11,6 @@ import pair  # noqa: E402
 
 UROCED = BUILD / "apps" / "uroced" / "uroced"
 RUN = BUILD / "apps" / "uroce-run" / "uroce-run"
-
-
 # What perftest's get_clock.c says then.
 CLOCK_UNKNOWN = "Correlation coefficient r^2"
 
