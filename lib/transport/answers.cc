@@ -14,7 +14,8 @@ SendSlot* awaited(EngineCore& core, Qp& qp, const wire::Packet& packet, bool ato
     core.count_drop(wire::Drop::response_stale);
     return nullptr;
   }
-  SendSlot* slot = find_request(qp, psn, tx.oldest);
+  uint32_t index = tx.oldest;
+  SendSlot* slot = find_request(qp, psn, index);
   if (slot == nullptr || !(atomic ? slot->is_atomic() : slot->is_read())) {
     // An answer where none is due shows at least that what is before it has been executed.
     if (slot != nullptr) acknowledge(core, qp, psn);
@@ -34,21 +35,8 @@ SendSlot* awaited(EngineCore& core, Qp& qp, const wire::Packet& packet, bool ato
 }
 
 // Places bytes at `offset` of the request's own scatter list.
-bool scatter(EngineCore& core, Qp& qp, const SendSlot& slot, uint32_t offset, std::span<const std::byte> bytes) {
-  for (uint32_t i = 0; i < slot.num_sge && !bytes.empty(); ++i) {
-    const Sge& sge = slot.sges()[i];
-    if (offset >= sge.length) {
-      offset -= sge.length;
-      continue;
-    }
-    const std::size_t piece = std::min<std::size_t>(bytes.size(), sge.length - offset);
-    const auto place = core.translate(qp, sge.lkey, sge.addr + offset, piece, Access::local_write);
-    if (place.result != memory::AccessResult::ok) return false;
-    std::memcpy(place.host, bytes.data(), piece);
-    bytes = bytes.subspan(piece);
-    offset = 0;
-  }
-  return bytes.empty();
+bool fill(EngineCore& core, Qp& qp, const SendSlot& slot, uint32_t offset, std::span<const std::byte> bytes) {
+  return scatter(core, qp, {slot.sges(), slot.num_sge}, offset, bytes) == WcStatus::success;
 }
 
 // A READ that went out in more than one request.
@@ -70,7 +58,7 @@ bool place(EngineCore& core, Qp& qp, const SendSlot& slot, const wire::Packet& p
   if (slot.is_atomic()) {
     // The result is delivered in the host's byte order (10.7.2.3).
     const uint64_t result = packet.atomic_ack;
-    if (scatter(core, qp, slot, 0, std::as_bytes(std::span(&result, 1)))) return true;
+    if (fill(core, qp, slot, 0, std::as_bytes(std::span(&result, 1)))) return true;
     enter_error(core, qp, WcStatus::local_protection_error);
     return false;
   }
@@ -80,7 +68,7 @@ bool place(EngineCore& core, Qp& qp, const SendSlot& slot, const wire::Packet& p
     enter_error(core, qp, WcStatus::bad_response);
     return false;
   }
-  if (scatter(core, qp, slot, index << qp.mtu_shift, packet.payload)) return true;
+  if (fill(core, qp, slot, index << qp.mtu_shift, packet.payload)) return true;
   enter_error(core, qp, WcStatus::local_protection_error);
   return false;
 }

@@ -39,7 +39,7 @@ void on_rnr_nak(EngineCore& core, Qp& qp, const wire::Packet& packet) {
   }
 }
 
-// `behind`: answers before it are missing, and a retry has been spent on them.
+// `behind`: answers before it are missing. Asking for them costs no retry; the ACK timer bounds it.
 void on_nak(EngineCore& core, Qp& qp, const wire::Packet& packet, bool behind) {
   core.counters.naks_received.add();
   const auto code = static_cast<wire::NakCode>(packet.aeth.code());

@@ -16,9 +16,8 @@ namespace uroce::transport {
 /// What one ACK, SACK or response told the sender.
 struct AckSample {
   Nanos now{};
-  Nanos rtt{};             ///< of one packet, unambiguous; 0: this one tells none
-  uint32_t packets = 0;    ///< newly known to have arrived, in order or not; 0: it was no data that tells the RTT
-  uint32_t in_flight = 0;  ///< packets still out after it
+  Nanos rtt{};           ///< of one packet, unambiguous; 0: this one tells none
+  uint32_t packets = 0;  ///< newly known to have arrived, in order or not; 0: it was no data that tells the RTT
 };
 
 /// State and decisions of one queue pair. All calls come from its engine's thread.

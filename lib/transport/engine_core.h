@@ -93,8 +93,9 @@ struct EngineCore {
 
 // --- requester.cc: what an application posted, onto the wire.
 
-/// The slot of the started request that `psn` belongs to, searched from SQ index `from` on; nullptr: none.
-SendSlot* find_request(Qp& qp, Psn psn, uint32_t from);
+/// The slot of the started request that `psn` belongs to, searched from SQ index `index` on, which goes on to it;
+/// nullptr: none.
+SendSlot* find_request(Qp& qp, Psn psn, uint32_t& index);
 /// Fetches, segments and sends until the builder is full or the QP may send no more. True: it could go on.
 bool transmit_requests(EngineCore& core, Qp& qp);
 /// Go-Back-N: sending resumes at `psn`, which lies in [una, sent).
@@ -283,6 +284,9 @@ void on_duplicate(EngineCore& core, Qp& qp, const wire::Packet& packet);
 
 enum class TakeRecv { taken, empty, invalid };
 TakeRecv take_recv(EngineCore& core, Qp& qp);
+/// Places `payload` at byte `offset` of a scatter list.
+WcStatus scatter(EngineCore& core, const Qp& qp, std::span<const Sge> sges, uint64_t offset,
+                 std::span<const std::byte> payload);
 /// Places `payload` at byte `offset` of the receive in use.
 WcStatus place_received(EngineCore& core, Qp& qp, uint64_t offset, std::span<const std::byte> payload);
 /// Completes the receive in use.

@@ -34,9 +34,10 @@ TakeRecv take_recv(EngineCore& core, Qp& qp) {
   return valid ? TakeRecv::taken : TakeRecv::invalid;
 }
 
-WcStatus place_received(EngineCore& core, Qp& qp, uint64_t offset, std::span<const std::byte> payload) {
-  for (uint32_t i = 0; i < qp.rx.recv_num_sge && !payload.empty(); ++i) {
-    const Sge& sge = qp.cold->recv_sges[i];
+WcStatus scatter(EngineCore& core, const Qp& qp, std::span<const Sge> sges, uint64_t offset,
+                 std::span<const std::byte> payload) {
+  for (const Sge& sge : sges) {
+    if (payload.empty()) break;
     if (offset >= sge.length) {
       offset -= sge.length;
       continue;
@@ -49,6 +50,10 @@ WcStatus place_received(EngineCore& core, Qp& qp, uint64_t offset, std::span<con
     offset = 0;
   }
   return payload.empty() ? WcStatus::success : WcStatus::local_length_error;
+}
+
+WcStatus place_received(EngineCore& core, Qp& qp, uint64_t offset, std::span<const std::byte> payload) {
+  return scatter(core, qp, {qp.cold->recv_sges.data(), qp.rx.recv_num_sge}, offset, payload);
 }
 
 void complete_recv(EngineCore& core, Qp& qp, const queues::Cqe& cqe, bool solicited) {

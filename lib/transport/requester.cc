@@ -223,9 +223,8 @@ bool transmit_requests(EngineCore& core, Qp& qp) {
   return true;
 }
 
-SendSlot* find_request(Qp& qp, Psn psn, uint32_t from) {
-  const auto& tx = qp.tx;
-  for (uint32_t index = from; index != tx.sq.next(); ++index) {
+SendSlot* find_request(Qp& qp, Psn psn, uint32_t& index) {
+  for (; index != qp.tx.sq.next(); ++index) {
     SendSlot& slot = qp.slot(index);
     if (!slot.started) return nullptr;
     if (distance(psn, slot.end_psn()) < 0) return distance(psn, slot.first_psn) >= 0 ? &slot : nullptr;
@@ -259,7 +258,6 @@ bool transmit_lost(EngineCore& core, Qp& qp) {
     if (core.builder.full()) return true;
     if (!may_send_data(core, qp)) return false;
     r.lost.remove(at);
-    while (index != tx.sq.next() && qp.slot(index).started && distance(at, qp.slot(index).end_psn()) >= 0) ++index;
     SendSlot* slot = find_request(qp, at, index);
     if (slot == nullptr || slot->status != WcStatus::success) continue;
     const uint32_t packet = static_cast<uint32_t>(distance(at, slot->first_psn));

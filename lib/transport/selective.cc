@@ -70,9 +70,10 @@ void probe(EngineCore& core, Qp& qp) {
   auto& tx = qp.tx;
   const SendSlot& oldest = qp.slot(tx.oldest);
   const Psn newest = tx.sent - 1;
+  uint32_t index = tx.oldest;
   if (oldest.is_read_or_atomic() || distance(tx.recovery->highest, tx.una) > 0) {
     mark_lost(core, qp, tx.una, Cause::probe);
-  } else if (const SendSlot* slot = find_request(qp, newest, tx.oldest); slot != nullptr) {
+  } else if (const SendSlot* slot = find_request(qp, newest, index); slot != nullptr) {
     const Psn psn = slot->is_read_or_atomic() ? slot->first_psn : newest;
     const bool near = distance(psn, tx.una) < static_cast<int32_t>(PsnSet::kSize);
     mark_lost(core, qp, near ? psn : tx.una, Cause::probe);
@@ -108,9 +109,7 @@ Nanos sample_rtt(EngineCore& core, Qp& qp, Psn psn) {
 void tell_congestion_control(EngineCore& core, Qp& qp, Nanos rtt, uint32_t packets) {
   CongestionControl* control = qp.cold->congestion.get();
   if (control == nullptr || qp.state == QpState::error) return;
-  auto& tx = qp.tx;
-  const auto out = static_cast<uint32_t>(distance(tx.sent, tx.una)) - tx.recovery->sacked.count();
-  control->on_ack({.now = core.now, .rtt = rtt, .packets = packets, .in_flight = out});
+  control->on_ack({.now = core.now, .rtt = rtt, .packets = packets});
   update_window(core, qp);
 }
 
@@ -169,7 +168,6 @@ void mark_overtaken(EngineCore& core, Qp& qp) {
   for (Psn psn = tx.acked; distance(end, psn) > 0; ++psn) {
     psn += r.sacked.next(psn, static_cast<uint32_t>(distance(end, psn)), false);
     if (psn == end) break;
-    while (index != tx.sq.next() && qp.slot(index).started && distance(psn, qp.slot(index).end_psn()) >= 0) ++index;
     const SendSlot* slot = find_request(qp, psn, index);
     if (slot == nullptr) break;
     if (psn == slot->first_psn || !slot->is_read()) {
