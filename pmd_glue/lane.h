@@ -18,7 +18,7 @@
 #include "pmd_glue/port.h"
 #include "pmd_glue/shared_queue.h"
 #include "pmd_glue/sink.h"
-#include "transport/engine.h"
+#include "transport/engine/engine.h"
 
 namespace uroce::glue {
 

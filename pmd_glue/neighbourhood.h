@@ -19,7 +19,7 @@
 #include "pmd_glue/frame_ring.h"
 #include "pmd_glue/port.h"
 #include "pmd_glue/waker.h"
-#include "transport/address_handles.h"
+#include "transport/datagram/address_handles.h"
 
 namespace uroce::glue {
 

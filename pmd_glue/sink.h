@@ -13,7 +13,7 @@
 #include "pmd_glue/frame_tap.h"
 #include "pmd_glue/handover.h"
 #include "pmd_glue/port.h"
-#include "transport/seam.h"
+#include "transport/core/seam.h"
 
 namespace uroce::glue {
 

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "perf/table.h"
-#include "transport/choices.h"
+#include "transport/core/setting_names.h"
 
 namespace uroce::perf {
 namespace {

@@ -11,7 +11,7 @@
 #include <span>
 
 #include "perf/options_rules.h"
-#include "transport/choices.h"
+#include "transport/core/setting_names.h"
 
 namespace uroce::perf {
 namespace {

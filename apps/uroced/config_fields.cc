@@ -14,8 +14,8 @@
 #include "cm/address.h"
 #include "pmd_glue/eal_args.h"
 #include "pmd_glue/frame_size.h"
-#include "transport/choices.h"
-#include "transport/congestion_parameters.h"
+#include "transport/core/setting_names.h"
+#include "transport/congestion/parameters.h"
 #include "uroced/field_kinds.h"
 
 namespace uroce::daemon {

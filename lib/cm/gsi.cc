@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-#include "transport/qp_spec.h"
+#include "transport/qp/spec.h"
 
 namespace uroce::cm {
 namespace {

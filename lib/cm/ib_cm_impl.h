@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "cm/ib_cm.h"
 #include "cm/mad.h"
-#include "transport/timer_wheel.h"
+#include "base/timer_wheel.h"
 
 namespace uroce::cm {
 

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "control/session.h"
-#include "transport/qp_state.h"
+#include "transport/qp/state.h"
 
 namespace uroce::control {
 namespace {

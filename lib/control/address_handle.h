@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "control/region.h"
-#include "transport/address_handles.h"
+#include "transport/datagram/address_handles.h"
 
 namespace uroce::control {
 

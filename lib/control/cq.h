@@ -8,7 +8,7 @@
 #include "control/channel.h"
 #include "control/queue_memory.h"
 #include "queues/place.h"
-#include "transport/cq_writer.h"
+#include "transport/qp/cq_writer.h"
 
 namespace uroce::control {
 

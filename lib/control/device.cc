@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 
 #include "control/session.h"
-#include "transport/choices.h"
-#include "transport/congestion_parameters.h"
-#include "transport/multicast.h"
+#include "transport/core/setting_names.h"
+#include "transport/congestion/parameters.h"
+#include "transport/datagram/multicast.h"
 #include "wire/drop.h"
 
 namespace uroce::control {

@@ -25,7 +25,7 @@
 #include "control/qpn_allocator.h"
 #include "control/queue_memory.h"
 #include "memory/region_table.h"
-#include "transport/engine.h"
+#include "transport/engine/engine.h"
 #include "wire/packet.h"
 
 namespace uroce::control {

@@ -14,7 +14,7 @@
 #include <uroce/error.h>
 
 #include "control/device_host.h"
-#include "transport/engine.h"
+#include "transport/engine/engine.h"
 
 namespace uroce::control {
 

@@ -8,7 +8,7 @@
 
 #include "control/async_events.h"
 #include "control/id_table.h"
-#include "transport/seam.h"
+#include "transport/core/seam.h"
 
 namespace uroce::control {
 

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "control/session.h"
-#include "transport/multicast.h"
+#include "transport/datagram/multicast.h"
 
 namespace uroce::control {
 

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "control/session.h"
-#include "transport/choices.h"
-#include "transport/qp_state.h"
+#include "transport/core/setting_names.h"
+#include "transport/qp/state.h"
 
 namespace uroce::control {
 

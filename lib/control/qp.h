@@ -17,9 +17,9 @@
 #include "control/region.h"
 #include "queues/doorbell.h"
 #include "queues/place.h"
-#include "transport/qp.h"
-#include "transport/qp_spec.h"
-#include "transport/qp_status.h"
+#include "transport/qp/qp.h"
+#include "transport/qp/spec.h"
+#include "transport/qp/status.h"
 
 namespace uroce::control {
 

@@ -8,7 +8,7 @@
 
 #include "control/qp.h"
 #include "control/session.h"
-#include "transport/choices.h"
+#include "transport/core/setting_names.h"
 
 namespace uroce::control {
 namespace {

@@ -7,7 +7,7 @@
 #include "control/queue_memory.h"
 #include "control/region.h"
 #include "queues/place.h"
-#include "transport/srq.h"
+#include "transport/qp/srq.h"
 
 namespace uroce::control {
 

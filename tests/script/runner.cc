@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "tests/script/names.h"
-#include "transport/choices.h"
+#include "transport/core/setting_names.h"
 #include "wire/recovery.h"
 
 namespace uroce::test {

@@ -6,8 +6,8 @@
 #include <functional>
 #include <map>
 
-#include "transport/choices.h"
-#include "transport/congestion_parameters.h"
+#include "transport/core/setting_names.h"
+#include "transport/congestion/parameters.h"
 
 namespace uroce::sim {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "tests/sim/options.h"
 #include "tests/sim/world.h"
-#include "transport/choices.h"
+#include "transport/core/setting_names.h"
 
 namespace {
 

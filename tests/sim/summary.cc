@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "tests/sim/simulation.h"
-#include "transport/choices.h"
-#include "transport/congestion_parameters.h"
+#include "transport/core/setting_names.h"
+#include "transport/congestion/parameters.h"
 #include "wire/drop.h"
 
 namespace uroce::sim {

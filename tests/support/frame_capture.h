@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "transport/seam.h"
+#include "transport/core/seam.h"
 
 namespace uroce::test {
 

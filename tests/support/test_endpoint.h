@@ -12,7 +12,7 @@
 #include "memory/region_table.h"
 #include "tests/support/frame_capture.h"
 #include "tests/support/test_queues.h"
-#include "transport/engine.h"
+#include "transport/engine/engine.h"
 
 namespace uroce::test {
 

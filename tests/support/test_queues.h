@@ -10,8 +10,8 @@
 #include "queues/doorbell.h"
 #include "queues/ring.h"
 #include "tests/support/memory.h"
-#include "transport/cq_writer.h"
-#include "transport/srq.h"
+#include "transport/qp/cq_writer.h"
+#include "transport/qp/srq.h"
 
 namespace uroce::test {
 

@@ -5,7 +5,7 @@
 
 #include "control/qp.h"
 #include "control/session.h"
-#include "transport/multicast.h"
+#include "transport/datagram/multicast.h"
 #include "world.h"
 
 namespace uroce::control {

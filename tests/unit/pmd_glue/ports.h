@@ -15,7 +15,7 @@
 #include "pmd_glue/handover.h"
 #include "pmd_glue/port.h"
 #include "pmd_glue/ring_pair.h"
-#include "transport/seam.h"
+#include "transport/core/seam.h"
 #include "wire/packet.h"
 
 namespace uroce::glue {

@@ -1,4 +1,4 @@
-#include "transport/address_handles.h"
+#include "transport/datagram/address_handles.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,9 @@
-#include "transport/aeth_codes.h"
-
+// The code tables of the AETH and of the timeout attribute.
 #include <gtest/gtest.h>
+
+#include "transport/loss/ack_timeout.h"
+#include "transport/qp/credits.h"
+#include "transport/rc/rnr_timer.h"
 
 namespace uroce::transport {
 namespace {

@@ -1,5 +1,5 @@
 // Two engines joined by hand: the whole path of each operation, and what a burst costs and coalesces.
-#include "transport/engine.h"
+#include "transport/engine/engine.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "transport/multicast.h"
+#include "transport/datagram/multicast.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The transition table against a second one, written out as ibv_modify_qp(3) and the kernel's ib_modify_qp_is_ok() have
 // it: every type, every pair of states, every attribute.
-#include "transport/qp_state.h"
+#include "transport/qp/state.h"
 
 #include <cerrno>
 #include <map>

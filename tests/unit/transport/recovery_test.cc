@@ -1,5 +1,5 @@
 // The small parts of loss recovery: sets of PSNs, round-trip times, moments, the pool of parked frames.
-#include "transport/recovery.h"
+#include "transport/qp/recovery.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "base/random.h"
 #include "tests/support/test_endpoint.h"
-#include "transport/parking.h"
+#include "transport/core/frame_pool.h"
 #include "wire/encode.h"
 #include "wire/recovery.h"
 
@@ -150,19 +150,19 @@ std::vector<std::byte> frame_of(std::size_t bytes, uint8_t value) {
   return std::vector<std::byte>(bytes, std::byte{value});
 }
 
-TEST(ParkingPool, GivesBackWhatItKept) {
-  ParkingPool pool(2);
+TEST(FramePool, GivesBackWhatItKept) {
+  FramePool pool(2);
   const uint16_t a = pool.keep(frame_of(100, 1));
-  const uint16_t b = pool.keep(frame_of(ParkingPool::kFrameBytes, 2));
+  const uint16_t b = pool.keep(frame_of(FramePool::kFrameBytes, 2));
   ASSERT_NE(a, 0);
   ASSERT_NE(b, 0);
   EXPECT_EQ(pool.used(), 2u);
   EXPECT_TRUE(std::ranges::equal(pool.frame(a), frame_of(100, 1)));
-  EXPECT_TRUE(std::ranges::equal(pool.frame(b), frame_of(ParkingPool::kFrameBytes, 2)));
+  EXPECT_TRUE(std::ranges::equal(pool.frame(b), frame_of(FramePool::kFrameBytes, 2)));
 }
 
-TEST(ParkingPool, IsFullAndThenNotAnyMore) {
-  ParkingPool pool(1);
+TEST(FramePool, IsFullAndThenNotAnyMore) {
+  FramePool pool(1);
   const uint16_t a = pool.keep(frame_of(60, 1));
   EXPECT_EQ(pool.keep(frame_of(60, 2)), 0);
   pool.release(a);
@@ -170,14 +170,14 @@ TEST(ParkingPool, IsFullAndThenNotAnyMore) {
   EXPECT_EQ(pool.keep(frame_of(60, 2)), a);
 }
 
-TEST(ParkingPool, RefusesWhatIsTooLong) {
-  ParkingPool pool(1);
-  EXPECT_EQ(pool.keep(frame_of(ParkingPool::kFrameBytes + 1, 1)), 0);
+TEST(FramePool, RefusesWhatIsTooLong) {
+  FramePool pool(1);
+  EXPECT_EQ(pool.keep(frame_of(FramePool::kFrameBytes + 1, 1)), 0);
   EXPECT_EQ(pool.used(), 0u);
 }
 
-TEST(ParkingPool, MayHaveNoRoomAtAll) {
-  ParkingPool pool(0);
+TEST(FramePool, MayHaveNoRoomAtAll) {
+  FramePool pool(0);
   EXPECT_EQ(pool.keep(frame_of(60, 1)), 0);
 }
 

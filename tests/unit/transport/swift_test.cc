@@ -1,8 +1,8 @@
-#include "transport/swift.h"
+#include "transport/congestion/swift.h"
 
 #include <gtest/gtest.h>
 
-#include "transport/dcqcn.h"
+#include "transport/congestion/dcqcn.h"
 
 namespace uroce::transport {
 namespace {

@@ -1,4 +1,4 @@
-#include "transport/timer_wheel.h"
+#include "base/timer_wheel.h"
 
 #include <gtest/gtest.h>
 

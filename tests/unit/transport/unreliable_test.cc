@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "tests/support/test_endpoint.h"
-#include "transport/engine.h"
+#include "transport/engine/engine.h"
 #include "wire/packet.h"
 
 namespace uroce::transport {

@@ -1,0 +1,169 @@
+// A hierarchical timer wheel: arming, cancelling and firing cost O(1) and allocate nothing.
+// Four levels of 256 slots with a tick of 4.096 us (the unit of IBTA's timeouts) reach 4.9 hours, with one of 512 ns 36
+// minutes; a later deadline waits in the last level and is looked at again each time it comes up.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace uroce {
+
+/// Embed one in whatever owns a deadline. `owner` is for the callback.
+struct TimerNode {
+  TimerNode* next = nullptr;
+  TimerNode* prev = nullptr;  ///< nullptr: not armed
+  uint64_t tick = 0;
+  uint16_t place = 0;
+  void* owner = nullptr;
+  bool armed() const { return prev != nullptr; }
+};
+
+template <int64_t TickNanos>
+class BasicTimerWheel {
+ public:
+  static constexpr int64_t kTickNanos = TickNanos;
+
+  BasicTimerWheel() {
+    for (auto& head : heads_) head.next = head.prev = &head;
+  }
+  BasicTimerWheel(const BasicTimerWheel&) = delete;
+  BasicTimerWheel& operator=(const BasicTimerWheel&) = delete;
+
+  /// Arms or moves `node`: it fires at the first advance() at or after `deadline`, up to one tick late.
+  void arm(TimerNode& node, Nanos deadline) {
+    cancel(node);
+    node.tick = static_cast<uint64_t>(deadline.count() + kTickNanos - 1) / kTickNanos;
+    if (node.tick <= now_) node.tick = now_ + 1;
+    insert(node);
+    ++armed_;
+  }
+
+  void cancel(TimerNode& node) {
+    if (!node.armed()) return;
+    unlink(node);
+    --armed_;
+  }
+
+  /// Fires every node whose time has come; `fire(node)` may arm and cancel any node, not advance.
+  template <class Fire>
+  void advance(Nanos now, Fire&& fire) {
+    const uint64_t target = static_cast<uint64_t>(now.count()) / kTickNanos;
+    if (armed_ == 0) {
+      if (target > now_) now_ = target;
+      return;
+    }
+    while (now_ < target) {
+      const uint64_t step = next_busy_tick(target);
+      now_ = step;
+      cascade();
+      TimerNode& head = heads_[now_ & kSlotMask];
+      while (head.next != &head) {
+        TimerNode& node = *head.next;
+        unlink(node);
+        --armed_;
+        fire(node);
+      }
+      if (armed_ == 0) {
+        now_ = target;
+        return;
+      }
+    }
+  }
+
+  /// A time by which advance() must run: never later than the earliest deadline's tick. kNever when none is armed.
+  Nanos next_deadline() const {
+    if (armed_ == 0) return kNever;
+    return Nanos(static_cast<int64_t>(next_busy_tick(UINT64_MAX)) * kTickNanos);
+  }
+
+ private:
+  static constexpr uint32_t kLevels = 4;
+  static constexpr uint32_t kSlotBits = 8;
+  static constexpr uint32_t kSlots = 1u << kSlotBits;
+  static constexpr uint64_t kSlotMask = kSlots - 1;
+
+  void insert(TimerNode& node) {
+    const uint64_t ahead = node.tick - now_;
+    uint32_t level = 0;
+    while (level + 1 < kLevels && (ahead >> (kSlotBits * (level + 1))) != 0) ++level;
+    uint64_t tick = node.tick;
+    const uint64_t reach = uint64_t{1} << (kSlotBits * kLevels);
+    if (ahead >= reach) tick = now_ + reach - 1;
+    const uint32_t slot = static_cast<uint32_t>(tick >> (kSlotBits * level)) & kSlotMask;
+    node.place = static_cast<uint16_t>(level * kSlots + slot);
+    TimerNode& head = heads_[node.place];
+    node.prev = head.prev;
+    node.next = &head;
+    head.prev->next = &node;
+    head.prev = &node;
+    busy_[node.place / 64] |= uint64_t{1} << (node.place % 64);
+  }
+
+  void unlink(TimerNode& node) {
+    node.prev->next = node.next;
+    node.next->prev = node.prev;
+    node.next = node.prev = nullptr;
+    TimerNode& head = heads_[node.place];
+    if (head.next == &head) busy_[node.place / 64] &= ~(uint64_t{1} << (node.place % 64));
+  }
+
+  // Entering a slot of a higher level spreads its nodes over the levels below.
+  void cascade() {
+    for (uint32_t level = 1; level < kLevels; ++level) {
+      if ((now_ & ((uint64_t{1} << (kSlotBits * level)) - 1)) != 0) return;
+      TimerNode& head = heads_[level * kSlots + ((now_ >> (kSlotBits * level)) & kSlotMask)];
+      TimerNode* node = head.next;
+      head.next = head.prev = &head;
+      const uint32_t place = static_cast<uint32_t>(&head - heads_.data());
+      busy_[place / 64] &= ~(uint64_t{1} << (place % 64));
+      while (node != &head) {
+        TimerNode* next = node->next;
+        insert(*node);
+        node = next;
+      }
+    }
+  }
+
+  // The next tick after now_ at which a level-0 slot fires or a higher slot must be spread; at most `limit`.
+  uint64_t next_busy_tick(uint64_t limit) const {
+    uint64_t best = limit;
+    for (uint32_t level = 0; level < kLevels; ++level) {
+      const uint32_t shift = kSlotBits * level;
+      const uint64_t base = now_ >> shift;
+      const uint32_t distance = next_busy_slot(level, static_cast<uint32_t>((base + 1) & kSlotMask));
+      if (distance == kSlots) continue;
+      const uint64_t tick = (base + 1 + distance) << shift;
+      if (tick < best) best = tick;
+    }
+    return best;
+  }
+
+  // Slots from `from` (going round) to the first busy one of the level; kSlots when none is.
+  uint32_t next_busy_slot(uint32_t level, uint32_t from) const {
+    for (uint32_t i = 0; i < kSlots;) {
+      const uint32_t slot = (from + i) & kSlotMask;
+      const uint64_t word = busy_[(level * kSlots + slot) / 64] >> (slot % 64);
+      if (word != 0) {
+        const uint32_t found = i + static_cast<uint32_t>(std::countr_zero(word));
+        return found < kSlots ? found : kSlots;
+      }
+      i += 64 - slot % 64;
+    }
+    return kSlots;
+  }
+
+  uint64_t now_ = 0;
+  uint64_t armed_ = 0;
+  std::array<TimerNode, kLevels * kSlots> heads_;
+  std::array<uint64_t, kLevels * kSlots / 64> busy_{};
+};
+
+/// Of timeouts.
+using TimerWheel = BasicTimerWheel<4096>;
+/// Of packets: a full frame at 65 Gb/s.
+using PacingWheel = BasicTimerWheel<512>;
+
+}  // namespace uroce

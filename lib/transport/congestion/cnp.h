@@ -1,0 +1,45 @@
+// Congestion notification packets (IBTA annex A17.9): how often one queue pair sends them, and heeds them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace uroce::transport {
+
+class CnpLimiter {
+ public:
+  /// The ECN field of a packet from a switch that is congested (RFC 3168).
+  static constexpr uint8_t kCongestionExperienced = 3;
+  /// The bytes of a CNP behind its BTH, all zero.
+  static constexpr uint32_t kReservedBytes = 16;
+
+  /// A data packet came marked. True: a CNP is due. `interval_us`: the least time between two CNPs; 0: send none.
+  bool on_mark(Nanos now, uint32_t interval_us) {
+    if (interval_us == 0 || now < next_cnp_) return false;
+    next_cnp_ = now + std::chrono::microseconds(interval_us);
+    return true;
+  }
+  void on_sent() { ++sent_; }
+  void on_received() { ++received_; }
+  /// A CNP came for a QP with congestion control. True: it counts. A CNP that came soon after another does not: the
+  /// later of the two may have travelled faster, so they can come closer together than they left.
+  bool heed(Nanos now, uint32_t interval_us) {
+    constexpr uint32_t kUsualInterval = 50;
+    if (now < next_reaction_) return false;
+    next_reaction_ = now + std::chrono::microseconds(interval_us != 0 ? interval_us : kUsualInterval) / 2;
+    return true;
+  }
+
+  uint64_t sent() const { return sent_; }
+  uint64_t received() const { return received_; }
+
+ private:
+  Nanos next_cnp_{0};       // marks are reported again from then on
+  Nanos next_reaction_{0};  // CNPs count again from then on
+  uint64_t sent_ = 0;
+  uint64_t received_ = 0;
+};
+
+}  // namespace uroce::transport

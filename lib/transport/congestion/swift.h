@@ -1,0 +1,44 @@
+// Swift (Kumar et al., "Swift: Delay is Simple and Effective for Congestion Control in the Datacenter", SIGCOMM 2020,
+// section 3): one window, for fabric and hosts together, since the delay is measured as a whole.
+#pragma once
+
+#include "transport/congestion/congestion_control.h"
+
+namespace uroce::transport {
+
+class Swift final : public CongestionControl {
+ public:
+  /// `settings` must outlive it. `packet_bytes`: headers and all; `window`: packets.
+  Swift(const SwiftSettings& settings, uint32_t packet_bytes, uint32_t window, Nanos now);
+
+  void on_ack(const AckSample& sample) override;
+  /// Swift does not react to marks.
+  void on_cnp(Nanos) override {}
+  void on_loss(Nanos now) override;
+  void on_timeout(Nanos now) override;
+  void on_timer(Nanos) override {}
+
+  /// Packets, with a fraction.
+  double congestion_window() const { return cwnd_; }
+  /// Of a flow with this window.
+  Nanos target_delay() const;
+
+ private:
+  bool can_decrease(Nanos now) const { return now - decreased_ >= rtt_; }
+  void decrease(double factor, Nanos now);
+  void apply();
+
+  const SwiftSettings& settings_;
+  const double packet_bits_;
+  const double max_window_;
+  double scaling_slope_;  // alpha and beta of section 3.5, nanoseconds
+  double scaling_offset_;
+  double cwnd_;
+  Nanos rtt_{0};  // newest
+  Nanos decreased_;
+  uint32_t unused_packets_ = 0;  // that arrived without telling a delay
+  uint32_t timeouts_ = 0;        // in a row
+  bool starting_ = true;         // no delay has reached its target yet
+};
+
+}  // namespace uroce::transport

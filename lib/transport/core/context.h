@@ -1,0 +1,51 @@
+// What the engine lends to the parts of the transport while it handles a frame, a timer or a burst.
+//
+// Nothing here leads to another queue pair, to the run queue or to a timer: those belong to the engine, which acts on
+// what the parts return (qp/outcome.h).
+#pragma once
+
+#include <algorithm>
+#include <bit>
+
+#include "base/random.h"
+#include "base/time.h"
+#include "memory/region_table.h"
+#include "transport/core/engine_config.h"
+#include "transport/core/engine_counters.h"
+#include "transport/core/frame_builder.h"
+#include "transport/core/frame_pool.h"
+#include "transport/core/seam.h"
+
+namespace uroce::transport {
+
+class AddressHandleTable;
+class MulticastGroups;
+
+struct Context {
+  Context(const EngineConfig& config_, EngineCounters& counters_, memory::RegionTable& regions_, EngineEvents& events_,
+          const AddressHandleTable* handles_, const MulticastGroups& groups_)
+      : config(config_),
+        counters(counters_),
+        regions(regions_),
+        events(events_),
+        handles(handles_),
+        groups(groups_),
+        frames(config_.parking_frames),
+        random(config_.seed),
+        builder(config_.burst, std::bit_floor(std::clamp(config_.udp_source_ports, 1u, 64u))) {}
+
+  void count_drop(wire::Drop reason) { counters.drops[static_cast<std::size_t>(reason)].add(); }
+
+  const EngineConfig& config;
+  EngineCounters& counters;
+  memory::RegionTable& regions;
+  EngineEvents& events;
+  const AddressHandleTable* handles;  ///< nullptr: no datagram is sent
+  const MulticastGroups& groups;
+  Nanos now{0};  ///< of the burst
+  FramePool frames;
+  Random random;
+  FrameBuilder builder;
+};
+
+}  // namespace uroce::transport

@@ -1,0 +1,31 @@
+// The settings of one engine.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <uroce/congestion.h>
+#include <uroce/types.h>
+
+namespace uroce::transport {
+
+struct EngineConfig {
+  uint32_t index = 0;             ///< 0..(2^index_bits - 1), also the low bits of this engine's QPNs
+  uint32_t index_bits = 0;        ///< low QPN bits that name the engine, 0..6
+  uint32_t max_qps = 16384;       ///< QP slots of this engine, a power of two, at most 2^(24 - index_bits)
+  uint32_t burst = 32;            ///< frames built per call of the sink
+  uint32_t window_packets = 256;  ///< most unacknowledged packets of one QP, at most 1024
+  Retransmission retransmission = Retransmission::automatic;  ///< of QPs that do not choose
+  CongestionSettings congestion{};                            ///< of QPs that do not choose, and parameters for all
+  uint32_t parking_frames = 1024;  ///< frames that the reorder buffers of all QPs may hold together
+  uint32_t udp_source_ports = 1;   ///< ports that a QP's packets are sprayed over, 1..64
+  uint64_t seed = 1;               ///< of what peers must not guess
+  uint16_t pkey = 0xffff;
+  bool check_icrc = true;  ///< false only where frames are made up by a fuzzer
+  // Of the port. Only datagrams need them: connected QPs have a route.
+  Mtu port_mtu = Mtu::mtu4096;  ///< largest datagram
+  uint16_t vlan = 0;            ///< id of its frames, 0: untagged
+  std::vector<Gid> gids{};      ///< its addresses at first
+};
+
+}  // namespace uroce::transport

@@ -1,0 +1,27 @@
+// The statistics of one engine. Its thread writes them; any thread reads them.
+#pragma once
+
+#include <array>
+
+#include "base/counter.h"
+#include "wire/packet.h"
+
+namespace uroce::transport {
+
+struct EngineCounters {
+  std::array<Counter, wire::kDropCount> drops;  ///< received frames dropped, by wire::Drop
+  Counter rx_packets, rx_bytes, tx_packets, tx_bytes;
+  Counter acks_sent, naks_sent, rnr_naks_sent;
+  Counter acks_received, naks_received, rnr_naks_received;
+  Counter timeouts, retransmitted_packets;
+  Counter probes, spurious_retransmissions;
+  Counter hellos_sent, hellos_received, sacks_sent, sacks_received;
+  Counter parked_packets;  ///< frames put into a reorder buffer
+  Counter send_completions, recv_completions, error_completions;
+  Counter ecn_marked_received, cnps_sent, cnps_received;
+  Counter cnps_ignored;   ///< too many, or for a QP without congestion control
+  Counter paced_waits;    ///< times that a QP waited for its turn
+  Counter doorbells_bad;  ///< doorbell tokens that named no QP of this engine
+};
+
+}  // namespace uroce::transport

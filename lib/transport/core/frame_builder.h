@@ -1,0 +1,111 @@
+// Builds one burst of frames in memory that is made once.
+#pragma once
+
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "base/psn.h"
+#include "transport/core/seam.h"
+#include "wire/packet.h"
+
+namespace uroce::transport {
+
+struct BthFlags {
+  bool ack_request = false;
+  bool solicited = false;
+  bool becn = false;
+  uint8_t tag = 0;  ///< the seven reserved bits; other than 0 towards uroce peers alone
+  uint8_t ecn = 0;  ///< 2 bits; 0: as in the route
+};
+
+class FrameBuilder {
+ public:
+  /// `udp_ports`, a power of two: the UDP source ports that a QP's packets may be sprayed over.
+  FrameBuilder(uint32_t burst, uint32_t udp_ports)
+      : frames_(burst), spans_(std::size_t{burst} * kMaxSge), scratch_(burst), spray_mask_(udp_ports - 1) {}
+
+  /// Starts a burst of at most `room` frames.
+  void begin(std::size_t room) {
+    used_ = 0;
+    limit_ = room < frames_.size() ? room : frames_.size();
+  }
+  bool full() const { return used_ == limit_; }
+  /// One frame fewer fits.
+  void forgo() { --limit_; }
+  std::size_t left() const { return limit_ - used_; }
+  std::span<const TxFrame> frames() const { return {frames_.data(), used_}; }
+
+  /// The next frame and where its extended headers go. Payload spans are added by add_payload(), in order; then
+  /// finish() writes everything below them.
+  TxFrame& next() {
+    TxFrame& frame = frames_[used_];
+    frame.payload = spans_.data() + used_ * kMaxSge;
+    frame.payload_length = 0;
+    frame.payload_spans = 0;
+    frame.copy_payload = false;
+    return frame;
+  }
+  static std::byte* extended_headers(TxFrame& frame, const wire::RouteTemplate& route) {
+    return frame.header.data() + route.length + wire::Bth::kBytes;
+  }
+  /// `data` stays readable as seam.h says; at most kMaxSge per frame.
+  void add_payload(TxFrame& frame, const std::byte* data, uint32_t length) {
+    if (length == 0) return;
+    PayloadSpan& span = spans_[used_ * kMaxSge + frame.payload_spans++];
+    span = {data, length};
+    frame.payload_length += length;
+  }
+  /// Payload that the engine itself makes, as long as the frame.
+  static constexpr std::size_t kScratchBytes = 160;
+  std::byte* scratch() { return scratch_[used_].data(); }
+  /// How a packet's UDP source port differs from its QP's when packets are sprayed over several paths.
+  uint16_t spray(Psn psn) const { return static_cast<uint16_t>(psn.value() & spray_mask_); }
+  /// Where a frame goes: the QP's peer, or the destination of one datagram.
+  struct Destination {
+    const wire::RouteTemplate& route;
+    uint32_t qpn;
+    uint16_t udp_source;
+    uint16_t pkey;
+    bool loopback;
+  };
+  /// Completes the frame in front of `extended` bytes of extended headers and takes it into the burst.
+  void finish(TxFrame& frame, const Destination& to, wire::Opcode opcode, Psn psn, std::size_t extended,
+              BthFlags flags = {});
+
+ private:
+  std::vector<TxFrame> frames_;
+  std::vector<PayloadSpan> spans_;
+  std::vector<std::array<std::byte, kScratchBytes>> scratch_;
+  uint32_t spray_mask_;
+  std::size_t used_ = 0;
+  std::size_t limit_ = 0;
+};
+
+inline void FrameBuilder::finish(TxFrame& frame, const Destination& to, wire::Opcode opcode, Psn psn,
+                                 std::size_t extended, BthFlags flags) {
+  const wire::RouteTemplate& route = to.route;
+  frame.pad = static_cast<uint8_t>(-frame.payload_length & 3u);
+  const std::size_t l4 = wire::Bth::kBytes + extended + frame.payload_length + frame.pad + wire::kIcrcBytes;
+  // The IPv4 id may be anything under DF (RFC 6864, 4.1); the PSN needs no state.
+  wire::write_l2_to_l4(frame.header.data(), route, to.udp_source, l4, static_cast<uint16_t>(psn.value()), false,
+                       flags.ecn);
+  wire::Bth bth;
+  bth.opcode = opcode;
+  bth.solicited = flags.solicited;
+  bth.pad = frame.pad;
+  bth.pkey = to.pkey;
+  bth.dest_qpn = to.qpn;
+  bth.ack_request = flags.ack_request;
+  bth.reserved7 = flags.tag;
+  bth.becn = flags.becn;
+  bth.psn = psn;
+  bth.store(frame.header.data() + route.length);
+  frame.header_length = static_cast<uint16_t>(route.length + wire::Bth::kBytes + extended);
+  frame.l3_offset = route.l3_offset;
+  frame.ip_version = route.ip_version;
+  frame.loopback = to.loopback;
+  ++used_;
+}
+
+}  // namespace uroce::transport

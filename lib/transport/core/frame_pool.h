@@ -1,0 +1,47 @@
+// Memory for received frames that wait for their turn. One pool per engine, allocated once.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace uroce::transport {
+
+class FramePool {
+ public:
+  /// Ethernet to ICRC, with VLAN, IPv6 and the largest payload.
+  static constexpr std::size_t kFrameBytes = 4352;
+
+  /// Room for `wanted` frames, at most 65535. The memory is touched as it fills.
+  explicit FramePool(uint32_t wanted) : FramePool(Frames{std::min(wanted, 65535u)}) {}
+  /// Copies `frame`. Returns its number, from 1 on; 0 when the pool is full or the frame exceeds kFrameBytes.
+  uint16_t keep(std::span<const std::byte> frame) {
+    if (free_.empty() || frame.size() > kFrameBytes) return 0;
+    const uint16_t number = free_.back();
+    free_.pop_back();
+    std::copy(frame.begin(), frame.end(), place(number));
+    lengths_[number - 1u] = static_cast<uint16_t>(frame.size());
+    return number;
+  }
+  std::span<const std::byte> frame(uint16_t number) const { return {place(number), lengths_[number - 1u]}; }
+  void release(uint16_t number) { free_.push_back(number); }
+  uint32_t used() const { return static_cast<uint32_t>(lengths_.size() - free_.size()); }
+
+ private:
+  struct Frames {
+    uint32_t count;
+  };
+  explicit FramePool(Frames frames)
+      : bytes_(new std::byte[std::size_t{frames.count} * kFrameBytes]), lengths_(frames.count), free_(frames.count) {
+    for (uint32_t i = 0; i < frames.count; ++i) free_[i] = static_cast<uint16_t>(frames.count - i);
+  }
+  std::byte* place(uint16_t number) const { return bytes_.get() + (number - 1u) * kFrameBytes; }
+  std::unique_ptr<std::byte[]> bytes_;
+  std::vector<uint16_t> lengths_;
+  std::vector<uint16_t> free_;
+};
+
+}  // namespace uroce::transport

@@ -1,0 +1,18 @@
+// Q_Keys of datagrams (IBTA vol. 1, 10.2.5).
+#pragma once
+
+#include "transport/qp/qp.h"
+
+namespace uroce::transport {
+
+/// A work request whose Q_Key has the high bit set sends that of its QP, so that the right to set a QP's Q_Key is the
+/// right to use the controlled ones.
+inline uint32_t qkey_to_send(const Qp& qp, uint32_t asked) {
+  constexpr uint32_t kControlled = 1u << 31;
+  return (asked & kControlled) != 0 ? qp.cold->attr.qkey : asked;
+}
+
+/// Without the right Q_Key a datagram is dropped silently.
+inline bool qkey_matches(const Qp& qp, const wire::Packet& packet) { return packet.deth.qkey == qp.cold->attr.qkey; }
+
+}  // namespace uroce::transport

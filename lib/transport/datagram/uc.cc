@@ -1,0 +1,121 @@
+#include "transport/datagram/uc.h"
+
+#include "transport/qp/peer_frame.h"
+#include "transport/qp/receive_queue.h"
+#include "transport/qp/reth_length.h"
+#include "transport/qp/segment.h"
+
+namespace uroce::transport {
+namespace {
+
+using wire::Op;
+
+wire::Opcode uc_opcode(wire::Opcode rc) {
+  constexpr uint8_t kUc = static_cast<uint8_t>(wire::Transport::uc) << 5;
+  return static_cast<wire::Opcode>(static_cast<uint8_t>(rc) | kUc);
+}
+
+// 9.8.2.2: a message that lost a packet is given up; its receive serves the next one.
+Outcome abandon_message(Context& ctx, Qp& qp, wire::Drop reason) {
+  qp.rx.message = Recv::none;
+  ctx.count_drop(reason);
+  return {};
+}
+
+// Takes a receive for the message unless one is left over from a message that was given up.
+struct Taken {
+  bool have = true;
+  Outcome out;
+};
+Taken have_recv(Context& ctx, Qp& qp) {
+  if (qp.rx.recv_in_use) return {};
+  switch (take_recv(ctx, qp)) {
+    case TakeRecv::taken: return {};
+    case TakeRecv::empty: return {false, abandon_message(ctx, qp, wire::Drop::recv_queue_empty)};
+    case TakeRecv::invalid: break;
+  }
+  return {false, fail_recv(ctx, qp, WcStatus::local_qp_operation_error)};
+}
+
+Outcome finish_message(Context& ctx, Qp& qp, const wire::Packet& packet, WcOpcode opcode) {
+  qp.rx.message = Recv::none;
+  if (opcode == WcOpcode::recv_rdma_with_imm && !packet.op().flags.has(Op::takes_recv)) return {};
+  queues::Cqe cqe{};
+  cqe.byte_len = qp.rx.received;
+  cqe.opcode = static_cast<uint8_t>(opcode);
+  cqe.imm_or_key = packet.imm;
+  if (packet.op().flags.has(Op::imm)) cqe.flags = WcFlags(WcFlag::with_imm).bits();
+  return complete_recv(ctx, qp, cqe, packet.bth.solicited);
+}
+
+Outcome execute_send(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  auto& rx = qp.rx;
+  if (packet.op().flags.has(Op::first)) rx.received = 0;
+  if (const Taken taken = have_recv(ctx, qp); !taken.have) return taken.out;
+  const WcStatus placed = place_received(ctx, qp, rx.received, packet.payload);
+  // 9.9.3, class D: a message longer than the receive is dropped, and the receive serves the next one.
+  if (placed == WcStatus::local_length_error) return abandon_message(ctx, qp, wire::Drop::payload_length);
+  if (placed != WcStatus::success) return fail_recv(ctx, qp, placed);
+  rx.received += static_cast<uint32_t>(packet.payload.size());
+  rx.message = Recv::send;
+  return packet.op().flags.has(Op::last) ? finish_message(ctx, qp, packet, WcOpcode::recv) : Outcome{};
+}
+
+Outcome execute_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  const wire::OpFlags op = packet.op().flags;
+  if (op.has(Op::first) && begin_write(ctx, qp, packet.reth) != WriteTarget::ok) {
+    return abandon_message(ctx, qp, wire::Drop::remote_access);
+  }
+  const uint32_t length = static_cast<uint32_t>(packet.payload.size());
+  if (!payload_fits_reth(qp, op, length)) return abandon_message(ctx, qp, wire::Drop::payload_length);
+  const auto place = next_write_place(ctx, qp, length);
+  if (place.result != memory::AccessResult::ok) return abandon_message(ctx, qp, wire::Drop::remote_access);
+  if (op.has(Op::takes_recv)) {
+    if (const Taken taken = have_recv(ctx, qp); !taken.have) return taken.out;
+  }
+  place_write(qp, place, packet.payload);
+  return op.has(Op::last) ? finish_message(ctx, qp, packet, WcOpcode::recv_rdma_with_imm) : Outcome{};
+}
+
+}  // namespace
+
+bool send_uc_packet(Context& ctx, Qp& qp, SendSlot& slot) {
+  const Segment segment = segment_at_cursor(qp, slot);
+  TxFrame& frame = ctx.builder.next();
+  if (!gather(ctx, qp, slot, frame, segment.offset, segment.length)) {
+    slot.status = WcStatus::local_protection_error;
+    return false;
+  }
+  // The request completes when the frame has been taken, and its memory may change then.
+  frame.copy_payload = true;
+  const wire::Opcode opcode = data_opcode(slot, segment);
+  const std::size_t extended = store_data_headers(FrameBuilder::extended_headers(frame, *qp.route), slot, opcode);
+  const bool solicited = segment.last && slot.has(SendFlag::solicited) && slot.takes_recv();
+  finish_to_peer(ctx.builder, frame, qp, uc_opcode(opcode), slot.first_psn + qp.tx.cursor.packet(), extended,
+                 {.solicited = solicited});
+  qp.tx.cursor.step(1, slot.packets);
+  return true;
+}
+
+Outcome on_uc_request(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  report_established(ctx, qp);
+  const wire::OpFlags op = packet.op().flags;
+  // 9.8.2.2.2: a First or Only starts afresh whatever its PSN; anything else must continue the message.
+  if (op.has(Op::first)) {
+    qp.rx.message = Recv::none;
+  } else {
+    const Recv kind = op.has(Op::send) ? Recv::send : Recv::write;
+    if (packet.bth.psn != qp.rx.expected || qp.rx.message != kind) {
+      return abandon_message(ctx, qp, wire::Drop::message_broken);
+    }
+  }
+  qp.rx.expected = packet.bth.psn + 1;
+  if (!payload_fits_mtu(qp, op, packet.payload.size())) {
+    return abandon_message(ctx, qp, wire::Drop::payload_length);
+  }
+  if (op.has(Op::send)) return execute_send(ctx, qp, packet);
+  if (!qp.access.has(Access::remote_write)) return abandon_message(ctx, qp, wire::Drop::remote_access);
+  return execute_write(ctx, qp, packet);
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,91 @@
+#include "transport/datagram/ud.h"
+
+#include "transport/datagram/address_handles.h"
+#include "transport/datagram/grh.h"
+#include "transport/datagram/multicast.h"
+#include "transport/datagram/qkey.h"
+#include "transport/qp/receive_queue.h"
+#include "transport/qp/segment.h"
+
+namespace uroce::transport {
+namespace {
+
+bool can_be_sent(const Qp& qp, SendSlot& slot, const AddressHandle* handle) {
+  if (handle == nullptr || slot.destination().qpn > Psn::kMask) slot.status = WcStatus::local_qp_operation_error;
+  // C10-93.1.1 lets such a message vanish as if it were sent; the application is better told.
+  if (slot.length > qp.mtu()) slot.status = WcStatus::local_length_error;
+  return slot.status == WcStatus::success;
+}
+
+Outcome complete_datagram(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  WcFlags flags = WcFlag::grh;
+  if (packet.op().flags.has(wire::Op::imm)) flags |= WcFlag::with_imm;
+  queues::Cqe cqe{};
+  cqe.byte_len = static_cast<uint32_t>(kGrhBytes + packet.payload.size());
+  cqe.opcode = static_cast<uint8_t>(WcOpcode::recv);
+  cqe.imm_or_key = packet.imm;
+  cqe.src_qpn = packet.deth.src_qpn;
+  cqe.flags = flags.bits();
+  return complete_recv(ctx, qp, cqe, packet.bth.solicited);
+}
+
+}  // namespace
+
+bool send_datagram(Context& ctx, Qp& qp, SendSlot& slot) {
+  auto& tx = qp.tx;
+  const SendSlot::Destination to = slot.destination();
+  const AddressHandle* handle = ctx.handles != nullptr ? ctx.handles->find(to.ah, qp.pd) : nullptr;
+  if (!can_be_sent(qp, slot, handle)) return false;
+  TxFrame& frame = ctx.builder.next();
+  if (!gather(ctx, qp, slot, frame, 0, slot.length)) {
+    slot.status = WcStatus::local_protection_error;
+    return false;
+  }
+  // The request completes when the frame has been taken, and its memory may change then.
+  frame.copy_payload = true;
+  const bool imm = slot.opcode == WrOpcode::send_with_imm;
+  std::byte* const headers = FrameBuilder::extended_headers(frame, handle->route);
+  wire::Deth{.qkey = qkey_to_send(qp, to.qkey), .src_qpn = qp.qpn}.store(headers);
+  if (imm) store_be32(headers + wire::Deth::kBytes, slot.imm_or_key);
+  // 10.5.2: members on this device hear what is sent to the group from here. Their copy follows the one for the wire.
+  const bool to_group = handle->multicast && to.qpn == kMulticastQpn;
+  const bool returned = tx.cursor.packet() != 0;
+  ctx.builder.finish(frame,
+                     {.route = handle->route,
+                      .qpn = to.qpn,
+                      .udp_source = wire::udp_source_port(handle->flow_label, qp.qpn, to.qpn),
+                      .pkey = qp.pkey,
+                      .loopback = handle->loopback || returned},
+                     imm ? wire::Opcode::ud_send_only_imm : wire::Opcode::ud_send_only, slot.first_psn,
+                     wire::Deth::kBytes + (imm ? wire::kImmBytes : 0), {.solicited = slot.has(SendFlag::solicited)});
+  wire::set_dst_mac(frame.header.data(), handle->dst_mac.load());
+  if (to_group && !returned && !ctx.groups.members(handle->dgid).empty()) {
+    tx.cursor.move_to(tx.cursor.index(), 1);
+    return true;
+  }
+  tx.cursor.move_to(tx.cursor.index() + 1);
+  return true;
+}
+
+Outcome on_datagram(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  const auto drop = [&](wire::Drop reason) {
+    ctx.count_drop(reason);
+    return Outcome{};
+  };
+  if (!qkey_matches(qp, packet)) return drop(wire::Drop::qkey);
+  if (packet.payload.size() > qp.mtu()) return drop(wire::Drop::payload_length);
+  if (!qp.rx.recv_in_use) {
+    const TakeRecv taken = take_recv(ctx, qp);
+    if (taken == TakeRecv::empty) return drop(wire::Drop::recv_queue_empty);
+    if (taken == TakeRecv::invalid) return fail_recv(ctx, qp, WcStatus::local_qp_operation_error);
+  }
+  const Grh grh = grh_of(packet);
+  WcStatus placed = place_received(ctx, qp, 0, grh);
+  if (placed == WcStatus::success) placed = place_received(ctx, qp, kGrhBytes, packet.payload);
+  // 9.9.3, class D: a datagram longer than the receive is dropped, and the receive serves the next one.
+  if (placed == WcStatus::local_length_error) return drop(wire::Drop::payload_length);
+  if (placed != WcStatus::success) return fail_recv(ctx, qp, placed);
+  return complete_datagram(ctx, qp, packet);
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,75 @@
+#include "transport/datagram/unreliable_requester.h"
+
+#include "transport/datagram/uc.h"
+#include "transport/datagram/ud.h"
+#include "transport/qp/error.h"
+#include "transport/qp/local_operation.h"
+#include "transport/qp/memory_window_order.h"
+#include "transport/qp/work_queue.h"
+
+namespace uroce::transport {
+namespace {
+
+struct Attempt {
+  bool sent = true;
+  Outcome out;
+};
+
+Attempt send_packet(Context& ctx, Qp& qp, SendSlot& slot) {
+  if (slot.is_local()) {
+    qp.tx.cursor.step(0, slot.packets);
+    const LocalCompletions done = complete_local(ctx, qp);
+    publish_completed(qp);
+    return {.sent = !done.out.failed(), .out = done.out};
+  }
+  return {.sent = qp.type == QpType::ud ? send_datagram(ctx, qp, slot) : send_uc_packet(ctx, qp, slot), .out = {}};
+}
+
+// False: the request under the cursor must wait.
+bool start(Context& ctx, Qp& qp, SendSlot& slot) {
+  if (slot.started) return true;
+  // complete_sent() goes on with a local operation that waits.
+  if (qp.state != QpState::rts || (slot.is_local() && !may_run_local_unreliable(qp))) return false;
+  slot.started = true;
+  slot.first_psn = qp.tx.next;
+  qp.tx.next += slot.packets;
+  if (slot.is_local() && slot.status == WcStatus::success) slot.status = run_local(ctx, qp, slot);
+  return true;
+}
+
+}  // namespace
+
+Outcome transmit_unreliable(Context& ctx, Qp& qp) {
+  auto& tx = qp.tx;
+  if (qp.state == QpState::error) static_cast<void>(flush_posted(ctx, qp));
+  if (qp.state == QpState::sqe) return flush_sends(ctx, qp);
+  if (qp.state != QpState::rts && qp.state != QpState::sqd) return {};
+  Outcome out;
+  while (!ctx.builder.full()) {
+    if (tx.cursor.index() == tx.sq.next() && (qp.state != QpState::rts || !fetch_wqe(ctx, qp))) break;
+    SendSlot& slot = qp.slot(tx.cursor.index());
+    if (!start(ctx, qp, slot)) break;
+    Attempt attempt{.sent = false, .out = {}};
+    if (slot.status == WcStatus::success) attempt = send_packet(ctx, qp, slot);
+    out |= attempt.out;
+    if (attempt.sent) continue;
+    if (out.failed()) return out;
+    // A request that was found wrong completes in its turn, after all before it.
+    if (tx.cursor.index() == tx.oldest) return out | Outcome::fail(Failure::send_queue, slot.status);
+    break;
+  }
+  if (tx.oldest != tx.cursor.index()) out |= Outcome::act(Outcome::kCompleteWhenSent);
+  return out | Outcome::wake_if(ctx.builder.full());
+}
+
+Outcome complete_sent(Context& ctx, Qp& qp) {
+  auto& tx = qp.tx;
+  Outcome out;
+  while (tx.oldest != tx.cursor.index()) out |= complete_oldest(ctx, qp, WcStatus::success);
+  publish_completed(qp);
+  check_drained(ctx, qp);
+  // A request found wrong behind those completed has its turn now.
+  return out | Outcome::wake_if(tx.cursor.index() != tx.sq.next());
+}
+
+}  // namespace uroce::transport

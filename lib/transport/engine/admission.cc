@@ -1,0 +1,69 @@
+#include "transport/engine/admission.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace uroce::transport {
+namespace {
+
+// IBTA vol. 1, 10.9.3: P_Keys match when their low 15 bits agree, are not 0, and one side is a full member.
+bool pkeys_match(uint16_t a, uint16_t b) {
+  return (a & 0x7fff) != 0 && (a & 0x7fff) == (b & 0x7fff) && ((a | b) & 0x8000) != 0;
+}
+
+uint16_t vlan_of(const wire::Packet& packet) { return packet.vlan.value_or(0) & 0xfff; }
+
+// Is the frame from the QP's peer to the QP's own address? The route holds both, the other way round.
+wire::Drop check_path(const Qp& qp, const wire::Packet& packet) {
+  const wire::RouteTemplate& route = *qp.route;
+  const std::byte* mine = route.bytes.data() + route.l3_offset;
+  const std::byte* theirs = packet.frame + packet.l3_offset;
+  if (packet.ip_version != route.ip_version) return wire::Drop::source_not_peer;
+  const bool v4 = packet.ip_version == 4;
+  const std::size_t source = v4 ? 12 : 8;
+  const std::size_t size = v4 ? 4 : 16;
+  if (std::memcmp(theirs + source, mine + source + size, size) != 0) return wire::Drop::source_not_peer;
+  if (std::memcmp(theirs + source + size, mine + source, size) != 0) return wire::Drop::address_not_ours;
+  const uint16_t own_vlan = route.l3_offset == 18 ? load_be16(route.bytes.data() + 14) & 0xfff : 0;
+  return vlan_of(packet) == own_vlan ? wire::Drop::none : wire::Drop::vlan_mismatch;
+}
+
+// A datagram may come from anywhere, but must be for an address of this port.
+wire::Drop check_destination(const Context& ctx, std::span<const Gid> gids, const wire::Packet& packet) {
+  if (!vlan_matches(ctx, packet)) return wire::Drop::vlan_mismatch;
+  const bool ours = std::ranges::find(gids, packet.destination()) != gids.end();
+  return ours ? wire::Drop::none : wire::Drop::address_not_ours;
+}
+
+wire::Transport transport_for(QpType type) {
+  switch (type) {
+    case QpType::uc: return wire::Transport::uc;
+    case QpType::ud: return wire::Transport::ud;
+    default: return wire::Transport::rc;
+  }
+}
+
+bool is_spoken_by(QpType type, wire::Opcode opcode) {
+  const wire::Transport transport = wire::transport_of(opcode);
+  if (transport == transport_for(type)) return true;
+  return type == QpType::rc && (transport == wire::Transport::manufacturer || transport == wire::Transport::cnp);
+}
+
+}  // namespace
+
+bool vlan_matches(const Context& ctx, const wire::Packet& packet) { return vlan_of(packet) == ctx.config.vlan; }
+
+wire::Drop admit(const Context& ctx, std::span<const Gid> gids, const wire::Packet& packet, const Qp* qp,
+                 bool to_group) {
+  if (qp == nullptr) return wire::Drop::qp_unknown;
+  // A packet of another transport is dropped without an answer (9.6.1.3).
+  if (!is_spoken_by(qp->type, packet.bth.opcode)) return wire::Drop::opcode_mismatch;
+  if (qp->state == QpState::reset || qp->state == QpState::init || qp->state == QpState::error) {
+    return wire::Drop::qp_state;
+  }
+  if (!pkeys_match(packet.bth.pkey, qp->pkey)) return wire::Drop::pkey;
+  if (qp->type != QpType::ud) return check_path(*qp, packet);
+  return to_group ? wire::Drop::none : check_destination(ctx, gids, packet);
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,53 @@
+// The doorbell rings that an engine polls, one per poster.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "queues/doorbell.h"
+
+namespace uroce::transport {
+
+class Doorbells {
+ public:
+  static constexpr std::size_t kMaxRings = 1024;
+
+  Doorbells() { rings_.reserve(kMaxRings); }
+  /// Ignored when kMaxRings are attached.
+  void attach(queues::DoorbellReader reader, uint32_t id) {
+    if (rings_.size() < kMaxRings) rings_.push_back({id, reader});
+  }
+  void detach(uint32_t id) {
+    std::erase_if(rings_, [id](const Ring& ring) { return ring.id == id; });
+  }
+  /// Calls `take(token, ring id)` for at most `limit` doorbells of each ring. Returns whether there were any.
+  template <class Take>
+  bool poll(uint32_t limit, Take&& take) {
+    bool any = false;
+    for (Ring& ring : rings_) {
+      for (uint32_t left = limit; left > 0; --left) {
+        const uint32_t token = ring.reader.take();
+        if (token == 0) break;
+        any = true;
+        take(token, ring.id);
+      }
+    }
+    return any;
+  }
+  bool empty() const {
+    return std::ranges::all_of(rings_, [](const Ring& ring) { return ring.reader.empty(); });
+  }
+  void set_sleeping(bool sleeping) {
+    for (Ring& ring : rings_) ring.reader.set_sleeping(sleeping);
+  }
+
+ private:
+  struct Ring {
+    uint32_t id;
+    queues::DoorbellReader reader;
+  };
+  std::vector<Ring> rings_;
+};
+
+}  // namespace uroce::transport

@@ -1,0 +1,67 @@
+#include "transport/engine/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "transport/engine/loop.h"
+#include "transport/qp/error.h"
+#include "transport/qp/modify.h"
+
+namespace uroce::transport {
+
+Engine::Engine(const EngineConfig& config, memory::RegionTable& regions, EngineEvents& events,
+               const AddressHandleTable* handles)
+    : config_(config), loop_(std::make_unique<EngineLoop>(config_, counters_, regions, events, handles)) {}
+Engine::~Engine() = default;
+
+void Engine::on_frames(std::span<const RxFrame> frames, Nanos now) { loop_->on_frames(frames, now); }
+bool Engine::poll(FrameSink& sink, Nanos now) { return loop_->poll(*this, sink, now); }
+Nanos Engine::next_deadline() const { return loop_->next_deadline(); }
+bool Engine::has_work() const { return loop_->has_work(); }
+uint32_t Engine::parked_frames() const { return loop_->ctx.frames.used(); }
+void Engine::set_sleeping(bool sleeping) { loop_->doorbells.set_sleeping(sleeping); }
+
+void Engine::run(const std::function<void(Engine&)>& work, Nanos now) {
+  loop_->ctx.now = std::max(loop_->ctx.now, now);
+  loop_->run_tasks(*this);
+  work(*this);
+}
+
+void Engine::attach_doorbells(queues::DoorbellReader reader, uint32_t id) { loop_->doorbells.attach(reader, id); }
+void Engine::detach_doorbells(uint32_t id) { loop_->doorbells.detach(id); }
+
+bool Engine::attach(Qp& qp) { return loop_->table.add(qp); }
+
+void Engine::detach(Qp& qp) {
+  if (!loop_->table.remove(qp)) return;
+  static_cast<void>(end_connection(loop_->ctx, qp));  // forget() stops all timers.
+  loop_->dispatcher.forget(qp);
+}
+
+void Engine::modify(Qp& qp, const QpAttr& attr, QpAttrMask mask, const wire::Route* route, bool loopback) {
+  apply_attributes(loop_->ctx, qp, attr, mask);
+  if (route != nullptr) loop_->routes.set(qp, *route, loopback);
+  if (mask.has(QpAttrBit::state)) loop_->dispatcher.apply(qp, apply_state(loop_->ctx, qp, attr.state));
+}
+
+QpAttr Engine::query(const Qp& qp) const { return query_attributes(qp); }
+QpTransportStatus Engine::status(const Qp& qp) const { return query_status(qp, loop_->ctx.now); }
+
+void Engine::redirect(const NextHop& next_hop) { loop_->routes.redirect(next_hop); }
+void Engine::set_gids(std::vector<Gid> gids) { loop_->gids = std::move(gids); }
+
+uint64_t Engine::mark_sink_payload() const {
+  return loop_->last_sink != nullptr ? loop_->last_sink->mark_payload() : 0;
+}
+
+bool Engine::sink_references_payload_before(uint64_t mark) const {
+  return loop_->last_sink != nullptr && loop_->last_sink->references_payload_before(mark);
+}
+
+bool Engine::join(const Gid& group, uint32_t qpn) { return loop_->groups.join(group, qpn); }
+void Engine::leave(const Gid& group, uint32_t qpn) { loop_->groups.leave(group, qpn); }
+void Engine::leave_all(uint32_t qpn) { loop_->groups.leave_all(qpn); }
+
+bool Engine::submit(TaskPtr task) { return loop_->tasks.push(task); }
+
+}  // namespace uroce::transport

@@ -1,0 +1,99 @@
+// The engine: one per lcore and device, run to completion, sharing nothing with its siblings.
+//
+//   on_frames():  parse -> find the QP -> responder (requests) or completer (responses)
+//   poll():       doorbells -> timers -> run queue -> bursts to the sink -> control tasks
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "memory/region_table.h"
+#include "queues/doorbell.h"
+#include "transport/core/engine_config.h"
+#include "transport/core/engine_counters.h"
+#include "transport/core/seam.h"
+#include "transport/datagram/address_handles.h"
+#include "transport/engine/task.h"
+#include "transport/qp/qp.h"
+#include "transport/qp/status.h"
+
+namespace uroce::transport {
+
+struct EngineLoop;
+
+class Engine {
+ public:
+  /// `regions`, `events` and `handles` outlive the engine. The tables are shared by the engines of a device; without
+  /// `handles` no datagram is sent.
+  Engine(const EngineConfig& config, memory::RegionTable& regions, EngineEvents& events,
+         const AddressHandleTable* handles = nullptr);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // --- The engine's thread only, or another in its place while it stands still ---------------------------------
+
+  /// Handles received frames, in order. `now` never goes back.
+  void on_frames(std::span<const RxFrame> frames, Nanos now);
+  /// Runs doorbells, timers, senders and then tasks; at most a few bursts go to `sink`. True when anything was done.
+  bool poll(FrameSink& sink, Nanos now);
+  /// When poll() must next be called though no frame and no doorbell comes; kNever without timers, and a time
+  /// in the past while QPs wait only for room in the sink.
+  Nanos next_deadline() const;
+  /// True when doorbells, tasks or senders have work now; looks only, for the step before sleeping.
+  bool has_work() const;
+  /// Frames in the reorder buffers of all QPs.
+  uint32_t parked_frames() const;
+  /// Tells posters whether this engine needs waking (see DoorbellPoster::ring).
+  void set_sleeping(bool sleeping);
+  /// Runs `work` as poll() would run a task, after those that wait.
+  void run(const std::function<void(Engine&)>& work, Nanos now);
+
+  // --- Engine's thread, through a Task ----------------------------------------------------------------------
+
+  /// Doorbell rings are polled round robin; at most 1024. Detach before the memory goes.
+  void attach_doorbells(queues::DoorbellReader reader, uint32_t id);
+  void detach_doorbells(uint32_t id);
+  /// Makes a QP findable; its QPN's low bits must be this engine's index. Not owned. False: slot taken or out of range.
+  bool attach(Qp& qp);
+  /// Forgets the QP: no list, timer or table refers to it afterwards.
+  void detach(Qp& qp);
+  /// Applies attributes that qp/state.h has checked. `route` is needed with QpAttrBit::av.
+  void modify(Qp& qp, const QpAttr& attr, QpAttrMask mask, const wire::Route* route, bool loopback);
+  /// Current attributes as ibv_query_qp reports them.
+  QpAttr query(const Qp& qp) const;
+  /// What the transport does for the QP now.
+  QpTransportStatus status(const Qp& qp) const;
+  /// Neighbours have other Ethernet addresses now: routes of QPs whose next hop is one of them follow. Takes effect
+  /// with the next packet.
+  void redirect(const NextHop& next_hop);
+  /// The port's addresses from now on. Connected QPs keep the one in their route.
+  void set_gids(std::vector<Gid> gids);
+  /// FrameSink::mark_payload() and references_payload_before() of the sink that poll() had last.
+  uint64_t mark_sink_payload() const;
+  bool sink_references_payload_before(uint64_t mark) const;
+  /// QP `qpn`, of whichever engine, listens to `group`. To be called on all engines of the device. False: too many do.
+  bool join(const Gid& group, uint32_t qpn);
+  void leave(const Gid& group, uint32_t qpn);
+  void leave_all(uint32_t qpn);
+
+  // --- One control thread -----------------------------------------------------------------------------------
+
+  /// Queues `task` for the engine's thread. False when 1024 are waiting already.
+  bool submit(TaskPtr task);
+
+  // --- Any thread ---------------------------------------------------------------------------------------------
+
+  const EngineConfig& config() const { return config_; }
+  const EngineCounters& counters() const { return counters_; }
+
+ private:
+  EngineConfig config_;
+  EngineCounters counters_;
+  std::unique_ptr<EngineLoop> loop_;
+};
+
+}  // namespace uroce::transport

@@ -1,0 +1,48 @@
+// Finds an engine's queue pairs by their numbers.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "transport/core/engine_config.h"
+#include "transport/qp/qp.h"
+
+namespace uroce::transport {
+
+class QpTable {
+ public:
+  /// `config` must outlive the table.
+  explicit QpTable(const EngineConfig& config) : config_(config), slots_(config.max_qps + 1) {}
+
+  /// Nullptr: there is no such QP.
+  Qp* find(uint32_t qpn) {
+    Qp* qp = slot_of(qpn);
+    return qp != nullptr && qp->qpn == qpn ? qp : nullptr;
+  }
+  /// False: the number is another engine's, or its slot is taken.
+  bool add(Qp& qp) {
+    const uint32_t engine = qp.qpn & ((1u << config_.index_bits) - 1);
+    if (engine != config_.index || qp.qpn > Psn::kMask) return false;
+    Qp*& slot = slot_of(qp.qpn);
+    if (slot != nullptr) return false;
+    slot = &qp;
+    return true;
+  }
+  /// False: it was not there.
+  bool remove(Qp& qp) {
+    if (find(qp.qpn) != &qp) return false;
+    slot_of(qp.qpn) = nullptr;
+    return true;
+  }
+
+ private:
+  // QP1 has the slot behind the others.
+  Qp*& slot_of(uint32_t qpn) {
+    return slots_[qpn == kGsiQpn ? config_.max_qps : (qpn >> config_.index_bits) & (config_.max_qps - 1)];
+  }
+
+  const EngineConfig& config_;
+  std::vector<Qp*> slots_;
+};
+
+}  // namespace uroce::transport

@@ -1,0 +1,58 @@
+// The timers of an engine's queue pairs: ACK timeouts and probes, HELLOs, and the turns of paced packets.
+#pragma once
+
+#include <algorithm>
+
+#include "base/timer_wheel.h"
+#include "transport/qp/qp.h"
+
+namespace uroce::transport {
+
+class QpTimers {
+ public:
+  /// qp.tx.wheel_deadline was set.
+  void set_ack_timer(Qp& qp) { wheel_.arm(qp.cold->ack_timer, qp.tx.wheel_deadline); }
+  /// PeerDiscovery::next_hello() was set.
+  void set_hello_timer(Qp& qp) {
+    TimerNode& timer = qp.cold->hello_timer;
+    const Nanos deadline = qp.tx.recovery->discovery.next_hello();
+    if (deadline == kNever) return wheel_.cancel(timer);
+    if (!timer.armed()) wheel_.arm(timer, deadline);
+  }
+  /// The QP waits for its turn. False: it did already.
+  bool set_pacing_timer(Qp& qp) {
+    if (qp.cold->pacing_timer.armed()) return false;
+    pacing_wheel_.arm(qp.cold->pacing_timer, qp.cold->pacer.next_send());
+    return true;
+  }
+  /// No HELLO and no paced packet is to follow.
+  void stop(Qp& qp) {
+    wheel_.cancel(qp.cold->hello_timer);
+    pacing_wheel_.cancel(qp.cold->pacing_timer);
+  }
+  /// No timer refers to the QP afterwards.
+  void forget(Qp& qp) {
+    stop(qp);
+    wheel_.cancel(qp.cold->ack_timer);
+    qp.timer_pending = false;
+  }
+
+  /// Calls `on_ack_timer`, `on_hello_timer` and `on_turn` with each QP whose time has come.
+  template <class OnAckTimer, class OnHelloTimer, class OnTurn>
+  void advance(Nanos now, OnAckTimer&& on_ack_timer, OnHelloTimer&& on_hello_timer, OnTurn&& on_turn) {
+    wheel_.advance(now, [&](TimerNode& node) {
+      Qp& qp = *static_cast<Qp*>(node.owner);
+      if (&node == &qp.cold->hello_timer) return on_hello_timer(qp);
+      qp.timer_pending = false;
+      on_ack_timer(qp);
+    });
+    pacing_wheel_.advance(now, [&](TimerNode& node) { on_turn(*static_cast<Qp*>(node.owner)); });
+  }
+  Nanos next_deadline() const { return std::min(wheel_.next_deadline(), pacing_wheel_.next_deadline()); }
+
+ private:
+  TimerWheel wheel_;
+  PacingWheel pacing_wheel_;
+};
+
+}  // namespace uroce::transport

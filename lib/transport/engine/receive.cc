@@ -1,0 +1,43 @@
+#include "transport/engine/receive.h"
+
+#include "transport/datagram/uc.h"
+#include "transport/datagram/ud.h"
+#include "transport/rc/acknowledge.h"
+#include "transport/rc/cnp.h"
+#include "transport/rc/hello.h"
+#include "transport/rc/responder.h"
+#include "transport/rc/response_receiver.h"
+
+namespace uroce::transport {
+namespace {
+
+// Everything that answers a request. CNPs come with them: they answer data packets.
+Outcome handle_answer(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  if (qp.state != QpState::rts && qp.state != QpState::sqd) {
+    ctx.count_drop(wire::Drop::qp_state);
+    return {};
+  }
+  switch (packet.bth.opcode) {
+    case wire::Opcode::rc_ack: return on_ack(ctx, qp, packet);
+    case wire::Opcode::sack: return on_sack(ctx, qp, packet);
+    case wire::Opcode::cnp: on_cnp(ctx, qp); return {};
+    case wire::Opcode::rc_atomic_ack: return on_atomic_ack(ctx, qp, packet);
+    default: return on_read_response(ctx, qp, packet);
+  }
+}
+
+}  // namespace
+
+Outcome handle_packet(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  if (qp.type != QpType::rc) [[unlikely]]
+    return qp.type == QpType::uc ? on_uc_request(ctx, qp, packet) : on_datagram(ctx, qp, packet);
+  Outcome marked;
+  const wire::OpFlags op = packet.op().flags;
+  if (packet.ecn == CnpLimiter::kCongestionExperienced && op.has(wire::Op::payload)) [[unlikely]]
+    marked = on_mark(ctx, qp);
+  if (op.has(wire::Op::request)) return marked | on_request(ctx, qp, packet);
+  if (packet.bth.opcode == wire::Opcode::hello) return marked | on_hello(ctx, qp, packet);
+  return marked | handle_answer(ctx, qp, packet);
+}
+
+}  // namespace uroce::transport

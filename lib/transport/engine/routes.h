@@ -1,0 +1,24 @@
+// Header templates towards peers, shared by the queue pairs that have the same peer.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "transport/datagram/address_handles.h"
+#include "transport/qp/qp.h"
+
+namespace uroce::transport {
+
+/// Changes between bursts only.
+class Routes {
+ public:
+  /// Gives the QP its route. `loopback`: the peer is on the same device.
+  void set(Qp& qp, wire::Route route, bool loopback);
+  /// Routes whose next hop has another Ethernet address now follow.
+  void redirect(const NextHop& next_hop);
+
+ private:
+  std::vector<std::weak_ptr<wire::RouteTemplate>> known_;
+};
+
+}  // namespace uroce::transport

@@ -1,0 +1,150 @@
+// Which request packets are lost, judged by what the peer is known to have received.
+//
+// A request that others have overtaken by more than reordering explains is lost. One that was sent again is lost again
+// a round trip later, when something sent after it has arrived (as RACK, RFC 8985, and Falcon do it).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "base/psn.h"
+#include "base/time.h"
+#include "transport/loss/psn_set.h"
+#include "transport/loss/request_span.h"
+#include "transport/loss/retransmission_cause.h"
+#include "transport/loss/rtt.h"
+#include "transport/loss/send_times.h"
+#include "wire/recovery.h"
+
+namespace uroce::transport {
+
+class LossDetector {
+ public:
+  /// For at most `window` packets in flight. Allocates all memory that it will need.
+  explicit LossDetector(uint32_t window) : times_(window) {}
+  /// Forgets everything but the memory.
+  void reset();
+  /// The first request will have `psn`.
+  void begin_at(Psn psn) { highest_ = psn; }
+
+  // --- Sending ------------------------------------------------------------------------------------------------
+
+  /// A request packet leaves. `again`: it was sent before. Returns how often it was.
+  uint16_t on_sent(Psn psn, bool again, Nanos now) {
+    Departure& departure = times_[psn];
+    departure.at = Stamp(now);
+    if (!again) {
+      departure.times = 1;
+      return 0;
+    }
+    counts_.add();
+    if (departure.times != UINT16_MAX) ++departure.times;
+    return static_cast<uint16_t>(departure.times - 1);
+  }
+
+  // --- What the peer says. `sent`: one past the newest PSN sent; `una`: the oldest unacknowledged ----------------
+
+  /// `psn` was acknowledged. Returns the round-trip time that this shows; 0 for none.
+  Nanos sample_rtt(Psn psn, Psn sent, Nanos now);
+  /// The echo of a SACK. Returns the round-trip time that it shows, 0 for none; no value when no clock can have shown
+  /// it, so that the SACK is not to be believed.
+  std::optional<Nanos> on_echo(const wire::Sack& sack, Psn sent, Nanos now);
+  /// Takes over what a SACK says has arrived; `acked` is one past the newest PSN known to be executed before it.
+  /// Returns how many packets were not known to have arrived.
+  uint32_t on_sack(const wire::Sack& sack, Psn una, Psn acked);
+  /// The packet sent with `psn` has come at last, after others before `overtaken_by`.
+  void on_late(Psn psn, Psn overtaken_by);
+  /// The peer had the retransmitted packet already.
+  void on_spurious(bool selective);
+  /// Marks overtaken requests as lost. `find(psn)` returns the std::optional<RequestSpan> of a started request.
+  /// Returns whether there are new ones.
+  template <class FindRequest>
+  bool detect_overtaken(Psn una, Psn acked, bool selective, Nanos now, FindRequest&& find);
+  /// True at most once per round trip: the loss at `now` is one that congestion control should hear of.
+  bool begin_loss_event(Nanos now);
+  /// The peer has kept nothing beyond `acked`.
+  void on_new_peer(Psn acked) {
+    sacked_.clear();
+    highest_ = acked;
+  }
+  /// Nothing counts as received out of order, or as lost, any more.
+  void forget_all() {
+    sacked_.clear();
+    lost_.clear();
+  }
+
+  // --- What is lost -------------------------------------------------------------------------------------------
+
+  void mark_lost(Psn psn, Cause cause) {
+    lost_.add(psn);
+    marked_ = true;
+    counts_.cause = cause;
+  }
+  bool is_lost(Psn psn) const { return lost_.has(psn); }
+  /// How far from `from` the next lost PSN lies; `n` when none of the next `n` is lost.
+  uint32_t next_lost(Psn from, uint32_t n) const { return lost_.next(from, n); }
+  /// The packet is about to be sent again.
+  void take_lost(Psn psn) { lost_.remove(psn); }
+  /// The next retransmissions happen for this reason.
+  void set_cause(Cause cause) { counts_.cause = cause; }
+  /// [from, from + count) is acknowledged.
+  void forget(Psn from, uint32_t count) {
+    if (!marked_) return;
+    sacked_.remove_from(from, count);
+    lost_.remove_from(from, count);
+    marked_ = !sacked_.empty() || !lost_.empty();
+  }
+  /// Packets among the unacknowledged ones that are not in flight: they have arrived, or are lost.
+  uint32_t not_in_flight() const { return marked_ ? sacked_.count() + lost_.count() : 0; }
+
+  /// One past the newest request known to have arrived.
+  Psn highest() const { return highest_; }
+  const RttEstimator& rtt() const { return rtt_; }
+  void sample_rtt(Nanos rtt) { rtt_.sample(rtt); }
+  const RetransmissionCounts& counts() const { return counts_; }
+  /// Packets that may overtake another one before that counts as lost.
+  uint32_t reordering(bool selective) const;
+  /// How long an answer to a retransmission may take.
+  Nanos recency() const;
+
+ private:
+  explicit LossDetector(SendTimes times) : times_(std::move(times)) {}
+  bool is_overtaken(Psn psn, bool selective, Nanos now) const;
+  void note_delivered(Psn psn, Psn overtaken_by);
+  void learn_reordering(uint32_t overtaken_by);
+
+  SendTimes times_;
+  PsnSet sacked_;        // requests that wait in the peer's reorder buffer
+  PsnSet lost_;          // to be sent again
+  bool marked_ = false;  // either set may hold something
+  Psn highest_{};
+  Stamp newest_delivered_{};  // when the latest-sent packet that arrived was sent
+  uint32_t reorder_ = 0;      // learnt
+  uint32_t in_order_ = 0;     // packets since one was overtaken
+  RttEstimator rtt_;
+  Nanos loss_at_{};  // of the newest loss event
+  RetransmissionCounts counts_;
+};
+
+template <class FindRequest>
+bool LossDetector::detect_overtaken(Psn una, Psn acked, bool selective, Nanos now, FindRequest&& find) {
+  bool any = false;
+  const Psn limit = una + PsnSet::kSize;
+  const Psn end = distance(highest_, limit) < 0 ? highest_ : limit;
+  for (Psn psn = acked; distance(end, psn) > 0; ++psn) {
+    psn += sacked_.next(psn, static_cast<uint32_t>(distance(end, psn)), false);
+    if (psn == end) break;
+    const std::optional<RequestSpan> request = find(psn);
+    if (!request) break;
+    const bool request_packet = psn == request->first || !request->is_read;
+    if (request_packet && !lost_.has(psn) && is_overtaken(psn, selective, now)) {
+      mark_lost(psn, Cause::hole);
+      any = true;
+    }
+    if (request->is_read) psn = request->end - 1;
+  }
+  return any;
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,89 @@
+#include "transport/loss/peer_discovery.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace uroce::transport {
+namespace {
+
+constexpr Nanos kFirstWait{1'000'000};
+constexpr Nanos kLongestWait{1'000'000'000};
+
+}  // namespace
+
+bool PeerDiscovery::begin(Retransmission setting, uint32_t epoch) {
+  *this = PeerDiscovery{};
+  if (setting == Retransmission::go_back_n) return false;
+  epoch_ = epoch;
+  for_ever_ = setting == Retransmission::selective;
+  hellos_left_ = kHellos;
+  wait_ = kFirstWait;
+  return true;
+}
+
+void PeerDiscovery::begin_again() {
+  peer_epoch_ = candidate_epoch_ = 0;
+  hellos_left_ = kHellos;
+  wait_ = kFirstWait;
+}
+
+wire::Hello PeerDiscovery::hello(uint16_t capacity) const {
+  const bool settled = proven() && candidate_epoch_ == 0;
+  return {
+      .epoch = epoch_, .peer_epoch = settled ? peer_epoch_ : candidate_epoch_, .parking = capacity, .answer = !settled};
+}
+
+void PeerDiscovery::on_sent(Nanos now, bool requests_out) {
+  sent_at_ = now;
+  const bool settled = proven() && candidate_epoch_ == 0;
+  if (settled || (hellos_left_ == 0 && !for_ever_)) return;
+  if (hellos_left_ > 0) --hellos_left_;
+  // An idle queue pair sends no HELLO, and a peer that is not at RTR yet hears none.
+  if (for_ever_ || requests_out) await(now);
+}
+
+void PeerDiscovery::await(Nanos now) {
+  if (proven() || !asking() || next_hello_ != kNever) return;
+  next_hello_ = now + wait_;
+  wait_ = std::min(wait_ * 2, kLongestWait);
+}
+
+bool PeerDiscovery::on_timer() {
+  next_hello_ = kNever;
+  return epoch_ != 0 && !proven();
+}
+
+std::optional<Proof> PeerDiscovery::adopt(uint32_t epoch, uint16_t capacity, Nanos now) {
+  candidate_epoch_ = 0;
+  if (peer_epoch_ == epoch) return std::nullopt;
+  Proof proof{.replaces_another = proven(), .round_trip = {}};
+  // Said once and answered: as good as any other round trip.
+  if (hellos_left_ + 1 == kHellos) proof.round_trip = now - sent_at_;
+  peer_epoch_ = epoch;
+  peer_capacity_ = capacity;
+  next_hello_ = kNever;
+  return proof;
+}
+
+std::optional<Proof> PeerDiscovery::on_epoch_named(Nanos now) {
+  if (candidate_epoch_ == 0) return std::nullopt;
+  return adopt(candidate_epoch_, candidate_capacity_, now);
+}
+
+PeerDiscovery::Heard PeerDiscovery::on_hello(const std::optional<wire::Hello>& hello, Nanos now) {
+  // A HELLO that names another epoch than ours was meant for another connection.
+  const bool ours = hello && (hello->peer_epoch == 0 || hello->peer_epoch == epoch_);
+  if (epoch_ == 0 || !ours) return {};
+  Heard heard{.valid = true, .answer = hello->answer, .proof = {}};
+  if (hello->peer_epoch == epoch_) {
+    heard.proof = adopt(hello->epoch, hello->parking, now);
+  } else if (hello->epoch == peer_epoch_) {
+    candidate_epoch_ = 0;  // The sender heard meanwhile has proven nothing.
+  } else {
+    candidate_epoch_ = hello->epoch;
+    candidate_capacity_ = hello->parking;
+  }
+  return heard;
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,84 @@
+// Peer discovery: does the peer keep what arrives out of order?
+//
+// Each side draws an epoch for the connection and says it in a HELLO when its queue pair reaches RTR. The receiver
+// answers with both epochs. A HELLO that names our epoch comes from a peer that has heard us on this connection: from
+// then on recovery is selective. A HELLO that was lost, or came before the peer was at RTR, is repeated while requests
+// are out. Any other receiver drops a HELLO, and after some repetitions it gets no more.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include <uroce/types.h>
+
+#include "base/time.h"
+#include "wire/recovery.h"
+
+namespace uroce::transport {
+
+/// A uroce peer has proven that it is there and hears us.
+struct Proof {
+  bool replaces_another = false;    ///< it is not the peer that had proven itself before: it has kept nothing
+  std::optional<Nanos> round_trip;  ///< of an exchange without repetition
+};
+
+class PeerDiscovery {
+ public:
+  /// HELLOs without an answer, unless the setting is to ask for ever.
+  static constexpr uint8_t kHellos = 11;
+
+  /// From RTR on, with a random `epoch`. Returns whether a HELLO is due. Without a call no HELLO is sent or believed.
+  bool begin(Retransmission setting, uint32_t epoch);
+  /// The peer no longer behaves like a uroce peer: discovery starts again, and a HELLO is due.
+  void begin_again();
+
+  /// Has the peer been proven to be a uroce peer?
+  bool proven() const { return peer_epoch_ != 0; }
+  uint32_t epoch() const { return epoch_; }
+  uint32_t peer_epoch() const { return peer_epoch_; }
+  /// Packets that the proven peer keeps beyond the expected one.
+  uint32_t peer_capacity() const { return peer_capacity_; }
+  /// Is it still being asked, or would it be?
+  bool asking() const { return epoch_ != 0 && (hellos_left_ > 0 || for_ever_); }
+
+  // --- Sending ------------------------------------------------------------------------------------------------
+
+  /// The HELLO to send now. `capacity`: packets that this side keeps.
+  wire::Hello hello(uint16_t capacity) const;
+  /// It has left. `requests_out`: requests await an answer, so another HELLO follows when this one has none.
+  void on_sent(Nanos now, bool requests_out);
+  /// Requests are out: a HELLO follows when the peer does not prove itself soon.
+  void await(Nanos now);
+  /// When the next HELLO is due; kNever for none.
+  Nanos next_hello() const { return next_hello_; }
+  /// next_hello() has come. True: say HELLO.
+  bool on_timer();
+  void stop() { next_hello_ = kNever; }
+
+  // --- Receiving ----------------------------------------------------------------------------------------------
+
+  struct Heard {
+    bool valid = false;          ///< false: for another connection, or malformed
+    bool answer = false;         ///< the peer wants a HELLO back
+    std::optional<Proof> proof;  ///< the peer is news
+  };
+  Heard on_hello(const std::optional<wire::Hello>& hello, Nanos now);
+  /// A SACK named our epoch, so its sender has heard us though its own HELLO may be lost.
+  std::optional<Proof> on_epoch_named(Nanos now);
+
+ private:
+  std::optional<Proof> adopt(uint32_t epoch, uint16_t capacity, Nanos now);
+
+  uint32_t epoch_ = 0;            // of this connection, on this side
+  uint32_t peer_epoch_ = 0;       // on the other side; 0: not proven
+  uint32_t candidate_epoch_ = 0;  // heard, not proven
+  uint16_t peer_capacity_ = 0;
+  uint16_t candidate_capacity_ = 0;
+  uint8_t hellos_left_ = 0;
+  bool for_ever_ = false;
+  Nanos sent_at_{};
+  Nanos wait_{};
+  Nanos next_hello_ = kNever;
+};
+
+}  // namespace uroce::transport

@@ -1,0 +1,74 @@
+// Frames of one queue pair that arrived before their turn, by PSN. Their bytes lie in the engine's pool.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/psn.h"
+#include "transport/core/frame_pool.h"
+#include "transport/loss/psn_set.h"
+
+namespace uroce::transport {
+
+class ReorderBuffer {
+ public:
+  /// For a window of `window` packets: keeps frames less than that far ahead, at most PsnSet::kSize.
+  explicit ReorderBuffer(uint32_t window) : numbers_(std::min(std::bit_ceil(window), PsnSet::kSize)) {}
+
+  /// Packets beyond the expected one that fit.
+  uint32_t capacity() const { return static_cast<uint32_t>(numbers_.size()) - 1; }
+  bool empty() const { return count_ == 0; }
+  uint32_t count() const { return count_; }
+  /// Is the frame with `psn` here, when `expected` is the PSN whose turn it is?
+  bool has(Psn psn, Psn expected) const { return psns_.has(psn) && reaches(psn, expected); }
+  /// Copies a frame into `pool`. False: it is too far ahead of `expected`, its place is taken, or the pool is full.
+  bool keep(FramePool& pool, Psn psn, Psn expected, std::span<const std::byte> frame) {
+    if (!reaches(psn, expected) || number(psn) != 0) return false;
+    const uint16_t kept = pool.keep(frame);
+    if (kept == 0) return false;
+    number(psn) = kept;
+    psns_.add(psn);
+    if (count_++ == 0 || distance(psn + 1, end_) > 0) end_ = psn + 1;
+    return true;
+  }
+  /// Takes the frame with `psn` out. Returns its number in the pool, which the caller releases; 0 for none.
+  uint16_t take(Psn psn) {
+    const uint16_t taken = std::exchange(number(psn), uint16_t{0});
+    if (taken == 0) return 0;
+    psns_.remove(psn);
+    --count_;
+    return taken;
+  }
+  /// Drops the frames in [from, to), which lie less than PsnSet::kSize apart.
+  void drop(FramePool& pool, Psn from, Psn to) {
+    const auto span = static_cast<uint32_t>(std::clamp(distance(to, from), 0, static_cast<int32_t>(PsnSet::kSize)));
+    for (uint32_t at = psns_.next(from, span); at < span; at = psns_.next(from, span)) pool.release(take(from + at));
+  }
+  void drop_all(FramePool& pool) {
+    for (std::size_t i = 0; i < numbers_.size() && count_ != 0; ++i) {
+      if (numbers_[i] == 0) continue;
+      pool.release(std::exchange(numbers_[i], uint16_t{0}));
+      --count_;
+    }
+    psns_.clear();
+  }
+  /// One past the newest frame; meaningful while not empty.
+  Psn end() const { return end_; }
+  /// Which of the 64 PSNs from `from` on are here, the lowest bit first.
+  uint64_t bits_from(Psn from) const { return psns_.bits_from(from); }
+
+ private:
+  bool reaches(Psn psn, Psn expected) const { return distance(psn, expected) < static_cast<int32_t>(numbers_.size()); }
+  uint16_t& number(Psn psn) { return numbers_[psn.value() & (numbers_.size() - 1)]; }
+
+  std::vector<uint16_t> numbers_;  // a ring by PSN: the frame's number in the pool, 0 for none
+  PsnSet psns_;
+  uint32_t count_ = 0;
+  Psn end_{};
+};
+
+}  // namespace uroce::transport

@@ -1,0 +1,15 @@
+// The PSNs of one request, as loss detection sees it.
+#pragma once
+
+#include "base/psn.h"
+
+namespace uroce::transport {
+
+struct RequestSpan {
+  Psn first{};
+  Psn end{};               ///< one past the last PSN
+  bool is_read = false;    ///< one request packet stands for all its PSNs
+  bool responded = false;  ///< a READ or atomic: the peer answers each PSN with a response
+};
+
+}  // namespace uroce::transport

@@ -1,0 +1,48 @@
+// Retry exhaustion: how often a requester tries before the connection fails (IBTA vol. 1, 9.7.5.2.8 and 9.7.6.1.3).
+#pragma once
+
+#include <cstdint>
+
+#include "base/time.h"
+#include "transport/loss/ack_timeout.h"
+
+namespace uroce::transport {
+
+/// The retries that are left for timeouts and sequence errors, and those for RNR NAKs. Progress refills both.
+class RetryBudget {
+ public:
+  /// rnr_retry 7 means without end; retry_cnt 7 is finite.
+  static constexpr uint8_t kRnrForever = 7;
+
+  void refill(uint8_t retry_cnt, uint8_t rnr_retry) {
+    left_ = retry_cnt;
+    rnr_left_ = rnr_retry;
+  }
+  /// False: no retry is left.
+  bool spend() {
+    if (left_ == 0) return false;
+    --left_;
+    return true;
+  }
+  /// An RNR NAK shows that the peer is there, so timeouts get their whole budget back. False: no retry is left.
+  bool spend_rnr(uint8_t retry_cnt, uint8_t rnr_retry) {
+    if (rnr_retry != kRnrForever) {
+      if (rnr_left_ == 0) return false;
+      --rnr_left_;
+    }
+    left_ = retry_cnt;
+    return true;
+  }
+
+ private:
+  uint8_t left_ = 0;
+  uint8_t rnr_left_ = 0;
+};
+
+/// With selective retransmission timers are short, so the connection fails only when Go-Back-N would have: after as
+/// many silent timers and as much time as retry_cnt whole timeouts take. `timeout` 0 never fails.
+constexpr bool silence_exhausts_retries(uint32_t silent_timers, Nanos silence, uint8_t timeout, uint8_t retry_cnt) {
+  return timeout != 0 && silent_timers > retry_cnt && silence >= ack_timeout(timeout) * (retry_cnt + 1);
+}
+
+}  // namespace uroce::transport

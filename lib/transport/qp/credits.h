@@ -1,0 +1,57 @@
+// End-to-end credits: how many receives the peer has posted (IBTA vol. 1, 9.7.7.2 and table 45).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "base/psn.h"
+#include "wire/headers.h"
+
+namespace uroce::transport {
+
+/// Receives that each credit code of an AETH grants.
+inline constexpr std::array<uint16_t, 31> kCredits{0,    1,    2,    3,    4,    6,     8,     12,    16,   24,   32,
+                                                   48,   64,   96,   128,  192,  256,   384,   512,   768,  1024, 1536,
+                                                   2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
+
+/// `code`: 0..30.
+constexpr uint32_t credits_of(uint8_t code) { return kCredits[code]; }
+
+/// The largest code that grants at most `receives`.
+constexpr uint8_t credit_code(uint32_t receives) {
+  const auto after = std::upper_bound(kCredits.begin(), kCredits.end(), receives);
+  return static_cast<uint8_t>(after - kCredits.begin() - 1);
+}
+static_assert(credit_code(0) == 0 && credit_code(5) == 4 && credit_code(64) == 12 && credit_code(1u << 20) == 30);
+
+/// What the peer grants to the requester. Unlimited until the first ACK that carries a limit: a peer without credits
+/// never costs a round trip, and RNR NAK covers the difference.
+class SendCredits {
+ public:
+  /// The next message begins. Returns its send sequence number.
+  uint32_t next_message() { return ++ssn_ & Psn::kMask; }
+  /// Does the next message go beyond the limit (LSN)?
+  bool next_exceeds() const { return exceeds(ssn_ + 1); }
+  bool exceeds(uint32_t ssn) const { return limit_ssn_ != kUnlimited && distance(Psn(ssn), Psn(limit_ssn_)) > 0; }
+  /// An ACK's credits. They may rise or fall; they never take back what has been sent (9.7.7.2.4). True: the limit is
+  /// another one now.
+  bool update(const wire::Aeth& aeth) {
+    if (aeth.kind() != wire::AethKind::ack) return false;
+    if (aeth.code() == wire::Aeth::kNoCreditLimit) {
+      limit_ssn_ = kUnlimited;
+      return false;
+    }
+    const uint32_t limit = (aeth.msn + credits_of(aeth.code())) & Psn::kMask;
+    if (limit == limit_ssn_) return false;
+    limit_ssn_ = limit;
+    return true;
+  }
+
+ private:
+  static constexpr uint32_t kUnlimited = UINT32_MAX;
+  uint32_t ssn_ = 0;                 // of the newest message started
+  uint32_t limit_ssn_ = kUnlimited;  // newest message that credits allow (LSN), 24 bits
+};
+
+}  // namespace uroce::transport

@@ -1,0 +1,156 @@
+#include "transport/qp/modify.h"
+
+#include <algorithm>
+
+#include "transport/qp/error.h"
+#include "transport/qp/send_window.h"
+#include "transport/qp/work_queue.h"
+
+namespace uroce::transport {
+namespace {
+
+void set_send_psn(Qp& qp, Psn psn) {
+  qp.tx.una = qp.tx.acked = qp.tx.next = qp.tx.sent = psn;
+  if (Recovery* r = qp.tx.recovery; r != nullptr) {
+    r->loss.begin_at(psn);
+    r->responses.begin_at(psn);
+  }
+}
+
+Retransmission retransmission_of(const Context& ctx, const Qp& qp) {
+  const Retransmission own = qp.cold->spec.retransmission;
+  return own == Retransmission::device_default ? ctx.config.retransmission : own;
+}
+
+// At RTR the connection begins, and with it the question whether the peer is a uroce peer.
+Outcome begin_connection(Context& ctx, Qp& qp) {
+  if (qp.type != QpType::rc) return {};
+  Recovery& r = *qp.tx.recovery;
+  r.reset(ctx.config.window_packets);
+  update_window(ctx, qp);
+  const Retransmission setting = retransmission_of(ctx, qp);
+  if (setting == Retransmission::go_back_n || qp.loopback) return {};
+  if (!r.discovery.begin(setting, static_cast<uint32_t>(ctx.random.next()) | 1)) return {};
+  qp.tx.control_frames |= ControlFrame::kHello;
+  return Outcome::wake();
+}
+
+// The newest packet may have left without asking for an ACK, because more was to follow. Now nothing does.
+Outcome ask_for_ack(Qp& qp) {
+  const auto& tx = qp.tx;
+  if (tx.una == tx.sent) return {};
+  const Psn newest = tx.sent - 1;
+  for (uint32_t index = tx.oldest; index != tx.sq.next(); ++index) {
+    const SendSlot& slot = qp.slot(index);
+    if (distance(newest, slot.end_psn()) >= 0) continue;
+    if (slot.is_read_or_atomic()) return {};  // It is answered in any case.
+    rewind_to(qp, newest);
+    return Outcome::wake();
+  }
+  return {};
+}
+
+void describe_recovery(const Recovery& r, bool selective, QpTransportStatus& status) {
+  const RetransmissionCounts& counts = r.loss.counts();
+  status.recovery = selective              ? Retransmission::selective
+                    : r.discovery.asking() ? Retransmission::automatic
+                                           : Retransmission::go_back_n;
+  if (r.loss.rtt().known()) status.srtt = r.loss.rtt().smoothed();
+  status.retransmitted = {.fast = counts.of(Cause::hole),
+                          .probe = counts.of(Cause::probe),
+                          .timeout = counts.of(Cause::timeout),
+                          .nak = counts.of(Cause::nak)};
+  status.parked = r.requests_ahead.count();
+}
+
+}  // namespace
+
+void apply_attributes(Context& ctx, Qp& qp, const QpAttr& attr, QpAttrMask mask) {
+  QpAttr& now = qp.cold->attr;
+  const auto set = [&](QpAttrBit bit, auto QpAttr::* member) {
+    if (mask.has(bit)) now.*member = attr.*member;
+  };
+  set(QpAttrBit::en_sqd_async_notify, &QpAttr::en_sqd_async_notify);
+  set(QpAttrBit::access_flags, &QpAttr::access);
+  set(QpAttrBit::pkey_index, &QpAttr::pkey_index);
+  set(QpAttrBit::port, &QpAttr::port);
+  set(QpAttrBit::qkey, &QpAttr::qkey);
+  set(QpAttrBit::av, &QpAttr::av);
+  set(QpAttrBit::path_mtu, &QpAttr::path_mtu);
+  set(QpAttrBit::timeout, &QpAttr::timeout);
+  set(QpAttrBit::retry_cnt, &QpAttr::retry_cnt);
+  set(QpAttrBit::rnr_retry, &QpAttr::rnr_retry);
+  set(QpAttrBit::max_rd_atomic, &QpAttr::max_rd_atomic);
+  set(QpAttrBit::min_rnr_timer, &QpAttr::min_rnr_timer);
+  set(QpAttrBit::max_dest_rd_atomic, &QpAttr::max_dest_rd_atomic);
+  set(QpAttrBit::dest_qpn, &QpAttr::dest_qpn);
+  if (mask.has(QpAttrBit::rq_psn)) qp.rx.expected = Psn(attr.rq_psn);
+  if (mask.has(QpAttrBit::sq_psn)) set_send_psn(qp, Psn(attr.sq_psn));
+  qp.pkey = ctx.config.pkey;
+  qp.access = now.access;
+  qp.dest_qpn = now.dest_qpn;
+  // A datagram has the port's MTU, as it has no path of its own (10.2.2.2).
+  const Mtu mtu = qp.type == QpType::ud ? ctx.config.port_mtu : now.path_mtu;
+  qp.mtu_shift = static_cast<uint8_t>(7 + static_cast<uint32_t>(mtu));
+  qp.timeout = now.timeout;
+  qp.retry_cnt = now.retry_cnt;
+  qp.rnr_retry = now.rnr_retry;
+  qp.min_rnr_timer = now.min_rnr_timer;
+  qp.max_rd_atomic = now.max_rd_atomic;
+  if (mask.has(QpAttrBit::max_dest_rd_atomic)) qp.cold->replay.resize(now.max_dest_rd_atomic);
+  if (mask.has(QpAttrBit::path_mtu) && qp.type == QpType::rc) choose_congestion_control(ctx, qp);
+  if (qp.tx.recovery != nullptr) update_window(ctx, qp);
+  qp.tx.retries.refill(qp.retry_cnt, qp.rnr_retry);
+  qp.udp_source = wire::udp_source_port(now.av.flow_label, qp.qpn, qp.dest_qpn);
+}
+
+Outcome apply_state(Context& ctx, Qp& qp, QpState state) {
+  switch (state) {
+    case QpState::reset: {
+      const Outcome out = end_connection(ctx, qp);
+      reset_qp(qp);
+      return out;
+    }
+    case QpState::rtr: qp.state = state; return begin_connection(ctx, qp);
+    case QpState::error: return Outcome::fail(Failure::plain);
+    case QpState::sqd: {
+      qp.state = state;
+      qp.cold->sq_drained_reported = false;
+      const Outcome out = ask_for_ack(qp);
+      check_drained(ctx, qp);
+      return out;
+    }
+    default: {
+      qp.state = state;
+      // Work requests may have waited for this; without any there is nothing to wake up for.
+      const auto& tx = qp.tx;
+      const bool waiting = tx.cursor.index() != tx.sq.next() || tx.sq.available() != 0;
+      return Outcome::wake_if(state == QpState::rts && waiting);
+    }
+  }
+}
+
+QpAttr query_attributes(const Qp& qp) {
+  QpAttr attr = qp.cold->attr;
+  attr.state = attr.cur_state = qp.state;
+  attr.sq_psn = qp.tx.next.value();
+  attr.rq_psn = qp.rx.expected.value();
+  return attr;
+}
+
+QpTransportStatus query_status(const Qp& qp, Nanos now) {
+  const QpCold& cold = *qp.cold;
+  QpTransportStatus status;
+  status.congestion = cold.algorithm;
+  status.window = qp.tx.window;
+  status.cnps_sent = cold.cnp.sent();
+  status.cnps_received = cold.cnp.received();
+  if (cold.recovery != nullptr) describe_recovery(*cold.recovery, qp.selective, status);
+  if (cold.congestion == nullptr) return status;
+  cold.congestion->on_timer(now);
+  status.rate_bps = cold.congestion->rate();
+  status.window = std::min(status.window, cold.congestion->window());
+  return status;
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,20 @@
+// Frames from a connected queue pair to its peer.
+#pragma once
+
+#include "transport/core/frame_builder.h"
+#include "transport/qp/qp.h"
+
+namespace uroce::transport {
+
+/// The QP's peer. Packets of a QP whose peer keeps what arrives out of order may be sprayed over several paths.
+inline FrameBuilder::Destination peer_of(const FrameBuilder& builder, const Qp& qp, Psn psn) {
+  const uint16_t spray = qp.selective ? builder.spray(psn) : uint16_t{0};
+  return {*qp.route, qp.dest_qpn, static_cast<uint16_t>(qp.udp_source ^ spray), qp.pkey, qp.loopback};
+}
+
+inline void finish_to_peer(FrameBuilder& builder, TxFrame& frame, const Qp& qp, wire::Opcode opcode, Psn psn,
+                           std::size_t extended, BthFlags flags = {}) {
+  builder.finish(frame, peer_of(builder, qp, psn), opcode, psn, extended, flags);
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,157 @@
+// A queue pair's state, grouped by role. All of it belongs to one engine's thread.
+//
+// Qp is the hot part: what a packet in steady flow touches, at most four cache lines. QpCold holds the rest.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <uroce/error.h>
+
+#include "base/psn.h"
+#include "base/time.h"
+#include "base/timer_wheel.h"
+#include "transport/congestion/cnp.h"
+#include "transport/congestion/congestion_control.h"
+#include "transport/congestion/pacer.h"
+#include "transport/loss/retry_budget.h"
+#include "transport/qp/ack_coalescing.h"
+#include "transport/qp/credits.h"
+#include "transport/qp/recovery.h"
+#include "transport/qp/replay_store.h"
+#include "transport/qp/send_cursor.h"
+#include "transport/qp/send_slot.h"
+#include "transport/qp/spec.h"
+#include "wire/packet.h"
+
+namespace uroce::transport {
+
+struct QpCold {
+  QpSpec spec;
+  QpAttr attr;  ///< as set; query() patches in what moves
+  Srq* srq = nullptr;
+  std::vector<std::byte> send_slots;  ///< ring of SendSlot, one per SQ entry
+  uint32_t send_slot_stride = 0;
+  uint64_t recv_wr_id = 0;     ///< of the receive in use
+  std::vector<Sge> recv_sges;  ///< of the receive in use, copied
+  ReplayStore replay;
+  std::shared_ptr<const wire::RouteTemplate> route;           ///< shared by the QPs towards one peer
+  std::unique_ptr<Recovery> recovery;                         ///< RC, from RTR on
+  CongestionAlgorithm algorithm = CongestionAlgorithm::none;  ///< in force
+  std::unique_ptr<CongestionControl> congestion;              ///< RC, from RTR on; nullptr: none
+  Pacer pacer;
+  CnpLimiter cnp;
+  bool communication_established = false;
+  bool sq_drained_reported = false;
+  // The engine's.
+  TimerNode ack_timer;
+  TimerNode hello_timer;
+  TimerNode pacing_timer;
+};
+
+/// Frames that belong to no request and no response and are due; bits of Requester::control_frames.
+struct ControlFrame {
+  static constexpr uint8_t kHello = 1;
+  static constexpr uint8_t kCnp = 2;
+};
+
+/// What kind of message the responder is in the middle of.
+enum class Recv : uint8_t { none, send, write };
+
+struct alignas(64) Qp {
+  // --- Line 0: set by modify, read by both roles.
+  uint32_t qpn = 0;
+  uint32_t dest_qpn = 0;
+  memory::PdId pd = 0;
+  QpType type = QpType::rc;
+  QpState state = QpState::reset;
+  uint8_t mtu_shift = 10;
+  uint8_t max_rd_atomic = 0;
+  uint16_t pkey = 0xffff;
+  uint16_t udp_source = 0;
+  uint8_t timeout = 0;
+  uint8_t retry_cnt = 0;
+  uint8_t rnr_retry = 0;
+  uint8_t min_rnr_timer = 0;
+  AccessFlags access{};
+  bool loopback : 1 = false;
+  bool signal_all : 1 = false;
+  bool paced : 1 = false;      ///< cold->congestion has a rate
+  bool selective : 1 = false;  ///< both sides keep what arrives out of order
+  uint8_t ecn = 0;             ///< of data packets, 2 bits; 0: as in the route
+  bool on_run_queue = false;
+  bool timer_pending = false;  ///< the wheel looks at the QP at tx.wheel_deadline
+  CqWriter* send_cq = nullptr;
+  CqWriter* recv_cq = nullptr;
+  QpCold* cold = nullptr;
+  const wire::RouteTemplate* route = nullptr;
+
+  // --- Lines 1 and 2: requester and completer.
+  struct alignas(64) Requester {
+    queues::RingConsumer sq;  ///< next() is the first WQE not yet fetched
+    SendSlot* slots = nullptr;
+    uint32_t slot_stride = 0;  ///< bytes between slots
+    uint32_t oldest = 0;       ///< SQ index of the oldest WQE not completed
+    SendCursor cursor;
+    Psn una;              ///< oldest unacknowledged PSN
+    Psn acked;            ///< one past the newest PSN that the peer has executed; responses may be missing
+    Psn next;             ///< PSN of the next new WQE
+    Psn sent;             ///< one past the newest PSN ever sent
+    uint32_t window = 0;  ///< most packets in flight; fewer than the engine's after a timeout
+    SendCredits credits;
+    uint8_t rd_atomic = 0;  ///< READs and atomics outstanding
+    RetryBudget retries;
+    bool rnr_waiting = false;
+    bool has_lost = false;  ///< packets are to be sent again out of turn
+    uint8_t max_sge = 1;
+    uint16_t max_inline = 0;
+    uint8_t since_ack_request = 0;  ///< packets since the last that asked for an ACK
+    uint8_t control_frames = 0;     ///< due, by ControlFrame
+    Nanos deadline = kNever;        ///< ACK timeout or end of the RNR wait
+    Nanos wheel_deadline = kNever;  ///< when the wheel looks, with timer_pending
+    Qp* next_in_run_queue = nullptr;
+    queues::DoorbellFlag* doorbell = nullptr;
+    Recovery* recovery = nullptr;  ///< cold->recovery
+  } tx;
+
+  // --- Line 3: responder.
+  struct alignas(64) Responder {
+    queues::RingConsumer rq;
+    Psn expected;
+    uint32_t msn = 0;
+    uint64_t write_va = 0;    ///< WRITE in progress: where the next payload goes
+    uint32_t write_left = 0;  ///< WRITE in progress: bytes still to come
+    uint32_t received = 0;    ///< SEND in progress: bytes placed; WRITE: bytes of the message
+    uint32_t rkey = 0;
+    PendingReply reply;
+    bool nak_sent : 1 = false;       ///< a sequence or RNR NAK covers the gap until `expected` arrives
+    bool recv_in_use : 1 = false;    ///< a receive WQE has been taken for the message in progress
+    bool has_jobs : 1 = false;       ///< responses wait in cold->replay
+    bool has_reordered : 1 = false;  ///< requests wait in recovery->requests_ahead
+    Recv message = Recv::none;
+    uint8_t recv_num_sge = 0;
+  } rx;
+
+  uint32_t mtu() const { return 1u << mtu_shift; }
+  SendSlot& slot(uint32_t index) const {
+    return *reinterpret_cast<SendSlot*>(reinterpret_cast<std::byte*>(tx.slots) +
+                                        std::size_t{index & (tx.sq.entries() - 1)} * tx.slot_stride);
+  }
+};
+
+static_assert(sizeof(Qp) <= 4 * 64, "a QP's hot state is at most four cache lines");
+
+struct QpDeleter {
+  void operator()(Qp* qp) const {
+    delete qp->cold;
+    delete qp;
+  }
+};
+using QpPtr = std::unique_ptr<Qp, QpDeleter>;
+/// A QP in RESET with all the memory that it will need until the next modify. Errors: ENOMEM.
+Result<QpPtr> make_qp(const QpSpec& spec);
+/// Back to RESET: everything but identity, memory and list membership is forgotten. Engine's thread.
+void reset_qp(Qp& qp);
+
+}  // namespace uroce::transport

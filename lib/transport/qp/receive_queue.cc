@@ -1,0 +1,80 @@
+#include "transport/qp/receive_queue.h"
+
+#include <cstring>
+
+#include "transport/qp/credits.h"
+#include "transport/qp/scatter.h"
+#include "transport/qp/srq_limit.h"
+
+namespace uroce::transport {
+
+TakeRecv take_recv(Context& ctx, Qp& qp) {
+  QpCold& cold = *qp.cold;
+  queues::RingConsumer& ring = cold.srq != nullptr ? cold.srq->ring : qp.rx.rq;
+  if (ring.entries() == 0 || ring.available() == 0) return TakeRecv::empty;
+  const uint32_t max_sge = cold.srq != nullptr ? cold.srq->max_sge : cold.spec.cap.max_recv_sge;
+  queues::RecvWqe wqe;
+  const std::byte* from = ring.slot();
+  std::memcpy(&wqe, from, sizeof wqe);
+  const bool valid = wqe.num_sge <= max_sge;
+  if (valid) std::memcpy(cold.recv_sges.data(), from + sizeof wqe, wqe.num_sge * sizeof(Sge));
+  ring.consume(1);
+  if (cold.srq != nullptr) check_srq_limit(*cold.srq, ctx.events);
+  cold.recv_wr_id = wqe.wr_id;
+  qp.rx.recv_num_sge = valid ? static_cast<uint8_t>(wqe.num_sge) : 0;
+  qp.rx.recv_in_use = true;
+  return valid ? TakeRecv::taken : TakeRecv::invalid;
+}
+
+WcStatus place_received(const Context& ctx, const Qp& qp, uint64_t offset, std::span<const std::byte> payload) {
+  return scatter(ctx, qp, {qp.cold->recv_sges.data(), qp.rx.recv_num_sge}, offset, payload);
+}
+
+Outcome complete_recv(Context& ctx, Qp& qp, const queues::Cqe& cqe, bool solicited) {
+  qp.rx.recv_in_use = false;
+  queues::Cqe out = cqe;
+  out.wr_id = qp.cold->recv_wr_id;
+  out.qpn = qp.qpn;
+  out.timestamp_ns = static_cast<uint64_t>(ctx.now.count());
+  const bool success = cqe.status == static_cast<uint8_t>(WcStatus::success);
+  (success ? ctx.counters.recv_completions : ctx.counters.error_completions).add();
+  const bool written = qp.recv_cq->write(out, solicited || !success, ctx.events);
+  return written ? Outcome{} : Outcome::fail(Failure::cq_overrun);
+}
+
+Outcome complete_recv_with_error(Context& ctx, Qp& qp, WcStatus status) {
+  queues::Cqe cqe{};
+  cqe.status = static_cast<uint8_t>(status);
+  cqe.opcode = static_cast<uint8_t>(WcOpcode::recv);
+  return complete_recv(ctx, qp, cqe, true);
+}
+
+Outcome fail_recv(Context& ctx, Qp& qp, WcStatus status) {
+  return complete_recv_with_error(ctx, qp, status) | Outcome::fail(Failure::plain);
+}
+
+Outcome flush_receives(Context& ctx, Qp& qp) {
+  Outcome out;
+  if (qp.rx.recv_in_use) out |= complete_recv_with_error(ctx, qp, WcStatus::flushed);
+  if (qp.cold->srq != nullptr) return out;  // The receives of a shared queue belong to all its QPs.
+  for (uint32_t left = qp.rx.rq.entries() == 0 ? 0 : qp.rx.rq.available(); left > 0; --left) {
+    std::memcpy(&qp.cold->recv_wr_id, qp.rx.rq.slot(), sizeof(uint64_t));
+    qp.rx.rq.consume(1);
+    out |= complete_recv_with_error(ctx, qp, WcStatus::flushed);
+  }
+  return out;
+}
+
+void report_established(Context& ctx, Qp& qp) {
+  if (qp.state != QpState::rtr || qp.cold->communication_established) return;
+  qp.cold->communication_established = true;
+  ctx.events.on_async_event(AsyncEventType::communication_established, qp.qpn);
+}
+
+uint8_t credits_now(const Qp& qp) {
+  // 9.7.7.2.1: no credits are offered from a shared receive queue.
+  if (qp.cold->srq != nullptr || qp.rx.rq.entries() == 0) return wire::Aeth::kNoCreditLimit;
+  return credit_code(qp.rx.rq.available() + (qp.rx.recv_in_use ? 1 : 0));
+}
+
+}  // namespace uroce::transport

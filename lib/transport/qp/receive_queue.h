@@ -1,0 +1,29 @@
+// Receive work requests, of the QP's own queue or a shared one: taken when a message needs one, filled, completed.
+#pragma once
+
+#include <span>
+
+#include "transport/core/context.h"
+#include "transport/qp/outcome.h"
+#include "transport/qp/qp.h"
+
+namespace uroce::transport {
+
+enum class TakeRecv { taken, empty, invalid };
+TakeRecv take_recv(Context& ctx, Qp& qp);
+/// Places `payload` at byte `offset` of the receive in use.
+WcStatus place_received(const Context& ctx, const Qp& qp, uint64_t offset, std::span<const std::byte> payload);
+/// Completes the receive in use.
+Outcome complete_recv(Context& ctx, Qp& qp, const queues::Cqe& cqe, bool solicited);
+/// Completes the receive in use with an error.
+Outcome complete_recv_with_error(Context& ctx, Qp& qp, WcStatus status);
+/// UC and UD: the same, and the QP fails.
+Outcome fail_recv(Context& ctx, Qp& qp, WcStatus status);
+/// Flushes the receive in use and all that are posted.
+Outcome flush_receives(Context& ctx, Qp& qp);
+/// Reports the first packet that arrives at RTR, once (communication established, 11.6.3.1).
+void report_established(Context& ctx, Qp& qp);
+/// Receives that may be granted to the peer as credits, as an AETH credit code.
+uint8_t credits_now(const Qp& qp);
+
+}  // namespace uroce::transport

@@ -1,0 +1,54 @@
+// The loss recovery of one RC queue pair: its mechanisms (transport/loss) side by side, and what joins them.
+#pragma once
+
+#include <cstdint>
+
+#include "base/psn.h"
+#include "base/time.h"
+#include "transport/loss/loss_detector.h"
+#include "transport/loss/peer_discovery.h"
+#include "transport/loss/probe_timer.h"
+#include "transport/loss/reorder_buffer.h"
+#include "transport/loss/response_tracker.h"
+
+namespace uroce::transport {
+
+/// What the next SACK echoes: the request that made this side speak.
+struct SackEcho {
+  Psn psn{};
+  uint8_t tag = 0;
+  bool duplicate = false;
+  Nanos at{};
+};
+
+struct Recovery {
+  /// For `window` packets in flight at most. Allocates all memory that it will need.
+  explicit Recovery(uint32_t window) : loss(window), responses_ahead(window), requests_ahead(window) {}
+  /// As new, for a connection that may have `open_window_` packets in flight. Both reorder buffers are empty.
+  void reset(uint32_t open_window_) {
+    loss.reset();
+    responses = {};
+    probe = {};
+    discovery = {};
+    echo = {};
+    ack_asked_at = {};
+    open_window = open_window_;
+  }
+
+  // --- Requester.
+  LossDetector loss;
+  ResponseTracker responses;
+  ReorderBuffer responses_ahead;  ///< responses that came before their request was the oldest
+  ProbeTimer probe;
+  Nanos ack_asked_at{};
+  uint32_t open_window = 0;  ///< packets that may be in flight as far as timeouts tell
+
+  // --- Responder.
+  ReorderBuffer requests_ahead;  ///< requests that came before their turn
+  SackEcho echo;
+
+  // --- Both.
+  PeerDiscovery discovery;
+};
+
+}  // namespace uroce::transport

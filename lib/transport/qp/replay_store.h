@@ -1,0 +1,98 @@
+// READs and atomics that were executed, kept so that a duplicate gets the same answer, and the responses that wait to
+// be sent (IBTA vol. 1, 9.7.5.1.2).
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "base/psn.h"
+
+namespace uroce::transport {
+
+/// A READ or atomic that this side answered or is answering.
+struct Resource {
+  Psn first_psn{};
+  uint32_t packets = 0;
+  uint64_t va = 0;
+  uint32_t rkey = 0;
+  uint32_t length = 0;
+  uint64_t atomic_result = 0;
+  uint32_t msn = 0;
+  bool atomic = false;
+  bool busy = false;  ///< its first answer is still to be sent in full
+};
+
+/// A READ response stream or an atomic ACK that waits its turn.
+struct ResponseJob {
+  static constexpr uint32_t kVoid = UINT32_MAX;
+  uint32_t resource = 0;  ///< index into the store's resources, or kVoid: given up
+  uint32_t next = 0;      ///< next response packet, counted from the resource's first
+  uint32_t end = 0;       ///< one past the last
+  bool at_start = true;   ///< nothing sent yet: the next packet is a First or an Only
+  bool original = true;   ///< not an answer to a duplicate
+};
+
+class ReplayStore {
+ public:
+  /// Room for `resources` READs and atomics, as many responses, and as many duplicates again. Forgets what was there.
+  void resize(uint32_t resources) {
+    resources_.assign(resources, Resource{});
+    next_ = 0;
+    jobs_.assign(std::bit_ceil(2u * resources + 2), ResponseJob{});
+  }
+  void clear() {
+    resources_.clear();
+    next_ = 0;
+    drop_jobs();
+  }
+
+  /// Takes the oldest slot, which is then busy. Nullptr: the peer has more outstanding than was agreed (9.7.4.1.7).
+  Resource* add();
+  std::vector<Resource>& resources() { return resources_; }
+  const std::vector<Resource>& resources() const { return resources_; }
+  uint32_t index_of(const Resource& resource) const { return static_cast<uint32_t>(&resource - resources_.data()); }
+
+  /// Queues packets [next, end) of the answer that `resource` stands for. There is room for every original.
+  void push_job(const Resource& resource, uint32_t next, uint32_t end, bool original) {
+    jobs_[tail_++ & (jobs_.size() - 1)] = {index_of(resource), next, end, true, original};
+  }
+  /// May the answer to a duplicate be queued beside all originals?
+  bool has_room_for_duplicate() const { return tail_ - head_ < jobs_.size() - resources_.size(); }
+  bool has_jobs() const { return head_ != tail_; }
+  ResponseJob& front_job() { return jobs_[head_ & (jobs_.size() - 1)]; }
+  void pop_job() { ++head_; }
+  void drop_jobs() { head_ = tail_; }
+  /// Calls `visit(job)` for each waiting job, oldest first, until it returns true. Returns whether it did.
+  template <class Visit>
+  bool find_job(Visit&& visit) {
+    for (uint32_t at = head_; at != tail_; ++at) {
+      if (visit(jobs_[at & (jobs_.size() - 1)])) return true;
+    }
+    return false;
+  }
+
+ private:
+  std::vector<Resource> resources_;  // a ring of max_dest_rd_atomic
+  std::vector<ResponseJob> jobs_;    // a ring, power of two
+  uint32_t next_ = 0;
+  uint32_t head_ = 0;
+  uint32_t tail_ = 0;
+};
+
+inline Resource* ReplayStore::add() {
+  if (resources_.empty()) return nullptr;
+  Resource& resource = resources_[next_];
+  if (resource.busy) return nullptr;
+  // A replay of what the slot held is given up with it: the peer has moved on by more than was agreed.
+  find_job([this](ResponseJob& job) {
+    if (job.resource == next_) job.resource = ResponseJob::kVoid;
+    return false;
+  });
+  if (++next_ == resources_.size()) next_ = 0;
+  resource = Resource{};
+  resource.busy = true;
+  return &resource;
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,28 @@
+#include "transport/qp/scatter.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "transport/qp/translate.h"
+
+namespace uroce::transport {
+
+WcStatus scatter(const Context& ctx, const Qp& qp, std::span<const Sge> sges, uint64_t offset,
+                 std::span<const std::byte> payload) {
+  for (const Sge& sge : sges) {
+    if (payload.empty()) break;
+    if (offset >= sge.length) {
+      offset -= sge.length;
+      continue;
+    }
+    const std::size_t piece = std::min<std::size_t>(payload.size(), sge.length - offset);
+    const auto place = translate(ctx, qp, sge.lkey, sge.addr + offset, piece, Access::local_write);
+    if (place.result != memory::AccessResult::ok) return WcStatus::local_protection_error;
+    std::memcpy(place.host, payload.data(), piece);
+    payload = payload.subspan(piece);
+    offset = 0;
+  }
+  return payload.empty() ? WcStatus::success : WcStatus::local_length_error;
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,70 @@
+// A send work request as the engine works on it.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include <uroce/types.h>
+
+#include "base/psn.h"
+#include "transport/loss/request_span.h"
+
+namespace uroce::transport {
+
+/// One send work request, copied out of shared memory and validated; its entries or inline bytes follow it.
+struct SendSlot {
+  uint64_t wr_id = 0;
+  uint64_t remote_addr = 0;
+  uint64_t compare_add = 0;
+  uint64_t swap = 0;
+  uint32_t rkey = 0;
+  uint32_t imm_or_key = 0;
+  uint32_t length = 0;   ///< bytes of the message
+  uint32_t packets = 0;  ///< PSNs it takes; READ: response packets; local operations: none
+  Psn first_psn{};
+  uint32_t ssn = 0;  ///< send sequence number (IBTA vol. 1, 9.7.7.2)
+  WrOpcode opcode{};
+  uint8_t flags = 0;  ///< low bits of SendFlags
+  uint8_t num_sge = 0;
+  WcStatus status = WcStatus::success;  ///< found wrong when fetched: completes so when its turn comes
+  uint16_t inline_length = 0;
+  bool started = false;      ///< has PSNs
+  bool asked_again = false;  ///< READ: asked for in more than one request
+
+  bool has(SendFlag flag) const { return (flags & static_cast<uint32_t>(flag)) != 0; }
+  bool is_read() const { return opcode == WrOpcode::rdma_read; }
+  bool is_atomic() const { return opcode == WrOpcode::compare_swap || opcode == WrOpcode::fetch_add; }
+  bool is_read_or_atomic() const { return is_read() || is_atomic(); }
+  /// Done by the engine alone: no packets, no PSNs.
+  bool is_local() const { return opcode == WrOpcode::bind_mw || opcode == WrOpcode::local_invalidate; }
+  bool is_write() const { return opcode == WrOpcode::rdma_write || opcode == WrOpcode::rdma_write_with_imm; }
+  /// UD: the destination. Shares the place of an atomic's operands, as in queues::SendWqe.
+  struct Destination {
+    uint32_t ah;
+    uint32_t qpn;
+    uint32_t qkey;
+    uint32_t reserved;
+  };
+  Destination destination() const { return std::bit_cast<Destination>(std::array{compare_add, swap}); }
+  /// bind_mw: what the window becomes. Shares the same place.
+  struct Bind {
+    uint64_t length;
+    uint32_t access;
+    uint32_t reserved;
+  };
+  Bind bind() const { return std::bit_cast<Bind>(std::array{compare_add, swap}); }
+  bool takes_recv() const {
+    return opcode == WrOpcode::send || opcode == WrOpcode::send_with_imm || opcode == WrOpcode::send_with_invalidate ||
+           opcode == WrOpcode::rdma_write_with_imm;
+  }
+  Psn end_psn() const { return first_psn + packets; }  ///< one past its last PSN
+  RequestSpan span() const { return {first_psn, end_psn(), is_read(), is_read_or_atomic()}; }
+  Sge* sges() { return reinterpret_cast<Sge*>(this + 1); }
+  const Sge* sges() const { return reinterpret_cast<const Sge*>(this + 1); }
+  std::byte* inline_data() { return reinterpret_cast<std::byte*>(this + 1); }
+};
+static_assert(sizeof(SendSlot) == 64);
+
+}  // namespace uroce::transport

@@ -1,0 +1,37 @@
+#include "transport/qp/send_window.h"
+
+#include <algorithm>
+
+namespace uroce::transport {
+namespace {
+
+constexpr uint8_t kEcnCapable = 2;  // ECT(0), RFC 3168
+// Around the payload of all data packets but a message's first: IPv4 or IPv6 without options, BTH, ICRC.
+constexpr uint32_t kAroundPayload = 60;
+
+}  // namespace
+
+void update_window(const Context& ctx, Qp& qp) {
+  auto& tx = qp.tx;
+  const Recovery& r = *tx.recovery;
+  uint32_t window = std::min({ctx.config.window_packets, r.open_window, PsnSet::kSize});
+  if (qp.selective) window = std::min(window, r.discovery.peer_capacity() + 1u);
+  if (const CongestionControl* control = qp.cold->congestion.get(); control != nullptr) {
+    window = std::min(window, control->window() + r.loss.not_in_flight());
+    qp.paced = control->rate() != 0;
+  }
+  tx.window = std::max(window, 1u);
+}
+
+void choose_congestion_control(const Context& ctx, Qp& qp) {
+  QpCold& cold = *qp.cold;
+  const CongestionSettings& settings = ctx.config.congestion;
+  cold.algorithm =
+      cold.spec.congestion == CongestionAlgorithm::device_default ? settings.algorithm : cold.spec.congestion;
+  cold.congestion =
+      make_congestion_control(cold.algorithm, settings, qp.mtu() + kAroundPayload, ctx.config.window_packets, ctx.now);
+  qp.paced = false;
+  qp.ecn = reacts_to_marks(cold.algorithm) ? kEcnCapable : 0;
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,38 @@
+// What control hands over to make a queue pair.
+#pragma once
+
+#include <cstdint>
+
+#include <uroce/types.h>
+
+#include "memory/region_table.h"
+#include "queues/doorbell.h"
+#include "queues/ring.h"
+#include "transport/qp/cq_writer.h"
+#include "transport/qp/srq.h"
+
+namespace uroce::transport {
+
+/// The queue pair of the general services (IBTA vol. 1, 3.9.4): UD, one per port, with a Q_Key of its own.
+inline constexpr uint32_t kGsiQpn = 1;
+inline constexpr uint32_t kGsiQkey = 0x80010000;
+
+struct QpSpec {
+  uint32_t qpn = 0;  ///< 24 bits
+  QpType type = QpType::rc;
+  memory::PdId pd = 0;
+  QpCap cap{};              ///< as created: ring sizes and strides agree with it
+  bool signal_all = false;  ///< every send work request is signaled (sq_sig_all)
+  Retransmission retransmission = Retransmission::device_default;
+  CongestionAlgorithm congestion = CongestionAlgorithm::device_default;
+  uint32_t window_packets = 256;  ///< most unacknowledged packets, as EngineConfig has it
+  queues::RingPlace sq{};
+  queues::RingPlace rq{};  ///< entries == 0 with an SRQ
+  queues::DoorbellFlag* sq_doorbell = nullptr;
+  uint32_t doorbell_ring = 0;   ///< id of the ring (Engine::attach_doorbells) that may ring for this QP
+  CqWriter* send_cq = nullptr;  ///< this engine's end of the CQ
+  CqWriter* recv_cq = nullptr;
+  Srq* srq = nullptr;
+};
+
+}  // namespace uroce::transport

@@ -1,0 +1,164 @@
+#include "transport/qp/work_queue.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "transport/qp/translate.h"
+
+namespace uroce::transport {
+namespace {
+
+WcOpcode completion_opcode(WrOpcode opcode) {
+  switch (opcode) {
+    case WrOpcode::rdma_write:
+    case WrOpcode::rdma_write_with_imm: return WcOpcode::rdma_write;
+    case WrOpcode::rdma_read: return WcOpcode::rdma_read;
+    case WrOpcode::compare_swap: return WcOpcode::compare_swap;
+    case WrOpcode::fetch_add: return WcOpcode::fetch_add;
+    case WrOpcode::bind_mw: return WcOpcode::bind_mw;
+    case WrOpcode::local_invalidate: return WcOpcode::local_invalidate;
+    default: return WcOpcode::send;
+  }
+}
+
+bool is_operation_of(QpType type, WrOpcode opcode) {
+  const bool local = opcode == WrOpcode::bind_mw || opcode == WrOpcode::local_invalidate;
+  if (type == QpType::uc) return opcode <= WrOpcode::send_with_imm || local;
+  if (type == QpType::ud) return opcode == WrOpcode::send || opcode == WrOpcode::send_with_imm;
+  return opcode <= WrOpcode::fetch_add || opcode == WrOpcode::send_with_invalidate || local;
+}
+
+// Everything about the copy that can be wrong before anything is sent. Keys of SEND and WRITE are looked up when their
+// packets are built. Those of READ and atomics are looked up here, because the peer acts before the response is placed.
+WcStatus validate(const Context& ctx, const Qp& qp, SendSlot& slot, const queues::SendWqe& wqe, const std::byte* tail) {
+  if (!is_operation_of(qp.type, slot.opcode)) return WcStatus::local_qp_operation_error;
+  if (slot.is_local()) {
+    const bool bare = wqe.num_sge == 0 && !slot.has(SendFlag::inline_data);
+    return bare ? WcStatus::success : WcStatus::local_qp_operation_error;
+  }
+  if (slot.has(SendFlag::inline_data)) {
+    if (slot.is_read_or_atomic() || wqe.inline_length > qp.tx.max_inline) return WcStatus::local_qp_operation_error;
+    slot.inline_length = wqe.inline_length;
+    slot.length = wqe.inline_length;
+    std::memcpy(slot.inline_data(), tail, slot.inline_length);
+    return WcStatus::success;
+  }
+  if (wqe.num_sge > qp.tx.max_sge) return WcStatus::local_qp_operation_error;
+  slot.num_sge = wqe.num_sge;
+  std::memcpy(slot.sges(), tail, slot.num_sge * sizeof(Sge));
+  uint64_t total = 0;
+  for (uint32_t i = 0; i < slot.num_sge; ++i) total += slot.sges()[i].length;
+  if (total > kMaxMessage) return WcStatus::local_length_error;
+  slot.length = static_cast<uint32_t>(total);
+  if (!slot.is_read_or_atomic()) return WcStatus::success;
+  if (qp.max_rd_atomic == 0) return WcStatus::local_qp_operation_error;
+  if (slot.is_atomic() && total != sizeof(uint64_t)) return WcStatus::local_length_error;
+  for (uint32_t i = 0; i < slot.num_sge; ++i) {
+    const Sge& sge = slot.sges()[i];
+    if (sge.length == 0) continue;
+    const auto place = translate(ctx, qp, sge.lkey, sge.addr, sge.length, Access::local_write);
+    if (place.result != memory::AccessResult::ok) return WcStatus::local_protection_error;
+  }
+  return WcStatus::success;
+}
+
+Outcome write_completion(Context& ctx, Qp& qp, uint64_t wr_id, WrOpcode opcode, uint32_t length, WcStatus status) {
+  queues::Cqe cqe{};
+  cqe.wr_id = wr_id;
+  cqe.qpn = qp.qpn;
+  cqe.byte_len = length;
+  cqe.status = static_cast<uint8_t>(status);
+  cqe.opcode = static_cast<uint8_t>(completion_opcode(opcode));
+  cqe.timestamp_ns = static_cast<uint64_t>(ctx.now.count());
+  (status == WcStatus::success ? ctx.counters.send_completions : ctx.counters.error_completions).add();
+  const bool written = qp.send_cq->write(cqe, status != WcStatus::success, ctx.events);
+  return written ? Outcome{} : Outcome::fail(Failure::cq_overrun);
+}
+
+}  // namespace
+
+bool fetch_wqe(const Context& ctx, Qp& qp) {
+  auto& sq = qp.tx.sq;
+  if (sq.available() == 0 || sq.next() - qp.tx.oldest >= sq.entries()) return false;
+  queues::SendWqe wqe;
+  const std::byte* from = sq.slot();
+  std::memcpy(&wqe, from, sizeof wqe);
+  SendSlot& slot = qp.slot(sq.next());
+  slot = SendSlot{};
+  slot.wr_id = wqe.wr_id;
+  slot.remote_addr = wqe.remote_addr;
+  slot.compare_add = wqe.atomic.compare_add;
+  slot.swap = wqe.atomic.swap;
+  slot.rkey = wqe.rkey;
+  slot.imm_or_key = wqe.imm_or_key;
+  slot.opcode = static_cast<WrOpcode>(wqe.opcode);
+  slot.flags = static_cast<uint8_t>(wqe.flags);
+  slot.status = validate(ctx, qp, slot, wqe, from + sizeof wqe);
+  slot.packets = slot.length == 0 ? 1 : (slot.length + qp.mtu() - 1) >> qp.mtu_shift;
+  if (slot.is_local()) slot.packets = 0;
+  sq.advance(1);
+  return true;
+}
+
+Outcome complete_oldest(Context& ctx, Qp& qp, WcStatus status) {
+  auto& tx = qp.tx;
+  const SendSlot& slot = qp.slot(tx.oldest);
+  if (slot.started && slot.is_read_or_atomic()) --tx.rd_atomic;
+  ++tx.oldest;
+  if (status == WcStatus::success && !slot.has(SendFlag::signaled) && !qp.signal_all) return {};
+  // Before the completion: an application that has polled it finds room for another request.
+  tx.sq.mirror(tx.oldest);
+  return write_completion(ctx, qp, slot.wr_id, slot.opcode, slot.length, status);
+}
+
+void publish_completed(Qp& qp) { qp.tx.sq.mirror(qp.tx.oldest); }
+
+Outcome flush_sends(Context& ctx, Qp& qp) {
+  auto& tx = qp.tx;
+  Outcome out;
+  while (tx.oldest != tx.sq.next()) out |= complete_oldest(ctx, qp, WcStatus::flushed);
+  // Of requests that were posted and never fetched, only the id matters now. One pass over what is there is enough,
+  // however fast more comes.
+  for (uint32_t left = tx.sq.available(); left > 0; --left) {
+    queues::SendWqe wqe;
+    std::memcpy(&wqe, tx.sq.slot(), sizeof wqe);
+    tx.sq.advance(1);
+    tx.oldest = tx.sq.next();
+    tx.sq.mirror(tx.oldest);
+    out |= write_completion(ctx, qp, wqe.wr_id, static_cast<WrOpcode>(wqe.opcode), 0, WcStatus::flushed);
+  }
+  tx.cursor.move_to(tx.sq.next());
+  publish_completed(qp);
+  return out;
+}
+
+void check_drained(Context& ctx, Qp& qp) {
+  if (qp.state != QpState::sqd || qp.cold->sq_drained_reported) return;
+  const auto& tx = qp.tx;
+  if (tx.oldest != tx.sq.next() && qp.slot(tx.oldest).started) return;
+  qp.cold->sq_drained_reported = true;
+  if (qp.cold->attr.en_sqd_async_notify) ctx.events.on_async_event(AsyncEventType::sq_drained, qp.qpn);
+}
+
+SendSlot* find_request(Qp& qp, Psn psn, uint32_t& index) {
+  for (; index != qp.tx.sq.next(); ++index) {
+    SendSlot& slot = qp.slot(index);
+    if (!slot.started) return nullptr;
+    if (distance(psn, slot.end_psn()) < 0) return distance(psn, slot.first_psn) >= 0 ? &slot : nullptr;
+  }
+  return nullptr;
+}
+
+void rewind_to(Qp& qp, Psn psn) {
+  auto& tx = qp.tx;
+  for (uint32_t index = tx.oldest; index != tx.sq.next(); ++index) {
+    const SendSlot& slot = qp.slot(index);
+    if (!slot.started) break;
+    if (distance(psn, slot.end_psn()) >= 0) continue;
+    tx.cursor.move_to(index, static_cast<uint32_t>(std::max(0, distance(psn, slot.first_psn))));
+    break;
+  }
+  tx.since_ack_request = 0;
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,42 @@
+// The send queue between its two ends: work requests are copied in and validated, completions go out in order.
+#pragma once
+
+#include <optional>
+
+#include "transport/core/context.h"
+#include "transport/qp/outcome.h"
+#include "transport/qp/qp.h"
+
+namespace uroce::transport {
+
+/// Copies the next WQE into its slot and validates the copy. False: there is none, or no slot is free.
+bool fetch_wqe(const Context& ctx, Qp& qp);
+/// Completes the oldest WQE. Errors are always reported, success where signaled.
+Outcome complete_oldest(Context& ctx, Qp& qp, WcStatus status);
+/// Lets the application reuse the slots of completed WQEs.
+void publish_completed(Qp& qp);
+/// Flushes what has been fetched, then what has been posted.
+Outcome flush_sends(Context& ctx, Qp& qp);
+/// Reports sq_drained once the QP is in SQD and nothing is outstanding.
+void check_drained(Context& ctx, Qp& qp);
+
+/// The slot of the started request that `psn` belongs to, searched from SQ index `index` on, which moves there.
+/// Nullptr: none.
+SendSlot* find_request(Qp& qp, Psn psn, uint32_t& index);
+/// The requests that have PSNs, one after another from the oldest, for loss detection.
+class StartedRequests {
+ public:
+  explicit StartedRequests(const Qp& qp) : qp_(qp), index_(qp.tx.oldest) {}
+  std::optional<RequestSpan> operator()() {
+    if (index_ == qp_.tx.sq.next() || !qp_.slot(index_).started) return std::nullopt;
+    return qp_.slot(index_++).span();
+  }
+
+ private:
+  const Qp& qp_;
+  uint32_t index_;
+};
+/// Sending resumes at `psn`, which lies in [una, sent). The caller wakes the QP.
+void rewind_to(Qp& qp, Psn psn);
+
+}  // namespace uroce::transport

@@ -1,0 +1,81 @@
+#include "transport/rc/acknowledge.h"
+
+#include "transport/rc/completer.h"
+#include "transport/rc/congestion_feedback.h"
+#include "transport/rc/hello.h"
+#include "transport/rc/lost_packets.h"
+#include "transport/rc/nak.h"
+#include "transport/rc/sack.h"
+
+namespace uroce::transport {
+namespace {
+
+// The part that ACKs and SACKs share. `executed`: the peer expects this PSN next.
+Outcome on_reply(Context& ctx, Qp& qp, const wire::Packet& packet, Psn executed) {
+  Outcome out = acknowledge_until(ctx, qp, executed);
+  if (out.failed()) return out;
+  // Responses that must have come before this reply are missing. It says nothing about their requests.
+  const bool responses_missing = distance(executed, qp.tx.una) > 0;
+  if (responses_missing) out |= detect_missing_responses(ctx, qp, executed);
+  switch (packet.aeth.kind()) {
+    case wire::AethKind::ack: return out | Outcome::wake_if(qp.tx.credits.update(packet.aeth));
+    case wire::AethKind::rnr_nak: return out | on_rnr_nak(ctx, qp, packet);
+    case wire::AethKind::nak: return out | on_nak(ctx, qp, packet, responses_missing);
+    default: ctx.count_drop(wire::Drop::response_unexpected); return out;
+  }
+}
+
+Outcome drop(Context& ctx, wire::Drop reason) {
+  ctx.count_drop(reason);
+  return {};
+}
+
+}  // namespace
+
+Outcome on_ack(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  const auto& tx = qp.tx;
+  const Psn psn = packet.bth.psn;
+  const bool ack = packet.aeth.kind() == wire::AethKind::ack;
+  if (ack) ctx.counters.acks_received.add();
+  // 9.7.5.1.3: ghost and duplicate ACKs are dropped.
+  if (distance(psn, tx.sent) >= 0 || distance(psn, tx.una) < (ack ? -1 : 0)) {
+    return drop(ctx, wire::Drop::response_stale);
+  }
+  const Psn before = tx.una;
+  const bool acknowledges = ack && distance(psn, tx.una) >= 0;
+  const Nanos rtt = acknowledges ? tx.recovery->loss.sample_rtt(psn, tx.sent, ctx.now) : Nanos(0);
+  // 9.7.5.2: a NAK acknowledges all packets before its own.
+  const Outcome out = on_reply(ctx, qp, packet, ack ? psn + 1 : psn);
+  if (!out.failed()) report_ack(ctx, qp, rtt, static_cast<uint32_t>(distance(tx.una, before)));
+  return out;
+}
+
+Outcome on_sack(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  auto& tx = qp.tx;
+  Recovery& r = *tx.recovery;
+  ctx.counters.sacks_received.add();
+  wire::Sack sack;
+  if (!load_credible_sack(qp, packet, sack)) return drop(ctx, wire::Drop::sack_invalid);
+  Outcome out;
+  if (!qp.selective) {
+    // A sender that knows our epoch has heard us, though its HELLO may be lost.
+    const auto proof = r.discovery.on_epoch_named(ctx.now);
+    if (!proof) return drop(ctx, wire::Drop::sack_invalid);
+    out |= trust_peer(ctx, qp, *proof);
+  }
+  if (distance(sack.base, tx.acked) < 0) return out | drop(ctx, wire::Drop::response_stale);
+  const auto rtt = r.loss.on_echo(sack, tx.sent, ctx.now);
+  if (!rtt) return out | drop(ctx, wire::Drop::sack_invalid);
+  if (sack.duplicate && sack.echo_tag != 0) {
+    ctx.counters.spurious_retransmissions.add();
+    r.loss.on_spurious(qp.selective);
+  }
+  const uint32_t arrived = r.loss.on_sack(sack, tx.una, tx.acked);
+  out |= on_reply(ctx, qp, packet, sack.base);
+  if (out.failed()) return out;
+  out |= detect_lost_requests(ctx, qp);
+  report_ack(ctx, qp, *rtt, arrived);
+  return out;
+}
+
+}  // namespace uroce::transport

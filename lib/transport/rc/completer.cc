@@ -1,0 +1,89 @@
+#include "transport/rc/completer.h"
+
+#include <algorithm>
+
+#include "transport/qp/local_operation.h"
+#include "transport/qp/send_window.h"
+#include "transport/qp/work_queue.h"
+#include "transport/rc/ack_timer.h"
+#include "transport/rc/response_placement.h"
+
+namespace uroce::transport {
+namespace {
+
+// A rewound cursor skips what has been acknowledged meanwhile.
+void skip_acknowledged(Qp& qp) {
+  auto& tx = qp.tx;
+  if (static_cast<int32_t>(tx.cursor.index() - tx.oldest) < 0) tx.cursor.move_to(tx.oldest);
+  if (tx.cursor.index() != tx.oldest || tx.oldest == tx.sq.next()) return;
+  const SendSlot& slot = qp.slot(tx.oldest);
+  if (!slot.started) return;
+  const int32_t acked = distance(tx.una, slot.first_psn);
+  if (acked > 0) tx.cursor.skip_to_packet(static_cast<uint32_t>(acked));
+}
+
+}  // namespace
+
+Advance advance(Context& ctx, Qp& qp) {
+  auto& tx = qp.tx;
+  Recovery& r = *tx.recovery;
+  const Psn before = tx.una;
+  Advance done;
+  while (tx.oldest != tx.sq.next()) {
+    if (const LocalCompletions local = complete_local(ctx, qp); local.any) {
+      done.moved = true;
+      done.out |= local.out;
+      continue;
+    }
+    SendSlot& slot = qp.slot(tx.oldest);
+    if (!slot.started) break;
+    if (slot.is_read_or_atomic()) {
+      if (!r.responses_ahead.empty()) {
+        const WcStatus placed = place_buffered(ctx, qp, slot);
+        if (placed != WcStatus::success) return {true, done.out | Outcome::fail(Failure::requester, placed)};
+      }
+      const auto left = std::min(static_cast<uint32_t>(distance(slot.end_psn(), tx.una)), PsnSet::kSize);
+      tx.una += r.responses.arrived_from(tx.una, left);
+    } else {
+      const Psn end = distance(tx.acked, slot.end_psn()) < 0 ? tx.acked : slot.end_psn();
+      if (distance(end, tx.una) > 0) tx.una = end;
+    }
+    if (tx.una != slot.end_psn()) break;
+    done.moved = true;
+    done.out |= complete_oldest(ctx, qp, WcStatus::success);
+  }
+  const uint32_t passed = static_cast<uint32_t>(distance(tx.una, before));
+  if (passed > 0) {
+    r.loss.forget(before, passed);
+    r.responses.forget(before, passed);
+    done.moved = true;
+  }
+  return done;
+}
+
+Outcome on_progress(Context& ctx, Qp& qp, Psn before) {
+  auto& tx = qp.tx;
+  Recovery& r = *tx.recovery;
+  const uint32_t packets = static_cast<uint32_t>(distance(tx.una, before));
+  r.open_window = std::min(ctx.config.window_packets, r.open_window + packets);
+  r.probe.on_progress(ctx.now);
+  update_window(ctx, qp);
+  tx.retries.refill(qp.retry_cnt, qp.rnr_retry);
+  skip_acknowledged(qp);
+  Outcome out = Outcome::wake();
+  if (!tx.rnr_waiting) out |= arm_ack_timer(ctx, qp);
+  publish_completed(qp);
+  check_drained(ctx, qp);
+  return out;
+}
+
+Outcome acknowledge_until(Context& ctx, Qp& qp, Psn end) {
+  const Psn before = qp.tx.una;
+  if (distance(end, qp.tx.acked) > 0) qp.tx.acked = end;
+  const Advance done = advance(ctx, qp);
+  if (!done.moved) return done.out;
+  if (done.out.failed()) return done.out | Outcome::wake();
+  return done.out | on_progress(ctx, qp, before);
+}
+
+}  // namespace uroce::transport

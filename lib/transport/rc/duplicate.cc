@@ -1,0 +1,30 @@
+#include "transport/rc/duplicate.h"
+
+#include "transport/rc/replay.h"
+#include "transport/rc/reply.h"
+
+namespace uroce::transport {
+namespace {
+
+// What an ACK of a duplicate SEND or WRITE at `psn` acknowledges: everything executed (C9-105), but nothing from the
+// next READ or atomic on. Its response may be lost, and an ACK is none; Linux rxe takes it for one when the PSN is the
+// same, and completes a READ whose data never came.
+Psn acknowledged_with(const Qp& qp, Psn psn) {
+  Psn newest = qp.rx.expected - 1;
+  for (const Resource& resource : qp.cold->replay.resources()) {
+    const bool between = distance(resource.first_psn, psn) > 0 && distance(newest, resource.first_psn) >= 0;
+    if (resource.packets != 0 && between) newest = resource.first_psn - 1;
+  }
+  return newest;
+}
+
+}  // namespace
+
+Outcome on_duplicate(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  ctx.count_drop(wire::Drop::psn_duplicate);
+  const wire::OpFlags op = packet.op().flags;
+  if (op.has_any(wire::OpFlags(wire::Op::read) | wire::Op::atomic)) return replay_response(ctx, qp, packet);
+  return queue_ack(qp, acknowledged_with(qp, packet.bth.psn));
+}
+
+}  // namespace uroce::transport

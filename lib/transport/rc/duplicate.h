@@ -1,0 +1,20 @@
+// Duplicate detection at the responder: nothing is executed twice (IBTA vol. 1, 9.7.5.1.2 and table 46).
+#pragma once
+
+#include "transport/core/context.h"
+#include "transport/qp/outcome.h"
+#include "transport/qp/qp.h"
+
+namespace uroce::transport {
+
+/// Where a request's PSN stands (9.7.4.1.2).
+enum class Turn { next, ahead, duplicate };
+inline Turn turn_of(const Qp& qp, Psn psn) {
+  const int32_t ahead = distance(psn, qp.rx.expected);
+  return ahead == 0 ? Turn::next : ahead > 0 ? Turn::ahead : Turn::duplicate;
+}
+
+/// A request whose PSN was executed before: acknowledged or answered again.
+Outcome on_duplicate(Context& ctx, Qp& qp, const wire::Packet& packet);
+
+}  // namespace uroce::transport

@@ -1,0 +1,219 @@
+#include "transport/rc/execute.h"
+
+#include <atomic>
+
+#include "transport/qp/receive_queue.h"
+#include "transport/qp/reth_length.h"
+#include "transport/qp/translate.h"
+#include "transport/rc/reply.h"
+
+namespace uroce::transport {
+namespace {
+
+using wire::NakCode;
+using wire::Op;
+
+// Does the request go on to the next step? When it does not, the answer has been queued.
+enum class Step : bool { next, stop };
+struct Checked {
+  Step step = Step::next;
+  Outcome out;
+};
+constexpr Checked kNext{};
+
+// Answers with a NAK and ends the connection on this side (9.9.3, table 57).
+Checked reject(Qp& qp, Psn psn, NakCode code) {
+  AsyncEventType event = AsyncEventType::qp_fatal;
+  if (code == NakCode::invalid_request) event = AsyncEventType::qp_request_error;
+  if (code == NakCode::remote_access) event = AsyncEventType::qp_access_error;
+  return {Step::stop, queue_reply(qp, psn, wire::Aeth::nak(code)) | Outcome::fail(Failure::responder, event)};
+}
+
+// As reject(), for a fault of the receive in use: that completes with its own status first.
+Checked reject_recv(Context& ctx, Qp& qp, Psn psn, WcStatus status, NakCode code) {
+  const Outcome completed = complete_recv_with_error(ctx, qp, status);
+  return {Step::stop, completed | reject(qp, psn, code).out};
+}
+
+// 9.7.4.1.3: within a message only its own kind may follow; outside only a First or an Only.
+bool in_sequence(const Qp& qp, wire::OpFlags op) {
+  const bool first = op.has(Op::first);
+  switch (qp.rx.message) {
+    case Recv::none: return first;
+    case Recv::send: return !first && op.has(Op::send);
+    case Recv::write: return !first && op.has(Op::write);
+  }
+  return false;
+}
+
+bool permitted(const Qp& qp, wire::OpFlags op) {
+  if (op.has(Op::write)) return qp.access.has(Access::remote_write);
+  if (op.has(Op::read)) return qp.access.has(Access::remote_read);
+  if (op.has(Op::atomic)) return qp.access.has(Access::remote_atomic);
+  return true;
+}
+
+Checked need_recv(Context& ctx, Qp& qp, Psn psn) {
+  switch (take_recv(ctx, qp)) {
+    case TakeRecv::taken: return kNext;
+    case TakeRecv::invalid:
+      return reject_recv(ctx, qp, psn, WcStatus::local_qp_operation_error, NakCode::remote_operational);
+    case TakeRecv::empty: break;
+  }
+  // What follows this packet is out of order until it comes again, and is not NAKed a second time.
+  qp.rx.nak_sent = true;
+  return {Step::stop, queue_reply(qp, psn, wire::Aeth::rnr(qp.min_rnr_timer))};
+}
+
+void expect_next(Qp& qp, uint32_t packets) {
+  qp.rx.expected += packets;
+  qp.rx.nak_sent = false;
+}
+
+// C9-148: the MSN counts a message when it is executed; a READ counts then too, not when it is answered.
+uint32_t count_message(Qp& qp) { return qp.rx.msn = (qp.rx.msn + 1) & Psn::kMask; }
+
+Outcome finish_message(Context& ctx, Qp& qp, const wire::Packet& packet, WcOpcode opcode) {
+  auto& rx = qp.rx;
+  count_message(qp);
+  rx.message = Recv::none;
+  if (!rx.recv_in_use) return {};
+  const wire::OpFlags op = packet.op().flags;
+  queues::Cqe cqe{};
+  cqe.byte_len = rx.received;
+  cqe.opcode = static_cast<uint8_t>(opcode);
+  cqe.imm_or_key = packet.imm;
+  if (op.has(Op::imm)) cqe.flags = WcFlags(WcFlag::with_imm).bits();
+  if (op.has(Op::ieth)) cqe.flags = WcFlags(WcFlag::with_invalidate).bits();
+  return complete_recv(ctx, qp, cqe, packet.bth.solicited);
+}
+
+Checked execute_send(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  auto& rx = qp.rx;
+  const wire::OpFlags op = packet.op().flags;
+  const Psn psn = packet.bth.psn;
+  if (op.has(Op::first)) {
+    if (const Checked taken = need_recv(ctx, qp, psn); taken.step == Step::stop) return taken;
+    rx.received = 0;
+  }
+  const WcStatus placed = place_received(ctx, qp, rx.received, packet.payload);
+  if (placed == WcStatus::local_length_error) return reject_recv(ctx, qp, psn, placed, NakCode::invalid_request);
+  if (placed != WcStatus::success) return reject_recv(ctx, qp, psn, placed, NakCode::remote_operational);
+  if (op.has(Op::ieth) && ctx.regions.invalidate(packet.imm, qp.pd, qp.qpn) != memory::AccessResult::ok) {
+    // 9.4.1.1.3: a key that cannot be invalidated is a remote access error.
+    return reject(qp, psn, NakCode::remote_access);
+  }
+  rx.received += static_cast<uint32_t>(packet.payload.size());
+  rx.message = Recv::send;
+  expect_next(qp, 1);
+  return {Step::next, op.has(Op::last) ? finish_message(ctx, qp, packet, WcOpcode::recv) : Outcome{}};
+}
+
+Checked execute_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  const wire::OpFlags op = packet.op().flags;
+  const Psn psn = packet.bth.psn;
+  if (op.has(Op::first)) {
+    switch (begin_write(ctx, qp, packet.reth)) {
+      case WriteTarget::ok: break;
+      case WriteTarget::too_long: return reject(qp, psn, NakCode::invalid_request);
+      case WriteTarget::no_access: return reject(qp, psn, NakCode::remote_access);
+    }
+  }
+  const uint32_t length = static_cast<uint32_t>(packet.payload.size());
+  if (!payload_fits_reth(qp, op, length)) return reject(qp, psn, NakCode::invalid_request);
+  memory::Translation place{};
+  if (length > 0) {
+    place = next_write_place(ctx, qp, length);
+    if (place.result != memory::AccessResult::ok) return reject(qp, psn, NakCode::remote_access);
+  }
+  if (op.has(Op::takes_recv)) {
+    if (const Checked taken = need_recv(ctx, qp, psn); taken.step == Step::stop) return taken;
+  }
+  place_write(qp, place, packet.payload);
+  expect_next(qp, 1);
+  return {Step::next, op.has(Op::last) ? finish_message(ctx, qp, packet, WcOpcode::recv_rdma_with_imm) : Outcome{}};
+}
+
+// The response is the acknowledgement.
+Checked queue_response(Qp& qp, Resource& resource) {
+  resource.msn = count_message(qp);
+  expect_next(qp, resource.packets);
+  qp.cold->replay.push_job(resource, 0, resource.packets, true);
+  qp.rx.has_jobs = true;
+  return {Step::stop, Outcome::wake()};
+}
+
+Checked execute_read(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  const wire::Reth& reth = packet.reth;
+  const Psn psn = packet.bth.psn;
+  if (reth.length > kMaxMessage) return reject(qp, psn, NakCode::invalid_request);
+  if (reth.length > 0 &&
+      translate(ctx, qp, reth.rkey, reth.va, reth.length, Access::remote_read).result != memory::AccessResult::ok) {
+    return reject(qp, psn, NakCode::remote_access);
+  }
+  Resource* resource = qp.cold->replay.add();
+  if (resource == nullptr) return reject(qp, psn, NakCode::invalid_request);
+  resource->first_psn = psn;
+  resource->packets = reth.length == 0 ? 1 : (reth.length + qp.mtu() - 1) >> qp.mtu_shift;
+  resource->va = reth.va;
+  resource->rkey = reth.rkey;
+  resource->length = reth.length;
+  return queue_response(qp, *resource);
+}
+
+// Atomic towards every engine and CPU that uses an atomic instruction on the same word. Returns the value before.
+uint64_t run_atomic(std::byte* at, const wire::Packet& packet) {
+  std::atomic_ref<uint64_t> word(*reinterpret_cast<uint64_t*>(at));
+  const wire::AtomicEth& atomic = packet.atomic;
+  if (packet.bth.opcode == wire::Opcode::rc_fetch_add) {
+    return word.fetch_add(atomic.swap_add, std::memory_order_seq_cst);
+  }
+  uint64_t before = atomic.compare;
+  word.compare_exchange_strong(before, atomic.swap_add, std::memory_order_seq_cst);
+  return before;
+}
+
+Checked execute_atomic(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  const wire::AtomicEth& atomic = packet.atomic;
+  const Psn psn = packet.bth.psn;
+  // 9.4.5.2: the target is naturally aligned.
+  if ((atomic.va & 7) != 0) return reject(qp, psn, NakCode::invalid_request);
+  const auto target = translate(ctx, qp, atomic.rkey, atomic.va, sizeof(uint64_t), Access::remote_atomic);
+  if (target.result != memory::AccessResult::ok) return reject(qp, psn, NakCode::remote_access);
+  if (reinterpret_cast<uintptr_t>(target.host) % sizeof(uint64_t) != 0) {
+    return reject(qp, psn, NakCode::invalid_request);
+  }
+  Resource* resource = qp.cold->replay.add();
+  if (resource == nullptr) return reject(qp, psn, NakCode::invalid_request);
+  resource->first_psn = psn;
+  resource->packets = 1;
+  resource->atomic = true;
+  resource->atomic_result = run_atomic(target.host, packet);
+  resource->va = atomic.va;
+  resource->rkey = atomic.rkey;
+  return queue_response(qp, *resource);
+}
+
+Checked execute(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  const wire::OpFlags op = packet.op().flags;
+  const Psn psn = packet.bth.psn;
+  // 9.7.4.1.4: an operation that the QP does not offer is an invalid request.
+  if (!in_sequence(qp, op) || !permitted(qp, op)) return reject(qp, psn, NakCode::invalid_request);
+  if (op.has(Op::payload) && !payload_fits_mtu(qp, op, packet.payload.size())) {
+    return reject(qp, psn, NakCode::invalid_request);
+  }
+  if (op.has(Op::send)) return execute_send(ctx, qp, packet);
+  if (op.has(Op::write)) return execute_write(ctx, qp, packet);
+  if (op.has(Op::read)) return execute_read(ctx, qp, packet);
+  return execute_atomic(ctx, qp, packet);
+}
+
+}  // namespace
+
+Outcome execute_request(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  const Checked done = execute(ctx, qp, packet);
+  const bool acknowledge = done.step == Step::next && packet.bth.ack_request;
+  return acknowledge ? done.out | queue_ack(qp, packet.bth.psn) : done.out;
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,82 @@
+#include "transport/rc/hello.h"
+
+#include "transport/qp/peer_frame.h"
+#include "transport/qp/send_window.h"
+#include "transport/rc/ack_timer.h"
+
+namespace uroce::transport {
+namespace {
+
+/// Linux's rxe before 5.12 does not look at the opcode's type and takes a HELLO for a response, which could complete
+/// what it has sent, or fail it. It ignores one to requests long past as a repetition.
+constexpr uint32_t kPsnsAgo = 1 << 22;
+
+Outcome request_hello(Qp& qp) {
+  qp.tx.control_frames |= ControlFrame::kHello;
+  return Outcome::wake();
+}
+
+void drop_reordered(Context& ctx, Qp& qp) {
+  qp.tx.recovery->requests_ahead.drop_all(ctx.frames);
+  qp.rx.has_reordered = false;
+}
+
+}  // namespace
+
+Outcome trust_peer(Context& ctx, Qp& qp, const Proof& proof) {
+  Recovery& r = *qp.tx.recovery;
+  if (proof.replaces_another) drop_reordered(ctx, qp);
+  if (proof.round_trip && !r.loss.rtt().known()) r.loss.sample_rtt(*proof.round_trip);
+  r.loss.on_new_peer(qp.tx.acked);
+  r.probe.on_progress(ctx.now);
+  qp.selective = true;
+  update_window(ctx, qp);
+  Outcome out = Outcome::act(Outcome::kHelloTimer);
+  if (!qp.tx.rnr_waiting && qp.state != QpState::rtr) out |= arm_ack_timer(ctx, qp);
+  return out;
+}
+
+Outcome distrust_peer(Context& ctx, Qp& qp) {
+  Recovery& r = *qp.tx.recovery;
+  drop_reordered(ctx, qp);
+  r.loss.forget_all();
+  r.discovery.begin_again();
+  qp.selective = false;
+  qp.tx.has_lost = false;
+  update_window(ctx, qp);
+  return request_hello(qp);
+}
+
+Outcome send_hello(Context& ctx, Qp& qp) {
+  Recovery& r = *qp.tx.recovery;
+  qp.tx.control_frames &= static_cast<uint8_t>(~ControlFrame::kHello);
+  TxFrame& frame = ctx.builder.next();
+  std::byte* const payload = ctx.builder.scratch();
+  r.discovery.hello(static_cast<uint16_t>(r.requests_ahead.capacity())).store(payload);
+  frame.copy_payload = true;
+  ctx.builder.add_payload(frame, payload, wire::Hello::kBytes);
+  finish_to_peer(ctx.builder, frame, qp, wire::Opcode::hello, qp.rx.expected - kPsnsAgo, 0);
+  ctx.counters.hellos_sent.add();
+  r.discovery.on_sent(ctx.now, qp.tx.una != qp.tx.sent);
+  return Outcome::act(Outcome::kHelloTimer);
+}
+
+Outcome on_hello_timer(Qp& qp) {
+  const bool due = qp.tx.recovery->discovery.on_timer();
+  return due && qp.state != QpState::error ? request_hello(qp) : Outcome{};
+}
+
+Outcome on_hello(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  ctx.counters.hellos_received.add();
+  const auto heard = qp.tx.recovery->discovery.on_hello(wire::Hello::load(packet.payload), ctx.now);
+  if (!heard.valid) {
+    ctx.count_drop(wire::Drop::hello_invalid);
+    return {};
+  }
+  Outcome out;
+  if (heard.proof) out |= trust_peer(ctx, qp, *heard.proof);
+  if (heard.answer) out |= request_hello(qp);
+  return out;
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,64 @@
+#include "transport/rc/replay.h"
+
+#include <algorithm>
+
+namespace uroce::transport {
+namespace {
+
+const Resource* find_resource(const Qp& qp, Psn psn, bool atomic) {
+  for (const Resource& resource : qp.cold->replay.resources()) {
+    const int32_t offset = distance(psn, resource.first_psn);
+    if (resource.packets != 0 && resource.atomic == atomic && offset >= 0 &&
+        offset < static_cast<int32_t>(resource.packets)) {
+      return &resource;
+    }
+  }
+  return nullptr;
+}
+
+// Answers again from where the duplicate asks, in place of the packets still queued for it.
+Outcome replay(Qp& qp, const Resource& resource, uint32_t next, uint32_t end) {
+  ReplayStore& store = qp.cold->replay;
+  const uint32_t index = store.index_of(resource);
+  const bool covered = store.find_job([&](ResponseJob& job) {
+    if (job.resource != index) return false;
+    // What has been sent is sent again beside what is still to come.
+    if (!resource.atomic && end <= job.next) return false;
+    // An answer still under way covers the duplicate when it has not come that far.
+    if (!resource.atomic && (job.next > next || job.end < end)) {
+      job.next = next;
+      job.end = std::max(job.end, end);
+      job.at_start = true;
+    }
+    return true;
+  });
+  if (covered || !store.has_room_for_duplicate()) return {};
+  store.push_job(resource, next, end, false);
+  qp.rx.has_jobs = true;
+  return Outcome::wake();
+}
+
+}  // namespace
+
+Outcome replay_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  const Psn psn = packet.bth.psn;
+  const bool atomic = packet.op().flags.has(wire::Op::atomic);
+  const Resource* resource = find_resource(qp, psn, atomic);
+  if (resource == nullptr) {
+    ctx.count_drop(wire::Drop::resources_gone);
+    return {};
+  }
+  if (atomic) return replay(qp, *resource, 0, 1);
+  // 9.7.5.1.2: a duplicate READ may ask for a part of the original; it must lie within it and start at its PSN.
+  const uint32_t offset_packets = static_cast<uint32_t>(distance(psn, resource->first_psn));
+  const uint64_t offset = uint64_t{offset_packets} << qp.mtu_shift;
+  const wire::Reth& reth = packet.reth;
+  if (reth.rkey != resource->rkey || reth.va != resource->va + offset || reth.length > resource->length - offset) {
+    ctx.count_drop(wire::Drop::resources_gone);
+    return {};
+  }
+  const uint32_t packets = reth.length == 0 ? 1 : (reth.length + qp.mtu() - 1) >> qp.mtu_shift;
+  return replay(qp, *resource, offset_packets, offset_packets + packets);
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,16 @@
+// The packets of RC requests: SEND and WRITE data, READ requests, atomics (IBTA vol. 1, 9.4).
+#pragma once
+
+#include "transport/core/context.h"
+#include "transport/qp/qp.h"
+#include "transport/qp/segment.h"
+
+namespace uroce::transport {
+
+/// One packet of a SEND or WRITE. False: a key or bound is wrong, and the slot's status says so.
+bool emit_data(Context& ctx, Qp& qp, SendSlot& slot, const Segment& segment, Psn psn, bool ack_request);
+/// Asks for `packets` of a READ's response, from its packet `first` on.
+void emit_read_request(Context& ctx, Qp& qp, SendSlot& slot, uint32_t first, uint32_t packets);
+void emit_atomic(Context& ctx, Qp& qp, const SendSlot& slot);
+
+}  // namespace uroce::transport

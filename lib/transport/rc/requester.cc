@@ -1,0 +1,183 @@
+#include "transport/rc/requester.h"
+
+#include <algorithm>
+
+#include "transport/qp/error.h"
+#include "transport/qp/local_operation.h"
+#include "transport/qp/memory_window_order.h"
+#include "transport/qp/work_queue.h"
+#include "transport/rc/ack_request.h"
+#include "transport/rc/ack_timer.h"
+#include "transport/rc/pacing.h"
+#include "transport/rc/request_packets.h"
+#include "transport/rc/response_placement.h"
+#include "transport/rc/retransmit.h"
+
+namespace uroce::transport {
+namespace {
+
+// The PSN of the cursor's packet.
+Psn cursor_psn(const Qp& qp, const SendSlot& slot) { return slot.first_psn + qp.tx.cursor.packet(); }
+
+void step_cursor(Qp& qp, const SendSlot& slot, uint32_t packets) { qp.tx.cursor.step(packets, slot.packets); }
+
+// May the message of `slot`, not yet started, begin now?
+bool may_start(const Qp& qp, const SendSlot& slot) {
+  const auto& tx = qp.tx;
+  if (qp.state != QpState::rts) return false;
+  if (slot.status != WcStatus::success) return false;
+  if (slot.has(SendFlag::fence) && tx.rd_atomic > 0) return false;
+  if (slot.is_local()) return may_run_local(qp, slot);
+  if (slot.is_read_or_atomic()) {
+    return tx.rd_atomic < qp.max_rd_atomic && distance(tx.sent, tx.una) < static_cast<int32_t>(kMaxReadPackets);
+  }
+  // 9.7.7.2.5: without credits one packet leaves alone, and the next waits for what the peer says.
+  if (slot.takes_recv() && tx.credits.next_exceeds() && tx.una != tx.sent) return false;
+  return distance(tx.next, tx.una) < static_cast<int32_t>(tx.window);
+}
+
+void start(Context& ctx, Qp& qp, SendSlot& slot) {
+  auto& tx = qp.tx;
+  slot.started = true;
+  slot.first_psn = tx.next;
+  if (slot.is_local()) {
+    slot.status = run_local(ctx, qp, slot);
+    return;
+  }
+  slot.ssn = tx.credits.next_message();
+  tx.next += slot.packets;
+  if (slot.is_read_or_atomic()) ++tx.rd_atomic;
+}
+
+// Is anything certain to follow the cursor's last packet, so that its ACK can wait?
+bool more_follows(const Context& ctx, Qp& qp) {
+  auto& tx = qp.tx;
+  const uint32_t following = tx.cursor.index() + 1;
+  if (following == tx.sq.next() && !fetch_wqe(ctx, qp)) return false;
+  const SendSlot& after = qp.slot(following);
+  if (after.is_local()) return false;  // Requests behind it may have to wait for this one's ACK.
+  return after.started || (may_start(qp, after) && !(after.takes_recv() && tx.credits.next_exceeds()));
+}
+
+// What came of trying to send a packet: `sent` is false for credits, window, pacing or a bad key.
+struct Attempt {
+  bool sent = true;
+  Outcome out;
+};
+
+Attempt send_data_packet(Context& ctx, Qp& qp, SendSlot& slot) {
+  auto& tx = qp.tx;
+  const Psn psn = cursor_psn(qp, slot);
+  if (distance(psn, tx.una) >= static_cast<int32_t>(tx.window)) return {.sent = false, .out = {}};
+  const bool limited = slot.takes_recv() && tx.credits.exceeds(slot.ssn);
+  if (limited && tx.cursor.packet() > 0 && distance(tx.una, slot.first_psn) <= 0) return {.sent = false, .out = {}};
+  if (!may_send_data(ctx, qp)) return {.sent = false, .out = Outcome::act(Outcome::kPacingTimer)};
+
+  const Segment segment = segment_at_cursor(qp, slot);
+  const bool again = distance(psn, tx.sent) < 0;
+  bool ack_request = limited || ack_request_is_due(ctx, qp);
+  if (segment.last && !ack_request) {
+    ack_request = again || slot.has(SendFlag::signaled) || qp.signal_all || !more_follows(ctx, qp);
+  }
+  if (!emit_data(ctx, qp, slot, segment, psn, ack_request)) return {.sent = false, .out = {}};
+  step_cursor(qp, slot, 1);
+  if (!again) tx.sent = psn + 1;
+  return {};
+}
+
+// A READ request for what is still missing from the cursor on.
+Attempt send_read_request(Context& ctx, Qp& qp, SendSlot& slot) {
+  auto& tx = qp.tx;
+  const Psn psn = cursor_psn(qp, slot);
+  const uint32_t first = tx.cursor.packet();
+  // A long READ goes on with another request only when the one before is answered in full.
+  if (first > 0 && psn == tx.sent && tx.una != psn) return {.sent = false, .out = {}};
+  uint32_t packets = std::min(slot.packets - first, kMaxReadPackets);
+  uint32_t step = packets;
+  if (distance(psn, tx.sent) < 0) {
+    // What has arrived is not asked for again. What is missing behind it is asked for when its turn comes: table 46 has
+    // a duplicate READ ask for less, and Linux rxe then forgets what lies before.
+    step = packets = std::min(packets, static_cast<uint32_t>(distance(tx.sent, psn)));
+    const uint32_t known = std::min(packets, PsnSet::kSize);
+    if (const uint32_t missing = tx.recovery->responses.missing_from(psn, known); missing < known) packets = missing;
+  }
+  if (packets > 0) emit_read_request(ctx, qp, slot, first, packets);
+  const Psn end = psn + packets;
+  step_cursor(qp, slot, step);
+  if (distance(end, tx.sent) > 0) tx.sent = end;
+  return {};
+}
+
+Attempt send_atomic(Context& ctx, Qp& qp, SendSlot& slot) {
+  auto& tx = qp.tx;
+  emit_atomic(ctx, qp, slot);
+  if (distance(slot.first_psn, tx.sent) >= 0) tx.sent = slot.first_psn + 1;
+  step_cursor(qp, slot, 1);
+  return {};
+}
+
+// A local operation has run already. The cursor passes it, once more after each rewind.
+Attempt pass_local(Context& ctx, Qp& qp, const SendSlot& slot) {
+  step_cursor(qp, slot, 0);
+  const LocalCompletions done = complete_local(ctx, qp);
+  if (done.any && !done.out.failed()) {
+    publish_completed(qp);
+    check_drained(ctx, qp);
+  }
+  return {.sent = !done.out.failed(), .out = done.out};
+}
+
+Attempt send_packet(Context& ctx, Qp& qp, SendSlot& slot) {
+  if (slot.is_local()) return pass_local(ctx, qp, slot);
+  if (slot.is_read()) return send_read_request(ctx, qp, slot);
+  if (slot.is_atomic()) return send_atomic(ctx, qp, slot);
+  return send_data_packet(ctx, qp, slot);
+}
+
+// The first packet after a pause is out: its answer is awaited, and the peer's HELLO.
+Outcome begin_waiting(const Context& ctx, Qp& qp) {
+  if (qp.tx.deadline != kNever || qp.tx.una == qp.tx.sent) return {};
+  Recovery& r = *qp.tx.recovery;
+  r.probe.on_first_sent(ctx.now);
+  r.discovery.await(ctx.now);
+  return Outcome::act(Outcome::kHelloTimer) | arm_ack_timer(ctx, qp);
+}
+
+bool may_transmit(const Qp& qp) { return (qp.state == QpState::rts || qp.state == QpState::sqd) && !qp.tx.rnr_waiting; }
+
+}  // namespace
+
+Transmitted transmit_requests(Context& ctx, Qp& qp) {
+  auto& tx = qp.tx;
+  if (qp.state == QpState::error) {
+    static_cast<void>(flush_posted(ctx, qp));  // An overrun adds nothing to an error.
+    return {};
+  }
+  if (!may_transmit(qp)) return {};
+  Outcome out;
+  if (tx.has_lost) {
+    const Transmitted lost = transmit_lost(ctx, qp);
+    out |= lost.out | begin_waiting(ctx, qp);
+    if (lost.more) return {true, out};
+  }
+  while (!ctx.builder.full()) {
+    const bool fetched = tx.cursor.index() != tx.sq.next() || (qp.state == QpState::rts && fetch_wqe(ctx, qp));
+    if (!fetched) return {false, out};
+    SendSlot& slot = qp.slot(tx.cursor.index());
+    if (!slot.started) {
+      if (may_start(qp, slot)) start(ctx, qp, slot);
+    }
+    Attempt attempt{.sent = false, .out = {}};
+    if (slot.started && slot.status == WcStatus::success) attempt = send_packet(ctx, qp, slot);
+    out |= attempt.out;
+    if (!attempt.sent) {
+      // A request that was found wrong completes in its turn, after all before it.
+      const bool wrong = slot.status != WcStatus::success && tx.cursor.index() == tx.oldest;
+      return {false, wrong ? out | Outcome::fail(Failure::requester, slot.status) : out};
+    }
+    out |= begin_waiting(ctx, qp);
+  }
+  return {true, out};
+}
+
+}  // namespace uroce::transport

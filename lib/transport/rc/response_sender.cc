@@ -1,0 +1,123 @@
+#include "transport/rc/response_sender.h"
+
+#include <algorithm>
+
+#include "transport/qp/peer_frame.h"
+#include "transport/qp/translate.h"
+#include "transport/rc/aeth.h"
+#include "transport/rc/pacing.h"
+#include "transport/rc/reply.h"
+#include "transport/rc/sack.h"
+
+namespace uroce::transport {
+namespace {
+
+using wire::Opcode;
+
+void send_atomic_ack(Context& ctx, Qp& qp, const Resource& resource) {
+  TxFrame& frame = ctx.builder.next();
+  std::byte* const headers = FrameBuilder::extended_headers(frame, *qp.route);
+  store_aeth(headers, qp, wire::Aeth::ack(0), resource.msn);
+  store_be64(headers + wire::Aeth::kBytes, resource.atomic_result);
+  finish_to_peer(ctx.builder, frame, qp, Opcode::rc_atomic_ack, resource.first_psn,
+                 wire::Aeth::kBytes + wire::kAtomicAckEthBytes);
+}
+
+Opcode read_opcode(bool first, bool last) {
+  if (first) return last ? Opcode::rc_read_response_only : Opcode::rc_read_response_first;
+  return last ? Opcode::rc_read_response_last : Opcode::rc_read_response_middle;
+}
+
+// One packet of a READ response. False: the region has gone.
+bool send_read_response(Context& ctx, Qp& qp, const Resource& resource, ResponseJob& job) {
+  const uint32_t offset = job.next << qp.mtu_shift;
+  const uint32_t length = std::min(resource.length - offset, qp.mtu());
+  TxFrame& frame = ctx.builder.next();
+  if (length > 0) {
+    const auto place = translate(ctx, qp, resource.rkey, resource.va + offset, length, Access::remote_read);
+    if (place.result != memory::AccessResult::ok) return false;
+    // What a peer READs may be written meanwhile; the ICRC must be that of the bytes which leave.
+    frame.copy_payload = true;
+    ctx.builder.add_payload(frame, place.host, length);
+  }
+  const bool last = job.next + 1 == job.end;
+  std::size_t extended = 0;
+  if (job.at_start || last) {
+    store_aeth(FrameBuilder::extended_headers(frame, *qp.route), qp, wire::Aeth::ack(0), resource.msn);
+    extended = wire::Aeth::kBytes;
+  }
+  finish_to_peer(ctx.builder, frame, qp, read_opcode(job.at_start, last), resource.first_psn + job.next, extended,
+                 {.ecn = qp.ecn});
+  if (qp.ecn != 0) charge_data(ctx, qp, frame);
+  job.at_start = false;
+  ++job.next;
+  return true;
+}
+
+void send_reply(Context& ctx, Qp& qp) {
+  auto& rx = qp.rx;
+  switch (rx.reply.kind()) {
+    case wire::AethKind::ack: ctx.counters.acks_sent.add(); break;
+    case wire::AethKind::rnr_nak: ctx.counters.rnr_naks_sent.add(); break;
+    default: ctx.counters.naks_sent.add(); break;
+  }
+  rx.reply.on_sent();
+  if (qp.selective) return send_sack(ctx, qp);
+  TxFrame& frame = ctx.builder.next();
+  store_aeth(FrameBuilder::extended_headers(frame, *qp.route), qp, rx.reply.syndrome(), rx.msn);
+  finish_to_peer(ctx.builder, frame, qp, Opcode::rc_ack, rx.reply.psn(), wire::Aeth::kBytes);
+}
+
+// 9.7.5.2.4: the region has gone after earlier parts were sent; the NAK stands where the next part would.
+Outcome reject_rest(Qp& qp, Psn psn) {
+  qp.cold->replay.drop_jobs();
+  qp.rx.has_jobs = false;
+  return queue_reply(qp, psn, wire::Aeth::nak(wire::NakCode::remote_access)) |
+         Outcome::fail(Failure::responder, AsyncEventType::qp_access_error);
+}
+
+// Sends queued responses while there is room.
+Outcome send_jobs(Context& ctx, Qp& qp) {
+  ReplayStore& store = qp.cold->replay;
+  // Only marks tell how responses fare; the delay that requests see says nothing of them.
+  const bool marked = qp.ecn != 0;
+  Outcome out;
+  while (store.has_jobs() && !ctx.builder.full()) {
+    ResponseJob& job = store.front_job();
+    if (job.resource == ResponseJob::kVoid) {
+      store.pop_job();
+      continue;
+    }
+    Resource& resource = store.resources()[job.resource];
+    if (resource.atomic) {
+      send_atomic_ack(ctx, qp, resource);
+      ++job.next;
+    } else if (marked && !may_send_data(ctx, qp)) {
+      out |= Outcome::act(Outcome::kPacingTimer);
+      break;
+    } else if (!send_read_response(ctx, qp, resource, job)) {
+      return out | reject_rest(qp, resource.first_psn + job.next);
+    }
+    if (job.next != job.end) continue;
+    if (job.original) resource.busy = false;
+    store.pop_job();
+  }
+  qp.rx.has_jobs = store.has_jobs();
+  return out;
+}
+
+}  // namespace
+
+Transmitted transmit_responses(Context& ctx, Qp& qp) {
+  Outcome out;
+  if (qp.rx.has_jobs) {
+    out = send_jobs(ctx, qp);
+    if (out.failed()) return {false, out};
+  }
+  const bool reply_is_next = qp.rx.reply.pending() && !qp.rx.has_jobs;
+  if (reply_is_next && !ctx.builder.full()) send_reply(ctx, qp);
+  // With room left, what waits is paced and comes back by itself.
+  return {ctx.builder.full() && (qp.rx.reply.pending() || qp.rx.has_jobs), out};
+}
+
+}  // namespace uroce::transport

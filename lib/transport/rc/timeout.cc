@@ -1,0 +1,89 @@
+#include "transport/rc/timeout.h"
+
+#include <algorithm>
+
+#include "transport/qp/send_window.h"
+#include "transport/qp/work_queue.h"
+#include "transport/rc/ack_timer.h"
+#include "transport/rc/congestion_feedback.h"
+#include "transport/rc/lost_packets.h"
+#include "transport/rc/pacing.h"
+#include "transport/rc/retry.h"
+
+namespace uroce::transport {
+namespace {
+
+// Tail-loss probe: resend the most informative packet. That is the newest one, because its SACK shows every hole before
+// it; but the oldest one where a response is awaited, or where later packets are known to have arrived.
+Outcome send_probe(Context& ctx, Qp& qp) {
+  ctx.counters.probes.add();
+  auto& tx = qp.tx;
+  const bool newer_arrived = distance(tx.recovery->loss.highest(), tx.una) > 0;
+  if (qp.slot(tx.oldest).is_read_or_atomic() || newer_arrived) return mark_lost(qp, tx.una, Cause::probe);
+  const Psn newest = tx.sent - 1;
+  uint32_t index = tx.oldest;
+  const SendSlot* slot = find_request(qp, newest, index);
+  if (slot == nullptr) return {};
+  const Psn psn = slot->is_read_or_atomic() ? slot->first_psn : newest;
+  const bool near = distance(psn, tx.una) < static_cast<int32_t>(PsnSet::kSize);
+  return mark_lost(qp, near ? psn : tx.una, Cause::probe);
+}
+
+Outcome resend_oldest(Context& ctx, Qp& qp) {
+  ctx.counters.timeouts.add();
+  return mark_lost(qp, qp.tx.una, Cause::timeout);
+}
+
+// The peer may have emptied its reorder buffer: everything goes again, a few packets at first.
+Outcome resend_everything(Qp& qp) {
+  Recovery& r = *qp.tx.recovery;
+  r.loss.forget_all();
+  qp.tx.has_lost = false;
+  r.open_window = std::min(r.open_window, kWindowAfterTimeout);
+  rewind_to(qp, qp.tx.una);
+  return Outcome::wake();
+}
+
+// Towards a uroce peer.
+Outcome on_silence(Context& ctx, Qp& qp) {
+  Recovery& r = *qp.tx.recovery;
+  const SilenceVerdict verdict = r.probe.on_expiry(ctx.now, qp.timeout, qp.retry_cnt);
+  if (verdict.give_up) return Outcome::fail(Failure::requester, WcStatus::retry_exceeded);
+  const SendSlot& oldest = qp.slot(qp.tx.oldest);
+  if (oldest.is_read_or_atomic()) r.responses.expect_until(oldest.end_psn());
+  Outcome out = verdict.probe ? send_probe(ctx, qp) : resend_oldest(ctx, qp);
+  if (verdict.report_timeout) report_timeout(ctx, qp);
+  if (verdict.assume_forgotten) out |= resend_everything(qp);
+  update_window(ctx, qp);
+  return out | arm_ack_timer(ctx, qp);
+}
+
+// Towards any other peer: Go-Back-N.
+Outcome on_timeout(Context& ctx, Qp& qp) {
+  auto& tx = qp.tx;
+  Recovery& r = *tx.recovery;
+  ctx.counters.timeouts.add();
+  r.loss.set_cause(Cause::timeout);
+  r.open_window = std::min(tx.window, kWindowAfterTimeout);
+  report_timeout(ctx, qp);
+  update_window(ctx, qp);
+  return retry_from(ctx, qp, tx.una);
+}
+
+}  // namespace
+
+Outcome on_ack_timer(Context& ctx, Qp& qp) {
+  auto& tx = qp.tx;
+  if (tx.deadline == kNever) return {};
+  if (ctx.now < tx.deadline) return set_deadline(qp, tx.deadline);
+  tx.deadline = kNever;
+  if (tx.rnr_waiting) {
+    tx.rnr_waiting = false;
+    return Outcome::wake();
+  }
+  if (tx.una == tx.sent) return {};
+  if (awaits_turn(qp)) return arm_ack_timer(ctx, qp);
+  return qp.selective ? on_silence(ctx, qp) : on_timeout(ctx, qp);
+}
+
+}  // namespace uroce::transport

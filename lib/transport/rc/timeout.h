@@ -1,0 +1,14 @@
+// What a requester does when its timer ends: the ACK timeout, the probe timer, or an RNR wait
+// (IBTA vol. 1, 9.7.6.1.3).
+#pragma once
+
+#include "transport/core/context.h"
+#include "transport/qp/outcome.h"
+#include "transport/qp/qp.h"
+
+namespace uroce::transport {
+
+/// The wheel has looked at the QP; its deadline may lie later.
+Outcome on_ack_timer(Context& ctx, Qp& qp);
+
+}  // namespace uroce::transport

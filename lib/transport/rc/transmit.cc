@@ -1,0 +1,46 @@
+#include "transport/rc/transmit.h"
+
+#include "transport/rc/cnp.h"
+#include "transport/rc/hello.h"
+#include "transport/rc/requester.h"
+#include "transport/rc/response_sender.h"
+
+namespace uroce::transport {
+namespace {
+
+// Sends what is due beside requests and responses, as far as there is room.
+Outcome send_control_frames(Context& ctx, Qp& qp) {
+  const auto due = [&](uint8_t frame) { return (qp.tx.control_frames & frame) != 0 && !ctx.builder.full(); };
+  if (due(ControlFrame::kCnp)) send_cnp(ctx, qp);
+  return due(ControlFrame::kHello) ? send_hello(ctx, qp) : Outcome{};
+}
+
+Outcome wake_if_more(const Transmitted& sent) { return sent.out | Outcome::wake_if(sent.more); }
+
+// Responses first, as the peer waits for them; then requests.
+Outcome transmit_in_order(Context& ctx, Qp& qp) {
+  const Transmitted responses = transmit_responses(ctx, qp);
+  if (responses.more || responses.out.failed()) return wake_if_more(responses);
+  return responses.out | wake_if_more(transmit_requests(ctx, qp));
+}
+
+// Requests and responses share the rate in turns.
+Outcome transmit_paced(Context& ctx, Qp& qp) {
+  if (!qp.cold->pacer.take_turn_for_requests()) return transmit_in_order(ctx, qp);
+  const Outcome requests = wake_if_more(transmit_requests(ctx, qp));
+  if (requests.failed()) return requests | Outcome::wake_if(qp.rx.reply.pending());
+  return requests | wake_if_more(transmit_responses(ctx, qp));
+}
+
+}  // namespace
+
+Outcome transmit_rc(Context& ctx, Qp& qp) {
+  Outcome out;
+  if (qp.tx.control_frames != 0) [[unlikely]] {
+    out = send_control_frames(ctx, qp);
+    if (qp.tx.control_frames != 0) return out | Outcome::wake();
+  }
+  return out | (qp.paced ? transmit_paced(ctx, qp) : transmit_in_order(ctx, qp));
+}
+
+}  // namespace uroce::transport
