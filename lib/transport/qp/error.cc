@@ -12,14 +12,14 @@ Outcome enter_error(Context& ctx, Qp& qp, const Outcome& why) {
   qp.state = QpState::error;
   Outcome out = end_connection(ctx, qp);
   auto& tx = qp.tx;
-  if (why.failure == Failure::requester && tx.oldest != tx.sq.next()) {
-    static_cast<void>(complete_oldest(ctx, qp, why.status));  // An overrun adds nothing to an error.
+  if (why.failure() == Failure::requester && tx.oldest != tx.sq.next()) {
+    static_cast<void>(complete_oldest(ctx, qp, why.status()));  // An overrun adds nothing to an error.
   }
   tx.deadline = kNever;
   tx.rnr_waiting = false;
   qp.rx.message = Recv::none;
   // 9.7.5.1.1: requests before the refused one are answered first, or the peer takes their responses for lost.
-  if (why.failure != Failure::responder) {
+  if (why.failure() != Failure::responder) {
     qp.rx.has_jobs = false;
     qp.cold->replay.drop_jobs();
   }
@@ -49,10 +49,10 @@ Outcome enter_send_queue_error(Context& ctx, Qp& qp, WcStatus status) {
 }  // namespace
 
 Outcome stop_qp(Context& ctx, Qp& qp, const Outcome& why) {
-  switch (why.failure) {
+  switch (why.failure()) {
     case Failure::none: return {};
     case Failure::cq_overrun: return fail_for_overrun(ctx, qp);
-    case Failure::send_queue: return enter_send_queue_error(ctx, qp, why.status);
+    case Failure::send_queue: return enter_send_queue_error(ctx, qp, why.status());
     default: return enter_error(ctx, qp, why);
   }
 }

@@ -7,7 +7,7 @@
 
 namespace uroce::transport {
 
-/// Moves the QP to the error state that `why.failure` names, with its completions and events. For the engine's
+/// Moves the QP to the error state that `why.failure()` names, with its completions and events. For the engine's
 /// dispatcher alone. Returns what is left to do.
 Outcome stop_qp(Context& ctx, Qp& qp, const Outcome& why);
 /// Flushes what has been posted to a QP in error.

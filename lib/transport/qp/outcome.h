@@ -21,7 +21,8 @@ enum class Failure : uint8_t {
   cq_overrun,  ///< a completion did not fit (C11-39): everything is flushed, when the QP is served next
 };
 
-struct Outcome {
+class Outcome {
+ public:
   enum Action : uint8_t {
     kWake = 1,               ///< the QP has something to send, or may have
     kAckTimer = 2,           ///< qp.tx.wheel_deadline was set
@@ -29,39 +30,53 @@ struct Outcome {
     kPacingTimer = 8,        ///< the QP waits for Pacer::next_send()
     kStopTimers = 16,        ///< no HELLO and no paced packet is to follow
     kCompleteWhenSent = 32,  ///< requests complete once the sink has taken the burst (UC, UD)
-    kReport = 64,            ///< `event` is to be reported
+    kReport = 64,            ///< event() is to be reported
   };
 
-  uint8_t actions = 0;
-  Failure failure = Failure::none;
-  WcStatus status = WcStatus::success;
-  AsyncEventType event{};
+  constexpr Outcome() = default;
+  static constexpr Outcome wake() { return Outcome(kWake); }
+  static constexpr Outcome wake_if(bool condition) { return condition ? wake() : Outcome(); }
+  static constexpr Outcome act(Action action) { return Outcome(action); }
+  static constexpr Outcome fail(Failure failure, WcStatus status = WcStatus::success) {
+    return Outcome(field(failure, kFailureShift) | field(status, kStatusShift));
+  }
+  static constexpr Outcome fail(Failure failure, AsyncEventType event) {
+    return Outcome(kReport | field(failure, kFailureShift) | field(event, kEventShift));
+  }
 
-  bool failed() const { return failure != Failure::none; }
-  bool has(Action action) const { return (actions & action) != 0; }
+  constexpr bool nothing() const { return bits_ == 0; }
+  constexpr bool has(Action action) const { return (bits_ & action) != 0; }
+  constexpr bool failed() const { return failure() != Failure::none; }
+  constexpr Failure failure() const { return static_cast<Failure>(byte(kFailureShift)); }
+  /// Of Failure::requester and Failure::send_queue.
+  constexpr WcStatus status() const { return static_cast<WcStatus>(byte(kStatusShift)); }
+  /// With kReport.
+  constexpr AsyncEventType event() const { return static_cast<AsyncEventType>(byte(kEventShift)); }
 
   /// What both found. The first failure and the first report stand.
-  Outcome& operator|=(Outcome other) {
-    if (failure == Failure::none) {
-      failure = other.failure;
-      status = other.status;
+  constexpr Outcome& operator|=(Outcome other) {
+    uint32_t added = other.bits_;
+    if ((added >> 8) != 0) [[unlikely]] {
+      if (failed()) added &= ~(mask(kFailureShift) | mask(kStatusShift));
+      if (has(kReport)) added &= ~mask(kEventShift);
     }
-    if (!has(kReport)) event = other.event;
-    actions |= other.actions;
+    bits_ |= added;
     return *this;
   }
   /// Operands are evaluated in any order: at most one of them may have side effects.
-  friend Outcome operator|(Outcome a, Outcome b) { return a |= b; }
+  friend constexpr Outcome operator|(Outcome a, Outcome b) { return a |= b; }
 
-  static Outcome wake() { return {.actions = kWake}; }
-  static Outcome wake_if(bool condition) { return {.actions = condition ? uint8_t{kWake} : uint8_t{0}}; }
-  static Outcome act(Action action) { return {.actions = action}; }
-  static Outcome fail(Failure failure, WcStatus status = WcStatus::success) {
-    return {.failure = failure, .status = status};
-  }
-  static Outcome fail(Failure failure, AsyncEventType event) {
-    return {.actions = kReport, .failure = failure, .event = event};
-  }
+ private:
+  // Actions in the lowest byte, then one byte each: merging two outcomes is one instruction where nothing failed.
+  static constexpr uint32_t kFailureShift = 8;
+  static constexpr uint32_t kStatusShift = 16;
+  static constexpr uint32_t kEventShift = 24;
+  static constexpr uint32_t mask(uint32_t shift) { return 0xffu << shift; }
+  static constexpr uint32_t field(auto value, uint32_t shift) { return static_cast<uint32_t>(value) << shift; }
+  constexpr uint8_t byte(uint32_t shift) const { return static_cast<uint8_t>(bits_ >> shift); }
+  explicit constexpr Outcome(uint32_t bits) : bits_(bits) {}
+
+  uint32_t bits_ = 0;
 };
 static_assert(sizeof(Outcome) == 4, "an Outcome is returned in a register");
 

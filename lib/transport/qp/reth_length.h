@@ -1,8 +1,12 @@
 // The target of an inbound RDMA WRITE: what its RETH announces against what its packets carry, and against the MTU.
 #pragma once
 
+#include <cstring>
+#include <span>
+
 #include "transport/core/context.h"
 #include "transport/qp/qp.h"
+#include "transport/qp/translate.h"
 
 namespace uroce::transport {
 
@@ -14,14 +18,35 @@ inline bool payload_fits_mtu(const Qp& qp, wire::OpFlags op, std::size_t payload
 
 enum class WriteTarget { ok, too_long, no_access };
 /// The first packet of a WRITE names the whole target, which is checked before a byte is placed (9.7.4.1.5).
-WriteTarget begin_write(const Context& ctx, Qp& qp, const wire::Reth& reth);
+inline WriteTarget begin_write(const Context& ctx, Qp& qp, const wire::Reth& reth) {
+  if (reth.length > kMaxMessage) return WriteTarget::too_long;
+  if (reth.length > 0 &&
+      translate(ctx, qp, reth.rkey, reth.va, reth.length, Access::remote_write).result != memory::AccessResult::ok) {
+    return WriteTarget::no_access;
+  }
+  auto& rx = qp.rx;
+  rx.write_va = reth.va;
+  rx.write_left = reth.length;
+  rx.rkey = reth.rkey;
+  rx.received = reth.length;
+  return WriteTarget::ok;
+}
 /// 9.7.4.1.6: the packets carry exactly the length that the RETH announced.
 inline bool payload_fits_reth(const Qp& qp, wire::OpFlags op, uint32_t length) {
   return op.has(wire::Op::last) ? length == qp.rx.write_left : length < qp.rx.write_left;
 }
-/// Places the payload. `place`: where next_write_place() said.
-void place_write(Qp& qp, const memory::Translation& place, std::span<const std::byte> payload);
 /// Where the next `length` bytes go. Looked up for every packet: the region may have gone since the first.
-memory::Translation next_write_place(const Context& ctx, const Qp& qp, uint32_t length);
+inline memory::Translation next_write_place(const Context& ctx, const Qp& qp, uint32_t length) {
+  return translate(ctx, qp, qp.rx.rkey, qp.rx.write_va, length, Access::remote_write);
+}
+/// Places the payload. `place`: where next_write_place() said.
+inline void place_write(Qp& qp, const memory::Translation& place, std::span<const std::byte> payload) {
+  auto& rx = qp.rx;
+  const auto length = static_cast<uint32_t>(payload.size());
+  if (length > 0) std::memcpy(place.host, payload.data(), length);
+  rx.write_va += length;
+  rx.write_left -= length;
+  rx.message = Recv::write;
+}
 
 }  // namespace uroce::transport

@@ -30,13 +30,15 @@ Advance advance(Context& ctx, Qp& qp) {
   const Psn before = tx.una;
   Advance done;
   while (tx.oldest != tx.sq.next()) {
-    if (const LocalCompletions local = complete_local(ctx, qp); local.any) {
+    SendSlot& slot = qp.slot(tx.oldest);
+    if (!slot.started) break;
+    if (slot.is_local()) [[unlikely]] {
+      const LocalCompletions local = complete_local(ctx, qp);
+      if (!local.any) break;  // It failed, and ends the queue pair when the cursor comes to it.
       done.moved = true;
       done.out |= local.out;
       continue;
     }
-    SendSlot& slot = qp.slot(tx.oldest);
-    if (!slot.started) break;
     if (slot.is_read_or_atomic()) {
       if (!r.responses_ahead.empty()) {
         const WcStatus placed = place_buffered(ctx, qp, slot);
