@@ -167,7 +167,7 @@ Result<void> Stack::Impl::make_lanes(const StackOptions& options) {
 
 Result<void> Stack::Impl::set_addresses(const StackOptions& options) {
   if (auto ok = check_options(options); !ok) return ok;
-  std::vector<cm::AddressTable> tables;
+  std::vector<net::AddressTable> tables;
   for (std::size_t i = 0; i < units.size(); ++i) {
     auto table = address_table(options_of_port(options, i), i, units[i].port->mac());
     if (!table) return std::unexpected(table.error());

@@ -16,9 +16,10 @@ BELOW = {
     "queues": ["base", "wire", "memory"],
     "transport": ["base", "wire", "memory", "queues"],
     "control": ["base", "wire", "memory", "queues", "transport"],
-    "cm": ["base", "wire", "memory", "queues", "transport", "control"],
+    "net": ["base", "wire"],
+    "cm": ["base", "wire", "net", "memory", "queues", "transport", "control"],
     "message": ["base", "queues"],
-    "service": ["base", "wire", "memory", "queues", "transport", "control", "cm", "message"],
+    "service": ["base", "wire", "net", "memory", "queues", "transport", "control", "cm", "message"],
     "client": ["base", "wire", "memory", "queues", "transport", "control", "message"],
 }
 BELOW["pmd_glue"] = list(BELOW)

@@ -9,8 +9,8 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "cm/address.h"
 #include "cm/manager_impl.h"
+#include "net/address.h"
 
 namespace uroce::cm {
 namespace {
@@ -24,8 +24,8 @@ constexpr Nanos kHouse = std::chrono::seconds(1);
 }  // namespace
 
 std::string text_of(const CmAddress& address) {
-  return fmt::format("{}{}{}:{}", address.ip.is_ipv4() ? "" : "[", to_text(address.ip), address.ip.is_ipv4() ? "" : "]",
-                     address.port);
+  return fmt::format("{}{}{}:{}", address.ip.is_ipv4() ? "" : "[", net::to_text(address.ip),
+                     address.ip.is_ipv4() ? "" : "]", address.port);
 }
 
 std::unexpected<Error> wrong_state(const Id& id, const char* call) {

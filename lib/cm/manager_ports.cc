@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "cm/address.h"
 #include "cm/manager_impl.h"
 #include "cm/rdma_header.h"
+#include "net/address.h"
 
 namespace uroce::cm {
 namespace {
@@ -17,7 +17,7 @@ constexpr uint16_t kFirstUnprivileged = 1024;
 /// Of requests that the program has not heard of. Linux has 1024; ten thousand peers may start at once.
 constexpr uint32_t kMaxBacklog = 16384;
 
-bool any_address(const Gid& ip) { return is_unspecified(ip) || ip == Gid::from_ipv4(0); }
+bool any_address(const Gid& ip) { return net::is_unspecified(ip) || ip == Gid::from_ipv4(0); }
 
 /// Do two of them take the same packets? An IPv6 one for any address takes IPv4 too, unless it is for its family only.
 bool overlap(const CmAddress& a, bool a_only, const CmAddress& b, bool b_only) {
@@ -87,7 +87,7 @@ Result<void> Manager::Impl::bind(Id& id, const CmAddress& wanted, bool privilege
     link = link_of(wanted.ip);
     if (link == nullptr) {
       return fail(EADDRNOTAVAIL, fmt::format("no device has the address {}; `uroce devices` lists those that there are",
-                                             to_text(wanted.ip)));
+                                             net::to_text(wanted.ip)));
     }
   }
   if (auto taken = take_port(id, wanted, privileged); !taken) return taken;

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "cm/neighbours.h"
 #include "memory/region_table.h"
+#include "net/neighbours.h"
 #include "pmd_glue/service.h"
 #include "pmd_glue/worker.h"
 #include "ports.h"
@@ -16,9 +16,9 @@ struct NoEvents final : transport::EngineEvents {
   void on_async_event(AsyncEventType, uint32_t) override {}
 };
 
-cm::AddressTable addresses(const char* text, const EthAddr& mac) {
-  auto list = cm::parse_interface_addresses(text).value();
-  list.push_back({cm::link_local(mac), 64});
+net::AddressTable addresses(const char* text, const EthAddr& mac) {
+  auto list = net::parse_interface_addresses(text).value();
+  list.push_back({net::link_local(mac), 64});
   return {std::move(list), {}};
 }
 
@@ -105,12 +105,12 @@ void send(Lane& lane, uint32_t dest_qpn) {
 TEST(Lane, ResolvesAndAnswersOverThePort) {
   TwoNodes t;
   for (const char* peer : {"192.0.2.2", "2001:db8::2"}) {
-    const Gid gid = cm::parse_address(peer).value();
+    const Gid gid = net::parse_address(peer).value();
     const auto mac = t.a.neighbourhood->resolve(gid, std::chrono::seconds(5), [&] { t.round(); });
     ASSERT_TRUE(mac) << mac.error().text;
     EXPECT_EQ(*mac, t.pair.b->mac());
   }
-  const auto own = t.a.neighbourhood->resolve(cm::parse_address("192.0.2.1").value(), Nanos(0), [] {});
+  const auto own = t.a.neighbourhood->resolve(net::parse_address("192.0.2.1").value(), Nanos(0), [] {});
   ASSERT_TRUE(own);
   EXPECT_EQ(*own, t.pair.a->mac());
   EXPECT_GE(t.b.counter(0, "port_slow"), 2u);  // and membership reports, when they are due
@@ -118,13 +118,13 @@ TEST(Lane, ResolvesAndAnswersOverThePort) {
 
 TEST(Lane, SaysWhoDoesNotAnswer) {
   TwoNodes t;
-  const auto mac = t.a.neighbourhood->resolve(cm::parse_address("192.0.2.9").value(), std::chrono::milliseconds(20),
+  const auto mac = t.a.neighbourhood->resolve(net::parse_address("192.0.2.9").value(), std::chrono::milliseconds(20),
                                               [&] { t.round(); });
   ASSERT_FALSE(mac);
   EXPECT_EQ(mac.error().code, EHOSTUNREACH);
   EXPECT_NE(mac.error().text.find("192.0.2.9"), std::string::npos);
   EXPECT_NE(mac.error().text.find("uroce0"), std::string::npos);
-  const auto far = t.a.neighbourhood->resolve(cm::parse_address("198.51.100.1").value(), Nanos(0), [] {});
+  const auto far = t.a.neighbourhood->resolve(net::parse_address("198.51.100.1").value(), Nanos(0), [] {});
   EXPECT_EQ(far.error().code, ENETUNREACH);
 }
 

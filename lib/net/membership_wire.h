@@ -11,9 +11,9 @@
 #include <uroce/types.h>
 
 #include "base/time.h"
-#include "cm/l2.h"
+#include "net/l2.h"
 
-namespace uroce::cm {
+namespace uroce::net {
 
 /// What the querier of a link understands; the oldest one heard lately decides.
 enum class MembershipDialect : uint8_t {
@@ -57,4 +57,4 @@ std::vector<std::byte> make_farewell(const Gid& source, const Gid& group);
 /// Where a packet of the above goes, from its header.
 Gid destination_of(std::span<const std::byte> packet);
 
-}  // namespace uroce::cm
+}  // namespace uroce::net

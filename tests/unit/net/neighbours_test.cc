@@ -1,4 +1,4 @@
-#include "cm/neighbours.h"
+#include "net/neighbours.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include "frames.h"
 #include "wire/packet.h"
 
-namespace uroce::cm {
+namespace uroce::net {
 namespace {
 
 using std::chrono::milliseconds;
@@ -434,4 +434,4 @@ TEST(Neighbours, SurvivesDamage) {
 }
 
 }  // namespace
-}  // namespace uroce::cm
+}  // namespace uroce::net

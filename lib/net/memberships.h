@@ -18,9 +18,9 @@
 #include "base/counter.h"
 #include "base/random.h"
 #include "base/time.h"
-#include "cm/membership_wire.h"
+#include "net/membership_wire.h"
 
-namespace uroce::cm {
+namespace uroce::net {
 
 /// How often a change is told (RFC 3376, 8.1), and how far apart at most in each dialect (RFC 3376, 8.11; RFC 2236,
 /// 8.10; RFC 2710, 7.10).
@@ -110,4 +110,4 @@ class Memberships {
   MembershipCounters counters_;
 };
 
-}  // namespace uroce::cm
+}  // namespace uroce::net

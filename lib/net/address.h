@@ -9,7 +9,7 @@
 #include <uroce/error.h>
 #include <uroce/types.h>
 
-namespace uroce::cm {
+namespace uroce::net {
 
 /// One of our addresses and how much of it names the subnet.
 struct InterfaceAddress {
@@ -68,4 +68,4 @@ class AddressTable {
   std::optional<Gid> gateway6_;
 };
 
-}  // namespace uroce::cm
+}  // namespace uroce::net

@@ -1,11 +1,11 @@
-#include "cm/memberships.h"
+#include "net/memberships.h"
 
 #include <algorithm>
 
-#include "cm/address.h"
+#include "net/address.h"
 #include "wire/packet.h"
 
-namespace uroce::cm {
+namespace uroce::net {
 
 namespace {
 /// A flood of queries that want an answer at once gets one of this.
@@ -233,4 +233,4 @@ void Memberships::send(const std::vector<std::byte>& packet) {
   send_(make_ether(wire::multicast_mac(to), mac_, vlan_, to.is_ipv4() ? kEtherIpv4 : kEtherIpv6, packet));
 }
 
-}  // namespace uroce::cm
+}  // namespace uroce::net

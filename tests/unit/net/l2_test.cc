@@ -1,11 +1,11 @@
-#include "cm/l2.h"
+#include "net/l2.h"
 
 #include <gtest/gtest.h>
 
-#include "cm/address.h"
 #include "frames.h"
+#include "net/address.h"
 
-namespace uroce::cm {
+namespace uroce::net {
 namespace {
 
 // Computed by hand from RFC 1071, 3: words 0001 f203 f4f5 f6f7 sum to ddf2.
@@ -103,4 +103,4 @@ TEST(Icmp, MadePacketsParse) {
 }
 
 }  // namespace
-}  // namespace uroce::cm
+}  // namespace uroce::net

@@ -11,7 +11,7 @@
 
 #include "wire/ethernet.h"
 
-namespace uroce::cm {
+namespace uroce::net {
 
 inline constexpr uint16_t kEtherIpv4 = 0x0800;
 inline constexpr uint16_t kEtherArp = 0x0806;
@@ -81,4 +81,4 @@ std::vector<std::byte> make_icmpv6(const Gid& source, const Gid& destination, ui
 std::vector<std::byte> make_igmp(const Gid& source, const Gid& destination, std::vector<std::byte> message);
 std::vector<std::byte> make_mld(const Gid& source, const Gid& destination, std::vector<std::byte> message);
 
-}  // namespace uroce::cm
+}  // namespace uroce::net

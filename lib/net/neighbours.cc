@@ -1,8 +1,8 @@
-#include "cm/neighbours.h"
+#include "net/neighbours.h"
 
 #include <algorithm>
 
-namespace uroce::cm {
+namespace uroce::net {
 
 Neighbours::Neighbours(const EthAddr& mac, uint16_t vlan, AddressTable table, Send send)
     : mac_(mac), vlan_(vlan), table_(std::move(table)), send_(std::move(send)) {}
@@ -152,4 +152,4 @@ void Neighbours::send_ip(const EthAddr& to, uint16_t type, std::span<const std::
   send_(make_ether(to, mac_, vlan_, type, packet));
 }
 
-}  // namespace uroce::cm
+}  // namespace uroce::net

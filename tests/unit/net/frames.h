@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace uroce::cm {
+namespace uroce::net {
 
 /// Spaces are for the reader.
 inline std::vector<std::byte> from_hex(std::string_view text) {
@@ -32,4 +32,4 @@ inline std::string to_hex(std::span<const std::byte> bytes) {
   return out;
 }
 
-}  // namespace uroce::cm
+}  // namespace uroce::net

@@ -2,10 +2,10 @@
 #include <array>
 
 #include "base/bytes.h"
-#include "cm/neighbours.h"
+#include "net/neighbours.h"
 #include "wire/packet.h"
 
-namespace uroce::cm {
+namespace uroce::net {
 
 namespace {
 
@@ -115,4 +115,4 @@ void Neighbours::send_probe(const Gid& ours) {
   send_ip(wire::multicast_mac(group), kEtherIpv6, make_icmpv6(Gid{}, group, 255, std::move(message)));
 }
 
-}  // namespace uroce::cm
+}  // namespace uroce::net

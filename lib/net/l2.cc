@@ -1,11 +1,11 @@
-#include "cm/l2.h"
+#include "net/l2.h"
 
 #include <algorithm>
 #include <array>
 
 #include "base/bytes.h"
 
-namespace uroce::cm {
+namespace uroce::net {
 
 namespace {
 
@@ -239,4 +239,4 @@ std::vector<std::byte> make_mld(const Gid& source, const Gid& destination, std::
   return packet;
 }
 
-}  // namespace uroce::cm
+}  // namespace uroce::net

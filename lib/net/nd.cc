@@ -1,9 +1,9 @@
 // The IPv6 half of Neighbours: solicitations, advertisements (RFC 4861) and the answer to a ping.
 #include "base/bytes.h"
-#include "cm/neighbours.h"
+#include "net/neighbours.h"
 #include "wire/packet.h"
 
-namespace uroce::cm {
+namespace uroce::net {
 
 namespace {
 
@@ -119,4 +119,4 @@ void Neighbours::send_advertisement(const EthAddr& to, const Gid& destination, c
   send_ip(to, kEtherIpv6, make_icmpv6(target, destination, kNdHopLimit, std::move(message)));
 }
 
-}  // namespace uroce::cm
+}  // namespace uroce::net

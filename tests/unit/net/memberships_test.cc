@@ -1,11 +1,11 @@
-#include "cm/memberships.h"
+#include "net/memberships.h"
 
 #include <gtest/gtest.h>
 
-#include "cm/address.h"
 #include "frames.h"
+#include "net/address.h"
 
-namespace uroce::cm {
+namespace uroce::net {
 namespace {
 
 using std::chrono::milliseconds;
@@ -379,4 +379,4 @@ TEST(Memberships, SurviveDamage) {
 }
 
 }  // namespace
-}  // namespace uroce::cm
+}  // namespace uroce::net

@@ -18,10 +18,10 @@
 
 #include "base/counter.h"
 #include "base/time.h"
-#include "cm/address.h"
-#include "cm/l2.h"
+#include "net/address.h"
+#include "net/l2.h"
 
-namespace uroce::cm {
+namespace uroce::net {
 
 inline constexpr Nanos kResolveInterval = std::chrono::seconds(1);
 inline constexpr int kResolveTries = 3;
@@ -122,4 +122,4 @@ class Neighbours {
   Nanos announce_due_ = kNever;
 };
 
-}  // namespace uroce::cm
+}  // namespace uroce::net

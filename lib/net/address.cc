@@ -1,4 +1,4 @@
-#include "cm/address.h"
+#include "net/address.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 #include <charconv>
 #include <cstring>
 
-namespace uroce::cm {
+namespace uroce::net {
 
 namespace {
 
@@ -194,4 +194,4 @@ std::optional<Gid> AddressTable::source_for(const Gid& neighbour) const {
   return any;
 }
 
-}  // namespace uroce::cm
+}  // namespace uroce::net

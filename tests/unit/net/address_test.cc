@@ -1,4 +1,4 @@
-#include "cm/address.h"
+#include "net/address.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-namespace uroce::cm {
+namespace uroce::net {
 namespace {
 
 Gid gid(const char* text) { return parse_address(text).value(); }
@@ -112,4 +112,4 @@ TEST(AddressTable, SpeaksFromTheNeighboursSubnet) {
 }
 
 }  // namespace
-}  // namespace uroce::cm
+}  // namespace uroce::net

@@ -1,11 +1,11 @@
-#include "cm/membership_wire.h"
+#include "net/membership_wire.h"
 
 #include <algorithm>
 
 #include "base/bytes.h"
-#include "cm/address.h"
+#include "net/address.h"
 
-namespace uroce::cm {
+namespace uroce::net {
 
 namespace {
 
@@ -203,4 +203,4 @@ Gid destination_of(std::span<const std::byte> packet) {
   return gid;
 }
 
-}  // namespace uroce::cm
+}  // namespace uroce::net
