@@ -20,12 +20,13 @@ BELOW = {
     "cm": ["base", "wire", "net", "memory", "queues", "transport", "control"],
     "message": ["base", "queues"],
     "service": ["base", "wire", "net", "memory", "queues", "transport", "control", "cm", "message"],
-    "client": ["base", "wire", "memory", "queues", "transport", "control", "message"],
+    "sharing": [],
+    "client": ["base", "wire", "memory", "queues", "transport", "control", "message", "sharing"],
 }
 BELOW["pmd_glue"] = list(BELOW)
 BELOW["apps"] = list(BELOW)
 # The drop-in libraries are applications of the client: they know no engine and no driver.
-BELOW["dropin"] = ["base", "client"]
+BELOW["dropin"] = ["base", "sharing"]
 
 # The replayable core takes time, randomness and frames as arguments.
 PURE = ("base", "wire", "memory", "queues", "transport")

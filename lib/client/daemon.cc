@@ -10,7 +10,7 @@
 
 #include "client/daemon_link.h"
 #include "client/impl.h"
-#include "client/sharing.h"
+#include "sharing/sharing.h"
 
 namespace uroce::client {
 namespace {
@@ -46,7 +46,7 @@ uint32_t id_of(const Object& object) { return object ? static_cast<const RemoteO
 class HeldRange {
  public:
   HeldRange(void* address, std::size_t length) : address_(address), length_(length) {}
-  ~HeldRange() { Sharing::of_this_process().done_with(address_, length_); }
+  ~HeldRange() { sharing::Sharing::of_this_process().done_with(address_, length_); }
   HeldRange(const HeldRange&) = delete;
   HeldRange& operator=(const HeldRange&) = delete;
 
@@ -106,10 +106,10 @@ Result<RemotePd::Shared> RemotePd::share(void* address, std::size_t length, uint
   }
   Shared shared;
   shared.request = {.pd = id_of(object), .base = base, .length = length, .address = start, .access = access};
-  auto segments = Sharing::of_this_process().share(address, length, shared.request.writable());
+  auto segments = sharing::Sharing::of_this_process().share(address, length, shared.request.writable());
   if (!segments) return std::unexpected(segments.error());
   shared.held = std::make_shared<HeldRange>(address, length);
-  for (const SharedSegment& segment : *segments) {
+  for (const sharing::SharedSegment& segment : *segments) {
     auto known = std::ranges::find(shared.fds, segment.fd);
     if (known == shared.fds.end()) {
       shared.fds.push_back(segment.fd);

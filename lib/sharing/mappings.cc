@@ -1,4 +1,4 @@
-#include "client/sharing_maps.h"
+#include "sharing/mappings.h"
 
 #include <cerrno>
 #include <cinttypes>
@@ -12,9 +12,9 @@
 #include <sys/mman.h>
 #include <sys/sysmacros.h>
 
-#include "client/page_syscall.h"
+#include "sharing/page_syscall.h"
 
-namespace uroce::client {
+namespace uroce::sharing {
 namespace {
 
 /// Lines of a file in /proc.
@@ -101,4 +101,4 @@ Result<MappingDetails> read_details(const Mapping& mapping) {
   return fail(EFAULT, fmt::format("{} went away while it was being shared", mapping.name()));
 }
 
-}  // namespace uroce::client
+}  // namespace uroce::sharing

@@ -10,11 +10,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "client/page_intervals.h"
-#include "client/sharing_maps.h"
-#include "client/sharing_moved.h"
+#include "sharing/mappings.h"
+#include "sharing/moved_pages.h"
+#include "sharing/page_intervals.h"
 
-namespace uroce::client {
+namespace uroce::sharing {
 
 /// Called by the handlers of pthread_atfork(3), in this order, with the other users of the pages locked out.
 class ForkCopies {
@@ -46,4 +46,4 @@ class ForkCopies {
   int child_done_[2] = {-1, -1};  ///< a pipe; its end also tells that there is no child
 };
 
-}  // namespace uroce::client
+}  // namespace uroce::sharing

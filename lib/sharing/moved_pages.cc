@@ -1,4 +1,4 @@
-#include "client/sharing_moved.h"
+#include "sharing/moved_pages.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -9,10 +9,10 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#include "client/page_mover.h"
-#include "client/page_syscall.h"
+#include "sharing/page_mover.h"
+#include "sharing/page_syscall.h"
 
-namespace uroce::client {
+namespace uroce::sharing {
 namespace {
 
 constexpr std::size_t kStackGap = std::size_t{2} << 20;  // the kernel's own is 1 MiB (stack_guard_gap)
@@ -143,4 +143,4 @@ void MovedPages::keep_only(const std::vector<Mapping>& mappings) {
   }
 }
 
-}  // namespace uroce::client
+}  // namespace uroce::sharing

@@ -1,4 +1,4 @@
-#include "client/sharing.h"
+#include "sharing/sharing.h"
 
 #include <cerrno>
 #include <cstdio>
@@ -17,7 +17,7 @@
 
 #include "shared_view.h"
 
-namespace uroce::client {
+namespace uroce::sharing {
 namespace {
 
 constexpr std::size_t kPage = 4096;
@@ -370,4 +370,4 @@ TEST(Sharing, NothingIsLeftOpenForMemoryThatIsGone) {
 }
 
 }  // namespace
-}  // namespace uroce::client
+}  // namespace uroce::sharing

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace uroce::client {
+namespace uroce::sharing {
 
 class Intervals {
  public:
@@ -55,4 +55,4 @@ class Intervals {
   std::map<uintptr_t, uintptr_t> set_;
 };
 
-}  // namespace uroce::client
+}  // namespace uroce::sharing

@@ -15,10 +15,10 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
-#include "client/sharing.h"
 #include "shared_view.h"
+#include "sharing/sharing.h"
 
-namespace uroce::client {
+namespace uroce::sharing {
 namespace {
 
 constexpr std::size_t kPage = 4096;
@@ -258,4 +258,4 @@ TEST(SharingUnderStores, TheKernelsStoresWaitToo) {
 }
 
 }  // namespace
-}  // namespace uroce::client
+}  // namespace uroce::sharing

@@ -12,7 +12,7 @@
 
 #include <uroce/error.h>
 
-namespace uroce::client {
+namespace uroce::sharing {
 
 /// Offsets are used once only: a stale mapping of the file, in the daemon say, never shows other memory. One thread.
 class PageArena {
@@ -49,4 +49,4 @@ class PageArena {
   Runs live_;
 };
 
-}  // namespace uroce::client
+}  // namespace uroce::sharing

@@ -7,9 +7,9 @@
 
 #include <uroce/error.h>
 
-#include "client/sharing_maps.h"
+#include "sharing/mappings.h"
 
-namespace uroce::client {
+namespace uroce::sharing {
 
 /// Keeps descriptors for as long as their file is mapped. One thread.
 class MappedFiles {
@@ -36,4 +36,4 @@ class MappedFiles {
   std::map<Key, Open> files_;
 };
 
-}  // namespace uroce::client
+}  // namespace uroce::sharing

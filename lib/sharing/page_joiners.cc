@@ -1,4 +1,4 @@
-#include "client/page_joiners.h"
+#include "sharing/page_joiners.h"
 
 #include <algorithm>
 #include <climits>
@@ -6,9 +6,9 @@
 #include <linux/futex.h>
 #include <sys/uio.h>
 
-#include "client/page_syscall.h"
+#include "sharing/page_syscall.h"
 
-namespace uroce::client {
+namespace uroce::sharing {
 namespace {
 
 constexpr std::size_t kBlockAlignment = 64;
@@ -67,4 +67,4 @@ void wake_joiners(uintptr_t at, std::size_t length) {
   for_words_of_blocks(at, at + length, [](uintptr_t word) { raw_syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX); });
 }
 
-}  // namespace uroce::client
+}  // namespace uroce::sharing

@@ -10,7 +10,7 @@
 
 #include <uroce/error.h>
 
-namespace uroce::client {
+namespace uroce::sharing {
 
 struct Mapping {
   uintptr_t first = 0, end = 0;
@@ -35,4 +35,4 @@ struct MappingDetails {
 };
 Result<MappingDetails> read_details(const Mapping& mapping);
 
-}  // namespace uroce::client
+}  // namespace uroce::sharing

@@ -7,7 +7,7 @@
 
 #include <uroce/error.h>
 
-namespace uroce::client {
+namespace uroce::sharing {
 
 /// A run of pages within one mapping, and what takes its place.
 struct Replacement {
@@ -41,4 +41,4 @@ struct Moved {
 /// among the runs. Error: EPERM, ENOMEM, what else keeps the work from starting.
 Result<Moved> replace_pages(std::span<const Replacement> runs, PageKind kind, std::size_t page);
 
-}  // namespace uroce::client
+}  // namespace uroce::sharing

@@ -1,4 +1,4 @@
-#include "client/page_guard.h"
+#include "sharing/page_guard.h"
 
 #include <cerrno>
 #include <utility>
@@ -8,9 +8,9 @@
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 
-#include "client/page_syscall.h"
+#include "sharing/page_syscall.h"
 
-namespace uroce::client {
+namespace uroce::sharing {
 namespace {
 
 // A monitor must read the event of a mapping that moves, or mremap(2) waits: PageMover has one.
@@ -125,4 +125,4 @@ int PageGuard::put(uintptr_t at, uintptr_t from, std::size_t length, bool stop_s
   return 0;
 }
 
-}  // namespace uroce::client
+}  // namespace uroce::sharing

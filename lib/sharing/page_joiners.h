@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace uroce::client {
+namespace uroce::sharing {
 
 /// Not below what struct pthread of glibc has.
 constexpr std::size_t kThreadBlockBytes = 2560;
@@ -24,4 +24,4 @@ void move_joiners(uintptr_t at, std::size_t length, uintptr_t staging);
 /// Lets them look again, in pages that are in place.
 void wake_joiners(uintptr_t at, std::size_t length);
 
-}  // namespace uroce::client
+}  // namespace uroce::sharing

@@ -8,10 +8,10 @@
 
 #include <uroce/error.h>
 
-#include "client/page_arena.h"
-#include "client/sharing_maps.h"
+#include "sharing/mappings.h"
+#include "sharing/page_arena.h"
 
-namespace uroce::client {
+namespace uroce::sharing {
 
 /// One thread.
 class MovedPages {
@@ -31,4 +31,4 @@ class MovedPages {
   std::list<PageArena> arenas_;
 };
 
-}  // namespace uroce::client
+}  // namespace uroce::sharing

@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/sharing.h"
+#include "sharing/sharing.h"
 
-namespace uroce::client {
+namespace uroce::sharing {
 
 /// Until the first thread of the process sleeps, in pthread_join(3) say.
 inline void wait_until_main_sleeps() {
@@ -74,4 +74,4 @@ class SharedView {
   std::size_t skip_ = 0;
 };
 
-}  // namespace uroce::client
+}  // namespace uroce::sharing

@@ -1,4 +1,4 @@
-#include "client/page_mover.h"
+#include "sharing/page_mover.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -13,11 +13,11 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
-#include "client/page_guard.h"
-#include "client/page_steps.h"
-#include "client/page_syscall.h"
+#include "sharing/page_guard.h"
+#include "sharing/page_steps.h"
+#include "sharing/page_syscall.h"
 
-namespace uroce::client {
+namespace uroce::sharing {
 namespace {
 
 constexpr std::size_t kStackBytes = 512 * 1024;
@@ -143,4 +143,4 @@ Result<Moved> replace_pages(std::span<const Replacement> runs, PageKind kind, st
   return moved;
 }
 
-}  // namespace uroce::client
+}  // namespace uroce::sharing

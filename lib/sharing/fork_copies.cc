@@ -1,4 +1,4 @@
-#include "client/sharing_fork.h"
+#include "sharing/fork_copies.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -10,11 +10,11 @@
 #include <poll.h>
 #include <sys/mman.h>
 
-#include "client/page_joiners.h"
-#include "client/page_mover.h"
-#include "client/page_syscall.h"
+#include "sharing/page_joiners.h"
+#include "sharing/page_mover.h"
+#include "sharing/page_syscall.h"
 
-namespace uroce::client {
+namespace uroce::sharing {
 namespace {
 
 // The frames between fork() and its handlers, and the C library's block of the thread.
@@ -173,4 +173,4 @@ void ForkCopies::end() {
   private_.clear();
 }
 
-}  // namespace uroce::client
+}  // namespace uroce::sharing

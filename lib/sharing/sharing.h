@@ -12,7 +12,7 @@
 
 #include <uroce/error.h>
 
-namespace uroce::client {
+namespace uroce::sharing {
 
 /// A run of bytes of one file. The descriptor is owned by the Sharing that gave it and stays open while the range is
 /// held.
@@ -51,4 +51,4 @@ class Sharing {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace uroce::client
+}  // namespace uroce::sharing

@@ -17,10 +17,10 @@
 #include <pthread.h>
 #include <sys/wait.h>
 
-#include "client/sharing.h"
 #include "shared_view.h"
+#include "sharing/sharing.h"
 
-namespace uroce::client {
+namespace uroce::sharing {
 namespace {
 
 constexpr std::size_t kPage = 4096;
@@ -288,7 +288,7 @@ TEST(SharingUnprivileged, EveryTest) {
   ASSERT_GE(self, 0);
   expect_ends_well(start_child([&] {
     constexpr unsigned kNobody = 65534;
-    char name[] = "unit-client", filter[] = "--gtest_filter=Sharing*", quiet[] = "--gtest_brief=1";
+    char name[] = "unit-sharing", filter[] = "--gtest_filter=Sharing*", quiet[] = "--gtest_brief=1";
     char* arguments[] = {name, filter, quiet, nullptr};
     char* environment[] = {nullptr};
     if (::setresgid(kNobody, kNobody, kNobody) != 0 || ::setresuid(kNobody, kNobody, kNobody) != 0) return 101;
@@ -299,4 +299,4 @@ TEST(SharingUnprivileged, EveryTest) {
 }
 
 }  // namespace
-}  // namespace uroce::client
+}  // namespace uroce::sharing

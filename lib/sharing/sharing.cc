@@ -1,4 +1,4 @@
-#include "client/sharing.h"
+#include "sharing/sharing.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,14 +11,14 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-#include "client/page_intervals.h"
-#include "client/page_syscall.h"
-#include "client/sharing_files.h"
-#include "client/sharing_fork.h"
-#include "client/sharing_maps.h"
-#include "client/sharing_moved.h"
+#include "sharing/fork_copies.h"
+#include "sharing/mapped_files.h"
+#include "sharing/mappings.h"
+#include "sharing/moved_pages.h"
+#include "sharing/page_intervals.h"
+#include "sharing/page_syscall.h"
 
-namespace uroce::client {
+namespace uroce::sharing {
 namespace {
 
 /// The mappings that cover [first, end): indices [from, to). Error: EFAULT, EOPNOTSUPP.
@@ -241,4 +241,4 @@ void Sharing::leave_out_of_children() {
   impl_->apply_leave_out();
 }
 
-}  // namespace uroce::client
+}  // namespace uroce::sharing

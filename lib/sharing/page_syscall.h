@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace uroce::client {
+namespace uroce::sharing {
 
 inline std::size_t page_size() {
   static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -45,4 +45,4 @@ uintptr_t word_of(T* pointer) {
   return reinterpret_cast<uintptr_t>(pointer);
 }
 
-}  // namespace uroce::client
+}  // namespace uroce::sharing

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <span>
 
-#include "client/page_guard.h"
-#include "client/page_mover.h"
+#include "sharing/page_guard.h"
+#include "sharing/page_mover.h"
 
-namespace uroce::client {
+namespace uroce::sharing {
 
 /// Lies in memory mapped for this one piece of work, as `runs` and `buffer` do.
 struct PageWork {
@@ -36,4 +36,4 @@ void* move_pages(void* work);
 /// Answers threads that touch pages which are not there, and takes the events that mremap(2) waits for.
 void* monitor_pages(void* work);
 
-}  // namespace uroce::client
+}  // namespace uroce::sharing

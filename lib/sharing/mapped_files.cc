@@ -1,4 +1,4 @@
-#include "client/sharing_files.h"
+#include "sharing/mapped_files.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace uroce::client {
+namespace uroce::sharing {
 namespace {
 
 bool is_the_file(const struct stat& status, const Mapping& mapping) {
@@ -99,4 +99,4 @@ void MappedFiles::keep_only(const std::vector<Mapping>& mappings) {
 
 void MappedFiles::close_all() { keep_only({}); }
 
-}  // namespace uroce::client
+}  // namespace uroce::sharing

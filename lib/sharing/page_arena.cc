@@ -1,4 +1,4 @@
-#include "client/page_arena.h"
+#include "sharing/page_arena.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,9 +10,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "client/page_syscall.h"
+#include "sharing/page_syscall.h"
 
-namespace uroce::client {
+namespace uroce::sharing {
 namespace {
 
 constexpr uint64_t kArenaBytes = uint64_t{1} << 44;  // sparse: far more than what a process registers in its life
@@ -96,4 +96,4 @@ void PageArena::keep_only(const Runs& mapped) {
   live_ = std::move(still);
 }
 
-}  // namespace uroce::client
+}  // namespace uroce::sharing

@@ -1,4 +1,4 @@
-#include "client/page_steps.h"
+#include "sharing/page_steps.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -9,10 +9,10 @@
 #include <sys/mman.h>
 #include <sys/uio.h>
 
-#include "client/page_joiners.h"
-#include "client/page_syscall.h"
+#include "sharing/page_joiners.h"
+#include "sharing/page_syscall.h"
 
-namespace uroce::client {
+namespace uroce::sharing {
 namespace {
 
 constexpr uintptr_t kPopulateRead = 22, kPopulateWrite = 23;  // MADV_POPULATE_*, Linux 5.14
@@ -172,4 +172,4 @@ void* monitor_pages(void* argument) {
   }
 }
 
-}  // namespace uroce::client
+}  // namespace uroce::sharing

@@ -7,7 +7,7 @@
 
 #include <uroce/error.h>
 
-namespace uroce::client {
+namespace uroce::sharing {
 
 /// Owns one userfaultfd. Closing it lets every waiting thread go on. The calls of a guard neither allocate nor touch
 /// errno, so that they may be made while pages are guarded (page_syscall.h); they give 0 or an errno value.
@@ -42,4 +42,4 @@ class PageGuard {
   bool kernel_waits_ = false;
 };
 
-}  // namespace uroce::client
+}  // namespace uroce::sharing
