@@ -9,10 +9,10 @@
 
 #include "dropin/common/report.h"
 #include "dropin/rdmacm/address.h"
-#include "dropin/rdmacm/rsocket_datagram.h"
-#include "dropin/rdmacm/rsocket_watcher.h"
+#include "dropin/rsocket/datagram.h"
+#include "dropin/rsocket/watcher.h"
 
-namespace uroce::dropin::rdmacm {
+namespace uroce::dropin::rsocket {
 
 namespace {
 
@@ -37,13 +37,13 @@ class Question {
   /// Finds the way, from whatever address where `own` is zero. False with errno.
   bool resolve(const Gid& own, const wire::Sender& peer) {
     sockaddr_storage from{}, to{};
-    to_sockaddr({own, 0}, AF_UNSPEC, RDMA_PS_UDP, from);
-    to_sockaddr({peer.ip, peer.port}, AF_UNSPEC, RDMA_PS_UDP, to);
+    rdmacm::to_sockaddr({own, 0}, AF_UNSPEC, RDMA_PS_UDP, from);
+    rdmacm::to_sockaddr({peer.ip, peer.port}, AF_UNSPEC, RDMA_PS_UDP, to);
     sockaddr* source = own == Gid{} ? nullptr : reinterpret_cast<sockaddr*>(&from);
     return id_ != nullptr && rdma_resolve_addr(id_, source, reinterpret_cast<sockaddr*>(&to), kTimeMs) == 0 &&
            rdma_resolve_route(id_, kTimeMs) == 0;
   }
-  Gid own() const { return to_address(&id_->route.addr.src_addr)->ip; }
+  Gid own() const { return rdmacm::to_address(&id_->route.addr.src_addr)->ip; }
   rdma_cm_id& id() const { return *id_; }
 
  private:
@@ -70,12 +70,12 @@ int Datagram::start(const sockaddr* address, socklen_t length) {
   sockaddr_storage wanted{};
   wanted.ss_family = static_cast<sa_family_t>(family());
   if (address != nullptr) {
-    if (length < address_length(address) || address_length(address) == 0) return minus_one(EINVAL);
-    std::memcpy(&wanted, address, address_length(address));
+    if (length < rdmacm::address_length(address) || rdmacm::address_length(address) == 0) return minus_one(EINVAL);
+    std::memcpy(&wanted, address, rdmacm::address_length(address));
   }
   auto* plain = reinterpret_cast<sockaddr*>(&wanted);
   // The kernel has not the addresses of ports that it knows nothing of.
-  kernel_bound_ = ::bind(udp_, plain, address_length(plain)) == 0;
+  kernel_bound_ = ::bind(udp_, plain, rdmacm::address_length(plain)) == 0;
   if (!kernel_bound_ && errno != EADDRNOTAVAIL) return -1;
   if (kernel_bound_) {
     socklen_t size = sizeof(wanted);
@@ -108,16 +108,16 @@ int Datagram::listen_for_peers(const sockaddr* address) {
 std::optional<Gid> Datagram::kernel_source(const wire::Sender& to) const {
   if (!kernel_bound_) return std::nullopt;
   sockaddr_storage there{}, own{};
-  to_sockaddr({to.ip, to.port}, AF_UNSPEC, RDMA_PS_UDP, there);
+  rdmacm::to_sockaddr({to.ip, to.port}, AF_UNSPEC, RDMA_PS_UDP, there);
   const int probe = ::socket(there.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (probe < 0) return std::nullopt;
   auto* plain = reinterpret_cast<sockaddr*>(&there);
   socklen_t length = sizeof(own);
-  const bool found = ::connect(probe, plain, address_length(plain)) == 0 &&
+  const bool found = ::connect(probe, plain, rdmacm::address_length(plain)) == 0 &&
                      getsockname(probe, reinterpret_cast<sockaddr*>(&own), &length) == 0;
   ::close(probe);
   if (!found) return std::nullopt;
-  return to_address(reinterpret_cast<const sockaddr*>(&own))->ip;
+  return rdmacm::to_address(reinterpret_cast<const sockaddr*>(&own))->ip;
 }
 
 ssize_t Datagram::send_unknown(const wire::Sender& to, IoCursor from) {
@@ -147,9 +147,9 @@ ssize_t Datagram::introduce(const wire::Sender& to, const Gid& own, uint32_t qpn
   const std::size_t header = encode(wire::Introduction{asks, qpn, own}, packet);
   const std::size_t size = from.get(packet.data() + header, kLowWater);
   sockaddr_storage there{};
-  to_sockaddr({to.ip, to.port}, AF_UNSPEC, RDMA_PS_UDP, there);
+  rdmacm::to_sockaddr({to.ip, to.port}, AF_UNSPEC, RDMA_PS_UDP, there);
   auto* plain = reinterpret_cast<sockaddr*>(&there);
-  const ssize_t sent = ::sendto(udp_, packet.data(), header + size, 0, plain, address_length(plain));
+  const ssize_t sent = ::sendto(udp_, packet.data(), header + size, 0, plain, rdmacm::address_length(plain));
   return sent < 0 ? -1 : static_cast<ssize_t>(size);
 }
 
@@ -197,7 +197,7 @@ void Datagram::on_request(const rdma_cm_event& event) {
   const auto* data = static_cast<const std::byte*>(event.param.ud.private_data);
   const std::span<const std::byte> bytes(data, data != nullptr ? event.param.ud.private_data_len : std::size_t{0});
   const auto asked = wire::decode_introduction(bytes);
-  const auto local = to_address(&event.id->route.addr.src_addr);
+  const auto local = rdmacm::to_address(&event.id->route.addr.src_addr);
   if (!asked || bytes.size() < asked->second + 2 || !local) {
     rdma_reject(event.id, nullptr, 0);
     return;
@@ -225,7 +225,7 @@ void Datagram::on_udp_readable() {
   if (size <= 0) return;
   const std::span<const std::byte> bytes(packet.data(), static_cast<std::size_t>(size));
   const auto introduction = wire::decode_introduction(bytes);
-  const auto peer = to_address(plain);
+  const auto peer = rdmacm::to_address(plain);
   if (!introduction || !peer) return;  // not an rsocket's
   on_introduction(introduction->first, {peer->ip, peer->port}, bytes.subspan(introduction->second));
 }
@@ -266,4 +266,4 @@ bool Datagram::find_route(const Gid& own, const wire::Sender& peer, ibv_ah_attr&
   return true;
 }
 
-}  // namespace uroce::dropin::rdmacm
+}  // namespace uroce::dropin::rsocket

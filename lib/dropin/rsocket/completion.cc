@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "dropin/common/report.h"
-#include "dropin/rdmacm/rsocket_stream.h"
+#include "dropin/rsocket/stream.h"
 
-namespace uroce::dropin::rdmacm {
+namespace uroce::dropin::rsocket {
 
 namespace {
 
@@ -227,4 +227,4 @@ int Stream::post(std::span<ibv_sge> pieces, ibv_wr_opcode opcode, uint32_t messa
   return error == 0 ? 0 : minus_one(error);
 }
 
-}  // namespace uroce::dropin::rdmacm
+}  // namespace uroce::dropin::rsocket

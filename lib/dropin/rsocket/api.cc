@@ -6,11 +6,11 @@
 #include <cstdarg>
 
 #include "dropin/common/report.h"
-#include "dropin/rdmacm/rsocket_datagram.h"
-#include "dropin/rdmacm/rsocket_stream.h"
+#include "dropin/rsocket/datagram.h"
+#include "dropin/rsocket/stream.h"
 
 using namespace uroce::dropin;
-using namespace uroce::dropin::rdmacm;
+using namespace uroce::dropin::rsocket;
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdint>
 
-namespace uroce::dropin::rdmacm {
+namespace uroce::dropin::rsocket {
 
 /// The least room that counts as "can send", bytes; a datagram's buffer.
 inline constexpr uint32_t kLowWater = 2048;
@@ -26,4 +26,4 @@ struct Settings {
 /// Read once.
 const Settings& settings();
 
-}  // namespace uroce::dropin::rdmacm
+}  // namespace uroce::dropin::rsocket

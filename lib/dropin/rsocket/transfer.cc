@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "dropin/common/report.h"
-#include "dropin/rdmacm/rsocket_stream.h"
+#include "dropin/rsocket/stream.h"
 
-namespace uroce::dropin::rdmacm {
+namespace uroce::dropin::rsocket {
 
 namespace {
 
@@ -167,4 +167,4 @@ int Stream::shutdown(int how) {
   return 0;
 }
 
-}  // namespace uroce::dropin::rdmacm
+}  // namespace uroce::dropin::rsocket

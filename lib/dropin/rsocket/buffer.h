@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace uroce::dropin::rdmacm {
+namespace uroce::dropin::rsocket {
 
 /// Whole pages of our own, registered: fork() then leaves nothing else out of a child.
 class Buffer {
@@ -31,4 +31,4 @@ class Buffer {
   ibv_mr* mr_ = nullptr;
 };
 
-}  // namespace uroce::dropin::rdmacm
+}  // namespace uroce::dropin::rsocket

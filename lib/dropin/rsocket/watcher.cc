@@ -1,4 +1,4 @@
-#include "dropin/rdmacm/rsocket_watcher.h"
+#include "dropin/rsocket/watcher.h"
 
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-namespace uroce::dropin::rdmacm {
+namespace uroce::dropin::rsocket {
 
 Watcher& Watcher::connections() {
   static Watcher& watcher = *new Watcher;
@@ -77,4 +77,4 @@ void Watcher::run() {
   }
 }
 
-}  // namespace uroce::dropin::rdmacm
+}  // namespace uroce::dropin::rsocket

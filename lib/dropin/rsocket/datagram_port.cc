@@ -8,9 +8,9 @@
 
 #include "dropin/common/report.h"
 #include "dropin/rdmacm/address.h"
-#include "dropin/rdmacm/rsocket_datagram.h"
+#include "dropin/rsocket/datagram.h"
 
-namespace uroce::dropin::rdmacm {
+namespace uroce::dropin::rsocket {
 
 namespace {
 
@@ -27,7 +27,7 @@ std::unique_ptr<DatagramPort> DatagramPort::make(const Gid& ip, const Sizes& siz
 
 int DatagramPort::set_up(const Gid& ip, const Sizes& sizes) {
   sockaddr_storage address{};
-  to_sockaddr({ip, 0}, AF_UNSPEC, RDMA_PS_UDP, address);
+  rdmacm::to_sockaddr({ip, 0}, AF_UNSPEC, RDMA_PS_UDP, address);
   if (rdma_create_id(nullptr, &id_, nullptr, RDMA_PS_UDP) != 0) return -1;
   if (rdma_bind_addr(id_, reinterpret_cast<sockaddr*>(&address)) != 0) return -1;
   ibv_port_attr port{};
@@ -131,4 +131,4 @@ void DatagramPort::take_event() {
   }
 }
 
-}  // namespace uroce::dropin::rdmacm
+}  // namespace uroce::dropin::rsocket

@@ -10,10 +10,10 @@
 #include <fstream>
 
 #include "dropin/common/report.h"
-#include "dropin/rdmacm/rsocket_stream.h"
-#include "dropin/rdmacm/rsocket_watcher.h"
+#include "dropin/rsocket/stream.h"
+#include "dropin/rsocket/watcher.h"
 
-namespace uroce::dropin::rdmacm {
+namespace uroce::dropin::rsocket {
 
 namespace {
 
@@ -209,4 +209,4 @@ void Stream::send_keepalive() {
   post({}, IBV_WR_RDMA_WRITE, wire::message(wire::Control::keepalive), false, 0, 0);
 }
 
-}  // namespace uroce::dropin::rdmacm
+}  // namespace uroce::dropin::rsocket

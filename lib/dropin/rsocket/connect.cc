@@ -6,10 +6,10 @@
 
 #include "dropin/common/report.h"
 #include "dropin/rdmacm/address.h"
-#include "dropin/rdmacm/rsocket_stream.h"
-#include "dropin/rdmacm/rsocket_watcher.h"
+#include "dropin/rsocket/stream.h"
+#include "dropin/rsocket/watcher.h"
 
-namespace uroce::dropin::rdmacm {
+namespace uroce::dropin::rsocket {
 
 namespace {
 
@@ -63,7 +63,7 @@ int Stream::connect(const sockaddr* address, socklen_t length) {
     if (phase_ == Phase::connected) return 0;
     if (phase_ == Phase::connecting) return minus_one(EALREADY);
     if (phase_ != Phase::idle && phase_ != Phase::bound) return minus_one(EINVAL);
-    const socklen_t needed = address_length(address);
+    const socklen_t needed = rdmacm::address_length(address);
     if (needed == 0 || length < needed) return minus_one(needed == 0 ? EAFNOSUPPORT : EINVAL);
     std::memcpy(&id_->route.addr.dst_storage, address, needed);
     tries_ = 0;
@@ -212,4 +212,4 @@ void Stream::close() {
   release();
 }
 
-}  // namespace uroce::dropin::rdmacm
+}  // namespace uroce::dropin::rsocket

@@ -5,10 +5,10 @@
 #include <cerrno>
 
 #include "dropin/common/report.h"
-#include "dropin/rdmacm/rsocket_stream.h"
-#include "dropin/rdmacm/rsocket_watcher.h"
+#include "dropin/rsocket/stream.h"
+#include "dropin/rsocket/watcher.h"
 
-namespace uroce::dropin::rdmacm {
+namespace uroce::dropin::rsocket {
 
 namespace {
 
@@ -110,4 +110,4 @@ void Stream::drop_accepting(const Stream* child) {
   accepting_.erase(found);
 }
 
-}  // namespace uroce::dropin::rdmacm
+}  // namespace uroce::dropin::rsocket

@@ -7,9 +7,9 @@
 #include <cerrno>
 
 #include "dropin/common/report.h"
-#include "dropin/rdmacm/rsocket_stream.h"
+#include "dropin/rsocket/stream.h"
 
-namespace uroce::dropin::rdmacm {
+namespace uroce::dropin::rsocket {
 
 namespace {
 
@@ -119,4 +119,4 @@ void Stream::release() {
   number_ = accept_fd_ = keepalive_fd_ = -1;
 }
 
-}  // namespace uroce::dropin::rdmacm
+}  // namespace uroce::dropin::rsocket

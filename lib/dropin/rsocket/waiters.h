@@ -4,7 +4,7 @@
 #include <mutex>
 #include <vector>
 
-namespace uroce::dropin::rdmacm {
+namespace uroce::dropin::rsocket {
 
 /// A thread's own descriptor to be woken by.
 class Waiter {
@@ -38,4 +38,4 @@ class Waiters {
   std::vector<Waiter*> waiters_;
 };
 
-}  // namespace uroce::dropin::rdmacm
+}  // namespace uroce::dropin::rsocket

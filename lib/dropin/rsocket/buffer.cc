@@ -1,4 +1,4 @@
-#include "dropin/rdmacm/rsocket_buffer.h"
+#include "dropin/rsocket/buffer.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 
 #include "dropin/common/report.h"
 
-namespace uroce::dropin::rdmacm {
+namespace uroce::dropin::rsocket {
 
 namespace {
 
@@ -41,4 +41,4 @@ void Buffer::reset() {
   mr_ = nullptr;
 }
 
-}  // namespace uroce::dropin::rdmacm
+}  // namespace uroce::dropin::rsocket

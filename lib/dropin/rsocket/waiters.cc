@@ -1,9 +1,9 @@
-#include "dropin/rdmacm/rsocket_waiters.h"
+#include "dropin/rsocket/waiters.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-namespace uroce::dropin::rdmacm {
+namespace uroce::dropin::rsocket {
 
 Waiter::Waiter() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
@@ -40,4 +40,4 @@ void Waiters::wake() {
   }
 }
 
-}  // namespace uroce::dropin::rdmacm
+}  // namespace uroce::dropin::rsocket

@@ -1,13 +1,13 @@
-#include "dropin/rdmacm/rsocket_settings.h"
+#include "dropin/rsocket/settings.h"
 
 #include <algorithm>
 #include <fstream>
 #include <optional>
 #include <string>
 
-#include "dropin/rdmacm/rsocket_wire.h"
+#include "dropin/rsocket/wire.h"
 
-namespace uroce::dropin::rdmacm {
+namespace uroce::dropin::rsocket {
 
 namespace {
 
@@ -41,4 +41,4 @@ const Settings& settings() {
   return read;
 }
 
-}  // namespace uroce::dropin::rdmacm
+}  // namespace uroce::dropin::rsocket

@@ -11,10 +11,10 @@
 #include <memory>
 #include <span>
 
-#include "dropin/rdmacm/rsocket_settings.h"
-#include "dropin/rdmacm/rsocket_waiters.h"
+#include "dropin/rsocket/settings.h"
+#include "dropin/rsocket/waiters.h"
 
-namespace uroce::dropin::rdmacm {
+namespace uroce::dropin::rsocket {
 
 /// Buffers of an application's call, in which it goes on byte by byte.
 class IoCursor {
@@ -111,4 +111,4 @@ void give_address(const sockaddr_storage& from, sockaddr* to, socklen_t* length)
 int give_number(int number, void* value, socklen_t* length);
 int take_number(const void* value, socklen_t length, int& number);
 
-}  // namespace uroce::dropin::rdmacm
+}  // namespace uroce::dropin::rsocket

@@ -1,10 +1,10 @@
-#include "dropin/rdmacm/rsocket_wire.h"
+#include "dropin/rsocket/wire.h"
 
 #include <algorithm>
 #include <bit>
 #include <concepts>
 
-namespace uroce::dropin::rdmacm::wire {
+namespace uroce::dropin::rsocket::wire {
 
 namespace {
 
@@ -149,4 +149,4 @@ Target swapped(const Target& target) {
 
 Mapping swapped(const Mapping& mapping) { return {std::byteswap(mapping.offset), swapped(mapping.memory)}; }
 
-}  // namespace uroce::dropin::rdmacm::wire
+}  // namespace uroce::dropin::rsocket::wire

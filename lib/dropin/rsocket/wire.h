@@ -11,7 +11,7 @@
 
 #include <uroce/types.h>
 
-namespace uroce::dropin::rdmacm::wire {
+namespace uroce::dropin::rsocket::wire {
 
 /// Memory that the peer may write to. In tables in the byte order of the side that reads it.
 struct Target {
@@ -84,4 +84,4 @@ std::optional<std::pair<Introduction, std::size_t>> decode_introduction(std::spa
 Target swapped(const Target& target);
 Mapping swapped(const Mapping& mapping);
 
-}  // namespace uroce::dropin::rdmacm::wire
+}  // namespace uroce::dropin::rsocket::wire

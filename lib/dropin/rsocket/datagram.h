@@ -12,11 +12,11 @@
 #include <optional>
 #include <vector>
 
-#include "dropin/rdmacm/rsocket_buffer.h"
-#include "dropin/rdmacm/rsocket_socket.h"
-#include "dropin/rdmacm/rsocket_wire.h"
+#include "dropin/rsocket/buffer.h"
+#include "dropin/rsocket/socket.h"
+#include "dropin/rsocket/wire.h"
 
-namespace uroce::dropin::rdmacm {
+namespace uroce::dropin::rsocket {
 
 /// The queue pair of one local address. Not thread-safe.
 class DatagramPort {
@@ -117,7 +117,7 @@ class Datagram final : public Socket, public std::enable_shared_from_this<Datagr
   void learn(const wire::Sender& peer, DatagramPort* port, ibv_ah_attr where, uint32_t qpn);
   void deliver(Arrival arrival);
 
-  // rsocket_datagram_peers.cc: without it, as they wait for the network.
+  // datagram_peers.cc: without it, as they wait for the network.
   int start(const sockaddr* address, socklen_t length);
   int listen_for_peers(const sockaddr* address);
   ssize_t send_unknown(const wire::Sender& to, IoCursor from);
@@ -149,4 +149,4 @@ class Datagram final : public Socket, public std::enable_shared_from_this<Datagr
   std::deque<Arrival> arrived_;
 };
 
-}  // namespace uroce::dropin::rdmacm
+}  // namespace uroce::dropin::rsocket

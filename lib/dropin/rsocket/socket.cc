@@ -1,4 +1,4 @@
-#include "dropin/rdmacm/rsocket_socket.h"
+#include "dropin/rsocket/socket.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,7 +9,7 @@
 #include "dropin/common/report.h"
 #include "dropin/rdmacm/address.h"
 
-namespace uroce::dropin::rdmacm {
+namespace uroce::dropin::rsocket {
 
 template <class Move>
 std::size_t IoCursor::step(std::size_t bytes, Move move) {
@@ -76,7 +76,7 @@ std::shared_ptr<Socket> remove(int fd) {
 
 void give_address(const sockaddr_storage& from, sockaddr* to, socklen_t* length) {
   if (to == nullptr || length == nullptr) return;
-  const socklen_t size = address_length(reinterpret_cast<const sockaddr*>(&from));
+  const socklen_t size = rdmacm::address_length(reinterpret_cast<const sockaddr*>(&from));
   std::memcpy(to, &from, std::min(size, *length));
   *length = size;
 }
@@ -94,4 +94,4 @@ int take_number(const void* value, socklen_t length, int& number) {
   return 0;
 }
 
-}  // namespace uroce::dropin::rdmacm
+}  // namespace uroce::dropin::rsocket

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "dropin/common/report.h"
-#include "dropin/rdmacm/rsocket_socket.h"
+#include "dropin/rsocket/socket.h"
 
-namespace uroce::dropin::rdmacm {
+namespace uroce::dropin::rsocket {
 
 namespace {
 
@@ -125,10 +125,10 @@ int mark(int fd, fd_set* set, int revents, int wanted) {
 
 }  // namespace
 
-}  // namespace uroce::dropin::rdmacm
+}  // namespace uroce::dropin::rsocket
 
 using namespace uroce::dropin;
-using namespace uroce::dropin::rdmacm;
+using namespace uroce::dropin::rsocket;
 
 extern "C" {
 

@@ -14,11 +14,11 @@
 #include <optional>
 #include <vector>
 
-#include "dropin/rdmacm/rsocket_buffer.h"
-#include "dropin/rdmacm/rsocket_socket.h"
-#include "dropin/rdmacm/rsocket_wire.h"
+#include "dropin/rsocket/buffer.h"
+#include "dropin/rsocket/socket.h"
+#include "dropin/rsocket/wire.h"
 
-namespace uroce::dropin::rdmacm {
+namespace uroce::dropin::rsocket {
 
 /// Memory that the application lets the peer write to, and what the peer was told of it.
 struct Mapped {
@@ -75,7 +75,7 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   /// Control messages that may be on their way at once; requests are kept back for them.
   static constexpr uint32_t kControls = 4;
 
-  // rsocket_connect.cc: on the watcher's thread, but for what starts it.
+  // connect.cc: on the watcher's thread, but for what starts it.
   bool open_channel();
   bool take_descriptor();
   bool watch();
@@ -91,13 +91,13 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   void change(Phase into);
   int wait_connected(bool at_once);
 
-  // rsocket_accept.cc
+  // accept.cc
   void on_request(const rdma_cm_event& event);
   int answer_request(const rdma_conn_param& request);
   void on_accepted();
   void drop_accepting(const Stream* child);
 
-  // rsocket_endpoint.cc
+  // endpoint.cc
   int make_endpoint();
   int make_buffers();
   wire::Greeting greeting() const;
@@ -105,7 +105,7 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   int post_receive();
   void release();
 
-  // rsocket_completion.cc: with cq_mutex_ held, but for wait().
+  // completion.cc: with cq_mutex_ held, but for wait().
   int wait(bool at_once, Test test);
   int process(bool at_once, Test test);
   int drain();
@@ -133,7 +133,7 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   bool can_control_or_end() const { return can_control() || phase_ != Phase::connected; }
   bool all_sent_or_end() const;
 
-  // rsocket_send.cc: with send_mutex_ held.
+  // transfer.cc: with send_mutex_ held.
   int await_room(int flags);
   int send_piece(IoCursor& from, std::size_t size, wire::Op op, uint32_t value, uint64_t address, uint32_t rkey);
   int send_mappings(int flags);
@@ -142,10 +142,10 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   std::size_t peek(IoCursor to) const;
   void take_data(IoCursor& to);
 
-  // rsocket_map.cc
+  // map.cc
   std::optional<wire::Mapping> find_mapping(uint64_t offset) const;
 
-  // rsocket_stream_options.cc
+  // stream_options.cc
   int set_socket_option(int name, const void* value, socklen_t length);
   int set_tcp_option(int name, const void* value, socklen_t length);
   int set_rdma_option(int name, const void* value, socklen_t length);
@@ -226,4 +226,4 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   int keepalive_fd_ = -1;
 };
 
-}  // namespace uroce::dropin::rdmacm
+}  // namespace uroce::dropin::rsocket

@@ -3,9 +3,9 @@
 
 #include <cerrno>
 
-#include "dropin/rdmacm/rsocket_stream.h"
+#include "dropin/rsocket/stream.h"
 
-namespace uroce::dropin::rdmacm {
+namespace uroce::dropin::rsocket {
 
 short Stream::readiness(short events) {
   switch (phase_.load()) {
@@ -54,4 +54,4 @@ void Stream::take_event() {
   if (phase_ >= Phase::connected) wait_event();
 }
 
-}  // namespace uroce::dropin::rdmacm
+}  // namespace uroce::dropin::rsocket

@@ -5,9 +5,9 @@
 #include <cerrno>
 
 #include "dropin/common/report.h"
-#include "dropin/rdmacm/rsocket_stream.h"
+#include "dropin/rsocket/stream.h"
 
-namespace uroce::dropin::rdmacm {
+namespace uroce::dropin::rsocket {
 
 namespace {
 
@@ -106,4 +106,4 @@ std::size_t Stream::write_at(IoCursor from, off_t offset, int flags) {
   return result != 0 && sent == 0 ? static_cast<std::size_t>(-1) : sent;
 }
 
-}  // namespace uroce::dropin::rdmacm
+}  // namespace uroce::dropin::rsocket

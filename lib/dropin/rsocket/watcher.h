@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-namespace uroce::dropin::rdmacm {
+namespace uroce::dropin::rsocket {
 
 class Watcher {
  public:
@@ -36,4 +36,4 @@ class Watcher {
   std::thread::id thread_;
 };
 
-}  // namespace uroce::dropin::rdmacm
+}  // namespace uroce::dropin::rsocket

@@ -1,5 +1,5 @@
 // Calls of a datagram rsocket.
-#include "dropin/rdmacm/rsocket_datagram.h"
+#include "dropin/rsocket/datagram.h"
 
 #include <poll.h>
 #include <sys/epoll.h>
@@ -11,14 +11,14 @@
 
 #include "dropin/common/report.h"
 #include "dropin/rdmacm/address.h"
-#include "dropin/rdmacm/rsocket_watcher.h"
+#include "dropin/rsocket/watcher.h"
 
-namespace uroce::dropin::rdmacm {
+namespace uroce::dropin::rsocket {
 
 namespace {
 
 std::optional<wire::Sender> to_sender(const sockaddr* address, socklen_t length) {
-  const auto converted = length >= address_length(address) ? to_address(address) : std::nullopt;
+  const auto converted = length >= rdmacm::address_length(address) ? rdmacm::to_address(address) : std::nullopt;
   if (!converted) return std::nullopt;
   return wire::Sender{converted->ip, converted->port};
 }
@@ -109,7 +109,8 @@ ssize_t Datagram::receive(IoCursor to, int flags, sockaddr* from, socklen_t* len
         const std::span<const std::byte> bytes = first.port != nullptr ? first.bytes : std::span(first.kept);
         const std::size_t size = to.put(bytes.data(), bytes.size());
         sockaddr_storage peer{};
-        to_sockaddr({first.sender.ip, first.sender.port}, static_cast<sa_family_t>(family()), RDMA_PS_UDP, peer);
+        rdmacm::to_sockaddr({first.sender.ip, first.sender.port}, static_cast<sa_family_t>(family()), RDMA_PS_UDP,
+                            peer);
         give_address(peer, from, length);
         if ((flags & MSG_PEEK) == 0) {
           if (first.port != nullptr) first.port->post(first.slot);
@@ -205,7 +206,7 @@ int Datagram::peer_name(sockaddr* address, socklen_t* length) {
   const std::lock_guard lock(mutex_);
   if (!connected_) return minus_one(ENOTCONN);
   sockaddr_storage peer{};
-  to_sockaddr({connected_->ip, connected_->port}, static_cast<sa_family_t>(family()), RDMA_PS_UDP, peer);
+  rdmacm::to_sockaddr({connected_->ip, connected_->port}, static_cast<sa_family_t>(family()), RDMA_PS_UDP, peer);
   give_address(peer, address, length);
   return 0;
 }
@@ -256,4 +257,4 @@ off_t Datagram::map(void*, std::size_t, int, off_t) { return minus_one(EOPNOTSUP
 int Datagram::unmap(void*, std::size_t) { return minus_one(EOPNOTSUPP); }
 std::size_t Datagram::write_at(IoCursor, off_t, int) { return static_cast<std::size_t>(minus_one(EOPNOTSUPP)); }
 
-}  // namespace uroce::dropin::rdmacm
+}  // namespace uroce::dropin::rsocket
