@@ -7,7 +7,7 @@
 #include <span>
 
 #include "sharing/page_guard.h"
-#include "sharing/page_mover.h"
+#include "sharing/page_replacement.h"
 
 namespace uroce::sharing {
 
