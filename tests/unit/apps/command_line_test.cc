@@ -1,5 +1,5 @@
 // The command line: names, defaults as perftest's, and what is refused.
-#include "perf/options.h"
+#include "perf/command_line.h"
 
 #include <gtest/gtest.h>
 
