@@ -191,7 +191,7 @@ std::vector<std::byte> make_single_report(const Gid& source, const Gid& group, M
   return single_message(source, group, group, group.is_ipv4() ? igmp : kMldReport1);
 }
 
-std::vector<std::byte> make_farewell(const Gid& source, const Gid& group) {
+std::vector<std::byte> make_leave(const Gid& source, const Gid& group) {
   if (group.is_ipv4()) return single_message(source, group, kAllRouters, kIgmpLeave);
   return single_message(source, group, link_scope(2), kMldDone);
 }

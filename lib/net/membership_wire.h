@@ -53,7 +53,7 @@ std::size_t records_per_report(bool ipv4, std::size_t mtu);
 std::vector<std::byte> make_list_report(const Gid& source, std::span<const GroupRecord> records);
 /// `dialect` is not list.
 std::vector<std::byte> make_single_report(const Gid& source, const Gid& group, MembershipDialect dialect);
-std::vector<std::byte> make_farewell(const Gid& source, const Gid& group);
+std::vector<std::byte> make_leave(const Gid& source, const Gid& group);
 /// Where a packet of the above goes, from its header.
 Gid destination_of(std::span<const std::byte> packet);
 

@@ -40,7 +40,7 @@ void Memberships::set_addresses(std::span<const Gid> addresses, Nanos now) {
 }
 
 // RFC 3376, 5; RFC 3810, 6: nothing is said of all systems, which everybody is in, and of what never leaves a host.
-bool Memberships::is_told(const Gid& group) {
+bool Memberships::is_reported(const Gid& group) {
   if (group.is_ipv4()) return group.ipv4() != 0xe0000001;
   const uint8_t scope = group.bytes[1] & 0x0f;
   if (scope <= 1) return false;
@@ -51,8 +51,8 @@ bool Memberships::is_told(const Gid& group) {
 }
 
 void Memberships::change(Group& group, Nanos now) {
-  group.tellings = kMembershipRobustness;
-  group.telling_due = now;
+  group.reports_left = kMembershipRobustness;
+  group.report_due = now;
 }
 
 void Memberships::join(const Gid& group, Nanos now) {
@@ -64,7 +64,7 @@ void Memberships::join(const Gid& group, Nanos now) {
   }
   if (it->second.users++ != 0) return;
   ++generation_;
-  if (is_told(group)) change(it->second, now);
+  if (is_reported(group)) change(it->second, now);
 }
 
 void Memberships::leave(const Gid& group, Nanos now) {
@@ -75,21 +75,21 @@ void Memberships::leave(const Gid& group, Nanos now) {
   ++generation_;
   it->second.response_due = kNever;
   switch (family(group.is_ipv4()).dialect) {
-    case MembershipDialect::igmp1: it->second.tellings = 0; break;  // it has no word for this
+    case MembershipDialect::igmp1: it->second.reports_left = 0; break;  // it has no word for this
     case MembershipDialect::single:
       change(it->second, now);
-      it->second.tellings = 1;  // RFC 2236, 3; RFC 2710, 4
+      it->second.reports_left = 1;  // RFC 2236, 3; RFC 2710, 4
       break;
     case MembershipDialect::list: change(it->second, now); break;
   }
-  if (!is_told(group)) it->second.tellings = 0;
-  if (it->second.tellings == 0) groups_.erase(it);
+  if (!is_reported(group)) it->second.reports_left = 0;
+  if (it->second.reports_left == 0) groups_.erase(it);
 }
 
 void Memberships::announce(Nanos now) {
   for (const bool ipv4 : {true, false}) choose_dialect(ipv4, now);
   for (auto& [gid, group] : groups_) {
-    if (group.users != 0 && is_told(gid)) change(group, now);
+    if (group.users != 0 && is_reported(gid)) change(group, now);
   }
 }
 
@@ -126,14 +126,14 @@ void Memberships::choose_dialect(bool ipv4, Nanos now) {
   f.response_due = kNever;
   for (auto& [gid, group] : groups_) {
     if (gid.is_ipv4() != ipv4) continue;
-    group.tellings = 0;
-    group.telling_due = group.response_due = kNever;
+    group.reports_left = 0;
+    group.report_due = group.response_due = kNever;
   }
   forget_left();
 }
 
 void Memberships::forget_left() {
-  std::erase_if(groups_, [](const auto& entry) { return entry.second.users == 0 && entry.second.tellings == 0; });
+  std::erase_if(groups_, [](const auto& entry) { return entry.second.users == 0 && entry.second.reports_left == 0; });
 }
 
 void Memberships::on_query(const MembershipQuery& query, Nanos now) {
@@ -152,7 +152,7 @@ void Memberships::on_query(const MembershipQuery& query, Nanos now) {
   }
   // A query for a group and sources is answered as one for the group: its answer, all sources, holds for each.
   for (auto& [gid, group] : groups_) {
-    if (gid.is_ipv4() != query.ipv4 || group.users == 0 || !is_told(gid)) continue;
+    if (gid.is_ipv4() != query.ipv4 || group.users == 0 || !is_reported(gid)) continue;
     if (general || gid == query.group) group.response_due = std::min(group.response_due, now + within(limit));
   }
 }
@@ -176,10 +176,10 @@ void Memberships::poll_list(bool ipv4, Nanos now) {
   if (all) f.response_due = kNever;
   const Nanos again = now + within(kListReportInterval);
   for (auto& [gid, group] : groups_) {
-    if (gid.is_ipv4() != ipv4 || !is_told(gid)) continue;
-    if (group.telling_due <= now) {
+    if (gid.is_ipv4() != ipv4 || !is_reported(gid)) continue;
+    if (group.report_due <= now) {
       changes.push_back({group.users != 0 ? RecordType::to_exclude : RecordType::to_include, gid});
-      group.telling_due = --group.tellings > 0 ? again : kNever;
+      group.report_due = --group.reports_left > 0 ? again : kNever;
     }
     if (group.users == 0 || (!all && group.response_due > now)) continue;
     group.response_due = kNever;
@@ -194,10 +194,10 @@ void Memberships::poll_single(bool ipv4, Nanos now) {
   const Family& f = family(ipv4);
   for (auto& [gid, group] : groups_) {
     if (gid.is_ipv4() != ipv4) continue;
-    const bool telling = group.telling_due <= now;
-    if (telling) group.telling_due = --group.tellings > 0 ? now + within(kSingleReportInterval) : kNever;
-    if (telling && group.users == 0) send(make_farewell(f.source, gid));
-    if (group.users == 0 || (!telling && group.response_due > now)) continue;
+    const bool reporting = group.report_due <= now;
+    if (reporting) group.report_due = --group.reports_left > 0 ? now + within(kSingleReportInterval) : kNever;
+    if (reporting && group.users == 0) send(make_leave(f.source, gid));
+    if (group.users == 0 || (!reporting && group.response_due > now)) continue;
     group.response_due = kNever;
     send(make_single_report(f.source, gid, f.dialect));
   }
@@ -206,7 +206,7 @@ void Memberships::poll_single(bool ipv4, Nanos now) {
 
 Nanos Memberships::next_deadline() const {
   Nanos next = std::min(families_[0].response_due, families_[1].response_due);
-  for (const auto& [gid, group] : groups_) next = std::min({next, group.telling_due, group.response_due});
+  for (const auto& [gid, group] : groups_) next = std::min({next, group.report_due, group.response_due});
   return next;
 }
 

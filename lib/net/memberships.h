@@ -72,9 +72,9 @@ class Memberships {
 
  private:
   struct Group {
-    uint32_t users = 0;  ///< 0: left, and still to be told
-    int tellings = 0;    ///< of the last change
-    Nanos telling_due = kNever;
+    uint32_t users = 0;    ///< 0: left, and still to be told
+    int reports_left = 0;  ///< of the last change, still to be sent
+    Nanos report_due = kNever;
     Nanos response_due = kNever;  ///< to a query
   };
   struct Family {
@@ -96,7 +96,7 @@ class Memberships {
   void poll_single(bool ipv4, Nanos now);
   void send_records(bool ipv4, std::span<const GroupRecord> records);
   void send(const std::vector<std::byte>& packet);
-  static bool is_told(const Gid& group);
+  static bool is_reported(const Gid& group);
 
   const EthAddr mac_;
   const uint16_t vlan_;

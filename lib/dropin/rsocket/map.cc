@@ -25,7 +25,7 @@ off_t Stream::map(void* buffer, std::size_t length, int protection, off_t offset
     const auto free = std::ranges::find(mapping_used_, false);
     if (free == mapping_used_.end()) return minus_one(ENOMEM);  // the peer's table is full, or it has none
     made.index = static_cast<int>(free - mapping_used_.begin());
-    made.told = false;
+    made.advertised = false;
     access |= IBV_ACCESS_REMOTE_WRITE;
   }
   made.mr = ibv_reg_mr(id_->pd, buffer, length, access);
@@ -53,7 +53,7 @@ int Stream::unmap(void* buffer, std::size_t length) {
 int Stream::send_mappings(int flags) {
   const std::lock_guard lock(map_mutex_);
   for (Mapped& each : mapped_) {
-    if (each.told) continue;
+    if (each.advertised) continue;
     if (await_room(flags) != 0) return -1;
     wire::Mapping entry{
         static_cast<uint64_t>(each.offset),
@@ -65,7 +65,7 @@ int Stream::send_mappings(int flags) {
     const uint64_t there = remote_mappings_ + index * sizeof(entry);
     ++sent_;
     if (send_piece(from, sizeof(entry), wire::Op::mapping, index, there, remote_targets_.key) != 0) return -1;
-    each.told = true;
+    each.advertised = true;
   }
   mappings_to_tell_ = false;
   return 0;

@@ -25,7 +25,7 @@ struct Mapped {
   off_t offset = 0;
   ibv_mr* mr = nullptr;
   int index = -1;  ///< in the peer's table; -1 for what is not told
-  bool told = true;
+  bool advertised = true;
 };
 
 enum class Phase : uint8_t {

@@ -1,4 +1,4 @@
-#include "perf/session.h"
+#include "perf/test_side.h"
 
 #include <fmt/format.h>
 
@@ -12,8 +12,8 @@
 namespace uroce::perf {
 namespace {
 
-constexpr uint32_t kHouseEvery = 16;                  ///< turns of the measured loop between looks at clock and channel
-constexpr uint64_t kLinkPatienceNs = 10'000'000'000;  ///< a virtual link comes up some time after both ends are there
+constexpr uint32_t kControlInterval = 16;            ///< turns of the measured loop between looks at clock and channel
+constexpr uint64_t kLinkTimeoutNs = 10'000'000'000;  ///< a virtual link comes up some time after both ends are there
 
 bool is_ping_pong(const Options& o) {
   return o.test.kind == Kind::lat && (o.test.verb == Verb::write || o.test.verb == Verb::send);
@@ -21,7 +21,7 @@ bool is_ping_pong(const Options& o) {
 
 }  // namespace
 
-Session::Session(Endpoint& endpoint, Channel& channel, const Options& options, bool client, Table* table)
+TestSide::TestSide(Endpoint& endpoint, PeerChannel& channel, const Options& options, bool client, Table* table)
     : endpoint_(endpoint),
       channel_(channel),
       options_(options),
@@ -31,10 +31,10 @@ Session::Session(Endpoint& endpoint, Channel& channel, const Options& options, b
   last_heard_ns_ = last_beat_ns_ = now_ns();
 }
 
-bool Session::i_send() const { return client_ || options_.bidirectional || is_ping_pong(options_); }
-bool Session::peer_sends() const { return !client_ || options_.bidirectional || is_ping_pong(options_); }
+bool TestSide::i_send() const { return client_ || options_.bidirectional || is_ping_pong(options_); }
+bool TestSide::peer_sends() const { return !client_ || options_.bidirectional || is_ping_pong(options_); }
 
-Step Session::step() {
+Step TestSide::step() {
   if (phase_ == Phase::finished) return Step::idle;
   if (!greeted_) {
     greeted_ = true;
@@ -48,13 +48,13 @@ Step Session::step() {
     did = run_step();
     progressed_ |= did == Step::progress;
     if (phase_ == Phase::finished) return did;
-    if (!resting() && ++turns_ % kHouseEvery != 0) return did;
+    if (!resting() && ++turns_ % kControlInterval != 0) return did;
   }
   if (std::exchange(progressed_, false)) last_progress_ns_ = now_ns();
-  return keep_house() ? Step::progress : did;
+  return step_control() ? Step::progress : did;
 }
 
-Step Session::run_step() {
+Step TestSide::run_step() {
   Step did = Step::idle;
   if (receiver_ && !is_ping_pong(options_)) {
     did = receiver_->step();
@@ -68,14 +68,14 @@ Step Session::run_step() {
   return did;
 }
 
-void Session::handle(const Message& m) {
+void TestSide::handle(const Message& m) {
   const auto out_of_turn = [&] {
     give_up("the peer's messages come out of turn; are both sides of the same release?");
   };
   switch (m.type) {
     case MessageType::beat: return;
     case MessageType::error:
-      told_by_peer_ = true;
+      reported_by_peer_ = true;
       problem_ = fmt::format("the other side gave up: {}", m.text);
       phase_ = Phase::finished;
       return;
@@ -108,7 +108,7 @@ void Session::handle(const Message& m) {
   }
 }
 
-void Session::handle_hello(const Hello& hello) {
+void TestSide::handle_hello(const Hello& hello) {
   if (auto differs = difference(SharedParameters::of(options_), hello.parameters)) return give_up(*differs);
   if (options_.test.verb != Verb::send) {
     const Plan plan = plan_for(options_, sizes_.back(), hello.remote_bytes);
@@ -117,16 +117,16 @@ void Session::handle_hello(const Hello& hello) {
     }
   }
   peer_hello_ = hello;
-  link_deadline_ns_ = now_ns() + kLinkPatienceNs;
+  link_deadline_ns_ = now_ns() + kLinkTimeoutNs;
   phase_ = Phase::link;
 }
 
-void Session::wait_for_link(uint64_t now) {
+void TestSide::wait_for_link(uint64_t now) {
   // Past the deadline connecting fails with the device's own words.
   if (endpoint_.link_up() || now > link_deadline_ns_) connect();
 }
 
-void Session::connect() {
+void TestSide::connect() {
   if (auto connected = endpoint_.connect(peer_hello_); !connected) return give_up(connected.error().text);
   last_heard_ns_ = now_ns();
   if (options_.test.verb == Verb::send && peer_sends()) {
@@ -139,7 +139,7 @@ void Session::connect() {
 }
 
 /// Makes everything ready for the next size and says so.
-void Session::start_size() {
+void TestSide::start_size() {
   const uint64_t size = sizes_[current_];
   const Plan plan = plan_for(options_, size, endpoint_.peer().remote_bytes);
   sender_.reset();
@@ -160,7 +160,7 @@ void Session::start_size() {
   send(go);
 }
 
-void Session::start_run() {
+void TestSide::start_run() {
   phase_ = Phase::run;
   run_began_ns_ = last_progress_ns_ = now_ns();
   if (table_ != nullptr) table_->begin_progress();
@@ -168,7 +168,7 @@ void Session::start_run() {
 }
 
 /// The peer asks for its writes to be checked, or for fresh patterns to read.
-void Session::handle_round(const Message& m) {
+void TestSide::handle_round(const Message& m) {
   if (!options_.verify || m.round.size != sizes_[current_])
     return give_up("the peer asks for a check that was not agreed");
   const uint32_t peer = client_ ? 1 : 0;
@@ -185,7 +185,7 @@ void Session::handle_round(const Message& m) {
 }
 
 /// Ends the run of a size when nothing is left to send, receive or check.
-void Session::check_finished() {
+void TestSide::check_finished() {
   if (sender_) {
     if (options_.verify) {
       if (auto request = sender_->request()) send(*request);
@@ -215,7 +215,7 @@ void Session::check_finished() {
 }
 
 /// Both reports are here: the size is over.
-void Session::finish_size(const SizeReport& peer) {
+void TestSide::finish_size(const SizeReport& peer) {
   if (phase_ == Phase::finished) return;
   SizeReport& mine = results_.back();
   const uint64_t verified = mine.verified + peer.verified;
@@ -231,7 +231,7 @@ void Session::finish_size(const SizeReport& peer) {
   channel_.flush();
 }
 
-void Session::give_up(const std::string& why) {
+void TestSide::give_up(const std::string& why) {
   if (phase_ == Phase::finished) return;
   problem_ = why;
   phase_ = Phase::finished;
@@ -242,13 +242,13 @@ void Session::give_up(const std::string& why) {
   if (channel_.send(error)) channel_.flush();
 }
 
-bool Session::arm() {
+bool TestSide::arm() {
   bool armed = endpoint_.send_cq().arm().has_value();
   if (endpoint_.has_recv_cq()) armed = endpoint_.recv_cq().arm().has_value() && armed;
   return armed;
 }
 
-void Session::send(const Message& message) {
+void TestSide::send(const Message& message) {
   if (phase_ == Phase::finished) return;
   auto sent = channel_.send(message);
   if (sent) return;
@@ -258,7 +258,7 @@ void Session::send(const Message& message) {
   phase_ = Phase::finished;
 }
 
-void Session::send(MessageType type) {
+void TestSide::send(MessageType type) {
   Message m;
   m.type = type;
   send(m);

@@ -1,5 +1,5 @@
 // The channel over TCP: order, large messages, peers that vanish or talk nonsense, waits with an end.
-#include "perf/channel.h"
+#include "perf/peer_channel.h"
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -26,7 +26,7 @@ Message error(std::string text) {
 }
 
 /// Receives one message, or fails after some seconds.
-std::optional<Message> next(Channel& channel, Channel* other = nullptr) {
+std::optional<Message> next(PeerChannel& channel, PeerChannel* other = nullptr) {
   for (int i = 0; i < 5000; ++i) {
     if (other != nullptr) {
       EXPECT_TRUE(other->receive().has_value());  // lets it go on sending
@@ -40,7 +40,7 @@ std::optional<Message> next(Channel& channel, Channel* other = nullptr) {
   return std::nullopt;
 }
 
-Error failure(Channel& channel) {
+Error failure(PeerChannel& channel) {
   for (int i = 0; i < 5000; ++i) {
     auto message = channel.receive();
     if (!message) return message.error();
@@ -50,7 +50,7 @@ Error failure(Channel& channel) {
 }
 
 struct TcpPair {
-  std::unique_ptr<Channel> server, client;
+  std::unique_ptr<PeerChannel> server, client;
 
   static TcpPair make() {
     auto listener = Listener::open(0);
@@ -63,9 +63,9 @@ struct TcpPair {
   }
 };
 
-/// A client of raw bytes, against a Channel.
+/// A client of raw bytes, against a PeerChannel.
 struct RawPair {
-  std::unique_ptr<Channel> server;
+  std::unique_ptr<PeerChannel> server;
   int fd = -1;
 
   RawPair() {

@@ -1,4 +1,4 @@
-#include "perf/channel.h"
+#include "perf/peer_channel.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 std::string reason(int code) { return std::generic_category().message(code); }
 
-class LocalChannel final : public Channel {
+class LocalChannel final : public PeerChannel {
  public:
   using Queue = std::deque<Message>;
   LocalChannel(std::shared_ptr<Queue> out, std::shared_ptr<Queue> in) : out_(std::move(out)), in_(std::move(in)) {}
@@ -40,7 +40,7 @@ class LocalChannel final : public Channel {
   std::shared_ptr<Queue> out_, in_;
 };
 
-class TcpChannel final : public Channel {
+class TcpChannel final : public PeerChannel {
  public:
   explicit TcpChannel(int fd) : fd_(fd) {
     const int on = 1;
@@ -148,7 +148,7 @@ int try_address(const addrinfo& address, SteadyClock::time_point deadline, const
 
 }  // namespace
 
-std::pair<std::unique_ptr<Channel>, std::unique_ptr<Channel>> local_channels() {
+std::pair<std::unique_ptr<PeerChannel>, std::unique_ptr<PeerChannel>> local_channels() {
   auto a = std::make_shared<LocalChannel::Queue>();
   auto b = std::make_shared<LocalChannel::Queue>();
   return {std::make_unique<LocalChannel>(a, b), std::make_unique<LocalChannel>(b, a)};
@@ -193,7 +193,7 @@ uint16_t Listener::port() const {
   return ntohs(own.sin6_port);  // at the same place as sin_port
 }
 
-Result<std::unique_ptr<Channel>> Listener::accept(double timeout_s, const WaitStep& step) {
+Result<std::unique_ptr<PeerChannel>> Listener::accept(double timeout_s, const WaitStep& step) {
   const auto deadline = deadline_after(timeout_s);
   for (;;) {
     const int fd = ::accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -210,8 +210,8 @@ Result<std::unique_ptr<Channel>> Listener::accept(double timeout_s, const WaitSt
   }
 }
 
-Result<std::unique_ptr<Channel>> connect_channel(const std::string& host, uint16_t port, double timeout_s,
-                                                 const WaitStep& step) {
+Result<std::unique_ptr<PeerChannel>> connect_channel(const std::string& host, uint16_t port, double timeout_s,
+                                                     const WaitStep& step) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;

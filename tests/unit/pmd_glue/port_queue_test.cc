@@ -1,10 +1,10 @@
-#include "pmd_glue/lane.h"
+#include "pmd_glue/port_queue.h"
 
 #include <gtest/gtest.h>
 
 #include "memory/region_table.h"
 #include "net/neighbours.h"
-#include "pmd_glue/service.h"
+#include "pmd_glue/service_thread.h"
 #include "pmd_glue/worker.h"
 #include "ports.h"
 
@@ -22,9 +22,9 @@ net::AddressTable addresses(const char* text, const EthAddr& mac) {
   return {std::move(list), {}};
 }
 
-/// A port with engines and lanes, polled by the test.
+/// A port with engines and port queues, polled by the test.
 struct Node {
-  Node(Port& p, const char* address, uint32_t count, Service& service, const TscClock& c, const char* name)
+  Node(Port& p, const char* address, uint32_t count, ServiceThread& service, const TscClock& c, const char* name)
       : port(p), clock(c), handover(Handover::make(name, count, SOCKET_ID_ANY).value()) {
     neighbourhood = std::make_unique<Neighbourhood>(port, uint16_t{0}, addresses(address, port.mac()), count,
                                                     service.waker(), clock, uint64_t{1});
@@ -37,20 +37,20 @@ struct Node {
       config.index_bits = static_cast<uint32_t>(std::bit_width(count - 1));
       config.max_qps = 64;
       auto& engine = engines.emplace_back(std::make_unique<transport::Engine>(config, regions, events));
-      lanes.push_back(
-          std::make_unique<Lane>(LaneParts{port, *handover, *neighbourhood, shared.get(), *engine, nullptr, all}));
+      queues.push_back(std::make_unique<PortQueue>(
+          PortQueueParts{port, *handover, *neighbourhood, shared.get(), *engine, nullptr, all}));
     }
   }
   bool round() {
     bool worked = false;
-    for (auto& lane : lanes) worked = lane->round(clock) || worked;
+    for (auto& queue : queues) worked = queue->round(clock) || worked;
     return worked;
   }
   uint64_t unknown_qps(uint32_t engine) const {
     return engines[engine]->counters().drops[static_cast<std::size_t>(wire::Drop::qp_unknown)].get();
   }
-  uint64_t counter(uint32_t lane, std::string_view name) const {
-    for (const auto& [key, value] : lanes[lane]->counter_list()) {
+  uint64_t counter(uint32_t queue, std::string_view name) const {
+    for (const auto& [key, value] : queues[queue]->counter_list()) {
       if (key == name) return value;
     }
     ADD_FAILURE() << "no counter " << name;
@@ -66,7 +66,7 @@ struct Node {
   std::unique_ptr<SharedQueue> shared;
   std::vector<std::unique_ptr<Waker>> wakers;
   std::vector<std::unique_ptr<transport::Engine>> engines;
-  std::vector<std::unique_ptr<Lane>> lanes;
+  std::vector<std::unique_ptr<PortQueue>> queues;
 };
 
 PairOptions pair_options(uint32_t engines, uint32_t queues) {
@@ -91,18 +91,18 @@ struct TwoNodes {
 
   PortPair pair;
   TscClock clock;
-  Service service{clock};
+  ServiceThread service{clock};
   Node a, b;
 };
 
 /// What a whole frame is for a sink: headers only, its ICRC computed on the way.
-void send(Lane& lane, uint32_t dest_qpn) {
+void send(PortQueue& queue, uint32_t dest_qpn) {
   TestFrame f(dest_qpn, 0, {});
-  ASSERT_GT(lane.sink().room(), 0u);
-  lane.sink().send({&f.frame, 1});
+  ASSERT_GT(queue.sink().room(), 0u);
+  queue.sink().send({&f.frame, 1});
 }
 
-TEST(Lane, ResolvesAndAnswersOverThePort) {
+TEST(PortQueue, ResolvesAndAnswersOverThePort) {
   TwoNodes t;
   for (const char* peer : {"192.0.2.2", "2001:db8::2"}) {
     const Gid gid = net::parse_address(peer).value();
@@ -116,7 +116,7 @@ TEST(Lane, ResolvesAndAnswersOverThePort) {
   EXPECT_GE(t.b.counter(0, "port_slow"), 2u);  // and membership reports, when they are due
 }
 
-TEST(Lane, SaysWhoDoesNotAnswer) {
+TEST(PortQueue, SaysWhoDoesNotAnswer) {
   TwoNodes t;
   const auto mac = t.a.neighbourhood->resolve(net::parse_address("192.0.2.9").value(), std::chrono::milliseconds(20),
                                               [&] { t.round(); });
@@ -128,13 +128,13 @@ TEST(Lane, SaysWhoDoesNotAnswer) {
   EXPECT_EQ(far.error().code, ENETUNREACH);
 }
 
-TEST(Lane, HandsFramesToTheEngineOfTheirQpn) {
+TEST(PortQueue, HandsFramesToTheEngineOfTheirQpn) {
   for (const uint32_t queues : {1u, 4u}) {
     TwoNodes t(4, queues);
     EXPECT_EQ(t.pair.b->queues(), queues);
     // Whatever queue they arrive in: engine i of a sends to every engine of b.
     for (uint32_t from = 0; from < 4; ++from) {
-      for (uint32_t to = 0; to < 4; ++to) send(*t.a.lanes[from], 0x40 + to);
+      for (uint32_t to = 0; to < 4; ++to) send(*t.a.queues[from], 0x40 + to);
     }
     for (int i = 0; i < 4; ++i) t.round();
     uint64_t steered = 0;
@@ -146,18 +146,18 @@ TEST(Lane, HandsFramesToTheEngineOfTheirQpn) {
   }
 }
 
-TEST(Lane, HandsAMulticastFrameToEveryEngine) {
+TEST(PortQueue, HandsAMulticastFrameToEveryEngine) {
   TwoNodes t(4, 1);
   const auto received = [&](uint32_t engine) { return t.b.engines[engine]->counters().rx_packets.get(); };
   for (int i = 0; i < 4; ++i) t.round();
   const auto in_use = [&] {
     return rte_mempool_in_use_count(t.pair.a->pool()) + rte_mempool_in_use_count(t.pair.b->pool());
   };
-  send(*t.a.lanes[0], 0x40);
+  send(*t.a.queues[0], 0x40);
   for (int i = 0; i < 4; ++i) t.round();
   const unsigned settled = in_use();
   for (int i = 0; i < 100; ++i) {
-    send(*t.a.lanes[0], kMulticastQpn);
+    send(*t.a.queues[0], kMulticastQpn);
     t.round();
   }
   for (int i = 0; i < 4; ++i) t.round();
@@ -167,24 +167,24 @@ TEST(Lane, HandsAMulticastFrameToEveryEngine) {
   EXPECT_EQ(in_use(), settled) << "every reference is given back";
 }
 
-TEST(Lane, CountsWhatItDoesNotKnow) {
+TEST(PortQueue, CountsWhatItDoesNotKnow) {
   TwoNodes t;
   std::vector<std::byte> frame(60);
   frame[12] = std::byte{0x88};
   frame[13] = std::byte{0xcc};  // LLDP
-  ASSERT_TRUE(t.a.lanes[0]->sink().send_raw(frame));
-  ASSERT_TRUE(t.a.lanes[0]->sink().send_raw(std::span(frame).first(1)));
+  ASSERT_TRUE(t.a.queues[0]->sink().send_raw(frame));
+  ASSERT_TRUE(t.a.queues[0]->sink().send_raw(std::span(frame).first(1)));
   t.round();
   EXPECT_EQ(t.b.counter(0, "port_foreign"), 2u);
   EXPECT_EQ(t.b.counter(0, "port_received"), 2u);
 }
 
-TEST(Lane, JoinsSegmentsAndDropsWhatIsTooLong) {
+TEST(PortQueue, JoinsSegmentsAndDropsWhatIsTooLong) {
   TwoNodes t;
   rte_mempool* pool = rte_pktmbuf_pool_create("segments", 255, 0, 0, RTE_PKTMBUF_HEADROOM + 64, SOCKET_ID_ANY);
   TestFrame f(0x40, 0, {});
-  t.a.lanes[0]->sink().room();
-  t.a.lanes[0]->sink().send({&f.frame, 1});
+  t.a.queues[0]->sink().room();
+  t.a.queues[0]->sink().send({&f.frame, 1});
   const auto whole = receive_all(*t.pair.b)[0];
   for (const std::size_t surplus : {std::size_t{0}, std::size_t{9000}}) {
     std::vector<std::byte> bytes(whole.size() + surplus);
@@ -209,17 +209,17 @@ TEST(Lane, JoinsSegmentsAndDropsWhatIsTooLong) {
   rte_mempool_free(pool);
 }
 
-TEST(Lane, GivesEveryBufferBack) {
+TEST(PortQueue, GivesEveryBufferBack) {
   TwoNodes t(2, 1);
   const auto in_use = [&] {
     return rte_mempool_in_use_count(t.pair.a->pool()) + rte_mempool_in_use_count(t.pair.b->pool());
   };
-  send(*t.a.lanes[0], 0x40);
-  send(*t.a.lanes[1], 0x41);
+  send(*t.a.queues[0], 0x40);
+  send(*t.a.queues[1], 0x41);
   for (int i = 0; i < 4; ++i) t.round();
   const unsigned settled = in_use();  // each sink's stash
   for (uint32_t i = 0; i < 5000; ++i) {
-    send(*t.a.lanes[i & 1], i);
+    send(*t.a.queues[i & 1], i);
     if (i % 16 == 0) t.round();
   }
   for (int i = 0; i < 20; ++i) t.round();
@@ -230,14 +230,14 @@ TEST(Lane, GivesEveryBufferBack) {
 TEST(Worker, SleepsUntilAFrameOrAWakeUp) {
   TwoNodes t;
   Worker worker(IdlePolicy::sleep, t.clock);
-  worker.add(std::move(t.b.lanes[0]));
-  t.b.lanes.clear();
+  worker.add(std::move(t.b.queues[0]));
+  t.b.queues.clear();
   // Idle long enough to sleep; each nap is bounded.
   const Nanos start = t.clock.now();
   while (t.clock.now() - start < std::chrono::milliseconds(5)) {
     if (!worker.round()) worker.idle(std::chrono::milliseconds(1));
   }
-  send(*t.a.lanes[0], 0x40);
+  send(*t.a.queues[0], 0x40);
   while (!worker.round() && t.clock.now() - start < std::chrono::seconds(5)) worker.idle(std::chrono::milliseconds(1));
   EXPECT_EQ(t.b.unknown_qps(0), 1u);
 }

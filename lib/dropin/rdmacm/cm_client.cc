@@ -11,7 +11,7 @@ namespace {
 
 struct Current {
   std::mutex mutex;
-  std::shared_ptr<Service> service;
+  std::shared_ptr<CmClient> client;
 };
 
 Current& current() {
@@ -19,9 +19,9 @@ Current& current() {
   return one;
 }
 
-Result<std::shared_ptr<Service>> open_service() {
+Result<std::shared_ptr<CmClient>> open_client() {
   auto opened = ConnectionManager::open();
-  if (opened) return std::make_shared<Service>(std::move(*opened));
+  if (opened) return std::make_shared<CmClient>(std::move(*opened));
   Error error = std::move(opened.error());
   if (error.code == ENOENT) error.code = ENODEV;  // without a daemon there are no devices
   return std::unexpected(std::move(error));
@@ -29,23 +29,23 @@ Result<std::shared_ptr<Service>> open_service() {
 
 }  // namespace
 
-Result<std::shared_ptr<Service>> Service::get() {
+Result<std::shared_ptr<CmClient>> CmClient::get() {
   const std::lock_guard lock(current().mutex);
-  if (current().service != nullptr) return current().service;
-  auto opened = open_service();
-  if (opened) current().service = *opened;
+  if (current().client != nullptr) return current().client;
+  auto opened = open_client();
+  if (opened) current().client = *opened;
   return opened;
 }
 
-Result<std::shared_ptr<Service>> Service::renew(const std::shared_ptr<Service>& stale) {
+Result<std::shared_ptr<CmClient>> CmClient::renew(const std::shared_ptr<CmClient>& stale) {
   const std::lock_guard lock(current().mutex);
-  if (current().service != stale) return current().service;
-  auto opened = open_service();
-  if (opened) current().service = *opened;
+  if (current().client != stale) return current().client;
+  auto opened = open_client();
+  if (opened) current().client = *opened;
   return opened;
 }
 
-Service::Found Service::take(ChannelState& channel, std::optional<Delivery>& out) {
+CmClient::Found CmClient::take(EventChannelState& channel, std::optional<Delivery>& out) {
   const std::lock_guard lock(mutex);
   if (!channel.api) return Found::destroyed;
   while (auto event = channel.api->take()) {
@@ -60,7 +60,7 @@ Service::Found Service::take(ChannelState& channel, std::optional<Delivery>& out
   return poll(&inner, 1, 0) == 1 && (inner.revents & POLLIN) == 0 ? Found::ended : Found::none;
 }
 
-bool Service::assign(Delivery& delivery) {
+bool CmClient::assign(Delivery& delivery) {
   const CmEvent& event = delivery.event;
   const bool request = event.type == CmEventType::connect_request;
   const auto found = ids.find(request ? event.listener : event.id);
@@ -82,30 +82,31 @@ bool Service::assign(Delivery& delivery) {
   return delivery.id != nullptr;
 }
 
-std::unique_ptr<Channel> make_channel() {
-  auto service = Service::get();
-  if (!service) return report_null(service.error());
-  auto made = (*service)->api.create_channel();
+std::unique_ptr<EventChannel> make_channel() {
+  auto client = CmClient::get();
+  if (!client) return report_null(client.error());
+  auto made = (*client)->api.create_channel();
   if (!made && made.error().code == ENODEV) {
-    service = Service::renew(*service);
-    if (!service) return report_null(service.error());
-    made = (*service)->api.create_channel();
+    client = CmClient::renew(*client);
+    if (!client) return report_null(client.error());
+    made = (*client)->api.create_channel();
   }
   if (!made) return report_null(made.error());
   const int outer = outer_descriptor(made->fd());
   if (outer < 0) return nullptr;
-  return std::make_unique<Channel>(std::make_shared<ChannelState>(std::move(*service), std::move(*made), outer));
+  return std::make_unique<EventChannel>(
+      std::make_shared<EventChannelState>(std::move(*client), std::move(*made), outer));
 }
 
-Channel::~Channel() {
-  const std::lock_guard lock(state->service->mutex);
+EventChannel::~EventChannel() {
+  const std::lock_guard lock(state->client->mutex);
   close(fd);
   state->api.reset();
 }
 
-void wait_for_acks(Service& service, const EventCount& count) {
-  std::unique_lock lock(service.mutex);
-  service.acknowledged.wait(lock, [&] { return count.acknowledged >= count.delivered; });
+void wait_for_acks(CmClient& client, const EventCount& count) {
+  std::unique_lock lock(client.mutex);
+  client.acknowledged.wait(lock, [&] { return count.acknowledged >= count.delivered; });
 }
 
 }  // namespace uroce::dropin::rdmacm
@@ -121,9 +122,9 @@ void rdma_destroy_event_channel(rdma_event_channel* channel) { delete of(channel
 
 ibv_context** rdma_get_devices(int* num_devices) {
   if (num_devices != nullptr) *num_devices = 0;
-  auto service = Service::get();
-  if (!service) return report_null(service.error());
-  const auto devices = (*service)->devices.all();
+  auto client = CmClient::get();
+  if (!client) return report_null(client.error());
+  const auto devices = (*client)->devices.all();
   if (!devices) return report_null(devices.error());
   auto** list = static_cast<ibv_context**>(std::calloc(devices->size() + 1, sizeof(ibv_context*)));
   if (list == nullptr) return failed_null(ENOMEM);

@@ -1,4 +1,5 @@
-// One engine of one port, with all that moves its frames. Belongs to one worker thread.
+// An engine's queue on a port: takes bursts from the driver, steers frames, runs the engine, and sends its frames.
+// Belongs to one worker thread.
 #pragma once
 
 #include <array>
@@ -22,7 +23,7 @@
 
 namespace uroce::glue {
 
-struct LaneCounters {
+struct PortQueueCounters {
   Counter received;    ///< frames from the port's queue
   Counter steered;     ///< of them, handed over to another engine
   Counter steer_lost;  ///< lost because that engine is too far behind
@@ -35,8 +36,8 @@ struct LaneCounters {
   Counter faults;           ///< RX bursts cut off by a peer that vanished
 };
 
-/// What a lane works with; all outlive it.
-struct LaneParts {
+/// What a port queue works with; all outlive it.
+struct PortQueueParts {
   const Port& port;
   Handover& handover;
   Neighbourhood& neighbourhood;
@@ -47,11 +48,11 @@ struct LaneParts {
   double receive_loss = 0;     ///< StackOptions::receive_loss
 };
 
-class Lane {
+class PortQueue {
  public:
   static constexpr std::size_t kBurst = 32;
 
-  explicit Lane(const LaneParts& parts);
+  explicit PortQueue(const PortQueueParts& parts);
 
   /// RX burst, steering, engine, TX. True when there was work.
   bool round(const TscClock& clock);
@@ -61,9 +62,9 @@ class Lane {
   /// Frames are waiting for room on the port.
   bool blocked() const { return sink_->pending() || !parts_.port.link_up(); }
   bool waits_by_interrupt() const { return queue_ && parts_.port.rx_interrupts(); }
-  uint16_t queue() const { return *queue_; }
-  const LaneCounters& counters() const { return counters_; }
-  /// The lane's and its sink's, by name. Any thread.
+  uint16_t queue_id() const { return *queue_; }
+  const PortQueueCounters& counters() const { return counters_; }
+  /// The port queue's and its sink's, by name. Any thread.
   std::vector<std::pair<std::string, uint64_t>> counter_list() const;
   // --- Capturing, any thread ------------------------------------------------------------------------------------
 
@@ -90,7 +91,7 @@ class Lane {
   /// A multicast frame is for every engine; each gets a reference.
   void steer_to_others(rte_mbuf* mbuf);
 
-  LaneParts parts_;
+  PortQueueParts parts_;
   const uint32_t index_;
   const uint32_t max_frame_;
   Random random_;
@@ -101,7 +102,7 @@ class Lane {
   FrameTap* tap_ = nullptr;
   std::atomic<FrameTap*> wanted_tap_{nullptr};
   std::atomic<FrameTap*> tap_in_use_{nullptr};  ///< tap_, for others to see
-  LaneCounters counters_;
+  PortQueueCounters counters_;
 };
 
 }  // namespace uroce::glue

@@ -13,23 +13,23 @@
 
 namespace uroce::glue {
 
-class Service {
+class ServiceThread {
  public:
-  struct Client {
+  struct ServedPort {
     Port* port = nullptr;
     Neighbourhood* neighbourhood = nullptr;
     uint32_t pollers = 1;                  ///< threads that poll the port
     std::function<void(bool up)> on_link;  ///< service thread; after each change
   };
 
-  explicit Service(const TscClock& clock) : clock_(clock) {}
-  ~Service() { stop(); }
-  Service(const Service&) = delete;
-  Service& operator=(const Service&) = delete;
+  explicit ServiceThread(const TscClock& clock) : clock_(clock) {}
+  ~ServiceThread() { stop(); }
+  ServiceThread(const ServiceThread&) = delete;
+  ServiceThread& operator=(const ServiceThread&) = delete;
 
   Waker& waker() { return waker_; }
-  /// `prepare` runs first on the new thread. All that `clients` refer to outlives stop().
-  void start(std::vector<Client> clients, std::function<void()> prepare);
+  /// `prepare` runs first on the new thread. All that `ports` refer to outlives stop().
+  void start(std::vector<ServedPort> ports, std::function<void()> prepare);
   void stop();
 
  private:
@@ -37,7 +37,7 @@ class Service {
 
   const TscClock& clock_;
   Waker waker_;
-  std::vector<Client> clients_;
+  std::vector<ServedPort> ports_;
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

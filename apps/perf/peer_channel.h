@@ -18,9 +18,9 @@
 namespace uroce::perf {
 
 /// Carries messages in order. One thread.
-class Channel {
+class PeerChannel {
  public:
-  virtual ~Channel() = default;
+  virtual ~PeerChannel() = default;
   /// Hands the message over; never blocks. Errors: ECONNRESET (the peer is gone).
   virtual Result<void> send(const Message& message) = 0;
   /// The next message, if one has arrived; never blocks. Errors: ECONNRESET (the peer is gone), EPROTO (garbled).
@@ -30,7 +30,7 @@ class Channel {
 };
 
 /// Two ends joined inside this process.
-std::pair<std::unique_ptr<Channel>, std::unique_ptr<Channel>> local_channels();
+std::pair<std::unique_ptr<PeerChannel>, std::unique_ptr<PeerChannel>> local_channels();
 
 /// Called again and again while waiting: does other work, or sleeps about a millisecond. False gives up waiting.
 using WaitStep = std::function<bool()>;
@@ -44,7 +44,7 @@ class Listener {
   Listener& operator=(Listener&&) = delete;
   ~Listener();
   /// Waits for one client, at most `timeout_s` (0 for ever). Errors: ETIMEDOUT, EINTR (`step` gave up).
-  Result<std::unique_ptr<Channel>> accept(double timeout_s, const WaitStep& step);
+  Result<std::unique_ptr<PeerChannel>> accept(double timeout_s, const WaitStep& step);
   uint16_t port() const;
 
  private:
@@ -54,7 +54,7 @@ class Listener {
 
 /// Connects to a server, trying again until `timeout_s` (0 for ever) has passed, as it may be about to start.
 /// Errors: EINVAL (unknown host), ETIMEDOUT (nobody answers, with the last reason), EINTR (`step` gave up).
-Result<std::unique_ptr<Channel>> connect_channel(const std::string& host, uint16_t port, double timeout_s,
-                                                 const WaitStep& step);
+Result<std::unique_ptr<PeerChannel>> connect_channel(const std::string& host, uint16_t port, double timeout_s,
+                                                     const WaitStep& step);
 
 }  // namespace uroce::perf

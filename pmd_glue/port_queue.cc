@@ -1,4 +1,4 @@
-#include "pmd_glue/lane.h"
+#include "pmd_glue/port_queue.h"
 
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
@@ -17,7 +17,7 @@ std::span<const std::byte> bytes_of(const rte_mbuf* mbuf) {
 
 }  // namespace
 
-Lane::Lane(const LaneParts& parts)
+PortQueue::PortQueue(const PortQueueParts& parts)
     : parts_(parts),
       index_(parts.engine.config().index),
       max_frame_(rte_pktmbuf_data_room_size(parts.port.pool())),
@@ -31,7 +31,7 @@ Lane::Lane(const LaneParts& parts)
   sink_ = std::make_unique<EtherSink>(parts_.port, *path_, parts_.handover, parts_.external_pool);
 }
 
-bool Lane::round(const TscClock& clock) {
+bool PortQueue::round(const TscClock& clock) {
   const Nanos now = clock.now();
   if (FrameTap* wanted = wanted_tap_.load(std::memory_order_relaxed); wanted != tap_) [[unlikely]]
     change_tap(wanted);
@@ -52,14 +52,14 @@ bool Lane::round(const TscClock& clock) {
   return worked;
 }
 
-void Lane::change_tap(FrameTap* tap) {
+void PortQueue::change_tap(FrameTap* tap) {
   std::atomic_thread_fence(std::memory_order_acquire);
   tap_ = tap;
   sink_->set_tap(tap);
   tap_in_use_.store(tap, std::memory_order_release);
 }
 
-uint16_t Lane::rx_burst(std::span<rte_mbuf*> out) {
+uint16_t PortQueue::rx_burst(std::span<rte_mbuf*> out) {
   const auto count = static_cast<uint16_t>(out.size());
   if (!parts_.port.needs_guard()) return rte_eth_rx_burst(parts_.port.id(), *queue_, out.data(), count);
   std::ranges::fill(out, nullptr);
@@ -72,7 +72,7 @@ uint16_t Lane::rx_burst(std::span<rte_mbuf*> out) {
   return whole;
 }
 
-bool Lane::receive(Nanos now) {
+bool PortQueue::receive(Nanos now) {
   std::array<rte_mbuf*, kBurst> burst;
   const uint16_t count = rx_burst(burst);
   if (count == 0) return false;
@@ -117,7 +117,7 @@ bool Lane::receive(Nanos now) {
   return true;
 }
 
-bool Lane::receive_handed_over(Nanos now) {
+bool PortQueue::receive_handed_over(Nanos now) {
   std::array<rte_mbuf*, kBurst> burst;
   const uint32_t count = parts_.handover.take(index_, burst);
   if (count == 0) return false;
@@ -128,7 +128,7 @@ bool Lane::receive_handed_over(Nanos now) {
   return true;
 }
 
-bool Lane::send_slow() {
+bool PortQueue::send_slow() {
   FrameRing& ring = parts_.neighbourhood.outgoing();
   bool moved = false;
   for (auto frame = ring.front(); !frame.empty() && sink_->send_raw(frame); frame = ring.front()) {
@@ -138,7 +138,7 @@ bool Lane::send_slow() {
   return moved;
 }
 
-bool Lane::make_contiguous(rte_mbuf*& mbuf) {
+bool PortQueue::make_contiguous(rte_mbuf*& mbuf) {
   rte_mbuf* whole =
       mbuf->pkt_len + RTE_PKTMBUF_HEADROOM <= max_frame_ ? rte_pktmbuf_alloc(parts_.port.pool()) : nullptr;
   if (whole != nullptr) {
@@ -158,7 +158,7 @@ bool Lane::make_contiguous(rte_mbuf*& mbuf) {
   return whole != nullptr;
 }
 
-void Lane::steer(rte_mbuf* mbuf, uint32_t engine) {
+void PortQueue::steer(rte_mbuf* mbuf, uint32_t engine) {
   counters_.steered.add();
   if (parts_.handover.put(engine, mbuf)) {
     parts_.wakers[engine]->wake();
@@ -168,7 +168,7 @@ void Lane::steer(rte_mbuf* mbuf, uint32_t engine) {
   }
 }
 
-void Lane::steer_to_others(rte_mbuf* mbuf) {
+void PortQueue::steer_to_others(rte_mbuf* mbuf) {
   for (uint32_t engine = 0; engine < parts_.handover.engines(); ++engine) {
     if (engine == index_) continue;
     rte_mbuf_refcnt_update(mbuf, 1);
@@ -176,7 +176,7 @@ void Lane::steer_to_others(rte_mbuf* mbuf) {
   }
 }
 
-std::vector<std::pair<std::string, uint64_t>> Lane::counter_list() const {
+std::vector<std::pair<std::string, uint64_t>> PortQueue::counter_list() const {
   const SinkCounters& sink = sink_->counters();
   return {{"port_received", counters_.received.get()},
           {"port_steered", counters_.steered.get()},

@@ -7,26 +7,26 @@
 #include <string>
 #include <vector>
 
-#include "perf/channel.h"
 #include "perf/endpoint.h"
+#include "perf/peer_channel.h"
 #include "perf/receiver.h"
 #include "perf/sender.h"
 #include "perf/table.h"
 
 namespace uroce::perf {
 
-class Session {
+class TestSide {
  public:
   /// Keeps references. `table` may be null: a silent side.
-  Session(Endpoint& endpoint, Channel& channel, const Options& options, bool client, Table* table);
+  TestSide(Endpoint& endpoint, PeerChannel& channel, const Options& options, bool client, Table* table);
 
   /// One turn. Blocks only while QPs connect (3 s at most each), never in the measured time.
   Step step();
   bool finished() const { return phase_ == Phase::finished; }
   bool failed() const { return !problem_.empty(); }
   const std::string& problem() const { return problem_; }
-  /// The peer failed first, and told us.
-  bool told_by_peer() const { return told_by_peer_; }
+  /// The peer failed first, and reported it.
+  bool reported_by_peer() const { return reported_by_peer_; }
   /// Ends the test, telling the peer why.
   void give_up(const std::string& why);
   /// Nothing here wants a core now: no completions are expected by this thread.
@@ -40,7 +40,7 @@ class Session {
   enum class Phase : uint8_t { hello, link, ready, go, run, done, finished };
 
   Step run_step();
-  bool keep_house();
+  bool step_control();
   void keep_time(uint64_t now);
   void watch(uint64_t now, bool heard);
   bool read_channel();
@@ -59,7 +59,7 @@ class Session {
   bool i_send() const;
 
   Endpoint& endpoint_;
-  Channel& channel_;
+  PeerChannel& channel_;
   const Options& options_;
   const bool client_;
   Table* const table_;
@@ -76,7 +76,7 @@ class Session {
   bool stop_sent_ = false;
   bool sample_begun_ = false;
   bool sample_ended_ = false;
-  bool told_by_peer_ = false;
+  bool reported_by_peer_ = false;
   bool greeted_ = false;
   bool progressed_ = false;  ///< since the last look at the clock
   std::string problem_;

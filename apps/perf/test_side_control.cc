@@ -1,11 +1,11 @@
-// What a session does beside the data path: time, signs of life, messages.
+// What a side does beside the data path: time, signs of life, messages.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "perf/clock.h"
-#include "perf/session.h"
 #include "perf/status.h"
+#include "perf/test_side.h"
 
 namespace uroce::perf {
 namespace {
@@ -17,7 +17,7 @@ constexpr uint64_t kBeatEveryNs = 1'000'000'000;
 }  // namespace
 
 /// Everything that is not the data path. True when a message was taken.
-bool Session::keep_house() {
+bool TestSide::step_control() {
   uint64_t now = now_ns();
   bool heard = false;
   const uint64_t every = phase_ != Phase::run ? 0 : options_.verify ? kReadEveryVerifyNs : kReadEveryNs;
@@ -34,7 +34,7 @@ bool Session::keep_house() {
   return heard;
 }
 
-void Session::keep_time(uint64_t now) {
+void TestSide::keep_time(uint64_t now) {
   const uint64_t elapsed = now - run_began_ns_;
   if (sender_ && options_.timed()) {
     const uint64_t margin = to_ns(options_.margin_s), duration = to_ns(options_.duration_s);
@@ -54,7 +54,7 @@ void Session::keep_time(uint64_t now) {
 }
 
 /// Signs of life: sends ours, and ends the test when there are none of the peer's, or work makes no progress.
-void Session::watch(uint64_t now, bool heard) {
+void TestSide::watch(uint64_t now, bool heard) {
   if (heard) last_heard_ns_ = now;
   if (now - last_beat_ns_ >= kBeatEveryNs) {
     last_beat_ns_ = now;
@@ -72,9 +72,9 @@ void Session::watch(uint64_t now, bool heard) {
     return;
   }
   // The QP's own timers come first: their error says more.
-  const double patience_s = std::max(options_.peer_timeout_s, 2 * retry_budget_s(options_.qp_timeout) + 1);
+  const double timeout_s = std::max(options_.peer_timeout_s, 2 * retry_budget_s(options_.qp_timeout) + 1);
   const double stuck_s = static_cast<double>(now - std::min(now, last_progress_ns_)) * 1e-9;
-  if (stuck_s > patience_s) {
+  if (stuck_s > timeout_s) {
     give_up(
         fmt::format("nothing completed for {:.1f} s with {} messages outstanding on {}; is the peer's engine "
                     "starved of its core? Wait longer with --peer-timeout",
@@ -82,12 +82,12 @@ void Session::watch(uint64_t now, bool heard) {
   }
 }
 
-bool Session::read_channel() {
+bool TestSide::read_channel() {
   bool heard = false;
   while (phase_ != Phase::finished) {
     auto message = channel_.receive();
     if (!message) {
-      told_by_peer_ = false;
+      reported_by_peer_ = false;
       give_up(message.error().text);
       return true;
     }
