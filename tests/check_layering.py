@@ -74,6 +74,11 @@ PURE = (
 IMPURE = re.compile(r"steady_clock::now|system_clock|clock_gettime|random_device|<sys/socket\.h>|<x86intrin\.h>|__rdtsc")
 DPDK = re.compile(r"rte_|dpdk/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+NAMESPACE = re.compile(r"^namespace uroce::([\w:]+) \{")
+TYPE = re.compile(r"^\s*(?:class|struct|enum class|using)\s+(?:alignas\(\w+\)\s+)?(\w+)")
+# In a row of the glossary: `namespace::Class`.
+GLOSSARY_TYPE = re.compile(r"`([\w:]+)::([A-Z]\w*)`")
+DOCUMENTED_PATH = re.compile(r"`((?:lib|pmd_glue|apps|include|tests|config)/[\w./-]*)`")
 # A row of the README's table: the folder, its description, what it includes.
 README_ROW = re.compile(r"^\| `(?:lib/)?([\w/-]+?)/` \|[^|]*\| ([^|]*) \|")
 
@@ -257,6 +262,23 @@ def readme_faults(root, allowed):
             yield Fault(path, number, f"the row of {folder} says that it includes other folders; write: {right}")
 
 
+def glossary_faults(tree):
+    """Each file that lib/README.md names exists, and each class of its glossary is in the namespace that it says."""
+    path = pathlib.Path("lib/README.md")
+    types = set()
+    for source in tree.files:
+        spaces = [match.group(1) for match in map(NAMESPACE.match, tree.lines[source]) if match]
+        names = [match.group(1) for match in map(TYPE.match, tree.lines[source]) if match]
+        types.update((space, name) for space in spaces for name in names)
+    for number, line in enumerate((tree.root / path).read_text().splitlines(), 1):
+        for named in DOCUMENTED_PATH.findall(line):
+            if not (tree.root / named).exists():
+                yield Fault(path, number, f"there is no {named}; name the file as it is called now")
+        for space, name in GLOSSARY_TYPE.findall(line) if line.startswith("|") else ():
+            if not any(name == known and f"::{inner}".endswith(f"::{space}") for inner, known in types):
+                yield Fault(path, number, f"there is no {space}::{name}; write the glossary's row anew")
+
+
 def faults(root, allowed=None, rooms=None, cycles_allowed_in=CYCLES_ALLOWED_IN):
     allowed = ALLOWED if allowed is None else allowed
     rooms = ROOMS if rooms is None else rooms
@@ -276,7 +298,7 @@ def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     root = pathlib.Path(sys.argv[1])
-    found = [*faults(root), *readme_faults(root, ALLOWED)]
+    found = [*faults(root), *readme_faults(root, ALLOWED), *glossary_faults(Tree(root))]
     for path, line, text in found:
         print(f"{path}:{line}: {text}")
     print(f"{len(found)} faults")

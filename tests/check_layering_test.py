@@ -115,6 +115,18 @@ class Layering(unittest.TestCase):
             found = [f"{path}:{line}: {text}" for path, line, text in check_layering.readme_faults(root, {"base": (), "wire": ("base",)})]
             self.expect_one(found, "lib/README.md:2: ", "the row of wire", "write: base")
 
+    def test_readme_names_what_is_gone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "lib/net").mkdir(parents=True)
+            (root / "lib/net/arp.h").write_text("namespace uroce::net {\nclass Arp {\n};\n}\n")
+            rows = ["| `net::Arp` | ARP | `lib/net/arp.h` |", "| `net::Rarp` | RARP | `lib/net/rarp.h` |"]
+            (root / "lib/README.md").write_text("\n".join(rows))
+            found = [f"{path}:{line}: {text}" for path, line, text in check_layering.glossary_faults(check_layering.Tree(root))]
+            self.assertEqual(len(found), 2, found)
+            self.assertTrue(found[0].startswith("lib/README.md:2: there is no lib/net/rarp.h"), found)
+            self.assertTrue(found[1].startswith("lib/README.md:2: there is no net::Rarp"), found)
+
     def test_exit_code_and_empty_root(self):
         program = [sys.executable, pathlib.Path(__file__).with_name("check_layering.py")]
         with tempfile.TemporaryDirectory() as folder:
