@@ -10,7 +10,7 @@ import unittest
 import check_layering
 
 ALLOWED = {"base": (), "wire": ("base",), "transport": ("base", "wire"), "pmd_glue": ("transport",)}
-ROOMS = {"transport/loss": (), "transport/qp": ("transport/loss",)}
+SUBFOLDERS = {"transport/loss": (), "transport/qp": ("transport/loss",)}
 
 # Sources that obey the tables above and use each of their edges.
 CLEAN = {
@@ -34,7 +34,7 @@ class Layering(unittest.TestCase):
             for name, text in {**CLEAN, **changes}.items():
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 (root / name).write_text(text)
-            found = check_layering.faults(root, allowed or ALLOWED, ROOMS, cycles_allowed_in)
+            found = check_layering.faults(root, allowed or ALLOWED, SUBFOLDERS, cycles_allowed_in)
             return [f"{path}:{line}: {text}" for path, line, text in found]
 
     def expect_one(self, found, *parts):
@@ -51,7 +51,7 @@ class Layering(unittest.TestCase):
         self.expect_one(forbidden, "lib/wire/text.h:2: ", "wire may not include transport/qp", "turn it round")
         self.assertEqual(len(cycle), 1, found)
 
-    def test_room_that_may_not_be_included(self):
+    def test_subfolder_that_may_not_be_included(self):
         found = self.faults({"lib/transport/loss/rtt.h": '#include "transport/qp/state.h"\n', "lib/transport/qp/state.h": ""})
         self.assertTrue(found[0].startswith("lib/transport/loss/rtt.h:1: "), found)
         self.assertIn("transport/loss may not include transport/qp", found[0])
