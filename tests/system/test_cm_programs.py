@@ -186,7 +186,8 @@ class Rsockets(Case):
             self.preloaded("iperf3", "--json", "-c", SERVER, "-n", str(sent)))
         server, client = (json.loads(output) for output in outputs)
         for report in (server, client):
-            self.assertNotIn("error", report)
+            # It asks for the name of TCP's congestion control, which rsockets do not have.
+            self.assertIn(report.get("error"), (None, "getsockopt - Operation not supported"))
             self.assertGreaterEqual(report["end"]["sum_received"]["bytes"], sent - under_way)
             self.assertLessEqual(report["end"]["sum_received"]["bytes"], sent)
         self.assertEqual(client["end"]["sum_sent"]["bytes"], sent)
