@@ -32,7 +32,7 @@ constexpr auto kDrainLimit = std::chrono::seconds(30);
 class Daemon {
  public:
   Daemon(const CommandLine& command, Config config)
-      : command_(command), config_(std::move(config)), log_(make_log(config_.log_level)) {}
+      : command_(command), config_(std::move(config)), log_(std::make_shared<Log>(config_.log_level)) {}
 
   int run() {
     raise_descriptor_limit();
@@ -54,7 +54,7 @@ class Daemon {
     const EalChoice eal = choose_eal(command_, config_, read_machine());
     for (const std::string& note : eal.notes) log_->warn("{}", note);
     log_->debug("uroced {}, EAL arguments: {}", kVersion, fmt::join(eal.args, " "));
-    glue::set_note_writer([log = log_](std::string_view text) { log->warn("{}", text); });
+    glue::set_note_writer([log = log_](std::string_view text) { log->write(LogLevel::warning, text); });
     auto stack = Stack::start(eal.args, config_.stack_options());
     if (!stack) return std::unexpected(stack.error());
     stack_.emplace(std::move(*stack));
@@ -122,7 +122,7 @@ class Daemon {
       return;
     }
     config_ = std::move(wanted);
-    set_level(*log_, config_.log_level);
+    log_->set_level(config_.log_level);
     server_->set_limits(config_.server.limits);
     server_->set_max_clients(config_.server.max_clients);
     for (const Change& one : changes) {
@@ -163,7 +163,7 @@ class Daemon {
   const CommandLine& command_;
   Signals signals_;  // before any thread
   Config config_;
-  std::shared_ptr<spdlog::logger> log_;
+  std::shared_ptr<Log> log_;
   std::optional<Stack> stack_;
   std::unique_ptr<cm::Manager> connections_;
   std::unique_ptr<service::Server> server_;  // ends before what it serves

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -178,7 +179,8 @@ void add_engines(CLI::App& app, Scenario& s) {
 
 }  // namespace
 
-void add_options(CLI::App& app, CommandLine& line) {
+std::optional<int> parse_command_line(int argc, const char* const* argv, CommandLine& line) {
+  CLI::App app;
   app.description("uroce_sim: the engines that ship, in a network of virtual time.");
   app.footer(kExamples);
   add_network(app, line.scenario);
@@ -187,6 +189,12 @@ void add_options(CLI::App& app, CommandLine& line) {
   app.add_option("--json", line.json, "Write the summary to this file; - is standard output")->option_text("FILE");
   app.add_flag("--trace", line.trace, "Print what becomes of every frame");
   app.add_flag("--quiet", line.quiet, "No progress, no table");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  }
+  return std::nullopt;
 }
 
 }  // namespace uroce::sim

@@ -31,6 +31,15 @@ def free_hugepages():
         return 0
 
 
+def free_shared_hugepages(prefix):
+    """Of an EAL that was started without --in-memory or --huge-unlink: its pages stay in use when it has ended."""
+    for mount in pathlib.Path("/proc/mounts").read_text().splitlines():
+        _, where, kind, *_ = mount.split()
+        if kind == "hugetlbfs":
+            for page in pathlib.Path(where).glob(f"{prefix}map_*"):
+                page.unlink()
+
+
 def free_port():
     """A TCP port that nobody uses at this moment."""
     with socket.socket() as s:

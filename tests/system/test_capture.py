@@ -176,6 +176,7 @@ class Dumpcap(Capturing):
     def test_beside_the_daemon(self):
         prefix = f"uroce-dump-{os.getpid()}"
         self.addCleanup(shutil.rmtree, f"/var/run/dpdk/{prefix}", ignore_errors=True)
+        self.addCleanup(harness.free_shared_hugepages, prefix)
         self.daemon(eal_args=["-l", "0", "--no-pci", f"--file-prefix={prefix}", "-m", "256"])
         file = self.directory / "dump.pcapng"
         dump = self.start(["dpdk-dumpcap", f"--file-prefix={prefix}", "-i", "0", "-s", "9216", "-w", file])
