@@ -1,10 +1,10 @@
 #!/bin/bash
-# Builds everything and runs every test: config/test.sh [--sanitize[=core]] [--long]
-#   --sanitize   the unit, script and simulation tests under AddressSanitizer and UndefinedBehaviorSanitizer instead;
-#                =core: those of the protocol and the daemon's side alone, in half the time
-#   --long       also 100,000 connections in a row, clang-tidy (4 minutes) and libFuzzer (20 s a target, after a build of
-#                its own with clang)
-# The last line is `N passed, N failed, N skipped`, counting test cases; the exit code is non-zero where one failed.
+# Usage: config/test.sh [--sanitize[=core]] [--long]. Builds everything and runs every test.
+#   --sanitize   instead runs the unit, script and simulation tests under AddressSanitizer and UndefinedBehaviorSanitizer;
+#                =core: only those of the protocol and the daemon's side, in half the time
+#   --long       also makes 100,000 connections in a row, and runs clang-tidy (4 minutes) and libFuzzer (20 s for each
+#                target, after a build with clang)
+# The last line is `N passed, N failed, N skipped` and counts test cases. The exit code is not 0 when one failed.
 # shellcheck source=config/common.sh
 . "$(dirname "$0")/common.sh"
 
@@ -14,8 +14,8 @@ for arg in "$@"; do
     --sanitize) sanitize=yes ;;
     --sanitize=core) sanitize=core ;;
     --long) long=yes ;;
-    -h | --help) sed -n '2,6s/^# //p' "$0"; exit 0 ;;
-    *) die "test.sh knows --sanitize, --sanitize=core and --long, not '$arg'." ;;
+    -h | --help) sed -n '2,7s/^# //p' "$0"; exit 0 ;;
+    *) die "unknown option '$arg'; test.sh has --sanitize, --sanitize=core and --long." ;;
   esac
 done
 
@@ -23,7 +23,7 @@ begin=$SECONDS
 install_packages test
 steps=()
 
-# step NAME COMMAND...: runs one check that is no meson test, and remembers how it went.
+# step NAME COMMAND...: runs one check that is not a meson test, and records its result.
 step() {
   local name=$1
   shift
@@ -42,7 +42,7 @@ run_tests() {
   steps+=("$dir/meson-logs/testlog.junit.xml")
 }
 
-# core_tests DIR names|targets: what --sanitize=core runs, or what is built for it.
+# core_tests DIR names|targets: the tests that --sanitize=core runs, or the targets to build for them.
 core_tests() {
   meson introspect "$1" --tests | python3 -c '
 import json, os, re, sys
