@@ -70,7 +70,7 @@ class Daemon:
             self.process.kill()
 
     def pair(self, *command):
-        """What the client of an unmodified program said, its server on uroce0 and it on uroce1."""
+        """The output of an unmodified program's client on uroce1; its server runs on uroce0."""
         port = str(pair.free_port())
         server = self._start(*command, "-d", "uroce0", "-p", port)
         try:

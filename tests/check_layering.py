@@ -8,7 +8,7 @@ import pathlib
 import re
 import sys
 
-# What a folder may include besides itself. Public headers are open to all.
+# The folders that a folder may include besides itself. Public headers are open to all.
 BELOW = {
     "base": [],
     "wire": ["base"],

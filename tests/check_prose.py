@@ -17,7 +17,7 @@ NOT_CONVERTED = ("lib", "pmd_glue", "apps", "tests")
 
 CODE = {".cc", ".h", ".c"}
 SCRIPT = {".py", ".sh", ".toml", ".build", ".service", ".map"}
-RELATIVE = re.compile(r"(?:^|(?<=[.!?:;)] )|(?<=\n\n))(?:Who|What|Whom|Whoever|Whatever|Whomever)(?:'s|'ll)?\b[^.?!]*[.?!]?")
+RELATIVE = re.compile(r"(?:^|(?<=[.!?:;)] )|(?<=\n\n))(?:Who|What|Whom|Whoever|Whatever|Whomever)(?:'s|'ll)?\b(?:[^.?!]|[.?!](?=\S))*[.?!]?")
 
 
 def files(root):

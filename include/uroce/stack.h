@@ -21,7 +21,7 @@ namespace glue {
 class StackAccess;
 }
 
-/// What an engine does when it has no work.
+/// Behaviour of an engine that has no work.
 enum class IdlePolicy {
   busy,   ///< keeps polling: lowest latency, needs a core of its own
   yield,  ///< keeps polling, and offers the core to other threads in between

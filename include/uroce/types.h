@@ -113,7 +113,7 @@ enum class WcStatus : uint8_t {
   general_error = 21,
 };
 
-/// What completed (ibv_poll_cq(3)); values of enum ibv_wc_opcode.
+/// The operation that completed (ibv_poll_cq(3)); values of enum ibv_wc_opcode.
 enum class WcOpcode : uint8_t {
   send = 0,
   rdma_write = 1,
@@ -126,7 +126,7 @@ enum class WcOpcode : uint8_t {
   recv_rdma_with_imm = 129,
 };
 
-/// What a completion carries (ibv_poll_cq(3)); values of enum ibv_wc_flags.
+/// Contents of a completion (ibv_poll_cq(3)); values of enum ibv_wc_flags.
 enum class WcFlag : uint32_t {
   grh = 1u << 0,              ///< the first 40 bytes of the buffer hold the IP header (UD)
   with_imm = 1u << 1,         ///< Completion::imm_or_key is immediate data

@@ -116,11 +116,11 @@ void set_parameter(CongestionSettings& settings, const std::string& assignment) 
 
 void add_network(CLI::App& app, Scenario& s) {
   auto& group = add_group(app, "Network");
-  add_choice(group, "--topology", s.topology, kTopologyNames, "What the hosts stand at");
+  add_choice(group, "--topology", s.topology, kTopologyNames, "Arrangement of hosts and switches");
   add_number(group, "--rate", s.gbps, 0.001, 1600.0, "Rate of every link, Gb/s");
   add_time(group, "--rtt", s.rtt, "Propagation there and back, on the shortest path");
   add_number(group, "--paths", s.paths, 1u, 64u, "Paths between the switches of topology paths");
-  add_time(group, "--path-skew", s.path_skew, "What each path takes longer than the one before, one way");
+  add_time(group, "--path-skew", s.path_skew, "Extra one-way delay of each path over the one before");
   add_size(group, "--queue", s.queue_bytes, uint64_t{5000}, uint64_t{1} << 40, "Each output queue of a switch");
   const auto set_ecn = [&s](const Numbers& v) {
     s.ecn = {static_cast<uint64_t>(v[0]), static_cast<uint64_t>(v[1]), v[2]};
@@ -160,7 +160,7 @@ void add_engines(CLI::App& app, Scenario& s) {
   add_choice(group, "--retransmission", s.retransmission, transport::kRetransmissionNames,
              "How lost packets are recovered");
   add_choice(group, "--congestion-control", s.congestion.algorithm, transport::kCongestionNames,
-             "What slows a queue pair down");
+             "Congestion control of the queue pairs");
   group
       .add_option_function<std::vector<std::string>>(
           "--set",

@@ -22,7 +22,7 @@ TSHARK = pathlib.Path("/usr/bin/tshark").exists()
 
 
 def lines(file, display, *fields):
-    """What tshark reads, filtered; with fields, those alone."""
+    """The packets that tshark reads through a filter; with `fields`, only those."""
     args = ["tshark", "-r", str(file), "-Y", display]
     if fields:
         args += ["-T", "fields", *(word for field in fields for word in ("-e", field))]

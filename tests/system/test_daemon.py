@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The daemon's own life: its configuration, start, signals and end. What clients do with it is tested elsewhere."""
+"""The daemon's own life: its configuration, start, signals and end. Other tests have its clients."""
 
 import json
 import os
@@ -188,7 +188,7 @@ class Service(Daemon):
             self.assertEqual(notify.recv(4096), b"STOPPING=1")
 
     def test_lines_for_the_journal(self):
-        """What the journal's stream is, systemd says by device and inode; here the log file plays it."""
+        """systemd names the journal's stream by device and inode; here the log file takes its place."""
         path = self.directory / "journal"
         with path.open("wb") as out:
             status = os.fstat(out.fileno())

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the daemon says and hears on a link besides RoCE: its addresses, its neighbours, its multicast groups."""
+"""The daemon's traffic on a link besides RoCE: its addresses, its neighbours, its multicast groups."""
 
 import json
 import pathlib
@@ -80,7 +80,7 @@ class Capture:
         self.dump.wait_for("File:", 20)
 
     def lines(self, display, *fields):
-        """What has been captured by now, filtered; with fields, those alone."""
+        """The packets captured so far, through a filter; with `fields`, only those."""
         args = ["tshark", "-r", self.file, "-Y", display]
         if fields:
             args += ["-T", "fields", *(word for field in fields for word in ("-e", field))]
