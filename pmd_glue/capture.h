@@ -21,13 +21,13 @@ class Capture final : public service::Capture {
   /// Waits until no engine uses the memory, 5 s at most; what one still holds then is never given back.
   ~Capture() override;
   int fd() const override { return fd_.get(); }
-  uint32_t rings() const override { return static_cast<uint32_t>(lanes_.size()); }
+  uint32_t rings() const override { return static_cast<uint32_t>(queues_.size()); }
   uint64_t epoch_ns() const override { return epoch_ns_; }
 
  private:
   struct Tapped {
     Worker* worker;
-    Lane* lane;
+    PortQueue* queue;
     std::unique_ptr<FrameTap> tap;
   };
   Capture() = default;
@@ -37,7 +37,7 @@ class Capture final : public service::Capture {
   std::byte* memory_ = nullptr;
   std::size_t bytes_ = 0;
   uint64_t epoch_ns_ = 0;
-  std::vector<Tapped> lanes_;
+  std::vector<Tapped> queues_;
 };
 
 }  // namespace uroce::glue

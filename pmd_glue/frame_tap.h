@@ -1,4 +1,5 @@
-// Where an engine's lane copies the frames that somebody captures. Written by the lane's thread; never waits.
+// Where an engine's port queue copies the frames that somebody captures. Written by the port queue's thread; never
+// waits.
 #pragma once
 
 #include <cstddef>

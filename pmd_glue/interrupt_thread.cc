@@ -47,7 +47,7 @@ void hold(void* argument) {
 
 }  // namespace
 
-std::optional<int> on_interrupt_thread(std::function<int()> work, std::chrono::nanoseconds patience) {
+std::optional<int> on_interrupt_thread(std::function<int()> work, std::chrono::nanoseconds timeout) {
   const auto call = std::make_shared<Call>();
   call->work = std::move(work);
   auto* const handed = new std::shared_ptr<Call>(call);  // the alarm's: a thread that never comes to it keeps it
@@ -55,7 +55,7 @@ std::optional<int> on_interrupt_thread(std::function<int()> work, std::chrono::n
     delete handed;
     return call->work();
   }
-  if (call->done.try_acquire_for(patience)) return call->result;
+  if (call->done.try_acquire_for(timeout)) return call->result;
   if (!call->taken.exchange(true)) return std::nullopt;
   // It may have ended in this very moment.
   if (call->done.try_acquire()) return call->result;

@@ -11,13 +11,12 @@
 namespace uroce::glue {
 
 /// Longer than any driver's handler takes that ends at all.
-inline constexpr std::chrono::seconds kInterruptPatience{5};
+inline constexpr std::chrono::seconds kInterruptTimeout{5};
 
 /// Runs `work` on EAL's interrupt thread and returns what it returned. Not from that thread itself. Empty when the
-/// thread, stuck in some handler, has not finished it within `patience`: work that has not begun by then never will,
+/// thread, stuck in some handler, has not finished it within `timeout`: work that has not begun by then never will,
 /// but work that has begun goes on. So `work` owns what it uses: it refers to nothing that may go when this returns.
-std::optional<int> on_interrupt_thread(std::function<int()> work,
-                                       std::chrono::nanoseconds patience = kInterruptPatience);
+std::optional<int> on_interrupt_thread(std::function<int()> work, std::chrono::nanoseconds timeout = kInterruptTimeout);
 
 /// Ends that thread's work for good; returns when it is held. Comes before rte_eal_cleanup(), which unmaps EAL's
 /// memory right after it has made the thread read the handles of its sources there, net_memif's among them.

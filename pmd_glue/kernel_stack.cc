@@ -16,7 +16,7 @@
 #include <memory>
 #include <optional>
 
-#include "cm/address.h"
+#include "net/address.h"
 #include "pmd_glue/notes.h"
 
 namespace uroce::glue {
@@ -38,7 +38,7 @@ sockaddr_storage socket_address(const Gid& gid, unsigned interface, socklen_t& l
     v6.sin6_family = AF_INET6;
     v6.sin6_port = htons(kRocePort);
     std::memcpy(&v6.sin6_addr, gid.bytes.data(), gid.bytes.size());
-    if (cm::is_link_local(gid)) v6.sin6_scope_id = interface;
+    if (net::is_link_local(gid)) v6.sin6_scope_id = interface;
     length = sizeof v6;
   }
   return out;
@@ -68,7 +68,7 @@ std::string owner_of(const Gid& gid, const std::string& interface) {
     if (gid_of(one->ifa_addr) != gid) continue;
     if (one->ifa_name == interface) return interface;
     // A link-local address is of its link alone.
-    if (!cm::is_link_local(gid)) owner = one->ifa_name;
+    if (!net::is_link_local(gid)) owner = one->ifa_name;
   }
   return owner;
 }
@@ -128,7 +128,7 @@ void KernelStack::silence(const Gid& gid) {
     note(
         fmt::format("port {}: UDP port {} of {} is in use in the kernel, by rxe for one: unload it (modprobe -r "
                     "rdma_rxe), or give the port another interface",
-                    name_, kRocePort, cm::to_text(gid)));
+                    name_, kRocePort, net::to_text(gid)));
   }
   close(fd);
   fd = -1;
@@ -136,9 +136,9 @@ void KernelStack::silence(const Gid& gid) {
 
 void KernelStack::look_for_clash(const Gid& gid) const {
   const std::string owner = owner_of(gid, interface_name_);
-  const std::string address = cm::to_text(gid);
+  const std::string address = net::to_text(gid);
   if (owner.empty()) {
-    if (cm::is_link_local(gid) || !forwards(interface_name_, gid.is_ipv4())) return;
+    if (net::is_link_local(gid) || !forwards(interface_name_, gid.is_ipv4())) return;
     return note(
         fmt::format("port {}: the kernel forwards what arrives on {}, also frames for {}, and redirects their "
                     "senders: sysctl -w net.{}.conf.{}.forwarding=0",
@@ -156,7 +156,7 @@ void KernelStack::look_for_clash(const Gid& gid) const {
                     name_, owner, address));
   }
   // Every interface with IPv6 has the link-local one.
-  if (cm::is_link_local(gid)) return;
+  if (net::is_link_local(gid)) return;
   note(
       fmt::format("port {}: the kernel has {} on {} as well: it keeps all but RoCE, and ping is answered twice; an "
                   "address of its own for the device (device.addresses) keeps the two apart",

@@ -57,9 +57,9 @@ void silence_memif_listener(std::string_view devargs) {
   }
   // The number stays in use: EAL panics when a descriptor that it waits for is closed under it.
   for (const int fd : found) {
-    const int quiet = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    dup3(quiet, fd, O_CLOEXEC);
-    close(quiet);
+    const int placeholder = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    dup3(placeholder, fd, O_CLOEXEC);
+    close(placeholder);
   }
 }
 

@@ -13,8 +13,8 @@
 #include <uroce/types.h>
 
 #include "base/counter.h"
-#include "cm/memberships.h"
-#include "cm/neighbours.h"
+#include "net/memberships.h"
+#include "net/neighbours.h"
 #include "pmd_glue/clock.h"
 #include "pmd_glue/frame_ring.h"
 #include "pmd_glue/port.h"
@@ -26,7 +26,7 @@ namespace uroce::glue {
 class Neighbourhood {
  public:
   /// `service` wakes the thread that calls step(). All references outlive this.
-  Neighbourhood(Port& port, uint16_t vlan, cm::AddressTable table, uint32_t engines, Waker& service,
+  Neighbourhood(Port& port, uint16_t vlan, net::AddressTable table, uint32_t engines, Waker& service,
                 const TscClock& clock, uint64_t seed);
 
   /// Engine `engine`'s thread. False when the service thread is too far behind: the frame is lost, as on a wire.
@@ -52,7 +52,7 @@ class Neighbourhood {
   }
 
   /// Any thread: other addresses and gateways from now on; the link hears of them with the next step().
-  void set_table(cm::AddressTable table);
+  void set_table(net::AddressTable table);
   /// Any thread: the Ethernet address that leads to `dgid`, if it is known.
   std::optional<EthAddr> next_hop(const Gid& dgid);
   /// Any thread; what the link is told goes out with the next step(). Once for each join.
@@ -76,9 +76,9 @@ class Neighbourhood {
   void send(std::span<const std::byte> frame);
   void receive(std::span<const std::byte> frame, Nanos now);
   void run(bool announce);
-  cm::AddressTable table_of_now();
+  net::AddressTable table_of_now();
   void tell_of_changes();
-  void tell_of_conflicts(std::span<const cm::NeighbourAddress> conflicts) const;
+  void tell_of_conflicts(std::span<const net::NeighbourAddress> conflicts) const;
 
   Port& port_;
   const uint16_t vlan_;
@@ -94,8 +94,8 @@ class Neighbourhood {
   Nanos redirect_due_ = kNever;
 
   std::mutex mutex_;  ///< guards what follows and the producer's end of outgoing_
-  cm::Neighbours neighbours_;
-  cm::Memberships memberships_;
+  net::Neighbours neighbours_;
+  net::Memberships memberships_;
   bool announce_ = false;                   ///< at the next step
   uint64_t heard_generation_ = UINT64_MAX;  ///< of memberships_, that the port has been told to receive
 };

@@ -29,25 +29,25 @@ namespace uroce::glue {
 namespace {
 
 constexpr unsigned kMempoolCache = 256;
-constexpr auto kServerPatience = std::chrono::seconds(5);
+constexpr auto kServerTimeout = std::chrono::seconds(5);
 
 constexpr uint64_t kRss =
     RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_IPV6 | RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_NONFRAG_IPV6_UDP;
 
 /// Silences one of DPDK's log types while it lives.
-class QuietLog {
+class SilencedLog {
  public:
-  explicit QuietLog(const char* type) {
+  explicit SilencedLog(const char* type) {
     if (type == nullptr) return;
     type_ = rte_log_register(type);  // an existing one is found by its name
     level_ = rte_log_get_level(static_cast<uint32_t>(type_));
     rte_log_set_level(static_cast<uint32_t>(type_), RTE_LOG_CRIT);
   }
-  ~QuietLog() {
+  ~SilencedLog() {
     if (type_ >= 0 && level_ >= 0) rte_log_set_level(static_cast<uint32_t>(type_), static_cast<uint32_t>(level_));
   }
-  QuietLog(const QuietLog&) = delete;
-  QuietLog& operator=(const QuietLog&) = delete;
+  SilencedLog(const SilencedLog&) = delete;
+  SilencedLog& operator=(const SilencedLog&) = delete;
 
  private:
   int type_ = -1;
@@ -223,9 +223,9 @@ std::optional<int> Port::beside_no_handler(std::function<int()> work) const {
 
 Result<void> Port::start() {
   const bool client = driver_ == "net_memif" && is_memif_client(devargs_);
-  const auto until = std::chrono::steady_clock::now() + kServerPatience;
+  const auto until = std::chrono::steady_clock::now() + kServerTimeout;
   const auto try_start = [id = id_] { return rte_eth_dev_start(id); };
-  const QuietLog quiet(client ? "pmd.net.memif" : nullptr);  // one sentence at the end says it
+  const SilencedLog silenced(client ? "pmd.net.memif" : nullptr);  // one sentence at the end says it
   auto error = beside_no_handler(try_start);
   while (error.value_or(0) != 0 && client && std::chrono::steady_clock::now() < until) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -235,7 +235,7 @@ Result<void> Port::start() {
     stuck_ = true;
     return fail_port(ETIMEDOUT, fmt::format("does not start within {} s: EAL's interrupt thread is stuck in a driver; "
                                             "start the program again",
-                                            kInterruptPatience.count()));
+                                            kInterruptTimeout.count()));
   }
   if (*error != 0 && client) {
     return fail_port(ENODEV, fmt::format("finds no memif server on {} within 5 s: start the one with role=server first",
@@ -267,7 +267,7 @@ void Port::close() {
   }
   if (opened_ && stuck_) {
     fmt::print(stderr, "port {} ({}) is left open: its driver does not come back within {} s\n", name_, driver_,
-               kInterruptPatience.count());
+               kInterruptTimeout.count());
   }
   opened_ = false;
   if (group_socket_ >= 0) ::close(std::exchange(group_socket_, -1));
@@ -280,7 +280,7 @@ void Port::reconnect(uint32_t pollers) {
     pause_.store(++pauses_, std::memory_order_release);
   }
   if (paused_pollers_.load(std::memory_order_acquire) < pollers) return;
-  const QuietLog quiet("pmd.net.memif");
+  const SilencedLog silenced("pmd.net.memif");
   const auto error = on_interrupt_thread([id = id_] {
     rte_eth_dev_stop(id);
     return rte_eth_dev_start(id);

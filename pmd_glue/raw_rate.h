@@ -22,7 +22,7 @@ struct RawOptions {
   uint32_t frame_bytes = 4096;  ///< Ethernet header to the end, without preamble and FCS; 60 or more
   std::chrono::nanoseconds duration = std::chrono::seconds(1);
   /// How long the port may stay down, or a receiver without its first frame.
-  std::chrono::nanoseconds patience = std::chrono::seconds(10);
+  std::chrono::nanoseconds timeout = std::chrono::seconds(10);
   /// Asked every few milliseconds; true ends the run early, with what there is. Empty: never.
   std::function<bool()> stop{};
   int mtu = 0;                ///< as StackOptions::mtu

@@ -33,7 +33,7 @@ class SharedQueue {
   SharedQueue() = default;
   static constexpr std::size_t kBurst = 32;
   rte_ring* ring_ = nullptr;
-  std::size_t held_ = 0;
+  std::size_t pending_ = 0;
   std::array<rte_mbuf*, kBurst> burst_{};
 };
 

@@ -37,7 +37,7 @@ Result<void> Stack::Impl::set_up(const std::vector<std::string>& args, const Sta
   if (!started) return std::unexpected(started.error());
   eal_ = std::move(*started);
   clock_ = std::make_unique<TscClock>();
-  service_ = std::make_unique<Service>(*clock_);
+  service_ = std::make_unique<ServiceThread>(*clock_);
   owner_ = std::this_thread::get_id();
   embedded = eal_->workers().empty();
   const std::size_t engines = embedded ? 1 : std::min(eal_->workers().size(), kMaxEngines);
@@ -47,7 +47,7 @@ Result<void> Stack::Impl::set_up(const std::vector<std::string>& args, const Sta
   for (std::size_t i = 0; i < units.size(); ++i) {
     if (auto ok = make_unit(units[i], i, options_of_port(options, i)); !ok) return ok;
   }
-  if (auto ok = make_lanes(options); !ok) return ok;
+  if (auto ok = make_port_queues(options); !ok) return ok;
   for (Unit& unit : units) {
     if (unit.port->needs_guard()) install_fault_guard();
     if (auto ok = unit.port->start(); !ok) return ok;
@@ -137,7 +137,7 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
   return {};
 }
 
-Result<void> Stack::Impl::make_lanes(const StackOptions& options) {
+Result<void> Stack::Impl::make_port_queues(const StackOptions& options) {
   uint32_t small = 0;
   for (const Unit& unit : units) {
     const uint32_t in_flight = unit.port->external() == ExternalMemory::dma_mapped ? unit.port->tx_slots() : 0;
@@ -157,9 +157,9 @@ Result<void> Stack::Impl::make_lanes(const StackOptions& options) {
   }
   for (Unit& unit : units) {
     for (uint32_t e = 0; e < engines(); ++e) {
-      workers_[e]->add(
-          std::make_unique<Lane>(LaneParts{*unit.port, *unit.handover, *unit.neighbourhood, unit.shared.get(),
-                                           unit.device->engine(e), external_pool_, wakers, options.receive_loss}));
+      workers_[e]->add(std::make_unique<PortQueue>(PortQueueParts{*unit.port, *unit.handover, *unit.neighbourhood,
+                                                                  unit.shared.get(), unit.device->engine(e),
+                                                                  external_pool_, wakers, options.receive_loss}));
     }
   }
   return {};
@@ -167,7 +167,7 @@ Result<void> Stack::Impl::make_lanes(const StackOptions& options) {
 
 Result<void> Stack::Impl::set_addresses(const StackOptions& options) {
   if (auto ok = check_options(options); !ok) return ok;
-  std::vector<cm::AddressTable> tables;
+  std::vector<net::AddressTable> tables;
   for (std::size_t i = 0; i < units.size(); ++i) {
     auto table = address_table(options_of_port(options, i), i, units[i].port->mac());
     if (!table) return std::unexpected(table.error());
@@ -184,13 +184,13 @@ Result<void> Stack::Impl::set_addresses(const StackOptions& options) {
 }
 
 void Stack::Impl::launch() {
-  std::vector<Service::Client> clients;
+  std::vector<ServiceThread::ServedPort> ports;
   for (Unit& unit : units) {
     control::Device* device = unit.device.get();
-    clients.push_back(
+    ports.push_back(
         {unit.port.get(), unit.neighbourhood.get(), engines(), [device](bool up) { device->report_link(up); }});
   }
-  service_->start(std::move(clients), [eal = eal_.get()] { eal->unpin(); });
+  service_->start(std::move(ports), [eal = eal_.get()] { eal->unpin(); });
   telemetry_ = std::make_unique<Telemetry>([this] {
     std::vector<std::pair<std::string, CounterList>> all;
     for (const Unit& unit : units) all.emplace_back(unit.device->config().name, counters_of(unit));
@@ -243,9 +243,9 @@ CounterList Stack::Impl::port_counters_of(const Unit& unit) const {
   CounterList out = unit.neighbourhood->counters();
   CounterList port;
   for (const auto& worker : workers_) {
-    for (const auto& lane : worker->lanes()) {
-      if (&lane->port() != unit.port.get()) continue;
-      const CounterList own = lane->counter_list();
+    for (const auto& queue : worker->queues()) {
+      if (&queue->port() != unit.port.get()) continue;
+      const CounterList own = queue->counter_list();
       if (port.empty()) port.assign(own.size(), {});
       for (std::size_t i = 0; i < own.size(); ++i) port[i] = {own[i].first, port[i].second + own[i].second};
     }

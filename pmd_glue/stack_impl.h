@@ -18,7 +18,7 @@
 #include "pmd_glue/neighbourhood.h"
 #include "pmd_glue/port.h"
 #include "pmd_glue/ring_pair.h"
-#include "pmd_glue/service.h"
+#include "pmd_glue/service_thread.h"
 #include "pmd_glue/shared_queue.h"
 #include "pmd_glue/telemetry.h"
 #include "pmd_glue/worker.h"
@@ -64,13 +64,13 @@ struct Stack::Impl {
  private:
   Result<void> open_ports(const StackOptions& options);
   Result<void> make_unit(Unit& unit, std::size_t index, const StackOptions& options);
-  Result<void> make_lanes(const StackOptions& options);
+  Result<void> make_port_queues(const StackOptions& options);
   void launch();
   uint32_t engines() const { return static_cast<uint32_t>(workers_.size()); }
 
   std::unique_ptr<glue::Eal> eal_;
   std::unique_ptr<glue::TscClock> clock_;
-  std::unique_ptr<glue::Service> service_;
+  std::unique_ptr<glue::ServiceThread> service_;
   std::unique_ptr<glue::RingPair> rings_;
   rte_mempool* external_pool_ = nullptr;  ///< see EtherSink
   std::vector<std::unique_ptr<glue::Worker>> workers_;

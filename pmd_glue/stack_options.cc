@@ -16,7 +16,7 @@ Result<std::vector<Gid>> parse_gateways(const std::string& text) {
   std::vector<Gid> out;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t comma = std::min(text.find(',', at), text.size());
-    auto gid = cm::parse_address(std::string_view(text).substr(at, comma - at));
+    auto gid = net::parse_address(std::string_view(text).substr(at, comma - at));
     if (!gid) return fail(EINVAL, fmt::format("gateway: {}", gid.error().text));
     out.push_back(*gid);
     at = comma + 1;
@@ -59,26 +59,26 @@ StackOptions options_of_port(const StackOptions& options, std::size_t index) {
   return out;
 }
 
-Result<cm::AddressTable> address_table(const StackOptions& options, std::size_t index, const EthAddr& mac) {
-  std::vector<cm::InterfaceAddress> addresses;
+Result<net::AddressTable> address_table(const StackOptions& options, std::size_t index, const EthAddr& mac) {
+  std::vector<net::InterfaceAddress> addresses;
   if (index < options.addresses.size() && !options.addresses[index].empty()) {
-    auto given = cm::parse_interface_addresses(options.addresses[index]);
+    auto given = net::parse_interface_addresses(options.addresses[index]);
     if (!given) return fail(given.error().code, fmt::format("addresses of port {}: {}", index, given.error().text));
     addresses = std::move(*given);
   } else {
     constexpr uint32_t kDefaultNet = 10u << 24 | 117u << 16;
     addresses.push_back({Gid::from_ipv4(kDefaultNet + 1 + static_cast<uint32_t>(index)), 24});
   }
-  const Gid link_local = cm::link_local(mac);
+  const Gid link_local = net::link_local(mac);
   if (std::ranges::none_of(addresses, [&](const auto& a) { return a.gid == link_local; })) {
     addresses.push_back({link_local, 64});
   }
   auto gateways = parse_gateways(options.gateway);
   if (!gateways) return std::unexpected(gateways.error());
   std::erase_if(*gateways, [&](const Gid& gateway) {
-    return std::ranges::none_of(addresses, [&](const auto& a) { return cm::same_subnet(a.gid, gateway, a.prefix); });
+    return std::ranges::none_of(addresses, [&](const auto& a) { return net::same_subnet(a.gid, gateway, a.prefix); });
   });
-  return cm::AddressTable(std::move(addresses), *gateways);
+  return net::AddressTable(std::move(addresses), *gateways);
 }
 
 }  // namespace uroce::glue

@@ -8,7 +8,7 @@
 #include <uroce/error.h>
 #include <uroce/stack.h>
 
-#include "cm/address.h"
+#include "net/address.h"
 
 namespace uroce::glue {
 
@@ -20,6 +20,6 @@ StackOptions options_of_port(const StackOptions& options, std::size_t index);
 
 /// The addresses of port `index` (from 0) with Ethernet address `mac`: those given or 10.117.0.(1 + index)/24, then
 /// the IPv6 link-local one. Gateways must be on one of its subnets, or belong to another port. Errors: EINVAL.
-Result<cm::AddressTable> address_table(const StackOptions& options, std::size_t index, const EthAddr& mac);
+Result<net::AddressTable> address_table(const StackOptions& options, std::size_t index, const EthAddr& mac);
 
 }  // namespace uroce::glue

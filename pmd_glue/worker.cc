@@ -31,12 +31,12 @@ constexpr Nanos kDeepNap = microseconds(4000);
 
 }  // namespace
 
-void Worker::add(std::unique_ptr<Lane> lane) {
-  if (lane->waits_by_interrupt()) {
-    const int fd = rte_eth_dev_rx_intr_ctl_q_get_fd(lane->port().id(), lane->queue());
+void Worker::add(std::unique_ptr<PortQueue> queue) {
+  if (queue->waits_by_interrupt()) {
+    const int fd = rte_eth_dev_rx_intr_ctl_q_get_fd(queue->port().id(), queue->queue_id());
     if (fd >= 0) waker_.watch(fd);
   }
-  lanes_.push_back(std::move(lane));
+  queues_.push_back(std::move(queue));
 }
 
 void Worker::run() {
@@ -66,7 +66,7 @@ bool Worker::run_in_place(const std::function<void(Nanos)>& work) {
 }
 
 bool Worker::has_work() const {
-  return std::ranges::any_of(lanes_, [](const auto& lane) { return lane->engine().has_work() || lane->blocked(); });
+  return std::ranges::any_of(queues_, [](const auto& queue) { return queue->engine().has_work() || queue->blocked(); });
 }
 
 bool Worker::serve_in_place() {
@@ -91,7 +91,7 @@ void Worker::stop() {
 
 bool Worker::round() {
   bool worked = false;
-  for (const auto& lane : lanes_) worked = lane->round(clock_) || worked;
+  for (const auto& queue : queues_) worked = queue->round(clock_) || worked;
   if (worked) {
     empty_rounds_ = 0;
     idle_ = false;
@@ -124,9 +124,9 @@ void Worker::idle(Nanos limit) {
 
 void Worker::sleep(Nanos limit) {
   waker_.prepare();
-  for (const auto& lane : lanes_) {
-    lane->engine().set_sleeping(true);
-    if (lane->waits_by_interrupt()) rte_eth_dev_rx_intr_enable(lane->port().id(), lane->queue());
+  for (const auto& queue : queues_) {
+    queue->engine().set_sleeping(true);
+    if (queue->waits_by_interrupt()) rte_eth_dev_rx_intr_enable(queue->port().id(), queue->queue_id());
   }
   // Whatever came before the announcements above is found now; whatever comes after them wakes.
   const uint32_t empty_rounds = empty_rounds_;
@@ -137,19 +137,19 @@ void Worker::sleep(Nanos limit) {
     empty_rounds_ = empty_rounds;
   }
   waker_.cancel();
-  for (const auto& lane : lanes_) {
-    lane->engine().set_sleeping(false);
-    if (lane->waits_by_interrupt()) rte_eth_dev_rx_intr_disable(lane->port().id(), lane->queue());
+  for (const auto& queue : queues_) {
+    queue->engine().set_sleeping(false);
+    if (queue->waits_by_interrupt()) rte_eth_dev_rx_intr_disable(queue->port().id(), queue->queue_id());
   }
 }
 
 Nanos Worker::next_deadline() const {
   Nanos next = kNever;
-  for (const auto& lane : lanes_) {
+  for (const auto& queue : queues_) {
     // An engine that waits for room on its port reports a deadline in the past.
-    const Nanos deadline = lane->engine().next_deadline();
+    const Nanos deadline = queue->engine().next_deadline();
     if (deadline != kNever)
-      next = std::min(next, lane->blocked() ? std::max(deadline, clock_.now() + kShortNap) : deadline);
+      next = std::min(next, queue->blocked() ? std::max(deadline, clock_.now() + kShortNap) : deadline);
   }
   return next;
 }

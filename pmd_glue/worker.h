@@ -12,7 +12,7 @@
 
 #include "base/counter.h"
 #include "pmd_glue/clock.h"
-#include "pmd_glue/lane.h"
+#include "pmd_glue/port_queue.h"
 #include "pmd_glue/waker.h"
 
 namespace uroce::glue {
@@ -22,9 +22,9 @@ class Worker {
   Worker(IdlePolicy policy, const TscClock& clock) : policy_(policy), clock_(clock) {}
 
   /// Before the first round.
-  void add(std::unique_ptr<Lane> lane);
+  void add(std::unique_ptr<PortQueue> queue);
   Waker& waker() { return waker_; }
-  const std::vector<std::unique_ptr<Lane>>& lanes() const { return lanes_; }
+  const std::vector<std::unique_ptr<PortQueue>>& queues() const { return queues_; }
 
   /// Rounds until stop(). The worker's lcore.
   void run();
@@ -39,7 +39,8 @@ class Worker {
   void wake() {
     if (!self_contained_ || !serve_in_place()) waker_.wake();
   }
-  /// Before the first round: frames come to its lanes by its own rounds alone, between devices joined back to back.
+  /// Before the first round: frames come to its port queues by its own rounds alone, between devices joined back to
+  /// back.
   void set_self_contained() { self_contained_ = true; }
   /// After a round without work: gives the core away as the policy says, `limit` at most.
   void idle(Nanos limit);
@@ -51,13 +52,13 @@ class Worker {
   void stand_by(Wait wait);
   bool serve_in_place();
   bool has_work() const;
-  /// Of all lanes; kNever for none.
+  /// Of all port queues; kNever for none.
   Nanos next_deadline() const;
   Nanos time_to_deadline() const;
 
   const IdlePolicy policy_;
   const TscClock& clock_;
-  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<std::unique_ptr<PortQueue>> queues_;
   std::atomic<bool> stop_{false};
   bool self_contained_ = false;
   std::mutex place_mutex_;   ///< held by who works in the worker's place

@@ -31,7 +31,7 @@ class Initiator final : public Sender {
 
  private:
   /// A QP's stream; one cache line.
-  struct alignas(64) Lane {
+  struct alignas(64) QpStream {
     QueuePair* qp;
     std::byte* local;
     uint64_t remote;
@@ -48,12 +48,12 @@ class Initiator final : public Sender {
 
   void make_requests();
   bool fill(uint32_t index);
-  void build(const Lane& lane, uint32_t index, uint32_t count);
+  void build(const QpStream& stream, uint32_t index, uint32_t count);
   void enqueue(uint32_t index);
   void set_operands(SendRequest& request, uint32_t slot, uint32_t index, uint64_t iteration) const;
-  void advance(Lane& lane, uint32_t count);
+  void advance(QpStream& stream, uint32_t count);
   bool complete(const Completion& completion);
-  bool verify(const Lane& lane, uint32_t index, uint64_t iteration);
+  bool verify(const QpStream& stream, uint32_t index, uint64_t iteration);
   void next_round();
   void run_round();
   void round_completed();
@@ -67,8 +67,8 @@ class Initiator final : public Sender {
   const Plan plan_;
   const uint32_t direction_;
   CompletionQueue& cq_;
-  std::vector<Lane> lanes_;
-  std::vector<uint32_t> pending_;  ///< lanes that may have room: just opened, or refused by a full queue
+  std::vector<QpStream> streams_;
+  std::vector<uint32_t> pending_;  ///< streams that may have room: just opened, or refused by a full queue
   std::vector<Sge> sges_;
   std::vector<SendRequest> requests_;
   std::array<Completion, 64> completions_{};

@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <exception>
 
+#include "perf/command_line.h"
 #include "perf/interrupt.h"
 #include "perf/json_report.h"
-#include "perf/options.h"
 #include "perf/run.h"
 
 namespace {

@@ -1,8 +1,7 @@
-// The command line of uroce_perf: perftest's options where they mean the same, and our own.
+// What uroce_perf is told to do: perftest's options where they mean the same, and our own.
 #pragma once
 
 #include <cstdint>
-#include <expected>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -80,14 +79,5 @@ struct Options {
   /// The sizes that this run goes through, bytes.
   std::vector<uint64_t> sizes() const;
 };
-
-/// Why the program ends before any test: help, version (exit code 0), or a sentence about what is wrong (2).
-struct EarlyExit {
-  int code = 0;
-  std::string text;
-};
-
-/// Reads the whole command line: [test] EAL arguments, `--`, [test] options [host]. Sets nothing up.
-std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const* argv);
 
 }  // namespace uroce::perf

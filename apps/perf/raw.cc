@@ -9,8 +9,8 @@
 #include <thread>
 #include <utility>
 
-#include "perf/channel.h"
 #include "perf/interrupt.h"
+#include "perf/peer_channel.h"
 #include "perf/run.h"
 #include "perf/table.h"
 #include "pmd_glue/raw_rate.h"
@@ -37,7 +37,7 @@ bool wait_a_moment() {
 }
 
 /// The next message that is no beat, if one is there. Errors: the peer's.
-Result<std::optional<Message>> look_for_message(Channel& channel) {
+Result<std::optional<Message>> look_for_message(PeerChannel& channel) {
   auto message = channel.receive();
   if (!message || !*message || (*message)->type == MessageType::beat) {
     return message ? Result<std::optional<Message>>() : message;
@@ -50,7 +50,7 @@ Result<std::optional<Message>> look_for_message(Channel& channel) {
 
 /// The next message that is no beat, within `timeout_s`, and within `grace_s` of an interruption. Errors: the peer's,
 /// ETIMEDOUT, EINTR.
-Result<Message> next_message(Channel& channel, double timeout_s, double grace_s) {
+Result<Message> next_message(PeerChannel& channel, double timeout_s, double grace_s) {
   using Clock = std::chrono::steady_clock;
   auto deadline = Clock::now() + to_nanoseconds(timeout_s);
   bool cut_short = false;
@@ -95,7 +95,7 @@ Result<SizeReport> measure(const Options& o, glue::RawRole role, std::function<b
 /// Both sides agree on the parameters, run, and take the receiver's count.
 Result<SizeReport> measure_with_peer(const Options& o) {
   Table table(o, o.is_client());
-  auto channel = [&]() -> Result<std::unique_ptr<Channel>> {
+  auto channel = [&]() -> Result<std::unique_ptr<PeerChannel>> {
     if (o.is_client()) return connect_channel(o.host, o.port, o.connect_timeout_s, wait_a_moment);
     auto listener = Listener::open(o.port);
     if (!listener) return std::unexpected(listener.error());

@@ -26,7 +26,7 @@ class Receiver {
   const std::string& problem() const { return problem_; }
 
  private:
-  struct Lane {
+  struct QpStream {
     QueuePair* qp;
     std::byte* memory;
     uint64_t received;     ///< since begin()
@@ -34,7 +34,7 @@ class Receiver {
     uint32_t arrive_slot;  ///< of the next message
     uint32_t posted;       ///< now
   };
-  bool top_up(Lane& lane, uint32_t index);
+  bool top_up(QpStream& stream, uint32_t index);
   bool take(const Completion& completion);
 
   Endpoint& endpoint_;
@@ -42,7 +42,7 @@ class Receiver {
   const ReceivePlan plan_;
   const uint32_t direction_;
   CompletionQueue& cq_;
-  std::vector<Lane> lanes_;
+  std::vector<QpStream> streams_;
   std::array<Completion, 64> completions_{};
   uint64_t size_ = 0;
   uint64_t received_ = 0;

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "client/daemon_link.h"
-#include "cm/address.h"
 #include "message/capture_ring.h"
+#include "net/address.h"
 #include "uroce/pcapng.h"
 #include "wire/packet.h"
 
@@ -72,7 +72,7 @@ class QpFilter {
     if (packet->bth.dest_qpn == *qpn_) return true;
     if (packet->op().flags.has(wire::Op::deth)) return packet->deth.src_qpn == *qpn_;
     return outbound && peer_qpn_ != 0 && packet->bth.dest_qpn == peer_qpn_ &&
-           cm::to_text(packet->destination()) == peer_;
+           net::to_text(packet->destination()) == peer_;
   }
 
  private:

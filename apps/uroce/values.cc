@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "cm/address.h"
+#include "net/address.h"
 
 namespace uroce::cli {
 
@@ -52,7 +52,7 @@ std::optional<std::string> access_in(std::string_view text) {
 std::string readable(std::string_view name, std::string value) {
   if (name == "dgid") {
     const auto gid = gid_in(value);
-    if (gid) return *gid == Gid{} ? "" : cm::to_text(*gid);
+    if (gid) return *gid == Gid{} ? "" : net::to_text(*gid);
   }
   if (name == "access") {
     if (auto words = access_in(value)) return *std::move(words);

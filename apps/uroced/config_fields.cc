@@ -11,7 +11,7 @@
 #include <concepts>
 #include <limits>
 
-#include "cm/address.h"
+#include "net/address.h"
 #include "pmd_glue/eal_args.h"
 #include "pmd_glue/frame_size.h"
 #include "transport/choices.h"
@@ -146,9 +146,9 @@ Read read_addresses(const toml::node& node, DeviceSettings& device) {
   if (!words) return std::unexpected(words.error());
   device.addresses.clear();
   for (const auto& [word, where] : *words) {
-    if (const auto one = cm::parse_interface_address(word); !one) return refuse(one.error().text, where);
+    if (const auto one = net::parse_interface_address(word); !one) return refuse(one.error().text, where);
     device.addresses += (device.addresses.empty() ? "" : ",") + word;
-    if (const auto all = cm::parse_interface_addresses(device.addresses); !all) return refuse(all.error().text, where);
+    if (const auto all = net::parse_interface_addresses(device.addresses); !all) return refuse(all.error().text, where);
   }
   if (device.addresses.empty()) return refuse("at least one address is needed; leave the key out for the default");
   return {};
@@ -160,7 +160,7 @@ Read read_gateway(const toml::node& node, DeviceSettings& device) {
   std::string gateways;
   for (const auto& [word, where] : *words) {
     if (word.empty() && words->size() == 1) continue;  // none
-    if (const auto one = cm::parse_address(word); !one) return refuse(one.error().text, where);
+    if (const auto one = net::parse_address(word); !one) return refuse(one.error().text, where);
     gateways += (gateways.empty() ? "" : ",") + word;
   }
   device.gateway = gateways;
@@ -271,18 +271,6 @@ std::vector<Field<Config>> make_congestion_fields(std::string_view algorithm) {
 }
 
 }  // namespace
-
-std::string_view kind_of(const toml::node& node) {
-  switch (node.type()) {
-    case toml::node_type::table: return "a table";
-    case toml::node_type::array: return "an array";
-    case toml::node_type::string: return "a string";
-    case toml::node_type::integer: return "an integer";
-    case toml::node_type::floating_point: return "a number with a fraction";
-    case toml::node_type::boolean: return "a boolean";
-    default: return "a date or time";
-  }
-}
 
 std::span<const Section> sections() {
   static const auto daemon = make_daemon_fields();

@@ -26,7 +26,7 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-/// An engine that does not answer holds a client up for its patience (5 s); clients end side by side.
+/// An engine that does not answer delays a client by 5 s; clients end side by side.
 constexpr auto kDrainLimit = std::chrono::seconds(30);
 
 class Daemon {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "uroced/config_fields.h"
+#include "uroced/field.h"
 
 namespace uroce::daemon {
 

@@ -5,7 +5,7 @@
 
 #include <spdlog/logger.h>
 
-#include "uroced/config.h"
+#include "uroced/settings.h"
 
 namespace uroce::daemon {
 

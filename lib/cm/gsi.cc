@@ -23,7 +23,7 @@ constexpr std::size_t kMaxHandles = 1024;
 constexpr std::size_t kHandlesEver = 16384;
 constexpr uint64_t kSendId = UINT64_MAX;
 constexpr int kPollsPerTake = 8;
-constexpr Nanos kResolvePatience = std::chrono::seconds(3);
+constexpr Nanos kResolveTimeout = std::chrono::seconds(3);
 
 struct Addresses {
   Gid source, destination;
@@ -139,7 +139,7 @@ void Gsi::send(const CmPath& path, const Mad& mad, Nanos now) {
   if (error != ENOMEM && error != EHOSTUNREACH) return counters_.unreachable.add();
   auto& waiting = error == ENOMEM ? unsent_ : unresolved_;
   if (waiting.size() >= (error == ENOMEM ? kMaxUnsent : kMaxUnresolved)) return counters_.overflow.add();
-  waiting.push_back({path, mad, now + kResolvePatience});
+  waiting.push_back({path, mad, now + kResolveTimeout});
 }
 
 int Gsi::try_send(const CmPath& path, const Mad& mad) {

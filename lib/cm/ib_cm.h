@@ -17,16 +17,9 @@
 
 #include "base/counter.h"
 #include "base/time.h"
+#include "cm/mad.h"
 
 namespace uroce::cm {
-
-inline constexpr std::size_t kMadBytes = 256;
-using Mad = std::array<std::byte, kMadBytes>;
-
-/// Most private data of each message, bytes (IBTA vol. 1, 12.6).
-inline constexpr std::size_t kReqPrivate = 92, kRepPrivate = 196, kRtuPrivate = 224, kRejPrivate = 148,
-                             kMraPrivate = 222, kDreqPrivate = 220, kDrepPrivate = 224, kSidrReqPrivate = 216,
-                             kSidrRepPrivate = 136, kRejInfo = 72;
 
 /// Reasons of a REJ (IBTA vol. 1, 12.6.7.2); an application can meet the others as plain numbers.
 enum class RejReason : uint16_t {

@@ -26,7 +26,7 @@ struct UserLimits {
 };
 
 /// An event, with what programs go on to ask of its id when they hear of it.
-struct ToldEvent {
+struct EventReport {
   CmEvent event;
   std::optional<CmIdInfo> info{};  ///< where the event changes it
   /// What qp_attr() gives for the states that the id's queue pair can be brought to now.
@@ -45,7 +45,7 @@ class ManagerUser {
   virtual Result<void> destroy_channel(uint32_t channel) = 0;
   /// Events of the channel that nobody took, oldest first, at most `most`. Their bytes are the caller's to read, one
   /// for each that is handed to the application.
-  virtual Result<std::vector<ToldEvent>> take_events(uint32_t channel, std::size_t most) = 0;
+  virtual Result<std::vector<EventReport>> take_events(uint32_t channel, std::size_t most) = 0;
 
   virtual Result<uint32_t> create_id(uint32_t channel, PortSpace space, QpType type) = 0;
   virtual Result<void> destroy_id(uint32_t id) = 0;

@@ -17,24 +17,9 @@
 #include "service/arena.h"
 #include "service/handles.h"
 #include "service/mapping.h"
-#include "service/server.h"
+#include "service/server_view.h"
 
 namespace uroce::service {
-
-/// What clients need of the server.
-class ServerView {
- public:
-  virtual ~ServerView() = default;
-  virtual const std::vector<std::shared_ptr<control::Device>>& devices() const = 0;
-  /// nullptr where there is none.
-  virtual cm::Manager* connections() const = 0;
-  virtual const PortAccess& ports() const = 0;
-  virtual void log(Severity severity, std::string_view text) const = 0;
-  virtual message::ClientRows client_rows(uint32_t after) const = 0;
-  virtual message::ObjectRows object_rows(const message::ListObjects& request) const = 0;
-  /// A client's thread is about to end.
-  virtual void finished() = 0;
-};
 
 class Client {
  public:

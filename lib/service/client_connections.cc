@@ -13,10 +13,10 @@ using message::Op;
 
 namespace {
 
-message::CmToldEvent message_of(cm::ToldEvent told) {
-  message::CmToldEvent out{.event = std::move(told.event), .has_info = told.info.has_value()};
-  if (told.info) out.known.info = std::move(*told.info);
-  for (const auto& [attr, mask] : told.steps) out.steps.push_back({mask, message::Attr::from(attr)});
+message::CmToldEvent message_of(cm::EventReport report) {
+  message::CmToldEvent out{.event = std::move(report.event), .has_info = report.info.has_value()};
+  if (report.info) out.known.info = std::move(*report.info);
+  for (const auto& [attr, mask] : report.steps) out.steps.push_back({mask, message::Attr::from(attr)});
   return out;
 }
 
@@ -99,7 +99,7 @@ Result<Client::Reply> Client::ask_connections(Op op, std::span<const std::byte> 
         auto events = user.take_events(request.id, message::kMaxEventsTaken);
         if (!events) return std::unexpected(events.error());
         message::CmEventsReply answer;
-        for (cm::ToldEvent& told : *events) answer.events.push_back(message_of(std::move(told)));
+        for (cm::EventReport& report : *events) answer.events.push_back(message_of(std::move(report)));
         return reply(answer);
       });
     case Op::cm_create_id:

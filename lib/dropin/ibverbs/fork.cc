@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdlib>
 
-#include "client/sharing.h"
+#include "sharing/sharing.h"
 
 namespace uroce::dropin {
 
@@ -24,7 +24,7 @@ extern "C" {
 
 int ibv_fork_init() {
   if (uroce::dropin::asked_for.exchange(true)) return 0;
-  uroce::client::Sharing::of_this_process().leave_out_of_children();
+  uroce::sharing::Sharing::of_this_process().leave_out_of_children();
   return 0;
 }
 
