@@ -80,14 +80,13 @@ Result<std::string_view> match_long(std::string_view text) {
   for (const LongOption& option : kLongOptions) {
     if (option.name == text) return option.name;
     if (!option.name.starts_with(text)) continue;
-    if (!found.empty()) return fail(EINVAL, fmt::format("EAL option '--{}' is ambiguous: write it out", text));
+    if (!found.empty()) return fail(EINVAL, fmt::format("EAL option '--{}' is ambiguous; write it in full", text));
     found = option.name;
   }
   if (found.empty()) {
-    return fail(EINVAL,
-                fmt::format("EAL knows no option '--{}': EAL options stand before '--', the program's own after "
-                            "it",
-                            text));
+    return fail(
+        EINVAL,
+        fmt::format("unknown EAL option '--{}'; EAL options stand before '--', the program's own after it", text));
   }
   return found;
 }
@@ -126,10 +125,9 @@ Result<std::vector<Option>> read_options(const std::vector<std::string>& args) {
     } else if (arg.size() == 2 && arg[0] == '-' && kShortAlone.find(arg[1]) != std::string_view::npos) {
       option.name = arg.substr(1);
     } else {
-      return fail(EINVAL,
-                  fmt::format("'{}' is not an EAL option: EAL options stand before '--', the program's own after "
-                              "it",
-                              arg));
+      return fail(
+          EINVAL,
+          fmt::format("'{}' is not an EAL option; EAL options stand before '--', the program's own after it", arg));
     }
     if (value == Value::required) {
       if (i + 1 >= args.size()) return fail(EINVAL, fmt::format("EAL option '{}' needs a value", arg));
@@ -145,7 +143,7 @@ bool has(const std::vector<Option>& options, std::initializer_list<std::string_v
   return std::ranges::any_of(options, [&](const Option& o) { return std::ranges::find(names, o.name) != names.end(); });
 }
 
-/// What a virtual device needs in its arguments to carry frames of path MTU 4096.
+/// The device's arguments, completed so that it carries frames of path MTU 4096.
 std::string complete_vdev(std::string_view device) {
   std::string out(device);
   const auto is = [&](std::string_view driver) {
@@ -169,7 +167,7 @@ Result<void> check_memif(std::string_view device) {
     const std::size_t comma = std::min(device.find(',', at + 1), device.size());
     const std::string_view item = device.substr(at + 1, comma - at - 1);
     if (std::ranges::find(kKeys, item.substr(0, item.find('='))) == kKeys.end()) {
-      return fail(EINVAL, fmt::format("--vdev {}: net_memif knows no argument '{}'; it takes {}", device, item,
+      return fail(EINVAL, fmt::format("--vdev {}: net_memif has no argument '{}'; it has {}", device, item,
                                       fmt::join(kKeys, ", ")));
     }
     at = comma;

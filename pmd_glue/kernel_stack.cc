@@ -126,7 +126,7 @@ void KernelStack::silence(const Gid& gid) {
   if (bind(fd, reinterpret_cast<const sockaddr*>(&address), length) == 0) return;
   if (errno == EADDRINUSE) {
     note(
-        fmt::format("port {}: UDP port {} of {} is in use in the kernel, by rxe for one: unload it (modprobe -r "
+        fmt::format("port {}: UDP port {} of {} is in use in the kernel, probably by rxe; unload it (modprobe -r "
                     "rdma_rxe), or give the port another interface",
                     name_, kRocePort, net::to_text(gid)));
   }
@@ -140,27 +140,27 @@ void KernelStack::look_for_clash(const Gid& gid) const {
   if (owner.empty()) {
     if (net::is_link_local(gid) || !forwards(interface_name_, gid.is_ipv4())) return;
     return note(
-        fmt::format("port {}: the kernel forwards what arrives on {}, also frames for {}, and redirects their "
-                    "senders: sysctl -w net.{}.conf.{}.forwarding=0",
+        fmt::format("port {}: the kernel forwards frames from {}, also those for {}, and redirects their senders; turn "
+                    "forwarding off with: sysctl -w net.{}.conf.{}.forwarding=0",
                     name_, interface_name_, address, gid.is_ipv4() ? "ipv4" : "ipv6", interface_name_));
   }
   if (owner != interface_name_) {
     return note(
-        fmt::format("port {}: the kernel has {} on {}, and answers for it on {}: give the device another address "
+        fmt::format("port {}: the kernel has {} on {}, and answers for it on {}; give the device another address "
                     "(device.addresses)",
                     name_, address, owner, interface_name_));
   }
   if (driver_ == "net_tap") {
     return note(
-        fmt::format("port {}: the kernel, at the other end of {}, has {} too: give one of the two another address",
+        fmt::format("port {}: the kernel, at the other end of {}, also has {}; give one of the two another address",
                     name_, owner, address));
   }
   // Every interface with IPv6 has the link-local one.
   if (net::is_link_local(gid)) return;
-  note(
-      fmt::format("port {}: the kernel has {} on {} as well: it keeps all but RoCE, and ping is answered twice; an "
-                  "address of its own for the device (device.addresses) keeps the two apart",
-                  name_, address, owner));
+  note(fmt::format(
+      "port {}: the kernel also has {} on {}, so it keeps everything but RoCE, and ping is answered twice; to "
+      "avoid that, give the device an address of its own (device.addresses)",
+      name_, address, owner));
 }
 
 }  // namespace uroce::glue

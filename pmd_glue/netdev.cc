@@ -15,7 +15,8 @@ namespace uroce::glue {
 namespace {
 
 Result<void> ask(const std::string& interface, unsigned long request, ifreq& r) {
-  if (interface.size() >= IFNAMSIZ) return fail(ENODEV, fmt::format("'{}' is no interface's name", interface));
+  if (interface.size() >= IFNAMSIZ)
+    return fail(ENODEV, fmt::format("'{}' is too long for an interface name", interface));
   interface.copy(r.ifr_name, IFNAMSIZ - 1);
   const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return fail(errno, std::strerror(errno));

@@ -92,7 +92,7 @@ Result<void> Port::set_up(const PortOptions& options) {
   rte_eth_dev_info info{};
   char name[RTE_ETH_NAME_MAX_LEN] = "";
   if (rte_eth_dev_get_name_by_port(id_, name) != 0 || rte_eth_dev_info_get(id_, &info) != 0) {
-    return fail(ENODEV, fmt::format("there is no port {}", id_));
+    return fail(ENODEV, fmt::format("unknown port {}", id_));
   }
   name_ = name;
   opened_ = true;
@@ -141,7 +141,7 @@ Result<void> Port::choose_tx_mode(StackOptions::TxMode wanted, uint64_t tx_capab
     external_ = ExternalMemory::dma_mapped;
   }
   if (wanted == TxMode::external && external_ == ExternalMemory::never) {
-    return fail_port(EINVAL, "cannot send payload from where it lies: choose TX mode copy or automatic");
+    return fail_port(EINVAL, "cannot send payload from the program's memory; choose TX mode copy or automatic");
   }
   return {};
 }
@@ -154,8 +154,8 @@ Result<void> Port::make_pool(const PortOptions& options) {
   pool_ = rte_pktmbuf_pool_create_by_ops(pool_name.c_str(), count, kMempoolCache, 0,
                                          static_cast<uint16_t>(RTE_PKTMBUF_HEADROOM + room_), socket_, "ring_mt_rts");
   if (pool_ != nullptr) return {};
-  return fail_port(ENOMEM, fmt::format("has no memory for {} buffers of {} bytes ({} MiB): give EAL more with -m, or "
-                                       "set fewer descriptors",
+  return fail_port(ENOMEM, fmt::format("cannot allocate {} buffers of {} bytes ({} MiB); give EAL more memory with "
+                                       "-m, or set fewer descriptors",
                                        count, room_, (uint64_t{count} * (room_ + 320)) >> 20));
 }
 
@@ -186,7 +186,7 @@ Result<void> Port::configure(const PortOptions& options) {
     error = rte_eth_rx_queue_setup(id_, q, rx, static_cast<unsigned>(socket_), nullptr, pool_);
     if (error == 0) error = rte_eth_tx_queue_setup(id_, q, tx, static_cast<unsigned>(socket_), nullptr);
   }
-  if (error != 0) return fail_port(error, fmt::format("refuses its set-up: {}", rte_strerror(-error)));
+  if (error != 0) return fail_port(error, fmt::format("cannot be configured: {}", rte_strerror(-error)));
   tx_slots_ = tx;
   receive_all_groups();
   return {};
@@ -233,15 +233,15 @@ Result<void> Port::start() {
   }
   if (!error) {
     stuck_ = true;
-    return fail_port(ETIMEDOUT, fmt::format("does not start within {} s: EAL's interrupt thread is stuck in a driver; "
-                                            "start the program again",
+    return fail_port(ETIMEDOUT, fmt::format("did not start within {} s, because EAL's interrupt thread is stuck in a "
+                                            "driver; start the program again",
                                             kInterruptTimeout.count()));
   }
   if (*error != 0 && client) {
-    return fail_port(ENODEV, fmt::format("finds no memif server on {} within 5 s: start the one with role=server first",
+    return fail_port(ENODEV, fmt::format("found no memif server on {} within 5 s; start the one with role=server first",
                                          memif_socket(devargs_)));
   }
-  if (*error != 0) return fail_port(*error, fmt::format("does not start: {}", rte_strerror(-*error)));
+  if (*error != 0) return fail_port(*error, fmt::format("did not start: {}", rte_strerror(-*error)));
   started_ = true;
   refresh_link();
   return {};
@@ -266,7 +266,7 @@ void Port::close() {
     stuck_ = !closed.has_value();
   }
   if (opened_ && stuck_) {
-    fmt::print(stderr, "port {} ({}) is left open: its driver does not come back within {} s\n", name_, driver_,
+    fmt::print(stderr, "port {} ({}) stays open: its driver did not return within {} s\n", name_, driver_,
                kInterruptTimeout.count());
   }
   opened_ = false;

@@ -76,16 +76,16 @@ Result<void> Stack::Impl::open_ports(const StackOptions& options) {
     units.emplace_back().port = std::move(*port);
   }
   if (options.addresses.size() > units.size() && !units.empty()) {
-    return fail(EINVAL, fmt::format("addresses are given for {} ports, and EAL finds {}: give one list per port",
+    return fail(EINVAL, fmt::format("there are addresses for {} ports, but EAL finds {}; give one list for each port",
                                     options.addresses.size(), units.size()));
   }
   if (options.ports.size() > units.size() && !units.empty()) {
-    return fail(EINVAL, fmt::format("settings are given for {} ports, and EAL finds {}: give one set per port",
+    return fail(EINVAL, fmt::format("there are settings for {} ports, but EAL finds {}; give one set for each port",
                                     options.ports.size(), units.size()));
   }
   if (!units.empty()) return {};
   return fail(ENODEV,
-              "EAL finds no port: name one with --vdev (e.g. --vdev net_memif0,role=client), or bind a NIC to a "
+              "EAL finds no port; name one with --vdev (e.g. --vdev net_memif0,role=client), or bind a NIC to a "
               "DPDK driver and allow it with -a");
 }
 
@@ -147,7 +147,8 @@ Result<void> Stack::Impl::make_port_queues(const StackOptions& options) {
     // Below the range of a reference count (16 bits), see EtherSink.
     external_pool_ = rte_pktmbuf_pool_create_by_ops("uroce-small", std::min(small, 32768u), 64, 0,
                                                     RTE_PKTMBUF_HEADROOM + 64, SOCKET_ID_ANY, "ring_mt_rts");
-    if (external_pool_ == nullptr) return fail(ENOMEM, "no memory for the small buffers: give EAL more with -m");
+    if (external_pool_ == nullptr)
+      return fail(ENOMEM, "cannot allocate the small buffers; give EAL more memory with -m");
   }
   std::vector<Waker*> wakers;
   for (const auto& worker : workers_) wakers.push_back(&worker->waker());
@@ -278,7 +279,7 @@ Result<Context> Stack::open(std::string_view device) {
     if (!context) return std::unexpected(context.error());
     return Context(std::move(*context));
   }
-  return fail(ENODEV, fmt::format("there is no device '{}': there is uroce0{}", device,
+  return fail(ENODEV, fmt::format("unknown device '{}'; there is uroce0{}", device,
                                   impl_->units.size() > 1 ? fmt::format(" to uroce{}", impl_->units.size() - 1) : ""));
 }
 

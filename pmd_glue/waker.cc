@@ -35,8 +35,10 @@ Result<int> Waker::new_descriptor() const {
   const int fd = open(fmt::format("/proc/self/fd/{}", write_end_).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
   if (fd >= 0) return fd;
   const int code = errno;
-  return fail(code, fmt::format("a descriptor that wakes an engine: {}; /proc is needed, and descriptors (ulimit -n)",
-                                std::strerror(code)));
+  return fail(code,
+              fmt::format("cannot open a descriptor that wakes an engine: {}; check /proc and the limit of descriptors "
+                          "(ulimit -n)",
+                          std::strerror(code)));
 }
 
 void Waker::sleep(Nanos limit) {

@@ -76,7 +76,7 @@ class CommandLine(Daemon):
     def test_settings_for_ports_that_are_not_there(self):
         path = self.write("[[device]]\n[[device]]\nmtu = 1500\n")
         output = self.run_to_end(*eal("--vdev=net_null0"), "--", "--config", path, "--socket", self.socket, code=2)
-        self.assertIn("2 ports, and EAL finds 1", output)
+        self.assertIn("2 ports, but EAL finds 1", output)
 
 
 class Life(Daemon):
@@ -222,7 +222,7 @@ class Operator(Daemon):
         self.demo()
         for kind in ("qp", "mr", "cq", "client"):
             self.assertEqual(json.loads(self.uroce("show", kind, "--json")), [])
-        self.assertIn("no device 'uroce7'", self.uroce("show", "qp", "uroce7", code=1))
+        self.assertIn("unknown device 'uroce7'", self.uroce("show", "qp", "uroce7", code=1))
 
     def test_counters(self):
         self.demo()

@@ -160,7 +160,7 @@ class Addresses(Link):
     def test_somebody_elses_claim_is_told(self):
         daemon = self.daemon("--address", "10.9.0.1/24")
         self.send(self.arp("10.9.0.1", "10.9.0.1"))
-        daemon.wait_for("02:00:00:00:00:fe has the address 10.9.0.1 as well", 20)
+        daemon.wait_for("02:00:00:00:00:fe also has the address 10.9.0.1", 20)
         stat = self.start([BUILD / "apps" / "uroce" / "uroce", "stat", "--interval", "0", "--json", "--socket", self.socket])
         self.assertGreater(json.loads(self.finish(stat, 20))[0]["counters"]["address_conflicts"], 0)
 
@@ -257,7 +257,7 @@ class KernelBeside(Link):
     def test_says_nothing_about_roce_to_an_address_that_it_has_too(self):
         harness.ip("-n", self.near, "addr", "add", "10.9.0.1/24", "dev", "d0")
         daemon = self.daemon("--address", "10.9.0.1/24")
-        self.assertIn("the kernel has 10.9.0.1 on d0 as well", daemon.output)
+        self.assertIn("the kernel also has 10.9.0.1 on d0", daemon.output)
         capture = self.capture()
         self.assertIn("ConnectionRefusedError", self.knock("10.9.0.1"), "the kernel answers what is its own")
         capture.wait_for(3, "udp.dstport == 4791")
