@@ -1,4 +1,4 @@
-// The ring into which an engine's port queue copies captured frames. The port queue's thread writes it and never waits.
+// The ring into which an engine's port queue copies captured frames. Its worker writes, and never waits.
 #pragma once
 
 #include <cstddef>

@@ -40,8 +40,8 @@ ALLOWED = {
     "pch": (),
 }
 
-# Rooms of a folder: what each may include of its siblings. What the folder itself may include is open to all of them.
-ROOMS = {
+# Sub-folders: what each may include of its siblings. What the folder itself may include is open to all of them.
+SUBFOLDERS = {
     "transport/loss": (),
     "transport/congestion": (),
     "transport/qp": ("transport/congestion", "transport/loss"),
@@ -74,6 +74,11 @@ PURE = (
 IMPURE = re.compile(r"steady_clock::now|system_clock|clock_gettime|random_device|<sys/socket\.h>|<x86intrin\.h>|__rdtsc")
 DPDK = re.compile(r"rte_|dpdk/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+NAMESPACE = re.compile(r"^namespace uroce::([\w:]+) \{")
+TYPE = re.compile(r"^\s*(?:class|struct|enum class|using)\s+(?:alignas\(\w+\)\s+)?(\w+)")
+# In a row of the glossary: `namespace::Class`.
+GLOSSARY_TYPE = re.compile(r"`([\w:]+)::([A-Z]\w*)`")
+DOCUMENTED_PATH = re.compile(r"`((?:lib|pmd_glue|apps|include|tests|config)/[\w./-]*)`")
 # A row of the README's table: the folder, its description, what it includes.
 README_ROW = re.compile(r"^\| `(?:lib/)?([\w/-]+?)/` \|[^|]*\| ([^|]*) \|")
 
@@ -82,7 +87,7 @@ Include = collections.namedtuple("Include", "source target line")
 
 
 def folder_of(path):
-    """The folder that a file belongs to, as ALLOWED and ROOMS name it; None for a file directly in lib/ or apps/."""
+    """The folder that a file belongs to, as ALLOWED and SUBFOLDERS name it; None for a file directly in lib/ or apps/."""
     top, inner = path.parts[0], path.parts[1:-1]
     if top == "include":
         return "public"
@@ -121,7 +126,7 @@ class Tree:
 
     def find(self, source, header):
         """The file that an #include names, as the compiler looks for it; None when it is none of ours."""
-        for place in (source.parent, pathlib.Path("lib"), pathlib.Path("include"), pathlib.Path("."), pathlib.Path("apps")):
+        for place in (source.parent, *map(pathlib.Path, ("lib", "include", ".", "apps"))):
             if place / header in self.known:
                 return place / header
         return None
@@ -142,35 +147,36 @@ def line_faults(tree):
                 yield Fault(path, number, text)
 
 
-def may_include(source, target, allowed, rooms):
+def may_include(source, target, allowed, subfolders):
     if source == target or target == "public":
         return True
     parent = source.rpartition("/")[0]
-    if source in rooms:
+    if source in subfolders:
         siblings = target.startswith(parent + "/")
-        return target in rooms[source] if siblings else may_include(parent, target, allowed, rooms)
-    # A folder that may include transport may include each of its rooms.
+        return target in subfolders[source] if siblings else may_include(parent, target, allowed, subfolders)
+    # A folder that may include transport may include each of its sub-folders.
     return target in allowed.get(source, ()) or target.rpartition("/")[0] in (*allowed.get(source, ()), source)
 
 
-def edge_faults(tree, allowed, rooms, cycles_allowed_in):
+def edge_faults(tree, allowed, subfolders, cycles_allowed_in):
     """Includes of one folder by another that is not in the tables, and edges of the tables that no file uses."""
     unknown = set()
     for path in tree.files:
         folder = folder_of(path)
         if folder is None:
             yield Fault(path, 1, "belongs to no folder; move it into one")
-        elif folder not in allowed and folder not in rooms and folder != "public" and folder not in unknown:
+        elif folder not in allowed and folder not in subfolders and folder != "public" and folder not in unknown:
             unknown.add(folder)
-            yield Fault(path, 1, f"{folder} is a new folder; say in ALLOWED of check_layering.py what it may include")
+            text = f"{folder} is a new folder; say in ALLOWED or SUBFOLDERS of check_layering.py what it may include"
+            yield Fault(path, 1, text)
     used = set()
     for source, target, line in tree.includes:
         a, b = folder_of(source), folder_of(target)
         used.update({(a, b), (a, (b or "").rpartition("/")[0]), ((a or "").rpartition("/")[0], b)})
-        if a in unknown or b in unknown or a is None or may_include(a, b, allowed, rooms):
+        if a in unknown or b in unknown or a is None or may_include(a, b, allowed, subfolders):
             continue
         if b == a.rpartition("/")[0] and str(source).startswith(cycles_allowed_in):
-            continue  # what is not yet in a room
+            continue  # what has no sub-folder yet
         what = f"{a} includes {target}, but {a} may not include {b}"
         yield Fault(source, line, f"{what}; turn it round, or add the edge to check_layering.py and lib/README.md")
     for folder, targets in allowed.items():
@@ -229,8 +235,8 @@ def cycle_faults(tree, name_of, what, advice, cycles_allowed_in):
         yield Fault(include.source, include.line, f"{what} {around} (the way back: {back}); {advice}")
 
 
-def table_faults(allowed, rooms):
-    graph = {folder: set(targets) for folder, targets in {**allowed, **rooms}.items()}
+def table_faults(allowed, subfolders):
+    graph = {folder: set(targets) for folder, targets in {**allowed, **subfolders}.items()}
     for cycle in cycles(graph):
         around = " -> ".join([*cycle, cycle[0]])
         text = f"the tables allow the cycle {around}; remove one of its edges"
@@ -257,26 +263,43 @@ def readme_faults(root, allowed):
             yield Fault(path, number, f"the row of {folder} says that it includes other folders; write: {right}")
 
 
-def faults(root, allowed=None, rooms=None, cycles_allowed_in=CYCLES_ALLOWED_IN):
+def glossary_faults(tree):
+    """Each file that lib/README.md names exists, and each class of its glossary is in the namespace that it says."""
+    path = pathlib.Path("lib/README.md")
+    types = set()
+    for source in tree.files:
+        spaces = [match.group(1) for match in map(NAMESPACE.match, tree.lines[source]) if match]
+        names = [match.group(1) for match in map(TYPE.match, tree.lines[source]) if match]
+        types.update((space, name) for space in spaces for name in names)
+    for number, line in enumerate((tree.root / path).read_text().splitlines(), 1):
+        for named in DOCUMENTED_PATH.findall(line):
+            if not (tree.root / named).exists():
+                yield Fault(path, number, f"there is no {named}; name the file as it is called now")
+        for space, name in GLOSSARY_TYPE.findall(line) if line.startswith("|") else ():
+            if not any(name == known and f"::{inner}".endswith(f"::{space}") for inner, known in types):
+                yield Fault(path, number, f"there is no {space}::{name}; write the glossary's row anew")
+
+
+def faults(root, allowed=None, subfolders=None, cycles_allowed_in=CYCLES_ALLOWED_IN):
     allowed = ALLOWED if allowed is None else allowed
-    rooms = ROOMS if rooms is None else rooms
+    subfolders = SUBFOLDERS if subfolders is None else subfolders
     tree = Tree(root)
     if not tree.files:
         sys.exit(f"error: no sources under {root}; give the source root")
     exempt = tuple(folder + "/" for folder in cycles_allowed_in) or ("\0",)
     advice = "declare one of the classes forward, or move what both need into a third file"
     yield from line_faults(tree)
-    yield from edge_faults(tree, allowed, rooms, exempt)
+    yield from edge_faults(tree, allowed, subfolders, exempt)
     yield from cycle_faults(tree, unit_of, "files include each other:", advice, exempt)
     yield from cycle_faults(tree, folder_of, "folders include each other:", "move what both need below both", exempt)
-    yield from table_faults(allowed, rooms)
+    yield from table_faults(allowed, subfolders)
 
 
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     root = pathlib.Path(sys.argv[1])
-    found = [*faults(root), *readme_faults(root, ALLOWED)]
+    found = [*faults(root), *readme_faults(root, ALLOWED), *glossary_faults(Tree(root))]
     for path, line, text in found:
         print(f"{path}:{line}: {text}")
     print(f"{len(found)} faults")

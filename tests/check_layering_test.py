@@ -10,7 +10,7 @@ import unittest
 import check_layering
 
 ALLOWED = {"base": (), "wire": ("base",), "transport": ("base", "wire"), "pmd_glue": ("transport",)}
-ROOMS = {"transport/loss": (), "transport/qp": ("transport/loss",)}
+SUBFOLDERS = {"transport/loss": (), "transport/qp": ("transport/loss",)}
 
 # Sources that obey the tables above and use each of their edges.
 CLEAN = {
@@ -34,7 +34,7 @@ class Layering(unittest.TestCase):
             for name, text in {**CLEAN, **changes}.items():
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 (root / name).write_text(text)
-            found = check_layering.faults(root, allowed or ALLOWED, ROOMS, cycles_allowed_in)
+            found = check_layering.faults(root, allowed or ALLOWED, SUBFOLDERS, cycles_allowed_in)
             return [f"{path}:{line}: {text}" for path, line, text in found]
 
     def expect_one(self, found, *parts):
@@ -51,7 +51,7 @@ class Layering(unittest.TestCase):
         self.expect_one(forbidden, "lib/wire/text.h:2: ", "wire may not include transport/qp", "turn it round")
         self.assertEqual(len(cycle), 1, found)
 
-    def test_room_that_may_not_be_included(self):
+    def test_subfolder_that_may_not_be_included(self):
         found = self.faults({"lib/transport/loss/rtt.h": '#include "transport/qp/state.h"\n', "lib/transport/qp/state.h": ""})
         self.assertTrue(found[0].startswith("lib/transport/loss/rtt.h:1: "), found)
         self.assertIn("transport/loss may not include transport/qp", found[0])
@@ -114,6 +114,18 @@ class Layering(unittest.TestCase):
             (root / "lib/README.md").write_text("| `lib/base/` | types | nothing | |\n| `lib/wire/` | headers | nothing | |\n")
             found = [f"{path}:{line}: {text}" for path, line, text in check_layering.readme_faults(root, {"base": (), "wire": ("base",)})]
             self.expect_one(found, "lib/README.md:2: ", "the row of wire", "write: base")
+
+    def test_readme_names_what_is_gone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "lib/net").mkdir(parents=True)
+            (root / "lib/net/arp.h").write_text("namespace uroce::net {\nclass Arp {\n};\n}\n")
+            rows = ["| `net::Arp` | ARP | `lib/net/arp.h` |", "| `net::Rarp` | RARP | `lib/net/rarp.h` |"]
+            (root / "lib/README.md").write_text("\n".join(rows))
+            found = [f"{path}:{line}: {text}" for path, line, text in check_layering.glossary_faults(check_layering.Tree(root))]
+            self.assertEqual(len(found), 2, found)
+            self.assertTrue(found[0].startswith("lib/README.md:2: there is no lib/net/rarp.h"), found)
+            self.assertTrue(found[1].startswith("lib/README.md:2: there is no net::Rarp"), found)
 
     def test_exit_code_and_empty_root(self):
         program = [sys.executable, pathlib.Path(__file__).with_name("check_layering.py")]
