@@ -26,7 +26,7 @@ Result<std::unique_ptr<Capture>> Capture::start(const Port& port, std::span<cons
   capture->fd_ = message::Fd(memfd_create("uroce-capture", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const int fd = capture->fd_.get();
   void* memory = MAP_FAILED;
-  // Sealed, so that the reader cannot take pages away; touched, so that no engine waits for one.
+  // Seal the memory so that the reader cannot take pages away. Touch it so that no engine waits for a page.
   if (fd >= 0 && ftruncate(fd, static_cast<off_t>(capture->bytes_)) == 0 &&
       fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
     memory = mmap(nullptr, capture->bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
@@ -66,7 +66,7 @@ Capture::~Capture() {
   for (Tapped& one : queues_) {
     if (one.tap == nullptr || wait_for(one, nullptr)) continue;
     idle = false;
-    (void)one.tap.release();  // it may still be written through
+    (void)one.tap.release();  // an engine may still write through it
   }
   if (memory_ != nullptr && idle) munmap(memory_, bytes_);
 }

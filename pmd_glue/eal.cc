@@ -29,8 +29,8 @@ namespace uroce::glue {
 
 namespace {
 
-/// Holds back what is written to standard output and error while it lives: EAL answers a bad value with its whole
-/// usage on standard output, and logs to standard error before it knows its log level.
+/// Holds back standard output and error while it lives. EAL answers a bad value with its whole usage on standard
+/// output, and logs to standard error before it knows its log level.
 class HeldOutput {
  public:
   explicit HeldOutput(bool active) : active_(active) {
@@ -51,7 +51,7 @@ class HeldOutput {
   HeldOutput(const HeldOutput&) = delete;
   HeldOutput& operator=(const HeldOutput&) = delete;
 
-  /// Puts the streams back and returns what went to standard error.
+  /// Restores the streams and returns the text for standard error.
   std::string release() {
     if (!active_) return {};
     active_ = false;
@@ -119,7 +119,7 @@ void remove_stale_runtime_dirs(const std::filesystem::path& own) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(own.parent_path(), error)) {
     const std::string name = entry.path().filename();
-    // A process finds no lock that it holds itself, and closing the file would drop it.
+    // A process does not see its own lock, and closing the file would drop it.
     if (entry.path() == own) continue;
     if (!name.starts_with(kOwnPrefix) || name.find_first_not_of("0123456789", kOwnPrefix.size()) != std::string::npos) {
       continue;
@@ -187,7 +187,7 @@ Result<std::unique_ptr<Eal>> Eal::start(const std::vector<std::string>& args) {
   for (const std::string& line : lines_of(output)) {
     if (!contains_any(line, kHarmless)) fmt::print(stderr, "{}\n", line);
   }
-  // For dpdk-dumpcap. Where processes share nothing (--in-memory, --no-shconf) there is none, and none is missed.
+  // For dpdk-dumpcap. It fails when processes share nothing (--in-memory, --no-shconf), and nobody needs it then.
   rte_pdump_init();
   unsigned lcore = 0;
   RTE_LCORE_FOREACH_WORKER(lcore) { eal->workers_.push_back(lcore); }

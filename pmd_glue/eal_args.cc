@@ -66,7 +66,7 @@ constexpr std::array<LongOption, 38> kLongOptions{{
 constexpr std::string_view kShortWithValue = "abcsdlSmnr";
 constexpr std::string_view kShortAlone = "hv";
 
-/// One option as EAL will read it.
+/// One option as EAL reads it.
 struct Option {
   std::string name;  ///< "vdev", "l"
   std::string value;
@@ -149,8 +149,8 @@ std::string complete_vdev(std::string_view device) {
   const auto is = [&](std::string_view driver) {
     return device.starts_with("net_" + std::string(driver)) || device.starts_with("eth_" + std::string(driver));
   };
-  // A frame that does not fit one memif buffer is chained, and DPDK 22.11 leaves stale chain flags in the ring
-  // (fixed upstream by "net/memif: fix descriptor Tx flags corruption"): frames must fit.
+  // Every frame must fit one memif buffer. net_memif chains buffers for longer frames, and DPDK 22.11 leaves stale
+  // chain flags in the ring (fixed upstream by "net/memif: fix descriptor Tx flags corruption").
   if (is("memif") && device_argument(device, "bsize").empty()) out += fmt::format(",bsize={}", kMemifBuffer);
   if (is("af_packet") && device_argument(device, "framesz").empty() && device_argument(device, "blocksz").empty()) {
     out += fmt::format(",framesz={},blocksz={}", kAfPacketFrame, kAfPacketBlock);
@@ -158,7 +158,7 @@ std::string complete_vdev(std::string_view device) {
   return out;
 }
 
-/// net_memif of DPDK 22.11 drops its whole argument list silently when one key is unknown.
+/// net_memif of DPDK 22.11 silently ignores all its arguments when one key is unknown.
 Result<void> check_memif(std::string_view device) {
   constexpr std::array<std::string_view, 9> kKeys{"id",  "role",      "bsize", "rsize", "socket", "socket-abstract",
                                                   "mac", "zero-copy", "secret"};
@@ -228,7 +228,7 @@ Result<EalPlan> plan_eal(const std::vector<std::string>& args, const HostFacts& 
     plan.notes.push_back(fmt::format("{}: running on 512 MiB of 4 KiB pages (--no-huge -m 512)",
                                      host.hugepages ? "no hugetlbfs is mounted" : "no hugepage is free"));
   }
-  // EAL refuses the two together, though without hugepages there is nothing to keep out of a file system.
+  // EAL refuses the two options together, although --in-memory has no effect without hugepages.
   const bool drop_in_memory = in_memory && (has(*options, {"no-huge"}) || !plan.notes.empty());
   for (const Option& option : *options) {
     if (drop_in_memory && option.name == "in-memory") plan.args[option.index].clear();

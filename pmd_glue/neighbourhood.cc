@@ -12,7 +12,7 @@ namespace uroce::glue {
 
 namespace {
 constexpr uint32_t kSlots = 64;
-/// Frames of one port and one step, so that a flood on one port does not starve the others.
+/// Most frames of one port in one step, so that a flood on one port does not starve the others.
 constexpr uint32_t kFramesPerStep = 64;
 constexpr Nanos kRedirectRetry = std::chrono::milliseconds(5);
 }  // namespace
@@ -65,7 +65,7 @@ void Neighbourhood::set_table(net::AddressTable table) {
 }
 
 void Neighbourhood::run(bool announce) {
-  // A link that is down hears of everything when it comes up.
+  // A link that is down gets all announcements when it comes up.
   if (announce || (std::exchange(announce_, false) && port_.link_up())) {
     neighbours_.announce(clock_.now());
     memberships_.announce(clock_.now());
@@ -87,7 +87,7 @@ void Neighbourhood::run(bool announce) {
   memberships_.poll(clock_.now());
 }
 
-// Routes may lead through a gateway: each finds its next hop anew.
+// Routes may lead through a gateway, so each looks up its next hop again.
 void Neighbourhood::tell_of_changes() {
   redirect_due_ = kNever;
   if (moved_.empty() || !redirect_) return;
@@ -157,7 +157,7 @@ Result<Gid> Neighbourhood::begin_resolve(const Gid& dgid) {
   auto hop = neighbours_.table().next_hop(dgid);
   if (!hop) return fail(hop.error().code, fmt::format("port {}: {}", port_.name(), hop.error().text));
   neighbours_.request(*hop, clock_.now());
-  service_.wake_always();  // a new deadline
+  service_.wake_always();  // the request made a new deadline
   return hop;
 }
 

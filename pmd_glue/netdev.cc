@@ -52,7 +52,7 @@ Result<int> receive_all_multicast(const std::string& interface) {
   membership.mr_ifindex = static_cast<int>(if_nametoindex(interface.c_str()));
   membership.mr_type = PACKET_MR_ALLMULTI;
   if (membership.mr_ifindex == 0) return fail(ENODEV, fmt::format("there is no interface '{}'", interface));
-  // Protocol 0: it is given no frame.
+  // Protocol 0: the socket receives no frame.
   const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
   if (fd < 0) return fail(errno, std::strerror(errno));
   if (setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &membership, sizeof membership) == 0) return fd;

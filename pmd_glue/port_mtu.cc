@@ -71,7 +71,7 @@ Result<void> Port::choose_mtu(const PortOptions& options) {
       const auto own = netdev_mtu(interface);
       if (own && *own < limit.mtu) limit.mtu = *own;
     }
-    room_ = number_or(device_argument(devargs_, "framesz"), kAfPacketDefaultFrame);  // the driver copies a whole slot
+    room_ = number_or(device_argument(devargs_, "framesz"), kAfPacketDefaultFrame);  // the driver copies whole slots
   } else if (driver_ == "net_ring" || driver_ == "net_null" || driver_ == "net_pcap") {
     limit = {kLargestMtu, ""};
   } else {

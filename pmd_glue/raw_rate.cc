@@ -30,7 +30,7 @@ constexpr uint32_t kSpins = 64;
 constexpr Nanos kIdleEnd = std::chrono::milliseconds(500);
 constexpr Nanos kStopInterval = std::chrono::milliseconds(5);
 
-/// Gives the core away once there has been nothing to do for a while: both ends may share it.
+/// Gives the core away after a while without work, because both ends may share it.
 class PollingBackoff {
  public:
   void worked(bool worked) {
@@ -54,7 +54,7 @@ class Sender {
   }
   ~Sender() { rte_pktmbuf_free_bulk(burst_.data(), static_cast<unsigned>(pending_)); }
 
-  /// One burst. True when any frame went.
+  /// Sends one burst. True when any frame was taken.
   bool step() {
     if (pending_ == 0 && !build()) return false;
     const std::size_t sent = path_.push({burst_.data(), pending_});
@@ -139,7 +139,7 @@ struct Bench {
     for (const auto& port : ports) port->close();
   }
 
-  /// Whether the caller wants the run to end now.
+  /// True when the caller wants the run to end.
   bool ends(Nanos now) {
     if (!options.stop || now < next_ask) return false;
     next_ask = now + kStopInterval;

@@ -14,7 +14,7 @@
 namespace uroce::glue {
 
 namespace {
-constexpr uint32_t kMaxQueues = 16;  // of net_ring
+constexpr uint32_t kMaxQueues = 16;  // limit of net_ring
 }
 
 Result<std::unique_ptr<RingPair>> RingPair::make(uint32_t queues, uint32_t slots) {

@@ -1,4 +1,4 @@
-// The stack: ports, engines, workers and the service thread put together.
+// The stack: it connects ports, engines, workers and the service thread.
 #include <uroce/stack.h>
 
 #include <fmt/format.h>
@@ -144,7 +144,7 @@ Result<void> Stack::Impl::make_port_queues(const StackOptions& options) {
     if (unit.port->external() != ExternalMemory::never) small += engines() * 2 * (in_flight + 256);
   }
   if (small != 0) {
-    // Below the range of a reference count (16 bits), see EtherSink.
+    // Stay below the range of a reference count (16 bits), see EtherSink.
     external_pool_ = rte_pktmbuf_pool_create_by_ops("uroce-small", std::min(small, 32768u), 64, 0,
                                                     RTE_PKTMBUF_HEADROOM + 64, SOCKET_ID_ANY, "ring_mt_rts");
     if (external_pool_ == nullptr)
@@ -152,7 +152,7 @@ Result<void> Stack::Impl::make_port_queues(const StackOptions& options) {
   }
   std::vector<Waker*> wakers;
   for (const auto& worker : workers_) wakers.push_back(&worker->waker());
-  // The pair's rings join queues of one engine, and there is no other port.
+  // With a ring pair the rings join queues of one engine, and there is no other port.
   for (const auto& worker : workers_) {
     if (rings_ && units.size() == 2) worker->set_self_contained();
   }
@@ -213,7 +213,7 @@ Stack::Impl::~Impl() {
     if (unit.device) unit.device->shut_down();
     unit.port->stop();
   }
-  // Buffers go back to their pools, of whichever port, before any pool goes.
+  // All buffers go back to their pools, which may be another port's, before any pool is freed.
   workers_.clear();
   for (Unit& unit : units) {
     unit.device.reset();
@@ -227,7 +227,7 @@ Stack::Impl::~Impl() {
 }
 
 bool Stack::Impl::poll_here() {
-  if (polling_) return false;  // called from within an engine's work
+  if (polling_) return false;  // an engine's work called it
   polling_ = true;
   const bool worked = workers_[0]->round();
   polling_ = false;
