@@ -52,7 +52,7 @@ class Check(Daemon):
     def test_errors_name_place_key_value_and_limit(self):
         path = self.write("[limits]\nmax_qp = 0\n[daemon]\ncolour = 1\n")
         output = self.run_to_end("--check", path, code=1)
-        self.assertIn(f"{path}:2:10: limits.max_qp = 0: an integer from 1 to 262144 is needed\n", output)
+        self.assertIn(f"{path}:2:10: limits.max_qp = 0: it must be an integer from 1 to 262144\n", output)
         self.assertIn(f"{path}:4:1: there is no key daemon.colour", output)
         self.assertIn(f"{path}:2:10: limits.max_qp = 0", self.run_to_end("--config", path, code=2))
 
@@ -149,7 +149,7 @@ class Reload(Daemon):
         program = self.launch("--config", path, eal_args=eal("--vdev=net_null0"))
         self.reload(program, f"[daemon]\nsocket = \"{self.socket}\"\n", "nothing has changed")
         self.reload(program, "[limits]\nmax_qp = 7\n[daemon]\nlog_level = \"debug\"\n"
-                             f"socket = \"{self.socket}x\"\n[[device]]\nvlan = 9\n", "settings are read again")
+                             f"socket = \"{self.socket}x\"\n[[device]]\nvlan = 9\n", "settings were read again")
         output = program.output
         self.assertIn("limits.max_qp changes from 16384 to 7\n", output)
         self.assertIn('daemon.log_level changes from "info" to "debug"\n', output)

@@ -217,7 +217,7 @@ class Addresses(Link):
         capture = self.capture()
         path.write_text('[[device]]\naddresses = ["10.9.0.7/24", "2001:db8::7/64"]\ngateway = "10.9.0.254"\n')
         daemon.process.send_signal(signal.SIGHUP)
-        daemon.wait_for("settings are read again", 20)
+        daemon.wait_for("settings were read again", 20)
         self.assertIn("device[0].addresses changes from", daemon.output)
         member.wait_for("event 18", 20)
         capture.wait_for(2, self.announcements("10.9.0.7"))

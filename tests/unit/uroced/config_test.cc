@@ -152,9 +152,9 @@ TEST(Config, RefusesTheWrongKind) {
   expect_error("[daemon]\nmode = 438\n", "2:8: daemon.mode = 438", "octal digits");
   expect_error("[engines]\nidle = true\n", "2:8: engines.idle = true", "\"busy\", \"yield\", \"sleep\"");
   expect_error("[eal]\narguments = [\"-l\", 3]\n", "2:20: eal.arguments = 3", "a string in");
-  expect_error("daemon = 3\n", "1:10: daemon = 3", "a table is needed");
+  expect_error("daemon = 3\n", "1:10: daemon = 3", "it must be a table");
   expect_error("device = 3\n", "1:10: device = 3", "a table [[device]]");
-  expect_error("device = [3]\n", "1:11: device[0] = 3", "a table is needed");
+  expect_error("device = [3]\n", "1:11: device[0] = 3", "it must be a table");
 }
 
 TEST(Config, RefusesWhatIsOutOfRange) {
@@ -167,8 +167,8 @@ TEST(Config, RefusesWhatIsOutOfRange) {
   expect_error("[limits]\nmax_queue_bytes = \"4 GB\"\n", "2:19:", "KiB, MiB, GiB, TiB");
   expect_error("[daemon]\nmode = \"1777\"\n", "2:8: daemon.mode = '1777'", "\"0777\"");
   expect_error("[daemon]\nmode = \"rw\"\n", "2:8: daemon.mode = 'rw'", "octal");
-  expect_error("[daemon]\nsocket = \"run/s\"\n", "2:10: daemon.socket", "from the root");
-  expect_error("[daemon]\nsocket = \"/" + std::string(107, 'x') + "\"\n", "2:10: daemon.socket", "107 bytes at most");
+  expect_error("[daemon]\nsocket = \"run/s\"\n", "2:10: daemon.socket", "absolute path");
+  expect_error("[daemon]\nsocket = \"/" + std::string(107, 'x') + "\"\n", "2:10: daemon.socket", "at most 107 bytes");
   expect_error("[daemon]\ngroup = \"no such group\"\n", "2:9: daemon.group = 'no such group'", "no group of that name");
   expect_error("[daemon]\nlog_level = \"loud\"\n", "2:13: daemon.log_level = 'loud'", "\"warning\"");
   expect_error("[engines]\nrx_descriptors = 63\n", "2:18: engines.rx_descriptors = 63", "from 64 to 8192");
@@ -181,7 +181,7 @@ TEST(Config, RefusesWhatIsOutOfRange) {
   expect_error("[engines]\nudp_source_ports = 65\n", "2:20: engines.udp_source_ports = 65", "from 1 to 64");
   expect_error("[dcqcn]\ngain = 0.0\n", "2:8: dcqcn.gain = 0.0", "a number from 0.0001 to 1");
   expect_error("[dcqcn]\nmin_rate_mbps = 0\n", "2:17: dcqcn.min_rate_mbps = 0", "from 1 to 1000000");
-  expect_error("[swift]\nbase_target_us = \"fast\"\n", "2:18: swift.base_target_us = 'fast'", "a string, and a number");
+  expect_error("[swift]\nbase_target_us = \"fast\"\n", "2:18: swift.base_target_us = 'fast'", "it is a string; it must be a number");
   expect_error("[swift]\nbeta = nan\n", "2:8: swift.beta = nan", "a number from 0.01 to 1");
   expect_error("[device]\nvlan = 4095\n", "2:8: device.vlan = 4095", "from 1 to 4094");
 }
