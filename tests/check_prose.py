@@ -12,8 +12,8 @@ import pathlib
 import re
 import sys
 
-# Folders whose text is not converted yet. A folder leaves this list when its text is.
-NOT_CONVERTED = ("lib", "pmd_glue", "apps", "tests")
+# Folders and files whose text is not converted yet. Each leaves this list when its text is.
+NOT_CONVERTED = ("lib", "apps/perf/command_line.cc", "apps/uroced/command_line.cc", "tests/unit/transport")
 
 CODE = {".cc", ".h", ".c"}
 SCRIPT = {".py", ".sh", ".toml", ".build", ".service", ".map"}
@@ -133,7 +133,7 @@ def main():
     checked = bad = 0
     for path in files(root):
         name = path.relative_to(root).as_posix()
-        if name.startswith(tuple(f"{folder}/" for folder in NOT_CONVERTED)) and path.suffix != ".md":
+        if any(name == one or name.startswith(f"{one}/") for one in NOT_CONVERTED):
             continue
         checked += 1
         for line, beginning in faults(path):
