@@ -28,7 +28,7 @@ def files(root):
 
 
 def joined(pieces):
-    """(first line, text) of each run of pieces on lines that follow each other."""
+    """Runs of pieces whose lines follow each other."""
     run = []
     for number, text in pieces:
         if run and number != run[-1][0] + 1:
@@ -39,6 +39,14 @@ def joined(pieces):
         yield run
 
 
+def add_comment(text, match, line, comment, comments, strings):
+    """A comment behind code is a text of its own. One on its own line may go on with the line before."""
+    if text[text.rfind("\n", 0, match.start()) + 1:match.start()].strip():
+        strings.append([(line, comment)])
+    else:
+        comments.append((line, comment))
+
+
 def code_texts(text):
     """Runs of (line, text): comments, line by line, and string literals of C++."""
     comments, strings = [], []
@@ -47,7 +55,7 @@ def code_texts(text):
         line = text.count("\n", 0, match.start()) + 1
         raw, string, comment, block = match.groups()
         if comment is not None:
-            comments.append((line, comment.lstrip("/!< ")))
+            add_comment(text, match, line, comment, comments, strings)
         for literal in (raw, string, block):
             if literal is not None:
                 strings.append([(line + n, part) for n, part in enumerate(literal.split("\n"))])
@@ -63,7 +71,7 @@ def script_texts(text):
         line = text.count("\n", 0, match.start()) + 1
         comment = match.group(4)
         if comment is not None:
-            comments.append((line, comment))
+            add_comment(text, match, line, comment, comments, strings)
             continue
         literal = next(g for g in match.groups() if g is not None)
         strings.append([(line + n, part.strip()) for n, part in enumerate(literal.split("\n"))])
@@ -73,14 +81,15 @@ def script_texts(text):
 
 def document_texts(text):
     """Runs of a Markdown document: paragraphs, list items, cells of tables; without code blocks."""
-    run, fence = [], False
+    run, fence, below_heading = [], False, False
     for number, line in enumerate(text.splitlines(), 1):
         begins = re.match(r"\s*(#+|[*-]|\d+\.)\s+|\s*\|", line)
         if line.lstrip().startswith("```"):
             fence = not fence
-        if run and (fence or begins or not line.strip()):
+        if run and (fence or begins or below_heading or not line.strip()):
             yield run
             run = []
+        below_heading = line.startswith("#")
         if fence or not line.strip():
             continue
         if line.lstrip().startswith("|"):
@@ -119,7 +128,7 @@ def faults(path):
         for number, part in run:
             starts.append((len(whole), number))
             # An empty line ends a sentence.
-            whole += part.replace("**", "").replace("`", "").strip() + ("\n" if part.strip() == "" else " ")
+            whole += re.sub(r" +", " ", part.replace("**", "").replace("`", "")).strip() + ("\n" if part.strip() == "" else " ")
         whole = whole.strip()
         for match in RELATIVE.finditer(whole):
             if match.group().endswith("?"):
