@@ -1,4 +1,4 @@
-// The daemon's log: one line for each message on standard error, in the form of the journal or a terminal.
+// The daemon's log: standard error, one line per message, as the journal or a terminal wants it.
 #pragma once
 
 #include <memory>
@@ -9,11 +9,11 @@
 
 namespace uroce::daemon {
 
-/// Any thread may log. On a terminal or in a file a line begins with the time. In the journal, which has its own times,
-/// it begins with the level of sd-daemon(3).
+/// Threads: any may log. On a terminal or in a file lines begin with the time; in the journal, which has its own, with
+/// the level as sd-daemon(3) writes it.
 std::shared_ptr<spdlog::logger> make_log(LogLevel level);
 void set_level(spdlog::logger& log, LogLevel level);
-/// The log as the socket server's callback. The log must outlive it.
+/// As the socket server wants it. The log must outlive what is returned.
 service::Log log_of(spdlog::logger& log);
 
 }  // namespace uroce::daemon
