@@ -116,7 +116,7 @@ class Programs:
             for table in tables:
                 file.write_text(f"[{table}]\nunknown = 1\n", encoding="utf-8")
                 said = self.output(self.uroced, "--check", file).rsplit("unknown", 1)[1]
-                found |= {f"{table}.{key}" for key in re.findall(r"[a-z_]+", re.split(" (?:has|takes) ", said)[-1])}
+                found |= {f"{table}.{key}" for key in re.findall(r"[a-z_]+", said.rsplit(" has ", 1)[-1])}
         if "daemon.socket" not in found:
             sys.exit(f"error: uroced --check lists no keys of [daemon] for an unknown one: {sorted(found)}")
         return found

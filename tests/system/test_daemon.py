@@ -53,7 +53,7 @@ class Check(Daemon):
         path = self.write("[limits]\nmax_qp = 0\n[daemon]\ncolour = 1\n")
         output = self.run_to_end("--check", path, code=1)
         self.assertIn(f"{path}:2:10: limits.max_qp = 0: it must be an integer from 1 to 262144\n", output)
-        self.assertIn(f"{path}:4:1: there is no key daemon.colour", output)
+        self.assertIn(f"{path}:4:1: unknown key daemon.colour", output)
         self.assertIn(f"{path}:2:10: limits.max_qp = 0", self.run_to_end("--config", path, code=2))
 
     def test_no_file(self):
@@ -67,7 +67,7 @@ class CommandLine(Daemon):
 
     def test_what_cannot_be_used(self):
         self.assertIn("--config FILE", self.run_to_end(code=2))
-        self.assertIn("before a `--`", self.run_to_end("-l", "0", "--demo", code=2))
+        self.assertIn("before `--`", self.run_to_end("-l", "0", "--demo", code=2))
         self.assertIn("'--nonsense'", self.run_to_end("--nonsense", "--", "--demo", "--socket", self.socket, code=2))
 
     def test_no_port(self):

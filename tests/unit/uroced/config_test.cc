@@ -132,16 +132,16 @@ TEST(Config, OneDeviceMayBeATable) {
 }
 
 TEST(Config, SaysWhereItIsNotToml) {
-  expect_error("[daemon]\nsocket = \n", "2:", "this is not TOML");
-  expect_error("[daemon]\nmode = 0666\n", "2:", "this is not TOML");
-  expect_error("[daemon]\nmode = \"0600\"\nmode = \"0660\"\n", "3:", "this is not TOML");
+  expect_error("[daemon]\nsocket = \n", "2:", "not valid TOML");
+  expect_error("[daemon]\nmode = 0666\n", "2:", "not valid TOML");
+  expect_error("[daemon]\nmode = \"0600\"\nmode = \"0660\"\n", "3:", "not valid TOML");
 }
 
 TEST(Config, RefusesUnknownKeys) {
-  expect_error("[demon]\n", "1:2: there is no table [demon]",
+  expect_error("[demon]\n", "1:2: unknown table [demon]",
                "[daemon], [limits], [engines], [dcqcn], [swift], [eal], [[device]]");
-  expect_error("[limits]\n  max_qps = 1\n", "2:3: there is no key limits.max_qps", "max_qp, max_cq");
-  expect_error("[[device]]\n[[device]]\nadress = 1\n", "3:1: there is no key device[1].adress", "addresses, mtu");
+  expect_error("[limits]\n  max_qps = 1\n", "2:3: unknown key limits.max_qps", "max_qp, max_cq");
+  expect_error("[[device]]\n[[device]]\nadress = 1\n", "3:1: unknown key device[1].adress", "addresses, mtu");
 }
 
 TEST(Config, RefusesTheWrongKind) {
@@ -202,7 +202,7 @@ TEST(Config, RefusesEalArgumentsThatEalWouldRefuse) {
 TEST(Config, BoundsTheNumberOfDevices) {
   std::string text;
   for (int i = 0; i < 33; ++i) text += "[[device]]\n";
-  expect_error(text, "33:", "32 ports at most");
+  expect_error(text, "33:", "at most 32 ports");
 }
 
 TEST(Config, FindsAllErrorsInTheOrderOfTheFile) {
@@ -228,8 +228,8 @@ TEST(Config, OverridesGoBeforeTheFile) {
 TEST(Config, SaysThatAFileCannotBeRead) {
   const auto none = read_config_file("/nonexistent/uroced.toml");
   ASSERT_FALSE(none);
-  EXPECT_EQ(none.error()[0], "/nonexistent/uroced.toml cannot be read: No such file or directory");
-  EXPECT_NE(read_config_file("/").error()[0].find("/ cannot be read"), std::string::npos);
+  EXPECT_EQ(none.error()[0], "cannot read /nonexistent/uroced.toml: No such file or directory");
+  EXPECT_NE(read_config_file("/").error()[0].find("cannot read /"), std::string::npos);
   const auto path = std::filesystem::temp_directory_path() / fmt::format("uroced-config-{}", getpid());
   std::ofstream(path) << std::string((1 << 20) + 1, '#');
   EXPECT_NE(read_config_file(path).error()[0].find("larger than 1 MiB"), std::string::npos);
@@ -240,7 +240,7 @@ TEST(Config, SaysThatAFileCannotBeRead) {
 
 TEST(Config, NestsNoDeeperThanTheParserBears) {
   const std::string text = "a = " + std::string(100000, '[');
-  expect_error(text, "1:", "not TOML");
+  expect_error(text, "1:", "not valid TOML");
 }
 
 TEST(Changes, TellWhatAppliesAtRunTime) {
