@@ -95,7 +95,7 @@ class Daemon:
 
 
 def unmodified(apps):
-    """Programs that know nothing of uroce."""
+    """Runs unmodified verbs programs on the daemon."""
     with tempfile.TemporaryDirectory(prefix="uroce-demo-") as directory, Daemon(apps, pathlib.Path(directory)) as daemon:
         for command in (("ib_write_bw", "-s", "65536", "-n", "2000", "--report_gbits"),
                         ("ibv_rc_pingpong", "-g", "0", "-n", "1000")):
