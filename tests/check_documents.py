@@ -19,7 +19,7 @@ import time
 
 # Folders and files that a change under way is about to make. Each leaves this list when it is there.
 COMING = ("lib/transport/engine/", "lib/transport/qp/", "lib/transport/loss/", "lib/transport/congestion/", "lib/transport/rc/",
-          "lib/transport/datagram/", "lib/net/", "lib/sharing/", "lib/dropin/rsocket/")
+          "lib/transport/datagram/")
 
 # Options of other programs that the documents name.
 FOREIGN = {
