@@ -51,7 +51,7 @@ Result<int> receive_all_multicast(const std::string& interface) {
   packet_mreq membership{};
   membership.mr_ifindex = static_cast<int>(if_nametoindex(interface.c_str()));
   membership.mr_type = PACKET_MR_ALLMULTI;
-  if (membership.mr_ifindex == 0) return fail(ENODEV, fmt::format("there is no interface '{}'", interface));
+  if (membership.mr_ifindex == 0) return fail(ENODEV, fmt::format("unknown interface '{}'", interface));
   // Protocol 0: the socket receives no frame.
   const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
   if (fd < 0) return fail(errno, std::strerror(errno));

@@ -164,7 +164,7 @@ bool take_test_name(std::vector<std::string>& words, Options& o) {
   return true;
 }
 
-/// Splits argv at the first `--`. Without one, help and version are still understood.
+/// Splits argv at the first `--`. Without one, only help and version work.
 void split(std::span<const char* const> argv, Options& o, std::vector<std::string>& own) {
   const auto end = std::ranges::find(argv, std::string_view("--"), [](const char* s) { return std::string_view(s); });
   o.eal.assign(argv.begin(), end);

@@ -35,7 +35,7 @@ Signals: SIGTERM and SIGINT end the clients and then the daemon; a second one en
 Exit codes: 0 success, 1 failure (--check: the file has errors), 2 unusable command line or configuration.)";
 }
 
-/// Splits argv at the first `--`; without one all words are the daemon's own.
+/// Splits argv at the first `--`. Without one, all words are the daemon's own.
 void split(std::span<const char* const> argv, std::vector<std::string>& eal, std::vector<std::string>& own) {
   const auto end = std::ranges::find(argv, std::string_view("--"), [](const char* s) { return std::string_view(s); });
   if (end == argv.end()) {
@@ -50,7 +50,7 @@ std::unexpected<EarlyExit> refuse(std::string_view text) {
   return std::unexpected(EarlyExit{kUsage, fmt::format("uroced: {}", text)});
 }
 
-/// Options that stand for one key of the file.
+/// An option for one key of the file.
 struct Shorthand {
   const char* option;
   const char* key;

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kMostDevices = 32;  // RTE_MAX_ETHPORTS
 constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 
-/// A value in one short line.
+/// A value as one short line.
 std::string text_of(const toml::node& node) {
   std::ostringstream out;
   node.visit([&](const auto& value) { out << value; });
@@ -38,7 +38,7 @@ std::string names_of(std::span<const Field<Target>> fields) {
 /// Reads one document into a configuration.
 class Reader {
  public:
-  /// `by_line`: positions in `source` mean something.
+  /// `by_line`: messages have positions in `source`.
   Reader(std::string source, bool by_line, Config& config, ConfigErrors& errors)
       : source_(std::move(source)), by_line_(by_line), config_(config), errors_(errors) {}
 
@@ -57,7 +57,7 @@ class Reader {
         read_table<Config>(node, std::string(section->name), section->fields, config_);
       }
     }
-    // Tables are kept by name; people read by line.
+    // Tables are sorted by name. Report faults in the order of lines.
     std::ranges::stable_sort(problems_, {}, &Problem::line);
     for (Problem& one : problems_) errors_.push_back(std::move(one.text));
   }
@@ -141,7 +141,7 @@ std::expected<toml::table, std::string> parse_override(const Override& one) {
   try {
     return toml::parse(fmt::format("{} = {}", one.key, one.value));
   } catch (const toml::parse_error&) {
-    // A string without its quotes, most likely; whatever else is wrong shows again.
+    // Most likely a string without quotes. Any other fault shows again below.
   }
   try {
     return toml::parse(fmt::format("{} = {}", one.key, quoted(one.value)));
