@@ -7,6 +7,7 @@
 #include <map>
 #include <vector>
 
+#include "cm/ib_cm.h"
 #include "cm/mad.h"
 #include "cm/rdma_header.h"
 #include "tests/fuzz/input.h"
