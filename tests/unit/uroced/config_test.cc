@@ -181,7 +181,8 @@ TEST(Config, RefusesWhatIsOutOfRange) {
   expect_error("[engines]\nudp_source_ports = 65\n", "2:20: engines.udp_source_ports = 65", "from 1 to 64");
   expect_error("[dcqcn]\ngain = 0.0\n", "2:8: dcqcn.gain = 0.0", "a number from 0.0001 to 1");
   expect_error("[dcqcn]\nmin_rate_mbps = 0\n", "2:17: dcqcn.min_rate_mbps = 0", "from 1 to 1000000");
-  expect_error("[swift]\nbase_target_us = \"fast\"\n", "2:18: swift.base_target_us = 'fast'", "it is a string; it must be a number");
+  expect_error("[swift]\nbase_target_us = \"fast\"\n", "2:18: swift.base_target_us = 'fast'",
+               "it is a string; it must be a number");
   expect_error("[swift]\nbeta = nan\n", "2:8: swift.beta = nan", "a number from 0.01 to 1");
   expect_error("[device]\nvlan = 4095\n", "2:8: device.vlan = 4095", "from 1 to 4094");
 }
