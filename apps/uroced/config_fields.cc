@@ -37,7 +37,7 @@ Field<DeviceSettings> port_number(std::string_view name, Access<DeviceSettings, 
           [=](const DeviceSettings& target) { return fmt::to_string(get(access, target).value_or(0)); }};
 }
 
-constexpr std::string_view kByteUnits = "bytes as an integer or like \"4GiB\" (KiB, MiB, GiB, TiB)";
+constexpr std::string_view kByteUnits = "a number of bytes, or a size like \"4GiB\" (KiB, MiB, GiB, TiB)";
 
 std::optional<uint64_t> bytes_of(const toml::node& node) {
   if (node.is_integer()) return static_cast<uint64_t>(std::max<int64_t>(node.as_integer()->get(), 0));

@@ -145,9 +145,11 @@ TEST(Config, RefusesUnknownKeys) {
 }
 
 TEST(Config, RefusesTheWrongKind) {
-  expect_error("[limits]\nmax_qp = \"many\"\n", "2:10: limits.max_qp = 'many'", "a string, and an integer from 1");
+  expect_error("[limits]\nmax_qp = \"many\"\n", "2:10: limits.max_qp = 'many'",
+               "it is a string; it must be an integer from 1");
   expect_error("[limits]\nmax_qp = 1.5\n", "2:10: limits.max_qp = 1.5", "a number with a fraction");
-  expect_error("[limits]\nmax_queue_bytes = true\n", "2:19: limits.max_queue_bytes = true", "a boolean, and bytes");
+  expect_error("[limits]\nmax_queue_bytes = true\n", "2:19: limits.max_queue_bytes = true",
+               "it is a boolean; it must be a number of bytes");
   expect_error("[daemon]\nsocket = 5\n", "2:10: daemon.socket = 5", "a path");
   expect_error("[daemon]\nmode = 438\n", "2:8: daemon.mode = 438", "octal digits");
   expect_error("[engines]\nidle = true\n", "2:8: engines.idle = true", "\"busy\", \"yield\", \"sleep\"");
