@@ -1,11 +1,11 @@
 #!/bin/bash
-# Builds everything and runs every test: config/test.sh [--sanitize[=core]] [--long], or config/test.sh --quick FOLDER
-#   --sanitize   the unit, script and simulation tests under AddressSanitizer and UndefinedBehaviorSanitizer instead;
-#                =core: those of the protocol and the daemon's side alone, in half the time
-#   --quick      the unit and script tests of lib/FOLDER alone, and only what they need is built; no packages are installed
-#   --long       also 100,000 connections in a row, clang-tidy (4 minutes) and libFuzzer (20 s a target, after a build of
-#                its own with clang)
-# The last line is `N passed, N failed, N skipped`, counting test cases; the exit code is non-zero where one failed.
+# Usage: config/test.sh [--sanitize[=core]] [--long], or config/test.sh --quick FOLDER. Builds everything and runs every test.
+#   --sanitize   instead runs the unit, script and simulation tests under AddressSanitizer and UndefinedBehaviorSanitizer;
+#                =core: only those of the protocol and the daemon's side, in half the time
+#   --quick      instead runs the unit and script tests of lib/FOLDER; builds only what they need, and installs no package
+#   --long       also makes 100,000 connections in a row, and runs clang-tidy (4 minutes) and libFuzzer (20 s for each
+#                target, after a build with clang)
+# The last line is `N passed, N failed, N skipped` and counts test cases. The exit code is not 0 when one failed.
 # shellcheck source=config/common.sh
 . "$(dirname "$0")/common.sh"
 
@@ -20,8 +20,8 @@ while [ $# -gt 0 ]; do
       [ -d "lib/${quick:-none}" ] || die "--quick takes a folder of lib/, such as transport, not '$quick'."
       shift
       ;;
-    -h | --help) sed -n '2,7s/^# //p' "$0"; exit 0 ;;
-    *) die "test.sh knows --sanitize, --sanitize=core, --quick FOLDER and --long, not '$1'." ;;
+    -h | --help) sed -n '2,8s/^# //p' "$0"; exit 0 ;;
+    *) die "unknown option '$1'; test.sh has --sanitize, --sanitize=core, --quick FOLDER and --long." ;;
   esac
   shift
 done
@@ -30,7 +30,7 @@ begin=$SECONDS
 [ -n "$quick" ] || install_packages test
 steps=()
 
-# step NAME COMMAND...: runs one check that is no meson test, and remembers how it went.
+# step NAME COMMAND...: runs one check that is not a meson test, and records its result.
 step() {
   local name=$1
   shift
@@ -49,7 +49,7 @@ run_tests() {
   steps+=("$dir/meson-logs/testlog.junit.xml")
 }
 
-# tests_like DIR REGEX names|targets: the built programs that are tests of such names, or what is built for them.
+# tests_like DIR REGEX names|targets: the tests whose names match, or the targets to build for them.
 tests_like() {
   meson introspect "$1" --tests | python3 -c '
 import json, os, re, sys

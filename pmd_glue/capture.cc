@@ -26,14 +26,14 @@ Result<std::unique_ptr<Capture>> Capture::start(const Port& port, std::span<cons
   capture->fd_ = message::Fd(memfd_create("uroce-capture", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const int fd = capture->fd_.get();
   void* memory = MAP_FAILED;
-  // Sealed, so that the reader cannot take pages away; touched, so that no engine waits for one.
+  // Seal the memory so that the reader cannot take pages away. Touch it so that no engine waits for a page.
   if (fd >= 0 && ftruncate(fd, static_cast<off_t>(capture->bytes_)) == 0 &&
       fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
     memory = mmap(nullptr, capture->bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
   }
   if (memory == MAP_FAILED) {
-    return fail(ENOMEM, fmt::format("there is no memory for a capture ({} MiB): {}", capture->bytes_ >> 20,
-                                    std::strerror(errno)));
+    return fail(ENOMEM,
+                fmt::format("cannot allocate {} MiB for the capture: {}", capture->bytes_ >> 20, std::strerror(errno)));
   }
   capture->memory_ = static_cast<std::byte*>(memory);
   const TscClock clock;
@@ -44,13 +44,15 @@ Result<std::unique_ptr<Capture>> Capture::start(const Port& port, std::span<cons
     auto tap = std::make_unique<FrameTap>(ring);
     ring += message::kCaptureStride;
     if (!one.queue->begin_tap(*tap)) {
-      return fail(EBUSY, fmt::format("port {}: another capture runs; one at a time is possible", port.name()));
+      return fail(EBUSY,
+                  fmt::format("cannot capture on port {}: another capture is running; end it first", port.name()));
     }
     one.tap = std::move(tap);
   }
   for (const Tapped& one : capture->queues_) {
     if (!wait_for(one, one.tap.get())) {
-      return fail(ETIMEDOUT, fmt::format("port {}: an engine does not answer; is its lcore running?", port.name()));
+      return fail(ETIMEDOUT, fmt::format("cannot capture on port {}: an engine does not answer; is its lcore running?",
+                                         port.name()));
     }
   }
   return capture;
@@ -64,7 +66,7 @@ Capture::~Capture() {
   for (Tapped& one : queues_) {
     if (one.tap == nullptr || wait_for(one, nullptr)) continue;
     idle = false;
-    (void)one.tap.release();  // it may still be written through
+    (void)one.tap.release();  // an engine may still write through it
   }
   if (memory_ != nullptr && idle) munmap(memory_, bytes_);
 }

@@ -12,7 +12,7 @@ namespace uroce::glue {
 
 namespace {
 constexpr uint32_t kSlots = 64;
-/// Frames of one port and one step, so that a flood on one port does not starve the others.
+/// Most frames of one port in one step, so that a flood on one port does not starve the others.
 constexpr uint32_t kFramesPerStep = 64;
 constexpr Nanos kRedirectRetry = std::chrono::milliseconds(5);
 }  // namespace
@@ -65,7 +65,7 @@ void Neighbourhood::set_table(net::AddressTable table) {
 }
 
 void Neighbourhood::run(bool announce) {
-  // A link that is down hears of everything when it comes up.
+  // A link that is down gets all announcements when it comes up.
   if (announce || (std::exchange(announce_, false) && port_.link_up())) {
     neighbours_.announce(clock_.now());
     memberships_.announce(clock_.now());
@@ -87,7 +87,7 @@ void Neighbourhood::run(bool announce) {
   memberships_.poll(clock_.now());
 }
 
-// Routes may lead through a gateway: each finds its next hop anew.
+// Routes may lead through a gateway, so each looks up its next hop again.
 void Neighbourhood::tell_of_changes() {
   redirect_due_ = kNever;
   if (moved_.empty() || !redirect_) return;
@@ -110,7 +110,7 @@ net::AddressTable Neighbourhood::table_of_now() {
 
 void Neighbourhood::tell_of_conflicts(std::span<const net::NeighbourAddress> conflicts) const {
   for (const auto& [gid, mac] : conflicts) {
-    note(fmt::format("port {}: {} has the address {} as well: give one of the two another (device.addresses)",
+    note(fmt::format("port {}: {} also has the address {}; give one of the two another address (device.addresses)",
                      port_.name(), net::to_text(mac), net::to_text(gid)));
   }
 }
@@ -157,7 +157,7 @@ Result<Gid> Neighbourhood::begin_resolve(const Gid& dgid) {
   auto hop = neighbours_.table().next_hop(dgid);
   if (!hop) return fail(hop.error().code, fmt::format("port {}: {}", port_.name(), hop.error().text));
   neighbours_.request(*hop, clock_.now());
-  service_.wake_always();  // a new deadline
+  service_.wake_always();  // the request made a new deadline
   return hop;
 }
 
@@ -168,7 +168,8 @@ Result<Gid> Neighbourhood::source_for(const Gid& dgid) {
   auto hop = table.next_hop(dgid);
   if (!hop) return fail(hop.error().code, fmt::format("port {}: {}", port_.name(), hop.error().text));
   if (const auto source = table.source_for(*hop)) return *source;
-  return fail(ENETUNREACH, fmt::format("port {} has no address to speak to {} from", port_.name(), net::to_text(dgid)));
+  return fail(ENETUNREACH, fmt::format("port {} has no address from which to reach {}; add one (device.addresses)",
+                                       port_.name(), net::to_text(dgid)));
 }
 
 std::optional<EthAddr> Neighbourhood::look_up(const Gid& hop) {
@@ -182,8 +183,9 @@ bool Neighbourhood::given_up(const Gid& hop) {
 }
 
 Result<EthAddr> Neighbourhood::no_answer(const Gid& dgid, const Gid& hop) const {
-  const std::string who = hop == dgid ? net::to_text(dgid)
-                                      : fmt::format("the gateway {} towards {}", net::to_text(hop), net::to_text(dgid));
+  const std::string who = hop == dgid
+                              ? net::to_text(dgid)
+                              : fmt::format("the gateway {} on the way to {}", net::to_text(hop), net::to_text(dgid));
   const char* advice = port_.link_up() ? "is the peer running, on this network, with this address?"
                                        : "the port's link is down: is the other end there?";
   return fail(EHOSTUNREACH, fmt::format("port {}: nobody answers for {}; {}", port_.name(), who, advice));

@@ -39,7 +39,8 @@ bool PortQueue::round(const TscClock& clock) {
     tap_->set_time(now);
   if (parts_.port.paused(pause_seen_)) [[unlikely]] {
     const bool handed_over = receive_handed_over(now);
-    return parts_.engine.poll(*sink_, now) || handed_over;  // the link is down: the sink has no room
+    return parts_.engine.poll(*sink_, now) ||
+           handed_over;  // poll() sends nothing: while the link is down the sink has no room
   }
   bool worked = queue_ && receive(now);
   worked = receive_handed_over(now) || worked;
@@ -65,7 +66,7 @@ uint16_t PortQueue::rx_burst(std::span<rte_mbuf*> out) {
   std::ranges::fill(out, nullptr);
   volatile uint16_t received = 0;
   if (guarded([&] { received = rte_eth_rx_burst(parts_.port.id(), *queue_, out.data(), count); })) return received;
-  // What the driver had finished before the fault stands in the array.
+  // The array holds the frames that the driver had finished before the fault.
   counters_.faults.add();
   uint16_t whole = 0;
   while (whole < count && out[whole] != nullptr) ++whole;
@@ -81,7 +82,7 @@ bool PortQueue::receive(Nanos now) {
 
   std::array<transport::RxFrame, kBurst> frames;
   std::size_t ours = 0;
-  std::size_t done = 0;  // burst[0..done) is to be freed here
+  std::size_t done = 0;  // burst[0..done) is freed here
   const bool alone = parts_.handover.engines() == 1;
   for (uint16_t i = 0; i < count; ++i) {
     rte_mbuf* mbuf = burst[i];

@@ -25,26 +25,26 @@ namespace uroce::glue {
 
 struct PortQueueCounters {
   Counter received;    ///< frames from the port's queue
-  Counter steered;     ///< of them, handed over to another engine
-  Counter steer_lost;  ///< lost because that engine is too far behind
+  Counter steered;     ///< those handed over to another engine
+  Counter steer_lost;  ///< lost because that engine was too far behind
   Counter slow;        ///< ARP, ICMP, ICMPv6
   Counter slow_lost;
   Counter foreign;          ///< neither RoCE nor those
-  Counter bad_ip_checksum;  ///< dropped on the NIC's word
-  Counter lost_on_purpose;  ///< as StackOptions::receive_loss asks
+  Counter bad_ip_checksum;  ///< dropped because the NIC found a bad checksum
+  Counter lost_on_purpose;  ///< dropped for StackOptions::receive_loss
   Counter oversize;         ///< longer than a buffer of this port
   Counter faults;           ///< RX bursts cut off by a peer that vanished
 };
 
-/// What a port queue works with; all outlive it.
+/// Parts that a port queue uses; all outlive it.
 struct PortQueueParts {
   const Port& port;
   Handover& handover;
   Neighbourhood& neighbourhood;
-  SharedQueue* shared = nullptr;  ///< of ports with fewer queues than engines
+  SharedQueue* shared = nullptr;  ///< only for ports with fewer queues than engines
   transport::Engine& engine;
   rte_mempool* external_pool = nullptr;
-  std::vector<Waker*> wakers;  ///< by engine: who runs it
+  std::vector<Waker*> wakers;  ///< by engine: of the worker that runs it
   double receive_loss = 0;     ///< StackOptions::receive_loss
 };
 
@@ -59,25 +59,25 @@ class PortQueue {
   transport::Engine& engine() { return parts_.engine; }
   uint32_t index() const { return index_; }
   const Port& port() const { return parts_.port; }
-  /// Frames are waiting for room on the port.
+  /// True while frames wait for room on the port.
   bool blocked() const { return sink_->pending() || !parts_.port.link_up(); }
   bool waits_by_interrupt() const { return queue_ && parts_.port.rx_interrupts(); }
   uint16_t queue_id() const { return *queue_; }
   const PortQueueCounters& counters() const { return counters_; }
-  /// The port queue's and its sink's, by name. Any thread.
+  /// Counters of the port queue and its sink, by name. Any thread.
   std::vector<std::pair<std::string, uint64_t>> counter_list() const;
   // --- Capturing, any thread ------------------------------------------------------------------------------------
 
-  /// Copies frames to `tap` from the next round on. False: another has it.
+  /// Copies frames to `tap` from the next round on. False when another tap is set.
   bool begin_tap(FrameTap& tap) {
     FrameTap* none = nullptr;
     return wanted_tap_.compare_exchange_strong(none, &tap);
   }
-  /// By who has it; in use until tap_in_use() says otherwise.
+  /// Ends the copying. The tap stays in use until tap_in_use() changes.
   void end_tap() { wanted_tap_.store(nullptr); }
   const FrameTap* tap_in_use() const { return tap_in_use_.load(std::memory_order_acquire); }
 
-  /// For tests and the service's frames.
+  /// For tests and for the service thread's frames.
   EtherSink& sink() { return *sink_; }
 
  private:
@@ -88,20 +88,20 @@ class PortQueue {
   bool send_slow();
   bool make_contiguous(rte_mbuf*& mbuf);
   void steer(rte_mbuf* mbuf, uint32_t engine);
-  /// A multicast frame is for every engine; each gets a reference.
+  /// Gives every engine a reference to a multicast frame.
   void steer_to_others(rte_mbuf* mbuf);
 
   PortQueueParts parts_;
   const uint32_t index_;
   const uint32_t max_frame_;
   Random random_;
-  std::optional<uint16_t> queue_;  ///< none: engine 0 receives for this one
+  std::optional<uint16_t> queue_;  ///< without one, engine 0 receives for this engine
   std::unique_ptr<TxPath> path_;
   std::unique_ptr<EtherSink> sink_;
   uint32_t pause_seen_ = 0;
   FrameTap* tap_ = nullptr;
   std::atomic<FrameTap*> wanted_tap_{nullptr};
-  std::atomic<FrameTap*> tap_in_use_{nullptr};  ///< tap_, for others to see
+  std::atomic<FrameTap*> tap_in_use_{nullptr};  ///< tap_, readable by other threads
   PortQueueCounters counters_;
 };
 

@@ -30,7 +30,7 @@ constexpr uint32_t kSpins = 64;
 constexpr Nanos kIdleEnd = std::chrono::milliseconds(500);
 constexpr Nanos kStopInterval = std::chrono::milliseconds(5);
 
-/// Gives the core away once there has been nothing to do for a while: both ends may share it.
+/// Gives the core away after a while without work, because both ends may share it.
 class PollingBackoff {
  public:
   void worked(bool worked) {
@@ -54,7 +54,7 @@ class Sender {
   }
   ~Sender() { rte_pktmbuf_free_bulk(burst_.data(), static_cast<unsigned>(pending_)); }
 
-  /// One burst. True when any frame went.
+  /// Sends one burst. True when any frame was taken.
   bool step() {
     if (pending_ == 0 && !build()) return false;
     const std::size_t sent = path_.push({burst_.data(), pending_});
@@ -139,7 +139,7 @@ struct Bench {
     for (const auto& port : ports) port->close();
   }
 
-  /// Whether the caller wants the run to end now.
+  /// True when the caller wants the run to end.
   bool ends(Nanos now) {
     if (!options.stop || now < next_ask) return false;
     next_ask = now + kStopInterval;
@@ -170,12 +170,14 @@ Result<void> Bench::open() {
   }
   const std::size_t needed = options.role == RawRole::both ? 2 : 1;
   if (ports.size() < needed) {
-    return fail(ENODEV, fmt::format("a raw run needs {} port(s), EAL finds {}: name them with --vdev or -a", needed,
+    return fail(ENODEV, fmt::format("raw_bw needs {} port(s), but EAL finds {}; name them with --vdev or -a", needed,
                                     ports.size()));
   }
   if (options.frame_bytes < kHeader || options.frame_bytes > ports[0]->max_frame()) {
-    return fail(EINVAL, fmt::format("frames of {} bytes: port {} carries {} to {}; set another size or mtu",
-                                    options.frame_bytes, ports[0]->name(), kHeader, ports[0]->max_frame()));
+    return fail(
+        EINVAL,
+        fmt::format("port {1} cannot carry frames of {0} bytes; its range is {2} to {3}; set another size or mtu",
+                    options.frame_bytes, ports[0]->name(), kHeader, ports[0]->max_frame()));
   }
   for (const auto& port : ports) {
     if (port->needs_guard()) install_fault_guard();
@@ -189,7 +191,7 @@ Result<void> Bench::wait_for_links(const TscClock& clock) {
   for (const auto& port : ports) {
     while (!port->link_up()) {
       if (clock.now() > until) {
-        return fail(ETIMEDOUT, fmt::format("port {} stays down for {:.0f} s: is the other end there?", port->name(),
+        return fail(ETIMEDOUT, fmt::format("port {} was down for {:.0f} s; is the other end there?", port->name(),
                                            seconds(options.timeout)));
       }
       if (ends(clock.now())) return interrupted();
@@ -219,7 +221,7 @@ Result<RawRate> Bench::receive(const TscClock& clock) {
     if (receiver.frames() == 0) {
       if (end) return interrupted();
       if (now - start < options.timeout) continue;
-      return fail(ETIMEDOUT, fmt::format("port {} receives nothing for {:.0f} s: is the other end sending?",
+      return fail(ETIMEDOUT, fmt::format("port {} received nothing for {:.0f} s; is the other end sending?",
                                          ports[0]->name(), seconds(options.timeout)));
     }
     if (end || now - receiver.first() >= options.duration || now - receiver.last() > kIdleEnd) break;
@@ -268,7 +270,7 @@ Result<RawRate> run_raw(const std::vector<std::string>& eal_args, const RawOptio
     case RawRole::receive: return bench.receive(clock);
     case RawRole::both: return bench.both(clock);
   }
-  return fail(EINVAL, "no such role");
+  return fail(EINVAL, "unknown role; choose send, receive or both");
 }
 
 }  // namespace uroce::glue

@@ -5,7 +5,7 @@
 namespace uroce::glue {
 
 namespace {
-/// How late a change of a link is seen; asking costs system calls on some ports.
+/// Longest delay until a change of a link is seen. Asking costs system calls on some ports.
 constexpr Nanos kLinkInterval = std::chrono::milliseconds(20);
 constexpr Nanos kReconnectInterval = std::chrono::milliseconds(200);
 }  // namespace

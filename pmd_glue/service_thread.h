@@ -1,4 +1,4 @@
-// The service thread: slow paths and links of all ports. One plain thread per stack.
+// The service thread runs the slow paths of all ports and watches their links. A stack has one.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@ class ServiceThread {
   ServiceThread& operator=(const ServiceThread&) = delete;
 
   Waker& waker() { return waker_; }
-  /// `prepare` runs first on the new thread. All that `ports` refer to outlives stop().
+  /// Starts the thread, which first calls `prepare`. Everything that `ports` refers to outlives stop().
   void start(std::vector<ServedPort> ports, std::function<void()> prepare);
   void stop();
 

@@ -1,4 +1,4 @@
-// The stack: ports, engines, workers and the service thread put together.
+// The stack: it connects ports, engines, workers and the service thread.
 #include <uroce/stack.h>
 
 #include <fmt/format.h>
@@ -76,16 +76,16 @@ Result<void> Stack::Impl::open_ports(const StackOptions& options) {
     units.emplace_back().port = std::move(*port);
   }
   if (options.addresses.size() > units.size() && !units.empty()) {
-    return fail(EINVAL, fmt::format("addresses are given for {} ports, and EAL finds {}: give one list per port",
+    return fail(EINVAL, fmt::format("there are addresses for {} ports, but EAL finds {}; give one list for each port",
                                     options.addresses.size(), units.size()));
   }
   if (options.ports.size() > units.size() && !units.empty()) {
-    return fail(EINVAL, fmt::format("settings are given for {} ports, and EAL finds {}: give one set per port",
+    return fail(EINVAL, fmt::format("there are settings for {} ports, but EAL finds {}; give one set for each port",
                                     options.ports.size(), units.size()));
   }
   if (!units.empty()) return {};
   return fail(ENODEV,
-              "EAL finds no port: name one with --vdev (e.g. --vdev net_memif0,role=client), or bind a NIC to a "
+              "EAL finds no port; name one with --vdev (e.g. --vdev net_memif0,role=client), or bind a NIC to a "
               "DPDK driver and allow it with -a");
 }
 
@@ -144,14 +144,15 @@ Result<void> Stack::Impl::make_port_queues(const StackOptions& options) {
     if (unit.port->external() != ExternalMemory::never) small += engines() * 2 * (in_flight + 256);
   }
   if (small != 0) {
-    // Below the range of a reference count (16 bits), see EtherSink.
+    // Stay below the range of a reference count (16 bits), see EtherSink.
     external_pool_ = rte_pktmbuf_pool_create_by_ops("uroce-small", std::min(small, 32768u), 64, 0,
                                                     RTE_PKTMBUF_HEADROOM + 64, SOCKET_ID_ANY, "ring_mt_rts");
-    if (external_pool_ == nullptr) return fail(ENOMEM, "no memory for the small buffers: give EAL more with -m");
+    if (external_pool_ == nullptr)
+      return fail(ENOMEM, "cannot allocate the small buffers; give EAL more memory with -m");
   }
   std::vector<Waker*> wakers;
   for (const auto& worker : workers_) wakers.push_back(&worker->waker());
-  // The pair's rings join queues of one engine, and there is no other port.
+  // With a ring pair the rings join queues of one engine, and there is no other port.
   for (const auto& worker : workers_) {
     if (rings_ && units.size() == 2) worker->set_self_contained();
   }
@@ -212,7 +213,7 @@ Stack::Impl::~Impl() {
     if (unit.device) unit.device->shut_down();
     unit.port->stop();
   }
-  // Buffers go back to their pools, of whichever port, before any pool goes.
+  // All buffers go back to their pools, which may be another port's, before any pool is freed.
   workers_.clear();
   for (Unit& unit : units) {
     unit.device.reset();
@@ -226,7 +227,7 @@ Stack::Impl::~Impl() {
 }
 
 bool Stack::Impl::poll_here() {
-  if (polling_) return false;  // called from within an engine's work
+  if (polling_) return false;  // an engine's work called it
   polling_ = true;
   const bool worked = workers_[0]->round();
   polling_ = false;
@@ -278,7 +279,7 @@ Result<Context> Stack::open(std::string_view device) {
     if (!context) return std::unexpected(context.error());
     return Context(std::move(*context));
   }
-  return fail(ENODEV, fmt::format("there is no device '{}': there is uroce0{}", device,
+  return fail(ENODEV, fmt::format("unknown device '{}'; there is uroce0{}", device,
                                   impl_->units.size() > 1 ? fmt::format(" to uroce{}", impl_->units.size() - 1) : ""));
 }
 

@@ -1,4 +1,4 @@
-// What a Stack is made of.
+// The parts of a Stack.
 #pragma once
 
 #include <uroce/stack.h>
@@ -40,7 +40,7 @@ struct Stack::Impl {
   };
 
   Impl() = default;
-  /// Stops and joins every thread, then takes down what they used.
+  /// Stops and joins every thread, then destroys the parts that they used.
   ~Impl();
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -48,12 +48,12 @@ struct Stack::Impl {
   Result<void> set_up(const std::vector<std::string>& args, const StackOptions& options);
   /// Embedded: one pass on the calling thread.
   bool poll_here();
-  /// Addresses and gateways of all ports as `options` say; the rest of them is left alone. Errors: EINVAL, and then
-  /// nothing has changed; those of control::Device::set_gids().
+  /// Sets addresses and gateways of all ports from `options`, and ignores the other options. Errors: EINVAL (nothing
+  /// has changed); those of control::Device::set_gids().
   Result<void> set_addresses(const StackOptions& options);
-  /// Of the engines, the neighbourhood and the port. Any thread.
+  /// Counters of the engines, the neighbourhood and the port. Any thread.
   glue::CounterList counters_of(const Unit& unit) const;
-  /// Without the engines'.
+  /// The same without those of the engines.
   glue::CounterList port_counters_of(const Unit& unit) const;
   const glue::Eal& eal() const { return *eal_; }
   std::span<const std::unique_ptr<glue::Worker>> workers() const { return workers_; }

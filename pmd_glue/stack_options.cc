@@ -30,18 +30,18 @@ Result<void> check_options(const StackOptions& options) {
   for (std::size_t i = 0; i <= options.ports.size(); ++i) {
     const StackOptions of_port = options_of_port(options, i);
     if (of_port.vlan < 0 || of_port.vlan > 4094) {
-      return fail(EINVAL, fmt::format("vlan {} is none: 1 to 4094, or 0 for untagged frames", of_port.vlan));
+      return fail(EINVAL, fmt::format("vlan is {}; it must be 1 to 4094, or 0 for untagged frames", of_port.vlan));
     }
     if (auto gateways = parse_gateways(of_port.gateway); !gateways) return std::unexpected(gateways.error());
   }
   for (const uint32_t count : {options.rx_descriptors, options.tx_descriptors}) {
     if (count < kMinDescriptors || count > kMaxDescriptors) {
-      return fail(EINVAL, fmt::format("{} descriptors per queue: {} to {} are possible", count, kMinDescriptors,
+      return fail(EINVAL, fmt::format("a queue has {} descriptors; it must have {} to {}", count, kMinDescriptors,
                                       kMaxDescriptors));
     }
   }
   if (!(options.receive_loss >= 0 && options.receive_loss <= 0.5)) {
-    return fail(EINVAL, fmt::format("receive_loss is {}; it is a chance of 0 to 0.5", options.receive_loss));
+    return fail(EINVAL, fmt::format("receive_loss is {}; it must be 0 to 0.5", options.receive_loss));
   }
   return {};
 }

@@ -12,7 +12,7 @@ import pathlib
 import re
 import sys
 
-# What the files of a folder may include besides their own folder and <uroce/...>. Only edges that are used stand here.
+# The folders that the files of a folder may include besides their own and <uroce/...>. Only edges that are used stand here.
 ALLOWED = {
     "base": (),
     "wire": ("base",),
@@ -40,7 +40,7 @@ ALLOWED = {
     "pch": (),
 }
 
-# Sub-folders: what each may include of its siblings. What the folder itself may include is open to all of them.
+# Sub-folders, and the siblings that each may include. All of them may also include whatever their folder may.
 SUBFOLDERS = {
     "transport/core": (),
     "transport/loss": ("transport/core",),
@@ -135,7 +135,7 @@ class Tree:
 
 
 def line_faults(tree):
-    """What a single line does wrong."""
+    """Faults of single lines."""
     for path in tree.files:
         pure = str(path).startswith(PURE)
         for number, line in enumerate(tree.lines[path], 1):

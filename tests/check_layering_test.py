@@ -28,7 +28,7 @@ CLEAN = {
 
 class Layering(unittest.TestCase):
     def faults(self, changes, allowed=None, cycles_allowed_in=()):
-        """What is found in CLEAN with `changes`, as "path:line: text"."""
+        """The faults found in CLEAN with `changes`, as "path:line: text"."""
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             for name, text in {**CLEAN, **changes}.items():

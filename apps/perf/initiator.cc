@@ -86,7 +86,7 @@ void Initiator::enqueue(uint32_t index) {
 
 bool Initiator::done() const {
   if (in_rounds()) return round_ == RoundState::finished && completed_ == target_;
-  return (stopping_ || !options_.timed()) && completed_ == target_;  // a timed run has no target before it is stopped
+  return (stopping_ || !options_.timed()) && completed_ == target_;  // a timed run has no target until it is stopped
 }
 
 void Initiator::stop() {
@@ -95,7 +95,7 @@ void Initiator::stop() {
   if (in_rounds()) return;
   target_ = 0;
   for (QpStream& stream : streams_) {
-    // The end must be a signaled request, or its completion would never be seen.
+    // The last request must be signaled, or its completion would never be seen.
     stream.limit = (stream.posted + plan_.cq_mod - 1) / plan_.cq_mod * plan_.cq_mod;
     target_ += stream.limit;
   }
@@ -114,14 +114,14 @@ Step Initiator::step() {
     streams_[index].pending = 0;
     const uint64_t before = posted_;
     if (!fill(index)) return Step::failed;
-    if (streams_[index].pending != 0 && posted_ == before) break;  // the queue is still full; later
+    if (streams_[index].pending != 0 && posted_ == before) break;  // the queue is still full; try later
     posted |= posted_ != before;
   }
   if (round_ == RoundState::running && completed_ == round_end_ * streams_.size()) round_completed();
   return count > 0 || posted ? Step::progress : Step::idle;
 }
 
-/// Posts on one stream all that may be outstanding. False when the QP refuses for another reason than a full queue.
+/// Posts on one stream up to its depth. False when the QP refuses for another reason than a full queue.
 bool Initiator::fill(uint32_t index) {
   QpStream& stream = streams_[index];
   while (stream.posted < stream.limit) {
@@ -147,7 +147,7 @@ bool Initiator::fill(uint32_t index) {
       enqueue(index);
       return true;
     }
-    give_up(fmt::format("QP {:#x} refuses a {} of {} bytes: {}", stream.qp->qpn(), test_name(options_.test), plan_.size,
+    give_up(fmt::format("QP {:#x} refused a {} of {} bytes: {}", stream.qp->qpn(), test_name(options_.test), plan_.size,
                         std::strerror(error)));
     return false;
   }
@@ -189,7 +189,7 @@ void Initiator::advance(QpStream& stream, uint32_t count) {
   stream.until_signal -= count;
 }
 
-/// Takes one completion, which stands for all messages before it. False on an error or a wrong byte.
+/// Takes one completion, which also completes all messages before it. False on an error or a wrong byte.
 bool Initiator::complete(const Completion& completion) {
   if (completion.status != WcStatus::success) {
     give_up(explain(completion, endpoint_, options_));

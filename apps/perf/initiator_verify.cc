@@ -1,4 +1,4 @@
-// What --verify adds to a stream: rounds, what the messages hold, and the check of what came.
+// The part of --verify in a stream: rounds, contents of messages, and their check.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace uroce::perf {
 namespace {
 
-constexpr uint32_t kAtomicRound = 4096;  ///< about; atomics need no word from the peer between rounds
+constexpr uint32_t kAtomicRound = 4096;  ///< about; atomics need no message from the peer between rounds
 
 }  // namespace
 
@@ -25,7 +25,7 @@ void Initiator::next_round() {
   }
 }
 
-/// All of a round is there. The peer's memory shows what WRITEs did, and at the end what atomics did.
+/// A round is complete. The peer's memory shows the result of WRITEs, and at the end that of atomics.
 void Initiator::round_completed() {
   const Verb verb = options_.test.verb;
   if (verb == Verb::write || (verb == Verb::atomic && last_round())) {

@@ -79,7 +79,7 @@ class TcpChannel final : public PeerChannel {
       pollfd p{fd_, POLLOUT, 0};
       ::poll(&p, 1, 10);
     }
-    // Closing with unread bytes would reset the connection and take our last words with it.
+    // Closing with unread bytes would reset the connection, and our last message would be lost.
     ::shutdown(fd_, SHUT_WR);
     for (int tries = 0; tries < 20; ++tries) {
       pollfd p{fd_, POLLIN, 0};
@@ -92,7 +92,7 @@ class TcpChannel final : public PeerChannel {
 
  private:
   static std::unexpected<Error> gone(const std::string& why) {
-    return fail(ECONNRESET, fmt::format("the peer is gone ({}); its own output says why", why));
+    return fail(ECONNRESET, fmt::format("the peer is gone ({}); see its own output for the reason", why));
   }
 
   Result<void> push() {
@@ -112,14 +112,14 @@ class TcpChannel final : public PeerChannel {
   std::vector<char> in_;
 };
 
-/// A deadline that 0 seconds puts out of reach.
+/// A deadline; 0 seconds means never.
 SteadyClock::time_point deadline_after(double timeout_s) {
   if (timeout_s <= 0) return SteadyClock::time_point::max();
   return SteadyClock::now() +
          std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(timeout_s));
 }
 
-/// 0 when connected, else an errno value: EINPROGRESS while it is still under way.
+/// 0 when connected, else an errno value; EINPROGRESS while connecting.
 int connect_state(int fd) {
   pollfd p{fd, POLLOUT, 0};
   if (::poll(&p, 1, 0) == 0) return EINPROGRESS;
@@ -158,7 +158,8 @@ Result<Listener> Listener::open(uint16_t port) {
   int fd = ::socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   const bool v6 = fd >= 0;
   if (!v6) fd = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return fail(errno, fmt::format("no TCP socket for the parameter exchange: {}", reason(errno)));
+  if (fd < 0)
+    return fail(errno, fmt::format("cannot create a TCP socket for the parameter exchange: {}", reason(errno)));
   Listener listener(fd);
   const int on = 1, off = 0;
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -176,8 +177,7 @@ Result<Listener> Listener::open(uint16_t port) {
     bound = ::bind(fd, reinterpret_cast<const sockaddr*>(&any), sizeof any);
   }
   if (bound != 0 || ::listen(fd, 1) != 0) {
-    return fail(errno,
-                fmt::format("TCP port {} cannot be listened on: {}; choose another with -p", port, reason(errno)));
+    return fail(errno, fmt::format("cannot listen on TCP port {}: {}; choose another with -p", port, reason(errno)));
   }
   return listener;
 }
@@ -190,7 +190,7 @@ uint16_t Listener::port() const {
   sockaddr_in6 own{};
   socklen_t length = sizeof own;
   ::getsockname(fd_, reinterpret_cast<sockaddr*>(&own), &length);
-  return ntohs(own.sin6_port);  // at the same place as sin_port
+  return ntohs(own.sin6_port);  // at the same offset as sin_port
 }
 
 Result<std::unique_ptr<PeerChannel>> Listener::accept(double timeout_s, const WaitStep& step) {
@@ -199,13 +199,14 @@ Result<std::unique_ptr<PeerChannel>> Listener::accept(double timeout_s, const Wa
     const int fd = ::accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) return std::make_unique<TcpChannel>(fd);
     if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-      return fail(errno, fmt::format("no client could be accepted: {}", reason(errno)));
+      return fail(errno, fmt::format("cannot accept a client: {}", reason(errno)));
     }
     if (!step()) return fail(EINTR, "interrupted");
     if (SteadyClock::now() >= deadline) {
-      return fail(ETIMEDOUT, fmt::format("no client came to TCP port {} within {} s; start it with this host's name, "
-                                         "or wait longer with --connect-timeout",
-                                         port(), timeout_s));
+      return fail(ETIMEDOUT,
+                  fmt::format("no client connected to TCP port {} within {} s; start it with this host's name, "
+                              "or wait longer with --connect-timeout",
+                              port(), timeout_s));
     }
   }
 }
@@ -216,7 +217,7 @@ Result<std::unique_ptr<PeerChannel>> connect_channel(const std::string& host, ui
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
   if (const int bad = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list); bad != 0) {
-    return fail(EINVAL, fmt::format("the server's host \"{}\" is unknown: {}", host, ::gai_strerror(bad)));
+    return fail(EINVAL, fmt::format("unknown host \"{}\": {}", host, ::gai_strerror(bad)));
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(list, &::freeaddrinfo);
   const auto deadline = deadline_after(timeout_s);
@@ -229,13 +230,13 @@ Result<std::unique_ptr<PeerChannel>> connect_channel(const std::string& host, ui
       last = state;
       if (state == EINTR) return fail(EINTR, "interrupted");
     }
-    // Refused at once: the server may be on its way up, so look again a little later.
+    // Refused at once: the server may still be starting, so try again a little later.
     for (int i = 0; i < 50; ++i) {
       if (!step()) return fail(EINTR, "interrupted");
     }
   } while (SteadyClock::now() < deadline);
-  return fail(ETIMEDOUT, fmt::format("nobody answers at {} TCP port {} within {} s ({}); start the server there first, "
-                                     "or name its port with -p",
+  return fail(ETIMEDOUT, fmt::format("no answer from {} TCP port {} within {} s ({}); start the server there first, or "
+                                     "name its port with -p",
                                      host, port, timeout_s, reason(last)));
 }
 

@@ -21,24 +21,24 @@ namespace uroce::perf {
 class PeerChannel {
  public:
   virtual ~PeerChannel() = default;
-  /// Hands the message over; never blocks. Errors: ECONNRESET (the peer is gone).
+  /// Queues the message; never blocks. Errors: ECONNRESET (the peer is gone).
   virtual Result<void> send(const Message& message) = 0;
   /// The next message, if one has arrived; never blocks. Errors: ECONNRESET (the peer is gone), EPROTO (garbled).
   virtual Result<std::optional<Message>> receive() = 0;
-  /// Tries for a moment (0.2 s, 1 s with much queued) to get the last messages across; no other call may follow.
+  /// Tries for a moment (0.2 s, 1 s with much queued) to send the last messages. No other call may follow.
   virtual void flush() {}
 };
 
-/// Two ends joined inside this process.
+/// Two ends that are connected inside this process.
 std::pair<std::unique_ptr<PeerChannel>, std::unique_ptr<PeerChannel>> local_channels();
 
-/// Called again and again while waiting: does other work, or sleeps about a millisecond. False gives up waiting.
+/// Called again and again while waiting. It does other work, or sleeps for about a millisecond. False ends the wait.
 using WaitStep = std::function<bool()>;
 
 /// A server's listening socket, on all addresses, IPv4 and IPv6.
 class Listener {
  public:
-  /// Errors: EADDRINUSE and what else bind(2) says.
+  /// Errors: those of bind(2), such as EADDRINUSE.
   static Result<Listener> open(uint16_t port);
   Listener(Listener&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Listener& operator=(Listener&&) = delete;
@@ -52,7 +52,7 @@ class Listener {
   int fd_;
 };
 
-/// Connects to a server, trying again until `timeout_s` (0 for ever) has passed, as it may be about to start.
+/// Connects to a server. Tries again until `timeout_s` (0 for ever) has passed, because the server may still start.
 /// Errors: EINVAL (unknown host), ETIMEDOUT (nobody answers, with the last reason), EINTR (`step` gave up).
 Result<std::unique_ptr<PeerChannel>> connect_channel(const std::string& host, uint16_t port, double timeout_s,
                                                      const WaitStep& step);

@@ -36,7 +36,7 @@ bool Receiver::top_up(QpStream& stream, uint32_t index) {
     const Sge sge{reinterpret_cast<uintptr_t>(stream.memory + stream.post_slot * plan_.stride),
                   static_cast<uint32_t>(plan_.capacity), endpoint_.lkey()};
     const int error = stream.qp->post_recv({index, {&sge, 1}});
-    if (error == ENOMEM && stream.posted > 0) return true;  // the next arrival makes room
+    if (error == ENOMEM && stream.posted > 0) return true;  // the next message makes room
     if (error != 0) {
       problem_ = fmt::format("QP {:#x} refuses a receive of {} bytes: {}", stream.qp->qpn(), plan_.capacity,
                              std::strerror(error));

@@ -1,4 +1,4 @@
-// The receiving side of SENDs. It lives through all sizes of a run, as posted receives do.
+// The receiving side of SENDs. It lives for all sizes of a run, like posted receives.
 #pragma once
 
 #include <array>
@@ -14,12 +14,12 @@ namespace uroce::perf {
 
 class Receiver {
  public:
-  /// `direction`: of the patterns of what the peer sends.
+  /// `direction` selects the patterns that the peer sends.
   Receiver(Endpoint& endpoint, const Options& options, uint32_t direction);
 
-  /// Expects messages of `size` bytes from here on. Before the peer may send. False: see problem().
+  /// Expects messages of `size` bytes from now on. Call it before the peer may send. False: see problem().
   bool begin(uint64_t size);
-  /// Takes what has arrived and posts anew. Allocates nothing.
+  /// Takes arrived messages and posts receives again. Allocates nothing.
   Step step();
   uint64_t received() const { return received_; }  ///< since begin(), all QPs
   uint64_t verified() const { return verified_; }  ///< since begin()
@@ -30,9 +30,9 @@ class Receiver {
     QueuePair* qp;
     std::byte* memory;
     uint64_t received;     ///< since begin()
-    uint32_t post_slot;    ///< of the next receive posted
-    uint32_t arrive_slot;  ///< of the next message
-    uint32_t posted;       ///< now
+    uint32_t post_slot;    ///< slot of the next receive to post
+    uint32_t arrive_slot;  ///< slot of the next message
+    uint32_t posted;       ///< receives posted now
   };
   bool top_up(QpStream& stream, uint32_t index);
   bool take(const Completion& completion);

@@ -21,7 +21,7 @@ namespace {
 
 using Sides = std::span<const std::unique_ptr<TestSide>>;
 
-/// One of our endpoints, and its channel to the peer.
+/// One endpoint of this process, and its channel to the peer.
 struct Connection {
   std::unique_ptr<Endpoint> endpoint;
   std::unique_ptr<PeerChannel> channel;
@@ -35,11 +35,11 @@ Result<std::unique_ptr<Endpoint>> open_endpoint(Host& host, const std::string& d
 
 Result<std::string> choose_device(const Host& host, const Options& options) {
   const std::vector<std::string>& names = host.devices();
-  if (names.empty()) return fail(ENODEV, "there is no device");
+  if (names.empty()) return fail(ENODEV, "there is no device; name a port with --vdev or -a, or use --daemon");
   if (options.device.empty()) return names.front();
   if (std::ranges::find(names, options.device) != names.end()) return options.device;
-  return fail(ENODEV, fmt::format("there is no device {}; there {} {}", options.device,
-                                  names.size() == 1 ? "is" : "are", fmt::join(names, ", ")));
+  return fail(ENODEV, fmt::format("unknown device {}; there {} {}", options.device, names.size() == 1 ? "is" : "are",
+                                  fmt::join(names, ", ")));
 }
 
 Result<std::unique_ptr<PeerChannel>> open_channel(Endpoint& endpoint, const Options& options, Pump& pump,
@@ -58,7 +58,7 @@ Result<std::unique_ptr<PeerChannel>> open_channel(Endpoint& endpoint, const Opti
                                                 endpoint.info().name, endpoint.info().driver));
 }
 
-/// Blocks until a completion event of any side, a millisecond at most.
+/// Blocks until any side has a completion event, at most a millisecond.
 void wait_for_event(std::span<Connection> connections, Pump& pump) {
   if (pump.embedded() && connections.size() == 1) {
     connections[0].endpoint->channel()->wait(std::chrono::milliseconds(1));
@@ -92,7 +92,7 @@ void drive(std::span<Connection> connections, Sides sides, Pump& pump, bool even
       armed = false;
       pump.turn(progressed, resting);
     } else if (!armed) {
-      // One more look after arming: what came before raises no event.
+      // Poll once more after arming: earlier completions raise no event.
       armed = std::ranges::all_of(sides, [](const auto& side) { return side->arm(); });
     } else {
       armed = false;
@@ -101,7 +101,7 @@ void drive(std::span<Connection> connections, Sides sides, Pump& pump, bool even
   }
 }
 
-/// The sentence of the side that failed first.
+/// The error of the side that failed first.
 std::string first_problem(Sides sides) {
   std::string problem;
   for (const auto& side : sides) {
@@ -123,13 +123,13 @@ Result<std::vector<Connection>> open_connections(Host& host, const Options& opti
     return connections;
   }
   const std::vector<std::string>& names = host.devices();
-  if (names.size() < 2) return fail(ENODEV, "--back-to-back needs two devices, and there are not so many");
+  if (names.size() < 2) return fail(ENODEV, "--back-to-back needs two devices; there are fewer");
   if (!options.device.empty()) {
-    return fail(EINVAL, fmt::format("--back-to-back chooses its two devices itself; leave -d {} out", options.device));
+    return fail(EINVAL, fmt::format("--back-to-back chooses its own two devices; leave -d {} out", options.device));
   }
   auto [client_end, server_end] = local_channels();
   for (auto* end : {&client_end, &server_end}) {
-    // The joined ports come after those of the EAL arguments.
+    // The two joined ports come after those of the EAL arguments.
     const std::string& name = names[names.size() - 2 + connections.size()];
     auto endpoint = open_endpoint(host, name, options);
     if (!endpoint) return std::unexpected(endpoint.error());

@@ -12,8 +12,8 @@
 namespace uroce::perf {
 namespace {
 
-constexpr uint32_t kControlInterval = 16;            ///< turns of the measured loop between looks at clock and channel
-constexpr uint64_t kLinkTimeoutNs = 10'000'000'000;  ///< a virtual link comes up some time after both ends are there
+constexpr uint32_t kControlInterval = 16;            ///< steps of the measured loop between checks of clock and channel
+constexpr uint64_t kLinkTimeoutNs = 10'000'000'000;  ///< a virtual link comes up some time after both ends exist
 
 bool is_ping_pong(const Options& o) {
   return o.test.kind == Kind::lat && (o.test.verb == Verb::write || o.test.verb == Verb::send);
@@ -70,13 +70,13 @@ Step TestSide::run_step() {
 
 void TestSide::handle(const Message& m) {
   const auto out_of_turn = [&] {
-    give_up("the peer's messages come out of turn; are both sides of the same release?");
+    give_up("the peer's messages come in the wrong order; are both sides of the same release?");
   };
   switch (m.type) {
     case MessageType::beat: return;
     case MessageType::error:
       reported_by_peer_ = true;
-      problem_ = fmt::format("the other side gave up: {}", m.text);
+      problem_ = fmt::format("the other side failed: {}", m.text);
       phase_ = Phase::finished;
       return;
     case MessageType::hello: return phase_ == Phase::hello ? handle_hello(m.hello) : out_of_turn();
@@ -113,7 +113,7 @@ void TestSide::handle_hello(const Hello& hello) {
   if (options_.test.verb != Verb::send) {
     const Plan plan = plan_for(options_, sizes_.back(), hello.remote_bytes);
     if (plan.stride * plan.ring > hello.remote_bytes) {
-      return give_up("the peer exposes less memory than the test needs");
+      return give_up("the peer exposes less memory than the test needs; are both sides of the same release?");
     }
   }
   peer_hello_ = hello;
@@ -122,7 +122,7 @@ void TestSide::handle_hello(const Hello& hello) {
 }
 
 void TestSide::wait_for_link(uint64_t now) {
-  // Past the deadline connecting fails with the device's own words.
+  // After the deadline, connecting fails with the device's own error.
   if (endpoint_.link_up() || now > link_deadline_ns_) connect();
 }
 
@@ -138,7 +138,7 @@ void TestSide::connect() {
   if (peer_ready_ && phase_ == Phase::ready) start_size();
 }
 
-/// Makes everything ready for the next size and says so.
+/// Prepares the next size and tells the peer.
 void TestSide::start_size() {
   const uint64_t size = sizes_[current_];
   const Plan plan = plan_for(options_, size, endpoint_.peer().remote_bytes);
@@ -167,10 +167,10 @@ void TestSide::start_run() {
   if (sender_) sender_->start();
 }
 
-/// The peer asks for its writes to be checked, or for fresh patterns to read.
+/// The peer asks this side to check its writes, or to write new patterns for it to read.
 void TestSide::handle_round(const Message& m) {
   if (!options_.verify || m.round.size != sizes_[current_])
-    return give_up("the peer asks for a check that was not agreed");
+    return give_up("the peer asks for a check that was not agreed; are both sides of the same release?");
   const uint32_t peer = client_ ? 1 : 0;
   std::optional<std::string> wrong;
   if (m.type == MessageType::fill) {
@@ -184,7 +184,7 @@ void TestSide::handle_round(const Message& m) {
   send(m.type == MessageType::fill ? MessageType::filled : MessageType::checked);
 }
 
-/// Ends the run of a size when nothing is left to send, receive or check.
+/// Ends a size when nothing is left to send, receive or check.
 void TestSide::check_finished() {
   if (sender_) {
     if (options_.verify) {
@@ -214,7 +214,7 @@ void TestSide::check_finished() {
   if (peer_report_) finish_size(*peer_report_);
 }
 
-/// Both reports are here: the size is over.
+/// Both reports have arrived: ends the size.
 void TestSide::finish_size(const SizeReport& peer) {
   if (phase_ == Phase::finished) return;
   SizeReport& mine = results_.back();
@@ -252,7 +252,7 @@ void TestSide::send(const Message& message) {
   if (phase_ == Phase::finished) return;
   auto sent = channel_.send(message);
   if (sent) return;
-  // The peer's last words may still be waiting; they say more than a broken connection.
+  // The peer's last message may still be waiting. It says more than a broken connection.
   if (auto last = channel_.receive(); last && *last && (*last)->type == MessageType::error) return handle(**last);
   problem_ = sent.error().text;
   phase_ = Phase::finished;

@@ -1,5 +1,5 @@
-// One side of a test from the first message to the last result, as a machine that is stepped: the client and the
-// server of a back-to-back run take turns on one thread.
+// One side of a test, from the first message to the last result. It runs in steps, so that the client and the server of
+// a back-to-back run take turns on one thread.
 #pragma once
 
 #include <memory>
@@ -17,23 +17,23 @@ namespace uroce::perf {
 
 class TestSide {
  public:
-  /// Keeps references. `table` may be null: a silent side.
+  /// Keeps references. `table` may be null for a silent side.
   TestSide(Endpoint& endpoint, PeerChannel& channel, const Options& options, bool client, Table* table);
 
-  /// One turn. Blocks only while QPs connect (3 s at most each), never in the measured time.
+  /// Runs one step. Blocks only while QPs connect (at most 3 s each), never in the measured time.
   Step step();
   bool finished() const { return phase_ == Phase::finished; }
   bool failed() const { return !problem_.empty(); }
   const std::string& problem() const { return problem_; }
-  /// The peer failed first, and reported it.
+  /// True when the peer failed first and reported it.
   bool reported_by_peer() const { return reported_by_peer_; }
-  /// Ends the test, telling the peer why.
+  /// Ends the test and tells the peer why.
   void give_up(const std::string& why);
-  /// Nothing here wants a core now: no completions are expected by this thread.
+  /// True when this thread expects no completions and needs no core.
   bool resting() const { return phase_ != Phase::run || (!sender_ && !receiver_); }
-  /// With -e: raises an event for the next completion. False when the device refuses.
+  /// With -e: asks for an event at the next completion. False when the device refuses.
   bool arm();
-  /// One result per size: the client's, or the sum of both directions.
+  /// One result for each size: the client's, or the sum of both directions.
   const std::vector<SizeReport>& results() const { return results_; }
 
  private:
@@ -69,7 +69,7 @@ class TestSide {
   std::unique_ptr<Receiver> receiver_;
   std::unique_ptr<Sender> sender_;
   Hello peer_hello_;
-  bool peer_ready_ = false;  ///< its word came before we were
+  bool peer_ready_ = false;  ///< its message came before this side was ready
   std::optional<uint64_t> peer_sent_;
   std::optional<SizeReport> peer_report_;
   std::vector<SizeReport> results_;

@@ -1,4 +1,4 @@
-// What a side does beside the data path: time, signs of life, messages.
+// The work of a side beside the data path: time, signs of life, messages.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,13 +10,13 @@
 namespace uroce::perf {
 namespace {
 
-constexpr uint64_t kReadEveryNs = 1'000'000;  ///< a look costs a system call
+constexpr uint64_t kReadEveryNs = 1'000'000;  ///< each read costs a system call
 constexpr uint64_t kReadEveryVerifyNs = 20'000;
 constexpr uint64_t kBeatEveryNs = 1'000'000'000;
 
 }  // namespace
 
-/// Everything that is not the data path. True when a message was taken.
+/// Does everything that is not the data path. True when a message was taken.
 bool TestSide::step_control() {
   uint64_t now = now_ns();
   bool heard = false;
@@ -53,7 +53,7 @@ void TestSide::keep_time(uint64_t now) {
   }
 }
 
-/// Signs of life: sends ours, and ends the test when there are none of the peer's, or work makes no progress.
+/// Sends signs of life. Ends the test when the peer sends none, or when work makes no progress.
 void TestSide::watch(uint64_t now, bool heard) {
   if (heard) last_heard_ns_ = now;
   if (now - last_beat_ns_ >= kBeatEveryNs) {
@@ -63,7 +63,7 @@ void TestSide::watch(uint64_t now, bool heard) {
   const double silent_s = static_cast<double>(now - std::min(now, last_heard_ns_)) * 1e-9;
   if (silent_s > options_.peer_timeout_s) {
     return give_up(
-        fmt::format("the peer has been silent for {:.1f} s; see whether it still runs, or wait longer with "
+        fmt::format("the peer was silent for {:.1f} s; check that it runs, or wait longer with "
                     "--peer-timeout",
                     silent_s));
   }
@@ -71,13 +71,13 @@ void TestSide::watch(uint64_t now, bool heard) {
     last_progress_ns_ = now;
     return;
   }
-  // The QP's own timers come first: their error says more.
+  // Let the QP's own timers expire first, because their error says more.
   const double timeout_s = std::max(options_.peer_timeout_s, 2 * retry_budget_s(options_.qp_timeout) + 1);
   const double stuck_s = static_cast<double>(now - std::min(now, last_progress_ns_)) * 1e-9;
   if (stuck_s > timeout_s) {
     give_up(
-        fmt::format("nothing completed for {:.1f} s with {} messages outstanding on {}; is the peer's engine "
-                    "starved of its core? Wait longer with --peer-timeout",
+        fmt::format("nothing completed for {:.1f} s with {} messages outstanding on {}; does the peer's engine get a "
+                    "core? Wait longer with --peer-timeout",
                     stuck_s, sender_->outstanding(), endpoint_.info().name));
   }
 }

@@ -44,7 +44,7 @@ std::optional<std::string> access_in(std::string_view text) {
   for (const auto& [bit, word] : kNames) {
     if ((bits & static_cast<uint32_t>(bit)) != 0) out += (out.empty() ? "" : "|") + std::string(word);
   }
-  return out.empty() ? "local_read" : out;  // which every region allows
+  return out.empty() ? "local_read" : out;  // every region allows it
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Every key of the configuration file: how its value is read, shown, and whether it can change at run time.
+// The table of all keys of the configuration file: how a value is read and shown, and whether it can change at run
+// time.
 #pragma once
 
 #include <span>

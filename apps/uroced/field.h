@@ -10,10 +10,10 @@
 
 namespace uroce::daemon {
 
-/// Why a value cannot be used, to follow "key = value: ".
+/// Reason to refuse a value. It follows "key = value: " in the message.
 struct Refusal {
   std::string text;
-  const toml::node* where = nullptr;  ///< inside the value; nullptr for the value itself
+  const toml::node* where = nullptr;  ///< the refused part of the value; nullptr for all of it
 };
 
 template <class Target>

@@ -13,7 +13,7 @@ namespace uroce::daemon {
 
 enum class LogLevel { debug, info, warning, error };
 
-/// One port and the device on it; unset keeps the stack's default.
+/// Settings of one port and its device. Unset members keep the stack's default.
 struct DeviceSettings {
   std::string addresses{};  ///< as in StackOptions::addresses
   std::optional<int> mtu{};
@@ -26,14 +26,14 @@ struct DeviceSettings {
 
 struct Config {
   service::ServerConfig server{};
-  std::string group{};  ///< as written; server.group is what it means here
+  std::string group{};  ///< as written; server.group is its number
   LogLevel log_level = LogLevel::info;
-  StackOptions stack{};  ///< [engines], [dcqcn], [swift]; of the ports only what the command line says for all of them
-  std::string lcores{};  ///< EAL's --lcores; empty leaves it to the arguments
+  StackOptions stack{};            ///< [engines], [dcqcn], [swift], and options of the command line for all ports
+  std::string lcores{};            ///< EAL's --lcores; empty: the EAL arguments decide
   std::vector<std::string> eal{};  ///< EAL arguments, used when the command line has none
   std::vector<DeviceSettings> devices{};
 
-  /// With the settings of the devices.
+  /// The stack's options with the settings of the devices.
   StackOptions stack_options() const;
 };
 

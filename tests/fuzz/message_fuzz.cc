@@ -1,5 +1,5 @@
-// What a client may send as a message, decoded as each kind there is. What is taken must be what comes out when it is
-// encoded again: nothing is read past the end, nothing is left over, and lists are no longer than their bytes.
+// Arbitrary bytes as a client's message, decoded as each kind of message. Encoding an accepted message must give the
+// same bytes: nothing is read past the end, nothing is left over, and lists are no longer than their bytes.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-"""What the system tests share: programs under a time limit, EAL arguments that never collide, namespaces, TAP output."""
+"""Parts that the system tests share: programs under a time limit, EAL arguments that never collide, namespaces, TAP output."""
 
 import itertools
 import json

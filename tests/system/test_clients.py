@@ -181,7 +181,7 @@ class Hostile(Case):
         self.assertRegex(self.daemon.output, "took the pages of its memory region 0x.* away; its key is ended")
 
 
-# What lib/message says, spoken by hand.
+# The messages of lib/message, spoken by hand.
 HELLO, OPEN, CREATE_PD, REGISTER, CREATE_CHANNEL, CREATE_CQ, CREATE_SRQ, CREATE_QP, MODIFY = range(1, 10)
 DESTROY, COUNTERS, LIST_CLIENTS, LIST_OBJECTS = 14, 15, 17, 18
 PROTOCOL, QUEUE_ABI = (int(re.search(rf"{name} = (\d+);", (harness.SOURCE / "lib" / path).read_text())[1])

@@ -88,7 +88,7 @@ struct Hostile {
     static_cast<AddressVector&>(request.av) = {.dgid = gid};
     ah = must(link->call<message::CreateAddressHandleReply>(Op::create_address_handle, request)).number;
   }
-  /// What is refused is no concern of this program.
+  /// Refusals are no concern of this program.
   void modify(const HostileQp& qp, const QpAttr& attr, QpAttrMask mask) {
     (void)link->call<message::Empty>(Op::modify_qp,
                                      message::ModifyQp{.qp = qp.id, .steps = {{mask, message::Attr::from(attr)}}});

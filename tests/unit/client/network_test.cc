@@ -1,5 +1,5 @@
-// What happens to queue pairs and address handles when the network around them changes: neighbours' Ethernet addresses,
-// and the device's own addresses.
+// Queue pairs and address handles while the network changes around them: neighbours' Ethernet addresses, and the
+// device's own addresses.
 #include <cerrno>
 
 #include "endpoints.h"

@@ -1,4 +1,4 @@
-// What two rsockets exchange, against bytes written by hand from librdmacm/docs/rsocket.
+// The messages between two rsockets, against bytes written by hand from librdmacm/docs/rsocket.
 #include "dropin/rsocket/wire.h"
 
 #include <gtest/gtest.h>

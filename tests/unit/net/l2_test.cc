@@ -49,7 +49,7 @@ TEST(Icmp, ParsesIpv4) {
   EXPECT_EQ(to_text(icmp->source), "192.0.2.2");
   EXPECT_EQ(to_text(icmp->destination), "192.0.2.1");
   EXPECT_EQ(icmp->message.size(), 11u);
-  // What follows the total length is Ethernet padding.
+  // Bytes after the total length are Ethernet padding.
   auto padded = packet;
   padded.resize(60);
   EXPECT_TRUE(parse_icmpv4(padded, malformed));

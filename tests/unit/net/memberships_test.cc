@@ -45,7 +45,7 @@ struct Link {
     return memberships.on_frame(*parse_ether(frame), now);
   }
   static unsigned load(std::span<const std::byte> packet) { return static_cast<unsigned>(packet[0]); }
-  /// What an IP packet carries, in hexadecimal without the checksum, of all that was sent.
+  /// The payload of each IP packet sent, in hexadecimal, without the checksum.
   std::vector<std::string> take() {
     std::vector<std::string> out;
     for (const auto& frame : sent) {

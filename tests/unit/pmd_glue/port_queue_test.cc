@@ -95,7 +95,7 @@ struct TwoNodes {
   Node a, b;
 };
 
-/// What a whole frame is for a sink: headers only, its ICRC computed on the way.
+/// Sends a whole frame: headers only; the sink computes the ICRC.
 void send(PortQueue& queue, uint32_t dest_qpn) {
   TestFrame f(dest_qpn, 0, {});
   ASSERT_GT(queue.sink().room(), 0u);
@@ -132,7 +132,7 @@ TEST(PortQueue, HandsFramesToTheEngineOfTheirQpn) {
   for (const uint32_t queues : {1u, 4u}) {
     TwoNodes t(4, queues);
     EXPECT_EQ(t.pair.b->queues(), queues);
-    // Whatever queue they arrive in: engine i of a sends to every engine of b.
+    // Engine i of a sends to every engine of b, from every queue.
     for (uint32_t from = 0; from < 4; ++from) {
       for (uint32_t to = 0; to < 4; ++to) send(*t.a.queues[from], 0x40 + to);
     }

@@ -1,4 +1,4 @@
-// What children of fork() see of memory that was made shareable.
+// Memory that was made shareable, as children of fork() see it.
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
