@@ -16,6 +16,7 @@
 #include "client/daemon_link.h"
 #include "cm/address.h"
 #include "message/capture_ring.h"
+#include "message/device_messages.h"
 #include "uroce/pcapng.h"
 #include "wire/packet.h"
 

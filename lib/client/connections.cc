@@ -57,17 +57,15 @@ Result<CmIdInfo> CmId::info() const {
   return std::move(reply->info);
 }
 
-Result<void> CmId::bind(const CmAddress& local) {
-  return impl_->change(Op::cm_bind, message::CmBind{number(), message::CmAddressBytes::from(local)});
-}
+Result<void> CmId::bind(const CmAddress& local) { return impl_->change(Op::cm_bind, message::CmBind{number(), local}); }
 
 Result<void> CmId::resolve_addr(const std::optional<CmAddress>& local, const CmAddress& remote,
                                 std::chrono::milliseconds timeout) {
   const message::CmResolve request{
       .id = number(),
       .has_local = local.has_value(),
-      .local = message::CmAddressBytes::from(local.value_or(CmAddress{})),
-      .remote = message::CmAddressBytes::from(remote),
+      .local = local.value_or(CmAddress{}),
+      .remote = remote,
       .timeout_ms = static_cast<uint32_t>(std::clamp<int64_t>(timeout.count(), 0, UINT32_MAX))};
   return impl_->change(Op::cm_resolve_addr, request);
 }
@@ -80,11 +78,11 @@ Result<void> CmId::notify_established() { return impl_->tell(Op::cm_notify_estab
 Result<void> CmId::listen(int backlog) { return impl_->change(Op::cm_listen, message::CmListen{number(), backlog}); }
 
 Result<void> CmId::connect(const CmParam& param) {
-  return impl_->change(Op::cm_connect, message::CmTerms{number(), message::CmParamBytes::from(param)});
+  return impl_->change(Op::cm_connect, message::CmTerms{number(), param});
 }
 
 Result<void> CmId::accept(const CmParam& param) {
-  return impl_->change(Op::cm_accept, message::CmTerms{number(), message::CmParamBytes::from(param)});
+  return impl_->change(Op::cm_accept, message::CmTerms{number(), param});
 }
 
 Result<void> CmId::reject(std::span<const std::byte> private_data, uint8_t reason) {
@@ -94,11 +92,11 @@ Result<void> CmId::reject(std::span<const std::byte> private_data, uint8_t reaso
 
 Result<std::pair<QpAttr, QpAttrMask>> CmId::qp_attr(QpState state) const {
   for (const message::ModifyStep& step : impl_->known().steps) {
-    if (step.attr.state == state) return std::pair(step.attr.value(), step.mask);
+    if (step.attr.state == state) return std::pair(step.attr, step.mask);
   }
   auto reply = impl_->manager()->call<message::ModifyStep>(Op::cm_qp_attr, message::CmQpAttr{number(), state});
   if (!reply) return std::unexpected(reply.error());
-  return std::pair(reply->attr.value(), reply->mask);
+  return std::pair(reply->attr, reply->mask);
 }
 
 namespace {
@@ -118,13 +116,12 @@ Result<void> CmId::set_af_only(bool on) { return set_option(*impl_, kAfOnly, on 
 Result<void> CmId::set_ack_timeout(uint8_t code) { return set_option(*impl_, kAckTimeout, code); }
 
 Result<void> CmId::join(const CmAddress& group, uint64_t token) {
-  const message::CmGroup request{number(), message::CmAddressBytes::from(group), token};
+  const message::CmGroup request{number(), group, token};
   return impl_->manager()->tell(Op::cm_join, request);
 }
 
 Result<void> CmId::leave(const CmAddress& group) {
-  return impl_->manager()->tell(Op::cm_leave,
-                                message::CmGroup{.id = number(), .group = message::CmAddressBytes::from(group)});
+  return impl_->manager()->tell(Op::cm_leave, message::CmGroup{.id = number(), .group = group});
 }
 
 Result<void> CmId::migrate(const CmChannel& channel) { return impl_->migrate(channel.impl_); }

@@ -8,6 +8,7 @@
 
 #include <uroce/version.h>
 
+#include "message/hello_messages.h"
 #include "queues/layout.h"
 
 namespace uroce::client {

@@ -7,7 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "message/messages.h"
+#include "message/protocol.h"
 
 namespace uroce::message {
 namespace {

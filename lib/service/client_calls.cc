@@ -31,18 +31,6 @@ message::Place place_of(const control::QueueMemory& memory) {
   return {.chunk = placed.chunk(), .offset = placed.offset(), .bytes = placed.size()};
 }
 
-message::Cap cap_of(const QpCap& cap) {
-  message::Cap out;
-  static_cast<QpCap&>(out) = cap;
-  return out;
-}
-
-message::Device device_of(const control::Device& device) {
-  message::Device out;
-  static_cast<DeviceInfo&>(out) = device.info();
-  return out;
-}
-
 /// Values that the wire format carries and the enumerations do not have.
 Result<void> check_enums(const QpAttr& attr) {
   if (attr.state > QpState::error || attr.cur_state > QpState::error) {
@@ -138,7 +126,7 @@ Result<Client::Reply> Client::call_object(message::Op op, std::span<const std::b
         if (!qp) return std::unexpected(qp.error());
         auto attr = (*qp)->query();
         if (!attr) return std::unexpected(attr.error());
-        return reply(message::Attr::from(*attr));
+        return reply(*attr);
       });
     case Op::create_address_handle:
       return with<message::CreateAddressHandle>(bytes, [this](const auto& request) -> Result<Reply> {
@@ -198,7 +186,7 @@ Result<Client::Reply> Client::modify_qp(const message::ModifyQp& request) {
                                     request.steps.size(), message::kMaxModifySteps));
   }
   for (const message::ModifyStep& step : request.steps) {
-    const QpAttr attr = step.attr.value();
+    const QpAttr attr = step.attr;
     if (auto ok = check_enums(attr); !ok) return std::unexpected(ok.error());
     if (step.mask.has(QpAttrBit::qkey) && (attr.qkey & kControlledQkey) != 0 && uid_ != 0) {
       return fail(EPERM, fmt::format("Q_Key {:#x} has the high bit set, which is for privileged programs (IBTA vol. "
@@ -225,7 +213,7 @@ Result<Client::Reply> Client::hello(const message::Hello& request) {
   }
   greeted_ = true;
   message::HelloReply answer{.daemon = own};
-  for (const auto& device : server_.devices()) answer.devices.push_back(device_of(*device));
+  for (const auto& device : server_.devices()) answer.devices.push_back(device->info());
   return reply(answer);
 }
 
@@ -271,7 +259,7 @@ Result<Client::Reply> Client::open_device(const message::OpenDevice& request) {
     out.owned.emplace_back(*wake);
   }
   for (const auto& fd : out.owned) out.fds.push_back(fd.get());
-  message::encode(out.body, message::OpenDeviceReply{.device = device_of(**device),
+  message::encode(out.body, message::OpenDeviceReply{.device = (*device)->info(),
                                                      .doorbells = place_of((*session)->doorbells()),
                                                      .doorbell_entries = (*session)->doorbell_entries()});
   const std::scoped_lock lock(session_mutex_);
@@ -427,7 +415,7 @@ Result<Client::Reply> Client::create_qp(const message::CreateQp& request) {
   auto qp = session_->create_qp(std::move(*pd), std::move(*send_cq), std::move(*recv_cq), init, std::move(srq));
   if (!qp) return std::unexpected(qp.error());
   message::CreateQpReply answer{
-      .qpn = (*qp)->qpn(), .engine = (*qp)->engine(), .cap = cap_of((*qp)->cap()), .place = place_of((*qp)->memory())};
+      .qpn = (*qp)->qpn(), .engine = (*qp)->engine(), .cap = (*qp)->cap(), .place = place_of((*qp)->memory())};
   answer.id = qps_.add(std::move(*qp));
   return reply(answer);
 }

@@ -16,7 +16,7 @@ namespace {
 message::CmToldEvent message_of(cm::ToldEvent told) {
   message::CmToldEvent out{.event = std::move(told.event), .has_info = told.info.has_value()};
   if (told.info) out.known.info = std::move(*told.info);
-  for (const auto& [attr, mask] : told.steps) out.steps.push_back({mask, message::Attr::from(attr)});
+  for (const auto& [attr, mask] : told.steps) out.steps.push_back({mask, attr});
   return out;
 }
 
@@ -118,7 +118,7 @@ Result<Client::Reply> Client::ask_connections(Op op, std::span<const std::byte> 
       return with<message::CmQpAttr>(bytes, [&](const auto& request) -> Result<Reply> {
         auto found = user.qp_attr(request.id, request.state);
         if (!found) return std::unexpected(found.error());
-        return reply(message::ModifyStep{found->second, message::Attr::from(found->first)});
+        return reply(message::ModifyStep{found->second, found->first});
       });
     default: break;
   }

@@ -9,7 +9,7 @@
 #include <uroce/error.h>
 
 #include "message/connection.h"
-#include "message/messages.h"
+#include "message/memory_messages.h"
 
 namespace uroce::service {
 

@@ -15,7 +15,7 @@
 
 #include "cm/manager.h"
 #include "control/device.h"
-#include "message/messages.h"
+#include "message/operator_messages.h"
 #include "service/capture.h"
 
 namespace uroce::service {

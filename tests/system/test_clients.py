@@ -185,7 +185,7 @@ class Hostile(Case):
 HELLO, OPEN, CREATE_PD, REGISTER, CREATE_CHANNEL, CREATE_CQ, CREATE_SRQ, CREATE_QP, MODIFY = range(1, 10)
 DESTROY, COUNTERS, LIST_CLIENTS, LIST_OBJECTS = 14, 15, 17, 18
 PROTOCOL, QUEUE_ABI = (int(re.search(rf"{name} = (\d+);", (harness.SOURCE / "lib" / path).read_text())[1])
-                       for name, path in (("kProtocol", "message/messages.h"), ("kAbiVersion", "queues/layout.h")))
+                       for name, path in (("kProtocol", "message/protocol.h"), ("kAbiVersion", "queues/layout.h")))
 
 
 def text(value):

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "message/messages.h"
+#include "message/protocol.h"
 
 namespace uroce::message {
 namespace {

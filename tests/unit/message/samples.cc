@@ -2,7 +2,13 @@
 #include "samples.h"
 
 #include "message/cm_messages.h"
-#include "message/messages.h"
+#include "message/device_messages.h"
+#include "message/hello_messages.h"
+#include "message/memory_messages.h"
+#include "message/operator_messages.h"
+#include "message/protocol.h"
+#include "message/qp_messages.h"
+#include "message/queue_messages.h"
 
 namespace uroce::message {
 namespace {
@@ -105,25 +111,6 @@ CmIdInfo info() {
           .ack_timeout = 21};
 }
 
-Attr on_wire(const QpAttr& value) { return Attr::from(value); }
-CmParamBytes on_wire(const CmParam& value) { return CmParamBytes::from(value); }
-CmAddressBytes on_wire(const CmAddress& value) { return CmAddressBytes::from(value); }
-Cap on_wire(const QpCap& value) {
-  Cap out;
-  static_cast<QpCap&>(out) = value;
-  return out;
-}
-Vector on_wire(const AddressVector& value) {
-  Vector out;
-  static_cast<AddressVector&>(out) = value;
-  return out;
-}
-Device on_wire(const DeviceInfo& value) {
-  Device out;
-  static_cast<DeviceInfo&>(out) = value;
-  return out;
-}
-
 std::vector<Sample> all;
 
 template <class T>
@@ -159,10 +146,9 @@ void add_envelopes() {
   add("Empty", Empty{});
   const Hello hello{.queue_abi = 3, .version = "1.2.3"};
   add("Hello", hello);
-  add("HelloReply", HelloReply{.daemon = hello, .devices = {on_wire(device("uroce0")), on_wire(device("uroce1"))}});
+  add("HelloReply", HelloReply{.daemon = hello, .devices = {device("uroce0"), device("uroce1")}});
   add("OpenDevice", OpenDevice{.name = "uroce0"});
-  add("OpenDeviceReply",
-      OpenDeviceReply{.device = on_wire(device("uroce0")), .doorbells = place(1), .doorbell_entries = 2});
+  add("OpenDeviceReply", OpenDeviceReply{.device = device("uroce0"), .doorbells = place(1), .doorbell_entries = 2});
 }
 
 void add_memory() {
@@ -188,17 +174,17 @@ void add_queues() {
                            .recv_cq = 3,
                            .srq = 4,
                            .type = QpType::ud,
-                           .cap = on_wire(cap()),
+                           .cap = cap(),
                            .signal_all = true,
                            .engine = -1,
                            .retransmission = Retransmission::selective,
                            .congestion_control = CongestionAlgorithm::dcqcn});
-  add("CreateQpReply", CreateQpReply{.id = 1, .qpn = 2, .engine = 3, .cap = on_wire(cap()), .place = place(4)});
-  const ModifyStep step{.mask = QpAttrBit::state | QpAttrBit::dest_qpn, .attr = on_wire(attr())};
-  add("Attr", on_wire(attr()));
+  add("CreateQpReply", CreateQpReply{.id = 1, .qpn = 2, .engine = 3, .cap = cap(), .place = place(4)});
+  const ModifyStep step{.mask = QpAttrBit::state | QpAttrBit::dest_qpn, .attr = attr()};
+  add("Attr", attr());
   add("ModifyStep", step);
   add("ModifyQp", ModifyQp{.qp = 1, .steps = {step, {}}});
-  add("CreateAddressHandle", CreateAddressHandle{.pd = 1, .av = on_wire(address_vector())});
+  add("CreateAddressHandle", CreateAddressHandle{.pd = 1, .av = address_vector()});
   add("CreateAddressHandleReply", CreateAddressHandleReply{.id = 1, .number = 2});
   add("Multicast", Multicast{.qp = 1, .gid = gid(0xc0).bytes});
   add("Destroy", Destroy{.kind = Kind::srq, .id = 2});
@@ -238,23 +224,20 @@ void add_operator() {
 void add_connection_manager() {
   add("CmChannelReply", CmChannelReply{.channel = 1});
   add("CmInfoReply", CmInfoReply{.info = info()});
-  const ModifyStep step{.mask = QpAttrBit::state, .attr = on_wire(attr())};
+  const ModifyStep step{.mask = QpAttrBit::state, .attr = attr()};
   add("CmEventsReply",
       CmEventsReply{
           .events = {{.event = event(), .has_info = true, .known = {.info = info()}, .steps = {step, step}}, {}}});
   add("CmCreateId", CmCreateId{.channel = 1, .space = PortSpace::udp, .type = QpType::ud});
-  add("CmBind", CmBind{.id = 1, .local = on_wire(address(0xd0, 2))});
-  add("CmResolve", CmResolve{.id = 1,
-                             .has_local = true,
-                             .local = on_wire(address(0xd0, 2)),
-                             .remote = on_wire(address(0xe0, 3)),
-                             .timeout_ms = 4});
+  add("CmBind", CmBind{.id = 1, .local = address(0xd0, 2)});
+  add("CmResolve",
+      CmResolve{.id = 1, .has_local = true, .local = address(0xd0, 2), .remote = address(0xe0, 3), .timeout_ms = 4});
   add("CmListen", CmListen{.id = 1, .backlog = -2});
-  add("CmTerms", CmTerms{.id = 1, .param = on_wire(param())});
+  add("CmTerms", CmTerms{.id = 1, .param = param()});
   add("CmReject", CmReject{.id = 1, .reason = 28, .private_data = private_data()});
   add("CmQpAttr", CmQpAttr{.id = 1, .state = QpState::rtr});
   add("CmSetOption", CmSetOption{.id = 1, .option = 2, .value = 3});
-  add("CmGroup", CmGroup{.id = 1, .group = on_wire(address(0xf0, 2)), .token = 0x0102030405060708});
+  add("CmGroup", CmGroup{.id = 1, .group = address(0xf0, 2), .token = 0x0102030405060708});
   add("CmMigrate", CmMigrate{.id = 1, .channel = 2, .taken = 3});
 }
 

@@ -14,7 +14,11 @@
 #include <uroce/daemon.h>
 
 #include "message/connection.h"
-#include "message/messages.h"
+#include "message/device_messages.h"
+#include "message/hello_messages.h"
+#include "message/operator_messages.h"
+#include "message/protocol.h"
+#include "message/queue_messages.h"
 #include "tests/unit/client/endpoints.h"
 
 namespace uroce::service {
