@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/wr_opcodes.h"
 #include "control/qp.h"
 #include "control/session.h"
 #include "transport/choices.h"
@@ -85,7 +86,7 @@ Result<std::shared_ptr<Qp>> Qp::create(Session& session, Refs refs, const QpInit
   const bool with_srq = refs.srq != nullptr;
   const auto cap = round_up(init.cap, with_srq);
   if (!cap) return std::unexpected(cap.error());
-  if (init.type != QpType::rc && init.type != QpType::uc && init.type != QpType::ud) {
+  if (!is_known(init.type)) {
     return fail(EOPNOTSUPP, fmt::format("{} has queue pairs of types RC, UC and UD only", device.config().name));
   }
 

@@ -11,11 +11,9 @@ namespace uroce::dropin {
 
 namespace {
 
-bool served(ibv_qp_type type) { return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD; }
-
 /// Of either create call; `attr` is the part that their structures share, and gets the sizes in force.
 Qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& attr) {
-  if (!served(attr.qp_type)) return failed_null(EOPNOTSUPP);
+  if (!is_served(attr.qp_type)) return failed_null(EOPNOTSUPP);
   if (attr.send_cq == nullptr || attr.recv_cq == nullptr) return failed_null(EINVAL);
   Cq* send = of(attr.send_cq);
   Cq* recv = of(attr.recv_cq);
