@@ -16,7 +16,7 @@ BELOW = {
     "queues": ["base", "wire", "memory"],
     "transport": ["base", "wire", "memory", "queues"],
     "control": ["base", "wire", "memory", "queues", "transport"],
-    "cm": ["base", "wire", "memory", "queues", "transport", "control"],
+    "cm": ["base", "wire", "memory", "queues", "transport", "control", "message"],
     "message": ["base", "queues"],
     "service": ["base", "wire", "memory", "queues", "transport", "control", "cm", "message"],
     "client": ["base", "wire", "memory", "queues", "transport", "control", "message"],
@@ -24,7 +24,7 @@ BELOW = {
 BELOW["pmd_glue"] = list(BELOW)
 BELOW["apps"] = list(BELOW)
 # The drop-in libraries are applications of the client: they know no engine and no driver.
-BELOW["dropin"] = ["base", "client"]
+BELOW["dropin"] = ["base", "message", "client"]
 
 # The replayable core takes time, randomness and frames as arguments.
 PURE = ("base", "wire", "memory", "queues", "transport")

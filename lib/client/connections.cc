@@ -8,6 +8,7 @@
 
 namespace uroce {
 
+using message::CmOption;
 using message::Op;
 
 // --- Manager and channel -----------------------------------------------------------------------------------------
@@ -101,19 +102,16 @@ Result<std::pair<QpAttr, QpAttrMask>> CmId::qp_attr(QpState state) const {
 
 namespace {
 
-/// Numbers of cm::ManagerUser::Option.
-enum Option : uint8_t { kTypeOfService = 0, kReuseAddress = 1, kAfOnly = 2, kAckTimeout = 3 };
-
-Result<void> set_option(client::CmIdImpl& id, Option option, uint8_t value) {
+Result<void> set_option(client::CmIdImpl& id, CmOption option, uint8_t value) {
   return id.change(Op::cm_set_option, message::CmSetOption{id.number(), option, value});
 }
 
 }  // namespace
 
-Result<void> CmId::set_type_of_service(uint8_t tos) { return set_option(*impl_, kTypeOfService, tos); }
-Result<void> CmId::set_reuse_address(bool on) { return set_option(*impl_, kReuseAddress, on ? 1 : 0); }
-Result<void> CmId::set_af_only(bool on) { return set_option(*impl_, kAfOnly, on ? 1 : 0); }
-Result<void> CmId::set_ack_timeout(uint8_t code) { return set_option(*impl_, kAckTimeout, code); }
+Result<void> CmId::set_type_of_service(uint8_t tos) { return set_option(*impl_, CmOption::type_of_service, tos); }
+Result<void> CmId::set_reuse_address(bool on) { return set_option(*impl_, CmOption::reuse_address, on ? 1 : 0); }
+Result<void> CmId::set_af_only(bool on) { return set_option(*impl_, CmOption::af_only, on ? 1 : 0); }
+Result<void> CmId::set_ack_timeout(uint8_t code) { return set_option(*impl_, CmOption::ack_timeout, code); }
 
 Result<void> CmId::join(const CmAddress& group, uint64_t token) {
   const message::CmGroup request{number(), group, token};

@@ -6,6 +6,7 @@
 
 #include <uroce/cm.h>
 
+#include "message/cm_options.h"
 #include "message/protocol.h"
 #include "message/public_types.h"
 #include "message/qp_messages.h"
@@ -89,7 +90,7 @@ struct CmQpAttr {
 };
 struct CmSetOption {
   uint32_t id = 0;
-  uint8_t option = 0;
+  CmOption option{};
   uint8_t value = 0;
   static void fields(auto& self, auto& archive) { archive(self.id, self.option, self.value); }
 };

@@ -68,7 +68,7 @@ Result<Client::Reply> Client::call_connections(Op op, std::span<const std::byte>
       });
     case Op::cm_set_option:
       return with<message::CmSetOption>(bytes, [&](const auto& request) {
-        return done(user.set_option(request.id, static_cast<cm::ManagerUser::Option>(request.option), request.value));
+        return done(user.set_option(request.id, request.option, request.value));
       });
     case Op::cm_join:
       return with<message::CmGroup>(

@@ -236,7 +236,7 @@ void add_connection_manager() {
   add("CmTerms", CmTerms{.id = 1, .param = param()});
   add("CmReject", CmReject{.id = 1, .reason = 28, .private_data = private_data()});
   add("CmQpAttr", CmQpAttr{.id = 1, .state = QpState::rtr});
-  add("CmSetOption", CmSetOption{.id = 1, .option = 2, .value = 3});
+  add("CmSetOption", CmSetOption{.id = 1, .option = CmOption::af_only, .value = 3});
   add("CmGroup", CmGroup{.id = 1, .group = address(0xf0, 2), .token = 0x0102030405060708});
   add("CmMigrate", CmMigrate{.id = 1, .channel = 2, .taken = 3});
 }
