@@ -64,6 +64,13 @@ ibv_qp* create_qp_ex(ibv_context* /*context*/, ibv_qp_init_attr_ex* attr) {
   return &qp->qp_base;
 }
 
+void set_state(ibv_qp& qp, ibv_qp_state state) {
+  qp.state = state;
+  if (state != IBV_QPS_RESET) return;
+  forget(qp.send_cq, qp.qp_num);
+  if (qp.recv_cq != qp.send_cq) forget(qp.recv_cq, qp.qp_num);
+}
+
 }  // namespace uroce::dropin
 
 using namespace uroce;
@@ -83,13 +90,7 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
   if (const int error = convert(*attr, mask, wanted); error != 0) return failed(error);
   const auto changed = of(qp)->api.modify(wanted, QpAttrMask::from_bits(static_cast<uint32_t>(mask)));
   if (!changed) return report(changed.error());
-  if ((mask & IBV_QP_STATE) != 0) {
-    qp->state = attr->qp_state;
-    if (attr->qp_state == IBV_QPS_RESET) {
-      forget(qp->send_cq, qp->qp_num);
-      if (qp->recv_cq != qp->send_cq) forget(qp->recv_cq, qp->qp_num);
-    }
-  }
+  if ((mask & IBV_QP_STATE) != 0) set_state(*qp, attr->qp_state);
   return 0;
 }
 

@@ -13,4 +13,7 @@ inline bool is_served(ibv_qp_type type) {
   return static_cast<int>(type) <= UINT8_MAX && is_known(static_cast<QpType>(type));
 }
 
+/// After a change of state: as ibv_modify_qp() leaves `qp`, and without its completions where it was reset.
+void set_state(ibv_qp& qp, ibv_qp_state state);
+
 }  // namespace uroce::dropin

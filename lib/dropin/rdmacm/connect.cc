@@ -4,8 +4,8 @@
 #include <span>
 
 #include "dropin/common/qp_attr.h"
-#include "dropin/ibverbs/objects.h"
 #include "dropin/rdmacm/objects.h"
+#include "dropin/rdmacm/verbs_table.h"
 #include "message/cm_reject_reasons.h"
 
 namespace uroce::dropin::rdmacm {
@@ -83,10 +83,8 @@ int to_connected(Id& id, uint8_t responder_resources, uint8_t initiator_depth) {
   if (responder_resources != RDMA_MAX_RESP_RES) rtr.attr.max_dest_rd_atomic = responder_resources;
   if (initiator_depth != RDMA_MAX_INIT_DEPTH) rts.attr.max_rd_atomic = initiator_depth;
   // Both at once, which ibv_modify_qp() cannot say.
-  const auto changed = dropin::of(id.qp)->api.modify(std::span(known).last(2));
-  if (!changed) return report_minus_one(changed.error());
-  id.qp->state = IBV_QPS_RTS;
-  return 0;
+  const int error = verbs_table().modify_qp_steps(id.qp, &known[1], 2);
+  return error == 0 ? 0 : minus_one(error);
 }
 
 int to_error(Id& id) {

@@ -2,8 +2,11 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <cstdio>
+
 #include "dropin/common/descriptor.h"
 #include "dropin/rdmacm/objects.h"
+#include "dropin/rdmacm/verbs_table.h"
 
 namespace uroce::dropin::rdmacm {
 
@@ -20,6 +23,11 @@ Current& current() {
 }
 
 Result<std::shared_ptr<Service>> open_service() {
+  if (auto ok = check(verbs_table()); !ok) {
+    // On a mixed installation nothing else works: it is said without UROCE_VERBOSE, too.
+    std::fprintf(stderr, "uroce: %s\n", ok.error().text.c_str());
+    return std::unexpected(ok.error());
+  }
   auto opened = ConnectionManager::open();
   if (opened) return std::make_shared<Service>(std::move(*opened));
   Error error = std::move(opened.error());
