@@ -1,19 +1,9 @@
 #include "control/address_handle.h"
 
-#include <cerrno>
-
-#include <fmt/format.h>
-
 #include "control/session.h"
 #include "transport/qp_state.h"
 
 namespace uroce::control {
-namespace {
-
-/// One round of all engines serves so many handles: applications make and destroy one per message.
-constexpr std::size_t kRetireTogether = 256;
-
-}  // namespace
 
 Result<std::shared_ptr<AddressHandle>> Session::create_address_handle(std::shared_ptr<Pd> pd, const AddressVector& av,
                                                                       std::chrono::nanoseconds patience) {
@@ -29,7 +19,7 @@ Result<std::shared_ptr<AddressHandle>> Session::create_address_handle(std::share
   }
   auto peer = device_->resolve(av, patience);
   if (!peer) return std::unexpected(peer.error());
-  const auto lock = device_->runner_.lock();
+  const auto lock = device_->runner().lock();
   if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
   device_->refresh(*peer);
   const transport::AddressHandle handle{.pd = pd->id(),
@@ -39,36 +29,18 @@ Result<std::shared_ptr<AddressHandle>> Session::create_address_handle(std::share
                                         .flow_label = av.flow_label,
                                         .loopback = peer->loopback,
                                         .multicast = av.dgid.is_multicast()};
-  auto id = device_->handles_.add(handle);
-  if (!id) {
-    device_->retire_handles();
-    id = device_->handles_.add(handle);
-  }
-  if (!id) {
-    return fail(ENOMEM, fmt::format("{} has {} address handles; its limit (max_ah) is {}: destroy some", config.name,
-                                    device_->handles_.used(), transport::AddressHandleTable::kCapacity));
-  }
+  auto id = device_->objects().address_handles().add(handle, device_->runner());
+  if (!id) return std::unexpected(id.error());
   return std::shared_ptr<AddressHandle>(new AddressHandle(std::move(pd), *id), &AddressHandle::destroy);
 }
 
 void AddressHandle::destroy(AddressHandle* handle) {
   Device& device = *handle->pd_->session()->device();
   {
-    const auto lock = device.runner_.lock();
-    device.handles_.remove(handle->id_);
-    device.unretired_handles_.push_back(handle->id_);
-    // Not at every call once that many wait: an engine may not answer for a while.
-    if (device.unretired_handles_.size() % kRetireTogether == 0) device.retire_handles();
+    const auto lock = device.runner().lock();
+    device.objects().address_handles().remove(handle->id_, device.runner());
   }
   delete handle;
-}
-
-void Device::retire_handles() {
-  for (uint32_t index = 0; index < engines(); ++index) {
-    if (!runner_.run(index, [](transport::Engine&) {})) return;
-  }
-  for (const transport::AddressHandleId id : unretired_handles_) handles_.retire(id);
-  unretired_handles_.clear();
 }
 
 }  // namespace uroce::control

@@ -46,6 +46,10 @@ Result<void> check(const DeviceConfig& config) {
 
 }  // namespace
 
+Result<std::shared_ptr<Session>> Device::open(std::shared_ptr<QueueAllocator> allocator) {
+  return Session::open(shared_from_this(), std::move(allocator));
+}
+
 Result<std::shared_ptr<Device>> Device::create(DeviceConfig config, DeviceHost& host) {
   if (auto ok = check(config); !ok) return std::unexpected(ok.error());
   const auto index_bits = static_cast<uint32_t>(std::bit_width(config.engines - 1));
@@ -57,10 +61,9 @@ Device::Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits)
       index_bits_(index_bits),
       gids_(std::move(config_.gids)),
       former_(gids_),
-      regions_(std::max(2u, config_.max_mr), config_.seed),
-      events_(kMaxCq),
-      runner_(host, config_.name, config_.engine_patience),
-      srq_ids_(kMaxSrq) {
+      objects_(config_.name, {.max_qp = config_.max_qp, .max_mr = config_.max_mr}, config_.seed),
+      events_(objects_.cqs()),
+      runner_(host, config_.name, config_.engine_patience) {
   Random seeds(config_.seed);
   const uint32_t slots = std::bit_ceil(config_.max_qp);  // any engine may get all queue pairs
   for (uint32_t index = 0; index < config_.engines; ++index) {
@@ -76,8 +79,9 @@ Device::Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits)
     engine.udp_source_ports = config_.udp_source_ports;
     engine.seed = seeds.next();
     engine.gids = gids_;
-    runner_.add(std::make_unique<transport::Engine>(engine, regions_, events_, &handles_));
-    qpns_.emplace_back(index, index_bits_, slots, seeds.next());
+    runner_.add(std::make_unique<transport::Engine>(engine, objects_.keys().table(), events_,
+                                                    &objects_.address_handles().table()));
+    objects_.qp_numbers().add_engine(QpnAllocator(index, index_bits_, slots, seeds.next()));
   }
 }
 
@@ -85,14 +89,14 @@ Device::~Device() = default;
 
 void Device::shut_down() {
   runner_.stop();
-  std::vector<std::unique_ptr<Qp>> stuck;
+  std::vector<Qp*> stuck;
   {
     const auto lock = runner_.lock();
-    stuck.swap(stuck_qps_);
+    stuck = objects_.release_qps();
   }
-  for (auto& qp : stuck) Qp::destroy(qp.release());
+  for (Qp* qp : stuck) Qp::destroy(qp);
   const auto lock = runner_.lock();
-  stuck_memory_.clear();
+  objects_.release_memory();
 }
 
 void Device::report_link(bool up) {
@@ -101,7 +105,7 @@ void Device::report_link(bool up) {
 
 bool Device::redirect(const transport::NextHop& next_hop) {
   return runner_.try_post([next_hop](transport::Engine& engine) { engine.redirect(next_hop); },
-                          [&] { handles_.redirect(next_hop); });
+                          [&] { objects_.address_handles().table().redirect(next_hop); });
 }
 
 Result<void> Device::check_alive() const {

@@ -5,10 +5,8 @@
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -22,17 +20,14 @@
 #include "control/device_limits.h"
 #include "control/engine_runner.h"
 #include "control/event_router.h"
-#include "control/qpn_allocator.h"
+#include "control/object_registry.h"
 #include "control/queue_memory.h"
-#include "memory/region_table.h"
 #include "transport/engine.h"
 #include "wire/packet.h"
 
 namespace uroce::control {
 
 class Session;
-class Qp;
-class Srq;
 
 struct DeviceConfig {
   std::string name{};
@@ -107,72 +102,39 @@ class Device : public std::enable_shared_from_this<Device> {
   /// Errors: EHOSTUNREACH (not known, or not yet), ENETUNREACH, EINVAL (families mixed), ENODEV.
   Result<void> probe(const Gid& sgid, const Gid& dgid);
   /// Memory windows bound to the region of `key` now; 0 when there is none.
-  uint32_t bound_windows(memory::Key key) const { return regions_.windows(key); }
+  uint32_t bound_windows(memory::Key key) const { return objects_.keys().bound_windows(key); }
   void wake(uint32_t engine) { runner_.wake(engine); }
   /// See DeviceHost.
   Result<int> wake_descriptor(uint32_t engine);
   /// Waits until `fd` is readable, keeping the engines running where that is this thread's part. False on timeout.
   bool wait_readable(int fd, std::chrono::nanoseconds timeout);
 
- private:
-  friend class Session;
-  friend class Qp;
-  friend class Srq;
-  friend class Cq;
-  friend class Region;
-  friend class Window;
-  friend class AddressHandle;
+  // --- The objects' create and destroy calls ---------------------------------------------------------------------
 
-  Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits);
+  EngineRunner& runner() { return runner_; }
+  ObjectRegistry& objects() { return objects_; }
+  EventRouter& events() { return events_; }
+  /// Errors: ENODEV (shut down).
   Result<void> check_alive() const;
-  /// For one more region or window. The caller holds the lock. Errors: ENODEV, ENOMEM (max_mr).
-  Result<void> check_key_room() const;
-  /// Takes out the key of a region or window, waits for the engines, frees its slot and lets `backing` go. Takes the
-  /// lock.
-  void end_key(memory::Key key, std::shared_ptr<void> backing);
   /// Asks the network where needed; no lock may be held.
   Result<PeerRoute> resolve(const AddressVector& av, std::chrono::nanoseconds patience);
-  bool is_ours(const Gid& gid) const;
   /// To be called again under the control lock, which the caller holds: a neighbour may have changed since resolve().
   void refresh(PeerRoute& peer) const;
-  /// Lets the slots of destroyed address handles be used again. The caller holds the lock.
-  void retire_handles();
-  /// Which engine a new object lives on. The caller holds the lock.
-  uint32_t place() { return next_engine_++ % engines(); }
+  /// A new object's engine. The caller holds the lock.
+  uint32_t choose_engine() { return objects_.choose_engine(engines()); }
+
+ private:
+  Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits);
+  bool is_ours(const Gid& gid) const;
 
   DeviceConfig config_;
   uint32_t index_bits_;
   mutable std::mutex gids_mutex_;
   std::vector<Gid> gids_;    // guarded by gids_mutex_
   std::vector<Gid> former_;  // what each entry had last; guarded by the control lock
-  memory::RegionTable regions_;
-  transport::AddressHandleTable handles_;
+  ObjectRegistry objects_;
   EventRouter events_;
   EngineRunner runner_;  // after what its engines refer to
-
-  /// One more user of a multicast group, or one less. The caller holds the lock.
-  void use_group(const Gid& group);
-  void unuse_group(const Gid& group);
-
-  // Guarded by the control lock.
-  std::vector<QpnAllocator> qpns_;         // by engine
-  std::map<Gid, uint32_t> group_users_{};  // queue pairs
-  IdTable<Srq> srq_ids_;
-  // Given up by their owners while an engine did not answer, so that it may still use them.
-  struct Unretired {
-    memory::Key key;
-    std::shared_ptr<void> backing;
-  };
-  std::vector<Unretired> unretired_;
-  std::vector<transport::AddressHandleId> unretired_handles_;
-  std::vector<std::unique_ptr<Qp>> stuck_qps_;
-  std::vector<std::unique_ptr<QueueMemory>> stuck_memory_;
-  memory::PdId next_pd_ = 1;
-  uint32_t next_session_ = 1;
-  uint32_t next_engine_ = 0;
-  uint32_t qps_ = 0;
-  bool gsi_taken_ = false;  // QP1
-  uint32_t sessions_ = 0;
 };
 
 }  // namespace uroce::control

@@ -54,6 +54,15 @@ Result<void> Qp::check(QpState now, const QpAttr& attr, QpAttrMask mask) const {
   return transport::check_transition(type(), now, mask.has(QpAttrBit::state) ? attr.state : now, mask);
 }
 
+Result<void> Qp::check_now(const QpAttr& attr, QpAttrMask mask) const {
+  const auto lock = device().runner().lock();
+  Result<void> verdict;
+  const auto work = [&](transport::Engine&) { verdict = check(core_->state, attr, mask); };
+  if (auto ran = device().runner().run(engine_, work); !ran) return named(ran.error());
+  if (!verdict) return named(verdict.error());
+  return {};
+}
+
 Result<void> Qp::modify(const QpAttr& attr, QpAttrMask mask) {
   const auto& config = device().config();
   const std::vector<Gid> gids = device().gids();
@@ -63,15 +72,13 @@ Result<void> Qp::modify(const QpAttr& attr, QpAttrMask mask) {
   }
   std::optional<PeerRoute> peer;
   if (mask.has(QpAttrBit::av) && type() != QpType::ud) {
-    // A wrong mask must not take three seconds of asking the network to be refused. The states that an engine moves
-    // to by itself take no address vector, so what was set last is good enough here.
-    const QpState last = last_state_.load(std::memory_order_relaxed);
-    if (auto ok = check(last, attr, mask); !ok) return named(ok.error());
+    // Before the network is asked: a wrong mask must not take three seconds to be refused.
+    if (auto ok = check_now(attr, mask); !ok) return ok;
     auto resolved = device().resolve(attr.av, kResolveTimeout);
     if (!resolved) return named(resolved.error());
     peer = *resolved;
   }
-  const auto lock = device().runner_.lock();
+  const auto lock = device().runner().lock();
   if (auto alive = device().check_alive(); !alive) return alive;
   if (peer) device().refresh(*peer);
   Result<void> verdict;
@@ -80,17 +87,16 @@ Result<void> Qp::modify(const QpAttr& attr, QpAttrMask mask) {
     verdict = check(core_->state, attr, mask);
     if (verdict) engine.modify(*core_, attr, mask, peer ? &peer->route : nullptr, peer && peer->loopback);
   };
-  if (auto ran = device().runner_.run(engine_, work); !ran) return named(ran.error());
+  if (auto ran = device().runner().run(engine_, work); !ran) return named(ran.error());
   if (!verdict) return named(verdict.error());
-  if (mask.has(QpAttrBit::state)) last_state_.store(attr.state, std::memory_order_relaxed);
   return {};
 }
 
 Result<QpAttr> Qp::query(transport::QpTransportStatus* status) const {
-  const auto lock = device().runner_.lock();
+  const auto lock = device().runner().lock();
   if (auto alive = device().check_alive(); !alive) return std::unexpected(alive.error());
   QpAttr attr;
-  auto ran = device().runner_.run(engine_, [&](transport::Engine& engine) {
+  auto ran = device().runner().run(engine_, [&](transport::Engine& engine) {
     attr = engine.query(*core_);
     if (status != nullptr) *status = engine.status(*core_);
   });
@@ -125,23 +131,18 @@ std::vector<std::pair<std::string, std::string>> Qp::describe() const {
 }
 
 void Qp::release() {
-  device().events_.remove(EventObject::qp, qpn());
-  if (qpn() == transport::kGsiQpn) {
-    device().gsi_taken_ = false;
-    return;
-  }
-  device().qpns_[engine_].give_back(qpn());
-  --device().qps_;
+  device().events().remove(EventObject::qp, qpn());
+  device().objects().qp_numbers().give_back(engine_, qpn());
 }
 
 void Qp::destroy(Qp* qp) {
   {
     const std::shared_ptr<Device> device = qp->session()->device();
-    const auto lock = device->runner_.lock();
+    const auto lock = device->runner().lock();
     qp->leave_groups();
-    if (!device->runner_.run(qp->engine_, [qp](transport::Engine& engine) { engine.detach(*qp->core_); })) {
+    if (!device->runner().run(qp->engine_, [qp](transport::Engine& engine) { engine.detach(*qp->core_); })) {
       // The engine may be using its queues at this moment; they stay until it is known to be stopped.
-      device->stuck_qps_.emplace_back(qp);
+      device->objects().keep(*qp);
       return;
     }
     qp->release();

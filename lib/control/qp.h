@@ -1,7 +1,6 @@
 // A queue pair as control sees it: its queues' memory, what it keeps alive, and its changes of state.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -62,25 +61,26 @@ class Qp {
   Result<void> attach_multicast(const Gid& group);
   Result<void> detach_multicast(const Gid& group);
 
- private:
-  friend class Device;
-  friend class Session;
-  friend struct std::default_delete<Qp>;
+  /// `gsi`: as QP1. Errors: see Session.
+  static Result<std::shared_ptr<Qp>> create(Session& session, Refs refs, const QpInit& init, bool gsi);
+  /// Deleter: ends the engine's use of it. Where the engine does not answer, the registry keeps it.
+  static void destroy(Qp* qp);
+  ~Qp() = default;
 
+ private:
   using Core = transport::QpPtr;
 
   Qp(Refs refs, uint32_t engine, const transport::QpSpec& spec, std::unique_ptr<QueueMemory> memory, Core core);
-  ~Qp() = default;
 
   /// The sizes of a queue pair's queues: `cap` raised to what its rings hold. EINVAL where it asks for too much.
   static Result<QpCap> round_up(const QpCap& cap, bool with_srq);
-  /// `gsi`: as QP1. Errors: see Session.
-  static Result<std::shared_ptr<Qp>> create(Session& session, Refs refs, const QpInit& init, bool gsi);
   /// Gives the number back. The caller holds the lock.
   void release();
-  static void destroy(Qp* qp);
   /// Before the number goes. The caller holds the lock.
   void leave_groups();
+  /// Tell the host where this is the device's first or last queue pair in the group. The caller holds the lock.
+  void use_group(const Gid& group);
+  void unuse_group(const Gid& group);
   /// The caller holds the lock. Errors: what the last engine that did not answer says.
   Result<void> on_every_engine(const EngineRunner::Work& work);
 
@@ -88,15 +88,16 @@ class Qp {
   Result<QpAttr> query(transport::QpTransportStatus* status) const;
   Device& device() const;
   Result<void> check(QpState now, const QpAttr& attr, QpAttrMask mask) const;
+  /// check() in the state that the engine has the queue pair in. The caller does not hold the lock.
+  Result<void> check_now(const QpAttr& attr, QpAttrMask mask) const;
   std::unexpected<Error> named(const Error& error) const;
 
   Refs refs_;
   uint32_t engine_;
   transport::QpSpec spec_;
   std::unique_ptr<QueueMemory> memory_;
-  Core core_;                                        // the engine's
-  std::atomic<QpState> last_state_{QpState::reset};  // set by the last modify
-  std::vector<Gid> groups_;                          // multicast; guarded by the control lock
+  Core core_;                // the engine's, with the state: ask the engine
+  std::vector<Gid> groups_;  // multicast; guarded by the control lock
 };
 
 }  // namespace uroce::control

@@ -92,32 +92,24 @@ Result<std::shared_ptr<Qp>> Qp::create(Session& session, Refs refs, const QpInit
 
   if (auto ok = check_choices(init); !ok) return std::unexpected(ok.error());
 
-  const auto lock = device.runner_.lock();
+  const auto lock = device.runner().lock();
   if (auto alive = device.check_alive(); !alive) return std::unexpected(alive.error());
   const auto required = required_engine(init, refs.srq.get(), device.engines());
   if (!required) return std::unexpected(required.error());
-  if (gsi && device.gsi_taken_) {
-    return fail(EBUSY, fmt::format("QP1 of {} is in use already: one connection manager serves a device",
-                                   device.config().name));
-  }
   const uint32_t gsi_engine = transport::kGsiQpn & ((1u << device.index_bits()) - 1);
-  const uint32_t engine = gsi ? gsi_engine : *required ? **required : device.place();
-  auto memory = session.allocator_->allocate(queues::QpPlace::bytes(*cap, with_srq));
+  const uint32_t engine = gsi ? gsi_engine : *required ? **required : device.choose_engine();
+  auto memory = session.allocator().allocate(queues::QpPlace::bytes(*cap, with_srq));
   if (!memory) return std::unexpected(memory.error());
-  const auto qpn = gsi                                    ? std::optional(transport::kGsiQpn)
-                   : device.qps_ < device.config().max_qp ? device.qpns_[engine].take()
-                                                          : std::nullopt;
-  if (!qpn) {
-    return fail(ENOMEM, fmt::format("{} has {} queue pairs, which is the limit (max_qp); destroy some or raise it",
-                                    device.config().name, device.qps_));
-  }
+  QpNumbers& numbers = device.objects().qp_numbers();
+  const auto qpn = gsi ? numbers.take_gsi() : numbers.take(engine);
+  if (!qpn) return std::unexpected(qpn.error());
 
   transport::QpSpec spec{.qpn = *qpn, .type = init.type, .pd = refs.pd->id(), .cap = *cap};
   spec.signal_all = init.signal_all;
   spec.retransmission = init.retransmission;
   spec.congestion = init.congestion_control;
   spec.window_packets = device.engine(engine).config().window_packets;
-  spec.doorbell_ring = session.id_;
+  spec.doorbell_ring = session.id();
   spec.send_cq = &refs.send_cq->writer(engine);
   spec.recv_cq = &refs.recv_cq->writer(engine);
   if (with_srq) spec.srq = &refs.srq->shared();
@@ -127,21 +119,42 @@ Result<std::shared_ptr<Qp>> Qp::create(Session& session, Refs refs, const QpInit
   spec.rq = place.rq;
   auto core = transport::make_qp(spec);
   if (!core) {
-    if (!gsi) device.qpns_[engine].give_back(*qpn);
+    numbers.give_back(engine, *qpn);
     return std::unexpected(core.error());
   }
 
   std::unique_ptr<Qp> qp(new Qp(std::move(refs), engine, spec, std::move(*memory), std::move(*core)));
-  if (gsi) device.gsi_taken_ = true;
-  if (!gsi) ++device.qps_;
-  device.events_.add(EventObject::qp, *qpn, session.events());
+  device.events().add(EventObject::qp, *qpn, session.events());
   bool attached = false;
   const auto work = [&](transport::Engine& e) { attached = e.attach(*qp->core_); };
-  auto ran = device.runner_.run(engine, work);
+  auto ran = device.runner().run(engine, work);
   if (ran && attached) return std::shared_ptr<Qp>(qp.release(), &Qp::destroy);
   qp->release();
   if (!ran) return std::unexpected(ran.error());
   return fail(ENOMEM, fmt::format("engine {} of {} has no place for QP {:#x}", engine, device.config().name, *qpn));
+}
+
+Result<std::shared_ptr<Qp>> Session::create_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> send_cq,
+                                               std::shared_ptr<Cq> recv_cq, const QpInit& init,
+                                               std::shared_ptr<Srq> srq) {
+  if (auto ok = check_owner(pd.get(), pd ? pd->session().get() : nullptr, "protection domain"); !ok) {
+    return std::unexpected(ok.error());
+  }
+  for (const auto& cq : {send_cq, recv_cq}) {
+    if (auto ok = check_owner(cq.get(), cq ? cq->session().get() : nullptr, "completion queue"); !ok) {
+      return std::unexpected(ok.error());
+    }
+  }
+  if (srq != nullptr) {
+    if (auto ok = check_owner(srq.get(), srq->pd()->session().get(), "shared receive queue"); !ok) {
+      return std::unexpected(ok.error());
+    }
+  }
+  return Qp::create(*this, {std::move(pd), std::move(send_cq), std::move(recv_cq), std::move(srq)}, init, false);
+}
+
+Result<std::shared_ptr<Qp>> Session::create_gsi_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> cq, const QpCap& cap) {
+  return Qp::create(*this, {std::move(pd), cq, cq, nullptr}, {.type = QpType::ud, .cap = cap}, true);
 }
 
 }  // namespace uroce::control

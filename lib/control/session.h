@@ -27,12 +27,19 @@ namespace uroce::control {
 
 class Session : public std::enable_shared_from_this<Session> {
  public:
+  /// See Device::open().
+  static Result<std::shared_ptr<Session>> open(std::shared_ptr<Device> device,
+                                               std::shared_ptr<QueueAllocator> allocator);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
   const std::shared_ptr<Device>& device() const { return device_; }
+  /// Of the device; never used again while it is open.
+  uint32_t id() const { return id_; }
   AsyncEventQueue& events() { return *events_; }
+  /// Places the queues of this session's objects; the control lock is held.
+  QueueAllocator& allocator() { return *allocator_; }
   /// For the queue pairs of this session that live on `engine`.
   queues::DoorbellPoster doorbell(uint32_t engine) const;
   const QueueMemory& doorbells() const { return *doorbells_; }
@@ -67,10 +74,6 @@ class Session : public std::enable_shared_from_this<Session> {
   Result<std::shared_ptr<Qp>> create_gsi_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> cq, const QpCap& cap);
 
  private:
-  friend class Device;
-  friend class Qp;
-  friend class Cq;
-
   Session(std::shared_ptr<Device> device, uint32_t id, std::shared_ptr<QueueAllocator> allocator,
           std::unique_ptr<AsyncEventQueue> events, std::unique_ptr<QueueMemory> doorbells, uint32_t doorbell_entries);
   std::byte* doorbell_memory(uint32_t engine) const;
