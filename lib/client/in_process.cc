@@ -1,7 +1,7 @@
 #include "client/in_process.h"
 
 #include "client/impl.h"
-#include "control/session.h"
+#include "control/device_session.h"
 
 namespace uroce::client {
 namespace {

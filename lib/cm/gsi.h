@@ -19,7 +19,7 @@
 #include "base/counter.h"
 #include "base/time.h"
 #include "cm/ib_cm.h"
-#include "control/session.h"
+#include "control/device_session.h"
 #include "queues/cq_poller.h"
 #include "queues/recv_queue.h"
 #include "queues/send_queue.h"

@@ -1,6 +1,6 @@
 #include "control/address_handle.h"
 
-#include "control/session.h"
+#include "control/device_session.h"
 #include "transport/qp_state.h"
 
 namespace uroce::control {

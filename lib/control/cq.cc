@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "control/check_size.h"
-#include "control/session.h"
+#include "control/device_session.h"
 
 namespace uroce::control {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "control/channel.h"
+#include "control/cq_channel.h"
 #include "control/queue_memory.h"
 #include "queues/place.h"
 #include "transport/cq_writer.h"

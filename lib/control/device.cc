@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "control/session.h"
+#include "control/device_session.h"
 #include "transport/choices.h"
 #include "transport/congestion_parameters.h"
 #include "transport/multicast.h"

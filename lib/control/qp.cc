@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "control/session.h"
+#include "control/device_session.h"
 #include "transport/choices.h"
 #include "transport/qp_state.h"
 

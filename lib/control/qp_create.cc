@@ -8,7 +8,7 @@
 
 #include "base/wr_opcodes.h"
 #include "control/qp.h"
-#include "control/session.h"
+#include "control/device_session.h"
 #include "transport/choices.h"
 
 namespace uroce::control {

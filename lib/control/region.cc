@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "control/session.h"
+#include "control/device_session.h"
 
 namespace uroce::control {
 

@@ -3,7 +3,7 @@
 #include <bit>
 
 #include "control/check_size.h"
-#include "control/session.h"
+#include "control/device_session.h"
 
 namespace uroce::control {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "cm/manager.h"
-#include "control/session.h"
+#include "control/device_session.h"
 #include "message/connection.h"
 #include "service/arena.h"
 #include "service/capture.h"

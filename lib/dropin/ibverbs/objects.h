@@ -15,7 +15,7 @@
 
 #include "dropin/common/report.h"
 #include "dropin/ibverbs/api.h"
-#include "dropin/ibverbs/patience.h"
+#include "dropin/ibverbs/poll_backoff.h"
 #include "dropin/ibverbs/spinlock.h"
 #include "dropin/ibverbs/wall_clock.h"
 #include "dropin/ibverbs/wr_list.h"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "control/session.h"
+#include "control/device_session.h"
 #include "world.h"
 
 namespace uroce::control {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "control/session.h"
+#include "control/device_session.h"
 #include "world.h"
 
 namespace uroce::control {

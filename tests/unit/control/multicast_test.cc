@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "control/qp.h"
-#include "control/session.h"
+#include "control/device_session.h"
 #include "transport/multicast.h"
 #include "world.h"
 

@@ -14,7 +14,7 @@
 
 #include "control/address_handle.h"
 #include "control/async_events.h"
-#include "control/channel.h"
+#include "control/cq_channel.h"
 #include "control/cq.h"
 #include "control/device.h"
 #include "control/qp.h"

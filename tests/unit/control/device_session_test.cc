@@ -1,4 +1,4 @@
-#include "control/session.h"
+#include "control/device_session.h"
 
 #include <cerrno>
 
