@@ -60,13 +60,13 @@ class LocalPd final : public PdImpl {
 
 class LocalQp final : public QpImpl {
  public:
-  explicit LocalQp(std::shared_ptr<control::Qp> qp) : QpImpl(parts_of(*qp)), qp_(std::move(qp)) {}
+  explicit LocalQp(std::shared_ptr<control::ControlQp> qp) : QpImpl(parts_of(*qp)), qp_(std::move(qp)) {}
   Result<QpAttr> query() const override { return qp_->query(); }
   Result<void> attach_multicast(const Gid& group) override { return qp_->attach_multicast(group); }
   Result<void> detach_multicast(const Gid& group) override { return qp_->detach_multicast(group); }
 
  private:
-  static QpParts parts_of(const control::Qp& qp) {
+  static QpParts parts_of(const control::ControlQp& qp) {
     return {.qpn = qp.qpn(),
             .type = qp.type(),
             .cap = qp.cap(),
@@ -81,12 +81,12 @@ class LocalQp final : public QpImpl {
   }
   void wake() override { qp_->session()->device()->wake(qp_->engine()); }
 
-  std::shared_ptr<control::Qp> qp_;
+  std::shared_ptr<control::ControlQp> qp_;
 };
 
 class LocalContext final : public ContextImpl {
  public:
-  explicit LocalContext(std::shared_ptr<control::Session> session)
+  explicit LocalContext(std::shared_ptr<control::DeviceSession> session)
       : session_(std::move(session)), info_(session_->device()->info()) {}
 
   const DeviceInfo& info() const override { return info_; }
@@ -112,7 +112,7 @@ class LocalContext final : public ContextImpl {
   }
 
   Result<std::shared_ptr<CqImpl>> create_cq(uint32_t entries, std::shared_ptr<ChannelImpl> channel) override {
-    auto cq = session_->create_cq(entries, channel ? object_of<control::Channel>(channel->object()) : nullptr);
+    auto cq = session_->create_cq(entries, channel ? object_of<control::CqChannel>(channel->object()) : nullptr);
     if (!cq) return std::unexpected(cq.error());
     const auto resize = [raw = cq->get()](uint32_t wanted) -> Result<queues::CqPlace> {
       if (auto done = raw->resize(wanted); !done) return std::unexpected(done.error());
@@ -134,7 +134,7 @@ class LocalContext final : public ContextImpl {
                                             const QpInit& init, const SrqImpl* srq) override {
     auto qp = session_->create_qp(static_cast<const LocalPd&>(pd).pd, object_of<control::Cq>(send_cq.object()),
                                   object_of<control::Cq>(recv_cq.object()), init,
-                                  srq != nullptr ? object_of<control::Srq>(srq->parts().object) : nullptr);
+                                  srq != nullptr ? object_of<control::ControlSrq>(srq->parts().object) : nullptr);
     if (!qp) return std::unexpected(qp.error());
     return std::make_shared<LocalQp>(std::move(*qp));
   }
@@ -147,7 +147,7 @@ class LocalContext final : public ContextImpl {
   }
 
  private:
-  std::shared_ptr<control::Session> session_;
+  std::shared_ptr<control::DeviceSession> session_;
   DeviceInfo info_;
 };
 

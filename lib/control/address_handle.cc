@@ -5,8 +5,9 @@
 
 namespace uroce::control {
 
-Result<std::shared_ptr<AddressHandle>> Session::create_address_handle(std::shared_ptr<Pd> pd, const AddressVector& av,
-                                                                      std::chrono::nanoseconds patience) {
+Result<std::shared_ptr<AddressHandle>> DeviceSession::create_address_handle(std::shared_ptr<Pd> pd,
+                                                                            const AddressVector& av,
+                                                                            std::chrono::nanoseconds timeout) {
   if (auto ok = check_owner(pd.get(), pd ? pd->session().get() : nullptr, "protection domain"); !ok) {
     return std::unexpected(ok.error());
   }
@@ -17,7 +18,7 @@ Result<std::shared_ptr<AddressHandle>> Session::create_address_handle(std::share
   if (auto ok = transport::check_address(av, limits, "the address vector", transport::Groups::allowed); !ok) {
     return std::unexpected(ok.error());
   }
-  auto peer = device_->resolve(av, patience);
+  auto peer = device_->resolve(av, timeout);
   if (!peer) return std::unexpected(peer.error());
   const auto lock = device_->runner().lock();
   if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());

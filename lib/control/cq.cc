@@ -11,7 +11,7 @@
 
 namespace uroce::control {
 
-Result<std::shared_ptr<Cq>> Session::create_cq(uint32_t entries, std::shared_ptr<Channel> channel) {
+Result<std::shared_ptr<Cq>> DeviceSession::create_cq(uint32_t entries, std::shared_ptr<CqChannel> channel) {
   if (auto ok = check_size("the completion queue's number of entries", entries, 1, kMaxCqe); !ok) {
     return std::unexpected(ok.error());
   }
@@ -37,8 +37,8 @@ Result<std::shared_ptr<Cq>> Session::create_cq(uint32_t entries, std::shared_ptr
   return cq;
 }
 
-Cq::Cq(std::shared_ptr<Session> session, uint32_t id, uint32_t entries, uint32_t engines,
-       std::unique_ptr<QueueMemory> header, std::unique_ptr<QueueMemory> rings, std::shared_ptr<Channel> channel)
+Cq::Cq(std::shared_ptr<DeviceSession> session, uint32_t id, uint32_t entries, uint32_t engines,
+       std::unique_ptr<QueueMemory> header, std::unique_ptr<QueueMemory> rings, std::shared_ptr<CqChannel> channel)
     : session_(std::move(session)),
       id_(id),
       header_(std::move(header)),

@@ -8,20 +8,21 @@
 
 namespace uroce::control {
 
-class Session;
+class DeviceSession;
 
-class Channel {
+class CqChannel {
  public:
-  Channel(std::shared_ptr<Session> session, EventPipe pipe) : session_(std::move(session)), pipe_(std::move(pipe)) {}
+  CqChannel(std::shared_ptr<DeviceSession> session, EventPipe pipe)
+      : session_(std::move(session)), pipe_(std::move(pipe)) {}
 
   /// Reads one byte per event.
   int fd() const { return pipe_.read_end(); }
-  const std::shared_ptr<Session>& session() const { return session_; }
+  const std::shared_ptr<DeviceSession>& session() const { return session_; }
   /// Any thread, engines above all: no locks. The queue's own count has been raised.
   void signal() { pipe_.signal(); }
 
  private:
-  std::shared_ptr<Session> session_;
+  std::shared_ptr<DeviceSession> session_;
   EventPipe pipe_;
 };
 

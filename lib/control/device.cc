@@ -46,8 +46,8 @@ Result<void> check(const DeviceConfig& config) {
 
 }  // namespace
 
-Result<std::shared_ptr<Session>> Device::open(std::shared_ptr<QueueAllocator> allocator) {
-  return Session::open(shared_from_this(), std::move(allocator));
+Result<std::shared_ptr<DeviceSession>> Device::open(std::shared_ptr<QueueAllocator> allocator) {
+  return DeviceSession::open(shared_from_this(), std::move(allocator));
 }
 
 Result<std::shared_ptr<Device>> Device::create(DeviceConfig config, DeviceHost& host) {
@@ -63,7 +63,7 @@ Device::Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits)
       former_(gids_),
       objects_(config_.name, {.max_qp = config_.max_qp, .max_mr = config_.max_mr}, config_.seed),
       events_(objects_.cqs()),
-      runner_(host, config_.name, config_.engine_patience) {
+      runner_(host, config_.name, config_.engine_timeout) {
   Random seeds(config_.seed);
   const uint32_t slots = std::bit_ceil(config_.max_qp);  // any engine may get all queue pairs
   for (uint32_t index = 0; index < config_.engines; ++index) {
@@ -89,12 +89,12 @@ Device::~Device() = default;
 
 void Device::shut_down() {
   runner_.stop();
-  std::vector<Qp*> stuck;
+  std::vector<ControlQp*> stuck;
   {
     const auto lock = runner_.lock();
     stuck = objects_.release_qps();
   }
-  for (Qp* qp : stuck) Qp::destroy(qp);
+  for (ControlQp* qp : stuck) ControlQp::destroy(qp);
   const auto lock = runner_.lock();
   objects_.release_memory();
 }
@@ -234,7 +234,7 @@ Result<void> Device::probe(const Gid& sgid, const Gid& dgid) {
   return {};
 }
 
-Result<PeerRoute> Device::resolve(const AddressVector& av, std::chrono::nanoseconds patience) {
+Result<PeerRoute> Device::resolve(const AddressVector& av, std::chrono::nanoseconds timeout) {
   const std::vector<Gid> gids = this->gids();
   const Gid sgid = gids[av.sgid_index];
   PeerRoute peer;
@@ -254,7 +254,7 @@ Result<PeerRoute> Device::resolve(const AddressVector& av, std::chrono::nanoseco
     peer.route.dst_mac = config_.mac;
     return peer;
   }
-  auto mac = runner_.host().resolve(sgid, av.dgid, patience);
+  auto mac = runner_.host().resolve(sgid, av.dgid, timeout);
   if (!mac) return std::unexpected(mac.error());
   peer.route.dst_mac = *mac;
   return peer;

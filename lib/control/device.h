@@ -27,7 +27,7 @@
 
 namespace uroce::control {
 
-class Session;
+class DeviceSession;
 
 struct DeviceConfig {
   std::string name{};
@@ -44,7 +44,7 @@ struct DeviceConfig {
   CongestionSettings congestion{};                            ///< likewise, and parameters for all
   uint32_t udp_source_ports = 1;                              ///< see transport::EngineConfig
   uint32_t parking_frames = 1024;                             ///< per engine
-  std::chrono::nanoseconds engine_patience = kEnginePatience;
+  std::chrono::nanoseconds engine_timeout = kEngineTimeout;
 };
 
 /// Where a queue pair's packets go.
@@ -95,7 +95,7 @@ class Device : public std::enable_shared_from_this<Device> {
   std::vector<std::pair<std::string, uint64_t>> counters() const;
   /// A new, empty set of resources. `allocator` places its queues; nullptr for memory of this process.
   /// Errors: ENOMEM (1024 sessions), ENODEV, ETIMEDOUT.
-  Result<std::shared_ptr<Session>> open(std::shared_ptr<QueueAllocator> allocator = nullptr);
+  Result<std::shared_ptr<DeviceSession>> open(std::shared_ptr<QueueAllocator> allocator = nullptr);
   /// See DeviceHost.
   Result<Gid> source_for(const Gid& dgid) const;
   /// Is the way from `sgid` to `dgid` known? Asks the network where it is not, and does not wait for the answer.
@@ -117,7 +117,7 @@ class Device : public std::enable_shared_from_this<Device> {
   /// Errors: ENODEV (shut down).
   Result<void> check_alive() const;
   /// Asks the network where needed; no lock may be held.
-  Result<PeerRoute> resolve(const AddressVector& av, std::chrono::nanoseconds patience);
+  Result<PeerRoute> resolve(const AddressVector& av, std::chrono::nanoseconds timeout);
   /// To be called again under the control lock, which the caller holds: a neighbour may have changed since resolve().
   void refresh(PeerRoute& peer) const;
   /// A new object's engine. The caller holds the lock.

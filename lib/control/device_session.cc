@@ -12,8 +12,8 @@ constexpr uint32_t kAsyncEventsBeyondQps = 1024;
 
 }  // namespace
 
-Result<std::shared_ptr<Session>> Session::open(std::shared_ptr<Device> device,
-                                               std::shared_ptr<QueueAllocator> allocator) {
+Result<std::shared_ptr<DeviceSession>> DeviceSession::open(std::shared_ptr<Device> device,
+                                                           std::shared_ptr<QueueAllocator> allocator) {
   if (allocator == nullptr) allocator = std::make_shared<HeapAllocator>();
   auto fd = EventFd::create();
   if (!fd) return std::unexpected(fd.error());
@@ -31,20 +31,20 @@ Result<std::shared_ptr<Session>> Session::open(std::shared_ptr<Device> device,
     return std::unexpected(memory.error());
   }
   auto events = std::make_unique<AsyncEventQueue>(std::move(*fd), owner.config().max_qp + kAsyncEventsBeyondQps);
-  auto session = std::unique_ptr<Session>(
-      new Session(std::move(device), *id, std::move(allocator), std::move(events), std::move(*memory), entries));
+  auto session = std::unique_ptr<DeviceSession>(
+      new DeviceSession(std::move(device), *id, std::move(allocator), std::move(events), std::move(*memory), entries));
   if (auto attached = session->attach(); !attached) {
     objects.give_back_session();
     objects.keep(std::move(session->doorbells_));
     return std::unexpected(attached.error());
   }
   owner.events().add_listener(*session->events_);
-  return std::shared_ptr<Session>(session.release(), &Session::destroy);
+  return std::shared_ptr<DeviceSession>(session.release(), &DeviceSession::destroy);
 }
 
-Session::Session(std::shared_ptr<Device> device, uint32_t id, std::shared_ptr<QueueAllocator> allocator,
-                 std::unique_ptr<AsyncEventQueue> events, std::unique_ptr<QueueMemory> doorbells,
-                 uint32_t doorbell_entries)
+DeviceSession::DeviceSession(std::shared_ptr<Device> device, uint32_t id, std::shared_ptr<QueueAllocator> allocator,
+                             std::unique_ptr<AsyncEventQueue> events, std::unique_ptr<QueueMemory> doorbells,
+                             uint32_t doorbell_entries)
     : device_(std::move(device)),
       id_(id),
       allocator_(std::move(allocator)),
@@ -52,15 +52,17 @@ Session::Session(std::shared_ptr<Device> device, uint32_t id, std::shared_ptr<Qu
       doorbells_(std::move(doorbells)),
       doorbell_entries_(doorbell_entries) {}
 
-Session::~Session() = default;
+DeviceSession::~DeviceSession() = default;
 
-std::byte* Session::doorbell_memory(uint32_t engine) const {
+std::byte* DeviceSession::doorbell_memory(uint32_t engine) const {
   return queues::DoorbellPlace::at(doorbells_->data(), doorbell_entries_, engine);
 }
 
-queues::DoorbellPoster Session::doorbell(uint32_t engine) const { return {doorbell_memory(engine), doorbell_entries_}; }
+queues::DoorbellPoster DeviceSession::doorbell(uint32_t engine) const {
+  return {doorbell_memory(engine), doorbell_entries_};
+}
 
-Result<void> Session::attach() {
+Result<void> DeviceSession::attach() {
   for (uint32_t index = 0; index < device_->engines(); ++index) {
     const queues::DoorbellReader reader(doorbell_memory(index), doorbell_entries_);
     const auto work = [reader, id = id_](transport::Engine& engine) { engine.attach_doorbells(reader, id); };
@@ -69,7 +71,7 @@ Result<void> Session::attach() {
   return {};
 }
 
-void Session::destroy(Session* session) {
+void DeviceSession::destroy(DeviceSession* session) {
   const std::shared_ptr<Device> device = session->device_;
   const auto lock = device->runner().lock();
   device->events().remove_listener(*session->events_);
@@ -83,22 +85,22 @@ void Session::destroy(Session* session) {
   delete session;
 }
 
-Result<void> Session::check_owner(const void* object, const Session* owner, const char* what) const {
+Result<void> DeviceSession::check_owner(const void* object, const DeviceSession* owner, const char* what) const {
   if (object == nullptr) return fail(EINVAL, fmt::format("a {} is needed", what));
   if (owner == this) return {};
   return fail(EINVAL, fmt::format("the {} belongs to another context; create all objects from one Context", what));
 }
 
-Result<std::shared_ptr<Pd>> Session::create_pd() {
+Result<std::shared_ptr<Pd>> DeviceSession::create_pd() {
   const auto lock = device_->runner().lock();
   if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
   return std::make_shared<Pd>(shared_from_this(), device_->objects().take_pd());
 }
 
-Result<std::shared_ptr<Channel>> Session::create_channel() {
+Result<std::shared_ptr<CqChannel>> DeviceSession::create_channel() {
   auto pipe = EventPipe::create();
   if (!pipe) return std::unexpected(pipe.error());
-  return std::make_shared<Channel>(shared_from_this(), std::move(*pipe));
+  return std::make_shared<CqChannel>(shared_from_this(), std::move(*pipe));
 }
 
 }  // namespace uroce::control

@@ -14,8 +14,8 @@
 
 #include "control/address_handle.h"
 #include "control/async_events.h"
-#include "control/cq_channel.h"
 #include "control/cq.h"
+#include "control/cq_channel.h"
 #include "control/device.h"
 #include "control/qp.h"
 #include "control/region.h"
@@ -25,14 +25,14 @@
 
 namespace uroce::control {
 
-class Session : public std::enable_shared_from_this<Session> {
+class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
  public:
   /// See Device::open().
-  static Result<std::shared_ptr<Session>> open(std::shared_ptr<Device> device,
-                                               std::shared_ptr<QueueAllocator> allocator);
-  ~Session();
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
+  static Result<std::shared_ptr<DeviceSession>> open(std::shared_ptr<Device> device,
+                                                     std::shared_ptr<QueueAllocator> allocator);
+  ~DeviceSession();
+  DeviceSession(const DeviceSession&) = delete;
+  DeviceSession& operator=(const DeviceSession&) = delete;
 
   const std::shared_ptr<Device>& device() const { return device_; }
   /// Of the device; never used again while it is open.
@@ -55,32 +55,34 @@ class Session : public std::enable_shared_from_this<Session> {
                                                   std::shared_ptr<void> backing = nullptr);
   /// A memory window, not bound. Errors: EINVAL (no such type), ENOMEM (max_mr, which counts windows too).
   Result<std::shared_ptr<Window>> create_window(std::shared_ptr<Pd> pd, WindowType type);
-  /// Resolves `av` as a modify to RTR does, within `patience` (0 asks the network and looks at what is known); a
+  /// Resolves `av` as a modify to RTR does, within `timeout` (0 asks the network and looks at what is known); a
   /// multicast dgid needs no resolving. No lock may be held.
   /// Errors: EINVAL, EHOSTUNREACH, ENETUNREACH, ENOMEM (65536 handles).
   Result<std::shared_ptr<AddressHandle>> create_address_handle(std::shared_ptr<Pd> pd, const AddressVector& av,
-                                                               std::chrono::nanoseconds patience = kResolveTimeout);
+                                                               std::chrono::nanoseconds timeout = kResolveTimeout);
   /// Errors: EMFILE.
-  Result<std::shared_ptr<Channel>> create_channel();
+  Result<std::shared_ptr<CqChannel>> create_channel();
   /// Errors: EINVAL (entries 0 or above kMaxCqe, foreign channel), ENOMEM.
-  Result<std::shared_ptr<Cq>> create_cq(uint32_t entries, std::shared_ptr<Channel> channel);
+  Result<std::shared_ptr<Cq>> create_cq(uint32_t entries, std::shared_ptr<CqChannel> channel);
   /// Errors: EINVAL (sizes out of range, foreign domain), ENOMEM.
-  Result<std::shared_ptr<Srq>> create_srq(std::shared_ptr<Pd> pd, uint32_t max_wr, uint32_t max_sge);
+  Result<std::shared_ptr<ControlSrq>> create_srq(std::shared_ptr<Pd> pd, uint32_t max_wr, uint32_t max_sge);
   /// Errors: EINVAL (sizes out of range, foreign object, engine), ENOMEM, EOPNOTSUPP (type), ETIMEDOUT (engine).
-  Result<std::shared_ptr<Qp>> create_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> send_cq,
-                                        std::shared_ptr<Cq> recv_cq, const QpInit& init, std::shared_ptr<Srq> srq);
+  Result<std::shared_ptr<ControlQp>> create_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> send_cq,
+                                               std::shared_ptr<Cq> recv_cq, const QpInit& init,
+                                               std::shared_ptr<ControlSrq> srq);
   /// QP1, a UD queue pair for the device's connection manager; `pd` and `cq` are this session's. Its Q_Key is
   /// transport::kGsiQkey. Errors: EBUSY (the device's QP1 is in use), EINVAL, ENOMEM, ETIMEDOUT.
-  Result<std::shared_ptr<Qp>> create_gsi_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> cq, const QpCap& cap);
+  Result<std::shared_ptr<ControlQp>> create_gsi_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> cq, const QpCap& cap);
 
  private:
-  Session(std::shared_ptr<Device> device, uint32_t id, std::shared_ptr<QueueAllocator> allocator,
-          std::unique_ptr<AsyncEventQueue> events, std::unique_ptr<QueueMemory> doorbells, uint32_t doorbell_entries);
+  DeviceSession(std::shared_ptr<Device> device, uint32_t id, std::shared_ptr<QueueAllocator> allocator,
+                std::unique_ptr<AsyncEventQueue> events, std::unique_ptr<QueueMemory> doorbells,
+                uint32_t doorbell_entries);
   std::byte* doorbell_memory(uint32_t engine) const;
   /// Lets every engine poll this session's doorbells. The caller holds the lock.
   Result<void> attach();
-  static void destroy(Session* session);
-  Result<void> check_owner(const void* object, const Session* owner, const char* what) const;
+  static void destroy(DeviceSession* session);
+  Result<void> check_owner(const void* object, const DeviceSession* owner, const char* what) const;
 
   std::shared_ptr<Device> device_;
   uint32_t id_;

@@ -43,7 +43,7 @@ Result<void> EngineRunner::run(uint32_t engine, Work work) {
     return {};
   }
   if (run_in_place(engine, work)) return {};
-  const auto deadline = Clock::now() + patience_;
+  const auto deadline = Clock::now() + timeout_;
   const auto task = std::make_shared<transport::Task>(std::move(work));
   while (!engines_[engine]->submit(task)) {
     if (Clock::now() > deadline) return std::unexpected(timed_out(engine));
@@ -78,7 +78,7 @@ bool EngineRunner::try_post(const Work& work, const std::function<void()>& with_
 }
 
 Result<void> EngineRunner::quiesce() {
-  const auto deadline = Clock::now() + patience_;
+  const auto deadline = Clock::now() + timeout_;
   for (uint32_t engine = 0; engine < count(); ++engine) {
     bool referenced = true;
     std::optional<uint64_t> mark;
@@ -97,7 +97,7 @@ Result<void> EngineRunner::quiesce() {
         return fail(ETIMEDOUT,
                     fmt::format("engine {} of {} still has payload on its way to the wire after {:.1f} s; is "
                                 "its port sending?",
-                                engine, device_, std::chrono::duration<double>(patience_).count()));
+                                engine, device_, std::chrono::duration<double>(timeout_).count()));
       }
       host_.wait_step();
     }
@@ -112,7 +112,7 @@ void EngineRunner::stop() {
 
 Error EngineRunner::timed_out(uint32_t engine) const {
   return {ETIMEDOUT, fmt::format("engine {} of {} did not answer within {:.1f} s; is the lcore that polls it running?",
-                                 engine, device_, std::chrono::duration<double>(patience_).count())};
+                                 engine, device_, std::chrono::duration<double>(timeout_).count())};
 }
 
 }  // namespace uroce::control

@@ -22,9 +22,9 @@ class EngineRunner {
  public:
   using Work = std::function<void(transport::Engine&)>;
 
-  /// `host` outlives this or stop(). `patience`: how long an engine may take to answer.
-  EngineRunner(DeviceHost& host, std::string device, std::chrono::nanoseconds patience)
-      : host_(host), device_(std::move(device)), patience_(patience) {}
+  /// `host` outlives this or stop(). `timeout`: how long an engine may take to answer.
+  EngineRunner(DeviceHost& host, std::string device, std::chrono::nanoseconds timeout)
+      : host_(host), device_(std::move(device)), timeout_(timeout) {}
 
   void add(std::unique_ptr<transport::Engine> engine) { engines_.push_back(std::move(engine)); }
   uint32_t count() const { return static_cast<uint32_t>(engines_.size()); }
@@ -67,7 +67,7 @@ class EngineRunner {
 
   DeviceHost& host_;
   std::string device_;
-  std::chrono::nanoseconds patience_;
+  std::chrono::nanoseconds timeout_;
   std::mutex mutex_;
   std::atomic<bool> stopped_{false};
   std::vector<std::unique_ptr<transport::Engine>> engines_;

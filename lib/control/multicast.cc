@@ -9,7 +9,7 @@
 
 namespace uroce::control {
 
-Result<void> Qp::attach_multicast(const Gid& group) {
+Result<void> ControlQp::attach_multicast(const Gid& group) {
   if (type() != QpType::ud) return named({EINVAL, "only a UD queue pair can be attached to a multicast group"});
   if (!group.is_multicast()) {
     return named({EINVAL, "the GID is no multicast group; one begins with ff, or is ::ffff:224.0.0.0 to 239.x.x.x"});
@@ -31,7 +31,7 @@ Result<void> Qp::attach_multicast(const Gid& group) {
                                     device().config().name, transport::MulticastGroups::kMaxMembers)});
 }
 
-Result<void> Qp::detach_multicast(const Gid& group) {
+Result<void> ControlQp::detach_multicast(const Gid& group) {
   const auto lock = device().runner().lock();
   if (auto alive = device().check_alive(); !alive) return alive;
   const auto at = std::ranges::find(groups_, group);
@@ -43,7 +43,7 @@ Result<void> Qp::detach_multicast(const Gid& group) {
   return {};
 }
 
-void Qp::leave_groups() {
+void ControlQp::leave_groups() {
   if (groups_.empty()) return;
   for (const Gid& group : groups_) unuse_group(group);
   groups_.clear();
@@ -51,16 +51,16 @@ void Qp::leave_groups() {
   (void)on_every_engine([&](transport::Engine& engine) { engine.leave_all(qpn()); });
 }
 
-void Qp::use_group(const Gid& group) {
+void ControlQp::use_group(const Gid& group) {
   if (device().objects().multicast_users().add(group)) device().runner().host().join_group(group);
 }
 
-void Qp::unuse_group(const Gid& group) {
+void ControlQp::unuse_group(const Gid& group) {
   if (!device().objects().multicast_users().remove(group)) return;
   if (!device().runner().stopped()) device().runner().host().leave_group(group);  // else the host is gone
 }
 
-Result<void> Qp::on_every_engine(const EngineRunner::Work& work) {
+Result<void> ControlQp::on_every_engine(const EngineRunner::Work& work) {
   Result<void> all;
   for (uint32_t index = 0; index < device().engines(); ++index) {
     if (auto ran = device().runner().run(index, work); !ran) all = ran;

@@ -20,8 +20,8 @@
 namespace uroce::control {
 
 class Cq;
-class Qp;
-class Srq;
+class ControlQp;
+class ControlSrq;
 
 /// With the control lock held (EngineRunner::lock()), except where a member says otherwise.
 class ObjectRegistry {
@@ -56,10 +56,10 @@ class ObjectRegistry {
   uint32_t choose_engine(uint32_t engines) { return next_engine_++ % engines; }
 
   // What an engine that did not answer may still use, until it is known to be stopped.
-  void keep(Qp& qp) { stuck_qps_.push_back(&qp); }
+  void keep(ControlQp& qp) { stuck_qps_.push_back(&qp); }
   void keep(std::unique_ptr<QueueMemory> memory) { stuck_memory_.push_back(std::move(memory)); }
   /// The queue pairs kept, out of the registry: the caller destroys them, without the lock.
-  std::vector<Qp*> release_qps() { return std::exchange(stuck_qps_, {}); }
+  std::vector<ControlQp*> release_qps() { return std::exchange(stuck_qps_, {}); }
   void release_memory() { stuck_memory_.clear(); }
 
  private:
@@ -69,12 +69,12 @@ class ObjectRegistry {
   QpNumbers qp_numbers_;
   MulticastUsers multicast_users_;
   IdTable<Cq> cqs_;
-  IdTable<Srq> srqs_;
+  IdTable<ControlSrq> srqs_;
   memory::PdId next_pd_ = 1;
   uint32_t next_session_ = 1;
   uint32_t sessions_ = 0;
   uint32_t next_engine_ = 0;
-  std::vector<Qp*> stuck_qps_;
+  std::vector<ControlQp*> stuck_qps_;
   std::vector<std::unique_ptr<QueueMemory>> stuck_memory_;
 };
 

@@ -35,18 +35,19 @@ void describe_transport(const transport::QpTransportStatus& status, Values& valu
 
 }  // namespace
 
-Qp::Qp(Refs refs, uint32_t engine, const transport::QpSpec& spec, std::unique_ptr<QueueMemory> memory, Core core)
+ControlQp::ControlQp(Refs refs, uint32_t engine, const transport::QpSpec& spec, std::unique_ptr<QueueMemory> memory,
+                     Core core)
     : refs_(std::move(refs)), engine_(engine), spec_(spec), memory_(std::move(memory)), core_(std::move(core)) {}
 
-Device& Qp::device() const { return *session()->device(); }
+Device& ControlQp::device() const { return *session()->device(); }
 
-queues::DoorbellPoster Qp::doorbell() const { return session()->doorbell(engine_); }
+queues::DoorbellPoster ControlQp::doorbell() const { return session()->doorbell(engine_); }
 
-std::unexpected<Error> Qp::named(const Error& error) const {
+std::unexpected<Error> ControlQp::named(const Error& error) const {
   return fail(error.code, fmt::format("QP {:#x}: {}", qpn(), error.text));
 }
 
-Result<void> Qp::check(QpState now, const QpAttr& attr, QpAttrMask mask) const {
+Result<void> ControlQp::check(QpState now, const QpAttr& attr, QpAttrMask mask) const {
   if (mask.has(QpAttrBit::cur_state) && attr.cur_state != now) {
     return fail(EINVAL, fmt::format("attribute cur_state is {}, but the QP is in {}; query it",
                                     transport::name(attr.cur_state), transport::name(now)));
@@ -54,7 +55,7 @@ Result<void> Qp::check(QpState now, const QpAttr& attr, QpAttrMask mask) const {
   return transport::check_transition(type(), now, mask.has(QpAttrBit::state) ? attr.state : now, mask);
 }
 
-Result<void> Qp::check_now(const QpAttr& attr, QpAttrMask mask) const {
+Result<void> ControlQp::check_now(const QpAttr& attr, QpAttrMask mask) const {
   const auto lock = device().runner().lock();
   Result<void> verdict;
   const auto work = [&](transport::Engine&) { verdict = check(core_->state, attr, mask); };
@@ -63,7 +64,7 @@ Result<void> Qp::check_now(const QpAttr& attr, QpAttrMask mask) const {
   return {};
 }
 
-Result<void> Qp::modify(const QpAttr& attr, QpAttrMask mask) {
+Result<void> ControlQp::modify(const QpAttr& attr, QpAttrMask mask) {
   const auto& config = device().config();
   const std::vector<Gid> gids = device().gids();
   if (auto alive = device().check_alive(); !alive) return alive;
@@ -92,7 +93,7 @@ Result<void> Qp::modify(const QpAttr& attr, QpAttrMask mask) {
   return {};
 }
 
-Result<QpAttr> Qp::query(transport::QpTransportStatus* status) const {
+Result<QpAttr> ControlQp::query(transport::QpTransportStatus* status) const {
   const auto lock = device().runner().lock();
   if (auto alive = device().check_alive(); !alive) return std::unexpected(alive.error());
   QpAttr attr;
@@ -105,7 +106,7 @@ Result<QpAttr> Qp::query(transport::QpTransportStatus* status) const {
   return attr;
 }
 
-std::vector<std::pair<std::string, std::string>> Qp::describe() const {
+std::vector<std::pair<std::string, std::string>> ControlQp::describe() const {
   static constexpr std::pair<QpType, const char*> kTypes[] = {
       {QpType::rc, "RC"}, {QpType::uc, "UC"}, {QpType::ud, "UD"}};
   const auto* type_name = std::ranges::find(kTypes, type(), &std::pair<QpType, const char*>::first)->second;
@@ -130,12 +131,12 @@ std::vector<std::pair<std::string, std::string>> Qp::describe() const {
   return values;
 }
 
-void Qp::release() {
+void ControlQp::release() {
   device().events().remove(EventObject::qp, qpn());
   device().objects().qp_numbers().give_back(engine_, qpn());
 }
 
-void Qp::destroy(Qp* qp) {
+void ControlQp::destroy(ControlQp* qp) {
   {
     const std::shared_ptr<Device> device = qp->session()->device();
     const auto lock = device->runner().lock();

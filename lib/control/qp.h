@@ -24,17 +24,17 @@ namespace uroce::control {
 
 class Cq;
 class Device;
-class Session;
-class Srq;
+class DeviceSession;
+class ControlSrq;
 
-class Qp {
+class ControlQp {
  public:
   /// What a queue pair holds on to.
   struct Refs {
     std::shared_ptr<Pd> pd;
     std::shared_ptr<Cq> send_cq;
     std::shared_ptr<Cq> recv_cq;
-    std::shared_ptr<Srq> srq;
+    std::shared_ptr<ControlSrq> srq;
   };
 
   uint32_t qpn() const { return spec_.qpn; }
@@ -42,7 +42,7 @@ class Qp {
   /// As created; at least as asked.
   const QpCap& cap() const { return spec_.cap; }
   uint32_t engine() const { return engine_; }
-  const std::shared_ptr<Session>& session() const { return refs_.pd->session(); }
+  const std::shared_ptr<DeviceSession>& session() const { return refs_.pd->session(); }
 
   // Where the application's end of the queues is.
   queues::RingPlace send_queue() const { return spec_.sq; }
@@ -61,16 +61,16 @@ class Qp {
   Result<void> attach_multicast(const Gid& group);
   Result<void> detach_multicast(const Gid& group);
 
-  /// `gsi`: as QP1. Errors: see Session.
-  static Result<std::shared_ptr<Qp>> create(Session& session, Refs refs, const QpInit& init, bool gsi);
+  /// `gsi`: as QP1. Errors: see DeviceSession.
+  static Result<std::shared_ptr<ControlQp>> create(DeviceSession& session, Refs refs, const QpInit& init, bool gsi);
   /// Deleter: ends the engine's use of it. Where the engine does not answer, the registry keeps it.
-  static void destroy(Qp* qp);
-  ~Qp() = default;
+  static void destroy(ControlQp* qp);
+  ~ControlQp() = default;
 
  private:
   using Core = transport::QpPtr;
 
-  Qp(Refs refs, uint32_t engine, const transport::QpSpec& spec, std::unique_ptr<QueueMemory> memory, Core core);
+  ControlQp(Refs refs, uint32_t engine, const transport::QpSpec& spec, std::unique_ptr<QueueMemory> memory, Core core);
 
   /// The sizes of a queue pair's queues: `cap` raised to what its rings hold. EINVAL where it asks for too much.
   static Result<QpCap> round_up(const QpCap& cap, bool with_srq);

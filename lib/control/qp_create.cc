@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "base/wr_opcodes.h"
-#include "control/qp.h"
 #include "control/device_session.h"
+#include "control/qp.h"
 #include "transport/choices.h"
 
 namespace uroce::control {
@@ -25,7 +25,7 @@ struct Limit {
 };
 
 /// The engine that a new queue pair must have: the SRQ's, or the one asked for; nullopt where any will do.
-Result<std::optional<uint32_t>> required_engine(const QpInit& init, const Srq* srq, uint32_t engines) {
+Result<std::optional<uint32_t>> required_engine(const QpInit& init, const ControlSrq* srq, uint32_t engines) {
   if (init.engine >= static_cast<int>(engines) || init.engine < -1) {
     return fail(EINVAL, fmt::format("QpInit::engine is {}; the device has engines 0 to {}, and -1 lets it choose",
                                     init.engine, engines - 1));
@@ -59,7 +59,7 @@ Result<void> check_choices(const QpInit& init) {
 
 }  // namespace
 
-Result<QpCap> Qp::round_up(const QpCap& cap, bool with_srq) {
+Result<QpCap> ControlQp::round_up(const QpCap& cap, bool with_srq) {
   const Limit limits[] = {
       {"max_send_wr", cap.max_send_wr, kMaxQpWr},           {"max_recv_wr", cap.max_recv_wr, kMaxQpWr},
       {"max_send_sge", cap.max_send_sge, kMaxSge},          {"max_recv_sge", cap.max_recv_sge, kMaxSge},
@@ -81,7 +81,7 @@ Result<QpCap> Qp::round_up(const QpCap& cap, bool with_srq) {
   return rounded;
 }
 
-Result<std::shared_ptr<Qp>> Qp::create(Session& session, Refs refs, const QpInit& init, bool gsi) {
+Result<std::shared_ptr<ControlQp>> ControlQp::create(DeviceSession& session, Refs refs, const QpInit& init, bool gsi) {
   Device& device = *session.device();
   const bool with_srq = refs.srq != nullptr;
   const auto cap = round_up(init.cap, with_srq);
@@ -123,20 +123,20 @@ Result<std::shared_ptr<Qp>> Qp::create(Session& session, Refs refs, const QpInit
     return std::unexpected(core.error());
   }
 
-  std::unique_ptr<Qp> qp(new Qp(std::move(refs), engine, spec, std::move(*memory), std::move(*core)));
+  std::unique_ptr<ControlQp> qp(new ControlQp(std::move(refs), engine, spec, std::move(*memory), std::move(*core)));
   device.events().add(EventObject::qp, *qpn, session.events());
   bool attached = false;
   const auto work = [&](transport::Engine& e) { attached = e.attach(*qp->core_); };
   auto ran = device.runner().run(engine, work);
-  if (ran && attached) return std::shared_ptr<Qp>(qp.release(), &Qp::destroy);
+  if (ran && attached) return std::shared_ptr<ControlQp>(qp.release(), &ControlQp::destroy);
   qp->release();
   if (!ran) return std::unexpected(ran.error());
   return fail(ENOMEM, fmt::format("engine {} of {} has no place for QP {:#x}", engine, device.config().name, *qpn));
 }
 
-Result<std::shared_ptr<Qp>> Session::create_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> send_cq,
-                                               std::shared_ptr<Cq> recv_cq, const QpInit& init,
-                                               std::shared_ptr<Srq> srq) {
+Result<std::shared_ptr<ControlQp>> DeviceSession::create_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> send_cq,
+                                                            std::shared_ptr<Cq> recv_cq, const QpInit& init,
+                                                            std::shared_ptr<ControlSrq> srq) {
   if (auto ok = check_owner(pd.get(), pd ? pd->session().get() : nullptr, "protection domain"); !ok) {
     return std::unexpected(ok.error());
   }
@@ -150,11 +150,12 @@ Result<std::shared_ptr<Qp>> Session::create_qp(std::shared_ptr<Pd> pd, std::shar
       return std::unexpected(ok.error());
     }
   }
-  return Qp::create(*this, {std::move(pd), std::move(send_cq), std::move(recv_cq), std::move(srq)}, init, false);
+  return ControlQp::create(*this, {std::move(pd), std::move(send_cq), std::move(recv_cq), std::move(srq)}, init, false);
 }
 
-Result<std::shared_ptr<Qp>> Session::create_gsi_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> cq, const QpCap& cap) {
-  return Qp::create(*this, {std::move(pd), cq, cq, nullptr}, {.type = QpType::ud, .cap = cap}, true);
+Result<std::shared_ptr<ControlQp>> DeviceSession::create_gsi_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> cq,
+                                                                const QpCap& cap) {
+  return ControlQp::create(*this, {std::move(pd), cq, cq, nullptr}, {.type = QpType::ud, .cap = cap}, true);
 }
 
 }  // namespace uroce::control

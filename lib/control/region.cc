@@ -8,9 +8,9 @@
 
 namespace uroce::control {
 
-Result<std::shared_ptr<Region>> Session::register_memory(std::shared_ptr<Pd> pd, uint64_t address, uint64_t length,
-                                                         std::byte* host, AccessFlags access,
-                                                         std::shared_ptr<void> backing) {
+Result<std::shared_ptr<Region>> DeviceSession::register_memory(std::shared_ptr<Pd> pd, uint64_t address,
+                                                               uint64_t length, std::byte* host, AccessFlags access,
+                                                               std::shared_ptr<void> backing) {
   if (auto ok = check_owner(pd.get(), pd ? pd->session().get() : nullptr, "protection domain"); !ok) {
     return std::unexpected(ok.error());
   }
@@ -28,7 +28,7 @@ Result<std::shared_ptr<Region>> Session::register_memory(std::shared_ptr<Pd> pd,
 
 Result<void> Region::change(std::shared_ptr<Pd> pd, uint64_t address, uint64_t length, std::byte* host,
                             AccessFlags access, std::shared_ptr<void> backing) {
-  const std::shared_ptr<Session> session = pd_->session();
+  const std::shared_ptr<DeviceSession> session = pd_->session();
   if (pd->session() != session) {
     return fail(EINVAL, "the protection domain belongs to another context; create all objects from one Context");
   }

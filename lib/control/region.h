@@ -10,17 +10,17 @@
 
 namespace uroce::control {
 
-class Session;
+class DeviceSession;
 
 /// A protection domain. Numbers are unique per device and not used again.
 class Pd {
  public:
-  Pd(std::shared_ptr<Session> session, memory::PdId id) : session_(std::move(session)), id_(id) {}
+  Pd(std::shared_ptr<DeviceSession> session, memory::PdId id) : session_(std::move(session)), id_(id) {}
   memory::PdId id() const { return id_; }
-  const std::shared_ptr<Session>& session() const { return session_; }
+  const std::shared_ptr<DeviceSession>& session() const { return session_; }
 
  private:
-  std::shared_ptr<Session> session_;
+  std::shared_ptr<DeviceSession> session_;
   memory::PdId id_;
 };
 

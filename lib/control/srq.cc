@@ -7,7 +7,8 @@
 
 namespace uroce::control {
 
-Result<std::shared_ptr<Srq>> Session::create_srq(std::shared_ptr<Pd> pd, uint32_t max_wr, uint32_t max_sge) {
+Result<std::shared_ptr<ControlSrq>> DeviceSession::create_srq(std::shared_ptr<Pd> pd, uint32_t max_wr,
+                                                              uint32_t max_sge) {
   if (auto ok = check_owner(pd.get(), pd ? pd->session().get() : nullptr, "protection domain"); !ok) {
     return std::unexpected(ok.error());
   }
@@ -24,14 +25,15 @@ Result<std::shared_ptr<Srq>> Session::create_srq(std::shared_ptr<Pd> pd, uint32_
   if (!memory) return std::unexpected(memory.error());
   const auto id = device_->objects().take_srq();
   if (!id) return std::unexpected(id.error());
-  std::shared_ptr<Srq> srq(new Srq(std::move(pd), *id, device_->choose_engine(), entries, max_sge, std::move(*memory)),
-                           &Srq::destroy);
+  std::shared_ptr<ControlSrq> srq(
+      new ControlSrq(std::move(pd), *id, device_->choose_engine(), entries, max_sge, std::move(*memory)),
+      &ControlSrq::destroy);
   device_->events().add(EventObject::srq, *id, *events_);
   return srq;
 }
 
-Srq::Srq(std::shared_ptr<Pd> pd, uint32_t id, uint32_t engine, uint32_t entries, uint32_t max_sge,
-         std::unique_ptr<QueueMemory> memory)
+ControlSrq::ControlSrq(std::shared_ptr<Pd> pd, uint32_t id, uint32_t engine, uint32_t entries, uint32_t max_sge,
+                       std::unique_ptr<QueueMemory> memory)
     : pd_(std::move(pd)),
       engine_(engine),
       memory_(std::move(memory)),
@@ -43,7 +45,7 @@ Srq::Srq(std::shared_ptr<Pd> pd, uint32_t id, uint32_t engine, uint32_t entries,
   shared_.ring = queues::RingConsumer(place_.ring);
 }
 
-void Srq::destroy(Srq* srq) {
+void ControlSrq::destroy(ControlSrq* srq) {
   {
     Device& device = *srq->pd_->session()->device();
     const auto lock = device.runner().lock();

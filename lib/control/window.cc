@@ -8,7 +8,7 @@
 
 namespace uroce::control {
 
-Result<std::shared_ptr<Window>> Session::create_window(std::shared_ptr<Pd> pd, WindowType type) {
+Result<std::shared_ptr<Window>> DeviceSession::create_window(std::shared_ptr<Pd> pd, WindowType type) {
   if (auto ok = check_owner(pd.get(), pd ? pd->session().get() : nullptr, "protection domain"); !ok) {
     return std::unexpected(ok.error());
   }

@@ -17,9 +17,9 @@ std::unexpected<Error> socket_error(const char* what) {
   return fail(code, std::string(what) + ": " + std::strerror(code));
 }
 
-void set_timeout(int fd, int option, std::chrono::milliseconds patience) {
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience);
-  const timeval value{.tv_sec = seconds.count(), .tv_usec = (patience - seconds).count() * 1000};
+void set_timeout(int fd, int option, std::chrono::milliseconds timeout) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
+  const timeval value{.tv_sec = seconds.count(), .tv_usec = (timeout - seconds).count() * 1000};
   setsockopt(fd, SOL_SOCKET, option, &value, sizeof value);
 }
 
@@ -63,7 +63,7 @@ Result<Connection> Connection::to(const std::string& path) {
 Connection::Connection(Fd socket)
     : socket_(std::move(socket)), buffer_(std::make_unique_for_overwrite<std::byte[]>(kMaxPacket)) {}
 
-void Connection::set_patience(std::chrono::milliseconds receive, std::chrono::milliseconds send) {
+void Connection::set_timeouts(std::chrono::milliseconds receive, std::chrono::milliseconds send) {
   set_timeout(socket_.get(), SO_RCVTIMEO, receive);
   set_timeout(socket_.get(), SO_SNDTIMEO, send);
 }

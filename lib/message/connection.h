@@ -42,7 +42,7 @@ class Connection {
   static Result<Connection> to(const std::string& path);
 
   /// How long send() and receive() wait at most; 0 waits for ever.
-  void set_patience(std::chrono::milliseconds receive, std::chrono::milliseconds send);
+  void set_timeouts(std::chrono::milliseconds receive, std::chrono::milliseconds send);
   /// Errors: EPIPE and ECONNRESET (the other end is gone), ETIMEDOUT.
   Result<void> send(std::span<const std::byte> bytes, std::span<const int> fds);
   /// Errors: ECONNRESET (the other end is gone), ETIMEDOUT, EPROTO (larger than kMaxPacket, or more descriptors than

@@ -19,8 +19,8 @@
 namespace uroce::service {
 namespace {
 
-constexpr std::chrono::seconds kSendPatience{5};
-constexpr int kHelloPatienceMs = 5000;
+constexpr std::chrono::seconds kSendTimeout{5};
+constexpr int kHelloTimeoutMs = 5000;
 
 std::string command_of(int32_t pid) {
   std::ifstream file(fmt::format("/proc/{}/comm", pid));
@@ -43,7 +43,7 @@ Client::Client(ServerView& server, message::Connection connection, uint32_t id, 
   }
   state_.command = command_of(state_.pid);
   // A client that does not read its replies keeps its own thread waiting, and not for ever.
-  connection_.set_patience(kSendPatience, kSendPatience);
+  connection_.set_timeouts(kSendTimeout, kSendTimeout);
 }
 
 Client::~Client() { end(); }
@@ -85,10 +85,10 @@ void Client::run() {
 bool Client::serve(std::string& why) {
   pollfd waiting[2] = {{.fd = connection_.fd(), .events = POLLIN, .revents = 0},
                        {.fd = state_.session ? state_.session->events().fd() : -1, .events = POLLIN, .revents = 0}};
-  const int ready = poll(waiting, 2, state_.greeted ? -1 : kHelloPatienceMs);
+  const int ready = poll(waiting, 2, state_.greeted ? -1 : kHelloTimeoutMs);
   if (ready < 0 && errno == EINTR) return true;
   if (ready == 0) {
-    why = fmt::format("it said nothing within {} ms", kHelloPatienceMs);
+    why = fmt::format("it said nothing within {} ms", kHelloTimeoutMs);
     return false;
   }
   if ((waiting[1].revents & POLLIN) != 0) forward_events();
@@ -164,7 +164,7 @@ void Client::release() {
   state_.windows.take_all().clear();
   state_.regions.take_all().clear();
   state_.pds.take_all().clear();
-  std::shared_ptr<control::Session> session;
+  std::shared_ptr<control::DeviceSession> session;
   {
     const std::scoped_lock lock(state_.session_mutex);
     session.swap(state_.session);

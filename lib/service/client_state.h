@@ -46,7 +46,7 @@ struct ClientState {
 
   std::mutex broken_mutex;           ///< guards ClientRegion::region: the server's thread ends regions without pages
   mutable std::mutex session_mutex;  ///< guards session and arena where another thread reads them
-  std::shared_ptr<control::Session> session{};
+  std::shared_ptr<control::DeviceSession> session{};
   std::shared_ptr<Arena> arena{};
   message::Fd async_pipe{};  ///< written here
   std::unique_ptr<cm::ManagerUser> connections{};
@@ -55,11 +55,11 @@ struct ClientState {
   Handles<control::Pd> pds{"protection domain", "max_pd"};
   Handles<ClientRegion> regions{"memory region", "max_mr"};
   Handles<control::Window> windows{"memory window", "max_mr"};
-  Handles<control::Channel> channels{"completion channel", "max_cq"};
+  Handles<control::CqChannel> channels{"completion channel", "max_cq"};
   Handles<control::Cq> cqs{"completion queue", "max_cq"};
   Handles<control::AddressHandle> address_handles{"address handle", "max_ah"};
-  Handles<control::Srq> srqs{"shared receive queue", "max_srq"};
-  Handles<control::Qp> qps{"queue pair", "max_qp"};
+  Handles<control::ControlSrq> srqs{"shared receive queue", "max_srq"};
+  Handles<control::ControlQp> qps{"queue pair", "max_qp"};
 };
 
 }  // namespace uroce::service

@@ -24,7 +24,7 @@ Result<Reply> create_channel(ClientState& client, const message::Empty& /*reques
 
 Result<Reply> create_cq(ClientState& client, const message::CreateCq& request) {
   if (auto room = client.cqs.check_room(client.limits.max_cq); !room) return std::unexpected(room.error());
-  std::shared_ptr<control::Channel> channel;
+  std::shared_ptr<control::CqChannel> channel;
   if (request.channel != 0) {
     auto found = client.channels.find(request.channel);
     if (!found) return std::unexpected(found.error());

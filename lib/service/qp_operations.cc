@@ -40,7 +40,7 @@ Result<Reply> create_qp(ClientState& client, const message::CreateQp& request) {
   if (!send_cq) return std::unexpected(send_cq.error());
   auto recv_cq = client.cqs.find(request.recv_cq);
   if (!recv_cq) return std::unexpected(recv_cq.error());
-  std::shared_ptr<control::Srq> srq;
+  std::shared_ptr<control::ControlSrq> srq;
   if (request.srq != 0) {
     auto found = client.srqs.find(request.srq);
     if (!found) return std::unexpected(found.error());

@@ -26,7 +26,7 @@ namespace uroce::service {
 namespace {
 
 constexpr int kBacklog = 128;
-constexpr int kHouseMs = 200;
+constexpr int kHousekeepingMs = 200;
 constexpr std::size_t kRowsPerReply = 200;
 /// Of a reply's rows, so that it fits a packet however much a row tells.
 constexpr std::size_t kBytesOfRows = message::kMaxPacket - 4096;
@@ -166,7 +166,7 @@ void Server::Impl::run() {
   while (!stopping.load(std::memory_order_acquire)) {
     pollfd waiting[2] = {{.fd = listener.get(), .events = POLLIN, .revents = 0},
                          {.fd = wake.get(), .events = POLLIN, .revents = 0}};
-    poll(waiting, 2, kHouseMs);
+    poll(waiting, 2, kHousekeepingMs);
     uint64_t count = 0;
     [[maybe_unused]] const auto got = read(wake.get(), &count, sizeof count);
     if ((waiting[0].revents & POLLIN) != 0 && !stopping.load(std::memory_order_acquire)) accept_one();
@@ -183,7 +183,7 @@ void Server::Impl::accept_one() {
   if (!fd) {
     if (errno == EMFILE || errno == ENFILE) {
       log(Severity::error, "no descriptor is left for another client; raise the limit (LimitNOFILE)");
-      std::this_thread::sleep_for(std::chrono::milliseconds(kHouseMs));
+      std::this_thread::sleep_for(std::chrono::milliseconds(kHousekeepingMs));
     }
     return;
   }

@@ -33,7 +33,7 @@ ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   if (const int error = convert(*attr, av); error != 0) return failed_null(error);
   auto made = of(pd)->domain().create_address_handle(av);
   if (!made) return report_null(made.error());
-  return new Ah(of(pd), std::move(*made));
+  return new VerbsAh(of(pd), std::move(*made));
 }
 
 int ibv_destroy_ah(ibv_ah* ah) {

@@ -11,7 +11,7 @@ constexpr uint64_t kServedWcFlags = uint64_t{IBV_WC_STANDARD_FLAGS} | IBV_WC_EX_
                                     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 
 /// The next completion becomes the current one. ENOENT without one.
-int advance(Cq& cq) {
+int advance(VerbsCq& cq) {
   if (!refill(cq)) return failed(ENOENT);
   cq.current = cq.taken[cq.next++];
   cq.status = static_cast<ibv_wc_status>(cq.current.status);
@@ -25,7 +25,7 @@ int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
   of(cq)->lock.lock();
   const int error = advance(*of(cq));
   if (error != 0) of(cq)->lock.unlock();
-  of(cq)->patience.polled(error == 0);
+  of(cq)->backoff.polled(error == 0);
   return error;
 }
 
@@ -45,8 +45,8 @@ unsigned read_wc_flags(ibv_cq_ex* cq) { return of(cq)->current.flags.bits(); }
 uint64_t read_completion_ts(ibv_cq_ex* cq) { return of(cq)->current.timestamp_ns; }
 
 uint64_t read_completion_wallclock(ibv_cq_ex* cq) {
-  Session& session = *of(cq)->ref->session;
-  return session.wall_clock.of(of(cq)->current.timestamp_ns, session.api);
+  SharedContext& shared = *of(cq)->ref->shared;
+  return shared.wall_clock.of(of(cq)->current.timestamp_ns, shared.api);
 }
 
 // RoCE has no LIDs and one service level here; VLAN, flow tag and tag matching are not offered.

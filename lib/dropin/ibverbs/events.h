@@ -14,18 +14,18 @@ void wait_for_acks(pthread_mutex_t& mutex, pthread_cond_t& cond, const uint32_t&
 
 /// From here on events of `object`, or importers, find it by its id.
 template <class Map, class T>
-void publish(ibv_context* context, Map Session::* map, uint32_t id, T* object) {
-  Session& session = *of(context)->session;
-  const std::lock_guard lock(session.mutex);
-  (session.*map)[id] = object;
+void publish(ibv_context* context, Map SharedContext::* map, uint32_t id, T* object) {
+  SharedContext& shared = *of(context)->shared;
+  const std::lock_guard lock(shared.mutex);
+  (shared.*map)[id] = object;
 }
 
 /// Nothing finds the object any more.
 template <class Map>
-void withdraw(ibv_context* context, Map Session::* map, uint32_t id) {
-  Session& session = *of(context)->session;
-  const std::lock_guard lock(session.mutex);
-  (session.*map).erase(id);
+void withdraw(ibv_context* context, Map SharedContext::* map, uint32_t id) {
+  SharedContext& shared = *of(context)->shared;
+  const std::lock_guard lock(shared.mutex);
+  (shared.*map).erase(id);
 }
 
 }  // namespace uroce::dropin

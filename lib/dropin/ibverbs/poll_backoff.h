@@ -11,8 +11,8 @@
 namespace uroce::dropin {
 
 /// Gives the core away when polls keep finding nothing. Where there are cores enough this is a short system call after
-/// a few microseconds of silence, and returns at once. Any thread: they share one patience.
-class Patience {
+/// a few microseconds of silence, and returns at once. Any thread: they share one backoff.
+class PollBackoff {
  public:
   void polled(bool found) {
     // Not exact when threads meet here, and need not be.

@@ -60,7 +60,7 @@ int convert(ibv_qp_type type, const ibv_send_wr& from, SendRequest& to) {
 }
 
 /// Posts up to kBurst requests with one doorbell. `wr` moves to the first that was not posted.
-int post_burst(Qp& qp, ibv_send_wr*& wr) {
+int post_burst(VerbsQp& qp, ibv_send_wr*& wr) {
   std::array<SendRequest, kBurst> burst;
   std::size_t count = 0;
   int refused = 0;
@@ -77,7 +77,7 @@ int post_burst(Qp& qp, ibv_send_wr*& wr) {
 }  // namespace
 
 int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad) {
-  Qp& qp = *of(ibqp);
+  VerbsQp& qp = *of(ibqp);
   const std::lock_guard guard(qp.send_lock);
   int error = 0;
   if (wr != nullptr && wr->next == nullptr) {

@@ -100,7 +100,7 @@ void wr_start(ibv_qp_ex* qp) {
   of(qp)->list.clear();
 }
 int wr_complete(ibv_qp_ex* ibqp) {
-  Qp& qp = *of(ibqp);
+  VerbsQp& qp = *of(ibqp);
   int error = qp.list.error();
   if (error == 0) qp.api.post_send(qp.list.requests(), &error);
   qp.send_lock.unlock();
@@ -131,7 +131,7 @@ uint64_t served_send_operations(ibv_qp_type type) {
   return served;
 }
 
-void fill_wr_operations(Qp& qp) {
+void fill_wr_operations(VerbsQp& qp) {
   qp.wr_atomic_cmp_swp = atomic_cmp_swp;
   qp.wr_atomic_fetch_add = atomic_fetch_add;
   qp.wr_bind_mw = wr_bind_mw;

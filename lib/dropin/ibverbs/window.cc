@@ -19,7 +19,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
   auto made = of(pd)->domain().create_memory_window(static_cast<WindowType>(type));
   if (!made) return report_null(made.error());
   auto* window = new Mw(of(pd), std::move(*made));
-  window->ref->session->has_windows = true;
+  window->ref->shared->has_windows = true;
   return window;
 }
 
@@ -45,7 +45,7 @@ int bind_mw(ibv_qp* ibqp, ibv_mw* mw, ibv_mw_bind* bind) {
   request.opcode = WrOpcode::bind_mw;
   request.flags = SendFlags::from_bits(bind->send_flags);
   if ((bind->send_flags & ~unsigned{IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED}) != 0) return EINVAL;
-  Qp& qp = *of(ibqp);
+  VerbsQp& qp = *of(ibqp);
   const std::lock_guard guard(qp.send_lock);
   const uint32_t rkey = MemoryWindow::next_rkey(mw->rkey);
   if (const int error = to_bind(mw, rkey, bind->bind_info, request.bind); error != 0) return error;
@@ -54,9 +54,9 @@ int bind_mw(ibv_qp* ibqp, ibv_mw* mw, ibv_mw_bind* bind) {
   return 0;
 }
 
-int check_unbound(const Mr& mr) {
+int check_unbound(const VerbsMr& mr) {
   // The daemon is asked only where it can say anything but no.
-  if (!mr.ref->session->has_windows) return 0;
+  if (!mr.ref->shared->has_windows) return 0;
   const auto bound = mr.api.windows();
   return bound && *bound != 0 ? failed(EBUSY) : 0;
 }

@@ -26,7 +26,7 @@ class AddressHandleTest : public testing::Test {
   }
 
   World world_;
-  std::shared_ptr<Session> session_;
+  std::shared_ptr<DeviceSession> session_;
   std::shared_ptr<Pd> pd_;
 };
 

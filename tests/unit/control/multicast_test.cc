@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "control/qp.h"
 #include "control/device_session.h"
+#include "control/qp.h"
 #include "transport/multicast.h"
 #include "world.h"
 
@@ -24,12 +24,12 @@ class MulticastTest : public testing::Test {
     pd_ = *session_->create_pd();
     cq_ = *session_->create_cq(64, nullptr);
   }
-  std::shared_ptr<Qp> create(QpType type) {
+  std::shared_ptr<ControlQp> create(QpType type) {
     return session_->create_qp(pd_, cq_, cq_, {.type = type}, nullptr).value();
   }
 
   World world_;
-  std::shared_ptr<Session> session_;
+  std::shared_ptr<DeviceSession> session_;
   std::shared_ptr<Pd> pd_;
   std::shared_ptr<Cq> cq_;
 };
