@@ -54,8 +54,8 @@ Cq::Cq(std::shared_ptr<DeviceSession> session, uint32_t id, uint32_t entries, ui
 Result<void> Cq::resize(uint32_t entries) {
   Device& device = *session_->device();
   if (entries < 1 || entries > kMaxCqe) {
-    return fail(EINVAL,
-                fmt::format("completion queue {} is to have {} entries; it must have 1 to {}", id_, entries, kMaxCqe));
+    return fail(EINVAL, fmt::format("cannot resize completion queue {} to {} entries; it must have 1 to {}", id_,
+                                    entries, kMaxCqe));
   }
   entries = std::bit_ceil(entries);
   const auto lock = device.runner().lock();
@@ -66,18 +66,20 @@ Result<void> Cq::resize(uint32_t entries) {
     if (auto ran = device.runner().run(engine, look); !ran) return ran;
   }
   if (used > entries) {
-    return fail(EINVAL,
-                fmt::format("completion queue {} holds {} completions; poll them before it shrinks to {} entries", id_,
-                            used, entries));
+    return fail(
+        EINVAL,
+        fmt::format(
+            "cannot resize completion queue {}: it holds {} completions, and {} entries are wanted; poll them first",
+            id_, used, entries));
   }
   auto memory = session_->allocator().allocate(queues::CqPlace::ring_bytes_of(entries, rings()));
   if (!memory) return std::unexpected(memory.error());
   const auto place = queues::CqPlace::at(header_->data(), (*memory)->data(), entries);
   for (uint32_t engine = 0; engine < rings(); ++engine) {
-    // What came since the look above and fits no more is an overrun, as it would have been with fewer entries before.
+    // Completions that came since the check above and do not fit are an overrun, as in a queue of this size.
     const auto work = [&](transport::Engine&) { writer(engine).move(place.ring(engine)); };
     if (auto ran = device.runner().run(engine, work); !ran) {
-      // Some engines write here already, this one there: both stay.
+      // Some engines write to the new rings already, this one to the old: both stay.
       device.objects().keep(std::move(*memory));
       return ran;
     }
@@ -99,7 +101,7 @@ void Cq::destroy(Cq* cq) {
 
 void Cq::fire() {
   if (channel_ == nullptr) return;
-  // The application reads a token of the channel first and then looks which queue's count has moved.
+  // In this order: the application reads a token first, and then looks which queue's count has changed.
   place_.header->fired.fetch_add(1, std::memory_order_release);
   channel_->signal();
 }

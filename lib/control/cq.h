@@ -20,7 +20,7 @@ class Cq {
   Cq(std::shared_ptr<DeviceSession> session, uint32_t id, uint32_t entries, uint32_t engines,
      std::unique_ptr<QueueMemory> header, std::unique_ptr<QueueMemory> rings, std::shared_ptr<CqChannel> channel);
 
-  /// See CompletionQueue::resize(). place() is another afterwards. Errors: EINVAL, ENOMEM, ETIMEDOUT, ENODEV.
+  /// See CompletionQueue::resize(). Changes place(). Errors: EINVAL, ENOMEM, ETIMEDOUT, ENODEV.
   Result<void> resize(uint32_t entries);
 
   uint32_t id() const { return id_; }
@@ -33,10 +33,10 @@ class Cq {
   const QueueMemory& ring_memory() const { return *rings_; }
   transport::CqWriter& writer(uint32_t engine) { return writers_[engine].writer; }
 
-  /// Deleter. No queue pair uses the queue any more: each holds a reference.
+  /// Deleter. No queue pair uses the queue then, because each holds a reference.
   static void destroy(Cq* cq);
 
-  /// An armed completion came: one event on the channel. Engines' threads; no locks.
+  /// A completion came while the queue was armed: puts one event on the channel. Engines' threads; takes no lock.
   void fire();
 
  private:

@@ -1,5 +1,5 @@
-// A completion channel (ibv_create_comp_channel(3)): a descriptor with one token per event. Which completion queue
-// fired, the queues' headers tell.
+// A completion channel (ibv_create_comp_channel(3)): a descriptor with one token per event. The headers of the
+// completion queues show which of them fired.
 #pragma once
 
 #include <memory>
@@ -15,10 +15,10 @@ class CqChannel {
   CqChannel(std::shared_ptr<DeviceSession> session, EventPipe pipe)
       : session_(std::move(session)), pipe_(std::move(pipe)) {}
 
-  /// Reads one byte per event.
+  /// Holds one byte per event.
   int fd() const { return pipe_.read_end(); }
   const std::shared_ptr<DeviceSession>& session() const { return session_; }
-  /// Any thread, engines above all: no locks. The queue's own count has been raised.
+  /// Adds a token, after the queue's count was raised. Any thread; takes no lock, because engines call it.
   void signal() { pipe_.signal(); }
 
  private:

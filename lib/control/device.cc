@@ -18,7 +18,7 @@ namespace uroce::control {
 namespace {
 
 constexpr uint32_t kMaxEngines = 64;
-constexpr uint32_t kMaxQpLimit = 1u << 18;  // 64 engines' worth of QPNs still have their slots
+constexpr uint32_t kMaxQpLimit = 1u << 18;  // with 64 engines, any of them still has QPNs for all
 constexpr uint32_t kMaxMrLimit = 1u << 20;
 constexpr uint32_t kMaxSourcePorts = 64;
 constexpr uint32_t kMaxParkingFrames = 65535;
@@ -35,7 +35,7 @@ Result<void> check(const DeviceConfig& config) {
   if (auto ok = in_range("udp_source_ports", config.udp_source_ports, 1, kMaxSourcePorts); !ok) return ok;
   if (auto ok = in_range("parking_frames", config.parking_frames, 0, kMaxParkingFrames); !ok) return ok;
   if (!transport::is_known(transport::kRetransmissionNames, config.retransmission)) {
-    return fail(EINVAL, fmt::format("{}: retransmission is none of \"auto\", \"go-back-n\", \"selective\": choose one",
+    return fail(EINVAL, fmt::format("{}: unknown retransmission; choose \"auto\", \"go-back-n\" or \"selective\"",
                                     config.name));
   }
   if (auto ok = transport::check_congestion(config.congestion); !ok) {
@@ -204,7 +204,7 @@ bool Device::wait_readable(int fd, std::chrono::nanoseconds timeout) {
   while (true) {
     const bool poll_engines = !runner_.stopped() && runner_.host().runs_engines_here();
     const auto left = std::max(std::chrono::nanoseconds(0), std::chrono::nanoseconds(deadline - Clock::now()));
-    // The engines never wait for this thread; where they are its own work, it only looks.
+    // A thread that runs the engines must not block: it only checks the descriptor.
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
     const timespec block{.tv_sec = poll_engines ? 0 : seconds.count(),
                          .tv_nsec = poll_engines ? 0 : (left - seconds).count()};

@@ -1,4 +1,4 @@
-// What one device serves beyond its configured limits.
+// Limits of one device that are not configured.
 #pragma once
 
 #include <chrono>

@@ -23,7 +23,7 @@ Result<std::shared_ptr<DeviceSession>> DeviceSession::open(std::shared_ptr<Devic
   if (auto alive = owner.check_alive(); !alive) return std::unexpected(alive.error());
   const auto id = objects.take_session();
   if (!id) return std::unexpected(id.error());
-  // A slot per queue pair, and as many again for numbers of queue pairs that went before their ring was read.
+  // A slot per queue pair, and as many again for doorbells of queue pairs that were destroyed before they were read.
   const uint32_t entries = 2 * std::bit_ceil(owner.config().max_qp);
   auto memory = allocator->allocate(queues::DoorbellPlace::bytes(entries, owner.engines()));
   if (!memory) {
@@ -86,7 +86,7 @@ void DeviceSession::destroy(DeviceSession* session) {
 }
 
 Result<void> DeviceSession::check_owner(const void* object, const DeviceSession* owner, const char* what) const {
-  if (object == nullptr) return fail(EINVAL, fmt::format("a {} is needed", what));
+  if (object == nullptr) return fail(EINVAL, fmt::format("a {} is missing", what));
   if (owner == this) return {};
   return fail(EINVAL, fmt::format("the {} belongs to another context; create all objects from one Context", what));
 }

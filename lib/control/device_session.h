@@ -1,7 +1,7 @@
 // One opener's resources on a device: its doorbells, its asynchronous events, and the verbs that make objects.
 //
-// Objects are shared: whoever needs one holds it, and it goes when nobody does. Going includes the handshake with
-// the engines that used it. All calls may come from any thread; they block for at most the engine's answer.
+// Objects are shared pointers: the last one to go destroys the object, which includes the handshake with the engines
+// that used it. Any thread; calls block until the engine has replied, at most for its timeout.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +47,8 @@ class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
 
   /// Errors of all that follow: ENODEV after the device was shut down.
   Result<std::shared_ptr<Pd>> create_pd();
-  /// [address, address + length) as work requests and peers will name it, its bytes at `host`.
-  /// `backing`, if any, holds that memory, and is let go when no engine uses it any more.
+  /// [address, address + length) as work requests and peers name it, its bytes at `host`. `backing`, if any, owns that
+  /// memory; it is released when no engine uses it any more.
   /// Errors: EINVAL (see RegionTable::add), ENOMEM (the device's max_mr).
   Result<std::shared_ptr<Region>> register_memory(std::shared_ptr<Pd> pd, uint64_t address, uint64_t length,
                                                   std::byte* host, AccessFlags access,

@@ -1,4 +1,4 @@
-// From an engine's events, which carry numbers, to the session or channel that wants to hear them.
+// Passes an engine's events, which carry numbers, to the session or channel of the object.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ class EventRouter final : public transport::EngineEvents {
   /// `cqs`: those of the device; outlives this.
   explicit EventRouter(const IdTable<Cq>& cqs) : cqs_(cqs) {}
 
-  // Control lock held. A number is removed only after the engines forgot its object.
+  // With the control lock held. A number is removed only after the engines have forgotten its object.
   void add(EventObject kind, uint32_t object, AsyncEventQueue& queue);
-  /// Purges what still waits for the object, too.
+  /// Also drops the object's events that still wait.
   void remove(EventObject kind, uint32_t object);
   void add_listener(AsyncEventQueue& queue);
   void remove_listener(AsyncEventQueue& queue);

@@ -1,4 +1,4 @@
-// Queue pairs and multicast groups: every engine of the device learns who listens to what (transport/multicast.h).
+// Queue pairs and multicast groups: every engine of the device has the members of each group (transport/multicast.h).
 #include <algorithm>
 #include <cerrno>
 
@@ -12,7 +12,9 @@ namespace uroce::control {
 Result<void> ControlQp::attach_multicast(const Gid& group) {
   if (type() != QpType::ud) return named({EINVAL, "only a UD queue pair can be attached to a multicast group"});
   if (!group.is_multicast()) {
-    return named({EINVAL, "the GID is no multicast group; one begins with ff, or is ::ffff:224.0.0.0 to 239.x.x.x"});
+    return named(
+        {EINVAL,
+         "the GID is not a multicast group; groups are ff00::/8 and ::ffff:224.0.0.0 to ::ffff:239.255.255.255"});
   }
   const auto lock = device().runner().lock();
   if (auto alive = device().check_alive(); !alive) return alive;
@@ -27,15 +29,17 @@ Result<void> ControlQp::attach_multicast(const Gid& group) {
   const auto left = on_every_engine([&](transport::Engine& engine) { engine.leave(group, qpn()); });
   if (!joined) return named(joined.error());
   if (!left) return named(left.error());
-  return named({ENOMEM, fmt::format("{} has {} attachments to multicast groups, which is the limit; detach some",
-                                    device().config().name, transport::MulticastGroups::kMaxMembers)});
+  return named(
+      {ENOMEM,
+       fmt::format("{} has {} attachments to multicast groups, which is the limit (max_multicast_attach); detach some",
+                   device().config().name, transport::MulticastGroups::kMaxMembers)});
 }
 
 Result<void> ControlQp::detach_multicast(const Gid& group) {
   const auto lock = device().runner().lock();
   if (auto alive = device().check_alive(); !alive) return alive;
   const auto at = std::ranges::find(groups_, group);
-  if (at == groups_.end()) return named({EINVAL, "it is not attached to that multicast group"});
+  if (at == groups_.end()) return named({EINVAL, "the queue pair is not attached to that multicast group"});
   groups_.erase(at);
   unuse_group(group);
   const auto left = on_every_engine([&](transport::Engine& engine) { engine.leave(group, qpn()); });
@@ -47,7 +51,7 @@ void ControlQp::leave_groups() {
   if (groups_.empty()) return;
   for (const Gid& group : groups_) unuse_group(group);
   groups_.clear();
-  // An engine that does not answer keeps the number, and finds no queue pair behind it.
+  // An engine that does not answer keeps the QPN in its groups, and finds no queue pair of that number.
   (void)on_every_engine([&](transport::Engine& engine) { engine.leave_all(qpn()); });
 }
 

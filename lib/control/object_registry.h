@@ -55,7 +55,7 @@ class ObjectRegistry {
   /// Which of `engines` engines a new object lives on: each in turn.
   uint32_t choose_engine(uint32_t engines) { return next_engine_++ % engines; }
 
-  // What an engine that did not answer may still use, until it is known to be stopped.
+  // An engine that did not answer may still use these, until it is known to be stopped.
   void keep(ControlQp& qp) { stuck_qps_.push_back(&qp); }
   void keep(std::unique_ptr<QueueMemory> memory) { stuck_memory_.push_back(std::move(memory)); }
   /// The queue pairs kept, out of the registry: the caller destroys them, without the lock.

@@ -84,7 +84,7 @@ Result<void> ControlQp::modify(const QpAttr& attr, QpAttrMask mask) {
   if (peer) device().refresh(*peer);
   Result<void> verdict;
   const auto work = [&](transport::Engine& engine) {
-    // Here, where the state changes: the engine may have moved the QP to error a moment ago.
+    // On the engine's thread, where the state changes: the engine may just have moved the QP to error.
     verdict = check(core_->state, attr, mask);
     if (verdict) engine.modify(*core_, attr, mask, peer ? &peer->route : nullptr, peer && peer->loopback);
   };
@@ -142,7 +142,7 @@ void ControlQp::destroy(ControlQp* qp) {
     const auto lock = device->runner().lock();
     qp->leave_groups();
     if (!device->runner().run(qp->engine_, [qp](transport::Engine& engine) { engine.detach(*qp->core_); })) {
-      // The engine may be using its queues at this moment; they stay until it is known to be stopped.
+      // The engine may be using the queues at this moment; they stay until the engine is known to be stopped.
       device->objects().keep(*qp);
       return;
     }

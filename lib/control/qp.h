@@ -1,4 +1,4 @@
-// A queue pair as control sees it: its queues' memory, what it keeps alive, and its changes of state.
+// A queue pair in the control plane: the memory of its queues, the objects that it keeps alive, its changes of state.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class ControlSrq;
 
 class ControlQp {
  public:
-  /// What a queue pair holds on to.
+  /// The objects that a queue pair keeps alive.
   struct Refs {
     std::shared_ptr<Pd> pd;
     std::shared_ptr<Cq> send_cq;
@@ -39,7 +39,7 @@ class ControlQp {
 
   uint32_t qpn() const { return spec_.qpn; }
   QpType type() const { return spec_.type; }
-  /// As created; at least as asked.
+  /// The sizes in force, at least those asked for.
   const QpCap& cap() const { return spec_.cap; }
   uint32_t engine() const { return engine_; }
   const std::shared_ptr<DeviceSession>& session() const { return refs_.pd->session(); }
@@ -53,7 +53,7 @@ class ControlQp {
 
   /// See QueuePair::modify(). Any thread. Errors: EINVAL, EOPNOTSUPP, EHOSTUNREACH, ENETUNREACH, ETIMEDOUT, ENODEV.
   Result<void> modify(const QpAttr& attr, QpAttrMask mask);
-  /// What an operator wants to see of it, name and value.
+  /// For the operator: names and values.
   std::vector<std::pair<std::string, std::string>> describe() const;
   /// The attributes now, as the engine has them. Errors: ETIMEDOUT, ENODEV.
   Result<QpAttr> query() const { return query(nullptr); }
@@ -84,7 +84,7 @@ class ControlQp {
   /// The caller holds the lock. Errors: what the last engine that did not answer says.
   Result<void> on_every_engine(const EngineRunner::Work& work);
 
-  /// The attributes now; also what the engine does for it, where asked.
+  /// The attributes now, and the transport's status where `status` is not null.
   Result<QpAttr> query(transport::QpTransportStatus* status) const;
   Device& device() const;
   Result<void> check(QpState now, const QpAttr& attr, QpAttrMask mask) const;
@@ -96,7 +96,7 @@ class ControlQp {
   uint32_t engine_;
   transport::QpSpec spec_;
   std::unique_ptr<QueueMemory> memory_;
-  Core core_;                // the engine's, with the state: ask the engine
+  Core core_;                // belongs to the engine, as does the state in it
   std::vector<Gid> groups_;  // multicast; guarded by the control lock
 };
 

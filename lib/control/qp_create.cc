@@ -1,4 +1,4 @@
-// Making a queue pair: sizes, engine, number, memory, and the engine's consent.
+// Creating a queue pair: sizes, engine, QPN, memory, and attaching it to the engine.
 #include <algorithm>
 #include <bit>
 #include <cerrno>
@@ -24,7 +24,7 @@ struct Limit {
   uint32_t max;
 };
 
-/// The engine that a new queue pair must have: the SRQ's, or the one asked for; nullopt where any will do.
+/// The engine that a new queue pair must have: the SRQ's, or the one asked for; nullopt for any.
 Result<std::optional<uint32_t>> required_engine(const QpInit& init, const ControlSrq* srq, uint32_t engines) {
   if (init.engine >= static_cast<int>(engines) || init.engine < -1) {
     return fail(EINVAL, fmt::format("QpInit::engine is {}; the device has engines 0 to {}, and -1 lets it choose",
@@ -38,21 +38,21 @@ Result<std::optional<uint32_t>> required_engine(const QpInit& init, const Contro
   return srq->engine();
 }
 
-/// Loss and congestion are the matter of RC alone; a choice for another type would go unheard.
+/// Only RC has loss recovery and congestion control; a choice for another type would have no effect.
 Result<void> check_choices(const QpInit& init) {
   using namespace transport;
   const bool chooses = init.retransmission != Retransmission::device_default;
   if (chooses && !is_known(kRetransmissionNames, init.retransmission)) {
-    return fail(EINVAL,
-                fmt::format("QpInit::retransmission is {}; it must be 0 to 3", static_cast<int>(init.retransmission)));
+    return fail(EINVAL, fmt::format("unknown QpInit::retransmission {}; it must be 0 to 3",
+                                    static_cast<int>(init.retransmission)));
   }
   const bool chooses_congestion = init.congestion_control != CongestionAlgorithm::device_default;
   if (chooses_congestion && !is_known(kCongestionNames, init.congestion_control)) {
-    return fail(EINVAL, fmt::format("QpInit::congestion_control is {}; it must be 0 to 3",
+    return fail(EINVAL, fmt::format("unknown QpInit::congestion_control {}; it must be 0 to 3",
                                     static_cast<int>(init.congestion_control)));
   }
   if (init.type == QpType::rc || (!chooses && !chooses_congestion)) return {};
-  return fail(EINVAL, fmt::format("QpInit::{} is \"{}\", and the queue pair is not RC; leave device_default",
+  return fail(EINVAL, fmt::format("QpInit::{} is \"{}\", but only RC queue pairs have it; leave device_default",
                                   chooses ? "retransmission" : "congestion_control",
                                   chooses ? name(init.retransmission) : name(init.congestion_control)));
 }
@@ -67,9 +67,9 @@ Result<QpCap> ControlQp::round_up(const QpCap& cap, bool with_srq) {
   };
   for (const Limit& limit : limits) {
     if (limit.value <= limit.max) continue;
-    return fail(EINVAL, fmt::format("QpCap::{} is {}; at most {}", limit.what, limit.value, limit.max));
+    return fail(EINVAL, fmt::format("QpCap::{} is {}; it must be at most {}", limit.what, limit.value, limit.max));
   }
-  // Slots are a multiple of a cache line: what that leaves over is given to the application.
+  // Slots are a multiple of a cache line: the application gets the remainder.
   QpCap rounded;
   rounded.max_send_wr = ring_entries(cap.max_send_wr);
   const uint32_t send_tail = sq_stride(cap) - static_cast<uint32_t>(sizeof(queues::SendWqe));
@@ -131,7 +131,8 @@ Result<std::shared_ptr<ControlQp>> ControlQp::create(DeviceSession& session, Ref
   if (ran && attached) return std::shared_ptr<ControlQp>(qp.release(), &ControlQp::destroy);
   qp->release();
   if (!ran) return std::unexpected(ran.error());
-  return fail(ENOMEM, fmt::format("engine {} of {} has no place for QP {:#x}", engine, device.config().name, *qpn));
+  return fail(ENOMEM,
+              fmt::format("engine {} of {} has no free entry for QP {:#x}", engine, device.config().name, *qpn));
 }
 
 Result<std::shared_ptr<ControlQp>> DeviceSession::create_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> send_cq,

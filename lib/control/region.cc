@@ -15,7 +15,7 @@ Result<std::shared_ptr<Region>> DeviceSession::register_memory(std::shared_ptr<P
     return std::unexpected(ok.error());
   }
   if (length == 0) {
-    return fail(EINVAL, fmt::format("the memory region at {} has no bytes; register at least one",
+    return fail(EINVAL, fmt::format("the memory region at {} has length 0; it must have at least one byte",
                                     static_cast<const void*>(host)));
   }
   const memory::RegionSpec spec{.pd = pd->id(), .address = address, .length = length, .host = host, .access = access};
@@ -32,7 +32,8 @@ Result<void> Region::change(std::shared_ptr<Pd> pd, uint64_t address, uint64_t l
   if (pd->session() != session) {
     return fail(EINVAL, "the protection domain belongs to another context; create all objects from one Context");
   }
-  if (length == 0) return fail(EINVAL, "a memory region has at least one byte");
+  if (length == 0)
+    return fail(EINVAL, fmt::format("memory region {:#x} cannot have length 0; it must have at least one byte", key_));
   const memory::RegionSpec spec{.pd = pd->id(), .address = address, .length = length, .host = host, .access = access};
   if (auto ok = memory::RegionTable::check(spec); !ok) return ok;
   Device& device = *session->device();
@@ -41,7 +42,8 @@ Result<void> Region::change(std::shared_ptr<Pd> pd, uint64_t address, uint64_t l
     const auto lock = device.runner().lock();
     if (auto alive = device.check_alive(); !alive) return alive;
     if (keys.bound_windows(key_) != 0) {
-      return fail(EBUSY, "memory windows are bound to the memory region; unbind or destroy them first");
+      return fail(EBUSY, fmt::format("{} memory windows are bound to memory region {:#x}; unbind or destroy them first",
+                                     keys.bound_windows(key_), key_));
     }
     keys.suspend(key_);
   }

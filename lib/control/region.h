@@ -24,8 +24,8 @@ class Pd {
   memory::PdId id_;
 };
 
-/// Registered memory. When the last reference goes, its key stops working at once, and the memory is untouched from
-/// the moment that the release returns.
+/// Registered memory. When the last reference goes, its key stops working at once, and no engine touches the memory
+/// after the release has returned.
 class Region {
  public:
   Region(std::shared_ptr<Pd> pd, memory::Key key, const memory::RegionSpec& spec, std::shared_ptr<void> backing)
@@ -46,7 +46,7 @@ class Region {
   std::shared_ptr<Pd> pd_;
   memory::Key key_;
   memory::RegionSpec spec_;
-  std::shared_ptr<void> backing_;  // what holds the memory; outlives the engines' use of it
+  std::shared_ptr<void> backing_;  // owns the memory; outlives the engines' use of it
 };
 
 }  // namespace uroce::control

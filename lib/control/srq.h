@@ -1,4 +1,4 @@
-// A shared receive queue and the engine on which it and all its queue pairs live.
+// A shared receive queue. It and all its queue pairs live on one engine.
 #pragma once
 
 #include <cstdint>

@@ -13,8 +13,7 @@ Result<std::shared_ptr<Window>> DeviceSession::create_window(std::shared_ptr<Pd>
     return std::unexpected(ok.error());
   }
   if (type != WindowType::type1 && type != WindowType::type2) {
-    return fail(EINVAL,
-                fmt::format("memory windows of type {} do not exist; there are 1 and 2", static_cast<int>(type)));
+    return fail(EINVAL, fmt::format("unknown memory window type {}; it must be 1 or 2", static_cast<int>(type)));
   }
   const auto lock = device_->runner().lock();
   if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());

@@ -24,8 +24,8 @@ struct CmInfoReply {
   static void fields(auto& self, auto& archive) { archive(self.info); }
 };
 
-/// An event, with what clients ask next of its id.
-struct CmToldEvent {
+/// An event, with the answers to what clients ask next about its id.
+struct CmEventRecord {
   CmEvent event{};
   bool has_info = false;
   CmInfoReply known{};
@@ -35,7 +35,7 @@ struct CmToldEvent {
 /// The next events of a channel.
 inline constexpr std::size_t kMaxEventsTaken = 32;
 struct CmEventsReply {
-  std::vector<CmToldEvent> events{};
+  std::vector<CmEventRecord> events{};
   static void fields(auto& self, auto& archive) { archive(self.events); }
 };
 
@@ -105,7 +105,7 @@ struct CmGroup {
 struct CmMigrate {
   uint32_t id = 0;
   uint32_t channel = 0;
-  uint32_t taken = 0;  ///< events of the id that were taken and not handed on: they wait at the new channel
+  uint32_t taken = 0;  ///< events of the id that were taken but not delivered: they move to the new channel
   static void fields(auto& self, auto& archive) { archive(self.id, self.channel, self.taken); }
 };
 

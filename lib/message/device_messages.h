@@ -1,4 +1,4 @@
-// Opening a device, and what is asked of it as a whole.
+// Opening a device, and queries of the device as a whole.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ struct OpenDevice {
   static void fields(auto& self, auto& archive) { archive(self.name); }
 };
 
-/// Descriptors: the pipe of asynchronous events, then one per engine that wakes it.
+/// Descriptors: the pipe of asynchronous events, then one per engine; a byte written to that one wakes the engine.
 struct OpenDeviceReply {
   DeviceInfo device{};
   Place doorbells{};
@@ -27,7 +27,7 @@ struct OpenDeviceReply {
   static void fields(auto& self, auto& archive) { archive(self.device, self.doorbells, self.doorbell_entries); }
 };
 
-/// What the pipe of asynchronous events carries.
+/// One event in the pipe of asynchronous events.
 struct AsyncRecord {
   uint32_t type = 0;
   uint32_t object = 0;
@@ -44,7 +44,7 @@ struct Clock {
   static void fields(auto& self, auto& archive) { archive(self.ns); }
 };
 
-/// The table now; DeviceInfo has it as it was.
+/// The GID table now; DeviceInfo has it as it was when the device was opened.
 struct Gids {
   std::vector<std::array<uint8_t, 16>> bytes{};
   static void fields(auto& self, auto& archive) { archive(self.bytes); }

@@ -16,7 +16,7 @@ struct Hello {
   uint32_t magic = kMagic;
   uint32_t protocol = kProtocol;
   uint32_t queue_abi = 0;
-  std::string version{};  ///< of the program, for messages to people
+  std::string version{};  ///< of the program, for error texts
   static void fields(auto& self, auto& archive) { archive(self.magic, self.protocol, self.queue_abi, self.version); }
 };
 

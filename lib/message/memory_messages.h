@@ -19,12 +19,12 @@ struct Segment {
 
 struct RegisterMemory {
   uint32_t pd = 0;
-  uint64_t base = 0;     ///< what work requests call the first byte
+  uint64_t base = 0;     ///< address of the first byte in work requests
   uint64_t length = 0;   ///< bytes
-  uint64_t address = 0;  ///< of the first byte in the client: where it lies in its page, and what alignment fits
+  uint64_t address = 0;  ///< of the first byte in the client; the daemon's mapping is aligned alike
   AccessFlags access{};
-  std::vector<Segment> segments{};  ///< whole pages, from the first byte's on
-  /// Whether peers or completions may store there.
+  std::vector<Segment> segments{};  ///< whole pages; the first holds the first byte
+  /// Whether peers or completions may write to it.
   bool writable() const { return access.has_any(Access::local_write | Access::remote_write | Access::remote_atomic); }
   static void fields(auto& self, auto& archive) {
     archive(self.pd, self.base, self.length, self.address, self.access, self.segments);
@@ -55,7 +55,7 @@ struct CreateWindowReply {
   static void fields(auto& self, auto& archive) { archive(self.id, self.key); }
 };
 
-/// Of a region.
+/// Memory windows bound to a region.
 struct WindowCount {
   uint32_t bound = 0;
   static void fields(auto& self, auto& archive) { archive(self.bound); }

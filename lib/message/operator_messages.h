@@ -10,7 +10,7 @@
 
 namespace uroce::message {
 
-/// The operator's look at the connections, in pieces: those after `after`.
+/// Asks for the connections after `after`; a reply holds as many as fit.
 struct ListClients {
   uint32_t after = 0;
   static void fields(auto& self, auto& archive) { archive(self.after); }
@@ -40,7 +40,7 @@ struct ClientRows {
   static void fields(auto& self, auto& archive) { archive(self.rows, self.more); }
 };
 
-/// The operator's look at the objects of all clients, in pieces: those after (client, id).
+/// Asks for the objects of all clients after (client, id); a reply holds as many as fit.
 struct ListObjects {
   Kind kind{};
   uint32_t after_client = 0;
@@ -48,7 +48,7 @@ struct ListObjects {
   static void fields(auto& self, auto& archive) { archive(self.kind, self.after_client, self.after_id); }
 };
 
-/// Name and value as text, so that both sides can grow apart.
+/// Names and values are text, so that tool and daemon may differ in version.
 struct ObjectRow {
   uint32_t client = 0;
   uint32_t id = 0;
@@ -62,8 +62,8 @@ struct ObjectRows {
   static void fields(auto& self, auto& archive) { archive(self.rows, self.more); }
 };
 
-/// To OpenDevice, as Op::capture: a capture of the device until the connection ends. Its descriptor is the memory,
-/// rings side by side (capture_ring.h).
+/// Reply to Op::capture, whose request is OpenDevice: the device is captured until the connection ends. The descriptor
+/// is the memory with all rings (capture_ring.h).
 struct CaptureReply {
   uint32_t rings = 0;
   uint64_t epoch_ns = 0;  ///< wall-clock time of the records' time 0, ns since 1970

@@ -14,10 +14,10 @@ namespace uroce::message {
 
 inline constexpr uint32_t kMagic = 0x65'63'6f'72;  // "roce"
 inline constexpr uint32_t kProtocol = 7;
-/// Bytes of one packet, and descriptors beside it (SCM_MAX_FD is 253).
+/// Most bytes of one packet, and most descriptors beside it (SCM_MAX_FD is 253).
 inline constexpr std::size_t kMaxPacket = 65536;
 inline constexpr std::size_t kMaxFds = 200;
-/// From RESET to RTS, and as many again.
+/// Steps of one ModifyQp: RESET to RTS takes three.
 inline constexpr std::size_t kMaxModifySteps = 6;
 inline constexpr const char* kDefaultSocket = "/run/uroce/uroced.sock";
 
@@ -73,21 +73,21 @@ enum class Op : uint16_t {
 
 enum class Kind : uint8_t { pd = 1, mr = 2, channel = 3, cq = 4, srq = 5, qp = 6, address_handle = 7, window = 8 };
 
-/// In front of every packet.
+/// The beginning of every request.
 struct RequestHeader {
   Op op{};
   uint32_t sequence = 0;
   static void fields(auto& self, auto& archive) { archive(self.op, self.sequence); }
 };
 
-/// A piece of queue memory that the client has not seen before; its descriptor comes with the reply, chunks first.
+/// A new piece of queue memory. Its descriptor comes with the reply, before the others.
 struct Chunk {
   uint32_t index = 0;
   uint64_t bytes = 0;
   static void fields(auto& self, auto& archive) { archive(self.index, self.bytes); }
 };
 
-/// In front of every reply. With an error nothing follows it.
+/// The beginning of every reply, and all of one with an error.
 struct ReplyHeader {
   uint32_t sequence = 0;
   int32_t error = 0;  ///< errno value
@@ -105,7 +105,7 @@ struct Handle {
   static void fields(auto& self, auto& archive) { archive(self.id); }
 };
 
-/// Queue memory of one object.
+/// Where one object's queue memory lies.
 struct Place {
   uint32_t chunk = 0;
   uint64_t offset = 0;

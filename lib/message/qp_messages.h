@@ -1,4 +1,4 @@
-// Queue pairs, and what they send to: address handles and multicast groups.
+// Queue pairs, address handles and multicast groups.
 #pragma once
 
 #include <array>
@@ -38,14 +38,14 @@ struct CreateQpReply {
   static void fields(auto& self, auto& archive) { archive(self.id, self.qpn, self.engine, self.cap, self.place); }
 };
 
-/// One of those that ModifyQp has.
+/// One change of a queue pair.
 struct ModifyStep {
   QpAttrMask mask{};
   QpAttr attr{};
   static void fields(auto& self, auto& archive) { archive(self.mask, self.attr); }
 };
 
-/// Each step as if it came alone, up to the first that fails.
+/// Applies the steps in order, each as if it came alone, up to the first that fails.
 struct ModifyQp {
   uint32_t qp = 0;
   std::vector<ModifyStep> steps{};
@@ -60,7 +60,7 @@ struct CreateAddressHandle {
 
 struct CreateAddressHandleReply {
   uint32_t id = 0;
-  uint32_t number = 0;  ///< what work requests carry
+  uint32_t number = 0;  ///< the handle's number in work requests
   static void fields(auto& self, auto& archive) { archive(self.id, self.number); }
 };
 

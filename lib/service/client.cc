@@ -26,7 +26,7 @@ std::string command_of(int32_t pid) {
   std::ifstream file(fmt::format("/proc/{}/comm", pid));
   std::string name;
   std::getline(file, name);
-  // The process chose it, and it goes to a log that people read on terminals.
+  // The process chose its name, and people read the log on terminals.
   std::ranges::replace_if(name, [](char c) { return c < ' ' || c > '~'; }, '?');
   return name;
 }
@@ -42,7 +42,7 @@ Client::Client(ServerView& server, message::Connection connection, uint32_t id, 
     state_.uid = peer.uid;
   }
   state_.command = command_of(state_.pid);
-  // A client that does not read its replies keeps its own thread waiting, and not for ever.
+  // A client that does not read its replies blocks only its own thread, for a bounded time.
   connection_.set_timeouts(kSendTimeout, kSendTimeout);
 }
 
@@ -52,7 +52,7 @@ Result<void> Client::start() {
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error& error) {
-    return fail(EAGAIN, fmt::format("client {} ({}, process {}) is turned away: no thread for it: {}; raise the limit "
+    return fail(EAGAIN, fmt::format("client {} ({}, process {}) is refused: cannot start a thread: {}; raise the limit "
                                     "(TasksMax)",
                                     state_.id, state_.command, state_.pid, error.what()));
   }
@@ -70,7 +70,7 @@ void Client::run() {
     while (serve(why)) {
     }
   } catch (const std::bad_alloc&) {
-    why = "the daemon has no memory for what it asks";
+    why = "the daemon has no memory for its request";
   }
   if (!why.empty()) {
     state_.server.log(Severity::warning, fmt::format("client {} ({}, process {}) is disconnected: {}", state_.id,
@@ -88,7 +88,7 @@ bool Client::serve(std::string& why) {
   const int ready = poll(waiting, 2, state_.greeted ? -1 : kHelloTimeoutMs);
   if (ready < 0 && errno == EINTR) return true;
   if (ready == 0) {
-    why = fmt::format("it said nothing within {} ms", kHelloTimeoutMs);
+    why = fmt::format("no hello came within {} ms", kHelloTimeoutMs);
     return false;
   }
   if ((waiting[1].revents & POLLIN) != 0) forward_events();
@@ -102,7 +102,7 @@ bool Client::serve(std::string& why) {
   message::RequestHeader header;
   reader(header);
   if (!reader.good()) {
-    why = fmt::format("a message of {} bytes has no header", packet->bytes.size());
+    why = fmt::format("a message of {} bytes is shorter than a header", packet->bytes.size());
     return false;
   }
   calls_.fetch_add(1, std::memory_order_relaxed);
@@ -123,7 +123,7 @@ bool Client::serve(std::string& why) {
 }
 
 void Client::forward_events() {
-  // A full pipe loses events, as a full queue does: the client does not look.
+  // A full pipe loses events, as a full queue does: the client does not read them.
   while (auto event = state_.session->events().pop()) {
     const message::AsyncRecord record{static_cast<uint32_t>(event->type), event->object};
     [[maybe_unused]] const auto written = write(state_.async_pipe.get(), &record, sizeof record);
@@ -152,7 +152,7 @@ Result<void> Client::send(uint32_t sequence, const Result<Reply>& answer) {
   return connection_.send(bytes, fds);
 }
 
-// Queue pairs first: nothing new begins. Then what they used, and the session last.
+// Queue pairs first, so that no new work begins; then the objects that they used; the session last.
 void Client::release() {
   state_.capture.reset();
   state_.connections.reset();

@@ -24,11 +24,11 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  /// Instead of serving, answers the first message with `refusal` and ends.
+  /// Replies to the first message with `refusal` and ends.
   void refuse(Error refusal) { refusal_ = std::move(refusal); }
-  /// Errors: EAGAIN (no thread to be had).
+  /// Errors: EAGAIN (the thread cannot be started).
   Result<void> start();
-  /// Disconnects and waits for the thread. Not from a client's thread: those look at other clients, and at their own.
+  /// Disconnects and waits for the thread. Not from a client's thread: those list clients, their own among them.
   void end();
   /// Any thread: as if the client had gone.
   void disconnect() { connection_.shut_down(); }
@@ -37,7 +37,7 @@ class Client {
   message::ClientRow row() const;
   /// Rows of the client's objects after `id`, at most `most`.
   std::vector<message::ObjectRow> objects(message::Kind kind, uint32_t after, std::size_t most) const;
-  /// Ends the keys of regions whose pages the client has taken away.
+  /// See retire_broken_regions().
   void retire_broken();
 
  private:

@@ -1,11 +1,11 @@
-// What one client may hold.
+// Limits of one client.
 #pragma once
 
 #include <cstdint>
 
 namespace uroce::service {
 
-/// What one client may hold at once; beyond it a call fails with ENOMEM and names the limit.
+/// The most that one client may have at once. Beyond a limit, a call fails with ENOMEM and names it.
 struct ClientLimits {
   uint32_t max_qp = 16384;
   uint32_t max_cq = 16384;

@@ -1,4 +1,4 @@
-// What a client is and what it holds: its operations work on this.
+// The state of one client: identity, limits and objects. Its operations work on this.
 #pragma once
 
 #include <atomic>

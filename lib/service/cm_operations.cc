@@ -6,8 +6,8 @@
 namespace uroce::service {
 namespace {
 
-message::CmToldEvent message_of(cm::ToldEvent told) {
-  message::CmToldEvent out{.event = std::move(told.event), .has_info = told.info.has_value()};
+message::CmEventRecord message_of(cm::ToldEvent told) {
+  message::CmEventRecord out{.event = std::move(told.event), .has_info = told.info.has_value()};
   if (told.info) out.known.info = std::move(*told.info);
   for (const auto& [attr, mask] : told.steps) out.steps.push_back({mask, attr});
   return out;

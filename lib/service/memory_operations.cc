@@ -25,8 +25,9 @@ Result<void> check_room(const ClientState& client, const message::RegisterMemory
   }
   const uint32_t mapped = client.mappings.load(std::memory_order_relaxed) - freed_segments;
   if (wanted.segments.size() > kMaxMappings - mapped) {
-    return fail(ENOMEM, fmt::format("cannot register memory in {} pieces: the daemon maps {} of {} for this client; "
-                                    "register fewer, larger regions",
+    return fail(ENOMEM, fmt::format("cannot register memory in {} pieces: the daemon maps {} of at most {} for this "
+                                    "client, because its mappings are limited (vm.max_map_count); register fewer, "
+                                    "larger regions",
                                     wanted.segments.size(), mapped, kMaxMappings));
   }
   return {};

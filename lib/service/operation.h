@@ -42,7 +42,7 @@ struct Call {
   bool malformed = false;  ///< set by serving it: the connection ends after the reply
 };
 
-/// What there must be before an operation.
+/// The precondition of an operation.
 enum class Needs {
   nothing,
   hello,

@@ -5,7 +5,7 @@
 
 namespace uroce::service {
 
-/// nullptr where there is none of that number.
+/// nullptr where `op` is no operation.
 const Operation* find_operation(message::Op op);
 
 /// Finds the call's operation, checks what it needs, and serves it.

@@ -46,7 +46,7 @@ class Server {
                                                cm::Manager* connections = nullptr, PortAccess ports = {});
   /// As stop().
   ~Server();
-  /// Ends every connection, frees what the clients held, and removes the socket. Bounded by the engines' timeout.
+  /// Ends every connection, frees the clients' objects, and removes the socket. Bounded by the engines' timeout.
   void stop();
   /// For clients from here on.
   void set_limits(const ClientLimits& limits);

@@ -1,4 +1,4 @@
-// What a client's operations need of the server.
+// The part of the server that a client's operations use.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ namespace uroce::dropin {
 namespace {
 
 constexpr std::size_t kBurst = 16;
-// Smaller queues get this much, so that they can grow as small programs let them.
+// Smaller queues get this many entries, so that ibv_resize_cq() can grow them in place.
 constexpr uint32_t kLeastCapacity = 64;
 
 void convert(const Completion& from, ibv_wc& to) {
@@ -24,7 +24,7 @@ void convert(const Completion& from, ibv_wc& to) {
   to.opcode = static_cast<ibv_wc_opcode>(from.opcode);
   to.vendor_err = from.vendor_error;
   to.byte_len = from.byte_len;
-  // The rkey is a number, immediate data are bytes of the wire.
+  // An rkey is a number in host order; immediate data are bytes as they come from the wire.
   if (from.flags.has(WcFlag::with_invalidate)) {
     to.invalidated_rkey = from.imm_or_key;
   } else {
@@ -53,9 +53,9 @@ int take(VerbsCq& cq, int entries, ibv_wc* wc) {
   return count;
 }
 
-/// True when more than `limit` completions wait. They stay, in order, for the next poll.
+/// Whether more than `limit` completions wait. They stay, in order, for the next poll.
 bool waiting(VerbsCq& cq, std::size_t limit) {
-  // Work posted a moment ago may be completing just now, on the engine's thread.
+  // The engine's thread may be completing work right now that was posted a moment ago.
   constexpr int kTries = 20;
   constexpr std::chrono::milliseconds kPause{1};
   for (int tries = 0; tries < kTries; ++tries) {
@@ -99,7 +99,7 @@ bool refill(VerbsCq& cq) {
 
 int poll_cq(ibv_cq* cq, int entries, ibv_wc* wc) {
   const int count = take(*of(cq), entries, wc);
-  of(cq)->backoff.polled(count != 0);  // not under the lock: it may give the core away
+  of(cq)->backoff.polled(count != 0);  // without the lock: it may yield the core
   return count;
 }
 
@@ -110,7 +110,7 @@ int req_notify_cq(ibv_cq* cq, int solicited_only) {
 
 int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
   if ((attr->attr_mask & ~uint32_t{IBV_CQ_ATTR_MODERATE}) != 0) return failed(EINVAL);
-  // A bound on how late events may come. Ours come at once, which keeps it.
+  // Moderation bounds how late events come. Ours come at once, so any bound holds.
   if ((attr->attr_mask & IBV_CQ_ATTR_MODERATE) != 0) of(cq)->moderation = attr->moderate;
   return 0;
 }

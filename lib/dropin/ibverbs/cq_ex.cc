@@ -10,7 +10,7 @@ namespace {
 constexpr uint64_t kServedWcFlags = uint64_t{IBV_WC_STANDARD_FLAGS} | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
                                     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 
-/// The next completion becomes the current one. ENOENT without one.
+/// The next completion becomes the current one. ENOENT where there is none.
 int advance(VerbsCq& cq) {
   if (!refill(cq)) return failed(ENOENT);
   cq.current = cq.taken[cq.next++];
@@ -84,7 +84,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   if ((attr->wc_flags & ~kServedWcFlags) != 0) return failed_null(EOPNOTSUPP);
   if ((attr->comp_mask & ~kKnownMask) != 0) return failed_null(EINVAL);
   const uint32_t flags = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? attr->flags : 0;
-  // An overrun fails the queue; it is not something to look away from.
+  // IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN is refused: an overrun puts the queue in error.
   if ((flags & ~uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0) return failed_null(EOPNOTSUPP);
   if (attr->cqe > of(context)->info().max_cqe) return failed_null(EINVAL);
   bool locked = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) == 0;

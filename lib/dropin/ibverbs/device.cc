@@ -28,11 +28,11 @@ void copy_text(char (&to)[N], const std::string& text) {
   std::snprintf(to, N, "%s", text.c_str());
 }
 
-/// DeviceTable stay for the life of the process: applications keep and compare the pointers from list to list.
+/// Device pointers are valid for the life of the process: applications keep them and compare them from list to list.
 class DeviceTable {
  public:
   static DeviceTable& all() {
-    static DeviceTable& devices = *new DeviceTable;  // never destroyed: programs call in until their very end
+    static DeviceTable& devices = *new DeviceTable;  // never destroyed: programs call until they exit
     return devices;
   }
 
@@ -40,7 +40,7 @@ class DeviceTable {
     const std::lock_guard lock(mutex_);
     auto found = daemon_devices();
     if (!found && found.error().code != ENOENT) return report_null(found.error());
-    // Without a daemon there are no devices, and that is no failure.
+    // Without a daemon the list is empty, which is not an error.
     if (!found) say_once(found.error());
     const std::vector<DeviceInfo> none;
     const auto& infos = found ? *found : none;
@@ -54,7 +54,7 @@ class DeviceTable {
  private:
   VerbsDevice* get(const DeviceInfo& info, int index) {
     auto& device = by_name_[info.name];
-    // Made once: other threads may be reading what an earlier list gave them.
+    // Made once: other threads may be reading devices of an earlier list.
     if (device != nullptr && device->guid == guid_of(info.mac)) return device.get();
     if (device == nullptr) device = std::make_unique<VerbsDevice>();
     const std::string verbs_name = "uverbs" + std::to_string(index);
@@ -80,8 +80,7 @@ class DeviceTable {
   bool said_ = false;
 };
 
-/// The open shared_contexts, by the file behind their contexts' cmd_fd. An importer in this process shows a copy of
-/// one.
+/// The open devices, by the file behind their contexts' cmd_fd. An importer in this process passes a duplicate of it.
 class SharedContexts {
  public:
   static SharedContexts& all() {
@@ -94,7 +93,7 @@ class SharedContexts {
     std::erase_if(open_, [](const auto& entry) { return entry.second.shared.expired(); });
     open_[file_of(fd)] = {shared, device};
   }
-  /// Null when no shared of this process is meant.
+  /// Null where `fd` belongs to no open device of this process.
   std::pair<std::shared_ptr<SharedContext>, ibv_device*> find(int fd) {
     const std::lock_guard lock(mutex_);
     const auto found = open_.find(file_of(fd));
@@ -116,7 +115,7 @@ class SharedContexts {
   std::map<File, Entry> open_;
 };
 
-/// A context of a shared. Takes over `cmd_fd` when it succeeds.
+/// A context over `shared`. It owns `cmd_fd` from then on, unless this fails.
 ibv_context* make_context(const std::shared_ptr<SharedContext>& shared, ibv_device* device, int cmd_fd) {
   const int events = outer_descriptor(shared->api.async_fd());
   if (events < 0) return nullptr;
@@ -136,7 +135,7 @@ ibv_context* make_context(const std::shared_ptr<SharedContext>& shared, ibv_devi
 ibv_context* open(ibv_device* device) {
   auto opened = open_daemon_device(device->name);
   if (!opened) return report_null(opened.error());
-  // Nothing is ever written there; it gives the shared an identity that passes from hand to hand.
+  // The file stays empty; it identifies the open device wherever the descriptor is passed.
   const int file = memfd_create("uroce", MFD_CLOEXEC);
   if (file < 0) return nullptr;
   auto shared = std::make_shared<SharedContext>(std::move(*opened));
@@ -189,7 +188,7 @@ int ibv_close_device(ibv_context* context) {
   return 0;
 }
 
-/// In the process that opened it alone: a shared's queues are in that one's memory.
+/// Only in the process that opened the device, whose memory holds its queues.
 ibv_context* ibv_import_device(int cmd_fd) {
   const auto [shared, device] = SharedContexts::all().find(cmd_fd);
   return shared != nullptr ? make_context(shared, device, cmd_fd) : failed_null(EOPNOTSUPP);

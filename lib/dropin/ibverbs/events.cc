@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-/// What `next(timeout)` gives, waiting for ever unless the descriptor is non-blocking; nullopt with errno.
+/// The next event from `next(timeout)`. Waits without limit unless the descriptor is non-blocking. nullopt with errno.
 template <class Next>
 auto next_event(int fd, Next next) -> decltype(next(0ns)) {
   while (true) {
@@ -25,7 +25,7 @@ auto next_event(int fd, Next next) -> decltype(next(0ns)) {
       errno = EAGAIN;
       return std::nullopt;
     }
-    if (Clock::now() - start < 1s) {  // not waited for: the daemon has gone
+    if (Clock::now() - start < 1s) {  // it did not wait: the daemon has gone
       errno = EIO;
       return std::nullopt;
     }
@@ -35,7 +35,7 @@ auto next_event(int fd, Next next) -> decltype(next(0ns)) {
 VerbsCq* deliver_completion(SharedContext& shared, uint32_t id) {
   const std::lock_guard lock(shared.mutex);
   const auto found = shared.cqs.find(id);
-  if (found == shared.cqs.end()) return nullptr;  // destroyed since
+  if (found == shared.cqs.end()) return nullptr;  // destroyed meanwhile
   ++found->second->completions_delivered;
   return found->second;
 }
@@ -48,7 +48,7 @@ auto deliver(Map& map, uint32_t id) -> typename Map::mapped_type {
   return found->second;
 }
 
-/// True when the event's object is still there, and `out` is set.
+/// Sets `out` and returns true where the event's object still exists.
 bool deliver_async(SharedContext& shared, const AsyncEvent& event, ibv_async_event& out) {
   const std::lock_guard lock(shared.mutex);
   out.event_type = static_cast<ibv_event_type>(event.type);

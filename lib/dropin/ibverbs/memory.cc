@@ -12,7 +12,7 @@ constexpr unsigned kServedAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WR
                                    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
                                    IBV_ACCESS_HUGETLB;
 
-/// Flags that are hints are dropped, those that are promises refused. `error` is 0 or an errno value.
+/// Drops flags that are hints and refuses those that promise something. `error` is 0 or an errno value.
 AccessFlags access_flags(unsigned access, int& error) {
   error = 0;
   if ((access & IBV_ACCESS_ON_DEMAND) != 0) {
@@ -37,7 +37,7 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t length, uint64_t 
   return mr;
 }
 
-/// 0, or why the arguments of ibv_rereg_mr() are wrong.
+/// 0, or the errno value for wrong arguments of ibv_rereg_mr().
 int check_rereg(int flags, const ibv_pd* pd, const void* address, std::size_t length, int access) {
   if ((flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) return EINVAL;
   if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0 && (length == 0 || address == nullptr)) return EINVAL;
@@ -61,7 +61,7 @@ int dealloc_td(ibv_td* td) {
 }
 
 ibv_pd* alloc_parent_domain(ibv_context* /*context*/, ibv_parent_domain_init_attr* attr) {
-  // Its allocators are for a provider's buffers in the application's memory; the queues here are shared memory.
+  // Allocators of a parent domain are for queues in the application's memory; here queues are in shared memory.
   constexpr uint32_t kKnown = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
   if (attr->pd == nullptr || (attr->comp_mask & ~kKnown) != 0) return failed_null(EINVAL);
   return new VerbsPd(of(attr->pd), static_cast<VerbsTd*>(attr->td));
@@ -132,7 +132,7 @@ int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t l
                                               (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? &wanted : nullptr);
   if (!changed) {
     report(changed.error());
-    // Nothing changed: the API refuses before it touches the region.
+    // Nothing changed: the API checks before it touches the region.
     return IBV_REREG_MR_ERR_INPUT;
   }
   if (moved) {
@@ -161,7 +161,7 @@ ibv_mr* ibv_import_mr(ibv_pd* pd, uint32_t handle) {
   const auto found = shared.mrs.find(handle);
   if (found == shared.mrs.end()) return failed_null(EINVAL);
   const VerbsMr& of_other = *found->second;
-  // Its memory is the exporter's affair: address and length are not told (ibv_import_mr(3)).
+  // An imported region has neither address nor length (ibv_import_mr(3)).
   return new ibv_mr{pd->context, pd, nullptr, 0, handle, of_other.lkey, of_other.rkey};
 }
 

@@ -42,7 +42,7 @@ struct VerbsSrq;
 struct VerbsMr;
 struct VerbsPd;
 
-/// What was opened: shared by the context that opened it and those that imported it (ibv_import_device(3)).
+/// An open device: shared by the context that opened it and those that imported it (ibv_import_device(3)).
 struct SharedContext {
   explicit SharedContext(Context opened) : api(std::move(opened)) {}
 
@@ -90,7 +90,7 @@ class ContextRef {
   VerbsContext* context_;
 };
 
-/// How many objects stand on another: that one cannot go before them (EBUSY), as in the kernel.
+/// Counts the objects that use another one, which then cannot be destroyed (EBUSY), as in the kernel.
 class Users {
  public:
   bool any() const { return *count_ != 0; }
@@ -100,7 +100,7 @@ class Users {
   std::shared_ptr<std::atomic<int>> count_ = std::make_shared<std::atomic<int>>(0);
 };
 
-/// One of them. It may outlive what it stands on: an imported domain goes before what was made in it.
+/// One user. It may outlive what it uses: an imported domain can go before the objects that were made in it.
 class UseOf {
  public:
   explicit UseOf(const Users* users) : count_(users != nullptr ? users->count_ : nullptr) {
@@ -116,14 +116,14 @@ class UseOf {
   std::shared_ptr<std::atomic<int>> count_;
 };
 
-/// A thread domain: what is made in a parent domain with one is used by a single thread at a time.
+/// A thread domain: one thread at a time uses the objects made in a parent domain that has it.
 struct VerbsTd : ibv_td {
   explicit VerbsTd(ibv_context* owner) : ibv_td{}, ref(owner) { context = owner; }
   ContextRef ref;
   Users users;
 };
 
-/// A protection domain, or a parent domain that stands for one.
+/// A protection domain, or a parent domain over one.
 struct VerbsPd : ibv_pd {
   VerbsPd(ibv_context* owner, ProtectionDomain made)
       : ibv_pd{}, ref(owner), api(std::move(made)), of_parent(nullptr), of_td(nullptr) {
@@ -180,8 +180,8 @@ struct VerbsMr : ibv_mr {
   std::optional<UseOf> of_pd;
 };
 
-/// `fd` is an epoll descriptor over the API's: whether the application made it non-blocking can be told from it, and
-/// reading it by mistake takes no event.
+/// `fd` is an epoll descriptor over the API's: its O_NONBLOCK is the application's, and reading it by mistake takes no
+/// event.
 struct VerbsChannel : ibv_comp_channel {
   VerbsChannel(ibv_context* owner, CompletionChannel made, int outer)
       : ibv_comp_channel{}, ref(owner), api(std::move(made)) {

@@ -107,7 +107,7 @@ int ibv_query_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* in
 }
 
 int ibv_query_qp_data_in_order(ibv_qp* /*qp*/, ibv_wr_opcode /*op*/, uint32_t /*flags*/) {
-  return 0;  // what is parked out of order may be placed before what was sent earlier
+  return 0;  // out-of-order packets may be placed before packets that were sent earlier
 }
 
 int ibv_destroy_qp(ibv_qp* ibqp) {

@@ -94,7 +94,7 @@ void set_sge_list(ibv_qp_ex* qp, std::size_t count, const ibv_sge* list) {
   of(qp)->list.set_sges(as_sges(list, count));
 }
 
-/// The lock is held from here to wr_complete() or wr_abort(): what is built belongs to one thread.
+/// The lock is held from here to wr_complete() or wr_abort(): one thread builds the list.
 void wr_start(ibv_qp_ex* qp) {
   of(qp)->send_lock.lock();
   of(qp)->list.clear();

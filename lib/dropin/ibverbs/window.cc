@@ -8,7 +8,7 @@ namespace {
 
 constexpr unsigned kRemote =
     IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED;
-// Accesses of the region, which programs pass along and providers do not look at.
+// Access flags of the region: programs pass them, providers ignore them.
 constexpr unsigned kOfRegion =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
 
@@ -55,7 +55,7 @@ int bind_mw(ibv_qp* ibqp, ibv_mw* mw, ibv_mw_bind* bind) {
 }
 
 int check_unbound(const VerbsMr& mr) {
-  // The daemon is asked only where it can say anything but no.
+  // Without any window the daemon need not be asked.
   if (!mr.ref->shared->has_windows) return 0;
   const auto bound = mr.api.windows();
   return bound && *bound != 0 ? failed(EBUSY) : 0;

@@ -52,7 +52,7 @@ TEST_F(AddressHandleTest, SaysWhatIsWrong) {
   const auto other = *world_.device()->open();
   expect_error(session_->create_address_handle(*other->create_pd(), {.dgid = World::gid(1)}), EINVAL,
                "protection domain belongs");
-  expect_error(session_->create_address_handle(nullptr, {.dgid = World::gid(1)}), EINVAL, "is needed");
+  expect_error(session_->create_address_handle(nullptr, {.dgid = World::gid(1)}), EINVAL, "is missing");
 }
 
 TEST_F(AddressHandleTest, OnePerMessageNeverRunsOut) {

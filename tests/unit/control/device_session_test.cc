@@ -48,7 +48,7 @@ TEST_F(SessionTest, ObjectsOfOneSessionDoNotFitAnother) {
   expect_error(session_->create_qp(pd_, their_cq, cq_, {}, nullptr), EINVAL, "completion queue");
   expect_error(session_->create_qp(pd_, cq_, their_cq, {}, nullptr), EINVAL, "completion queue");
   expect_error(session_->create_qp(pd_, cq_, cq_, {}, their_srq), EINVAL, "shared receive queue");
-  expect_error(session_->create_qp(nullptr, cq_, cq_, {}, nullptr), EINVAL, "protection domain is needed");
+  expect_error(session_->create_qp(nullptr, cq_, cq_, {}, nullptr), EINVAL, "protection domain is missing");
 }
 
 TEST_F(SessionTest, SizesOutOfRangeAreNamed) {

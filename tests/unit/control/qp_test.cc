@@ -86,9 +86,9 @@ TEST_F(QpTest, SizesAndTypesThatCannotBeAreNamed) {
   expect_error(create({.type = static_cast<QpType>(8)}), EOPNOTSUPP, "RC");
   expect_error(create({.engine = 1}), EINVAL, "engine");
   expect_error(create({.engine = -2}), EINVAL, "engine");
-  expect_error(create({.retransmission = static_cast<Retransmission>(4)}), EINVAL, "retransmission is 4");
-  expect_error(create({.congestion_control = static_cast<CongestionAlgorithm>(9)}), EINVAL, "congestion_control is 9");
-  expect_error(create({.type = QpType::uc, .retransmission = Retransmission::selective}), EINVAL, "not RC");
+  expect_error(create({.retransmission = static_cast<Retransmission>(4)}), EINVAL, "retransmission 4");
+  expect_error(create({.congestion_control = static_cast<CongestionAlgorithm>(9)}), EINVAL, "congestion_control 9");
+  expect_error(create({.type = QpType::uc, .retransmission = Retransmission::selective}), EINVAL, "only RC");
   expect_error(create({.type = QpType::ud, .congestion_control = CongestionAlgorithm::dcqcn}), EINVAL, "\"dcqcn\"");
   EXPECT_TRUE(create({.retransmission = Retransmission::go_back_n, .congestion_control = CongestionAlgorithm::swift}));
 }
