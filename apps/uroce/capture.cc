@@ -15,6 +15,7 @@
 
 #include "client/daemon_link.h"
 #include "message/capture_ring.h"
+#include "message/device_messages.h"
 #include "net/address.h"
 #include "uroce/pcapng.h"
 #include "wire/packet.h"

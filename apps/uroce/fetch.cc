@@ -10,6 +10,7 @@
 #include <map>
 
 #include "client/daemon_link.h"
+#include "message/device_messages.h"
 #include "uroce/values.h"
 
 namespace uroce::cli {

@@ -8,7 +8,7 @@
 
 #include <uroce/verbs.h>
 
-#include "message/messages.h"
+#include "message/operator_messages.h"
 
 namespace uroce::cli {
 

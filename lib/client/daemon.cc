@@ -10,6 +10,10 @@
 
 #include "client/daemon_link.h"
 #include "client/impl.h"
+#include "message/device_messages.h"
+#include "message/memory_messages.h"
+#include "message/qp_messages.h"
+#include "message/queue_messages.h"
 #include "sharing/sharing.h"
 
 namespace uroce::client {
@@ -76,8 +80,7 @@ class DaemonPd final : public PdImpl {
   }
 
   Result<std::shared_ptr<AhImpl>> create_address_handle(const AddressVector& av) override {
-    message::CreateAddressHandle request{.pd = id_of(object)};
-    static_cast<AddressVector&>(request.av) = av;
+    message::CreateAddressHandle request{.pd = id_of(object), .av = av};
     auto reply = link_->call<message::CreateAddressHandleReply>(Op::create_address_handle, request);
     if (!reply) return std::unexpected(reply.error());
     auto ah = std::make_shared<AhImpl>();
@@ -162,9 +165,9 @@ class DaemonQp final : public QpImpl {
       : QpImpl(parts), link_(std::move(link)), object_(std::move(object)), wake_(wake) {}
 
   Result<QpAttr> query() const override {
-    auto attr = link_->call<message::Attr>(Op::query_qp, message::Handle{id_of(object_)});
+    auto attr = link_->call<QpAttr>(Op::query_qp, message::Handle{id_of(object_)});
     if (!attr) return std::unexpected(attr.error());
-    QpAttr out = attr->value();
+    QpAttr out = *attr;
     out.cap = cap();
     return out;
   }
@@ -174,7 +177,7 @@ class DaemonQp final : public QpImpl {
  private:
   Result<void> change(std::span<const QueuePair::Step> steps) override {
     message::ModifyQp request{.qp = id_of(object_)};
-    for (const auto& [attr, mask] : steps) request.steps.push_back({mask, message::Attr::from(attr)});
+    for (const auto& [attr, mask] : steps) request.steps.push_back({mask, attr});
     if (auto done = link_->call<message::Empty>(Op::modify_qp, request); !done) return std::unexpected(done.error());
     return {};
   }
@@ -327,11 +330,11 @@ Result<std::shared_ptr<QpImpl>> DaemonContext::create_qp(const PdImpl& pd, const
                             .recv_cq = id_of(recv_cq.object()),
                             .srq = id_of(srq_object),
                             .type = init.type,
+                            .cap = init.cap,
                             .signal_all = init.signal_all,
                             .engine = init.engine,
                             .retransmission = init.retransmission,
                             .congestion_control = init.congestion_control};
-  static_cast<QpCap&>(request.cap) = init.cap;
   auto reply = link_->call<message::CreateQpReply>(Op::create_qp, request);
   if (!reply) return std::unexpected(reply.error());
   auto object = std::make_shared<DaemonObject>(link_, Kind::qp, reply->id,

@@ -8,6 +8,7 @@
 
 #include <uroce/version.h>
 
+#include "message/hello_messages.h"
 #include "queues/layout.h"
 
 namespace uroce::client {
@@ -40,7 +41,7 @@ Result<std::unique_ptr<DaemonLink>> DaemonLink::open(const DaemonOptions& option
   const std::string path = socket_path(options);
   auto connection = message::Connection::to(path);
   if (!connection) return no_daemon(path, connection.error());
-  connection->set_patience(kSocketTimeout, kSocketTimeout);
+  connection->set_timeouts(kSocketTimeout, kSocketTimeout);
   std::unique_ptr<DaemonLink> link(new DaemonLink(std::move(*connection)));
   auto reply = link->call<message::HelloReply>(message::Op::hello,
                                                message::Hello{.queue_abi = queues::kAbiVersion, .version = kVersion});

@@ -1,7 +1,7 @@
 #include "client/in_process.h"
 
 #include "client/impl.h"
-#include "control/session.h"
+#include "control/device_session.h"
 
 namespace uroce::client {
 namespace {
@@ -61,13 +61,13 @@ class InProcessPd final : public PdImpl {
 
 class InProcessQp final : public QpImpl {
  public:
-  explicit InProcessQp(std::shared_ptr<control::Qp> qp) : QpImpl(parts_of(*qp)), qp_(std::move(qp)) {}
+  explicit InProcessQp(std::shared_ptr<control::ControlQp> qp) : QpImpl(parts_of(*qp)), qp_(std::move(qp)) {}
   Result<QpAttr> query() const override { return qp_->query(); }
   Result<void> attach_multicast(const Gid& group) override { return qp_->attach_multicast(group); }
   Result<void> detach_multicast(const Gid& group) override { return qp_->detach_multicast(group); }
 
  private:
-  static QpParts parts_of(const control::Qp& qp) {
+  static QpParts parts_of(const control::ControlQp& qp) {
     return {.qpn = qp.qpn(),
             .type = qp.type(),
             .cap = qp.cap(),
@@ -82,12 +82,12 @@ class InProcessQp final : public QpImpl {
   }
   void wake() override { qp_->session()->device()->wake(qp_->engine()); }
 
-  std::shared_ptr<control::Qp> qp_;
+  std::shared_ptr<control::ControlQp> qp_;
 };
 
 class InProcessContext final : public ContextImpl {
  public:
-  explicit InProcessContext(std::shared_ptr<control::Session> session)
+  explicit InProcessContext(std::shared_ptr<control::DeviceSession> session)
       : session_(std::move(session)), info_(session_->device()->info()) {}
 
   const DeviceInfo& info() const override { return info_; }
@@ -113,7 +113,7 @@ class InProcessContext final : public ContextImpl {
   }
 
   Result<std::shared_ptr<CqImpl>> create_cq(uint32_t entries, std::shared_ptr<ChannelImpl> channel) override {
-    auto cq = session_->create_cq(entries, channel ? object_of<control::Channel>(channel->object()) : nullptr);
+    auto cq = session_->create_cq(entries, channel ? object_of<control::CqChannel>(channel->object()) : nullptr);
     if (!cq) return std::unexpected(cq.error());
     const auto resize = [raw = cq->get()](uint32_t wanted) -> Result<queues::CqPlace> {
       if (auto done = raw->resize(wanted); !done) return std::unexpected(done.error());
@@ -135,7 +135,7 @@ class InProcessContext final : public ContextImpl {
                                             const QpInit& init, const SrqImpl* srq) override {
     auto qp = session_->create_qp(static_cast<const InProcessPd&>(pd).pd, object_of<control::Cq>(send_cq.object()),
                                   object_of<control::Cq>(recv_cq.object()), init,
-                                  srq != nullptr ? object_of<control::Srq>(srq->parts().object) : nullptr);
+                                  srq != nullptr ? object_of<control::ControlSrq>(srq->parts().object) : nullptr);
     if (!qp) return std::unexpected(qp.error());
     return std::make_shared<InProcessQp>(std::move(*qp));
   }
@@ -148,7 +148,7 @@ class InProcessContext final : public ContextImpl {
   }
 
  private:
-  std::shared_ptr<control::Session> session_;
+  std::shared_ptr<control::DeviceSession> session_;
   DeviceInfo info_;
 };
 

@@ -72,7 +72,7 @@ Result<std::unique_ptr<Gsi>> Gsi::open(const std::shared_ptr<control::Device>& d
   auto qp = gsi->session_->create_gsi_qp(gsi->pd_, gsi->cq_, cap);
   if (!qp) return std::unexpected(qp.error());
   gsi->qp_ = *qp;
-  const control::Qp& made = *gsi->qp_;
+  const control::ControlQp& made = *gsi->qp_;
   gsi->poller_ = std::make_unique<queues::CqPoller>(gsi->cq_->place(), gsi->cq_->rings());
   gsi->send_queue_ = std::make_unique<queues::SendQueue>(made.send_queue(), QpType::ud, made.cap(),
                                                          made.doorbell_flag(), made.doorbell(), made.qpn());

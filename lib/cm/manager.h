@@ -16,6 +16,7 @@
 #include <uroce/types.h>
 
 #include "control/device.h"
+#include "message/cm_options.h"
 
 namespace uroce::cm {
 
@@ -62,8 +63,7 @@ class ManagerUser {
   virtual Result<void> disconnect(uint32_t id) = 0;
   virtual Result<void> notify_established(uint32_t id) = 0;
   virtual Result<std::pair<QpAttr, QpAttrMask>> qp_attr(uint32_t id, QpState state) = 0;
-  /// Options, by what they set.
-  enum class Option : uint8_t { type_of_service = 0, reuse_address = 1, af_only = 2, ack_timeout = 3 };
+  using Option = message::CmOption;
   virtual Result<void> set_option(uint32_t id, Option option, uint8_t value) = 0;
   virtual Result<void> join(uint32_t id, const CmAddress& group, uint64_t token) = 0;
   virtual Result<void> leave(uint32_t id, const CmAddress& group) = 0;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/wr_opcodes.h"
 #include "cm/manager_impl.h"
 
 namespace uroce::cm {
@@ -171,7 +172,7 @@ class User final : public ManagerUser {
     if (std::ranges::find(kSpaces, space) == std::end(kSpaces)) {
       return fail(EINVAL, fmt::format("there is no port space {:#x}", static_cast<uint32_t>(space)));
     }
-    if (type != QpType::rc && type != QpType::uc && type != QpType::ud) {
+    if (!is_known(type)) {
       return fail(EINVAL, fmt::format("there is no queue pair type {}", static_cast<uint32_t>(type)));
     }
     return {};

@@ -15,8 +15,9 @@
 
 #include "cm/manager.h"
 #include "control/device.h"
-#include "message/messages.h"
+#include "message/operator_messages.h"
 #include "service/capture.h"
+#include "service/client_limits.h"
 #include "service/server_view.h"
 
 namespace uroce::service {
@@ -45,7 +46,7 @@ class Server {
                                                cm::Manager* connections = nullptr, PortAccess ports = {});
   /// As stop().
   ~Server();
-  /// Ends every connection, frees what the clients held, and removes the socket. Bounded by the engines' patience.
+  /// Ends every connection, frees the clients' objects, and removes the socket. Bounded by the engines' timeout.
   void stop();
   /// For clients from here on.
   void set_limits(const ClientLimits& limits);

@@ -1,4 +1,4 @@
-// What a client's thread asks of the server that accepted it.
+// The part of the server that a client's operations use.
 #pragma once
 
 #include <cstdint>
@@ -8,23 +8,10 @@
 
 #include "cm/manager.h"
 #include "control/device.h"
-#include "message/messages.h"
+#include "message/operator_messages.h"
 #include "service/capture.h"
 
 namespace uroce::service {
-
-/// What one client may hold at once; beyond it a call fails with ENOMEM and names the limit.
-struct ClientLimits {
-  uint32_t max_qp = 16384;
-  uint32_t max_cq = 16384;
-  uint32_t max_srq = 1024;
-  uint32_t max_mr = 65536;
-  uint32_t max_pd = 4096;
-  uint32_t max_ah = 65536;
-  uint32_t max_cm_id = 65536;
-  uint64_t max_queue_bytes = uint64_t{4} << 30;       ///< memory of all queues
-  uint64_t max_registered_bytes = uint64_t{1} << 40;  ///< registered memory, mapped by the daemon
-};
 
 enum class Severity { info, warning, error };
 

@@ -7,6 +7,11 @@
 #include <vector>
 
 #include "message/cm_messages.h"
+#include "message/device_messages.h"
+#include "message/hello_messages.h"
+#include "message/memory_messages.h"
+#include "message/operator_messages.h"
+#include "message/queue_messages.h"
 
 namespace {
 
@@ -55,7 +60,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   from_daemon(reply);
   if (from_daemon.good()) {
     check_all<HelloReply, OpenDeviceReply, RegisterMemoryReply, CreateCqReply, ResizeCqReply, CreateSrqReply,
-              CreateQpReply, CreateAddressHandleReply, Attr, Counters, Clock, LinkUp, ClientRows, ObjectRows,
+              CreateQpReply, CreateAddressHandleReply, QpAttr, Counters, Clock, LinkUp, ClientRows, ObjectRows,
               CmChannelReply, CmEventsReply, CmInfoReply, ModifyStep>(from_daemon.rest());
   }
   return 0;

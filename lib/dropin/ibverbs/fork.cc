@@ -30,7 +30,7 @@ int ibv_fork_init() {
 
 ibv_fork_status ibv_is_fork_initialized() { return uroce::dropin::asked_for ? IBV_FORK_ENABLED : IBV_FORK_DISABLED; }
 
-// The client leaves what it shares out of children by itself; programs that call these do so beside a registration.
+// The client leaves shared memory out of children by itself. Programs call these beside a registration.
 int ibv_dontfork_range(void* /*base*/, std::size_t /*size*/) { return 0; }
 int ibv_dofork_range(void* /*base*/, std::size_t /*size*/) { return 0; }
 

@@ -2,8 +2,11 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <cstdio>
+
 #include "dropin/common/descriptor.h"
 #include "dropin/rdmacm/objects.h"
+#include "dropin/rdmacm/verbs_table.h"
 
 namespace uroce::dropin::rdmacm {
 
@@ -20,6 +23,11 @@ Current& current() {
 }
 
 Result<std::shared_ptr<CmClient>> open_client() {
+  if (auto ok = check(verbs_table()); !ok) {
+    // Nothing else works on a mixed installation, so this is printed without UROCE_VERBOSE, too.
+    std::fprintf(stderr, "uroce: %s\n", ok.error().text.c_str());
+    return std::unexpected(ok.error());
+  }
   auto opened = ConnectionManager::open();
   if (opened) return std::make_shared<CmClient>(std::move(*opened));
   Error error = std::move(opened.error());

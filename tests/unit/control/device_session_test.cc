@@ -1,4 +1,4 @@
-#include "control/session.h"
+#include "control/device_session.h"
 
 #include <cerrno>
 
@@ -23,7 +23,7 @@ class SessionTest : public testing::Test {
   }
 
   World world_;
-  std::shared_ptr<Session> session_, other_;
+  std::shared_ptr<DeviceSession> session_, other_;
   std::shared_ptr<Pd> pd_;
   std::shared_ptr<Cq> cq_;
 };
@@ -48,7 +48,7 @@ TEST_F(SessionTest, ObjectsOfOneSessionDoNotFitAnother) {
   expect_error(session_->create_qp(pd_, their_cq, cq_, {}, nullptr), EINVAL, "completion queue");
   expect_error(session_->create_qp(pd_, cq_, their_cq, {}, nullptr), EINVAL, "completion queue");
   expect_error(session_->create_qp(pd_, cq_, cq_, {}, their_srq), EINVAL, "shared receive queue");
-  expect_error(session_->create_qp(nullptr, cq_, cq_, {}, nullptr), EINVAL, "protection domain is needed");
+  expect_error(session_->create_qp(nullptr, cq_, cq_, {}, nullptr), EINVAL, "protection domain is missing");
 }
 
 TEST_F(SessionTest, SizesOutOfRangeAreNamed) {
@@ -67,13 +67,13 @@ TEST_F(SessionTest, LimitsOfTheDeviceAreEnforcedAndGivenBack) {
   regions.pop_back();
   EXPECT_TRUE(session_->register_memory(pd_, 0, 8, bytes, {}).has_value());
 
-  std::vector<std::shared_ptr<Qp>> qps;
+  std::vector<std::shared_ptr<ControlQp>> qps;
   for (int i = 0; i < 8; ++i) qps.push_back(*session_->create_qp(pd_, cq_, cq_, {}, nullptr));
   expect_error(session_->create_qp(pd_, cq_, cq_, {}, nullptr), ENOMEM, "max_qp");
   qps.pop_back();
   EXPECT_TRUE(session_->create_qp(pd_, cq_, cq_, {}, nullptr).has_value());
 
-  std::vector<std::shared_ptr<Srq>> srqs;
+  std::vector<std::shared_ptr<ControlSrq>> srqs;
   for (uint32_t i = 0; i < kMaxSrq; ++i) srqs.push_back(*session_->create_srq(pd_, 1, 0));
   expect_error(session_->create_srq(pd_, 1, 0), ENOMEM, "max_srq");
   srqs.pop_back();

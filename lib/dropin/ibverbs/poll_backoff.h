@@ -1,5 +1,5 @@
-// Programs poll in a closed loop, as if an adapter worked beside them. Here the engine that works for them may need the
-// very core they poll on.
+// Programs poll in a closed loop, because an adapter works in parallel. Here the work is an engine's, which may need
+// the core on which they poll.
 #pragma once
 
 #include <sched.h>
@@ -10,12 +10,12 @@
 
 namespace uroce::dropin {
 
-/// Gives the core away when polls keep finding nothing. Where there are cores enough this is a short system call after
-/// a few microseconds of silence, and returns at once. Any thread: they share one patience.
-class Patience {
+/// Yields the core after a number of empty polls. With an idle core for everybody that is a short system call which
+/// returns at once. Any thread; all share one count.
+class PollBackoff {
  public:
   void polled(bool found) {
-    // Not exact when threads meet here, and need not be.
+    // Two threads may lose an increment, which does no harm.
     const uint32_t empty = found ? 0 : empty_polls_.load(std::memory_order_relaxed) + 1;
     empty_polls_.store(std::min(empty, kEmptyPolls), std::memory_order_relaxed);
     if (empty >= kEmptyPolls) sched_yield();
