@@ -17,10 +17,6 @@ import sys
 import tempfile
 import time
 
-# Folders and files that a change under way is about to make. Each leaves this list when it is there.
-COMING = ("lib/transport/engine/", "lib/transport/qp/", "lib/transport/loss/", "lib/transport/congestion/", "lib/transport/rc/",
-          "lib/transport/datagram/")
-
 # Options of other programs that the documents name.
 FOREIGN = {
     "DPDK's EAL": "--no-pci --no-huge --in-memory --vdev --file-prefix --lcores",
@@ -247,8 +243,7 @@ class Check:
                             self.fault(document.name, number, f"the build makes no {word}")
                     elif "/" in word and first in tops | beside:
                         names = [(base / word).relative_to(self.root).as_posix() + "/" for base in (self.root, here)]
-                        if not any((self.root / n).exists() or n.startswith(COMING) for n in names) \
-                                and word not in self.programs.outputs:
+                        if not any((self.root / n).exists() for n in names) and word not in self.programs.outputs:
                             self.fault(document.name, number, f"there is no {word}: correct the path")
                     elif "/" not in word and re.search(r"\w\.(?:cc|h|py|sh|toml)$", word) and word not in self.names:
                         if not word.startswith(("example", "verbs.h")):
