@@ -50,6 +50,8 @@ WorldOptions small_world(uint64_t seed, Retransmission retransmission) {
   options.flow.recv_depth = 8;
   options.flow.area = 4096;
   options.send_wr = 8;
+  // Twice the window. A thousand would take most of the time, to be made for each of the many masks.
+  options.parking_frames = 128;
   return options;
 }
 
