@@ -47,7 +47,7 @@ core_tests() {
   meson introspect "$1" --tests | python3 -c '
 import json, os, re, sys
 build, what = sys.argv[1:]
-core = re.compile(r"unit-(base|wire|memory|queues|transport|control|cm|message|service)$|(script|sim|fuzz)-")
+core = re.compile(r"unit-(base|wire|memory|queues|transport|loss|congestion|control|cm|message|service)$|(script|sim|fuzz)-")
 tests = [t for t in json.load(sys.stdin) if core.match(t["name"])]
 print("\n".join(sorted({t["name"] if what == "names" else os.path.relpath(t["cmd"][0], build) for t in tests})))' "$1" "$2"
 }

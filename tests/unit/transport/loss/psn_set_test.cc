@@ -1,17 +1,11 @@
-// The small parts of loss recovery: sets of PSNs, round-trip times, moments, the pool of parked frames.
-#include "transport/qp/recovery.h"
+#include "transport/loss/psn_set.h"
 
 #include <gtest/gtest.h>
 
-#include <memory>
+#include <algorithm>
 #include <set>
-#include <vector>
 
 #include "base/random.h"
-#include "tests/support/test_endpoint.h"
-#include "transport/core/frame_pool.h"
-#include "wire/encode.h"
-#include "wire/recovery.h"
 
 namespace uroce::transport {
 namespace {
@@ -114,111 +108,6 @@ TEST(PsnSet, AgreesWithAPlainSet) {
     }
     ASSERT_EQ(set.count(), plain.size());
   }
-}
-
-TEST(RttEstimator, BeginsWithTheFirstSample) {
-  RttEstimator rtt;
-  EXPECT_FALSE(rtt.known());
-  rtt.sample(Nanos(8'000));
-  EXPECT_TRUE(rtt.known());
-  EXPECT_EQ(rtt.smoothed(), Nanos(8'000));
-  EXPECT_EQ(rtt.variation(), Nanos(4'000));
-}
-
-TEST(RttEstimator, SmoothsAsRfc6298Says) {
-  RttEstimator rtt;
-  rtt.sample(Nanos(8'000));
-  rtt.sample(Nanos(16'000));
-  EXPECT_EQ(rtt.variation(), Nanos(5'000));  // 4000 + (8000 - 4000) / 4
-  EXPECT_EQ(rtt.smoothed(), Nanos(9'000));   // 8000 + (16000 - 8000) / 8
-}
-
-TEST(RttEstimator, TakesWhatIsNotPositiveForTheLeast) {
-  RttEstimator rtt;
-  rtt.sample(Nanos(-100));
-  EXPECT_TRUE(rtt.known());
-  EXPECT_EQ(rtt.smoothed(), Nanos(1));
-}
-
-TEST(Stamp, ComparesAcrossItsWrap) {
-  const Nanos wrap(int64_t{1} << 38);
-  EXPECT_EQ(Stamp(wrap + Nanos(6'400)).since(Stamp(wrap - Nanos(6'400))), Nanos(12'800));
-  EXPECT_EQ(Stamp(wrap - Nanos(6'400)).since(Stamp(wrap + Nanos(6'400))), Nanos(-12'800));
-}
-
-std::vector<std::byte> frame_of(std::size_t bytes, uint8_t value) {
-  return std::vector<std::byte>(bytes, std::byte{value});
-}
-
-TEST(FramePool, GivesBackWhatItKept) {
-  FramePool pool(2);
-  const uint16_t a = pool.keep(frame_of(100, 1));
-  const uint16_t b = pool.keep(frame_of(FramePool::kFrameBytes, 2));
-  ASSERT_NE(a, 0);
-  ASSERT_NE(b, 0);
-  EXPECT_EQ(pool.used(), 2u);
-  EXPECT_TRUE(std::ranges::equal(pool.frame(a), frame_of(100, 1)));
-  EXPECT_TRUE(std::ranges::equal(pool.frame(b), frame_of(FramePool::kFrameBytes, 2)));
-}
-
-TEST(FramePool, IsFullAndThenNotAnyMore) {
-  FramePool pool(1);
-  const uint16_t a = pool.keep(frame_of(60, 1));
-  EXPECT_EQ(pool.keep(frame_of(60, 2)), 0);
-  pool.release(a);
-  EXPECT_EQ(pool.used(), 0u);
-  EXPECT_EQ(pool.keep(frame_of(60, 2)), a);
-}
-
-TEST(FramePool, RefusesWhatIsTooLong) {
-  FramePool pool(1);
-  EXPECT_EQ(pool.keep(frame_of(FramePool::kFrameBytes + 1, 1)), 0);
-  EXPECT_EQ(pool.used(), 0u);
-}
-
-TEST(FramePool, MayHaveNoRoomAtAll) {
-  FramePool pool(0);
-  EXPECT_EQ(pool.keep(frame_of(60, 1)), 0);
-}
-
-// The frame of `opcode` with PSN `psn` that the peer of queue pair 2 sends.
-test::Frame from_peer(test::TestEndpoint& endpoint, const test::EndpointOptions& peer, wire::Opcode opcode,
-                      uint32_t psn, std::span<const std::byte> payload) {
-  wire::Packet packet;
-  packet.bth.opcode = opcode;
-  packet.bth.dest_qpn = 2;
-  packet.bth.psn = Psn(psn);
-  test::Frame frame(wire::kMaxHeaderBytes + payload.size() + 8);
-  frame.resize(wire::encode(frame, packet, test::make_route(peer, endpoint.options()), payload));
-  return frame;
-}
-
-TEST(Parking, NothingIsKeptForAQueuePairThatIsDestroyed) {
-  test::EndpointOptions options;
-  options.engine.retransmission = Retransmission::automatic;
-  test::EndpointOptions peer;
-  peer.gid = Gid::from_ipv4(0x0a000002);
-  test::TestEndpoint endpoint(options);
-  auto qp = std::make_unique<test::TestQp>(
-      endpoint, test::TestQp::Options{.qpn = 2, .send_cq = &endpoint.make_cq(), .recv_cq = &endpoint.make_cq()});
-  qp->connect({.dest_qpn = 3, .sq_psn = 100, .rq_psn = 200}, test::make_route(endpoint.options(), peer));
-  endpoint.run(Nanos(1'000));
-  const auto sent = endpoint.sink().take();
-  ASSERT_EQ(sent.size(), 1u);
-  const auto said = wire::parse(sent[0].bytes);
-  ASSERT_TRUE(said);
-  const auto hello = wire::Hello::load(said->payload);
-  ASSERT_TRUE(hello);
-
-  std::array<std::byte, wire::Hello::kBytes> answer;
-  wire::Hello{.epoch = 7, .peer_epoch = hello->epoch, .parking = 100, .answer = false}.store(answer.data());
-  endpoint.inject(from_peer(endpoint, peer, wire::Opcode::hello, 0, answer), Nanos(2'000));
-  endpoint.inject(from_peer(endpoint, peer, wire::Opcode::rc_write_only, 201, {}), Nanos(3'000));
-  EXPECT_EQ(endpoint.engine().parked_frames(), 1u);
-  qp.reset();
-  EXPECT_EQ(endpoint.engine().parked_frames(), 0u);
-  endpoint.run(Nanos(4'000'000));
-  EXPECT_TRUE(endpoint.sink().take().empty());
 }
 
 }  // namespace
