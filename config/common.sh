@@ -1,12 +1,12 @@
 # shellcheck shell=bash disable=SC2034
-# Functions that the scripts of this folder share. Sourced by bash, not run.
+# Functions for the scripts of this folder. Bash sources this file; nobody runs it.
 
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
-# Two at a time where nproc says nothing better: compilers here need up to 1 GB each.
+# One compiler needs up to 1 GB of memory: lower UROCE_JOBS on a small machine.
 jobs=${UROCE_JOBS:-$(nproc)}
 
 say() { printf '== %s\n' "$*"; }
@@ -16,7 +16,7 @@ die() {
   exit 1
 }
 
-# packages_for build|test: the names that config/packages.txt lists for that command.
+# packages_for build|test: the packages that config/packages.txt lists for it.
 packages_for() {
   case $1 in
     build) sed -n 's/^\([^# ]\+\) *# build:.*/\1/p' config/packages.txt ;;
@@ -32,7 +32,7 @@ missing_packages() {
   done
 }
 
-# install_packages build|test: installs what is missing, and only that.
+# install_packages build|test: installs the missing packages, and no others.
 install_packages() {
   command -v dpkg-query >/dev/null ||
     die "this machine has no dpkg: install the libraries named in config/packages.txt by hand, then run meson yourself."
@@ -45,14 +45,14 @@ install_packages() {
   command -v apt-get >/dev/null || die "apt-get is missing; these Debian packages are needed: $missing"
   say "installing $missing"
   export DEBIAN_FRONTEND=noninteractive
-  # Stale lists name files that the mirror no longer has, so a failure is tried once more with fresh ones.
+  # Stale lists name files that the mirror no longer has. After a failure, update the lists and try once more.
   # shellcheck disable=SC2086
   apt-get install -y -qq --no-install-recommends $missing >/dev/null 2>&1 ||
     { apt-get update -qq && apt-get install -y -qq --no-install-recommends $missing >/dev/null; } ||
     die "apt-get could not install: $missing— see its message above."
 }
 
-# configure DIR [meson options]: sets the build folder up, or brings it up to date with these options.
+# configure DIR [meson options]: creates the build folder, or sets these options in it.
 configure() {
   local dir=$1
   shift
@@ -62,10 +62,12 @@ configure() {
     return 0
   fi
   mkdir -p "$dir"
+  # ccache, which meson uses where it is installed, keeps nothing that was compiled with a precompiled header.
+  ! command -v ccache >/dev/null || set -- -Db_pch=false "$@"
   meson setup "$dir" "$@" >"$log" 2>&1 || { tail -n 20 "$log" >&2; die "meson could not set up $dir; the log is $log."; }
 }
 
-# compile DIR [targets]: ninja, quiet unless it fails.
+# compile DIR [targets]: runs ninja; prints its output only when it fails.
 compile() {
   local dir=$1
   shift

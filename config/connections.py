@@ -1,4 +1,4 @@
-"""The two programs that make many rdma_cm connections (tests/system/clients/connections.cc), each a command at a time."""
+"""Drives the two programs that make many rdma_cm connections (tests/system/clients/connections.cc), a command at a time."""
 
 import json
 import os
@@ -10,11 +10,11 @@ SERVER = "10.117.0.1"  # of `uroced --demo`
 
 
 class SideError(Exception):
-    """A program did not answer, or said that connections failed."""
+    """A program did not answer, or reported failed connections."""
 
 
 class Side:
-    """One program. `command` comes before it: uroce-run, and what that is to run under."""
+    """One program. `command` goes before it: uroce-run, perhaps under another program."""
 
     def __init__(self, command, build, socket, *role):
         program = pathlib.Path(build) / "tests" / "system" / "clients" / "client_connections"
@@ -34,7 +34,7 @@ class Side:
         return line.decode()
 
     def ask(self, *words, seconds=120):
-        """The answer to a command, with what it counted."""
+        """The answer to a command, with its counts."""
         self.process.stdin.write((" ".join(map(str, words)) + "\n").encode())
         self.process.stdin.flush()
         answer = json.loads(self.line(seconds))
@@ -43,7 +43,7 @@ class Side:
         return answer
 
     def pid(self):
-        """Of the program itself, below uroce-run."""
+        """The process id of the program itself, a child of uroce-run."""
         children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return int(children[0]) if children else self.process.pid
 
@@ -59,7 +59,7 @@ class Side:
 
 
 class Sides:
-    """Server and client, ready to connect. A first connection has gone ahead, so that devices and neighbours are known."""
+    """Server and client, ready to connect. They have made a first connection, so that devices and neighbours are known."""
 
     def __init__(self, command, build, socket):
         self.server = Side(command, build, socket, "server", SERVER)

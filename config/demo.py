@@ -70,7 +70,7 @@ class Daemon:
             self.process.kill()
 
     def pair(self, *command):
-        """What the client of an unmodified program said, its server on uroce0 and it on uroce1."""
+        """The output of an unmodified program's client on uroce1; its server runs on uroce0."""
         port = str(pair.free_port())
         server = self._start(*command, "-d", "uroce0", "-p", port)
         try:
@@ -95,7 +95,7 @@ class Daemon:
 
 
 def unmodified(apps):
-    """Programs that know nothing of uroce."""
+    """Runs unmodified verbs programs on the daemon."""
     with tempfile.TemporaryDirectory(prefix="uroce-demo-") as directory, Daemon(apps, pathlib.Path(directory)) as daemon:
         for command in (("ib_write_bw", "-s", "65536", "-n", "2000", "--report_gbits"),
                         ("ibv_rc_pingpong", "-g", "0", "-n", "1000")):

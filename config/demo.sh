@@ -1,7 +1,7 @@
 #!/bin/bash
-# Builds uroce and shows its main jobs: two endpoints on DPDK ports move real data, every byte verified, then a table of
-# bandwidth, message rate and latency; then Debian's own verbs programs run on the daemon. Run as root from a clone:
-# config/demo.sh
+# Usage: config/demo.sh, as root, from a clone.
+# Builds uroce. Then two endpoints on DPDK ports move data, every byte verified, and a table shows bandwidth, message rate
+# and latency. Last, Debian's own verbs programs run on the daemon.
 # shellcheck source=config/common.sh
 . "$(dirname "$0")/common.sh"
 

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Runs a fuzz target: config/fuzz.sh TARGET SECONDS [libFuzzer options], or config/fuzz.sh --list.
-# The corpus grows in build-fuzz/corpus/TARGET; an input that fails is left in build-fuzz/ and its path printed.
-# UROCE_FUZZ_SEED fixes the seed, which makes a run repeatable.
+# Usage: config/fuzz.sh TARGET SECONDS [libFuzzer options], or config/fuzz.sh --list for the targets.
+# The corpus grows in build-fuzz/corpus/TARGET. An input that fails is left in build-fuzz/, and its path is printed.
+# UROCE_FUZZ_SEED=N fixes the seed, so that the run can be repeated.
 # shellcheck source=config/common.sh
 . "$(dirname "$0")/common.sh"
 
@@ -24,12 +24,12 @@ case ${1:-} in
     sed -n '2,4s/^# //p' "$0"
     ;;
   *)
-    [ $# -ge 2 ] || die "how many seconds? Say: config/fuzz.sh $1 60"
+    [ $# -ge 2 ] || die "the number of seconds is missing; for example: config/fuzz.sh $1 60"
     name=${1#fuzz_} seconds=$2
     shift 2
     prepare
     grep -qx "tests/fuzz/fuzz_$name" $dir/targets ||
-      die "there is no fuzz target '$name'; there are: $(sed 's|.*/fuzz_||' $dir/targets | tr '\n' ' ')"
+      die "unknown fuzz target '$name'; the targets are: $(sed 's|.*/fuzz_||' $dir/targets | tr '\n' ' ')"
     # shellcheck disable=SC2154
     compile $dir "tests/fuzz/fuzz_$name"
     mkdir -p "$dir/corpus/$name"

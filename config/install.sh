@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs the Debian packages that are missing: config/install.sh [build|test], default test (which includes build).
+# Usage: config/install.sh [build|test], by default test, which includes build. Installs the missing Debian packages.
 . "$(dirname "$0")/common.sh"
 install_packages "${1:-test}"
 say "all packages for '${1:-test}' are installed"

@@ -1,12 +1,13 @@
 #!/bin/bash
-# Checks the sources: config/lint.sh [format] [tidy], default both.
-#   format   clang-format agrees with every file
-#   tidy     clang-tidy has nothing to say about lib/, pmd_glue/ and apps/. UROCE_TIDY_SECONDS bounds it (default 240);
-#            files that git sees as changed come first, and files left out by the bound are counted aloud.
+# Usage: config/lint.sh [format] [tidy], by default both.
+#   format   clang-format changes no file
+#   tidy     clang-tidy reports nothing for lib/, pmd_glue/ and apps/. It stops after UROCE_TIDY_SECONDS (default 240) and
+#            prints how many files are left. Files that git sees as changed come first.
 # shellcheck source=config/common.sh
 . "$(dirname "$0")/common.sh"
 
-build=build-lint # of its own: clang cannot read what GCC precompiled
+# A folder of its own, because clang cannot read GCC's precompiled headers.
+build=build-lint
 
 sources() { find "$@" \( -name '*.cc' -o -name '*.h' \) -type f | sort; }
 
@@ -16,7 +17,7 @@ format() {
     sed -n 's/:.*clang-format-violations.*//p' | sort | uniq -c || true)
   [ -z "$bad" ] && { say "format: clean"; return 0; }
   printf '%s\n' "$bad" >&2
-  echo "error: the files above are not laid out as .clang-format says; run clang-format-19 -i on them." >&2
+  echo "error: the files above differ from .clang-format; run clang-format-19 -i on them." >&2
   return 1
 }
 
@@ -29,7 +30,7 @@ tidy() {
   changed=$(git diff --name-only --diff-filter=d HEAD -- lib pmd_glue apps 2>/dev/null | grep '\.cc$' || true)
   rm -f "$build"/tidy.*
   : >"$build/tidy.done"
-  # Output of a file comes in one piece, and only where there is something to say.
+  # Prints the output for a file in one piece, and only when it has findings.
   # shellcheck disable=SC2016
   printf '%s\n%s\n' "$changed" "$all" | awk 'NF && !seen[$0]++' |
     timeout "$budget" xargs -P "$jobs" -I{} bash -c '
@@ -41,11 +42,11 @@ tidy() {
       echo "$1" >>"$0/tidy.done"' "$build" {} || true
   checked=$(wc -l <"$build/tidy.done")
   if [ -s "$build/tidy.failed" ]; then
-    echo "error: clang-tidy objects to $(wc -l <"$build/tidy.failed") of $checked files checked." >&2
+    echo "error: clang-tidy found faults in $(wc -l <"$build/tidy.failed") of $checked files checked." >&2
     return 1
   fi
   [ "$checked" -eq "$total" ] ||
-    say "tidy: $((total - checked)) of $total files did not fit into $budget s (UROCE_TIDY_SECONDS)"
+    say "tidy: stopped after $budget s with $((total - checked)) of $total files unchecked; raise UROCE_TIDY_SECONDS"
   say "tidy: $checked files clean in $((SECONDS - begin)) s"
 }
 
@@ -54,7 +55,7 @@ code=0
 for step in "$@"; do
   case $step in
     format | tidy) $step || code=1 ;;
-    *) die "lint.sh knows format and tidy, not '$step'." ;;
+    *) die "unknown step '$step'; lint.sh has format and tidy." ;;
   esac
 done
 exit $code

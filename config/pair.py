@@ -1,5 +1,5 @@
-"""Runs uroce_perf between two endpoints on this machine: two processes joined by memif where there are two cores, else
-two devices joined by rings inside one process. Used by the demo and by tests/bench."""
+"""Runs uroce_perf between two endpoints on this machine: two processes joined by memif if there are two cores, else two
+devices joined by rings in one process. The demo and tests/bench use it."""
 
 import json
 import os
@@ -14,7 +14,7 @@ MEMORY_MB = 256
 
 
 class RunError(Exception):
-    """A run failed; the text says which, and what the program said."""
+    """A run failed; the text has its command and output."""
 
 
 def free_hugepages():
@@ -31,7 +31,7 @@ def free_port():
 
 
 def listens(port):
-    """Whether somebody listens on the TCP port; without connecting, for the programs take one connection each."""
+    """True when somebody listens on the TCP port. It does not connect, because the programs accept one connection each."""
     wanted = f":{port:04X}"
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in pathlib.Path(table).read_text(encoding="ascii").splitlines()[1:]:
@@ -49,7 +49,7 @@ def cpu_model():
 
 
 class Pair:
-    """Two endpoints. Use as a context manager: its folder goes away at the end."""
+    """Two endpoints. A context manager, which removes its folder at the end."""
 
     def __init__(self, perf):
         self.perf = str(perf)
@@ -102,7 +102,7 @@ class Pair:
         return program
 
     def _wait(self, programs, seconds):
-        """Ends when all have; kills what is left after `seconds`, or once one has failed."""
+        """Returns when all programs have ended. Kills the rest after `seconds`, or once one has failed."""
         failed = None
         try:
             for program in reversed(programs):

@@ -1,29 +1,36 @@
 #!/bin/bash
-# Builds everything and runs every test: config/test.sh [--sanitize[=core]] [--long]
-#   --sanitize   the unit, script and simulation tests under AddressSanitizer and UndefinedBehaviorSanitizer instead;
-#                =core: those of the protocol and the daemon's side alone, in half the time
-#   --long       also 100,000 connections in a row, clang-tidy (4 minutes) and libFuzzer (20 s a target, after a build of
-#                its own with clang)
-# The last line is `N passed, N failed, N skipped`, counting test cases; the exit code is non-zero where one failed.
+# Usage: config/test.sh [--sanitize[=core]] [--long], or config/test.sh --quick FOLDER. Builds everything and runs every test.
+#   --sanitize   instead runs the unit, script and simulation tests under AddressSanitizer and UndefinedBehaviorSanitizer;
+#                =core: only those of the protocol and the daemon's side, in half the time
+#   --quick      instead runs the unit and script tests of lib/FOLDER; builds only what they need, and installs no package
+#   --long       also makes 100,000 connections in a row, and runs clang-tidy (4 minutes) and libFuzzer (20 s for each
+#                target, after a build with clang)
+# The last line is `N passed, N failed, N skipped` and counts test cases. The exit code is not 0 when one failed.
 # shellcheck source=config/common.sh
 . "$(dirname "$0")/common.sh"
 
-sanitize=no long=no
-for arg in "$@"; do
-  case $arg in
+sanitize=no long=no quick=
+while [ $# -gt 0 ]; do
+  case $1 in
     --sanitize) sanitize=yes ;;
     --sanitize=core) sanitize=core ;;
     --long) long=yes ;;
-    -h | --help) sed -n '2,6s/^# //p' "$0"; exit 0 ;;
-    *) die "test.sh knows --sanitize, --sanitize=core and --long, not '$arg'." ;;
+    --quick)
+      quick=${2:-}
+      [ -d "lib/${quick:-none}" ] || die "--quick takes a folder of lib/, such as transport, not '$quick'."
+      shift
+      ;;
+    -h | --help) sed -n '2,8s/^# //p' "$0"; exit 0 ;;
+    *) die "unknown option '$1'; test.sh has --sanitize, --sanitize=core, --quick FOLDER and --long." ;;
   esac
+  shift
 done
 
 begin=$SECONDS
-install_packages test
+[ -n "$quick" ] || install_packages test
 steps=()
 
-# step NAME COMMAND...: runs one check that is no meson test, and remembers how it went.
+# step NAME COMMAND...: runs one check that is not a meson test, and records its result.
 step() {
   local name=$1
   shift
@@ -42,30 +49,41 @@ run_tests() {
   steps+=("$dir/meson-logs/testlog.junit.xml")
 }
 
-# core_tests DIR names|targets: what --sanitize=core runs, or what is built for it.
-core_tests() {
+# tests_like DIR REGEX names|targets: the tests whose names match, or the targets to build for them.
+tests_like() {
   meson introspect "$1" --tests | python3 -c '
 import json, os, re, sys
-build, what = sys.argv[1:]
-core = re.compile(r"unit-(base|wire|memory|queues|transport|loss|congestion|control|cm|message|service)$|(script|sim|fuzz)-")
-tests = [t for t in json.load(sys.stdin) if core.match(t["name"])]
-print("\n".join(sorted({t["name"] if what == "names" else os.path.relpath(t["cmd"][0], build) for t in tests})))' "$1" "$2"
+build, names, what = sys.argv[1:]
+tests = [(t["name"], os.path.relpath(t["cmd"][0], build)) for t in json.load(sys.stdin) if re.match(names, t["name"])]
+print("\n".join(sorted({name if what == "names" else target for name, target in tests if target[:2] != ".."})))' "$@"
 }
 
+# choose DIR REGEX: sets `names` and `targets` to those tests.
+choose() {
+  mapfile -t targets < <(tests_like "$1" "$2" targets)
+  mapfile -t names < <(tests_like "$1" "$2" names)
+  [ -n "${names[*]}" ] || die "meson lists no test in $1 that matches $2."
+}
+
+targets=() names=()
 if [ $sanitize != no ]; then
-  # Lines are enough for a sanitizer's report; all of -g takes a quarter of the time to build.
-  configure build-sanitize -Doptimization=1 -Ddebug=false -Db_sanitize=address,undefined -Db_lundef=false \
-    "-Dcpp_args=['-g1','-fno-sanitize-recover=all','-fno-omit-frame-pointer']"
-  targets=() names=()
-  if [ $sanitize = core ]; then
-    mapfile -t targets < <(core_tests build-sanitize targets)
-    mapfile -t names < <(core_tests build-sanitize names)
-    [ ${#names[@]} -gt 0 ] || die "meson lists no core test in build-sanitize."
-  fi
+  configure build-sanitize -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false \
+    "-Dcpp_args=['-fno-sanitize-recover=all','-fno-omit-frame-pointer']"
+  [ $sanitize != core ] || choose build-sanitize \
+    '(unit-(base|wire|net|memory|queues|transport|loss|congestion|control|cm|message|service)$|(script|sim|fuzz)-)'
   compile build-sanitize "${targets[@]}"
   export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
   run_tests build-sanitize --no-suite system --timeout-multiplier 5 "${names[@]}"
+elif [ -n "$quick" ]; then
+  configure build
+  case $quick in
+    transport) choose build '(unit-(transport|loss|congestion)$|script-(?!cm-))' ;;
+    cm) choose build '(unit-cm$|script-cm-)' ;;
+    *) choose build "unit-$quick(-|\$)" ;;
+  esac
+  compile build "${targets[@]}"
+  run_tests build "${names[@]}"
 else
   configure build
   compile build

@@ -16,18 +16,18 @@ namespace uroce::glue {
 class Capture final : public service::Capture {
  public:
   /// Copies what `port` sends and receives from now on. `workers` outlive this. Errors: ENOMEM, EBUSY (another capture
-  /// of the device runs), ETIMEDOUT (an engine does not answer).
+  /// of the device is running), ETIMEDOUT (an engine does not answer).
   static Result<std::unique_ptr<Capture>> start(const Port& port, std::span<const std::unique_ptr<Worker>> workers);
-  /// Waits until no engine uses the memory, 5 s at most; what one still holds then is never given back.
+  /// Waits at most 5 s until no engine uses the memory. Memory that one still uses then is never freed.
   ~Capture() override;
   int fd() const override { return fd_.get(); }
-  uint32_t rings() const override { return static_cast<uint32_t>(lanes_.size()); }
+  uint32_t rings() const override { return static_cast<uint32_t>(queues_.size()); }
   uint64_t epoch_ns() const override { return epoch_ns_; }
 
  private:
   struct Tapped {
     Worker* worker;
-    Lane* lane;
+    PortQueue* queue;
     std::unique_ptr<FrameTap> tap;
   };
   Capture() = default;
@@ -37,7 +37,7 @@ class Capture final : public service::Capture {
   std::byte* memory_ = nullptr;
   std::size_t bytes_ = 0;
   uint64_t epoch_ns_ = 0;
-  std::vector<Tapped> lanes_;
+  std::vector<Tapped> queues_;
 };
 
 }  // namespace uroce::glue

@@ -9,7 +9,7 @@ namespace uroce::glue {
 
 class TscClock {
  public:
-  /// EAL must run: it has measured the TSC's rate.
+  /// EAL must have started, because it measures the TSC's rate.
   TscClock() : scale_((uint64_t{1'000'000'000} << kShift) / rte_get_tsc_hz()) {}
   Nanos now() const {
     const Wide scaled = static_cast<Wide>(rte_rdtsc()) * scale_;

@@ -29,8 +29,8 @@ namespace uroce::glue {
 
 namespace {
 
-/// Holds back what is written to standard output and error while it lives: EAL answers a bad value with its whole
-/// usage on standard output, and logs to standard error before it knows its log level.
+/// Holds back standard output and error while it lives. EAL answers a bad value with its whole usage on standard
+/// output, and logs to standard error before it knows its log level.
 class HeldOutput {
  public:
   explicit HeldOutput(bool active) : active_(active) {
@@ -51,7 +51,7 @@ class HeldOutput {
   HeldOutput(const HeldOutput&) = delete;
   HeldOutput& operator=(const HeldOutput&) = delete;
 
-  /// Puts the streams back and returns what went to standard error.
+  /// Restores the streams and returns the text for standard error.
   std::string release() {
     if (!active_) return {};
     active_ = false;
@@ -84,7 +84,7 @@ std::vector<std::string> lines_of(const std::string& output) {
   return lines;
 }
 
-// What EAL and drivers say though all is well: no legacy telemetry, a kernel without net_tap's favourite scheduler.
+// Harmless messages of EAL and drivers: no legacy telemetry, a kernel without the scheduler that net_tap prefers.
 constexpr std::array kHarmless{"TELEMETRY: No legacy callbacks", "multiq qdisc", "qdisc kind is unknown",
                                "Disabling rte flow support"};
 
@@ -92,9 +92,9 @@ bool contains_any(std::string_view line, std::span<const char* const> parts) {
   return std::ranges::any_of(parts, [&](const char* part) { return line.find(part) != std::string_view::npos; });
 }
 
-/// The lines of a failed start that say why, as one.
+/// The reason of a failed start, from the lines that EAL printed.
 std::string reason_of(const std::string& output) {
-  // What follows from the reason, not the reason.
+  // Lines that follow from the reason.
   constexpr std::array kConsequences{"Invalid 'command line' arguments",
                                      "Cannot probe devices",
                                      "Bus (",
@@ -111,7 +111,7 @@ std::string reason_of(const std::string& output) {
       continue;
     reason += (reason.empty() ? "" : "; ") + line;
   }
-  return reason.empty() ? "it gives no reason" : reason;
+  return reason.empty() ? "EAL gives no reason" : reason;
 }
 
 /// Directories beside `own` of earlier processes that were killed. EAL's primary process holds a lock on its `config`.
@@ -119,7 +119,7 @@ void remove_stale_runtime_dirs(const std::filesystem::path& own) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(own.parent_path(), error)) {
     const std::string name = entry.path().filename();
-    // A process finds no lock that it holds itself, and closing the file would drop it.
+    // A process does not see its own lock, and closing the file would drop it.
     if (entry.path() == own) continue;
     if (!name.starts_with(kOwnPrefix) || name.find_first_not_of("0123456789", kOwnPrefix.size()) != std::string::npos) {
       continue;
@@ -135,7 +135,7 @@ void remove_stale_runtime_dirs(const std::filesystem::path& own) {
   }
 }
 
-/// EAL starts without a virtual device that failed; we do not.
+/// EAL starts even when a virtual device failed. Report that device instead.
 Result<void> check_vdevs(const EalPlan& plan, const std::string& output) {
   for (const std::string& name : plan.vdevs) {
     if (!name.starts_with("net_") && !name.starts_with("eth_")) continue;
@@ -145,7 +145,7 @@ Result<void> check_vdevs(const EalPlan& plan, const std::string& output) {
     const auto arg =
         std::ranges::find_if(plan.args, [&](const std::string& a) { return a.find(name + ',') != a.npos; });
     const std::string device = arg == plan.args.end() ? name : arg->substr(arg->find(name));
-    return fail(ENODEV, fmt::format("no port comes of --vdev {}: {}", device, reason_of(output)));
+    return fail(ENODEV, fmt::format("--vdev {} makes no port: {}", device, reason_of(output)));
   }
   return {};
 }
@@ -174,20 +174,20 @@ Result<std::unique_ptr<Eal>> Eal::start(const std::vector<std::string>& args) {
   opterr = opterr_before;
   if (parsed < 0 && error == EALREADY) {
     eal->started_ = false;
-    return fail(EALREADY, "EAL runs already in this process: a process holds one uroce stack");
+    return fail(EALREADY, "EAL already runs in this process; a process can have only one uroce stack");
   }
   if (plan->own_runtime_dir) eal->runtime_dir_ = rte_eal_get_runtime_dir();
   if (!eal->runtime_dir_.empty()) remove_stale_runtime_dirs(eal->runtime_dir_);
   if (parsed < 0) {
     eal->started_ = false;
     return fail(error != 0 ? error : EINVAL,
-                fmt::format("EAL refuses its arguments ({}): {}", fmt::join(args, " "), reason_of(output)));
+                fmt::format("EAL refuses the arguments \"{}\": {}", fmt::join(args, " "), reason_of(output)));
   }
   if (auto all = check_vdevs(*plan, output); !all) return std::unexpected(all.error());
   for (const std::string& line : lines_of(output)) {
     if (!contains_any(line, kHarmless)) fmt::print(stderr, "{}\n", line);
   }
-  // For dpdk-dumpcap. Where processes share nothing (--in-memory, --no-shconf) there is none, and none is missed.
+  // For dpdk-dumpcap. It fails when processes share nothing (--in-memory, --no-shconf), and nobody needs it then.
   rte_pdump_init();
   unsigned lcore = 0;
   RTE_LCORE_FOREACH_WORKER(lcore) { eal->workers_.push_back(lcore); }

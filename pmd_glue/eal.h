@@ -13,16 +13,16 @@ namespace uroce::glue {
 
 class Eal {
  public:
-  /// `args` without the program name. Notes and EAL's own warnings go to standard error, nothing else is printed.
-  /// Errors: EINVAL (an argument is wrong), EALREADY (EAL runs already in this process), or EAL's reason.
+  /// Starts EAL with `args`, which have no program name. Notes and EAL's warnings go to standard error; nothing else is
+  /// printed. Errors: EINVAL (an argument is wrong), EALREADY (EAL already runs in this process), or EAL's reason.
   static Result<std::unique_ptr<Eal>> start(const std::vector<std::string>& args);
   ~Eal();
   Eal(const Eal&) = delete;
   Eal& operator=(const Eal&) = delete;
 
-  /// Ids of the lcores besides the main one.
+  /// Ids of all lcores but the main one.
   const std::vector<unsigned>& workers() const { return workers_; }
-  /// Lets the calling thread run where the process could before EAL pinned its caller; for helper threads.
+  /// Gives the calling thread the CPUs that the process had before EAL pinned its caller. For helper threads.
   void unpin() const;
 
  private:
@@ -30,7 +30,7 @@ class Eal {
   bool started_ = true;
   std::vector<unsigned> workers_;
   cpu_set_t affinity_before_{};
-  std::string runtime_dir_;  ///< to be removed at the end; empty: not ours
+  std::string runtime_dir_;  ///< removed at the end; empty when it is not ours
 };
 
 }  // namespace uroce::glue

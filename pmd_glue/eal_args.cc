@@ -66,7 +66,7 @@ constexpr std::array<LongOption, 38> kLongOptions{{
 constexpr std::string_view kShortWithValue = "abcsdlSmnr";
 constexpr std::string_view kShortAlone = "hv";
 
-/// One option as EAL will read it.
+/// One option as EAL reads it.
 struct Option {
   std::string name;  ///< "vdev", "l"
   std::string value;
@@ -80,14 +80,13 @@ Result<std::string_view> match_long(std::string_view text) {
   for (const LongOption& option : kLongOptions) {
     if (option.name == text) return option.name;
     if (!option.name.starts_with(text)) continue;
-    if (!found.empty()) return fail(EINVAL, fmt::format("EAL option '--{}' is ambiguous: write it out", text));
+    if (!found.empty()) return fail(EINVAL, fmt::format("EAL option '--{}' is ambiguous; write it in full", text));
     found = option.name;
   }
   if (found.empty()) {
-    return fail(EINVAL,
-                fmt::format("EAL knows no option '--{}': EAL options stand before '--', the program's own after "
-                            "it",
-                            text));
+    return fail(
+        EINVAL,
+        fmt::format("unknown EAL option '--{}'; EAL options stand before '--', the program's own after it", text));
   }
   return found;
 }
@@ -126,10 +125,9 @@ Result<std::vector<Option>> read_options(const std::vector<std::string>& args) {
     } else if (arg.size() == 2 && arg[0] == '-' && kShortAlone.find(arg[1]) != std::string_view::npos) {
       option.name = arg.substr(1);
     } else {
-      return fail(EINVAL,
-                  fmt::format("'{}' is not an EAL option: EAL options stand before '--', the program's own after "
-                              "it",
-                              arg));
+      return fail(
+          EINVAL,
+          fmt::format("'{}' is not an EAL option; EAL options stand before '--', the program's own after it", arg));
     }
     if (value == Value::required) {
       if (i + 1 >= args.size()) return fail(EINVAL, fmt::format("EAL option '{}' needs a value", arg));
@@ -145,14 +143,14 @@ bool has(const std::vector<Option>& options, std::initializer_list<std::string_v
   return std::ranges::any_of(options, [&](const Option& o) { return std::ranges::find(names, o.name) != names.end(); });
 }
 
-/// What a virtual device needs in its arguments to carry frames of path MTU 4096.
+/// The device's arguments, completed so that it carries frames of path MTU 4096.
 std::string complete_vdev(std::string_view device) {
   std::string out(device);
   const auto is = [&](std::string_view driver) {
     return device.starts_with("net_" + std::string(driver)) || device.starts_with("eth_" + std::string(driver));
   };
-  // A frame that does not fit one memif buffer is chained, and DPDK 22.11 leaves stale chain flags in the ring
-  // (fixed upstream by "net/memif: fix descriptor Tx flags corruption"): frames must fit.
+  // Every frame must fit one memif buffer. net_memif chains buffers for longer frames, and DPDK 22.11 leaves stale
+  // chain flags in the ring (fixed upstream by "net/memif: fix descriptor Tx flags corruption").
   if (is("memif") && device_argument(device, "bsize").empty()) out += fmt::format(",bsize={}", kMemifBuffer);
   if (is("af_packet") && device_argument(device, "framesz").empty() && device_argument(device, "blocksz").empty()) {
     out += fmt::format(",framesz={},blocksz={}", kAfPacketFrame, kAfPacketBlock);
@@ -160,7 +158,7 @@ std::string complete_vdev(std::string_view device) {
   return out;
 }
 
-/// net_memif of DPDK 22.11 drops its whole argument list silently when one key is unknown.
+/// net_memif of DPDK 22.11 silently ignores all its arguments when one key is unknown.
 Result<void> check_memif(std::string_view device) {
   constexpr std::array<std::string_view, 9> kKeys{"id",  "role",      "bsize", "rsize", "socket", "socket-abstract",
                                                   "mac", "zero-copy", "secret"};
@@ -169,7 +167,7 @@ Result<void> check_memif(std::string_view device) {
     const std::size_t comma = std::min(device.find(',', at + 1), device.size());
     const std::string_view item = device.substr(at + 1, comma - at - 1);
     if (std::ranges::find(kKeys, item.substr(0, item.find('='))) == kKeys.end()) {
-      return fail(EINVAL, fmt::format("--vdev {}: net_memif knows no argument '{}'; it takes {}", device, item,
+      return fail(EINVAL, fmt::format("--vdev {}: net_memif has no argument '{}'; it has {}", device, item,
                                       fmt::join(kKeys, ", ")));
     }
     at = comma;
@@ -230,7 +228,7 @@ Result<EalPlan> plan_eal(const std::vector<std::string>& args, const HostFacts& 
     plan.notes.push_back(fmt::format("{}: running on 512 MiB of 4 KiB pages (--no-huge -m 512)",
                                      host.hugepages ? "no hugetlbfs is mounted" : "no hugepage is free"));
   }
-  // EAL refuses the two together, though without hugepages there is nothing to keep out of a file system.
+  // EAL refuses the two options together, although --in-memory has no effect without hugepages.
   const bool drop_in_memory = in_memory && (has(*options, {"no-huge"}) || !plan.notes.empty());
   for (const Option& option : *options) {
     if (drop_in_memory && option.name == "in-memory") plan.args[option.index].clear();

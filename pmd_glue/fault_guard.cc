@@ -28,7 +28,7 @@ void install_fault_guard() {
   std::call_once(once, [] {
     struct sigaction action{};
     action.sa_sigaction = on_fault;
-    // SA_NODEFER: siglongjmp leaves the handler without giving the signal mask back.
+    // SA_NODEFER: siglongjmp leaves the handler without restoring the signal mask.
     action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
     sigaction(SIGSEGV, &action, &previous_segv);
     sigaction(SIGBUS, &action, &previous_bus);

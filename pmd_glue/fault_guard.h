@@ -1,22 +1,22 @@
-// A driver burst that survives its peer.
+// A guard for driver bursts whose shared memory can vanish.
 //
-// net_memif unmaps the memory it shares with a peer on EAL's interrupt thread as soon as the peer's socket closes,
-// while this thread may be copying from it (DPDK 22.11, memif_disconnect). The fault then ends the burst, not the
-// process.
+// When a peer's socket closes, net_memif unmaps the memory that it shares with the peer, on EAL's interrupt thread.
+// This thread may be copying from it at that moment (DPDK 22.11, memif_disconnect). The fault then ends the burst, not
+// the process.
 #pragma once
 
 #include <csetjmp>
 
 namespace uroce::glue {
 
-/// Installs the handlers of SIGSEGV and SIGBUS, once; faults outside a guard go to the handler that was there before.
+/// Installs the handlers of SIGSEGV and SIGBUS once. Faults outside a guard go to the earlier handler.
 void install_fault_guard();
 
 namespace detail {
 extern thread_local sigjmp_buf* fault_guard;
 }
 
-/// Calls `burst`, C code that holds no C++ object. False when it faulted. install_fault_guard() comes first.
+/// Calls `burst`, C code that holds no C++ object. False when it faulted. Call install_fault_guard() before.
 template <class Burst>
 [[gnu::noinline]] bool guarded(Burst&& burst) {
   sigjmp_buf here;

@@ -1,4 +1,5 @@
-// Frames between a worker and the service thread: fixed slots, one producer, one consumer, bytes copied once each way.
+// A ring of frames between a worker and the service thread: fixed slots, one producer, one consumer. Bytes are copied
+// once in and once out.
 #pragma once
 
 #include <atomic>
@@ -13,7 +14,7 @@ namespace uroce::glue {
 
 class FrameRing {
  public:
-  /// Allocates here and never again. `slots` is rounded up to a power of two.
+  /// Allocates all memory. `slots` is rounded up to a power of two.
   FrameRing(uint32_t slots, uint32_t max_frame)
       : mask_(std::bit_ceil(slots) - 1),
         max_frame_(max_frame),

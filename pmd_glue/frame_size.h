@@ -1,4 +1,4 @@
-// How large frames get, and what a port must carry for a path MTU.
+// Sizes of frames, and the Ethernet MTU that each path MTU needs.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ inline constexpr uint32_t kMemifDefaultBuffer = 2048;
 inline constexpr uint32_t kAfPacketFrame = 8192;
 inline constexpr uint32_t kAfPacketBlock = 65536;
 inline constexpr uint32_t kAfPacketDefaultFrame = 2048;
-/// What the kernel puts before a received frame in its slot: struct tpacket2_hdr and alignment, at most.
+/// Most bytes that the kernel puts before a received frame in its slot: struct tpacket2_hdr and alignment.
 inline constexpr uint32_t kAfPacketHeader = 96;
 
 /// The largest path MTU whose packets fit an Ethernet MTU; nullopt below 256.

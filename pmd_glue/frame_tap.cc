@@ -13,7 +13,8 @@ void FrameTap::add(const rte_mbuf& frame, bool outbound) {
   const uint64_t needed = message::capture_record_bytes(frame.pkt_len);
   const uint64_t to_end = message::kCaptureBytes - (written_ & (message::kCaptureBytes - 1));
   const uint64_t skipped = to_end < needed ? to_end : 0;
-  // Whatever the reader claims to have read, records are written inside the ring, and it harms its own copy alone.
+  // The reader's index is not trusted. Records stay inside the ring for every value of it; a wrong one harms only the
+  // reader's own copy.
   const uint64_t waiting = written_ - head_.read.load(std::memory_order_acquire);
   if (frame.pkt_len > message::kCaptureLongest || waiting > message::kCaptureBytes ||
       waiting + skipped + needed > message::kCaptureBytes) {
@@ -21,7 +22,7 @@ void FrameTap::add(const rte_mbuf& frame, bool outbound) {
     return;
   }
   if (skipped != 0) {
-    // Records begin at multiples of 8: there is room for the length, if not for all of the record.
+    // Records begin at multiples of 8, so the length always fits, if not the whole record.
     const uint32_t skip = message::kCaptureSkip;
     if (skipped >= sizeof(CaptureRecord)) {
       std::memcpy(at(written_) + offsetof(CaptureRecord, length), &skip, sizeof skip);
@@ -38,7 +39,7 @@ void FrameTap::add(const rte_mbuf& frame, bool outbound) {
     to += segment->data_len;
   }
   if (outbound && (frame.ol_flags & RTE_MBUF_F_TX_IP_CKSUM) != 0) {
-    // The NIC fills it in only later.
+    // The NIC fills in the checksum later.
     auto* ip = reinterpret_cast<rte_ipv4_hdr*>(bytes + frame.l2_len);
     ip->hdr_checksum = 0;
     ip->hdr_checksum = rte_ipv4_cksum(ip);

@@ -1,4 +1,4 @@
-// Where an engine's lane copies the frames that somebody captures. Written by the lane's thread; never waits.
+// The ring into which an engine's port queue copies captured frames. Its worker writes, and never waits.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ class FrameTap {
   explicit FrameTap(std::byte* ring)
       : head_(*reinterpret_cast<message::CaptureRing*>(ring)), records_(ring + message::kCaptureHeader) {}
 
-  /// When the burst came that is being handled.
+  /// Sets the time of the current burst.
   void set_time(Nanos now) { now_ = now; }
-  /// Copies a whole frame, of however many segments.
+  /// Copies a whole frame with all its segments.
   void add(const rte_mbuf& frame, bool outbound);
 
  private:

@@ -15,10 +15,11 @@ Result<std::unique_ptr<Handover>> Handover::make(const std::string& name, uint32
   std::unique_ptr<Handover> handover(new Handover);
   for (uint32_t i = 0; i < engines; ++i) {
     const std::string ring_name = fmt::format("{}-h{}", name, i);
-    // RTS: a producer that loses its core in the middle does not stall the others.
+    // RTS ring: a producer that is preempted in the middle does not stall the others.
     rte_ring* ring = rte_ring_create(ring_name.c_str(), kSlots, socket, RING_F_MP_RTS_ENQ | RING_F_SC_DEQ);
     if (ring == nullptr) {
-      return fail(rte_errno, fmt::format("no memory for ring {}: {}", ring_name, rte_strerror(rte_errno)));
+      return fail(rte_errno, fmt::format("cannot create ring {}: {}; give EAL more memory with -m", ring_name,
+                                         rte_strerror(rte_errno)));
     }
     handover->rings_.push_back(ring);
   }

@@ -24,20 +24,20 @@ class Handover {
   Handover(const Handover&) = delete;
   Handover& operator=(const Handover&) = delete;
 
-  /// The engine that serves a QPN: its index is in the low bits. Indices that no engine has go to engine 0, which
+  /// The engine that serves a QPN, from the index in its low bits. Engine 0 takes indices that no engine has, and
   /// counts an unknown QP.
   uint32_t engine_of(uint32_t qpn) const {
     const uint32_t index = qpn & (std::bit_ceil(engines()) - 1);
     return index < engines() ? index : 0;
   }
-  /// The engines that a frame for `qpn` goes to, a bit for each: all of them for a multicast one.
+  /// The engines that get a frame for `qpn`, one bit for each; all engines for multicast.
   uint64_t targets_of(uint32_t qpn) const {
     return qpn == kMulticastQpn ? UINT64_MAX >> (64 - engines()) : uint64_t{1} << engine_of(qpn);
   }
   uint32_t engines() const { return static_cast<uint32_t>(rings_.size()); }
   /// Any engine's thread. True when `mbuf` was taken.
   bool put(uint32_t engine, rte_mbuf* mbuf);
-  /// The engine's own thread. How many were taken out.
+  /// The engine's own thread. Returns how many were taken.
   uint32_t take(uint32_t engine, std::span<rte_mbuf*> out);
   bool empty(uint32_t engine) const;
 

@@ -29,9 +29,9 @@ void Host::wait_step() {
 
 Result<EthAddr> Host::resolve(const Gid& sgid, const Gid& dgid, std::chrono::nanoseconds timeout) {
   if (sgid.is_ipv4() != dgid.is_ipv4()) {
-    return fail(EINVAL, fmt::format("port {}: {} cannot speak to {}: one is IPv4, the other IPv6; choose another "
+    return fail(EINVAL, fmt::format("port {}: {} cannot reach {}: one is IPv4, the other IPv6; choose another "
                                     "sgid_index",
-                                    port_.name(), cm::to_text(sgid), cm::to_text(dgid)));
+                                    port_.name(), net::to_text(sgid), net::to_text(dgid)));
   }
   return neighbourhood_.resolve(dgid, timeout, [this] { wait_step(); });
 }

@@ -1,4 +1,4 @@
-// A device's host: what its control code asks of the process that runs its engines.
+// A device's host: the services of this process for the device's control code.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,8 @@ namespace uroce::glue {
 
 class Host final : public control::DeviceHost {
  public:
-  /// `workers`: who runs each engine. `poll`: one pass over all engines on the calling thread, empty unless embedded;
-  /// `owner`: true on the thread that may call it.
+  /// `workers` run the engines, by index. `poll` makes one pass over all engines on the calling thread; it is empty
+  /// unless embedded. `owner` is true on the thread that may call `poll`.
   Host(const Port& port, Neighbourhood& neighbourhood, std::vector<Worker*> workers, std::function<bool()> owner,
        std::function<void()> poll);
 

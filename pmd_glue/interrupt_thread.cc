@@ -1,4 +1,4 @@
-// Interrupt handles for anyone but drivers: experimental in DPDK 22.11, stable later.
+// Interrupt handles outside of drivers are experimental in DPDK 22.11, and stable later.
 #define ALLOW_EXPERIMENTAL_API
 
 #include "pmd_glue/interrupt_thread.h"
@@ -18,10 +18,10 @@ namespace uroce::glue {
 
 namespace {
 
-/// One call, owned by the caller and by the thread that is to run it: either may be through with it first.
+/// One call. The caller and the interrupt thread both own it, because either may finish first.
 struct Call {
   std::function<int()> work;
-  std::atomic<bool> taken{false};  ///< by the one who decides whether the work runs
+  std::atomic<bool> taken{false};  ///< set by the side that decides whether the work runs
   int result = 0;
   std::binary_semaphore done{0};
 };
@@ -47,24 +47,24 @@ void hold(void* argument) {
 
 }  // namespace
 
-std::optional<int> on_interrupt_thread(std::function<int()> work, std::chrono::nanoseconds patience) {
+std::optional<int> on_interrupt_thread(std::function<int()> work, std::chrono::nanoseconds timeout) {
   const auto call = std::make_shared<Call>();
   call->work = std::move(work);
-  auto* const handed = new std::shared_ptr<Call>(call);  // the alarm's: a thread that never comes to it keeps it
+  auto* const handed = new std::shared_ptr<Call>(call);  // owned by the alarm; leaked when the thread never runs it
   if (rte_eal_alarm_set(1, run_call, handed) != 0) {
     delete handed;
     return call->work();
   }
-  if (call->done.try_acquire_for(patience)) return call->result;
+  if (call->done.try_acquire_for(timeout)) return call->result;
   if (!call->taken.exchange(true)) return std::nullopt;
-  // It may have ended in this very moment.
+  // The work may have ended at this very moment.
   if (call->done.try_acquire()) return call->result;
   return std::nullopt;
 }
 
 bool park_interrupt_thread() {
-  static auto* parking = new Parking;  // outlives the process's static objects, as the thread does
-  // Private: a handle outside EAL's memory.
+  static auto* parking = new Parking;  // lives longer than static objects, like the thread
+  // A private handle is outside EAL's memory.
   rte_intr_handle* handle = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
   if (handle == nullptr) return true;
   const bool set = rte_intr_fd_set(handle, parking->fd) == 0 && rte_intr_type_set(handle, RTE_INTR_HANDLE_EXT) == 0 &&

@@ -16,7 +16,7 @@
 #include <memory>
 #include <optional>
 
-#include "cm/address.h"
+#include "net/address.h"
 #include "pmd_glue/notes.h"
 
 namespace uroce::glue {
@@ -38,13 +38,13 @@ sockaddr_storage socket_address(const Gid& gid, unsigned interface, socklen_t& l
     v6.sin6_family = AF_INET6;
     v6.sin6_port = htons(kRocePort);
     std::memcpy(&v6.sin6_addr, gid.bytes.data(), gid.bytes.size());
-    if (cm::is_link_local(gid)) v6.sin6_scope_id = interface;
+    if (net::is_link_local(gid)) v6.sin6_scope_id = interface;
     length = sizeof v6;
   }
   return out;
 }
 
-/// Of an interface's address; nullopt for other families.
+/// The GID of an interface's address; nullopt for other families.
 std::optional<Gid> gid_of(const sockaddr* address) {
   if (address == nullptr) return std::nullopt;
   if (address->sa_family == AF_INET) {
@@ -58,7 +58,7 @@ std::optional<Gid> gid_of(const sockaddr* address) {
   return gid;
 }
 
-/// The kernel's interface that has the address, this one first; empty for none.
+/// The kernel's interface with this address, preferably `interface`; empty when none has it.
 std::string owner_of(const Gid& gid, const std::string& interface) {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return {};
@@ -67,8 +67,8 @@ std::string owner_of(const Gid& gid, const std::string& interface) {
   for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
     if (gid_of(one->ifa_addr) != gid) continue;
     if (one->ifa_name == interface) return interface;
-    // A link-local address is of its link alone.
-    if (!cm::is_link_local(gid)) owner = one->ifa_name;
+    // A link-local address belongs only to its link.
+    if (!net::is_link_local(gid)) owner = one->ifa_name;
   }
   return owner;
 }
@@ -114,7 +114,7 @@ void KernelStack::silence(const Gid& gid) {
   const bool ipv4 = gid.is_ipv4();
   int& fd = sockets_[gid];
   fd = socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return;  // a kernel without that family says nothing in it
+  if (fd < 0) return;  // this kernel lacks the address family, so it answers nothing
   sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
   const sock_fprog program{1, &nothing};
   const int on = 1;
@@ -126,9 +126,9 @@ void KernelStack::silence(const Gid& gid) {
   if (bind(fd, reinterpret_cast<const sockaddr*>(&address), length) == 0) return;
   if (errno == EADDRINUSE) {
     note(
-        fmt::format("port {}: UDP port {} of {} is in use in the kernel, by rxe for one: unload it (modprobe -r "
+        fmt::format("port {}: UDP port {} of {} is in use in the kernel, probably by rxe; unload it (modprobe -r "
                     "rdma_rxe), or give the port another interface",
-                    name_, kRocePort, cm::to_text(gid)));
+                    name_, kRocePort, net::to_text(gid)));
   }
   close(fd);
   fd = -1;
@@ -136,31 +136,31 @@ void KernelStack::silence(const Gid& gid) {
 
 void KernelStack::look_for_clash(const Gid& gid) const {
   const std::string owner = owner_of(gid, interface_name_);
-  const std::string address = cm::to_text(gid);
+  const std::string address = net::to_text(gid);
   if (owner.empty()) {
-    if (cm::is_link_local(gid) || !forwards(interface_name_, gid.is_ipv4())) return;
+    if (net::is_link_local(gid) || !forwards(interface_name_, gid.is_ipv4())) return;
     return note(
-        fmt::format("port {}: the kernel forwards what arrives on {}, also frames for {}, and redirects their "
-                    "senders: sysctl -w net.{}.conf.{}.forwarding=0",
+        fmt::format("port {}: the kernel forwards frames from {}, also those for {}, and redirects their senders; turn "
+                    "forwarding off with: sysctl -w net.{}.conf.{}.forwarding=0",
                     name_, interface_name_, address, gid.is_ipv4() ? "ipv4" : "ipv6", interface_name_));
   }
   if (owner != interface_name_) {
     return note(
-        fmt::format("port {}: the kernel has {} on {}, and answers for it on {}: give the device another address "
+        fmt::format("port {}: the kernel has {} on {}, and answers for it on {}; give the device another address "
                     "(device.addresses)",
                     name_, address, owner, interface_name_));
   }
   if (driver_ == "net_tap") {
     return note(
-        fmt::format("port {}: the kernel, at the other end of {}, has {} too: give one of the two another address",
+        fmt::format("port {}: the kernel, at the other end of {}, also has {}; give one of the two another address",
                     name_, owner, address));
   }
-  // Every interface with IPv6 has the link-local one.
-  if (cm::is_link_local(gid)) return;
-  note(
-      fmt::format("port {}: the kernel has {} on {} as well: it keeps all but RoCE, and ping is answered twice; an "
-                  "address of its own for the device (device.addresses) keeps the two apart",
-                  name_, address, owner));
+  // Every interface with IPv6 has a link-local address.
+  if (net::is_link_local(gid)) return;
+  note(fmt::format(
+      "port {}: the kernel also has {} on {}, so it keeps everything but RoCE, and ping is answered twice; to "
+      "avoid that, give the device an address of its own (device.addresses)",
+      name_, address, owner));
 }
 
 }  // namespace uroce::glue

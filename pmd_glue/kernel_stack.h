@@ -1,8 +1,8 @@
-// The kernel's own network stack where it sees the same frames: ports on a network interface (net_af_packet, net_tap,
-// bifurcated drivers).
+// The kernel's network stack beside a port on a network interface (net_af_packet, net_tap, bifurcated drivers), where
+// it sees the same frames.
 //
-// It would answer RoCE to an address of its own with ICMP "port unreachable", for each packet. A socket that is bound
-// to the address and takes nothing keeps it silent, also about addresses that it gets later.
+// The kernel would answer each RoCE packet to one of its own addresses with ICMP "port unreachable". A socket that is
+// bound to the address and receives nothing prevents that, also for addresses that the kernel gets later.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ namespace uroce::glue {
 
 class KernelStack {
  public:
-  /// Of EAL's port `port`, called `name`. Ports without an interface have no kernel beside them.
+  /// For EAL's port `port` with the name `name`. A port without an interface needs nothing.
   KernelStack(uint16_t port, std::string name, std::string driver);
   ~KernelStack();
   KernelStack(const KernelStack&) = delete;
   KernelStack& operator=(const KernelStack&) = delete;
 
-  /// The device's addresses from now on. What in the kernel's set-up will disturb or be disturbed is told by note().
+  /// Sets the device's addresses. note() reports each conflict with the kernel's set-up.
   void set_addresses(std::span<const Gid> gids);
 
  private:
@@ -33,7 +33,7 @@ class KernelStack {
   const std::string driver_;
   unsigned interface_ = 0;  ///< index; 0 for none
   std::string interface_name_;
-  std::map<Gid, int> sockets_;  ///< -1 where there could be none
+  std::map<Gid, int> sockets_;  ///< -1 where binding failed
 };
 
 }  // namespace uroce::glue

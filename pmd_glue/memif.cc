@@ -18,7 +18,7 @@ namespace uroce::glue {
 
 namespace {
 
-/// The name that a Unix socket is bound to, in the file system or abstract; empty for anything else.
+/// The name of a bound Unix socket, in the file system or abstract; empty for other descriptors.
 std::string listening_on(int fd) {
   int listening = 0;
   socklen_t size = sizeof listening;
@@ -55,11 +55,11 @@ void silence_memif_listener(std::string_view devargs) {
     std::from_chars(text.data(), text.data() + text.size(), fd);
     if (fd >= 0 && listening_on(fd) == name) found.push_back(fd);
   }
-  // The number stays in use: EAL panics when a descriptor that it waits for is closed under it.
+  // Keep the number in use: EAL panics when a descriptor that it waits for is closed.
   for (const int fd : found) {
-    const int quiet = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    dup3(quiet, fd, O_CLOEXEC);
-    close(quiet);
+    const int placeholder = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    dup3(placeholder, fd, O_CLOEXEC);
+    close(placeholder);
   }
 }
 

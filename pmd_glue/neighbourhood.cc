@@ -12,12 +12,12 @@ namespace uroce::glue {
 
 namespace {
 constexpr uint32_t kSlots = 64;
-/// Frames of one port and one step, so that a flood on one port does not starve the others.
+/// Most frames of one port in one step, so that a flood on one port does not starve the others.
 constexpr uint32_t kFramesPerStep = 64;
 constexpr Nanos kRedirectRetry = std::chrono::milliseconds(5);
 }  // namespace
 
-Neighbourhood::Neighbourhood(Port& port, uint16_t vlan, cm::AddressTable table, uint32_t engines, Waker& service,
+Neighbourhood::Neighbourhood(Port& port, uint16_t vlan, net::AddressTable table, uint32_t engines, Waker& service,
                              const TscClock& clock, uint64_t seed)
     : port_(port),
       vlan_(vlan),
@@ -42,7 +42,7 @@ void Neighbourhood::send(std::span<const std::byte> frame) {
 }
 
 void Neighbourhood::step(bool announce) {
-  std::vector<cm::NeighbourAddress> conflicts;
+  std::vector<net::NeighbourAddress> conflicts;
   {
     const std::lock_guard lock(mutex_);
     run(announce);
@@ -53,7 +53,7 @@ void Neighbourhood::step(bool announce) {
   tell_of_conflicts(conflicts);
 }
 
-void Neighbourhood::set_table(cm::AddressTable table) {
+void Neighbourhood::set_table(net::AddressTable table) {
   {
     const std::lock_guard lock(mutex_);
     if (table == neighbours_.table()) return;
@@ -65,7 +65,7 @@ void Neighbourhood::set_table(cm::AddressTable table) {
 }
 
 void Neighbourhood::run(bool announce) {
-  // A link that is down hears of everything when it comes up.
+  // A link that is down gets all announcements when it comes up.
   if (announce || (std::exchange(announce_, false) && port_.link_up())) {
     neighbours_.announce(clock_.now());
     memberships_.announce(clock_.now());
@@ -87,7 +87,7 @@ void Neighbourhood::run(bool announce) {
   memberships_.poll(clock_.now());
 }
 
-// Routes may lead through a gateway: each finds its next hop anew.
+// Routes may lead through a gateway, so each looks up its next hop again.
 void Neighbourhood::tell_of_changes() {
   redirect_due_ = kNever;
   if (moved_.empty() || !redirect_) return;
@@ -103,15 +103,15 @@ void Neighbourhood::tell_of_changes() {
   }
 }
 
-cm::AddressTable Neighbourhood::table_of_now() {
+net::AddressTable Neighbourhood::table_of_now() {
   const std::lock_guard lock(mutex_);
   return neighbours_.table();
 }
 
-void Neighbourhood::tell_of_conflicts(std::span<const cm::NeighbourAddress> conflicts) const {
+void Neighbourhood::tell_of_conflicts(std::span<const net::NeighbourAddress> conflicts) const {
   for (const auto& [gid, mac] : conflicts) {
-    note(fmt::format("port {}: {} has the address {} as well: give one of the two another (device.addresses)",
-                     port_.name(), cm::to_text(mac), cm::to_text(gid)));
+    note(fmt::format("port {}: {} also has the address {}; give one of the two another address (device.addresses)",
+                     port_.name(), net::to_text(mac), net::to_text(gid)));
   }
 }
 
@@ -122,7 +122,7 @@ std::optional<EthAddr> Neighbourhood::next_hop(const Gid& dgid) {
 }
 
 void Neighbourhood::receive(std::span<const std::byte> frame, Nanos now) {
-  const auto ether = cm::parse_ether(frame);
+  const auto ether = net::parse_ether(frame);
   const bool heard = ether && ether->source != port_.mac() && ether->vlan.value_or(0) == vlan_;
   if (heard && memberships_.on_frame(*ether, now)) return;
   neighbours_.on_frame(frame, now);
@@ -157,18 +157,19 @@ Result<Gid> Neighbourhood::begin_resolve(const Gid& dgid) {
   auto hop = neighbours_.table().next_hop(dgid);
   if (!hop) return fail(hop.error().code, fmt::format("port {}: {}", port_.name(), hop.error().text));
   neighbours_.request(*hop, clock_.now());
-  service_.wake_always();  // a new deadline
+  service_.wake_always();  // the request made a new deadline
   return hop;
 }
 
 Result<Gid> Neighbourhood::source_for(const Gid& dgid) {
   const std::lock_guard lock(mutex_);
-  const cm::AddressTable& table = neighbours_.table();
+  const net::AddressTable& table = neighbours_.table();
   if (table.ours(dgid)) return dgid;
   auto hop = table.next_hop(dgid);
   if (!hop) return fail(hop.error().code, fmt::format("port {}: {}", port_.name(), hop.error().text));
   if (const auto source = table.source_for(*hop)) return *source;
-  return fail(ENETUNREACH, fmt::format("port {} has no address to speak to {} from", port_.name(), cm::to_text(dgid)));
+  return fail(ENETUNREACH, fmt::format("port {} has no address from which to reach {}; add one (device.addresses)",
+                                       port_.name(), net::to_text(dgid)));
 }
 
 std::optional<EthAddr> Neighbourhood::look_up(const Gid& hop) {
@@ -178,20 +179,21 @@ std::optional<EthAddr> Neighbourhood::look_up(const Gid& hop) {
 
 bool Neighbourhood::given_up(const Gid& hop) {
   const std::lock_guard lock(mutex_);
-  return neighbours_.state(hop) == cm::NeighbourState::failed;
+  return neighbours_.state(hop) == net::NeighbourState::failed;
 }
 
 Result<EthAddr> Neighbourhood::no_answer(const Gid& dgid, const Gid& hop) const {
-  const std::string who =
-      hop == dgid ? cm::to_text(dgid) : fmt::format("the gateway {} towards {}", cm::to_text(hop), cm::to_text(dgid));
+  const std::string who = hop == dgid
+                              ? net::to_text(dgid)
+                              : fmt::format("the gateway {} on the way to {}", net::to_text(hop), net::to_text(dgid));
   const char* advice = port_.link_up() ? "is the peer running, on this network, with this address?"
                                        : "the port's link is down: is the other end there?";
   return fail(EHOSTUNREACH, fmt::format("port {}: nobody answers for {}; {}", port_.name(), who, advice));
 }
 
 std::vector<std::pair<std::string, uint64_t>> Neighbourhood::counters() const {
-  const cm::NeighbourCounters& c = neighbours_.counters();
-  const cm::MembershipCounters& m = memberships_.counters();
+  const net::NeighbourCounters& c = neighbours_.counters();
+  const net::MembershipCounters& m = memberships_.counters();
   return {{"neighbour_malformed", c.malformed.get()}, {"neighbour_not_for_us", c.not_for_us.get()},
           {"neighbour_answered", c.answered.get()},   {"echo_answered", c.echo_answered.get()},
           {"neighbour_learned", c.learned.get()},     {"neighbour_requests", c.requests_sent.get()},

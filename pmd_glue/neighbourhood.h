@@ -1,4 +1,4 @@
-// A port's slow path: everything that is not RoCE goes from the workers to the service thread and its answers back.
+// A port's slow path. Workers pass everything that is not RoCE to the service thread, and its answers come back.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 #include <uroce/types.h>
 
 #include "base/counter.h"
-#include "cm/memberships.h"
-#include "cm/neighbours.h"
+#include "net/memberships.h"
+#include "net/neighbours.h"
 #include "pmd_glue/clock.h"
 #include "pmd_glue/frame_ring.h"
 #include "pmd_glue/port.h"
@@ -26,20 +26,20 @@ namespace uroce::glue {
 class Neighbourhood {
  public:
   /// `service` wakes the thread that calls step(). All references outlive this.
-  Neighbourhood(Port& port, uint16_t vlan, cm::AddressTable table, uint32_t engines, Waker& service,
+  Neighbourhood(Port& port, uint16_t vlan, net::AddressTable table, uint32_t engines, Waker& service,
                 const TscClock& clock, uint64_t seed);
 
-  /// Engine `engine`'s thread. False when the service thread is too far behind: the frame is lost, as on a wire.
+  /// The thread of engine `engine`. False when the service thread is too far behind; the frame is then lost.
   bool deliver(uint32_t engine, std::span<const std::byte> frame);
   /// Frames to send; consumed by the thread of engine 0.
   FrameRing& outgoing() { return outgoing_; }
-  /// `redirect` hears of neighbours with another Ethernet address, on the service thread and with no lock held; false:
-  /// it wants to hear it again a little later. Set before the first step().
+  /// `redirect` is called when neighbours change their Ethernet address, on the service thread and without a lock. When
+  /// it returns false, it is called again a little later. Set it before the first step().
   void set_redirect(std::function<bool(const transport::NextHop&)> redirect) { redirect_ = std::move(redirect); }
-  /// Wakes the thread of engine 0 for them. Set before the first frame.
+  /// Wakes the thread of engine 0 when there are frames to send. Set it before the first frame.
   void set_sender(Waker* sender) { sender_ = sender; }
 
-  /// Any thread: see control::DeviceHost::resolve. `wait_step` is called between looks.
+  /// Any thread: see control::DeviceHost::resolve. Calls `wait_step` while it waits.
   template <class WaitStep>
   Result<EthAddr> resolve(const Gid& dgid, Nanos timeout, WaitStep&& wait_step) {
     auto hop = begin_resolve(dgid);
@@ -51,19 +51,20 @@ class Neighbourhood {
     }
   }
 
-  /// Any thread: other addresses and gateways from now on; the link hears of them with the next step().
-  void set_table(cm::AddressTable table);
-  /// Any thread: the Ethernet address that leads to `dgid`, if it is known.
+  /// Any thread: replaces addresses and gateways. The next step() announces them on the link.
+  void set_table(net::AddressTable table);
+  /// Any thread: the Ethernet address of the next hop to `dgid`, if known.
   std::optional<EthAddr> next_hop(const Gid& dgid);
-  /// Any thread; what the link is told goes out with the next step(). Once for each join.
+  /// Any thread. The next step() sends the reports. Call leave() once for each join().
   void join(const Gid& group);
   void leave(const Gid& group);
   /// Any thread: see control::DeviceHost::source_for.
   Result<Gid> source_for(const Gid& dgid);
 
-  /// Service thread: handles what came, repeats and ages. `announce` tells the link about our addresses first.
+  /// Service thread: handles received frames, repeats requests, ages entries. With `announce` it announces our
+  /// addresses first.
   void step(bool announce);
-  /// Service thread: when step() has something to do though no frame comes.
+  /// Service thread: when step() must run even if no frame arrives.
   Nanos next_deadline();
 
   std::vector<std::pair<std::string, uint64_t>> counters() const;
@@ -76,9 +77,9 @@ class Neighbourhood {
   void send(std::span<const std::byte> frame);
   void receive(std::span<const std::byte> frame, Nanos now);
   void run(bool announce);
-  cm::AddressTable table_of_now();
+  net::AddressTable table_of_now();
   void tell_of_changes();
-  void tell_of_conflicts(std::span<const cm::NeighbourAddress> conflicts) const;
+  void tell_of_conflicts(std::span<const net::NeighbourAddress> conflicts) const;
 
   Port& port_;
   const uint16_t vlan_;
@@ -90,14 +91,14 @@ class Neighbourhood {
   Counter send_lost_;
   // Service thread.
   std::function<bool(const transport::NextHop&)> redirect_;
-  std::map<Gid, EthAddr> moved_;  ///< neighbours that redirect_ has not heard of
+  std::map<Gid, EthAddr> moved_;  ///< changes that redirect_ has not taken yet
   Nanos redirect_due_ = kNever;
 
-  std::mutex mutex_;  ///< guards what follows and the producer's end of outgoing_
-  cm::Neighbours neighbours_;
-  cm::Memberships memberships_;
+  std::mutex mutex_;  ///< guards the members below and the producer's end of outgoing_
+  net::Neighbours neighbours_;
+  net::Memberships memberships_;
   bool announce_ = false;                   ///< at the next step
-  uint64_t heard_generation_ = UINT64_MAX;  ///< of memberships_, that the port has been told to receive
+  uint64_t heard_generation_ = UINT64_MAX;  ///< generation of memberships_ that the port receives
 };
 
 }  // namespace uroce::glue

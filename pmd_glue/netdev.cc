@@ -15,7 +15,8 @@ namespace uroce::glue {
 namespace {
 
 Result<void> ask(const std::string& interface, unsigned long request, ifreq& r) {
-  if (interface.size() >= IFNAMSIZ) return fail(ENODEV, fmt::format("'{}' is no interface's name", interface));
+  if (interface.size() >= IFNAMSIZ)
+    return fail(ENODEV, fmt::format("'{}' is too long for an interface name", interface));
   interface.copy(r.ifr_name, IFNAMSIZ - 1);
   const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return fail(errno, std::strerror(errno));
@@ -50,8 +51,8 @@ Result<int> receive_all_multicast(const std::string& interface) {
   packet_mreq membership{};
   membership.mr_ifindex = static_cast<int>(if_nametoindex(interface.c_str()));
   membership.mr_type = PACKET_MR_ALLMULTI;
-  if (membership.mr_ifindex == 0) return fail(ENODEV, fmt::format("there is no interface '{}'", interface));
-  // Protocol 0: it is given no frame.
+  if (membership.mr_ifindex == 0) return fail(ENODEV, fmt::format("unknown interface '{}'", interface));
+  // Protocol 0: the socket receives no frame.
   const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
   if (fd < 0) return fail(errno, std::strerror(errno));
   if (setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &membership, sizeof membership) == 0) return fd;

@@ -9,7 +9,7 @@ namespace uroce::glue {
 
 namespace {
 
-// EAL allows one stack per process, and some notes come before there is one.
+// One writer per process: EAL allows one stack, and some notes come before it exists.
 std::mutex mutex;
 NoteWriter current;
 

@@ -1,4 +1,4 @@
-// What the stack tells people while it starts and runs: one sentence each, rarely.
+// Messages of the stack to people while it starts and runs: one sentence each, rarely.
 #pragma once
 
 #include <functional>
@@ -8,9 +8,9 @@ namespace uroce::glue {
 
 using NoteWriter = std::function<void(std::string_view)>;
 
-/// Any thread. Goes to stderr as "uroce: ..." unless somebody writes it elsewhere.
+/// Any thread. Writes "uroce: ..." to stderr, or calls the writer that was set.
 void note(std::string_view text);
-/// From now on, for the process; empty for stderr again. `writer` is called by one thread at a time.
+/// Sets the writer of the process; an empty one restores stderr. One thread at a time calls `writer`.
 void set_note_writer(NoteWriter writer);
 
 }  // namespace uroce::glue

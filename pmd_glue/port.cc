@@ -29,35 +29,35 @@ namespace uroce::glue {
 namespace {
 
 constexpr unsigned kMempoolCache = 256;
-constexpr auto kServerPatience = std::chrono::seconds(5);
+constexpr auto kServerTimeout = std::chrono::seconds(5);
 
 constexpr uint64_t kRss =
     RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_IPV6 | RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_NONFRAG_IPV6_UDP;
 
-/// Silences one of DPDK's log types while it lives.
-class QuietLog {
+/// Silences one log type of DPDK while it lives.
+class SilencedLog {
  public:
-  explicit QuietLog(const char* type) {
+  explicit SilencedLog(const char* type) {
     if (type == nullptr) return;
-    type_ = rte_log_register(type);  // an existing one is found by its name
+    type_ = rte_log_register(type);  // returns the existing type of this name
     level_ = rte_log_get_level(static_cast<uint32_t>(type_));
     rte_log_set_level(static_cast<uint32_t>(type_), RTE_LOG_CRIT);
   }
-  ~QuietLog() {
+  ~SilencedLog() {
     if (type_ >= 0 && level_ >= 0) rte_log_set_level(static_cast<uint32_t>(type_), static_cast<uint32_t>(level_));
   }
-  QuietLog(const QuietLog&) = delete;
-  QuietLog& operator=(const QuietLog&) = delete;
+  SilencedLog(const SilencedLog&) = delete;
+  SilencedLog& operator=(const SilencedLog&) = delete;
 
  private:
   int type_ = -1;
   int level_ = -1;
 };
 
-/// Drivers with a descriptor per RX queue that can be waited for.
+/// Drivers that have a descriptor to wait on for each RX queue.
 constexpr std::array kRxInterrupts{"net_tap", "net_ixgbe", "net_i40e", "net_ice", "net_iavf", "mlx5_pci"};
 
-// Software ports tell the speed that somebody wrote into their driver.
+// Software ports report a speed that is a constant in their driver.
 uint32_t speed_of(const rte_eth_dev_info& info) {
   uint32_t best = 0;
   for (const uint32_t mbps :
@@ -92,7 +92,7 @@ Result<void> Port::set_up(const PortOptions& options) {
   rte_eth_dev_info info{};
   char name[RTE_ETH_NAME_MAX_LEN] = "";
   if (rte_eth_dev_get_name_by_port(id_, name) != 0 || rte_eth_dev_info_get(id_, &info) != 0) {
-    return fail(ENODEV, fmt::format("there is no port {}", id_));
+    return fail(ENODEV, fmt::format("unknown port {}", id_));
   }
   name_ = name;
   opened_ = true;
@@ -107,7 +107,7 @@ Result<void> Port::set_up(const PortOptions& options) {
   rte_eth_macaddr_get(id_, &mac);
   std::copy_n(mac.addr_bytes, mac_.bytes.size(), mac_.bytes.begin());
   if (mac_ == EthAddr{}) {
-    // net_ring and net_null have none: one that is locally administered and differs between processes and ports.
+    // net_ring and net_null have none. Make one that is locally administered and differs between processes and ports.
     const auto pid = static_cast<uint32_t>(getpid());
     mac_.bytes = {0x02,
                   0x75,
@@ -116,7 +116,7 @@ Result<void> Port::set_up(const PortOptions& options) {
                   static_cast<uint8_t>(pid),
                   static_cast<uint8_t>(id_ + 1)};
   }
-  // memif ends agree on min(queues) only after connecting and then share ring 0 for the rest: one queue is safe.
+  // memif ends agree on min(queues) only after connecting, and then share ring 0 for the rest. Only one queue is safe.
   const uint16_t most =
       driver_ == "net_memif" ? 1 : std::max<uint16_t>(1, std::min(info.max_rx_queues, info.max_tx_queues));
   queues_ = static_cast<uint16_t>(std::min<uint32_t>(options.engines, most));
@@ -141,21 +141,21 @@ Result<void> Port::choose_tx_mode(StackOptions::TxMode wanted, uint64_t tx_capab
     external_ = ExternalMemory::dma_mapped;
   }
   if (wanted == TxMode::external && external_ == ExternalMemory::never) {
-    return fail_port(EINVAL, "cannot send payload from where it lies: choose TX mode copy or automatic");
+    return fail_port(EINVAL, "cannot send payload from the program's memory; choose TX mode copy or automatic");
   }
   return {};
 }
 
 Result<void> Port::make_pool(const PortOptions& options) {
-  // One whole frame per buffer, so that every received frame is contiguous.
+  // A buffer holds one whole frame, so every received frame is contiguous.
   const uint32_t count = queues_ * (options.rx_descriptors + options.tx_descriptors) + options.engines * 1024;
   const std::string pool_name = fmt::format("uroce-port{}", id_);
-  // RTS rings: an lcore thread that loses its core between claiming and filling slots does not stall the others.
+  // RTS rings: an lcore thread that is preempted between claiming and filling slots does not stall the others.
   pool_ = rte_pktmbuf_pool_create_by_ops(pool_name.c_str(), count, kMempoolCache, 0,
                                          static_cast<uint16_t>(RTE_PKTMBUF_HEADROOM + room_), socket_, "ring_mt_rts");
   if (pool_ != nullptr) return {};
-  return fail_port(ENOMEM, fmt::format("has no memory for {} buffers of {} bytes ({} MiB): give EAL more with -m, or "
-                                       "set fewer descriptors",
+  return fail_port(ENOMEM, fmt::format("cannot allocate {} buffers of {} bytes ({} MiB); give EAL more memory with "
+                                       "-m, or set fewer descriptors",
                                        count, room_, (uint64_t{count} * (room_ + 320)) >> 20));
 }
 
@@ -186,18 +186,18 @@ Result<void> Port::configure(const PortOptions& options) {
     error = rte_eth_rx_queue_setup(id_, q, rx, static_cast<unsigned>(socket_), nullptr, pool_);
     if (error == 0) error = rte_eth_tx_queue_setup(id_, q, tx, static_cast<unsigned>(socket_), nullptr);
   }
-  if (error != 0) return fail_port(error, fmt::format("refuses its set-up: {}", rte_strerror(-error)));
+  if (error != 0) return fail_port(error, fmt::format("cannot be configured: {}", rte_strerror(-error)));
   tx_slots_ = tx;
   receive_all_groups();
   return {};
 }
 
-// Neighbour discovery comes by multicast, and groups are joined and left at any time: a filter that lets all of them
-// pass never lags behind.
+// Neighbour discovery uses multicast, and programs join and leave groups at any time. A filter that lets all groups
+// pass is never out of date.
 void Port::receive_all_groups() {
   all_groups_ = rte_eth_allmulticast_enable(id_) == 0;
   if (all_groups_ || driver_ != "net_af_packet") return;
-  // The driver has no such call, but its interface has a filter. It is open for as long as this socket is.
+  // The driver has no such call, but its interface has a filter. It stays open as long as this socket.
   auto membership = receive_all_multicast(std::string(device_argument(devargs_, "iface")));
   if (!membership) return;
   group_socket_ = *membership;
@@ -210,12 +210,12 @@ void Port::receive_groups(std::span<const EthAddr> groups) {
   for (std::size_t i = 0; i < groups.size(); ++i) std::ranges::copy(groups[i].bytes, list[i].addr_bytes);
   const int error = rte_eth_dev_set_mc_addr_list(id_, list.data(), static_cast<uint32_t>(list.size()));
   if (error == 0) return;
-  // Virtual devices that filter nothing refuse this too, and for good.
+  // Virtual devices that filter nothing also refuse this, and always will.
   all_groups_ = true;
   rte_eth_promiscuous_enable(id_);
 }
 
-// Whatever `work` needs it owns: it may outlast the port (see on_interrupt_thread).
+// `work` owns everything it uses, because it may outlive the port (see on_interrupt_thread).
 std::optional<int> Port::beside_no_handler(std::function<int()> work) const {
   if (needs_guard()) return on_interrupt_thread(std::move(work));
   return work();
@@ -223,9 +223,9 @@ std::optional<int> Port::beside_no_handler(std::function<int()> work) const {
 
 Result<void> Port::start() {
   const bool client = driver_ == "net_memif" && is_memif_client(devargs_);
-  const auto until = std::chrono::steady_clock::now() + kServerPatience;
+  const auto until = std::chrono::steady_clock::now() + kServerTimeout;
   const auto try_start = [id = id_] { return rte_eth_dev_start(id); };
-  const QuietLog quiet(client ? "pmd.net.memif" : nullptr);  // one sentence at the end says it
+  const SilencedLog silenced(client ? "pmd.net.memif" : nullptr);  // one message at the end reports it
   auto error = beside_no_handler(try_start);
   while (error.value_or(0) != 0 && client && std::chrono::steady_clock::now() < until) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -233,15 +233,15 @@ Result<void> Port::start() {
   }
   if (!error) {
     stuck_ = true;
-    return fail_port(ETIMEDOUT, fmt::format("does not start within {} s: EAL's interrupt thread is stuck in a driver; "
-                                            "start the program again",
-                                            kInterruptPatience.count()));
+    return fail_port(ETIMEDOUT, fmt::format("did not start within {} s, because EAL's interrupt thread is stuck in a "
+                                            "driver; start the program again",
+                                            kInterruptTimeout.count()));
   }
   if (*error != 0 && client) {
-    return fail_port(ENODEV, fmt::format("finds no memif server on {} within 5 s: start the one with role=server first",
+    return fail_port(ENODEV, fmt::format("found no memif server on {} within 5 s; start the one with role=server first",
                                          memif_socket(devargs_)));
   }
-  if (*error != 0) return fail_port(*error, fmt::format("does not start: {}", rte_strerror(-*error)));
+  if (*error != 0) return fail_port(*error, fmt::format("did not start: {}", rte_strerror(-*error)));
   started_ = true;
   refresh_link();
   return {};
@@ -259,15 +259,16 @@ void Port::close() {
   if (opened_ && !stuck_) {
     const bool listens = driver_ == "net_memif" && !is_memif_client(devargs_);
     const auto closed = beside_no_handler([id = id_, devargs = devargs_, listens] {
-      // Other ports may share the socket: they lose later clients, as the last one to close would make them crash.
+      // Other ports may share the socket. They lose later clients, but otherwise the last port to close would make a
+      // later client crash the process.
       if (listens) silence_memif_listener(devargs);
       return rte_eth_dev_close(id);
     });
     stuck_ = !closed.has_value();
   }
   if (opened_ && stuck_) {
-    fmt::print(stderr, "port {} ({}) is left open: its driver does not come back within {} s\n", name_, driver_,
-               kInterruptPatience.count());
+    fmt::print(stderr, "port {} ({}) stays open: its driver did not return within {} s\n", name_, driver_,
+               kInterruptTimeout.count());
   }
   opened_ = false;
   if (group_socket_ >= 0) ::close(std::exchange(group_socket_, -1));
@@ -280,21 +281,21 @@ void Port::reconnect(uint32_t pollers) {
     pause_.store(++pauses_, std::memory_order_release);
   }
   if (paused_pollers_.load(std::memory_order_acquire) < pollers) return;
-  const QuietLog quiet("pmd.net.memif");
+  const SilencedLog silenced("pmd.net.memif");
   const auto error = on_interrupt_thread([id = id_] {
     rte_eth_dev_stop(id);
     return rte_eth_dev_start(id);
   });
-  // A port that did not start, or may still do so, must not be polled either.
+  // Nobody may poll a port that did not start, or that may still start.
   if (error == 0) pause_.store(0, std::memory_order_release);
 }
 
 void Port::refresh_link() {
   rte_eth_link link{};
   bool up = rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
-  // What a late start brought up nobody polls: reconnect() has to have its way first.
+  // While pollers pause the port is not up, even if a late start brought its link up. reconnect() ends the pause.
   up = up && pause_.load(std::memory_order_relaxed) == 0;
-  // net_af_packet is up whatever becomes of its interface, and loses what it is given meanwhile.
+  // net_af_packet always reports an up link, and loses frames while its interface is down.
   if (driver_ == "net_af_packet") {
     const auto running = netdev_running(std::string(device_argument(devargs_, "iface")));
     up = up && running.value_or(false);

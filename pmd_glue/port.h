@@ -1,4 +1,4 @@
-// One Ethernet port: what its driver can do, set up and started; its link; its buffers.
+// One Ethernet port: its driver's abilities, set-up and start, link and buffers.
 #pragma once
 
 #include <atomic>
@@ -18,19 +18,19 @@ struct rte_mempool;
 namespace uroce::glue {
 
 struct PortOptions {
-  int mtu = 0;           ///< 0: the port's own, raised to what path MTU 4096 needs where the driver allows
+  int mtu = 0;           ///< 0: the port's own, raised for path MTU 4096 if the driver can
   uint32_t engines = 1;  ///< queues wanted, one per engine
   uint16_t rx_descriptors = 1024;
   uint16_t tx_descriptors = 1024;
   StackOptions::TxMode tx_mode = StackOptions::TxMode::automatic;
-  bool rx_interrupts = false;  ///< wanted, where the driver is known to have them
+  bool rx_interrupts = false;  ///< use them if the driver is known to have them
 };
 
-/// How far the payload of a sent frame may be referenced instead of copied.
+/// Memory that a sent frame may reference instead of copying its payload.
 enum class ExternalMemory : uint8_t {
-  never,       ///< the driver passes buffers on, or cannot send several segments
-  any,         ///< the driver has copied everything when its TX burst returns
-  dma_mapped,  ///< hardware reads it: only memory that EAL knows and has mapped
+  never,       ///< none: the driver passes buffers on, or cannot send several segments
+  any,         ///< any memory: the driver has copied everything when its TX burst returns
+  dma_mapped,  ///< memory that EAL knows and has mapped, because hardware reads it
 };
 
 class Port {
@@ -44,10 +44,10 @@ class Port {
 
   /// Starts the port, waiting up to 5 s for a memif server to listen. Errors: ENODEV, ETIMEDOUT or the driver's.
   Result<void> start();
-  /// Any number of times; no queue may be in use.
+  /// May be called several times. No queue may be in use.
   void stop();
-  /// Stops, and gives the port back to EAL. Its buffers live on, in other ports' hands perhaps, until ~Port. A port
-  /// whose driver does not come back within 5 s is left as it is, with its buffers, and a line on stderr says so.
+  /// Stops the port and returns it to EAL. Its buffers, which other ports may still hold, live until ~Port. If the
+  /// driver does not return within 5 s, the port and its buffers stay as they are, and a line on stderr says so.
   void close();
 
   uint16_t id() const { return id_; }
@@ -60,26 +60,27 @@ class Port {
   uint16_t queues() const { return queues_; }        ///< 1..engines
   uint32_t tx_slots() const { return tx_slots_; }    ///< frames that one TX queue holds at most
   rte_mempool* pool() const { return pool_; }        ///< each buffer holds one whole frame
-  /// Of the card in Mb/s, the fastest that it can; 100000 where the port is software or does not know.
+  /// The card's highest speed in Mb/s; 100000 for software ports and for those that do not report it.
   uint32_t speed_mbps() const { return speed_mbps_; }
   int socket() const { return socket_; }  ///< NUMA node, or SOCKET_ID_ANY
   ExternalMemory external() const { return external_; }
   bool rx_interrupts() const { return rx_interrupts_; }
   bool fills_ip_checksum() const { return tx_ip_checksum_; }
-  /// The peer's end can vanish under the driver's feet (see fault_guard.h).
+  /// True when the peer's memory can vanish during a burst (see fault_guard.h).
   bool needs_guard() const { return driver_ == "net_memif"; }
 
-  /// Any thread; what refresh_link() saw last.
+  /// Any thread: the last result of refresh_link().
   bool link_up() const { return link_up_.load(std::memory_order_relaxed); }
   /// Asks the driver, and the kernel for a port on a network interface. One thread.
   void refresh_link();
-  /// The Ethernet addresses of the multicast groups to receive, where the port does not receive all. What a driver
-  /// refuses, falls back to receiving everything. The thread of refresh_link().
+  /// Sets the Ethernet addresses of the multicast groups to receive, unless the port receives all. If the driver
+  /// refuses the list, the port receives everything. The thread of refresh_link().
   void receive_groups(std::span<const EthAddr> groups);
-  /// For a memif client whose server went away: restarts the port until a server listens again. The thread of
-  /// refresh_link(), every now and then; `pollers` threads poll the port, and pause meanwhile.
+  /// For a memif client whose server ended: restarts the port until a server listens again. The thread of
+  /// refresh_link() calls it now and then. The `pollers` threads that poll the port pause meanwhile.
   void reconnect(uint32_t pollers);
-  /// A poller's thread, before it touches a queue: true when it must not. `seen` is the poller's own, 0 at first.
+  /// A poller's thread, before it uses a queue: true when it must not use it. `seen` belongs to the poller and begins
+  /// at 0.
   bool paused(uint32_t& seen) const {
     const uint32_t generation = pause_.load(std::memory_order_acquire);
     if (generation == 0) [[likely]]
@@ -107,7 +108,7 @@ class Port {
   EthAddr mac_{};
   Mtu path_mtu_ = Mtu::mtu256;
   uint32_t mtu_ = 1500;
-  bool set_mtu_ = false;  ///< mtu_ is to be given to the driver
+  bool set_mtu_ = false;  ///< the driver must be given mtu_
   uint32_t max_frame_ = 1518;
   uint32_t room_ = 2048;
   uint16_t queues_ = 1;
@@ -123,10 +124,10 @@ class Port {
   int group_socket_ = -1;    ///< makes the kernel's interface receive them
   bool started_ = false;
   bool opened_ = false;
-  bool stuck_ = false;  ///< a call of the driver has not come back
+  bool stuck_ = false;  ///< a call of the driver has not returned
   std::atomic<bool> link_up_{false};
   uint32_t pauses_ = 0;
-  std::atomic<uint32_t> pause_{0};  ///< which pause this is; 0 for none
+  std::atomic<uint32_t> pause_{0};  ///< number of the current pause; 0 for none
   mutable std::atomic<uint32_t> paused_pollers_{0};
 };
 

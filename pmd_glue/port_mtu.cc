@@ -1,5 +1,5 @@
-// What a port can carry. Drivers report it badly in DPDK 22.11: net_memif and net_af_packet claim 1518 bytes and mean
-// something else, net_ring has no limit at all.
+// The MTU of a port. Drivers report it badly in DPDK 22.11: net_memif and net_af_packet claim 1518 bytes and mean
+// something else, net_ring has no limit.
 #include <fmt/format.h>
 #include <rte_ethdev.h>
 
@@ -21,7 +21,7 @@ uint32_t number_or(std::string_view text, uint32_t otherwise) {
   return value;
 }
 
-/// What limits a port, and what would lift it.
+/// The limit of a port, and how to raise it.
 struct Limit {
   uint32_t mtu = 0;
   std::string advice;
@@ -48,7 +48,7 @@ Limit af_packet_slot_limit(std::string_view devargs, uint32_t asked) {
 Result<void> Port::choose_mtu(const PortOptions& options) {
   const auto asked = static_cast<uint32_t>(std::max(options.mtu, 0));
   if (options.mtu < 0 || asked > kLargestMtu || (asked != 0 && !path_mtu_for(asked))) {
-    return fail_port(EINVAL, fmt::format("cannot have mtu {}: from {} (path MTU 256) to {} are possible", options.mtu,
+    return fail_port(EINVAL, fmt::format("cannot have mtu {}; the range is {} (path MTU 256) to {}", options.mtu,
                                          256 + kIpOverhead, kLargestMtu));
   }
   const uint32_t wanted = asked != 0 ? asked : kFullMtu;
@@ -71,26 +71,26 @@ Result<void> Port::choose_mtu(const PortOptions& options) {
       const auto own = netdev_mtu(interface);
       if (own && *own < limit.mtu) limit.mtu = *own;
     }
-    room_ = number_or(device_argument(devargs_, "framesz"), kAfPacketDefaultFrame);  // the driver copies a whole slot
+    room_ = number_or(device_argument(devargs_, "framesz"), kAfPacketDefaultFrame);  // the driver copies whole slots
   } else if (driver_ == "net_ring" || driver_ == "net_null" || driver_ == "net_pcap") {
     limit = {kLargestMtu, ""};
   } else {
     const uint32_t overhead = RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN;
     const uint32_t by_frame = info.max_rx_pktlen > overhead ? info.max_rx_pktlen - overhead : 0;
-    limit = {std::min<uint32_t>(by_frame, info.max_mtu), "its driver takes no more; use another port"};
+    limit = {std::min<uint32_t>(by_frame, info.max_mtu), "its driver supports no more; use another port"};
     set_mtu_ = asked != 0 || limit.mtu >= kFullMtu;
     uint16_t own = RTE_ETHER_MTU;
     rte_eth_dev_get_mtu(id_, &own);
     if (!set_mtu_) limit.mtu = own;
   }
   if (asked > limit.mtu) {
-    return fail_port(EINVAL, fmt::format("cannot have mtu {}, its limit is {}: {}, or set mtu to {} or less", asked,
+    return fail_port(EINVAL, fmt::format("cannot have mtu {}; its limit is {}: {}, or set mtu to {} or less", asked,
                                          limit.mtu, limit.advice, limit.mtu));
   }
   mtu_ = std::min(wanted, limit.mtu);
   const auto path = path_mtu_for(mtu_);
   if (!path) {
-    return fail_port(EINVAL, fmt::format("has an MTU of {}, and the smallest path MTU (256) needs {}: raise it", mtu_,
+    return fail_port(EINVAL, fmt::format("has an MTU of {}, but the smallest path MTU (256) needs {}; raise it", mtu_,
                                          256 + kIpOverhead));
   }
   path_mtu_ = *path;

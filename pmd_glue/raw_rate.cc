@@ -27,11 +27,11 @@ constexpr std::size_t kBurst = 32;
 constexpr uint32_t kHeader = 60;
 constexpr uint16_t kExperimental = 0x88b5;  // IEEE 802, local experimental EtherType 1
 constexpr uint32_t kSpins = 64;
-constexpr Nanos kQuiet = std::chrono::milliseconds(500);
+constexpr Nanos kIdleEnd = std::chrono::milliseconds(500);
 constexpr Nanos kStopInterval = std::chrono::milliseconds(5);
 
-/// Gives the core away once there has been nothing to do for a while: both ends may share it.
-class Patience {
+/// Gives the core away after a while without work, because both ends may share it.
+class PollingBackoff {
  public:
   void worked(bool worked) {
     if (worked) {
@@ -52,15 +52,15 @@ class Sender {
     std::memcpy(&header_[6], port.mac().bytes.data(), 6);
     store_be16(&header_[12], kExperimental);
   }
-  ~Sender() { rte_pktmbuf_free_bulk(burst_.data(), static_cast<unsigned>(held_)); }
+  ~Sender() { rte_pktmbuf_free_bulk(burst_.data(), static_cast<unsigned>(pending_)); }
 
-  /// One burst. True when any frame went.
+  /// Sends one burst. True when any frame was taken.
   bool step() {
-    if (held_ == 0 && !build()) return false;
-    const std::size_t sent = path_.push({burst_.data(), held_});
+    if (pending_ == 0 && !build()) return false;
+    const std::size_t sent = path_.push({burst_.data(), pending_});
     sent_ += sent;
-    held_ -= sent;
-    std::memmove(burst_.data(), burst_.data() + sent, held_ * sizeof(rte_mbuf*));
+    pending_ -= sent;
+    std::memmove(burst_.data(), burst_.data() + sent, pending_ * sizeof(rte_mbuf*));
     return sent != 0;
   }
   uint64_t sent() const { return sent_; }
@@ -68,7 +68,7 @@ class Sender {
  private:
   bool build() {
     if (rte_pktmbuf_alloc_bulk(port_.pool(), burst_.data(), kBurst) != 0) return false;
-    held_ = kBurst;
+    pending_ = kBurst;
     for (rte_mbuf* mbuf : burst_) {
       std::memcpy(rte_pktmbuf_mtod(mbuf, void*), header_.data(), header_.size());
       mbuf->data_len = static_cast<uint16_t>(bytes_);
@@ -80,7 +80,7 @@ class Sender {
   Port& port_;
   QueuePath path_;
   const uint32_t bytes_;
-  std::size_t held_ = 0;
+  std::size_t pending_ = 0;
   uint64_t sent_ = 0;
   std::array<std::byte, kHeader> header_{};
   std::array<rte_mbuf*, kBurst> burst_{};
@@ -139,7 +139,7 @@ struct Bench {
     for (const auto& port : ports) port->close();
   }
 
-  /// Whether the caller wants the run to end now.
+  /// True when the caller wants the run to end.
   bool ends(Nanos now) {
     if (!options.stop || now < next_ask) return false;
     next_ask = now + kStopInterval;
@@ -170,12 +170,14 @@ Result<void> Bench::open() {
   }
   const std::size_t needed = options.role == RawRole::both ? 2 : 1;
   if (ports.size() < needed) {
-    return fail(ENODEV, fmt::format("a raw run needs {} port(s), EAL finds {}: name them with --vdev or -a", needed,
+    return fail(ENODEV, fmt::format("raw_bw needs {} port(s), but EAL finds {}; name them with --vdev or -a", needed,
                                     ports.size()));
   }
   if (options.frame_bytes < kHeader || options.frame_bytes > ports[0]->max_frame()) {
-    return fail(EINVAL, fmt::format("frames of {} bytes: port {} carries {} to {}; set another size or mtu",
-                                    options.frame_bytes, ports[0]->name(), kHeader, ports[0]->max_frame()));
+    return fail(
+        EINVAL,
+        fmt::format("port {1} cannot carry frames of {0} bytes; its range is {2} to {3}; set another size or mtu",
+                    options.frame_bytes, ports[0]->name(), kHeader, ports[0]->max_frame()));
   }
   for (const auto& port : ports) {
     if (port->needs_guard()) install_fault_guard();
@@ -185,12 +187,12 @@ Result<void> Bench::open() {
 }
 
 Result<void> Bench::wait_for_links(const TscClock& clock) {
-  const Nanos until = clock.now() + options.patience;
+  const Nanos until = clock.now() + options.timeout;
   for (const auto& port : ports) {
     while (!port->link_up()) {
       if (clock.now() > until) {
-        return fail(ETIMEDOUT, fmt::format("port {} stays down for {:.0f} s: is the other end there?", port->name(),
-                                           seconds(options.patience)));
+        return fail(ETIMEDOUT, fmt::format("port {} was down for {:.0f} s; is the other end there?", port->name(),
+                                           seconds(options.timeout)));
       }
       if (ends(clock.now())) return interrupted();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -202,27 +204,27 @@ Result<void> Bench::wait_for_links(const TscClock& clock) {
 
 Result<RawRate> Bench::send(const TscClock& clock) {
   Sender sender(*ports[0], options.frame_bytes);
-  Patience patience;
+  PollingBackoff backoff;
   const Nanos start = clock.now();
   Nanos now = start;
-  for (; now - start < options.duration && !ends(now); now = clock.now()) patience.worked(sender.step());
+  for (; now - start < options.duration && !ends(now); now = clock.now()) backoff.worked(sender.step());
   return RawRate{sender.sent(), options.frame_bytes, seconds(now - start)};
 }
 
 Result<RawRate> Bench::receive(const TscClock& clock) {
   Receiver receiver(*ports[0]);
-  Patience patience;
+  PollingBackoff backoff;
   const Nanos start = clock.now();
   for (Nanos now = start;; now = clock.now()) {
-    patience.worked(receiver.step(now));
+    backoff.worked(receiver.step(now));
     const bool end = ends(now);
     if (receiver.frames() == 0) {
       if (end) return interrupted();
-      if (now - start < options.patience) continue;
-      return fail(ETIMEDOUT, fmt::format("port {} receives nothing for {:.0f} s: is the other end sending?",
-                                         ports[0]->name(), seconds(options.patience)));
+      if (now - start < options.timeout) continue;
+      return fail(ETIMEDOUT, fmt::format("port {} received nothing for {:.0f} s; is the other end sending?",
+                                         ports[0]->name(), seconds(options.timeout)));
     }
-    if (end || now - receiver.first() >= options.duration || now - receiver.last() > kQuiet) break;
+    if (end || now - receiver.first() >= options.duration || now - receiver.last() > kIdleEnd) break;
   }
   return RawRate{receiver.frames(), options.frame_bytes, seconds(receiver.last() - receiver.first())};
 }
@@ -236,18 +238,18 @@ Result<RawRate> Bench::both(const TscClock& clock) {
   if (two_cores) {
     const auto main = [](void* argument) {
       auto* own = static_cast<Job*>(argument);
-      Patience patience;
-      while (!own->stop.load(std::memory_order_relaxed)) patience.worked(own->sender.step());
+      PollingBackoff backoff;
+      while (!own->stop.load(std::memory_order_relaxed)) backoff.worked(own->sender.step());
       return 0;
     };
     rte_eal_remote_launch(main, &job, eal->workers()[0]);
   }
   Receiver receiver(*ports[1]);
-  Patience patience;
+  PollingBackoff backoff;
   const Nanos start = clock.now();
   for (Nanos now = start; now - start < options.duration && !ends(now); now = clock.now()) {
     const bool sent = !two_cores && job.sender.step();
-    patience.worked(receiver.step(now) || sent);
+    backoff.worked(receiver.step(now) || sent);
   }
   stop.store(true, std::memory_order_relaxed);
   if (two_cores) rte_eal_wait_lcore(eal->workers()[0]);
@@ -268,7 +270,7 @@ Result<RawRate> run_raw(const std::vector<std::string>& eal_args, const RawOptio
     case RawRole::receive: return bench.receive(clock);
     case RawRole::both: return bench.both(clock);
   }
-  return fail(EINVAL, "no such role");
+  return fail(EINVAL, "unknown role; choose send, receive or both");
 }
 
 }  // namespace uroce::glue

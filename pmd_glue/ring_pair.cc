@@ -14,7 +14,7 @@
 namespace uroce::glue {
 
 namespace {
-constexpr uint32_t kMaxQueues = 16;  // of net_ring
+constexpr uint32_t kMaxQueues = 16;  // limit of net_ring
 }
 
 Result<std::unique_ptr<RingPair>> RingPair::make(uint32_t queues, uint32_t slots) {
@@ -26,7 +26,8 @@ Result<std::unique_ptr<RingPair>> RingPair::make(uint32_t queues, uint32_t slots
       const std::string name = fmt::format("uroce-{}{}", direction, q);
       rte_ring* ring = rte_ring_create(name.c_str(), std::bit_ceil(slots), socket, RING_F_SP_ENQ | RING_F_SC_DEQ);
       if (ring == nullptr) {
-        return fail(rte_errno, fmt::format("no memory for ring {}: {}", name, rte_strerror(rte_errno)));
+        return fail(rte_errno, fmt::format("cannot create ring {}: {}; give EAL more memory with -m", name,
+                                           rte_strerror(rte_errno)));
       }
       pair->rings_.push_back(ring);
     }
@@ -35,7 +36,7 @@ Result<std::unique_ptr<RingPair>> RingPair::make(uint32_t queues, uint32_t slots
   rte_ring** ba = ab + queues;
   const int a = rte_eth_from_rings("uroce0", ba, queues, ab, queues, static_cast<unsigned>(socket));
   const int b = a < 0 ? -1 : rte_eth_from_rings("uroce1", ab, queues, ba, queues, static_cast<unsigned>(socket));
-  if (b < 0) return fail(rte_errno, fmt::format("no port from rings: {}", rte_strerror(rte_errno)));
+  if (b < 0) return fail(rte_errno, fmt::format("cannot make a port from rings: {}", rte_strerror(rte_errno)));
   pair->ports_ = {static_cast<uint16_t>(a), static_cast<uint16_t>(b)};
   return pair;
 }

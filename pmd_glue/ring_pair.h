@@ -14,9 +14,9 @@ namespace uroce::glue {
 
 class RingPair {
  public:
-  /// What a port sends in queue q, the other receives in queue q. Errors: ENOMEM, or the driver's.
+  /// Frames that a port sends in queue q arrive in queue q of the other. Errors: ENOMEM, or the driver's.
   static Result<std::unique_ptr<RingPair>> make(uint32_t queues, uint32_t slots);
-  /// Takes the ports away as well where they are not closed yet.
+  /// Also removes the ports that are not closed yet.
   ~RingPair();
   RingPair(const RingPair&) = delete;
   RingPair& operator=(const RingPair&) = delete;

@@ -17,13 +17,14 @@ Result<std::unique_ptr<SharedQueue>> SharedQueue::make(const std::string& name, 
   std::unique_ptr<SharedQueue> queue(new SharedQueue);
   queue->ring_ = rte_ring_create(name.c_str(), kSlots, socket, RING_F_MP_RTS_ENQ | RING_F_SC_DEQ);
   if (queue->ring_ == nullptr) {
-    return fail(rte_errno, fmt::format("no memory for ring {}: {}", name, rte_strerror(rte_errno)));
+    return fail(rte_errno,
+                fmt::format("cannot create ring {}: {}; give EAL more memory with -m", name, rte_strerror(rte_errno)));
   }
   return queue;
 }
 
 SharedQueue::~SharedQueue() {
-  rte_pktmbuf_free_bulk(burst_.data(), static_cast<unsigned>(held_));
+  rte_pktmbuf_free_bulk(burst_.data(), static_cast<unsigned>(pending_));
   void* mbuf = nullptr;
   while (ring_ != nullptr && rte_ring_dequeue(ring_, &mbuf) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(mbuf));
   rte_ring_free(ring_);
@@ -35,17 +36,17 @@ uint16_t SharedQueue::put(std::span<rte_mbuf*> mbufs) {
 }
 
 bool SharedQueue::drain(TxPath& path) {
-  if (held_ < kBurst) {
-    held_ += rte_ring_dequeue_burst(ring_, reinterpret_cast<void**>(burst_.data() + held_),
-                                    static_cast<unsigned>(kBurst - held_), nullptr);
+  if (pending_ < kBurst) {
+    pending_ += rte_ring_dequeue_burst(ring_, reinterpret_cast<void**>(burst_.data() + pending_),
+                                       static_cast<unsigned>(kBurst - pending_), nullptr);
   }
-  if (held_ == 0) return false;
-  const std::size_t sent = path.push({burst_.data(), held_});
-  held_ -= sent;
-  std::memmove(burst_.data(), burst_.data() + sent, held_ * sizeof(rte_mbuf*));
+  if (pending_ == 0) return false;
+  const std::size_t sent = path.push({burst_.data(), pending_});
+  pending_ -= sent;
+  std::memmove(burst_.data(), burst_.data() + sent, pending_ * sizeof(rte_mbuf*));
   return sent != 0;
 }
 
-bool SharedQueue::empty() const { return held_ == 0 && rte_ring_empty(ring_) != 0; }
+bool SharedQueue::empty() const { return pending_ == 0 && rte_ring_empty(ring_) != 0; }
 
 }  // namespace uroce::glue

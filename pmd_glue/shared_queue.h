@@ -1,4 +1,4 @@
-// Engines of a port that has fewer queues than engines: they send through the one of engine 0's worker.
+// The way to send for engines of a port with fewer queues than engines: through the queue of engine 0's worker.
 #pragma once
 
 #include <array>
@@ -23,9 +23,9 @@ class SharedQueue {
   SharedQueue(const SharedQueue&) = delete;
   SharedQueue& operator=(const SharedQueue&) = delete;
 
-  /// Any engine's thread. Takes a prefix, returns its length.
+  /// Any engine's thread. Takes a prefix of the frames and returns its length.
   uint16_t put(std::span<rte_mbuf*> mbufs);
-  /// The thread that owns `path`: passes on what waits. True when anything moved.
+  /// The thread that owns `path`: passes waiting frames on. True when any moved.
   bool drain(TxPath& path);
   bool empty() const;
 
@@ -33,11 +33,11 @@ class SharedQueue {
   SharedQueue() = default;
   static constexpr std::size_t kBurst = 32;
   rte_ring* ring_ = nullptr;
-  std::size_t held_ = 0;
+  std::size_t pending_ = 0;
   std::array<rte_mbuf*, kBurst> burst_{};
 };
 
-/// An engine's way into it.
+/// An engine's end of a SharedQueue.
 class SharedPath final : public TxPath {
  public:
   SharedPath(SharedQueue& queue, Waker& owner) : queue_(queue), owner_(owner) {}

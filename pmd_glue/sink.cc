@@ -17,7 +17,7 @@ namespace uroce::glue {
 
 namespace {
 
-/// Up to here a second pass over the frame in L1 is cheaper than a CRC in pieces.
+/// Up to this size a second pass over the frame in L1 is cheaper than a CRC in pieces.
 constexpr uint32_t kWholeCrcBytes = 256;
 
 void never_freed(void*, void*) { assert(!"the sink's own reference is never dropped"); }
@@ -74,7 +74,7 @@ void EtherSink::send(std::span<const transport::TxFrame> frames) {
   for (const transport::TxFrame& frame : frames) {
     rte_mbuf* mbuf = build(frame);
     counters_.bytes.add(mbuf->pkt_len);
-    // Here and not in the burst to the driver, which may free the frames, or take them at a second try.
+    // Copy here and not around the driver's burst, which may free the frames, or take them only at a second try.
     if (tap_ != nullptr) [[unlikely]]
       tap_->add(*mbuf, true);
     if (!frame.loopback) [[likely]] {
@@ -118,7 +118,7 @@ rte_mbuf* EtherSink::build(const transport::TxFrame& frame) {
 rte_mbuf* EtherSink::build_copy(const transport::TxFrame& frame) {
   rte_mbuf* mbuf = stash_[--stash_count_];
   std::byte* const start = rte_pktmbuf_mtod(mbuf, std::byte*);
-  // All of the array: a copy of fixed size is a handful of stores, and the payload overwrites the surplus.
+  // Copy the whole array: a copy of fixed size is a handful of stores, and the payload overwrites the rest.
   std::memcpy(start, frame.header.data(), frame.header.size());
   const std::byte* const l3 = start + frame.l3_offset;
   std::byte* at = start + frame.header_length;
@@ -154,7 +154,8 @@ bool EtherSink::may_reference(const transport::TxFrame& frame) const {
   });
 }
 
-// Headers, one segment per span, and a trailer of pad and ICRC. Null when the small pool is exhausted: copy then.
+// Headers, one segment per span, and a trailer of pad and ICRC. Null when the small pool is exhausted; the caller
+// copies then.
 rte_mbuf* EtherSink::build_external(const transport::TxFrame& frame) {
   std::array<rte_mbuf*, kExternalMaxSpans + 1> segments{};
   const unsigned count = frame.payload_spans + 1u;
@@ -169,7 +170,7 @@ rte_mbuf* EtherSink::build_external(const transport::TxFrame& frame) {
   rte_mbuf_ext_refcnt_update(&shared, static_cast<int16_t>(frame.payload_spans));
   for (uint8_t i = 0; i < frame.payload_spans; ++i) {
     const transport::PayloadSpan& span = frame.payload[i];
-    void* data = const_cast<std::byte*>(span.data);  // an mbuf has no notion of const; drivers only read on TX
+    void* data = const_cast<std::byte*>(span.data);  // mbufs have no const; drivers only read on TX
     crc.update({span.data, span.length});
     const rte_iova_t iova =
         external_ == ExternalMemory::any ? reinterpret_cast<uintptr_t>(data) : rte_mem_virt2iova(data);
@@ -197,8 +198,8 @@ bool EtherSink::references_payload() {
   return std::ranges::any_of(shared_, referenced);
 }
 
-// Several may wait at once, each with its mark. Two counts serve them all: the second waiter's generation ends once the
-// first one's is gone.
+// Several callers may wait at once, each with its mark. Two counts are enough: the second caller's generation ends once
+// the first one's references are gone.
 bool EtherSink::references_payload_before(uint64_t mark) {
   if (!references_payload()) return false;
   const auto referenced = [this](uint64_t generation) { return rte_mbuf_ext_refcnt_read(&shared(generation)) > 1; };
@@ -223,7 +224,7 @@ bool EtherSink::flush_port() {
   counters_.bursts.add();
   if (path_.take_fault()) [[unlikely]] {
     counters_.faults.add();
-    forget_references();  // a guarded driver keeps no buffer beyond its burst
+    forget_references();  // a guarded driver keeps no buffer after its burst
   }
   tx_count_ -= sent;
   if (tx_count_ != 0) {
@@ -235,7 +236,7 @@ bool EtherSink::flush_port() {
 
 bool EtherSink::flush_loopback() {
   std::size_t kept = 0;
-  // In order per engine: once a ring is full, later frames for it wait as well.
+  // Keep the order for each engine: once its ring is full, its later frames wait too.
   uint64_t full = 0;
   bool moved = false;
   for (std::size_t i = 0; i < loop_count_; ++i) {
@@ -261,8 +262,8 @@ uint16_t QueuePath::push(std::span<rte_mbuf*> mbufs) {
   volatile uint16_t sent = 0;
   const bool whole = guarded([&] { sent = rte_eth_tx_burst(port_.id(), queue_, mbufs.data(), count); });
   if (whole) return sent;
-  // Which of the buffers the driver has freed cannot be known: none is touched again. The peer is gone, and what was
-  // on its way to it is lost in any case.
+  // Nobody knows which buffers the driver has freed, so none is touched again. The peer is gone, and its frames are
+  // lost in any case.
   faulted_ = true;
   return count;
 }

@@ -1,4 +1,4 @@
-// Frame descriptors become mbufs: an engine's way to its port's TX queue.
+// Turns frame descriptors into mbufs: an engine's way to its port's TX queue.
 #pragma once
 
 #include <array>
@@ -17,15 +17,15 @@
 
 namespace uroce::glue {
 
-/// Where finished mbufs go. One user thread.
+/// Takes finished mbufs. One thread uses it.
 class TxPath {
  public:
   virtual ~TxPath() = default;
-  /// Takes a prefix of `mbufs`, returns its length.
+  /// Takes a prefix of `mbufs` and returns its length.
   virtual uint16_t push(std::span<rte_mbuf*> mbufs) = 0;
-  /// Frees what has been sent, where the driver keeps it until asked.
+  /// Frees sent mbufs, for drivers that keep them until asked.
   virtual void reclaim() {}
-  /// True once after a burst that faulted: what it was given is neither sent nor ever freed.
+  /// True once after a burst that faulted. Its mbufs are neither sent nor ever freed.
   bool take_fault() { return std::exchange(faulted_, false); }
 
  protected:
@@ -34,23 +34,24 @@ class TxPath {
 
 struct SinkCounters {
   Counter frames, bytes;
-  Counter external_frames;  ///< of them, with payload sent from where it lies
+  Counter external_frames;  ///< those whose payload is sent from the program's memory
   Counter loopback_frames;
   Counter bursts;
-  Counter short_bursts;     ///< the port took less than it was given
+  Counter short_bursts;     ///< the port did not take the whole burst
   Counter buffers_missing;  ///< times that the pool was empty
   Counter faults;           ///< bursts cut off by a peer that vanished (see fault_guard.h)
 };
 
-/// Frames at most kPending wait here for a port or ring that is full; beyond that room() is 0 and the engine waits.
+/// At most kPending frames wait here for a full port or ring. Beyond that room() is 0, and the engine waits.
 class EtherSink final : public transport::FrameSink {
  public:
   static constexpr std::size_t kPending = 64;
-  /// Below this many payload bytes copying is cheaper than three mbufs.
+  /// Copying fewer payload bytes than this is cheaper than three mbufs.
   static constexpr uint32_t kExternalMinBytes = 512;
   static constexpr uint32_t kExternalMaxSpans = 4;
 
-  /// All outlive the sink. `external_pool` holds the small mbufs of referenced payload and trailers; null: copy always.
+  /// All arguments outlive the sink. `external_pool` holds the small mbufs of referenced payload and trailers; null:
+  /// always copy.
   EtherSink(const Port& port, TxPath& path, Handover& handover, rte_mempool* external_pool);
   ~EtherSink() override;
   EtherSink(const EtherSink&) = delete;
@@ -62,14 +63,14 @@ class EtherSink final : public transport::FrameSink {
   uint64_t mark_payload() override { return generation_; }
   bool references_payload_before(uint64_t mark) override;
 
-  /// One whole frame as it is, e.g. an ARP reply. False without room: nothing was taken.
+  /// Sends one whole frame, e.g. an ARP reply. False when there is no room; nothing was taken.
   bool send_raw(std::span<const std::byte> frame);
-  /// Gives waiting frames another try. True when any moved.
+  /// Tries to send waiting frames. True when any moved.
   bool flush();
-  /// True while frames wait; they need flush(), or a call of room().
+  /// True while frames wait for flush() or room().
   bool pending() const { return tx_count_ + loop_count_ != 0; }
   const SinkCounters& counters() const { return counters_; }
-  /// Whom to show what is sent; nullptr for nobody.
+  /// Sets the tap that gets a copy of each sent frame; nullptr for none.
   void set_tap(FrameTap* tap) { tap_ = tap; }
 
  private:
@@ -98,15 +99,16 @@ class EtherSink final : public transport::FrameSink {
   std::array<rte_mbuf*, kPending> stash_{};
   std::array<rte_mbuf*, kPending> tx_{};
   std::array<rte_mbuf*, kPending> loop_{};
-  std::array<uint64_t, kPending> loop_targets_{};  ///< engines still to get it, each with a reference of its own
-  /// Of payload references: each count is 1 + those in flight. Frames of generation g count at g % 2; a generation
-  /// ends when somebody waits for it and the one before it is gone, so that new frames never prolong the wait.
+  std::array<uint64_t, kPending>
+      loop_targets_{};  ///< engines that still get the frame, each with a reference of its own
+  /// Counts of payload references: each is 1 + those in flight. Frames of generation g count at g % 2. A generation
+  /// ends when somebody waits for it and the one before it has ended, so new frames never prolong the wait.
   std::array<rte_mbuf_ext_shared_info, 2> shared_{};
   uint64_t generation_ = 0;
   SinkCounters counters_;
 };
 
-/// Straight to a TX queue.
+/// Sends straight to a TX queue.
 class QueuePath final : public TxPath {
  public:
   QueuePath(const Port& port, uint16_t queue) : port_(port), queue_(queue) {}

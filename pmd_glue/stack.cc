@@ -1,4 +1,4 @@
-// The stack: ports, engines, workers and the service thread put together.
+// The stack: it connects ports, engines, workers and the service thread.
 #include <uroce/stack.h>
 
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ Result<void> Stack::Impl::set_up(const std::vector<std::string>& args, const Sta
   if (!started) return std::unexpected(started.error());
   eal_ = std::move(*started);
   clock_ = std::make_unique<TscClock>();
-  service_ = std::make_unique<Service>(*clock_);
+  service_ = std::make_unique<ServiceThread>(*clock_);
   owner_ = std::this_thread::get_id();
   embedded = eal_->workers().empty();
   const std::size_t engines = embedded ? 1 : std::min(eal_->workers().size(), kMaxEngines);
@@ -47,7 +47,7 @@ Result<void> Stack::Impl::set_up(const std::vector<std::string>& args, const Sta
   for (std::size_t i = 0; i < units.size(); ++i) {
     if (auto ok = make_unit(units[i], i, options_of_port(options, i)); !ok) return ok;
   }
-  if (auto ok = make_lanes(options); !ok) return ok;
+  if (auto ok = make_port_queues(options); !ok) return ok;
   for (Unit& unit : units) {
     if (unit.port->needs_guard()) install_fault_guard();
     if (auto ok = unit.port->start(); !ok) return ok;
@@ -76,16 +76,16 @@ Result<void> Stack::Impl::open_ports(const StackOptions& options) {
     units.emplace_back().port = std::move(*port);
   }
   if (options.addresses.size() > units.size() && !units.empty()) {
-    return fail(EINVAL, fmt::format("addresses are given for {} ports, and EAL finds {}: give one list per port",
+    return fail(EINVAL, fmt::format("there are addresses for {} ports, but EAL finds {}; give one list for each port",
                                     options.addresses.size(), units.size()));
   }
   if (options.ports.size() > units.size() && !units.empty()) {
-    return fail(EINVAL, fmt::format("settings are given for {} ports, and EAL finds {}: give one set per port",
+    return fail(EINVAL, fmt::format("there are settings for {} ports, but EAL finds {}; give one set for each port",
                                     options.ports.size(), units.size()));
   }
   if (!units.empty()) return {};
   return fail(ENODEV,
-              "EAL finds no port: name one with --vdev (e.g. --vdev net_memif0,role=client), or bind a NIC to a "
+              "EAL finds no port; name one with --vdev (e.g. --vdev net_memif0,role=client), or bind a NIC to a "
               "DPDK driver and allow it with -a");
 }
 
@@ -137,29 +137,30 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
   return {};
 }
 
-Result<void> Stack::Impl::make_lanes(const StackOptions& options) {
+Result<void> Stack::Impl::make_port_queues(const StackOptions& options) {
   uint32_t small = 0;
   for (const Unit& unit : units) {
     const uint32_t in_flight = unit.port->external() == ExternalMemory::dma_mapped ? unit.port->tx_slots() : 0;
     if (unit.port->external() != ExternalMemory::never) small += engines() * 2 * (in_flight + 256);
   }
   if (small != 0) {
-    // Below the range of a reference count (16 bits), see EtherSink.
+    // Stay below the range of a reference count (16 bits), see EtherSink.
     external_pool_ = rte_pktmbuf_pool_create_by_ops("uroce-small", std::min(small, 32768u), 64, 0,
                                                     RTE_PKTMBUF_HEADROOM + 64, SOCKET_ID_ANY, "ring_mt_rts");
-    if (external_pool_ == nullptr) return fail(ENOMEM, "no memory for the small buffers: give EAL more with -m");
+    if (external_pool_ == nullptr)
+      return fail(ENOMEM, "cannot allocate the small buffers; give EAL more memory with -m");
   }
   std::vector<Waker*> wakers;
   for (const auto& worker : workers_) wakers.push_back(&worker->waker());
-  // The pair's rings join queues of one engine, and there is no other port.
+  // With a ring pair the rings join queues of one engine, and there is no other port.
   for (const auto& worker : workers_) {
     if (rings_ && units.size() == 2) worker->set_self_contained();
   }
   for (Unit& unit : units) {
     for (uint32_t e = 0; e < engines(); ++e) {
-      workers_[e]->add(
-          std::make_unique<Lane>(LaneParts{*unit.port, *unit.handover, *unit.neighbourhood, unit.shared.get(),
-                                           unit.device->engine(e), external_pool_, wakers, options.receive_loss}));
+      workers_[e]->add(std::make_unique<PortQueue>(PortQueueParts{*unit.port, *unit.handover, *unit.neighbourhood,
+                                                                  unit.shared.get(), unit.device->engine(e),
+                                                                  external_pool_, wakers, options.receive_loss}));
     }
   }
   return {};
@@ -167,7 +168,7 @@ Result<void> Stack::Impl::make_lanes(const StackOptions& options) {
 
 Result<void> Stack::Impl::set_addresses(const StackOptions& options) {
   if (auto ok = check_options(options); !ok) return ok;
-  std::vector<cm::AddressTable> tables;
+  std::vector<net::AddressTable> tables;
   for (std::size_t i = 0; i < units.size(); ++i) {
     auto table = address_table(options_of_port(options, i), i, units[i].port->mac());
     if (!table) return std::unexpected(table.error());
@@ -184,13 +185,13 @@ Result<void> Stack::Impl::set_addresses(const StackOptions& options) {
 }
 
 void Stack::Impl::launch() {
-  std::vector<Service::Client> clients;
+  std::vector<ServiceThread::ServedPort> ports;
   for (Unit& unit : units) {
     control::Device* device = unit.device.get();
-    clients.push_back(
+    ports.push_back(
         {unit.port.get(), unit.neighbourhood.get(), engines(), [device](bool up) { device->report_link(up); }});
   }
-  service_->start(std::move(clients), [eal = eal_.get()] { eal->unpin(); });
+  service_->start(std::move(ports), [eal = eal_.get()] { eal->unpin(); });
   telemetry_ = std::make_unique<Telemetry>([this] {
     std::vector<std::pair<std::string, CounterList>> all;
     for (const Unit& unit : units) all.emplace_back(unit.device->config().name, counters_of(unit));
@@ -212,7 +213,7 @@ Stack::Impl::~Impl() {
     if (unit.device) unit.device->shut_down();
     unit.port->stop();
   }
-  // Buffers go back to their pools, of whichever port, before any pool goes.
+  // All buffers go back to their pools, which may be another port's, before any pool is freed.
   workers_.clear();
   for (Unit& unit : units) {
     unit.device.reset();
@@ -226,7 +227,7 @@ Stack::Impl::~Impl() {
 }
 
 bool Stack::Impl::poll_here() {
-  if (polling_) return false;  // called from within an engine's work
+  if (polling_) return false;  // an engine's work called it
   polling_ = true;
   const bool worked = workers_[0]->round();
   polling_ = false;
@@ -243,9 +244,9 @@ CounterList Stack::Impl::port_counters_of(const Unit& unit) const {
   CounterList out = unit.neighbourhood->counters();
   CounterList port;
   for (const auto& worker : workers_) {
-    for (const auto& lane : worker->lanes()) {
-      if (&lane->port() != unit.port.get()) continue;
-      const CounterList own = lane->counter_list();
+    for (const auto& queue : worker->queues()) {
+      if (&queue->port() != unit.port.get()) continue;
+      const CounterList own = queue->counter_list();
       if (port.empty()) port.assign(own.size(), {});
       for (std::size_t i = 0; i < own.size(); ++i) port[i] = {own[i].first, port[i].second + own[i].second};
     }
@@ -278,7 +279,7 @@ Result<Context> Stack::open(std::string_view device) {
     if (!context) return std::unexpected(context.error());
     return Context(std::move(*context));
   }
-  return fail(ENODEV, fmt::format("there is no device '{}': there is uroce0{}", device,
+  return fail(ENODEV, fmt::format("unknown device '{}'; there is uroce0{}", device,
                                   impl_->units.size() > 1 ? fmt::format(" to uroce{}", impl_->units.size() - 1) : ""));
 }
 

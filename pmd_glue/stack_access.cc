@@ -39,7 +39,7 @@ Result<std::unique_ptr<service::Capture>> StackAccess::capture(const Stack& stac
     if (!capture) return std::unexpected(capture.error());
     return std::unique_ptr<service::Capture>(std::move(*capture));
   }
-  return fail(ENODEV, fmt::format("there is no device '{}': uroce devices lists them", device.substr(0, 64)));
+  return fail(ENODEV, fmt::format("unknown device '{}'; `uroce devices` lists them", device.substr(0, 64)));
 }
 
 Result<void> StackAccess::set_addresses(Stack& stack, const StackOptions& options) {

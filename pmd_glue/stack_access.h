@@ -1,4 +1,4 @@
-// What the daemon needs of a stack beyond the public API.
+// Calls of a stack for the daemon, beyond the public API.
 #pragma once
 
 #include <memory>
@@ -17,22 +17,22 @@ namespace uroce::glue {
 
 class StackAccess {
  public:
-  /// One per port, in port order. Their engines end with the stack.
+  /// The devices, one for each port, in port order. Their engines end with the stack.
   static std::vector<std::shared_ptr<control::Device>> devices(const Stack& stack);
-  /// Per device name, the counters of its engines, its neighbourhood and its port. Any thread.
+  /// The counters of engines, neighbourhood and port, by device name. Any thread.
   static std::vector<std::pair<std::string, CounterList>> counters(const Stack& stack);
-  /// As counters(), of one device and without its engines'.
+  /// The same for one device, without those of its engines.
   static CounterList port_counters(const Stack& stack, std::string_view device);
-  /// Starts to capture a device's frames; ends before the stack does. Any thread. Errors: ENODEV, and those of
+  /// Captures a device's frames. The capture must end before the stack. Any thread. Errors: ENODEV, and those of
   /// Capture::start().
   static Result<std::unique_ptr<service::Capture>> capture(const Stack& stack, std::string_view device);
-  /// Other addresses and gateways for the ports of a running stack. The thread that runs an embedded stack, or any
-  /// other. Errors: EINVAL, and then nothing has changed; ENOMEM, ETIMEDOUT.
+  /// Replaces addresses and gateways of a running stack's ports. The thread that runs an embedded stack; any thread
+  /// otherwise. Errors: EINVAL (nothing has changed); ENOMEM, ETIMEDOUT.
   static Result<void> set_addresses(Stack& stack, const StackOptions& options);
-  /// The calling thread, and those that it starts from now on, run where the process could before EAL pinned this
-  /// thread, but not where an engine runs as long as another CPU is left. For an embedded stack that is everywhere.
+  /// Lets the calling thread, and the threads that it starts afterwards, run on the CPUs that the process had before
+  /// EAL pinned this thread, without those of engines if others are left. With an embedded stack that is all of them.
   static void leave_engines_cpus(const Stack& stack);
-  /// The calling thread runs where EAL wants its main lcore.
+  /// Moves the calling thread to EAL's main lcore.
   static void return_to_main_lcore();
 };
 

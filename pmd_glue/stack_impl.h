@@ -1,4 +1,4 @@
-// What a Stack is made of.
+// The parts of a Stack.
 #pragma once
 
 #include <uroce/stack.h>
@@ -18,7 +18,7 @@
 #include "pmd_glue/neighbourhood.h"
 #include "pmd_glue/port.h"
 #include "pmd_glue/ring_pair.h"
-#include "pmd_glue/service.h"
+#include "pmd_glue/service_thread.h"
 #include "pmd_glue/shared_queue.h"
 #include "pmd_glue/telemetry.h"
 #include "pmd_glue/worker.h"
@@ -40,7 +40,7 @@ struct Stack::Impl {
   };
 
   Impl() = default;
-  /// Stops and joins every thread, then takes down what they used.
+  /// Stops and joins every thread, then destroys the parts that they used.
   ~Impl();
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -48,12 +48,12 @@ struct Stack::Impl {
   Result<void> set_up(const std::vector<std::string>& args, const StackOptions& options);
   /// Embedded: one pass on the calling thread.
   bool poll_here();
-  /// Addresses and gateways of all ports as `options` say; the rest of them is left alone. Errors: EINVAL, and then
-  /// nothing has changed; those of control::Device::set_gids().
+  /// Sets addresses and gateways of all ports from `options`, and ignores the other options. Errors: EINVAL (nothing
+  /// has changed); those of control::Device::set_gids().
   Result<void> set_addresses(const StackOptions& options);
-  /// Of the engines, the neighbourhood and the port. Any thread.
+  /// Counters of the engines, the neighbourhood and the port. Any thread.
   glue::CounterList counters_of(const Unit& unit) const;
-  /// Without the engines'.
+  /// The same without those of the engines.
   glue::CounterList port_counters_of(const Unit& unit) const;
   const glue::Eal& eal() const { return *eal_; }
   std::span<const std::unique_ptr<glue::Worker>> workers() const { return workers_; }
@@ -64,13 +64,13 @@ struct Stack::Impl {
  private:
   Result<void> open_ports(const StackOptions& options);
   Result<void> make_unit(Unit& unit, std::size_t index, const StackOptions& options);
-  Result<void> make_lanes(const StackOptions& options);
+  Result<void> make_port_queues(const StackOptions& options);
   void launch();
   uint32_t engines() const { return static_cast<uint32_t>(workers_.size()); }
 
   std::unique_ptr<glue::Eal> eal_;
   std::unique_ptr<glue::TscClock> clock_;
-  std::unique_ptr<glue::Service> service_;
+  std::unique_ptr<glue::ServiceThread> service_;
   std::unique_ptr<glue::RingPair> rings_;
   rte_mempool* external_pool_ = nullptr;  ///< see EtherSink
   std::vector<std::unique_ptr<glue::Worker>> workers_;

@@ -16,7 +16,7 @@ Result<std::vector<Gid>> parse_gateways(const std::string& text) {
   std::vector<Gid> out;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t comma = std::min(text.find(',', at), text.size());
-    auto gid = cm::parse_address(std::string_view(text).substr(at, comma - at));
+    auto gid = net::parse_address(std::string_view(text).substr(at, comma - at));
     if (!gid) return fail(EINVAL, fmt::format("gateway: {}", gid.error().text));
     out.push_back(*gid);
     at = comma + 1;
@@ -30,18 +30,18 @@ Result<void> check_options(const StackOptions& options) {
   for (std::size_t i = 0; i <= options.ports.size(); ++i) {
     const StackOptions of_port = options_of_port(options, i);
     if (of_port.vlan < 0 || of_port.vlan > 4094) {
-      return fail(EINVAL, fmt::format("vlan {} is none: 1 to 4094, or 0 for untagged frames", of_port.vlan));
+      return fail(EINVAL, fmt::format("vlan is {}; it must be 1 to 4094, or 0 for untagged frames", of_port.vlan));
     }
     if (auto gateways = parse_gateways(of_port.gateway); !gateways) return std::unexpected(gateways.error());
   }
   for (const uint32_t count : {options.rx_descriptors, options.tx_descriptors}) {
     if (count < kMinDescriptors || count > kMaxDescriptors) {
-      return fail(EINVAL, fmt::format("{} descriptors per queue: {} to {} are possible", count, kMinDescriptors,
+      return fail(EINVAL, fmt::format("a queue has {} descriptors; it must have {} to {}", count, kMinDescriptors,
                                       kMaxDescriptors));
     }
   }
   if (!(options.receive_loss >= 0 && options.receive_loss <= 0.5)) {
-    return fail(EINVAL, fmt::format("receive_loss is {}; it is a chance of 0 to 0.5", options.receive_loss));
+    return fail(EINVAL, fmt::format("receive_loss is {}; it must be 0 to 0.5", options.receive_loss));
   }
   return {};
 }
@@ -59,26 +59,26 @@ StackOptions options_of_port(const StackOptions& options, std::size_t index) {
   return out;
 }
 
-Result<cm::AddressTable> address_table(const StackOptions& options, std::size_t index, const EthAddr& mac) {
-  std::vector<cm::InterfaceAddress> addresses;
+Result<net::AddressTable> address_table(const StackOptions& options, std::size_t index, const EthAddr& mac) {
+  std::vector<net::InterfaceAddress> addresses;
   if (index < options.addresses.size() && !options.addresses[index].empty()) {
-    auto given = cm::parse_interface_addresses(options.addresses[index]);
+    auto given = net::parse_interface_addresses(options.addresses[index]);
     if (!given) return fail(given.error().code, fmt::format("addresses of port {}: {}", index, given.error().text));
     addresses = std::move(*given);
   } else {
     constexpr uint32_t kDefaultNet = 10u << 24 | 117u << 16;
     addresses.push_back({Gid::from_ipv4(kDefaultNet + 1 + static_cast<uint32_t>(index)), 24});
   }
-  const Gid link_local = cm::link_local(mac);
+  const Gid link_local = net::link_local(mac);
   if (std::ranges::none_of(addresses, [&](const auto& a) { return a.gid == link_local; })) {
     addresses.push_back({link_local, 64});
   }
   auto gateways = parse_gateways(options.gateway);
   if (!gateways) return std::unexpected(gateways.error());
   std::erase_if(*gateways, [&](const Gid& gateway) {
-    return std::ranges::none_of(addresses, [&](const auto& a) { return cm::same_subnet(a.gid, gateway, a.prefix); });
+    return std::ranges::none_of(addresses, [&](const auto& a) { return net::same_subnet(a.gid, gateway, a.prefix); });
   });
-  return cm::AddressTable(std::move(addresses), *gateways);
+  return net::AddressTable(std::move(addresses), *gateways);
 }
 
 }  // namespace uroce::glue

@@ -1,4 +1,4 @@
-// StackOptions as people give them, checked and taken apart.
+// Checks StackOptions and splits them by port.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,18 @@
 #include <uroce/error.h>
 #include <uroce/stack.h>
 
-#include "cm/address.h"
+#include "net/address.h"
 
 namespace uroce::glue {
 
-/// Checks what does not depend on a port: numbers and their ranges. Errors: EINVAL naming the setting.
+/// Checks the settings that depend on no port: numbers and their ranges. Errors: EINVAL, naming the setting.
 Result<void> check_options(const StackOptions& options);
 
-/// `options` as port `index` (from 0) has them: its own settings in place of the stack's.
+/// The options of port `index` (from 0): its own settings in place of the stack's.
 StackOptions options_of_port(const StackOptions& options, std::size_t index);
 
-/// The addresses of port `index` (from 0) with Ethernet address `mac`: those given or 10.117.0.(1 + index)/24, then
-/// the IPv6 link-local one. Gateways must be on one of its subnets, or belong to another port. Errors: EINVAL.
-Result<cm::AddressTable> address_table(const StackOptions& options, std::size_t index, const EthAddr& mac);
+/// The addresses of port `index` (from 0) with Ethernet address `mac`: the configured ones or 10.117.0.(1 + index)/24,
+/// then the IPv6 link-local one. Gateways must be on one of its subnets, or belong to another port. Errors: EINVAL.
+Result<net::AddressTable> address_table(const StackOptions& options, std::size_t index, const EthAddr& mac);
 
 }  // namespace uroce::glue

@@ -8,7 +8,7 @@ namespace uroce::glue {
 
 namespace {
 
-// DPDK's commands can be registered and never taken back; the reader behind this one can.
+// DPDK's commands can be registered but never removed. The reader behind this command can be removed.
 std::mutex g_mutex;
 Telemetry::Read g_read;
 bool g_registered = false;

@@ -11,12 +11,12 @@ namespace uroce::glue {
 
 using CounterList = std::vector<std::pair<std::string, uint64_t>>;
 
-/// While it lives, the command answers with what `read` gives: per device name, its counters. One per process.
+/// While it lives, the command answers with the result of `read`: counters by device name. One per process.
 class Telemetry {
  public:
   using Read = std::function<std::vector<std::pair<std::string, CounterList>>()>;
 
-  /// EAL must run. `read` is called on the telemetry thread.
+  /// EAL must have started. The telemetry thread calls `read`.
   explicit Telemetry(Read read);
   ~Telemetry();
   Telemetry(const Telemetry&) = delete;

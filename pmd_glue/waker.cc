@@ -13,7 +13,7 @@ namespace uroce::glue {
 
 Waker::Waker() : epoll_(epoll_create1(EPOLL_CLOEXEC)) {
   int ends[2];
-  if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) return;  // sleeps then end by their limit alone
+  if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) return;  // only the limit ends sleeps then
   read_end_ = ends[0];
   write_end_ = ends[1];
   watch(read_end_);
@@ -31,12 +31,14 @@ void Waker::wake_always() {
 }
 
 Result<int> Waker::new_descriptor() const {
-  // Opened anew rather than duplicated: a duplicate would share its flags with all others.
+  // Open it again: a duplicate would share its flags with all others.
   const int fd = open(fmt::format("/proc/self/fd/{}", write_end_).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
   if (fd >= 0) return fd;
   const int code = errno;
-  return fail(code, fmt::format("a descriptor that wakes an engine: {}; /proc is needed, and descriptors (ulimit -n)",
-                                std::strerror(code)));
+  return fail(code,
+              fmt::format("cannot open a descriptor that wakes an engine: {}; check /proc and the limit of descriptors "
+                          "(ulimit -n)",
+                          std::strerror(code)));
 }
 
 void Waker::sleep(Nanos limit) {

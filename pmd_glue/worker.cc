@@ -14,29 +14,30 @@ namespace {
 
 using std::chrono::microseconds;
 
-/// Rounds of a few tens of nanoseconds: a peer that polls on a core of its own answers within them.
+/// Rounds before the core is given away, each some tens of nanoseconds. A peer that polls on its own core answers
+/// meanwhile.
 constexpr uint32_t kSpinRounds = 64;
-/// There and back; whoever takes the worker's place has work of its own.
+/// Enough for a packet there and back. The thread in the worker's place has its own work to do.
 constexpr uint32_t kRoundsInPlace = 4;
-/// So long the core is offered to others after each round: a peer on the same core answers within its turn.
+/// For this long the core is offered to others after each round. A peer on the same core answers in its turn.
 constexpr Nanos kYieldTime = microseconds(200);
 constexpr Nanos kCrowded = microseconds(100);
 constexpr Nanos kCrowdedFor = microseconds(200'000);
-/// Without an RX interrupt a nap is the longest delay that a frame can meet.
+/// Without an RX interrupt, a nap is the longest delay of a frame.
 constexpr Nanos kShortNap = microseconds(50);
 constexpr Nanos kLongNap = microseconds(1000);
-/// After so long without work naps get longer still: an idle stack costs about 1 % of a core.
+/// After this time without work naps get longer still, so that an idle stack costs about 1 % of a core.
 constexpr Nanos kSilence = microseconds(100'000);
 constexpr Nanos kDeepNap = microseconds(4000);
 
 }  // namespace
 
-void Worker::add(std::unique_ptr<Lane> lane) {
-  if (lane->waits_by_interrupt()) {
-    const int fd = rte_eth_dev_rx_intr_ctl_q_get_fd(lane->port().id(), lane->queue());
+void Worker::add(std::unique_ptr<PortQueue> queue) {
+  if (queue->waits_by_interrupt()) {
+    const int fd = rte_eth_dev_rx_intr_ctl_q_get_fd(queue->port().id(), queue->queue_id());
     if (fd >= 0) waker_.watch(fd);
   }
-  lanes_.push_back(std::move(lane));
+  queues_.push_back(std::move(queue));
 }
 
 void Worker::run() {
@@ -59,14 +60,14 @@ void Worker::stand_by(Wait wait) {
 
 bool Worker::run_in_place(const std::function<void(Nanos)>& work) {
   const std::unique_lock lock(place_mutex_, std::try_to_lock);
-  // What waits goes first, an ACK of a queue pair that `work` ends, say.
+  // Pending work goes first, for example an ACK of a queue pair that `work` destroys.
   if (!lock.owns_lock() || !place_free_ || has_work()) return false;
   work(clock_.now());
   return true;
 }
 
 bool Worker::has_work() const {
-  return std::ranges::any_of(lanes_, [](const auto& lane) { return lane->engine().has_work() || lane->blocked(); });
+  return std::ranges::any_of(queues_, [](const auto& queue) { return queue->engine().has_work() || queue->blocked(); });
 }
 
 bool Worker::serve_in_place() {
@@ -77,7 +78,7 @@ bool Worker::serve_in_place() {
   const bool idle = idle_;
   for (uint32_t i = 0; i < kRoundsInPlace && round(); ++i) {
   }
-  // The sleeper has seen nothing of it, and need not be about sooner for it.
+  // The sleeping thread goes on as if these rounds had not been.
   empty_rounds_ = empty_rounds;
   idle_ = idle;
   if (has_work() || next_deadline() < planned) waker_.wake();
@@ -91,7 +92,7 @@ void Worker::stop() {
 
 bool Worker::round() {
   bool worked = false;
-  for (const auto& lane : lanes_) worked = lane->round(clock_) || worked;
+  for (const auto& queue : queues_) worked = queue->round(clock_) || worked;
   if (worked) {
     empty_rounds_ = 0;
     idle_ = false;
@@ -101,7 +102,7 @@ bool Worker::round() {
 
 void Worker::idle(Nanos limit) {
   if (policy_ == IdlePolicy::busy || limit <= Nanos(0)) return rte_pause();
-  // Nobody else gets on while a crowded core spins.
+  // On an overcommitted core, spinning starves other threads.
   const uint32_t spin_rounds = policy_ == IdlePolicy::sleep && clock_.now() < crowded_until_ ? 1 : kSpinRounds;
   if (empty_rounds_++ < spin_rounds) return rte_pause();
   if (policy_ == IdlePolicy::yield) return stand_by([] { sched_yield(); });
@@ -112,8 +113,8 @@ void Worker::idle(Nanos limit) {
   }
   if (now - idle_since_ < kYieldTime && now >= crowded_until_) {
     stand_by([] { sched_yield(); });
-    // Others want this core, and have it now for a time slice, milliseconds long. Who sleeps and is woken gets it at
-    // once: applications that poll as hard as this thread must not keep it from serving them.
+    // sched_yield() came back late: another thread polls on this core and uses whole time slices, milliseconds long. A
+    // thread that is woken from sleep gets the core at once. So sleep from now on instead of yielding.
     const Nanos back = clock_.now();
     if (back - now > kCrowded) crowded_until_ = back + kCrowdedFor;
     return;
@@ -124,11 +125,11 @@ void Worker::idle(Nanos limit) {
 
 void Worker::sleep(Nanos limit) {
   waker_.prepare();
-  for (const auto& lane : lanes_) {
-    lane->engine().set_sleeping(true);
-    if (lane->waits_by_interrupt()) rte_eth_dev_rx_intr_enable(lane->port().id(), lane->queue());
+  for (const auto& queue : queues_) {
+    queue->engine().set_sleeping(true);
+    if (queue->waits_by_interrupt()) rte_eth_dev_rx_intr_enable(queue->port().id(), queue->queue_id());
   }
-  // Whatever came before the announcements above is found now; whatever comes after them wakes.
+  // Poll once more after announcing: frames that arrived before it would not wake us.
   const uint32_t empty_rounds = empty_rounds_;
   bool worked = round();
   if (!worked && !stop_.load(std::memory_order_relaxed)) {
@@ -137,19 +138,19 @@ void Worker::sleep(Nanos limit) {
     empty_rounds_ = empty_rounds;
   }
   waker_.cancel();
-  for (const auto& lane : lanes_) {
-    lane->engine().set_sleeping(false);
-    if (lane->waits_by_interrupt()) rte_eth_dev_rx_intr_disable(lane->port().id(), lane->queue());
+  for (const auto& queue : queues_) {
+    queue->engine().set_sleeping(false);
+    if (queue->waits_by_interrupt()) rte_eth_dev_rx_intr_disable(queue->port().id(), queue->queue_id());
   }
 }
 
 Nanos Worker::next_deadline() const {
   Nanos next = kNever;
-  for (const auto& lane : lanes_) {
+  for (const auto& queue : queues_) {
     // An engine that waits for room on its port reports a deadline in the past.
-    const Nanos deadline = lane->engine().next_deadline();
+    const Nanos deadline = queue->engine().next_deadline();
     if (deadline != kNever)
-      next = std::min(next, lane->blocked() ? std::max(deadline, clock_.now() + kShortNap) : deadline);
+      next = std::min(next, queue->blocked() ? std::max(deadline, clock_.now() + kShortNap) : deadline);
   }
   return next;
 }

@@ -1,4 +1,4 @@
-// What one lcore does: its engine of every port, round and round.
+// The loop of one lcore: it runs its engine of every port, round after round.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 
 #include "base/counter.h"
 #include "pmd_glue/clock.h"
-#include "pmd_glue/lane.h"
+#include "pmd_glue/port_queue.h"
 #include "pmd_glue/waker.h"
 
 namespace uroce::glue {
@@ -22,9 +22,9 @@ class Worker {
   Worker(IdlePolicy policy, const TscClock& clock) : policy_(policy), clock_(clock) {}
 
   /// Before the first round.
-  void add(std::unique_ptr<Lane> lane);
+  void add(std::unique_ptr<PortQueue> queue);
   Waker& waker() { return waker_; }
-  const std::vector<std::unique_ptr<Lane>>& lanes() const { return lanes_; }
+  const std::vector<std::unique_ptr<PortQueue>>& queues() const { return queues_; }
 
   /// Rounds until stop(). The worker's lcore.
   void run();
@@ -32,39 +32,40 @@ class Worker {
   void stop();
   /// One round: true when there was work.
   bool round();
-  /// Any thread: calls `work` with the time, in place of the worker's thread, where that sleeps or yields. False, and
-  /// nothing done, where it is at work.
+  /// Any thread: calls `work` with the time in place of the worker's thread, if that sleeps or yields. False, with
+  /// nothing done, if it is busy.
   bool run_in_place(const std::function<void(Nanos)>& work);
-  /// Any thread: ends a sleep, or does what there is to wake up for in the sleeper's place.
+  /// Any thread: ends a sleep, or does the pending work in the sleeper's place.
   void wake() {
     if (!self_contained_ || !serve_in_place()) waker_.wake();
   }
-  /// Before the first round: frames come to its lanes by its own rounds alone, between devices joined back to back.
+  /// Before the first round: only the worker's own rounds bring frames to its port queues. True between devices that
+  /// are joined back to back.
   void set_self_contained() { self_contained_ = true; }
-  /// After a round without work: gives the core away as the policy says, `limit` at most.
+  /// After a round without work: gives the core away as the policy says, for at most `limit`.
   void idle(Nanos limit);
 
  private:
   void sleep(Nanos limit);
-  /// Waits, and lets others work in its place meanwhile.
+  /// Waits, and lets other threads work in its place meanwhile.
   template <class Wait>
   void stand_by(Wait wait);
   bool serve_in_place();
   bool has_work() const;
-  /// Of all lanes; kNever for none.
+  /// The earliest deadline of all port queues; kNever for none.
   Nanos next_deadline() const;
   Nanos time_to_deadline() const;
 
   const IdlePolicy policy_;
   const TscClock& clock_;
-  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<std::unique_ptr<PortQueue>> queues_;
   std::atomic<bool> stop_{false};
   bool self_contained_ = false;
-  std::mutex place_mutex_;   ///< held by who works in the worker's place
+  std::mutex place_mutex_;   ///< held by the thread that works in the worker's place
   bool place_free_ = false;  ///< guarded by it: the worker's thread sleeps or yields
   Waker waker_;
   uint32_t empty_rounds_ = 0;
-  Nanos crowded_until_{0};  ///< yields give the core away for too long
+  Nanos crowded_until_{0};  ///< until then, yielding gives the core away for too long
   bool idle_ = false;       ///< since idle_since_
   Nanos idle_since_{0};
   Nanos nap_{0};

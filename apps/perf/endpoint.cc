@@ -64,7 +64,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::create(Context context, const Option
 
 Result<void> Endpoint::choose_gid() {
   const std::vector<Gid>& gids = info().gids;
-  if (gids.empty()) return fail(EINVAL, fmt::format("{} has no address; give it one with --address", info().name));
+  if (gids.empty()) return fail(EINVAL, fmt::format("{} has no address; give one with --address", info().name));
   if (options_.gid_index >= 0) {
     if (static_cast<std::size_t>(options_.gid_index) >= gids.size()) {
       return fail(EINVAL, fmt::format("{} has {} GIDs, so that -x {} names none; choose one from 0 to {}", info().name,
@@ -83,8 +83,8 @@ Result<void> Endpoint::choose_gid() {
 Result<void> Endpoint::check_mtu() const {
   const uint32_t port = mtu_bytes(info().active_mtu);
   if (options_.mtu <= port) return {};
-  return fail(EINVAL, fmt::format("a path MTU of {} does not fit {} ({}), whose port carries {} at most; lower -m or "
-                                  "raise the port's with --port-mtu {}",
+  return fail(EINVAL, fmt::format("a path MTU of {} does not fit {} ({}), whose port carries at most {}; lower -m or "
+                                  "raise the port's MTU with --port-mtu {}",
                                   options_.mtu, info().name, info().driver, port, options_.mtu + 104));
 }
 
@@ -100,7 +100,7 @@ Result<void> Endpoint::create_queues() {
     if (!channel) return std::unexpected(channel.error());
     channel_ = std::move(*channel);
   }
-  // A flush completes every request, signalled or not, so there is room for all.
+  // A flush completes every request, signaled or not, so the queue needs room for all.
   const auto entries = [&](uint64_t depth) {
     return static_cast<uint32_t>(std::min<uint64_t>(depth * options_.qps, info().max_cqe));
   };
@@ -116,8 +116,8 @@ Result<void> Endpoint::create_queues() {
 
 Result<void> Endpoint::create_qps() {
   if (options_.qps > info().max_qp) {
-    return fail(EINVAL,
-                fmt::format("-q {} is more than {} has: {}; ask for fewer", options_.qps, info().name, info().max_qp));
+    return fail(EINVAL, fmt::format("-q {} is more QPs than {} has ({}); ask for fewer", options_.qps, info().name,
+                                    info().max_qp));
   }
   QpInit init;
   init.cap.max_send_wr = options_.tx_depth;
@@ -152,7 +152,7 @@ Hello Endpoint::hello() const {
 Result<uint32_t> Endpoint::agree_mtu(const Hello& peer) const {
   if (options_.mtu > peer.port_mtu) {
     return fail(EINVAL, fmt::format("a path MTU of {} does not fit the other side's port, which carries {}; lower -m "
-                                    "or raise that port's with --port-mtu there",
+                                    "or raise that port's MTU with --port-mtu there",
                                     options_.mtu, peer.port_mtu));
   }
   uint32_t mtu = std::min(mtu_bytes(info().active_mtu), peer.port_mtu);
@@ -164,17 +164,18 @@ Result<uint32_t> Endpoint::agree_mtu(const Hello& peer) const {
 Result<void> Endpoint::connect(const Hello& peer) {
   const Gid& mine = info().gids[gid_index_];
   if (peer.qps.size() != qps_.size()) {
-    return fail(EINVAL, fmt::format("the other side has {} QPs and this one {}; give both the same -q", peer.qps.size(),
-                                    qps_.size()));
+    return fail(EINVAL, fmt::format("the other side has {} QPs, but this one {}; give both the same -q",
+                                    peer.qps.size(), qps_.size()));
   }
   if (peer.gid == mine) {
     return fail(EINVAL,
                 fmt::format("both sides have the address {}; give one of them another with --address", to_text(mine)));
   }
   if (peer.gid.is_ipv4() != mine.is_ipv4()) {
-    return fail(EINVAL, fmt::format("the other side's address {} and ours, {}, are of two IP versions; choose with -x "
-                                    "or --address",
-                                    to_text(peer.gid), to_text(mine)));
+    return fail(EINVAL,
+                fmt::format("the other side's address {} and ours, {}, have different IP versions; choose with -x "
+                            "or --address",
+                            to_text(peer.gid), to_text(mine)));
   }
   auto mtu = agree_mtu(peer);
   if (!mtu) return std::unexpected(mtu.error());

@@ -16,16 +16,17 @@ namespace uroce::perf {
 
 class Endpoint {
  public:
-  /// Errors: what the device says, EINVAL for options that it cannot serve (-m, -x, -q).
+  /// Errors: the device's; EINVAL for options that it cannot serve (-m, -x, -q).
   static Result<std::unique_ptr<Endpoint>> create(Context context, const Options& options);
 
   Hello hello() const;
-  /// Takes all QPs to RTS. Errors: EINVAL (the peer's numbers do not fit), EHOSTUNREACH (nobody at its address).
+  /// Moves all QPs to RTS. Errors: EINVAL (the peer's parameters do not fit), EHOSTUNREACH (nobody answers at its
+  /// address).
   Result<void> connect(const Hello& peer);
 
   const DeviceInfo& info() const { return context_.info(); }
   Context& context() { return context_; }
-  /// Whether the port has a link now.
+  /// True when the port's link is up now.
   bool link_up();
   uint32_t path_mtu() const { return path_mtu_; }  ///< bytes; the port's until connected
   uint32_t outs() const { return outs_; }          ///< READs and atomics outstanding
@@ -38,11 +39,11 @@ class Endpoint {
   /// Set with -e only.
   CompletionChannel* channel() { return channel_ ? &*channel_ : nullptr; }
   uint32_t lkey() const { return region_->lkey(); }
-  /// Memory of QP `qp` that this side sends from or reads to, and that which the peer reaches.
+  /// Memory of QP `qp`: the part that this side sends from or reads into, and the part that the peer accesses.
   std::byte* local(uint32_t qp) const { return buffer_.data() + qp * local_bytes_; }
   std::byte* exposed(uint32_t qp) const { return buffer_.data() + options_.qps * local_bytes_ + qp * exposed_bytes_; }
   uint64_t exposed_size() const { return exposed_bytes_; }
-  /// Address in the peer of what it exposes for QP `qp`.
+  /// Address of the memory that the peer exposes for QP `qp`.
   uint64_t remote(uint32_t qp) const { return peer_.remote_base + qp * peer_.remote_bytes; }
 
  private:

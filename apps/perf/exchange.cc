@@ -93,13 +93,13 @@ Hello read_hello(const Json& json, std::string& problem) {
   h.device = in.text("device");
   const Json* qps = in.find("qps");
   if (qps == nullptr || !qps->is_array() || qps->size() > (1u << 16)) {
-    in.bad("\"qps\" is no list of up to 65536 QPs");
+    in.bad("\"qps\" is not a list of at most 65536 QPs");
     return h;
   }
   for (const Json& qp : *qps) {
     if (!qp.is_array() || qp.size() != 2 || !qp[0].is_number_unsigned() || !qp[1].is_number_unsigned() ||
         qp[0].get<uint64_t>() > k24Bits || qp[1].get<uint64_t>() > k24Bits) {
-      in.bad("\"qps\" holds something else than a QPN and a PSN of 24 bits");
+      in.bad("\"qps\" contains something other than a QPN and a PSN of 24 bits");
       return h;
     }
     h.qps.push_back({qp[0].get<uint32_t>(), qp[1].get<uint32_t>()});
@@ -129,8 +129,8 @@ Message read_message(const Json& json, std::string& problem) {
   JsonReader in(json, problem);
   Message m;
   if (const uint64_t version = in.number("version"); problem.empty() && version != kExchangeVersion) {
-    in.bad(fmt::format("it speaks version {} and we version {}; install the same release on both sides", version,
-                       kExchangeVersion));
+    in.bad(fmt::format("it has version {}, but this side has version {}; install the same release on both sides",
+                       version, kExchangeVersion));
     return m;
   }
   const std::string type = in.text("type");
@@ -156,7 +156,7 @@ Message read_message(const Json& json, std::string& problem) {
   return m;
 }
 
-/// Nesting of a JSON text, without building it: a hostile one must not cost recursion.
+/// Checks the nesting of a JSON text without parsing it, because a hostile text must not cause recursion.
 bool too_deep(std::string_view text) {
   int depth = 0;
   bool in_string = false;
@@ -177,7 +177,7 @@ bool too_deep(std::string_view text) {
 }
 
 std::unexpected<Error> garbled(const std::string& what) {
-  return fail(EPROTO, fmt::format("the peer's message cannot be used: {}", what));
+  return fail(EPROTO, fmt::format("cannot use the peer's message: {}", what));
 }
 
 }  // namespace
@@ -250,7 +250,7 @@ Result<Decoded> decode(std::span<const char> bytes) {
   const std::string_view text(bytes.data() + kPrefixBytes, length);
   if (too_deep(text)) return garbled(fmt::format("it is nested deeper than {} levels", kMaxDepth));
   const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded() || !json.is_object()) return garbled("it is no JSON object");
+  if (json.is_discarded() || !json.is_object()) return garbled("it is not a JSON object");
   std::string problem;
   Message message = read_message(json, problem);
   if (!problem.empty()) return garbled(problem);

@@ -1,9 +1,8 @@
-// What the two sides tell each other out of band: JSON messages behind a length, validated as a stranger's.
+// The messages between the two sides: JSON with a length in front, validated like a stranger's.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,7 +17,7 @@
 
 namespace uroce::perf {
 
-/// Raised by every change of the messages.
+/// Raise it with every change of the messages.
 inline constexpr uint32_t kExchangeVersion = 1;
 /// Largest message accepted, bytes: 16384 QPs fit many times.
 inline constexpr uint32_t kMaxMessageBytes = 4u << 20;
@@ -28,7 +27,7 @@ inline constexpr int kMaxDepth = 8;
 /// In front of each message: "uroc", then the length of the JSON text, 32 bits, big-endian.
 inline constexpr std::size_t kPrefixBytes = 8;
 
-/// What a message is about.
+/// Kind of a message.
 enum class MessageType : uint8_t { hello, ready, go, beat, stop, check, checked, fill, filled, done, error };
 
 struct QpAddress {
@@ -47,15 +46,15 @@ struct SharedParameters {
   bool bidirectional = false;
   bool verify = false;
   std::string atomic_type;
-  uint32_t mtu = 0;  ///< path MTU asked for, bytes; 0 for none
+  uint32_t mtu = 0;  ///< requested path MTU in bytes; 0 for none
 
   static SharedParameters of(const Options& options);
 };
 
-/// A sentence that names the first option on which the two sides differ.
+/// A sentence about the first option that differs between the two sides.
 std::optional<std::string> difference(const SharedParameters& mine, const SharedParameters& peer);
 
-/// The first message of each side: its parameters, and where its memory and QPs are.
+/// The first message of each side: its parameters, memory and QPs.
 struct Hello {
   SharedParameters parameters;
   Gid gid{};
@@ -63,7 +62,7 @@ struct Hello {
   uint32_t reads = 0;     ///< READs and atomics that this side takes at once, per QP
   uint32_t rkey = 0;
   uint64_t remote_base = 0;   ///< address of the first QP's exposed memory
-  uint64_t remote_bytes = 0;  ///< of each QP's exposed memory, which stand one after the other
+  uint64_t remote_bytes = 0;  ///< size of each QP's exposed memory; they follow each other
   std::string device;
   std::vector<QpAddress> qps;
 };
@@ -86,16 +85,16 @@ struct Message {
   SizeReport report{};  ///< done
 };
 
-/// The message with its prefix, ready to be sent.
+/// The message with its prefix, ready to send.
 std::string encode(const Message& message);
 
-/// One step of reading a stream.
+/// Result of one step of reading a stream.
 struct Decoded {
   std::size_t used = 0;            ///< bytes to drop from the front
-  std::optional<Message> message;  ///< nothing yet when empty
+  std::optional<Message> message;  ///< empty when it has not arrived completely
 };
-/// Reads the message at the front of `bytes`, if all of it is there. Errors: EPROTO with what is wrong; the stream
-/// cannot be used any more then.
+/// Reads the message at the front of `bytes`, if all of it has arrived. Errors: EPROTO with the fault; the stream
+/// cannot be used any more.
 Result<Decoded> decode(std::span<const char> bytes);
 
 }  // namespace uroce::perf

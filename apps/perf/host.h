@@ -1,4 +1,4 @@
-// Where the devices are: in a stack of this process, or in a daemon.
+// The place of the devices: a stack in this process, or a daemon.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ namespace uroce::perf {
 
 class Host {
  public:
-  /// Starts the stack that the options ask for, or greets the daemon. Errors: those of Stack::start(),
+  /// Starts the stack as the options say, or connects to the daemon. Errors: those of Stack::start(),
   /// daemon_devices().
   static Result<Host> start(const Options& options) {
     Host host;
@@ -37,7 +37,7 @@ class Host {
   Result<Context> open(const std::string& name) {
     return stack_ ? stack_->open(name) : open_daemon_device(name, daemon_);
   }
-  /// Whether this thread runs the engines: poll() and idle() are its part then, and of nobody otherwise.
+  /// True when this thread runs the engines: it must then call poll() and idle(), and otherwise nobody.
   bool embedded() const { return stack_ && stack_->embedded(); }
   bool poll() { return stack_->poll(); }
   void idle(std::chrono::nanoseconds limit) { stack_->idle(limit); }

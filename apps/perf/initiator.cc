@@ -41,9 +41,9 @@ Initiator::Initiator(Endpoint& endpoint, const Options& options, const Plan& pla
       sampling_(!options.timed()),
       peak_(peak_messages(options)) {
   for (uint32_t i = 0; i < options.qps; ++i) {
-    lanes_.push_back({&endpoint.qps()[i], endpoint.local(i), endpoint.remote(i), 0, 0, 0, 0, plan.cq_mod, 0});
+    streams_.push_back({&endpoint.qps()[i], endpoint.local(i), endpoint.remote(i), 0, 0, 0, 0, plan.cq_mod, 0});
   }
-  pending_.reserve(lanes_.size());
+  pending_.reserve(streams_.size());
   if (!options.timed()) target_ = options.iters * options.qps;
   make_requests();
 }
@@ -65,28 +65,28 @@ void Initiator::start() {
   begin_ns_ = now_ns();
   begin_ticks_ = ticks();
   if (in_rounds()) return next_round();
-  for (Lane& lane : lanes_) lane.limit = options_.timed() ? kForEver : options_.iters;
+  for (QpStream& stream : streams_) stream.limit = options_.timed() ? kForEver : options_.iters;
   run_round();
 }
 
-/// Opens all lanes up to their limits.
+/// Opens all streams up to their limits.
 void Initiator::run_round() {
   if (in_rounds()) {
     round_ = RoundState::running;
-    for (Lane& lane : lanes_) lane.limit = round_end_;
+    for (QpStream& stream : streams_) stream.limit = round_end_;
   }
-  for (uint32_t i = 0; i < lanes_.size(); ++i) enqueue(i);
+  for (uint32_t i = 0; i < streams_.size(); ++i) enqueue(i);
 }
 
 void Initiator::enqueue(uint32_t index) {
-  if (lanes_[index].pending != 0) return;
-  lanes_[index].pending = 1;
+  if (streams_[index].pending != 0) return;
+  streams_[index].pending = 1;
   pending_.push_back(index);
 }
 
 bool Initiator::done() const {
   if (in_rounds()) return round_ == RoundState::finished && completed_ == target_;
-  return (stopping_ || !options_.timed()) && completed_ == target_;  // a timed run has no target before it is stopped
+  return (stopping_ || !options_.timed()) && completed_ == target_;  // a timed run has no target until it is stopped
 }
 
 void Initiator::stop() {
@@ -94,12 +94,12 @@ void Initiator::stop() {
   stopping_ = true;
   if (in_rounds()) return;
   target_ = 0;
-  for (Lane& lane : lanes_) {
-    // The end must be a signaled request, or its completion would never be seen.
-    lane.limit = (lane.posted + plan_.cq_mod - 1) / plan_.cq_mod * plan_.cq_mod;
-    target_ += lane.limit;
+  for (QpStream& stream : streams_) {
+    // The last request must be signaled, or its completion would never be seen.
+    stream.limit = (stream.posted + plan_.cq_mod - 1) / plan_.cq_mod * plan_.cq_mod;
+    target_ += stream.limit;
   }
-  for (uint32_t i = 0; i < lanes_.size(); ++i) enqueue(i);
+  for (uint32_t i = 0; i < streams_.size(); ++i) enqueue(i);
 }
 
 Step Initiator::step() {
@@ -111,100 +111,100 @@ Step Initiator::step() {
   for (std::size_t left = pending_.size(); left > 0; --left) {
     const uint32_t index = pending_.back();
     pending_.pop_back();
-    lanes_[index].pending = 0;
+    streams_[index].pending = 0;
     const uint64_t before = posted_;
     if (!fill(index)) return Step::failed;
-    if (lanes_[index].pending != 0 && posted_ == before) break;  // the queue is still full; later
+    if (streams_[index].pending != 0 && posted_ == before) break;  // the queue is still full; try later
     posted |= posted_ != before;
   }
-  if (round_ == RoundState::running && completed_ == round_end_ * lanes_.size()) round_completed();
+  if (round_ == RoundState::running && completed_ == round_end_ * streams_.size()) round_completed();
   return count > 0 || posted ? Step::progress : Step::idle;
 }
 
-/// Posts on one lane all that may be outstanding. False when the QP refuses for another reason than a full queue.
+/// Posts on one stream up to its depth. False when the QP refuses for another reason than a full queue.
 bool Initiator::fill(uint32_t index) {
-  Lane& lane = lanes_[index];
-  while (lane.posted < lane.limit) {
-    const auto count = static_cast<uint32_t>(std::min<uint64_t>(plan_.list, lane.limit - lane.posted));
-    if (lane.posted + count > lane.completed + plan_.depth) return true;
-    build(lane, index, count);
+  QpStream& stream = streams_[index];
+  while (stream.posted < stream.limit) {
+    const auto count = static_cast<uint32_t>(std::min<uint64_t>(plan_.list, stream.limit - stream.posted));
+    if (stream.posted + count > stream.completed + plan_.depth) return true;
+    build(stream, index, count);
     if (latency_) posted_ns_ = now_ns();
     const uint64_t stamp = peak_.on() ? ticks() : 0;
     int error = 0;
     std::size_t accepted = 1;
     if (count == 1) {
-      error = lane.qp->post_send(requests_[0]);
+      error = stream.qp->post_send(requests_[0]);
       accepted = error == 0 ? 1 : 0;
     } else {
-      accepted = lane.qp->post_send(std::span(requests_.data(), count), &error);
+      accepted = stream.qp->post_send(std::span(requests_.data(), count), &error);
     }
     if (peak_.on()) {
       for (std::size_t i = 0; i < accepted; ++i) peak_.posted(posted_ + i, stamp);
     }
-    advance(lane, static_cast<uint32_t>(accepted));
+    advance(stream, static_cast<uint32_t>(accepted));
     if (accepted == count) continue;
     if (error == ENOMEM) {
       enqueue(index);
       return true;
     }
-    give_up(fmt::format("QP {:#x} refuses a {} of {} bytes: {}", lane.qp->qpn(), test_name(options_.test), plan_.size,
+    give_up(fmt::format("QP {:#x} refused a {} of {} bytes: {}", stream.qp->qpn(), test_name(options_.test), plan_.size,
                         std::strerror(error)));
     return false;
   }
   return true;
 }
 
-/// Makes the next `count` requests of `lane` in requests_.
-void Initiator::build(const Lane& lane, uint32_t index, uint32_t count) {
-  uint32_t slot = lane.slot;
-  uint32_t until_signal = lane.until_signal;
+/// Makes the next `count` requests of `stream` in requests_.
+void Initiator::build(const QpStream& stream, uint32_t index, uint32_t count) {
+  uint32_t slot = stream.slot;
+  uint32_t until_signal = stream.until_signal;
   for (uint32_t i = 0; i < count; ++i) {
     SendRequest& request = requests_[i];
-    std::byte* const local = lane.local + slot * plan_.stride;
-    const bool signaled = --until_signal == 0 || lane.posted + i + 1 == lane.limit;
+    std::byte* const local = stream.local + slot * plan_.stride;
+    const bool signaled = --until_signal == 0 || stream.posted + i + 1 == stream.limit;
     if (until_signal == 0) until_signal = plan_.cq_mod;
     request.wr_id = index;
     request.flags = signaled ? SendFlags(SendFlag::signaled) : SendFlags();
-    request.remote_addr = lane.remote + slot * plan_.stride;
+    request.remote_addr = stream.remote + slot * plan_.stride;
     if (plan_.use_inline) {
       request.flags |= SendFlag::inline_data;
       request.inline_data = {local, plan_.size};
     } else {
       sges_[i].addr = reinterpret_cast<uintptr_t>(local);
     }
-    if (options_.verify) set_operands(request, slot, index, lane.posted + i);
+    if (options_.verify) set_operands(request, slot, index, stream.posted + i);
     if (++slot == plan_.ring) slot = 0;
   }
 }
 
-void Initiator::advance(Lane& lane, uint32_t count) {
-  lane.posted += count;
+void Initiator::advance(QpStream& stream, uint32_t count) {
+  stream.posted += count;
   posted_ += count;
-  lane.slot += count;
-  while (lane.slot >= plan_.ring) lane.slot -= plan_.ring;
-  while (count >= lane.until_signal) {
-    count -= lane.until_signal;
-    lane.until_signal = plan_.cq_mod;
+  stream.slot += count;
+  while (stream.slot >= plan_.ring) stream.slot -= plan_.ring;
+  while (count >= stream.until_signal) {
+    count -= stream.until_signal;
+    stream.until_signal = plan_.cq_mod;
   }
-  lane.until_signal -= count;
+  stream.until_signal -= count;
 }
 
-/// Takes one completion, which stands for all messages before it. False on an error or a wrong byte.
+/// Takes one completion, which also completes all messages before it. False on an error or a wrong byte.
 bool Initiator::complete(const Completion& completion) {
   if (completion.status != WcStatus::success) {
     give_up(explain(completion, endpoint_, options_));
     return false;
   }
   const auto index = static_cast<uint32_t>(completion.wr_id);
-  Lane& lane = lanes_[index];
-  const uint64_t before = lane.completed;
-  lane.completed = std::min(before + plan_.cq_mod, lane.posted);
-  completed_ += lane.completed - before;
+  QpStream& stream = streams_[index];
+  const uint64_t before = stream.completed;
+  stream.completed = std::min(before + plan_.cq_mod, stream.posted);
+  completed_ += stream.completed - before;
   if (latency_ && sampling_) histogram_.add(now_ns() - posted_ns_);
   if (peak_.on()) peak_.completed(completed_ - 1, ticks());
   if (options_.verify) {
-    for (uint64_t i = before; i < lane.completed; ++i) {
-      if (!verify(lane, index, i)) return false;
+    for (uint64_t i = before; i < stream.completed; ++i) {
+      if (!verify(stream, index, i)) return false;
     }
   }
   if (completed_ == target_ && !options_.timed()) {

@@ -1,4 +1,4 @@
-// Streams of WRITE, READ, SEND or atomics on many QPs; with a depth of one, their latency.
+// Sends WRITEs, READs, SENDs or atomics on many QPs. With a depth of one it measures their latency.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace uroce::perf {
 
 class Initiator final : public Sender {
  public:
-  /// `direction`: of the patterns of what this side sends. Keeps references to all but the plan.
+  /// `direction` selects the patterns that this side sends. Keeps references to all arguments but the plan.
   Initiator(Endpoint& endpoint, const Options& options, const Plan& plan, uint32_t direction);
 
   void start() override;
@@ -31,29 +31,30 @@ class Initiator final : public Sender {
 
  private:
   /// A QP's stream; one cache line.
-  struct alignas(64) Lane {
+  struct alignas(64) QpStream {
     QueuePair* qp;
     std::byte* local;
     uint64_t remote;
     uint64_t posted;
     uint64_t completed;
-    uint64_t limit;              ///< may be posted until the next round or the end
-    uint32_t slot;               ///< of the next post
-    uint32_t until_signal : 31;  ///< posts to go until one is signaled, that one included
-    uint32_t pending : 1;        ///< stands in pending_
+    uint64_t limit;              ///< messages to post until the next round or the end
+    uint32_t slot;               ///< slot of the next post
+    uint32_t until_signal : 31;  ///< posts until the next signaled one, including it
+    uint32_t pending : 1;        ///< listed in pending_
   };
 
-  /// A verified run goes in rounds: every QP to the same iteration, then the peer checks, or fills anew.
+  /// A verified run goes in rounds: every QP goes to the same iteration, then the peer checks the memory, or fills it
+  /// again.
   enum class RoundState : uint8_t { none, ask, waiting, running, finished };
 
   void make_requests();
   bool fill(uint32_t index);
-  void build(const Lane& lane, uint32_t index, uint32_t count);
+  void build(const QpStream& stream, uint32_t index, uint32_t count);
   void enqueue(uint32_t index);
   void set_operands(SendRequest& request, uint32_t slot, uint32_t index, uint64_t iteration) const;
-  void advance(Lane& lane, uint32_t count);
+  void advance(QpStream& stream, uint32_t count);
   bool complete(const Completion& completion);
-  bool verify(const Lane& lane, uint32_t index, uint64_t iteration);
+  bool verify(const QpStream& stream, uint32_t index, uint64_t iteration);
   void next_round();
   void run_round();
   void round_completed();
@@ -67,15 +68,15 @@ class Initiator final : public Sender {
   const Plan plan_;
   const uint32_t direction_;
   CompletionQueue& cq_;
-  std::vector<Lane> lanes_;
-  std::vector<uint32_t> pending_;  ///< lanes that may have room: just opened, or refused by a full queue
+  std::vector<QpStream> streams_;
+  std::vector<uint32_t> pending_;  ///< streams to post on: just opened, or refused by a full queue
   std::vector<Sge> sges_;
   std::vector<SendRequest> requests_;
   std::array<Completion, 64> completions_{};
   uint64_t posted_ = 0;
   uint64_t completed_ = 0;
   uint64_t verified_ = 0;
-  uint64_t target_ = ~uint64_t{0};  ///< messages in all
+  uint64_t target_ = ~uint64_t{0};  ///< total number of messages
   bool stopping_ = false;
 
   RoundState round_ = RoundState::none;

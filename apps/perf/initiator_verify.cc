@@ -1,4 +1,4 @@
-// What --verify adds to a stream: rounds, what the messages hold, and the check of what came.
+// The part of --verify in a stream: rounds, contents of messages, and their check.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace uroce::perf {
 namespace {
 
-constexpr uint32_t kAtomicRound = 4096;  ///< about; atomics need no word from the peer between rounds
+constexpr uint32_t kAtomicRound = 4096;  ///< about; atomics need no message from the peer between rounds
 
 }  // namespace
 
@@ -25,7 +25,7 @@ void Initiator::next_round() {
   }
 }
 
-/// All of a round is there. The peer's memory shows what WRITEs did, and at the end what atomics did.
+/// A round is complete. The peer's memory shows the result of WRITEs, and at the end that of atomics.
 void Initiator::round_completed() {
   const Verb verb = options_.test.verb;
   if (verb == Verb::write || (verb == Verb::atomic && last_round())) {
@@ -54,7 +54,7 @@ std::optional<Message> Initiator::request() {
 void Initiator::granted() {
   if (round_ != RoundState::waiting) return;
   if (options_.test.verb == Verb::read) return run_round();
-  if (options_.test.verb == Verb::write) verified_ += (round_end_ - round_begin_) * lanes_.size();
+  if (options_.test.verb == Verb::write) verified_ += (round_end_ - round_begin_) * streams_.size();
   end_round();
 }
 
@@ -65,7 +65,7 @@ void Initiator::set_operands(SendRequest& request, uint32_t slot, uint32_t index
     request.compare_add = word.compare_add(iteration / plan_.ring);
     request.swap = word.swap(iteration / plan_.ring);
   } else if (options_.test.verb != Verb::read) {
-    fill_pattern({lanes_[index].local + slot * plan_.stride, plan_.size}, {direction_, index, iteration});
+    fill_pattern({streams_[index].local + slot * plan_.stride, plan_.size}, {direction_, index, iteration});
   }
 }
 
@@ -73,9 +73,9 @@ AtomicModel Initiator::model(uint32_t index, uint32_t slot) const {
   return {options_.atomic_type, {1 - direction_, index, slot}};
 }
 
-bool Initiator::verify(const Lane& lane, uint32_t index, uint64_t iteration) {
+bool Initiator::verify(const QpStream& stream, uint32_t index, uint64_t iteration) {
   const auto slot = static_cast<uint32_t>(iteration % plan_.ring);
-  const std::byte* const local = lane.local + slot * plan_.stride;
+  const std::byte* const local = stream.local + slot * plan_.stride;
   if (options_.test.verb == Verb::read) {
     const PatternKey key{1 - direction_, index, iteration};
     if (const auto wrong = check_pattern({local, plan_.size}, key)) {

@@ -11,7 +11,7 @@ volatile std::sig_atomic_t caught = 0;
 
 void catch_interrupts() {
   struct sigaction action{};
-  action.sa_flags = SA_RESETHAND;  // a second ^C ends the process as usual
+  action.sa_flags = SA_RESETHAND;  // a second ^C ends the process at once
   action.sa_handler = [](int) { caught = 1; };
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);

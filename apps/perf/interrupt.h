@@ -1,9 +1,10 @@
-// ^C and SIGTERM end a run in an orderly way: the peer is told, and the exit code says so.
+// ^C and SIGTERM end a run in order: the peer gets a message, and the exit code shows it.
 #pragma once
 
 namespace uroce::perf {
 
-/// Once, when the run is ready to ask interrupted() again and again: nothing else ends it at the first signal.
+/// Call it once, when the run is ready to call interrupted() again and again. From then on the first signal does not
+/// end the process.
 void catch_interrupts();
 bool interrupted();
 

@@ -14,7 +14,7 @@ uint64_t JsonReader::number(const char* name, uint64_t largest) {
   const Json* value = find(name);
   if (value == nullptr) return 0;
   if (!value->is_number_unsigned() || value->get<uint64_t>() > largest) {
-    bad(fmt::format("\"{}\" is no whole number up to {}", name, largest));
+    bad(fmt::format("\"{}\" is not a whole number up to {}", name, largest));
     return 0;
   }
   return value->get<uint64_t>();
@@ -25,7 +25,7 @@ double JsonReader::real(const char* name) {
   if (value == nullptr) return 0;
   const double v = value->is_number() ? value->get<double>() : -1;
   if (std::isnan(v) || v < 0 || v >= 1e18) {
-    bad(fmt::format("\"{}\" is no number from 0 to 1e18", name));
+    bad(fmt::format("\"{}\" is not a number from 0 to 1e18", name));
     return 0;
   }
   return v;
@@ -41,7 +41,7 @@ std::string JsonReader::text(const char* name) {
   const Json* value = find(name);
   if (value == nullptr) return {};
   if (!value->is_string() || value->get_ref<const std::string&>().size() > kMaxTextBytes) {
-    bad(fmt::format("\"{}\" is no text of up to {} bytes", name, kMaxTextBytes));
+    bad(fmt::format("\"{}\" is not a text of at most {} bytes", name, kMaxTextBytes));
     return {};
   }
   std::string text = value->get<std::string>();
@@ -55,7 +55,7 @@ Gid JsonReader::gid(const char* name) {
   const std::string digits = text(name);
   Gid gid;
   if (digits.size() != 32 || digits.find_first_not_of("0123456789abcdef") != std::string::npos) {
-    bad(fmt::format("\"{}\" is no GID of 32 hexadecimal digits", name));
+    bad(fmt::format("\"{}\" is not a GID of 32 hexadecimal digits", name));
     return gid;
   }
   for (std::size_t i = 0; i < 16; ++i) {

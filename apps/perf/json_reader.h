@@ -1,4 +1,4 @@
-// Members of a JSON object that a stranger wrote, each checked as it is read.
+// Reads members of a JSON object from a stranger, and checks each.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ namespace uroce::perf {
 /// Longest text accepted, bytes.
 inline constexpr std::size_t kMaxTextBytes = 2000;
 
-/// Reads members of one object. The first that is missing or out of range is described in `problem`, and reads as zero
-/// or empty, as do those after it that are wrong. Both arguments outlive the reader.
+/// Reads members of one object. A member that is missing or out of range reads as zero or empty. `problem` describes
+/// the first of them. Both arguments outlive the reader.
 class JsonReader {
  public:
   static constexpr uint64_t kMaxCount = ~uint64_t{0} >> 1;
@@ -26,10 +26,10 @@ class JsonReader {
   /// From 0 to 1e18.
   double real(const char* name);
   bool flag(const char* name);
-  /// Text without control characters, so that a peer cannot play with the terminal.
+  /// Text without control characters, so that a peer cannot control the terminal.
   std::string text(const char* name);
   Gid gid(const char* name);
-  /// Null, and a problem, when the member is missing.
+  /// The member; null, with a problem, when it is missing.
   const nlohmann::json* find(const char* name);
   void bad(std::string text);
 

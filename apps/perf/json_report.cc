@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// perftest's files have two digits, and six for rates.
+/// perftest's files have two decimals, and six for rates.
 double rounded(double value, int digits) {
   const double unit = std::pow(10.0, digits);
   return std::round(value * unit) / unit;
@@ -100,7 +100,7 @@ std::string json_report(const Options& options, const Setting& setting, const st
 Result<void> write_file(const std::string& name, const std::string& text) {
   std::FILE* file = name == "-" ? stdout : std::fopen(name.c_str(), "w");
   const auto refuse = [&] {
-    return fail(errno, fmt::format("the JSON report cannot be written to {}: {}", name, std::strerror(errno)));
+    return fail(errno, fmt::format("cannot write the JSON report to {}: {}", name, std::strerror(errno)));
   };
   if (file == nullptr) return refuse();
   const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fflush(file) == 0;

@@ -1,4 +1,4 @@
-// The report as JSON: perftest's members under perftest's names, and everything else a run is made of.
+// The report as JSON: perftest's members under perftest's names, and the other parameters of a run.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace uroce::perf {
 
-/// What the report says about the ground under a test.
+/// The report's facts about devices and addresses.
 struct Setting {
   DeviceInfo device;
   uint32_t path_mtu = 0;
@@ -21,9 +21,9 @@ struct Setting {
   bool embedded = false;
 };
 
-/// The whole report. "results" is the last size's, as perftest's; "runs" lists all sizes.
+/// The whole report. "results" is the result of the last size, as in perftest; "runs" has those of all sizes.
 std::string json_report(const Options& options, const Setting& setting, const std::vector<SizeReport>& results);
-/// Errors: what open(2) and write(2) say, naming the file.
+/// Errors: those of open(2) and write(2); the text names the file.
 Result<void> write_file(const std::string& name, const std::string& text);
 
 }  // namespace uroce::perf

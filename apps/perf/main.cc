@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <exception>
 
+#include "perf/command_line.h"
 #include "perf/interrupt.h"
 #include "perf/json_report.h"
-#include "perf/options.h"
 #include "perf/run.h"
 
 namespace {
@@ -39,7 +39,7 @@ int run(int argc, char** argv) {
   }
   const std::string& file = options->out_json_file;
   if (!file.empty() && file != "-") {
-    // Better known before the run than after it.
+    // Find this out before the run, not after it.
     if (auto writable = write_file(file, ""); !writable) return say(*options, writable.error(), kUnusable);
   }
   const auto outcome = options->test.verb == Verb::raw ? run_raw_test(*options) : start_and_run(*options);

@@ -15,7 +15,7 @@ Result<Buffer> Buffer::allocate(std::size_t bytes) {
   const std::size_t rounded = (bytes + unit - 1) / unit * unit;
   const auto machine = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * 4096;
   const auto refuse = [&] {
-    return fail(ENOMEM, fmt::format("the test needs {} MiB of memory and the machine has {} MiB; use fewer QPs (-q), "
+    return fail(ENOMEM, fmt::format("the test needs {} MiB of memory, but the machine has {} MiB; use fewer QPs (-q), "
                                     "smaller messages (-s) or a smaller depth (-t, -r)",
                                     rounded >> 20, machine >> 20));
   };
@@ -23,7 +23,7 @@ Result<Buffer> Buffer::allocate(std::size_t bytes) {
   void* data = ::mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) return refuse();
   if (unit == kHuge) ::madvise(data, rounded, MADV_HUGEPAGE);
-  std::memset(data, 0, rounded);  // all faults are taken here, none in the measured time
+  std::memset(data, 0, rounded);  // take all page faults here, none in the measured time
   return Buffer(static_cast<std::byte*>(data), rounded);
 }
 

@@ -1,4 +1,4 @@
-// The memory that a test registers: zeroed pages, huge ones where the kernel has them.
+// The memory that a test registers: zeroed pages, hugepages if the kernel has any.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace uroce::perf {
 
 class Buffer {
  public:
-  /// Errors: ENOMEM, also when that is more than half of the machine's memory.
+  /// Errors: ENOMEM, also for more than half of the machine's memory.
   static Result<Buffer> allocate(std::size_t bytes);
   Buffer(Buffer&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}

@@ -1,8 +1,7 @@
-// The command line of uroce_perf: perftest's options where they mean the same, and our own.
+// The options of uroce_perf: perftest's where they mean the same, and our own.
 #pragma once
 
 #include <cstdint>
-#include <expected>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,7 +15,7 @@ enum class Verb : uint8_t { write, read, send, atomic, raw };
 enum class Kind : uint8_t { bw, lat };
 enum class AtomicType : uint8_t { fetch_and_add, cmp_and_swap };
 
-/// Which benchmark runs.
+/// A benchmark.
 struct Test {
   Verb verb = Verb::write;
   Kind kind = Kind::bw;
@@ -35,13 +34,13 @@ inline constexpr uint64_t kMaxAllSize = 1u << 23;  ///< bytes: the last size of 
 struct Options {
   Test test{};
   std::string program;           ///< as the user typed it, without directories
-  std::vector<std::string> eal;  ///< what stands before `--`
+  std::vector<std::string> eal;  ///< the words before `--`
   std::string host;              ///< the server's TCP host; empty on the server
 
-  // perftest's, under perftest's names.
+  // Options of perftest, under perftest's names.
   uint64_t size = 0;  ///< bytes
   uint64_t iters = 0;
-  double duration_s = 0;  ///< 0 runs `iters` instead
+  double duration_s = 0;  ///< 0: run `iters` messages instead
   double margin_s = 0;    ///< not measured at each end of a timed run
   uint32_t qps = 1;
   uint32_t tx_depth = 0;
@@ -63,31 +62,22 @@ struct Options {
   int gid_index = -1;         ///< -1 chooses: IPv4 first
   std::string out_json_file;  ///< empty for none; "-" for the standard output
 
-  // Ours.
+  // Our own options.
   bool verify = false;
   bool progress = false;
   bool back_to_back = false;
   Retransmission retransmission = Retransmission::device_default;
   CongestionAlgorithm congestion_control = CongestionAlgorithm::device_default;
-  bool daemon = false;  ///< devices of a running uroced instead of a stack in this process
-  std::string socket;   ///< of that; empty for the default
+  bool daemon = false;  ///< use devices of a running uroced instead of a stack in this process
+  std::string socket;   ///< the daemon's socket; empty for the default
   double peer_timeout_s = 10;
   double connect_timeout_s = 0;  ///< 0 waits for ever
   StackOptions stack{};
 
   bool timed() const { return duration_s > 0; }
   bool is_client() const { return !host.empty(); }
-  /// The sizes that this run goes through, bytes.
+  /// The sizes of this run, bytes.
   std::vector<uint64_t> sizes() const;
 };
-
-/// Why the program ends before any test: help, version (exit code 0), or a sentence about what is wrong (2).
-struct EarlyExit {
-  int code = 0;
-  std::string text;
-};
-
-/// Reads the whole command line: [test] EAL arguments, `--`, [test] options [host]. Sets nothing up.
-std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const* argv);
 
 }  // namespace uroce::perf

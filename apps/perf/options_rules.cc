@@ -7,12 +7,12 @@
 namespace uroce::perf {
 namespace {
 
-// perftest's defaults (its man page, perftest.1).
+// Defaults of perftest (perftest.1).
 constexpr uint64_t kSizeBw = 65536, kSizeLat = 2, kSizeAtomic = 8, kSizeRaw = 4096;
 constexpr uint64_t kIters = 1000, kItersWriteBw = 5000;
 constexpr uint32_t kTxDepthBw = 128, kTxDepthLat = 1, kRxDepth = 512, kCqMod = 100;
 constexpr uint32_t kInlineWriteLat = 220, kInlineSendLat = 236;
-constexpr uint64_t kLargestModerated = 8192;  ///< above, every message completes unless -Q says otherwise
+constexpr uint64_t kLargestModerated = 8192;  ///< above this size every message is signaled, without -Q
 constexpr uint64_t kLargestPeakIters = 20000;
 constexpr double kClientConnectSeconds = 10, kServerConnectSeconds = 600;
 
@@ -33,7 +33,7 @@ void fill_defaults(Options& o, const OptionMarks& marks) {
     o.inline_size = bw ? 0 : o.test.verb == Verb::write ? kInlineWriteLat : kInlineSendLat;
   }
   if (o.test.verb == Verb::read || is_atomic) o.inline_size = 0;
-  // Both sides of an untouched pair must not come up with the same address.
+  // The defaults of both sides must not give them the same address.
   if (o.stack.addresses.empty() && o.is_client()) o.stack.addresses = {"10.117.0.101/24"};
   o.stack.back_to_back = o.back_to_back;
 }
@@ -52,7 +52,7 @@ void limit_depths(Options& o) {
 std::optional<std::string> check_lists(const Options& o) {
   if (o.post_list == 1) return std::nullopt;
   if (o.post_list > o.tx_depth) {
-    return fmt::format("-l {} does not fit into -t {}; post shorter lists or raise -t", o.post_list, o.tx_depth);
+    return fmt::format("-l {} is larger than -t {}; lower -l or raise -t", o.post_list, o.tx_depth);
   }
   if (!o.timed() && o.iters % o.post_list != 0) {
     return fmt::format("-n {} is not a multiple of -l {}; choose one that is", o.iters, o.post_list);
@@ -65,18 +65,19 @@ std::optional<std::string> check_lists(const Options& o) {
 
 std::optional<std::string> check_kind(const Options& o) {
   if (o.test.kind == Kind::bw) return std::nullopt;
-  if (o.qps > 1) return fmt::format("-q {} is for bandwidth tests; a latency test has one QP", o.qps);
-  if (o.bidirectional) return "-b is for bandwidth tests; a latency test goes both ways already";
+  if (o.qps > 1) return fmt::format("-q {} is only for bandwidth tests; a latency test has one QP", o.qps);
+  if (o.bidirectional) return "-b is only for bandwidth tests; a latency test already sends in both directions";
   if (o.tx_depth > 1)
-    return fmt::format("-t {} is for bandwidth tests; a latency test has one message out", o.tx_depth);
-  if (o.post_list > 1) return fmt::format("-l {} is for bandwidth tests", o.post_list);
-  if (o.events && o.test.verb == Verb::write) return "-e: a WRITE completes without an event at the receiver";
+    return fmt::format("-t {} is only for bandwidth tests; a latency test has one message outstanding", o.tx_depth);
+  if (o.post_list > 1) return fmt::format("-l {} is only for bandwidth tests", o.post_list);
+  if (o.events && o.test.verb == Verb::write)
+    return "-e is not for write_lat: a WRITE raises no event at the receiver; leave -e out";
   return std::nullopt;
 }
 
 std::optional<std::string> check_daemon(const Options& o) {
-  if (!o.daemon) return o.socket.empty() ? std::nullopt : std::optional("--socket goes with --daemon; give that too");
-  if (!o.eal.empty()) return fmt::format("with --daemon no EAL starts here; leave \"{}\" out", o.eal.front());
+  if (!o.daemon) return o.socket.empty() ? std::nullopt : std::optional("--socket needs --daemon; add it");
+  if (!o.eal.empty()) return fmt::format("--daemon starts no EAL here; leave \"{}\" out", o.eal.front());
   if (o.test.verb == Verb::raw) return "raw_bw measures a port of this process; leave --daemon out";
   if (!o.stack.addresses.empty() || !o.stack.gateway.empty() || o.stack.mtu != StackOptions{}.mtu ||
       o.stack.vlan != 0) {
@@ -88,18 +89,18 @@ std::optional<std::string> check_daemon(const Options& o) {
 }  // namespace
 
 std::optional<std::string> apply_rules(Options& o, const OptionMarks& marks, bool explicit_size) {
-  if (o.all && explicit_size) return "-a runs all sizes and -s one; leave one out";
+  if (o.all && explicit_size) return "-a runs all sizes, but -s names one; leave one of them out";
   if (o.test.verb == Verb::atomic && (o.all || (explicit_size && o.size != kSizeAtomic))) {
-    return "atomics are of 8 bytes; leave -s and -a out";
+    return "an atomic has 8 bytes; leave -s and -a out";
   }
   if (o.back_to_back && !o.host.empty()) {
-    return fmt::format("--back-to-back is server and client at once; leave the host \"{}\" out", o.host);
+    return fmt::format("--back-to-back runs server and client in one process; leave the host \"{}\" out", o.host);
   }
   if (auto problem = check_daemon(o)) return problem;
-  if (o.margin_s > 0 && !o.timed()) return "-f is for timed runs; give -D too";
+  if (o.margin_s > 0 && !o.timed()) return "-f is only for timed runs; add -D";
   fill_defaults(o, marks);
   if (o.timed() && o.margin_s * 2 >= o.duration_s) {
-    return fmt::format("-f {} at both ends leaves nothing of -D {}; shorten the margin", o.margin_s, o.duration_s);
+    return fmt::format("-f {} at both ends leaves nothing of -D {}; lower -f", o.margin_s, o.duration_s);
   }
   if (auto problem = check_kind(o)) return problem;
   limit_depths(o);

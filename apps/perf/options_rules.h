@@ -1,4 +1,4 @@
-// Defaults and rules that hold between options, perftest's where it has one.
+// Defaults of options and rules between them, as in perftest where it has them.
 #pragma once
 
 #include <optional>
@@ -8,14 +8,14 @@
 
 namespace uroce::perf {
 
-/// Values that stand for "the user did not say" in options whose zero means something.
+/// Values that mean "not given", for options whose zero has a meaning.
 struct OptionMarks {
   double unset_s;
   uint32_t unset;
 };
 
 /// Fills the defaults that depend on the test, and limits one option by another as perftest does.
-/// Returns a sentence when the combination makes no sense.
+/// Returns a sentence when the options contradict each other.
 std::optional<std::string> apply_rules(Options& o, const OptionMarks& marks, bool explicit_size);
 
 }  // namespace uroce::perf

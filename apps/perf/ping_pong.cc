@@ -13,8 +13,8 @@ namespace uroce::perf {
 namespace {
 
 constexpr uint64_t kForEver = uint64_t{1} << 62;
-/// The mark may become visible before bytes in front of it when an engine on another core copies the packet, so a
-/// difference counts only when it stays.
+/// When an engine on another core copies the packet, the mark may become visible before the bytes in front of it. So a
+/// difference counts only if it stays.
 constexpr uint64_t kSettleNs = 10'000'000;
 
 uint32_t direction_of(bool client) { return client ? 0 : 1; }
@@ -50,7 +50,7 @@ Step PingPong::step() {
   if (!started_) return Step::idle;
   Step did = completed_ < sent_ ? poll_completion() : Step::idle;
   if (did == Step::failed) return did;
-  // The client waits for answer n after ping n; the server waits for ping n before answer n.
+  // The client sends ping n and then waits for answer n. The server waits for ping n and then sends answer n.
   const bool waiting = client_ ? taken_ < sent_ : taken_ == sent_ && taken_ < limit_;
   if (waiting && arrived()) {
     did = take_message();
@@ -109,7 +109,7 @@ Step PingPong::send_message() {
   if (client_) sent_ns_ = now_ns();
   if (const int error = qp_.post_send(request_); error != 0) {
     if (error == ENOMEM) return Step::idle;  // the engine has not freed the slot yet
-    return give_up(fmt::format("QP {:#x} refuses a {} of {} bytes: {}", qp_.qpn(), test_name(options_.test), plan_.size,
+    return give_up(fmt::format("QP {:#x} refused a {} of {} bytes: {}", qp_.qpn(), test_name(options_.test), plan_.size,
                                std::strerror(error)));
   }
   ++sent_;

@@ -1,4 +1,4 @@
-// Latency by ping-pong: WRITE with the receiver polling memory, SEND with completions, as perftest's.
+// Latency by ping-pong, as in perftest: for WRITE the receiver polls memory, for SEND it uses completions.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace uroce::perf {
 
 class PingPong final : public Sender {
  public:
-  /// The client sends first and measures. `receiver`: for SEND; null for WRITE. Clears the mark that a WRITE sets.
+  /// The client sends first and measures. `receiver` is for SEND, null for WRITE. Clears the mark that a WRITE sets.
   PingPong(Endpoint& endpoint, const Options& options, const Plan& plan, bool client, Receiver* receiver);
 
   void start() override { started_ = true; }
@@ -47,10 +47,10 @@ class PingPong final : public Sender {
   SendRequest request_{};
   std::array<Completion, 1> completion_{};
   bool started_ = false;
-  uint64_t limit_;  ///< messages to be sent by this side
+  uint64_t limit_;  ///< messages that this side sends
   uint64_t sent_ = 0;
   uint64_t completed_ = 0;
-  uint64_t taken_ = 0;  ///< messages of the peer
+  uint64_t taken_ = 0;  ///< messages received from the peer
 
   bool sampling_;
   uint64_t sent_ns_ = 0;

@@ -6,21 +6,21 @@ namespace uroce::perf {
 namespace {
 
 constexpr uint64_t kLine = 64;
-constexpr uint64_t kCycle = 4096;                ///< bytes that small messages go round in, as perftest's cycle buffer
-constexpr uint64_t kVerifyBytes = 128ull << 20;  ///< of all QPs together, in each direction
-constexpr uint32_t kVerifyRing = 64;             ///< slots at least, where they fit: a round costs a message exchange
+constexpr uint64_t kCycle = 4096;  ///< small messages use this many bytes in turn, like perftest's cycle buffer
+constexpr uint64_t kVerifyBytes = 128ull << 20;  ///< all QPs together, in each direction
+constexpr uint32_t kVerifyRing = 64;  ///< least number of slots, if they fit: a round costs a message exchange
 
 uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
-/// Slots of a message without --verify: small ones go round a page, large ones share one place.
+/// Slots without --verify: small messages use a page in turn, large ones share one place.
 uint32_t cycle_slots(uint64_t stride) { return static_cast<uint32_t>(std::max<uint64_t>(1, kCycle / stride / 2 * 2)); }
 
-/// Slots that the memory of a verified run allows one QP.
+/// Slots for one QP that fit the memory of a verified run.
 uint64_t verify_slots(const Options& o, uint64_t stride) {
   return std::max<uint64_t>(1, kVerifyBytes / o.qps / stride);
 }
 
-/// What is out at once fits into the ring, so that no result is overwritten before it has been checked.
+/// Limits the messages outstanding to the ring, so that no result is overwritten before it is checked.
 void share_nothing(Plan& p) {
   p.depth = std::min(p.depth, p.ring);
   if (p.list > p.ring) p.list = p.cq_mod = 1;
@@ -37,7 +37,7 @@ Plan plan_for(const Options& o, uint64_t size, uint64_t remote_bytes) {
     p.ring = kAtomicSlots;
     if (o.verify) share_nothing(p);
     if (o.verify) {
-      // A result is checked where it lies, so its slot must not be used again before.
+      // A result is checked in place, so its slot must not be used again before.
       p.depth = std::min(p.depth, p.ring);
       if (std::max(p.list, p.cq_mod) > p.depth) p.list = p.cq_mod = 1;
     }

@@ -1,4 +1,4 @@
-// How the messages of one size lie in memory and how many are out at once.
+// The layout of one size's messages in memory, and the number outstanding at once.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@ namespace uroce::perf {
 /// Slots of atomics, one cache line each; fixed, since the responder must start them at known values.
 inline constexpr uint32_t kAtomicSlots = 64;
 
-/// Of one size. Iteration i uses slot i % ring, at slot * stride bytes from the QP's base on both sides.
+/// Plan for one size. Iteration i uses slot i % ring, at slot * stride bytes from the QP's base on both sides.
 struct Plan {
   uint64_t size = 0;    ///< bytes of a message
   uint64_t stride = 0;  ///< bytes from slot to slot, a multiple of 64
   uint32_t ring = 1;    ///< slots; with --verify also the length of a round
   uint32_t depth = 1;   ///< outstanding per QP
-  uint32_t list = 1;    ///< per post
+  uint32_t list = 1;    ///< work requests per post
   uint32_t cq_mod = 1;  ///< messages per completion
   bool use_inline = false;
 };
 
-/// Where a receiver of SENDs places messages; the same for all sizes of a run.
+/// Layout of a receiver of SENDs; the same for all sizes of a run.
 struct ReceivePlan {
   uint64_t capacity = 0;  ///< bytes of a receive
   uint64_t stride = 0;
@@ -29,10 +29,11 @@ struct ReceivePlan {
   uint32_t depth = 1;  ///< receives posted per QP
 };
 
-/// `remote_bytes`: what the peer exposes per QP.
+/// `remote_bytes` is the size of the memory that the peer exposes for each QP.
 Plan plan_for(const Options& options, uint64_t size, uint64_t remote_bytes);
 ReceivePlan receive_plan(const Options& options);
-/// Bytes of one QP's memory that it sends from or reads to, and of that which the peer reaches or sends to.
+/// Bytes of one QP's memory: the part that it sends from or reads into, and the part that the peer accesses or sends
+/// into.
 uint64_t local_bytes(const Options& options);
 uint64_t exposed_bytes(const Options& options);
 

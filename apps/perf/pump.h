@@ -1,4 +1,4 @@
-// Keeps the stack moving while this thread waits, and gives the core away when there is nothing to do.
+// Runs the stack while this thread waits, and gives the core away when there is nothing to do.
 #pragma once
 
 #include <poll.h>
@@ -16,8 +16,8 @@ class Pump {
 
   bool embedded() const { return embedded_; }
 
-  /// After each turn of a test's loop. `progressed`: the turn did something. `resting`: it waits for the peer's word
-  /// alone, not for completions.
+  /// Call it after each turn of a test's loop. `progressed`: the turn did something. `resting`: it waits only for a
+  /// message of the peer, not for completions.
   void turn(bool progressed, bool resting) {
     if (embedded_) {
       if (!host_.poll() && !progressed) host_.idle(std::chrono::microseconds(200));
@@ -26,7 +26,7 @@ class Pump {
     }
   }
 
-  /// While nothing is measured: about a millisecond, with the engines served.
+  /// Waits about a millisecond and runs the engines. For times when nothing is measured.
   void wait() {
     if (embedded_) host_.poll();
     ::poll(nullptr, 0, 1);

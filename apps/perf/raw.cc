@@ -9,8 +9,8 @@
 #include <thread>
 #include <utility>
 
-#include "perf/channel.h"
 #include "perf/interrupt.h"
+#include "perf/peer_channel.h"
 #include "perf/run.h"
 #include "perf/table.h"
 #include "pmd_glue/raw_rate.h"
@@ -22,9 +22,9 @@ using std::chrono::duration_cast;
 using std::chrono::nanoseconds;
 
 constexpr double kDefaultDurationSeconds = 1;
-/// The two EALs come up, the link too, and a receiver waits half a second for more.
+/// Time for both EALs and the link to come up, and for the half second that a receiver waits for more frames.
 constexpr double kSlackSeconds = 30;
-/// After ^C the other side still has to find out, and to say what it counted.
+/// After ^C the other side needs time to notice, and to report its count.
 constexpr double kGraceSeconds = 5;
 
 nanoseconds to_nanoseconds(double seconds) {
@@ -36,21 +36,21 @@ bool wait_a_moment() {
   return !interrupted();
 }
 
-/// The next message that is no beat, if one is there. Errors: the peer's.
-Result<std::optional<Message>> look_for_message(Channel& channel) {
+/// The next message other than a beat, if one has arrived. Errors: the peer's.
+Result<std::optional<Message>> look_for_message(PeerChannel& channel) {
   auto message = channel.receive();
   if (!message || !*message || (*message)->type == MessageType::beat) {
     return message ? Result<std::optional<Message>>() : message;
   }
   if ((*message)->type == MessageType::error) {
-    return fail(EIO, fmt::format("the other side gave up: {}", (*message)->text));
+    return fail(EIO, fmt::format("the other side failed: {}", (*message)->text));
   }
   return message;
 }
 
-/// The next message that is no beat, within `timeout_s`, and within `grace_s` of an interruption. Errors: the peer's,
-/// ETIMEDOUT, EINTR.
-Result<Message> next_message(Channel& channel, double timeout_s, double grace_s) {
+/// The next message other than a beat, within `timeout_s`, and within `grace_s` after an interruption. Errors: the
+/// peer's, ETIMEDOUT, EINTR.
+Result<Message> next_message(PeerChannel& channel, double timeout_s, double grace_s) {
   using Clock = std::chrono::steady_clock;
   auto deadline = Clock::now() + to_nanoseconds(timeout_s);
   bool cut_short = false;
@@ -64,7 +64,7 @@ Result<Message> next_message(Channel& channel, double timeout_s, double grace_s)
     }
   } while (Clock::now() < deadline);
   if (cut_short) return fail(EINTR, "interrupted");
-  return fail(ETIMEDOUT, fmt::format("the peer said nothing for {:.0f} s", timeout_s));
+  return fail(ETIMEDOUT, fmt::format("the peer sent nothing for {:.0f} s; is it still running?", timeout_s));
 }
 
 glue::RawOptions raw_options(const Options& o, glue::RawRole role) {
@@ -79,7 +79,7 @@ glue::RawOptions raw_options(const Options& o, glue::RawRole role) {
   return raw;
 }
 
-/// Ends early when `stop` says so.
+/// Ends early when `stop` returns true.
 Result<SizeReport> measure(const Options& o, glue::RawRole role, std::function<bool()> stop) {
   glue::RawOptions raw = raw_options(o, role);
   raw.stop = std::move(stop);
@@ -92,10 +92,10 @@ Result<SizeReport> measure(const Options& o, glue::RawRole role, std::function<b
   return report;
 }
 
-/// Both sides agree on the parameters, run, and take the receiver's count.
+/// Agrees on the parameters with the other side, runs, and takes the receiver's count.
 Result<SizeReport> measure_with_peer(const Options& o) {
   Table table(o, o.is_client());
-  auto channel = [&]() -> Result<std::unique_ptr<Channel>> {
+  auto channel = [&]() -> Result<std::unique_ptr<PeerChannel>> {
     if (o.is_client()) return connect_channel(o.host, o.port, o.connect_timeout_s, wait_a_moment);
     auto listener = Listener::open(o.port);
     if (!listener) return std::unexpected(listener.error());
@@ -106,7 +106,7 @@ Result<SizeReport> measure_with_peer(const Options& o) {
   Message hello;
   hello.type = MessageType::hello;
   hello.hello.parameters = SharedParameters::of(o);
-  hello.hello.port_mtu = mtu_bytes(Mtu::mtu256);  // says nothing here
+  hello.hello.port_mtu = mtu_bytes(Mtu::mtu256);  // has no meaning here
   if (auto sent = (*channel)->send(hello); !sent) return std::unexpected(sent.error());
   const auto give_up = [&](const Error& error) {
     Message m;
@@ -119,7 +119,7 @@ Result<SizeReport> measure_with_peer(const Options& o) {
   if (!peer) return std::unexpected(peer.error());
   if (auto differs = difference(hello.hello.parameters, peer->hello.parameters)) return give_up({EINVAL, *differs});
 
-  // A peer that ends before its time says so, or hangs up.
+  // A peer that ends early reports it, or closes the connection.
   std::optional<Result<Message>> word;
   const auto stop = [&] {
     if (interrupted() || word) return true;
@@ -155,7 +155,7 @@ Result<Outcome> run_raw_test(const Options& o) {
   if (!report) return std::unexpected(report.error());
   fmt::print("{}\n                    Raw frame BW Test (frames of {} bytes, no transport, as received)\n{}\n{}{}{}\n",
              kRule, o.size, kRule, column_titles(o), result_line(o, *report), kRule);
-  if (interrupted()) return fail(EINTR, "interrupted: the line above is what there was until then");
+  if (interrupted()) return fail(EINTR, "interrupted; the line above shows the frames counted until then");
   return Outcome{{*report}, {}};
 }
 

@@ -1,4 +1,4 @@
-// The receiving side of SENDs. It lives through all sizes of a run, as posted receives do.
+// The receiving side of SENDs. It lives for all sizes of a run, like posted receives.
 #pragma once
 
 #include <array>
@@ -14,27 +14,27 @@ namespace uroce::perf {
 
 class Receiver {
  public:
-  /// `direction`: of the patterns of what the peer sends.
+  /// `direction` selects the patterns that the peer sends.
   Receiver(Endpoint& endpoint, const Options& options, uint32_t direction);
 
-  /// Expects messages of `size` bytes from here on. Before the peer may send. False: see problem().
+  /// Expects messages of `size` bytes from now on. Call it before the peer may send. False: see problem().
   bool begin(uint64_t size);
-  /// Takes what has arrived and posts anew. Allocates nothing.
+  /// Takes arrived messages and posts receives again. Allocates nothing.
   Step step();
   uint64_t received() const { return received_; }  ///< since begin(), all QPs
   uint64_t verified() const { return verified_; }  ///< since begin()
   const std::string& problem() const { return problem_; }
 
  private:
-  struct Lane {
+  struct QpStream {
     QueuePair* qp;
     std::byte* memory;
     uint64_t received;     ///< since begin()
-    uint32_t post_slot;    ///< of the next receive posted
-    uint32_t arrive_slot;  ///< of the next message
-    uint32_t posted;       ///< now
+    uint32_t post_slot;    ///< slot of the next receive to post
+    uint32_t arrive_slot;  ///< slot of the next message
+    uint32_t posted;       ///< receives posted now
   };
-  bool top_up(Lane& lane, uint32_t index);
+  bool top_up(QpStream& stream, uint32_t index);
   bool take(const Completion& completion);
 
   Endpoint& endpoint_;
@@ -42,7 +42,7 @@ class Receiver {
   const ReceivePlan plan_;
   const uint32_t direction_;
   CompletionQueue& cq_;
-  std::vector<Lane> lanes_;
+  std::vector<QpStream> streams_;
   std::array<Completion, 64> completions_{};
   uint64_t size_ = 0;
   uint64_t received_ = 0;

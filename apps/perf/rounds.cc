@@ -12,8 +12,8 @@ namespace {
 
 constexpr uint64_t kLine = 64;
 
-/// Calls `visit(qp, iteration, memory)` for each message of the round, which start at the first slot.
-/// False, without any call, when they do not fit.
+/// Calls `visit(qp, iteration, memory)` for each message of the round. The messages start at the first slot. False,
+/// without any call, when they do not fit.
 template <class Visit>
 bool for_each_message(const Endpoint& endpoint, const Options& options, const Round& round, Visit visit) {
   const uint64_t stride = (round.size + kLine - 1) / kLine * kLine;

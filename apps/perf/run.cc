@@ -9,22 +9,22 @@
 #include <memory>
 #include <span>
 
-#include "perf/channel.h"
 #include "perf/endpoint.h"
 #include "perf/interrupt.h"
+#include "perf/peer_channel.h"
 #include "perf/pump.h"
-#include "perf/session.h"
 #include "perf/table.h"
+#include "perf/test_side.h"
 
 namespace uroce::perf {
 namespace {
 
-using Sessions = std::span<const std::unique_ptr<Session>>;
+using Sides = std::span<const std::unique_ptr<TestSide>>;
 
-/// A side that is all there but the peer.
-struct Side {
+/// One endpoint of this process, and its channel to the peer.
+struct Connection {
   std::unique_ptr<Endpoint> endpoint;
-  std::unique_ptr<Channel> channel;
+  std::unique_ptr<PeerChannel> channel;
 };
 
 Result<std::unique_ptr<Endpoint>> open_endpoint(Host& host, const std::string& device, const Options& options) {
@@ -35,14 +35,15 @@ Result<std::unique_ptr<Endpoint>> open_endpoint(Host& host, const std::string& d
 
 Result<std::string> choose_device(const Host& host, const Options& options) {
   const std::vector<std::string>& names = host.devices();
-  if (names.empty()) return fail(ENODEV, "there is no device");
+  if (names.empty()) return fail(ENODEV, "there is no device; name a port with --vdev or -a, or use --daemon");
   if (options.device.empty()) return names.front();
   if (std::ranges::find(names, options.device) != names.end()) return options.device;
-  return fail(ENODEV, fmt::format("there is no device {}; there {} {}", options.device,
-                                  names.size() == 1 ? "is" : "are", fmt::join(names, ", ")));
+  return fail(ENODEV, fmt::format("unknown device {}; there {} {}", options.device, names.size() == 1 ? "is" : "are",
+                                  fmt::join(names, ", ")));
 }
 
-Result<std::unique_ptr<Channel>> open_channel(Endpoint& endpoint, const Options& options, Pump& pump, Table& table) {
+Result<std::unique_ptr<PeerChannel>> open_channel(Endpoint& endpoint, const Options& options, Pump& pump,
+                                                  Table& table) {
   const WaitStep step = [&] {
     pump.wait();
     return !interrupted();
@@ -57,60 +58,60 @@ Result<std::unique_ptr<Channel>> open_channel(Endpoint& endpoint, const Options&
                                                 endpoint.info().name, endpoint.info().driver));
 }
 
-/// Blocks until a completion event of any session, a millisecond at most.
-void wait_for_event(std::span<Side> sides, Pump& pump) {
-  if (pump.embedded() && sides.size() == 1) {
-    sides[0].endpoint->channel()->wait(std::chrono::milliseconds(1));
+/// Blocks until any side has a completion event, at most a millisecond.
+void wait_for_event(std::span<Connection> connections, Pump& pump) {
+  if (pump.embedded() && connections.size() == 1) {
+    connections[0].endpoint->channel()->wait(std::chrono::milliseconds(1));
     return;
   }
   if (pump.embedded()) return pump.turn(false, false);
   std::array<pollfd, 2> fds{};
-  for (std::size_t i = 0; i < sides.size(); ++i) fds[i] = {sides[i].endpoint->channel()->fd(), POLLIN, 0};
-  ::poll(fds.data(), sides.size(), 1);
-  for (Side& side : sides) {
-    while (side.endpoint->channel()->wait(std::chrono::nanoseconds(0))) {
+  for (std::size_t i = 0; i < connections.size(); ++i) fds[i] = {connections[i].endpoint->channel()->fd(), POLLIN, 0};
+  ::poll(fds.data(), connections.size(), 1);
+  for (Connection& connection : connections) {
+    while (connection.endpoint->channel()->wait(std::chrono::nanoseconds(0))) {
     }
   }
 }
 
-/// Steps all sessions until all have ended.
-void drive(std::span<Side> sides, Sessions sessions, Pump& pump, bool events) {
+/// Steps all sides until all have ended.
+void drive(std::span<Connection> connections, Sides sides, Pump& pump, bool events) {
   for (bool armed = false;;) {
     bool running = false, progressed = false, resting = true;
-    for (const auto& session : sessions) {
-      if (session->finished()) continue;
+    for (const auto& side : sides) {
+      if (side->finished()) continue;
       running = true;
-      progressed |= session->step() == Step::progress;
-      resting &= session->resting();
+      progressed |= side->step() == Step::progress;
+      resting &= side->resting();
     }
     if (!running) return;
     if (interrupted()) {
-      for (const auto& session : sessions) session->give_up("interrupted");
+      for (const auto& side : sides) side->give_up("interrupted");
     }
     if (!events || progressed || resting) {
       armed = false;
       pump.turn(progressed, resting);
     } else if (!armed) {
-      // One more look after arming: what came before raises no event.
-      armed = std::ranges::all_of(sessions, [](const auto& session) { return session->arm(); });
+      // Poll once more after arming: earlier completions raise no event.
+      armed = std::ranges::all_of(sides, [](const auto& side) { return side->arm(); });
     } else {
       armed = false;
-      wait_for_event(sides, pump);
+      wait_for_event(connections, pump);
     }
   }
 }
 
-/// The sentence of the side that failed first.
-std::string first_problem(Sessions sessions) {
+/// The error of the side that failed first.
+std::string first_problem(Sides sides) {
   std::string problem;
-  for (const auto& session : sessions) {
-    if (session->failed() && (problem.empty() || !session->told_by_peer())) problem = session->problem();
+  for (const auto& side : sides) {
+    if (side->failed() && (problem.empty() || !side->reported_by_peer())) problem = side->problem();
   }
   return problem;
 }
 
-Result<std::vector<Side>> open_sides(Host& host, const Options& options, Pump& pump, Table& table) {
-  std::vector<Side> sides;
+Result<std::vector<Connection>> open_connections(Host& host, const Options& options, Pump& pump, Table& table) {
+  std::vector<Connection> connections;
   if (!options.back_to_back) {
     const auto device = choose_device(host, options);
     if (!device) return std::unexpected(device.error());
@@ -118,23 +119,23 @@ Result<std::vector<Side>> open_sides(Host& host, const Options& options, Pump& p
     if (!endpoint) return std::unexpected(endpoint.error());
     auto channel = open_channel(**endpoint, options, pump, table);
     if (!channel) return std::unexpected(channel.error());
-    sides.push_back({std::move(*endpoint), std::move(*channel)});
-    return sides;
+    connections.push_back({std::move(*endpoint), std::move(*channel)});
+    return connections;
   }
   const std::vector<std::string>& names = host.devices();
-  if (names.size() < 2) return fail(ENODEV, "--back-to-back needs two devices, and there are not so many");
+  if (names.size() < 2) return fail(ENODEV, "--back-to-back needs two devices; there are fewer");
   if (!options.device.empty()) {
-    return fail(EINVAL, fmt::format("--back-to-back chooses its two devices itself; leave -d {} out", options.device));
+    return fail(EINVAL, fmt::format("--back-to-back chooses its own two devices; leave -d {} out", options.device));
   }
   auto [client_end, server_end] = local_channels();
   for (auto* end : {&client_end, &server_end}) {
-    // The joined ports come after those of the EAL arguments.
-    const std::string& name = names[names.size() - 2 + sides.size()];
+    // The two joined ports come after those of the EAL arguments.
+    const std::string& name = names[names.size() - 2 + connections.size()];
     auto endpoint = open_endpoint(host, name, options);
     if (!endpoint) return std::unexpected(endpoint.error());
-    sides.push_back({std::move(*endpoint), std::move(*end)});
+    connections.push_back({std::move(*endpoint), std::move(*end)});
   }
-  return sides;
+  return connections;
 }
 
 }  // namespace
@@ -143,19 +144,19 @@ Result<Outcome> run_test(Host& host, const Options& options) {
   const bool client = options.is_client() || options.back_to_back;
   Pump pump(host, options.stack.idle);
   Table table(options, client);
-  auto sides = open_sides(host, options, pump, table);
-  if (!sides) return std::unexpected(sides.error());
-  std::vector<std::unique_ptr<Session>> sessions;
-  for (std::size_t i = 0; i < sides->size(); ++i) {
-    Side& side = (*sides)[i];
-    sessions.push_back(
-        std::make_unique<Session>(*side.endpoint, *side.channel, options, client && i == 0, i == 0 ? &table : nullptr));
+  auto connections = open_connections(host, options, pump, table);
+  if (!connections) return std::unexpected(connections.error());
+  std::vector<std::unique_ptr<TestSide>> sides;
+  for (std::size_t i = 0; i < connections->size(); ++i) {
+    Connection& connection = (*connections)[i];
+    sides.push_back(std::make_unique<TestSide>(*connection.endpoint, *connection.channel, options, client && i == 0,
+                                               i == 0 ? &table : nullptr));
   }
-  drive(*sides, sessions, pump, options.events);
-  if (const std::string problem = first_problem(sessions); !problem.empty()) return fail(EIO, problem);
+  drive(*connections, sides, pump, options.events);
+  if (const std::string problem = first_problem(sides); !problem.empty()) return fail(EIO, problem);
   table.footer();
-  const Endpoint& endpoint = *sides->front().endpoint;
-  return Outcome{sessions.front()->results(),
+  const Endpoint& endpoint = *connections->front().endpoint;
+  return Outcome{sides.front()->results(),
                  {endpoint.info(), endpoint.path_mtu(), endpoint.outs(), endpoint.gid_index(), host.embedded()}};
 }
 

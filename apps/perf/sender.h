@@ -1,4 +1,4 @@
-// What sends messages of one size: streams and one-sided latency (Initiator), ping-pongs (PingPong).
+// Senders of messages of one size: streams and one-sided latency (Initiator), ping-pongs (PingPong).
 #pragma once
 
 #include <cstdint>
@@ -12,34 +12,34 @@
 
 namespace uroce::perf {
 
-/// What one step of a loop did.
+/// Result of one step of a loop.
 enum class Step : uint8_t { idle, progress, failed };
 
-/// One size's sending side. One thread; no call blocks, and none allocates once start() has returned.
+/// Sends the messages of one size. One thread. No call blocks, and none allocates after start().
 class Sender {
  public:
   virtual ~Sender() = default;
-  /// The other side is ready: the clock starts.
+  /// The other side is ready. Starts the clock.
   virtual void start() = 0;
-  /// Posts what may be posted and takes what has completed.
+  /// Posts requests and takes completions.
   virtual Step step() = 0;
-  /// Bounds of the measured time, for timed runs. Without them the whole run counts.
+  /// Set the measured time of a timed run. Without them the whole run counts.
   virtual void begin_sample() = 0;
   virtual void end_sample() = 0;
-  /// No more than what is needed to end well; for timed runs.
+  /// Ends a timed run: sends only what is needed to finish.
   virtual void stop() = 0;
-  /// The peer has said how many messages it sent in all.
+  /// The peer has reported its total number of messages.
   virtual void peer_stopped(uint64_t /*count*/) {}
-  /// Everything is posted and complete, and checked where this side checks.
+  /// True when everything is posted, complete, and checked if this side checks.
   virtual bool done() const = 0;
   virtual uint64_t sent() const = 0;
-  /// Messages posted and not yet known to be complete.
+  /// Messages posted but not known to be complete.
   virtual uint64_t outstanding() const = 0;
   virtual SizeReport report() const = 0;
-  /// With --verify: a request for the peer, to be sent once; its answer comes back through granted().
+  /// With --verify: a request to send to the peer once. Its answer comes back through granted().
   virtual std::optional<Message> request() { return std::nullopt; }
   virtual void granted() {}
-  /// Why step() failed, in a sentence.
+  /// The reason why step() failed, in a sentence.
   const std::string& problem() const { return problem_; }
 
  protected:

@@ -40,7 +40,7 @@ double Histogram::stdev() const {
 
 uint64_t Histogram::percentile(double percent) const {
   if (count_ == 0) return 0;
-  // 99.9 % of 1000 is 999, whatever the rounding of 0.999 says.
+  // 99.9 % of 1000 must be 999, in spite of the rounding of 0.999.
   const double exact = std::ceil(percent * static_cast<double>(count_) / 100 - 1e-9);
   const uint64_t rank = std::clamp<uint64_t>(static_cast<uint64_t>(exact), 1, count_);
   uint64_t seen = 0;
@@ -61,7 +61,7 @@ LatencyReport summarize(const Histogram& samples, double divisor) {
 SizeReport sum_of_directions(const SizeReport& a, const SizeReport& b) {
   SizeReport sum = a;
   sum.iterations = a.iterations + b.iterations;
-  // Rates add up; the seconds are chosen so that rate() gives their sum.
+  // Add the rates. Choose the seconds so that rate() gives the sum.
   const double rate = a.rate() + b.rate();
   sum.seconds = rate > 0 ? static_cast<double>(sum.iterations) / rate : 0;
   sum.peak_rate = a.peak_rate + b.peak_rate;

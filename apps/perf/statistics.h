@@ -1,4 +1,4 @@
-// Numbers out of a run: latency distribution, bandwidth, its peak.
+// Results of a run: latency distribution, bandwidth, peak bandwidth.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ class Histogram {
  public:
   Histogram();
 
-  /// One sample, nanoseconds; above 2^40 (18 minutes) it counts as that.
+  /// Adds one sample in nanoseconds; larger ones count as 2^40 (18 minutes).
   void add(uint64_t ns) {
     if (ns > kLargest) ns = kLargest;
     ++buckets_[index(ns)];
@@ -56,35 +56,35 @@ struct LatencyReport {
   double min = 0, max = 0, typical = 0, average = 0, stdev = 0, p99 = 0, p999 = 0;
 };
 
-/// `divisor`: 2 when the samples are round trips and a report of one way is wanted, as perftest does.
+/// `divisor` is 2 when the samples are round trips and the report is for one way, as in perftest.
 LatencyReport summarize(const Histogram& samples, double divisor);
 
-/// What one side measured at one size.
+/// One side's measurements at one size.
 struct SizeReport {
   uint64_t size = 0;        ///< bytes
   uint64_t iterations = 0;  ///< messages in the measured time, all QPs
   double seconds = 0;       ///< measured time
   double peak_rate = 0;     ///< messages a second; 0 when not measured
   LatencyReport latency{};  ///< latency tests
-  uint64_t verified = 0;    ///< messages whose every byte was checked on this side
+  uint64_t verified = 0;    ///< messages that this side checked, every byte
 
   double rate() const { return seconds > 0 ? static_cast<double>(iterations) / seconds : 0; }
 };
 
-/// Both directions of a bidirectional run as one.
+/// Adds up both directions of a bidirectional run.
 SizeReport sum_of_directions(const SizeReport& a, const SizeReport& b);
 
-/// When each message was posted and completed, for the peak: the best rate over any stretch that starts with a post
-/// and ends with a completion, as perftest defines it. Ticks of any steady clock.
+/// Times at which messages were posted and completed, for the peak: the best rate over any stretch that starts with a
+/// post and ends with a completion, as perftest defines it. Times are ticks of any steady clock.
 class PeakRecorder {
  public:
-  /// Prepares for `messages`; 0 switches it off. Allocates here and never again.
+  /// Prepares for `messages`; 0 switches it off. Allocates all memory.
   explicit PeakRecorder(uint64_t messages);
   bool on() const { return !posted_.empty(); }
   void posted(uint64_t index, uint64_t ticks) { posted_[index] = ticks; }
-  /// Message `index` and all before it are complete.
+  /// Records that message `index` and all before it are complete.
   void completed(uint64_t index, uint64_t ticks) { completed_[index] = ticks; }
-  /// Messages per tick at best; 0 when switched off.
+  /// The peak in messages per tick; 0 when switched off.
   double best() const;
 
  private:

@@ -5,20 +5,20 @@
 namespace uroce::perf {
 namespace {
 
-constexpr int kTries = 8;  ///< the first and seven again
+constexpr int kTries = 8;  ///< the first and seven retries
 
 std::string advice(WcStatus status, const Endpoint& endpoint, const Options& options) {
   const std::string peer = to_text(endpoint.peer().gid);
   switch (status) {
     case WcStatus::retry_exceeded:
       return fmt::format(
-          "the peer at {} did not answer for about {:.1f} s; see that it still runs and that the network "
-          "carries UDP port 4791, or wait longer with -u",
+          "the peer at {} did not answer for about {:.1f} s; check that it runs and that the network carries UDP "
+          "port 4791, or wait longer with -u",
           peer, retry_budget_s(options.qp_timeout));
     case WcStatus::rnr_retry_exceeded: return fmt::format("the peer at {} had no receive posted; raise -r there", peer);
     case WcStatus::remote_access_error:
       return fmt::format(
-          "the peer at {} does not allow access to that memory; were both sides started with the same "
+          "the peer at {} refused access to its memory; were both sides started with the same "
           "options?",
           peer);
     case WcStatus::remote_invalid_request:

@@ -1,4 +1,4 @@
-// Completion status as a sentence.
+// Turns a completion status into a sentence.
 #pragma once
 
 #include <string>
@@ -13,9 +13,9 @@ namespace uroce::perf {
 
 /// "retry_exceeded".
 std::string_view status_name(WcStatus status);
-/// What went wrong with a work request on the `endpoint`, and what can be done.
+/// The fault of a work request on `endpoint`, and advice.
 std::string explain(const Completion& completion, const Endpoint& endpoint, const Options& options);
-/// How long a QP tries before it reports retry_exceeded, seconds; 0 when it tries for ever.
+/// Seconds for which a QP tries before it reports retry_exceeded; 0 when it tries for ever.
 double retry_budget_s(uint8_t qp_timeout);
 
 }  // namespace uroce::perf

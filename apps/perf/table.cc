@@ -9,7 +9,7 @@ namespace uroce::perf {
 namespace {
 
 constexpr double kMiB = 1 << 20;
-constexpr std::size_t kMostAddresses = 8;  ///< QPs whose addresses are listed
+constexpr std::size_t kMostAddresses = 8;  ///< QPs whose addresses are printed
 
 std::string verb_title(const Options& o) {
   switch (o.test.verb) {
@@ -92,7 +92,7 @@ std::string result_line(const Options& o, const SizeReport& r) {
   }
   const double average = bandwidth(o, r.size, r.rate());
   const double peak = bandwidth(o, r.size, r.peak_rate);
-  // As perftest: small numbers of Gb/s with more digits.
+  // As in perftest, small numbers of Gb/s have more digits.
   const int digits = o.report_gbits && average < 0.1 ? 6 : 2;
   return fmt::format(" {:<7}    {:<10}       {:<7.{}f}            {:<7.{}f}              {:<7.6f}\n", r.size,
                      r.iterations, peak, digits, average, digits, r.rate() * 1e-6);

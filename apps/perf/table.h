@@ -1,4 +1,4 @@
-// What the terminal shows, in perftest's form.
+// The output on the terminal, in perftest's form.
 #pragma once
 
 #include <cstdint>
@@ -18,21 +18,21 @@ inline const std::string kRule(87, '-');
 std::string test_header(const Options& options, const Endpoint& endpoint, bool client);
 std::string column_titles(const Options& options);
 std::string result_line(const Options& options, const SizeReport& report);
-/// In the unit that the options ask for: MiB/s or Gb/s.
+/// The bandwidth in the unit of the options: MiB/s or Gb/s.
 double bandwidth(const Options& options, uint64_t size, double messages_per_second);
 
-/// Prints one side's output as the test goes on.
+/// Prints one side's output during the test.
 class Table {
  public:
   Table(const Options& options, bool client);
   void waiting();
   void connected(const Endpoint& endpoint);
   void result(const SizeReport& report);
-  /// After the last size.
+  /// Call it after the last size.
   void footer();
 
   void begin_progress();
-  /// Once a second from the second one on, on stderr, when that is a terminal or --progress was given.
+  /// Prints a line a second on stderr, from the second second on, if that is a terminal or --progress was given.
   void progress(double elapsed_s, uint64_t messages);
   void end_progress();
 

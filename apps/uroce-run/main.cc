@@ -30,13 +30,13 @@ constexpr auto kStartLimit = 60s;
 
 constexpr const char* kHelp = R"(uroce-run [--socket PATH] COMMAND [ARGUMENT ...]
 
-Runs a program that was written for libibverbs on uroce, as it is: the loader finds uroce's libibverbs.so.1 first, and
-/sys/class/infiniband shows the daemon's devices. When no daemon answers, starts "uroced --demo" for the time of the
-command, with two devices joined back to back, and says so. The exit code is the command's.
+Runs an unmodified program that was written for libibverbs or librdmacm on uroce. The loader finds uroce's libraries first,
+and /sys/class/infiniband shows the daemon's devices. If no daemon answers, "uroced --demo" runs until the command ends, with
+two devices joined back to back, and a line on stderr says so. The exit code is the command's.
 
   --socket PATH  the daemon's socket (default: the environment's UROCE_SOCKET, else /run/uroce/uroced.sock)
-  --version      prints the version
-  --help         prints this
+  --version      print the version
+  --help         print this text
 
 Examples:
   uroce-run ibv_devinfo -v
@@ -44,10 +44,10 @@ Examples:
   uroce-run ib_write_bw -d uroce0 -x 0                 # in one terminal, then in another:
   uroce-run ib_write_bw -d uroce1 -x 0 localhost
 
-UROCE_VERBOSE=1 prints why a verbs call failed.
+With UROCE_VERBOSE=1 the libraries print why a call failed.
 )";
 
-/// Removed with all that is in it.
+/// A temporary folder, removed with all its contents.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -67,7 +67,7 @@ class TemporaryFolder {
   fs::path path_;
 };
 
-/// The daemon's own socket when it can be made there, so that other terminals find it; else one in `folder`.
+/// The default socket if it can be created, so that other terminals find the daemon; else one in `folder`.
 std::string demo_socket(const fs::path& folder) {
   if (const char* set = std::getenv("UROCE_SOCKET")) return set;
   const fs::path home = fs::path(kDefaultSocket).parent_path();
@@ -78,19 +78,19 @@ std::string demo_socket(const fs::path& folder) {
 
 std::unique_ptr<DemoDaemon> start_demo(const Places& places, const VerbsLibrary& verbs, const fs::path& folder) {
   if (places.daemon.empty())
-    throw std::runtime_error("no daemon answers, and there is no uroced to start; install it, or put it in PATH");
+    throw std::runtime_error("no daemon answers, and there is no uroced to start; install uroced, or put it into PATH");
   const std::string socket = demo_socket(folder);
   const fs::path log = folder / "uroced.log";
   setenv("UROCE_SOCKET", socket.c_str(), 1);
-  std::fprintf(stderr, "uroce-run: no daemon answers: \"uroced --demo --socket %s\" serves until the command ends\n",
+  std::fprintf(stderr, "uroce-run: no daemon answers; running \"uroced --demo --socket %s\" until the command ends\n",
                socket.c_str());
   auto daemon = std::make_unique<DemoDaemon>(places.daemon, socket, log);
   const auto until = std::chrono::steady_clock::now() + kStartLimit;
   while (verbs.count() <= 0) {
     if (!daemon->alive() || std::chrono::steady_clock::now() > until) {
       std::cerr << std::ifstream(log).rdbuf();
-      throw std::runtime_error(daemon->alive() ? "uroced --demo did not answer within a minute"
-                                               : "uroced --demo ended at once");
+      throw std::runtime_error(daemon->alive() ? "uroced --demo did not answer within 60 s"
+                                               : "uroced --demo ended before it answered; its output is above");
     }
     std::this_thread::sleep_for(20ms);
   }
@@ -102,7 +102,7 @@ void put_before(const char* variable, const std::string& text, char separator) {
   setenv(variable, (old != nullptr && *old != '\0' ? text + separator + old : text).c_str(), 1);
 }
 
-/// What the program and its children inherit.
+/// Sets the variables that the program and its children inherit.
 void set_environment(const Places& places, const fs::path& tree) {
   std::string folders;
   for (const fs::path& folder : places.libraries) folders += (folders.empty() ? "" : ":") + folder.string();
@@ -115,19 +115,21 @@ int run(const std::vector<std::string>& command) {
   const auto places = find_places();
   if (!places)
     throw std::runtime_error(
-        "uroce's libibverbs.so.1 and liburoce-sysfs.so are not where they were built or installed");
+        "cannot find uroce's libibverbs.so.1 and liburoce-sysfs.so where they are built or installed; install uroce "
+        "again");
   const VerbsLibrary verbs(places->libraries[0] / "libibverbs.so.1");
   const TemporaryFolder folder;
   std::unique_ptr<DemoDaemon> daemon;
   const int devices = verbs.count();
   if (devices < 0) {
     setenv("UROCE_VERBOSE", "1", 1);
-    verbs.count();  // says why
+    verbs.count();  // prints the reason
     return 1;
   }
   if (devices == 0) daemon = start_demo(*places, verbs, folder.path());
   if (!write_tree(folder.path() / "sys", verbs.devices())) {
-    throw std::runtime_error("cannot write below " + folder.path().string() + "; set TMPDIR to a folder with room");
+    throw std::runtime_error("cannot write below " + folder.path().string() +
+                             "; set TMPDIR to a folder with free space");
   }
   set_environment(*places, folder.path() / "sys");
   return run_program(command);
@@ -146,13 +148,14 @@ int main(int argc, char** argv) try {
       break;
     }
     if (option != "--socket" || at + 1 == argc) {
-      std::fprintf(stderr, "uroce-run: %s is no option, or has no value; see uroce-run --help\n", option.c_str());
+      std::fprintf(stderr, "uroce-run: unknown option %s, or its value is missing; see uroce-run --help\n",
+                   option.c_str());
       return 2;
     }
     setenv("UROCE_SOCKET", argv[++at], 1);
   }
   if (at == argc) {
-    std::fputs("uroce-run: no command given; see uroce-run --help\n", stderr);
+    std::fputs("uroce-run: the command is missing; see uroce-run --help\n", stderr);
     return 2;
   }
   return run({argv + at, argv + argc});

@@ -44,7 +44,7 @@ int wait_for(pid_t pid) {
                                 const std::filesystem::path& log, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(1);  // the parent ended before the line above
-  setsid();                           // the terminal's Ctrl-C is for the program, not for what serves it
+  setsid();                           // the terminal's Ctrl-C is for the program, not for the daemon
   const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   const int in = open("/dev/null", O_RDONLY);
   dup2(in, STDIN_FILENO);
@@ -80,7 +80,7 @@ bool DemoDaemon::alive() {
 }
 
 int run_program(const std::vector<std::string>& command) {
-  // From the terminal these reach the program by themselves; this process must outlive it to clean up.
+  // The terminal sends these signals to the program too. This process must outlive it to clean up.
   constexpr std::array kForwarded = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
   constexpr std::array kLeft = {SIGINT, SIGQUIT};
   for (const int signal : kLeft) std::signal(signal, SIG_IGN);

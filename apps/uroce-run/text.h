@@ -1,4 +1,4 @@
-// Text and files in the small.
+// Small helpers for text and files.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 namespace uroce::run {
 
-/// Writes one line. False when it cannot; directories are made as needed.
+/// Writes one line, and creates directories as needed. False when it fails.
 inline bool write_line(const std::filesystem::path& path, const std::string& line) {
   std::error_code ignored;
   std::filesystem::create_directories(path.parent_path(), ignored);

@@ -38,7 +38,7 @@ std::string hex(uint32_t value) {
   return text;
 }
 
-/// The MAC address that a GUID was made from (EUI-64, RFC 4291 appendix A).
+/// The MAC address in a GUID (EUI-64, RFC 4291 appendix A).
 std::string mac_text(uint64_t guid) {
   char text[20];
   std::snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", static_cast<unsigned>((guid >> 56 & 0xff) ^ 2),
@@ -48,7 +48,7 @@ std::string mac_text(uint64_t guid) {
   return text;
 }
 
-/// The kernel's interface with this address: the one an af_packet or tap port stands on. Empty without one.
+/// The kernel's interface with this address, as an af_packet or tap port has one; empty when there is none.
 std::string interface_of(uint64_t guid) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator("/sys/class/net", ignored)) {
@@ -70,9 +70,9 @@ bool write_port(const fs::path& port, const DeviceView& device, const std::strin
   for (std::size_t i = 0; i < device.gids.size(); ++i) {
     const std::string index = std::to_string(i);
     ok &= write_line(port / "gids" / index, gid_text(device.gids[i]));
-    if (is_empty(device.gids[i])) continue;  // reading these fails in the kernel too
+    if (is_empty(device.gids[i])) continue;  // in the kernel, reading an empty one fails too
     ok &= write_line(port / "gid_attrs/types" / index, "RoCE v2");
-    // Readers want a name; without an interface of the kernel's it is the device's own.
+    // Programs expect a name. Without an interface of the kernel it is the device's.
     ok &= write_line(port / "gid_attrs/ndevs" / index, interface.empty() ? device.name : interface);
   }
   return ok;

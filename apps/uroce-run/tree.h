@@ -1,4 +1,4 @@
-// What a kernel would show below /sys/class for the devices.
+// A tree of files like the kernel's below /sys/class, for the daemon's devices.
 #pragma once
 
 #include <filesystem>

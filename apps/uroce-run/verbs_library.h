@@ -1,4 +1,4 @@
-// The drop-in library as any program would use it: loaded by its path, asked for its devices.
+// The drop-in library, used like any program would: loads it by its path and asks for its devices.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -9,7 +9,7 @@
 
 namespace uroce::run {
 
-/// What the tree below /sys tells of one device.
+/// The facts about one device for the tree below /sys.
 struct DeviceView {
   std::string name;
   std::string verbs_name;
@@ -18,17 +18,17 @@ struct DeviceView {
   uint32_t vendor_id = 0;
   uint32_t part_id = 0;
   ibv_port_attr port{};
-  std::vector<ibv_gid> gids;  ///< of the whole table; empty entries are zero
+  std::vector<ibv_gid> gids;  ///< the whole table; empty entries are zero
 };
 
 class VerbsLibrary {
  public:
-  /// Throws std::runtime_error when it does not load.
+  /// Throws std::runtime_error when loading fails.
   explicit VerbsLibrary(const std::filesystem::path& path);
 
-  /// Number of devices; -1 with errno when the daemon refuses.
+  /// Number of devices; -1 with errno when the daemon refuses the connection.
   int count() const;
-  /// The devices, opened one by one. Those that cannot be opened are left out.
+  /// Opens the devices one by one. Leaves those out that cannot be opened.
   std::vector<DeviceView> devices() const;
 
  private:

@@ -14,8 +14,9 @@
 #include <utility>
 
 #include "client/daemon_link.h"
-#include "cm/address.h"
 #include "message/capture_ring.h"
+#include "message/device_messages.h"
+#include "net/address.h"
 #include "uroce/pcapng.h"
 #include "wire/packet.h"
 
@@ -42,12 +43,12 @@ void on_signals() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-/// Which frames are of one queue pair. A sent one does not name its sender, but its sender's peer.
+/// Finds the frames of one queue pair. A sent frame does not name its sender, but its sender's peer.
 class QpFilter {
  public:
   QpFilter(Source source, std::optional<uint32_t> qpn) : source_(std::move(source)), qpn_(qpn) {}
 
-  /// Now and then: the queue pair may connect while the capture runs.
+  /// Called now and then, because the queue pair may connect during the capture.
   void look(Clock::time_point now) {
     if (!qpn_ || now < next_look_) return;
     next_look_ = now + kLook;
@@ -72,7 +73,7 @@ class QpFilter {
     if (packet->bth.dest_qpn == *qpn_) return true;
     if (packet->op().flags.has(wire::Op::deth)) return packet->deth.src_qpn == *qpn_;
     return outbound && peer_qpn_ != 0 && packet->bth.dest_qpn == peer_qpn_ &&
-           cm::to_text(packet->destination()) == peer_;
+           net::to_text(packet->destination()) == peer_;
   }
 
  private:
@@ -118,7 +119,7 @@ class RingReader {
 };
 
 struct Rings {
-  std::unique_ptr<DaemonLink> link;  // the capture runs as long as it is there
+  std::unique_ptr<DaemonLink> link;  // the capture ends with it
   message::Fd fd;
   uint64_t epoch_ns = 0;
   std::vector<RingReader> readers;
@@ -131,19 +132,20 @@ Result<Rings> begin(const Source& source, std::string& device) {
   rings.link = std::move(*link);
   if (device.empty()) {
     if (rings.link->devices().size() != 1) {
-      return fail(EINVAL, "the daemon has several devices: name one with --device; uroce devices lists them");
+      return fail(EINVAL, "the daemon has several devices; name one with --device (`uroce devices` lists them)");
     }
     device = rings.link->devices().front().name;
   }
   std::vector<message::Fd> fds;
   auto reply = rings.link->call<message::CaptureReply>(Op::capture, message::OpenDevice{device}, {}, &fds);
   if (!reply) return std::unexpected(reply.error());
-  if (fds.size() != 1) return fail(EPROTO, "the uroce daemon: a capture came without its memory");
+  if (fds.size() != 1)
+    return fail(EPROTO, "cannot capture: the daemon sent no memory; are uroce and uroced of the same release?");
   rings.fd = std::move(fds.front());
   rings.epoch_ns = reply->epoch_ns;
   const std::size_t bytes = reply->rings * message::kCaptureStride;
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, rings.fd.get(), 0);
-  if (memory == MAP_FAILED) return fail(ENOMEM, fmt::format("there is no memory for a capture of {} bytes", bytes));
+  if (memory == MAP_FAILED) return fail(ENOMEM, fmt::format("cannot map {} bytes for the capture", bytes));
   for (uint32_t i = 0; i < reply->rings; ++i) {
     rings.readers.emplace_back(static_cast<std::byte*>(memory) + i * message::kCaptureStride);
   }
@@ -159,7 +161,7 @@ Result<void> run_capture(const Options& options) {
   if (!rings) return std::unexpected(rings.error());
   auto file = Pcapng::create(options.file, device, fmt::format("uroce {}", kVersion));
   if (!file) return std::unexpected(file.error());
-  fmt::print(stderr, "capturing on {}: ^C ends it\n", device);
+  fmt::print(stderr, "capturing on {}; ^C ends it\n", device);
 
   QpFilter filter({.socket = options.source.socket, .device = device}, options.qp);
   uint64_t seen = 0, written = 0;
@@ -191,9 +193,10 @@ Result<void> run_capture(const Options& options) {
   }
   uint64_t dropped = 0;
   for (const RingReader& ring : rings->readers) dropped += ring.dropped();
-  if (!open) return {};  // who reads from the pipe has seen enough
+  if (!open) return {};  // the reader of the pipe has closed it
   if (auto ended = file->end(seen + dropped, dropped); !ended) return ended;
-  fmt::print(stderr, "{} frames written, {} dropped because they came faster than they could be\n", written, dropped);
+  fmt::print(stderr, "{} frames written, {} dropped because they came faster than they could be written\n", written,
+             dropped);
   return {};
 }
 

@@ -7,7 +7,8 @@
 
 namespace uroce::cli {
 
-/// Until ^C, SIGTERM, or as many frames or seconds as asked for. Errors: the daemon's, EPERM, EBUSY, the file's.
+/// Captures until ^C, SIGTERM, or the given number of frames or seconds. Errors: the daemon's, EPERM, EBUSY, the
+/// file's.
 Result<void> run_capture(const Options& options);
 
 }  // namespace uroce::cli

@@ -16,13 +16,13 @@ std::string footer() {
   return R"(Examples:
   uroce devices
   uroce show qp --json
-  uroce stat uroce0                # counters, and what they grew by within a second
+  uroce stat uroce0                # counters, and their growth within a second
   uroce stat --interval 5          # every five seconds until ^C
   uroce top                        # q ends it
   uroce devices --socket /tmp/demo.sock
   uroce capture -w wire.pcapng     # as root; ^C ends it
   uroce capture -w - --qp 0x11 | tshark -r -
-Exit codes: 0 all right, 1 the daemon did not answer or refused, 2 the command line cannot be used.)";
+Exit codes: 0 success, 1 the daemon did not answer or refused, 2 unusable command line.)";
 }
 
 struct Kind {
@@ -30,27 +30,28 @@ struct Kind {
   Command command;
   const char* help;
 };
-constexpr std::array<Kind, 4> kKinds{{{"qp", Command::show_qp, "Queue pairs"},
-                                      {"mr", Command::show_mr, "Memory regions"},
-                                      {"cq", Command::show_cq, "Completion queues"},
-                                      {"client", Command::show_client, "Connections, what each holds and has called"}}};
+constexpr std::array<Kind, 4> kKinds{
+    {{"qp", Command::show_qp, "Queue pairs"},
+     {"mr", Command::show_mr, "Memory regions"},
+     {"cq", Command::show_cq, "Completion queues"},
+     {"client", Command::show_client, "Connections, with the objects and calls of each"}}};
 
 CLI::App* add_command(CLI::App& app, Options& o, const std::string& name, Command command, const std::string& help) {
   CLI::App* sub = app.add_subcommand(name, help);
   sub->add_option("--socket", o.source.socket,
-                  "Path of the daemon's socket (default: the environment's UROCE_SOCKET, else /run/uroce/uroced.sock)");
+                  "Path of the daemon's socket (default: UROCE_SOCKET, else /run/uroce/uroced.sock)");
   sub->final_callback([&o, command] { o.command = command; });
   return sub;
 }
 
-void add_json(CLI::App* command, Options& o) { command->add_flag("--json", o.json, "For programs"); }
+void add_json(CLI::App* command, Options& o) { command->add_flag("--json", o.json, "Print JSON"); }
 
 void add_device(CLI::App* command, Options& o) {
-  command->add_option("device", o.source.device, "This device alone (default: all)");
+  command->add_option("device", o.source.device, "Only this device (default: all)");
 }
 
 void add_object_commands(CLI::App& app, Options& o) {
-  CLI::App* show = app.add_subcommand("show", "List what the daemon's clients hold");
+  CLI::App* show = app.add_subcommand("show", "List the objects of the daemon's clients");
   show->require_subcommand(1);
   for (const Kind& kind : kKinds) {
     CLI::App* command = add_command(*show, o, kind.name, kind.command, kind.help);
@@ -60,28 +61,29 @@ void add_object_commands(CLI::App& app, Options& o) {
   CLI::App* stat = add_command(app, o, "stat", Command::stat, "Counters and rates");
   add_json(stat, o);
   add_device(stat, o);
-  stat->add_flag("--all", o.all, "Counters that are 0 too");
-  // Without it: once, over a second.
-  stat->add_option("--interval", o.interval_s, "Seconds between samples, again and again; 0: totals alone, once")
+  stat->add_flag("--all", o.all, "Also show counters that are 0");
+  // Without the option: once, over a second.
+  stat->add_option("--interval", o.interval_s, "Seconds between samples, until --count or ^C; 0: only totals, once")
       ->check(CLI::Range(0.0, 86400.0));
-  stat->add_option("--count", o.count, "So many samples, then end")->check(CLI::Range(1, 1'000'000'000));
-  CLI::App* top = add_command(app, o, "top", Command::top, "Devices and connections, refreshed; q ends it");
+  stat->add_option("--count", o.count, "End after this many samples")->check(CLI::Range(1, 1'000'000'000));
+  CLI::App* top = add_command(app, o, "top", Command::top, "Refreshing view of devices and connections; q ends it");
   add_device(top, o);
   top->add_option("--interval", o.interval_s, "Seconds between refreshes (default: 1)")->check(CLI::Range(0.1, 3600.0));
-  top->add_option("--count", o.count, "So many refreshes, then end")->check(CLI::Range(1, 1'000'000'000));
+  top->add_option("--count", o.count, "End after this many refreshes")->check(CLI::Range(1, 1'000'000'000));
 }
 
 void add_capture(CLI::App& app, Options& o) {
-  CLI::App* capture = add_command(app, o, "capture", Command::capture, "Frames into a file that Wireshark reads");
-  capture->add_option("-w,--write", o.file, "The file (pcapng); - for standard output")->required();
-  capture->add_option("--qp", o.qp, "Of the queue pair with this number alone, ours or a peer's, e.g. 0x11")
+  CLI::App* capture =
+      add_command(app, o, "capture", Command::capture, "Write a device's frames to a file for Wireshark");
+  capture->add_option("-w,--write", o.file, "The file (pcapng); - is the standard output")->required();
+  capture->add_option("--qp", o.qp, "Only frames of this queue pair, local or remote, e.g. 0x11")
       ->check(CLI::Range(0u, 0xffffffu));
-  capture->add_option("--device", o.source.device, "Of this device; needed where the daemon has several");
-  capture->add_option("--count", o.count, "So many frames, then end")->check(CLI::Range(1, 1'000'000'000));
-  capture->add_option("--seconds", o.seconds, "So long, then end")->check(CLI::Range(0.001, 1e9));
+  capture->add_option("--device", o.source.device, "The device; needed if the daemon has several");
+  capture->add_option("--count", o.count, "End after this many frames")->check(CLI::Range(1, 1'000'000'000));
+  capture->add_option("--seconds", o.seconds, "End after this many seconds")->check(CLI::Range(0.001, 1e9));
   capture->footer(
-      R"(Both directions, as the port had them: RoCE, ARP, ICMP, IGMP; what is neither is left out. Frames that come
-faster than they can be written are counted, and the device is not slowed down by them. For root and the daemon's user.
+      R"(Captures both directions as the port had them: RoCE, ARP, ICMP, IGMP, and nothing else. Frames that come faster than they can
+be written are counted; the device never waits. Only root and the daemon's user may capture.
 Examples:
   uroce capture -w wire.pcapng --device uroce0 --seconds 10
   uroce capture -w - --qp 0x11 --count 100 | tshark -V -r -)");
@@ -92,10 +94,10 @@ Examples:
 std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const* argv) {
   Options o;
   bool version = false;
-  CLI::App app(fmt::format("uroce {}: looks into the running daemon, uroced.", kVersion), "uroce");
+  CLI::App app(fmt::format("uroce {}: shows and captures what the running daemon, uroced, does.", kVersion), "uroce");
   app.footer(footer());
   app.add_flag("-V,--version", version, "Print the version and exit");
-  add_json(add_command(app, o, "devices", Command::devices, "The devices that the daemon serves"), o);
+  add_json(add_command(app, o, "devices", Command::devices, "List the daemon's devices"), o);
   add_object_commands(app, o);
   add_capture(app, o);
   try {

@@ -16,15 +16,15 @@ struct Options {
   Command command = Command::devices;
   Source source{};
   bool json = false;
-  bool all = false;              ///< `stat`: counters that are 0 too
-  double interval_s = 1;         ///< `stat`, `top`; 0 for `stat`: totals alone, at once
-  uint64_t count = 0;            ///< `stat`, `top`: how many times; `capture`: frames; 0 for ever
-  std::string file{};            ///< `capture`: where to; "-" for standard output
-  std::optional<uint32_t> qp{};  ///< `capture`: of this queue pair alone
-  double seconds = 0;            ///< `capture`: how long; 0 for ever
+  bool all = false;              ///< `stat`: also counters that are 0
+  double interval_s = 1;         ///< `stat`, `top`; 0 for `stat`: only totals, at once
+  uint64_t count = 0;            ///< `stat`, `top`: number of samples; `capture`: of frames; 0 for ever
+  std::string file{};            ///< `capture`: the file; "-" for standard output
+  std::optional<uint32_t> qp{};  ///< `capture`: only frames of this queue pair
+  double seconds = 0;            ///< `capture`: duration; 0 for ever
 };
 
-/// What to print instead of running, and the exit code.
+/// Text to print instead of running, and the exit code.
 struct EarlyExit {
   int code = 0;
   std::string text;

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "client/daemon_link.h"
+#include "message/device_messages.h"
 #include "uroce/values.h"
 
 namespace uroce::cli {
@@ -23,13 +24,13 @@ Result<std::unique_ptr<DaemonLink>> connect(const Source& source) {
   return DaemonLink::open({.socket = source.socket});
 }
 
-/// Those that the source names. Errors: ENODEV.
+/// The devices that the source names. Errors: ENODEV.
 Result<std::vector<DeviceRow>> devices_on(const DaemonLink& link, const Source& source) {
   std::vector<DeviceRow> devices(link.devices().begin(), link.devices().end());
   if (source.device.empty()) return devices;
   std::erase_if(devices, [&](const DeviceRow& one) { return one.name != source.device; });
   if (!devices.empty()) return devices;
-  return fail(ENODEV, fmt::format("there is no device '{}': uroce devices lists them", source.device));
+  return fail(ENODEV, fmt::format("unknown device '{}'; `uroce devices` lists them", source.device));
 }
 
 Result<std::vector<ClientRow>> clients_on(DaemonLink& link, const Source& source) {
@@ -73,7 +74,7 @@ Result<std::vector<ObjectRow>> fetch_objects(const Source& source, message::Kind
       request.after_client = row.client;
       request.after_id = row.id;
       const auto device = device_of.find(row.client);
-      if (device == device_of.end()) continue;  // of another device, or newer than the list of clients
+      if (device == device_of.end()) continue;  // a client of another device, or newer than the list of clients
       ObjectRow& shown = out.emplace_back(ObjectRow{.device = device->second, .client = row.client});
       for (auto& [name, value] : row.values) shown.values.emplace_back(name, readable(name, std::move(value)));
     }
@@ -93,7 +94,7 @@ Result<std::vector<CounterRow>> fetch_counters(const Source& source) {
   if (!devices) return std::unexpected(devices.error());
   std::vector<CounterRow> out;
   for (const DeviceRow& device : *devices) {
-    // A connection serves the device that it has opened.
+    // A connection serves only the device that it has opened.
     auto link = connect(source);
     if (!link) return std::unexpected(link.error());
     std::vector<message::Fd> fds;

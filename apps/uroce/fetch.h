@@ -1,4 +1,4 @@
-// Asking the daemon. All else in the tool only shows what comes back.
+// Asks the daemon. The rest of the tool only shows the replies.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace uroce::cli {
 
-/// Which daemon, and of which device; empty means the default socket, and all devices.
+/// The daemon and the device to ask for; empty means the default socket, and all devices.
 struct Source {
   std::string socket{};
   std::string device{};
@@ -20,7 +20,7 @@ struct Source {
 Result<std::vector<DeviceRow>> fetch_devices(const Source& source);
 /// `kind`: qp, mr or cq.
 Result<std::vector<ObjectRow>> fetch_objects(const Source& source, message::Kind kind);
-/// This program's own connection is left out.
+/// All connections but this program's own.
 Result<std::vector<ClientRow>> fetch_clients(const Source& source);
 Result<std::vector<CounterRow>> fetch_counters(const Source& source);
 

@@ -50,7 +50,7 @@ Result<Pcapng> Pcapng::create(const std::string& path, std::string_view device, 
   std::FILE* file = path == "-" ? stdout : std::fopen(path.c_str(), "wb");
   if (file == nullptr) {
     const int code = errno;
-    return fail(code, fmt::format("{} cannot be written: {}", path, std::strerror(code)));
+    return fail(code, fmt::format("cannot write {}: {}", path, std::strerror(code)));
   }
   Pcapng out(file, path);
   std::vector<std::byte> body;
@@ -111,7 +111,7 @@ Result<void> Pcapng::end(uint64_t seen, uint64_t dropped) {
   block(kStatistics, body);
   if (flush()) return {};
   const int code = errno != 0 ? errno : EIO;
-  return fail(code, fmt::format("{} could not be written to its end: {}", path_, std::strerror(code)));
+  return fail(code, fmt::format("cannot write {} to its end: {}", path_, std::strerror(code)));
 }
 
 bool Pcapng::flush() { return std::fflush(file_) == 0 && std::ferror(file_) == 0; }

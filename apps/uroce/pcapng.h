@@ -20,11 +20,11 @@ class Pcapng {
   Pcapng& operator=(Pcapng&&) = delete;
   ~Pcapng();
 
-  /// `time_ns` since 1970.
+  /// `time_ns` is in nanoseconds since 1970.
   void frame(uint64_t time_ns, bool outbound, std::span<const std::byte> bytes);
-  /// Last: what was seen and what was lost. Errors: whatever went wrong in writing.
+  /// The last call: writes the numbers of frames seen and lost. Errors: the first error of writing.
   Result<void> end(uint64_t seen, uint64_t dropped);
-  /// Hands what is buffered to a reader who waits for it. False: nobody reads any more, or the disk is full.
+  /// Passes buffered bytes to a waiting reader. False when nobody reads any more, or the disk is full.
   bool flush();
 
  private:

@@ -13,7 +13,7 @@ namespace uroce::cli {
 struct Sample {
   std::chrono::steady_clock::time_point at{};
   std::vector<CounterRow> counters{};
-  std::vector<ClientRow> clients{};  ///< `top` alone
+  std::vector<ClientRow> clients{};  ///< only for `top`
 };
 
 struct Rate {
@@ -26,18 +26,18 @@ struct DeviceRates {
   std::vector<Rate> rates;  ///< in the daemon's order
 };
 
-/// What happened between two samples. A counter or device that the first has not, or that went back because the daemon
-/// was started anew, counts from 0. `before` may be empty: all rates are then 0.
+/// The growth between two samples. A counter or device that `before` lacks, or that went back because the daemon was
+/// restarted, counts from 0. `before` may be empty; all rates are then 0.
 std::vector<DeviceRates> rates_between(const Sample& before, const Sample& after);
 
-/// Of a device; 0 when there is no such counter.
+/// The rate of a device's counter; 0 when there is no such counter.
 double rate_of(const DeviceRates& device, std::string_view counter);
 
-/// For people: counters that are 0 are left out unless `all`.
+/// A table for people. Leaves counters that are 0 out unless `all`.
 std::string rates_table(const std::vector<DeviceRates>& devices, bool all);
-/// One line, without a newline: an object per device.
+/// JSON in one line, without a newline: an object for each device.
 std::string rates_json(const std::vector<DeviceRates>& devices);
-/// The whole view of `top`, `lines` lines at most (0: no bound), each ending with a newline.
+/// The whole view of `top`: at most `lines` lines (0: no limit), each with a newline.
 std::string top_view(const Sample& before, const Sample& after, std::size_t lines);
 
 }  // namespace uroce::cli

@@ -1,4 +1,4 @@
-// What the operator's tool shows: one plain struct per kind of object, as the daemon tells it.
+// The rows of the operator's tool: one plain struct for each kind of object, as the daemon reports it.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 #include <uroce/verbs.h>
 
-#include "message/messages.h"
+#include "message/operator_messages.h"
 
 namespace uroce::cli {
 
@@ -19,11 +19,11 @@ using ClientRow = message::ClientRow;
 struct ObjectRow {
   std::string device{};
   uint32_t client = 0;  ///< ClientRow::id
-  /// What the daemon tells of it, name and value, in its order; rows of one kind may differ.
+  /// Names and values from the daemon, in its order. Rows of one kind may differ.
   std::vector<std::pair<std::string, std::string>> values{};
 };
 
-/// Counters of one device by name, each only growing.
+/// Counters of one device by name; they only grow.
 struct CounterRow {
   std::string device{};
   std::vector<std::pair<std::string, uint64_t>> counters{};

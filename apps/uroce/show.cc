@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "cm/address.h"
+#include "net/address.h"
 #include "uroce/table.h"
 
 namespace uroce::cli {
@@ -31,7 +31,7 @@ std::string dump(const std::vector<Row>& rows, Json (*object)(const Row&)) {
 std::string addresses_of(const DeviceRow& row) {
   std::string out;
   for (const Gid& gid : row.gids) {
-    if (gid != Gid{}) out += (out.empty() ? "" : ",") + cm::to_text(gid);
+    if (gid != Gid{}) out += (out.empty() ? "" : ",") + net::to_text(gid);
   }
   return out;
 }
@@ -61,7 +61,7 @@ std::string to_table(const std::vector<DeviceRow>& rows) {
   Cells cells;
   for (const DeviceRow& r : rows) {
     cells.push_back({printable(r.name), printable(r.driver), r.link_up ? "up" : "down", text(mtu_bytes(r.active_mtu)),
-                     text(r.engines), cm::to_text(r.mac), addresses_of(r)});
+                     text(r.engines), net::to_text(r.mac), addresses_of(r)});
   }
   return table({{"DEVICE"}, {"DRIVER"}, {"LINK"}, {"MTU", kRight}, {"ENGINES", kRight}, {"MAC"}, {"ADDRESSES"}}, cells);
 }
@@ -121,12 +121,14 @@ std::string to_json(const std::vector<DeviceRow>& rows) {
   return dump<DeviceRow>(rows, [](const DeviceRow& r) {
     Json addresses = Json::array();
     for (const Gid& gid : r.gids) {
-      if (gid != Gid{}) addresses.push_back(cm::to_text(gid));
+      if (gid != Gid{}) addresses.push_back(net::to_text(gid));
     }
-    return Json{
-        {"device", r.name},     {"driver", r.driver},        {"link_up", r.link_up},   {"mtu", mtu_bytes(r.active_mtu)},
-        {"engines", r.engines}, {"mac", cm::to_text(r.mac)}, {"addresses", addresses}, {"max_qp", r.max_qp},
-        {"max_cq", r.max_cq},   {"max_mr", r.max_mr},        {"max_srq", r.max_srq}};
+    return Json{{"device", r.name},       {"driver", r.driver},
+                {"link_up", r.link_up},   {"mtu", mtu_bytes(r.active_mtu)},
+                {"engines", r.engines},   {"mac", net::to_text(r.mac)},
+                {"addresses", addresses}, {"max_qp", r.max_qp},
+                {"max_cq", r.max_cq},     {"max_mr", r.max_mr},
+                {"max_srq", r.max_srq}};
   });
 }
 

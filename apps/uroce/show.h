@@ -8,13 +8,12 @@
 
 namespace uroce::cli {
 
-// Tables, each ending with a newline. Objects have a column for each name that any of them has.
+// Tables, with a newline at the end. There is a column for each name that any object has.
 std::string to_table(const std::vector<DeviceRow>& rows);
 std::string to_table(const std::vector<ObjectRow>& rows);
 std::string to_table(const std::vector<ClientRow>& rows);
 
-// An array of objects in one line, without a newline. Whole numbers are numbers. Text that is no UTF-8 has its bytes
-// replaced.
+// An array of objects in one line, without a newline. Whole numbers are numbers. Bytes that are not UTF-8 are replaced.
 std::string to_json(const std::vector<DeviceRow>& rows);
 std::string to_json(const std::vector<ObjectRow>& rows);
 std::string to_json(const std::vector<ClientRow>& rows);

@@ -12,7 +12,7 @@ namespace {
 
 std::string in_units(double value, double step, std::span<const std::string_view> units) {
   std::size_t unit = 0;
-  // What would be rounded up to a whole step goes to the next unit.
+  // A value that would be rounded up to a whole step takes the next unit.
   while (value >= step - 0.5 && unit + 1 < units.size()) {
     value /= step;
     ++unit;

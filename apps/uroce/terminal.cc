@@ -35,7 +35,7 @@ Terminal::Terminal(Use use) {
     keys.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
     tcsetattr(STDIN_FILENO, TCSANOW, &keys);
   }
-  if (screen_) put("\x1b[?1049h\x1b[?25l");  // the other screen, no cursor
+  if (screen_) put("\x1b[?1049h\x1b[?25l");  // alternate screen, no cursor
 }
 
 Terminal::~Terminal() {
@@ -47,7 +47,7 @@ void Terminal::draw(std::string_view view) {
   if (!screen_) return put(view);
   std::string text = "\x1b[H";
   for (const char c : view) {
-    if (c == '\n') text += "\x1b[K";  // what the last view left on this line
+    if (c == '\n') text += "\x1b[K";  // erase the rest of the last view's line
     text += c;
   }
   put(text + "\x1b[J");
@@ -70,7 +70,7 @@ bool Terminal::wait(std::chrono::milliseconds limit) {
     char c = 0;
     const ssize_t got = read(STDIN_FILENO, &c, 1);
     if (got == 1 && (c == 'q' || c == 'Q')) return false;
-    if (got <= 0 && errno != EINTR) keys_ = false;  // nobody can press keys any more
+    if (got <= 0 && errno != EINTR) keys_ = false;  // the keyboard is closed
   }
   return false;
 }

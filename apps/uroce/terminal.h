@@ -13,17 +13,17 @@ namespace uroce::cli {
 class Terminal {
  public:
   enum class Use { lines, screen };
-  /// With `screen`, and where standard output is a terminal, takes its whole screen until destroyed; else views are
-  /// printed one after the other. SIGINT and SIGTERM end the next wait instead of the process.
+  /// With `screen`, and if standard output is a terminal, takes the whole screen until it is destroyed. Otherwise views
+  /// are printed one after the other. SIGINT and SIGTERM end the next wait instead of the process.
   explicit Terminal(Use use);
   ~Terminal();
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
   void draw(std::string_view view);
-  /// Lines that fit; 0 for no bound.
+  /// Number of lines on the screen; 0 for no limit.
   std::size_t lines() const;
-  /// False when the user wants to leave: q, ^C, SIGTERM.
+  /// False when the user ends it with q, ^C or SIGTERM.
   bool wait(std::chrono::milliseconds limit);
 
  private:

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "cm/address.h"
+#include "net/address.h"
 
 namespace uroce::cli {
 
@@ -44,7 +44,7 @@ std::optional<std::string> access_in(std::string_view text) {
   for (const auto& [bit, word] : kNames) {
     if ((bits & static_cast<uint32_t>(bit)) != 0) out += (out.empty() ? "" : "|") + std::string(word);
   }
-  return out.empty() ? "local_read" : out;  // which every region allows
+  return out.empty() ? "local_read" : out;  // every region allows it
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ std::optional<std::string> access_in(std::string_view text) {
 std::string readable(std::string_view name, std::string value) {
   if (name == "dgid") {
     const auto gid = gid_in(value);
-    if (gid) return *gid == Gid{} ? "" : cm::to_text(*gid);
+    if (gid) return *gid == Gid{} ? "" : net::to_text(*gid);
   }
   if (name == "access") {
     if (auto words = access_in(value)) return *std::move(words);

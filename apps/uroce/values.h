@@ -1,4 +1,4 @@
-// What the daemon writes for programs, in people's words.
+// Turns the daemon's values into words for people.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace uroce::cli {
 
-/// A value of an ObjectRow by its name: addresses in their usual form (empty for none), access flags by their names.
-/// What cannot be read is left as it is.
+/// A value of an ObjectRow by its name: addresses in their usual form (empty for none), access flags by their names. A
+/// value that cannot be read stays as it is.
 std::string readable(std::string_view name, std::string value);
 
 }  // namespace uroce::cli

@@ -59,7 +59,7 @@ Result<void> run_top(const Options& options) {
   if (!before) return std::unexpected(before.error());
   Terminal terminal(Terminal::Use::screen);
   for (uint64_t n = 0; n < options.count || options.count == 0; ++n) {
-    // The first view comes at once, with what has been counted so far and no rates.
+    // The first view comes at once, with the totals and without rates.
     if (n > 0 && !terminal.wait(interval_of(options))) return {};
     auto after = take_sample(options.source, true);
     if (!after) return std::unexpected(after.error());

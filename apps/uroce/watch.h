@@ -7,7 +7,7 @@
 
 namespace uroce::cli {
 
-/// Prints to standard output until it is done or interrupted.
+/// Prints samples to standard output until the last or a signal.
 Result<void> run_stat(const Options& options);
 Result<void> run_top(const Options& options);
 

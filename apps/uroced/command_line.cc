@@ -17,25 +17,25 @@ namespace {
 constexpr int kUsage = 2;
 
 std::string footer() {
-  return R"(Everything before `--` goes to DPDK's EAL (lcores, devices, hugepages) in place of the file's [eal] arguments; without
-`--` all are the daemon's own. Engines run on every lcore but the first.
+  return R"(Words before `--` go to DPDK's EAL (lcores, devices, hugepages) and replace the file's [eal] arguments. Without `--` all
+words are the daemon's own. Engines run on every lcore but the first.
 
 Examples:
   Two devices joined back to back, no hardware, no configuration:
     uroced --demo
   A kernel interface as uroce0, one engine on CPU 1:
     uroced -l 0,1 --no-pci --vdev net_af_packet0,iface=eth1 -- --address 192.0.2.1/24
-  As the service does it; the file says the rest:
+  As the service does, with a file:
     uroced --config /etc/uroce/uroced.toml
-  What is wrong with a file:
+  Check a file:
     uroced --check /etc/uroce/uroced.toml
-  Any key of the file from the command line:
+  Set any key of the file on the command line:
     uroced --demo --set limits.max_qp=64 --set daemon.mode=0660
-Signals: SIGTERM and SIGINT end it once its clients are gone, a second one at once; SIGHUP reads the file again.
-Exit codes: 0 ended as asked, 1 failed (--check: the file has errors), 2 command line or configuration cannot be used.)";
+Signals: SIGTERM and SIGINT end the clients and then the daemon; a second one ends it at once. SIGHUP reads the file again.
+Exit codes: 0 success, 1 failure (--check: the file has errors), 2 unusable command line or configuration.)";
 }
 
-/// Splits argv at the first `--`; without one all words are the daemon's own.
+/// Splits argv at the first `--`. Without one, all words are the daemon's own.
 void split(std::span<const char* const> argv, std::vector<std::string>& eal, std::vector<std::string>& own) {
   const auto end = std::ranges::find(argv, std::string_view("--"), [](const char* s) { return std::string_view(s); });
   if (end == argv.end()) {
@@ -50,7 +50,7 @@ std::unexpected<EarlyExit> refuse(std::string_view text) {
   return std::unexpected(EarlyExit{kUsage, fmt::format("uroced: {}", text)});
 }
 
-/// Options that stand for one key of the file.
+/// An option for one key of the file.
 struct Shorthand {
   const char* option;
   const char* key;
@@ -66,10 +66,10 @@ std::optional<std::string> take_set(const std::string& word, std::vector<Overrid
   }
   const std::string key = word.substr(0, equals);
   if (key.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != std::string::npos) {
-    return fmt::format("--set {}: '{}' is no key of the file; write TABLE.KEY=VALUE, like limits.max_qp=64", word, key);
+    return fmt::format("--set {}: '{}' cannot be a key; write TABLE.KEY=VALUE, like limits.max_qp=64", word, key);
   }
   if (key.starts_with("device.")) {
-    return fmt::format("--set {}: of devices use --address, --port-mtu, --vlan and --gateway", word);
+    return fmt::format("--set {}: device keys are not possible; use --address, --port-mtu, --vlan and --gateway", word);
   }
   out.push_back({fmt::format("--set {}", word), key, word.substr(equals + 1)});
   return std::nullopt;
@@ -78,9 +78,9 @@ std::optional<std::string> take_set(const std::string& word, std::vector<Overrid
 std::optional<std::string> problem_of(const CommandLine& command) {
   const int jobs =
       (command.check_file.empty() ? 0 : 1) + (command.demo ? 1 : 0) + (command.config_file.empty() ? 0 : 1);
-  if (jobs > 1) return "--config, --check and --demo exclude each other: give one";
+  if (jobs > 1) return "--config, --check and --demo exclude each other; give only one";
   if (jobs == 0 && command.eal.empty()) {
-    return "nothing to serve is named: give --config FILE, or EAL arguments that name a port before `--`, or try "
+    return "there is no port to serve; give --config FILE, or EAL arguments that name a port before `--`, or try "
            "uroced --demo";
   }
   return std::nullopt;
@@ -99,26 +99,28 @@ std::expected<CommandLine, EarlyExit> parse_command_line(int argc, const char* c
   app.get_formatter()->column_width(32);
   bool version = false;
   app.add_option("-c,--config", command.config_file, "Configuration file (TOML)");
-  app.add_option("--check", command.check_file, "Say what is wrong with this file, and leave");
-  app.add_flag("--demo", command.demo, "Two devices joined back to back; needs no hardware and no configuration");
-  app.add_option("--set", sets, "TABLE.KEY=VALUE in place of the file's; several times")->allow_extra_args(false);
+  app.add_option("--check", command.check_file, "Report the faults of this file, and end");
+  app.add_flag("--demo", command.demo, "Two devices joined back to back, without hardware or configuration");
+  app.add_option("--set", sets, "Set TABLE.KEY=VALUE, in place of the file's value; may be repeated")
+      ->allow_extra_args(false);
   std::array<Shorthand, 6> shorthands{{
       {"--socket", "daemon.socket", "Path of the control socket (default: /run/uroce/uroced.sock)"},
       {"--log-level", "daemon.log_level", "debug, info (default), warning or error"},
-      {"--idle", "engines.idle", "What an idle engine does: busy, yield or sleep (default)"},
-      {"--max-clients", "daemon.max_clients", "Connections at once"},
+      {"--idle", "engines.idle", "Behaviour of an engine without work: busy, yield or sleep (default)"},
+      {"--max-clients", "daemon.max_clients", "Most connections at once (default: 1024)"},
       {"--retransmission", "engines.retransmission",
-       "Of lost packets on every device: auto (default), go-back-n, selective"},
-      {"--congestion-control", "engines.congestion_control", "On every device: none (default), dcqcn, swift"},
+       "Loss recovery of every device: auto (default), go-back-n or selective"},
+      {"--congestion-control", "engines.congestion_control",
+       "Congestion control of every device: none (default), dcqcn or swift"},
   }};
   for (Shorthand& one : shorthands) app.add_option(one.option, one.value, one.help);
   app.add_option("--address", command.addresses,
-                 "Addresses of a port, A/len[,A/len...]; once per port, in port order (default: 10.117.0.1/24, "
+                 "Addresses of a port, A/len[,A/len...]; once for each port, in port order (default: 10.117.0.1/24, "
                  "10.117.0.2/24, ...)")
       ->allow_extra_args(false);
   app.add_option("--port-mtu", command.mtu, "Ethernet MTU of every port, bytes")
       ->check(CLI::Range(256u + glue::kIpOverhead, glue::kLargestMtu));
-  app.add_option("--vlan", command.vlan, "802.1Q VLAN id of every port, 0 for none")->check(CLI::Range(0, 4094));
+  app.add_option("--vlan", command.vlan, "802.1Q VLAN id of every port; 0 for none")->check(CLI::Range(0, 4094));
   app.add_option("--gateway", command.gateway, "Next hop of every port for addresses off its subnets");
   app.add_flag("-V,--version", version, "Print the version and exit");
   try {
@@ -127,7 +129,7 @@ std::expected<CommandLine, EarlyExit> parse_command_line(int argc, const char* c
   } catch (const CLI::CallForHelp&) {
     return std::unexpected(EarlyExit{0, app.help()});
   } catch (const CLI::ParseError& e) {
-    return refuse(fmt::format("{}; EAL arguments stand before a `--`; see uroced --help", e.what()));
+    return refuse(fmt::format("{}; EAL arguments go before `--`; see uroced --help", e.what()));
   }
   if (version) return std::unexpected(EarlyExit{0, fmt::format("uroced {}", kVersion)});
   for (const std::string& word : sets) {

@@ -11,18 +11,18 @@
 namespace uroce::daemon {
 
 struct CommandLine {
-  std::vector<std::string> eal{};  ///< what stands before `--`
+  std::vector<std::string> eal{};  ///< the words before `--`
   std::string config_file{};       ///< empty: none
-  std::string check_file{};        ///< validate this and leave
+  std::string check_file{};        ///< check this file and end
   bool demo = false;
   std::vector<Override> overrides{};
-  // Of ports, for all of them or in port order; go before the file.
+  // For all ports, or in port order; they override the file.
   std::vector<std::string> addresses{};
   std::optional<int> mtu{}, vlan{};
   std::optional<std::string> gateway{};
 };
 
-/// What to print instead of running, and the exit code.
+/// Text to print instead of running, and the exit code.
 struct EarlyExit {
   int code = 0;
   std::string text;
@@ -30,7 +30,7 @@ struct EarlyExit {
 
 std::expected<CommandLine, EarlyExit> parse_command_line(int argc, const char* const* argv);
 
-/// The configuration that a command line asks for: file, overrides and ports. Read anew at each call.
+/// The configuration from file, overrides and port options. Each call reads the file again.
 std::expected<Config, ConfigErrors> load_config(const CommandLine& command);
 
 }  // namespace uroce::daemon

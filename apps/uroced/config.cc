@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kMostDevices = 32;  // RTE_MAX_ETHPORTS
 constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 
-/// A value in one short line.
+/// A value as one short line.
 std::string text_of(const toml::node& node) {
   std::ostringstream out;
   node.visit([&](const auto& value) { out << value; });
@@ -38,7 +38,7 @@ std::string names_of(std::span<const Field<Target>> fields) {
 /// Reads one document into a configuration.
 class Reader {
  public:
-  /// `by_line`: positions in `source` mean something.
+  /// `by_line`: messages have positions in `source`.
   Reader(std::string source, bool by_line, Config& config, ConfigErrors& errors)
       : source_(std::move(source)), by_line_(by_line), config_(config), errors_(errors) {}
 
@@ -52,12 +52,12 @@ class Reader {
       if (section == sections().end()) {
         std::string known;
         for (const Section& one : sections()) known += fmt::format("[{}], ", one.name);
-        problem(key.source(), fmt::format("there is no table [{}]: there are {}[[device]]", key.str(), known));
+        problem(key.source(), fmt::format("unknown table [{}]; the tables are {}[[device]]", key.str(), known));
       } else {
         read_table<Config>(node, std::string(section->name), section->fields, config_);
       }
     }
-    // Tables are kept by name; people read by line.
+    // Tables are sorted by name. Report faults in the order of lines.
     std::ranges::stable_sort(problems_, {}, &Problem::line);
     for (Problem& one : problems_) errors_.push_back(std::move(one.text));
   }
@@ -81,14 +81,14 @@ class Reader {
       return;
     }
     if (!node.is_array()) {
-      problem(node.source(), fmt::format("device = {}: it is {}, and a table [[device]] is needed for each port",
+      problem(node.source(), fmt::format("device = {}: it is {}; it must be a table [[device]] for each port",
                                          text_of(node), kind_of(node)));
       return;
     }
     for (const toml::node& element : *node.as_array()) {
       if (config_.devices.size() == kMostDevices) {
         problem(element.source(),
-                fmt::format("this is device {}, and EAL knows {} ports at most", kMostDevices + 1, kMostDevices));
+                fmt::format("this is device {}; EAL has at most {} ports", kMostDevices + 1, kMostDevices));
         return;
       }
       const std::string name = fmt::format("device[{}]", config_.devices.size());
@@ -100,15 +100,14 @@ class Reader {
   void read_table(const toml::node& node, const std::string& name, std::span<const Field<Target>> fields,
                   Target& target) {
     if (!node.is_table()) {
-      problem(node.source(),
-              fmt::format("{} = {}: it is {}, and a table is needed", name, text_of(node), kind_of(node)));
+      problem(node.source(), fmt::format("{} = {}: it is {}; it must be a table", name, text_of(node), kind_of(node)));
       return;
     }
     for (const auto& [key, value] : *node.as_table()) {
       const auto field = std::ranges::find(fields, key.str(), &Field<Target>::name);
       if (field == fields.end()) {
         problem(key.source(),
-                fmt::format("there is no key {}.{}: {} takes {}", name, key.str(), name, names_of<Target>(fields)));
+                fmt::format("unknown key {}.{}; {} has {}", name, key.str(), name, names_of<Target>(fields)));
         continue;
       }
       if (const auto done = field->read(value, target); !done) {
@@ -142,13 +141,12 @@ std::expected<toml::table, std::string> parse_override(const Override& one) {
   try {
     return toml::parse(fmt::format("{} = {}", one.key, one.value));
   } catch (const toml::parse_error&) {
-    // A string without its quotes, most likely; whatever else is wrong shows again.
+    // Most likely a string without quotes. Any other fault shows again below.
   }
   try {
     return toml::parse(fmt::format("{} = {}", one.key, quoted(one.value)));
   } catch (const toml::parse_error& e) {
-    return std::unexpected(
-        fmt::format("{}: {} = {} cannot be understood: {}", one.source, one.key, one.value, e.description()));
+    return std::unexpected(fmt::format("{}: cannot read {} = {}: {}", one.source, one.key, one.value, e.description()));
   }
 }
 
@@ -161,23 +159,6 @@ bool names_lcores(const std::vector<std::string>& eal) {
 
 }  // namespace
 
-StackOptions Config::stack_options() const {
-  StackOptions out = stack;
-  const bool addresses_said = !stack.addresses.empty();
-  for (const DeviceSettings& device : devices) {
-    if (!addresses_said) out.addresses.push_back(device.addresses);
-    PortSettings& port = out.ports.emplace_back();
-    port = {.mtu = device.mtu,
-            .vlan = device.vlan,
-            .gateway = device.gateway,
-            .retransmission = device.retransmission,
-            .congestion_control = device.congestion_control};
-    if (const int ports = device.udp_source_ports.value_or(0); ports != 0)
-      port.udp_source_ports = static_cast<uint32_t>(ports);
-  }
-  return out;
-}
-
 std::expected<Config, ConfigErrors> read_config(std::string_view text, const std::string& source,
                                                 const std::vector<Override>& overrides) {
   Config config;
@@ -186,7 +167,7 @@ std::expected<Config, ConfigErrors> read_config(std::string_view text, const std
     Reader(source, true, config, errors).read(toml::parse(text));
   } catch (const toml::parse_error& e) {
     const auto& at = e.source().begin;
-    errors.push_back(fmt::format("{}:{}:{}: this is not TOML: {}", source, at.line, at.column, e.description()));
+    errors.push_back(fmt::format("{}:{}:{}: not valid TOML: {}", source, at.line, at.column, e.description()));
   }
   for (const Override& one : overrides) {
     const auto table = parse_override(one);
@@ -197,7 +178,8 @@ std::expected<Config, ConfigErrors> read_config(std::string_view text, const std
     }
   }
   if (!config.lcores.empty() && names_lcores(config.eal)) {
-    errors.push_back(fmt::format("{}: engines.lcores and eal.arguments both name lcores: leave one out", source));
+    errors.push_back(
+        fmt::format("{}: engines.lcores and eal.arguments both name lcores; leave one of them out", source));
   }
   if (!errors.empty()) return std::unexpected(errors);
   return config;
@@ -209,11 +191,12 @@ std::expected<Config, ConfigErrors> read_config_file(const std::string& path, co
   std::string text(kMostBytes + 1, '\0');
   if (in) in.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (!in.is_open() || in.bad() || (in.gcount() == 0 && errno == EISDIR)) {
-    return std::unexpected(ConfigErrors{fmt::format("{} cannot be read: {}", path, std::strerror(errno))});
+    return std::unexpected(ConfigErrors{fmt::format("cannot read {}: {}", path, std::strerror(errno))});
   }
   text.resize(static_cast<std::size_t>(in.gcount()));
   if (text.size() > kMostBytes) {
-    return std::unexpected(ConfigErrors{fmt::format("{} is larger than 1 MiB: it is no configuration", path)});
+    return std::unexpected(
+        ConfigErrors{fmt::format("{} is larger than 1 MiB; a configuration file must be smaller", path)});
   }
   return read_config(text, path, overrides);
 }

@@ -1,68 +1,40 @@
-// The daemon's settings: defaults, the file, overrides of the command line, and what of a change applies at run time.
+// Reads the daemon's settings: defaults, the file, overrides of the command line. Finds the changes between two
+// readings, and those that apply at run time.
 #pragma once
 
 #include <expected>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <uroce/stack.h>
-
-#include "service/server.h"
+#include "uroced/settings.h"
 
 namespace uroce::daemon {
 
-enum class LogLevel { debug, info, warning, error };
-
-/// One port and the device on it; unset keeps the stack's default.
-struct DeviceSettings {
-  std::string addresses{};  ///< as in StackOptions::addresses
-  std::optional<int> mtu{};
-  std::optional<int> vlan{};
-  std::optional<std::string> gateway{};
-  std::optional<Retransmission> retransmission{};
-  std::optional<CongestionAlgorithm> congestion_control{};
-  std::optional<int> udp_source_ports{};  ///< 0: as [engines] says
-};
-
-struct Config {
-  service::ServerConfig server{};
-  std::string group{};  ///< as written; server.group is what it means here
-  LogLevel log_level = LogLevel::info;
-  StackOptions stack{};  ///< [engines], [dcqcn], [swift]; of the ports only what the command line says for all of them
-  std::string lcores{};  ///< EAL's --lcores; empty leaves it to the arguments
-  std::vector<std::string> eal{};  ///< EAL arguments, used when the command line has none
-  std::vector<DeviceSettings> devices{};
-
-  /// With the settings of the devices.
-  StackOptions stack_options() const;
-};
-
 /// A setting from outside the file.
 struct Override {
-  std::string source;  ///< where it was written, for messages: "--socket"
+  std::string source;  ///< its origin, for messages: "--socket"
   std::string key;     ///< "daemon.socket"
-  std::string value;   ///< as in the file; a string may go without its quotes
+  std::string value;   ///< as in the file; a string may lack its quotes
 };
 
-/// Each a sentence: where (file:line:column), which key, its value, what is possible.
+/// One sentence each: file:line:column, key, value, possible values.
 using ConfigErrors = std::vector<std::string>;
 
-/// Defaults, then `text` (TOML), then `overrides` in order. All errors are found, in the order of the file.
+/// Applies `text` (TOML) to the defaults, then `overrides` in order. Finds all errors, in the order of the file.
 std::expected<Config, ConfigErrors> read_config(std::string_view text, const std::string& source,
                                                 const std::vector<Override>& overrides = {});
-/// As above with the contents of a file; errors also: it cannot be read, or is larger than 1 MiB.
+/// The same for a file. It is also an error when the file cannot be read or is larger than 1 MiB.
 std::expected<Config, ConfigErrors> read_config_file(const std::string& path,
                                                      const std::vector<Override>& overrides = {});
 
 struct Change {
   std::string key;  ///< "limits.max_qp", "device[1].mtu"
   std::string before, after;
-  bool live = false;  ///< can be applied to a running daemon
+  bool live = false;  ///< a running daemon can apply it
 };
 std::vector<Change> changes_between(const Config& before, const Config& after);
-/// Takes from `after` what can change at run time, so that `running` is again what runs.
+/// Copies the settings that can change at run time from `after` to `running`.
 void apply_live(Config& running, const Config& after);
 
 }  // namespace uroce::daemon

@@ -11,7 +11,7 @@
 #include <concepts>
 #include <limits>
 
-#include "cm/address.h"
+#include "net/address.h"
 #include "pmd_glue/eal_args.h"
 #include "pmd_glue/frame_size.h"
 #include "transport/core/setting_names.h"
@@ -22,7 +22,7 @@ namespace uroce::daemon {
 
 namespace {
 
-/// `otherwise`: a value beside the range, that means something of its own.
+/// A number of a port. `meaning_of_0` is the meaning of 0, which is outside the range.
 Field<DeviceSettings> port_number(std::string_view name, Access<DeviceSettings, std::optional<int>> access, int least,
                                   int most, std::string_view meaning_of_0) {
   return {name, false,
@@ -30,14 +30,14 @@ Field<DeviceSettings> port_number(std::string_view name, Access<DeviceSettings, 
             const std::string needed = fmt::format("an integer from {} to {}, or 0 for {}", least, most, meaning_of_0);
             if (!node.is_integer()) return wrong_kind(node, needed);
             const int64_t value = node.as_integer()->get();
-            if (value != 0 && (value < least || value > most)) return refuse(fmt::format("{} is needed", needed));
+            if (value != 0 && (value < least || value > most)) return refuse(fmt::format("it must be {}", needed));
             access(target) = static_cast<int>(value);
             return {};
           },
           [=](const DeviceSettings& target) { return fmt::to_string(get(access, target).value_or(0)); }};
 }
 
-constexpr std::string_view kByteUnits = "bytes as an integer or like \"4GiB\" (KiB, MiB, GiB, TiB)";
+constexpr std::string_view kByteUnits = "a number of bytes, or a size like \"4GiB\" (KiB, MiB, GiB, TiB)";
 
 std::optional<uint64_t> bytes_of(const toml::node& node) {
   if (node.is_integer()) return static_cast<uint64_t>(std::max<int64_t>(node.as_integer()->get(), 0));
@@ -56,20 +56,20 @@ std::optional<uint64_t> bytes_of(const toml::node& node) {
 }
 
 Field<Config> bytes(std::string_view name, Access<Config, uint64_t> access, bool live) {
-  constexpr uint64_t kLeast = 4096, kMost = uint64_t{1} << 47;  // a page; what a process can map
+  constexpr uint64_t kLeast = 4096, kMost = uint64_t{1} << 47;  // a page; the most that a process can map
   return {name, live,
           [=](const toml::node& node, Config& target) -> Read {
             if (!node.is_integer() && !node.is_string()) return wrong_kind(node, kByteUnits);
             const auto value = bytes_of(node);
-            if (!value) return refuse(fmt::format("{} is needed", kByteUnits));
-            if (*value < kLeast || *value > kMost) return refuse("from 4 KiB to 128 TiB is needed");
+            if (!value) return refuse(fmt::format("it must be {}", kByteUnits));
+            if (*value < kLeast || *value > kMost) return refuse("it must be from 4 KiB to 128 TiB");
             access(target) = *value;
             return {};
           },
           [=](const Config& target) { return fmt::format("{} bytes", get(access, target)); }};
 }
 
-/// A string, or an array of strings, as a list.
+/// A string or an array of strings, as a list.
 std::expected<std::vector<std::pair<std::string, const toml::node*>>, Refusal> strings_of(const toml::node& node,
                                                                                           std::string_view needed) {
   std::vector<std::pair<std::string, const toml::node*>> out;
@@ -87,10 +87,10 @@ Read read_socket(const toml::node& node, Config& config) {
   constexpr std::size_t kMost = sizeof(sockaddr_un::sun_path) - 1;
   if (!node.is_string()) return wrong_kind(node, "a path as a string");
   const std::string& path = node.as_string()->get();
-  if (!path.starts_with('/')) return refuse("a path from the root, like \"/run/uroce/uroced.sock\", is needed");
+  if (!path.starts_with('/')) return refuse("it must be an absolute path, like \"/run/uroce/uroced.sock\"");
   if (path.size() > kMost || path.find('\0') != std::string::npos) {
     return refuse(
-        fmt::format("a socket's path has {} bytes at most, none of them 0, and this one has {}", kMost, path.size()));
+        fmt::format("a socket's path has at most {} bytes, none of them 0; this one has {}", kMost, path.size()));
   }
   config.server.socket = path;
   return {};
@@ -103,7 +103,7 @@ Read read_mode(const toml::node& node, Config& config) {
   unsigned mode = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), mode, 8);
   if (error != std::errc{} || rest != text.data() + text.size() || mode > 0777) {
-    return refuse(fmt::format("{} is needed", kNeeded));
+    return refuse(fmt::format("it must be {}", kNeeded));
   }
   config.server.mode = mode;
   return {};
@@ -115,9 +115,10 @@ Read read_group(const toml::node& node, Config& config) {
   config.group = name;
   config.server.group.reset();
   if (name.empty()) return {};
-  // The main thread alone asks for groups.
+  // getgrnam() is safe: only the main thread calls it.
   const group* found = getgrnam(name.c_str());
-  if (found == nullptr) return refuse("this machine has no group of that name: add it, or choose one of getent group");
+  if (found == nullptr)
+    return refuse("this machine has no group of that name; add it, or choose one that `getent group` lists");
   config.server.group = found->gr_gid;
   return {};
 }
@@ -126,7 +127,7 @@ Read read_lcores(const toml::node& node, Config& config) {
   if (!node.is_string()) return wrong_kind(node, "a string like \"0,1\"");
   const std::string& text = node.as_string()->get();
   if (text.find_first_not_of("0123456789,-()@") != std::string::npos) {
-    return refuse("digits and the signs , - ( ) @ of EAL's --lcores are possible, like \"0,1\" or \"(0,1)@2\"");
+    return refuse("it may contain only digits and , - ( ) @ as for EAL's --lcores, like \"0,1\" or \"(0,1)@2\"");
   }
   config.lcores = text;
   return {};
@@ -146,11 +147,11 @@ Read read_addresses(const toml::node& node, DeviceSettings& device) {
   if (!words) return std::unexpected(words.error());
   device.addresses.clear();
   for (const auto& [word, where] : *words) {
-    if (const auto one = cm::parse_interface_address(word); !one) return refuse(one.error().text, where);
+    if (const auto one = net::parse_interface_address(word); !one) return refuse(one.error().text, where);
     device.addresses += (device.addresses.empty() ? "" : ",") + word;
-    if (const auto all = cm::parse_interface_addresses(device.addresses); !all) return refuse(all.error().text, where);
+    if (const auto all = net::parse_interface_addresses(device.addresses); !all) return refuse(all.error().text, where);
   }
-  if (device.addresses.empty()) return refuse("at least one address is needed; leave the key out for the default");
+  if (device.addresses.empty()) return refuse("it must have at least one address; leave the key out for the default");
   return {};
 }
 
@@ -160,7 +161,7 @@ Read read_gateway(const toml::node& node, DeviceSettings& device) {
   std::string gateways;
   for (const auto& [word, where] : *words) {
     if (word.empty() && words->size() == 1) continue;  // none
-    if (const auto one = cm::parse_address(word); !one) return refuse(one.error().text, where);
+    if (const auto one = net::parse_address(word); !one) return refuse(one.error().text, where);
     gateways += (gateways.empty() ? "" : ",") + word;
   }
   device.gateway = gateways;
@@ -271,18 +272,6 @@ std::vector<Field<Config>> make_congestion_fields(std::string_view algorithm) {
 }
 
 }  // namespace
-
-std::string_view kind_of(const toml::node& node) {
-  switch (node.type()) {
-    case toml::node_type::table: return "a table";
-    case toml::node_type::array: return "an array";
-    case toml::node_type::string: return "a string";
-    case toml::node_type::integer: return "an integer";
-    case toml::node_type::floating_point: return "a number with a fraction";
-    case toml::node_type::boolean: return "a boolean";
-    default: return "a date or time";
-  }
-}
 
 std::span<const Section> sections() {
   static const auto daemon = make_daemon_fields();

@@ -26,13 +26,13 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-/// An engine that does not answer holds a client up for its patience (5 s); clients end side by side.
+/// An engine that does not answer delays a client by 5 s. Clients end at the same time.
 constexpr auto kDrainLimit = std::chrono::seconds(30);
 
 class Daemon {
  public:
   Daemon(const CommandLine& command, Config config)
-      : command_(command), config_(std::move(config)), log_(make_log(config_.log_level)) {}
+      : command_(command), config_(std::move(config)), log_(std::make_shared<Log>(config_.log_level)) {}
 
   int run() {
     raise_descriptor_limit();
@@ -54,11 +54,11 @@ class Daemon {
     const EalChoice eal = choose_eal(command_, config_, read_machine());
     for (const std::string& note : eal.notes) log_->warn("{}", note);
     log_->debug("uroced {}, EAL arguments: {}", kVersion, fmt::join(eal.args, " "));
-    glue::set_note_writer([log = log_](std::string_view text) { log->warn("{}", text); });
+    glue::set_note_writer([log = log_](std::string_view text) { log->write(LogLevel::warning, text); });
     auto stack = Stack::start(eal.args, config_.stack_options());
     if (!stack) return std::unexpected(stack.error());
     stack_.emplace(std::move(*stack));
-    // The server's threads start from this one.
+    // The server's threads inherit the CPUs of this thread.
     glue::StackAccess::leave_engines_cpus(*stack_);
     const auto devices = glue::StackAccess::devices(*stack_);
     std::random_device random;
@@ -75,7 +75,7 @@ class Daemon {
     return {};
   }
 
-  /// Each client holds a connection, events' descriptors and shared memory.
+  /// Raises the limit of descriptors: each client has a connection, descriptors for events and shared memory.
   void raise_descriptor_limit() {
     rlimit limit{};
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -83,7 +83,7 @@ class Daemon {
     setrlimit(RLIMIT_NOFILE, &limit);
   }
 
-  /// Waits for a signal, `limit` at most (negative: for ever). With one lcore the engines run here meanwhile.
+  /// Waits for a signal, at most `limit` (negative: for ever). With one lcore this runs the engines meanwhile.
   std::optional<int> next_signal(milliseconds limit) {
     if (!stack_->embedded()) return signals_.wait(limit);
     constexpr int kRounds = 16;
@@ -110,7 +110,7 @@ class Daemon {
   void apply(const std::expected<Config, ConfigErrors>& next) {
     if (!next) {
       for (const std::string& error : next.error()) log_->error("{}", error);
-      log_->error("SIGHUP: the settings stay as they are, for the file has errors");
+      log_->error("SIGHUP: the file has errors; the settings stay as they are");
       return;
     }
     const auto changes = changes_between(config_, *next);
@@ -122,24 +122,24 @@ class Daemon {
       return;
     }
     config_ = std::move(wanted);
-    set_level(*log_, config_.log_level);
+    log_->set_level(config_.log_level);
     server_->set_limits(config_.server.limits);
     server_->set_max_clients(config_.server.max_clients);
     for (const Change& one : changes) {
       if (one.live) {
         log_->info("{} changes from {} to {}", one.key, one.before, one.after);
       } else {
-        log_->warn("{} changes from {} to {} only when uroced is started anew", one.key, one.before, one.after);
+        log_->warn("{} changes from {} to {} only when uroced is restarted", one.key, one.before, one.after);
       }
     }
-    log_->info("SIGHUP: {}", changes.empty() ? "nothing has changed" : "settings are read again");
+    log_->info("SIGHUP: {}", changes.empty() ? "nothing has changed" : "the settings were read again");
   }
 
   int drain(int signal) {
     sd_notify(0, "STOPPING=1");
     signals_.leave_at_next();
     log_->info("{}: ending {} connections", signal == SIGTERM ? "SIGTERM" : "SIGINT", server_->clients().size());
-    // Beside this thread, which may have engines to run.
+    // On another thread, because this one may have to run engines.
     std::atomic<bool> stopped{false};
     std::thread stopper([&] {
       server_->stop();
@@ -148,7 +148,7 @@ class Daemon {
     const auto until = Clock::now() + kDrainLimit;
     while (!stopped && Clock::now() < until) next_signal(milliseconds(2));
     if (!stopped) {
-      log_->error("connections did not end within {} s: leaving without them", kDrainLimit.count());
+      log_->error("connections did not end within {} s; ending anyway", kDrainLimit.count());
       log_->flush();
       _exit(kFailed);
     }
@@ -163,10 +163,10 @@ class Daemon {
   const CommandLine& command_;
   Signals signals_;  // before any thread
   Config config_;
-  std::shared_ptr<spdlog::logger> log_;
+  std::shared_ptr<Log> log_;
   std::optional<Stack> stack_;
   std::unique_ptr<cm::Manager> connections_;
-  std::unique_ptr<service::Server> server_;  // ends before what it serves
+  std::unique_ptr<service::Server> server_;  // must end before the stack
 };
 
 }  // namespace

@@ -12,10 +12,10 @@ namespace uroce::daemon {
 
 namespace {
 
-/// The demo's two ports, their buffers and EAL itself, with room to spare.
+/// Enough for the demo's two ports, their buffers and EAL.
 constexpr uint64_t kDemoMemory = uint64_t{128} << 20;
 
-/// True when one of the options is among the arguments, alone or with its value attached.
+/// True when the arguments contain one of the options, alone or with its value attached.
 bool has(const std::vector<std::string>& args, std::initializer_list<std::string_view> options) {
   return std::ranges::any_of(args, [&](const std::string& arg) {
     return std::ranges::any_of(options, [&](std::string_view option) {
@@ -30,7 +30,8 @@ bool names_lcores(const std::vector<std::string>& args) { return has(args, {"-l"
 void add_demo(EalChoice& choice, const Machine& machine) {
   auto& args = choice.args;
   if (!names_lcores(args)) {
-    // Two lcores always: the main one waits for signals, the other runs the engines; asleep, they share one CPU well.
+    // Always two lcores: the main one waits for signals, the other runs the engines. With `sleep` they can share one
+    // CPU.
     const unsigned first = machine.cpus.empty() ? 0 : machine.cpus[0];
     const unsigned second = machine.cpus.size() > 1 ? machine.cpus[1] : first;
     args.push_back(fmt::format("--lcores=0@{},1@{}", first, second));
@@ -42,7 +43,7 @@ void add_demo(EalChoice& choice, const Machine& machine) {
       machine.free_huge_bytes < kDemoMemory) {
     args.insert(args.end(), {"--no-huge", "-m", "256"});
     choice.notes.push_back(
-        fmt::format("{} MiB of 2 MiB hugepages are free, {} are needed: running on 256 MiB of 4 KiB pages",
+        fmt::format("{} MiB of 2 MiB hugepages are free, but {} are needed; running on 256 MiB of 4 KiB pages",
                     machine.free_huge_bytes >> 20, kDemoMemory >> 20));
   }
 }

@@ -1,4 +1,4 @@
-// Which EAL arguments the daemon starts with.
+// Chooses the daemon's EAL arguments.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace uroce::daemon {
 
-/// What the machine offers to this process.
+/// CPUs and memory that this process may use.
 struct Machine {
-  std::vector<unsigned> cpus{};  ///< that it may run on, ascending
+  std::vector<unsigned> cpus{};  ///< CPUs that it may run on, ascending
   uint64_t free_huge_bytes = 0;  ///< in 2 MiB pages
 };
 Machine read_machine();
@@ -21,9 +21,9 @@ struct EalChoice {
   std::vector<std::string> notes{};  ///< a line each, for people
 };
 
-/// The command line's arguments, else the file's, and engines.lcores where neither names lcores. `--demo` adds what is
-/// missing to run anywhere: an engine beside the main thread, no hardware, nothing shared with other DPDK processes,
-/// and 4 KiB pages where hugepages are too few.
+/// The command line's arguments, else the file's. engines.lcores is added if neither names lcores. `--demo` adds
+/// arguments that work anywhere: an engine beside the main thread, no hardware, nothing shared with other DPDK
+/// processes, and 4 KiB pages if there are too few hugepages.
 EalChoice choose_eal(const CommandLine& command, const Config& config, const Machine& machine);
 
 }  // namespace uroce::daemon

@@ -1,4 +1,4 @@
-// How values of the configuration file are read and shown, by kind.
+// Reading and showing values of the configuration file, by kind.
 #pragma once
 
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "uroced/config_fields.h"
+#include "uroced/field.h"
 
 namespace uroce::daemon {
 
@@ -20,16 +20,16 @@ inline std::unexpected<Refusal> refuse(std::string text, const toml::node* where
 
 inline std::unexpected<Refusal> wrong_kind(const toml::node& node, std::string_view needed,
                                            const toml::node* where = nullptr) {
-  return refuse(fmt::format("it is {}, and {} is needed", kind_of(node), needed), where);
+  return refuse(fmt::format("it is {}; it must be {}", kind_of(node), needed), where);
 }
 
-/// The member of a target that a field stands for.
+/// Returns the member of a target that belongs to a field.
 template <class Target, class Member>
 using Access = std::function<Member&(Target&)>;
 
 template <class Target, class Member>
 const Member& get(const Access<Target, Member>& access, const Target& target) {
-  return access(const_cast<Target&>(target));  // the accessors only name a member
+  return access(const_cast<Target&>(target));  // the accessors only return a reference
 }
 
 template <class Target, std::integral Member>
@@ -39,14 +39,14 @@ Field<Target> number(std::string_view name, Access<Target, Member> access, int64
             const std::string needed = fmt::format("an integer from {} to {}", least, most);
             if (!node.is_integer()) return wrong_kind(node, needed);
             const int64_t value = node.as_integer()->get();
-            if (value < least || value > most) return refuse(fmt::format("{} is needed", needed));
+            if (value < least || value > most) return refuse(fmt::format("it must be {}", needed));
             access(target) = static_cast<Member>(value);
             return {};
           },
           [=](const Target& target) { return fmt::to_string(get(access, target)); }};
 }
 
-/// A number with or without a fraction.
+/// A field with a number that may have a fraction.
 template <class Target>
 Field<Target> real(std::string_view name, Access<Target, double> access, double least, double most) {
   return {name, false,
@@ -54,7 +54,7 @@ Field<Target> real(std::string_view name, Access<Target, double> access, double 
             const std::string needed = fmt::format("a number from {} to {}", least, most);
             const auto value = node.value<double>();
             if (!value || node.is_boolean()) return wrong_kind(node, needed);
-            if (!(*value >= least && *value <= most)) return refuse(fmt::format("{} is needed", needed));
+            if (!(*value >= least && *value <= most)) return refuse(fmt::format("it must be {}", needed));
             access(target) = *value;
             return {};
           },
@@ -77,7 +77,7 @@ std::expected<Choice, Refusal> choose(const toml::node& node, const Names<Choice
   for (const auto& [word, value] : names) {
     if (word == node.as_string()->get()) return value;
   }
-  return refuse(fmt::format("{} is needed", list_of(names)));
+  return refuse(fmt::format("it must be {}", list_of(names)));
 }
 
 template <class Choice>
@@ -88,7 +88,7 @@ std::string shown(const Names<Choice>& names, Choice choice) {
   return "?";
 }
 
-/// `Member` is the choice, or an optional one: unset it stands for that of all devices.
+/// A field with one of several words. `Member` is the choice, or an optional one; unset means the value of [engines].
 template <class Choice, class Target, class Member>
 Field<Target> choice(std::string_view name, Access<Target, Member> access, Names<Choice> names, bool live = false) {
   return {name, live,

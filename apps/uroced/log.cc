@@ -1,5 +1,7 @@
 #include "uroced/log.h"
 
+#include <fmt/format.h>
+#include <spdlog/logger.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <sys/stat.h>
@@ -40,36 +42,49 @@ bool stderr_is_journal() {
   return std::string(stream) == fmt::format("{}:{}", status.st_dev, status.st_ino);
 }
 
+spdlog::level::level_enum level_of(LogLevel level) {
+  switch (level) {
+    case LogLevel::debug: return spdlog::level::debug;
+    case LogLevel::info: return spdlog::level::info;
+    case LogLevel::warning: return spdlog::level::warn;
+    case LogLevel::error: break;
+  }
+  return spdlog::level::err;
+}
+
 }  // namespace
 
-std::shared_ptr<spdlog::logger> make_log(LogLevel level) {
-  auto log = std::make_shared<spdlog::logger>("uroced", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+struct Log::Sink {
+  spdlog::logger logger{"uroced", std::make_shared<spdlog::sinks::stderr_color_sink_mt>()};
+};
+
+Log::Log(LogLevel level) : sink_(std::make_unique<Sink>()) {
   if (stderr_is_journal()) {
     auto formatter = std::make_unique<spdlog::pattern_formatter>();
     formatter->add_flag<JournalPrefix>('*').set_pattern("%*%v");
-    log->set_formatter(std::move(formatter));
+    sink_->logger.set_formatter(std::move(formatter));
   } else {
-    log->set_pattern("%Y-%m-%d %H:%M:%S.%e uroced %^%l%$: %v");
+    sink_->logger.set_pattern("%Y-%m-%d %H:%M:%S.%e uroced %^%l%$: %v");
   }
-  set_level(*log, level);
-  return log;
+  set_level(level);
 }
 
-void set_level(spdlog::logger& log, LogLevel level) {
-  switch (level) {
-    case LogLevel::debug: return log.set_level(spdlog::level::debug);
-    case LogLevel::info: return log.set_level(spdlog::level::info);
-    case LogLevel::warning: return log.set_level(spdlog::level::warn);
-    case LogLevel::error: return log.set_level(spdlog::level::err);
-  }
+Log::~Log() = default;
+
+void Log::set_level(LogLevel level) { sink_->logger.set_level(level_of(level)); }
+
+void Log::write(LogLevel level, std::string_view text) {
+  sink_->logger.log(level_of(level), spdlog::string_view_t(text.data(), text.size()));
 }
 
-service::Log log_of(spdlog::logger& log) {
+void Log::flush() { sink_->logger.flush(); }
+
+service::Log log_of(Log& log) {
   return [&log](service::Severity severity, std::string_view text) {
     switch (severity) {
-      case service::Severity::info: return log.info("{}", text);
-      case service::Severity::warning: return log.warn("{}", text);
-      case service::Severity::error: return log.error("{}", text);
+      case service::Severity::info: return log.write(LogLevel::info, text);
+      case service::Severity::warning: return log.write(LogLevel::warning, text);
+      case service::Severity::error: return log.write(LogLevel::error, text);
     }
   };
 }

@@ -12,7 +12,7 @@ namespace uroce::daemon {
 namespace {
 
 extern "C" void leave_now(int) {
-  constexpr char kText[] = "uroced: second signal: leaving at once\n";
+  constexpr char kText[] = "uroced: second signal; ending at once\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText, sizeof kText - 1);
   _exit(1);
 }

@@ -1,4 +1,4 @@
-// The signals that a daemon lives by, taken one at a time by its main thread.
+// The daemon's signals, taken one at a time by its main thread.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,8 @@ namespace uroce::daemon {
 
 class Signals {
  public:
-  /// Before any thread starts: SIGTERM, SIGINT and SIGHUP wait to be taken, in every thread. SIGPIPE is ignored.
+  /// Call it before any thread starts. It blocks SIGTERM, SIGINT and SIGHUP in every thread until they are taken, and
+  /// ignores SIGPIPE.
   Signals();
   ~Signals();
   Signals(const Signals&) = delete;
@@ -18,7 +19,7 @@ class Signals {
 
   /// The next signal, or nullopt after `limit`; a negative one waits for ever.
   std::optional<int> wait(std::chrono::milliseconds limit);
-  /// From here on SIGTERM and SIGINT end the process at once, with exit code 1.
+  /// From now on SIGTERM and SIGINT end the process at once, with exit code 1.
   void leave_at_next();
 
  private:

@@ -1,9 +1,10 @@
-// Connections the way rdma_cm(7) makes them, through the daemon: ids that are bound, resolved, connected and accepted,
-// and channels that tell how it went. What arrives is told by events alone; calls do not wait for the network.
+// Connections as in rdma_cm(7), through the daemon. Ids are bound, resolved, connected and accepted; channels deliver
+// the events. Calls never wait for the network: an event reports the outcome.
 //
-// Ownership: CmChannel and CmId are move-only handles; destroying one gives the thing up, and an id that is connected
-// is disconnected. An id keeps its channel alive. Threads: any, also on one object at once.
-// Errors: besides what is named at each call, ENODEV (the daemon is gone), EINVAL (not in a state for it).
+// Ownership: CmChannel and CmId are move-only handles. Destroying a CmId disconnects it. An id keeps its channel alive.
+// Threads: any, also several on one object at once.
+// Errors: besides the errors named at each call, ENODEV (the daemon ended) and EINVAL (the id's state forbids the
+// call).
 #pragma once
 
 #include <chrono>
@@ -29,10 +30,11 @@ class CmChannelImpl;
 class CmIdImpl;
 }  // namespace client
 
-/// The service ids' port spaces; values of enum rdma_port_space.
+/// Port spaces of service ids; values of enum rdma_port_space.
 enum class PortSpace : uint16_t { ipoib = 0x0002, tcp = 0x0106, udp = 0x0111, ib = 0x013f };
 
-/// An IP address and a port, host order. IPv4 is ::ffff:a.b.c.d; all zero (or ::ffff:0.0.0.0 for IPv4) is any address.
+/// An IP address, and a port in host byte order. IPv4 is ::ffff:a.b.c.d. All zero, or ::ffff:0.0.0.0 for IPv4, is any
+/// address.
 struct CmAddress {
   Gid ip{};
   uint16_t port = 0;
@@ -59,41 +61,42 @@ enum class CmEventType : uint8_t {
   timewait_exit = 15,
 };
 
-/// Both sides' terms (struct rdma_conn_param); in an event, the peer's, seen from here.
+/// Terms of a connection (struct rdma_conn_param): this side's in a call, the peer's in an event, seen from this side.
 struct CmParam {
-  std::vector<std::byte> private_data{};  ///< at most 56 bytes to connect (UD: 180), 196 to accept (UD: 136)
-  uint8_t responder_resources = 0;
-  uint8_t initiator_depth = 0;
-  bool flow_control = false;
-  uint8_t retry_count = 7;
-  uint8_t rnr_retry_count = 7;
-  bool srq = false;
-  uint32_t qpn = 0;   ///< connecting and accepting: of the queue pair of this side
-  uint32_t qkey = 0;  ///< UD; 0 in accept() means the port space's own (0x01234567 for udp)
+  std::vector<std::byte> private_data{};  ///< connect(): at most 56 bytes (UD: 180); accept(): 196 (UD: 136)
+  uint8_t responder_resources = 0;        ///< READs and atomics that this side accepts at once
+  uint8_t initiator_depth = 0;            ///< READs and atomics that this side sends at once
+  bool flow_control = false;              ///< end-to-end credits
+  uint8_t retry_count = 7;                ///< 0..7, see QpAttr::retry_cnt
+  uint8_t rnr_retry_count = 7;            ///< 0..7, see QpAttr::rnr_retry
+  bool srq = false;                       ///< this side's queue pair uses a shared receive queue
+  uint32_t qpn = 0;                       ///< connect() and accept(): this side's queue pair
+  uint32_t qkey = 0;                      ///< UD; 0 in accept(): the port space's default (0x01234567 for udp)
 };
 
-/// What happened (struct rdma_cm_event).
+/// An event (struct rdma_cm_event).
 struct CmEvent {
   CmEventType type{};
-  uint32_t id = 0;        ///< CmId::number() of whom it concerns; of a connect_request, the new id's
+  uint32_t id = 0;        ///< CmId::number() of the id concerned; connect_request: of the new id
   uint32_t listener = 0;  ///< connect_request: CmId::number() of the listener
-  /// 0, a negative errno value, or (rejected) the REJ reason, a positive number (28: by the application).
+  /// 0 or a negative errno value; rejected: the reason of the REJ, positive (28: by the application; IBTA vol.
+  /// 1, 12.6.7.2).
   int status = 0;
   CmParam param{};
-  // UD (established, connect_request) and multicast_join: where to send to.
+  // UD (established, connect_request) and multicast_join: the destination for sends.
   AddressVector av{};
   uint64_t join = 0;  ///< multicast events: the token given to join()
 };
 
-/// What is known of an id (rdma_cm_id and its route).
+/// The state of an id (struct rdma_cm_id and its route).
 struct CmIdInfo {
-  CmAddress local{};     ///< ip all zero while bound to no particular one
-  CmAddress remote{};    ///< of a connected or resolved id
-  std::string device{};  ///< empty while it belongs to none
+  CmAddress local{};     ///< ip is all zero while no particular address is bound
+  CmAddress remote{};    ///< set once connected or resolved
+  std::string device{};  ///< name of its device; empty while it has none
   Gid sgid{};
   uint8_t sgid_index = 0;
   Gid dgid{};
-  Mtu mtu = Mtu::mtu1024;  ///< of the path
+  Mtu mtu = Mtu::mtu1024;  ///< path MTU
   uint8_t traffic_class = 0;
   uint8_t hop_limit = 64;
   uint8_t ack_timeout = 0;  ///< 4.096 us * 2^n
@@ -105,12 +108,13 @@ class UROCE_API CmChannel {
   CmChannel(CmChannel&&) noexcept = default;
   CmChannel& operator=(CmChannel&&) noexcept = default;
 
-  /// Polls readable while an event waits; take events with take(), never by reading it. Owned by the channel.
+  /// A descriptor that is readable while an event waits. Take events with take(), never by reading it. The channel owns
+  /// it.
   int fd() const;
-  /// The next event; nullopt when none waits. Events of ids that were destroyed or have left are skipped. The
-  /// daemon's end is told as device_removal, once to each id.
+  /// The next event, or nullopt when none waits. Events of ids that were destroyed or moved to another channel are
+  /// skipped. When the daemon ends, each id gets one device_removal.
   std::optional<CmEvent> take();
-  /// The next event, waiting for at most `timeout` (max() waits for ever).
+  /// The next event, or nullopt after `timeout`; max() waits for ever.
   std::optional<CmEvent> wait(std::chrono::nanoseconds timeout);
 
  private:
@@ -120,53 +124,58 @@ class UROCE_API CmChannel {
   std::shared_ptr<client::CmChannelImpl> impl_;
 };
 
-/// An endpoint of communication (rdma_create_id(3)).
+/// A communication id: one endpoint (rdma_create_id(3)).
 class UROCE_API CmId {
  public:
   CmId(CmId&&) noexcept = default;
   CmId& operator=(CmId&&) noexcept = default;
 
-  /// Unique within the ConnectionManager while it is open; never 0, and never used again.
+  /// Unique within its ConnectionManager; never 0 and never used again.
   uint32_t number() const;
+  /// The id's addresses and route as they are now.
   Result<CmIdInfo> info() const;
 
-  /// rdma_bind_addr(3). Port 0 takes a free one. Errors: EADDRINUSE, EADDRNOTAVAIL (no device has the address), EACCES.
+  /// rdma_bind_addr(3). Port 0 takes a free port. Errors: EADDRINUSE (the port is taken), EADDRNOTAVAIL (no device has
+  /// the address), EACCES.
   Result<void> bind(const CmAddress& local);
-  /// rdma_resolve_addr(3): binds to `local` (or what suits), and finds the way to `remote`; addr_resolved or addr_error
-  /// (-EHOSTUNREACH, -ENETUNREACH, -ETIMEDOUT) follows within `timeout`.
+  /// rdma_resolve_addr(3). Binds to `local`, or to a suitable address, and resolves the route to `remote`.
+  /// addr_resolved or addr_error (-EHOSTUNREACH, -ENETUNREACH, -ETIMEDOUT) follows within `timeout`.
   Result<void> resolve_addr(const std::optional<CmAddress>& local, const CmAddress& remote,
                             std::chrono::milliseconds timeout);
-  /// rdma_resolve_route(3): route_resolved or route_error follows.
+  /// rdma_resolve_route(3). route_resolved or route_error follows.
   Result<void> resolve_route(std::chrono::milliseconds timeout);
-  /// rdma_listen(3). `backlog` 0 takes the default. Binds to a free port where it is not bound.
+  /// rdma_listen(3). A `backlog` of 0 takes the default. An id that is not bound gets a free port.
   Result<void> listen(int backlog);
-  /// rdma_connect(3): connect_response, unreachable, rejected or connect_error follows; established (UD) too. After
-  /// connect_response the caller brings its queue pair to RTS and calls establish().
+  /// rdma_connect(3). connect_response, unreachable, rejected or connect_error follows, or established for UD. After
+  /// connect_response the caller moves its queue pair to RTS and calls establish().
   /// Errors: EINVAL (private data too long).
   Result<void> connect(const CmParam& param);
-  /// Sends the RTU (rdma_establish(3)); the connection is then established, without an event.
+  /// Sends the RTU (rdma_establish(3)). The connection is then established; no event follows.
   Result<void> establish();
-  /// rdma_accept(3), of an id that came with connect_request, its queue pair in RTR and RTS: established follows.
+  /// rdma_accept(3), for an id that came with connect_request. The caller has moved its queue pair through RTR to RTS.
+  /// established follows.
   Result<void> accept(const CmParam& param);
-  /// rdma_reject(3), at most 148 bytes (UD: 136); reason 28, or 35 (vendor option not supported) for ECE.
+  /// rdma_reject(3), with at most 148 bytes of private data (UD: 136). `reason` is 28 (by the application), or 35
+  /// (vendor option not supported) for ECE.
   Result<void> reject(std::span<const std::byte> private_data, uint8_t reason = 28);
-  /// rdma_disconnect(3): disconnected follows.
+  /// rdma_disconnect(3). disconnected follows.
   Result<void> disconnect();
-  /// rdma_notify(3) with IBV_EVENT_COMM_EST: packets came before the RTU.
+  /// rdma_notify(3) with IBV_EVENT_COMM_EST: packets arrived before the RTU.
   Result<void> notify_established();
-  /// Attributes that bring this connection's queue pair to `state`: init, rtr or rts (rdma_init_qp_attr(3)).
+  /// The attributes that move this connection's queue pair to `state`: init, rtr or rts (rdma_init_qp_attr(3)).
   Result<std::pair<QpAttr, QpAttrMask>> qp_attr(QpState state) const;
-  /// Options of rdma_set_option(3), before what they concern.
+  /// Options of rdma_set_option(3). Set them before the call that they affect. `code` is 4.096 us * 2^code.
   Result<void> set_type_of_service(uint8_t tos);
   Result<void> set_reuse_address(bool on);
   Result<void> set_af_only(bool on);
   Result<void> set_ack_timeout(uint8_t code);
-  /// rdma_join_multicast_ex(3) on a UD id that belongs to a device: multicast_join (with av, qpn and qkey) or
-  /// multicast_error follows, with `token`. To receive what is sent to the group, the caller attaches its queue pair,
-  /// which tells the link.
+  /// rdma_join_multicast_ex(3), for a UD id that has a device. multicast_join (with av, qpn and qkey) or
+  /// multicast_error follows and carries `token`. To receive the group's datagrams, the caller attaches its queue pair
+  /// (QueuePair::attach_multicast()), which joins the group on the link.
   Result<void> join(const CmAddress& group, uint64_t token);
+  /// rdma_leave_multicast(3).
   Result<void> leave(const CmAddress& group);
-  /// Its events go to `channel` from now on, those that nobody took included (rdma_migrate_id(3)).
+  /// Delivers this id's events to `channel` from now on, including those that were not taken yet (rdma_migrate_id(3)).
   Result<void> migrate(const CmChannel& channel);
 
  private:
@@ -175,20 +184,21 @@ class UROCE_API CmId {
   std::shared_ptr<client::CmIdImpl> impl_;
 };
 
-/// A connection to the daemon's connection manager. One serves a whole process.
+/// A connection to the daemon's connection manager. A process needs only one.
 class UROCE_API ConnectionManager {
  public:
-  /// Errors: as daemon_devices().
+  /// Errors: those of daemon_devices().
   static Result<ConnectionManager> open(const DaemonOptions& options = {});
   ConnectionManager(ConnectionManager&&) noexcept = default;
   ConnectionManager& operator=(ConnectionManager&&) noexcept = default;
 
-  /// Errors: EMFILE, ENOMEM (the daemon's limits).
+  /// rdma_create_event_channel(3). Errors: EMFILE (descriptors), ENOMEM (the daemon's limits).
   Result<CmChannel> create_channel();
-  /// `type` rc, uc or ud.
+  /// rdma_create_id(3). `type` is rc, uc or ud. Errors: ENOMEM (limits.max_cm_id of the daemon).
   Result<CmId> create_id(const CmChannel& channel, PortSpace space, QpType type);
-  /// The id that came with a connect_request, once; it is on the channel that told it. Errors: EINVAL (no such request,
-  /// or its channel is gone). An id that nobody adopts stays until the manager goes.
+  /// The id that came with a connect_request, once per request. It is on the channel that delivered the event. An id
+  /// that is never adopted stays until the manager is destroyed. Errors: EINVAL (no such request, or its channel is
+  /// gone).
   Result<CmId> adopt(const CmEvent& request);
 
  private:

@@ -1,5 +1,5 @@
-// Opening a device of the daemon (uroced). The calls and objects are those of an in-process device; what links this
-// needs no DPDK.
+// Opens devices of the daemon (uroced). Objects and calls are the same as for a device in this process. A program that
+// uses only this header links liburoce_client, which has no DPDK.
 #pragma once
 
 #include <string>
@@ -10,19 +10,19 @@
 
 namespace uroce {
 
-/// Which daemon.
+/// The daemon to talk to.
 struct DaemonOptions {
-  /// Path of its socket; empty takes the environment's UROCE_SOCKET, else /run/uroce/uroced.sock.
+  /// Path of its socket. When empty: the environment's UROCE_SOCKET, else /run/uroce/uroced.sock.
   std::string socket{};
 };
 
-/// The devices that the daemon serves, "uroce0" first. Any thread. Errors: ENOENT (no daemon there; the text says how
-/// to start one), EACCES (the socket's mode), EPROTO (another version; the text says which side to upgrade), ENOMEM
-/// (the daemon's limit of clients).
+/// The daemon's devices, "uroce0" first. Any thread.
+/// Errors: ENOENT (no daemon at that path; the text says how to start one), EACCES (the socket's mode forbids it),
+/// EPROTO (the daemon has another version; the text says which side to upgrade), ENOMEM (daemon.max_clients reached).
 UROCE_API Result<std::vector<DeviceInfo>> daemon_devices(const DaemonOptions& options = {});
 
-/// Opens one by name over a connection of its own. Any thread. When the daemon goes, calls fail with ENODEV, and the
-/// asynchronous events end with one port_error. Errors: as daemon_devices(), and ENODEV (no such device).
+/// Opens the device `name` over a connection of its own. Any thread. When the daemon ends, calls fail with ENODEV and
+/// the last asynchronous event is a port_error. Errors: those of daemon_devices(), and ENODEV (no such device).
 UROCE_API Result<Context> open_daemon_device(const std::string& name, const DaemonOptions& options = {});
 
 }  // namespace uroce

@@ -1,4 +1,4 @@
-// Marks what liburoce.so exports. Everything else in it stays hidden.
+// UROCE_API marks the symbols that liburoce.so exports. All others are hidden.
 #pragma once
 
 #if defined(__GNUC__)

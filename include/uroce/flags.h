@@ -1,4 +1,4 @@
-// A set of enumerators as its own type: testing a plain integer, or another enum, against it does not compile.
+// A set of enumerators as its own type. Testing a plain integer, or another enum, against it does not compile.
 #pragma once
 
 #include <type_traits>
@@ -20,6 +20,7 @@ class Flags {
   }
 
   constexpr Bits bits() const { return bits_; }
+  /// True when all bits of `e` are set.
   constexpr bool has(E e) const { return (bits_ & static_cast<Bits>(e)) == static_cast<Bits>(e); }
   constexpr bool has_all(Flags other) const { return (bits_ & other.bits_) == other.bits_; }
   constexpr bool has_any(Flags other) const { return (bits_ & other.bits_) != 0; }
@@ -36,7 +37,7 @@ class Flags {
   Bits bits_ = 0;
 };
 
-/// `A | B` of two enumerators gives a set. Opt in per enum by its Flags alias being used beside it.
+/// `A | B` of two enumerators gives a set. It exists for scoped enums of 4 bytes.
 template <class E>
   requires(std::is_enum_v<E> && std::is_constructible_v<Flags<E>, E> && requires { Flags<E>{}; } &&
            std::is_scoped_enum_v<E> && sizeof(E) == 4)

@@ -1,6 +1,7 @@
-// Verbs vocabulary: the enumerations and plain structures every layer shares.
+// Verbs vocabulary: the enumerations and plain structures that every layer shares.
 //
-// Enumerators carry the numeric values of <infiniband/verbs.h>, so that an adapter to that ABI is a cast.
+// Enumerators have the numeric values of <infiniband/verbs.h>, so that an adapter to that ABI is a cast. All integers
+// are in host byte order. Everything here is a plain value: any thread may copy it.
 #pragma once
 
 #include <array>
@@ -18,14 +19,15 @@ inline constexpr uint32_t kMaxSge = 32;
 inline constexpr uint32_t kMaxInline = 512;
 /// Largest message of one work request, bytes (IBTA vol. 1, 9.2: 2^31).
 inline constexpr uint64_t kMaxMessage = uint64_t{1} << 31;
-/// The QPN that datagrams to a multicast group are for.
+/// The destination QPN of a datagram to a multicast group (IBTA vol. 1, 10.5).
 inline constexpr uint32_t kMulticastQpn = 0xffffff;
-/// Largest number of READs and atomics outstanding on one QP, each side.
+/// Most READs and atomics outstanding on one QP, in each direction.
 inline constexpr uint32_t kMaxRdAtomic = 128;
 
+/// Service of a QP: reliable connection, unreliable connection, unreliable datagram; values of enum ibv_qp_type.
 enum class QpType : uint8_t { rc = 2, uc = 3, ud = 4 };
 
-/// QP states (IBTA vol. 1, 10.3.1).
+/// QP states (IBTA vol. 1, 10.3.1); values of enum ibv_qp_state.
 enum class QpState : uint8_t { reset = 0, init = 1, rtr = 2, rts = 3, sqd = 4, sqe = 5, error = 6 };
 
 /// Path MTU: the largest payload of one packet. The value is IBTA's code; see mtu_bytes().
@@ -34,14 +36,15 @@ enum class Mtu : uint8_t { mtu256 = 1, mtu512 = 2, mtu1024 = 3, mtu2048 = 4, mtu
 /// Path MTU in bytes, 256 to 4096.
 constexpr uint32_t mtu_bytes(Mtu mtu) { return 128u << static_cast<uint32_t>(mtu); }
 
+/// Rights to a region, a window, or a QP's memory (ibv_reg_mr(3)); values of enum ibv_access_flags.
 enum class Access : uint32_t {
-  local_write = 1u << 0,
+  local_write = 1u << 0,  ///< this side's receives, READs and atomics may write; reading is always allowed
   remote_write = 1u << 1,
   remote_read = 1u << 2,
   remote_atomic = 1u << 3,
-  mw_bind = 1u << 4,
-  zero_based = 1u << 5,
-  relaxed_ordering = 1u << 20,
+  mw_bind = 1u << 4,            ///< memory windows may be bound to the region
+  zero_based = 1u << 5,         ///< addresses count from 0 at the first byte
+  relaxed_ordering = 1u << 20,  ///< accepted, without effect
   /// Not in verbs.h: a peer's SEND with invalidate may end the region's key.
   remote_invalidate = 1u << 30,
 };
@@ -49,24 +52,26 @@ using AccessFlags = Flags<Access>;
 
 /// How an RC queue pair recovers lost packets.
 enum class Retransmission : uint8_t {
-  device_default = 0,  ///< as its device is set
-  automatic = 1,       ///< selective where the peer turns out to understand it, else Go-Back-N
-  go_back_n = 2,       ///< as the specification has it (IBTA vol. 1, 9.7.5)
-  selective = 3,       ///< as automatic, and the peer is asked again for as long as it does not answer
+  device_default = 0,  ///< the device's setting
+  automatic = 1,       ///< selective once the peer proves to be a uroce peer, Go-Back-N until then
+  go_back_n = 2,       ///< as the specification defines it (IBTA vol. 1, 9.7.5)
+  selective = 3,       ///< as automatic, but a peer that does not answer is asked for ever
 };
 
-/// What slows an RC queue pair down when the network is congested.
+/// How an RC queue pair slows down when the network is congested.
 enum class CongestionAlgorithm : uint8_t {
-  device_default = 0,  ///< as its device is set
-  none = 1,            ///< its window alone
-  dcqcn = 2,           ///< rate, by ECN marks and CNPs (Zhu et al., SIGCOMM 2015)
-  swift = 3,           ///< window, by delay (Kumar et al., SIGCOMM 2020)
+  device_default = 0,  ///< the device's setting
+  none = 1,            ///< not at all: only the engine's window limits it
+  dcqcn = 2,           ///< by rate, from ECN marks and CNPs (Zhu et al., SIGCOMM 2015)
+  swift = 3,           ///< by window, from the measured delay (Kumar et al., SIGCOMM 2020)
 };
 
-/// Types of memory windows (IBTA vol. 1, 10.6.7.2): type 1 is used by any queue pair of its domain and bound anew at
-/// will; type 2 by the one that bound it, and it is invalidated before it is bound again.
+/// Types of memory windows (IBTA vol. 1, 10.6.7.2). A type 1 window serves every queue pair of its domain and may be
+/// bound again at any time. A type 2 window (type 2B) serves only the queue pair that bound it and must be invalidated
+/// before it is bound again.
 enum class WindowType : uint8_t { type1 = 1, type2 = 2 };
 
+/// Operations of send work requests (ibv_post_send(3)); values of enum ibv_wr_opcode.
 enum class WrOpcode : uint8_t {
   rdma_write = 0,
   rdma_write_with_imm = 1,
@@ -80,15 +85,16 @@ enum class WrOpcode : uint8_t {
   send_with_invalidate = 9,
 };
 
+/// Flags of send work requests (ibv_post_send(3)); values of enum ibv_send_flags.
 enum class SendFlag : uint32_t {
-  fence = 1u << 0,
-  signaled = 1u << 1,
-  solicited = 1u << 2,
-  inline_data = 1u << 3,
+  fence = 1u << 0,        ///< start after all earlier READs and atomics have completed
+  signaled = 1u << 1,     ///< report success too; errors are always reported
+  solicited = 1u << 2,    ///< raise the receiver's solicited completion event
+  inline_data = 1u << 3,  ///< copy the payload while posting
 };
 using SendFlags = Flags<SendFlag>;
 
-/// Completion status (ibv_poll_cq(3)).
+/// Completion status (ibv_poll_cq(3)); values of enum ibv_wc_status.
 enum class WcStatus : uint8_t {
   success = 0,
   local_length_error = 1,
@@ -107,6 +113,7 @@ enum class WcStatus : uint8_t {
   general_error = 21,
 };
 
+/// The operation that completed (ibv_poll_cq(3)); values of enum ibv_wc_opcode.
 enum class WcOpcode : uint8_t {
   send = 0,
   rdma_write = 1,
@@ -119,14 +126,16 @@ enum class WcOpcode : uint8_t {
   recv_rdma_with_imm = 129,
 };
 
+/// Contents of a completion (ibv_poll_cq(3)); values of enum ibv_wc_flags.
 enum class WcFlag : uint32_t {
-  grh = 1u << 0,
-  with_imm = 1u << 1,
-  with_invalidate = 1u << 3,
+  grh = 1u << 0,              ///< the first 40 bytes of the buffer hold the IP header (UD)
+  with_imm = 1u << 1,         ///< Completion::imm_or_key is immediate data
+  with_invalidate = 1u << 3,  ///< Completion::imm_or_key is the rkey that the peer invalidated
 };
 using WcFlags = Flags<WcFlag>;
 
-/// A 16-byte GID. For RoCE v2 it is an IPv6 address, or an IPv4 address as ::ffff:a.b.c.d.
+/// A GID: 16 bytes in network order. In RoCE v2 it is an IPv6 address, or an IPv4 address as ::ffff:a.b.c.d (annex
+/// A17).
 struct Gid {
   std::array<uint8_t, 16> bytes{};
 
@@ -143,7 +152,7 @@ struct Gid {
     }
     return bytes[10] == 0xff && bytes[11] == 0xff;
   }
-  /// The IPv4 address in host byte order; meaningful only where is_ipv4().
+  /// The IPv4 address in host byte order; meaningful only when is_ipv4() is true.
   constexpr uint32_t ipv4() const {
     return uint32_t{bytes[12]} << 24 | uint32_t{bytes[13]} << 16 | uint32_t{bytes[14]} << 8 | bytes[15];
   }
@@ -152,39 +161,41 @@ struct Gid {
   friend constexpr auto operator<=>(const Gid&, const Gid&) = default;
 };
 
+/// An Ethernet address, 6 bytes as they stand in a frame.
 struct EthAddr {
   std::array<uint8_t, 6> bytes{};
   constexpr bool is_multicast() const { return (bytes[0] & 1) != 0; }
   friend constexpr auto operator<=>(const EthAddr&, const EthAddr&) = default;
 };
 
-/// One scatter/gather entry; same layout as struct ibv_sge.
+/// One scatter/gather entry; has the layout of struct ibv_sge.
 struct Sge {
-  uint64_t addr;    ///< first byte, as a virtual address of the process that registered it
+  uint64_t addr;    ///< first byte, by the region's addresses: virtual ones, from 0, or from its iova
   uint32_t length;  ///< bytes
   uint32_t lkey;    ///< key of the region that covers [addr, addr + length)
 };
 static_assert(sizeof(Sge) == 16);
 
-/// What a queue pair can hold. Zero asks for the smallest; created queues may be larger and report so.
+/// Sizes of a queue pair's queues (struct ibv_qp_cap). 0 asks for the smallest. A created queue may be larger;
+/// QueuePair::cap() has the real sizes.
 struct QpCap {
-  uint32_t max_send_wr = 64;
-  uint32_t max_recv_wr = 64;
-  uint32_t max_send_sge = 1;
-  uint32_t max_recv_sge = 1;
-  uint32_t max_inline_data = 0;  ///< bytes
+  uint32_t max_send_wr = 64;     ///< send work requests outstanding
+  uint32_t max_recv_wr = 64;     ///< receives posted; not used with a shared receive queue
+  uint32_t max_send_sge = 1;     ///< entries of each send, at most kMaxSge
+  uint32_t max_recv_sge = 1;     ///< entries of each receive, at most kMaxSge
+  uint32_t max_inline_data = 0;  ///< bytes, at most kMaxInline
 };
 
-/// Where a QP's packets go: the address vector (IBTA vol. 1, 11.2.2.1), RoCE v2 fields only.
+/// Destination of packets: the address vector (IBTA vol. 1, 11.2.2.1), with the fields of RoCE v2 only.
 struct AddressVector {
-  Gid dgid{};
-  uint8_t sgid_index = 0;
-  uint8_t hop_limit = 64;
-  uint8_t traffic_class = 0;
-  uint32_t flow_label = 0;  ///< 20 bits; 0 derives the UDP source port from the QPNs
+  Gid dgid{};                 ///< the peer, or a multicast group
+  uint8_t sgid_index = 0;     ///< index of this side's address in the GID table
+  uint8_t hop_limit = 64;     ///< TTL of IPv4, hop limit of IPv6; 0 means 64
+  uint8_t traffic_class = 0;  ///< the IP header's TOS or traffic class byte
+  uint32_t flow_label = 0;    ///< 20 bits; 0 derives the UDP source port from the QPNs
 };
 
-/// Which members of QpAttr a modify call sets; values of enum ibv_qp_attr_mask.
+/// The members of QpAttr that a modify call sets; values of enum ibv_qp_attr_mask.
 enum class QpAttrBit : uint32_t {
   state = 1u << 0,
   cur_state = 1u << 1,
@@ -210,27 +221,27 @@ enum class QpAttrBit : uint32_t {
 };
 using QpAttrMask = Flags<QpAttrBit>;
 
-/// Attributes of a queue pair (ibv_modify_qp(3)).
+/// Attributes of a queue pair (ibv_modify_qp(3); IBTA vol. 1, 11.2.5.2).
 struct QpAttr {
   QpState state = QpState::reset;
-  QpState cur_state = QpState::reset;
+  QpState cur_state = QpState::reset;  ///< the state that the caller assumes
   Mtu path_mtu = Mtu::mtu1024;
-  uint32_t qkey = 0;
-  uint32_t rq_psn = 0;  ///< 24 bits: first PSN expected
-  uint32_t sq_psn = 0;  ///< 24 bits: first PSN sent
-  uint32_t dest_qpn = 0;
-  AccessFlags access{};
+  uint32_t qkey = 0;      ///< UD
+  uint32_t rq_psn = 0;    ///< 24 bits: first PSN to expect
+  uint32_t sq_psn = 0;    ///< 24 bits: first PSN to send
+  uint32_t dest_qpn = 0;  ///< 24 bits: the peer's QP
+  AccessFlags access{};   ///< operations that the peer may use: remote_write, remote_read, remote_atomic
   QpCap cap{};
   AddressVector av{};
-  uint16_t pkey_index = 0;
-  bool en_sqd_async_notify = false;
-  uint8_t max_rd_atomic = 0;       ///< READs and atomics this side may have outstanding, 0..128
-  uint8_t max_dest_rd_atomic = 0;  ///< READs and atomics the peer may have outstanding here, 0..128
-  uint8_t min_rnr_timer = 0;       ///< RNR timer code 0..31 sent in an RNR NAK
-  uint8_t port = 1;
-  uint8_t timeout = 0;    ///< ACK timeout code 0..31: 4.096 us * 2^timeout; 0 waits for ever
-  uint8_t retry_cnt = 0;  ///< 0..7
-  uint8_t rnr_retry = 0;  ///< 0..6; 7 retries for ever
+  uint16_t pkey_index = 0;           ///< 0: the table has one P_Key
+  bool en_sqd_async_notify = false;  ///< with state SQD: raise sq_drained when the queue is empty
+  uint8_t max_rd_atomic = 0;         ///< READs and atomics this side may have outstanding, 0..128
+  uint8_t max_dest_rd_atomic = 0;    ///< READs and atomics the peer may have outstanding here, 0..128
+  uint8_t min_rnr_timer = 0;         ///< RNR timer code 0..31 sent in an RNR NAK (IBTA vol. 1, 9.7.5.2.8)
+  uint8_t port = 1;                  ///< a device has one port
+  uint8_t timeout = 0;               ///< ACK timeout code 0..31: 4.096 us * 2^timeout; 0 waits for ever
+  uint8_t retry_cnt = 0;             ///< 0..7 retries after a timeout or a sequence NAK
+  uint8_t rnr_retry = 0;             ///< 0..6 retries after an RNR NAK; 7 retries for ever
 };
 
 /// Asynchronous events (ibv_get_async_event(3)); values of enum ibv_event_type.

@@ -13,7 +13,7 @@ using message::Op;
 
 namespace {
 
-bool is_request(const message::CmToldEvent& told) { return told.event.type == CmEventType::connect_request; }
+bool is_request(const message::CmEventRecord& told) { return told.event.type == CmEventType::connect_request; }
 
 }  // namespace
 
@@ -36,9 +36,9 @@ void CmChannelImpl::remove(uint32_t id) {
   ids_.erase(id);
 }
 
-std::vector<message::CmToldEvent> CmChannelImpl::extract(uint32_t id) {
-  std::vector<message::CmToldEvent> out;
-  std::erase_if(taken_, [&](message::CmToldEvent& told) {
+std::vector<message::CmEventRecord> CmChannelImpl::extract(uint32_t id) {
+  std::vector<message::CmEventRecord> out;
+  std::erase_if(taken_, [&](message::CmEventRecord& told) {
     const bool its = told.event.id == id || (is_request(told) && told.event.listener == id);
     if (its) out.push_back(std::move(told));
     return its;
@@ -47,7 +47,7 @@ std::vector<message::CmToldEvent> CmChannelImpl::extract(uint32_t id) {
 }
 
 void CmChannelImpl::drop_events(uint32_t id) {
-  std::vector<message::CmToldEvent> gone;
+  std::vector<message::CmEventRecord> gone;
   {
     const std::scoped_lock lock(take_mutex_);
     gone = extract(id);
@@ -71,7 +71,7 @@ void CmChannelImpl::forget_known(uint32_t id) {
 Result<void> CmChannelImpl::migrate(uint32_t id, CmChannelImpl& to) {
   if (&to == this) return manager_->tell(Op::cm_migrate, message::CmMigrate{id, to.number()});
   const std::scoped_lock lock(take_mutex_, to.take_mutex_);
-  std::vector<message::CmToldEvent> moved = extract(id);
+  std::vector<message::CmEventRecord> moved = extract(id);
   const message::CmMigrate request{id, to.number(), static_cast<uint32_t>(moved.size())};
   auto done = manager_->tell(Op::cm_migrate, request);
   for (auto& told : moved) {
@@ -104,13 +104,13 @@ std::optional<CmEvent> CmChannelImpl::take() {
     }
     // Its id may have been destroyed between the byte and the question.
     if (taken_.empty()) continue;
-    message::CmToldEvent next = std::move(taken_.front());
+    message::CmEventRecord next = std::move(taken_.front());
     taken_.pop_front();
     return hand_on(std::move(next));
   }
 }
 
-CmEvent CmChannelImpl::hand_on(message::CmToldEvent told) {
+CmEvent CmChannelImpl::hand_on(message::CmEventRecord told) {
   CmKnown known{.steps = std::move(told.steps)};
   if (told.has_info) known.info = std::move(told.known.info);
   if (is_request(told)) {

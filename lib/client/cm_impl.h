@@ -89,15 +89,15 @@ class CmChannelImpl : public std::enable_shared_from_this<CmChannelImpl> {
   enum class Token { none, there, ended };
   Token take_token();
   /// With take_mutex_ held: those taken events that are the id's, without their bytes.
-  std::vector<message::CmToldEvent> extract(uint32_t id);
-  CmEvent hand_on(message::CmToldEvent told);
+  std::vector<message::CmEventRecord> extract(uint32_t id);
+  CmEvent hand_on(message::CmEventRecord told);
   std::optional<CmEvent> tell_end();
 
   std::shared_ptr<CmImpl> manager_;
   const uint32_t number_;
   message::Fd fd_;
   std::mutex take_mutex_;  // guards what follows, and reading the pipe
-  std::deque<message::CmToldEvent> taken_;
+  std::deque<message::CmEventRecord> taken_;
   std::mutex mutex_;                   // guards what follows; comes after take_mutex_
   std::map<uint32_t, CmIdImpl*> ids_;  // whose events come here
   std::set<uint32_t> told_;            // of the daemon's end

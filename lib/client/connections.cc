@@ -8,6 +8,7 @@
 
 namespace uroce {
 
+using message::CmOption;
 using message::Op;
 
 // --- Manager and channel -----------------------------------------------------------------------------------------
@@ -57,17 +58,15 @@ Result<CmIdInfo> CmId::info() const {
   return std::move(reply->info);
 }
 
-Result<void> CmId::bind(const CmAddress& local) {
-  return impl_->change(Op::cm_bind, message::CmBind{number(), message::CmAddressBytes::from(local)});
-}
+Result<void> CmId::bind(const CmAddress& local) { return impl_->change(Op::cm_bind, message::CmBind{number(), local}); }
 
 Result<void> CmId::resolve_addr(const std::optional<CmAddress>& local, const CmAddress& remote,
                                 std::chrono::milliseconds timeout) {
   const message::CmResolve request{
       .id = number(),
       .has_local = local.has_value(),
-      .local = message::CmAddressBytes::from(local.value_or(CmAddress{})),
-      .remote = message::CmAddressBytes::from(remote),
+      .local = local.value_or(CmAddress{}),
+      .remote = remote,
       .timeout_ms = static_cast<uint32_t>(std::clamp<int64_t>(timeout.count(), 0, UINT32_MAX))};
   return impl_->change(Op::cm_resolve_addr, request);
 }
@@ -80,11 +79,11 @@ Result<void> CmId::notify_established() { return impl_->tell(Op::cm_notify_estab
 Result<void> CmId::listen(int backlog) { return impl_->change(Op::cm_listen, message::CmListen{number(), backlog}); }
 
 Result<void> CmId::connect(const CmParam& param) {
-  return impl_->change(Op::cm_connect, message::CmTerms{number(), message::CmParamBytes::from(param)});
+  return impl_->change(Op::cm_connect, message::CmTerms{number(), param});
 }
 
 Result<void> CmId::accept(const CmParam& param) {
-  return impl_->change(Op::cm_accept, message::CmTerms{number(), message::CmParamBytes::from(param)});
+  return impl_->change(Op::cm_accept, message::CmTerms{number(), param});
 }
 
 Result<void> CmId::reject(std::span<const std::byte> private_data, uint8_t reason) {
@@ -94,37 +93,33 @@ Result<void> CmId::reject(std::span<const std::byte> private_data, uint8_t reaso
 
 Result<std::pair<QpAttr, QpAttrMask>> CmId::qp_attr(QpState state) const {
   for (const message::ModifyStep& step : impl_->known().steps) {
-    if (step.attr.state == state) return std::pair(step.attr.value(), step.mask);
+    if (step.attr.state == state) return std::pair(step.attr, step.mask);
   }
   auto reply = impl_->manager()->call<message::ModifyStep>(Op::cm_qp_attr, message::CmQpAttr{number(), state});
   if (!reply) return std::unexpected(reply.error());
-  return std::pair(reply->attr.value(), reply->mask);
+  return std::pair(reply->attr, reply->mask);
 }
 
 namespace {
 
-/// Numbers of cm::ManagerUser::Option.
-enum Option : uint8_t { kTypeOfService = 0, kReuseAddress = 1, kAfOnly = 2, kAckTimeout = 3 };
-
-Result<void> set_option(client::CmIdImpl& id, Option option, uint8_t value) {
+Result<void> set_option(client::CmIdImpl& id, CmOption option, uint8_t value) {
   return id.change(Op::cm_set_option, message::CmSetOption{id.number(), option, value});
 }
 
 }  // namespace
 
-Result<void> CmId::set_type_of_service(uint8_t tos) { return set_option(*impl_, kTypeOfService, tos); }
-Result<void> CmId::set_reuse_address(bool on) { return set_option(*impl_, kReuseAddress, on ? 1 : 0); }
-Result<void> CmId::set_af_only(bool on) { return set_option(*impl_, kAfOnly, on ? 1 : 0); }
-Result<void> CmId::set_ack_timeout(uint8_t code) { return set_option(*impl_, kAckTimeout, code); }
+Result<void> CmId::set_type_of_service(uint8_t tos) { return set_option(*impl_, CmOption::type_of_service, tos); }
+Result<void> CmId::set_reuse_address(bool on) { return set_option(*impl_, CmOption::reuse_address, on ? 1 : 0); }
+Result<void> CmId::set_af_only(bool on) { return set_option(*impl_, CmOption::af_only, on ? 1 : 0); }
+Result<void> CmId::set_ack_timeout(uint8_t code) { return set_option(*impl_, CmOption::ack_timeout, code); }
 
 Result<void> CmId::join(const CmAddress& group, uint64_t token) {
-  const message::CmGroup request{number(), message::CmAddressBytes::from(group), token};
+  const message::CmGroup request{number(), group, token};
   return impl_->manager()->tell(Op::cm_join, request);
 }
 
 Result<void> CmId::leave(const CmAddress& group) {
-  return impl_->manager()->tell(Op::cm_leave,
-                                message::CmGroup{.id = number(), .group = message::CmAddressBytes::from(group)});
+  return impl_->manager()->tell(Op::cm_leave, message::CmGroup{.id = number(), .group = group});
 }
 
 Result<void> CmId::migrate(const CmChannel& channel) { return impl_->migrate(channel.impl_); }

@@ -10,7 +10,11 @@
 
 #include "client/daemon_link.h"
 #include "client/impl.h"
-#include "client/sharing.h"
+#include "message/device_messages.h"
+#include "message/memory_messages.h"
+#include "message/qp_messages.h"
+#include "message/queue_messages.h"
+#include "sharing/sharing.h"
 
 namespace uroce::client {
 namespace {
@@ -20,15 +24,15 @@ using message::Kind;
 using message::Op;
 
 /// What the daemon holds for this client. Ends with the last reference, after what refers to it.
-class RemoteObject {
+class DaemonObject {
  public:
-  RemoteObject(std::shared_ptr<DaemonLink> link, Kind kind, uint32_t id, std::vector<Object> uses = {})
+  DaemonObject(std::shared_ptr<DaemonLink> link, Kind kind, uint32_t id, std::vector<Object> uses = {})
       : link_(std::move(link)), kind_(kind), id_(id), uses_(std::move(uses)) {}
-  ~RemoteObject() {
+  ~DaemonObject() {
     if (link_->mine()) (void)link_->call<message::Empty>(Op::destroy, message::Destroy{kind_, id_});
   }
-  RemoteObject(const RemoteObject&) = delete;
-  RemoteObject& operator=(const RemoteObject&) = delete;
+  DaemonObject(const DaemonObject&) = delete;
+  DaemonObject& operator=(const DaemonObject&) = delete;
   uint32_t id() const { return id_; }
 
   Fd fd{};  ///< a channel's
@@ -40,25 +44,25 @@ class RemoteObject {
   std::vector<Object> uses_;
 };
 
-uint32_t id_of(const Object& object) { return object ? static_cast<const RemoteObject*>(object.get())->id() : 0; }
+uint32_t id_of(const Object& object) { return object ? static_cast<const DaemonObject*>(object.get())->id() : 0; }
 
 /// Shared memory that is registered; ended after its region.
-class HeldRange {
+class RegisteredRange {
  public:
-  HeldRange(void* address, std::size_t length) : address_(address), length_(length) {}
-  ~HeldRange() { Sharing::of_this_process().done_with(address_, length_); }
-  HeldRange(const HeldRange&) = delete;
-  HeldRange& operator=(const HeldRange&) = delete;
+  RegisteredRange(void* address, std::size_t length) : address_(address), length_(length) {}
+  ~RegisteredRange() { sharing::Sharing::of_this_process().done_with(address_, length_); }
+  RegisteredRange(const RegisteredRange&) = delete;
+  RegisteredRange& operator=(const RegisteredRange&) = delete;
 
  private:
   void* address_;
   std::size_t length_;
 };
 
-class RemotePd final : public PdImpl {
+class DaemonPd final : public PdImpl {
  public:
-  RemotePd(const ContextImpl& context, std::shared_ptr<DaemonLink> link, uint32_t id)
-      : PdImpl(context), object(std::make_shared<RemoteObject>(link, Kind::pd, id)), link_(std::move(link)) {}
+  DaemonPd(const ContextImpl& context, std::shared_ptr<DaemonLink> link, uint32_t id)
+      : PdImpl(context), object(std::make_shared<DaemonObject>(link, Kind::pd, id)), link_(std::move(link)) {}
 
   Result<std::shared_ptr<MrImpl>> register_memory(void* address, std::size_t length, uint64_t base,
                                                   AccessFlags access) override;
@@ -69,20 +73,19 @@ class RemotePd final : public PdImpl {
     auto reply = link_->call<message::CreateWindowReply>(Op::create_window, message::CreateWindow{id_of(object), type});
     if (!reply) return std::unexpected(reply.error());
     auto mw = std::make_shared<MwImpl>();
-    mw->object = std::make_shared<RemoteObject>(link_, Kind::window, reply->id, std::vector<Object>{object});
+    mw->object = std::make_shared<DaemonObject>(link_, Kind::window, reply->id, std::vector<Object>{object});
     mw->key = reply->key;
     mw->type = type;
     return mw;
   }
 
   Result<std::shared_ptr<AhImpl>> create_address_handle(const AddressVector& av) override {
-    message::CreateAddressHandle request{.pd = id_of(object)};
-    static_cast<AddressVector&>(request.av) = av;
+    message::CreateAddressHandle request{.pd = id_of(object), .av = av};
     auto reply = link_->call<message::CreateAddressHandleReply>(Op::create_address_handle, request);
     if (!reply) return std::unexpected(reply.error());
     auto ah = std::make_shared<AhImpl>();
     ah->id = reply->number;
-    ah->object = std::make_shared<RemoteObject>(link_, Kind::address_handle, reply->id, std::vector<Object>{object});
+    ah->object = std::make_shared<DaemonObject>(link_, Kind::address_handle, reply->id, std::vector<Object>{object});
     return ah;
   }
 
@@ -99,17 +102,17 @@ class RemotePd final : public PdImpl {
   std::shared_ptr<DaemonLink> link_;
 };
 
-Result<RemotePd::Shared> RemotePd::share(void* address, std::size_t length, uint64_t base, AccessFlags access) const {
+Result<DaemonPd::Shared> DaemonPd::share(void* address, std::size_t length, uint64_t base, AccessFlags access) const {
   const auto start = reinterpret_cast<uint64_t>(address);
   if (length == 0 || length > UINT64_MAX - start) {
     return fail(EINVAL, "a memory region of " + std::to_string(length) + " bytes; it must have one and not wrap");
   }
   Shared shared;
   shared.request = {.pd = id_of(object), .base = base, .length = length, .address = start, .access = access};
-  auto segments = Sharing::of_this_process().share(address, length, shared.request.writable());
+  auto segments = sharing::Sharing::of_this_process().share(address, length, shared.request.writable());
   if (!segments) return std::unexpected(segments.error());
-  shared.held = std::make_shared<HeldRange>(address, length);
-  for (const SharedSegment& segment : *segments) {
+  shared.held = std::make_shared<RegisteredRange>(address, length);
+  for (const sharing::SharedSegment& segment : *segments) {
     auto known = std::ranges::find(shared.fds, segment.fd);
     if (known == shared.fds.end()) {
       shared.fds.push_back(segment.fd);
@@ -125,7 +128,7 @@ Result<RemotePd::Shared> RemotePd::share(void* address, std::size_t length, uint
                           std::to_string(message::kMaxFds) + " files can be passed: register it in parts");
 }
 
-Result<std::shared_ptr<MrImpl>> RemotePd::register_memory(void* address, std::size_t length, uint64_t base,
+Result<std::shared_ptr<MrImpl>> DaemonPd::register_memory(void* address, std::size_t length, uint64_t base,
                                                           AccessFlags access) {
   auto shared = share(address, length, base, access);
   if (!shared) return std::unexpected(shared.error());
@@ -133,7 +136,7 @@ Result<std::shared_ptr<MrImpl>> RemotePd::register_memory(void* address, std::si
   if (!reply) return std::unexpected(reply.error());
   auto mr = std::make_shared<MrImpl>();
   mr->held = std::move(shared->held);
-  mr->object = std::make_shared<RemoteObject>(link_, Kind::mr, reply->id);
+  mr->object = std::make_shared<DaemonObject>(link_, Kind::mr, reply->id);
   mr->windows = [link = link_, id = reply->id]() -> Result<uint32_t> {
     auto count = link->call<message::WindowCount>(Op::count_windows, message::Handle{id});
     if (!count) return std::unexpected(count.error());
@@ -146,7 +149,7 @@ Result<std::shared_ptr<MrImpl>> RemotePd::register_memory(void* address, std::si
   return mr;
 }
 
-Result<void> RemotePd::reregister(MrImpl& mr, void* address, std::size_t length, uint64_t base, AccessFlags access) {
+Result<void> DaemonPd::reregister(MrImpl& mr, void* address, std::size_t length, uint64_t base, AccessFlags access) {
   auto shared = share(address, length, base, access);
   if (!shared) return std::unexpected(shared.error());
   const message::ReregisterMemory request{.region = id_of(mr.object), .now = std::move(shared->request)};
@@ -156,15 +159,15 @@ Result<void> RemotePd::reregister(MrImpl& mr, void* address, std::size_t length,
   return {};
 }
 
-class RemoteQp final : public QpImpl {
+class DaemonQp final : public QpImpl {
  public:
-  RemoteQp(const QpParts& parts, std::shared_ptr<DaemonLink> link, Object object, int wake)
+  DaemonQp(const QpParts& parts, std::shared_ptr<DaemonLink> link, Object object, int wake)
       : QpImpl(parts), link_(std::move(link)), object_(std::move(object)), wake_(wake) {}
 
   Result<QpAttr> query() const override {
-    auto attr = link_->call<message::Attr>(Op::query_qp, message::Handle{id_of(object_)});
+    auto attr = link_->call<QpAttr>(Op::query_qp, message::Handle{id_of(object_)});
     if (!attr) return std::unexpected(attr.error());
-    QpAttr out = attr->value();
+    QpAttr out = *attr;
     out.cap = cap();
     return out;
   }
@@ -174,7 +177,7 @@ class RemoteQp final : public QpImpl {
  private:
   Result<void> change(std::span<const QueuePair::Step> steps) override {
     message::ModifyQp request{.qp = id_of(object_)};
-    for (const auto& [attr, mask] : steps) request.steps.push_back({mask, message::Attr::from(attr)});
+    for (const auto& [attr, mask] : steps) request.steps.push_back({mask, attr});
     if (auto done = link_->call<message::Empty>(Op::modify_qp, request); !done) return std::unexpected(done.error());
     return {};
   }
@@ -218,7 +221,7 @@ class DaemonContext final : public ContextImpl {
   Result<std::shared_ptr<PdImpl>> create_pd() override {
     auto reply = link_->call<message::Handle>(Op::create_pd, message::Empty{});
     if (!reply) return std::unexpected(reply.error());
-    return std::make_shared<RemotePd>(*this, link_, reply->id);
+    return std::make_shared<DaemonPd>(*this, link_, reply->id);
   }
   Result<std::shared_ptr<ChannelImpl>> create_channel() override;
   Result<std::shared_ptr<CqImpl>> create_cq(uint32_t entries, std::shared_ptr<ChannelImpl> channel) override;
@@ -269,7 +272,7 @@ Result<std::shared_ptr<ChannelImpl>> DaemonContext::create_channel() {
   std::vector<Fd> fds;
   auto reply = link_->call<message::Handle>(Op::create_channel, message::Empty{}, {}, &fds);
   if (!reply) return std::unexpected(reply.error());
-  auto object = std::make_shared<RemoteObject>(link_, Kind::channel, reply->id);
+  auto object = std::make_shared<DaemonObject>(link_, Kind::channel, reply->id);
   if (fds.size() != 1) return fail(EPROTO, "the uroce daemon: a channel came without its descriptor");
   object->fd = std::move(fds[0]);
   const int fd = object->fd.get();
@@ -288,7 +291,7 @@ Result<std::shared_ptr<CqImpl>> DaemonContext::create_cq(uint32_t entries, std::
     if (!ring_memory) return std::unexpected(ring_memory.error());
     return queues::CqPlace::at(*header_memory, *ring_memory, count);
   };
-  CqParts parts{.object = std::make_shared<RemoteObject>(link_, Kind::cq, reply->id, std::vector{channel_object}),
+  CqParts parts{.object = std::make_shared<DaemonObject>(link_, Kind::cq, reply->id, std::vector{channel_object}),
                 .id = reply->number,
                 .rings = reply->rings};
   auto place = place_of(reply->header, reply->ring_place, reply->entries);
@@ -305,11 +308,11 @@ Result<std::shared_ptr<CqImpl>> DaemonContext::create_cq(uint32_t entries, std::
 }
 
 Result<std::shared_ptr<SrqImpl>> DaemonContext::create_srq(const PdImpl& pd, uint32_t max_wr, uint32_t max_sge) {
-  const Object& pd_object = static_cast<const RemotePd&>(pd).object;
+  const Object& pd_object = static_cast<const DaemonPd&>(pd).object;
   auto reply =
       link_->call<message::CreateSrqReply>(Op::create_srq, message::CreateSrq{id_of(pd_object), max_wr, max_sge});
   if (!reply) return std::unexpected(reply.error());
-  SrqParts parts{.object = std::make_shared<RemoteObject>(link_, Kind::srq, reply->id, std::vector{pd_object}),
+  SrqParts parts{.object = std::make_shared<DaemonObject>(link_, Kind::srq, reply->id, std::vector{pd_object}),
                  .id = reply->number,
                  .max_sge = reply->max_sge};
   auto memory = link_->memory(reply->place);
@@ -320,21 +323,21 @@ Result<std::shared_ptr<SrqImpl>> DaemonContext::create_srq(const PdImpl& pd, uin
 
 Result<std::shared_ptr<QpImpl>> DaemonContext::create_qp(const PdImpl& pd, const CqImpl& send_cq, const CqImpl& recv_cq,
                                                          const QpInit& init, const SrqImpl* srq) {
-  const Object& pd_object = static_cast<const RemotePd&>(pd).object;
+  const Object& pd_object = static_cast<const DaemonPd&>(pd).object;
   const Object srq_object = srq != nullptr ? srq->parts().object : nullptr;
   message::CreateQp request{.pd = id_of(pd_object),
                             .send_cq = id_of(send_cq.object()),
                             .recv_cq = id_of(recv_cq.object()),
                             .srq = id_of(srq_object),
                             .type = init.type,
+                            .cap = init.cap,
                             .signal_all = init.signal_all,
                             .engine = init.engine,
                             .retransmission = init.retransmission,
                             .congestion_control = init.congestion_control};
-  static_cast<QpCap&>(request.cap) = init.cap;
   auto reply = link_->call<message::CreateQpReply>(Op::create_qp, request);
   if (!reply) return std::unexpected(reply.error());
-  auto object = std::make_shared<RemoteObject>(link_, Kind::qp, reply->id,
+  auto object = std::make_shared<DaemonObject>(link_, Kind::qp, reply->id,
                                                std::vector{pd_object, send_cq.object(), recv_cq.object(), srq_object});
   auto memory = link_->memory(reply->place);
   if (!memory) return std::unexpected(memory.error());
@@ -342,7 +345,7 @@ Result<std::shared_ptr<QpImpl>> DaemonContext::create_qp(const PdImpl& pd, const
   QpParts parts{.qpn = reply->qpn, .type = init.type, .cap = reply->cap};
   parts.place = queues::QpPlace::at(*memory, reply->cap, srq != nullptr);
   parts.doorbell = {queues::DoorbellPlace::at(doorbells_, doorbell_entries_, reply->engine), doorbell_entries_};
-  return std::make_shared<RemoteQp>(parts, link_, std::move(object), wake_[reply->engine].get());
+  return std::make_shared<DaemonQp>(parts, link_, std::move(object), wake_[reply->engine].get());
 }
 
 // The application may have made the descriptor block: it is read only when it has something, by one thread at a time.

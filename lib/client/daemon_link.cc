@@ -8,13 +8,14 @@
 
 #include <uroce/version.h>
 
+#include "message/hello_messages.h"
 #include "queues/layout.h"
 
 namespace uroce::client {
 namespace {
 
 // Longer than the daemon waits for an engine and a neighbour together.
-constexpr std::chrono::seconds kPatience{30};
+constexpr std::chrono::seconds kSocketTimeout{30};
 
 std::string socket_path(const DaemonOptions& options) {
   if (!options.socket.empty()) return options.socket;
@@ -40,7 +41,7 @@ Result<std::unique_ptr<DaemonLink>> DaemonLink::open(const DaemonOptions& option
   const std::string path = socket_path(options);
   auto connection = message::Connection::to(path);
   if (!connection) return no_daemon(path, connection.error());
-  connection->set_patience(kPatience, kPatience);
+  connection->set_timeouts(kSocketTimeout, kSocketTimeout);
   std::unique_ptr<DaemonLink> link(new DaemonLink(std::move(*connection)));
   auto reply = link->call<message::HelloReply>(message::Op::hello,
                                                message::Hello{.queue_abi = queues::kAbiVersion, .version = kVersion});

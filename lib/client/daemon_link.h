@@ -11,9 +11,10 @@
 #include <unistd.h>
 
 #include <uroce/daemon.h>
+#include <uroce/verbs.h>
 
 #include "message/connection.h"
-#include "message/messages.h"
+#include "message/protocol.h"
 
 namespace uroce::client {
 
@@ -26,7 +27,7 @@ class DaemonLink {
   DaemonLink(const DaemonLink&) = delete;
   DaemonLink& operator=(const DaemonLink&) = delete;
 
-  const std::vector<message::Device>& devices() const { return devices_; }
+  const std::vector<DeviceInfo>& devices() const { return devices_; }
 
   /// Sends `request` with `fds`, waits for the reply, and decodes it. Descriptors that come go to `received`.
   /// Errors: the daemon's, ENODEV (it is gone), ETIMEDOUT, EPROTO.
@@ -68,7 +69,7 @@ class DaemonLink {
   bool broken_ = false;
   message::Packet packet_;  // the last reply
   std::vector<Chunk> chunks_;
-  std::vector<message::Device> devices_;
+  std::vector<DeviceInfo> devices_;
 };
 
 }  // namespace uroce::client

@@ -1,7 +1,7 @@
 #include "client/in_process.h"
 
 #include "client/impl.h"
-#include "control/session.h"
+#include "control/device_session.h"
 
 namespace uroce::client {
 namespace {
@@ -11,9 +11,10 @@ std::shared_ptr<T> object_of(const Object& object) {
   return std::static_pointer_cast<T>(object);
 }
 
-class LocalPd final : public PdImpl {
+class InProcessPd final : public PdImpl {
  public:
-  LocalPd(const ContextImpl& context, std::shared_ptr<control::Pd> object) : PdImpl(context), pd(std::move(object)) {}
+  InProcessPd(const ContextImpl& context, std::shared_ptr<control::Pd> object)
+      : PdImpl(context), pd(std::move(object)) {}
 
   Result<std::shared_ptr<MrImpl>> register_memory(void* address, std::size_t length, uint64_t base,
                                                   AccessFlags access) override {
@@ -58,15 +59,15 @@ class LocalPd final : public PdImpl {
   const std::shared_ptr<control::Pd> pd;
 };
 
-class LocalQp final : public QpImpl {
+class InProcessQp final : public QpImpl {
  public:
-  explicit LocalQp(std::shared_ptr<control::Qp> qp) : QpImpl(parts_of(*qp)), qp_(std::move(qp)) {}
+  explicit InProcessQp(std::shared_ptr<control::ControlQp> qp) : QpImpl(parts_of(*qp)), qp_(std::move(qp)) {}
   Result<QpAttr> query() const override { return qp_->query(); }
   Result<void> attach_multicast(const Gid& group) override { return qp_->attach_multicast(group); }
   Result<void> detach_multicast(const Gid& group) override { return qp_->detach_multicast(group); }
 
  private:
-  static QpParts parts_of(const control::Qp& qp) {
+  static QpParts parts_of(const control::ControlQp& qp) {
     return {.qpn = qp.qpn(),
             .type = qp.type(),
             .cap = qp.cap(),
@@ -81,12 +82,12 @@ class LocalQp final : public QpImpl {
   }
   void wake() override { qp_->session()->device()->wake(qp_->engine()); }
 
-  std::shared_ptr<control::Qp> qp_;
+  std::shared_ptr<control::ControlQp> qp_;
 };
 
-class LocalContext final : public ContextImpl {
+class InProcessContext final : public ContextImpl {
  public:
-  explicit LocalContext(std::shared_ptr<control::Session> session)
+  explicit InProcessContext(std::shared_ptr<control::DeviceSession> session)
       : session_(std::move(session)), info_(session_->device()->info()) {}
 
   const DeviceInfo& info() const override { return info_; }
@@ -101,7 +102,7 @@ class LocalContext final : public ContextImpl {
   Result<std::shared_ptr<PdImpl>> create_pd() override {
     auto pd = session_->create_pd();
     if (!pd) return std::unexpected(pd.error());
-    return std::make_shared<LocalPd>(*this, std::move(*pd));
+    return std::make_shared<InProcessPd>(*this, std::move(*pd));
   }
 
   Result<std::shared_ptr<ChannelImpl>> create_channel() override {
@@ -112,7 +113,7 @@ class LocalContext final : public ContextImpl {
   }
 
   Result<std::shared_ptr<CqImpl>> create_cq(uint32_t entries, std::shared_ptr<ChannelImpl> channel) override {
-    auto cq = session_->create_cq(entries, channel ? object_of<control::Channel>(channel->object()) : nullptr);
+    auto cq = session_->create_cq(entries, channel ? object_of<control::CqChannel>(channel->object()) : nullptr);
     if (!cq) return std::unexpected(cq.error());
     const auto resize = [raw = cq->get()](uint32_t wanted) -> Result<queues::CqPlace> {
       if (auto done = raw->resize(wanted); !done) return std::unexpected(done.error());
@@ -124,7 +125,7 @@ class LocalContext final : public ContextImpl {
   }
 
   Result<std::shared_ptr<SrqImpl>> create_srq(const PdImpl& pd, uint32_t max_wr, uint32_t max_sge) override {
-    auto srq = session_->create_srq(static_cast<const LocalPd&>(pd).pd, max_wr, max_sge);
+    auto srq = session_->create_srq(static_cast<const InProcessPd&>(pd).pd, max_wr, max_sge);
     if (!srq) return std::unexpected(srq.error());
     SrqParts parts{.object = *srq, .id = (*srq)->id(), .max_sge = (*srq)->max_sge(), .place = (*srq)->place()};
     return std::make_shared<SrqImpl>(*this, std::move(parts));
@@ -132,11 +133,11 @@ class LocalContext final : public ContextImpl {
 
   Result<std::shared_ptr<QpImpl>> create_qp(const PdImpl& pd, const CqImpl& send_cq, const CqImpl& recv_cq,
                                             const QpInit& init, const SrqImpl* srq) override {
-    auto qp = session_->create_qp(static_cast<const LocalPd&>(pd).pd, object_of<control::Cq>(send_cq.object()),
+    auto qp = session_->create_qp(static_cast<const InProcessPd&>(pd).pd, object_of<control::Cq>(send_cq.object()),
                                   object_of<control::Cq>(recv_cq.object()), init,
-                                  srq != nullptr ? object_of<control::Srq>(srq->parts().object) : nullptr);
+                                  srq != nullptr ? object_of<control::ControlSrq>(srq->parts().object) : nullptr);
     if (!qp) return std::unexpected(qp.error());
-    return std::make_shared<LocalQp>(std::move(*qp));
+    return std::make_shared<InProcessQp>(std::move(*qp));
   }
 
   int async_fd() const override { return session_->events().fd(); }
@@ -147,7 +148,7 @@ class LocalContext final : public ContextImpl {
   }
 
  private:
-  std::shared_ptr<control::Session> session_;
+  std::shared_ptr<control::DeviceSession> session_;
   DeviceInfo info_;
 };
 
@@ -156,7 +157,7 @@ class LocalContext final : public ContextImpl {
 Result<std::shared_ptr<ContextImpl>> make_in_process_context(const std::shared_ptr<control::Device>& device) {
   auto session = device->open();
   if (!session) return std::unexpected(session.error());
-  return std::make_shared<LocalContext>(std::move(*session));
+  return std::make_shared<InProcessContext>(std::move(*session));
 }
 
 }  // namespace uroce::client

@@ -23,7 +23,7 @@ constexpr std::size_t kMaxHandles = 1024;
 constexpr std::size_t kHandlesEver = 16384;
 constexpr uint64_t kSendId = UINT64_MAX;
 constexpr int kPollsPerTake = 8;
-constexpr Nanos kResolvePatience = std::chrono::seconds(3);
+constexpr Nanos kResolveTimeout = std::chrono::seconds(3);
 
 struct Addresses {
   Gid source, destination;
@@ -72,7 +72,7 @@ Result<std::unique_ptr<Gsi>> Gsi::open(const std::shared_ptr<control::Device>& d
   auto qp = gsi->session_->create_gsi_qp(gsi->pd_, gsi->cq_, cap);
   if (!qp) return std::unexpected(qp.error());
   gsi->qp_ = *qp;
-  const control::Qp& made = *gsi->qp_;
+  const control::ControlQp& made = *gsi->qp_;
   gsi->poller_ = std::make_unique<queues::CqPoller>(gsi->cq_->place(), gsi->cq_->rings());
   gsi->send_queue_ = std::make_unique<queues::SendQueue>(made.send_queue(), QpType::ud, made.cap(),
                                                          made.doorbell_flag(), made.doorbell(), made.qpn());
@@ -139,7 +139,7 @@ void Gsi::send(const CmPath& path, const Mad& mad, Nanos now) {
   if (error != ENOMEM && error != EHOSTUNREACH) return counters_.unreachable.add();
   auto& waiting = error == ENOMEM ? unsent_ : unresolved_;
   if (waiting.size() >= (error == ENOMEM ? kMaxUnsent : kMaxUnresolved)) return counters_.overflow.add();
-  waiting.push_back({path, mad, now + kResolvePatience});
+  waiting.push_back({path, mad, now + kResolveTimeout});
 }
 
 int Gsi::try_send(const CmPath& path, const Mad& mad) {

@@ -19,7 +19,7 @@
 #include "base/counter.h"
 #include "base/time.h"
 #include "cm/ib_cm.h"
-#include "control/session.h"
+#include "control/device_session.h"
 #include "queues/cq_poller.h"
 #include "queues/recv_queue.h"
 #include "queues/send_queue.h"
@@ -68,13 +68,13 @@ class Gsi {
   Result<uint32_t> handle_for(const CmPath& path);
   void flush();
 
-  std::shared_ptr<control::Session> session_;
+  std::shared_ptr<control::DeviceSession> session_;
   std::shared_ptr<control::Pd> pd_;
-  std::shared_ptr<control::Channel> channel_;
+  std::shared_ptr<control::CqChannel> channel_;
   std::shared_ptr<control::Cq> cq_;
   std::vector<std::byte> memory_;  // before the region that names it
   std::shared_ptr<control::Region> region_;
-  std::shared_ptr<control::Qp> qp_;  // ends first
+  std::shared_ptr<control::ControlQp> qp_;  // ends first
   std::unique_ptr<queues::CqPoller> poller_;
   std::unique_ptr<queues::SendQueue> send_queue_;
   queues::RecvQueue recv_queue_;

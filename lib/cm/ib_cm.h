@@ -17,45 +17,12 @@
 
 #include "base/counter.h"
 #include "base/time.h"
+#include "cm/mad.h"
+#include "message/cm_reject_reasons.h"
 
 namespace uroce::cm {
 
-inline constexpr std::size_t kMadBytes = 256;
-using Mad = std::array<std::byte, kMadBytes>;
-
-/// Most private data of each message, bytes (IBTA vol. 1, 12.6).
-inline constexpr std::size_t kReqPrivate = 92, kRepPrivate = 196, kRtuPrivate = 224, kRejPrivate = 148,
-                             kMraPrivate = 222, kDreqPrivate = 220, kDrepPrivate = 224, kSidrReqPrivate = 216,
-                             kSidrRepPrivate = 136, kRejInfo = 72;
-
-/// Reasons of a REJ (IBTA vol. 1, 12.6.7.2); an application can meet the others as plain numbers.
-enum class RejReason : uint16_t {
-  no_qp = 1,
-  no_eec = 2,
-  no_resources = 3,
-  timeout = 4,
-  unsupported = 5,
-  invalid_comm_id = 6,
-  invalid_comm_instance = 7,
-  invalid_service_id = 8,
-  invalid_transport_type = 9,
-  stale_connection = 10,
-  rdc_does_not_exist = 11,
-  primary_gid_rejected = 12,
-  primary_lid_rejected = 13,
-  invalid_sl = 14,
-  invalid_traffic_class = 15,
-  invalid_hop_limit = 16,
-  invalid_packet_rate = 17,
-  alternate_gid_rejected = 18,
-  invalid_path_mtu = 26,
-  insufficient_responder_resources = 27,
-  consumer_reject = 28,
-  rnr_retry_count_reject = 29,
-  duplicate_local_comm_id = 30,
-  invalid_class_version = 31,
-  invalid_flow_label = 32,
-};
+using message::RejReason;
 
 /// Where a connection's MADs and packets go. `ack_timeout` and `mtu` are what a REQ carries of it.
 struct CmPath {

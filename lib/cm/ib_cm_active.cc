@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "base/psn.h"
-#include "cm/address.h"
 #include "cm/ib_cm_impl.h"
+#include "net/address.h"
 
 namespace uroce::cm {
 
@@ -22,8 +22,8 @@ Result<void> check_request(const CmRequest& request) {
       !fits) {
     return fits;
   }
-  if (is_unspecified(request.path.dgid) || is_multicast(request.path.dgid)) {
-    return fail(EINVAL, fmt::format("{} is no host that can be connected to", to_text(request.path.dgid)));
+  if (net::is_unspecified(request.path.dgid) || net::is_multicast(request.path.dgid)) {
+    return fail(EINVAL, fmt::format("{} is no host that can be connected to", net::to_text(request.path.dgid)));
   }
   if (request.type != QpType::ud && request.qpn < 2) {
     return fail(EINVAL, fmt::format("queue pair {} cannot be connected: name one of the application's", request.qpn));

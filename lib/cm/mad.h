@@ -15,11 +15,17 @@
 #include <uroce/types.h>
 
 #include "base/bytes.h"
-#include "cm/ib_cm.h"
 
 namespace uroce::cm {
 
+inline constexpr std::size_t kMadBytes = 256;
+using Mad = std::array<std::byte, kMadBytes>;
 inline constexpr std::size_t kMadHeaderBytes = 24;
+
+/// Most private data of each message, bytes (IBTA vol. 1, 12.6).
+inline constexpr std::size_t kReqPrivate = 92, kRepPrivate = 196, kRtuPrivate = 224, kRejPrivate = 148,
+                             kMraPrivate = 222, kDreqPrivate = 220, kDrepPrivate = 224, kSidrReqPrivate = 216,
+                             kSidrRepPrivate = 136, kRejInfo = 72;
 
 enum class CmAttribute : uint16_t {
   req = 0x10,

@@ -9,8 +9,8 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "cm/address.h"
 #include "cm/manager_impl.h"
+#include "net/address.h"
 
 namespace uroce::cm {
 namespace {
@@ -19,13 +19,13 @@ namespace {
 constexpr Nanos kLookAgain = std::chrono::milliseconds(1);
 constexpr std::size_t kFewDisowned = 64;
 /// The thread looks about at least so often.
-constexpr Nanos kHouse = std::chrono::seconds(1);
+constexpr Nanos kHousekeepingInterval = std::chrono::seconds(1);
 
 }  // namespace
 
 std::string text_of(const CmAddress& address) {
-  return fmt::format("{}{}{}:{}", address.ip.is_ipv4() ? "" : "[", to_text(address.ip), address.ip.is_ipv4() ? "" : "]",
-                     address.port);
+  return fmt::format("{}{}{}:{}", address.ip.is_ipv4() ? "" : "[", net::to_text(address.ip),
+                     address.ip.is_ipv4() ? "" : "]", address.port);
 }
 
 std::unexpected<Error> wrong_state(const Id& id, const char* call) {
@@ -38,10 +38,10 @@ std::unexpected<Error> wrong_state(const Id& id, const char* call) {
 
 // --- Links -----------------------------------------------------------------------------------------------------
 
-void Link::send(const CmPath& path, const Mad& mad) { gsi->send(path, mad, Manager::Impl::now()); }
-void Link::on_event(const CmMessage& message) { manager.on_event(*this, message); }
+void CmAgent::send(const CmPath& path, const Mad& mad) { gsi->send(path, mad, Manager::Impl::now()); }
+void CmAgent::on_event(const CmMessage& message) { manager.on_event(*this, message); }
 
-std::optional<uint8_t> Link::gid_index(const Gid& gid) const {
+std::optional<uint8_t> CmAgent::gid_index(const Gid& gid) const {
   const auto gids = device->gids();
   const auto found = std::ranges::find(gids, gid);
   return found == gids.end() ? std::nullopt : std::optional(static_cast<uint8_t>(found - gids.begin()));
@@ -84,7 +84,7 @@ Result<std::unique_ptr<Manager>> Manager::start(const std::vector<std::shared_pt
     const auto& mac = device->config().mac.bytes;
     IbCmConfig config{.seed = impl->random.next()};
     for (const uint8_t byte : mac) config.ca_guid = config.ca_guid << 8 | byte;
-    impl->links.push_back(std::make_unique<Link>(*impl, device, std::move(*gsi), config));
+    impl->agents.push_back(std::make_unique<CmAgent>(*impl, device, std::move(*gsi), config));
   }
   impl->thread = std::thread([raw = impl.get()] { raw->run(); });
   return std::unique_ptr<Manager>(new Manager(std::move(impl)));
@@ -100,7 +100,7 @@ Manager::~Manager() {
 
 void Manager::Impl::run() {
   std::vector<pollfd> waiting{{.fd = wake.read_end(), .events = POLLIN, .revents = 0}};
-  for (const auto& link : links) waiting.push_back({.fd = link->gsi->fd(), .events = POLLIN, .revents = 0});
+  for (const auto& agent : agents) waiting.push_back({.fd = agent->gsi->fd(), .events = POLLIN, .revents = 0});
   while (!stopping.load(std::memory_order_acquire)) {
     Nanos until{0};
     {
@@ -108,7 +108,7 @@ void Manager::Impl::run() {
       turn();
       until = planned = deadline();
     }
-    const auto left = std::clamp(until - now(), Nanos(0), kHouse);
+    const auto left = std::clamp(until - now(), Nanos(0), kHousekeepingInterval);
     const timespec time{.tv_sec = left.count() / 1'000'000'000, .tv_nsec = left.count() % 1'000'000'000};
     if (left > Nanos(0)) ppoll(waiting.data(), waiting.size(), &time, nullptr);
     std::array<char, 64> tokens{};
@@ -119,23 +119,23 @@ void Manager::Impl::run() {
 
 void Manager::Impl::turn() {
   more = false;
-  for (const auto& link : links) {
-    more |= link->gsi->take([&link](const Gid& source, const Gid& destination, std::span<const std::byte> mad) {
-      link->cm.on_mad(source, destination, mad, now());
+  for (const auto& agent : agents) {
+    more |= agent->gsi->take([&agent](const Gid& source, const Gid& destination, std::span<const std::byte> mad) {
+      agent->cm.on_mad(source, destination, mad, now());
     });
-    link->cm.poll(now());
-    if (link->gsi->waiting()) link->gsi->retry(now());
+    agent->cm.poll(now());
+    if (agent->gsi->waiting()) agent->gsi->retry(now());
   }
   check_resolving();
 }
 
 Nanos Manager::Impl::deadline() const {
   if (more) return Nanos(0);
-  Nanos next = now() + kHouse;
+  Nanos next = now() + kHousekeepingInterval;
   if (!resolving.empty()) next = now() + kLookAgain;
-  for (const auto& link : links) {
-    next = std::min(next, link->cm.next_deadline());
-    if (link->gsi->waiting()) next = std::min(next, now() + kLookAgain);
+  for (const auto& agent : agents) {
+    next = std::min(next, agent->cm.next_deadline());
+    if (agent->gsi->waiting()) next = std::min(next, now() + kLookAgain);
   }
   return next;
 }
@@ -164,14 +164,14 @@ Id& Manager::Impl::make_id(Owner& owner, std::shared_ptr<EventChannel> channel, 
 
 void Manager::Impl::tell(const Id& id, CmEvent event) {
   if (event.id == 0) event.id = id.number;
-  if (const auto whose = ids.find(event.id); whose != ids.end()) ++whose->second->untold;
+  if (const auto whose = ids.find(event.id); whose != ids.end()) ++whose->second->unreported;
   id.channel->add(std::move(event));
 }
 
 void Manager::Impl::forget_connection(Id& id) {
   if (id.connection == 0) return;
-  id.link->connections.erase(id.connection);
-  id.link->cm.destroy(std::exchange(id.connection, 0), now());
+  id.agent->connections.erase(id.connection);
+  id.agent->cm.destroy(std::exchange(id.connection, 0), now());
 }
 
 void Manager::Impl::destroy(Id& id) {
@@ -190,13 +190,13 @@ void Manager::Impl::destroy(Id& id) {
   };
   if (listened) id.channel->remove_events(childs);
   const std::shared_ptr<EventChannel> channel = id.channel;
-  channel->disown(id.untold);
+  channel->disown(id.unreported);
   id.owner->ids.erase(id.number);
   ids.erase(id.number);
   for (const uint32_t child : children) {
     const auto found = ids.find(child);
     if (found == ids.end()) continue;
-    --found->second->untold;
+    --found->second->unreported;
     destroy(*found->second);
   }
   // One pass over thousands of events for many ids rather than for each.

@@ -16,6 +16,7 @@
 #include <uroce/types.h>
 
 #include "control/device.h"
+#include "message/cm_options.h"
 
 namespace uroce::cm {
 
@@ -26,7 +27,7 @@ struct UserLimits {
 };
 
 /// An event, with what programs go on to ask of its id when they hear of it.
-struct ToldEvent {
+struct EventReport {
   CmEvent event;
   std::optional<CmIdInfo> info{};  ///< where the event changes it
   /// What qp_attr() gives for the states that the id's queue pair can be brought to now.
@@ -45,7 +46,7 @@ class ManagerUser {
   virtual Result<void> destroy_channel(uint32_t channel) = 0;
   /// Events of the channel that nobody took, oldest first, at most `most`. Their bytes are the caller's to read, one
   /// for each that is handed to the application.
-  virtual Result<std::vector<ToldEvent>> take_events(uint32_t channel, std::size_t most) = 0;
+  virtual Result<std::vector<EventReport>> take_events(uint32_t channel, std::size_t most) = 0;
 
   virtual Result<uint32_t> create_id(uint32_t channel, PortSpace space, QpType type) = 0;
   virtual Result<void> destroy_id(uint32_t id) = 0;
@@ -62,8 +63,7 @@ class ManagerUser {
   virtual Result<void> disconnect(uint32_t id) = 0;
   virtual Result<void> notify_established(uint32_t id) = 0;
   virtual Result<std::pair<QpAttr, QpAttrMask>> qp_attr(uint32_t id, QpState state) = 0;
-  /// Options, by what they set.
-  enum class Option : uint8_t { type_of_service = 0, reuse_address = 1, af_only = 2, ack_timeout = 3 };
+  using Option = message::CmOption;
   virtual Result<void> set_option(uint32_t id, Option option, uint8_t value) = 0;
   virtual Result<void> join(uint32_t id, const CmAddress& group, uint64_t token) = 0;
   virtual Result<void> leave(uint32_t id, const CmAddress& group) = 0;

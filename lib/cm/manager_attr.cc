@@ -27,13 +27,13 @@ Attributes init_of(const Id& id) {
 }
 
 Attributes rtr_of(const Id& id, const IbCm::Connection& connection) {
-  const DeviceInfo& info = id.link->device->info();
+  const DeviceInfo& info = id.agent->device->info();
   QpAttr attr{.state = QpState::rtr,
               .path_mtu = std::min(connection.request.path.mtu, info.active_mtu),
               .rq_psn = id.psn,  // 12.7.25: a Starting PSN is where the message's receiver begins to send.
               .dest_qpn = connection.remote_qpn};
   attr.av = {.dgid = id.dgid,
-             .sgid_index = id.link->gid_index(id.sgid).value_or(0),
+             .sgid_index = id.agent->gid_index(id.sgid).value_or(0),
              .hop_limit = connection.request.path.hop_limit,
              .traffic_class = id.type_of_service,
              .flow_label = connection.request.path.flow_label};
@@ -63,7 +63,7 @@ Attributes rts_of(const Id& id, const IbCm::Connection& connection) {
 }  // namespace
 
 Result<Attributes> attributes_of(const Id& id, QpState state) {
-  if (id.link == nullptr) return wrong_state(id, "asking for attributes of its queue pair");
+  if (id.agent == nullptr) return wrong_state(id, "asking for attributes of its queue pair");
   if (state == QpState::init) return init_of(id);
   if (id.type == QpType::ud) {
     if (state == QpState::rtr) return Attributes{{.state = state}, QpAttrBit::state};
@@ -74,7 +74,7 @@ Result<Attributes> attributes_of(const Id& id, QpState state) {
   if (state != QpState::rtr && state != QpState::rts) {
     return fail(EINVAL, "a connection has attributes for the states INIT, RTR and RTS");
   }
-  const auto* connection = id.connection != 0 ? id.link->cm.find(id.connection) : nullptr;
+  const auto* connection = id.connection != 0 ? id.agent->cm.find(id.connection) : nullptr;
   if (connection == nullptr || id.state == IdState::connecting) {
     return wrong_state(id, "asking for attributes of its queue pair in RTR or RTS");
   }

@@ -43,7 +43,7 @@ Result<void> Manager::Impl::connect(Id& id, const CmParam& param) {
   request.path = {.sgid = id.sgid,
                   .dgid = id.dgid,
                   .traffic_class = id.type_of_service,
-                  .mtu = id.link->device->config().max_path_mtu,
+                  .mtu = id.agent->device->config().max_path_mtu,
                   .ack_timeout = id.ack_timeout.value_or(kAckTimeout)};
   request.private_data.resize(RdmaHeader::kBytes);
   RdmaHeader{.ip_version = static_cast<uint8_t>(id.sgid.is_ipv4() ? 4 : 6),
@@ -52,10 +52,10 @@ Result<void> Manager::Impl::connect(Id& id, const CmParam& param) {
              .destination = id.remote.ip}
       .store(request.private_data.data());
   request.private_data.insert(request.private_data.end(), param.private_data.begin(), param.private_data.end());
-  auto connection = id.link->cm.connect(request, now());
+  auto connection = id.agent->cm.connect(request, now());
   if (!connection) return std::unexpected(connection.error());
   id.connection = *connection;
-  id.link->connections[*connection] = &id;
+  id.agent->connections[*connection] = &id;
   id.responder_resources = param.responder_resources;
   id.initiator_depth = param.initiator_depth;
   id.state = IdState::connecting;
@@ -76,7 +76,7 @@ Result<void> Manager::Impl::accept(Id& id, const CmParam& param) {
                       .flow_control = param.flow_control,
                       .srq = param.srq,
                       .private_data = param.private_data};
-  if (auto sent = id.link->cm.accept(id.connection, reply, now()); !sent) return sent;
+  if (auto sent = id.agent->cm.accept(id.connection, reply, now()); !sent) return sent;
   id.responder_resources = param.responder_resources;
   id.initiator_depth = param.initiator_depth;
   id.state = ud ? IdState::connected : IdState::accepted;
@@ -87,7 +87,7 @@ Result<void> Manager::Impl::reject(Id& id, std::span<const std::byte> private_da
   if (id.state != IdState::requested && id.state != IdState::replied) return wrong_state(id, "reject");
   const std::size_t room = id.type == QpType::ud ? kSidrRepPrivate : kRejPrivate;
   if (auto ok = check_private(id, private_data.size(), room); !ok) return ok;
-  auto sent = id.link->cm.reject(id.connection, static_cast<RejReason>(reason), {}, private_data, now());
+  auto sent = id.agent->cm.reject(id.connection, static_cast<RejReason>(reason), {}, private_data, now());
   if (!sent) return sent;
   id.state = IdState::disconnected;
   return {};
@@ -104,15 +104,15 @@ Result<void> Manager::Impl::disconnect(Id& id) {
     default: return wrong_state(id, "disconnect");
   }
   if (id.type == QpType::ud) return fail(EINVAL, "datagrams have no connection to end");
-  if (auto sent = id.link->cm.disconnect(id.connection, {}, now()); !sent) return sent;
+  if (auto sent = id.agent->cm.disconnect(id.connection, {}, now()); !sent) return sent;
   id.state = IdState::disconnecting;
   return {};
 }
 
-void Manager::Impl::on_event(Link& link, const CmMessage& message) {
-  if (message.kind == CmEventKind::request) return on_request(link, message);
-  const auto found = link.connections.find(message.id);
-  if (found == link.connections.end()) return;
+void Manager::Impl::on_event(CmAgent& agent, const CmMessage& message) {
+  if (message.kind == CmEventKind::request) return on_request(agent, message);
+  const auto found = agent.connections.find(message.id);
+  if (found == agent.connections.end()) return;
   Id& id = *found->second;
   CmEvent event;
   event.param.private_data = message.private_data;
@@ -127,7 +127,7 @@ void Manager::Impl::on_event(Link& link, const CmMessage& message) {
       event.param.qpn = message.reply.qpn;
       event.param.qkey = message.reply.qkey;
       event.av = {
-          .dgid = id.dgid, .sgid_index = link.gid_index(id.sgid).value_or(0), .traffic_class = id.type_of_service};
+          .dgid = id.dgid, .sgid_index = agent.gid_index(id.sgid).value_or(0), .traffic_class = id.type_of_service};
       break;
     case CmEventKind::rejected:
       id.state = IdState::disconnected;
@@ -149,11 +149,11 @@ void Manager::Impl::on_event(Link& link, const CmMessage& message) {
   tell(id, std::move(event));
 }
 
-void Manager::Impl::on_request(Link& link, const CmMessage& message) {
+void Manager::Impl::on_request(CmAgent& agent, const CmMessage& message) {
   const CmRequest& request = message.request;
   const auto refuse = [&](RejReason reason) {
-    (void)link.cm.reject(message.id, reason, {}, {}, now());
-    link.cm.destroy(message.id, now());
+    (void)agent.cm.reject(message.id, reason, {}, {}, now());
+    agent.cm.destroy(message.id, now());
   };
   const auto header = RdmaHeader::parse(request.private_data);
   if (!header) return refuse(RejReason::invalid_service_id);
@@ -161,14 +161,14 @@ void Manager::Impl::on_request(Link& link, const CmMessage& message) {
   Id* const listener = find_listener(request.service_id, local);
   const bool datagrams = request.type == QpType::ud;
   if (listener == nullptr || (listener->type == QpType::ud) != datagrams ||
-      (listener->link != nullptr && listener->link != &link)) {
+      (listener->agent != nullptr && listener->agent != &agent)) {
     return refuse(RejReason::invalid_service_id);
   }
   if (listener->owner->full()) return refuse(RejReason::no_resources);
   Id& id = make_id(*listener->owner, listener->channel, listener->space, request.type);
   id.local = local;
   id.remote = {header->source, header->source_port};
-  id.link = &link;
+  id.agent = &agent;
   id.sgid = request.path.sgid;
   id.dgid = request.path.dgid;
   id.type_of_service = request.path.traffic_class;
@@ -178,7 +178,7 @@ void Manager::Impl::on_request(Link& link, const CmMessage& message) {
   id.responder_resources = request.initiator_depth;
   id.initiator_depth = request.responder_resources;
   id.state = IdState::requested;
-  link.connections[message.id] = &id;
+  agent.connections[message.id] = &id;
   CmEvent event{.type = CmEventType::connect_request, .listener = listener->number};
   event.param = {.private_data = {request.private_data.begin() + RdmaHeader::kBytes, request.private_data.end()},
                  .responder_resources = id.responder_resources,
@@ -188,7 +188,7 @@ void Manager::Impl::on_request(Link& link, const CmMessage& message) {
                  .rnr_retry_count = request.rnr_retry_count,
                  .srq = request.srq,
                  .qpn = request.qpn};
-  event.av = {.dgid = id.dgid, .sgid_index = link.gid_index(id.sgid).value_or(0), .traffic_class = id.type_of_service};
+  event.av = {.dgid = id.dgid, .sgid_index = agent.gid_index(id.sgid).value_or(0), .traffic_class = id.type_of_service};
   tell(id, std::move(event));
 }
 

@@ -41,12 +41,12 @@ std::vector<std::pair<std::string, uint64_t>> Manager::counters(const std::strin
       {"qp1_malformed", &GsiCounters::malformed}, {"qp1_unreachable", &GsiCounters::unreachable},
       {"qp1_overflow", &GsiCounters::overflow},
   };
-  const auto name_of = [](const auto& link) -> const std::string& { return link->device->config().name; };
-  const auto link = std::ranges::find(impl_->links, device, name_of);
+  const auto name_of = [](const auto& agent) -> const std::string& { return agent->device->config().name; };
+  const auto agent = std::ranges::find(impl_->agents, device, name_of);
   std::vector<std::pair<std::string, uint64_t>> all;
-  if (link == impl_->links.end()) return all;
-  for (const auto& [name, counter] : kMessages) all.emplace_back(name, ((*link)->cm.counters().*counter).get());
-  for (const auto& [name, counter] : kDatagrams) all.emplace_back(name, ((*link)->gsi->counters().*counter).get());
+  if (agent == impl_->agents.end()) return all;
+  for (const auto& [name, counter] : kMessages) all.emplace_back(name, ((*agent)->cm.counters().*counter).get());
+  for (const auto& [name, counter] : kDatagrams) all.emplace_back(name, ((*agent)->gsi->counters().*counter).get());
   return all;
 }
 

@@ -22,7 +22,7 @@
 
 namespace uroce::cm {
 
-struct Link;
+struct CmAgent;
 
 /// Default local ACK timeout of a connection, 4.096 us * 2^16 (268 ms): a busy virtual machine is no lost packet.
 inline constexpr uint8_t kAckTimeout = 16;
@@ -81,8 +81,8 @@ struct Id {
   QpType type{};
   IdState state = IdState::idle;
   CmAddress local{}, remote{};
-  bool holds_port = false;  // `local.port` is in the table for it
-  Link* link = nullptr;     // the device it belongs to
+  bool holds_port = false;   // `local.port` is in the table for it
+  CmAgent* agent = nullptr;  // the device it belongs to
   Gid sgid{}, dgid{};
   uint8_t type_of_service = 0;
   bool reuse_address = false;
@@ -94,13 +94,13 @@ struct Id {
   uint8_t responder_resources = 0, initiator_depth = 0;
   uint32_t listener = 0;  // of a requested one
   Nanos resolve_until{0};
-  uint32_t untold = 0;  // events of it that wait to be taken
+  uint32_t unreported = 0;  // events of it that wait to be taken
   std::vector<CmAddress> groups{};
 };
 
 /// One device: its QP1, and the connections of all who use it.
-struct Link final : IbCmHost {
-  Link(Manager::Impl& owner, std::shared_ptr<control::Device> of, std::unique_ptr<Gsi> way, const IbCmConfig& config)
+struct CmAgent final : IbCmHost {
+  CmAgent(Manager::Impl& owner, std::shared_ptr<control::Device> of, std::unique_ptr<Gsi> way, const IbCmConfig& config)
       : manager(owner), device(std::move(of)), gsi(std::move(way)), cm(config, *this) {}
   void send(const CmPath& path, const Mad& mad) override;
   void on_event(const CmMessage& message) override;
@@ -131,9 +131,9 @@ struct Manager::Impl {
   Result<void> take_port(Id& id, const CmAddress& wanted, bool privileged);
   void release_port(Id& id);
   bool clash(const Id& id, const CmAddress& wanted) const;
-  Link* link_of(const Gid& gid);
+  CmAgent* agent_of(const Gid& gid);
   /// Device and address to speak to `remote` from. Errors: ENETUNREACH.
-  Result<std::pair<Link*, Gid>> route(const Gid& remote);
+  Result<std::pair<CmAgent*, Gid>> route(const Gid& remote);
   Result<void> resolve_addr(Id& id, const CmAddress& remote, std::chrono::milliseconds timeout);
   void check_resolving();
   Result<void> listen(Id& id, int backlog);
@@ -145,8 +145,8 @@ struct Manager::Impl {
   Result<void> accept(Id& id, const CmParam& param);
   Result<void> reject(Id& id, std::span<const std::byte> private_data, uint8_t reason);
   Result<void> disconnect(Id& id);
-  void on_event(Link& link, const CmMessage& message);
-  void on_request(Link& link, const CmMessage& message);
+  void on_event(CmAgent& agent, const CmMessage& message);
+  void on_request(CmAgent& agent, const CmMessage& message);
   void on_reply(Id& id, const CmMessage& message);
 
   // Ids and events (manager.cc).
@@ -157,7 +157,7 @@ struct Manager::Impl {
 
   mutable std::mutex mutex;
   Random random;
-  std::vector<std::unique_ptr<Link>> links;
+  std::vector<std::unique_ptr<CmAgent>> agents;
   std::unordered_map<uint32_t, std::unique_ptr<Id>> ids;
   std::map<std::pair<PortSpace, uint16_t>, std::vector<Id*>> ports;
   std::set<Id*> resolving;

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "cm/address.h"
 #include "cm/manager_impl.h"
 #include "cm/rdma_header.h"
+#include "net/address.h"
 
 namespace uroce::cm {
 namespace {
@@ -17,7 +17,7 @@ constexpr uint16_t kFirstUnprivileged = 1024;
 /// Of requests that the program has not heard of. Linux has 1024; ten thousand peers may start at once.
 constexpr uint32_t kMaxBacklog = 16384;
 
-bool any_address(const Gid& ip) { return is_unspecified(ip) || ip == Gid::from_ipv4(0); }
+bool any_address(const Gid& ip) { return net::is_unspecified(ip) || ip == Gid::from_ipv4(0); }
 
 /// Do two of them take the same packets? An IPv6 one for any address takes IPv4 too, unless it is for its family only.
 bool overlap(const CmAddress& a, bool a_only, const CmAddress& b, bool b_only) {
@@ -74,37 +74,38 @@ void Manager::Impl::release_port(Id& id) {
   if (found->second.empty()) ports.erase(found);
 }
 
-Link* Manager::Impl::link_of(const Gid& gid) {
-  const auto found = std::ranges::find_if(links, [&gid](const auto& link) { return link->gid_index(gid).has_value(); });
-  return found == links.end() ? nullptr : found->get();
+CmAgent* Manager::Impl::agent_of(const Gid& gid) {
+  const auto found =
+      std::ranges::find_if(agents, [&gid](const auto& agent) { return agent->gid_index(gid).has_value(); });
+  return found == agents.end() ? nullptr : found->get();
 }
 
 Result<void> Manager::Impl::bind(Id& id, const CmAddress& wanted, bool privileged) {
   if (id.state != IdState::idle) return wrong_state(id, "bind");
-  Link* link = nullptr;
+  CmAgent* agent = nullptr;
   const bool group = wanted.ip.is_multicast();
   if (!any_address(wanted.ip) && !group) {
-    link = link_of(wanted.ip);
-    if (link == nullptr) {
+    agent = agent_of(wanted.ip);
+    if (agent == nullptr) {
       return fail(EADDRNOTAVAIL, fmt::format("no device has the address {}; `uroce devices` lists those that there are",
-                                             to_text(wanted.ip)));
+                                             net::to_text(wanted.ip)));
     }
   }
   if (auto taken = take_port(id, wanted, privileged); !taken) return taken;
-  id.link = link;
-  if (link != nullptr) id.sgid = wanted.ip;
+  id.agent = agent;
+  if (agent != nullptr) id.sgid = wanted.ip;
   id.state = IdState::bound;
   return {};
 }
 
-Result<std::pair<Link*, Gid>> Manager::Impl::route(const Gid& remote) {
+Result<std::pair<CmAgent*, Gid>> Manager::Impl::route(const Gid& remote) {
   // A device's own address is reached over the wire where another device leads there: two joined back to back.
-  Link* const owner = link_of(remote);
+  CmAgent* const owner = agent_of(remote);
   Error last{ENETUNREACH, "there is no device"};
-  for (const auto& link : links) {
-    if (link.get() == owner) continue;
-    auto source = link->device->source_for(remote);
-    if (source) return std::pair(link.get(), *source);
+  for (const auto& agent : agents) {
+    if (agent.get() == owner) continue;
+    auto source = agent->device->source_for(remote);
+    if (source) return std::pair(agent.get(), *source);
     last = source.error();
   }
   if (owner != nullptr) return std::pair(owner, remote);
@@ -114,29 +115,29 @@ Result<std::pair<Link*, Gid>> Manager::Impl::route(const Gid& remote) {
 Result<void> Manager::Impl::resolve_addr(Id& id, const CmAddress& remote, std::chrono::milliseconds timeout) {
   if (id.state != IdState::idle && id.state != IdState::bound) return wrong_state(id, "resolve_addr");
   if (any_address(remote.ip)) return fail(EINVAL, "the destination address is missing");
-  if (id.link != nullptr && id.sgid.is_ipv4() != remote.ip.is_ipv4()) {
+  if (id.agent != nullptr && id.sgid.is_ipv4() != remote.ip.is_ipv4()) {
     return fail(EINVAL,
                 fmt::format("{} cannot speak to {}: one is IPv4, the other IPv6", text_of(id.local), text_of(remote)));
   }
-  Link* link = id.link;
+  CmAgent* agent = id.agent;
   Gid sgid = id.sgid;
-  if (link == nullptr && remote.ip.is_multicast()) {
-    if (links.empty()) return fail(ENODEV, "there is no device");
-    link = links.front().get();
-    const auto gids = link->device->gids();
+  if (agent == nullptr && remote.ip.is_multicast()) {
+    if (agents.empty()) return fail(ENODEV, "there is no device");
+    agent = agents.front().get();
+    const auto gids = agent->device->gids();
     const auto same = [&remote](const Gid& gid) { return gid.is_ipv4() == remote.ip.is_ipv4(); };
     const auto found = std::ranges::find_if(gids, same);
     if (found == gids.end()) return fail(ENETUNREACH, fmt::format("no device can reach {}", text_of(remote)));
     sgid = *found;
-  } else if (link == nullptr) {
+  } else if (agent == nullptr) {
     auto way = route(remote.ip);
     if (!way) return std::unexpected(way.error());
-    std::tie(link, sgid) = *way;
+    std::tie(agent, sgid) = *way;
   }
   if (id.state == IdState::idle) {
     if (auto taken = take_port(id, {sgid, 0}, true); !taken) return taken;
   }
-  id.link = link;
+  id.agent = agent;
   id.sgid = sgid;
   id.local.ip = sgid;
   id.remote = remote;
@@ -151,7 +152,7 @@ Result<void> Manager::Impl::resolve_addr(Id& id, const CmAddress& remote, std::c
 void Manager::Impl::check_resolving() {
   for (auto at = resolving.begin(); at != resolving.end();) {
     Id& id = **at;
-    const auto known = id.link->device->probe(id.sgid, id.dgid);
+    const auto known = id.agent->device->probe(id.sgid, id.dgid);
     if (!known && known.error().code == EHOSTUNREACH && now() < id.resolve_until) {
       ++at;
       continue;
@@ -176,12 +177,12 @@ Result<void> Manager::Impl::listen(Id& id, int backlog) {
   id.backlog =
       backlog <= 0 || static_cast<uint32_t>(backlog) > kMaxBacklog ? kMaxBacklog : static_cast<uint32_t>(backlog);
   const uint64_t service = rdma_service_id(static_cast<uint16_t>(id.space), id.local.port);
-  for (const auto& link : links) {
-    if (id.link != nullptr && id.link != link.get()) continue;
-    uint32_t& sum = link->services[service];
-    if (sum != 0) link->cm.stop_listening(service, ~uint64_t{0});
+  for (const auto& agent : agents) {
+    if (id.agent != nullptr && id.agent != agent.get()) continue;
+    uint32_t& sum = agent->services[service];
+    if (sum != 0) agent->cm.stop_listening(service, ~uint64_t{0});
     sum += id.backlog;
-    if (auto ok = link->cm.listen(service, ~uint64_t{0}, sum, service); !ok) return ok;
+    if (auto ok = agent->cm.listen(service, ~uint64_t{0}, sum, service); !ok) return ok;
   }
   id.state = IdState::listening;
   return {};
@@ -189,15 +190,15 @@ Result<void> Manager::Impl::listen(Id& id, int backlog) {
 
 void Manager::Impl::stop_listening(Id& id) {
   const uint64_t service = rdma_service_id(static_cast<uint16_t>(id.space), id.local.port);
-  for (const auto& link : links) {
-    if (id.link != nullptr && id.link != link.get()) continue;
-    const auto found = link->services.find(service);
-    link->cm.stop_listening(service, ~uint64_t{0});
+  for (const auto& agent : agents) {
+    if (id.agent != nullptr && id.agent != agent.get()) continue;
+    const auto found = agent->services.find(service);
+    agent->cm.stop_listening(service, ~uint64_t{0});
     found->second -= id.backlog;
     if (found->second != 0) {
-      (void)link->cm.listen(service, ~uint64_t{0}, found->second, service);
+      (void)agent->cm.listen(service, ~uint64_t{0}, found->second, service);
     } else {
-      link->services.erase(found);
+      agent->services.erase(found);
     }
   }
 }

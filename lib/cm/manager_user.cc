@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/wr_opcodes.h"
 #include "cm/manager_impl.h"
 
 namespace uroce::cm {
@@ -43,27 +44,27 @@ class User final : public ManagerUser {
     const auto found = channels_.find(channel);
     if (found == channels_.end()) return no_channel(channel);
     // Nobody will know of the ids that requests made.
-    const std::deque<CmEvent> untold = std::exchange(found->second->events, {});
+    const std::deque<CmEvent> unreported = std::exchange(found->second->events, {});
     channels_.erase(found);
-    for (const CmEvent& event : untold) {
+    for (const CmEvent& event : unreported) {
       const auto id = manager_.ids.find(event.id);
       if (id == manager_.ids.end()) continue;
-      --id->second->untold;
+      --id->second->unreported;
       if (event.type == CmEventType::connect_request) manager_.destroy(*id->second);
     }
     manager_.reschedule();
     return {};
   }
 
-  Result<std::vector<ToldEvent>> take_events(uint32_t channel, std::size_t most) override {
+  Result<std::vector<EventReport>> take_events(uint32_t channel, std::size_t most) override {
     const std::scoped_lock lock(manager_.mutex);
     const auto found = channels_.find(channel);
     if (found == channels_.end()) return no_channel(channel);
     auto& waiting = found->second->events;
-    std::vector<ToldEvent> out;
+    std::vector<EventReport> out;
     for (; !waiting.empty() && out.size() < most; waiting.pop_front()) {
       if (manager_.ids.contains(waiting.front().id)) {
-        out.push_back(tell(std::move(waiting.front())));
+        out.push_back(report(std::move(waiting.front())));
       } else {
         --found->second->disowned;
       }
@@ -123,7 +124,7 @@ class User final : public ManagerUser {
   Result<void> establish(uint32_t number) override {
     return with(number, [](Id& id) -> Result<void> {
       if (id.state != IdState::replied) return wrong_state(id, "establish");
-      if (auto sent = id.link->cm.ready(id.connection, {}, Manager::Impl::now()); !sent) return sent;
+      if (auto sent = id.agent->cm.ready(id.connection, {}, Manager::Impl::now()); !sent) return sent;
       id.state = IdState::connected;
       return {};
     });
@@ -141,7 +142,7 @@ class User final : public ManagerUser {
     return with(number, [](Id& id) -> Result<void> {
       if (id.state == IdState::connected) return {};
       if (id.state != IdState::accepted) return wrong_state(id, "notify");
-      return id.link->cm.notify_established(id.connection, Manager::Impl::now());
+      return id.agent->cm.notify_established(id.connection, Manager::Impl::now());
     });
   }
   Result<std::pair<QpAttr, QpAttrMask>> qp_attr(uint32_t number, QpState state) override {
@@ -160,7 +161,7 @@ class User final : public ManagerUser {
   }
 
  private:
-  ToldEvent tell(CmEvent event);
+  EventReport report(CmEvent event);
   static CmIdInfo info_of(const Id& id);
   static std::unexpected<Error> no_channel(uint32_t channel) {
     return fail(EINVAL,
@@ -171,7 +172,7 @@ class User final : public ManagerUser {
     if (std::ranges::find(kSpaces, space) == std::end(kSpaces)) {
       return fail(EINVAL, fmt::format("there is no port space {:#x}", static_cast<uint32_t>(space)));
     }
-    if (type != QpType::rc && type != QpType::uc && type != QpType::ud) {
+    if (!is_known(type)) {
       return fail(EINVAL, fmt::format("there is no queue pair type {}", static_cast<uint32_t>(type)));
     }
     return {};
@@ -213,32 +214,32 @@ Result<CmIdInfo> User::info(uint32_t number) {
 
 CmIdInfo User::info_of(const Id& id) {
   CmIdInfo info{.local = id.local, .remote = id.remote, .traffic_class = id.type_of_service};
-  if (id.link == nullptr) return info;
-  const auto& config = id.link->device->config();
+  if (id.agent == nullptr) return info;
+  const auto& config = id.agent->device->config();
   info.device = config.name;
   info.sgid = id.sgid;
-  info.sgid_index = id.link->gid_index(id.sgid).value_or(0);
+  info.sgid_index = id.agent->gid_index(id.sgid).value_or(0);
   info.dgid = id.dgid;
   info.mtu = config.max_path_mtu;
   info.ack_timeout = id.ack_timeout.value_or(kAckTimeout);
   return info;
 }
 
-ToldEvent User::tell(CmEvent event) {
+EventReport User::report(CmEvent event) {
   const bool answered = event.type == CmEventType::connect_request || event.type == CmEventType::connect_response;
   const bool resolved = event.type == CmEventType::addr_resolved || event.type == CmEventType::route_resolved;
-  ToldEvent told{.event = std::move(event)};
-  const auto found = manager_.ids.find(told.event.id);
+  EventReport report{.event = std::move(event)};
+  const auto found = manager_.ids.find(report.event.id);
   Id& id = *found->second;
-  --id.untold;
-  if (!answered && !resolved) return told;
-  if (answered && id.connection != 0) id.link->cm.delivered(id.connection);
-  told.info = info_of(id);
+  --id.unreported;
+  if (!answered && !resolved) return report;
+  if (answered && id.connection != 0) id.agent->cm.delivered(id.connection);
+  report.info = info_of(id);
   for (const QpState state : {QpState::init, QpState::rtr, QpState::rts}) {
     if (resolved && state != QpState::init) break;
-    if (auto step = attributes_of(id, state)) told.steps.push_back(*step);
+    if (auto step = attributes_of(id, state)) report.steps.push_back(*step);
   }
-  return told;
+  return report;
 }
 
 Result<void> User::set_option(uint32_t number, Option option, uint8_t value) {
@@ -265,7 +266,7 @@ Result<void> User::set_option(uint32_t number, Option option, uint8_t value) {
 
 Result<void> User::join(uint32_t number, const CmAddress& group, uint64_t token) {
   return with(number, [&](Id& id) -> Result<void> {
-    if (id.type != QpType::ud || id.link == nullptr) {
+    if (id.type != QpType::ud || id.agent == nullptr) {
       return fail(EINVAL, "only a datagram id that belongs to a device can join a group: resolve or bind it first");
     }
     if (!group.ip.is_multicast()) {
@@ -277,7 +278,7 @@ Result<void> User::join(uint32_t number, const CmAddress& group, uint64_t token)
     }
     if (std::ranges::find(id.groups, group) == id.groups.end()) id.groups.push_back(group);
     const AddressVector av{
-        .dgid = group.ip, .sgid_index = id.link->gid_index(id.sgid).value_or(0), .traffic_class = id.type_of_service};
+        .dgid = group.ip, .sgid_index = id.agent->gid_index(id.sgid).value_or(0), .traffic_class = id.type_of_service};
     manager_.tell(id, {.type = CmEventType::multicast_join,
                        .param = {.qpn = kMulticastQpn, .qkey = kUdpQkey},
                        .av = av,
@@ -309,7 +310,7 @@ Result<void> User::migrate(uint32_t number, uint32_t channel, uint32_t taken) {
     id.channel->remove_events(mine);
     id.channel = found->second;
     for (CmEvent& event : moved) {
-      --manager_.ids.at(event.id)->untold;
+      --manager_.ids.at(event.id)->unreported;
       // A request's new id listens where its listener does.
       if (event.type == CmEventType::connect_request) manager_.ids.at(event.id)->channel = id.channel;
       manager_.tell(id, std::move(event));

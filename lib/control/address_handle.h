@@ -1,4 +1,4 @@
-// An address handle: where datagrams go, resolved to headers once and named by a number in each work request.
+// An address handle: a datagram's destination, resolved to headers once and named by a number in each work request.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,11 @@ namespace uroce::control {
 class AddressHandle {
  public:
   AddressHandle(std::shared_ptr<Pd> pd, transport::AddressHandleId id) : pd_(std::move(pd)), id_(id) {}
-  /// What SendWqe::ud.ah says. Never 0.
+  /// The number in SendWqe::ud.ah. Never 0.
   transport::AddressHandleId id() const { return id_; }
   const std::shared_ptr<Pd>& pd() const { return pd_; }
 
-  /// Deleter: the number stops working at once. Waits for nobody; its slot is used again when no engine can be
-  /// looking at it.
+  /// Deleter: the number stops working at once. Does not wait: the slot is used again when no engine can be reading it.
   static void destroy(AddressHandle* handle);
 
  private:

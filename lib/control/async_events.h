@@ -13,21 +13,21 @@
 
 namespace uroce::control {
 
-/// What the number in an asynchronous event names.
+/// The kind of object that the number in an asynchronous event names.
 enum class EventObject : uint8_t { qp, cq, srq, port };
 EventObject object_of(AsyncEventType type);
 
-/// Any thread. Engines push, rarely and briefly.
+/// Any thread. Engines push: rarely, and with a short lock.
 class AsyncEventQueue {
  public:
-  /// `capacity` events at most wait; later ones are counted and lost.
+  /// At most `capacity` events wait; later ones are lost and counted.
   AsyncEventQueue(EventFd fd, uint32_t capacity);
 
   int fd() const { return fd_.fd(); }
   void push(AsyncEvent event);
   /// The oldest event; never blocks.
   std::optional<AsyncEvent> pop();
-  /// Forgets the events of an object that is going away, so that its number can be used again.
+  /// Drops the events of an object that is being destroyed, so that its number can be used again.
   void purge(EventObject kind, uint32_t object);
   uint64_t lost() const;
 

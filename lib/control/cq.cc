@@ -6,12 +6,39 @@
 
 #include <fmt/format.h>
 
-#include "control/session.h"
+#include "control/check_size.h"
+#include "control/device_session.h"
 
 namespace uroce::control {
 
-Cq::Cq(std::shared_ptr<Session> session, uint32_t id, uint32_t entries, uint32_t engines,
-       std::unique_ptr<QueueMemory> header, std::unique_ptr<QueueMemory> rings, std::shared_ptr<Channel> channel)
+Result<std::shared_ptr<Cq>> DeviceSession::create_cq(uint32_t entries, std::shared_ptr<CqChannel> channel) {
+  if (auto ok = check_size("the completion queue's number of entries", entries, 1, kMaxCqe); !ok) {
+    return std::unexpected(ok.error());
+  }
+  if (channel != nullptr) {
+    if (auto ok = check_owner(channel.get(), channel->session().get(), "completion channel"); !ok) {
+      return std::unexpected(ok.error());
+    }
+  }
+  entries = std::bit_ceil(entries);
+  const auto lock = device_->runner().lock();
+  if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
+  auto header = allocator_->allocate(sizeof(queues::CqHeader));
+  if (!header) return std::unexpected(header.error());
+  auto rings = allocator_->allocate(queues::CqPlace::ring_bytes_of(entries, device_->engines()));
+  if (!rings) return std::unexpected(rings.error());
+  const auto id = device_->objects().take_cq();
+  if (!id) return std::unexpected(id.error());
+  std::shared_ptr<Cq> cq(new Cq(shared_from_this(), *id, entries, device_->engines(), std::move(*header),
+                                std::move(*rings), std::move(channel)),
+                         &Cq::destroy);
+  device_->objects().cqs().set(*id, cq.get());
+  device_->events().add(EventObject::cq, *id, *events_);
+  return cq;
+}
+
+Cq::Cq(std::shared_ptr<DeviceSession> session, uint32_t id, uint32_t entries, uint32_t engines,
+       std::unique_ptr<QueueMemory> header, std::unique_ptr<QueueMemory> rings, std::shared_ptr<CqChannel> channel)
     : session_(std::move(session)),
       id_(id),
       header_(std::move(header)),
@@ -27,31 +54,33 @@ Cq::Cq(std::shared_ptr<Session> session, uint32_t id, uint32_t entries, uint32_t
 Result<void> Cq::resize(uint32_t entries) {
   Device& device = *session_->device();
   if (entries < 1 || entries > kMaxCqe) {
-    return fail(EINVAL,
-                fmt::format("completion queue {} is to have {} entries; it must have 1 to {}", id_, entries, kMaxCqe));
+    return fail(EINVAL, fmt::format("cannot resize completion queue {} to {} entries; it must have 1 to {}", id_,
+                                    entries, kMaxCqe));
   }
   entries = std::bit_ceil(entries);
-  const auto lock = device.runner_.lock();
+  const auto lock = device.runner().lock();
   if (auto alive = device.check_alive(); !alive) return alive;
   uint32_t used = 0;
   for (uint32_t engine = 0; engine < rings(); ++engine) {
     const auto look = [&](transport::Engine&) { used = std::max(used, writer(engine).used()); };
-    if (auto ran = device.runner_.run(engine, look); !ran) return ran;
+    if (auto ran = device.runner().run(engine, look); !ran) return ran;
   }
   if (used > entries) {
-    return fail(EINVAL,
-                fmt::format("completion queue {} holds {} completions; poll them before it shrinks to {} entries", id_,
-                            used, entries));
+    return fail(
+        EINVAL,
+        fmt::format(
+            "cannot resize completion queue {}: it holds {} completions, and {} entries are wanted; poll them first",
+            id_, used, entries));
   }
-  auto memory = session_->allocator_->allocate(queues::CqPlace::ring_bytes_of(entries, rings()));
+  auto memory = session_->allocator().allocate(queues::CqPlace::ring_bytes_of(entries, rings()));
   if (!memory) return std::unexpected(memory.error());
   const auto place = queues::CqPlace::at(header_->data(), (*memory)->data(), entries);
   for (uint32_t engine = 0; engine < rings(); ++engine) {
-    // What came since the look above and fits no more is an overrun, as it would have been with fewer entries before.
+    // Completions that came since the check above and do not fit are an overrun, as in a queue of this size.
     const auto work = [&](transport::Engine&) { writer(engine).move(place.ring(engine)); };
-    if (auto ran = device.runner_.run(engine, work); !ran) {
-      // Some engines write here already, this one there: both stay.
-      device.stuck_memory_.push_back(std::move(*memory));
+    if (auto ran = device.runner().run(engine, work); !ran) {
+      // Some engines write to the new rings already, this one to the old: both stay.
+      device.objects().keep(std::move(*memory));
       return ran;
     }
   }
@@ -63,16 +92,16 @@ Result<void> Cq::resize(uint32_t entries) {
 void Cq::destroy(Cq* cq) {
   {
     Device& device = *cq->session_->device();
-    const auto lock = device.runner_.lock();
-    device.events_.remove(EventObject::cq, cq->id_);
-    device.events_.cqs().give_back(cq->id_);
+    const auto lock = device.runner().lock();
+    device.events().remove(EventObject::cq, cq->id_);
+    device.objects().give_back_cq(cq->id_);
   }
   delete cq;
 }
 
 void Cq::fire() {
   if (channel_ == nullptr) return;
-  // The application reads a token of the channel first and then looks which queue's count has moved.
+  // In this order: the application reads a token first, and then looks which queue's count has changed.
   place_.header->fired.fetch_add(1, std::memory_order_release);
   channel_->signal();
 }

@@ -5,38 +5,38 @@
 #include <memory>
 #include <vector>
 
-#include "control/channel.h"
+#include "control/cq_channel.h"
 #include "control/queue_memory.h"
 #include "queues/place.h"
 #include "transport/qp/cq_writer.h"
 
 namespace uroce::control {
 
-class Session;
+class DeviceSession;
 
 class Cq {
  public:
-  /// Made by Session::create_cq(). `channel` can be nullptr.
-  Cq(std::shared_ptr<Session> session, uint32_t id, uint32_t entries, uint32_t engines,
-     std::unique_ptr<QueueMemory> header, std::unique_ptr<QueueMemory> rings, std::shared_ptr<Channel> channel);
+  /// Made by DeviceSession::create_cq(). `channel` can be nullptr.
+  Cq(std::shared_ptr<DeviceSession> session, uint32_t id, uint32_t entries, uint32_t engines,
+     std::unique_ptr<QueueMemory> header, std::unique_ptr<QueueMemory> rings, std::shared_ptr<CqChannel> channel);
 
-  /// See CompletionQueue::resize(). place() is another afterwards. Errors: EINVAL, ENOMEM, ETIMEDOUT, ENODEV.
+  /// See CompletionQueue::resize(). Changes place(). Errors: EINVAL, ENOMEM, ETIMEDOUT, ENODEV.
   Result<void> resize(uint32_t entries);
 
   uint32_t id() const { return id_; }
   uint32_t entries() const { return place_.entries; }
-  const std::shared_ptr<Session>& session() const { return session_; }
-  const std::shared_ptr<Channel>& channel() const { return channel_; }
+  const std::shared_ptr<DeviceSession>& session() const { return session_; }
+  const std::shared_ptr<CqChannel>& channel() const { return channel_; }
   queues::CqPlace place() const { return place_; }
   uint32_t rings() const { return static_cast<uint32_t>(writers_.size()); }
   const QueueMemory& header_memory() const { return *header_; }
   const QueueMemory& ring_memory() const { return *rings_; }
   transport::CqWriter& writer(uint32_t engine) { return writers_[engine].writer; }
 
-  /// Deleter. No queue pair uses the queue any more: each holds a reference.
+  /// Deleter. No queue pair uses the queue then, because each holds a reference.
   static void destroy(Cq* cq);
 
-  /// An armed completion came: one event on the channel. Engines' threads; no locks.
+  /// A completion came while the queue was armed: puts one event on the channel. Engines' threads; takes no lock.
   void fire();
 
  private:
@@ -44,12 +44,12 @@ class Cq {
     transport::CqWriter writer;
   };
 
-  std::shared_ptr<Session> session_;
+  std::shared_ptr<DeviceSession> session_;
   uint32_t id_;
   std::unique_ptr<QueueMemory> header_;
   std::unique_ptr<QueueMemory> rings_;
   queues::CqPlace place_;
-  std::shared_ptr<Channel> channel_;
+  std::shared_ptr<CqChannel> channel_;
   std::vector<Writer> writers_;  // by engine
 };
 

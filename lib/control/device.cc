@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "control/session.h"
+#include "control/device_session.h"
 #include "transport/core/setting_names.h"
 #include "transport/congestion/parameters.h"
 #include "transport/datagram/multicast.h"
@@ -18,7 +18,7 @@ namespace uroce::control {
 namespace {
 
 constexpr uint32_t kMaxEngines = 64;
-constexpr uint32_t kMaxQpLimit = 1u << 18;  // 64 engines' worth of QPNs still have their slots
+constexpr uint32_t kMaxQpLimit = 1u << 18;  // with 64 engines, any of them still has QPNs for all
 constexpr uint32_t kMaxMrLimit = 1u << 20;
 constexpr uint32_t kMaxSourcePorts = 64;
 constexpr uint32_t kMaxParkingFrames = 65535;
@@ -35,7 +35,7 @@ Result<void> check(const DeviceConfig& config) {
   if (auto ok = in_range("udp_source_ports", config.udp_source_ports, 1, kMaxSourcePorts); !ok) return ok;
   if (auto ok = in_range("parking_frames", config.parking_frames, 0, kMaxParkingFrames); !ok) return ok;
   if (!transport::is_known(transport::kRetransmissionNames, config.retransmission)) {
-    return fail(EINVAL, fmt::format("{}: retransmission is none of \"auto\", \"go-back-n\", \"selective\": choose one",
+    return fail(EINVAL, fmt::format("{}: unknown retransmission; choose \"auto\", \"go-back-n\" or \"selective\"",
                                     config.name));
   }
   if (auto ok = transport::check_congestion(config.congestion); !ok) {
@@ -45,6 +45,10 @@ Result<void> check(const DeviceConfig& config) {
 }
 
 }  // namespace
+
+Result<std::shared_ptr<DeviceSession>> Device::open(std::shared_ptr<QueueAllocator> allocator) {
+  return DeviceSession::open(shared_from_this(), std::move(allocator));
+}
 
 Result<std::shared_ptr<Device>> Device::create(DeviceConfig config, DeviceHost& host) {
   if (auto ok = check(config); !ok) return std::unexpected(ok.error());
@@ -57,10 +61,9 @@ Device::Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits)
       index_bits_(index_bits),
       gids_(std::move(config_.gids)),
       former_(gids_),
-      regions_(std::max(2u, config_.max_mr), config_.seed),
-      events_(kMaxCq),
-      runner_(host, config_.name, config_.engine_patience),
-      srq_ids_(kMaxSrq) {
+      objects_(config_.name, {.max_qp = config_.max_qp, .max_mr = config_.max_mr}, config_.seed),
+      events_(objects_.cqs()),
+      runner_(host, config_.name, config_.engine_timeout) {
   Random seeds(config_.seed);
   const uint32_t slots = std::bit_ceil(config_.max_qp);  // any engine may get all queue pairs
   for (uint32_t index = 0; index < config_.engines; ++index) {
@@ -76,8 +79,9 @@ Device::Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits)
     engine.udp_source_ports = config_.udp_source_ports;
     engine.seed = seeds.next();
     engine.gids = gids_;
-    runner_.add(std::make_unique<transport::Engine>(engine, regions_, events_, &handles_));
-    qpns_.emplace_back(index, index_bits_, slots, seeds.next());
+    runner_.add(std::make_unique<transport::Engine>(engine, objects_.keys().table(), events_,
+                                                    &objects_.address_handles().table()));
+    objects_.qp_numbers().add_engine(QpnAllocator(index, index_bits_, slots, seeds.next()));
   }
 }
 
@@ -85,14 +89,14 @@ Device::~Device() = default;
 
 void Device::shut_down() {
   runner_.stop();
-  std::vector<std::unique_ptr<Qp>> stuck;
+  std::vector<ControlQp*> stuck;
   {
     const auto lock = runner_.lock();
-    stuck.swap(stuck_qps_);
+    stuck = objects_.release_qps();
   }
-  for (auto& qp : stuck) Qp::destroy(qp.release());
+  for (ControlQp* qp : stuck) ControlQp::destroy(qp);
   const auto lock = runner_.lock();
-  stuck_memory_.clear();
+  objects_.release_memory();
 }
 
 void Device::report_link(bool up) {
@@ -101,7 +105,7 @@ void Device::report_link(bool up) {
 
 bool Device::redirect(const transport::NextHop& next_hop) {
   return runner_.try_post([next_hop](transport::Engine& engine) { engine.redirect(next_hop); },
-                          [&] { handles_.redirect(next_hop); });
+                          [&] { objects_.address_handles().table().redirect(next_hop); });
 }
 
 Result<void> Device::check_alive() const {
@@ -200,7 +204,7 @@ bool Device::wait_readable(int fd, std::chrono::nanoseconds timeout) {
   while (true) {
     const bool poll_engines = !runner_.stopped() && runner_.host().runs_engines_here();
     const auto left = std::max(std::chrono::nanoseconds(0), std::chrono::nanoseconds(deadline - Clock::now()));
-    // The engines never wait for this thread; where they are its own work, it only looks.
+    // A thread that runs the engines must not block: it only checks the descriptor.
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
     const timespec block{.tv_sec = poll_engines ? 0 : seconds.count(),
                          .tv_nsec = poll_engines ? 0 : (left - seconds).count()};
@@ -230,7 +234,7 @@ Result<void> Device::probe(const Gid& sgid, const Gid& dgid) {
   return {};
 }
 
-Result<PeerRoute> Device::resolve(const AddressVector& av, std::chrono::nanoseconds patience) {
+Result<PeerRoute> Device::resolve(const AddressVector& av, std::chrono::nanoseconds timeout) {
   const std::vector<Gid> gids = this->gids();
   const Gid sgid = gids[av.sgid_index];
   PeerRoute peer;
@@ -250,7 +254,7 @@ Result<PeerRoute> Device::resolve(const AddressVector& av, std::chrono::nanoseco
     peer.route.dst_mac = config_.mac;
     return peer;
   }
-  auto mac = runner_.host().resolve(sgid, av.dgid, patience);
+  auto mac = runner_.host().resolve(sgid, av.dgid, timeout);
   if (!mac) return std::unexpected(mac.error());
   peer.route.dst_mac = *mac;
   return peer;

@@ -1,14 +1,12 @@
 // A device: one port's objects and the engines that serve them.
 //
-// pmd_glue makes one per port, runs its engines, and answers what only the owner of a port can (DeviceHost).
+// pmd_glue makes one per port, runs its engines, and does what only the owner of a port can (DeviceHost).
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -22,7 +20,7 @@
 #include "control/device_limits.h"
 #include "control/engine_runner.h"
 #include "control/event_router.h"
-#include "control/qpn_allocator.h"
+#include "control/object_registry.h"
 #include "control/queue_memory.h"
 #include "memory/region_table.h"
 #include "transport/engine/engine.h"
@@ -30,32 +28,30 @@
 
 namespace uroce::control {
 
-class Session;
-class Qp;
-class Srq;
+class DeviceSession;
 
 struct DeviceConfig {
   std::string name{};
   std::string driver{};
   EthAddr mac{};
-  std::vector<Gid> gids{};  ///< at first; see Device::gids()
+  std::vector<Gid> gids{};  ///< the first table; see Device::gids()
   int vlan = 0;
   Mtu max_path_mtu = Mtu::mtu1024;
   uint32_t engines = 1;  ///< 1..64
   uint32_t max_qp = 16384;
   uint32_t max_mr = 65536;
-  uint64_t seed = 0;  ///< for keys, first QPNs, and what else peers must not guess
+  uint64_t seed = 0;  ///< for keys, first QPNs, and other numbers that peers must not guess
   Retransmission retransmission = Retransmission::automatic;  ///< of RC queue pairs that do not choose
   CongestionSettings congestion{};                            ///< likewise, and parameters for all
   uint32_t udp_source_ports = 1;                              ///< see transport::EngineConfig
   uint32_t parking_frames = 1024;                             ///< per engine
-  std::chrono::nanoseconds engine_patience = kEnginePatience;
+  std::chrono::nanoseconds engine_timeout = kEngineTimeout;
 };
 
 /// Where a queue pair's packets go.
 struct PeerRoute {
   wire::Route route;
-  bool loopback = false;  ///< the peer's GID is one of this device's
+  bool loopback = false;  ///< the peer's GID is one of this device
 };
 
 class Device : public std::enable_shared_from_this<Device> {
@@ -73,18 +69,18 @@ class Device : public std::enable_shared_from_this<Device> {
   uint32_t engines() const { return runner_.count(); }
   /// Low QPN bits that name the engine; a frame for `qpn` belongs to engine (qpn & (2^index_bits - 1)).
   uint32_t index_bits() const { return index_bits_; }
-  /// Neighbours have other Ethernet addresses now: connected queue pairs and address handles follow. Any thread; waits
-  /// for nobody. False: call again a little later.
+  /// Gives connected queue pairs and address handles a neighbour's new Ethernet address. Any thread; does not wait. On
+  /// false, call again a little later.
   bool redirect(const transport::NextHop& next_hop);
-  /// The port's addresses from now on, at least one. Those that stay keep their place in the table, those that go leave
-  /// it empty (a zero GID), and come back to it. Every session hears of it. What refers to an address that went keeps
-  /// working: routes of queue pairs and address handles stand ready. Errors: EINVAL, ENOMEM (256 at once), ENODEV,
-  /// ETIMEDOUT.
+  /// Sets the port's addresses, at least one. An address that stays keeps its entry in the table; one that goes leaves
+  /// the entry empty (a zero GID), and gets it again when it comes back. Every session gets an event. Queue pairs and
+  /// address handles with an address that went keep working, because they have their route. Errors: EINVAL, ENOMEM (256
+  /// at once), ENODEV, ETIMEDOUT.
   Result<void> set_gids(std::span<const Gid> wanted);
-  /// Tells every session that the link came up or went down.
+  /// The link came up or went down: an event for every session.
   void report_link(bool up);
-  /// After the last poll of the engines and before the host goes. Objects that applications still hold stay valid;
-  /// their calls fail with ENODEV, and destroying them is fine.
+  /// To be called after the last poll of the engines and before the host goes. Objects that applications still hold
+  /// stay valid: their calls fail with ENODEV, and they can be destroyed.
   void shut_down();
 
   // --- Any thread -----------------------------------------------------------------------------------------------
@@ -100,79 +96,46 @@ class Device : public std::enable_shared_from_this<Device> {
   std::vector<std::pair<std::string, uint64_t>> counters() const;
   /// A new, empty set of resources. `allocator` places its queues; nullptr for memory of this process.
   /// Errors: ENOMEM (1024 sessions), ENODEV, ETIMEDOUT.
-  Result<std::shared_ptr<Session>> open(std::shared_ptr<QueueAllocator> allocator = nullptr);
+  Result<std::shared_ptr<DeviceSession>> open(std::shared_ptr<QueueAllocator> allocator = nullptr);
   /// See DeviceHost.
   Result<Gid> source_for(const Gid& dgid) const;
-  /// Is the way from `sgid` to `dgid` known? Asks the network where it is not, and does not wait for the answer.
-  /// Errors: EHOSTUNREACH (not known, or not yet), ENETUNREACH, EINVAL (families mixed), ENODEV.
+  /// Whether the next hop from `sgid` to `dgid` is known. Where it is not, asks the network without waiting for the
+  /// reply. Errors: EHOSTUNREACH (not known, or not yet), ENETUNREACH, EINVAL (families mixed), ENODEV.
   Result<void> probe(const Gid& sgid, const Gid& dgid);
   /// Memory windows bound to the region of `key` now; 0 when there is none.
-  uint32_t bound_windows(memory::Key key) const { return regions_.windows(key); }
+  uint32_t bound_windows(memory::Key key) const { return objects_.keys().bound_windows(key); }
   void wake(uint32_t engine) { runner_.wake(engine); }
   /// See DeviceHost.
   Result<int> wake_descriptor(uint32_t engine);
-  /// Waits until `fd` is readable, keeping the engines running where that is this thread's part. False on timeout.
+  /// Waits until `fd` is readable. Polls the engines meanwhile where the calling thread runs them. False on timeout.
   bool wait_readable(int fd, std::chrono::nanoseconds timeout);
 
- private:
-  friend class Session;
-  friend class Qp;
-  friend class Srq;
-  friend class Cq;
-  friend class Region;
-  friend class Window;
-  friend class AddressHandle;
+  // --- The objects' create and destroy calls ---------------------------------------------------------------------
 
-  Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits);
+  EngineRunner& runner() { return runner_; }
+  ObjectRegistry& objects() { return objects_; }
+  EventRouter& events() { return events_; }
+  /// Errors: ENODEV (shut down).
   Result<void> check_alive() const;
-  /// For one more region or window. The caller holds the lock. Errors: ENODEV, ENOMEM (max_mr).
-  Result<void> check_key_room() const;
-  /// Takes out the key of a region or window, waits for the engines, frees its slot and lets `backing` go. Takes the
-  /// lock.
-  void end_key(memory::Key key, std::shared_ptr<void> backing);
   /// Asks the network where needed; no lock may be held.
-  Result<PeerRoute> resolve(const AddressVector& av, std::chrono::nanoseconds patience);
-  bool is_ours(const Gid& gid) const;
+  Result<PeerRoute> resolve(const AddressVector& av, std::chrono::nanoseconds timeout);
   /// To be called again under the control lock, which the caller holds: a neighbour may have changed since resolve().
   void refresh(PeerRoute& peer) const;
-  /// Lets the slots of destroyed address handles be used again. The caller holds the lock.
-  void retire_handles();
-  /// Which engine a new object lives on. The caller holds the lock.
-  uint32_t place() { return next_engine_++ % engines(); }
+  /// A new object's engine. The caller holds the lock.
+  uint32_t choose_engine() { return objects_.choose_engine(engines()); }
+
+ private:
+  Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits);
+  bool is_ours(const Gid& gid) const;
 
   DeviceConfig config_;
   uint32_t index_bits_;
   mutable std::mutex gids_mutex_;
   std::vector<Gid> gids_;    // guarded by gids_mutex_
-  std::vector<Gid> former_;  // what each entry had last; guarded by the control lock
-  memory::RegionTable regions_;
-  transport::AddressHandleTable handles_;
+  std::vector<Gid> former_;  // the last address of each entry; guarded by the control lock
+  ObjectRegistry objects_;
   EventRouter events_;
-  EngineRunner runner_;  // after what its engines refer to
-
-  /// One more user of a multicast group, or one less. The caller holds the lock.
-  void use_group(const Gid& group);
-  void unuse_group(const Gid& group);
-
-  // Guarded by the control lock.
-  std::vector<QpnAllocator> qpns_;         // by engine
-  std::map<Gid, uint32_t> group_users_{};  // queue pairs
-  IdTable<Srq> srq_ids_;
-  // Given up by their owners while an engine did not answer, so that it may still use them.
-  struct Unretired {
-    memory::Key key;
-    std::shared_ptr<void> backing;
-  };
-  std::vector<Unretired> unretired_;
-  std::vector<transport::AddressHandleId> unretired_handles_;
-  std::vector<std::unique_ptr<Qp>> stuck_qps_;
-  std::vector<std::unique_ptr<QueueMemory>> stuck_memory_;
-  memory::PdId next_pd_ = 1;
-  uint32_t next_session_ = 1;
-  uint32_t next_engine_ = 0;
-  uint32_t qps_ = 0;
-  bool gsi_taken_ = false;  // QP1
-  uint32_t sessions_ = 0;
+  EngineRunner runner_;  // after the members that its engines refer to
 };
 
 }  // namespace uroce::control

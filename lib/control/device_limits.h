@@ -1,4 +1,4 @@
-// What one device serves beyond its configured limits.
+// Limits of one device that are not configured.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@ inline constexpr uint32_t kMaxSrqWr = 32768;    ///< receives per shared queue
 inline constexpr uint32_t kMaxSessions = 1024;  ///< doorbell rings that an engine polls
 
 /// How long an engine may take to answer a control call.
-inline constexpr std::chrono::seconds kEnginePatience{5};
+inline constexpr std::chrono::seconds kEngineTimeout{5};
 /// How long a peer may take to answer for its Ethernet address.
 inline constexpr std::chrono::seconds kResolveTimeout{3};
 

@@ -43,7 +43,7 @@ Result<void> EngineRunner::run(uint32_t engine, Work work) {
     return {};
   }
   if (run_in_place(engine, work)) return {};
-  const auto deadline = Clock::now() + patience_;
+  const auto deadline = Clock::now() + timeout_;
   const auto task = std::make_shared<transport::Task>(std::move(work));
   while (!engines_[engine]->submit(task)) {
     if (Clock::now() > deadline) return std::unexpected(timed_out(engine));
@@ -51,13 +51,13 @@ Result<void> EngineRunner::run(uint32_t engine, Work work) {
     host_.wait_step();
   }
   host_.wake(engine);
-  // An engine that polls answers within microseconds: not worth a sleep, ten thousand queue pairs long.
+  // A polling engine replies within microseconds. Sleeping for each of ten thousand queue pairs would cost more.
   const bool spin = !host_.runs_engines_here();
   const auto spin_end = Clock::now() + kSpin;
   while (spin && !task->done() && Clock::now() < spin_end) {
   }
   while (!task->done()) {
-    // A task that has begun refers to the caller's data until it ends, so the end is waited for whatever it takes.
+    // A task that has begun refers to the caller's data, so this waits for its end without a limit.
     if (Clock::now() > deadline && task->cancel()) return std::unexpected(timed_out(engine));
     host_.wake(engine);
     host_.wait_step();
@@ -78,7 +78,7 @@ bool EngineRunner::try_post(const Work& work, const std::function<void()>& with_
 }
 
 Result<void> EngineRunner::quiesce() {
-  const auto deadline = Clock::now() + patience_;
+  const auto deadline = Clock::now() + timeout_;
   for (uint32_t engine = 0; engine < count(); ++engine) {
     bool referenced = true;
     std::optional<uint64_t> mark;
@@ -92,12 +92,12 @@ Result<void> EngineRunner::quiesce() {
         if (auto ran = run(engine, look); !ran) return ran;
       }
       if (!referenced) break;
-      host_.wake(engine);  // it lets go while it polls
+      host_.wake(engine);  // its sink releases payload when the engine polls
       if (Clock::now() > deadline) {
         return fail(ETIMEDOUT,
-                    fmt::format("engine {} of {} still has payload on its way to the wire after {:.1f} s; is "
-                                "its port sending?",
-                                engine, device_, std::chrono::duration<double>(patience_).count()));
+                    fmt::format("engine {} of {} still has unsent payload after {:.1f} s; check that its port "
+                                "sends",
+                                engine, device_, std::chrono::duration<double>(timeout_).count()));
       }
       host_.wait_step();
     }
@@ -111,8 +111,9 @@ void EngineRunner::stop() {
 }
 
 Error EngineRunner::timed_out(uint32_t engine) const {
-  return {ETIMEDOUT, fmt::format("engine {} of {} did not answer within {:.1f} s; is the lcore that polls it running?",
-                                 engine, device_, std::chrono::duration<double>(patience_).count())};
+  return {ETIMEDOUT,
+          fmt::format("engine {} of {} did not answer within {:.1f} s; check that the lcore that polls it runs", engine,
+                      device_, std::chrono::duration<double>(timeout_).count())};
 }
 
 }  // namespace uroce::control

@@ -1,4 +1,4 @@
-// How control reaches engines: one lock for all control calls, and work that an engine runs between its bursts.
+// How control reaches engines: one lock for all control calls, and tasks that an engine runs between its bursts.
 #pragma once
 
 #include <atomic>
@@ -22,16 +22,16 @@ class EngineRunner {
  public:
   using Work = std::function<void(transport::Engine&)>;
 
-  /// `host` outlives this or stop(). `patience`: how long an engine may take to answer.
-  EngineRunner(DeviceHost& host, std::string device, std::chrono::nanoseconds patience)
-      : host_(host), device_(std::move(device)), patience_(patience) {}
+  /// `host` outlives this or stop(). `timeout`: how long an engine may take to answer.
+  EngineRunner(DeviceHost& host, std::string device, std::chrono::nanoseconds timeout)
+      : host_(host), device_(std::move(device)), timeout_(timeout) {}
 
   void add(std::unique_ptr<transport::Engine> engine) { engines_.push_back(std::move(engine)); }
   uint32_t count() const { return static_cast<uint32_t>(engines_.size()); }
   transport::Engine& engine(uint32_t index) const { return *engines_[index]; }
 
-  /// The control lock. Waits in host steps, so that a thread which runs the engines keeps them running while
-  /// another thread's call, which needs them, holds the lock.
+  /// The control lock. Waits by DeviceHost::wait_step(), so that a thread which runs the engines polls them while
+  /// another thread holds the lock and needs them.
   std::unique_lock<std::mutex> lock();
 
   /// Runs `work` between two of the engine's bursts, on its thread or in its place, and returns when it has run. The
@@ -39,17 +39,17 @@ class EngineRunner {
   /// Errors: ETIMEDOUT naming the engine; `work` has then not run and never will.
   Result<void> run(uint32_t engine, Work work);
 
-  /// Queues `work`, which owns what it needs, for every engine, and waits for nobody. False where it would have to: it
-  /// may then run on some engines and not on others. `with_lock` runs under the control lock before. The caller does
-  /// not hold it.
+  /// Queues `work`, which owns what it needs, for every engine, without waiting. False where that would need waiting:
+  /// the work then runs on some engines only. Before, `with_lock` runs under the control lock, which the caller does
+  /// not hold.
   bool try_post(const Work& work, const std::function<void()>& with_lock);
 
-  /// Returns once every engine has come between two bursts and its sink has let go of the payload sent before: what
-  /// was taken out of shared tables before is then unused. The caller does not hold the lock: a busy port must not keep
-  /// others waiting. Errors: ETIMEDOUT naming the engine.
+  /// Returns once every engine was between two bursts and its sink released the payload sent before: no engine uses an
+  /// entry that was removed from a shared table before the call. The caller does not hold the lock, so that a busy port
+  /// does not block other calls. Errors: ETIMEDOUT naming the engine.
   Result<void> quiesce();
 
-  /// The engines run no more, and the host is about to go. From now on run() works on the calling thread.
+  /// The engines are not polled any more, and the host is about to go. From now on run() uses the calling thread.
   void stop();
   bool stopped() const { return stopped_.load(std::memory_order_acquire); }
 
@@ -61,13 +61,13 @@ class EngineRunner {
 
  private:
   using Clock = std::chrono::steady_clock;
-  /// False: the engine's thread is at work.
+  /// False where the engine's thread runs.
   bool run_in_place(uint32_t engine, const Work& work);
   Error timed_out(uint32_t engine) const;
 
   DeviceHost& host_;
   std::string device_;
-  std::chrono::nanoseconds patience_;
+  std::chrono::nanoseconds timeout_;
   std::mutex mutex_;
   std::atomic<bool> stopped_{false};
   std::vector<std::unique_ptr<transport::Engine>> engines_;

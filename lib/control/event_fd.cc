@@ -14,7 +14,8 @@ Result<EventFd> EventFd::create() {
   const int fd = eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
   if (fd < 0) {
     const int code = errno;
-    return fail(code, fmt::format("eventfd: {}; if files ran out, raise the limit (ulimit -n)", std::strerror(code)));
+    return fail(code, fmt::format("eventfd: {}; if no file descriptor is left, raise the limit (ulimit -n)",
+                                  std::strerror(code)));
   }
   return EventFd(fd);
 }

@@ -14,7 +14,8 @@ Result<EventPipe> EventPipe::create() {
   int ends[2];
   if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) {
     const int code = errno;
-    return fail(code, fmt::format("pipe: {}; if files ran out, raise the limit (ulimit -n)", std::strerror(code)));
+    return fail(
+        code, fmt::format("pipe: {}; if no file descriptor is left, raise the limit (ulimit -n)", std::strerror(code)));
   }
   return EventPipe(ends[0], ends[1]);
 }

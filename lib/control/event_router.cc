@@ -35,7 +35,7 @@ void EventRouter::broadcast(AsyncEvent event) {
 }
 
 void EventRouter::on_completion_event(uint32_t cq_id) {
-  // The queue pair whose completion this is keeps the queue alive.
+  // The queue pair of this completion keeps the queue alive.
   if (Cq* cq = cqs_.find(cq_id); cq != nullptr) cq->fire();
 }
 

@@ -1,4 +1,4 @@
-// From an engine's events, which carry numbers, to the session or channel that wants to hear them.
+// Passes an engine's events, which carry numbers, to the session or channel of the object.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ class Cq;
 
 class EventRouter final : public transport::EngineEvents {
  public:
-  explicit EventRouter(uint32_t max_cq) : cqs_(max_cq) {}
+  /// `cqs`: those of the device; outlives this.
+  explicit EventRouter(const IdTable<Cq>& cqs) : cqs_(cqs) {}
 
-  // Control lock held. A number is removed only after the engines forgot its object.
-  IdTable<Cq>& cqs() { return cqs_; }
+  // With the control lock held. A number is removed only after the engines have forgotten its object.
   void add(EventObject kind, uint32_t object, AsyncEventQueue& queue);
-  /// Purges what still waits for the object, too.
+  /// Also drops the object's events that still wait.
   void remove(EventObject kind, uint32_t object);
   void add_listener(AsyncEventQueue& queue);
   void remove_listener(AsyncEventQueue& queue);
@@ -35,7 +35,7 @@ class EventRouter final : public transport::EngineEvents {
  private:
   static uint64_t key(EventObject kind, uint32_t object) { return uint64_t{static_cast<uint8_t>(kind)} << 32 | object; }
 
-  IdTable<Cq> cqs_;
+  const IdTable<Cq>& cqs_;
   std::mutex mutex_;  // guards what follows; engines take it for asynchronous events only
   std::unordered_map<uint64_t, AsyncEventQueue*> routes_;
   std::vector<AsyncEventQueue*> listeners_;

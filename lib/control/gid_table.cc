@@ -11,8 +11,8 @@ namespace uroce::control {
 namespace {
 
 constexpr std::size_t kMostEntries = 256;  // an index is a byte
-/// Entries that programs expect to be there, empty or not. New addresses take fresh ones up to here, so that one that
-/// went is not soon mistaken for another.
+/// Entries that programs expect in the table, empty or not. New addresses take unused entries up to here, so that the
+/// index of an address that went does not soon name another.
 constexpr std::size_t kUsualEntries = 16;
 
 std::optional<std::size_t> place_for(const Gid& gid, const std::vector<Gid>& table, const std::vector<Gid>& former) {
@@ -36,8 +36,8 @@ std::vector<Gid> Device::gids() const {
 
 Result<void> Device::set_gids(std::span<const Gid> wanted) {
   if (wanted.empty() || wanted.size() > kMostEntries || std::ranges::find(wanted, Gid{}) != wanted.end()) {
-    return fail(EINVAL, fmt::format("{}: {} addresses, none of them zero, are possible, not {}", config_.name,
-                                    kMostEntries, wanted.size()));
+    return fail(EINVAL, fmt::format("{}: cannot set {} addresses; a port has 1 to {}, none of them zero", config_.name,
+                                    wanted.size(), kMostEntries));
   }
   const auto lock = runner_.lock();
   if (auto alive = check_alive(); !alive) return alive;
@@ -49,7 +49,9 @@ Result<void> Device::set_gids(std::span<const Gid> wanted) {
   for (const Gid& gid : wanted) {
     if (std::ranges::find(next, gid) != next.end()) continue;
     const auto place = place_for(gid, next, former_);
-    if (!place) return fail(ENOMEM, fmt::format("{}: its GID table of {} entries is full", config_.name, kMostEntries));
+    if (!place)
+      return fail(ENOMEM, fmt::format("{}: the GID table is full, with {} entries; remove addresses from the port",
+                                      config_.name, kMostEntries));
     if (*place == next.size()) {
       next.emplace_back();
       former_.emplace_back();

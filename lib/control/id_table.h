@@ -16,7 +16,7 @@ class IdTable {
   explicit IdTable(uint32_t capacity)
       : capacity_(capacity), objects_(std::make_unique<std::atomic<T*>[]>(std::size_t{capacity} + 1)) {}
 
-  /// The id that rested longest; nullopt when all are in use.
+  /// The id that has been free the longest; nullopt when all are in use.
   std::optional<uint32_t> take() {
     if (fresh_ <= capacity_) return fresh_++;
     if (free_.empty()) return std::nullopt;
@@ -25,7 +25,7 @@ class IdTable {
     return id;
   }
   void set(uint32_t id, T* object) { objects_[id].store(object, std::memory_order_release); }
-  /// The object must not be in use by an engine any more.
+  /// No engine may be using the object.
   void give_back(uint32_t id) {
     set(id, nullptr);
     free_.push_back(id);

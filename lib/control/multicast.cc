@@ -1,71 +1,73 @@
-// Queue pairs and multicast groups: every engine of the device learns who listens to what (transport/multicast.h).
+// Queue pairs and multicast groups: every engine of the device has the members of each group (transport/multicast.h).
 #include <algorithm>
 #include <cerrno>
 
 #include <fmt/format.h>
 
-#include "control/session.h"
+#include "control/device_session.h"
 #include "transport/datagram/multicast.h"
 
 namespace uroce::control {
 
-Result<void> Qp::attach_multicast(const Gid& group) {
+Result<void> ControlQp::attach_multicast(const Gid& group) {
   if (type() != QpType::ud) return named({EINVAL, "only a UD queue pair can be attached to a multicast group"});
   if (!group.is_multicast()) {
-    return named({EINVAL, "the GID is no multicast group; one begins with ff, or is ::ffff:224.0.0.0 to 239.x.x.x"});
+    return named(
+        {EINVAL,
+         "the GID is not a multicast group; groups are ff00::/8 and ::ffff:224.0.0.0 to ::ffff:239.255.255.255"});
   }
-  const auto lock = device().runner_.lock();
+  const auto lock = device().runner().lock();
   if (auto alive = device().check_alive(); !alive) return alive;
   if (std::ranges::find(groups_, group) != groups_.end()) return {};
   bool room = true;
   const auto joined = on_every_engine([&](transport::Engine& engine) { room = engine.join(group, qpn()) && room; });
   if (joined && room) {
     groups_.push_back(group);
-    device().use_group(group);
+    use_group(group);
     return {};
   }
   const auto left = on_every_engine([&](transport::Engine& engine) { engine.leave(group, qpn()); });
   if (!joined) return named(joined.error());
   if (!left) return named(left.error());
-  return named({ENOMEM, fmt::format("{} has {} attachments to multicast groups, which is the limit; detach some",
-                                    device().config().name, transport::MulticastGroups::kMaxMembers)});
+  return named(
+      {ENOMEM,
+       fmt::format("{} has {} attachments to multicast groups, which is the limit (max_multicast_attach); detach some",
+                   device().config().name, transport::MulticastGroups::kMaxMembers)});
 }
 
-Result<void> Qp::detach_multicast(const Gid& group) {
-  const auto lock = device().runner_.lock();
+Result<void> ControlQp::detach_multicast(const Gid& group) {
+  const auto lock = device().runner().lock();
   if (auto alive = device().check_alive(); !alive) return alive;
   const auto at = std::ranges::find(groups_, group);
-  if (at == groups_.end()) return named({EINVAL, "it is not attached to that multicast group"});
+  if (at == groups_.end()) return named({EINVAL, "the queue pair is not attached to that multicast group"});
   groups_.erase(at);
-  device().unuse_group(group);
+  unuse_group(group);
   const auto left = on_every_engine([&](transport::Engine& engine) { engine.leave(group, qpn()); });
   if (!left) return named(left.error());
   return {};
 }
 
-void Qp::leave_groups() {
+void ControlQp::leave_groups() {
   if (groups_.empty()) return;
-  for (const Gid& group : groups_) device().unuse_group(group);
+  for (const Gid& group : groups_) unuse_group(group);
   groups_.clear();
-  // An engine that does not answer keeps the number, and finds no queue pair behind it.
+  // An engine that does not answer keeps the QPN in its groups, and finds no queue pair of that number.
   (void)on_every_engine([&](transport::Engine& engine) { engine.leave_all(qpn()); });
 }
 
-void Device::use_group(const Gid& group) {
-  if (group_users_[group]++ == 0) runner_.host().join_group(group);
+void ControlQp::use_group(const Gid& group) {
+  if (device().objects().multicast_users().add(group)) device().runner().host().join_group(group);
 }
 
-void Device::unuse_group(const Gid& group) {
-  const auto users = group_users_.find(group);
-  if (users == group_users_.end() || --users->second != 0) return;
-  group_users_.erase(users);
-  if (!runner_.stopped()) runner_.host().leave_group(group);  // else the host is gone
+void ControlQp::unuse_group(const Gid& group) {
+  if (!device().objects().multicast_users().remove(group)) return;
+  if (!device().runner().stopped()) device().runner().host().leave_group(group);  // else the host is gone
 }
 
-Result<void> Qp::on_every_engine(const EngineRunner::Work& work) {
+Result<void> ControlQp::on_every_engine(const EngineRunner::Work& work) {
   Result<void> all;
   for (uint32_t index = 0; index < device().engines(); ++index) {
-    if (auto ran = device().runner_.run(index, work); !ran) all = ran;
+    if (auto ran = device().runner().run(index, work); !ran) all = ran;
   }
   return all;
 }

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "control/session.h"
+#include "control/device_session.h"
 #include "transport/core/setting_names.h"
 #include "transport/qp/state.h"
 
@@ -35,18 +35,19 @@ void describe_transport(const transport::QpTransportStatus& status, Values& valu
 
 }  // namespace
 
-Qp::Qp(Refs refs, uint32_t engine, const transport::QpSpec& spec, std::unique_ptr<QueueMemory> memory, Core core)
+ControlQp::ControlQp(Refs refs, uint32_t engine, const transport::QpSpec& spec, std::unique_ptr<QueueMemory> memory,
+                     Core core)
     : refs_(std::move(refs)), engine_(engine), spec_(spec), memory_(std::move(memory)), core_(std::move(core)) {}
 
-Device& Qp::device() const { return *session()->device(); }
+Device& ControlQp::device() const { return *session()->device(); }
 
-queues::DoorbellPoster Qp::doorbell() const { return session()->doorbell(engine_); }
+queues::DoorbellPoster ControlQp::doorbell() const { return session()->doorbell(engine_); }
 
-std::unexpected<Error> Qp::named(const Error& error) const {
+std::unexpected<Error> ControlQp::named(const Error& error) const {
   return fail(error.code, fmt::format("QP {:#x}: {}", qpn(), error.text));
 }
 
-Result<void> Qp::check(QpState now, const QpAttr& attr, QpAttrMask mask) const {
+Result<void> ControlQp::check(QpState now, const QpAttr& attr, QpAttrMask mask) const {
   if (mask.has(QpAttrBit::cur_state) && attr.cur_state != now) {
     return fail(EINVAL, fmt::format("attribute cur_state is {}, but the QP is in {}; query it",
                                     transport::name(attr.cur_state), transport::name(now)));
@@ -54,7 +55,16 @@ Result<void> Qp::check(QpState now, const QpAttr& attr, QpAttrMask mask) const {
   return transport::check_transition(type(), now, mask.has(QpAttrBit::state) ? attr.state : now, mask);
 }
 
-Result<void> Qp::modify(const QpAttr& attr, QpAttrMask mask) {
+Result<void> ControlQp::check_now(const QpAttr& attr, QpAttrMask mask) const {
+  const auto lock = device().runner().lock();
+  Result<void> verdict;
+  const auto work = [&](transport::Engine&) { verdict = check(core_->state, attr, mask); };
+  if (auto ran = device().runner().run(engine_, work); !ran) return named(ran.error());
+  if (!verdict) return named(verdict.error());
+  return {};
+}
+
+Result<void> ControlQp::modify(const QpAttr& attr, QpAttrMask mask) {
   const auto& config = device().config();
   const std::vector<Gid> gids = device().gids();
   if (auto alive = device().check_alive(); !alive) return alive;
@@ -63,34 +73,31 @@ Result<void> Qp::modify(const QpAttr& attr, QpAttrMask mask) {
   }
   std::optional<PeerRoute> peer;
   if (mask.has(QpAttrBit::av) && type() != QpType::ud) {
-    // A wrong mask must not take three seconds of asking the network to be refused. The states that an engine moves
-    // to by itself take no address vector, so what was set last is good enough here.
-    const QpState last = last_state_.load(std::memory_order_relaxed);
-    if (auto ok = check(last, attr, mask); !ok) return named(ok.error());
+    // Before the network is asked: a wrong mask must not take three seconds to be refused.
+    if (auto ok = check_now(attr, mask); !ok) return ok;
     auto resolved = device().resolve(attr.av, kResolveTimeout);
     if (!resolved) return named(resolved.error());
     peer = *resolved;
   }
-  const auto lock = device().runner_.lock();
+  const auto lock = device().runner().lock();
   if (auto alive = device().check_alive(); !alive) return alive;
   if (peer) device().refresh(*peer);
   Result<void> verdict;
   const auto work = [&](transport::Engine& engine) {
-    // Here, where the state changes: the engine may have moved the QP to error a moment ago.
+    // On the engine's thread, where the state changes: the engine may just have moved the QP to error.
     verdict = check(core_->state, attr, mask);
     if (verdict) engine.modify(*core_, attr, mask, peer ? &peer->route : nullptr, peer && peer->loopback);
   };
-  if (auto ran = device().runner_.run(engine_, work); !ran) return named(ran.error());
+  if (auto ran = device().runner().run(engine_, work); !ran) return named(ran.error());
   if (!verdict) return named(verdict.error());
-  if (mask.has(QpAttrBit::state)) last_state_.store(attr.state, std::memory_order_relaxed);
   return {};
 }
 
-Result<QpAttr> Qp::query(transport::QpTransportStatus* status) const {
-  const auto lock = device().runner_.lock();
+Result<QpAttr> ControlQp::query(transport::QpTransportStatus* status) const {
+  const auto lock = device().runner().lock();
   if (auto alive = device().check_alive(); !alive) return std::unexpected(alive.error());
   QpAttr attr;
-  auto ran = device().runner_.run(engine_, [&](transport::Engine& engine) {
+  auto ran = device().runner().run(engine_, [&](transport::Engine& engine) {
     attr = engine.query(*core_);
     if (status != nullptr) *status = engine.status(*core_);
   });
@@ -99,7 +106,7 @@ Result<QpAttr> Qp::query(transport::QpTransportStatus* status) const {
   return attr;
 }
 
-std::vector<std::pair<std::string, std::string>> Qp::describe() const {
+std::vector<std::pair<std::string, std::string>> ControlQp::describe() const {
   static constexpr std::pair<QpType, const char*> kTypes[] = {
       {QpType::rc, "RC"}, {QpType::uc, "UC"}, {QpType::ud, "UD"}};
   const auto* type_name = std::ranges::find(kTypes, type(), &std::pair<QpType, const char*>::first)->second;
@@ -124,24 +131,19 @@ std::vector<std::pair<std::string, std::string>> Qp::describe() const {
   return values;
 }
 
-void Qp::release() {
-  device().events_.remove(EventObject::qp, qpn());
-  if (qpn() == transport::kGsiQpn) {
-    device().gsi_taken_ = false;
-    return;
-  }
-  device().qpns_[engine_].give_back(qpn());
-  --device().qps_;
+void ControlQp::release() {
+  device().events().remove(EventObject::qp, qpn());
+  device().objects().qp_numbers().give_back(engine_, qpn());
 }
 
-void Qp::destroy(Qp* qp) {
+void ControlQp::destroy(ControlQp* qp) {
   {
     const std::shared_ptr<Device> device = qp->session()->device();
-    const auto lock = device->runner_.lock();
+    const auto lock = device->runner().lock();
     qp->leave_groups();
-    if (!device->runner_.run(qp->engine_, [qp](transport::Engine& engine) { engine.detach(*qp->core_); })) {
-      // The engine may be using its queues at this moment; they stay until it is known to be stopped.
-      device->stuck_qps_.emplace_back(qp);
+    if (!device->runner().run(qp->engine_, [qp](transport::Engine& engine) { engine.detach(*qp->core_); })) {
+      // The engine may be using the queues at this moment; they stay until the engine is known to be stopped.
+      device->objects().keep(*qp);
       return;
     }
     qp->release();

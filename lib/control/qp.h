@@ -1,7 +1,6 @@
-// A queue pair as control sees it: its queues' memory, what it keeps alive, and its changes of state.
+// A queue pair in the control plane: the memory of its queues, the objects that it keeps alive, its changes of state.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -25,25 +24,25 @@ namespace uroce::control {
 
 class Cq;
 class Device;
-class Session;
-class Srq;
+class DeviceSession;
+class ControlSrq;
 
-class Qp {
+class ControlQp {
  public:
-  /// What a queue pair holds on to.
+  /// The objects that a queue pair keeps alive.
   struct Refs {
     std::shared_ptr<Pd> pd;
     std::shared_ptr<Cq> send_cq;
     std::shared_ptr<Cq> recv_cq;
-    std::shared_ptr<Srq> srq;
+    std::shared_ptr<ControlSrq> srq;
   };
 
   uint32_t qpn() const { return spec_.qpn; }
   QpType type() const { return spec_.type; }
-  /// As created; at least as asked.
+  /// The sizes in force, at least those asked for.
   const QpCap& cap() const { return spec_.cap; }
   uint32_t engine() const { return engine_; }
-  const std::shared_ptr<Session>& session() const { return refs_.pd->session(); }
+  const std::shared_ptr<DeviceSession>& session() const { return refs_.pd->session(); }
 
   // Where the application's end of the queues is.
   queues::RingPlace send_queue() const { return spec_.sq; }
@@ -54,7 +53,7 @@ class Qp {
 
   /// See QueuePair::modify(). Any thread. Errors: EINVAL, EOPNOTSUPP, EHOSTUNREACH, ENETUNREACH, ETIMEDOUT, ENODEV.
   Result<void> modify(const QpAttr& attr, QpAttrMask mask);
-  /// What an operator wants to see of it, name and value.
+  /// For the operator: names and values.
   std::vector<std::pair<std::string, std::string>> describe() const;
   /// The attributes now, as the engine has them. Errors: ETIMEDOUT, ENODEV.
   Result<QpAttr> query() const { return query(nullptr); }
@@ -62,41 +61,43 @@ class Qp {
   Result<void> attach_multicast(const Gid& group);
   Result<void> detach_multicast(const Gid& group);
 
- private:
-  friend class Device;
-  friend class Session;
-  friend struct std::default_delete<Qp>;
+  /// `gsi`: as QP1. Errors: see DeviceSession.
+  static Result<std::shared_ptr<ControlQp>> create(DeviceSession& session, Refs refs, const QpInit& init, bool gsi);
+  /// Deleter: ends the engine's use of it. Where the engine does not answer, the registry keeps it.
+  static void destroy(ControlQp* qp);
+  ~ControlQp() = default;
 
+ private:
   using Core = transport::QpPtr;
 
-  Qp(Refs refs, uint32_t engine, const transport::QpSpec& spec, std::unique_ptr<QueueMemory> memory, Core core);
-  ~Qp() = default;
+  ControlQp(Refs refs, uint32_t engine, const transport::QpSpec& spec, std::unique_ptr<QueueMemory> memory, Core core);
 
   /// The sizes of a queue pair's queues: `cap` raised to what its rings hold. EINVAL where it asks for too much.
   static Result<QpCap> round_up(const QpCap& cap, bool with_srq);
-  /// `gsi`: as QP1. Errors: see Session.
-  static Result<std::shared_ptr<Qp>> create(Session& session, Refs refs, const QpInit& init, bool gsi);
   /// Gives the number back. The caller holds the lock.
   void release();
-  static void destroy(Qp* qp);
   /// Before the number goes. The caller holds the lock.
   void leave_groups();
+  /// Tell the host where this is the device's first or last queue pair in the group. The caller holds the lock.
+  void use_group(const Gid& group);
+  void unuse_group(const Gid& group);
   /// The caller holds the lock. Errors: what the last engine that did not answer says.
   Result<void> on_every_engine(const EngineRunner::Work& work);
 
-  /// The attributes now; also what the engine does for it, where asked.
+  /// The attributes now, and the transport's status where `status` is not null.
   Result<QpAttr> query(transport::QpTransportStatus* status) const;
   Device& device() const;
   Result<void> check(QpState now, const QpAttr& attr, QpAttrMask mask) const;
+  /// check() in the state that the engine has the queue pair in. The caller does not hold the lock.
+  Result<void> check_now(const QpAttr& attr, QpAttrMask mask) const;
   std::unexpected<Error> named(const Error& error) const;
 
   Refs refs_;
   uint32_t engine_;
   transport::QpSpec spec_;
   std::unique_ptr<QueueMemory> memory_;
-  Core core_;                                        // the engine's
-  std::atomic<QpState> last_state_{QpState::reset};  // set by the last modify
-  std::vector<Gid> groups_;                          // multicast; guarded by the control lock
+  Core core_;                // belongs to the engine, as does the state in it
+  std::vector<Gid> groups_;  // multicast; guarded by the control lock
 };
 
 }  // namespace uroce::control

@@ -1,4 +1,4 @@
-// Making a queue pair: sizes, engine, number, memory, and the engine's consent.
+// Creating a queue pair: sizes, engine, QPN, memory, and attaching it to the engine.
 #include <algorithm>
 #include <bit>
 #include <cerrno>
@@ -6,8 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "base/wr_opcodes.h"
+#include "control/device_session.h"
 #include "control/qp.h"
-#include "control/session.h"
 #include "transport/core/setting_names.h"
 
 namespace uroce::control {
@@ -23,8 +24,8 @@ struct Limit {
   uint32_t max;
 };
 
-/// The engine that a new queue pair must have: the SRQ's, or the one asked for; nullopt where any will do.
-Result<std::optional<uint32_t>> required_engine(const QpInit& init, const Srq* srq, uint32_t engines) {
+/// The engine that a new queue pair must have: the SRQ's, or the one asked for; nullopt for any.
+Result<std::optional<uint32_t>> required_engine(const QpInit& init, const ControlSrq* srq, uint32_t engines) {
   if (init.engine >= static_cast<int>(engines) || init.engine < -1) {
     return fail(EINVAL, fmt::format("QpInit::engine is {}; the device has engines 0 to {}, and -1 lets it choose",
                                     init.engine, engines - 1));
@@ -37,28 +38,28 @@ Result<std::optional<uint32_t>> required_engine(const QpInit& init, const Srq* s
   return srq->engine();
 }
 
-/// Loss and congestion are the matter of RC alone; a choice for another type would go unheard.
+/// Only RC has loss recovery and congestion control; a choice for another type would have no effect.
 Result<void> check_choices(const QpInit& init) {
   using namespace transport;
   const bool chooses = init.retransmission != Retransmission::device_default;
   if (chooses && !is_known(kRetransmissionNames, init.retransmission)) {
-    return fail(EINVAL,
-                fmt::format("QpInit::retransmission is {}; it must be 0 to 3", static_cast<int>(init.retransmission)));
+    return fail(EINVAL, fmt::format("unknown QpInit::retransmission {}; it must be 0 to 3",
+                                    static_cast<int>(init.retransmission)));
   }
   const bool chooses_congestion = init.congestion_control != CongestionAlgorithm::device_default;
   if (chooses_congestion && !is_known(kCongestionNames, init.congestion_control)) {
-    return fail(EINVAL, fmt::format("QpInit::congestion_control is {}; it must be 0 to 3",
+    return fail(EINVAL, fmt::format("unknown QpInit::congestion_control {}; it must be 0 to 3",
                                     static_cast<int>(init.congestion_control)));
   }
   if (init.type == QpType::rc || (!chooses && !chooses_congestion)) return {};
-  return fail(EINVAL, fmt::format("QpInit::{} is \"{}\", and the queue pair is not RC; leave device_default",
+  return fail(EINVAL, fmt::format("QpInit::{} is \"{}\", but only RC queue pairs have it; leave device_default",
                                   chooses ? "retransmission" : "congestion_control",
                                   chooses ? name(init.retransmission) : name(init.congestion_control)));
 }
 
 }  // namespace
 
-Result<QpCap> Qp::round_up(const QpCap& cap, bool with_srq) {
+Result<QpCap> ControlQp::round_up(const QpCap& cap, bool with_srq) {
   const Limit limits[] = {
       {"max_send_wr", cap.max_send_wr, kMaxQpWr},           {"max_recv_wr", cap.max_recv_wr, kMaxQpWr},
       {"max_send_sge", cap.max_send_sge, kMaxSge},          {"max_recv_sge", cap.max_recv_sge, kMaxSge},
@@ -66,9 +67,9 @@ Result<QpCap> Qp::round_up(const QpCap& cap, bool with_srq) {
   };
   for (const Limit& limit : limits) {
     if (limit.value <= limit.max) continue;
-    return fail(EINVAL, fmt::format("QpCap::{} is {}; at most {}", limit.what, limit.value, limit.max));
+    return fail(EINVAL, fmt::format("QpCap::{} is {}; it must be at most {}", limit.what, limit.value, limit.max));
   }
-  // Slots are a multiple of a cache line: what that leaves over is given to the application.
+  // Slots are a multiple of a cache line: the application gets the remainder.
   QpCap rounded;
   rounded.max_send_wr = ring_entries(cap.max_send_wr);
   const uint32_t send_tail = sq_stride(cap) - static_cast<uint32_t>(sizeof(queues::SendWqe));
@@ -80,43 +81,35 @@ Result<QpCap> Qp::round_up(const QpCap& cap, bool with_srq) {
   return rounded;
 }
 
-Result<std::shared_ptr<Qp>> Qp::create(Session& session, Refs refs, const QpInit& init, bool gsi) {
+Result<std::shared_ptr<ControlQp>> ControlQp::create(DeviceSession& session, Refs refs, const QpInit& init, bool gsi) {
   Device& device = *session.device();
   const bool with_srq = refs.srq != nullptr;
   const auto cap = round_up(init.cap, with_srq);
   if (!cap) return std::unexpected(cap.error());
-  if (init.type != QpType::rc && init.type != QpType::uc && init.type != QpType::ud) {
+  if (!is_known(init.type)) {
     return fail(EOPNOTSUPP, fmt::format("{} has queue pairs of types RC, UC and UD only", device.config().name));
   }
 
   if (auto ok = check_choices(init); !ok) return std::unexpected(ok.error());
 
-  const auto lock = device.runner_.lock();
+  const auto lock = device.runner().lock();
   if (auto alive = device.check_alive(); !alive) return std::unexpected(alive.error());
   const auto required = required_engine(init, refs.srq.get(), device.engines());
   if (!required) return std::unexpected(required.error());
-  if (gsi && device.gsi_taken_) {
-    return fail(EBUSY, fmt::format("QP1 of {} is in use already: one connection manager serves a device",
-                                   device.config().name));
-  }
   const uint32_t gsi_engine = transport::kGsiQpn & ((1u << device.index_bits()) - 1);
-  const uint32_t engine = gsi ? gsi_engine : *required ? **required : device.place();
-  auto memory = session.allocator_->allocate(queues::QpPlace::bytes(*cap, with_srq));
+  const uint32_t engine = gsi ? gsi_engine : *required ? **required : device.choose_engine();
+  auto memory = session.allocator().allocate(queues::QpPlace::bytes(*cap, with_srq));
   if (!memory) return std::unexpected(memory.error());
-  const auto qpn = gsi                                    ? std::optional(transport::kGsiQpn)
-                   : device.qps_ < device.config().max_qp ? device.qpns_[engine].take()
-                                                          : std::nullopt;
-  if (!qpn) {
-    return fail(ENOMEM, fmt::format("{} has {} queue pairs, which is the limit (max_qp); destroy some or raise it",
-                                    device.config().name, device.qps_));
-  }
+  QpNumbers& numbers = device.objects().qp_numbers();
+  const auto qpn = gsi ? numbers.take_gsi() : numbers.take(engine);
+  if (!qpn) return std::unexpected(qpn.error());
 
   transport::QpSpec spec{.qpn = *qpn, .type = init.type, .pd = refs.pd->id(), .cap = *cap};
   spec.signal_all = init.signal_all;
   spec.retransmission = init.retransmission;
   spec.congestion = init.congestion_control;
   spec.window_packets = device.engine(engine).config().window_packets;
-  spec.doorbell_ring = session.id_;
+  spec.doorbell_ring = session.id();
   spec.send_cq = &refs.send_cq->writer(engine);
   spec.recv_cq = &refs.recv_cq->writer(engine);
   if (with_srq) spec.srq = &refs.srq->shared();
@@ -126,21 +119,44 @@ Result<std::shared_ptr<Qp>> Qp::create(Session& session, Refs refs, const QpInit
   spec.rq = place.rq;
   auto core = transport::make_qp(spec);
   if (!core) {
-    if (!gsi) device.qpns_[engine].give_back(*qpn);
+    numbers.give_back(engine, *qpn);
     return std::unexpected(core.error());
   }
 
-  std::unique_ptr<Qp> qp(new Qp(std::move(refs), engine, spec, std::move(*memory), std::move(*core)));
-  if (gsi) device.gsi_taken_ = true;
-  if (!gsi) ++device.qps_;
-  device.events_.add(EventObject::qp, *qpn, session.events());
+  std::unique_ptr<ControlQp> qp(new ControlQp(std::move(refs), engine, spec, std::move(*memory), std::move(*core)));
+  device.events().add(EventObject::qp, *qpn, session.events());
   bool attached = false;
   const auto work = [&](transport::Engine& e) { attached = e.attach(*qp->core_); };
-  auto ran = device.runner_.run(engine, work);
-  if (ran && attached) return std::shared_ptr<Qp>(qp.release(), &Qp::destroy);
+  auto ran = device.runner().run(engine, work);
+  if (ran && attached) return std::shared_ptr<ControlQp>(qp.release(), &ControlQp::destroy);
   qp->release();
   if (!ran) return std::unexpected(ran.error());
-  return fail(ENOMEM, fmt::format("engine {} of {} has no place for QP {:#x}", engine, device.config().name, *qpn));
+  return fail(ENOMEM,
+              fmt::format("engine {} of {} has no free entry for QP {:#x}", engine, device.config().name, *qpn));
+}
+
+Result<std::shared_ptr<ControlQp>> DeviceSession::create_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> send_cq,
+                                                            std::shared_ptr<Cq> recv_cq, const QpInit& init,
+                                                            std::shared_ptr<ControlSrq> srq) {
+  if (auto ok = check_owner(pd.get(), pd ? pd->session().get() : nullptr, "protection domain"); !ok) {
+    return std::unexpected(ok.error());
+  }
+  for (const auto& cq : {send_cq, recv_cq}) {
+    if (auto ok = check_owner(cq.get(), cq ? cq->session().get() : nullptr, "completion queue"); !ok) {
+      return std::unexpected(ok.error());
+    }
+  }
+  if (srq != nullptr) {
+    if (auto ok = check_owner(srq.get(), srq->pd()->session().get(), "shared receive queue"); !ok) {
+      return std::unexpected(ok.error());
+    }
+  }
+  return ControlQp::create(*this, {std::move(pd), std::move(send_cq), std::move(recv_cq), std::move(srq)}, init, false);
+}
+
+Result<std::shared_ptr<ControlQp>> DeviceSession::create_gsi_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> cq,
+                                                                const QpCap& cap) {
+  return ControlQp::create(*this, {std::move(pd), cq, cq, nullptr}, {.type = QpType::ud, .cap = cap}, true);
 }
 
 }  // namespace uroce::control

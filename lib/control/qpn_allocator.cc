@@ -36,7 +36,7 @@ std::optional<uint32_t> QpnAllocator::take() {
       return std::nullopt;
     }
     if (reserved(compose(slot))) generations_[slot] = (generations_[slot] + 1) & generation_mask_;
-    // Without generation bits a reserved number stays one: its slot is never used.
+    // Without generation bits the slot has no other number: a reserved one is never used.
     if (!reserved(compose(slot))) return compose(slot);
   }
 }

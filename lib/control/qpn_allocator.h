@@ -1,5 +1,5 @@
 // QPNs of one engine: [generation][slot][engine index], 24 bits. The slot indexes the engine's QP table; the
-// generation starts at random and moves with each use, so that packets for a QP that is gone find nobody.
+// generation starts at random and changes with each use, so that packets for a destroyed QP find no other.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ class QpnAllocator {
   /// `slots`: a power of two, at most 2^(24 - index_bits). `engine` < 2^index_bits.
   QpnAllocator(uint32_t engine, uint32_t index_bits, uint32_t slots, uint64_t seed);
 
-  /// A QPN that is not in use, never 0, 1 (QP0, QP1) or 0xffffff (multicast). Slots that rested longest come
-  /// first. nullopt when all slots are in use.
+  /// A QPN that is not in use, never 0, 1 (QP0, QP1) or 0xffffff (multicast). The slot that has been free the longest
+  /// comes first. nullopt when all slots are in use.
   std::optional<uint32_t> take();
   /// `qpn` came from take() and is not in use any more.
   void give_back(uint32_t qpn);

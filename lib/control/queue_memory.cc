@@ -24,7 +24,7 @@ Result<std::unique_ptr<QueueMemory>> HeapAllocator::allocate(std::size_t bytes) 
   if (data == nullptr) {
     return fail(ENOMEM, fmt::format("no memory for queues of {} bytes; ask for fewer entries", bytes));
   }
-  // Writing every page here keeps page faults out of the data path.
+  // Writes every page, so that the data path has no page faults.
   std::memset(data, 0, bytes);
   return std::make_unique<HeapMemory>(data, bytes);
 }

@@ -1,5 +1,5 @@
-// Where queues live. One allocation per object, zeroed, made when the object is; the data path never allocates.
-// An allocator that hands out shared memory makes the same queues reachable from another process.
+// The memory of queues: one zeroed allocation per object, made with the object; the data path never allocates. With an
+// allocator of shared memory, another process reaches the same queues.
 #pragma once
 
 #include <cstddef>

@@ -4,50 +4,53 @@
 
 #include <fmt/format.h>
 
-#include "control/session.h"
+#include "control/device_session.h"
 
 namespace uroce::control {
 
-Result<std::shared_ptr<Region>> Session::register_memory(std::shared_ptr<Pd> pd, uint64_t address, uint64_t length,
-                                                         std::byte* host, AccessFlags access,
-                                                         std::shared_ptr<void> backing) {
+Result<std::shared_ptr<Region>> DeviceSession::register_memory(std::shared_ptr<Pd> pd, uint64_t address,
+                                                               uint64_t length, std::byte* host, AccessFlags access,
+                                                               std::shared_ptr<void> backing) {
   if (auto ok = check_owner(pd.get(), pd ? pd->session().get() : nullptr, "protection domain"); !ok) {
     return std::unexpected(ok.error());
   }
   if (length == 0) {
-    return fail(EINVAL, fmt::format("the memory region at {} has no bytes; register at least one",
+    return fail(EINVAL, fmt::format("the memory region at {} has length 0; it must have at least one byte",
                                     static_cast<const void*>(host)));
   }
   const memory::RegionSpec spec{.pd = pd->id(), .address = address, .length = length, .host = host, .access = access};
-  const auto lock = device_->runner_.lock();
-  if (auto room = device_->check_key_room(); !room) return std::unexpected(room.error());
-  const auto key = device_->regions_.add(spec);
+  const auto lock = device_->runner().lock();
+  if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
+  const auto key = device_->objects().keys().add(spec);
   if (!key) return std::unexpected(key.error());
   return std::shared_ptr<Region>(new Region(std::move(pd), *key, spec, std::move(backing)), &Region::destroy);
 }
 
 Result<void> Region::change(std::shared_ptr<Pd> pd, uint64_t address, uint64_t length, std::byte* host,
                             AccessFlags access, std::shared_ptr<void> backing) {
-  const std::shared_ptr<Session> session = pd_->session();
+  const std::shared_ptr<DeviceSession> session = pd_->session();
   if (pd->session() != session) {
     return fail(EINVAL, "the protection domain belongs to another context; create all objects from one Context");
   }
-  if (length == 0) return fail(EINVAL, "a memory region has at least one byte");
+  if (length == 0)
+    return fail(EINVAL, fmt::format("memory region {:#x} cannot have length 0; it must have at least one byte", key_));
   const memory::RegionSpec spec{.pd = pd->id(), .address = address, .length = length, .host = host, .access = access};
   if (auto ok = memory::RegionTable::check(spec); !ok) return ok;
   Device& device = *session->device();
+  KeyRegistry& keys = device.objects().keys();
   {
-    const auto lock = device.runner_.lock();
+    const auto lock = device.runner().lock();
     if (auto alive = device.check_alive(); !alive) return alive;
-    if (device.regions_.windows(key_) != 0) {
-      return fail(EBUSY, "memory windows are bound to the memory region; unbind or destroy them first");
+    if (keys.bound_windows(key_) != 0) {
+      return fail(EBUSY, fmt::format("{} memory windows are bound to memory region {:#x}; unbind or destroy them first",
+                                     keys.bound_windows(key_), key_));
     }
-    device.regions_.suspend(key_);
+    keys.suspend(key_);
   }
-  if (auto unused = device.runner_.quiesce(); !unused) return unused;
+  if (auto unused = device.runner().quiesce(); !unused) return unused;
   {
-    const auto lock = device.runner_.lock();
-    device.regions_.resume(key_, spec);
+    const auto lock = device.runner().lock();
+    keys.resume(key_, spec);
   }
   spec_ = spec;
   pd_.swap(pd);
@@ -56,37 +59,9 @@ Result<void> Region::change(std::shared_ptr<Pd> pd, uint64_t address, uint64_t l
 }
 
 void Region::destroy(Region* region) {
-  region->pd_->session()->device()->end_key(region->key_, std::move(region->backing_));
+  Device& device = *region->pd_->session()->device();
+  device.objects().keys().end(region->key_, std::move(region->backing_), device.runner());
   delete region;
-}
-
-Result<void> Device::check_key_room() const {
-  if (auto alive = check_alive(); !alive) return alive;
-  // The table rounds up to a power of two; the limit is what the setting says.
-  if (regions_.used() < config_.max_mr) return {};
-  return fail(ENOMEM, fmt::format("{} has {} memory regions and windows, which is the limit (max_mr); register fewer, "
-                                  "larger regions or raise it",
-                                  config_.name, config_.max_mr));
-}
-
-void Device::end_key(memory::Key key, std::shared_ptr<void> backing) {
-  // One quiescent point serves all keys removed before it.
-  std::vector<Unretired> removed;
-  {
-    const auto lock = runner_.lock();
-    regions_.remove(key);
-    removed.swap(unretired_);
-    removed.push_back({key, std::move(backing)});
-  }
-  const bool unused = runner_.quiesce().has_value();
-  const auto lock = runner_.lock();
-  for (auto& gone : removed) {
-    if (unused) {
-      regions_.retire(gone.key);
-    } else {
-      unretired_.push_back(std::move(gone));
-    }
-  }
 }
 
 }  // namespace uroce::control

@@ -10,22 +10,22 @@
 
 namespace uroce::control {
 
-class Session;
+class DeviceSession;
 
 /// A protection domain. Numbers are unique per device and not used again.
 class Pd {
  public:
-  Pd(std::shared_ptr<Session> session, memory::PdId id) : session_(std::move(session)), id_(id) {}
+  Pd(std::shared_ptr<DeviceSession> session, memory::PdId id) : session_(std::move(session)), id_(id) {}
   memory::PdId id() const { return id_; }
-  const std::shared_ptr<Session>& session() const { return session_; }
+  const std::shared_ptr<DeviceSession>& session() const { return session_; }
 
  private:
-  std::shared_ptr<Session> session_;
+  std::shared_ptr<DeviceSession> session_;
   memory::PdId id_;
 };
 
-/// Registered memory. When the last reference goes, its key stops working at once, and the memory is untouched from
-/// the moment that the release returns.
+/// Registered memory. When the last reference goes, its key stops working at once, and no engine touches the memory
+/// after the release has returned.
 class Region {
  public:
   Region(std::shared_ptr<Pd> pd, memory::Key key, const memory::RegionSpec& spec, std::shared_ptr<void> backing)
@@ -46,7 +46,7 @@ class Region {
   std::shared_ptr<Pd> pd_;
   memory::Key key_;
   memory::RegionSpec spec_;
-  std::shared_ptr<void> backing_;  // what holds the memory; outlives the engines' use of it
+  std::shared_ptr<void> backing_;  // owns the memory; outlives the engines' use of it
 };
 
 }  // namespace uroce::control

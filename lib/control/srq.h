@@ -1,4 +1,4 @@
-// A shared receive queue and the engine on which it and all its queue pairs live.
+// A shared receive queue. It and all its queue pairs live on one engine.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace uroce::control {
 
-class Srq {
+class ControlSrq {
  public:
-  /// `entries`: a power of two. Made by Session::create_srq().
-  Srq(std::shared_ptr<Pd> pd, uint32_t id, uint32_t engine, uint32_t entries, uint32_t max_sge,
-      std::unique_ptr<QueueMemory> memory);
+  /// `entries`: a power of two. Made by DeviceSession::create_srq().
+  ControlSrq(std::shared_ptr<Pd> pd, uint32_t id, uint32_t engine, uint32_t entries, uint32_t max_sge,
+             std::unique_ptr<QueueMemory> memory);
 
   uint32_t id() const { return shared_.id; }
   uint32_t engine() const { return engine_; }
@@ -27,7 +27,7 @@ class Srq {
   /// The engine's end; its thread only.
   transport::Srq& shared() { return shared_; }
 
-  static void destroy(Srq* srq);
+  static void destroy(ControlSrq* srq);
 
  private:
   std::shared_ptr<Pd> pd_;

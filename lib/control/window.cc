@@ -4,27 +4,27 @@
 
 #include <fmt/format.h>
 
-#include "control/session.h"
+#include "control/device_session.h"
 
 namespace uroce::control {
 
-Result<std::shared_ptr<Window>> Session::create_window(std::shared_ptr<Pd> pd, WindowType type) {
+Result<std::shared_ptr<Window>> DeviceSession::create_window(std::shared_ptr<Pd> pd, WindowType type) {
   if (auto ok = check_owner(pd.get(), pd ? pd->session().get() : nullptr, "protection domain"); !ok) {
     return std::unexpected(ok.error());
   }
   if (type != WindowType::type1 && type != WindowType::type2) {
-    return fail(EINVAL,
-                fmt::format("memory windows of type {} do not exist; there are 1 and 2", static_cast<int>(type)));
+    return fail(EINVAL, fmt::format("unknown memory window type {}; it must be 1 or 2", static_cast<int>(type)));
   }
-  const auto lock = device_->runner_.lock();
-  if (auto room = device_->check_key_room(); !room) return std::unexpected(room.error());
-  const auto key = device_->regions_.add_window(pd->id(), type);
+  const auto lock = device_->runner().lock();
+  if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
+  const auto key = device_->objects().keys().add_window(pd->id(), type);
   if (!key) return std::unexpected(key.error());
   return std::shared_ptr<Window>(new Window(std::move(pd), *key, type), &Window::destroy);
 }
 
 void Window::destroy(Window* window) {
-  window->pd_->session()->device()->end_key(window->key_, nullptr);
+  Device& device = *window->pd_->session()->device();
+  device.objects().keys().end(window->key_, nullptr, device.runner());
   delete window;
 }
 

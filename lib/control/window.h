@@ -1,4 +1,4 @@
-// A memory window: a key that engines bind to part of a region, and end again.
+// A memory window: a key that engines bind to part of a region and invalidate again.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@ namespace uroce::control {
 class Window {
  public:
   Window(std::shared_ptr<Pd> pd, memory::Key key, WindowType type) : pd_(std::move(pd)), key_(key), type_(type) {}
-  /// The first; binds choose others.
+  /// The first key; each bind chooses another.
   memory::Key key() const { return key_; }
   WindowType type() const { return type_; }
 

@@ -1,5 +1,5 @@
-// Captured frames in memory that the daemon shares with whoever looks: one ring per engine, one writer, one reader. The
-// daemon never waits for its reader: a frame that finds no room is counted and left out.
+// Captured frames in memory that the daemon shares with a reader: one ring per engine, one writer, one reader. The
+// daemon never waits for the reader: it counts and leaves out a frame for which there is no room.
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,8 @@
 
 namespace uroce::message {
 
-/// First in each ring. Both count bytes since the beginning; the reader's is believed by nobody but bounded.
+/// First in each ring. `written` and `read` count bytes since the beginning. The daemon does not trust `read`: it
+/// bounds what it takes from it.
 struct CaptureRing {
   std::atomic<uint64_t> written;           ///< the daemon's
   std::atomic<uint64_t> dropped;           ///< frames; the daemon's
@@ -16,13 +17,13 @@ struct CaptureRing {
 };
 static_assert(sizeof(CaptureRing) == 128 && std::atomic<uint64_t>::is_always_lock_free);
 
-/// Bytes before the records of a ring, and of its records: a power of two.
+/// Bytes before the records of a ring, and bytes of its records (a power of two).
 inline constexpr std::size_t kCaptureHeader = 4096;
 inline constexpr std::size_t kCaptureBytes = std::size_t{1} << 24;
 inline constexpr std::size_t kCaptureStride = kCaptureHeader + kCaptureBytes;
 
-/// In front of each frame; records begin at multiples of 8 and never wrap. A record of length kCaptureSkip fills what
-/// is left before the end.
+/// In front of each frame. Records begin at multiples of 8 and never wrap: one of length kCaptureSkip fills the rest of
+/// the ring.
 struct CaptureRecord {
   uint64_t time_ns;   ///< of the daemon's clock, see CaptureReply
   uint32_t length;    ///< of the frame, bytes
@@ -30,10 +31,10 @@ struct CaptureRecord {
 };
 static_assert(sizeof(CaptureRecord) == 16);
 inline constexpr uint32_t kCaptureSkip = UINT32_MAX;
-/// Longer frames do not exist.
+/// The longest frame, bytes; longer ones are left out.
 inline constexpr uint32_t kCaptureLongest = 16384;
 
-/// Of a frame in the ring, its record included.
+/// Bytes of a frame in the ring, with its record.
 constexpr uint64_t capture_record_bytes(uint32_t length) {
   return (sizeof(CaptureRecord) + uint64_t{length} + 7) & ~uint64_t{7};
 }

@@ -6,174 +6,107 @@
 
 #include <uroce/cm.h>
 
-#include "message/messages.h"
+#include "message/cm_options.h"
+#include "message/protocol.h"
+#include "message/public_types.h"
+#include "message/qp_messages.h"
 
 namespace uroce::message {
-
-struct CmAddressBytes : CmAddress {
-  template <class A>
-  void fields(A& a) {
-    a(ip.bytes, port);
-  }
-  static CmAddressBytes from(const CmAddress& address) {
-    CmAddressBytes out;
-    static_cast<CmAddress&>(out) = address;
-    return out;
-  }
-};
-
-struct CmParamBytes : CmParam {
-  template <class A>
-  void fields(A& a) {
-    a(private_data, responder_resources, initiator_depth, flow_control, retry_count, rnr_retry_count, srq, qpn, qkey);
-  }
-  static CmParamBytes from(CmParam param) {
-    CmParamBytes out;
-    static_cast<CmParam&>(out) = std::move(param);
-    return out;
-  }
-};
 
 /// Descriptor: the pipe with one byte per event.
 struct CmChannelReply {
   uint32_t channel = 0;
-  template <class A>
-  void fields(A& a) {
-    a(channel);
-  }
+  static void fields(auto& self, auto& archive) { archive(self.channel); }
 };
 
 struct CmInfoReply {
   CmIdInfo info{};
-  template <class A>
-  void fields(A& a) {
-    a(info.local.ip.bytes, info.local.port, info.remote.ip.bytes, info.remote.port, info.device, info.sgid.bytes,
-      info.sgid_index, info.dgid.bytes, info.mtu, info.traffic_class, info.hop_limit, info.ack_timeout);
-  }
+  static void fields(auto& self, auto& archive) { archive(self.info); }
 };
 
-/// An event, with what clients ask next of its id.
-struct CmToldEvent {
+/// An event, with the answers to what clients ask next about its id.
+struct CmEventRecord {
   CmEvent event{};
   bool has_info = false;
   CmInfoReply known{};
   std::vector<ModifyStep> steps{};
-  template <class A>
-  void fields(A& a) {
-    auto param = CmParamBytes::from(std::move(event.param));
-    Vector av;
-    static_cast<AddressVector&>(av) = event.av;
-    a(event.type, event.id, event.listener, event.status, param, av, event.join, has_info, known, steps);
-    event.param = std::move(param);
-    event.av = av;
-  }
+  static void fields(auto& self, auto& archive) { archive(self.event, self.has_info, self.known, self.steps); }
 };
 /// The next events of a channel.
 inline constexpr std::size_t kMaxEventsTaken = 32;
 struct CmEventsReply {
-  std::vector<CmToldEvent> events{};
-  template <class A>
-  void fields(A& a) {
-    a(events);
-  }
+  std::vector<CmEventRecord> events{};
+  static void fields(auto& self, auto& archive) { archive(self.events); }
 };
 
 struct CmCreateId {
   uint32_t channel = 0;
   PortSpace space{};
   QpType type{};
-  template <class A>
-  void fields(A& a) {
-    a(channel, space, type);
-  }
+  static void fields(auto& self, auto& archive) { archive(self.channel, self.space, self.type); }
 };
 
 struct CmBind {
   uint32_t id = 0;
-  CmAddressBytes local{};
-  template <class A>
-  void fields(A& a) {
-    a(id, local);
-  }
+  CmAddress local{};
+  static void fields(auto& self, auto& archive) { archive(self.id, self.local); }
 };
 
 struct CmResolve {
   uint32_t id = 0;
   bool has_local = false;
-  CmAddressBytes local{};
-  CmAddressBytes remote{};
+  CmAddress local{};
+  CmAddress remote{};
   uint32_t timeout_ms = 0;
-  template <class A>
-  void fields(A& a) {
-    a(id, has_local, local, remote, timeout_ms);
+  static void fields(auto& self, auto& archive) {
+    archive(self.id, self.has_local, self.local, self.remote, self.timeout_ms);
   }
 };
 
 struct CmListen {
   uint32_t id = 0;
   int32_t backlog = 0;
-  template <class A>
-  void fields(A& a) {
-    a(id, backlog);
-  }
+  static void fields(auto& self, auto& archive) { archive(self.id, self.backlog); }
 };
 
 /// To connect and to accept.
 struct CmTerms {
   uint32_t id = 0;
-  CmParamBytes param{};
-  template <class A>
-  void fields(A& a) {
-    a(id, param);
-  }
+  CmParam param{};
+  static void fields(auto& self, auto& archive) { archive(self.id, self.param); }
 };
 
 struct CmReject {
   uint32_t id = 0;
   uint8_t reason = 0;
   std::vector<std::byte> private_data{};
-  template <class A>
-  void fields(A& a) {
-    a(id, reason, private_data);
-  }
+  static void fields(auto& self, auto& archive) { archive(self.id, self.reason, self.private_data); }
 };
 
 struct CmQpAttr {
   uint32_t id = 0;
   QpState state{};
-  template <class A>
-  void fields(A& a) {
-    a(id, state);
-  }
+  static void fields(auto& self, auto& archive) { archive(self.id, self.state); }
 };
 struct CmSetOption {
   uint32_t id = 0;
-  uint8_t option = 0;
+  CmOption option{};
   uint8_t value = 0;
-  template <class A>
-  void fields(A& a) {
-    a(id, option, value);
-  }
+  static void fields(auto& self, auto& archive) { archive(self.id, self.option, self.value); }
 };
 
 struct CmGroup {
   uint32_t id = 0;
-  CmAddressBytes group{};
+  CmAddress group{};
   uint64_t token = 0;
-  template <class A>
-  void fields(A& a) {
-    a(id, group, token);
-  }
+  static void fields(auto& self, auto& archive) { archive(self.id, self.group, self.token); }
 };
 
 struct CmMigrate {
   uint32_t id = 0;
   uint32_t channel = 0;
-  uint32_t taken = 0;  ///< events of the id that were taken and not handed on: they wait at the new channel
-  template <class A>
-  void fields(A& a) {
-    a(id, channel, taken);
-  }
+  uint32_t taken = 0;  ///< events of the id that were taken but not delivered: they move to the new channel
+  static void fields(auto& self, auto& archive) { archive(self.id, self.channel, self.taken); }
 };
 
 }  // namespace uroce::message

@@ -1,12 +1,12 @@
 // Structures to bytes and back, for messages between processes that do not trust each other.
 //
-// A structure names its members once, in `fields(archive)`; the same list writes and reads. Little-endian, no padding,
-// lengths in front of what varies. A reader never goes past its bytes: what is missing or too long makes it bad, and
-// everything read from then on is zero.
+// A structure names its members once, in a static `fields(self, archive)`: `self` is const where the archive writes.
+// For a structure of the public API, a specialization of `Fields` does the same (public_types.h). Little-endian, no
+// padding; a length precedes each list and text. A reader never goes past its bytes: what is missing or too long makes
+// it bad, and everything that it reads from then on is zero.
 #pragma once
 
 #include <array>
-#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <uroce/flags.h>
@@ -26,46 +27,132 @@ inline constexpr uint32_t kMaxElements = 4096;
 template <class T>
 concept Number = std::is_arithmetic_v<T> || std::is_enum_v<T>;
 
-template <class Self>
-class Archive {
+/// The members of a structure that cannot name them itself: `static void visit(auto& self, auto& archive)`.
+template <class T>
+struct Fields;
+
+/// Passes the members of `self`, const or not, to `archive`.
+template <class T, class Archive>
+void visit_fields(T& self, Archive& archive) {
+  using Plain = std::remove_const_t<T>;
+  if constexpr (requires { Plain::fields(self, archive); }) {
+    Plain::fields(self, archive);
+  } else {
+    Fields<Plain>::visit(self, archive);
+  }
+}
+
+class Writer {
  public:
+  explicit Writer(std::vector<std::byte>& out) : out_(out) {}
+
+  template <class... T>
+  void operator()(const T&... members) {
+    (one(members), ...);
+  }
+
+ private:
+  void raw(const void* data, std::size_t n) {
+    const auto* bytes = static_cast<const std::byte*>(data);
+    out_.insert(out_.end(), bytes, bytes + n);
+  }
+  void count(std::size_t n) { one(static_cast<uint32_t>(n)); }
+
+  template <Number T>
+  void one(const T& value) {
+    raw(&value, sizeof value);
+  }
+  void one(const bool& value) { one(static_cast<uint8_t>(value ? 1 : 0)); }
+  template <Number T, std::size_t N>
+  void one(const std::array<T, N>& values) {
+    raw(values.data(), sizeof values);
+  }
+  template <class E>
+  void one(const Flags<E>& flags) {
+    one(flags.bits());
+  }
+  void one(const std::string& text) {
+    count(text.size());
+    raw(text.data(), text.size());
+  }
+  template <class T>
+  void one(const std::vector<T>& list) {
+    count(list.size());
+    for (const T& element : list) one(element);
+  }
+  template <class A, class B>
+  void one(const std::pair<A, B>& both) {
+    one(both.first);
+    one(both.second);
+  }
+  template <class T>
+  void one(const T& structure) {
+    visit_fields(structure, *this);
+  }
+
+  std::vector<std::byte>& out_;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> in) : in_(in) {}
+
   template <class... T>
   void operator()(T&... members) {
     (one(members), ...);
   }
 
+  /// Everything was there, and nothing is left.
+  bool complete() const { return good_ && in_.empty(); }
+  std::span<const std::byte> rest() const { return in_; }
+  bool good() const { return good_; }
+
  private:
-  Self& self() { return static_cast<Self&>(*this); }
+  void raw(void* data, std::size_t n) {
+    if (n > in_.size()) good_ = false;
+    if (n == 0) return;
+    if (!good_) {
+      std::memset(data, 0, n);
+      return;
+    }
+    std::memcpy(data, in_.data(), n);
+    in_ = in_.subspan(n);
+  }
+  /// Elements that follow, each of at least one byte: never more than the bytes can hold.
+  uint32_t count() {
+    uint32_t n = 0;
+    raw(&n, sizeof n);
+    if (n > kMaxElements || n > in_.size()) good_ = false;
+    return good_ ? n : 0;
+  }
 
   template <Number T>
   void one(T& value) {
-    self().raw(&value, sizeof value);
+    raw(&value, sizeof value);
   }
   /// A byte of any value is read as a bool; only 0 and 1 are ever in one.
   void one(bool& value) {
-    uint8_t byte = value ? 1 : 0;
-    self().raw(&byte, sizeof byte);
+    uint8_t byte = 0;
+    raw(&byte, sizeof byte);
     value = byte != 0;
   }
   template <Number T, std::size_t N>
   void one(std::array<T, N>& values) {
-    self().raw(values.data(), sizeof values);
+    raw(values.data(), sizeof values);
   }
   template <class E>
   void one(Flags<E>& flags) {
-    auto bits = flags.bits();
-    self().raw(&bits, sizeof bits);
+    typename Flags<E>::Bits bits{};
+    raw(&bits, sizeof bits);
     flags = Flags<E>::from_bits(bits);
   }
   void one(std::string& text) {
-    const uint32_t n = self().count(text.size(), 1);
-    if constexpr (Self::kReads) text.resize(n);
-    self().raw(text.data(), n);
+    text.resize(count());
+    raw(text.data(), text.size());
   }
   template <class T>
   void one(std::vector<T>& list) {
-    const uint32_t n = self().count(list.size(), 1);
-    if constexpr (Self::kReads) list.resize(n);
+    list.resize(count());
     for (T& element : list) one(element);
   }
   template <class A, class B>
@@ -74,68 +161,18 @@ class Archive {
     one(both.second);
   }
   template <class T>
-    requires requires(T& t, Self& s) { t.fields(s); }
-  void one(T& value) {
-    value.fields(self());
-  }
-};
-
-class Writer : public Archive<Writer> {
- public:
-  static constexpr bool kReads = false;
-  explicit Writer(std::vector<std::byte>& out) : out_(out) {}
-
-  void raw(const void* data, std::size_t n) {
-    const auto* bytes = static_cast<const std::byte*>(data);
-    out_.insert(out_.end(), bytes, bytes + n);
-  }
-  uint32_t count(std::size_t n, std::size_t) {
-    const auto value = static_cast<uint32_t>(n);
-    raw(&value, sizeof value);
-    return value;
+  void one(T& structure) {
+    visit_fields(structure, *this);
   }
 
- private:
-  std::vector<std::byte>& out_;
-};
-
-class Reader : public Archive<Reader> {
- public:
-  static constexpr bool kReads = true;
-  explicit Reader(std::span<const std::byte> in) : in_(in) {}
-
-  /// Everything was there, and nothing is left.
-  bool complete() const { return good_ && in_.empty(); }
-  std::span<const std::byte> rest() const { return in_; }
-  bool good() const { return good_; }
-
-  void raw(void* data, std::size_t n) {
-    if (n > in_.size()) good_ = false;
-    if (!good_) {
-      if (n != 0) std::memset(data, 0, n);
-      return;
-    }
-    if (n != 0) std::memcpy(data, in_.data(), n);
-    in_ = in_.subspan(n);
-  }
-  /// Elements that follow, each of at least `least` bytes: never more than the bytes can hold.
-  uint32_t count(std::size_t, std::size_t least) {
-    uint32_t n = 0;
-    raw(&n, sizeof n);
-    if (n > kMaxElements || n > in_.size() / least) good_ = false;
-    return good_ ? n : 0;
-  }
-
- private:
   std::span<const std::byte> in_;
   bool good_ = true;
 };
 
-/// Writing does not change what is written; the one list of members serves both directions.
 template <class T>
 void encode(std::vector<std::byte>& out, const T& value) {
   Writer writer(out);
-  writer(const_cast<T&>(value));
+  writer(value);
 }
 
 /// False where `bytes` are not exactly one T.

@@ -7,7 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "message/messages.h"
+#include "message/protocol.h"
 
 namespace uroce::message {
 namespace {
@@ -17,9 +17,9 @@ std::unexpected<Error> socket_error(const char* what) {
   return fail(code, std::string(what) + ": " + std::strerror(code));
 }
 
-void set_timeout(int fd, int option, std::chrono::milliseconds patience) {
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience);
-  const timeval value{.tv_sec = seconds.count(), .tv_usec = (patience - seconds).count() * 1000};
+void set_timeout(int fd, int option, std::chrono::milliseconds timeout) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
+  const timeval value{.tv_sec = seconds.count(), .tv_usec = (timeout - seconds).count() * 1000};
   setsockopt(fd, SOL_SOCKET, option, &value, sizeof value);
 }
 
@@ -49,7 +49,8 @@ Result<Connection> Connection::to(const std::string& path) {
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) {
     return fail(ENAMETOOLONG, "the socket's path '" + path + "' has " + std::to_string(path.size()) +
-                                  " bytes; a Unix socket's has at most " + std::to_string(sizeof address.sun_path - 1));
+                                  " bytes; a Unix socket's path has at most " +
+                                  std::to_string(sizeof address.sun_path - 1));
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
@@ -63,13 +64,16 @@ Result<Connection> Connection::to(const std::string& path) {
 Connection::Connection(Fd socket)
     : socket_(std::move(socket)), buffer_(std::make_unique_for_overwrite<std::byte[]>(kMaxPacket)) {}
 
-void Connection::set_patience(std::chrono::milliseconds receive, std::chrono::milliseconds send) {
+void Connection::set_timeouts(std::chrono::milliseconds receive, std::chrono::milliseconds send) {
   set_timeout(socket_.get(), SO_RCVTIMEO, receive);
   set_timeout(socket_.get(), SO_SNDTIMEO, send);
 }
 
 Result<void> Connection::send(std::span<const std::byte> bytes, std::span<const int> fds) {
-  if (bytes.size() > kMaxPacket || fds.size() > kMaxFds) return fail(EMSGSIZE, "the message is too large");
+  if (bytes.size() > kMaxPacket || fds.size() > kMaxFds)
+    return fail(EMSGSIZE, "a message of " + std::to_string(bytes.size()) + " bytes and " + std::to_string(fds.size()) +
+                              " descriptors is too large; at most " + std::to_string(kMaxPacket) + " bytes and " +
+                              std::to_string(kMaxFds) + " descriptors");
   alignas(cmsghdr) std::byte control[CMSG_SPACE(sizeof(int) * kMaxFds)] = {};
   iovec data{.iov_base = const_cast<std::byte*>(bytes.data()), .iov_len = bytes.size()};
   msghdr message{};
@@ -106,7 +110,7 @@ Result<Packet> Connection::receive() {
     got = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
   } while (got < 0 && errno == EINTR);
   if (got < 0) return socket_error("recvmsg");
-  // Descriptors first: whatever is wrong with the rest, they close.
+  // Descriptors first: they close even where the rest is wrong.
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -117,9 +121,11 @@ Result<Packet> Connection::receive() {
     }
   }
   if (got == 0) return fail(ECONNRESET, "the other end closed the connection");
-  if ((message.msg_flags & MSG_TRUNC) != 0) return fail(EPROTO, "a message is larger than any may be");
+  if ((message.msg_flags & MSG_TRUNC) != 0)
+    return fail(EPROTO, "a message is longer than " + std::to_string(kMaxPacket) + " bytes");
   if ((message.msg_flags & MSG_CTRUNC) != 0) {
-    return fail(EPROTO, "descriptors were lost on the way: too many in one message, or too many open here (ulimit -n)");
+    return fail(EPROTO, "descriptors were lost: the message has more than " + std::to_string(kMaxFds) +
+                            ", or this process has too many open; raise the limit (ulimit -n)");
   }
   packet.bytes.assign(buffer_.get(), buffer_.get() + got);
   return packet;

@@ -41,20 +41,20 @@ class Connection {
   /// Errors: those of connect(2).
   static Result<Connection> to(const std::string& path);
 
-  /// How long send() and receive() wait at most; 0 waits for ever.
-  void set_patience(std::chrono::milliseconds receive, std::chrono::milliseconds send);
+  /// The longest that send() and receive() wait; 0 is for ever.
+  void set_timeouts(std::chrono::milliseconds receive, std::chrono::milliseconds send);
   /// Errors: EPIPE and ECONNRESET (the other end is gone), ETIMEDOUT.
   Result<void> send(std::span<const std::byte> bytes, std::span<const int> fds);
   /// Errors: ECONNRESET (the other end is gone), ETIMEDOUT, EPROTO (larger than kMaxPacket, or more descriptors than
   /// kMaxFds, which includes that this process has none left).
   Result<Packet> receive();
-  /// Any thread: ends what another waits for in send() or receive().
+  /// Any thread: ends a send() or receive() in which another thread waits.
   void shut_down();
   int fd() const { return socket_.get(); }
 
  private:
   Fd socket_;
-  std::unique_ptr<std::byte[]> buffer_;  // of the largest packet, for receive()
+  std::unique_ptr<std::byte[]> buffer_;  // receive() fills it: kMaxPacket bytes
 };
 
 }  // namespace uroce::message

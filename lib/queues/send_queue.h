@@ -1,7 +1,6 @@
 // The application's end of a send queue: no locks, no allocation, no virtual calls. One thread at a time.
 #pragma once
 
-#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -9,40 +8,18 @@
 #include <uroce/types.h>
 #include <uroce/verbs.h>
 
+#include "base/wr_opcodes.h"
 #include "queues/doorbell.h"
 #include "queues/ring.h"
 
 namespace uroce::queues {
-
-constexpr uint8_t type_bit(QpType type) { return static_cast<uint8_t>(1u << static_cast<uint32_t>(type)); }
-
-/// Which QP types take a send opcode, as type_bit()s (IBTA vol. 1, table 88).
-constexpr std::array<uint8_t, 10> types_by_opcode() {
-  constexpr uint8_t kRc = type_bit(QpType::rc);
-  constexpr uint8_t kRcUc = kRc | type_bit(QpType::uc);
-  constexpr uint8_t kAll = kRcUc | type_bit(QpType::ud);
-  std::array<uint8_t, 10> types{};
-  const auto allow = [&types](WrOpcode opcode, uint8_t mask) { types[static_cast<std::size_t>(opcode)] = mask; };
-  allow(WrOpcode::rdma_write, kRcUc);
-  allow(WrOpcode::rdma_write_with_imm, kRcUc);
-  allow(WrOpcode::send, kAll);
-  allow(WrOpcode::send_with_imm, kAll);
-  allow(WrOpcode::rdma_read, kRc);
-  allow(WrOpcode::compare_swap, kRc);
-  allow(WrOpcode::fetch_add, kRc);
-  allow(WrOpcode::local_invalidate, kRcUc);
-  allow(WrOpcode::bind_mw, kRcUc);
-  allow(WrOpcode::send_with_invalidate, kRc);
-  return types;
-}
-inline constexpr auto kTypesByOpcode = types_by_opcode();
 
 class SendQueue {
  public:
   /// `cap` as created. `flag` and the memory behind `doorbell` outlive this; `qpn` is what the doorbell rings for.
   SendQueue(RingPlace ring, QpType type, const QpCap& cap, DoorbellFlag* flag, DoorbellPoster doorbell, uint32_t qpn)
       : producer_(ring),
-        type_bit_(type_bit(type)),
+        type_(type),
         max_sge_(cap.max_send_sge),
         max_inline_(cap.max_inline_data),
         qpn_(qpn),
@@ -77,7 +54,7 @@ class SendQueue {
   RingProducer producer_;
   uint32_t room_ = 0;     // slots known to be free when nothing was pending
   uint32_t pending_ = 0;  // put, not yet published
-  uint8_t type_bit_;
+  QpType type_;
   uint32_t max_sge_;
   uint32_t max_inline_;
   uint32_t qpn_;
@@ -86,10 +63,8 @@ class SendQueue {
 };
 
 inline int SendQueue::put(const SendRequest& request) {
-  const auto opcode = static_cast<std::size_t>(request.opcode);
-  if (opcode >= kTypesByOpcode.size() || (kTypesByOpcode[opcode] & type_bit_) == 0) return EINVAL;
-  const bool local = request.opcode == WrOpcode::bind_mw || request.opcode == WrOpcode::local_invalidate;
-  if (local && (!request.sges.empty() || request.flags.has(SendFlag::inline_data))) return EINVAL;
+  if (!offers(type_, request.opcode)) return EINVAL;
+  if (is_local(request.opcode) && (!request.sges.empty() || request.flags.has(SendFlag::inline_data))) return EINVAL;
   if (!has_room()) return ENOMEM;
   std::byte* slot = producer_.slot(pending_);
   auto& wqe = *reinterpret_cast<SendWqe*>(slot);
@@ -108,7 +83,7 @@ inline int SendQueue::put(const SendRequest& request) {
   wqe.imm_or_key = request.imm_or_key;
   wqe.rkey = request.rkey;
   wqe.remote_addr = request.remote_addr;
-  if (type_bit_ == type_bit(QpType::ud)) {
+  if (type_ == QpType::ud) {
     wqe.ud = {request.ah, request.remote_qpn, request.remote_qkey, 0};
   } else if (request.opcode == WrOpcode::bind_mw) {
     wqe.imm_or_key = request.bind.rkey;
@@ -124,10 +99,7 @@ inline int SendQueue::put(const SendRequest& request) {
 }
 
 inline bool SendQueue::put_inline(SendWqe& wqe, const SendRequest& request) const {
-  if (request.opcode == WrOpcode::rdma_read || request.opcode == WrOpcode::compare_swap ||
-      request.opcode == WrOpcode::fetch_add) {
-    return false;
-  }
+  if (is_read_or_atomic(request.opcode)) return false;
   auto* out = reinterpret_cast<std::byte*>(&wqe) + sizeof(SendWqe);
   uint64_t length = request.inline_data.size();
   if (request.sges.empty()) {

@@ -21,13 +21,13 @@ constexpr std::size_t kMaxChunk = std::size_t{64} << 20;
 
 std::size_t round_up(std::size_t bytes, std::size_t grain) { return (bytes + grain - 1) / grain * grain; }
 
-/// `bytes` of a new memfd, mapped and touched, so that nothing can be missing later.
+/// A new memfd of `bytes`, mapped, with every page touched: a page cannot be missing later.
 std::optional<std::pair<message::Fd, std::byte*>> make_memory(std::size_t bytes, unsigned flags) {
   message::Fd fd(memfd_create("uroce-queues", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags));
   if (!fd || ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return std::nullopt;
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
   if (data == MAP_FAILED) return std::nullopt;
-  // The client gets the descriptor: it must not shrink what the engines read.
+  // The client gets the descriptor, and must not shrink memory that engines read.
   if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     munmap(data, bytes);
     return std::nullopt;
@@ -56,9 +56,10 @@ Result<std::unique_ptr<control::QueueMemory>> Arena::allocate(std::size_t bytes)
   bytes = round_up(bytes, kGrain);
   const std::scoped_lock lock(mutex_);
   if (bytes > max_bytes_ - used_) {
-    return fail(ENOMEM, fmt::format("queues of {} bytes would bring this client to {}; the limit is {} "
-                                    "(max_queue_bytes): ask for fewer entries or raise it",
-                                    bytes, used_ + bytes, max_bytes_));
+    return fail(ENOMEM,
+                fmt::format("cannot allocate queues of {} bytes: this client would have {}, and the limit is {} "
+                            "(max_queue_bytes); ask for fewer entries or raise it",
+                            bytes, used_ + bytes, max_bytes_));
   }
   for (int attempt = 0; attempt < 2; ++attempt) {
     for (std::size_t index = 0; index < chunks_.size(); ++index) {
@@ -75,10 +76,11 @@ Result<std::unique_ptr<control::QueueMemory>> Arena::allocate(std::size_t bytes)
     }
     if (auto added = add_chunk(bytes); !added) return std::unexpected(added.error());
   }
-  return fail(ENOMEM, fmt::format("no memory for queues of {} bytes", bytes));
+  return fail(ENOMEM, fmt::format("no memory for queues of {} bytes; ask for fewer entries", bytes));
 }
 
-// Each piece twice as large as the last: a client with few objects costs one huge page, one with many few mappings.
+// Each piece is twice as large as the last: a client with few objects costs one huge page, and one with many objects
+// has few mappings.
 Result<void> Arena::add_chunk(std::size_t bytes) {
   const std::size_t usual = chunks_.empty() ? kHugePage : std::min<std::size_t>(2 * chunks_.back().bytes, kMaxChunk);
   const std::size_t size = round_up(std::max(bytes, usual), kHugePage);
@@ -86,7 +88,8 @@ Result<void> Arena::add_chunk(std::size_t bytes) {
   if (!memory) memory = make_memory(size, 0);
   if (!memory) {
     const int code = errno;
-    return fail(ENOMEM, fmt::format("no memory for queues of {} bytes: {}", size, std::strerror(code)));
+    return fail(ENOMEM,
+                fmt::format("no memory for queues of {} bytes: {}; ask for fewer entries", size, std::strerror(code)));
   }
   Chunk chunk;
   chunk.fd = std::move(memory->first);
@@ -119,9 +122,9 @@ void Arena::give_back(uint32_t index, uint64_t offset, std::size_t bytes) {
 std::vector<Arena::NewChunk> Arena::take_new_chunks() {
   const std::scoped_lock lock(mutex_);
   std::vector<NewChunk> fresh;
-  for (; told_ < chunks_.size(); ++told_) {
-    const Chunk& chunk = chunks_[told_];
-    fresh.push_back({static_cast<uint32_t>(told_), chunk.bytes, chunk.fd.get()});
+  for (; sent_ < chunks_.size(); ++sent_) {
+    const Chunk& chunk = chunks_[sent_];
+    fresh.push_back({static_cast<uint32_t>(sent_), chunk.bytes, chunk.fd.get()});
   }
   return fresh;
 }

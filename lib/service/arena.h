@@ -1,6 +1,6 @@
 // Queue memory that a client maps: few, large pieces of sealed memfd, in huge pages where there are any.
 //
-// What is free is known here alone: a client that scribbles over its queues cannot confuse the allocator.
+// The list of free pieces is in private memory: a client that overwrites its queues cannot confuse the allocator.
 #pragma once
 
 #include <cstdint>
@@ -66,7 +66,7 @@ class Arena final : public control::QueueAllocator, public std::enable_shared_fr
   const uint64_t max_bytes_;
   mutable std::mutex mutex_;
   std::vector<Chunk> chunks_;
-  std::size_t told_ = 0;  // chunks that the client knows
+  std::size_t sent_ = 0;  // chunks that take_new_chunks() has returned
   uint64_t used_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// What the server needs of whoever owns the ports, to let an operator capture frames and read counters.
+// The server's interface to the owner of the ports, for captures and counters.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace uroce::service {
 
-/// Runs until it goes.
+/// A running capture; it ends when this is destroyed.
 class Capture {
  public:
   virtual ~Capture() = default;
@@ -24,10 +24,10 @@ class Capture {
   virtual uint64_t epoch_ns() const = 0;
 };
 
-/// Starts one on a device, by name. Any thread. Errors: ENODEV, EBUSY, ENOMEM, ETIMEDOUT.
+/// Starts a capture of the device with a name. Any thread. Errors: ENODEV, EBUSY, ENOMEM, ETIMEDOUT.
 using StartCapture = std::function<Result<std::unique_ptr<Capture>>(std::string_view device)>;
 
-/// Of a device, by name, what its port and its neighbourhood count beside its engines. Any thread.
+/// Counters of a device's port and of its address resolution, beside those of the engines. Any thread.
 using PortCounters = std::function<std::vector<std::pair<std::string, uint64_t>>(std::string_view device)>;
 
 /// Each may be empty.

@@ -12,19 +12,21 @@
 
 #include <fmt/format.h>
 
-#include "queues/layout.h"
+#include "service/memory_operations.h"
+#include "service/operation_table.h"
+#include "service/operator_operations.h"
 
 namespace uroce::service {
 namespace {
 
-constexpr std::chrono::seconds kSendPatience{5};
-constexpr int kHelloPatienceMs = 5000;
+constexpr std::chrono::seconds kSendTimeout{5};
+constexpr int kHelloTimeoutMs = 5000;
 
 std::string command_of(int32_t pid) {
   std::ifstream file(fmt::format("/proc/{}/comm", pid));
   std::string name;
   std::getline(file, name);
-  // The process chose it, and it goes to a log that people read on terminals.
+  // The process chose its name, and people read the log on terminals.
   std::ranges::replace_if(name, [](char c) { return c < ' ' || c > '~'; }, '?');
   return name;
 }
@@ -32,16 +34,16 @@ std::string command_of(int32_t pid) {
 }  // namespace
 
 Client::Client(ServerView& server, message::Connection connection, uint32_t id, const ClientLimits& limits)
-    : server_(server), connection_(std::move(connection)), id_(id), limits_(limits) {
+    : state_(server, id, limits), connection_(std::move(connection)) {
   ucred peer{};
   socklen_t length = sizeof peer;
   if (getsockopt(connection_.fd(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0) {
-    pid_ = peer.pid;
-    uid_ = peer.uid;
+    state_.pid = peer.pid;
+    state_.uid = peer.uid;
   }
-  command_ = command_of(pid_);
-  // A client that does not read its replies keeps its own thread waiting, and not for ever.
-  connection_.set_patience(kSendPatience, kSendPatience);
+  state_.command = command_of(state_.pid);
+  // A client that does not read its replies blocks only its own thread, for a bounded time.
+  connection_.set_timeouts(kSendTimeout, kSendTimeout);
 }
 
 Client::~Client() { end(); }
@@ -50,9 +52,9 @@ Result<void> Client::start() {
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error& error) {
-    return fail(EAGAIN, fmt::format("client {} ({}, process {}) is turned away: no thread for it: {}; raise the limit "
+    return fail(EAGAIN, fmt::format("client {} ({}, process {}) is refused: cannot start a thread: {}; raise the limit "
                                     "(TasksMax)",
-                                    id_, command_, pid_, error.what()));
+                                    state_.id, state_.command, state_.pid, error.what()));
   }
   return {};
 }
@@ -68,25 +70,25 @@ void Client::run() {
     while (serve(why)) {
     }
   } catch (const std::bad_alloc&) {
-    why = "the daemon has no memory for what it asks";
+    why = "the daemon has no memory for its request";
   }
   if (!why.empty()) {
-    server_.log(Severity::warning,
-                fmt::format("client {} ({}, process {}) is disconnected: {}", id_, command_, pid_, why));
+    state_.server.log(Severity::warning, fmt::format("client {} ({}, process {}) is disconnected: {}", state_.id,
+                                                     state_.command, state_.pid, why));
   }
   disconnect();
   release();
   done_.store(true, std::memory_order_release);
-  server_.finished();
+  state_.server.finished();
 }
 
 bool Client::serve(std::string& why) {
   pollfd waiting[2] = {{.fd = connection_.fd(), .events = POLLIN, .revents = 0},
-                       {.fd = session_ ? session_->events().fd() : -1, .events = POLLIN, .revents = 0}};
-  const int ready = poll(waiting, 2, greeted_ ? -1 : kHelloPatienceMs);
+                       {.fd = state_.session ? state_.session->events().fd() : -1, .events = POLLIN, .revents = 0}};
+  const int ready = poll(waiting, 2, state_.greeted ? -1 : kHelloTimeoutMs);
   if (ready < 0 && errno == EINTR) return true;
   if (ready == 0) {
-    why = fmt::format("it said nothing within {} ms", kHelloPatienceMs);
+    why = fmt::format("no hello came within {} ms", kHelloTimeoutMs);
     return false;
   }
   if ((waiting[1].revents & POLLIN) != 0) forward_events();
@@ -100,19 +102,19 @@ bool Client::serve(std::string& why) {
   message::RequestHeader header;
   reader(header);
   if (!reader.good()) {
-    why = fmt::format("a message of {} bytes has no header", packet->bytes.size());
+    why = fmt::format("a message of {} bytes is shorter than a header", packet->bytes.size());
     return false;
   }
   calls_.fetch_add(1, std::memory_order_relaxed);
-  malformed_ = false;
   if (refusal_) {
     (void)send(header.sequence, std::unexpected(*refusal_));
     return false;
   }
-  const auto answer = call(header.op, reader.rest(), packet->fds);
+  Call call{.op = header.op, .body = reader.rest(), .fds = packet->fds};
+  const auto answer = serve_call(state_, call);
   if (!answer) errors_.fetch_add(1, std::memory_order_relaxed);
   const auto sent = send(header.sequence, answer);
-  if (malformed_) {
+  if (call.malformed) {
     why = answer.error().text;
     return false;
   }
@@ -121,10 +123,10 @@ bool Client::serve(std::string& why) {
 }
 
 void Client::forward_events() {
-  // A full pipe loses events, as a full queue does: the client does not look.
-  while (auto event = session_->events().pop()) {
+  // A full pipe loses events, as a full queue does: the client does not read them.
+  while (auto event = state_.session->events().pop()) {
     const message::AsyncRecord record{static_cast<uint32_t>(event->type), event->object};
-    [[maybe_unused]] const auto written = write(async_pipe_.get(), &record, sizeof record);
+    [[maybe_unused]] const auto written = write(state_.async_pipe.get(), &record, sizeof record);
   }
 }
 
@@ -135,8 +137,8 @@ Result<void> Client::send(uint32_t sequence, const Result<Reply>& answer) {
     header.error = answer.error().code;
     header.text = answer.error().text;
   }
-  if (arena_ != nullptr) {
-    for (const auto& chunk : arena_->take_new_chunks()) {
+  if (state_.arena != nullptr) {
+    for (const auto& chunk : state_.arena->take_new_chunks()) {
       header.chunks.push_back({chunk.index, chunk.bytes});
       fds.push_back(chunk.fd);
     }
@@ -150,64 +152,37 @@ Result<void> Client::send(uint32_t sequence, const Result<Reply>& answer) {
   return connection_.send(bytes, fds);
 }
 
-// Queue pairs first: nothing new begins. Then what they used, and the session last.
+// Queue pairs first, so that no new work begins; then the objects that they used; the session last.
 void Client::release() {
-  capture_.reset();
-  connections_.reset();
-  qps_.take_all().clear();
-  srqs_.take_all().clear();
-  cqs_.take_all().clear();
-  channels_.take_all().clear();
-  handles_.take_all().clear();
-  windows_.take_all().clear();
-  regions_.take_all().clear();
-  pds_.take_all().clear();
-  std::shared_ptr<control::Session> session;
+  state_.capture.reset();
+  state_.connections.reset();
+  state_.qps.take_all().clear();
+  state_.srqs.take_all().clear();
+  state_.cqs.take_all().clear();
+  state_.channels.take_all().clear();
+  state_.address_handles.take_all().clear();
+  state_.windows.take_all().clear();
+  state_.regions.take_all().clear();
+  state_.pds.take_all().clear();
+  std::shared_ptr<control::DeviceSession> session;
   {
-    const std::scoped_lock lock(session_mutex_);
-    session.swap(session_);
+    const std::scoped_lock lock(state_.session_mutex);
+    session.swap(state_.session);
   }
   session.reset();
-  arena_.reset();
-  async_pipe_.reset();
-  registered_bytes_.store(0, std::memory_order_relaxed);
+  state_.arena.reset();
+  state_.async_pipe.reset();
+  state_.registered_bytes.store(0, std::memory_order_relaxed);
 }
 
-void Client::retire_broken() {
-  for (auto& [id, region] : regions_.after(0, UINT32_MAX)) {
-    if (!region->mapping->broken()) continue;
-    std::shared_ptr<control::Region> object;  // ends outside the lock
-    {
-      const std::scoped_lock lock(broken_mutex_);
-      object.swap(region->region);
-    }
-    if (object == nullptr) continue;
-    server_.log(
-        Severity::warning,
-        fmt::format("client {} ({}, process {}) took the pages of its memory region {:#x} away; its key is ended", id_,
-                    command_, pid_, region->key));
-  }
-}
+void Client::retire_broken() { retire_broken_regions(state_); }
 
 message::ClientRow Client::row() const {
-  message::ClientRow row{.id = id_, .pid = pid_, .uid = uid_, .command = command_};
-  {
-    const std::scoped_lock lock(session_mutex_);
-    if (session_ != nullptr) {
-      row.device = session_->device()->config().name;
-      row.queue_bytes = arena_->used();
-    }
-  }
-  row.qps = qps_.size();
-  row.cqs = cqs_.size();
-  row.srqs = srqs_.size();
-  row.mrs = regions_.size();
-  row.pds = pds_.size();
-  row.ahs = handles_.size();
-  row.registered_bytes = registered_bytes_.load(std::memory_order_relaxed);
-  row.calls = calls_.load(std::memory_order_relaxed);
-  row.errors = errors_.load(std::memory_order_relaxed);
-  return row;
+  return row_of(state_, calls_.load(std::memory_order_relaxed), errors_.load(std::memory_order_relaxed));
+}
+
+std::vector<message::ObjectRow> Client::objects(message::Kind kind, uint32_t after, std::size_t most) const {
+  return object_rows_of(state_, kind, after, most);
 }
 
 }  // namespace uroce::service

@@ -20,7 +20,7 @@ struct Slot {
   std::atomic<bool> broken{false};
 };
 std::array<Slot, FaultWatch::kSlots> slots;
-std::atomic<int> slots_seen{0};  // all beyond were never taken
+std::atomic<int> slots_seen{0};  // slots from here on were never used
 std::atomic<uint64_t> breaks_seen{0};
 std::mutex slots_mutex;
 std::vector<int> free_slots;  // below slots_seen
@@ -33,8 +33,8 @@ bool repair(uintptr_t address) {
     const uintptr_t base = slot.base.load(std::memory_order_acquire);
     const std::size_t bytes = slot.bytes.load(std::memory_order_relaxed);
     if (base == 0 || address < base || address - base >= bytes) continue;
-    // A plain system call, as any in a handler.
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): that is what the slot holds
+    // A plain system call, because this is a signal handler.
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the slot holds the address
     void* const place = reinterpret_cast<void*>(base);
     if (mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) !=
         place) {
@@ -56,7 +56,7 @@ void install() {
   std::call_once(once, [] {
     struct sigaction action{};
     action.sa_sigaction = on_fault;
-    // A handler further on may leave by siglongjmp, which does not give the mask back.
+    // The previous handler may leave by siglongjmp, which does not restore the signal mask.
     action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
     sigaction(SIGBUS, &action, &previous);
   });

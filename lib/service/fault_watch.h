@@ -1,5 +1,5 @@
-// Mappings of files that someone else may cut short. A touch beyond the end raises SIGBUS (mmap(2)); the handler then
-// puts zero pages under the whole mapping, so that the engine goes on, and notes that the mapping is broken.
+// Mappings of files that another process may truncate. An access beyond the end raises SIGBUS (mmap(2)); the handler
+// then puts zero pages under the whole mapping, so that the engine goes on, and marks the mapping as broken.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@ class FaultWatch {
  public:
   static constexpr int kSlots = 1 << 17;
 
-  /// Installs the handler once; it passes on what is not its own. Watches [base, base + bytes) from here on. Returns a
-  /// slot, or -1 when all are in use. Any thread.
+  /// Watches [base, base + bytes) from now on. Returns a slot, or -1 when all are in use. The first call installs the
+  /// handler, which passes faults elsewhere on to the previous one. Any thread.
   static int add(std::byte* base, std::size_t bytes);
   static void remove(int slot);
   static bool broken(int slot);

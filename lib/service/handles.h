@@ -1,4 +1,4 @@
-// A client's names for its objects. Numbers are its own: another client's mean nothing here.
+// A client's numbers for its objects. They are per client: another client's number means nothing here.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace uroce::service {
 template <class T>
 class Handles {
  public:
-  /// `what`: a word for messages. `limit_name`: the setting.
+  /// `what`: the kind of object, for error texts. `limit_name`: the setting.
   Handles(const char* what, const char* limit_name) : what_(what), limit_name_(limit_name) {}
 
   /// Errors: ENOMEM naming the limit.
@@ -30,12 +30,12 @@ class Handles {
   }
   uint32_t add(std::shared_ptr<T> object) {
     const std::scoped_lock lock(mutex_);
-    // After 2^32 objects numbers come again: past those that still live.
+    // After 2^32 objects the numbers begin again; those in use are left out.
     while (next_ == 0 || objects_.contains(next_)) ++next_;
     objects_.emplace(next_, std::move(object));
     return next_++;
   }
-  /// Another object under the name of one that is there.
+  /// Puts another object in the place of an existing one.
   void replace(uint32_t id, std::shared_ptr<T> object) {
     const std::scoped_lock lock(mutex_);
     objects_[id].swap(object);
@@ -47,7 +47,7 @@ class Handles {
     if (found == objects_.end()) return unknown(id);
     return found->second;
   }
-  /// Out of the table; the caller ends it.
+  /// Removes the object from the table; the caller destroys it.
   Result<std::shared_ptr<T>> take(uint32_t id) {
     const std::scoped_lock lock(mutex_);
     const auto found = objects_.find(id);

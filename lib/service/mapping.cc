@@ -19,14 +19,14 @@ namespace uroce::service {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-/// Addresses here agree with the client's modulo this, so that huge pages of any size fall on their boundaries.
+/// Addresses here equal the client's modulo this, so that huge pages of any size stay aligned.
 constexpr uint64_t kAlignment = uint64_t{1} << 30;
 constexpr uint64_t kMaxBytes = uint64_t{1} << 46;
 constexpr long kXfsMagic = 0x58465342;
 constexpr long kHugetlbfsMagic = 0x958458f6;
 
-/// Files whose pages come from memory or a local disk. Others (FUSE above all) can leave a reader waiting for a
-/// process that means harm.
+/// Whether pages of such files come from memory or a local disk. Other files (FUSE above all) can make a reader wait
+/// for a hostile process.
 bool pages_come(long type) {
   constexpr long kKinds[] = {TMPFS_MAGIC, kHugetlbfsMagic,   RAMFS_MAGIC,          EXT4_SUPER_MAGIC,
                              kXfsMagic,   BTRFS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC};
@@ -35,7 +35,7 @@ bool pages_come(long type) {
 
 std::unexpected<Error> system_error(const char* what) {
   const int code = errno;
-  return fail(code, fmt::format("{} of the memory to register: {}", what, std::strerror(code)));
+  return fail(code, fmt::format("cannot register memory: {}: {}", what, std::strerror(code)));
 }
 
 /// The size of the file's pages. Errors where the descriptor is no file to map [offset, offset + length) of.
@@ -44,20 +44,21 @@ Result<uint64_t> check_file(int fd, uint64_t offset, uint64_t length) {
   struct stat file{};
   if (fstatfs(fd, &system) != 0 || fstat(fd, &file) != 0) return system_error("the file");
   if (!S_ISREG(file.st_mode) || !pages_come(static_cast<long>(system.f_type))) {
-    return fail(EOPNOTSUPP, fmt::format("memory of a file of kind {:#x} cannot be registered; memory, tmpfs, hugetlbfs "
-                                        "and files of local disks can",
-                                        system.f_type));
+    return fail(EOPNOTSUPP,
+                fmt::format("memory of a file system of type {:#x} cannot be registered; use anonymous memory, tmpfs, "
+                            "hugetlbfs or a local disk",
+                            system.f_type));
   }
   const auto size = static_cast<uint64_t>(file.st_size);
   const auto page = static_cast<long>(system.f_type) == kHugetlbfsMagic ? static_cast<uint64_t>(system.f_bsize) : kPage;
   if (page > kAlignment) {
-    return fail(EOPNOTSUPP,
-                fmt::format("memory in pages of {} bytes cannot be registered; at most {}", page, kAlignment));
+    return fail(EOPNOTSUPP, fmt::format("memory in pages of {} bytes cannot be registered; the largest page is {}",
+                                        page, kAlignment));
   }
   const auto whole = (size + page - 1) / page * page;
   if (offset > whole || length > whole - offset) {
-    return fail(EINVAL, fmt::format("bytes {} to {} are past the end of the file of the memory to register, at {}",
-                                    offset, offset + length, size));
+    return fail(EINVAL,
+                fmt::format("cannot register bytes {} to {} of a file that has {}", offset, offset + length, size));
   }
   return page;
 }
@@ -72,22 +73,25 @@ Result<std::unique_ptr<Mapping>> Mapping::make(std::span<const message::Segment>
     if (segment.fd >= fds.size() || segment.length == 0 || segment.length % kPage != 0 || segment.offset % kPage != 0 ||
         segment.length > kMaxBytes || segment.offset > kMaxBytes || total + segment.length > kMaxBytes) {
       return fail(EINVAL,
-                  fmt::format("a segment of the memory to register is descriptor {} of {}, offset {}, length {}; "
-                              "offset and length are whole pages",
+                  fmt::format("cannot register memory: a segment has descriptor {} of {}, offset {} and length {}; "
+                              "offset and length must be whole pages",
                               segment.fd, fds.size(), segment.offset, segment.length));
     }
     total += segment.length;
   }
   const uint64_t in_page = address % kPage;
   if (length == 0 || length > total || in_page + length > total) {
-    return fail(EINVAL, fmt::format("the segments hold {} bytes; {} bytes from offset {} are to be registered", total,
-                                    length, in_page));
+    return fail(
+        EINVAL,
+        fmt::format("cannot register memory: the segments hold {} bytes, but {} bytes from offset {} are wanted", total,
+                    length, in_page));
   }
   if (total - length - in_page >= kPage) {
-    return fail(EINVAL,
-                fmt::format("the segments hold {} bytes where {} are to be registered; pass the pages that hold "
-                            "them and no more",
-                            total, length));
+    return fail(
+        EINVAL,
+        fmt::format("cannot register memory: the segments hold {} bytes for a region of {}; pass only the pages that "
+                    "hold it",
+                    total, length));
   }
   std::unique_ptr<Mapping> mapping(new Mapping);
   if (auto mapped = mapping->map(segments, fds, address - in_page, total, writable); !mapped) {
@@ -99,8 +103,8 @@ Result<std::unique_ptr<Mapping>> Mapping::make(std::span<const message::Segment>
 
 Result<void> Mapping::map(std::span<const message::Segment> segments, std::span<const message::Fd> fds, uint64_t first,
                           uint64_t total, bool writable) {
-  // A file of huge pages is mapped in whole ones, whatever length is asked for: the parts before the first byte and
-  // behind the last must have their place in the reservation, or they would land on what lies beside it.
+  // Files of huge pages are mapped in whole huge pages. The reservation must include the parts before the first byte
+  // and after the last, or they would replace neighbouring mappings.
   uint64_t before = 0, behind = 0, done = 0;
   for (const message::Segment& segment : segments) {
     const auto page = check_file(fds[segment.fd].get(), segment.offset, segment.length);
@@ -110,10 +114,11 @@ Result<void> Mapping::map(std::span<const message::Segment> segments, std::span<
     const bool fits = (first + done - front) % *page == 0 && (front == 0 || done == 0) &&
                       (back == 0 || done + segment.length == total);
     if (!fits) {
-      return fail(EINVAL,
-                  fmt::format("a segment of {} bytes at offset {} of its file does not fall on the file's pages "
-                              "of {} bytes",
-                              segment.length, segment.offset, *page));
+      return fail(
+          EINVAL,
+          fmt::format("cannot register memory: a segment of {} bytes at offset {} of its file is not whole pages "
+                      "of {} bytes",
+                      segment.length, segment.offset, *page));
     }
     before += front;
     behind += back;
@@ -133,14 +138,14 @@ Result<void> Mapping::map(std::span<const message::Segment> segments, std::span<
     }
     at += length;
   }
-  // Sealed or not: of a sealed file, too, a client can punch out pages that the machine then cannot give again.
+  // Sealed files, too: a client can punch holes in one, and the machine may then have no pages for them.
   watch_ = FaultWatch::add(base_, bytes_);
   if (watch_ < 0) {
-    return fail(ENOMEM, fmt::format("{} memory regions are registered by all clients together, which is the limit; "
+    return fail(ENOMEM, fmt::format("cannot register memory: all clients together have {} regions, which is the limit; "
                                     "register fewer, larger ones",
                                     FaultWatch::kSlots));
   }
-  // No page fault on the data path. Where that fails, as for what a file has lost meanwhile, the watch is there.
+  // So that the data path has no page faults. Where this fails, as for a truncated file, the fault watch helps.
   madvise(base_, bytes_, writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
   return {};
 }
@@ -152,7 +157,7 @@ Result<void> Mapping::reserve(uint64_t like, uint64_t bytes) {
   const uint64_t shift = (like - reinterpret_cast<uint64_t>(reserved)) % kAlignment;
   base_ = start + shift;
   bytes_ = bytes;
-  // What is left over goes: all clients share the 65530 mappings that a process may have (vm.max_map_count).
+  // Frees the rest: all clients share the 65530 mappings that a process may have (vm.max_map_count).
   if (shift != 0) munmap(start, shift);
   munmap(base_ + bytes, kAlignment - shift);
   return {};

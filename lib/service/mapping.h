@@ -1,4 +1,4 @@
-// A client's registered memory, mapped here: one run of addresses over the files that it passed.
+// A client's registered memory, mapped in the daemon: one range of addresses over the files that the client passed.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include <uroce/error.h>
 
 #include "message/connection.h"
-#include "message/messages.h"
+#include "message/memory_messages.h"
 
 namespace uroce::service {
 

@@ -26,23 +26,25 @@ namespace uroce::service {
 namespace {
 
 constexpr int kBacklog = 128;
-constexpr int kHouseMs = 200;
+constexpr int kHousekeepingMs = 200;
 constexpr std::size_t kRowsPerReply = 200;
-/// Of a reply's rows, so that it fits a packet however much a row tells.
+/// Bytes of a reply's rows, so that the reply fits a packet.
 constexpr std::size_t kBytesOfRows = message::kMaxPacket - 4096;
-constexpr std::size_t kToldWhy = 16;
+/// Connections beyond max_clients that get an error in reply; more are closed at once.
+constexpr std::size_t kRefusedWithReply = 16;
 
 std::unexpected<Error> path_error(const std::string& path, const char* what) {
   const int code = errno;
-  return fail(code,
-              fmt::format("{}: {}: {}; set another path or run as a user that may", path, what, std::strerror(code)));
+  return fail(code, fmt::format("{}: {}: {}; set another path or run as a user with the permission", path, what,
+                                std::strerror(code)));
 }
 
-/// A listening socket at `path`. A file that nobody answers behind is a dead daemon's.
+/// A listening socket at the configured path. A socket there on which nobody listens is a dead daemon's.
 Result<message::Fd> listen_at(const ServerConfig& config) {
   const std::string& path = config.socket;
   if (message::Connection::to(path)) {
-    return fail(EADDRINUSE, fmt::format("{}: another uroced listens there; stop it or set another socket", path));
+    return fail(EADDRINUSE,
+                fmt::format("{}: another uroced listens on this socket; stop it or set another socket", path));
   }
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -57,7 +59,7 @@ Result<message::Fd> listen_at(const ServerConfig& config) {
   struct stat old{};
   if (lstat(path.c_str(), &old) == 0) {
     if (!S_ISSOCK(old.st_mode)) {
-      return fail(EADDRINUSE, fmt::format("{} is there and is no socket; remove it or set another path", path));
+      return fail(EADDRINUSE, fmt::format("{} exists and is not a socket; remove it or set another path", path));
     }
     unlink(path.c_str());
   }
@@ -166,7 +168,7 @@ void Server::Impl::run() {
   while (!stopping.load(std::memory_order_acquire)) {
     pollfd waiting[2] = {{.fd = listener.get(), .events = POLLIN, .revents = 0},
                          {.fd = wake.get(), .events = POLLIN, .revents = 0}};
-    poll(waiting, 2, kHouseMs);
+    poll(waiting, 2, kHousekeepingMs);
     uint64_t count = 0;
     [[maybe_unused]] const auto got = read(wake.get(), &count, sizeof count);
     if ((waiting[0].revents & POLLIN) != 0 && !stopping.load(std::memory_order_acquire)) accept_one();
@@ -182,19 +184,21 @@ void Server::Impl::accept_one() {
   message::Fd fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!fd) {
     if (errno == EMFILE || errno == ENFILE) {
-      log(Severity::error, "no descriptor is left for another client; raise the limit (LimitNOFILE)");
-      std::this_thread::sleep_for(std::chrono::milliseconds(kHouseMs));
+      log(Severity::error, "cannot accept a client: no file descriptor is left; raise the limit (LimitNOFILE)");
+      std::this_thread::sleep_for(std::chrono::milliseconds(kHousekeepingMs));
     }
     return;
   }
   const std::scoped_lock lock(mutex);
-  // A few are told why; a flood of them is not even that.
-  if (clients.size() >= config.max_clients + kToldWhy) return;
+  // Some get an error in reply; a flood of connections is closed without one.
+  if (clients.size() >= config.max_clients + kRefusedWithReply) return;
   const uint32_t id = next_id++;
   auto client = std::make_shared<Client>(*this, message::Connection(std::move(fd)), id, config.limits);
   if (clients.size() >= config.max_clients) {
-    client->refuse({ENOMEM, fmt::format("the daemon serves {} connections, which is its limit (max_clients)",
-                                        config.max_clients)});
+    client->refuse(
+        {ENOMEM,
+         fmt::format("the daemon serves {} connections, which is its limit (max_clients); close one or raise it",
+                     config.max_clients)});
   }
   if (auto started = client->start(); !started) return log(Severity::error, started.error().text);
   clients.emplace(id, std::move(client));
@@ -212,7 +216,7 @@ void Server::Impl::reap() {
   if (gone.empty()) return;
   for (const auto& client : gone) client->end();
   gone.clear();
-  // Else the C library keeps what thousands of queue pairs had: 70 MB of 10,000.
+  // Without this the C library keeps the memory of freed queue pairs: 70 MB after 10,000.
   malloc_trim(0);
 }
 
@@ -244,7 +248,7 @@ void Server::stop() {
   impl_->listener.reset();
   const auto clients = impl_->all();
   for (const auto& client : clients) client->disconnect();
-  // Here and not where the last reference goes: that may be on the client's own thread, which is listing clients.
+  // Here, because the last reference may go on a client's own thread, which is listing clients.
   for (const auto& client : clients) client->end();
   const std::scoped_lock lock(impl_->mutex);
   impl_->clients.clear();

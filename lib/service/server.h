@@ -15,23 +15,12 @@
 
 #include "cm/manager.h"
 #include "control/device.h"
-#include "message/messages.h"
+#include "message/operator_messages.h"
 #include "service/capture.h"
+#include "service/client_limits.h"
+#include "service/server_view.h"
 
 namespace uroce::service {
-
-/// What one client may hold at once; beyond it a call fails with ENOMEM and names the limit.
-struct ClientLimits {
-  uint32_t max_qp = 16384;
-  uint32_t max_cq = 16384;
-  uint32_t max_srq = 1024;
-  uint32_t max_mr = 65536;
-  uint32_t max_pd = 4096;
-  uint32_t max_ah = 65536;
-  uint32_t max_cm_id = 65536;
-  uint64_t max_queue_bytes = uint64_t{4} << 30;       ///< memory of all queues
-  uint64_t max_registered_bytes = uint64_t{1} << 40;  ///< registered memory, mapped by the daemon
-};
 
 struct ServerConfig {
   std::string socket =
@@ -45,7 +34,6 @@ struct ServerConfig {
 /// One connection, for the operator.
 using ClientInfo = message::ClientRow;
 
-enum class Severity { info, warning, error };
 /// Any thread; one line without a newline.
 using Log = std::function<void(Severity, std::string_view)>;
 
@@ -58,7 +46,7 @@ class Server {
                                                cm::Manager* connections = nullptr, PortAccess ports = {});
   /// As stop().
   ~Server();
-  /// Ends every connection, frees what the clients held, and removes the socket. Bounded by the engines' patience.
+  /// Ends every connection, frees the clients' objects, and removes the socket. Bounded by the engines' timeout.
   void stop();
   /// For clients from here on.
   void set_limits(const ClientLimits& limits);

@@ -7,17 +7,17 @@
 
 #include "base/bytes.h"
 #include "base/psn.h"
+#include "wire/header_bytes.h"
 #include "wire/opcode.h"
 
 namespace uroce::wire {
 
 inline constexpr uint16_t kUdpPort = 4791;
-inline constexpr std::size_t kIcrcBytes = 4;
 /// Ethernet 14, VLAN 4, IPv6 40, UDP 8, BTH 12, largest extended headers 28 (AtomicETH).
 inline constexpr std::size_t kMaxHeaderBytes = 14 + 4 + 40 + 8 + 12 + 28;
 
 struct Bth {
-  static constexpr std::size_t kBytes = 12;
+  static constexpr std::size_t kBytes = kBthBytes;
   Opcode opcode{};
   bool solicited = false;
   bool migrated = true;  ///< MigReq; RNICs send 1, rxe 0; both are taken
@@ -69,7 +69,7 @@ struct Bth {
 };
 
 struct Reth {
-  static constexpr std::size_t kBytes = 16;
+  static constexpr std::size_t kBytes = kRethBytes;
   uint64_t va = 0;
   uint32_t rkey = 0;
   uint32_t length = 0;  ///< bytes of the whole message
@@ -83,7 +83,7 @@ struct Reth {
 };
 
 struct AtomicEth {
-  static constexpr std::size_t kBytes = 28;
+  static constexpr std::size_t kBytes = kAtomicEthBytes;
   uint64_t va = 0;
   uint32_t rkey = 0;
   uint64_t swap_add = 0;
@@ -112,7 +112,7 @@ enum class NakCode : uint8_t {
 };
 
 struct Aeth {
-  static constexpr std::size_t kBytes = 4;
+  static constexpr std::size_t kBytes = kAethBytes;
   static constexpr uint8_t kNoCreditLimit = 0x1f;
   uint8_t syndrome = 0;
   uint32_t msn = 0;  ///< 24 bits
@@ -140,7 +140,7 @@ struct Aeth {
 };
 
 struct Deth {
-  static constexpr std::size_t kBytes = 8;
+  static constexpr std::size_t kBytes = kDethBytes;
   uint32_t qkey = 0;
   uint8_t reserved = 0;
   uint32_t src_qpn = 0;  ///< 24 bits
@@ -152,9 +152,5 @@ struct Deth {
     store_be24(p + 5, src_qpn);
   }
 };
-
-inline constexpr std::size_t kImmBytes = 4;
-inline constexpr std::size_t kIethBytes = 4;
-inline constexpr std::size_t kAtomicAckEthBytes = 8;
 
 }  // namespace uroce::wire

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "wire/headers.h"
+#include "wire/header_bytes.h"
 
 namespace uroce::wire {
 namespace {
@@ -11,14 +11,14 @@ namespace {
 constexpr std::size_t kCnpReservedBytes = 16;
 
 constexpr uint8_t header_length(Opcode opcode, OpFlags f) {
-  std::size_t n = Bth::kBytes;
-  if (f.has(Op::reth)) n += Reth::kBytes;
-  if (f.has(Op::aeth)) n += Aeth::kBytes;
-  if (f.has(Op::atomic_eth)) n += AtomicEth::kBytes;
+  std::size_t n = kBthBytes;
+  if (f.has(Op::reth)) n += kRethBytes;
+  if (f.has(Op::aeth)) n += kAethBytes;
+  if (f.has(Op::atomic_eth)) n += kAtomicEthBytes;
   if (f.has(Op::atomic_ack_eth)) n += kAtomicAckEthBytes;
   if (f.has(Op::imm)) n += kImmBytes;
   if (f.has(Op::ieth)) n += kIethBytes;
-  if (f.has(Op::deth)) n += Deth::kBytes;
+  if (f.has(Op::deth)) n += kDethBytes;
   if (opcode == Opcode::cnp) n += kCnpReservedBytes;
   return static_cast<uint8_t>(n);
 }

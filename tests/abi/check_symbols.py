@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Compares the symbols that a drop-in library exports with those of the library it stands in for.
 
-Usage: check_symbols.py LIBRARY LIST [INSTALLED] [--imports-of FILE ...]
+Usage: check_symbols.py LIBRARY LIST [INSTALLED] [--imports-of FILE ...] [--own NAME@@VERSION ...]
 
 LIST holds "name@version" or "name@@version" (the default one) per line. When INSTALLED is there, it must have the same
 symbols as LIST, so that the list cannot grow old unseen. Of each FILE that exists, every symbol that it imports from the
-library's versions must be exported.
+library's versions must be exported. Besides LIST, LIBRARY has exactly the symbols named by --own.
 """
 
 import argparse
@@ -40,12 +40,13 @@ def main():
     parser.add_argument("list")
     parser.add_argument("installed", nargs="?")
     parser.add_argument("--imports-of", nargs="*", default=[])
+    parser.add_argument("--own", nargs="*", default=[])
     options = parser.parse_args()
 
     with open(options.list) as lines:
         wanted = {line.strip() for line in lines if line.strip() and not line.startswith("#")}
     exported = symbols(options.library, "--defined-only")
-    faults = list(differences(options.library, wanted, exported))
+    faults = list(differences(options.library, wanted | set(options.own), exported))
     if options.installed and os.path.exists(options.installed):
         faults += differences(options.installed, wanted, symbols(options.installed, "--defined-only"))
     expected_name = os.path.basename(options.library)

@@ -133,7 +133,7 @@ class UroceRun(unittest.TestCase):
         result = self.run_it("true", UROCE_TEST_DAEMON_FILE=str(self.folder / "life"), UROCE_SOCKET="/tmp/s.sock")
         self.assertEqual(result.returncode, 1)
         self.assertIn("no memory today", result.stderr)
-        self.assertIn("ended at once", result.stderr)
+        self.assertIn("ended before it answered", result.stderr)
 
 
 if __name__ == "__main__":

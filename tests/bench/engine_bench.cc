@@ -1,4 +1,4 @@
-// What one core pays per message inside the transport: post, engine, frame bytes with ICRC, the peer's engine.
+// Cost of one message on one core inside the transport: post, engine, frame bytes with ICRC, the peer's engine.
 // Both ends run on the measuring thread, so a rate here is for requester and responder together.
 #include <benchmark/benchmark.h>
 
@@ -93,7 +93,7 @@ void write_messages(benchmark::State& state, Retransmission retransmission, Cong
   state.SetItemsProcessed(static_cast<int64_t>(posted));
   state.SetBytesProcessed(static_cast<int64_t>(posted * bytes));
 }
-// What being ready for loss and congestion costs where there is none.
+// Cost of being ready for loss and congestion when there is none.
 BENCHMARK_CAPTURE(write_messages, go_back_n, Retransmission::go_back_n, CongestionAlgorithm::none)
     ->Arg(8)
     ->Arg(64)

@@ -1,4 +1,4 @@
-// What the wire layer costs per packet: parse with and without ICRC, headers, ICRC, copy fused with ICRC.
+// Cost of one packet in the wire layer: parse with and without ICRC, headers, ICRC, copy fused with ICRC.
 #include <benchmark/benchmark.h>
 
 #include <array>

@@ -1,11 +1,13 @@
 // One connection manager against hostile peers and an application that calls anything at any time, also from within
-// events. The input is a program: MADs that are nearly right, what was sent coming back, time steps, calls. Whatever it
-// says, each step does a bounded amount of work, events keep to their order, and nothing is left once all is destroyed.
+// events. The input is a program: MADs that are nearly right, what was sent coming back, time steps, calls. For any
+// input, each step does a bounded amount of work, events keep to their order, and nothing is left once all is
+// destroyed.
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <vector>
 
+#include "cm/ib_cm.h"
 #include "cm/mad.h"
 #include "cm/rdma_header.h"
 #include "tests/fuzz/input.h"
@@ -198,7 +200,7 @@ class Program : public cm::IbCmHost {
     }
   }
 
-  /// What was sent reaches us: as its receiver, or as its sender's own echo.
+  /// A MAD that was sent reaches us: as its receiver, or as its sender's own echo.
   void reflect() {
     if (sent_.empty()) return;
     const Sent sent = sent_[in_.take<uint8_t>() % sent_.size()];

@@ -1,6 +1,6 @@
 // One engine against a hostile network and a hostile application. The input is a program: frames that are nearly right,
-// time steps, posts, and bytes written straight into queues and doorbells. Whatever it says, nothing outside a region
-// is written, what is sent parses, and each poll does a bounded amount of work.
+// time steps, posts, and bytes written straight into queues and doorbells. For any input, nothing outside a region
+// is written, all sent frames parse, and each poll does a bounded amount of work.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What a client may send as a message, decoded as each kind there is. What is taken must be what comes out when it is
-// encoded again: nothing is read past the end, nothing is left over, and lists are no longer than their bytes.
+// Arbitrary bytes as a client's message, decoded as each kind of message. Encoding an accepted message must give the
+// same bytes: nothing is read past the end, nothing is left over, and lists are no longer than their bytes.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -7,6 +7,11 @@
 #include <vector>
 
 #include "message/cm_messages.h"
+#include "message/device_messages.h"
+#include "message/hello_messages.h"
+#include "message/memory_messages.h"
+#include "message/operator_messages.h"
+#include "message/queue_messages.h"
 
 namespace {
 
@@ -55,7 +60,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   from_daemon(reply);
   if (from_daemon.good()) {
     check_all<HelloReply, OpenDeviceReply, RegisterMemoryReply, CreateCqReply, ResizeCqReply, CreateSrqReply,
-              CreateQpReply, CreateAddressHandleReply, Attr, Counters, Clock, LinkUp, ClientRows, ObjectRows,
+              CreateQpReply, CreateAddressHandleReply, QpAttr, Counters, Clock, LinkUp, ClientRows, ObjectRows,
               CmChannelReply, CmEventsReply, CmInfoReply, ModifyStep>(from_daemon.rest());
   }
   return 0;

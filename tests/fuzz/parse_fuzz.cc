@@ -1,5 +1,5 @@
-// The frame parser against arbitrary bytes. What it takes must lie inside the frame, and must come back when it is
-// encoded and parsed again. The ICRC is skipped: a fuzzer would never get past it.
+// The frame parser against arbitrary bytes. An accepted packet must lie inside the frame, and must come back when it
+// is encoded and parsed again. The ICRC is skipped: a fuzzer would never get past it.
 #include <array>
 #include <cstddef>
 #include <cstdint>

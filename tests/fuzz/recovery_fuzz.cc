@@ -1,6 +1,6 @@
 // Loss recovery against a hostile peer and a hostile network. The first byte of the input chooses: one engine that has
 // said HELLO with a peer which is the input, or two engines whose frames the input drops, repeats, delays and changes,
-// with a right ICRC. Whatever it says, nothing outside a region is written, what is sent parses, each work request
+// with a right ICRC. For any input, nothing outside a region is written, all sent frames parse, each work request
 // completes once and in order, and nothing stays parked behind a queue pair in error.
 #include <algorithm>
 #include <cstddef>
@@ -60,7 +60,7 @@ class Side {
     qp_->connect(options, make_route(endpoint_.options(), peer));
   }
 
-  /// What the engine sends now.
+  /// The frames that the engine sends now.
   std::vector<Frame> poll(Nanos now) {
     std::vector<Frame> out;
     for (int turn = 0; turn < 16; ++turn) {

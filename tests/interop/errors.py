@@ -182,7 +182,7 @@ class Unanswered(interop.Case):
 
 
 class Dropped(interop.Case):
-    """What unreliable services drop; the next message arrives."""
+    """Unreliable services drop these; the next message arrives."""
 
     def each(self, check):
         for direction in interop.DIRECTIONS:

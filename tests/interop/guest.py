@@ -35,7 +35,7 @@ def archive(entries):
 
 
 def initramfs(wires):
-    """What the guest starts from. `wires` has (IPv4, IPv6) of each."""
+    """The guest's first file system. `wires` has (IPv4, IPv6) of each."""
     addresses = [("eth0", f"{COMMANDS[1]}/24", "")]
     addresses += [(f"eth{n}", *wire) for n, wire in enumerate(wires, 1)]
     entries = [(name, 0o040755, b"") for name in ("bin", "dev", "host", "modules", "proc", "sys")]

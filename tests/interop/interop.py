@@ -1,4 +1,4 @@
-"""What the interop tests share: peers at both ends, and the results that the table in README.md is made of."""
+"""Parts that the interop tests share: peers at both ends, and the results for the tables in README.md."""
 
 import json
 
@@ -37,7 +37,7 @@ class Case(harness.Case):
         self.addCleanup(self.check_rig)
 
     def check_rig(self):
-        """Whatever a test did, the daemon and the guest live; peers that broke are not used again."""
+        """After every test the daemon and the guest are alive. Peers that broke are not used again."""
         for program in (self.rig.daemon, self.rig.guest.program):
             self.assertIsNone(program.process.poll(), f"it ended: {program}\n{self.rig.guest.said()}")
 

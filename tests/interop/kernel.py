@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 METAPACKAGE = "linux-image-amd64"
-# What the guest loads, each after what it depends on. rxe asks the crypto layer for `crc32` by name.
+# Modules that the guest loads, each after those that it needs. rxe asks the crypto layer for `crc32` by name.
 ROOTS = ("virtio_pci", "virtio_net", "9pnet_virtio", "9p", "crc32_generic", "rdma_rxe", "ib_uverbs", "rdma_ucm")
 
 
@@ -34,7 +34,7 @@ def download(work):
 
 
 def depends(module):
-    """What a module says that it stands on."""
+    """The modules that a module needs, by its own list."""
     found = re.search(rb"\0depends=([^\0]*)\0", module.read_bytes())
     return [name for name in (found[1].decode().split(",") if found else []) if name]
 

@@ -59,7 +59,7 @@ class Matrix(interop.Case):
             self.wait_for_bytes(sink, seed, length)
         offset = GUARD + extra
         if extra:
-            # What a datagram's first 40 bytes hold is checked elsewhere.
+            # Other tests check a datagram's first 40 bytes.
             sink.restore(GUARD, extra)
         self.assertEqual(sink.wrong(seed, offset, length), {}, "at the responder")
         self.assertEqual(source.wrong(seed, GUARD, length), {}, "at the requester")

@@ -109,7 +109,7 @@ class Region:
         self.peer.call("fill", region=self.id, seed=self.BACKGROUND, offset=offset, length=length, **{"from": offset})
 
     def wrong(self, seed, offset, length):
-        """What differs from pattern `seed` in the range, or from the background outside it; empty when all is well."""
+        """Differences from pattern `seed` in the range, and from the background outside it; empty when there are none."""
         return self.peer.call("check", region=self.id, seed=seed, offset=offset, length=length, background=self.BACKGROUND)
 
     def word(self, offset, **new):

@@ -92,7 +92,7 @@ class Rig:
         return relay
 
     def set_faults(self, **faults):
-        """What the relay does to RoCE frames of wire 2 from now on; returns how often it did what since the last call."""
+        """Sets the faults of RoCE frames on wire 2 from now on. Returns how many of each there were since the last call."""
         self.relay.stdin.write(json.dumps(faults) + "\n")
         self.relay.stdin.flush()
         return json.loads(self.relay.stdout.readline())

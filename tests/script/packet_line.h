@@ -11,7 +11,7 @@
 
 namespace uroce::test {
 
-/// What frames between the peer and the engine have in common.
+/// Addresses and numbers that all frames between the peer and the engine share.
 struct Wiring {
   EndpointOptions local;
   EndpointOptions peer;

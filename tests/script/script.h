@@ -12,7 +12,7 @@
 
 namespace uroce::test {
 
-/// What went wrong at a line of a script.
+/// A fault at a line of a script.
 struct ScriptError {
   int line = 0;
   std::string text;

@@ -1,5 +1,5 @@
 // Two hosts whose applications connect, answer, disconnect and give up at random, over a link that loses, repeats,
-// reorders and delays MADs, in virtual time. What the connection managers tell is checked as it comes.
+// reorders and delays MADs, in virtual time. Each event of the connection managers is checked when it comes.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ class CmWorld {
 
  private:
   enum class Phase : uint8_t { asking, asked, answered, replied, up, closing, ended, rested, gone };
-  /// What one application knows of one of its connections.
+  /// One application's view of one of its connections.
   struct Connection {
     std::size_t host = 0;
     uint32_t id = 0;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -14,18 +15,18 @@ namespace {
 
 constexpr const char* kExamples = R"(Examples:
   uroce_sim --loss 1e-3                                        one flow of 64 KiB WRITEs, 100 Gb/s, 12 us
-  uroce_sim --loss 1e-3 --retransmission go-back-n             the same as the specification has it
+  uroce_sim --loss 1e-3 --retransmission go-back-n             the same with Go-Back-N
   uroce_sim --message-size 4096 --depth 1 --loss 1e-3          latency
   uroce_sim --reorder 32                                       each frame overtaken by up to 32 others
   uroce_sim --topology paths --paths 4 --spray 16              packets sprayed over unequal paths
   uroce_sim --topology incast --flows 32 --congestion-control dcqcn --ecn 400000,1600000,0.2 --queue 8m
   uroce_sim --burst-loss 1e-3,10 --json - | jq .goodput        losses in bursts of ten frames
-  uroce_sim --duration 300us --loss 1e-2 --trace | less        what became of every frame
+  uroce_sim --duration 300us --loss 1e-2 --trace | less        the fate of every frame
 
-The hosts' CPUs are free: engines take no time. Propagation is --rtt, serialization comes on top. Loss and reordering
-happen on the links from a switch to a host, in both directions of a flow.)";
+CPU time costs nothing: engines take no time. --rtt is the propagation delay; the time to send frames is added. Loss and
+reordering happen on the links from a switch to a host, in both directions of a flow.)";
 
-// In the help: what the option takes, instead of CLI11's list of checks, and its default.
+// Shows the option's argument and default in the help, instead of CLI11's list of checks.
 void show(CLI::Option* option, const std::string& takes) {
   const std::string by_default = option->get_default_str();
   option->option_text(by_default.empty() ? takes : takes + " [" + by_default + "]");
@@ -98,7 +99,7 @@ void set_parameter(CongestionSettings& settings, const std::string& assignment) 
     if (assignment.substr(0, equals) != name || equals == std::string::npos) continue;
     if (!CLI::detail::lexical_cast(assignment.substr(equals + 1), value) || value < parameter.least ||
         value > parameter.most) {
-      throw CLI::ValidationError("--set", fmt::format("{} takes a number from {} to {}, not '{}'", name,
+      throw CLI::ValidationError("--set", fmt::format("{} must be a number from {} to {}, not '{}'", name,
                                                       parameter.least, parameter.most, assignment.substr(equals + 1)));
     }
     if (parameter.whole != nullptr) {
@@ -109,31 +110,32 @@ void set_parameter(CongestionSettings& settings, const std::string& assignment) 
     return;
   }
   throw CLI::ValidationError("--set",
-                             fmt::format("'{}' is no parameter; they are listed in config/README.md, and one is "
-                                         "set as dcqcn.additive_mbps=200",
+                             fmt::format("unknown parameter '{}'; config/uroced.toml lists them under [dcqcn] and "
+                                         "[swift], for example dcqcn.additive_mbps=200",
                                          assignment));
 }
 
 void add_network(CLI::App& app, Scenario& s) {
   auto& group = add_group(app, "Network");
-  add_choice(group, "--topology", s.topology, kTopologyNames, "What the hosts stand at");
+  add_choice(group, "--topology", s.topology, kTopologyNames, "Arrangement of hosts and switches");
   add_number(group, "--rate", s.gbps, 0.001, 1600.0, "Rate of every link, Gb/s");
   add_time(group, "--rtt", s.rtt, "Propagation there and back, on the shortest path");
   add_number(group, "--paths", s.paths, 1u, 64u, "Paths between the switches of topology paths");
-  add_time(group, "--path-skew", s.path_skew, "What each path takes longer than the one before, one way");
-  add_size(group, "--queue", s.queue_bytes, uint64_t{5000}, uint64_t{1} << 40, "Each output queue of a switch");
+  add_time(group, "--path-skew", s.path_skew, "Extra one-way delay of each path over the one before");
+  add_size(group, "--queue", s.queue_bytes, uint64_t{5000}, uint64_t{1} << 40, "Size of each output queue of a switch");
   const auto set_ecn = [&s](const Numbers& v) {
     s.ecn = {static_cast<uint64_t>(v[0]), static_cast<uint64_t>(v[1]), v[2]};
   };
   add_numbers(group, "--ecn", 3, 3, set_ecn, "KMIN,KMAX,PMAX",
-              "Mark frames with a chance from 0 at KMIN queued bytes to PMAX at KMAX, all beyond");
-  add_number(group, "--loss", s.impairments.loss, 0.0, 1.0, "Chance of each frame to be lost");
+              "Mark frames with a chance from 0 at KMIN queued bytes to PMAX at KMAX, and all frames beyond");
+  add_number(group, "--loss", s.impairments.loss, 0.0, 1.0, "Chance that a frame is lost");
   const auto set_burst = [&s](const Numbers& v) {
     s.impairments.burst_loss = std::min(v[0], 0.99);
     if (v.size() > 1) s.impairments.burst_length = std::max(v[1], 1.0);
   };
   add_numbers(group, "--burst-loss", 1, 2, set_burst, "SHARE[,LENGTH]",
-              "Share of the time in which all is lost, mean length of such a burst in full frames (Gilbert-Elliott)");
+              "Share of the time in which all frames are lost, and mean length of such a burst in full frames "
+              "(Gilbert-Elliott)");
   const auto set_reorder = [&s](const Numbers& v) {
     s.impairments.reorder = static_cast<uint32_t>(std::min(v[0], 4096.0));
     if (v.size() > 1) s.impairments.reorder_chance = std::min(v[1], 1.0);
@@ -146,21 +148,21 @@ void add_traffic(CLI::App& app, Scenario& s) {
   auto& group = add_group(app, "Traffic");
   add_number(group, "--flows", s.flows, 1u, 1024u, "Queue pairs with traffic; incast: one for each sending host");
   group.add_flag("--read", s.read, "RDMA READs instead of WRITEs");
-  group.add_flag("--one-buffer", s.one_buffer, "READs of a flow go to the same memory, as perftest's do");
+  group.add_flag("--one-buffer", s.one_buffer, "All READs of a flow use the same memory, as in perftest");
   add_size(group, "--message-size", s.message_bytes, 1u, 8u << 20, "Bytes of each operation");
   add_number(group, "--depth", s.depth, 1u, 4096u, "Operations that a flow keeps posted");
-  add_time(group, "--duration", s.duration, "Of the traffic");
-  add_time(group, "--warm-up", s.warm_up, "Its beginning, left out of goodput and latency");
-  add_time(group, "--bin", s.window, "Stretches of time for which fairness and losses are told");
-  add_number(group, "--seed", s.seed, uint64_t{0}, UINT64_MAX, "Of everything that is random");
+  add_time(group, "--duration", s.duration, "Duration of the traffic");
+  add_time(group, "--warm-up", s.warm_up, "Beginning of the traffic that goodput and latency leave out");
+  add_time(group, "--bin", s.window, "Interval for which fairness and losses are reported");
+  add_number(group, "--seed", s.seed, uint64_t{0}, UINT64_MAX, "Seed of everything random");
 }
 
 void add_engines(CLI::App& app, Scenario& s) {
   auto& group = add_group(app, "Engines");
   add_choice(group, "--retransmission", s.retransmission, transport::kRetransmissionNames,
-             "How lost packets are recovered");
+             "Loss recovery of the queue pairs");
   add_choice(group, "--congestion-control", s.congestion.algorithm, transport::kCongestionNames,
-             "What slows a queue pair down");
+             "Congestion control of the queue pairs");
   group
       .add_option_function<std::vector<std::string>>(
           "--set",
@@ -171,22 +173,30 @@ void add_engines(CLI::App& app, Scenario& s) {
       ->option_text("NAME=VALUE");
   add_choice(group, "--mtu", s.mtu, kMtuNames, "Path MTU, bytes");
   add_number(group, "--window", s.window_packets, 1u, 16384u, "Most unacknowledged packets of a queue pair");
-  add_number(group, "--spray", s.udp_source_ports, 1u, 64u, "UDP source ports that a queue pair's packets go round");
+  add_number(group, "--spray", s.udp_source_ports, 1u, 64u,
+             "UDP source ports over which a queue pair's packets are sprayed");
   add_number(group, "--timeout", s.timeout, 1u, 31u, "ACK timeout of the queue pairs, 4.096 us * 2^N");
   add_number(group, "--tx-ring", s.tx_slots, 1u, 65536u, "Frames in a host's transmit ring");
 }
 
 }  // namespace
 
-void add_options(CLI::App& app, CommandLine& line) {
-  app.description("uroce_sim: the engines that ship, in a network of virtual time.");
+std::optional<int> parse_command_line(int argc, const char* const* argv, CommandLine& line) {
+  CLI::App app;
+  app.description("uroce_sim: runs the engines that ship in a simulated network, in virtual time.");
   app.footer(kExamples);
   add_network(app, line.scenario);
   add_traffic(app, line.scenario);
   add_engines(app, line.scenario);
   app.add_option("--json", line.json, "Write the summary to this file; - is standard output")->option_text("FILE");
-  app.add_flag("--trace", line.trace, "Print what becomes of every frame");
-  app.add_flag("--quiet", line.quiet, "No progress, no table");
+  app.add_flag("--trace", line.trace, "Print the fate of every frame");
+  app.add_flag("--quiet", line.quiet, "Print neither progress nor table");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  }
+  return std::nullopt;
 }
 
 }  // namespace uroce::sim

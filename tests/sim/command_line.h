@@ -1,9 +1,8 @@
 // uroce_sim's options.
 #pragma once
 
+#include <optional>
 #include <string>
-
-#include <CLI/CLI.hpp>
 
 #include "tests/sim/scenario.h"
 
@@ -16,7 +15,7 @@ struct CommandLine {
   bool quiet = false;
 };
 
-/// Fills `line` when `app` parses. The options' defaults are the scenario's.
-void add_options(CLI::App& app, CommandLine& line);
+/// Fills `line`, whose scenario has the defaults. The exit code, where help or an error was printed instead.
+std::optional<int> parse_command_line(int argc, const char* const* argv, CommandLine& line);
 
 }  // namespace uroce::sim

@@ -14,7 +14,7 @@ namespace uroce::sim {
 /// The fabric's time. A byte at 100 Gb/s takes 80 ps: nanoseconds would make every link a little too fast or slow.
 using Picos = std::chrono::duration<int64_t, std::pico>;
 
-/// Whom an event is for.
+/// Receiver of an event.
 class Handler {
  public:
   virtual ~Handler() = default;

@@ -15,7 +15,7 @@ class Fabric {
   explicit Fabric(const Scenario& scenario);
 
   EventQueue& events() { return events_; }
-  /// Whom flow `number` leaves from, and whom it is for.
+  /// The sending host of a flow, and the receiving host of all.
   Host& from(uint32_t flow) { return *hosts_[scenario_.topology == Topology::incast ? flow : 0]; }
   Host& to() { return *hosts_.back(); }
   const std::vector<std::unique_ptr<Host>>& hosts() const { return hosts_; }

@@ -147,7 +147,7 @@ void Flow::prepare(const Op& op, SendRequest& request, Posted& posted, std::vect
   request.inline_data = source_.bytes().subspan(source_offset_, op.length);
 }
 
-/// What the operation does, done to the shadows.
+/// Applies the operation to the shadows.
 void Flow::apply(const SendRequest& request, const Op& op, uint64_t offset, Posted& posted) {
   if (is_write(op.opcode)) {
     std::memcpy(write_shadow_.data() + (request.remote_addr - write_place_.va()), source_.bytes().data() + offset,

@@ -24,7 +24,7 @@ struct FlowOptions {
   bool fences = true;
 };
 
-/// What to post. Random flows draw these, exhaustive tests list them.
+/// An operation to post. Random flows draw these, exhaustive tests list them.
 struct Op {
   WrOpcode opcode = WrOpcode::send;
   uint32_t length = 0;
@@ -54,7 +54,7 @@ class Flow {
   bool failed() const { return failure_.has_value(); }
   std::optional<WcStatus> failure() const { return failure_; }
   WrOpcode failed_opcode() const { return failed_opcode_; }
-  /// What does not hold; empty when all does.
+  /// The first broken invariant; empty when all hold.
   const std::string& violation() const { return violation_; }
   std::string describe_oldest() const;
   /// A hash of all completions, each queue's in order and without their times, and of all memory that was changed.

@@ -1,4 +1,4 @@
-// What the fabric itself sees of one flow's packets with payload, whatever the engines at its ends believe.
+// One flow's packets with payload as the fabric sees them, independent of what the engines at its ends believe.
 #pragma once
 
 #include <algorithm>

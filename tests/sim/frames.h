@@ -10,7 +10,7 @@
 
 namespace uroce::sim {
 
-/// Ethernet to ICRC. What it takes on the wire besides is link_bytes().
+/// A frame from Ethernet header to ICRC. link_bytes() adds its overhead on the wire.
 struct FabricFrame {
   static constexpr std::size_t kMaxBytes = 4352;  ///< headers, 4096 bytes of payload, ICRC
   std::array<std::byte, kMaxBytes> storage;

@@ -1,6 +1,8 @@
 // The goals of tests/sim/README.md in short runs, so that a change which loses one is seen at once.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/sim/simulation.h"
 
 namespace uroce::sim {

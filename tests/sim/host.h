@@ -20,7 +20,7 @@ inline EthAddr mac_of(uint32_t host) {
   return {{2, 0, 0, 0, static_cast<uint8_t>(host >> 8), static_cast<uint8_t>(host)}};
 }
 inline Gid gid_of(uint32_t host) { return Gid::from_ipv4(0x0a000000 + host); }
-/// Whom a frame is for.
+/// The host that a frame is for.
 inline uint32_t destination_of(const FabricFrame& frame) { return load_be16(frame.storage.data() + 4); }
 
 struct HostOptions {

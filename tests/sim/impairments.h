@@ -1,4 +1,4 @@
-// What a link does to frames besides delaying them: loss, loss in bursts, reordering. All seeded.
+// Faults of a link besides delay: loss, bursts of loss, reordering. All seeded.
 #pragma once
 
 #include <cstdint>

@@ -60,7 +60,7 @@ void Network::mark(Frame& frame) {
   wire::reseal(frame);
 }
 
-// What a peer that keeps nothing out of order would have said.
+// Makes a SACK the answer of a peer that keeps nothing out of order.
 void Network::make_plain(Frame& frame) {
   const auto packet = wire::parse(frame);
   wire::Sack sack;

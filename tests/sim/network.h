@@ -1,4 +1,4 @@
-// A discrete-event network between engines, in virtual time. What it does to frames is a policy's decision.
+// A discrete-event network between engines, in virtual time. A policy decides the fate of each frame.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace uroce::test {
 
-/// What happens to one frame.
+/// The fate of one frame.
 struct Fate {
   bool drop = false;
   bool corrupt = false;

@@ -62,7 +62,7 @@ class Port : public Receiver, private Handler, private Reorderer::Exit {
   std::size_t queued_frames();
   /// When the oldest of them will have left. There is one.
   Picos next_departure() const { return leaving_.front().at; }
-  /// What `bytes` of a frame take on the link, with its overhead.
+  /// Time that a frame of `bytes` takes on the link, with its overhead.
   Picos time_of(uint32_t bytes) const;
 
   void set_trace(const Trace* trace) { trace_ = trace; }

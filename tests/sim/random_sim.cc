@@ -53,7 +53,7 @@ struct Plan {
                                                           CongestionAlgorithm::dcqcn, CongestionAlgorithm::swift};
     world.congestion = kAlgorithms[random.below(std::size(kAlgorithms))];
     if (random.chance(0.5)) rates.mark = 0.05;
-    // Who is slowed down answers late, and that must not use up the retries.
+    // A QP that is slowed down answers late. That must not use up the retries.
     if (world.congestion != CongestionAlgorithm::none) world.connection.timeout = 14;
   }
 };

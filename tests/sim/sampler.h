@@ -41,7 +41,7 @@ struct Totals {
   uint64_t retransmitted = 0;
 };
 
-/// What the totals were at the end of each window.
+/// The totals at the end of each window.
 class WindowSampler : private Handler {
  public:
   WindowSampler(Fabric& fabric, Picos begin, Picos window) : fabric_(fabric), window_(window) {

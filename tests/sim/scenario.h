@@ -1,4 +1,4 @@
-// What is simulated: topology, links, traffic and settings of the engines. A run is its scenario.
+// A scenario: topology, links, traffic and settings of the engines. It determines a run.
 #pragma once
 
 #include <array>

@@ -1,6 +1,8 @@
 // Whole scenarios: that they are what they say, and the same each time.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/sim/simulation.h"
 
 namespace uroce::sim {

@@ -31,7 +31,7 @@ void Traffic::add_flow(uint32_t number) {
   test::TestEndpoint& far = to_.endpoint();
   constexpr AccessFlags kAccess = AccessFlags(Access::local_write) | Access::remote_write | Access::remote_read;
   TrafficFlow& flow = *flows_.emplace_back(std::make_unique<TrafficFlow>(scenario_));
-  // What is carried is not compared, so that all flows of a host can share the memory.
+  // Payload is not compared, so all flows of a host can share the memory.
   const std::size_t bytes = std::size_t{scenario_.message_bytes} * places();
   flow.local = flows_.size() == 1 ? &near.make_region(bytes, kAccess) : flows_.front()->local;
   flow.remote = &far.make_region(scenario_.message_bytes, kAccess);

@@ -24,7 +24,7 @@ struct TrafficFlow {
   FlowMeter meter;
 };
 
-/// What the flows of one host have in common: its application.
+/// The application of one host, which all its flows share.
 class Traffic : public Host::Application, private Handler {
  public:
   /// Of `host`, whose flows all go to `to`.

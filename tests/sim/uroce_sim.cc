@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/sim/command_line.h"
 #include "tests/sim/simulation.h"
@@ -46,10 +47,8 @@ bool write_json(const std::string& path, const Json& summary) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app;
   CommandLine line;
-  add_options(app, line);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = parse_command_line(argc, argv, line)) return *code;
   if (line.scenario.warm_up >= line.scenario.duration) {
     fmt::print(stderr, "uroce_sim: --warm-up leaves nothing of --duration; make it shorter\n");
     return 2;

@@ -1,4 +1,4 @@
-"""What the system tests share: programs under a time limit, EAL arguments that never collide, namespaces, TAP output."""
+"""Parts that the system tests share: programs under a time limit, EAL arguments that never collide, namespaces, TAP output."""
 
 import itertools
 import json
@@ -29,6 +29,15 @@ def free_hugepages():
         return int(pathlib.Path("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages").read_text())
     except OSError:
         return 0
+
+
+def free_shared_hugepages(prefix):
+    """Of an EAL that was started without --in-memory or --huge-unlink: its pages stay in use when it has ended."""
+    for mount in pathlib.Path("/proc/mounts").read_text().splitlines():
+        _, where, kind, *_ = mount.split()
+        if kind == "hugetlbfs":
+            for page in pathlib.Path(where).glob(f"{prefix}map_*"):
+                page.unlink()
 
 
 def free_port():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What goes wrong is said in one sentence, with a non-zero exit code, in bounded time."""
+"""Each fault is reported in one sentence, with a non-zero exit code, in bounded time."""
 
 import pathlib
 import signal

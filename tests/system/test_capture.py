@@ -22,7 +22,7 @@ TSHARK = pathlib.Path("/usr/bin/tshark").exists()
 
 
 def lines(file, display, *fields):
-    """What tshark reads, filtered; with fields, those alone."""
+    """The packets that tshark reads through a filter; with `fields`, only those."""
     args = ["tshark", "-r", str(file), "-Y", display]
     if fields:
         args += ["-T", "fields", *(word for field in fields for word in ("-e", field))]
@@ -142,13 +142,13 @@ class UroceCapture(Capturing):
         self.daemon()
         capture = self.capture("--device", "uroce0", "--seconds", "2")
         again = self.start([UROCE, "capture", "-w", "/dev/null", "--device", "uroce0", "--socket", self.socket])
-        self.assertIn("another capture runs", self.finish(again, 20, 1))
+        self.assertIn("another capture is running", self.finish(again, 20, 1))
         self.finish(capture, 20)
         self.finish(self.capture("--device", "uroce0", "--seconds", "0.1"), 20)
         several = self.start([UROCE, "capture", "-w", "/dev/null", "--socket", self.socket])
         self.assertIn("several devices", self.finish(several, 20, 1))
         unknown = self.start([UROCE, "capture", "-w", "/dev/null", "--device", "uroce9", "--socket", self.socket])
-        self.assertIn("no device 'uroce9'", self.finish(unknown, 20, 1))
+        self.assertIn("unknown device 'uroce9'", self.finish(unknown, 20, 1))
         self.finish(self.start([UROCE, "capture"]), 20, 2)
 
     @unittest.skipUnless(os.geteuid() == 0, "another user is needed, which only root can become")
@@ -176,6 +176,7 @@ class Dumpcap(Capturing):
     def test_beside_the_daemon(self):
         prefix = f"uroce-dump-{os.getpid()}"
         self.addCleanup(shutil.rmtree, f"/var/run/dpdk/{prefix}", ignore_errors=True)
+        self.addCleanup(harness.free_shared_hugepages, prefix)
         self.daemon(eal_args=["-l", "0", "--no-pci", f"--file-prefix={prefix}", "-m", "256"])
         file = self.directory / "dump.pcapng"
         dump = self.start(["dpdk-dumpcap", f"--file-prefix={prefix}", "-i", "0", "-s", "9216", "-w", file])

@@ -181,11 +181,11 @@ class Hostile(Case):
         self.assertRegex(self.daemon.output, "took the pages of its memory region 0x.* away; its key is ended")
 
 
-# What lib/message says, spoken by hand.
+# The messages of lib/message, spoken by hand.
 HELLO, OPEN, CREATE_PD, REGISTER, CREATE_CHANNEL, CREATE_CQ, CREATE_SRQ, CREATE_QP, MODIFY = range(1, 10)
 DESTROY, COUNTERS, LIST_CLIENTS, LIST_OBJECTS = 14, 15, 17, 18
 PROTOCOL, QUEUE_ABI = (int(re.search(rf"{name} = (\d+);", (harness.SOURCE / "lib" / path).read_text())[1])
-                       for name, path in (("kProtocol", "message/messages.h"), ("kAbiVersion", "queues/layout.h")))
+                       for name, path in (("kProtocol", "message/protocol.h"), ("kAbiVersion", "queues/layout.h")))
 
 
 def text(value):
@@ -277,8 +277,8 @@ class Messages(Case):
                     # A byte more than any of that kind, or a list that says that it is longer than it is.
                     one.send(op, rng.randbytes(length) + b"\xff" * 8)
                     self.assert_disconnected(one)
-        self.assertRegex(self.daemon.output, "is disconnected: there is no message of kind")
-        self.assertRegex(self.daemon.output, "is disconnected: a message of .* is not what its kind holds")
+        self.assertRegex(self.daemon.output, "is disconnected: unknown operation")
+        self.assertRegex(self.daemon.output, "is disconnected: the message for operation .* do not decode")
 
     def test_truncated(self):
         whole = struct.pack("<HI", REGISTER, 1) + struct.pack("<IQQQII", 1, 0, 4096, 0, 7, 1) + b"\0" * 20
@@ -291,13 +291,13 @@ class Messages(Case):
         with Speaker(self.socket) as one:
             one.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
             one.socket.send(b"\1" * 100000)
-            self.assert_disconnected(one, "larger than any may be")
+            self.assert_disconnected(one, "a message is longer than 65536 bytes")
 
     def test_silence_and_half_greetings(self):
         with Speaker(self.socket, greet=False) as silent, Speaker(self.socket, greet=False) as wrong:
             wrong.send(CREATE_PD)
             self.assert_disconnected(wrong, "the first message must be a hello")
-            self.assert_disconnected(silent, "it said nothing within")
+            self.assert_disconnected(silent, "no hello came within")
 
     def test_replies_that_nobody_reads(self):
         with Speaker(self.socket) as one:
@@ -366,7 +366,7 @@ class Messages(Case):
             pd = one.handle(CREATE_PD)
             error, words, _ = one.register(pd, [fd], segments=[(0, 0, 1 << 44)])
             self.assertNotEqual(error, 0)
-            self.assertIn("no more", words)
+            self.assertIn("pass only the pages", words)
             error, words, _ = one.register(pd, [fd], length=1 << 44, segments=[(0, 0, 1 << 44)])
             self.assertIn("max_registered_bytes", words)
         os.close(fd)

@@ -80,7 +80,7 @@ class Connections(verbs.Case):
             self.assertLessEqual(now[name]["kib"], was["kib"] + kib, f"{name}: {was} before, {now[name]} now")
 
     def test_one_after_the_other(self):
-        """Whatever grows by some bytes with each connection grows by megabytes with a hundred thousand."""
+        """A leak of some bytes for each connection becomes megabytes with a hundred thousand."""
         self.sides.client.ask("cycle", 500, 64)
         self.settled()
         before, objects = self.held(), self.objects()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The daemon's own life: its configuration, start, signals and end. What clients do with it is tested elsewhere."""
+"""The daemon's own life: its configuration, start, signals and end. Other tests have its clients."""
 
 import json
 import os
@@ -52,8 +52,8 @@ class Check(Daemon):
     def test_errors_name_place_key_value_and_limit(self):
         path = self.write("[limits]\nmax_qp = 0\n[daemon]\ncolour = 1\n")
         output = self.run_to_end("--check", path, code=1)
-        self.assertIn(f"{path}:2:10: limits.max_qp = 0: an integer from 1 to 262144 is needed\n", output)
-        self.assertIn(f"{path}:4:1: there is no key daemon.colour", output)
+        self.assertIn(f"{path}:2:10: limits.max_qp = 0: it must be an integer from 1 to 262144\n", output)
+        self.assertIn(f"{path}:4:1: unknown key daemon.colour", output)
         self.assertIn(f"{path}:2:10: limits.max_qp = 0", self.run_to_end("--config", path, code=2))
 
     def test_no_file(self):
@@ -67,7 +67,7 @@ class CommandLine(Daemon):
 
     def test_what_cannot_be_used(self):
         self.assertIn("--config FILE", self.run_to_end(code=2))
-        self.assertIn("before a `--`", self.run_to_end("-l", "0", "--demo", code=2))
+        self.assertIn("before `--`", self.run_to_end("-l", "0", "--demo", code=2))
         self.assertIn("'--nonsense'", self.run_to_end("--nonsense", "--", "--demo", "--socket", self.socket, code=2))
 
     def test_no_port(self):
@@ -76,7 +76,7 @@ class CommandLine(Daemon):
     def test_settings_for_ports_that_are_not_there(self):
         path = self.write("[[device]]\n[[device]]\nmtu = 1500\n")
         output = self.run_to_end(*eal("--vdev=net_null0"), "--", "--config", path, "--socket", self.socket, code=2)
-        self.assertIn("2 ports, and EAL finds 1", output)
+        self.assertIn("2 ports, but EAL finds 1", output)
 
 
 class Life(Daemon):
@@ -149,7 +149,7 @@ class Reload(Daemon):
         program = self.launch("--config", path, eal_args=eal("--vdev=net_null0"))
         self.reload(program, f"[daemon]\nsocket = \"{self.socket}\"\n", "nothing has changed")
         self.reload(program, "[limits]\nmax_qp = 7\n[daemon]\nlog_level = \"debug\"\n"
-                             f"socket = \"{self.socket}x\"\n[[device]]\nvlan = 9\n", "settings are read again")
+                             f"socket = \"{self.socket}x\"\n[[device]]\nvlan = 9\n", "settings were read again")
         output = program.output
         self.assertIn("limits.max_qp changes from 16384 to 7\n", output)
         self.assertIn('daemon.log_level changes from "info" to "debug"\n', output)
@@ -188,7 +188,7 @@ class Service(Daemon):
             self.assertEqual(notify.recv(4096), b"STOPPING=1")
 
     def test_lines_for_the_journal(self):
-        """What the journal's stream is, systemd says by device and inode; here the log file plays it."""
+        """systemd names the journal's stream by device and inode; here the log file takes its place."""
         path = self.directory / "journal"
         with path.open("wb") as out:
             status = os.fstat(out.fileno())
@@ -222,7 +222,7 @@ class Operator(Daemon):
         self.demo()
         for kind in ("qp", "mr", "cq", "client"):
             self.assertEqual(json.loads(self.uroce("show", kind, "--json")), [])
-        self.assertIn("no device 'uroce7'", self.uroce("show", "qp", "uroce7", code=1))
+        self.assertIn("unknown device 'uroce7'", self.uroce("show", "qp", "uroce7", code=1))
 
     def test_counters(self):
         self.demo()

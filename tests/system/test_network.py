@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the daemon says and hears on a link besides RoCE: its addresses, its neighbours, its multicast groups."""
+"""The daemon's traffic on a link besides RoCE: its addresses, its neighbours, its multicast groups."""
 
 import json
 import pathlib
@@ -80,7 +80,7 @@ class Capture:
         self.dump.wait_for("File:", 20)
 
     def lines(self, display, *fields):
-        """What has been captured by now, filtered; with fields, those alone."""
+        """The packets captured so far, through a filter; with `fields`, only those."""
         args = ["tshark", "-r", self.file, "-Y", display]
         if fields:
             args += ["-T", "fields", *(word for field in fields for word in ("-e", field))]
@@ -160,7 +160,7 @@ class Addresses(Link):
     def test_somebody_elses_claim_is_told(self):
         daemon = self.daemon("--address", "10.9.0.1/24")
         self.send(self.arp("10.9.0.1", "10.9.0.1"))
-        daemon.wait_for("02:00:00:00:00:fe has the address 10.9.0.1 as well", 20)
+        daemon.wait_for("02:00:00:00:00:fe also has the address 10.9.0.1", 20)
         stat = self.start([BUILD / "apps" / "uroce" / "uroce", "stat", "--interval", "0", "--json", "--socket", self.socket])
         self.assertGreater(json.loads(self.finish(stat, 20))[0]["counters"]["address_conflicts"], 0)
 
@@ -217,7 +217,7 @@ class Addresses(Link):
         capture = self.capture()
         path.write_text('[[device]]\naddresses = ["10.9.0.7/24", "2001:db8::7/64"]\ngateway = "10.9.0.254"\n')
         daemon.process.send_signal(signal.SIGHUP)
-        daemon.wait_for("settings are read again", 20)
+        daemon.wait_for("settings were read again", 20)
         self.assertIn("device[0].addresses changes from", daemon.output)
         member.wait_for("event 18", 20)
         capture.wait_for(2, self.announcements("10.9.0.7"))
@@ -257,7 +257,7 @@ class KernelBeside(Link):
     def test_says_nothing_about_roce_to_an_address_that_it_has_too(self):
         harness.ip("-n", self.near, "addr", "add", "10.9.0.1/24", "dev", "d0")
         daemon = self.daemon("--address", "10.9.0.1/24")
-        self.assertIn("the kernel has 10.9.0.1 on d0 as well", daemon.output)
+        self.assertIn("the kernel also has 10.9.0.1 on d0", daemon.output)
         capture = self.capture()
         self.assertIn("ConnectionRefusedError", self.knock("10.9.0.1"), "the kernel answers what is its own")
         capture.wait_for(3, "udp.dstport == 4791")

@@ -11,7 +11,7 @@ import pair  # noqa: E402
 
 UROCED = BUILD / "apps" / "uroced" / "uroced"
 RUN = BUILD / "apps" / "uroce-run" / "uroce-run"
-# What perftest's get_clock.c says then.
+# perftest's get_clock.c prints this when it could not calibrate the clock.
 CLOCK_UNKNOWN = "Correlation coefficient r^2"
 
 
@@ -32,7 +32,7 @@ class Case(harness.Case):
         return daemon
 
     def tearDown(self):
-        """Whatever a test did, the daemon lives, nothing is left in it, and it ends in order."""
+        """After every test the daemon is alive, holds nothing, and ends in order."""
         if self.daemon is None:
             return
         self.assertIsNone(self.daemon.process.poll(), f"the daemon ended: {self.daemon}")

@@ -1,10 +1,10 @@
-// Event descriptors whose flags are the application's to set.
+// Event descriptors whose flags the application sets.
 #pragma once
 
 namespace uroce::dropin {
 
-/// A descriptor of ours that is readable while `fd` is: whether the application made it non-blocking can be told from
-/// it, and reading it by mistake takes no event. -1 with errno on failure.
+/// An epoll descriptor that is readable while `fd` is. Its O_NONBLOCK is the application's, and reading it by mistake
+/// takes no event. -1 with errno on failure.
 int outer_descriptor(int fd);
 
 /// Whether O_NONBLOCK is set on it.

@@ -11,7 +11,7 @@ int convert(const ibv_ah_attr& from, AddressVector& to) {
   to.sgid_index = from.grh.sgid_index;
   to.traffic_class = from.grh.traffic_class;
   to.flow_label = from.grh.flow_label & 0xfffff;
-  // Programs written for InfiniBand's subnets say 0 or 1 and expect the route's, which the kernel puts there.
+  // Programs written for InfiniBand subnets say 0 or 1; the kernel then takes the route's hop limit.
   constexpr uint8_t kDefaultHops = 64;
   to.hop_limit = from.grh.hop_limit > 1 ? from.grh.hop_limit : kDefaultHops;
   return 0;

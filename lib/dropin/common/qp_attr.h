@@ -1,4 +1,4 @@
-// Attributes of queue pairs and addresses between the two forms.
+// Attributes of queue pairs and addresses, between the API's form and that of verbs.h.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -7,7 +7,7 @@
 
 namespace uroce::dropin {
 
-/// 0, or EINVAL: RoCE has no address without a GID (IBTA annex A17), and one port.
+/// 0, or EINVAL: an address of RoCE needs a GID (IBTA annex A17), and a device has one port.
 int convert(const ibv_ah_attr& from, AddressVector& to);
 void convert(const AddressVector& from, ibv_ah_attr& to);
 

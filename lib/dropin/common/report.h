@@ -1,4 +1,4 @@
-// How the libraries' calls fail: in errno, and in words for whoever asks for them.
+// How the libraries' calls fail: with errno, and with a text where UROCE_VERBOSE is set.
 #pragma once
 
 #include <cerrno>
@@ -8,7 +8,7 @@
 
 namespace uroce::dropin {
 
-/// Says why a call failed when UROCE_VERBOSE is set, and sets errno. Returns the errno value.
+/// Sets errno, and prints the error where UROCE_VERBOSE is set. Returns the errno value.
 int report(const Error& error);
 /// report() for calls that return a pointer.
 inline std::nullptr_t report_null(const Error& error) {

@@ -17,7 +17,7 @@ Gid gid_of(const ibv_gid& raw) {
   return gid;
 }
 
-int answer(const Result<void>& done) { return done ? 0 : report(done.error()); }
+int code_of(const Result<void>& result) { return result ? 0 : report(result.error()); }
 
 }  // namespace
 
@@ -33,7 +33,7 @@ ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   if (const int error = convert(*attr, av); error != 0) return failed_null(error);
   auto made = of(pd)->domain().create_address_handle(av);
   if (!made) return report_null(made.error());
-  return new Ah(of(pd), std::move(*made));
+  return new VerbsAh(of(pd), std::move(*made));
 }
 
 int ibv_destroy_ah(ibv_ah* ah) {
@@ -69,11 +69,11 @@ ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, uint8_t port
 }
 
 int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t /*lid*/) {
-  return answer(of(qp)->api.attach_multicast(gid_of(*gid)));
+  return code_of(of(qp)->api.attach_multicast(gid_of(*gid)));
 }
 
 int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t /*lid*/) {
-  return answer(of(qp)->api.detach_multicast(gid_of(*gid)));
+  return code_of(of(qp)->api.detach_multicast(gid_of(*gid)));
 }
 
 int ibv_resolve_eth_l2_from_gid(ibv_context* context, ibv_ah_attr* attr, uint8_t eth_mac[ETHERNET_LL_SIZE],
@@ -83,7 +83,7 @@ int ibv_resolve_eth_l2_from_gid(ibv_context* context, ibv_ah_attr* attr, uint8_t
   const auto mac = api::resolve(of(context)->api, av);
   if (!mac) return -report(mac.error());
   std::memcpy(eth_mac, mac->bytes.data(), ETHERNET_LL_SIZE);
-  if (vid != nullptr) *vid = 0xffff;  // the port's VLAN, if any, is the daemon's affair
+  if (vid != nullptr) *vid = 0xffff;  // the daemon adds the port's VLAN, if it has one
   return 0;
 }
 

@@ -1,5 +1,5 @@
-// Calls that the public API does not have yet: each is used where the API has it, and answers EOPNOTSUPP where it does
-// not. One place to change.
+// Calls that the public API does not have yet. Each is used where the API has it, and returns EOPNOTSUPP where it does
+// not.
 #pragma once
 
 #include <cerrno>

@@ -1,4 +1,4 @@
-// The first ABI, of 2006: its structures have another layout. Programs linked against it get an answer, not a crash.
+// The first ABI, of 2006, whose structures have another layout. Programs linked against it get an error, not a crash.
 #include <cerrno>
 
 namespace {
@@ -54,7 +54,7 @@ NO_SUCCESS(ibv_query_qp);
 NO_SUCCESS(ibv_query_srq);
 NO_SUCCESS(ibv_resize_cq);
 
-// The way providers registered before rdma-core 14; a symbol without a default version.
+// How providers registered before rdma-core 14: a symbol without a default version.
 #undef COMPAT
 extern "C" [[gnu::used]] void uroce_1_1_ibv_register_driver();
 void uroce_1_1_ibv_register_driver() {}

@@ -15,7 +15,7 @@ namespace uroce::dropin {
 namespace {
 
 constexpr std::size_t kBurst = 16;
-// Smaller queues get this much, so that they can grow as small programs let them.
+// Smaller queues get this many entries, so that ibv_resize_cq() can grow them in place.
 constexpr uint32_t kLeastCapacity = 64;
 
 void convert(const Completion& from, ibv_wc& to) {
@@ -24,7 +24,7 @@ void convert(const Completion& from, ibv_wc& to) {
   to.opcode = static_cast<ibv_wc_opcode>(from.opcode);
   to.vendor_err = from.vendor_error;
   to.byte_len = from.byte_len;
-  // The rkey is a number, immediate data are bytes of the wire.
+  // An rkey is a number in host order; immediate data are bytes as they come from the wire.
   if (from.flags.has(WcFlag::with_invalidate)) {
     to.invalidated_rkey = from.imm_or_key;
   } else {
@@ -39,7 +39,7 @@ void convert(const Completion& from, ibv_wc& to) {
   to.dlid_path_bits = 0;
 }
 
-int take(Cq& cq, int entries, ibv_wc* wc) {
+int take(VerbsCq& cq, int entries, ibv_wc* wc) {
   const std::lock_guard guard(cq.lock);
   int count = 0;
   while (count < entries && cq.next < cq.taken.size()) convert(cq.taken[cq.next++], wc[count++]);
@@ -53,9 +53,9 @@ int take(Cq& cq, int entries, ibv_wc* wc) {
   return count;
 }
 
-/// True when more than `limit` completions wait. They stay, in order, for the next poll.
-bool waiting(Cq& cq, std::size_t limit) {
-  // Work posted a moment ago may be completing just now, on the engine's thread.
+/// Whether more than `limit` completions wait. They stay, in order, for the next poll.
+bool waiting(VerbsCq& cq, std::size_t limit) {
+  // The engine's thread may be completing work right now that was posted a moment ago.
   constexpr int kTries = 20;
   constexpr std::chrono::milliseconds kPause{1};
   for (int tries = 0; tries < kTries; ++tries) {
@@ -75,7 +75,7 @@ bool waiting(Cq& cq, std::size_t limit) {
 }  // namespace
 
 void forget(ibv_cq* ibcq, uint32_t qpn) {
-  Cq& cq = *of(ibcq);
+  VerbsCq& cq = *of(ibcq);
   const std::lock_guard guard(cq.lock);
   cq.taken.erase(cq.taken.begin(), cq.taken.begin() + static_cast<std::ptrdiff_t>(cq.next));
   cq.next = 0;
@@ -89,7 +89,7 @@ void forget(ibv_cq* ibcq, uint32_t qpn) {
   std::erase_if(cq.taken, [qpn](const Completion& completion) { return completion.qpn == qpn; });
 }
 
-bool refill(Cq& cq) {
+bool refill(VerbsCq& cq) {
   if (cq.next < cq.taken.size()) return true;
   cq.taken.resize(kBurst);
   cq.taken.resize(cq.api.poll(cq.taken));
@@ -99,7 +99,7 @@ bool refill(Cq& cq) {
 
 int poll_cq(ibv_cq* cq, int entries, ibv_wc* wc) {
   const int count = take(*of(cq), entries, wc);
-  of(cq)->patience.polled(count != 0);  // not under the lock: it may give the core away
+  of(cq)->backoff.polled(count != 0);  // without the lock: it may yield the core
   return count;
 }
 
@@ -110,18 +110,20 @@ int req_notify_cq(ibv_cq* cq, int solicited_only) {
 
 int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
   if ((attr->attr_mask & ~uint32_t{IBV_CQ_ATTR_MODERATE}) != 0) return failed(EINVAL);
-  // A bound on how late events may come. Ours come at once, which keeps it.
+  // Moderation bounds how late events come. Ours come at once, so any bound holds.
   if ((attr->attr_mask & IBV_CQ_ATTR_MODERATE) != 0) of(cq)->moderation = attr->moderate;
   return 0;
 }
 
-Cq* make_cq(ibv_context* context, int entries, void* cq_context, ibv_comp_channel* channel, int vector, bool locked) {
+VerbsCq* make_cq(ibv_context* context, int entries, void* cq_context, ibv_comp_channel* channel, int vector,
+                 bool locked) {
   if (entries < 1 || vector < 0 || vector >= context->num_comp_vectors) return failed_null(EINVAL);
   const auto asked = static_cast<uint32_t>(entries);
   const uint32_t capacity = std::max(asked, std::min(kLeastCapacity, of(context)->info().max_cqe));
-  auto made = of(context)->api.create_cq(capacity, channel != nullptr ? &static_cast<Channel*>(channel)->api : nullptr);
+  auto made =
+      of(context)->api.create_cq(capacity, channel != nullptr ? &static_cast<VerbsChannel*>(channel)->api : nullptr);
   if (!made) return report_null(made.error());
-  auto* cq = new Cq(context, std::move(*made), locked);
+  auto* cq = new VerbsCq(context, std::move(*made), locked);
   cq->taken.reserve(kBurst);
   cq->context = context;
   cq->channel = channel;
@@ -137,7 +139,7 @@ Cq* make_cq(ibv_context* context, int entries, void* cq_context, ibv_comp_channe
     ++channel->refcnt;
     pthread_mutex_unlock(&context->mutex);
   }
-  publish(context, &Session::cqs, cq->handle, cq);
+  publish(context, &SharedContext::cqs, cq->handle, cq);
   return cq;
 }
 
@@ -153,7 +155,7 @@ ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* cq_context, ibv_c
 }
 
 int ibv_resize_cq(ibv_cq* ibcq, int entries) {
-  Cq& cq = *of(ibcq);
+  VerbsCq& cq = *of(ibcq);
   if (entries < 1 || entries > static_cast<int>(cq.ref->info().max_cqe)) return failed(EINVAL);
   const std::lock_guard guard(cq.lock);
   if (entries < cq.cqe && waiting(cq, static_cast<std::size_t>(entries))) return failed(EINVAL);
@@ -168,9 +170,9 @@ int ibv_resize_cq(ibv_cq* ibcq, int entries) {
 }
 
 int ibv_destroy_cq(ibv_cq* ibcq) {
-  Cq* cq = of(ibcq);
+  VerbsCq* cq = of(ibcq);
   if (cq->users.any()) return EBUSY;
-  withdraw(cq->context, &Session::cqs, cq->handle);
+  withdraw(cq->context, &SharedContext::cqs, cq->handle);
   wait_for_acks(cq->mutex, cq->cond, cq->comp_events_completed, cq->completions_delivered);
   wait_for_acks(cq->mutex, cq->cond, cq->async_events_completed, cq->events_delivered);
   if (cq->channel != nullptr) {

@@ -10,8 +10,8 @@ namespace {
 constexpr uint64_t kServedWcFlags = uint64_t{IBV_WC_STANDARD_FLAGS} | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
                                     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 
-/// The next completion becomes the current one. ENOENT without one.
-int advance(Cq& cq) {
+/// The next completion becomes the current one. ENOENT where there is none.
+int advance(VerbsCq& cq) {
   if (!refill(cq)) return failed(ENOENT);
   cq.current = cq.taken[cq.next++];
   cq.status = static_cast<ibv_wc_status>(cq.current.status);
@@ -25,7 +25,7 @@ int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
   of(cq)->lock.lock();
   const int error = advance(*of(cq));
   if (error != 0) of(cq)->lock.unlock();
-  of(cq)->patience.polled(error == 0);
+  of(cq)->backoff.polled(error == 0);
   return error;
 }
 
@@ -45,8 +45,8 @@ unsigned read_wc_flags(ibv_cq_ex* cq) { return of(cq)->current.flags.bits(); }
 uint64_t read_completion_ts(ibv_cq_ex* cq) { return of(cq)->current.timestamp_ns; }
 
 uint64_t read_completion_wallclock(ibv_cq_ex* cq) {
-  Session& session = *of(cq)->ref->session;
-  return session.wall_clock.of(of(cq)->current.timestamp_ns, session.api);
+  SharedContext& shared = *of(cq)->ref->shared;
+  return shared.wall_clock.of(of(cq)->current.timestamp_ns, shared.api);
 }
 
 // RoCE has no LIDs and one service level here; VLAN, flow tag and tag matching are not offered.
@@ -84,7 +84,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   if ((attr->wc_flags & ~kServedWcFlags) != 0) return failed_null(EOPNOTSUPP);
   if ((attr->comp_mask & ~kKnownMask) != 0) return failed_null(EINVAL);
   const uint32_t flags = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? attr->flags : 0;
-  // An overrun fails the queue; it is not something to look away from.
+  // IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN is refused: an overrun puts the queue in error.
   if ((flags & ~uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0) return failed_null(EOPNOTSUPP);
   if (attr->cqe > of(context)->info().max_cqe) return failed_null(EINVAL);
   bool locked = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) == 0;

@@ -28,11 +28,11 @@ void copy_text(char (&to)[N], const std::string& text) {
   std::snprintf(to, N, "%s", text.c_str());
 }
 
-/// Devices stay for the life of the process: applications keep and compare the pointers from list to list.
-class Devices {
+/// Device pointers are valid for the life of the process: applications keep them and compare them from list to list.
+class DeviceTable {
  public:
-  static Devices& all() {
-    static Devices& devices = *new Devices;  // never destroyed: programs call in until their very end
+  static DeviceTable& all() {
+    static DeviceTable& devices = *new DeviceTable;  // never destroyed: programs call until they exit
     return devices;
   }
 
@@ -40,7 +40,7 @@ class Devices {
     const std::lock_guard lock(mutex_);
     auto found = daemon_devices();
     if (!found && found.error().code != ENOENT) return report_null(found.error());
-    // Without a daemon there are no devices, and that is no failure.
+    // Without a daemon the list is empty, which is not an error.
     if (!found) say_once(found.error());
     const std::vector<DeviceInfo> none;
     const auto& infos = found ? *found : none;
@@ -52,11 +52,11 @@ class Devices {
   }
 
  private:
-  Device* get(const DeviceInfo& info, int index) {
+  VerbsDevice* get(const DeviceInfo& info, int index) {
     auto& device = by_name_[info.name];
-    // Made once: other threads may be reading what an earlier list gave them.
+    // Made once: other threads may be reading devices of an earlier list.
     if (device != nullptr && device->guid == guid_of(info.mac)) return device.get();
-    if (device == nullptr) device = std::make_unique<Device>();
+    if (device == nullptr) device = std::make_unique<VerbsDevice>();
     const std::string verbs_name = "uverbs" + std::to_string(index);
     static const int ops_of_uroce = 0;
     device->ops = &ops_of_uroce;
@@ -76,35 +76,35 @@ class Devices {
   }
 
   std::mutex mutex_;
-  std::map<std::string, std::unique_ptr<Device>> by_name_;
+  std::map<std::string, std::unique_ptr<VerbsDevice>> by_name_;
   bool said_ = false;
 };
 
-/// The open sessions, by the file behind their contexts' cmd_fd. An importer in this process shows a copy of one.
-class Sessions {
+/// The open devices, by the file behind their contexts' cmd_fd. An importer in this process passes a duplicate of it.
+class SharedContexts {
  public:
-  static Sessions& all() {
-    static Sessions& sessions = *new Sessions;  // as Devices
-    return sessions;
+  static SharedContexts& all() {
+    static SharedContexts& shared_contexts = *new SharedContexts;  // as DeviceTable
+    return shared_contexts;
   }
 
-  void add(int fd, const std::shared_ptr<Session>& session, ibv_device* device) {
+  void add(int fd, const std::shared_ptr<SharedContext>& shared, ibv_device* device) {
     const std::lock_guard lock(mutex_);
-    std::erase_if(open_, [](const auto& entry) { return entry.second.session.expired(); });
-    open_[file_of(fd)] = {session, device};
+    std::erase_if(open_, [](const auto& entry) { return entry.second.shared.expired(); });
+    open_[file_of(fd)] = {shared, device};
   }
-  /// Null when no session of this process is meant.
-  std::pair<std::shared_ptr<Session>, ibv_device*> find(int fd) {
+  /// Null where `fd` belongs to no open device of this process.
+  std::pair<std::shared_ptr<SharedContext>, ibv_device*> find(int fd) {
     const std::lock_guard lock(mutex_);
     const auto found = open_.find(file_of(fd));
     if (found == open_.end()) return {};
-    return {found->second.session.lock(), found->second.device};
+    return {found->second.shared.lock(), found->second.device};
   }
 
  private:
   using File = std::pair<dev_t, ino_t>;
   struct Entry {
-    std::weak_ptr<Session> session;
+    std::weak_ptr<SharedContext> shared;
     ibv_device* device;
   };
   static File file_of(int fd) {
@@ -115,11 +115,11 @@ class Sessions {
   std::map<File, Entry> open_;
 };
 
-/// A context of a session. Takes over `cmd_fd` when it succeeds.
-ibv_context* make_context(const std::shared_ptr<Session>& session, ibv_device* device, int cmd_fd) {
-  const int events = outer_descriptor(session->api.async_fd());
+/// A context over `shared`. It owns `cmd_fd` from then on, unless this fails.
+ibv_context* make_context(const std::shared_ptr<SharedContext>& shared, ibv_device* device, int cmd_fd) {
+  const int events = outer_descriptor(shared->api.async_fd());
   if (events < 0) return nullptr;
-  auto* made = new VerbsContext(session);
+  auto* made = new VerbsContext(shared);
   ibv_context& context = made->context;
   context.device = device;
   context.cmd_fd = cmd_fd;
@@ -135,15 +135,15 @@ ibv_context* make_context(const std::shared_ptr<Session>& session, ibv_device* d
 ibv_context* open(ibv_device* device) {
   auto opened = open_daemon_device(device->name);
   if (!opened) return report_null(opened.error());
-  // Nothing is ever written there; it gives the session an identity that passes from hand to hand.
+  // The file stays empty; it identifies the open device wherever the descriptor is passed.
   const int file = memfd_create("uroce", MFD_CLOEXEC);
   if (file < 0) return nullptr;
-  auto session = std::make_shared<Session>(std::move(*opened));
-  ibv_context* context = make_context(session, device, file);
+  auto shared = std::make_shared<SharedContext>(std::move(*opened));
+  ibv_context* context = make_context(shared, device, file);
   if (context == nullptr) {
     close(file);
   } else {
-    Sessions::all().add(file, session, device);
+    SharedContexts::all().add(file, shared, device);
   }
   return context;
 }
@@ -165,16 +165,16 @@ extern "C" {
 ibv_device** ibv_get_device_list(int* num_devices) {
   if (num_devices != nullptr) *num_devices = 0;
   fork_init_from_environment();
-  return Devices::all().list(num_devices);
+  return DeviceTable::all().list(num_devices);
 }
 
 void ibv_free_device_list(ibv_device** list) { std::free(list); }
 
 const char* ibv_get_device_name(ibv_device* device) { return device->name; }
 
-int ibv_get_device_index(ibv_device* device) { return static_cast<Device*>(device)->index; }
+int ibv_get_device_index(ibv_device* device) { return static_cast<VerbsDevice*>(device)->index; }
 
-__be64 ibv_get_device_guid(ibv_device* device) { return htobe64(static_cast<Device*>(device)->guid); }
+__be64 ibv_get_device_guid(ibv_device* device) { return htobe64(static_cast<VerbsDevice*>(device)->guid); }
 
 ibv_context* ibv_open_device(ibv_device* device) { return open(device); }
 
@@ -188,10 +188,10 @@ int ibv_close_device(ibv_context* context) {
   return 0;
 }
 
-/// In the process that opened it alone: a session's queues are in that one's memory.
+/// Only in the process that opened the device, whose memory holds its queues.
 ibv_context* ibv_import_device(int cmd_fd) {
-  const auto [session, device] = Sessions::all().find(cmd_fd);
-  return session != nullptr ? make_context(session, device, cmd_fd) : failed_null(EOPNOTSUPP);
+  const auto [shared, device] = SharedContexts::all().find(cmd_fd);
+  return shared != nullptr ? make_context(shared, device, cmd_fd) : failed_null(EOPNOTSUPP);
 }
 
 }  // extern "C"

@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-/// What `next(timeout)` gives, waiting for ever unless the descriptor is non-blocking; nullopt with errno.
+/// The next event from `next(timeout)`. Waits without limit unless the descriptor is non-blocking. nullopt with errno.
 template <class Next>
 auto next_event(int fd, Next next) -> decltype(next(0ns)) {
   while (true) {
@@ -25,17 +25,17 @@ auto next_event(int fd, Next next) -> decltype(next(0ns)) {
       errno = EAGAIN;
       return std::nullopt;
     }
-    if (Clock::now() - start < 1s) {  // not waited for: the daemon has gone
+    if (Clock::now() - start < 1s) {  // it did not wait: the daemon has gone
       errno = EIO;
       return std::nullopt;
     }
   }
 }
 
-Cq* deliver_completion(Session& session, uint32_t id) {
-  const std::lock_guard lock(session.mutex);
-  const auto found = session.cqs.find(id);
-  if (found == session.cqs.end()) return nullptr;  // destroyed since
+VerbsCq* deliver_completion(SharedContext& shared, uint32_t id) {
+  const std::lock_guard lock(shared.mutex);
+  const auto found = shared.cqs.find(id);
+  if (found == shared.cqs.end()) return nullptr;  // destroyed meanwhile
   ++found->second->completions_delivered;
   return found->second;
 }
@@ -48,19 +48,19 @@ auto deliver(Map& map, uint32_t id) -> typename Map::mapped_type {
   return found->second;
 }
 
-/// True when the event's object is still there, and `out` is set.
-bool deliver_async(Session& session, const AsyncEvent& event, ibv_async_event& out) {
-  const std::lock_guard lock(session.mutex);
+/// Sets `out` and returns true where the event's object still exists.
+bool deliver_async(SharedContext& shared, const AsyncEvent& event, ibv_async_event& out) {
+  const std::lock_guard lock(shared.mutex);
   out.event_type = static_cast<ibv_event_type>(event.type);
   switch (event.type) {
     case AsyncEventType::cq_error: {
-      Cq* cq = deliver(session.cqs, event.object);
+      VerbsCq* cq = deliver(shared.cqs, event.object);
       out.element.cq = reinterpret_cast<ibv_cq*>(cq);
       return cq != nullptr;
     }
     case AsyncEventType::srq_error:
     case AsyncEventType::srq_limit_reached: {
-      Srq* srq = deliver(session.srqs, event.object);
+      VerbsSrq* srq = deliver(shared.srqs, event.object);
       if (srq != nullptr) srq->attr.srq_limit = 0;  // it fires once (C10-98)
       out.element.srq = srq;
       return srq != nullptr;
@@ -71,7 +71,7 @@ bool deliver_async(Session& session, const AsyncEvent& event, ibv_async_event& o
       out.element.port_num = event.object != 0 ? static_cast<int>(event.object) : 1;
       return true;
     default: {
-      Qp* qp = deliver(session.qps, event.object);
+      VerbsQp* qp = deliver(shared.qps, event.object);
       out.element.qp = qp != nullptr ? &qp->qp_base : nullptr;
       return qp != nullptr;
     }
@@ -93,7 +93,7 @@ void wait_for_acks(pthread_mutex_t& mutex, pthread_cond_t& cond, const uint32_t&
   pthread_mutex_unlock(&mutex);
 }
 
-Channel::~Channel() { close(fd); }
+VerbsChannel::~VerbsChannel() { close(fd); }
 
 }  // namespace uroce::dropin
 
@@ -106,7 +106,7 @@ ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   if (!channel) return report_null(channel.error());
   const int outer = outer_descriptor(channel->fd());
   if (outer < 0) return nullptr;
-  return new Channel(context, std::move(*channel), outer);
+  return new VerbsChannel(context, std::move(*channel), outer);
 }
 
 int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
@@ -115,16 +115,16 @@ int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
   const bool used = channel->refcnt != 0;
   pthread_mutex_unlock(&mutex);
   if (used) return EBUSY;
-  delete static_cast<Channel*>(channel);
+  delete static_cast<VerbsChannel*>(channel);
   return 0;
 }
 
 int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
-  auto& of_api = static_cast<Channel*>(channel)->api;
+  auto& of_api = static_cast<VerbsChannel*>(channel)->api;
   while (true) {
     const auto id = next_event(channel->fd, [&](auto timeout) { return of_api.wait(timeout); });
     if (!id) return -1;
-    if (Cq* found = deliver_completion(*of(channel->context)->session, *id)) {
+    if (VerbsCq* found = deliver_completion(*of(channel->context)->shared, *id)) {
       *cq = reinterpret_cast<ibv_cq*>(found);
       *cq_context = found->cq_context;
       return 0;
@@ -137,7 +137,7 @@ void ibv_ack_cq_events(ibv_cq* cq, unsigned int nevents) {
 }
 
 int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
-  Session& opened = *of(context)->session;
+  SharedContext& opened = *of(context)->shared;
   while (true) {
     const auto next = next_event(context->async_fd, [&](auto timeout) { return opened.api.next_async_event(timeout); });
     if (!next) return -1;

@@ -1,4 +1,5 @@
-// Events of objects: what was handed out is waited for when the object goes (ibv_ack_cq_events(3)).
+// Events of objects. Destroying an object waits until the events that were delivered for it are acknowledged
+// (ibv_ack_cq_events(3)).
 #pragma once
 
 #include <pthread.h>
@@ -9,23 +10,23 @@
 
 namespace uroce::dropin {
 
-/// Waits until as many events are acknowledged as were handed out.
+/// Waits until as many events are acknowledged as were delivered.
 void wait_for_acks(pthread_mutex_t& mutex, pthread_cond_t& cond, const uint32_t& acknowledged, uint32_t delivered);
 
-/// From here on events of `object`, or importers, find it by its id.
+/// Lets events and importers find `object` by its id.
 template <class Map, class T>
-void publish(ibv_context* context, Map Session::* map, uint32_t id, T* object) {
-  Session& session = *of(context)->session;
-  const std::lock_guard lock(session.mutex);
-  (session.*map)[id] = object;
+void publish(ibv_context* context, Map SharedContext::* map, uint32_t id, T* object) {
+  SharedContext& shared = *of(context)->shared;
+  const std::lock_guard lock(shared.mutex);
+  (shared.*map)[id] = object;
 }
 
-/// Nothing finds the object any more.
+/// Hides the object from events and importers.
 template <class Map>
-void withdraw(ibv_context* context, Map Session::* map, uint32_t id) {
-  Session& session = *of(context)->session;
-  const std::lock_guard lock(session.mutex);
-  (session.*map).erase(id);
+void withdraw(ibv_context* context, Map SharedContext::* map, uint32_t id) {
+  SharedContext& shared = *of(context)->shared;
+  const std::lock_guard lock(shared.mutex);
+  (shared.*map).erase(id);
 }
 
 }  // namespace uroce::dropin

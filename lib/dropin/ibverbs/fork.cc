@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdlib>
 
-#include "client/sharing.h"
+#include "sharing/sharing.h"
 
 namespace uroce::dropin {
 
@@ -24,13 +24,13 @@ extern "C" {
 
 int ibv_fork_init() {
   if (uroce::dropin::asked_for.exchange(true)) return 0;
-  uroce::client::Sharing::of_this_process().leave_out_of_children();
+  uroce::sharing::Sharing::of_this_process().leave_out_of_children();
   return 0;
 }
 
 ibv_fork_status ibv_is_fork_initialized() { return uroce::dropin::asked_for ? IBV_FORK_ENABLED : IBV_FORK_DISABLED; }
 
-// The client leaves what it shares out of children by itself; programs that call these do so beside a registration.
+// The client leaves shared memory out of children by itself. Programs call these beside a registration.
 int ibv_dontfork_range(void* /*base*/, std::size_t /*size*/) { return 0; }
 int ibv_dofork_range(void* /*base*/, std::size_t /*size*/) { return 0; }
 

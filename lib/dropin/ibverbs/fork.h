@@ -3,7 +3,7 @@
 
 namespace uroce::dropin {
 
-/// As libibverbs: RDMAV_FORK_SAFE or IBV_FORK_SAFE in the environment asks for it without a call.
+/// As libibverbs does: RDMAV_FORK_SAFE or IBV_FORK_SAFE in the environment stands for ibv_fork_init().
 void fork_init_from_environment();
 
 }  // namespace uroce::dropin

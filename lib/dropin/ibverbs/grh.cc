@@ -13,7 +13,7 @@ using Bytes = std::array<uint8_t, sizeof(ibv_grh)>;
 constexpr std::size_t kIpv4At = 20;
 constexpr uint8_t kProtocolUdp = 17;
 
-/// The header's own checksum is right when its words sum to all ones (RFC 1071).
+/// An IPv4 header checksum is right where the header's words sum to all ones (RFC 1071).
 bool is_ipv4(const Bytes& b) {
   if (b[kIpv4At] != 0x45) return false;
   uint32_t sum = 0;
@@ -65,13 +65,15 @@ Result<AddressVector> route_back(const ibv_grh& grh, std::span<const Gid> gids) 
   std::memcpy(bytes.data(), &grh, bytes.size());
   const bool ipv4 = is_ipv4(bytes);
   if (!ipv4 && (bytes[0] >> 4 != 6 || grh.next_hdr != kProtocolUdp)) {
-    return fail(EPROTONOSUPPORT, "the GRH holds neither an IPv4 nor an IPv6 header of RoCE v2");
+    return fail(EPROTONOSUPPORT, "the 40 bytes of the GRH hold neither an IPv4 nor an IPv6 header of RoCE v2");
   }
   Route route = ipv4 ? from_ipv4(bytes) : from_ipv6(bytes);
   if (route.local.is_multicast())
-    return fail(EINVAL, "a message to a multicast group has no address of this port to answer from");
+    return fail(EINVAL,
+                "the message went to a multicast group, so its GRH holds no address of this port to reply from");
   const auto found = std::ranges::find(gids, route.local);
-  if (found == gids.end()) return fail(ENOENT, "the message's destination is not in the GID table");
+  if (found == gids.end())
+    return fail(ENOENT, "the destination address in the message's GRH is not in the port's GID table");
   route.back.sgid_index = static_cast<uint8_t>(found - gids.begin());
   return route.back;
 }

@@ -1,4 +1,4 @@
-// Who the devices say they are, and the numbers that the API has no limit of.
+// How devices identify themselves, and limits that the API does not have.
 #pragma once
 
 #include <endian.h>
@@ -13,7 +13,7 @@ namespace uroce::dropin {
 inline constexpr uint32_t kVendorId = 0x027572;
 inline constexpr uint32_t kPartId = 1;
 
-/// The table has room for addresses that come later; what is empty reads as zeros, as in the kernel.
+/// Entries of the GID table, with room for addresses that come later. Empty entries read as zeros, as in the kernel.
 inline constexpr uint32_t kGidTable = 16;
 inline constexpr uint16_t kDefaultPkey = 0xffff;
 /// Completions are stamped in nanoseconds.

@@ -1,4 +1,4 @@
-// Copies between the kernel's structures and libibverbs', which librdmacm calls.
+// Copies between the kernel's structures and those of libibverbs; librdmacm calls them.
 #include <infiniband/sa.h>
 #include <infiniband/verbs.h>
 #include <rdma/ib_user_sa.h>
@@ -8,7 +8,7 @@
 
 namespace {
 
-/// All members of a path record but its GIDs bear the same names on both sides.
+/// The members of a path record have the same names on both sides, except its GIDs.
 template <class To, class From>
 void copy_path(To& to, const From& from) {
   std::memcpy(&to.dgid, &from.dgid, sizeof(to.dgid));

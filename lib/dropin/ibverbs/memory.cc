@@ -12,7 +12,7 @@ constexpr unsigned kServedAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WR
                                    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
                                    IBV_ACCESS_HUGETLB;
 
-/// Flags that are hints are dropped, those that are promises refused. `error` is 0 or an errno value.
+/// Drops flags that are hints and refuses those that promise something. `error` is 0 or an errno value.
 AccessFlags access_flags(unsigned access, int& error) {
   error = 0;
   if ((access & IBV_ACCESS_ON_DEMAND) != 0) {
@@ -30,14 +30,14 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t length, uint64_t 
   if (flags.has(Access::zero_based)) iova = 0;
   auto region = of(pd)->domain().register_memory(address, length, flags.without(Access::zero_based), iova);
   if (!region) return report_null(region.error());
-  auto* mr = new Mr(of(pd), std::move(*region));
+  auto* mr = new VerbsMr(of(pd), std::move(*region));
   mr->addr = address;
   mr->length = length;
-  publish(pd->context, &Session::mrs, mr->handle, mr);
+  publish(pd->context, &SharedContext::mrs, mr->handle, mr);
   return mr;
 }
 
-/// 0, or why the arguments of ibv_rereg_mr() are wrong.
+/// 0, or the errno value for wrong arguments of ibv_rereg_mr().
 int check_rereg(int flags, const ibv_pd* pd, const void* address, std::size_t length, int access) {
   if ((flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) return EINVAL;
   if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0 && (length == 0 || address == nullptr)) return EINVAL;
@@ -50,21 +50,21 @@ int check_rereg(int flags, const ibv_pd* pd, const void* address, std::size_t le
 
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) {
   if (attr->comp_mask != 0) return failed_null(EINVAL);
-  return new Td(context);
+  return new VerbsTd(context);
 }
 
 int dealloc_td(ibv_td* td) {
-  auto* thread = static_cast<Td*>(td);
+  auto* thread = static_cast<VerbsTd*>(td);
   if (thread->users.any()) return EBUSY;
   delete thread;
   return 0;
 }
 
 ibv_pd* alloc_parent_domain(ibv_context* /*context*/, ibv_parent_domain_init_attr* attr) {
-  // Its allocators are for a provider's buffers in the application's memory; the queues here are shared memory.
+  // Allocators of a parent domain are for queues in the application's memory; here queues are in shared memory.
   constexpr uint32_t kKnown = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
   if (attr->pd == nullptr || (attr->comp_mask & ~kKnown) != 0) return failed_null(EINVAL);
-  return new Pd(of(attr->pd), static_cast<Td*>(attr->td));
+  return new VerbsPd(of(attr->pd), static_cast<VerbsTd*>(attr->td));
 }
 
 }  // namespace uroce::dropin
@@ -77,24 +77,24 @@ extern "C" {
 ibv_pd* ibv_alloc_pd(ibv_context* context) {
   auto pd = of(context)->api.create_pd();
   if (!pd) return report_null(pd.error());
-  auto* made = new Pd(context, std::move(*pd));
-  publish(context, &Session::pds, made->handle, made);
+  auto* made = new VerbsPd(context, std::move(*pd));
+  publish(context, &SharedContext::pds, made->handle, made);
   return made;
 }
 
 int ibv_dealloc_pd(ibv_pd* pd) {
   if (of(pd)->users.any()) return EBUSY;
-  if (of(pd)->parent == nullptr) withdraw(pd->context, &Session::pds, pd->handle);
+  if (of(pd)->parent == nullptr) withdraw(pd->context, &SharedContext::pds, pd->handle);
   delete of(pd);
   return 0;
 }
 
 ibv_pd* ibv_import_pd(ibv_context* context, uint32_t handle) {
-  Session& session = *of(context)->session;
-  const std::lock_guard lock(session.mutex);
-  const auto found = session.pds.find(handle);
-  if (found == session.pds.end()) return failed_null(EINVAL);
-  return new Pd(context, found->second);
+  SharedContext& shared = *of(context)->shared;
+  const std::lock_guard lock(shared.mutex);
+  const auto found = shared.pds.find(handle);
+  if (found == shared.pds.end()) return failed_null(EINVAL);
+  return new VerbsPd(context, found->second);
 }
 
 void ibv_unimport_pd(ibv_pd* pd) { delete of(pd); }
@@ -127,12 +127,12 @@ int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t l
   }
   const bool moved = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
   const bool given = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
-  auto* region = static_cast<Mr*>(mr);
+  auto* region = static_cast<VerbsMr*>(mr);
   const auto changed = region->api.reregister(given ? &of(pd)->domain() : nullptr, moved ? address : nullptr, length,
                                               (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? &wanted : nullptr);
   if (!changed) {
     report(changed.error());
-    // Nothing changed: the API refuses before it touches the region.
+    // Nothing changed: the API checks before it touches the region.
     return IBV_REREG_MR_ERR_INPUT;
   }
   if (moved) {
@@ -149,19 +149,19 @@ int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t l
 }
 
 int ibv_dereg_mr(ibv_mr* mr) {
-  if (const int error = check_unbound(*static_cast<Mr*>(mr)); error != 0) return error;
-  withdraw(mr->context, &Session::mrs, mr->handle);
-  delete static_cast<Mr*>(mr);
+  if (const int error = check_unbound(*static_cast<VerbsMr*>(mr)); error != 0) return error;
+  withdraw(mr->context, &SharedContext::mrs, mr->handle);
+  delete static_cast<VerbsMr*>(mr);
   return 0;
 }
 
 ibv_mr* ibv_import_mr(ibv_pd* pd, uint32_t handle) {
-  Session& session = *of(pd->context)->session;
-  const std::lock_guard lock(session.mutex);
-  const auto found = session.mrs.find(handle);
-  if (found == session.mrs.end()) return failed_null(EINVAL);
-  const Mr& of_other = *found->second;
-  // Its memory is the exporter's affair: address and length are not told (ibv_import_mr(3)).
+  SharedContext& shared = *of(pd->context)->shared;
+  const std::lock_guard lock(shared.mutex);
+  const auto found = shared.mrs.find(handle);
+  if (found == shared.mrs.end()) return failed_null(EINVAL);
+  const VerbsMr& of_other = *found->second;
+  // An imported region has neither address nor length (ibv_import_mr(3)).
   return new ibv_mr{pd->context, pd, nullptr, 0, handle, of_other.lkey, of_other.rkey};
 }
 

@@ -15,7 +15,7 @@
 
 #include "dropin/common/report.h"
 #include "dropin/ibverbs/api.h"
-#include "dropin/ibverbs/patience.h"
+#include "dropin/ibverbs/poll_backoff.h"
 #include "dropin/ibverbs/spinlock.h"
 #include "dropin/ibverbs/wall_clock.h"
 #include "dropin/ibverbs/wr_list.h"
@@ -24,7 +24,7 @@ namespace uroce::dropin {
 
 /// Begins as rdma-core's own struct verbs_device (private ABI 34) does: libmlx5 and its like, which perftest links,
 /// compare `ops` to find out whether a device is theirs.
-struct Device : ibv_device {
+struct VerbsDevice : ibv_device {
   const void* ops = nullptr;
   int unused_refcount = 1;
   void* unused_list[2] = {};
@@ -35,16 +35,16 @@ struct Device : ibv_device {
   int index = 0;
 };
 
-struct Cq;
-struct Qp;
-struct Srq;
+struct VerbsCq;
+struct VerbsQp;
+struct VerbsSrq;
 
-struct Mr;
-struct Pd;
+struct VerbsMr;
+struct VerbsPd;
 
-/// What was opened: shared by the context that opened it and those that imported it (ibv_import_device(3)).
-struct Session {
-  explicit Session(Context opened) : api(std::move(opened)) {}
+/// An open device: shared by the context that opened it and those that imported it (ibv_import_device(3)).
+struct SharedContext {
+  explicit SharedContext(Context opened) : api(std::move(opened)) {}
 
   Context api;
   WallClock wall_clock;
@@ -52,18 +52,18 @@ struct Session {
   std::atomic<bool> has_windows{false};  ///< or had: a memory window was made
 
   std::mutex mutex;  ///< guards the maps, and each object's count of delivered events
-  std::unordered_map<uint32_t, Cq*> cqs;
-  std::unordered_map<uint32_t, Qp*> qps;
-  std::unordered_map<uint32_t, Srq*> srqs;
-  std::unordered_map<uint32_t, Pd*> pds;  ///< by handle, as the map below
-  std::unordered_map<uint32_t, Mr*> mrs;
+  std::unordered_map<uint32_t, VerbsCq*> cqs;
+  std::unordered_map<uint32_t, VerbsQp*> qps;
+  std::unordered_map<uint32_t, VerbsSrq*> srqs;
+  std::unordered_map<uint32_t, VerbsPd*> pds;  ///< by handle, as the map below
+  std::unordered_map<uint32_t, VerbsMr*> mrs;
 };
 
 /// One ibv_open_device() or ibv_import_device(). Lives until it is closed and the last of its objects is gone.
 struct VerbsContext : verbs_context {
-  explicit VerbsContext(std::shared_ptr<Session> of) : verbs_context{}, session(std::move(of)), api(session->api) {}
+  explicit VerbsContext(std::shared_ptr<SharedContext> of) : verbs_context{}, shared(std::move(of)), api(shared->api) {}
 
-  std::shared_ptr<Session> session;
+  std::shared_ptr<SharedContext> shared;
   Context& api;
   std::atomic<int> references{1};
 
@@ -90,7 +90,7 @@ class ContextRef {
   VerbsContext* context_;
 };
 
-/// How many objects stand on another: that one cannot go before them (EBUSY), as in the kernel.
+/// Counts the objects that use another one, which then cannot be destroyed (EBUSY), as in the kernel.
 class Users {
  public:
   bool any() const { return *count_ != 0; }
@@ -100,7 +100,7 @@ class Users {
   std::shared_ptr<std::atomic<int>> count_ = std::make_shared<std::atomic<int>>(0);
 };
 
-/// One of them. It may outlive what it stands on: an imported domain goes before what was made in it.
+/// One user. It may outlive what it uses: an imported domain can go before the objects that were made in it.
 class UseOf {
  public:
   explicit UseOf(const Users* users) : count_(users != nullptr ? users->count_ : nullptr) {
@@ -116,20 +116,20 @@ class UseOf {
   std::shared_ptr<std::atomic<int>> count_;
 };
 
-/// A thread domain: what is made in a parent domain with one is used by a single thread at a time.
-struct Td : ibv_td {
-  explicit Td(ibv_context* owner) : ibv_td{}, ref(owner) { context = owner; }
+/// A thread domain: one thread at a time uses the objects made in a parent domain that has it.
+struct VerbsTd : ibv_td {
+  explicit VerbsTd(ibv_context* owner) : ibv_td{}, ref(owner) { context = owner; }
   ContextRef ref;
   Users users;
 };
 
-/// A protection domain, or a parent domain that stands for one.
-struct Pd : ibv_pd {
-  Pd(ibv_context* owner, ProtectionDomain made)
+/// A protection domain, or a parent domain over one.
+struct VerbsPd : ibv_pd {
+  VerbsPd(ibv_context* owner, ProtectionDomain made)
       : ibv_pd{}, ref(owner), api(std::move(made)), of_parent(nullptr), of_td(nullptr) {
     init(owner);
   }
-  Pd(Pd* protection, Td* thread)
+  VerbsPd(VerbsPd* protection, VerbsTd* thread)
       : ibv_pd{},
         ref(protection->context),
         parent(protection),
@@ -140,7 +140,7 @@ struct Pd : ibv_pd {
   }
 
   /// The same domain under another context.
-  Pd(ibv_context* importer, Pd* imported)
+  VerbsPd(ibv_context* importer, VerbsPd* imported)
       : ibv_pd{}, ref(importer), parent(imported), of_parent(&imported->users), of_td(nullptr) {
     context = importer;
     handle = imported->handle;
@@ -148,8 +148,8 @@ struct Pd : ibv_pd {
 
   ContextRef ref;
   std::optional<ProtectionDomain> api;
-  Pd* parent = nullptr;
-  Td* td = nullptr;
+  VerbsPd* parent = nullptr;
+  VerbsTd* td = nullptr;
   Users users;
   UseOf of_parent;
   UseOf of_td;
@@ -160,18 +160,18 @@ struct Pd : ibv_pd {
  private:
   void init(ibv_context* owner) {
     context = owner;
-    handle = ref->session->next_handle++;
+    handle = ref->shared->next_handle++;
   }
 };
 
-inline Pd* of(ibv_pd* pd) { return static_cast<Pd*>(pd); }
+inline VerbsPd* of(ibv_pd* pd) { return static_cast<VerbsPd*>(pd); }
 
-struct Mr : ibv_mr {
-  Mr(Pd* domain, MemoryRegion made)
+struct VerbsMr : ibv_mr {
+  VerbsMr(VerbsPd* domain, MemoryRegion made)
       : ibv_mr{}, ref(domain->context), api(std::move(made)), of_pd(std::in_place, &domain->users) {
     context = domain->context;
     pd = domain;
-    handle = ref->session->next_handle++;
+    handle = ref->shared->next_handle++;
     lkey = api.lkey();
     rkey = api.rkey();
   }
@@ -180,21 +180,21 @@ struct Mr : ibv_mr {
   std::optional<UseOf> of_pd;
 };
 
-/// `fd` is an epoll descriptor over the API's: whether the application made it non-blocking can be told from it, and
-/// reading it by mistake takes no event.
-struct Channel : ibv_comp_channel {
-  Channel(ibv_context* owner, CompletionChannel made, int outer)
+/// `fd` is an epoll descriptor over the API's: its O_NONBLOCK is the application's, and reading it by mistake takes no
+/// event.
+struct VerbsChannel : ibv_comp_channel {
+  VerbsChannel(ibv_context* owner, CompletionChannel made, int outer)
       : ibv_comp_channel{}, ref(owner), api(std::move(made)) {
     context = owner;
     fd = outer;
   }
-  ~Channel();
+  ~VerbsChannel();
   ContextRef ref;
   CompletionChannel api;
 };
 
-struct Cq : ibv_cq_ex {
-  Cq(ibv_context* owner, CompletionQueue made, bool locked)
+struct VerbsCq : ibv_cq_ex {
+  VerbsCq(ibv_context* owner, CompletionQueue made, bool locked)
       : ibv_cq_ex{}, ref(owner), api(std::move(made)), lock(locked) {}
   ContextRef ref;
   CompletionQueue api;
@@ -202,7 +202,7 @@ struct Cq : ibv_cq_ex {
   uint32_t capacity = 0;          ///< entries that the API's queue has at least
   std::vector<Completion> taken;  ///< from the API, [next, taken.size()) not yet handed out
   std::size_t next = 0;
-  Patience patience;
+  PollBackoff backoff;
   Completion current{};  ///< what the read_* calls show
   Users users;
   uint32_t completions_delivered = 0;
@@ -210,11 +210,11 @@ struct Cq : ibv_cq_ex {
   ibv_moderate_cq moderation{};
 };
 
-inline Cq* of(ibv_cq_ex* cq) { return static_cast<Cq*>(cq); }
-inline Cq* of(ibv_cq* cq) { return of(reinterpret_cast<ibv_cq_ex*>(cq)); }
+inline VerbsCq* of(ibv_cq_ex* cq) { return static_cast<VerbsCq*>(cq); }
+inline VerbsCq* of(ibv_cq* cq) { return of(reinterpret_cast<ibv_cq_ex*>(cq)); }
 
-struct Srq : ibv_srq {
-  Srq(Pd* domain, SharedReceiveQueue made)
+struct VerbsSrq : ibv_srq {
+  VerbsSrq(VerbsPd* domain, SharedReceiveQueue made)
       : ibv_srq{},
         ref(domain->context),
         api(std::move(made)),
@@ -229,10 +229,10 @@ struct Srq : ibv_srq {
   ibv_srq_attr attr{};
 };
 
-inline Srq* of(ibv_srq* srq) { return static_cast<Srq*>(srq); }
+inline VerbsSrq* of(ibv_srq* srq) { return static_cast<VerbsSrq*>(srq); }
 
-struct Qp : ibv_qp_ex {
-  Qp(Pd* domain, QueuePair made, Cq* send, Cq* recv, Srq* shared)
+struct VerbsQp : ibv_qp_ex {
+  VerbsQp(VerbsPd* domain, QueuePair made, VerbsCq* send, VerbsCq* recv, VerbsSrq* shared)
       : ibv_qp_ex{},
         ref(domain->context),
         api(std::move(made)),
@@ -254,11 +254,12 @@ struct Qp : ibv_qp_ex {
   ibv_ece ece{};
 };
 
-inline Qp* of(ibv_qp_ex* qp) { return static_cast<Qp*>(qp); }
-inline Qp* of(ibv_qp* qp) { return of(reinterpret_cast<ibv_qp_ex*>(qp)); }
+inline VerbsQp* of(ibv_qp_ex* qp) { return static_cast<VerbsQp*>(qp); }
+inline VerbsQp* of(ibv_qp* qp) { return of(reinterpret_cast<ibv_qp_ex*>(qp)); }
 
-struct Ah : ibv_ah {
-  Ah(Pd* domain, AddressHandle made) : ibv_ah{}, ref(domain->context), api(std::move(made)), of_pd(&domain->users) {
+struct VerbsAh : ibv_ah {
+  VerbsAh(VerbsPd* domain, AddressHandle made)
+      : ibv_ah{}, ref(domain->context), api(std::move(made)), of_pd(&domain->users) {
     context = domain->context;
     pd = domain;
     handle = api.id();
@@ -268,7 +269,7 @@ struct Ah : ibv_ah {
   UseOf of_pd;
 };
 
-inline Ah* of(ibv_ah* ah) { return static_cast<Ah*>(ah); }
+inline VerbsAh* of(ibv_ah* ah) { return static_cast<VerbsAh*>(ah); }
 
 /// Fills the tables through which the inline functions of verbs.h call.
 void fill_operations(VerbsContext& context);

@@ -1,5 +1,5 @@
-// The tables through which the inline functions of verbs.h call. What stays null there answers EOPNOTSUPP by itself;
-// what the header calls without looking gets a function that says so.
+// The tables through which the inline functions of verbs.h call. The header returns EOPNOTSUPP for a null entry; where
+// it does not check, the entry is a function that returns it.
 #include "dropin/ibverbs/cq.h"
 #include "dropin/ibverbs/memory.h"
 #include "dropin/ibverbs/objects.h"

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kBurst = 8;
 constexpr unsigned kServedSendFlags = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
 
-/// 0, or why the request is not taken. `to` refers to the list of `from`.
+/// 0, or an errno value where the request is refused. `to` refers to the list of `from`.
 int convert(ibv_qp_type type, const ibv_send_wr& from, SendRequest& to) {
   if (from.opcode == IBV_WR_TSO || from.opcode == IBV_WR_ATOMIC_WRITE) return EOPNOTSUPP;
   if (from.opcode > IBV_WR_SEND_WITH_INV || from.num_sge < 0 || (from.send_flags & ~kServedSendFlags) != 0)
@@ -51,7 +51,7 @@ int convert(ibv_qp_type type, const ibv_send_wr& from, SendRequest& to) {
       to.swap = from.wr.atomic.swap;
       break;
     case IBV_WR_BIND_MW:
-      // Windows of type 1 have ibv_bind_mw().
+      // Windows of type 1 are bound by ibv_bind_mw().
       if (from.bind_mw.mw == nullptr || from.bind_mw.mw->type != IBV_MW_TYPE_2) return EINVAL;
       return to_bind(from.bind_mw.mw, from.bind_mw.rkey, from.bind_mw.bind_info, to.bind);
     default: break;
@@ -60,7 +60,7 @@ int convert(ibv_qp_type type, const ibv_send_wr& from, SendRequest& to) {
 }
 
 /// Posts up to kBurst requests with one doorbell. `wr` moves to the first that was not posted.
-int post_burst(Qp& qp, ibv_send_wr*& wr) {
+int post_burst(VerbsQp& qp, ibv_send_wr*& wr) {
   std::array<SendRequest, kBurst> burst;
   std::size_t count = 0;
   int refused = 0;
@@ -77,7 +77,7 @@ int post_burst(Qp& qp, ibv_send_wr*& wr) {
 }  // namespace
 
 int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad) {
-  Qp& qp = *of(ibqp);
+  VerbsQp& qp = *of(ibqp);
   const std::lock_guard guard(qp.send_lock);
   int error = 0;
   if (wr != nullptr && wr->next == nullptr) {

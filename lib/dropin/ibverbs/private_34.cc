@@ -1,5 +1,5 @@
-// What rdma-core's providers call in libibverbs. None drives a device here, yet programs that link one (perftest links
-// libmlx5 and libefa) must load: registering is taken and forgotten, commands to a kernel device are refused.
+// Functions of libibverbs that rdma-core's providers call. No provider drives a device here, but programs that link one
+// (perftest links libmlx5 and libefa) must load: registering does nothing, and commands to a kernel device fail.
 #include <cerrno>
 #include <cstddef>
 

@@ -6,20 +6,19 @@
 #include "dropin/ibverbs/events.h"
 #include "dropin/ibverbs/identity.h"
 #include "dropin/ibverbs/qp_ex.h"
+#include "dropin/ibverbs/served_types.h"
 
 namespace uroce::dropin {
 
 namespace {
 
-bool served(ibv_qp_type type) { return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD; }
-
 /// Of either create call; `attr` is the part that their structures share, and gets the sizes in force.
-Qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& attr) {
-  if (!served(attr.qp_type)) return failed_null(EOPNOTSUPP);
+VerbsQp* make_qp(ibv_pd* pd, ibv_qp_init_attr& attr) {
+  if (!is_served(attr.qp_type)) return failed_null(EOPNOTSUPP);
   if (attr.send_cq == nullptr || attr.recv_cq == nullptr) return failed_null(EINVAL);
-  Cq* send = of(attr.send_cq);
-  Cq* recv = of(attr.recv_cq);
-  Srq* srq = attr.srq != nullptr ? of(attr.srq) : nullptr;
+  VerbsCq* send = of(attr.send_cq);
+  VerbsCq* recv = of(attr.recv_cq);
+  VerbsSrq* srq = attr.srq != nullptr ? of(attr.srq) : nullptr;
   QpInit init;
   init.type = static_cast<QpType>(attr.qp_type);
   init.cap = convert(attr.cap);
@@ -28,7 +27,7 @@ Qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& attr) {
                   ->api.create_qp(of(pd)->domain(), send->api, recv->api, init, srq != nullptr ? &srq->api : nullptr);
   if (!made) return report_null(made.error());
 
-  auto* qp = new Qp(of(pd), std::move(*made), send, recv, srq);
+  auto* qp = new VerbsQp(of(pd), std::move(*made), send, recv, srq);
   ibv_qp& base = qp->qp_base;
   base.context = pd->context;
   base.qp_context = attr.qp_context;
@@ -47,7 +46,7 @@ Qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& attr) {
   if (srq != nullptr) attr.cap.max_recv_wr = attr.cap.max_recv_sge = 0;
   qp->list.set_limits(attr.cap.max_send_sge, attr.cap.max_inline_data);
   fill_wr_operations(*qp);
-  publish(pd->context, &Session::qps, base.qp_num, qp);
+  publish(pd->context, &SharedContext::qps, base.qp_num, qp);
   return qp;
 }
 
@@ -60,10 +59,17 @@ ibv_qp* create_qp_ex(ibv_context* /*context*/, ibv_qp_init_attr_ex* attr) {
   if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr->create_flags != 0) return failed_null(EOPNOTSUPP);
   const bool extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
   if (extended && (attr->send_ops_flags & ~served_send_operations(attr->qp_type)) != 0) return failed_null(EOPNOTSUPP);
-  Qp* qp = make_qp(attr->pd, *reinterpret_cast<ibv_qp_init_attr*>(attr));
+  VerbsQp* qp = make_qp(attr->pd, *reinterpret_cast<ibv_qp_init_attr*>(attr));
   if (qp == nullptr) return nullptr;
   qp->extended = extended;
   return &qp->qp_base;
+}
+
+void set_state(ibv_qp& qp, ibv_qp_state state) {
+  qp.state = state;
+  if (state != IBV_QPS_RESET) return;
+  forget(qp.send_cq, qp.qp_num);
+  if (qp.recv_cq != qp.send_cq) forget(qp.recv_cq, qp.qp_num);
 }
 
 }  // namespace uroce::dropin
@@ -74,7 +80,7 @@ using namespace uroce::dropin;
 extern "C" {
 
 ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
-  Qp* qp = make_qp(pd, *attr);
+  VerbsQp* qp = make_qp(pd, *attr);
   return qp != nullptr ? &qp->qp_base : nullptr;
 }
 
@@ -85,18 +91,12 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
   if (const int error = convert(*attr, mask, wanted); error != 0) return failed(error);
   const auto changed = of(qp)->api.modify(wanted, QpAttrMask::from_bits(static_cast<uint32_t>(mask)));
   if (!changed) return report(changed.error());
-  if ((mask & IBV_QP_STATE) != 0) {
-    qp->state = attr->qp_state;
-    if (attr->qp_state == IBV_QPS_RESET) {
-      forget(qp->send_cq, qp->qp_num);
-      if (qp->recv_cq != qp->send_cq) forget(qp->recv_cq, qp->qp_num);
-    }
-  }
+  if ((mask & IBV_QP_STATE) != 0) set_state(*qp, attr->qp_state);
   return 0;
 }
 
 int ibv_query_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init) {
-  Qp& qp = *of(ibqp);
+  VerbsQp& qp = *of(ibqp);
   const auto asked = qp.api.query();
   if (!asked) return report(asked.error());
   convert(*asked, *attr);
@@ -108,12 +108,12 @@ int ibv_query_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* in
 }
 
 int ibv_query_qp_data_in_order(ibv_qp* /*qp*/, ibv_wr_opcode /*op*/, uint32_t /*flags*/) {
-  return 0;  // what is parked out of order may be placed before what was sent earlier
+  return 0;  // out-of-order packets may be placed before packets that were sent earlier
 }
 
 int ibv_destroy_qp(ibv_qp* ibqp) {
-  Qp* qp = of(ibqp);
-  withdraw(ibqp->context, &Session::qps, ibqp->qp_num);
+  VerbsQp* qp = of(ibqp);
+  withdraw(ibqp->context, &SharedContext::qps, ibqp->qp_num);
   wait_for_acks(ibqp->mutex, ibqp->cond, ibqp->events_completed, qp->events_delivered);
   pthread_cond_destroy(&ibqp->cond);
   pthread_mutex_destroy(&ibqp->mutex);

@@ -1,8 +1,12 @@
 #include "dropin/ibverbs/qp_ex.h"
 
+#include <utility>
+
 #include <endian.h>
 
+#include "base/wr_opcodes.h"
 #include "dropin/ibverbs/post.h"
+#include "dropin/ibverbs/served_types.h"
 #include "dropin/ibverbs/window.h"
 
 namespace uroce::dropin {
@@ -90,13 +94,13 @@ void set_sge_list(ibv_qp_ex* qp, std::size_t count, const ibv_sge* list) {
   of(qp)->list.set_sges(as_sges(list, count));
 }
 
-/// The lock is held from here to wr_complete() or wr_abort(): what is built belongs to one thread.
+/// The lock is held from here to wr_complete() or wr_abort(): one thread builds the list.
 void wr_start(ibv_qp_ex* qp) {
   of(qp)->send_lock.lock();
   of(qp)->list.clear();
 }
 int wr_complete(ibv_qp_ex* ibqp) {
-  Qp& qp = *of(ibqp);
+  VerbsQp& qp = *of(ibqp);
   int error = qp.list.error();
   if (error == 0) qp.api.post_send(qp.list.requests(), &error);
   qp.send_lock.unlock();
@@ -107,20 +111,27 @@ void wr_abort(ibv_qp_ex* qp) { of(qp)->send_lock.unlock(); }
 }  // namespace
 
 uint64_t served_send_operations(ibv_qp_type type) {
-  constexpr uint64_t kSend = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
-  constexpr uint64_t kWrite = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
-  constexpr uint64_t kLocal = IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
-  constexpr uint64_t kRead =
-      IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
-  switch (type) {
-    case IBV_QPT_RC: return kSend | kWrite | kRead | kLocal | IBV_QP_EX_WITH_SEND_WITH_INV;
-    case IBV_QPT_UC: return kSend | kWrite | kLocal | IBV_QP_EX_WITH_SEND_WITH_INV;
-    case IBV_QPT_UD: return kSend;
-    default: return 0;
+  constexpr std::pair<WrOpcode, uint64_t> kOperations[] = {
+      {WrOpcode::rdma_write, IBV_QP_EX_WITH_RDMA_WRITE},
+      {WrOpcode::rdma_write_with_imm, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM},
+      {WrOpcode::send, IBV_QP_EX_WITH_SEND},
+      {WrOpcode::send_with_imm, IBV_QP_EX_WITH_SEND_WITH_IMM},
+      {WrOpcode::rdma_read, IBV_QP_EX_WITH_RDMA_READ},
+      {WrOpcode::compare_swap, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP},
+      {WrOpcode::fetch_add, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD},
+      {WrOpcode::local_invalidate, IBV_QP_EX_WITH_LOCAL_INV},
+      {WrOpcode::bind_mw, IBV_QP_EX_WITH_BIND_MW},
+      {WrOpcode::send_with_invalidate, IBV_QP_EX_WITH_SEND_WITH_INV},
+  };
+  uint64_t served = 0;
+  if (!is_served(type)) return served;
+  for (const auto& [opcode, flag] : kOperations) {
+    if (offers(static_cast<QpType>(type), opcode)) served |= flag;
   }
+  return served;
 }
 
-void fill_wr_operations(Qp& qp) {
+void fill_wr_operations(VerbsQp& qp) {
   qp.wr_atomic_cmp_swp = atomic_cmp_swp;
   qp.wr_atomic_fetch_add = atomic_fetch_add;
   qp.wr_bind_mw = wr_bind_mw;

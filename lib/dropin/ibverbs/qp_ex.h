@@ -5,9 +5,9 @@
 
 namespace uroce::dropin {
 
-/// What ibv_wr_*() can post on a queue pair of `type`; bits of enum ibv_qp_create_send_ops_flags.
+/// The operations that ibv_wr_*() can post on a queue pair of `type`: bits of enum ibv_qp_create_send_ops_flags.
 uint64_t served_send_operations(ibv_qp_type type);
 /// The calls of struct ibv_qp_ex.
-void fill_wr_operations(Qp& qp);
+void fill_wr_operations(VerbsQp& qp);
 
 }  // namespace uroce::dropin

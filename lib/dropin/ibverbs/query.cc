@@ -19,13 +19,13 @@ constexpr uint8_t kSpeed25G = 32;
 constexpr uint8_t kPhysPolling = 2;
 constexpr uint8_t kPhysLinkUp = 5;
 constexpr uint32_t kGrhRequired = 1;
-constexpr int kManyDomains = 65536;  // they cost the device nothing
+constexpr int kManyDomains = 65536;  // a domain costs the device nothing
 
 int to_int(uint64_t value) {
   return static_cast<int>(std::min<uint64_t>(value, static_cast<uint64_t>(std::numeric_limits<int>::max())));
 }
 
-/// Entries that may be asked for: as many whatever becomes of the addresses, unless there are more.
+/// Entries of the GID table that may be asked for: kGidTable, or more where there are more addresses.
 uint32_t gid_table_size(const std::vector<Gid>& gids) {
   return std::max(kGidTable, static_cast<uint32_t>(gids.size()));
 }
@@ -87,7 +87,7 @@ ibv_port_attr port_attributes(const VerbsContext& context) {
   out.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
   out.max_msg_sz = static_cast<uint32_t>(std::min<uint64_t>(info.max_message, uint64_t{1} << 31));
   out.max_vl_num = 1;
-  // A software port has no lanes; programs want numbers that exist.
+  // A software port has no lanes; programs want a width and a speed that exist.
   out.active_width = kWidth4x;
   out.active_speed = kSpeed25G;
   out.link_layer = IBV_LINK_LAYER_ETHERNET;
@@ -200,7 +200,7 @@ ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::
 }
 
 int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned index, uint32_t* type) {
-  // rdma-core's enum ibv_gid_type_sysfs: 0 for IB and RoCE v1, which an empty entry reads as too, 1 for RoCE v2.
+  // rdma-core's enum ibv_gid_type_sysfs: 1 for RoCE v2, 0 for IB, RoCE v1 and empty entries.
   Gid found;
   const int fault = find_gid(*of(context), port, index, found);
   if (fault == EINVAL) {

@@ -8,7 +8,7 @@ namespace uroce::dropin {
 int query_port(ibv_context* context, uint8_t port, ibv_port_attr* out, std::size_t size);
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* out,
                     std::size_t size);
-/// The clock that completions are stamped with.
+/// The clock of the completions' timestamps.
 int query_rt_values(ibv_context* context, ibv_values_ex* values);
 
 }  // namespace uroce::dropin

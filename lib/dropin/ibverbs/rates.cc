@@ -5,11 +5,11 @@ namespace {
 
 struct Rate {
   ibv_rate rate;
-  int mult;  ///< 0 where the rate is no multiple that the interface knows
+  int mult;  ///< 0 where the interface has no multiple for the rate
   int mbps;
 };
 
-// Rates of 14 Gb/s lanes and above count their 64b/66b coding, the slower ones do not.
+// Rates of 14 Gb/s lanes and above include the 64b/66b coding; the slower ones do not.
 constexpr Rate kRates[] = {
     {IBV_RATE_2_5_GBPS, 1, 2500},     {IBV_RATE_5_GBPS, 2, 5000},         {IBV_RATE_10_GBPS, 4, 10000},
     {IBV_RATE_20_GBPS, 8, 20000},     {IBV_RATE_30_GBPS, 12, 30000},      {IBV_RATE_40_GBPS, 16, 40000},

@@ -7,11 +7,11 @@
 
 namespace uroce::dropin {
 
-/// Held for the time of one post or poll. After a while of spinning it gives the core away: there may be fewer cores
-/// than threads, and the holder may be the one that waits for this core.
+/// Held for the time of one post or poll. After a while of spinning it yields the core: on an overcommitted machine the
+/// holder may be waiting for this very core.
 class Spinlock {
  public:
-  /// What is never shared (a thread domain, a single-threaded queue) needs no lock.
+  /// `needed` is false for queues that one thread uses (thread domains, single-threaded queues).
   explicit Spinlock(bool needed = true) : needed_(needed) {}
 
   void lock() {

@@ -31,7 +31,7 @@ ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
   const ibv_srq_attr& asked = init->attr;
   auto made = of(pd->context)->api.create_srq(of(pd)->domain(), asked.max_wr, asked.max_sge);
   if (!made) return report_null(made.error());
-  auto* srq = new Srq(of(pd), std::move(*made));
+  auto* srq = new VerbsSrq(of(pd), std::move(*made));
   srq->context = pd->context;
   srq->srq_context = init->srq_context;
   srq->pd = pd;
@@ -39,7 +39,7 @@ ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
   srq->attr = {srq->api.max_wr(), srq->api.max_sge(), 0};
   pthread_mutex_init(&srq->mutex, nullptr);
   pthread_cond_init(&srq->cond, nullptr);
-  publish(pd->context, &Session::srqs, srq->handle, srq);
+  publish(pd->context, &SharedContext::srqs, srq->handle, srq);
   init->attr.max_wr = srq->attr.max_wr;
   init->attr.max_sge = srq->attr.max_sge;
   return srq;
@@ -49,7 +49,7 @@ int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
   if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0) return failed(EINVAL);
   if ((mask & IBV_SRQ_MAX_WR) != 0) return failed(EOPNOTSUPP);  // device_cap_flags has no SRQ_RESIZE
   if ((mask & IBV_SRQ_LIMIT) == 0) return 0;
-  const std::lock_guard lock(of(srq->context)->session->mutex);
+  const std::lock_guard lock(of(srq->context)->shared->mutex);
   const auto set = of(srq)->api.set_limit(attr->srq_limit);
   if (!set) return report(set.error());
   of(srq)->attr.srq_limit = attr->srq_limit;
@@ -57,15 +57,15 @@ int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
 }
 
 int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
-  const std::lock_guard lock(of(srq->context)->session->mutex);
+  const std::lock_guard lock(of(srq->context)->shared->mutex);
   *attr = of(srq)->attr;
   return 0;
 }
 
 int ibv_destroy_srq(ibv_srq* ibsrq) {
-  Srq* srq = of(ibsrq);
+  VerbsSrq* srq = of(ibsrq);
   if (srq->users.any()) return EBUSY;
-  withdraw(srq->context, &Session::srqs, srq->handle);
+  withdraw(srq->context, &SharedContext::srqs, srq->handle);
   wait_for_acks(srq->mutex, srq->cond, srq->events_completed, srq->events_delivered);
   pthread_cond_destroy(&srq->cond);
   pthread_mutex_destroy(&srq->mutex);

@@ -1,4 +1,4 @@
-// Reading attributes below /sys, which ibv_devinfo and librdmacm do through libibverbs.
+// Reading attributes below /sys; ibv_devinfo and librdmacm do that through libibverbs.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -10,7 +10,7 @@ extern "C" {
 
 const char* ibv_get_sysfs_path() {
   static const std::string path = [] {
-    // Not for a program that runs with another's rights, as in libibverbs.
+    // As in libibverbs, set-user-ID programs ignore the variable.
     const char* set = getuid() == geteuid() ? std::getenv("SYSFS_PATH") : nullptr;
     std::string text = set != nullptr ? set : "/sys";
     while (!text.empty() && text.back() == '/') text.pop_back();
@@ -19,7 +19,7 @@ const char* ibv_get_sysfs_path() {
   return path.c_str();
 }
 
-/// The length without the final newline, or -1. `buffer` is null-terminated, or the call fails.
+/// The length without the final newline, or -1. On success `buffer` is null-terminated.
 int ibv_read_sysfs_file(const char* directory, const char* file, char* buffer, std::size_t size) {
   const std::string path = std::string(directory) + "/" + file;
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -36,7 +36,7 @@ int ibv_read_sysfs_file(const char* directory, const char* file, char* buffer, s
   return static_cast<int>(length);
 }
 
-/// Takes a structure private to rdma-core's own library, which no caller can have.
+/// Takes a structure that is private to rdma-core's library, so no caller here can have one.
 int ibv_read_ibdev_sysfs_file(char* /*buffer*/, std::size_t /*size*/, void* /*device*/, const char* /*format*/, ...) {
   errno = EINVAL;
   return -1;

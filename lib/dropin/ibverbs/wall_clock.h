@@ -1,4 +1,4 @@
-// Completions are stamped with the engine's clock; some programs want the time of day.
+// The time of day of a completion, whose timestamp is of the engine's clock.
 #pragma once
 
 #include <atomic>
@@ -9,19 +9,19 @@
 
 namespace uroce::dropin {
 
-/// How far the two clocks are apart, measured once a second: asking the engine's takes a message. Any thread.
+/// The offset between the two clocks, measured once a second, because reading the engine's takes a message. Any thread.
 class WallClock {
  public:
-  /// The time of day, in ns since 1970, at which the engine's clock showed `timestamp_ns`. The last known distance
-  /// stands when the device does not answer.
+  /// The time of day, in ns since 1970, at which the engine's clock showed `timestamp_ns`. Where the device does not
+  /// answer, the last offset is used.
   uint64_t of(uint64_t timestamp_ns, const Context& context) {
     const int64_t now = wall_ns();
     if (now - measured_ns_.load(std::memory_order_acquire) > kMeasureEvery) {
       if (const auto engine = context.clock_ns()) {
-        // The answer was true at some point between asking and now.
+        // The engine's clock was read at some point between the two readings here.
         offset_ns_.store((now + wall_ns()) / 2 - static_cast<int64_t>(*engine), std::memory_order_relaxed);
       }
-      measured_ns_.store(now, std::memory_order_release);  // from here on the distance stands for others
+      measured_ns_.store(now, std::memory_order_release);  // from here on other threads use the offset
     }
     return timestamp_ns + static_cast<uint64_t>(offset_ns_.load(std::memory_order_relaxed));
   }

@@ -8,7 +8,7 @@ namespace {
 
 constexpr unsigned kRemote =
     IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED;
-// Accesses of the region, which programs pass along and providers do not look at.
+// Access flags of the region: programs pass them, providers ignore them.
 constexpr unsigned kOfRegion =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
 
@@ -19,7 +19,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
   auto made = of(pd)->domain().create_memory_window(static_cast<WindowType>(type));
   if (!made) return report_null(made.error());
   auto* window = new Mw(of(pd), std::move(*made));
-  window->ref->session->has_windows = true;
+  window->ref->shared->has_windows = true;
   return window;
 }
 
@@ -45,7 +45,7 @@ int bind_mw(ibv_qp* ibqp, ibv_mw* mw, ibv_mw_bind* bind) {
   request.opcode = WrOpcode::bind_mw;
   request.flags = SendFlags::from_bits(bind->send_flags);
   if ((bind->send_flags & ~unsigned{IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED}) != 0) return EINVAL;
-  Qp& qp = *of(ibqp);
+  VerbsQp& qp = *of(ibqp);
   const std::lock_guard guard(qp.send_lock);
   const uint32_t rkey = MemoryWindow::next_rkey(mw->rkey);
   if (const int error = to_bind(mw, rkey, bind->bind_info, request.bind); error != 0) return error;
@@ -54,9 +54,9 @@ int bind_mw(ibv_qp* ibqp, ibv_mw* mw, ibv_mw_bind* bind) {
   return 0;
 }
 
-int check_unbound(const Mr& mr) {
-  // The daemon is asked only where it can say anything but no.
-  if (!mr.ref->session->has_windows) return 0;
+int check_unbound(const VerbsMr& mr) {
+  // Without any window the daemon need not be asked.
+  if (!mr.ref->shared->has_windows) return 0;
   const auto bound = mr.api.windows();
   return bound && *bound != 0 ? failed(EBUSY) : 0;
 }

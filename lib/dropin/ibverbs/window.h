@@ -6,10 +6,10 @@
 namespace uroce::dropin {
 
 struct Mw : ibv_mw {
-  Mw(Pd* domain, MemoryWindow made) : ibv_mw{}, ref(domain->context), api(std::move(made)), of_pd(&domain->users) {
+  Mw(VerbsPd* domain, MemoryWindow made) : ibv_mw{}, ref(domain->context), api(std::move(made)), of_pd(&domain->users) {
     context = domain->context;
     pd = domain;
-    handle = ref->session->next_handle++;
+    handle = ref->shared->next_handle++;
     rkey = api.rkey();
     type = static_cast<ibv_mw_type>(api.type());
   }
@@ -20,11 +20,11 @@ struct Mw : ibv_mw {
 
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
 int dealloc_mw(ibv_mw* mw);
-/// Type 1: posts the bind, and gives the window its next rkey.
+/// Type 1: posts the bind and gives the window its next rkey.
 int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);
-/// What a work request makes of a window. 0, or why it is not taken.
+/// Fills in the bind of a work request. 0, or an errno value.
 int to_bind(const ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info, WindowBind& to);
 /// EBUSY while windows are bound to the region (ibv_dereg_mr(3)).
-int check_unbound(const Mr& mr);
+int check_unbound(const VerbsMr& mr);
 
 }  // namespace uroce::dropin

@@ -9,11 +9,11 @@
 
 namespace uroce::dropin {
 
-/// Collects requests with their entries and inline bytes. Its memory grows to what the largest list needed and stays.
-/// After the first fault nothing more is taken, and the list posts nothing.
+/// Collects requests with their entries and inline bytes. Its memory grows to the largest list's need and stays. After
+/// the first fault the list takes no more requests and posts none.
 class WrList {
  public:
-  /// What one request of the queue pair may carry.
+  /// The most that one request of the queue pair carries.
   void set_limits(uint32_t max_sge, uint32_t max_inline) {
     max_sge_ = max_sge;
     max_inline_ = max_inline;
@@ -27,7 +27,7 @@ class WrList {
 
   /// Begins a request.
   SendRequest& add(const SendRequest& request);
-  /// The request that setters are for; null after a fault or before the first request.
+  /// The request that the setters change; null after a fault or before the first request.
   SendRequest* current() { return error_ == 0 && !requests_.empty() ? &requests_.back() : nullptr; }
   void set_sges(std::span<const Sge> sges);
   /// Makes the request an inline one; append_inline() adds its bytes.

@@ -4,15 +4,15 @@
 #include <span>
 
 #include "dropin/common/qp_attr.h"
-#include "dropin/ibverbs/objects.h"
 #include "dropin/rdmacm/objects.h"
+#include "dropin/rdmacm/verbs_table.h"
+#include "message/cm_reject_reasons.h"
 
 namespace uroce::dropin::rdmacm {
 
 namespace {
 
-constexpr uint8_t kRejectedByConsumer = 28;
-constexpr uint8_t kVendorOptionNotSupported = 35;
+using message::RejReason;
 
 /// Attributes that bring the id's queue pair to `state`. 0, or -1 with errno.
 int attributes(Id& id, ibv_qp_state state, ibv_qp_attr& attr, int& mask) {
@@ -61,9 +61,9 @@ CmParam terms(const Id& id, const rdma_conn_param* from) {
   return to;
 }
 
-int reject(Id& id, const void* private_data, uint8_t length, uint8_t reason) {
+int reject(Id& id, const void* private_data, uint8_t length, RejReason reason) {
   const auto* data = static_cast<const std::byte*>(private_data);
-  return done(id.api.reject({data, data != nullptr ? length : std::size_t{0}}, reason));
+  return done(id.api.reject({data, data != nullptr ? length : std::size_t{0}}, static_cast<uint8_t>(reason)));
 }
 
 }  // namespace
@@ -83,10 +83,8 @@ int to_connected(Id& id, uint8_t responder_resources, uint8_t initiator_depth) {
   if (responder_resources != RDMA_MAX_RESP_RES) rtr.attr.max_dest_rd_atomic = responder_resources;
   if (initiator_depth != RDMA_MAX_INIT_DEPTH) rts.attr.max_rd_atomic = initiator_depth;
   // Both at once, which ibv_modify_qp() cannot say.
-  const auto changed = dropin::of(id.qp)->api.modify(std::span(known).last(2));
-  if (!changed) return report_minus_one(changed.error());
-  id.qp->state = IBV_QPS_RTS;
-  return 0;
+  const int error = verbs_table().modify_qp_steps(id.qp, &known[1], 2);
+  return error == 0 ? 0 : minus_one(error);
 }
 
 int to_error(Id& id) {
@@ -140,11 +138,11 @@ int rdma_accept(rdma_cm_id* cm_id, rdma_conn_param* param) {
 }
 
 int rdma_reject(rdma_cm_id* id, const void* private_data, uint8_t private_data_len) {
-  return reject(*of(id), private_data, private_data_len, kRejectedByConsumer);
+  return reject(*of(id), private_data, private_data_len, RejReason::consumer_reject);
 }
 
 int rdma_reject_ece(rdma_cm_id* id, const void* private_data, uint8_t private_data_len) {
-  return reject(*of(id), private_data, private_data_len, kVendorOptionNotSupported);
+  return reject(*of(id), private_data, private_data_len, RejReason::vendor_option_not_supported);
 }
 
 int rdma_establish(rdma_cm_id* cm_id) {

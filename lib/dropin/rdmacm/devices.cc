@@ -29,10 +29,10 @@ uint8_t to_byte(int value) { return static_cast<uint8_t>(std::clamp(value, 0, 25
 
 }  // namespace
 
-Result<Device*> Devices::open(ibv_device* device) {
+Result<OpenDevice*> OpenDevices::open(ibv_device* device) {
   auto& known = by_name_[ibv_get_device_name(device)];
   if (known != nullptr) return known.get();
-  auto made = std::make_unique<Device>();
+  auto made = std::make_unique<OpenDevice>();
   made->verbs = ibv_open_device(device);
   if (made->verbs == nullptr) {
     return fail(errno, std::string("device ") + ibv_get_device_name(device) + " cannot be opened");
@@ -49,9 +49,9 @@ Result<Device*> Devices::open(ibv_device* device) {
   return known.get();
 }
 
-Result<Device*> Devices::use(const std::string& name) {
+Result<OpenDevice*> OpenDevices::use(const std::string& name) {
   const std::lock_guard lock(mutex_);
-  Result<Device*> device = fail(ENODEV, "there is no device " + name);
+  Result<OpenDevice*> device = fail(ENODEV, "there is no device " + name);
   if (const auto known = by_name_.find(name); known != by_name_.end() && known->second != nullptr) {
     device = known->second.get();
   } else {
@@ -60,7 +60,7 @@ Result<Device*> Devices::use(const std::string& name) {
     if (found != list.end()) device = open(*found);
   }
   if (!device) return device;
-  Device& used = **device;
+  OpenDevice& used = **device;
   if (used.pd == nullptr && (used.pd = ibv_alloc_pd(used.verbs)) == nullptr) {
     return fail(errno, "device " + name + " gives no protection domain");
   }
@@ -68,15 +68,15 @@ Result<Device*> Devices::use(const std::string& name) {
   return device;
 }
 
-void Devices::leave(Device* device) {
+void OpenDevices::leave(OpenDevice* device) {
   const std::lock_guard lock(mutex_);
   // Where the application's objects still stand on the domain, it serves the next user as well.
   if (--device->users == 0 && ibv_dealloc_pd(device->pd) == 0) device->pd = nullptr;
 }
 
-Result<std::vector<Device*>> Devices::all() {
+Result<std::vector<OpenDevice*>> OpenDevices::all() {
   const std::lock_guard lock(mutex_);
-  std::vector<Device*> out;
+  std::vector<OpenDevice*> out;
   for (ibv_device* each : DeviceList()) {
     if (auto device = open(each)) out.push_back(*device);
   }

@@ -14,7 +14,7 @@
 namespace uroce::dropin::rdmacm {
 
 /// An opened device. It stays open: programs keep the contexts that rdma_get_devices(3) gave them.
-struct Device {
+struct OpenDevice {
   ibv_context* verbs = nullptr;
   ibv_pd* pd = nullptr;  ///< there while ids use the device
   int users = 0;
@@ -23,19 +23,19 @@ struct Device {
   int max_qp_wr = 0;
 };
 
-class Devices {
+class OpenDevices {
  public:
   /// Any thread. Errors: ENODEV (no device of that name), and what opening and allocating give.
-  Result<Device*> use(const std::string& name);
-  void leave(Device* device);
+  Result<OpenDevice*> use(const std::string& name);
+  void leave(OpenDevice* device);
   /// All that there are, opened. Errors: ENODEV (none).
-  Result<std::vector<Device*>> all();
+  Result<std::vector<OpenDevice*>> all();
 
  private:
-  Result<Device*> open(ibv_device* device);
+  Result<OpenDevice*> open(ibv_device* device);
 
   std::mutex mutex_;
-  std::map<std::string, std::unique_ptr<Device>> by_name_;
+  std::map<std::string, std::unique_ptr<OpenDevice>> by_name_;
 };
 
 }  // namespace uroce::dropin::rdmacm

@@ -99,12 +99,12 @@ Fate draw_consequences(const Delivery& from, Event& event) {
 }
 
 void acknowledge(Id& owner, Multicast* group) {
-  Service& service = *owner.service;
-  const std::lock_guard lock(service.mutex);
+  CmClient& client = *owner.client;
+  const std::lock_guard lock(client.mutex);
   ++owner.events.acknowledged;
   if (group != nullptr) ++group->events.acknowledged;
-  // With the lock held: whoever waits may destroy the id, and the service with it, as soon as it goes.
-  service.acknowledged.notify_all();
+  // With the lock held: whoever waits may destroy the id, and the client with it, as soon as it goes.
+  client.acknowledged.notify_all();
 }
 
 std::unique_ptr<Event> to_event(const Delivery& from) {
@@ -145,24 +145,24 @@ extern "C" {
 
 int rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
   if (event == nullptr) return minus_one(EINVAL);
-  const std::shared_ptr<ChannelState> from = of(channel)->state;
+  const std::shared_ptr<EventChannelState> from = of(channel)->state;
   std::optional<Delivery> next;
   while (true) {
-    switch (from->service->take(*from, next)) {
-      case Service::Found::event:
+    switch (from->client->take(*from, next)) {
+      case CmClient::Found::event:
         if (auto made = to_event(*next); draw_consequences(*next, *made) == Fate::tell) {
           *event = made.release();
           return 0;
         }
         acknowledge(*next->id, next->group);
         break;
-      case Service::Found::none:
+      case CmClient::Found::none:
         if (non_blocking(from->fd)) return minus_one(EAGAIN);
         if (pollfd waiting{from->fd, POLLIN, 0}; poll(&waiting, 1, -1) < 0) return -1;
         break;
-      case Service::Found::ended: return minus_one(ENODEV);
+      case CmClient::Found::ended: return minus_one(ENODEV);
       // As with the kernel's descriptor, whoever waits on it sleeps on.
-      case Service::Found::destroyed: poll(nullptr, 0, -1); break;
+      case CmClient::Found::destroyed: poll(nullptr, 0, -1); break;
     }
   }
 }

@@ -50,8 +50,8 @@ sa_family_t family_of(const Gid& ip) { return ip.is_ipv4() || is_any(ip) ? AF_IN
 
 }  // namespace
 
-Id::Id(Channel* owner, CmId made, void* application, rdma_port_space space, ibv_qp_type type)
-    : rdma_cm_id{}, service(owner->state->service), api(std::move(made)) {
+Id::Id(EventChannel* owner, CmId made, void* application, rdma_port_space space, ibv_qp_type type)
+    : rdma_cm_id{}, client(owner->state->client), api(std::move(made)) {
   channel = owner;
   context = application;
   ps = space;
@@ -59,7 +59,7 @@ Id::Id(Channel* owner, CmId made, void* application, rdma_port_space space, ibv_
 }
 
 Id::~Id() {
-  if (device != nullptr) service->devices.leave(device);
+  if (device != nullptr) client->devices.leave(device);
   if (sync) delete channel_of();
 }
 
@@ -83,7 +83,7 @@ Result<void> Id::refresh(bool with_path) {
     route.num_paths = 1;
   }
   if (device != nullptr) return {};
-  auto used = service->devices.use(info.device);
+  auto used = client->devices.use(info.device);
   if (!used) return std::unexpected(used.error());
   device = *used;
   verbs = device->verbs;
@@ -94,20 +94,20 @@ Result<void> Id::refresh(bool with_path) {
 }
 
 Id* make_id(rdma_event_channel* channel, void* context, rdma_port_space space, ibv_qp_type type) {
-  std::unique_ptr<Channel> own;
+  std::unique_ptr<EventChannel> own;
   if (channel == nullptr) {
     own = make_channel();
     if (own == nullptr) return nullptr;
     channel = own.get();
   }
-  Channel* over = of(channel);
+  EventChannel* over = of(channel);
   auto made =
-      over->state->service->api.create_id(*over->state->api, static_cast<PortSpace>(space), static_cast<QpType>(type));
+      over->state->client->api.create_id(*over->state->api, static_cast<PortSpace>(space), static_cast<QpType>(type));
   if (!made) return report_null(made.error());
   auto* id = new Id(over, std::move(*made), context, space, type);
   id->sync = own.release() != nullptr;
-  const std::lock_guard lock(id->service->mutex);
-  id->service->ids.emplace(id->api.number(), id);
+  const std::lock_guard lock(id->client->mutex);
+  id->client->ids.emplace(id->api.number(), id);
   return id;
 }
 
@@ -171,11 +171,11 @@ int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** id, void* context, 
 int rdma_destroy_id(rdma_cm_id* cm_id) {
   Id* id = of(cm_id);
   {
-    const std::lock_guard lock(id->service->mutex);
-    id->service->ids.erase(id->api.number());
+    const std::lock_guard lock(id->client->mutex);
+    id->client->ids.erase(id->api.number());
   }
   if (id->event != nullptr) rdma_ack_cm_event(id->event);
-  wait_for_acks(*id->service, id->events);
+  wait_for_acks(*id->client, id->events);
   delete id;
   return 0;
 }
@@ -226,7 +226,7 @@ int rdma_set_option(rdma_cm_id* cm_id, int level, int optname, void* optval, siz
 int rdma_migrate_id(rdma_cm_id* cm_id, rdma_event_channel* channel) {
   Id& id = *of(cm_id);
   if (id.sync && channel == nullptr) return minus_one(EINVAL);
-  std::unique_ptr<Channel> own;
+  std::unique_ptr<EventChannel> own;
   if (channel == nullptr) {
     own = make_channel();
     if (own == nullptr) return -1;
@@ -243,7 +243,7 @@ int rdma_migrate_id(rdma_cm_id* cm_id, rdma_event_channel* channel) {
   id.channel = channel;
   id.sync = own.release() != nullptr;
   // Nobody handles an event of the old channel when this returns.
-  wait_for_acks(*id.service, id.events);
+  wait_for_acks(*id.client, id.events);
   return 0;
 }
 

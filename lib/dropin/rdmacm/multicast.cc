@@ -20,13 +20,13 @@ int join(Id& id, const sockaddr* address, bool send_only, void* context) {
   made->send_only = send_only;
   const uint64_t token = next_token++;
   {
-    const std::lock_guard lock(id.service->mutex);
+    const std::lock_guard lock(id.client->mutex);
     id.groups.emplace(token, std::move(made));  // before the event can come
   }
   const auto asked = id.api.join(*group, token);
   if (asked) return complete(id);
   {
-    const std::lock_guard lock(id.service->mutex);
+    const std::lock_guard lock(id.client->mutex);
     id.groups.erase(token);
   }
   return report_minus_one(asked.error());
@@ -34,7 +34,7 @@ int join(Id& id, const sockaddr* address, bool send_only, void* context) {
 
 /// Takes the group of that address off the id; null when it has none.
 std::unique_ptr<Multicast> take_off(Id& id, const sockaddr* address, socklen_t length) {
-  const std::lock_guard lock(id.service->mutex);
+  const std::lock_guard lock(id.client->mutex);
   for (auto at = id.groups.begin(); at != id.groups.end(); ++at) {
     if (std::memcmp(&at->second->address, address, length) != 0) continue;
     auto group = std::move(at->second);
@@ -70,7 +70,7 @@ int rdma_leave_multicast(rdma_cm_id* cm_id, sockaddr* addr) {
   if (group == nullptr) return minus_one(EADDRNOTAVAIL);
   if (id.qp != nullptr && group->attached) ibv_detach_mcast(id.qp, &group->mgid, 0);
   const auto left = id.api.leave(group->group);
-  wait_for_acks(*id.service, group->events);
+  wait_for_acks(*id.client, group->events);
   return done(left);
 }
 

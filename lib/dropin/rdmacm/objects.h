@@ -23,7 +23,7 @@ namespace uroce::dropin::rdmacm {
 
 struct Id;
 
-struct ChannelState;
+struct EventChannelState;
 struct Multicast;
 
 /// An event handed out, and whose it is.
@@ -36,23 +36,23 @@ struct Delivery {
 
 /// The process's connection to the daemon's connection manager, with the ids made over it. When the daemon goes, what
 /// was made over it stays until the application destroys it; what is made later belongs to a new one.
-class Service {
+class CmClient {
  public:
-  explicit Service(ConnectionManager opened) : api(std::move(opened)) {}
+  explicit CmClient(ConnectionManager opened) : api(std::move(opened)) {}
 
   /// Errors: ENODEV (no daemon), and those of ConnectionManager::open().
-  static Result<std::shared_ptr<Service>> get();
+  static Result<std::shared_ptr<CmClient>> get();
   /// The next one, when `stale` is of a daemon that has gone.
-  static Result<std::shared_ptr<Service>> renew(const std::shared_ptr<Service>& stale);
+  static Result<std::shared_ptr<CmClient>> renew(const std::shared_ptr<CmClient>& stale);
 
   /// What a look for an event found.
   enum class Found { event, none, ended, destroyed };
   /// The channel's next event with the id that it is for, counted as handed out. `ended`: the daemon has gone, and each
   /// id was told so; `destroyed`: the channel was. Any thread.
-  Found take(ChannelState& channel, std::optional<Delivery>& out);
+  Found take(EventChannelState& channel, std::optional<Delivery>& out);
 
   ConnectionManager api;
-  Devices devices;
+  OpenDevices devices;
   std::mutex mutex;  ///< guards the map, and what the ids say is guarded by it
   std::condition_variable acknowledged;
   std::unordered_map<uint32_t, Id*> ids;  ///< by CmId::number(); an id in here is alive
@@ -64,28 +64,28 @@ class Service {
 
 /// What a channel stands for. Threads that wait in rdma_get_cm_event() hold it as well: programs destroy the channel
 /// below them, and end.
-struct ChannelState {
-  explicit ChannelState(std::shared_ptr<Service> over, CmChannel made, int outer)
-      : service(std::move(over)), api(std::move(made)), fd(outer) {}
+struct EventChannelState {
+  explicit EventChannelState(std::shared_ptr<CmClient> over, CmChannel made, int outer)
+      : client(std::move(over)), api(std::move(made)), fd(outer) {}
 
-  const std::shared_ptr<Service> service;
-  std::optional<CmChannel> api;  ///< guarded by the service's mutex; gone when the channel is destroyed
+  const std::shared_ptr<CmClient> client;
+  std::optional<CmChannel> api;  ///< guarded by the client's mutex; gone when the channel is destroyed
   const int fd;
 };
 
 /// `fd` is a descriptor over the API's: its flags are the application's.
-struct Channel : rdma_event_channel {
-  explicit Channel(std::shared_ptr<ChannelState> of) : rdma_event_channel{of->fd}, state(std::move(of)) {}
-  Channel(const Channel&) = delete;
-  Channel& operator=(const Channel&) = delete;
-  ~Channel();
+struct EventChannel : rdma_event_channel {
+  explicit EventChannel(std::shared_ptr<EventChannelState> of) : rdma_event_channel{of->fd}, state(std::move(of)) {}
+  EventChannel(const EventChannel&) = delete;
+  EventChannel& operator=(const EventChannel&) = delete;
+  ~EventChannel();
 
-  const std::shared_ptr<ChannelState> state;
+  const std::shared_ptr<EventChannelState> state;
 };
 
-inline Channel* of(rdma_event_channel* channel) { return static_cast<Channel*>(channel); }
+inline EventChannel* of(rdma_event_channel* channel) { return static_cast<EventChannel*>(channel); }
 
-/// Events handed out and acknowledged; guarded by the service's mutex.
+/// Events handed out and acknowledged; guarded by the client's mutex.
 struct EventCount {
   uint64_t delivered = 0;
   uint64_t acknowledged = 0;
@@ -103,20 +103,20 @@ struct Multicast {
 };
 
 struct Id : rdma_cm_id {
-  Id(Channel* owner, CmId made, void* application, rdma_port_space space, ibv_qp_type type);
+  Id(EventChannel* owner, CmId made, void* application, rdma_port_space space, ibv_qp_type type);
   Id(const Id&) = delete;
   Id& operator=(const Id&) = delete;
   ~Id();
 
-  Channel* channel_of() const { return of(channel); }
+  EventChannel* channel_of() const { return of(channel); }
   bool is_datagram() const { return qp_type == IBV_QPT_UD; }
   /// Fills in what the daemon knows of it: addresses, device, and with `path` the path record. Errors: of
-  /// Devices::use().
+  /// OpenDevices::use().
   Result<void> refresh(bool path);
 
-  std::shared_ptr<Service> service;
+  std::shared_ptr<CmClient> client;
   CmId api;
-  Device* device = nullptr;
+  OpenDevice* device = nullptr;
   bool sync = false;  ///< it has its channel to itself, and calls wait for their event
   bool connect_error = false;
   sa_family_t family = AF_UNSPEC;  ///< of its addresses, once they are known
@@ -126,7 +126,7 @@ struct Id : rdma_cm_id {
   std::optional<ibv_qp_init_attr> request_qp;  ///< rdma_get_request() makes such queue pairs
   std::optional<ibv_sa_path_rec> path;         ///< what route.path_rec points to
 
-  // Guarded by the service's mutex.
+  // Guarded by the client's mutex.
   EventCount events;
   std::map<uint64_t, std::unique_ptr<Multicast>> groups;  ///< by token
 };
@@ -140,14 +140,14 @@ struct Event : rdma_cm_event {
   std::array<std::byte, 256> private_data{};
 };
 
-/// Makes a channel over `service`, or over a new one where that one's daemon has gone. Null with errno.
-std::unique_ptr<Channel> make_channel();
+/// Makes a channel over `client`, or over a new one where that one's daemon has gone. Null with errno.
+std::unique_ptr<EventChannel> make_channel();
 /// rdma_create_id() for any kind of queue pair. Null with errno.
 Id* make_id(rdma_event_channel* channel, void* context, rdma_port_space space, ibv_qp_type type);
 /// Of an id whose calls wait: takes the event that ends one (its status is the call's). Others return at once.
 int complete(Id& id);
 /// Waits until what was handed out of `count` is acknowledged.
-void wait_for_acks(Service& service, const EventCount& count);
+void wait_for_acks(CmClient& client, const EventCount& count);
 
 /// Bring the queue pair of an id, where it has one, from INIT to RTS, or to error. 0, or -1 with errno.
 int to_connected(Id& id, uint8_t responder_resources, uint8_t initiator_depth);

@@ -2,8 +2,8 @@
 // rdma_create_srq(3)).
 #include <cstring>
 
-#include "dropin/ibverbs/objects.h"
 #include "dropin/rdmacm/objects.h"
+#include "dropin/rdmacm/verbs_table.h"
 
 namespace uroce::dropin::rdmacm {
 
@@ -61,9 +61,9 @@ int start(Id& id, ibv_qp* qp) {
   if (!id.is_datagram()) {
     const auto init = id.api.qp_attr(QpState::init);
     if (!init) return report_minus_one(init.error());
-    dropin::of(qp)->api.modify_with_next({init->first, init->second});
-    qp->state = IBV_QPS_INIT;
-    return 0;
+    const QueuePair::Step step{init->first, init->second};
+    const int error = verbs_table().modify_qp_with_next(qp, &step);
+    return error == 0 ? 0 : minus_one(error);
   }
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;

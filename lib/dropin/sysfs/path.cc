@@ -7,7 +7,7 @@ namespace uroce::dropin {
 
 namespace {
 
-/// What follows `word` and the slashes before it; a null view when something else stands there.
+/// The rest of `path` after slashes and `word`; a null view where `path` does not begin with them.
 std::string_view after(std::string_view path, std::string_view word) {
   const std::size_t start = path.find_first_not_of('/');
   if (start == 0 || start == path.npos || !path.substr(start).starts_with(word)) return {};

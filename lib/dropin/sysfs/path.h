@@ -1,4 +1,4 @@
-// Which paths the redirector sends elsewhere.
+// The paths that the redirector changes.
 #pragma once
 
 #include <array>
@@ -8,8 +8,8 @@
 namespace uroce::dropin {
 
 /// `path`, or its counterpart in the tree that UROCE_SYSFS names when it is /sys/class/infiniband or one of its
-/// siblings (infiniband_verbs, ...) or lies below. Allocates nothing: it stands under open(2), in any thread and in
-/// signal handlers.
+/// siblings (infiniband_verbs, ...) or lies below. Allocates nothing: open(2) calls it in any thread and in signal
+/// handlers.
 class RedirectedPath {
  public:
   explicit RedirectedPath(const char* path);
@@ -20,7 +20,7 @@ class RedirectedPath {
   std::array<char, 4096> buffer_;  // not cleared: most paths never use it
 };
 
-/// The part of `path` after "/sys" when it is one to redirect, else empty. Repeated slashes count as one.
+/// The part of `path` after "/sys" where it is to be redirected, else empty. Repeated slashes count as one.
 std::string_view redirected_part(std::string_view path);
 
 }  // namespace uroce::dropin

@@ -1,5 +1,5 @@
-// Preloaded by uroce-run: what a program asks of /sys/class/infiniband* it gets from the tree named by UROCE_SYSFS, for
-// the kernel knows no device of ours. All other paths pass through untouched.
+// Preloaded by uroce-run: calls for paths below /sys/class/infiniband* go to the tree that UROCE_SYSFS names, because
+// the kernel knows no uroce device. All other paths pass through unchanged.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -20,14 +20,14 @@ namespace {
 
 using uroce::dropin::RedirectedPath;
 
-/// The C library's own. Resolved at each call: preloaded code runs before anything could be set up.
+/// The C library's function. Resolved at each call, because preloaded code runs before any constructor of ours.
 template <class Function>
 Function* next(Function*, const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
 mode_t mode_of(int flags, va_list arguments) {
-  // Only these pass a mode (open(2)).
+  // Only calls with these flags pass a mode (open(2)).
   const bool creates = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
   return creates ? va_arg(arguments, mode_t) : 0;
 }

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
 #include <uroce/congestion.h>
 
@@ -59,12 +58,6 @@ class CongestionControl {
   int64_t bytes_left_ = INT64_MAX;
   Nanos next_deadline_ = kNever;
 };
-
-/// The state of a queue pair with packets of at most `packet_bytes`. Nullptr for none. `window`: the most packets that
-/// it may ever have in flight.
-std::unique_ptr<CongestionControl> make_congestion_control(CongestionAlgorithm algorithm,
-                                                           const CongestionSettings& settings, uint32_t packet_bytes,
-                                                           uint32_t window, Nanos now);
 
 /// Do data packets of the algorithm's queue pairs allow switches to mark them (ECT)?
 constexpr bool reacts_to_marks(CongestionAlgorithm algorithm) { return algorithm == CongestionAlgorithm::dcqcn; }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "transport/congestion/algorithms.h"
+
 namespace uroce::transport {
 namespace {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/wr_opcodes.h"
 #include "transport/qp/translate.h"
 
 namespace uroce::transport {
@@ -21,17 +22,10 @@ WcOpcode completion_opcode(WrOpcode opcode) {
   }
 }
 
-bool is_operation_of(QpType type, WrOpcode opcode) {
-  const bool local = opcode == WrOpcode::bind_mw || opcode == WrOpcode::local_invalidate;
-  if (type == QpType::uc) return opcode <= WrOpcode::send_with_imm || local;
-  if (type == QpType::ud) return opcode == WrOpcode::send || opcode == WrOpcode::send_with_imm;
-  return opcode <= WrOpcode::fetch_add || opcode == WrOpcode::send_with_invalidate || local;
-}
-
 // Everything about the copy that can be wrong before anything is sent. Keys of SEND and WRITE are looked up when their
 // packets are built. Those of READ and atomics are looked up here, because the peer acts before the response is placed.
 WcStatus validate(const Context& ctx, const Qp& qp, SendSlot& slot, const queues::SendWqe& wqe, const std::byte* tail) {
-  if (!is_operation_of(qp.type, slot.opcode)) return WcStatus::local_qp_operation_error;
+  if (!offers(qp.type, slot.opcode)) return WcStatus::local_qp_operation_error;
   if (slot.is_local()) {
     const bool bare = wqe.num_sge == 0 && !slot.has(SendFlag::inline_data);
     return bare ? WcStatus::success : WcStatus::local_qp_operation_error;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "cm/address.h"
+#include "net/address.h"
 #include "tests/script/cm/mad_line.h"
 #include "tests/script/names.h"
 

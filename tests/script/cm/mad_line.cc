@@ -6,7 +6,7 @@
 
 #include <type_traits>
 
-#include "cm/address.h"
+#include "net/address.h"
 #include "tests/script/cm/mad_fields.h"
 
 namespace uroce::test {
@@ -44,7 +44,7 @@ struct Compare {
       if (text && text_of(field) != *text) difference += fmt::format(" {}='{}'", name, text_of(field));
     } else if constexpr (std::is_same_v<T, Gid>) {
       const auto text = words.text(name);
-      if (text && gid_from(words, *text) != field) difference += fmt::format(" {}={}", name, cm::to_text(field));
+      if (text && gid_from(words, *text) != field) difference += fmt::format(" {}={}", name, net::to_text(field));
     } else {
       const auto value = words.number(name);
       const auto actual = static_cast<uint64_t>(field);
@@ -62,7 +62,7 @@ struct Print {
     if constexpr (std::is_same_v<T, Span>) {
       if (!text_of(field).empty()) text += fmt::format(" {}='{}'", name, text_of(field));
     } else if constexpr (std::is_same_v<T, Gid>) {
-      text += fmt::format(" {}={}", name, cm::to_text(field));
+      text += fmt::format(" {}={}", name, net::to_text(field));
     } else if (static_cast<uint64_t>(field) != 0) {
       text += fmt::format(" {}={:#x}", name, static_cast<uint64_t>(field));
     }
@@ -98,7 +98,7 @@ void set_defaults(Message&, const ReceivedMad&, const PeerDefaults&) {}
 Gid peer_gid() { return Gid::from_ipv4(0x0a000002); }
 
 Gid gid_from(const Words& words, const std::string& text) {
-  const auto gid = cm::parse_address(text);
+  const auto gid = net::parse_address(text);
   if (!gid) words.error(gid.error().text);
   return *gid;
 }
@@ -162,7 +162,7 @@ std::string describe(const SentMad& sent) {
     message = Message::load(sent.mad.data() + cm::kMadHeaderBytes);
     Print print;
     fields(message, print);
-    text = fmt::format("{}{} to={} tid={:#x}", name, print.text, cm::to_text(sent.path.dgid), header->transaction_id);
+    text = fmt::format("{}{} to={} tid={:#x}", name, print.text, net::to_text(sent.path.dgid), header->transaction_id);
     return true;
   });
   return text;

@@ -16,7 +16,7 @@ struct ReceivedMad {
   std::vector<std::byte> bytes{};
 };
 
-/// What a peer's REQ says where its line does not.
+/// Defaults of a peer's REQ for fields that its line does not name.
 struct PeerDefaults {
   uint8_t retries = 0;
   uint8_t ack_timeout = 0;

@@ -11,6 +11,10 @@
 #include <thread>
 
 #include "client/daemon_link.h"
+#include "message/device_messages.h"
+#include "message/memory_messages.h"
+#include "message/qp_messages.h"
+#include "message/queue_messages.h"
 #include "queues/place.h"
 #include "side.h"
 
@@ -78,20 +82,19 @@ struct Hostile {
       add(srq.place);
       request.srq = srq.id;
     }
-    static_cast<QpCap&>(request.cap) = {kDepth, kDepth, kSge, kSge, 64};
+    request.cap = {kDepth, kDepth, kSge, kSge, 64};
     const auto made = must(link->call<message::CreateQpReply>(Op::create_qp, request));
     const auto place = queues::QpPlace::at(add(made.place), made.cap, with_srq);
     qps.push_back({made.id, made.qpn, made.engine, type, place});
   }
   void make_ah(const Gid& gid) {
     message::CreateAddressHandle request{.pd = pd};
-    static_cast<AddressVector&>(request.av) = {.dgid = gid};
+    request.av = {.dgid = gid};
     ah = must(link->call<message::CreateAddressHandleReply>(Op::create_address_handle, request)).number;
   }
-  /// What is refused is no concern of this program.
+  /// Refusals are no concern of this program.
   void modify(const HostileQp& qp, const QpAttr& attr, QpAttrMask mask) {
-    (void)link->call<message::Empty>(Op::modify_qp,
-                                     message::ModifyQp{.qp = qp.id, .steps = {{mask, message::Attr::from(attr)}}});
+    (void)link->call<message::Empty>(Op::modify_qp, message::ModifyQp{.qp = qp.id, .steps = {{mask, attr}}});
   }
   void connect(const HostileQp& qp, const Gid& gid, uint32_t peer) {
     using enum QpAttrBit;

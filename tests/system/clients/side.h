@@ -1,4 +1,4 @@
-// What these clients of the daemon share: one of each object, addresses passed through files, and plain failure.
+// Parts that these clients of the daemon share: one of each object, addresses passed through files, and plain failure.
 #pragma once
 
 #include <unistd.h>

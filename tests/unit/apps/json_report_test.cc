@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "perf/command_line.h"
+
 namespace uroce::perf {
 namespace {
 

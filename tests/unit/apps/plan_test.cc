@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "perf/command_line.h"
+
 namespace uroce::perf {
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "control/session.h"
+#include "control/device_session.h"
 #include "world.h"
 
 namespace uroce::control {
@@ -26,7 +26,7 @@ class AddressHandleTest : public testing::Test {
   }
 
   World world_;
-  std::shared_ptr<Session> session_;
+  std::shared_ptr<DeviceSession> session_;
   std::shared_ptr<Pd> pd_;
 };
 
@@ -52,7 +52,7 @@ TEST_F(AddressHandleTest, SaysWhatIsWrong) {
   const auto other = *world_.device()->open();
   expect_error(session_->create_address_handle(*other->create_pd(), {.dgid = World::gid(1)}), EINVAL,
                "protection domain belongs");
-  expect_error(session_->create_address_handle(nullptr, {.dgid = World::gid(1)}), EINVAL, "is needed");
+  expect_error(session_->create_address_handle(nullptr, {.dgid = World::gid(1)}), EINVAL, "is missing");
 }
 
 TEST_F(AddressHandleTest, OnePerMessageNeverRunsOut) {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "control/session.h"
+#include "control/device_session.h"
 #include "world.h"
 
 namespace uroce::control {
@@ -19,7 +19,7 @@ class CqTest : public testing::Test {
   }
 
   World world_;
-  std::shared_ptr<Session> session_;
+  std::shared_ptr<DeviceSession> session_;
 };
 
 TEST_F(CqTest, HasARingPerEngineThatDoNotOverlap) {
@@ -70,7 +70,7 @@ TEST_F(ChannelTest, HoldsOneTokenPerFiringAndTheQueueCountsThem) {
 TEST_F(ChannelTest, OutlivesItsHandleWithTheQueue) {
   auto channel = *session_->create_channel();
   const auto cq = *session_->create_cq(4, channel);
-  const std::weak_ptr<Channel> watch = channel;
+  const std::weak_ptr<CqChannel> watch = channel;
   channel.reset();
   cq->fire();
   EXPECT_FALSE(watch.expired());

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "control/session.h"
+#include "control/device_session.h"
 #include "world.h"
 
 namespace uroce::control {
@@ -98,7 +98,7 @@ TEST(Device, CountersComeByNameAndCountDrops) {
 TEST(Device, SessionsAreLimitedAndComeBack) {
   World world;
   Device& device = world.add({.max_qp = 4});
-  std::vector<std::shared_ptr<Session>> sessions;
+  std::vector<std::shared_ptr<DeviceSession>> sessions;
   for (uint32_t i = 0; i < kMaxSessions; ++i) sessions.push_back(*device.open());
   const auto refused = device.open();
   ASSERT_FALSE(refused.has_value());
@@ -121,7 +121,7 @@ TEST(Device, LinkChangesReachEverySession) {
 
 TEST(Device, OpenFailsCleanlyWhereTheEngineIsDead) {
   World world;
-  Device& device = world.add({.engine_patience = std::chrono::milliseconds(20)});
+  Device& device = world.add({.engine_timeout = std::chrono::milliseconds(20)});
   world.port().frozen = true;
   const auto session = device.open();
   ASSERT_FALSE(session.has_value());

@@ -10,7 +10,8 @@ struct Queue : AsyncEventQueue {
 };
 
 TEST(EventRouter, TellsTheOwnerAndNobodyElse) {
-  EventRouter router(4);
+  const IdTable<Cq> cqs{4};
+  EventRouter router(cqs);
   Queue a, b;
   router.add(EventObject::qp, 7, a);
   router.add(EventObject::cq, 7, b);
@@ -25,7 +26,8 @@ TEST(EventRouter, TellsTheOwnerAndNobodyElse) {
 }
 
 TEST(EventRouter, ForgetsAnObjectWithItsEvents) {
-  EventRouter router(4);
+  const IdTable<Cq> cqs{4};
+  EventRouter router(cqs);
   Queue queue;
   router.add(EventObject::srq, 3, queue);
   router.on_async_event(AsyncEventType::srq_limit_reached, 3);
@@ -36,7 +38,8 @@ TEST(EventRouter, ForgetsAnObjectWithItsEvents) {
 }
 
 TEST(EventRouter, BroadcastsToThoseWhoListen) {
-  EventRouter router(4);
+  const IdTable<Cq> cqs{4};
+  EventRouter router(cqs);
   Queue a, b;
   router.add_listener(a);
   router.add_listener(b);
@@ -50,7 +53,8 @@ TEST(EventRouter, BroadcastsToThoseWhoListen) {
 }
 
 TEST(EventRouter, IgnoresCompletionEventsOfQueuesThatAreNot) {
-  EventRouter router(4);
+  const IdTable<Cq> cqs{4};
+  EventRouter router(cqs);
   for (const uint32_t id : {0u, 1u, 5u, 0xffffffffu}) router.on_completion_event(id);
 }
 

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "control/device_session.h"
 #include "control/qp.h"
-#include "control/session.h"
 #include "transport/datagram/multicast.h"
 #include "world.h"
 
@@ -24,12 +24,12 @@ class MulticastTest : public testing::Test {
     pd_ = *session_->create_pd();
     cq_ = *session_->create_cq(64, nullptr);
   }
-  std::shared_ptr<Qp> create(QpType type) {
+  std::shared_ptr<ControlQp> create(QpType type) {
     return session_->create_qp(pd_, cq_, cq_, {.type = type}, nullptr).value();
   }
 
   World world_;
-  std::shared_ptr<Session> session_;
+  std::shared_ptr<DeviceSession> session_;
   std::shared_ptr<Pd> pd_;
   std::shared_ptr<Cq> cq_;
 };
@@ -59,7 +59,7 @@ TEST_F(MulticastTest, TheLinkHearsOfTheFirstMemberAndOfTheLast) {
 TEST_F(MulticastTest, SaysWhatIsWrong) {
   expect_error(create(QpType::rc)->attach_multicast(kGroup), EINVAL, "only a UD");
   expect_error(create(QpType::uc)->attach_multicast(kGroup), EINVAL, "only a UD");
-  expect_error(create(QpType::ud)->attach_multicast(World::gid(0)), EINVAL, "no multicast group");
+  expect_error(create(QpType::ud)->attach_multicast(World::gid(0)), EINVAL, "not a multicast group");
 }
 
 TEST_F(MulticastTest, IsBoundedAndTheRefusedLeavesNothingBehind) {

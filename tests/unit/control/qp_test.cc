@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "control/session.h"
+#include "control/device_session.h"
 #include "world.h"
 
 namespace uroce::control {
@@ -27,7 +27,7 @@ class QpTest : public testing::Test {
     pd_ = *session_->create_pd();
     cq_ = *session_->create_cq(64, nullptr);
   }
-  Result<std::shared_ptr<Qp>> create(const QpInit& init = {}) {
+  Result<std::shared_ptr<ControlQp>> create(const QpInit& init = {}) {
     return session_->create_qp(pd_, cq_, cq_, init, nullptr);
   }
   static QpAttr attr(QpState to) {
@@ -45,7 +45,7 @@ class QpTest : public testing::Test {
     attr.av.dgid = World::gid(0);
     return attr;
   }
-  static void to_rts(Qp& qp) {
+  static void to_rts(ControlQp& qp) {
     for (const auto& [to, mask] : {std::pair{QpState::init, kInit}, {QpState::rtr, kRtr}, {QpState::rts, kRts}}) {
       const auto ok = qp.modify(attr(to), mask);
       ASSERT_TRUE(ok.has_value()) << ok.error().text;
@@ -53,7 +53,7 @@ class QpTest : public testing::Test {
   }
 
   World world_;
-  std::shared_ptr<Session> session_;
+  std::shared_ptr<DeviceSession> session_;
   std::shared_ptr<Pd> pd_;
   std::shared_ptr<Cq> cq_;
 };
@@ -86,16 +86,16 @@ TEST_F(QpTest, SizesAndTypesThatCannotBeAreNamed) {
   expect_error(create({.type = static_cast<QpType>(8)}), EOPNOTSUPP, "RC");
   expect_error(create({.engine = 1}), EINVAL, "engine");
   expect_error(create({.engine = -2}), EINVAL, "engine");
-  expect_error(create({.retransmission = static_cast<Retransmission>(4)}), EINVAL, "retransmission is 4");
-  expect_error(create({.congestion_control = static_cast<CongestionAlgorithm>(9)}), EINVAL, "congestion_control is 9");
-  expect_error(create({.type = QpType::uc, .retransmission = Retransmission::selective}), EINVAL, "not RC");
+  expect_error(create({.retransmission = static_cast<Retransmission>(4)}), EINVAL, "retransmission 4");
+  expect_error(create({.congestion_control = static_cast<CongestionAlgorithm>(9)}), EINVAL, "congestion_control 9");
+  expect_error(create({.type = QpType::uc, .retransmission = Retransmission::selective}), EINVAL, "only RC");
   expect_error(create({.type = QpType::ud, .congestion_control = CongestionAlgorithm::dcqcn}), EINVAL, "\"dcqcn\"");
   EXPECT_TRUE(create({.retransmission = Retransmission::go_back_n, .congestion_control = CongestionAlgorithm::swift}));
 }
 
 TEST_F(QpTest, PlacementIsInTurnOrAsAsked) {
   start({.engines = 3});
-  std::vector<std::shared_ptr<Qp>> qps;
+  std::vector<std::shared_ptr<ControlQp>> qps;
   for (uint32_t i = 0; i < 6; ++i) {
     qps.push_back(*create());
     EXPECT_EQ(qps.back()->qpn() & 3, qps.back()->engine());
@@ -132,7 +132,7 @@ TEST_F(QpTest, GoesThroughItsStatesAndReportsThem) {
 
 TEST_F(QpTest, TellsAnOperatorWhatTheTransportDoes) {
   start({.congestion = {.algorithm = CongestionAlgorithm::dcqcn}});
-  const auto text_of = [](const Qp& qp) {
+  const auto text_of = [](const ControlQp& qp) {
     std::string text;
     for (const auto& [name, value] : qp.describe()) text += name + "=" + value + " ";
     return text;
@@ -202,7 +202,7 @@ TEST_F(QpTest, ResolvesThePeerButNotItself) {
 }
 
 TEST_F(QpTest, ADeadEngineIsNamedAndTheQueuePairStaysUntilItIsKnownToRest) {
-  start({.engine_patience = 10ms});
+  start({.engine_timeout = 10ms});
   auto qp = *create();
   const uint32_t qpn = qp->qpn();
   world_.port().frozen = true;
@@ -223,7 +223,7 @@ TEST_F(QpTest, ADeadEngineIsNamedAndTheQueuePairStaysUntilItIsKnownToRest) {
 }
 
 TEST_F(QpTest, ACreateThatTimedOutLeavesNothingBehind) {
-  start({.max_qp = 2, .engine_patience = 10ms});
+  start({.max_qp = 2, .engine_timeout = 10ms});
   world_.port().frozen = true;
   for (int i = 0; i < 5; ++i) expect_error(create(), ETIMEDOUT, "engine 0");
   world_.port().frozen = false;

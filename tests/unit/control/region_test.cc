@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "control/session.h"
+#include "control/device_session.h"
 #include "world.h"
 
 namespace uroce::control {
@@ -15,8 +15,8 @@ using namespace std::chrono_literals;
 
 class RegionTest : public testing::Test {
  protected:
-  void start(std::chrono::nanoseconds patience = kEnginePatience) {
-    world_.add({.engines = 2, .max_mr = 8, .engine_patience = patience});
+  void start(std::chrono::nanoseconds timeout = kEngineTimeout) {
+    world_.add({.engines = 2, .max_mr = 8, .engine_timeout = timeout});
     session_ = *world_.device()->open();
     pd_ = *session_->create_pd();
   }
@@ -25,7 +25,7 @@ class RegionTest : public testing::Test {
   }
 
   World world_;
-  std::shared_ptr<Session> session_;
+  std::shared_ptr<DeviceSession> session_;
   std::shared_ptr<Pd> pd_;
   std::byte bytes_[64] = {};
 };

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "control/session.h"
+#include "control/device_session.h"
 #include "world.h"
 
 namespace uroce::control {
@@ -12,7 +12,7 @@ namespace {
 
 using test::World;
 
-TEST(Srq, ItsQueuePairsLiveWhereItLives) {
+TEST(ControlSrq, ItsQueuePairsLiveWhereItLives) {
   World world;
   world.add({.engines = 4});
   const auto session = *world.device()->open();
@@ -40,14 +40,14 @@ TEST(Srq, ItsQueuePairsLiveWhereItLives) {
   EXPECT_EQ(engines.size(), 4u);  // placed in turn
 }
 
-TEST(Srq, LivesAsLongAsAQueuePairUsesIt) {
+TEST(ControlSrq, LivesAsLongAsAQueuePairUsesIt) {
   World world;
   world.add();
   const auto session = *world.device()->open();
   const auto pd = *session->create_pd();
   const auto cq = *session->create_cq(16, nullptr);
   auto srq = *session->create_srq(pd, 4, 1);
-  const std::weak_ptr<Srq> watch = srq;
+  const std::weak_ptr<ControlSrq> watch = srq;
   auto qp = *session->create_qp(pd, cq, cq, {}, srq);
   srq.reset();
   EXPECT_FALSE(watch.expired());

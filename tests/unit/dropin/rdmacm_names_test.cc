@@ -1,4 +1,4 @@
-// What needs no device: names and addresses, the names of events, what is refused at once.
+// Calls that need no device: names and addresses, names of events, calls that are refused at once.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <infiniband/ib.h>

@@ -36,7 +36,7 @@ class RsocketDatagrams : public testing::Test {
     EXPECT_EQ(rclose(client_), 0);
     EXPECT_EQ(rclose(server_), 0);
   }
-  /// What comes next, and from whom.
+  /// The next datagram and its sender.
   std::string receive(int socket, sockaddr_in& from, int flags = 0) {
     pollfd one{socket, POLLIN, 0};
     if (rpoll(&one, 1, 10000) != 1) return "(nothing came)";

@@ -1,12 +1,12 @@
-// What two rsockets exchange, against bytes written by hand from librdmacm/docs/rsocket.
-#include "dropin/rdmacm/rsocket_wire.h"
+// The messages between two rsockets, against bytes written by hand from librdmacm/docs/rsocket.
+#include "dropin/rsocket/wire.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 #include <vector>
 
-namespace uroce::dropin::rdmacm::wire {
+namespace uroce::dropin::rsocket::wire {
 namespace {
 
 std::vector<std::byte> bytes(std::initializer_list<int> values) {
@@ -143,4 +143,4 @@ TEST(RsocketTables, AreTurnedAroundForOtherByteOrders) {
 }
 
 }  // namespace
-}  // namespace uroce::dropin::rdmacm::wire
+}  // namespace uroce::dropin::rsocket::wire

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/wr_opcodes.h"
 #include "pair.h"
 
 namespace uroce::dropin {
@@ -61,6 +62,41 @@ TEST_F(Pair, NamesTheFirstRequestThatIsNotPosted) {
   ibv_recv_wr* bad_receive = nullptr;
   EXPECT_EQ(ibv_post_recv(qp_[0], receives, &bad_receive), EINVAL) << "more entries than any queue takes";
   EXPECT_EQ(bad_receive, &receives[1]);
+}
+
+TEST_F(Pair, CallsForSendingAreThoseThatTheTypeOffers) {
+  constexpr std::pair<WrOpcode, uint64_t> kOperations[] = {
+      {WrOpcode::rdma_write, IBV_QP_EX_WITH_RDMA_WRITE},
+      {WrOpcode::rdma_write_with_imm, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM},
+      {WrOpcode::send, IBV_QP_EX_WITH_SEND},
+      {WrOpcode::send_with_imm, IBV_QP_EX_WITH_SEND_WITH_IMM},
+      {WrOpcode::rdma_read, IBV_QP_EX_WITH_RDMA_READ},
+      {WrOpcode::compare_swap, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP},
+      {WrOpcode::fetch_add, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD},
+      {WrOpcode::local_invalidate, IBV_QP_EX_WITH_LOCAL_INV},
+      {WrOpcode::bind_mw, IBV_QP_EX_WITH_BIND_MW},
+      {WrOpcode::send_with_invalidate, IBV_QP_EX_WITH_SEND_WITH_INV},
+  };
+  for (const ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD}) {
+    for (const auto& [opcode, flag] : kOperations) {
+      ibv_qp_init_attr_ex attr{};
+      attr.send_cq = attr.recv_cq = cq_;
+      attr.cap = {1, 1, 1, 1, 0};
+      attr.qp_type = type;
+      attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+      attr.pd = pd_;
+      attr.send_ops_flags = flag;
+      errno = 0;
+      ibv_qp* qp = ibv_create_qp_ex(context_, &attr);
+      const bool offered = offers(static_cast<QpType>(type), opcode);
+      EXPECT_EQ(qp != nullptr, offered) << "type " << type << ", flag " << flag;
+      if (qp != nullptr) {
+        EXPECT_EQ(ibv_destroy_qp(qp), 0);
+      } else {
+        EXPECT_EQ(errno, EOPNOTSUPP);
+      }
+    }
+  }
 }
 
 TEST_F(Pair, AbortAndFaultsPostNothing) {

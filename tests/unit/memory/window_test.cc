@@ -295,8 +295,8 @@ TEST_F(WindowTest, CountsWithTheRegions) {
   EXPECT_EQ(table_.used(), 1u);
 }
 
-// One thread binds a window to one of two ranges, each with its own key; others look both keys up. Whatever they meet,
-// a key leads to its own range.
+// One thread binds a window to one of two ranges, each with its own key; others look both keys up. At every
+// moment a key leads to its own range.
 TEST_F(WindowTest, AnOldKeyNeverReachesANewRange) {
   constexpr uint64_t kOffset[2] = {0, 2048};
   constexpr uint64_t kLength[2] = {512, 2048};
@@ -346,7 +346,7 @@ TEST_F(WindowTest, ChangesFromManySidesLeaveItWhole) {
         BindSpec to = spec(key);
         to.qpn = qpn;
         while (!stop.load(std::memory_order_relaxed)) {
-          // Whoever binds it is the one who can end it.
+          // Only the queue pair that bound it can end it.
           if (table_.bind(to)) (void)table_.invalidate(key, kPd, qpn);
         }
       });

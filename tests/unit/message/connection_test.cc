@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "message/messages.h"
+#include "message/protocol.h"
 
 namespace uroce::message {
 namespace {
@@ -54,7 +54,7 @@ TEST(Connection, SaysWhenTheOtherEndIsGone) {
 
 TEST(Connection, WaitsNoLongerThanItsPatience) {
   Ends ends;
-  ends.a.set_patience(std::chrono::milliseconds(10), std::chrono::milliseconds(10));
+  ends.a.set_timeouts(std::chrono::milliseconds(10), std::chrono::milliseconds(10));
   EXPECT_EQ(ends.a.receive().error().code, ETIMEDOUT);
   const std::vector<std::byte> bytes(kMaxPacket);
   Result<void> sent;

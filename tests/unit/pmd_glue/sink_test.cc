@@ -52,7 +52,7 @@ TEST(EtherSink, SendsWhatParsesAndHasTheRightIcrc) {
   }
 }
 
-/// What a port writes to a capture file: the frames, one after the other.
+/// The frames in a port's capture file, one after the other.
 std::vector<std::vector<std::byte>> read_pcap(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::vector<char> raw((std::istreambuf_iterator<char>(file)), {});

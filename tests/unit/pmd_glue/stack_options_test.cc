@@ -58,11 +58,11 @@ TEST(StackOptions, GivesEveryPortAddresses) {
   const auto first = address_table(options, 0, kMac);
   ASSERT_TRUE(first);
   ASSERT_EQ(first->gids().size(), 3u);
-  EXPECT_EQ(cm::to_text(first->gids()[0]), "192.0.2.1");
-  EXPECT_EQ(cm::to_text(first->gids()[2]), "fe80::ff:fe00:1");
+  EXPECT_EQ(net::to_text(first->gids()[0]), "192.0.2.1");
+  EXPECT_EQ(net::to_text(first->gids()[2]), "fe80::ff:fe00:1");
   const auto second = address_table(options, 1, kMac);
   ASSERT_TRUE(second);
-  EXPECT_EQ(cm::to_text(second->gids()[0]), "10.117.0.2");
+  EXPECT_EQ(net::to_text(second->gids()[0]), "10.117.0.2");
   options.addresses = {"192.0.2.1"};
   EXPECT_NE(address_table(options, 0, kMac).error().text.find("port 0"), std::string::npos);
 }
@@ -71,11 +71,11 @@ TEST(StackOptions, UsesAGatewayWhereItsSubnetIs) {
   StackOptions options;
   options.addresses = {"192.0.2.1/24", "198.51.100.1/24"};
   options.gateway = "192.0.2.254,fe80::1";
-  const Gid far = cm::parse_address("203.0.113.1").value();
-  EXPECT_EQ(cm::to_text(address_table(options, 0, kMac)->next_hop(far).value()), "192.0.2.254");
+  const Gid far = net::parse_address("203.0.113.1").value();
+  EXPECT_EQ(net::to_text(address_table(options, 0, kMac)->next_hop(far).value()), "192.0.2.254");
   EXPECT_EQ(address_table(options, 1, kMac)->next_hop(far).error().code, ENETUNREACH);
-  const Gid far6 = cm::parse_address("2001:db8::9").value();
-  EXPECT_EQ(cm::to_text(address_table(options, 1, kMac)->next_hop(far6).value()), "fe80::1");
+  const Gid far6 = net::parse_address("2001:db8::9").value();
+  EXPECT_EQ(net::to_text(address_table(options, 1, kMac)->next_hop(far6).value()), "fe80::1");
 }
 
 TEST(FrameSize, ChoosesThePathMtu) {

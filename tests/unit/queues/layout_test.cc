@@ -29,7 +29,7 @@ static_assert(offsetof(Cqe, vendor_error) == 32 && offsetof(Cqe, timestamp_ns) =
 
 static_assert(sizeof(CqHeader) == 64 && sizeof(SrqHeader) == 64);
 
-// What crosses a process boundary is copied as bytes.
+// Structures that cross a process boundary are copied as bytes.
 static_assert(std::is_trivially_copyable_v<SendWqe> && std::is_trivially_copyable_v<RecvWqe> &&
               std::is_trivially_copyable_v<Cqe> && std::is_trivially_copyable_v<Sge>);
 

@@ -14,7 +14,11 @@
 #include <uroce/daemon.h>
 
 #include "message/connection.h"
-#include "message/messages.h"
+#include "message/device_messages.h"
+#include "message/hello_messages.h"
+#include "message/operator_messages.h"
+#include "message/protocol.h"
+#include "message/queue_messages.h"
 #include "tests/unit/client/endpoints.h"
 
 namespace uroce::service {
@@ -254,7 +258,7 @@ TEST_F(ServerTest, DisconnectsWhoSpeaksNonsense) {
   const std::vector<std::byte> rubbish(100, std::byte{0xee});
   for (const std::size_t length : {std::size_t{0}, std::size_t{1}, std::size_t{5}, std::size_t{100}}) {
     auto link = must(message::Connection::to(socket_));
-    link.set_patience(std::chrono::seconds(10), std::chrono::seconds(10));
+    link.set_timeouts(std::chrono::seconds(10), std::chrono::seconds(10));
     std::vector<std::byte> bytes;
     if (length == 100) message::encode(bytes, message::RequestHeader{message::Op::hello, 1});
     bytes.insert(bytes.end(), rubbish.begin(), rubbish.begin() + static_cast<std::ptrdiff_t>(length));

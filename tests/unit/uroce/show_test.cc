@@ -4,14 +4,14 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cm/address.h"
+#include "net/address.h"
 #include "uroce/table.h"
 #include "uroce/values.h"
 
 namespace uroce::cli {
 namespace {
 
-Gid ipv4(std::string_view text) { return cm::parse_address(text).value(); }
+Gid ipv4(std::string_view text) { return net::parse_address(text).value(); }
 
 TEST(Table, AlignsAndEndsLinesCleanly) {
   EXPECT_EQ(table({{"NAME"}, {"N", true}, {"X"}}, {{"a", "1", ""}, {"longer", "200", "y"}}),

@@ -34,7 +34,7 @@ TEST(CommandLine, SplitsAtTheDashes) {
 TEST(CommandLine, NeedsSomethingToServe) {
   expect_refused({}, "--demo");
   expect_refused({"--config", "a", "--demo"}, "exclude each other");
-  expect_refused({"-l", "0", "--demo"}, "before a `--`");
+  expect_refused({"-l", "0", "--demo"}, "before `--`");
   expect_refused({"--nonsense"}, "--nonsense");
   expect_refused({"--demo", "--port-mtu", "10"}, "10");
   EXPECT_TRUE(parse({"--vdev", "net_null0", "--"}));
@@ -78,7 +78,7 @@ TEST(CommandLine, ModeWithoutQuotesIsOctal) {
 TEST(CommandLine, RefusesWhatIsNoSetting) {
   expect_refused({"--demo", "--set", "a=b"}, "TABLE.KEY=VALUE");
   expect_refused({"--demo", "--set", "limits.max_qp"}, "TABLE.KEY=VALUE");
-  expect_refused({"--demo", "--set", "limits.max qp=1"}, "no key");
+  expect_refused({"--demo", "--set", "limits.max qp=1"}, "cannot be a key");
   expect_refused({"--demo", "--set", "device.mtu=1"}, "--port-mtu");
 }
 

@@ -132,29 +132,31 @@ TEST(Config, OneDeviceMayBeATable) {
 }
 
 TEST(Config, SaysWhereItIsNotToml) {
-  expect_error("[daemon]\nsocket = \n", "2:", "this is not TOML");
-  expect_error("[daemon]\nmode = 0666\n", "2:", "this is not TOML");
-  expect_error("[daemon]\nmode = \"0600\"\nmode = \"0660\"\n", "3:", "this is not TOML");
+  expect_error("[daemon]\nsocket = \n", "2:", "not valid TOML");
+  expect_error("[daemon]\nmode = 0666\n", "2:", "not valid TOML");
+  expect_error("[daemon]\nmode = \"0600\"\nmode = \"0660\"\n", "3:", "not valid TOML");
 }
 
 TEST(Config, RefusesUnknownKeys) {
-  expect_error("[demon]\n", "1:2: there is no table [demon]",
+  expect_error("[demon]\n", "1:2: unknown table [demon]",
                "[daemon], [limits], [engines], [dcqcn], [swift], [eal], [[device]]");
-  expect_error("[limits]\n  max_qps = 1\n", "2:3: there is no key limits.max_qps", "max_qp, max_cq");
-  expect_error("[[device]]\n[[device]]\nadress = 1\n", "3:1: there is no key device[1].adress", "addresses, mtu");
+  expect_error("[limits]\n  max_qps = 1\n", "2:3: unknown key limits.max_qps", "max_qp, max_cq");
+  expect_error("[[device]]\n[[device]]\nadress = 1\n", "3:1: unknown key device[1].adress", "addresses, mtu");
 }
 
 TEST(Config, RefusesTheWrongKind) {
-  expect_error("[limits]\nmax_qp = \"many\"\n", "2:10: limits.max_qp = 'many'", "a string, and an integer from 1");
+  expect_error("[limits]\nmax_qp = \"many\"\n", "2:10: limits.max_qp = 'many'",
+               "it is a string; it must be an integer from 1");
   expect_error("[limits]\nmax_qp = 1.5\n", "2:10: limits.max_qp = 1.5", "a number with a fraction");
-  expect_error("[limits]\nmax_queue_bytes = true\n", "2:19: limits.max_queue_bytes = true", "a boolean, and bytes");
+  expect_error("[limits]\nmax_queue_bytes = true\n", "2:19: limits.max_queue_bytes = true",
+               "it is a boolean; it must be a number of bytes");
   expect_error("[daemon]\nsocket = 5\n", "2:10: daemon.socket = 5", "a path");
   expect_error("[daemon]\nmode = 438\n", "2:8: daemon.mode = 438", "octal digits");
   expect_error("[engines]\nidle = true\n", "2:8: engines.idle = true", "\"busy\", \"yield\", \"sleep\"");
   expect_error("[eal]\narguments = [\"-l\", 3]\n", "2:20: eal.arguments = 3", "a string in");
-  expect_error("daemon = 3\n", "1:10: daemon = 3", "a table is needed");
+  expect_error("daemon = 3\n", "1:10: daemon = 3", "it must be a table");
   expect_error("device = 3\n", "1:10: device = 3", "a table [[device]]");
-  expect_error("device = [3]\n", "1:11: device[0] = 3", "a table is needed");
+  expect_error("device = [3]\n", "1:11: device[0] = 3", "it must be a table");
 }
 
 TEST(Config, RefusesWhatIsOutOfRange) {
@@ -167,8 +169,8 @@ TEST(Config, RefusesWhatIsOutOfRange) {
   expect_error("[limits]\nmax_queue_bytes = \"4 GB\"\n", "2:19:", "KiB, MiB, GiB, TiB");
   expect_error("[daemon]\nmode = \"1777\"\n", "2:8: daemon.mode = '1777'", "\"0777\"");
   expect_error("[daemon]\nmode = \"rw\"\n", "2:8: daemon.mode = 'rw'", "octal");
-  expect_error("[daemon]\nsocket = \"run/s\"\n", "2:10: daemon.socket", "from the root");
-  expect_error("[daemon]\nsocket = \"/" + std::string(107, 'x') + "\"\n", "2:10: daemon.socket", "107 bytes at most");
+  expect_error("[daemon]\nsocket = \"run/s\"\n", "2:10: daemon.socket", "absolute path");
+  expect_error("[daemon]\nsocket = \"/" + std::string(107, 'x') + "\"\n", "2:10: daemon.socket", "at most 107 bytes");
   expect_error("[daemon]\ngroup = \"no such group\"\n", "2:9: daemon.group = 'no such group'", "no group of that name");
   expect_error("[daemon]\nlog_level = \"loud\"\n", "2:13: daemon.log_level = 'loud'", "\"warning\"");
   expect_error("[engines]\nrx_descriptors = 63\n", "2:18: engines.rx_descriptors = 63", "from 64 to 8192");
@@ -181,7 +183,8 @@ TEST(Config, RefusesWhatIsOutOfRange) {
   expect_error("[engines]\nudp_source_ports = 65\n", "2:20: engines.udp_source_ports = 65", "from 1 to 64");
   expect_error("[dcqcn]\ngain = 0.0\n", "2:8: dcqcn.gain = 0.0", "a number from 0.0001 to 1");
   expect_error("[dcqcn]\nmin_rate_mbps = 0\n", "2:17: dcqcn.min_rate_mbps = 0", "from 1 to 1000000");
-  expect_error("[swift]\nbase_target_us = \"fast\"\n", "2:18: swift.base_target_us = 'fast'", "a string, and a number");
+  expect_error("[swift]\nbase_target_us = \"fast\"\n", "2:18: swift.base_target_us = 'fast'",
+               "it is a string; it must be a number");
   expect_error("[swift]\nbeta = nan\n", "2:8: swift.beta = nan", "a number from 0.01 to 1");
   expect_error("[device]\nvlan = 4095\n", "2:8: device.vlan = 4095", "from 1 to 4094");
 }
@@ -202,7 +205,7 @@ TEST(Config, RefusesEalArgumentsThatEalWouldRefuse) {
 TEST(Config, BoundsTheNumberOfDevices) {
   std::string text;
   for (int i = 0; i < 33; ++i) text += "[[device]]\n";
-  expect_error(text, "33:", "32 ports at most");
+  expect_error(text, "33:", "at most 32 ports");
 }
 
 TEST(Config, FindsAllErrorsInTheOrderOfTheFile) {
@@ -228,8 +231,8 @@ TEST(Config, OverridesGoBeforeTheFile) {
 TEST(Config, SaysThatAFileCannotBeRead) {
   const auto none = read_config_file("/nonexistent/uroced.toml");
   ASSERT_FALSE(none);
-  EXPECT_EQ(none.error()[0], "/nonexistent/uroced.toml cannot be read: No such file or directory");
-  EXPECT_NE(read_config_file("/").error()[0].find("/ cannot be read"), std::string::npos);
+  EXPECT_EQ(none.error()[0], "cannot read /nonexistent/uroced.toml: No such file or directory");
+  EXPECT_NE(read_config_file("/").error()[0].find("cannot read /"), std::string::npos);
   const auto path = std::filesystem::temp_directory_path() / fmt::format("uroced-config-{}", getpid());
   std::ofstream(path) << std::string((1 << 20) + 1, '#');
   EXPECT_NE(read_config_file(path).error()[0].find("larger than 1 MiB"), std::string::npos);
@@ -240,7 +243,7 @@ TEST(Config, SaysThatAFileCannotBeRead) {
 
 TEST(Config, NestsNoDeeperThanTheParserBears) {
   const std::string text = "a = " + std::string(100000, '[');
-  expect_error(text, "1:", "not TOML");
+  expect_error(text, "1:", "not valid TOML");
 }
 
 TEST(Changes, TellWhatAppliesAtRunTime) {

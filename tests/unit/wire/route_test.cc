@@ -12,7 +12,7 @@ using test::from_hex;
 
 constexpr std::size_t kGuard = 8;
 
-/// What write_l2_to_l4 writes; fails where it writes beyond what it returns.
+/// The bytes that write_l2_to_l4 writes. Fails when it writes more than it returns.
 Bytes written(const Route& route, std::size_t l4_bytes, uint16_t ipv4_id, bool offload = false, uint8_t ecn = 0) {
   const RouteTemplate t = make_template(route);
   Bytes out(t.length + kGuard, std::byte{0xa5});

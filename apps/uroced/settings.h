@@ -1,0 +1,40 @@
+// The daemon's settings with their defaults.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <uroce/stack.h>
+
+#include "service/server.h"
+
+namespace uroce::daemon {
+
+enum class LogLevel { debug, info, warning, error };
+
+/// Settings of one port and its device. Unset members keep the stack's default.
+struct DeviceSettings {
+  std::string addresses{};  ///< as in StackOptions::addresses
+  std::optional<int> mtu{};
+  std::optional<int> vlan{};
+  std::optional<std::string> gateway{};
+  std::optional<Retransmission> retransmission{};
+  std::optional<CongestionAlgorithm> congestion_control{};
+  std::optional<int> udp_source_ports{};  ///< 0: as [engines] says
+};
+
+struct Config {
+  service::ServerConfig server{};
+  std::string group{};  ///< as written; server.group is its number
+  LogLevel log_level = LogLevel::info;
+  StackOptions stack{};            ///< [engines], [dcqcn], [swift], and options of the command line for all ports
+  std::string lcores{};            ///< EAL's --lcores; empty: the EAL arguments decide
+  std::vector<std::string> eal{};  ///< EAL arguments, used when the command line has none
+  std::vector<DeviceSettings> devices{};
+
+  /// The stack's options with the settings of the devices.
+  StackOptions stack_options() const;
+};
+
+}  // namespace uroce::daemon

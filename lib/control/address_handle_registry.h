@@ -1,0 +1,38 @@
+// The address handles of a device. Engines look them up without a lock, so the slot of one that went is used again only
+// after every engine has come between two bursts.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <uroce/error.h>
+
+#include "control/engine_runner.h"
+#include "transport/datagram/address_handles.h"
+
+namespace uroce::control {
+
+/// With the control lock held.
+class AddressHandleRegistry {
+ public:
+  /// `device`: its name, for messages.
+  explicit AddressHandleRegistry(std::string device) : device_(std::move(device)) {}
+
+  /// Errors: ENOMEM (max_ah).
+  Result<transport::AddressHandleId> add(const transport::AddressHandle& handle, EngineRunner& runner);
+  /// The number stops working at once.
+  void remove(transport::AddressHandleId id, EngineRunner& runner);
+
+  /// For the engines, and for changes of a next hop.
+  transport::AddressHandleTable& table() { return table_; }
+
+ private:
+  /// Lets removed slots be used again, where every engine answers.
+  void retire(EngineRunner& runner);
+
+  std::string device_;
+  transport::AddressHandleTable table_;
+  std::vector<transport::AddressHandleId> unretired_;
+};
+
+}  // namespace uroce::control

@@ -1,0 +1,106 @@
+#include "control/device_session.h"
+
+#include <bit>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+namespace uroce::control {
+namespace {
+
+constexpr uint32_t kAsyncEventsBeyondQps = 1024;
+
+}  // namespace
+
+Result<std::shared_ptr<DeviceSession>> DeviceSession::open(std::shared_ptr<Device> device,
+                                                           std::shared_ptr<QueueAllocator> allocator) {
+  if (allocator == nullptr) allocator = std::make_shared<HeapAllocator>();
+  auto fd = EventFd::create();
+  if (!fd) return std::unexpected(fd.error());
+  Device& owner = *device;
+  ObjectRegistry& objects = owner.objects();
+  const auto lock = owner.runner().lock();
+  if (auto alive = owner.check_alive(); !alive) return std::unexpected(alive.error());
+  const auto id = objects.take_session();
+  if (!id) return std::unexpected(id.error());
+  // A slot per queue pair, and as many again for doorbells of queue pairs that were destroyed before they were read.
+  const uint32_t entries = 2 * std::bit_ceil(owner.config().max_qp);
+  auto memory = allocator->allocate(queues::DoorbellPlace::bytes(entries, owner.engines()));
+  if (!memory) {
+    objects.give_back_session();
+    return std::unexpected(memory.error());
+  }
+  auto events = std::make_unique<AsyncEventQueue>(std::move(*fd), owner.config().max_qp + kAsyncEventsBeyondQps);
+  auto session = std::unique_ptr<DeviceSession>(
+      new DeviceSession(std::move(device), *id, std::move(allocator), std::move(events), std::move(*memory), entries));
+  if (auto attached = session->attach(); !attached) {
+    objects.give_back_session();
+    objects.keep(std::move(session->doorbells_));
+    return std::unexpected(attached.error());
+  }
+  owner.events().add_listener(*session->events_);
+  return std::shared_ptr<DeviceSession>(session.release(), &DeviceSession::destroy);
+}
+
+DeviceSession::DeviceSession(std::shared_ptr<Device> device, uint32_t id, std::shared_ptr<QueueAllocator> allocator,
+                             std::unique_ptr<AsyncEventQueue> events, std::unique_ptr<QueueMemory> doorbells,
+                             uint32_t doorbell_entries)
+    : device_(std::move(device)),
+      id_(id),
+      allocator_(std::move(allocator)),
+      events_(std::move(events)),
+      doorbells_(std::move(doorbells)),
+      doorbell_entries_(doorbell_entries) {}
+
+DeviceSession::~DeviceSession() = default;
+
+std::byte* DeviceSession::doorbell_memory(uint32_t engine) const {
+  return queues::DoorbellPlace::at(doorbells_->data(), doorbell_entries_, engine);
+}
+
+queues::DoorbellPoster DeviceSession::doorbell(uint32_t engine) const {
+  return {doorbell_memory(engine), doorbell_entries_};
+}
+
+Result<void> DeviceSession::attach() {
+  for (uint32_t index = 0; index < device_->engines(); ++index) {
+    const queues::DoorbellReader reader(doorbell_memory(index), doorbell_entries_);
+    const auto work = [reader, id = id_](transport::Engine& engine) { engine.attach_doorbells(reader, id); };
+    if (auto ran = device_->runner().run(index, work); !ran) return ran;
+  }
+  return {};
+}
+
+void DeviceSession::destroy(DeviceSession* session) {
+  const std::shared_ptr<Device> device = session->device_;
+  const auto lock = device->runner().lock();
+  device->events().remove_listener(*session->events_);
+  device->objects().give_back_session();
+  bool detached = true;
+  for (uint32_t index = 0; index < device->engines(); ++index) {
+    const auto work = [id = session->id_](transport::Engine& engine) { engine.detach_doorbells(id); };
+    detached = device->runner().run(index, work).has_value() && detached;
+  }
+  if (!detached) device->objects().keep(std::move(session->doorbells_));
+  delete session;
+}
+
+Result<void> DeviceSession::check_owner(const void* object, const DeviceSession* owner, const char* what) const {
+  if (object == nullptr) return fail(EINVAL, fmt::format("a {} is missing", what));
+  if (owner == this) return {};
+  return fail(EINVAL, fmt::format("the {} belongs to another context; create all objects from one Context", what));
+}
+
+Result<std::shared_ptr<Pd>> DeviceSession::create_pd() {
+  const auto lock = device_->runner().lock();
+  if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
+  return std::make_shared<Pd>(shared_from_this(), device_->objects().take_pd());
+}
+
+Result<std::shared_ptr<CqChannel>> DeviceSession::create_channel() {
+  auto pipe = EventPipe::create();
+  if (!pipe) return std::unexpected(pipe.error());
+  return std::make_shared<CqChannel>(shared_from_this(), std::move(*pipe));
+}
+
+}  // namespace uroce::control

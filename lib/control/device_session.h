@@ -1,0 +1,95 @@
+// One opener's resources on a device: its doorbells, its asynchronous events, and the verbs that make objects.
+//
+// Objects are shared pointers: the last one to go destroys the object, which includes the handshake with the engines
+// that used it. Any thread; calls block until the engine has replied, at most for its timeout.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <uroce/error.h>
+#include <uroce/types.h>
+#include <uroce/verbs.h>
+
+#include "control/address_handle.h"
+#include "control/async_events.h"
+#include "control/cq.h"
+#include "control/cq_channel.h"
+#include "control/device.h"
+#include "control/qp.h"
+#include "control/region.h"
+#include "control/srq.h"
+#include "control/window.h"
+#include "queues/place.h"
+
+namespace uroce::control {
+
+class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
+ public:
+  /// See Device::open().
+  static Result<std::shared_ptr<DeviceSession>> open(std::shared_ptr<Device> device,
+                                                     std::shared_ptr<QueueAllocator> allocator);
+  ~DeviceSession();
+  DeviceSession(const DeviceSession&) = delete;
+  DeviceSession& operator=(const DeviceSession&) = delete;
+
+  const std::shared_ptr<Device>& device() const { return device_; }
+  /// Of the device; never used again while it is open.
+  uint32_t id() const { return id_; }
+  AsyncEventQueue& events() { return *events_; }
+  /// Places the queues of this session's objects; the control lock is held.
+  QueueAllocator& allocator() { return *allocator_; }
+  /// For the queue pairs of this session that live on `engine`.
+  queues::DoorbellPoster doorbell(uint32_t engine) const;
+  const QueueMemory& doorbells() const { return *doorbells_; }
+  uint32_t doorbell_entries() const { return doorbell_entries_; }
+
+  /// Errors of all that follow: ENODEV after the device was shut down.
+  Result<std::shared_ptr<Pd>> create_pd();
+  /// [address, address + length) as work requests and peers name it, its bytes at `host`. `backing`, if any, owns that
+  /// memory; it is released when no engine uses it any more.
+  /// Errors: EINVAL (see RegionTable::add), ENOMEM (the device's max_mr).
+  Result<std::shared_ptr<Region>> register_memory(std::shared_ptr<Pd> pd, uint64_t address, uint64_t length,
+                                                  std::byte* host, AccessFlags access,
+                                                  std::shared_ptr<void> backing = nullptr);
+  /// A memory window, not bound. Errors: EINVAL (no such type), ENOMEM (max_mr, which counts windows too).
+  Result<std::shared_ptr<Window>> create_window(std::shared_ptr<Pd> pd, WindowType type);
+  /// Resolves `av` as a modify to RTR does, within `timeout` (0 asks the network and looks at what is known); a
+  /// multicast dgid needs no resolving. No lock may be held.
+  /// Errors: EINVAL, EHOSTUNREACH, ENETUNREACH, ENOMEM (65536 handles).
+  Result<std::shared_ptr<AddressHandle>> create_address_handle(std::shared_ptr<Pd> pd, const AddressVector& av,
+                                                               std::chrono::nanoseconds timeout = kResolveTimeout);
+  /// Errors: EMFILE.
+  Result<std::shared_ptr<CqChannel>> create_channel();
+  /// Errors: EINVAL (entries 0 or above kMaxCqe, foreign channel), ENOMEM.
+  Result<std::shared_ptr<Cq>> create_cq(uint32_t entries, std::shared_ptr<CqChannel> channel);
+  /// Errors: EINVAL (sizes out of range, foreign domain), ENOMEM.
+  Result<std::shared_ptr<ControlSrq>> create_srq(std::shared_ptr<Pd> pd, uint32_t max_wr, uint32_t max_sge);
+  /// Errors: EINVAL (sizes out of range, foreign object, engine), ENOMEM, EOPNOTSUPP (type), ETIMEDOUT (engine).
+  Result<std::shared_ptr<ControlQp>> create_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> send_cq,
+                                               std::shared_ptr<Cq> recv_cq, const QpInit& init,
+                                               std::shared_ptr<ControlSrq> srq);
+  /// QP1, a UD queue pair for the device's connection manager; `pd` and `cq` are this session's. Its Q_Key is
+  /// transport::kGsiQkey. Errors: EBUSY (the device's QP1 is in use), EINVAL, ENOMEM, ETIMEDOUT.
+  Result<std::shared_ptr<ControlQp>> create_gsi_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> cq, const QpCap& cap);
+
+ private:
+  DeviceSession(std::shared_ptr<Device> device, uint32_t id, std::shared_ptr<QueueAllocator> allocator,
+                std::unique_ptr<AsyncEventQueue> events, std::unique_ptr<QueueMemory> doorbells,
+                uint32_t doorbell_entries);
+  std::byte* doorbell_memory(uint32_t engine) const;
+  /// Lets every engine poll this session's doorbells. The caller holds the lock.
+  Result<void> attach();
+  static void destroy(DeviceSession* session);
+  Result<void> check_owner(const void* object, const DeviceSession* owner, const char* what) const;
+
+  std::shared_ptr<Device> device_;
+  uint32_t id_;
+  std::shared_ptr<QueueAllocator> allocator_;
+  std::unique_ptr<AsyncEventQueue> events_;
+  std::unique_ptr<QueueMemory> doorbells_;  // one ring per engine
+  uint32_t doorbell_entries_;
+};
+
+}  // namespace uroce::control

@@ -1,0 +1,58 @@
+// The keys of a device: memory regions and windows, which share one table and one limit.
+//
+// Engines look keys up without a lock. A key that ends stops working at once; its slot is free, and what holds its
+// memory is let go, once every engine has come between two bursts.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <uroce/error.h>
+
+#include "control/engine_runner.h"
+#include "memory/region_table.h"
+
+namespace uroce::control {
+
+class KeyRegistry {
+ public:
+  /// `device`: its name, for messages. `seed`: for keys.
+  KeyRegistry(std::string device, uint32_t max_mr, uint64_t seed);
+
+  // --- With the control lock held ---
+  /// Errors: ENOMEM (max_mr), and those of RegionTable::add().
+  Result<memory::Key> add(const memory::RegionSpec& spec);
+  /// Errors: likewise.
+  Result<memory::Key> add_window(memory::PdId pd, WindowType type);
+  /// From here until resume() the key fails whatever uses it.
+  void suspend(memory::Key key) { table_.suspend(key); }
+  void resume(memory::Key key, const memory::RegionSpec& spec) { table_.resume(key, spec); }
+
+  // --- Without it ---
+  /// Takes the key out, waits for the engines, frees its slot and lets `backing` go. Where an engine does not answer,
+  /// both stay until another key ends.
+  void end(memory::Key key, std::shared_ptr<void> backing, EngineRunner& runner);
+  /// Memory windows bound to the region of `key`; 0 where there is none. Any thread.
+  uint32_t bound_windows(memory::Key key) const { return table_.windows(key); }
+
+  /// For the engines.
+  memory::RegionTable& table() { return table_; }
+
+ private:
+  /// Errors: ENOMEM (max_mr).
+  Result<void> check_room() const;
+
+  struct Ended {
+    memory::Key key;
+    std::shared_ptr<void> backing;
+  };
+
+  std::string device_;
+  uint32_t max_mr_;
+  memory::RegionTable table_;
+  std::vector<Ended> unretired_;  // engines may still use these; guarded by the control lock
+};
+
+}  // namespace uroce::control

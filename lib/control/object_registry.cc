@@ -1,0 +1,40 @@
+#include "control/object_registry.h"
+
+#include <cerrno>
+
+#include <fmt/format.h>
+
+namespace uroce::control {
+
+ObjectRegistry::ObjectRegistry(const std::string& device, const Limits& limits, uint64_t seed)
+    : device_(device),
+      keys_(device, limits.max_mr, seed),
+      address_handles_(device),
+      qp_numbers_(device, limits.max_qp),
+      cqs_(kMaxCq),
+      srqs_(kMaxSrq) {}
+
+Result<uint32_t> ObjectRegistry::take_session() {
+  if (sessions_ == kMaxSessions) {
+    return fail(ENOMEM,
+                fmt::format("{} is open {} times already, which is the limit; close one", device_, kMaxSessions));
+  }
+  ++sessions_;
+  return next_session_++;
+}
+
+Result<uint32_t> ObjectRegistry::take_cq() {
+  if (const auto id = cqs_.take()) return *id;
+  return fail(ENOMEM, fmt::format("{} has {} completion queues, which is the limit (max_cq); share one between "
+                                  "queue pairs",
+                                  device_, kMaxCq));
+}
+
+Result<uint32_t> ObjectRegistry::take_srq() {
+  if (const auto id = srqs_.take()) return *id;
+  return fail(ENOMEM, fmt::format("{} has {} shared receive queues, which is the limit (max_srq); share one between "
+                                  "queue pairs",
+                                  device_, kMaxSrq));
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,81 @@
+// The objects of one device by number, within the device's limits. Sessions, queue pairs, regions and the rest take
+// their numbers here when they are created and give them back when they are destroyed; each kind's file says how.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <uroce/error.h>
+
+#include "control/address_handle_registry.h"
+#include "control/device_limits.h"
+#include "control/id_table.h"
+#include "control/key_registry.h"
+#include "control/multicast_users.h"
+#include "control/qp_numbers.h"
+#include "control/queue_memory.h"
+
+namespace uroce::control {
+
+class Cq;
+class ControlQp;
+class ControlSrq;
+
+/// With the control lock held (EngineRunner::lock()), except where a member says otherwise.
+class ObjectRegistry {
+ public:
+  struct Limits {
+    uint32_t max_qp;
+    uint32_t max_mr;
+  };
+  /// `device`: its name, for messages. `seed`: for keys.
+  ObjectRegistry(const std::string& device, const Limits& limits, uint64_t seed);
+
+  KeyRegistry& keys() { return keys_; }
+  const KeyRegistry& keys() const { return keys_; }
+  AddressHandleRegistry& address_handles() { return address_handles_; }
+  QpNumbers& qp_numbers() { return qp_numbers_; }
+  MulticastUsers& multicast_users() { return multicast_users_; }
+  /// Engines look completion queues up here without the lock.
+  IdTable<Cq>& cqs() { return cqs_; }
+
+  /// A new session's number. Errors: ENOMEM (kMaxSessions).
+  Result<uint32_t> take_session();
+  void give_back_session() { --sessions_; }
+  /// A new protection domain's number, which is not used again.
+  memory::PdId take_pd() { return next_pd_++; }
+  /// Errors: ENOMEM (max_cq).
+  Result<uint32_t> take_cq();
+  void give_back_cq(uint32_t id) { cqs_.give_back(id); }
+  /// Errors: ENOMEM (max_srq).
+  Result<uint32_t> take_srq();
+  void give_back_srq(uint32_t id) { srqs_.give_back(id); }
+  /// Which of `engines` engines a new object lives on: each in turn.
+  uint32_t choose_engine(uint32_t engines) { return next_engine_++ % engines; }
+
+  // An engine that did not answer may still use these, until it is known to be stopped.
+  void keep(ControlQp& qp) { stuck_qps_.push_back(&qp); }
+  void keep(std::unique_ptr<QueueMemory> memory) { stuck_memory_.push_back(std::move(memory)); }
+  /// The queue pairs kept, out of the registry: the caller destroys them, without the lock.
+  std::vector<ControlQp*> release_qps() { return std::exchange(stuck_qps_, {}); }
+  void release_memory() { stuck_memory_.clear(); }
+
+ private:
+  std::string device_;
+  KeyRegistry keys_;
+  AddressHandleRegistry address_handles_;
+  QpNumbers qp_numbers_;
+  MulticastUsers multicast_users_;
+  IdTable<Cq> cqs_;
+  IdTable<ControlSrq> srqs_;
+  memory::PdId next_pd_ = 1;
+  uint32_t next_session_ = 1;
+  uint32_t sessions_ = 0;
+  uint32_t next_engine_ = 0;
+  std::vector<ControlQp*> stuck_qps_;
+  std::vector<std::unique_ptr<QueueMemory>> stuck_memory_;
+};
+
+}  // namespace uroce::control

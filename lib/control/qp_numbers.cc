@@ -1,0 +1,38 @@
+#include "control/qp_numbers.h"
+
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "transport/qp/qp.h"
+
+namespace uroce::control {
+
+Result<uint32_t> QpNumbers::take(uint32_t engine) {
+  const auto qpn = used_ < max_qp_ ? by_engine_[engine].take() : std::nullopt;
+  if (!qpn) {
+    return fail(ENOMEM, fmt::format("{} has {} queue pairs, which is the limit (max_qp); destroy some or raise it",
+                                    device_, used_));
+  }
+  ++used_;
+  return *qpn;
+}
+
+Result<uint32_t> QpNumbers::take_gsi() {
+  if (gsi_taken_) {
+    return fail(EBUSY, fmt::format("QP1 of {} is in use already: one connection manager serves a device", device_));
+  }
+  gsi_taken_ = true;
+  return transport::kGsiQpn;
+}
+
+void QpNumbers::give_back(uint32_t engine, uint32_t qpn) {
+  if (qpn == transport::kGsiQpn) {
+    gsi_taken_ = false;
+    return;
+  }
+  by_engine_[engine].give_back(qpn);
+  --used_;
+}
+
+}  // namespace uroce::control

@@ -1,0 +1,38 @@
+// The QPNs of a device: which are in use, how many there may be, and whether QP1 is taken.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <uroce/error.h>
+
+#include "control/qpn_allocator.h"
+
+namespace uroce::control {
+
+/// With the control lock held.
+class QpNumbers {
+ public:
+  /// `device`: its name, for messages.
+  QpNumbers(std::string device, uint32_t max_qp) : device_(std::move(device)), max_qp_(max_qp) {}
+
+  /// For each engine in turn.
+  void add_engine(QpnAllocator allocator) { by_engine_.push_back(std::move(allocator)); }
+
+  /// A QPN of `engine`. Errors: ENOMEM (max_qp).
+  Result<uint32_t> take(uint32_t engine);
+  /// QP1. Errors: EBUSY (in use).
+  Result<uint32_t> take_gsi();
+  /// `qpn` came from one of these.
+  void give_back(uint32_t engine, uint32_t qpn);
+
+ private:
+  std::string device_;
+  uint32_t max_qp_;
+  uint32_t used_ = 0;  // without QP1
+  bool gsi_taken_ = false;
+  std::vector<QpnAllocator> by_engine_;
+};
+
+}  // namespace uroce::control

@@ -1,0 +1,29 @@
+// Programs poll in a closed loop, because an adapter works in parallel. Here the work is an engine's, which may need
+// the core on which they poll.
+#pragma once
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+namespace uroce::dropin {
+
+/// Yields the core after a number of empty polls. With an idle core for everybody that is a short system call which
+/// returns at once. Any thread; all share one count.
+class PollBackoff {
+ public:
+  void polled(bool found) {
+    // Two threads may lose an increment, which does no harm.
+    const uint32_t empty = found ? 0 : empty_polls_.load(std::memory_order_relaxed) + 1;
+    empty_polls_.store(std::min(empty, kEmptyPolls), std::memory_order_relaxed);
+    if (empty >= kEmptyPolls) sched_yield();
+  }
+
+ private:
+  static constexpr uint32_t kEmptyPolls = 64;
+  std::atomic<uint32_t> empty_polls_{0};
+};
+
+}  // namespace uroce::dropin

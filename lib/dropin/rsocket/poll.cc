@@ -1,0 +1,183 @@
+// Waiting for rsockets, and for other descriptors with them (rpoll(), rselect()).
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "dropin/common/report.h"
+#include "dropin/rsocket/socket.h"
+
+namespace uroce::dropin::rsocket {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Milliseconds = std::chrono::milliseconds;
+
+/// One call of rpoll(): the descriptors, and the rsockets among them.
+class Poll {
+ public:
+  Poll(pollfd* fds, nfds_t count) : fds_(fds, count), sockets_(count) {
+    for (nfds_t i = 0; i < count; ++i) {
+      if (fds[i].fd >= 0) sockets_[i] = table::find(fds[i].fd);
+    }
+  }
+
+  /// How many are ready, without waiting; -1 with errno.
+  int look();
+  /// Waits for a change of any, at most that long. How many seem ready; 0 to look again; -1 with errno.
+  int sleep(Milliseconds most);
+
+ private:
+  /// Plain descriptors are the kernel's to look at.
+  int look_at_plain();
+  int arm(std::vector<pollfd>& real);
+
+  std::span<pollfd> fds_;
+  std::vector<std::shared_ptr<Socket>> sockets_;
+};
+
+/// The calling thread among those that an rsocket wakes.
+class Registered {
+ public:
+  explicit Registered(const std::vector<std::shared_ptr<Socket>>& sockets) : sockets_(sockets) {
+    for (const auto& each : sockets_) {
+      if (each != nullptr) each->waiters.add(Waiter::mine());
+    }
+  }
+  Registered(const Registered&) = delete;
+  Registered& operator=(const Registered&) = delete;
+  ~Registered() {
+    for (const auto& each : sockets_) {
+      if (each != nullptr) each->waiters.remove(Waiter::mine());
+    }
+    Waiter::mine().clear();
+  }
+
+ private:
+  const std::vector<std::shared_ptr<Socket>>& sockets_;
+};
+
+int Poll::look_at_plain() {
+  std::vector<pollfd> plain(fds_.begin(), fds_.end());
+  bool any = false;
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    if (sockets_[i] != nullptr) plain[i].fd = -1;
+    any |= plain[i].fd >= 0;
+  }
+  if (!any) return 0;
+  if (poll(plain.data(), plain.size(), 0) < 0) return -1;
+  for (std::size_t i = 0; i < plain.size(); ++i) fds_[i].revents = plain[i].revents;
+  return 0;
+}
+
+int Poll::look() {
+  for (pollfd& each : fds_) each.revents = 0;
+  if (look_at_plain() != 0) return -1;
+  int ready = 0;
+  for (std::size_t i = 0; i < fds_.size(); ++i) {
+    if (sockets_[i] != nullptr) fds_[i].revents = sockets_[i]->ready(fds_[i].events);
+    if (fds_[i].revents != 0) ++ready;
+  }
+  return ready;
+}
+
+int Poll::arm(std::vector<pollfd>& real) {
+  for (std::size_t i = 0; i < fds_.size(); ++i) {
+    real.push_back(fds_[i]);
+    if (sockets_[i] == nullptr) continue;
+    if (sockets_[i]->arm(fds_[i].events) != 0) return 1;
+    real.back() = {sockets_[i]->wait_fd(), POLLIN, 0};
+  }
+  real.push_back({Waiter::mine().fd(), POLLIN, 0});
+  return 0;
+}
+
+int Poll::sleep(Milliseconds most) {
+  const Registered registered(sockets_);  // before arming: what changes from here on is told
+  std::vector<pollfd> real;
+  real.reserve(fds_.size() + 1);
+  if (arm(real) != 0) return 0;
+  if (poll(real.data(), real.size(), static_cast<int>(most.count())) < 0) return -1;
+  for (std::size_t i = 0; i < fds_.size(); ++i) {
+    if (sockets_[i] != nullptr && real[i].revents != 0) sockets_[i]->take_event();
+  }
+  return 0;
+}
+
+int select_timeout(const timeval* timeout) {
+  if (timeout == nullptr) return -1;
+  return static_cast<int>(timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000);
+}
+
+bool has(int fd, const fd_set* set) { return set != nullptr && FD_ISSET(fd, set); }
+
+/// Puts `fd` into a set of results; counted.
+int mark(int fd, fd_set* set, int revents, int wanted) {
+  if (set == nullptr || (revents & wanted) == 0) return 0;
+  FD_SET(fd, set);
+  return 1;
+}
+
+}  // namespace
+
+}  // namespace uroce::dropin::rsocket
+
+using namespace uroce::dropin;
+using namespace uroce::dropin::rsocket;
+
+extern "C" {
+
+int rpoll(pollfd* fds, nfds_t count, int timeout) {
+  Poll polled(fds, count);
+  const auto start = Clock::now();
+  int ready = 0;
+  do {
+    ready = polled.look();
+    if (ready != 0 || timeout == 0) return ready;
+  } while (Clock::now() - start < settings().polling_time);
+  while (true) {
+    Milliseconds left = settings().wake_up_interval;
+    if (timeout > 0) {
+      const auto passed = std::chrono::duration_cast<Milliseconds>(Clock::now() - start);
+      if (passed.count() >= timeout) return 0;
+      left = std::min(left, Milliseconds(timeout) - passed);
+    }
+    if (polled.sleep(left) < 0) return -1;
+    if ((ready = polled.look()) != 0) return ready;
+  }
+}
+
+int rselect(int count, fd_set* readable, fd_set* writable, fd_set* excepted, timeval* timeout) {
+  std::vector<pollfd> fds;
+  for (int fd = 0; fd < count; ++fd) {
+    short events = 0;
+    if (has(fd, readable)) events |= POLLIN;
+    if (has(fd, writable)) events |= POLLOUT;
+    if (events != 0 || has(fd, excepted)) fds.push_back({fd, events, 0});
+  }
+  const int ready = rpoll(fds.data(), fds.size(), select_timeout(timeout));
+  if (ready < 0) return -1;
+  fd_set wanted_writable{}, wanted_excepted{};
+  const bool writes = writable != nullptr, excepts = excepted != nullptr;
+  if (writes) wanted_writable = *writable;
+  if (excepts) wanted_excepted = *excepted;
+  if (readable != nullptr) FD_ZERO(readable);
+  if (writes) FD_ZERO(writable);
+  if (excepts) FD_ZERO(excepted);
+  int marked = 0;
+  for (const pollfd& each : fds) {
+    if ((each.events & POLLIN) != 0) marked += mark(each.fd, readable, each.revents, POLLIN | POLLHUP | POLLERR);
+    if (writes && FD_ISSET(each.fd, &wanted_writable))
+      marked += mark(each.fd, writable, each.revents, POLLOUT | POLLERR);
+    if (excepts && FD_ISSET(each.fd, &wanted_excepted))
+      marked += mark(each.fd, excepted, each.revents, POLLPRI | POLLERR);
+  }
+  return marked;
+}
+
+}  // extern "C"

@@ -1,0 +1,73 @@
+// The operator's requests: lists of clients and of their objects, and captures of frames.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "message/protocol.h"
+
+namespace uroce::message {
+
+/// Asks for the connections after `after`; a reply holds as many as fit.
+struct ListClients {
+  uint32_t after = 0;
+  static void fields(auto& self, auto& archive) { archive(self.after); }
+};
+
+/// One connection, for the operator.
+struct ClientRow {
+  uint32_t id = 0;
+  int32_t pid = 0;
+  uint32_t uid = 0;
+  std::string command{};  ///< of the process, as /proc shows it
+  std::string device{};   ///< opened; empty before
+  uint32_t qps = 0, cqs = 0, srqs = 0, mrs = 0, pds = 0, ahs = 0;
+  uint64_t queue_bytes = 0;
+  uint64_t registered_bytes = 0;
+  uint64_t calls = 0;   ///< served
+  uint64_t errors = 0;  ///< calls refused
+  static void fields(auto& self, auto& archive) {
+    archive(self.id, self.pid, self.uid, self.command, self.device, self.qps, self.cqs, self.srqs, self.mrs, self.pds,
+            self.ahs, self.queue_bytes, self.registered_bytes, self.calls, self.errors);
+  }
+};
+
+struct ClientRows {
+  std::vector<ClientRow> rows{};
+  bool more = false;
+  static void fields(auto& self, auto& archive) { archive(self.rows, self.more); }
+};
+
+/// Asks for the objects of all clients after (client, id); a reply holds as many as fit.
+struct ListObjects {
+  Kind kind{};
+  uint32_t after_client = 0;
+  uint32_t after_id = 0;
+  static void fields(auto& self, auto& archive) { archive(self.kind, self.after_client, self.after_id); }
+};
+
+/// Names and values are text, so that tool and daemon may differ in version.
+struct ObjectRow {
+  uint32_t client = 0;
+  uint32_t id = 0;
+  std::vector<std::pair<std::string, std::string>> values{};
+  static void fields(auto& self, auto& archive) { archive(self.client, self.id, self.values); }
+};
+
+struct ObjectRows {
+  std::vector<ObjectRow> rows{};
+  bool more = false;
+  static void fields(auto& self, auto& archive) { archive(self.rows, self.more); }
+};
+
+/// Reply to Op::capture, whose request is OpenDevice: the device is captured until the connection ends. The descriptor
+/// is the memory with all rings (capture_ring.h).
+struct CaptureReply {
+  uint32_t rings = 0;
+  uint64_t epoch_ns = 0;  ///< wall-clock time of the records' time 0, ns since 1970
+  static void fields(auto& self, auto& archive) { archive(self.rings, self.epoch_ns); }
+};
+
+}  // namespace uroce::message

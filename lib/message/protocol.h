@@ -1,0 +1,122 @@
+// The protocol between clients and the daemon: its version, its operations, and what surrounds each message. One
+// request, one reply, in order, each one packet of a SOCK_SEQPACKET socket; descriptors travel beside it. Raise
+// kProtocol with every change of these structures.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "message/codec.h"
+
+namespace uroce::message {
+
+inline constexpr uint32_t kMagic = 0x65'63'6f'72;  // "roce"
+inline constexpr uint32_t kProtocol = 7;
+/// Most bytes of one packet, and most descriptors beside it (SCM_MAX_FD is 253).
+inline constexpr std::size_t kMaxPacket = 65536;
+inline constexpr std::size_t kMaxFds = 200;
+/// Steps of one ModifyQp: RESET to RTS takes three.
+inline constexpr std::size_t kMaxModifySteps = 6;
+inline constexpr const char* kDefaultSocket = "/run/uroce/uroced.sock";
+
+enum class Op : uint16_t {
+  hello = 1,
+  open_device = 2,
+  create_pd = 3,
+  register_memory = 4,
+  create_channel = 5,
+  create_cq = 6,
+  create_srq = 7,
+  create_qp = 8,
+  modify_qp = 9,
+  query_qp = 10,
+  create_address_handle = 11,
+  attach_multicast = 12,
+  detach_multicast = 13,
+  destroy = 14,
+  counters = 15,
+  link_up = 16,
+  list_clients = 17,
+  list_objects = 18,
+  resize_cq = 19,
+  clock = 20,
+  reregister_memory = 21,
+  create_window = 22,
+  count_windows = 23,
+  query_gids = 24,
+  capture = 25,
+  // The connection manager's (cm_messages.h), on a connection with or without a device. The first and the last of them:
+  cm_create_channel = 64,
+  cm_destroy_channel = 65,
+  cm_take_events = 66,
+  cm_create_id = 67,
+  cm_destroy_id = 68,
+  cm_info = 69,
+  cm_bind = 70,
+  cm_resolve_addr = 71,
+  cm_resolve_route = 72,
+  cm_listen = 73,
+  cm_connect = 74,
+  cm_establish = 75,
+  cm_accept = 76,
+  cm_reject = 77,
+  cm_disconnect = 78,
+  cm_notify_established = 79,
+  cm_qp_attr = 80,
+  cm_set_option = 81,
+  cm_join = 82,
+  cm_leave = 83,
+  cm_migrate = 84,
+};
+
+enum class Kind : uint8_t { pd = 1, mr = 2, channel = 3, cq = 4, srq = 5, qp = 6, address_handle = 7, window = 8 };
+
+/// The beginning of every request.
+struct RequestHeader {
+  Op op{};
+  uint32_t sequence = 0;
+  static void fields(auto& self, auto& archive) { archive(self.op, self.sequence); }
+};
+
+/// A new piece of queue memory. Its descriptor comes with the reply, before the others.
+struct Chunk {
+  uint32_t index = 0;
+  uint64_t bytes = 0;
+  static void fields(auto& self, auto& archive) { archive(self.index, self.bytes); }
+};
+
+/// The beginning of every reply, and all of one with an error.
+struct ReplyHeader {
+  uint32_t sequence = 0;
+  int32_t error = 0;  ///< errno value
+  std::string text{};
+  std::vector<Chunk> chunks{};
+  static void fields(auto& self, auto& archive) { archive(self.sequence, self.error, self.text, self.chunks); }
+};
+
+struct Empty {
+  static void fields(auto&, auto&) {}
+};
+
+struct Handle {
+  uint32_t id = 0;
+  static void fields(auto& self, auto& archive) { archive(self.id); }
+};
+
+/// Where one object's queue memory lies.
+struct Place {
+  uint32_t chunk = 0;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  static void fields(auto& self, auto& archive) { archive(self.chunk, self.offset, self.bytes); }
+};
+
+struct Destroy {
+  Kind kind{};
+  uint32_t id = 0;
+  static void fields(auto& self, auto& archive) { archive(self.kind, self.id); }
+};
+
+}  // namespace uroce::message

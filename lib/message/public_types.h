@@ -1,0 +1,82 @@
+// How the structures of the public API travel.
+#pragma once
+
+#include <uroce/cm.h>
+#include <uroce/types.h>
+#include <uroce/verbs.h>
+
+#include "message/codec.h"
+
+namespace uroce::message {
+
+template <>
+struct Fields<Gid> {
+  static void visit(auto& self, auto& archive) { archive(self.bytes); }
+};
+
+template <>
+struct Fields<EthAddr> {
+  static void visit(auto& self, auto& archive) { archive(self.bytes); }
+};
+
+template <>
+struct Fields<DeviceInfo> {
+  static void visit(auto& self, auto& archive) {
+    archive(self.name, self.driver, self.mac, self.gids, self.active_mtu, self.link_up, self.engines, self.max_qp,
+            self.max_qp_wr, self.max_cq, self.max_cqe, self.max_mr, self.max_mw, self.max_srq, self.max_ah,
+            self.max_multicast_attach, self.max_sge, self.max_inline, self.max_rd_atomic, self.max_message);
+  }
+};
+
+template <>
+struct Fields<QpCap> {
+  static void visit(auto& self, auto& archive) {
+    archive(self.max_send_wr, self.max_recv_wr, self.max_send_sge, self.max_recv_sge, self.max_inline_data);
+  }
+};
+
+template <>
+struct Fields<AddressVector> {
+  static void visit(auto& self, auto& archive) {
+    archive(self.dgid, self.sgid_index, self.hop_limit, self.traffic_class, self.flow_label);
+  }
+};
+
+template <>
+struct Fields<QpAttr> {
+  static void visit(auto& self, auto& archive) {
+    archive(self.state, self.cur_state, self.path_mtu, self.qkey, self.rq_psn, self.sq_psn, self.dest_qpn, self.access,
+            self.cap, self.av, self.pkey_index, self.en_sqd_async_notify, self.max_rd_atomic, self.max_dest_rd_atomic,
+            self.min_rnr_timer, self.port, self.timeout, self.retry_cnt, self.rnr_retry);
+  }
+};
+
+template <>
+struct Fields<CmAddress> {
+  static void visit(auto& self, auto& archive) { archive(self.ip, self.port); }
+};
+
+template <>
+struct Fields<CmParam> {
+  static void visit(auto& self, auto& archive) {
+    archive(self.private_data, self.responder_resources, self.initiator_depth, self.flow_control, self.retry_count,
+            self.rnr_retry_count, self.srq, self.qpn, self.qkey);
+  }
+};
+
+template <>
+struct Fields<CmEvent> {
+  static void visit(auto& self, auto& archive) {
+    archive(self.type, self.id, self.listener, self.status, self.param, self.av, self.join);
+  }
+};
+
+template <>
+struct Fields<CmIdInfo> {
+  static void visit(auto& self, auto& archive) {
+    archive(self.local, self.remote, self.device, self.sgid, self.sgid_index, self.dgid, self.mtu, self.traffic_class,
+            self.hop_limit, self.ack_timeout);
+  }
+};
+
+}  // namespace uroce::message

@@ -1,0 +1,118 @@
+// The ARP half of Neighbours, and the answer to an IPv4 ping.
+#include <array>
+
+#include "base/bytes.h"
+#include "net/neighbours.h"
+#include "wire/packet.h"
+
+namespace uroce::net {
+
+namespace {
+
+constexpr std::size_t kArpBytes = 28;
+constexpr uint16_t kRequest = 1;
+constexpr uint16_t kReply = 2;
+constexpr uint8_t kEchoReply = 0;
+constexpr uint8_t kEchoRequest = 8;
+constexpr uint8_t kSolicitation = 135;
+
+EthAddr load_mac(const std::byte* p) {
+  EthAddr mac;
+  std::memcpy(mac.bytes.data(), p, mac.bytes.size());
+  return mac;
+}
+
+}  // namespace
+
+void Neighbours::on_arp(const EtherView& ether, Nanos now) {
+  if (ether.payload.size() < kArpBytes) return counters_.malformed.add();
+  const std::byte* p = ether.payload.data();
+  const bool ethernet_ipv4 =
+      load_be16(p) == 1 && load_be16(p + 2) == kEtherIpv4 && load8(p + 4) == 6 && load8(p + 5) == 4;
+  const uint16_t operation = load_be16(p + 6);
+  if (!ethernet_ipv4 || (operation != kRequest && operation != kReply)) return counters_.malformed.add();
+  const EthAddr sender_mac = load_mac(p + 8);
+  const Gid sender = Gid::from_ipv4(load_be32(p + 14));
+  const Gid target = Gid::from_ipv4(load_be32(p + 24));
+  if (is_multicast(sender)) return counters_.malformed.add();
+
+  if (table_.ours(sender) && sender_mac != mac_) return on_conflict(sender, sender_mac, now);
+
+  const bool to_us = table_.ours(target);
+  // Of others' conversations only what we know already is refreshed (RFC 826: Merge_flag). A probe has no sender
+  // address (RFC 5227, 2.1.1), and nobody else is us.
+  if (!is_unspecified(sender) && !table_.ours(sender)) {
+    const bool known = state(sender) != NeighbourState::unknown;
+    if (to_us || known) learn(sender, sender_mac, to_us && operation == kRequest, now);
+  }
+  if (!to_us) return counters_.not_for_us.add();
+  if (operation != kRequest) return;
+  counters_.answered.add();
+  send_arp(kReply, sender_mac, target, sender_mac, sender);
+}
+
+void Neighbours::on_icmpv4(const EtherView& ether) {
+  bool malformed = false;
+  const auto icmp = parse_icmpv4(ether.payload, malformed);
+  if (!icmp) return malformed ? counters_.malformed.add() : counters_.not_for_us.add();
+  const bool echo = load8(&icmp->message[0]) == kEchoRequest && load8(&icmp->message[1]) == 0;
+  // RFC 1122, 3.2.2: nothing is answered that came to or from a broadcast or multicast address.
+  const bool direct = ether.destination == mac_ && !is_multicast(icmp->source) && !is_unspecified(icmp->source);
+  if (!echo || !direct || !table_.ours(icmp->destination)) return counters_.not_for_us.add();
+  std::vector<std::byte> message(icmp->message.begin(), icmp->message.end());
+  store8(&message[0], kEchoReply);
+  counters_.echo_answered.add();
+  send_ip(ether.source, kEtherIpv4, make_icmpv4(icmp->destination, icmp->source, std::move(message)));
+}
+
+void Neighbours::send_arp(uint16_t operation, const EthAddr& to, const Gid& sender, const EthAddr& target_mac,
+                          const Gid& target) {
+  std::array<std::byte, kArpBytes> arp{};
+  std::byte* p = arp.data();
+  store_be16(p, 1);
+  store_be16(p + 2, kEtherIpv4);
+  store8(p + 4, 6);
+  store8(p + 5, 4);
+  store_be16(p + 6, operation);
+  std::memcpy(p + 8, mac_.bytes.data(), 6);
+  store_be32(p + 14, sender.ipv4());
+  std::memcpy(p + 18, target_mac.bytes.data(), 6);
+  store_be32(p + 24, target.ipv4());
+  send_ip(to, kEtherArp, arp);
+}
+
+void Neighbours::send_request(const Gid& neighbour) {
+  const auto source = table_.source_for(neighbour);
+  if (!source) return;  // no address of that family: next_hop() has refused it, or the entry will fail
+  counters_.requests_sent.add();
+  if (neighbour.is_ipv4()) return send_arp(kRequest, kBroadcastMac, *source, EthAddr{}, neighbour);
+  std::vector<std::byte> message(32);
+  store8(&message[0], kSolicitation);
+  std::memcpy(&message[8], neighbour.bytes.data(), 16);
+  store8(&message[24], 1);  // option: source link-layer address, in units of 8 bytes
+  store8(&message[25], 1);
+  std::memcpy(&message[26], mac_.bytes.data(), 6);
+  const Gid group = solicited_node(neighbour);
+  send_ip(wire::multicast_mac(group), kEtherIpv6, make_icmpv6(*source, group, 255, std::move(message)));
+}
+
+void Neighbours::send_announcement(const Gid& ours) {
+  // RFC 5227, 3: an announcement is a request.
+  if (ours.is_ipv4()) return send_arp(kRequest, kBroadcastMac, ours, EthAddr{}, ours);
+  Gid all_nodes;
+  all_nodes.bytes = {0xff, 0x02};
+  all_nodes.bytes[15] = 1;
+  send_advertisement(wire::multicast_mac(all_nodes), all_nodes, ours, false);
+}
+
+// RFC 5227, 2.1.1; RFC 4862, 5.4.2: from nobody, so that who has the address answers, and none learns it from us.
+void Neighbours::send_probe(const Gid& ours) {
+  if (ours.is_ipv4()) return send_arp(kRequest, kBroadcastMac, Gid::from_ipv4(0), EthAddr{}, ours);
+  std::vector<std::byte> message(24);
+  store8(&message[0], kSolicitation);
+  std::memcpy(&message[8], ours.bytes.data(), 16);
+  const Gid group = solicited_node(ours);
+  send_ip(wire::multicast_mac(group), kEtherIpv6, make_icmpv6(Gid{}, group, 255, std::move(message)));
+}
+
+}  // namespace uroce::net

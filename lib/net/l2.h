@@ -1,0 +1,84 @@
+// The frames below RoCE that a port must speak: Ethernet with 802.1Q, the Internet checksum, IPv4 and IPv6 headers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <uroce/types.h>
+
+#include "wire/ethernet.h"
+
+namespace uroce::net {
+
+inline constexpr uint16_t kEtherIpv4 = 0x0800;
+inline constexpr uint16_t kEtherArp = 0x0806;
+inline constexpr uint16_t kEtherVlan = 0x8100;
+inline constexpr uint16_t kEtherIpv6 = 0x86dd;
+using wire::kProtocolIcmpv6;
+using wire::kProtocolIgmp;
+inline constexpr EthAddr kBroadcastMac{{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
+
+/// Ones'-complement sums in progress (RFC 1071).
+class InetChecksum {
+ public:
+  void add(std::span<const std::byte> bytes);
+  /// The IPv6 pseudo header (RFC 8200, 8.1).
+  void add_ipv6_pseudo(const Gid& source, const Gid& destination, uint32_t length, uint8_t next_header);
+  /// What to store in a header whose checksum field was summed as 0; 0 when summed with the field and correct.
+  uint16_t value() const;
+
+ private:
+  uint64_t sum_ = 0;
+};
+
+struct EtherView {
+  EthAddr destination{};
+  EthAddr source{};
+  std::optional<uint16_t> vlan{};  ///< id only, 12 bits
+  uint16_t type = 0;
+  std::span<const std::byte> payload{};
+};
+/// nullopt when the frame is shorter than its headers.
+std::optional<EtherView> parse_ether(std::span<const std::byte> frame);
+
+/// A whole, unfragmented IPv4 packet, or an IPv6 packet with no extension headers but hop-by-hop options.
+struct IpView {
+  Gid source{};
+  Gid destination{};
+  uint8_t hop_limit = 0;
+  uint8_t protocol = 0;
+  bool hop_by_hop = false;    ///< IPv6 hop-by-hop options came before the payload
+  bool router_alert = false;  ///< RFC 2113, RFC 2711
+  std::span<const std::byte> payload{};
+};
+/// `malformed` tells a broken packet from one that is merely something else. IPv4: the header checksum is verified.
+std::optional<IpView> parse_ipv4(std::span<const std::byte> packet, bool& malformed);
+std::optional<IpView> parse_ipv6(std::span<const std::byte> packet, bool& malformed);
+
+/// An IPv4 or IPv6 packet that ends in ICMP or ICMPv6.
+struct IcmpView {
+  Gid source{};
+  Gid destination{};
+  uint8_t hop_limit = 0;
+  std::span<const std::byte> message{};  ///< type, code, checksum, body; at least 8 bytes, checksum verified
+};
+/// nullopt for anything but a whole, unfragmented ICMP packet with right lengths and checksums. `malformed` tells a
+/// broken one from one that is merely something else.
+std::optional<IcmpView> parse_icmpv4(std::span<const std::byte> packet, bool& malformed);
+std::optional<IcmpView> parse_icmpv6(std::span<const std::byte> packet, bool& malformed);
+
+/// Frames to send, `vlan` 0 for untagged. The checksum field inside `message` is filled in.
+std::vector<std::byte> make_ether(const EthAddr& destination, const EthAddr& source, uint16_t vlan, uint16_t type,
+                                  std::span<const std::byte> payload);
+std::vector<std::byte> make_icmpv4(const Gid& source, const Gid& destination, std::vector<std::byte> message);
+std::vector<std::byte> make_icmpv6(const Gid& source, const Gid& destination, uint8_t hop_limit,
+                                   std::vector<std::byte> message);
+/// As hosts must send IGMP (RFC 3376, 4) and MLD (RFC 3810, 5): hop limit 1, router alert. The message's checksum field
+/// is filled in.
+std::vector<std::byte> make_igmp(const Gid& source, const Gid& destination, std::vector<std::byte> message);
+std::vector<std::byte> make_mld(const Gid& source, const Gid& destination, std::vector<std::byte> message);
+
+}  // namespace uroce::net

@@ -1,0 +1,155 @@
+#include "net/neighbours.h"
+
+#include <algorithm>
+
+namespace uroce::net {
+
+Neighbours::Neighbours(const EthAddr& mac, uint16_t vlan, AddressTable table, Send send)
+    : mac_(mac), vlan_(vlan), table_(std::move(table)), send_(std::move(send)) {}
+
+void Neighbours::on_frame(std::span<const std::byte> frame, Nanos now) {
+  const auto ether = parse_ether(frame);
+  if (!ether) return counters_.malformed.add();
+  if (ether->source == mac_) return counters_.not_for_us.add();  // our own, seen again on a shared port
+  if (ether->source.is_multicast()) return counters_.malformed.add();
+  // VLAN 0 is a priority tag on an untagged frame (IEEE 802.1Q, 9.6).
+  if (ether->vlan.value_or(0) != vlan_) return counters_.not_for_us.add();
+  if (ether->destination != mac_ && !ether->destination.is_multicast()) return counters_.not_for_us.add();
+  switch (ether->type) {
+    case kEtherArp: return on_arp(*ether, now);
+    case kEtherIpv4: return on_icmpv4(*ether);
+    case kEtherIpv6: return on_icmpv6(*ether, now);
+    default: return counters_.not_for_us.add();
+  }
+}
+
+void Neighbours::request(const Gid& neighbour, Nanos now) {
+  Entry* entry = make_entry(neighbour);
+  if (entry == nullptr) return counters_.table_full.add();
+  if (entry->state == NeighbourState::resolving || entry->state == NeighbourState::reachable) return;
+  entry->state = NeighbourState::resolving;
+  entry->tries = 1;
+  entry->due = now + kResolveInterval;
+  entry->learned = now;
+  send_request(neighbour);
+}
+
+std::optional<EthAddr> Neighbours::lookup(const Gid& neighbour) const {
+  if (table_.ours(neighbour)) return mac_;
+  const auto it = entries_.find(neighbour);
+  if (it == entries_.end() || !it->second.has_mac) return std::nullopt;
+  return it->second.mac;
+}
+
+NeighbourState Neighbours::state(const Gid& neighbour) const {
+  if (table_.ours(neighbour)) return NeighbourState::reachable;
+  const auto it = entries_.find(neighbour);
+  return it == entries_.end() ? NeighbourState::unknown : it->second.state;
+}
+
+void Neighbours::poll(Nanos now) {
+  if (announce_due_ <= now) {
+    announce_due_ = kNever;
+    for (const InterfaceAddress& a : table_.addresses()) send_announcement(a.gid);
+  }
+  for (auto& [neighbour, entry] : entries_) {
+    if (entry.due > now) continue;
+    if (entry.state == NeighbourState::reachable) {
+      entry.state = NeighbourState::resolving;
+      entry.tries = 0;
+    }
+    if (entry.state == NeighbourState::resolving && entry.tries < kResolveTries) {
+      ++entry.tries;
+      entry.due = now + kResolveInterval;
+      send_request(neighbour);
+      continue;
+    }
+    entry.state = NeighbourState::failed;
+    entry.has_mac = false;
+    entry.due = kNever;
+    counters_.failed.add();
+  }
+}
+
+Nanos Neighbours::next_deadline() const {
+  Nanos next = announce_due_;
+  for (const auto& [neighbour, entry] : entries_) next = std::min(next, entry.due);
+  return next;
+}
+
+void Neighbours::announce(Nanos now) {
+  for (const InterfaceAddress& a : table_.addresses()) {
+    send_probe(a.gid);
+    send_announcement(a.gid);
+  }
+  announce_due_ = now + kAnnounceInterval;
+}
+
+void Neighbours::set_table(AddressTable table, Nanos now) {
+  table_ = std::move(table);
+  std::erase_if(entries_, [this](const auto& entry) { return table_.ours(entry.first); });
+  std::erase_if(changed_, [this](const Gid& gid) { return !entries_.contains(gid); });
+  std::erase_if(defended_, [this](const auto& entry) { return !table_.ours(entry.first); });
+  for (const Gid& gateway : table_.gateways()) {
+    request(gateway, now);
+    if (lookup(gateway)) changed_.insert(gateway);
+  }
+}
+
+std::vector<NeighbourAddress> Neighbours::take_changes() {
+  std::vector<NeighbourAddress> out;
+  for (const Gid& gid : std::exchange(changed_, {})) {
+    if (const auto mac = lookup(gid)) out.push_back({gid, *mac});
+  }
+  return out;
+}
+
+// RFC 5227, 2.4 (c): the address is kept, and defended, but not in a duel of floods.
+void Neighbours::on_conflict(const Gid& ours, const EthAddr& theirs, Nanos now) {
+  counters_.conflicts.add();
+  const auto [told, first] = defended_.try_emplace(ours, now);
+  if (!first && now - told->second < kDefendInterval) return;
+  told->second = now;
+  conflicts_.push_back({ours, theirs});
+  send_announcement(ours);
+}
+
+void Neighbours::learn(const Gid& neighbour, const EthAddr& mac, bool create, Nanos now) {
+  if (mac.is_multicast() || mac == EthAddr{}) return counters_.malformed.add();
+  Entry* entry = nullptr;
+  if (create) {
+    entry = make_entry(neighbour);
+    if (entry == nullptr) return counters_.table_full.add();
+  } else if (const auto it = entries_.find(neighbour); it != entries_.end()) {
+    entry = &it->second;
+  } else {
+    return counters_.not_for_us.add();
+  }
+  if (!entry->has_mac || entry->mac != mac) {
+    counters_.learned.add();
+    changed_.insert(neighbour);
+  }
+  *entry = Entry{NeighbourState::reachable, true, mac, 0, now + kReachableTime, now};
+}
+
+Neighbours::Entry* Neighbours::make_entry(const Gid& neighbour) {
+  if (const auto it = entries_.find(neighbour); it != entries_.end()) return &it->second;
+  if (entries_.size() >= kMaxNeighbours) {
+    auto oldest = entries_.end();
+    for (auto it = entries_.begin(); it != entries_.end(); ++it) {
+      if (it->second.state == NeighbourState::resolving) continue;
+      if (oldest == entries_.end() || it->second.learned < oldest->second.learned) oldest = it;
+    }
+    if (oldest == entries_.end()) return nullptr;
+    counters_.table_full.add();
+    changed_.erase(oldest->first);
+    entries_.erase(oldest);
+  }
+  return &entries_[neighbour];
+}
+
+void Neighbours::send_ip(const EthAddr& to, uint16_t type, std::span<const std::byte> packet) {
+  send_(make_ether(to, mac_, vlan_, type, packet));
+}
+
+}  // namespace uroce::net

@@ -1,0 +1,1 @@
+// meson makes a precompiled header for a target that compiles something: this.

@@ -1,0 +1,126 @@
+#include "service/cm_operations.h"
+
+#include <chrono>
+#include <optional>
+
+namespace uroce::service {
+namespace {
+
+message::CmEventRecord message_of(cm::EventReport report) {
+  message::CmEventRecord out{.event = std::move(report.event), .has_info = report.info.has_value()};
+  if (report.info) out.known.info = std::move(*report.info);
+  for (const auto& [attr, mask] : report.steps) out.steps.push_back({mask, attr});
+  return out;
+}
+
+}  // namespace
+
+Result<void> open_connection_manager(ClientState& client) {
+  if (client.connections != nullptr) return {};
+  cm::Manager* manager = client.server.connections();
+  if (manager == nullptr) return fail(EOPNOTSUPP, "this daemon runs without a connection manager");
+  client.connections = manager->open({.max_ids = client.limits.max_cm_id, .privileged_ports = client.uid == 0});
+  return {};
+}
+
+Result<Reply> cm_create_channel(ClientState& client, const message::Empty& /*request*/) {
+  auto channel = client.connections->create_channel();
+  if (!channel) return std::unexpected(channel.error());
+  auto out = reply(message::CmChannelReply{channel->first});
+  out->fds.push_back(channel->second);
+  return out;
+}
+
+Result<Reply> cm_destroy_channel(ClientState& client, const message::Handle& request) {
+  return done(client.connections->destroy_channel(request.id));
+}
+
+Result<Reply> cm_take_events(ClientState& client, const message::Handle& request) {
+  auto events = client.connections->take_events(request.id, message::kMaxEventsTaken);
+  if (!events) return std::unexpected(events.error());
+  message::CmEventsReply answer;
+  for (cm::EventReport& report : *events) answer.events.push_back(message_of(std::move(report)));
+  return reply(answer);
+}
+
+Result<Reply> cm_create_id(ClientState& client, const message::CmCreateId& request) {
+  auto id = client.connections->create_id(request.channel, request.space, request.type);
+  if (!id) return std::unexpected(id.error());
+  return reply(message::Handle{*id});
+}
+
+Result<Reply> cm_destroy_id(ClientState& client, const message::Handle& request) {
+  return done(client.connections->destroy_id(request.id));
+}
+
+Result<Reply> cm_info(ClientState& client, const message::Handle& request) {
+  auto info = client.connections->info(request.id);
+  if (!info) return std::unexpected(info.error());
+  return reply(message::CmInfoReply{std::move(*info)});
+}
+
+Result<Reply> cm_bind(ClientState& client, const message::CmBind& request) {
+  return done(client.connections->bind(request.id, request.local));
+}
+
+Result<Reply> cm_resolve_addr(ClientState& client, const message::CmResolve& request) {
+  const auto local = request.has_local ? std::optional(request.local) : std::nullopt;
+  const std::chrono::milliseconds timeout(request.timeout_ms);
+  return done(client.connections->resolve_addr(request.id, local, request.remote, timeout));
+}
+
+Result<Reply> cm_resolve_route(ClientState& client, const message::Handle& request) {
+  return done(client.connections->resolve_route(request.id));
+}
+
+Result<Reply> cm_listen(ClientState& client, const message::CmListen& request) {
+  return done(client.connections->listen(request.id, request.backlog));
+}
+
+Result<Reply> cm_connect(ClientState& client, const message::CmTerms& request) {
+  return done(client.connections->connect(request.id, request.param));
+}
+
+Result<Reply> cm_establish(ClientState& client, const message::Handle& request) {
+  return done(client.connections->establish(request.id));
+}
+
+Result<Reply> cm_accept(ClientState& client, const message::CmTerms& request) {
+  return done(client.connections->accept(request.id, request.param));
+}
+
+Result<Reply> cm_reject(ClientState& client, const message::CmReject& request) {
+  return done(client.connections->reject(request.id, request.private_data, request.reason));
+}
+
+Result<Reply> cm_disconnect(ClientState& client, const message::Handle& request) {
+  return done(client.connections->disconnect(request.id));
+}
+
+Result<Reply> cm_notify_established(ClientState& client, const message::Handle& request) {
+  return done(client.connections->notify_established(request.id));
+}
+
+Result<Reply> cm_qp_attr(ClientState& client, const message::CmQpAttr& request) {
+  auto found = client.connections->qp_attr(request.id, request.state);
+  if (!found) return std::unexpected(found.error());
+  return reply(message::ModifyStep{found->second, found->first});
+}
+
+Result<Reply> cm_set_option(ClientState& client, const message::CmSetOption& request) {
+  return done(client.connections->set_option(request.id, request.option, request.value));
+}
+
+Result<Reply> cm_join(ClientState& client, const message::CmGroup& request) {
+  return done(client.connections->join(request.id, request.group, request.token));
+}
+
+Result<Reply> cm_leave(ClientState& client, const message::CmGroup& request) {
+  return done(client.connections->leave(request.id, request.group));
+}
+
+Result<Reply> cm_migrate(ClientState& client, const message::CmMigrate& request) {
+  return done(client.connections->migrate(request.id, request.channel, request.taken));
+}
+
+}  // namespace uroce::service

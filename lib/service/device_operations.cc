@@ -1,0 +1,103 @@
+#include "service/device_operations.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <uroce/version.h>
+
+#include "queues/layout.h"
+#include "service/place_of.h"
+
+namespace uroce::service {
+
+Result<Reply> hello(ClientState& client, const message::Hello& request, Call& call) {
+  const message::Hello own{.queue_abi = queues::kAbiVersion, .version = kVersion};
+  if (request.magic != own.magic) {
+    call.malformed = true;
+    return fail(EPROTO,
+                fmt::format("the first message does not begin with {:#x}: it is not a uroce client's", own.magic));
+  }
+  if (request.protocol != own.protocol || request.queue_abi != own.queue_abi) {
+    const bool older = std::pair(request.protocol, request.queue_abi) < std::pair(own.protocol, own.queue_abi);
+    return fail(EPROTO, fmt::format("the application's uroce library is {} (protocol {}, queues {}), the daemon is {} "
+                                    "(protocol {}, queues {}); upgrade the {}",
+                                    request.version, request.protocol, request.queue_abi, own.version, own.protocol,
+                                    own.queue_abi, older ? "application's library" : "daemon (uroced)"));
+  }
+  client.greeted = true;
+  message::HelloReply answer{.daemon = own};
+  for (const auto& device : client.server.devices()) answer.devices.push_back(device->info());
+  return reply(answer);
+}
+
+Result<Reply> open_device(ClientState& client, const message::OpenDevice& request) {
+  if (client.session != nullptr) {
+    return fail(EINVAL, "a device is open on this connection; use another for another device");
+  }
+  const auto& devices = client.server.devices();
+  const auto found = std::ranges::find_if(devices, [&](const auto& d) { return d->config().name == request.name; });
+  if (found == devices.end()) {
+    return fail(ENODEV,
+                fmt::format("the daemon has no device '{}'; `uroce devices` lists them", request.name.substr(0, 64)));
+  }
+  control::Device& device = **found;
+  auto arena = std::make_shared<Arena>(client.limits.max_queue_bytes);
+  auto session = device.open(arena);
+  if (!session) return std::unexpected(session.error());
+  int ends[2];
+  if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) {
+    const int code = errno;
+    return fail(code, "pipe: the daemon has no more descriptors; raise its limit (LimitNOFILE)");
+  }
+  Reply out;
+  out.owned.emplace_back(ends[0]);
+  message::Fd write_end(ends[1]);
+  for (uint32_t engine = 0; engine < device.engines(); ++engine) {
+    auto wake = device.wake_descriptor(engine);
+    if (!wake) return std::unexpected(wake.error());
+    out.owned.emplace_back(*wake);
+  }
+  for (const auto& fd : out.owned) out.fds.push_back(fd.get());
+  message::encode(out.body, message::OpenDeviceReply{.device = device.info(),
+                                                     .doorbells = place_of((*session)->doorbells()),
+                                                     .doorbell_entries = (*session)->doorbell_entries()});
+  const std::scoped_lock lock(client.session_mutex);
+  client.session = std::move(*session);
+  client.arena = std::move(arena);
+  client.async_pipe = std::move(write_end);
+  return out;
+}
+
+Result<Reply> counters(ClientState& client, const message::Empty& /*request*/) {
+  const control::Device& device = *client.session->device();
+  const std::string& name = device.config().name;
+  auto values = device.counters();
+  if (const auto& port = client.server.ports().counters) std::ranges::move(port(name), std::back_inserter(values));
+  if (const cm::Manager* manager = client.server.connections()) {
+    std::ranges::move(manager->counters(name), std::back_inserter(values));
+  }
+  return reply(message::Counters{std::move(values)});
+}
+
+Result<Reply> clock(ClientState& client, const message::Empty& /*request*/) {
+  auto now = client.session->device()->clock();
+  if (!now) return std::unexpected(now.error());
+  return reply(message::Clock{static_cast<uint64_t>(now->count())});
+}
+
+Result<Reply> query_gids(ClientState& client, const message::Empty& /*request*/) {
+  message::Gids gids;
+  for (const Gid& gid : client.session->device()->gids()) gids.bytes.push_back(gid.bytes);
+  return reply(gids);
+}
+
+Result<Reply> link_up(ClientState& client, const message::Empty& /*request*/) {
+  auto up = client.session->device()->link_up();
+  if (!up) return std::unexpected(up.error());
+  return reply(message::LinkUp{*up});
+}
+
+}  // namespace uroce::service

@@ -1,0 +1,17 @@
+// Operations on a connection and its device as a whole.
+#pragma once
+
+#include "message/device_messages.h"
+#include "message/hello_messages.h"
+#include "service/operation.h"
+
+namespace uroce::service {
+
+Result<Reply> hello(ClientState& client, const message::Hello& request, Call& call);
+Result<Reply> open_device(ClientState& client, const message::OpenDevice& request);
+Result<Reply> counters(ClientState& client, const message::Empty& request);
+Result<Reply> clock(ClientState& client, const message::Empty& request);
+Result<Reply> query_gids(ClientState& client, const message::Empty& request);
+Result<Reply> link_up(ClientState& client, const message::Empty& request);
+
+}  // namespace uroce::service

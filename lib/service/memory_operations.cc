@@ -1,0 +1,142 @@
+#include "service/memory_operations.h"
+
+#include <span>
+
+namespace uroce::service {
+namespace {
+
+/// A quarter of what the kernel lets a process map, so that no client takes all.
+constexpr uint32_t kMaxMappings = 16384;
+
+constexpr uint32_t kKnownAccess =
+    (Access::local_write | Access::remote_write | Access::remote_read | Access::remote_atomic | Access::mw_bind |
+     Access::zero_based | Access::relaxed_ordering | Access::remote_invalidate)
+        .bits();
+
+/// Whether `wanted` fits once `freed_bytes` in `freed_segments` are given back.
+Result<void> check_room(const ClientState& client, const message::RegisterMemory& wanted, uint64_t freed_bytes,
+                        uint32_t freed_segments) {
+  const uint64_t limit = client.limits.max_registered_bytes;
+  const uint64_t held = client.registered_bytes.load(std::memory_order_relaxed) - freed_bytes;
+  if (wanted.length > limit || held > limit - wanted.length) {
+    return fail(ENOMEM, fmt::format("cannot register {} bytes: this client has {} of {} registered; deregister some or "
+                                    "raise max_registered_bytes",
+                                    wanted.length, held, limit));
+  }
+  const uint32_t mapped = client.mappings.load(std::memory_order_relaxed) - freed_segments;
+  if (wanted.segments.size() > kMaxMappings - mapped) {
+    return fail(ENOMEM, fmt::format("cannot register memory in {} pieces: the daemon maps {} of at most {} for this "
+                                    "client, because its mappings are limited (vm.max_map_count); register fewer, "
+                                    "larger regions",
+                                    wanted.segments.size(), mapped, kMaxMappings));
+  }
+  return {};
+}
+
+/// All of a region but its key and its object.
+Result<std::shared_ptr<ClientRegion>> map_region(const message::RegisterMemory& wanted,
+                                                 std::span<const message::Fd> fds) {
+  auto mapped = Mapping::make(wanted.segments, fds, wanted.address, wanted.length, wanted.writable());
+  if (!mapped) return std::unexpected(mapped.error());
+  auto region = std::make_shared<ClientRegion>();
+  region->mapping = std::move(*mapped);
+  region->access = AccessFlags::from_bits(wanted.access.bits() & kKnownAccess);
+  region->length = wanted.length;
+  region->segments = static_cast<uint32_t>(wanted.segments.size());
+  return region;
+}
+
+}  // namespace
+
+Result<Reply> register_memory(ClientState& client, const message::RegisterMemory& request, Call& call) {
+  auto pd = client.pds.find(request.pd);
+  if (!pd) return std::unexpected(pd.error());
+  if (auto room = client.regions.check_room(client.limits.max_mr); !room) return std::unexpected(room.error());
+  if (auto room = check_room(client, request, 0, 0); !room) return std::unexpected(room.error());
+  auto mapped = map_region(request, call.fds);
+  if (!mapped) return std::unexpected(mapped.error());
+  std::shared_ptr<ClientRegion> region = std::move(*mapped);
+  auto registered = client.session->register_memory(std::move(*pd), request.base, request.length,
+                                                    region->mapping->data(), region->access, region->mapping);
+  if (!registered) return std::unexpected(registered.error());
+  region->key = (*registered)->key();
+  region->region = std::move(*registered);
+  client.registered_bytes.fetch_add(request.length, std::memory_order_relaxed);
+  client.mappings.fetch_add(region->segments, std::memory_order_relaxed);
+  const uint32_t key = region->key;
+  return reply(message::RegisterMemoryReply{.id = client.regions.add(std::move(region)), .key = key});
+}
+
+Result<Reply> reregister_memory(ClientState& client, const message::ReregisterMemory& request, Call& call) {
+  auto region = client.regions.find(request.region);
+  if (!region) return std::unexpected(region.error());
+  const ClientRegion& old = **region;
+  std::shared_ptr<control::Region> object;
+  {
+    const std::scoped_lock lock(client.broken_mutex);
+    object = old.region;
+  }
+  if (object == nullptr) {
+    return fail(EINVAL, fmt::format("the pages of memory region {:#x} were taken away; deregister it", old.key));
+  }
+  const message::RegisterMemory& now = request.now;
+  auto pd = client.pds.find(now.pd);
+  if (!pd) return std::unexpected(pd.error());
+  if (auto room = check_room(client, now, old.length, old.segments); !room) return std::unexpected(room.error());
+  auto mapped = map_region(now, call.fds);
+  if (!mapped) return std::unexpected(mapped.error());
+  // A new entry replaces the old one, so that lists made by other threads show either.
+  std::shared_ptr<ClientRegion> fresh = std::move(*mapped);
+  auto changed =
+      object->change(std::move(*pd), now.base, now.length, fresh->mapping->data(), fresh->access, fresh->mapping);
+  if (!changed) return std::unexpected(changed.error());
+  fresh->key = old.key;
+  fresh->region = std::move(object);
+  client.registered_bytes.fetch_add(fresh->length - old.length, std::memory_order_relaxed);
+  client.mappings.fetch_add(fresh->segments - old.segments, std::memory_order_relaxed);
+  client.regions.replace(request.region, std::move(fresh));
+  return Reply{};
+}
+
+Result<Reply> create_window(ClientState& client, const message::CreateWindow& request) {
+  if (auto room = client.windows.check_room(client.limits.max_mr); !room) return std::unexpected(room.error());
+  auto pd = client.pds.find(request.pd);
+  if (!pd) return std::unexpected(pd.error());
+  auto window = client.session->create_window(std::move(*pd), request.type);
+  if (!window) return std::unexpected(window.error());
+  const uint32_t key = (*window)->key();
+  return reply(message::CreateWindowReply{.id = client.windows.add(std::move(*window)), .key = key});
+}
+
+Result<Reply> count_windows(ClientState& client, const message::Handle& request) {
+  auto region = client.regions.find(request.id);
+  if (!region) return std::unexpected(region.error());
+  return reply(message::WindowCount{client.session->device()->bound_windows((*region)->key)});
+}
+
+Result<std::shared_ptr<ClientRegion>> take_region(ClientState& client, uint32_t id) {
+  auto region = client.regions.take(id);
+  if (region) {
+    client.registered_bytes.fetch_sub((*region)->length, std::memory_order_relaxed);
+    client.mappings.fetch_sub((*region)->segments, std::memory_order_relaxed);
+  }
+  return region;
+}
+
+void retire_broken_regions(ClientState& client) {
+  for (auto& [id, region] : client.regions.after(0, UINT32_MAX)) {
+    if (!region->mapping->broken()) continue;
+    std::shared_ptr<control::Region> object;  // ends outside the lock
+    {
+      const std::scoped_lock lock(client.broken_mutex);
+      object.swap(region->region);
+    }
+    if (object == nullptr) continue;
+    client.server.log(Severity::warning,
+                      fmt::format("client {} ({}, process {}) took the pages of its memory region {:#x} away; its key "
+                                  "is ended",
+                                  client.id, client.command, client.pid, region->key));
+  }
+}
+
+}  // namespace uroce::service

@@ -1,0 +1,21 @@
+// Registered memory and memory windows.
+#pragma once
+
+#include <memory>
+
+#include "message/memory_messages.h"
+#include "service/operation.h"
+
+namespace uroce::service {
+
+Result<Reply> register_memory(ClientState& client, const message::RegisterMemory& request, Call& call);
+Result<Reply> reregister_memory(ClientState& client, const message::ReregisterMemory& request, Call& call);
+Result<Reply> create_window(ClientState& client, const message::CreateWindow& request);
+Result<Reply> count_windows(ClientState& client, const message::Handle& request);
+
+/// Out of the client's table and out of its totals; the caller ends it.
+Result<std::shared_ptr<ClientRegion>> take_region(ClientState& client, uint32_t id);
+/// Ends the keys of regions whose pages the client has taken away. Any thread.
+void retire_broken_regions(ClientState& client);
+
+}  // namespace uroce::service

@@ -1,0 +1,95 @@
+#include "service/object_operations.h"
+
+#include "service/memory_operations.h"
+#include "service/place_of.h"
+
+namespace uroce::service {
+
+Result<Reply> create_pd(ClientState& client, const message::Empty& /*request*/) {
+  if (auto room = client.pds.check_room(client.limits.max_pd); !room) return std::unexpected(room.error());
+  auto pd = client.session->create_pd();
+  if (!pd) return std::unexpected(pd.error());
+  return reply(message::Handle{client.pds.add(std::move(*pd))});
+}
+
+Result<Reply> create_channel(ClientState& client, const message::Empty& /*request*/) {
+  if (auto room = client.channels.check_room(client.limits.max_cq); !room) return std::unexpected(room.error());
+  auto channel = client.session->create_channel();
+  if (!channel) return std::unexpected(channel.error());
+  const int fd = (*channel)->fd();
+  auto out = reply(message::Handle{client.channels.add(std::move(*channel))});
+  out->fds.push_back(fd);
+  return out;
+}
+
+Result<Reply> create_cq(ClientState& client, const message::CreateCq& request) {
+  if (auto room = client.cqs.check_room(client.limits.max_cq); !room) return std::unexpected(room.error());
+  std::shared_ptr<control::CqChannel> channel;
+  if (request.channel != 0) {
+    auto found = client.channels.find(request.channel);
+    if (!found) return std::unexpected(found.error());
+    channel = std::move(*found);
+  }
+  auto cq = client.session->create_cq(request.entries, std::move(channel));
+  if (!cq) return std::unexpected(cq.error());
+  message::CreateCqReply answer{.number = (*cq)->id(),
+                                .entries = (*cq)->entries(),
+                                .rings = (*cq)->rings(),
+                                .header = place_of((*cq)->header_memory()),
+                                .ring_place = place_of((*cq)->ring_memory())};
+  answer.id = client.cqs.add(std::move(*cq));
+  return reply(answer);
+}
+
+Result<Reply> resize_cq(ClientState& client, const message::ResizeCq& request) {
+  auto cq = client.cqs.find(request.cq);
+  if (!cq) return std::unexpected(cq.error());
+  if (auto resized = (*cq)->resize(request.entries); !resized) return std::unexpected(resized.error());
+  return reply(message::ResizeCqReply{.entries = (*cq)->entries(), .ring_place = place_of((*cq)->ring_memory())});
+}
+
+Result<Reply> create_srq(ClientState& client, const message::CreateSrq& request) {
+  if (auto room = client.srqs.check_room(client.limits.max_srq); !room) return std::unexpected(room.error());
+  auto pd = client.pds.find(request.pd);
+  if (!pd) return std::unexpected(pd.error());
+  auto srq = client.session->create_srq(std::move(*pd), request.max_wr, request.max_sge);
+  if (!srq) return std::unexpected(srq.error());
+  message::CreateSrqReply answer{.number = (*srq)->id(),
+                                 .max_wr = (*srq)->max_wr(),
+                                 .max_sge = (*srq)->max_sge(),
+                                 .place = place_of((*srq)->memory())};
+  answer.id = client.srqs.add(std::move(*srq));
+  return reply(answer);
+}
+
+Result<Reply> create_address_handle(ClientState& client, const message::CreateAddressHandle& request) {
+  if (auto room = client.address_handles.check_room(client.limits.max_ah); !room) return std::unexpected(room.error());
+  auto pd = client.pds.find(request.pd);
+  if (!pd) return std::unexpected(pd.error());
+  auto handle = client.session->create_address_handle(std::move(*pd), request.av);
+  if (!handle) return std::unexpected(handle.error());
+  const uint32_t number = (*handle)->id();
+  return reply(
+      message::CreateAddressHandleReply{.id = client.address_handles.add(std::move(*handle)), .number = number});
+}
+
+Result<Reply> destroy(ClientState& client, const message::Destroy& request) {
+  const auto gone = [](auto taken) -> Result<Reply> {
+    if (!taken) return std::unexpected(taken.error());
+    taken->reset();  // waits for the engines where it must
+    return Reply{};
+  };
+  switch (request.kind) {
+    case message::Kind::pd: return gone(client.pds.take(request.id));
+    case message::Kind::mr: return gone(take_region(client, request.id));
+    case message::Kind::channel: return gone(client.channels.take(request.id));
+    case message::Kind::cq: return gone(client.cqs.take(request.id));
+    case message::Kind::srq: return gone(client.srqs.take(request.id));
+    case message::Kind::qp: return gone(client.qps.take(request.id));
+    case message::Kind::address_handle: return gone(client.address_handles.take(request.id));
+    case message::Kind::window: return gone(client.windows.take(request.id));
+  }
+  return fail(EINVAL, fmt::format("unknown kind of object {}; it must be 1 to 8", static_cast<uint32_t>(request.kind)));
+}
+
+}  // namespace uroce::service

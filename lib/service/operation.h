@@ -1,0 +1,75 @@
+// How an operation of the protocol is served: its request decoded, its reply encoded.
+#pragma once
+
+#include <cerrno>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "message/protocol.h"
+#include "message/public_types.h"
+#include "service/client_state.h"
+
+namespace uroce::service {
+
+struct Reply {
+  std::vector<std::byte> body{};
+  std::vector<int> fds{};            ///< to be sent, after the chunks'
+  std::vector<message::Fd> owned{};  ///< those of them that close once they are sent
+};
+
+template <class T>
+Result<Reply> reply(const T& value) {
+  Reply out;
+  message::encode(out.body, value);
+  return out;
+}
+
+/// A reply without content: how it went.
+inline Result<Reply> done(const Result<void>& result) {
+  if (!result) return std::unexpected(result.error());
+  return Reply{};
+}
+
+struct Call {
+  message::Op op{};
+  std::span<const std::byte> body{};
+  std::span<const message::Fd> fds{};
+  bool malformed = false;  ///< set by serving it: the connection ends after the reply
+};
+
+/// The precondition of an operation.
+enum class Needs {
+  nothing,
+  hello,
+  device,              ///< ClientState::session
+  connection_manager,  ///< ClientState::connections, opened with the first such operation
+};
+
+struct Operation {
+  message::Op op;
+  Needs needs;
+  Result<Reply> (*serve)(ClientState& client, Call& call);
+};
+
+/// Decodes a Request and hands it to `kHandler`, with the call where that takes it.
+template <class Request, auto kHandler>
+Result<Reply> serve(ClientState& client, Call& call) {
+  Request request;
+  if (!message::decode(call.body, request)) {
+    call.malformed = true;
+    return fail(EPROTO, fmt::format("the message for operation {} has {} bytes that do not decode",
+                                    static_cast<uint32_t>(call.op), call.body.size()));
+  }
+  if constexpr (std::is_invocable_v<decltype(kHandler), ClientState&, const Request&, Call&>) {
+    return kHandler(client, request, call);
+  } else {
+    return kHandler(client, request);
+  }
+}
+
+}  // namespace uroce::service

@@ -1,0 +1,106 @@
+#include "service/operation_table.h"
+
+#include <algorithm>
+
+#include "service/cm_operations.h"
+#include "service/device_operations.h"
+#include "service/memory_operations.h"
+#include "service/object_operations.h"
+#include "service/operator_operations.h"
+#include "service/qp_operations.h"
+
+namespace uroce::service {
+namespace {
+
+using message::Op;
+
+constexpr Operation kOperations[] = {
+    {Op::hello, Needs::nothing, serve<message::Hello, hello>},
+    {Op::open_device, Needs::hello, serve<message::OpenDevice, open_device>},
+    {Op::counters, Needs::device, serve<message::Empty, counters>},
+    {Op::clock, Needs::device, serve<message::Empty, clock>},
+    {Op::query_gids, Needs::device, serve<message::Empty, query_gids>},
+    {Op::link_up, Needs::device, serve<message::Empty, link_up>},
+
+    {Op::list_clients, Needs::hello, serve<message::ListClients, list_clients>},
+    {Op::list_objects, Needs::hello, serve<message::ListObjects, list_objects>},
+    {Op::capture, Needs::hello, serve<message::OpenDevice, start_capture>},
+
+    {Op::create_pd, Needs::device, serve<message::Empty, create_pd>},
+    {Op::create_channel, Needs::device, serve<message::Empty, create_channel>},
+    {Op::create_cq, Needs::device, serve<message::CreateCq, create_cq>},
+    {Op::resize_cq, Needs::device, serve<message::ResizeCq, resize_cq>},
+    {Op::create_srq, Needs::device, serve<message::CreateSrq, create_srq>},
+    {Op::create_address_handle, Needs::device, serve<message::CreateAddressHandle, create_address_handle>},
+    {Op::destroy, Needs::device, serve<message::Destroy, destroy>},
+
+    {Op::register_memory, Needs::device, serve<message::RegisterMemory, register_memory>},
+    {Op::reregister_memory, Needs::device, serve<message::ReregisterMemory, reregister_memory>},
+    {Op::create_window, Needs::device, serve<message::CreateWindow, create_window>},
+    {Op::count_windows, Needs::device, serve<message::Handle, count_windows>},
+
+    {Op::create_qp, Needs::device, serve<message::CreateQp, create_qp>},
+    {Op::modify_qp, Needs::device, serve<message::ModifyQp, modify_qp>},
+    {Op::query_qp, Needs::device, serve<message::Handle, query_qp>},
+    {Op::attach_multicast, Needs::device, serve<message::Multicast, attach_multicast>},
+    {Op::detach_multicast, Needs::device, serve<message::Multicast, detach_multicast>},
+
+    {Op::cm_create_channel, Needs::connection_manager, serve<message::Empty, cm_create_channel>},
+    {Op::cm_destroy_channel, Needs::connection_manager, serve<message::Handle, cm_destroy_channel>},
+    {Op::cm_take_events, Needs::connection_manager, serve<message::Handle, cm_take_events>},
+    {Op::cm_create_id, Needs::connection_manager, serve<message::CmCreateId, cm_create_id>},
+    {Op::cm_destroy_id, Needs::connection_manager, serve<message::Handle, cm_destroy_id>},
+    {Op::cm_info, Needs::connection_manager, serve<message::Handle, cm_info>},
+    {Op::cm_bind, Needs::connection_manager, serve<message::CmBind, cm_bind>},
+    {Op::cm_resolve_addr, Needs::connection_manager, serve<message::CmResolve, cm_resolve_addr>},
+    {Op::cm_resolve_route, Needs::connection_manager, serve<message::Handle, cm_resolve_route>},
+    {Op::cm_listen, Needs::connection_manager, serve<message::CmListen, cm_listen>},
+    {Op::cm_connect, Needs::connection_manager, serve<message::CmTerms, cm_connect>},
+    {Op::cm_establish, Needs::connection_manager, serve<message::Handle, cm_establish>},
+    {Op::cm_accept, Needs::connection_manager, serve<message::CmTerms, cm_accept>},
+    {Op::cm_reject, Needs::connection_manager, serve<message::CmReject, cm_reject>},
+    {Op::cm_disconnect, Needs::connection_manager, serve<message::Handle, cm_disconnect>},
+    {Op::cm_notify_established, Needs::connection_manager, serve<message::Handle, cm_notify_established>},
+    {Op::cm_qp_attr, Needs::connection_manager, serve<message::CmQpAttr, cm_qp_attr>},
+    {Op::cm_set_option, Needs::connection_manager, serve<message::CmSetOption, cm_set_option>},
+    {Op::cm_join, Needs::connection_manager, serve<message::CmGroup, cm_join>},
+    {Op::cm_leave, Needs::connection_manager, serve<message::CmGroup, cm_leave>},
+    {Op::cm_migrate, Needs::connection_manager, serve<message::CmMigrate, cm_migrate>},
+};
+
+Result<void> provide(ClientState& client, Needs needs) {
+  switch (needs) {
+    case Needs::nothing:
+    case Needs::hello: return {};
+    case Needs::device:
+      if (client.session != nullptr) return {};
+      return fail(EINVAL, "no device is open on this connection; open one first");
+    case Needs::connection_manager: return open_connection_manager(client);
+  }
+  return {};
+}
+
+}  // namespace
+
+const Operation* find_operation(Op op) {
+  const auto* found = std::ranges::find(kOperations, op, &Operation::op);
+  return found != std::end(kOperations) ? found : nullptr;
+}
+
+Result<Reply> serve_call(ClientState& client, Call& call) {
+  if (!client.greeted && call.op != Op::hello) {
+    call.malformed = true;
+    return fail(EPROTO, "the first message must be a hello");
+  }
+  const Operation* operation = find_operation(call.op);
+  if (auto ready = provide(client, operation != nullptr ? operation->needs : Needs::device); !ready) {
+    return std::unexpected(ready.error());
+  }
+  if (operation == nullptr) {
+    call.malformed = true;
+    return fail(EPROTO, fmt::format("unknown operation {}", static_cast<uint32_t>(call.op)));
+  }
+  return operation->serve(client, call);
+}
+
+}  // namespace uroce::service

@@ -1,0 +1,84 @@
+#include "service/operator_operations.h"
+
+#include <string>
+
+#include <unistd.h>
+
+namespace uroce::service {
+
+Result<Reply> list_clients(ClientState& client, const message::ListClients& request) {
+  return reply(client.server.client_rows(request.after));
+}
+
+Result<Reply> list_objects(ClientState& client, const message::ListObjects& request) {
+  return reply(client.server.object_rows(request));
+}
+
+// Frames hold the data of all clients: as with the kernel's raw sockets, not everybody may see them. Capabilities are
+// not asked for, because /proc shows those that a process has in its own user namespace.
+Result<Reply> start_capture(ClientState& client, const message::OpenDevice& request) {
+  if (client.uid != 0 && client.uid != geteuid()) {
+    return fail(EPERM, fmt::format("capturing is for root and the daemon's own user, not for user {}", client.uid));
+  }
+  if (client.capture != nullptr) {
+    return fail(EBUSY, "this connection captures already; use another for another device");
+  }
+  if (!client.server.ports().capture) return fail(EOPNOTSUPP, "this daemon cannot capture");
+  auto capture = client.server.ports().capture(request.name);
+  if (!capture) return std::unexpected(capture.error());
+  client.capture = std::move(*capture);
+  auto out = reply(message::CaptureReply{.rings = client.capture->rings(), .epoch_ns = client.capture->epoch_ns()});
+  out->fds.push_back(client.capture->fd());
+  return out;
+}
+
+message::ClientRow row_of(const ClientState& client, uint64_t calls, uint64_t errors) {
+  message::ClientRow row{.id = client.id, .pid = client.pid, .uid = client.uid, .command = client.command};
+  {
+    const std::scoped_lock lock(client.session_mutex);
+    if (client.session != nullptr) {
+      row.device = client.session->device()->config().name;
+      row.queue_bytes = client.arena->used();
+    }
+  }
+  row.qps = client.qps.size();
+  row.cqs = client.cqs.size();
+  row.srqs = client.srqs.size();
+  row.mrs = client.regions.size();
+  row.pds = client.pds.size();
+  row.ahs = client.address_handles.size();
+  row.registered_bytes = client.registered_bytes.load(std::memory_order_relaxed);
+  row.calls = calls;
+  row.errors = errors;
+  return row;
+}
+
+std::vector<message::ObjectRow> object_rows_of(const ClientState& client, message::Kind kind, uint32_t after,
+                                               std::size_t most) {
+  std::vector<message::ObjectRow> rows;
+  const auto add = [&](uint32_t id, std::vector<std::pair<std::string, std::string>> values) {
+    rows.push_back({.client = client.id, .id = id, .values = std::move(values)});
+  };
+  switch (kind) {
+    case message::Kind::mr:
+      for (const auto& [id, region] : client.regions.after(after, most)) {
+        add(id, {{"key", fmt::format("{:#010x}", region->key)},
+                 {"length", std::to_string(region->length)},
+                 {"access", fmt::format("{:#x}", region->access.bits())},
+                 {"mapped", std::to_string(region->mapping->bytes())}});
+      }
+      break;
+    case message::Kind::cq:
+      for (const auto& [id, cq] : client.cqs.after(after, most)) {
+        add(id, {{"cq", std::to_string(cq->id())}, {"entries", std::to_string(cq->entries())}});
+      }
+      break;
+    case message::Kind::qp:
+      for (const auto& [id, qp] : client.qps.after(after, most)) add(id, qp->describe());
+      break;
+    default: break;
+  }
+  return rows;
+}
+
+}  // namespace uroce::service

@@ -1,0 +1,23 @@
+// The operator's operations: lists of clients and of their objects, and captures.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "message/device_messages.h"
+#include "message/operator_messages.h"
+#include "service/operation.h"
+
+namespace uroce::service {
+
+Result<Reply> list_clients(ClientState& client, const message::ListClients& request);
+Result<Reply> list_objects(ClientState& client, const message::ListObjects& request);
+Result<Reply> start_capture(ClientState& client, const message::OpenDevice& request);
+
+/// Any thread.
+message::ClientRow row_of(const ClientState& client, uint64_t calls, uint64_t errors);
+/// Rows of the client's objects after `id`, at most `most`. Any thread.
+std::vector<message::ObjectRow> object_rows_of(const ClientState& client, message::Kind kind, uint32_t after,
+                                               std::size_t most);
+
+}  // namespace uroce::service

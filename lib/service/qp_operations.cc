@@ -1,0 +1,98 @@
+#include "service/qp_operations.h"
+
+#include "base/wr_opcodes.h"
+#include "service/place_of.h"
+
+namespace uroce::service {
+namespace {
+
+/// Q_Keys with this bit only privileged programs can set, QP1's among them.
+constexpr uint32_t kControlledQkey = 1u << 31;
+
+/// Refuses values that the message carries and the enumeration does not have.
+Result<void> check_states(const QpAttr& attr) {
+  for (const QpState state : {attr.state, attr.cur_state}) {
+    if (state <= QpState::error) continue;
+    return fail(EINVAL, fmt::format("unknown QP state {}; it must be 0 to {}", static_cast<uint32_t>(state),
+                                    static_cast<uint32_t>(QpState::error)));
+  }
+  return {};
+}
+
+Result<void> check_qkey(const ClientState& client, const QpAttr& attr, QpAttrMask mask) {
+  if (!mask.has(QpAttrBit::qkey) || (attr.qkey & kControlledQkey) == 0 || client.uid == 0) return {};
+  return fail(EPERM, fmt::format("Q_Key {:#x} has the high bit set, which is for privileged programs (IBTA vol. 1, "
+                                 "10.2.5); choose one below {:#x}",
+                                 attr.qkey, kControlledQkey));
+}
+
+}  // namespace
+
+Result<Reply> create_qp(ClientState& client, const message::CreateQp& request) {
+  if (auto room = client.qps.check_room(client.limits.max_qp); !room) return std::unexpected(room.error());
+  if (!is_known(request.type)) {
+    return fail(EINVAL, fmt::format("unknown QP type {}; it must be 2 (RC), 3 (UC) or 4 (UD)",
+                                    static_cast<uint32_t>(request.type)));
+  }
+  auto pd = client.pds.find(request.pd);
+  if (!pd) return std::unexpected(pd.error());
+  auto send_cq = client.cqs.find(request.send_cq);
+  if (!send_cq) return std::unexpected(send_cq.error());
+  auto recv_cq = client.cqs.find(request.recv_cq);
+  if (!recv_cq) return std::unexpected(recv_cq.error());
+  std::shared_ptr<control::ControlSrq> srq;
+  if (request.srq != 0) {
+    auto found = client.srqs.find(request.srq);
+    if (!found) return std::unexpected(found.error());
+    srq = std::move(*found);
+  }
+  const QpInit init{.type = request.type,
+                    .cap = request.cap,
+                    .signal_all = request.signal_all,
+                    .engine = request.engine,
+                    .retransmission = request.retransmission,
+                    .congestion_control = request.congestion_control};
+  auto qp = client.session->create_qp(std::move(*pd), std::move(*send_cq), std::move(*recv_cq), init, std::move(srq));
+  if (!qp) return std::unexpected(qp.error());
+  message::CreateQpReply answer{
+      .qpn = (*qp)->qpn(), .engine = (*qp)->engine(), .cap = (*qp)->cap(), .place = place_of((*qp)->memory())};
+  answer.id = client.qps.add(std::move(*qp));
+  return reply(answer);
+}
+
+Result<Reply> modify_qp(ClientState& client, const message::ModifyQp& request) {
+  auto qp = client.qps.find(request.qp);
+  if (!qp) return std::unexpected(qp.error());
+  if (request.steps.size() > message::kMaxModifySteps) {
+    return fail(EINVAL, fmt::format("a modify of queue pair {:#x} has {} steps; one call takes at most {}",
+                                    (*qp)->qpn(), request.steps.size(), message::kMaxModifySteps));
+  }
+  for (const message::ModifyStep& step : request.steps) {
+    if (auto ok = check_states(step.attr); !ok) return std::unexpected(ok.error());
+    if (auto ok = check_qkey(client, step.attr, step.mask); !ok) return std::unexpected(ok.error());
+    if (auto changed = (*qp)->modify(step.attr, step.mask); !changed) return std::unexpected(changed.error());
+  }
+  return Reply{};
+}
+
+Result<Reply> query_qp(ClientState& client, const message::Handle& request) {
+  auto qp = client.qps.find(request.id);
+  if (!qp) return std::unexpected(qp.error());
+  auto attr = (*qp)->query();
+  if (!attr) return std::unexpected(attr.error());
+  return reply(*attr);
+}
+
+Result<Reply> attach_multicast(ClientState& client, const message::Multicast& request) {
+  auto qp = client.qps.find(request.qp);
+  if (!qp) return std::unexpected(qp.error());
+  return done((*qp)->attach_multicast(Gid{request.gid}));
+}
+
+Result<Reply> detach_multicast(ClientState& client, const message::Multicast& request) {
+  auto qp = client.qps.find(request.qp);
+  if (!qp) return std::unexpected(qp.error());
+  return done((*qp)->detach_multicast(Gid{request.gid}));
+}
+
+}  // namespace uroce::service

@@ -1,0 +1,15 @@
+// Operations on queue pairs.
+#pragma once
+
+#include "message/qp_messages.h"
+#include "service/operation.h"
+
+namespace uroce::service {
+
+Result<Reply> create_qp(ClientState& client, const message::CreateQp& request);
+Result<Reply> modify_qp(ClientState& client, const message::ModifyQp& request);
+Result<Reply> query_qp(ClientState& client, const message::Handle& request);
+Result<Reply> attach_multicast(ClientState& client, const message::Multicast& request);
+Result<Reply> detach_multicast(ClientState& client, const message::Multicast& request);
+
+}  // namespace uroce::service

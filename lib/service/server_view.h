@@ -1,0 +1,32 @@
+// The part of the server that a client's operations use.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "cm/manager.h"
+#include "control/device.h"
+#include "message/operator_messages.h"
+#include "service/capture.h"
+
+namespace uroce::service {
+
+enum class Severity { info, warning, error };
+
+class ServerView {
+ public:
+  virtual ~ServerView() = default;
+  virtual const std::vector<std::shared_ptr<control::Device>>& devices() const = 0;
+  /// nullptr where there is none.
+  virtual cm::Manager* connections() const = 0;
+  virtual const PortAccess& ports() const = 0;
+  virtual void log(Severity severity, std::string_view text) const = 0;
+  virtual message::ClientRows client_rows(uint32_t after) const = 0;
+  virtual message::ObjectRows object_rows(const message::ListObjects& request) const = 0;
+  /// A client's thread is about to end.
+  virtual void finished() = 0;
+};
+
+}  // namespace uroce::service

@@ -1,0 +1,176 @@
+#include "sharing/fork_copies.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <utility>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+
+#include "sharing/page_joiners.h"
+#include "sharing/page_mover.h"
+#include "sharing/page_syscall.h"
+
+namespace uroce::sharing {
+namespace {
+
+// The frames between fork() and its handlers, and the C library's block of the thread.
+constexpr std::size_t kFramesBelow = 64 * 1024, kFramesAbove = 16 * 1024;
+constexpr std::size_t kThreadBelow = 16 * 1024, kThreadAbove = 8 * 1024;
+// malloc's arenas of other threads start at multiples of this (HEAP_MAX_SIZE of glibc on 64-bit machines).
+constexpr std::size_t kMallocHeap = std::size_t{64} << 20;
+
+uintptr_t map_memory(std::size_t length) {
+  void* at = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return at == MAP_FAILED ? 0 : word_of(at);
+}
+
+void unmap(uintptr_t at, std::size_t length) {
+  if (at != 0) ::munmap(reinterpret_cast<void*>(at), length);
+}
+
+void give_up(const char* text, std::size_t length) {
+  (void)!::write(STDERR_FILENO, text, length);
+  std::abort();
+}
+
+void remove_around(Intervals& from, uintptr_t address, std::size_t below, std::size_t above) {
+  from.remove(round_down(address - below, page_size()), round_up(address + above, page_size()));
+}
+
+// The C library keeps all threads in a list, and what is in it, ended ones too, is stored into in the child. Where
+// whole pages are left out of it this is not searched for: it takes as long as reading them all.
+void remove_thread_blocks(Intervals& from, uintptr_t mapped_from) {
+  for (const auto& [first, end] : from.all()) {
+    uintptr_t at = std::max(mapped_from, first - kThreadBlockBytes);
+    for (; (at = find_thread_block(at, end)) < end; ++at) remove_around(from, at, 0, kThreadBlockBytes);
+  }
+}
+
+}  // namespace
+
+void ForkCopies::choose(const Mapping& mapping, const PageArena& arena, const Intervals& whole, bool leave_out) {
+  const auto run = [&](uintptr_t first, uintptr_t end) {
+    return Run{first, end - first, mapping.protection, arena.fd(), mapping.offset_of(first), 0};
+  };
+  Intervals of_ranges, others;
+  others.add(mapping.first, mapping.end);
+  for (const auto& [first, end] : whole.within(mapping.first, mapping.end)) of_ranges.add(first, end);
+  if (arena.page() == page_size()) {
+    remove_around(of_ranges, word_of(__builtin_frame_address(0)), kFramesBelow, kFramesAbove);
+    remove_around(of_ranges, word_of(__builtin_thread_pointer()), kThreadBelow, kThreadAbove);
+    for (uintptr_t heap = round_up(mapping.first, kMallocHeap); heap < mapping.end; heap += kMallocHeap) {
+      of_ranges.remove(heap, heap + page_size());
+    }
+  }
+  if (!leave_out && arena.page() == page_size()) remove_thread_blocks(of_ranges, mapping.first);
+  for (const auto& [first, end] : of_ranges.all()) {
+    others.remove(first, end);
+    if (!leave_out) copied_.push_back(run(first, end));
+  }
+  // Huge pages are not worth a second pool of them: what else lies in them is not the C library's.
+  auto& rest = arena.page() == page_size() ? private_ : copied_;
+  for (const auto& [first, end] : others.all()) rest.push_back(run(first, end));
+}
+
+void ForkCopies::before(const std::vector<Mapping>& mappings, const MovedPages& pages, const Intervals& whole,
+                        bool leave_out) {
+  copied_.clear();
+  private_.clear();
+  for (const Mapping& mapping : mappings) {
+    if (const PageArena* arena = pages.arena_of(mapping)) choose(mapping, *arena, whole, leave_out);
+  }
+  make_private();
+  if (!copied_.empty() && ::pipe2(child_done_, O_CLOEXEC) != 0) child_done_[0] = child_done_[1] = -1;
+}
+
+void ForkCopies::make_private() {
+  std::vector<Replacement> work;
+  for (Run& run : private_) {
+    const uintptr_t staging = map_memory(run.length);
+    run.base = map_memory(run.length);
+    if (staging == 0 || run.base == 0) {
+      unmap(staging, run.length);
+      unmap(std::exchange(run.base, 0), run.length);
+      break;
+    }
+    work.push_back({run.first, run.length, staging, run.protection, run.base, true});
+  }
+  const auto moved = replace_pages(work, PageKind::shared, page_size());
+  const std::size_t done = moved ? moved->runs : 0;
+  for (std::size_t i = done; i < private_.size(); ++i) {  // second best: the child copies them when it comes to it
+    Run rest = private_[i];
+    const std::size_t bytes = i == done && i < work.size() && moved ? moved->bytes : 0;
+    if (i < work.size()) {
+      unmap(work[i].staging + bytes, rest.length - bytes);
+      unmap(rest.base + bytes, rest.length - bytes);
+    }
+    private_[i].length = bytes;
+    copied_.push_back({rest.first + bytes, rest.length - bytes, rest.protection, rest.fd, rest.offset + bytes, 0});
+  }
+  std::erase_if(private_, [](const Run& run) { return run.length == 0; });
+}
+
+void ForkCopies::make_shared() {
+  std::vector<Replacement> work;
+  for (const Run& run : private_) {
+    void* staging =
+        ::mmap(nullptr, run.length, PROT_READ | PROT_WRITE, MAP_SHARED, run.fd, static_cast<off_t>(run.offset));
+    if (staging == MAP_FAILED) break;
+    work.push_back({run.first, run.length, word_of(staging), run.protection, run.base, false});
+  }
+  const auto moved = replace_pages(work, PageKind::anonymous, page_size());
+  if (work.size() != private_.size() || !moved || moved->runs != work.size()) {
+    constexpr char kText[] = "uroce: registered memory could not be made shared again after fork(): out of memory\n";
+    give_up(kText, sizeof(kText) - 1);
+  }
+}
+
+void ForkCopies::wait_for_child() {
+  if (child_done_[0] < 0) return;
+  ::close(std::exchange(child_done_[1], -1));
+  std::size_t bytes = 0;
+  for (const Run& run : copied_) bytes += run.length;
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + std::chrono::seconds(5 + bytes / (std::size_t{256} << 20));
+  pollfd done{.fd = child_done_[0], .events = POLLIN, .revents = 0};
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (left <= 0 || ::poll(&done, 1, static_cast<int>(left)) > 0) return;
+  }
+}
+
+void ForkCopies::in_parent() {
+  wait_for_child();
+  make_shared();
+  end();
+}
+
+void ForkCopies::in_child() {
+  for (const Run& run : copied_) {
+    const uintptr_t copy = map_memory(run.length);
+    if (copy != 0) raw_copy(copy, run.first, run.length);
+    const bool protectable = copy != 0 && ::mprotect(reinterpret_cast<void*>(copy), run.length, run.protection) == 0;
+    const long at = raw_syscall(SYS_mremap, copy, run.length, run.length, MREMAP_MAYMOVE | MREMAP_FIXED, run.first);
+    if (!protectable || static_cast<uintptr_t>(at) != run.first) {
+      constexpr char kText[] = "uroce: no memory to give a child of fork() a copy of registered memory of its own\n";
+      give_up(kText, sizeof(kText) - 1);
+    }
+  }
+  if (child_done_[1] >= 0) (void)!::write(child_done_[1], "", 1);
+  end();
+}
+
+void ForkCopies::end() {
+  for (const Run& run : private_) unmap(run.base, run.length);
+  for (int& fd : child_done_) {
+    if (fd >= 0) ::close(std::exchange(fd, -1));
+  }
+  copied_.clear();
+  private_.clear();
+}
+
+}  // namespace uroce::sharing

@@ -1,0 +1,146 @@
+#include "sharing/moved_pages.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "sharing/page_mover.h"
+#include "sharing/page_syscall.h"
+
+namespace uroce::sharing {
+namespace {
+
+constexpr std::size_t kStackGap = std::size_t{2} << 20;  // the kernel's own is 1 MiB (stack_guard_gap)
+
+bool is_stack(const std::vector<Mapping>& mappings, std::size_t index) {
+  for (; mappings[index].path != "[stack]"; ++index) {
+    if (index + 1 == mappings.size() || mappings[index + 1].first != mappings[index].end) return false;
+  }
+  return true;
+}
+
+// The lowest page of the main thread's stack is what the kernel extends downwards. Moved, it could not grow any more.
+Result<void> keep_growing(const std::vector<Mapping>& mappings, std::size_t index, uintptr_t first) {
+  const Mapping& stack = mappings[index];
+  if (first != stack.first || !is_stack(mappings, index)) return {};
+  const uintptr_t below = index == 0 ? 0 : mappings[index - 1].end;
+  if (below == first) return {};
+  rlimit limit{};
+  ::getrlimit(RLIMIT_STACK, &limit);
+  if (stack.end - first + page_size() > limit.rlim_cur || below + kStackGap > first) {
+    return fail(EOPNOTSUPP, fmt::format("{} cannot grow below {:#x}, and its last page is not shared; raise the limit "
+                                        "RLIMIT_STACK",
+                                        stack.name(), first));
+  }
+  (void)*reinterpret_cast<volatile const char*>(first - 1);
+  return {};
+}
+
+std::unexpected<Error> cannot_move(const Moved& moved, const Mapping& mapping) {
+  const std::string_view step = moved.step;
+  if (step == "allocating shared pages") {
+    return fail(ENOMEM,
+                fmt::format("no memory for shared pages in place of {}: errno {}", mapping.name(), moved.error));
+  }
+  if (step == "watching the pages" && (moved.error == EINVAL || moved.error == EBUSY)) {
+    return fail(EOPNOTSUPP,
+                fmt::format("{} cannot be shared: userfaultfd does not take it ({})", mapping.name(),
+                            moved.error == EBUSY ? "another userfaultfd watches it" : "of no kind it knows"));
+  }
+  return fail(moved.error, fmt::format("{} could not be made shareable: {} failed with errno {}", mapping.name(), step,
+                                       moved.error));
+}
+
+/// What is to take the place of pages; what was not used is unmapped.
+struct Staging {
+  uintptr_t at = 0;
+  std::size_t length = 0;
+  ~Staging() {
+    if (length != 0) ::munmap(reinterpret_cast<void*>(at), length);
+  }
+};
+
+Result<Moved> replace(const Replacement& run, const Mapping& mapping, std::size_t page) {
+  auto moved = replace_pages({&run, 1}, PageKind::anonymous, page);
+  const bool refused = moved && moved->error == EINVAL && moved->step == std::string_view("watching the pages");
+  if (!refused || mapping.inode == 0) return moved;
+  const bool writable = (mapping.protection & PROT_WRITE) != 0;
+  return replace_pages({&run, 1}, writable ? PageKind::private_file : PageKind::unguarded, page);
+}
+
+}  // namespace
+
+const PageArena* MovedPages::arena_of(const Mapping& mapping) const {
+  for (const PageArena& arena : arenas_) {
+    if (mapping.shared && arena.inode() == mapping.inode && arena.device() == mapping.device) return &arena;
+  }
+  return nullptr;
+}
+
+Result<PageArena*> MovedPages::arena_for(std::size_t page) {
+  for (PageArena& arena : arenas_) {
+    if (arena.page() == page) return &arena;
+  }
+  auto arena = PageArena::create(page);
+  if (!arena) return std::unexpected(std::move(arena.error()));
+  return &arenas_.emplace_back(std::move(*arena));
+}
+
+Result<void> MovedPages::move(const std::vector<Mapping>& mappings, std::size_t index, uintptr_t first, uintptr_t end) {
+  const Mapping& mapping = mappings[index];
+  MappingDetails details{.page = page_size(), .device = false};
+  if (mapping.inode != 0) {  // anonymous memory is neither a device nor, without an inode, on hugetlbfs
+    auto read = read_details(mapping);
+    if (!read) return std::unexpected(std::move(read.error()));
+    details = *read;
+  }
+  if (details.device) return fail(EOPNOTSUPP, fmt::format("{} is memory of a device, not shareable", mapping.name()));
+  first = round_down(first, details.page);
+  const std::size_t length = round_up(end, details.page) - first;
+  if (auto stack = keep_growing(mappings, index, first); !stack) return stack;
+
+  auto arena = arena_for(details.page);
+  if (!arena) return std::unexpected(std::move(arena.error()));
+  const auto offset = (*arena)->allocate(length, first);
+  if (!offset) return std::unexpected(offset.error());
+  void* at = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, (*arena)->fd(),
+                    static_cast<off_t>(*offset));
+  if (at == MAP_FAILED) return fail(errno, fmt::format("no room to map {} bytes more: errno {}", length, errno));
+  Staging staging{word_of(at), length};
+  const auto moved = replace({.at = first, .length = length, .staging = staging.at, .protection = mapping.protection},
+                             mapping, details.page);
+  if (!moved) return std::unexpected(moved.error());
+  const std::size_t done = moved->runs == 1 ? length : moved->bytes;
+  staging.at += done;
+  staging.length -= done;
+  if (moved->error != 0) return cannot_move(*moved, mapping);
+  return {};
+}
+
+void MovedPages::keep_only(const std::vector<Mapping>& mappings) {
+  for (auto arena = arenas_.begin(); arena != arenas_.end();) {
+    PageArena::Runs mapped;
+    for (const Mapping& mapping : mappings) {
+      if (arena_of(mapping) != &*arena) continue;
+      mapped.emplace_back(mapping.offset, mapping.offset_of(mapping.end));
+    }
+    std::ranges::sort(mapped);
+    PageArena::Runs disjoint;  // an application may map the same pages twice, with mremap(2)
+    for (const auto& run : mapped) {
+      if (!disjoint.empty() && disjoint.back().second >= run.first) {
+        disjoint.back().second = std::max(disjoint.back().second, run.second);
+      } else {
+        disjoint.push_back(run);
+      }
+    }
+    arena->keep_only(disjoint);
+    arena = mapped.empty() ? arenas_.erase(arena) : std::next(arena);
+  }
+}
+
+}  // namespace uroce::sharing

@@ -1,0 +1,34 @@
+// Private pages, moved into files of the library's own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <vector>
+
+#include <uroce/error.h>
+
+#include "sharing/mappings.h"
+#include "sharing/page_arena.h"
+
+namespace uroce::sharing {
+
+/// One thread.
+class MovedPages {
+ public:
+  /// The file that the mapping shows, if it is one of the library's; else nullptr.
+  const PageArena* arena_of(const Mapping& mapping) const;
+
+  /// Moves the pages of [first, end), which lie in the mapping at `index`. Errors: EOPNOTSUPP, ENOMEM, EPERM, EFAULT.
+  Result<void> move(const std::vector<Mapping>& mappings, std::size_t index, uintptr_t first, uintptr_t end);
+
+  /// Gives back pages that are mapped no longer, and files of which nothing is.
+  void keep_only(const std::vector<Mapping>& mappings);
+  void forget_all() { arenas_.clear(); }
+
+ private:
+  Result<PageArena*> arena_for(std::size_t page);
+  std::list<PageArena> arenas_;
+};
+
+}  // namespace uroce::sharing

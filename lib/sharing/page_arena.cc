@@ -1,0 +1,99 @@
+#include "sharing/page_arena.h"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "sharing/page_syscall.h"
+
+namespace uroce::sharing {
+namespace {
+
+constexpr uint64_t kArenaBytes = uint64_t{1} << 44;  // sparse: far more than what a process registers in its life
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+// ftruncate(2) beyond the limit would end the process with SIGXFSZ.
+uint64_t allowed_bytes(std::size_t page) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_FSIZE, &limit);
+  return round_down(std::min<uint64_t>(kArenaBytes, limit.rlim_cur), page);
+}
+
+}  // namespace
+
+PageArena::PageArena(int fd, std::size_t page, uint64_t size) : fd_(fd), page_(page), size_(size) {
+  struct stat status{};
+  ::fstat(fd, &status);
+  device_ = status.st_dev;
+  inode_ = status.st_ino;
+}
+
+PageArena::PageArena(PageArena&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)),
+      device_(other.device_),
+      inode_(other.inode_),
+      page_(other.page_),
+      size_(other.size_),
+      next_(other.next_),
+      live_(std::move(other.live_)) {}
+
+PageArena::~PageArena() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Result<PageArena> PageArena::create(std::size_t page) {
+  unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  if (page != page_size()) {
+    flags |= MFD_HUGETLB | static_cast<unsigned>(std::countr_zero(page)) << MAP_HUGE_SHIFT;
+  }
+  const int fd = ::memfd_create("uroce-shared-pages", flags);
+  if (fd < 0) return fail(errno, fmt::format("memfd_create failed for pages of {} bytes: errno {}", page, errno));
+  PageArena arena(fd, page, allowed_bytes(page));
+  if (::ftruncate(fd, static_cast<off_t>(arena.size_)) != 0 ||
+      ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return fail(errno, fmt::format("a memfd of {} bytes could not be sized and sealed: errno {}", arena.size_, errno));
+  }
+  return arena;
+}
+
+Result<uint64_t> PageArena::allocate(std::size_t length, uintptr_t address) {
+  const std::size_t unit = length >= kHugePage ? std::max(page_, kHugePage) : page_;
+  const uint64_t offset = round_up(next_, unit) + (address & (unit - 1));
+  if (offset > size_ || length > size_ - offset) {
+    return fail(ENOMEM, fmt::format("{} bytes more do not fit into the {} that a file may have here; raise the limit "
+                                    "RLIMIT_FSIZE",
+                                    length, size_));
+  }
+  next_ = offset + length;
+  live_.emplace_back(offset, next_);
+  return offset;
+}
+
+void PageArena::punch(uint64_t first, uint64_t end) const {
+  (void)::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first),
+                    static_cast<off_t>(end - first));
+}
+
+void PageArena::keep_only(const Runs& mapped) {
+  Runs still;
+  auto next = mapped.begin();
+  for (const auto& [first, end] : live_) {  // both are sorted by offset
+    uint64_t at = first;
+    while (next != mapped.end() && next->second <= at) ++next;
+    for (auto run = next; run != mapped.end() && run->first < end; ++run) {
+      if (run->first > at) punch(at, run->first);
+      still.emplace_back(std::max(at, run->first), std::min(end, run->second));
+      at = still.back().second;
+    }
+    if (at < end) punch(at, end);
+  }
+  live_ = std::move(still);
+}
+
+}  // namespace uroce::sharing

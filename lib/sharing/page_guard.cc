@@ -1,0 +1,128 @@
+#include "sharing/page_guard.h"
+
+#include <cerrno>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+
+#include "sharing/page_syscall.h"
+
+namespace uroce::sharing {
+namespace {
+
+// A monitor must read the event of a mapping that moves, or mremap(2) waits: PageMover has one.
+constexpr uint64_t kWanted = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_EVENT_REMAP |
+                             UFFD_FEATURE_MISSING_HUGETLBFS | UFFD_FEATURE_MISSING_SHMEM |
+                             UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
+
+struct Opened {
+  int fd = -1;
+  bool kernel_waits = false;
+};
+
+Opened open_descriptor() {
+  constexpr int kFlags = O_CLOEXEC | O_NONBLOCK;
+  if (const long fd = ::syscall(SYS_userfaultfd, kFlags); fd >= 0) return {static_cast<int>(fd), true};
+  if (const int device = ::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC); device >= 0) {
+    const int fd = ::ioctl(device, USERFAULTFD_IOC_NEW, kFlags);
+    ::close(device);
+    if (fd >= 0) return {fd, true};
+  }
+  return {static_cast<int>(::syscall(SYS_userfaultfd, kFlags | UFFD_USER_MODE_ONLY)), false};
+}
+
+Result<Opened> open_descriptor_or_say() {
+  const Opened opened = open_descriptor();
+  if (opened.fd >= 0) return opened;
+  const int code = errno;
+  if (code == EPERM || code == ENOSYS) {
+    return fail(EPERM,
+                "userfaultfd is not permitted here, and private memory cannot be shared without it; allow the system "
+                "call userfaultfd in the sandbox's seccomp filter, or give access to /dev/userfaultfd");
+  }
+  return fail(code, fmt::format("userfaultfd failed with errno {}", code));
+}
+
+int result(long value) { return value < 0 ? static_cast<int>(-value) : 0; }
+
+template <class T>
+int call(int fd, uintptr_t request, T* argument) {
+  return result(raw_syscall(SYS_ioctl, static_cast<uintptr_t>(fd), request, word_of(argument)));
+}
+
+}  // namespace
+
+Result<PageGuard> PageGuard::open() {
+  // What a kernel knows can be asked only of a descriptor that is then spent (userfaultfd(2), UFFDIO_API).
+  auto probe = open_descriptor_or_say();
+  if (!probe) return std::unexpected(std::move(probe.error()));
+  uffdio_api api{.api = UFFD_API, .features = 0, .ioctls = 0};
+  const int probed = call(probe->fd, UFFDIO_API, &api);
+  ::close(probe->fd);
+  if (probed != 0)
+    return fail(EOPNOTSUPP, fmt::format("the kernel's userfaultfd has another version: errno {}", probed));
+
+  auto opened = open_descriptor_or_say();
+  if (!opened) return std::unexpected(std::move(opened.error()));
+  const uint64_t features = api.features & kWanted;
+  PageGuard guard(opened->fd, features, opened->kernel_waits);
+  api = {.api = UFFD_API, .features = features, .ioctls = 0};
+  if (const int code = call(guard.fd_, UFFDIO_API, &api); code != 0) {
+    return fail(code, fmt::format("userfaultfd refused features {:#x} with errno {}", features, code));
+  }
+  if ((features & UFFD_FEATURE_PAGEFAULT_FLAG_WP) == 0) {
+    return fail(EOPNOTSUPP, "the kernel's userfaultfd cannot write-protect pages; Linux 5.7 and later can");
+  }
+  return guard;
+}
+
+PageGuard::~PageGuard() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+bool PageGuard::guards_shared_memory() const { return (features_ & UFFD_FEATURE_WP_HUGETLBFS_SHMEM) != 0; }
+
+int PageGuard::watch(uintptr_t at, std::size_t length, uint64_t what) const {
+  uffdio_register request{.range = {.start = at, .len = length}, .mode = 0, .ioctls = 0};
+  if ((what & kMissing) != 0) request.mode |= UFFDIO_REGISTER_MODE_MISSING;
+  if ((what & kStores) != 0) request.mode |= UFFDIO_REGISTER_MODE_WP;
+  return call(fd_, UFFDIO_REGISTER, &request);
+}
+
+int PageGuard::unwatch(uintptr_t at, std::size_t length) const {
+  uffdio_range request{.start = at, .len = length};
+  return call(fd_, UFFDIO_UNREGISTER, &request);
+}
+
+int PageGuard::stop_stores(uintptr_t at, std::size_t length) const {
+  uffdio_writeprotect request{.range = {.start = at, .len = length}, .mode = UFFDIO_WRITEPROTECT_MODE_WP};
+  int code = 0;
+  do {  // EAGAIN: the address space was being changed, by a thread of the application
+    code = call(fd_, UFFDIO_WRITEPROTECT, &request);
+  } while (code == EAGAIN);
+  return code;
+}
+
+void PageGuard::wake(uintptr_t at, std::size_t length) const {
+  uffdio_range request{.start = at, .len = length};
+  call(fd_, UFFDIO_WAKE, &request);
+}
+
+int PageGuard::put(uintptr_t at, uintptr_t from, std::size_t length, bool stop_stores) const {
+  for (std::size_t done = 0; done < length;) {
+    uffdio_copy request{.dst = at + done,
+                        .src = from + done,
+                        .len = length - done,
+                        .mode = stop_stores ? uint64_t{UFFDIO_COPY_MODE_WP} : 0,
+                        .copy = 0};
+    const int code = call(fd_, UFFDIO_COPY, &request);
+    if (request.copy > 0) done += static_cast<std::size_t>(request.copy);
+    if (code != 0 && code != EAGAIN) return code;
+  }
+  return 0;
+}
+
+}  // namespace uroce::sharing

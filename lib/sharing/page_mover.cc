@@ -1,0 +1,146 @@
+#include "sharing/page_mover.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+
+#include "sharing/page_guard.h"
+#include "sharing/page_steps.h"
+#include "sharing/page_syscall.h"
+
+namespace uroce::sharing {
+namespace {
+
+constexpr std::size_t kStackBytes = 512 * 1024;
+// Long enough to make the calls per chunk cheap, short enough that a store waits for about 0.1 ms.
+constexpr std::size_t kChunkBytes = 256 * 1024;
+// Where the kernel's stores fail instead, there shall be little time for it.
+constexpr std::size_t kSmallChunkBytes = 32 * 1024;
+
+/// Memory, descriptors and threads of one piece of work.
+class Workshop {
+ public:
+  Workshop(PageGuard guard, std::span<const Replacement> runs, PageKind kind, std::size_t page);
+  Workshop(const Workshop&) = delete;
+  Workshop& operator=(const Workshop&) = delete;
+  ~Workshop();
+
+  Result<Moved> run();
+
+ private:
+  Result<void> prepare_pipe();
+  int start(pthread_t& thread, void* (*function)(void*), uintptr_t stack);
+
+  PageWork* work_ = nullptr;
+  uintptr_t area_ = 0, zeros_ = 0;
+  std::size_t area_bytes_ = 0, page_;
+};
+
+uintptr_t map_private(std::size_t length, int protection) {
+  void* at = ::mmap(nullptr, length, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return at == MAP_FAILED ? 0 : word_of(at);
+}
+
+// Layout: two stacks, the buffer of a chunk, PageWork, the runs.
+Workshop::Workshop(PageGuard guard, std::span<const Replacement> runs, PageKind kind, std::size_t page) : page_(page) {
+  const std::size_t fixed = 2 * kStackBytes + kChunkBytes + sizeof(PageWork);
+  area_bytes_ = round_up(fixed + runs.size_bytes(), page_size());
+  area_ = map_private(area_bytes_, PROT_READ | PROT_WRITE);
+  zeros_ = map_private(page_, PROT_READ);
+  if (area_ == 0 || zeros_ == 0) return;
+  static_assert(alignof(Replacement) <= alignof(PageWork) && sizeof(PageWork) % alignof(Replacement) == 0);
+  auto* copies = reinterpret_cast<Replacement*>(area_ + fixed);
+  std::uninitialized_copy(runs.begin(), runs.end(), copies);
+  work_ = new (reinterpret_cast<void*>(area_ + fixed - sizeof(PageWork)))
+      PageWork{.guard = std::move(guard), .kind = kind, .page = page, .runs = {copies, runs.size()}, .zeros = zeros_};
+  work_->buffer = area_ + 2 * kStackBytes;
+  work_->chunk = std::max(work_->guard.kernel_waits() ? kChunkBytes : kSmallChunkBytes, page);
+}
+
+Workshop::~Workshop() {
+  if (work_ != nullptr) {
+    for (const int fd : {work_->stop_fd, work_->pipe_in, work_->pipe_out}) {
+      if (fd >= 0) ::close(fd);
+    }
+    work_->~PageWork();
+  }
+  if (area_ != 0) ::munmap(reinterpret_cast<void*>(area_), area_bytes_);
+  if (zeros_ != 0) ::munmap(reinterpret_cast<void*>(zeros_), page_);
+}
+
+// One slot of the pipe holds one page.
+Result<void> Workshop::prepare_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return fail(errno, fmt::format("no pipe could be made: errno {}", errno));
+  work_->pipe_out = ends[0];
+  work_->pipe_in = ends[1];
+  (void)::fcntl(ends[1], F_SETPIPE_SZ, static_cast<int>(kChunkBytes));  // what is refused makes smaller chunks
+  const int size = ::fcntl(ends[1], F_GETPIPE_SZ);
+  work_->chunk = std::clamp(static_cast<std::size_t>(std::max(size, 0)), page_size(), work_->chunk);
+  return {};
+}
+
+int Workshop::start(pthread_t& thread, void* (*function)(void*), uintptr_t stack) {
+  pthread_attr_t attributes;
+  int code = ::pthread_attr_init(&attributes);
+  if (code != 0) return code;
+  code = ::pthread_attr_setstack(&attributes, reinterpret_cast<void*>(stack), kStackBytes);
+  if (code == 0) code = ::pthread_create(&thread, &attributes, function, work_);
+  ::pthread_attr_destroy(&attributes);
+  return code;
+}
+
+Result<Moved> Workshop::run() {
+  if (work_ == nullptr) return fail(ENOMEM, "no memory for the threads that move pages");
+  if (work_->kind == PageKind::private_file) {
+    if (auto pipe = prepare_pipe(); !pipe) return std::unexpected(std::move(pipe.error()));
+  }
+  work_->stop_fd = ::eventfd(0, EFD_CLOEXEC);
+  if (work_->stop_fd < 0) return fail(errno, fmt::format("no eventfd could be made: errno {}", errno));
+
+  pthread_t mover, monitor;
+  if (const int code = start(monitor, monitor_pages, area_); code != 0) {
+    return fail(code, fmt::format("no thread could be started to move pages: errno {}", code));
+  }
+  const int code = start(mover, move_pages, area_ + kStackBytes);
+  if (code == 0) {
+    // From here to `done` this thread stores nowhere: its own stack may be among what is moved.
+    set_and_wake(work_->go);
+    sleep_until_set(work_->done);
+    ::pthread_join(mover, nullptr);
+  }
+  const uint64_t one = 1;
+  (void)!::write(work_->stop_fd, &one, sizeof(one));
+  ::pthread_join(monitor, nullptr);
+  if (code != 0) return fail(code, fmt::format("no thread could be started to move pages: errno {}", code));
+  return work_->moved;
+}
+
+}  // namespace
+
+Result<Moved> replace_pages(std::span<const Replacement> runs, PageKind kind, std::size_t page) {
+  if (runs.empty()) return Moved{};
+  auto guard = PageGuard::open();
+  if (!guard) return std::unexpected(std::move(guard.error()));
+  if (kind == PageKind::shared && !guard->guards_shared_memory()) {
+    return fail(EOPNOTSUPP, "the kernel's userfaultfd cannot write-protect shared pages; Linux 5.19 and later can");
+  }
+  // A signal's frame would be stored on a stack that may be write-protected; the new threads inherit the mask.
+  sigset_t all, before;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  auto moved = Workshop(std::move(*guard), runs, kind, page).run();
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return moved;
+}
+
+}  // namespace uroce::sharing

@@ -1,0 +1,175 @@
+#include "sharing/page_steps.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include <linux/futex.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+
+#include "sharing/page_joiners.h"
+#include "sharing/page_syscall.h"
+
+namespace uroce::sharing {
+namespace {
+
+constexpr uintptr_t kPopulateRead = 22, kPopulateWrite = 23;  // MADV_POPULATE_*, Linux 5.14
+
+// Pages that cannot be had show up here, as an error and not as a SIGBUS.
+int populate(uintptr_t at, std::size_t length, uintptr_t how) {
+  long result = 0;
+  do {
+    result = raw_syscall(SYS_madvise, at, length, how);
+  } while (result == -EINTR || result == -EAGAIN);
+  return result == 0 || result == -EINVAL ? 0 : static_cast<int>(-result);
+}
+
+int put_in_place(uintptr_t staging, uintptr_t at, std::size_t length) {
+  const long result = raw_syscall(SYS_mremap, staging, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, at);
+  return result < 0 && result > -4096 ? static_cast<int>(-result) : 0;
+}
+
+int protect(uintptr_t at, std::size_t length, int protection) {
+  if (protection == (PROT_READ | PROT_WRITE)) return 0;
+  return static_cast<int>(-raw_syscall(SYS_mprotect, at, length, static_cast<uintptr_t>(protection)));
+}
+
+uint8_t* bytes_at(uintptr_t address) { return reinterpret_cast<uint8_t*>(address); }
+
+// Not checked by sanitizers: redzones are moved like everything else.
+[[gnu::no_sanitize("address", "thread")]] void copy_bytes(const Replacement& run, std::size_t from,
+                                                          std::size_t length) {
+  const uintptr_t at = run.at + from, staging = run.staging + from, base = run.base + from;
+  if (run.base == 0) return raw_copy(staging, at, length);
+  if (run.keep_base) {  // by way of the base: pages that others store into must give the same bytes to both
+    raw_copy(base, at, length);
+    return raw_copy(staging, base, length);
+  }
+  for (std::size_t i = 0; i < length; ++i) {
+    const uint8_t byte = bytes_at(at)[i];
+    if (byte != bytes_at(base)[i]) bytes_at(staging)[i] = byte;
+  }
+}
+
+#define UROCE_STEP(name, expression)                                         \
+  do {                                                                       \
+    moved.step = name;                                                       \
+    if (const int code = (expression); code != 0) return moved.error = code; \
+  } while (false)
+
+int replace_guarded(PageWork& work, const Replacement& run, Moved& moved) {
+  const uint64_t what =
+      work.kind == PageKind::anonymous ? PageGuard::kMissing | PageGuard::kStores : PageGuard::kStores;
+  UROCE_STEP("populating the pages", populate(run.at, run.length, kPopulateRead));
+  const bool guarded = work.kind != PageKind::unguarded;
+  if (guarded) UROCE_STEP("watching the pages", work.guard.watch(run.at, run.length, what));
+  while (moved.bytes < run.length) {
+    const std::size_t length = std::min(work.chunk, run.length - moved.bytes);
+    const uintptr_t at = run.at + moved.bytes, staging = run.staging + moved.bytes;
+    UROCE_STEP("allocating shared pages", populate(staging, length, kPopulateWrite));
+    if (work.kind == PageKind::anonymous) move_joiners(at, length, staging);
+    if (guarded) UROCE_STEP("write-protecting the pages", work.guard.stop_stores(at, length));
+    copy_bytes(run, moved.bytes, length);
+    UROCE_STEP("mprotect", protect(staging, length, run.protection));
+    UROCE_STEP("mremap", put_in_place(staging, at, length));
+    work.guard.wake(at, length);
+    if (run.base != 0 && !run.keep_base) wake_joiners(at, length);  // who waited before the pages became private
+    moved.bytes += length;
+  }
+  return 0;
+}
+
+int hold_in_pipe(const PageWork& work, uintptr_t at, std::size_t length) {
+  iovec rest{reinterpret_cast<void*>(at), length};
+  while (rest.iov_len > 0) {
+    const long held =
+        raw_syscall(SYS_vmsplice, static_cast<uintptr_t>(work.pipe_in), word_of(&rest), 1, 0x2 /* NONBLOCK */);
+    if (held <= 0) return held == 0 ? EIO : static_cast<int>(-held);
+    rest.iov_base = reinterpret_cast<void*>(word_of(rest.iov_base) + static_cast<uintptr_t>(held));
+    rest.iov_len -= static_cast<std::size_t>(held);
+  }
+  return 0;
+}
+
+void release_from_pipe(const PageWork& work, std::size_t length) {
+  for (std::size_t done = 0; done < length;) {
+    const long got = raw_syscall(SYS_read, static_cast<uintptr_t>(work.pipe_out), work.buffer + done, length - done);
+    if (got > 0) done += static_cast<std::size_t>(got);
+    if (got == 0) return;
+  }
+}
+
+// userfaultfd does not write-protect private pages of files. But a page that was written once is the process's own, and
+// stores go to that very page for as long as it is mapped; the pipe keeps it when it no longer is. So: hold the pages,
+// map empty ones over them whose touching waits, read the last state out of the pipe, and put it there.
+int replace_held(PageWork& work, const Replacement& run, Moved& moved) {
+  while (moved.bytes < run.length) {
+    const std::size_t length = std::min(work.chunk, run.length - moved.bytes);
+    const uintptr_t at = run.at + moved.bytes, staging = run.staging + moved.bytes;
+    UROCE_STEP("making the pages private", populate(at, length, kPopulateWrite));
+    UROCE_STEP("mprotect", protect(staging, length, run.protection));
+    UROCE_STEP("watching the new pages", work.guard.watch(staging, length, PageGuard::kMissing));
+    UROCE_STEP("vmsplice", hold_in_pipe(work, at, length));
+    UROCE_STEP("mremap", put_in_place(staging, at, length));
+    release_from_pipe(work, length);
+    const int put = work.guard.put(at, work.buffer, length, false);
+    work.guard.unwatch(at, length);
+    if (put != 0) raw_copy(at, work.buffer, length);  // the bytes must get there, if less than atomically
+    moved.bytes += length;
+  }
+  return 0;
+}
+
+#undef UROCE_STEP
+
+}  // namespace
+
+void sleep_until_set(std::atomic<uint32_t>& word) {
+  while (word.load(std::memory_order_acquire) == 0) {
+    raw_syscall(SYS_futex, word_of(&word), FUTEX_WAIT_PRIVATE, 0, 0);
+  }
+}
+
+void set_and_wake(std::atomic<uint32_t>& word) {
+  word.store(1, std::memory_order_release);
+  raw_syscall(SYS_futex, word_of(&word), FUTEX_WAKE_PRIVATE, 1);
+}
+
+void* move_pages(void* argument) {
+  auto& work = *static_cast<PageWork*>(argument);
+  sleep_until_set(work.go);
+  Moved& moved = work.moved;
+  for (; moved.runs < work.runs.size(); ++moved.runs) {
+    const Replacement& run = work.runs[moved.runs];
+    moved.bytes = 0;
+    const int code =
+        work.kind == PageKind::private_file ? replace_held(work, run, moved) : replace_guarded(work, run, moved);
+    if (code != 0) {  // what is still guarded is let go, lest somebody wait whom the caller's clean-up needs
+      work.guard.unwatch(run.at + moved.bytes, run.length - moved.bytes);
+      break;
+    }
+  }
+  set_and_wake(work.done);
+  return nullptr;
+}
+
+void* monitor_pages(void* argument) {
+  auto& work = *static_cast<PageWork*>(argument);
+  pollfd ready[] = {{.fd = work.guard.fd(), .events = POLLIN, .revents = 0},
+                    {.fd = work.stop_fd, .events = POLLIN, .revents = 0}};
+  for (;;) {
+    raw_syscall(SYS_poll, word_of(ready), 2, static_cast<uintptr_t>(-1));
+    if (ready[1].revents != 0) return nullptr;
+    uffd_msg message;
+    if (raw_syscall(SYS_read, static_cast<uintptr_t>(ready[0].fd), word_of(&message), sizeof(message)) <= 0) continue;
+    if (message.event != UFFD_EVENT_PAGEFAULT || work.kind != PageKind::anonymous) continue;
+    if ((message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WP) != 0) continue;  // woken once the page is replaced
+    const uintptr_t at = round_down(message.arg.pagefault.address, work.page);
+    // It may have been replaced, or filled, since: then touching it again is all that is needed.
+    if (work.guard.put(at, work.zeros, work.page, true) != 0) work.guard.wake(at, work.page);
+  }
+}
+
+}  // namespace uroce::sharing

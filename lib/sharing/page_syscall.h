@@ -1,0 +1,48 @@
+// What may be called while pages are write-protected. A thread that stores into such a page waits, so whoever is to end
+// the wait must store nowhere but in memory of its own: no allocation, no errno, no lazily bound function, no lock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace uroce::sharing {
+
+inline std::size_t page_size() {
+  static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return size;
+}
+
+inline uintptr_t round_down(uintptr_t value, std::size_t unit) { return value & ~(uintptr_t{unit} - 1); }
+inline uintptr_t round_up(uintptr_t value, std::size_t unit) { return round_down(value + unit - 1, unit); }
+
+/// The value, or -errno.
+inline long raw_syscall(long number, uintptr_t a = 0, uintptr_t b = 0, uintptr_t c = 0, uintptr_t d = 0,
+                        uintptr_t e = 0, uintptr_t f = 0) {
+#ifdef __x86_64__
+  register uintptr_t r10 __asm__("r10") = d;
+  register uintptr_t r8 __asm__("r8") = e;
+  register uintptr_t r9 __asm__("r9") = f;
+  long result = number;
+  __asm__ volatile("syscall"
+                   : "+a"(result)
+                   : "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                   : "rcx", "r11", "memory");
+  return result;
+#else
+#error "add the system call convention of this processor"
+#endif
+}
+
+inline void raw_copy(uintptr_t to, uintptr_t from, std::size_t length) {
+  __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(length) : : "memory");
+}
+
+template <class T>
+uintptr_t word_of(T* pointer) {
+  return reinterpret_cast<uintptr_t>(pointer);
+}
+
+}  // namespace uroce::sharing

@@ -1,0 +1,244 @@
+#include "sharing/sharing.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <mutex>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include "sharing/fork_copies.h"
+#include "sharing/mapped_files.h"
+#include "sharing/mappings.h"
+#include "sharing/moved_pages.h"
+#include "sharing/page_intervals.h"
+#include "sharing/page_syscall.h"
+
+namespace uroce::sharing {
+namespace {
+
+/// The mappings that cover [first, end): indices [from, to). Error: EFAULT, EOPNOTSUPP.
+Result<std::pair<std::size_t, std::size_t>> find_mappings(const std::vector<Mapping>& mappings, uintptr_t first,
+                                                          uintptr_t end, bool writable) {
+  const auto from = std::ranges::find_if(mappings, [&](const Mapping& mapping) { return mapping.end > first; });
+  auto to = from;
+  for (uintptr_t at = first; at < end; at = to->end, ++to) {
+    if (to == mappings.end() || to->first > at) {
+      return fail(EFAULT, fmt::format("nothing is mapped at {:#x}, which is in the pages {:#x}-{:#x} to be shared", at,
+                                      first, end));
+    }
+    const bool named = to->path.starts_with('[');
+    if (named && to->path != "[heap]" && !to->path.starts_with("[stack") && !to->path.starts_with("[anon")) {
+      return fail(EOPNOTSUPP, fmt::format("{} belongs to the kernel and cannot be shared", to->name()));
+    }
+    if ((to->protection & PROT_READ) == 0) return fail(EFAULT, fmt::format("{} is not readable", to->name()));
+    if (writable && (to->protection & PROT_WRITE) == 0) {
+      return fail(EFAULT, fmt::format("{} is not writable, and peers or completions are to write there", to->name()));
+    }
+  }
+  return std::pair(static_cast<std::size_t>(from - mappings.begin()), static_cast<std::size_t>(to - mappings.begin()));
+}
+
+// Asking the kernel takes long in a big process, and files with a path elsewhere have pages like any other.
+bool may_be_device(const Mapping& mapping) {
+  const std::string_view path = mapping.path;
+  if (path.starts_with("/dev/shm/") || path.starts_with("/dev/zero")) return false;
+  return !path.starts_with('/') || path.starts_with("/dev/") || path.starts_with("/dmabuf");
+}
+
+void append(std::vector<SharedSegment>& segments, const SharedSegment& next) {
+  if (!segments.empty()) {
+    SharedSegment& last = segments.back();
+    if (last.fd == next.fd && last.offset + last.length == next.offset) {
+      last.length += next.length;
+      return;
+    }
+  }
+  segments.push_back(next);
+}
+
+}  // namespace
+
+struct Sharing::Impl {
+  std::mutex mutex;
+  MovedPages moved;
+  MappedFiles files;
+  std::map<std::pair<uintptr_t, uintptr_t>, std::size_t> ranges;  ///< registered, with how often; only the moved
+  Intervals whole;  ///< moved pages that belong to such ranges, and to nothing else
+  bool leave_out = false;
+  ForkCopies copies;
+
+  /// Moves what is private. Error: as share().
+  Result<void> move_private(const std::vector<Mapping>& mappings, uintptr_t first, uintptr_t end, bool writable);
+  Result<std::vector<SharedSegment>> segments_of(const std::vector<Mapping>& mappings, uintptr_t first, uintptr_t end,
+                                                 bool writable);
+  Result<SharedSegment> segment_of(const Mapping& mapping, uintptr_t first, uintptr_t end, bool writable);
+  void forget_gone(const std::vector<Mapping>& mappings);
+  void note_whole(const std::vector<Mapping>& mappings, uintptr_t first, uintptr_t end);
+  void unnote_whole(uintptr_t first, uintptr_t end);
+  void apply_leave_out() const;
+
+  static inline Impl* of_this_process = nullptr;
+  static void before_fork();
+  static void after_fork_in_parent();
+  static void after_fork_in_child();
+};
+
+Result<void> Sharing::Impl::move_private(const std::vector<Mapping>& mappings, uintptr_t first, uintptr_t end,
+                                         bool writable) {
+  const auto covering = find_mappings(mappings, first, end, writable);
+  if (!covering) return std::unexpected(covering.error());
+  for (std::size_t index = covering->first; index < covering->second; ++index) {
+    const Mapping& mapping = mappings[index];
+    if (mapping.shared) continue;
+    auto done = moved.move(mappings, index, std::max(first, mapping.first), std::min(end, mapping.end));
+    if (!done) return done;
+  }
+  return {};
+}
+
+Result<SharedSegment> Sharing::Impl::segment_of(const Mapping& mapping, uintptr_t first, uintptr_t end, bool writable) {
+  const SharedSegment segment{-1, mapping.offset_of(first), end - first};
+  if (!mapping.shared) return fail(EFAULT, fmt::format("{} changed while it was being shared", mapping.name()));
+  if (const PageArena* arena = moved.arena_of(mapping))
+    return SharedSegment{arena->fd(), segment.offset, segment.length};
+  const auto device = may_be_device(mapping) ? read_details(mapping) : Result<MappingDetails>{};
+  if (!device) return std::unexpected(device.error());
+  if (device->device) return fail(EOPNOTSUPP, fmt::format("{} is memory of a device, not shareable", mapping.name()));
+  const auto fd = files.open(mapping, writable);
+  if (!fd) return std::unexpected(fd.error());
+  return SharedSegment{*fd, segment.offset, segment.length};
+}
+
+Result<std::vector<SharedSegment>> Sharing::Impl::segments_of(const std::vector<Mapping>& mappings, uintptr_t first,
+                                                              uintptr_t end, bool writable) {
+  const auto covering = find_mappings(mappings, first, end, writable);
+  if (!covering) return std::unexpected(covering.error());
+  std::vector<SharedSegment> segments;
+  for (std::size_t index = covering->first; index < covering->second; ++index) {
+    const Mapping& mapping = mappings[index];
+    const auto segment = segment_of(mapping, std::max(first, mapping.first), std::min(end, mapping.end), writable);
+    if (!segment) return std::unexpected(segment.error());
+    append(segments, *segment);
+  }
+  return segments;
+}
+
+void Sharing::Impl::forget_gone(const std::vector<Mapping>& mappings) {
+  moved.keep_only(mappings);
+  files.keep_only(mappings);
+  Intervals still;
+  for (const Mapping& mapping : mappings) {
+    if (moved.arena_of(mapping) == nullptr) continue;
+    for (const auto& [first, end] : whole.within(mapping.first, mapping.end)) still.add(first, end);
+  }
+  whole = std::move(still);
+  std::erase_if(ranges, [&](const auto& range) { return whole.within(range.first.first, range.first.second).empty(); });
+}
+
+void Sharing::Impl::note_whole(const std::vector<Mapping>& mappings, uintptr_t first, uintptr_t end) {
+  for (const Mapping& mapping : mappings) {
+    const PageArena* arena = moved.arena_of(mapping);
+    if (arena == nullptr) continue;
+    const auto from = std::max(round_up(first, arena->page()), mapping.first);
+    whole.add(from, std::max(from, std::min(round_down(end, arena->page()), mapping.end)));
+  }
+  if (!whole.within(first, end).empty()) ++ranges[{first, end}];
+  if (leave_out) apply_leave_out();
+}
+
+void Sharing::Impl::apply_leave_out() const {
+  for (const auto& [first, end] : whole.all()) {
+    ::madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTFORK);  // what is gone since needs none
+  }
+}
+
+// The lock is held across fork(), so that no pages are half moved in the child.
+void Sharing::Impl::before_fork() {
+  Impl& impl = *of_this_process;
+  impl.mutex.lock();
+  if (const auto mappings = read_mappings()) {
+    impl.copies.before(*mappings, impl.moved, impl.whole, impl.leave_out);
+  }
+}
+
+void Sharing::Impl::after_fork_in_parent() {
+  Impl& impl = *of_this_process;
+  impl.copies.in_parent();
+  if (impl.leave_out) impl.apply_leave_out();
+  impl.mutex.unlock();
+}
+
+void Sharing::Impl::after_fork_in_child() {
+  Impl& impl = *of_this_process;
+  impl.copies.in_child();
+  impl.moved.forget_all();
+  impl.files.close_all();
+  impl.whole.clear();
+  impl.mutex.unlock();
+}
+
+Sharing::Sharing() : impl_(std::make_unique<Impl>()) {
+  Impl::of_this_process = impl_.get();
+  ::pthread_atfork(Impl::before_fork, Impl::after_fork_in_parent, Impl::after_fork_in_child);
+}
+
+Sharing& Sharing::of_this_process() {
+  static Sharing* const sharing = new Sharing;  // never destroyed: threads may use it while the process ends
+  return *sharing;
+}
+
+Result<std::vector<SharedSegment>> Sharing::share(void* address, std::size_t length, bool writable) {
+  if (length == 0) return std::vector<SharedSegment>{};
+  const uintptr_t at = word_of(address);
+  if (at + length < at || at + length > round_down(UINTPTR_MAX, page_size())) {
+    return fail(EFAULT, fmt::format("{} bytes from {:#x} on go beyond the end of memory", length, at));
+  }
+  const uintptr_t first = round_down(at, page_size()), end = round_up(at + length, page_size());
+  const std::lock_guard lock(impl_->mutex);
+  auto mappings = read_mappings();
+  if (!mappings) return std::unexpected(std::move(mappings.error()));
+  impl_->forget_gone(*mappings);
+  if (auto done = impl_->move_private(*mappings, first, end, writable); !done) return std::unexpected(done.error());
+  mappings = read_mappings();
+  if (!mappings) return std::unexpected(std::move(mappings.error()));
+  auto segments = impl_->segments_of(*mappings, first, end, writable);
+  if (segments) impl_->note_whole(*mappings, at, at + length);
+  return segments;
+}
+
+void Sharing::Impl::unnote_whole(uintptr_t first, uintptr_t end) {
+  const auto range = ranges.find({first, end});
+  if (range == ranges.end() || --range->second > 0) return;
+  ranges.erase(range);
+  Intervals rest;
+  for (const auto& [from, to] : whole.within(first, end)) rest.add(from, to);
+  for (const auto& [other, count] : ranges) {
+    if (other.first >= end) break;
+    for (const auto& [from, to] : whole.within(other.first, other.second)) {
+      const std::size_t page = page_size();  // a page shared by two ranges belongs to neither alone
+      rest.remove(std::max(from, round_up(other.first, page)), std::min(to, round_down(other.second, page)));
+    }
+  }
+  for (const auto& [from, to] : rest.all()) {
+    whole.remove(from, to);
+    if (leave_out) ::madvise(reinterpret_cast<void*>(from), to - from, MADV_DOFORK);
+  }
+}
+
+void Sharing::done_with(void* address, std::size_t length) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->unnote_whole(word_of(address), word_of(address) + length);
+}
+
+void Sharing::leave_out_of_children() {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->leave_out = true;
+  impl_->apply_leave_out();
+}
+
+}  // namespace uroce::sharing

@@ -1,0 +1,202 @@
+#include "pmd_glue/port_queue.h"
+
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <rte_prefetch.h>
+
+#include "pmd_glue/fault_guard.h"
+#include "wire/packet.h"
+
+namespace uroce::glue {
+
+namespace {
+
+std::span<const std::byte> bytes_of(const rte_mbuf* mbuf) {
+  return {rte_pktmbuf_mtod(mbuf, const std::byte*), mbuf->data_len};
+}
+
+}  // namespace
+
+PortQueue::PortQueue(const PortQueueParts& parts)
+    : parts_(parts),
+      index_(parts.engine.config().index),
+      max_frame_(rte_pktmbuf_data_room_size(parts.port.pool())),
+      random_(parts.engine.config().seed) {
+  if (index_ < parts_.port.queues()) queue_ = static_cast<uint16_t>(index_);
+  if (queue_) {
+    path_ = std::make_unique<QueuePath>(parts_.port, *queue_);
+  } else {
+    path_ = std::make_unique<SharedPath>(*parts_.shared, *parts_.wakers[0]);
+  }
+  sink_ = std::make_unique<EtherSink>(parts_.port, *path_, parts_.handover, parts_.external_pool);
+}
+
+bool PortQueue::round(const TscClock& clock) {
+  const Nanos now = clock.now();
+  if (FrameTap* wanted = wanted_tap_.load(std::memory_order_relaxed); wanted != tap_) [[unlikely]]
+    change_tap(wanted);
+  if (tap_ != nullptr) [[unlikely]]
+    tap_->set_time(now);
+  if (parts_.port.paused(pause_seen_)) [[unlikely]] {
+    const bool handed_over = receive_handed_over(now);
+    return parts_.engine.poll(*sink_, now) ||
+           handed_over;  // poll() sends nothing: while the link is down the sink has no room
+  }
+  bool worked = queue_ && receive(now);
+  worked = receive_handed_over(now) || worked;
+  worked = parts_.engine.poll(*sink_, now) || worked;
+  if (sink_->pending()) worked = sink_->flush() || worked;
+  if (index_ == 0) {
+    if (parts_.shared != nullptr) worked = parts_.shared->drain(*path_) || worked;
+    worked = send_slow() || worked;
+  }
+  return worked;
+}
+
+void PortQueue::change_tap(FrameTap* tap) {
+  std::atomic_thread_fence(std::memory_order_acquire);
+  tap_ = tap;
+  sink_->set_tap(tap);
+  tap_in_use_.store(tap, std::memory_order_release);
+}
+
+uint16_t PortQueue::rx_burst(std::span<rte_mbuf*> out) {
+  const auto count = static_cast<uint16_t>(out.size());
+  if (!parts_.port.needs_guard()) return rte_eth_rx_burst(parts_.port.id(), *queue_, out.data(), count);
+  std::ranges::fill(out, nullptr);
+  volatile uint16_t received = 0;
+  if (guarded([&] { received = rte_eth_rx_burst(parts_.port.id(), *queue_, out.data(), count); })) return received;
+  // The array holds the frames that the driver had finished before the fault.
+  counters_.faults.add();
+  uint16_t whole = 0;
+  while (whole < count && out[whole] != nullptr) ++whole;
+  return whole;
+}
+
+bool PortQueue::receive(Nanos now) {
+  std::array<rte_mbuf*, kBurst> burst;
+  const uint16_t count = rx_burst(burst);
+  if (count == 0) return false;
+  counters_.received.add(count);
+  for (uint16_t i = 0; i < count; ++i) rte_prefetch0(rte_pktmbuf_mtod(burst[i], void*));
+
+  std::array<transport::RxFrame, kBurst> frames;
+  std::size_t ours = 0;
+  std::size_t done = 0;  // burst[0..done) is freed here
+  const bool alone = parts_.handover.engines() == 1;
+  for (uint16_t i = 0; i < count; ++i) {
+    rte_mbuf* mbuf = burst[i];
+    if (mbuf->nb_segs != 1 && !make_contiguous(mbuf)) continue;
+    burst[done] = mbuf;
+    const auto peek = wire::peek(bytes_of(mbuf));
+    if (tap_ != nullptr && peek.kind != wire::Peek::Kind::other) [[unlikely]]
+      tap_->add(*mbuf, false);
+    if (peek.kind == wire::Peek::Kind::roce) [[likely]] {
+      if ((mbuf->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_BAD) {
+        counters_.bad_ip_checksum.add();
+      } else if (parts_.receive_loss != 0 && random_.chance(parts_.receive_loss)) [[unlikely]] {
+        counters_.lost_on_purpose.add();
+      } else if (peek.dest_qpn == kMulticastQpn && !alone) [[unlikely]] {
+        steer_to_others(mbuf);
+        frames[ours++].bytes = bytes_of(mbuf);
+      } else if (const uint32_t engine = alone ? index_ : parts_.handover.engine_of(peek.dest_qpn); engine == index_) {
+        frames[ours++].bytes = bytes_of(mbuf);
+      } else {
+        steer(mbuf, engine);
+        continue;
+      }
+    } else if (peek.kind == wire::Peek::Kind::other) {
+      counters_.foreign.add();
+    } else {
+      counters_.slow.add();
+      if (!parts_.neighbourhood.deliver(index_, bytes_of(mbuf))) counters_.slow_lost.add();
+    }
+    ++done;
+  }
+  if (ours != 0) parts_.engine.on_frames({frames.data(), ours}, now);
+  rte_pktmbuf_free_bulk(burst.data(), static_cast<unsigned>(done));
+  return true;
+}
+
+bool PortQueue::receive_handed_over(Nanos now) {
+  std::array<rte_mbuf*, kBurst> burst;
+  const uint32_t count = parts_.handover.take(index_, burst);
+  if (count == 0) return false;
+  std::array<transport::RxFrame, kBurst> frames;
+  for (uint32_t i = 0; i < count; ++i) frames[i].bytes = bytes_of(burst[i]);
+  parts_.engine.on_frames({frames.data(), count}, now);
+  rte_pktmbuf_free_bulk(burst.data(), count);
+  return true;
+}
+
+bool PortQueue::send_slow() {
+  FrameRing& ring = parts_.neighbourhood.outgoing();
+  bool moved = false;
+  for (auto frame = ring.front(); !frame.empty() && sink_->send_raw(frame); frame = ring.front()) {
+    ring.pop();
+    moved = true;
+  }
+  return moved;
+}
+
+bool PortQueue::make_contiguous(rte_mbuf*& mbuf) {
+  rte_mbuf* whole =
+      mbuf->pkt_len + RTE_PKTMBUF_HEADROOM <= max_frame_ ? rte_pktmbuf_alloc(parts_.port.pool()) : nullptr;
+  if (whole != nullptr) {
+    std::byte* at = rte_pktmbuf_mtod(whole, std::byte*);
+    for (const rte_mbuf* segment = mbuf; segment != nullptr; segment = segment->next) {
+      std::memcpy(at, rte_pktmbuf_mtod(segment, const std::byte*), segment->data_len);
+      at += segment->data_len;
+    }
+    whole->data_len = static_cast<uint16_t>(mbuf->pkt_len);
+    whole->pkt_len = mbuf->pkt_len;
+    whole->ol_flags = mbuf->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK;
+  } else {
+    counters_.oversize.add();
+  }
+  rte_pktmbuf_free(mbuf);
+  mbuf = whole;
+  return whole != nullptr;
+}
+
+void PortQueue::steer(rte_mbuf* mbuf, uint32_t engine) {
+  counters_.steered.add();
+  if (parts_.handover.put(engine, mbuf)) {
+    parts_.wakers[engine]->wake();
+  } else {
+    counters_.steer_lost.add();
+    rte_pktmbuf_free(mbuf);
+  }
+}
+
+void PortQueue::steer_to_others(rte_mbuf* mbuf) {
+  for (uint32_t engine = 0; engine < parts_.handover.engines(); ++engine) {
+    if (engine == index_) continue;
+    rte_mbuf_refcnt_update(mbuf, 1);
+    steer(mbuf, engine);
+  }
+}
+
+std::vector<std::pair<std::string, uint64_t>> PortQueue::counter_list() const {
+  const SinkCounters& sink = sink_->counters();
+  return {{"port_received", counters_.received.get()},
+          {"port_steered", counters_.steered.get()},
+          {"port_steer_lost", counters_.steer_lost.get()},
+          {"port_slow", counters_.slow.get()},
+          {"port_slow_lost", counters_.slow_lost.get()},
+          {"port_foreign", counters_.foreign.get()},
+          {"port_bad_ip_checksum", counters_.bad_ip_checksum.get()},
+          {"port_lost_on_purpose", counters_.lost_on_purpose.get()},
+          {"port_oversize", counters_.oversize.get()},
+          {"port_rx_faults", counters_.faults.get()},
+          {"port_sent", sink.frames.get()},
+          {"port_sent_bytes", sink.bytes.get()},
+          {"port_sent_external", sink.external_frames.get()},
+          {"port_loopback", sink.loopback_frames.get()},
+          {"port_tx_bursts", sink.bursts.get()},
+          {"port_tx_short_bursts", sink.short_bursts.get()},
+          {"port_buffers_missing", sink.buffers_missing.get()},
+          {"port_tx_faults", sink.faults.get()}};
+}
+
+}  // namespace uroce::glue

@@ -1,0 +1,108 @@
+// An engine's queue on a port: takes bursts from the driver, steers frames, runs the engine, and sends its frames.
+// Belongs to one worker thread.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/counter.h"
+#include "base/random.h"
+#include "pmd_glue/frame_tap.h"
+#include "pmd_glue/handover.h"
+#include "pmd_glue/neighbourhood.h"
+#include "pmd_glue/port.h"
+#include "pmd_glue/shared_queue.h"
+#include "pmd_glue/sink.h"
+#include "transport/engine/engine.h"
+
+namespace uroce::glue {
+
+struct PortQueueCounters {
+  Counter received;    ///< frames from the port's queue
+  Counter steered;     ///< those handed over to another engine
+  Counter steer_lost;  ///< lost because that engine was too far behind
+  Counter slow;        ///< ARP, ICMP, ICMPv6
+  Counter slow_lost;
+  Counter foreign;          ///< neither RoCE nor those
+  Counter bad_ip_checksum;  ///< dropped because the NIC found a bad checksum
+  Counter lost_on_purpose;  ///< dropped for StackOptions::receive_loss
+  Counter oversize;         ///< longer than a buffer of this port
+  Counter faults;           ///< RX bursts cut off by a peer that vanished
+};
+
+/// Parts that a port queue uses; all outlive it.
+struct PortQueueParts {
+  const Port& port;
+  Handover& handover;
+  Neighbourhood& neighbourhood;
+  SharedQueue* shared = nullptr;  ///< only for ports with fewer queues than engines
+  transport::Engine& engine;
+  rte_mempool* external_pool = nullptr;
+  std::vector<Waker*> wakers;  ///< by engine: of the worker that runs it
+  double receive_loss = 0;     ///< StackOptions::receive_loss
+};
+
+class PortQueue {
+ public:
+  static constexpr std::size_t kBurst = 32;
+
+  explicit PortQueue(const PortQueueParts& parts);
+
+  /// RX burst, steering, engine, TX. True when there was work.
+  bool round(const TscClock& clock);
+  transport::Engine& engine() { return parts_.engine; }
+  uint32_t index() const { return index_; }
+  const Port& port() const { return parts_.port; }
+  /// True while frames wait for room on the port.
+  bool blocked() const { return sink_->pending() || !parts_.port.link_up(); }
+  bool waits_by_interrupt() const { return queue_ && parts_.port.rx_interrupts(); }
+  uint16_t queue_id() const { return *queue_; }
+  const PortQueueCounters& counters() const { return counters_; }
+  /// Counters of the port queue and its sink, by name. Any thread.
+  std::vector<std::pair<std::string, uint64_t>> counter_list() const;
+  // --- Capturing, any thread ------------------------------------------------------------------------------------
+
+  /// Copies frames to `tap` from the next round on. False when another tap is set.
+  bool begin_tap(FrameTap& tap) {
+    FrameTap* none = nullptr;
+    return wanted_tap_.compare_exchange_strong(none, &tap);
+  }
+  /// Ends the copying. The tap stays in use until tap_in_use() changes.
+  void end_tap() { wanted_tap_.store(nullptr); }
+  const FrameTap* tap_in_use() const { return tap_in_use_.load(std::memory_order_acquire); }
+
+  /// For tests and for the service thread's frames.
+  EtherSink& sink() { return *sink_; }
+
+ private:
+  void change_tap(FrameTap* tap);
+  uint16_t rx_burst(std::span<rte_mbuf*> out);
+  bool receive(Nanos now);
+  bool receive_handed_over(Nanos now);
+  bool send_slow();
+  bool make_contiguous(rte_mbuf*& mbuf);
+  void steer(rte_mbuf* mbuf, uint32_t engine);
+  /// Gives every engine a reference to a multicast frame.
+  void steer_to_others(rte_mbuf* mbuf);
+
+  PortQueueParts parts_;
+  const uint32_t index_;
+  const uint32_t max_frame_;
+  Random random_;
+  std::optional<uint16_t> queue_;  ///< without one, engine 0 receives for this engine
+  std::unique_ptr<TxPath> path_;
+  std::unique_ptr<EtherSink> sink_;
+  uint32_t pause_seen_ = 0;
+  FrameTap* tap_ = nullptr;
+  std::atomic<FrameTap*> wanted_tap_{nullptr};
+  std::atomic<FrameTap*> tap_in_use_{nullptr};  ///< tap_, readable by other threads
+  PortQueueCounters counters_;
+};
+
+}  // namespace uroce::glue

@@ -1,0 +1,54 @@
+#include "pmd_glue/service_thread.h"
+
+#include <algorithm>
+
+namespace uroce::glue {
+
+namespace {
+/// Longest delay until a change of a link is seen. Asking costs system calls on some ports.
+constexpr Nanos kLinkInterval = std::chrono::milliseconds(20);
+constexpr Nanos kReconnectInterval = std::chrono::milliseconds(200);
+}  // namespace
+
+void ServiceThread::start(std::vector<ServedPort> ports, std::function<void()> prepare) {
+  ports_ = std::move(ports);
+  thread_ = std::thread([this, prepare = std::move(prepare)] {
+    prepare();
+    run();
+  });
+}
+
+void ServiceThread::stop() {
+  if (!thread_.joinable()) return;
+  stop_.store(true, std::memory_order_relaxed);
+  waker_.wake_always();
+  thread_.join();
+}
+
+void ServiceThread::run() {
+  std::vector<bool> was_up(ports_.size(), false);
+  Nanos next_look{0};
+  Nanos next_reconnect = clock_.now() + kReconnectInterval;
+  while (!stop_.load(std::memory_order_relaxed)) {
+    const Nanos now = clock_.now();
+    const bool look = now >= next_look;
+    if (look) next_look = now + kLinkInterval;
+    const bool reconnect = now >= next_reconnect;
+    if (reconnect) next_reconnect = now + kReconnectInterval;
+    for (std::size_t i = 0; i < ports_.size(); ++i) {
+      ServedPort& served = ports_[i];
+      if (look) served.port->refresh_link();
+      const bool up = served.port->link_up();
+      if (reconnect && !up) served.port->reconnect(served.pollers);
+      if (up != was_up[i]) served.on_link(up);
+      served.neighbourhood->step(up && !was_up[i]);
+      was_up[i] = up;
+    }
+    waker_.prepare();
+    Nanos until = next_look;
+    for (ServedPort& served : ports_) until = std::min(until, served.neighbourhood->next_deadline());
+    waker_.sleep(std::max(until - clock_.now(), Nanos(0)));
+  }
+}
+
+}  // namespace uroce::glue

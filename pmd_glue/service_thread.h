@@ -1,0 +1,45 @@
+// The service thread runs the slow paths of all ports and watches their links. A stack has one.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "pmd_glue/clock.h"
+#include "pmd_glue/neighbourhood.h"
+#include "pmd_glue/port.h"
+#include "pmd_glue/waker.h"
+
+namespace uroce::glue {
+
+class ServiceThread {
+ public:
+  struct ServedPort {
+    Port* port = nullptr;
+    Neighbourhood* neighbourhood = nullptr;
+    uint32_t pollers = 1;                  ///< threads that poll the port
+    std::function<void(bool up)> on_link;  ///< service thread; after each change
+  };
+
+  explicit ServiceThread(const TscClock& clock) : clock_(clock) {}
+  ~ServiceThread() { stop(); }
+  ServiceThread(const ServiceThread&) = delete;
+  ServiceThread& operator=(const ServiceThread&) = delete;
+
+  Waker& waker() { return waker_; }
+  /// Starts the thread, which first calls `prepare`. Everything that `ports` refers to outlives stop().
+  void start(std::vector<ServedPort> ports, std::function<void()> prepare);
+  void stop();
+
+ private:
+  void run();
+
+  const TscClock& clock_;
+  Waker waker_;
+  std::vector<ServedPort> ports_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace uroce::glue

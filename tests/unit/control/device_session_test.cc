@@ -1,0 +1,118 @@
+#include "control/device_session.h"
+
+#include <cerrno>
+
+#include <gtest/gtest.h>
+
+#include "world.h"
+
+namespace uroce::control {
+namespace {
+
+using test::expect_error;
+using test::World;
+
+class SessionTest : public testing::Test {
+ protected:
+  SessionTest() {
+    world_.add({.engines = 2, .max_qp = 8, .max_mr = 4});
+    session_ = *world_.device()->open();
+    other_ = *world_.device()->open();
+    pd_ = *session_->create_pd();
+    cq_ = *session_->create_cq(16, nullptr);
+  }
+
+  World world_;
+  std::shared_ptr<DeviceSession> session_, other_;
+  std::shared_ptr<Pd> pd_;
+  std::shared_ptr<Cq> cq_;
+};
+
+TEST_F(SessionTest, DomainsAreUniqueInTheDevice) {
+  const auto theirs = *other_->create_pd();
+  EXPECT_NE(theirs->id(), 0u);
+  EXPECT_NE(theirs->id(), pd_->id());
+  EXPECT_NE((*session_->create_pd())->id(), theirs->id());
+}
+
+TEST_F(SessionTest, ObjectsOfOneSessionDoNotFitAnother) {
+  const auto their_pd = *other_->create_pd();
+  const auto their_cq = *other_->create_cq(16, nullptr);
+  const auto their_channel = *other_->create_channel();
+  const auto their_srq = *other_->create_srq(their_pd, 4, 1);
+  std::byte bytes[8];
+  expect_error(session_->register_memory(their_pd, 0, 8, bytes, {}), EINVAL, "protection domain");
+  expect_error(session_->create_cq(16, their_channel), EINVAL, "completion channel");
+  expect_error(session_->create_srq(their_pd, 4, 1), EINVAL, "protection domain");
+  expect_error(session_->create_qp(their_pd, cq_, cq_, {}, nullptr), EINVAL, "protection domain");
+  expect_error(session_->create_qp(pd_, their_cq, cq_, {}, nullptr), EINVAL, "completion queue");
+  expect_error(session_->create_qp(pd_, cq_, their_cq, {}, nullptr), EINVAL, "completion queue");
+  expect_error(session_->create_qp(pd_, cq_, cq_, {}, their_srq), EINVAL, "shared receive queue");
+  expect_error(session_->create_qp(nullptr, cq_, cq_, {}, nullptr), EINVAL, "protection domain is missing");
+}
+
+TEST_F(SessionTest, SizesOutOfRangeAreNamed) {
+  expect_error(session_->create_cq(0, nullptr), EINVAL, "is 0");
+  expect_error(session_->create_cq(kMaxCqe + 1, nullptr), EINVAL, std::to_string(kMaxCqe));
+  expect_error(session_->create_srq(pd_, 0, 1), EINVAL, "max_wr");
+  expect_error(session_->create_srq(pd_, kMaxSrqWr + 1, 1), EINVAL, "max_wr");
+  expect_error(session_->create_srq(pd_, 1, kMaxSge + 1), EINVAL, "max_sge");
+}
+
+TEST_F(SessionTest, LimitsOfTheDeviceAreEnforcedAndGivenBack) {
+  std::byte bytes[8];
+  std::vector<std::shared_ptr<Region>> regions;
+  for (int i = 0; i < 4; ++i) regions.push_back(*session_->register_memory(pd_, 0, 8, bytes, {}));
+  expect_error(session_->register_memory(pd_, 0, 8, bytes, {}), ENOMEM, "max_mr");
+  regions.pop_back();
+  EXPECT_TRUE(session_->register_memory(pd_, 0, 8, bytes, {}).has_value());
+
+  std::vector<std::shared_ptr<ControlQp>> qps;
+  for (int i = 0; i < 8; ++i) qps.push_back(*session_->create_qp(pd_, cq_, cq_, {}, nullptr));
+  expect_error(session_->create_qp(pd_, cq_, cq_, {}, nullptr), ENOMEM, "max_qp");
+  qps.pop_back();
+  EXPECT_TRUE(session_->create_qp(pd_, cq_, cq_, {}, nullptr).has_value());
+
+  std::vector<std::shared_ptr<ControlSrq>> srqs;
+  for (uint32_t i = 0; i < kMaxSrq; ++i) srqs.push_back(*session_->create_srq(pd_, 1, 0));
+  expect_error(session_->create_srq(pd_, 1, 0), ENOMEM, "max_srq");
+  srqs.pop_back();
+  EXPECT_TRUE(session_->create_srq(pd_, 1, 0).has_value());
+}
+
+TEST_F(SessionTest, CompletionQueuesAreLimitedAndGivenBack) {
+  std::vector<std::shared_ptr<Cq>> cqs;
+  for (uint32_t i = 1; i < kMaxCq; ++i) cqs.push_back(*session_->create_cq(1, nullptr));
+  expect_error(session_->create_cq(1, nullptr), ENOMEM, "max_cq");
+  cqs.pop_back();
+  EXPECT_TRUE(session_->create_cq(1, nullptr).has_value());
+}
+
+TEST_F(SessionTest, QueuesComeFromTheAllocator) {
+  struct Counting final : QueueAllocator {
+    Result<std::unique_ptr<QueueMemory>> allocate(std::size_t bytes) override {
+      ++calls;
+      if (calls > allowed) return fail(ENOMEM, "test: no more");
+      return heap.allocate(bytes);
+    }
+    HeapAllocator heap;
+    int calls = 0;
+    int allowed = 5;
+  };
+  const auto allocator = std::make_shared<Counting>();
+  const auto session = *world_.device()->open(allocator);
+  EXPECT_EQ(allocator->calls, 1);  // doorbells
+  const auto pd = *session->create_pd();
+  const auto cq = *session->create_cq(4, nullptr);
+  const auto srq = *session->create_srq(pd, 4, 1);
+  const auto qp = *session->create_qp(pd, cq, cq, {}, nullptr);
+  EXPECT_EQ(allocator->calls, 5);  // two of the completion queue
+  expect_error(session->create_cq(4, nullptr), ENOMEM, "no more");
+  expect_error(session->create_srq(pd, 4, 1), ENOMEM, "no more");
+  expect_error(session->create_qp(pd, cq, cq, {}, nullptr), ENOMEM, "no more");
+  allocator->allowed = 100;
+  EXPECT_TRUE(session->create_qp(pd, cq, cq, {}, nullptr).has_value());
+}
+
+}  // namespace
+}  // namespace uroce::control

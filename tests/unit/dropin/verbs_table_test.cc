@@ -1,0 +1,37 @@
+// libibverbs' private table, and what librdmacm says of one that is not its own.
+#include "dropin/rdmacm/verbs_table.h"
+
+#include <cerrno>
+
+#include <gtest/gtest.h>
+
+namespace uroce::dropin::rdmacm {
+namespace {
+
+TEST(VerbsTable, OfTheSameUroceIsTaken) {
+  EXPECT_TRUE(check(verbs_table()).has_value());
+  EXPECT_NE(verbs_table().modify_qp_steps, nullptr);
+  EXPECT_NE(verbs_table().modify_qp_with_next, nullptr);
+}
+
+TEST(VerbsTable, OfAnotherUroceIsRefusedWithBothVersions) {
+  VerbsTable older = verbs_table();
+  older.version = 0;
+  const auto refused = check(older);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ELIBACC);
+  EXPECT_NE(refused.error().text.find("needs version 1 "), std::string::npos) << refused.error().text;
+  EXPECT_NE(refused.error().text.find("has version 0 "), std::string::npos) << refused.error().text;
+}
+
+TEST(VerbsTable, OfOtherSizesIsRefused) {
+  VerbsTable other = verbs_table();
+  other.size -= 8;
+  EXPECT_FALSE(check(other).has_value());
+  other = verbs_table();
+  other.step_size += 8;
+  EXPECT_FALSE(check(other).has_value());
+}
+
+}  // namespace
+}  // namespace uroce::dropin::rdmacm

@@ -1,0 +1,257 @@
+// One of every message, each member with a value of its own.
+#include "samples.h"
+
+#include "message/cm_messages.h"
+#include "message/device_messages.h"
+#include "message/hello_messages.h"
+#include "message/memory_messages.h"
+#include "message/operator_messages.h"
+#include "message/protocol.h"
+#include "message/qp_messages.h"
+#include "message/queue_messages.h"
+
+namespace uroce::message {
+namespace {
+
+Gid gid(uint8_t first) {
+  Gid out;
+  for (std::size_t i = 0; i < out.bytes.size(); ++i) out.bytes[i] = static_cast<uint8_t>(first + i);
+  return out;
+}
+
+AddressVector address_vector() {
+  return {.dgid = gid(0x20), .sgid_index = 3, .hop_limit = 63, .traffic_class = 0x68, .flow_label = 0xabcde};
+}
+
+QpCap cap() {
+  return {.max_send_wr = 101, .max_recv_wr = 102, .max_send_sge = 3, .max_recv_sge = 4, .max_inline_data = 105};
+}
+
+QpAttr attr() {
+  return {.state = QpState::rts,
+          .cur_state = QpState::rtr,
+          .path_mtu = Mtu::mtu4096,
+          .qkey = 0x01020304,
+          .rq_psn = 0x111213,
+          .sq_psn = 0x212223,
+          .dest_qpn = 0x313233,
+          .access = Access::remote_write | Access::remote_read,
+          .cap = cap(),
+          .av = address_vector(),
+          .pkey_index = 0x4142,
+          .en_sqd_async_notify = true,
+          .max_rd_atomic = 16,
+          .max_dest_rd_atomic = 17,
+          .min_rnr_timer = 18,
+          .port = 2,
+          .timeout = 19,
+          .retry_cnt = 6,
+          .rnr_retry = 5};
+}
+
+DeviceInfo device(const std::string& name) {
+  return {.name = name,
+          .driver = "net_memif",
+          .mac = {{0x02, 0x11, 0x22, 0x33, 0x44, 0x55}},
+          .gids = {gid(0x40), {}, gid(0x60)},
+          .active_mtu = Mtu::mtu2048,
+          .link_up = true,
+          .engines = 4,
+          .max_qp = 11,
+          .max_qp_wr = 12,
+          .max_cq = 13,
+          .max_cqe = 14,
+          .max_mr = 15,
+          .max_mw = 16,
+          .max_srq = 17,
+          .max_ah = 18,
+          .max_multicast_attach = 19,
+          .max_sge = 20,
+          .max_inline = 21,
+          .max_rd_atomic = 22,
+          .max_message = 0x1122334455667788};
+}
+
+std::vector<std::byte> private_data() { return {std::byte{0xde}, std::byte{0xad}, std::byte{0xbe}}; }
+
+CmAddress address(uint8_t first, uint16_t port) { return {.ip = gid(first), .port = port}; }
+
+CmParam param() {
+  return {.private_data = private_data(),
+          .responder_resources = 7,
+          .initiator_depth = 8,
+          .flow_control = true,
+          .retry_count = 6,
+          .rnr_retry_count = 5,
+          .srq = true,
+          .qpn = 0x515253,
+          .qkey = 0x61626364};
+}
+
+CmEvent event() {
+  return {.type = CmEventType::rejected,
+          .id = 0x71,
+          .listener = 0x72,
+          .status = -28,
+          .param = param(),
+          .av = address_vector(),
+          .join = 0x0807060504030201};
+}
+
+CmIdInfo info() {
+  return {.local = address(0x80, 7471),
+          .remote = address(0x90, 7472),
+          .device = "uroce0",
+          .sgid = gid(0xa0),
+          .sgid_index = 9,
+          .dgid = gid(0xb0),
+          .mtu = Mtu::mtu512,
+          .traffic_class = 0x2a,
+          .hop_limit = 62,
+          .ack_timeout = 21};
+}
+
+std::vector<Sample> all;
+
+template <class T>
+void add(const char* name, const T& value) {
+  Sample sample{.name = name};
+  encode(sample.bytes, value);
+  sample.same_after_decoding = [bytes = sample.bytes] {
+    T read;
+    std::vector<std::byte> again;
+    if (!decode(bytes, read)) return false;
+    encode(again, read);
+    return again == bytes;
+  };
+  all.push_back(std::move(sample));
+}
+
+Place place(uint32_t n) {
+  return {.chunk = n, .offset = uint64_t{0x100000000} + n, .bytes = uint64_t{0x200000000} + n};
+}
+
+RegisterMemory register_memory() {
+  return {.pd = 1,
+          .base = 0x1000000000000002,
+          .length = 0x3000000000000004,
+          .address = 0x5000000000000006,
+          .access = Access::local_write | Access::remote_invalidate,
+          .segments = {{.fd = 7, .offset = 8, .length = 9}, {.fd = 10, .offset = 11, .length = 12}}};
+}
+
+void add_envelopes() {
+  add("RequestHeader", RequestHeader{.op = Op::query_gids, .sequence = 0x01020304});
+  add("ReplyHeader", ReplyHeader{.sequence = 5, .error = -6, .text = "why", .chunks = {{.index = 7, .bytes = 8}}});
+  add("Empty", Empty{});
+  const Hello hello{.queue_abi = 3, .version = "1.2.3"};
+  add("Hello", hello);
+  add("HelloReply", HelloReply{.daemon = hello, .devices = {device("uroce0"), device("uroce1")}});
+  add("OpenDevice", OpenDevice{.name = "uroce0"});
+  add("OpenDeviceReply", OpenDeviceReply{.device = device("uroce0"), .doorbells = place(1), .doorbell_entries = 2});
+}
+
+void add_memory() {
+  add("Handle", Handle{.id = 77});
+  add("RegisterMemory", register_memory());
+  add("ReregisterMemory", ReregisterMemory{.region = 99, .now = register_memory()});
+  add("RegisterMemoryReply", RegisterMemoryReply{.id = 1, .key = 2});
+  add("CreateWindow", CreateWindow{.pd = 1, .type = WindowType::type2});
+  add("CreateWindowReply", CreateWindowReply{.id = 1, .key = 2});
+  add("WindowCount", WindowCount{.bound = 3});
+}
+
+void add_queues() {
+  add("CreateCq", CreateCq{.entries = 1, .channel = 2});
+  add("CreateCqReply",
+      CreateCqReply{.id = 1, .number = 2, .entries = 3, .rings = 4, .header = place(5), .ring_place = place(6)});
+  add("ResizeCq", ResizeCq{.cq = 1, .entries = 2});
+  add("ResizeCqReply", ResizeCqReply{.entries = 1, .ring_place = place(2)});
+  add("CreateSrq", CreateSrq{.pd = 1, .max_wr = 2, .max_sge = 3});
+  add("CreateSrqReply", CreateSrqReply{.id = 1, .number = 2, .max_wr = 3, .max_sge = 4, .place = place(5)});
+  add("CreateQp", CreateQp{.pd = 1,
+                           .send_cq = 2,
+                           .recv_cq = 3,
+                           .srq = 4,
+                           .type = QpType::ud,
+                           .cap = cap(),
+                           .signal_all = true,
+                           .engine = -1,
+                           .retransmission = Retransmission::selective,
+                           .congestion_control = CongestionAlgorithm::dcqcn});
+  add("CreateQpReply", CreateQpReply{.id = 1, .qpn = 2, .engine = 3, .cap = cap(), .place = place(4)});
+  const ModifyStep step{.mask = QpAttrBit::state | QpAttrBit::dest_qpn, .attr = attr()};
+  add("Attr", attr());
+  add("ModifyStep", step);
+  add("ModifyQp", ModifyQp{.qp = 1, .steps = {step, {}}});
+  add("CreateAddressHandle", CreateAddressHandle{.pd = 1, .av = address_vector()});
+  add("CreateAddressHandleReply", CreateAddressHandleReply{.id = 1, .number = 2});
+  add("Multicast", Multicast{.qp = 1, .gid = gid(0xc0).bytes});
+  add("Destroy", Destroy{.kind = Kind::srq, .id = 2});
+}
+
+void add_device() {
+  add("CaptureReply", CaptureReply{.rings = 1, .epoch_ns = 0x0102030405060708});
+  add("Counters", Counters{.values = {{"rx_packets", 1}, {"tx_packets", 0x0203040506070809}}});
+  add("Clock", Clock{.ns = 0x1112131415161718});
+  add("Gids", Gids{.bytes = {gid(1).bytes, gid(2).bytes}});
+  add("LinkUp", LinkUp{.up = true});
+}
+
+void add_operator() {
+  const ClientRow row{.id = 1,
+                      .pid = -2,
+                      .uid = 3,
+                      .command = "cmd",
+                      .device = "uroce1",
+                      .qps = 4,
+                      .cqs = 5,
+                      .srqs = 6,
+                      .mrs = 7,
+                      .pds = 8,
+                      .ahs = 9,
+                      .queue_bytes = 10,
+                      .registered_bytes = 11,
+                      .calls = 12,
+                      .errors = 13};
+  add("ListClients", ListClients{.after = 1});
+  add("ClientRows", ClientRows{.rows = {row, {}}, .more = true});
+  add("ListObjects", ListObjects{.kind = Kind::qp, .after_client = 1, .after_id = 2});
+  add("ObjectRows",
+      ObjectRows{.rows = {{.client = 1, .id = 2, .values = {{"qpn", "0x000123"}, {"state", "RTS"}}}}, .more = true});
+}
+
+void add_connection_manager() {
+  add("CmChannelReply", CmChannelReply{.channel = 1});
+  add("CmInfoReply", CmInfoReply{.info = info()});
+  const ModifyStep step{.mask = QpAttrBit::state, .attr = attr()};
+  add("CmEventsReply",
+      CmEventsReply{
+          .events = {{.event = event(), .has_info = true, .known = {.info = info()}, .steps = {step, step}}, {}}});
+  add("CmCreateId", CmCreateId{.channel = 1, .space = PortSpace::udp, .type = QpType::ud});
+  add("CmBind", CmBind{.id = 1, .local = address(0xd0, 2)});
+  add("CmResolve",
+      CmResolve{.id = 1, .has_local = true, .local = address(0xd0, 2), .remote = address(0xe0, 3), .timeout_ms = 4});
+  add("CmListen", CmListen{.id = 1, .backlog = -2});
+  add("CmTerms", CmTerms{.id = 1, .param = param()});
+  add("CmReject", CmReject{.id = 1, .reason = 28, .private_data = private_data()});
+  add("CmQpAttr", CmQpAttr{.id = 1, .state = QpState::rtr});
+  add("CmSetOption", CmSetOption{.id = 1, .option = CmOption::af_only, .value = 3});
+  add("CmGroup", CmGroup{.id = 1, .group = address(0xf0, 2), .token = 0x0102030405060708});
+  add("CmMigrate", CmMigrate{.id = 1, .channel = 2, .taken = 3});
+}
+
+}  // namespace
+
+std::vector<Sample> samples() {
+  all.clear();
+  add_envelopes();
+  add_memory();
+  add_queues();
+  add_device();
+  add_operator();
+  add_connection_manager();
+  return all;
+}
+
+}  // namespace uroce::message

@@ -1,0 +1,437 @@
+#include "net/neighbours.h"
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "frames.h"
+#include "wire/packet.h"
+
+namespace uroce::net {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+const EthAddr kOurs{{0x02, 0, 0, 0, 0, 0xaa}};
+const EthAddr kPeer{{0x02, 0, 0, 0, 0, 0xbb}};
+
+Gid gid(const char* text) { return parse_address(text).value(); }
+
+/// A Neighbours with 192.0.2.1/24, 2001:db8::1/64 and its link-local address, and what it sent.
+struct Link {
+  explicit Link(uint16_t vlan = 0)
+      : neighbours(kOurs, vlan,
+                   AddressTable({parse_interface_address("192.0.2.1/24").value(),
+                                 parse_interface_address("2001:db8::1/64").value(),
+                                 {link_local(kOurs), 64}},
+                                {}),
+                   [this](std::span<const std::byte> frame) { sent.push_back(to_hex(frame)); }) {}
+
+  void receive(std::string_view hex, Nanos now = Nanos(0)) { neighbours.on_frame(from_hex(hex), now); }
+  void receive(std::span<const std::byte> frame, Nanos now = Nanos(0)) { neighbours.on_frame(frame, now); }
+  std::string take() {
+    std::string last = sent.empty() ? "" : sent.back();
+    sent.clear();
+    return last;
+  }
+
+  std::vector<std::string> sent;
+  Neighbours neighbours;
+};
+
+// Who has 192.0.2.1? Tell 192.0.2.2.
+const std::string kArpRequest =
+    "ffffffffffff0200000000bb0806"
+    "0001080006040001"
+    "0200000000bbc0000202"
+    "000000000000c0000201";
+const std::string kArpReplyToPeer =
+    "0200000000bb0200000000aa0806"
+    "0001080006040002"
+    "0200000000aac0000201"
+    "0200000000bbc0000202";
+const std::string kArpAnswerFromPeer =
+    "0200000000aa0200000000bb0806"
+    "0001080006040002"
+    "0200000000bbc0000202"
+    "0200000000aac0000201";
+
+TEST(Arp, AnswersForOurAddressAndLearnsTheAsker) {
+  Link link;
+  link.receive(kArpRequest);
+  EXPECT_EQ(link.take(), kArpReplyToPeer);
+  EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.2")), kPeer);
+  EXPECT_EQ(link.neighbours.counters().answered.get(), 1u);
+}
+
+TEST(Arp, AnswersAProbeWithoutLearning) {
+  Link link;
+  link.receive(
+      "ffffffffffff0200000000bb0806"
+      "0001080006040001"
+      "0200000000bb00000000"
+      "000000000000c0000201");
+  EXPECT_EQ(link.sent.size(), 1u);
+  EXPECT_EQ(link.neighbours.lookup(Gid::from_ipv4(0)), std::nullopt);
+}
+
+TEST(Arp, LeavesOthersConversations) {
+  Link link;
+  link.receive(
+      "ffffffffffff0200000000bb0806"
+      "0001080006040001"
+      "0200000000bbc0000202"
+      "000000000000c0000203");
+  EXPECT_TRUE(link.sent.empty());
+  EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.2")), std::nullopt);
+  EXPECT_EQ(link.neighbours.counters().not_for_us.get(), 1u);
+}
+
+TEST(Arp, IgnoresAnswersNobodyAskedFor) {
+  Link link;
+  link.receive(kArpAnswerFromPeer);
+  EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.2")), std::nullopt);
+}
+
+TEST(Arp, TellsOfChangesOnce) {
+  Link link;
+  link.receive(kArpRequest);
+  auto changes = link.neighbours.take_changes();
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].gid, gid("192.0.2.2"));
+  EXPECT_EQ(changes[0].mac, kPeer);
+  link.receive(kArpRequest);
+  EXPECT_TRUE(link.neighbours.take_changes().empty()) << "the same again";
+  // Given up, and there again: who was on the way there must know.
+  link.neighbours.poll(kReachableTime);
+  for (int i = 1; i <= kResolveTries; ++i) link.neighbours.poll(kReachableTime + i * kResolveInterval);
+  EXPECT_TRUE(link.neighbours.take_changes().empty());
+  link.receive(kArpRequest, seconds(99));
+  EXPECT_EQ(link.neighbours.take_changes().size(), 1u);
+}
+
+TEST(Neighbours, OtherAddressesOfOursTakeEffectAtOnce) {
+  Link link;
+  link.receive(kArpRequest);
+  link.take();
+  link.neighbours.set_table(AddressTable({parse_interface_address("192.0.2.2/24").value()}, {}), Nanos(0));
+  EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.2")), kOurs) << "a neighbour's no more";
+  EXPECT_TRUE(link.neighbours.take_changes().empty());
+  EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.1")), std::nullopt);
+  link.neighbours.announce(seconds(1));
+  EXPECT_EQ(link.sent.size(), 2u);
+}
+
+TEST(Neighbours, ANewGatewayIsAskedForAndTold) {
+  Link link(100);
+  const AddressTable table({parse_interface_address("192.0.2.1/24").value()}, {gid("192.0.2.2")});
+  link.neighbours.set_table(table, seconds(1));
+  ASSERT_EQ(link.sent.size(), 1u);
+  EXPECT_EQ(link.sent[0].substr(24),
+            "8100006408060001080006040001"
+            "0200000000aac0000201"
+            "000000000000c0000202");
+  EXPECT_EQ(link.neighbours.table().next_hop(gid("198.51.100.7")), gid("192.0.2.2"));
+  EXPECT_TRUE(link.neighbours.take_changes().empty());
+  link.receive(kArpAnswerFromPeer.substr(0, 24) + "81000064" + kArpAnswerFromPeer.substr(24), seconds(1));
+  EXPECT_EQ(link.neighbours.take_changes().size(), 1u);
+  link.neighbours.set_table(table, seconds(2));
+  EXPECT_EQ(link.neighbours.take_changes().size(), 1u) << "known already: routes that led elsewhere follow";
+}
+
+TEST(Arp, FollowsAGratuitousUpdateOfAKnownNeighbour) {
+  Link link;
+  link.receive(kArpRequest);
+  link.receive(
+      "ffffffffffff0200000000cc0806"
+      "0001080006040001"
+      "0200000000ccc0000202"
+      "000000000000c0000202");
+  EXPECT_EQ(to_text(*link.neighbours.lookup(gid("192.0.2.2"))), "02:00:00:00:00:cc");
+  EXPECT_EQ(link.neighbours.counters().learned.get(), 2u);
+}
+
+TEST(Arp, ResolvesWithThreeTriesASecondApart) {
+  Link link;
+  const Gid peer = gid("192.0.2.2");
+  link.neighbours.request(peer, seconds(10));
+  EXPECT_EQ(link.take(),
+            "ffffffffffff0200000000aa0806"
+            "0001080006040001"
+            "0200000000aac0000201"
+            "000000000000c0000202");
+  EXPECT_EQ(link.neighbours.state(peer), NeighbourState::resolving);
+  link.neighbours.request(peer, seconds(10));  // under way
+  link.neighbours.poll(seconds(10) + milliseconds(999));
+  EXPECT_TRUE(link.sent.empty());
+  EXPECT_EQ(link.neighbours.next_deadline(), seconds(11));
+  link.neighbours.poll(seconds(11));
+  link.neighbours.poll(seconds(12));
+  EXPECT_EQ(link.sent.size(), 2u);
+  link.neighbours.poll(seconds(13));
+  EXPECT_EQ(link.sent.size(), 2u);
+  EXPECT_EQ(link.neighbours.state(peer), NeighbourState::failed);
+  EXPECT_EQ(link.neighbours.counters().failed.get(), 1u);
+  EXPECT_EQ(link.neighbours.next_deadline(), kNever);
+
+  link.neighbours.request(peer, seconds(20));  // a failed one may be tried again
+  EXPECT_EQ(link.neighbours.state(peer), NeighbourState::resolving);
+  link.receive(kArpAnswerFromPeer, seconds(20));
+  EXPECT_EQ(link.neighbours.state(peer), NeighbourState::reachable);
+  EXPECT_EQ(link.neighbours.lookup(peer), kPeer);
+}
+
+TEST(Arp, KeepsAnAgedEntryInUseWhileItAsksAgain) {
+  Link link;
+  const Gid peer = gid("192.0.2.2");
+  link.receive(kArpRequest, Nanos(0));
+  link.take();
+  link.neighbours.poll(kReachableTime - Nanos(1));
+  EXPECT_TRUE(link.sent.empty());
+  link.neighbours.poll(kReachableTime);
+  EXPECT_EQ(link.sent.size(), 1u);
+  EXPECT_EQ(link.neighbours.lookup(peer), kPeer);
+  for (int i = 1; i <= kResolveTries; ++i) link.neighbours.poll(kReachableTime + i * kResolveInterval);
+  EXPECT_EQ(link.neighbours.lookup(peer), std::nullopt);
+  EXPECT_EQ(link.neighbours.state(peer), NeighbourState::failed);
+}
+
+TEST(Arp, CountsMalformed) {
+  Link link;
+  const auto good = from_hex(kArpRequest);
+  for (std::size_t n = 0; n < good.size(); ++n) link.receive(std::span(good).first(n));
+  EXPECT_EQ(link.neighbours.counters().malformed.get(), good.size());
+  for (const std::size_t field : {15u, 16u, 18u, 19u, 21u}) {  // hardware, protocol, lengths, operation
+    auto bad = good;
+    bad[field] = std::byte{7};
+    link.receive(bad);
+  }
+  EXPECT_EQ(link.neighbours.counters().malformed.get(), good.size() + 5);
+  link.receive(
+      "ffffffffffff0300000000bb0806"
+      "0001080006040001"
+      "0300000000bbc0000202"
+      "000000000000c0000201");
+  EXPECT_EQ(link.neighbours.counters().malformed.get(), good.size() + 6) << "a multicast source";
+  EXPECT_TRUE(link.sent.empty());
+}
+
+TEST(Arp, SpeaksOnItsVlanOnly) {
+  Link link(100);
+  link.receive(kArpRequest);
+  EXPECT_TRUE(link.sent.empty());
+  const std::string tagged = kArpRequest.substr(0, 24) + "8100a064" + kArpRequest.substr(24);
+  link.receive(tagged);
+  EXPECT_EQ(link.take(), kArpReplyToPeer.substr(0, 24) + "81000064" + kArpReplyToPeer.substr(24));
+  Link untagged;
+  untagged.receive(tagged);
+  EXPECT_TRUE(untagged.sent.empty());
+  untagged.receive(kArpRequest.substr(0, 24) + "8100a000" + kArpRequest.substr(24));  // a priority tag
+  EXPECT_EQ(untagged.sent.size(), 1u);
+}
+
+TEST(Arp, BoundsItsTable) {
+  Link link;
+  for (uint32_t i = 0; i < kMaxNeighbours + 10; ++i) link.neighbours.request(Gid::from_ipv4(0xc0000300 + i), Nanos(i));
+  EXPECT_EQ(link.neighbours.counters().table_full.get(), 10u) << "all are being resolved";
+  EXPECT_EQ(link.neighbours.state(Gid::from_ipv4(0xc0000300)), NeighbourState::resolving);
+  for (int i = 1; i <= kResolveTries; ++i) link.neighbours.poll(seconds(i) + milliseconds(1));
+  link.receive(kArpRequest, seconds(9));
+  EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.2")), kPeer);
+  EXPECT_EQ(link.neighbours.state(Gid::from_ipv4(0xc0000300)), NeighbourState::unknown) << "the oldest went";
+}
+
+const std::string kGratuitous =
+    "ffffffffffff0200000000aa0806"
+    "0001080006040001"
+    "0200000000aac0000201"
+    "000000000000c0000201";
+
+TEST(Announce, AsksForEveryAddressAndTellsTheLinkTwice) {
+  Link link;
+  link.neighbours.announce(seconds(1));
+  ASSERT_EQ(link.sent.size(), 6u);
+  EXPECT_EQ(link.sent[0],
+            "ffffffffffff0200000000aa0806"
+            "0001080006040001"
+            "0200000000aa00000000"
+            "000000000000c0000201");
+  EXPECT_EQ(link.sent[1], kGratuitous);
+  // A solicitation from :: to the solicited-node group, without a source option.
+  EXPECT_EQ(link.sent[2].substr(0, 28), "3333ff0000010200000000aa86dd");
+  EXPECT_EQ(link.sent[2].substr(44, 32), std::string(32, '0'));
+  EXPECT_EQ(link.sent[2].substr(108, 4), "8700");
+  EXPECT_EQ(link.sent[2].substr(116), "0000000020010db8000000000000000000000001");
+  EXPECT_EQ(link.sent[3].substr(0, 28), "3333000000010200000000aa86dd");
+  // ff02::1, type 136, override but not solicited, target 2001:db8::1, option 2 with our MAC.
+  EXPECT_EQ(link.sent[3].substr(76, 32), "ff020000000000000000000000000001");
+  EXPECT_EQ(link.sent[3].substr(108, 4), "8800");
+  EXPECT_EQ(link.sent[3].substr(116), "2000000020010db800000000000000000000000102010200000000aa");
+  link.sent.clear();
+  EXPECT_EQ(link.neighbours.next_deadline(), seconds(3));
+  link.neighbours.poll(seconds(3));
+  ASSERT_EQ(link.sent.size(), 3u);
+  EXPECT_EQ(link.sent[0], kGratuitous);
+  EXPECT_EQ(link.neighbours.next_deadline(), kNever);
+}
+
+TEST(Conflict, IsToldAndDefendedAgainstNowAndThen) {
+  Link link;
+  const std::string claim =
+      "ffffffffffff0200000000cc0806"
+      "0001080006040002"
+      "0200000000ccc0000201"
+      "0200000000ccc0000201";
+  link.receive(claim, seconds(1));
+  EXPECT_EQ(link.take(), kGratuitous);
+  const auto conflicts = link.neighbours.take_conflicts();
+  ASSERT_EQ(conflicts.size(), 1u);
+  EXPECT_EQ(to_text(conflicts[0].gid) + " " + to_text(conflicts[0].mac), "192.0.2.1 02:00:00:00:00:cc");
+  link.receive(claim, seconds(2));
+  EXPECT_TRUE(link.sent.empty());
+  EXPECT_TRUE(link.neighbours.take_conflicts().empty());
+  EXPECT_EQ(link.neighbours.counters().conflicts.get(), 2u);
+  link.receive(claim, seconds(1) + kDefendInterval);
+  EXPECT_EQ(link.neighbours.take_conflicts().size(), 1u);
+  EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.1")), kOurs) << "nobody else is us";
+}
+
+/// An ICMPv6 message from the peer in a frame to `to`.
+std::vector<std::byte> from_peer(const EthAddr& to, const char* source, const char* destination, std::string_view body,
+                                 uint8_t hop_limit = 255) {
+  return make_ether(to, kPeer, 0, kEtherIpv6, make_icmpv6(gid(source), gid(destination), hop_limit, from_hex(body)));
+}
+
+const std::string kSolicitBody = "87000000 00000000 20010db8000000000000000000000001 0101 0200000000bb";
+const EthAddr kGroupMac = wire::multicast_mac(solicited_node(gid("2001:db8::1")));
+
+TEST(Nd, AnswersASolicitation) {
+  Link link;
+  link.receive(from_peer(kGroupMac, "2001:db8::2", "ff02::1:ff00:1", kSolicitBody));
+  ASSERT_EQ(link.sent.size(), 1u);
+  const auto frame = from_hex(link.sent[0]);
+  bool malformed = false;
+  const auto icmp = parse_icmpv6(std::span(frame).subspan(14), malformed);
+  ASSERT_TRUE(icmp) << "its checksum is right";
+  EXPECT_EQ(icmp->hop_limit, 255);
+  EXPECT_EQ(to_text(icmp->source), "2001:db8::1");
+  EXPECT_EQ(to_text(icmp->destination), "2001:db8::2");
+  EXPECT_EQ(link.sent[0].substr(0, 12), "0200000000bb");
+  EXPECT_EQ(link.sent[0].substr(116, 2), "60") << "solicited and override";
+  EXPECT_EQ(link.neighbours.lookup(gid("2001:db8::2")), kPeer);
+}
+
+TEST(Nd, DefendsAgainstADuplicateAddress) {
+  Link link;
+  const auto probe = from_peer(kGroupMac, "::", "ff02::1:ff00:1", kSolicitBody.substr(0, kSolicitBody.size() - 18));
+  link.receive(probe);
+  ASSERT_EQ(link.sent.size(), 1u);
+  EXPECT_EQ(link.sent[0].substr(0, 12), "333300000001");
+  EXPECT_EQ(link.sent[0].substr(116, 2), "20") << "not solicited";
+}
+
+TEST(Nd, DropsWhatTheStandardForbids) {
+  Link link;
+  const auto malformed = [&] { return link.neighbours.counters().malformed.get(); };
+  link.receive(from_peer(kGroupMac, "2001:db8::2", "ff02::1:ff00:1", kSolicitBody, 254));
+  EXPECT_EQ(malformed(), 1u) << "forwarded by a router";
+  link.receive(from_peer(kGroupMac, "2001:db8::2", "ff02::1:ff00:1", "87010000" + kSolicitBody.substr(8)));
+  EXPECT_EQ(malformed(), 2u) << "code";
+  link.receive(from_peer(kGroupMac, "2001:db8::2", "ff02::1:ff00:1",
+                         "87000000 00000000 ff020000000000000000000000000001 0101 0200000000bb"));
+  EXPECT_EQ(malformed(), 3u) << "a multicast target";
+  link.receive(from_peer(kGroupMac, "2001:db8::2", "ff02::1:ff00:1",
+                         "87000000 00000000 20010db8000000000000000000000001 0100 0200000000bb"));
+  EXPECT_EQ(malformed(), 4u) << "an option of length 0";
+  link.receive(from_peer(kGroupMac, "2001:db8::2", "ff02::1:ff00:1",
+                         "87000000 00000000 20010db8000000000000000000000001 0102 0200000000bb"));
+  EXPECT_EQ(malformed(), 5u) << "an option longer than the packet";
+  link.receive(from_peer(kGroupMac, "::", "ff02::1:ff00:1", kSolicitBody));
+  EXPECT_EQ(malformed(), 6u) << "a probe with a source option";
+  link.receive(from_peer(kGroupMac, "2001:db8::2", "ff02::1:ff00:1", "87000000 00000000 20010db80000000000000000"));
+  EXPECT_EQ(malformed(), 7u) << "short";
+  EXPECT_TRUE(link.sent.empty());
+}
+
+TEST(Nd, ResolvesThroughTheSolicitedNodeGroup) {
+  Link link;
+  const Gid peer = gid("2001:db8::2");
+  link.neighbours.request(peer, Nanos(0));
+  ASSERT_EQ(link.sent.size(), 1u);
+  EXPECT_EQ(link.sent[0].substr(0, 28), "3333ff0000020200000000aa86dd");
+  EXPECT_EQ(link.sent[0].substr(76, 32), "ff0200000000000000000001ff000002");
+  const std::string advertise = "88000000 60000000 20010db8000000000000000000000002 0201 0200000000bb";
+  link.receive(from_peer(kOurs, "2001:db8::2", "2001:db8::1", advertise));
+  EXPECT_EQ(link.neighbours.lookup(peer), kPeer);
+  // Without the override flag a known address stays (RFC 4861, 7.2.5).
+  const std::string other = "88000000 40000000 20010db8000000000000000000000002 0201 0200000000cc";
+  link.receive(from_peer(kOurs, "2001:db8::2", "2001:db8::1", other));
+  EXPECT_EQ(link.neighbours.lookup(peer), kPeer);
+  EXPECT_EQ(link.neighbours.take_changes().size(), 1u);
+  // An unsolicited one with it moves the neighbour (7.2.6).
+  const std::string moved = "88000000 20000000 20010db8000000000000000000000002 0201 0200000000cc";
+  link.receive(from_peer(kOurs, "2001:db8::2", "ff02::1", moved));
+  EXPECT_EQ(to_text(*link.neighbours.lookup(peer)), "02:00:00:00:00:cc");
+  EXPECT_EQ(link.neighbours.take_changes().size(), 1u);
+  // Our own address in somebody else's mouth.
+  const std::string ours = "88000000 20000000 20010db8000000000000000000000001 0201 0200000000cc";
+  link.receive(from_peer(kOurs, "2001:db8::1", "ff02::1", ours));
+  EXPECT_EQ(link.neighbours.counters().conflicts.get(), 1u);
+  // Nobody asked for this one.
+  const std::string stranger = "88000000 60000000 20010db8000000000000000000000003 0201 0200000000bb";
+  link.receive(from_peer(kOurs, "2001:db8::3", "2001:db8::1", stranger));
+  EXPECT_EQ(link.neighbours.lookup(gid("2001:db8::3")), std::nullopt);
+}
+
+TEST(Echo, AnswersIpv4) {
+  Link link;
+  const auto request = make_icmpv4(gid("192.0.2.2"), gid("192.0.2.1"), from_hex("08000000 00010002 68656c6c6f"));
+  link.receive(make_ether(kOurs, kPeer, 0, kEtherIpv4, request));
+  const auto reply = make_icmpv4(gid("192.0.2.1"), gid("192.0.2.2"), from_hex("00000000 00010002 68656c6c6f"));
+  EXPECT_EQ(link.take(), to_hex(make_ether(kPeer, kOurs, 0, kEtherIpv4, reply)));
+  // Not to a broadcast, and not for other addresses.
+  link.receive(make_ether(kBroadcastMac, kPeer, 0, kEtherIpv4, request));
+  link.receive(make_ether(kOurs, kPeer, 0, kEtherIpv4,
+                          make_icmpv4(gid("192.0.2.2"), gid("192.0.2.3"), from_hex("0800000000010002"))));
+  link.receive(make_ether(kOurs, kPeer, 0, kEtherIpv4,
+                          make_icmpv4(gid("224.0.0.9"), gid("192.0.2.1"), from_hex("0800000000010002"))));
+  link.receive(make_ether(kOurs, kPeer, 0, kEtherIpv4,
+                          make_icmpv4(gid("192.0.2.2"), gid("192.0.2.1"), from_hex("0000000000010002"))));
+  EXPECT_TRUE(link.sent.empty());
+  EXPECT_EQ(link.neighbours.counters().not_for_us.get(), 4u);
+}
+
+TEST(Echo, AnswersIpv6) {
+  Link link;
+  link.receive(from_peer(kOurs, "2001:db8::2", "2001:db8::1", "80000000 00010002 6869", 64));
+  const auto reply = make_icmpv6(gid("2001:db8::1"), gid("2001:db8::2"), 64, from_hex("81000000 00010002 6869"));
+  EXPECT_EQ(link.take(), to_hex(make_ether(kPeer, kOurs, 0, kEtherIpv6, reply)));
+  EXPECT_EQ(link.neighbours.counters().echo_answered.get(), 1u);
+  link.receive(from_peer(kGroupMac, "2001:db8::2", "ff02::1:ff00:1", "80000000 00010002 6869", 64));
+  EXPECT_TRUE(link.sent.empty());
+}
+
+// Random damage to good frames: nothing is answered but what is whole, nothing crashes.
+TEST(Neighbours, SurvivesDamage) {
+  Random random(20240611);
+  Link link;
+  const std::vector<std::vector<std::byte>> good{
+      from_hex(kArpRequest), from_peer(kGroupMac, "2001:db8::2", "ff02::1:ff00:1", kSolicitBody),
+      from_peer(kOurs, "2001:db8::2", "2001:db8::1", "80000000 00010002 6869", 64)};
+  for (int i = 0; i < 100000; ++i) {
+    auto frame = good[random.below(good.size())];
+    for (uint64_t n = random.below(4); n > 0; --n) {
+      frame[random.below(frame.size())] = static_cast<std::byte>(random.next());
+    }
+    frame.resize(random.below(frame.size() + 1));
+    link.receive(frame, Nanos(i));
+    link.neighbours.poll(Nanos(i));
+    link.sent.clear();
+  }
+  const auto& c = link.neighbours.counters();
+  EXPECT_GT(c.malformed.get(), 1000u);
+  EXPECT_GT(c.answered.get(), 100u);
+}
+
+}  // namespace
+}  // namespace uroce::net

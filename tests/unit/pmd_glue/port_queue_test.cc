@@ -1,0 +1,246 @@
+#include "pmd_glue/port_queue.h"
+
+#include <gtest/gtest.h>
+
+#include "memory/region_table.h"
+#include "net/neighbours.h"
+#include "pmd_glue/service_thread.h"
+#include "pmd_glue/worker.h"
+#include "ports.h"
+
+namespace uroce::glue {
+namespace {
+
+struct NoEvents final : transport::EngineEvents {
+  void on_completion_event(uint32_t) override {}
+  void on_async_event(AsyncEventType, uint32_t) override {}
+};
+
+net::AddressTable addresses(const char* text, const EthAddr& mac) {
+  auto list = net::parse_interface_addresses(text).value();
+  list.push_back({net::link_local(mac), 64});
+  return {std::move(list), {}};
+}
+
+/// A port with engines and port queues, polled by the test.
+struct Node {
+  Node(Port& p, const char* address, uint32_t count, ServiceThread& service, const TscClock& c, const char* name)
+      : port(p), clock(c), handover(Handover::make(name, count, SOCKET_ID_ANY).value()) {
+    neighbourhood = std::make_unique<Neighbourhood>(port, uint16_t{0}, addresses(address, port.mac()), count,
+                                                    service.waker(), clock, uint64_t{1});
+    if (port.queues() < count) shared = SharedQueue::make(std::string(name) + "-tx", SOCKET_ID_ANY).value();
+    std::vector<Waker*> all;
+    for (uint32_t i = 0; i < count; ++i) all.push_back(wakers.emplace_back(std::make_unique<Waker>()).get());
+    for (uint32_t i = 0; i < count; ++i) {
+      transport::EngineConfig config;
+      config.index = i;
+      config.index_bits = static_cast<uint32_t>(std::bit_width(count - 1));
+      config.max_qps = 64;
+      auto& engine = engines.emplace_back(std::make_unique<transport::Engine>(config, regions, events));
+      queues.push_back(std::make_unique<PortQueue>(
+          PortQueueParts{port, *handover, *neighbourhood, shared.get(), *engine, nullptr, all}));
+    }
+  }
+  bool round() {
+    bool worked = false;
+    for (auto& queue : queues) worked = queue->round(clock) || worked;
+    return worked;
+  }
+  uint64_t unknown_qps(uint32_t engine) const {
+    return engines[engine]->counters().drops[static_cast<std::size_t>(wire::Drop::qp_unknown)].get();
+  }
+  uint64_t counter(uint32_t queue, std::string_view name) const {
+    for (const auto& [key, value] : queues[queue]->counter_list()) {
+      if (key == name) return value;
+    }
+    ADD_FAILURE() << "no counter " << name;
+    return 0;
+  }
+
+  Port& port;
+  const TscClock& clock;
+  NoEvents events;
+  memory::RegionTable regions{16, 1};
+  std::unique_ptr<Handover> handover;
+  std::unique_ptr<Neighbourhood> neighbourhood;
+  std::unique_ptr<SharedQueue> shared;
+  std::vector<std::unique_ptr<Waker>> wakers;
+  std::vector<std::unique_ptr<transport::Engine>> engines;
+  std::vector<std::unique_ptr<PortQueue>> queues;
+};
+
+PairOptions pair_options(uint32_t engines, uint32_t queues) {
+  PairOptions options;
+  options.queues = queues;
+  options.slots = 256;
+  options.port.engines = engines;
+  return options;
+}
+
+struct TwoNodes {
+  explicit TwoNodes(uint32_t engines = 1, uint32_t queues = 1)
+      : pair(pair_options(engines, queues)),
+        a(*pair.a, "192.0.2.1/24,2001:db8::1/64", engines, service, clock, "node-a"),
+        b(*pair.b, "192.0.2.2/24,2001:db8::2/64", engines, service, clock, "node-b") {}
+  void round() {
+    a.round();
+    b.round();
+    a.neighbourhood->step(false);
+    b.neighbourhood->step(false);
+  }
+
+  PortPair pair;
+  TscClock clock;
+  ServiceThread service{clock};
+  Node a, b;
+};
+
+/// Sends a whole frame: headers only; the sink computes the ICRC.
+void send(PortQueue& queue, uint32_t dest_qpn) {
+  TestFrame f(dest_qpn, 0, {});
+  ASSERT_GT(queue.sink().room(), 0u);
+  queue.sink().send({&f.frame, 1});
+}
+
+TEST(PortQueue, ResolvesAndAnswersOverThePort) {
+  TwoNodes t;
+  for (const char* peer : {"192.0.2.2", "2001:db8::2"}) {
+    const Gid gid = net::parse_address(peer).value();
+    const auto mac = t.a.neighbourhood->resolve(gid, std::chrono::seconds(5), [&] { t.round(); });
+    ASSERT_TRUE(mac) << mac.error().text;
+    EXPECT_EQ(*mac, t.pair.b->mac());
+  }
+  const auto own = t.a.neighbourhood->resolve(net::parse_address("192.0.2.1").value(), Nanos(0), [] {});
+  ASSERT_TRUE(own);
+  EXPECT_EQ(*own, t.pair.a->mac());
+  EXPECT_GE(t.b.counter(0, "port_slow"), 2u);  // and membership reports, when they are due
+}
+
+TEST(PortQueue, SaysWhoDoesNotAnswer) {
+  TwoNodes t;
+  const auto mac = t.a.neighbourhood->resolve(net::parse_address("192.0.2.9").value(), std::chrono::milliseconds(20),
+                                              [&] { t.round(); });
+  ASSERT_FALSE(mac);
+  EXPECT_EQ(mac.error().code, EHOSTUNREACH);
+  EXPECT_NE(mac.error().text.find("192.0.2.9"), std::string::npos);
+  EXPECT_NE(mac.error().text.find("uroce0"), std::string::npos);
+  const auto far = t.a.neighbourhood->resolve(net::parse_address("198.51.100.1").value(), Nanos(0), [] {});
+  EXPECT_EQ(far.error().code, ENETUNREACH);
+}
+
+TEST(PortQueue, HandsFramesToTheEngineOfTheirQpn) {
+  for (const uint32_t queues : {1u, 4u}) {
+    TwoNodes t(4, queues);
+    EXPECT_EQ(t.pair.b->queues(), queues);
+    // Engine i of a sends to every engine of b, from every queue.
+    for (uint32_t from = 0; from < 4; ++from) {
+      for (uint32_t to = 0; to < 4; ++to) send(*t.a.queues[from], 0x40 + to);
+    }
+    for (int i = 0; i < 4; ++i) t.round();
+    uint64_t steered = 0;
+    for (uint32_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(t.b.unknown_qps(i), 4u) << "engine " << i << " with " << queues << " queues";
+      steered += t.b.counter(i, "port_steered");
+    }
+    EXPECT_EQ(steered, 12u);
+  }
+}
+
+TEST(PortQueue, HandsAMulticastFrameToEveryEngine) {
+  TwoNodes t(4, 1);
+  const auto received = [&](uint32_t engine) { return t.b.engines[engine]->counters().rx_packets.get(); };
+  for (int i = 0; i < 4; ++i) t.round();
+  const auto in_use = [&] {
+    return rte_mempool_in_use_count(t.pair.a->pool()) + rte_mempool_in_use_count(t.pair.b->pool());
+  };
+  send(*t.a.queues[0], 0x40);
+  for (int i = 0; i < 4; ++i) t.round();
+  const unsigned settled = in_use();
+  for (int i = 0; i < 100; ++i) {
+    send(*t.a.queues[0], kMulticastQpn);
+    t.round();
+  }
+  for (int i = 0; i < 4; ++i) t.round();
+  for (uint32_t i = 0; i < 4; ++i) EXPECT_EQ(received(i), i == 0 ? 101u : 100u) << "engine " << i;
+  EXPECT_EQ(t.b.unknown_qps(0), 101u) << "nobody listens, and one engine says so";
+  EXPECT_EQ(t.b.unknown_qps(1), 0u);
+  EXPECT_EQ(in_use(), settled) << "every reference is given back";
+}
+
+TEST(PortQueue, CountsWhatItDoesNotKnow) {
+  TwoNodes t;
+  std::vector<std::byte> frame(60);
+  frame[12] = std::byte{0x88};
+  frame[13] = std::byte{0xcc};  // LLDP
+  ASSERT_TRUE(t.a.queues[0]->sink().send_raw(frame));
+  ASSERT_TRUE(t.a.queues[0]->sink().send_raw(std::span(frame).first(1)));
+  t.round();
+  EXPECT_EQ(t.b.counter(0, "port_foreign"), 2u);
+  EXPECT_EQ(t.b.counter(0, "port_received"), 2u);
+}
+
+TEST(PortQueue, JoinsSegmentsAndDropsWhatIsTooLong) {
+  TwoNodes t;
+  rte_mempool* pool = rte_pktmbuf_pool_create("segments", 255, 0, 0, RTE_PKTMBUF_HEADROOM + 64, SOCKET_ID_ANY);
+  TestFrame f(0x40, 0, {});
+  t.a.queues[0]->sink().room();
+  t.a.queues[0]->sink().send({&f.frame, 1});
+  const auto whole = receive_all(*t.pair.b)[0];
+  for (const std::size_t surplus : {std::size_t{0}, std::size_t{9000}}) {
+    std::vector<std::byte> bytes(whole.size() + surplus);
+    std::ranges::copy(whole, bytes.begin());
+    rte_mbuf* head = nullptr;
+    for (std::size_t at = 0; at < bytes.size(); at += 40) {
+      rte_mbuf* part = rte_pktmbuf_alloc(pool);
+      const auto n = static_cast<uint16_t>(std::min<std::size_t>(40, bytes.size() - at));
+      std::memcpy(rte_pktmbuf_append(part, n), &bytes[at], n);
+      if (head == nullptr) {
+        head = part;
+      } else {
+        ASSERT_EQ(rte_pktmbuf_chain(head, part), 0);
+      }
+    }
+    ASSERT_EQ(rte_eth_tx_burst(t.pair.a->id(), 0, &head, 1), 1);
+  }
+  t.round();
+  EXPECT_EQ(t.b.unknown_qps(0), 1u) << "the joined one parses, its ICRC right";
+  EXPECT_EQ(t.b.counter(0, "port_oversize"), 1u);
+  EXPECT_EQ(rte_mempool_avail_count(pool), 255u) << "all segments are back";
+  rte_mempool_free(pool);
+}
+
+TEST(PortQueue, GivesEveryBufferBack) {
+  TwoNodes t(2, 1);
+  const auto in_use = [&] {
+    return rte_mempool_in_use_count(t.pair.a->pool()) + rte_mempool_in_use_count(t.pair.b->pool());
+  };
+  send(*t.a.queues[0], 0x40);
+  send(*t.a.queues[1], 0x41);
+  for (int i = 0; i < 4; ++i) t.round();
+  const unsigned settled = in_use();  // each sink's stash
+  for (uint32_t i = 0; i < 5000; ++i) {
+    send(*t.a.queues[i & 1], i);
+    if (i % 16 == 0) t.round();
+  }
+  for (int i = 0; i < 20; ++i) t.round();
+  EXPECT_EQ(in_use(), settled);
+  EXPECT_EQ(t.b.unknown_qps(0) + t.b.unknown_qps(1), 5002u);
+}
+
+TEST(Worker, SleepsUntilAFrameOrAWakeUp) {
+  TwoNodes t;
+  Worker worker(IdlePolicy::sleep, t.clock);
+  worker.add(std::move(t.b.queues[0]));
+  t.b.queues.clear();
+  // Idle long enough to sleep; each nap is bounded.
+  const Nanos start = t.clock.now();
+  while (t.clock.now() - start < std::chrono::milliseconds(5)) {
+    if (!worker.round()) worker.idle(std::chrono::milliseconds(1));
+  }
+  send(*t.a.queues[0], 0x40);
+  while (!worker.round() && t.clock.now() - start < std::chrono::seconds(5)) worker.idle(std::chrono::milliseconds(1));
+  EXPECT_EQ(t.b.unknown_qps(0), 1u);
+}
+
+}  // namespace
+}  // namespace uroce::glue
