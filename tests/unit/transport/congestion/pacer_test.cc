@@ -54,7 +54,7 @@ TEST(Pacer, NoGapIsLongerThanATenthOfASecond) {
   Pacer pacer;
   pacer.charge(4096, 1, kBegin);
   EXPECT_EQ(pacer.next_send(), kBegin - Pacer::kMaxBurst + Pacer::kLongestGap);
-  // What the cap took away is not owed later.
+  // The time that the cap cut off is not charged later.
   const Nanos next = pacer.next_send();
   pacer.charge(1000, 8 * kGiga, next);
   EXPECT_LE(pacer.next_send(), next + Nanos(1001));

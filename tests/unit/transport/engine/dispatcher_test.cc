@@ -24,7 +24,7 @@ class Dispatching : public ::testing::Test {
     rc_->state = QpState::rts;
     uc_->state = QpState::rts;
   }
-  // What the timers have fired by `until`.
+  // The QPs whose timers have fired by `until`.
   struct Fired {
     std::vector<uint32_t> ack, hello, turn;
   };

@@ -214,7 +214,7 @@ TEST_F(LossDetection, ALatePacketTeachesHowMuchTheNetworkReorders) {
   EXPECT_TRUE(detect());
 }
 
-// What arrives behind a hole is counted; what a SACK's base alone acknowledges is not.
+// Packets that arrive behind a hole are counted. Those that only a SACK's base acknowledges are not.
 TEST_F(LossDetection, ReorderingIsUnlearntAfterManyPacketsInOrder) {
   loss_.on_late(kFirst, kFirst + 11);
   ASSERT_EQ(loss_.reordering(true), 13u);

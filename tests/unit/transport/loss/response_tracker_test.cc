@@ -184,7 +184,7 @@ TEST_F(ResponseTracking, TheReachIsThatOfTheSets) {
   tracker_.expect_until(kFirst + 5'000);
   EXPECT_TRUE(find(kUroce));
   EXPECT_EQ(ask(), Offsets{0});
-  // Everything within reach has come. What lies behind was out of reach, and was not asked for.
+  // Everything within reach has come. The responses behind were out of reach, and were not requested.
   EXPECT_TRUE(find(kUroce, PsnSet::kSize));
   EXPECT_TRUE(loss_.is_lost(kFirst + PsnSet::kSize));
 }
