@@ -70,7 +70,7 @@ if [ $sanitize != no ]; then
   configure build-sanitize -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false \
     "-Dcpp_args=['-fno-sanitize-recover=all','-fno-omit-frame-pointer']"
   [ $sanitize != core ] || choose build-sanitize \
-    '(unit-(base|wire|net|memory|queues|transport|control|cm|message|service)$|(script|sim|fuzz)-)'
+    '(unit-(base|wire|net|memory|queues|transport|loss|congestion|control|cm|message|service)$|(script|sim|fuzz)-)'
   compile build-sanitize "${targets[@]}"
   export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
@@ -78,7 +78,7 @@ if [ $sanitize != no ]; then
 elif [ -n "$quick" ]; then
   configure build
   case $quick in
-    transport) choose build '(unit-transport$|script-(?!cm-))' ;;
+    transport) choose build '(unit-(transport|loss|congestion)$|script-(?!cm-))' ;;
     cm) choose build '(unit-cm$|script-cm-)' ;;
     *) choose build "unit-$quick(-|\$)" ;;
   esac

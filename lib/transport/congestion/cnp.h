@@ -1,4 +1,5 @@
-// Congestion notification packets (IBTA annex A17.9): how often one queue pair sends them, and heeds them.
+// Congestion notification packets (IBTA annex A17.9): how often one queue pair sends them, and
+// reacts to them.
 #pragma once
 
 #include <chrono>
@@ -15,7 +16,7 @@ class CnpLimiter {
   /// The bytes of a CNP behind its BTH, all zero.
   static constexpr uint32_t kReservedBytes = 16;
 
-  /// A data packet came marked. True: a CNP is due. `interval_us`: the least time between two CNPs; 0: send none.
+  /// A marked data packet arrived. True: a CNP is due. `interval_us`: the least time between two CNPs; 0: send none.
   bool on_mark(Nanos now, uint32_t interval_us) {
     if (interval_us == 0 || now < next_cnp_) return false;
     next_cnp_ = now + std::chrono::microseconds(interval_us);
@@ -23,8 +24,8 @@ class CnpLimiter {
   }
   void on_sent() { ++sent_; }
   void on_received() { ++received_; }
-  /// A CNP came for a QP with congestion control. True: it counts. A CNP that came soon after another does not: the
-  /// later of the two may have travelled faster, so they can come closer together than they left.
+  /// A CNP arrived for a QP with congestion control. True: the QP reacts. A CNP within half an interval of the one
+  /// before is ignored. Half, because a CNP that travels faster arrives closer to the one before than it left.
   bool heed(Nanos now, uint32_t interval_us) {
     constexpr uint32_t kUsualInterval = 50;
     if (now < next_reaction_) return false;

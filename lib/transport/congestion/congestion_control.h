@@ -12,10 +12,10 @@
 
 namespace uroce::transport {
 
-/// What one ACK, SACK or response tells the sender.
+/// The information of one ACK, SACK or response.
 struct AckSample {
   Nanos now{};
-  Nanos rtt{};           ///< of one packet, measured without doubt; 0: not measured
+  Nanos rtt{};           ///< of one packet; 0: not measured, or ambiguous
   uint32_t packets = 0;  ///< newly known to have arrived, in order or not; 0: the RTT is not of a data packet
 };
 
@@ -28,7 +28,7 @@ class CongestionControl {
   virtual void on_cnp(Nanos now) = 0;
   /// Packets were lost; called at most once per round trip.
   virtual void on_loss(Nanos now) = 0;
-  /// Nothing was heard for a whole retransmission timeout.
+  /// Nothing has arrived from the peer for a whole retransmission timeout.
   virtual void on_timeout(Nanos now) = 0;
   /// Brings the decisions up to date, in at most a fixed number of steps. To be called before the rate is used at or
   /// after next_deadline(). No wake-up is needed for it.
@@ -48,7 +48,7 @@ class CongestionControl {
   Nanos next_deadline() const { return next_deadline_; }
 
  protected:
-  /// As many bytes have left as bytes_left_ said.
+  /// bytes_left_ bytes have left.
   virtual void on_bytes(Nanos now) {
     (void)now;
     bytes_left_ = INT64_MAX;

@@ -7,13 +7,14 @@
 namespace uroce::transport {
 namespace {
 
-// Steps that one call catches up with; the next call goes on.
+// Overdue steps that one call makes up for. The next call makes up for the rest.
 constexpr int kStepsPerCall = 64;
 // Halving the distance to a target never reaches it. A link's clock is no more exact than this.
 constexpr double kNearLine = 0.9999;
 
 constexpr Nanos kAssumedRtt{10'000};  // until there is an acknowledgement
-// Acknowledgements come late and several at once, and packets of small messages are small.
+// The window exceeds the bandwidth-delay product: ACKs come late and for several packets, and small messages have small
+// packets.
 constexpr double kWindowPerProduct = 1.25;
 constexpr uint32_t kLeastWindow = 64;
 
@@ -45,7 +46,7 @@ void Dcqcn::fit_window(Nanos rtt) {
 
 void Dcqcn::on_cnp(Nanos now) {
   on_timer(now);
-  // Equation 2, for all the time without a CNP at once.
+  // Equation 2, applied at once for all the time since the last CNP.
   const std::chrono::microseconds alpha_timer(settings_.alpha_timer_us);
   if (now > reported_) alpha_ *= std::pow(1 - settings_.gain, static_cast<double>((now - reported_) / alpha_timer));
   reported_ = now;

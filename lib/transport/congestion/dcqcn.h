@@ -5,7 +5,7 @@
 
 namespace uroce::transport {
 
-/// At line rate nothing is counted, timed or paced. That begins with the first CNP.
+/// Nothing is counted, timed or paced at line rate, before the first CNP.
 class Dcqcn final : public CongestionControl {
  public:
   /// `settings` must outlive it.

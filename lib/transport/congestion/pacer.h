@@ -26,12 +26,13 @@ class Pacer {
   }
   /// The next packet may leave at once.
   void stop() { next_send_ = Nanos(0); }
-  /// Requests and READ responses share the rate in turns. Returns whose turn it is, and passes it on.
+  /// Requests and READ responses take turns in using the rate. Returns true when it is the turn of requests, and passes
+  /// the turn on.
   bool take_turn_for_requests() { return requests_first_ = !requests_first_; }
 
  private:
   Nanos next_send_{0};
-  double owed_ns_ = 0;  // what next_send_ leaves out, less than a nanosecond
+  double owed_ns_ = 0;  // the fraction of a nanosecond that next_send_ leaves out
   bool requests_first_ = true;
 };
 

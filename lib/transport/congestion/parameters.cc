@@ -55,7 +55,8 @@ std::span<const CongestionParameter> congestion_parameters() {
 
 Result<void> check_congestion(const CongestionSettings& settings) {
   if (!is_known(kCongestionNames, settings.algorithm)) {
-    return fail(EINVAL, "congestion_control of the device is not \"none\", \"dcqcn\" or \"swift\": choose one of them");
+    return fail(EINVAL, fmt::format("congestion_control of the device is {}; it must be none, dcqcn or swift",
+                                    static_cast<uint32_t>(settings.algorithm)));
   }
   CongestionSettings copy = settings;  // the accessors only name a member
   for (const CongestionParameter& one : congestion_parameters()) {

@@ -1,4 +1,4 @@
-// The parameters of congestion control as data: names and ranges, for reading settings and for checking them.
+// A table of the parameters of congestion control: names and ranges, to read settings and to check them.
 #pragma once
 
 #include <span>

@@ -8,7 +8,7 @@ namespace uroce::transport {
 namespace {
 
 constexpr double kNanosPerMicro = 1000;
-// The paper names no value. This one is small enough that many flows which start at once fill no queue.
+// The paper names no value. With this one, many flows that start together do not fill a queue.
 constexpr double kFirstWindow = 4;
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Swift (Kumar et al., "Swift: Delay is Simple and Effective for Congestion Control in the Datacenter", SIGCOMM 2020,
-// section 3): one window, for fabric and hosts together, since the delay is measured as a whole.
+// section 3). One window serves fabric and hosts together, because the delay is measured as a whole.
 #pragma once
 
 #include "transport/congestion/congestion_control.h"
@@ -36,9 +36,9 @@ class Swift final : public CongestionControl {
   double cwnd_;
   Nanos rtt_{0};  // newest
   Nanos decreased_;
-  uint32_t unused_packets_ = 0;  // that arrived without telling a delay
+  uint32_t unused_packets_ = 0;  // that were acknowledged without a measured delay
   uint32_t timeouts_ = 0;        // in a row
-  bool starting_ = true;         // no delay has reached its target yet
+  bool starting_ = true;         // the delay has not reached its target yet
 };
 
 }  // namespace uroce::transport

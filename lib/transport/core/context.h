@@ -1,7 +1,8 @@
-// What the engine lends to the parts of the transport while it handles a frame, a timer or a burst.
+// The engine's settings, counters, memory and frame builder, as the parts of the transport use them while it handles a
+// frame, a timer or a burst.
 //
-// Nothing here leads to another queue pair, to the run queue or to a timer: those belong to the engine, which acts on
-// what the parts return (qp/outcome.h).
+// Nothing here leads to another queue pair, to the run queue or to a timer. Only the engine changes those, by the
+// outcomes that the parts return (qp/outcome.h).
 #pragma once
 
 #include <algorithm>

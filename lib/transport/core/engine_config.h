@@ -19,9 +19,9 @@ struct EngineConfig {
   CongestionSettings congestion{};                            ///< of QPs that do not choose, and parameters for all
   uint32_t parking_frames = 1024;  ///< frames that the reorder buffers of all QPs may hold together
   uint32_t udp_source_ports = 1;   ///< ports that a QP's packets are sprayed over, 1..64
-  uint64_t seed = 1;               ///< of what peers must not guess
+  uint64_t seed = 1;               ///< of the numbers that peers must not guess
   uint16_t pkey = 0xffff;
-  bool check_icrc = true;  ///< false only where frames are made up by a fuzzer
+  bool check_icrc = true;  ///< false only under a fuzzer, whose frames have no valid ICRC
   // Of the port. Only datagrams need them: connected QPs have a route.
   Mtu port_mtu = Mtu::mtu4096;  ///< largest datagram
   uint16_t vlan = 0;            ///< id of its frames, 0: untagged

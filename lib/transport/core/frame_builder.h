@@ -1,4 +1,4 @@
-// Builds one burst of frames in memory that is made once.
+// Builds one burst of frames. All memory is allocated once.
 #pragma once
 
 #include <cstring>
@@ -31,7 +31,7 @@ class FrameBuilder {
     limit_ = room < frames_.size() ? room : frames_.size();
   }
   bool full() const { return used_ == limit_; }
-  /// One frame fewer fits.
+  /// Gives up room for one frame of the burst.
   void forgo() { --limit_; }
   std::size_t left() const { return limit_ - used_; }
   std::span<const TxFrame> frames() const { return {frames_.data(), used_}; }
@@ -56,7 +56,7 @@ class FrameBuilder {
     span = {data, length};
     frame.payload_length += length;
   }
-  /// Payload that the engine itself makes, as long as the frame.
+  /// Memory for payload that the engine itself makes; valid as long as the frame.
   static constexpr std::size_t kScratchBytes = 160;
   std::byte* scratch() { return scratch_[used_].data(); }
   /// How a packet's UDP source port differs from its QP's when packets are sprayed over several paths.
@@ -69,7 +69,7 @@ class FrameBuilder {
     uint16_t pkey;
     bool loopback;
   };
-  /// Completes the frame in front of `extended` bytes of extended headers and takes it into the burst.
+  /// Writes all headers in front of `extended` bytes of extended headers, and adds the frame to the burst.
   void finish(TxFrame& frame, const Destination& to, wire::Opcode opcode, Psn psn, std::size_t extended,
               BthFlags flags = {});
 

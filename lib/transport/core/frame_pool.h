@@ -1,4 +1,4 @@
-// Memory for received frames that wait for their turn. One pool per engine, allocated once.
+// Memory for received frames that are ahead of their turn. One pool per engine, allocated once.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ class FramePool {
   /// Ethernet to ICRC, with VLAN, IPv6 and the largest payload.
   static constexpr std::size_t kFrameBytes = 4352;
 
-  /// Room for `wanted` frames, at most 65535. The memory is touched as it fills.
+  /// Room for `wanted` frames, at most 65535. The operating system provides the memory as it fills.
   explicit FramePool(uint32_t wanted) : FramePool(Frames{std::min(wanted, 65535u)}) {}
   /// Copies `frame`. Returns its number, from 1 on; 0 when the pool is full or the frame exceeds kFrameBytes.
   uint16_t keep(std::span<const std::byte> frame) {

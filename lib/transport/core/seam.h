@@ -37,10 +37,10 @@ struct TxFrame {
   uint8_t l3_offset = 0;      ///< where the ICRC begins
   uint8_t ip_version = 0;
   bool loopback = false;      ///< for this device itself: hand it to the engine of the destination QPN, not to the port
-  bool copy_payload = false;  ///< payload may change or go once send() has returned: take its bytes, do not refer to it
+  bool copy_payload = false;  ///< payload may change or go once send() has returned: copy it, do not refer to it
 };
 
-/// Where an engine puts frames. It may refuse by having no room, and never loses what it took.
+/// Takes the frames that an engine sends. It may have no room, but never loses a frame that it took.
 class FrameSink {
  public:
   virtual ~FrameSink() = default;
@@ -50,17 +50,19 @@ class FrameSink {
   virtual void send(std::span<const TxFrame> frames) = 0;
   /// True while a frame that was taken still refers to payload in registered memory.
   virtual bool references_payload() { return false; }
-  /// Names the frames taken so far, for references_payload_before(). A sink without the two answers for all frames.
+  /// Names the frames taken so far, for references_payload_before(). A sink that does not
+  /// override the two tracks all its frames together.
   virtual uint64_t mark_payload() { return 0; }
   /// True while a frame taken before mark_payload() returned `mark` still refers to payload in registered memory.
-  /// Turns false however unbroken the stream of later frames is.
+  /// Turns false even while later frames follow without a pause.
   virtual bool references_payload_before(uint64_t mark) {
     (void)mark;
     return references_payload();
   }
 };
 
-/// What an engine reports besides completions. Called on the engine's thread, rarely, never per packet.
+/// Receives the events that an engine reports besides completions. Called on the engine's thread, rarely, never per
+/// packet.
 class EngineEvents {
  public:
   virtual ~EngineEvents() = default;

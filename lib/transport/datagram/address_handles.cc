@@ -11,7 +11,7 @@ AddressHandleTable::Slot* AddressHandleTable::slot_of(AddressHandleId id) const 
 
 std::optional<AddressHandleId> AddressHandleTable::add(const AddressHandle& handle) {
   uint32_t index = fresh_;
-  // Slots in use before come first, so that few chunks serve an application that makes a handle per message.
+  // Used slots come first, so that an application which makes a handle per message needs few chunks.
   if (!free_.empty()) {
     index = free_.front();
   } else if (fresh_ == kCapacity) {

@@ -1,7 +1,7 @@
-// Address handles: where datagrams go, by number. Control writes them, engines read them without a lock.
+// Address handles: the destinations of datagrams, by number. Control writes them; engines read them without a lock.
 //
-// A number carries a generation, so that a stale one finds nothing. A handle that was removed keeps its slot until
-// every engine has come between two bursts; then control retires it.
+// A number includes a generation, so that a stale number finds nothing. A removed handle keeps its slot until every
+// engine has been between two bursts; then control retires it.
 #pragma once
 
 #include <array>
@@ -55,7 +55,7 @@ class LiveMac {
 struct AddressHandle {
   memory::PdId pd = 0;
   wire::RouteTemplate route{};
-  LiveMac dst_mac{};  ///< goes before the one in `route`
+  LiveMac dst_mac{};  ///< used in place of the one in `route`
   Gid dgid{};
   uint32_t flow_label = 0;  ///< 20 bits; 0: the UDP source port follows from the QPNs
   bool loopback = false;    ///< the destination is this device
@@ -64,7 +64,7 @@ struct AddressHandle {
 
 class AddressHandleTable {
  public:
-  /// Handles at most, removed ones that are not yet retired included.
+  /// The most handles, including removed ones that are not yet retired.
   static constexpr uint32_t kCapacity = 1u << 16;
 
   AddressHandleTable() = default;
@@ -75,7 +75,7 @@ class AddressHandleTable {
 
   /// The handle's number, never 0; nullopt when all are in use or no memory is left.
   std::optional<AddressHandleId> add(const AddressHandle& handle);
-  /// From now on find() does not find it, and its slot rests until retire(). False: there is no such handle.
+  /// From now on find() does not find it. Its slot is not reused until retire(). False: there is no such handle.
   bool remove(AddressHandleId id);
   /// Frees the slot of a removed handle, once no engine can be using it any more.
   void retire(AddressHandleId id);
@@ -86,7 +86,7 @@ class AddressHandleTable {
 
   // --- Engines ----------------------------------------------------------------------------------------------
 
-  /// Valid until the engine's burst ends; nullptr when there is none, or it is of another protection domain.
+  /// Valid until the engine's burst ends. Nullptr: there is none, or it belongs to another protection domain.
   const AddressHandle* find(AddressHandleId id, memory::PdId pd) const {
     const Chunk* chunk = chunks_[(id & kSlotMask) / kChunk].load(std::memory_order_acquire);
     if (id == 0 || chunk == nullptr) return nullptr;

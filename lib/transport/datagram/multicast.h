@@ -1,5 +1,5 @@
-// Which QPs listen to which multicast groups (IBTA vol. 1, 10.5). Every engine of a device has the whole list: it
-// delivers to those members that are its own, and returns what it sends to a group that has any.
+// Which QPs have joined which multicast groups (IBTA vol. 1, 10.5). Every engine of a device has the whole list. It
+// delivers to its own members. A datagram that it sends to a group with members on the device is looped back too.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class MulticastGroups {
     friend auto operator<=>(const Member&, const Member&) = default;
   };
 
-  /// Joining twice is joining once. False: kMaxMembers are in the list.
+  /// Joining twice has no further effect. False: kMaxMembers are in the list.
   bool join(const Gid& group, uint32_t qpn) {
     const Member member{group, qpn};
     const auto at = std::ranges::lower_bound(members_, member);

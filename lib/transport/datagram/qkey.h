@@ -5,8 +5,8 @@
 
 namespace uroce::transport {
 
-/// A work request whose Q_Key has the high bit set sends that of its QP, so that the right to set a QP's Q_Key is the
-/// right to use the controlled ones.
+/// The Q_Key to send. When the work request's has the high bit set, it is that of the QP. So only a program that may
+/// set a QP's Q_Key can send a controlled one.
 inline uint32_t qkey_to_send(const Qp& qp, uint32_t asked) {
   constexpr uint32_t kControlled = 1u << 31;
   return (asked & kControlled) != 0 ? qp.cold->attr.qkey : asked;

@@ -15,14 +15,14 @@ wire::Opcode uc_opcode(wire::Opcode rc) {
   return static_cast<wire::Opcode>(static_cast<uint8_t>(rc) | kUc);
 }
 
-// 9.8.2.2: a message that lost a packet is given up; its receive serves the next one.
+// 9.8.2.2: a message that lost a packet is dropped; the next message takes its receive.
 Outcome abandon_message(Context& ctx, Qp& qp, wire::Drop reason) {
   qp.rx.message = Recv::none;
   ctx.count_drop(reason);
   return {};
 }
 
-// Takes a receive for the message unless one is left over from a message that was given up.
+// Takes a receive for the message, unless a dropped message has left one.
 struct Taken {
   bool have = true;
   Outcome out;
@@ -53,7 +53,7 @@ Outcome execute_send(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (packet.op().flags.has(Op::first)) rx.received = 0;
   if (const Taken taken = have_recv(ctx, qp); !taken.have) return taken.out;
   const WcStatus placed = place_received(ctx, qp, rx.received, packet.payload);
-  // 9.9.3, class D: a message longer than the receive is dropped, and the receive serves the next one.
+  // 9.9.3, class D: a message longer than the receive is dropped; the next message takes the receive.
   if (placed == WcStatus::local_length_error) return abandon_message(ctx, qp, wire::Drop::payload_length);
   if (placed != WcStatus::success) return fail_recv(ctx, qp, placed);
   rx.received += static_cast<uint32_t>(packet.payload.size());
@@ -86,7 +86,7 @@ bool send_uc_packet(Context& ctx, Qp& qp, SendSlot& slot) {
     slot.status = WcStatus::local_protection_error;
     return false;
   }
-  // The request completes when the frame has been taken, and its memory may change then.
+  // The request completes when the sink has taken the frame. Then the application may change the memory.
   frame.copy_payload = true;
   const wire::Opcode opcode = data_opcode(slot, segment);
   const std::size_t extended = store_data_headers(FrameBuilder::extended_headers(frame, *qp.route), slot, opcode);
@@ -100,7 +100,7 @@ bool send_uc_packet(Context& ctx, Qp& qp, SendSlot& slot) {
 Outcome on_uc_request(Context& ctx, Qp& qp, const wire::Packet& packet) {
   report_established(ctx, qp);
   const wire::OpFlags op = packet.op().flags;
-  // 9.8.2.2.2: a First or Only starts afresh whatever its PSN; anything else must continue the message.
+  // 9.8.2.2.2: a First or Only begins a message whatever its PSN; any other packet must continue the message.
   if (op.has(Op::first)) {
     qp.rx.message = Recv::none;
   } else {

@@ -1,4 +1,4 @@
-// Unreliable connections: requests are sent once and answered by nobody (IBTA vol. 1, 9.8.2).
+// Unreliable connections: requests are sent once, and there are no acknowledgements (IBTA vol. 1, 9.8.2).
 #pragma once
 
 #include "transport/core/context.h"

@@ -12,7 +12,7 @@ namespace {
 
 bool can_be_sent(const Qp& qp, SendSlot& slot, const AddressHandle* handle) {
   if (handle == nullptr || slot.destination().qpn > Psn::kMask) slot.status = WcStatus::local_qp_operation_error;
-  // C10-93.1.1 lets such a message vanish as if it were sent; the application is better told.
+  // C10-93.1.1 allows to drop such a message silently. An error completion helps the application more.
   if (slot.length > qp.mtu()) slot.status = WcStatus::local_length_error;
   return slot.status == WcStatus::success;
 }
@@ -41,13 +41,14 @@ bool send_datagram(Context& ctx, Qp& qp, SendSlot& slot) {
     slot.status = WcStatus::local_protection_error;
     return false;
   }
-  // The request completes when the frame has been taken, and its memory may change then.
+  // The request completes when the sink has taken the frame. Then the application may change the memory.
   frame.copy_payload = true;
   const bool imm = slot.opcode == WrOpcode::send_with_imm;
   std::byte* const headers = FrameBuilder::extended_headers(frame, handle->route);
   wire::Deth{.qkey = qkey_to_send(qp, to.qkey), .src_qpn = qp.qpn}.store(headers);
   if (imm) store_be32(headers + wire::Deth::kBytes, slot.imm_or_key);
-  // 10.5.2: members on this device hear what is sent to the group from here. Their copy follows the one for the wire.
+  // 10.5.2: members on this device also get datagrams that are sent to the group from here. Their copy follows the copy
+  // for the wire.
   const bool to_group = handle->multicast && to.qpn == kMulticastQpn;
   const bool returned = tx.cursor.packet() != 0;
   ctx.builder.finish(frame,
@@ -82,7 +83,7 @@ Outcome on_datagram(Context& ctx, Qp& qp, const wire::Packet& packet) {
   const Grh grh = grh_of(packet);
   WcStatus placed = place_received(ctx, qp, 0, grh);
   if (placed == WcStatus::success) placed = place_received(ctx, qp, kGrhBytes, packet.payload);
-  // 9.9.3, class D: a datagram longer than the receive is dropped, and the receive serves the next one.
+  // 9.9.3, class D: a datagram longer than the receive is dropped; the next datagram takes the receive.
   if (placed == WcStatus::local_length_error) return drop(wire::Drop::payload_length);
   if (placed != WcStatus::success) return fail_recv(ctx, qp, placed);
   return complete_datagram(ctx, qp, packet);

@@ -25,10 +25,10 @@ Attempt send_packet(Context& ctx, Qp& qp, SendSlot& slot) {
   return {.sent = qp.type == QpType::ud ? send_datagram(ctx, qp, slot) : send_uc_packet(ctx, qp, slot), .out = {}};
 }
 
-// False: the request under the cursor must wait.
+// Starts the request under the cursor. False: it must wait.
 bool start(Context& ctx, Qp& qp, SendSlot& slot) {
   if (slot.started) return true;
-  // complete_sent() goes on with a local operation that waits.
+  // A local operation that waits goes on after complete_sent().
   if (qp.state != QpState::rts || (slot.is_local() && !may_run_local_unreliable(qp))) return false;
   slot.started = true;
   slot.first_psn = qp.tx.next;
@@ -54,7 +54,7 @@ Outcome transmit_unreliable(Context& ctx, Qp& qp) {
     out |= attempt.out;
     if (attempt.sent) continue;
     if (out.failed()) return out;
-    // A request that was found wrong completes in its turn, after all before it.
+    // A request that is wrong fails in its turn, when all before it are complete.
     if (tx.cursor.index() == tx.oldest) return out | Outcome::fail(Failure::send_queue, slot.status);
     break;
   }
@@ -68,7 +68,7 @@ Outcome complete_sent(Context& ctx, Qp& qp) {
   while (tx.oldest != tx.cursor.index()) out |= complete_oldest(ctx, qp, WcStatus::success);
   publish_completed(qp);
   check_drained(ctx, qp);
-  // A request found wrong behind those completed has its turn now.
+  // A request behind those that are now complete may have waited for them.
   return out | Outcome::wake_if(tx.cursor.index() != tx.sq.next());
 }
 

@@ -13,7 +13,7 @@ bool pkeys_match(uint16_t a, uint16_t b) {
 
 uint16_t vlan_of(const wire::Packet& packet) { return packet.vlan.value_or(0) & 0xfff; }
 
-// Is the frame from the QP's peer to the QP's own address? The route holds both, the other way round.
+// Is the frame from the QP's peer to the QP's own address? The route has both, as destination and source.
 wire::Drop check_path(const Qp& qp, const wire::Packet& packet) {
   const wire::RouteTemplate& route = *qp.route;
   const std::byte* mine = route.bytes.data() + route.l3_offset;
@@ -28,7 +28,7 @@ wire::Drop check_path(const Qp& qp, const wire::Packet& packet) {
   return vlan_of(packet) == own_vlan ? wire::Drop::none : wire::Drop::vlan_mismatch;
 }
 
-// A datagram may come from anywhere, but must be for an address of this port.
+// A datagram may come from any address, but must be for an address of this port.
 wire::Drop check_destination(const Context& ctx, std::span<const Gid> gids, const wire::Packet& packet) {
   if (!vlan_matches(ctx, packet)) return wire::Drop::vlan_mismatch;
   const bool ours = std::ranges::find(gids, packet.destination()) != gids.end();
@@ -56,7 +56,7 @@ bool vlan_matches(const Context& ctx, const wire::Packet& packet) { return vlan_
 wire::Drop admit(const Context& ctx, std::span<const Gid> gids, const wire::Packet& packet, const Qp* qp,
                  bool to_group) {
   if (qp == nullptr) return wire::Drop::qp_unknown;
-  // A packet of another transport is dropped without an answer (9.6.1.3).
+  // A packet of another transport is dropped silently (9.6.1.3).
   if (!is_spoken_by(qp->type, packet.bth.opcode)) return wire::Drop::opcode_mismatch;
   if (qp->state == QpState::reset || qp->state == QpState::init || qp->state == QpState::error) {
     return wire::Drop::qp_state;

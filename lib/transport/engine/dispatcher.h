@@ -1,5 +1,5 @@
-// The one place that acts on what the parts of the transport find out (qp/outcome.h): it puts queue pairs on the run
-// queue, sets their timers, and moves them to an error state.
+// The one place that acts on outcomes (qp/outcome.h): it puts queue pairs on the run queue, sets their timers, and
+// moves them to an error state.
 #pragma once
 
 #include <vector>
@@ -22,7 +22,7 @@ class Dispatcher {
       return fail(qp, found);
     act(qp, found);
   }
-  /// No list and no timer refers to the QP afterwards.
+  /// Afterwards no list and no timer refers to the QP.
   void forget(Qp& qp) {
     run_queue_.remove(qp);
     timers_.forget(qp);

@@ -43,13 +43,13 @@ class Engine {
   /// When poll() must next be called though no frame and no doorbell comes; kNever without timers, and a time
   /// in the past while QPs wait only for room in the sink.
   Nanos next_deadline() const;
-  /// True when doorbells, tasks or senders have work now; looks only, for the step before sleeping.
+  /// True when doorbells, tasks or senders have work now. Changes nothing; for the step before sleeping.
   bool has_work() const;
   /// Frames in the reorder buffers of all QPs.
   uint32_t parked_frames() const;
-  /// Tells posters whether this engine needs waking (see DoorbellPoster::ring).
+  /// Shows posters whether this engine must be woken (see DoorbellPoster::ring).
   void set_sleeping(bool sleeping);
-  /// Runs `work` as poll() would run a task, after those that wait.
+  /// Runs `work` as poll() would run a task, after the tasks that wait.
   void run(const std::function<void(Engine&)>& work, Nanos now);
 
   // --- Engine's thread, through a Task ----------------------------------------------------------------------
@@ -59,30 +59,30 @@ class Engine {
   void detach_doorbells(uint32_t id);
   /// Makes a QP findable; its QPN's low bits must be this engine's index. Not owned. False: slot taken or out of range.
   bool attach(Qp& qp);
-  /// Forgets the QP: no list, timer or table refers to it afterwards.
+  /// Afterwards no list, timer or table refers to the QP.
   void detach(Qp& qp);
   /// Applies attributes that qp/state.h has checked. `route` is needed with QpAttrBit::av.
   void modify(Qp& qp, const QpAttr& attr, QpAttrMask mask, const wire::Route* route, bool loopback);
   /// Current attributes as ibv_query_qp reports them.
   QpAttr query(const Qp& qp) const;
-  /// What the transport does for the QP now.
+  /// The state of the QP's congestion control and loss recovery.
   QpTransportStatus status(const Qp& qp) const;
-  /// Neighbours have other Ethernet addresses now: routes of QPs whose next hop is one of them follow. Takes effect
-  /// with the next packet.
+  /// Some neighbours have new Ethernet addresses. Updates the routes of QPs whose next hop is one of them, from the
+  /// next packet on.
   void redirect(const NextHop& next_hop);
   /// The port's addresses from now on. Connected QPs keep the one in their route.
   void set_gids(std::vector<Gid> gids);
   /// FrameSink::mark_payload() and references_payload_before() of the sink that poll() had last.
   uint64_t mark_sink_payload() const;
   bool sink_references_payload_before(uint64_t mark) const;
-  /// QP `qpn`, of whichever engine, listens to `group`. To be called on all engines of the device. False: too many do.
+  /// QP `qpn`, of any engine, joins `group`. Call this on all engines of the device. False: there are too many members.
   bool join(const Gid& group, uint32_t qpn);
   void leave(const Gid& group, uint32_t qpn);
   void leave_all(uint32_t qpn);
 
   // --- One control thread -----------------------------------------------------------------------------------
 
-  /// Queues `task` for the engine's thread. False when 1024 are waiting already.
+  /// Queues `task` for the engine's thread. False: 1024 tasks wait already.
   bool submit(TaskPtr task);
 
   // --- Any thread ---------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ struct EngineLoop {
         found(kParseBurst) {}
 
   void on_frames(std::span<const RxFrame> frames, Nanos now);
-  /// `engine` is for the tasks.
+  /// `engine` is passed to the tasks.
   bool poll(Engine& engine, FrameSink& sink, Nanos now);
   Nanos next_deadline() const;
   bool has_work() const;

@@ -28,7 +28,7 @@ class QpTable {
     slot = &qp;
     return true;
   }
-  /// False: it was not there.
+  /// False: the QP is not in the table.
   bool remove(Qp& qp) {
     if (find(qp.qpn) != &qp) return false;
     slot_of(qp.qpn) = nullptr;
@@ -36,7 +36,7 @@ class QpTable {
   }
 
  private:
-  // QP1 has the slot behind the others.
+  // QP1 has a slot of its own, the last.
   Qp*& slot_of(uint32_t qpn) {
     return slots_[qpn == kGsiQpn ? config_.max_qps : (qpn >> config_.index_bits) & (config_.max_qps - 1)];
   }

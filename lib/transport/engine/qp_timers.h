@@ -1,4 +1,4 @@
-// The timers of an engine's queue pairs: ACK timeouts and probes, HELLOs, and the turns of paced packets.
+// The timers of an engine's queue pairs: ACK timeouts and probes, HELLOs, pacing.
 #pragma once
 
 #include <algorithm>
@@ -19,25 +19,25 @@ class QpTimers {
     if (deadline == kNever) return wheel_.cancel(timer);
     if (!timer.armed()) wheel_.arm(timer, deadline);
   }
-  /// The QP waits for its turn. False: it did already.
+  /// The QP waits until it may send a paced packet. False: it waited already.
   bool set_pacing_timer(Qp& qp) {
     if (qp.cold->pacing_timer.armed()) return false;
     pacing_wheel_.arm(qp.cold->pacing_timer, qp.cold->pacer.next_send());
     return true;
   }
-  /// No HELLO and no paced packet is to follow.
+  /// Stops the HELLO timer and the pacing timer.
   void stop(Qp& qp) {
     wheel_.cancel(qp.cold->hello_timer);
     pacing_wheel_.cancel(qp.cold->pacing_timer);
   }
-  /// No timer refers to the QP afterwards.
+  /// Afterwards no timer refers to the QP.
   void forget(Qp& qp) {
     stop(qp);
     wheel_.cancel(qp.cold->ack_timer);
     qp.timer_pending = false;
   }
 
-  /// Calls `on_ack_timer`, `on_hello_timer` and `on_turn` with each QP whose time has come.
+  /// Calls `on_ack_timer`, `on_hello_timer` or `on_turn` (pacing) with the QP of each timer that has ended.
   template <class OnAckTimer, class OnHelloTimer, class OnTurn>
   void advance(Nanos now, OnAckTimer&& on_ack_timer, OnHelloTimer&& on_hello_timer, OnTurn&& on_turn) {
     wheel_.advance(now, [&](TimerNode& node) {

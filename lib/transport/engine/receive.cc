@@ -11,8 +11,8 @@
 namespace uroce::transport {
 namespace {
 
-// Everything that answers a request. CNPs come with them: they answer data packets.
-Outcome handle_answer(Context& ctx, Qp& qp, const wire::Packet& packet) {
+// ACKs, SACKs, responses to READs and atomics, and CNPs, which are responses to data packets.
+Outcome handle_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (qp.state != QpState::rts && qp.state != QpState::sqd) {
     ctx.count_drop(wire::Drop::qp_state);
     return {};
@@ -37,7 +37,7 @@ Outcome handle_packet(Context& ctx, Qp& qp, const wire::Packet& packet) {
     marked = on_mark(ctx, qp);
   if (op.has(wire::Op::request)) return marked | on_request(ctx, qp, packet);
   if (packet.bth.opcode == wire::Opcode::hello) return marked | on_hello(ctx, qp, packet);
-  return marked | handle_answer(ctx, qp, packet);
+  return marked | handle_response(ctx, qp, packet);
 }
 
 }  // namespace uroce::transport

@@ -1,4 +1,4 @@
-// Which part of the transport handles a packet that a queue pair takes.
+// Hands a packet that a queue pair takes to the part of the transport that handles it.
 #pragma once
 
 #include "transport/core/context.h"

@@ -1,4 +1,5 @@
-// The queue pairs of an engine that may have something to send, served in turn. An intrusive list.
+// The queue pairs of an engine that may have something to send, in the order in which they are served. An intrusive
+// list.
 #pragma once
 
 #include "transport/qp/qp.h"

@@ -10,7 +10,7 @@ namespace uroce::transport {
 
 class Engine;
 
-/// Shared by the control thread, which may give up waiting, and the engine, which may come late.
+/// The control thread and the engine share it. The control thread may stop waiting before the engine runs it.
 class Task {
  public:
   enum class State : uint32_t { queued, running, done, cancelled };

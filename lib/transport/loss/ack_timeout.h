@@ -1,4 +1,4 @@
-// The QP attribute `timeout` as a time (IBTA vol. 1, 9.7.6.1.3).
+// The duration of a QP's attribute `timeout` (IBTA vol. 1, 9.7.6.1.3).
 #pragma once
 
 #include <cstdint>

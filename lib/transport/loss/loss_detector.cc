@@ -25,8 +25,7 @@ Nanos LossDetector::recency() const {
 }
 
 uint32_t LossDetector::reordering(bool selective) const {
-  // On a network that keeps the order, towards a peer that drops what is out of order, a packet that is overtaken once
-  // is lost.
+  // A standard peer drops packets that are out of order, so one packet that overtakes is enough.
   return selective ? std::max(reorder_, kLeastReorder) : std::max(reorder_, 1u);
 }
 
@@ -48,7 +47,7 @@ bool LossDetector::begin_loss_event(Nanos now) {
 }
 
 Nanos LossDetector::sample_rtt(Psn psn, Psn sent, Nanos now) {
-  // Karn: of a packet that was sent twice, it is unknown which copy was answered.
+  // Karn's rule: when a packet was sent twice, it is unknown which copy is acknowledged.
   if (!times_.covers(psn, sent) || times_[psn].times != 1) return Nanos(0);
   const Nanos rtt = std::max(Stamp(now).since(times_[psn].at), Nanos(1));
   rtt_.sample(rtt);
@@ -58,7 +57,7 @@ Nanos LossDetector::sample_rtt(Psn psn, Psn sent, Nanos now) {
 std::optional<Nanos> LossDetector::on_echo(const wire::Sack& sack, Psn sent, Nanos now) {
   if (!times_.covers(sack.echo, sent) || sack.hold == UINT32_MAX) return Nanos(0);
   const Departure& departure = times_[sack.echo];
-  // The packet was sent again, and this echo is of the first copy.
+  // The packet was retransmitted, but this echo is of the first copy.
   if (departure.times > 1 && sack.echo_tag == 0 && !sack.duplicate) on_late(sack.echo, highest_);
   if (departure.times == 0 || departure.times - 1 != sack.echo_tag) return Nanos(0);
   const Nanos rtt = Stamp(now).since(departure.at) - Nanos(sack.hold);

@@ -1,7 +1,7 @@
-// Which request packets are lost, judged by what the peer is known to have received.
+// Decides which request packets are lost, by the arrivals that the peer reports.
 //
-// A request that others have overtaken by more than reordering explains is lost. One that was sent again is lost again
-// a round trip later, when something sent after it has arrived (as RACK, RFC 8985, and Falcon do it).
+// A packet is lost when later packets have overtaken it by more than reordering explains. A retransmitted packet is
+// lost again after a round trip, when a packet that was sent after it has arrived (as in RACK, RFC 8985, and Falcon).
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class LossDetector {
 
   // --- Sending ------------------------------------------------------------------------------------------------
 
-  /// A request packet leaves. `again`: it was sent before. Returns how often it was.
+  /// A request packet leaves. `again`: it was sent before. Returns how often.
   uint16_t on_sent(Psn psn, bool again, Nanos now) {
     Departure& departure = times_[psn];
     departure.at = Stamp(now);
@@ -43,27 +43,27 @@ class LossDetector {
     return static_cast<uint16_t>(departure.times - 1);
   }
 
-  // --- What the peer says. `sent`: one past the newest PSN sent; `una`: the oldest unacknowledged ----------------
+  // --- Receiving. `sent`: one past the newest PSN sent; `una`: the oldest unacknowledged -----------------------
 
   /// `psn` was acknowledged. Returns the round-trip time that this shows; 0 for none.
   Nanos sample_rtt(Psn psn, Psn sent, Nanos now);
-  /// The echo of a SACK. Returns the round-trip time that it shows, 0 for none; no value when no clock can have shown
-  /// it, so that the SACK is not to be believed.
+  /// The echo of a SACK. Returns the round-trip time that it shows, 0 for none. No value: the time is impossible, so
+  /// the SACK must not be believed.
   std::optional<Nanos> on_echo(const wire::Sack& sack, Psn sent, Nanos now);
-  /// Takes over what a SACK says has arrived; `acked` is one past the newest PSN known to be executed before it.
-  /// Returns how many packets were not known to have arrived.
+  /// Records the packets that a SACK reports as arrived. `acked`: one past the newest PSN that was known to be executed
+  /// before this SACK. Returns how many packets are reported for the first time.
   uint32_t on_sack(const wire::Sack& sack, Psn una, Psn acked);
-  /// The packet sent with `psn` has come at last, after others before `overtaken_by`.
+  /// The packet with `psn` arrived late: after all others before `overtaken_by`.
   void on_late(Psn psn, Psn overtaken_by);
-  /// The peer had the retransmitted packet already.
+  /// The peer reports that a retransmitted packet had arrived before: the retransmission was not needed.
   void on_spurious(bool selective);
   /// Marks overtaken requests as lost. `find(psn)` returns the std::optional<RequestSpan> of a started request.
   /// Returns whether there are new ones.
   template <class FindRequest>
   bool detect_overtaken(Psn una, Psn acked, bool selective, Nanos now, FindRequest&& find);
-  /// True at most once per round trip: the loss at `now` is one that congestion control should hear of.
+  /// Should the loss at `now` be reported to congestion control? True at most once per round trip.
   bool begin_loss_event(Nanos now);
-  /// The peer has kept nothing beyond `acked`.
+  /// The peer is another one now, and has kept nothing beyond `acked`.
   void on_new_peer(Psn acked) {
     sacked_.clear();
     highest_ = acked;
@@ -74,7 +74,7 @@ class LossDetector {
     lost_.clear();
   }
 
-  // --- What is lost -------------------------------------------------------------------------------------------
+  // --- Lost packets -------------------------------------------------------------------------------------------
 
   void mark_lost(Psn psn, Cause cause) {
     lost_.add(psn);
@@ -86,7 +86,7 @@ class LossDetector {
   uint32_t next_lost(Psn from, uint32_t n) const { return lost_.next(from, n); }
   /// The packet is about to be sent again.
   void take_lost(Psn psn) { lost_.remove(psn); }
-  /// The next retransmissions happen for this reason.
+  /// The reason for the next retransmissions.
   void set_cause(Cause cause) { counts_.cause = cause; }
   /// [from, from + count) is acknowledged.
   void forget(Psn from, uint32_t count) {
@@ -95,7 +95,7 @@ class LossDetector {
     lost_.remove_from(from, count);
     marked_ = !sacked_.empty() || !lost_.empty();
   }
-  /// Packets among the unacknowledged ones that are not in flight: they have arrived, or are lost.
+  /// Unacknowledged packets that are not in flight: they have arrived out of order, or are lost.
   uint32_t not_in_flight() const { return marked_ ? sacked_.count() + lost_.count() : 0; }
 
   /// One past the newest request known to have arrived.
@@ -103,9 +103,9 @@ class LossDetector {
   const RttEstimator& rtt() const { return rtt_; }
   void sample_rtt(Nanos rtt) { rtt_.sample(rtt); }
   const RetransmissionCounts& counts() const { return counts_; }
-  /// Packets that may overtake another one before that counts as lost.
+  /// How many packets may overtake another one before it counts as lost.
   uint32_t reordering(bool selective) const;
-  /// How long an answer to a retransmission may take.
+  /// The longest that the acknowledgement of a retransmission is expected to take.
   Nanos recency() const;
 
  private:
@@ -117,7 +117,7 @@ class LossDetector {
   SendTimes times_;
   PsnSet sacked_;        // requests that wait in the peer's reorder buffer
   PsnSet lost_;          // to be sent again
-  bool marked_ = false;  // either set may hold something
+  bool marked_ = false;  // false: both sets are empty
   Psn highest_{};
   Stamp newest_delivered_{};  // when the latest-sent packet that arrived was sent
   uint32_t reorder_ = 0;      // learnt

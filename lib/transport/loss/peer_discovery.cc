@@ -38,7 +38,7 @@ void PeerDiscovery::on_sent(Nanos now, bool requests_out) {
   const bool settled = proven() && candidate_epoch_ == 0;
   if (settled || (hellos_left_ == 0 && !for_ever_)) return;
   if (hellos_left_ > 0) --hellos_left_;
-  // An idle queue pair sends no HELLO, and a peer that is not at RTR yet hears none.
+  // An idle queue pair sends no HELLO: the peer may not be at RTR yet and would drop it.
   if (for_ever_ || requests_out) await(now);
 }
 
@@ -57,7 +57,7 @@ std::optional<Proof> PeerDiscovery::adopt(uint32_t epoch, uint16_t capacity, Nan
   candidate_epoch_ = 0;
   if (peer_epoch_ == epoch) return std::nullopt;
   Proof proof{.replaces_another = proven(), .round_trip = {}};
-  // Said once and answered: as good as any other round trip.
+  // One HELLO was sent, so the response is to this one and the time is a round trip.
   if (hellos_left_ + 1 == kHellos) proof.round_trip = now - sent_at_;
   peer_epoch_ = epoch;
   peer_capacity_ = capacity;
@@ -78,7 +78,7 @@ PeerDiscovery::Heard PeerDiscovery::on_hello(const std::optional<wire::Hello>& h
   if (hello->peer_epoch == epoch_) {
     heard.proof = adopt(hello->epoch, hello->parking, now);
   } else if (hello->epoch == peer_epoch_) {
-    candidate_epoch_ = 0;  // The sender heard meanwhile has proven nothing.
+    candidate_epoch_ = 0;  // The proven peer is still there: forget the other sender.
   } else {
     candidate_epoch_ = hello->epoch;
     candidate_capacity_ = hello->parking;

@@ -1,9 +1,9 @@
-// Peer discovery: does the peer keep what arrives out of order?
+// Peer discovery: finds out whether the peer is a uroce peer, which keeps packets that arrive out of order.
 //
-// Each side draws an epoch for the connection and says it in a HELLO when its queue pair reaches RTR. The receiver
-// answers with both epochs. A HELLO that names our epoch comes from a peer that has heard us on this connection: from
-// then on recovery is selective. A HELLO that was lost, or came before the peer was at RTR, is repeated while requests
-// are out. Any other receiver drops a HELLO, and after some repetitions it gets no more.
+// Each side draws a random epoch for the connection and sends it in a HELLO when its queue pair reaches RTR. The
+// receiver replies with a HELLO that has both epochs. A HELLO that names our epoch proves that its sender receives our
+// frames on this connection; from then on recovery is selective. A HELLO is repeated while requests are out, because it
+// may be lost, or arrive before the peer is at RTR. Other receivers drop it. After some repetitions no more are sent.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@
 
 namespace uroce::transport {
 
-/// A uroce peer has proven that it is there and hears us.
+/// A uroce peer has proven that it receives our frames.
 struct Proof {
-  bool replaces_another = false;    ///< it is not the peer that had proven itself before: it has kept nothing
-  std::optional<Nanos> round_trip;  ///< of an exchange without repetition
+  bool replaces_another = false;    ///< another peer had proven itself before; this one has kept nothing
+  std::optional<Nanos> round_trip;  ///< only when no HELLO was repeated
 };
 
 class PeerDiscovery {
  public:
-  /// HELLOs without an answer, unless the setting is to ask for ever.
+  /// HELLOs that are sent without a response, unless the setting is `selective`, which sends them for ever.
   static constexpr uint8_t kHellos = 11;
 
-  /// From RTR on, with a random `epoch`. Returns whether a HELLO is due. Without a call no HELLO is sent or believed.
+  /// From RTR on, with a random `epoch`. Returns whether a HELLO is due. Before this call no HELLO is sent or believed.
   bool begin(Retransmission setting, uint32_t epoch);
   /// The peer no longer behaves like a uroce peer: discovery starts again, and a HELLO is due.
   void begin_again();
@@ -38,20 +38,20 @@ class PeerDiscovery {
   uint32_t peer_epoch() const { return peer_epoch_; }
   /// Packets that the proven peer keeps beyond the expected one.
   uint32_t peer_capacity() const { return peer_capacity_; }
-  /// Is it still being asked, or would it be?
+  /// Are HELLOs still sent, or would they be if requests were out?
   bool asking() const { return epoch_ != 0 && (hellos_left_ > 0 || for_ever_); }
 
   // --- Sending ------------------------------------------------------------------------------------------------
 
   /// The HELLO to send now. `capacity`: packets that this side keeps.
   wire::Hello hello(uint16_t capacity) const;
-  /// It has left. `requests_out`: requests await an answer, so another HELLO follows when this one has none.
+  /// The HELLO has left. `requests_out`: requests are outstanding, so another HELLO follows if there is no response.
   void on_sent(Nanos now, bool requests_out);
-  /// Requests are out: a HELLO follows when the peer does not prove itself soon.
+  /// Requests are outstanding: another HELLO follows if the peer does not prove itself soon.
   void await(Nanos now);
   /// When the next HELLO is due; kNever for none.
   Nanos next_hello() const { return next_hello_; }
-  /// next_hello() has come. True: say HELLO.
+  /// The time of next_hello() has come. True: send a HELLO.
   bool on_timer();
   void stop() { next_hello_ = kNever; }
 
@@ -60,10 +60,10 @@ class PeerDiscovery {
   struct Heard {
     bool valid = false;          ///< false: for another connection, or malformed
     bool answer = false;         ///< the peer wants a HELLO back
-    std::optional<Proof> proof;  ///< the peer is news
+    std::optional<Proof> proof;  ///< the peer has proven itself with this HELLO
   };
   Heard on_hello(const std::optional<wire::Hello>& hello, Nanos now);
-  /// A SACK named our epoch, so its sender has heard us though its own HELLO may be lost.
+  /// A SACK named our epoch. This proves the peer whose HELLO has arrived, though its reply to ours may be lost.
   std::optional<Proof> on_epoch_named(Nanos now);
 
  private:
@@ -71,7 +71,7 @@ class PeerDiscovery {
 
   uint32_t epoch_ = 0;            // of this connection, on this side
   uint32_t peer_epoch_ = 0;       // on the other side; 0: not proven
-  uint32_t candidate_epoch_ = 0;  // heard, not proven
+  uint32_t candidate_epoch_ = 0;  // received in a HELLO, not proven
   uint16_t peer_capacity_ = 0;
   uint16_t candidate_capacity_ = 0;
   uint8_t hellos_left_ = 0;

@@ -28,7 +28,7 @@ SilenceVerdict ProbeTimer::on_expiry(Nanos now, uint8_t timeout, uint8_t retry_c
   ++silent_timers_;
   const Nanos silence = now - progress_at_;
   if (silence_exhausts_retries(silent_timers_, silence, timeout, retry_cnt)) return {.give_up = true};
-  // A shorter silence may just be a peer that has no core to run on.
+  // A shorter silence may be a peer whose thread is not scheduled.
   const Nanos forgotten_after = timeout == 0 ? kForgottenAfter : ack_timeout(timeout);
   return {.probe = silent_timers_ == 1,
           .report_timeout = silent_timers_ == 2,

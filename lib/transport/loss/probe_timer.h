@@ -1,7 +1,7 @@
-// How long a selective sender waits for a sign of its peer, and what it does when none comes.
+// How long a selective sender waits for its peer, and what follows a wait without progress.
 //
-// The first wait is about two round trips. When it ends, a tail-loss probe makes the peer speak: the most informative
-// packet is sent again. Each later wait takes twice as long and resends the oldest packet.
+// The first wait takes about two round trips. A tail-loss probe follows: the most informative packet is sent again, so
+// that the peer acknowledges it. Each later wait takes twice as long, and the oldest packet is sent again.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,24 @@
 
 namespace uroce::transport {
 
-/// What the end of a wait asks for.
+/// The actions that follow a wait without progress.
 struct SilenceVerdict {
   bool give_up = false;           ///< the retries are exhausted; nothing else counts then
-  bool probe = false;             ///< send a tail-loss probe; otherwise the oldest packet
+  bool probe = false;             ///< send a tail-loss probe; false: send the oldest packet
   bool report_timeout = false;    ///< tell congestion control, once per silence
-  bool assume_forgotten = false;  ///< what the peer has acknowledged selectively may be gone: send everything again
+  bool assume_forgotten = false;  ///< the peer may have emptied its reorder buffer: send everything again
 };
 
 class ProbeTimer {
  public:
-  /// A sign of progress at `now`.
+  /// Progress at `now`.
   void on_progress(Nanos now) {
     silent_timers_ = 0;
     progress_at_ = now;
   }
   /// The first packet after a pause is out: silence counts from now.
   void on_first_sent(Nanos now) { progress_at_ = now; }
-  /// How long the present wait takes. `timeout`: the QP attribute, an upper bound.
+  /// The length of the present wait. `timeout`: the QP attribute, an upper bound.
   Nanos wait(const RttEstimator& rtt, uint8_t timeout) const;
   /// The wait has ended without progress. `timeout` and `retry_cnt`: QP attributes.
   SilenceVerdict on_expiry(Nanos now, uint8_t timeout, uint8_t retry_cnt);

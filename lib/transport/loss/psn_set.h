@@ -10,7 +10,7 @@
 
 namespace uroce::transport {
 
-/// PSNs of a moving range of kSize. The user removes those that the range leaves behind.
+/// PSNs within a moving range of kSize. The user removes the PSNs that the range leaves behind.
 class PsnSet {
  public:
   static constexpr uint32_t kSize = 1024;
@@ -39,8 +39,8 @@ class PsnSet {
       n -= step;
     }
   }
-  /// How far from `from` the next PSN lies that is in the set, or with `in` false, is not; `n` when none of the next
-  /// `n` does. `n` is at most kSize.
+  /// The distance from `from` to the next PSN in the set, or with `in` false to the next one that is not in it. `n`:
+  /// none of the `n` PSNs from `from` on is. `n` is at most kSize.
   uint32_t next(Psn from, uint32_t n, bool in = true) const {
     for (uint32_t at = 0; at < n;) {
       const uint64_t w = (in ? words_[word(from)] : ~words_[word(from)]) >> bit(from);

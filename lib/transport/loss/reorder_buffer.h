@@ -1,4 +1,4 @@
-// Frames of one queue pair that arrived before their turn, by PSN. Their bytes lie in the engine's pool.
+// Frames of one queue pair that arrived ahead of their turn, by PSN. The engine's frame pool has their bytes.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class ReorderBuffer {
   /// For a window of `window` packets: keeps frames less than that far ahead, at most PsnSet::kSize.
   explicit ReorderBuffer(uint32_t window) : numbers_(std::min(std::bit_ceil(window), PsnSet::kSize)) {}
 
-  /// Packets beyond the expected one that fit.
+  /// How many packets beyond the expected one fit.
   uint32_t capacity() const { return static_cast<uint32_t>(numbers_.size()) - 1; }
   bool empty() const { return count_ == 0; }
   uint32_t count() const { return count_; }

@@ -1,7 +1,7 @@
 // Which responses to READs and atomics have arrived, and from where to ask for missing ones.
 //
-// Responses come in the order of their requests, so one that a later one has overtaken is missing. Only the missing
-// part is asked for again, towards any peer.
+// A peer sends responses in the order of their requests, so a response is missing when a later one has overtaken it.
+// Only the missing part is requested again, from any peer.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class ResponseTracker {
  public:
   void begin_at(Psn psn) { expected_end_ = asked_until_ = psn; }
 
-  // --- What has arrived beyond the oldest missing response ---------------------------------------------------------
+  // --- Arrivals beyond the oldest missing response ---------------------------------------------------------------
 
   bool has(Psn psn) const { return marked_ && placed_.has(psn); }
   void add(Psn psn) {
@@ -38,7 +38,7 @@ class ResponseTracker {
     marked_ = !placed_.empty();
   }
 
-  // --- What is missing ------------------------------------------------------------------------------------------
+  // --- Missing responses ----------------------------------------------------------------------------------------
 
   /// Responses before `end` have left the peer.
   void expect_until(Psn end) {
@@ -65,7 +65,7 @@ class ResponseTracker {
   }
 
   PsnSet placed_;
-  bool marked_ = false;  // placed_ may hold something
+  bool marked_ = false;  // false: placed_ is empty
   Psn expected_end_{};
   Psn asked_until_{};  // one past the newest response that was asked for again
   Nanos asked_at_{};
@@ -94,7 +94,8 @@ bool ResponseTracker::find_missing(LossDetector& loss, Psn una, bool selective, 
         any = true;
         if (distance(run.to, asked) > 0) asked = run.to;
       }
-      // A standard peer may forget what lies before a part that it was asked for again, as Linux rxe does.
+      // One run at a time: a standard peer that is asked for a later part may forget the earlier ones, as Linux rxe
+      // does.
       if (!selective) psn = reach;
     }
     if (distance(request->end, psn) > 0) psn = request->end;

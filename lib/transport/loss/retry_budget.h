@@ -24,7 +24,8 @@ class RetryBudget {
     --left_;
     return true;
   }
-  /// An RNR NAK shows that the peer is there, so timeouts get their whole budget back. False: no retry is left.
+  /// Spends an RNR retry. An RNR NAK shows that the peer is alive, so the retries for timeouts are refilled. False: no
+  /// RNR retry is left.
   bool spend_rnr(uint8_t retry_cnt, uint8_t rnr_retry) {
     if (rnr_retry != kRnrForever) {
       if (rnr_left_ == 0) return false;
@@ -39,8 +40,8 @@ class RetryBudget {
   uint8_t rnr_left_ = 0;
 };
 
-/// With selective retransmission timers are short, so the connection fails only when Go-Back-N would have: after as
-/// many silent timers and as much time as retry_cnt whole timeouts take. `timeout` 0 never fails.
+/// Selective retransmission has short timers. The connection fails only when it would with Go-Back-N: after more than
+/// retry_cnt timers without progress, and after retry_cnt + 1 whole timeouts. `timeout` 0 never fails.
 constexpr bool silence_exhausts_retries(uint32_t silent_timers, Nanos silence, uint8_t timeout, uint8_t retry_cnt) {
   return timeout != 0 && silent_timers > retry_cnt && silence >= ack_timeout(timeout) * (retry_cnt + 1);
 }

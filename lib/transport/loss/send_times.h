@@ -11,7 +11,7 @@
 
 namespace uroce::transport {
 
-/// A moment in units of 64 ns. Two moments less than 137 s apart can be compared.
+/// A point in time in units of 64 ns. Two of them can be compared when they are less than 137 s apart.
 class Stamp {
  public:
   Stamp() = default;
@@ -36,7 +36,7 @@ class SendTimes {
 
   Departure& operator[](Psn psn) { return ring_[psn.value() & (ring_.size() - 1)]; }
   const Departure& operator[](Psn psn) const { return ring_[psn.value() & (ring_.size() - 1)]; }
-  /// Is `psn` among those that the ring remembers? `sent`: one past the newest PSN sent.
+  /// Does the ring remember `psn`? `sent`: one past the newest PSN sent.
   bool covers(Psn psn, Psn sent) const {
     const int32_t age = distance(sent, psn);
     return age > 0 && age <= static_cast<int32_t>(ring_.size());

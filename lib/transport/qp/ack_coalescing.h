@@ -1,4 +1,5 @@
-// The acknowledgement that a responder owes. Only the newest is kept: it acknowledges everything before it (C9-105).
+// ACK coalescing: a responder keeps only the newest acknowledgement that is due, because it acknowledges everything
+// before it (C9-105).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@ namespace uroce::transport {
 
 class PendingReply {
  public:
-  /// Queues an ACK or a NAK for `psn`. False: the reply that waits says more than this ACK.
+  /// Queues an ACK or a NAK for `psn`. False: the pending reply covers this ACK already.
   bool queue(Psn psn, uint8_t syndrome) {
     const bool is_ack = wire::Aeth{syndrome, 0}.kind() == wire::AethKind::ack;
     if (is_ack && pending_ && distance(psn, psn_) < 0) return false;

@@ -1,4 +1,4 @@
-// An engine's end of a completion queue: its own ring in it, so that each ring has one producer.
+// An engine's end of a completion queue. Each engine has a ring of its own in it, so that each ring has one producer.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,14 @@ class CqWriter {
 
   uint32_t id() const { return cq_id_; }
 
-  /// Writes one completion and fires the channel if it is armed for it. `solicited` is true for a solicited
-  /// receive and for every error. False when the ring is full: the queue is in error from then on (C11-? CQ
-  /// overrun) and the caller moves the QP to error; the first time cq_error is reported.
+  /// Writes one completion, and reports a completion event if the queue is armed for it. `solicited` is true for a
+  /// solicited receive and for every error. False: the ring is full. The queue is in error from then on (CQ overrun,
+  /// C11-39), cq_error is reported the first time, and the caller fails the QP.
   bool write(const queues::Cqe& cqe, bool solicited, EngineEvents& events);
 
   bool overrun() const { return overrun_; }
-  /// Engine's thread: goes on in another ring with what was not polled yet. False where that does not fit.
+  /// Engine's thread: moves the completions that were not polled yet to another ring, and goes on there. False: they do
+  /// not fit.
   bool move(queues::RingPlace to) { return ring_.move(to); }
   uint32_t used() { return ring_.used(); }
 

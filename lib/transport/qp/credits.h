@@ -25,8 +25,8 @@ constexpr uint8_t credit_code(uint32_t receives) {
 }
 static_assert(credit_code(0) == 0 && credit_code(5) == 4 && credit_code(64) == 12 && credit_code(1u << 20) == 30);
 
-/// What the peer grants to the requester. Unlimited until the first ACK that carries a limit: a peer without credits
-/// never costs a round trip, and RNR NAK covers the difference.
+/// The credits that the peer grants to the requester. They are unlimited until the first ACK that carries a limit, so a
+/// peer without credits costs no round trip. An RNR NAK covers the messages sent before that.
 class SendCredits {
  public:
   /// The next message begins. Returns its send sequence number.
@@ -34,8 +34,8 @@ class SendCredits {
   /// Does the next message go beyond the limit (LSN)?
   bool next_exceeds() const { return exceeds(ssn_ + 1); }
   bool exceeds(uint32_t ssn) const { return limit_ssn_ != kUnlimited && distance(Psn(ssn), Psn(limit_ssn_)) > 0; }
-  /// An ACK's credits. They may rise or fall; they never take back what has been sent (9.7.7.2.4). True: the limit is
-  /// another one now.
+  /// Takes the credits of an ACK. The limit may rise or fall; messages already sent are not affected (9.7.7.2.4). True:
+  /// the limit has changed.
   bool update(const wire::Aeth& aeth) {
     if (aeth.kind() != wire::AethKind::ack) return false;
     if (aeth.code() == wire::Aeth::kNoCreditLimit) {

@@ -6,19 +6,19 @@
 namespace uroce::transport {
 namespace {
 
-// All sends, then all receives are flushed, after the completion that tells what went wrong.
+// The completion with the error's status comes first; then all sends and all receives are flushed.
 Outcome enter_error(Context& ctx, Qp& qp, const Outcome& why) {
   if (qp.state == QpState::error || qp.state == QpState::reset) return {};
   qp.state = QpState::error;
   Outcome out = end_connection(ctx, qp);
   auto& tx = qp.tx;
   if (why.failure() == Failure::requester && tx.oldest != tx.sq.next()) {
-    static_cast<void>(complete_oldest(ctx, qp, why.status()));  // An overrun adds nothing to an error.
+    static_cast<void>(complete_oldest(ctx, qp, why.status()));  // An overrun adds nothing: it is in error already.
   }
   tx.deadline = kNever;
   tx.rnr_waiting = false;
   qp.rx.message = Recv::none;
-  // 9.7.5.1.1: requests before the refused one are answered first, or the peer takes their responses for lost.
+  // 9.7.5.1.1: the responses to requests before the refused one still leave; the peer would take them for lost.
   if (why.failure() != Failure::responder) {
     qp.rx.has_jobs = false;
     qp.cold->replay.drop_jobs();
@@ -28,8 +28,8 @@ Outcome enter_error(Context& ctx, Qp& qp, const Outcome& why) {
   return out;
 }
 
-// C11-39: a completion queue overrun is an affiliated error of the QPs that write to it. The flush, which can report
-// nothing more to that queue, happens when the QP is served next.
+// C11-39: a completion queue overrun is an affiliated error of the QPs that write to it. The queue takes no more
+// completions; the flush happens when the QP is served next.
 Outcome fail_for_overrun(Context& ctx, Qp& qp) {
   if (qp.state == QpState::error) return {};
   qp.state = QpState::error;
@@ -63,7 +63,7 @@ Outcome flush_posted(Context& ctx, Qp& qp) {
     qp.tx.recovery->requests_ahead.drop_all(ctx.frames);
     qp.rx.has_reordered = false;
   }
-  // Receives need no doorbell but in error, when what is posted must be flushed.
+  // Posting a receive rings no doorbell, except in error: then it must be flushed.
   if (receives != nullptr) receives->wants_doorbell.store(1, std::memory_order_seq_cst);
   Outcome out = flush_sends(ctx, qp);
   out |= flush_receives(ctx, qp);

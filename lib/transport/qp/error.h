@@ -1,4 +1,4 @@
-// How a queue pair stops: errors, the flush that follows, and the end of its connection (IBTA vol. 1, 10.3.1, 10.8).
+// How a queue pair stops: errors, the flush that follows, the end of its connection (IBTA vol. 1, 10.3.1, 10.8).
 #pragma once
 
 #include "transport/core/context.h"
@@ -7,10 +7,10 @@
 
 namespace uroce::transport {
 
-/// Moves the QP to the error state that `why.failure()` names, with its completions and events. For the engine's
-/// dispatcher alone. Returns what is left to do.
+/// Moves the QP to the error state that `why.failure()` names, with its completions and events. Only the
+/// engine's dispatcher calls it. Returns the actions that are left to do.
 Outcome stop_qp(Context& ctx, Qp& qp, const Outcome& why);
-/// Flushes what has been posted to a QP in error.
+/// Flushes the work requests that have been posted to a QP in error.
 Outcome flush_posted(Context& ctx, Qp& qp);
 /// Forgets the connection's peer and every frame that waits in a reorder buffer. In ERROR, before RESET and at the end.
 Outcome end_connection(Context& ctx, Qp& qp);

@@ -5,7 +5,7 @@
 namespace uroce::transport {
 
 WcStatus run_local(Context& ctx, const Qp& qp, const SendSlot& slot) {
-  // A local operation uses up one frame of the burst, so that a queue full of them leaves other QPs their turn.
+  // A local operation uses up the room of one frame, so that a queue full of them does not starve other QPs.
   ctx.builder.forgo();
   if (slot.opcode == WrOpcode::local_invalidate) {
     const auto result = ctx.regions.invalidate(slot.imm_or_key, qp.pd, qp.qpn);
@@ -27,7 +27,7 @@ LocalCompletions complete_local(Context& ctx, Qp& qp) {
   LocalCompletions done;
   while (tx.oldest != tx.sq.next()) {
     const SendSlot& slot = qp.slot(tx.oldest);
-    // One that failed ends the queue pair when the cursor comes to it.
+    // A failed one moves the QP to error when it is the oldest; the requester sees to that.
     if (!slot.is_local() || !slot.started || slot.status != WcStatus::success) break;
     done.out |= complete_oldest(ctx, qp, WcStatus::success);
     done.any = true;

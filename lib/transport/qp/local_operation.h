@@ -1,4 +1,4 @@
-// Work requests that send nothing: binding memory windows, invalidating keys (IBTA vol. 1, 10.6.7, 11.4.1.1).
+// Work requests that send no packet: binding memory windows, invalidating keys (IBTA vol. 1, 10.6.7, 11.4.1.1).
 #pragma once
 
 #include "transport/core/context.h"
@@ -7,9 +7,9 @@
 
 namespace uroce::transport {
 
-/// Does what a local work request asks for. Returns the status that it completes with.
+/// Runs a local work request. Returns its completion status.
 WcStatus run_local(Context& ctx, const Qp& qp, const SendSlot& slot);
-/// Completes local work requests that have run, up to the first other one. `any`: there were some.
+/// Completes the oldest work requests as long as they are local and have run successfully. `any`: there were some.
 struct LocalCompletions {
   bool any = false;
   Outcome out;

@@ -6,13 +6,14 @@
 
 namespace uroce::transport {
 
-/// May the local operation under the cursor run now? What is invalidated may be in use by requests posted before it, so
-/// they must be complete. A bind concerns only what follows it.
+/// May the local operation under the cursor run now? An invalidate waits until all requests before it are complete,
+/// because they may use the key. A bind does not wait: it affects only the requests after it.
 inline bool may_run_local(const Qp& qp, const SendSlot& slot) {
   return slot.opcode == WrOpcode::bind_mw || qp.tx.cursor.index() == qp.tx.oldest;
 }
 
-/// UC and UD: requests complete as the sink takes their frames, so every local operation waits for those before it.
+/// UC and UD: every local operation waits for the requests before it, which complete as soon as the sink takes their
+/// frames.
 inline bool may_run_local_unreliable(const Qp& qp) { return qp.tx.cursor.index() == qp.tx.oldest; }
 
 }  // namespace uroce::transport

@@ -22,7 +22,7 @@ Retransmission retransmission_of(const Context& ctx, const Qp& qp) {
   return own == Retransmission::device_default ? ctx.config.retransmission : own;
 }
 
-// At RTR the connection begins, and with it the question whether the peer is a uroce peer.
+// At RTR the connection begins, and with it peer discovery.
 Outcome begin_connection(Context& ctx, Qp& qp) {
   if (qp.type != QpType::rc) return {};
   Recovery& r = *qp.tx.recovery;
@@ -35,7 +35,8 @@ Outcome begin_connection(Context& ctx, Qp& qp) {
   return Outcome::wake();
 }
 
-// The newest packet may have left without asking for an ACK, because more was to follow. Now nothing does.
+// The newest packet may have left without an ACK request, because more packets were to follow. In SQD none follows, so
+// it is sent again with an ACK request.
 Outcome ask_for_ack(Qp& qp) {
   const auto& tx = qp.tx;
   if (tx.una == tx.sent) return {};
@@ -43,7 +44,7 @@ Outcome ask_for_ack(Qp& qp) {
   for (uint32_t index = tx.oldest; index != tx.sq.next(); ++index) {
     const SendSlot& slot = qp.slot(index);
     if (distance(newest, slot.end_psn()) >= 0) continue;
-    if (slot.is_read_or_atomic()) return {};  // It is answered in any case.
+    if (slot.is_read_or_atomic()) return {};  // Its response is its acknowledgement.
     rewind_to(qp, newest);
     return Outcome::wake();
   }
@@ -122,7 +123,7 @@ Outcome apply_state(Context& ctx, Qp& qp, QpState state) {
     }
     default: {
       qp.state = state;
-      // Work requests may have waited for this; without any there is nothing to wake up for.
+      // Wake the QP only when work requests wait.
       const auto& tx = qp.tx;
       const bool waiting = tx.cursor.index() != tx.sq.next() || tx.sq.available() != 0;
       return Outcome::wake_if(state == QpState::rts && waiting);

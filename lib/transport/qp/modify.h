@@ -1,4 +1,4 @@
-// Applying a modify and reading a queue pair's attributes (ibv_modify_qp(3), ibv_query_qp(3)).
+// Applies a modify, and reads a queue pair's attributes (ibv_modify_qp(3), ibv_query_qp(3)).
 #pragma once
 
 #include "transport/core/context.h"
@@ -8,13 +8,13 @@
 
 namespace uroce::transport {
 
-/// Applies attributes that state.h has checked, but no state and no route.
+/// Applies attributes that state.h has checked, except the state and the route.
 void apply_attributes(Context& ctx, Qp& qp, const QpAttr& attr, QpAttrMask mask);
 /// Moves the QP to `state`.
 Outcome apply_state(Context& ctx, Qp& qp, QpState state);
 /// Current attributes as ibv_query_qp reports them.
 QpAttr query_attributes(const Qp& qp);
-/// What the transport does for the QP now.
+/// The state of the QP's congestion control and loss recovery.
 QpTransportStatus query_status(const Qp& qp, Nanos now);
 
 }  // namespace uroce::transport

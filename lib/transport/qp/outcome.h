@@ -1,8 +1,8 @@
-// What a part of the transport found out about a queue pair.
+// The result of handling a packet, a timer or a work request of a queue pair.
 //
-// Parts of the transport decide; they change nothing outside the queue pair's own state. The engine's dispatcher
-// (engine/dispatcher.h), and nothing else, acts on what they return: it puts queue pairs on the run queue, sets timers,
-// and moves queue pairs to an error state.
+// The parts of the transport decide, and change nothing outside the queue pair's own state. They return an Outcome.
+// Only the engine's dispatcher (engine/dispatcher.h) acts on it: it puts queue pairs on the run queue, sets timers, and
+// moves queue pairs to an error state.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace uroce::transport {
 
-/// Why a queue pair must stop, and what that entails.
+/// Why a queue pair must stop, and how.
 enum class Failure : uint8_t {
   none,
   requester,   ///< `status` completes the oldest send work request; the rest is flushed
-  responder,   ///< everything is flushed, but responses that are due still leave, and the NAK behind them
+  responder,   ///< everything is flushed, but responses that are due still leave, and then the NAK
   plain,       ///< everything is flushed
   send_queue,  ///< UC and UD: as requester, but receiving goes on (SQE)
   cq_overrun,  ///< a completion did not fit (C11-39): everything is flushed, when the QP is served next
@@ -24,11 +24,11 @@ enum class Failure : uint8_t {
 class Outcome {
  public:
   enum Action : uint8_t {
-    kWake = 1,               ///< the QP has something to send, or may have
+    kWake = 1,               ///< the QP may have something to send
     kAckTimer = 2,           ///< qp.tx.wheel_deadline was set
     kHelloTimer = 4,         ///< PeerDiscovery::next_hello() was set
     kPacingTimer = 8,        ///< the QP waits for Pacer::next_send()
-    kStopTimers = 16,        ///< no HELLO and no paced packet is to follow
+    kStopTimers = 16,        ///< stop the HELLO timer and the pacing timer
     kCompleteWhenSent = 32,  ///< requests complete once the sink has taken the burst (UC, UD)
     kReport = 64,            ///< event() is to be reported
   };
@@ -53,7 +53,7 @@ class Outcome {
   /// With kReport.
   constexpr AsyncEventType event() const { return static_cast<AsyncEventType>(byte(kEventShift)); }
 
-  /// What both found. The first failure and the first report stand.
+  /// Merges two outcomes. The first failure and the first report stand.
   constexpr Outcome& operator|=(Outcome other) {
     uint32_t added = other.bits_;
     if ((added >> 8) != 0) [[unlikely]] {
@@ -80,7 +80,7 @@ class Outcome {
 };
 static_assert(sizeof(Outcome) == 4, "an Outcome is returned in a register");
 
-/// What came of sending. `more`: the burst is full, and the QP could go on.
+/// The result of sending. `more`: the burst is full, and the QP could send more.
 struct Transmitted {
   bool more = false;
   Outcome out;

@@ -6,7 +6,8 @@
 
 namespace uroce::transport {
 
-/// The QP's peer. Packets of a QP whose peer keeps what arrives out of order may be sprayed over several paths.
+/// The QP's peer as a destination. A uroce peer keeps packets that arrive out of order, so its packets may be sprayed
+/// over several paths.
 inline FrameBuilder::Destination peer_of(const FrameBuilder& builder, const Qp& qp, Psn psn) {
   const uint16_t spray = qp.selective ? builder.spray(psn) : uint16_t{0};
   return {*qp.route, qp.dest_qpn, static_cast<uint16_t>(qp.udp_source ^ spray), qp.pkey, qp.loopback};

@@ -29,7 +29,7 @@ namespace uroce::transport {
 
 struct QpCold {
   QpSpec spec;
-  QpAttr attr;  ///< as set; query() patches in what moves
+  QpAttr attr;  ///< as set; a query adds the current state and PSNs
   Srq* srq = nullptr;
   std::vector<std::byte> send_slots;  ///< ring of SendSlot, one per SQ entry
   uint32_t send_slot_stride = 0;
@@ -38,25 +38,25 @@ struct QpCold {
   ReplayStore replay;
   std::shared_ptr<const wire::RouteTemplate> route;           ///< shared by the QPs towards one peer
   std::unique_ptr<Recovery> recovery;                         ///< RC, from RTR on
-  CongestionAlgorithm algorithm = CongestionAlgorithm::none;  ///< in force
+  CongestionAlgorithm algorithm = CongestionAlgorithm::none;  ///< in use
   std::unique_ptr<CongestionControl> congestion;              ///< RC, from RTR on; nullptr: none
   Pacer pacer;
   CnpLimiter cnp;
   bool communication_established = false;
   bool sq_drained_reported = false;
-  // The engine's.
+  // The engine's timers.
   TimerNode ack_timer;
   TimerNode hello_timer;
   TimerNode pacing_timer;
 };
 
-/// Frames that belong to no request and no response and are due; bits of Requester::control_frames.
+/// Frames that belong to no request and no response. Bits of Requester::control_frames: which of them are due.
 struct ControlFrame {
   static constexpr uint8_t kHello = 1;
   static constexpr uint8_t kCnp = 2;
 };
 
-/// What kind of message the responder is in the middle of.
+/// The kind of message that the responder has received in part.
 enum class Recv : uint8_t { none, send, write };
 
 struct alignas(64) Qp {
@@ -78,10 +78,10 @@ struct alignas(64) Qp {
   bool loopback : 1 = false;
   bool signal_all : 1 = false;
   bool paced : 1 = false;      ///< cold->congestion has a rate
-  bool selective : 1 = false;  ///< both sides keep what arrives out of order
+  bool selective : 1 = false;  ///< the peer is a uroce peer: selective retransmission
   uint8_t ecn = 0;             ///< of data packets, 2 bits; 0: as in the route
   bool on_run_queue = false;
-  bool timer_pending = false;  ///< the wheel looks at the QP at tx.wheel_deadline
+  bool timer_pending = false;  ///< ack_timer is armed for tx.wheel_deadline
   CqWriter* send_cq = nullptr;
   CqWriter* recv_cq = nullptr;
   QpCold* cold = nullptr;
@@ -103,13 +103,13 @@ struct alignas(64) Qp {
     uint8_t rd_atomic = 0;  ///< READs and atomics outstanding
     RetryBudget retries;
     bool rnr_waiting = false;
-    bool has_lost = false;  ///< packets are to be sent again out of turn
+    bool has_lost = false;  ///< loss detection has marked packets to be sent again
     uint8_t max_sge = 1;
     uint16_t max_inline = 0;
     uint8_t since_ack_request = 0;  ///< packets since the last that asked for an ACK
-    uint8_t control_frames = 0;     ///< due, by ControlFrame
+    uint8_t control_frames = 0;     ///< bits of ControlFrame: those that are due
     Nanos deadline = kNever;        ///< ACK timeout or end of the RNR wait
-    Nanos wheel_deadline = kNever;  ///< when the wheel looks, with timer_pending
+    Nanos wheel_deadline = kNever;  ///< when ack_timer fires, with timer_pending
     Qp* next_in_run_queue = nullptr;
     queues::DoorbellFlag* doorbell = nullptr;
     Recovery* recovery = nullptr;  ///< cold->recovery
@@ -149,9 +149,9 @@ struct QpDeleter {
   }
 };
 using QpPtr = std::unique_ptr<Qp, QpDeleter>;
-/// A QP in RESET with all the memory that it will need until the next modify. Errors: ENOMEM.
+/// Makes a QP in RESET, with all the memory that it needs until the next modify. Errors: ENOMEM.
 Result<QpPtr> make_qp(const QpSpec& spec);
-/// Back to RESET: everything but identity, memory and list membership is forgotten. Engine's thread.
+/// Moves the QP to RESET: forgets everything except identity, memory and list membership. Engine's thread.
 void reset_qp(Qp& qp);
 
 }  // namespace uroce::transport

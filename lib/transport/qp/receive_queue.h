@@ -1,4 +1,4 @@
-// Receive work requests, of the QP's own queue or a shared one: taken when a message needs one, filled, completed.
+// Receive work requests, from the QP's own queue or a shared one. A message takes one, fills it and completes it.
 #pragma once
 
 #include <span>
@@ -17,7 +17,7 @@ WcStatus place_received(const Context& ctx, const Qp& qp, uint64_t offset, std::
 Outcome complete_recv(Context& ctx, Qp& qp, const queues::Cqe& cqe, bool solicited);
 /// Completes the receive in use with an error.
 Outcome complete_recv_with_error(Context& ctx, Qp& qp, WcStatus status);
-/// UC and UD: the same, and the QP fails.
+/// UC and UD: as complete_recv_with_error(), and the QP fails.
 Outcome fail_recv(Context& ctx, Qp& qp, WcStatus status);
 /// Flushes the receive in use and all that are posted.
 Outcome flush_receives(Context& ctx, Qp& qp);

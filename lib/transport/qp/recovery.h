@@ -1,4 +1,4 @@
-// The loss recovery of one RC queue pair: its mechanisms (transport/loss) side by side, and what joins them.
+// The loss recovery of one RC queue pair: the mechanisms of transport/loss, and the state that joins them.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace uroce::transport {
 
-/// What the next SACK echoes: the request that made this side speak.
+/// The request that the next SACK echoes: the newest one that caused an acknowledgement.
 struct SackEcho {
   Psn psn{};
   uint8_t tag = 0;
@@ -41,7 +41,7 @@ struct Recovery {
   ReorderBuffer responses_ahead;  ///< responses that came before their request was the oldest
   ProbeTimer probe;
   Nanos ack_asked_at{};
-  uint32_t open_window = 0;  ///< packets that may be in flight as far as timeouts tell
+  uint32_t open_window = 0;  ///< packets that may be in flight: few after a timeout, more with each ACK
 
   // --- Responder.
   ReorderBuffer requests_ahead;  ///< requests that came before their turn

@@ -1,4 +1,4 @@
-// READs and atomics that were executed, kept so that a duplicate gets the same answer, and the responses that wait to
+// READs and atomics that were executed, kept so that a duplicate gets the same response, and the responses that wait to
 // be sent (IBTA vol. 1, 9.7.5.1.2).
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace uroce::transport {
 
-/// A READ or atomic that this side answered or is answering.
+/// A READ or atomic whose response was sent or is being sent.
 struct Resource {
   Psn first_psn{};
   uint32_t packets = 0;
@@ -20,17 +20,17 @@ struct Resource {
   uint64_t atomic_result = 0;
   uint32_t msn = 0;
   bool atomic = false;
-  bool busy = false;  ///< its first answer is still to be sent in full
+  bool busy = false;  ///< its original response has not been sent in full
 };
 
 /// A READ response stream or an atomic ACK that waits its turn.
 struct ResponseJob {
   static constexpr uint32_t kVoid = UINT32_MAX;
-  uint32_t resource = 0;  ///< index into the store's resources, or kVoid: given up
+  uint32_t resource = 0;  ///< index into the store's resources; kVoid: given up
   uint32_t next = 0;      ///< next response packet, counted from the resource's first
   uint32_t end = 0;       ///< one past the last
   bool at_start = true;   ///< nothing sent yet: the next packet is a First or an Only
-  bool original = true;   ///< not an answer to a duplicate
+  bool original = true;   ///< false: a replay for a duplicate
 };
 
 class ReplayStore {
@@ -53,11 +53,11 @@ class ReplayStore {
   const std::vector<Resource>& resources() const { return resources_; }
   uint32_t index_of(const Resource& resource) const { return static_cast<uint32_t>(&resource - resources_.data()); }
 
-  /// Queues packets [next, end) of the answer that `resource` stands for. There is room for every original.
+  /// Queues packets [next, end) of the response to `resource`. There is room for every original.
   void push_job(const Resource& resource, uint32_t next, uint32_t end, bool original) {
     jobs_[tail_++ & (jobs_.size() - 1)] = {index_of(resource), next, end, true, original};
   }
-  /// May the answer to a duplicate be queued beside all originals?
+  /// Is there room for a replay beside all originals?
   bool has_room_for_duplicate() const { return tail_ - head_ < jobs_.size() - resources_.size(); }
   bool has_jobs() const { return head_ != tail_; }
   ResponseJob& front_job() { return jobs_[head_ & (jobs_.size() - 1)]; }
@@ -84,7 +84,7 @@ inline Resource* ReplayStore::add() {
   if (resources_.empty()) return nullptr;
   Resource& resource = resources_[next_];
   if (resource.busy) return nullptr;
-  // A replay of what the slot held is given up with it: the peer has moved on by more than was agreed.
+  // A replay from this slot is given up: the peer has sent more requests since than were agreed.
   find_job([this](ResponseJob& job) {
     if (job.resource == next_) job.resource = ResponseJob::kVoid;
     return false;

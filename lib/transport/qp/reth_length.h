@@ -1,4 +1,5 @@
-// The target of an inbound RDMA WRITE: what its RETH announces against what its packets carry, and against the MTU.
+// RETH against MTU: checks the payload of an inbound RDMA WRITE against the length in its RETH and against the path
+// MTU.
 #pragma once
 
 #include <cstring>
@@ -35,11 +36,12 @@ inline WriteTarget begin_write(const Context& ctx, Qp& qp, const wire::Reth& ret
 inline bool payload_fits_reth(const Qp& qp, wire::OpFlags op, uint32_t length) {
   return op.has(wire::Op::last) ? length == qp.rx.write_left : length < qp.rx.write_left;
 }
-/// Where the next `length` bytes go. Looked up for every packet: the region may have gone since the first.
+/// Where the next `length` bytes go. It is looked up for every packet, because the region may have gone since the
+/// first.
 inline memory::Translation next_write_place(const Context& ctx, const Qp& qp, uint32_t length) {
   return translate(ctx, qp, qp.rx.rkey, qp.rx.write_va, length, Access::remote_write);
 }
-/// Places the payload. `place`: where next_write_place() said.
+/// Places the payload. `place`: from next_write_place().
 inline void place_write(Qp& qp, const memory::Translation& place, std::span<const std::byte> payload) {
   auto& rx = qp.rx;
   const auto length = static_cast<uint32_t>(payload.size());

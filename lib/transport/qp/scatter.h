@@ -1,4 +1,4 @@
-// Placing payload in the memory that a scatter list names.
+// Places payload in the memory of a scatter list.
 #pragma once
 
 #include <span>
@@ -8,7 +8,8 @@
 
 namespace uroce::transport {
 
-/// Places `payload` at byte `offset` of a scatter list. Local length or protection error where it does not fit.
+/// Places `payload` at byte `offset` of a scatter list. Local length error: it does not fit.
+/// Local protection error: a key or bound is wrong.
 WcStatus scatter(const Context& ctx, const Qp& qp, std::span<const Sge> sges, uint64_t offset,
                  std::span<const std::byte> payload);
 

@@ -1,4 +1,4 @@
-// One packet's share of a SEND or WRITE, for reliable and unreliable requesters.
+// Segmentation: one packet's part of a SEND or WRITE, for RC and UC.
 #pragma once
 
 #include <algorithm>
@@ -71,7 +71,7 @@ inline wire::Opcode data_opcode(const SendSlot& slot, const Segment& segment) {
   return slot.is_write() ? write_opcode(slot, segment) : send_opcode(slot, segment);
 }
 
-/// RETH, immediate data or IETH, as `opcode` has them. Returns their bytes.
+/// Writes the RETH, immediate data or IETH that `opcode` has. Returns their size in bytes.
 inline std::size_t store_data_headers(std::byte* at, const SendSlot& slot, wire::Opcode opcode) {
   const wire::OpFlags flags = wire::info(opcode).flags;
   std::size_t extended = 0;

@@ -1,4 +1,4 @@
-// Where in the send queue the requester is: the next packet to send.
+// The requester's place in the send queue: the next packet to send.
 #pragma once
 
 #include <cstdint>

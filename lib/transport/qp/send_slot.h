@@ -1,4 +1,4 @@
-// A send work request as the engine works on it.
+// A send work request as the engine processes it.
 #pragma once
 
 #include <array>
@@ -28,19 +28,19 @@ struct SendSlot {
   WrOpcode opcode{};
   uint8_t flags = 0;  ///< low bits of SendFlags
   uint8_t num_sge = 0;
-  WcStatus status = WcStatus::success;  ///< found wrong when fetched: completes so when its turn comes
+  WcStatus status = WcStatus::success;  ///< other than success: the request fails with it when it is the oldest
   uint16_t inline_length = 0;
   bool started = false;      ///< has PSNs
-  bool asked_again = false;  ///< READ: asked for in more than one request
+  bool asked_again = false;  ///< READ: more than one request packet has asked for responses
 
   bool has(SendFlag flag) const { return (flags & static_cast<uint32_t>(flag)) != 0; }
   bool is_read() const { return opcode == WrOpcode::rdma_read; }
   bool is_atomic() const { return opcode == WrOpcode::compare_swap || opcode == WrOpcode::fetch_add; }
   bool is_read_or_atomic() const { return is_read() || is_atomic(); }
-  /// Done by the engine alone: no packets, no PSNs.
+  /// Bind or invalidate: no packets, no PSNs.
   bool is_local() const { return opcode == WrOpcode::bind_mw || opcode == WrOpcode::local_invalidate; }
   bool is_write() const { return opcode == WrOpcode::rdma_write || opcode == WrOpcode::rdma_write_with_imm; }
-  /// UD: the destination. Shares the place of an atomic's operands, as in queues::SendWqe.
+  /// UD: the destination. It shares the storage of an atomic's operands, as in queues::SendWqe.
   struct Destination {
     uint32_t ah;
     uint32_t qpn;
@@ -48,7 +48,7 @@ struct SendSlot {
     uint32_t reserved;
   };
   Destination destination() const { return std::bit_cast<Destination>(std::array{compare_add, swap}); }
-  /// bind_mw: what the window becomes. Shares the same place.
+  /// bind_mw: the new range and access of the window. It shares the same storage.
   struct Bind {
     uint64_t length;
     uint32_t access;

@@ -6,12 +6,12 @@
 
 namespace uroce::transport {
 
-/// Packets that may be in flight after a timeout. The peer may just be slow, and then each packet that is sent again
-/// makes it slower: a whole window at each timeout would keep it busy with duplicates until the retries are used up.
+/// Packets that may be in flight after a timeout. If the peer is merely slow, a whole window of duplicates at each
+/// timeout would keep it busy until the retries are exhausted.
 inline constexpr uint32_t kWindowAfterTimeout = 4;
 
-/// Applies to qp.tx.window what the engine, timeouts, the peer and congestion control allow, and to qp.paced whether
-/// congestion control has a rate. RC only.
+/// Sets qp.tx.window to the least that the engine, timeouts, the peer and congestion control allow, and qp.paced to
+/// whether congestion control has a rate. RC only.
 void update_window(const Context& ctx, Qp& qp);
 /// Gives the QP the congestion control that it or the device asks for; before RTR. RC only.
 void choose_congestion_control(const Context& ctx, Qp& qp);

@@ -1,4 +1,4 @@
-// What control hands over to make a queue pair.
+// The specification of a queue pair: control fills it, make_qp() reads it.
 #pragma once
 
 #include <cstdint>

@@ -27,7 +27,7 @@ constexpr QpAttrMask kPeer = av | path_mtu | dest_qpn | rq_psn;
 constexpr QpAttrMask kUcSending = cur_state | access_flags | alt_path | path_mig_state;
 constexpr QpAttrMask kRcSending = kUcSending | min_rnr_timer;
 
-// IBTA vol. 1, table 91. "Any state to RESET" and "any state to ERROR", which take nothing, stand in find().
+// IBTA vol. 1, table 91. find() adds "any state to RESET" and "any state to ERROR", which take no attributes.
 constexpr std::array kTransitions = {
     Transition{rc, QpState::reset, QpState::init, kConnection, kNone},
     Transition{uc, QpState::reset, QpState::init, kConnection, kNone},
@@ -81,8 +81,23 @@ std::optional<Transition> find(QpType type, QpState from, QpState to) {
 /// The lowest attribute of a set that is not empty.
 QpAttrBit first_of(QpAttrMask mask) { return static_cast<QpAttrBit>(mask.bits() & (~mask.bits() + 1)); }
 
-std::string describe(QpType type, QpState from, QpState to) {
-  return fmt::format("{} -> {} of an {} QP", name(from), name(to), name(type));
+Error refuse_transition(QpType type, QpState from, QpState to) {
+  if (name(type) == "?") {
+    return {EINVAL, fmt::format("unknown QP type {}; it must be RC, UC or UD", static_cast<uint32_t>(type))};
+  }
+  for (const QpState state : {from, to}) {
+    if (name(state) != "?") continue;
+    return {EINVAL,
+            fmt::format("unknown QP state {}; it must be 0 (RESET) to 6 (ERROR)", static_cast<uint32_t>(state))};
+  }
+  std::string possible;
+  for (uint32_t value = 0; value <= static_cast<uint32_t>(QpState::error); ++value) {
+    const auto state = static_cast<QpState>(value);
+    if (find(type, from, state)) possible += fmt::format("{}{}", possible.empty() ? "" : ", ", name(state));
+  }
+  return {EINVAL,
+          fmt::format("a QP of type {} cannot go from {} to {} (IBTA vol. 1, table 91); from {} it can go to {}",
+                      name(type), name(from), name(to), name(from), possible)};
 }
 
 struct Range {
@@ -100,6 +115,8 @@ std::optional<Error> check_ranges(QpAttrMask mask, std::span<const Range> ranges
   }
   return std::nullopt;
 }
+
+std::string_view ip_name(const Gid& gid) { return gid.is_ipv4() ? "IPv4" : "IPv6"; }
 
 constexpr AccessFlags kKnownAccess = Access::local_write | Access::remote_write | Access::remote_read |
                                      Access::remote_atomic | Access::mw_bind | Access::zero_based |
@@ -152,19 +169,20 @@ std::string_view name(QpAttrBit attribute) {
 
 Result<void> check_transition(QpType type, QpState from, QpState to, QpAttrMask mask) {
   const auto transition = find(type, from, to);
-  if (!transition) {
-    return fail(EINVAL, fmt::format("there is no transition {} (IBTA vol. 1, table 91)", describe(type, from, to)));
-  }
+  if (!transition) return std::unexpected(refuse_transition(type, from, to));
   const QpAttrMask missing = transition->required.without(mask);
   if (!missing.empty()) {
-    return fail(EINVAL, fmt::format("{} needs attribute {}; set it and its bit in the mask", describe(type, from, to),
-                                    name(first_of(missing))));
+    return fail(EINVAL,
+                fmt::format("a QP of type {} needs attribute {} to go from {} to {}; set it, and its bit in the mask",
+                            name(type), name(first_of(missing)), name(from), name(to)));
   }
   const QpAttrMask forbidden = mask.without(transition->required | transition->optional | QpAttrBit::state);
   if (!forbidden.empty()) {
-    return fail(EINVAL, fmt::format("{} does not take attribute {} (bit {:#x}); leave its bit out of the mask",
-                                    describe(type, from, to), name(first_of(forbidden)),
-                                    static_cast<uint32_t>(first_of(forbidden))));
+    return fail(EINVAL,
+                fmt::format("a QP of type {} does not take attribute {} (bit {:#x}) when it goes from {} to {}; "
+                            "leave the bit out of the mask",
+                            name(type), name(first_of(forbidden)), static_cast<uint32_t>(first_of(forbidden)),
+                            name(from), name(to)));
   }
   return {};
 }
@@ -172,25 +190,29 @@ Result<void> check_transition(QpType type, QpState from, QpState to, QpAttrMask 
 Result<void> check_address(const AddressVector& vector, const AttrLimits& limits, std::string_view what,
                            Groups groups) {
   if (vector.sgid_index >= limits.gids.size()) {
-    return fail(EINVAL, fmt::format("{} has sgid_index {}; the port's GID table has {} entries, see DeviceInfo::gids",
+    return fail(EINVAL, fmt::format("{} has sgid_index {}, but the port's GID table has {} entries; choose an "
+                                    "index from DeviceInfo::gids",
                                     what, vector.sgid_index, limits.gids.size()));
   }
   if (limits.gids[vector.sgid_index] == Gid{}) {
-    return fail(EINVAL,
-                fmt::format("{} has sgid_index {}, whose entry in the port's GID table is empty: query the table", what,
-                            vector.sgid_index));
+    return fail(
+        EINVAL,
+        fmt::format("{} has sgid_index {}, but that entry of the port's GID table is empty; choose another index "
+                    "from DeviceInfo::gids",
+                    what, vector.sgid_index));
   }
   if (vector.dgid == Gid{}) return fail(EINVAL, fmt::format("{} has a zero dgid; give the peer's GID", what));
   if (vector.dgid.is_multicast() && groups == Groups::refused) {
     return fail(EINVAL, fmt::format("{} has a multicast dgid; a connected QP needs a unicast one", what));
   }
   if (vector.dgid.is_ipv4() != limits.gids[vector.sgid_index].is_ipv4()) {
-    return fail(EINVAL, fmt::format("{} mixes IPv4 and IPv6: dgid is {}, the GID of sgid_index {} is not; choose "
-                                    "another sgid_index",
-                                    what, vector.dgid.is_ipv4() ? "IPv4" : "IPv6", vector.sgid_index));
+    return fail(EINVAL,
+                fmt::format("{} mixes IPv4 and IPv6: dgid is {}, but the GID at sgid_index {} is {}; choose "
+                            "an sgid_index of the same kind",
+                            what, ip_name(vector.dgid), vector.sgid_index, ip_name(limits.gids[vector.sgid_index])));
   }
   if (vector.flow_label > 0xfffff) {
-    return fail(EINVAL, fmt::format("{} has flow_label {:#x}; it has 20 bits", what, vector.flow_label));
+    return fail(EINVAL, fmt::format("{} has flow_label {:#x}; it must fit into 20 bits", what, vector.flow_label));
   }
   return {};
 }
@@ -219,11 +241,13 @@ Result<void> check_values(QpType type, const QpAttr& attr, QpAttrMask mask, cons
                                     mtu_bytes(attr.path_mtu), mtu_bytes(limits.max_path_mtu)));
   }
   if (mask.has(access_flags) && !attr.access.without(kKnownAccess).empty()) {
-    return fail(EINVAL,
-                fmt::format("attribute access_flags has unknown bits {:#x}", attr.access.without(kKnownAccess).bits()));
+    return fail(EINVAL, fmt::format("attribute access_flags has unknown bits {:#x}; the known bits are {:#x}",
+                                    attr.access.without(kKnownAccess).bits(), kKnownAccess.bits()));
   }
   if (mask.has(alt_path)) {
-    return fail(EOPNOTSUPP, "attribute alt_path: there is no path migration here; leave its bit out of the mask");
+    return fail(
+        EOPNOTSUPP,
+        "attribute alt_path is not supported, because there is no path migration; leave its bit out of the mask");
   }
   if (mask.has(av) && type != QpType::ud) return check_address(attr.av, limits, "attribute av", Groups::refused);
   return {};

@@ -1,4 +1,4 @@
-// Queue pair states: which transitions exist, what each needs and takes, and which values make sense
+// Queue pair states: which transitions exist, which attributes each needs and takes, and which values are valid
 // (IBTA vol. 1, 10.3.1 and table 91; ibv_modify_qp(3)). Pure functions; any thread.
 #pragma once
 
@@ -22,7 +22,7 @@ std::string_view name(QpAttrBit attribute);
 /// Errors: EINVAL: no such transition, or the first attribute that is missing or forbidden, by name.
 Result<void> check_transition(QpType type, QpState from, QpState to, QpAttrMask mask);
 
-/// What the values of a modify are checked against.
+/// The limits that the values of a modify are checked against.
 struct AttrLimits {
   Mtu max_path_mtu = Mtu::mtu4096;  ///< what the port carries
   std::span<const Gid> gids{};      ///< the port's GID table

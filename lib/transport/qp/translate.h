@@ -1,4 +1,4 @@
-// A queue pair's view of registered memory: keys and bounds are checked for its domain and its number.
+// Look-up of registered memory for a queue pair: checks key and bounds for its protection domain and its QPN.
 #pragma once
 
 #include "transport/core/context.h"

@@ -22,8 +22,8 @@ WcOpcode completion_opcode(WrOpcode opcode) {
   }
 }
 
-// Everything about the copy that can be wrong before anything is sent. Keys of SEND and WRITE are looked up when their
-// packets are built. Those of READ and atomics are looked up here, because the peer acts before the response is placed.
+// Checks the copy before any packet is sent. The keys of SEND and WRITE are checked when their packets are built. Those
+// of READs and atomics are checked here, because the peer acts before the response is placed.
 WcStatus validate(const Context& ctx, const Qp& qp, SendSlot& slot, const queues::SendWqe& wqe, const std::byte* tail) {
   if (!offers(qp.type, slot.opcode)) return WcStatus::local_qp_operation_error;
   if (slot.is_local()) {
@@ -100,7 +100,7 @@ Outcome complete_oldest(Context& ctx, Qp& qp, WcStatus status) {
   if (slot.started && slot.is_read_or_atomic()) --tx.rd_atomic;
   ++tx.oldest;
   if (status == WcStatus::success && !slot.has(SendFlag::signaled) && !qp.signal_all) return {};
-  // Before the completion: an application that has polled it finds room for another request.
+  // The slot is free before the completion is visible, so an application that polls it can post another request.
   tx.sq.mirror(tx.oldest);
   return write_completion(ctx, qp, slot.wr_id, slot.opcode, slot.length, status);
 }
@@ -111,8 +111,8 @@ Outcome flush_sends(Context& ctx, Qp& qp) {
   auto& tx = qp.tx;
   Outcome out;
   while (tx.oldest != tx.sq.next()) out |= complete_oldest(ctx, qp, WcStatus::flushed);
-  // Of requests that were posted and never fetched, only the id matters now. One pass over what is there is enough,
-  // however fast more comes.
+  // Requests that were posted and never fetched: only their ids matter. One pass over those posted by now is enough; an
+  // application that keeps posting must not keep the engine here.
   for (uint32_t left = tx.sq.available(); left > 0; --left) {
     queues::SendWqe wqe;
     std::memcpy(&wqe, tx.sq.slot(), sizeof wqe);

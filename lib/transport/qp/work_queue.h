@@ -1,4 +1,4 @@
-// The send queue between its two ends: work requests are copied in and validated, completions go out in order.
+// The engine's side of the send queue: copies work requests in, validates the copies, and completes them in order.
 #pragma once
 
 #include <optional>
@@ -13,17 +13,17 @@ namespace uroce::transport {
 bool fetch_wqe(const Context& ctx, Qp& qp);
 /// Completes the oldest WQE. Errors are always reported, success where signaled.
 Outcome complete_oldest(Context& ctx, Qp& qp, WcStatus status);
-/// Lets the application reuse the slots of completed WQEs.
+/// Returns the slots of completed WQEs to the application.
 void publish_completed(Qp& qp);
-/// Flushes what has been fetched, then what has been posted.
+/// Flushes the WQEs that have been fetched, then those that have only been posted.
 Outcome flush_sends(Context& ctx, Qp& qp);
 /// Reports sq_drained once the QP is in SQD and nothing is outstanding.
 void check_drained(Context& ctx, Qp& qp);
 
-/// The slot of the started request that `psn` belongs to, searched from SQ index `index` on, which moves there.
-/// Nullptr: none.
+/// Finds the started request that `psn` belongs to. The search begins at SQ index `index`, which moves to the request.
+/// Nullptr: there is none.
 SendSlot* find_request(Qp& qp, Psn psn, uint32_t& index);
-/// The requests that have PSNs, one after another from the oldest, for loss detection.
+/// Returns the requests that have PSNs, one per call, oldest first. For loss detection.
 class StartedRequests {
  public:
   explicit StartedRequests(const Qp& qp) : qp_(qp), index_(qp.tx.oldest) {}

@@ -8,14 +8,14 @@
 
 namespace uroce::transport {
 
-/// An ACK is asked for at least this often within a stream of packets, and several times within a window.
+/// At least one packet in so many asks for an ACK. A small window has several ACK requests as well.
 inline constexpr uint32_t kAckRequestInterval = 16;
 
-/// Counts a packet. Is an ACK due though nothing about the packet itself asks for one?
+/// Counts a packet. Returns whether it must ask for an ACK even if it ends no message.
 inline bool ack_request_is_due(const Context& ctx, Qp& qp) {
   auto& tx = qp.tx;
   if (++tx.since_ack_request >= std::clamp(tx.window / 4, 1u, kAckRequestInterval)) return true;
-  // A slow sender must hear from its peer before it takes packets for lost.
+  // A slow sender asks by time as well, or its probe timer would end before the next ACK.
   return qp.selective && ctx.now - tx.recovery->ack_asked_at > tx.recovery->loss.rtt().smoothed() / 2;
 }
 

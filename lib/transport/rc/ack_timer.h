@@ -1,4 +1,4 @@
-// When a requester next looks whether an answer has come.
+// The requester's timer: ACK timeout, probe or RNR wait.
 #pragma once
 
 #include "transport/core/context.h"
@@ -8,8 +8,8 @@
 
 namespace uroce::transport {
 
-/// The requester acts at `deadline`; kNever: not by itself. Lazy: when the wheel is to look at the QP earlier, it does,
-/// and sets its timer again.
+/// The requester acts at `deadline`; kNever: no timer runs. Lazy: a wheel timer that is armed for an earlier time
+/// stays, and is set again when it fires.
 inline Outcome set_deadline(Qp& qp, Nanos deadline) {
   auto& tx = qp.tx;
   tx.deadline = deadline;
@@ -19,7 +19,7 @@ inline Outcome set_deadline(Qp& qp, Nanos deadline) {
   return Outcome::act(Outcome::kAckTimer);
 }
 
-/// Starts the wait for an answer afresh: the probe timer towards a uroce peer, else the ACK timeout.
+/// Restarts the wait for an acknowledgement: the probe timer towards a uroce peer, otherwise the ACK timeout.
 inline Outcome arm_ack_timer(const Context& ctx, Qp& qp) {
   const auto& tx = qp.tx;
   if (tx.una == tx.sent) return set_deadline(qp, kNever);

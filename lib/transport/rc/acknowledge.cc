@@ -14,7 +14,7 @@ namespace {
 Outcome on_reply(Context& ctx, Qp& qp, const wire::Packet& packet, Psn executed) {
   Outcome out = acknowledge_until(ctx, qp, executed);
   if (out.failed()) return out;
-  // Responses that must have come before this reply are missing. It says nothing about their requests.
+  // Responses that the peer sent before this reply have not arrived. Their requests have.
   const bool responses_missing = distance(executed, qp.tx.una) > 0;
   if (responses_missing) out |= detect_missing_responses(ctx, qp, executed);
   switch (packet.aeth.kind()) {
@@ -58,7 +58,7 @@ Outcome on_sack(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (!load_credible_sack(qp, packet, sack)) return drop(ctx, wire::Drop::sack_invalid);
   Outcome out;
   if (!qp.selective) {
-    // A sender that knows our epoch has heard us, though its HELLO may be lost.
+    // A sender that knows our epoch has received our HELLO, though its own may be lost.
     const auto proof = r.discovery.on_epoch_named(ctx.now);
     if (!proof) return drop(ctx, wire::Drop::sack_invalid);
     out |= trust_peer(ctx, qp, *proof);

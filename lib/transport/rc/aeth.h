@@ -1,4 +1,4 @@
-// The AETH of what a responder sends.
+// The AETH of a responder's packets.
 #pragma once
 
 #include "transport/qp/qp.h"
@@ -6,7 +6,7 @@
 
 namespace uroce::transport {
 
-/// An ACK carries the credits of now; anything else is stored as it is.
+/// Stores an AETH. An ACK gets the present credits; NAKs and RNR NAKs are stored as they are.
 inline void store_aeth(std::byte* at, const Qp& qp, uint8_t syndrome, uint32_t msn) {
   const bool ack = wire::Aeth{syndrome, 0}.kind() == wire::AethKind::ack;
   wire::Aeth{ack ? wire::Aeth::ack(credits_now(qp)) : syndrome, msn}.store(at);

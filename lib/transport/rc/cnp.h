@@ -7,9 +7,9 @@
 
 namespace uroce::transport {
 
-/// A data packet came marked: a CNP may be due.
+/// A marked data packet has arrived: a CNP may be due.
 Outcome on_mark(Context& ctx, Qp& qp);
-/// A CNP came: this side slows down.
+/// A CNP has arrived: this side slows down.
 void on_cnp(Context& ctx, Qp& qp);
 void send_cnp(Context& ctx, Qp& qp);
 

@@ -11,7 +11,7 @@
 namespace uroce::transport {
 namespace {
 
-// A rewound cursor skips what has been acknowledged meanwhile.
+// A cursor that was moved back skips packets that have been acknowledged since.
 void skip_acknowledged(Qp& qp) {
   auto& tx = qp.tx;
   if (static_cast<int32_t>(tx.cursor.index() - tx.oldest) < 0) tx.cursor.move_to(tx.oldest);
@@ -34,7 +34,7 @@ Advance advance(Context& ctx, Qp& qp) {
     if (!slot.started) break;
     if (slot.is_local()) [[unlikely]] {
       const LocalCompletions local = complete_local(ctx, qp);
-      if (!local.any) break;  // It failed, and ends the queue pair when the cursor comes to it.
+      if (!local.any) break;  // It failed. The requester fails the QP with its status.
       done.moved = true;
       done.out |= local.out;
       continue;

@@ -1,4 +1,4 @@
-// What congestion control is told of a queue pair's packets.
+// Reports a queue pair's ACKs, losses and timeouts to its congestion control.
 #pragma once
 
 #include "transport/core/context.h"
@@ -6,11 +6,11 @@
 
 namespace uroce::transport {
 
-/// `packets` more have arrived at the peer. `rtt`: of one of them; 0: not measured.
+/// The peer has received `packets` more packets. `rtt`: of one of them; 0: not measured.
 void report_ack(const Context& ctx, Qp& qp, Nanos rtt, uint32_t packets);
-/// Packets were lost. Counts at most once per round trip.
+/// Packets were lost. Reported at most once per round trip.
 void report_loss(const Context& ctx, Qp& qp);
-/// Nothing was heard for a whole timeout.
+/// Nothing has arrived from the peer for a whole timeout.
 void report_timeout(const Context& ctx, Qp& qp);
 
 }  // namespace uroce::transport

@@ -6,9 +6,9 @@
 namespace uroce::transport {
 namespace {
 
-// What an ACK of a duplicate SEND or WRITE at `psn` acknowledges: everything executed (C9-105), but nothing from the
-// next READ or atomic on. Its response may be lost, and an ACK is none; Linux rxe takes it for one when the PSN is the
-// same, and completes a READ whose data never came.
+// The PSN for the ACK of a duplicate SEND or WRITE at `psn`. The ACK covers everything executed (C9-105), but stops
+// before the next READ or atomic, because its response may be lost. Linux rxe takes an ACK with a READ's PSN for the
+// response, and completes the READ without its data.
 Psn acknowledged_with(const Qp& qp, Psn psn) {
   Psn newest = qp.rx.expected - 1;
   for (const Resource& resource : qp.cold->replay.resources()) {

@@ -14,7 +14,7 @@ inline Turn turn_of(const Qp& qp, Psn psn) {
   return ahead == 0 ? Turn::next : ahead > 0 ? Turn::ahead : Turn::duplicate;
 }
 
-/// A request whose PSN was executed before: acknowledged or answered again.
+/// A request whose PSN was executed before: it is acknowledged again, or its response is sent again.
 Outcome on_duplicate(Context& ctx, Qp& qp, const wire::Packet& packet);
 
 }  // namespace uroce::transport

@@ -13,7 +13,7 @@ namespace {
 using wire::NakCode;
 using wire::Op;
 
-// Does the request go on to the next step? When it does not, the answer has been queued.
+// Does the request go on to the next step? If it does not, its reply or response has been queued.
 enum class Step : bool { next, stop };
 struct Checked {
   Step step = Step::next;
@@ -21,7 +21,7 @@ struct Checked {
 };
 constexpr Checked kNext{};
 
-// Answers with a NAK and ends the connection on this side (9.9.3, table 57).
+// Queues a NAK and ends the connection on this side (9.9.3, table 57).
 Checked reject(Qp& qp, Psn psn, NakCode code) {
   AsyncEventType event = AsyncEventType::qp_fatal;
   if (code == NakCode::invalid_request) event = AsyncEventType::qp_request_error;
@@ -29,7 +29,7 @@ Checked reject(Qp& qp, Psn psn, NakCode code) {
   return {Step::stop, queue_reply(qp, psn, wire::Aeth::nak(code)) | Outcome::fail(Failure::responder, event)};
 }
 
-// As reject(), for a fault of the receive in use: that completes with its own status first.
+// As reject(), for an error of the receive in use, which completes with `status` first.
 Checked reject_recv(Context& ctx, Qp& qp, Psn psn, WcStatus status, NakCode code) {
   const Outcome completed = complete_recv_with_error(ctx, qp, status);
   return {Step::stop, completed | reject(qp, psn, code).out};
@@ -60,7 +60,7 @@ Checked need_recv(Context& ctx, Qp& qp, Psn psn) {
       return reject_recv(ctx, qp, psn, WcStatus::local_qp_operation_error, NakCode::remote_operational);
     case TakeRecv::empty: break;
   }
-  // What follows this packet is out of order until it comes again, and is not NAKed a second time.
+  // Later packets are out of order until this one is sent again. They get no NAK of their own.
   qp.rx.nak_sent = true;
   return {Step::stop, queue_reply(qp, psn, wire::Aeth::rnr(qp.min_rnr_timer))};
 }
@@ -70,7 +70,7 @@ void expect_next(Qp& qp, uint32_t packets) {
   qp.rx.nak_sent = false;
 }
 
-// C9-148: the MSN counts a message when it is executed; a READ counts then too, not when it is answered.
+// C9-148: the MSN counts a message when it is executed. For a READ, too, that is before its response is sent.
 uint32_t count_message(Qp& qp) { return qp.rx.msn = (qp.rx.msn + 1) & Psn::kMask; }
 
 Outcome finish_message(Context& ctx, Qp& qp, const wire::Packet& packet, WcOpcode opcode) {
@@ -161,7 +161,7 @@ Checked execute_read(Context& ctx, Qp& qp, const wire::Packet& packet) {
   return queue_response(qp, *resource);
 }
 
-// Atomic towards every engine and CPU that uses an atomic instruction on the same word. Returns the value before.
+// Atomic with respect to every engine and CPU that uses atomic instructions on the same word. Returns the old value.
 uint64_t run_atomic(std::byte* at, const wire::Packet& packet) {
   std::atomic_ref<uint64_t> word(*reinterpret_cast<uint64_t*>(at));
   const wire::AtomicEth& atomic = packet.atomic;

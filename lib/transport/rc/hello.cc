@@ -7,8 +7,8 @@
 namespace uroce::transport {
 namespace {
 
-/// Linux's rxe before 5.12 does not look at the opcode's type and takes a HELLO for a response, which could complete
-/// what it has sent, or fail it. It ignores one to requests long past as a repetition.
+/// Linux rxe before 5.12 does not check the opcode's transport and takes a HELLO for a response, which could complete
+/// or fail one of its requests. It ignores a response to a request this long ago as a duplicate.
 constexpr uint32_t kPsnsAgo = 1 << 22;
 
 Outcome request_hello(Qp& qp) {

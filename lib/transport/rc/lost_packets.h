@@ -1,4 +1,4 @@
-// Applying what loss detection finds (loss/loss_detector.h, loss/response_tracker.h) to a queue pair.
+// Applies the results of loss detection (loss/loss_detector.h, loss/response_tracker.h) to a queue pair.
 #pragma once
 
 #include "transport/core/context.h"
@@ -8,11 +8,12 @@
 
 namespace uroce::transport {
 
-/// `psn` is to be sent, or asked for, again.
+/// The packet with `psn` must be sent again, or the response requested again.
 Outcome mark_lost(Qp& qp, Psn psn, Cause cause);
-/// Requests that too many others have overtaken are lost.
+/// Marks request packets as lost that too many others have overtaken.
 Outcome detect_lost_requests(const Context& ctx, Qp& qp);
-/// Responses before `end` have left the peer: those that have not arrived are asked for again, in time.
+/// Responses before `end` have left the peer. Marks those as lost that have not arrived and that later ones have
+/// overtaken.
 Outcome detect_missing_responses(const Context& ctx, Qp& qp, Psn end);
 
 }  // namespace uroce::transport

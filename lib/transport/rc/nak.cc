@@ -20,8 +20,8 @@ WcStatus status_of(wire::NakCode code) {
 }
 
 Outcome on_sequence_error(Context& ctx, Qp& qp, Psn psn, bool responses_missing) {
-  // Linux rxe says so, in spite of 9.7.5.2.8, of what follows a request that it answered with an RNR NAK. All of it is
-  // sent again after the wait.
+  // Contrary to 9.7.5.2.8, Linux rxe sends a sequence error NAK for packets behind one that got an RNR NAK. All of them
+  // are sent again after the RNR wait.
   if (qp.tx.rnr_waiting) return {};
   Outcome out;
   if (qp.selective) out |= distrust_peer(ctx, qp);
@@ -36,7 +36,7 @@ Outcome on_sequence_error(Context& ctx, Qp& qp, Psn psn, bool responses_missing)
 Outcome on_nak(Context& ctx, Qp& qp, const wire::Packet& packet, bool responses_missing) {
   const auto code = static_cast<wire::NakCode>(packet.aeth.code());
   const bool sequence_error = code == wire::NakCode::psn_sequence;
-  // 9.7.5.1.1: an error comes after the responses before it.
+  // 9.7.5.1.1: the responses before an error come first.
   if (responses_missing && !sequence_error) return {};
   ctx.counters.naks_received.add();
   if (sequence_error) return on_sequence_error(ctx, qp, packet.bth.psn, responses_missing);
@@ -52,7 +52,7 @@ Outcome on_rnr_nak(Context& ctx, Qp& qp, const wire::Packet& packet) {
   }
   tx.rnr_waiting = true;
   const Outcome out = set_deadline(qp, ctx.now + rnr_delay(packet.aeth.code()));
-  // A uroce peer has kept what came behind the refused request.
+  // A uroce peer has kept the packets behind the refused one.
   if (qp.selective) return out | mark_lost(qp, packet.bth.psn, Cause::nak);
   rewind_to(qp, packet.bth.psn);
   return out | Outcome::wake();

@@ -7,8 +7,8 @@
 
 namespace uroce::transport {
 
-/// `responses_missing`: responses before the NAK have not arrived. Asking for them costs no retry, because the ACK
-/// timer bounds it.
+/// `responses_missing`: responses before the NAK have not arrived. Requesting them again spends no retry, because the
+/// ACK timer limits it.
 Outcome on_nak(Context& ctx, Qp& qp, const wire::Packet& packet, bool responses_missing);
 Outcome on_rnr_nak(Context& ctx, Qp& qp, const wire::Packet& packet);
 

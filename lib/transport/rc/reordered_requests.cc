@@ -28,16 +28,16 @@ Outcome execute_buffered(Context& ctx, Qp& qp, Psn closed) {
   Outcome out;
   Psn before = closed;
   while (!out.failed()) {
-    // Frames at PSNs that a READ has taken belong to no request.
+    // A READ takes several PSNs. Buffered frames with those PSNs belong to no request.
     ahead.drop(ctx.frames, before, rx.expected);
     before = rx.expected;
     const uint16_t number = ahead.take(rx.expected);
     if (number == 0) break;
-    // Its ICRC was right when it arrived.
+    // The ICRC was checked when it arrived.
     const auto packet = wire::parse(ctx.frames.frame(number), wire::Icrc::skip);
     if (packet) out |= execute_request(ctx, qp, *packet);
     ctx.frames.release(number);
-    if (rx.expected == before) break;  // No receive is there for it; it must come again.
+    if (rx.expected == before) break;  // There was no receive for it; the peer must send it again.
   }
   rx.has_reordered = !ahead.empty();
   return out.failed() ? out : out | queue_ack(qp, rx.expected - 1);

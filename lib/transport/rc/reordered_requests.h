@@ -1,4 +1,5 @@
-// Requests that arrive ahead of their turn from a uroce peer: kept, told to the peer, and executed in their turn.
+// Requests of a uroce peer that arrive ahead of their turn: they are kept, reported in a SACK, and executed in their
+// turn.
 #pragma once
 
 #include "transport/core/context.h"
@@ -7,9 +8,9 @@
 
 namespace uroce::transport {
 
-/// Keeps a request that is ahead of its turn. A SACK tells the peer.
+/// Keeps a request that is ahead of its turn, and queues a SACK.
 Outcome buffer_request(Context& ctx, Qp& qp, const wire::Packet& packet);
-/// Executes what follows the request at `closed`, which has closed a gap.
+/// Executes the buffered requests that follow the one at `closed`, which has closed a gap.
 Outcome execute_buffered(Context& ctx, Qp& qp, Psn closed);
 
 }  // namespace uroce::transport

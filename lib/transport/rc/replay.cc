@@ -16,15 +16,15 @@ const Resource* find_resource(const Qp& qp, Psn psn, bool atomic) {
   return nullptr;
 }
 
-// Answers again from where the duplicate asks, in place of the packets still queued for it.
+// Queues packets [next, end) of the response again, or extends a job that is queued for it already.
 Outcome replay(Qp& qp, const Resource& resource, uint32_t next, uint32_t end) {
   ReplayStore& store = qp.cold->replay;
   const uint32_t index = store.index_of(resource);
   const bool covered = store.find_job([&](ResponseJob& job) {
     if (job.resource != index) return false;
-    // What has been sent is sent again beside what is still to come.
+    // The packets asked for have all been sent, so they need a job of their own.
     if (!resource.atomic && end <= job.next) return false;
-    // An answer still under way covers the duplicate when it has not come that far.
+    // A job that has not come to `next` yet, and goes on to `end`, covers the duplicate. Otherwise it begins at `next`.
     if (!resource.atomic && (job.next > next || job.end < end)) {
       job.next = next;
       job.end = std::max(job.end, end);
@@ -49,7 +49,8 @@ Outcome replay_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
     return {};
   }
   if (atomic) return replay(qp, *resource, 0, 1);
-  // 9.7.5.1.2: a duplicate READ may ask for a part of the original; it must lie within it and start at its PSN.
+  // 9.7.5.1.2: a duplicate READ may ask for a part of the original. Its address must agree with its PSN, and its length
+  // must stay within the original.
   const uint32_t offset_packets = static_cast<uint32_t>(distance(psn, resource->first_psn));
   const uint64_t offset = uint64_t{offset_packets} << qp.mtu_shift;
   const wire::Reth& reth = packet.reth;

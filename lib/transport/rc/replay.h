@@ -1,4 +1,4 @@
-// Atomic and READ replay: a duplicate is answered from what was stored, never executed again
+// Atomic and READ replay: a duplicate gets the stored result, and is never executed again
 // (IBTA vol. 1, 9.7.5.1.2 and table 46).
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace uroce::transport {
 
-/// Answers a duplicate READ or atomic again. One whose result is gone is counted and dropped.
+/// Queues the response to a duplicate READ or atomic. A duplicate whose result is gone is counted and dropped.
 Outcome replay_response(Context& ctx, Qp& qp, const wire::Packet& packet);
 
 }  // namespace uroce::transport

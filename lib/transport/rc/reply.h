@@ -1,4 +1,4 @@
-// Queuing an ACK or NAK (qp/ack_coalescing.h).
+// Queues an ACK or NAK (qp/ack_coalescing.h).
 #pragma once
 
 #include "transport/qp/outcome.h"
@@ -6,7 +6,7 @@
 
 namespace uroce::transport {
 
-/// An ACK or NAK for `psn`, sent after the responses queued so far. One is kept, the newest.
+/// Queues an ACK or NAK for `psn`, to be sent after the responses queued so far. Only the newest one is kept.
 inline Outcome queue_reply(Qp& qp, Psn psn, uint8_t syndrome) {
   return Outcome::wake_if(qp.rx.reply.queue(psn, syndrome));
 }

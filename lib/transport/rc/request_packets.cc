@@ -11,8 +11,8 @@ namespace {
 
 using wire::Opcode;
 
-// A request packet leaves. Returns its tag: how often it was sent before, for the peer to echo. Only a uroce peer gets
-// one, because the BTH's reserved bits are 0 towards all others.
+// Records that a request packet leaves. Returns its tag: how often it was sent before, which a uroce peer echoes. The
+// tag is in reserved bits of the BTH, which must be 0 towards other peers.
 uint8_t record_departure(Context& ctx, Qp& qp, Psn psn) {
   const bool again = distance(psn, qp.tx.sent) < 0;
   if (again) ctx.counters.retransmitted_packets.add();

@@ -31,7 +31,7 @@ bool may_start(const Qp& qp, const SendSlot& slot) {
   if (slot.is_read_or_atomic()) {
     return tx.rd_atomic < qp.max_rd_atomic && distance(tx.sent, tx.una) < static_cast<int32_t>(kMaxReadPackets);
   }
-  // 9.7.7.2.5: without credits one packet leaves alone, and the next waits for what the peer says.
+  // 9.7.7.2.5: without credits one packet leaves alone, and the next waits for the ACK with new credits.
   if (slot.takes_recv() && tx.credits.next_exceeds() && tx.una != tx.sent) return false;
   return distance(tx.next, tx.una) < static_cast<int32_t>(tx.window);
 }
@@ -49,7 +49,7 @@ void start(Context& ctx, Qp& qp, SendSlot& slot) {
   if (slot.is_read_or_atomic()) ++tx.rd_atomic;
 }
 
-// Is anything certain to follow the cursor's last packet, so that its ACK can wait?
+// Is another packet certain to follow the cursor's last packet, so that this one need not ask for an ACK?
 bool more_follows(const Context& ctx, Qp& qp) {
   auto& tx = qp.tx;
   const uint32_t following = tx.cursor.index() + 1;
@@ -59,7 +59,7 @@ bool more_follows(const Context& ctx, Qp& qp) {
   return after.started || (may_start(qp, after) && !(after.takes_recv() && tx.credits.next_exceeds()));
 }
 
-// What came of trying to send a packet: `sent` is false for credits, window, pacing or a bad key.
+// The result of trying to send a packet. `sent` is false when credits, window or pacing forbid it, or a key is bad.
 struct Attempt {
   bool sent = true;
   Outcome out;
@@ -85,18 +85,18 @@ Attempt send_data_packet(Context& ctx, Qp& qp, SendSlot& slot) {
   return {};
 }
 
-// A READ request for what is still missing from the cursor on.
+// Sends a READ request for the responses that are missing from the cursor on.
 Attempt send_read_request(Context& ctx, Qp& qp, SendSlot& slot) {
   auto& tx = qp.tx;
   const Psn psn = cursor_psn(qp, slot);
   const uint32_t first = tx.cursor.packet();
-  // A long READ goes on with another request only when the one before is answered in full.
+  // A long READ goes on with another request only when all responses to the one before have arrived.
   if (first > 0 && psn == tx.sent && tx.una != psn) return {.sent = false, .out = {}};
   uint32_t packets = std::min(slot.packets - first, kMaxReadPackets);
   uint32_t step = packets;
   if (distance(psn, tx.sent) < 0) {
-    // What has arrived is not asked for again. What is missing behind it is asked for when its turn comes: table 46 has
-    // a duplicate READ ask for less, and Linux rxe then forgets what lies before.
+    // Responses that have arrived are not requested again. Only the first missing run is requested now: a duplicate
+    // READ may ask for less than the original (table 46), and Linux rxe then forgets the responses before it.
     step = packets = std::min(packets, static_cast<uint32_t>(distance(tx.sent, psn)));
     const uint32_t known = std::min(packets, PsnSet::kSize);
     if (const uint32_t missing = tx.recovery->responses.missing_from(psn, known); missing < known) packets = missing;
@@ -116,7 +116,7 @@ Attempt send_atomic(Context& ctx, Qp& qp, SendSlot& slot) {
   return {};
 }
 
-// A local operation has run already. The cursor passes it, once more after each rewind.
+// A local operation ran when it was started. The cursor only passes it, again after each rewind.
 Attempt pass_local(Context& ctx, Qp& qp, const SendSlot& slot) {
   step_cursor(qp, slot, 0);
   const LocalCompletions done = complete_local(ctx, qp);
@@ -134,7 +134,7 @@ Attempt send_packet(Context& ctx, Qp& qp, SendSlot& slot) {
   return send_data_packet(ctx, qp, slot);
 }
 
-// The first packet after a pause is out: its answer is awaited, and the peer's HELLO.
+// Starts the ACK timer, and HELLOs if the peer is unproven, when the first packet after a pause has left.
 Outcome begin_waiting(const Context& ctx, Qp& qp) {
   if (qp.tx.deadline != kNever || qp.tx.una == qp.tx.sent) return {};
   Recovery& r = *qp.tx.recovery;
@@ -150,7 +150,7 @@ bool may_transmit(const Qp& qp) { return (qp.state == QpState::rts || qp.state =
 Transmitted transmit_requests(Context& ctx, Qp& qp) {
   auto& tx = qp.tx;
   if (qp.state == QpState::error) {
-    static_cast<void>(flush_posted(ctx, qp));  // An overrun adds nothing to an error.
+    static_cast<void>(flush_posted(ctx, qp));  // An overrun changes nothing: the QP is in error already.
     return {};
   }
   if (!may_transmit(qp)) return {};
@@ -171,7 +171,7 @@ Transmitted transmit_requests(Context& ctx, Qp& qp) {
     if (slot.started && slot.status == WcStatus::success) attempt = send_packet(ctx, qp, slot);
     out |= attempt.out;
     if (!attempt.sent) {
-      // A request that was found wrong completes in its turn, after all before it.
+      // A request that is wrong fails in its turn, when all before it are complete.
       const bool wrong = slot.status != WcStatus::success && tx.cursor.index() == tx.oldest;
       return {false, wrong ? out | Outcome::fail(Failure::requester, slot.status) : out};
     }

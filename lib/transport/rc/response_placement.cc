@@ -7,11 +7,11 @@
 namespace uroce::transport {
 namespace {
 
-// A READ that went out in more than one request.
+// Was the READ sent in more than one request packet?
 bool in_parts(const SendSlot& slot) { return slot.asked_again || slot.packets > kMaxReadPackets; }
 
-// First/Middle/Last/Only must agree with where the packet stands, and so must its length (9.7.5.1.4). Where a READ
-// was asked for in parts, each part has a First and a Last of its own.
+// First/Middle/Last/Only and the length must agree with the packet's place in the response (9.7.5.1.4). When a READ was
+// sent in parts, each part has a First and a Last of its own.
 bool read_response_fits(const Qp& qp, const SendSlot& slot, const wire::Packet& packet, uint32_t index) {
   const uint32_t offset = index << qp.mtu_shift;
   const bool first = packet.op().flags.has(wire::Op::first);
@@ -52,7 +52,7 @@ WcStatus place_buffered(Context& ctx, Qp& qp, const SendSlot& slot) {
   for (uint32_t i = 0; i < span && !ahead.empty(); ++i) {
     const uint16_t number = ahead.take(una + i);
     if (number == 0) continue;
-    // Its ICRC was right when it arrived.
+    // The ICRC was checked when it arrived.
     const auto packet = wire::parse(ctx.frames.frame(number), wire::Icrc::skip);
     if (status == WcStatus::success && packet) status = place_response(ctx, qp, slot, *packet);
     ctx.frames.release(number);

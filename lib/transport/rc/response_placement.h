@@ -1,4 +1,4 @@
-// Placing the responses to READs and atomics in the memory of their requests (IBTA vol. 1, 9.7.5.1.4, 10.7.2.3).
+// Places the responses to READs and atomics in the memory of their requests (IBTA vol. 1, 9.7.5.1.4, 10.7.2.3).
 #pragma once
 
 #include "transport/core/context.h"
@@ -9,7 +9,7 @@ namespace uroce::transport {
 /// Longest READ that one request asks for: the PSNs outstanding must stay below half the PSN space (9.7.1).
 inline constexpr uint32_t kMaxReadPackets = 1u << 22;
 
-/// Puts a response where it belongs. Anything but success is an error of the QP.
+/// Places a response. Any result but success is an error of the QP.
 WcStatus place_response(Context& ctx, Qp& qp, const SendSlot& slot, const wire::Packet& packet);
 /// Places the buffered responses to `slot`, now the oldest request.
 WcStatus place_buffered(Context& ctx, Qp& qp, const SendSlot& slot);

@@ -14,8 +14,8 @@ struct Match {
   Outcome out;
 };
 
-// A response that belongs to no READ or atomic is counted. Requests before the one that it belongs to have been
-// executed, or there would be no response.
+// Finds the request of a response. The requests before that one have been executed, or there would be no response. A
+// response that belongs to no READ or atomic is counted and dropped.
 Match match_request(Context& ctx, Qp& qp, const wire::Packet& packet, bool atomic) {
   auto& tx = qp.tx;
   const Psn psn = packet.bth.psn;
@@ -27,7 +27,7 @@ Match match_request(Context& ctx, Qp& qp, const wire::Packet& packet, bool atomi
   SendSlot* slot = find_request(qp, psn, index);
   if (slot == nullptr || !(atomic ? slot->is_atomic() : slot->is_read())) {
     ctx.count_drop(wire::Drop::response_unexpected);
-    // A response where none is due shows at least that everything before it has been executed.
+    // An unexpected response still shows that everything before it has been executed.
     return {nullptr, slot != nullptr ? acknowledge_until(ctx, qp, psn) : Outcome{}};
   }
   Outcome out = acknowledge_until(ctx, qp, slot->first_psn);
@@ -41,7 +41,7 @@ Match match_request(Context& ctx, Qp& qp, const wire::Packet& packet, bool atomi
   return {nullptr, out};
 }
 
-// Keeps a response whose request is not the oldest. False: there is no room.
+// Buffers a response whose request is not the oldest. False: there is no room.
 bool buffer_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (!qp.tx.recovery->responses_ahead.keep(ctx.frames, packet.bth.psn, qp.tx.una, packet.bytes())) {
     ctx.count_drop(wire::Drop::parking_full);
@@ -80,7 +80,7 @@ Outcome on_next_response(Context& ctx, Qp& qp, SendSlot& slot, const wire::Packe
   out |= advance(ctx, qp).out;
   if (out.failed()) return out;
   out |= on_progress(ctx, qp, psn);
-  // What follows may be missing as well, and its successors here.
+  // More responses may be missing, with later ones here already.
   const Psn end = r.responses.expected_end();
   return distance(end, tx.una) > 0 ? out | detect_missing_responses(ctx, qp, end) : out;
 }
@@ -91,7 +91,7 @@ Outcome on_response(Context& ctx, Qp& qp, const wire::Packet& packet, bool atomi
   auto& tx = qp.tx;
   SendSlot& slot = *match.slot;
   const Psn psn = packet.bth.psn;
-  // The time of responses that queue behind others tells nothing.
+  // With several READs outstanding, a response waits behind others and its time is no round trip.
   if (psn == slot.first_psn && tx.rd_atomic == 1) tx.recovery->loss.sample_rtt(psn, tx.sent, ctx.now);
   Outcome out = match.out;
   if (packet.op().flags.has(wire::Op::aeth)) out |= Outcome::wake_if(tx.credits.update(packet.aeth));

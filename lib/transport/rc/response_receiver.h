@@ -1,7 +1,7 @@
 // The requester's side of READ responses and atomic ACKs (IBTA vol. 1, 9.7.5.1).
 //
-// Responses are placed in the order of their requests, because two READs may target the same memory. Within the oldest
-// READ they are placed as they come.
+// Later responses are buffered, because two READs may target the same memory and must be placed in order. Responses to
+// the oldest READ are placed as they arrive.
 #pragma once
 
 #include "transport/core/context.h"

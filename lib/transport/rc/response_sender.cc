@@ -36,7 +36,7 @@ bool send_read_response(Context& ctx, Qp& qp, const Resource& resource, Response
   if (length > 0) {
     const auto place = translate(ctx, qp, resource.rkey, resource.va + offset, length, Access::remote_read);
     if (place.result != memory::AccessResult::ok) return false;
-    // What a peer READs may be written meanwhile; the ICRC must be that of the bytes which leave.
+    // The memory may be written while the peer READs it. The ICRC must cover the bytes that leave, so they are copied.
     frame.copy_payload = true;
     ctx.builder.add_payload(frame, place.host, length);
   }
@@ -68,7 +68,7 @@ void send_reply(Context& ctx, Qp& qp) {
   finish_to_peer(ctx.builder, frame, qp, Opcode::rc_ack, rx.reply.psn(), wire::Aeth::kBytes);
 }
 
-// 9.7.5.2.4: the region has gone after earlier parts were sent; the NAK stands where the next part would.
+// 9.7.5.2.4: the region has gone after earlier packets of the response were sent. The NAK takes the next packet's PSN.
 Outcome reject_rest(Qp& qp, Psn psn) {
   qp.cold->replay.drop_jobs();
   qp.rx.has_jobs = false;
@@ -79,7 +79,7 @@ Outcome reject_rest(Qp& qp, Psn psn) {
 // Sends queued responses while there is room.
 Outcome send_jobs(Context& ctx, Qp& qp) {
   ReplayStore& store = qp.cold->replay;
-  // Only marks tell how responses fare; the delay that requests see says nothing of them.
+  // Responses are paced only where marks report their congestion: the delay of requests says nothing about responses.
   const bool marked = qp.ecn != 0;
   Outcome out;
   while (store.has_jobs() && !ctx.builder.full()) {
@@ -116,7 +116,7 @@ Transmitted transmit_responses(Context& ctx, Qp& qp) {
   }
   const bool reply_is_next = qp.rx.reply.pending() && !qp.rx.has_jobs;
   if (reply_is_next && !ctx.builder.full()) send_reply(ctx, qp);
-  // With room left, what waits is paced and comes back by itself.
+  // With room left in the burst, the rest is paced, and the pacing timer brings the QP back.
   return {ctx.builder.full() && (qp.rx.reply.pending() || qp.rx.has_jobs), out};
 }
 

@@ -1,4 +1,5 @@
-// The responder's answers, in the order of their requests: READ responses, atomic ACKs, then the newest ACK or NAK
+// READ response segmentation, and the order of a responder's packets: READ responses and atomic ACKs in the order of
+// their requests, then the newest ACK or NAK
 // (IBTA vol. 1, 9.7.5.1).
 #pragma once
 
@@ -8,7 +9,7 @@
 
 namespace uroce::transport {
 
-/// Segments READ responses into packets, and sends what waits. `more`: the burst is full, and answers remain.
+/// Sends queued responses, READs segmented into packets, then the reply. `more`: the burst is full, and some remain.
 Transmitted transmit_responses(Context& ctx, Qp& qp);
 
 }  // namespace uroce::transport

@@ -10,7 +10,7 @@
 namespace uroce::transport {
 namespace {
 
-// Asks for a READ's responses from `at` on, up to what has arrived, or what cannot have left the peer yet.
+// Requests a READ's responses from `at` on, up to the next one that has arrived or that cannot have left the peer yet.
 void ask_again(Context& ctx, Qp& qp, SendSlot& slot, Psn at) {
   const ResponseTracker& responses = qp.tx.recovery->responses;
   const Psn expected = responses.expected_end();
@@ -47,7 +47,7 @@ Transmitted transmit_lost(Context& ctx, Qp& qp) {
     } else {
       const auto packet = static_cast<uint32_t>(distance(at, slot->first_psn));
       if (emit_data(ctx, qp, *slot, segment_at(qp, *slot, packet), at, true)) continue;
-      rewind_to(qp, at);  // There the request waits for its turn to fail.
+      rewind_to(qp, at);  // The requester fails it there, in its turn.
       out |= Outcome::wake();
     }
   }

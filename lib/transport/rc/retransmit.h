@@ -1,4 +1,4 @@
-// Sending again exactly what loss detection has marked.
+// Sends again exactly the packets that loss detection has marked.
 #pragma once
 
 #include "transport/core/context.h"
@@ -7,7 +7,7 @@
 
 namespace uroce::transport {
 
-/// Sends lost packets, or asks for missing responses, again. `more`: the burst is full, and there are others.
+/// Sends lost packets again, and requests missing responses again. `more`: the burst is full, and some remain.
 Transmitted transmit_lost(Context& ctx, Qp& qp);
 
 }  // namespace uroce::transport

@@ -1,4 +1,4 @@
-// One retry of a requester.
+// One retry of a requester with Go-Back-N.
 #pragma once
 
 #include "transport/core/context.h"
@@ -7,7 +7,7 @@
 
 namespace uroce::transport {
 
-/// Spends a retry and sends everything from `psn` on again. Without a retry left, the QP fails.
+/// Spends a retry and sends everything from `psn` on again. The QP fails when no retry is left.
 Outcome retry_from(const Context& ctx, Qp& qp, Psn psn);
 
 }  // namespace uroce::transport

@@ -14,7 +14,7 @@ void fill_bitmap(const ReorderBuffer& ahead, Psn expected, wire::Sack& sack) {
   const int32_t span = distance(ahead.end(), first);
   sack.words = static_cast<uint32_t>(std::clamp((span + 63) / 64, 0, static_cast<int32_t>(wire::Sack::kMaxWords)));
   for (uint32_t i = 0; i < sack.words; ++i) sack.bitmap[i] = ahead.bits_from(first + i * 64);
-  // The set is circular: the bit beyond its range is that of its first PSN.
+  // The set is circular: the last bit would be that of its first PSN.
   if (sack.words == wire::Sack::kMaxWords) sack.bitmap[sack.words - 1] &= ~uint64_t{0} >> 1;
 }
 

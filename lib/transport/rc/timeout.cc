@@ -13,8 +13,8 @@
 namespace uroce::transport {
 namespace {
 
-// Tail-loss probe: resend the most informative packet. That is the newest one, because its SACK shows every hole before
-// it; but the oldest one where a response is awaited, or where later packets are known to have arrived.
+// Tail-loss probe: resends the most informative packet. That is the newest one, because its SACK shows every hole
+// before it. It is the oldest one when the QP waits for a response, or when later packets are known to have arrived.
 Outcome send_probe(Context& ctx, Qp& qp) {
   ctx.counters.probes.add();
   auto& tx = qp.tx;
@@ -34,7 +34,7 @@ Outcome resend_oldest(Context& ctx, Qp& qp) {
   return mark_lost(qp, qp.tx.una, Cause::timeout);
 }
 
-// The peer may have emptied its reorder buffer: everything goes again, a few packets at first.
+// The peer may have emptied its reorder buffer: everything is sent again, a few packets at first.
 Outcome resend_everything(Qp& qp) {
   Recovery& r = *qp.tx.recovery;
   r.loss.forget_all();
@@ -44,7 +44,7 @@ Outcome resend_everything(Qp& qp) {
   return Outcome::wake();
 }
 
-// Towards a uroce peer.
+// A wait without progress, towards a uroce peer.
 Outcome on_silence(Context& ctx, Qp& qp) {
   Recovery& r = *qp.tx.recovery;
   const SilenceVerdict verdict = r.probe.on_expiry(ctx.now, qp.timeout, qp.retry_cnt);
@@ -58,7 +58,7 @@ Outcome on_silence(Context& ctx, Qp& qp) {
   return out | arm_ack_timer(ctx, qp);
 }
 
-// Towards any other peer: Go-Back-N.
+// An ACK timeout, towards any other peer: Go-Back-N.
 Outcome on_timeout(Context& ctx, Qp& qp) {
   auto& tx = qp.tx;
   Recovery& r = *tx.recovery;

@@ -1,4 +1,4 @@
-// What a requester does when its timer ends: the ACK timeout, the probe timer, or an RNR wait
+// The end of a requester's timer: the ACK timeout, the probe timer, or an RNR wait
 // (IBTA vol. 1, 9.7.6.1.3).
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace uroce::transport {
 
-/// The wheel has looked at the QP; its deadline may lie later.
+/// The wheel's timer has fired; the QP's deadline may be later.
 Outcome on_ack_timer(Context& ctx, Qp& qp);
 
 }  // namespace uroce::transport

@@ -8,7 +8,7 @@
 namespace uroce::transport {
 namespace {
 
-// Sends what is due beside requests and responses, as far as there is room.
+// Sends the control frames that are due, as far as there is room.
 Outcome send_control_frames(Context& ctx, Qp& qp) {
   const auto due = [&](uint8_t frame) { return (qp.tx.control_frames & frame) != 0 && !ctx.builder.full(); };
   if (due(ControlFrame::kCnp)) send_cnp(ctx, qp);
@@ -17,7 +17,7 @@ Outcome send_control_frames(Context& ctx, Qp& qp) {
 
 Outcome wake_if_more(const Transmitted& sent) { return sent.out | Outcome::wake_if(sent.more); }
 
-// Responses first, as the peer waits for them; then requests.
+// Responses leave first, because the peer waits for them; then requests.
 Outcome transmit_in_order(Context& ctx, Qp& qp) {
   const Transmitted responses = transmit_responses(ctx, qp);
   if (responses.more || responses.out.failed()) return wake_if_more(responses);

@@ -7,7 +7,7 @@
 
 namespace uroce::transport {
 
-/// Sends until the burst is full or the QP may send no more. The outcome wakes the QP when it could go on.
+/// Sends until the burst is full or the QP may send no more. The outcome wakes the QP when it could send more.
 Outcome transmit_rc(Context& ctx, Qp& qp);
 
 }  // namespace uroce::transport

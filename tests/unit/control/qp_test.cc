@@ -151,7 +151,7 @@ TEST_F(QpTest, TellsAnOperatorWhatTheTransportDoes) {
 TEST_F(QpTest, AWrongModifyNamesItsFaultAndChangesNothing) {
   start();
   const auto qp = *create();
-  expect_error(qp->modify(attr(QpState::rts), kRts), EINVAL, "no transition RESET -> RTS");
+  expect_error(qp->modify(attr(QpState::rts), kRts), EINVAL, "cannot go from RESET to RTS");
   expect_error(qp->modify(attr(QpState::init), kInit.without(port)), EINVAL, "needs attribute port");
   expect_error(qp->modify(attr(QpState::init), kInit | timeout), EINVAL, "does not take attribute timeout");
   EXPECT_EQ(qp->query()->state, QpState::reset);

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "transport/congestion/dcqcn.h"
-
 namespace uroce::transport {
 namespace {
 
@@ -122,19 +120,6 @@ TEST(Swift, IsBoundedByTheWindowOfTheQueuePair) {
   EXPECT_EQ(control.window(), 6u);
   Swift narrow(settings, 1000, 1, at(0));
   EXPECT_EQ(narrow.window(), 1u);
-}
-
-TEST(Congestion, IsMadeByName) {
-  CongestionSettings settings;
-  const auto make = [&](CongestionAlgorithm algorithm) {
-    return make_congestion_control(algorithm, settings, 1100, 64, at(0));
-  };
-  EXPECT_EQ(make(CongestionAlgorithm::none), nullptr);
-  EXPECT_EQ(make(CongestionAlgorithm::device_default), nullptr);
-  settings.algorithm = CongestionAlgorithm::swift;
-  EXPECT_NE(dynamic_cast<Swift*>(make(CongestionAlgorithm::device_default).get()), nullptr);
-  EXPECT_NE(dynamic_cast<Dcqcn*>(make(CongestionAlgorithm::dcqcn).get()), nullptr);
-  EXPECT_EQ(make(CongestionAlgorithm::none), nullptr);
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ TEST(AddressHandleTable, FindsWhatWasAddedInItsDomain) {
 TEST(AddressHandleTable, FindsNothingElse) {
   AddressHandleTable table;
   const auto id = table.add(towards(2));
-  // Whatever an application may write into a work request.
+  // Numbers that an application may write into a work request.
   for (const uint32_t wrong : {0u, 1u, *id - 1, *id + 1, *id ^ 0x80000000u, 0xffffu, 0xffffffffu, *id + 0x10000u}) {
     EXPECT_EQ(table.find(wrong, 1), nullptr) << wrong;
     EXPECT_FALSE(table.remove(wrong)) << wrong;

@@ -76,11 +76,11 @@ class Paced : public ::testing::Test {
       const auto packet = wire::parse(frame.bytes);
       if (packet->op().flags.has(wire::Op::write)) newest[packet->bth.dest_qpn - kPeerOffset] = packet->bth.psn;
     }
-    for (const auto& [qpn, psn] : newest) answer(qpn, psn);
+    for (const auto& [qpn, psn] : newest) acknowledge(qpn, psn);
     return bits;
   }
   // The window is to limit nobody.
-  void answer(uint32_t qpn, Psn psn) {
+  void acknowledge(uint32_t qpn, Psn psn) {
     wire::Packet ack;
     ack.bth.opcode = wire::Opcode::rc_ack;
     ack.bth.dest_qpn = qpn;
@@ -163,13 +163,13 @@ TEST_F(Paced, NoWaitIsLongerThanATenthOfASecond) {
   post(64);
   EXPECT_EQ(sent(), 1u);
   now_ += std::chrono::microseconds(100);
-  answer(0x11, Psn(0));
+  acknowledge(0x11, Psn(0));
   post(8192);
   EXPECT_EQ(sent(), 2u);
   now_ += std::chrono::microseconds(150);  // the ACK timeout is 131 us
   EXPECT_EQ(sent(), 1u);
   const Nanos before = now_;
-  answer(0x11, Psn(1));
+  acknowledge(0x11, Psn(1));
   while (sent() == 0) now_ += std::chrono::microseconds(10);
   EXPECT_NEAR(static_cast<double>((now_ - before).count()), 100e6, 1e6);
 }
@@ -202,7 +202,8 @@ TEST_F(Paced, StatusTellsTheRateAndTheReports) {
   EXPECT_EQ(endpoint_->engine().status(qp).congestion, CongestionAlgorithm::none);
 }
 
-// Between answers that come slowly the requester asks again; but what is about to be sent is not sent twice for it.
+// Between responses that come slowly the requester asks again, but a response that is about to be sent is not sent
+// twice.
 TEST(PacedReads, AreAnsweredOnce) {
   EndpointOptions options;
   options.engine.congestion.algorithm = CongestionAlgorithm::dcqcn;
@@ -228,7 +229,7 @@ TEST(PacedReads, AreAnsweredOnce) {
                            .rkey = source.key()});
   };
   int done = 0;
-  uint64_t answers = 0;
+  uint64_t responses = 0;
   Nanos next_report{0};
   std::vector<test::SentFrame> rightward;
   std::vector<test::SentFrame> leftward;
@@ -253,7 +254,7 @@ TEST(PacedReads, AreAnsweredOnce) {
     rightward = left.sink().take();
     leftward = right.sink().take();
     for (const auto& frame : leftward) {
-      if (wire::parse(frame.bytes)->op().flags.has(wire::Op::read)) ++answers;
+      if (wire::parse(frame.bytes)->op().flags.has(wire::Op::read)) ++responses;
     }
     while (const auto cqe = cq.poll()) {
       ASSERT_EQ(cqe->status, 0);
@@ -262,7 +263,7 @@ TEST(PacedReads, AreAnsweredOnce) {
   }
   EXPECT_GT(done, 1600);
   // Those of the READs that are still out are among them.
-  EXPECT_LT(answers, static_cast<uint64_t>(done) * 16 + 16 * 16);
+  EXPECT_LT(responses, static_cast<uint64_t>(done) * 16 + 16 * 16);
 }
 
 }  // namespace

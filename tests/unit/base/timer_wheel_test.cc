@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 
-namespace uroce::transport {
+namespace uroce {
 namespace {
 
 constexpr int64_t kTick = TimerWheel::kTickNanos;
@@ -101,4 +101,4 @@ TEST(TimerWheel, AgreesWithASimpleListOverRandomUse) {
 }
 
 }  // namespace
-}  // namespace uroce::transport
+}  // namespace uroce

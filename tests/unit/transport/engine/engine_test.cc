@@ -45,7 +45,7 @@ class Pair : public ::testing::Test {
       auto leftward = right_.sink().take();
       if (rightward.empty() && leftward.empty()) return;
       requests_ += rightward.size();
-      answers_ += leftward.size();
+      responses_ += leftward.size();
       std::vector<RxFrame> burst;
       for (const auto& frame : rightward) burst.push_back({frame.bytes});
       right_.engine().on_frames(burst, now_);
@@ -70,7 +70,7 @@ class Pair : public ::testing::Test {
   test::TestRegion* target_ = nullptr;
   Nanos now_{0};
   std::size_t requests_ = 0;
-  std::size_t answers_ = 0;
+  std::size_t responses_ = 0;
 };
 
 TEST_F(Pair, AWriteOfManyPacketsArrivesWholeAndIsAnsweredByFewAcks) {
@@ -84,7 +84,7 @@ TEST_F(Pair, AWriteOfManyPacketsArrivesWholeAndIsAnsweredByFewAcks) {
   settle();
   EXPECT_EQ(std::memcmp(target_->bytes().data() + 5, source_->bytes().data() + 3, 300'001), 0);
   EXPECT_EQ(requests_, (300'001 + 1023) / 1024u);
-  EXPECT_LT(answers_, requests_ / 8);
+  EXPECT_LT(responses_, requests_ / 8);
   EXPECT_EQ(left_.engine().counters().send_completions.get(), 1u);
   EXPECT_EQ(left_.engine().counters().retransmitted_packets.get(), 0u);
 }

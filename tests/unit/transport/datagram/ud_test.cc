@@ -1,95 +1,19 @@
-// UC and UD between engines: whole messages over a lossless wire, groups, and what stays the same in between.
+// UD between engines: destinations, groups, and what stays the same in between.
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <vector>
 
-#include "tests/support/test_endpoint.h"
-#include "transport/engine/engine.h"
-#include "wire/packet.h"
+#include "tests/unit/transport/datagram/two_hosts.h"
 
 namespace uroce::transport {
 namespace {
 
-using test::ConnectOptions;
-using test::EndpointOptions;
-using test::TestCq;
-using test::TestEndpoint;
-using test::TestQp;
-
-constexpr AccessFlags kAll = AccessFlags(Access::local_write) | Access::remote_write;
 const Gid kGroup = Gid::from_ipv4(0xe0000107);
 
-EndpointOptions host(uint8_t number) {
-  EndpointOptions options;
-  options.gid = Gid::from_ipv4(0x0a000000u + number);
-  options.mac = {{2, 0, 0, 0, 0, number}};
-  return options;
-}
+using Ud = TwoHosts;
 
-class Unreliable : public ::testing::Test {
- protected:
-  // Moves frames until both sides rest, as a switch and a port would: groups go to everybody else, loopback home.
-  void settle() {
-    for (int rounds = 0; rounds < 10'000; ++rounds) {
-      now_ += Nanos(1000);
-      std::size_t moved = 0;
-      for (TestEndpoint* from : {&left_, &right_}) {
-        from->run(now_);
-        TestEndpoint* to = from == &left_ ? &right_ : &left_;
-        for (const auto& frame : from->sink().take()) {
-          (frame.loopback ? from : to)->inject(frame.bytes, now_);
-          ++moved;
-          ++(frame.loopback ? looped_ : crossed_);
-        }
-      }
-      if (moved == 0) return;
-    }
-    FAIL() << "no rest";
-  }
-  TestQp& make_qp(TestEndpoint& endpoint, uint32_t qpn, QpType type, TestCq*& cq) {
-    cq = &endpoint.make_cq();
-    return endpoint.make_qp({.qpn = qpn, .type = type, .send_cq = cq, .recv_cq = cq});
-  }
-  static uint64_t drops(TestEndpoint& endpoint, wire::Drop drop) {
-    return endpoint.engine().counters().drops[static_cast<std::size_t>(drop)].get();
-  }
-
-  TestEndpoint left_{host(1)};
-  TestEndpoint right_{host(2)};
-  Nanos now_{0};
-  std::size_t crossed_ = 0;
-  std::size_t looped_ = 0;
-};
-
-TEST_F(Unreliable, UcMovesMessagesOfManyPackets) {
-  TestCq *left_cq, *right_cq;
-  TestQp& left = make_qp(left_, 0x11, QpType::uc, left_cq);
-  TestQp& right = make_qp(right_, 0x22, QpType::uc, right_cq);
-  left.connect({.dest_qpn = 0x22, .sq_psn = 0xfffff0, .rq_psn = 3}, left_.route_to(right_));
-  right.connect({.dest_qpn = 0x11, .sq_psn = 3, .rq_psn = 0xfffff0}, right_.route_to(left_));
-  auto& source = left_.make_region(1 << 19, kAll);
-  auto& target = right_.make_region(1 << 19, kAll);
-  const Sge in = target.sge(300'000, 200'000);
-  ASSERT_TRUE(right.post_recv({.wr_id = 7, .sges = {&in, 1}}));
-  const Sge out = source.sge(3, 200'000);
-  ASSERT_TRUE(left.post_send({.wr_id = 1,
-                              .opcode = WrOpcode::rdma_write,
-                              .flags = SendFlag::signaled,
-                              .sges = {&out, 1},
-                              .remote_addr = target.va() + 5,
-                              .rkey = target.key()}));
-  ASSERT_TRUE(left.post_send({.wr_id = 2, .flags = SendFlag::signaled, .sges = {&out, 1}}));
-  settle();
-  EXPECT_EQ(std::memcmp(target.bytes().data() + 5, source.bytes().data() + 3, 200'000), 0);
-  EXPECT_EQ(std::memcmp(target.bytes().data() + 300'000, source.bytes().data() + 3, 200'000), 0);
-  EXPECT_EQ(left_cq->poll()->wr_id, 1u);
-  EXPECT_EQ(left_cq->poll()->wr_id, 2u);
-  EXPECT_EQ(right_cq->poll()->wr_id, 7u);
-  EXPECT_EQ(crossed_, 2 * ((200'000 + 1023) / 1024u)) << "no packet but those of the messages";
-  EXPECT_EQ(left_.engine().next_deadline(), kNever);
-}
-
-TEST_F(Unreliable, DatagramsGoWhereEachRequestSays) {
+TEST_F(Ud, DatagramsGoWhereEachRequestSays) {
   TestCq *left_cq, *near_cq, *far_cq;
   TestQp& left = make_qp(left_, 0x11, QpType::ud, left_cq);
   TestQp& near = make_qp(left_, 0x12, QpType::ud, near_cq);
@@ -124,7 +48,7 @@ TEST_F(Unreliable, DatagramsGoWhereEachRequestSays) {
   EXPECT_EQ(std::memcmp(far_inbox.bytes().data() + 40, source.bytes().data(), 4096), 0);
 }
 
-TEST_F(Unreliable, AGroupHearsOfEverySenderAndEachMemberHasItsReceive) {
+TEST_F(Ud, AGroupHearsOfEverySenderAndEachMemberHasItsReceive) {
   TestCq* cqs[4];
   TestQp* qps[4];
   TestEndpoint* homes[4] = {&left_, &left_, &right_, &right_};
@@ -161,7 +85,7 @@ TEST_F(Unreliable, AGroupHearsOfEverySenderAndEachMemberHasItsReceive) {
   EXPECT_FALSE(cqs[2]->poll());
 }
 
-TEST_F(Unreliable, AMemberWithoutAReceiveDoesNotHoldUpTheOthers) {
+TEST_F(Ud, AMemberWithoutAReceiveDoesNotHoldUpTheOthers) {
   TestCq *first_cq, *second_cq;
   TestQp& first = make_qp(right_, 0x20, QpType::ud, first_cq);
   TestQp& second = make_qp(right_, 0x21, QpType::ud, second_cq);
@@ -185,7 +109,7 @@ TEST_F(Unreliable, AMemberWithoutAReceiveDoesNotHoldUpTheOthers) {
   EXPECT_EQ(drops(right_, wire::Drop::recv_queue_empty), 1u);
 }
 
-TEST_F(Unreliable, AHandleThatWasDestroyedSendsNothing) {
+TEST_F(Ud, AHandleThatWasDestroyedSendsNothing) {
   TestCq* cq;
   TestQp& qp = make_qp(left_, 0x11, QpType::ud, cq);
   qp.connect({}, {});
@@ -198,7 +122,7 @@ TEST_F(Unreliable, AHandleThatWasDestroyedSendsNothing) {
   EXPECT_EQ(qp.state(), QpState::sqe);
 }
 
-TEST_F(Unreliable, OneBurstServesManyQueuePairs) {
+TEST_F(Ud, OneBurstServesManyQueuePairs) {
   // Completions come with the burst that carried the frames, to each QP its own.
   std::vector<TestQp*> qps;
   std::vector<TestCq*> cqs(20);
@@ -218,7 +142,7 @@ TEST_F(Unreliable, OneBurstServesManyQueuePairs) {
   }
 }
 
-TEST_F(Unreliable, QueryShowsTheQKey) {
+TEST_F(Ud, QueryShowsTheQKey) {
   TestCq* cq;
   TestQp& qp = make_qp(left_, 0x11, QpType::ud, cq);
   qp.connect({.sq_psn = 77, .qkey = 0x5555}, {});

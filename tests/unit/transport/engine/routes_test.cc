@@ -1,0 +1,76 @@
+#include "transport/engine/routes.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "tests/unit/transport/bare_qp.h"
+
+namespace uroce::transport {
+namespace {
+
+using test::BareQp;
+
+wire::Route towards(uint8_t host) {
+  wire::Route route;
+  route.sgid = Gid::from_ipv4(0x0a000001);
+  route.dgid = Gid::from_ipv4(0x0a000000u + host);
+  route.dst_mac = {{2, 0, 0, 0, 0, host}};
+  return route;
+}
+
+uint8_t last_mac_byte(const Qp& qp) { return load8(qp.route->bytes.data() + 5); }
+
+TEST(Routes, QueuePairsTowardsOnePeerShareATemplate) {
+  Routes routes;
+  BareQp a(1), b(2), c(3);
+  routes.set(*a, towards(2), false);
+  routes.set(*b, towards(2), true);
+  routes.set(*c, towards(3), false);
+  EXPECT_EQ(a->route, b->route);
+  EXPECT_NE(a->route, c->route);
+  EXPECT_FALSE(a->loopback);
+  EXPECT_TRUE(b->loopback);
+}
+
+TEST(Routes, OnesWhoseDataPacketsSetTheEcnFieldHaveNoneInTheTemplate) {
+  Routes routes;
+  BareQp plain(1), marked(2);
+  marked->ecn = 2;
+  wire::Route route = towards(2);
+  route.traffic_class = 0x43;
+  routes.set(*plain, route, false);
+  routes.set(*marked, route, false);
+  EXPECT_NE(plain->route, marked->route);
+  EXPECT_EQ(load8(marked->route->bytes.data() + marked->route->l3_offset + 1), 0x40);
+}
+
+TEST(Routes, AreRedirectedToANewNextHop) {
+  Routes routes;
+  BareQp a(1), b(2);
+  routes.set(*a, towards(2), false);
+  routes.set(*b, towards(3), false);
+  routes.redirect([](const Gid& dgid) -> std::optional<EthAddr> {
+    if (dgid != Gid::from_ipv4(0x0a000002)) return std::nullopt;
+    return EthAddr{{2, 0, 0, 0, 0, 99}};
+  });
+  EXPECT_EQ(last_mac_byte(*a), 99);
+  EXPECT_EQ(last_mac_byte(*b), 3);
+}
+
+TEST(Routes, OnesThatNobodyUsesAreForgotten) {
+  Routes routes;
+  {
+    BareQp gone(1);
+    routes.set(*gone, towards(2), false);
+  }
+  int asked = 0;
+  routes.redirect([&](const Gid&) -> std::optional<EthAddr> {
+    ++asked;
+    return std::nullopt;
+  });
+  EXPECT_EQ(asked, 0);
+}
+
+}  // namespace
+}  // namespace uroce::transport

@@ -1,0 +1,125 @@
+#include "transport/loss/probe_timer.h"
+
+#include <gtest/gtest.h>
+
+#include "transport/loss/ack_timeout.h"
+
+namespace uroce::transport {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr uint8_t kTimeout = 14;  // 67 ms
+constexpr uint8_t kRetries = 7;
+constexpr Nanos kBegin = milliseconds(10);
+
+RttEstimator rtt_of(Nanos sample) {
+  RttEstimator rtt;
+  rtt.sample(sample);
+  return rtt;
+}
+
+TEST(ProbeTimer, TheFirstWaitIsTwoRoundTripsAndTheirVariation) {
+  const ProbeTimer timer;
+  EXPECT_EQ(timer.wait(rtt_of(microseconds(100)), kTimeout), microseconds(400));  // variation: 50
+  EXPECT_EQ(timer.wait(rtt_of(microseconds(1)), kTimeout), microseconds(8)) << "the least";
+  EXPECT_EQ(timer.wait(RttEstimator{}, kTimeout), milliseconds(2)) << "1 ms is assumed";
+}
+
+TEST(ProbeTimer, EachLaterWaitIsTwiceAsLong) {
+  ProbeTimer timer;
+  const RttEstimator rtt = rtt_of(microseconds(100));
+  timer.on_progress(kBegin);
+  for (int expiry = 1; expiry <= 5; ++expiry) {
+    timer.on_expiry(kBegin, 0, kRetries);
+    EXPECT_EQ(timer.wait(rtt, 0), microseconds(400) * (1 << expiry)) << expiry;
+  }
+  timer.on_progress(kBegin);
+  EXPECT_EQ(timer.wait(rtt, 0), microseconds(400));
+}
+
+TEST(ProbeTimer, AfterAProbeNoWaitIsShorterThanFiftyMicroseconds) {
+  ProbeTimer timer;
+  timer.on_expiry(kBegin, 0, kRetries);
+  EXPECT_EQ(timer.wait(rtt_of(microseconds(1)), 0), microseconds(50));
+  timer.on_expiry(kBegin, 0, kRetries);
+  EXPECT_EQ(timer.wait(rtt_of(microseconds(1)), 0), microseconds(100));
+}
+
+TEST(ProbeTimer, NoWaitIsLongerThanTheTimeoutOrASecond) {
+  ProbeTimer timer;
+  const RttEstimator rtt = rtt_of(microseconds(100));
+  EXPECT_EQ(timer.wait(rtt, 5), ack_timeout(5)) << "131 us";
+  for (int i = 0; i < 40; ++i) timer.on_expiry(kBegin, 0, kRetries);
+  EXPECT_EQ(timer.wait(rtt, 0), seconds(1));
+  EXPECT_EQ(timer.wait(rtt, 31), seconds(1));
+  EXPECT_EQ(timer.wait(rtt, kTimeout), ack_timeout(kTimeout));
+}
+
+TEST(ProbeTimer, AsksForAProbeThenReportsATimeoutOnce) {
+  ProbeTimer timer;
+  timer.on_progress(kBegin);
+  for (uint32_t expiry = 1; expiry <= 6; ++expiry) {
+    const SilenceVerdict verdict = timer.on_expiry(kBegin + milliseconds(1), kTimeout, kRetries);
+    EXPECT_EQ(verdict.probe, expiry == 1) << expiry;
+    EXPECT_EQ(verdict.report_timeout, expiry == 2) << expiry;
+    EXPECT_FALSE(verdict.assume_forgotten) << expiry;
+    EXPECT_FALSE(verdict.give_up) << expiry;
+    EXPECT_EQ(timer.silent_timers(), expiry);
+  }
+  timer.on_progress(kBegin + milliseconds(2));
+  EXPECT_TRUE(timer.on_expiry(kBegin + milliseconds(3), kTimeout, kRetries).probe);
+}
+
+TEST(ProbeTimer, AfterATimeoutOfSilenceThePeerMayHaveForgotten) {
+  ProbeTimer timer;
+  timer.on_progress(kBegin);
+  const Nanos timeout = ack_timeout(kTimeout);
+  EXPECT_FALSE(timer.on_expiry(kBegin + timeout, kTimeout, kRetries).assume_forgotten);
+  EXPECT_FALSE(timer.on_expiry(kBegin + timeout, kTimeout, kRetries).assume_forgotten);
+  EXPECT_FALSE(timer.on_expiry(kBegin + timeout - Nanos(1), kTimeout, kRetries).assume_forgotten);
+  EXPECT_TRUE(timer.on_expiry(kBegin + timeout, kTimeout, kRetries).assume_forgotten);
+}
+
+TEST(ProbeTimer, WithoutATimeoutItIsATenthOfASecondAndThereIsNoEnd) {
+  ProbeTimer timer;
+  timer.on_progress(kBegin);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_FALSE(timer.on_expiry(kBegin + milliseconds(99), 0, kRetries).assume_forgotten);
+  }
+  const SilenceVerdict verdict = timer.on_expiry(kBegin + seconds(1000), 0, kRetries);
+  EXPECT_TRUE(verdict.assume_forgotten);
+  EXPECT_FALSE(verdict.give_up);
+}
+
+TEST(ProbeTimer, GivesUpAfterAsManyTimersAndAsMuchTimeAsGoBackNWould) {
+  const Nanos enough = ack_timeout(kTimeout) * (kRetries + 1);
+  ProbeTimer slow;
+  slow.on_progress(kBegin);
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_FALSE(slow.on_expiry(kBegin + enough - Nanos(1), kTimeout, kRetries).give_up) << "too early";
+  }
+  EXPECT_TRUE(slow.on_expiry(kBegin + enough, kTimeout, kRetries).give_up);
+
+  ProbeTimer late;  // polled so rarely that few timers ended
+  late.on_progress(kBegin);
+  for (int i = 1; i <= kRetries; ++i) {
+    EXPECT_FALSE(late.on_expiry(kBegin + 10 * enough, kTimeout, kRetries).give_up) << i;
+  }
+  EXPECT_TRUE(late.on_expiry(kBegin + 10 * enough, kTimeout, kRetries).give_up);
+}
+
+TEST(ProbeTimer, SilenceCountsFromTheFirstPacketAfterAPause) {
+  const Nanos enough = ack_timeout(kTimeout) * (kRetries + 1);
+  ProbeTimer timer;
+  timer.on_progress(kBegin);
+  timer.on_first_sent(kBegin + enough);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_FALSE(timer.on_expiry(kBegin + enough, kTimeout, kRetries).give_up) << i;
+  }
+}
+
+}  // namespace
+}  // namespace uroce::transport
