@@ -159,7 +159,7 @@ TEST(RecoveryText, ComplaintsNameTheWord) {
   EXPECT_TRUE(complains("HELLO dup", "'dup' is neither a flag"));
   EXPECT_TRUE(complains("SACK epoch=0x100000000", "does not fit in 32 bits"));
   EXPECT_TRUE(complains("SACK words=17", "words=17 is more than the limit of 16"));
-  EXPECT_TRUE(complains("SACK base=5 bits=5", "bits=5 is not within the 1024 PSNs behind base=5"));
+  EXPECT_TRUE(complains("SACK base=5 bits=5", "bits=5 is not within the 1024 PSNs after base=5"));
   EXPECT_TRUE(complains("SACK base=5 bits=9-7", "bits=9-7 is not within"));
   EXPECT_TRUE(complains("SACK base=5 bits=6,1030", "bits=1030 is not within"));
   EXPECT_TRUE(complains("SACK base=5 bits=x", "bits=x is not a number"));
