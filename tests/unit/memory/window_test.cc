@@ -1,4 +1,4 @@
-// Memory windows: every rule of binding, and changes that meet look-ups on other threads.
+// Memory windows: every rule of binding, and changes during look-ups by other threads.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -57,7 +57,7 @@ TEST_P(BothTypes, OpensItsRangeAloneToWhatItGrants) {
   const Key key = add(GetParam());
   EXPECT_EQ(check(key, 1024, 1), AccessResult::bad_key);
   ASSERT_TRUE(table_.bind(spec(key)));
-  // The region itself grants peers nothing.
+  // The region itself gives peers no access.
   EXPECT_EQ(check(region_, 1024, 1), AccessResult::not_permitted);
   EXPECT_EQ(at(key, kBase + 1024, 1024).host, buffer_.data() + 1024);
   EXPECT_EQ(at(key, kBase + 2047, 1).host, buffer_.data() + 2047);
@@ -296,7 +296,7 @@ TEST_F(WindowTest, CountsWithTheRegions) {
 }
 
 // One thread binds a window to one of two ranges, each with its own key; others look both keys up. At every
-// moment a key leads to its own range.
+// moment a key gives access to its own range only.
 TEST_F(WindowTest, AnOldKeyNeverReachesANewRange) {
   constexpr uint64_t kOffset[2] = {0, 2048};
   constexpr uint64_t kLength[2] = {512, 2048};
@@ -335,7 +335,7 @@ TEST_F(WindowTest, AnOldKeyNeverReachesANewRange) {
   EXPECT_EQ(table_.windows(region_), 1u);
 }
 
-// Engines bind and invalidate one window against each other while the control thread ends it.
+// Several engines bind and invalidate one window, while the control thread frees it.
 TEST_F(WindowTest, ChangesFromManySidesLeaveItWhole) {
   for (int round = 0; round < 50; ++round) {
     const Key key = add(WindowType::type2);
@@ -346,7 +346,7 @@ TEST_F(WindowTest, ChangesFromManySidesLeaveItWhole) {
         BindSpec to = spec(key);
         to.qpn = qpn;
         while (!stop.load(std::memory_order_relaxed)) {
-          // Only the queue pair that bound it can end it.
+          // Only the queue pair that bound it can invalidate it.
           if (table_.bind(to)) (void)table_.invalidate(key, kPd, qpn);
         }
       });
