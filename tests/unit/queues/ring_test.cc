@@ -77,7 +77,7 @@ TEST_F(RingTest, AdvanceKeepsSlotsFromTheProducerUntilMirrored) {
   EXPECT_EQ(c.next(), 3u);
 }
 
-/// Both ends walked to just below 2^32 without four thousand million steps.
+/// Moves both ends to just below 2^32 without four thousand million steps.
 TEST_F(RingTest, IndicesWrapAt32Bits) {
   RingProducer p(place());
   RingConsumer c(place());
