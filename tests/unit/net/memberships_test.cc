@@ -110,7 +110,7 @@ TEST(Igmp3, TellsAJoinAndALeaveTwiceWithinASecond) {
   EXPECT_EQ(link.take(), Sent{kLeaves});
   link.settle(seconds(7));
   EXPECT_EQ(link.take(), Sent{kLeaves});
-  EXPECT_EQ(link.memberships.counters().reports.get(), 4u + 2u) << "and the solicited-node group's";
+  EXPECT_EQ(link.memberships.counters().reports.get(), 4u + 2u) << "2 are those of the solicited-node group";
 }
 
 TEST(Igmp3, AChangeReplacesTheOneBeingTold) {
@@ -172,14 +172,14 @@ TEST(Igmp2, IsSpokenWhileSuchAQuerierIsThere) {
   link.take();
   link.receive(igmp("224.0.0.1", kQuery2), seconds(1));
   link.settle(seconds(1));
-  EXPECT_EQ(link.take(), Sent{"239.1.2.3 1600ef010203"}) << "what was pending in IGMPv3 is given up";
+  EXPECT_EQ(link.take(), Sent{"239.1.2.3 1600ef010203"}) << "pending IGMPv3 reports are cancelled";
   link.memberships.join(kOther, seconds(20));
   EXPECT_LE(link.settle(seconds(20)), seconds(30));
   EXPECT_EQ(link.take(), (Sent{"239.1.2.4 1600ef010204", "239.1.2.4 1600ef010204"}));
   link.memberships.leave(kOther, seconds(40));
   link.settle(seconds(40));
   EXPECT_EQ(link.take(), Sent{"224.0.0.2 1700ef010204"});
-  // 2 x 125 s and 10 s after the last query it is taken to be gone.
+  // 2 x 125 s and 10 s after the last query, the old querier counts as gone.
   link.memberships.join(kOther, seconds(1 + 260));
   link.settle(seconds(1 + 260));
   EXPECT_EQ(link.take().front(),
@@ -242,7 +242,7 @@ TEST(Mld1, IsSpokenWhileSuchAQuerierIsThere) {
   link.receive(mld("ff02::1", kMldQuery1), seconds(10));
   EXPECT_TRUE(link.receive(mld("ff02::1:ff00:aa", "83000000 00000000 ff0200000000000000000001ff0000aa"), seconds(10)));
   link.settle(seconds(10));
-  EXPECT_EQ(link.take(), Sent{"ff0e::1:2 830000000000" + kGroup6Hex}) << "the other was answered by a neighbour";
+  EXPECT_EQ(link.take(), Sent{"ff0e::1:2 830000000000" + kGroup6Hex}) << "another host reported the other group";
   link.memberships.leave(kGroup6, seconds(40));
   link.settle(seconds(40));
   EXPECT_EQ(link.take(), Sent{"ff02::2 840000000000" + kGroup6Hex});
@@ -252,7 +252,8 @@ TEST(Memberships, WhatEverybodyIsInIsNeverTold) {
   Link link;
   for (const char* group : {"224.0.0.1", "ff02::1", "ff01::5"}) link.memberships.join(gid(group), seconds(1));
   EXPECT_EQ(link.memberships.next_deadline(), kNever);
-  EXPECT_EQ(link.memberships.ethernet_addresses().size(), 4u) << "but received; and the solicited-node group";
+  EXPECT_EQ(link.memberships.ethernet_addresses().size(), 4u)
+      << "they are received, and so is the solicited-node group";
   for (const char* group : {"224.0.0.1", "ff02::1", "ff01::5"}) link.memberships.leave(gid(group), seconds(2));
   EXPECT_EQ(link.memberships.next_deadline(), kNever);
 }
@@ -305,7 +306,7 @@ TEST(Memberships, SpeakOnTheirVlan) {
 TEST(Memberships, AreBounded) {
   Link link;
   for (uint32_t i = 0; i < kMaxMemberships + 5; ++i) link.memberships.join(Gid::from_ipv4(0xef000000 + i), seconds(1));
-  EXPECT_EQ(link.memberships.counters().full.get(), 6u) << "the solicited-node group has a place";
+  EXPECT_EQ(link.memberships.counters().full.get(), 6u) << "the solicited-node group takes one place";
   for (uint32_t i = 0; i < kMaxMemberships + 5; ++i) link.memberships.leave(Gid::from_ipv4(0xef000000 + i), seconds(2));
   link.settle(seconds(2));
   EXPECT_EQ(link.memberships.ethernet_addresses().size(), 1u);
@@ -353,7 +354,7 @@ TEST(Memberships, LongResponseTimesAreFloatingPoint) {
   link.memberships.join(kGroup, seconds(1));
   link.memberships.join(kGroup6, seconds(1));
   link.settle(seconds(1));
-  // 0xff: (15 | 16) << 10 tenths of a second, 53 minutes. In an hour it has been answered, and rarely in one.
+  // 0xff: (15 | 16) << 10 tenths of a second, 53 minutes. The response comes within an hour.
   link.receive(igmp("224.0.0.1", "11ff0000 00000000 027d0000"), seconds(10));
   link.receive(mld("ff02::1", "82000000 ffff0000 00000000000000000000000000000000 027d0000"), seconds(10));
   EXPECT_LE(link.settle(seconds(10)), seconds(10) + milliseconds(8388000));
