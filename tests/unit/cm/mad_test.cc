@@ -1,4 +1,4 @@
-// The codec against frames that Linux sent, and against what no peer should send.
+// The codec, with frames that Linux sent, and with malformed ones.
 #include "cm/mad.h"
 
 #include <gtest/gtest.h>
@@ -91,7 +91,7 @@ TEST(Mad, ReadsARequestOfLinux) {
   EXPECT_EQ(rdma->destination, Gid::from_ipv4(0x0a000001));
 }
 
-/// Every field at its largest, so that none touches its neighbours.
+/// Every field has its largest value, to show that none overwrites its neighbours.
 TEST(Mad, FieldsKeepToTheirBits) {
   for (int which = 0; which < 12; ++which) {
     ReqMad req;
