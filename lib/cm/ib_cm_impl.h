@@ -81,7 +81,7 @@ struct CmRecord : IbCm::Connection {
   uint64_t transaction_id = 0;
   Nanos interval{0};                      ///< between repetitions of `last`
   std::optional<Mad> last{};              ///< our last message, to repeat on timeouts and for the peer's repetitions
-  transport::TimerNode timer{};           ///< the next repetition, the end of time-wait, or the end of keeping `last`
+  TimerNode timer{};                      ///< the next repetition, the end of time-wait, or the end of keeping `last`
   std::vector<PeerKey> keys{};            ///< its keys in `peers`
   std::shared_ptr<Listener> waits_for{};  ///< the listener that counts it in `waiting`
   std::optional<std::list<CmRecord*>::iterator> spare{};
@@ -167,7 +167,7 @@ struct IbCm::Impl {
   Random random;
   std::array<uint32_t, 3> id_key{};
   uint32_t ids_given = 0;
-  transport::TimerWheel timers;
+  TimerWheel timers;
   bool polling = false;  ///< inside poll()
   std::unordered_map<uint32_t, CmRecord> records;
   std::unordered_map<PeerKey, CmRecord*, PeerKeyHash> peers;

@@ -16,7 +16,7 @@ void IbCm::Impl::arm(CmRecord& r, Nanos deadline, Nanos now) {
   // The position of an idle wheel is in the past, and a wheel places nodes relative to its position: advance it first.
   // Not inside poll(), which is advancing the wheel itself: it would then find the node in the slot that it is
   // emptying.
-  if (!polling && timers.next_deadline() == kNever) timers.advance(now, [](transport::TimerNode&) {});
+  if (!polling && timers.next_deadline() == kNever) timers.advance(now, [](TimerNode&) {});
   timers.arm(r.timer, deadline);
 }
 
