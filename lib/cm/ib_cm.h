@@ -83,9 +83,9 @@ enum class CmEventKind : uint8_t {
   rejected,  ///< a REJ in any state but DREQ sent, or a SIDR_REP with another status; also when we reject a stale REP
   disconnected,  ///< a DREQ arrived (the DREP is sent already), or a DREP to our DREQ, or no answer to our DREQ
   unreachable,   ///< active: no answer to the REQ or SIDR_REQ; passive: no answer to the REP
-  /// Time-wait is over: the queue pair's number may be used again. Comes after `disconnected`. Comes after `rejected`
-  /// and `unreachable` only if the peer may have used the connection (a REP was sent or received), or rejected the
-  /// queue pair as stale. Otherwise, and with UD, there is no time-wait and no such event.
+  /// Time-wait is over: the queue pair's number may be used again. Comes after `disconnected`, after `unreachable` on
+  /// the passive side, and after `rejected` if the REJ came after a REP from the peer or in an established connection,
+  /// or has the reason stale_connection. In other cases, and with UD, there is no time-wait and no such event.
   timewait_exit,
 };
 

@@ -1,4 +1,4 @@
-// The inside of IbCm, for the files that implement it: states, timer limits, a connection's record, the tables.
+// The inside of IbCm, for the files that implement it: a connection's record and the tables.
 #pragma once
 
 #include <array>
@@ -13,38 +13,11 @@
 #include "base/random.h"
 #include "base/timer_wheel.h"
 #include "cm/ib_cm.h"
+#include "cm/ib_cm_state.h"
+#include "cm/ib_cm_timeouts.h"
 #include "cm/mad.h"
 
 namespace uroce::cm {
-
-/// Limits on a peer's timeout codes, so that a peer cannot hold a record for hours. Larger codes count as these.
-inline constexpr uint8_t kMaxPeerTimeout = 21;  ///< 8.6 s; rdma_cm says 20
-inline constexpr uint8_t kMaxMraTimeout = 25;   ///< 137 s; rdma_cm says 24
-/// The time that an MRA asks for while the application has not answered: 68.7 s, as in Linux's rdma_cm.
-inline constexpr uint8_t kMraTimeout = 24;
-/// For paths without an ACK timeout (0 is "none").
-inline constexpr uint8_t kUsualAckTimeout = 18;
-/// How long a SIDR_REP is kept to answer repeated requests. A SIDR_REQ does not carry its timeout; rdma_cm repeats it
-/// every 4.3 s.
-inline constexpr uint8_t kSidrLinger = 21;
-
-/// The time of a timeout code: 4.096 us * 2^code (IBTA vol. 1, 12.7.11).
-constexpr Nanos cm_time(uint8_t code) { return Nanos(int64_t{4096} << code); }
-
-/// README.md shows the transitions.
-enum class CmState : uint8_t {
-  req_sent,
-  rep_received,
-  req_received,
-  rep_sent,
-  established,
-  dreq_sent,
-  timewait,
-  sidr_sent,
-  sidr_received,
-  closed,  ///< the connection has ended; while its last answer is kept, the peer's repetitions get it again
-};
-std::string_view name(CmState state);
 
 struct Listener {
   uint64_t token = 0;
