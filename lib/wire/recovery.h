@@ -28,7 +28,7 @@ struct Hello {
   uint32_t epoch = 0;       ///< the sender's, not 0
   uint32_t peer_epoch = 0;  ///< the receiver's; 0: the sender does not know it yet
   uint16_t parking = 0;     ///< capacity of the sender's reorder buffer in packets, 1..1023
-  bool answer = false;      ///< the sender wants a HELLO back
+  bool answer = false;      ///< asks the receiver to answer with a HELLO
 
   /// No value when `payload` is not a valid HELLO.
   static std::optional<Hello> load(std::span<const std::byte> payload) {

@@ -133,7 +133,7 @@ void exchange(Eager& a, Eager& b) {
   }
 }
 
-TEST(IbCmEvents, AnswersFromWithin) {
+TEST(IbCmEvents, AnswersInsideAnEvent) {
   Eager a(1), b(2);
   a.answer = [&](const CmMessage& m) {
     if (m.kind == CmEventKind::reply) {
@@ -157,7 +157,7 @@ TEST(IbCmEvents, AnswersFromWithin) {
 }
 
 /// Destroys the id inside each kind of event: no more events of it come, and no record remains.
-TEST(IbCmEvents, DestroysFromWithin) {
+TEST(IbCmEvents, DestroysInsideAnEvent) {
   for (const CmEventKind last : {CmEventKind::request, CmEventKind::reply, CmEventKind::established,
                                  CmEventKind::disconnected, CmEventKind::timewait_exit, CmEventKind::unreachable}) {
     Eager a(1), b(2);

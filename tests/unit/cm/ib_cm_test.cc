@@ -187,7 +187,7 @@ TEST(IbCm, NobodyListens) {
   pair.expect_nothing_left();
 }
 
-TEST(IbCm, TheMoreSpecificListenerIsAsked) {
+TEST(IbCm, TheMoreSpecificListenerGetsTheRequest) {
   CmPair pair;
   ASSERT_TRUE(pair.passive.cm.listen(kService, 0xffffffffffff0000, 10, 1));
   ASSERT_TRUE(pair.passive.cm.listen(kService, kExactly, 10, 2));

@@ -188,7 +188,7 @@ TEST(Mad, ALengthBeyondTheFieldIsCut) {
   EXPECT_EQ(SidrRepMad::load(mad.data() + kMadHeaderBytes).info.size(), kRejInfo);
 }
 
-TEST(Mad, OtherHeadersAreNone) {
+TEST(Mad, OtherHeadersAreRejected) {
   const Mad good = make_mad(7, RtuMad{1, 2, {}});
   EXPECT_TRUE(parse_header(good));
   EXPECT_FALSE(parse_header(std::span(good).first(255)));
@@ -218,7 +218,7 @@ TEST(RdmaHeader, BothFamiliesComeBack) {
   }
 }
 
-TEST(RdmaHeader, RefusesWhatItIsNot) {
+TEST(RdmaHeader, RejectsOtherData) {
   std::array<std::byte, RdmaHeader::kBytes> bytes{};
   EXPECT_FALSE(RdmaHeader::parse(bytes)) << "IP version 0";
   store8(bytes.data() + 1, 0x40);

@@ -39,7 +39,7 @@ TEST_F(RegionTableTest, TranslatesToTheBytesOfTheRegion) {
   EXPECT_EQ(table_.translate(key, 7, 0x10000, 4096, {}).host, buffer_.data());
 }
 
-TEST_F(RegionTableTest, RefusesWhatLeavesTheRegion) {
+TEST_F(RegionTableTest, RefusesAccessOutsideTheRegion) {
   const Key key = table_.add(spec(0x10000, 4096)).value();
   EXPECT_EQ(check(key, 0xffff, 1), AccessResult::out_of_bounds);
   EXPECT_EQ(check(key, 0xffff, 2), AccessResult::out_of_bounds);
@@ -85,7 +85,7 @@ TEST_F(RegionTableTest, ARegionOfNoBytesHoldsNone) {
   EXPECT_EQ(check(key, 0x10000, 0), AccessResult::ok);
 }
 
-TEST_F(RegionTableTest, EachPermissionIsAsked) {
+TEST_F(RegionTableTest, EachPermissionIsChecked) {
   const Key key = table_.add(spec(0, 64, Access::remote_read)).value();
   EXPECT_EQ(check(key, 0, 8), AccessResult::ok) << "local read is always allowed";
   EXPECT_EQ(check(key, 0, 8, Access::remote_read), AccessResult::ok);
@@ -101,7 +101,7 @@ TEST_F(RegionTableTest, RemoteWritersNeedLocalWrite) {
   EXPECT_TRUE(table_.add(spec(0, 64, Access::remote_write | Access::local_write)).has_value());
 }
 
-TEST_F(RegionTableTest, DomainsAreApart) {
+TEST_F(RegionTableTest, DomainsAreSeparate) {
   const Key key = table_.add(spec(0, 64)).value();
   EXPECT_EQ(check(key, 0, 8, {}, 8), AccessResult::wrong_domain);
   EXPECT_EQ(check(key, 0, 8, {}, 0), AccessResult::wrong_domain);

@@ -91,7 +91,7 @@ const std::string kIsIn =
 
 using Sent = std::vector<std::string>;
 
-TEST(Igmp3, TellsAJoinAndALeaveTwiceWithinASecond) {
+TEST(Igmp3, ReportsAJoinAndALeaveTwiceWithinASecond) {
   Link link;
   link.memberships.join(kGroup, seconds(1));
   EXPECT_EQ(link.memberships.next_deadline(), seconds(1));
@@ -113,7 +113,7 @@ TEST(Igmp3, TellsAJoinAndALeaveTwiceWithinASecond) {
   EXPECT_EQ(link.memberships.counters().reports.get(), 4u + 2u) << "2 are those of the solicited-node group";
 }
 
-TEST(Igmp3, AChangeReplacesTheOneBeingTold) {
+TEST(Igmp3, AChangeReplacesAPendingOne) {
   Link link;
   link.memberships.join(kGroup, seconds(1));
   link.memberships.poll(seconds(1));
@@ -165,7 +165,7 @@ TEST(Igmp3, AnswersForTheGroupThatIsAskedFor) {
   EXPECT_EQ(link.memberships.next_deadline(), kNever);
 }
 
-TEST(Igmp2, IsSpokenWhileSuchAQuerierIsThere) {
+TEST(Igmp2, IsUsedWhileSuchAQuerierIsPresent) {
   Link link;
   link.memberships.join(kGroup, seconds(1));
   link.memberships.poll(seconds(1));
@@ -187,7 +187,7 @@ TEST(Igmp2, IsSpokenWhileSuchAQuerierIsThere) {
             "04000000ef010204");
 }
 
-TEST(Igmp2, SomebodyElsesAnswerIsEnough) {
+TEST(Igmp2, AnotherHostsReportIsEnough) {
   Link link;
   link.memberships.join(kGroup, seconds(1));
   link.settle(seconds(1));
@@ -197,7 +197,7 @@ TEST(Igmp2, SomebodyElsesAnswerIsEnough) {
   EXPECT_EQ(link.memberships.next_deadline(), kNever);
 }
 
-TEST(Igmp1, HasReportsAndNoFarewell) {
+TEST(Igmp1, HasReportsButNoLeave) {
   Link link;
   link.receive(igmp("224.0.0.1", kQuery1), seconds(1));
   link.memberships.join(kGroup, seconds(1));
@@ -209,7 +209,7 @@ TEST(Igmp1, HasReportsAndNoFarewell) {
 
 const std::string kGroup6Hex = "ff0e0000000000000000000000010002";
 
-TEST(Mld2, TellsJoinsAndLeavesAndAnswers) {
+TEST(Mld2, ReportsJoinsAndLeavesAndAnswersQueries) {
   Link link;
   link.memberships.join(kGroup6, seconds(1));
   link.settle(seconds(1));
@@ -234,7 +234,7 @@ TEST(Mld2, TellsJoinsAndLeavesAndAnswers) {
   EXPECT_EQ(link.take(), (Sent{leaves, leaves}));
 }
 
-TEST(Mld1, IsSpokenWhileSuchAQuerierIsThere) {
+TEST(Mld1, IsUsedWhileSuchAQuerierIsPresent) {
   Link link;
   link.memberships.join(kGroup6, seconds(1));
   link.settle(seconds(1));
@@ -248,7 +248,7 @@ TEST(Mld1, IsSpokenWhileSuchAQuerierIsThere) {
   EXPECT_EQ(link.take(), Sent{"ff02::2 840000000000" + kGroup6Hex});
 }
 
-TEST(Memberships, WhatEverybodyIsInIsNeverTold) {
+TEST(Memberships, AllSystemsAndLocalGroupsAreNotReported) {
   Link link;
   for (const char* group : {"224.0.0.1", "ff02::1", "ff01::5"}) link.memberships.join(gid(group), seconds(1));
   EXPECT_EQ(link.memberships.next_deadline(), kNever);
@@ -258,7 +258,7 @@ TEST(Memberships, WhatEverybodyIsInIsNeverTold) {
   EXPECT_EQ(link.memberships.next_deadline(), kNever);
 }
 
-TEST(Memberships, TellAllAnewWhenTheLinkComesUp) {
+TEST(Memberships, ReportAllGroupsAgainWhenTheLinkComesUp) {
   Link link;
   link.memberships.join(kGroup, seconds(1));
   link.settle(seconds(1));
@@ -295,7 +295,7 @@ TEST(Memberships, KnowTheirEthernetAddresses) {
   EXPECT_EQ(texts, (Sent{"01:00:5e:01:02:03", "33:33:00:01:00:02", "33:33:ff:00:00:aa"}));
 }
 
-TEST(Memberships, SpeakOnTheirVlan) {
+TEST(Memberships, UseTheirVlan) {
   Link link(100);
   link.memberships.join(kGroup, seconds(1));
   link.memberships.poll(seconds(1));

@@ -56,7 +56,7 @@ const std::string kArpAnswerFromPeer =
     "0200000000bbc0000202"
     "0200000000aac0000201";
 
-TEST(Arp, AnswersForOurAddressAndLearnsTheAsker) {
+TEST(Arp, AnswersForOurAddressAndLearnsTheSender) {
   Link link;
   link.receive(kArpRequest);
   EXPECT_EQ(link.take(), kArpReplyToPeer);
@@ -75,7 +75,7 @@ TEST(Arp, AnswersAProbeWithoutLearning) {
   EXPECT_EQ(link.neighbours.lookup(Gid::from_ipv4(0)), std::nullopt);
 }
 
-TEST(Arp, LeavesOthersConversations) {
+TEST(Arp, IgnoresPacketsBetweenOthers) {
   Link link;
   link.receive(
       "ffffffffffff0200000000bb0806"
@@ -87,13 +87,13 @@ TEST(Arp, LeavesOthersConversations) {
   EXPECT_EQ(link.neighbours.counters().not_for_us.get(), 1u);
 }
 
-TEST(Arp, IgnoresAnswersNobodyAskedFor) {
+TEST(Arp, IgnoresUnrequestedAnswers) {
   Link link;
   link.receive(kArpAnswerFromPeer);
   EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.2")), std::nullopt);
 }
 
-TEST(Arp, TellsOfChangesOnce) {
+TEST(Arp, ReportsAChangeOnce) {
   Link link;
   link.receive(kArpRequest);
   auto changes = link.neighbours.take_changes();
@@ -110,7 +110,7 @@ TEST(Arp, TellsOfChangesOnce) {
   EXPECT_EQ(link.neighbours.take_changes().size(), 1u);
 }
 
-TEST(Neighbours, OtherAddressesOfOursTakeEffectAtOnce) {
+TEST(Neighbours, NewAddressesTakeEffectAtOnce) {
   Link link;
   link.receive(kArpRequest);
   link.take();
@@ -122,7 +122,7 @@ TEST(Neighbours, OtherAddressesOfOursTakeEffectAtOnce) {
   EXPECT_EQ(link.sent.size(), 2u);
 }
 
-TEST(Neighbours, ANewGatewayIsAskedForAndTold) {
+TEST(Neighbours, ANewGatewayIsResolvedAndReported) {
   Link link(100);
   const AddressTable table({parse_interface_address("192.0.2.1/24").value()}, {gid("192.0.2.2")});
   link.neighbours.set_table(table, seconds(1));
@@ -216,7 +216,7 @@ TEST(Arp, CountsMalformed) {
   EXPECT_TRUE(link.sent.empty());
 }
 
-TEST(Arp, SpeaksOnItsVlanOnly) {
+TEST(Arp, UsesItsVlanOnly) {
   Link link(100);
   link.receive(kArpRequest);
   EXPECT_TRUE(link.sent.empty());
@@ -247,7 +247,7 @@ const std::string kGratuitous =
     "0200000000aac0000201"
     "000000000000c0000201";
 
-TEST(Announce, AsksForEveryAddressAndTellsTheLinkTwice) {
+TEST(Announce, ProbesEveryAddressAndAnnouncesItTwice) {
   Link link;
   link.neighbours.announce(seconds(1));
   ASSERT_EQ(link.sent.size(), 6u);
@@ -275,7 +275,7 @@ TEST(Announce, AsksForEveryAddressAndTellsTheLinkTwice) {
   EXPECT_EQ(link.neighbours.next_deadline(), kNever);
 }
 
-TEST(Conflict, IsToldAndDefendedAgainstNowAndThen) {
+TEST(Conflict, IsReportedAndDefendedAtALimitedRate) {
   Link link;
   const std::string claim =
       "ffffffffffff0200000000cc0806"

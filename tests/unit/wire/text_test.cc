@@ -100,7 +100,7 @@ TEST(Text, ShortFormsAndDefaults) {
   EXPECT_EQ(canonical("CNP becn"), "CNP qp=0x0 psn=0 becn");
 }
 
-TEST(Text, ComplaintsNameTheWord) {
+TEST(Text, ErrorsNameTheWord) {
   const auto complaint = [](std::string_view line) {
     const auto text = from_text(line);
     if (text) return std::string("taken");
