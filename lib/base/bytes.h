@@ -1,4 +1,4 @@
-// Big-endian loads and stores at byte offsets. Unaligned addresses are fine; bounds are the caller's.
+// Big-endian loads and stores at byte offsets. Addresses may be unaligned. The caller checks the bounds.
 #pragma once
 
 #include <bit>

@@ -1,4 +1,4 @@
-// A statistic with one writer and any number of readers: no read-modify-write on the bus.
+// A statistic with one writer and any number of readers. add() needs no atomic read-modify-write.
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,7 @@ namespace uroce {
 
 class Counter {
  public:
-  /// Writer's thread only.
+  /// The writer's thread only.
   void add(uint64_t n = 1) { value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed); }
   /// Any thread.
   uint64_t get() const { return value_.load(std::memory_order_relaxed); }

@@ -5,7 +5,7 @@
 
 namespace uroce {
 
-/// A 24-bit sequence number. There is no operator<: use distance(), which is right across the wrap.
+/// A 24-bit sequence number. There is no operator<, because numbers wrap: compare with distance().
 class Psn {
  public:
   static constexpr uint32_t kMask = 0xffffff;
@@ -25,7 +25,7 @@ class Psn {
   uint32_t value_ = 0;
 };
 
-/// How far `a` lies ahead of `b`: -2^23 .. 2^23-1, negative where `a` is older.
+/// How far `a` is ahead of `b`: -2^23 .. 2^23-1, negative when `a` is older.
 constexpr int32_t distance(Psn a, Psn b) { return static_cast<int32_t>((a.value() - b.value()) << 8) >> 8; }
 
 static_assert(distance(Psn(0), Psn(0xffffff)) == 1);

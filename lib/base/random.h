@@ -1,4 +1,5 @@
-// Randomness as an argument: a small seeded generator, replayable from its seed (SplitMix64, Steele et al. 2014).
+// A small seeded generator (SplitMix64, Steele et al. 2014). Code that needs randomness takes one as an argument, so
+// that a run can be replayed from its seed.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +16,12 @@ class Random {
     z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
     return z ^ (z >> 31);
   }
-  /// 0 .. bound-1; `bound` is not 0.
+  /// A number from 0 to bound-1. `bound` must not be 0.
   constexpr uint64_t below(uint64_t bound) {
     __extension__ using Wide = unsigned __int128;
     return static_cast<uint64_t>((static_cast<Wide>(next()) * bound) >> 64);
   }
-  /// True once in `1 / probability` calls, 0 <= probability <= 1.
+  /// True with this probability, 0 to 1.
   constexpr bool chance(double probability) { return static_cast<double>(next() >> 11) * 0x1p-53 < probability; }
 
  private:

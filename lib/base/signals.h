@@ -1,12 +1,13 @@
-// A handler that stands in front of others.
+// Chaining signal handlers.
 #pragma once
 
 #include <csignal>
 
 namespace uroce {
 
-/// Hands a signal on to who had it before; called by a handler, from a handler. With the default action the
-/// instruction that faulted runs again, and faults under that (sigaction(2)).
+/// Passes a signal on to the handler that was installed before ours. Call it from within our handler. If there was
+/// none, it restores the default action: the faulting instruction runs again and faults under that action
+/// (sigaction(2)).
 inline void pass_on(const struct sigaction& previous, int signal, siginfo_t* info, void* context) {
   if ((previous.sa_flags & SA_SIGINFO) != 0 && previous.sa_sigaction != nullptr) {
     return previous.sa_sigaction(signal, info, context);

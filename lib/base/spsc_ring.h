@@ -14,11 +14,11 @@ namespace uroce {
 template <class T>
 class SpscRing {
  public:
-  /// Holds at least `capacity` elements (rounded up to a power of two). Allocates here and never again.
+  /// Holds at least `capacity` elements (rounded up to a power of two). Only the constructor allocates.
   explicit SpscRing(std::size_t capacity)
       : mask_(std::bit_ceil(capacity) - 1), slots_(std::make_unique<T[]>(mask_ + 1)) {}
 
-  /// Producer only. False when the ring is full; `value` is then unchanged.
+  /// Producer only. Returns false and leaves `value` as it is when the ring is full.
   bool push(T& value) {
     const std::size_t head = head_.load(std::memory_order_relaxed);
     if (head - tail_.load(std::memory_order_acquire) > mask_) return false;
@@ -36,7 +36,7 @@ class SpscRing {
     return value;
   }
 
-  /// Either side; a snapshot.
+  /// Either side. The answer may be out of date at once.
   bool empty() const { return tail_.load(std::memory_order_acquire) == head_.load(std::memory_order_acquire); }
 
  private:

@@ -1,4 +1,4 @@
-// Time as the core sees it: an argument, never a clock that it reads.
+// Time is an argument of the core. The core never reads a clock.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@ namespace uroce {
 /// A duration, or a point on the caller's monotonic clock.
 using Nanos = std::chrono::nanoseconds;
 
-/// Later than every deadline: "no timer runs".
+/// Later than every deadline; means "no timer is armed".
 inline constexpr Nanos kNever = Nanos::max();
 
 }  // namespace uroce

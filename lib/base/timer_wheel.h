@@ -1,6 +1,7 @@
 // A hierarchical timer wheel: arming, cancelling and firing cost O(1) and allocate nothing.
-// Four levels of 256 slots with a tick of 4.096 us (the unit of IBTA's timeouts) reach 4.9 hours, with one of 512 ns 36
-// minutes; a later deadline waits in the last level and is looked at again each time it comes up.
+// It has four levels of 256 slots. With a tick of 4.096 us (the unit of IBTA's timeouts) they cover 4.9 hours, with a
+// tick of 512 ns 36 minutes. A later deadline stays in the last level and is inserted again each time its slot comes
+// up.
 #pragma once
 
 #include <array>
@@ -11,7 +12,7 @@
 
 namespace uroce {
 
-/// Embed one in whatever owns a deadline. `owner` is for the callback.
+/// Embed one in each object that has a deadline. `owner` is for the callback.
 struct TimerNode {
   TimerNode* next = nullptr;
   TimerNode* prev = nullptr;  ///< nullptr: not armed
@@ -47,7 +48,7 @@ class BasicTimerWheel {
     --armed_;
   }
 
-  /// Fires every node whose time has come; `fire(node)` may arm and cancel any node, not advance.
+  /// Fires every node that is due. `fire(node)` may arm and cancel any node; it must not call advance().
   template <class Fire>
   void advance(Nanos now, Fire&& fire) {
     const uint64_t target = static_cast<uint64_t>(now.count()) / kTickNanos;
@@ -73,7 +74,7 @@ class BasicTimerWheel {
     }
   }
 
-  /// A time by which advance() must run: never later than the earliest deadline's tick. kNever when none is armed.
+  /// The time by which advance() must run, at the latest at the earliest deadline's tick. kNever when no node is armed.
   Nanos next_deadline() const {
     if (armed_ == 0) return kNever;
     return Nanos(static_cast<int64_t>(next_busy_tick(UINT64_MAX)) * kTickNanos);
@@ -110,7 +111,7 @@ class BasicTimerWheel {
     if (head.next == &head) busy_[node.place / 64] &= ~(uint64_t{1} << (node.place % 64));
   }
 
-  // Entering a slot of a higher level spreads its nodes over the levels below.
+  // When the wheel enters a slot of a higher level, its nodes move to the levels below.
   void cascade() {
     for (uint32_t level = 1; level < kLevels; ++level) {
       if ((now_ & ((uint64_t{1} << (kSlotBits * level)) - 1)) != 0) return;
@@ -127,7 +128,7 @@ class BasicTimerWheel {
     }
   }
 
-  // The next tick after now_ at which a level-0 slot fires or a higher slot must be spread; at most `limit`.
+  // The next tick after now_ at which a level-0 slot fires or a higher slot cascades; at most `limit`.
   uint64_t next_busy_tick(uint64_t limit) const {
     uint64_t best = limit;
     for (uint32_t level = 0; level < kLevels; ++level) {
@@ -141,7 +142,7 @@ class BasicTimerWheel {
     return best;
   }
 
-  // Slots from `from` (going round) to the first busy one of the level; kSlots when none is.
+  // The number of slots from `from`, wrapping around, to the level's first busy slot; kSlots when none is busy.
   uint32_t next_busy_slot(uint32_t level, uint32_t from) const {
     for (uint32_t i = 0; i < kSlots;) {
       const uint32_t slot = (from + i) & kSlotMask;
@@ -161,9 +162,9 @@ class BasicTimerWheel {
   std::array<uint64_t, kLevels * kSlots / 64> busy_{};
 };
 
-/// Of timeouts.
+/// For timeouts.
 using TimerWheel = BasicTimerWheel<4096>;
-/// Of packets: a full frame at 65 Gb/s.
+/// For pacing: a tick is the time of a full frame at 65 Gb/s.
 using PacingWheel = BasicTimerWheel<512>;
 
 }  // namespace uroce

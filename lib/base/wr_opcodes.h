@@ -1,4 +1,4 @@
-// Which work requests a queue pair offers, by its type.
+// The work request opcodes that a queue pair supports, by its type.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace uroce {
 
-/// One of the types that exist here; other values come from applications and peers.
+/// True for the types that uroce has. Applications and peers can pass any value.
 constexpr bool is_known(QpType type) { return type == QpType::rc || type == QpType::uc || type == QpType::ud; }
 
 namespace detail {
@@ -39,19 +39,19 @@ inline constexpr auto kTypesByOpcode = make_types_by_opcode();
 
 }  // namespace detail
 
-/// Whether queue pairs of `type`, a known one, take `opcode` in their send queue (IBTA vol. 1, table 88). False for a
-/// value that is no opcode.
+/// True when the send queue of a queue pair of `type` takes `opcode` (IBTA vol. 1, table 88). `type` must be known.
+/// False for an undefined opcode.
 constexpr bool offers(QpType type, WrOpcode opcode) {
   const auto index = static_cast<std::size_t>(opcode);
   return index < detail::kTypesByOpcode.size() && (detail::kTypesByOpcode[index] & detail::type_bit(type)) != 0;
 }
 
-/// Carried out by the queue pair itself; nothing is sent.
+/// True for operations that the queue pair executes by itself, without sending a packet.
 constexpr bool is_local(WrOpcode opcode) { return opcode == WrOpcode::bind_mw || opcode == WrOpcode::local_invalidate; }
 
 constexpr bool is_atomic(WrOpcode opcode) { return opcode == WrOpcode::compare_swap || opcode == WrOpcode::fetch_add; }
 
-/// Answered with data, which the request's buffers receive.
+/// True for operations whose response carries data for the request's buffers.
 constexpr bool is_read_or_atomic(WrOpcode opcode) { return opcode == WrOpcode::rdma_read || is_atomic(opcode); }
 
 }  // namespace uroce

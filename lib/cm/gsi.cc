@@ -6,6 +6,8 @@
 #include <cstring>
 #include <optional>
 
+#include <fmt/format.h>
+
 #include <unistd.h>
 
 #include "transport/qp/spec.h"
@@ -16,7 +18,7 @@ namespace {
 constexpr uint32_t kSends = 1024;
 constexpr uint32_t kReceives = 8192;
 constexpr std::size_t kGrhBytes = 40;
-constexpr std::size_t kSlotBytes = 320;  // GRH and MAD, and room to see what is too long
+constexpr std::size_t kSlotBytes = 320;  // GRH and MAD, and more, to detect datagrams that are too long
 constexpr std::size_t kMaxUnsent = 65536;
 constexpr std::size_t kMaxUnresolved = 256;
 constexpr std::size_t kMaxHandles = 1024;
@@ -29,7 +31,7 @@ struct Addresses {
   Gid source, destination;
 };
 
-// As UD places it: the IPv6 header, or the IPv4 header in the last 20 bytes (annex A17).
+// UD writes the IPv6 header here, or the IPv4 header to the last 20 bytes (annex A17).
 std::optional<Addresses> addresses_of(std::span<const std::byte, kGrhBytes> grh) {
   Addresses out;
   const auto version_at = [&grh](std::size_t at) { return std::to_integer<uint8_t>(grh[at]) >> 4; };
@@ -114,7 +116,7 @@ bool Gsi::take(const Handler& handler) {
 void Gsi::accept(const Completion& completion, const Handler& handler) {
   if (completion.wr_id == kSendId) {
     --outstanding_;
-    // A send that failed stops the queue (SQE) until it is started again.
+    // A failed send moves the QP to SQE. take() brings it back to RTS.
     stopped_ = stopped_ || completion.status != WcStatus::success;
     return;
   }
@@ -133,7 +135,7 @@ void Gsi::accept(const Completion& completion, const Handler& handler) {
 }
 
 void Gsi::send(const CmPath& path, const Mad& mad, Nanos now) {
-  // Behind those that wait for room already, so that they keep their order.
+  // If others wait for room already, wait behind them, so that the order is kept.
   const int error = unsent_.empty() ? try_send(path, mad) : ENOMEM;
   if (error == 0) return;
   if (error != ENOMEM && error != EHOSTUNREACH) return counters_.unreachable.add();
@@ -162,10 +164,13 @@ int Gsi::try_send(const CmPath& path, const Mad& mad) {
 Result<uint32_t> Gsi::handle_for(const CmPath& path) {
   const Destination key{path.sgid, path.dgid, path.traffic_class, path.hop_limit, path.flow_label};
   if (const auto found = handles_.find(key); found != handles_.end()) return found->second->id();
-  if (handles_.size() >= kHandlesEver) return fail(ENOMEM, "too many destinations at once");
+  if (handles_.size() >= kHandlesEver)
+    return fail(ENOMEM,
+                fmt::format("cannot send a MAD: {} address handles are in use, which is the limit", handles_.size()));
   const auto gids = session_->device()->gids();
   const auto sgid = std::ranges::find(gids, path.sgid);
-  if (sgid == gids.end()) return fail(EADDRNOTAVAIL, "the device has that address no longer");
+  if (sgid == gids.end())
+    return fail(EADDRNOTAVAIL, "cannot send a MAD: the device does not have its source address any more");
   const AddressVector av{.dgid = path.dgid,
                          .sgid_index = static_cast<uint8_t>(sgid - gids.begin()),
                          .hop_limit = path.hop_limit,
@@ -173,7 +178,7 @@ Result<uint32_t> Gsi::handle_for(const CmPath& path) {
                          .flow_label = path.flow_label};
   auto handle = session_->create_address_handle(pd_, av, Nanos(0));
   if (!handle) return std::unexpected(handle.error());
-  // Peers come and go; making a handle again costs microseconds. A send that waits needs its own.
+  // Peers come and go, and creating a handle again costs microseconds. Outstanding sends still need theirs.
   if (handles_.size() >= kMaxHandles && outstanding_ == 0) handles_.clear();
   const uint32_t id = (*handle)->id();
   handles_.emplace(key, std::move(*handle));

@@ -1,4 +1,5 @@
-// Queue pair 1 of a device: the way of the connection manager's datagrams, through verbs queues like everybody's.
+// Queue pair 1 of a device, the general services interface. It sends and receives the connection manager's MADs through
+// ordinary verbs queues.
 //
 // One thread at a time.
 #pragma once
@@ -28,26 +29,27 @@ namespace uroce::cm {
 
 struct GsiCounters {
   Counter sent, received;
-  Counter malformed;    ///< no MAD of 256 bytes
-  Counter unreachable;  ///< given up: nobody answers for the destination, or no route
-  Counter overflow;     ///< given up: too many wait to be sent
+  Counter malformed;    ///< received datagrams that are not a MAD of 256 bytes
+  Counter unreachable;  ///< dropped, because the destination does not resolve or has no route
+  Counter overflow;     ///< dropped, because too many wait to be sent
 };
 
 class Gsi {
  public:
-  /// Takes the device's QP1. Errors: EBUSY (another has it), ENOMEM, EMFILE, ETIMEDOUT, ENODEV.
+  /// Opens the device's QP1. Errors: EBUSY (it is open already), ENOMEM, EMFILE, ETIMEDOUT, ENODEV.
   static Result<std::unique_ptr<Gsi>> open(const std::shared_ptr<control::Device>& device);
   Gsi(const Gsi&) = delete;
   Gsi& operator=(const Gsi&) = delete;
 
-  /// Readable when take() has something to do.
+  /// This descriptor is readable when take() has work.
   int fd() const { return channel_->fd(); }
   using Handler = std::function<void(const Gid& source, const Gid& destination, std::span<const std::byte> mad)>;
-  /// Hands over what arrived, at most a few hundred datagrams, and sends what waited for room. True: call again.
+  /// Passes received MADs to `handler`, at most a few hundred, and sends MADs that waited for room. Returns true when
+  /// the caller must call again.
   bool take(const Handler& handler);
-  /// Queues a datagram. One to an address that is not known yet waits for it, at most 3 s.
+  /// Queues a MAD. If the Ethernet address of its destination is not known, it waits for that, at most 3 s.
   void send(const CmPath& path, const Mad& mad, Nanos now);
-  /// Tries again to send what waits for an address; to be called every few milliseconds while waiting() is true.
+  /// Tries again to send MADs that wait for an address. Call it every few milliseconds while waiting() is true.
   void retry(Nanos now);
   bool waiting() const { return !unresolved_.empty(); }
   const GsiCounters& counters() const { return counters_; }
@@ -63,7 +65,7 @@ class Gsi {
   Gsi() = default;
   void post_receive(uint32_t slot);
   void accept(const Completion& completion, const Handler& handler);
-  /// 0, ENOMEM (no room: later), EHOSTUNREACH (not known: later), others for good.
+  /// Returns 0, ENOMEM (no room; try later), EHOSTUNREACH (address not known; try later), or a final error.
   int try_send(const CmPath& path, const Mad& mad);
   Result<uint32_t> handle_for(const CmPath& path);
   void flush();
@@ -72,17 +74,17 @@ class Gsi {
   std::shared_ptr<control::Pd> pd_;
   std::shared_ptr<control::CqChannel> channel_;
   std::shared_ptr<control::Cq> cq_;
-  std::vector<std::byte> memory_;  // before the region that names it
+  std::vector<std::byte> memory_;  // declared before its region, so that it is destroyed after it
   std::shared_ptr<control::Region> region_;
-  std::shared_ptr<control::ControlQp> qp_;  // ends first
+  std::shared_ptr<control::ControlQp> qp_;  // destroyed before the objects that it uses
   std::unique_ptr<queues::CqPoller> poller_;
   std::unique_ptr<queues::SendQueue> send_queue_;
   queues::RecvQueue recv_queue_;
   std::map<Destination, std::shared_ptr<control::AddressHandle>> handles_;
-  std::deque<Outgoing> unsent_;      // for want of room in the send queue
-  std::deque<Outgoing> unresolved_;  // for want of an Ethernet address
-  uint32_t outstanding_ = 0;         // sends
-  bool stopped_ = false;             // by a send that failed
+  std::deque<Outgoing> unsent_;      // wait for room in the send queue
+  std::deque<Outgoing> unresolved_;  // wait for an Ethernet address
+  uint32_t outstanding_ = 0;         // sends without a completion yet
+  bool stopped_ = false;             // a failed send has moved the QP to SQE
   GsiCounters counters_;
 };
 

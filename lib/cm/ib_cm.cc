@@ -12,22 +12,6 @@
 
 namespace uroce::cm {
 
-std::string_view name(CmState state) {
-  switch (state) {
-    case CmState::req_sent: return "waiting for the reply to its REQ";
-    case CmState::rep_received: return "replied to by the peer";
-    case CmState::req_received: return "requested by the peer";
-    case CmState::rep_sent: return "waiting for the RTU to its REP";
-    case CmState::established: return "established";
-    case CmState::dreq_sent: return "disconnecting";
-    case CmState::timewait: return "in time-wait";
-    case CmState::sidr_sent: return "waiting for the reply to its SIDR_REQ";
-    case CmState::sidr_received: return "requested by the peer's SIDR_REQ";
-    case CmState::closed: return "closed";
-  }
-  return "unknown";
-}
-
 std::size_t PeerKeyHash::operator()(const PeerKey& key) const {
   uint64_t halves[2];
   std::memcpy(halves, key.gid.bytes.data(), sizeof halves);
@@ -40,7 +24,8 @@ std::size_t PeerKeyHash::operator()(const PeerKey& key) const {
 
 Result<void> check_private(std::span<const std::byte> data, std::size_t most, std::string_view message) {
   if (data.size() <= most) return {};
-  return fail(EINVAL, fmt::format("{} bytes of private data do not fit a {}, which holds {}; send them once connected",
+  return fail(EINVAL, fmt::format("{} bytes of private data do not fit into a {}, which has room for {}; send the rest "
+                                  "over the connection",
                                   data.size(), message, most));
 }
 
@@ -54,17 +39,18 @@ CmRecord* IbCm::Impl::record(uint32_t id) {
   return it == records.end() ? nullptr : &it->second;
 }
 
-/// The connection for a call that only makes sense in `states`.
+/// The connection, if it is in one of `states`. Otherwise an error for `call`.
 Result<CmRecord*> IbCm::Impl::record_in(uint32_t id, std::string_view call, std::initializer_list<CmState> states) {
   CmRecord* r = record(id);
-  if (r == nullptr || !r->owned) return fail(EINVAL, fmt::format("{}: there is no connection {:#x}", call, id));
+  if (r == nullptr || !r->owned) return fail(EINVAL, fmt::format("{}: no connection has the id {:#x}", call, id));
   if (std::find(states.begin(), states.end(), r->state) != states.end()) return r;
-  return fail(EINVAL, fmt::format("{}: connection {:#x} is {}", call, id, name(r->state)));
+  return fail(EINVAL, fmt::format("{}: connection {:#x} is in state '{}', which does not allow the call", call, id,
+                                  name(r->state)));
 }
 
-/// A number that no connection had before, until all have been used; not one that a peer could guess.
+/// The next communication id of a seeded permutation: no id comes back before all were used, and peers cannot guess it.
 uint32_t IbCm::Impl::fresh_id() {
-  // Each step can be undone, so that different counts give different ids.
+  // Each step is invertible, so that different counts give different ids.
   uint32_t id = ids_given++ ^ id_key[0];
   for (const uint32_t factor : {id_key[1] | 1, id_key[2] | 1}) {
     id *= factor;
@@ -73,7 +59,7 @@ uint32_t IbCm::Impl::fresh_id() {
   return id;
 }
 
-/// A record with a fresh id; nullptr when there is no room.
+/// A record with a new id; nullptr when the table is full.
 CmRecord* IbCm::Impl::add_record() {
   if (records.size() >= config.max_connections) {
     if (spare.empty()) return nullptr;
@@ -122,7 +108,7 @@ void IbCm::Impl::stop_waiting(CmRecord& r) {
   r.waits_for.reset();
 }
 
-/// The connection between our id and the peer's, if `source` is that peer; counted where there is none.
+/// The connection between our id and the peer's id at `source`. If there is none, it is counted and nullptr returned.
 CmRecord* IbCm::Impl::known(uint32_t our_id, uint32_t their_id, const Gid& source) {
   CmRecord* r = record(our_id);
   if (r != nullptr && !r->ud() && r->remote_id != 0 && r->remote_id == their_id && r->path().dgid == source) return r;
@@ -138,7 +124,7 @@ std::shared_ptr<Listener> IbCm::Impl::listener_of(uint64_t service_id) {
   return nullptr;
 }
 
-/// A record for a request that `listener` shall answer; nullptr, counted, where there is no room for it.
+/// A record for a request to `listener`. If there is no room, the request is counted and nullptr returned.
 CmRecord* IbCm::Impl::add_request(const std::shared_ptr<Listener>& listener, CmRequest request) {
   if (listener->waiting >= listener->backlog) {
     counters.backlog_full.add();
@@ -167,7 +153,7 @@ void IbCm::Impl::send_again(const CmRecord& r) {
   host.send(r.path(), *r.last);
 }
 
-void IbCm::Impl::tell(CmRecord& r, CmMessage message) {
+void IbCm::Impl::raise_event(CmRecord& r, CmMessage message) {
   if (!r.owned) return;
   message.id = r.id;
   host.on_event(message);
@@ -186,8 +172,8 @@ Result<void> IbCm::listen(uint64_t service_id, uint64_t mask, uint32_t backlog, 
   }
   const auto [it, fresh] = at->second.try_emplace(service_id & mask);
   if (!fresh) {
-    return fail(EADDRINUSE, fmt::format("service {:#x} with mask {:#x} is listened to already; stop that listener or "
-                                        "take another service",
+    return fail(EADDRINUSE, fmt::format("service {:#x} with mask {:#x} has a listener already; stop that listener, or "
+                                        "choose another service",
                                         service_id & mask, mask));
   }
   it->second = std::make_shared<Listener>(Listener{token, backlog, 0});
@@ -244,15 +230,14 @@ void IbCm::on_mad(const Gid& source, const Gid& destination, std::span<const std
     case CmAttribute::sidr_req: return cm.on_sidr_req(source, destination, *header, SidrReqMad::load(body));
     case CmAttribute::sidr_rep: return cm.on_sidr_rep(source, SidrRepMad::load(body));
   }
-  // Alternate paths (LAP, APR) are not offered: REPs say so.
+  // LAP and APR, for alternate paths, are not supported: REPs say so.
   cm.counters.malformed.add();
 }
 
 void IbCm::poll(Nanos now) {
-  impl_->turning = true;
-  impl_->timers.advance(now,
-                        [&](TimerNode& node) { impl_->on_timer(*static_cast<CmRecord*>(node.owner), now); });
-  impl_->turning = false;
+  impl_->polling = true;
+  impl_->timers.advance(now, [&](TimerNode& node) { impl_->on_timer(*static_cast<CmRecord*>(node.owner), now); });
+  impl_->polling = false;
 }
 
 Nanos IbCm::next_deadline() const { return impl_->timers.next_deadline(); }

@@ -1,4 +1,4 @@
-// The side that asks: REQ, and what comes back.
+// The active side: sends REQ, receives REP, sends RTU.
 #include <cerrno>
 
 #include <fmt/format.h>
@@ -11,11 +11,11 @@ namespace uroce::cm {
 
 namespace {
 
-/// What the fields of the messages hold.
+/// Checks that the values fit the fields of a REQ or SIDR_REQ.
 Result<void> check_request(const CmRequest& request) {
   const auto within = [](std::string_view what, uint64_t value, uint64_t most) -> Result<void> {
     if (value <= most) return {};
-    return fail(EINVAL, fmt::format("{} {} does not fit a REQ, which takes at most {}", what, value, most));
+    return fail(EINVAL, fmt::format("connect: {} {} is out of range; the most is {}", what, value, most));
   };
   if (auto fits = request.type == QpType::ud ? check_private(request.private_data, kSidrReqPrivate, "SIDR_REQ")
                                              : check_private(request.private_data, kReqPrivate, "REQ");
@@ -23,13 +23,16 @@ Result<void> check_request(const CmRequest& request) {
     return fits;
   }
   if (net::is_unspecified(request.path.dgid) || net::is_multicast(request.path.dgid)) {
-    return fail(EINVAL, fmt::format("{} is no host that can be connected to", net::to_text(request.path.dgid)));
+    return fail(EINVAL,
+                fmt::format("connect: {} is not the unicast address of a host", net::to_text(request.path.dgid)));
   }
   if (request.type != QpType::ud && request.qpn < 2) {
-    return fail(EINVAL, fmt::format("queue pair {} cannot be connected: name one of the application's", request.qpn));
+    return fail(EINVAL,
+                fmt::format("connect: queue pair {} is reserved; pass one that the application created", request.qpn));
   }
   const auto mtu = static_cast<uint8_t>(request.path.mtu);
-  if (mtu < 1 || mtu > 5) return fail(EINVAL, fmt::format("path MTU code {} is none of 1 to 5", mtu));
+  if (mtu < 1 || mtu > 5)
+    return fail(EINVAL, fmt::format("connect: path MTU code {} is out of range; use 1 to 5", mtu));
   struct Limit {
     std::string_view what;
     uint64_t value, most;
@@ -98,7 +101,7 @@ Result<uint32_t> IbCm::Impl::connect(const CmRequest& request, Nanos now) {
   if (auto good = check_request(request); !good) return std::unexpected(good.error());
   CmRecord* r = add_record();
   if (r == nullptr) {
-    return fail(ENOMEM, fmt::format("all {} connections are in use; raise max_connections or close some",
+    return fail(ENOMEM, fmt::format("connect: all {} connections are in use; raise max_connections, or close some",
                                     config.max_connections));
   }
   r->active = true;
@@ -123,7 +126,7 @@ void IbCm::Impl::on_rep(const Gid& source, const Gid& destination, const MadHead
   CmRecord* r = record(rep.remote_id);
   const bool over = r != nullptr && r->state == CmState::closed && !r->last;
   if (r == nullptr || over || !r->active || r->ud() || r->path().dgid != source) {
-    // 12.9.8.2: the peer need not wait for an RTU that will not come.
+    // 12.9.8.2: reject the REP, so that the peer does not wait for an RTU.
     counters.unknown_id.add();
     return refuse(back, header,
                   {.local_id = rep.remote_id,
@@ -145,7 +148,8 @@ void IbCm::Impl::on_rep(const Gid& source, const Gid& destination, const MadHead
     send_rej(*r, RejReason::stale_connection, {}, {});
     keep_answer(*r, r->interval, now);
     end_stale(*stale, now);
-    return tell(*r, {.kind = CmEventKind::rejected, .reason = static_cast<uint16_t>(RejReason::stale_connection)});
+    return raise_event(*r,
+                       {.kind = CmEventKind::rejected, .reason = static_cast<uint16_t>(RejReason::stale_connection)});
   }
   timers.cancel(r->timer);
   r->state = CmState::rep_received;
@@ -156,10 +160,11 @@ void IbCm::Impl::on_rep(const Gid& source, const Gid& destination, const MadHead
   r->remote_psn = rep.psn;
   add_key(*r, PeerKey::Space::comm_id, rep.local_id);
   add_key(*r, PeerKey::Space::qpn, rep.qpn);
-  tell(*r, {.kind = CmEventKind::reply, .reply = r->reply});
+  raise_event(*r, {.kind = CmEventKind::reply, .reply = r->reply});
 }
 
-/// Whatever we answered got lost: RTU, MRA or REJ. Nothing, where the application does not know of it yet.
+/// The peer did not get our answer (RTU, MRA or REJ): send it again. Without an answer yet, send an MRA if the
+/// application has received the reply's event.
 void IbCm::Impl::on_repeated_rep(CmRecord& r) {
   counters.duplicates.add();
   const bool answers =

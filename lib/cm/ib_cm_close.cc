@@ -1,4 +1,4 @@
-// How connections end: REJ, DREQ and DREP, stale connections, and ids that are given up.
+// The end of connections: REJ, DREQ and DREP, stale connections, and destroy().
 #include <cerrno>
 
 #include <fmt/format.h>
@@ -33,7 +33,8 @@ void IbCm::Impl::send_rej(CmRecord& r, RejReason reason, std::span<const std::by
   send(r.path(), *r.last, counters.rej_sent);
 }
 
-/// With the CA's GUID, by which the peer finds a connection whose other id it never had from us (12.6.7.2, code 4).
+/// REJ with reason timeout. It carries the CA's GUID, so that the peer finds the connection even if it does not know
+/// our id (12.6.7.2, code 4).
 void IbCm::Impl::send_timeout_rej(CmRecord& r) {
   std::array<std::byte, 8> guid;
   store_be64(guid.data(), config.ca_guid);
@@ -41,7 +42,7 @@ void IbCm::Impl::send_timeout_rej(CmRecord& r) {
   send(r.path(), make_mad(r.transaction_id, rej), counters.rej_sent);
 }
 
-/// Answers a message that belongs to no connection.
+/// Sends a REJ for a message that belongs to no connection.
 void IbCm::Impl::refuse(const CmPath& path, const MadHeader& header, const RejMad& rej) {
   send(path, make_mad(header.transaction_id, rej), counters.rej_sent);
 }
@@ -87,7 +88,7 @@ void IbCm::Impl::send_dreq(CmRecord& r, std::span<const std::byte> private_data,
   send(r.path(), *r.last, counters.dreq_sent);
 }
 
-/// The peer has shown that it knows nothing of this connection any more.
+/// A message of the peer shows that it has forgotten this connection.
 void IbCm::Impl::end_stale(CmRecord& r, Nanos now) {
   counters.stale.add();
   if (r.state == CmState::established) send_dreq(r, {}, now);
@@ -104,7 +105,7 @@ void IbCm::Impl::destroy(uint32_t id, Nanos now) {
     case CmState::rep_received:
     case CmState::sidr_received: static_cast<void>(reject(id, RejReason::consumer_reject, {}, {}, now)); break;
     case CmState::rep_sent:
-      // The peer may have had the REP, and use its queue pair.
+      // The peer may have received the REP and use the connection already.
       send_rej(r, RejReason::consumer_reject, {}, {});
       enter_timewait(r, now);
       break;
@@ -119,7 +120,7 @@ void IbCm::Impl::destroy(uint32_t id, Nanos now) {
   r.spare = spare.insert(spare.end(), &r);
 }
 
-/// Whose connection a REJ is about: it names our id, or, where its sender never had that, its own alone.
+/// The connection that a REJ is about. The REJ has our id, or only the sender's own if the sender never got ours.
 CmRecord* IbCm::Impl::rejected_by(const Gid& source, const RejMad& rej) {
   CmRecord* r = record(rej.remote_id);
   if (r != nullptr && !r->ud() && r->path().dgid == source) {
@@ -135,24 +136,24 @@ void IbCm::Impl::on_rej(const Gid& source, const RejMad& rej, Nanos now) {
   if (r->state == CmState::timewait || r->state == CmState::closed) return counters.duplicates.add();
   counters.rej_received.add();
   const CmState was = r->state;
-  // Packets may be under way where the connection was up, and a stale queue pair must rest (12.9.8.3.1).
+  // Time-wait, if packets of the connection may still be in the network, or the queue pair is stale (12.9.8.3.1).
   if (was == CmState::established || was == CmState::dreq_sent || was == CmState::rep_received ||
       rej.reason == static_cast<uint16_t>(RejReason::stale_connection)) {
     enter_timewait(*r, now);
   } else {
     close(*r);
   }
-  if (was == CmState::dreq_sent) return tell(*r, {.kind = CmEventKind::disconnected});
-  tell(*r, {.kind = CmEventKind::rejected,
-            .reason = rej.reason,
-            .info = copy_of(rej.info),
-            .private_data = copy_of(rej.private_data)});
+  if (was == CmState::dreq_sent) return raise_event(*r, {.kind = CmEventKind::disconnected});
+  raise_event(*r, {.kind = CmEventKind::rejected,
+                   .reason = rej.reason,
+                   .info = copy_of(rej.info),
+                   .private_data = copy_of(rej.private_data)});
 }
 
 void IbCm::Impl::on_dreq(const Gid& source, const Gid& destination, const MadHeader& header, const DreqMad& dreq,
                          Nanos now) {
   const CmPath back{.sgid = destination, .dgid = source};
-  // Of a connection that is not there too: the peer need not ask again (12.9.8.4).
+  // Also for a connection that does not exist, so that the peer stops repeating its DREQ (12.9.8.4).
   const Mad drep = make_mad(header.transaction_id, DrepMad{dreq.remote_id, dreq.local_id, {}});
   CmRecord* r = known(dreq.remote_id, dreq.local_id, source);
   if (r == nullptr) return send(back, drep, counters.drep_sent);
@@ -169,7 +170,7 @@ void IbCm::Impl::on_dreq(const Gid& source, const Gid& destination, const MadHea
   counters.dreq_received.add();
   send(r->path(), drep, counters.drep_sent);
   enter_timewait(*r, now);
-  tell(*r, {.kind = CmEventKind::disconnected, .private_data = copy_of(dreq.private_data)});
+  raise_event(*r, {.kind = CmEventKind::disconnected, .private_data = copy_of(dreq.private_data)});
 }
 
 void IbCm::Impl::on_drep(const Gid& source, const DrepMad& drep, Nanos now) {
@@ -179,7 +180,7 @@ void IbCm::Impl::on_drep(const Gid& source, const DrepMad& drep, Nanos now) {
   if (r->state != CmState::dreq_sent) return counters.out_of_state.add();
   counters.drep_received.add();
   enter_timewait(*r, now);
-  tell(*r, {.kind = CmEventKind::disconnected, .private_data = copy_of(drep.private_data)});
+  raise_event(*r, {.kind = CmEventKind::disconnected, .private_data = copy_of(drep.private_data)});
 }
 
 }  // namespace uroce::cm

@@ -1,5 +1,4 @@
-// What the files of IbCm share: a connection's record, the tables it stands in, and the steps that several of them
-// take.
+// The inside of IbCm, for the files that implement it: a connection's record and the tables.
 #pragma once
 
 #include <array>
@@ -12,47 +11,23 @@
 #include <vector>
 
 #include "base/random.h"
-#include "cm/ib_cm.h"
-#include "cm/mad.h"
 #include "base/timer_wheel.h"
+#include "cm/ib_cm.h"
+#include "cm/ib_cm_state.h"
+#include "cm/ib_cm_timeouts.h"
+#include "cm/mad.h"
 
 namespace uroce::cm {
-
-/// A peer's word must not hold a record for hours: codes beyond these count as these.
-inline constexpr uint8_t kMaxPeerTimeout = 21;  ///< 8.6 s; rdma_cm says 20
-inline constexpr uint8_t kMaxMraTimeout = 25;   ///< 137 s; rdma_cm says 24
-/// What an application that takes its time is given, as Linux's rdma_cm has it: 68.7 s.
-inline constexpr uint8_t kMraTimeout = 24;
-/// For paths that name no ACK timeout (0 is "none").
-inline constexpr uint8_t kUsualAckTimeout = 18;
-/// How long a SIDR_REP is kept for repeated requests, which do not say how often they repeat; rdma_cm: every 4.3 s.
-inline constexpr uint8_t kSidrLinger = 21;
-
-/// A timeout as the wire has it: 4.096 us * 2^code (IBTA vol. 1, 12.7.11).
-constexpr Nanos cm_time(uint8_t code) { return Nanos(int64_t{4096} << code); }
-
-enum class CmState : uint8_t {
-  req_sent,
-  rep_received,
-  req_received,
-  rep_sent,
-  established,
-  dreq_sent,
-  timewait,
-  sidr_sent,
-  sidr_received,
-  closed,  ///< nothing more comes of it; while its answer is kept, the peer's repetitions get that again
-};
-std::string_view name(CmState state);
 
 struct Listener {
   uint64_t token = 0;
   uint32_t backlog = 0;
-  uint32_t waiting = 0;  ///< requests that nobody has answered yet
+  uint32_t waiting = 0;  ///< requests that are neither delivered nor answered
 };
 
-/// A number that a peer chose, in one of the spaces of its host. The peer's GID stands in for the CA GUID
-/// of 12.9.8.3.1, which anybody can write into a REQ: with it, one host could end another's connections.
+/// A number chosen by a peer: a communication id, a queue pair number or a SIDR request id. It is looked up together
+/// with the peer's GID. 12.9.8.3.1 uses the CA GUID instead, but a host can write another host's GUID into a REQ, and
+/// could so end that host's connections.
 struct PeerKey {
   enum class Space : uint8_t { comm_id, qpn, sidr } space{};
   uint32_t number = 0;
@@ -60,7 +35,7 @@ struct PeerKey {
   friend bool operator==(const PeerKey&, const PeerKey&) = default;
 };
 
-/// Seeded: peers choose the numbers, and must not be able to choose them all into one bucket.
+/// Seeded, so that peers, who choose the numbers, cannot put them all into one bucket.
 struct PeerKeyHash {
   uint64_t seed = 0;
   std::size_t operator()(const PeerKey& key) const;
@@ -69,19 +44,19 @@ struct PeerKeyHash {
 struct CmRecord : IbCm::Connection {
   uint32_t id = 0;
   CmState state{};
-  bool owned = true;  ///< destroy() was not called: events are told
+  bool owned = true;  ///< destroy() was not called: events are reported
   bool mra_received = false;
-  bool delivered = false;       ///< the application knows of what it has not answered
-  bool alternate_path = false;  ///< the peer's REQ named one
+  bool delivered = false;       ///< the application has received the event of the request or reply
+  bool alternate_path = false;  ///< the peer's REQ has one
   uint8_t retries_left = 0;
   uint32_t remote_id = 0;  ///< 0: not known yet
   uint32_t local_qpn = 0;
   uint64_t transaction_id = 0;
   Nanos interval{0};                      ///< between repetitions of `last`
-  std::optional<Mad> last{};              ///< what we said last, for timers or the peer's repetitions
-  TimerNode timer{};           ///< the next repetition, the end of time-wait, or of keeping `last`
-  std::vector<PeerKey> keys{};            ///< under which it stands in `peers`
-  std::shared_ptr<Listener> waits_for{};  ///< counted in `waiting` there
+  std::optional<Mad> last{};              ///< our last message, to repeat on timeouts and for the peer's repetitions
+  TimerNode timer{};                      ///< the next repetition, the end of time-wait, or the end of keeping `last`
+  std::vector<PeerKey> keys{};            ///< its keys in `peers`
+  std::shared_ptr<Listener> waits_for{};  ///< the listener that counts it in `waiting`
   std::optional<std::list<CmRecord*>::iterator> spare{};
 
   const CmPath& path() const { return request.path; }
@@ -91,7 +66,7 @@ struct CmRecord : IbCm::Connection {
 struct IbCm::Impl {
   Impl(const IbCmConfig& config_, IbCmHost& host_);
 
-  // Calls, by the file that has them. After tell() a record may be gone: it is the last thing that a step does.
+  // Calls, by file. raise_event() may free the record, so it must be the last call of a step.
   // ib_cm.cc
   CmRecord* record(uint32_t id);
   Result<CmRecord*> record_in(uint32_t id, std::string_view call, std::initializer_list<CmState> states);
@@ -108,7 +83,7 @@ struct IbCm::Impl {
   CmRecord* known(uint32_t our_id, uint32_t their_id, const Gid& source);
   void send(const CmPath& path, const Mad& mad, Counter& counter);
   void send_again(const CmRecord& r);
-  void tell(CmRecord& r, CmMessage message);
+  void raise_event(CmRecord& r, CmMessage message);
 
   // ib_cm_timers.cc
   Nanos round_trip(const CmRecord& r) const;
@@ -166,18 +141,18 @@ struct IbCm::Impl {
   std::array<uint32_t, 3> id_key{};
   uint32_t ids_given = 0;
   TimerWheel timers;
-  bool turning = false;  ///< in poll()
+  bool polling = false;  ///< inside poll()
   std::unordered_map<uint32_t, CmRecord> records;
   std::unordered_map<PeerKey, CmRecord*, PeerKeyHash> peers;
-  /// Masks, the most specific first, each with the services that were listened to under it.
+  /// Masks, the most specific first, each with its services that have a listener.
   std::vector<std::pair<uint64_t, std::unordered_map<uint64_t, std::shared_ptr<Listener>>>> listeners;
-  /// Records that are kept for their answer alone, the oldest first: they give way when the table is full.
+  /// Records kept only for their answer, the oldest first. They are reused when the table is full.
   std::list<CmRecord*> spare;
 };
 
 inline std::vector<std::byte> copy_of(std::span<const std::byte> bytes) { return {bytes.begin(), bytes.end()}; }
 
-/// EINVAL where `data` does not fit `message`.
+/// EINVAL when `data` does not fit into `message`.
 Result<void> check_private(std::span<const std::byte> data, std::size_t most, std::string_view message);
 
 }  // namespace uroce::cm

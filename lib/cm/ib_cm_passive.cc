@@ -1,4 +1,4 @@
-// The side that is asked: REQ, the answers to it, and the RTU.
+// The passive side: receives REQ, sends REP or MRA, receives RTU.
 #include <cerrno>
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint8_t kFailoverNotSupported = 1;
 
-/// Seen from here: our addresses come first in the path.
+/// The request with the path from our point of view: sgid is ours.
 CmRequest request_of(const MadHeader& header, const ReqMad& req) {
   return {.service_id = req.service_id,
           .type = req.transport == CmTransport::uc ? QpType::uc : QpType::rc,
@@ -62,10 +62,10 @@ RepMad rep_of(const CmRecord& r, uint64_t ca_guid) {
   return m;
 }
 
-/// Why no listener needs to see it.
+/// Why a REQ must be rejected before any listener sees it.
 std::optional<RejReason> fault_of(const ReqMad& req, const Gid& source, const Gid& destination) {
   if (req.transport != CmTransport::rc && req.transport != CmTransport::uc) return RejReason::invalid_transport_type;
-  // Packets go to where the REQ came from, not to a third party that it names.
+  // Packets must go to the sender of the REQ, not to a third party named in it.
   if (req.local_gid != source || req.remote_gid != destination) return RejReason::primary_gid_rejected;
   if (req.mtu < 1 || req.mtu > 5) return RejReason::invalid_path_mtu;
   return std::nullopt;
@@ -78,16 +78,18 @@ Result<void> check_reply(const CmReply& reply, bool ud) {
     return fits;
   }
   if (reply.qpn < 2 && reply.sidr_status == 0) {
-    return fail(EINVAL, fmt::format("a connection to queue pair {} cannot be accepted: name one of the application's",
-                                    reply.qpn));
+    return fail(EINVAL,
+                fmt::format("accept: queue pair {} is reserved; pass one that the application created", reply.qpn));
   }
   if (reply.qpn > 0xffffff || reply.psn > Psn::kMask || reply.ece_vendor > 0xffffff) {
-    return fail(EINVAL, fmt::format("queue pair number {:#x}, first PSN {:#x} and ECE vendor {:#x} have 24 bits each",
-                                    reply.qpn, reply.psn, reply.ece_vendor));
+    return fail(
+        EINVAL,
+        fmt::format("accept: queue pair number {:#x}, first PSN {:#x} and ECE vendor {:#x} must have at most 24 bits",
+                    reply.qpn, reply.psn, reply.ece_vendor));
   }
   if (reply.ack_delay > 31 || reply.rnr_retry_count > 7) {
-    return fail(EINVAL, fmt::format("ACK delay code {} is at most 31, RNR retry count {} at most 7", reply.ack_delay,
-                                    reply.rnr_retry_count));
+    return fail(EINVAL, fmt::format("accept: ACK delay code {} must be at most 31, RNR retry count {} at most 7",
+                                    reply.ack_delay, reply.rnr_retry_count));
   }
   return {};
 }
@@ -110,7 +112,7 @@ void IbCm::Impl::on_req(const Gid& source, const Gid& destination, const MadHead
   counters.req_received.add();
   if (other == nullptr) other = find_peer(PeerKey::Space::qpn, req.qpn, source);
   if (other != nullptr) {
-    // 12.9.8.3.1: the peer does not know of the connection that its queue pair has here.
+    // 12.9.8.3.1: here the peer's queue pair is still connected, but the peer has forgotten that connection.
     reject_with(RejReason::stale_connection);
     return end_stale(*other, now);
   }
@@ -127,14 +129,16 @@ void IbCm::Impl::on_req(const Gid& source, const Gid& destination, const MadHead
   r->alternate_path = req.has_alternate;
   add_key(*r, PeerKey::Space::comm_id, req.local_id);
   add_key(*r, PeerKey::Space::qpn, req.qpn);
-  tell(*r, {.kind = CmEventKind::request, .listener = listener->token, .request = r->request});
+  raise_event(*r, {.kind = CmEventKind::request, .listener = listener->token, .request = r->request});
 }
 
-/// Whatever we answered got lost: MRA, REP or REJ. Nothing, where the application does not know of it yet.
+/// The peer did not get our answer (MRA, REP or REJ): send it again. Without an answer yet, send an MRA if the
+/// application has received the request's event.
 void IbCm::Impl::on_repeated_req(CmRecord& r, const MadHeader& header) {
   counters.duplicates.add();
   if (r.state == CmState::dreq_sent || r.state == CmState::timewait) {
-    // A peer that never had the REP waits for one in vain. One that had it knows our id, and this does not name it.
+    // The peer never got the REP and waits for it in vain. If it did get it, it knows our id and ignores this REJ,
+    // which does not carry that id.
     return refuse(r.path(), header,
                   {.remote_id = r.remote_id, .reason = static_cast<uint16_t>(RejReason::stale_connection)});
   }
@@ -165,10 +169,10 @@ Result<void> IbCm::Impl::accept(uint32_t id, const CmReply& reply, Nanos now) {
 Result<void> IbCm::Impl::notify_established(uint32_t id, Nanos) {
   const auto r = record_in(id, "notify_established", {CmState::rep_sent, CmState::established});
   if (!r) return std::unexpected(r.error());
-  if ((*r)->state == CmState::established) return {};  // the RTU was faster
+  if ((*r)->state == CmState::established) return {};  // the RTU arrived first
   timers.cancel((*r)->timer);
   (*r)->state = CmState::established;
-  tell(**r, {.kind = CmEventKind::established});
+  raise_event(**r, {.kind = CmEventKind::established});
   return {};
 }
 
@@ -182,12 +186,13 @@ void IbCm::Impl::on_rtu(const Gid& source, const RtuMad& rtu) {
   timers.cancel(r->timer);
   r->last.reset();
   r->state = CmState::established;
-  tell(*r, {.kind = CmEventKind::established, .private_data = copy_of(rtu.private_data)});
+  raise_event(*r, {.kind = CmEventKind::established, .private_data = copy_of(rtu.private_data)});
 }
 
 Result<void> IbCm::Impl::mra(uint32_t id, uint8_t timeout, std::span<const std::byte> private_data, Nanos) {
   if (auto fits = check_private(private_data, kMraPrivate, "MRA"); !fits) return fits;
-  if (timeout > 31) return fail(EINVAL, fmt::format("service timeout code {} is more than 31", timeout));
+  if (timeout > 31)
+    return fail(EINVAL, fmt::format("mra: service timeout code {} is out of range; the most is 31", timeout));
   const auto found = record_in(id, "mra", {CmState::req_received, CmState::rep_received});
   if (!found) return std::unexpected(found.error());
   CmRecord& r = **found;
@@ -204,13 +209,15 @@ void IbCm::Impl::delivered(uint32_t id) {
   r->delivered = true;
 }
 
-/// The peer repeats what the application has not answered, though it knows of it: rather than the peer's giving up.
+/// The peer repeats a message that the application has received but not answered: send an MRA, so that the peer does
+/// not time out.
 void IbCm::Impl::ask_for_time(CmRecord& r) {
   const bool waits = r.state == CmState::req_received || r.state == CmState::rep_received;
   if (r.delivered && waits && !r.last) static_cast<void>(mra(r.id, kMraTimeout, {}, {}));
 }
 
-/// The peer needs longer to answer a REQ (its id is not known yet then) or REP. Once: the wait stays bounded.
+/// The peer needs longer to answer our REQ (we do not know its id then) or REP. Granted once, so that the wait stays
+/// bounded.
 void IbCm::Impl::on_mra(const Gid& source, const MraMad& mra, Nanos now) {
   CmRecord* r = record(mra.remote_id);
   const bool to_req = mra.answered == CmAnswered::req;

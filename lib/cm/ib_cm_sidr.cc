@@ -1,4 +1,4 @@
-// Finding a datagram service (IBTA vol. 1, 12.11): SIDR_REQ and SIDR_REP, one of each, no connection.
+// Service id resolution for datagrams (IBTA vol. 1, 12.11): one SIDR_REQ, one SIDR_REP, no connection.
 #include "cm/ib_cm_impl.h"
 
 namespace uroce::cm {
@@ -25,11 +25,11 @@ void IbCm::Impl::on_sidr_rep(const Gid& source, const SidrRepMad& rep) {
   close(*r);
   r->reply = {.qpn = rep.qpn, .qkey = rep.qkey, .sidr_status = rep.status, .private_data = copy_of(rep.private_data)};
   r->remote_qpn = rep.qpn;
-  tell(*r, {.kind = rep.status == 0 ? CmEventKind::established : CmEventKind::rejected,
-            .reply = r->reply,
-            .reason = rep.status,
-            .info = copy_of(rep.info),
-            .private_data = copy_of(rep.private_data)});
+  raise_event(*r, {.kind = rep.status == 0 ? CmEventKind::established : CmEventKind::rejected,
+                   .reply = r->reply,
+                   .reason = rep.status,
+                   .info = copy_of(rep.info),
+                   .private_data = copy_of(rep.private_data)});
 }
 
 void IbCm::Impl::on_sidr_req(const Gid& source, const Gid& destination, const MadHeader& header,
@@ -57,10 +57,10 @@ void IbCm::Impl::on_sidr_req(const Gid& source, const Gid& destination, const Ma
   r->remote_id = req.request_id;
   r->transaction_id = header.transaction_id;
   add_key(*r, PeerKey::Space::sidr, req.request_id);
-  tell(*r, {.kind = CmEventKind::request, .listener = listener->token, .request = r->request});
+  raise_event(*r, {.kind = CmEventKind::request, .listener = listener->token, .request = r->request});
 }
 
-/// The answer stays for a while: the peer repeats its request until it has one.
+/// Keeps the answer for a while, because the peer repeats its request until it gets one.
 void IbCm::Impl::answer_sidr(CmRecord& r, const CmReply& reply, std::span<const std::byte> info, Nanos now) {
   r.last = make_mad(r.transaction_id, SidrRepMad{.request_id = r.remote_id,
                                                  .status = reply.sidr_status,

@@ -11,7 +11,7 @@ constexpr uint8_t kClass = 0x07;
 constexpr uint8_t kClassVersion = 2;
 constexpr uint8_t kMethodSend = 0x03;
 
-// Bit fields count from the most significant bit, as the specification's tables do.
+// Bits are numbered from the most significant bit, as in the specification's tables.
 constexpr uint8_t bits(uint8_t byte, int from, int width) {
   return static_cast<uint8_t>(byte >> (8 - from - width)) & static_cast<uint8_t>((1u << width) - 1);
 }

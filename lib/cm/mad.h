@@ -1,8 +1,8 @@
 // The messages of the connection manager as values, with their wire layout as offsets (IBTA vol. 1, 12.6 and 12.11;
 // the common header: 13.4.2).
 //
-// load() and store() touch the kMadBytes - kMadHeaderBytes bytes after the header and nothing else. Private data of a
-// loaded message is all of its field, and views into the bytes that it was loaded from.
+// load() and store() touch only the kMadBytes - kMadHeaderBytes bytes after the header. The private data of a loaded
+// message is its whole field, a view into the bytes passed to load().
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ inline constexpr std::size_t kMadBytes = 256;
 using Mad = std::array<std::byte, kMadBytes>;
 inline constexpr std::size_t kMadHeaderBytes = 24;
 
-/// Most private data of each message, bytes (IBTA vol. 1, 12.6).
+/// The most private data in each message, in bytes (IBTA vol. 1, 12.6).
 inline constexpr std::size_t kReqPrivate = 92, kRepPrivate = 196, kRtuPrivate = 224, kRejPrivate = 148,
                              kMraPrivate = 222, kDreqPrivate = 220, kDrepPrivate = 224, kSidrReqPrivate = 216,
                              kSidrRepPrivate = 136, kRejInfo = 72;
@@ -39,17 +39,17 @@ enum class CmAttribute : uint16_t {
   sidr_rep = 0x18,
 };
 
-/// What of the common header varies between messages of this class.
+/// The fields of the common header that differ between CM messages.
 struct MadHeader {
   CmAttribute attribute{};
   uint64_t transaction_id = 0;
-  uint32_t modifier = 0;  ///< ECE options in REQ and REP, as Linux has it; else 0
+  uint32_t modifier = 0;  ///< ECE options in REQ and REP, as in Linux; else 0
 };
-/// nullopt unless `mad` is kMadBytes of communication management, class version 2, method Send.
+/// nullopt unless `mad` is a CM MAD of kMadBytes bytes, class version 2, method Send.
 std::optional<MadHeader> parse_header(std::span<const std::byte> mad);
 void store_header(std::byte* mad, const MadHeader& header);
 
-/// Transport service type of a REQ, 2 bits; 3 means another one in an extension.
+/// Transport service type of a REQ, 2 bits; 3: the extended transport field has the type.
 enum class CmTransport : uint8_t { rc = 0, uc = 1, rd = 2, extended = 3 };
 
 /// Which message an MRA or REJ answers, 2 bits.
@@ -58,7 +58,7 @@ enum class CmAnswered : uint8_t { req = 0, rep = 1, other = 2 };
 struct ReqMad {
   static constexpr CmAttribute kAttribute = CmAttribute::req;
   uint32_t local_id = 0;
-  uint32_t ece_vendor = 0;  ///< 24 bits in reserved bytes, as Linux has it
+  uint32_t ece_vendor = 0;  ///< 24 bits in reserved bytes, as in Linux
   uint64_t service_id = 0;
   uint64_t ca_guid = 0;
   uint32_t qkey = 0;
@@ -72,7 +72,7 @@ struct ReqMad {
   uint8_t local_cm_timeout = 0;
   uint8_t retry_count = 0;
   uint16_t pkey = 0;
-  uint8_t mtu = 0;  ///< 4 bits, of which 1 to 5 are a Mtu
+  uint8_t mtu = 0;  ///< 4 bits; 1 to 5 are values of Mtu
   bool rdc_exists = false;
   uint8_t rnr_retry_count = 0;
   uint8_t max_cm_retries = 0;
@@ -89,7 +89,7 @@ struct ReqMad {
   uint8_t sl = 0;
   bool subnet_local = false;
   uint8_t ack_timeout = 0;
-  bool has_alternate = false;  ///< read only: an alternate path is named, and never sent
+  bool has_alternate = false;  ///< load() only: the REQ has an alternate path; store() never writes one
   std::span<const std::byte> private_data{};
 
   static ReqMad load(const std::byte* body);
@@ -114,7 +114,7 @@ struct RejMad {
   uint32_t remote_id = 0;
   CmAnswered answered{};
   uint16_t reason = 0;
-  std::span<const std::byte> info{};  ///< cut to kRejInfo where its length claims more
+  std::span<const std::byte> info{};  ///< at most kRejInfo bytes, even if its length field claims more
   std::span<const std::byte> private_data{};
 
   static RejMad load(const std::byte* body);

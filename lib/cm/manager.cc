@@ -15,10 +15,10 @@
 namespace uroce::cm {
 namespace {
 
-/// How often addresses that the network is asked for are looked at.
-constexpr Nanos kLookAgain = std::chrono::milliseconds(1);
+/// How often the state of addresses that are being resolved is polled.
+constexpr Nanos kResolvePollInterval = std::chrono::milliseconds(1);
 constexpr std::size_t kFewDisowned = 64;
-/// The thread looks about at least so often.
+/// The thread wakes at least this often.
 constexpr Nanos kHousekeepingInterval = std::chrono::seconds(1);
 
 }  // namespace
@@ -28,15 +28,16 @@ std::string text_of(const CmAddress& address) {
                      address.ip.is_ipv4() ? "" : "]", address.port);
 }
 
-std::unexpected<Error> wrong_state(const Id& id, const char* call) {
-  static constexpr const char* kNames[] = {"idle",      "bound",         "resolving",   "resolved", "routed",
-                                           "listening", "connecting",    "answered",    "asked",    "accepted",
-                                           "connected", "disconnecting", "disconnected"};
-  return fail(EINVAL, fmt::format("communication id {} is {}: {} is not for that state", id.number,
-                                  kNames[static_cast<std::size_t>(id.state)], call));
+std::unexpected<Error> wrong_state(const Id& id, const char* call, const char* needed) {
+  static constexpr const char* kNames[] = {
+      "idle",        "bound",        "address being resolved", "address resolved", "route resolved", "listening",
+      "connecting",  "REP received", "REQ received",           "accepted",         "connected",      "disconnecting",
+      "disconnected"};
+  return fail(EINVAL, fmt::format("{}: communication id {} is in state '{}', but the call needs {}", call, id.number,
+                                  kNames[static_cast<std::size_t>(id.state)], needed));
 }
 
-// --- Links -----------------------------------------------------------------------------------------------------
+// --- Agents and channels ---------------------------------------------------------------------------------------
 
 void CmAgent::send(const CmPath& path, const Mad& mad) { gsi->send(path, mad, Manager::Impl::now()); }
 void CmAgent::on_event(const CmMessage& message) { manager.on_event(*this, message); }
@@ -57,11 +58,11 @@ void EventChannel::disown(std::size_t count) {
   disowned += count;
 }
 
-// Through a description of its own: the program may have made the one that it shares with us block.
+// Opens the pipe anew, because the program may have made the shared file description blocking.
 void EventChannel::take_bytes(std::size_t count) const {
   if (count == 0) return;
   const int fd = open(fmt::format("/proc/self/fd/{}", pipe.read_end()).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) return;  // a wake-up for nothing, then
+  if (fd < 0) return;  // then the program gets a spurious wake-up
   std::array<char, 256> bytes{};
   while (count > 0) {
     const ssize_t got = read(fd, bytes.data(), std::min(count, bytes.size()));
@@ -105,7 +106,7 @@ void Manager::Impl::run() {
     Nanos until{0};
     {
       const std::scoped_lock lock(mutex);
-      turn();
+      run_once();
       until = planned = deadline();
     }
     const auto left = std::clamp(until - now(), Nanos(0), kHousekeepingInterval);
@@ -117,7 +118,7 @@ void Manager::Impl::run() {
   }
 }
 
-void Manager::Impl::turn() {
+void Manager::Impl::run_once() {
   more = false;
   for (const auto& agent : agents) {
     more |= agent->gsi->take([&agent](const Gid& source, const Gid& destination, std::span<const std::byte> mad) {
@@ -132,10 +133,10 @@ void Manager::Impl::turn() {
 Nanos Manager::Impl::deadline() const {
   if (more) return Nanos(0);
   Nanos next = now() + kHousekeepingInterval;
-  if (!resolving.empty()) next = now() + kLookAgain;
+  if (!resolving.empty()) next = now() + kResolvePollInterval;
   for (const auto& agent : agents) {
     next = std::min(next, agent->cm.next_deadline());
-    if (agent->gsi->waiting()) next = std::min(next, now() + kLookAgain);
+    if (agent->gsi->waiting()) next = std::min(next, now() + kResolvePollInterval);
   }
   return next;
 }
@@ -162,7 +163,7 @@ Id& Manager::Impl::make_id(Owner& owner, std::shared_ptr<EventChannel> channel, 
   return made;
 }
 
-void Manager::Impl::tell(const Id& id, CmEvent event) {
+void Manager::Impl::raise_event(const Id& id, CmEvent event) {
   if (event.id == 0) event.id = id.number;
   if (const auto whose = ids.find(event.id); whose != ids.end()) ++whose->second->unreported;
   id.channel->add(std::move(event));
@@ -180,7 +181,7 @@ void Manager::Impl::destroy(Id& id) {
   forget_connection(id);
   release_port(id);
   resolving.erase(&id);
-  // Requests that nobody took end with their listener.
+  // Requests whose event the program has not taken are destroyed with their listener.
   std::vector<uint32_t> children;
   const auto childs = [&](const CmEvent& event) {
     const bool its =
@@ -199,7 +200,7 @@ void Manager::Impl::destroy(Id& id) {
     --found->second->unreported;
     destroy(*found->second);
   }
-  // One pass over thousands of events for many ids rather than for each.
+  // Remove the events of destroyed ids now and then, in one pass over thousands of events for many ids.
   if (channel->disowned > kFewDisowned && 2 * channel->disowned > channel->events.size()) {
     std::erase_if(channel->events, [this](const CmEvent& event) { return !ids.contains(event.id); });
     channel->disowned = 0;

@@ -1,5 +1,5 @@
-// rdma_cm's view of connections (rdma_cm(7)): ids with IP addresses and ports on all devices of a process, above one
-// IB connection manager and QP1 per device. A thread of its own takes what arrives and keeps the time.
+// rdma_cm(7) for all devices of a process: ids with IP addresses and ports. It uses one IB connection manager and one
+// QP1 per device. A thread of its own receives MADs and runs the timers.
 #pragma once
 
 #include <cstdint>
@@ -21,31 +21,32 @@
 namespace uroce::cm {
 
 struct UserLimits {
-  uint32_t max_ids = 65536;       ///< ids of one user
-  uint32_t max_channels = 1024;   ///< event channels of one user
-  bool privileged_ports = false;  ///< may bind below 1024
+  uint32_t max_ids = 65536;       ///< ids per user
+  uint32_t max_channels = 1024;   ///< event channels per user
+  bool privileged_ports = false;  ///< may bind ports below 1024
 };
 
-/// An event, with what programs go on to ask of its id when they hear of it.
+/// An event, with the answers to the queries that programs usually make about its id next.
 struct EventReport {
   CmEvent event;
-  std::optional<CmIdInfo> info{};  ///< where the event changes it
-  /// What qp_attr() gives for the states that the id's queue pair can be brought to now.
+  std::optional<CmIdInfo> info{};  ///< if the event changes it
+  /// The results of qp_attr() for the states that the id's queue pair can be moved to now.
   std::vector<std::pair<QpAttr, QpAttrMask>> steps{};
 };
 
-/// One program's ids and event channels. All calls from any thread; none waits for the network. What the calls mean and
-/// fail with, include/uroce/cm.h says; here objects go by number, and a number that is not the user's is EINVAL.
+/// One program's ids and event channels. Any thread may make any call. No call waits for the network.
+/// include/uroce/cm.h describes the calls and their errors. Here objects are numbers; the number of another user's
+/// object is EINVAL.
 class ManagerUser {
  public:
-  virtual ~ManagerUser() = default;  ///< gives up everything
+  virtual ~ManagerUser() = default;  ///< destroys all ids and channels
 
-  /// A number and the descriptor to poll, which holds one byte per event and stays the manager's.
+  /// Returns a number, and a descriptor to poll. The descriptor holds one byte per event, and the manager owns it.
   virtual Result<std::pair<uint32_t, int>> create_channel() = 0;
-  /// With it go the events that wait; its ids stay, without a voice.
+  /// Drops the events that wait. The channel's ids stay, but get no more events.
   virtual Result<void> destroy_channel(uint32_t channel) = 0;
-  /// Events of the channel that nobody took, oldest first, at most `most`. Their bytes are the caller's to read, one
-  /// for each that is handed to the application.
+  /// Removes at most `most` events from the channel and returns them, oldest first. The caller must read one byte from
+  /// the descriptor for each event that it passes to the application.
   virtual Result<std::vector<EventReport>> take_events(uint32_t channel, std::size_t most) = 0;
 
   virtual Result<uint32_t> create_id(uint32_t channel, PortSpace space, QpType type) = 0;
@@ -67,25 +68,26 @@ class ManagerUser {
   virtual Result<void> set_option(uint32_t id, Option option, uint8_t value) = 0;
   virtual Result<void> join(uint32_t id, const CmAddress& group, uint64_t token) = 0;
   virtual Result<void> leave(uint32_t id, const CmAddress& group) = 0;
-  /// `taken`: events of the id that were taken, but not handed on; their bytes go to the new channel's pipe.
+  /// `taken`: the number of the id's events that were taken, but not passed to the application. Their bytes move to the
+  /// new channel's pipe.
   virtual Result<void> migrate(uint32_t id, uint32_t channel, uint32_t taken) = 0;
-  /// Ids, for operators' tables.
+  /// The number of ids, for operators' tables.
   virtual std::size_t ids() const = 0;
 };
 
 class Manager {
  public:
-  /// Takes the QP1 of each device. `seed`: for port numbers, PSNs and ids. Errors: EBUSY (another has a QP1), ENOMEM,
-  /// EMFILE, ETIMEDOUT.
+  /// Opens the QP1 of each device. `seed`: for port numbers, PSNs and ids. Errors: EBUSY (a QP1 is open already),
+  /// ENOMEM, EMFILE, ETIMEDOUT.
   static Result<std::unique_ptr<Manager>> start(const std::vector<std::shared_ptr<control::Device>>& devices,
                                                 uint64_t seed);
-  /// After all users are gone.
+  /// Destroy all users before.
   ~Manager();
   Manager(const Manager&) = delete;
   Manager& operator=(const Manager&) = delete;
 
   std::unique_ptr<ManagerUser> open(const UserLimits& limits);
-  /// By name, of one device: messages by kind, and what was dropped and why. Any thread.
+  /// One device's counters by name: messages by kind, and drops by reason. Any thread.
   std::vector<std::pair<std::string, uint64_t>> counters(const std::string& device) const;
 
   struct Impl;

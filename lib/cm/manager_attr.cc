@@ -1,4 +1,4 @@
-// What brings the queue pair of a connection to its states (rdma_init_qp_attr(3); IBTA vol. 1, 12.9.8).
+// The attributes that move a connection's queue pair to INIT, RTR and RTS (rdma_init_qp_attr(3); IBTA vol. 1, 12.9.8).
 #include <algorithm>
 #include <cerrno>
 
@@ -11,7 +11,7 @@ namespace {
 
 using Attributes = std::pair<QpAttr, QpAttrMask>;
 
-/// RNR timer code 12 (0.64 ms) of a queue pair that a peer finds without receives.
+/// The minimum RNR NAK timer: code 12, 0.64 ms.
 constexpr uint8_t kRnrTimer = 12;
 
 Attributes init_of(const Id& id) {
@@ -30,7 +30,7 @@ Attributes rtr_of(const Id& id, const IbCm::Connection& connection) {
   const DeviceInfo& info = id.agent->device->info();
   QpAttr attr{.state = QpState::rtr,
               .path_mtu = std::min(connection.request.path.mtu, info.active_mtu),
-              .rq_psn = id.psn,  // 12.7.25: a Starting PSN is where the message's receiver begins to send.
+              .rq_psn = id.psn,  // 12.7.25: the receiver of a message begins to send at the message's Starting PSN.
               .dest_qpn = connection.remote_qpn};
   attr.av = {.dgid = id.dgid,
              .sgid_index = id.agent->gid_index(id.sgid).value_or(0),
@@ -63,7 +63,7 @@ Attributes rts_of(const Id& id, const IbCm::Connection& connection) {
 }  // namespace
 
 Result<Attributes> attributes_of(const Id& id, QpState state) {
-  if (id.agent == nullptr) return wrong_state(id, "asking for attributes of its queue pair");
+  if (id.agent == nullptr) return wrong_state(id, "qp_attr", "an id with a device");
   if (state == QpState::init) return init_of(id);
   if (id.type == QpType::ud) {
     if (state == QpState::rtr) return Attributes{{.state = state}, QpAttrBit::state};
@@ -72,11 +72,11 @@ Result<Attributes> attributes_of(const Id& id, QpState state) {
     }
   }
   if (state != QpState::rtr && state != QpState::rts) {
-    return fail(EINVAL, "a connection has attributes for the states INIT, RTR and RTS");
+    return fail(EINVAL, "qp_attr: a connection has attributes for the states INIT, RTR and RTS only");
   }
   const auto* connection = id.connection != 0 ? id.agent->cm.find(id.connection) : nullptr;
   if (connection == nullptr || id.state == IdState::connecting) {
-    return wrong_state(id, "asking for attributes of its queue pair in RTR or RTS");
+    return wrong_state(id, "qp_attr for RTR or RTS", "a REQ or REP from the peer");
   }
   return state == QpState::rtr ? rtr_of(id, *connection) : rts_of(id, *connection);
 }

@@ -1,4 +1,4 @@
-// Connections: what programs ask for, and what the IB connection managers tell.
+// Connections: programs' calls, and events of the IB connection managers.
 #include <algorithm>
 #include <cerrno>
 
@@ -10,20 +10,20 @@
 namespace uroce::cm {
 namespace {
 
-/// CM answers are due within 4.096 us * 2^20 (4.3 s), as Linux has it.
+/// The CM response timeout: 4.096 us * 2^20 (4.3 s), as in Linux.
 constexpr uint8_t kCmTimeout = 20;
 constexpr uint8_t kCmRetries = 15;
 
 Result<void> check_private(const Id& id, std::size_t bytes, std::size_t most) {
   if (bytes <= most) return {};
-  return fail(EINVAL, fmt::format("communication id {}: {} bytes of private data; at most {} fit here", id.number,
-                                  bytes, most));
+  return fail(EINVAL, fmt::format("communication id {}: {} bytes of private data are too many; at most {} fit",
+                                  id.number, bytes, most));
 }
 
 }  // namespace
 
 Result<void> Manager::Impl::connect(Id& id, const CmParam& param) {
-  if (id.state != IdState::route_resolved) return wrong_state(id, "connect");
+  if (id.state != IdState::route_resolved) return wrong_state(id, "connect", "a resolved route");
   const bool ud = id.type == QpType::ud;
   const std::size_t room = (ud ? kSidrReqPrivate : kReqPrivate) - RdmaHeader::kBytes;
   if (auto ok = check_private(id, param.private_data.size(), room); !ok) return ok;
@@ -63,7 +63,7 @@ Result<void> Manager::Impl::connect(Id& id, const CmParam& param) {
 }
 
 Result<void> Manager::Impl::accept(Id& id, const CmParam& param) {
-  if (id.state != IdState::requested) return wrong_state(id, "accept");
+  if (id.state != IdState::requested) return wrong_state(id, "accept", "a request that is not answered yet");
   const bool ud = id.type == QpType::ud;
   const std::size_t room = ud ? kSidrRepPrivate : kRepPrivate;
   if (auto ok = check_private(id, param.private_data.size(), room); !ok) return ok;
@@ -84,7 +84,8 @@ Result<void> Manager::Impl::accept(Id& id, const CmParam& param) {
 }
 
 Result<void> Manager::Impl::reject(Id& id, std::span<const std::byte> private_data, uint8_t reason) {
-  if (id.state != IdState::requested && id.state != IdState::replied) return wrong_state(id, "reject");
+  if (id.state != IdState::requested && id.state != IdState::replied)
+    return wrong_state(id, "reject", "a REQ or REP that is not answered yet");
   const std::size_t room = id.type == QpType::ud ? kSidrRepPrivate : kRejPrivate;
   if (auto ok = check_private(id, private_data.size(), room); !ok) return ok;
   auto sent = id.agent->cm.reject(id.connection, static_cast<RejReason>(reason), {}, private_data, now());
@@ -95,15 +96,17 @@ Result<void> Manager::Impl::reject(Id& id, std::span<const std::byte> private_da
 
 Result<void> Manager::Impl::disconnect(Id& id) {
   switch (id.state) {
-    // Both sides may want to at once; the connection manager has answered the peer's wish already.
+    // Both sides may disconnect at once. The connection manager has answered the peer's DREQ already.
     case IdState::disconnecting:
     case IdState::disconnected: return {};
     case IdState::connected:
     case IdState::accepted:
     case IdState::replied: break;
-    default: return wrong_state(id, "disconnect");
+    default: return wrong_state(id, "disconnect", "a connection");
   }
-  if (id.type == QpType::ud) return fail(EINVAL, "datagrams have no connection to end");
+  if (id.type == QpType::ud)
+    return fail(EINVAL,
+                fmt::format("disconnect: communication id {} is for datagrams and has no connection", id.number));
   if (auto sent = id.agent->cm.disconnect(id.connection, {}, now()); !sent) return sent;
   id.state = IdState::disconnecting;
   return {};
@@ -131,7 +134,7 @@ void Manager::Impl::on_event(CmAgent& agent, const CmMessage& message) {
       break;
     case CmEventKind::rejected:
       id.state = IdState::disconnected;
-      // rdma_cm(7) has no rejected datagrams: their status comes as that of an address that cannot be reached.
+      // rdma_cm(7) has no rejected event for datagrams: it reports the status of a SIDR_REP as unreachable.
       event.type = id.type == QpType::ud ? CmEventType::unreachable : CmEventType::rejected;
       event.status = message.reason;
       break;
@@ -146,7 +149,7 @@ void Manager::Impl::on_event(CmAgent& agent, const CmMessage& message) {
       break;
     case CmEventKind::timewait_exit: event.type = CmEventType::timewait_exit; break;
   }
-  tell(id, std::move(event));
+  raise_event(id, std::move(event));
 }
 
 void Manager::Impl::on_request(CmAgent& agent, const CmMessage& message) {
@@ -174,7 +177,7 @@ void Manager::Impl::on_request(CmAgent& agent, const CmMessage& message) {
   id.type_of_service = request.path.traffic_class;
   id.connection = message.id;
   id.listener = listener->number;
-  // Seen from here: what the peer asks of us, and what it takes.
+  // From our point of view: our resources serve the peer's depth, and the other way round.
   id.responder_resources = request.initiator_depth;
   id.initiator_depth = request.responder_resources;
   id.state = IdState::requested;
@@ -189,7 +192,7 @@ void Manager::Impl::on_request(CmAgent& agent, const CmMessage& message) {
                  .srq = request.srq,
                  .qpn = request.qpn};
   event.av = {.dgid = id.dgid, .sgid_index = agent.gid_index(id.sgid).value_or(0), .traffic_class = id.type_of_service};
-  tell(id, std::move(event));
+  raise_event(id, std::move(event));
 }
 
 void Manager::Impl::on_reply(Id& id, const CmMessage& message) {
@@ -205,7 +208,7 @@ void Manager::Impl::on_reply(Id& id, const CmMessage& message) {
                  .rnr_retry_count = reply.rnr_retry_count,
                  .srq = reply.srq,
                  .qpn = reply.qpn};
-  tell(id, std::move(event));
+  raise_event(id, std::move(event));
 }
 
 }  // namespace uroce::cm

@@ -1,4 +1,4 @@
-// What an operator sees of a device's connection manager.
+// The counters of a device's connection manager and QP1.
 #include <algorithm>
 
 #include "cm/manager_impl.h"

@@ -1,4 +1,4 @@
-// What the manager is made of, for the files that implement it. Everything is guarded by one lock.
+// The inside of Manager, for the files that implement it. One lock guards everything.
 #pragma once
 
 #include <atomic>
@@ -24,39 +24,41 @@ namespace uroce::cm {
 
 struct CmAgent;
 
-/// Default local ACK timeout of a connection, 4.096 us * 2^16 (268 ms): a busy virtual machine is no lost packet.
+/// Default local ACK timeout of a connection, 4.096 us * 2^16 (268 ms), so long that a pause of a busy virtual machine
+/// is not taken for a lost packet.
 inline constexpr uint8_t kAckTimeout = 16;
 /// The Q_Key of rdma_cm's datagrams and groups.
 inline constexpr uint32_t kUdpQkey = 0x01234567;
-inline constexpr std::size_t kMaxGroups = 64;  ///< of one id
+inline constexpr std::size_t kMaxGroups = 64;  ///< per id
 
 struct EventChannel {
   explicit EventChannel(control::EventPipe made) : pipe(std::move(made)) {}
   void add(CmEvent event);
-  /// Those that `gone` picks, with their bytes in the pipe.
+  /// Removes the events that `gone` selects, and their bytes in the pipe.
   template <class Gone>
   void remove_events(Gone gone) {
     take_bytes(std::erase_if(events, gone));
   }
-  /// So many events are of an id that is no more: their bytes go, and they are passed over when they come up.
+  /// `count` events belong to an id that was destroyed. Removes their bytes from the pipe; take_events() skips the
+  /// events.
   void disown(std::size_t count);
 
   control::EventPipe pipe;  // one byte per event
   std::deque<CmEvent> events;
-  std::size_t disowned = 0;  // of them
+  std::size_t disowned = 0;  // how many of `events` belong to destroyed ids
 
  private:
   void take_bytes(std::size_t count) const;
 };
 
-/// Who has which ids. The manager's lock guards it.
+/// One user's ids.
 struct Owner {
   std::set<uint32_t> ids;
   uint32_t max_ids;
   bool full() const { return ids.size() >= max_ids; }
 };
 
-/// rdma_cm's states, those that calls depend on.
+/// The states of an rdma_cm id, as far as calls depend on them.
 enum class IdState : uint8_t {
   idle,
   bound,
@@ -65,12 +67,12 @@ enum class IdState : uint8_t {
   route_resolved,
   listening,
   connecting,  // REQ or SIDR_REQ sent
-  replied,     // active: the REP is here, the RTU not sent
-  requested,   // passive: a REQ or SIDR_REQ wants an answer
+  replied,     // active: REP received, RTU not sent
+  requested,   // passive: REQ or SIDR_REQ received, not answered
   accepted,    // passive: REP sent
   connected,
   disconnecting,  // DREQ sent
-  disconnected,   // or rejected, or never reached
+  disconnected,   // also: rejected, or unreachable
 };
 
 struct Id {
@@ -81,8 +83,8 @@ struct Id {
   QpType type{};
   IdState state = IdState::idle;
   CmAddress local{}, remote{};
-  bool holds_port = false;   // `local.port` is in the table for it
-  CmAgent* agent = nullptr;  // the device it belongs to
+  bool holds_port = false;   // it is in `ports` under local.port
+  CmAgent* agent = nullptr;  // its device; nullptr: not bound to one
   Gid sgid{}, dgid{};
   uint8_t type_of_service = 0;
   bool reuse_address = false;
@@ -92,19 +94,19 @@ struct Id {
   uint32_t connection = 0;  // IbCm's id; 0: none
   uint32_t psn = 0;
   uint8_t responder_resources = 0, initiator_depth = 0;
-  uint32_t listener = 0;  // of a requested one
+  uint32_t listener = 0;  // state `requested`: the id that listens
   Nanos resolve_until{0};
-  uint32_t unreported = 0;  // events of it that wait to be taken
+  uint32_t unreported = 0;  // its events that wait in the channel
   std::vector<CmAddress> groups{};
 };
 
-/// One device: its QP1, and the connections of all who use it.
+/// One device's CM agent: its QP1 and the connections of all users.
 struct CmAgent final : IbCmHost {
-  CmAgent(Manager::Impl& owner, std::shared_ptr<control::Device> of, std::unique_ptr<Gsi> way, const IbCmConfig& config)
-      : manager(owner), device(std::move(of)), gsi(std::move(way)), cm(config, *this) {}
+  CmAgent(Manager::Impl& owner, std::shared_ptr<control::Device> of, std::unique_ptr<Gsi> qp1, const IbCmConfig& config)
+      : manager(owner), device(std::move(of)), gsi(std::move(qp1)), cm(config, *this) {}
   void send(const CmPath& path, const Mad& mad) override;
   void on_event(const CmMessage& message) override;
-  /// Where `gid` stands in the device's table.
+  /// The index of `gid` in the device's GID table.
   std::optional<uint8_t> gid_index(const Gid& gid) const;
 
   Manager::Impl& manager;
@@ -112,7 +114,7 @@ struct CmAgent final : IbCmHost {
   std::unique_ptr<Gsi> gsi;
   IbCm cm;
   std::unordered_map<uint32_t, Id*> connections;  // by IbCm's id
-  std::map<uint64_t, uint32_t> services;          // listened to, and the sum of their backlogs
+  std::map<uint64_t, uint32_t> services;          // services with listeners, and the sum of the listeners' backlogs
 };
 
 struct Manager::Impl {
@@ -120,10 +122,10 @@ struct Manager::Impl {
 
   static Nanos now() { return std::chrono::steady_clock::now().time_since_epoch(); }
   void run();
-  void turn();
-  /// When turn() is to come next.
+  void run_once();
+  /// When run_once() must be called next.
   Nanos deadline() const;
-  /// After a call: the thread may have to wake earlier than it planned.
+  /// Call it after each user's call: wakes the thread if it must run earlier than planned.
   void reschedule();
 
   // Ports and addresses (manager_ports.cc).
@@ -132,7 +134,7 @@ struct Manager::Impl {
   void release_port(Id& id);
   bool clash(const Id& id, const CmAddress& wanted) const;
   CmAgent* agent_of(const Gid& gid);
-  /// Device and address to speak to `remote` from. Errors: ENETUNREACH.
+  /// The device and the source address for packets to `remote`. Errors: ENETUNREACH.
   Result<std::pair<CmAgent*, Gid>> route(const Gid& remote);
   Result<void> resolve_addr(Id& id, const CmAddress& remote, std::chrono::milliseconds timeout);
   void check_resolving();
@@ -152,7 +154,7 @@ struct Manager::Impl {
   // Ids and events (manager.cc).
   Id& make_id(Owner& owner, std::shared_ptr<EventChannel> channel, PortSpace space, QpType type);
   void destroy(Id& id);
-  void tell(const Id& id, CmEvent event);
+  void raise_event(const Id& id, CmEvent event);
   void forget_connection(Id& id);
 
   mutable std::mutex mutex;
@@ -165,14 +167,15 @@ struct Manager::Impl {
 
   control::EventPipe wake;
   std::atomic<bool> stopping{false};
-  bool more = false;  // datagrams wait to be taken
-  Nanos planned{0};   // when the thread wakes by itself
+  bool more = false;  // more datagrams have arrived
+  Nanos planned{0};   // when the thread wakes next
   std::thread thread;
 };
 
-/// What a rejected or unreachable id says in errors.
+/// "192.0.2.1:80", "[2001:db8::1]:80".
 std::string text_of(const CmAddress& address);
-std::unexpected<Error> wrong_state(const Id& id, const char* call);
+/// The error of a `call` that the id's state does not allow. `needed`: the state that it needs.
+std::unexpected<Error> wrong_state(const Id& id, const char* call, const char* needed);
 
 /// Attributes for the queue pair of a connection (manager_attr.cc).
 Result<std::pair<QpAttr, QpAttrMask>> attributes_of(const Id& id, QpState state);

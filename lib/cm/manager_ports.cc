@@ -1,4 +1,4 @@
-// Who has which port, where an address leads, and who listens.
+// Ports, address resolution and listeners.
 #include <algorithm>
 #include <cerrno>
 
@@ -11,15 +11,17 @@
 namespace uroce::cm {
 namespace {
 
-// IANA's dynamic range from where Linux has it (ip_local_port_range).
+// Linux's default ephemeral ports (ip_local_port_range).
 constexpr uint16_t kFirstEphemeral = 32768, kLastEphemeral = 60999;
 constexpr uint16_t kFirstUnprivileged = 1024;
-/// Of requests that the program has not heard of. Linux has 1024; ten thousand peers may start at once.
+/// The most requests that wait to be delivered to the program. Linux allows 1024, but ten thousand peers may start at
+/// once.
 constexpr uint32_t kMaxBacklog = 16384;
 
 bool any_address(const Gid& ip) { return net::is_unspecified(ip) || ip == Gid::from_ipv4(0); }
 
-/// Do two of them take the same packets? An IPv6 one for any address takes IPv4 too, unless it is for its family only.
+/// True when two addresses match the same packets. The IPv6 unspecified address matches IPv4, too, unless its `_only`
+/// flag is set.
 bool overlap(const CmAddress& a, bool a_only, const CmAddress& b, bool b_only) {
   if (a.ip == b.ip) return true;
   const bool same_family = a.ip.is_ipv4() == b.ip.is_ipv4();
@@ -36,7 +38,7 @@ bool Manager::Impl::clash(const Id& id, const CmAddress& wanted) const {
     if (other == &id || !overlap(wanted, id.af_only.value_or(false), other->local, other->af_only.value_or(false))) {
       return false;
     }
-    // As with SO_REUSEADDR: both must want it, and nobody listens yet.
+    // As with SO_REUSEADDR: both must have set it, and the other must not listen.
     return !id.reuse_address || !other->reuse_address || other->state == IdState::listening;
   });
 }
@@ -52,14 +54,15 @@ Result<void> Manager::Impl::take_port(Id& id, const CmAddress& wanted, bool priv
       if (!ports.contains({id.space, address.port})) break;
     }
     if (step == kRange) {
-      return fail(EADDRINUSE,
-                  fmt::format("all ports from {} to {} are taken; close some", kFirstEphemeral, kLastEphemeral));
+      return fail(EADDRINUSE, fmt::format("cannot bind a port: all from {} to {} are in use; destroy some ids",
+                                          kFirstEphemeral, kLastEphemeral));
     }
   } else if (address.port < kFirstUnprivileged && !privileged) {
-    return fail(EACCES, fmt::format("port {} is for privileged programs; take one from {} on", address.port,
+    return fail(EACCES, fmt::format("bind: port {} is privileged; run as root, or choose {} or above", address.port,
                                     kFirstUnprivileged));
   } else if (clash(id, address)) {
-    return fail(EADDRINUSE, fmt::format("{} is taken; choose another port, or 0 for a free one", text_of(address)));
+    return fail(EADDRINUSE,
+                fmt::format("bind: {} is in use; choose another port, or 0 for a free one", text_of(address)));
   }
   ports[{id.space, address.port}].push_back(&id);
   id.local = address;
@@ -81,13 +84,13 @@ CmAgent* Manager::Impl::agent_of(const Gid& gid) {
 }
 
 Result<void> Manager::Impl::bind(Id& id, const CmAddress& wanted, bool privileged) {
-  if (id.state != IdState::idle) return wrong_state(id, "bind");
+  if (id.state != IdState::idle) return wrong_state(id, "bind", "an idle id");
   CmAgent* agent = nullptr;
   const bool group = wanted.ip.is_multicast();
   if (!any_address(wanted.ip) && !group) {
     agent = agent_of(wanted.ip);
     if (agent == nullptr) {
-      return fail(EADDRNOTAVAIL, fmt::format("no device has the address {}; `uroce devices` lists those that there are",
+      return fail(EADDRNOTAVAIL, fmt::format("bind: no device has the address {}; `uroce devices` lists the addresses",
                                              net::to_text(wanted.ip)));
     }
   }
@@ -99,9 +102,10 @@ Result<void> Manager::Impl::bind(Id& id, const CmAddress& wanted, bool privilege
 }
 
 Result<std::pair<CmAgent*, Gid>> Manager::Impl::route(const Gid& remote) {
-  // A device's own address is reached over the wire where another device leads there: two joined back to back.
+  // Prefer another device that has a route to the address, even if it is a local device's own: with two devices joined
+  // back to back, the packets go over the wire.
   CmAgent* const owner = agent_of(remote);
-  Error last{ENETUNREACH, "there is no device"};
+  Error last{ENETUNREACH, "no route: the process has no device"};
   for (const auto& agent : agents) {
     if (agent.get() == owner) continue;
     auto source = agent->device->source_for(remote);
@@ -113,26 +117,31 @@ Result<std::pair<CmAgent*, Gid>> Manager::Impl::route(const Gid& remote) {
 }
 
 Result<void> Manager::Impl::resolve_addr(Id& id, const CmAddress& remote, std::chrono::milliseconds timeout) {
-  if (id.state != IdState::idle && id.state != IdState::bound) return wrong_state(id, "resolve_addr");
-  if (any_address(remote.ip)) return fail(EINVAL, "the destination address is missing");
+  if (id.state != IdState::idle && id.state != IdState::bound)
+    return wrong_state(id, "resolve_addr", "an idle or bound id");
+  if (any_address(remote.ip))
+    return fail(EINVAL, "resolve_addr: the destination address is unspecified; pass a host's address");
   if (id.agent != nullptr && id.sgid.is_ipv4() != remote.ip.is_ipv4()) {
     return fail(EINVAL,
-                fmt::format("{} cannot speak to {}: one is IPv4, the other IPv6", text_of(id.local), text_of(remote)));
+                fmt::format("resolve_addr: {} and {} are of different families; bind an address of the destination's",
+                            text_of(id.local), text_of(remote)));
   }
   CmAgent* agent = id.agent;
   Gid sgid = id.sgid;
   if (agent == nullptr && remote.ip.is_multicast()) {
-    if (agents.empty()) return fail(ENODEV, "there is no device");
+    if (agents.empty()) return fail(ENODEV, "resolve_addr: the process has no device");
     agent = agents.front().get();
     const auto gids = agent->device->gids();
     const auto same = [&remote](const Gid& gid) { return gid.is_ipv4() == remote.ip.is_ipv4(); };
     const auto found = std::ranges::find_if(gids, same);
-    if (found == gids.end()) return fail(ENETUNREACH, fmt::format("no device can reach {}", text_of(remote)));
+    if (found == gids.end())
+      return fail(ENETUNREACH, fmt::format("resolve_addr: device {} has no address of the family of {}; give it one",
+                                           agent->device->config().name, text_of(remote)));
     sgid = *found;
   } else if (agent == nullptr) {
-    auto way = route(remote.ip);
-    if (!way) return std::unexpected(way.error());
-    std::tie(agent, sgid) = *way;
+    auto path = route(remote.ip);
+    if (!path) return std::unexpected(path.error());
+    std::tie(agent, sgid) = *path;
   }
   if (id.state == IdState::idle) {
     if (auto taken = take_port(id, {sgid, 0}, true); !taken) return taken;
@@ -160,19 +169,19 @@ void Manager::Impl::check_resolving() {
     at = resolving.erase(at);
     if (known) {
       id.state = IdState::addr_resolved;
-      tell(id, {.type = CmEventType::addr_resolved});
+      raise_event(id, {.type = CmEventType::addr_resolved});
     } else {
       id.state = IdState::bound;
       const int code = known.error().code == EHOSTUNREACH ? ETIMEDOUT : known.error().code;
-      tell(id, {.type = CmEventType::addr_error, .status = -code});
+      raise_event(id, {.type = CmEventType::addr_error, .status = -code});
     }
   }
 }
 
 Result<void> Manager::Impl::listen(Id& id, int backlog) {
-  if (id.state != IdState::bound) return wrong_state(id, "listen");
+  if (id.state != IdState::bound) return wrong_state(id, "listen", "a bound id");
   if (clash(id, id.local)) {
-    return fail(EADDRINUSE, fmt::format("{} has a listener already; choose another port", text_of(id.local)));
+    return fail(EADDRINUSE, fmt::format("listen: {} has a listener already; choose another port", text_of(id.local)));
   }
   id.backlog =
       backlog <= 0 || static_cast<uint32_t>(backlog) > kMaxBacklog ? kMaxBacklog : static_cast<uint32_t>(backlog);

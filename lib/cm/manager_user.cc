@@ -11,7 +11,7 @@ namespace uroce::cm {
 // --- Users -----------------------------------------------------------------------------------------------------
 
 namespace {
-/// More events of one id than a program can have taken and not handed on.
+/// A limit on migrate()'s `taken`: more events of one id than a program can have taken and not passed on.
 constexpr uint32_t kMaxTaken = 64;
 }  // namespace
 
@@ -28,8 +28,8 @@ class User final : public ManagerUser {
   Result<std::pair<uint32_t, int>> create_channel() override {
     const std::scoped_lock lock(manager_.mutex);
     if (channels_.size() >= limits_.max_channels) {
-      return fail(ENOMEM,
-                  fmt::format("{} event channels are open, which is the limit; destroy some", channels_.size()));
+      return fail(ENOMEM, fmt::format("cannot create an event channel: {} are open, which is the limit; destroy some",
+                                      channels_.size()));
     }
     auto pipe = control::EventPipe::create();
     if (!pipe) return std::unexpected(pipe.error());
@@ -43,7 +43,7 @@ class User final : public ManagerUser {
     const std::scoped_lock lock(manager_.mutex);
     const auto found = channels_.find(channel);
     if (found == channels_.end()) return no_channel(channel);
-    // Nobody will know of the ids that requests made.
+    // The program never learns of ids that came with undelivered requests, so destroy them.
     const std::deque<CmEvent> unreported = std::exchange(found->second->events, {});
     channels_.erase(found);
     for (const CmEvent& event : unreported) {
@@ -103,10 +103,10 @@ class User final : public ManagerUser {
   }
   Result<void> resolve_route(uint32_t number) override {
     return with(number, [this](Id& id) -> Result<void> {
-      if (id.state != IdState::addr_resolved) return wrong_state(id, "resolve_route");
-      // On Ethernet the way is known with the address (annex A16).
+      if (id.state != IdState::addr_resolved) return wrong_state(id, "resolve_route", "a resolved address");
+      // On Ethernet, a resolved address is a resolved route (annex A16).
       id.state = IdState::route_resolved;
-      manager_.tell(id, {.type = CmEventType::route_resolved});
+      manager_.raise_event(id, {.type = CmEventType::route_resolved});
       return {};
     });
   }
@@ -123,7 +123,7 @@ class User final : public ManagerUser {
   }
   Result<void> establish(uint32_t number) override {
     return with(number, [](Id& id) -> Result<void> {
-      if (id.state != IdState::replied) return wrong_state(id, "establish");
+      if (id.state != IdState::replied) return wrong_state(id, "establish", "a REP from the peer");
       if (auto sent = id.agent->cm.ready(id.connection, {}, Manager::Impl::now()); !sent) return sent;
       id.state = IdState::connected;
       return {};
@@ -141,7 +141,7 @@ class User final : public ManagerUser {
   Result<void> notify_established(uint32_t number) override {
     return with(number, [](Id& id) -> Result<void> {
       if (id.state == IdState::connected) return {};
-      if (id.state != IdState::accepted) return wrong_state(id, "notify");
+      if (id.state != IdState::accepted) return wrong_state(id, "notify_established", "an accepted request");
       return id.agent->cm.notify_established(id.connection, Manager::Impl::now());
     });
   }
@@ -164,29 +164,32 @@ class User final : public ManagerUser {
   EventReport report(CmEvent event);
   static CmIdInfo info_of(const Id& id);
   static std::unexpected<Error> no_channel(uint32_t channel) {
-    return fail(EINVAL,
-                fmt::format("event channel {} is not there: it was destroyed, or is another program's", channel));
+    return fail(EINVAL, fmt::format("this program has no event channel {}: it was destroyed, or is another program's",
+                                    channel));
   }
   static Result<void> check_kind(PortSpace space, QpType type) {
     constexpr PortSpace kSpaces[] = {PortSpace::ipoib, PortSpace::tcp, PortSpace::udp, PortSpace::ib};
     if (std::ranges::find(kSpaces, space) == std::end(kSpaces)) {
-      return fail(EINVAL, fmt::format("there is no port space {:#x}", static_cast<uint32_t>(space)));
+      return fail(EINVAL,
+                  fmt::format("unknown port space {:#x}; use IPOIB, TCP, UDP or IB", static_cast<uint32_t>(space)));
     }
     if (!is_known(type)) {
-      return fail(EINVAL, fmt::format("there is no queue pair type {}", static_cast<uint32_t>(type)));
+      return fail(EINVAL, fmt::format("unknown QP type {}; use RC, UC or UD", static_cast<uint32_t>(type)));
     }
     return {};
   }
   Result<void> check_room() const {
     if (!owner_.full()) return {};
-    return fail(ENOMEM, fmt::format("{} communication ids are open, which is the limit (max_cm_id); destroy some or "
-                                    "raise it",
-                                    owner_.ids.size()));
+    return fail(ENOMEM,
+                fmt::format("cannot create a communication id: {} are open, which is the limit; destroy some, or "
+                            "raise max_cm_id",
+                            owner_.ids.size()));
   }
   Result<Id*> find(uint32_t number) const {
     if (owner_.ids.contains(number)) return manager_.ids.at(number).get();
-    return fail(EINVAL,
-                fmt::format("communication id {} is not there: it was destroyed, or is another program's", number));
+    return fail(
+        EINVAL,
+        fmt::format("this program has no communication id {}: it was destroyed, or is another program's", number));
   }
   template <class Work>
   Result<void> with(uint32_t number, Work work) {
@@ -247,42 +250,44 @@ Result<void> User::set_option(uint32_t number, Option option, uint8_t value) {
     switch (option) {
       case Option::type_of_service: id.type_of_service = value; return {};
       case Option::reuse_address:
-        if (id.state != IdState::idle) return wrong_state(id, "the option reuse address");
+        if (id.state != IdState::idle) return wrong_state(id, "the option reuse_address", "an idle id");
         id.reuse_address = value != 0;
         return {};
       case Option::af_only:
-        if (id.state != IdState::idle) return wrong_state(id, "the option af-only");
+        if (id.state != IdState::idle) return wrong_state(id, "the option af_only", "an idle id");
         id.af_only = value != 0;
         return {};
       case Option::ack_timeout:
-        if (value > 31) return fail(EINVAL, fmt::format("the ACK timeout's code is {}; it must be 0 to 31", value));
-        if (id.type != QpType::rc) return fail(EINVAL, "only a reliable connection has an ACK timeout");
+        if (value > 31) return fail(EINVAL, fmt::format("ACK timeout code {} is out of range; use 0 to 31", value));
+        if (id.type != QpType::rc) return fail(EINVAL, "the ACK timeout needs a communication id of type RC");
         id.ack_timeout = value;
         return {};
     }
-    return fail(EINVAL, "there is no such option");
+    return fail(EINVAL, fmt::format("unknown option {}", static_cast<uint32_t>(option)));
   });
 }
 
 Result<void> User::join(uint32_t number, const CmAddress& group, uint64_t token) {
   return with(number, [&](Id& id) -> Result<void> {
     if (id.type != QpType::ud || id.agent == nullptr) {
-      return fail(EINVAL, "only a datagram id that belongs to a device can join a group: resolve or bind it first");
+      return fail(EINVAL, fmt::format("communication id {} cannot join a group: it must be for datagrams and have a "
+                                      "device; bind it or resolve an address first",
+                                      id.number));
     }
     if (!group.ip.is_multicast()) {
-      return fail(EINVAL, fmt::format("{} is no multicast group", text_of(group)));
+      return fail(EINVAL, fmt::format("{} is not a multicast group", text_of(group)));
     }
     if (id.groups.size() >= kMaxGroups) {
-      return fail(ENOMEM,
-                  fmt::format("communication id {} has joined {} groups, which is the limit", id.number, kMaxGroups));
+      return fail(ENOMEM, fmt::format("communication id {} has joined {} groups, which is the limit; leave some",
+                                      id.number, kMaxGroups));
     }
     if (std::ranges::find(id.groups, group) == id.groups.end()) id.groups.push_back(group);
     const AddressVector av{
         .dgid = group.ip, .sgid_index = id.agent->gid_index(id.sgid).value_or(0), .traffic_class = id.type_of_service};
-    manager_.tell(id, {.type = CmEventType::multicast_join,
-                       .param = {.qpn = kMulticastQpn, .qkey = kUdpQkey},
-                       .av = av,
-                       .join = token});
+    manager_.raise_event(id, {.type = CmEventType::multicast_join,
+                              .param = {.qpn = kMulticastQpn, .qkey = kUdpQkey},
+                              .av = av,
+                              .join = token});
     return {};
   });
 }
@@ -311,9 +316,9 @@ Result<void> User::migrate(uint32_t number, uint32_t channel, uint32_t taken) {
     id.channel = found->second;
     for (CmEvent& event : moved) {
       --manager_.ids.at(event.id)->unreported;
-      // A request's new id listens where its listener does.
+      // A request's new id moves to its listener's channel.
       if (event.type == CmEventType::connect_request) manager_.ids.at(event.id)->channel = id.channel;
-      manager_.tell(id, std::move(event));
+      manager_.raise_event(id, std::move(event));
     }
     return {};
   });

@@ -17,7 +17,7 @@ Gid load_address(const std::byte* p, uint8_t ip_version) {
   return gid;
 }
 
-// An IPv4 address has zeroes before it here, and no ::ffff: as in a GID.
+// Here an IPv4 address has zeroes before it, not ::ffff: as in a GID.
 void store_address(std::byte* p, const Gid& gid, uint8_t ip_version) {
   std::memcpy(p, gid.bytes.data(), gid.bytes.size());
   if (ip_version == 4) std::memset(p, 0, 12);

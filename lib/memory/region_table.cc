@@ -14,7 +14,7 @@ namespace {
 constexpr uint32_t kMinRegions = 2;
 constexpr uint32_t kMaxRegions = 1u << 20;
 
-/// A bijection of the numbers of `bits` bits, chosen by `salt`: each step below has an inverse modulo 2^bits.
+/// A permutation of the numbers of `bits` bits, selected by `salt`. Each step below is invertible modulo 2^bits.
 uint32_t permute(uint32_t x, uint32_t bits, uint64_t salt) {
   const uint32_t mask = (1u << bits) - 1;
   Random pick(salt);
@@ -39,9 +39,9 @@ RegionTable::RegionTable(uint32_t max_regions, uint64_t seed)
 }
 
 Key RegionTable::next_key(uint32_t slot) {
-  // A salt per slot, so that the keys of one region say nothing about those of the next.
+  // A salt per slot, so that nobody can compute one region's keys from another's.
   const uint64_t salt = Random(key_salt_ ^ (uint64_t{slot} + 1) << 40).next();
-  // After a window, another prefix: with any low 8 bits its keys were its own.
+  // A window used its key with any low 8 bits, so the slot's next key needs other high bits.
   const uint32_t window = slots_[slot].window.load(std::memory_order_relaxed);
   Key key = 0;
   while (key == 0 || (window != 0 && ((key ^ window) & ~kTagMask) == 0)) {
@@ -52,8 +52,8 @@ Key RegionTable::next_key(uint32_t slot) {
 
 Result<uint32_t> RegionTable::take_slot() {
   if (free_.empty()) {
-    return fail(ENOMEM, fmt::format("All {} memory regions and windows of the device are in use; deregister some, or "
-                                    "raise max_mr.",
+    return fail(ENOMEM, fmt::format("cannot add a memory region or window: all {} of the device are in use; deregister "
+                                    "some, or raise max_mr",
                                     capacity()));
   }
   const uint32_t index = free_.front();
@@ -63,16 +63,18 @@ Result<uint32_t> RegionTable::take_slot() {
 }
 
 Result<void> RegionTable::check(const RegionSpec& spec) {
-  if (spec.pd == 0) return fail(EINVAL, "A memory region needs a protection domain, and domain 0 is never one.");
+  if (spec.pd == 0)
+    return fail(EINVAL, "cannot register memory: protection domain 0 does not exist; pass one that was allocated");
   if (spec.length != 0 && spec.address + (spec.length - 1) < spec.address) {
-    return fail(EINVAL, fmt::format("The region of {} bytes at {:#x} runs past the end of the address space; "
-                                    "register a shorter one.",
+    return fail(EINVAL, fmt::format("cannot register {} bytes at {:#x}: they run past the end of the address space; "
+                                    "register fewer",
                                     spec.length, spec.address));
   }
   if (spec.access.has_any(Access::remote_write | Access::remote_atomic) && !spec.access.has(Access::local_write)) {
-    return fail(EINVAL, fmt::format("Access flags {:#x} allow remote write or remote atomic without local write, which "
-                                    "they need; add local write.",
-                                    spec.access.bits()));
+    return fail(EINVAL,
+                fmt::format("cannot register memory with access flags {:#x}: remote write and remote atomic need "
+                            "local write; add it",
+                            spec.access.bits()));
   }
   return {};
 }
@@ -120,8 +122,8 @@ AccessResult RegionTable::invalidate(Key key, PdId pd, uint32_t qpn) {
   if (key == 0 || slot.key.load(std::memory_order_acquire) != key) return AccessResult::bad_key;
   if (slot.window.load(std::memory_order_relaxed) != 0) return invalidate_window(slot, key, pd, qpn);
   if (slot.pd.load(std::memory_order_relaxed) != pd) return AccessResult::wrong_domain;
-  if (!access_of(slot).has(Access::remote_invalidate)) return AccessResult::not_permitted;
-  // The control thread may be removing the same key.
+  if (!slot.access_flags().has(Access::remote_invalidate)) return AccessResult::not_permitted;
+  // The control thread may remove the same key at this moment.
   Key expected = key;
   return slot.key.compare_exchange_strong(expected, 0, std::memory_order_acq_rel) ? AccessResult::ok
                                                                                   : AccessResult::bad_key;

@@ -1,4 +1,4 @@
-// Memory windows in the region table (IBTA vol. 1, 10.6.7).
+// Memory windows in the region table: bind, invalidate and access checks (IBTA vol. 1, 10.6.7).
 #include <cerrno>
 #include <optional>
 #include <thread>
@@ -11,11 +11,11 @@ namespace {
 
 constexpr AccessFlags kRemote = AccessFlags(Access::remote_write) | Access::remote_read | Access::remote_atomic;
 
-/// One change of a window. Stores of its fields are releases, so that whoever reads one of them and then `sequence`
-/// finds the turn taken.
+/// The exclusive right to change a window. The window's fields are stored with release, so that a thread which reads a
+/// new field and then `sequence` sees that the window is being changed.
 class Turn {
  public:
-  /// Not taken when another has it, or when the slot holds no window that lives.
+  /// Not taken when another thread has it, or when the slot has no window.
   explicit Turn(std::atomic<uint32_t>& sequence) : sequence_(sequence) {
     uint32_t seen = sequence.load(std::memory_order_relaxed);
     taken_ = (seen & 1) == 0 && sequence.compare_exchange_strong(seen, seen + 1, std::memory_order_acq_rel);
@@ -26,7 +26,7 @@ class Turn {
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
   explicit operator bool() const { return taken_; }
-  /// Kept for ever: nothing changes the window any more.
+  /// Never gives the right back: nobody can change the window any more.
   void keep() { taken_ = false; }
 
  private:
@@ -39,7 +39,9 @@ WindowType type_of(uint32_t window) { return static_cast<WindowType>(window & 0x
 }  // namespace
 
 Result<Key> RegionTable::add_window(PdId pd, WindowType type) {
-  if (pd == 0) return fail(EINVAL, "A memory window needs a protection domain, and domain 0 is never one.");
+  if (pd == 0)
+    return fail(EINVAL,
+                "cannot allocate a memory window: protection domain 0 does not exist; pass one that was allocated");
   const auto index = take_slot();
   if (!index) return std::unexpected(index.error());
   Slot& slot = slots_[*index];
@@ -53,12 +55,12 @@ Result<Key> RegionTable::add_window(PdId pd, WindowType type) {
   slot.bound.store(0, std::memory_order_relaxed);
   slot.parent.store(0, std::memory_order_relaxed);
   slot.issued = key;
-  slot.sequence.fetch_add(1, std::memory_order_release);  // even: engines may bind it from here on
+  slot.sequence.fetch_add(1, std::memory_order_release);  // even: from now on engines may bind it
   return key;
 }
 
 void RegionTable::end_window(Slot& slot) {
-  // An engine has its turn for some stores' time.
+  // An engine keeps its turn only for the time of a few stores.
   while (true) {
     if (Turn turn(slot.sequence); turn) {
       turn.keep();
@@ -72,9 +74,10 @@ void RegionTable::end_window(Slot& slot) {
 void RegionTable::release_parent(const Slot& slot) {
   const Key parent = slot.parent.load(std::memory_order_relaxed);
   Slot& region = slots_[slot_of(parent)];
-  // What has been registered in its place since has windows of its own. It cannot come between: see retire().
+  // A region that took the slot since has other windows. The slot cannot change hands between this check and the
+  // decrement: see retire().
   if (region.key.load(std::memory_order_acquire) != parent) return;
-  // Nor below 0: one that was changed meanwhile (resume()) has begun to count anew.
+  // Never below 0: resume() sets the count to 0.
   uint32_t bound = region.bound.load(std::memory_order_relaxed);
   while (bound != 0 && !region.bound.compare_exchange_weak(bound, bound - 1, std::memory_order_relaxed)) {
   }
@@ -88,20 +91,20 @@ uint32_t RegionTable::windows(Key key) const {
   return slot.bound.load(std::memory_order_relaxed);
 }
 
-/// The region, if the window may be bound to it.
+/// Returns the region, or nullptr if the window must not be bound to it.
 const RegionTable::Slot* RegionTable::region_to_bind(const BindSpec& spec) const {
   const Slot& region = slots_[slot_of(spec.region)];
   if (spec.region == 0 || region.key.load(std::memory_order_acquire) != spec.region) return nullptr;
   if (region.window.load(std::memory_order_relaxed) != 0) return nullptr;
-  // C10-72: window, region and queue pair share their domain.
+  // C10-72: window, region and queue pair have the same domain.
   if (region.pd.load(std::memory_order_relaxed) != spec.pd) return nullptr;
-  const AccessFlags access = access_of(region);
+  const AccessFlags access = region.access_flags();
   if (!access.has(Access::mw_bind)) return nullptr;  // C10-73
-  // C10-74: what peers may write, the region's owner may.
+  // C10-74: remote write access needs local write access to the region.
   if (spec.access.has_any(Access::remote_write | Access::remote_atomic) && !access.has(Access::local_write)) {
     return nullptr;
   }
-  if (place_in(region, spec.address, spec.length).result != AccessResult::ok) return nullptr;  // C10-75
+  if (check_bounds(region, spec.address, spec.length).result != AccessResult::ok) return nullptr;  // C10-75
   return &region;
 }
 
@@ -111,13 +114,13 @@ bool RegionTable::may_bind(const Slot& slot, const BindSpec& spec) const {
   if (slot.pd.load(std::memory_order_relaxed) != spec.pd) return false;
   if (spec.access.without(kRemote | Access::zero_based) != AccessFlags{}) return false;
   if (type_of(window) == WindowType::type1) return !spec.access.has(Access::zero_based);  // o10-36.2.2
-  // o10-37.2.30, o10-37.2.40: a type 2 window is free before it is bound, and no bind frees it.
+  // o10-37.2.30, o10-37.2.40: a type 2 window must be unbound, and a bind cannot unbind it.
   return slot.key.load(std::memory_order_relaxed) == 0 && spec.length != 0;
 }
 
 bool RegionTable::bind(const BindSpec& spec) {
   Slot& slot = slots_[slot_of(spec.key)];
-  // Looked at before the turn too: a work request that names what it may not bind disturbs nobody.
+  // Check before taking the turn too, so that a work request without the right to bind cannot disturb look-ups.
   if (spec.key == 0 || !may_bind(slot, spec)) return false;
   if (spec.length != 0 && region_to_bind(spec) == nullptr) return false;
   const Turn turn(slot.sequence);
@@ -162,20 +165,20 @@ Translation RegionTable::translate_window(const Slot& slot, Key key, PdId pd, ui
 
   if (slot.pd.load(std::memory_order_relaxed) != pd) return {AccessResult::wrong_domain, nullptr};
   if (type == WindowType::type2 && owner != qpn) return {AccessResult::not_permitted, nullptr};
-  // A window's key is no lkey.
+  // A window's key is not an lkey.
   if (!needed.has_any(kRemote) || !access.has_all(needed)) return {AccessResult::not_permitted, nullptr};
   const uint64_t offset = access.has(Access::zero_based) ? address : address - first;
   if (offset > bytes || length > bytes - offset) return {AccessResult::out_of_bounds, nullptr};
   const Slot& region = slots_[slot_of(parent)];
   if (region.key.load(std::memory_order_acquire) != parent) return {};
   if (region.window.load(std::memory_order_relaxed) != 0 || region.pd.load(std::memory_order_relaxed) != pd) return {};
-  // What was agreed on may have changed since, with the region (resume()).
-  const AccessFlags own = access_of(region);
+  // resume() may have changed the region since the bind.
+  const AccessFlags own = region.access_flags();
   const bool writes = needed.has_any(Access::remote_write | Access::remote_atomic);
   if (!own.has(Access::mw_bind) || (writes && !own.has(Access::local_write))) {
     return {AccessResult::not_permitted, nullptr};
   }
-  return place_in(region, first + offset, length);
+  return check_bounds(region, first + offset, length);
 }
 
 }  // namespace uroce::memory

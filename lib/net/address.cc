@@ -12,7 +12,7 @@ namespace uroce::net {
 
 namespace {
 
-constexpr uint8_t kMappedBits = 96;  // ::ffff:0:0/96 stands in front of an IPv4 address
+constexpr uint8_t kMappedBits = 96;  // an IPv4 address has the prefix ::ffff:0:0/96
 
 std::string_view trim(std::string_view text) {
   const auto first = text.find_first_not_of(' ');
@@ -25,7 +25,7 @@ bool is_loopback(const Gid& gid) {
   return std::all_of(gid.bytes.begin(), gid.bytes.end() - 1, [](uint8_t b) { return b == 0; }) && gid.bytes[15] == 1;
 }
 
-/// Why no host can have this address; nullptr when one can.
+/// Why no host can have this address; nullptr if one can.
 const char* unusable(const Gid& gid) {
   if (is_unspecified(gid)) return "the unspecified address";
   if (is_multicast(gid)) return "a multicast or broadcast address";
@@ -43,10 +43,12 @@ Result<Gid> parse_address(std::string_view text) {
     return Gid::from_ipv4(ntohl(v4.s_addr));
   }
   if (inet_pton(AF_INET6, copy.c_str(), gid.bytes.data()) == 1 && copy.size() == std::strlen(copy.c_str())) {
-    if (gid.is_ipv4()) return fail(EINVAL, fmt::format("address '{}': write an IPv4 address as a.b.c.d", copy));
+    if (gid.is_ipv4())
+      return fail(EINVAL, fmt::format("'{}' is an IPv4 address in IPv6 form; write it as a.b.c.d", copy));
     return gid;
   }
-  return fail(EINVAL, fmt::format("'{}' is neither an IPv4 nor an IPv6 address, e.g. 192.0.2.1 or 2001:db8::1", copy));
+  return fail(EINVAL,
+              fmt::format("'{}' is neither an IPv4 nor an IPv6 address; write e.g. 192.0.2.1 or 2001:db8::1", copy));
 }
 
 Result<InterfaceAddress> parse_interface_address(std::string_view text) {
@@ -54,19 +56,19 @@ Result<InterfaceAddress> parse_interface_address(std::string_view text) {
   const auto slash = text.find('/');
   if (slash == std::string_view::npos) {
     return fail(EINVAL,
-                fmt::format("address '{}' has no prefix length: write e.g. 192.0.2.1/24 or 2001:db8::1/64", text));
+                fmt::format("address '{}' has no prefix length; write e.g. 192.0.2.1/24 or 2001:db8::1/64", text));
   }
   auto gid = parse_address(text.substr(0, slash));
   if (!gid) return std::unexpected(gid.error());
   if (const char* why = unusable(*gid)) {
-    return fail(EINVAL, fmt::format("address '{}' is {}: give a port one of its own", text, why));
+    return fail(EINVAL, fmt::format("address '{}' is {}; give the port a unicast address of its own", text, why));
   }
   const std::string_view digits = text.substr(slash + 1);
   const unsigned limit = gid->is_ipv4() ? 32 : 128;
   unsigned prefix = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), prefix);
   if (error != std::errc{} || end != digits.data() + digits.size() || prefix > limit) {
-    return fail(EINVAL, fmt::format("address '{}': the prefix length is not a number from 0 to {}", text, limit));
+    return fail(EINVAL, fmt::format("address '{}': the prefix length must be a number from 0 to {}", text, limit));
   }
   return InterfaceAddress{*gid, static_cast<uint8_t>(prefix)};
 }
@@ -78,7 +80,7 @@ Result<std::vector<InterfaceAddress>> parse_interface_addresses(std::string_view
     auto one = parse_interface_address(text.substr(at, comma - at));
     if (!one) return std::unexpected(one.error());
     if (std::ranges::any_of(out, [&](const InterfaceAddress& a) { return a.gid == one->gid; })) {
-      return fail(EINVAL, fmt::format("address {} is given twice for one port", to_text(one->gid)));
+      return fail(EINVAL, fmt::format("address {} is given twice for one port; remove one", to_text(one->gid)));
     }
     out.push_back(*one);
     at = comma + 1;
@@ -170,7 +172,7 @@ bool AddressTable::on_link(const Gid& gid) const {
 
 Result<Gid> AddressTable::next_hop(const Gid& dgid) const {
   if (is_unspecified(dgid) || is_multicast(dgid)) {
-    return fail(ENETUNREACH, fmt::format("{} is not the address of a host", to_text(dgid)));
+    return fail(ENETUNREACH, fmt::format("no route to {}: it is not the unicast address of a host", to_text(dgid)));
   }
   if (on_link(dgid)) return dgid;
   const std::optional<Gid>& gateway = dgid.is_ipv4() ? gateway4_ : gateway6_;
@@ -180,8 +182,9 @@ Result<Gid> AddressTable::next_hop(const Gid& dgid) const {
     if (a.gid.is_ipv4() == dgid.is_ipv4())
       ours += fmt::format("{}{}/{}", ours.empty() ? "" : ", ", to_text(a.gid), a.prefix);
   }
-  return fail(ENETUNREACH, fmt::format("no route to {}: it is not on the port's subnet ({}) and no gateway is set",
-                                       to_text(dgid), ours.empty() ? "no address of its family" : ours));
+  return fail(ENETUNREACH,
+              fmt::format("no route to {}: it is not on the port's subnets ({}), and no gateway is set; set one",
+                          to_text(dgid), ours.empty() ? "no address of its family" : ours));
 }
 
 std::optional<Gid> AddressTable::source_for(const Gid& neighbour) const {

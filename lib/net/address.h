@@ -1,4 +1,4 @@
-// Addresses of a port as people write them, and the routing decision between them.
+// A port's IP addresses: their text form, and the routing decision.
 #pragma once
 
 #include <optional>
@@ -11,20 +11,20 @@
 
 namespace uroce::net {
 
-/// One of our addresses and how much of it names the subnet.
+/// An address of the port, and the length of its subnet prefix.
 struct InterfaceAddress {
   Gid gid{};           ///< IPv4 as ::ffff:a.b.c.d
-  uint8_t prefix = 0;  ///< bits of the address itself: 0..32 for IPv4, 0..128 for IPv6
+  uint8_t prefix = 0;  ///< prefix length in bits: 0..32 for IPv4, 0..128 for IPv6
   friend bool operator==(const InterfaceAddress&, const InterfaceAddress&) = default;
 };
 
-/// "192.0.2.1/24" or "2001:db8::1/64". Errors: EINVAL (not an address with a prefix length, or one that no host can
-/// have: multicast, loopback, unspecified, IPv4-mapped IPv6).
+/// Reads "192.0.2.1/24" or "2001:db8::1/64". Errors: EINVAL (not an address with a prefix length, or not a host's
+/// address: multicast, loopback, unspecified, IPv4-mapped IPv6).
 Result<InterfaceAddress> parse_interface_address(std::string_view text);
-/// Several of them separated by commas, in order; spaces around each are ignored. Errors: as above, and EINVAL for an
-/// address given twice or none at all.
+/// Reads several of them, separated by commas; spaces around each are ignored. Errors: as above, and EINVAL for an
+/// address given twice, or none at all.
 Result<std::vector<InterfaceAddress>> parse_interface_addresses(std::string_view text);
-/// "192.0.2.1" or "2001:db8::1". Errors: EINVAL.
+/// Reads "192.0.2.1" or "2001:db8::1". Errors: EINVAL.
 Result<Gid> parse_address(std::string_view text);
 
 /// "192.0.2.1" for IPv4-mapped GIDs, else IPv6 text (RFC 5952).
@@ -38,15 +38,15 @@ bool is_link_local(const Gid& gid);
 /// IPv4 224.0.0.0/4 and 255.255.255.255, IPv6 ff00::/8.
 bool is_multicast(const Gid& gid);
 bool is_unspecified(const Gid& gid);
-/// ff02::1:ffXX:XXXX of an IPv6 address (RFC 4291, 2.7.1).
+/// The solicited-node group ff02::1:ffXX:XXXX of an IPv6 address (RFC 4291, 2.7.1).
 Gid solicited_node(const Gid& gid);
-/// True when `a` and `b` are of one family and agree in the first `prefix` bits.
+/// True when `a` and `b` have the same family and the same first `prefix` bits.
 bool same_subnet(const Gid& a, const Gid& b, uint8_t prefix);
 
-/// What a port is reachable as, and where it sends.
+/// A port's addresses and default gateways.
 class AddressTable {
  public:
-  /// `gateways`: at most one per family is used, the first.
+  /// `gateways`: the first of each family is used.
   AddressTable(std::vector<InterfaceAddress> addresses, const std::vector<Gid>& gateways);
 
   const std::vector<InterfaceAddress>& addresses() const { return addresses_; }
@@ -55,9 +55,10 @@ class AddressTable {
   /// At most one of each family.
   std::vector<Gid> gateways() const;
   friend bool operator==(const AddressTable&, const AddressTable&) = default;
-  /// Whom to ask for the Ethernet address: `dgid` itself on the link, else the gateway. Errors: ENETUNREACH.
+  /// The neighbour that packets to `dgid` go to: `dgid` itself if it is on the link, else the gateway. Errors:
+  /// ENETUNREACH.
   Result<Gid> next_hop(const Gid& dgid) const;
-  /// Our address to speak from towards a neighbour on the link; nullopt when none is of its family.
+  /// The source address for packets to a neighbour on the link; nullopt when the port has none of its family.
   std::optional<Gid> source_for(const Gid& neighbour) const;
 
  private:

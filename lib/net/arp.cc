@@ -1,4 +1,4 @@
-// The ARP half of Neighbours, and the answer to an IPv4 ping.
+// The ARP half of Neighbours, and replies to IPv4 pings.
 #include <array>
 
 #include "base/bytes.h"
@@ -39,8 +39,8 @@ void Neighbours::on_arp(const EtherView& ether, Nanos now) {
   if (table_.ours(sender) && sender_mac != mac_) return on_conflict(sender, sender_mac, now);
 
   const bool to_us = table_.ours(target);
-  // Of others' conversations only what we know already is refreshed (RFC 826: Merge_flag). A probe has no sender
-  // address (RFC 5227, 2.1.1), and nobody else is us.
+  // A packet between other hosts only updates entries that exist (RFC 826: Merge_flag). A probe has no sender address
+  // (RFC 5227, 2.1.1), and our own address is never learned.
   if (!is_unspecified(sender) && !table_.ours(sender)) {
     const bool known = state(sender) != NeighbourState::unknown;
     if (to_us || known) learn(sender, sender_mac, to_us && operation == kRequest, now);
@@ -56,7 +56,7 @@ void Neighbours::on_icmpv4(const EtherView& ether) {
   const auto icmp = parse_icmpv4(ether.payload, malformed);
   if (!icmp) return malformed ? counters_.malformed.add() : counters_.not_for_us.add();
   const bool echo = load8(&icmp->message[0]) == kEchoRequest && load8(&icmp->message[1]) == 0;
-  // RFC 1122, 3.2.2: nothing is answered that came to or from a broadcast or multicast address.
+  // RFC 1122, 3.2.2: send no reply to a packet to or from a broadcast or multicast address.
   const bool direct = ether.destination == mac_ && !is_multicast(icmp->source) && !is_unspecified(icmp->source);
   if (!echo || !direct || !table_.ours(icmp->destination)) return counters_.not_for_us.add();
   std::vector<std::byte> message(icmp->message.begin(), icmp->message.end());
@@ -83,7 +83,7 @@ void Neighbours::send_arp(uint16_t operation, const EthAddr& to, const Gid& send
 
 void Neighbours::send_request(const Gid& neighbour) {
   const auto source = table_.source_for(neighbour);
-  if (!source) return;  // no address of that family: next_hop() has refused it, or the entry will fail
+  if (!source) return;  // no address of that family: next_hop() has refused the route, or the entry times out
   counters_.requests_sent.add();
   if (neighbour.is_ipv4()) return send_arp(kRequest, kBroadcastMac, *source, EthAddr{}, neighbour);
   std::vector<std::byte> message(32);
@@ -105,7 +105,8 @@ void Neighbours::send_announcement(const Gid& ours) {
   send_advertisement(wire::multicast_mac(all_nodes), all_nodes, ours, false);
 }
 
-// RFC 5227, 2.1.1; RFC 4862, 5.4.2: from nobody, so that who has the address answers, and none learns it from us.
+// Duplicate address detection (RFC 5227, 2.1.1; RFC 4862, 5.4.2). The source is unspecified, so that another owner of
+// the address answers, but no host learns the address from the probe.
 void Neighbours::send_probe(const Gid& ours) {
   if (ours.is_ipv4()) return send_arp(kRequest, kBroadcastMac, Gid::from_ipv4(0), EthAddr{}, ours);
   std::vector<std::byte> message(24);

@@ -77,7 +77,7 @@ std::optional<IpView> parse_ipv4(std::span<const std::byte> packet, bool& malfor
   view.destination = Gid::from_ipv4(load_be32(&packet[16]));
   view.hop_limit = load8(&packet[8]);
   view.protocol = load8(&packet[9]);
-  // Hosts that send it put nothing in front of it.
+  // Router alert is the first option: hosts that send it put no other option before it.
   view.router_alert = header >= kIpv4Bytes + 4 && load8(&packet[kIpv4Bytes]) == kRouterAlertIpv4;
   view.payload = packet.subspan(header, total - header);
   return view;
@@ -129,7 +129,7 @@ std::optional<IcmpView> parse_icmpv4(std::span<const std::byte> packet, bool& ma
 
 std::optional<IcmpView> parse_icmpv6(std::span<const std::byte> packet, bool& malformed) {
   const auto ip = parse_ipv6(packet, malformed);
-  // Neither neighbour discovery nor echo needs extension headers.
+  // Neighbour discovery and echo need no extension headers.
   if (!ip || ip->protocol != kProtocolIcmpv6 || ip->hop_by_hop) return std::nullopt;
   malformed = true;
   InetChecksum sum;
@@ -157,7 +157,7 @@ std::vector<std::byte> make_ether(const EthAddr& destination, const EthAddr& sou
 
 namespace {
 
-/// `header` is a multiple of 4; options beyond the first 20 bytes are the caller's to fill before the checksum.
+/// `header` is a multiple of 4. The caller must have written the options, because the checksum covers them.
 void store_ipv4(std::span<std::byte> packet, std::size_t header, const Gid& source, const Gid& destination, uint8_t ttl,
                 uint8_t protocol) {
   store8(&packet[0], static_cast<uint8_t>(0x40 | header / 4));
@@ -229,7 +229,7 @@ std::vector<std::byte> make_igmp(const Gid& source, const Gid& destination, std:
 }
 
 std::vector<std::byte> make_mld(const Gid& source, const Gid& destination, std::vector<std::byte> message) {
-  // Next header, no more than 8 bytes; router alert of 2 bytes, value 0: MLD; PadN of no bytes.
+  // Next header, length 8 bytes; router alert: length 2, value 0 for MLD; PadN: length 0.
   constexpr std::array<uint8_t, 8> kOptions{kProtocolIcmpv6, 0, kRouterAlertIpv6, 2, 0, 0, 1, 0};
   fill_checksum_ipv6(message, source, destination);
   std::vector<std::byte> packet(kIpv6Bytes + kOptions.size());

@@ -1,4 +1,5 @@
-// The frames below RoCE that a port must speak: Ethernet with 802.1Q, the Internet checksum, IPv4 and IPv6 headers.
+// Reading and writing the layers below ARP, ICMP, IGMP and MLD: Ethernet with 802.1Q, the Internet checksum, IPv4 and
+// IPv6 headers.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,7 @@ class InetChecksum {
   void add(std::span<const std::byte> bytes);
   /// The IPv6 pseudo header (RFC 8200, 8.1).
   void add_ipv6_pseudo(const Gid& source, const Gid& destination, uint32_t length, uint8_t next_header);
-  /// What to store in a header whose checksum field was summed as 0; 0 when summed with the field and correct.
+  /// The checksum. Sum the field as 0 to compute it. If the field is included and right, the value is 0.
   uint16_t value() const;
 
  private:
@@ -41,10 +42,10 @@ struct EtherView {
   uint16_t type = 0;
   std::span<const std::byte> payload{};
 };
-/// nullopt when the frame is shorter than its headers.
+/// Returns nullopt when the frame is shorter than its headers.
 std::optional<EtherView> parse_ether(std::span<const std::byte> frame);
 
-/// A whole, unfragmented IPv4 packet, or an IPv6 packet with no extension headers but hop-by-hop options.
+/// An IPv4 packet that is not a fragment, or an IPv6 packet without extension headers other than hop-by-hop options.
 struct IpView {
   Gid source{};
   Gid destination{};
@@ -54,30 +55,32 @@ struct IpView {
   bool router_alert = false;  ///< RFC 2113, RFC 2711
   std::span<const std::byte> payload{};
 };
-/// `malformed` tells a broken packet from one that is merely something else. IPv4: the header checksum is verified.
+/// When there is no result, `malformed` tells whether the packet is broken, or only of another kind. The IPv4 header
+/// checksum is verified.
 std::optional<IpView> parse_ipv4(std::span<const std::byte> packet, bool& malformed);
 std::optional<IpView> parse_ipv6(std::span<const std::byte> packet, bool& malformed);
 
-/// An IPv4 or IPv6 packet that ends in ICMP or ICMPv6.
+/// An IPv4 or IPv6 packet with an ICMP or ICMPv6 message.
 struct IcmpView {
   Gid source{};
   Gid destination{};
   uint8_t hop_limit = 0;
   std::span<const std::byte> message{};  ///< type, code, checksum, body; at least 8 bytes, checksum verified
 };
-/// nullopt for anything but a whole, unfragmented ICMP packet with right lengths and checksums. `malformed` tells a
-/// broken one from one that is merely something else.
+/// Return nullopt for anything but an ICMP packet that is not a fragment and has right lengths and checksums.
+/// `malformed` is as above.
 std::optional<IcmpView> parse_icmpv4(std::span<const std::byte> packet, bool& malformed);
 std::optional<IcmpView> parse_icmpv6(std::span<const std::byte> packet, bool& malformed);
 
-/// Frames to send, `vlan` 0 for untagged. The checksum field inside `message` is filled in.
+/// A frame, with `vlan` 0 untagged.
 std::vector<std::byte> make_ether(const EthAddr& destination, const EthAddr& source, uint16_t vlan, uint16_t type,
                                   std::span<const std::byte> payload);
+/// IP packets. They fill in the checksum field in `message`.
 std::vector<std::byte> make_icmpv4(const Gid& source, const Gid& destination, std::vector<std::byte> message);
 std::vector<std::byte> make_icmpv6(const Gid& source, const Gid& destination, uint8_t hop_limit,
                                    std::vector<std::byte> message);
-/// As hosts must send IGMP (RFC 3376, 4) and MLD (RFC 3810, 5): hop limit 1, router alert. The message's checksum field
-/// is filled in.
+/// IP packets for IGMP (RFC 3376, 4) and MLD (RFC 3810, 5), with hop limit 1 and router alert as hosts must send them.
+/// They fill in the message's checksum field.
 std::vector<std::byte> make_igmp(const Gid& source, const Gid& destination, std::vector<std::byte> message);
 std::vector<std::byte> make_mld(const Gid& source, const Gid& destination, std::vector<std::byte> message);
 

@@ -27,7 +27,7 @@ constexpr std::size_t kMldBytes = 24;
 constexpr std::size_t kMld2QueryBytes = 28;
 constexpr std::size_t kIgmpRecordBytes = 8;
 constexpr std::size_t kMldRecordBytes = 20;
-constexpr std::size_t kReportBytes = 8;  // in front of the records
+constexpr std::size_t kReportBytes = 8;  // before the records
 
 constexpr Nanos kDefaultInterval = std::chrono::seconds(125);           // RFC 3376, 8.2
 constexpr Nanos kIgmp1MaxResponse = std::chrono::milliseconds(10'000);  // RFC 2236, 4
@@ -43,7 +43,7 @@ Gid link_scope(uint8_t last) {
   return gid;
 }
 
-/// Values with the top bit set are a mantissa and an exponent of 3 bits (RFC 3376, 4.1.1; RFC 3810, 5.1.3).
+/// A value with the top bit set has an exponent of 3 bits and a mantissa (RFC 3376, 4.1.1; RFC 3810, 5.1.3).
 uint32_t decode(uint32_t code, unsigned mantissa_bits) {
   const uint32_t top = 1u << (mantissa_bits + 3);
   if (code < top) return code;
@@ -69,11 +69,11 @@ std::expected<MembershipMessage, NoMembership> parse_igmp(const IpView& ip) {
   if (type != kIgmpQuery) return std::unexpected(NoMembership::ignored);
   MembershipQuery query{.ipv4 = true, .group = group, .interval = kDefaultInterval};
   const uint8_t code = load8(&bytes[1]);
-  // RFC 3376, 7.1: the length tells the versions apart, and lengths between them are none.
+  // RFC 3376, 7.1: the length tells the version. Other lengths are invalid.
   if (bytes.size() == kIgmpBytes) {
     query.dialect = code == 0 ? MembershipDialect::igmp1 : MembershipDialect::single;
     query.max_response = code == 0 ? kIgmp1MaxResponse : Nanos(milliseconds(100) * code);
-    if (code == 0) query.group = Gid::from_ipv4(0);  // RFC 1112: it asks for all, whatever stands there
+    if (code == 0) query.group = Gid::from_ipv4(0);  // RFC 1112: IGMPv1 has general queries only; ignore the field
   } else if (bytes.size() < kIgmp3QueryBytes) {
     return std::unexpected(NoMembership::malformed);
   } else {
@@ -84,7 +84,7 @@ std::expected<MembershipMessage, NoMembership> parse_igmp(const IpView& ip) {
     query.interval = query_interval(load8(&bytes[9]));
   }
   const bool general = is_unspecified(query.group);
-  // RFC 3376, 9.1: a general query goes to all systems, so that none can be aimed at one host alone.
+  // RFC 3376, 9.1: a general query must go to all systems, so that nobody can send one to a single host.
   if (general ? ip.destination != kAllSystems : !is_multicast(query.group)) {
     return std::unexpected(NoMembership::malformed);
   }
@@ -103,8 +103,8 @@ std::expected<MembershipMessage, NoMembership> parse_mld(const IpView& ip) {
   sum.add(bytes);
   if (sum.value() != 0) return std::unexpected(NoMembership::malformed);
   if (type == kMldDone || type == kMldReport2) return std::unexpected(NoMembership::ignored);
-  // RFC 3810, 6.2 and 7.4; RFC 2710, 3: from the link itself, and marked for routers to look at. A reporter without an
-  // address yet may say ::.
+  // RFC 3810, 6.2 and 7.4; RFC 2710, 3: the source must be link-local, and router alert set. A reporter that has no
+  // address yet may use ::.
   const bool from_link = is_link_local(ip.source) || (type == kMldReport1 && is_unspecified(ip.source));
   if (!from_link || ip.hop_limit != 1 || !ip.router_alert || bytes.size() < kMldBytes) {
     return std::unexpected(NoMembership::malformed);
@@ -153,7 +153,7 @@ std::expected<MembershipMessage, NoMembership> parse_membership(const EtherView&
   bool malformed = false;
   const auto ip =
       ether.type == kEtherIpv4 ? parse_ipv4(ether.payload, malformed) : parse_ipv6(ether.payload, malformed);
-  if (!ip) return std::unexpected(NoMembership::foreign);  // whoever takes the rest counts what is wrong with it
+  if (!ip) return std::unexpected(NoMembership::foreign);  // Neighbours counts malformed packets
   if (ether.type == kEtherIpv4) {
     return ip->protocol == kProtocolIgmp ? parse_igmp(*ip) : std::unexpected(NoMembership::foreign);
   }

@@ -8,7 +8,7 @@
 namespace uroce::net {
 
 namespace {
-/// A flood of queries that want an answer at once gets one of this.
+/// The shortest response time, so that a flood of queries with response time 0 gets few responses.
 constexpr Nanos kSoonestResponse = std::chrono::milliseconds(10);
 }  // namespace
 
@@ -39,7 +39,7 @@ void Memberships::set_addresses(std::span<const Gid> addresses, Nanos now) {
   solicited_ = std::move(wanted);
 }
 
-// RFC 3376, 5; RFC 3810, 6: nothing is said of all systems, which everybody is in, and of what never leaves a host.
+// RFC 3376, 5; RFC 3810, 6: the all-systems (all-nodes) group and groups of interface-local scope are not reported.
 bool Memberships::is_reported(const Gid& group) {
   if (group.is_ipv4()) return group.ipv4() != 0xe0000001;
   const uint8_t scope = group.bytes[1] & 0x0f;
@@ -56,7 +56,7 @@ void Memberships::change(Group& group, Nanos now) {
 }
 
 void Memberships::join(const Gid& group, Nanos now) {
-  choose_dialect(group.is_ipv4(), now);  // before there is something to tell, which a change would cancel
+  choose_dialect(group.is_ipv4(), now);  // first, because a change of dialect cancels pending reports
   auto it = groups_.find(group);
   if (it == groups_.end()) {
     if (groups_.size() >= kMaxMemberships) return counters_.full.add();
@@ -70,12 +70,12 @@ void Memberships::join(const Gid& group, Nanos now) {
 void Memberships::leave(const Gid& group, Nanos now) {
   choose_dialect(group.is_ipv4(), now);
   const auto it = groups_.find(group);
-  if (it == groups_.end() || it->second.users == 0) return;  // it found no room
+  if (it == groups_.end() || it->second.users == 0) return;  // join() found the table full
   if (--it->second.users != 0) return;
   ++generation_;
   it->second.response_due = kNever;
   switch (family(group.is_ipv4()).dialect) {
-    case MembershipDialect::igmp1: it->second.reports_left = 0; break;  // it has no word for this
+    case MembershipDialect::igmp1: it->second.reports_left = 0; break;  // IGMPv1 has no leave message
     case MembershipDialect::single:
       change(it->second, now);
       it->second.reports_left = 1;  // RFC 2236, 3; RFC 2710, 4
@@ -105,7 +105,7 @@ bool Memberships::on_frame(const EtherView& ether, Nanos now) {
     on_query(*query, now);
     return true;
   }
-  // RFC 2236, 3 and RFC 2710, 4: one answer is enough for an old querier.
+  // RFC 2236, 3 and RFC 2710, 4: another host's report is enough for an old querier, so ours is cancelled.
   const Gid& group = std::get<OverheardReport>(*message).group;
   choose_dialect(group.is_ipv4(), now);
   const auto it = groups_.find(group);
@@ -122,7 +122,7 @@ void Memberships::choose_dialect(bool ipv4, Nanos now) {
   if (now < f.igmp1_until) wanted = MembershipDialect::igmp1;
   if (wanted == f.dialect) return;
   f.dialect = wanted;
-  // RFC 3376, 7.2.1; RFC 3810, 8.2.1: what was pending is given up. What was left is told no more.
+  // RFC 3376, 7.2.1; RFC 3810, 8.2.1: pending reports and responses are cancelled.
   f.response_due = kNever;
   for (auto& [gid, group] : groups_) {
     if (gid.is_ipv4() != ipv4) continue;
@@ -138,7 +138,7 @@ void Memberships::forget_left() {
 
 void Memberships::on_query(const MembershipQuery& query, Nanos now) {
   Family& f = family(query.ipv4);
-  // How long an old querier is taken to be there: RFC 3376, 8.12; RFC 3810, 9.12.
+  // The time for which an old querier counts as present: RFC 3376, 8.12; RFC 3810, 9.12.
   const Nanos present = now + kMembershipRobustness * query.interval + query.max_response;
   if (query.dialect == MembershipDialect::igmp1) f.igmp1_until = present;
   if (query.dialect == MembershipDialect::single) f.single_until = present;
@@ -150,7 +150,7 @@ void Memberships::on_query(const MembershipQuery& query, Nanos now) {
     f.response_due = std::min(f.response_due, now + within(limit));
     return;
   }
-  // A query for a group and sources is answered as one for the group: its answer, all sources, holds for each.
+  // A query for a group and sources gets the same response as one for the group: our members want all sources.
   for (auto& [gid, group] : groups_) {
     if (gid.is_ipv4() != query.ipv4 || group.users == 0 || !is_reported(gid)) continue;
     if (general || gid == query.group) group.response_due = std::min(group.response_due, now + within(limit));

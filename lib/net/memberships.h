@@ -1,8 +1,8 @@
-// The multicast groups that a port listens to, as its link's routers and switches must know: the host's part of IGMPv3
-// (RFC 3376) and MLDv2 (RFC 3810), and of their elders where one of those asks.
+// The multicast groups that a port listens to. Routers and switches learn of them by the host's part of IGMPv3 (RFC
+// 3376) and MLDv2 (RFC 3810), or of the older versions while an old querier is on the link.
 //
-// A plain state machine: frames, time and randomness come in as arguments, frames go out through a callback. Groups are
-// joined for any source. Not thread-safe.
+// A plain state machine: frames, time and randomness are arguments, frames go out through a callback. Groups are joined
+// for any source. Not thread-safe.
 #pragma once
 
 #include <array>
@@ -22,20 +22,20 @@
 
 namespace uroce::net {
 
-/// How often a change is told (RFC 3376, 8.1), and how far apart at most in each dialect (RFC 3376, 8.11; RFC 2236,
-/// 8.10; RFC 2710, 7.10).
+/// The number of reports of a change (RFC 3376, 8.1), and the most time between them in each dialect (RFC 3376, 8.11;
+/// RFC 2236, 8.10; RFC 2710, 7.10).
 inline constexpr int kMembershipRobustness = 2;
 inline constexpr Nanos kListReportInterval = std::chrono::seconds(1);
 inline constexpr Nanos kSingleReportInterval = std::chrono::seconds(10);
-/// Groups at most, those just left included; see Memberships::join().
+/// The most groups, including those just left; see Memberships::join().
 inline constexpr std::size_t kMaxMemberships = 8192;
 
 struct MembershipCounters {
-  Counter queries;    ///< heard and understood
-  Counter malformed;  ///< broken, or as the standards forbid
+  Counter queries;    ///< valid queries received
+  Counter malformed;  ///< broken, or against the standards
   Counter ignored;    ///< for routers
   Counter reports;    ///< packets sent
-  Counter full;       ///< groups that routers are not told of, as there are kMaxMemberships
+  Counter full;       ///< groups that are not reported, because there are kMaxMemberships already
 };
 
 class Memberships {
@@ -45,43 +45,44 @@ class Memberships {
   /// `vlan` 0: untagged. `mtu`: bytes of the largest IP packet. `send` gets each outgoing frame, valid during the call.
   Memberships(const EthAddr& mac, uint16_t vlan, std::size_t mtu, uint64_t seed, Send send);
 
-  /// Whom reports come from: the link-local IPv6 address, and any IPv4 one; where none is given, from 0.0.0.0 and :: as
-  /// the standards allow. The groups that `addresses` need for neighbour discovery are joined, those of former ones
-  /// left (RFC 4861, 7.2.1).
+  /// Sets the source of reports: the link-local IPv6 address, and the first IPv4 one. Without such addresses the source
+  /// is
+  /// :: or 0.0.0.0, as the standards allow. It also joins the solicited-node groups of `addresses` for neighbour
+  /// discovery, and leaves those of earlier addresses (RFC 4861, 7.2.1).
   void set_addresses(std::span<const Gid> addresses, Nanos now);
-  /// Once for each user of a group; poll() tells the link. A group beyond kMaxMemberships is counted, and heard of no
-  /// more than a switch lets through by itself.
+  /// Call it once for each user of a group; poll() sends the reports. A group beyond kMaxMemberships is only counted:
+  /// no report is sent, so a snooping switch may not forward the group's packets.
   void join(const Gid& group, Nanos now);
-  /// Once for each join().
+  /// Call it once for each join().
   void leave(const Gid& group, Nanos now);
-  /// The link has come up: all that is joined is told anew.
+  /// Call it when the link has come up: all joined groups are reported anew.
   void announce(Nanos now);
 
-  /// A frame for this port's VLAN. False: neither IGMP nor MLD, and somebody else's to handle.
+  /// Takes a frame of this port's VLAN. Returns false when it is neither IGMP nor MLD.
   bool on_frame(const EtherView& ether, Nanos now);
   /// Sends what is due at `now`.
   void poll(Nanos now);
   /// When poll() next has something to do; kNever for nothing.
   Nanos next_deadline() const;
 
-  /// Ethernet addresses of the groups, each once, for a port that filters.
+  /// The Ethernet addresses of the groups, each once, for a port that filters multicast.
   std::vector<EthAddr> ethernet_addresses() const;
-  /// Differs when ethernet_addresses() may.
+  /// Changes whenever ethernet_addresses() may change.
   uint64_t generation() const { return generation_; }
   const MembershipCounters& counters() const { return counters_; }
 
  private:
   struct Group {
-    uint32_t users = 0;    ///< 0: left, and still to be told
-    int reports_left = 0;  ///< of the last change, still to be sent
+    uint32_t users = 0;    ///< 0: left, but reports of that are still to be sent
+    int reports_left = 0;  ///< reports of the last change that are still to be sent
     Nanos report_due = kNever;
-    Nanos response_due = kNever;  ///< to a query
+    Nanos response_due = kNever;  ///< the response to a query
   };
   struct Family {
     Gid source{};
-    Nanos igmp1_until{0}, single_until{0};  ///< an old querier is taken to be there until then
+    Nanos igmp1_until{0}, single_until{0};  ///< until then an old querier counts as present
     MembershipDialect dialect = MembershipDialect::list;
-    Nanos response_due = kNever;  ///< to a general query of the list dialect
+    Nanos response_due = kNever;  ///< the response to a general query in the list dialect
   };
 
   Family& family(bool ipv4) { return families_[ipv4 ? 0 : 1]; }
@@ -105,7 +106,7 @@ class Memberships {
   Random random_;
   std::array<Family, 2> families_;  ///< IPv4, IPv6
   std::map<Gid, Group> groups_;
-  std::vector<Gid> solicited_;  ///< joined for our own addresses
+  std::vector<Gid> solicited_;  ///< the solicited-node groups of our addresses
   uint64_t generation_ = 0;
   MembershipCounters counters_;
 };

@@ -1,4 +1,4 @@
-// The IPv6 half of Neighbours: solicitations, advertisements (RFC 4861) and the answer to a ping.
+// The IPv6 half of Neighbours: solicitations, advertisements (RFC 4861) and replies to pings.
 #include "base/bytes.h"
 #include "net/neighbours.h"
 #include "wire/packet.h"
@@ -55,7 +55,7 @@ void Neighbours::on_icmpv6(const EtherView& ether, Nanos now) {
   if (!icmp) return malformed ? counters_.malformed.add() : counters_.not_for_us.add();
   const uint8_t type = load8(&icmp->message[0]);
   if (type == kSolicitation || type == kAdvertisement) {
-    // RFC 4861, 7.1: 255 proves that no router forwarded it.
+    // RFC 4861, 7.1: hop limit 255 proves that no router forwarded it.
     const bool valid =
         icmp->hop_limit == kNdHopLimit && load8(&icmp->message[1]) == 0 && icmp->message.size() >= kNdBytes;
     if (!valid || is_multicast(load_target(*icmp))) return counters_.malformed.add();
@@ -102,7 +102,7 @@ void Neighbours::on_advertisement(const IcmpView& icmp, Nanos now) {
   }
   const auto it = entries_.find(target);
   if (it == entries_.end() || !options.mac) return counters_.not_for_us.add();
-  // RFC 4861, 7.2.5: without the override flag a known address stays.
+  // RFC 4861, 7.2.5: without the override flag, an advertisement does not change a known Ethernet address.
   if (it->second.has_mac && it->second.mac != *options.mac && (flags & kOverride) == 0)
     return counters_.not_for_us.add();
   learn(target, *options.mac, false, now);

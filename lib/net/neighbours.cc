@@ -10,7 +10,7 @@ Neighbours::Neighbours(const EthAddr& mac, uint16_t vlan, AddressTable table, Se
 void Neighbours::on_frame(std::span<const std::byte> frame, Nanos now) {
   const auto ether = parse_ether(frame);
   if (!ether) return counters_.malformed.add();
-  if (ether->source == mac_) return counters_.not_for_us.add();  // our own, seen again on a shared port
+  if (ether->source == mac_) return counters_.not_for_us.add();  // our own frame, looped back by a shared port
   if (ether->source.is_multicast()) return counters_.malformed.add();
   // VLAN 0 is a priority tag on an untagged frame (IEEE 802.1Q, 9.6).
   if (ether->vlan.value_or(0) != vlan_) return counters_.not_for_us.add();
@@ -104,12 +104,12 @@ std::vector<NeighbourAddress> Neighbours::take_changes() {
   return out;
 }
 
-// RFC 5227, 2.4 (c): the address is kept, and defended, but not in a duel of floods.
+// RFC 5227, 2.4 (c): keep the address and defend it. The rate is limited, so that two defenders do not flood the link.
 void Neighbours::on_conflict(const Gid& ours, const EthAddr& theirs, Nanos now) {
   counters_.conflicts.add();
-  const auto [told, first] = defended_.try_emplace(ours, now);
-  if (!first && now - told->second < kDefendInterval) return;
-  told->second = now;
+  const auto [defended, first] = defended_.try_emplace(ours, now);
+  if (!first && now - defended->second < kDefendInterval) return;
+  defended->second = now;
   conflicts_.push_back({ours, theirs});
   send_announcement(ours);
 }

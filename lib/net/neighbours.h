@@ -1,7 +1,8 @@
-// Neighbours of a port: ARP (RFC 826) and IPv6 neighbour discovery (RFC 4861), and the answer to a ping. Whether
-// somebody else has one of our addresses is watched as RFC 5227 says; an address is in use meanwhile.
+// A port's neighbour cache: ARP (RFC 826) and IPv6 neighbour discovery (RFC 4861). It also replies to pings, and
+// detects other hosts that use one of our addresses (RFC 5227). Our addresses are in use from the start, not only after
+// a probe.
 //
-// A plain state machine: frames and time come in as arguments, frames go out through a callback. Not thread-safe.
+// A plain state machine: frames and time are arguments, frames go out through a callback. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -25,12 +26,12 @@ namespace uroce::net {
 
 inline constexpr Nanos kResolveInterval = std::chrono::seconds(1);
 inline constexpr int kResolveTries = 3;
-/// How long an answer is trusted before it is asked for again; meanwhile it stays in use.
+/// How long an entry is valid before it is resolved again. It stays in use meanwhile.
 inline constexpr Nanos kReachableTime = std::chrono::seconds(60);
-/// The second of two announcements (RFC 5227, 2.3), and how often at most an address is defended (2.4).
+/// The time between the two announcements (RFC 5227, 2.3), and the least time between two defences of an address (2.4).
 inline constexpr Nanos kAnnounceInterval = std::chrono::seconds(2);
 inline constexpr Nanos kDefendInterval = std::chrono::seconds(10);
-/// Entries at most. The oldest one that nobody waits for goes first.
+/// The most entries. When the cache is full, a new entry replaces the oldest that is not being resolved.
 inline constexpr std::size_t kMaxNeighbours = 4096;
 
 struct NeighbourCounters {
@@ -38,16 +39,16 @@ struct NeighbourCounters {
   Counter not_for_us;     ///< other addresses, other VLANs, other protocols
   Counter answered;       ///< ARP requests and neighbour solicitations
   Counter echo_answered;  ///< ICMP and ICMPv6
-  Counter learned;        ///< entries made or changed
+  Counter learned;        ///< entries created or changed
   Counter requests_sent;
-  Counter failed;      ///< nobody answered kResolveTries times
-  Counter conflicts;   ///< frames of others that claim an address of ours
-  Counter table_full;  ///< an entry was given up for a new one, or a new one refused
+  Counter failed;      ///< no answer to kResolveTries requests
+  Counter conflicts;   ///< frames of other hosts that claim one of our addresses
+  Counter table_full;  ///< an old entry was replaced, or a new one refused
 };
 
 enum class NeighbourState : uint8_t { unknown, resolving, reachable, failed };
 
-/// Whom to reach where.
+/// A neighbour and its Ethernet address.
 struct NeighbourAddress {
   Gid gid{};
   EthAddr mac{};
@@ -63,24 +64,24 @@ class Neighbours {
   const AddressTable& table() const { return table_; }
   const NeighbourCounters& counters() const { return counters_; }
 
-  /// Asks whether anybody else has our addresses, and tells the link about them: gratuitous ARP and unsolicited
-  /// advertisements, now and once more.
+  /// Probes for other hosts with our addresses, and announces our addresses by gratuitous ARP and unsolicited
+  /// advertisements. It announces now and once more later.
   void announce(Nanos now);
-  /// Other addresses from now on. What is known of neighbours stays. A gateway counts as changed once its Ethernet
-  /// address is known.
+  /// Replaces our addresses. Neighbour entries stay. A gateway whose Ethernet address is known is reported by
+  /// take_changes(); the others are resolved now.
   void set_table(AddressTable table, Nanos now);
-  /// Any frame that is not RoCE. Answers, learns, or counts and drops.
+  /// Takes any frame that is not RoCE, and answers it, learns from it, or counts and drops it.
   void on_frame(std::span<const std::byte> frame, Nanos now);
-  /// Starts resolving an address on the link unless it is known or under way; also retries a failed one.
+  /// Starts to resolve an address on the link, unless it is known or being resolved. It retries a failed one.
   void request(const Gid& neighbour, Nanos now);
-  /// The Ethernet address, if known. An aged one counts until asking again has failed.
+  /// The Ethernet address, if known. An expired entry is used until it could not be resolved again.
   std::optional<EthAddr> lookup(const Gid& neighbour) const;
   NeighbourState state(const Gid& neighbour) const;
-  /// Neighbours that have another Ethernet address than before, or one again, since the last call.
+  /// The neighbours whose Ethernet address became known or changed since the last call.
   std::vector<NeighbourAddress> take_changes();
-  /// Who else claims an address of ours, each address at most every kDefendInterval, since the last call.
+  /// Other hosts that claimed one of our addresses since the last call, each address at most once in kDefendInterval.
   std::vector<NeighbourAddress> take_conflicts() { return std::exchange(conflicts_, {}); }
-  /// Repeats, ages and gives up what is due at `now`.
+  /// Sends the requests and announcements that are due at `now`, and expires entries.
   void poll(Nanos now);
   /// When poll() next has something to do; kNever for nothing.
   Nanos next_deadline() const;
@@ -91,8 +92,8 @@ class Neighbours {
     bool has_mac = false;
     EthAddr mac{};
     int tries = 0;
-    Nanos due = kNever;  ///< next retry, or the end of trust
-    Nanos learned{0};    ///< last change; the oldest goes first
+    Nanos due = kNever;  ///< next retry, or when the entry expires
+    Nanos learned{0};    ///< last change; the oldest entry is replaced first
   };
 
   void on_arp(const EtherView& ether, Nanos now);
@@ -116,8 +117,8 @@ class Neighbours {
   const Send send_;
   NeighbourCounters counters_;
   std::map<Gid, Entry> entries_;
-  std::set<Gid> changed_;          ///< of entries_
-  std::map<Gid, Nanos> defended_;  ///< our addresses that others claimed, and when that was last told
+  std::set<Gid> changed_;          ///< keys of entries_, for take_changes()
+  std::map<Gid, Nanos> defended_;  ///< our addresses that others claimed, and when each was last defended
   std::vector<NeighbourAddress> conflicts_;
   Nanos announce_due_ = kNever;
 };

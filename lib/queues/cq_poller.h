@@ -1,5 +1,5 @@
-// The application's end of a completion queue: goes round the engines' rings. No locks, no allocation. One thread
-// at a time.
+// The application's end of a completion queue: polls the engines' rings in turn, without locks or allocation. One
+// thread at a time.
 #pragma once
 
 #include <algorithm>
@@ -16,27 +16,28 @@
 
 namespace uroce::queues {
 
-/// The next completion that `wanted` names raises an event. A request for any completion stands until it fires: one for
-/// solicited ones only does not weaken it (C11-32). Any thread.
+/// Arms the completion queue: the next completion of the kind `wanted` raises an event. A request for any completion
+/// stays in force until it fires; a later request for solicited ones does not replace it (C11-32). Any thread.
 inline void arm(CqHeader& header, Arm wanted) {
   const auto value = static_cast<uint32_t>(wanted);
   uint32_t current = header.arm.load(std::memory_order_relaxed);
   while (current < value && !header.arm.compare_exchange_weak(current, value, std::memory_order_seq_cst)) {
   }
-  // Before the caller's next poll(): of arming here and completing there, one sees the other.
+  // Orders arming before the caller's next poll(): either that poll sees a new completion, or its engine sees the
+  // arming.
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 class CqPoller {
  public:
   explicit CqPoller(std::vector<RingConsumer> rings) : rings_(std::move(rings)) {}
-  /// Of a queue with rings for `engines` engines.
+  /// For a queue with one ring per engine.
   CqPoller(const CqPlace& place, uint32_t engines) {
     rings_.reserve(engines);
     for (uint32_t engine = 0; engine < engines; ++engine) rings_.emplace_back(place.ring(engine));
   }
 
-  /// Starts after the ring that was served last, so that a busy engine does not starve the others' completions.
+  /// Starts after the ring that was polled last, so that a busy engine does not starve the completions of others.
   std::size_t poll(std::span<Completion> out) {
     std::size_t taken = 0;
     for (std::size_t i = 0; i < rings_.size() && taken < out.size(); ++i) {
@@ -68,7 +69,7 @@ class CqPoller {
     out.timestamp_ns = cqe.timestamp_ns;
   }
 
-  std::vector<RingConsumer> rings_;  // by engine; never changes size
+  std::vector<RingConsumer> rings_;  // by engine; the size never changes
   std::size_t next_ = 0;
 };
 

@@ -1,8 +1,8 @@
-// Doorbells: how an engine learns which send queues have work without looking at the others.
+// Doorbells tell an engine which send queues have work, so that it need not poll all of them.
 //
-// A bounded ring, many posting threads, one engine. A queue whose `rung` flag is already set is not entered
-// again, so a ring with a slot per QP cannot overflow by honest use. What a hostile writer puts there costs the
-// engine one failed look-up per slot.
+// A doorbell ring is bounded and has many posting threads and one engine. A queue whose `rung` flag is set is not
+// entered again, so that a ring with a slot per QP never overflows in correct use. A wrong entry by a hostile writer
+// costs the engine one failed look-up.
 #pragma once
 
 #include <atomic>
@@ -12,12 +12,12 @@
 namespace uroce::queues {
 
 struct DoorbellHeader {
-  alignas(64) std::atomic<uint32_t> head;      ///< next slot to claim, free-running; posters
-  alignas(64) std::atomic<uint32_t> sleeping;  ///< 1 while the engine waits to be woken; the engine
+  alignas(64) std::atomic<uint32_t> head;      ///< next slot to claim, free-running; posters write it
+  alignas(64) std::atomic<uint32_t> sleeping;  ///< 1 while the engine sleeps and must be woken; the engine writes it
 };
 static_assert(sizeof(DoorbellHeader) == 128);
 
-/// Beside each send queue's ring.
+/// One for each send queue.
 struct DoorbellFlag {
   alignas(64) std::atomic<uint32_t> rung;
 };
@@ -26,7 +26,7 @@ constexpr std::size_t doorbell_bytes(uint32_t entries) {
   return sizeof(DoorbellHeader) + std::size_t{entries} * sizeof(std::atomic<uint32_t>);
 }
 
-/// The posting side. Threads may share one.
+/// The posting side. Several threads may use one.
 class DoorbellPoster {
  public:
   DoorbellPoster() = default;
@@ -36,10 +36,10 @@ class DoorbellPoster {
         slots_(reinterpret_cast<std::atomic<uint32_t>*>(memory + sizeof(DoorbellHeader))),
         mask_(entries - 1) {}
 
-  /// Rings for `token` (not 0). True when the engine sleeps and the caller should wake it.
+  /// Rings the doorbell for `token` (not 0). Returns true when the engine sleeps and the caller must wake it.
   bool ring(DoorbellFlag& flag, uint32_t token) {
-    // seq_cst pairs with the engine's: it clears the flag and then reads the queue, or sets `sleeping` and then
-    // looks for doorbells; one of the two sides sees the other.
+    // seq_cst pairs with the engine, which clears the flag and then reads the queue, or sets `sleeping` and then looks
+    // for doorbells. One of the two sides always sees the other's store.
     if (flag.rung.exchange(1, std::memory_order_seq_cst) != 0) return false;
     const uint32_t at = header_->head.fetch_add(1, std::memory_order_relaxed);
     slots_[at & mask_].store(token, std::memory_order_seq_cst);
@@ -61,8 +61,8 @@ class DoorbellReader {
         slots_(reinterpret_cast<std::atomic<uint32_t>*>(memory + sizeof(DoorbellHeader))),
         mask_(entries - 1) {}
 
-  /// The next token, or 0. The caller clears that queue's flag before it reads the queue, and takes at most the
-  /// ring's entries in a row: a hostile poster refills slots as fast as they are read.
+  /// The next token, or 0. The caller must clear that queue's flag before it reads the queue. It must take at most as
+  /// many tokens in a row as the ring has entries, because a hostile poster refills slots as fast as they are read.
   uint32_t take() {
     std::atomic<uint32_t>& slot = slots_[tail_ & mask_];
     const uint32_t token = slot.load(std::memory_order_acquire);
@@ -71,8 +71,9 @@ class DoorbellReader {
     ++tail_;
     return token;
   }
-  /// Lets the queue be entered again; returns whether it was entered. A read-modify-write, so that it reads from the
-  /// last ring() that found the flag set: what was posted before that is visible to the caller's next read.
+  /// Clears the flag, so that the queue can be entered again; returns whether it was set. A read-modify-write, so that
+  /// it reads from the last ring() that found the flag set. The caller's next read of the queue then sees all that was
+  /// posted before that ring().
   static bool clear(DoorbellFlag& flag) { return flag.rung.exchange(0, std::memory_order_seq_cst) != 0; }
   bool empty() const { return slots_[tail_ & mask_].load(std::memory_order_seq_cst) == 0; }
   void set_sleeping(bool sleeping) { header_->sleeping.store(sleeping ? 1 : 0, std::memory_order_seq_cst); }

@@ -1,7 +1,7 @@
-// The queue ABI: what an application and the engine share, byte for byte. Version it, never guess it.
+// The queue ABI: the layout, byte for byte, of the memory that an application shares with the engine.
 //
-// Everything here may live in memory that another, hostile process writes. No pointers: positions are free-running
-// 32-bit indices, reduced modulo the ring's power-of-two size by whoever uses them.
+// A hostile process may write all of this memory. It has no pointers: positions are free-running 32-bit indices, and
+// each reader takes them modulo the ring's power-of-two size.
 #pragma once
 
 #include <atomic>
@@ -12,21 +12,21 @@
 
 namespace uroce::queues {
 
-/// Raised by every change of a structure in this file.
+/// Raise it with every change of a structure in this file.
 inline constexpr uint32_t kAbiVersion = 1;
 
-/// In front of each ring. The two indices stand on cache lines of their own, each with one writer.
+/// The header of each ring. Each index has a cache line of its own, and one writer.
 struct RingHeader {
   alignas(64) std::atomic<uint32_t> producer;  ///< next index to be written
   alignas(64) std::atomic<uint32_t> consumer;  ///< next index to be read
-  /// Receive queues: 1 while the consumer wants a doorbell for each post (a QP in error flushes what is posted).
-  /// The poster publishes and then reads this; the consumer sets this and then looks at the ring.
+  /// Receive queues: 1 while the consumer wants a doorbell for each post (a QP in error flushes posted receives).
+  /// The poster publishes and then reads this flag; the consumer sets it and then reads the ring.
   std::atomic<uint32_t> wants_doorbell;
 };
 static_assert(sizeof(RingHeader) == 128 && offsetof(RingHeader, consumer) == 64);
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
-/// One send work request. Followed in its slot by `num_sge` Sge, or by `inline_length` bytes with inline_data.
+/// One send work request. In its slot, `num_sge` Sge follow it, or `inline_length` bytes of inline data.
 struct SendWqe {
   uint64_t wr_id;
   uint32_t flags;  ///< SendFlags
@@ -35,10 +35,10 @@ struct SendWqe {
   uint16_t inline_length;  ///< bytes
   uint32_t imm_or_key;     ///< immediate data (host order), the rkey to invalidate, or bind_mw: the window's new rkey
   uint32_t rkey;           ///< bind_mw: the region's lkey
-  uint64_t remote_addr;    ///< bind_mw: where the window begins
+  uint64_t remote_addr;    ///< bind_mw: the window's first address
   union {
     struct {
-      uint64_t compare_add;  ///< FETCH_ADD: the addend; CMP_SWAP: the value compared with
+      uint64_t compare_add;  ///< FETCH_ADD: the addend; CMP_SWAP: the value to compare with
       uint64_t swap;
     } atomic;
     struct {
@@ -57,7 +57,7 @@ struct SendWqe {
 };
 static_assert(sizeof(SendWqe) == 64 && offsetof(SendWqe, remote_addr) == 24 && offsetof(SendWqe, atomic) == 32);
 
-/// One receive work request, followed in its slot by `num_sge` Sge.
+/// One receive work request. In its slot, `num_sge` Sge follow it.
 struct RecvWqe {
   uint64_t wr_id;
   uint32_t num_sge;
@@ -76,26 +76,26 @@ struct Cqe {
   uint8_t status;       ///< WcStatus
   uint8_t opcode;       ///< WcOpcode
   uint16_t pkey_index;
-  uint32_t vendor_error;  ///< wire::Drop or 0: why, in our own words
+  uint32_t vendor_error;  ///< the reason as a wire::Drop, or 0
   uint32_t reserved0;
-  uint64_t timestamp_ns;  ///< engine's clock when the completion was written
+  uint64_t timestamp_ns;  ///< the engine's clock when it wrote the completion
   uint64_t reserved[2];
 };
 static_assert(sizeof(Cqe) == 64 && offsetof(Cqe, status) == 28 && offsetof(Cqe, timestamp_ns) == 40);
 
-/// What the application asks of a completion queue's channel (ibv_req_notify_cq(3)).
+/// Which completions raise an event on the queue's channel (ibv_req_notify_cq(3)).
 enum class Arm : uint32_t { none = 0, solicited = 1, any = 2 };
 
-/// In front of a completion queue's rings; there is one ring per engine, so that each has one producer.
+/// The header of a completion queue. The queue has one ring per engine, so that each ring has one producer.
 struct CqHeader {
-  alignas(64) std::atomic<uint32_t> arm;  ///< Arm; set by the application, taken by an engine that fires
+  alignas(64) std::atomic<uint32_t> arm;  ///< Arm; the application sets it, an engine that raises an event resets it
   std::atomic<uint32_t> fired;            ///< events raised on the channel so far; engines count, applications read
 };
 static_assert(sizeof(CqHeader) == 64);
 
-/// In front of a shared receive queue's ring.
+/// The header of a shared receive queue.
 struct SrqHeader {
-  alignas(64) std::atomic<uint32_t> limit;  ///< fires srq_limit_reached once when fewer remain; 0 is disarmed
+  alignas(64) std::atomic<uint32_t> limit;  ///< raises srq_limit_reached once when fewer receives remain; 0: disarmed
 };
 static_assert(sizeof(SrqHeader) == 64);
 

@@ -1,4 +1,5 @@
-// Where the parts of each object's queues lie in its one piece of memory: the same on both sides of the sharing.
+// Where the parts of each object's queues are in its piece of shared memory. Daemon and application both compute it
+// here.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +32,8 @@ struct QpPlace {
   }
 };
 
-/// A completion queue: one ring per engine, so that each ring has one producer. The header lies apart: rings are
-/// exchanged when the queue is resized.
+/// A completion queue: one ring per engine, so that each ring has one producer. The header is in another piece of
+/// memory, because a resize replaces the rings and keeps the header.
 struct CqPlace {
   CqHeader* header = nullptr;
   std::byte* rings = nullptr;

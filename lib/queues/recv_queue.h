@@ -1,4 +1,5 @@
-// The application's end of a receive queue, shared or not: no locks, no allocation. One thread at a time.
+// The application's end of a receive queue, shared or not. It takes no locks and allocates nothing. One thread at a
+// time.
 #pragma once
 
 #include <atomic>
@@ -17,7 +18,8 @@ class RecvQueue {
   RecvQueue() = default;
   RecvQueue(RingPlace ring, uint32_t max_sge) : producer_(ring), header_(ring.header), max_sge_(max_sge) {}
 
-  /// 0, ENOMEM (full) or EINVAL (too many entries). The engine looks when it needs a receive; see wants_doorbell().
+  /// Returns 0, ENOMEM (full) or EINVAL (too many entries). Needs no doorbell, because the engine reads the queue when
+  /// it needs a receive; but see wants_doorbell().
   int post(const RecvRequest& request) {
     if (request.sges.size() > max_sge_) return EINVAL;
     if (room_ == 0) room_ = producer_.room();
@@ -33,9 +35,10 @@ class RecvQueue {
     --room_;
     return 0;
   }
-  /// After post(): true while the queue pair is in error, when the engine waits for posts to flush them.
+  /// Call it after post(). True while the queue pair is in error: the engine then needs a doorbell to flush the posts.
   bool wants_doorbell() const {
-    // The engine asks and then looks at the ring; this side has published and now looks: one sees the other.
+    // The engine sets the flag and then reads the ring. This side has published and now reads the flag. One of them
+    // always sees the other's store.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     return header_->wants_doorbell.load(std::memory_order_relaxed) != 0;
   }

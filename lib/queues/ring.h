@@ -1,5 +1,5 @@
-// The two ends of a ring in shared memory. Each end keeps its own index privately and only mirrors it outward;
-// what it reads of the other end is clamped, so that a liar can lose its own entries and nothing else.
+// The two ends of a ring in shared memory. Each end keeps its own index in private memory and copies it to the shared
+// header. It clamps the other end's index, so that a peer which writes wrong indices loses only its own entries.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +11,13 @@
 
 namespace uroce::queues {
 
-/// Where a ring is and how large. The memory is not owned.
+/// Where a ring is, and its size. It does not own the memory.
 struct RingPlace {
   RingHeader* header = nullptr;  ///< the slots follow it
   uint32_t entries = 0;          ///< a power of two
   uint32_t stride = 0;           ///< bytes
 
-  /// A ring at `memory`, which is 64-byte aligned and holds ring_bytes(entries, stride).
+  /// A ring at `memory`, which must be 64-byte aligned and have ring_bytes(entries, stride) bytes.
   static RingPlace at(std::byte* memory, uint32_t entries, uint32_t stride) {
     return {reinterpret_cast<RingHeader*>(memory), entries, stride};
   }
@@ -32,7 +32,7 @@ class RingProducer {
   RingProducer() = default;
   explicit RingProducer(RingPlace place) : place_(place) {}
 
-  /// Slots free now, 0..entries.
+  /// The number of free slots, 0..entries.
   uint32_t room() {
     const uint32_t used = next_ - place_.header->consumer.load(std::memory_order_acquire);
     return used > place_.entries ? 0 : place_.entries - used;
@@ -44,10 +44,10 @@ class RingProducer {
     next_ += n;
     place_.header->producer.store(next_, std::memory_order_release);
   }
-  /// Slots published and not yet consumed, 0..entries; all, where the consumer's index makes no sense.
+  /// The number of slots published and not yet consumed, 0..entries; `entries` when the consumer's index is invalid.
   uint32_t used() { return place_.entries - room(); }
-  /// Goes on at `to`, an empty ring of the same stride, with what is not yet consumed. False, and nothing changes,
-  /// where that does not fit. The consumer begins anew there.
+  /// Moves to the ring `to`, which is empty and has the same stride, and copies the unconsumed slots there. Returns
+  /// false and changes nothing when they do not fit. The consumer must start anew at `to`.
   bool move(RingPlace to) {
     const uint32_t count = used();
     if (count > to.entries) return false;
@@ -71,7 +71,7 @@ class RingConsumer {
   RingConsumer() = default;
   explicit RingConsumer(RingPlace place) : place_(place) {}
 
-  /// Filled slots not yet consumed, 0..entries.
+  /// The number of filled slots not yet consumed, 0..entries.
   uint32_t available() const {
     return std::min(place_.header->producer.load(std::memory_order_acquire) - next_, place_.entries);
   }
@@ -81,7 +81,7 @@ class RingConsumer {
     next_ += n;
     place_.header->consumer.store(next_, std::memory_order_release);
   }
-  /// Moves the private index only; mirror() tells the producer. For slots that stay in use a while.
+  /// Moves only the private index; mirror() publishes it later. For slots that stay in use for a while.
   void advance(uint32_t n) { next_ += n; }
   void mirror(uint32_t index) { place_.header->consumer.store(index, std::memory_order_release); }
   uint32_t next() const { return next_; }

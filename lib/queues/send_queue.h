@@ -1,4 +1,5 @@
-// The application's end of a send queue: no locks, no allocation, no virtual calls. One thread at a time.
+// The application's end of a send queue. It takes no locks, allocates nothing and makes no virtual calls. One thread at
+// a time.
 #pragma once
 
 #include <cerrno>
@@ -16,7 +17,7 @@ namespace uroce::queues {
 
 class SendQueue {
  public:
-  /// `cap` as created. `flag` and the memory behind `doorbell` outlive this; `qpn` is what the doorbell rings for.
+  /// `cap`: as created. `flag` and the memory of `doorbell` must outlive this. `qpn` is the doorbell's token.
   SendQueue(RingPlace ring, QpType type, const QpCap& cap, DoorbellFlag* flag, DoorbellPoster doorbell, uint32_t qpn)
       : producer_(ring),
         type_(type),
@@ -26,9 +27,9 @@ class SendQueue {
         flag_(flag),
         doorbell_(doorbell) {}
 
-  /// Writes one request behind those already put. 0, ENOMEM (full) or EINVAL; nothing is visible before commit().
+  /// Writes a request after those already put. Returns 0, ENOMEM (full) or EINVAL. The engine sees it after commit().
   int put(const SendRequest& request);
-  /// Publishes what was put and rings. True when the engine sleeps and must be woken.
+  /// Publishes the requests and rings the doorbell. Returns true when the engine sleeps and must be woken.
   bool commit() {
     if (pending_ == 0) return false;
     producer_.publish(pending_);
@@ -36,7 +37,7 @@ class SendQueue {
     pending_ = 0;
     return ring();
   }
-  /// Rings the queue pair's doorbell. True when the engine sleeps and must be woken. Any thread.
+  /// Rings the queue pair's doorbell. Returns true when the engine sleeps and must be woken. Any thread.
   bool ring() { return doorbell_.ring(*flag_, qpn_); }
 
  private:
@@ -45,10 +46,10 @@ class SendQueue {
 
   bool has_room() {
     if (pending_ < room_) return true;
-    room_ = producer_.room();  // a look at the engine's cache line, once per ring's worth of posts
+    room_ = producer_.room();  // reads the engine's cache line, about once for each ring full of posts
     return pending_ < room_;
   }
-  /// Copies inline payload behind `wqe`. False when it does not fit or the opcode has none.
+  /// Copies the inline payload to the bytes after `wqe`. Returns false when it does not fit or the opcode allows none.
   bool put_inline(SendWqe& wqe, const SendRequest& request) const;
 
   RingProducer producer_;
@@ -109,7 +110,7 @@ inline bool SendQueue::put_inline(SendWqe& wqe, const SendRequest& request) cons
     if (length != 0) return false;
     for (const Sge& sge : request.sges) {
       if (length + sge.length > max_inline_) return false;
-      // As ibv_post_send(3) has it: inline entries are plain addresses of this process, and their keys are not used.
+      // ibv_post_send(3): inline entries are addresses of this process, and their keys are ignored.
       // NOLINTNEXTLINE(performance-no-int-to-ptr): that is what an Sge holds
       if (sge.length != 0) std::memcpy(out + length, reinterpret_cast<const void*>(sge.addr), sge.length);
       length += sge.length;

@@ -1,4 +1,4 @@
-// Why a received frame was dropped. Each reason has a counter and a name that people and scripts read.
+// Why a received frame was dropped. Each reason has a counter and a stable name for people and scripts.
 #pragma once
 
 #include <cstddef>
@@ -27,20 +27,20 @@ enum class Drop : uint8_t {
   address_not_ours,  ///< destination IP or MAC is not this port's
   source_not_peer,   ///< source IP is not that of the QP's peer
   qp_unknown,        ///< no such QP
-  qp_state,          ///< the QP's state takes no such packet
+  qp_state,          ///< the QP's state does not accept this packet
   qkey,              ///< Q_Key does not match
-  // Transport state. Not always a fault: loss makes them.
-  psn_duplicate,        ///< already executed; answered where the specification says so
+  // Transport state. Packet loss causes these too, so they are not always a peer's fault.
+  psn_duplicate,        ///< already executed; acknowledged again where the specification says so
   psn_out_of_order,     ///< ahead of the expected PSN
   response_stale,       ///< a response or ACK outside the outstanding window
-  response_unexpected,  ///< a response that no outstanding request asks for
-  resources_gone,       ///< a duplicate READ or atomic older than the replay store
+  response_unexpected,  ///< a response that matches no outstanding request
+  resources_gone,       ///< a duplicate READ or atomic that the replay store no longer holds
   recv_queue_empty,     ///< unreliable service: no receive posted
   message_broken,       ///< UC: the rest of a message that lost a packet
-  hello_invalid,        ///< malformed, of another connection, or not wanted
-  sack_invalid,         ///< malformed, of another connection, or of what was never sent
-  parking_full,         ///< out of order, and no room to keep it
-  remote_access,        ///< UC: the target is not registered, or not for this
+  hello_invalid,        ///< a HELLO that is malformed, of another connection, or unexpected
+  sack_invalid,         ///< a SACK that is malformed, of another connection, or acknowledges packets never sent
+  parking_full,         ///< out of order, and the reorder buffer is full
+  remote_access,        ///< UC: the target memory is not registered, or not for this operation
   port_down,
   count,
 };

@@ -1,5 +1,5 @@
-// Builds frames from values: the inverse of parse(). For tests, packet scripts and rare frames; engines write
-// headers from a RouteTemplate and leave the ICRC to the sink.
+// Builds frames from values: the inverse of parse(). For tests, packet scripts and rare frames. Engines write their
+// headers from a RouteTemplate, and the frame sink computes the ICRC.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 namespace uroce::wire {
 
 /// Writes the BTH and the extended headers of `packet.bth.opcode`, packet.op().header_length bytes, at `out`.
-/// Reserved bytes (those of a CNP) are zero. The opcode must be a defined one. Returns the bytes written.
+/// Reserved bytes (those of a CNP) are zero. The opcode must be defined. Returns the number of bytes written.
 std::size_t store_headers(std::byte* out, const Packet& packet);
 
-/// What a frame carries below the BTH that its Route does not fix.
+/// The fields below the BTH that a Route does not determine.
 struct Framing {
   uint16_t udp_source = 0xc000;
-  uint16_t udp_checksum = 0;  ///< as given, not computed; the ICRC does not cover it
+  uint16_t udp_checksum = 0;  ///< written as given, not computed; the ICRC does not cover it
   uint16_t ipv4_id = 0;
   bool dont_fragment = true;
 };
@@ -32,8 +32,8 @@ Framing framing_of(const Packet& packet);
 std::size_t encode(std::span<std::byte> out, const Packet& packet, const Route& route,
                    std::span<const std::byte> payload, const Framing& framing = {});
 
-/// Makes IPv4 checksum and ICRC right again after a frame's bytes were changed on purpose, lengths as its IP header
-/// says. False when the frame is too short for that.
+/// Computes the IPv4 checksum and the ICRC of a frame anew, after its bytes were changed on purpose. Lengths are those
+/// of its IP header. Returns false when the frame is too short.
 bool reseal(std::span<std::byte> frame);
 
 }  // namespace uroce::wire

@@ -26,15 +26,15 @@ inline constexpr uint8_t kProtocolIgmp = 2;
 inline constexpr uint8_t kProtocolUdp = 17;
 inline constexpr uint8_t kProtocolIcmpv6 = 58;
 
-/// What stands before the IP header. `l3_offset` 0: the frame is too short to say.
+/// The Ethernet header and its tag. `l3_offset` is 0 when the frame is too short.
 struct L2 {
   uint16_t l3_offset = 0;
   uint16_t ethertype = 0;  ///< after the tag
   bool tagged = false;     ///< the tag control information is at offset 14
 };
 
-/// One 802.1Q tag at most. A provider tag (802.1ad, 0x88a8) belongs to a network that this port is not on, so such a
-/// frame keeps its ethertype and is nobody's here.
+/// Accepts at most one 802.1Q tag. A provider tag (802.1ad, 0x88a8) is not removed: the frame keeps that ethertype, and
+/// no protocol of this port takes it.
 inline L2 parse_l2(std::span<const std::byte> frame) {
   if (frame.size() < kEthernetBytes) return {};
   const uint16_t ethertype = load_be16(frame.data() + 12);

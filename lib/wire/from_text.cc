@@ -1,4 +1,4 @@
-// The reader of the text form; its grammar is in text.h.
+// from_text(). The grammar is in text.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMaxPayload = 65000;
 
-/// Why a word was refused; empty when it was taken.
+/// Why a word is wrong; empty when it is right.
 using Complaint = std::string;
 
 std::string_view next_word(std::string_view& line) {
@@ -50,9 +50,10 @@ Complaint set_syndrome(Aeth& aeth, std::string_view value) {
   return {};
 }
 
-/// The low five bits of a syndrome, under the name that its kind gives them.
+/// Sets the low five bits of a syndrome. Their field name depends on the syndrome's kind.
 Complaint set_code(Aeth& aeth, AethKind kind, std::string_view key, std::string_view value) {
-  if (aeth.kind() != kind) return fmt::format("{}= does not belong to this syndrome, which must stand before it", key);
+  if (aeth.kind() != kind)
+    return fmt::format("{}= does not fit this syndrome: write a matching syndrome= before it", key);
   uint8_t code = 0;
   const auto* const name = std::find(kNakNames.begin(), kNakNames.end(), value);
   if (kind == AethKind::nak && name != kNakNames.end()) {
@@ -141,7 +142,7 @@ Complaint set_field(TextPacket& text, RecoveryFields& recovery, std::string_view
   return fmt::format("{} has no field '{}'", packet.op().name, key);
 }
 
-/// Transport and operation; what an ACK is called decides its syndrome.
+/// Reads transport and operation. The names ACK, NAK and RNR are one opcode with different syndromes.
 Complaint set_operation(Packet& packet, std::string_view& line) {
   std::string_view word = next_word(line);
   Transport transport = Transport::rc;
@@ -152,13 +153,13 @@ Complaint set_operation(Packet& packet, std::string_view& line) {
       break;
     }
   }
-  if (word.empty()) return "there is no operation";
+  if (word.empty()) return "the operation is missing";
   if (word == "CNP") transport = Transport::cnp;
   if (word == "HELLO" || word == "SACK") transport = Transport::manufacturer;
   const bool nak = transport == Transport::rc && word == "NAK";
   const bool rnr = transport == Transport::rc && word == "RNR";
   const std::optional<Opcode> opcode = nak || rnr ? Opcode::rc_ack : find_opcode(transport, word);
-  if (!opcode) return fmt::format("'{}{}' is not an operation", transport_prefix(transport), word);
+  if (!opcode) return fmt::format("unknown operation '{}{}'", transport_prefix(transport), word);
   packet.bth.opcode = *opcode;
   packet.aeth.syndrome = nak ? Aeth::nak(NakCode::psn_sequence) : rnr ? Aeth::rnr(0) : Aeth::ack(Aeth::kNoCreditLimit);
   return {};

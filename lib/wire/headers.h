@@ -1,5 +1,5 @@
 // Transport headers as values, with their wire layout as offsets (IBTA vol. 1, 9.2 to 9.3).
-// load() and store() touch exactly kBytes bytes; bounds are the caller's, see parse() in packet.h.
+// load() and store() touch exactly kBytes bytes. The caller checks the bounds, as parse() in packet.h does.
 #pragma once
 
 #include <cstddef>
@@ -20,13 +20,13 @@ struct Bth {
   static constexpr std::size_t kBytes = kBthBytes;
   Opcode opcode{};
   bool solicited = false;
-  bool migrated = true;  ///< MigReq; RNICs send 1, rxe 0; both are taken
+  bool migrated = true;  ///< MigReq; RNICs send 1, rxe sends 0; both are accepted
   uint8_t pad = 0;       ///< 0..3 bytes after the payload
   uint8_t version = 0;   ///< TVer
   uint16_t pkey = 0xffff;
   bool fecn = false;
   bool becn = false;
-  uint8_t reserved6 = 0;  ///< kept so that a parsed frame re-encodes byte for byte
+  uint8_t reserved6 = 0;  ///< kept, so that encoding a parsed frame gives the same bytes
   uint32_t dest_qpn = 0;  ///< 24 bits
   bool ack_request = false;
   uint8_t reserved7 = 0;
@@ -37,7 +37,7 @@ struct Bth {
     h.read(p);
     return h;
   }
-  /// As load(), member by member in place: copying a fresh value would wait for its small stores to drain.
+  /// The same as load(), but in place. Copying a value right after its small stores would stall the CPU.
   void read(const std::byte* p) {
     opcode = static_cast<Opcode>(load8(p));
     const uint8_t flags = load8(p + 1);

@@ -16,10 +16,11 @@ constexpr uint32_t kAfterPrefix = 0x2144df1c;
 constexpr std::size_t kHeaders4 = 20 + 8 + 12;
 constexpr std::size_t kHeaders6 = 40 + 8 + 12;
 
-/// A packet shorter than this is copied and masked as a whole and takes one CRC call; of a longer one its head is.
+/// A packet shorter than this is copied and masked as a whole, and takes one CRC call. Of a longer packet only the head
+/// is copied and masked.
 constexpr std::size_t kSmall = 128;
 constexpr std::size_t kHead = 64;
-/// ISA-L is at its best on multiples of this, as payloads often are, and slow on what is left over.
+/// ISA-L is fast on multiples of this length, which payloads often are, and slow on the remainder.
 constexpr std::size_t kStride = 256;
 
 /// Fields that routers may change count as ones (annex A17.3.3): a mask over IP, UDP and BTH.
@@ -38,14 +39,14 @@ inline uint32_t crc(uint32_t value, const std::byte* p, std::size_t n) {
   return crc32_gzip_refl(value, reinterpret_cast<const unsigned char*>(p), n);
 }
 
-/// A fixed count, so that it becomes a few vector instructions.
+/// The count is a constant, so that the loop compiles to a few vector instructions.
 template <std::size_t N>
 inline void copy_masked(std::byte* out, const std::byte* in, const std::array<uint8_t, kHead>& mask) {
   for (std::size_t i = 0; i < N; ++i) out[i] = in[i] | static_cast<std::byte>(mask[i]);
 }
 
-/// Copies fewer than kSmall bytes, of which the first `Headers` are masked. Blocks of fixed size that may overlap,
-/// from the end on; the masked ones come last and so have the last word.
+/// Copies fewer than kSmall bytes, the first `Headers` of them masked. It copies blocks of fixed size, which may
+/// overlap, starting at the end. The masked headers come last and overwrite what overlaps them.
 template <std::size_t Headers>
 inline void copy_small(std::byte* out, std::span<const std::byte> in, const std::array<uint8_t, kHead>& mask) {
   const std::size_t n = in.size();
@@ -65,16 +66,16 @@ inline void copy_small(std::byte* out, std::span<const std::byte> in, uint8_t ip
   }
 }
 
-/// How much of a longer packet to mask, so that as little as possible is left over.
+/// How many bytes of a longer packet to mask, so that the remainder after multiples of kStride is small.
 inline std::size_t head_of(std::size_t n, uint8_t ip_version) {
   const std::size_t odd = n % kStride;
   return odd >= (ip_version == 4 ? kHeaders4 : kHeaders6) && odd < kSmall ? odd : kHead;
 }
 
-/// Source, copy and the CRC's constants stay in a 32 KiB L1.
+/// Chosen so that source, copy and the CRC's constants fit into a 32 KiB L1 cache.
 constexpr std::size_t kChunk = 4096;
 
-/// Asks for all lines of `bytes` at once: memcpy alone waits for them nearly one by one where no cache holds them.
+/// Requests all cache lines of `bytes` at once. Without it, memcpy waits for uncached lines almost one by one.
 inline void prefetch(std::span<const std::byte> bytes) {
   constexpr std::size_t kLine = 64, kWorthIt = 1024;
   if (bytes.size() < kWorthIt) return;
@@ -123,8 +124,8 @@ void IcrcState::copy(std::byte* dst, std::span<const std::byte> src) {
     const auto chunk = src.first(std::min(src.size(), kChunk));
     prefetch(chunk);
     std::memcpy(dst, chunk.data(), chunk.size());
-    // The copy, not the source: memory that an application can write may change between the two reads, and the ICRC
-    // must match what is sent.
+    // Read the copy, not the source: an application may change the source between the two reads, and the ICRC must
+    // match the bytes that are sent.
     update({dst, chunk.size()});
     dst += chunk.size();
     src = src.subspan(chunk.size());

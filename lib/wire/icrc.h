@@ -1,5 +1,5 @@
-// The invariant CRC of RoCE v2 (annex A17.3.3): CRC-32 over the frame from IP on, with the fields that routers may
-// change taken as ones.
+// The invariant CRC of RoCE v2 (annex A17.3.3): CRC-32 over the frame from the IP header on. Fields that routers may
+// change count as ones.
 #pragma once
 
 #include <array>
@@ -9,22 +9,22 @@
 
 namespace uroce::wire {
 
-/// A CRC in progress. Feed the headers with begin(), then payload and pad in order. Small pieces are gathered, so that
-/// a small packet costs one run of the CRC however many pieces it comes in.
+/// A CRC in progress. Pass the headers to begin(), then payload and pad in order. Small pieces are gathered in a
+/// buffer, so that a small packet costs one run of the CRC, whatever the number of its pieces.
 class IcrcState {
  public:
   /// `l3_to_headers`: IP header to the last extended header, contiguous, lengths already final.
   /// `ip_version` is 4 or 6. At least to the end of the BTH, at most 40 + 8 + 12 + 28 bytes.
   static IcrcState begin(std::span<const std::byte> l3_to_headers, uint8_t ip_version);
   void update(std::span<const std::byte> bytes);
-  /// Copies `src` to `dst` (no overlap) and feeds it, one pass over warm data. What is fed is the copy, so that a
-  /// source which changes meanwhile still yields a packet whose ICRC is right.
+  /// Copies `src` to `dst` (no overlap) and updates the CRC from the copy, while it is in the cache. The ICRC then fits
+  /// the packet even if an application changes the source at the same time.
   void copy(std::byte* dst, std::span<const std::byte> src);
   /// The value to store little-endian after the pad.
   uint32_t value() const;
 
  private:
-  IcrcState() {}  // NOLINT(modernize-use-equals-default): the buffer stays as it is
+  IcrcState() {}  // NOLINT(modernize-use-equals-default): leaves the buffer uninitialised
 
   bool append(std::span<const std::byte> bytes);
   void flush();

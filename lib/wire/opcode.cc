@@ -102,12 +102,12 @@ constexpr bool table_is_consistent() {
     const OpFlags f = op.flags;
     const int kinds = f.has(Op::send) + f.has(Op::write) + f.has(Op::read) + f.has(Op::atomic);
     if (kinds > 1) return false;
-    // Immediate data and the key to invalidate come with the end of a message, never together.
+    // Immediate data and the key to invalidate are in a message's last packet, never both.
     if (f.has_any(Op::imm | Op::ieth) && !f.has(Op::last)) return false;
     if (f.has_all(Op::imm | Op::ieth)) return false;
     if (f.has(Op::send) && !f.has(Op::takes_recv)) return false;
     if (f.has(Op::write) && f.has(Op::takes_recv) != f.has(Op::imm)) return false;
-    // Only the first packet of a WRITE says where it goes.
+    // Only the first packet of a WRITE has the RETH.
     if (f.has(Op::write) && f.has(Op::reth) != f.has(Op::first)) return false;
     if (f.has(Op::aeth) && f.has(Op::request)) return false;
   }

@@ -1,4 +1,4 @@
-// BTH opcodes and what each one means, as data (IBTA vol. 1, 9.2.1 and table 38; annex A16, A17).
+// BTH opcodes and the headers and rules of each, as a table (IBTA vol. 1, 9.2.1 and table 38; annex A16, A17).
 #pragma once
 
 #include <array>
@@ -63,7 +63,7 @@ enum class Opcode : uint8_t {
   sack = 0xc1,
 };
 
-/// Extended headers that follow the BTH, in wire order, and facts of the operation.
+/// Extended headers that follow the BTH, in wire order, and properties of the operation.
 enum class Op : uint32_t {
   reth = 1u << 0,
   aeth = 1u << 1,
@@ -75,7 +75,7 @@ enum class Op : uint32_t {
   payload = 1u << 7,   ///< may carry payload
   first = 1u << 8,     ///< first packet of its message (First and Only)
   last = 1u << 9,      ///< last packet of its message (Last and Only)
-  request = 1u << 10,  ///< goes to the responder; without it, to the completer
+  request = 1u << 10,  ///< for the responder; without this flag, for the completer
   send = 1u << 11,
   write = 1u << 12,
   read = 1u << 13,
@@ -90,7 +90,7 @@ struct OpcodeInfo {
   uint8_t header_length = 0;  ///< bytes of BTH and extended headers together
 };
 
-/// Facts of all 256 opcodes; `name == nullptr` for those that are not defined here.
+/// The table of all 256 opcodes; `name == nullptr` for undefined ones.
 extern const std::array<OpcodeInfo, 256> kOpcodes;
 
 inline const OpcodeInfo& info(Opcode opcode) { return kOpcodes[static_cast<uint8_t>(opcode)]; }

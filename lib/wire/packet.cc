@@ -8,13 +8,13 @@
 namespace uroce::wire {
 namespace {
 
-/// What the layers below the BTH leave to parse.
+/// The UDP payload: the BTH and all that follows it.
 struct Datagram {
   const std::byte* bth = nullptr;
   std::size_t bytes = 0;  ///< BTH to ICRC
 };
 
-/// IBTA annex A17.3.1: an IPv4 header without options, not fragmented, whose lengths agree with each other.
+/// Accepts an IPv4 header without options, not fragmented, with consistent lengths (annex A17.3.1).
 Drop parse_ipv4(std::span<const std::byte> l3, Packet& packet, Datagram& out) {
   if (l3.size() < kIpv4Bytes) return Drop::truncated;
   const std::byte* ip = l3.data();
@@ -39,7 +39,8 @@ Drop parse_ipv4(std::span<const std::byte> l3, Packet& packet, Datagram& out) {
 
 bool is_ipv4_mapped(const std::byte* address) { return load_be64(address) == 0 && load_be32(address + 8) == 0xffff; }
 
-/// As parse_ipv4. Extension headers make a frame not ours: annex A17.3.1 puts UDP next to the IPv6 header.
+/// The same for IPv6. A frame with extension headers is not RoCE: in annex A17.3.1, UDP follows the IPv6 header
+/// directly.
 Drop parse_ipv6(std::span<const std::byte> l3, Packet& packet, Datagram& out) {
   if (l3.size() < kIpv6Bytes) return Drop::truncated;
   const std::byte* ip = l3.data();
@@ -51,7 +52,8 @@ Drop parse_ipv6(std::span<const std::byte> l3, Packet& packet, Datagram& out) {
   const std::byte* udp = ip + kIpv6Bytes;
   if (load_be16(udp + 2) != kUdpPort) return Drop::not_roce;
   if (load_be16(udp + 4) != length) return Drop::ip_length;
-  // A GID of this form means the IPv4 address; on an IPv6 wire it would pass for an IPv4 peer (RFC 4942, 2.2).
+  // A GID of this form is an IPv4 address. An IPv6 packet with one would pass for a packet of an IPv4 peer (RFC 4942,
+  // 2.2).
   if (is_ipv4_mapped(ip + 8) || is_ipv4_mapped(ip + 24)) return Drop::ip_header_invalid;
   packet.ip_version = 6;
   packet.ecn = (first_word >> 20) & 3;
@@ -61,7 +63,7 @@ Drop parse_ipv6(std::span<const std::byte> l3, Packet& packet, Datagram& out) {
   return Drop::none;
 }
 
-/// Extended headers follow the BTH in the order of the tests here (IBTA vol. 1, table 38). Bounds are checked.
+/// The order of the tests is the order of the headers (IBTA vol. 1, table 38). The caller has checked the bounds.
 inline void load_extended_headers(const std::byte* p, OpFlags flags, Packet& packet) {
   if (flags.has(Op::deth)) {
     packet.deth = Deth::load(p);
@@ -109,7 +111,7 @@ Drop parse_into(std::span<const std::byte> frame, Icrc icrc, Packet& packet) {
   if (l2.ethertype == kEthertypeIpv6) drop = parse_ipv6(l3, packet, datagram);
   if (drop != Drop::none) return drop;
   packet.bth_offset = static_cast<uint16_t>(datagram.bth - frame.data());
-  // A UDP checksum that is not zero is not verified: the ICRC covers all that it covers, and more strongly.
+  // The UDP checksum is not verified: the ICRC covers the same bytes and is stronger.
   if (drop = parse_transport(datagram, packet); drop != Drop::none) return drop;
   if (icrc == Icrc::check) {
     const std::byte* trailer = datagram.bth + datagram.bytes - kIcrcBytes;
@@ -130,7 +132,7 @@ Gid load_address(const Packet& packet, std::size_t ipv4_offset, std::size_t ipv6
 Peek peek_udp(std::span<const std::byte> l4) {
   if (l4.size() < 4 || load_be16(l4.data() + 2) != kUdpPort) return {};
   constexpr std::size_t kQpnOffset = kUdpBytes + 5;
-  // Too short for a QPN is still RoCE: whichever engine gets it counts it as truncated.
+  // A frame too short for a QPN is RoCE too: the engine that gets it counts it as truncated.
   const uint32_t qpn = l4.size() < kQpnOffset + 3 ? 0 : load_be24(l4.data() + kQpnOffset);
   return {Peek::Kind::roce, qpn};
 }
@@ -141,7 +143,7 @@ Gid Packet::source() const { return load_address(*this, 12, 8); }
 Gid Packet::destination() const { return load_address(*this, 16, 24); }
 
 std::expected<Packet, Drop> parse(std::span<const std::byte> frame, Icrc icrc) {
-  // One named result, so that the packet is built where the caller wants it.
+  // One named result, so that the packet is constructed in the caller's memory.
   std::expected<Packet, Drop> result;
   if (const Drop drop = parse_into(frame, icrc, *result); drop != Drop::none) result = std::unexpected(drop);
   return result;

@@ -18,8 +18,8 @@ namespace uroce::wire {
 
 /// A parsed frame. Views point into the frame's bytes and live as long as they do.
 struct Packet {
-  // Neither defaulted nor constexpr: GCC then clears the members with plain stores. Otherwise it clears the whole with
-  // `rep stos`, which takes longer than the rest of parse().
+  // Neither defaulted nor constexpr, so that GCC clears the members with plain stores. Otherwise it clears the whole
+  // object with `rep stos`, which takes longer than the rest of parse().
   Packet() {}  // NOLINT(modernize-use-equals-default)
 
   const std::byte* frame = nullptr;  ///< Ethernet header
@@ -32,7 +32,7 @@ struct Packet {
   std::optional<uint16_t> vlan{};  ///< tag control information: priority 3, DEI 1, id 12 bits
   uint16_t udp_source = 0;
   Bth bth{};
-  // Present only where info(bth.opcode).flags says so.
+  // Valid only if info(bth.opcode).flags has the header.
   Reth reth{};
   AtomicEth atomic{};
   Aeth aeth{};
@@ -44,20 +44,20 @@ struct Packet {
   const OpcodeInfo& op() const { return info(bth.opcode); }
   /// The frame from Ethernet to ICRC.
   std::span<const std::byte> bytes() const { return {frame, payload.data() + payload.size() + bth.pad + kIcrcBytes}; }
-  /// IPv4 addresses come as ::ffff:a.b.c.d.
+  /// IPv4 addresses are ::ffff:a.b.c.d.
   Gid source() const;
   Gid destination() const;
 };
 
 enum class Icrc : uint8_t { check, skip };
 
-/// Parses and checks one whole frame: lengths, IP header, BTH version, opcode, pad, ICRC. Bytes after the IP
-/// total length (Ethernet padding) are ignored. Reads nothing outside `frame`; keeps no state.
+/// Parses and checks one whole frame: lengths, IP header, BTH version, opcode, pad, ICRC. It ignores bytes after the IP
+/// total length (Ethernet padding), reads nothing outside `frame`, and keeps no state.
 std::expected<Packet, Drop> parse(std::span<const std::byte> frame, Icrc icrc = Icrc::check);
 
-/// What a frame is, from its first bytes only, for steering. `dest_qpn` holds for `roce` alone.
+/// A frame's kind, from its first bytes, for steering. Only `roce` has a `dest_qpn`.
 struct Peek {
-  /// `icmpv6` also behind hop-by-hop options, as MLD comes.
+  /// `icmpv6` includes ICMPv6 after hop-by-hop options, as in MLD.
   enum class Kind : uint8_t { roce, arp, icmp, igmp, icmpv6, other } kind = Kind::other;
   uint32_t dest_qpn = 0;
 };
@@ -66,7 +66,7 @@ Peek peek(std::span<const std::byte> frame);
 /// The Ethernet address of a multicast group: 01:00:5e and 23 bits (RFC 1112, 6.4), 33:33 and 32 bits (RFC 2464, 7).
 EthAddr multicast_mac(const Gid& group);
 
-/// Everything below the BTH that a sender needs: one per (peer, traffic class, VLAN).
+/// Everything that a sender needs for the headers below the BTH: one per (peer, traffic class, VLAN).
 struct Route {
   EthAddr src_mac{};
   EthAddr dst_mac{};
@@ -78,8 +78,8 @@ struct Route {
   uint32_t flow_label = 0;  ///< IPv6 only, 20 bits
 };
 
-/// Ethernet to UDP, prepared once and copied in front of every packet. Lengths, checksum and source port
-/// are patched per packet by write_l2_to_l4().
+/// The headers from Ethernet to UDP. They are prepared once and copied into every packet; write_l2_to_l4() fills in the
+/// lengths, the checksum and the source port of each packet.
 struct RouteTemplate {
   std::array<std::byte, 66> bytes{};
   uint8_t length = 0;             ///< 42 to 66
@@ -88,17 +88,17 @@ struct RouteTemplate {
   uint32_t ipv4_partial_sum = 0;  ///< ones'-complement sum of the constant IPv4 header words
 };
 RouteTemplate make_template(const Route& route);
-/// The IP destination that a template leads to; IPv4 as ::ffff:a.b.c.d.
+/// The template's IP destination; IPv4 as ::ffff:a.b.c.d.
 Gid destination_of(const RouteTemplate& t);
-/// The Ethernet destination stands first in every frame.
+/// The Ethernet destination is the first field of every frame.
 inline void set_dst_mac(std::byte* frame, const EthAddr& mac) {
   std::memcpy(frame, mac.bytes.data(), mac.bytes.size());
 }
 
 /// Writes the template at `out` with lengths for `l4_bytes` bytes after the UDP header (BTH .. ICRC), the IPv4
 /// header checksum (unless `offload_ip_checksum`, which leaves it 0), IPv4 DF set, UDP checksum 0 (IPv4 and
-/// IPv6, annex A17.3.1). `ecn`: two bits for the ECN field, which the template leaves 0 then. Returns bytes written:
-/// `t.length`.
+/// IPv6, annex A17.3.1). `ecn`: two bits for the ECN field; if not 0, that field must be 0 in the template. Returns the
+/// number of bytes written, `t.length`.
 std::size_t write_l2_to_l4(std::byte* out, const RouteTemplate& t, uint16_t udp_source, std::size_t l4_bytes,
                            uint16_t ipv4_id, bool offload_ip_checksum = false, uint8_t ecn = 0);
 

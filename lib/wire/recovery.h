@@ -1,11 +1,12 @@
-// What uroce peers say to each other besides IBTA's packets, in frames with manufacturer-specific opcodes (IBTA vol. 1,
-// 9.2.1: 0xC0 to 0xFF), which every other receiver drops.
+// The frames of selective recovery between uroce peers. Their opcodes are manufacturer-specific (IBTA vol. 1, 9.2.1:
+// 0xC0 to 0xFF), so that every other receiver drops them.
 //
-//   HELLO  BTH, Hello            "I am one of these, and keep what arrives out of order"
-//   SACK   BTH, AETH, Sack, bitmap   an ACK or NAK, what has arrived beyond it, and an echo to measure time by
+//   HELLO  BTH, Hello                "I am a uroce peer, and I buffer packets that arrive out of order"
+//   SACK   BTH, AETH, Sack, bitmap   an ACK or NAK, the packets that have arrived beyond it, and an echo to measure the
+//   RTT
 //
-// Numbers are big-endian. Epochs are drawn at random for each connection of a queue pair; a frame that does not name
-// the right one belongs to another connection, or is forged.
+// Numbers are big-endian. Each connection of a queue pair has a random epoch. A frame with another epoch belongs to
+// another connection, or is forged.
 #pragma once
 
 #include <array>
@@ -25,11 +26,11 @@ struct Hello {
   static constexpr uint8_t kVersion = 1;
 
   uint32_t epoch = 0;       ///< the sender's, not 0
-  uint32_t peer_epoch = 0;  ///< the receiver's as the sender heard it; 0: not yet
-  uint16_t parking = 0;     ///< packets beyond the expected one that the sender keeps, 1..1023
-  bool answer = false;      ///< the sender wants a HELLO back
+  uint32_t peer_epoch = 0;  ///< the receiver's; 0: the sender does not know it yet
+  uint16_t parking = 0;     ///< capacity of the sender's reorder buffer in packets, 1..1023
+  bool answer = false;      ///< asks the receiver to answer with a HELLO
 
-  /// No value: not one of these.
+  /// No value when `payload` is not a valid HELLO.
   static std::optional<Hello> load(std::span<const std::byte> payload) {
     if (payload.size() != kBytes || load_be32(payload.data()) != kMagic) return std::nullopt;
     const std::byte* p = payload.data();
@@ -60,12 +61,12 @@ struct Sack {
 
   uint32_t epoch = 0;      ///< the receiver's
   Psn base{};              ///< the next PSN that the sender expects
-  Psn echo{};              ///< the request that made the sender speak
-  uint8_t echo_tag = 0;    ///< how often it had been sent again, 0..127 (the BTH's seven reserved bits)
-  bool duplicate = false;  ///< it had arrived before
-  uint32_t hold = 0;       ///< nanoseconds between its arrival and this frame
+  Psn echo{};              ///< the request packet that triggered this SACK
+  uint8_t echo_tag = 0;    ///< how often that packet had been retransmitted, 0..127 (the BTH's seven reserved bits)
+  bool duplicate = false;  ///< that packet was a duplicate
+  uint32_t hold = 0;       ///< nanoseconds between that packet's arrival and this frame
   uint32_t words = 0;      ///< of the bitmap
-  /// Bit i of the whole: PSN base + 1 + i has arrived. The lowest bit of the first word is bit 0.
+  /// Bit i of the bitmap: PSN base + 1 + i has arrived. The lowest bit of the first word is bit 0.
   std::array<uint64_t, kMaxWords> bitmap;
 
   static bool load(std::span<const std::byte> payload, Sack& s) {

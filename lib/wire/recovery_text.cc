@@ -12,7 +12,7 @@ namespace {
 
 bool has_bit(const Sack& sack, uint32_t i) { return i < sack.words * 64 && (sack.bitmap[i / 64] >> (i % 64) & 1) != 0; }
 
-// The fewest words that hold the bitmap.
+// The number of words without the zero words at the end.
 uint32_t words_needed(const Sack& sack) {
   uint32_t words = sack.words;
   while (words > 0 && sack.bitmap[words - 1] == 0) --words;
@@ -122,7 +122,7 @@ std::string RecoveryFields::set_bits() {
     const int32_t from = distance(Psn(first), sack_.base + 1);
     const int32_t to = distance(Psn(last), sack_.base + 1);
     if (from < 0 || to < from || to >= static_cast<int32_t>(Sack::kMaxWords * 64)) {
-      return fmt::format("bits={} is not within the {} PSNs behind base={}", item, Sack::kMaxWords * 64,
+      return fmt::format("bits={} is not within the {} PSNs after base={}", item, Sack::kMaxWords * 64,
                          sack_.base.value());
     }
     sack_.words = std::max(sack_.words, static_cast<uint32_t>(to) / 64 + 1);

@@ -1,4 +1,4 @@
-// The fields of a HELLO and a SACK in the text form; text.h has the grammar.
+// The text form of a HELLO's and a SACK's fields. text.h has the grammar.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +13,18 @@
 
 namespace uroce::wire {
 
-/// The fields that `payload` means, each with a blank before it. No value: it is not what a sender would write.
+/// The fields of `payload`, each with a blank before it. No value when store() would write other bytes.
 std::optional<std::string> recovery_text(Opcode opcode, std::span<const std::byte> payload);
 
 /// Collects the fields of one line.
 class RecoveryFields {
  public:
   explicit RecoveryFields(Opcode opcode) : opcode_(opcode) {}
-  /// What is wrong with the field, empty when it was taken. No value: not a field of this operation. A flag has no
-  /// value.
+  /// Returns an error text, or an empty one when the field is valid. No value: the operation has no such field. For a
+  /// flag, `value` is empty.
   std::optional<std::string> set(std::string_view key, std::string_view value);
-  /// What is wrong with the fields together, empty for nothing; `payload` is left as it is when none was set.
+  /// Writes the fields to `payload`, which stays unchanged when no field was set. Returns an error text, or an empty
+  /// one.
   std::string store(std::vector<std::byte>& payload);
 
  private:

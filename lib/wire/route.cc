@@ -29,7 +29,7 @@ void store_ipv6(std::byte* ip, const Route& route) {
   std::memcpy(ip + 24, route.dgid.bytes.data(), 16);
 }
 
-/// Copies 42 to 66 bytes as overlapping blocks of fixed size: no call, no loop.
+/// Copies 42 to 66 bytes as overlapping blocks of fixed size, without a call or a loop.
 inline void copy_template(std::byte* out, const RouteTemplate& t) {
   const std::size_t n = t.length;
   assert(n >= kSmallest && n <= kLargest);
@@ -96,7 +96,7 @@ std::size_t write_l2_to_l4(std::byte* out, const RouteTemplate& t, uint16_t udp_
     if (ecn != 0) ip[1] = t.bytes[t.l3_offset + 1u] | static_cast<std::byte>(ecn << 4);
     return t.length;
   }
-  // From the template, not from what was just stored: that would wait.
+  // Read the template, not the bytes just stored: a load right after a wider store stalls.
   if (ecn != 0) ip[1] = t.bytes[t.l3_offset + 1u] | static_cast<std::byte>(ecn);
   const auto total = static_cast<uint16_t>(udp_length + kIpv4Bytes);
   store_be16(ip + 2, total);

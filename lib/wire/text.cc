@@ -69,7 +69,7 @@ void put_atomic(Out out, const AtomicEth& atomic, bool is_add) {
   fmt::format_to(out, " va={:#x} rkey={:#x}", atomic.va, atomic.rkey);
   if (is_add) {
     fmt::format_to(out, " add={:#x}", atomic.swap_add);
-    // A FETCH_ADD has no use for it, yet the bytes are there.
+    // FETCH_ADD ignores the compare value, but the header has it.
     if (atomic.compare != 0) fmt::format_to(out, " compare={:#x}", atomic.compare);
   } else {
     fmt::format_to(out, " compare={:#x} swap={:#x}", atomic.compare, atomic.swap_add);

@@ -1,4 +1,4 @@
-// One packet, one line: what packet scripts are written in and what traces print.
+// The text form of packets, one line each. Packet scripts are written in it, and traces print it.
 //
 //   RC WRITE_FIRST qp=0x11 psn=5 ack_req va=0x1000 rkey=0x1234 len=2048 payload=1024
 //   RC ACK qp=0x12 psn=5 syndrome=ack credits=31 msn=1
@@ -20,15 +20,15 @@
 //             | "imm=" n | "inv_rkey=" n           ImmDt, IETH
 //             | "qkey=" n | "src_qp=" n | "deth_rsv=" n   DETH
 //             | "payload=" n                       bytes of payload, without pad
-//             | "epoch=" n                         HELLO and SACK, whose payload these fields are
-//             | "peer_epoch=" n | "parking=" n | "answer"   HELLO; 1, 0 and 255 where absent
+//             | "epoch=" n                         HELLO and SACK; these fields are their payload
+//             | "peer_epoch=" n | "parking=" n | "answer"   HELLO; defaults: epoch 1, peer_epoch 0, parking 255
 //             | "base=" n | "echo=" n | "tag=" n | "dup" | "hold=" n   SACK
-//             | "bits=" psns | "words=" n          SACK: what has arrived behind base; as many words as needed
+//             | "bits=" psns | "words=" n          SACK: PSNs after base that have arrived; default: words as needed
 //   psns      = "none" | n ["-" n] {"," n ["-" n]}
 //   nak       = "psn_sequence" | "invalid_request" | "remote_access" | "remote_operational" | "invalid_rd_request" | n
 //
-// A field that the operation has no header for is an error. An ACK without "syndrome" is an ACK with credits=31, a NAK
-// without "code" a PSN sequence error.
+// A field of a header that the operation does not have is an error. An ACK without "syndrome" has credits=31. A NAK
+// without "code" is a PSN sequence error.
 #pragma once
 
 #include <cstddef>
@@ -42,22 +42,22 @@
 
 namespace uroce::wire {
 
-/// Transport headers and payload length only; with `addresses`, MAC, VLAN, IP and UDP source port in front, for
-/// people: from_text() does not take those. BTH fields at their default are left out.
+/// Writes the transport headers and the payload length. With `addresses`, MAC, VLAN, IP and UDP source port come first;
+/// from_text() does not read those. BTH fields with their default value are left out.
 std::string to_text(const Packet& packet, bool addresses = false);
 
-/// A packet as written: headers, and how long its payload is. `packet.frame` and `packet.payload` are empty, and
-/// `packet.bth.pad` fits `payload_length`. encode() turns it into a frame.
+/// A packet read from text: its headers and the length of its payload. `packet.frame` and `packet.payload` are empty,
+/// `packet.bth.pad` fits `payload_length`. encode() makes a frame of it.
 struct TextPacket {
   Packet packet{};
   std::size_t payload_length = 0;
-  std::vector<std::byte> content{};  ///< the payload of a HELLO or SACK whose fields were written
+  std::vector<std::byte> content{};  ///< the payload of a HELLO or SACK, if the line has any of its fields
 };
 
 std::string to_text(const TextPacket& text);
 
-/// Reads a line that follows the grammar above, at most 65,000 bytes of payload. to_text() of the result is the same
-/// line again, in canonical order. EINVAL with a sentence naming the word that is wrong.
+/// Reads a line in the grammar above, with at most 65,000 bytes of payload. to_text() of the result gives the same line
+/// in canonical order. Errors: EINVAL; the text names the wrong word.
 Result<TextPacket> from_text(std::string_view line);
 
 }  // namespace uroce::wire

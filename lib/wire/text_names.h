@@ -1,4 +1,4 @@
-// Words and numbers that the text form's writers and readers share.
+// Names and number formats that to_text() and from_text() share.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ namespace uroce::wire {
 inline constexpr std::array<std::string_view, 5> kNakNames = {"psn_sequence", "invalid_request", "remote_access",
                                                               "remote_operational", "invalid_rd_request"};
 
-/// The transport's word and a blank; nothing for a CNP, whose operation says it.
+/// The transport's name and a blank. Empty for operations without a transport name, such as CNP.
 constexpr std::string_view transport_prefix(Transport transport) {
   switch (transport) {
     case Transport::rc: return "RC ";
@@ -28,7 +28,7 @@ constexpr std::string_view transport_prefix(Transport transport) {
   }
 }
 
-/// Decimal, or hexadecimal behind 0x.
+/// Reads a decimal number, or a hexadecimal one with 0x in front.
 inline std::optional<uint64_t> number_of(std::string_view text) {
   int base = 10;
   if (text.starts_with("0x") || text.starts_with("0X")) {
@@ -41,7 +41,7 @@ inline std::optional<uint64_t> number_of(std::string_view text) {
   return value;
 }
 
-/// Sets `target` from `value` where it is a number of at most `bits` bits; otherwise says what is wrong.
+/// Sets `target` if `value` is a number of at most `bits` bits. Otherwise returns the error's text.
 template <class T>
 std::string set_number(T& target, std::string_view key, std::string_view value, unsigned bits) {
   const std::optional<uint64_t> n = number_of(value);

@@ -175,10 +175,10 @@ class Rsockets(Case):
         return ["env", f"LD_PRELOAD={found[0]}", *command]
 
     def test_iperf3_preloaded(self):
-        """A program of TCP. Its addresses are no kernel's here, so nothing can go by TCP instead.
+        """A TCP program. The kernel has none of its addresses, so nothing can go by TCP instead.
 
-        The client ends the test when it has sent all its bytes, and the server counts what it has read by then. What
-        may be missing is what the buffers of two rsockets hold, and one block."""
+        The client ends the test when it has sent all its bytes, and the server counts the bytes that it has read by then. At
+        most the contents of the buffers of two rsockets, and one block, are missing."""
         self.need("iperf3")
         sent, under_way = 20 << 20, 512 << 10
         outputs = self.run_pair(

@@ -23,7 +23,7 @@ TEST(Psn, DistanceIsRightAcrossTheWrap) {
       EXPECT_EQ(distance(ahead, Psn(base)), step) << base;
       EXPECT_EQ(distance(Psn(base), ahead), -step) << base;
     }
-    // Half the circle away counts as older, from either side.
+    // A PSN half of the number space away counts as older, in both directions.
     EXPECT_EQ(distance(Psn(base) + 0x800000, Psn(base)), -0x800000) << base;
     EXPECT_EQ(distance(Psn(base), Psn(base) + 0x800000), -0x800000) << base;
   }

@@ -13,7 +13,7 @@ TEST(SpscRing, KeepsOrderAndRefusesWhenFull) {
   EXPECT_TRUE(ring.empty());
   EXPECT_EQ(ring.pop(), std::nullopt);
   for (int round = 0; round < 5; ++round) {
-    for (int i = 0; i < 4; ++i) EXPECT_TRUE(ring.push(i)) << "three are asked for, four is the power of two";
+    for (int i = 0; i < 4; ++i) EXPECT_TRUE(ring.push(i)) << "a capacity of three is rounded up to four";
     int refused = 9;
     EXPECT_FALSE(ring.push(refused));
     EXPECT_EQ(refused, 9);

@@ -18,7 +18,7 @@ TEST(WrOpcodes, EachQpTypeOffersItsOwn) {
   }
 }
 
-TEST(WrOpcodes, NoTypeOffersWhatIsNoOpcode) {
+TEST(WrOpcodes, NoTypeOffersAnUndefinedOpcode) {
   for (int i = 10; i < 256; ++i) {
     for (const QpType type : {QpType::rc, QpType::uc, QpType::ud}) EXPECT_FALSE(offers(type, static_cast<WrOpcode>(i)));
   }

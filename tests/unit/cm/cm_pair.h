@@ -1,4 +1,4 @@
-// Two hosts whose connection managers talk to each other, without loss and without delay.
+// Two hosts with a connection manager each. MADs between them are neither lost nor delayed.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ struct CmPair {
 
   void run() { test::exchange(active, passive, now); }
 
-  /// Lets time pass, deadline by deadline, with the MADs that follow arriving at once.
+  /// Advances the time from deadline to deadline. The MADs sent at each arrive at once.
   void pass(Nanos time) {
     const Nanos end = now + time;
     while (true) {
@@ -43,15 +43,15 @@ struct CmPair {
     now = end;
   }
 
-  /// Ids of a connection whose request waits for an answer.
+  /// The ids of a connection whose request is not answered yet.
   std::pair<uint32_t, uint32_t> requested() {
     static_cast<void>(passive.cm.listen(kService, kExactly, 10, 1));
     const auto a = active.cm.connect(request(), now);
     EXPECT_TRUE(a);
     run();
-    const CmMessage asked = passive.take_event();
-    EXPECT_EQ(asked.kind, CmEventKind::request);
-    return {*a, asked.id};
+    const CmMessage requested = passive.take_event();
+    EXPECT_EQ(requested.kind, CmEventKind::request);
+    return {*a, requested.id};
   }
 
   std::pair<uint32_t, uint32_t> connected() {

@@ -1,4 +1,4 @@
-// How many connections, for how long, and calls from within events.
+// The number of connections, timers, and calls from inside events.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -10,7 +10,7 @@
 namespace uroce::cm {
 namespace {
 
-/// Connects queue pair `qpn` of either side; ids of both ends.
+/// Connects the queue pairs `qpn` of both sides and returns the ids of both ends.
 std::pair<uint32_t, uint32_t> connect(CmPair& pair, uint32_t qpn) {
   CmRequest request = pair.request();
   request.qpn = qpn;
@@ -57,7 +57,7 @@ TEST(IbCmLimits, AHundredThousandConnectionsLeaveNothing) {
     pair.pass(std::chrono::microseconds(200));  // 5,000 a second
     most = std::max(most, pair.active.cm.size() + pair.passive.cm.size());
   }
-  EXPECT_LT(most, 13'000u) << "what rests in time-wait, for 1.2 s at most";
+  EXPECT_LT(most, 13'000u) << "time-wait lasts 1.2 s at most";
   pair.pass(std::chrono::seconds(2));
   pair.expect_nothing_left();
   EXPECT_EQ(pair.active.cm.counters().req_sent.get(), 100'000u);
@@ -92,7 +92,7 @@ TEST(IbCmLimits, TimersKeepTimeAfterALongSilence) {
   EXPECT_EQ(pair.active.sent.size(), 1u);
 }
 
-/// However late a poll comes, a timer fires once in it.
+/// A timer fires once in a poll, even if the poll is late.
 TEST(IbCmLimits, ALatePollRepeatsOnce) {
   for (int64_t late = 0; late < 600; ++late) {
     CmPair pair;
@@ -106,7 +106,7 @@ TEST(IbCmLimits, ALatePollRepeatsOnce) {
   }
 }
 
-/// A host whose application answers from within the event.
+/// A host whose application answers inside the event.
 class Eager : public IbCmHost {
  public:
   explicit Eager(uint64_t seed) : cm({.seed = seed}, *this) {}
@@ -133,7 +133,7 @@ void exchange(Eager& a, Eager& b) {
   }
 }
 
-TEST(IbCmEvents, AnswersFromWithin) {
+TEST(IbCmEvents, AnswersInsideAnEvent) {
   Eager a(1), b(2);
   a.answer = [&](const CmMessage& m) {
     if (m.kind == CmEventKind::reply) {
@@ -156,8 +156,8 @@ TEST(IbCmEvents, AnswersFromWithin) {
   EXPECT_EQ(b.kinds, (std::vector{CmEventKind::request, CmEventKind::established, CmEventKind::disconnected}));
 }
 
-/// In every event there is, the id is destroyed: nothing more is told of it, and nothing stays.
-TEST(IbCmEvents, DestroysFromWithin) {
+/// Destroys the id inside each kind of event: no more events of it come, and no record remains.
+TEST(IbCmEvents, DestroysInsideAnEvent) {
   for (const CmEventKind last : {CmEventKind::request, CmEventKind::reply, CmEventKind::established,
                                  CmEventKind::disconnected, CmEventKind::timewait_exit, CmEventKind::unreachable}) {
     Eager a(1), b(2);
@@ -201,7 +201,7 @@ TEST(IbCm, AnAlternatePathIsDeclined) {
   EXPECT_EQ(RepMad::load(pair.passive.sent.front().mad.data() + kMadHeaderBytes).failover, 1);
 }
 
-/// The messages of one connection carry one transaction id, but for the DREQ's exchange.
+/// All messages of a connection have one transaction id, except DREQ and DREP.
 TEST(IbCm, TransactionIdsAreEchoed) {
   CmPair pair;
   std::vector<uint64_t> ids;

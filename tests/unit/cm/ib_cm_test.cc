@@ -1,4 +1,4 @@
-// Connections as they should go, between two connection managers.
+// Connections between two connection managers, without errors.
 #include "cm/ib_cm.h"
 
 #include <gtest/gtest.h>
@@ -19,19 +19,19 @@ TEST(IbCm, ConnectsAndDisconnects) {
   ASSERT_TRUE(a);
   pair.run();
 
-  const CmMessage asked = pair.passive.take_event();
-  ASSERT_EQ(asked.kind, CmEventKind::request);
-  EXPECT_EQ(asked.listener, 77u);
-  EXPECT_EQ(asked.request.service_id, kService);
-  EXPECT_EQ(asked.request.path.sgid, pair.passive.gid);
-  EXPECT_EQ(asked.request.path.dgid, pair.active.gid);
-  EXPECT_EQ(asked.request.qpn, request.qpn);
-  EXPECT_EQ(asked.request.psn, request.psn);
-  EXPECT_EQ(asked.request.responder_resources, 3);
-  EXPECT_EQ(asked.request.initiator_depth, 5);
-  EXPECT_EQ(asked.request.private_data.size(), kReqPrivate);
-  EXPECT_EQ(text_of(asked.request.private_data), "hello");
-  const IbCm::Connection* c = pair.passive.cm.find(asked.id);
+  const CmMessage requested = pair.passive.take_event();
+  ASSERT_EQ(requested.kind, CmEventKind::request);
+  EXPECT_EQ(requested.listener, 77u);
+  EXPECT_EQ(requested.request.service_id, kService);
+  EXPECT_EQ(requested.request.path.sgid, pair.passive.gid);
+  EXPECT_EQ(requested.request.path.dgid, pair.active.gid);
+  EXPECT_EQ(requested.request.qpn, request.qpn);
+  EXPECT_EQ(requested.request.psn, request.psn);
+  EXPECT_EQ(requested.request.responder_resources, 3);
+  EXPECT_EQ(requested.request.initiator_depth, 5);
+  EXPECT_EQ(requested.request.private_data.size(), kReqPrivate);
+  EXPECT_EQ(text_of(requested.request.private_data), "hello");
+  const IbCm::Connection* c = pair.passive.cm.find(requested.id);
   ASSERT_NE(c, nullptr);
   EXPECT_FALSE(c->active);
   EXPECT_EQ(c->remote_qpn, request.qpn);
@@ -39,7 +39,7 @@ TEST(IbCm, ConnectsAndDisconnects) {
 
   CmReply reply = pair.reply();
   reply.private_data = bytes_of("welcome");
-  ASSERT_TRUE(pair.passive.cm.accept(asked.id, reply, pair.now));
+  ASSERT_TRUE(pair.passive.cm.accept(requested.id, reply, pair.now));
   pair.run();
   const CmMessage replied = pair.active.take_event();
   ASSERT_EQ(replied.kind, CmEventKind::reply);
@@ -63,14 +63,14 @@ TEST(IbCm, ConnectsAndDisconnects) {
   const CmMessage down = pair.passive.take_event();
   EXPECT_EQ(down.kind, CmEventKind::disconnected);
   EXPECT_EQ(text_of(down.private_data), "bye");
-  EXPECT_TRUE(pair.passive.cm.disconnect(asked.id, {}, pair.now)) << "answered already: nothing to do";
+  EXPECT_TRUE(pair.passive.cm.disconnect(requested.id, {}, pair.now)) << "disconnecting again does nothing";
   EXPECT_TRUE(pair.passive.sent.empty());
 
   pair.pass(std::chrono::seconds(10));
   EXPECT_EQ(pair.active.take_event().kind, CmEventKind::timewait_exit);
   EXPECT_EQ(pair.passive.take_event().kind, CmEventKind::timewait_exit);
   pair.active.cm.destroy(*a, pair.now);
-  pair.passive.cm.destroy(asked.id, pair.now);
+  pair.passive.cm.destroy(requested.id, pair.now);
   pair.expect_nothing_left();
 }
 
@@ -187,7 +187,7 @@ TEST(IbCm, NobodyListens) {
   pair.expect_nothing_left();
 }
 
-TEST(IbCm, TheMoreSpecificListenerIsAsked) {
+TEST(IbCm, TheMoreSpecificListenerGetsTheRequest) {
   CmPair pair;
   ASSERT_TRUE(pair.passive.cm.listen(kService, 0xffffffffffff0000, 10, 1));
   ASSERT_TRUE(pair.passive.cm.listen(kService, kExactly, 10, 2));
@@ -219,13 +219,13 @@ TEST(IbCm, FindsADatagramService) {
   const auto a = pair.active.cm.connect(request, pair.now);
   ASSERT_TRUE(a);
   pair.run();
-  const CmMessage asked = pair.passive.take_event();
-  ASSERT_EQ(asked.kind, CmEventKind::request);
-  EXPECT_EQ(asked.request.type, QpType::ud);
-  EXPECT_EQ(asked.request.path.dgid, pair.active.gid);
-  EXPECT_EQ(text_of(asked.request.private_data), "who");
+  const CmMessage requested = pair.passive.take_event();
+  ASSERT_EQ(requested.kind, CmEventKind::request);
+  EXPECT_EQ(requested.request.type, QpType::ud);
+  EXPECT_EQ(requested.request.path.dgid, pair.active.gid);
+  EXPECT_EQ(text_of(requested.request.private_data), "who");
   ASSERT_TRUE(
-      pair.passive.cm.accept(asked.id, {.qpn = 0x77, .qkey = 0x1234567, .private_data = bytes_of("me")}, pair.now));
+      pair.passive.cm.accept(requested.id, {.qpn = 0x77, .qkey = 0x1234567, .private_data = bytes_of("me")}, pair.now));
   pair.run();
   const CmMessage found = pair.active.take_event();
   ASSERT_EQ(found.kind, CmEventKind::established);
@@ -234,7 +234,7 @@ TEST(IbCm, FindsADatagramService) {
   EXPECT_EQ(text_of(found.private_data), "me");
   EXPECT_EQ(pair.active.cm.find(*a)->remote_qpn, 0x77u);
   pair.active.cm.destroy(*a, pair.now);
-  pair.passive.cm.destroy(asked.id, pair.now);
+  pair.passive.cm.destroy(requested.id, pair.now);
   pair.pass(std::chrono::seconds(60));
   pair.expect_nothing_left();
 }
@@ -251,8 +251,8 @@ TEST(IbCm, ADatagramServiceIsRefused) {
   ASSERT_TRUE(pair.passive.cm.listen(kService, kExactly, 10, 5));
   const auto refused = pair.active.cm.connect(request, pair.now);
   pair.run();
-  const uint32_t asked = pair.passive.take_event().id;
-  ASSERT_TRUE(pair.passive.cm.reject(asked, RejReason::consumer_reject, {}, bytes_of("busy"), pair.now));
+  const uint32_t requested = pair.passive.take_event().id;
+  ASSERT_TRUE(pair.passive.cm.reject(requested, RejReason::consumer_reject, {}, bytes_of("busy"), pair.now));
   pair.run();
   rejected = pair.active.take_event();
   EXPECT_EQ(rejected.kind, CmEventKind::rejected);
@@ -260,7 +260,7 @@ TEST(IbCm, ADatagramServiceIsRefused) {
   EXPECT_EQ(text_of(rejected.private_data), "busy");
   pair.active.cm.destroy(*nobody, pair.now);
   pair.active.cm.destroy(*refused, pair.now);
-  pair.passive.cm.destroy(asked, pair.now);
+  pair.passive.cm.destroy(requested, pair.now);
   pair.pass(std::chrono::seconds(60));
   pair.expect_nothing_left();
 }

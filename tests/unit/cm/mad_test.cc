@@ -1,4 +1,4 @@
-// The codec against frames that Linux sent, and against what no peer should send.
+// The codec, with frames that Linux sent, and with malformed ones.
 #include "cm/mad.h"
 
 #include <gtest/gtest.h>
@@ -91,7 +91,7 @@ TEST(Mad, ReadsARequestOfLinux) {
   EXPECT_EQ(rdma->destination, Gid::from_ipv4(0x0a000001));
 }
 
-/// Every field at its largest, so that none touches its neighbours.
+/// Every field has its largest value, to show that none overwrites its neighbours.
 TEST(Mad, FieldsKeepToTheirBits) {
   for (int which = 0; which < 12; ++which) {
     ReqMad req;
@@ -188,7 +188,7 @@ TEST(Mad, ALengthBeyondTheFieldIsCut) {
   EXPECT_EQ(SidrRepMad::load(mad.data() + kMadHeaderBytes).info.size(), kRejInfo);
 }
 
-TEST(Mad, OtherHeadersAreNone) {
+TEST(Mad, OtherHeadersAreRejected) {
   const Mad good = make_mad(7, RtuMad{1, 2, {}});
   EXPECT_TRUE(parse_header(good));
   EXPECT_FALSE(parse_header(std::span(good).first(255)));
@@ -218,7 +218,7 @@ TEST(RdmaHeader, BothFamiliesComeBack) {
   }
 }
 
-TEST(RdmaHeader, RefusesWhatItIsNot) {
+TEST(RdmaHeader, RejectsOtherData) {
   std::array<std::byte, RdmaHeader::kBytes> bytes{};
   EXPECT_FALSE(RdmaHeader::parse(bytes)) << "IP version 0";
   store8(bytes.data() + 1, 0x40);

@@ -39,7 +39,7 @@ TEST_F(RegionTableTest, TranslatesToTheBytesOfTheRegion) {
   EXPECT_EQ(table_.translate(key, 7, 0x10000, 4096, {}).host, buffer_.data());
 }
 
-TEST_F(RegionTableTest, RefusesWhatLeavesTheRegion) {
+TEST_F(RegionTableTest, RefusesAccessOutsideTheRegion) {
   const Key key = table_.add(spec(0x10000, 4096)).value();
   EXPECT_EQ(check(key, 0xffff, 1), AccessResult::out_of_bounds);
   EXPECT_EQ(check(key, 0xffff, 2), AccessResult::out_of_bounds);
@@ -85,7 +85,7 @@ TEST_F(RegionTableTest, ARegionOfNoBytesHoldsNone) {
   EXPECT_EQ(check(key, 0x10000, 0), AccessResult::ok);
 }
 
-TEST_F(RegionTableTest, EachPermissionIsAsked) {
+TEST_F(RegionTableTest, EachPermissionIsChecked) {
   const Key key = table_.add(spec(0, 64, Access::remote_read)).value();
   EXPECT_EQ(check(key, 0, 8), AccessResult::ok) << "local read is always allowed";
   EXPECT_EQ(check(key, 0, 8, Access::remote_read), AccessResult::ok);
@@ -101,7 +101,7 @@ TEST_F(RegionTableTest, RemoteWritersNeedLocalWrite) {
   EXPECT_TRUE(table_.add(spec(0, 64, Access::remote_write | Access::local_write)).has_value());
 }
 
-TEST_F(RegionTableTest, DomainsAreApart) {
+TEST_F(RegionTableTest, DomainsAreSeparate) {
   const Key key = table_.add(spec(0, 64)).value();
   EXPECT_EQ(check(key, 0, 8, {}, 8), AccessResult::wrong_domain);
   EXPECT_EQ(check(key, 0, 8, {}, 0), AccessResult::wrong_domain);
@@ -131,7 +131,7 @@ TEST_F(RegionTableTest, AnInvalidatedKeyStopsWhileItsRegionStays) {
   EXPECT_EQ(table_.invalidate(key, 7), AccessResult::ok);
   EXPECT_EQ(check(key, 0, 8), AccessResult::bad_key);
   EXPECT_EQ(table_.invalidate(key, 7), AccessResult::bad_key);
-  EXPECT_EQ(table_.used(), 1u) << "its owner deregisters it";
+  EXPECT_EQ(table_.used(), 1u) << "it exists until its owner deregisters it";
   EXPECT_TRUE(table_.remove(key));
   EXPECT_FALSE(table_.remove(key));
   table_.retire(key);
@@ -190,7 +190,7 @@ TEST(RegionTableKeys, AKeyDoesNotComeBackUntilTheGenerationSpaceIsUsed) {
     table.retire(key);
     last = key;
   }
-  EXPECT_TRUE(seen.contains(table.add(spec).value())) << "4096 generations are all there are";
+  EXPECT_TRUE(seen.contains(table.add(spec).value())) << "there are 4096 generations";
 }
 
 TEST(RegionTableKeys, StaleKeysNeverHitOverManyRegistrations) {
@@ -229,7 +229,7 @@ TEST(RegionTableKeys, FollowTheSeed) {
     low_bits.insert(key & 0x3fffff);
   }
   EXPECT_TRUE(differ);
-  EXPECT_GT(low_bits.size(), 250u) << "first keys of different slots share no generation";
+  EXPECT_GT(low_bits.size(), 250u) << "the first keys of different slots have different generations";
 }
 
 TEST(RegionTableKeys, CapacityIsAPowerOfTwoInRange) {
@@ -238,8 +238,8 @@ TEST(RegionTableKeys, CapacityIsAPowerOfTwoInRange) {
   EXPECT_EQ(RegionTable(1u << 20, 0).capacity(), 1u << 20);
 }
 
-/// Engines look up while the control thread replaces regions, with the quiescent points that retire() asks for.
-/// Each region's memory names its key, so a look-up that mixed two registrations would be seen.
+/// Engines look up while the control thread replaces regions, with the quiescent points that retire() needs. Each
+/// region's memory contains its key, so that a look-up which mixes two registrations is detected.
 TEST(RegionTableThreads, LookUpsSeeWholeRegistrationsOnly) {
   constexpr uint32_t kSlots = 8;
   constexpr int kReaders = 2;
@@ -279,7 +279,7 @@ TEST(RegionTableThreads, LookUpsSeeWholeRegistrationsOnly) {
       while (e.load(std::memory_order_acquire) < before + 2) std::this_thread::yield();
     }
   };
-  // The key is not known before add(), but keys follow the seed: a twin table foretells them.
+  // The key is not known before add(), but a second table with the same seed gives the same keys.
   RegionTable twin(kSlots, 3);
   for (uint32_t round = 0; round < 2000; ++round) {
     const uint32_t at = round % kSlots;

@@ -1,4 +1,4 @@
-// Memory windows: every rule of binding, and changes that meet look-ups on other threads.
+// Memory windows: every rule of binding, and changes during look-ups by other threads.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -53,11 +53,11 @@ class WindowTest : public testing::Test {
 class BothTypes : public WindowTest, public testing::WithParamInterface<WindowType> {};
 INSTANTIATE_TEST_SUITE_P(Types, BothTypes, testing::Values(WindowType::type1, WindowType::type2));
 
-TEST_P(BothTypes, OpensItsRangeAloneToWhatItGrants) {
+TEST_P(BothTypes, GivesAccessToItsRangeOnly) {
   const Key key = add(GetParam());
   EXPECT_EQ(check(key, 1024, 1), AccessResult::bad_key);
   ASSERT_TRUE(table_.bind(spec(key)));
-  // The region itself grants peers nothing.
+  // The region itself gives peers no access.
   EXPECT_EQ(check(region_, 1024, 1), AccessResult::not_permitted);
   EXPECT_EQ(at(key, kBase + 1024, 1024).host, buffer_.data() + 1024);
   EXPECT_EQ(at(key, kBase + 2047, 1).host, buffer_.data() + 2047);
@@ -72,7 +72,7 @@ TEST_P(BothTypes, OpensItsRangeAloneToWhatItGrants) {
   EXPECT_EQ(table_.translate(key, kPd + 1, kBase + 1024, 1, kWrite, kQpn).result, AccessResult::wrong_domain);
 }
 
-TEST_P(BothTypes, ItsKeyIsNoLkey) {
+TEST_P(BothTypes, ItsKeyIsNotAnLkey) {
   const Key key = add(GetParam());
   ASSERT_TRUE(table_.bind(spec(key)));
   EXPECT_EQ(check(key, 1024, 1, {}), AccessResult::not_permitted);
@@ -104,7 +104,7 @@ TEST_P(BothTypes, StaysWithinTheRegion) {
   EXPECT_TRUE(table_.bind(spec(key, 0, 4096)));
 }
 
-TEST_P(BothTypes, NeedsAllOfOneDomain) {
+TEST_P(BothTypes, NeedsOneDomainThroughout) {
   const Key foreign_window = add(GetParam(), kPd + 1);
   EXPECT_FALSE(table_.bind(spec(foreign_window)));
   const Key key = add(GetParam());
@@ -136,7 +136,7 @@ TEST_P(BothTypes, GrantsRemoteAccessesOnly) {
   }
 }
 
-TEST_P(BothTypes, AWindowIsNoRegionToBindTo) {
+TEST_P(BothTypes, CannotBeBoundToAnotherWindow) {
   const Key other = add(GetParam());
   ASSERT_TRUE(table_.bind(spec(other, 0, 4096)));
   BindSpec to = spec(add(GetParam()));
@@ -201,7 +201,7 @@ TEST_P(BothTypes, EndsWhenItIsRemoved) {
   EXPECT_EQ(table_.used(), 1u);
 }
 
-TEST_P(BothTypes, WhatFollowsInItsSlotIsNotReachedByItsKeys) {
+TEST_P(BothTypes, ItsKeysDoNotReachTheNextObjectInItsSlot) {
   for (int i = 0; i < 200; ++i) {
     const Key key = add(GetParam());
     table_.remove(key);
@@ -216,7 +216,7 @@ TEST_P(BothTypes, WhatFollowsInItsSlotIsNotReachedByItsKeys) {
   }
 }
 
-TEST_F(WindowTest, Type1IsBoundAnewAtWill) {
+TEST_F(WindowTest, Type1CanBeBoundAgain) {
   const Key first = add(WindowType::type1);
   ASSERT_TRUE(table_.bind(spec(first, 0, 64)));
   const Key second = (first & ~0xffu) | ((first + 1) & 0xff);
@@ -227,7 +227,7 @@ TEST_F(WindowTest, Type1IsBoundAnewAtWill) {
   EXPECT_EQ(table_.windows(region_), 1u);
 }
 
-TEST_F(WindowTest, Type1IsUnboundByABindOfNothing) {
+TEST_F(WindowTest, Type1IsUnboundByABindOfLengthZero) {
   const Key key = add(WindowType::type1);
   ASSERT_TRUE(table_.bind(spec(key)));
   ASSERT_TRUE(table_.bind({.key = key, .pd = kPd, .qpn = kQpn}));
@@ -244,7 +244,7 @@ TEST_F(WindowTest, Type1ServesEveryQueuePairOfItsDomainAndIsNotInvalidated) {
   EXPECT_EQ(check(key, 1024, 1), AccessResult::ok);
 }
 
-TEST_F(WindowTest, Type1CountsAsTheRegionDoes) {
+TEST_F(WindowTest, Type1UsesTheRegionsAddresses) {
   EXPECT_FALSE(bind_with(add(WindowType::type1), kWrite | Access::zero_based));
 }
 
@@ -274,7 +274,7 @@ TEST_F(WindowTest, Type2IsInvalidatedBeforeItIsBoundAgain) {
   EXPECT_EQ(check(next, 0, 64), AccessResult::ok);
 }
 
-TEST_F(WindowTest, Type2MayCountFromItsBegin) {
+TEST_F(WindowTest, Type2CanBeZeroBased) {
   const Key key = add(WindowType::type2);
   ASSERT_TRUE(bind_with(key, kWrite | Access::zero_based));
   EXPECT_EQ(at(key, 0, 1024).host, buffer_.data() + 1024);
@@ -283,7 +283,7 @@ TEST_F(WindowTest, Type2MayCountFromItsBegin) {
   EXPECT_EQ(check(key, 1024, 1), AccessResult::out_of_bounds);
 }
 
-TEST_F(WindowTest, CountsWithTheRegions) {
+TEST_F(WindowTest, TakesAPlaceInTheTableOfRegions) {
   std::vector<Key> keys;
   while (table_.used() < table_.capacity()) keys.push_back(add(WindowType::type1));
   EXPECT_EQ(table_.add_window(kPd, WindowType::type2).error().code, ENOMEM);
@@ -296,7 +296,7 @@ TEST_F(WindowTest, CountsWithTheRegions) {
 }
 
 // One thread binds a window to one of two ranges, each with its own key; others look both keys up. At every
-// moment a key leads to its own range.
+// moment a key gives access to its own range only.
 TEST_F(WindowTest, AnOldKeyNeverReachesANewRange) {
   constexpr uint64_t kOffset[2] = {0, 2048};
   constexpr uint64_t kLength[2] = {512, 2048};
@@ -335,8 +335,8 @@ TEST_F(WindowTest, AnOldKeyNeverReachesANewRange) {
   EXPECT_EQ(table_.windows(region_), 1u);
 }
 
-// Engines bind and invalidate one window against each other while the control thread ends it.
-TEST_F(WindowTest, ChangesFromManySidesLeaveItWhole) {
+// Several engines bind and invalidate one window, while the control thread frees it.
+TEST_F(WindowTest, ChangesByManyThreadsKeepItConsistent) {
   for (int round = 0; round < 50; ++round) {
     const Key key = add(WindowType::type2);
     std::atomic<bool> stop{false};
@@ -346,7 +346,7 @@ TEST_F(WindowTest, ChangesFromManySidesLeaveItWhole) {
         BindSpec to = spec(key);
         to.qpn = qpn;
         while (!stop.load(std::memory_order_relaxed)) {
-          // Only the queue pair that bound it can end it.
+          // Only the queue pair that bound it can invalidate it.
           if (table_.bind(to)) (void)table_.invalidate(key, kPd, qpn);
         }
       });

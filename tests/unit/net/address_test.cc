@@ -101,7 +101,7 @@ TEST(AddressTable, HasNoRouteWithoutAGateway) {
   }
 }
 
-TEST(AddressTable, SpeaksFromTheNeighboursSubnet) {
+TEST(AddressTable, UsesASourceInTheNeighboursSubnet) {
   const auto t = table({"192.0.2.1/24", "198.51.100.1/24", "2001:db8::1/64", "fe80::1/64"});
   EXPECT_EQ(t.source_for(gid("198.51.100.7")), gid("198.51.100.1"));
   EXPECT_EQ(t.source_for(gid("203.0.113.1")), gid("192.0.2.1"));

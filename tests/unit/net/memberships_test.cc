@@ -91,7 +91,7 @@ const std::string kIsIn =
 
 using Sent = std::vector<std::string>;
 
-TEST(Igmp3, TellsAJoinAndALeaveTwiceWithinASecond) {
+TEST(Igmp3, ReportsAJoinAndALeaveTwiceWithinASecond) {
   Link link;
   link.memberships.join(kGroup, seconds(1));
   EXPECT_EQ(link.memberships.next_deadline(), seconds(1));
@@ -110,10 +110,10 @@ TEST(Igmp3, TellsAJoinAndALeaveTwiceWithinASecond) {
   EXPECT_EQ(link.take(), Sent{kLeaves});
   link.settle(seconds(7));
   EXPECT_EQ(link.take(), Sent{kLeaves});
-  EXPECT_EQ(link.memberships.counters().reports.get(), 4u + 2u) << "and the solicited-node group's";
+  EXPECT_EQ(link.memberships.counters().reports.get(), 4u + 2u) << "2 are those of the solicited-node group";
 }
 
-TEST(Igmp3, AChangeReplacesTheOneBeingTold) {
+TEST(Igmp3, AChangeReplacesAPendingOne) {
   Link link;
   link.memberships.join(kGroup, seconds(1));
   link.memberships.poll(seconds(1));
@@ -165,21 +165,21 @@ TEST(Igmp3, AnswersForTheGroupThatIsAskedFor) {
   EXPECT_EQ(link.memberships.next_deadline(), kNever);
 }
 
-TEST(Igmp2, IsSpokenWhileSuchAQuerierIsThere) {
+TEST(Igmp2, IsUsedWhileSuchAQuerierIsPresent) {
   Link link;
   link.memberships.join(kGroup, seconds(1));
   link.memberships.poll(seconds(1));
   link.take();
   link.receive(igmp("224.0.0.1", kQuery2), seconds(1));
   link.settle(seconds(1));
-  EXPECT_EQ(link.take(), Sent{"239.1.2.3 1600ef010203"}) << "what was pending in IGMPv3 is given up";
+  EXPECT_EQ(link.take(), Sent{"239.1.2.3 1600ef010203"}) << "pending IGMPv3 reports are cancelled";
   link.memberships.join(kOther, seconds(20));
   EXPECT_LE(link.settle(seconds(20)), seconds(30));
   EXPECT_EQ(link.take(), (Sent{"239.1.2.4 1600ef010204", "239.1.2.4 1600ef010204"}));
   link.memberships.leave(kOther, seconds(40));
   link.settle(seconds(40));
   EXPECT_EQ(link.take(), Sent{"224.0.0.2 1700ef010204"});
-  // 2 x 125 s and 10 s after the last query it is taken to be gone.
+  // 2 x 125 s and 10 s after the last query, the old querier counts as gone.
   link.memberships.join(kOther, seconds(1 + 260));
   link.settle(seconds(1 + 260));
   EXPECT_EQ(link.take().front(),
@@ -187,7 +187,7 @@ TEST(Igmp2, IsSpokenWhileSuchAQuerierIsThere) {
             "04000000ef010204");
 }
 
-TEST(Igmp2, SomebodyElsesAnswerIsEnough) {
+TEST(Igmp2, AnotherHostsReportIsEnough) {
   Link link;
   link.memberships.join(kGroup, seconds(1));
   link.settle(seconds(1));
@@ -197,7 +197,7 @@ TEST(Igmp2, SomebodyElsesAnswerIsEnough) {
   EXPECT_EQ(link.memberships.next_deadline(), kNever);
 }
 
-TEST(Igmp1, HasReportsAndNoFarewell) {
+TEST(Igmp1, HasReportsButNoLeave) {
   Link link;
   link.receive(igmp("224.0.0.1", kQuery1), seconds(1));
   link.memberships.join(kGroup, seconds(1));
@@ -209,7 +209,7 @@ TEST(Igmp1, HasReportsAndNoFarewell) {
 
 const std::string kGroup6Hex = "ff0e0000000000000000000000010002";
 
-TEST(Mld2, TellsJoinsAndLeavesAndAnswers) {
+TEST(Mld2, ReportsJoinsAndLeavesAndAnswersQueries) {
   Link link;
   link.memberships.join(kGroup6, seconds(1));
   link.settle(seconds(1));
@@ -234,7 +234,7 @@ TEST(Mld2, TellsJoinsAndLeavesAndAnswers) {
   EXPECT_EQ(link.take(), (Sent{leaves, leaves}));
 }
 
-TEST(Mld1, IsSpokenWhileSuchAQuerierIsThere) {
+TEST(Mld1, IsUsedWhileSuchAQuerierIsPresent) {
   Link link;
   link.memberships.join(kGroup6, seconds(1));
   link.settle(seconds(1));
@@ -242,22 +242,23 @@ TEST(Mld1, IsSpokenWhileSuchAQuerierIsThere) {
   link.receive(mld("ff02::1", kMldQuery1), seconds(10));
   EXPECT_TRUE(link.receive(mld("ff02::1:ff00:aa", "83000000 00000000 ff0200000000000000000001ff0000aa"), seconds(10)));
   link.settle(seconds(10));
-  EXPECT_EQ(link.take(), Sent{"ff0e::1:2 830000000000" + kGroup6Hex}) << "the other was answered by a neighbour";
+  EXPECT_EQ(link.take(), Sent{"ff0e::1:2 830000000000" + kGroup6Hex}) << "another host reported the other group";
   link.memberships.leave(kGroup6, seconds(40));
   link.settle(seconds(40));
   EXPECT_EQ(link.take(), Sent{"ff02::2 840000000000" + kGroup6Hex});
 }
 
-TEST(Memberships, WhatEverybodyIsInIsNeverTold) {
+TEST(Memberships, AllSystemsAndLocalGroupsAreNotReported) {
   Link link;
   for (const char* group : {"224.0.0.1", "ff02::1", "ff01::5"}) link.memberships.join(gid(group), seconds(1));
   EXPECT_EQ(link.memberships.next_deadline(), kNever);
-  EXPECT_EQ(link.memberships.ethernet_addresses().size(), 4u) << "but received; and the solicited-node group";
+  EXPECT_EQ(link.memberships.ethernet_addresses().size(), 4u)
+      << "they are received, and so is the solicited-node group";
   for (const char* group : {"224.0.0.1", "ff02::1", "ff01::5"}) link.memberships.leave(gid(group), seconds(2));
   EXPECT_EQ(link.memberships.next_deadline(), kNever);
 }
 
-TEST(Memberships, TellAllAnewWhenTheLinkComesUp) {
+TEST(Memberships, ReportAllGroupsAgainWhenTheLinkComesUp) {
   Link link;
   link.memberships.join(kGroup, seconds(1));
   link.settle(seconds(1));
@@ -294,7 +295,7 @@ TEST(Memberships, KnowTheirEthernetAddresses) {
   EXPECT_EQ(texts, (Sent{"01:00:5e:01:02:03", "33:33:00:01:00:02", "33:33:ff:00:00:aa"}));
 }
 
-TEST(Memberships, SpeakOnTheirVlan) {
+TEST(Memberships, UseTheirVlan) {
   Link link(100);
   link.memberships.join(kGroup, seconds(1));
   link.memberships.poll(seconds(1));
@@ -305,7 +306,7 @@ TEST(Memberships, SpeakOnTheirVlan) {
 TEST(Memberships, AreBounded) {
   Link link;
   for (uint32_t i = 0; i < kMaxMemberships + 5; ++i) link.memberships.join(Gid::from_ipv4(0xef000000 + i), seconds(1));
-  EXPECT_EQ(link.memberships.counters().full.get(), 6u) << "the solicited-node group has a place";
+  EXPECT_EQ(link.memberships.counters().full.get(), 6u) << "the solicited-node group takes one place";
   for (uint32_t i = 0; i < kMaxMemberships + 5; ++i) link.memberships.leave(Gid::from_ipv4(0xef000000 + i), seconds(2));
   link.settle(seconds(2));
   EXPECT_EQ(link.memberships.ethernet_addresses().size(), 1u);
@@ -353,7 +354,7 @@ TEST(Memberships, LongResponseTimesAreFloatingPoint) {
   link.memberships.join(kGroup, seconds(1));
   link.memberships.join(kGroup6, seconds(1));
   link.settle(seconds(1));
-  // 0xff: (15 | 16) << 10 tenths of a second, 53 minutes. In an hour it has been answered, and rarely in one.
+  // 0xff: (15 | 16) << 10 tenths of a second, 53 minutes. The response comes within an hour.
   link.receive(igmp("224.0.0.1", "11ff0000 00000000 027d0000"), seconds(10));
   link.receive(mld("ff02::1", "82000000 ffff0000 00000000000000000000000000000000 027d0000"), seconds(10));
   EXPECT_LE(link.settle(seconds(10)), seconds(10) + milliseconds(8388000));

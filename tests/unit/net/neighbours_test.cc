@@ -56,7 +56,7 @@ const std::string kArpAnswerFromPeer =
     "0200000000bbc0000202"
     "0200000000aac0000201";
 
-TEST(Arp, AnswersForOurAddressAndLearnsTheAsker) {
+TEST(Arp, AnswersForOurAddressAndLearnsTheSender) {
   Link link;
   link.receive(kArpRequest);
   EXPECT_EQ(link.take(), kArpReplyToPeer);
@@ -75,7 +75,7 @@ TEST(Arp, AnswersAProbeWithoutLearning) {
   EXPECT_EQ(link.neighbours.lookup(Gid::from_ipv4(0)), std::nullopt);
 }
 
-TEST(Arp, LeavesOthersConversations) {
+TEST(Arp, IgnoresPacketsBetweenOthers) {
   Link link;
   link.receive(
       "ffffffffffff0200000000bb0806"
@@ -87,13 +87,13 @@ TEST(Arp, LeavesOthersConversations) {
   EXPECT_EQ(link.neighbours.counters().not_for_us.get(), 1u);
 }
 
-TEST(Arp, IgnoresAnswersNobodyAskedFor) {
+TEST(Arp, IgnoresUnrequestedAnswers) {
   Link link;
   link.receive(kArpAnswerFromPeer);
   EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.2")), std::nullopt);
 }
 
-TEST(Arp, TellsOfChangesOnce) {
+TEST(Arp, ReportsAChangeOnce) {
   Link link;
   link.receive(kArpRequest);
   auto changes = link.neighbours.take_changes();
@@ -101,8 +101,8 @@ TEST(Arp, TellsOfChangesOnce) {
   EXPECT_EQ(changes[0].gid, gid("192.0.2.2"));
   EXPECT_EQ(changes[0].mac, kPeer);
   link.receive(kArpRequest);
-  EXPECT_TRUE(link.neighbours.take_changes().empty()) << "the same again";
-  // Given up, and there again: who was on the way there must know.
+  EXPECT_TRUE(link.neighbours.take_changes().empty()) << "the address did not change";
+  // A neighbour that failed and is reachable again is reported, because routes may wait for it.
   link.neighbours.poll(kReachableTime);
   for (int i = 1; i <= kResolveTries; ++i) link.neighbours.poll(kReachableTime + i * kResolveInterval);
   EXPECT_TRUE(link.neighbours.take_changes().empty());
@@ -110,19 +110,19 @@ TEST(Arp, TellsOfChangesOnce) {
   EXPECT_EQ(link.neighbours.take_changes().size(), 1u);
 }
 
-TEST(Neighbours, OtherAddressesOfOursTakeEffectAtOnce) {
+TEST(Neighbours, NewAddressesTakeEffectAtOnce) {
   Link link;
   link.receive(kArpRequest);
   link.take();
   link.neighbours.set_table(AddressTable({parse_interface_address("192.0.2.2/24").value()}, {}), Nanos(0));
-  EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.2")), kOurs) << "a neighbour's no more";
+  EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.2")), kOurs) << "it is not a neighbour any more";
   EXPECT_TRUE(link.neighbours.take_changes().empty());
   EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.1")), std::nullopt);
   link.neighbours.announce(seconds(1));
   EXPECT_EQ(link.sent.size(), 2u);
 }
 
-TEST(Neighbours, ANewGatewayIsAskedForAndTold) {
+TEST(Neighbours, ANewGatewayIsResolvedAndReported) {
   Link link(100);
   const AddressTable table({parse_interface_address("192.0.2.1/24").value()}, {gid("192.0.2.2")});
   link.neighbours.set_table(table, seconds(1));
@@ -136,7 +136,7 @@ TEST(Neighbours, ANewGatewayIsAskedForAndTold) {
   link.receive(kArpAnswerFromPeer.substr(0, 24) + "81000064" + kArpAnswerFromPeer.substr(24), seconds(1));
   EXPECT_EQ(link.neighbours.take_changes().size(), 1u);
   link.neighbours.set_table(table, seconds(2));
-  EXPECT_EQ(link.neighbours.take_changes().size(), 1u) << "known already: routes that led elsewhere follow";
+  EXPECT_EQ(link.neighbours.take_changes().size(), 1u) << "it is known already: routes by the old gateway must change";
 }
 
 TEST(Arp, FollowsAGratuitousUpdateOfAKnownNeighbour) {
@@ -216,7 +216,7 @@ TEST(Arp, CountsMalformed) {
   EXPECT_TRUE(link.sent.empty());
 }
 
-TEST(Arp, SpeaksOnItsVlanOnly) {
+TEST(Arp, UsesItsVlanOnly) {
   Link link(100);
   link.receive(kArpRequest);
   EXPECT_TRUE(link.sent.empty());
@@ -238,7 +238,7 @@ TEST(Arp, BoundsItsTable) {
   for (int i = 1; i <= kResolveTries; ++i) link.neighbours.poll(seconds(i) + milliseconds(1));
   link.receive(kArpRequest, seconds(9));
   EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.2")), kPeer);
-  EXPECT_EQ(link.neighbours.state(Gid::from_ipv4(0xc0000300)), NeighbourState::unknown) << "the oldest went";
+  EXPECT_EQ(link.neighbours.state(Gid::from_ipv4(0xc0000300)), NeighbourState::unknown) << "the oldest was replaced";
 }
 
 const std::string kGratuitous =
@@ -247,7 +247,7 @@ const std::string kGratuitous =
     "0200000000aac0000201"
     "000000000000c0000201";
 
-TEST(Announce, AsksForEveryAddressAndTellsTheLinkTwice) {
+TEST(Announce, ProbesEveryAddressAndAnnouncesItTwice) {
   Link link;
   link.neighbours.announce(seconds(1));
   ASSERT_EQ(link.sent.size(), 6u);
@@ -275,7 +275,7 @@ TEST(Announce, AsksForEveryAddressAndTellsTheLinkTwice) {
   EXPECT_EQ(link.neighbours.next_deadline(), kNever);
 }
 
-TEST(Conflict, IsToldAndDefendedAgainstNowAndThen) {
+TEST(Conflict, IsReportedAndDefendedAtALimitedRate) {
   Link link;
   const std::string claim =
       "ffffffffffff0200000000cc0806"
@@ -293,7 +293,7 @@ TEST(Conflict, IsToldAndDefendedAgainstNowAndThen) {
   EXPECT_EQ(link.neighbours.counters().conflicts.get(), 2u);
   link.receive(claim, seconds(1) + kDefendInterval);
   EXPECT_EQ(link.neighbours.take_conflicts().size(), 1u);
-  EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.1")), kOurs) << "nobody else is us";
+  EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.1")), kOurs) << "our own address is never learned";
 }
 
 /// An ICMPv6 message from the peer in a frame to `to`.
@@ -363,21 +363,21 @@ TEST(Nd, ResolvesThroughTheSolicitedNodeGroup) {
   const std::string advertise = "88000000 60000000 20010db8000000000000000000000002 0201 0200000000bb";
   link.receive(from_peer(kOurs, "2001:db8::2", "2001:db8::1", advertise));
   EXPECT_EQ(link.neighbours.lookup(peer), kPeer);
-  // Without the override flag a known address stays (RFC 4861, 7.2.5).
+  // Without the override flag, a known address does not change (RFC 4861, 7.2.5).
   const std::string other = "88000000 40000000 20010db8000000000000000000000002 0201 0200000000cc";
   link.receive(from_peer(kOurs, "2001:db8::2", "2001:db8::1", other));
   EXPECT_EQ(link.neighbours.lookup(peer), kPeer);
   EXPECT_EQ(link.neighbours.take_changes().size(), 1u);
-  // An unsolicited one with it moves the neighbour (7.2.6).
+  // An unsolicited one with the flag changes the address (7.2.6).
   const std::string moved = "88000000 20000000 20010db8000000000000000000000002 0201 0200000000cc";
   link.receive(from_peer(kOurs, "2001:db8::2", "ff02::1", moved));
   EXPECT_EQ(to_text(*link.neighbours.lookup(peer)), "02:00:00:00:00:cc");
   EXPECT_EQ(link.neighbours.take_changes().size(), 1u);
-  // Our own address in somebody else's mouth.
+  // Another host claims our address.
   const std::string ours = "88000000 20000000 20010db8000000000000000000000001 0201 0200000000cc";
   link.receive(from_peer(kOurs, "2001:db8::1", "ff02::1", ours));
   EXPECT_EQ(link.neighbours.counters().conflicts.get(), 1u);
-  // Nobody asked for this one.
+  // This one was not requested.
   const std::string stranger = "88000000 60000000 20010db8000000000000000000000003 0201 0200000000bb";
   link.receive(from_peer(kOurs, "2001:db8::3", "2001:db8::1", stranger));
   EXPECT_EQ(link.neighbours.lookup(gid("2001:db8::3")), std::nullopt);
@@ -389,7 +389,7 @@ TEST(Echo, AnswersIpv4) {
   link.receive(make_ether(kOurs, kPeer, 0, kEtherIpv4, request));
   const auto reply = make_icmpv4(gid("192.0.2.1"), gid("192.0.2.2"), from_hex("00000000 00010002 68656c6c6f"));
   EXPECT_EQ(link.take(), to_hex(make_ether(kPeer, kOurs, 0, kEtherIpv4, reply)));
-  // Not to a broadcast, and not for other addresses.
+  // No reply to a broadcast, and none for other addresses.
   link.receive(make_ether(kBroadcastMac, kPeer, 0, kEtherIpv4, request));
   link.receive(make_ether(kOurs, kPeer, 0, kEtherIpv4,
                           make_icmpv4(gid("192.0.2.2"), gid("192.0.2.3"), from_hex("0800000000010002"))));
@@ -411,7 +411,7 @@ TEST(Echo, AnswersIpv6) {
   EXPECT_TRUE(link.sent.empty());
 }
 
-// Random damage to good frames: nothing is answered but what is whole, nothing crashes.
+// Random damage to good frames: only intact frames are answered, and nothing crashes.
 TEST(Neighbours, SurvivesDamage) {
   Random random(20240611);
   Link link;

@@ -69,7 +69,7 @@ TEST_F(DoorbellTest, TellsWhenTheEngineSleeps) {
   EXPECT_FALSE(poster_.ring(flags_[0], 1));
   reader_.set_sleeping(true);
   EXPECT_TRUE(poster_.ring(flags_[1], 2));
-  EXPECT_FALSE(poster_.ring(flags_[1], 2)) << "whoever entered the queue wakes the engine";
+  EXPECT_FALSE(poster_.ring(flags_[1], 2)) << "the thread that entered the queue wakes the engine";
   reader_.set_sleeping(false);
   EXPECT_FALSE(poster_.ring(flags_[2], 3));
 }
@@ -80,14 +80,14 @@ TEST_F(DoorbellTest, HostileContentsAreOnlyTokens) {
   header->head.store(0xfffffff0);
   for (uint32_t i = 0; i < kEntries; ++i) slots[i].store(0xdead0000 + i);
   for (uint32_t i = 0; i < kEntries; ++i) ASSERT_EQ(reader_.take(), 0xdead0000 + i);
-  EXPECT_EQ(reader_.take(), 0u) << "one token per slot and round, whatever `head` says";
-  // Honest use goes on from wherever head stands, and is found within one round of the ring.
+  EXPECT_EQ(reader_.take(), 0u) << "one token per slot and round, with any value of `head`";
+  // A correct poster continues at the current `head`; the engine finds its token within one round of the ring.
   header->head.store(0);
   poster_.ring(flags_[0], 5);
   EXPECT_EQ(reader_.take(), 5u);
 }
 
-/// Posters share queues with each other; every value published before a ring is seen by the engine in the end.
+/// Several threads post to the same queues. The engine finally sees every value that was published before a ring().
 TEST_F(DoorbellTest, NoPostIsMissedWithManyPosters) {
   constexpr uint32_t kQueues = 4;
   constexpr uint32_t kPosters = 3;

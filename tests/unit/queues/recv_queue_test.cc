@@ -36,7 +36,7 @@ TEST(RecvQueue, RefusesTooManyEntries) {
   EXPECT_EQ(ring.place.header->producer, 0u);
 }
 
-TEST(RecvQueue, AsksWhetherTheEngineWantsToHear) {
+TEST(RecvQueue, KnowsWhetherTheEngineWantsADoorbell) {
   test::OwnedRing ring(4, recv_stride(1));
   const RecvQueue queue(ring.place, 1);
   EXPECT_FALSE(queue.wants_doorbell());

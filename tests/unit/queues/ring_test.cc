@@ -77,7 +77,7 @@ TEST_F(RingTest, AdvanceKeepsSlotsFromTheProducerUntilMirrored) {
   EXPECT_EQ(c.next(), 3u);
 }
 
-/// Both ends walked to just below 2^32 without four thousand million steps.
+/// Moves both ends to just below 2^32 without four thousand million steps.
 TEST_F(RingTest, IndicesWrapAt32Bits) {
   RingProducer p(place());
   RingConsumer c(place());
@@ -100,7 +100,7 @@ TEST_F(RingTest, IndicesWrapAt32Bits) {
   EXPECT_EQ(c.available(), kEntries);
 }
 
-TEST_F(RingTest, AProducerThatLiesCannotMakeMoreThanTheRing) {
+TEST_F(RingTest, AWrongProducerIndexGivesAtMostTheRing) {
   RingConsumer c(place());
   for (uint32_t lie : {kEntries + 1, 0x80000000u, UINT32_MAX}) {
     place().header->producer.store(lie);
@@ -111,7 +111,7 @@ TEST_F(RingTest, AProducerThatLiesCannotMakeMoreThanTheRing) {
   EXPECT_EQ(c.available(), kEntries);
 }
 
-TEST_F(RingTest, AConsumerThatLiesCannotMakeRoom) {
+TEST_F(RingTest, AWrongConsumerIndexGivesNoRoom) {
   RingProducer p(place());
   for (uint64_t i = 0; i < 4; ++i) put(p, i);
   for (uint32_t lie : {5u, 0x80000000u, UINT32_MAX - 100}) {
@@ -122,7 +122,7 @@ TEST_F(RingTest, AConsumerThatLiesCannotMakeRoom) {
   EXPECT_EQ(p.room(), kEntries);
 }
 
-TEST_F(RingTest, WhateverIndexesSaySlotsLieInTheRing) {
+TEST_F(RingTest, SlotsAreInTheRingForAnyIndex) {
   Random random(5);
   const RingPlace ring = place();
   for (int i = 0; i < 1000; ++i) {

@@ -9,7 +9,7 @@ namespace {
 
 using test::Bytes;
 
-/// The frame again, from what parse() made of it.
+/// The frame parsed and encoded again.
 Bytes encoded_again(const Bytes& frame) {
   const auto packet = parse(frame);
   if (!packet) return {};

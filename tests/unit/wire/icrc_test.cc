@@ -10,7 +10,7 @@ namespace {
 
 using test::Bytes;
 
-/// The CRC as annex A17.3.3 words it, bit by bit, over bytes that are masked already.
+/// The CRC of annex A17.3.3, bit by bit, over bytes that are already masked.
 uint32_t reference_crc(const Bytes& bytes) {
   uint32_t crc = 0xffffffff;
   const auto feed = [&](uint8_t byte) {

@@ -17,7 +17,7 @@ using test::drop_of;
 
 const std::string kCapture = std::string(UROCE_TEST_DATA) + "/rxe_6.1.pcap";
 
-/// A frame that stands in its own heap block, so that AddressSanitizer sees every read beyond it.
+/// A frame in a heap block of its own, so that AddressSanitizer detects every read beyond it.
 Drop drop_of_exact(std::span<const std::byte> frame, Icrc icrc = Icrc::check) {
   const auto block = std::make_unique<std::byte[]>(frame.size());
   std::copy(frame.begin(), frame.end(), block.get());
@@ -26,7 +26,7 @@ Drop drop_of_exact(std::span<const std::byte> frame, Icrc icrc = Icrc::check) {
   return packet ? Drop::none : packet.error();
 }
 
-/// The sample frame after `change`, with checksum and ICRC made right again: the drop is then for `change` alone.
+/// The sample frame after `change`, with checksum and ICRC computed anew, so that `change` alone causes the drop.
 template <class Change>
 Drop drop_after(const Route& route, Change change, Opcode opcode = Opcode::rc_write_only) {
   Bytes frame = test::sample_frame(opcode, route);
@@ -136,7 +136,7 @@ TEST(Parse, TruncationThatTheIpLengthsFollowIsAnErrorToo) {
         store_be16(cut.data() + l4 - 4, static_cast<uint16_t>(n - l4 + 8));
         store_be16(cut.data() + l3 + (v4 ? 2 : 4), static_cast<uint16_t>(n - l3 - (v4 ? 0 : 40)));
         reseal(cut);
-        // A whole number of words of payload less is a packet that is merely shorter; only for those the ICRC is right.
+        // Without some whole words of payload it is a shorter, valid packet. Only for these is the ICRC right.
         const bool shorter = n >= l4 + info(opcode).header_length + 8u && n % 4 == frame.size() % 4;
         EXPECT_EQ(drop_of_exact(cut) == Drop::none, shorter) << info(opcode).name << " " << n;
       }
@@ -157,7 +157,7 @@ TEST(Parse, EveryFlippedBitFromTheIpHeaderOnIsFoundUnlessRoutersMayChangeIt) {
       const bool variant = traffic_class || hop_limit || at == bth - 2 || at == bth - 1 || at == bth + 4;
       frame[bit / 8] ^= static_cast<std::byte>(0x80u >> bit % 8);
       const Drop drop = drop_of(frame);
-      // In IPv4 the header checksum finds what the ICRC leaves out.
+      // In IPv4 the header checksum covers the fields that the ICRC masks.
       const bool taken = variant && (!v4 || (!traffic_class && !hop_limit));
       EXPECT_EQ(drop == Drop::none, taken) << "byte " << at << " bit " << bit % 8;
       if (at >= bth + Bth::kBytes) {
@@ -191,7 +191,7 @@ TEST(Parse, Ipv4HeaderFaults) {
   EXPECT_EQ(drop_after(route, set(14, 0x65)), Drop::ip_header_invalid) << "version";
   EXPECT_EQ(drop_after(route, set(20, 0x20)), Drop::ip_fragment) << "more fragments";
   EXPECT_EQ(drop_after(route, set(21, 0x01)), Drop::ip_fragment) << "an offset";
-  EXPECT_EQ(drop_after(route, set(20, 0x00)), Drop::none) << "DF is not asked for";
+  EXPECT_EQ(drop_after(route, set(20, 0x00)), Drop::none) << "DF is not required";
   EXPECT_EQ(drop_after(route, set(23, 6)), Drop::not_roce) << "TCP";
   EXPECT_EQ(drop_after(route, set(37, 0xb6)), Drop::not_roce) << "another port";
   EXPECT_EQ(drop_after(route, set(39, 0)), Drop::ip_length) << "UDP length";

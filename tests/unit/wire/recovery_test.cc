@@ -56,7 +56,7 @@ TEST(Hello, LiesInNetworkOrderBehindItsMagic) {
   EXPECT_EQ(load_be32(bytes.data() + 16), 0u);
 }
 
-TEST(Hello, OfAnyOtherLengthMagicOrVersionIsNone) {
+TEST(Hello, IsRejectedWithAnotherLengthMagicOrVersion) {
   std::vector<std::byte> bytes = bytes_of(sample_hello());
   for (std::size_t n = 0; n < bytes.size(); ++n) EXPECT_FALSE(Hello::load({bytes.data(), n})) << n;
   bytes.resize(bytes.size() + 4);
@@ -68,7 +68,7 @@ TEST(Hello, OfAnyOtherLengthMagicOrVersionIsNone) {
   }
 }
 
-TEST(Hello, NeedsAnEpochAndSaneParking) {
+TEST(Hello, NeedsAnEpochAndAValidCapacity) {
   Hello hello = sample_hello();
   hello.epoch = 0;
   EXPECT_FALSE(Hello::load(bytes_of(hello)));
@@ -137,7 +137,7 @@ TEST(RecoveryText, ComesBack) {
   }
 }
 
-TEST(RecoveryText, WhatNoSenderWritesIsBytesOnly) {
+TEST(RecoveryText, NonCanonicalPayloadIsWrittenAsBytes) {
   Packet packet;
   packet.bth.opcode = Opcode::hello;
   std::vector<std::byte> hello = bytes_of(sample_hello());
@@ -149,7 +149,7 @@ TEST(RecoveryText, WhatNoSenderWritesIsBytesOnly) {
   EXPECT_EQ(to_text(packet), "HELLO qp=0x0 psn=0 payload=4");
 }
 
-TEST(RecoveryText, ComplaintsNameTheWord) {
+TEST(RecoveryText, ErrorsNameTheWord) {
   const auto complains = [](std::string_view line, std::string_view what) {
     const auto text = from_text(line);
     return !text && text.error().text.find(what) != std::string::npos;
@@ -159,7 +159,7 @@ TEST(RecoveryText, ComplaintsNameTheWord) {
   EXPECT_TRUE(complains("HELLO dup", "'dup' is neither a flag"));
   EXPECT_TRUE(complains("SACK epoch=0x100000000", "does not fit in 32 bits"));
   EXPECT_TRUE(complains("SACK words=17", "words=17 is more than the limit of 16"));
-  EXPECT_TRUE(complains("SACK base=5 bits=5", "bits=5 is not within the 1024 PSNs behind base=5"));
+  EXPECT_TRUE(complains("SACK base=5 bits=5", "bits=5 is not within the 1024 PSNs after base=5"));
   EXPECT_TRUE(complains("SACK base=5 bits=9-7", "bits=9-7 is not within"));
   EXPECT_TRUE(complains("SACK base=5 bits=6,1030", "bits=1030 is not within"));
   EXPECT_TRUE(complains("SACK base=5 bits=x", "bits=x is not a number"));

@@ -1,4 +1,4 @@
-// Frames that several wire tests look at: hardware vectors, and one of each operation over each kind of route.
+// Frames that several wire tests use: hardware vectors, and one of each operation over each kind of route.
 #pragma once
 
 #include <cstddef>
@@ -64,7 +64,7 @@ inline std::vector<wire::Opcode> defined_opcodes() {
   return opcodes;
 }
 
-/// Headers with a different, non-zero value in each field that the operation has.
+/// Headers with a different, non-zero value in each field of the operation.
 inline wire::Packet sample_packet(wire::Opcode opcode) {
   using wire::Op;
   wire::Packet p;
@@ -99,13 +99,13 @@ inline Bytes frame_of(const wire::Packet& packet, const wire::Route& route, cons
   return frame;
 }
 
-/// A sample frame of the operation: eleven bytes of payload (pad 1) where it may carry any.
+/// A sample frame of the operation, with eleven bytes of payload (pad 1) if it may carry any.
 inline Bytes sample_frame(wire::Opcode opcode, const wire::Route& route) {
   return frame_of(sample_packet(opcode), route,
                   sample_payload(wire::info(opcode).flags.has(wire::Op::payload) ? 11 : 0));
 }
 
-/// The reason for which `frame` is dropped; none where it is taken.
+/// Why `frame` is dropped; none when it is accepted.
 inline wire::Drop drop_of(const Bytes& frame, wire::Icrc icrc = wire::Icrc::check) {
   const auto packet = wire::parse(frame, icrc);
   return packet ? wire::Drop::none : packet.error();

@@ -11,7 +11,7 @@ namespace {
 
 using test::Bytes;
 
-/// The line in canonical form, or the complaint.
+/// The line in canonical form, or the error's text.
 std::string canonical(std::string_view line) {
   const auto text = from_text(line);
   return text ? to_text(*text) : text.error().text;
@@ -100,7 +100,7 @@ TEST(Text, ShortFormsAndDefaults) {
   EXPECT_EQ(canonical("CNP becn"), "CNP qp=0x0 psn=0 becn");
 }
 
-TEST(Text, ComplaintsNameTheWord) {
+TEST(Text, ErrorsNameTheWord) {
   const auto complaint = [](std::string_view line) {
     const auto text = from_text(line);
     if (text) return std::string("taken");
@@ -110,12 +110,12 @@ TEST(Text, ComplaintsNameTheWord) {
     EXPECT_TRUE(t.starts_with(prefix)) << t;
     return t.substr(prefix.size(), t.find(';') - prefix.size());
   };
-  EXPECT_EQ(complaint(""), "there is no operation");
-  EXPECT_EQ(complaint("RC"), "there is no operation");
-  EXPECT_EQ(complaint("RC SEND"), "'RC SEND' is not an operation");
-  EXPECT_EQ(complaint("UD WRITE_ONLY"), "'UD WRITE_ONLY' is not an operation");
+  EXPECT_EQ(complaint(""), "the operation is missing");
+  EXPECT_EQ(complaint("RC"), "the operation is missing");
+  EXPECT_EQ(complaint("RC SEND"), "unknown operation 'RC SEND'");
+  EXPECT_EQ(complaint("UD WRITE_ONLY"), "unknown operation 'UD WRITE_ONLY'");
   EXPECT_EQ(complaint("RC CNP psn=1 len=2"), "CNP has no field 'len'");
-  EXPECT_EQ(complaint("UC NAK"), "'UC NAK' is not an operation");
+  EXPECT_EQ(complaint("UC NAK"), "unknown operation 'UC NAK'");
   EXPECT_EQ(complaint("SEND_ONLY va=1"), "SEND_ONLY has no field 'va'");
   EXPECT_EQ(complaint("ACK payload=4"), "ACK has no field 'payload'");
   EXPECT_EQ(complaint("SEND_ONLY psn=0x1000000"), "psn=0x1000000 does not fit in 24 bits");
@@ -124,7 +124,7 @@ TEST(Text, ComplaintsNameTheWord) {
   EXPECT_EQ(complaint("SEND_ONLY psn=12x"), "psn=12x is not a number");
   EXPECT_EQ(complaint("SEND_ONLY imm"), "'imm' is neither a flag nor key=value");
   EXPECT_EQ(complaint("SEND_ONLY payload=65001"), "payload=65001 is longer than the limit of 65000");
-  EXPECT_EQ(complaint("ACK timer=3"), "timer= does not belong to this syndrome, which must stand before it");
+  EXPECT_EQ(complaint("ACK timer=3"), "timer= does not fit this syndrome: write a matching syndrome= before it");
   EXPECT_EQ(complaint("NAK code=32"), "code=32 does not fit in 5 bits");
 }
 

@@ -60,7 +60,7 @@ def read_with_tshark(capture):
 
 
 def icrc_by_zlib(frame):
-    """The invariant CRC as annex A17.3.3 words it, as the number that tshark shows."""
+    """The invariant CRC of annex A17.3.3, as the number that tshark shows."""
     l3 = bytearray(frame[18 if frame[12:14] == b"\x81\x00" else 14 : -4])
     ones = [1, 8, 10, 11, 26, 27, 32] if l3[0] >> 4 == 4 else [1, 2, 3, 7, 46, 47, 52]
     if l3[0] >> 4 == 6:

@@ -1,5 +1,5 @@
-// Writes a capture with a frame of every operation over every kind of route, and beside it what each frame says as
-// lines of key=value, for tshark_test.py.
+// Writes a capture with a frame of every operation over every kind of route, and a second file with the fields of each
+// frame as lines of key=value, for tshark_test.py.
 //
 // Usage: write_frames CAPTURE EXPECTATIONS
 #include <cstdio>
