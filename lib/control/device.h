@@ -28,8 +28,6 @@
 
 namespace uroce::control {
 
-class DeviceSession;
-
 struct DeviceConfig {
   std::string name{};
   std::string driver{};
@@ -54,10 +52,10 @@ struct PeerRoute {
   bool loopback = false;  ///< the peer's GID is one of this device
 };
 
-class Device : public std::enable_shared_from_this<Device> {
+class Device {
  public:
-  /// Makes the engines, which the host then polls. `host` must live until shut_down() or the last reference to
-  /// the device, sessions and their objects included. Errors: EINVAL naming the setting.
+  /// Makes the engines, which the host then polls; DeviceSession::open() opens it. `host` must live until shut_down()
+  /// or the last reference to the device, sessions and their objects included. Errors: EINVAL naming the setting.
   static Result<std::shared_ptr<Device>> create(DeviceConfig config, DeviceHost& host);
   ~Device();
   Device(const Device&) = delete;
@@ -94,9 +92,6 @@ class Device : public std::enable_shared_from_this<Device> {
   Result<Nanos> clock() const;
   /// Engine counters by name, summed over the engines; received frames dropped as "drop_" + reason.
   std::vector<std::pair<std::string, uint64_t>> counters() const;
-  /// A new, empty set of resources. `allocator` places its queues; nullptr for memory of this process.
-  /// Errors: ENOMEM (1024 sessions), ENODEV, ETIMEDOUT.
-  Result<std::shared_ptr<DeviceSession>> open(std::shared_ptr<QueueAllocator> allocator = nullptr);
   /// See DeviceHost.
   Result<Gid> source_for(const Gid& dgid) const;
   /// Whether the next hop from `sgid` to `dgid` is known. Where it is not, asks the network without waiting for the

@@ -12,24 +12,29 @@
 #include <uroce/types.h>
 #include <uroce/verbs.h>
 
-#include "control/address_handle.h"
 #include "control/async_events.h"
-#include "control/cq.h"
-#include "control/cq_channel.h"
 #include "control/device.h"
-#include "control/qp.h"
-#include "control/region.h"
-#include "control/srq.h"
-#include "control/window.h"
-#include "queues/place.h"
+#include "control/queue_memory.h"
+#include "queues/doorbell.h"
 
 namespace uroce::control {
 
+class AddressHandle;
+class ControlQp;
+class ControlSrq;
+class Cq;
+class CqChannel;
+class Pd;
+class Region;
+class Window;
+
+/// Each create call is defined beside its object: create_cq() in cq.cc, create_srq() in srq.cc, and so on.
 class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
  public:
-  /// See Device::open().
+  /// A new, empty set of resources. `allocator` places its queues; nullptr for memory of this process.
+  /// Errors: ENOMEM (1024 sessions), ENODEV, ETIMEDOUT.
   static Result<std::shared_ptr<DeviceSession>> open(std::shared_ptr<Device> device,
-                                                     std::shared_ptr<QueueAllocator> allocator);
+                                                     std::shared_ptr<QueueAllocator> allocator = nullptr);
   ~DeviceSession();
   DeviceSession(const DeviceSession&) = delete;
   DeviceSession& operator=(const DeviceSession&) = delete;

@@ -12,12 +12,12 @@
 
 namespace uroce::control {
 
-class Cq;
+class CompletionListener;
 
 class EventRouter final : public transport::EngineEvents {
  public:
   /// `cqs`: those of the device; outlives this.
-  explicit EventRouter(const IdTable<Cq>& cqs) : cqs_(cqs) {}
+  explicit EventRouter(const IdTable<CompletionListener>& cqs) : cqs_(cqs) {}
 
   // With the control lock held. A number is removed only after the engines have forgotten its object.
   void add(EventObject kind, uint32_t object, AsyncEventQueue& queue);
@@ -35,7 +35,7 @@ class EventRouter final : public transport::EngineEvents {
  private:
   static uint64_t key(EventObject kind, uint32_t object) { return uint64_t{static_cast<uint8_t>(kind)} << 32 | object; }
 
-  const IdTable<Cq>& cqs_;
+  const IdTable<CompletionListener>& cqs_;
   std::mutex mutex_;  // guards what follows; engines take it for asynchronous events only
   std::unordered_map<uint64_t, AsyncEventQueue*> routes_;
   std::vector<AsyncEventQueue*> listeners_;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "control/device_session.h"
+#include "control/qp.h"
 #include "transport/datagram/multicast.h"
 
 namespace uroce::control {

@@ -143,7 +143,7 @@ void ControlQp::destroy(ControlQp* qp) {
     qp->leave_groups();
     if (!device->runner().run(qp->engine_, [qp](transport::Engine& engine) { engine.detach(*qp->core_); })) {
       // The engine may be using the queues at this moment; they stay until the engine is known to be stopped.
-      device->objects().keep(*qp);
+      device->objects().defer([qp] { destroy(qp); });
       return;
     }
     qp->release();

@@ -2,6 +2,9 @@
 
 #include <span>
 
+#include "control/region.h"
+#include "control/window.h"
+
 namespace uroce::service {
 namespace {
 

@@ -4,6 +4,10 @@
 
 #include <unistd.h>
 
+#include "control/cq.h"
+#include "control/qp.h"
+#include "control/region.h"
+
 namespace uroce::service {
 
 Result<Reply> list_clients(ClientState& client, const message::ListClients& request) {

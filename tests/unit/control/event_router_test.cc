@@ -10,7 +10,7 @@ struct Queue : AsyncEventQueue {
 };
 
 TEST(EventRouter, TellsTheOwnerAndNobodyElse) {
-  const IdTable<Cq> cqs{4};
+  const IdTable<CompletionListener> cqs{4};
   EventRouter router(cqs);
   Queue a, b;
   router.add(EventObject::qp, 7, a);
@@ -26,7 +26,7 @@ TEST(EventRouter, TellsTheOwnerAndNobodyElse) {
 }
 
 TEST(EventRouter, ForgetsAnObjectWithItsEvents) {
-  const IdTable<Cq> cqs{4};
+  const IdTable<CompletionListener> cqs{4};
   EventRouter router(cqs);
   Queue queue;
   router.add(EventObject::srq, 3, queue);
@@ -38,7 +38,7 @@ TEST(EventRouter, ForgetsAnObjectWithItsEvents) {
 }
 
 TEST(EventRouter, BroadcastsToThoseWhoListen) {
-  const IdTable<Cq> cqs{4};
+  const IdTable<CompletionListener> cqs{4};
   EventRouter router(cqs);
   Queue a, b;
   router.add_listener(a);
@@ -53,7 +53,7 @@ TEST(EventRouter, BroadcastsToThoseWhoListen) {
 }
 
 TEST(EventRouter, IgnoresCompletionEventsOfQueuesThatAreNot) {
-  const IdTable<Cq> cqs{4};
+  const IdTable<CompletionListener> cqs{4};
   EventRouter router(cqs);
   for (const uint32_t id : {0u, 1u, 5u, 0xffffffffu}) router.on_completion_event(id);
 }

@@ -1,10 +1,12 @@
 #include "control/qp.h"
+#include "control/cq.h"
 
 #include <cerrno>
 
 #include <gtest/gtest.h>
 
 #include "control/device_session.h"
+#include "control/region.h"
 #include "world.h"
 
 namespace uroce::control {
@@ -23,7 +25,7 @@ class QpTest : public testing::Test {
  protected:
   void start(DeviceConfig config = {}) {
     world_.add(config);
-    session_ = *world_.device()->open();
+    session_ = *DeviceSession::open(world_.device());
     pd_ = *session_->create_pd();
     cq_ = *session_->create_cq(64, nullptr);
   }
@@ -235,7 +237,7 @@ TEST_F(QpTest, ACreateThatTimedOutLeavesNothingBehind) {
 TEST_F(QpTest, EnginesOfTheirOwnThread) {
   World threaded(World::Mode::threaded);
   threaded.add({.engines = 2});
-  const auto session = *threaded.device()->open();
+  const auto session = *DeviceSession::open(threaded.device());
   const auto pd = *session->create_pd();
   const auto cq = *session->create_cq(64, nullptr);
   std::vector<std::thread> users;

@@ -17,7 +17,7 @@ class RegionTest : public testing::Test {
  protected:
   void start(std::chrono::nanoseconds timeout = kEngineTimeout) {
     world_.add({.engines = 2, .max_mr = 8, .engine_timeout = timeout});
-    session_ = *world_.device()->open();
+    session_ = *DeviceSession::open(world_.device());
     pd_ = *session_->create_pd();
   }
   Result<std::shared_ptr<Region>> add(AccessFlags access = Access::local_write) {
