@@ -251,7 +251,7 @@ void IbCm::on_mad(const Gid& source, const Gid& destination, std::span<const std
 void IbCm::poll(Nanos now) {
   impl_->turning = true;
   impl_->timers.advance(now,
-                        [&](transport::TimerNode& node) { impl_->on_timer(*static_cast<CmRecord*>(node.owner), now); });
+                        [&](TimerNode& node) { impl_->on_timer(*static_cast<CmRecord*>(node.owner), now); });
   impl_->turning = false;
 }
 

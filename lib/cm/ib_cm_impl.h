@@ -79,7 +79,7 @@ struct CmRecord : IbCm::Connection {
   uint64_t transaction_id = 0;
   Nanos interval{0};                      ///< between repetitions of `last`
   std::optional<Mad> last{};              ///< what we said last, for timers or the peer's repetitions
-  transport::TimerNode timer{};           ///< the next repetition, the end of time-wait, or of keeping `last`
+  TimerNode timer{};           ///< the next repetition, the end of time-wait, or of keeping `last`
   std::vector<PeerKey> keys{};            ///< under which it stands in `peers`
   std::shared_ptr<Listener> waits_for{};  ///< counted in `waiting` there
   std::optional<std::list<CmRecord*>::iterator> spare{};
@@ -165,7 +165,7 @@ struct IbCm::Impl {
   Random random;
   std::array<uint32_t, 3> id_key{};
   uint32_t ids_given = 0;
-  transport::TimerWheel timers;
+  TimerWheel timers;
   bool turning = false;  ///< in poll()
   std::unordered_map<uint32_t, CmRecord> records;
   std::unordered_map<PeerKey, CmRecord*, PeerKeyHash> peers;

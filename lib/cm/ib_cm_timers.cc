@@ -15,7 +15,7 @@ Nanos IbCm::Impl::round_trip(const CmRecord& r) const {
 void IbCm::Impl::arm(CmRecord& r, Nanos deadline, Nanos now) {
   // An idle wheel has stood still, and deadlines are counted from where it stands. While it turns it must be left
   // alone: it would find what is armed here in the slot that it is emptying.
-  if (!turning && timers.next_deadline() == kNever) timers.advance(now, [](transport::TimerNode&) {});
+  if (!turning && timers.next_deadline() == kNever) timers.advance(now, [](TimerNode&) {});
   timers.arm(r.timer, deadline);
 }
 

@@ -6,10 +6,10 @@
 namespace uroce::service {
 namespace {
 
-message::CmEventRecord message_of(cm::ToldEvent told) {
-  message::CmEventRecord out{.event = std::move(told.event), .has_info = told.info.has_value()};
-  if (told.info) out.known.info = std::move(*told.info);
-  for (const auto& [attr, mask] : told.steps) out.steps.push_back({mask, attr});
+message::CmEventRecord message_of(cm::EventReport report) {
+  message::CmEventRecord out{.event = std::move(report.event), .has_info = report.info.has_value()};
+  if (report.info) out.known.info = std::move(*report.info);
+  for (const auto& [attr, mask] : report.steps) out.steps.push_back({mask, attr});
   return out;
 }
 
@@ -39,7 +39,7 @@ Result<Reply> cm_take_events(ClientState& client, const message::Handle& request
   auto events = client.connections->take_events(request.id, message::kMaxEventsTaken);
   if (!events) return std::unexpected(events.error());
   message::CmEventsReply answer;
-  for (cm::ToldEvent& told : *events) answer.events.push_back(message_of(std::move(told)));
+  for (cm::EventReport& report : *events) answer.events.push_back(message_of(std::move(report)));
   return reply(answer);
 }
 

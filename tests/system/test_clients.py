@@ -366,7 +366,7 @@ class Messages(Case):
             pd = one.handle(CREATE_PD)
             error, words, _ = one.register(pd, [fd], segments=[(0, 0, 1 << 44)])
             self.assertNotEqual(error, 0)
-            self.assertIn("no more", words)
+            self.assertIn("pass only the pages", words)
             error, words, _ = one.register(pd, [fd], length=1 << 44, segments=[(0, 0, 1 << 44)])
             self.assertIn("max_registered_bytes", words)
         os.close(fd)
