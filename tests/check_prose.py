@@ -13,7 +13,7 @@ import re
 import sys
 
 # Folders and files whose text is not converted yet. Each leaves this list when its text is.
-NOT_CONVERTED = ("lib", "tests/unit/transport")
+NOT_CONVERTED = ("lib/base", "lib/wire", "lib/memory", "lib/queues", "lib/net", "lib/cm", "lib/transport", "tests/unit/transport")
 
 CODE = {".cc", ".h", ".c"}
 SCRIPT = {".py", ".sh", ".toml", ".build", ".service", ".map"}

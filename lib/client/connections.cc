@@ -1,4 +1,4 @@
-// The calls of <uroce/cm.h>, each a message to the daemon's connection manager.
+// The calls of <uroce/cm.h>. Each sends a message to the daemon's connection manager.
 #include <uroce/cm.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ Result<CmChannel> ConnectionManager::create_channel() {
   std::vector<message::Fd> fds;
   auto reply = impl_->call<message::CmChannelReply>(Op::cm_create_channel, message::Empty{}, &fds);
   if (!reply) return std::unexpected(reply.error());
-  if (fds.size() != 1) return fail(EPROTO, "the uroce daemon: an event channel came without its descriptor");
+  if (fds.size() != 1) return fail(EPROTO, "the uroce daemon: the reply with an event channel has no descriptor");
   return CmChannel(std::make_shared<client::CmChannelImpl>(impl_, reply->channel, std::move(fds[0])));
 }
 
@@ -38,7 +38,8 @@ Result<CmId> ConnectionManager::adopt(const CmEvent& request) {
   auto made = impl_->take_request(request.id);
   auto channel = made ? made->channel.lock() : nullptr;
   if (channel == nullptr) {
-    return fail(EINVAL, "communication id " + std::to_string(request.id) + " is no new one of a connect_request");
+    return fail(EINVAL, "communication id " + std::to_string(request.id) +
+                            " is not that of a new connect_request; adopt each request once, while its channel exists");
   }
   return CmId(std::make_shared<client::CmIdImpl>(std::move(channel), request.id, std::move(made->known)));
 }

@@ -52,15 +52,15 @@ class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
 
   /// Errors of all that follow: ENODEV after the device was shut down.
   Result<std::shared_ptr<Pd>> create_pd();
-  /// [address, address + length) as work requests and peers name it, its bytes at `host`. `backing`, if any, owns that
-  /// memory; it is released when no engine uses it any more.
+  /// Registers [address, address + length), the addresses in work requests; the bytes are at `host`. `backing`, if any,
+  /// owns that memory; it is released when no engine uses it any more.
   /// Errors: EINVAL (see RegionTable::add), ENOMEM (the device's max_mr).
   Result<std::shared_ptr<Region>> register_memory(std::shared_ptr<Pd> pd, uint64_t address, uint64_t length,
                                                   std::byte* host, AccessFlags access,
                                                   std::shared_ptr<void> backing = nullptr);
   /// A memory window, not bound. Errors: EINVAL (no such type), ENOMEM (max_mr, which counts windows too).
   Result<std::shared_ptr<Window>> create_window(std::shared_ptr<Pd> pd, WindowType type);
-  /// Resolves `av` as a modify to RTR does, within `timeout` (0 asks the network and looks at what is known); a
+  /// Resolves `av` as a modify to RTR does, within `timeout` (0 queries the network and uses the cached address); a
   /// multicast dgid needs no resolving. No lock may be held.
   /// Errors: EINVAL, EHOSTUNREACH, ENETUNREACH, ENOMEM (65536 handles).
   Result<std::shared_ptr<AddressHandle>> create_address_handle(std::shared_ptr<Pd> pd, const AddressVector& av,

@@ -53,7 +53,7 @@ class ObjectRegistry {
   /// Errors: ENOMEM (max_srq).
   Result<uint32_t> take_srq();
   void give_back_srq(uint32_t id) { srqs_.give_back(id); }
-  /// Which of `engines` engines a new object lives on: each in turn.
+  /// The engine of a new object: round robin over `engines` engines.
   uint32_t choose_engine(uint32_t engines) { return next_engine_++ % engines; }
 
   // An engine that did not reply may still use an object's memory. These keep it until all engines have stopped.

@@ -16,7 +16,7 @@ class FaultWatch {
   static int add(std::byte* base, std::size_t bytes);
   static void remove(int slot);
   static bool broken(int slot);
-  /// How many mappings have broken so far.
+  /// The number of mappings broken so far.
   static uint64_t breaks();
 };
 

@@ -248,7 +248,7 @@ void Server::stop() {
   impl_->listener.reset();
   const auto clients = impl_->all();
   for (const auto& client : clients) client->disconnect();
-  // Here, because the last reference may go on a client's own thread, which is listing clients.
+  // Stop here: the last reference may be dropped by a client's own thread that lists clients.
   for (const auto& client : clients) client->end();
   const std::scoped_lock lock(impl_->mutex);
   impl_->clients.clear();

@@ -7,7 +7,7 @@ namespace uroce::dropin::rdmacm {
 
 namespace {
 
-/// ibv_get_device_list(3), given back in any case.
+/// Owns the list of ibv_get_device_list(3).
 class DeviceList {
  public:
   DeviceList() : list_(ibv_get_device_list(&count_)) {}
@@ -70,7 +70,7 @@ Result<OpenDevice*> OpenDevices::use(const std::string& name) {
 
 void OpenDevices::leave(OpenDevice* device) {
   const std::lock_guard lock(mutex_);
-  // Where the application's objects still stand on the domain, it serves the next user as well.
+  // When the application's objects still use the domain, keep it for the next id.
   if (--device->users == 0 && ibv_dealloc_pd(device->pd) == 0) device->pd = nullptr;
 }
 

@@ -1,5 +1,5 @@
-// What the samples are on the socket, in protocol version 7. Applications and daemons of different builds meet there:
-// where these bytes change, kProtocol changes.
+// The bytes of the samples on the socket, in protocol version 7. Applications and daemons of different builds exchange
+// them: when these bytes change, raise kProtocol.
 #pragma once
 
 #include <cstdint>
