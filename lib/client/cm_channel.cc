@@ -19,10 +19,10 @@ bool is_request(const message::CmEventRecord& record) { return record.event.type
 
 CmChannelImpl::~CmChannelImpl() {
   if (!manager_->mine()) return;
-  (void)manager_->tell(Op::cm_destroy_channel, message::Handle{number_});
+  (void)manager_->send(Op::cm_destroy_channel, message::Handle{number_});
   // The ids of undelivered connect requests have no owner: destroy them.
   for (const auto& record : taken_) {
-    if (is_request(record)) (void)manager_->tell(Op::cm_destroy_id, message::Handle{record.event.id});
+    if (is_request(record)) (void)manager_->send(Op::cm_destroy_id, message::Handle{record.event.id});
   }
 }
 
@@ -55,7 +55,7 @@ void CmChannelImpl::drop_events(uint32_t id) {
   }
   // A listener's undelivered connect requests go with it.
   for (const auto& record : gone) {
-    if (is_request(record)) (void)manager_->tell(Op::cm_destroy_id, message::Handle{record.event.id});
+    if (is_request(record)) (void)manager_->send(Op::cm_destroy_id, message::Handle{record.event.id});
   }
 }
 
@@ -69,16 +69,16 @@ void CmChannelImpl::forget_known(uint32_t id) {
 }
 
 Result<void> CmChannelImpl::migrate(uint32_t id, CmChannelImpl& to) {
-  if (&to == this) return manager_->tell(Op::cm_migrate, message::CmMigrate{id, to.number()});
+  if (&to == this) return manager_->send(Op::cm_migrate, message::CmMigrate{id, to.number()});
   const std::scoped_lock lock(take_mutex_, to.take_mutex_);
   std::vector<message::CmEventRecord> moved = extract(id);
   const message::CmMigrate request{id, to.number(), static_cast<uint32_t>(moved.size())};
-  auto done = manager_->tell(Op::cm_migrate, request);
+  auto done = manager_->send(Op::cm_migrate, request);
   for (auto& record : moved) {
     if (done) (void)take_token();
     // The id of a connect request is on its listener's channel.
     if (done && is_request(record))
-      (void)manager_->tell(Op::cm_migrate, message::CmMigrate{record.event.id, to.number()});
+      (void)manager_->send(Op::cm_migrate, message::CmMigrate{record.event.id, to.number()});
     (done ? to : *this).taken_.push_back(std::move(record));
   }
   return done;
@@ -157,7 +157,7 @@ std::optional<CmEvent> CmChannelImpl::wait(std::chrono::nanoseconds timeout) {
 CmIdImpl::~CmIdImpl() {
   channel_->remove(number_);
   if (!manager()->mine()) return;
-  (void)manager()->tell(Op::cm_destroy_id, handle());
+  (void)manager()->send(Op::cm_destroy_id, handle());
   channel_->drop_events(number_);
 }
 

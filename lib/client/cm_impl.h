@@ -33,7 +33,7 @@ class CmImpl {
     return link_->call<Reply>(op, request, {}, fds);
   }
   template <class Request>
-  Result<void> tell(message::Op op, const Request& request) {
+  Result<void> send(message::Op op, const Request& request) {
     auto done = call<message::Empty>(op, request);
     if (!done) return std::unexpected(done.error());
     return {};
@@ -117,11 +117,11 @@ class CmIdImpl {
   uint32_t number() const { return number_; }
   message::Handle handle() const { return {number_}; }
   const std::shared_ptr<CmImpl>& manager() const { return manager_; }
-  Result<void> tell(message::Op op) const { return manager()->tell(op, handle()); }
+  Result<void> send(message::Op op) const { return manager()->send(op, handle()); }
   /// A call that may change the id's state: forgets the cached state.
   template <class Request>
   Result<void> change(message::Op op, const Request& request) {
-    auto changed = manager()->tell(op, request);
+    auto changed = manager()->send(op, request);
     channel()->forget_known(number_);
     learn({});
     return changed;

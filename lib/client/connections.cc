@@ -72,10 +72,10 @@ Result<void> CmId::resolve_addr(const std::optional<CmAddress>& local, const CmA
   return impl_->change(Op::cm_resolve_addr, request);
 }
 
-Result<void> CmId::resolve_route(std::chrono::milliseconds) { return impl_->tell(Op::cm_resolve_route); }
-Result<void> CmId::establish() { return impl_->tell(Op::cm_establish); }
-Result<void> CmId::disconnect() { return impl_->tell(Op::cm_disconnect); }
-Result<void> CmId::notify_established() { return impl_->tell(Op::cm_notify_established); }
+Result<void> CmId::resolve_route(std::chrono::milliseconds) { return impl_->send(Op::cm_resolve_route); }
+Result<void> CmId::establish() { return impl_->send(Op::cm_establish); }
+Result<void> CmId::disconnect() { return impl_->send(Op::cm_disconnect); }
+Result<void> CmId::notify_established() { return impl_->send(Op::cm_notify_established); }
 
 Result<void> CmId::listen(int backlog) { return impl_->change(Op::cm_listen, message::CmListen{number(), backlog}); }
 
@@ -89,7 +89,7 @@ Result<void> CmId::accept(const CmParam& param) {
 
 Result<void> CmId::reject(std::span<const std::byte> private_data, uint8_t reason) {
   const message::CmReject request{number(), reason, {private_data.begin(), private_data.end()}};
-  return impl_->manager()->tell(Op::cm_reject, request);
+  return impl_->manager()->send(Op::cm_reject, request);
 }
 
 Result<std::pair<QpAttr, QpAttrMask>> CmId::qp_attr(QpState state) const {
@@ -116,11 +116,11 @@ Result<void> CmId::set_ack_timeout(uint8_t code) { return set_option(*impl_, CmO
 
 Result<void> CmId::join(const CmAddress& group, uint64_t token) {
   const message::CmGroup request{number(), group, token};
-  return impl_->manager()->tell(Op::cm_join, request);
+  return impl_->manager()->send(Op::cm_join, request);
 }
 
 Result<void> CmId::leave(const CmAddress& group) {
-  return impl_->manager()->tell(Op::cm_leave, message::CmGroup{.id = number(), .group = group});
+  return impl_->manager()->send(Op::cm_leave, message::CmGroup{.id = number(), .group = group});
 }
 
 Result<void> CmId::migrate(const CmChannel& channel) { return impl_->migrate(channel.impl_); }

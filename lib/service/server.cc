@@ -39,7 +39,7 @@ std::unexpected<Error> path_error(const std::string& path, const char* what) {
                                 std::strerror(code)));
 }
 
-/// A listening socket at the configured path. A socket there on which nobody listens is a dead daemon's.
+/// A listening socket at the configured path. A socket there without a listener is left from a dead daemon.
 Result<message::Fd> listen_at(const ServerConfig& config) {
   const std::string& path = config.socket;
   if (message::Connection::to(path)) {

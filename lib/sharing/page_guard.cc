@@ -13,7 +13,7 @@
 namespace uroce::sharing {
 namespace {
 
-// mremap(2) waits until somebody reads its event; the monitor thread does that (page_steps.h).
+// mremap(2) waits until its event is read; the monitor thread does that (page_steps.h).
 constexpr uint64_t kWanted = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_EVENT_REMAP |
                              UFFD_FEATURE_MISSING_HUGETLBFS | UFFD_FEATURE_MISSING_SHMEM |
                              UFFD_FEATURE_WP_HUGETLBFS_SHMEM;

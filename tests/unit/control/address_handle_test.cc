@@ -44,7 +44,7 @@ TEST_F(AddressHandleTest, AsksTheNetworkForAPeerOnly) {
   EXPECT_NE((*self)->id(), (*group)->id());
 }
 
-TEST_F(AddressHandleTest, SaysWhatIsWrong) {
+TEST_F(AddressHandleTest, ErrorsNameTheFault) {
   expect_error(create({.dgid = World::gid(40)}), EHOSTUNREACH, "nobody answers");
   expect_error(create({}), EINVAL, "zero dgid");
   expect_error(create({.dgid = World::gid(1), .sgid_index = 2}), EINVAL, "sgid_index 2");

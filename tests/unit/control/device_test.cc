@@ -65,7 +65,7 @@ TEST(Device, EveryEngineCountHasItsIndexBits) {
   }
 }
 
-TEST(Device, InfoSaysWhatItIsAndCanDo) {
+TEST(Device, InfoHasAttributesAndLimits) {
   World world;
   world.add({.name = "uroce3", .driver = "net_ring", .max_path_mtu = Mtu::mtu4096, .engines = 2, .max_qp = 100});
   const DeviceInfo info = world.device()->info();

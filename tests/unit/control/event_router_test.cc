@@ -9,14 +9,14 @@ struct Queue : AsyncEventQueue {
   Queue() : AsyncEventQueue(std::move(*EventFd::create()), 16) {}
 };
 
-TEST(EventRouter, TellsTheOwnerAndNobodyElse) {
+TEST(EventRouter, ReportsToTheOwnerOnly) {
   const IdTable<CompletionListener> cqs{4};
   EventRouter router(cqs);
   Queue a, b;
   router.add(EventObject::qp, 7, a);
   router.add(EventObject::cq, 7, b);
   router.on_async_event(AsyncEventType::qp_fatal, 7);
-  router.on_async_event(AsyncEventType::qp_fatal, 8);  // nobody's
+  router.on_async_event(AsyncEventType::qp_fatal, 8);  // unknown
   EXPECT_EQ(a.pop()->type, AsyncEventType::qp_fatal);
   EXPECT_FALSE(a.pop());
   EXPECT_FALSE(b.pop());
@@ -37,7 +37,7 @@ TEST(EventRouter, ForgetsAnObjectWithItsEvents) {
   router.remove(EventObject::srq, 3);
 }
 
-TEST(EventRouter, BroadcastsToThoseWhoListen) {
+TEST(EventRouter, BroadcastsToListeners) {
   const IdTable<CompletionListener> cqs{4};
   EventRouter router(cqs);
   Queue a, b;
@@ -52,7 +52,7 @@ TEST(EventRouter, BroadcastsToThoseWhoListen) {
   EXPECT_EQ(b.pop()->type, AsyncEventType::port_active);
 }
 
-TEST(EventRouter, IgnoresCompletionEventsOfQueuesThatAreNot) {
+TEST(EventRouter, IgnoresCompletionEventsOfUnknownQueues) {
   const IdTable<CompletionListener> cqs{4};
   EventRouter router(cqs);
   for (const uint32_t id : {0u, 1u, 5u, 0xffffffffu}) router.on_completion_event(id);

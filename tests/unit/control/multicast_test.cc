@@ -58,7 +58,7 @@ TEST_F(MulticastTest, TheLinkHearsOfTheFirstMemberAndOfTheLast) {
   EXPECT_TRUE(world_.port().groups.empty());
 }
 
-TEST_F(MulticastTest, SaysWhatIsWrong) {
+TEST_F(MulticastTest, ErrorsNameTheFault) {
   expect_error(create(QpType::rc)->attach_multicast(kGroup), EINVAL, "only a UD");
   expect_error(create(QpType::uc)->attach_multicast(kGroup), EINVAL, "only a UD");
   expect_error(create(QpType::ud)->attach_multicast(World::gid(0)), EINVAL, "not a multicast group");
