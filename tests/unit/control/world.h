@@ -59,7 +59,7 @@ class Port final : public control::DeviceHost {
   std::set<Gid> groups;                         ///< joined
   std::map<Gid, EthAddr> moved;                 // the addresses of next_hop()
   EthAddr last_destination{};                   ///< of the frames sent
-  std::atomic<bool> references_payload{false};  ///< what every sink of this port says
+  std::atomic<bool> references_payload{false};  ///< the value of every sink of this port
   std::atomic<bool> frozen{false};              ///< its engines are not polled
 
   /// One pass over the port's engines. True when anything moved.
