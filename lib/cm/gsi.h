@@ -19,6 +19,7 @@
 #include "base/counter.h"
 #include "base/time.h"
 #include "cm/ib_cm.h"
+#include "control/address_handle.h"
 #include "control/cq.h"
 #include "control/cq_channel.h"
 #include "control/device_session.h"
