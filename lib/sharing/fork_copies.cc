@@ -125,7 +125,7 @@ void ForkCopies::make_shared() {
   }
   const auto moved = replace_pages(work, PageKind::anonymous, page_size());
   if (work.size() != private_.size() || !moved || moved->runs != work.size()) {
-    constexpr char kText[] = "uroce: registered memory could not be made shared again after fork(): out of memory\n";
+    constexpr char kText[] = "uroce: cannot share registered memory again after fork(): out of memory\n";
     give_up(kText, sizeof(kText) - 1);
   }
 }
@@ -157,7 +157,7 @@ void ForkCopies::in_child() {
     const bool protectable = copy != 0 && ::mprotect(reinterpret_cast<void*>(copy), run.length, run.protection) == 0;
     const long at = raw_syscall(SYS_mremap, copy, run.length, run.length, MREMAP_MAYMOVE | MREMAP_FIXED, run.first);
     if (!protectable || static_cast<uintptr_t>(at) != run.first) {
-      constexpr char kText[] = "uroce: no memory to give a child of fork() a copy of registered memory of its own\n";
+      constexpr char kText[] = "uroce: cannot copy registered memory into a child of fork(): out of memory\n";
       give_up(kText, sizeof(kText) - 1);
     }
   }

@@ -34,9 +34,11 @@ Result<void> keep_growing(const std::vector<Mapping>& mappings, std::size_t inde
   rlimit limit{};
   ::getrlimit(RLIMIT_STACK, &limit);
   if (stack.end - first + page_size() > limit.rlim_cur || below + kStackGap > first) {
-    return fail(EOPNOTSUPP, fmt::format("{} cannot grow below {:#x}, and its last page is not shared; raise the limit "
-                                        "RLIMIT_STACK",
-                                        stack.name(), first));
+    return fail(EOPNOTSUPP,
+                fmt::format("cannot share {}: its lowest page must stay private, and the stack cannot grow below "
+                            "{:#x}; raise the limit "
+                            "RLIMIT_STACK",
+                            stack.name(), first));
   }
   (void)*reinterpret_cast<volatile const char*>(first - 1);
   return {};
