@@ -58,9 +58,6 @@ SUBFOLDERS = {
     ),
 }
 
-# Folders whose files may still include each other in a circle, until they are taken apart.
-CYCLES_ALLOWED_IN = ("lib/control",)
-
 # Time, randomness and frames are arguments here, so that what happens can be replayed. Paths begin with one of these.
 PURE = (
     "lib/base/",
@@ -160,7 +157,7 @@ def may_include(source, target, allowed, subfolders):
     return target in allowed.get(source, ()) or target.rpartition("/")[0] in (*allowed.get(source, ()), source)
 
 
-def edge_faults(tree, allowed, subfolders, cycles_allowed_in):
+def edge_faults(tree, allowed, subfolders):
     """Includes of one folder by another that is not in the tables, and edges of the tables that no file uses."""
     unknown = set()
     for path in tree.files:
@@ -177,8 +174,6 @@ def edge_faults(tree, allowed, subfolders, cycles_allowed_in):
         used.update({(a, b), (a, (b or "").rpartition("/")[0]), ((a or "").rpartition("/")[0], b)})
         if a in unknown or b in unknown or a is None or may_include(a, b, allowed, subfolders):
             continue
-        if b == a.rpartition("/")[0] and str(source).startswith(cycles_allowed_in):
-            continue  # what has no sub-folder yet
         what = f"{a} includes {target}, but {a} may not include {b}"
         yield Fault(source, line, f"{what}; turn it round, or add the edge to check_layering.py and lib/README.md")
     for folder, targets in allowed.items():
@@ -219,12 +214,10 @@ def cycles(graph):
         rest[cycle[0]].discard(cycle[1])
 
 
-def cycle_faults(tree, name_of, what, advice, cycles_allowed_in):
+def cycle_faults(tree, name_of, what, advice):
     """Cycles of the includes between what `name_of` calls the files."""
     graph, where = collections.defaultdict(set), {}
     for include in tree.includes:
-        if all(str(path).startswith(cycles_allowed_in) for path in (include.source, include.target)):
-            continue
         a, b = name_of(include.source), name_of(include.target)
         if a and b and a != b:
             graph[a].add(b)
@@ -282,18 +275,17 @@ def glossary_faults(tree):
                 yield Fault(path, number, f"there is no {space}::{name}; write the glossary's row anew")
 
 
-def faults(root, allowed=None, subfolders=None, cycles_allowed_in=CYCLES_ALLOWED_IN):
+def faults(root, allowed=None, subfolders=None):
     allowed = ALLOWED if allowed is None else allowed
     subfolders = SUBFOLDERS if subfolders is None else subfolders
     tree = Tree(root)
     if not tree.files:
         sys.exit(f"error: no sources under {root}; give the source root")
-    exempt = tuple(folder + "/" for folder in cycles_allowed_in) or ("\0",)
     advice = "declare one of the classes forward, or move what both need into a third file"
     yield from line_faults(tree)
-    yield from edge_faults(tree, allowed, subfolders, exempt)
-    yield from cycle_faults(tree, unit_of, "files include each other:", advice, exempt)
-    yield from cycle_faults(tree, folder_of, "folders include each other:", "move what both need below both", exempt)
+    yield from edge_faults(tree, allowed, subfolders)
+    yield from cycle_faults(tree, unit_of, "files include each other:", advice)
+    yield from cycle_faults(tree, folder_of, "folders include each other:", "move what both need below both")
     yield from table_faults(allowed, subfolders)
 
 

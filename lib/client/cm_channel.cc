@@ -1,4 +1,4 @@
-// Events of the daemon's connection manager: a byte in a channel's pipe for each, and a message for many.
+// Events of the daemon's connection manager. A channel's pipe has one byte per event; one message fetches many events.
 #include <algorithm>
 #include <cerrno>
 
@@ -13,16 +13,16 @@ using message::Op;
 
 namespace {
 
-bool is_request(const message::CmEventRecord& told) { return told.event.type == CmEventType::connect_request; }
+bool is_request(const message::CmEventRecord& record) { return record.event.type == CmEventType::connect_request; }
 
 }  // namespace
 
 CmChannelImpl::~CmChannelImpl() {
   if (!manager_->mine()) return;
-  (void)manager_->tell(Op::cm_destroy_channel, message::Handle{number_});
-  // Nobody will know of the ids that requests made.
-  for (const auto& told : taken_) {
-    if (is_request(told)) (void)manager_->tell(Op::cm_destroy_id, message::Handle{told.event.id});
+  (void)manager_->send(Op::cm_destroy_channel, message::Handle{number_});
+  // The ids of undelivered connect requests have no owner: destroy them.
+  for (const auto& record : taken_) {
+    if (is_request(record)) (void)manager_->send(Op::cm_destroy_id, message::Handle{record.event.id});
   }
 }
 
@@ -38,9 +38,9 @@ void CmChannelImpl::remove(uint32_t id) {
 
 std::vector<message::CmEventRecord> CmChannelImpl::extract(uint32_t id) {
   std::vector<message::CmEventRecord> out;
-  std::erase_if(taken_, [&](message::CmEventRecord& told) {
-    const bool its = told.event.id == id || (is_request(told) && told.event.listener == id);
-    if (its) out.push_back(std::move(told));
+  std::erase_if(taken_, [&](message::CmEventRecord& record) {
+    const bool its = record.event.id == id || (is_request(record) && record.event.listener == id);
+    if (its) out.push_back(std::move(record));
     return its;
   });
   return out;
@@ -53,37 +53,38 @@ void CmChannelImpl::drop_events(uint32_t id) {
     gone = extract(id);
     for (std::size_t i = 0; i < gone.size(); ++i) (void)take_token();
   }
-  // Requests that nobody took end with their listener.
-  for (const auto& told : gone) {
-    if (is_request(told)) (void)manager_->tell(Op::cm_destroy_id, message::Handle{told.event.id});
+  // A listener's undelivered connect requests go with it.
+  for (const auto& record : gone) {
+    if (is_request(record)) (void)manager_->send(Op::cm_destroy_id, message::Handle{record.event.id});
   }
 }
 
 void CmChannelImpl::forget_known(uint32_t id) {
   const std::scoped_lock lock(take_mutex_);
-  for (auto& told : taken_) {
-    if (told.event.id != id) continue;
-    told.has_info = false;
-    told.steps.clear();
+  for (auto& record : taken_) {
+    if (record.event.id != id) continue;
+    record.has_info = false;
+    record.steps.clear();
   }
 }
 
 Result<void> CmChannelImpl::migrate(uint32_t id, CmChannelImpl& to) {
-  if (&to == this) return manager_->tell(Op::cm_migrate, message::CmMigrate{id, to.number()});
+  if (&to == this) return manager_->send(Op::cm_migrate, message::CmMigrate{id, to.number()});
   const std::scoped_lock lock(take_mutex_, to.take_mutex_);
   std::vector<message::CmEventRecord> moved = extract(id);
   const message::CmMigrate request{id, to.number(), static_cast<uint32_t>(moved.size())};
-  auto done = manager_->tell(Op::cm_migrate, request);
-  for (auto& told : moved) {
+  auto done = manager_->send(Op::cm_migrate, request);
+  for (auto& record : moved) {
     if (done) (void)take_token();
-    // A request's new id is where its listener is.
-    if (done && is_request(told)) (void)manager_->tell(Op::cm_migrate, message::CmMigrate{told.event.id, to.number()});
-    (done ? to : *this).taken_.push_back(std::move(told));
+    // The id of a connect request is on its listener's channel.
+    if (done && is_request(record))
+      (void)manager_->send(Op::cm_migrate, message::CmMigrate{record.event.id, to.number()});
+    (done ? to : *this).taken_.push_back(std::move(record));
   }
   return done;
 }
 
-// The application may have made the descriptor block: it is read only when it has something, by one thread at a time.
+// The application may have made the descriptor blocking: poll first, and let one thread at a time read.
 CmChannelImpl::Token CmChannelImpl::take_token() {
   pollfd waiting{.fd = fd_.get(), .events = POLLIN, .revents = 0};
   char token = 0;
@@ -96,36 +97,36 @@ std::optional<CmEvent> CmChannelImpl::take() {
   for (;;) {
     const Token token = take_token();
     if (token == Token::none) return std::nullopt;
-    if (token == Token::ended) return tell_end();
+    if (token == Token::ended) return report_end();
     if (taken_.empty()) {
       auto reply = manager_->call<message::CmEventsReply>(Op::cm_take_events, message::Handle{number_});
-      if (!reply) return tell_end();
+      if (!reply) return report_end();
       std::ranges::move(reply->events, std::back_inserter(taken_));
     }
-    // Its id may have been destroyed between the byte and the question.
+    // Empty when the event's id was destroyed after the byte was written.
     if (taken_.empty()) continue;
     message::CmEventRecord next = std::move(taken_.front());
     taken_.pop_front();
-    return hand_on(std::move(next));
+    return deliver(std::move(next));
   }
 }
 
-CmEvent CmChannelImpl::hand_on(message::CmEventRecord told) {
-  CmKnown known{.steps = std::move(told.steps)};
-  if (told.has_info) known.info = std::move(told.known.info);
-  if (is_request(told)) {
-    manager_->add_request(told.event.id, {weak_from_this(), std::move(known)});
+CmEvent CmChannelImpl::deliver(message::CmEventRecord record) {
+  CmKnown known{.steps = std::move(record.steps)};
+  if (record.has_info) known.info = std::move(record.known.info);
+  if (is_request(record)) {
+    manager_->add_request(record.event.id, {weak_from_this(), std::move(known)});
   } else if (known.info) {
     const std::scoped_lock lock(mutex_);
-    if (const auto id = ids_.find(told.event.id); id != ids_.end()) id->second->learn(std::move(known));
+    if (const auto id = ids_.find(record.event.id); id != ids_.end()) id->second->learn(std::move(known));
   }
-  return std::move(told.event);
+  return std::move(record.event);
 }
 
-std::optional<CmEvent> CmChannelImpl::tell_end() {
+std::optional<CmEvent> CmChannelImpl::report_end() {
   const std::scoped_lock lock(mutex_);
   for (const auto& [id, object] : ids_) {
-    if (told_.insert(id).second) return CmEvent{.type = CmEventType::device_removal, .id = id};
+    if (reported_.insert(id).second) return CmEvent{.type = CmEventType::device_removal, .id = id};
   }
   return std::nullopt;
 }
@@ -144,7 +145,7 @@ std::optional<CmEvent> CmChannelImpl::wait(std::chrono::nanoseconds timeout) {
     const int ready = ppoll(&waiting, 1, &limit, nullptr);
     // A signal ends the wait, as it ends a read(2).
     if (ready < 0 && errno == EINTR) return std::nullopt;
-    // After the daemon's end the descriptor is readable for ever, and nothing more comes: let time pass.
+    // Once the daemon has gone the descriptor stays readable but has no data: sleep instead of spinning.
     if (ready == 1 && (waiting.revents & POLLIN) == 0) {
       if (auto event = take()) return event;
       ppoll(nullptr, 0, &limit, nullptr);
@@ -156,7 +157,7 @@ std::optional<CmEvent> CmChannelImpl::wait(std::chrono::nanoseconds timeout) {
 CmIdImpl::~CmIdImpl() {
   channel_->remove(number_);
   if (!manager()->mine()) return;
-  (void)manager()->tell(Op::cm_destroy_id, handle());
+  (void)manager()->send(Op::cm_destroy_id, handle());
   channel_->drop_events(number_);
 }
 

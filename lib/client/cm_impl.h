@@ -1,4 +1,4 @@
-// What the handles of <uroce/cm.h> stand for, on the client's side of the daemon's socket.
+// The client's side of the connection manager: the objects behind the handles of <uroce/cm.h>.
 #pragma once
 
 #include <deque>
@@ -17,7 +17,8 @@
 
 namespace uroce::client {
 
-/// What an event told of its id besides: as good as asking the daemon, until a call changes the id.
+/// An id's state as its last event brought it. It saves a message to the daemon, and is valid until a call changes the
+/// id.
 struct CmKnown {
   std::optional<CmIdInfo> info{};
   std::vector<message::ModifyStep> steps{};
@@ -32,14 +33,14 @@ class CmImpl {
     return link_->call<Reply>(op, request, {}, fds);
   }
   template <class Request>
-  Result<void> tell(message::Op op, const Request& request) {
+  Result<void> send(message::Op op, const Request& request) {
     auto done = call<message::Empty>(op, request);
     if (!done) return std::unexpected(done.error());
     return {};
   }
   bool mine() const { return link_->mine(); }
 
-  /// A new id that nobody has adopted.
+  /// The new id of a connect request, before the application adopts it.
   struct Request {
     std::weak_ptr<CmChannelImpl> channel;
     CmKnown known;
@@ -56,12 +57,12 @@ class CmImpl {
 
  private:
   std::unique_ptr<DaemonLink> link_;
-  std::mutex mutex_;  // guards what follows
-  std::map<uint32_t, Request> requests_;
+  std::mutex mutex_;                      // guards requests_
+  std::map<uint32_t, Request> requests_;  // by id
 };
 
-/// Events are taken from the daemon many at a time, and handed on one by one. The pipe has a byte for each that was not
-/// handed on yet, so that it polls readable while there are any, wherever they wait.
+/// One message fetches several events from the daemon; take() returns them one by one. The pipe has one byte per event
+/// that take() has not returned, so it polls readable while events are left on either side.
 class CmChannelImpl : public std::enable_shared_from_this<CmChannelImpl> {
  public:
   CmChannelImpl(std::shared_ptr<CmImpl> manager, uint32_t number, message::Fd fd)
@@ -73,12 +74,12 @@ class CmChannelImpl : public std::enable_shared_from_this<CmChannelImpl> {
   const std::shared_ptr<CmImpl>& manager() const { return manager_; }
   uint32_t number() const { return number_; }
   int fd() const { return fd_.get(); }
-  /// Its events come here from now on.
+  /// Delivers the id's events here from now on.
   void add(uint32_t id, CmIdImpl& object);
   void remove(uint32_t id);
-  /// The id is no more: nor are its events.
+  /// Discards the undelivered events of an id that was destroyed.
   void drop_events(uint32_t id);
-  /// What waiting events know of the id is out of date.
+  /// Marks the id's state in undelivered events as stale.
   void forget_known(uint32_t id);
   /// Errors: the daemon's.
   Result<void> migrate(uint32_t id, CmChannelImpl& to);
@@ -88,19 +89,19 @@ class CmChannelImpl : public std::enable_shared_from_this<CmChannelImpl> {
  private:
   enum class Token { none, there, ended };
   Token take_token();
-  /// With take_mutex_ held: those taken events that are the id's, without their bytes.
+  /// Removes the id's events from taken_ and returns them; their bytes stay in the pipe. The caller holds take_mutex_.
   std::vector<message::CmEventRecord> extract(uint32_t id);
-  CmEvent hand_on(message::CmEventRecord told);
-  std::optional<CmEvent> tell_end();
+  CmEvent deliver(message::CmEventRecord record);
+  std::optional<CmEvent> report_end();
 
   std::shared_ptr<CmImpl> manager_;
   const uint32_t number_;
   message::Fd fd_;
-  std::mutex take_mutex_;  // guards what follows, and reading the pipe
-  std::deque<message::CmEventRecord> taken_;
-  std::mutex mutex_;                   // guards what follows; comes after take_mutex_
-  std::map<uint32_t, CmIdImpl*> ids_;  // whose events come here
-  std::set<uint32_t> told_;            // of the daemon's end
+  std::mutex take_mutex_;                     // guards taken_ and reads of the pipe
+  std::deque<message::CmEventRecord> taken_;  // fetched from the daemon, not delivered
+  std::mutex mutex_;                          // guards ids_ and reported_; lock order: take_mutex_, then mutex_
+  std::map<uint32_t, CmIdImpl*> ids_;         // the ids whose events come here
+  std::set<uint32_t> reported_;               // the ids that got device_removal when the daemon went
 };
 
 class CmIdImpl {
@@ -116,11 +117,11 @@ class CmIdImpl {
   uint32_t number() const { return number_; }
   message::Handle handle() const { return {number_}; }
   const std::shared_ptr<CmImpl>& manager() const { return manager_; }
-  Result<void> tell(message::Op op) const { return manager()->tell(op, handle()); }
-  /// A call after which what was known of the id may not hold.
+  Result<void> send(message::Op op) const { return manager()->send(op, handle()); }
+  /// A call that may change the id's state: forgets the cached state.
   template <class Request>
   Result<void> change(message::Op op, const Request& request) {
-    auto changed = manager()->tell(op, request);
+    auto changed = manager()->send(op, request);
     channel()->forget_known(number_);
     learn({});
     return changed;
@@ -143,7 +144,7 @@ class CmIdImpl {
 
   std::shared_ptr<CmChannelImpl> channel_;
   std::shared_ptr<CmImpl> manager_ = channel_->manager();
-  mutable std::mutex mutex_;  // guards channel_ and what follows; comes after the channel's
+  mutable std::mutex mutex_;  // guards channel_ and known_; lock order: the channel's mutex first
   CmKnown known_;
   const uint32_t number_;
 };

@@ -10,7 +10,7 @@ namespace uroce {
 namespace client {
 // --- Channel ---------------------------------------------------------------------------------------------------
 
-// The application may have made the descriptor block: it is read only when it has something, by one thread at a time.
+// The application may have made the descriptor blocking: poll first, and let one thread at a time read.
 bool ChannelImpl::take_token() {
   pollfd waiting{.fd = fd_, .events = POLLIN, .revents = 0};
   char token = 0;
@@ -19,9 +19,9 @@ bool ChannelImpl::take_token() {
 
 std::optional<uint32_t> ChannelImpl::take() {
   const std::scoped_lock lock(mutex_);
-  // The descriptor is raised after the queue's count: with a token taken here, a count is sure to be found.
+  // The engine raises the queue's count before it writes the token, so a token taken here guarantees a raised count.
   if (!take_token()) return std::nullopt;
-  // Queues are few per channel, and events rare beside completions: a walk is cheap enough.
+  // A linear search is cheap enough: a channel has few queues, and events are rarer than completions.
   for (std::size_t i = 0; i < queues_.size(); ++i) {
     CqImpl& cq = *queues_[(next_ + i) % queues_.size()];
     if (!cq.take_event()) continue;
@@ -62,7 +62,7 @@ bool CqImpl::take_event() {
 
 Result<void> CqImpl::arm(bool solicited_only) {
   if (parts_.channel == nullptr) {
-    return fail(EINVAL, "a completion queue without a channel cannot be armed; give create_cq() a channel");
+    return fail(EINVAL, "cannot arm a completion queue without a completion channel; pass a channel to create_cq()");
   }
   queues::arm(*parts_.place.header, solicited_only ? queues::Arm::solicited : queues::Arm::any);
   return {};

@@ -1,4 +1,4 @@
-// The calls of <uroce/cm.h>, each a message to the daemon's connection manager.
+// The calls of <uroce/cm.h>. Each sends a message to the daemon's connection manager.
 #include <uroce/cm.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ Result<CmChannel> ConnectionManager::create_channel() {
   std::vector<message::Fd> fds;
   auto reply = impl_->call<message::CmChannelReply>(Op::cm_create_channel, message::Empty{}, &fds);
   if (!reply) return std::unexpected(reply.error());
-  if (fds.size() != 1) return fail(EPROTO, "the uroce daemon: an event channel came without its descriptor");
+  if (fds.size() != 1) return fail(EPROTO, "the uroce daemon: the reply with an event channel has no descriptor");
   return CmChannel(std::make_shared<client::CmChannelImpl>(impl_, reply->channel, std::move(fds[0])));
 }
 
@@ -38,7 +38,8 @@ Result<CmId> ConnectionManager::adopt(const CmEvent& request) {
   auto made = impl_->take_request(request.id);
   auto channel = made ? made->channel.lock() : nullptr;
   if (channel == nullptr) {
-    return fail(EINVAL, "communication id " + std::to_string(request.id) + " is no new one of a connect_request");
+    return fail(EINVAL, "communication id " + std::to_string(request.id) +
+                            " is not that of a new connect_request; adopt each request once, while its channel exists");
   }
   return CmId(std::make_shared<client::CmIdImpl>(std::move(channel), request.id, std::move(made->known)));
 }
@@ -71,10 +72,10 @@ Result<void> CmId::resolve_addr(const std::optional<CmAddress>& local, const CmA
   return impl_->change(Op::cm_resolve_addr, request);
 }
 
-Result<void> CmId::resolve_route(std::chrono::milliseconds) { return impl_->tell(Op::cm_resolve_route); }
-Result<void> CmId::establish() { return impl_->tell(Op::cm_establish); }
-Result<void> CmId::disconnect() { return impl_->tell(Op::cm_disconnect); }
-Result<void> CmId::notify_established() { return impl_->tell(Op::cm_notify_established); }
+Result<void> CmId::resolve_route(std::chrono::milliseconds) { return impl_->send(Op::cm_resolve_route); }
+Result<void> CmId::establish() { return impl_->send(Op::cm_establish); }
+Result<void> CmId::disconnect() { return impl_->send(Op::cm_disconnect); }
+Result<void> CmId::notify_established() { return impl_->send(Op::cm_notify_established); }
 
 Result<void> CmId::listen(int backlog) { return impl_->change(Op::cm_listen, message::CmListen{number(), backlog}); }
 
@@ -88,7 +89,7 @@ Result<void> CmId::accept(const CmParam& param) {
 
 Result<void> CmId::reject(std::span<const std::byte> private_data, uint8_t reason) {
   const message::CmReject request{number(), reason, {private_data.begin(), private_data.end()}};
-  return impl_->manager()->tell(Op::cm_reject, request);
+  return impl_->manager()->send(Op::cm_reject, request);
 }
 
 Result<std::pair<QpAttr, QpAttrMask>> CmId::qp_attr(QpState state) const {
@@ -115,11 +116,11 @@ Result<void> CmId::set_ack_timeout(uint8_t code) { return set_option(*impl_, CmO
 
 Result<void> CmId::join(const CmAddress& group, uint64_t token) {
   const message::CmGroup request{number(), group, token};
-  return impl_->manager()->tell(Op::cm_join, request);
+  return impl_->manager()->send(Op::cm_join, request);
 }
 
 Result<void> CmId::leave(const CmAddress& group) {
-  return impl_->manager()->tell(Op::cm_leave, message::CmGroup{.id = number(), .group = group});
+  return impl_->manager()->send(Op::cm_leave, message::CmGroup{.id = number(), .group = group});
 }
 
 Result<void> CmId::migrate(const CmChannel& channel) { return impl_->migrate(channel.impl_); }

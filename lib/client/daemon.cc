@@ -1,4 +1,4 @@
-// A device of the daemon: each call a message, the data path in shared memory.
+// A device of the daemon: each control call is a message, and the data path is shared memory.
 #include <uroce/daemon.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using message::Fd;
 using message::Kind;
 using message::Op;
 
-/// What the daemon holds for this client. Ends with the last reference, after what refers to it.
+/// An object in the daemon. The last reference destroys it; objects that use it hold a reference.
 class DaemonObject {
  public:
   DaemonObject(std::shared_ptr<DaemonLink> link, Kind kind, uint32_t id, std::vector<Object> uses = {})
@@ -46,7 +46,7 @@ class DaemonObject {
 
 uint32_t id_of(const Object& object) { return object ? static_cast<const DaemonObject*>(object.get())->id() : 0; }
 
-/// Shared memory that is registered; ended after its region.
+/// A registered range of shared memory. It outlives its region.
 class RegisteredRange {
  public:
   RegisteredRange(void* address, std::size_t length) : address_(address), length_(length) {}
@@ -93,7 +93,7 @@ class DaemonPd final : public PdImpl {
 
  private:
   struct Shared {
-    Object held{};
+    Object range{};
     message::RegisterMemory request{};
     std::vector<int> fds{};
   };
@@ -105,13 +105,14 @@ class DaemonPd final : public PdImpl {
 Result<DaemonPd::Shared> DaemonPd::share(void* address, std::size_t length, uint64_t base, AccessFlags access) const {
   const auto start = reinterpret_cast<uint64_t>(address);
   if (length == 0 || length > UINT64_MAX - start) {
-    return fail(EINVAL, "a memory region of " + std::to_string(length) + " bytes; it must have one and not wrap");
+    return fail(EINVAL, "cannot register " + std::to_string(length) +
+                            " bytes of memory; a region has at least one byte and ends below 2^64");
   }
   Shared shared;
   shared.request = {.pd = id_of(object), .base = base, .length = length, .address = start, .access = access};
   auto segments = sharing::Sharing::of_this_process().share(address, length, shared.request.writable());
   if (!segments) return std::unexpected(segments.error());
-  shared.held = std::make_shared<RegisteredRange>(address, length);
+  shared.range = std::make_shared<RegisteredRange>(address, length);
   for (const sharing::SharedSegment& segment : *segments) {
     auto known = std::ranges::find(shared.fds, segment.fd);
     if (known == shared.fds.end()) {
@@ -123,9 +124,9 @@ Result<DaemonPd::Shared> DaemonPd::share(void* address, std::size_t length, uint
   }
   if (shared.fds.size() <= message::kMaxFds && shared.request.segments.size() <= message::kMaxElements / 2)
     return shared;
-  return fail(ENOMEM, "the memory to register lies in " + std::to_string(shared.request.segments.size()) +
+  return fail(ENOMEM, "cannot register memory that lies in " + std::to_string(shared.request.segments.size()) +
                           " mappings of " + std::to_string(shared.fds.size()) + " files; at most " +
-                          std::to_string(message::kMaxFds) + " files can be passed: register it in parts");
+                          std::to_string(message::kMaxFds) + " files fit in one call: register it in parts");
 }
 
 Result<std::shared_ptr<MrImpl>> DaemonPd::register_memory(void* address, std::size_t length, uint64_t base,
@@ -135,7 +136,7 @@ Result<std::shared_ptr<MrImpl>> DaemonPd::register_memory(void* address, std::si
   auto reply = link_->call<message::RegisterMemoryReply>(Op::register_memory, shared->request, shared->fds);
   if (!reply) return std::unexpected(reply.error());
   auto mr = std::make_shared<MrImpl>();
-  mr->held = std::move(shared->held);
+  mr->range = std::move(shared->range);
   mr->object = std::make_shared<DaemonObject>(link_, Kind::mr, reply->id);
   mr->windows = [link = link_, id = reply->id]() -> Result<uint32_t> {
     auto count = link->call<message::WindowCount>(Op::count_windows, message::Handle{id});
@@ -155,7 +156,7 @@ Result<void> DaemonPd::reregister(MrImpl& mr, void* address, std::size_t length,
   const message::ReregisterMemory request{.region = id_of(mr.object), .now = std::move(shared->request)};
   auto done = link_->call<message::Empty>(Op::reregister_memory, request, shared->fds);
   if (!done) return std::unexpected(done.error());
-  mr.held = std::move(shared->held);
+  mr.range = std::move(shared->range);
   return {};
 }
 
@@ -188,7 +189,7 @@ class DaemonQp final : public QpImpl {
   }
   void wake() override {
     const char token = 1;
-    [[maybe_unused]] const auto written = write(wake_, &token, 1);  // a full pipe wakes as well
+    [[maybe_unused]] const auto written = write(wake_, &token, 1);  // EAGAIN is fine: a full pipe wakes the engine, too
   }
 
   std::shared_ptr<DaemonLink> link_;
@@ -240,8 +241,8 @@ class DaemonContext final : public ContextImpl {
   std::shared_ptr<DaemonLink> link_;
   DeviceInfo info_;
   Fd async_;
-  std::mutex async_mutex_;  // readers of the pipe
-  bool ended_ = false;      // and its end was told
+  std::mutex async_mutex_;  // guards reads of the pipe, and ended_
+  bool ended_ = false;      // the end of the pipe was reported as port_error
   std::vector<Fd> wake_;    // by engine
   std::byte* doorbells_ = nullptr;
   uint32_t doorbell_entries_ = 0;
@@ -256,7 +257,7 @@ Result<std::shared_ptr<DaemonContext>> DaemonContext::open(const std::string& na
   auto reply = context->link_->call<message::OpenDeviceReply>(Op::open_device, message::OpenDevice{name}, {}, &fds);
   if (!reply) return std::unexpected(reply.error());
   if (fds.size() != reply->device.engines + std::size_t{1}) {
-    return fail(EPROTO, "the uroce daemon: its descriptors are not one and one per engine");
+    return fail(EPROTO, "the uroce daemon: the reply that opens a device must have one descriptor, and one per engine");
   }
   auto doorbells = context->link_->memory(reply->doorbells);
   if (!doorbells) return std::unexpected(doorbells.error());
@@ -273,7 +274,7 @@ Result<std::shared_ptr<ChannelImpl>> DaemonContext::create_channel() {
   auto reply = link_->call<message::Handle>(Op::create_channel, message::Empty{}, {}, &fds);
   if (!reply) return std::unexpected(reply.error());
   auto object = std::make_shared<DaemonObject>(link_, Kind::channel, reply->id);
-  if (fds.size() != 1) return fail(EPROTO, "the uroce daemon: a channel came without its descriptor");
+  if (fds.size() != 1) return fail(EPROTO, "the uroce daemon: the reply with a completion channel has no descriptor");
   object->fd = std::move(fds[0]);
   const int fd = object->fd.get();
   return std::make_shared<ChannelImpl>(shared_from_this(), std::move(object), fd);
@@ -341,14 +342,15 @@ Result<std::shared_ptr<QpImpl>> DaemonContext::create_qp(const PdImpl& pd, const
                                                std::vector{pd_object, send_cq.object(), recv_cq.object(), srq_object});
   auto memory = link_->memory(reply->place);
   if (!memory) return std::unexpected(memory.error());
-  if (reply->engine >= wake_.size()) return fail(EPROTO, "the uroce daemon: it names an engine that it does not have");
+  if (reply->engine >= wake_.size())
+    return fail(EPROTO, "the uroce daemon: a reply names an engine that the device does not have");
   QpParts parts{.qpn = reply->qpn, .type = init.type, .cap = reply->cap};
   parts.place = queues::QpPlace::at(*memory, reply->cap, srq != nullptr);
   parts.doorbell = {queues::DoorbellPlace::at(doorbells_, doorbell_entries_, reply->engine), doorbell_entries_};
   return std::make_shared<DaemonQp>(parts, link_, std::move(object), wake_[reply->engine].get());
 }
 
-// The application may have made the descriptor block: it is read only when it has something, by one thread at a time.
+// The application may have made the descriptor blocking: poll first, and let one thread at a time read.
 std::optional<AsyncEvent> DaemonContext::take_async_event() {
   const std::scoped_lock lock(async_mutex_);
   pollfd waiting{.fd = async_.get(), .events = POLLIN, .revents = 0};
@@ -366,7 +368,7 @@ bool DaemonContext::wait_readable(int fd, std::chrono::nanoseconds timeout) {
   timeout = std::clamp(timeout, std::chrono::nanoseconds(0), kForEver);
   {
     const std::scoped_lock lock(async_mutex_);
-    // After the daemon's end its descriptors are readable for ever, and nothing comes: let time pass.
+    // Once the daemon has gone its descriptors stay readable but have no data: sleep instead of spinning.
     if (ended_ && fd == async_.get()) fd = -1;
   }
   pollfd waiting{.fd = fd, .events = POLLIN, .revents = 0};
@@ -374,7 +376,7 @@ bool DaemonContext::wait_readable(int fd, std::chrono::nanoseconds timeout) {
   const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (timeout - seconds).count()};
   const int ready = ppoll(&waiting, 1, &limit, nullptr);
   if (ready == 1 && (waiting.revents & POLLIN) == 0) {
-    // The far end is closed and nothing is left to read: not a busy loop of the caller.
+    // The other end is closed and nothing is left to read. Sleep, so that the caller's loop does not spin.
     ppoll(nullptr, 0, &limit, nullptr);
     return false;
   }

@@ -14,7 +14,7 @@
 namespace uroce::client {
 namespace {
 
-// Longer than the daemon waits for an engine and a neighbour together.
+// Longer than the daemon's timeouts for an engine and for address resolution together.
 constexpr std::chrono::seconds kSocketTimeout{30};
 
 std::string socket_path(const DaemonOptions& options) {
@@ -62,9 +62,9 @@ std::unexpected<Error> DaemonLink::broken(int code, const std::string& why) {
 
 Result<std::span<const std::byte>> DaemonLink::exchange(std::span<const std::byte> bytes, std::span<const int> fds,
                                                         std::vector<message::Fd>* received) {
-  if (!mine()) return fail(ENODEV, "the device was opened before fork(); a child opens its own");
+  if (!mine()) return fail(ENODEV, "the device was opened before fork(); open it again in the child process");
   if (broken_) return fail(ENODEV, "the uroce daemon is gone; open the device again");
-  // A daemon that refuses a connection says why and closes: what it said is read even where nothing can be sent.
+  // A daemon that refuses a connection sends the reason and closes. Read that reason even when send() failed.
   const auto sent = connection_.send(bytes, fds);
   if (!sent && sent.error().code == EMSGSIZE) return std::unexpected(sent.error());
   auto packet = connection_.receive();
@@ -76,8 +76,9 @@ Result<std::span<const std::byte>> DaemonLink::exchange(std::span<const std::byt
   message::Reader reader(packet_.bytes);
   message::ReplyHeader header;
   reader(header);
-  if (!reader.good() || header.chunks.size() > packet_.fds.size()) return broken(EPROTO, "its reply has no header");
-  if (header.sequence != sequence_ && header.error == 0) return broken(EPROTO, "its reply is to another request");
+  if (!reader.good() || header.chunks.size() > packet_.fds.size()) return broken(EPROTO, "a reply has no valid header");
+  if (header.sequence != sequence_ && header.error == 0)
+    return broken(EPROTO, "a reply has the sequence number of another request");
   for (std::size_t i = 0; i < header.chunks.size(); ++i) {
     if (auto mapped = map(header.chunks[i], packet_.fds[i]); !mapped) return std::unexpected(mapped.error());
   }
@@ -93,11 +94,10 @@ Result<std::span<const std::byte>> DaemonLink::exchange(std::span<const std::byt
 }
 
 Result<void> DaemonLink::map(const message::Chunk& chunk, const message::Fd& fd) {
-  if (chunk.index != chunks_.size()) return broken(EPROTO, "its queue memory is out of order");
+  if (chunk.index != chunks_.size()) return broken(EPROTO, "chunks of queue memory arrived out of order");
   void* data = mmap(nullptr, chunk.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-  if (data == MAP_FAILED)
-    return broken(ENOMEM, std::string("its queue memory cannot be mapped: ") + std::strerror(errno));
-  // A child of fork() must not post on its parent's queues by accident, and rdma programs expect it cannot.
+  if (data == MAP_FAILED) return broken(ENOMEM, std::string("cannot map its queue memory: ") + std::strerror(errno));
+  // A child of fork() must not post to its parent's queues; libibverbs keeps queues out of children, too.
   madvise(data, chunk.bytes, MADV_DONTFORK);
   chunks_.push_back({static_cast<std::byte*>(data), chunk.bytes});
   return {};
@@ -107,7 +107,7 @@ Result<std::byte*> DaemonLink::memory(const message::Place& place) {
   const std::scoped_lock lock(mutex_);
   if (place.chunk >= chunks_.size() || place.offset > chunks_[place.chunk].bytes ||
       place.bytes > chunks_[place.chunk].bytes - place.offset || place.offset % 64 != 0) {
-    return broken(EPROTO, "it names queue memory that it never gave");
+    return broken(EPROTO, "a reply names queue memory that the daemon never sent");
   }
   return chunks_[place.chunk].data + place.offset;
 }

@@ -29,7 +29,7 @@ class DaemonLink {
 
   const std::vector<DeviceInfo>& devices() const { return devices_; }
 
-  /// Sends `request` with `fds`, waits for the reply, and decodes it. Descriptors that come go to `received`.
+  /// Sends `request` with `fds`, waits for the reply, and decodes it. `received` gets the reply's descriptors.
   /// Errors: the daemon's, ENODEV (it is gone), ETIMEDOUT, EPROTO.
   template <class Reply, class Request>
   Result<Reply> call(message::Op op, const Request& request, std::span<const int> fds = {},
@@ -45,9 +45,9 @@ class DaemonLink {
     return reply;
   }
 
-  /// Where an object's queues are here. Errors: EPROTO.
+  /// The address of an object's queues in this process. Errors: EPROTO.
   Result<std::byte*> memory(const message::Place& place);
-  /// False in a child of fork(): the connection is its parent's.
+  /// False in a child of fork(): the connection belongs to the parent.
   bool mine() const { return getpid() == owner_; }
 
  private:

@@ -1,5 +1,5 @@
-// Behind the public handles: the application's ends of the queues, and what a way of opening a device (in this process,
-// or over the daemon's socket) must offer.
+// The objects behind the public handles: the application's side of the queues, and the interface that both ways to open
+// a device implement (in this process, and over the daemon's socket).
 #pragma once
 
 #include <atomic>
@@ -20,17 +20,17 @@
 
 namespace uroce::client {
 
-/// What the device's side of an object lives as long as; the last reference ends it.
+/// Owns the device's side of an object; the last reference destroys it.
 using Object = std::shared_ptr<void>;
 
 class MrImpl {
  public:
   std::shared_ptr<PdImpl> pd{};
-  Object held{};  ///< what keeps the memory shared
+  Object range{};  ///< keeps the memory shared
   Object object{};
   AccessFlags access{};
   uint32_t key = 0;
-  uint64_t base = 0;  ///< what work requests and peers call the first byte
+  uint64_t base = 0;  ///< address of the first byte in work requests
   void* address = nullptr;
   std::size_t length = 0;
   std::function<Result<uint32_t>()> windows{};
@@ -46,25 +46,25 @@ class MwImpl {
 class AhImpl {
  public:
   Object object{};
-  uint32_t id = 0;  ///< what work requests carry
+  uint32_t id = 0;  ///< the number in work requests
 };
 
 class PdImpl {
  public:
   explicit PdImpl(const ContextImpl& context) : owner(&context) {}
   virtual ~PdImpl() = default;
-  /// `base` is what work requests and peers call the first byte.
+  /// `base` is the address of the first byte in work requests.
   virtual Result<std::shared_ptr<MrImpl>> register_memory(void* address, std::size_t length, uint64_t base,
                                                           AccessFlags access) = 0;
-  /// What `mr`, of the same context, is from now on, under its old keys; in this domain.
+  /// Changes `mr`, which is of the same context, to this range, access and domain. Its keys stay the same.
   virtual Result<void> reregister(MrImpl& mr, void* address, std::size_t length, uint64_t base, AccessFlags access) = 0;
   virtual Result<std::shared_ptr<MwImpl>> create_window(WindowType type) = 0;
   virtual Result<std::shared_ptr<AhImpl>> create_address_handle(const AddressVector& av) = 0;
 
-  const ContextImpl* owner;  ///< compared, never followed
+  const ContextImpl* owner;  ///< compared, never dereferenced
 };
 
-/// A completion channel: a descriptor with one token per event, and the queues that may have raised them.
+/// A completion channel: a descriptor with one token per event, and the completion queues that use it.
 class ChannelImpl {
  public:
   ChannelImpl(std::shared_ptr<ContextImpl> context, Object object, int fd)
@@ -73,10 +73,10 @@ class ChannelImpl {
   int fd() const { return fd_; }
   const std::shared_ptr<ContextImpl>& context() const { return context_; }
   const Object& object() const { return object_; }
-  /// The id of a completion queue that fired, one per event and fair among queues; nullopt when none waits.
+  /// The id of a completion queue with an event, round robin among queues; nullopt when there is no event.
   std::optional<uint32_t> take();
   void add(CqImpl& cq);
-  /// With the events that the queue has waiting.
+  /// Also discards the queue's pending events.
   void remove(CqImpl& cq);
 
  private:
@@ -92,7 +92,7 @@ class ChannelImpl {
 
 struct CqParts {
   Object object{};
-  /// Exchanges the rings for larger or smaller ones, and says where they are.
+  /// Replaces the rings by larger or smaller ones, and returns their place.
   std::function<Result<queues::CqPlace>(uint32_t entries)> resize{};
   uint32_t id = 0;
   uint32_t rings = 0;
@@ -166,7 +166,7 @@ class QpImpl {
   }
   std::size_t post_send(std::span<const SendRequest> requests, int* error);
   int post_recv(const RecvRequest& request) {
-    // With an SRQ the queue takes no entry; in RESET nothing is posted (IBTA vol. 1, 10.3.1.1).
+    // A queue pair with an SRQ has no receive queue; in RESET no posts are allowed (IBTA vol. 1, 10.3.1.1).
     if (!has_recv_queue_ || state() == QpState::reset) return EINVAL;
     if (const int error = recv_queue_.post(request); error != 0) return error;
     if (recv_queue_.wants_doorbell() && send_queue_.ring()) wake();
@@ -174,7 +174,7 @@ class QpImpl {
   }
   Result<void> modify(std::span<const QueuePair::Step> steps);
   void modify_with_next(const QueuePair::Step& step);
-  /// Takes the steps that wait for the next call.
+  /// Sends the deferred steps (modify_with_next()) now.
   Result<void> catch_up();
   virtual Result<QpAttr> query() const = 0;
   virtual Result<void> attach_multicast(const Gid& group) = 0;
@@ -185,7 +185,7 @@ class QpImpl {
 
  protected:
   virtual Result<void> change(std::span<const QueuePair::Step> steps) = 0;
-  /// The engine sleeps: ends that.
+  /// Wakes the sleeping engine.
   virtual void wake() = 0;
 
  private:
@@ -193,11 +193,11 @@ class QpImpl {
   bool may_send() const { return state() >= QpState::rts; }
 
   QpParts parts_;
-  // The state of the last modify that succeeded, as libibverbs' providers keep it: the engine's own moves (to SQE or
-  // ERROR) take posts as before, and flush them.
+  // The state of the last successful modify, as libibverbs' providers keep it. It does not follow the engine's own
+  // moves to SQE or ERROR: posts then still succeed, and the engine flushes them.
   std::atomic<QpState> state_{QpState::reset};
   std::mutex waiting_mutex_;
-  std::vector<QueuePair::Step> waiting_;  // steps that go with the next
+  std::vector<QueuePair::Step> waiting_;  // steps deferred to the next modify
   bool has_recv_queue_;
   queues::SendQueue send_queue_;
   queues::RecvQueue recv_queue_;
@@ -221,18 +221,18 @@ class ContextImpl : public std::enable_shared_from_this<ContextImpl> {
   virtual int async_fd() const = 0;
   virtual std::optional<AsyncEvent> take_async_event() = 0;
   virtual std::vector<std::pair<std::string, uint64_t>> counters() const = 0;
-  /// False on timeout. Keeps the engines running where that is this thread's part.
+  /// False on timeout. Polls the engines meanwhile where the calling thread runs them.
   virtual bool wait_readable(int fd, std::chrono::nanoseconds timeout) = 0;
 };
 
-/// What `take` gives within `timeout`, waiting on `fd` between tries.
+/// Calls `take` until it returns a value, waiting on `fd` between calls. nullopt after `timeout`.
 template <class Take>
 auto wait_for(ContextImpl& context, int fd, std::chrono::nanoseconds timeout, Take take) -> decltype(take()) {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   while (true) {
     if (auto event = take()) return event;
-    // Another thread may have taken what woke this one.
+    // Another thread may have taken the event that woke this one.
     if (!context.wait_readable(fd, timeout - (Clock::now() - start))) return std::nullopt;
   }
 }

@@ -1,7 +1,14 @@
 #include "client/in_process.h"
 
 #include "client/impl.h"
+#include "control/address_handle.h"
+#include "control/cq.h"
+#include "control/cq_channel.h"
 #include "control/device_session.h"
+#include "control/qp.h"
+#include "control/region.h"
+#include "control/srq.h"
+#include "control/window.h"
 
 namespace uroce::client {
 namespace {
@@ -155,7 +162,7 @@ class InProcessContext final : public ContextImpl {
 }  // namespace
 
 Result<std::shared_ptr<ContextImpl>> make_in_process_context(const std::shared_ptr<control::Device>& device) {
-  auto session = device->open();
+  auto session = control::DeviceSession::open(device);
   if (!session) return std::unexpected(session.error());
   return std::make_shared<InProcessContext>(std::move(*session));
 }

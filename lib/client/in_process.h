@@ -11,7 +11,7 @@ namespace uroce::client {
 
 class ContextImpl;
 
-/// What a Context is made of, over a device in this process. Errors: those of Device::open().
+/// The implementation of a Context over a device in this process. Errors: those of DeviceSession::open().
 Result<std::shared_ptr<ContextImpl>> make_in_process_context(const std::shared_ptr<control::Device>& device);
 
 }  // namespace uroce::client

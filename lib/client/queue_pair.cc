@@ -36,7 +36,7 @@ Result<void> QpImpl::modify(std::span<const QueuePair::Step> wanted) {
   steps.insert(steps.end(), wanted.begin(), wanted.end());
   auto changed = change(steps);
   if (!changed) {
-    // The steps before the one that failed hold.
+    // The steps before the failed one took effect.
     if (const auto now = query()) state_.store(now->state, std::memory_order_relaxed);
     return changed;
   }
@@ -89,7 +89,7 @@ Result<void> QueuePair::detach_multicast(const Gid& group) { return impl_->detac
 Result<void> QueuePair::start(uint32_t qkey, uint32_t psn) {
   using Bit = QpAttrBit;
   if (impl_->type() != QpType::ud) {
-    return fail(EINVAL, fmt::format("QP {:#x} is no UD queue pair; use connect()", qpn()));
+    return fail(EINVAL, fmt::format("QP {:#x} is not a UD queue pair; use connect()", qpn()));
   }
   const Step steps[] = {
       {{.state = QpState::init, .qkey = qkey}, Bit::state | Bit::pkey_index | Bit::port | Bit::qkey},

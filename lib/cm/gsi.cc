@@ -53,7 +53,7 @@ std::optional<Addresses> addresses_of(std::span<const std::byte, kGrhBytes> grh)
 
 Result<std::unique_ptr<Gsi>> Gsi::open(const std::shared_ptr<control::Device>& device) {
   std::unique_ptr<Gsi> gsi(new Gsi);
-  auto session = device->open();
+  auto session = control::DeviceSession::open(device);
   if (!session) return std::unexpected(session.error());
   gsi->session_ = *session;
   auto pd = gsi->session_->create_pd();

@@ -27,7 +27,7 @@ Result<transport::AddressHandleId> AddressHandleRegistry::add(const transport::A
 void AddressHandleRegistry::remove(transport::AddressHandleId id, EngineRunner& runner) {
   table_.remove(id);
   unretired_.push_back(id);
-  // Not with every call once that many wait: an engine may not answer for a while.
+  // Do not retry at every call: an engine that does not reply may stay silent for a while.
   if (unretired_.size() % kRetireTogether == 0) retire(runner);
 }
 

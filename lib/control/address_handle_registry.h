@@ -1,5 +1,5 @@
-// The address handles of a device. Engines look them up without a lock, so the slot of one that went is used again only
-// after every engine has come between two bursts.
+// The address handles of a device. Engines look them up without a lock, so the slot of a destroyed handle is reused
+// only after every engine was between two bursts.
 #pragma once
 
 #include <string>
@@ -27,7 +27,7 @@ class AddressHandleRegistry {
   transport::AddressHandleTable& table() { return table_; }
 
  private:
-  /// Lets removed slots be used again, where every engine answers.
+  /// Makes removed slots reusable, if every engine replies.
   void retire(EngineRunner& runner);
 
   std::string device_;

@@ -76,10 +76,10 @@ Result<void> Cq::resize(uint32_t entries) {
   if (!memory) return std::unexpected(memory.error());
   const auto place = queues::CqPlace::at(header_->data(), (*memory)->data(), entries);
   for (uint32_t engine = 0; engine < rings(); ++engine) {
-    // Completions that came since the check above and do not fit are an overrun, as in a queue of this size.
+    // Completions since the check above that do not fit are an overrun.
     const auto work = [&](transport::Engine&) { writer(engine).move(place.ring(engine)); };
     if (auto ran = device.runner().run(engine, work); !ran) {
-      // Some engines write to the new rings already, this one to the old: both stay.
+      // Some engines already write to the new rings, this one to the old ones: keep both.
       device.objects().keep(std::move(*memory));
       return ran;
     }
@@ -101,7 +101,7 @@ void Cq::destroy(Cq* cq) {
 
 void Cq::fire() {
   if (channel_ == nullptr) return;
-  // In this order: the application reads a token first, and then looks which queue's count has changed.
+  // Raise the count first: the application reads a token and then searches for the queue whose count has changed.
   place_.header->fired.fetch_add(1, std::memory_order_release);
   channel_->signal();
 }

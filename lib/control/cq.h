@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "control/completion_listener.h"
 #include "control/cq_channel.h"
 #include "control/queue_memory.h"
 #include "queues/place.h"
@@ -14,7 +15,7 @@ namespace uroce::control {
 
 class DeviceSession;
 
-class Cq {
+class Cq final : public CompletionListener {
  public:
   /// Made by DeviceSession::create_cq(). `channel` can be nullptr.
   Cq(std::shared_ptr<DeviceSession> session, uint32_t id, uint32_t entries, uint32_t engines,
@@ -36,8 +37,8 @@ class Cq {
   /// Deleter. No queue pair uses the queue then, because each holds a reference.
   static void destroy(Cq* cq);
 
-  /// A completion came while the queue was armed: puts one event on the channel. Engines' threads; takes no lock.
-  void fire();
+  /// Puts one event on the channel.
+  void fire() override;
 
  private:
   struct alignas(64) Writer {

@@ -18,7 +18,7 @@ class CqChannel {
   /// Holds one byte per event.
   int fd() const { return pipe_.read_end(); }
   const std::shared_ptr<DeviceSession>& session() const { return session_; }
-  /// Adds a token, after the queue's count was raised. Any thread; takes no lock, because engines call it.
+  /// Adds a token; the caller has raised the queue's count. Any thread; takes no lock, because engines call it.
   void signal() { pipe_.signal(); }
 
  private:

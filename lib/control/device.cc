@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <functional>
 
 #include <poll.h>
 
 #include <fmt/format.h>
 
-#include "control/device_session.h"
-#include "transport/core/setting_names.h"
 #include "transport/congestion/parameters.h"
+#include "transport/core/setting_names.h"
 #include "transport/datagram/multicast.h"
 #include "wire/drop.h"
 
@@ -45,10 +45,6 @@ Result<void> check(const DeviceConfig& config) {
 }
 
 }  // namespace
-
-Result<std::shared_ptr<DeviceSession>> Device::open(std::shared_ptr<QueueAllocator> allocator) {
-  return DeviceSession::open(shared_from_this(), std::move(allocator));
-}
 
 Result<std::shared_ptr<Device>> Device::create(DeviceConfig config, DeviceHost& host) {
   if (auto ok = check(config); !ok) return std::unexpected(ok.error());
@@ -89,12 +85,12 @@ Device::~Device() = default;
 
 void Device::shut_down() {
   runner_.stop();
-  std::vector<ControlQp*> stuck;
+  std::vector<std::function<void()>> stuck;
   {
     const auto lock = runner_.lock();
-    stuck = objects_.release_qps();
+    stuck = objects_.take_deferred();
   }
-  for (ControlQp* qp : stuck) ControlQp::destroy(qp);
+  for (const auto& destroy : stuck) destroy();
   const auto lock = runner_.lock();
   objects_.release_memory();
 }

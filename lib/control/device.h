@@ -1,6 +1,6 @@
 // A device: one port's objects and the engines that serve them.
 //
-// pmd_glue makes one per port, runs its engines, and does what only the owner of a port can (DeviceHost).
+// pmd_glue creates one per port, runs its engines, and implements the calls that need the port (DeviceHost).
 #pragma once
 
 #include <chrono>
@@ -28,8 +28,6 @@
 
 namespace uroce::control {
 
-class DeviceSession;
-
 struct DeviceConfig {
   std::string name{};
   std::string driver{};
@@ -42,22 +40,22 @@ struct DeviceConfig {
   uint32_t max_mr = 65536;
   uint64_t seed = 0;  ///< for keys, first QPNs, and other numbers that peers must not guess
   Retransmission retransmission = Retransmission::automatic;  ///< of RC queue pairs that do not choose
-  CongestionSettings congestion{};                            ///< likewise, and parameters for all
+  CongestionSettings congestion{};                            ///< likewise; the parameters are for all
   uint32_t udp_source_ports = 1;                              ///< see transport::EngineConfig
   uint32_t parking_frames = 1024;                             ///< per engine
   std::chrono::nanoseconds engine_timeout = kEngineTimeout;
 };
 
-/// Where a queue pair's packets go.
+/// The route of a queue pair's packets.
 struct PeerRoute {
   wire::Route route;
   bool loopback = false;  ///< the peer's GID is one of this device
 };
 
-class Device : public std::enable_shared_from_this<Device> {
+class Device {
  public:
-  /// Makes the engines, which the host then polls. `host` must live until shut_down() or the last reference to
-  /// the device, sessions and their objects included. Errors: EINVAL naming the setting.
+  /// Makes the engines, which the host then polls; DeviceSession::open() opens it. `host` must live until shut_down()
+  /// or the last reference to the device, sessions and their objects included. Errors: EINVAL naming the setting.
   static Result<std::shared_ptr<Device>> create(DeviceConfig config, DeviceHost& host);
   ~Device();
   Device(const Device&) = delete;
@@ -72,14 +70,14 @@ class Device : public std::enable_shared_from_this<Device> {
   /// Gives connected queue pairs and address handles a neighbour's new Ethernet address. Any thread; does not wait. On
   /// false, call again a little later.
   bool redirect(const transport::NextHop& next_hop);
-  /// Sets the port's addresses, at least one. An address that stays keeps its entry in the table; one that goes leaves
-  /// the entry empty (a zero GID), and gets it again when it comes back. Every session gets an event. Queue pairs and
-  /// address handles with an address that went keep working, because they have their route. Errors: EINVAL, ENOMEM (256
-  /// at once), ENODEV, ETIMEDOUT.
+  /// Sets the port's addresses, at least one. An address that stays keeps its entry in the table. A removed address
+  /// leaves its entry empty (a zero GID), and gets it back when it is added again. Every session gets an event. Queue
+  /// pairs and address handles with a removed address keep working, because they have their route. Errors: EINVAL,
+  /// ENOMEM (more than 256), ENODEV, ETIMEDOUT.
   Result<void> set_gids(std::span<const Gid> wanted);
-  /// The link came up or went down: an event for every session.
+  /// Reports a link change to every session.
   void report_link(bool up);
-  /// To be called after the last poll of the engines and before the host goes. Objects that applications still hold
+  /// To be called after the last poll of the engines and before the host goes. Objects of applications
   /// stay valid: their calls fail with ENODEV, and they can be destroyed.
   void shut_down();
 
@@ -94,9 +92,6 @@ class Device : public std::enable_shared_from_this<Device> {
   Result<Nanos> clock() const;
   /// Engine counters by name, summed over the engines; received frames dropped as "drop_" + reason.
   std::vector<std::pair<std::string, uint64_t>> counters() const;
-  /// A new, empty set of resources. `allocator` places its queues; nullptr for memory of this process.
-  /// Errors: ENOMEM (1024 sessions), ENODEV, ETIMEDOUT.
-  Result<std::shared_ptr<DeviceSession>> open(std::shared_ptr<QueueAllocator> allocator = nullptr);
   /// See DeviceHost.
   Result<Gid> source_for(const Gid& dgid) const;
   /// Whether the next hop from `sgid` to `dgid` is known. Where it is not, asks the network without waiting for the
@@ -117,9 +112,9 @@ class Device : public std::enable_shared_from_this<Device> {
   EventRouter& events() { return events_; }
   /// Errors: ENODEV (shut down).
   Result<void> check_alive() const;
-  /// Asks the network where needed; no lock may be held.
+  /// May query the network; the caller holds no lock.
   Result<PeerRoute> resolve(const AddressVector& av, std::chrono::nanoseconds timeout);
-  /// To be called again under the control lock, which the caller holds: a neighbour may have changed since resolve().
+  /// Updates a resolved address: a neighbour may have changed since resolve(). The caller holds the control lock.
   void refresh(PeerRoute& peer) const;
   /// A new object's engine. The caller holds the lock.
   uint32_t choose_engine() { return objects_.choose_engine(engines()); }

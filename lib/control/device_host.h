@@ -30,14 +30,14 @@ class DeviceHost {
   virtual void wait_step() = 0;
   /// True where wait_step() polls the engines: the calling thread must then never block anywhere else.
   virtual bool runs_engines_here() const { return false; }
-  /// The Ethernet address of the next hop towards `dgid`, asked for on the wire when unknown. Blocks at most `timeout`.
-  /// Errors: EHOSTUNREACH (nobody answers), ENETUNREACH (no route).
+  /// The Ethernet address of the next hop towards `dgid`; queries the network when it is unknown. Blocks at most
+  /// `timeout`. Errors: EHOSTUNREACH (no reply), ENETUNREACH (no route).
   virtual Result<EthAddr> resolve(const Gid& sgid, const Gid& dgid, std::chrono::nanoseconds timeout) = 0;
-  /// The same from what is known now, without asking; nullopt where it is unknown. Callers that resolved an address
-  /// read it here once more under the control lock: later changes reach them by Device::redirect().
+  /// The cached address, without querying the network; nullopt when it is unknown. After resolve(), callers read it
+  /// here again under the control lock. Later changes reach them through Device::redirect().
   virtual std::optional<EthAddr> next_hop(const Gid& dgid) = 0;
-  /// The first queue pair of the device joined a multicast group, or the last one left: the port receives it from now
-  /// on or not, and tells the link (IGMP, MLD). Neither waits.
+  /// The device's first queue pair joined a multicast group, or its last one left. The port starts or stops receiving
+  /// the group, and reports it on the link (IGMP, MLD). Neither call waits.
   virtual void join_group(const Gid& group) = 0;
   virtual void leave_group(const Gid& group) = 0;
   /// The port's address for packets to `dgid`. Errors: ENETUNREACH (no route).

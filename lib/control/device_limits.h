@@ -13,9 +13,9 @@ inline constexpr uint32_t kMaxSrq = 4096;       ///< per device
 inline constexpr uint32_t kMaxSrqWr = 32768;    ///< receives per shared queue
 inline constexpr uint32_t kMaxSessions = 1024;  ///< doorbell rings that an engine polls
 
-/// How long an engine may take to answer a control call.
+/// Timeout for an engine's reply to a control call.
 inline constexpr std::chrono::seconds kEngineTimeout{5};
-/// How long a peer may take to answer for its Ethernet address.
+/// Timeout for resolving a peer's Ethernet address.
 inline constexpr std::chrono::seconds kResolveTimeout{3};
 
 }  // namespace uroce::control

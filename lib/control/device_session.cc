@@ -5,6 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "control/cq_channel.h"
+#include "queues/place.h"
+
 namespace uroce::control {
 namespace {
 
@@ -89,12 +92,6 @@ Result<void> DeviceSession::check_owner(const void* object, const DeviceSession*
   if (object == nullptr) return fail(EINVAL, fmt::format("a {} is missing", what));
   if (owner == this) return {};
   return fail(EINVAL, fmt::format("the {} belongs to another context; create all objects from one Context", what));
-}
-
-Result<std::shared_ptr<Pd>> DeviceSession::create_pd() {
-  const auto lock = device_->runner().lock();
-  if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
-  return std::make_shared<Pd>(shared_from_this(), device_->objects().take_pd());
 }
 
 Result<std::shared_ptr<CqChannel>> DeviceSession::create_channel() {

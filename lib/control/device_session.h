@@ -12,24 +12,29 @@
 #include <uroce/types.h>
 #include <uroce/verbs.h>
 
-#include "control/address_handle.h"
 #include "control/async_events.h"
-#include "control/cq.h"
-#include "control/cq_channel.h"
 #include "control/device.h"
-#include "control/qp.h"
-#include "control/region.h"
-#include "control/srq.h"
-#include "control/window.h"
-#include "queues/place.h"
+#include "control/queue_memory.h"
+#include "queues/doorbell.h"
 
 namespace uroce::control {
 
+class AddressHandle;
+class ControlQp;
+class ControlSrq;
+class Cq;
+class CqChannel;
+class Pd;
+class Region;
+class Window;
+
+/// Each create call is defined beside its object: create_cq() in cq.cc, create_srq() in srq.cc, and so on.
 class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
  public:
-  /// See Device::open().
+  /// A new, empty set of resources. `allocator` places its queues; nullptr for memory of this process.
+  /// Errors: ENOMEM (1024 sessions), ENODEV, ETIMEDOUT.
   static Result<std::shared_ptr<DeviceSession>> open(std::shared_ptr<Device> device,
-                                                     std::shared_ptr<QueueAllocator> allocator);
+                                                     std::shared_ptr<QueueAllocator> allocator = nullptr);
   ~DeviceSession();
   DeviceSession(const DeviceSession&) = delete;
   DeviceSession& operator=(const DeviceSession&) = delete;
@@ -47,15 +52,15 @@ class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
 
   /// Errors of all that follow: ENODEV after the device was shut down.
   Result<std::shared_ptr<Pd>> create_pd();
-  /// [address, address + length) as work requests and peers name it, its bytes at `host`. `backing`, if any, owns that
-  /// memory; it is released when no engine uses it any more.
+  /// Registers [address, address + length), the addresses in work requests; the bytes are at `host`. `backing`, if any,
+  /// owns that memory; it is released when no engine uses it any more.
   /// Errors: EINVAL (see RegionTable::add), ENOMEM (the device's max_mr).
   Result<std::shared_ptr<Region>> register_memory(std::shared_ptr<Pd> pd, uint64_t address, uint64_t length,
                                                   std::byte* host, AccessFlags access,
                                                   std::shared_ptr<void> backing = nullptr);
   /// A memory window, not bound. Errors: EINVAL (no such type), ENOMEM (max_mr, which counts windows too).
   Result<std::shared_ptr<Window>> create_window(std::shared_ptr<Pd> pd, WindowType type);
-  /// Resolves `av` as a modify to RTR does, within `timeout` (0 asks the network and looks at what is known); a
+  /// Resolves `av` as a modify to RTR does, within `timeout` (0 queries the network and uses the cached address); a
   /// multicast dgid needs no resolving. No lock may be held.
   /// Errors: EINVAL, EHOSTUNREACH, ENETUNREACH, ENOMEM (65536 handles).
   Result<std::shared_ptr<AddressHandle>> create_address_handle(std::shared_ptr<Pd> pd, const AddressVector& av,

@@ -1,4 +1,4 @@
-// How control reaches engines: one lock for all control calls, and tasks that an engine runs between its bursts.
+// Runs control work on engines: one lock for all control calls, and tasks that an engine runs between its bursts.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ class EngineRunner {
  public:
   using Work = std::function<void(transport::Engine&)>;
 
-  /// `host` outlives this or stop(). `timeout`: how long an engine may take to answer.
+  /// `host` outlives this or stop(). `timeout`: for an engine's reply.
   EngineRunner(DeviceHost& host, std::string device, std::chrono::nanoseconds timeout)
       : host_(host), device_(std::move(device)), timeout_(timeout) {}
 

@@ -1,4 +1,4 @@
-// A counting eventfd: readable while something waits, one read per event.
+// A counting eventfd: readable while an event waits, one read per event.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A pipe of tokens: readable while something waits, one byte per event.
+// A pipe of tokens: readable while an event waits, one byte per event.
 //
 // Not an eventfd, whose two sides share their flags: a reader in another process could make the writer block.
 #pragma once
@@ -18,7 +18,7 @@ class EventPipe {
   EventPipe& operator=(EventPipe&&) = delete;
 
   int read_end() const { return read_end_; }
-  /// Adds one token. Any thread; never blocks. A pipe holds 65536; what is beyond is lost.
+  /// Adds one token. Any thread; never blocks. A pipe holds 65536; further tokens are lost.
   void signal();
 
  private:

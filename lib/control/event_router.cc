@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "control/cq.h"
+#include "control/completion_listener.h"
 
 namespace uroce::control {
 
@@ -36,7 +36,7 @@ void EventRouter::broadcast(AsyncEvent event) {
 
 void EventRouter::on_completion_event(uint32_t cq_id) {
   // The queue pair of this completion keeps the queue alive.
-  if (Cq* cq = cqs_.find(cq_id); cq != nullptr) cq->fire();
+  if (CompletionListener* cq = cqs_.find(cq_id); cq != nullptr) cq->fire();
 }
 
 void EventRouter::on_async_event(AsyncEventType type, uint32_t object) {

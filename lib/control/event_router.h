@@ -12,16 +12,16 @@
 
 namespace uroce::control {
 
-class Cq;
+class CompletionListener;
 
 class EventRouter final : public transport::EngineEvents {
  public:
   /// `cqs`: those of the device; outlives this.
-  explicit EventRouter(const IdTable<Cq>& cqs) : cqs_(cqs) {}
+  explicit EventRouter(const IdTable<CompletionListener>& cqs) : cqs_(cqs) {}
 
-  // With the control lock held. A number is removed only after the engines have forgotten its object.
+  // With the control lock held. Remove a number only after the engines have detached its object.
   void add(EventObject kind, uint32_t object, AsyncEventQueue& queue);
-  /// Also drops the object's events that still wait.
+  /// Also discards the object's pending events.
   void remove(EventObject kind, uint32_t object);
   void add_listener(AsyncEventQueue& queue);
   void remove_listener(AsyncEventQueue& queue);
@@ -35,8 +35,8 @@ class EventRouter final : public transport::EngineEvents {
  private:
   static uint64_t key(EventObject kind, uint32_t object) { return uint64_t{static_cast<uint8_t>(kind)} << 32 | object; }
 
-  const IdTable<Cq>& cqs_;
-  std::mutex mutex_;  // guards what follows; engines take it for asynchronous events only
+  const IdTable<CompletionListener>& cqs_;
+  std::mutex mutex_;  // guards the members below; engines take it for asynchronous events only
   std::unordered_map<uint64_t, AsyncEventQueue*> routes_;
   std::vector<AsyncEventQueue*> listeners_;
 };

@@ -11,8 +11,8 @@ namespace uroce::control {
 namespace {
 
 constexpr std::size_t kMostEntries = 256;  // an index is a byte
-/// Entries that programs expect in the table, empty or not. New addresses take unused entries up to here, so that the
-/// index of an address that went does not soon name another.
+/// New addresses take unused entries below this index first, so that the index of a removed address does not soon
+/// belong to another. Programs expect a table of this size, with empty entries.
 constexpr std::size_t kUsualEntries = 16;
 
 std::optional<std::size_t> place_for(const Gid& gid, const std::vector<Gid>& table, const std::vector<Gid>& former) {

@@ -1,7 +1,7 @@
 // The keys of a device: memory regions and windows, which share one table and one limit.
 //
-// Engines look keys up without a lock. A key that ends stops working at once; its slot is free, and what holds its
-// memory is let go, once every engine has come between two bursts.
+// Engines look keys up without a lock. A removed key stops working at once. Its slot and its memory's owner are
+// released once every engine was between two bursts.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +26,13 @@ class KeyRegistry {
   Result<memory::Key> add(const memory::RegionSpec& spec);
   /// Errors: likewise.
   Result<memory::Key> add_window(memory::PdId pd, WindowType type);
-  /// From here until resume() the key fails whatever uses it.
+  /// Until resume(), work that uses the key fails.
   void suspend(memory::Key key) { table_.suspend(key); }
   void resume(memory::Key key, const memory::RegionSpec& spec) { table_.resume(key, spec); }
 
   // --- Without it ---
-  /// Takes the key out, waits for the engines, frees its slot and lets `backing` go. Where an engine does not answer,
-  /// both stay until another key ends.
+  /// Removes the key, waits for the engines, frees its slot and releases `backing`. If an engine does not reply, slot
+  /// and backing stay until another key is removed.
   void end(memory::Key key, std::shared_ptr<void> backing, EngineRunner& runner);
   /// Memory windows bound to the region of `key`; 0 where there is none. Any thread.
   uint32_t bound_windows(memory::Key key) const { return table_.windows(key); }

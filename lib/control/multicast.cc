@@ -1,10 +1,12 @@
-// Queue pairs and multicast groups: every engine of the device has the members of each group (transport/multicast.h).
+// Queue pairs and multicast groups: every engine of the device has the members of each group
+// (transport/datagram/multicast.h).
 #include <algorithm>
 #include <cerrno>
 
 #include <fmt/format.h>
 
 #include "control/device_session.h"
+#include "control/qp.h"
 #include "transport/datagram/multicast.h"
 
 namespace uroce::control {
@@ -51,7 +53,7 @@ void ControlQp::leave_groups() {
   if (groups_.empty()) return;
   for (const Gid& group : groups_) unuse_group(group);
   groups_.clear();
-  // An engine that does not answer keeps the QPN in its groups, and finds no queue pair of that number.
+  // An engine that does not reply keeps the QPN in its groups, but finds no queue pair with that number.
   (void)on_every_engine([&](transport::Engine& engine) { engine.leave_all(qpn()); });
 }
 

@@ -13,7 +13,7 @@ class MulticastUsers {
  public:
   /// True for the first: the port must receive the group from now on.
   bool add(const Gid& group) { return users_[group]++ == 0; }
-  /// True for the last.
+  /// True for the last: the port stops receiving the group.
   bool remove(const Gid& group) {
     const auto users = users_.find(group);
     if (users == users_.end() || --users->second != 0) return false;

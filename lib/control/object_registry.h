@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <uroce/error.h>
@@ -19,8 +21,7 @@
 
 namespace uroce::control {
 
-class Cq;
-class ControlQp;
+class CompletionListener;
 class ControlSrq;
 
 /// With the control lock held (EngineRunner::lock()), except where a member says otherwise.
@@ -39,7 +40,7 @@ class ObjectRegistry {
   QpNumbers& qp_numbers() { return qp_numbers_; }
   MulticastUsers& multicast_users() { return multicast_users_; }
   /// Engines look completion queues up here without the lock.
-  IdTable<Cq>& cqs() { return cqs_; }
+  IdTable<CompletionListener>& cqs() { return cqs_; }
 
   /// A new session's number. Errors: ENOMEM (kMaxSessions).
   Result<uint32_t> take_session();
@@ -52,14 +53,15 @@ class ObjectRegistry {
   /// Errors: ENOMEM (max_srq).
   Result<uint32_t> take_srq();
   void give_back_srq(uint32_t id) { srqs_.give_back(id); }
-  /// Which of `engines` engines a new object lives on: each in turn.
+  /// The engine of a new object: round robin over `engines` engines.
   uint32_t choose_engine(uint32_t engines) { return next_engine_++ % engines; }
 
-  // An engine that did not answer may still use these, until it is known to be stopped.
-  void keep(ControlQp& qp) { stuck_qps_.push_back(&qp); }
+  // An engine that did not reply may still use an object's memory. These keep it until all engines have stopped.
+  /// `destroy` destroys the object; it is called without the lock.
+  void defer(std::function<void()> destroy) { deferred_.push_back(std::move(destroy)); }
   void keep(std::unique_ptr<QueueMemory> memory) { stuck_memory_.push_back(std::move(memory)); }
-  /// The queue pairs kept, out of the registry: the caller destroys them, without the lock.
-  std::vector<ControlQp*> release_qps() { return std::exchange(stuck_qps_, {}); }
+  /// The caller calls each of these, without the lock.
+  std::vector<std::function<void()>> take_deferred() { return std::exchange(deferred_, {}); }
   void release_memory() { stuck_memory_.clear(); }
 
  private:
@@ -68,13 +70,13 @@ class ObjectRegistry {
   AddressHandleRegistry address_handles_;
   QpNumbers qp_numbers_;
   MulticastUsers multicast_users_;
-  IdTable<Cq> cqs_;
+  IdTable<CompletionListener> cqs_;
   IdTable<ControlSrq> srqs_;
   memory::PdId next_pd_ = 1;
   uint32_t next_session_ = 1;
   uint32_t sessions_ = 0;
   uint32_t next_engine_ = 0;
-  std::vector<ControlQp*> stuck_qps_;
+  std::vector<std::function<void()>> deferred_;
   std::vector<std::unique_ptr<QueueMemory>> stuck_memory_;
 };
 

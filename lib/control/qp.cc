@@ -73,7 +73,7 @@ Result<void> ControlQp::modify(const QpAttr& attr, QpAttrMask mask) {
   }
   std::optional<PeerRoute> peer;
   if (mask.has(QpAttrBit::av) && type() != QpType::ud) {
-    // Before the network is asked: a wrong mask must not take three seconds to be refused.
+    // Check before querying the network: a wrong mask must not take three seconds to be refused.
     if (auto ok = check_now(attr, mask); !ok) return ok;
     auto resolved = device().resolve(attr.av, kResolveTimeout);
     if (!resolved) return named(resolved.error());
@@ -143,7 +143,7 @@ void ControlQp::destroy(ControlQp* qp) {
     qp->leave_groups();
     if (!device->runner().run(qp->engine_, [qp](transport::Engine& engine) { engine.detach(*qp->core_); })) {
       // The engine may be using the queues at this moment; they stay until the engine is known to be stopped.
-      device->objects().keep(*qp);
+      device->objects().defer([qp] { destroy(qp); });
       return;
     }
     qp->release();

@@ -44,7 +44,7 @@ class ControlQp {
   uint32_t engine() const { return engine_; }
   const std::shared_ptr<DeviceSession>& session() const { return refs_.pd->session(); }
 
-  // Where the application's end of the queues is.
+  // The place of the application's side of the queues.
   queues::RingPlace send_queue() const { return spec_.sq; }
   queues::RingPlace recv_queue() const { return spec_.rq; }  ///< entries 0 with an SRQ
   queues::DoorbellFlag* doorbell_flag() const { return spec_.sq_doorbell; }
@@ -63,7 +63,7 @@ class ControlQp {
 
   /// `gsi`: as QP1. Errors: see DeviceSession.
   static Result<std::shared_ptr<ControlQp>> create(DeviceSession& session, Refs refs, const QpInit& init, bool gsi);
-  /// Deleter: ends the engine's use of it. Where the engine does not answer, the registry keeps it.
+  /// Deleter: detaches it from the engine. If the engine does not reply, the registry keeps it.
   static void destroy(ControlQp* qp);
   ~ControlQp() = default;
 
@@ -72,16 +72,16 @@ class ControlQp {
 
   ControlQp(Refs refs, uint32_t engine, const transport::QpSpec& spec, std::unique_ptr<QueueMemory> memory, Core core);
 
-  /// The sizes of a queue pair's queues: `cap` raised to what its rings hold. EINVAL where it asks for too much.
+  /// The sizes of a queue pair's queues: `cap` rounded up to the sizes of its rings. EINVAL above a limit.
   static Result<QpCap> round_up(const QpCap& cap, bool with_srq);
   /// Gives the number back. The caller holds the lock.
   void release();
-  /// Before the number goes. The caller holds the lock.
+  /// Called before the QPN is given back. The caller holds the lock.
   void leave_groups();
   /// Tell the host where this is the device's first or last queue pair in the group. The caller holds the lock.
   void use_group(const Gid& group);
   void unuse_group(const Gid& group);
-  /// The caller holds the lock. Errors: what the last engine that did not answer says.
+  /// The caller holds the lock. Errors: that of the last engine that did not reply.
   Result<void> on_every_engine(const EngineRunner::Work& work);
 
   /// The attributes now, and the transport's status where `status` is not null.

@@ -7,8 +7,10 @@
 #include <fmt/format.h>
 
 #include "base/wr_opcodes.h"
+#include "control/cq.h"
 #include "control/device_session.h"
 #include "control/qp.h"
+#include "control/srq.h"
 #include "transport/core/setting_names.h"
 
 namespace uroce::control {

@@ -1,4 +1,4 @@
-// The QPNs of a device: which are in use, how many there may be, and whether QP1 is taken.
+// The QPNs of a device: those in use, their limit, and whether QP1 is in use.
 #pragma once
 
 #include <cstdint>

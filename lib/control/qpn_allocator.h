@@ -1,5 +1,5 @@
 // QPNs of one engine: [generation][slot][engine index], 24 bits. The slot indexes the engine's QP table; the
-// generation starts at random and changes with each use, so that packets for a destroyed QP find no other.
+// generation starts at random and changes with each use, so that late packets of a destroyed QP reach no other.
 #pragma once
 
 #include <cstdint>

@@ -8,6 +8,12 @@
 
 namespace uroce::control {
 
+Result<std::shared_ptr<Pd>> DeviceSession::create_pd() {
+  const auto lock = device_->runner().lock();
+  if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
+  return std::make_shared<Pd>(shared_from_this(), device_->objects().take_pd());
+}
+
 Result<std::shared_ptr<Region>> DeviceSession::register_memory(std::shared_ptr<Pd> pd, uint64_t address,
                                                                uint64_t length, std::byte* host, AccessFlags access,
                                                                std::shared_ptr<void> backing) {

@@ -39,7 +39,7 @@ class Region {
   Result<void> change(std::shared_ptr<Pd> pd, uint64_t address, uint64_t length, std::byte* host, AccessFlags access,
                       std::shared_ptr<void> backing);
 
-  /// Deleter: takes the key out, waits for the engines, frees the slot.
+  /// Deleter: removes the key, waits for the engines, frees the slot.
   static void destroy(Region* region);
 
  private:

@@ -24,7 +24,7 @@ class ControlSrq {
   const std::shared_ptr<Pd>& pd() const { return pd_; }
   queues::SrqPlace place() const { return place_; }
   const QueueMemory& memory() const { return *memory_; }
-  /// The engine's end; its thread only.
+  /// The engine's side; only for its thread.
   transport::Srq& shared() { return shared_; }
 
   static void destroy(ControlSrq* srq);

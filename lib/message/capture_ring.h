@@ -8,8 +8,8 @@
 
 namespace uroce::message {
 
-/// First in each ring. `written` and `read` count bytes since the beginning. The daemon does not trust `read`: it
-/// bounds what it takes from it.
+/// The beginning of each ring. `written` and `read` count bytes since the start. The daemon does not trust `read` and
+/// bounds its value.
 struct CaptureRing {
   std::atomic<uint64_t> written;           ///< the daemon's
   std::atomic<uint64_t> dropped;           ///< frames; the daemon's

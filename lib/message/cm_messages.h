@@ -24,7 +24,7 @@ struct CmInfoReply {
   static void fields(auto& self, auto& archive) { archive(self.info); }
 };
 
-/// An event, with the answers to what clients ask next about its id.
+/// An event, with the state of its id that clients would otherwise query next.
 struct CmEventRecord {
   CmEvent event{};
   bool has_info = false;
@@ -69,7 +69,7 @@ struct CmListen {
   static void fields(auto& self, auto& archive) { archive(self.id, self.backlog); }
 };
 
-/// To connect and to accept.
+/// The request of connect and accept.
 struct CmTerms {
   uint32_t id = 0;
   CmParam param{};
@@ -105,7 +105,7 @@ struct CmGroup {
 struct CmMigrate {
   uint32_t id = 0;
   uint32_t channel = 0;
-  uint32_t taken = 0;  ///< events of the id that were taken but not delivered: they move to the new channel
+  uint32_t taken = 0;  ///< the id's events that the client fetched but has not delivered; they move to the new channel
   static void fields(auto& self, auto& archive) { archive(self.id, self.channel, self.taken); }
 };
 

@@ -6,7 +6,7 @@
 namespace uroce::message {
 
 enum class CmOption : uint8_t {
-  type_of_service = 0,  ///< of what the id sends
+  type_of_service = 0,  ///< of the id's packets
   reuse_address = 1,    ///< 0 or 1
   af_only = 2,          ///< 0 or 1: IPv6 alone
   ack_timeout = 3,      ///< code: 4.096 us * 2^n

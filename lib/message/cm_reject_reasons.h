@@ -1,4 +1,4 @@
-// Why a connection is rejected: the reasons that a REJ carries (IBTA vol. 1, 12.6.7.2). The connection manager and
+// The reasons for rejecting a connection, as a REJ carries them (IBTA vol. 1, 12.6.7.2). The connection manager and
 // applications use the same numbers.
 #pragma once
 
@@ -6,16 +6,16 @@
 
 namespace uroce::message {
 
-/// A REJ can carry other numbers, too; applications get every number as it is.
+/// A REJ can carry other numbers, too; applications get each number unchanged.
 enum class RejReason : uint16_t {
   no_qp = 1,                              ///< no queue pair available
   no_eec = 2,                             ///< no end-to-end context available (reliable datagram)
   no_resources = 3,                       ///< too few resources for the connection
   timeout = 4,                            ///< no reply came in time
   unsupported = 5,                        ///< unsupported request
-  invalid_comm_id = 6,                    ///< a communication id that nobody has
+  invalid_comm_id = 6,                    ///< unknown communication id
   invalid_comm_instance = 7,              ///< ids or QPN of another connection
-  invalid_service_id = 8,                 ///< nobody listens at the service id
+  invalid_service_id = 8,                 ///< no listener at the service id
   invalid_transport_type = 9,             ///< the service has another transport type
   stale_connection = 10,                  ///< the QPN is still part of an earlier connection
   rdc_does_not_exist = 11,                ///< no such reliable datagram channel

@@ -2,8 +2,8 @@
 //
 // A structure names its members once, in a static `fields(self, archive)`: `self` is const where the archive writes.
 // For a structure of the public API, a specialization of `Fields` does the same (public_types.h). Little-endian, no
-// padding; a length precedes each list and text. A reader never goes past its bytes: what is missing or too long makes
-// it bad, and everything that it reads from then on is zero.
+// padding; a length precedes each list and text. A reader never goes past its bytes: a missing or too long value makes
+// it bad, and everything that it reads afterwards is zero.
 #pragma once
 
 #include <array>
@@ -102,7 +102,7 @@ class Reader {
     (one(members), ...);
   }
 
-  /// Everything was there, and nothing is left.
+  /// All values were read, and no bytes are left.
   bool complete() const { return good_ && in_.empty(); }
   std::span<const std::byte> rest() const { return in_; }
   bool good() const { return good_; }

@@ -110,7 +110,7 @@ Result<Packet> Connection::receive() {
     got = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
   } while (got < 0 && errno == EINTR);
   if (got < 0) return socket_error("recvmsg");
-  // Descriptors first: they close even where the rest is wrong.
+  // Take the descriptors first, so that they close even when the rest is invalid.
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);

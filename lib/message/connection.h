@@ -41,12 +41,12 @@ class Connection {
   /// Errors: those of connect(2).
   static Result<Connection> to(const std::string& path);
 
-  /// The longest that send() and receive() wait; 0 is for ever.
+  /// Timeouts of receive() and send(); 0 is for ever.
   void set_timeouts(std::chrono::milliseconds receive, std::chrono::milliseconds send);
   /// Errors: EPIPE and ECONNRESET (the other end is gone), ETIMEDOUT.
   Result<void> send(std::span<const std::byte> bytes, std::span<const int> fds);
   /// Errors: ECONNRESET (the other end is gone), ETIMEDOUT, EPROTO (larger than kMaxPacket, or more descriptors than
-  /// kMaxFds, which includes that this process has none left).
+  /// kMaxFds, also when this process has no descriptors left).
   Result<Packet> receive();
   /// Any thread: ends a send() or receive() in which another thread waits.
   void shut_down();

@@ -1,4 +1,4 @@
-// The first exchange on a connection: which protocol both sides speak, and which devices the daemon has.
+// The first exchange on a connection: the protocol versions of both sides, and the daemon's devices.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The protocol between clients and the daemon: its version, its operations, and what surrounds each message. One
+// The protocol between clients and the daemon: its version, its operations, and the header of each message. One
 // request, one reply, in order, each one packet of a SOCK_SEQPACKET socket; descriptors travel beside it. Raise
 // kProtocol with every change of these structures.
 #pragma once
@@ -105,7 +105,7 @@ struct Handle {
   static void fields(auto& self, auto& archive) { archive(self.id); }
 };
 
-/// Where one object's queue memory lies.
+/// The place of one object's queue memory.
 struct Place {
   uint32_t chunk = 0;
   uint64_t offset = 0;

@@ -1,4 +1,4 @@
-// How the structures of the public API travel.
+// The encoding of the public API's structures.
 #pragma once
 
 #include <uroce/cm.h>

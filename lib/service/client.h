@@ -30,7 +30,7 @@ class Client {
   Result<void> start();
   /// Disconnects and waits for the thread. Not from a client's thread: those list clients, their own among them.
   void end();
-  /// Any thread: as if the client had gone.
+  /// Any thread: disconnects the client.
   void disconnect() { connection_.shut_down(); }
   bool done() const { return done_.load(std::memory_order_acquire); }
   uint32_t id() const { return state_.id; }

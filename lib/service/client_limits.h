@@ -5,7 +5,7 @@
 
 namespace uroce::service {
 
-/// The most that one client may have at once. Beyond a limit, a call fails with ENOMEM and names it.
+/// The most objects and bytes of one client at once. Beyond a limit, a call fails with ENOMEM and names it.
 struct ClientLimits {
   uint32_t max_qp = 16384;
   uint32_t max_cq = 16384;

@@ -1,5 +1,5 @@
 // Mappings of files that another process may truncate. An access beyond the end raises SIGBUS (mmap(2)); the handler
-// then puts zero pages under the whole mapping, so that the engine goes on, and marks the mapping as broken.
+// then puts zero pages under the whole mapping, so that the engine continues, and marks the mapping as broken.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ class FaultWatch {
   static int add(std::byte* base, std::size_t bytes);
   static void remove(int slot);
   static bool broken(int slot);
-  /// How many mappings have broken so far.
+  /// The number of mappings broken so far.
   static uint64_t breaks();
 };
 

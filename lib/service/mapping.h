@@ -15,10 +15,10 @@ namespace uroce::service {
 
 class Mapping {
  public:
-  /// Maps `segments` of `fds` in order. `address`, in the client, lies in the first page, the last of the `length`
-  /// bytes from it on in the last. The client can take pages away behind us: what is read there after that is zero, and
-  /// the mapping is broken(). Errors: EINVAL (segments that do not cover the bytes, or are not whole pages of their
-  /// file), EBADF, EOPNOTSUPP (a kind of file whose pages may take for ever to come), EACCES, ENOMEM.
+  /// Maps `segments` of `fds` in order. The client's bytes [address, address + length) begin in the first page and end
+  /// in the last. The client can remove pages later: reads then give zeros, and the mapping is broken(). Errors: EINVAL
+  /// (segments that do not cover the bytes, or are not whole pages of their file), EBADF, EOPNOTSUPP (a file system
+  /// that may block for ever on a page), EACCES, ENOMEM.
   static Result<std::unique_ptr<Mapping>> make(std::span<const message::Segment> segments,
                                                std::span<const message::Fd> fds, uint64_t address, uint64_t length,
                                                bool writable);
@@ -26,7 +26,7 @@ class Mapping {
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
 
-  /// Where the client's `address` is here.
+  /// The address in this process of the client's `address`.
   std::byte* data() const { return data_; }
   /// Bytes mapped, whole pages.
   uint64_t bytes() const { return bytes_; }
@@ -37,7 +37,7 @@ class Mapping {
   /// `first`: the client's address of the first segment, `total`: bytes of all.
   Result<void> map(std::span<const message::Segment> segments, std::span<const message::Fd> fds, uint64_t first,
                    uint64_t total, bool writable);
-  /// Takes `bytes` of address space where huge pages fall as they do from `like` on.
+  /// Reserves `bytes` of address space with the huge-page alignment of `like`.
   Result<void> reserve(uint64_t like, uint64_t bytes);
 
   std::byte* base_ = nullptr;

@@ -2,10 +2,13 @@
 
 #include <span>
 
+#include "control/region.h"
+#include "control/window.h"
+
 namespace uroce::service {
 namespace {
 
-/// A quarter of what the kernel lets a process map, so that no client takes all.
+/// A quarter of the kernel's limit (vm.max_map_count), so that no client uses all mappings.
 constexpr uint32_t kMaxMappings = 16384;
 
 constexpr uint32_t kKnownAccess =
@@ -33,7 +36,7 @@ Result<void> check_room(const ClientState& client, const message::RegisterMemory
   return {};
 }
 
-/// All of a region but its key and its object.
+/// A region without its key and its object.
 Result<std::shared_ptr<ClientRegion>> map_region(const message::RegisterMemory& wanted,
                                                  std::span<const message::Fd> fds) {
   auto mapped = Mapping::make(wanted.segments, fds, wanted.address, wanted.length, wanted.writable());
@@ -77,7 +80,10 @@ Result<Reply> reregister_memory(ClientState& client, const message::ReregisterMe
     object = old.region;
   }
   if (object == nullptr) {
-    return fail(EINVAL, fmt::format("the pages of memory region {:#x} were taken away; deregister it", old.key));
+    return fail(
+        EINVAL,
+        fmt::format("memory region {:#x} lost its pages, because its file was truncated or punched; deregister it",
+                    old.key));
   }
   const message::RegisterMemory& now = request.now;
   auto pd = client.pds.find(now.pd);

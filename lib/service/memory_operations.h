@@ -13,9 +13,9 @@ Result<Reply> reregister_memory(ClientState& client, const message::ReregisterMe
 Result<Reply> create_window(ClientState& client, const message::CreateWindow& request);
 Result<Reply> count_windows(ClientState& client, const message::Handle& request);
 
-/// Out of the client's table and out of its totals; the caller ends it.
+/// Removes the region from the client's table and totals; the caller destroys it.
 Result<std::shared_ptr<ClientRegion>> take_region(ClientState& client, uint32_t id);
-/// Ends the keys of regions whose pages the client has taken away. Any thread.
+/// Removes the keys of regions whose pages the client has removed. Any thread.
 void retire_broken_regions(ClientState& client);
 
 }  // namespace uroce::service

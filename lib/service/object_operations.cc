@@ -1,5 +1,10 @@
 #include "service/object_operations.h"
 
+#include "control/address_handle.h"
+#include "control/cq.h"
+#include "control/cq_channel.h"
+#include "control/region.h"
+#include "control/srq.h"
 #include "service/memory_operations.h"
 #include "service/place_of.h"
 

@@ -29,7 +29,7 @@ Result<Reply> reply(const T& value) {
   return out;
 }
 
-/// A reply without content: how it went.
+/// A reply without content: success or an error.
 inline Result<Reply> done(const Result<void>& result) {
   if (!result) return std::unexpected(result.error());
   return Reply{};
@@ -39,7 +39,7 @@ struct Call {
   message::Op op{};
   std::span<const std::byte> body{};
   std::span<const message::Fd> fds{};
-  bool malformed = false;  ///< set by serving it: the connection ends after the reply
+  bool malformed = false;  ///< set by the handler: the connection ends after the reply
 };
 
 /// The precondition of an operation.
@@ -56,7 +56,7 @@ struct Operation {
   Result<Reply> (*serve)(ClientState& client, Call& call);
 };
 
-/// Decodes a Request and hands it to `kHandler`, with the call where that takes it.
+/// Decodes a Request and passes it to `kHandler`, which may also take the call.
 template <class Request, auto kHandler>
 Result<Reply> serve(ClientState& client, Call& call) {
   Request request;

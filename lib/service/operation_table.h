@@ -1,14 +1,14 @@
-// Every operation of the protocol: what it needs, which message it takes, and who serves it.
+// Every operation of the protocol: its preconditions, its message and its handler.
 #pragma once
 
 #include "service/operation.h"
 
 namespace uroce::service {
 
-/// nullptr where `op` is no operation.
+/// nullptr when `op` is unknown.
 const Operation* find_operation(message::Op op);
 
-/// Finds the call's operation, checks what it needs, and serves it.
+/// Finds the call's operation, checks its preconditions, and runs its handler.
 Result<Reply> serve_call(ClientState& client, Call& call);
 
 }  // namespace uroce::service

@@ -4,6 +4,10 @@
 
 #include <unistd.h>
 
+#include "control/cq.h"
+#include "control/qp.h"
+#include "control/region.h"
+
 namespace uroce::service {
 
 Result<Reply> list_clients(ClientState& client, const message::ListClients& request) {
@@ -14,16 +18,16 @@ Result<Reply> list_objects(ClientState& client, const message::ListObjects& requ
   return reply(client.server.object_rows(request));
 }
 
-// Frames hold the data of all clients: as with the kernel's raw sockets, not everybody may see them. Capabilities are
-// not asked for, because /proc shows those that a process has in its own user namespace.
+// Frames have the data of all clients, so capturing is restricted, as with the kernel's raw sockets. Capabilities do
+// not count, because /proc shows those of the process's own user namespace.
 Result<Reply> start_capture(ClientState& client, const message::OpenDevice& request) {
   if (client.uid != 0 && client.uid != geteuid()) {
     return fail(EPERM, fmt::format("capturing is for root and the daemon's own user, not for user {}", client.uid));
   }
   if (client.capture != nullptr) {
-    return fail(EBUSY, "this connection captures already; use another for another device");
+    return fail(EBUSY, "this connection has a capture already; open another connection for another device");
   }
-  if (!client.server.ports().capture) return fail(EOPNOTSUPP, "this daemon cannot capture");
+  if (!client.server.ports().capture) return fail(EOPNOTSUPP, "this daemon has no captures; use uroced");
   auto capture = client.server.ports().capture(request.name);
   if (!capture) return std::unexpected(capture.error());
   client.capture = std::move(*capture);

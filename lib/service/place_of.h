@@ -1,4 +1,4 @@
-// Where a client finds queue memory of its arena.
+// The place of queue memory in a client's arena.
 #pragma once
 
 #include "message/protocol.h"

@@ -1,6 +1,9 @@
 #include "service/qp_operations.h"
 
 #include "base/wr_opcodes.h"
+#include "control/cq.h"
+#include "control/qp.h"
+#include "control/srq.h"
 #include "service/place_of.h"
 
 namespace uroce::service {

@@ -39,7 +39,7 @@ std::unexpected<Error> path_error(const std::string& path, const char* what) {
                                 std::strerror(code)));
 }
 
-/// A listening socket at the configured path. A socket there on which nobody listens is a dead daemon's.
+/// A listening socket at the configured path. A socket there without a listener is left from a dead daemon.
 Result<message::Fd> listen_at(const ServerConfig& config) {
   const std::string& path = config.socket;
   if (message::Connection::to(path)) {
@@ -248,7 +248,7 @@ void Server::stop() {
   impl_->listener.reset();
   const auto clients = impl_->all();
   for (const auto& client : clients) client->disconnect();
-  // Here, because the last reference may go on a client's own thread, which is listing clients.
+  // Stop here: the last reference may be dropped by a client's own thread that lists clients.
   for (const auto& client : clients) client->end();
   const std::scoped_lock lock(impl_->mutex);
   impl_->clients.clear();

@@ -25,7 +25,7 @@ namespace uroce::service {
 struct ServerConfig {
   std::string socket =
       "/run/uroce/uroced.sock";  ///< its folder is made when missing; a dead daemon's socket is replaced
-  mode_t mode = 0666;            ///< of the socket: who may connect
+  mode_t mode = 0666;            ///< of the socket; decides which users may connect
   std::optional<gid_t> group{};  ///< of the socket; unset keeps the process's
   uint32_t max_clients = 1024;   ///< connections; a client has one per opened device
   ClientLimits limits{};
@@ -48,7 +48,7 @@ class Server {
   ~Server();
   /// Ends every connection, frees the clients' objects, and removes the socket. Bounded by the engines' timeout.
   void stop();
-  /// For clients from here on.
+  /// For clients that connect later.
   void set_limits(const ClientLimits& limits);
   void set_max_clients(uint32_t max);
   std::vector<ClientInfo> clients() const;

@@ -17,10 +17,10 @@
 namespace uroce::sharing {
 namespace {
 
-// The frames between fork() and its handlers, and the C library's block of the thread.
+// The stack frames between fork() and its handlers, and the thread's control block.
 constexpr std::size_t kFramesBelow = 64 * 1024, kFramesAbove = 16 * 1024;
 constexpr std::size_t kThreadBelow = 16 * 1024, kThreadAbove = 8 * 1024;
-// malloc's arenas of other threads start at multiples of this (HEAP_MAX_SIZE of glibc on 64-bit machines).
+// malloc's arenas of other threads start at multiples of this size (HEAP_MAX_SIZE of glibc on 64-bit machines).
 constexpr std::size_t kMallocHeap = std::size_t{64} << 20;
 
 uintptr_t map_memory(std::size_t length) {
@@ -41,8 +41,8 @@ void remove_around(Intervals& from, uintptr_t address, std::size_t below, std::s
   from.remove(round_down(address - below, page_size()), round_up(address + above, page_size()));
 }
 
-// The C library keeps all threads in a list, and what is in it, ended ones too, is stored into in the child. Where
-// whole pages are left out of it this is not searched for: it takes as long as reading them all.
+// The C library lists all thread control blocks, also those of ended threads, and stores into them in the child. Call
+// this only when the child gets whole pages: the search reads every one of them.
 void remove_thread_blocks(Intervals& from, uintptr_t mapped_from) {
   for (const auto& [first, end] : from.all()) {
     uintptr_t at = std::max(mapped_from, first - kThreadBlockBytes);
@@ -71,7 +71,8 @@ void ForkCopies::choose(const Mapping& mapping, const PageArena& arena, const In
     others.remove(first, end);
     if (!leave_out) copied_.push_back(run(first, end));
   }
-  // Huge pages are not worth a second pool of them: what else lies in them is not the C library's.
+  // The child copies other parts of huge pages, too: the C library keeps nothing there, and making them private would
+  // need as many huge pages again.
   auto& rest = arena.page() == page_size() ? private_ : copied_;
   for (const auto& [first, end] : others.all()) rest.push_back(run(first, end));
 }
@@ -101,7 +102,7 @@ void ForkCopies::make_private() {
   }
   const auto moved = replace_pages(work, PageKind::shared, page_size());
   const std::size_t done = moved ? moved->runs : 0;
-  for (std::size_t i = done; i < private_.size(); ++i) {  // second best: the child copies them when it comes to it
+  for (std::size_t i = done; i < private_.size(); ++i) {  // not made private: the child copies these
     Run rest = private_[i];
     const std::size_t bytes = i == done && i < work.size() && moved ? moved->bytes : 0;
     if (i < work.size()) {
@@ -124,7 +125,7 @@ void ForkCopies::make_shared() {
   }
   const auto moved = replace_pages(work, PageKind::anonymous, page_size());
   if (work.size() != private_.size() || !moved || moved->runs != work.size()) {
-    constexpr char kText[] = "uroce: registered memory could not be made shared again after fork(): out of memory\n";
+    constexpr char kText[] = "uroce: cannot share registered memory again after fork(): out of memory\n";
     give_up(kText, sizeof(kText) - 1);
   }
 }
@@ -156,7 +157,7 @@ void ForkCopies::in_child() {
     const bool protectable = copy != 0 && ::mprotect(reinterpret_cast<void*>(copy), run.length, run.protection) == 0;
     const long at = raw_syscall(SYS_mremap, copy, run.length, run.length, MREMAP_MAYMOVE | MREMAP_FIXED, run.first);
     if (!protectable || static_cast<uintptr_t>(at) != run.first) {
-      constexpr char kText[] = "uroce: no memory to give a child of fork() a copy of registered memory of its own\n";
+      constexpr char kText[] = "uroce: cannot copy registered memory into a child of fork(): out of memory\n";
       give_up(kText, sizeof(kText) - 1);
     }
   }

@@ -1,9 +1,9 @@
-// What fork() makes of moved pages. They are shared mappings, and a child must not store into its parent's memory.
+// fork() and moved pages. Moved pages are shared mappings, but a child must not store into its parent's memory.
 //
-// Whole pages of registered ranges are copied by the child while the parent waits. Pages that hold other things too
-// cannot wait for that: between clone(2) and the child's handlers the C library stores into its stack, its thread's
-// block and malloc's arenas. These are private for the time of fork(), and what the parent stored there meanwhile is
-// written back to the shared page, byte by byte, so that what peers stored there meanwhile stays too.
+// The child copies whole pages of registered ranges while the parent waits. Pages that hold other data too cannot wait
+// for that: between clone(2) and the child's handlers the C library stores into the stack, the thread's control block
+// and malloc's arenas. So these pages are made private for the time of fork(). Afterwards the bytes that the parent
+// changed are written back to the shared pages, one by one, so that bytes written by peers meanwhile stay.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,13 @@
 
 namespace uroce::sharing {
 
-/// Called by the handlers of pthread_atfork(3), in this order, with the other users of the pages locked out.
+/// The handlers of pthread_atfork(3) call these in this order, holding the lock of the moved pages.
 class ForkCopies {
  public:
-  /// `whole`: the addresses that belong to registered ranges alone. They are left out of the child when `leave_out`.
+  /// `whole`: the addresses that belong to registered ranges alone. With `leave_out` the child does not get them.
   void before(const std::vector<Mapping>& mappings, const MovedPages& pages, const Intervals& whole, bool leave_out);
   void in_parent();
-  /// Stores into no moved page before it is the child's own.
+  /// Does not store into a moved page before the child has its own copy.
   void in_child();
 
  private:
@@ -32,7 +32,7 @@ class ForkCopies {
     int protection = 0;
     int fd = -1;
     uint64_t offset = 0;
-    uintptr_t base = 0;  ///< what the bytes were when they became private; 0: they are still shared
+    uintptr_t base = 0;  ///< a copy of the bytes when they became private; 0: they are still shared
   };
 
   void choose(const Mapping& mapping, const PageArena& arena, const Intervals& whole, bool leave_out);
@@ -43,7 +43,7 @@ class ForkCopies {
 
   std::vector<Run> copied_;       ///< by the child
   std::vector<Run> private_;      ///< for the time of fork()
-  int child_done_[2] = {-1, -1};  ///< a pipe; its end also tells that there is no child
+  int child_done_[2] = {-1, -1};  ///< a pipe; it also hangs up when fork() made no child
 };
 
 }  // namespace uroce::sharing

@@ -28,12 +28,13 @@ int open_if_the_file(const char* path, int flags, const Mapping& mapping) {
   return -1;
 }
 
-// Needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN (proc_pid_map_files(5)); works for every file, with or without a name.
+// Works for every file, with or without a name, but needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN
+// (proc_pid_map_files(5)).
 int open_through_map_files(const Mapping& mapping, int flags) {
   return ::open(fmt::format("/proc/self/map_files/{:x}-{:x}", mapping.first, mapping.end).c_str(), flags);
 }
 
-// An application that mapped a memfd often still has its descriptor.
+// An application that mapped a memfd often keeps its descriptor open.
 int open_through_descriptors(const Mapping& mapping, int flags) {
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), ::closedir);
   if (folder == nullptr) return -1;
@@ -44,7 +45,7 @@ int open_through_descriptors(const Mapping& mapping, int flags) {
     if (!is_the_file(status, mapping)) continue;
     const int again = open_if_the_file(fmt::format("/proc/self/fd/{}", fd).c_str(), flags, mapping);
     if (again >= 0) return again;
-    const int mode = ::fcntl(fd, F_GETFL) & O_ACCMODE;  // the file's mode may forbid what this descriptor has
+    const int mode = ::fcntl(fd, F_GETFL) & O_ACCMODE;  // the file's mode may forbid a new open; duplicate this one
     if (mode == O_RDWR || (mode == O_RDONLY && (flags & O_ACCMODE) == O_RDONLY)) {
       if (const int same = ::fcntl(fd, F_DUPFD_CLOEXEC, 0); same >= 0) return same;
     }
@@ -69,15 +70,15 @@ Result<int> MappedFiles::open(const Mapping& mapping, bool writable) {
   if (!writable && file.read_only >= 0) return file.read_only;
   const int fd = open_any_way(mapping, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
   if (fd < 0) {
-    return fail(EOPNOTSUPP, fmt::format("no descriptor can be had of {}, which is shared memory without a name or an "
-                                        "open descriptor; use memfd_create(2) or shm_open(3), keep the descriptor "
-                                        "open, or give the process CAP_CHECKPOINT_RESTORE",
+    return fail(EOPNOTSUPP, fmt::format("cannot open a descriptor of {}: it is shared memory without a name or an open "
+                                        "descriptor; use memfd_create(2) or shm_open(3), keep the descriptor open, or "
+                                        "give the process CAP_CHECKPOINT_RESTORE",
                                         mapping.name()));
   }
   struct stat status{};
-  if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {  // its own mmap decides what is mapped where
+  if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {  // a device's mmap need not map by offset
     ::close(fd);
-    return fail(EOPNOTSUPP, fmt::format("{} is memory of a device, not shareable", mapping.name()));
+    return fail(EOPNOTSUPP, fmt::format("cannot share {}: it is device memory; register other memory", mapping.name()));
   }
   (writable ? file.read_write : file.read_only) = fd;
   return fd;

@@ -1,4 +1,4 @@
-// Descriptors of files that are mapped shared.
+// Descriptors of the files behind shared mappings.
 #pragma once
 
 #include <map>
@@ -21,11 +21,11 @@ class MappedFiles {
   MappedFiles& operator=(const MappedFiles&) = delete;
   ~MappedFiles() { close_all(); }
 
-  /// A descriptor of the file, for reading or for reading and writing. Errors: EOPNOTSUPP (none can be had: it has
-  /// no name, no open descriptor, and the kernel gives none to unprivileged processes), EACCES.
+  /// A descriptor of the file, for reading or for reading and writing. Errors: EOPNOTSUPP (the file has no name
+  /// and no open descriptor, and the process lacks the privilege to open it through /proc), EACCES.
   Result<int> open(const Mapping& mapping, bool writable);
 
-  /// Closes the descriptors of files that are mapped no longer.
+  /// Closes the descriptors of files that are no longer mapped.
   void keep_only(const std::vector<Mapping>& mappings);
   void close_all();
 

@@ -72,7 +72,7 @@ std::string Mapping::name() const {
 Result<std::vector<Mapping>> read_mappings() {
   Lines lines("/proc/self/maps");
   if (!lines.is_open()) {
-    return fail(errno, fmt::format("/proc/self/maps, which says what is mapped, cannot be read: errno {}", errno));
+    return fail(errno, fmt::format("cannot read the process's mappings from /proc/self/maps: errno {}", errno));
   }
   std::vector<Mapping> mappings;
   while (const char* line = lines.next()) {
@@ -83,7 +83,8 @@ Result<std::vector<Mapping>> read_mappings() {
 
 Result<MappingDetails> read_details(const Mapping& mapping) {
   Lines lines("/proc/self/smaps");
-  if (!lines.is_open()) return fail(errno, fmt::format("/proc/self/smaps cannot be read: errno {}", errno));
+  if (!lines.is_open())
+    return fail(errno, fmt::format("cannot read the process's mappings from /proc/self/smaps: errno {}", errno));
   MappingDetails details{.page = page_size(), .device = false};
   bool here = false;
   while (const char* line = lines.next()) {
@@ -98,7 +99,8 @@ Result<MappingDetails> read_details(const Mapping& mapping) {
       here = start->first <= mapping.first && mapping.first < start->end;
     }
   }
-  return fail(EFAULT, fmt::format("{} went away while it was being shared", mapping.name()));
+  return fail(EFAULT, fmt::format("{} was unmapped while it was being shared; keep memory mapped while registering it",
+                                  mapping.name()));
 }
 
 }  // namespace uroce::sharing

@@ -1,4 +1,4 @@
-// What is mapped where in this process (proc_pid_maps(5), proc_pid_smaps(5)).
+// The memory mappings of this process (proc_pid_maps(5), proc_pid_smaps(5)).
 #pragma once
 
 #include <cstddef>
@@ -22,16 +22,16 @@ struct Mapping {
   std::string path;  ///< as the kernel shows it: a path, a name in brackets, or empty
 
   uint64_t offset_of(uintptr_t address) const { return offset + (address - first); }
-  std::string name() const;  ///< for people
+  std::string name() const;  ///< for error texts
 };
 
-/// All mappings by address. The kernel shows each page once, but mappings may change while they are read.
+/// All mappings by address. Each page appears once, but mappings may change during the call.
 Result<std::vector<Mapping>> read_mappings();
 
-/// What proc_pid_maps(5) does not say. Takes as long as the page tables below the mapping are big.
+/// Properties that proc_pid_maps(5) lacks. Slow: the kernel walks the mapping's page tables.
 struct MappingDetails {
   std::size_t page = 0;  ///< bytes
-  bool device = false;   ///< memory of a device, or without page structures
+  bool device = false;   ///< device memory, or memory without page structures
 };
 Result<MappingDetails> read_details(const Mapping& mapping);
 

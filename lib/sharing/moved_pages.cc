@@ -24,7 +24,8 @@ bool is_stack(const std::vector<Mapping>& mappings, std::size_t index) {
   return true;
 }
 
-// The lowest page of the main thread's stack is what the kernel extends downwards. Moved, it could not grow any more.
+// The kernel grows the main thread's stack below its lowest page. If that page moved, the stack could not grow any
+// more.
 Result<void> keep_growing(const std::vector<Mapping>& mappings, std::size_t index, uintptr_t first) {
   const Mapping& stack = mappings[index];
   if (first != stack.first || !is_stack(mappings, index)) return {};
@@ -33,9 +34,11 @@ Result<void> keep_growing(const std::vector<Mapping>& mappings, std::size_t inde
   rlimit limit{};
   ::getrlimit(RLIMIT_STACK, &limit);
   if (stack.end - first + page_size() > limit.rlim_cur || below + kStackGap > first) {
-    return fail(EOPNOTSUPP, fmt::format("{} cannot grow below {:#x}, and its last page is not shared; raise the limit "
-                                        "RLIMIT_STACK",
-                                        stack.name(), first));
+    return fail(EOPNOTSUPP,
+                fmt::format("cannot share {}: its lowest page must stay private, and the stack cannot grow below "
+                            "{:#x}; raise the limit "
+                            "RLIMIT_STACK",
+                            stack.name(), first));
   }
   (void)*reinterpret_cast<volatile const char*>(first - 1);
   return {};
@@ -45,18 +48,17 @@ std::unexpected<Error> cannot_move(const Moved& moved, const Mapping& mapping) {
   const std::string_view step = moved.step;
   if (step == "allocating shared pages") {
     return fail(ENOMEM,
-                fmt::format("no memory for shared pages in place of {}: errno {}", mapping.name(), moved.error));
+                fmt::format("cannot share {}: no memory for its new pages: errno {}", mapping.name(), moved.error));
   }
   if (step == "watching the pages" && (moved.error == EINVAL || moved.error == EBUSY)) {
     return fail(EOPNOTSUPP,
-                fmt::format("{} cannot be shared: userfaultfd does not take it ({})", mapping.name(),
-                            moved.error == EBUSY ? "another userfaultfd watches it" : "of no kind it knows"));
+                fmt::format("cannot share {}: userfaultfd refuses it ({})", mapping.name(),
+                            moved.error == EBUSY ? "another userfaultfd watches it" : "unsupported kind of memory"));
   }
-  return fail(moved.error, fmt::format("{} could not be made shareable: {} failed with errno {}", mapping.name(), step,
-                                       moved.error));
+  return fail(moved.error, fmt::format("cannot share {}: {} failed with errno {}", mapping.name(), step, moved.error));
 }
 
-/// What is to take the place of pages; what was not used is unmapped.
+/// The new mapping, before it is in place. The destructor unmaps the part that was not used.
 struct Staging {
   uintptr_t at = 0;
   std::size_t length = 0;
@@ -94,12 +96,13 @@ Result<PageArena*> MovedPages::arena_for(std::size_t page) {
 Result<void> MovedPages::move(const std::vector<Mapping>& mappings, std::size_t index, uintptr_t first, uintptr_t end) {
   const Mapping& mapping = mappings[index];
   MappingDetails details{.page = page_size(), .device = false};
-  if (mapping.inode != 0) {  // anonymous memory is neither a device nor, without an inode, on hugetlbfs
+  if (mapping.inode != 0) {  // memory without an inode is neither device memory nor hugetlbfs
     auto read = read_details(mapping);
     if (!read) return std::unexpected(std::move(read.error()));
     details = *read;
   }
-  if (details.device) return fail(EOPNOTSUPP, fmt::format("{} is memory of a device, not shareable", mapping.name()));
+  if (details.device)
+    return fail(EOPNOTSUPP, fmt::format("cannot share {}: it is device memory; register other memory", mapping.name()));
   first = round_down(first, details.page);
   const std::size_t length = round_up(end, details.page) - first;
   if (auto stack = keep_growing(mappings, index, first); !stack) return stack;
@@ -110,7 +113,8 @@ Result<void> MovedPages::move(const std::vector<Mapping>& mappings, std::size_t 
   if (!offset) return std::unexpected(offset.error());
   void* at = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, (*arena)->fd(),
                     static_cast<off_t>(*offset));
-  if (at == MAP_FAILED) return fail(errno, fmt::format("no room to map {} bytes more: errno {}", length, errno));
+  if (at == MAP_FAILED)
+    return fail(errno, fmt::format("cannot map another {} bytes to share memory: errno {}", length, errno));
   Staging staging{word_of(at), length};
   const auto moved = replace({.at = first, .length = length, .staging = staging.at, .protection = mapping.protection},
                              mapping, details.page);
@@ -130,7 +134,7 @@ void MovedPages::keep_only(const std::vector<Mapping>& mappings) {
       mapped.emplace_back(mapping.offset, mapping.offset_of(mapping.end));
     }
     std::ranges::sort(mapped);
-    PageArena::Runs disjoint;  // an application may map the same pages twice, with mremap(2)
+    PageArena::Runs disjoint;  // overlaps occur: mremap(2) can map the same pages twice
     for (const auto& run : mapped) {
       if (!disjoint.empty() && disjoint.back().second >= run.first) {
         disjoint.back().second = std::max(disjoint.back().second, run.second);

@@ -1,4 +1,4 @@
-// Private pages, moved into files of the library's own.
+// Private pages that were moved into the library's memfds.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,13 @@ namespace uroce::sharing {
 /// One thread.
 class MovedPages {
  public:
-  /// The file that the mapping shows, if it is one of the library's; else nullptr.
+  /// The memfd that the mapping maps, if it is one of the library's; else nullptr.
   const PageArena* arena_of(const Mapping& mapping) const;
 
   /// Moves the pages of [first, end), which lie in the mapping at `index`. Errors: EOPNOTSUPP, ENOMEM, EPERM, EFAULT.
   Result<void> move(const std::vector<Mapping>& mappings, std::size_t index, uintptr_t first, uintptr_t end);
 
-  /// Gives back pages that are mapped no longer, and files of which nothing is.
+  /// Frees pages that are no longer mapped, and closes memfds without mapped pages.
   void keep_only(const std::vector<Mapping>& mappings);
   void forget_all() { arenas_.clear(); }
 

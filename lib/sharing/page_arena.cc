@@ -15,7 +15,7 @@
 namespace uroce::sharing {
 namespace {
 
-constexpr uint64_t kArenaBytes = uint64_t{1} << 44;  // sparse: far more than what a process registers in its life
+constexpr uint64_t kArenaBytes = uint64_t{1} << 44;  // sparse; far more than a process registers in its lifetime
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 // ftruncate(2) beyond the limit would end the process with SIGXFSZ.
@@ -53,11 +53,11 @@ Result<PageArena> PageArena::create(std::size_t page) {
     flags |= MFD_HUGETLB | static_cast<unsigned>(std::countr_zero(page)) << MAP_HUGE_SHIFT;
   }
   const int fd = ::memfd_create("uroce-shared-pages", flags);
-  if (fd < 0) return fail(errno, fmt::format("memfd_create failed for pages of {} bytes: errno {}", page, errno));
+  if (fd < 0) return fail(errno, fmt::format("cannot create a memfd with pages of {} bytes: errno {}", page, errno));
   PageArena arena(fd, page, allowed_bytes(page));
   if (::ftruncate(fd, static_cast<off_t>(arena.size_)) != 0 ||
       ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    return fail(errno, fmt::format("a memfd of {} bytes could not be sized and sealed: errno {}", arena.size_, errno));
+    return fail(errno, fmt::format("cannot resize a memfd to {} bytes and seal it: errno {}", arena.size_, errno));
   }
   return arena;
 }
@@ -66,7 +66,7 @@ Result<uint64_t> PageArena::allocate(std::size_t length, uintptr_t address) {
   const std::size_t unit = length >= kHugePage ? std::max(page_, kHugePage) : page_;
   const uint64_t offset = round_up(next_, unit) + (address & (unit - 1));
   if (offset > size_ || length > size_ - offset) {
-    return fail(ENOMEM, fmt::format("{} bytes more do not fit into the {} that a file may have here; raise the limit "
+    return fail(ENOMEM, fmt::format("cannot share another {} bytes: a file may have {} bytes here; raise the limit "
                                     "RLIMIT_FSIZE",
                                     length, size_));
   }

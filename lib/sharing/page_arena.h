@@ -1,5 +1,5 @@
-// The file that private pages are moved into. One for each page size: a descriptor per region would use up the
-// process's limit, and a sparse file costs only the pages that are in it.
+// The memfd that private pages are moved into. There is one per page size: a descriptor per region would exhaust the
+// process's limit, and a sparse file costs only the pages that it has.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@
 
 namespace uroce::sharing {
 
-/// Offsets are used once only: a stale mapping of the file, in the daemon say, never shows other memory. One thread.
+/// Offsets are never reused: a stale mapping of the file, in the daemon say, never shows other memory. One thread.
 class PageArena {
  public:
   using Runs = std::vector<std::pair<uint64_t, uint64_t>>;  ///< [first, end) offsets
 
-  /// A sealed memfd whose size cannot change, so that no mapping of it can be made to fault. Errors: EMFILE, ENOMEM.
+  /// A memfd with a sealed size: it cannot shrink, so no access to a mapping of it faults. Errors: EMFILE, ENOMEM.
   static Result<PageArena> create(std::size_t page);
 
   PageArena(PageArena&& other) noexcept;
@@ -31,10 +31,10 @@ class PageArena {
   ino_t inode() const { return inode_; }
   std::size_t page() const { return page_; }
 
-  /// The offset for pages that are at `address`; both leave the same rest by 2 MiB, so that THP is possible.
+  /// An offset for the pages at `address`, equal to it modulo 2 MiB, so that THP is possible.
   Result<uint64_t> allocate(std::size_t length, uintptr_t address);
 
-  /// Gives back the pages that are mapped no longer. `mapped`: sorted, disjoint.
+  /// Frees the pages outside `mapped`, which is sorted and disjoint.
   void keep_only(const Runs& mapped);
 
  private:

@@ -13,7 +13,7 @@
 namespace uroce::sharing {
 namespace {
 
-// A monitor must read the event of a mapping that moves, or mremap(2) waits: PageMover has one.
+// mremap(2) waits until its event is read; the monitor thread does that (page_steps.h).
 constexpr uint64_t kWanted = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_EVENT_REMAP |
                              UFFD_FEATURE_MISSING_HUGETLBFS | UFFD_FEATURE_MISSING_SHMEM |
                              UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
@@ -56,14 +56,14 @@ int call(int fd, uintptr_t request, T* argument) {
 }  // namespace
 
 Result<PageGuard> PageGuard::open() {
-  // What a kernel knows can be asked only of a descriptor that is then spent (userfaultfd(2), UFFDIO_API).
+  // Asks for the kernel's features. The descriptor cannot be used afterwards (userfaultfd(2), UFFDIO_API).
   auto probe = open_descriptor_or_say();
   if (!probe) return std::unexpected(std::move(probe.error()));
   uffdio_api api{.api = UFFD_API, .features = 0, .ioctls = 0};
   const int probed = call(probe->fd, UFFDIO_API, &api);
   ::close(probe->fd);
   if (probed != 0)
-    return fail(EOPNOTSUPP, fmt::format("the kernel's userfaultfd has another version: errno {}", probed));
+    return fail(EOPNOTSUPP, fmt::format("the kernel's userfaultfd has an unknown version: errno {}", probed));
 
   auto opened = open_descriptor_or_say();
   if (!opened) return std::unexpected(std::move(opened.error()));
@@ -100,7 +100,7 @@ int PageGuard::unwatch(uintptr_t at, std::size_t length) const {
 int PageGuard::stop_stores(uintptr_t at, std::size_t length) const {
   uffdio_writeprotect request{.range = {.start = at, .len = length}, .mode = UFFDIO_WRITEPROTECT_MODE_WP};
   int code = 0;
-  do {  // EAGAIN: the address space was being changed, by a thread of the application
+  do {  // EAGAIN: another thread is changing the address space
     code = call(fd_, UFFDIO_WRITEPROTECT, &request);
   } while (code == EAGAIN);
   return code;

@@ -1,4 +1,4 @@
-// userfaultfd(2): makes threads wait that store into pages, or touch pages that are not there.
+// userfaultfd(2): blocks threads that store into write-protected pages or access missing pages.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 namespace uroce::sharing {
 
-/// Owns one userfaultfd. Closing it lets every waiting thread go on. The calls of a guard neither allocate nor touch
-/// errno, so that they may be made while pages are guarded (page_syscall.h); they give 0 or an errno value.
+/// Owns one userfaultfd. Closing it wakes every blocked thread. The calls neither allocate nor set errno, so they are
+/// safe while pages are guarded (page_syscall.h); they return 0 or an errno value.
 class PageGuard {
  public:
   enum : uint64_t { kMissing = 1, kStores = 2 };
 
-  /// The better kind where it is allowed: with it the kernel's own stores, in read(2) say, wait too. Else the kind that
-  /// needs no privilege (UFFD_USER_MODE_ONLY), with which they fail with EFAULT.
+  /// Opens the privileged kind where it is allowed: the kernel's own stores, in read(2) say, then wait, too. Otherwise
+  /// opens the unprivileged kind (UFFD_USER_MODE_ONLY), with which such stores fail with EFAULT.
   static Result<PageGuard> open();
 
   PageGuard(PageGuard&& other) noexcept
@@ -25,14 +25,14 @@ class PageGuard {
   ~PageGuard();
 
   int fd() const { return fd_; }
-  bool kernel_waits() const { return kernel_waits_; }  ///< the kernel's own stores wait, too
-  bool guards_shared_memory() const;                   ///< stores into memfd and tmpfs pages too (Linux 5.19)
+  bool kernel_waits() const { return kernel_waits_; }  ///< the kernel's own stores wait instead of failing
+  bool guards_shared_memory() const;                   ///< write-protects memfd and tmpfs pages, too (Linux 5.19)
 
   int watch(uintptr_t at, std::size_t length, uint64_t what) const;
   int unwatch(uintptr_t at, std::size_t length) const;
   int stop_stores(uintptr_t at, std::size_t length) const;
   void wake(uintptr_t at, std::size_t length) const;
-  /// Puts copied pages where they are missing, and wakes who waits for them.
+  /// Copies pages to where they are missing, and wakes the threads that wait for them.
   int put(uintptr_t at, uintptr_t from, std::size_t length, bool stop_stores) const;
 
  private:

@@ -18,7 +18,7 @@ class Intervals {
     if (first >= end) return;
     auto at = set_.upper_bound(first);
     if (at != set_.begin() && std::prev(at)->second >= first) --at;
-    while (at != set_.end() && at->first <= end) {  // what it touches becomes part of it
+    while (at != set_.end() && at->first <= end) {  // merge the intervals that it touches
       first = std::min(first, at->first);
       end = std::max(end, at->second);
       at = set_.erase(at);

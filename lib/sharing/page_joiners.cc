@@ -13,23 +13,24 @@ namespace {
 
 constexpr std::size_t kBlockAlignment = 64;
 
-// A thread's block starts with its own address, and has it again in its third word (x86-64 psABI of TLS, tcbhead_t).
+// The first and third word of a thread control block have its own address (x86-64 psABI of TLS, tcbhead_t).
 [[gnu::no_sanitize("address", "thread")]] bool is_block(const uint64_t* words, uintptr_t address) {
   return words[0] == address && words[2] == address;
 }
 
-// Where in the block the thread's id is, which is what the kernel wakes at, is not told.
+// The kernel wakes at the thread id in the block. glibc does not publish its offset, so try every word.
 template <class Do>
 void for_words_of_block(uintptr_t block, uintptr_t first, uintptr_t end, const Do& each) {
   const uintptr_t from = std::max(block, first), to = std::min(block + kThreadBlockBytes, end);
   for (uintptr_t word = from; word < to; word += sizeof(uint32_t)) each(word);
-  // Once more where it is in glibc 2.3x: who starts to wait between this and the guard of the page is not found.
+  // Repeat where glibc 2.3x has it, to shorten the time between this search and the guard of the page: a thread that
+  // begins to wait in between is missed.
   for (uintptr_t word = std::max(block + 0x2c0, first); word < std::min(block + 0x300, end); word += 4) each(word);
 }
 
 template <class Do>
 void for_words_of_blocks(uintptr_t first, uintptr_t end, const Do& each) {
-  // A block may start before the pages. What is there need not be mapped: the kernel is asked to look.
+  // A block may start before the pages, where memory may be unmapped: read it through a system call.
   alignas(8) unsigned char before[kThreadBlockBytes];
   const uintptr_t from = first - kThreadBlockBytes;
   iovec local{before, kThreadBlockBytes}, remote{reinterpret_cast<void*>(from), kThreadBlockBytes};

@@ -21,18 +21,18 @@ namespace uroce::sharing {
 namespace {
 
 constexpr std::size_t kStackBytes = 512 * 1024;
-// Long enough to make the calls per chunk cheap, short enough that a store waits for about 0.1 ms.
+// Large enough to amortize the calls per chunk, small enough that a store waits for about 0.1 ms.
 constexpr std::size_t kChunkBytes = 256 * 1024;
-// Where the kernel's stores fail instead, there shall be little time for it.
+// Without privilege the kernel's stores fail meanwhile; a small chunk keeps that time short.
 constexpr std::size_t kSmallChunkBytes = 32 * 1024;
 
-/// Memory, descriptors and threads of one piece of work.
-class Workshop {
+/// The memory, descriptors and threads of one replace_pages().
+class PageMover {
  public:
-  Workshop(PageGuard guard, std::span<const Replacement> runs, PageKind kind, std::size_t page);
-  Workshop(const Workshop&) = delete;
-  Workshop& operator=(const Workshop&) = delete;
-  ~Workshop();
+  PageMover(PageGuard guard, std::span<const Replacement> runs, PageKind kind, std::size_t page);
+  PageMover(const PageMover&) = delete;
+  PageMover& operator=(const PageMover&) = delete;
+  ~PageMover();
 
   Result<Moved> run();
 
@@ -50,8 +50,9 @@ uintptr_t map_private(std::size_t length, int protection) {
   return at == MAP_FAILED ? 0 : word_of(at);
 }
 
-// Layout: two stacks, the buffer of a chunk, PageWork, the runs.
-Workshop::Workshop(PageGuard guard, std::span<const Replacement> runs, PageKind kind, std::size_t page) : page_(page) {
+// Layout: two stacks, a buffer for one chunk, PageWork, the runs.
+PageMover::PageMover(PageGuard guard, std::span<const Replacement> runs, PageKind kind, std::size_t page)
+    : page_(page) {
   const std::size_t fixed = 2 * kStackBytes + kChunkBytes + sizeof(PageWork);
   area_bytes_ = round_up(fixed + runs.size_bytes(), page_size());
   area_ = map_private(area_bytes_, PROT_READ | PROT_WRITE);
@@ -66,7 +67,7 @@ Workshop::Workshop(PageGuard guard, std::span<const Replacement> runs, PageKind 
   work_->chunk = std::max(work_->guard.kernel_waits() ? kChunkBytes : kSmallChunkBytes, page);
 }
 
-Workshop::~Workshop() {
+PageMover::~PageMover() {
   if (work_ != nullptr) {
     for (const int fd : {work_->stop_fd, work_->pipe_in, work_->pipe_out}) {
       if (fd >= 0) ::close(fd);
@@ -78,18 +79,19 @@ Workshop::~Workshop() {
 }
 
 // One slot of the pipe holds one page.
-Result<void> Workshop::prepare_pipe() {
+Result<void> PageMover::prepare_pipe() {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return fail(errno, fmt::format("no pipe could be made: errno {}", errno));
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return fail(errno, fmt::format("cannot create a pipe to move pages: errno {}", errno));
   work_->pipe_out = ends[0];
   work_->pipe_in = ends[1];
-  (void)::fcntl(ends[1], F_SETPIPE_SZ, static_cast<int>(kChunkBytes));  // what is refused makes smaller chunks
+  (void)::fcntl(ends[1], F_SETPIPE_SZ, static_cast<int>(kChunkBytes));  // when refused, chunks are smaller
   const int size = ::fcntl(ends[1], F_GETPIPE_SZ);
   work_->chunk = std::clamp(static_cast<std::size_t>(std::max(size, 0)), page_size(), work_->chunk);
   return {};
 }
 
-int Workshop::start(pthread_t& thread, void* (*function)(void*), uintptr_t stack) {
+int PageMover::start(pthread_t& thread, void* (*function)(void*), uintptr_t stack) {
   pthread_attr_t attributes;
   int code = ::pthread_attr_init(&attributes);
   if (code != 0) return code;
@@ -99,21 +101,21 @@ int Workshop::start(pthread_t& thread, void* (*function)(void*), uintptr_t stack
   return code;
 }
 
-Result<Moved> Workshop::run() {
+Result<Moved> PageMover::run() {
   if (work_ == nullptr) return fail(ENOMEM, "no memory for the threads that move pages");
   if (work_->kind == PageKind::private_file) {
     if (auto pipe = prepare_pipe(); !pipe) return std::unexpected(std::move(pipe.error()));
   }
   work_->stop_fd = ::eventfd(0, EFD_CLOEXEC);
-  if (work_->stop_fd < 0) return fail(errno, fmt::format("no eventfd could be made: errno {}", errno));
+  if (work_->stop_fd < 0) return fail(errno, fmt::format("cannot create an eventfd to move pages: errno {}", errno));
 
   pthread_t mover, monitor;
   if (const int code = start(monitor, monitor_pages, area_); code != 0) {
-    return fail(code, fmt::format("no thread could be started to move pages: errno {}", code));
+    return fail(code, fmt::format("cannot start a thread to move pages: errno {}", code));
   }
   const int code = start(mover, move_pages, area_ + kStackBytes);
   if (code == 0) {
-    // From here to `done` this thread stores nowhere: its own stack may be among what is moved.
+    // Until `done` this thread stores nowhere: its own stack may be among the runs.
     set_and_wake(work_->go);
     sleep_until_set(work_->done);
     ::pthread_join(mover, nullptr);
@@ -121,7 +123,7 @@ Result<Moved> Workshop::run() {
   const uint64_t one = 1;
   (void)!::write(work_->stop_fd, &one, sizeof(one));
   ::pthread_join(monitor, nullptr);
-  if (code != 0) return fail(code, fmt::format("no thread could be started to move pages: errno {}", code));
+  if (code != 0) return fail(code, fmt::format("cannot start a thread to move pages: errno {}", code));
   return work_->moved;
 }
 
@@ -134,11 +136,11 @@ Result<Moved> replace_pages(std::span<const Replacement> runs, PageKind kind, st
   if (kind == PageKind::shared && !guard->guards_shared_memory()) {
     return fail(EOPNOTSUPP, "the kernel's userfaultfd cannot write-protect shared pages; Linux 5.19 and later can");
   }
-  // A signal's frame would be stored on a stack that may be write-protected; the new threads inherit the mask.
+  // Block signals: their frames would go to a stack that may be write-protected. The new threads inherit the mask.
   sigset_t all, before;
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  auto moved = Workshop(std::move(*guard), runs, kind, page).run();
+  auto moved = PageMover(std::move(*guard), runs, kind, page).run();
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return moved;
 }

@@ -1,4 +1,4 @@
-// Puts other pages in the place of pages that threads use at that moment, and loses no store.
+// Replaces pages while threads use them, without losing a store.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@
 
 namespace uroce::sharing {
 
-/// Replaces run after run, `page` being the page size of them all. The caller sleeps meanwhile with its signals
-/// blocked, and the work is done on threads whose stacks are mapped for it: the caller's stack, and the heap, may be
-/// among the runs. Error: EPERM, ENOMEM, what else keeps the work from starting.
+/// Replaces run after run, all with pages of `page` bytes. Two threads with stacks of their own do the work while the
+/// caller sleeps with its signals blocked, so the runs may include the caller's stack and the heap. Errors: EPERM,
+/// ENOMEM, and others that keep the work from starting.
 Result<Moved> replace_pages(std::span<const Replacement> runs, PageKind kind, std::size_t page);
 
 }  // namespace uroce::sharing

@@ -1,4 +1,4 @@
-// Pages that are to be replaced, and how far that came.
+// The pages to replace, and the progress of replacing them.
 #pragma once
 
 #include <cstddef>
@@ -6,28 +6,28 @@
 
 namespace uroce::sharing {
 
-/// A run of pages within one mapping, and what takes its place.
+/// A run of pages within one mapping, and the mapping that replaces it.
 struct Replacement {
   uintptr_t at = 0;
   std::size_t length = 0;
-  uintptr_t staging = 0;  ///< a mapping as long as the run, readable and writable; gone from here once it is in place
-  int protection = 0;     ///< PROT_* of the run from then on
-  /// Not 0: memory as long as the run. With `keep_base` the bytes that were moved are left there too; without, it says
-  /// what they were once, and only those that have changed since are written to `staging`.
+  uintptr_t staging = 0;  ///< the new mapping, as long as the run, readable and writable; moved to `at`
+  int protection = 0;     ///< PROT_* of the run afterwards
+  /// Not 0: memory as long as the run. With `keep_base` the moved bytes are copied there, too. Without, it has an
+  /// earlier copy of the bytes, and only bytes that differ from it are written to `staging`.
   uintptr_t base = 0;
   bool keep_base = false;
 };
 
 enum class PageKind {
-  anonymous,     ///< private memory that userfaultfd can write-protect: readers never wait
+  anonymous,     ///< private memory, which userfaultfd can write-protect: readers never wait
   shared,        ///< memfd pages mapped shared
-  private_file,  ///< private pages of a file: userfaultfd knows none, so the pages are held by a pipe meanwhile
-  unguarded,     ///< nobody can store into them: private pages of a file, mapped read-only
+  private_file,  ///< private pages of a file, which userfaultfd cannot write-protect: a pipe keeps them meanwhile
+  unguarded,     ///< private pages of a file, mapped read-only: no thread can store into them
 };
 
-/// How far it came: all runs before `runs` are in place, and `bytes` of that one.
+/// The progress: the first `runs` runs are in place, and `bytes` of the next one.
 struct Moved {
-  int error = 0;  ///< errno of what stopped it
+  int error = 0;  ///< errno of `step`, where it failed
   const char* step = "";
   std::size_t runs = 0;
   std::size_t bytes = 0;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr uintptr_t kPopulateRead = 22, kPopulateWrite = 23;  // MADV_POPULATE_*, Linux 5.14
 
-// Pages that cannot be had show up here, as an error and not as a SIGBUS.
+// Reports pages that cannot be read as an error instead of a SIGBUS.
 int populate(uintptr_t at, std::size_t length, uintptr_t how) {
   long result = 0;
   do {
@@ -38,12 +38,12 @@ int protect(uintptr_t at, std::size_t length, int protection) {
 
 uint8_t* bytes_at(uintptr_t address) { return reinterpret_cast<uint8_t*>(address); }
 
-// Not checked by sanitizers: redzones are moved like everything else.
+// Not checked by sanitizers: the moved pages include redzones.
 [[gnu::no_sanitize("address", "thread")]] void copy_bytes(const Replacement& run, std::size_t from,
                                                           std::size_t length) {
   const uintptr_t at = run.at + from, staging = run.staging + from, base = run.base + from;
   if (run.base == 0) return raw_copy(staging, at, length);
-  if (run.keep_base) {  // by way of the base: pages that others store into must give the same bytes to both
+  if (run.keep_base) {  // copy from the base: other processes may store into the pages between two reads
     raw_copy(base, at, length);
     return raw_copy(staging, base, length);
   }
@@ -75,13 +75,14 @@ int replace_guarded(PageWork& work, const Replacement& run, Moved& moved) {
     UROCE_STEP("mprotect", protect(staging, length, run.protection));
     UROCE_STEP("mremap", put_in_place(staging, at, length));
     work.guard.wake(at, length);
-    if (run.base != 0 && !run.keep_base) wake_joiners(at, length);  // who waited before the pages became private
+    if (run.base != 0 && !run.keep_base)
+      wake_joiners(at, length);  // threads that began to wait before the pages were private
     moved.bytes += length;
   }
   return 0;
 }
 
-int hold_in_pipe(const PageWork& work, uintptr_t at, std::size_t length) {
+int keep_in_pipe(const PageWork& work, uintptr_t at, std::size_t length) {
   iovec rest{reinterpret_cast<void*>(at), length};
   while (rest.iov_len > 0) {
     const long held =
@@ -101,22 +102,23 @@ void release_from_pipe(const PageWork& work, std::size_t length) {
   }
 }
 
-// userfaultfd does not write-protect private pages of files. But a page that was written once is the process's own, and
-// stores go to that very page for as long as it is mapped; the pipe keeps it when it no longer is. So: hold the pages,
-// map empty ones over them whose touching waits, read the last state out of the pipe, and put it there.
-int replace_held(PageWork& work, const Replacement& run, Moved& moved) {
+// userfaultfd does not write-protect private pages of files. But once written to, such a page is the process's own, and
+// stores go to it while it is mapped. vmsplice(2) into a pipe keeps a reference to it. So: put the pages into the pipe,
+// map missing pages over them (a thread that accesses one waits), read the final bytes out of the pipe, and supply
+// them.
+int replace_private_file(PageWork& work, const Replacement& run, Moved& moved) {
   while (moved.bytes < run.length) {
     const std::size_t length = std::min(work.chunk, run.length - moved.bytes);
     const uintptr_t at = run.at + moved.bytes, staging = run.staging + moved.bytes;
     UROCE_STEP("making the pages private", populate(at, length, kPopulateWrite));
     UROCE_STEP("mprotect", protect(staging, length, run.protection));
     UROCE_STEP("watching the new pages", work.guard.watch(staging, length, PageGuard::kMissing));
-    UROCE_STEP("vmsplice", hold_in_pipe(work, at, length));
+    UROCE_STEP("vmsplice", keep_in_pipe(work, at, length));
     UROCE_STEP("mremap", put_in_place(staging, at, length));
     release_from_pipe(work, length);
     const int put = work.guard.put(at, work.buffer, length, false);
     work.guard.unwatch(at, length);
-    if (put != 0) raw_copy(at, work.buffer, length);  // the bytes must get there, if less than atomically
+    if (put != 0) raw_copy(at, work.buffer, length);  // not atomic, but the bytes must get there
     moved.bytes += length;
   }
   return 0;
@@ -144,9 +146,9 @@ void* move_pages(void* argument) {
   for (; moved.runs < work.runs.size(); ++moved.runs) {
     const Replacement& run = work.runs[moved.runs];
     moved.bytes = 0;
-    const int code =
-        work.kind == PageKind::private_file ? replace_held(work, run, moved) : replace_guarded(work, run, moved);
-    if (code != 0) {  // what is still guarded is let go, lest somebody wait whom the caller's clean-up needs
+    const int code = work.kind == PageKind::private_file ? replace_private_file(work, run, moved)
+                                                         : replace_guarded(work, run, moved);
+    if (code != 0) {  // release the guarded pages: the caller's clean-up may need a thread that waits
       work.guard.unwatch(run.at + moved.bytes, run.length - moved.bytes);
       break;
     }
@@ -165,9 +167,9 @@ void* monitor_pages(void* argument) {
     uffd_msg message;
     if (raw_syscall(SYS_read, static_cast<uintptr_t>(ready[0].fd), word_of(&message), sizeof(message)) <= 0) continue;
     if (message.event != UFFD_EVENT_PAGEFAULT || work.kind != PageKind::anonymous) continue;
-    if ((message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WP) != 0) continue;  // woken once the page is replaced
+    if ((message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WP) != 0) continue;  // replace_guarded() wakes the thread
     const uintptr_t at = round_down(message.arg.pagefault.address, work.page);
-    // It may have been replaced, or filled, since: then touching it again is all that is needed.
+    // If the page was replaced or supplied in the meantime, wake the thread: its next access succeeds.
     if (work.guard.put(at, work.zeros, work.page, true) != 0) work.guard.wake(at, work.page);
   }
 }

@@ -1,4 +1,4 @@
-// What the two threads of replace_pages() do. All that they store into is in PageWork or on stacks mapped for them.
+// The two threads of replace_pages(). They store only into PageWork and their own stacks.
 #pragma once
 
 #include <atomic>
@@ -11,17 +11,17 @@
 
 namespace uroce::sharing {
 
-/// Lies in memory mapped for this one piece of work, as `runs` and `buffer` do.
+/// Lies in memory mapped for this one call, as do `runs` and `buffer`.
 struct PageWork {
   PageGuard guard;
   PageKind kind;
   std::size_t page;  ///< bytes
   std::span<const Replacement> runs;
   uintptr_t zeros = 0;              ///< a page of zeros
-  int stop_fd = -1;                 ///< readable: the monitor is to end
+  int stop_fd = -1;                 ///< readable when the monitor must end
   int pipe_out = -1, pipe_in = -1;  ///< private_file only
   uintptr_t buffer = 0;             ///< private_file only, as long as a chunk
-  std::size_t chunk = 0;            ///< bytes that are guarded at a time
+  std::size_t chunk = 0;            ///< bytes guarded at a time
   std::atomic<uint32_t> go{0}, done{0};
   Moved moved{};
 };
@@ -30,10 +30,10 @@ struct PageWork {
 void sleep_until_set(std::atomic<uint32_t>& word);
 void set_and_wake(std::atomic<uint32_t>& word);
 
-/// Starts when `go` is set, sets `done` at the end.
+/// The thread that moves pages: begins when `go` is set, and sets `done` at the end.
 void* move_pages(void* work);
 
-/// Answers threads that touch pages which are not there, and takes the events that mremap(2) waits for.
+/// The monitor thread: supplies missing pages that threads access, and reads the events that mremap(2) waits for.
 void* monitor_pages(void* work);
 
 }  // namespace uroce::sharing

@@ -1,5 +1,5 @@
-// What may be called while pages are write-protected. A thread that stores into such a page waits, so whoever is to end
-// the wait must store nowhere but in memory of its own: no allocation, no errno, no lazily bound function, no lock.
+// Calls that are safe while pages are write-protected. A thread that stores into such a page waits, so the thread that
+// ends the wait must store only into its own memory: no allocation, no errno, no lazily bound function, no lock.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ inline std::size_t page_size() {
 inline uintptr_t round_down(uintptr_t value, std::size_t unit) { return value & ~(uintptr_t{unit} - 1); }
 inline uintptr_t round_up(uintptr_t value, std::size_t unit) { return round_down(value + unit - 1, unit); }
 
-/// The value, or -errno.
+/// The system call's result, or -errno.
 inline long raw_syscall(long number, uintptr_t a = 0, uintptr_t b = 0, uintptr_t c = 0, uintptr_t d = 0,
                         uintptr_t e = 0, uintptr_t f = 0) {
 #ifdef __x86_64__

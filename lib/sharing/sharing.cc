@@ -28,22 +28,26 @@ Result<std::pair<std::size_t, std::size_t>> find_mappings(const std::vector<Mapp
   auto to = from;
   for (uintptr_t at = first; at < end; at = to->end, ++to) {
     if (to == mappings.end() || to->first > at) {
-      return fail(EFAULT, fmt::format("nothing is mapped at {:#x}, which is in the pages {:#x}-{:#x} to be shared", at,
-                                      first, end));
+      return fail(EFAULT,
+                  fmt::format("cannot share the pages {:#x}-{:#x}: nothing is mapped at {:#x}", first, end, at));
     }
     const bool named = to->path.starts_with('[');
     if (named && to->path != "[heap]" && !to->path.starts_with("[stack") && !to->path.starts_with("[anon")) {
-      return fail(EOPNOTSUPP, fmt::format("{} belongs to the kernel and cannot be shared", to->name()));
+      return fail(EOPNOTSUPP,
+                  fmt::format("cannot share {}: it belongs to the kernel; register other memory", to->name()));
     }
-    if ((to->protection & PROT_READ) == 0) return fail(EFAULT, fmt::format("{} is not readable", to->name()));
+    if ((to->protection & PROT_READ) == 0)
+      return fail(EFAULT, fmt::format("cannot share {}: it is not readable", to->name()));
     if (writable && (to->protection & PROT_WRITE) == 0) {
-      return fail(EFAULT, fmt::format("{} is not writable, and peers or completions are to write there", to->name()));
+      return fail(
+          EFAULT,
+          fmt::format("cannot share {} for writing: it is not writable; register it without write access", to->name()));
     }
   }
   return std::pair(static_cast<std::size_t>(from - mappings.begin()), static_cast<std::size_t>(to - mappings.begin()));
 }
 
-// Asking the kernel takes long in a big process, and files with a path elsewhere have pages like any other.
+// Avoids read_details(), which is slow in a large process: files with a path outside /dev are not device memory.
 bool may_be_device(const Mapping& mapping) {
   const std::string_view path = mapping.path;
   if (path.starts_with("/dev/shm/") || path.starts_with("/dev/zero")) return false;
@@ -67,12 +71,13 @@ struct Sharing::Impl {
   std::mutex mutex;
   MovedPages moved;
   MappedFiles files;
-  std::map<std::pair<uintptr_t, uintptr_t>, std::size_t> ranges;  ///< registered, with how often; only the moved
-  Intervals whole;  ///< moved pages that belong to such ranges, and to nothing else
+  std::map<std::pair<uintptr_t, uintptr_t>, std::size_t>
+      ranges;       ///< registered ranges with moved pages, and how many times each
+  Intervals whole;  ///< moved pages that hold only bytes of registered ranges
   bool leave_out = false;
   ForkCopies copies;
 
-  /// Moves what is private. Error: as share().
+  /// Moves the private pages. Errors: as share().
   Result<void> move_private(const std::vector<Mapping>& mappings, uintptr_t first, uintptr_t end, bool writable);
   Result<std::vector<SharedSegment>> segments_of(const std::vector<Mapping>& mappings, uintptr_t first, uintptr_t end,
                                                  bool writable);
@@ -108,7 +113,8 @@ Result<SharedSegment> Sharing::Impl::segment_of(const Mapping& mapping, uintptr_
     return SharedSegment{arena->fd(), segment.offset, segment.length};
   const auto device = may_be_device(mapping) ? read_details(mapping) : Result<MappingDetails>{};
   if (!device) return std::unexpected(device.error());
-  if (device->device) return fail(EOPNOTSUPP, fmt::format("{} is memory of a device, not shareable", mapping.name()));
+  if (device->device)
+    return fail(EOPNOTSUPP, fmt::format("cannot share {}: it is device memory; register other memory", mapping.name()));
   const auto fd = files.open(mapping, writable);
   if (!fd) return std::unexpected(fd.error());
   return SharedSegment{*fd, segment.offset, segment.length};
@@ -153,11 +159,11 @@ void Sharing::Impl::note_whole(const std::vector<Mapping>& mappings, uintptr_t f
 
 void Sharing::Impl::apply_leave_out() const {
   for (const auto& [first, end] : whole.all()) {
-    ::madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTFORK);  // what is gone since needs none
+    ::madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTFORK);  // fails for unmapped pages, which need none
   }
 }
 
-// The lock is held across fork(), so that no pages are half moved in the child.
+// Hold the lock across fork(), so that no page is half moved in the child.
 void Sharing::Impl::before_fork() {
   Impl& impl = *of_this_process;
   impl.mutex.lock();
@@ -196,7 +202,8 @@ Result<std::vector<SharedSegment>> Sharing::share(void* address, std::size_t len
   if (length == 0) return std::vector<SharedSegment>{};
   const uintptr_t at = word_of(address);
   if (at + length < at || at + length > round_down(UINTPTR_MAX, page_size())) {
-    return fail(EFAULT, fmt::format("{} bytes from {:#x} on go beyond the end of memory", length, at));
+    return fail(EFAULT,
+                fmt::format("cannot share {} bytes at {:#x}: they go beyond the end of the address space", length, at));
   }
   const uintptr_t first = round_down(at, page_size()), end = round_up(at + length, page_size());
   const std::lock_guard lock(impl_->mutex);
@@ -220,7 +227,7 @@ void Sharing::Impl::unnote_whole(uintptr_t first, uintptr_t end) {
   for (const auto& [other, count] : ranges) {
     if (other.first >= end) break;
     for (const auto& [from, to] : whole.within(other.first, other.second)) {
-      const std::size_t page = page_size();  // a page shared by two ranges belongs to neither alone
+      const std::size_t page = page_size();  // a page with bytes of two ranges belongs to neither alone
       rest.remove(std::max(from, round_up(other.first, page)), std::min(to, round_down(other.second, page)));
     }
   }

@@ -177,8 +177,8 @@ class Rsockets(Case):
     def test_iperf3_preloaded(self):
         """A TCP program. The kernel has none of its addresses, so nothing can go by TCP instead.
 
-        The client ends the test when it has sent all its bytes, and the server counts the bytes that it has read by then. At
-        most the contents of the buffers of two rsockets, and one block, are missing."""
+        The client ends the test when it has sent all its bytes, and the server counts what it has read by then. It may
+        miss the bytes in the buffers of two rsockets, and one block."""
         self.need("iperf3")
         sent, under_way = 20 << 20, 512 << 10
         outputs = self.run_pair(

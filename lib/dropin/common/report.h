@@ -1,4 +1,4 @@
-// How the libraries' calls fail: with errno, and with a text where UROCE_VERBOSE is set.
+// Error reports of the libraries' calls: errno, and a text on stderr when UROCE_VERBOSE is set.
 #pragma once
 
 #include <cerrno>

@@ -110,7 +110,7 @@ int req_notify_cq(ibv_cq* cq, int solicited_only) {
 
 int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
   if ((attr->attr_mask & ~uint32_t{IBV_CQ_ATTR_MODERATE}) != 0) return failed(EINVAL);
-  // Moderation bounds how late events come. Ours come at once, so any bound holds.
+  // Moderation may delay events up to a bound. Events are never delayed here, so any bound is met.
   if ((attr->attr_mask & IBV_CQ_ATTR_MODERATE) != 0) of(cq)->moderation = attr->moderate;
   return 0;
 }

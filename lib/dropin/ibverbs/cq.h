@@ -10,7 +10,7 @@ int req_notify_cq(ibv_cq* cq, int solicited_only);
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr);
 int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr);
 
-/// A completion queue of either kind; null with errno. Without `locked` it is for one thread at a time.
+/// Creates a completion queue of either kind; null with errno. Without `locked` only one thread at a time may use it.
 VerbsCq* make_cq(ibv_context* context, int entries, void* cq_context, ibv_comp_channel* channel, int vector,
                  bool locked);
 /// The calls of struct ibv_cq_ex.

@@ -32,7 +32,7 @@ void copy_text(char (&to)[N], const std::string& text) {
 class DeviceTable {
  public:
   static DeviceTable& all() {
-    static DeviceTable& devices = *new DeviceTable;  // never destroyed: programs call until they exit
+    static DeviceTable& devices = *new DeviceTable;  // never destroyed: programs make calls until they exit
     return devices;
   }
 

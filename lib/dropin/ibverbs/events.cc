@@ -25,7 +25,7 @@ auto next_event(int fd, Next next) -> decltype(next(0ns)) {
       errno = EAGAIN;
       return std::nullopt;
     }
-    if (Clock::now() - start < 1s) {  // it did not wait: the daemon has gone
+    if (Clock::now() - start < 1s) {  // returned early: the daemon has gone
       errno = EIO;
       return std::nullopt;
     }

@@ -10,8 +10,9 @@
 
 namespace uroce::dropin {
 
-/// The way back to the sender. `gids` is the table that the destination is looked up in. Errors: EPROTONOSUPPORT (no
-/// header of RoCE v2), EINVAL (sent to a group), ENOENT (sent to an address that is not in the table).
+/// The address of the sender, for a reply. `gids` is the table that the destination is looked up in. Errors:
+/// EPROTONOSUPPORT (no header of RoCE v2), EINVAL (sent to a group), ENOENT (sent to an address that is not in the
+/// table).
 Result<AddressVector> route_back(const ibv_grh& grh, std::span<const Gid> gids);
 
 }  // namespace uroce::dropin

@@ -49,7 +49,7 @@ struct SharedContext {
   Context api;
   WallClock wall_clock;
   std::atomic<uint32_t> next_handle{1};
-  std::atomic<bool> has_windows{false};  ///< or had: a memory window was made
+  std::atomic<bool> has_windows{false};  ///< a memory window was created at some time
 
   std::mutex mutex;  ///< guards the maps, and each object's count of delivered events
   std::unordered_map<uint32_t, VerbsCq*> cqs;
@@ -200,10 +200,10 @@ struct VerbsCq : ibv_cq_ex {
   CompletionQueue api;
   Spinlock lock;
   uint32_t capacity = 0;          ///< entries that the API's queue has at least
-  std::vector<Completion> taken;  ///< from the API, [next, taken.size()) not yet handed out
+  std::vector<Completion> taken;  ///< polled from the API; [next, taken.size()) not yet returned
   std::size_t next = 0;
   PollBackoff backoff;
-  Completion current{};  ///< what the read_* calls show
+  Completion current{};  ///< the completion that the read_* calls read
   Users users;
   uint32_t completions_delivered = 0;
   uint32_t events_delivered = 0;

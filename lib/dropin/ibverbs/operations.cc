@@ -1,5 +1,5 @@
-// The tables through which the inline functions of verbs.h call. The header returns EOPNOTSUPP for a null entry; where
-// it does not check, the entry is a function that returns it.
+// The function tables behind the inline functions of verbs.h. The header returns EOPNOTSUPP for a null entry; entries
+// that it does not check point to a function that returns EOPNOTSUPP.
 #include "dropin/ibverbs/cq.h"
 #include "dropin/ibverbs/memory.h"
 #include "dropin/ibverbs/objects.h"

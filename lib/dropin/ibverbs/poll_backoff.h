@@ -1,4 +1,4 @@
-// Programs poll in a closed loop, because an adapter works in parallel. Here the work is an engine's, which may need
+// Programs poll in a closed loop, because an adapter works in parallel. Here an engine does the work, and it may need
 // the core on which they poll.
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace uroce::dropin {
 
-/// Yields the core after a number of empty polls. With an idle core for everybody that is a short system call which
-/// returns at once. Any thread; all share one count.
+/// Yields the core after a number of empty polls. When other cores are idle, the system call returns at once. Any
+/// thread; all share one count.
 class PollBackoff {
  public:
   void polled(bool found) {

@@ -1,4 +1,5 @@
-// Making, changing and asking a queue pair (ibv_create_qp(3), ibv_modify_qp(3), ibv_query_qp(3), ibv_query_ece(3)).
+// Creating, modifying and querying a queue pair (ibv_create_qp(3), ibv_modify_qp(3), ibv_query_qp(3),
+// ibv_query_ece(3)).
 #include "dropin/ibverbs/qp.h"
 
 #include "dropin/common/qp_attr.h"
@@ -12,7 +13,7 @@ namespace uroce::dropin {
 
 namespace {
 
-/// Of either create call; `attr` is the part that their structures share, and gets the sizes in force.
+/// Common to both create calls. `attr` is the part that their structures share; it returns the sizes in force.
 VerbsQp* make_qp(ibv_pd* pd, ibv_qp_init_attr& attr) {
   if (!is_served(attr.qp_type)) return failed_null(EOPNOTSUPP);
   if (attr.send_cq == nullptr || attr.recv_cq == nullptr) return failed_null(EINVAL);

@@ -7,7 +7,7 @@ namespace uroce::dropin {
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr);
 
-/// After a change of state: as ibv_modify_qp() leaves `qp`, and without its completions where it was reset.
+/// Updates `qp` after a change of state, as ibv_modify_qp() does; a reset also drops its completions.
 void set_state(ibv_qp& qp, ibv_qp_state state);
 
 }  // namespace uroce::dropin

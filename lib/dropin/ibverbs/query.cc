@@ -1,4 +1,4 @@
-// What a device and its port are (ibv_query_device(3), ibv_query_port(3), ibv_query_gid(3), ibv_query_pkey(3)).
+// Attributes of a device and its port (ibv_query_device(3), ibv_query_port(3), ibv_query_gid(3), ibv_query_pkey(3)).
 #include "dropin/ibverbs/query.h"
 
 #include <algorithm>

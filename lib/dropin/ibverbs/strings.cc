@@ -1,4 +1,4 @@
-// Words for enumerators, as rdma-core says them: programs and their tests compare the text.
+// Texts for enumerators, the same as rdma-core's: programs and their tests compare them.
 #include <infiniband/verbs.h>
 
 #include <cstddef>

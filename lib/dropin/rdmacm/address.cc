@@ -26,7 +26,7 @@ void fill(const CmAddress& from, sockaddr_in6& to) {
   std::memcpy(&to.sin6_addr, from.ip.bytes.data(), from.ip.bytes.size());
 }
 
-/// The service id holds port space and port (IBTA annex A11).
+/// The service id has the port space and the port (IBTA annex A11).
 void fill(const CmAddress& from, rdma_port_space space, sockaddr_ib& to) {
   to.sib_family = AF_IB;
   to.sib_pkey = htobe16(kFullMember);

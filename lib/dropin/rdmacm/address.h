@@ -1,4 +1,4 @@
-// Addresses in the three forms that rdma_cm's calls take: IPv4, IPv6, and AF_IB with an IP address in its GID.
+// Addresses in the three forms of rdma_cm: IPv4, IPv6, and AF_IB with an IP address in its GID.
 #pragma once
 
 #include <rdma/rdma_cma.h>
@@ -16,10 +16,11 @@ socklen_t address_length(const sockaddr* address);
 /// Nullopt where address_length() is 0.
 std::optional<CmAddress> to_address(const sockaddr* address);
 
-/// As `family` has it; AF_UNSPEC takes the one that the address is of. An IPv6 socket may hold an IPv4 address.
+/// Stores `address` in the form of `family`; AF_UNSPEC takes the address's own family. AF_INET6 can hold an IPv4
+/// address.
 void to_sockaddr(const CmAddress& from, sa_family_t family, rdma_port_space space, sockaddr_storage& to);
 
-/// The port, as on the wire; 0 for families without one.
+/// The port, in network order; 0 for families without ports.
 __be16 port_of(const sockaddr* address);
 
 }  // namespace uroce::dropin::rdmacm

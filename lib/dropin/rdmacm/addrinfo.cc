@@ -1,4 +1,4 @@
-// Names to addresses (rdma_getaddrinfo(3)). Routes are found when they are asked for: ai_route stays empty.
+// Names to addresses (rdma_getaddrinfo(3)). ai_route stays empty: rdma_resolve_route() finds routes.
 #include <netdb.h>
 #include <netinet/in.h>
 
@@ -47,7 +47,7 @@ addrinfo to_sockets(const rdma_addrinfo& hints) {
   return out;
 }
 
-/// For free(3), as programs may replace what is in a rdma_addrinfo. False without memory.
+/// Allocates with malloc(3), because programs may free and replace members of a rdma_addrinfo. False without memory.
 bool copy(const void* from, socklen_t length, sockaddr*& to, socklen_t& to_length) {
   to = static_cast<sockaddr*>(std::malloc(length));
   if (to == nullptr) return false;
@@ -56,7 +56,7 @@ bool copy(const void* from, socklen_t length, sockaddr*& to, socklen_t& to_lengt
   return true;
 }
 
-/// An address given in figures where AF_IB is asked for.
+/// Parses a numeric address when AF_IB is requested.
 bool wants_gid(const rdma_addrinfo& hints) {
   return (hints.ai_flags & RAI_FAMILY) != 0 && hints.ai_family == AF_IB && (hints.ai_flags & RAI_NUMERICHOST) != 0;
 }
@@ -93,7 +93,7 @@ int look_up(const char* node, const char* service, const rdma_addrinfo* hints, r
   return set_address(out, asked, *found) ? 0 : minus_one(ENOMEM);
 }
 
-/// Without a name, what the hints say.
+/// Without a name, takes the addresses of the hints.
 int take_over(const rdma_addrinfo& hints, rdma_addrinfo& out) {
   out.ai_flags = hints.ai_flags;
   out.ai_family = hints.ai_family;

@@ -18,13 +18,13 @@ struct Current {
 };
 
 Current& current() {
-  static Current& one = *new Current;  // never destroyed: programs call in until their very end
+  static Current& one = *new Current;  // never destroyed: programs make calls until they exit
   return one;
 }
 
 Result<std::shared_ptr<CmClient>> open_client() {
   if (auto ok = check(verbs_table()); !ok) {
-    // Nothing else works on a mixed installation, so this is printed without UROCE_VERBOSE, too.
+    // On a mixed installation nothing works, so print this without UROCE_VERBOSE, too.
     std::fprintf(stderr, "uroce: %s\n", ok.error().text.c_str());
     return std::unexpected(ok.error());
   }
@@ -63,7 +63,7 @@ CmClient::Found CmClient::take(EventChannelState& channel, std::optional<Deliver
     if (out->group != nullptr) ++out->group->events.delivered;
     return Found::event;
   }
-  // The pipe behind it hung up, and has nothing more.
+  // POLLHUP without POLLIN: the daemon has gone and no event is left.
   pollfd inner{channel.api->fd(), POLLIN, 0};
   return poll(&inner, 1, 0) == 1 && (inner.revents & POLLIN) == 0 ? Found::ended : Found::none;
 }
@@ -75,16 +75,17 @@ bool CmClient::assign(Delivery& delivery) {
   if (found != ids.end()) delivery.id = found->second;
   if (request) {
     auto adopted = api.adopt(event);
-    if (!adopted || delivery.id == nullptr) return false;  // nobody listens any more: given up, which rejects it
+    if (!adopted || delivery.id == nullptr)
+      return false;  // the listener is gone; dropping `adopted` rejects the request
     const Id& listener = *delivery.id;
     delivery.request =
         new Id(listener.channel_of(), std::move(*adopted), listener.context, listener.ps, listener.qp_type);
-    // Before the lock goes: other threads may take its next events.
+    // Still under the lock: another thread may take the new id's next event.
     ids.emplace(event.id, delivery.request);
   }
   if (event.join != 0 && delivery.id != nullptr) {
     const auto group = delivery.id->groups.find(event.join);
-    if (group == delivery.id->groups.end()) return false;  // left meanwhile
+    if (group == delivery.id->groups.end()) return false;  // the id has left the group
     delivery.group = group->second.get();
   }
   return delivery.id != nullptr;

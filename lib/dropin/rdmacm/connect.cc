@@ -1,4 +1,4 @@
-// Connecting, accepting, rejecting and parting (rdma_connect(3), rdma_accept(3), rdma_disconnect(3) and their like).
+// Connecting, accepting, rejecting and disconnecting (rdma_connect(3), rdma_accept(3), rdma_disconnect(3) and others).
 #include <algorithm>
 #include <array>
 #include <span>
@@ -28,7 +28,8 @@ int modify(ibv_qp* qp, ibv_qp_attr& attr, int mask) {
   return error == 0 ? 0 : minus_one(error);
 }
 
-/// 0, or EINVAL: of the connected services a queue pair or its number is needed, and depths that the device has.
+/// 0 or EINVAL. A queue pair, or parameters with a queue pair number, are required; for RDMA_PS_TCP the depths must be
+/// within the device's limits.
 int check(const Id& id, const rdma_conn_param* param) {
   if (id.device == nullptr || (id.qp == nullptr && param == nullptr)) return EINVAL;
   if (id.ps != RDMA_PS_TCP || param == nullptr) return 0;
@@ -39,7 +40,7 @@ int check(const Id& id, const rdma_conn_param* param) {
   return deep || many ? EINVAL : 0;
 }
 
-/// What both sides send; the depths are the id's.
+/// The parameters that connect and accept send. The depths are the id's.
 CmParam terms(const Id& id, const rdma_conn_param* from) {
   CmParam to;
   to.private_data = id.connect_data;
@@ -77,12 +78,12 @@ int to_connected(Id& id, uint8_t responder_resources, uint8_t initiator_depth) {
     known[static_cast<std::size_t>(state) - static_cast<std::size_t>(QpState::init)] = {wanted->first, wanted->second};
   }
   auto& [init, rtr, rts] = known;
-  // What peers may do is known since the queue pair was made.
+  // The access flags were set at INIT, when the queue pair was created.
   rtr.attr.access = init.attr.access;
   rtr.mask |= QpAttrBit::access_flags;
   if (responder_resources != RDMA_MAX_RESP_RES) rtr.attr.max_dest_rd_atomic = responder_resources;
   if (initiator_depth != RDMA_MAX_INIT_DEPTH) rts.attr.max_rd_atomic = initiator_depth;
-  // Both at once, which ibv_modify_qp() cannot say.
+  // Both steps in one message, which ibv_modify_qp() cannot do.
   const int error = verbs_table().modify_qp_steps(id.qp, &known[1], 2);
   return error == 0 ? 0 : minus_one(error);
 }
@@ -134,7 +135,7 @@ int rdma_accept(rdma_cm_id* cm_id, rdma_conn_param* param) {
     to_error(id);
     return report_minus_one(accepted.error());
   }
-  return id.is_datagram() ? 0 : complete(id);  // datagrams have no handshake to wait for
+  return id.is_datagram() ? 0 : complete(id);  // SIDR has no third message to wait for
 }
 
 int rdma_reject(rdma_cm_id* id, const void* private_data, uint8_t private_data_len) {
@@ -147,7 +148,7 @@ int rdma_reject_ece(rdma_cm_id* id, const void* private_data, uint8_t private_da
 
 int rdma_establish(rdma_cm_id* cm_id) {
   Id& id = *of(cm_id);
-  if (id.qp != nullptr) return minus_one(EINVAL);  // it was established with CONNECT_RESPONSE
+  if (id.qp != nullptr) return minus_one(EINVAL);  // with a queue pair, CONNECT_RESPONSE already established it
   return done(id.api.establish());
 }
 
@@ -171,7 +172,7 @@ int rdma_init_qp_attr(rdma_cm_id* id, ibv_qp_attr* attr, int* mask) {
   return 0;
 }
 
-// Enhanced connection establishment: nothing to agree on exists, so requests carry no offer, which tells peers as much.
+// Enhanced connection establishment: uroce has no options, so requests carry none, and no peer's options are seen.
 
 int rdma_set_local_ece(rdma_cm_id* id, ibv_ece* ece) {
   if (id == nullptr || id->qp != nullptr || ece == nullptr || ece->vendor_id == 0 || ece->comp_mask != 0) {

@@ -7,7 +7,7 @@ namespace uroce::dropin::rdmacm {
 
 namespace {
 
-/// ibv_get_device_list(3), given back in any case.
+/// Owns the list of ibv_get_device_list(3).
 class DeviceList {
  public:
   DeviceList() : list_(ibv_get_device_list(&count_)) {}
@@ -35,12 +35,12 @@ Result<OpenDevice*> OpenDevices::open(ibv_device* device) {
   auto made = std::make_unique<OpenDevice>();
   made->verbs = ibv_open_device(device);
   if (made->verbs == nullptr) {
-    return fail(errno, std::string("device ") + ibv_get_device_name(device) + " cannot be opened");
+    return fail(errno, std::string("cannot open device ") + ibv_get_device_name(device));
   }
   ibv_device_attr attr{};
   if (const int error = ibv_query_device(made->verbs, &attr); error != 0) {
     ibv_close_device(made->verbs);
-    return fail(error, std::string("device ") + ibv_get_device_name(device) + " does not say what it can do");
+    return fail(error, std::string("cannot query the attributes of device ") + ibv_get_device_name(device));
   }
   made->max_initiator_depth = to_byte(attr.max_qp_init_rd_atom);
   made->max_responder_resources = to_byte(attr.max_qp_rd_atom);
@@ -51,7 +51,7 @@ Result<OpenDevice*> OpenDevices::open(ibv_device* device) {
 
 Result<OpenDevice*> OpenDevices::use(const std::string& name) {
   const std::lock_guard lock(mutex_);
-  Result<OpenDevice*> device = fail(ENODEV, "there is no device " + name);
+  Result<OpenDevice*> device = fail(ENODEV, "there is no device " + name + "; `uroce devices` lists them");
   if (const auto known = by_name_.find(name); known != by_name_.end() && known->second != nullptr) {
     device = known->second.get();
   } else {
@@ -62,7 +62,7 @@ Result<OpenDevice*> OpenDevices::use(const std::string& name) {
   if (!device) return device;
   OpenDevice& used = **device;
   if (used.pd == nullptr && (used.pd = ibv_alloc_pd(used.verbs)) == nullptr) {
-    return fail(errno, "device " + name + " gives no protection domain");
+    return fail(errno, "cannot allocate a protection domain on device " + name);
   }
   ++used.users;
   return device;
@@ -70,7 +70,7 @@ Result<OpenDevice*> OpenDevices::use(const std::string& name) {
 
 void OpenDevices::leave(OpenDevice* device) {
   const std::lock_guard lock(mutex_);
-  // Where the application's objects still stand on the domain, it serves the next user as well.
+  // When the application's objects still use the domain, keep it for the next id.
   if (--device->users == 0 && ibv_dealloc_pd(device->pd) == 0) device->pd = nullptr;
 }
 

@@ -1,4 +1,4 @@
-// The verbs devices below the ids: opened once, each with the protection domain that ids use by default.
+// The verbs devices that ids use. Each is opened once, with the default protection domain of its ids.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -13,10 +13,10 @@
 
 namespace uroce::dropin::rdmacm {
 
-/// An opened device. It stays open: programs keep the contexts that rdma_get_devices(3) gave them.
+/// An opened device. It stays open, because programs keep the contexts that rdma_get_devices(3) returns.
 struct OpenDevice {
   ibv_context* verbs = nullptr;
-  ibv_pd* pd = nullptr;  ///< there while ids use the device
+  ibv_pd* pd = nullptr;  ///< exists while ids use the device
   int users = 0;
   uint8_t max_initiator_depth = 0;
   uint8_t max_responder_resources = 0;
@@ -25,10 +25,10 @@ struct OpenDevice {
 
 class OpenDevices {
  public:
-  /// Any thread. Errors: ENODEV (no device of that name), and what opening and allocating give.
+  /// Any thread. Errors: ENODEV (no device of that name), and those of opening it and of ibv_alloc_pd(3).
   Result<OpenDevice*> use(const std::string& name);
   void leave(OpenDevice* device);
-  /// All that there are, opened. Errors: ENODEV (none).
+  /// Opens all devices. Errors: ENODEV (none).
   Result<std::vector<OpenDevice*>> all();
 
  private:

@@ -1,4 +1,4 @@
-// Endpoints whose calls wait: made from what rdma_getaddrinfo(3) gave (rdma_create_ep(3), rdma_get_request(3)).
+// Synchronous endpoints, created from the results of rdma_getaddrinfo(3) (rdma_create_ep(3), rdma_get_request(3)).
 #include "dropin/rdmacm/objects.h"
 
 namespace uroce::dropin::rdmacm {
@@ -35,7 +35,7 @@ int make_active(Id& id, const rdma_addrinfo& from, ibv_pd* pd, ibv_qp_init_attr*
   return 0;
 }
 
-/// Whether the event is a request that was made well; otherwise the errno value.
+/// 0 for a successful connect request; otherwise the event's errno value.
 int fault_of(const rdma_cm_event& event) {
   if (event.event == RDMA_CM_EVENT_REJECTED) return ECONNREFUSED;
   if (event.status != 0) return std::abs(event.status);

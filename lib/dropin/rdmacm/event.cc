@@ -1,4 +1,4 @@
-// Taking events and what they bring about (rdma_get_cm_event(3), rdma_ack_cm_event(3)).
+// Taking events and applying their side effects (rdma_get_cm_event(3), rdma_ack_cm_event(3)).
 #include <poll.h>
 
 #include <algorithm>
@@ -12,8 +12,8 @@ namespace uroce::dropin::rdmacm {
 
 namespace {
 
-/// What becomes of an event when its consequences are drawn.
-enum class Fate { tell, keep };
+/// Whether the application gets an event after its side effects were applied.
+enum class Fate { deliver, discard };
 
 void copy_private_data(const CmParam& from, Event& event, const void*& data, uint8_t& length) {
   const std::size_t size = std::min<std::size_t>(from.private_data.size(), 255);
@@ -48,7 +48,7 @@ void fail_with(Event& event, rdma_cm_event_type type) {
   event.event = type;
 }
 
-/// The id of a request: with the listener's channel, or where that one's calls wait, with a channel of its own.
+/// The new id of a request uses the listener's channel, or a channel of its own when the listener is synchronous.
 Fate on_request(const Delivery& from, Event& event) {
   Id& made = *from.request;
   made.initiator_depth = from.event.param.initiator_depth;
@@ -56,12 +56,12 @@ Fate on_request(const Delivery& from, Event& event) {
   event.listen_id = from.id;
   event.id = &made;
   const bool usable = (!from.id->sync || rdma_migrate_id(&made, nullptr) == 0) && made.refresh(true);
-  if (usable) return Fate::tell;
+  if (usable) return Fate::deliver;
   rdma_destroy_id(&made);
-  return Fate::keep;
+  return Fate::discard;
 }
 
-/// With a queue pair the connection is finished here; without, that is the application's to do.
+/// With a queue pair, establishes the connection here. Without one, the application calls rdma_establish().
 void on_response(Id& id, Event& event) {
   if (id.qp == nullptr) return;
   event.event = RDMA_CM_EVENT_ESTABLISHED;
@@ -77,24 +77,24 @@ void on_join(Id& id, Multicast& group, const CmEvent& from, Event& event) {
   group.attached = true;
 }
 
-Fate draw_consequences(const Delivery& from, Event& event) {
+Fate apply_side_effects(const Delivery& from, Event& event) {
   Id& id = *from.id;
   switch (event.event) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
       if (!id.refresh(false)) fail_with(event, RDMA_CM_EVENT_ADDR_ERROR);
-      return Fate::tell;
+      return Fate::deliver;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
       if (!id.refresh(true)) fail_with(event, RDMA_CM_EVENT_ROUTE_ERROR);
-      return Fate::tell;
+      return Fate::deliver;
     case RDMA_CM_EVENT_CONNECT_REQUEST: return on_request(from, event);
-    case RDMA_CM_EVENT_CONNECT_RESPONSE: on_response(id, event); return Fate::tell;
+    case RDMA_CM_EVENT_CONNECT_RESPONSE: on_response(id, event); return Fate::deliver;
     case RDMA_CM_EVENT_REJECTED:
-      if (id.connect_error) return Fate::keep;  // its end was told as CONNECT_ERROR
+      if (id.connect_error) return Fate::discard;  // already reported as CONNECT_ERROR
       to_error(id);
-      return Fate::tell;
-    case RDMA_CM_EVENT_DISCONNECTED: return id.connect_error ? Fate::keep : Fate::tell;
-    case RDMA_CM_EVENT_MULTICAST_JOIN: on_join(id, *from.group, from.event, event); return Fate::tell;
-    default: return Fate::tell;
+      return Fate::deliver;
+    case RDMA_CM_EVENT_DISCONNECTED: return id.connect_error ? Fate::discard : Fate::deliver;
+    case RDMA_CM_EVENT_MULTICAST_JOIN: on_join(id, *from.group, from.event, event); return Fate::deliver;
+    default: return Fate::deliver;
   }
 }
 
@@ -103,7 +103,7 @@ void acknowledge(Id& owner, Multicast* group) {
   const std::lock_guard lock(client.mutex);
   ++owner.events.acknowledged;
   if (group != nullptr) ++group->events.acknowledged;
-  // With the lock held: whoever waits may destroy the id, and the client with it, as soon as it goes.
+  // Notify under the lock: once it is released, the waiting thread may destroy the id and the client.
   client.acknowledged.notify_all();
 }
 
@@ -150,7 +150,7 @@ int rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
   while (true) {
     switch (from->client->take(*from, next)) {
       case CmClient::Found::event:
-        if (auto made = to_event(*next); draw_consequences(*next, *made) == Fate::tell) {
+        if (auto made = to_event(*next); apply_side_effects(*next, *made) == Fate::deliver) {
           *event = made.release();
           return 0;
         }
@@ -161,7 +161,7 @@ int rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
         if (pollfd waiting{from->fd, POLLIN, 0}; poll(&waiting, 1, -1) < 0) return -1;
         break;
       case CmClient::Found::ended: return minus_one(ENODEV);
-      // As with the kernel's descriptor, whoever waits on it sleeps on.
+      // A thread that waits on a destroyed channel sleeps for ever, as with the kernel's descriptor.
       case CmClient::Found::destroyed: poll(nullptr, 0, -1); break;
     }
   }

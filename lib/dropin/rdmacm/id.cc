@@ -1,4 +1,4 @@
-// Ids: making, binding, resolving, listening, options, moving to another channel (rdma_create_id(3) and its like).
+// Ids: creating, binding, resolving, listening, options, migrating to another channel (rdma_create_id(3) and others).
 #include <endian.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ ibv_sa_path_rec to_path(const CmIdInfo& info) {
   path.rate_selector = kExactly;
   path.rate = kRate100G;
   path.packet_life_time_selector = kExactly;
-  // The ACK timeout is twice the packet life time and more (IBTA vol. 1, 9.7.6.1.3).
+  // The ACK timeout is at least twice the packet lifetime (IBTA vol. 1, 9.7.6.1.3).
   path.packet_life_time = info.ack_timeout > 0 ? static_cast<uint8_t>(info.ack_timeout - 1) : 0;
   return path;
 }
@@ -69,7 +69,7 @@ Result<void> Id::refresh(bool with_path) {
   const CmIdInfo& info = *known;
   if (family == AF_UNSPEC && is_set(info.local)) family = family_of(info.local.ip);
   to_sockaddr(info.local, family, ps, route.addr.src_storage);
-  // What the application gave to be resolved stays: it may have a scope.
+  // Keep the destination address that the application passed to be resolved: it may have a scope id.
   if (route.addr.dst_addr.sa_family == AF_UNSPEC && is_set(info.remote)) {
     to_sockaddr(info.remote, family, ps, route.addr.dst_storage);
   }
@@ -121,7 +121,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Of the services that the connection manager knows; others fail as an id of the kernel's does.
+/// Whether the connection manager has this port space. Others fail, as with the kernel.
 bool known(rdma_port_space space) {
   return space == RDMA_PS_TCP || space == RDMA_PS_UDP || space == RDMA_PS_IB || space == RDMA_PS_IPOIB;
 }
@@ -148,7 +148,7 @@ int set_id_option(Id& id, int name, const void* value, size_t length) {
   }
 }
 
-/// Paths are what the routing table says: a path given by the application resolves the route, and no more.
+/// The daemon's routing table decides the path: setting a path only resolves the route.
 int set_path(Id& id, size_t length) {
   constexpr milliseconds kTime{2000};
   if (length == 0 || length % sizeof(ibv_path_data) != 0) return minus_one(EINVAL);
@@ -242,7 +242,7 @@ int rdma_migrate_id(rdma_cm_id* cm_id, rdma_event_channel* channel) {
   }
   id.channel = channel;
   id.sync = own.release() != nullptr;
-  // Nobody handles an event of the old channel when this returns.
+  // When this returns, every event of the old channel is acknowledged.
   wait_for_acks(*id.client, id.events);
   return 0;
 }

@@ -1,4 +1,4 @@
-// Groups of UD ids (rdma_join_multicast(3), rdma_join_multicast_ex(3), rdma_leave_multicast(3)).
+// Multicast groups of UD ids (rdma_join_multicast(3), rdma_join_multicast_ex(3), rdma_leave_multicast(3)).
 #include <atomic>
 #include <cstring>
 
@@ -21,7 +21,7 @@ int join(Id& id, const sockaddr* address, bool send_only, void* context) {
   const uint64_t token = next_token++;
   {
     const std::lock_guard lock(id.client->mutex);
-    id.groups.emplace(token, std::move(made));  // before the event can come
+    id.groups.emplace(token, std::move(made));  // before the join event can arrive
   }
   const auto asked = id.api.join(*group, token);
   if (asked) return complete(id);
@@ -32,7 +32,7 @@ int join(Id& id, const sockaddr* address, bool send_only, void* context) {
   return report_minus_one(asked.error());
 }
 
-/// Takes the group of that address off the id; null when it has none.
+/// Removes the group of that address from the id; null when the id has not joined it.
 std::unique_ptr<Multicast> take_off(Id& id, const sockaddr* address, socklen_t length) {
   const std::lock_guard lock(id.client->mutex);
   for (auto at = id.groups.begin(); at != id.groups.end(); ++at) {

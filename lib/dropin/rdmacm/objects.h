@@ -1,4 +1,4 @@
-// What rdma_cm's structures stand for. Each begins with the structure of <rdma/rdma_cma.h> that programs hold.
+// The objects of rdma_cm. Each begins with the structure of <rdma/rdma_cma.h> that applications hold a pointer to.
 #pragma once
 
 #include <rdma/rdma_cma.h>
@@ -26,7 +26,7 @@ struct Id;
 struct EventChannelState;
 struct Multicast;
 
-/// An event handed out, and whose it is.
+/// A delivered event and its objects.
 struct Delivery {
   CmEvent event;
   Id* id;            ///< of a connect_request, the listener
@@ -34,46 +34,46 @@ struct Delivery {
   Multicast* group;  ///< of a multicast event
 };
 
-/// The process's connection to the daemon's connection manager, with the ids made over it. When the daemon goes, what
-/// was made over it stays until the application destroys it; what is made later belongs to a new one.
+/// The process's connection to the daemon's connection manager, with the ids created over it. When the daemon goes, the
+/// existing ids stay until the application destroys them; later ids belong to a new CmClient.
 class CmClient {
  public:
   explicit CmClient(ConnectionManager opened) : api(std::move(opened)) {}
 
   /// Errors: ENODEV (no daemon), and those of ConnectionManager::open().
   static Result<std::shared_ptr<CmClient>> get();
-  /// The next one, when `stale` is of a daemon that has gone.
+  /// Connects anew; the daemon of `stale` has gone.
   static Result<std::shared_ptr<CmClient>> renew(const std::shared_ptr<CmClient>& stale);
 
-  /// What a look for an event found.
+  /// The results of take().
   enum class Found { event, none, ended, destroyed };
-  /// The channel's next event with the id that it is for, counted as handed out. `ended`: the daemon has gone, and each
-  /// id was told so; `destroyed`: the channel was. Any thread.
+  /// Takes the channel's next event and counts it as delivered to its id. `ended`: the daemon has gone, and each id has
+  /// had its RDMA_CM_EVENT_DEVICE_REMOVAL. `destroyed`: the channel was destroyed. Any thread.
   Found take(EventChannelState& channel, std::optional<Delivery>& out);
 
   ConnectionManager api;
   OpenDevices devices;
-  std::mutex mutex;  ///< guards the map, and what the ids say is guarded by it
+  std::mutex mutex;  ///< guards `ids`, and the members of ids that say so
   std::condition_variable acknowledged;
-  std::unordered_map<uint32_t, Id*> ids;  ///< by CmId::number(); an id in here is alive
+  std::unordered_map<uint32_t, Id*> ids;  ///< by CmId::number(); ids leave the map before they are destroyed
 
  private:
-  /// Finds whose the event is, and makes the id of a request. False when it is nobody's any more.
+  /// Finds the event's id, and creates the new id of a connect request. False when the id was destroyed.
   bool assign(Delivery& delivery);
 };
 
-/// What a channel stands for. Threads that wait in rdma_get_cm_event() hold it as well: programs destroy the channel
-/// below them, and end.
+/// The state of an event channel. Threads in rdma_get_cm_event() share it, because programs destroy a channel while a
+/// thread waits on it, and then exit.
 struct EventChannelState {
   explicit EventChannelState(std::shared_ptr<CmClient> over, CmChannel made, int outer)
       : client(std::move(over)), api(std::move(made)), fd(outer) {}
 
   const std::shared_ptr<CmClient> client;
-  std::optional<CmChannel> api;  ///< guarded by the client's mutex; gone when the channel is destroyed
+  std::optional<CmChannel> api;  ///< guarded by the client's mutex; empty once the channel is destroyed
   const int fd;
 };
 
-/// `fd` is a descriptor over the API's: its flags are the application's.
+/// `fd` is an epoll descriptor over the API's, so that the application can set O_NONBLOCK on it.
 struct EventChannel : rdma_event_channel {
   explicit EventChannel(std::shared_ptr<EventChannelState> of) : rdma_event_channel{of->fd}, state(std::move(of)) {}
   EventChannel(const EventChannel&) = delete;
@@ -85,13 +85,13 @@ struct EventChannel : rdma_event_channel {
 
 inline EventChannel* of(rdma_event_channel* channel) { return static_cast<EventChannel*>(channel); }
 
-/// Events handed out and acknowledged; guarded by the client's mutex.
+/// Counts of delivered and acknowledged events; guarded by the client's mutex.
 struct EventCount {
   uint64_t delivered = 0;
   uint64_t acknowledged = 0;
 };
 
-/// A group that an id has joined, or asked to.
+/// A multicast group that an id has joined or is joining.
 struct Multicast {
   sockaddr_storage address{};
   CmAddress group;
@@ -110,21 +110,21 @@ struct Id : rdma_cm_id {
 
   EventChannel* channel_of() const { return of(channel); }
   bool is_datagram() const { return qp_type == IBV_QPT_UD; }
-  /// Fills in what the daemon knows of it: addresses, device, and with `path` the path record. Errors: of
+  /// Fills in the id's addresses and device from the daemon, and with `path` its path record. Errors: those of
   /// OpenDevices::use().
   Result<void> refresh(bool path);
 
   std::shared_ptr<CmClient> client;
   CmId api;
   OpenDevice* device = nullptr;
-  bool sync = false;  ///< it has its channel to itself, and calls wait for their event
+  bool sync = false;  ///< synchronous: it has a channel of its own, and calls wait for their event
   bool connect_error = false;
-  sa_family_t family = AF_UNSPEC;  ///< of its addresses, once they are known
+  sa_family_t family = AF_UNSPEC;  ///< of its addresses, once bound or resolved
   uint8_t initiator_depth = 0;
   uint8_t responder_resources = 0;
-  std::vector<std::byte> connect_data;         ///< of rdma_addrinfo, before what rdma_connect() brings
-  std::optional<ibv_qp_init_attr> request_qp;  ///< rdma_get_request() makes such queue pairs
-  std::optional<ibv_sa_path_rec> path;         ///< what route.path_rec points to
+  std::vector<std::byte> connect_data;  ///< ai_connect of rdma_addrinfo; precedes the private data of rdma_connect()
+  std::optional<ibv_qp_init_attr> request_qp;  ///< rdma_get_request() creates such queue pairs
+  std::optional<ibv_sa_path_rec> path;         ///< route.path_rec points here
 
   // Guarded by the client's mutex.
   EventCount events;
@@ -135,24 +135,24 @@ inline Id* of(rdma_cm_id* id) { return static_cast<Id*>(id); }
 
 struct Event : rdma_cm_event {
   Event() : rdma_cm_event{} {}
-  Id* owner = nullptr;  ///< whose count it is on
+  Id* owner = nullptr;  ///< the id that counts it
   Multicast* group = nullptr;
   std::array<std::byte, 256> private_data{};
 };
 
-/// Makes a channel over `client`, or over a new one where that one's daemon has gone. Null with errno.
+/// Creates a channel, over a new CmClient when the daemon of the current one has gone. Null with errno.
 std::unique_ptr<EventChannel> make_channel();
 /// rdma_create_id() for any kind of queue pair. Null with errno.
 Id* make_id(rdma_event_channel* channel, void* context, rdma_port_space space, ibv_qp_type type);
-/// Of an id whose calls wait: takes the event that ends one (its status is the call's). Others return at once.
+/// Synchronous ids: takes the event that completes the current call, and returns its status. Other ids: returns 0.
 int complete(Id& id);
-/// Waits until what was handed out of `count` is acknowledged.
+/// Waits until all delivered events of `count` are acknowledged.
 void wait_for_acks(CmClient& client, const EventCount& count);
 
-/// Bring the queue pair of an id, where it has one, from INIT to RTS, or to error. 0, or -1 with errno.
+/// Move the id's queue pair, if it has one, from INIT to RTS, or to ERROR. 0, or -1 with errno.
 int to_connected(Id& id, uint8_t responder_resources, uint8_t initiator_depth);
 int to_error(Id& id);
-/// Moves the queue pair to RTS and tells the peer that the connection stands.
+/// Moves the queue pair to RTS and sends the RTU.
 int finish_connecting(Id& id);
 
 }  // namespace uroce::dropin::rdmacm

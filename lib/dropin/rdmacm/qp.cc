@@ -17,7 +17,7 @@ struct CompletionPlace {
 CompletionPlace send_place(rdma_cm_id& id) { return {id.send_cq_channel, id.send_cq}; }
 CompletionPlace recv_place(rdma_cm_id& id) { return {id.recv_cq_channel, id.recv_cq}; }
 
-/// Both may stand for one and the same: an application sets them so.
+/// The send and receive side may share a queue or a channel: applications set them so.
 void destroy_completions(rdma_cm_id& id) {
   const bool one_cq = id.send_cq == id.recv_cq;
   const bool one_channel = id.send_cq_channel == id.recv_cq_channel;
@@ -29,7 +29,7 @@ void destroy_completions(rdma_cm_id& id) {
   id.send_cq_channel = id.recv_cq_channel = nullptr;
 }
 
-/// A completion queue with a channel, for `entries` of them; none are wanted for 0.
+/// Creates a completion queue of `entries` entries and its channel; nothing for 0 entries.
 bool create_completions(rdma_cm_id& id, CompletionPlace place, uint32_t entries) {
   if (entries == 0) return true;
   place.channel = ibv_create_comp_channel(id.verbs);
@@ -40,7 +40,7 @@ bool create_completions(rdma_cm_id& id, CompletionPlace place, uint32_t entries)
 
 bool differ(const void* have, const void* wanted) { return have != nullptr && wanted != nullptr && have != wanted; }
 
-/// What the application left out is the id's own.
+/// Fills in the completion queues and the SRQ that the application left out with the id's.
 bool complete_attributes(Id& id, ibv_qp_init_attr_ex& attr) {
   const uint32_t send = attr.send_cq != nullptr || id.send_cq != nullptr ? 0 : attr.cap.max_send_wr;
   const uint32_t recv = attr.recv_cq != nullptr || id.recv_cq != nullptr ? 0 : attr.cap.max_recv_wr;
@@ -56,7 +56,8 @@ int modify(ibv_qp* qp, ibv_qp_attr& attr, int mask) {
   return error == 0 ? 0 : minus_one(error);
 }
 
-/// To INIT, with what follows when the connection is made; of datagrams, which have no peer to wait for, to RTS.
+/// Connected services: defers INIT to the next modify, when the connection is established. UD: moves to RTS at once,
+/// because there is no peer to wait for.
 int start(Id& id, ibv_qp* qp) {
   if (!id.is_datagram()) {
     const auto init = id.api.qp_attr(QpState::init);
@@ -76,7 +77,7 @@ int start(Id& id, ibv_qp* qp) {
   return modify(qp, attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
 }
 
-/// Gives up what was begun, keeping the reason.
+/// Destroys what rdma_create_qp() has created so far, and keeps errno.
 int undo(Id& id, ibv_qp* qp) {
   const int reason = errno;
   if (qp != nullptr) ibv_destroy_qp(qp);
@@ -112,7 +113,8 @@ int rdma_create_qp_ex(rdma_cm_id* cm_id, ibv_qp_init_attr_ex* attr) {
 
 int rdma_create_qp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* attr) {
   ibv_qp_init_attr_ex extended{};
-  std::memcpy(static_cast<void*>(&extended), attr, sizeof(*attr));  // which it begins with
+  std::memcpy(static_cast<void*>(&extended), attr,
+              sizeof(*attr));  // the first part of the extended structure is the plain one
   extended.comp_mask = IBV_QP_INIT_ATTR_PD;
   extended.pd = pd != nullptr ? pd : id->pd;
   const int result = rdma_create_qp_ex(id, &extended);
@@ -141,7 +143,8 @@ int rdma_create_srq_ex(rdma_cm_id* id, ibv_srq_init_attr_ex* attr) {
 
 int rdma_create_srq(rdma_cm_id* id, ibv_pd* pd, ibv_srq_init_attr* attr) {
   ibv_srq_init_attr_ex extended{};
-  std::memcpy(static_cast<void*>(&extended), attr, sizeof(*attr));  // which it begins with
+  std::memcpy(static_cast<void*>(&extended), attr,
+              sizeof(*attr));  // the first part of the extended structure is the plain one
   extended.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
   extended.srq_type = id->qp_type == IBV_QPT_XRC_RECV ? IBV_SRQT_XRC : IBV_SRQT_BASIC;
   extended.pd = pd;

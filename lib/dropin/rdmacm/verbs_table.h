@@ -7,7 +7,7 @@
 
 namespace uroce::dropin::rdmacm {
 
-/// Whether librdmacm can use `table`. Errors: ELIBACC, saying what each of the two libraries has.
+/// Whether librdmacm can use `table`. Errors: ELIBACC; the text has the version of each library.
 Result<void> check(const VerbsTable& table);
 
 /// Once it is checked (Service::get()).

@@ -1,4 +1,4 @@
-// A listening stream: requests are answered as they come, and wait to be accepted by the application.
+// A listening stream. Requests are accepted as they arrive; established connections wait for raccept().
 #include <sys/eventfd.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace uroce::dropin::rsocket {
 
 namespace {
 
-/// Connections that nobody has accepted yet; the daemon's bound is on requests, which are answered at once.
+/// Bound on connections that wait for raccept(). The daemon's backlog bounds requests, which do not wait here.
 constexpr std::size_t kWaitingMax = 4096;
 
 }  // namespace
@@ -33,7 +33,7 @@ int Stream::accept(sockaddr* address, socklen_t* length) {
   if (phase_ != Phase::listening) return minus_one(EINVAL);
   if (accepted_.empty() && non_blocking(0)) return minus_one(EAGAIN);
   changed_.wait(lock, [this] { return !accepted_.empty() || phase_ != Phase::listening; });
-  if (accepted_.empty()) return minus_one(EINVAL);  // closed meanwhile
+  if (accepted_.empty()) return minus_one(EINVAL);  // closed by another thread
   const auto taken = std::move(accepted_.front());
   accepted_.pop_front();
   eventfd_t one = 0;
@@ -82,7 +82,7 @@ int Stream::answer_request(const rdma_conn_param& request) {
   return rdma_accept(id_, &param);
 }
 
-/// The connection stands: it is the application's to accept.
+/// The connection is established: raccept() can return it.
 void Stream::on_accepted() {
   const auto listener = listener_.lock();
   if (listener == nullptr) return;
@@ -100,7 +100,7 @@ void Stream::on_accepted() {
   listener->waiters.wake();
 }
 
-/// Of a child that does not come to be. It goes after the watcher is through with it.
+/// Drops a child whose connection failed. The watcher's thread destroys it after its handler has returned.
 void Stream::drop_accepting(const Stream* child) {
   const std::lock_guard lock(cm_mutex_);
   const auto found = std::ranges::find(accepting_, child, &std::shared_ptr<Stream>::get);

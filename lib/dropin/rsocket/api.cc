@@ -1,4 +1,4 @@
-// The calls of <rdma/rsocket.h> (rsocket(7)): each finds its socket by number.
+// The calls of <rdma/rsocket.h> (rsocket(7)). Each finds its socket by number.
 #include <fcntl.h>
 #include <netinet/in.h>
 
@@ -14,7 +14,7 @@ using namespace uroce::dropin::rsocket;
 
 namespace {
 
-/// What `call` gives for the socket; EBADF where there is none.
+/// Runs `call` on the socket; EBADF when there is none.
 template <class Call>
 auto with(int fd, Call call) -> decltype(call(std::declval<Socket&>())) {
   const auto socket = table::find(fd);

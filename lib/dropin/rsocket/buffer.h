@@ -8,7 +8,7 @@
 
 namespace uroce::dropin::rsocket {
 
-/// Whole pages of our own, registered: fork() then leaves nothing else out of a child.
+/// Registered memory on pages of its own, so that ibv_fork_init() keeps no other data out of a child.
 class Buffer {
  public:
   Buffer() = default;

@@ -1,4 +1,4 @@
-// What comes back from a stream's queue pair: data, the peer's credits and control messages, and room to send.
+// Completions of a stream's queue pair: received data, the peer's credits and control messages, and completed sends.
 #include <poll.h>
 
 #include <array>
@@ -15,8 +15,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr uint64_t kSent = uint64_t{1} << 32;  ///< in the id of a send, above its message
-/// Events may be acknowledged in one go.
+constexpr uint64_t kSent = uint64_t{1} << 32;  ///< marks the wr_id of a send; the low bits are its message
+/// Acknowledge events in batches of this size.
 constexpr unsigned kAcknowledgeAt = 256;
 
 }  // namespace
@@ -52,7 +52,7 @@ int Stream::process(bool at_once, Test test) {
     if (at_once) {
       result = minus_one(EWOULDBLOCK);
     } else if (cq_ == nullptr) {
-      result = minus_one(EBADF);  // closed meanwhile
+      result = minus_one(EBADF);  // closed by another thread
     } else if (!armed_) {
       armed_ = true;
       ibv_req_notify_cq(cq_, 0);
@@ -84,7 +84,7 @@ int Stream::wait_event() {
   }
   armed_ = false;
   if (++unacknowledged_ == kAcknowledgeAt) ibv_ack_cq_events(cq_, std::exchange(unacknowledged_, 0));
-  waiters.wake();  // they wait for the event that is gone now
+  waiters.wake();  // other threads waited for the event that this one took
   return 0;
 }
 
@@ -118,7 +118,7 @@ void Stream::on_received(const ibv_wc& done) {
   switch (wire::op_of(message)) {
     case wire::Op::data: {
       const uint32_t next = data_tail_ + 1 == data_.size() ? 0 : data_tail_ + 1;
-      // More than was granted cannot be meant well.
+      // A peer that exceeds its credits is broken or hostile.
       if (next == data_head_ || value > sizes_.receive_bytes - unread_) return breaks(EPROTO);
       if (value == 0) {
         ++received_;
@@ -131,7 +131,7 @@ void Stream::on_received(const ibv_wc& done) {
     }
     case wire::Op::targets: send_limit_ = static_cast<uint16_t>(value); return;
     case wire::Op::control: return on_control(value);
-    default: return;  // a mapping was written, or what later versions may mean
+    default: return;  // a mapping was written, or a message of a later version
   }
 }
 
@@ -200,7 +200,7 @@ void Stream::send_credits() {
   }
   wire::Target room{in_.address() + in_given_, in_.rkey(), half};
   if (swaps_) room = wire::swapped(room);
-  // One of the places behind the ring: there are as many as messages on their way.
+  // One of the slots behind the ring; there is one per control message in flight.
   std::byte* there = out_.data() + sizes_.send_bytes + place % kControls * sizeof(room);
   std::memcpy(there, &room, sizeof(room));
   ibv_sge piece{reinterpret_cast<uint64_t>(there), sizeof(room), out_.lkey()};

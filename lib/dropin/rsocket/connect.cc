@@ -1,4 +1,4 @@
-// Connecting a stream: each event of its id leads to the next step, on the watcher's thread.
+// Connecting a stream. Each event of its id begins the next step, on the watcher's thread.
 #include <fcntl.h>
 
 #include <cerrno>
@@ -13,7 +13,7 @@ namespace uroce::dropin::rsocket {
 
 namespace {
 
-/// Time for an address or a route, doubled at each of the tries.
+/// Timeout for resolving an address or a route; each retry doubles it.
 constexpr int kFirstTimeoutMs = 1000;
 constexpr int kTries = 6;
 constexpr uint8_t kRetries = 7;
@@ -26,8 +26,8 @@ std::shared_ptr<Stream> Stream::make(int family) {
   return made->take_descriptor() ? made : nullptr;
 }
 
-/// A new one when the application gets the socket: the descriptors that were made before it came to be have lower
-/// numbers than those that librspreload made for it, which counts on the opposite.
+/// Duplicates the channel's descriptor when the application gets the socket. librspreload expects the socket's number
+/// to be higher than the descriptors that it created before; the channel's own number may be lower.
 bool Stream::take_descriptor() {
   number_ = fcntl(channel_->fd, F_DUPFD_CLOEXEC, 0);
   return number_ >= 0;
@@ -123,7 +123,7 @@ void Stream::on_cm_event(const rdma_cm_event& event) {
   const bool ends = event.event == RDMA_CM_EVENT_DISCONNECTED || event.event == RDMA_CM_EVENT_DEVICE_REMOVAL;
   if (!ends || id_->qp == nullptr) return;
   part(Phase::disconnected);
-  // What was posted is flushed, which wakes who sleeps.
+  // Flush the posted requests: their completions wake sleeping threads.
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_ERR;
   ibv_modify_qp(id_->qp, &attr, IBV_QP_STATE);
@@ -155,7 +155,7 @@ void Stream::on_connecting(const rdma_cm_event& event) {
   if (result != 0) fail_connecting(errno);
 }
 
-/// Once more, where time ran out and tries are left.
+/// Retries after a timeout, if attempts are left; fails otherwise.
 void Stream::on_failure(const rdma_cm_event& event, int (Stream::*again)()) {
   const int reason = event.status != 0 ? std::abs(event.status) : ECONNRESET;
   if (again != nullptr && reason == ETIMEDOUT && tries_ <= kTries && (this->*again)() == 0) return;

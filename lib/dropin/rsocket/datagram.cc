@@ -139,7 +139,7 @@ void Datagram::drain() {
 }
 
 void Datagram::deliver(Arrival arrival) {
-  // As many as queue pairs hold; more is dropped, as datagrams are.
+  // Buffer as many as the queue pairs hold and drop the rest, as UDP does.
   if (arrived_.size() >= 2 * std::size_t{sizes_.receive_queue}) return;
   arrived_.push_back(std::move(arrival));
   waiters.wake();
@@ -168,7 +168,7 @@ short Datagram::arm(short events) {
 void Datagram::take_event() {
   const std::lock_guard lock(mutex_);
   for (auto& [ip, port] : ports_) port->take_event();
-  waiters.wake();  // they wait for the event that is gone now
+  waiters.wake();  // other threads waited for the event that this one took
 }
 
 DatagramPort* Datagram::port_of(const Gid& ip) {
@@ -182,7 +182,7 @@ DatagramPort* Datagram::port_of(const Gid& ip) {
     return nullptr;
   }
   port->arm();
-  waiters.wake();  // who sleeps may have looked before there was anything to arm
+  waiters.wake();  // a sleeping thread may have checked before this port existed
   return port.get();
 }
 
@@ -252,7 +252,7 @@ int Datagram::get_option(int level, int name, void* value, socklen_t* length) {
   }
 }
 
-// Mapped buffers are the streams'.
+// Only streams have mapped buffers.
 off_t Datagram::map(void*, std::size_t, int, off_t) { return minus_one(EOPNOTSUPP); }
 int Datagram::unmap(void*, std::size_t) { return minus_one(EOPNOTSUPP); }
 std::size_t Datagram::write_at(IoCursor, off_t, int) { return static_cast<std::size_t>(minus_one(EOPNOTSUPP)); }

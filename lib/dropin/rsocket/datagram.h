@@ -1,6 +1,6 @@
-// A datagram rsocket: a queue pair for each local address in use, and what is known of those it talks to. How that
-// becomes known: as rdma-core does it, by introductions over the kernel's UDP, where the kernel has a device's address;
-// otherwise from the peer's connection manager, at which each datagram rsocket listens too.
+// A datagram rsocket: a queue pair for each local address in use, and the queue pairs of its peers. Where the kernel
+// has a device's address, peers exchange introductions over the kernel's UDP, as rdma-core does. Otherwise the socket
+// asks the peer's connection manager, at which each datagram rsocket also listens.
 #pragma once
 
 #include <rdma/rdma_verbs.h>
@@ -32,18 +32,18 @@ class DatagramPort {
   ibv_pd* pd() const { return id_->pd; }
   ibv_context* verbs() const { return id_->verbs; }
   int event_fd() const { return completions_->fd; }
-  /// The most that one datagram holds, with its sender.
+  /// The most bytes of one datagram, including its sender.
   uint32_t room() const { return room_; }
 
   bool can_send() const { return !free_.empty(); }
-  /// 0, or -1 with errno. can_send() was true, and sender and bytes have room.
+  /// 0, or -1 with errno. The caller has checked can_send(), and that sender and bytes fit into room().
   int send(const wire::Sender& sender, IoCursor from, ibv_ah* to, uint32_t qpn);
 
   struct Received {
     uint32_t slot;
     std::span<const std::byte> bytes;
   };
-  /// The next datagram, whose slot is given back with post(). Takes in sends that are done.
+  /// The next received datagram; post() returns its slot. Also frees the slots of completed sends.
   std::optional<Received> take();
   int post(uint32_t slot);
   void arm();
@@ -63,7 +63,7 @@ class DatagramPort {
   bool armed_ = false;
 };
 
-/// Somebody to send to.
+/// A peer's queue pair, and the port that reaches it.
 struct Destination {
   DatagramPort* port = nullptr;
   ibv_ah* ah = nullptr;
@@ -102,10 +102,10 @@ class Datagram final : public Socket, public std::enable_shared_from_this<Datagr
   using Peer = std::pair<std::array<uint8_t, 16>, uint16_t>;
   struct Arrival {
     wire::Sender sender;
-    DatagramPort* port;  ///< null for what came by the kernel's UDP
+    DatagramPort* port;  ///< null for a datagram over the kernel's UDP
     uint32_t slot;
     std::span<const std::byte> bytes;
-    std::vector<std::byte> kept;  ///< of the latter
+    std::vector<std::byte> kept;  ///< the bytes of a datagram over the kernel's UDP
   };
   static Peer key(const wire::Sender& of) { return {of.ip.bytes, of.port}; }
 
@@ -117,7 +117,7 @@ class Datagram final : public Socket, public std::enable_shared_from_this<Datagr
   void learn(const wire::Sender& peer, DatagramPort* port, ibv_ah_attr where, uint32_t qpn);
   void deliver(Arrival arrival);
 
-  // datagram_peers.cc: without it, as they wait for the network.
+  // datagram_peers.cc: without mutex_, because they wait for the network.
   int start(const sockaddr* address, socklen_t length);
   int listen_for_peers(const sockaddr* address);
   ssize_t send_unknown(const wire::Sender& to, IoCursor from);
@@ -130,8 +130,8 @@ class Datagram final : public Socket, public std::enable_shared_from_this<Datagr
   void on_cm_readable();
   void on_request(const rdma_cm_event& event);
 
-  int udp_ = -1;     ///< of the kernel; the socket's number
-  int events_ = -1;  ///< an epoll descriptor over the ports'
+  int udp_ = -1;     ///< the kernel's UDP socket; its descriptor is the socket's number
+  int events_ = -1;  ///< an epoll descriptor over the ports' event descriptors
   rdma_event_channel* channel_ = nullptr;
   rdma_cm_id* listener_ = nullptr;
 
@@ -141,7 +141,7 @@ class Datagram final : public Socket, public std::enable_shared_from_this<Datagr
   uint16_t own_port_ = 0;
   sockaddr_storage own_{};
 
-  std::mutex mutex_;  ///< guards what follows
+  std::mutex mutex_;  ///< guards the members below
   Sizes sizes_;
   std::map<std::array<uint8_t, 16>, std::unique_ptr<DatagramPort>> ports_;
   std::map<Peer, Destination> destinations_;

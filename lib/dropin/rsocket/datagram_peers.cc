@@ -1,4 +1,4 @@
-// How a datagram rsocket comes to know its peers' queue pairs, and they its.
+// How datagram rsockets learn each other's queue pairs.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -17,10 +17,10 @@ namespace uroce::dropin::rsocket {
 namespace {
 
 constexpr int kTimeMs = 2000;
-/// What a connection manager's request for our queue pair brings: an introduction, and the UDP port.
+/// The private data of a request to the connection manager: an introduction, and the UDP port.
 constexpr std::size_t kRequestMax = wire::kIntroductionMax + 2;
 
-/// An id whose calls wait, for the length of a question.
+/// A synchronous id for one query.
 class Question {
  public:
   Question() {
@@ -34,7 +34,7 @@ class Question {
     errno = reason;
   }
 
-  /// Finds the way, from whatever address where `own` is zero. False with errno.
+  /// Resolves the route, from any local address when `own` is zero. False with errno.
   bool resolve(const Gid& own, const wire::Sender& peer) {
     sockaddr_storage from{}, to{};
     rdmacm::to_sockaddr({own, 0}, AF_UNSPEC, RDMA_PS_UDP, from);
@@ -63,7 +63,7 @@ uint8_t index_of(const rdma_cm_id& id, const ibv_gid& gid) {
 
 }  // namespace
 
-/// Binds, or makes sure that the socket is bound to something.
+/// Binds the socket; to any free port when no address is given.
 int Datagram::start(const sockaddr* address, socklen_t length) {
   const std::lock_guard lock(start_mutex_);
   if (started_) return address == nullptr ? 0 : minus_one(EINVAL);
@@ -74,7 +74,7 @@ int Datagram::start(const sockaddr* address, socklen_t length) {
     std::memcpy(&wanted, address, rdmacm::address_length(address));
   }
   auto* plain = reinterpret_cast<sockaddr*>(&wanted);
-  // The kernel has not the addresses of ports that it knows nothing of.
+  // The kernel lacks the addresses of ports that only DPDK drives.
   kernel_bound_ = ::bind(udp_, plain, rdmacm::address_length(plain)) == 0;
   if (!kernel_bound_ && errno != EADDRNOTAVAIL) return -1;
   if (kernel_bound_) {
@@ -104,7 +104,7 @@ int Datagram::listen_for_peers(const sockaddr* address) {
   return watched ? 0 : -1;
 }
 
-/// The kernel's own address on the way there, where it has one and the socket may use it.
+/// The kernel's source address for that destination, if it has one that the socket may use.
 std::optional<Gid> Datagram::kernel_source(const wire::Sender& to) const {
   if (!kernel_bound_) return std::nullopt;
   sockaddr_storage there{}, own{};
@@ -136,12 +136,12 @@ ssize_t Datagram::send_unknown(const wire::Sender& to, IoCursor from) {
   if (!destination) return minus_one(ENOMEM);
   const auto size = static_cast<ssize_t>(from.left());
   DatagramPort& port = *destination->port;
-  if (!port.can_send()) return size;  // dropped, as a full queue of the kernel's would
+  if (!port.can_send()) return size;  // dropped, as by a full queue of the kernel
   const auto own = std::ranges::find(ports_, &port, [](const auto& each) { return each.second.get(); });
   return port.send({Gid{own->first}, own_port_}, from, destination->ah, destination->qpn) == 0 ? size : -1;
 }
 
-/// With the bytes of a first datagram, which asks for an answer; or as an answer, without any.
+/// Sends an introduction: with a first datagram's bytes and a request for a reply, or as a reply without bytes.
 ssize_t Datagram::introduce(const wire::Sender& to, const Gid& own, uint32_t qpn, IoCursor from, bool asks) {
   std::array<std::byte, wire::kIntroductionMax + kLowWater> packet;
   const std::size_t header = encode(wire::Introduction{asks, qpn, own}, packet);
@@ -174,7 +174,7 @@ int Datagram::find_by_cm(const wire::Sender& to) {
   const bool asked = rdma_connect(&question.id(), &param) == 0;
   if (!asked && (question.id().event == nullptr || question.id().event->status <= 0)) return -1;
   const rdma_cm_event& answer = *question.id().event;
-  // Where the status is no errno value, the peer's connection manager said no.
+  // A status that is not an errno value is a rejection by the peer's connection manager.
   if (answer.event != RDMA_CM_EVENT_ESTABLISHED) return minus_one(ECONNREFUSED);
   const std::lock_guard lock(mutex_);
   learn(to, port_of(question.own()), answer.param.ud.ah_attr, answer.param.ud.qp_num);
@@ -226,7 +226,7 @@ void Datagram::on_udp_readable() {
   const std::span<const std::byte> bytes(packet.data(), static_cast<std::size_t>(size));
   const auto introduction = wire::decode_introduction(bytes);
   const auto peer = rdmacm::to_address(plain);
-  if (!introduction || !peer) return;  // not an rsocket's
+  if (!introduction || !peer) return;  // not a request from an rsocket
   on_introduction(introduction->first, {peer->ip, peer->port}, bytes.subspan(introduction->second));
 }
 

@@ -14,7 +14,7 @@ namespace uroce::dropin::rsocket {
 
 namespace {
 
-/// The global routing header goes before every datagram received; nobody reads it.
+/// The global routing header precedes every received datagram. It is not used.
 constexpr uint32_t kGrh = sizeof(ibv_grh);
 constexpr uint64_t kReceived = uint64_t{1} << 32;
 

@@ -1,4 +1,4 @@
-// A stream's queue pair and buffers, and what the two sides tell each other of them.
+// A stream's queue pair and buffers, and the greetings that describe them.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -20,14 +20,14 @@ constexpr bool kBigEndian = std::endian::native == std::endian::big;
 int Stream::make_buffers() {
   constexpr int kOurs = IBV_ACCESS_LOCAL_WRITE;
   constexpr int kPeers = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-  // Behind the ring of bytes, a place for each control message that is too long to be inline.
+  // A slot for each control message that is too long to be inline follows the ring of bytes.
   if (out_.make(id_->pd, sizes_.send_bytes + kControls * sizeof(wire::Target), kOurs) != 0) return -1;
   const std::size_t tables = wire::kTargets * sizeof(wire::Target) + sizes_.mappings * sizeof(wire::Mapping);
   if (tables_.make(id_->pd, tables, kPeers) != 0) return -1;
   if (in_.make(id_->pd, sizes_.receive_bytes, kPeers) != 0) return -1;
   data_.assign(sizes_.receive_queue + 1, 0);
   out_free_ = sizes_.send_bytes;
-  // The first half of the buffer is told in the greeting; the second can be given out at once.
+  // The greeting advertises the first half of the buffer; the second half can be advertised at once.
   in_given_ = sizes_.receive_bytes / 2;
   in_freed_ = sizes_.receive_bytes / 2;
   control_limit_ = kControls;
@@ -76,7 +76,7 @@ wire::Greeting Stream::greeting() const {
 void Stream::take_greeting(const wire::Greeting& peer) {
   swaps_ = peer.big_endian != kBigEndian;
   remote_targets_ = peer.targets;
-  remote_target_ = 1;  // the first holds the buffer that the greeting told of
+  remote_target_ = 1;  // the first entry is the buffer of our greeting
   remote_mappings_ = peer.targets.address + uint64_t{peer.targets.length} * sizeof(wire::Target);
   remote_mapping_count_ = peer.mappings;
   mapping_used_.assign(peer.mappings, false);

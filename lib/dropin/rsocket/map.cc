@@ -23,7 +23,7 @@ off_t Stream::map(void* buffer, std::size_t length, int protection, off_t offset
   int access = IBV_ACCESS_LOCAL_WRITE;
   if ((protection & PROT_WRITE) != 0) {
     const auto free = std::ranges::find(mapping_used_, false);
-    if (free == mapping_used_.end()) return minus_one(ENOMEM);  // the peer's table is full, or it has none
+    if (free == mapping_used_.end()) return minus_one(ENOMEM);  // the peer's table is full or missing
     made.index = static_cast<int>(free - mapping_used_.begin());
     made.advertised = false;
     access |= IBV_ACCESS_REMOTE_WRITE;
@@ -33,7 +33,7 @@ off_t Stream::map(void* buffer, std::size_t length, int protection, off_t offset
   made.offset = offset == -1 ? static_cast<off_t>(reinterpret_cast<uintptr_t>(buffer)) : offset;
   if (made.index >= 0) {
     mapping_used_[static_cast<std::size_t>(made.index)] = true;
-    mappings_to_tell_ = true;
+    unsent_mappings_ = true;
   }
   mapped_.push_back(made);
   return made.offset;
@@ -67,11 +67,11 @@ int Stream::send_mappings(int flags) {
     if (send_piece(from, sizeof(entry), wire::Op::mapping, index, there, remote_targets_.key) != 0) return -1;
     each.advertised = true;
   }
-  mappings_to_tell_ = false;
+  unsent_mappings_ = false;
   return 0;
 }
 
-/// The peer writes the table at any time: each entry is read once.
+/// The peer may write the table at any time: read each entry once.
 std::optional<wire::Mapping> Stream::find_mapping(uint64_t offset) const {
   const auto* entries = reinterpret_cast<const volatile wire::Mapping*>(targets() + wire::kTargets);
   for (uint32_t i = 0; i < sizes_.mappings; ++i) {
@@ -85,7 +85,7 @@ std::optional<wire::Mapping> Stream::find_mapping(uint64_t offset) const {
 std::size_t Stream::write_at(IoCursor from, off_t offset, int flags) {
   const std::lock_guard lock(send_mutex_);
   const std::size_t total = from.left();
-  if (mappings_to_tell_ && send_mappings(flags) != 0) return static_cast<std::size_t>(-1);
+  if (unsent_mappings_ && send_mappings(flags) != 0) return static_cast<std::size_t>(-1);
   std::size_t step = kFirstPiece;
   int result = 0;
   while (from.left() > 0) {

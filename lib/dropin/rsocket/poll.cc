@@ -1,4 +1,4 @@
-// Waiting for rsockets, and for other descriptors with them (rpoll(), rselect()).
+// Waiting for rsockets together with other descriptors (rpoll(), rselect()).
 #include <poll.h>
 
 #include <algorithm>
@@ -27,13 +27,13 @@ class Poll {
     }
   }
 
-  /// How many are ready, without waiting; -1 with errno.
+  /// The number of ready descriptors, without waiting; -1 with errno.
   int look();
-  /// Waits for a change of any, at most that long. How many seem ready; 0 to look again; -1 with errno.
+  /// Waits for a change of any, at most that long. Returns how many seem ready; 0 to check again; -1 with errno.
   int sleep(Milliseconds most);
 
  private:
-  /// Plain descriptors are the kernel's to look at.
+  /// Plain descriptors are checked by the kernel.
   int look_at_plain();
   int arm(std::vector<pollfd>& real);
 
@@ -41,7 +41,7 @@ class Poll {
   std::vector<std::shared_ptr<Socket>> sockets_;
 };
 
-/// The calling thread among those that an rsocket wakes.
+/// Registers the calling thread with the rsockets that wake it.
 class Registered {
  public:
   explicit Registered(const std::vector<std::shared_ptr<Socket>>& sockets) : sockets_(sockets) {
@@ -98,7 +98,7 @@ int Poll::arm(std::vector<pollfd>& real) {
 }
 
 int Poll::sleep(Milliseconds most) {
-  const Registered registered(sockets_);  // before arming: what changes from here on is told
+  const Registered registered(sockets_);  // before arming, so that no change is missed
   std::vector<pollfd> real;
   real.reserve(fds_.size() + 1);
   if (arm(real) != 0) return 0;
@@ -116,7 +116,7 @@ int select_timeout(const timeval* timeout) {
 
 bool has(int fd, const fd_set* set) { return set != nullptr && FD_ISSET(fd, set); }
 
-/// Puts `fd` into a set of results; counted.
+/// Adds `fd` to a set of results; returns how many were added.
 int mark(int fd, fd_set* set, int revents, int wanted) {
   if (set == nullptr || (revents & wanted) == 0) return 0;
   FD_SET(fd, set);

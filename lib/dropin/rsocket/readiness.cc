@@ -1,4 +1,4 @@
-// What a stream is ready for, as rpoll() asks.
+// The readiness of a stream, for rpoll().
 #include <poll.h>
 
 #include <cerrno>
@@ -23,7 +23,7 @@ short Stream::readiness(short events) {
   if (has_data_or_end()) now |= POLLIN;
   if (writable_ && can_send()) now |= POLLOUT;
   now &= events;
-  // Programs take the end for a failure: first comes what the peer sent before it left.
+  // Report readable data before POLLHUP: programs treat the hang-up as a failure and would lose the peer's last bytes.
   const bool unread = (now & POLLIN) != 0 && has_data();
   if (phase_ == Phase::disconnected && !unread) now |= POLLHUP;
   if (phase_ == Phase::broken) now |= POLLERR;

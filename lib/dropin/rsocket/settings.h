@@ -1,4 +1,4 @@
-// What rsockets start with, from the files in /etc/rdma/rsocket (rsocket(7)).
+// The initial settings of rsockets, from the files in /etc/rdma/rsocket (rsocket(7)).
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,7 @@
 
 namespace uroce::dropin::rsocket {
 
-/// The least room that counts as "can send", bytes; a datagram's buffer.
+/// A stream can send when it has room for this many bytes; also the size of a datagram's buffer.
 inline constexpr uint32_t kLowWater = 2048;
 /// Bounds of a queue's size.
 inline constexpr uint32_t kQueueMin = 16;
@@ -19,11 +19,11 @@ struct Settings {
   uint32_t receive_queue = 384;                      ///< rqsize_default: work requests
   uint32_t receive_bytes = 1 << 17;                  ///< mem_default
   uint32_t send_bytes = 1 << 17;                     ///< wmem_default
-  std::chrono::microseconds polling_time{10};        ///< polling_time: before a call sleeps
-  std::chrono::milliseconds wake_up_interval{5000};  ///< wake_up_interval: rpoll() looks again after that
+  std::chrono::microseconds polling_time{10};        ///< polling_time: a call polls this long before it sleeps
+  std::chrono::milliseconds wake_up_interval{5000};  ///< wake_up_interval: rpoll() checks again after this time
 };
 
-/// Read once.
+/// Read once per process.
 const Settings& settings();
 
 }  // namespace uroce::dropin::rsocket

@@ -48,7 +48,7 @@ struct Table {
 };
 
 Table& all() {
-  static Table& table = *new Table;  // never destroyed: programs call in until their very end
+  static Table& table = *new Table;  // never destroyed: programs make calls until they exit
   return table;
 }
 

@@ -1,4 +1,4 @@
-// What an rsocket is to the calls of <rdma/rsocket.h>, whether it streams or sends datagrams.
+// The interface of an rsocket, stream or datagram, to the calls of <rdma/rsocket.h>.
 #pragma once
 
 #include <fcntl.h>
@@ -16,14 +16,14 @@
 
 namespace uroce::dropin::rsocket {
 
-/// Buffers of an application's call, in which it goes on byte by byte.
+/// A position in the buffers (iovec) of an application's call.
 class IoCursor {
  public:
   explicit IoCursor(std::span<const iovec> buffers) : buffers_(buffers) {
     for (const iovec& each : buffers) left_ += each.iov_len;
   }
   std::size_t left() const { return left_; }
-  /// Copies at most `bytes` there, from there. Returns how many.
+  /// Copy at most `bytes` to, or from, the buffers. Return how many were copied.
   std::size_t put(const std::byte* from, std::size_t bytes);
   std::size_t get(std::byte* to, std::size_t bytes);
 
@@ -32,11 +32,11 @@ class IoCursor {
   std::size_t step(std::size_t bytes, Move move);
 
   std::span<const iovec> buffers_;
-  std::size_t at_ = 0;  ///< in the first of the buffers
+  std::size_t at_ = 0;  ///< offset in the first remaining buffer
   std::size_t left_ = 0;
 };
 
-/// Sizes, as options set them before the socket is used.
+/// Sizes, which options can set before the socket connects.
 struct Sizes {
   uint32_t send_queue = settings().send_queue;
   uint32_t receive_queue = settings().receive_queue;
@@ -46,7 +46,7 @@ struct Sizes {
   uint32_t mappings = settings().mappings;
 };
 
-/// Calls return what those of <rdma/rsocket.h> do: -1 with errno where they fail.
+/// Calls return the values of <rdma/rsocket.h>: -1 with errno on failure.
 class Socket {
  public:
   explicit Socket(int family) : family_(family) {}
@@ -54,14 +54,14 @@ class Socket {
   Socket& operator=(const Socket&) = delete;
   virtual ~Socket() = default;
 
-  /// The number that the application knows it by; a descriptor of this socket's.
+  /// The socket's number for the application; a descriptor that this socket owns.
   virtual int fd() const = 0;
   virtual int bind(const sockaddr* address, socklen_t length) = 0;
   virtual int listen(int backlog) = 0;
   virtual int accept(sockaddr* address, socklen_t* length) = 0;
   virtual int connect(const sockaddr* address, socklen_t length) = 0;
   virtual int shutdown(int how) = 0;
-  /// Lets go of everything; the socket is no longer in the table.
+  /// Releases everything. The socket is no longer in the table.
   virtual void close() = 0;
   /// `from` and `length` may be null.
   virtual ssize_t receive(IoCursor to, int flags, sockaddr* from, socklen_t* length) = 0;
@@ -75,16 +75,16 @@ class Socket {
   virtual int unmap(void* buffer, std::size_t length) = 0;
   virtual std::size_t write_at(IoCursor from, off_t offset, int flags) = 0;
 
-  /// What poll(2) would say now, of `events`.
+  /// The subset of `events` that are ready now, as poll(2) returns it.
   virtual short ready(short events) = 0;
-  /// As ready(); where that is 0, a change makes wait_fd() readable, or wakes `waiters`.
+  /// As ready(). When that is 0, the next change makes wait_fd() readable or wakes `waiters`.
   virtual short arm(short events) = 0;
-  /// -1 when there is nothing to wait for but `waiters`.
+  /// -1 when only `waiters` reports changes.
   virtual int wait_fd() = 0;
-  /// wait_fd() was readable: takes what made it so.
+  /// Takes the event that made wait_fd() readable.
   virtual void take_event() = 0;
 
-  /// Of rfcntl(): O_NONBLOCK in particular.
+  /// The flags of rfcntl(), among them O_NONBLOCK.
   std::atomic<int> status_flags{0};
   Waiters waiters;
 
@@ -96,18 +96,18 @@ class Socket {
   int family_;
 };
 
-/// Sockets by number. Any thread; a socket that was found stays as long as it is held.
+/// Sockets by number. Any thread.
 namespace table {
 std::shared_ptr<Socket> find(int fd);
 void add(std::shared_ptr<Socket> socket);
-/// What was there.
+/// Removes the socket and returns it; null when there is none.
 std::shared_ptr<Socket> remove(int fd);
 }  // namespace table
 
-/// Copies a socket address to where an application wants it, cut to its room.
+/// Copies a socket address to the application's buffer, truncated to its size.
 void give_address(const sockaddr_storage& from, sockaddr* to, socklen_t* length);
 
-/// Options that are a number.
+/// Options with an integer value.
 int give_number(int number, void* value, socklen_t* length);
 int take_number(const void* value, socklen_t length, int& number);
 

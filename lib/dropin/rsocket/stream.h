@@ -1,5 +1,5 @@
-// A streaming rsocket: bytes go by RDMA WRITE with immediate into the peer's receive buffer, as far as it has told of
-// room there and of credits for messages.
+// A streaming rsocket. It sends bytes by RDMA WRITE with immediate into the peer's receive buffer, as far as the peer
+// has advertised room there, and credits for messages.
 #pragma once
 
 #include <rdma/rdma_verbs.h>
@@ -20,11 +20,11 @@
 
 namespace uroce::dropin::rsocket {
 
-/// Memory that the application lets the peer write to, and what the peer was told of it.
+/// Memory that the application lets the peer write to (riomap()), and whether the peer knows of it.
 struct Mapped {
   off_t offset = 0;
   ibv_mr* mr = nullptr;
-  int index = -1;  ///< in the peer's table; -1 for what is not told
+  int index = -1;  ///< in the peer's table; -1 when it was not sent
   bool advertised = true;
 };
 
@@ -33,7 +33,7 @@ enum class Phase : uint8_t {
   bound,
   listening,
   connecting,
-  refused,  ///< connecting failed; SO_ERROR says why
+  refused,  ///< connecting failed; SO_ERROR has the reason
   connected,
   disconnected,
   broken,
@@ -72,10 +72,10 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
 
   short readiness(short events);
 
-  /// Control messages that may be on their way at once; requests are kept back for them.
+  /// Control messages that may be in flight at once; so many send requests are reserved for them.
   static constexpr uint32_t kControls = 4;
 
-  // connect.cc: on the watcher's thread, but for what starts it.
+  // connect.cc: on the watcher's thread, except the calls that begin to connect.
   bool open_channel();
   bool take_descriptor();
   bool watch();
@@ -105,7 +105,7 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   int post_receive();
   void release();
 
-  // completion.cc: with cq_mutex_ held, but for wait().
+  // completion.cc: with cq_mutex_ held, except wait().
   int wait(bool at_once, Test test);
   int process(bool at_once, Test test);
   int drain();
@@ -121,7 +121,7 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   int post(std::span<ibv_sge> pieces, ibv_wr_opcode opcode, uint32_t message, bool as_inline, uint64_t address,
            uint32_t rkey);
 
-  // What calls wait for.
+  // The conditions that calls wait for.
   bool never() const { return false; }
   bool at_all() const { return true; }
   bool is_armed() const { return armed_; }
@@ -158,11 +158,11 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   volatile wire::Target* targets() const { return reinterpret_cast<volatile wire::Target*>(tables_.data()); }
 
   rdma_event_channel* channel_ = nullptr;
-  int number_ = -1;  ///< a descriptor of our own, the channel's again
+  int number_ = -1;  ///< a duplicate of the channel's descriptor
   rdma_cm_id* id_ = nullptr;
   bool watched_ = false;
 
-  mutable std::mutex cm_mutex_;  ///< guards the phase's changes, and the queue of accepted sockets
+  mutable std::mutex cm_mutex_;  ///< guards changes of phase_, and accepted_
   std::condition_variable changed_;
   std::atomic<Phase> phase_{Phase::idle};
   std::atomic<bool> readable_{false};
@@ -174,13 +174,13 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   std::deque<std::shared_ptr<Stream>> accepted_;
   std::list<std::shared_ptr<Stream>> accepting_;
   std::weak_ptr<Stream> listener_;
-  int accept_fd_ = -1;  ///< an eventfd that counts what is accepted
+  int accept_fd_ = -1;  ///< an eventfd that counts accepted_
 
   Sizes sizes_;
   ibv_comp_channel* completions_ = nullptr;
   ibv_cq* cq_ = nullptr;
 
-  // Taken in this order.
+  // Lock order: as listed.
   std::mutex send_mutex_;
   std::mutex receive_mutex_;
   std::mutex map_mutex_;
@@ -189,39 +189,39 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   std::atomic<bool> armed_{false};
   unsigned unacknowledged_ = 0;  ///< events, guarded by wait_mutex_
 
-  // The way out.
+  // Sending.
   Buffer out_;
-  uint32_t out_at_ = 0;                ///< where in it the next bytes go
+  uint32_t out_at_ = 0;                ///< offset of the next bytes
   std::atomic<uint32_t> out_free_{0};  ///< bytes
   std::atomic<uint32_t> requests_free_{0};
   std::atomic<uint16_t> sent_{0};        ///< messages
-  std::atomic<uint16_t> send_limit_{0};  ///< of messages, as the peer granted
+  std::atomic<uint16_t> send_limit_{0};  ///< messages that the peer's credits allow
   std::atomic<uint32_t> control_sent_{0};
   std::atomic<uint32_t> control_limit_{0};
-  Buffer tables_;  ///< the targets, written by the peer, and behind them its mappings
+  Buffer tables_;  ///< written by the peer: the table of targets, then the table of mappings
   uint32_t target_ = 0;
   wire::Target remote_targets_;  ///< the peer's table of our receive buffers
   uint32_t remote_target_ = 0;
   uint64_t remote_mappings_ = 0;  ///< address of the peer's table of our mappings
   uint32_t remote_mapping_count_ = 0;
-  bool swaps_ = false;  ///< the peer is of the other byte order
+  bool swaps_ = false;  ///< the peer has the other byte order
 
-  // The way in.
+  // Receiving.
   Buffer in_;
-  std::vector<uint32_t> data_;  ///< a ring: bytes of each message not yet read
+  std::vector<uint32_t> data_;  ///< a ring: the unread bytes of each message
   std::atomic<uint32_t> data_head_{0}, data_tail_{0};
-  std::atomic<uint32_t> unread_{0};    ///< bytes in all of them
-  std::atomic<uint32_t> in_freed_{0};  ///< bytes read since the last buffer was given out
-  uint32_t in_given_ = 0;              ///< offset of the buffer to be given out next
-  uint32_t in_at_ = 0;                 ///< where the next bytes are read
+  std::atomic<uint32_t> unread_{0};    ///< the sum of data_
+  std::atomic<uint32_t> in_freed_{0};  ///< bytes read since a buffer was last advertised
+  uint32_t in_given_ = 0;              ///< offset of the half to advertise next
+  uint32_t in_at_ = 0;                 ///< offset of the next bytes to read
   std::atomic<uint16_t> received_{0};  ///< messages read
-  std::atomic<uint16_t> grant_at_{0};  ///< when received_ comes there, credits are due
+  std::atomic<uint16_t> grant_at_{0};  ///< when received_ reaches this, credits are due
 
   std::list<Mapped> mapped_;
   std::vector<bool> mapping_used_;
-  std::atomic<bool> mappings_to_tell_{false};
+  std::atomic<bool> unsent_mappings_{false};
 
-  std::atomic<uint32_t> switches_{0};  ///< options that are on or off, by bit
+  std::atomic<uint32_t> switches_{0};  ///< boolean options, one bit each
   int keepalive_seconds_ = 0;
   int keepalive_fd_ = -1;
 };

@@ -17,7 +17,7 @@ namespace uroce::dropin::rsocket {
 
 namespace {
 
-/// Options that are remembered, and no more.
+/// Options that are stored without an effect.
 enum Switch : uint32_t { kReuseAddress = 1, kKeepAlive = 2, kOobInline = 4, kNoDelay = 8, kV6Only = 16, kLinger = 32 };
 
 constexpr int kDefaultSegment = 2048;
@@ -28,7 +28,7 @@ int keepalive_default() {
   return file >> seconds && seconds > 0 ? seconds : 7200;
 }
 
-/// Both halves of a buffer must be alike.
+/// The two halves of a buffer must have the same size.
 uint32_t doubled(int value, uint32_t least) {
   constexpr int kMax = 1 << 29;
   return std::max(static_cast<uint32_t>(std::clamp(value, 1, kMax)) * 2, least);
@@ -62,7 +62,7 @@ int Stream::set_option(int level, int name, const void* value, socklen_t length)
 
 int Stream::set_socket_option(int name, const void* value, socklen_t length) {
   int number = 0;
-  if (take_number(value, length, number) != 0) return -1;  // a struct linger begins with one
+  if (take_number(value, length, number) != 0) return -1;  // a struct linger begins with an int
   switch (name) {
     case SO_REUSEADDR:
       if (phase_ == Phase::idle &&
@@ -89,7 +89,7 @@ int Stream::set_tcp_option(int name, const void* value, socklen_t length) {
   switch (name) {
     case TCP_KEEPCNT:
     case TCP_KEEPINTVL:
-    case TCP_MAXSEG: return 0;  // the connection is reliable, and the path's MTU is what it is
+    case TCP_MAXSEG: return 0;  // the path's MTU cannot be changed
     case TCP_KEEPIDLE:
       if (number <= 0) return minus_one(EINVAL);
       keepalive_seconds_ = number;
@@ -157,7 +157,7 @@ int Stream::get_rdma_option(int name, void* value, socklen_t* length) {
   }
 }
 
-/// As struct ibv_path_data has it (IBTA vol. 1, 15.2.5.16).
+/// The layout of struct ibv_path_data (IBTA vol. 1, 15.2.5.16).
 int Stream::give_route(void* value, socklen_t* length) {
   ibv_path_data out{};
   if (*length < sizeof(out)) return minus_one(EINVAL);
@@ -179,7 +179,7 @@ int Stream::give_route(void* value, socklen_t* length) {
   return 0;
 }
 
-/// A message without bytes, now and then: a peer that has gone shows in its completion.
+/// Sends a message without bytes at intervals: its completion fails when the peer has gone.
 int Stream::set_keepalive(bool on) {
   set_switch(kKeepAlive, on);
   if (on == (keepalive_fd_ >= 0)) return 0;

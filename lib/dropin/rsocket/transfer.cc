@@ -1,4 +1,4 @@
-// Bytes of a stream, out and in (rsend(), rrecv() and their like).
+// Sending and receiving a stream's bytes (rsend(), rrecv() and others).
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -10,11 +10,11 @@ namespace uroce::dropin::rsocket {
 
 namespace {
 
-// The first pieces of a long message are short, so that the peer works on them while the next are copied.
+// The first pieces of a long message are short, so that the peer can process them while the next ones are copied.
 constexpr std::size_t kFirstPiece = 2048;
 constexpr std::size_t kLongestPiece = 65536;
 
-/// A call that waits for a connection says that it would, where a connecting one says that it goes on.
+/// While connecting, connect() fails with EINPROGRESS; a send or receive fails with EWOULDBLOCK.
 int connecting_fault() { return minus_one(errno == EINPROGRESS ? EAGAIN : errno); }
 
 }  // namespace
@@ -40,7 +40,7 @@ int Stream::await_room(int flags) {
   return writable_ ? 0 : minus_one(ECONNRESET);
 }
 
-/// `value` goes with the message: of data the size, of a mapping its index.
+/// `value` is sent in the message: the size of data, the index of a mapping.
 int Stream::send_piece(IoCursor& from, std::size_t size, wire::Op op, uint32_t value, uint64_t address, uint32_t rkey) {
   const std::size_t to_end = std::min<std::size_t>(size, sizes_.send_bytes - out_at_);
   from.get(out_.data() + out_at_, to_end);
@@ -50,8 +50,8 @@ int Stream::send_piece(IoCursor& from, std::size_t size, wire::Op op, uint32_t v
   out_at_ = static_cast<uint32_t>((out_at_ + size) % sizes_.send_bytes);
   out_free_ -= static_cast<uint32_t>(size);
   --requests_free_;
-  const bool told = op != wire::Op::write;
-  const int result = post({pieces, size > to_end ? 2u : 1u}, told ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
+  const bool notifies = op != wire::Op::write;
+  const int result = post({pieces, size > to_end ? 2u : 1u}, notifies ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
                           wire::message(op, value), size <= sizes_.inline_bytes, address, rkey);
   if (result != 0) breaks(errno);
   return result;
@@ -62,14 +62,14 @@ ssize_t Stream::send(IoCursor from, int flags, const sockaddr* to, socklen_t /*l
   if (phase_ == Phase::connecting && wait_connected(non_blocking(flags)) != 0) return connecting_fault();
   const std::lock_guard lock(send_mutex_);
   const std::size_t total = from.left();
-  if (mappings_to_tell_ && send_mappings(flags) != 0) return -1;
+  if (unsent_mappings_ && send_mappings(flags) != 0) return -1;
   std::size_t step = kFirstPiece;
   int result = 0;
   while (from.left() > 0 && (result = await_room(flags)) == 0) {
     std::size_t size = std::min(step, from.left());
     step = std::min(step * 2, kLongestPiece);
     const wire::Target target = next_target();
-    // A peer that takes back what it gave makes this 0: nothing is sent, and the call waits again.
+    // A peer that withdraws its target makes this 0: send nothing and wait again.
     size = std::min<std::size_t>({size, out_free_.load(), target.length});
     if (size == 0) continue;
     ++sent_;
@@ -118,7 +118,7 @@ ssize_t Stream::receive(IoCursor to, int flags, sockaddr* from, socklen_t* lengt
     if ((flags & MSG_PEEK) != 0) return static_cast<ssize_t>(peek(to));
     take_data(to);
   } while (to.left() > 0 && (flags & MSG_WAITALL) != 0 && (has_data() || readable_));
-  // The peer may be waiting for what was made free.
+  // The peer may be waiting for the freed room.
   if (const int reason = errno; owes_credits()) {
     process(true, &Stream::at_all);
     errno = reason;
@@ -155,7 +155,7 @@ int Stream::shutdown(int how) {
   }
   if (phase_ == Phase::connected) process(false, &Stream::all_sent_or_end);
   if (phase_ == Phase::disconnected) {
-    // What was posted is flushed, which wakes who sleeps.
+    // Flush the posted requests: their completions wake sleeping threads.
     const std::lock_guard lock(cq_mutex_);
     if (cq_ == nullptr) return 0;
     ibv_req_notify_cq(cq_, 0);

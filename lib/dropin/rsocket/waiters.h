@@ -1,4 +1,4 @@
-// Threads that sleep in rpoll(), woken when an rsocket changes by another thread's hand.
+// Threads that sleep in rpoll(). They are woken when another thread changes an rsocket.
 #pragma once
 
 #include <mutex>
@@ -6,10 +6,10 @@
 
 namespace uroce::dropin::rsocket {
 
-/// A thread's own descriptor to be woken by.
+/// The descriptor that wakes one thread.
 class Waiter {
  public:
-  /// The calling thread's; made at first. `fd()` is -1 when there are no descriptors left.
+  /// The calling thread's, created at the first call. `fd()` is -1 when the process has no descriptors left.
   static Waiter& mine();
   Waiter(const Waiter&) = delete;
   Waiter& operator=(const Waiter&) = delete;
@@ -17,7 +17,7 @@ class Waiter {
 
   int fd() const { return fd_; }
   void wake() const;
-  /// Forgets what woke it.
+  /// Makes the descriptor unreadable again.
   void clear() const;
 
  private:
@@ -25,12 +25,12 @@ class Waiter {
   int fd_;
 };
 
-/// Those who wait for one rsocket. Any thread.
+/// The threads that wait for one rsocket. Any thread.
 class Waiters {
  public:
   void add(Waiter& waiter);
   void remove(Waiter& waiter);
-  /// Wakes all but the caller.
+  /// Wakes all except the calling thread.
   void wake();
 
  private:

@@ -24,7 +24,7 @@ bool Watcher::start() {
   if (epoll_ >= 0) return true;
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   if (epoll_ < 0) return false;
-  // Signals are for the application's threads.
+  // Block signals: the application's threads handle them.
   sigset_t all, kept;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &kept);
@@ -65,12 +65,12 @@ void Watcher::run() {
     if (epoll_wait(epoll_, &event, 1, -1) != 1) continue;
     std::unique_lock lock(mutex_);
     const auto found = handlers_.find(event.data.fd);
-    if (found == handlers_.end()) continue;  // removed meanwhile
+    if (found == handlers_.end()) continue;  // removed by another thread
     Handler handler = found->second;
     running_ = event.data.fd;
     lock.unlock();
     (*handler)();
-    handler.reset();  // with what it holds, before remove() returns
+    handler.reset();  // destroy its captures before remove() returns
     lock.lock();
     running_ = -1;
     finished_.notify_all();

@@ -1,4 +1,4 @@
-// A thread that calls handlers when descriptors become readable: what goes on between an application's calls.
+// A thread that calls handlers when descriptors become readable. It makes progress between an application's calls.
 #pragma once
 
 #include <condition_variable>
@@ -12,14 +12,14 @@ namespace uroce::dropin::rsocket {
 
 class Watcher {
  public:
-  /// One serves the connections of all rsockets, the other the addresses of datagrams, which takes long. They stay to
-  /// the process's end.
+  /// One serves the connections of all rsockets. The other resolves the addresses of datagrams, which can take long.
+  /// Both stay until the process exits.
   static Watcher& connections();
   static Watcher& addresses();
 
   /// `handler` is called on the watcher's thread while `fd` is readable. False with errno.
   bool add(int fd, std::function<void()> handler);
-  /// From the return on the handler does not run, unless it is the caller.
+  /// When this returns, the handler is not running, unless the handler itself is the caller.
   void remove(int fd);
 
  private:

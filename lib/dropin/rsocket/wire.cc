@@ -38,7 +38,7 @@ Target get_target(std::span<const std::byte> from, std::size_t at) {
   return {get<uint64_t>(from, at), get<uint32_t>(from, at + 8), get<uint32_t>(from, at + 12)};
 }
 
-// The number of mappings in a byte: small numbers as they are, above 128 in units of 256 with the top bit set.
+// Encodes a number of mappings in a byte: up to 128 as it is, above that in units of 256 with the top bit set.
 constexpr uint32_t kPlain = 128;
 constexpr uint32_t kUnit = 256;
 

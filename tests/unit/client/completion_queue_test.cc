@@ -26,7 +26,7 @@ class CompletionQueueTest : public testing::Test {
     ASSERT_EQ(qb_->post_recv({.wr_id = 1, .sges = std::array{b_->mr.sge(0, 64)}}), 0);
     ASSERT_EQ(qa_->post_send({.flags = flags, .sges = std::array{a_->mr.sge(0, 8)}}), 0);
   }
-  /// Runs until the receive completed, which it takes.
+  /// Runs until the receive has completed, and takes the completion.
   void settle() { EXPECT_EQ(next(world_, b_->cq).status, WcStatus::success); }
 
   test::World world_;
@@ -47,7 +47,7 @@ TEST_F(CompletionQueueTest, AnArmedQueueRaisesOneEvent) {
   EXPECT_FALSE(b_->channel.wait(0ns)) << "not armed again";
 }
 
-TEST_F(CompletionQueueTest, KeepsWhatWaitsWhenItIsResized) {
+TEST_F(CompletionQueueTest, AResizeKeepsWaitingCompletions) {
   auto cq = must(b_->context.create_cq(4, &b_->channel));
   auto qb = must(b_->context.create_qp(b_->pd, cq, cq, {}));
   auto qa = a_->make_qp();
@@ -110,7 +110,7 @@ TEST_F(CompletionQueueTest, ArmingForSolicitedDoesNotWeakenArmingForAny) {
 TEST_F(CompletionQueueTest, WaitingRunsTheEnginesOfAnEmbeddedStack) {
   must(b_->cq.arm());
   send();
-  EXPECT_EQ(b_->channel.wait(5s), b_->cq.id());  // nobody else polls
+  EXPECT_EQ(b_->channel.wait(5s), b_->cq.id());  // no other thread polls
 }
 
 TEST_F(CompletionQueueTest, ArmingNeedsAChannel) {

@@ -13,7 +13,7 @@ using test::must;
 using test::next;
 using test::Side;
 
-TEST(Context, SaysWhatTheDeviceIs) {
+TEST(Context, ReportsTheDevicesAttributes) {
   test::World world;
   world.add({.name = "uroce0", .driver = "net_test", .engines = 2});
   const Side side(world.device());
@@ -29,7 +29,7 @@ TEST(Context, AsyncEventsReachTheirContextOnly) {
   auto qa = a.make_qp(), qb = b.make_qp();
   connect(a, qa, b, qb);
   EXPECT_FALSE(a.context.next_async_event(0ns));
-  // A bad rkey: the responder's QP goes to error and its owner hears why.
+  // A bad rkey: the responder's QP goes to error, and its session gets the event.
   ASSERT_EQ(qa.post_send({.opcode = WrOpcode::rdma_write,
                           .flags = SendFlag::signaled,
                           .sges = std::array{a.mr.sge(0, 8)},
@@ -56,7 +56,7 @@ TEST(Context, WaitingForAnEventEndsInTime) {
   EXPECT_LT(took, 10s);
 }
 
-TEST(Context, CountsWhatMoves) {
+TEST(Context, CountsPackets) {
   test::World world;
   // Without HELLOs between, each frame is one of those below.
   world.add({.retransmission = Retransmission::go_back_n});

@@ -47,7 +47,7 @@ TEST_P(NetworkTest, ConnectedQueuePairsFollowANeighbour) {
                          .remote_addr = b_->mr.sge(0, 0).addr,
                          .rkey = b_->mr.rkey()});
   };
-  ASSERT_TRUE(device().redirect(to(gid(7), kMoved)));  // somebody else
+  ASSERT_TRUE(device().redirect(to(gid(7), kMoved)));  // another neighbour
   ASSERT_EQ(write(), 0);
   EXPECT_EQ(next(world_, a_->cq).status, WcStatus::success);
   EXPECT_EQ(world_.port().last_destination, world_.device(1)->config().mac);
@@ -83,7 +83,7 @@ TEST_P(NetworkTest, AddressHandlesFollowANeighbour) {
   EXPECT_EQ(world_.port().last_destination, kMoved);
 }
 
-// The answer came, and then another, before the address was in use.
+// Two replies arrived before the address was in use.
 TEST_P(NetworkTest, WhatChangedWhileItWasAskedForIsLookedUpAgain) {
   world_.port().moved[gid(1)] = kMoved;
   auto qa = a_->make_qp({}), qb = b_->make_qp({});
@@ -142,7 +142,7 @@ TEST_P(NetworkTest, WhatHasAnAddressThatWentKeepsIt) {
   ASSERT_EQ(db.post_recv({.sges = std::array{b_->mr.sge(0, 100)}}), 0);
   datagram(*a_, da, there, db.qpn());
   EXPECT_EQ(next(world_, b_->cq).status, WcStatus::success);
-  // Nobody reaches the old address with a datagram, and everybody the new one.
+  // No datagram is sent to the old address; all go to the new one.
   ASSERT_EQ(da.post_recv({.sges = std::array{a_->mr.sge(0, 100)}}), 0);
   datagram(*b_, db, back, da.qpn());
   poll();

@@ -95,7 +95,7 @@ TEST_P(UnreliableTest, DatagramsAndTheirAnswers) {
   EXPECT_TRUE(received.flags.has(WcFlag::grh));
   EXPECT_EQ(std::memcmp(b_->memory.data() + kGrh, a_->memory.data(), 1000), 0);
 
-  // The IPv4 header in front says whom to answer.
+  // The IPv4 header in front has the sender's address.
   uint32_t source = 0;
   for (int i = 0; i < 4; ++i) source = source << 8 | static_cast<uint8_t>(b_->memory[32 + static_cast<std::size_t>(i)]);
   EXPECT_EQ(Gid::from_ipv4(source), a_->context.info().gids[0]);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "control/device_session.h"
+#include "control/region.h"
 #include "world.h"
 
 namespace uroce::control {
@@ -18,7 +19,7 @@ class AddressHandleTest : public testing::Test {
   AddressHandleTest() {
     world_.add({.engines = 2});
     world_.add();
-    session_ = *world_.device()->open();
+    session_ = *DeviceSession::open(world_.device());
     pd_ = *session_->create_pd();
   }
   Result<std::shared_ptr<AddressHandle>> create(const AddressVector& av) {
@@ -43,13 +44,13 @@ TEST_F(AddressHandleTest, AsksTheNetworkForAPeerOnly) {
   EXPECT_NE((*self)->id(), (*group)->id());
 }
 
-TEST_F(AddressHandleTest, SaysWhatIsWrong) {
+TEST_F(AddressHandleTest, ErrorsNameTheFault) {
   expect_error(create({.dgid = World::gid(40)}), EHOSTUNREACH, "nobody answers");
   expect_error(create({}), EINVAL, "zero dgid");
   expect_error(create({.dgid = World::gid(1), .sgid_index = 2}), EINVAL, "sgid_index 2");
   expect_error(create({.dgid = World::gid(1), .sgid_index = 1}), EINVAL, "IPv6");
   expect_error(create({.dgid = World::gid(1), .flow_label = 1u << 20}), EINVAL, "flow_label");
-  const auto other = *world_.device()->open();
+  const auto other = *DeviceSession::open(world_.device());
   expect_error(session_->create_address_handle(*other->create_pd(), {.dgid = World::gid(1)}), EINVAL,
                "protection domain belongs");
   expect_error(session_->create_address_handle(nullptr, {.dgid = World::gid(1)}), EINVAL, "is missing");

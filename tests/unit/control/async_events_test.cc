@@ -27,7 +27,7 @@ TEST(AsyncEventQueue, IsReadableAsLongAsEventsWaitAndKeepsTheirOrder) {
   EXPECT_FALSE(queue.pop());
 }
 
-TEST(AsyncEventQueue, IsBoundedAndCountsWhatItLost) {
+TEST(AsyncEventQueue, IsBoundedAndCountsLostEvents) {
   auto queue = make_queue(2);
   for (uint32_t i = 0; i < 5; ++i) queue.push({AsyncEventType::qp_fatal, i});
   EXPECT_EQ(queue.lost(), 3u);

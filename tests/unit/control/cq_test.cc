@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "control/cq_channel.h"
 #include "control/device_session.h"
+#include "control/qp.h"
+#include "control/region.h"
 #include "world.h"
 
 namespace uroce::control {
@@ -15,7 +18,7 @@ class CqTest : public testing::Test {
  protected:
   CqTest() {
     world_.add({.engines = 3});
-    session_ = *world_.device()->open();
+    session_ = *DeviceSession::open(world_.device());
   }
 
   World world_;

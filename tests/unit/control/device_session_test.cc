@@ -1,4 +1,9 @@
 #include "control/device_session.h"
+#include "control/cq.h"
+#include "control/cq_channel.h"
+#include "control/qp.h"
+#include "control/region.h"
+#include "control/srq.h"
 
 #include <cerrno>
 
@@ -16,8 +21,8 @@ class SessionTest : public testing::Test {
  protected:
   SessionTest() {
     world_.add({.engines = 2, .max_qp = 8, .max_mr = 4});
-    session_ = *world_.device()->open();
-    other_ = *world_.device()->open();
+    session_ = *DeviceSession::open(world_.device());
+    other_ = *DeviceSession::open(world_.device());
     pd_ = *session_->create_pd();
     cq_ = *session_->create_cq(16, nullptr);
   }
@@ -100,7 +105,7 @@ TEST_F(SessionTest, QueuesComeFromTheAllocator) {
     int allowed = 5;
   };
   const auto allocator = std::make_shared<Counting>();
-  const auto session = *world_.device()->open(allocator);
+  const auto session = *DeviceSession::open(world_.device(), allocator);
   EXPECT_EQ(allocator->calls, 1);  // doorbells
   const auto pd = *session->create_pd();
   const auto cq = *session->create_cq(4, nullptr);

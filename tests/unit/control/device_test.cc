@@ -1,4 +1,6 @@
 #include "control/device.h"
+#include "control/cq.h"
+#include "control/cq_channel.h"
 
 #include <cerrno>
 #include <map>
@@ -6,6 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "control/device_session.h"
+#include "control/qp.h"
+#include "control/region.h"
+#include "control/srq.h"
 #include "world.h"
 
 namespace uroce::control {
@@ -60,7 +65,7 @@ TEST(Device, EveryEngineCountHasItsIndexBits) {
   }
 }
 
-TEST(Device, InfoSaysWhatItIsAndCanDo) {
+TEST(Device, InfoHasAttributesAndLimits) {
   World world;
   world.add({.name = "uroce3", .driver = "net_ring", .max_path_mtu = Mtu::mtu4096, .engines = 2, .max_qp = 100});
   const DeviceInfo info = world.device()->info();
@@ -97,21 +102,21 @@ TEST(Device, CountersComeByNameAndCountDrops) {
 
 TEST(Device, SessionsAreLimitedAndComeBack) {
   World world;
-  Device& device = world.add({.max_qp = 4});
+  world.add({.max_qp = 4});
   std::vector<std::shared_ptr<DeviceSession>> sessions;
-  for (uint32_t i = 0; i < kMaxSessions; ++i) sessions.push_back(*device.open());
-  const auto refused = device.open();
+  for (uint32_t i = 0; i < kMaxSessions; ++i) sessions.push_back(*DeviceSession::open(world.device()));
+  const auto refused = DeviceSession::open(world.device());
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ENOMEM);
   sessions.pop_back();
-  EXPECT_TRUE(device.open().has_value());
+  EXPECT_TRUE(DeviceSession::open(world.device()).has_value());
 }
 
 TEST(Device, LinkChangesReachEverySession) {
   World world;
   Device& device = world.add();
-  const auto a = *device.open();
-  const auto b = *device.open();
+  const auto a = *DeviceSession::open(world.device());
+  const auto b = *DeviceSession::open(world.device());
   device.report_link(false);
   EXPECT_EQ(a->events().pop()->type, AsyncEventType::port_error);
   EXPECT_EQ(b->events().pop()->type, AsyncEventType::port_error);
@@ -121,20 +126,20 @@ TEST(Device, LinkChangesReachEverySession) {
 
 TEST(Device, OpenFailsCleanlyWhereTheEngineIsDead) {
   World world;
-  Device& device = world.add({.engine_timeout = std::chrono::milliseconds(20)});
+  world.add({.engine_timeout = std::chrono::milliseconds(20)});
   world.port().frozen = true;
-  const auto session = device.open();
+  const auto session = DeviceSession::open(world.device());
   ASSERT_FALSE(session.has_value());
   EXPECT_EQ(session.error().code, ETIMEDOUT);
   EXPECT_NE(session.error().text.find("engine 0 of uroce0"), std::string::npos) << session.error().text;
   world.port().frozen = false;
-  EXPECT_TRUE(device.open().has_value());
+  EXPECT_TRUE(DeviceSession::open(world.device()).has_value());
 }
 
 TEST(Device, AfterShutDownCallsFailAndObjectsCanStillGo) {
   World world;
   world.add();
-  auto session = *world.device()->open();
+  auto session = *DeviceSession::open(world.device());
   auto pd = *session->create_pd();
   std::byte bytes[64];
   auto region = *session->register_memory(pd, 0, sizeof bytes, bytes, Access::local_write);
@@ -151,7 +156,7 @@ TEST(Device, AfterShutDownCallsFailAndObjectsCanStillGo) {
   EXPECT_EQ(session->register_memory(pd, 0, sizeof bytes, bytes, Access::local_write).error().code, ENODEV);
   EXPECT_EQ(qp->query().error().code, ENODEV);
   EXPECT_EQ(qp->modify({.state = QpState::error}, QpAttrBit::state).error().code, ENODEV);
-  EXPECT_EQ(world.device()->open().error().code, ENODEV);
+  EXPECT_EQ(DeviceSession::open(world.device()).error().code, ENODEV);
   EXPECT_FALSE(world.device()->wait_readable(channel->fd(), std::chrono::milliseconds(1)));
 }
 

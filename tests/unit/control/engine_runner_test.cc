@@ -71,7 +71,7 @@ class EngineRunnerTest : public testing::Test {
   Host host_;
   memory::RegionTable regions_{16, 1};
   NoEvents events_;
-  EngineRunner runner_{host_, "uroce0", 300ms};  // a busy machine is no dead engine
+  EngineRunner runner_{host_, "uroce0", 300ms};  // long enough for a busy machine
 };
 
 TEST_F(EngineRunnerTest, RunsWorkOnTheEngineThatWasNamed) {
@@ -141,7 +141,7 @@ TEST_F(EngineRunnerTest, QuiesceGivesUpOnAStuckPort) {
   EXPECT_NE(result.error().text.find("payload"), std::string::npos) << result.error().text;
 }
 
-TEST_F(EngineRunnerTest, AfterStopWorkRunsHereAndNobodyIsWoken) {
+TEST_F(EngineRunnerTest, AfterStopWorkRunsHereAndWakesNoEngine) {
   host_.frozen = true;
   runner_.stop();
   const int wakes = host_.wakes;

@@ -9,14 +9,14 @@ struct Queue : AsyncEventQueue {
   Queue() : AsyncEventQueue(std::move(*EventFd::create()), 16) {}
 };
 
-TEST(EventRouter, TellsTheOwnerAndNobodyElse) {
-  const IdTable<Cq> cqs{4};
+TEST(EventRouter, ReportsToTheOwnerOnly) {
+  const IdTable<CompletionListener> cqs{4};
   EventRouter router(cqs);
   Queue a, b;
   router.add(EventObject::qp, 7, a);
   router.add(EventObject::cq, 7, b);
   router.on_async_event(AsyncEventType::qp_fatal, 7);
-  router.on_async_event(AsyncEventType::qp_fatal, 8);  // nobody's
+  router.on_async_event(AsyncEventType::qp_fatal, 8);  // unknown
   EXPECT_EQ(a.pop()->type, AsyncEventType::qp_fatal);
   EXPECT_FALSE(a.pop());
   EXPECT_FALSE(b.pop());
@@ -26,7 +26,7 @@ TEST(EventRouter, TellsTheOwnerAndNobodyElse) {
 }
 
 TEST(EventRouter, ForgetsAnObjectWithItsEvents) {
-  const IdTable<Cq> cqs{4};
+  const IdTable<CompletionListener> cqs{4};
   EventRouter router(cqs);
   Queue queue;
   router.add(EventObject::srq, 3, queue);
@@ -37,8 +37,8 @@ TEST(EventRouter, ForgetsAnObjectWithItsEvents) {
   router.remove(EventObject::srq, 3);
 }
 
-TEST(EventRouter, BroadcastsToThoseWhoListen) {
-  const IdTable<Cq> cqs{4};
+TEST(EventRouter, BroadcastsToListeners) {
+  const IdTable<CompletionListener> cqs{4};
   EventRouter router(cqs);
   Queue a, b;
   router.add_listener(a);
@@ -52,8 +52,8 @@ TEST(EventRouter, BroadcastsToThoseWhoListen) {
   EXPECT_EQ(b.pop()->type, AsyncEventType::port_active);
 }
 
-TEST(EventRouter, IgnoresCompletionEventsOfQueuesThatAreNot) {
-  const IdTable<Cq> cqs{4};
+TEST(EventRouter, IgnoresCompletionEventsOfUnknownQueues) {
+  const IdTable<CompletionListener> cqs{4};
   EventRouter router(cqs);
   for (const uint32_t id : {0u, 1u, 5u, 0xffffffffu}) router.on_completion_event(id);
 }

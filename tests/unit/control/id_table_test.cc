@@ -18,7 +18,7 @@ TEST(IdTable, HandsOutEachIdOnceAndTheOldestFirst) {
   EXPECT_EQ(ids.take(), std::nullopt);
 }
 
-TEST(IdTable, FindsWhatIsThereAndNothingElse) {
+TEST(IdTable, FindsExistingObjectsOnly) {
   IdTable<int> ids(2);
   int object = 0;
   const uint32_t id = *ids.take();

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include "control/cq.h"
 #include "control/device_session.h"
 #include "control/qp.h"
+#include "control/region.h"
 #include "transport/datagram/multicast.h"
 #include "world.h"
 
@@ -20,7 +22,7 @@ class MulticastTest : public testing::Test {
  protected:
   MulticastTest() {
     world_.add({.engines = 2});
-    session_ = *world_.device()->open();
+    session_ = *DeviceSession::open(world_.device());
     pd_ = *session_->create_pd();
     cq_ = *session_->create_cq(64, nullptr);
   }
@@ -56,7 +58,7 @@ TEST_F(MulticastTest, TheLinkHearsOfTheFirstMemberAndOfTheLast) {
   EXPECT_TRUE(world_.port().groups.empty());
 }
 
-TEST_F(MulticastTest, SaysWhatIsWrong) {
+TEST_F(MulticastTest, ErrorsNameTheFault) {
   expect_error(create(QpType::rc)->attach_multicast(kGroup), EINVAL, "only a UD");
   expect_error(create(QpType::uc)->attach_multicast(kGroup), EINVAL, "only a UD");
   expect_error(create(QpType::ud)->attach_multicast(World::gid(0)), EINVAL, "not a multicast group");

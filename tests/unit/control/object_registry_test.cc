@@ -91,7 +91,7 @@ TEST_F(ObjectRegistryTest, EnginesGetObjectsInTurn) {
   EXPECT_EQ(registry_.choose_engine(3), 0u);
 }
 
-TEST_F(ObjectRegistryTest, TheFirstAndTheLastUserOfAGroupAreTold) {
+TEST_F(ObjectRegistryTest, ReportsTheFirstAndTheLastUserOfAGroup) {
   MulticastUsers& users = registry_.multicast_users();
   const Gid group = Gid::from_ipv4(0xe0000001);
   EXPECT_TRUE(users.add(group));

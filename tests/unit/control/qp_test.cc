@@ -1,10 +1,12 @@
 #include "control/qp.h"
+#include "control/cq.h"
 
 #include <cerrno>
 
 #include <gtest/gtest.h>
 
 #include "control/device_session.h"
+#include "control/region.h"
 #include "world.h"
 
 namespace uroce::control {
@@ -23,7 +25,7 @@ class QpTest : public testing::Test {
  protected:
   void start(DeviceConfig config = {}) {
     world_.add(config);
-    session_ = *world_.device()->open();
+    session_ = *DeviceSession::open(world_.device());
     pd_ = *session_->create_pd();
     cq_ = *session_->create_cq(64, nullptr);
   }
@@ -58,7 +60,7 @@ class QpTest : public testing::Test {
   std::shared_ptr<Cq> cq_;
 };
 
-TEST_F(QpTest, RingsAreAtLeastWhatWasAskedAndTheRestIsGivenAway) {
+TEST_F(QpTest, RingsAreRoundedUpAndReported) {
   start();
   const auto small = *create({.cap = {0, 0, 0, 0, 0}});
   EXPECT_EQ(small->cap().max_send_wr, 1u);
@@ -130,7 +132,7 @@ TEST_F(QpTest, GoesThroughItsStatesAndReportsThem) {
   to_rts(*qp);
 }
 
-TEST_F(QpTest, TellsAnOperatorWhatTheTransportDoes) {
+TEST_F(QpTest, DescribesTheTransportToTheOperator) {
   start({.congestion = {.algorithm = CongestionAlgorithm::dcqcn}});
   const auto text_of = [](const ControlQp& qp) {
     std::string text;
@@ -163,7 +165,7 @@ TEST_F(QpTest, AWrongModifyNamesItsFaultAndChangesNothing) {
   wrong.av.sgid_index = 2;
   expect_error(qp->modify(wrong, kRtr), EINVAL, "sgid_index 2");
   EXPECT_EQ(qp->query()->state, QpState::init);
-  // Every sentence says whose it is.
+  // Every error names the queue pair.
   const auto named = qp->modify(wrong, kRtr);
   EXPECT_EQ(named.error().text.find("QP 0x"), 0u) << named.error().text;
 }
@@ -189,7 +191,7 @@ TEST_F(QpTest, ResolvesThePeerButNotItself) {
   expect_error(qp->modify(rtr, kRtr), EHOSTUNREACH, "nobody answers");
   EXPECT_EQ(world_.port().resolves, 1);
   EXPECT_EQ(qp->query()->state, QpState::init);
-  // A wrong mask is refused before anybody is asked.
+  // A wrong mask is refused before the network is queried.
   expect_error(qp->modify(rtr, kRtr.without(rq_psn)), EINVAL, "rq_psn");
   EXPECT_EQ(world_.port().resolves, 1);
   rtr.av.dgid = World::gid(1);
@@ -215,7 +217,7 @@ TEST_F(QpTest, ADeadEngineIsNamedAndTheQueuePairStaysUntilItIsKnownToRest) {
   EXPECT_FALSE(watch.expired()) << "the engine may still write to it";
   world_.port().frozen = false;
   world_.poll();
-  // Its number is not given out again meanwhile.
+  // Its number is not reused while the engine may have it.
   cq_ = *session_->create_cq(4, nullptr);
   for (int i = 0; i < 100; ++i) EXPECT_NE((*create())->qpn(), qpn);
   world_.stop();
@@ -235,7 +237,7 @@ TEST_F(QpTest, ACreateThatTimedOutLeavesNothingBehind) {
 TEST_F(QpTest, EnginesOfTheirOwnThread) {
   World threaded(World::Mode::threaded);
   threaded.add({.engines = 2});
-  const auto session = *threaded.device()->open();
+  const auto session = *DeviceSession::open(threaded.device());
   const auto pd = *session->create_pd();
   const auto cq = *session->create_cq(64, nullptr);
   std::vector<std::thread> users;

@@ -17,7 +17,7 @@ class RegionTest : public testing::Test {
  protected:
   void start(std::chrono::nanoseconds timeout = kEngineTimeout) {
     world_.add({.engines = 2, .max_mr = 8, .engine_timeout = timeout});
-    session_ = *world_.device()->open();
+    session_ = *DeviceSession::open(world_.device());
     pd_ = *session_->create_pd();
   }
   Result<std::shared_ptr<Region>> add(AccessFlags access = Access::local_write) {
@@ -58,7 +58,7 @@ TEST_F(RegionTest, GoingWaitsForThePayloadOnItsWay) {
   });
   for (int i = 0; i < 1000; ++i) world_.poll();
   EXPECT_FALSE(gone);
-  EXPECT_TRUE(session_->create_pd().has_value());  // nobody else waits
+  EXPECT_TRUE(session_->create_pd().has_value());  // other calls do not wait
   world_.port().references_payload = false;
   other.join();
   EXPECT_TRUE(gone);
@@ -74,7 +74,7 @@ TEST_F(RegionTest, ASlotIsNotUsedAgainBeforeTheEnginesLetGo) {
   const auto refused = add();
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ENOMEM);
-  regions.pop_back();  // the engines answer again: both slots come back
+  regions.pop_back();  // the engines reply again: both slots are released
   EXPECT_TRUE((regions.push_back(*add()), true));
   EXPECT_TRUE(add().has_value());
 }

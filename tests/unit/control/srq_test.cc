@@ -1,4 +1,7 @@
 #include "control/srq.h"
+#include "control/cq.h"
+#include "control/qp.h"
+#include "control/region.h"
 
 #include <cerrno>
 
@@ -15,7 +18,7 @@ using test::World;
 TEST(ControlSrq, ItsQueuePairsLiveWhereItLives) {
   World world;
   world.add({.engines = 4});
-  const auto session = *world.device()->open();
+  const auto session = *DeviceSession::open(world.device());
   const auto pd = *session->create_pd();
   const auto cq = *session->create_cq(16, nullptr);
   std::set<uint32_t> engines;
@@ -43,7 +46,7 @@ TEST(ControlSrq, ItsQueuePairsLiveWhereItLives) {
 TEST(ControlSrq, LivesAsLongAsAQueuePairUsesIt) {
   World world;
   world.add();
-  const auto session = *world.device()->open();
+  const auto session = *DeviceSession::open(world.device());
   const auto pd = *session->create_pd();
   const auto cq = *session->create_cq(16, nullptr);
   auto srq = *session->create_srq(pd, 4, 1);

@@ -32,7 +32,7 @@ void expect_error(const Result<T>& result, int code, const std::string& word) {
 
 class World;
 
-/// A device's port: what pmd_glue is in production.
+/// A device's port, in the place of pmd_glue.
 class Port final : public control::DeviceHost {
  public:
   explicit Port(World& world) : world_(world) {}
@@ -57,9 +57,9 @@ class Port final : public control::DeviceHost {
   std::atomic<int> wakes{0};
   std::atomic<int> resolves{0};
   std::set<Gid> groups;                         ///< joined
-  std::map<Gid, EthAddr> moved;                 ///< what next_hop() knows
+  std::map<Gid, EthAddr> moved;                 // the addresses of next_hop()
   EthAddr last_destination{};                   ///< of the frames sent
-  std::atomic<bool> references_payload{false};  ///< what every sink of this port says
+  std::atomic<bool> references_payload{false};  ///< the value of every sink of this port
   std::atomic<bool> frozen{false};              ///< its engines are not polled
 
   /// One pass over the port's engines. True when anything moved.

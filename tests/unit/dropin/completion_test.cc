@@ -116,7 +116,7 @@ TEST_F(Pair, AnExtendedQueueShowsEachCompletion) {
   EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
-TEST_F(Pair, ACompletionQueueGrowsAndShrinksAroundWhatWaits) {
+TEST_F(Pair, ACompletionQueueGrowsAndShrinksWithCompletionsWaiting) {
   EXPECT_EQ(ibv_resize_cq(cq_, 0), EINVAL);
   ASSERT_EQ(post_recv(qp_[1], 1, 8), 0);
   ASSERT_EQ(post_send(qp_[0], 2, 8), 0);

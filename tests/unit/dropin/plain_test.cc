@@ -76,7 +76,7 @@ TEST(RouteBack, TurnsAnIpv4HeaderRound) {
   EXPECT_EQ(route->hop_limit, 17);
 }
 
-TEST(RouteBack, RefusesWhatItCannotAnswer) {
+TEST(RouteBack, RefusesHeadersWithoutAWayBack) {
   const std::vector<Gid> gids = {Gid::from_ipv4(0x0a000002)};
   EXPECT_EQ(route_back(ipv4_grh(0x0a000001, 0xe0000001), gids).error().code, EINVAL);
   EXPECT_EQ(route_back(ipv4_grh(0x0a000001, 0x0a000003), gids).error().code, ENOENT);
@@ -139,7 +139,7 @@ TEST(QpAttributes, SurviveTheWayThroughTheApi) {
   EXPECT_EQ(out.ah_attr.grh.hop_limit, 64) << "1 is InfiniBand's way of saying: the route's";
 }
 
-TEST(QpAttributes, RefusesWhatRoceDoesNotHave) {
+TEST(QpAttributes, RefusesAttributesThatRoceLacks) {
   ibv_qp_attr in{};
   QpAttr out;
   EXPECT_EQ(convert(in, IBV_QP_AV, out), EINVAL) << "no GID";
@@ -229,7 +229,7 @@ TEST(Redirector, NeedsATree) {
   unsetenv("UROCE_SYSFS");
 }
 
-TEST(Fork, SaysWhatWasAskedFor) {
+TEST(Fork, ReportsWhetherItIsOn) {
   EXPECT_EQ(ibv_is_fork_initialized(), IBV_FORK_DISABLED);
   EXPECT_EQ(ibv_fork_init(), 0);
   EXPECT_EQ(ibv_is_fork_initialized(), IBV_FORK_ENABLED);

@@ -42,7 +42,7 @@ ibv_qp_init_attr small_qp(ibv_qp_type type = IBV_QPT_RC) {
   return attr;
 }
 
-/// The next event, of the type that is due.
+/// The next event, which must be of that type.
 rdma_cm_event* expect_event(rdma_event_channel* channel, rdma_cm_event_type type) {
   pollfd waiting{channel->fd, POLLIN, 0};
   EXPECT_EQ(poll(&waiting, 1, 10000), 1) << "no " << rdma_event_str(type);
@@ -282,7 +282,7 @@ class Datagrams : public Pair {
   void SetUp() override { set_up(RDMA_PS_UDP); }
 };
 
-TEST_F(Datagrams, EstablishedTellsWhereToSend) {
+TEST_F(Datagrams, EstablishedHasThePeersAddress) {
   auto attr = small_qp(IBV_QPT_UD);
   ASSERT_EQ(rdma_create_qp(client_, nullptr, &attr), 0) << std::strerror(errno);
   EXPECT_EQ(client_->qp->state, IBV_QPS_RTS);
@@ -362,7 +362,7 @@ TEST(Endpoints, WaitForTheirEvents) {
   rdma_destroy_ep(listener);
 }
 
-TEST(Endpoints, NobodyListensIsRefused) {
+TEST(Endpoints, WithoutAListenerIsRefused) {
   rdma_addrinfo hints{};
   hints.ai_port_space = RDMA_PS_TCP;
   rdma_addrinfo* info = nullptr;

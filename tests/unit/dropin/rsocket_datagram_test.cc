@@ -95,7 +95,7 @@ TEST_F(RsocketDatagrams, ALongOneIsCut) {
   EXPECT_EQ(errno, EWOULDBLOCK);
 }
 
-TEST_F(RsocketDatagrams, NobodyThereIsRefused) {
+TEST_F(RsocketDatagrams, WithoutAPeerIsRefused) {
   auto nobody = at_;
   nobody.sin_port = htons(9);
   EXPECT_EQ(rsendto(client_, "x", 1, 0, plain(nobody), sizeof(nobody)), -1);
@@ -114,7 +114,7 @@ TEST_F(RsocketDatagrams, MoreThanTheQueueHoldsArrivesWhereItIsRead) {
   }
 }
 
-TEST_F(RsocketDatagrams, WhatStreamsDoIsRefused) {
+TEST_F(RsocketDatagrams, CallsOfStreamsAreRefused) {
   EXPECT_EQ(rlisten(server_, 1), -1);
   EXPECT_EQ(errno, EOPNOTSUPP);
   EXPECT_EQ(raccept(server_, nullptr, nullptr), -1);

@@ -54,7 +54,7 @@ class Stream : public testing::Test {
   }
   virtual void prepare() {}
 
-  /// Sends from one end while the other receives; both as the test's seed has it. True when all is the same.
+  /// Sends from one end while the other receives, in sizes that the seed decides. True when all bytes are equal.
   bool exchange(std::size_t size) {
     std::vector<char> out(size), in(size);
     for (char& each : out) each = static_cast<char>(random_());
@@ -161,7 +161,7 @@ TEST_F(Stream, CloseEndsTheOtherSide) {
   EXPECT_EQ(errno, ECONNRESET);
 }
 
-TEST_F(Stream, SelectMarksWhatIsReady) {
+TEST_F(Stream, SelectMarksReadyDescriptors) {
   ASSERT_EQ(rsend(near_, "x", 1, 0), 1);
   fd_set readable, writable;
   FD_ZERO(&readable);
@@ -197,7 +197,7 @@ TEST_F(Stream, OptionsAreKept) {
   EXPECT_TRUE(exchange(1000));
 }
 
-/// Small queues and buffers: every bound is met again and again.
+/// Small queues and buffers: every bound is reached many times.
 class NarrowStream : public Stream {
  protected:
   void prepare() override {
@@ -229,7 +229,7 @@ TEST_F(NarrowStream, MovesManyLittlePieces) {
 TEST_F(NarrowStream, MappedBuffersAreWrittenInPlace) {
   std::vector<char> buffer(10000, '.');
   ASSERT_EQ(riomap(far_, buffer.data(), buffer.size(), PROT_WRITE, 0, 100), 100);
-  ASSERT_EQ(rsend(far_, "mapped", 6, 0), 6);  // tells of it first
+  ASSERT_EQ(rsend(far_, "mapped", 6, 0), 6);  // sends the mapping first
   char word[6];
   ASSERT_EQ(rrecv(near_, word, 6, MSG_WAITALL), 6);
   const std::string text(9000, 'x');
@@ -239,7 +239,7 @@ TEST_F(NarrowStream, MappedBuffersAreWrittenInPlace) {
   EXPECT_EQ(std::string(buffer.data() + 500, 9000), text);
   EXPECT_EQ(buffer[499], '.');
   EXPECT_EQ(buffer[9500], '.');
-  EXPECT_EQ(riowrite(near_, "x", 1, 99, 0), 0u);  // nothing is mapped there
+  EXPECT_EQ(riowrite(near_, "x", 1, 99, 0), 0u);  // not mapped
   EXPECT_EQ(riounmap(far_, buffer.data(), buffer.size()), 0);
   EXPECT_EQ(riounmap(far_, buffer.data(), buffer.size()), -1);
   std::vector<char> more(64);
@@ -272,7 +272,7 @@ TEST(Rsocket, NonBlockingConnect) {
   rclose(listener);
 }
 
-TEST(Rsocket, NobodyListensIsRefused) {
+TEST(Rsocket, WithoutAListenerIsRefused) {
   const int client = rsocket(AF_INET, SOCK_STREAM, 0);
   const auto at = address("10.117.0.1", 9);
   EXPECT_EQ(rconnect(client, plain(at), sizeof(at)), -1);
@@ -300,7 +300,7 @@ TEST(Rsocket, MistakesAreRefused) {
   EXPECT_EQ(rclose(socket), 0);
 }
 
-TEST(Rsocket, AClosedListenerClosesWhatNobodyAccepted) {
+TEST(Rsocket, AClosedListenerClosesUnacceptedConnections) {
   const int listener = rsocket(AF_INET, SOCK_STREAM, 0);
   const auto at = address("10.117.0.1");
   ASSERT_EQ(rbind(listener, plain(at), sizeof(at)), 0);

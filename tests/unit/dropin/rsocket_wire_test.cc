@@ -21,7 +21,7 @@ const auto kSample = bytes({
     0, 0, 0x7f, 1,    2, 3, 0, 0,    1, 1, 1, 1, 0, 1, 0, 0,  // 64 KiB
 });
 
-TEST(RsocketGreeting, IsWhatRdmaCoreSends) {
+TEST(RsocketGreeting, HasTheBytesOfRdmaCore) {
   Greeting greeting;
   greeting.maps = true;
   greeting.credits = 384;
@@ -94,7 +94,7 @@ TEST(RsocketMessage, HasItsKindAboveItsValue) {
   EXPECT_EQ(value_of(0x80000180u), 384u);
 }
 
-TEST(RsocketDatagram, SendersAreWhatRdmaCoreSends) {
+TEST(RsocketDatagram, SendersHaveTheBytesOfRdmaCore) {
   std::vector<std::byte> place(kSenderMax);
   const Sender four{Gid::from_ipv4(0x0a000001), 0x1234};
   EXPECT_EQ(encode(four, place), 8u);
@@ -111,7 +111,7 @@ TEST(RsocketDatagram, SendersAreWhatRdmaCoreSends) {
   EXPECT_FALSE(decode_sender(place));
 }
 
-TEST(RsocketDatagram, IntroductionsAreWhatRdmaCoreSends) {
+TEST(RsocketDatagram, IntroductionsHaveTheBytesOfRdmaCore) {
   std::vector<std::byte> place(kIntroductionMax);
   EXPECT_EQ(encode(Introduction{true, 0x010203, Gid::from_ipv4(0x0a000002)}, place), 16u);
   EXPECT_EQ(std::vector(place.begin(), place.begin() + 16),

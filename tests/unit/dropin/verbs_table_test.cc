@@ -1,4 +1,4 @@
-// libibverbs' private table, and what librdmacm says of one that is not its own.
+// libibverbs' private table, and librdmacm's errors for a table of another version.
 #include "dropin/rdmacm/verbs_table.h"
 
 #include <cerrno>

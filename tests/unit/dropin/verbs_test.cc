@@ -1,4 +1,4 @@
-// The drop-in library as programs use it: posting, sharing, asking, and what is refused.
+// The drop-in library as programs use it: posting, sharing objects, queries, and refused calls.
 #include <unistd.h>
 
 #include <atomic>
@@ -151,13 +151,13 @@ TEST_F(Pair, EachCompletionMakesRoomForARequest) {
   EXPECT_EQ(poll(left).size(), left);
 }
 
-TEST_F(Pair, WhatIsInUseStays) {
+TEST_F(Pair, ObjectsInUseStay) {
   EXPECT_EQ(ibv_dealloc_pd(pd_), EBUSY);
   EXPECT_EQ(ibv_destroy_cq(cq_), EBUSY);
   EXPECT_EQ(ibv_destroy_comp_channel(channel_), EBUSY);
 }
 
-TEST_F(Pair, QueryShowsWhatWasSet) {
+TEST_F(Pair, QueryReturnsTheAttributesSet) {
   ibv_qp_attr attr{};
   ibv_qp_init_attr init{};
   ASSERT_EQ(ibv_query_qp(qp_[0], &attr, IBV_QP_STATE, &init), 0);
@@ -230,7 +230,7 @@ TEST_F(Pair, ARegionIsAddressedFromItsIova) {
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
 }
 
-TEST_F(Pair, WhatIsNotOfferedSaysSo) {
+TEST_F(Pair, UnsupportedCallsFail) {
   ibv_xrcd_init_attr xrcd{};
   EXPECT_EQ(ibv_open_xrcd(context_, &xrcd), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);

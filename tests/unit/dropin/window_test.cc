@@ -1,4 +1,4 @@
-// Memory windows through the drop-in library: what libibverbs' own calls promise.
+// Memory windows through the drop-in library: the promises of libibverbs' calls.
 #include <cerrno>
 
 #include "pair.h"
@@ -34,7 +34,7 @@ class Windows : public Pair {
   ibv_mr* bindable_ = nullptr;
 };
 
-TEST_F(Windows, TheDeviceTellsOfThem) {
+TEST_F(Windows, TheDeviceReportsThem) {
   ibv_device_attr attr{};
   ASSERT_EQ(ibv_query_device(context_, &attr), 0);
   EXPECT_GT(attr.max_mw, 0);
@@ -69,7 +69,7 @@ TEST_F(Windows, ARegionWithABoundWindowStays) {
   EXPECT_EQ(ibv_dealloc_mw(mw), 0);
 }
 
-TEST_F(Windows, WhatCannotBeMeantIsRefused) {
+TEST_F(Windows, InvalidRequestsAreRefused) {
   EXPECT_EQ(ibv_alloc_mw(pd_, static_cast<ibv_mw_type>(3)), nullptr);
   EXPECT_EQ(errno, EINVAL);
   ibv_mw* mw = ibv_alloc_mw(pd_, IBV_MW_TYPE_1);

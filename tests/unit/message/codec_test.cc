@@ -18,7 +18,7 @@ std::vector<std::byte> bytes_of(const auto& value) {
   return out;
 }
 
-TEST(Codec, WhatIsWrittenIsRead) {
+TEST(Codec, ReadsItsOwnBytes) {
   QpAttr attr;
   attr.state = QpState::rts;
   attr.rq_psn = 0x123456;
@@ -58,7 +58,7 @@ TEST(Codec, ListsAndTextKeepTheirLengths) {
   EXPECT_FALSE(got.devices[0].link_up);
 }
 
-TEST(Codec, RefusesEveryTruncationAndWhatIsLeftOver) {
+TEST(Codec, RefusesEveryTruncationAndTrailingBytes) {
   RegisterMemory sent{.pd = 1, .base = 2, .length = 3, .address = 4};
   sent.segments = {{0, 0, 4096}, {1, 4096, 8192}};
   const auto bytes = bytes_of(sent);

@@ -62,7 +62,7 @@ TEST(Connection, WaitsNoLongerThanItsPatience) {
   EXPECT_EQ(sent.error().code, ETIMEDOUT) << "the other end reads nothing";
 }
 
-TEST(Connection, RefusesWhatIsTooLarge) {
+TEST(Connection, RefusesTooLargeMessages) {
   Ends ends;
   EXPECT_EQ(ends.a.send(std::vector<std::byte>(kMaxPacket + 1), {}).error().code, EMSGSIZE);
   const std::vector<std::byte> large(kMaxPacket + 1);

@@ -1,5 +1,5 @@
 // The bytes of the samples on the socket, in protocol version 7. Applications and daemons of different builds exchange
-// them: if these bytes change, raise kProtocol.
+// them: when these bytes change, raise kProtocol.
 #pragma once
 
 #include <cstdint>

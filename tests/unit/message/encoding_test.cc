@@ -1,4 +1,4 @@
-// The bytes of each message are those of the protocol version, whatever becomes of the code that writes them.
+// The bytes of each message stay those of the protocol version, however the encoder changes.
 #include <iterator>
 #include <string>
 

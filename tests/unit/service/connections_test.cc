@@ -176,8 +176,8 @@ TEST_F(ConnectionsTest, ConnectMoveBytesAndPart) {
   EXPECT_TRUE(passive.disconnect()) << "the other side's wish is known";
 }
 
-// 12.7.25: the Starting PSN of a message is where its receiver begins to send. Two ends that both take it for the
-// sender's agree with each other, but with no other implementation: so what counts is what was on the wire.
+// 12.7.25: the Starting PSN of a message is the PSN at which its receiver begins to send. Two ends that both take it
+// for the sender's would agree with each other but with no other implementation, so this checks the frames.
 TEST_F(ConnectionsTest, EachSideBeginsToSendWithThePsnThatTheOtherNamed) {
   Program server(socket_), client(socket_);
   CmId listener = server.id();
@@ -244,7 +244,7 @@ TEST_F(ConnectionsTest, PortsAreSharedFairly) {
   EXPECT_TRUE(again.bind({Gid{}, 4012})) << "the port came back with its ids";
 }
 
-TEST_F(ConnectionsTest, AnAddressThatNobodyHas) {
+TEST_F(ConnectionsTest, AnUnusedAddress) {
   Program client(socket_);
   CmId id = client.id();
   must(id.resolve_addr(std::nullopt, {World::gid(50), 1}, 50ms));
@@ -327,7 +327,7 @@ TEST_F(ConnectionsTest, AProgramThatGoesPartsFromItsPeers) {
     client.expect(CmEventType::connect_response);
     must(id.establish());
     server->expect(CmEventType::established);
-    // The handles go with the program here, and tell the daemon as its end would.
+    // Destroying the handles sends the same messages as the end of the program.
     return id;
   }();
   server.reset();
@@ -371,7 +371,7 @@ TEST_F(ConnectionsTest, EventsTakenAheadStillWait) {
     int waiting = 0;
     return ioctl(server.channel.fd(), FIONREAD, &waiting) == 0 && waiting == kCount;
   }));
-  // The first to be taken brings the others along.
+  // Taking the first event fetches the others.
   std::vector<CmId> adopted;
   for (uint32_t i = 0; i + 2 < kCount; ++i) {
     adopted.push_back(must(server.manager.adopt(server.expect(CmEventType::connect_request))));
@@ -427,7 +427,7 @@ TEST_F(ConnectionsTest, EventsOfIdsThatWentAreNeitherSeenNorCounted) {
   EXPECT_EQ(program.channel.take(), std::nullopt);
 }
 
-TEST_F(ConnectionsTest, WhatAnEventToldEndsWithTheNextCall) {
+TEST_F(ConnectionsTest, TheStateOfAnEventIsStaleAfterTheNextCall) {
   Program client(socket_);
   CmId id = resolved(client, address(1, 4062));
   EXPECT_EQ(must(id.info()).traffic_class, 0);

@@ -44,7 +44,7 @@ TEST(Mapping, FallsOnTheClientsAlignment) {
   EXPECT_EQ((reinterpret_cast<uint64_t>((*mapping)->data()) - address) % (uint64_t{1} << 30), 0u);
 }
 
-TEST(Mapping, RefusesWhatDoesNotHold) {
+TEST(Mapping, RefusesInvalidSegments) {
   std::vector<message::Fd> fds;
   fds.push_back(memory_file(2 * kPage));
   const auto code = [&](message::Segment segment, uint64_t address, uint64_t length) {
@@ -140,7 +140,7 @@ TEST(Mapping, GoesOnWithZeroesWhenTheFileIsCutShort) {
   mapping->data()[kPage] = std::byte{1};
   EXPECT_FALSE(mapping->broken());
   ASSERT_EQ(ftruncate(fds[0].get(), kPage), 0);
-  mapping->data()[kPage] = std::byte{2};  // would be the end of the process
+  mapping->data()[kPage] = std::byte{2};  // without the fault watch this would kill the process
   EXPECT_TRUE(mapping->broken());
   EXPECT_FALSE(other->broken());
   EXPECT_EQ(mapping->data()[0], std::byte{0});

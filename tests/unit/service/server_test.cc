@@ -70,7 +70,7 @@ class ServerTest : public testing::Test {
   std::unique_ptr<Server> server_;
 };
 
-TEST_F(ServerTest, TellsItsDevices) {
+TEST_F(ServerTest, ListsItsDevices) {
   const auto devices = must(daemon_devices({socket_}));
   ASSERT_EQ(devices.size(), 2u);
   EXPECT_EQ(devices[0].name, name(0));
@@ -253,7 +253,7 @@ TEST_F(ServerTest, ASecondDaemonDoesNotTakeTheSocketOfALiveOne) {
   EXPECT_TRUE(daemon_devices({socket_}));
 }
 
-TEST_F(ServerTest, DisconnectsWhoSpeaksNonsense) {
+TEST_F(ServerTest, DisconnectsAfterInvalidMessages) {
   Side b(open(name(1)));
   const std::vector<std::byte> rubbish(100, std::byte{0xee});
   for (const std::size_t length : {std::size_t{0}, std::size_t{1}, std::size_t{5}, std::size_t{100}}) {
@@ -346,7 +346,7 @@ TEST_F(ServerTest, ListsMoreClientsThanAReplyHolds) {
   EXPECT_EQ(listed, 700u);
 }
 
-// A client's thread that looks at all clients holds them, itself among them.
+// A client's thread that lists clients has references to all of them, including its own.
 TEST_F(ServerTest, StopsWhileClientsAreListed) {
   for (int round = 0; round < 10; ++round) {
     std::vector<std::thread> lookers;
@@ -364,7 +364,7 @@ TEST_F(ServerTest, StopsWhileClientsAreListed) {
   }
 }
 
-TEST_F(ServerTest, EventsThatNobodyReadsAreLost) {
+TEST_F(ServerTest, UnreadEventsAreLost) {
   Side a(open(name(0))), b(open(name(1)));
   ASSERT_GE(fcntl(b.context.async_fd(), F_SETPIPE_SZ, 4096), 0);
   auto qa = a.make_qp(), qb = b.make_qp();

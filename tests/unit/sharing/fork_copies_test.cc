@@ -53,7 +53,7 @@ bool all_are(const volatile uint8_t* at, std::size_t length, uint8_t value) {
   return true;
 }
 
-/// Parent and child see the bytes as they were, and nothing of what the other stores then.
+/// Parent and child see the bytes as they were, and neither sees the other's later stores.
 void expect_apart(uint8_t* at, std::size_t length) {
   std::memset(at, 1, length);
   const auto segments = share(at, length);
@@ -110,7 +110,7 @@ TEST(SharingAndFork, HugePages) {
   if (at == nullptr || more == nullptr) GTEST_SKIP() << "fewer than two huge pages of 2 MiB are free";
   expect_apart(at, kHuge);
   ::munmap(at, kHuge);
-  ASSERT_TRUE(share(initialised, 1));  // lets go of the huge page
+  ASSERT_TRUE(share(initialised, 1));  // frees the huge page
 }
 
 /// The mapping that an address lies in.
@@ -251,7 +251,7 @@ bool is_mapped(void* page) {
   return ::mincore(page, kPage, &resident) == 0;
 }
 
-// In a child, as it is for good.
+// In a child, because leave_out_of_children() cannot be undone.
 TEST(SharingAndFork, LeftOutOfChildren) {
   uint8_t* early = map(4 * kPage);
   uint8_t* late = map(6 * kPage);

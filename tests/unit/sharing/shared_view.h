@@ -1,4 +1,4 @@
-// A second mapping of segments, as the daemon has one.
+// A second mapping of segments, like the daemon's.
 #pragma once
 
 #include <algorithm>

@@ -43,7 +43,7 @@ void expect_filled(const uint8_t* at, std::size_t length, uint32_t seed) {
   for (std::size_t i = 0; i < length; ++i) ASSERT_EQ(at[i], static_cast<uint8_t>(random() >> 8)) << "at byte " << i;
 }
 
-/// Both see the same bytes, and each the other's stores.
+/// Both views have the same bytes, and each sees the other's stores.
 void expect_shared(uint8_t* at, std::size_t length, const std::vector<SharedSegment>& segments) {
   const SharedView view(segments, at);
   for (std::size_t i = 0; i < length; ++i) ASSERT_EQ(at[i], view[i]) << "at byte " << i;
@@ -131,7 +131,7 @@ TEST(Sharing, AskedAgainIsNotMovedAgain) {
   EXPECT_EQ(again->front().offset, first->front().offset);
 }
 
-TEST(Sharing, OverlappingRangesShareWhatIsMoved) {
+TEST(Sharing, OverlappingRangesShareMovedPages) {
   uint8_t* at = map(12 * kPage);
   fill(at, 12 * kPage, 8);
   const auto low = share(at, 8 * kPage), high = share(at + 4 * kPage, 8 * kPage), all = share(at, 12 * kPage);
@@ -158,7 +158,7 @@ TEST(Sharing, FreedAndMappedAgain) {
   expect_shared(at, 8 * kPage, *after);
 }
 
-TEST(Sharing, MemoryOfWhatIsGoneIsGivenBack) {
+TEST(Sharing, UnmappedMemoryIsFreed) {
   uint8_t* keep = map(kPage);
   const auto kept = share(keep, kPage);
   ASSERT_TRUE(kept);
@@ -326,7 +326,7 @@ TEST(Sharing, SharedMemoryWithoutNameOrDescriptor) {
     const auto segments = share(at, 4 * kPage);
     if (segments) {
       expect_shared(at, 4 * kPage, *segments);
-    } else {  // without privilege nobody can open it
+    } else {  // without privilege it cannot be opened
       EXPECT_NE(::geteuid(), 0U) << segments.error().text;
       EXPECT_EQ(segments.error().code, EOPNOTSUPP);
     }
@@ -347,7 +347,7 @@ TEST(Sharing, HugePages) {
       fill_share_and_expect(static_cast<uint8_t*>(at) + 5 * kPage, 9 * kPage, 17);
     ::munmap(at, kHuge);
   }
-  ASSERT_TRUE(share(initialised, 1));  // lets go of the huge page
+  ASSERT_TRUE(share(initialised, 1));  // frees the huge page
 }
 
 TEST(Sharing, NothingIsLeftOpenForMemoryThatIsGone) {

@@ -1,4 +1,4 @@
-// Threads that store throughout: no store is lost, and nobody crashes.
+// Threads that store while pages move: no store is lost, and no thread crashes.
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -25,7 +25,7 @@ constexpr std::size_t kPage = 4096;
 
 auto share(void* address, std::size_t length) { return Sharing::of_this_process().share(address, length, true); }
 
-/// Stores into every eighth word, an own one for each storer, and knows what must be there.
+/// Stores into every eighth word, a different one per thread, and knows the expected values.
 class Storer {
  public:
   Storer(uint64_t* words, std::size_t count, std::size_t index)
@@ -121,7 +121,7 @@ TEST(SharingUnderStores, FilesMappedPrivate) {
 TEST(SharingUnderStores, HugePages) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | 21 << MAP_HUGE_SHIFT;
   share_mapping_under_stores(std::size_t{2} << 20, kFlags, -1, 1);
-  ASSERT_TRUE(share(initialised, 1));  // lets go of the huge page
+  ASSERT_TRUE(share(initialised, 1));  // frees the huge page
 }
 
 TEST(SharingUnderStores, PagesThatAreDroppedMeanwhile) {

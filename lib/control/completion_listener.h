@@ -1,0 +1,15 @@
+// A completion queue as the event router sees it.
+#pragma once
+
+namespace uroce::control {
+
+class CompletionListener {
+ public:
+  /// A completion came while the queue was armed. Engines' threads; takes no lock.
+  virtual void fire() = 0;
+
+ protected:
+  ~CompletionListener() = default;
+};
+
+}  // namespace uroce::control
