@@ -14,8 +14,8 @@
 #include "net/address.h"
 #include "pmd_glue/eal_args.h"
 #include "pmd_glue/frame_size.h"
-#include "transport/core/setting_names.h"
 #include "transport/congestion/parameters.h"
+#include "transport/core/setting_names.h"
 #include "uroced/field_kinds.h"
 
 namespace uroce::daemon {

@@ -7,8 +7,8 @@
 #include <functional>
 #include <map>
 
-#include "transport/core/setting_names.h"
 #include "transport/congestion/parameters.h"
+#include "transport/core/setting_names.h"
 
 namespace uroce::sim {
 namespace {

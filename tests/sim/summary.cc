@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "tests/sim/simulation.h"
-#include "transport/core/setting_names.h"
 #include "transport/congestion/parameters.h"
+#include "transport/core/setting_names.h"
 #include "wire/drop.h"
 
 namespace uroce::sim {
