@@ -56,10 +56,12 @@ class DoorbellPoster {
 class DoorbellReader {
  public:
   DoorbellReader() = default;
-  DoorbellReader(std::byte* memory, uint32_t entries)
+  /// `position`: what the reader before this one returned; 0 for the first.
+  DoorbellReader(std::byte* memory, uint32_t entries, uint32_t position = 0)
       : header_(reinterpret_cast<DoorbellHeader*>(memory)),
         slots_(reinterpret_cast<std::atomic<uint32_t>*>(memory + sizeof(DoorbellHeader))),
-        mask_(entries - 1) {}
+        mask_(entries - 1),
+        tail_(position) {}
 
   /// The next token, or 0. The caller clears that queue's flag before it reads the queue, and takes at most the
   /// ring's entries in a row: a hostile poster refills slots as fast as they are read.
@@ -75,6 +77,8 @@ class DoorbellReader {
   /// last ring() that found the flag set: what was posted before that is visible to the caller's next read.
   static bool clear(DoorbellFlag& flag) { return flag.rung.exchange(0, std::memory_order_seq_cst) != 0; }
   bool empty() const { return slots_[tail_ & mask_].load(std::memory_order_seq_cst) == 0; }
+  /// Where another reader of the ring goes on.
+  uint32_t position() const { return tail_; }
   void set_sleeping(bool sleeping) { header_->sleeping.store(sleeping ? 1 : 0, std::memory_order_seq_cst); }
 
  private:

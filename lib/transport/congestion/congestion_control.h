@@ -48,6 +48,14 @@ class CongestionControl {
   /// When on_timer() has something to do; kNever: nothing.
   Nanos next_deadline() const { return next_deadline_; }
 
+  template <class Archive>
+  void persist(Archive& archive, uint32_t most_window, uint64_t most_rate) {
+    archive("window", window_, 1u, most_window);
+    archive("rate", rate_, uint64_t{0}, most_rate);
+    archive("bytes_left", bytes_left_, int64_t{0}, INT64_MAX);
+    archive.deadline("next_deadline", next_deadline_);
+  }
+
  protected:
   /// As many bytes have left as bytes_left_ said.
   virtual void on_bytes(Nanos now) {
@@ -59,6 +67,7 @@ class CongestionControl {
   int64_t bytes_left_ = INT64_MAX;
   Nanos next_deadline_ = kNever;
 };
+static_assert(sizeof(CongestionControl) == 40, "a new member? name it in persist(), then adapt this size");
 
 /// The state of a queue pair with packets of at most `packet_bytes`. Nullptr for none. `window`: the most packets that
 /// it may ever have in flight.

@@ -29,6 +29,14 @@ class Pacer {
   /// Requests and READ responses share the rate in turns. Returns whose turn it is, and passes it on.
   bool take_turn_for_requests() { return requests_first_ = !requests_first_; }
 
+  template <class Archive>
+  void persist(Archive& archive) {
+    auto& [next_send, owed_ns, requests_first] = *this;
+    archive.moment("next_send", next_send);
+    archive("owed_ns", owed_ns, 0.0, 1.0);
+    archive("requests_first", requests_first);
+  }
+
  private:
   Nanos next_send_{0};
   double owed_ns_ = 0;  // what next_send_ leaves out, less than a nanosecond
