@@ -56,10 +56,12 @@ class DoorbellPoster {
 class DoorbellReader {
  public:
   DoorbellReader() = default;
-  DoorbellReader(std::byte* memory, uint32_t entries)
+  /// `position`: what the reader before this one returned; 0 for the first.
+  DoorbellReader(std::byte* memory, uint32_t entries, uint32_t position = 0)
       : header_(reinterpret_cast<DoorbellHeader*>(memory)),
         slots_(reinterpret_cast<std::atomic<uint32_t>*>(memory + sizeof(DoorbellHeader))),
-        mask_(entries - 1) {}
+        mask_(entries - 1),
+        tail_(position) {}
 
   /// The next token, or 0. The caller must clear that queue's flag before it reads the queue. It must take at most as
   /// many tokens in a row as the ring has entries, because a hostile poster refills slots as fast as they are read.
@@ -76,6 +78,8 @@ class DoorbellReader {
   /// posted before that ring().
   static bool clear(DoorbellFlag& flag) { return flag.rung.exchange(0, std::memory_order_seq_cst) != 0; }
   bool empty() const { return slots_[tail_ & mask_].load(std::memory_order_seq_cst) == 0; }
+  /// Where another reader of the ring goes on.
+  uint32_t position() const { return tail_; }
   void set_sleeping(bool sleeping) { header_->sleeping.store(sleeping ? 1 : 0, std::memory_order_seq_cst); }
 
  private:

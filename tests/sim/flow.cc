@@ -61,6 +61,7 @@ Flow::Flow(TestEndpoint& from, TestQp& from_qp, TestCq& send_cq, TestEndpoint& t
       recv_cq_(recv_cq),
       options_(options),
       random_(seed),
+      receive_random_(~seed),
       source_(from.make_region(options.area, Access::local_write)),
       write_place_(to.make_region(options.area, kAll)),
       read_source_(to.make_region(options.area, Access::remote_read)),
@@ -80,11 +81,11 @@ void Flow::violate(const std::string& what) {
 }
 
 /// The range as one to four entries.
-std::vector<Sge> Flow::gather(TestRegion& region, uint64_t offset, uint32_t length) {
+std::vector<Sge> Flow::gather(Random& random, TestRegion& region, uint64_t offset, uint32_t length) {
   std::vector<Sge> sges;
-  const uint64_t pieces = 1 + random_.below(4);
+  const uint64_t pieces = 1 + random.below(4);
   for (uint64_t left = pieces; left > 1 && length > 0; --left) {
-    const auto piece = static_cast<uint32_t>(random_.below(length + 1));
+    const auto piece = static_cast<uint32_t>(random.below(length + 1));
     sges.push_back(region.sge(offset, piece));
     offset += piece;
     length -= piece;
@@ -132,12 +133,12 @@ void Flow::prepare(const Op& op, SendRequest& request, Posted& posted, std::vect
   } else if (op.opcode == WrOpcode::rdma_read) {
     const uint64_t to = random_.below(options_.area - op.length + 1);
     source_offset_ = random_.below(options_.area - op.length + 1);
-    sges = gather(read_place_, to, op.length);
+    sges = gather(random_, read_place_, to, op.length);
     request.remote_addr = read_source_.va() + source_offset_;
     request.rkey = read_source_.key();
   } else {
     source_offset_ = random_.below(options_.area - op.length + 1);
-    sges = gather(source_, source_offset_, op.length);
+    sges = gather(random_, source_, source_offset_, op.length);
     request.remote_addr = write_place_.va() + random_.below(options_.area - op.length + 1);
     request.rkey = write_place_.key();
   }
@@ -193,7 +194,8 @@ bool Flow::post(const Op& op) {
 void Flow::post_receives(uint32_t most) {
   while (receives_posted_ < std::min(most, options_.recv_depth)) {
     const uint64_t slot = next_recv_ % options_.recv_depth;
-    const std::vector<Sge> sges = gather(inbox_, slot * options_.max_message, options_.max_message);
+    Random& random = options_.same_at_any_pace ? receive_random_ : random_;
+    const std::vector<Sge> sges = gather(random, inbox_, slot * options_.max_message, options_.max_message);
     if (!to_qp_.post_recv({.wr_id = next_recv_, .sges = sges})) return;
     ++next_recv_;
     ++receives_posted_;
@@ -207,15 +209,19 @@ std::string Flow::describe_oldest() const {
                      static_cast<int>(oldest.op.opcode), oldest.op.length);
 }
 
-void Flow::poll() {
+bool Flow::poll() {
+  bool any = false;
   while (const auto cqe = send_cq_.poll()) {
+    any = true;
     add(send_hash_, *cqe);
     on_send_cqe(*cqe);
   }
   while (const auto cqe = recv_cq_.poll()) {
+    any = true;
     add(recv_hash_, *cqe);
     on_recv_cqe(*cqe);
   }
+  return any;
 }
 
 uint64_t Flow::outcome() const {

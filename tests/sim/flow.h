@@ -22,6 +22,8 @@ struct FlowOptions {
   uint32_t area = 1 << 16;      ///< bytes of each memory that messages go to and come from
   bool signal_all = false;
   bool fences = true;
+  /// What is posted does not depend on when it can be: outcome() of two runs may be compared.
+  bool same_at_any_pace = false;
 };
 
 /// An operation to post. Random flows draw these, exhaustive tests list them.
@@ -44,8 +46,8 @@ class Flow {
   bool post(const Op& op);
   /// Keeps at most `most` receives posted at the far side.
   void post_receives(uint32_t most);
-  /// Takes completions of both sides and checks them.
-  void poll();
+  /// Takes completions of both sides and checks them. Returns whether there were any.
+  bool poll();
   /// Compares all memory with the oracle. Only when everything posted has completed with success.
   void check_memory();
 
@@ -77,7 +79,7 @@ class Flow {
   };
 
   void violate(const std::string& what);
-  std::vector<Sge> gather(TestRegion& region, uint64_t offset, uint32_t length);
+  std::vector<Sge> gather(Random& random, TestRegion& region, uint64_t offset, uint32_t length);
   void prepare(const Op& op, SendRequest& request, Posted& posted, std::vector<Sge>& sges);
   void apply(const SendRequest& request, const Op& op, uint64_t offset, Posted& posted);
   void on_send_cqe(const queues::Cqe& cqe);
@@ -93,6 +95,7 @@ class Flow {
   TestCq& recv_cq_;
   FlowOptions options_;
   Random random_;
+  Random receive_random_;    // same_at_any_pace
   TestRegion& source_;       // never changes; SENDs and WRITEs carry it
   TestRegion& write_place_;  // far side, WRITEs
   TestRegion& read_source_;  // far side, never changes

@@ -34,8 +34,7 @@ Fate RandomFaults::next(Nanos now) {
 
 Nanos Network::next_event() const {
   Nanos next = in_flight_.empty() ? kNever : in_flight_.top().arrival;
-  for (const TestEndpoint* host : hosts_)
-    next = std::min(next, const_cast<TestEndpoint*>(host)->engine().next_deadline());
+  for (const TestEndpoint* host : hosts_) next = std::min(next, host->next_deadline());
   return next == kNever ? kNever : std::max(next, now_);
 }
 
@@ -96,6 +95,7 @@ void Network::run(std::size_t host) {
   sender.run(now_);
   for (SentFrame& sent : sender.sink().take()) {
     ++frames_sent_;
+    if (watch_) watch_(host, sent.bytes);
     require(wire::parse(sent.bytes).has_value(), "an engine sent a frame that does not parse");
     if (sent.loopback) {
       print(host, sent.bytes, {});
@@ -126,8 +126,8 @@ void Network::advance_to(Nanos time) {
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
     std::vector<transport::RxFrame> frames;
     for (const Frame& frame : bursts[i]) frames.push_back({.bytes = frame});
-    if (!frames.empty()) hosts_[i]->engine().on_frames(frames, now_);
-    if (!frames.empty() || hosts_[i]->engine().next_deadline() <= now_) run(i);
+    if (!frames.empty()) hosts_[i]->inject(frames, now_);
+    if (!frames.empty() || hosts_[i]->next_deadline() <= now_) run(i);
   }
 }
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <queue>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -88,6 +90,8 @@ class Network {
   /// Prints every frame and its fate from now on.
   void set_trace(bool on) { trace_ = on; }
   uint64_t frames_sent() const { return frames_sent_; }
+  /// Calls `watch(host, frame)` for every frame from now on, before anything happens to it.
+  void set_watch(std::function<void(std::size_t host, const Frame& frame)> watch) { watch_ = std::move(watch); }
 
  private:
   struct InFlight {
@@ -112,6 +116,7 @@ class Network {
   Random random_;
   Nanos now_{1'000'000};
   bool trace_ = false;
+  std::function<void(std::size_t, const Frame&)> watch_;
   uint64_t order_ = 0;
   uint64_t frames_sent_ = 0;
   uint64_t idle_steps_ = 0;

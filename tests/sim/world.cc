@@ -111,12 +111,15 @@ std::string World::drive(Post&& post, Nanos patience) {
     }
     for (std::size_t i = 0; i < hosts_.size(); ++i) network_->run(i);
     bool idle = true;
+    bool completions = false;
     for (auto& flow : flows_) {
-      flow->poll();
+      completions |= flow->poll();
       if (!flow->violation().empty()) return flow->violation();
       idle = idle && flow->idle();
     }
+    if (after_events_) after_events_();
     if (all_posted && idle) return check_end();
+    if (options_.prompt && completions) continue;
     Nanos next = network_->next_event();
     if (options_.slow_receiver) next = std::min(next, next_receives);
     if (next == kNever && all_posted) return "no event will ever happen, " + outstanding();

@@ -18,6 +18,8 @@ struct WorldOptions {
   bool both_ways = false;      ///< traffic in both directions of each QP pair
   bool loopback = false;       ///< both QPs on one host
   bool slow_receiver = false;  ///< receives are posted late, so that RNR NAKs happen
+  /// The application posts again at once when it sees a completion. Otherwise it does with the next event.
+  bool prompt = false;
   uint32_t send_wr = 32;
   uint32_t window_packets = 64;
   /// Of the left and of the right host.
@@ -40,10 +42,15 @@ class World {
   /// Posts `count` random operations on every flow; calls `faults_stop` once when three quarters have completed.
   std::string run_random(uint64_t count, const std::function<void()>& faults_stop);
 
+  /// Called after each event of run() and run_random(), once its completions have been seen.
+  void set_after_events(std::function<void()> act) { after_events_ = std::move(act); }
+
   bool failed() const;
   /// Status and operation of each flow that failed, for people.
   std::string failures() const;
   Flow& flow(std::size_t i) { return *flows_[i]; }
+  std::size_t flows() const { return flows_.size(); }
+  std::size_t hosts() const { return hosts_.size(); }
   Network& network() { return *network_; }
   TestEndpoint& host(std::size_t i) { return *hosts_[i]; }
 
@@ -59,6 +66,7 @@ class World {
   std::vector<std::unique_ptr<TestEndpoint>> hosts_;
   std::unique_ptr<Network> network_;
   std::vector<std::unique_ptr<Flow>> flows_;
+  std::function<void()> after_events_;
 };
 
 }  // namespace uroce::test

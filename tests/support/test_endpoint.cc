@@ -22,8 +22,24 @@ void TestRegion::deregister() {
 TestEndpoint::TestEndpoint(const EndpointOptions& options)
     : options_(options), regions_(options.max_regions, options.seed) {
   if (options_.engine.gids.empty()) options_.engine.gids = {options_.gid};
+  make_engine(0);
+}
+
+void TestEndpoint::make_engine(uint32_t doorbell_position) {
   engine_ = std::make_unique<transport::Engine>(options_.engine, regions_, events_, &handles_);
-  engine_->attach_doorbells(queues::DoorbellReader(doorbell_memory_.get(), kDoorbells), kDoorbellRing);
+  engine_->attach_doorbells(queues::DoorbellReader(doorbell_memory_.get(), kDoorbells, doorbell_position),
+                            kDoorbellRing);
+}
+
+void TestEndpoint::move_to_new_engine(Nanos now, Nanos clock_ahead) {
+  std::vector<std::vector<std::byte>> snapshots;
+  for (auto& qp : qps_) snapshots.push_back(qp->leave_engine(now + clock_ahead_));
+  make_engine(engine_->doorbell_position(kDoorbellRing));
+  clock_ahead_ = clock_ahead;
+  for (std::size_t i = 0; i < qps_.size(); ++i) {
+    const auto moved = qps_[i]->enter_engine(snapshots[i], now + clock_ahead_);
+    require(moved.has_value(), moved.has_value() ? "" : moved.error().text);
+  }
 }
 
 TestCq& TestEndpoint::make_cq(uint32_t entries) {
@@ -73,12 +89,21 @@ wire::Route TestEndpoint::route_to(const TestEndpoint& peer) const { return make
 
 void TestEndpoint::inject(std::span<const std::byte> frame, Nanos now) {
   const transport::RxFrame rx{.bytes = frame};
-  engine_->on_frames({&rx, 1}, now);
+  inject({&rx, 1}, now);
+}
+
+void TestEndpoint::inject(std::span<const transport::RxFrame> frames, Nanos now) {
+  engine_->on_frames(frames, now + clock_ahead_);
+}
+
+Nanos TestEndpoint::next_deadline() const {
+  const Nanos next = engine_->next_deadline();
+  return next == kNever ? kNever : next - clock_ahead_;
 }
 
 void TestEndpoint::run(Nanos now) {
   for (int turn = 0; turn < 100'000; ++turn) {
-    if (!engine_->poll(sink_, now)) return;
+    if (!engine_->poll(sink_, now + clock_ahead_)) return;
   }
   require(false, "the engine was polled 100,000 times at one moment and still says that it does work");
 }
@@ -102,7 +127,7 @@ TestQp::TestQp(TestEndpoint& endpoint, const Options& options)
     rq_ = OwnedRing(std::bit_ceil(options.cap.max_recv_wr), queues::recv_stride(options.cap.max_recv_sge));
     recv_producer_ = queues::RingProducer(rq_.place);
   }
-  transport::QpSpec spec;
+  transport::QpSpec& spec = spec_;
   spec.qpn = options.qpn;
   spec.type = options.type;
   spec.pd = options.pd;
@@ -124,7 +149,22 @@ TestQp::TestQp(TestEndpoint& endpoint, const Options& options)
   require(endpoint.engine().attach(*qp_), "the engine did not take the QP");
 }
 
-TestQp::~TestQp() { endpoint_.engine().detach(*qp_); }
+TestQp::~TestQp() {
+  if (qp_ != nullptr) endpoint_.engine().detach(*qp_);
+}
+
+std::vector<std::byte> TestQp::leave_engine(Nanos now) {
+  std::vector<std::byte> snapshot = endpoint_.engine().export_qp(*qp_, now);
+  qp_.reset();
+  return snapshot;
+}
+
+Result<void> TestQp::enter_engine(std::span<const std::byte> snapshot, Nanos now) {
+  auto made = transport::make_qp(spec_);
+  require(made.has_value(), "make_qp failed");
+  qp_ = std::move(*made);
+  return endpoint_.engine().import_qp(*qp_, snapshot, now);
+}
 
 transport::QpTransportStatus TestQp::status() const { return endpoint_.engine().status(*qp_); }
 

@@ -112,6 +112,10 @@ class TestQp {
   /// when the send queue has drained.
   void set_state(QpState state, bool drain_event = false);
 
+  /// TestEndpoint::move_to_new_engine().
+  std::vector<std::byte> leave_engine(Nanos now);
+  Result<void> enter_engine(std::span<const std::byte> snapshot, Nanos now);
+
   queues::RingPlace send_ring() const { return sq_.place; }
   queues::RingPlace recv_ring() const { return rq_.place; }
 
@@ -124,6 +128,7 @@ class TestQp {
   queues::DoorbellFlag* flag_;
   queues::RingProducer send_producer_;
   queues::RingProducer recv_producer_;
+  transport::QpSpec spec_;
   transport::QpPtr qp_;
 };
 
@@ -161,16 +166,27 @@ class TestEndpoint {
   wire::Route route_to(const TestEndpoint& peer) const;
 
   void inject(std::span<const std::byte> frame, Nanos now);
+  void inject(std::span<const transport::RxFrame> frames, Nanos now);
   /// Polls until the engine has nothing to do. The test fails when it never comes to rest.
   void run(Nanos now);
+  /// Engine::next_deadline() on the caller's clock.
+  Nanos next_deadline() const;
+  /// Ends the engine with its counters. Another one with the same configuration takes over the live queue pairs from
+  /// their snapshots. Its clock shows `clock_ahead` more than the caller's from now on.
+  void move_to_new_engine(Nanos now, Nanos clock_ahead = Nanos(0));
 
   bool guards_intact() const;
+  std::size_t qps() const { return qps_.size(); }
+  TestQp& qp(std::size_t i) { return *qps_[i]; }
 
   static constexpr uint32_t kDoorbells = 1024;
   static constexpr uint32_t kDoorbellRing = 1;
 
  private:
+  void make_engine(uint32_t doorbell_position);
+
   EndpointOptions options_;
+  Nanos clock_ahead_{0};
   memory::RegionTable regions_;
   transport::AddressHandleTable handles_;
   EventLog events_;

@@ -36,6 +36,15 @@ class CnpLimiter {
   uint64_t sent() const { return sent_; }
   uint64_t received() const { return received_; }
 
+  template <class Archive>
+  void persist(Archive& archive) {
+    auto& [next_cnp, next_reaction, sent, received] = *this;
+    archive.moment("next_cnp", next_cnp);
+    archive.moment("next_reaction", next_reaction);
+    archive("sent", sent);
+    archive("received", received);
+  }
+
  private:
   Nanos next_cnp_{0};       // marks are reported again from then on
   Nanos next_reaction_{0};  // CNPs count again from then on

@@ -47,6 +47,14 @@ class CongestionControl {
   /// When on_timer() has something to do; kNever: nothing.
   Nanos next_deadline() const { return next_deadline_; }
 
+  template <class Archive>
+  void persist(Archive& archive, uint32_t most_window, uint64_t most_rate) {
+    archive("window", window_, 1u, most_window);
+    archive("rate", rate_, uint64_t{0}, most_rate);
+    archive("bytes_left", bytes_left_, int64_t{0}, INT64_MAX);
+    archive.deadline("next_deadline", next_deadline_);
+  }
+
  protected:
   /// bytes_left_ bytes have left.
   virtual void on_bytes(Nanos now) {
@@ -58,6 +66,7 @@ class CongestionControl {
   int64_t bytes_left_ = INT64_MAX;
   Nanos next_deadline_ = kNever;
 };
+static_assert(sizeof(CongestionControl) == 40, "a new member? name it in persist(), then adapt this size");
 
 /// Do data packets of the algorithm's queue pairs allow switches to mark them (ECT)?
 constexpr bool reacts_to_marks(CongestionAlgorithm algorithm) { return algorithm == CongestionAlgorithm::dcqcn; }

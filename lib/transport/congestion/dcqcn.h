@@ -24,6 +24,19 @@ class Dcqcn final : public CongestionControl {
   /// As of the last CNP.
   double alpha() const { return alpha_; }
 
+  /// What follows from the settings is not written.
+  template <class Archive>
+  void persist(Archive& archive) {
+    CongestionControl::persist(archive, max_window_, static_cast<uint64_t>(line_));
+    archive("current", current_, 0.0, line_);
+    archive("target", target_, 0.0, line_);
+    archive("least_rtt", least_rtt_, Nanos(1), kNever);
+    archive("alpha", alpha_, 0.0, 1.0);
+    archive.deadline("reported", reported_);
+    archive("timer_steps", timer_steps_);
+    archive("byte_steps", byte_steps_);
+  }
+
  private:
   void on_bytes(Nanos now) override;
   void fit_window(Nanos rtt);
@@ -41,5 +54,6 @@ class Dcqcn final : public CongestionControl {
   uint32_t timer_steps_ = 0;  // T: increases by the timer since the last cut
   uint32_t byte_steps_ = 0;   // BC: by the byte counter
 };
+static_assert(sizeof(Dcqcn) == 120, "a new member? name it in persist(), then adapt this size");
 
 }  // namespace uroce::transport

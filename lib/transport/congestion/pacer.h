@@ -30,6 +30,14 @@ class Pacer {
   /// the turn on.
   bool take_turn_for_requests() { return requests_first_ = !requests_first_; }
 
+  template <class Archive>
+  void persist(Archive& archive) {
+    auto& [next_send, owed_ns, requests_first] = *this;
+    archive.moment("next_send", next_send);
+    archive("owed_ns", owed_ns, 0.0, 1.0);
+    archive("requests_first", requests_first);
+  }
+
  private:
   Nanos next_send_{0};
   double owed_ns_ = 0;  // the fraction of a nanosecond that next_send_ leaves out

@@ -23,6 +23,18 @@ class Swift final : public CongestionControl {
   /// Of a flow with this window.
   Nanos target_delay() const;
 
+  /// What follows from the settings is not written.
+  template <class Archive>
+  void persist(Archive& archive) {
+    CongestionControl::persist(archive, static_cast<uint32_t>(max_window_), UINT64_MAX);
+    archive("cwnd", cwnd_, settings_.min_window, max_window_);
+    archive("rtt", rtt_, Nanos(0), kNever);
+    archive.moment("decreased", decreased_);
+    archive("unused_packets", unused_packets_);
+    archive("timeouts", timeouts_);
+    archive("starting", starting_);
+  }
+
  private:
   bool can_decrease(Nanos now) const { return now - decreased_ >= rtt_; }
   void decrease(double factor, Nanos now);
@@ -40,5 +52,6 @@ class Swift final : public CongestionControl {
   uint32_t timeouts_ = 0;        // in a row
   bool starting_ = true;         // the delay has not reached its target yet
 };
+static_assert(sizeof(Swift) == 120, "a new member? name it in persist(), then adapt this size");
 
 }  // namespace uroce::transport

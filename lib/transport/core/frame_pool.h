@@ -28,6 +28,7 @@ class FramePool {
   }
   std::span<const std::byte> frame(uint16_t number) const { return {place(number), lengths_[number - 1u]}; }
   void release(uint16_t number) { free_.push_back(number); }
+  bool full() const { return free_.empty(); }
   uint32_t used() const { return static_cast<uint32_t>(lengths_.size() - free_.size()); }
 
  private:

@@ -21,6 +21,11 @@ class Doorbells {
   void detach(uint32_t id) {
     std::erase_if(rings_, [id](const Ring& ring) { return ring.id == id; });
   }
+  /// DoorbellReader::position() of ring `id`; 0 when it is not attached.
+  uint32_t position(uint32_t id) const {
+    const auto ring = std::ranges::find(rings_, id, &Ring::id);
+    return ring != rings_.end() ? ring->reader.position() : 0;
+  }
   /// Calls `take(token, ring id)` for at most `limit` doorbells of each ring. Returns whether there were any.
   template <class Take>
   bool poll(uint32_t limit, Take&& take) {

@@ -1,11 +1,15 @@
 #include "transport/engine/engine.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "transport/engine/loop.h"
 #include "transport/qp/error.h"
 #include "transport/qp/modify.h"
+#include "transport/qp/snapshot.h"
 
 namespace uroce::transport {
 
@@ -29,6 +33,7 @@ void Engine::run(const std::function<void(Engine&)>& work, Nanos now) {
 
 void Engine::attach_doorbells(queues::DoorbellReader reader, uint32_t id) { loop_->doorbells.attach(reader, id); }
 void Engine::detach_doorbells(uint32_t id) { loop_->doorbells.detach(id); }
+uint32_t Engine::doorbell_position(uint32_t id) const { return loop_->doorbells.position(id); }
 
 bool Engine::attach(Qp& qp) { return loop_->table.add(qp); }
 
@@ -36,6 +41,32 @@ void Engine::detach(Qp& qp) {
   if (!loop_->table.remove(qp)) return;
   static_cast<void>(end_connection(loop_->ctx, qp));  // forget() stops all timers.
   loop_->dispatcher.forget(qp);
+}
+
+std::vector<std::byte> Engine::export_qp(Qp& qp, Nanos now) {
+  loop_->ctx.now = std::max(loop_->ctx.now, now);
+  std::vector<std::byte> snapshot = write_snapshot(loop_->ctx, qp);
+  detach(qp);
+  return snapshot;
+}
+
+Result<void> Engine::import_qp(Qp& qp, std::span<const std::byte> snapshot, Nanos now) {
+  loop_->ctx.now = std::max(loop_->ctx.now, now);
+  if (!loop_->table.add(qp)) {
+    return fail(EBUSY,
+                fmt::format("cannot take over QP {:#x}: engine {} has one of this number, or another engine should "
+                            "have it; give it to the engine that its low bits name, once",
+                            qp.qpn, config_.index));
+  }
+  const auto restored = read_snapshot(loop_->ctx, qp, snapshot);
+  if (!restored) {
+    loop_->table.remove(qp);
+    return std::unexpected(restored.error());
+  }
+  loop_->routes.share(qp);
+  loop_->dispatcher.apply(qp, restored->due);
+  if (restored->turn_at != kNever) loop_->dispatcher.timers().resume_turn(qp, restored->turn_at);
+  return {};
 }
 
 void Engine::modify(Qp& qp, const QpAttr& attr, QpAttrMask mask, const wire::Route* route, bool loopback) {

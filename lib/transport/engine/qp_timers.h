@@ -25,6 +25,8 @@ class QpTimers {
     pacing_wheel_.arm(qp.cold->pacing_timer, qp.cold->pacer.next_send());
     return true;
   }
+  /// The QP waited for its turn on another engine.
+  void resume_turn(Qp& qp, Nanos at) { pacing_wheel_.arm(qp.cold->pacing_timer, at); }
   /// Stops the HELLO timer and the pacing timer.
   void stop(Qp& qp) {
     wheel_.cancel(qp.cold->hello_timer);

@@ -2,22 +2,28 @@
 
 namespace uroce::transport {
 
-void Routes::set(Qp& qp, wire::Route route, bool loopback) {
-  if (qp.ecn != 0) route.traffic_class &= 0xfc;  // data packets set the field, others must not
-  const wire::RouteTemplate wanted = wire::make_template(route);
-  std::shared_ptr<wire::RouteTemplate> shared;
+std::shared_ptr<wire::RouteTemplate> Routes::find_or_add(const wire::RouteTemplate& wanted) {
   std::erase_if(known_, [](const auto& known) { return known.expired(); });
   for (const auto& known : known_) {
     auto candidate = known.lock();
-    if (candidate->length == wanted.length && candidate->bytes == wanted.bytes) shared = candidate;
+    if (candidate->length == wanted.length && candidate->bytes == wanted.bytes) return candidate;
   }
-  if (shared == nullptr) {
-    shared = std::make_shared<wire::RouteTemplate>(wanted);
-    known_.push_back(shared);
-  }
-  qp.cold->route = shared;
-  qp.route = shared.get();
+  auto added = std::make_shared<wire::RouteTemplate>(wanted);
+  known_.push_back(added);
+  return added;
+}
+
+void Routes::set(Qp& qp, wire::Route route, bool loopback) {
+  if (qp.ecn != 0) route.traffic_class &= 0xfc;  // data packets set the field, others must not
+  qp.cold->route = find_or_add(wire::make_template(route));
+  qp.route = qp.cold->route.get();
   qp.loopback = loopback;
+}
+
+void Routes::share(Qp& qp) {
+  if (qp.route == nullptr) return;
+  qp.cold->route = find_or_add(*qp.route);
+  qp.route = qp.cold->route.get();
 }
 
 void Routes::redirect(const NextHop& next_hop) {

@@ -14,10 +14,14 @@ class Routes {
  public:
   /// Gives the QP its route. `loopback`: the peer is on the same device.
   void set(Qp& qp, wire::Route route, bool loopback);
+  /// The QP shares its route with those that have the same.
+  void share(Qp& qp);
   /// Routes whose next hop has another Ethernet address now follow.
   void redirect(const NextHop& next_hop);
 
  private:
+  std::shared_ptr<wire::RouteTemplate> find_or_add(const wire::RouteTemplate& wanted);
+
   std::vector<std::weak_ptr<wire::RouteTemplate>> known_;
 };
 

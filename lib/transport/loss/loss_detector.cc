@@ -5,9 +5,8 @@
 namespace uroce::transport {
 namespace {
 
-// Packets that may overtake another one before that counts as lost: at first, and at most.
+// Packets that may overtake another one before that counts as lost, at first.
 constexpr uint32_t kLeastReorder = 3;
-constexpr uint32_t kMostReorder = 512;
 // After this many packets in order, less reordering is expected again.
 constexpr uint32_t kForgetReorder = 16384;
 

@@ -108,7 +108,13 @@ class LossDetector {
   /// The longest that the acknowledgement of a retransmission is expected to take.
   Nanos recency() const;
 
+  template <class Archive>
+  void persist(Archive& archive);
+
  private:
+  // Packets that may overtake another one before that counts as lost, at most.
+  static constexpr uint32_t kMostReorder = 512;
+
   explicit LossDetector(SendTimes times) : times_(std::move(times)) {}
   bool is_overtaken(Psn psn, bool selective, Nanos now) const;
   void note_delivered(Psn psn, Psn overtaken_by);
@@ -126,6 +132,22 @@ class LossDetector {
   Nanos loss_at_{};  // of the newest loss event
   RetransmissionCounts counts_;
 };
+
+template <class Archive>
+void LossDetector::persist(Archive& archive) {
+  auto& [times, sacked, lost, marked, highest, newest_delivered, reorder, in_order, rtt, loss_at, counts] = *this;
+  archive("times", times);
+  archive("sacked", sacked);
+  archive("lost", lost);
+  archive("marked", marked);
+  archive("highest", highest);
+  archive("newest_delivered", newest_delivered);
+  archive("reorder", reorder, 0, kMostReorder);
+  archive("in_order", in_order);
+  archive("rtt", rtt);
+  archive.moment("loss_at", loss_at);
+  archive("counts", counts);
+}
 
 template <class FindRequest>
 bool LossDetector::detect_overtaken(Psn una, Psn acked, bool selective, Nanos now, FindRequest&& find) {

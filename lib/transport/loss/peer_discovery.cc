@@ -7,7 +7,6 @@ namespace uroce::transport {
 namespace {
 
 constexpr Nanos kFirstWait{1'000'000};
-constexpr Nanos kLongestWait{1'000'000'000};
 
 }  // namespace
 

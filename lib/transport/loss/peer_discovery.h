@@ -26,6 +26,8 @@ class PeerDiscovery {
  public:
   /// HELLOs that are sent without a response, unless the setting is `selective`, which sends them for ever.
   static constexpr uint8_t kHellos = 11;
+  /// The longest time between two.
+  static constexpr Nanos kLongestWait{1'000'000'000};
 
   /// From RTR on, with a random `epoch`. Returns whether a HELLO is due. Before this call no HELLO is sent or believed.
   bool begin(Retransmission setting, uint32_t epoch);
@@ -66,6 +68,9 @@ class PeerDiscovery {
   /// A SACK named our epoch. This proves the peer whose HELLO has arrived, though its reply to ours may be lost.
   std::optional<Proof> on_epoch_named(Nanos now);
 
+  template <class Archive>
+  void persist(Archive& archive);
+
  private:
   std::optional<Proof> adopt(uint32_t epoch, uint16_t capacity, Nanos now);
 
@@ -80,5 +85,21 @@ class PeerDiscovery {
   Nanos wait_{};
   Nanos next_hello_ = kNever;
 };
+
+template <class Archive>
+void PeerDiscovery::persist(Archive& archive) {
+  auto& [epoch, peer_epoch, candidate_epoch, peer_capacity, candidate_capacity, hellos_left, for_ever, sent_at, wait,
+         next_hello] = *this;
+  archive("epoch", epoch);
+  archive("peer_epoch", peer_epoch);
+  archive("candidate_epoch", candidate_epoch);
+  archive("peer_capacity", peer_capacity);
+  archive("candidate_capacity", candidate_capacity);
+  archive("hellos_left", hellos_left, 0, kHellos);
+  archive("for_ever", for_ever);
+  archive.moment("sent_at", sent_at);
+  archive("wait", wait, Nanos(0), kLongestWait);
+  archive.deadline("next_hello", next_hello);
+}
 
 }  // namespace uroce::transport

@@ -35,6 +35,13 @@ class ProbeTimer {
 
   uint32_t silent_timers() const { return silent_timers_; }
 
+  template <class Archive>
+  void persist(Archive& archive) {
+    auto& [silent_timers, progress_at] = *this;
+    archive("silent_timers", silent_timers);
+    archive.moment("progress_at", progress_at);
+  }
+
  private:
   uint32_t silent_timers_ = 0;  ///< in a row, without progress
   Nanos progress_at_{};

@@ -58,6 +58,12 @@ class PsnSet {
     return shift == 0 ? low : low | words_[word(from + 64)] << (64 - shift);
   }
 
+  template <class Archive>
+  void persist(Archive& archive) {
+    auto& [words] = *this;
+    archive("words", words);
+  }
+
  private:
   static uint32_t word(Psn psn) { return (psn.value() & (kSize - 1)) / 64; }
   static uint32_t bit(Psn psn) { return psn.value() % 64; }

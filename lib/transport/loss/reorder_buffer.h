@@ -58,6 +58,16 @@ class ReorderBuffer {
   }
   /// One past the newest frame; meaningful while not empty.
   Psn end() const { return end_; }
+  /// Calls `visit(psn, number in the pool)` for each frame, the oldest first.
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    const auto size = static_cast<uint32_t>(numbers_.size());
+    for (uint32_t age = size; age > 0 && count_ != 0; --age) {
+      const Psn psn = end_ - age;
+      const uint16_t number = numbers_[psn.value() & (size - 1)];
+      if (number != 0) visit(psn, number);
+    }
+  }
   /// Which of the 64 PSNs from `from` on are here, the lowest bit first.
   uint64_t bits_from(Psn from) const { return psns_.bits_from(from); }
 

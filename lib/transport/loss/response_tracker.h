@@ -51,6 +51,16 @@ class ResponseTracker {
   template <class NextRequest>
   bool find_missing(LossDetector& loss, Psn una, bool selective, Nanos now, NextRequest&& next);
 
+  template <class Archive>
+  void persist(Archive& archive) {
+    auto& [placed, marked, expected_end, asked_until, asked_at] = *this;
+    archive("placed", placed);
+    archive("marked", marked);
+    archive("expected_end", expected_end);
+    archive("asked_until", asked_until);
+    archive.moment("asked_at", asked_at);
+  }
+
  private:
   struct Run {
     Psn from;

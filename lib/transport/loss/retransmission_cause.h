@@ -22,6 +22,13 @@ struct RetransmissionCounts {
 
   void add() { ++packets[static_cast<std::size_t>(cause)]; }
   uint64_t of(Cause one) const { return packets[static_cast<std::size_t>(one)]; }
+
+  template <class Archive>
+  void persist(Archive& archive) {
+    auto& [now, counted] = *this;
+    archive("cause", now, Cause::hole, Cause::nak);
+    archive("packets", counted);
+  }
 };
 
 }  // namespace uroce::transport

@@ -35,6 +35,13 @@ class RetryBudget {
     return true;
   }
 
+  template <class Archive>
+  void persist(Archive& archive) {
+    auto& [left, rnr_left] = *this;
+    archive("left", left);
+    archive("rnr_left", rnr_left);
+  }
+
  private:
   uint8_t left_ = 0;
   uint8_t rnr_left_ = 0;

@@ -26,7 +26,16 @@ class RttEstimator {
   Nanos smoothed_or_assumed() const { return known() ? smoothed() : Nanos(1'000'000); }
   Nanos variation() const { return Nanos(variation_); }
 
+  template <class Archive>
+  void persist(Archive& archive) {
+    auto& [smoothed, variation] = *this;
+    archive("smoothed", smoothed, 0, kPersistMost);
+    archive("variation", variation, 0, kPersistMost);
+  }
+
  private:
+  static constexpr int64_t kPersistMost = int64_t{1} << 50;  // 13 days: sums of these do not overflow
+
   int64_t smoothed_ = 0;
   int64_t variation_ = 0;
 };

@@ -19,6 +19,16 @@ class Stamp {
   /// Negative when this moment is the earlier one.
   Nanos since(Stamp earlier) const { return Nanos(int64_t{static_cast<int32_t>(value_ - earlier.value_)} * 64); }
 
+  /// As an age: another engine's clock may show another time.
+  template <class Archive>
+  void persist(Archive& archive) {
+    auto& [value] = *this;
+    const uint32_t now = Stamp(archive.now()).value_;
+    uint32_t age = now - value;
+    archive("age", age);
+    value = now - age;
+  }
+
  private:
   uint32_t value_ = 0;
 };
@@ -27,6 +37,13 @@ class Stamp {
 struct Departure {
   Stamp at{};
   uint16_t times = 0;  ///< how often it was sent; saturates
+
+  template <class Archive>
+  void persist(Archive& archive) {
+    auto& [last, sent] = *this;
+    archive("at", last);
+    archive("times", sent);
+  }
 };
 
 /// A ring by PSN. It covers the newest `window` PSNs.
@@ -42,6 +59,12 @@ class SendTimes {
     return age > 0 && age <= static_cast<int32_t>(ring_.size());
   }
   void clear() { std::ranges::fill(ring_, Departure{}); }
+
+  template <class Archive>
+  void persist(Archive& archive) {
+    auto& [ring] = *this;
+    archive.elements("ring", ring);
+  }
 
  private:
   std::vector<Departure> ring_;

@@ -26,6 +26,14 @@ class PendingReply {
   wire::AethKind kind() const { return wire::Aeth{syndrome_, 0}.kind(); }
   void on_sent() { pending_ = false; }
 
+  template <class Archive>
+  void persist(Archive& archive) {
+    auto& [said, code, waiting] = *this;
+    archive("psn", said);
+    archive("syndrome", code);
+    archive("pending", waiting);
+  }
+
  private:
   Psn psn_{};
   uint8_t syndrome_ = 0;

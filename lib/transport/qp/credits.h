@@ -48,6 +48,13 @@ class SendCredits {
     return true;
   }
 
+  template <class Archive>
+  void persist(Archive& archive) {
+    auto& [ssn, limit_ssn] = *this;
+    archive("ssn", ssn);
+    archive("limit_ssn", limit_ssn);
+  }
+
  private:
   static constexpr uint32_t kUnlimited = UINT32_MAX;
   uint32_t ssn_ = 0;                 // of the newest message started

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include <uroce/types.h>
+
 #include "base/psn.h"
 
 namespace uroce::transport {
@@ -21,6 +23,20 @@ struct Resource {
   uint32_t msn = 0;
   bool atomic = false;
   bool busy = false;  ///< its original response has not been sent in full
+
+  template <class Archive>
+  void persist(Archive& archive) {
+    auto& [first, count, address, key, bytes, result, number, is_atomic, is_busy] = *this;
+    archive("first_psn", first);
+    archive("packets", count);
+    archive("va", address);
+    archive("rkey", key);
+    archive("length", bytes);
+    archive("atomic_result", result);
+    archive("msn", number);
+    archive("atomic", is_atomic);
+    archive("busy", is_busy);
+  }
 };
 
 /// A READ response stream or an atomic ACK that waits its turn.
@@ -31,6 +47,16 @@ struct ResponseJob {
   uint32_t end = 0;       ///< one past the last
   bool at_start = true;   ///< nothing sent yet: the next packet is a First or an Only
   bool original = true;   ///< false: a replay for a duplicate
+
+  template <class Archive>
+  void persist(Archive& archive) {
+    auto& [index, at, until, starts, first_answer] = *this;
+    archive("resource", index);
+    archive("next", at);
+    archive("end", until);
+    archive("at_start", starts);
+    archive("original", first_answer);
+  }
 };
 
 class ReplayStore {
@@ -72,6 +98,9 @@ class ReplayStore {
     return false;
   }
 
+  template <class Archive>
+  void persist(Archive& archive);
+
  private:
   std::vector<Resource> resources_;  // a ring of max_dest_rd_atomic
   std::vector<ResponseJob> jobs_;    // a ring, power of two
@@ -79,6 +108,23 @@ class ReplayStore {
   uint32_t head_ = 0;
   uint32_t tail_ = 0;
 };
+
+template <class Archive>
+void ReplayStore::persist(Archive& archive) {
+  auto& [resources, jobs, next, head, tail] = *this;
+  auto count = static_cast<uint32_t>(resources.size());
+  auto waiting = tail - head;
+  archive("count", count, 0, kMaxRdAtomic);
+  if constexpr (Archive::kReads) {
+    resize(count);
+    head = 0;
+  }
+  archive.elements("resources", resources);
+  archive("next", next, 0, count == 0 ? 0 : count - 1);
+  archive("waiting", waiting, 0, static_cast<uint32_t>(jobs.size()));
+  tail = head + waiting;
+  for (uint32_t at = head; at != tail; ++at) archive("jobs", jobs[at & (jobs.size() - 1)]);
+}
 
 inline Resource* ReplayStore::add() {
   if (resources_.empty()) return nullptr;

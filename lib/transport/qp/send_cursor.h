@@ -30,6 +30,13 @@ class SendCursor {
     if (packets > packet_) packet_ = packets;
   }
 
+  template <class Archive>
+  void persist(Archive& archive) {
+    auto& [at, next] = *this;
+    archive("index", at);
+    archive("packet", next);
+  }
+
  private:
   uint32_t index_ = 0;
   uint32_t packet_ = 0;

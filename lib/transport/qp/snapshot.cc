@@ -1,0 +1,268 @@
+#include "transport/qp/snapshot.h"
+
+#include <cerrno>
+
+#include "transport/congestion/dcqcn.h"
+#include "transport/congestion/swift.h"
+#include "transport/core/setting_names.h"
+#include "transport/qp/send_window.h"
+#include "transport/qp/snapshot_check.h"
+#include "transport/qp/snapshot_members.h"
+#include "wire/packet.h"
+
+namespace uroce::transport {
+namespace {
+
+// --- The bytes around it: magic 4, version 4, length of the whole 4, checksum of what follows 8 ------------------
+
+constexpr uint32_t kMagic = 0x53505155;  // "UQPS"
+constexpr std::size_t kLengthAt = 8;
+constexpr std::size_t kChecksumAt = 12;
+
+// FNV-1a: against damage, not against an author. No single wrong byte passes.
+uint64_t checksum(std::span<const std::byte> bytes) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const std::byte byte : bytes) hash = (hash ^ static_cast<uint64_t>(byte)) * 0x100000001b3;
+  return hash;
+}
+
+uint64_t load_le64(const std::byte* at) {
+  uint64_t value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+Result<void> check_envelope(std::span<const std::byte> snapshot) {
+  if (snapshot.size() < kSnapshotHeaderBytes || load_le32(snapshot.data()) != kMagic) {
+    return fail(EINVAL,
+                fmt::format("magic is missing: {} bytes are no snapshot; give all that write_snapshot() returned",
+                            snapshot.size()));
+  }
+  if (const uint32_t version = load_le32(snapshot.data() + 4); version != kSnapshotVersion) {
+    return fail(EINVAL, fmt::format("version is {}; this release reads {}: move the QP with a release that writes it",
+                                    version, kSnapshotVersion));
+  }
+  if (const uint32_t length = load_le32(snapshot.data() + kLengthAt); length != snapshot.size()) {
+    return fail(EINVAL, fmt::format("length is {}, but {} bytes are there; give all that write_snapshot() returned",
+                                    length, snapshot.size()));
+  }
+  if (load_le64(snapshot.data() + kChecksumAt) != checksum(snapshot.subspan(kSnapshotHeaderBytes))) {
+    return fail(EINVAL, "checksum does not fit the bytes: the snapshot was damaged; write another");
+  }
+  return {};
+}
+
+// --- The parts whose form depends on the QP ----------------------------------------------------------------------
+
+template <class Archive>
+void persist_identity(Archive& archive, const Qp& qp) {
+  const QpSpec& spec = qp.cold->spec;
+  archive.same("qpn", qp.qpn);
+  archive.same("type", qp.type);
+  archive.same("pd", qp.pd);
+  archive.same("signal_all", bool{qp.signal_all});
+  archive.same("sq_entries", spec.sq.entries);
+  archive.same("rq_entries", spec.rq.entries);
+  archive.same("shared_receive_queue", spec.srq != nullptr);
+  archive.same("max_send_sge", spec.cap.max_send_sge);
+  archive.same("max_recv_sge", static_cast<uint32_t>(qp.cold->recv_sges.size()));
+  archive.same("max_inline_data", spec.cap.max_inline_data);
+  archive.same("window_packets", spec.window_packets);
+}
+
+template <class Archive>
+void persist_route(Archive& archive, Qp& qp) {
+  bool any = qp.route != nullptr;
+  archive("has_route", any);
+  if (!any) return;
+  wire::RouteTemplate route = qp.route != nullptr ? *qp.route : wire::RouteTemplate{};
+  archive("route", route);
+  if constexpr (Archive::kReads) {
+    if (!archive.good()) return;
+    if (!is_plausible(route)) return archive.refuse("route has headers of no known form");
+    qp.cold->route = std::make_shared<const wire::RouteTemplate>(route);
+    qp.route = qp.cold->route.get();
+  }
+}
+
+// The algorithm goes on where it was. Its parameters are those of the engine.
+template <class Archive>
+void persist_congestion(Archive& archive, const Context& ctx, Qp& qp) {
+  QpCold& cold = *qp.cold;
+  CongestionAlgorithm algorithm = cold.algorithm;
+  archive("algorithm", algorithm, CongestionAlgorithm::device_default, CongestionAlgorithm::swift);
+  if constexpr (Archive::kReads) {
+    if (!archive.good() || algorithm <= CongestionAlgorithm::none) return;
+    const bool paced = qp.paced;
+    const uint8_t ecn = qp.ecn;
+    choose_congestion_control(ctx, qp);
+    qp.paced = paced;
+    qp.ecn = ecn;
+    if (cold.algorithm != algorithm) {
+      return archive.refuse(
+          fmt::format("algorithm is {} in the snapshot and {} here: give the device the congestion "
+                      "control that the QP began with",
+                      name(algorithm), name(cold.algorithm)));
+    }
+  }
+  if (algorithm == CongestionAlgorithm::dcqcn) archive("dcqcn", static_cast<Dcqcn&>(*cold.congestion));
+  if (algorithm == CongestionAlgorithm::swift) archive("swift", static_cast<Swift&>(*cold.congestion));
+}
+
+// Of work requests that were fetched and have not completed.
+template <class Archive>
+void persist_slots(Archive& archive, Qp& qp) {
+  const auto& tx = qp.tx;
+  if constexpr (Archive::kReads) {
+    const uint32_t fetched = tx.sq.next() - tx.oldest;
+    if (fetched > tx.sq.entries()) {
+      return archive.refuse(
+          fmt::format("tx.oldest is {} before tx.sq.next; the ring has {} entries", fetched, tx.sq.entries()));
+    }
+  }
+  for (uint32_t index = tx.oldest; index != tx.sq.next(); ++index) {
+    SendSlot& slot = qp.slot(index);
+    archive("slot", slot);
+    if constexpr (Archive::kReads) {
+      if (slot.num_sge > tx.max_sge) archive.refuse(fmt::format("slot.num_sge is {} of {}", slot.num_sge, tx.max_sge));
+      if (slot.inline_length > tx.max_inline || (slot.inline_length != 0 && slot.num_sge != 0)) {
+        archive.refuse(fmt::format("slot.inline_length is {} of {}", slot.inline_length, tx.max_inline));
+      }
+      if (!archive.good()) {
+        slot = SendSlot{};
+        return;
+      }
+    }
+    archive.elements("slot.sges", std::span(slot.sges(), slot.num_sge));
+    archive.elements("slot.inline_data", std::span(slot.inline_data(), slot.inline_length));
+  }
+}
+
+// --- Frames in reorder buffers -------------------------------------------------------------------------------------
+
+void write_frames(SnapshotWriter& archive, const FramePool& pool, const ReorderBuffer& buffer) {
+  uint32_t count = buffer.count();
+  archive("frames", count);
+  buffer.for_each([&](Psn psn, uint16_t number) {
+    const std::span<const std::byte> frame = pool.frame(number);
+    auto length = static_cast<uint16_t>(frame.size());
+    archive("psn", psn);
+    archive("length", length);
+    archive.bytes("frame", frame);
+  });
+}
+
+// What was buffered was admitted and of the right kind, and its ICRC is still there.
+bool is_of(const Context& ctx, const Qp& qp, std::span<const std::byte> frame, Psn psn, bool requests) {
+  const auto packet = wire::parse(frame, ctx.config.check_icrc ? wire::Icrc::check : wire::Icrc::skip);
+  return packet && packet->bth.psn == psn && packet->bth.dest_qpn == qp.qpn &&
+         wire::transport_of(packet->bth.opcode) == wire::Transport::rc &&
+         packet->op().flags.has(wire::Op::request) == requests;
+}
+
+// Returns the error's code, 0 for none.
+int read_frames(SnapshotReader& archive, Context& ctx, const Qp& qp, ReorderBuffer& buffer, Psn expected,
+                bool requests) {
+  uint32_t count = 0;
+  archive("frames", count, 0, buffer.capacity() + 1);
+  for (uint32_t i = 0; i < count && archive.good(); ++i) {
+    Psn psn;
+    uint16_t length = 0;
+    archive("psn", psn);
+    archive("length", length, 0, FramePool::kFrameBytes);
+    const std::span<const std::byte> frame = archive.bytes(length);
+    if (!archive.good()) break;
+    const int32_t ahead = distance(psn, expected);
+    if (ahead < 0 || ahead > static_cast<int32_t>(buffer.capacity()) || !is_of(ctx, qp, frame, psn, requests)) {
+      archive.refuse(fmt::format("frame at PSN {} is none that waits for its turn", psn.value()));
+    } else if (ctx.frames.full()) {
+      archive.refuse(fmt::format("frame at PSN {} finds no room in the engine's {} frames; raise parking_frames",
+                                 psn.value(), ctx.config.parking_frames));
+      return ENOMEM;
+    } else if (!buffer.keep(ctx.frames, psn, expected, frame)) {
+      archive.refuse(fmt::format("frame at PSN {} is there twice", psn.value()));
+    }
+  }
+  return archive.good() ? 0 : EINVAL;
+}
+
+// --- The whole -----------------------------------------------------------------------------------------------------
+
+template <class Archive>
+void persist_state(Archive& archive, const Context& ctx, Qp& qp) {
+  persist_identity(archive, qp);
+  archive("qp", qp);
+  archive("cold", *qp.cold);
+  persist_route(archive, qp);
+  persist_congestion(archive, ctx, qp);
+  archive.group("tx", [&] { persist_slots(archive, qp); });
+  if (qp.tx.recovery != nullptr) archive("recovery", *qp.tx.recovery);
+}
+
+// The QP as if nothing had been read, but for its rings' positions.
+void give_up(Context& ctx, Qp& qp) {
+  if (Recovery* r = qp.tx.recovery; r != nullptr) {
+    r->requests_ahead.drop_all(ctx.frames);
+    r->responses_ahead.drop_all(ctx.frames);
+  }
+  qp.state = QpState::reset;
+  qp.timer_pending = false;
+}
+
+}  // namespace
+
+std::vector<std::byte> write_snapshot(const Context& ctx, Qp& qp) {
+  std::vector<std::byte> out(kSnapshotHeaderBytes);
+  SnapshotWriter archive(out, ctx.now);
+  persist_state(archive, ctx, qp);
+  if (const Recovery* r = qp.tx.recovery; r != nullptr) {
+    write_frames(archive, ctx.frames, r->requests_ahead);
+    write_frames(archive, ctx.frames, r->responses_ahead);
+  }
+  bool queued = qp.on_run_queue;
+  const TimerNode& turn = qp.cold->pacing_timer;
+  Nanos turn_at = turn.armed() ? Nanos(static_cast<int64_t>(turn.tick) * PacingWheel::kTickNanos) : kNever;
+  archive("on_run_queue", queued);
+  archive.deadline("turn_at", turn_at);
+  store_le32(out.data(), kMagic);
+  store_le32(out.data() + 4, kSnapshotVersion);
+  seal_snapshot(out);
+  return out;
+}
+
+void seal_snapshot(std::span<std::byte> snapshot) {
+  store_le32(snapshot.data() + kLengthAt, static_cast<uint32_t>(snapshot.size()));
+  const uint64_t sum = checksum(snapshot.subspan(kSnapshotHeaderBytes));
+  std::memcpy(snapshot.data() + kChecksumAt, &sum, sizeof sum);
+}
+
+Result<Resumption> read_snapshot(Context& ctx, Qp& qp, std::span<const std::byte> snapshot) {
+  const auto refuse = [&](int code, std::string_view why) {
+    give_up(ctx, qp);
+    return fail(code, fmt::format("cannot read the snapshot for QP {:#x}: {}", qp.qpn, why));
+  };
+  if (const auto envelope = check_envelope(snapshot); !envelope) return refuse(EINVAL, envelope.error().text);
+  SnapshotReader archive(snapshot.subspan(kSnapshotHeaderBytes), ctx.now);
+  persist_state(archive, ctx, qp);
+  int code = 0;
+  if (Recovery* r = qp.tx.recovery; r != nullptr) {
+    archive.group("requests_ahead",
+                  [&] { code = read_frames(archive, ctx, qp, r->requests_ahead, qp.rx.expected, true); });
+    archive.group("responses_ahead", [&] {
+      if (code == 0) code = read_frames(archive, ctx, qp, r->responses_ahead, qp.tx.una, false);
+    });
+  }
+  bool queued = false;
+  Resumption resumption;
+  archive("on_run_queue", queued);
+  archive.deadline("turn_at", resumption.turn_at);
+  if (!archive.good()) return refuse(code != 0 ? code : EINVAL, archive.error());
+  if (archive.left() != 0) return refuse(EINVAL, fmt::format("length leaves {} bytes over", archive.left()));
+  if (const auto wrong = find_contradiction(qp)) return refuse(EINVAL, *wrong);
+  resumption.due = Outcome::wake_if(queued);
+  if (qp.timer_pending) resumption.due |= Outcome::act(Outcome::kAckTimer);
+  if (qp.tx.recovery != nullptr) resumption.due |= Outcome::act(Outcome::kHelloTimer);
+  return resumption;
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,140 @@
+#include "transport/qp/snapshot_check.h"
+
+#include <fmt/format.h>
+
+namespace uroce::transport {
+namespace {
+
+using Contradiction = std::optional<std::string>;
+constexpr std::nullopt_t kAgrees = std::nullopt;
+
+uint32_t packets_of(const Qp& qp, uint64_t length) {
+  return length == 0 ? 1 : static_cast<uint32_t>((length + qp.mtu() - 1) >> qp.mtu_shift);
+}
+
+// A send work request as fetch_wqe() leaves it.
+Contradiction check_slot(const Qp& qp, const SendSlot& slot) {
+  uint64_t total = slot.inline_length;
+  for (uint32_t i = 0; i < slot.num_sge; ++i) total += slot.sges()[i].length;
+  // One that was found wrong is never cut into packets.
+  if (slot.status == WcStatus::success && slot.length != total) {
+    return fmt::format("slot.length is {}, but its entries have {} bytes", slot.length, total);
+  }
+  if (slot.has(SendFlag::inline_data) && slot.length > slot.inline_length) {
+    return fmt::format("slot.length is {}, but {} bytes are inline", slot.length, slot.inline_length);
+  }
+  const uint32_t packets = slot.is_local() ? 0 : packets_of(qp, slot.length);
+  if (slot.packets != packets) return fmt::format("slot.packets is {}; its length takes {}", slot.packets, packets);
+  return kAgrees;
+}
+
+// Requests that have PSNs stand first, and their PSNs follow each other up to tx.next.
+Contradiction check_requests(const Qp& qp) {
+  const auto& tx = qp.tx;
+  uint32_t started = 0;
+  uint32_t rd_atomic = 0;
+  uint32_t index = tx.oldest;
+  for (; index != tx.sq.next(); ++index) {
+    const SendSlot& slot = qp.slot(index);
+    if (Contradiction wrong = check_slot(qp, slot)) return wrong;
+    if (!slot.started) continue;
+    if (index - tx.oldest != started++) return "slot.started is true behind one that has not started";
+    const Psn end = index + 1 != tx.sq.next() && qp.slot(index + 1).started ? qp.slot(index + 1).first_psn : tx.next;
+    if (slot.end_psn() != end)
+      return fmt::format("slot.first_psn {} does not lead to the next", slot.first_psn.value());
+    rd_atomic += slot.is_read_or_atomic() ? 1 : 0;
+  }
+  if (qp.type == QpType::rc && tx.rd_atomic != rd_atomic) {
+    return fmt::format("tx.rd_atomic is {}; {} have started", tx.rd_atomic, rd_atomic);
+  }
+  const uint32_t at = tx.cursor.index() - tx.oldest;
+  if (at > started) return fmt::format("tx.cursor.index is {} requests ahead; {} have started", at, started);
+  const bool on_request = tx.cursor.index() != tx.sq.next();
+  const uint32_t packets = on_request && at < started ? qp.slot(tx.cursor.index()).packets : 0;
+  if (tx.cursor.packet() >= std::max(packets, 1u)) {
+    return fmt::format("tx.cursor.packet is {} of {}", tx.cursor.packet(), packets);
+  }
+  return kAgrees;
+}
+
+Contradiction check_psns(const Qp& qp) {
+  const auto& tx = qp.tx;
+  const bool any = tx.oldest != tx.sq.next() && qp.slot(tx.oldest).started;
+  const Psn first = any ? qp.slot(tx.oldest).first_psn : tx.next;
+  const Psn end = any ? qp.slot(tx.oldest).end_psn() : tx.next;
+  if (distance(tx.una, first) < 0 || distance(tx.una, end) > 0) {
+    return fmt::format("tx.una is {}; the oldest request has {} to {}", tx.una.value(), first.value(), end.value());
+  }
+  if (distance(tx.sent, tx.una) < 0 || distance(tx.sent, tx.next) > 0) {
+    return fmt::format("tx.sent is {}; it lies from una {} to next {}", tx.sent.value(), tx.una.value(),
+                       tx.next.value());
+  }
+  if (distance(tx.acked, tx.sent) > 0) {
+    return fmt::format("tx.acked is {}, beyond sent {}", tx.acked.value(), tx.sent.value());
+  }
+  return kAgrees;
+}
+
+Contradiction check_responder(const Qp& qp) {
+  const auto& rx = qp.rx;
+  if (rx.recv_num_sge > qp.cold->recv_sges.size()) {
+    return fmt::format("rx.recv_num_sge is {} of {}", rx.recv_num_sge, qp.cold->recv_sges.size());
+  }
+  if (qp.type != QpType::ud && rx.message == Recv::send && !rx.recv_in_use) {
+    return "rx.recv_in_use is false in the middle of a SEND";
+  }
+  const std::vector<Resource>& resources = qp.cold->replay.resources();
+  for (const Resource& resource : resources) {
+    const uint32_t packets = resource.atomic ? 1 : packets_of(qp, resource.length);
+    if (resource.length > kMaxMessage || (resource.packets != 0 && resource.packets != packets)) {
+      return fmt::format("replay.resources has {} packets for {} bytes", resource.packets, resource.length);
+    }
+  }
+  const bool wrong = qp.cold->replay.find_job([&](const ResponseJob& job) {
+    if (job.resource == ResponseJob::kVoid) return false;
+    return job.resource >= resources.size() || job.next >= job.end || job.end > resources[job.resource].packets;
+  });
+  if (wrong) return "replay.jobs has packets that its resource does not have";
+  if (rx.has_jobs && !qp.cold->replay.has_jobs()) return "rx.has_jobs is true without jobs";
+  return kAgrees;
+}
+
+Contradiction check_state(const Qp& qp) {
+  const bool rc = qp.type == QpType::rc;
+  if (rc && qp.state == QpState::sqe) return "state is SQE, which an RC QP never is in";
+  const bool paced = qp.paced && qp.cold->congestion == nullptr;
+  if (paced) return "paced is true without congestion control";
+  const bool of_rc = qp.selective || qp.timer_pending || qp.tx.control_frames != 0 || qp.tx.has_lost ||
+                     qp.rx.has_reordered || qp.rx.has_jobs || qp.rx.reply.pending();
+  if (!rc && of_rc) return "state has parts that RC QPs alone have";
+  if (rc && qp.rx.has_reordered != !qp.cold->recovery->requests_ahead.empty()) {
+    return "rx.has_reordered does not tell whether there are frames";
+  }
+  // What is sent needs a route. Datagrams bring their own.
+  const bool idle = qp.state == QpState::reset || qp.state == QpState::init || qp.state == QpState::error;
+  const bool answers = qp.rx.has_jobs || qp.rx.reply.pending() || qp.tx.control_frames != 0;
+  if (qp.type != QpType::ud && qp.route == nullptr && (!idle || answers)) return "route is missing";
+  return kAgrees;
+}
+
+}  // namespace
+
+std::optional<std::string> find_contradiction(const Qp& qp) {
+  if (Contradiction wrong = check_requests(qp)) return wrong;
+  // After an error nothing is sent or acknowledged any more.
+  if (qp.type == QpType::rc && qp.state != QpState::error) {
+    if (Contradiction wrong = check_psns(qp)) return wrong;
+  }
+  if (Contradiction wrong = check_responder(qp)) return wrong;
+  return check_state(qp);
+}
+
+bool is_plausible(const wire::RouteTemplate& route) {
+  const bool tagged = route.l3_offset == 18;
+  const bool v6 = route.ip_version == 6;
+  constexpr uint32_t kUdpBytes = 8;
+  const uint32_t length = route.l3_offset + (v6 ? 40u : 20u) + kUdpBytes;
+  return (tagged || route.l3_offset == 14) && (v6 || route.ip_version == 4) && route.length == length;
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,212 @@
+// The members of the transport's open structures, each named once for a snapshot.
+//
+// Every function binds all members of its structure, so that one which is added does not compile until it is named
+// here. Members that are bound and not written are pointers, come from the QpSpec, or belong to the engine that the QP
+// is on.
+#pragma once
+
+#include "transport/core/snapshot_archive.h"
+#include "transport/qp/qp.h"
+
+namespace uroce::transport {
+
+/// A member that no reference can name: a bit.
+template <class Archive, class Value, class Set>
+void persist_value(Archive& archive, const char* name, Value value, Set&& set) {
+  archive(name, value);
+  set(value);
+}
+
+/// The ring is in shared memory. Only how far the engine has come is written.
+template <class Archive>
+void persist(Archive& archive, queues::RingConsumer& ring) {
+  uint32_t next = ring.next();
+  archive("next", next);
+  ring.advance(next - ring.next());
+}
+
+template <class Archive>
+void persist(Archive& archive, AddressVector& vector) {
+  auto& [dgid, sgid_index, hop_limit, traffic_class, flow_label] = vector;
+  archive("dgid", dgid.bytes);
+  archive("sgid_index", sgid_index);
+  archive("hop_limit", hop_limit);
+  archive("traffic_class", traffic_class);
+  archive("flow_label", flow_label, 0, 0xfffff);
+}
+
+template <class Archive>
+void persist(Archive& archive, QpAttr& attr) {
+  auto& [state, cur_state, path_mtu, qkey, rq_psn, sq_psn, dest_qpn, access, cap, av, pkey_index, en_sqd_async_notify,
+         max_rd_atomic, max_dest_rd_atomic, min_rnr_timer, port, timeout, retry_cnt, rnr_retry] = attr;
+  archive("state", state, QpState::reset, QpState::error);
+  archive("cur_state", cur_state, QpState::reset, QpState::error);
+  archive("path_mtu", path_mtu, Mtu::mtu256, Mtu::mtu4096);
+  archive("qkey", qkey);
+  archive("rq_psn", rq_psn, 0, Psn::kMask);
+  archive("sq_psn", sq_psn, 0, Psn::kMask);
+  archive("dest_qpn", dest_qpn, 0, Psn::kMask);
+  archive("access", access);
+  archive("av", av);
+  archive("pkey_index", pkey_index);
+  archive("en_sqd_async_notify", en_sqd_async_notify);
+  archive("max_rd_atomic", max_rd_atomic, 0, kMaxRdAtomic);
+  archive("max_dest_rd_atomic", max_dest_rd_atomic, 0, kMaxRdAtomic);
+  archive("min_rnr_timer", min_rnr_timer, 0, 31);
+  archive("port", port);
+  archive("timeout", timeout, 0, 31);
+  archive("retry_cnt", retry_cnt, 0, 7);
+  archive("rnr_retry", rnr_retry, 0, 7);
+}
+
+template <class Archive>
+void persist(Archive& archive, wire::RouteTemplate& route) {
+  auto& [bytes, length, l3_offset, ip_version, ipv4_partial_sum] = route;
+  archive("bytes", bytes);
+  archive("length", length);
+  archive("l3_offset", l3_offset);
+  archive("ip_version", ip_version);
+  archive("ipv4_partial_sum", ipv4_partial_sum);
+}
+
+template <class Archive>
+void persist(Archive& archive, Sge& sge) {
+  auto& [addr, length, lkey] = sge;
+  archive("addr", addr);
+  archive("length", length);
+  archive("lkey", lkey);
+}
+
+/// Its entries or inline bytes follow it.
+template <class Archive>
+void persist(Archive& archive, SendSlot& slot) {
+  auto& [wr_id, remote_addr, compare_add, swap, rkey, imm_or_key, length, packets, first_psn, ssn, opcode, flags,
+         num_sge, status, inline_length, started, asked_again] = slot;
+  archive("wr_id", wr_id);
+  archive("remote_addr", remote_addr);
+  archive("compare_add", compare_add);
+  archive("swap", swap);
+  archive("rkey", rkey);
+  archive("imm_or_key", imm_or_key);
+  archive("length", length, 0, kMaxMessage);
+  archive("packets", packets);
+  archive("first_psn", first_psn);
+  archive("ssn", ssn);
+  archive("opcode", opcode, WrOpcode{0}, WrOpcode{255});  // Found wrong, it is as the application wrote it.
+  archive("flags", flags);
+  archive("num_sge", num_sge);
+  archive("status", status, WcStatus{0}, WcStatus{255});
+  archive("inline_length", inline_length);
+  archive("started", started);
+  archive("asked_again", asked_again);
+}
+
+template <class Archive>
+void persist(Archive& archive, SackEcho& echo) {
+  auto& [psn, tag, duplicate, at] = echo;
+  archive("psn", psn);
+  archive("tag", tag, 0, 127);
+  archive("duplicate", duplicate);
+  archive.moment("at", at);
+}
+
+/// The frames in the reorder buffers follow elsewhere: their bytes are the engine's.
+template <class Archive>
+void persist(Archive& archive, Recovery& recovery) {
+  auto& [loss, responses, responses_ahead, probe, ack_asked_at, open_window, requests_ahead, echo, discovery] =
+      recovery;
+  archive("loss", loss);
+  archive("responses", responses);
+  archive("probe", probe);
+  archive.moment("ack_asked_at", ack_asked_at);
+  archive("open_window", open_window, 0, 1u << 24);
+  archive("echo", echo);
+  archive("discovery", discovery);
+}
+
+template <class Archive>
+void persist(Archive& archive, Qp::Requester& tx) {
+  auto& [sq, slots, slot_stride, oldest, cursor, una, acked, next, sent, window, credits, rd_atomic, retries,
+         rnr_waiting, has_lost, max_sge, max_inline, since_ack_request, control_frames, deadline, wheel_deadline,
+         next_in_run_queue, doorbell, recovery] = tx;
+  archive("sq", sq);
+  archive("oldest", oldest);
+  archive("cursor", cursor);
+  archive("una", una);
+  archive("acked", acked);
+  archive("next", next);
+  archive("sent", sent);
+  archive("window", window, 0, PsnSet::kSize);
+  archive("credits", credits);
+  archive("rd_atomic", rd_atomic);
+  archive("retries", retries);
+  archive("rnr_waiting", rnr_waiting);
+  archive("has_lost", has_lost);
+  archive("since_ack_request", since_ack_request);
+  archive("control_frames", control_frames, 0, ControlFrame::kHello | ControlFrame::kCnp);
+  archive.deadline("deadline", deadline);
+  archive.deadline("wheel_deadline", wheel_deadline);
+}
+
+template <class Archive>
+void persist(Archive& archive, Qp::Responder& rx) {
+  auto& [rq, expected, msn, write_va, write_left, received, rkey, reply, nak_sent, recv_in_use, has_jobs, has_reordered,
+         message, recv_num_sge] = rx;
+  if (rq.entries() != 0) archive("rq", rq);
+  archive("expected", expected);
+  archive("msn", msn, 0, Psn::kMask);
+  archive("write_va", write_va);
+  archive("write_left", write_left);
+  archive("received", received);
+  archive("rkey", rkey);
+  archive("reply", reply);
+  persist_value(archive, "nak_sent", bool{nak_sent}, [&](bool on) { rx.nak_sent = on; });
+  persist_value(archive, "recv_in_use", bool{recv_in_use}, [&](bool on) { rx.recv_in_use = on; });
+  persist_value(archive, "has_jobs", bool{has_jobs}, [&](bool on) { rx.has_jobs = on; });
+  persist_value(archive, "has_reordered", bool{has_reordered}, [&](bool on) { rx.has_reordered = on; });
+  archive("message", message, Recv::none, Recv::write);
+  archive("recv_num_sge", recv_num_sge);
+}
+
+template <class Archive>
+void persist(Archive& archive, Qp& qp) {
+  auto& [qpn, dest_qpn, pd, type, state, mtu_shift, max_rd_atomic, pkey, udp_source, timeout, retry_cnt, rnr_retry,
+         min_rnr_timer, access, loopback, signal_all, paced, selective, ecn, on_run_queue, timer_pending, send_cq,
+         recv_cq, cold, route, tx, rx] = qp;
+  archive("dest_qpn", dest_qpn, 0, Psn::kMask);
+  archive("state", state, QpState::reset, QpState::error);
+  archive("mtu_shift", mtu_shift, 8, 12);
+  archive("max_rd_atomic", max_rd_atomic, 0, kMaxRdAtomic);
+  archive("pkey", pkey);
+  archive("udp_source", udp_source);
+  archive("timeout", timeout, 0, 31);
+  archive("retry_cnt", retry_cnt, 0, 7);
+  archive("rnr_retry", rnr_retry, 0, 7);
+  archive("min_rnr_timer", min_rnr_timer, 0, 31);
+  archive("access", access);
+  persist_value(archive, "loopback", bool{loopback}, [&](bool on) { qp.loopback = on; });
+  persist_value(archive, "paced", bool{paced}, [&](bool on) { qp.paced = on; });
+  persist_value(archive, "selective", bool{selective}, [&](bool on) { qp.selective = on; });
+  archive("ecn", ecn, 0, 3);
+  archive("timer_pending", timer_pending);
+  archive("tx", tx);
+  archive("rx", rx);
+}
+
+/// What is neither of variable length nor optional.
+template <class Archive>
+void persist(Archive& archive, QpCold& cold) {
+  auto& [spec, attr, srq, send_slots, send_slot_stride, recv_wr_id, recv_sges, replay, route, recovery, algorithm,
+         congestion, pacer, cnp, communication_established, sq_drained_reported, ack_timer, hello_timer, pacing_timer] =
+      cold;
+  archive("attr", attr);
+  archive("recv_wr_id", recv_wr_id);
+  archive.elements("recv_sges", recv_sges);
+  archive("replay", replay);
+  archive("pacer", pacer);
+  archive("cnp", cnp);
+  archive("communication_established", communication_established);
+  archive("sq_drained_reported", sq_drained_reported);
+}
+
+}  // namespace uroce::transport
