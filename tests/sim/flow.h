@@ -22,7 +22,7 @@ struct FlowOptions {
   uint32_t area = 1 << 16;      ///< bytes of each memory that messages go to and come from
   bool signal_all = false;
   bool fences = true;
-  /// What is posted does not depend on when it can be: outcome() of two runs may be compared.
+  /// The posted requests do not depend on the time of posting: outcome() of two runs may be compared.
   bool same_at_any_pace = false;
 };
 

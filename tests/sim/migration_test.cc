@@ -24,7 +24,7 @@ constexpr uint64_t kRuns = 40;
 
 Options options() { return parse_options(0, nullptr, {.seed = 1, .runs = kRuns}); }
 
-/// What queue pairs were in the middle of when they moved.
+/// The work that queue pairs had outstanding when they moved.
 struct Moments {
   uint64_t moves = 0;
   uint64_t reads = 0;
@@ -109,7 +109,7 @@ struct Sent {
   }
 };
 
-/// What can be seen of a run from outside the engines.
+/// Everything about a run that is visible from outside the engines.
 struct Seen {
   std::string violation;
   bool failed = false;
@@ -170,7 +170,7 @@ Plan make_plan(uint64_t seed, Retransmission retransmission, Faults faults) {
   if (faults == Faults::none) {
     plan.rates.mark = 0;
   } else {
-    // What befalls a frame depends on those before it, whichever queue pair sent them.
+    // The fate of a frame depends on the frames before it, of any queue pair.
     world.qps = 1;
     plan.rates.drop = 0.02;
     plan.rates.duplicate = 0.02;

@@ -24,7 +24,7 @@ class Dcqcn final : public CongestionControl {
   /// As of the last CNP.
   double alpha() const { return alpha_; }
 
-  /// What follows from the settings is not written.
+  /// Values that follow from the settings are not written.
   template <class Archive>
   void persist(Archive& archive) {
     CongestionControl::persist(archive, max_window_, static_cast<uint64_t>(line_));

@@ -23,7 +23,7 @@ class Swift final : public CongestionControl {
   /// Of a flow with this window.
   Nanos target_delay() const;
 
-  /// What follows from the settings is not written.
+  /// Values that follow from the settings are not written.
   template <class Archive>
   void persist(Archive& archive) {
     CongestionControl::persist(archive, static_cast<uint32_t>(max_window_), UINT64_MAX);

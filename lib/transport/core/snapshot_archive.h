@@ -69,7 +69,7 @@ class SnapshotArchive {
       one(element);
     }
   }
-  /// What writer and reader must agree on.
+  /// A value on which writer and reader must agree.
   template <class T>
   void same(const char* name, T value) {
     const Scope scope(*this, name);

@@ -152,7 +152,7 @@ void write_frames(SnapshotWriter& archive, const FramePool& pool, const ReorderB
   });
 }
 
-// What was buffered was admitted and of the right kind, and its ICRC is still there.
+// A buffered frame was admitted and was of the right kind, and its ICRC is still there.
 bool is_of(const Context& ctx, const Qp& qp, std::span<const std::byte> frame, Psn psn, bool requests) {
   const auto packet = wire::parse(frame, ctx.config.check_icrc ? wire::Icrc::check : wire::Icrc::skip);
   return packet && packet->bth.psn == psn && packet->bth.dest_qpn == qp.qpn &&

@@ -1,7 +1,7 @@
 // A queue pair's state as bytes, so that another engine can go on with it in mid-traffic.
 //
-// The bytes hold no pointer and no absolute time. They hold everything that the engine's side knows, which README.md in
-// lib/ lists ("Moving a queue pair"), and say which version of this code wrote them.
+// The bytes hold no pointer and no absolute time. They hold everything that the engine's side knows, which README.md
+// lists ("Moving a queue pair"), and the version of this code that wrote them.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,8 @@ namespace uroce::transport {
 /// Raised by every change of what a snapshot holds.
 inline constexpr uint32_t kSnapshotVersion = 1;
 
-/// `qp` at ctx.now, which it stays. Between bursts only: no frame of the QP is being built. Engine's thread.
+/// Writes `qp` as of ctx.now and leaves it unchanged. Between bursts only: no frame of the QP is being built. Engine's
+/// thread.
 std::vector<std::byte> write_snapshot(const Context& ctx, Qp& qp);
 
 /// Before the fields: magic, version, length and checksum.
@@ -25,7 +26,7 @@ inline constexpr std::size_t kSnapshotHeaderBytes = 20;
 /// Makes length and checksum fit `snapshot`, of at least kSnapshotHeaderBytes, when its fields were changed.
 void seal_snapshot(std::span<std::byte> snapshot);
 
-/// What the engine has to do for a QP that was read.
+/// The engine's part for a QP that was read.
 struct Resumption {
   Outcome due;             ///< timers to set, and whether it has something to send
   Nanos turn_at = kNever;  ///< when a paced QP looks again whether it may send
@@ -34,8 +35,8 @@ struct Resumption {
 /// Reads a snapshot into `qp`, which make_qp() has just made of the same QpSpec: the same number, type, domain, rings
 /// and limits, though the rings may be mapped at other addresses. Frames of reorder buffers take room in ctx.frames.
 /// Shared memory is not touched. Engine's thread. Errors: EINVAL: the bytes are no snapshot, of another version,
-/// damaged, of another QP, or make no sense; the text names the field. ENOMEM: the frame pool is full. The QP is good
-/// for nothing then but to be destroyed.
+/// damaged, of another QP, or make no sense; the text names the field. ENOMEM: the frame pool is full. After an
+/// error the QP can only be destroyed.
 Result<Resumption> read_snapshot(Context& ctx, Qp& qp, std::span<const std::byte> snapshot);
 
 }  // namespace uroce::transport

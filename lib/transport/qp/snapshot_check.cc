@@ -110,7 +110,7 @@ Contradiction check_state(const Qp& qp) {
   if (rc && qp.rx.has_reordered != !qp.cold->recovery->requests_ahead.empty()) {
     return "rx.has_reordered does not tell whether there are frames";
   }
-  // What is sent needs a route. Datagrams bring their own.
+  // Sending needs a route. Datagrams bring their own.
   const bool idle = qp.state == QpState::reset || qp.state == QpState::init || qp.state == QpState::error;
   const bool answers = qp.rx.has_jobs || qp.rx.reply.pending() || qp.tx.control_frames != 0;
   if (qp.type != QpType::ud && qp.route == nullptr && (!idle || answers)) return "route is missing";

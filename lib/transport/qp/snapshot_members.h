@@ -193,7 +193,7 @@ void persist(Archive& archive, Qp& qp) {
   archive("rx", rx);
 }
 
-/// What is neither of variable length nor optional.
+/// The members that are neither of variable length nor optional.
 template <class Archive>
 void persist(Archive& archive, QpCold& cold) {
   auto& [spec, attr, srq, send_slots, send_slot_stride, recv_wr_id, recv_sges, replay, route, recovery, algorithm,
