@@ -73,13 +73,16 @@ class SnapshotArchive {
   template <class T>
   void same(const char* name, T value) {
     const Scope scope(*this, name);
-    T written = value;
+    // A bool of any other byte must not be looked at.
+    using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
+    const auto here = static_cast<Stored>(value);
+    Stored written = here;
     raw(&written, sizeof written);
-    if (written == value) return;
+    if (written == here) return;
     refuse(
         fmt::format("is {} in the snapshot and {} here; make the QP with the QpSpec that it had, on an engine with "
                     "the same settings",
-                    shown(written), shown(value)));
+                    shown(written), shown(here)));
   }
   /// Fields named meanwhile are members of `name`.
   template <class Body>

@@ -106,6 +106,7 @@ Contradiction check_state(const Qp& qp) {
   if (paced) return "paced is true without congestion control";
   const bool of_rc = qp.selective || qp.timer_pending || qp.tx.control_frames != 0 || qp.tx.has_lost ||
                      qp.rx.has_reordered || qp.rx.has_jobs || qp.rx.reply.pending();
+  if (qp.timer_pending && qp.tx.wheel_deadline == kNever) return "timer_pending is true without tx.wheel_deadline";
   if (!rc && of_rc) return "state has parts that RC QPs alone have";
   if (rc && qp.rx.has_reordered != !qp.cold->recovery->requests_ahead.empty()) {
     return "rx.has_reordered does not tell whether there are frames";

@@ -430,6 +430,42 @@ TEST_F(SnapshotErrors, AFullFramePoolIsToldAndGivenBack) {
   EXPECT_EQ(small.right_.engine().parked_frames(), 0u);
 }
 
+TEST_F(SnapshotErrors, FieldsThatContradictEachOtherAreNamed) {
+  struct Change {
+    void (*make)(Qp&);
+    const char* named;
+  };
+  const Change kChanges[] = {
+      {[](Qp& qp) { qp.mtu_shift = 31; }, "qp.mtu_shift is 31; it must be 8 to 12"},
+      {[](Qp& qp) { qp.tx.window = 4096; }, "qp.tx.window is 4096; it must be 0 to 1024"},
+      {[](Qp& qp) { qp.tx.cursor.move_to(qp.tx.oldest + 9); }, "tx.cursor.index"},
+      {[](Qp& qp) { qp.tx.cursor.move_to(qp.tx.oldest, 99); }, "tx.cursor.packet"},
+      {[](Qp& qp) { qp.tx.oldest -= 17; }, "tx.oldest"},
+      {[](Qp& qp) { qp.tx.una += 1000; }, "tx.una"},
+      {[](Qp& qp) { qp.tx.sent += 1000; }, "tx.sent"},
+      {[](Qp& qp) { qp.tx.acked += 1000; }, "tx.acked"},
+      {[](Qp& qp) { ++qp.tx.rd_atomic; }, "tx.rd_atomic"},
+      {[](Qp& qp) { qp.slot(qp.tx.oldest).num_sge = 200; }, "slot.num_sge is 200"},
+      {[](Qp& qp) { qp.slot(qp.tx.oldest).length += 1; }, "slot.length"},
+      {[](Qp& qp) { qp.slot(qp.tx.oldest).packets += 1; }, "slot.packets"},
+      {[](Qp& qp) { qp.rx.recv_num_sge = 200; }, "rx.recv_num_sge"},
+      {[](Qp& qp) { qp.rx.message = Recv::send; }, "rx.recv_in_use"},
+      {[](Qp& qp) { qp.rx.has_jobs = true; }, "rx.has_jobs"},
+      {[](Qp& qp) { qp.rx.has_reordered = true; }, "rx.has_reordered"},
+      {[](Qp& qp) { qp.paced = true; }, "paced"},
+      {[](Qp& qp) { qp.route = nullptr; }, "route"},
+      {[](Qp& qp) { qp.timer_pending = true, qp.tx.wheel_deadline = kNever; }, "timer_pending"},
+  };
+  for (const Change& change : kChanges) {
+    Hosts hosts({});
+    post_mixture(hosts);
+    hosts.left_.run(hosts.now_);
+    change.make(hosts.left_qp_->qp());
+    const std::string text = refusal(hosts, hosts.left_qp_->leave_engine(hosts.now_));
+    EXPECT_NE(text.find(change.named), std::string::npos) << change.named << " in: " << text;
+  }
+}
+
 TEST_F(SnapshotErrors, ANumberThatIsTakenIsRefused) {
   Hosts hosts({});
   const Bytes snapshot = hosts.left_qp_->leave_engine(hosts.now_);
