@@ -284,7 +284,7 @@ TEST_P(QueuePairTest, ConnectSaysWhatIsWrong) {
   connect();
   refused = qa_->connect(b_->peer(*qb_, 0), {});
   ASSERT_FALSE(refused.has_value());
-  EXPECT_NE(refused.error().text.find("RTS -> INIT"), std::string::npos) << refused.error().text;
+  EXPECT_NE(refused.error().text.find("cannot go from RTS to INIT"), std::string::npos) << refused.error().text;
 }
 
 TEST_P(QueuePairTest, OverIpv6) {

@@ -48,7 +48,8 @@ TEST(Device, RefusesSettingsOutOfRangeByName) {
   refused(with(&DeviceConfig::retransmission, Retransmission::device_default), "\"go-back-n\"");
   CongestionSettings bad;
   bad.algorithm = CongestionAlgorithm::device_default;
-  refused(with(&DeviceConfig::congestion, bad), "\"dcqcn\"");
+  refused(with(&DeviceConfig::congestion, bad),
+          "congestion_control of the device is 0; it must be none, dcqcn or swift");
   bad = {.dcqcn = {.gain = 2}};
   refused(with(&DeviceConfig::congestion, bad), "dcqcn.gain is 2; it must be 0.0001 to 1");
   bad = {.swift = {.max_decrease = 1}};
