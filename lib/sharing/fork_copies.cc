@@ -61,7 +61,8 @@ void ForkCopies::choose(const Mapping& mapping, const PageArena& arena, const In
   for (const auto& [first, end] : whole.within(mapping.first, mapping.end)) of_ranges.add(first, end);
   if (arena.page() == page_size()) {
     remove_around(of_ranges, word_of(__builtin_frame_address(0)), kFramesBelow, kFramesAbove);
-    remove_around(of_ranges, word_of(__builtin_thread_pointer()), kThreadBelow, kThreadAbove);
+    const uintptr_t thread = word_of(__builtin_thread_pointer());
+    if (!of_ranges.within(thread, thread + 1).empty()) remove_around(of_ranges, thread, kThreadBelow, kThreadAbove);
     for (uintptr_t heap = round_up(mapping.first, kMallocHeap); heap < mapping.end; heap += kMallocHeap) {
       of_ranges.remove(heap, heap + page_size());
     }

@@ -4,6 +4,7 @@
 #include <climits>
 
 #include <linux/futex.h>
+#include <sys/rseq.h>
 #include <sys/uio.h>
 
 #include "sharing/page_syscall.h"
@@ -28,22 +29,26 @@ void for_words_of_block(uintptr_t block, uintptr_t first, uintptr_t end, const D
   for (uintptr_t word = std::max(block + 0x2c0, first); word < std::min(block + 0x300, end); word += 4) each(word);
 }
 
+// The blocks that start in [first, end), which may be unmapped: read it through a system call.
 template <class Do>
-void for_words_of_blocks(uintptr_t first, uintptr_t end, const Do& each) {
-  // A block may start before the pages, where memory may be unmapped: read it through a system call.
-  alignas(8) unsigned char before[kThreadBlockBytes];
-  const uintptr_t from = first - kThreadBlockBytes;
-  iovec local{before, kThreadBlockBytes}, remote{reinterpret_cast<void*>(from), kThreadBlockBytes};
-  const long self = raw_syscall(SYS_getpid);
-  const long got =
-      raw_syscall(SYS_process_vm_readv, static_cast<uintptr_t>(self), word_of(&local), 1, word_of(&remote), 1, 0);
-  if (got == static_cast<long>(kThreadBlockBytes)) {
-    for (std::size_t i = 0; i < kThreadBlockBytes; i += kBlockAlignment) {
-      if (is_block(reinterpret_cast<const uint64_t*>(before + i), from + i)) {
-        for_words_of_block(from + i, first, end, each);
-      }
+void for_blocks_outside(uintptr_t first, uintptr_t end, const Do& each) {
+  alignas(8) unsigned char copy[kThreadBlockBytes];
+  static_assert(kThreadBlockBytes % kBlockAlignment == 0);
+  const auto self = static_cast<uintptr_t>(raw_syscall(SYS_getpid));
+  for (uintptr_t from = round_down(first, kBlockAlignment); from < end; from += sizeof(copy)) {
+    iovec local{copy, sizeof(copy)}, remote{reinterpret_cast<void*>(from), sizeof(copy)};
+    const long got = raw_syscall(SYS_process_vm_readv, self, word_of(&local), 1, word_of(&remote), 1, 0);
+    for (long i = 0; i + static_cast<long>(kBlockAlignment) <= got; i += kBlockAlignment) {
+      const uintptr_t at = from + static_cast<uintptr_t>(i);
+      if (at < end && is_block(reinterpret_cast<const uint64_t*>(copy + i), at)) each(at);
     }
   }
+}
+
+template <class Do>
+void for_words_of_blocks(uintptr_t first, uintptr_t end, const Do& each) {
+  for_blocks_outside(first - kThreadBlockBytes, first,
+                     [&](uintptr_t block) { for_words_of_block(block, first, end, each); });
   for (uintptr_t block = first; (block = find_thread_block(block, end)) < end; block += kBlockAlignment) {
     for_words_of_block(block, first, end, each);
   }
@@ -56,6 +61,16 @@ uintptr_t find_thread_block(uintptr_t from, uintptr_t end) {
     if (is_block(reinterpret_cast<const uint64_t*>(at), at)) return at;
   }
   return end;
+}
+
+// The rseq area is in the block, or at some distance below it (glibc 2.41).
+bool has_thread_block(uintptr_t first, uintptr_t end) {
+  if (find_thread_block(first, end) < end) return true;
+  bool found = false;
+  const auto note = [&](uintptr_t) { found = true; };
+  for_blocks_outside(first - kThreadBlockBytes, first, note);
+  if (__rseq_offset < 0) for_blocks_outside(end, end + static_cast<uintptr_t>(-__rseq_offset), note);
+  return found;
 }
 
 void move_joiners(uintptr_t at, std::size_t length, uintptr_t staging) {

@@ -2,7 +2,8 @@
 //
 // The kernel wakes them through a futex that is not private (CLONE_CHILD_CLEARTID). It identifies such a futex by its
 // mapping: by the address in private pages, by the file and offset in shared ones. A thread that began to wait before
-// the pages were replaced would never wake. The only other such futexes are those of PTHREAD_PROCESS_SHARED objects in
+// the pages were replaced would never wake. ThreadStop makes it begin anew; the calls here serve where ptrace(2) is not
+// permitted. The only other such futexes are those of PTHREAD_PROCESS_SHARED objects in
 // private memory.
 #pragma once
 
@@ -17,6 +18,9 @@ constexpr std::size_t kThreadBlockBytes = 2560;
 /// The first thread control block, of a running or ended thread, that starts in [from, end); `end` when there is none.
 /// The range must be readable.
 uintptr_t find_thread_block(uintptr_t from, uintptr_t end);
+
+/// Whether the kernel may store into [first, end) for a thread: for its control block, or for its rseq(2) area.
+bool has_thread_block(uintptr_t first, uintptr_t end);
 
 /// Requeues waiting threads to `staging`, a shared mapping that is about to replace the pages at `at`. Stores only on
 /// the stack and takes no lock (page_syscall.h).

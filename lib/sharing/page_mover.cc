@@ -16,6 +16,7 @@
 #include "sharing/page_guard.h"
 #include "sharing/page_steps.h"
 #include "sharing/page_syscall.h"
+#include "sharing/thread_stop.h"
 
 namespace uroce::sharing {
 namespace {
@@ -50,10 +51,10 @@ uintptr_t map_private(std::size_t length, int protection) {
   return at == MAP_FAILED ? 0 : word_of(at);
 }
 
-// Layout: two stacks, a buffer for one chunk, PageWork, the runs.
+// Layout: two stacks, a buffer for one chunk, the helper's stack, PageWork, the runs.
 PageMover::PageMover(PageGuard guard, std::span<const Replacement> runs, PageKind kind, std::size_t page)
     : page_(page) {
-  const std::size_t fixed = 2 * kStackBytes + kChunkBytes + sizeof(PageWork);
+  const std::size_t fixed = 2 * kStackBytes + kChunkBytes + ThreadStop::kStackBytes + sizeof(PageWork);
   area_bytes_ = round_up(fixed + runs.size_bytes(), page_size());
   area_ = map_private(area_bytes_, PROT_READ | PROT_WRITE);
   zeros_ = map_private(page_, PROT_READ);
@@ -64,6 +65,7 @@ PageMover::PageMover(PageGuard guard, std::span<const Replacement> runs, PageKin
   work_ = new (reinterpret_cast<void*>(area_ + fixed - sizeof(PageWork)))
       PageWork{.guard = std::move(guard), .kind = kind, .page = page, .runs = {copies, runs.size()}, .zeros = zeros_};
   work_->buffer = area_ + 2 * kStackBytes;
+  work_->helper_stack = work_->buffer + kChunkBytes;
   work_->chunk = std::max(work_->guard.kernel_waits() ? kChunkBytes : kSmallChunkBytes, page);
 }
 

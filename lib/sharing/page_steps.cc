@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 
 #include <linux/futex.h>
 #include <linux/userfaultfd.h>
@@ -11,6 +12,7 @@
 
 #include "sharing/page_joiners.h"
 #include "sharing/page_syscall.h"
+#include "sharing/thread_stop.h"
 
 namespace uroce::sharing {
 namespace {
@@ -59,6 +61,11 @@ uint8_t* bytes_at(uintptr_t address) { return reinterpret_cast<uint8_t*>(address
     if (const int code = (expression); code != 0) return moved.error = code; \
   } while (false)
 
+void stop_threads(const PageWork& work, std::optional<ThreadStop>& stopped) {
+  const auto self = static_cast<pid_t>(raw_syscall(SYS_gettid));
+  stopped.emplace(work.helper_stack, std::initializer_list<pid_t>{self, static_cast<pid_t>(work.monitor.load())});
+}
+
 int replace_guarded(PageWork& work, const Replacement& run, Moved& moved) {
   const uint64_t what =
       work.kind == PageKind::anonymous ? PageGuard::kMissing | PageGuard::kStores : PageGuard::kStores;
@@ -69,6 +76,8 @@ int replace_guarded(PageWork& work, const Replacement& run, Moved& moved) {
     const std::size_t length = std::min(work.chunk, run.length - moved.bytes);
     const uintptr_t at = run.at + moved.bytes, staging = run.staging + moved.bytes;
     UROCE_STEP("allocating shared pages", populate(staging, length, kPopulateWrite));
+    std::optional<ThreadStop> stopped;
+    if (guarded && has_thread_block(at, at + length)) stop_threads(work, stopped);
     if (work.kind == PageKind::anonymous) move_joiners(at, length, staging);
     if (guarded) UROCE_STEP("write-protecting the pages", work.guard.stop_stores(at, length));
     copy_bytes(run, moved.bytes, length);
@@ -134,14 +143,15 @@ void sleep_until_set(std::atomic<uint32_t>& word) {
   }
 }
 
-void set_and_wake(std::atomic<uint32_t>& word) {
-  word.store(1, std::memory_order_release);
+void set_and_wake(std::atomic<uint32_t>& word, uint32_t value) {
+  word.store(value, std::memory_order_release);
   raw_syscall(SYS_futex, word_of(&word), FUTEX_WAKE_PRIVATE, 1);
 }
 
 void* move_pages(void* argument) {
   auto& work = *static_cast<PageWork*>(argument);
   sleep_until_set(work.go);
+  sleep_until_set(work.monitor);
   Moved& moved = work.moved;
   for (; moved.runs < work.runs.size(); ++moved.runs) {
     const Replacement& run = work.runs[moved.runs];
@@ -159,6 +169,7 @@ void* move_pages(void* argument) {
 
 void* monitor_pages(void* argument) {
   auto& work = *static_cast<PageWork*>(argument);
+  set_and_wake(work.monitor, static_cast<uint32_t>(raw_syscall(SYS_gettid)));
   pollfd ready[] = {{.fd = work.guard.fd(), .events = POLLIN, .revents = 0},
                     {.fd = work.stop_fd, .events = POLLIN, .revents = 0}};
   for (;;) {

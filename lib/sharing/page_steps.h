@@ -17,18 +17,20 @@ struct PageWork {
   PageKind kind;
   std::size_t page;  ///< bytes
   std::span<const Replacement> runs;
-  uintptr_t zeros = 0;              ///< a page of zeros
-  int stop_fd = -1;                 ///< readable when the monitor must end
-  int pipe_out = -1, pipe_in = -1;  ///< private_file only
-  uintptr_t buffer = 0;             ///< private_file only, as long as a chunk
-  std::size_t chunk = 0;            ///< bytes guarded at a time
+  uintptr_t zeros = 0;               ///< a page of zeros
+  int stop_fd = -1;                  ///< readable when the monitor must end
+  int pipe_out = -1, pipe_in = -1;   ///< private_file only
+  uintptr_t buffer = 0;              ///< private_file only, as long as a chunk
+  std::size_t chunk = 0;             ///< bytes guarded at a time
+  uintptr_t helper_stack = 0;        ///< for ThreadStop
+  std::atomic<uint32_t> monitor{0};  ///< the thread id of the monitor, once it runs
   std::atomic<uint32_t> go{0}, done{0};
   Moved moved{};
 };
 
 /// Waits until the word is not 0.
 void sleep_until_set(std::atomic<uint32_t>& word);
-void set_and_wake(std::atomic<uint32_t>& word);
+void set_and_wake(std::atomic<uint32_t>& word, uint32_t value = 1);
 
 /// The thread that moves pages: begins when `go` is set, and sets `done` at the end.
 void* move_pages(void* work);

@@ -281,6 +281,35 @@ TEST(SharingAndFork, LeftOutOfChildren) {
   }));
 }
 
+// Whole pages that happen to lie beside a thread's control block hold nothing of the C library.
+TEST(SharingAndFork, LeftOutOfChildrenBesideAThreadBlock) {
+  constexpr std::size_t kStack = 64 * kPage, kBeside = 4 * kPage;
+  uint8_t* const stack = map(kStack + kBeside);  // the block is at the stack's upper end
+  pthread_attr_t attributes;
+  ASSERT_EQ(::pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(::pthread_attr_setstack(&attributes, stack, kStack), 0);
+  expect_ends_well(start_child([&] {
+    pthread_t thread;
+    const auto run = [](void* beside) -> void* {
+      auto* volatile below = static_cast<uint8_t*>(__builtin_alloca(16 * kPage));  // the frames of fork() lie elsewhere
+      below[0] = 0;
+      Sharing& sharing = Sharing::of_this_process();
+      sharing.leave_out_of_children();
+      if (!sharing.share(beside, kBeside, true)) return beside;
+      const pid_t child = start_child([&] { return is_mapped(beside) ? 1 : 0; });
+      int status = 1;
+      ::waitpid(child, &status, 0);
+      return status == 0 ? nullptr : beside;
+    };
+    void* result = nullptr;
+    if (::pthread_create(&thread, &attributes, run, stack + kStack) != 0) return 1;
+    ::pthread_join(thread, &result);
+    return result == nullptr ? 0 : 2;
+  }));
+  ::pthread_attr_destroy(&attributes);
+  ::munmap(stack, kStack + kBeside);
+}
+
 // All tests once more as nobody: another kind of userfaultfd, and no way to files by their mapping.
 TEST(SharingUnprivileged, EveryTest) {
   if (::geteuid() != 0) GTEST_SKIP() << "has no privilege already";

@@ -1,4 +1,5 @@
 // Threads that store while pages move: no store is lost, and no thread crashes.
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -14,6 +15,8 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sched.h>
 
 #include "shared_view.h"
 #include "sharing/sharing.h"
@@ -224,6 +227,38 @@ TEST(SharingUnderStores, ThreadsAreJoinedWhoseBlockIsShared) {
     });
     joining = true;
     thread.join();
+  }
+}
+
+// At each switch the kernel stores into the control block of the thread that runs next (rseq(2)).
+TEST(SharingUnderStores, BlocksOfThreadsThatAreSwitched) {
+  constexpr std::size_t kStack = 16 * kPage, kThreads = 8;
+  for (int round = 0; round < 30; ++round) {
+    auto* stacks = static_cast<uint8_t*>(
+        ::mmap(nullptr, kThreads * kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(stacks, MAP_FAILED);
+    std::atomic<uint64_t> state{0};  // counts; the highest bit ends the threads
+    constexpr uint64_t kStop = uint64_t{1} << 63;
+    const auto yield = [](void* argument) -> void* {
+      auto& count = *static_cast<std::atomic<uint64_t>*>(argument);
+      while ((count.fetch_add(1) & kStop) == 0) ::sched_yield();
+      return nullptr;
+    };
+    std::array<pthread_t, kThreads> threads{};
+    for (std::size_t i = 0; i < kThreads; ++i) {
+      pthread_attr_t attributes;
+      ASSERT_EQ(::pthread_attr_init(&attributes), 0);
+      ASSERT_EQ(::pthread_attr_setstack(&attributes, stacks + i * kStack, kStack), 0);
+      ASSERT_EQ(::pthread_create(&threads[i], &attributes, yield, &state), 0);
+      ::pthread_attr_destroy(&attributes);
+    }
+    while (state < 500) std::this_thread::yield();
+    const auto segments = share(stacks, kThreads * kStack);
+    ASSERT_TRUE(segments) << segments.error().text;
+    for (const uint64_t from = state; state < from + 500;) std::this_thread::yield();
+    state |= kStop;
+    for (const pthread_t thread : threads) ASSERT_EQ(::pthread_join(thread, nullptr), 0);
+    ::munmap(stacks, kThreads * kStack);
   }
 }
 

@@ -1,0 +1,138 @@
+#include "sharing/thread_stop.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <iterator>
+#include <new>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/ptrace.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "sharing/page_syscall.h"
+
+namespace uroce::sharing {
+namespace {
+
+constexpr timespec kPause{0, 50'000};  // between two looks at threads that have not stopped yet
+constexpr int kMostPauses = 20'000;
+constexpr int kMostPasses = 16;
+constexpr timespec kLongestWait{20, 0};  // for the other process
+constexpr std::size_t kMostExcepted = 4;
+
+uintptr_t as_argument(int value) { return static_cast<uintptr_t>(static_cast<intptr_t>(value)); }
+
+void set(std::atomic<uint32_t>& word) {
+  word.store(1, std::memory_order_release);
+  raw_syscall(SYS_futex, word_of(&word), FUTEX_WAKE_PRIVATE, 1);
+}
+
+void wait_for(std::atomic<uint32_t>& word) {
+  long result = 0;
+  while (word.load(std::memory_order_acquire) == 0 && result != -ETIMEDOUT) {
+    result = raw_syscall(SYS_futex, word_of(&word), FUTEX_WAIT_PRIVATE, 0, word_of(&kLongestWait));
+  }
+}
+
+pid_t number_in(const char* text) {
+  pid_t number = 0;
+  for (; *text >= '0' && *text <= '9'; ++text) number = number * 10 + (*text - '0');
+  return number;
+}
+
+}  // namespace
+
+// A process that shares the memory, because a thread cannot trace its own process. It shares the caller's thread block,
+// so it makes raw system calls only.
+struct ThreadStop::Helper {
+  int tasks = -1;  ///< the directory of the threads
+  pid_t except[kMostExcepted] = {};
+  pid_t pid = -1;
+  std::atomic<uint32_t> permitted{0}, stopped{0}, release{0};
+  alignas(dirent64) char entries[8192];
+
+  static int run(void* self);
+  int seize_new_threads();
+  bool seize(pid_t thread) const;
+  static void wait_until_stopped(int threads);
+};
+
+int ThreadStop::Helper::run(void* self) {
+  auto& helper = *static_cast<Helper*>(self);
+  raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
+  wait_for(helper.permitted);
+  for (int pass = 0; pass < kMostPasses; ++pass) {  // a thread that still runs can start another one
+    const int seized = helper.seize_new_threads();
+    if (seized == 0) break;
+    wait_until_stopped(seized);
+  }
+  set(helper.stopped);
+  wait_for(helper.release);
+  return 0;  // all threads are detached when their tracer ends
+}
+
+int ThreadStop::Helper::seize_new_threads() {
+  int seized = 0;
+  raw_syscall(SYS_lseek, as_argument(tasks), 0, SEEK_SET);
+  for (;;) {
+    const long bytes = raw_syscall(SYS_getdents64, as_argument(tasks), word_of(entries), sizeof(entries));
+    if (bytes <= 0) return seized;
+    for (long at = 0; at < bytes;) {
+      const auto* entry = reinterpret_cast<const dirent64*>(entries + at);
+      at += entry->d_reclen;
+      if (seize(number_in(entry->d_name))) ++seized;
+    }
+  }
+}
+
+// False for a thread that is traced already, by this helper or by a debugger, and for one that has ended.
+bool ThreadStop::Helper::seize(pid_t thread) const {
+  if (thread == 0 || std::find(std::begin(except), std::end(except), thread) != std::end(except)) return false;
+  if (raw_syscall(SYS_ptrace, PTRACE_SEIZE, as_argument(thread), 0, 0) != 0) return false;
+  raw_syscall(SYS_ptrace, PTRACE_INTERRUPT, as_argument(thread), 0, 0);
+  return true;
+}
+
+void ThreadStop::Helper::wait_until_stopped(int threads) {
+  for (int pauses = 0; threads > 0 && pauses < kMostPauses;) {
+    const long thread = raw_syscall(SYS_wait4, as_argument(-1), 0, __WALL | WNOHANG, 0);
+    if (thread > 0) --threads;
+    if (thread < 0) return;
+    if (thread == 0) {
+      raw_syscall(SYS_nanosleep, word_of(&kPause), 0);
+      ++pauses;
+    }
+  }
+}
+
+ThreadStop::ThreadStop(uintptr_t stack, std::initializer_list<pid_t> except)
+    : helper_(new(reinterpret_cast<void*>(stack)) Helper) {
+  std::copy_n(except.begin(), std::min(except.size(), kMostExcepted), helper_->except);
+  helper_->tasks = static_cast<int>(
+      raw_syscall(SYS_openat, as_argument(AT_FDCWD), word_of("/proc/self/task"), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (helper_->tasks < 0) return;
+  helper_->pid =
+      ::clone(Helper::run, reinterpret_cast<void*>(stack + kStackBytes), CLONE_VM | CLONE_FS | CLONE_FILES, helper_);
+  if (helper_->pid < 0) return;
+  raw_syscall(SYS_prctl, PR_SET_PTRACER, as_argument(helper_->pid));  // where Yama asks for it
+  set(helper_->permitted);
+  wait_for(helper_->stopped);
+}
+
+ThreadStop::~ThreadStop() {
+  if (helper_->pid > 0) {
+    set(helper_->release);
+    raw_syscall(SYS_wait4, as_argument(helper_->pid), 0, __WALL, 0);
+  }
+  if (helper_->tasks >= 0) raw_syscall(SYS_close, as_argument(helper_->tasks));
+}
+
+}  // namespace uroce::sharing
