@@ -23,7 +23,7 @@ format() {
 
 tidy() {
   local budget=${UROCE_TIDY_SECONDS:-240} begin=$SECONDS all changed checked total
-  configure "$build" -Db_pch=false
+  configure "$build" -Db_pch=false -Dmerge_sources=false
   all=$(sources lib pmd_glue apps | grep '\.cc$' || true)
   [ -n "$all" ] || return 0
   total=$(wc -l <<<"$all")

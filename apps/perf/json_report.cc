@@ -15,7 +15,7 @@
 namespace uroce::perf {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 /// perftest's files have two decimals, and six for rates.
 double rounded(double value, int digits) {
@@ -36,11 +36,11 @@ std::string_view idle_name(IdlePolicy idle) {
   return idle == IdlePolicy::busy ? "busy" : idle == IdlePolicy::yield ? "yield" : "sleep";
 }
 
-Json test_info(const Options& o, const Setting& s) {
+OrderedJson test_info(const Options& o, const Setting& s) {
   const bool reads = o.test.verb == Verb::read || o.test.verb == Verb::atomic;
-  Json info{{"test", test_title(o)},  {"Dual_port", "OFF"},        {"Device", s.device.name},
-            {"Number_of_qps", o.qps}, {"Transport_type", "uroce"}, {"Connection_type", "RC"},
-            {"Using_SRQ", "OFF"},     {"TX_depth", o.tx_depth}};
+  OrderedJson info{{"test", test_title(o)},  {"Dual_port", "OFF"},        {"Device", s.device.name},
+                   {"Number_of_qps", o.qps}, {"Transport_type", "uroce"}, {"Connection_type", "RC"},
+                   {"Using_SRQ", "OFF"},     {"TX_depth", o.tx_depth}};
   if (o.post_list > 1) info["Post_List"] = o.post_list;
   if (o.test.verb == Verb::send) info["RX_depth"] = o.rx_depth;
   if (o.test.kind == Kind::bw) info["CQ_Moderation"] = o.cq_mod;
@@ -67,8 +67,8 @@ Json test_info(const Options& o, const Setting& s) {
   return info;
 }
 
-Json one_result(const Options& o, const SizeReport& r) {
-  Json result{{"MsgSize", r.size}, {"n_iterations", r.iterations}};
+OrderedJson one_result(const Options& o, const SizeReport& r) {
+  OrderedJson result{{"MsgSize", r.size}, {"n_iterations", r.iterations}};
   if (o.test.kind == Kind::bw) {
     result["BW_peak"] = rounded(bandwidth(o, r.size, r.peak_rate), 6);
     result["BW_average"] = rounded(bandwidth(o, r.size, r.rate()), 6);
@@ -90,11 +90,11 @@ Json one_result(const Options& o, const SizeReport& r) {
 }  // namespace
 
 std::string json_report(const Options& options, const Setting& setting, const std::vector<SizeReport>& results) {
-  Json report{{"test_info", test_info(options, setting)}};
-  report["results"] = results.empty() ? Json::object() : one_result(options, results.back());
-  report["runs"] = Json::array();
+  OrderedJson report{{"test_info", test_info(options, setting)}};
+  report["results"] = results.empty() ? OrderedJson::object() : one_result(options, results.back());
+  report["runs"] = OrderedJson::array();
   for (const SizeReport& r : results) report["runs"].push_back(one_result(options, r));
-  return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return report.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 Result<void> write_file(const std::string& name, const std::string& text) {

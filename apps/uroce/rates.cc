@@ -13,8 +13,6 @@ namespace uroce::cli {
 
 namespace {
 
-constexpr bool kRight = true;
-
 uint64_t value_before(const Sample& before, const std::string& device, const std::string& counter) {
   const auto row = std::ranges::find(before.counters, device, &CounterRow::device);
   if (row == before.counters.end()) return 0;

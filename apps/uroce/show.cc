@@ -17,8 +17,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Cells = std::vector<std::vector<std::string>>;
 
-constexpr bool kRight = true;
-
 std::string text(uint64_t number) { return fmt::to_string(number); }
 
 template <class Row>

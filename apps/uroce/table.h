@@ -9,8 +9,9 @@ namespace uroce::cli {
 
 struct Column {
   std::string_view title;
-  bool right = false;  ///< numbers
+  bool right = false;
 };
+constexpr bool kRight = true;  ///< columns of numbers
 
 /// A title line and a line for each row. Columns are as wide as needed, and lines have no spaces at their end. A row
 /// has as many cells as there are columns.

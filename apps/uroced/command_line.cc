@@ -46,7 +46,7 @@ void split(std::span<const char* const> argv, std::vector<std::string>& eal, std
   }
 }
 
-std::unexpected<EarlyExit> refuse(std::string_view text) {
+std::unexpected<EarlyExit> refuse_usage(std::string_view text) {
   return std::unexpected(EarlyExit{kUsage, fmt::format("uroced: {}", text)});
 }
 
@@ -129,16 +129,16 @@ std::expected<CommandLine, EarlyExit> parse_command_line(int argc, const char* c
   } catch (const CLI::CallForHelp&) {
     return std::unexpected(EarlyExit{0, app.help()});
   } catch (const CLI::ParseError& e) {
-    return refuse(fmt::format("{}; EAL arguments go before `--`; see uroced --help", e.what()));
+    return refuse_usage(fmt::format("{}; EAL arguments go before `--`; see uroced --help", e.what()));
   }
   if (version) return std::unexpected(EarlyExit{0, fmt::format("uroced {}", kVersion)});
   for (const std::string& word : sets) {
-    if (const auto problem = take_set(word, command.overrides)) return refuse(*problem);
+    if (const auto problem = take_set(word, command.overrides)) return refuse_usage(*problem);
   }
   for (const Shorthand& one : shorthands) {
     if (app.count(one.option) > 0) command.overrides.push_back({one.option, one.key, one.value});
   }
-  if (const auto problem = problem_of(command)) return refuse(*problem);
+  if (const auto problem = problem_of(command)) return refuse_usage(*problem);
   return command;
 }
 

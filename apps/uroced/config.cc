@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "uroced/config_fields.h"
+#include "uroced/field.h"
 
 namespace uroce::daemon {
 
@@ -124,19 +125,6 @@ class Reader {
   std::vector<Problem> problems_;
 };
 
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) < 0x20) {
-      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
-
 std::expected<toml::table, std::string> parse_override(const Override& one) {
   try {
     return toml::parse(fmt::format("{} = {}", one.key, one.value));
@@ -144,7 +132,7 @@ std::expected<toml::table, std::string> parse_override(const Override& one) {
     // Most likely a string without quotes. Any other fault shows again below.
   }
   try {
-    return toml::parse(fmt::format("{} = {}", one.key, quoted(one.value)));
+    return toml::parse(fmt::format("{} = {}", one.key, toml_string(one.value)));
   } catch (const toml::parse_error& e) {
     return std::unexpected(fmt::format("{}: cannot read {} = {}: {}", one.source, one.key, one.value, e.description()));
   }

@@ -168,12 +168,10 @@ Read read_gateway(const toml::node& node, DeviceSettings& device) {
   return {};
 }
 
-std::string quoted(std::string_view text) { return fmt::format("\"{}\"", text); }
-
 std::vector<Field<Config>> make_daemon_fields() {
   return {
-      {"socket", false, read_socket, [](const Config& c) { return quoted(c.server.socket); }},
-      {"group", false, read_group, [](const Config& c) { return quoted(c.group); }},
+      {"socket", false, read_socket, [](const Config& c) { return toml_string(c.server.socket); }},
+      {"group", false, read_group, [](const Config& c) { return toml_string(c.group); }},
       {"mode", false, read_mode, [](const Config& c) { return fmt::format("\"{:04o}\"", c.server.mode); }},
       number<Config, uint32_t>(
           "max_clients", [](Config& c) -> uint32_t& { return c.server.max_clients; }, 1, 65536, true),
@@ -224,7 +222,7 @@ std::vector<Field<Config>> make_engine_fields() {
     return number<Config, uint32_t>(name, access, least, most, false);
   };
   return {
-      {"lcores", false, read_lcores, [](const Config& c) { return quoted(c.lcores); }},
+      {"lcores", false, read_lcores, [](const Config& c) { return toml_string(c.lcores); }},
       choice<IdlePolicy, Config, IdlePolicy>(
           "idle", [](Config& c) -> IdlePolicy& { return c.stack.idle; },
           {{"busy", IdlePolicy::busy}, {"yield", IdlePolicy::yield}, {"sleep", IdlePolicy::sleep}}),
@@ -289,13 +287,13 @@ std::span<const Section> sections() {
 std::span<const Field<DeviceSettings>> device_fields() {
   using Number = std::optional<int>;
   static const std::vector<Field<DeviceSettings>> fields{
-      {"addresses", true, read_addresses, [](const DeviceSettings& d) { return quoted(d.addresses); }},
+      {"addresses", true, read_addresses, [](const DeviceSettings& d) { return toml_string(d.addresses); }},
       port_number(
           "mtu", [](DeviceSettings& d) -> Number& { return d.mtu; }, 256 + glue::kIpOverhead, glue::kLargestMtu,
           "the port's own"),
       port_number(
           "vlan", [](DeviceSettings& d) -> Number& { return d.vlan; }, 1, 4094, "untagged frames"),
-      {"gateway", true, read_gateway, [](const DeviceSettings& d) { return quoted(d.gateway.value_or("")); }},
+      {"gateway", true, read_gateway, [](const DeviceSettings& d) { return toml_string(d.gateway.value_or("")); }},
       choice<Retransmission, DeviceSettings, std::optional<Retransmission>>(
           "retransmission", [](DeviceSettings& d) -> std::optional<Retransmission>& { return d.retransmission; },
           all_of(transport::kRetransmissionNames)),

@@ -27,4 +27,7 @@ struct Field {
 /// "a string", "an integer", ...
 std::string_view kind_of(const toml::node& node);
 
+/// The text as the file has it: in quotes, with quotes, backslashes and control characters escaped.
+std::string toml_string(std::string_view text);
+
 }  // namespace uroce::daemon
