@@ -19,8 +19,6 @@ using namespace uroce;
 using namespace uroce::test;
 
 constexpr std::size_t kRegion = 16384;
-constexpr AccessFlags kAll =
-    AccessFlags(Access::local_write) | Access::remote_write | Access::remote_read | Access::remote_atomic;
 
 EndpointOptions options_of(uint8_t number, uint8_t how) {
   EndpointOptions options;
@@ -130,7 +128,7 @@ class Side {
   }
 
   TestEndpoint endpoint_;
-  TestRegion& open_ = endpoint_.make_region(kRegion, kAll);
+  TestRegion& open_ = endpoint_.make_region(kRegion, kAllAccess);
   TestRegion& sealed_ = endpoint_.make_region(kRegion, Access::local_write);
   TestCq& send_cq_ = endpoint_.make_cq(256);
   TestCq& recv_cq_ = endpoint_.make_cq(256);

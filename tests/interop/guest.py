@@ -34,41 +34,42 @@ def archive(entries):
     return bytes(out)
 
 
-def initramfs(wires):
+def initramfs(wires, modules):
     """The guest's first file system. `wires` has (IPv4, IPv6) of each."""
     addresses = [("eth0", f"{COMMANDS[1]}/24", "")]
     addresses += [(f"eth{n}", *wire) for n, wire in enumerate(wires, 1)]
     entries = [(name, 0o040755, b"") for name in ("bin", "dev", "host", "modules", "proc", "sys")]
     entries.append(("bin/busybox", 0o100755, pathlib.Path(shutil.which("busybox")).read_bytes()))
-    entries += [(f"modules/{name}", 0o100644, (KERNEL / name).read_bytes()) for name in modules()]
-    entries.append(("modules/list", 0o100644, "".join(name + "\n" for name in modules()).encode()))
+    entries += [(f"modules/{name}", 0o100644, (KERNEL / name).read_bytes()) for name in modules]
+    entries.append(("modules/list", 0o100644, "".join(name + "\n" for name in modules).encode()))
     entries.append(("addresses", 0o100644, "".join(" ".join(line) + "\n" for line in addresses).encode()))
     entries.append(("init", 0o100755, (HERE / "init.sh").read_bytes()))
     entries.append(("agent", 0o100755, (HERE / "agent.sh").read_bytes()))
     return archive(entries)
 
 
-def modules():
-    return (KERNEL / "modules").read_text().split()
+def modules(*lists):
+    return [name for one in lists for name in (KERNEL / one).read_text().split()]
 
 
 class Guest:
-    """The running guest. `wires` is a list of (tap, IPv4, IPv6); they are eth1, eth2, ... and rxe1, rxe2, ... in it."""
+    """The running guest. `wires` is a list of (tap, IPv4, IPv6); they are eth1, eth2, ... and rxe1, rxe2, ... in it.
+    `hardware`: more arguments of QEMU, such as cards. `boot`: more of the kernel's."""
 
-    def __init__(self, directory, wires):
+    def __init__(self, directory, wires, module_lists=("modules",), memory=512, hardware=(), boot=""):
         self.console = directory / "console.log"
         image = directory / "initramfs"
-        image.write_bytes(initramfs([wire[1:] for wire in wires]))
+        image.write_bytes(initramfs([wire[1:] for wire in wires], modules(*module_lists)))
         make_tap("commands", 1500)
         harness.ip("addr", "add", f"{COMMANDS[0]}/24", "dev", "commands")
         # Without any address of IPv6 in the kernel, getaddrinfo() knows none either, and programs cannot be given one.
         harness.sysctl(None, "net.ipv6.conf.commands.disable_ipv6=0")
         harness.ip("addr", "add", "fd98::1/64", "dev", "commands", "nodad")
         command = [
-            "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-m", "512",
+            "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-m", str(memory),
             "-accel", os.environ.get("UROCE_ACCEL", "tcg"), "-cpu", "max,la57=off", "-serial", f"file:{self.console}",
             "-kernel", KERNEL / "vmlinuz", "-initrd", image,
-            "-append", "console=ttyS0 loglevel=4 panic=-1 oops=panic mitigations=off",
+            "-append", f"console=ttyS0 loglevel=4 panic=-1 oops=panic mitigations=off {boot}",
             "-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap",
             "-device", "virtio-9p-pci,fsdev=root,mount_tag=root"]
         # No offloads: what the guest sends is whole and checked, as on a wire.
@@ -77,7 +78,7 @@ class Guest:
             size = f",host_mtu={MTU}" if number else ""
             command += ["-netdev", f"tap,id=n{number},ifname={tap},script=no,downscript=no",
                         "-device", f"virtio-net-pci,netdev=n{number},mac=52:54:00:12:34:{number:02x},romfile=,{plain}{size}"]
-        self.program = harness.Program(command, directory)
+        self.program = harness.Program(command + list(hardware), directory)
 
     def wait_until_up(self, seconds):
         limit = time.monotonic() + seconds * harness.SLOW

@@ -10,6 +10,8 @@ $b mount --bind /proc /host/proc
 $b mount --bind /sys /host/sys
 $b mount --bind /dev /host/dev
 $b mount -t tmpfs tmpfs /host/run
+$b mkdir -p /host/dev/hugepages
+$b mount -t hugetlbfs hugetlbfs /host/dev/hugepages
 $b ip link set lo up
 # eth0 is for commands, the others are wires; `addresses` has a line for each: interface, IPv4, IPv6.
 while read -r interface address address6; do

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Debian's kernel for the guest: kernel.py FOLDER downloads the image package and keeps of it what the guest boots.
 
-FOLDER then has `vmlinuz`, `release`, the modules and, in `modules`, their names in the order in which they load. Nothing is
-installed: this machine's own boot stays as it is.
+FOLDER then has `vmlinuz`, `release`, the modules and their names in the order in which they load: in `modules` those of every
+guest, in `card_modules` more for guests with cards. Nothing is installed: this machine's own boot stays as it is.
 """
 
 import pathlib
@@ -15,6 +15,8 @@ import tempfile
 METAPACKAGE = "linux-image-amd64"
 # Modules that the guest loads, each after those that it needs. rxe asks the crypto layer for `crc32` by name.
 ROOTS = ("virtio_pci", "virtio_net", "9pnet_virtio", "9p", "crc32_generic", "rdma_rxe", "ib_uverbs", "rdma_ucm")
+# The kernel's drivers of emulated cards, and those that give a card to a program.
+CARD_ROOTS = ("8021q", "e1000", "e1000e", "vmxnet3", "igb", "uio_pci_generic", "vfio_pci", "vfio_iommu_type1")
 
 
 def run(*command, cwd=None, seconds=300):
@@ -39,8 +41,8 @@ def depends(module):
     return [name for name in (found[1].decode().split(",") if found else []) if name]
 
 
-def load_order(files, builtin):
-    """Paths of the modules that the guest needs, each after those it depends on."""
+def load_order(files, builtin, roots, loaded=()):
+    """Paths of the modules that the guest needs beside `loaded`, each after those it depends on."""
     order = []
 
     def visit(name):
@@ -50,13 +52,13 @@ def load_order(files, builtin):
         path = files.get(name)
         if path is None:
             raise RuntimeError(f"the kernel has no module {name}")
-        if path in order:
+        if path in order or path in loaded:
             return
         for other in depends(path):
             visit(other)
         order.append(path)
 
-    for root in ROOTS:
+    for root in roots:
         visit(root)
     return order
 
@@ -66,10 +68,11 @@ def keep(tree, folder):
     modules = next((tree / "lib/modules").iterdir())
     files = {path.stem.replace("-", "_"): path for path in modules.rglob("*.ko")}
     builtin = {pathlib.Path(line).stem.replace("-", "_") for line in (modules / "modules.builtin").read_text().split()}
-    order = load_order(files, builtin)
-    for path in order:
-        shutil.copy(path, folder / path.name)
-    (folder / "modules").write_text("".join(path.name + "\n" for path in order))
+    always = load_order(files, builtin, ROOTS)
+    for name, order in (("modules", always), ("card_modules", load_order(files, builtin, CARD_ROOTS, always))):
+        for path in order:
+            shutil.copy(path, folder / path.name)
+        (folder / name).write_text("".join(path.name + "\n" for path in order))
     shutil.copy(next((tree / "boot").glob("vmlinuz-*")), folder / "vmlinuz")
     (folder / "release").write_text(modules.name + "\n")
 
@@ -91,16 +94,22 @@ def fetch(folder):
         try:
             ready.rename(folder)
         except OSError:  # Another run was faster.
-            if not (folder / "release").exists():
+            if not complete(folder):
                 raise
+
+
+def complete(folder):
+    """Whether it has everything; one of an earlier version lacks a list."""
+    return all((folder / name).exists() for name in ("release", "modules", "card_modules"))
 
 
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__.splitlines()[0])
     folder = pathlib.Path(sys.argv[1]).resolve()
-    if not (folder / "release").exists():
+    if not complete(folder):
         try:
+            shutil.rmtree(folder, ignore_errors=True)
             fetch(folder)
         except (OSError, RuntimeError, StopIteration, subprocess.SubprocessError) as error:
             sys.exit(f"no kernel for the interop tests: {error}")

@@ -14,9 +14,6 @@ namespace {
 
 constexpr uint32_t kLocalQpn = 0x11;
 constexpr uint32_t kPeerQpn = 0x22;
-constexpr AccessFlags kAllAccess =
-    AccessFlags(Access::local_write) | Access::remote_write | Access::remote_read | Access::remote_atomic;
-
 AccessFlags parse_access(const Words& words, const std::string& text) {
   if (text == "all") return kAllAccess;
   AccessFlags flags;

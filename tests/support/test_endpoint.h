@@ -16,6 +16,10 @@
 
 namespace uroce::test {
 
+/// Every right that a region of the transport's tests can have.
+inline constexpr AccessFlags kAllAccess =
+    AccessFlags(Access::local_write) | Access::remote_write | Access::remote_read | Access::remote_atomic;
+
 /// Remembers what an engine reported.
 class EventLog : public transport::EngineEvents {
  public:

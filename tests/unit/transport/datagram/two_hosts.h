@@ -15,7 +15,7 @@ using test::TestCq;
 using test::TestEndpoint;
 using test::TestQp;
 
-inline constexpr AccessFlags kAll = AccessFlags(Access::local_write) | Access::remote_write;
+inline constexpr AccessFlags kWriteAccess = AccessFlags(Access::local_write) | Access::remote_write;
 
 inline EndpointOptions host(uint8_t number) {
   EndpointOptions options;

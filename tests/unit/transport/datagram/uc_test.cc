@@ -16,8 +16,8 @@ TEST_F(Uc, MovesMessagesOfManyPackets) {
   TestQp& right = make_qp(right_, 0x22, QpType::uc, right_cq);
   left.connect({.dest_qpn = 0x22, .sq_psn = 0xfffff0, .rq_psn = 3}, left_.route_to(right_));
   right.connect({.dest_qpn = 0x11, .sq_psn = 3, .rq_psn = 0xfffff0}, right_.route_to(left_));
-  auto& source = left_.make_region(1 << 19, kAll);
-  auto& target = right_.make_region(1 << 19, kAll);
+  auto& source = left_.make_region(1 << 19, kWriteAccess);
+  auto& target = right_.make_region(1 << 19, kWriteAccess);
   const Sge in = target.sge(300'000, 200'000);
   ASSERT_TRUE(right.post_recv({.wr_id = 7, .sges = {&in, 1}}));
   const Sge out = source.sge(3, 200'000);

@@ -19,9 +19,9 @@ TEST_F(Ud, DatagramsGoWhereEachRequestSays) {
   TestQp& near = make_qp(left_, 0x12, QpType::ud, near_cq);
   TestQp& far = make_qp(right_, 0x22, QpType::ud, far_cq);
   for (TestQp* qp : {&left, &near, &far}) qp->connect({}, {});
-  auto& source = left_.make_region(4096, kAll);
-  auto& inbox = left_.make_region(8192, kAll);
-  auto& far_inbox = right_.make_region(8192, kAll);
+  auto& source = left_.make_region(4096, kWriteAccess);
+  auto& inbox = left_.make_region(8192, kWriteAccess);
+  auto& far_inbox = right_.make_region(8192, kWriteAccess);
   const Sge near_in = inbox.sge(0, 4096 + 40), far_in = far_inbox.sge(0, 4096 + 40), out = source.sge(0, 4096);
   ASSERT_TRUE(near.post_recv({.wr_id = 1, .sges = {&near_in, 1}}));
   ASSERT_TRUE(far.post_recv({.wr_id = 2, .sges = {&far_in, 1}}));
@@ -55,7 +55,7 @@ TEST_F(Ud, AGroupHearsOfEverySenderAndEachMemberHasItsReceive) {
   for (uint32_t i = 0; i < 4; ++i) {
     qps[i] = &make_qp(*homes[i], 0x10 + i, QpType::ud, cqs[i]);
     qps[i]->connect({}, {});
-    auto& inbox = homes[i]->make_region(256, kAll);
+    auto& inbox = homes[i]->make_region(256, kWriteAccess);
     const Sge in = inbox.sge(0, 256);
     for (uint64_t n = 0; n < 2; ++n) ASSERT_TRUE(qps[i]->post_recv({.wr_id = n, .sges = {&in, 1}}));
   }
@@ -63,7 +63,7 @@ TEST_F(Ud, AGroupHearsOfEverySenderAndEachMemberHasItsReceive) {
   wire::Route route = left_.route_to(right_);
   route.dgid = kGroup;
   const uint32_t ah = left_.make_ah(route);
-  auto& source = left_.make_region(64, kAll);
+  auto& source = left_.make_region(64, kWriteAccess);
   const Sge out = source.sge(0, 64);
   const SendRequest request{
       .sges = {&out, 1}, .ah = ah, .remote_qpn = kMulticastQpn, .remote_qkey = ConnectOptions{}.qkey};
@@ -93,7 +93,7 @@ TEST_F(Ud, AMemberWithoutAReceiveDoesNotHoldUpTheOthers) {
     qp->connect({}, {});
     right_.engine().join(kGroup, qp->qpn());
   }
-  auto& inbox = right_.make_region(256, kAll);
+  auto& inbox = right_.make_region(256, kWriteAccess);
   const Sge in = inbox.sge(0, 256);
   ASSERT_TRUE(second.post_recv({.sges = {&in, 1}}));
   TestCq* left_cq;

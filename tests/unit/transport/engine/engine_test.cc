@@ -14,18 +14,16 @@ namespace {
 
 using test::ConnectOptions;
 using test::EndpointOptions;
+using test::kAllAccess;
 using test::TestEndpoint;
-
-constexpr AccessFlags kAll =
-    AccessFlags(Access::local_write) | Access::remote_write | Access::remote_read | Access::remote_atomic;
 
 class Pair : public ::testing::Test {
  protected:
   void SetUp() override {
     left_qp_ = &left_.make_qp({.qpn = 0x11});
     right_qp_ = &right_.make_qp({.qpn = 0x22});
-    source_ = &left_.make_region(1 << 20, kAll);
-    target_ = &right_.make_region(1 << 20, kAll);
+    source_ = &left_.make_region(1 << 20, kAllAccess);
+    target_ = &right_.make_region(1 << 20, kAllAccess);
     connect({.sq_psn = 0xfffff0, .rq_psn = 7});
   }
   void connect(ConnectOptions options) {

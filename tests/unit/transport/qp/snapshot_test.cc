@@ -15,11 +15,10 @@ namespace {
 
 using test::ConnectOptions;
 using test::EndpointOptions;
+using test::kAllAccess;
 using test::TestEndpoint;
 using test::TestQp;
 
-constexpr AccessFlags kAll =
-    AccessFlags(Access::local_write) | Access::remote_write | Access::remote_read | Access::remote_atomic;
 using Bytes = std::vector<std::byte>;
 
 /// Two hosts and the frames between them, which a test lets through as it likes.
@@ -40,8 +39,8 @@ class Hosts {
     qp.qpn = 0x22;
     if (options.srq) qp.srq = &right_.make_srq(16);
     right_qp_ = &right_.make_qp(qp);
-    near_ = &left_.make_region(1 << 16, kAll);
-    far_ = &right_.make_region(1 << 16, kAll);
+    near_ = &left_.make_region(1 << 16, kAllAccess);
+    far_ = &right_.make_region(1 << 16, kAllAccess);
     if (options.type == QpType::ud) ah_ = left_.make_ah(left_.route_to(right_));
   }
 

@@ -10,10 +10,9 @@ namespace uroce::transport {
 namespace {
 
 using test::EndpointOptions;
+using test::kAllAccess;
 using test::TestEndpoint;
 
-constexpr AccessFlags kAll =
-    AccessFlags(Access::local_write) | Access::remote_write | Access::remote_read | Access::remote_atomic;
 constexpr uint32_t kPeerOffset = 0x1000;
 constexpr Nanos kStart = std::chrono::milliseconds(1);
 
@@ -33,7 +32,7 @@ class Paced : public ::testing::Test {
     qps_.clear();
     peer_.gid = Gid::from_ipv4(0x0a000002);
     peer_.mac.bytes[5] = 2;
-    region_ = &endpoint_->make_region(1 << 20, kAll);
+    region_ = &endpoint_->make_region(1 << 20, kAllAccess);
     for (uint32_t i = 0; i < qps; ++i) {
       qps_.push_back(&endpoint_->make_qp({.qpn = 0x11 + i}));
       connect(*qps_.back());
@@ -149,7 +148,7 @@ TEST_F(Paced, NoWaitIsLongerThanATenthOfASecond) {
   endpoint_ = std::make_unique<TestEndpoint>(options);
   peer_.gid = Gid::from_ipv4(0x0a000002);
   peer_.mac.bytes[5] = 2;
-  region_ = &endpoint_->make_region(1 << 20, kAll);
+  region_ = &endpoint_->make_region(1 << 20, kAllAccess);
   test::TestQp& qp = endpoint_->make_qp({.qpn = 0x11});
   qp.connect({.dest_qpn = 0x22, .mtu = Mtu::mtu4096, .timeout = 5}, make_route(endpoint_->options(), peer_));
   const auto post = [&](uint32_t bytes) {
@@ -216,8 +215,8 @@ TEST(PacedReads, AreAnsweredOnce) {
   test::TestCq& cq = left.make_cq();
   auto& from = left.make_qp({.qpn = 0x11, .send_cq = &cq});
   auto& to = right.make_qp({.qpn = 0x22});
-  auto& target = left.make_region(1 << 20, kAll);
-  auto& source = right.make_region(1 << 20, kAll);
+  auto& target = left.make_region(1 << 20, kAllAccess);
+  auto& source = right.make_region(1 << 20, kAllAccess);
   from.connect({.dest_qpn = 0x22, .mtu = Mtu::mtu4096}, left.route_to(right));
   to.connect({.dest_qpn = 0x11, .mtu = Mtu::mtu4096}, right.route_to(left));
   const auto post = [&] {
