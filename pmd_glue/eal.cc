@@ -150,6 +150,39 @@ Result<void> check_vdevs(const EalPlan& plan, const std::string& output) {
   return {};
 }
 
+/// Checks the cards that EAL is to take, and keeps other processes off them. A card is reset when EAL finds it, so this
+/// comes first.
+Result<PciLocks> claim_cards(const EalPlan& plan) {
+  std::vector<PciCard> cards;
+  if (plan.every_card) cards = cards_for_programs();
+  for (const std::string& address : plan.cards) {
+    auto card = read_pci_card(address);
+    if (!card || !(card->for_programs() || card->keeps_kernel_driver())) return fail(ENODEV, why_no_port(address));
+    cards.push_back(std::move(*card));
+  }
+  PciLocks locks;
+  for (const PciCard& card : cards) {
+    if (!plan.hugepages && card.needs_hugepages()) {
+      return fail(EINVAL,
+                  fmt::format("card {} is bound to {} without an IOMMU, which needs hugepages; reserve some with: "
+                              "sysctl vm.nr_hugepages=256",
+                              card.address, card.driver));
+    }
+    if (auto ok = locks.add(card); !ok) return std::unexpected(ok.error());
+  }
+  return locks;
+}
+
+/// EAL starts even when a driver could not start its card.
+Result<void> check_cards(const EalPlan& plan, const std::string& output) {
+  for (const std::string& address : plan.cards) {
+    uint16_t port = 0;
+    if (rte_eth_dev_get_port_by_name(address.c_str(), &port) == 0) continue;
+    return fail(ENODEV, fmt::format("{}; EAL says: {}", why_no_port(address), reason_of(output)));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Eal>> Eal::start(const std::vector<std::string>& args) {
@@ -158,6 +191,14 @@ Result<std::unique_ptr<Eal>> Eal::start(const std::vector<std::string>& args) {
   for (const std::string& one : plan->notes) note(one);
 
   std::unique_ptr<Eal> eal(new Eal);
+  if (!plan->prints_and_exits) {
+    auto locks = claim_cards(*plan);
+    if (!locks) {
+      eal->started_ = false;
+      return std::unexpected(locks.error());
+    }
+    eal->locks_ = std::move(*locks);
+  }
   sched_getaffinity(0, sizeof eal->affinity_before_, &eal->affinity_before_);
   std::vector<std::string> words{"uroce"};
   words.insert(words.end(), plan->args.begin(), plan->args.end());
@@ -184,6 +225,7 @@ Result<std::unique_ptr<Eal>> Eal::start(const std::vector<std::string>& args) {
                 fmt::format("EAL refuses the arguments \"{}\": {}", fmt::join(args, " "), reason_of(output)));
   }
   if (auto all = check_vdevs(*plan, output); !all) return std::unexpected(all.error());
+  if (auto all = check_cards(*plan, output); !all) return std::unexpected(all.error());
   for (const std::string& line : lines_of(output)) {
     if (!contains_any(line, kHarmless)) fmt::print(stderr, "{}\n", line);
   }

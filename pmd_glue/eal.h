@@ -9,6 +9,8 @@
 
 #include <uroce/error.h>
 
+#include "pmd_glue/pci.h"
+
 namespace uroce::glue {
 
 class Eal {
@@ -30,6 +32,7 @@ class Eal {
   bool started_ = true;
   std::vector<unsigned> workers_;
   cpu_set_t affinity_before_{};
+  PciLocks locks_;
   std::string runtime_dir_;  ///< removed at the end; empty when it is not ours
 };
 

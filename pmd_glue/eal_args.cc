@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "pmd_glue/frame_size.h"
+#include "pmd_glue/pci.h"
 
 namespace uroce::glue {
 
@@ -216,6 +217,11 @@ Result<EalPlan> plan_eal(const std::vector<std::string>& args, const HostFacts& 
       plan.vdevs.push_back(option.value.substr(0, option.value.find(',')));
     }
   }
+  for (const Option& option : *options) {
+    if (option.name != "a" && option.name != "allow") continue;
+    if (auto address = pci_address(option.value)) plan.cards.push_back(std::move(*address));
+  }
+  plan.every_card = !has(*options, {"a", "allow", "no-pci"});
   const auto add = [&](std::string arg) { plan.args.push_back(std::move(arg)); };
 
   const bool memory_said = has(*options, {"no-huge", "m", "socket-mem", "huge-dir", "legacy-mem"});
@@ -228,6 +234,7 @@ Result<EalPlan> plan_eal(const std::vector<std::string>& args, const HostFacts& 
     plan.notes.push_back(fmt::format("{}: running on 512 MiB of 4 KiB pages (--no-huge -m 512)",
                                      host.hugepages ? "no hugetlbfs is mounted" : "no hugepage is free"));
   }
+  plan.hugepages = !has(*options, {"no-huge"}) && plan.notes.empty();
   // EAL refuses the two options together, although --in-memory has no effect without hugepages.
   const bool drop_in_memory = in_memory && (has(*options, {"no-huge"}) || !plan.notes.empty());
   for (const Option& option : *options) {

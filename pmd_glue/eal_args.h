@@ -23,8 +23,11 @@ struct EalPlan {
   std::vector<std::string> args;   ///< for rte_eal_init, without the program name
   std::vector<std::string> notes;  ///< one line each, for people: decisions made for them
   std::vector<std::string> vdevs;  ///< names of the requested virtual devices
-  bool own_runtime_dir = false;    ///< only this process uses the file prefix, so its directory is removed at the end
-  bool prints_and_exits = false;   ///< help or version: EAL prints and ends the process
+  std::vector<std::string> cards;  ///< PCI addresses of the requested cards
+  bool every_card = false;         ///< EAL takes every card that is bound to a driver for programs
+  bool hugepages = true;
+  bool own_runtime_dir = false;   ///< only this process uses the file prefix, so its directory is removed at the end
+  bool prints_and_exits = false;  ///< help or version: EAL prints and ends the process
 };
 
 /// Checks that each argument is an EAL option with its value, and adds these defaults:

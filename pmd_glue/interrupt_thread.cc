@@ -1,6 +1,3 @@
-// Interrupt handles outside of drivers are experimental in DPDK 22.11, and stable later.
-#define ALLOW_EXPERIMENTAL_API
-
 #include "pmd_glue/interrupt_thread.h"
 
 #include <rte_alarm.h>
@@ -62,6 +59,9 @@ std::optional<int> on_interrupt_thread(std::function<int()> work, std::chrono::n
   return std::nullopt;
 }
 
+// Interrupt handles outside of drivers are experimental in DPDK 22.11, and stable later.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 bool park_interrupt_thread() {
   static auto* parking = new Parking;  // lives longer than static objects, like the thread
   // A private handle is outside EAL's memory.
@@ -72,5 +72,6 @@ bool park_interrupt_thread() {
   rte_intr_instance_free(handle);
   return !set || parking->held.try_acquire_for(std::chrono::seconds(1));
 }
+#pragma GCC diagnostic pop
 
 }  // namespace uroce::glue

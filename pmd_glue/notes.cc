@@ -15,9 +15,9 @@ NoteWriter current;
 
 }  // namespace
 
-void note(std::string_view text) {
+void note(std::string_view text, NoteLevel level) {
   const std::lock_guard lock(mutex);
-  if (current) return current(text);
+  if (current) return current(level, text);
   fmt::print(stderr, "uroce: {}\n", text);
 }
 

@@ -6,10 +6,12 @@
 
 namespace uroce::glue {
 
-using NoteWriter = std::function<void(std::string_view)>;
+enum class NoteLevel { info, warning };
+
+using NoteWriter = std::function<void(NoteLevel, std::string_view)>;
 
 /// Any thread. Writes "uroce: ..." to stderr, or calls the writer that was set.
-void note(std::string_view text);
+void note(std::string_view text, NoteLevel level = NoteLevel::warning);
 /// Sets the writer of the process; an empty one restores stderr. One thread at a time calls `writer`.
 void set_note_writer(NoteWriter writer);
 

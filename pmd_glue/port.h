@@ -23,7 +23,7 @@ struct PortOptions {
   uint16_t rx_descriptors = 1024;
   uint16_t tx_descriptors = 1024;
   StackOptions::TxMode tx_mode = StackOptions::TxMode::automatic;
-  bool rx_interrupts = false;  ///< use them if the driver is known to have them
+  bool rx_interrupts = false;  ///< use them if the driver has them
 };
 
 /// Memory that a sent frame may reference instead of copying its payload.
@@ -64,6 +64,7 @@ class Port {
   uint32_t speed_mbps() const { return speed_mbps_; }
   int socket() const { return socket_; }  ///< NUMA node, or SOCKET_ID_ANY
   ExternalMemory external() const { return external_; }
+  /// Valid from start() on.
   bool rx_interrupts() const { return rx_interrupts_; }
   bool fills_ip_checksum() const { return tx_ip_checksum_; }
   /// True when the peer's memory can vanish during a burst (see fault_guard.h).
@@ -71,6 +72,10 @@ class Port {
 
   /// Any thread: the last result of refresh_link().
   bool link_up() const { return link_up_.load(std::memory_order_relaxed); }
+  /// The card was taken out. It does not come back: start the stack again for a new one. The thread of refresh_link().
+  bool gone() const { return gone_; }
+  /// What was chosen, in one line for people. Valid from start() on.
+  std::string description() const;
   /// Asks the driver, and the kernel for a port on a network interface. One thread.
   void refresh_link();
   /// Sets the Ethernet addresses of the multicast groups to receive, unless the port receives all. If the driver
@@ -96,7 +101,12 @@ class Port {
   Result<void> choose_mtu(const PortOptions& options);
   Result<void> choose_tx_mode(StackOptions::TxMode wanted, uint64_t tx_capabilities);
   Result<void> make_pool(const PortOptions& options);
-  Result<void> configure(const PortOptions& options);
+  Result<void> configure();
+  /// Gives the driver the whole set-up. Returns its error, negative.
+  int apply();
+  void look_for_card();
+  bool interrupts_work() const;
+  int start_without_interrupts();
   void receive_all_groups();
   std::optional<int> beside_no_handler(std::function<int()> work) const;
   Result<void> fail_port(int code, std::string_view what) const;
@@ -112,7 +122,11 @@ class Port {
   uint32_t max_frame_ = 1518;
   uint32_t room_ = 2048;
   uint16_t queues_ = 1;
+  uint16_t rx_descriptors_ = 1024;
   uint32_t tx_slots_ = 1024;
+  bool card_ = false;  ///< hardware, not one of DPDK's virtual devices
+  bool on_pci_ = false;
+  bool rss_ = false;  ///< the card spreads frames over its queues by UDP ports
   rte_mempool* pool_ = nullptr;
   int socket_ = -1;
   uint32_t speed_mbps_ = 100000;
@@ -125,6 +139,7 @@ class Port {
   bool started_ = false;
   bool opened_ = false;
   bool stuck_ = false;  ///< a call of the driver has not returned
+  bool gone_ = false;
   std::atomic<bool> link_up_{false};
   uint32_t pauses_ = 0;
   std::atomic<uint32_t> pause_{0};  ///< number of the current pause; 0 for none

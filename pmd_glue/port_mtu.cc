@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "pmd_glue/card.h"
 #include "pmd_glue/eal_args.h"
 #include "pmd_glue/frame_size.h"
 #include "pmd_glue/netdev.h"
@@ -75,13 +76,16 @@ Result<void> Port::choose_mtu(const PortOptions& options) {
   } else if (driver_ == "net_ring" || driver_ == "net_null" || driver_ == "net_pcap") {
     limit = {kLargestMtu, ""};
   } else {
-    const uint32_t overhead = RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN;
-    const uint32_t by_frame = info.max_rx_pktlen > overhead ? info.max_rx_pktlen - overhead : 0;
-    limit = {std::min<uint32_t>(by_frame, info.max_mtu), "its driver supports no more; use another port"};
-    set_mtu_ = asked != 0 || limit.mtu >= kFullMtu;
+    limit = {largest_mtu(info), "its driver supports no more; use another port"};
     uint16_t own = RTE_ETHER_MTU;
     rte_eth_dev_get_mtu(id_, &own);
-    if (!set_mtu_) limit.mtu = own;
+    // A card's network may carry less than the card can. net_virtio begins with the MTU that its host announces.
+    set_mtu_ = is_card(info) || asked != 0 || limit.mtu >= kFullMtu;
+    if (asked == 0 && (is_card(info) || !set_mtu_)) limit.mtu = std::min<uint32_t>(limit.mtu, own);
+    if (asked != 0 && asked < info.min_mtu) {
+      return fail_port(EINVAL, fmt::format("cannot have mtu {}; its driver's least is {}", asked, info.min_mtu));
+    }
+    if (is_card(info)) room_ = buffer_room(info, std::min(wanted, limit.mtu));
   }
   if (asked > limit.mtu) {
     return fail_port(EINVAL, fmt::format("cannot have mtu {}; its limit is {}: {}, or set mtu to {} or less", asked,

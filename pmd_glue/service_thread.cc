@@ -26,7 +26,7 @@ void ServiceThread::stop() {
 }
 
 void ServiceThread::run() {
-  std::vector<bool> was_up(ports_.size(), false);
+  std::vector<bool> was_up(ports_.size(), false), was_gone(ports_.size(), false);
   Nanos next_look{0};
   Nanos next_reconnect = clock_.now() + kReconnectInterval;
   while (!stop_.load(std::memory_order_relaxed)) {
@@ -41,6 +41,8 @@ void ServiceThread::run() {
       const bool up = served.port->link_up();
       if (reconnect && !up) served.port->reconnect(served.pollers);
       if (up != was_up[i]) served.on_link(up);
+      if (served.port->gone() && !was_gone[i]) served.on_gone();
+      was_gone[i] = served.port->gone();
       served.neighbourhood->step(up && !was_up[i]);
       was_up[i] = up;
     }

@@ -20,6 +20,7 @@ class ServiceThread {
     Neighbourhood* neighbourhood = nullptr;
     uint32_t pollers = 1;                  ///< threads that poll the port
     std::function<void(bool up)> on_link;  ///< service thread; after each change
+    std::function<void()> on_gone;         ///< service thread; when the card has gone, once
   };
 
   explicit ServiceThread(const TscClock& clock) : clock_(clock) {}

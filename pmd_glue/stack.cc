@@ -47,11 +47,11 @@ Result<void> Stack::Impl::set_up(const std::vector<std::string>& args, const Sta
   for (std::size_t i = 0; i < units.size(); ++i) {
     if (auto ok = make_unit(units[i], i, options_of_port(options, i)); !ok) return ok;
   }
-  if (auto ok = make_port_queues(options); !ok) return ok;
   for (Unit& unit : units) {
     if (unit.port->needs_guard()) install_fault_guard();
     if (auto ok = unit.port->start(); !ok) return ok;
   }
+  if (auto ok = make_port_queues(options); !ok) return ok;
   launch();
   return {};
 }
@@ -188,8 +188,8 @@ void Stack::Impl::launch() {
   std::vector<ServiceThread::ServedPort> ports;
   for (Unit& unit : units) {
     control::Device* device = unit.device.get();
-    ports.push_back(
-        {unit.port.get(), unit.neighbourhood.get(), engines(), [device](bool up) { device->report_link(up); }});
+    ports.push_back({unit.port.get(), unit.neighbourhood.get(), engines(),
+                     [device](bool up) { device->report_link(up); }, [device] { device->report_gone(); }});
   }
   service_->start(std::move(ports), [eal = eal_.get()] { eal->unpin(); });
   telemetry_ = std::make_unique<Telemetry>([this] {

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 namespace uroce::glue {
 
@@ -44,19 +45,34 @@ Result<int> Waker::new_descriptor() const {
 void Waker::sleep(Nanos limit) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
   const timespec timeout{.tv_sec = seconds.count(), .tv_nsec = (limit - seconds).count()};
-  std::array<epoll_event, 4> events{};
+  std::array<epoll_event, 64> events{};
   const int woken = epoll_pwait2(epoll_, events.data(), static_cast<int>(events.size()), &timeout, nullptr);
   sleeping_.store(false, std::memory_order_relaxed);
   if (woken == 0) return;
+  for (int i = 0; i < woken; ++i) take_events(events[static_cast<std::size_t>(i)].data.fd);
+}
+
+void Waker::take_events(int fd) const {
   std::array<char, 512> tokens;
-  [[maybe_unused]] const auto got = read(read_end_, tokens.data(), tokens.size());
+  std::size_t bytes = fd == read_end_ ? tokens.size() : 0;
+  for (const Counted& one : counted_) {
+    if (one.fd == fd) bytes = one.bytes;
+  }
+  if (bytes != 0) [[maybe_unused]]
+    const auto got = read(fd, tokens.data(), bytes);
 }
 
 bool Waker::watch(int fd) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = fd;
-  return epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0;
+  if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) != 0) return false;
+  std::array<char, 64> target{};
+  (void)!readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), target.data(), target.size() - 1);
+  const std::string_view name(target.data());
+  if (name == "anon_inode:[eventfd]") counted_.push_back({fd, 8});
+  if (name.starts_with("/dev/uio")) counted_.push_back({fd, 4});
+  return true;
 }
 
 }  // namespace uroce::glue

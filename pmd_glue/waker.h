@@ -4,6 +4,8 @@
 #include <uroce/error.h>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <vector>
 
 #include "base/time.h"
 
@@ -34,16 +36,24 @@ class Waker {
   void cancel() { sleeping_.store(false, std::memory_order_relaxed); }
   /// Sleeps after prepare() until woken, a watched descriptor is readable, or `limit` has passed.
   void sleep(Nanos limit);
-  /// Adds a descriptor that ends a sleep when it is readable, e.g. a driver's RX interrupt. It is neither owned nor
-  /// read.
+  /// Adds a descriptor that ends a sleep when it is readable, e.g. a driver's RX interrupt; not owned. Events are taken
+  /// from an eventfd and from a UIO device, which stay readable otherwise. At most 64.
   bool watch(int fd);
 
  private:
+  void take_events(int fd) const;
+
   std::atomic<bool> sleeping_{false};
   // A pipe, not an eventfd: the two ends of a pipe have separate flags, so no other process can make this one block.
   int read_end_ = -1;
   int write_end_ = -1;
   int epoll_ = -1;
+  /// Descriptors whose events sleep() takes, and the bytes of one.
+  struct Counted {
+    int fd;
+    std::size_t bytes;
+  };
+  std::vector<Counted> counted_;
 };
 
 }  // namespace uroce::glue

@@ -4,6 +4,8 @@
 #include <rte_pause.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -23,12 +25,15 @@ constexpr uint32_t kRoundsInPlace = 4;
 constexpr Nanos kYieldTime = microseconds(200);
 constexpr Nanos kCrowded = microseconds(100);
 constexpr Nanos kCrowdedFor = microseconds(200'000);
-/// Without an RX interrupt, a nap is the longest delay of a frame.
+/// Without an RX interrupt, a nap is the longest delay of a frame. So a nap lasts an eighth of the time without work,
+/// within bounds: what comes after a pause is late by an eighth of the pause at most.
+constexpr int kNapShare = 8;
 constexpr Nanos kShortNap = microseconds(50);
-constexpr Nanos kLongNap = microseconds(1000);
-/// After this time without work naps get longer still, so that an idle stack costs about 1 % of a core.
-constexpr Nanos kSilence = microseconds(100'000);
+/// While a request waits for its answer.
+constexpr Nanos kExpectantNap = microseconds(250);
+/// An idle stack costs about 1 % of a core.
 constexpr Nanos kDeepNap = microseconds(4000);
+constexpr int kHighestPriority = -20;
 
 }  // namespace
 
@@ -42,6 +47,9 @@ void Worker::add(std::unique_ptr<PortQueue> queue) {
 
 void Worker::run() {
   prctl(PR_SET_TIMERSLACK, 1);  // the default of 50 us would double the short naps
+  // A program that polls its queues on this CPU would keep an engine that naps away for milliseconds. Without privilege
+  // this fails, and it does. A busy engine must not starve others.
+  if (policy_ == IdlePolicy::sleep) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kHighestPriority);
   while (!stop_.load(std::memory_order_relaxed)) {
     if (!round()) idle(kDeepNap);
   }
@@ -107,10 +115,7 @@ void Worker::idle(Nanos limit) {
   if (empty_rounds_++ < spin_rounds) return rte_pause();
   if (policy_ == IdlePolicy::yield) return stand_by([] { sched_yield(); });
   const Nanos now = clock_.now();
-  if (!std::exchange(idle_, true)) {
-    idle_since_ = now;
-    nap_ = kShortNap;
-  }
+  if (!std::exchange(idle_, true)) idle_since_ = now;
   if (now - idle_since_ < kYieldTime && now >= crowded_until_) {
     stand_by([] { sched_yield(); });
     // sched_yield() came back late: another thread polls on this core and uses whole time slices, milliseconds long. A
@@ -119,8 +124,12 @@ void Worker::idle(Nanos limit) {
     if (back - now > kCrowded) crowded_until_ = back + kCrowdedFor;
     return;
   }
-  sleep(std::min(limit, nap_));
-  nap_ = std::min(2 * nap_, now - idle_since_ < kSilence ? kLongNap : kDeepNap);
+  sleep(std::min(limit, nap(now - idle_since_)));
+}
+
+// Engines without a timer wait for nothing.
+Nanos Worker::nap(Nanos idle) const {
+  return std::clamp(idle / kNapShare, kShortNap, next_deadline() == kNever ? kDeepNap : kExpectantNap);
 }
 
 void Worker::sleep(Nanos limit) {

@@ -47,6 +47,8 @@ class Worker {
 
  private:
   void sleep(Nanos limit);
+  /// The length of the next nap after `idle` without work.
+  Nanos nap(Nanos idle) const;
   /// Waits, and lets other threads work in its place meanwhile.
   template <class Wait>
   void stand_by(Wait wait);
@@ -68,7 +70,6 @@ class Worker {
   Nanos crowded_until_{0};  ///< until then, yielding gives the core away for too long
   bool idle_ = false;       ///< since idle_since_
   Nanos idle_since_{0};
-  Nanos nap_{0};
 };
 
 }  // namespace uroce::glue

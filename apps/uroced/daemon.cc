@@ -54,7 +54,9 @@ class Daemon {
     const EalChoice eal = choose_eal(command_, config_, read_machine());
     for (const std::string& note : eal.notes) log_->warn("{}", note);
     log_->debug("uroced {}, EAL arguments: {}", kVersion, fmt::join(eal.args, " "));
-    glue::set_note_writer([log = log_](std::string_view text) { log->write(LogLevel::warning, text); });
+    glue::set_note_writer([log = log_](glue::NoteLevel level, std::string_view text) {
+      log->write(level == glue::NoteLevel::info ? LogLevel::info : LogLevel::warning, text);
+    });
     auto stack = Stack::start(eal.args, config_.stack_options());
     if (!stack) return std::unexpected(stack.error());
     stack_.emplace(std::move(*stack));

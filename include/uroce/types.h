@@ -252,6 +252,7 @@ enum class AsyncEventType : uint8_t {
   qp_access_error = 3,
   communication_established = 4,
   sq_drained = 5,
+  device_fatal = 8,  ///< the device's card has gone; nothing is sent or received any more
   port_active = 9,
   port_error = 10,
   srq_error = 14,

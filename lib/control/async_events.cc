@@ -7,6 +7,7 @@ EventObject object_of(AsyncEventType type) {
     case AsyncEventType::cq_error: return EventObject::cq;
     case AsyncEventType::srq_error:
     case AsyncEventType::srq_limit_reached: return EventObject::srq;
+    case AsyncEventType::device_fatal:
     case AsyncEventType::port_active:
     case AsyncEventType::port_error:
     case AsyncEventType::gid_change: return EventObject::port;

@@ -99,6 +99,8 @@ void Device::report_link(bool up) {
   events_.broadcast({up ? AsyncEventType::port_active : AsyncEventType::port_error, 1});
 }
 
+void Device::report_gone() { events_.broadcast({AsyncEventType::device_fatal, 1}); }
+
 bool Device::redirect(const transport::NextHop& next_hop) {
   return runner_.try_post([next_hop](transport::Engine& engine) { engine.redirect(next_hop); },
                           [&] { objects_.address_handles().table().redirect(next_hop); });

@@ -77,6 +77,8 @@ class Device {
   Result<void> set_gids(std::span<const Gid> wanted);
   /// Reports a link change to every session.
   void report_link(bool up);
+  /// The port's card has gone for good.
+  void report_gone();
   /// To be called after the last poll of the engines and before the host goes. Objects of applications
   /// stay valid: their calls fail with ENODEV, and they can be destroyed.
   void shut_down();

@@ -11,7 +11,8 @@ import harness
 
 HERE = pathlib.Path(__file__).resolve().parent
 KERNEL = harness.BUILD / "interop-kernel"
-COMMANDS = ("10.98.0.1", "10.98.0.2")  # the host's and the guest's address for commands and for what programs exchange
+# The host's and the guest's address for commands and for what programs exchange; a second guest has others.
+COMMANDS = ("10.98.0.1", "10.98.0.2")
 COMMAND_PORT = 7000
 MTU = 4200  # of the wires: path MTU 4096 and headers
 QUEUE = 2000  # frames that a tap holds until the guest takes them: 1 MiB of UC at path MTU 1024 fits
@@ -34,9 +35,9 @@ def archive(entries):
     return bytes(out)
 
 
-def initramfs(wires, modules):
+def initramfs(commands, wires, modules):
     """The guest's first file system. `wires` has (IPv4, IPv6) of each."""
-    addresses = [("eth0", f"{COMMANDS[1]}/24", "")]
+    addresses = [("eth0", f"{commands}/24", "")]
     addresses += [(f"eth{n}", *wire) for n, wire in enumerate(wires, 1)]
     entries = [(name, 0o040755, b"") for name in ("bin", "dev", "host", "modules", "proc", "sys")]
     entries.append(("bin/busybox", 0o100755, pathlib.Path(shutil.which("busybox")).read_bytes()))
@@ -54,17 +55,20 @@ def modules(*lists):
 
 class Guest:
     """The running guest. `wires` is a list of (tap, IPv4, IPv6); they are eth1, eth2, ... and rxe1, rxe2, ... in it.
-    `hardware`: more arguments of QEMU, such as cards. `boot`: more of the kernel's."""
+    `number` tells guests of one namespace apart. `hardware`: more arguments of QEMU, such as cards. `boot`: more of the
+    kernel's."""
 
-    def __init__(self, directory, wires, module_lists=("modules",), memory=512, hardware=(), boot=""):
-        self.console = directory / "console.log"
-        image = directory / "initramfs"
-        image.write_bytes(initramfs([wire[1:] for wire in wires], modules(*module_lists)))
-        make_tap("commands", 1500)
-        harness.ip("addr", "add", f"{COMMANDS[0]}/24", "dev", "commands")
+    def __init__(self, directory, wires, number=0, module_lists=("modules",), memory=512, hardware=(), boot=""):
+        self.console = directory / f"console{number}.log"
+        self.commands = tuple(address.replace(".98.0.", f".98.{number}.") for address in COMMANDS)
+        image = directory / f"initramfs{number}"
+        image.write_bytes(initramfs(self.commands[1], [wire[1:] for wire in wires], modules(*module_lists)))
+        commands = f"commands{number}"
+        make_tap(commands, 1500)
+        harness.ip("addr", "add", f"{self.commands[0]}/24", "dev", commands)
         # Without any address of IPv6 in the kernel, getaddrinfo() knows none either, and programs cannot be given one.
-        harness.sysctl(None, "net.ipv6.conf.commands.disable_ipv6=0")
-        harness.ip("addr", "add", "fd98::1/64", "dev", "commands", "nodad")
+        harness.sysctl(None, f"net.ipv6.conf.{commands}.disable_ipv6=0")
+        harness.ip("addr", "add", f"fd98:{number}::1/64", "dev", commands, "nodad")
         command = [
             "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-m", str(memory),
             "-accel", os.environ.get("UROCE_ACCEL", "tcg"), "-cpu", "max,la57=off", "-serial", f"file:{self.console}",
@@ -74,10 +78,10 @@ class Guest:
             "-device", "virtio-9p-pci,fsdev=root,mount_tag=root"]
         # No offloads: what the guest sends is whole and checked, as on a wire.
         plain = "csum=off,gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ufo=off"
-        for number, tap in enumerate(["commands"] + [wire[0] for wire in wires]):
-            size = f",host_mtu={MTU}" if number else ""
-            command += ["-netdev", f"tap,id=n{number},ifname={tap},script=no,downscript=no",
-                        "-device", f"virtio-net-pci,netdev=n{number},mac=52:54:00:12:34:{number:02x},romfile=,{plain}{size}"]
+        for port, tap in enumerate([commands] + [wire[0] for wire in wires]):
+            size = f",host_mtu={MTU}" if port else ""
+            command += ["-netdev", f"tap,id=n{port},ifname={tap},script=no,downscript=no",
+                        "-device", f"virtio-net-pci,netdev=n{port},mac=52:54:00:12:{34 + number}:{port:02x},romfile=,{plain}{size}"]
         self.program = harness.Program(command + list(hardware), directory)
 
     def wait_until_up(self, seconds):
@@ -99,7 +103,7 @@ class Guest:
         return self.console.read_text(errors="replace") if self.console.exists() else ""
 
     def start(self, command, seconds):
-        return Remote(command, seconds)
+        return Remote(self.commands[1], command, seconds)
 
     def run(self, command, seconds=20, code=0):
         """Output of a command that must end with that exit code."""
@@ -115,11 +119,11 @@ class Guest:
 class Remote:
     """A command running in the guest, at most `seconds`."""
 
-    def __init__(self, command, seconds):
+    def __init__(self, address, command, seconds):
         self.command = command
         self.limit = seconds * harness.SLOW
         self.output, self.code, self._rest = "", None, b""
-        self.socket = socket.create_connection((COMMANDS[1], COMMAND_PORT), timeout=10)
+        self.socket = socket.create_connection((address, COMMAND_PORT), timeout=10)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.settimeout(self.limit + 10)
         self.socket.sendall(f"{self.limit:.0f} echo $$; {command}\n".encode())
@@ -137,11 +141,16 @@ class Remote:
         line, self._rest = self._rest.split(b"\n", 1)
         return line.decode(errors="replace")
 
-    def wait_for(self, text, _seconds):
-        """Returns once a line with `text` was printed; the command's own time limit is the bound."""
+    def wait_for(self, text, seconds):
+        """Returns once a line with `text` was printed; `seconds` is the longest silence before that."""
         lines = []
+        self.socket.settimeout(seconds * harness.SLOW)
         while not lines or text not in lines[-1]:
-            lines.append(self.read_line())
+            try:
+                lines.append(self.read_line())
+            except (AssertionError, TimeoutError):
+                raise AssertionError("\n".join([f"it did not say '{text}': {self}", *lines])) from None
+        self.socket.settimeout(self.limit + 10)
         self._rest = "".join(line + "\n" for line in lines).encode() + self._rest
 
     def finish(self):

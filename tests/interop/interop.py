@@ -16,34 +16,22 @@ def record(table, *values):
     _results.append([table, *values])
 
 
-def save_results():
-    (harness.BUILD / "interop-results.json").write_text(json.dumps(_results, indent=0))
+def save_results(name="interop-results.json"):
+    (harness.BUILD / name).write_text(json.dumps(_results, indent=0))
 
 
 def both_peers(wire):
     """interop_peer at the host's and at the guest's end, running since the first test that asked."""
     if wire not in _peers:
-        _peers[wire] = (peers.HostPeer(rigs.rig(), wire), peers.GuestPeer(rigs.rig(), wire))
+        rig = rigs.rig()
+        guest = peers.GuestPeer(rig.guest, "rxe", f"rxe{wire}", rigs.addresses(wire, "guest"))
+        rig.running.append(guest)
+        _peers[wire] = (peers.HostPeer(rig, wire), guest)
     return _peers[wire]
 
 
-class Case(harness.Case):
-    wire = 1
-
-    def setUp(self):
-        super().setUp()
-        self.rig = rigs.rig()
-        self.host, self.guest = both_peers(self.wire)
-        self.addCleanup(self.check_rig)
-
-    def check_rig(self):
-        """After every test the daemon and the guest are alive. Peers that broke are not used again."""
-        for program in (self.rig.daemon, self.rig.guest.program):
-            self.assertIsNone(program.process.poll(), f"it ended: {program}\n{self.rig.guest.said()}")
-
-    def sides(self, direction):
-        """Requester and responder."""
-        return (self.host, self.guest) if direction == DIRECTIONS[0] else (self.guest, self.host)
+class Verbs:
+    """For test cases that use peers."""
 
     def pair(self, *args, **kw):
         made = peers.pair(*args, **kw)
@@ -60,3 +48,22 @@ class Case(harness.Case):
         self.assertEqual(completions[0]["status"], "success")
         self.assertEqual({key: completions[0].get(key) for key in fields}, fields)
         return completions[0]
+
+
+class Case(Verbs, harness.Case):
+    wire = 1
+
+    def setUp(self):
+        super().setUp()
+        self.rig = rigs.rig()
+        self.host, self.guest = both_peers(self.wire)
+        self.addCleanup(self.check_rig)
+
+    def check_rig(self):
+        """After every test the daemon and the guest are alive. Peers that broke are not used again."""
+        for program in (self.rig.daemon, self.rig.guest.program):
+            self.assertIsNone(program.process.poll(), f"it ended: {program}\n{self.rig.guest.said()}")
+
+    def sides(self, direction):
+        """Requester and responder."""
+        return (self.host, self.guest) if direction == DIRECTIONS[0] else (self.guest, self.host)

@@ -21,18 +21,17 @@ def lengths(kind, op, mtu):
     return (1, mtu - 1, mtu) if kind == "UD" else (1, mtu - 1, mtu + 1, MIB)
 
 
-class Matrix(interop.Case):
-    """A method per operation, MTU and direction; see `add_cases`."""
+class Transfers(interop.Verbs):
+    """Operations between two peers, compared byte by byte."""
 
-    def run_case(self, kind, op, mtu, requester, responder):
-        a, b = self.pair(requester, responder, kind, mtu)
-        for number, length in enumerate(lengths(kind, op, mtu), 1):
-            with self.subTest(length=length):
+    def run_operation(self, a, b, op, lengths_of_it, done=lambda length: None):
+        for number, length in enumerate(lengths_of_it, 1):
+            with self.subTest(op=op, length=length):
                 if op in ("FETCH_ADD", "CMP_SWAP"):
                     self.atomic(a, b, op)
                 else:
                     self.transfer(a, b, op, length, number)
-                interop.record("matrix", f"{kind} {op}", mtu, requester.name, responder.name, length)
+                done(length)
 
     def transfer(self, a, b, op, length, seed):
         extra = GRH if a.kind == "UD" else 0
@@ -89,6 +88,15 @@ class Matrix(interop.Case):
         limit = time.monotonic() + 10 * harness.SLOW
         while sink.wrong(seed, GUARD, length) and time.monotonic() < limit:
             time.sleep(0.01)
+
+
+class Matrix(Transfers, interop.Case):
+    """A method per operation, MTU and direction; see `add_cases`."""
+
+    def run_case(self, kind, op, mtu, requester, responder):
+        a, b = self.pair(requester, responder, kind, mtu)
+        self.run_operation(a, b, op, lengths(kind, op, mtu), lambda length: interop.record(
+            "matrix", f"{kind} {op}", mtu, requester.name, responder.name, length))
 
 
 def add_cases():

@@ -17,11 +17,11 @@ class Peer:
     """Calls of interop_peer (peer.cc), with its GIDs at hand."""
 
     name = None  # of this side in a table
+    ended = False
 
-    def __init__(self, wire, side):
-        self.side = side
-        self.device = {"host": f"uroce{wire - 1}", "guest": f"rxe{wire}"}[side]
-        self.addresses = dict(zip((4, 6), rigs.addresses(wire, side)))
+    def __init__(self, side, device, addresses):
+        self.side, self.device = side, device
+        self.addresses = dict(zip((4, 6), addresses))
         gids = self.call("about")["gids"]
         self.gid = {family: gids.index(gid_text(address)) for family, address in self.addresses.items()}
 
@@ -56,7 +56,7 @@ class HostPeer(Peer):
             [rigs.RUN, rigs.PEER, f"uroce{wire - 1}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env={**os.environ, **rig.env}, start_new_session=True)
         rig.running.append(self)
-        super().__init__(wire, "host")
+        super().__init__("host", f"uroce{wire - 1}", rigs.addresses(wire, "host"))
 
     def exchange(self, line):
         self.process.stdin.write(line.encode() + b"\n")
@@ -75,18 +75,19 @@ class HostPeer(Peer):
 
 
 class GuestPeer(Peer):
-    name = "rxe"
+    """In a guest: on rxe, or on another device behind the command `run`."""
 
-    def __init__(self, rig, wire):
-        self.remote = rig.guest.start(f"exec {rigs.PEER} rxe{wire}", 3600)
-        rig.running.append(self)
-        super().__init__(wire, "guest")
+    def __init__(self, guest, name, device, addresses, run="exec"):
+        self.name = name
+        self.remote = guest.start(f"{run} {rigs.PEER} {device}", 3600)
+        super().__init__("guest", device, addresses)
 
     def exchange(self, line):
         self.remote.send_line(line)
         return self.remote.read_line()
 
     def kill(self):
+        self.ended = True
         self.remote.close()
 
 
@@ -163,6 +164,8 @@ class QueuePair:
         return self.peer.call("state", qp=self.id)["state"]
 
     def close(self):
+        if self.peer.ended:
+            return
         if self.handle is not None:
             self.peer.call("destroy", id=self.handle)
         if self.id is not None:

@@ -65,6 +65,7 @@ bool deliver_async(SharedContext& shared, const AsyncEvent& event, ibv_async_eve
       out.element.srq = srq;
       return srq != nullptr;
     }
+    case AsyncEventType::device_fatal:
     case AsyncEventType::port_active:
     case AsyncEventType::port_error:
     case AsyncEventType::gid_change:

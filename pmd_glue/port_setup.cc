@@ -1,0 +1,211 @@
+// A port's set-up: what its driver offers decides what is asked of it.
+#include <fmt/format.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "pmd_glue/card.h"
+#include "pmd_glue/eal_args.h"
+#include "pmd_glue/netdev.h"
+#include "pmd_glue/pci.h"
+#include "pmd_glue/port.h"
+
+namespace uroce::glue {
+
+namespace {
+
+constexpr unsigned kMempoolCache = 256;
+
+constexpr uint64_t kRss =
+    RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_IPV6 | RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_NONFRAG_IPV6_UDP;
+
+// Software ports report a speed that is a constant in their driver.
+uint32_t speed_of(const rte_eth_dev_info& info) {
+  uint32_t best = 0;
+  for (const uint32_t mbps :
+       {10u, 100u, 1000u, 2500u, 5000u, 10000u, 20000u, 25000u, 40000u, 50000u, 56000u, 100000u, 200000u, 400000u}) {
+    if ((info.speed_capa & rte_eth_speed_bitflag(mbps, RTE_ETH_LINK_FULL_DUPLEX)) != 0) best = mbps;
+  }
+  constexpr uint32_t kUnknown = 100000;
+  return !is_card(info) || best == 0 ? kUnknown : best;
+}
+
+}  // namespace
+
+Result<void> Port::set_up(const PortOptions& options) {
+  rte_eth_dev_info info{};
+  char name[RTE_ETH_NAME_MAX_LEN] = "";
+  if (rte_eth_dev_get_name_by_port(id_, name) != 0 || rte_eth_dev_info_get(id_, &info) != 0) {
+    return fail(ENODEV, fmt::format("unknown port {}", id_));
+  }
+  name_ = name;
+  opened_ = true;
+  driver_ = info.driver_name;
+  if (const rte_devargs* devargs = rte_dev_devargs(info.device); devargs != nullptr && devargs->args != nullptr) {
+    devargs_ = devargs->args;
+  }
+  speed_mbps_ = speed_of(info);
+  interface_index_ = info.if_index;
+  socket_ = rte_eth_dev_socket_id(id_);
+  rte_ether_addr mac{};
+  rte_eth_macaddr_get(id_, &mac);
+  std::copy_n(mac.addr_bytes, mac_.bytes.size(), mac_.bytes.begin());
+  if (mac_ == EthAddr{}) {
+    // net_ring and net_null have none. Make one that is locally administered and differs between processes and ports.
+    const auto pid = static_cast<uint32_t>(getpid());
+    mac_.bytes = {0x02,
+                  0x75,
+                  static_cast<uint8_t>(pid >> 16),
+                  static_cast<uint8_t>(pid >> 8),
+                  static_cast<uint8_t>(pid),
+                  static_cast<uint8_t>(id_ + 1)};
+  }
+  // memif ends agree on min(queues) only after connecting, and then share ring 0 for the rest. Only one queue is safe.
+  // net_e1000_em reports two, but has neither RSS nor, on most chips, a second queue.
+  const bool one = driver_ == "net_memif" || driver_ == "net_e1000_em";
+  const uint16_t most = one ? 1 : std::max<uint16_t>(1, std::min(info.max_rx_queues, info.max_tx_queues));
+  queues_ = static_cast<uint16_t>(std::min<uint32_t>(options.engines, most));
+  if (auto ok = choose_mtu(options); !ok) return ok;
+  if (auto ok = choose_tx_mode(options.tx_mode, info.tx_offload_capa); !ok) return ok;
+  card_ = is_card(info);
+  rss_ = queues_ > 1 && (kRss & info.flow_type_rss_offloads) != 0;
+  const auto pci = card_ ? read_pci_card(name_) : std::nullopt;
+  on_pci_ = pci.has_value();
+  rx_interrupts_ = options.rx_interrupts && (pci ? pci->has_rx_interrupts() : card_ || driver_ == "net_tap");
+  uint16_t tx = options.tx_descriptors;
+  rx_descriptors_ = options.rx_descriptors;
+  rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx_descriptors_, &tx);  // to the driver's limits and alignment
+  tx_slots_ = tx;
+  if (auto ok = make_pool(options); !ok) return ok;
+  return configure();
+}
+
+Result<void> Port::choose_tx_mode(StackOptions::TxMode wanted, uint64_t tx_capabilities) {
+  using TxMode = StackOptions::TxMode;
+  const bool segments = (tx_capabilities & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
+  constexpr std::array kCopies{"net_memif", "net_af_packet", "net_tap", "net_pcap"};
+  const bool copies = std::ranges::find(kCopies, driver_) != kCopies.end();
+  // memif in zero-copy mode hands out offsets into EAL's memory, and pcap's segments need no capability.
+  const bool zero_copy = driver_ == "net_memif" && device_argument(devargs_, "zero-copy") == "yes";
+  if (wanted == TxMode::copy || zero_copy || driver_ == "net_ring" || driver_ == "net_null") {
+    external_ = ExternalMemory::never;
+  } else if (copies && (segments || driver_ == "net_pcap")) {
+    external_ = ExternalMemory::any;
+  } else if (segments) {
+    external_ = ExternalMemory::dma_mapped;
+  }
+  if (wanted == TxMode::external && external_ == ExternalMemory::never) {
+    return fail_port(EINVAL, "cannot send payload from the program's memory; choose TX mode copy or automatic");
+  }
+  return {};
+}
+
+Result<void> Port::make_pool(const PortOptions& options) {
+  // A buffer holds one whole frame, so every received frame is contiguous.
+  const uint32_t count = queues_ * (rx_descriptors_ + tx_slots_) + options.engines * 1024;
+  const std::string pool_name = fmt::format("uroce-port{}", id_);
+  // RTS rings: an lcore thread that is preempted between claiming and filling slots does not stall the others.
+  pool_ = rte_pktmbuf_pool_create_by_ops(pool_name.c_str(), count, kMempoolCache, 0,
+                                         static_cast<uint16_t>(RTE_PKTMBUF_HEADROOM + room_), socket_, "ring_mt_rts");
+  if (pool_ != nullptr) return {};
+  return fail_port(ENOMEM, fmt::format("cannot allocate {} buffers of {} bytes ({} MiB); give EAL more memory with "
+                                       "-m, or set fewer descriptors",
+                                       count, room_, (uint64_t{count} * (room_ + 320)) >> 20));
+}
+
+// Drivers refuse a set-up as a whole. So leave out one wish after the other, the least important one first.
+Result<void> Port::configure() {
+  int error = apply();
+  for (bool* const wish : {&rx_interrupts_, &rss_}) {
+    if (error != 0 && std::exchange(*wish, false)) error = apply();
+  }
+  if (error != 0 && queues_ > 1) {
+    queues_ = 1;
+    error = apply();
+  }
+  if (error != 0) {
+    rte_eth_dev_info info{};
+    rte_eth_dev_info_get(id_, &info);
+    return fail_port(
+        error, fmt::format("refuses an MTU of {}, {} queue(s) of {} receive and {} send descriptors, and "
+                           "buffers of {} bytes: {}; it says that it can have an MTU of {} to {}, {} queues "
+                           "and {} and {} descriptors: set smaller values",
+                           mtu_, queues_, rx_descriptors_, tx_slots_, room_, rte_strerror(-error), info.min_mtu,
+                           largest_mtu(info), std::min(info.max_rx_queues, info.max_tx_queues), info.rx_desc_lim.nb_max,
+                           info.tx_desc_lim.nb_max));
+  }
+  receive_all_groups();
+  return {};
+}
+
+int Port::apply() {
+  rte_eth_dev_info info{};
+  rte_eth_dev_info_get(id_, &info);
+  rte_eth_conf conf{};
+  if (set_mtu_) conf.rxmode.mtu = mtu_;
+  if (rss_) {
+    conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+    conf.rx_adv_conf.rss_conf.rss_hf = kRss & info.flow_type_rss_offloads;
+  }
+  // No fast free: a multicast frame is sent and looped back at once, so some buffers have two references.
+  tx_ip_checksum_ = (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM) != 0;
+  conf.rxmode.offloads = info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_IPV4_CKSUM;
+  conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM;
+  if (external_ != ExternalMemory::never) {
+    conf.txmode.offloads |= info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+  }
+  conf.intr_conf.rxq = rx_interrupts_ ? 1 : 0;
+  int error = rte_eth_dev_configure(id_, queues_, queues_, &conf);
+  for (uint16_t q = 0; q < queues_ && error == 0; ++q) {
+    error = rte_eth_rx_queue_setup(id_, q, rx_descriptors_, static_cast<unsigned>(socket_), nullptr, pool_);
+    if (error == 0) {
+      error = rte_eth_tx_queue_setup(id_, q, static_cast<uint16_t>(tx_slots_), static_cast<unsigned>(socket_), nullptr);
+    }
+  }
+  return error;
+}
+
+std::string Port::description() const {
+  return fmt::format(
+      "port {} ({}): MTU {}, path MTU {}; {} queue(s) of {} and {} descriptors{}, buffers of {} bytes; payload is sent "
+      "{}; "
+      "IPv4 checksums by {}; an idle engine wakes by {}; groups: {}",
+      name_, driver_, mtu_, mtu_bytes(path_mtu_), queues_, rx_descriptors_, tx_slots_,
+      queues_ == 1 ? ""
+      : rss_       ? ", by UDP ports (RSS)"
+                   : ", as the card spreads them",
+      room_, external_ == ExternalMemory::never ? "from a copy" : "from its place",
+      tx_ip_checksum_ ? "the card" : "software", rx_interrupts_ ? "interrupt" : "naps",
+      all_groups_ ? "all" : "those that are joined");
+}
+
+// Neighbour discovery uses multicast, and programs join and leave groups at any time. A filter that lets all groups
+// pass is never out of date.
+void Port::receive_all_groups() {
+  all_groups_ = rte_eth_allmulticast_enable(id_) == 0;
+  if (all_groups_ || driver_ != "net_af_packet") return;
+  // The driver has no such call, but its interface has a filter. It stays open as long as this socket.
+  auto membership = receive_all_multicast(std::string(device_argument(devargs_, "iface")));
+  if (!membership) return;
+  group_socket_ = *membership;
+  all_groups_ = true;
+}
+
+void Port::receive_groups(std::span<const EthAddr> groups) {
+  if (all_groups_) return;
+  std::vector<rte_ether_addr> list(groups.size());
+  for (std::size_t i = 0; i < groups.size(); ++i) std::ranges::copy(groups[i].bytes, list[i].addr_bytes);
+  const int error = rte_eth_dev_set_mc_addr_list(id_, list.data(), static_cast<uint32_t>(list.size()));
+  if (error == 0) return;
+  // Virtual devices that filter nothing also refuse this, and always will.
+  all_groups_ = true;
+  rte_eth_promiscuous_enable(id_);
+}
+
+}  // namespace uroce::glue

@@ -1,0 +1,183 @@
+"""A guest with two emulated cards of each model, driven by DPDK's poll-mode drivers, and a guest with rxe. A bridge joins all
+cards and rxe's wire."""
+
+import atexit
+import dataclasses
+import itertools
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import socket
+import tempfile
+
+import guest as guests
+import harness
+import peers
+import rig as rigs
+
+WIRE_MTU = 9216
+SOCKET = "/run/uroce.sock"
+RXE = ("10.97.0.9", "fd97::9")
+_serial = itertools.count()
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """An emulated card."""
+
+    name: str  # of the case, and in the table
+    device: str  # for QEMU
+    options: str = ""
+    netdev: str = ""
+    largest: int = WIRE_MTU  # the MTU that its driver allows, at most uroce's own limit
+    own_mtu: int = 1500  # without a setting
+    queues: int = 1
+    checksum: bool = False  # the card computes the IPv4 header's checksum
+
+
+MODELS = (
+    Model("virtio", "virtio-net-pci-non-transitional"),
+    Model("virtio_legacy", "virtio-net-pci", ",disable-legacy=off,disable-modern=on"),
+    Model("virtio_mtu", "virtio-net-pci", ",host_mtu=4200", largest=4200, own_mtu=4200),
+    Model("virtio_queues", "virtio-net-pci", ",mq=on,vectors=10", ",queues=4", queues=4),
+    Model("e1000", "e1000", checksum=True),
+    Model("e1000e", "e1000e", checksum=True),
+    Model("vmxnet3", "vmxnet3", largest=9000, queues=2),
+)
+BY_NAME = {model.name: model for model in MODELS}
+
+
+class Card:
+    """One of the two cards of a model."""
+
+    def __init__(self, model, number, side):
+        self.model, self.side = model, side
+        slot = 8 + 2 * number + side
+        self.pci = f"0000:00:{slot:02x}.0"
+        self.id = f"card{number}{'ab'[side]}"
+        self.tap = f"t{number}{'ab'[side]}"
+        self.addresses = (f"10.97.0.{20 + 2 * number + side}", f"fd97::{20 + 2 * number + side}")
+        queues = " multi_queue" if model.queues > 1 and model.netdev else ""
+        harness.ip("tuntap", "add", self.tap, "mode", "tap", *queues.split())
+        harness.sysctl(None, f"net.ipv6.conf.{self.tap}.disable_ipv6=1")
+        harness.ip("link", "set", self.tap, "mtu", WIRE_MTU, "txqueuelen", guests.QUEUE, "master", "wire", "up")
+        self.netdev = f"tap,id={self.id}n,ifname={self.tap},script=no,downscript=no{model.netdev}"
+        self.mac = f"52:54:00:97:{number:02x}:{side:02x}"
+        self.device = f"{model.device},id={self.id},netdev={self.id}n,addr={slot:#x},mac={self.mac},romfile={model.options}"
+
+
+class CardRig:
+    """Everything runs from the constructor on, until `close`. `models`: those whose cards are in the guest."""
+
+    def __init__(self, models, boot="", machine=(), with_rxe=True):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="uroce-cards-"))
+        atexit.register(self.close)
+        self.running = []
+        harness.ip("link", "set", "lo", "up")
+        harness.ip("link", "add", "wire", "type", "bridge", "mcast_snooping", "0")
+        harness.sysctl(None, "net.ipv6.conf.wire.disable_ipv6=1")
+        harness.ip("link", "set", "wire", "mtu", WIRE_MTU, "up")
+        self.cards = {model.name: [Card(model, number, side) for side in (0, 1)] for number, model in enumerate(models)}
+        hardware = ["-smp", "2", *machine]
+        for card in itertools.chain(*self.cards.values()):
+            hardware += ["-netdev", card.netdev, "-device", card.device]
+        self.qmp_path = self.directory / "qmp"
+        hardware += ["-qmp", f"unix:{self.qmp_path},server=on,wait=off"]
+        self.guest = guests.Guest(self.directory, [], number=1, module_lists=("modules", "card_modules"), memory=2560,
+                                  hardware=hardware, boot=f"hugepages=512 {boot}")
+        self.running.append(self.guest)
+        self.rxe_guest = self.rxe = None
+        if with_rxe:
+            guests.make_tap("wire1", guests.MTU)
+            harness.ip("link", "set", "wire1", "master", "wire")
+            self.rxe_guest = guests.Guest(self.directory, [("wire1", f"{RXE[0]}/24", f"{RXE[1]}/64")], number=2)
+            self.running.append(self.rxe_guest)
+        for guest in (self.guest, self.rxe_guest):
+            if guest:
+                guest.wait_until_up(180)
+        self.qmp = Qmp(self.qmp_path)
+
+    def rxe_peer(self):
+        """interop_peer on rxe, running since the first call."""
+        if self.rxe is None:
+            self.rxe = peers.GuestPeer(self.rxe_guest, "rxe", "rxe1", RXE)
+        return self.rxe
+
+    def bind(self, card, driver):
+        """Gives the card to one of the guest's drivers; "" leaves it without."""
+        path = f"/sys/bus/pci/devices/{card.pci}"
+        self.guest.run(f"[ ! -e {path}/driver ] || echo {card.pci} >{path}/driver/unbind; echo {driver} >{path}/driver_override"
+                       + (f"; echo {card.pci} >/sys/bus/pci/drivers_probe" if driver else ""))
+
+    def close(self):
+        for program in reversed(self.running):
+            program.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Qmp:
+    """QEMU's monitor."""
+
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(30)
+        self.socket.connect(str(path))
+        self.file = self.socket.makefile("rw")
+        self.file.readline()
+        self.call("qmp_capabilities")
+
+    def call(self, command, **arguments):
+        self.file.write(json.dumps({"execute": command, "arguments": arguments}) + "\n")
+        self.file.flush()
+        while True:
+            reply = json.loads(self.file.readline())
+            if "error" in reply:
+                raise AssertionError(f"QEMU: {command} {arguments}: {reply['error']}")
+            if "return" in reply:
+                return reply["return"]
+
+
+class Daemon:
+    """uroced in the guest, on cards by their poll-mode drivers: device uroce0 on the first, uroce1 on the second."""
+
+    def __init__(self, rig, cards, *args, eal=("-l", "0"), driver="uio_pci_generic", ready=True):
+        self.rig, self.cards = rig, cards
+        for card in cards:
+            rig.bind(card, driver)
+        words = [*eal, *itertools.chain(*(("-a", card.pci) for card in cards)), "--huge-unlink", "-m", "400", "--"]
+        for card in cards:
+            words += ["--address", f"{card.addresses[0]}/24,{card.addresses[1]}/64"]
+        self.log = f"/run/uroced-{next(_serial)}.log"
+        self.serial = next(_serial)
+        self.command = shlex.join([str(rigs.UROCED), *words, "--socket", SOCKET, *map(str, args)])
+        self.remote = rig.guest.start(f"cd /run; exec {self.command} 2>&1", 3600)
+        self.peers = []
+        if ready:
+            self.remote.wait_for("serving uroce0", 60)
+
+    def peer(self, number):
+        """interop_peer on a device of this daemon."""
+        made = peers.GuestPeer(self.rig.guest, "uroce", f"uroce{number}", self.cards[number].addresses, run=run("exec"))
+        self.peers.append(made)
+        return made
+
+    def counters(self, number):
+        out = self.rig.guest.run(f"{harness.BUILD}/apps/uroce/uroce stat uroce{number} --interval 0.1 --count 1 --json "
+                                 f"--socket {SOCKET}")
+        return json.loads(out.splitlines()[-1])
+
+    def end(self, signal="TERM", code=0):
+        """Ends it by a signal; its output."""
+        for peer in self.peers:
+            peer.kill()
+        self.rig.guest.run(f"kill -{signal} {self.remote.pid}")
+        if self.remote.finish() != code:
+            raise AssertionError(f"exit code {self.remote.code}, not {code}: {self.remote}")
+        return self.remote.output
+
+
+def run(before=""):
+    """The beginning of a shell command in the guest that runs under uroce-run."""
+    return f"TMPDIR=/run UROCE_SOCKET={SOCKET} {before} {rigs.RUN}"
