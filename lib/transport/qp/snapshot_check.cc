@@ -51,7 +51,9 @@ Contradiction check_requests(const Qp& qp) {
   if (at > started) return fmt::format("tx.cursor.index is {} requests ahead; {} have started", at, started);
   const bool on_request = tx.cursor.index() != tx.sq.next();
   const uint32_t packets = on_request && at < started ? qp.slot(tx.cursor.index()).packets : 0;
-  if (tx.cursor.packet() >= std::max(packets, 1u)) {
+  // The copy of a multicast datagram for this device leaves as packet 1 of a request of one packet (datagram/ud.cc).
+  const uint32_t looped = qp.type == QpType::ud && packets == 1 ? 1 : 0;
+  if (tx.cursor.packet() >= std::max(packets, 1u) + looped) {
     return fmt::format("tx.cursor.packet is {} of {}", tx.cursor.packet(), packets);
   }
   return kAgrees;

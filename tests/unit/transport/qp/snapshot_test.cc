@@ -62,7 +62,7 @@ class Hosts {
     request.remote_addr = far_->va();
     request.rkey = far_->key();
     request.ah = ah_;
-    request.remote_qpn = 0x22;
+    request.remote_qpn = remote_qpn_;
     request.remote_qkey = 0x1234;
     ASSERT_TRUE(left_qp_->post_send(request));
   }
@@ -98,6 +98,7 @@ class Hosts {
   uint64_t next_wr_ = 1;
   QpType type_;
   uint32_t ah_ = 0;
+  uint32_t remote_qpn_ = 0x22;
 
  private:
   static EndpointOptions host(const Options& options, uint32_t number) {
@@ -252,6 +253,22 @@ const Case kCases[] = {
        hosts.connect();
        hosts.post_recv();
        hosts.post(WrOpcode::send, 100);
+     }},
+    // The datagram has left for the wire. Its copy for the members on this device waits for room.
+    {"ud_multicast",
+     {.type = QpType::ud},
+     [](Hosts& hosts) {
+       hosts.connect();
+       wire::Route route = hosts.left_.route_to(hosts.right_);
+       route.dgid = Gid::from_ipv4(0xe0000107);
+       hosts.ah_ = hosts.left_.make_ah(route);
+       hosts.remote_qpn_ = kMulticastQpn;
+       ASSERT_TRUE(hosts.left_.engine().join(route.dgid, 0x11));
+       hosts.post(WrOpcode::send, 100);
+       hosts.left_.sink().set_room(1);
+       hosts.left_.engine().poll(hosts.left_.sink(), hosts.now_);
+       ASSERT_EQ(hosts.left_qp_->qp().tx.cursor.packet(), 1u);
+       hosts.left_.sink().set_room(SIZE_MAX);
      }},
 };
 
