@@ -31,7 +31,9 @@ void Engine::run(const std::function<void(Engine&)>& work, Nanos now) {
   work(*this);
 }
 
-void Engine::attach_doorbells(queues::DoorbellReader reader, uint32_t id) { loop_->doorbells.attach(reader, id); }
+bool Engine::attach_doorbells(queues::DoorbellReader reader, uint32_t id) {
+  return loop_->doorbells.attach(reader, id);
+}
 void Engine::detach_doorbells(uint32_t id) { loop_->doorbells.detach(id); }
 uint32_t Engine::doorbell_position(uint32_t id) const { return loop_->doorbells.position(id); }
 

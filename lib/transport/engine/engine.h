@@ -54,8 +54,8 @@ class Engine {
 
   // --- Engine's thread, through a Task ----------------------------------------------------------------------
 
-  /// Doorbell rings are polled round robin; at most 1024. Detach before the memory goes.
-  void attach_doorbells(queues::DoorbellReader reader, uint32_t id);
+  /// Doorbell rings are polled round robin. Detach before the memory goes. False: Doorbells::kMaxRings are attached.
+  bool attach_doorbells(queues::DoorbellReader reader, uint32_t id);
   void detach_doorbells(uint32_t id);
   /// From where the reader of an engine that takes over ring `id` goes on (DoorbellReader).
   uint32_t doorbell_position(uint32_t id) const;
