@@ -10,11 +10,6 @@
 namespace uroce::transport {
 namespace {
 
-struct Attempt {
-  bool sent = true;
-  Outcome out;
-};
-
 Attempt send_packet(Context& ctx, Qp& qp, SendSlot& slot) {
   if (slot.is_local()) {
     qp.tx.cursor.step(0, slot.packets);

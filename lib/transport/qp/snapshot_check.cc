@@ -8,10 +8,6 @@ namespace {
 using Contradiction = std::optional<std::string>;
 constexpr std::nullopt_t kAgrees = std::nullopt;
 
-uint32_t packets_of(const Qp& qp, uint64_t length) {
-  return length == 0 ? 1 : static_cast<uint32_t>((length + qp.mtu() - 1) >> qp.mtu_shift);
-}
-
 // A send work request as fetch_wqe() leaves it.
 Contradiction check_slot(const Qp& qp, const SendSlot& slot) {
   uint64_t total = slot.inline_length;
@@ -23,7 +19,7 @@ Contradiction check_slot(const Qp& qp, const SendSlot& slot) {
   if (slot.has(SendFlag::inline_data) && slot.length > slot.inline_length) {
     return fmt::format("slot.length is {}, but {} bytes are inline", slot.length, slot.inline_length);
   }
-  const uint32_t packets = slot.is_local() ? 0 : packets_of(qp, slot.length);
+  const uint32_t packets = slot.is_local() ? 0 : qp.packets_of(slot.length);
   if (slot.packets != packets) return fmt::format("slot.packets is {}; its length takes {}", slot.packets, packets);
   return kAgrees;
 }
@@ -87,7 +83,7 @@ Contradiction check_responder(const Qp& qp) {
   }
   const std::vector<Resource>& resources = qp.cold->replay.resources();
   for (const Resource& resource : resources) {
-    const uint32_t packets = resource.atomic ? 1 : packets_of(qp, resource.length);
+    const uint32_t packets = resource.atomic ? 1 : qp.packets_of(resource.length);
     if (resource.length > kMaxMessage || (resource.packets != 0 && resource.packets != packets)) {
       return fmt::format("replay.resources has {} packets for {} bytes", resource.packets, resource.length);
     }

@@ -10,7 +10,6 @@
 #include "transport/rc/ack_timer.h"
 #include "transport/rc/pacing.h"
 #include "transport/rc/request_packets.h"
-#include "transport/rc/response_placement.h"
 #include "transport/rc/retransmit.h"
 
 namespace uroce::transport {
@@ -58,12 +57,6 @@ bool more_follows(const Context& ctx, Qp& qp) {
   if (after.is_local()) return false;  // Requests behind it may have to wait for this one's ACK.
   return after.started || (may_start(qp, after) && !(after.takes_recv() && tx.credits.next_exceeds()));
 }
-
-// The result of trying to send a packet. `sent` is false when credits, window or pacing forbid it, or a key is bad.
-struct Attempt {
-  bool sent = true;
-  Outcome out;
-};
 
 Attempt send_data_packet(Context& ctx, Qp& qp, SendSlot& slot) {
   auto& tx = qp.tx;
