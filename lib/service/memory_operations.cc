@@ -135,8 +135,8 @@ void retire_broken_regions(ClientState& client) {
     }
     if (object == nullptr) continue;
     client.server.log(Severity::warning,
-                      fmt::format("client {} ({}, process {}) took the pages of its memory region {:#x} away; its key "
-                                  "is ended",
+                      fmt::format("client {} ({}, process {}) removed the pages of its memory region {:#x}; the key is "
+                                  "no longer valid",
                                   client.id, client.command, client.pid, region->key));
   }
 }

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "tests/support/test_endpoint.h"
+#include "tests/unit/transport/bare_qp.h"
 #include "transport/congestion/dcqcn.h"
 
 namespace uroce::transport {
@@ -343,7 +344,7 @@ TEST_P(Snapshot, IsRefusedWhenAnythingIsMissing) {
   }
   left_.push_back(std::byte{0});
   seal_snapshot(left_);
-  EXPECT_NE(enter(*hosts_->left_qp_, left_).error().text.find("1 bytes over"), std::string::npos);
+  EXPECT_NE(enter(*hosts_->left_qp_, left_).error().text.find("1 bytes follow the end"), std::string::npos);
 }
 
 TEST_P(Snapshot, IsRefusedWithAnyBitWrong) {
@@ -482,6 +483,14 @@ TEST_F(SnapshotErrors, FieldsThatContradictEachOtherAreNamed) {
   }
 }
 
+TEST_F(SnapshotErrors, AFieldThatOnlyRcUsesIsNamed) {
+  Hosts hosts({.type = QpType::uc});
+  hosts.connect();
+  hosts.left_qp_->qp().tx.has_lost = true;
+  const std::string text = refusal(hosts, hosts.left_qp_->leave_engine(hosts.now_));
+  EXPECT_NE(text.find("tx.has_lost is set, but only an RC QP uses it"), std::string::npos) << text;
+}
+
 TEST_F(SnapshotErrors, ANumberThatIsTakenIsRefused) {
   Hosts hosts({});
   const Bytes snapshot = hosts.left_qp_->leave_engine(hosts.now_);
@@ -489,6 +498,18 @@ TEST_F(SnapshotErrors, ANumberThatIsTakenIsRefused) {
   const auto entered = hosts.left_qp_->enter_engine(snapshot, hosts.now_);
   ASSERT_FALSE(entered.has_value());
   EXPECT_EQ(entered.error().code, EBUSY);
+  EXPECT_EQ(entered.error().text, "cannot take over QP 0x11: engine 0 has a QP of this number; detach that one first");
+}
+
+TEST_F(SnapshotErrors, ANumberOfAnotherEngineIsRefused) {
+  test::BareContext bare;
+  Engine engine({.index = 0, .index_bits = 1, .max_qps = 16}, bare.regions, bare.events);
+  test::BareQp qp(0x11);
+  const auto entered = engine.import_qp(*qp, {}, Nanos(0));
+  ASSERT_FALSE(entered.has_value());
+  EXPECT_EQ(entered.error().code, EBUSY);
+  EXPECT_EQ(entered.error().text,
+            "cannot take over QP 0x11: its number belongs to engine 1, and this is engine 0; give it to engine 1");
 }
 
 // --- What the engine adds ----------------------------------------------------------------------------------------
