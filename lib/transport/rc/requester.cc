@@ -89,7 +89,7 @@ Attempt send_read_request(Context& ctx, Qp& qp, SendSlot& slot) {
   uint32_t step = packets;
   if (distance(psn, tx.sent) < 0) {
     // Responses that have arrived are not requested again. Only the first missing run is requested now: a duplicate
-    // READ may ask for less than the original (table 46), and Linux rxe then forgets the responses before it.
+    // READ may ask for less than the original (9.7.5.1.2), and Linux rxe then forgets the responses before it.
     step = packets = std::min(packets, static_cast<uint32_t>(distance(tx.sent, psn)));
     const uint32_t known = std::min(packets, PsnSet::kSize);
     if (const uint32_t missing = tx.recovery->responses.missing_from(psn, known); missing < known) packets = missing;
