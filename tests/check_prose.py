@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that no sentence begins with a relative "Who" or "What": such a sentence has to be read twice.
+"""Checks that no sentence begins with a relative "Who", "What" or "Which": such a sentence has to be read twice.
 
 Usage: check_prose.py SOURCE_ROOT
 
@@ -14,7 +14,7 @@ import sys
 
 CODE = {".cc", ".h", ".c"}
 SCRIPT = {".py", ".sh", ".toml", ".build", ".service", ".map"}
-RELATIVE = re.compile(r"(?:^|(?<=[.!?:;)] )|(?<=\n\n))(?:Who|What|Whom|Whoever|Whatever|Whomever)(?:'s|'ll)?\b(?:[^.?!]|[.?!](?=\S))*[.?!]?")
+RELATIVE = re.compile(r"(?:^|(?<=[.!?:;)] )|(?<=\n\n))(?:Who|What|Which|Whose|Whom|Whoever|Whatever|Whichever|Whomever)(?:'s|'ll)?\b(?:[^.?!]|[.?!](?=\S))*[.?!]?")
 
 
 def files(root):
@@ -141,7 +141,7 @@ def main():
         name = path.relative_to(root).as_posix()
         checked += 1
         for line, beginning in faults(path):
-            print(f'{name}:{line}: "{beginning}...": say who or what it is; begin with the subject')
+            print(f'{name}:{line}: "{beginning}...": say who, what or which it is; begin with the subject')
             bad += 1
     print(f"{checked} files, {bad} faults")
     return 1 if bad or not checked else 0

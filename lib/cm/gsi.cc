@@ -10,14 +10,16 @@
 
 #include <unistd.h>
 
+#include "transport/datagram/grh.h"
 #include "transport/qp/spec.h"
 
 namespace uroce::cm {
 namespace {
 
+using transport::kGrhBytes;
+
 constexpr uint32_t kSends = 1024;
 constexpr uint32_t kReceives = 8192;
-constexpr std::size_t kGrhBytes = 40;
 constexpr std::size_t kSlotBytes = 320;  // GRH and MAD, and more, to detect datagrams that are too long
 constexpr std::size_t kMaxUnsent = 65536;
 constexpr std::size_t kMaxUnresolved = 256;

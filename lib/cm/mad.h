@@ -52,7 +52,7 @@ void store_header(std::byte* mad, const MadHeader& header);
 /// Transport service type of a REQ, 2 bits; 3: the extended transport field has the type.
 enum class CmTransport : uint8_t { rc = 0, uc = 1, rd = 2, extended = 3 };
 
-/// Which message an MRA or REJ answers, 2 bits.
+/// The message that an MRA or REJ answers, 2 bits.
 enum class CmAnswered : uint8_t { req = 0, rep = 1, other = 2 };
 
 struct ReqMad {

@@ -71,8 +71,6 @@ class ManagerUser {
   /// `taken`: the number of the id's events that were taken, but not passed to the application. Their bytes move to the
   /// new channel's pipe.
   virtual Result<void> migrate(uint32_t id, uint32_t channel, uint32_t taken) = 0;
-  /// The number of ids, for operators' tables.
-  virtual std::size_t ids() const = 0;
 };
 
 class Manager {

@@ -155,10 +155,6 @@ class User final : public ManagerUser {
   Result<void> join(uint32_t number, const CmAddress& group, uint64_t token) override;
   Result<void> leave(uint32_t number, const CmAddress& group) override;
   Result<void> migrate(uint32_t number, uint32_t channel, uint32_t taken) override;
-  std::size_t ids() const override {
-    const std::scoped_lock lock(manager_.mutex);
-    return owner_.ids.size();
-  }
 
  private:
   EventReport report(CmEvent event);

@@ -7,11 +7,14 @@
 
 #include "control/cq_channel.h"
 #include "queues/place.h"
+#include "transport/engine/doorbells.h"
 
 namespace uroce::control {
 namespace {
 
 constexpr uint32_t kAsyncEventsBeyondQps = 1024;
+
+static_assert(kMaxSessions <= transport::Doorbells::kMaxRings, "an engine polls a doorbell ring of each session");
 
 }  // namespace
 
@@ -38,7 +41,6 @@ Result<std::shared_ptr<DeviceSession>> DeviceSession::open(std::shared_ptr<Devic
       new DeviceSession(std::move(device), *id, std::move(allocator), std::move(events), std::move(*memory), entries));
   if (auto attached = session->attach(); !attached) {
     objects.give_back_session();
-    objects.keep(std::move(session->doorbells_));
     return std::unexpected(attached.error());
   }
   owner.events().add_listener(*session->events_);
@@ -68,10 +70,30 @@ queues::DoorbellPoster DeviceSession::doorbell(uint32_t engine) const {
 Result<void> DeviceSession::attach() {
   for (uint32_t index = 0; index < device_->engines(); ++index) {
     const queues::DoorbellReader reader(doorbell_memory(index), doorbell_entries_);
-    const auto work = [reader, id = id_](transport::Engine& engine) { engine.attach_doorbells(reader, id); };
-    if (auto ran = device_->runner().run(index, work); !ran) return ran;
+    bool has_room = true;
+    const auto work = [&has_room, reader, id = id_](transport::Engine& engine) {
+      has_room = engine.attach_doorbells(reader, id);
+    };
+    auto ran = device_->runner().run(index, work);
+    if (ran && !has_room) {
+      ran = fail(ENOMEM, fmt::format("cannot open {}: engine {} polls {} doorbell rings, which is the limit; close "
+                                     "another context",
+                                     device_->config().name, index, transport::Doorbells::kMaxRings));
+    }
+    if (ran) continue;
+    if (!detach(index)) device_->objects().keep(std::move(doorbells_));
+    return ran;
   }
   return {};
+}
+
+bool DeviceSession::detach(uint32_t engines) {
+  bool detached = true;
+  for (uint32_t index = 0; index < engines; ++index) {
+    const auto work = [id = id_](transport::Engine& engine) { engine.detach_doorbells(id); };
+    detached = device_->runner().run(index, work).has_value() && detached;
+  }
+  return detached;
 }
 
 void DeviceSession::destroy(DeviceSession* session) {
@@ -79,12 +101,7 @@ void DeviceSession::destroy(DeviceSession* session) {
   const auto lock = device->runner().lock();
   device->events().remove_listener(*session->events_);
   device->objects().give_back_session();
-  bool detached = true;
-  for (uint32_t index = 0; index < device->engines(); ++index) {
-    const auto work = [id = session->id_](transport::Engine& engine) { engine.detach_doorbells(id); };
-    detached = device->runner().run(index, work).has_value() && detached;
-  }
-  if (!detached) device->objects().keep(std::move(session->doorbells_));
+  if (!session->detach(device->engines())) device->objects().keep(std::move(session->doorbells_));
   delete session;
 }
 

@@ -32,7 +32,7 @@ class Window;
 class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
  public:
   /// A new, empty set of resources. `allocator` places its queues; nullptr for memory of this process.
-  /// Errors: ENOMEM (1024 sessions), ENODEV, ETIMEDOUT.
+  /// Errors: ENOMEM (1024 sessions, or doorbell rings of one engine), ENODEV, ETIMEDOUT.
   static Result<std::shared_ptr<DeviceSession>> open(std::shared_ptr<Device> device,
                                                      std::shared_ptr<QueueAllocator> allocator = nullptr);
   ~DeviceSession();
@@ -84,8 +84,10 @@ class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
                 std::unique_ptr<AsyncEventQueue> events, std::unique_ptr<QueueMemory> doorbells,
                 uint32_t doorbell_entries);
   std::byte* doorbell_memory(uint32_t engine) const;
-  /// Lets every engine poll this session's doorbells. The caller holds the lock.
+  /// Lets every engine poll this session's doorbells. After an error none does. The caller holds the lock.
   Result<void> attach();
+  /// The first `engines` engines poll them no more. False: one did not reply, and may still poll. The lock is held.
+  bool detach(uint32_t engines);
   static void destroy(DeviceSession* session);
   Result<void> check_owner(const void* object, const DeviceSession* owner, const char* what) const;
 

@@ -83,7 +83,7 @@ struct Cqe {
 };
 static_assert(sizeof(Cqe) == 64 && offsetof(Cqe, status) == 28 && offsetof(Cqe, timestamp_ns) == 40);
 
-/// Which completions raise an event on the queue's channel (ibv_req_notify_cq(3)).
+/// The completions that raise an event on the queue's channel (ibv_req_notify_cq(3)).
 enum class Arm : uint32_t { none = 0, solicited = 1, any = 2 };
 
 /// The header of a completion queue. The queue has one ring per engine, so that each ring has one producer.

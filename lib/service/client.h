@@ -28,7 +28,7 @@ class Client {
   void refuse(Error refusal) { refusal_ = std::move(refusal); }
   /// Errors: EAGAIN (the thread cannot be started).
   Result<void> start();
-  /// Disconnects and waits for the thread. Not from a client's thread: those list clients, their own among them.
+  /// Disconnects and waits for the thread. A client's thread must not call this, because it could wait for itself.
   void end();
   /// Any thread: disconnects the client.
   void disconnect() { connection_.shut_down(); }

@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "base/access_flags.h"
 #include "control/region.h"
 #include "control/window.h"
 
@@ -10,11 +11,6 @@ namespace {
 
 /// A quarter of the kernel's limit (vm.max_map_count), so that no client uses all mappings.
 constexpr uint32_t kMaxMappings = 16384;
-
-constexpr uint32_t kKnownAccess =
-    (Access::local_write | Access::remote_write | Access::remote_read | Access::remote_atomic | Access::mw_bind |
-     Access::zero_based | Access::relaxed_ordering | Access::remote_invalidate)
-        .bits();
 
 /// Whether `wanted` fits once `freed_bytes` in `freed_segments` are given back.
 Result<void> check_room(const ClientState& client, const message::RegisterMemory& wanted, uint64_t freed_bytes,
@@ -43,7 +39,7 @@ Result<std::shared_ptr<ClientRegion>> map_region(const message::RegisterMemory& 
   if (!mapped) return std::unexpected(mapped.error());
   auto region = std::make_shared<ClientRegion>();
   region->mapping = std::move(*mapped);
-  region->access = AccessFlags::from_bits(wanted.access.bits() & kKnownAccess);
+  region->access = AccessFlags::from_bits(wanted.access.bits() & kKnownAccess.bits());
   region->length = wanted.length;
   region->segments = static_cast<uint32_t>(wanted.segments.size());
   return region;
@@ -139,8 +135,8 @@ void retire_broken_regions(ClientState& client) {
     }
     if (object == nullptr) continue;
     client.server.log(Severity::warning,
-                      fmt::format("client {} ({}, process {}) took the pages of its memory region {:#x} away; its key "
-                                  "is ended",
+                      fmt::format("client {} ({}, process {}) removed the pages of its memory region {:#x}; the key is "
+                                  "no longer valid",
                                   client.id, client.command, client.pid, region->key));
   }
 }

@@ -18,8 +18,8 @@ namespace uroce::service {
 
 struct Reply {
   std::vector<std::byte> body{};
-  std::vector<int> fds{};            ///< to be sent, after the chunks'
-  std::vector<message::Fd> owned{};  ///< those of them that close once they are sent
+  std::vector<int> fds{};            ///< descriptors to send, after those of the chunks
+  std::vector<message::Fd> owned{};  ///< owns some of `fds`, and closes them once the reply is sent
 };
 
 template <class T>

@@ -1,5 +1,6 @@
 #include "service/qp_operations.h"
 
+#include "base/qkey.h"
 #include "base/wr_opcodes.h"
 #include "control/cq.h"
 #include "control/qp.h"
@@ -8,9 +9,6 @@
 
 namespace uroce::service {
 namespace {
-
-/// Q_Keys with this bit only privileged programs can set, QP1's among them.
-constexpr uint32_t kControlledQkey = 1u << 31;
 
 /// Refuses values that the message carries and the enumeration does not have.
 Result<void> check_states(const QpAttr& attr) {

@@ -100,7 +100,7 @@ struct AtomicEth {
   }
 };
 
-/// The kind of an AETH, from the top three bits of its syndrome (IBTA vol. 1, table 45).
+/// The kind of an AETH, from the top three bits of its syndrome.
 enum class AethKind : uint8_t { ack = 0x00, rnr_nak = 0x20, reserved = 0x40, nak = 0x60, other = 0xff };
 
 enum class NakCode : uint8_t {

@@ -2,8 +2,7 @@
 // 0xC0 to 0xFF), so that every other receiver drops them.
 //
 //   HELLO  BTH, Hello                "I am a uroce peer, and I buffer packets that arrive out of order"
-//   SACK   BTH, AETH, Sack, bitmap   an ACK or NAK, the packets that have arrived beyond it, and an echo to measure the
-//   RTT
+//   SACK   BTH, AETH, Sack, bitmap   an ACK or NAK, the packets that have arrived beyond it, and an echo for the RTT
 //
 // Numbers are big-endian. Each connection of a queue pair has a random epoch. A frame with another epoch belongs to
 // another connection, or is forged.

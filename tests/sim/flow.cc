@@ -7,6 +7,8 @@
 #include <functional>
 #include <string_view>
 
+#include "base/wr_opcodes.h"
+
 namespace uroce::test {
 
 namespace {
@@ -16,7 +18,6 @@ constexpr uint32_t kCells = 256;
 constexpr AccessFlags kAll =
     AccessFlags(Access::local_write) | Access::remote_write | Access::remote_read | Access::remote_atomic;
 
-bool is_atomic(WrOpcode op) { return op == WrOpcode::fetch_add || op == WrOpcode::compare_swap; }
 bool takes_recv(WrOpcode op) {
   return op == WrOpcode::send || op == WrOpcode::send_with_imm || op == WrOpcode::send_with_invalidate ||
          op == WrOpcode::rdma_write_with_imm;

@@ -182,7 +182,7 @@ Plan make_plan(uint64_t seed, Retransmission retransmission, Faults faults) {
   }
   for (int i = 0; i < 150; ++i) {
     Op op = random_op(random, world.flow);
-    // Which key a SEND invalidates depends on when the one before it was freed.
+    // The key that a SEND invalidates depends on when the one before it was freed.
     if (op.opcode == WrOpcode::send_with_invalidate) op.opcode = WrOpcode::send;
     plan.ops.push_back(op);
   }

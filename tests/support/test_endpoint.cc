@@ -27,8 +27,8 @@ TestEndpoint::TestEndpoint(const EndpointOptions& options)
 
 void TestEndpoint::make_engine(uint32_t doorbell_position) {
   engine_ = std::make_unique<transport::Engine>(options_.engine, regions_, events_, &handles_);
-  engine_->attach_doorbells(queues::DoorbellReader(doorbell_memory_.get(), kDoorbells, doorbell_position),
-                            kDoorbellRing);
+  const queues::DoorbellReader doorbells(doorbell_memory_.get(), kDoorbells, doorbell_position);
+  require(engine_->attach_doorbells(doorbells, kDoorbellRing), "the engine did not take the doorbells");
 }
 
 void TestEndpoint::move_to_new_engine(Nanos now, Nanos clock_ahead) {

@@ -178,7 +178,7 @@ class Hostile(Case):
         with self.verified_pair():
             for _ in range(3):
                 self.assertRegex(self.finish(self.client("shrink"), 60), "^ended after .* status 10")
-        self.assertRegex(self.daemon.output, "took the pages of its memory region 0x.* away; its key is ended")
+        self.assertRegex(self.daemon.output, "removed the pages of its memory region 0x.*; the key is no longer valid")
 
 
 # The messages of lib/message, spoken by hand.

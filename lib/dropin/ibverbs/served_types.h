@@ -1,4 +1,4 @@
-// Which of libibverbs' queue pair types uroce has (base/wr_opcodes.h).
+// The queue pair types of libibverbs that uroce has (base/wr_opcodes.h).
 #pragma once
 
 #include <cstdint>

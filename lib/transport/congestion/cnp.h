@@ -1,5 +1,4 @@
-// Congestion notification packets (IBTA annex A17.9): how often one queue pair sends them, and
-// reacts to them.
+// Congestion notification packets (IBTA annex A17.9): how often one queue pair sends them, and reacts to them.
 #pragma once
 
 #include <chrono>

@@ -33,7 +33,6 @@ class FrameBuilder {
   bool full() const { return used_ == limit_; }
   /// Gives up room for one frame of the burst.
   void forgo() { --limit_; }
-  std::size_t left() const { return limit_ - used_; }
   std::span<const TxFrame> frames() const { return {frames_.data(), used_}; }
 
   /// The next frame and where its extended headers go. Payload spans are added by add_payload(), in order; then

@@ -50,8 +50,8 @@ class FrameSink {
   virtual void send(std::span<const TxFrame> frames) = 0;
   /// True while a frame that was taken still refers to payload in registered memory.
   virtual bool references_payload() { return false; }
-  /// Names the frames taken so far, for references_payload_before(). A sink that does not
-  /// override the two tracks all its frames together.
+  /// Names the frames taken so far, for references_payload_before(). A sink that does not override the two tracks all
+  /// its frames together.
   virtual uint64_t mark_payload() { return 0; }
   /// True while a frame taken before mark_payload() returned `mark` still refers to payload in registered memory.
   /// Turns false even while later frames follow without a pause.

@@ -1,4 +1,4 @@
-// Which QPs have joined which multicast groups (IBTA vol. 1, 10.5). Every engine of a device has the whole list. It
+// The QPs that have joined multicast groups (IBTA vol. 1, 10.5). Every engine of a device has the whole list. It
 // delivers to its own members. A datagram that it sends to a group with members on the device is looped back too.
 #pragma once
 

@@ -1,15 +1,15 @@
 // Q_Keys of datagrams (IBTA vol. 1, 10.2.5).
 #pragma once
 
+#include "base/qkey.h"
 #include "transport/qp/qp.h"
 
 namespace uroce::transport {
 
-/// The Q_Key to send. When the work request's has the high bit set, it is that of the QP. So only a program that may
-/// set a QP's Q_Key can send a controlled one.
+/// The Q_Key to send. If the work request's Q_Key has the high bit set, the QP's Q_Key is sent instead. So only a
+/// program that may set a QP's Q_Key can send a controlled one.
 inline uint32_t qkey_to_send(const Qp& qp, uint32_t asked) {
-  constexpr uint32_t kControlled = 1u << 31;
-  return (asked & kControlled) != 0 ? qp.cold->attr.qkey : asked;
+  return (asked & kControlledQkey) != 0 ? qp.cold->attr.qkey : asked;
 }
 
 /// Without the right Q_Key a datagram is dropped silently.

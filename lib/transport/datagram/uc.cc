@@ -90,9 +90,8 @@ bool send_uc_packet(Context& ctx, Qp& qp, SendSlot& slot) {
   frame.copy_payload = true;
   const wire::Opcode opcode = data_opcode(slot, segment);
   const std::size_t extended = store_data_headers(FrameBuilder::extended_headers(frame, *qp.route), slot, opcode);
-  const bool solicited = segment.last && slot.has(SendFlag::solicited) && slot.takes_recv();
   finish_to_peer(ctx.builder, frame, qp, uc_opcode(opcode), slot.first_psn + qp.tx.cursor.packet(), extended,
-                 {.solicited = solicited});
+                 {.solicited = is_solicited(slot, segment)});
   qp.tx.cursor.step(1, slot.packets);
   return true;
 }

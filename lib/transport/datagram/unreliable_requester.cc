@@ -10,11 +10,6 @@
 namespace uroce::transport {
 namespace {
 
-struct Attempt {
-  bool sent = true;
-  Outcome out;
-};
-
 Attempt send_packet(Context& ctx, Qp& qp, SendSlot& slot) {
   if (slot.is_local()) {
     qp.tx.cursor.step(0, slot.packets);
@@ -67,7 +62,7 @@ Outcome complete_sent(Context& ctx, Qp& qp) {
   Outcome out;
   while (tx.oldest != tx.cursor.index()) out |= complete_oldest(ctx, qp, WcStatus::success);
   publish_completed(qp);
-  check_drained(ctx, qp);
+  if (!out.failed()) check_drained(ctx, qp);
   // A request behind those that are now complete may have waited for them.
   return out | Outcome::wake_if(tx.cursor.index() != tx.sq.next());
 }

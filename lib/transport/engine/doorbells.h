@@ -14,9 +14,11 @@ class Doorbells {
   static constexpr std::size_t kMaxRings = 1024;
 
   Doorbells() { rings_.reserve(kMaxRings); }
-  /// Ignored when kMaxRings are attached.
-  void attach(queues::DoorbellReader reader, uint32_t id) {
-    if (rings_.size() < kMaxRings) rings_.push_back({id, reader});
+  /// False: kMaxRings are attached.
+  bool attach(queues::DoorbellReader reader, uint32_t id) {
+    if (rings_.size() == kMaxRings) return false;
+    rings_.push_back({id, reader});
+    return true;
   }
   void detach(uint32_t id) {
     std::erase_if(rings_, [id](const Ring& ring) { return ring.id == id; });

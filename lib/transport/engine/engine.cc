@@ -31,7 +31,9 @@ void Engine::run(const std::function<void(Engine&)>& work, Nanos now) {
   work(*this);
 }
 
-void Engine::attach_doorbells(queues::DoorbellReader reader, uint32_t id) { loop_->doorbells.attach(reader, id); }
+bool Engine::attach_doorbells(queues::DoorbellReader reader, uint32_t id) {
+  return loop_->doorbells.attach(reader, id);
+}
 void Engine::detach_doorbells(uint32_t id) { loop_->doorbells.detach(id); }
 uint32_t Engine::doorbell_position(uint32_t id) const { return loop_->doorbells.position(id); }
 
@@ -52,10 +54,14 @@ std::vector<std::byte> Engine::export_qp(Qp& qp, Nanos now) {
 
 Result<void> Engine::import_qp(Qp& qp, std::span<const std::byte> snapshot, Nanos now) {
   loop_->ctx.now = std::max(loop_->ctx.now, now);
+  if (const uint32_t owner = loop_->table.engine_of(qp.qpn); owner != config_.index) {
+    return fail(EBUSY, fmt::format("cannot take over QP {:#x}: its number belongs to engine {}, and this is engine {}; "
+                                   "give it to engine {}",
+                                   qp.qpn, owner, config_.index, owner));
+  }
   if (!loop_->table.add(qp)) {
     return fail(EBUSY,
-                fmt::format("cannot take over QP {:#x}: engine {} has one of this number, or another engine should "
-                            "have it; give it to the engine that its low bits name, once",
+                fmt::format("cannot take over QP {:#x}: engine {} has a QP of this number; detach that one first",
                             qp.qpn, config_.index));
   }
   const auto restored = read_snapshot(loop_->ctx, qp, snapshot);

@@ -54,23 +54,23 @@ class Engine {
 
   // --- Engine's thread, through a Task ----------------------------------------------------------------------
 
-  /// Doorbell rings are polled round robin; at most 1024. Detach before the memory goes.
-  void attach_doorbells(queues::DoorbellReader reader, uint32_t id);
+  /// Doorbell rings are polled round robin. Detach before the memory goes. False: Doorbells::kMaxRings are attached.
+  bool attach_doorbells(queues::DoorbellReader reader, uint32_t id);
   void detach_doorbells(uint32_t id);
-  /// From where the reader of an engine that takes over ring `id` goes on (DoorbellReader).
+  /// The position at which another engine's reader of ring `id` continues (DoorbellReader).
   uint32_t doorbell_position(uint32_t id) const;
   /// Makes a QP findable; its QPN's low bits must be this engine's index. Not owned. False: slot taken or out of range.
   bool attach(Qp& qp);
   /// Afterwards no list, timer or table refers to the QP.
   void detach(Qp& qp);
   /// Writes the QP's state (qp/snapshot.h) and detaches it. It sends nothing more and takes nothing more from its
-  /// rings; to be destroyed. Its shared memory, keys and completion queues stay for the engine that goes on. `now` as
-  /// in poll().
+  /// rings. The caller then destroys it. Its shared memory, keys and completion queues stay for the other engine. `now`
+  /// as in poll().
   std::vector<std::byte> export_qp(Qp& qp, Nanos now);
   /// Goes on with a QP that another engine has written: `qp`, just made of the same QpSpec, is attached, its timers
   /// run, and what is due leaves with the next poll(). `now`: this engine's clock, which may show another time. Errors:
-  /// as read_snapshot(); EBUSY: the number is another engine's, or taken. The QP is not attached then, and is to be
-  /// destroyed.
+  /// as read_snapshot(); EBUSY: the number is another engine's, or in use. The QP is not attached then, and the caller
+  /// destroys it.
   Result<void> import_qp(Qp& qp, std::span<const std::byte> snapshot, Nanos now);
   /// Applies attributes that qp/state.h has checked. `route` is needed with QpAttrBit::av.
   void modify(Qp& qp, const QpAttr& attr, QpAttrMask mask, const wire::Route* route, bool loopback);

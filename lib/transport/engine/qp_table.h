@@ -19,10 +19,11 @@ class QpTable {
     Qp* qp = slot_of(qpn);
     return qp != nullptr && qp->qpn == qpn ? qp : nullptr;
   }
+  /// The index of the engine that a QPN's low bits name.
+  uint32_t engine_of(uint32_t qpn) const { return qpn & ((1u << config_.index_bits) - 1); }
   /// False: the number is another engine's, or its slot is taken.
   bool add(Qp& qp) {
-    const uint32_t engine = qp.qpn & ((1u << config_.index_bits) - 1);
-    if (engine != config_.index || qp.qpn > Psn::kMask) return false;
+    if (engine_of(qp.qpn) != config_.index || qp.qpn > Psn::kMask) return false;
     Qp*& slot = slot_of(qp.qpn);
     if (slot != nullptr) return false;
     slot = &qp;

@@ -14,9 +14,9 @@ class Routes {
  public:
   /// Gives the QP its route. `loopback`: the peer is on the same device.
   void set(Qp& qp, wire::Route route, bool loopback);
-  /// The QP shares its route with those that have the same.
+  /// Replaces the QP's route by an equal one that other QPs use.
   void share(Qp& qp);
-  /// Routes whose next hop has another Ethernet address now follow.
+  /// Updates routes whose next hop has a new Ethernet address.
   void redirect(const NextHop& next_hop);
 
  private:

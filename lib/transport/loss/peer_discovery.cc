@@ -10,14 +10,12 @@ constexpr Nanos kFirstWait{1'000'000};
 
 }  // namespace
 
-bool PeerDiscovery::begin(Retransmission setting, uint32_t epoch) {
+void PeerDiscovery::begin(Retransmission setting, uint32_t epoch) {
   *this = PeerDiscovery{};
-  if (setting == Retransmission::go_back_n) return false;
   epoch_ = epoch;
   for_ever_ = setting == Retransmission::selective;
   hellos_left_ = kHellos;
   wait_ = kFirstWait;
-  return true;
 }
 
 void PeerDiscovery::begin_again() {

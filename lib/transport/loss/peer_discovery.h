@@ -29,8 +29,9 @@ class PeerDiscovery {
   /// The longest time between two.
   static constexpr Nanos kLongestWait{1'000'000'000};
 
-  /// From RTR on, with a random `epoch`. Returns whether a HELLO is due. Before this call no HELLO is sent or believed.
-  bool begin(Retransmission setting, uint32_t epoch);
+  /// From RTR on, with a random `epoch`; a HELLO is due. `setting`: `automatic` or `selective`. Without this call no
+  /// HELLO is sent or believed.
+  void begin(Retransmission setting, uint32_t epoch);
   /// The peer no longer behaves like a uroce peer: discovery starts again, and a HELLO is due.
   void begin_again();
 

@@ -33,8 +33,6 @@ class ProbeTimer {
   /// The wait has ended without progress. `timeout` and `retry_cnt`: QP attributes.
   SilenceVerdict on_expiry(Nanos now, uint8_t timeout, uint8_t retry_cnt);
 
-  uint32_t silent_timers() const { return silent_timers_; }
-
   template <class Archive>
   void persist(Archive& archive) {
     auto& [silent_timers, progress_at] = *this;

@@ -68,7 +68,7 @@ class ReorderBuffer {
       if (number != 0) visit(psn, number);
     }
   }
-  /// Which of the 64 PSNs from `from` on are here, the lowest bit first.
+  /// A bit for each of the 64 PSNs from `from` on: is its frame here? The lowest bit is first.
   uint64_t bits_from(Psn from) const { return psns_.bits_from(from); }
 
  private:

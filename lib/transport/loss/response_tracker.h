@@ -1,4 +1,4 @@
-// Which responses to READs and atomics have arrived, and from where to ask for missing ones.
+// Records which responses to READs and atomics have arrived, and from where to ask for missing ones.
 //
 // A peer sends responses in the order of their requests, so a response is missing when a later one has overtaken it.
 // Only the missing part is requested again, from any peer.

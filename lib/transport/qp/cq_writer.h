@@ -20,7 +20,6 @@ class CqWriter {
   /// C11-39), cq_error is reported the first time, and the caller fails the QP.
   bool write(const queues::Cqe& cqe, bool solicited, EngineEvents& events);
 
-  bool overrun() const { return overrun_; }
   /// Engine's thread: moves the completions that were not polled yet to another ring, and goes on there. False: they do
   /// not fit.
   bool move(queues::RingPlace to) { return ring_.move(to); }

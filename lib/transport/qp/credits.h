@@ -1,4 +1,4 @@
-// End-to-end credits: how many receives the peer has posted (IBTA vol. 1, 9.7.7.2 and table 45).
+// End-to-end credits: how many receives the peer has posted (IBTA vol. 1, 9.7.7.2).
 #pragma once
 
 #include <algorithm>

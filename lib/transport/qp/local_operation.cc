@@ -27,7 +27,7 @@ LocalCompletions complete_local(Context& ctx, Qp& qp) {
   LocalCompletions done;
   while (tx.oldest != tx.sq.next()) {
     const SendSlot& slot = qp.slot(tx.oldest);
-    // A failed one moves the QP to error when it is the oldest; the requester sees to that.
+    // The requester fails the QP when a failed operation is the oldest.
     if (!slot.is_local() || !slot.started || slot.status != WcStatus::success) break;
     done.out |= complete_oldest(ctx, qp, WcStatus::success);
     done.any = true;

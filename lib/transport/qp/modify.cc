@@ -30,7 +30,7 @@ Outcome begin_connection(Context& ctx, Qp& qp) {
   update_window(ctx, qp);
   const Retransmission setting = retransmission_of(ctx, qp);
   if (setting == Retransmission::go_back_n || qp.loopback) return {};
-  if (!r.discovery.begin(setting, static_cast<uint32_t>(ctx.random.next()) | 1)) return {};
+  r.discovery.begin(setting, static_cast<uint32_t>(ctx.random.next()) | 1);
   qp.tx.control_frames |= ControlFrame::kHello;
   return Outcome::wake();
 }
@@ -98,7 +98,10 @@ void apply_attributes(Context& ctx, Qp& qp, const QpAttr& attr, QpAttrMask mask)
   qp.rnr_retry = now.rnr_retry;
   qp.min_rnr_timer = now.min_rnr_timer;
   qp.max_rd_atomic = now.max_rd_atomic;
-  if (mask.has(QpAttrBit::max_dest_rd_atomic)) qp.cold->replay.resize(now.max_dest_rd_atomic);
+  if (mask.has(QpAttrBit::max_dest_rd_atomic)) {
+    qp.cold->replay.resize(now.max_dest_rd_atomic);
+    qp.rx.has_jobs = false;
+  }
   if (mask.has(QpAttrBit::path_mtu) && qp.type == QpType::rc) choose_congestion_control(ctx, qp);
   if (qp.tx.recovery != nullptr) update_window(ctx, qp);
   qp.tx.retries.refill(qp.retry_cnt, qp.rnr_retry);

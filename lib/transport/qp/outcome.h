@@ -86,4 +86,10 @@ struct Transmitted {
   Outcome out;
 };
 
+/// The result of trying to send a packet. `sent` is false when credits, window or pacing forbid it, or a key is bad.
+struct Attempt {
+  bool sent = true;
+  Outcome out;
+};
+
 }  // namespace uroce::transport

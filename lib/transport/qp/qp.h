@@ -134,6 +134,10 @@ struct alignas(64) Qp {
   } rx;
 
   uint32_t mtu() const { return 1u << mtu_shift; }
+  /// Of a message or READ response of `length` bytes. An empty one takes a packet, too.
+  uint32_t packets_of(uint64_t length) const {
+    return length == 0 ? 1 : static_cast<uint32_t>((length + mtu() - 1) >> mtu_shift);
+  }
   SendSlot& slot(uint32_t index) const {
     return *reinterpret_cast<SendSlot*>(reinterpret_cast<std::byte*>(tx.slots) +
                                         std::size_t{index & (tx.sq.entries() - 1)} * tx.slot_stride);

@@ -61,10 +61,11 @@ struct ResponseJob {
 
 class ReplayStore {
  public:
-  /// Room for `resources` READs and atomics, as many responses, and as many duplicates again. Forgets what was there.
+  /// Room for `resources` READs and atomics, as many responses, and as many duplicates again. Forgets what was there,
+  /// also the responses that wait.
   void resize(uint32_t resources) {
     resources_.assign(resources, Resource{});
-    next_ = 0;
+    next_ = head_ = tail_ = 0;
     jobs_.assign(std::bit_ceil(2u * resources + 2), ResponseJob{});
   }
   void clear() {
@@ -117,7 +118,6 @@ void ReplayStore::persist(Archive& archive) {
   archive("count", count, 0, kMaxRdAtomic);
   if constexpr (Archive::kReads) {
     resize(count);
-    head = 0;
   }
   archive.elements("resources", resources);
   archive("next", next, 0, count == 0 ? 0 : count - 1);

@@ -66,6 +66,11 @@ inline Segment segment_at_cursor(const Qp& qp, const SendSlot& slot) {
   return segment_at(qp, slot, qp.tx.cursor.packet());
 }
 
+/// Does the packet carry the solicited event bit?
+inline bool is_solicited(const SendSlot& slot, const Segment& segment) {
+  return segment.last && slot.has(SendFlag::solicited) && slot.takes_recv();
+}
+
 /// The RC opcode of a SEND's or WRITE's packet.
 inline wire::Opcode data_opcode(const SendSlot& slot, const Segment& segment) {
   return slot.is_write() ? write_opcode(slot, segment) : send_opcode(slot, segment);

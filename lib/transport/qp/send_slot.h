@@ -9,6 +9,7 @@
 #include <uroce/types.h>
 
 #include "base/psn.h"
+#include "base/wr_opcodes.h"
 #include "transport/loss/request_span.h"
 
 namespace uroce::transport {
@@ -35,10 +36,10 @@ struct SendSlot {
 
   bool has(SendFlag flag) const { return (flags & static_cast<uint32_t>(flag)) != 0; }
   bool is_read() const { return opcode == WrOpcode::rdma_read; }
-  bool is_atomic() const { return opcode == WrOpcode::compare_swap || opcode == WrOpcode::fetch_add; }
-  bool is_read_or_atomic() const { return is_read() || is_atomic(); }
+  bool is_atomic() const { return uroce::is_atomic(opcode); }
+  bool is_read_or_atomic() const { return uroce::is_read_or_atomic(opcode); }
   /// Bind or invalidate: no packets, no PSNs.
-  bool is_local() const { return opcode == WrOpcode::bind_mw || opcode == WrOpcode::local_invalidate; }
+  bool is_local() const { return uroce::is_local(opcode); }
   bool is_write() const { return opcode == WrOpcode::rdma_write || opcode == WrOpcode::rdma_write_with_imm; }
   /// UD: the destination. It shares the storage of an atomic's operands, as in queues::SendWqe.
   struct Destination {

@@ -47,7 +47,7 @@ Result<void> check_envelope(std::span<const std::byte> snapshot) {
                                     length, snapshot.size()));
   }
   if (load_le64(snapshot.data() + kChecksumAt) != checksum(snapshot.subspan(kSnapshotHeaderBytes))) {
-    return fail(EINVAL, "checksum does not fit the bytes: the snapshot was damaged; write another");
+    return fail(EINVAL, "checksum does not match: the snapshot was damaged; write another");
   }
   return {};
 }
@@ -174,13 +174,13 @@ int read_frames(SnapshotReader& archive, Context& ctx, const Qp& qp, ReorderBuff
     if (!archive.good()) break;
     const int32_t ahead = distance(psn, expected);
     if (ahead < 0 || ahead > static_cast<int32_t>(buffer.capacity()) || !is_of(ctx, qp, frame, psn, requests)) {
-      archive.refuse(fmt::format("frame at PSN {} is none that waits for its turn", psn.value()));
+      archive.refuse(fmt::format("frame at PSN {} is not a buffered frame of this QP", psn.value()));
     } else if (ctx.frames.full()) {
       archive.refuse(fmt::format("frame at PSN {} finds no room in the engine's {} frames; raise parking_frames",
                                  psn.value(), ctx.config.parking_frames));
       return ENOMEM;
     } else if (!buffer.keep(ctx.frames, psn, expected, frame)) {
-      archive.refuse(fmt::format("frame at PSN {} is there twice", psn.value()));
+      archive.refuse(fmt::format("frame at PSN {} appears twice", psn.value()));
     }
   }
   return archive.good() ? 0 : EINVAL;
@@ -257,7 +257,7 @@ Result<Resumption> read_snapshot(Context& ctx, Qp& qp, std::span<const std::byte
   archive("on_run_queue", queued);
   archive.deadline("turn_at", resumption.turn_at);
   if (!archive.good()) return refuse(code != 0 ? code : EINVAL, archive.error());
-  if (archive.left() != 0) return refuse(EINVAL, fmt::format("length leaves {} bytes over", archive.left()));
+  if (archive.left() != 0) return refuse(EINVAL, fmt::format("{} bytes follow the end", archive.left()));
   if (const auto wrong = find_contradiction(qp)) return refuse(EINVAL, *wrong);
   resumption.due = Outcome::wake_if(queued);
   if (qp.timer_pending) resumption.due |= Outcome::act(Outcome::kAckTimer);

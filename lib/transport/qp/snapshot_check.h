@@ -8,8 +8,8 @@
 
 namespace uroce::transport {
 
-/// Everything that the transport takes for granted about a QP and that no single field shows. Returns what does not
-/// hold, beginning with the field's name.
+/// Checks the relations between fields that the transport relies on. The range of each field was checked when it was
+/// read. Returns the first relation that does not hold, beginning with a field's name; no value: all hold.
 std::optional<std::string> find_contradiction(const Qp& qp);
 /// May the template stand in front of packets?
 bool is_plausible(const wire::RouteTemplate& route);

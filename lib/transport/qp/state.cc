@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "base/access_flags.h"
+
 namespace uroce::transport {
 namespace {
 
@@ -117,10 +119,6 @@ std::optional<Error> check_ranges(QpAttrMask mask, std::span<const Range> ranges
 }
 
 std::string_view ip_name(const Gid& gid) { return gid.is_ipv4() ? "IPv4" : "IPv6"; }
-
-constexpr AccessFlags kKnownAccess = Access::local_write | Access::remote_write | Access::remote_read |
-                                     Access::remote_atomic | Access::mw_bind | Access::zero_based |
-                                     Access::relaxed_ordering | Access::remote_invalidate;
 
 }  // namespace
 

@@ -88,8 +88,7 @@ bool fetch_wqe(const Context& ctx, Qp& qp) {
   slot.opcode = static_cast<WrOpcode>(wqe.opcode);
   slot.flags = static_cast<uint8_t>(wqe.flags);
   slot.status = validate(ctx, qp, slot, wqe, from + sizeof wqe);
-  slot.packets = slot.length == 0 ? 1 : (slot.length + qp.mtu() - 1) >> qp.mtu_shift;
-  if (slot.is_local()) slot.packets = 0;
+  slot.packets = slot.is_local() ? 0 : qp.packets_of(slot.length);
   sq.advance(1);
   return true;
 }

@@ -1,4 +1,4 @@
-// When a requester asks for an ACK (IBTA vol. 1, 9.7.5.1.2).
+// When a requester asks for an ACK.
 #pragma once
 
 #include <algorithm>

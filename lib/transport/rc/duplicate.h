@@ -1,4 +1,4 @@
-// Duplicate detection at the responder: nothing is executed twice (IBTA vol. 1, 9.7.5.1.2 and table 46).
+// Duplicate detection at the responder: nothing is executed twice (IBTA vol. 1, 9.7.5.1.2).
 #pragma once
 
 #include "transport/core/context.h"

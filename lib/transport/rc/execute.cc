@@ -154,7 +154,7 @@ Checked execute_read(Context& ctx, Qp& qp, const wire::Packet& packet) {
   Resource* resource = qp.cold->replay.add();
   if (resource == nullptr) return reject(qp, psn, NakCode::invalid_request);
   resource->first_psn = psn;
-  resource->packets = reth.length == 0 ? 1 : (reth.length + qp.mtu() - 1) >> qp.mtu_shift;
+  resource->packets = qp.packets_of(reth.length);
   resource->va = reth.va;
   resource->rkey = reth.rkey;
   resource->length = reth.length;

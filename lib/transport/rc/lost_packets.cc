@@ -6,7 +6,7 @@
 namespace uroce::transport {
 namespace {
 
-Outcome resend_lost(const Context& ctx, Qp& qp) {
+Outcome mark_has_lost(const Context& ctx, Qp& qp) {
   qp.tx.has_lost = true;
   report_loss(ctx, qp);
   return Outcome::wake();
@@ -28,14 +28,14 @@ Outcome detect_lost_requests(const Context& ctx, Qp& qp) {
     return slot != nullptr ? std::optional(slot->span()) : std::nullopt;
   };
   const bool any = tx.recovery->loss.detect_overtaken(tx.una, tx.acked, qp.selective, ctx.now, find);
-  return any ? resend_lost(ctx, qp) : Outcome{};
+  return any ? mark_has_lost(ctx, qp) : Outcome{};
 }
 
 Outcome detect_missing_responses(const Context& ctx, Qp& qp, Psn end) {
   Recovery& r = *qp.tx.recovery;
   r.responses.expect_until(end);
   const bool any = r.responses.find_missing(r.loss, qp.tx.una, qp.selective, ctx.now, StartedRequests(qp));
-  return any ? resend_lost(ctx, qp) : Outcome{};
+  return any ? mark_has_lost(ctx, qp) : Outcome{};
 }
 
 }  // namespace uroce::transport

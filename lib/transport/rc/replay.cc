@@ -58,7 +58,7 @@ Outcome replay_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
     ctx.count_drop(wire::Drop::resources_gone);
     return {};
   }
-  const uint32_t packets = reth.length == 0 ? 1 : (reth.length + qp.mtu() - 1) >> qp.mtu_shift;
+  const uint32_t packets = qp.packets_of(reth.length);
   return replay(qp, *resource, offset_packets, offset_packets + packets);
 }
 

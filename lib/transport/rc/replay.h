@@ -1,5 +1,4 @@
-// Atomic and READ replay: a duplicate gets the stored result, and is never executed again
-// (IBTA vol. 1, 9.7.5.1.2 and table 46).
+// Atomic and READ replay: a duplicate gets the stored result, and is never executed again (IBTA vol. 1, 9.7.5.1.2).
 #pragma once
 
 #include "transport/core/context.h"

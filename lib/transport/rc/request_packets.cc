@@ -20,10 +20,6 @@ uint8_t record_departure(Context& ctx, Qp& qp, Psn psn) {
   return qp.selective ? static_cast<uint8_t>(std::min<uint16_t>(before, 127)) : uint8_t{0};
 }
 
-bool is_solicited(const SendSlot& slot, const Segment& segment) {
-  return segment.last && slot.has(SendFlag::solicited) && slot.takes_recv();
-}
-
 }  // namespace
 
 bool emit_data(Context& ctx, Qp& qp, SendSlot& slot, const Segment& segment, Psn psn, bool ack_request) {

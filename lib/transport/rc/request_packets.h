@@ -7,6 +7,9 @@
 
 namespace uroce::transport {
 
+/// Longest READ that one request asks for: the PSNs outstanding must stay below half the PSN space (9.7.1).
+inline constexpr uint32_t kMaxReadPackets = 1u << 22;
+
 /// One packet of a SEND or WRITE. False: a key or bound is wrong, and the slot's status says so.
 bool emit_data(Context& ctx, Qp& qp, SendSlot& slot, const Segment& segment, Psn psn, bool ack_request);
 /// Asks for `packets` of a READ's response, from its packet `first` on.

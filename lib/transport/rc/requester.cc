@@ -10,7 +10,6 @@
 #include "transport/rc/ack_timer.h"
 #include "transport/rc/pacing.h"
 #include "transport/rc/request_packets.h"
-#include "transport/rc/response_placement.h"
 #include "transport/rc/retransmit.h"
 
 namespace uroce::transport {
@@ -59,12 +58,6 @@ bool more_follows(const Context& ctx, Qp& qp) {
   return after.started || (may_start(qp, after) && !(after.takes_recv() && tx.credits.next_exceeds()));
 }
 
-// The result of trying to send a packet. `sent` is false when credits, window or pacing forbid it, or a key is bad.
-struct Attempt {
-  bool sent = true;
-  Outcome out;
-};
-
 Attempt send_data_packet(Context& ctx, Qp& qp, SendSlot& slot) {
   auto& tx = qp.tx;
   const Psn psn = cursor_psn(qp, slot);
@@ -96,7 +89,7 @@ Attempt send_read_request(Context& ctx, Qp& qp, SendSlot& slot) {
   uint32_t step = packets;
   if (distance(psn, tx.sent) < 0) {
     // Responses that have arrived are not requested again. Only the first missing run is requested now: a duplicate
-    // READ may ask for less than the original (table 46), and Linux rxe then forgets the responses before it.
+    // READ may ask for less than the original (9.7.5.1.2), and Linux rxe then forgets the responses before it.
     step = packets = std::min(packets, static_cast<uint32_t>(distance(tx.sent, psn)));
     const uint32_t known = std::min(packets, PsnSet::kSize);
     if (const uint32_t missing = tx.recovery->responses.missing_from(psn, known); missing < known) packets = missing;

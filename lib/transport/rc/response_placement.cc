@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "transport/qp/scatter.h"
+#include "transport/rc/request_packets.h"
 
 namespace uroce::transport {
 namespace {

@@ -6,9 +6,6 @@
 
 namespace uroce::transport {
 
-/// Longest READ that one request asks for: the PSNs outstanding must stay below half the PSN space (9.7.1).
-inline constexpr uint32_t kMaxReadPackets = 1u << 22;
-
 /// Places a response. Any result but success is an error of the QP.
 WcStatus place_response(Context& ctx, Qp& qp, const SendSlot& slot, const wire::Packet& packet);
 /// Places the buffered responses to `slot`, now the oldest request.

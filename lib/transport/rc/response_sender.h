@@ -1,6 +1,5 @@
 // READ response segmentation, and the order of a responder's packets: READ responses and atomic ACKs in the order of
-// their requests, then the newest ACK or NAK
-// (IBTA vol. 1, 9.7.5.1).
+// their requests, then the newest ACK or NAK (IBTA vol. 1, 9.7.5.1).
 #pragma once
 
 #include "transport/core/context.h"

@@ -5,7 +5,6 @@
 #include "transport/qp/work_queue.h"
 #include "transport/rc/pacing.h"
 #include "transport/rc/request_packets.h"
-#include "transport/rc/response_placement.h"
 
 namespace uroce::transport {
 namespace {

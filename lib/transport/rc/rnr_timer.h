@@ -1,4 +1,4 @@
-// RNR timer decoding: how long an RNR NAK asks the requester to wait (IBTA vol. 1, table 46).
+// RNR timer decoding: how long an RNR NAK asks the requester to wait (IBTA vol. 1, 9.7.5.2.8).
 #pragma once
 
 #include <array>

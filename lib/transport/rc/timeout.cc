@@ -13,9 +13,9 @@
 namespace uroce::transport {
 namespace {
 
-// Tail-loss probe: resends the most informative packet. That is the newest one, because its SACK shows every hole
+// Tail-loss probe: the most informative packet is sent again. That is the newest one, because its SACK shows every hole
 // before it. It is the oldest one when the QP waits for a response, or when later packets are known to have arrived.
-Outcome send_probe(Context& ctx, Qp& qp) {
+Outcome mark_probe(Context& ctx, Qp& qp) {
   ctx.counters.probes.add();
   auto& tx = qp.tx;
   const bool newer_arrived = distance(tx.recovery->loss.highest(), tx.una) > 0;
@@ -29,13 +29,13 @@ Outcome send_probe(Context& ctx, Qp& qp) {
   return mark_lost(qp, near ? psn : tx.una, Cause::probe);
 }
 
-Outcome resend_oldest(Context& ctx, Qp& qp) {
+Outcome mark_oldest(Context& ctx, Qp& qp) {
   ctx.counters.timeouts.add();
   return mark_lost(qp, qp.tx.una, Cause::timeout);
 }
 
 // The peer may have emptied its reorder buffer: everything is sent again, a few packets at first.
-Outcome resend_everything(Qp& qp) {
+Outcome mark_everything(Qp& qp) {
   Recovery& r = *qp.tx.recovery;
   r.loss.forget_all();
   qp.tx.has_lost = false;
@@ -51,9 +51,9 @@ Outcome on_silence(Context& ctx, Qp& qp) {
   if (verdict.give_up) return Outcome::fail(Failure::requester, WcStatus::retry_exceeded);
   const SendSlot& oldest = qp.slot(qp.tx.oldest);
   if (oldest.is_read_or_atomic()) r.responses.expect_until(oldest.end_psn());
-  Outcome out = verdict.probe ? send_probe(ctx, qp) : resend_oldest(ctx, qp);
+  Outcome out = verdict.probe ? mark_probe(ctx, qp) : mark_oldest(ctx, qp);
   if (verdict.report_timeout) report_timeout(ctx, qp);
-  if (verdict.assume_forgotten) out |= resend_everything(qp);
+  if (verdict.assume_forgotten) out |= mark_everything(qp);
   update_window(ctx, qp);
   return out | arm_ack_timer(ctx, qp);
 }

@@ -1,5 +1,4 @@
-// The end of a requester's timer: the ACK timeout, the probe timer, or an RNR wait
-// (IBTA vol. 1, 9.7.6.1.3).
+// The end of a requester's timer: the ACK timeout, the probe timer, or an RNR wait (IBTA vol. 1, 9.7.6.1.3).
 #pragma once
 
 #include "transport/core/context.h"

@@ -119,5 +119,28 @@ TEST_F(SessionTest, QueuesComeFromTheAllocator) {
   EXPECT_TRUE(session->create_qp(pd, cq, cq, {}, nullptr).has_value());
 }
 
+// Rings stay behind where an engine did not reply to the end of a session.
+TEST_F(SessionTest, AnEngineWithoutRoomForTheDoorbellsIsNamed) {
+  constexpr uint32_t kFirst = 1000;
+  transport::Engine& first = world_.device()->runner().engine(0);
+  transport::Engine& second = world_.device()->runner().engine(1);
+  const queues::DoorbellReader reader(session_->doorbells().data(), session_->doorbell_entries());
+  const auto fill = [&](transport::Engine& engine) {
+    uint32_t rings = 0;
+    while (engine.attach_doorbells(reader, kFirst + rings)) ++rings;
+    return rings;
+  };
+  const uint32_t rings = fill(second);
+  ASSERT_GT(rings, 0u);
+  expect_error(DeviceSession::open(world_.device()), ENOMEM, "engine 1 polls 1024 doorbell rings");
+  EXPECT_EQ(fill(first), rings) << "the session that was not opened left its ring";
+  expect_error(DeviceSession::open(world_.device()), ENOMEM, "engine 0 polls");
+  for (uint32_t i = 0; i < rings; ++i) {
+    first.detach_doorbells(kFirst + i);
+    second.detach_doorbells(kFirst + i);
+  }
+  EXPECT_TRUE(DeviceSession::open(world_.device()).has_value());
+}
+
 }  // namespace
 }  // namespace uroce::control

@@ -1,4 +1,4 @@
-// Which frames still refer to registered memory, and how long somebody has to wait for them.
+// The frames that still refer to registered memory, and how long somebody has to wait for them.
 #include <gtest/gtest.h>
 
 #include <deque>

@@ -200,6 +200,32 @@ TEST_F(Pair, ReceivesPostedToAQpInErrorAreFlushed) {
   EXPECT_EQ(right_.engine().counters().error_completions.get(), 1u);
 }
 
+TEST_F(Pair, AResponseThatWaitsGoesWithTheResourcesOfReads) {
+  const Sge sge = source_->sge(0, 3000);
+  ASSERT_TRUE(left_qp_->post_send({.wr_id = 1,
+                                   .opcode = WrOpcode::rdma_read,
+                                   .flags = SendFlag::signaled,
+                                   .sges = {&sge, 1},
+                                   .remote_addr = target_->va(),
+                                   .rkey = target_->key()}));
+  left_.run(now_);
+  right_.sink().set_room(1);
+  for (const auto& frame : left_.sink().take()) right_.inject(frame.bytes, now_);
+  right_.engine().poll(right_.sink(), now_);
+  ASSERT_EQ(right_.sink().take().size(), 1u) << "the rest of the response waits";
+  right_qp_->set_state(QpState::sqd);
+  QpAttr attr;
+  attr.state = QpState::sqd;
+  attr.max_dest_rd_atomic = 0;
+  right_.engine().modify(right_qp_->qp(), attr, QpAttrMask(QpAttrBit::state) | QpAttrBit::max_dest_rd_atomic, nullptr,
+                         false);
+  right_.sink().set_room(SIZE_MAX);
+  right_.run(now_);
+  EXPECT_TRUE(right_.sink().take().empty());
+  EXPECT_FALSE(right_qp_->qp().rx.has_jobs);
+  EXPECT_EQ(right_qp_->state(), QpState::sqd);
+}
+
 TEST_F(Pair, QpsTowardsOnePeerShareItsRoute) {
   std::set<const void*> routes;
   for (uint32_t i = 0; i < 12; ++i) {

@@ -113,7 +113,7 @@ TEST_F(ResponseTracking, EachMissingRunIsAskedForFromItsBeginning) {
   EXPECT_EQ(lost(), (Offsets{0, 5}));
 }
 
-// Table 46 has a duplicate READ ask for less, and Linux rxe then forgets what lies before.
+// A duplicate READ may ask for less than the original (9.7.5.1.2), and Linux rxe then forgets what lies before.
 TEST_F(ResponseTracking, AStandardPeerIsAskedForOneRunAtATime) {
   read(20);
   arrive(3, 5);

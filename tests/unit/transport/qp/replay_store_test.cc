@@ -97,6 +97,18 @@ TEST(ReplayStore, AReplayOfWhatIsGoneIsGivenUp) {
   EXPECT_EQ(store.front_job().resource, ResponseJob::kVoid);
 }
 
+TEST(ReplayStore, AnotherSizeForgetsWhatWaited) {
+  ReplayStore store;
+  store.resize(2);
+  store.push_job(add_done(store, 10), 0, 1, true);
+  store.resize(0);
+  EXPECT_FALSE(store.has_jobs());
+  store.resize(2);
+  EXPECT_FALSE(store.has_jobs());
+  store.push_job(add_done(store, 20), 0, 7, true);
+  EXPECT_EQ(store.front_job().end, 7u);
+}
+
 TEST(ReplayStore, FindsAJobOldestFirst) {
   ReplayStore store;
   store.resize(4);

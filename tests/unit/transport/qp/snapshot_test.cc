@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "tests/support/test_endpoint.h"
+#include "tests/unit/transport/bare_qp.h"
 #include "transport/congestion/dcqcn.h"
 
 namespace uroce::transport {
@@ -62,7 +63,7 @@ class Hosts {
     request.remote_addr = far_->va();
     request.rkey = far_->key();
     request.ah = ah_;
-    request.remote_qpn = 0x22;
+    request.remote_qpn = remote_qpn_;
     request.remote_qkey = 0x1234;
     ASSERT_TRUE(left_qp_->post_send(request));
   }
@@ -98,6 +99,7 @@ class Hosts {
   uint64_t next_wr_ = 1;
   QpType type_;
   uint32_t ah_ = 0;
+  uint32_t remote_qpn_ = 0x22;
 
  private:
   static EndpointOptions host(const Options& options, uint32_t number) {
@@ -253,6 +255,22 @@ const Case kCases[] = {
        hosts.post_recv();
        hosts.post(WrOpcode::send, 100);
      }},
+    // The datagram has left for the wire. Its copy for the members on this device waits for room.
+    {"ud_multicast",
+     {.type = QpType::ud},
+     [](Hosts& hosts) {
+       hosts.connect();
+       wire::Route route = hosts.left_.route_to(hosts.right_);
+       route.dgid = Gid::from_ipv4(0xe0000107);
+       hosts.ah_ = hosts.left_.make_ah(route);
+       hosts.remote_qpn_ = kMulticastQpn;
+       ASSERT_TRUE(hosts.left_.engine().join(route.dgid, 0x11));
+       hosts.post(WrOpcode::send, 100);
+       hosts.left_.sink().set_room(1);
+       hosts.left_.engine().poll(hosts.left_.sink(), hosts.now_);
+       ASSERT_EQ(hosts.left_qp_->qp().tx.cursor.packet(), 1u);
+       hosts.left_.sink().set_room(SIZE_MAX);
+     }},
 };
 
 class Snapshot : public testing::TestWithParam<Case> {
@@ -326,7 +344,7 @@ TEST_P(Snapshot, IsRefusedWhenAnythingIsMissing) {
   }
   left_.push_back(std::byte{0});
   seal_snapshot(left_);
-  EXPECT_NE(enter(*hosts_->left_qp_, left_).error().text.find("1 bytes over"), std::string::npos);
+  EXPECT_NE(enter(*hosts_->left_qp_, left_).error().text.find("1 bytes follow the end"), std::string::npos);
 }
 
 TEST_P(Snapshot, IsRefusedWithAnyBitWrong) {
@@ -465,6 +483,14 @@ TEST_F(SnapshotErrors, FieldsThatContradictEachOtherAreNamed) {
   }
 }
 
+TEST_F(SnapshotErrors, AFieldThatOnlyRcUsesIsNamed) {
+  Hosts hosts({.type = QpType::uc});
+  hosts.connect();
+  hosts.left_qp_->qp().tx.has_lost = true;
+  const std::string text = refusal(hosts, hosts.left_qp_->leave_engine(hosts.now_));
+  EXPECT_NE(text.find("tx.has_lost is set, but only an RC QP uses it"), std::string::npos) << text;
+}
+
 TEST_F(SnapshotErrors, ANumberThatIsTakenIsRefused) {
   Hosts hosts({});
   const Bytes snapshot = hosts.left_qp_->leave_engine(hosts.now_);
@@ -472,6 +498,18 @@ TEST_F(SnapshotErrors, ANumberThatIsTakenIsRefused) {
   const auto entered = hosts.left_qp_->enter_engine(snapshot, hosts.now_);
   ASSERT_FALSE(entered.has_value());
   EXPECT_EQ(entered.error().code, EBUSY);
+  EXPECT_EQ(entered.error().text, "cannot take over QP 0x11: engine 0 has a QP of this number; detach that one first");
+}
+
+TEST_F(SnapshotErrors, ANumberOfAnotherEngineIsRefused) {
+  test::BareContext bare;
+  Engine engine({.index = 0, .index_bits = 1, .max_qps = 16}, bare.regions, bare.events);
+  test::BareQp qp(0x11);
+  const auto entered = engine.import_qp(*qp, {}, Nanos(0));
+  ASSERT_FALSE(entered.has_value());
+  EXPECT_EQ(entered.error().code, EBUSY);
+  EXPECT_EQ(entered.error().text,
+            "cannot take over QP 0x11: its number belongs to engine 1, and this is engine 0; give it to engine 1");
 }
 
 // --- What the engine adds ----------------------------------------------------------------------------------------
