@@ -159,8 +159,8 @@ void Port::reconnect(uint32_t pollers) {
 
 // A driver cannot tell a card that was taken out from one that is silent: reads give all ones. The kernel can.
 void Port::look_for_card() {
-  if (!on_pci_ || gone_ || read_pci_card(name_)) return;
-  gone_ = true;
+  if (!on_pci_ || gone() || read_pci_card(name_)) return;
+  gone_.store(true, std::memory_order_relaxed);
   pause_.store(++pauses_, std::memory_order_release);  // for ever: nobody polls it again
   note(fmt::format("port {} ({}): its card has gone; the device is dead until the program starts again", name_,
                    driver_));
@@ -168,7 +168,7 @@ void Port::look_for_card() {
 
 void Port::refresh_link() {
   look_for_card();
-  if (gone_) return link_up_.store(false, std::memory_order_relaxed);
+  if (gone()) return link_up_.store(false, std::memory_order_relaxed);
   rte_eth_link link{};
   bool up = rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
   // While pollers pause the port is not up, even if a late start brought its link up. reconnect() ends the pause.

@@ -72,8 +72,10 @@ class Port {
 
   /// Any thread: the last result of refresh_link().
   bool link_up() const { return link_up_.load(std::memory_order_relaxed); }
-  /// The card was taken out. It does not come back: start the stack again for a new one. The thread of refresh_link().
-  bool gone() const { return gone_; }
+  /// Any thread: the card was taken out. It does not come back: start the stack again for a new one.
+  bool gone() const { return gone_.load(std::memory_order_relaxed); }
+  /// Any thread: frames wait for a link that may come up. Those for a card that has gone are lost, so requests fail.
+  bool holds_frames() const { return !link_up() && !gone(); }
   /// What was chosen, in one line for people. Valid from start() on.
   std::string description() const;
   /// Asks the driver, and the kernel for a port on a network interface. One thread.
@@ -139,8 +141,8 @@ class Port {
   bool started_ = false;
   bool opened_ = false;
   bool stuck_ = false;  ///< a call of the driver has not returned
-  bool gone_ = false;
   std::atomic<bool> link_up_{false};
+  std::atomic<bool> gone_{false};
   uint32_t pauses_ = 0;
   std::atomic<uint32_t> pause_{0};  ///< number of the current pause; 0 for none
   mutable std::atomic<uint32_t> paused_pollers_{0};

@@ -60,7 +60,7 @@ class PortQueue {
   uint32_t index() const { return index_; }
   const Port& port() const { return parts_.port; }
   /// True while frames wait for room on the port.
-  bool blocked() const { return sink_->pending() || !parts_.port.link_up(); }
+  bool blocked() const { return sink_->pending() || parts_.port.holds_frames(); }
   bool waits_by_interrupt() const { return queue_ && parts_.port.rx_interrupts(); }
   uint16_t queue_id() const { return *queue_; }
   const PortQueueCounters& counters() const { return counters_; }

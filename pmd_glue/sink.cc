@@ -52,7 +52,7 @@ EtherSink::~EtherSink() {
 }
 
 std::size_t EtherSink::room() {
-  if (!port_.link_up()) return 0;
+  if (port_.holds_frames()) return 0;
   if (pending()) flush();
   std::size_t room = kPending - std::max(tx_count_, loop_count_);
   if (room > stash_count_ && !refill(room)) room = stash_count_;
@@ -258,6 +258,10 @@ bool EtherSink::flush_loopback() {
 
 uint16_t QueuePath::push(std::span<rte_mbuf*> mbufs) {
   const auto count = static_cast<uint16_t>(mbufs.size());
+  if (port_.gone()) [[unlikely]] {
+    rte_pktmbuf_free_bulk(mbufs.data(), count);
+    return count;
+  }
   if (!port_.needs_guard()) return rte_eth_tx_burst(port_.id(), queue_, mbufs.data(), count);
   volatile uint16_t sent = 0;
   const bool whole = guarded([&] { sent = rte_eth_tx_burst(port_.id(), queue_, mbufs.data(), count); });

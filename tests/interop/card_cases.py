@@ -147,15 +147,14 @@ class Cards(matrix.Transfers, harness.Case):
         card = daemon.cards[0]
         a, b = daemon.peer(0), daemon.peer(1)
         one, two = self.pair(a, b, "RC", 1024, timeout=12, retry_cnt=2)
-        rig().qmp.call("device_del", id=card.id)
+        rig().take_out(card)
+        self.addCleanup(rig().put_back, card)
         self.wait_for_event(a, "local catastrophic error")
         source, sink = self.region(a, 100), self.region(b, 100, "write")
         one.post("WRITE", source, 100, 0, sink)
         self.assertEqual(one.sent(seconds=20)[0]["status"], "transport retry counter exceeded")
         self.assertIn(f"port {card.pci}", daemon.end())
-        rig().qmp.call("device_add", driver=card.model.device, id=card.id, netdev=f"{card.id}n", addr=f"{card.pci[8:10]}",
-                       mac=card.mac, romfile="", **options(card.model.options))
-        time.sleep(1)
+        rig().put_back(card)
         again = self.daemon(model)
         self.transfer_all(again.peer(0), again.peer(1), 1024, (("RC", "SEND"),))
         interop.record("cards", model.name, "taken out and put back")
@@ -174,12 +173,6 @@ class Cards(matrix.Transfers, harness.Case):
             codes = client.finish(), server.finish()
             self.assertEqual(codes, (0, 0), f"{client}\n{server}")
         interop.record("cards", model.name, "uroce_perf")
-
-
-def options(text):
-    """QEMU's options of a device, as QMP takes them."""
-    return {key: {"on": True, "off": False}.get(value, int(value) if value.isdigit() else value)
-            for key, _, value in (item.partition("=") for item in text.split(",") if item)}
 
 
 class BadInput(harness.Case):

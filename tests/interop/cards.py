@@ -54,6 +54,7 @@ class Card:
 
     def __init__(self, model, number, side):
         self.model, self.side = model, side
+        self.taken_out = False
         slot = 8 + 2 * number + side
         self.pci = f"0000:00:{slot:02x}.0"
         self.id = f"card{number}{'ab'[side]}"
@@ -111,10 +112,29 @@ class CardRig:
         self.guest.run(f"[ ! -e {path}/driver ] || echo {card.pci} >{path}/driver/unbind; echo {driver} >{path}/driver_override"
                        + (f"; echo {card.pci} >/sys/bus/pci/drivers_probe" if driver else ""))
 
+    def take_out(self, card):
+        """Returns once the guest's kernel has let the card go."""
+        card.taken_out = True
+        self.qmp.call("device_del", id=card.id)
+        self.guest.run(f"for i in $(seq 100); do [ -e /sys/bus/pci/devices/{card.pci} ] || exit 0; sleep 0.1; done; exit 1")
+
+    def put_back(self, card):
+        if card.taken_out:
+            self.qmp.call("device_add", driver=card.model.device, id=card.id, netdev=f"{card.id}n", addr=card.pci[8:10],
+                          mac=card.mac, romfile="", **options(card.model.options))
+            self.guest.run(f"for i in $(seq 100); do [ -e /sys/bus/pci/devices/{card.pci} ] && exit 0; sleep 0.1; done; exit 1")
+        card.taken_out = False
+
     def close(self):
         for program in reversed(self.running):
             program.kill()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def options(text):
+    """QEMU's options of a device, as QMP takes them."""
+    return {key: {"on": True, "off": False}.get(value, int(value) if value.isdigit() else value)
+            for key, _, value in (item.partition("=") for item in text.split(",") if item)}
 
 
 class Qmp:
@@ -164,9 +184,8 @@ class Daemon:
         return made
 
     def counters(self, number):
-        out = self.rig.guest.run(f"{harness.BUILD}/apps/uroce/uroce stat uroce{number} --interval 0.1 --count 1 --json "
-                                 f"--socket {SOCKET}")
-        return json.loads(out.splitlines()[-1])
+        out = self.rig.guest.run(f"{harness.BUILD}/apps/uroce/uroce stat uroce{number} --interval 0 --json --socket {SOCKET}")
+        return json.loads(out)[0]["counters"]
 
     def end(self, signal="TERM", code=0):
         """Ends it by a signal; its output."""
