@@ -1,4 +1,4 @@
-// What a port's driver says of itself (rte_eth_dev_info_get), and what follows from it for frames and buffers.
+// Frames and buffers of a port, from what its driver says of itself (rte_eth_dev_info_get).
 #pragma once
 
 #include <cstdint>

@@ -190,7 +190,7 @@ std::string_view device_argument(std::string_view devargs, std::string_view key)
 }
 
 HostFacts read_host_facts() {
-  HostFacts facts{false, false};
+  HostFacts facts{.hugepages = false, .hugetlbfs_mounted = false, .cards = !cards_for_programs().empty()};
   std::error_code error;
   for (const auto& size : std::filesystem::directory_iterator("/sys/kernel/mm/hugepages", error)) {
     unsigned long free = 0;
@@ -247,7 +247,8 @@ Result<EalPlan> plan_eal(const std::vector<std::string>& args, const HostFacts& 
     if (huge && !has(*options, {"huge-unlink", "no-huge"})) add("--huge-unlink");
     plan.own_runtime_dir = true;
   }
-  if (!has(*options, {"iova-mode"}) && !has(*options, {"a", "allow"})) add("--iova-mode=va");
+  const bool cards = has(*options, {"a", "allow"}) || (plan.every_card && host.cards);
+  if (!has(*options, {"iova-mode"}) && !cards) add("--iova-mode=va");
   if (!has(*options, {"log-level"})) add("--log-level=warning");
   return plan;
 }

@@ -13,6 +13,7 @@ namespace uroce::glue {
 struct HostFacts {
   bool hugepages = true;  ///< at least one free hugepage
   bool hugetlbfs_mounted = true;
+  bool cards = false;  ///< Ethernet cards are bound to a driver for programs
 };
 HostFacts read_host_facts();
 

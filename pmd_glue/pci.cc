@@ -32,7 +32,7 @@ bool PciCard::for_programs() const {
   return std::ranges::find(kDrivers, driver) != kDrivers.end();
 }
 
-bool PciCard::keeps_kernel_driver() const { return driver == "mlx4_core" || driver == "mlx5_core"; }
+bool PciCard::keeps_kernel_driver() const { return driver == "mlx4_core" || driver == "mlx5_core" || driver == "mana"; }
 
 std::optional<std::string> pci_address(std::string_view allow) {
   allow = allow.substr(0, allow.find(','));
@@ -60,7 +60,7 @@ std::optional<PciCard> read_pci_card(const std::string& address, const fs::path&
   card.address = address;
   const fs::path driver = fs::read_symlink(folder / "driver", error);
   if (!error) card.driver = driver.filename();
-  card.iommu = fs::exists(folder / "iommu_group", error);
+  card.iommu = fs::is_symlink(folder / "iommu_group", error);
   return card;
 }
 

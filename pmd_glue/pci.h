@@ -23,7 +23,7 @@ struct PciCard {
   bool needs_hugepages() const { return for_programs() && !(driver == "vfio-pci" && iommu); }
   /// Has an interrupt for each queue.
   bool has_rx_interrupts() const { return driver == "vfio-pci" || keeps_kernel_driver(); }
-  /// Its poll-mode driver works beside the kernel's (mlx4, mlx5).
+  /// Its poll-mode driver works beside the kernel's (mlx4, mlx5, mana).
   bool keeps_kernel_driver() const;
 };
 

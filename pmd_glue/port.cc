@@ -93,6 +93,7 @@ Result<void> Port::start() {
   if ((*error != 0 || !interrupts_work()) && std::exchange(rx_interrupts_, false)) error = start_without_interrupts();
   if (*error != 0) return fail_port(*error, fmt::format("did not start: {}", rte_strerror(-*error)));
   started_ = true;
+  admit_vlan();
   if (card_) note(description(), NoteLevel::info);
   refresh_link();
   return {};

@@ -23,6 +23,7 @@ struct PortOptions {
   uint16_t rx_descriptors = 1024;
   uint16_t tx_descriptors = 1024;
   StackOptions::TxMode tx_mode = StackOptions::TxMode::automatic;
+  uint16_t vlan = 0;           ///< 802.1Q id of all frames; 0: untagged
   bool rx_interrupts = false;  ///< use them if the driver has them
 };
 
@@ -76,7 +77,7 @@ class Port {
   bool gone() const { return gone_.load(std::memory_order_relaxed); }
   /// Any thread: frames wait for a link that may come up. Those for a card that has gone are lost, so requests fail.
   bool holds_frames() const { return !link_up() && !gone(); }
-  /// What was chosen, in one line for people. Valid from start() on.
+  /// The set-up that was chosen, in one line for people. Valid from start() on.
   std::string description() const;
   /// Asks the driver, and the kernel for a port on a network interface. One thread.
   void refresh_link();
@@ -106,6 +107,8 @@ class Port {
   Result<void> configure();
   /// Gives the driver the whole set-up. Returns its error, negative.
   int apply();
+  /// Lets the tagged frames pass a card that filters them.
+  void admit_vlan() const;
   void look_for_card();
   bool interrupts_work() const;
   int start_without_interrupts();
@@ -119,6 +122,7 @@ class Port {
   std::string devargs_;
   EthAddr mac_{};
   Mtu path_mtu_ = Mtu::mtu256;
+  uint16_t vlan_ = 0;
   uint32_t mtu_ = 1500;
   bool set_mtu_ = false;  ///< the driver must be given mtu_
   uint32_t max_frame_ = 1518;

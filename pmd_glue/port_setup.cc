@@ -13,6 +13,7 @@
 #include "pmd_glue/card.h"
 #include "pmd_glue/eal_args.h"
 #include "pmd_glue/netdev.h"
+#include "pmd_glue/notes.h"
 #include "pmd_glue/pci.h"
 #include "pmd_glue/port.h"
 
@@ -80,6 +81,7 @@ Result<void> Port::set_up(const PortOptions& options) {
   rx_interrupts_ = options.rx_interrupts && (pci ? pci->has_rx_interrupts() : card_ || driver_ == "net_tap");
   uint16_t tx = options.tx_descriptors;
   rx_descriptors_ = options.rx_descriptors;
+  vlan_ = options.vlan;
   rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx_descriptors_, &tx);  // to the driver's limits and alignment
   tx_slots_ = tx;
   if (auto ok = make_pool(options); !ok) return ok;
@@ -157,6 +159,7 @@ int Port::apply() {
   tx_ip_checksum_ = (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM) != 0;
   conf.rxmode.offloads = info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_IPV4_CKSUM;
   conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM;
+  if (vlan_ != 0) conf.rxmode.offloads |= info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_VLAN_FILTER;
   if (external_ != ExternalMemory::never) {
     conf.txmode.offloads |= info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
   }
@@ -169,6 +172,15 @@ int Port::apply() {
     }
   }
   return error;
+}
+
+// Some cards filter whether asked to or not: virtio-net does where its host has that feature.
+void Port::admit_vlan() const {
+  if (vlan_ == 0 || (rte_eth_dev_get_vlan_offload(id_) & RTE_ETH_VLAN_FILTER_OFFLOAD) == 0) return;
+  const int error = rte_eth_dev_vlan_filter(id_, vlan_, 1);
+  if (error == 0) return;
+  note(fmt::format("port {} ({}) refuses to let VLAN {} pass its filter: {}; frames may be lost", name_, driver_, vlan_,
+                   rte_strerror(-error)));
 }
 
 std::string Port::description() const {

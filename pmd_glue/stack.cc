@@ -70,7 +70,9 @@ Result<void> Stack::Impl::open_ports(const StackOptions& options) {
   port_options.rx_interrupts = options.idle == IdlePolicy::sleep;
   const auto next = [](uint64_t id) { return rte_eth_find_next_owned_by(static_cast<uint16_t>(id), 0); };
   for (uint64_t id = next(0); id < RTE_MAX_ETHPORTS; id = next(id + 1)) {
-    port_options.mtu = options_of_port(options, units.size()).mtu;
+    const StackOptions own = options_of_port(options, units.size());
+    port_options.mtu = own.mtu;
+    port_options.vlan = static_cast<uint16_t>(own.vlan);
     auto port = Port::open(static_cast<uint16_t>(id), port_options);
     if (!port) return std::unexpected(port.error());
     units.emplace_back().port = std::move(*port);

@@ -78,6 +78,8 @@ class Programs:
     def __init__(self, build):
         self.build, self.apps = build, build / "apps"
         self.uroced = self.apps / "uroced" / "uroced"
+        targets = json.loads((build / "meson-info" / "intro-targets.json").read_text())
+        self.run_targets = [t["name"] for t in targets if t["type"] == "run"]
         self.tests = [t["name"] for t in json.loads((build / "meson-info" / "intro-tests.json").read_text())]
         targets = json.loads((build / "meson-info" / "intro-targets.json").read_text())
         self.outputs = {pathlib.Path(f).relative_to(build).as_posix() for t in targets for f in t["filename"]
@@ -246,7 +248,7 @@ class Check:
                         if not any((self.root / n).exists() for n in names) and word not in self.programs.outputs:
                             self.fault(document.name, number, f"there is no {word}: correct the path")
                     elif "/" not in word and re.search(r"\w\.(?:cc|h|py|sh|toml)$", word) and word not in self.names:
-                        if not word.startswith(("example", "verbs.h")):
+                        if not word.startswith(("example", "verbs.h", "dpdk-devbind", "get-vfio")):  # other projects' files
                             self.fault(document.name, number, f"no file is named {word}: correct it")
 
     def link(self, document, number, target):
@@ -271,8 +273,8 @@ class Check:
                 for word in words:
                     if SUITE.match(word) and not pathlib.Path(word).suffix:
                         named.add(word)
-                        if word not in self.programs.tests:
-                            self.fault(document.name, number, f"meson has no test named {word}")
+                        if word not in self.programs.tests + self.programs.run_targets:
+                            self.fault(document.name, number, f"meson has no test or target named {word}")
         families = {s.split("-")[0] for _, cells in readme.rows("folder") for s in re.findall(r"`([a-z]+-[\w]+)`", cells[2])}
         plain = {span for _, span, _ in readme.spans()}
         for test in sorted(set(self.programs.tests)):

@@ -1,4 +1,4 @@
-"""What is tried on every emulated card: operations against the same card and against rxe, programs, VLANs, engines, faults."""
+"""The cases of every emulated card: operations against the same card and against rxe, programs, VLANs, engines, faults."""
 
 import itertools
 import time
@@ -10,7 +10,7 @@ import matrix
 import rig as rigs
 
 PEER_MTU = 1024  # the path MTU of Ethernet's own
-# What is tried between two cards of a kind, and between one and rxe.
+# Between two cards of a kind, and between a card and rxe.
 OPERATIONS = matrix.OPERATIONS
 WITH_RXE = (("RC", "SEND"), ("RC", "WRITE_IMM"), ("RC", "READ"), ("RC", "CMP_SWAP"), ("UC", "WRITE"), ("UD", "SEND"))
 
@@ -112,7 +112,8 @@ class Cards(matrix.Transfers, harness.Case):
         a, b = daemon.peer(0), daemon.peer(1)
         for _ in range(3):
             self.transfer_all(a, b, 1024, (("RC", "SEND"), ("RC", "READ"), ("UD", "SEND_IMM")))
-        self.assertGreater(daemon.counters(0).get("port_steered", 0), 0)
+        if model.queues == 1:  # several queues may be the right ones by chance
+            self.assertGreater(daemon.counters(0)["port_steered"], 0)
         self.assertIn(f"{min(model.queues, 2)} queue(s)", daemon.end())
         interop.record("cards", model.name, "two engines")
 

@@ -87,6 +87,21 @@ TEST(EalArgs, CompletesWhatIsLeftOpen) {
   EXPECT_EQ(said->args.size(), 5u) << "nothing to add";
   EXPECT_FALSE(said->own_runtime_dir);
   EXPECT_FALSE(contains_prefix(plan_eal({"-a", "0000:01:00.0"}, kHuge)->args, "--iova-mode")) << "the bus knows";
+  HostFacts with_cards = kHuge;
+  with_cards.cards = true;
+  EXPECT_FALSE(contains_prefix(plan_eal({"-l", "0"}, with_cards)->args, "--iova-mode")) << "EAL takes the cards";
+  EXPECT_TRUE(contains(plan_eal({"--no-pci"}, with_cards)->args, "--iova-mode=va"));
+}
+
+TEST(EalArgs, NamesTheCards) {
+  const auto some = plan_eal({"-a", "01:00.0,x=y", "--allow=0000:02:00.1", "-a", "auxiliary:mlx5_core.sf.4"}, kHuge);
+  ASSERT_TRUE(some);
+  EXPECT_EQ(some->cards, (std::vector<std::string>{"0000:01:00.0", "0000:02:00.1"}));
+  EXPECT_FALSE(some->every_card);
+  EXPECT_TRUE(plan_eal({}, kHuge)->every_card);
+  EXPECT_FALSE(plan_eal({"--no-pci"}, kHuge)->every_card);
+  EXPECT_TRUE(plan_eal({}, kHuge)->hugepages);
+  EXPECT_FALSE(plan_eal({"--no-huge"}, kHuge)->hugepages);
 }
 
 TEST(EalArgs, GivesVirtualDevicesRoomForAFullPathMtu) {

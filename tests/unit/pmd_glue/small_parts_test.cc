@@ -1,5 +1,6 @@
 // Parts that need no EAL.
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -66,6 +67,20 @@ TEST(Waker, WatchesDescriptors) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(20));
   close(ends[0]);
   close(ends[1]);
+}
+
+// An eventfd, which is what vfio-pci gives for a queue's interrupt, stays readable until it is read.
+TEST(Waker, TakesTheEventsOfAnEventfd) {
+  const int event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  ASSERT_GE(event, 0);
+  Waker waker;
+  ASSERT_TRUE(waker.watch(event));
+  ASSERT_EQ(eventfd_write(event, 3), 0);
+  waker.prepare();
+  waker.sleep(seconds(30));
+  eventfd_t left = 0;
+  EXPECT_NE(eventfd_read(event, &left), 0) << left << " events are left";
+  close(event);
 }
 
 TEST(FaultGuard, EndsABurstThatFaults) {

@@ -1,0 +1,92 @@
+#include "pmd_glue/pci.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+namespace uroce::glue {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder that looks like /sys.
+class Pci : public testing::Test {
+ protected:
+  Pci() {
+    std::string path = fs::temp_directory_path() / "uroce-pci-XXXXXX";
+    root_ = ::mkdtemp(path.data());
+  }
+  ~Pci() override { fs::remove_all(root_); }
+
+  void add(const std::string& address, const std::string& driver, bool iommu = false, const char* kind = "0x020000") {
+    const fs::path folder = root_ / "bus/pci/devices" / address;
+    fs::create_directories(folder);
+    std::ofstream(folder / "class") << kind << '\n';
+    std::ofstream(folder / "config") << "x";
+    if (!driver.empty()) fs::create_symlink("../../../bus/pci/drivers/" + driver, folder / "driver");
+    if (iommu) fs::create_symlink("../../../kernel/iommu_groups/7", folder / "iommu_group");
+  }
+
+  fs::path root_;
+};
+
+TEST_F(Pci, ReadsTheAddressOfAnArgument) {
+  EXPECT_EQ(pci_address("0000:00:04.0"), "0000:00:04.0");
+  EXPECT_EQ(pci_address("00:04.0"), "0000:00:04.0");
+  EXPECT_EQ(pci_address("pci:0000:3b:00.1,dv_flow_en=1"), "0000:3b:00.1");
+  for (const char* other : {"", "net_memif0", "auxiliary:mlx5_core.sf.4", "4.0", "00:04", "0000:00:zz.0", ":1.0"}) {
+    EXPECT_EQ(pci_address(other), std::nullopt) << other;
+  }
+}
+
+TEST_F(Pci, FindsTheCardsThatProgramsMayDrive) {
+  add("0000:00:09.0", "vfio-pci", true);
+  add("0000:00:04.0", "uio_pci_generic");
+  add("0000:00:05.0", "e1000e");
+  add("0000:00:06.0", "vfio-pci", true, "0x010802");
+  add("0000:00:07.0", "");
+  const auto cards = cards_for_programs(root_);
+  ASSERT_EQ(cards.size(), 2u);
+  EXPECT_EQ(cards[0].address, "0000:00:04.0");
+  EXPECT_TRUE(cards[0].needs_hugepages());
+  EXPECT_FALSE(cards[0].has_rx_interrupts());
+  EXPECT_EQ(cards[1].address, "0000:00:09.0");
+  EXPECT_FALSE(cards[1].needs_hugepages());
+  EXPECT_TRUE(cards[1].has_rx_interrupts());
+}
+
+TEST_F(Pci, NeedsHugepagesWithoutAnIommu) {
+  add("0000:00:04.0", "vfio-pci", false);
+  EXPECT_TRUE(read_pci_card("0000:00:04.0", root_)->needs_hugepages());
+}
+
+TEST_F(Pci, SaysWhyACardIsNoPort) {
+  add("0000:00:05.0", "e1000e");
+  add("0000:00:07.0", "");
+  const std::string kernels = why_no_port("0000:00:05.0", root_);
+  for (const char* part : {"0000:00:05.0", "e1000e", "dpdk-devbind.py -b vfio-pci 0000:00:05.0"}) {
+    EXPECT_NE(kernels.find(part), std::string::npos) << kernels;
+  }
+  EXPECT_NE(why_no_port("0000:00:07.0", root_).find("has no driver"), std::string::npos);
+  EXPECT_NE(why_no_port("0000:00:08.0", root_).find("there is no PCI device 0000:00:08.0"), std::string::npos);
+}
+
+TEST_F(Pci, KeepsASecondUserOffACard) {
+  add("0000:00:04.0", "uio_pci_generic");
+  const PciCard card = *read_pci_card("0000:00:04.0", root_);
+  PciLocks second;
+  {
+    PciLocks first;
+    ASSERT_TRUE(first.add(card, root_));
+    const auto refused = second.add(card, root_);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, EBUSY);
+    EXPECT_NE(refused.error().text.find("0000:00:04.0"), std::string::npos);
+  }
+  EXPECT_TRUE(second.add(card, root_));
+}
+
+}  // namespace
+}  // namespace uroce::glue
