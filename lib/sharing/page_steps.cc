@@ -143,11 +143,6 @@ void sleep_until_set(std::atomic<uint32_t>& word) {
   }
 }
 
-void set_and_wake(std::atomic<uint32_t>& word, uint32_t value) {
-  word.store(value, std::memory_order_release);
-  raw_syscall(SYS_futex, word_of(&word), FUTEX_WAKE_PRIVATE, 1);
-}
-
 void* move_pages(void* argument) {
   auto& work = *static_cast<PageWork*>(argument);
   sleep_until_set(work.go);

@@ -30,7 +30,6 @@ struct PageWork {
 
 /// Waits until the word is not 0.
 void sleep_until_set(std::atomic<uint32_t>& word);
-void set_and_wake(std::atomic<uint32_t>& word, uint32_t value = 1);
 
 /// The thread that moves pages: begins when `go` is set, and sets `done` at the end.
 void* move_pages(void* work);

@@ -2,9 +2,11 @@
 // ends the wait must store only into its own memory: no allocation, no errno, no lazily bound function, no lock.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -34,6 +36,12 @@ inline long raw_syscall(long number, uintptr_t a = 0, uintptr_t b = 0, uintptr_t
 #else
 #error "add the system call convention of this processor"
 #endif
+}
+
+/// Wakes one thread that waits for the word to become something else than 0.
+inline void set_and_wake(std::atomic<uint32_t>& word, uint32_t value = 1) {
+  word.store(value, std::memory_order_release);
+  raw_syscall(SYS_futex, reinterpret_cast<uintptr_t>(&word), FUTEX_WAKE_PRIVATE, 1);
 }
 
 inline void raw_copy(uintptr_t to, uintptr_t from, std::size_t length) {

@@ -30,11 +30,6 @@ constexpr std::size_t kMostExcepted = 4;
 
 uintptr_t as_argument(int value) { return static_cast<uintptr_t>(static_cast<intptr_t>(value)); }
 
-void set(std::atomic<uint32_t>& word) {
-  word.store(1, std::memory_order_release);
-  raw_syscall(SYS_futex, word_of(&word), FUTEX_WAKE_PRIVATE, 1);
-}
-
 void wait_for(std::atomic<uint32_t>& word) {
   long result = 0;
   while (word.load(std::memory_order_acquire) == 0 && result != -ETIMEDOUT) {
@@ -74,7 +69,7 @@ int ThreadStop::Helper::run(void* self) {
     if (seized == 0) break;
     wait_until_stopped(seized);
   }
-  set(helper.stopped);
+  set_and_wake(helper.stopped);
   wait_for(helper.release);
   return 0;  // all threads are detached when their tracer ends
 }
@@ -123,13 +118,13 @@ ThreadStop::ThreadStop(uintptr_t stack, std::initializer_list<pid_t> except)
       ::clone(Helper::run, reinterpret_cast<void*>(stack + kStackBytes), CLONE_VM | CLONE_FS | CLONE_FILES, helper_);
   if (helper_->pid < 0) return;
   raw_syscall(SYS_prctl, PR_SET_PTRACER, as_argument(helper_->pid));  // where Yama asks for it
-  set(helper_->permitted);
+  set_and_wake(helper_->permitted);
   wait_for(helper_->stopped);
 }
 
 ThreadStop::~ThreadStop() {
   if (helper_->pid > 0) {
-    set(helper_->release);
+    set_and_wake(helper_->release);
     raw_syscall(SYS_wait4, as_argument(helper_->pid), 0, __WALL, 0);
   }
   if (helper_->tasks >= 0) raw_syscall(SYS_close, as_argument(helper_->tasks));

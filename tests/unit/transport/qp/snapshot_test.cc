@@ -512,7 +512,7 @@ TEST_F(SnapshotErrors, ANumberOfAnotherEngineIsRefused) {
             "cannot take over QP 0x11: its number belongs to engine 1, and this is engine 0; give it to engine 1");
 }
 
-// --- What the engine adds ----------------------------------------------------------------------------------------
+// --- Moves between engines ---------------------------------------------------------------------------------------
 
 TEST(Migration, RoutesFollowTheirNextHop) {
   Hosts hosts({});
