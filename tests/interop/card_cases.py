@@ -7,8 +7,10 @@ import cards
 import harness
 import interop
 import matrix
+import programs
 import rig as rigs
 
+ORDERED = f"LD_PRELOAD={programs.TELLS}"  # for the end of rping
 PEER_MTU = 1024  # the path MTU of Ethernet's own
 # Between two cards of a kind, and between a card and rxe.
 OPERATIONS = matrix.OPERATIONS
@@ -96,8 +98,8 @@ class Cards(matrix.Transfers, harness.Case):
                 interop.record("cards", model.name, name)
 
     def run_programs(self, server, client):
-        listening = rig().guest.start(f"{cards.run()} {server}", 60)
-        calling = rig().guest.start(f"sleep 4; {cards.run()} {client}", 60)
+        listening = rig().guest.start(f"{cards.run(ORDERED)} {server}", 60)
+        calling = rig().guest.start(f"sleep 4; {cards.run(ORDERED)} {client}", 60)
         both = calling.finish(), listening.finish()
         self.assertEqual(both, (0, 0), f"{calling}\n{listening}")
 

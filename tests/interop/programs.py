@@ -28,7 +28,7 @@ CM = {"ready": "listen"}
 PERF_CM = {"ready": "listen", "twice": True, "says": BANDWIDTH}
 STREAM = "-I 10 -C 5"
 STREAMED = r"(?m)^custom +\d.*s +\d+\.\d+ +\d+\.\d+$"
-# Servers of rdma_cm do not say that they listen; this, preloaded, makes a file.
+# Servers of rdma_cm do not say that they listen; this, preloaded, makes a file. It also orders the end of rping.
 TELLS = harness.BUILD / "tests" / "system" / "clients" / "tell_listen.so"
 
 
@@ -94,7 +94,7 @@ class Programs(interop.Case):
             "LD_PRELOAD": TELLS, "UROCE_TEST_LISTENS": told, "UROCE_TEST_LISTENS_AT": program.ready})
         self.await_server(program, server, listening, told)
         go_on = f"/run/listens-again-{next(SERIAL)}" if client is self.guest else self.directory / "listens-again"
-        hold = {"LD_PRELOAD": TELLS, "UROCE_TEST_CONNECTS_AGAIN_AFTER": go_on} if program.twice else {}
+        hold = {"LD_PRELOAD": TELLS} | ({"UROCE_TEST_CONNECTS_AGAIN_AFTER": go_on} if program.twice else {})
         calling = self.launch(program, client, server, hold)
         if program.twice:
             self.await_file(server, listening, f"{told}.2")

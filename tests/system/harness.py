@@ -255,7 +255,8 @@ class TapResult(unittest.TestResult):
 
     @staticmethod
     def _explain(text):
-        print("\n".join("# " + line for line in text.splitlines()), flush=True)
+        """To stderr: of a failed TAP test, meson shows nothing else."""
+        print("\n".join("# " + line for line in text.splitlines()), file=sys.stderr, flush=True)
 
 
 def main():

@@ -13,8 +13,10 @@ import verbs
 
 SERVER, CLIENT = "10.117.0.1", "10.117.0.2"
 SERIAL = itertools.count()
-# Servers do not say that they listen, and who comes before is refused: this, preloaded, tells.
+# Servers do not say that they listen, and a client that comes before is refused: this, preloaded, tells. It also orders
+# the end of rping.
 TELLS = harness.BUILD / "tests" / "system" / "clients" / "tell_listen.so"
+PRELOAD = {"LD_PRELOAD": str(TELLS)}
 
 
 class Case(verbs.Case):
@@ -40,8 +42,8 @@ class Case(verbs.Case):
     def run_pair(self, server, client, seconds=40, stays=False, namespaces=(None, None), at="listen", twice=False):
         """Both outputs. A server that `stays` would serve on: it is ended. One that listens `twice` is waited for again."""
         first = self.serve(server, namespaces[0], at)
-        again = {"LD_PRELOAD": str(TELLS), "UROCE_TEST_CONNECTS_AGAIN_AFTER": f"{self.told}.2"} if twice else {}
-        second = self.start([verbs.RUN, *client], namespace=namespaces[1], env={**self.env, **again})
+        again = {"UROCE_TEST_CONNECTS_AGAIN_AFTER": f"{self.told}.2"} if twice else {}
+        second = self.start([verbs.RUN, *client], namespace=namespaces[1], env={**self.env, **PRELOAD, **again})
         try:
             code = second.wait(seconds)
         except AssertionError as hung:
@@ -68,7 +70,8 @@ class Utilities(Case):
         """Its persistent server takes one client after the other."""
         server = self.serve(["rping", "-s", "-P", "-a", SERVER])
         for _ in range(3):
-            self.finish(self.under("rping", "-c", "-a", SERVER, "-C", "5"), 20)
+            command = ["rping", "-c", "-a", SERVER, "-C", "5"]
+            self.finish(self.start([verbs.RUN, *command], env={**self.env, **PRELOAD}), 20)
         self.assertIsNone(server.process.poll(), str(server))
         server.kill()
 

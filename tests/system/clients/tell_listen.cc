@@ -3,6 +3,9 @@
 // UROCE_TEST_LISTENS_AT=bind waits for that instead.
 // Preloaded into perftest's clients with rdma_cm: UROCE_TEST_CONNECTS_AGAIN_AFTER names a file that their second
 // connection waits for. They do not wait for the server, which listens anew for it, and do not survive being refused.
+// Preloaded into rping: its main thread closes the event channel, then exits with the result. Its event thread, if it
+// is late, finds the channel closed and exits with an error instead. Here it waits until the main thread has come
+// through.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <rdma/rdma_cma.h>
@@ -10,6 +13,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -49,6 +53,15 @@ int rdma_listen(rdma_cm_id* id, int backlog) { return tell(next(&rdma_listen, "r
 int rdma_connect(rdma_cm_id* id, rdma_conn_param* parameters) {
   await_turn();
   return next(&rdma_connect, "rdma_connect")(id, parameters);
+}
+
+int rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
+  const int result = next(&rdma_get_cm_event, "rdma_get_cm_event")(channel, event);
+  if (result != 0 && errno == EBADF) {
+    sleep(5);
+    errno = EBADF;
+  }
+  return result;
 }
 
 int rlisten(int socket, int backlog) { return tell(next(&rlisten, "rlisten")(socket, backlog), "listen"); }
