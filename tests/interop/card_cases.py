@@ -94,12 +94,12 @@ class Cards(matrix.Transfers, harness.Case):
                 ("ib_write_bw", "ib_write_bw -d uroce0 -x 0 -F -n 50 -u 18", "ib_write_bw -d uroce1 -x 0 -F -n 50 -u 18 127.0.0.1"),
                 ("rping", f"rping -s -C 10 -V -a {address}", f"rping -c -C 10 -V -a {address}")):
             with self.subTest(program=name):
-                self.run_programs(server, client)
+                self.run_programs(daemon, server, client)
                 interop.record("cards", model.name, name)
 
-    def run_programs(self, server, client):
-        listening = rig().guest.start(f"{cards.run(ORDERED)} {server}", 60)
-        calling = rig().guest.start(f"sleep 4; {cards.run(ORDERED)} {client}", 60)
+    def run_programs(self, daemon, server, client):
+        listening = rig().guest.start(f"{daemon.run(ORDERED)} {server}", 60)
+        calling = rig().guest.start(f"sleep 4; {daemon.run(ORDERED)} {client}", 60)
         both = calling.finish(), listening.finish()
         self.assertEqual(both, (0, 0), f"{calling}\n{listening}")
 

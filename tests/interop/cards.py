@@ -9,7 +9,7 @@ import os
 import pathlib
 import shlex
 import shutil
-import socket
+import socket as sockets
 import tempfile
 
 import guest as guests
@@ -35,6 +35,7 @@ class Model:
     own_mtu: int = 1500  # without a setting
     queues: int = 1
     checksum: bool = False  # the card computes the IPv4 header's checksum
+    kernel_driver: str = "virtio-pci"
 
 
 MODELS = (
@@ -42,9 +43,9 @@ MODELS = (
     Model("virtio_legacy", "virtio-net-pci", ",disable-legacy=off,disable-modern=on"),
     Model("virtio_mtu", "virtio-net-pci", ",host_mtu=4200", largest=4200, own_mtu=4200),
     Model("virtio_queues", "virtio-net-pci", ",mq=on,vectors=10", ",queues=4", queues=4),
-    Model("e1000", "e1000", checksum=True),
-    Model("e1000e", "e1000e", checksum=True),
-    Model("vmxnet3", "vmxnet3", largest=9000, queues=2),
+    Model("e1000", "e1000", checksum=True, kernel_driver="e1000"),
+    Model("e1000e", "e1000e", checksum=True, kernel_driver="e1000e"),
+    Model("vmxnet3", "vmxnet3", largest=9000, queues=2, kernel_driver="vmxnet3"),
 )
 BY_NAME = {model.name: model for model in MODELS}
 
@@ -141,7 +142,7 @@ class Qmp:
     """QEMU's monitor."""
 
     def __init__(self, path):
-        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket = sockets.socket(sockets.AF_UNIX)
         self.socket.settimeout(30)
         self.socket.connect(str(path))
         self.file = self.socket.makefile("rw")
@@ -162,8 +163,8 @@ class Qmp:
 class Daemon:
     """uroced in the guest, on cards by their poll-mode drivers: device uroce0 on the first, uroce1 on the second."""
 
-    def __init__(self, rig, cards, *args, eal=("-l", "0"), driver="uio_pci_generic", ready=True):
-        self.rig, self.cards = rig, cards
+    def __init__(self, rig, cards, *args, eal=("-l", "0"), driver="uio_pci_generic", ready=True, socket=SOCKET):
+        self.rig, self.cards, self.socket = rig, cards, socket
         for card in cards:
             rig.bind(card, driver)
         words = [*eal, *itertools.chain(*(("-a", card.pci) for card in cards)), "--huge-unlink", "-m", "400", "--"]
@@ -171,7 +172,7 @@ class Daemon:
             words += ["--address", f"{card.addresses[0]}/24,{card.addresses[1]}/64"]
         self.log = f"/run/uroced-{next(_serial)}.log"
         self.serial = next(_serial)
-        self.command = shlex.join([str(rigs.UROCED), *words, "--socket", SOCKET, *map(str, args)])
+        self.command = shlex.join([str(rigs.UROCED), *words, "--socket", socket, *map(str, args)])
         self.remote = rig.guest.start(f"cd /run; exec {self.command} 2>&1", 3600)
         self.peers = []
         if ready:
@@ -179,12 +180,12 @@ class Daemon:
 
     def peer(self, number):
         """interop_peer on a device of this daemon."""
-        made = peers.GuestPeer(self.rig.guest, "uroce", f"uroce{number}", self.cards[number].addresses, run=run("exec"))
+        made = peers.GuestPeer(self.rig.guest, "uroce", f"uroce{number}", self.cards[number].addresses, run=self.run("exec"))
         self.peers.append(made)
         return made
 
     def counters(self, number):
-        out = self.rig.guest.run(f"{harness.BUILD}/apps/uroce/uroce stat uroce{number} --interval 0 --json --socket {SOCKET}")
+        out = self.rig.guest.run(f"{harness.BUILD}/apps/uroce/uroce stat uroce{number} --interval 0 --json --socket {self.socket}")
         return json.loads(out)[0]["counters"]
 
     def end(self, signal="TERM", code=0):
@@ -196,7 +197,6 @@ class Daemon:
             raise AssertionError(f"exit code {self.remote.code}, not {code}: {self.remote}")
         return self.remote.output
 
-
-def run(before=""):
-    """The beginning of a shell command in the guest that runs under uroce-run."""
-    return f"TMPDIR=/run UROCE_SOCKET={SOCKET} {before} {rigs.RUN}"
+    def run(self, before=""):
+        """The beginning of a shell command in the guest that runs under uroce-run."""
+        return f"TMPDIR=/run UROCE_SOCKET={self.socket} {before} {rigs.RUN}"

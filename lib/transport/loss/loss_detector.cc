@@ -56,8 +56,7 @@ Nanos LossDetector::sample_rtt(Psn psn, Psn sent, Nanos now) {
 std::optional<Nanos> LossDetector::on_echo(const wire::Sack& sack, Psn sent, Nanos now) {
   if (!times_.covers(sack.echo, sent) || sack.hold == UINT32_MAX) return Nanos(0);
   const Departure& departure = times_[sack.echo];
-  // The packet was retransmitted, but this echo is of the first copy.
-  if (departure.times > 1 && sack.echo_tag == 0 && !sack.duplicate) on_late(sack.echo, highest_);
+  if (is_late(sack, sent)) on_late(sack.echo, highest_);
   if (departure.times == 0 || departure.times - 1 != sack.echo_tag) return Nanos(0);
   const Nanos rtt = Stamp(now).since(departure.at) - Nanos(sack.hold);
   if (rtt < Nanos(-128)) return std::nullopt;

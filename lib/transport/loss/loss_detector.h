@@ -47,6 +47,10 @@ class LossDetector {
 
   /// `psn` was acknowledged. Returns the round-trip time that this shows; 0 for none.
   Nanos sample_rtt(Psn psn, Psn sent, Nanos now);
+  /// The SACK echoes the first copy of a packet that was sent again: nothing was lost, the peer was late.
+  bool is_late(const wire::Sack& sack, Psn sent) const {
+    return sack.echo_tag == 0 && !sack.duplicate && times_.covers(sack.echo, sent) && times_[sack.echo].times > 1;
+  }
   /// The echo of a SACK. Returns the round-trip time that it shows, 0 for none. No value: the time is impossible, so
   /// the SACK must not be believed.
   std::optional<Nanos> on_echo(const wire::Sack& sack, Psn sent, Nanos now);

@@ -14,11 +14,34 @@ constexpr Nanos kLongestWait{1'000'000'000};
 // For a QP without a timeout: after this long a silence the peer may have emptied its reorder buffer.
 constexpr Nanos kForgottenAfter{100'000'000};
 
+Nanos two_round_trips(const RttEstimator& rtt) {
+  return std::max(rtt.smoothed_or_assumed() * 2 + rtt.variation() * 4, kLeastProbe);
+}
+
 }  // namespace
 
+void ProbeTimer::on_progress(Nanos now) {
+  silent_timers_ = 0;
+  progress_at_ = now;
+  lateness_ = Nanos(0);
+  excused_ = false;
+  if (++progresses_ % kForgetPatience == 0) patience_ -= patience_ / 4;
+}
+
+void ProbeTimer::on_first_sent(Nanos now) {
+  lateness_ = patience_ + std::clamp((now - progress_at_) / kNapShare, Nanos(0), kLongestNap);
+  progress_at_ = now;
+}
+
+void ProbeTimer::on_late(const RttEstimator& rtt) {
+  patience_ = std::min(patience_ * 2 + two_round_trips(rtt), kMostPatience);
+}
+
 Nanos ProbeTimer::wait(const RttEstimator& rtt, uint8_t timeout) const {
-  Nanos wait = std::max(rtt.smoothed_or_assumed() * 2 + rtt.variation() * 4, kLeastProbe);
-  if (silent_timers_ > 0) {
+  Nanos wait = two_round_trips(rtt);
+  if (silent_timers_ == 0) {
+    wait += lateness_;
+  } else {
     wait = std::max(wait, kLeastTimeout / 2) * (int64_t{1} << std::min(silent_timers_, 20u));
   }
   return std::min({wait, kLongestWait, ack_timeout(timeout)});

@@ -64,6 +64,7 @@ Outcome on_sack(Context& ctx, Qp& qp, const wire::Packet& packet) {
     out |= trust_peer(ctx, qp, *proof);
   }
   if (distance(sack.base, tx.acked) < 0) return out | drop(ctx, wire::Drop::response_stale);
+  if (r.loss.is_late(sack, tx.sent) && r.loss.counts().cause != Cause::hole) r.probe.on_late(r.loss.rtt());
   const auto rtt = r.loss.on_echo(sack, tx.sent, ctx.now);
   if (!rtt) return out | drop(ctx, wire::Drop::sack_invalid);
   if (sack.duplicate && sack.echo_tag != 0) {

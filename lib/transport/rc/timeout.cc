@@ -76,6 +76,7 @@ Outcome on_ack_timer(Context& ctx, Qp& qp) {
   auto& tx = qp.tx;
   if (tx.deadline == kNever) return {};
   if (ctx.now < tx.deadline) return set_deadline(qp, tx.deadline);
+  const Nanos late = ctx.now - tx.deadline;
   tx.deadline = kNever;
   if (tx.rnr_waiting) {
     tx.rnr_waiting = false;
@@ -83,6 +84,7 @@ Outcome on_ack_timer(Context& ctx, Qp& qp) {
   }
   if (tx.una == tx.sent) return {};
   if (awaits_turn(qp)) return arm_ack_timer(ctx, qp);
+  if (tx.recovery->probe.excuses(late)) return set_deadline(qp, ctx.now + ProbeTimer::kSecondLook);
   return qp.selective ? on_silence(ctx, qp) : on_timeout(ctx, qp);
 }
 

@@ -28,6 +28,49 @@ TEST(ProbeTimer, TheFirstWaitIsTwoRoundTripsAndTheirVariation) {
   EXPECT_EQ(timer.wait(RttEstimator{}, kTimeout), milliseconds(2)) << "1 ms is assumed";
 }
 
+TEST(ProbeTimer, TheFirstWaitAfterAPauseIsLongerByTheNapOfAnIdlePeer) {
+  const RttEstimator rtt = rtt_of(microseconds(100));
+  ProbeTimer timer;
+  timer.on_progress(kBegin);
+  timer.on_first_sent(kBegin + microseconds(800));
+  EXPECT_EQ(timer.wait(rtt, kTimeout), microseconds(400 + 100)) << "an eighth of the pause";
+  timer.on_first_sent(kBegin + seconds(1));
+  EXPECT_EQ(timer.wait(rtt, kTimeout), microseconds(400 + 4000)) << "the longest nap";
+  timer.on_progress(kBegin + seconds(1));
+  EXPECT_EQ(timer.wait(rtt, kTimeout), microseconds(400)) << "the peer is awake";
+}
+
+TEST(ProbeTimer, LateAnswersMakeItPatientAfterPauses) {
+  const RttEstimator rtt = rtt_of(microseconds(100));
+  const auto first_wait = [&rtt](ProbeTimer timer) {
+    timer.on_progress(kBegin);
+    EXPECT_EQ(timer.wait(rtt, kTimeout), microseconds(400)) << "in a flow of packets";
+    timer.on_first_sent(kBegin);
+    return timer.wait(rtt, kTimeout);
+  };
+  ProbeTimer timer;
+  timer.on_late(rtt);
+  EXPECT_EQ(first_wait(timer), microseconds(400 + 400));
+  timer.on_late(rtt);
+  EXPECT_EQ(first_wait(timer), microseconds(400 + 1200));
+  for (int i = 0; i < 20; ++i) timer.on_late(rtt);
+  EXPECT_EQ(first_wait(timer), microseconds(400 + 8000)) << "the most";
+  for (int i = 0; i < 1024; ++i) timer.on_progress(kBegin);
+  EXPECT_EQ(first_wait(timer), microseconds(400 + 6000)) << "a quarter is forgotten";
+  timer.on_first_sent(kBegin);
+  timer.on_expiry(kBegin, kTimeout, kRetries);
+  EXPECT_EQ(timer.wait(rtt, kTimeout), microseconds(800)) << "later waits are as ever";
+}
+
+TEST(ProbeTimer, AWaitThatEndedWhileThisEngineDidNotRunIsExcusedOnce) {
+  ProbeTimer timer;
+  EXPECT_FALSE(timer.excuses(microseconds(100))) << "a tick of the wheel, a long round";
+  EXPECT_TRUE(timer.excuses(microseconds(101)));
+  EXPECT_FALSE(timer.excuses(seconds(1)));
+  timer.on_progress(kBegin);
+  EXPECT_TRUE(timer.excuses(seconds(1)));
+}
+
 TEST(ProbeTimer, EachLaterWaitIsTwiceAsLong) {
   ProbeTimer timer;
   const RttEstimator rtt = rtt_of(microseconds(100));
