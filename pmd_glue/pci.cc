@@ -64,17 +64,22 @@ std::optional<PciCard> read_pci_card(const std::string& address, const fs::path&
   return card;
 }
 
-std::vector<PciCard> cards_for_programs(const fs::path& root) {
+std::vector<PciCard> ethernet_cards(const fs::path& root) {
   std::vector<PciCard> cards;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(root / "bus/pci/devices", error)) {
     std::string kind;
     std::ifstream(entry.path() / "class") >> kind;
     if (!kind.starts_with("0x0200")) continue;
-    auto card = read_pci_card(entry.path().filename(), root);
-    if (card && card->for_programs()) cards.push_back(std::move(*card));
+    if (auto card = read_pci_card(entry.path().filename(), root)) cards.push_back(std::move(*card));
   }
   std::ranges::sort(cards, {}, &PciCard::address);
+  return cards;
+}
+
+std::vector<PciCard> cards_for_programs(const fs::path& root) {
+  auto cards = ethernet_cards(root);
+  std::erase_if(cards, [](const PciCard& card) { return !card.for_programs(); });
   return cards;
 }
 

@@ -33,6 +33,9 @@ std::optional<std::string> pci_address(std::string_view allow);
 /// nullopt when there is no such device. `root`: "/sys" but in tests.
 std::optional<PciCard> read_pci_card(const std::string& address, const std::filesystem::path& root = "/sys");
 
+/// All Ethernet cards, by address.
+std::vector<PciCard> ethernet_cards(const std::filesystem::path& root = "/sys");
+
 /// Ethernet cards that are bound to a driver for programs; EAL probes them when no -a names a device.
 std::vector<PciCard> cards_for_programs(const std::filesystem::path& root = "/sys");
 

@@ -27,12 +27,13 @@ Examples:
     uroced -l 0,1 --no-pci --vdev net_af_packet0,iface=eth1 -- --address 192.0.2.1/24
   As the service does, with a file:
     uroced --config /etc/uroce/uroced.toml
-  Check a file:
+  Check a file and this machine's cards; the cards alone:
     uroced --check /etc/uroce/uroced.toml
+    uroced --check
   Set any key of the file on the command line:
     uroced --demo --set limits.max_qp=64 --set daemon.mode=0660
 Signals: SIGTERM and SIGINT end the clients and then the daemon; a second one ends it at once. SIGHUP reads the file again.
-Exit codes: 0 success, 1 failure (--check: the file has errors), 2 unusable command line or configuration.)";
+Exit codes: 0 success, 1 failure (--check: the file has errors, or a card that is named is not ready), 2 unusable command line or configuration.)";
 }
 
 /// Splits argv at the first `--`. Without one, all words are the daemon's own.
@@ -76,8 +77,7 @@ std::optional<std::string> take_set(const std::string& word, std::vector<Overrid
 }
 
 std::optional<std::string> problem_of(const CommandLine& command) {
-  const int jobs =
-      (command.check_file.empty() ? 0 : 1) + (command.demo ? 1 : 0) + (command.config_file.empty() ? 0 : 1);
+  const int jobs = (command.check ? 1 : 0) + (command.demo ? 1 : 0) + (command.config_file.empty() ? 0 : 1);
   if (jobs > 1) return "--config, --check and --demo exclude each other; give only one";
   if (jobs == 0 && command.eal.empty()) {
     return "there is no port to serve; give --config FILE, or EAL arguments that name a port before `--`, or try "
@@ -99,7 +99,10 @@ std::expected<CommandLine, EarlyExit> parse_command_line(int argc, const char* c
   app.get_formatter()->column_width(32);
   bool version = false;
   app.add_option("-c,--config", command.config_file, "Configuration file (TOML)");
-  app.add_option("--check", command.check_file, "Report the faults of this file, and end");
+  app.add_option("--check", command.check_file,
+                 "Report the faults of this file, if given, and the state of the cards, and end")
+      ->expected(0, 1)
+      ->type_name("[FILE]");
   app.add_flag("--demo", command.demo, "Two devices joined back to back, without hardware or configuration");
   app.add_option("--set", sets, "Set TABLE.KEY=VALUE, in place of the file's value; may be repeated")
       ->allow_extra_args(false);
@@ -131,6 +134,7 @@ std::expected<CommandLine, EarlyExit> parse_command_line(int argc, const char* c
   } catch (const CLI::ParseError& e) {
     return refuse_usage(fmt::format("{}; EAL arguments go before `--`; see uroced --help", e.what()));
   }
+  command.check = app.count("--check") > 0;
   if (version) return std::unexpected(EarlyExit{0, fmt::format("uroced {}", kVersion)});
   for (const std::string& word : sets) {
     if (const auto problem = take_set(word, command.overrides)) return refuse_usage(*problem);

@@ -13,7 +13,8 @@ namespace uroce::daemon {
 struct CommandLine {
   std::vector<std::string> eal{};  ///< the words before `--`
   std::string config_file{};       ///< empty: none
-  std::string check_file{};        ///< check this file and end
+  bool check = false;              ///< check the machine, and the file if one is named, and end
+  std::string check_file{};        ///< empty: none
   bool demo = false;
   std::vector<Override> overrides{};
   // For all ports, or in port order; they override the file.

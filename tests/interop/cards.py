@@ -107,6 +107,12 @@ class CardRig:
             self.rxe = peers.GuestPeer(self.rxe_guest, "rxe", "rxe1", RXE)
         return self.rxe
 
+    def connect_guests(self):
+        """Programs at the two guests reach each other's `commands` address by TCP from now on."""
+        harness.sysctl(None, "net.ipv4.ip_forward=1")
+        for guest in (self.guest, self.rxe_guest):
+            guest.run(f"ip route replace 10.98.0.0/16 via {guest.commands[0]}")
+
     def bind(self, card, driver):
         """Gives the card to one of the guest's drivers; "" leaves it without."""
         path = f"/sys/bus/pci/devices/{card.pci}"

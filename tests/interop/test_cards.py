@@ -11,7 +11,7 @@ import cards  # noqa: E402
 import harness  # noqa: E402
 import interop  # noqa: E402
 import rig  # noqa: E402
-from card_cases import BadInput, Cards  # noqa: E402, F401  pylint: disable=unused-import
+from card_cases import BadInput, Cards, Walk  # noqa: E402, F401  pylint: disable=unused-import
 
 SHORT = {"virtio": ("on_its_own_mtu", "with_rxe"), "e1000e": ("on_its_largest_mtu",), "vmxnet3": ("on_programs",)}
 

@@ -25,13 +25,6 @@ WAYS = {"polled": "", "events": " -e"}
 
 
 class Rig(cards.CardRig):
-    def __init__(self, models):
-        super().__init__(models)
-        # Programs at the two guests tell each other their addresses over the command taps.
-        harness.sysctl(None, "net.ipv4.ip_forward=1")
-        for guest in (self.guest, self.rxe_guest):
-            guest.run(f"ip route add 10.98.0.0/16 via {guest.commands[0]}")
-
     def microseconds(self, server, client):
         """One round. A server and a client are (guest, beginning of the command, device, GID index)."""
         def command(end, way, peer=""):
@@ -98,6 +91,7 @@ def main():
         sys.exit(f"error: {reason}")
     rigs.enter_namespace()
     rig = Rig([cards.BY_NAME[model] for model in args.models])
+    rig.connect_guests()
     for model in args.models:
         found, sent_again = measure(rig, model, args.rounds)
         for (ends, way), values in found.items():

@@ -49,6 +49,14 @@ class Check(Daemon):
         output = self.run_to_end("--check", SOURCE / "config" / "uroced.toml", code=0)
         self.assertIn("no errors", output)
 
+    def test_cards(self):
+        """The state of this machine's cards, and exit code 1 where a card that is named cannot be driven."""
+        self.assertRegex(self.run_to_end("--check", code=0), r"card [0-9a-f:.]+: |has no Ethernet card")
+        path = self.write('[eal]\narguments = ["-a", "0000:00:1f.7"]\n')
+        output = self.run_to_end("--check", path, code=1)
+        self.assertIn("no errors", output)
+        self.assertIn("there is no PCI device 0000:00:1f.7", output)
+
     def test_errors_name_place_key_value_and_limit(self):
         path = self.write("[limits]\nmax_qp = 0\n[daemon]\ncolour = 1\n")
         output = self.run_to_end("--check", path, code=1)

@@ -1,9 +1,12 @@
 #include "pmd_glue/pci.h"
 
+#include "pmd_glue/card_check.h"
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace uroce::glue {
@@ -20,10 +23,12 @@ class Pci : public testing::Test {
   }
   ~Pci() override { fs::remove_all(root_); }
 
-  void add(const std::string& address, const std::string& driver, bool iommu = false, const char* kind = "0x020000") {
+  void add(const std::string& address, const std::string& driver, bool iommu = false, const char* kind = "0x020000",
+           const char* vendor = "0x1af4") {
     const fs::path folder = root_ / "bus/pci/devices" / address;
     fs::create_directories(folder);
     std::ofstream(folder / "class") << kind << '\n';
+    std::ofstream(folder / "vendor") << vendor << '\n';
     std::ofstream(folder / "config") << "x";
     if (!driver.empty()) fs::create_symlink("../../../bus/pci/drivers/" + driver, folder / "driver");
     if (iommu) fs::create_symlink("../../../kernel/iommu_groups/7", folder / "iommu_group");
@@ -86,6 +91,31 @@ TEST_F(Pci, KeepsASecondUserOffACard) {
     EXPECT_NE(refused.error().text.find("0000:00:04.0"), std::string::npos);
   }
   EXPECT_TRUE(second.add(card, root_));
+}
+
+TEST_F(Pci, ChecksWhatEachCardNeeds) {
+  add("0000:00:03.0", "virtio-pci");
+  add("0000:00:04.0", "uio_pci_generic");
+  add("0000:00:05.0", "vfio-pci", true, "0x020000", "0x8086");
+  add("0000:00:06.0", "uio_pci_generic", false, "0x020000", "0x1d0f");
+  add("0000:00:07.0", "mlx5_core", false, "0x020000", "0x15b3");
+  add("0000:00:08.0", "", true, "0x020000", "0x15ad");
+  add("0000:00:09.0", "tg9", false, "0x020000", "0x1234");
+  const auto ready = [this](bool hugepages) {
+    std::vector<bool> list;
+    for (const CardReport& one : check_cards(hugepages, root_)) list.push_back(one.ready);
+    return list;
+  };
+  EXPECT_EQ(ready(true), (std::vector<bool>{false, true, true, false, true, false, false}));
+  EXPECT_EQ(ready(false), (std::vector<bool>{false, false, true, false, true, false, false}));
+  const auto cards = check_cards(false, root_);
+  EXPECT_THAT(cards[0].text,
+              testing::HasSubstr("modprobe uio_pci_generic && dpdk-devbind.py -b uio_pci_generic 0000:00:03.0"));
+  EXPECT_THAT(cards[1].text, testing::HasSubstr("sysctl vm.nr_hugepages"));
+  EXPECT_THAT(cards[2].text, testing::HasSubstr("wait for its interrupt"));
+  EXPECT_THAT(cards[3].text, testing::HasSubstr("does not support"));
+  EXPECT_THAT(cards[5].text, testing::HasSubstr("no driver has it. To give it to uroced: modprobe vfio-pci"));
+  EXPECT_THAT(cards[6].text, testing::HasSubstr("vendor 0x1234"));
 }
 
 }  // namespace
