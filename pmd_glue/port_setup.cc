@@ -78,7 +78,9 @@ Result<void> Port::set_up(const PortOptions& options) {
   rss_ = queues_ > 1 && (kRss & info.flow_type_rss_offloads) != 0;
   const auto pci = card_ ? read_pci_card(name_) : std::nullopt;
   on_pci_ = pci.has_value();
-  rx_interrupts_ = options.rx_interrupts && (pci ? pci->has_rx_interrupts() : card_ || driver_ == "net_tap");
+  // net_e1000_em says that it has interrupts. By vfio-pci none came (DPDK 22.11).
+  const bool interrupts = pci ? pci->has_rx_interrupts() && driver_ != "net_e1000_em" : card_ || driver_ == "net_tap";
+  rx_interrupts_ = options.rx_interrupts && interrupts;
   uint16_t tx = options.tx_descriptors;
   rx_descriptors_ = options.rx_descriptors;
   vlan_ = options.vlan;

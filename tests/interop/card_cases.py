@@ -1,7 +1,6 @@
 """The cases of every emulated card: operations against the same card and against rxe, programs, VLANs, engines, faults."""
 
 import itertools
-import re
 import time
 
 import cards
@@ -34,11 +33,11 @@ def sizes(kind, op, mtu):
     return (1, mtu) if kind == "UD" else (1, mtu + 1, 65536)
 
 
-class Cards(matrix.Transfers, harness.Case):
-    """A method per case and card; see `add_cases`. A case is a method `on_...` that takes the model."""
+class Case(matrix.Transfers, harness.Case):
+    """For tests that start a daemon on cards."""
 
-    def daemon(self, model, *args, number=2, **kw):
-        daemon = cards.Daemon(rig(), rig().cards[model.name][:number], *args, **kw)
+    def daemon_on(self, where, model, *args, number=2, **kw):
+        daemon = cards.Daemon(where, where.cards[model.name][:number], *args, **kw)
         self.addCleanup(self.end_quietly, daemon)
         return daemon
 
@@ -46,8 +45,9 @@ class Cards(matrix.Transfers, harness.Case):
         """After a case that has not ended its daemon itself."""
         for peer in daemon.peers:
             peer.kill()
-        rig().guest.run(f"kill -KILL {daemon.remote.pid} 2>/dev/null || true")
-        self.assertIsNone(rig().guest.program.process.poll(), rig().guest.said()[-2000:])
+        guest = daemon.rig.guest
+        guest.run(f"kill -KILL {daemon.remote.pid} 2>/dev/null || true")
+        self.assertIsNone(guest.program.process.poll(), guest.said()[-2000:])
 
     def transfer_all(self, a, b, mtu, operations=OPERATIONS, family=4):
         for kind, op in operations:
@@ -63,6 +63,13 @@ class Cards(matrix.Transfers, harness.Case):
             self.assertEqual(resent, {})
 
     # --- The cases ------------------------------------------------------------------------------------------------
+
+
+class Cards(Case):
+    """A method per case and card; see `add_cases`. A case is a method `on_...` that takes the model."""
+
+    def daemon(self, model, *args, **kw):
+        return self.daemon_on(rig(), model, *args, **kw)
 
     def on_its_own_mtu(self, model):
         """Without a setting: the MTU that the driver begins with."""
@@ -221,64 +228,6 @@ class BadInput(harness.Case):
         self.assertNotEqual(second.finish(), 0)
         self.assertIn(f"card {card.pci} is used by another process", second.output)
         daemon.end()
-
-
-class Walk(harness.Case):
-    """config/README.md takes a newcomer from a VM with a second card to ib_write_bw: each of its commands, in the guest."""
-
-    # The programs are not installed here, and the modules are loaded already.
-    SETUP = ("PATH=$PATH:{0}/apps/uroced:{0}/apps/uroce:{0}/apps/uroce-run; export TMPDIR=/run; cd /run; "
-             "modprobe() {{ [ -e /sys/module/$1 ]; }}; ").format(harness.BUILD)
-
-    def commands(self):
-        """Of the section, one after the other."""
-        text = (harness.SOURCE / "config" / "README.md").read_text()
-        section = re.search(r"### From a Debian VM with a second card.*?\n### ", text, re.S)[0]
-        found = [line.strip() for block in re.findall(r"```\n(.*?)```", section, re.S) for line in block.splitlines() if line.strip()]
-        return found
-
-    def start_line(self, line):
-        return rig().guest.start(self.SETUP + line, 120)
-
-    def test_from_a_second_card_to_ib_write_bw(self):
-        card = rig().cards["virtio"][0]
-        self.assertEqual(card.pci, "0000:00:08.0", "as in the document")
-        rig().bind(card, "virtio-pci")
-        rig().connect_guests()
-        rig().rxe_guest.run("ip addr add 192.0.2.12/24 dev eth1")
-        self.addCleanup(rig().rxe_guest.run, "ip addr del 192.0.2.12/24 dev eth1")
-        daemon = None
-        for line in self.commands():
-            with self.subTest(line):
-                if line.endswith("&"):
-                    daemon = self.start_line(f"exec {line.removesuffix('&')} 2>&1")
-                    daemon.wait_for("serving uroce0", 60)
-                elif line == "kill %1":
-                    rig().guest.run(f"kill {daemon.pid}")
-                    self.assertEqual(daemon.finish(), 0, str(daemon))
-                elif line.startswith("uroce-run"):
-                    self.run_with_peer(line)
-                else:
-                    self.check(self.start_line(line), line)
-        driver = rig().guest.run(f"basename $(readlink /sys/bus/pci/devices/{card.pci}/driver)").strip()
-        self.assertEqual(driver, "virtio-pci")
-
-    def check(self, remote, line):
-        self.assertEqual(remote.finish(), 0, str(remote))
-        if line == "uroced --check":
-            self.assertIn("card 0000:00:08.0: not ready: virtio-net (net_virtio); the kernel's driver virtio-pci has it",
-                          remote.output)
-        if line == "uroce devices":
-            self.assertRegex(remote.output, r"uroce0 .*up")
-
-    def run_with_peer(self, line):
-        server = self.start_line(line)
-        rig().guest.run(f"until grep -q ':{programs.PORT:04X} .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done", 30)
-        gid = rig().rxe_guest.run("grep -l 0000:ffff:c000:020c /sys/class/infiniband/rxe1/ports/1/gids/*").split("/")[-1].strip()
-        client = rig().rxe_guest.start(f"ib_write_bw -x {gid} -m 1024 -n 200 -F {rig().guest.commands[1]}", 120)
-        self.assertEqual(client.finish(), 0, f"{client}\n{server}")
-        self.assertEqual(server.finish(), 0, str(server))
-        self.assertRegex(server.output, programs.BANDWIDTH)
 
 
 CASES = [name for name in vars(Cards) if name.startswith(("on_", "with_"))]

@@ -3,9 +3,9 @@ cards and rxe's wire."""
 
 import atexit
 import dataclasses
+import functools
 import itertools
 import json
-import os
 import pathlib
 import shlex
 import shutil
@@ -36,6 +36,7 @@ class Model:
     queues: int = 1
     checksum: bool = False  # the card computes the IPv4 header's checksum
     kernel_driver: str = "virtio-pci"
+    interrupts: bool = True  # for receiving, by vfio-pci
 
 
 MODELS = (
@@ -47,6 +48,13 @@ MODELS = (
     Model("e1000e", "e1000e", checksum=True, kernel_driver="e1000e"),
     Model("vmxnet3", "vmxnet3", largest=9000, queues=2, kernel_driver="vmxnet3"),
 )
+# On the virtual IOMMU of a q35 machine.
+IOMMU_MODELS = (
+    Model("virtio_iommu", "virtio-net-pci", ",disable-legacy=on,iommu_platform=on"),
+    Model("e1000e_iommu", "e1000e", checksum=True, kernel_driver="e1000e", interrupts=False),
+    Model("vmxnet3_iommu", "vmxnet3", largest=9000, queues=2, kernel_driver="vmxnet3"),
+)
+IOMMU = {"boot": "intel_iommu=on", "machine": ("-M", "q35", "-device", "intel-iommu")}
 BY_NAME = {model.name: model for model in MODELS}
 
 
@@ -71,23 +79,21 @@ class Card:
 
 
 class CardRig:
-    """Everything runs from the constructor on, until `close`. `models`: those whose cards are in the guest."""
+    """Everything runs from the constructor on, until `close`. `models`: those whose cards are in the guest. `first`: of the
+    numbers of the models and the guest, so that two rigs fit on one bridge."""
 
-    def __init__(self, models, boot="", machine=(), with_rxe=True):
+    def __init__(self, models, boot="", machine=(), with_rxe=True, first=0):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="uroce-cards-"))
         atexit.register(self.close)
         self.running = []
-        harness.ip("link", "set", "lo", "up")
-        harness.ip("link", "add", "wire", "type", "bridge", "mcast_snooping", "0")
-        harness.sysctl(None, "net.ipv6.conf.wire.disable_ipv6=1")
-        harness.ip("link", "set", "wire", "mtu", WIRE_MTU, "up")
-        self.cards = {model.name: [Card(model, number, side) for side in (0, 1)] for number, model in enumerate(models)}
+        make_bridge()
+        self.cards = {model.name: [Card(model, number, side) for side in (0, 1)] for number, model in enumerate(models, first)}
         hardware = ["-smp", "2", *machine]
         for card in itertools.chain(*self.cards.values()):
             hardware += ["-netdev", card.netdev, "-device", card.device]
         self.qmp_path = self.directory / "qmp"
         hardware += ["-qmp", f"unix:{self.qmp_path},server=on,wait=off"]
-        self.guest = guests.Guest(self.directory, [], number=1, module_lists=("modules", "card_modules"), memory=2560,
+        self.guest = guests.Guest(self.directory, [], number=first + 1, module_lists=("modules", "card_modules"), memory=2560,
                                   hardware=hardware, boot=f"hugepages=512 {boot}")
         self.running.append(self.guest)
         self.rxe_guest = self.rxe = None
@@ -136,6 +142,15 @@ class CardRig:
         for program in reversed(self.running):
             program.kill()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+@functools.cache
+def make_bridge():
+    """At the first call."""
+    harness.ip("link", "set", "lo", "up")
+    harness.ip("link", "add", "wire", "type", "bridge", "mcast_snooping", "0")
+    harness.sysctl(None, "net.ipv6.conf.wire.disable_ipv6=1")
+    harness.ip("link", "set", "wire", "mtu", WIRE_MTU, "up")
 
 
 def options(text):
