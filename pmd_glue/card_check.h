@@ -1,5 +1,4 @@
-// What `uroced --check` says of this machine's Ethernet cards: the requirements of config/cards.md beside what is
-// there.
+// A report on the Ethernet cards of this machine: the requirements of config/cards.md beside what is there.
 #pragma once
 
 #include <filesystem>
