@@ -21,7 +21,7 @@ PortQueue::PortQueue(const PortQueueParts& parts)
     : parts_(parts),
       index_(parts.engine.config().index),
       max_frame_(rte_pktmbuf_data_room_size(parts.port.pool())),
-      random_(parts.engine.config().seed) {
+      random_(parts.engine.config().seed.plain_seed("loss")) {
   if (index_ < parts_.port.queues()) queue_ = static_cast<uint16_t>(index_);
   if (queue_) {
     path_ = std::make_unique<QueuePath>(parts_.port, *queue_);

@@ -11,6 +11,7 @@
 #include <iterator>
 #include <random>
 
+#include "base/secret.h"
 #include "client/in_process.h"
 #include "pmd_glue/fault_guard.h"
 #include "pmd_glue/stack_impl.h"
@@ -120,11 +121,10 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
   if (config.congestion.dcqcn.line_rate_mbps == 0) config.congestion.dcqcn.line_rate_mbps = port.speed_mbps();
   config.udp_source_ports = options.udp_source_ports;
   config.parking_frames = options.parking_frames;
-  std::random_device random;
-  config.seed = uint64_t{random()} << 32 | random();
+  config.seed = Secret::fresh();
   unit.neighbourhood =
       std::make_unique<Neighbourhood>(port, static_cast<uint16_t>(options.vlan), std::move(*table), engines(),
-                                      service_->waker(), *clock_, uint64_t{random()} << 32 | random());
+                                      service_->waker(), *clock_, Secret::fresh().plain_seed("net"));
   unit.neighbourhood->set_sender(&workers_[0]->waker());
   std::vector<Worker*> workers;
   for (const auto& worker : workers_) workers.push_back(worker.get());

@@ -35,7 +35,7 @@ ALLOWED = {
     "apps/perf": ("pmd_glue", "transport"),
     "apps/uroce": ("client", "message", "net", "wire"),
     "apps/uroce-run": (),
-    "apps/uroced": ("cm", "net", "pmd_glue", "service", "transport"),
+    "apps/uroced": ("base", "cm", "net", "pmd_glue", "service", "transport"),
     # Precompiled headers: the standard library alone.
     "pch": (),
 }

@@ -1,4 +1,5 @@
 #include "uroced/daemon.h"
+#include "base/secret.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -63,8 +64,7 @@ class Daemon {
     // The server's threads inherit the CPUs of this thread.
     glue::StackAccess::leave_engines_cpus(*stack_);
     const auto devices = glue::StackAccess::devices(*stack_);
-    std::random_device random;
-    auto connections = cm::Manager::start(devices, uint64_t{random()} << 32 | random());
+    auto connections = cm::Manager::start(devices, Secret::fresh());
     if (!connections) return std::unexpected(connections.error());
     connections_ = std::move(*connections);
     service::PortAccess ports{

@@ -1,4 +1,5 @@
 #include "cm/ib_cm.h"
+#include "base/random.h"
 
 #include <cerrno>
 
@@ -30,9 +31,11 @@ Result<void> check_private(std::span<const std::byte> data, std::size_t most, st
 }
 
 IbCm::Impl::Impl(const IbCmConfig& config_, IbCmHost& host_)
-    : config(config_), host(host_), random(config_.seed), peers(0, PeerKeyHash{random.next()}) {
-  for (uint32_t& key : id_key) key = static_cast<uint32_t>(random.next());
-}
+    : config(config_),
+      host(host_),
+      transaction_ids(config.seed.derive("tids")),
+      permute_id(config.seed.derive("ids")),
+      peers(0, PeerKeyHash{config.seed.plain_seed("peers")}) {}
 
 CmRecord* IbCm::Impl::record(uint32_t id) {
   const auto it = records.find(id);
@@ -48,16 +51,8 @@ Result<CmRecord*> IbCm::Impl::record_in(uint32_t id, std::string_view call, std:
                                   name(r->state)));
 }
 
-/// The next communication id of a seeded permutation: no id comes back before all were used, and peers cannot guess it.
-uint32_t IbCm::Impl::fresh_id() {
-  // Each step is invertible, so that different counts give different ids.
-  uint32_t id = ids_given++ ^ id_key[0];
-  for (const uint32_t factor : {id_key[1] | 1, id_key[2] | 1}) {
-    id *= factor;
-    id ^= id >> 15;
-  }
-  return id;
-}
+/// The next communication id of a secret permutation: no id comes back before all were used, and peers cannot guess it.
+uint32_t IbCm::Impl::fresh_id() { return permute_id(ids_given++, 32); }
 
 /// A record with a new id; nullptr when the table is full.
 CmRecord* IbCm::Impl::add_record() {

@@ -16,6 +16,7 @@
 #include <uroce/types.h>
 
 #include "base/counter.h"
+#include "base/secret.h"
 #include "base/time.h"
 #include "cm/mad.h"
 #include "message/cm_reject_reasons.h"
@@ -131,7 +132,7 @@ struct IbCmCounters {
 struct IbCmConfig {
   uint64_t ca_guid = 0;
   uint32_t max_connections = 65536;  ///< including those in time-wait
-  uint64_t seed = 0;                 ///< for ids and transaction ids
+  Secret seed = 0;                   ///< for ids and transaction ids
 };
 
 class IbCm {

@@ -107,7 +107,7 @@ Result<uint32_t> IbCm::Impl::connect(const CmRequest& request, Nanos now) {
   r->active = true;
   r->request = request;
   r->local_qpn = request.qpn;
-  r->transaction_id = random.next();
+  r->transaction_id = transaction_ids.next();
   const uint32_t id = r->id;
   if (request.type == QpType::ud) {
     connect_sidr(*r, now);

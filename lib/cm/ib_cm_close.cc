@@ -81,7 +81,7 @@ Result<void> IbCm::Impl::disconnect(uint32_t id, std::span<const std::byte> priv
 
 void IbCm::Impl::send_dreq(CmRecord& r, std::span<const std::byte> private_data, Nanos now) {
   r.state = CmState::dreq_sent;
-  r.last = make_mad(random.next(), DreqMad{r.id, r.remote_id, r.remote_qpn, private_data});
+  r.last = make_mad(transaction_ids.next(), DreqMad{r.id, r.remote_id, r.remote_qpn, private_data});
   const uint8_t timeout =
       r.active ? r.request.remote_cm_timeout : std::min(r.request.local_cm_timeout, kMaxPeerTimeout);
   repeat_until_answered(r, timeout, now);

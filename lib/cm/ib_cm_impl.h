@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/random.h"
+#include "base/secret.h"
 #include "base/timer_wheel.h"
 #include "cm/ib_cm.h"
 #include "cm/ib_cm_state.h"
@@ -137,8 +137,8 @@ struct IbCm::Impl {
   const IbCmConfig config;
   IbCmHost& host;
   IbCmCounters counters;
-  Random random;
-  std::array<uint32_t, 3> id_key{};
+  SecretStream transaction_ids;
+  SecretPermutation permute_id;
   uint32_t ids_given = 0;
   TimerWheel timers;
   bool polling = false;  ///< inside poll()

@@ -75,7 +75,7 @@ void EventChannel::take_bytes(std::size_t count) const {
 // --- The thread ------------------------------------------------------------------------------------------------
 
 Result<std::unique_ptr<Manager>> Manager::start(const std::vector<std::shared_ptr<control::Device>>& devices,
-                                                uint64_t seed) {
+                                                const Secret& seed) {
   auto pipe = control::EventPipe::create();
   if (!pipe) return std::unexpected(pipe.error());
   auto impl = std::make_unique<Impl>(seed, std::move(*pipe));
@@ -83,7 +83,7 @@ Result<std::unique_ptr<Manager>> Manager::start(const std::vector<std::shared_pt
     auto gsi = Gsi::open(device);
     if (!gsi) return std::unexpected(gsi.error());
     const auto& mac = device->config().mac.bytes;
-    IbCmConfig config{.seed = impl->random.next()};
+    IbCmConfig config{.seed = seed.derive("cm", impl->agents.size())};
     for (const uint8_t byte : mac) config.ca_guid = config.ca_guid << 8 | byte;
     impl->agents.push_back(std::make_unique<CmAgent>(*impl, device, std::move(*gsi), config));
   }
@@ -157,7 +157,7 @@ Id& Manager::Impl::make_id(Owner& owner, std::shared_ptr<EventChannel> channel, 
   id->channel = std::move(channel);
   id->space = space;
   id->type = type;
-  id->psn = static_cast<uint32_t>(random.next()) & 0xffffff;
+  id->psn = static_cast<uint32_t>(psns.next()) & 0xffffff;
   Id& made = *id;
   ids.emplace(made.number, std::move(id));
   return made;

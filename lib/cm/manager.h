@@ -15,6 +15,7 @@
 #include <uroce/error.h>
 #include <uroce/types.h>
 
+#include "base/secret.h"
 #include "control/device.h"
 #include "message/cm_options.h"
 
@@ -78,7 +79,7 @@ class Manager {
   /// Opens the QP1 of each device. `seed`: for port numbers, PSNs and ids. Errors: EBUSY (a QP1 is open already),
   /// ENOMEM, EMFILE, ETIMEDOUT.
   static Result<std::unique_ptr<Manager>> start(const std::vector<std::shared_ptr<control::Device>>& devices,
-                                                uint64_t seed);
+                                                const Secret& seed);
   /// Destroy all users before.
   ~Manager();
   Manager(const Manager&) = delete;

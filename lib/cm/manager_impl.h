@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/random.h"
+#include "base/secret.h"
 #include "cm/gsi.h"
 #include "cm/ib_cm.h"
 #include "cm/manager.h"
@@ -118,7 +118,8 @@ struct CmAgent final : IbCmHost {
 };
 
 struct Manager::Impl {
-  Impl(uint64_t seed, control::EventPipe pipe) : random(seed), wake(std::move(pipe)) {}
+  Impl(const Secret& seed, control::EventPipe pipe)
+      : psns(seed.derive("psns")), port_numbers(seed.derive("ports")), wake(std::move(pipe)) {}
 
   static Nanos now() { return std::chrono::steady_clock::now().time_since_epoch(); }
   void run();
@@ -158,7 +159,8 @@ struct Manager::Impl {
   void forget_connection(Id& id);
 
   mutable std::mutex mutex;
-  Random random;
+  SecretStream psns;
+  SecretStream port_numbers;
   std::vector<std::unique_ptr<CmAgent>> agents;
   std::unordered_map<uint32_t, std::unique_ptr<Id>> ids;
   std::map<std::pair<PortSpace, uint16_t>, std::vector<Id*>> ports;

@@ -47,7 +47,7 @@ Result<void> Manager::Impl::take_port(Id& id, const CmAddress& wanted, bool priv
   CmAddress address = wanted;
   if (address.port == 0) {
     constexpr uint32_t kRange = kLastEphemeral - kFirstEphemeral + 1;
-    const auto start = static_cast<uint32_t>(random.below(kRange));
+    const auto start = static_cast<uint32_t>(port_numbers.below(kRange));
     uint32_t step = 0;
     for (; step < kRange; ++step) {
       address.port = static_cast<uint16_t>(kFirstEphemeral + (start + step) % kRange);

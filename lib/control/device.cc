@@ -57,10 +57,9 @@ Device::Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits)
       index_bits_(index_bits),
       gids_(std::move(config_.gids)),
       former_(gids_),
-      objects_(config_.name, {.max_qp = config_.max_qp, .max_mr = config_.max_mr}, config_.seed),
+      objects_(config_.name, {.max_qp = config_.max_qp, .max_mr = config_.max_mr}, config_.seed.derive("keys")),
       events_(objects_.cqs()),
       runner_(host, config_.name, config_.engine_timeout) {
-  Random seeds(config_.seed);
   const uint32_t slots = std::bit_ceil(config_.max_qp);  // any engine may get all queue pairs
   for (uint32_t index = 0; index < config_.engines; ++index) {
     transport::EngineConfig engine;
@@ -73,11 +72,11 @@ Device::Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits)
     engine.congestion = config_.congestion;
     engine.parking_frames = config_.parking_frames;
     engine.udp_source_ports = config_.udp_source_ports;
-    engine.seed = seeds.next();
+    engine.seed = config_.seed.derive("engine", index);
     engine.gids = gids_;
     runner_.add(std::make_unique<transport::Engine>(engine, objects_.keys().table(), events_,
                                                     &objects_.address_handles().table()));
-    objects_.qp_numbers().add_engine(QpnAllocator(index, index_bits_, slots, seeds.next()));
+    objects_.qp_numbers().add_engine(QpnAllocator(index, index_bits_, slots, config_.seed.derive("qpn", index)));
   }
 }
 

@@ -16,6 +16,7 @@
 #include <uroce/types.h>
 #include <uroce/verbs.h>
 
+#include "base/secret.h"
 #include "control/device_host.h"
 #include "control/device_limits.h"
 #include "control/engine_runner.h"
@@ -38,7 +39,7 @@ struct DeviceConfig {
   uint32_t engines = 1;  ///< 1..64
   uint32_t max_qp = 16384;
   uint32_t max_mr = 65536;
-  uint64_t seed = 0;  ///< for keys, first QPNs, and other numbers that peers must not guess
+  Secret seed = 0;  ///< for keys, first QPNs, and other numbers that peers must not guess
   Retransmission retransmission = Retransmission::automatic;  ///< of RC queue pairs that do not choose
   CongestionSettings congestion{};                            ///< likewise; the parameters are for all
   uint32_t udp_source_ports = 1;                              ///< see transport::EngineConfig

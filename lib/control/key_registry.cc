@@ -7,7 +7,7 @@
 
 namespace uroce::control {
 
-KeyRegistry::KeyRegistry(std::string device, uint32_t max_mr, uint64_t seed)
+KeyRegistry::KeyRegistry(std::string device, uint32_t max_mr, const Secret& seed)
     : device_(std::move(device)), max_mr_(max_mr), table_(std::max(2u, max_mr), seed) {}
 
 Result<void> KeyRegistry::check_room() const {

@@ -11,6 +11,7 @@
 
 #include <uroce/error.h>
 
+#include "base/secret.h"
 #include "control/engine_runner.h"
 #include "memory/region_table.h"
 
@@ -19,7 +20,7 @@ namespace uroce::control {
 class KeyRegistry {
  public:
   /// `device`: its name, for messages. `seed`: for keys.
-  KeyRegistry(std::string device, uint32_t max_mr, uint64_t seed);
+  KeyRegistry(std::string device, uint32_t max_mr, const Secret& seed);
 
   // --- With the control lock held ---
   /// Errors: ENOMEM (max_mr), and those of RegionTable::add().

@@ -6,7 +6,7 @@
 
 namespace uroce::control {
 
-ObjectRegistry::ObjectRegistry(const std::string& device, const Limits& limits, uint64_t seed)
+ObjectRegistry::ObjectRegistry(const std::string& device, const Limits& limits, const Secret& seed)
     : device_(device),
       keys_(device, limits.max_mr, seed),
       address_handles_(device),

@@ -11,6 +11,7 @@
 
 #include <uroce/error.h>
 
+#include "base/secret.h"
 #include "control/address_handle_registry.h"
 #include "control/device_limits.h"
 #include "control/id_table.h"
@@ -32,7 +33,7 @@ class ObjectRegistry {
     uint32_t max_mr;
   };
   /// `device`: its name, for messages. `seed`: for keys.
-  ObjectRegistry(const std::string& device, const Limits& limits, uint64_t seed);
+  ObjectRegistry(const std::string& device, const Limits& limits, const Secret& seed);
 
   KeyRegistry& keys() { return keys_; }
   const KeyRegistry& keys() const { return keys_; }

@@ -11,31 +11,38 @@ constexpr bool reserved(uint32_t qpn) { return qpn <= 1 || qpn == 0xffffff; }
 
 }  // namespace
 
-QpnAllocator::QpnAllocator(uint32_t engine, uint32_t index_bits, uint32_t slots, uint64_t seed)
+QpnAllocator::QpnAllocator(uint32_t engine, uint32_t index_bits, uint32_t slots, const Secret& seed)
     : engine_(engine),
       index_bits_(index_bits),
       slot_bits_(static_cast<uint32_t>(std::countr_zero(slots))),
-      generation_mask_((1u << (kQpnBits - index_bits_ - slot_bits_)) - 1),
-      random_(seed) {}
+      generation_bits_(kQpnBits - index_bits_ - slot_bits_),
+      permute_(seed),
+      uses_(slots) {}
 
 uint32_t QpnAllocator::compose(uint32_t slot) const {
-  return (generations_[slot] << slot_bits_ | slot) << index_bits_ | engine_;
+  const uint32_t count = uses_[slot] & ((1u << generation_bits_) - 1);
+  const uint32_t generation = generation_bits_ == 0 ? 0 : permute_(count, generation_bits_, slot + 1);
+  return (generation << slot_bits_ | slot) << index_bits_ | engine_;
+}
+
+uint32_t QpnAllocator::fresh_slot() {
+  const uint32_t count = fresh_++;
+  return slot_bits_ == 0 ? 0 : permute_(count, slot_bits_);
 }
 
 std::optional<uint32_t> QpnAllocator::take() {
   while (true) {
     uint32_t slot = 0;
-    if (generations_.size() < std::size_t{1} << slot_bits_) {
-      slot = static_cast<uint32_t>(generations_.size());
-      generations_.push_back(static_cast<uint32_t>(random_.next()) & generation_mask_);
+    if (fresh_ < std::size_t{1} << slot_bits_) {
+      slot = fresh_slot();
     } else if (!free_.empty()) {
       slot = free_.front();
       free_.pop_front();
-      generations_[slot] = (generations_[slot] + 1) & generation_mask_;
+      ++uses_[slot];
     } else {
       return std::nullopt;
     }
-    if (reserved(compose(slot))) generations_[slot] = (generations_[slot] + 1) & generation_mask_;
+    if (reserved(compose(slot))) ++uses_[slot];
     // Without generation bits the slot has no other number: a reserved one is never used.
     if (!reserved(compose(slot))) return compose(slot);
   }

@@ -1,5 +1,6 @@
 // QPNs of one engine: [generation][slot][engine index], 24 bits. The slot indexes the engine's QP table; the
-// generation starts at random and changes with each use, so that late packets of a destroyed QP reach no other.
+// generation changes with each use, so that late packets of a destroyed QP reach no other. Neither slots nor
+// generations come in an order that peers can tell.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +8,14 @@
 #include <optional>
 #include <vector>
 
-#include "base/random.h"
+#include "base/secret.h"
 
 namespace uroce::control {
 
 class QpnAllocator {
  public:
   /// `slots`: a power of two, at most 2^(24 - index_bits). `engine` < 2^index_bits.
-  QpnAllocator(uint32_t engine, uint32_t index_bits, uint32_t slots, uint64_t seed);
+  QpnAllocator(uint32_t engine, uint32_t index_bits, uint32_t slots, const Secret& seed);
 
   /// A QPN that is not in use, never 0, 1 (QP0, QP1) or 0xffffff (multicast). The slot that has been free the longest
   /// comes first. nullopt when all slots are in use.
@@ -24,14 +25,16 @@ class QpnAllocator {
 
  private:
   uint32_t compose(uint32_t slot) const;
+  uint32_t fresh_slot();
 
   uint32_t engine_;
   uint32_t index_bits_;
   uint32_t slot_bits_;
-  uint32_t generation_mask_;
-  Random random_;
-  std::vector<uint32_t> generations_;  // of the slots used so far
-  std::deque<uint32_t> free_;          // oldest first
+  uint32_t generation_bits_;
+  SecretPermutation permute_;
+  uint32_t fresh_ = 0;          // slots used so far
+  std::vector<uint32_t> uses_;  // of each slot
+  std::deque<uint32_t> free_;   // oldest first
 };
 
 }  // namespace uroce::control

@@ -14,38 +14,25 @@ namespace {
 constexpr uint32_t kMinRegions = 2;
 constexpr uint32_t kMaxRegions = 1u << 20;
 
-/// A permutation of the numbers of `bits` bits, selected by `salt`. Each step below is invertible modulo 2^bits.
-uint32_t permute(uint32_t x, uint32_t bits, uint64_t salt) {
-  const uint32_t mask = (1u << bits) - 1;
-  Random pick(salt);
-  for (uint32_t round = 0; round < 3; ++round) {
-    const uint64_t r = pick.next();
-    x = (x + static_cast<uint32_t>(r)) & mask;
-    x = (x * (static_cast<uint32_t>(r >> 32) | 1)) & mask;
-    x ^= x >> (bits / 2);
-  }
-  return x;
-}
-
 }  // namespace
 
-RegionTable::RegionTable(uint32_t max_regions, uint64_t seed)
+RegionTable::RegionTable(uint32_t max_regions, const Secret& seed)
     : slot_mask_(std::bit_ceil(std::clamp(max_regions, kMinRegions, kMaxRegions)) - 1),
       generation_bits_(32 - static_cast<uint32_t>(std::popcount(slot_mask_))),
-      key_salt_(Random(seed).next()),
+      permute_(seed),
       slots_(std::make_unique<Slot[]>(capacity())),
       free_(capacity()) {
   std::iota(free_.begin(), free_.end(), 0);
 }
 
 Key RegionTable::next_key(uint32_t slot) {
-  // A salt per slot, so that nobody can compute one region's keys from another's.
-  const uint64_t salt = Random(key_salt_ ^ (uint64_t{slot} + 1) << 40).next();
   // A window used its key with any low 8 bits, so the slot's next key needs other high bits.
   const uint32_t window = slots_[slot].window.load(std::memory_order_relaxed);
   Key key = 0;
   while (key == 0 || (window != 0 && ((key ^ window) & ~kTagMask) == 0)) {
-    key = slot << generation_bits_ | permute(slots_[slot].generation++, generation_bits_, salt);
+    // A permutation per slot: nobody can compute one region's keys from another's, or a slot's next key.
+    const uint32_t count = slots_[slot].generation++ & ((1u << generation_bits_) - 1);
+    key = slot << generation_bits_ | permute_(count, generation_bits_, slot);
   }
   return key;
 }

@@ -23,7 +23,7 @@
 #include <uroce/error.h>
 #include <uroce/types.h>
 
-#include "base/random.h"
+#include "base/secret.h"
 #include "memory/access_check.h"
 #include "memory/key_slot.h"
 
@@ -42,9 +42,9 @@ struct BindSpec {
 
 class RegionTable {
  public:
-  /// `max_regions`: 2..2^20, rounded up to a power of two. The keys follow from `seed`: hard to guess without it, and
-  /// the same in a replay.
-  RegionTable(uint32_t max_regions, uint64_t seed);
+  /// `max_regions`: 2..2^20, rounded up to a power of two. The keys follow from `seed`: any number of them does not
+  /// tell another one, and they are the same in a replay.
+  RegionTable(uint32_t max_regions, const Secret& seed);
 
   /// Registers memory; returns its key, which serves as lkey and rkey. Keys of a slot do not repeat until the
   /// slot's whole generation space (2^32 / capacity()) has been used, and slots are reused oldest first.
@@ -114,7 +114,7 @@ class RegionTable {
 
   uint32_t slot_mask_;
   uint32_t generation_bits_;
-  uint64_t key_salt_;
+  SecretPermutation permute_;
   uint32_t used_ = 0;
   std::unique_ptr<Slot[]> slots_;
   std::deque<uint32_t> free_;  // oldest first

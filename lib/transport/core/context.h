@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "base/random.h"
+#include "base/secret.h"
 #include "base/time.h"
 #include "memory/region_table.h"
 #include "transport/core/engine_config.h"
@@ -32,7 +32,7 @@ struct Context {
         handles(handles_),
         groups(groups_),
         frames(config_.parking_frames),
-        random(config_.seed),
+        epochs(config_.seed.derive("epochs")),
         builder(config_.burst, std::bit_floor(std::clamp(config_.udp_source_ports, 1u, 64u))) {}
 
   void count_drop(wire::Drop reason) { counters.drops[static_cast<std::size_t>(reason)].add(); }
@@ -45,7 +45,7 @@ struct Context {
   const MulticastGroups& groups;
   Nanos now{0};  ///< of the burst
   FramePool frames;
-  Random random;
+  SecretStream epochs;
   FrameBuilder builder;
 };
 

@@ -7,6 +7,8 @@
 #include <uroce/congestion.h>
 #include <uroce/types.h>
 
+#include "base/secret.h"
+
 namespace uroce::transport {
 
 struct EngineConfig {
@@ -19,7 +21,7 @@ struct EngineConfig {
   CongestionSettings congestion{};                            ///< of QPs that do not choose, and parameters for all
   uint32_t parking_frames = 1024;  ///< frames that the reorder buffers of all QPs may hold together
   uint32_t udp_source_ports = 1;   ///< ports that a QP's packets are sprayed over, 1..64
-  uint64_t seed = 1;               ///< of the numbers that peers must not guess
+  Secret seed = 1;                 ///< of the numbers that peers must not guess
   uint16_t pkey = 0xffff;
   bool check_icrc = true;  ///< false only under a fuzzer, whose frames have no valid ICRC
   // Of the port. Only datagrams need them: connected QPs have a route.

@@ -30,7 +30,7 @@ Outcome begin_connection(Context& ctx, Qp& qp) {
   update_window(ctx, qp);
   const Retransmission setting = retransmission_of(ctx, qp);
   if (setting == Retransmission::go_back_n || qp.loopback) return {};
-  r.discovery.begin(setting, static_cast<uint32_t>(ctx.random.next()) | 1);
+  r.discovery.begin(setting, static_cast<uint32_t>(ctx.epochs.next()) | 1);
   qp.tx.control_frames |= ControlFrame::kHello;
   return Outcome::wake();
 }

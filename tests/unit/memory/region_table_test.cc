@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/random.h"
+
 namespace uroce::memory {
 namespace {
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 
+#include "base/random.h"
 #include "tests/support/test_endpoint.h"
 #include "tests/unit/transport/bare_qp.h"
 #include "transport/congestion/dcqcn.h"
