@@ -1,6 +1,7 @@
 #include "control/qpn_allocator.h"
 
 #include <set>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -78,6 +79,20 @@ TEST(QpnAllocator, TheFirstGenerationIsRandomAndReplayable) {
     EXPECT_EQ(qpn, *again.take());
   }
   EXPECT_GT(different, 95);
+}
+
+TEST(QpnAllocator, SlotsComeInASecretOrder) {
+  const auto slots = [](uint64_t seed) {
+    QpnAllocator qpns(0, 0, 256, seed);
+    std::vector<uint32_t> order;
+    for (int i = 0; i < 256; ++i) order.push_back(*qpns.take() & 0xff);
+    return order;
+  };
+  const auto order = slots(1);
+  EXPECT_NE(order, slots(2));
+  int neighbours = 0;
+  for (std::size_t i = 1; i < order.size(); ++i) neighbours += order[i] == order[i - 1] + 1 ? 1 : 0;
+  EXPECT_LT(neighbours, 10) << "a QPN does not tell the next one";
 }
 
 }  // namespace
