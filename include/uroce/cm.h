@@ -3,7 +3,7 @@
 //
 // Ownership: CmChannel and CmId are move-only handles. Destroying a CmId disconnects it. An id keeps its channel alive.
 // Threads: any, also several on one object at once.
-// Errors: besides the errors named at each call, ENODEV (the daemon ended) and EINVAL (the id's state forbids the
+// Errors: besides the errors named at each call, EIO (the daemon ended) and EINVAL (the id's state forbids the
 // call).
 #pragma once
 
@@ -114,7 +114,8 @@ class UROCE_API CmChannel {
   /// The next event, or nullopt when none waits. Events of ids that were destroyed or moved to another channel are
   /// skipped. When the daemon ends, each id gets one device_removal.
   std::optional<CmEvent> take();
-  /// The next event, or nullopt after `timeout`; max() waits for ever.
+  /// The next event; nullopt after `timeout`, at once when the daemon is gone and each id has had its device_removal,
+  /// and when a signal's handler has run. max() waits for ever, and a handler with SA_RESTART does not end that wait.
   std::optional<CmEvent> wait(std::chrono::nanoseconds timeout);
 
  private:

@@ -21,8 +21,8 @@ struct DaemonOptions {
 /// EPROTO (the daemon has another version; the text says which side to upgrade), ENOMEM (daemon.max_clients reached).
 UROCE_API Result<std::vector<DeviceInfo>> daemon_devices(const DaemonOptions& options = {});
 
-/// Opens the device `name` over a connection of its own. Any thread. When the daemon ends, calls fail with ENODEV and
-/// the last asynchronous event is a port_error. Errors: those of daemon_devices(), and ENODEV (no such device).
+/// Opens the device `name` over a connection of its own. Any thread. When the daemon ends, calls fail with EIO and
+/// the last asynchronous event is a device_fatal. Errors: those of daemon_devices(), and ENODEV (no such device).
 UROCE_API Result<Context> open_daemon_device(const std::string& name, const DaemonOptions& options = {});
 
 }  // namespace uroce

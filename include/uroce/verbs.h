@@ -7,7 +7,7 @@
 // wait) of one object may come from any thread. The data path calls post_send(), post_recv() and
 // CompletionQueue::poll() take one thread at a time for each object and kind of call. They never block, lock or
 // allocate. Errors: control calls wait for the engine. Besides the errors named at each, any of them can fail with
-// ETIMEDOUT (the engine did not answer within 5 s) and ENODEV (the stack was shut down, or the daemon ended).
+// ETIMEDOUT (the engine did not answer within 5 s), ENODEV (the stack was shut down) and EIO (the daemon ended).
 #pragma once
 
 #include <chrono>
@@ -228,8 +228,10 @@ class UROCE_API CompletionChannel {
   /// A descriptor for poll(2), select(2) or epoll(7): readable while an event waits. Take events with wait(), never by
   /// reading the descriptor. The channel owns it.
   int fd() const;
-  /// Waits for the next event and returns the id of its completion queue, or nullopt after `timeout`. On the thread
-  /// that runs an embedded stack, this keeps the engines running.
+  /// Waits for the next event and returns the id of its completion queue. nullopt after `timeout`, at once when the
+  /// daemon is gone (Context::lost()), and when a signal's handler has run. nanoseconds::max() waits for ever, and a
+  /// handler with SA_RESTART does not end that wait, as with read(2). On the thread that runs an embedded stack, this
+  /// keeps the engines running.
   std::optional<uint32_t> wait(std::chrono::nanoseconds timeout);
 
  private:
@@ -418,8 +420,12 @@ class UROCE_API Context {
                               const SharedReceiveQueue* srq = nullptr);
   /// A descriptor that is readable while an asynchronous event waits; used like CompletionChannel::fd().
   int async_fd() const;
-  /// The next asynchronous event of this context's objects or of the port, or nullopt after `timeout`. At most max_qp +
-  /// 1024 events wait; further ones are lost.
+  /// Whether the daemon that serves this device has ended or closed the connection. All calls then fail with EIO, and
+  /// work that was posted completes with WcStatus::flushed. False for a device of this process. Any thread; at most one
+  /// system call.
+  bool lost() const;
+  /// The next asynchronous event of this context's objects or of the port; nullopt as from CompletionChannel::wait().
+  /// When the daemon ends, the last event is device_fatal. At most max_qp + 1024 events wait; further ones are lost.
   std::optional<AsyncEvent> next_async_event(std::chrono::nanoseconds timeout);
   /// Counters of the device by name ("rx_packets", "drop_icrc", ...), summed over its engines. apps/README.md lists
   /// them.

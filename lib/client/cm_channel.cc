@@ -1,6 +1,5 @@
 // Events of the daemon's connection manager. A channel's pipe has one byte per event; one message fetches many events.
 #include <algorithm>
-#include <cerrno>
 
 #include <poll.h>
 #include <unistd.h>
@@ -133,24 +132,14 @@ std::optional<CmEvent> CmChannelImpl::report_end() {
 
 std::optional<CmEvent> CmChannelImpl::wait(std::chrono::nanoseconds timeout) {
   using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::nanoseconds kForEver = std::chrono::hours(24 * 365);  // keeps the sum from overflowing
-  const auto until = Clock::now() + std::clamp(timeout, std::chrono::nanoseconds(0), kForEver);
+  const bool for_ever = timeout == std::chrono::nanoseconds::max();
+  const auto start = Clock::now();
   for (;;) {
     if (auto event = take()) return event;
-    const std::chrono::nanoseconds left = until - Clock::now();
-    if (left.count() <= 0) return std::nullopt;
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
-    const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (left - seconds).count()};
-    pollfd waiting{.fd = fd_.get(), .events = POLLIN, .revents = 0};
-    const int ready = ppoll(&waiting, 1, &limit, nullptr);
-    // A signal ends the wait, as it ends a read(2).
-    if (ready < 0 && errno == EINTR) return std::nullopt;
-    // Once the daemon has gone the descriptor stays readable but has no data: sleep instead of spinning.
-    if (ready == 1 && (waiting.revents & POLLIN) == 0) {
-      if (auto event = take()) return event;
-      ppoll(nullptr, 0, &limit, nullptr);
-      return std::nullopt;
-    }
+    const auto left = for_ever ? timeout : timeout - (Clock::now() - start);
+    const message::Wake woken = manager_->pipe_wait.sleep(fd_.get(), left);
+    if (woken == message::Wake::lost) return take();
+    if (woken != message::Wake::readable) return std::nullopt;
   }
 }
 

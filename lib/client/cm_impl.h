@@ -14,6 +14,7 @@
 
 #include "client/daemon_link.h"
 #include "message/cm_messages.h"
+#include "message/pipe_wait.h"
 
 namespace uroce::client {
 
@@ -39,6 +40,7 @@ class CmImpl {
     return {};
   }
   bool mine() const { return link_->mine(); }
+  message::PipeWait pipe_wait;
 
   /// The new id of a connect request, before the application adopts it.
   struct Request {
@@ -66,7 +68,9 @@ class CmImpl {
 class CmChannelImpl : public std::enable_shared_from_this<CmChannelImpl> {
  public:
   CmChannelImpl(std::shared_ptr<CmImpl> manager, uint32_t number, message::Fd fd)
-      : manager_(std::move(manager)), number_(number), fd_(std::move(fd)) {}
+      : manager_(std::move(manager)), number_(number), fd_(std::move(fd)) {
+    message::PipeWait::prepare(fd_.get());
+  }
   ~CmChannelImpl();
   CmChannelImpl(const CmChannelImpl&) = delete;
   CmChannelImpl& operator=(const CmChannelImpl&) = delete;

@@ -1,4 +1,5 @@
 #include <cerrno>
+#include <ctime>
 
 #include <poll.h>
 #include <unistd.h>
@@ -11,16 +12,27 @@ namespace client {
 // --- Channel ---------------------------------------------------------------------------------------------------
 
 // The application may have made the descriptor blocking: poll first, and let one thread at a time read.
-bool ChannelImpl::take_token() {
+ChannelImpl::Token ChannelImpl::take_token() {
   pollfd waiting{.fd = fd_, .events = POLLIN, .revents = 0};
+  if (poll(&waiting, 1, 0) != 1) return Token::none;
+  if ((waiting.revents & POLLIN) == 0) return Token::ended;
   char token = 0;
-  return poll(&waiting, 1, 0) == 1 && (waiting.revents & POLLIN) != 0 && read(fd_, &token, 1) == 1;
+  return read(fd_, &token, 1) == 1 ? Token::there : Token::none;
+}
+
+std::optional<uint32_t> ChannelImpl::take_armed() {
+  for (CqImpl* cq : queues_) {
+    if (cq->take_arming()) return cq->id();
+  }
+  return std::nullopt;
 }
 
 std::optional<uint32_t> ChannelImpl::take() {
   const std::scoped_lock lock(mutex_);
   // The engine raises the queue's count before it writes the token, so a token taken here guarantees a raised count.
-  if (!take_token()) return std::nullopt;
+  const Token token = take_token();
+  if (token == Token::ended) return take_armed();
+  if (token == Token::none) return std::nullopt;
   // A linear search is cheap enough: a channel has few queues, and events are rarer than completions.
   for (std::size_t i = 0; i < queues_.size(); ++i) {
     CqImpl& cq = *queues_[(next_ + i) % queues_.size()];
@@ -39,19 +51,41 @@ void ChannelImpl::add(CqImpl& cq) {
 void ChannelImpl::remove(CqImpl& cq) {
   const std::scoped_lock lock(mutex_);
   std::erase(queues_, &cq);
-  while (cq.take_event() && take_token()) {
+  while (cq.take_event() && take_token() == Token::there) {
   }
 }
 
 // --- Queue -----------------------------------------------------------------------------------------------------
 
 CqImpl::CqImpl(const ContextImpl& context, CqParts parts)
-    : poller(parts.place, parts.rings), owner(&context), parts_(std::move(parts)) {
+    : owner(&context), poller_(parts.place, parts.rings), parts_(std::move(parts)) {
   if (parts_.channel != nullptr) parts_.channel->add(*this);
 }
 
 CqImpl::~CqImpl() {
   if (parts_.channel != nullptr) parts_.channel->remove(*this);
+}
+
+// A program that only polls makes no system call that would tell it that the daemon is gone. So an empty poll looks at
+// the socket now and then; the coarse clock costs no system call and no reading of a timer.
+std::size_t CqImpl::poll_idle(std::span<Completion> out) {
+  constexpr std::chrono::milliseconds kBetweenLooks{10};
+  timespec read{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &read);
+  const std::chrono::nanoseconds now = std::chrono::seconds(read.tv_sec) + std::chrono::nanoseconds(read.tv_nsec);
+  if (now < next_look_) return 0;
+  if (!parts_.daemon->lost()) {
+    next_look_ = now + kBetweenLooks;
+    return 0;
+  }
+  // The engines may have written until the moment they died.
+  const std::size_t taken = poller_.poll(out);
+  return taken != 0 ? taken : flush_list_->take(out);
+}
+
+bool CqImpl::take_arming() {
+  constexpr auto kNone = static_cast<uint32_t>(queues::Arm::none);
+  return parts_.place.header->arm.exchange(kNone, std::memory_order_relaxed) != kNone;
 }
 
 bool CqImpl::take_event() {
@@ -64,6 +98,8 @@ Result<void> CqImpl::arm(bool solicited_only) {
   if (parts_.channel == nullptr) {
     return fail(EINVAL, "cannot arm a completion queue without a completion channel; pass a channel to create_cq()");
   }
+  if (parts_.daemon != nullptr && parts_.daemon->known_lost())
+    return fail(EIO, "cannot arm a completion queue: the uroce daemon is gone; open the device again");
   queues::arm(*parts_.place.header, solicited_only ? queues::Arm::solicited : queues::Arm::any);
   return {};
 }
@@ -72,7 +108,7 @@ Result<void> CqImpl::resize(uint32_t entries) {
   auto place = parts_.resize(entries);
   if (!place) return std::unexpected(place.error());
   parts_.place = *place;
-  poller = queues::CqPoller(parts_.place, parts_.rings);
+  poller_ = queues::CqPoller(parts_.place, parts_.rings);
   return {};
 }
 
@@ -95,7 +131,7 @@ std::optional<uint32_t> CompletionChannel::wait(std::chrono::nanoseconds timeout
 
 uint32_t CompletionQueue::id() const { return impl_->id(); }
 uint32_t CompletionQueue::entries() const { return impl_->entries(); }
-std::size_t CompletionQueue::poll(std::span<Completion> out) { return impl_->poller.poll(out); }
+std::size_t CompletionQueue::poll(std::span<Completion> out) { return impl_->poll(out); }
 Result<void> CompletionQueue::arm(bool solicited_only) { return impl_->arm(solicited_only); }
 
 Result<void> CompletionQueue::resize(uint32_t entries) { return impl_->resize(entries); }

@@ -68,6 +68,8 @@ Result<QueuePair> Context::create_qp(const ProtectionDomain& pd, const Completio
   return QueuePair(std::move(*qp));
 }
 
+bool Context::lost() const { return impl_->lost(); }
+
 int Context::async_fd() const { return impl_->async_fd(); }
 
 std::optional<AsyncEvent> Context::next_async_event(std::chrono::nanoseconds timeout) {

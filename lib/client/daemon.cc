@@ -164,6 +164,15 @@ class DaemonQp final : public QpImpl {
  public:
   DaemonQp(const QpParts& parts, std::shared_ptr<DaemonLink> link, Object object, int wake)
       : QpImpl(parts), link_(std::move(link)), object_(std::move(object)), wake_(wake) {}
+  ~DaemonQp() override {
+    for (const auto& list : completes_on_) list->remove(qpn());
+  }
+
+  /// `ring` completes on the completion queue of `list`, also when the daemon is lost.
+  void complete_on(const std::shared_ptr<FlushList>& list, std::shared_ptr<AbandonedRing> ring) {
+    list->add(qpn(), state_for_posts(), std::move(ring));
+    completes_on_.push_back(list);
+  }
 
   Result<QpAttr> query() const override {
     auto attr = link_->call<QpAttr>(Op::query_qp, message::Handle{id_of(object_)});
@@ -188,13 +197,14 @@ class DaemonQp final : public QpImpl {
     return {};
   }
   void wake() override {
-    const char token = 1;
-    [[maybe_unused]] const auto written = write(wake_, &token, 1);  // EAGAIN is fine: a full pipe wakes the engine, too
+    if (!message::write_token(wake_)) link_->mark_lost();
   }
+  bool lost() const override { return link_->lost(); }
 
   std::shared_ptr<DaemonLink> link_;
   Object object_;
   int wake_;
+  std::vector<std::shared_ptr<FlushList>> completes_on_;
 };
 
 class DaemonContext final : public ContextImpl {
@@ -235,15 +245,17 @@ class DaemonContext final : public ContextImpl {
     auto reply = link_->call<message::Counters>(Op::counters, message::Empty{});
     return reply ? std::move(reply->values) : std::vector<std::pair<std::string, uint64_t>>{};
   }
-  bool wait_readable(int fd, std::chrono::nanoseconds timeout) override;
+  Wake wait_readable(int fd, std::chrono::nanoseconds timeout) override;
+  bool lost() override { return link_->lost(); }
 
  private:
   std::shared_ptr<DaemonLink> link_;
   DeviceInfo info_;
   Fd async_;
   std::mutex async_mutex_;  // guards reads of the pipe, and ended_
-  bool ended_ = false;      // the end of the pipe was reported as port_error
-  std::vector<Fd> wake_;    // by engine
+  bool ended_ = false;      // the end of the pipe was reported as device_fatal
+  message::PipeWait pipe_wait_;
+  std::vector<Fd> wake_;  // by engine
   std::byte* doorbells_ = nullptr;
   uint32_t doorbell_entries_ = 0;
 };
@@ -265,6 +277,7 @@ Result<std::shared_ptr<DaemonContext>> DaemonContext::open(const std::string& na
   context->doorbells_ = *doorbells;
   context->doorbell_entries_ = reply->doorbell_entries;
   context->async_ = std::move(fds[0]);
+  message::PipeWait::prepare(context->async_.get());
   for (std::size_t i = 1; i < fds.size(); ++i) context->wake_.push_back(std::move(fds[i]));
   return context;
 }
@@ -277,6 +290,7 @@ Result<std::shared_ptr<ChannelImpl>> DaemonContext::create_channel() {
   if (fds.size() != 1) return fail(EPROTO, "the uroce daemon: the reply with a completion channel has no descriptor");
   object->fd = std::move(fds[0]);
   const int fd = object->fd.get();
+  message::PipeWait::prepare(fd);
   return std::make_shared<ChannelImpl>(shared_from_this(), std::move(object), fd);
 }
 
@@ -305,6 +319,7 @@ Result<std::shared_ptr<CqImpl>> DaemonContext::create_cq(uint32_t entries, std::
     return place_of(header, resized->ring_place, resized->entries);
   };
   parts.channel = std::move(channel);
+  parts.daemon = link_;
   return std::make_shared<CqImpl>(*this, std::move(parts));
 }
 
@@ -319,6 +334,7 @@ Result<std::shared_ptr<SrqImpl>> DaemonContext::create_srq(const PdImpl& pd, uin
   auto memory = link_->memory(reply->place);
   if (!memory) return std::unexpected(memory.error());
   parts.place = queues::SrqPlace::at(*memory, reply->max_wr, reply->max_sge);
+  parts.abandoned = std::make_shared<AbandonedRing>(parts.place.ring, AbandonedRing::Holds::receives);
   return std::make_shared<SrqImpl>(*this, std::move(parts));
 }
 
@@ -347,7 +363,12 @@ Result<std::shared_ptr<QpImpl>> DaemonContext::create_qp(const PdImpl& pd, const
   QpParts parts{.qpn = reply->qpn, .type = init.type, .cap = reply->cap};
   parts.place = queues::QpPlace::at(*memory, reply->cap, srq != nullptr);
   parts.doorbell = {queues::DoorbellPlace::at(doorbells_, doorbell_entries_, reply->engine), doorbell_entries_};
-  return std::make_shared<DaemonQp>(parts, link_, std::move(object), wake_[reply->engine].get());
+  auto qp = std::make_shared<DaemonQp>(parts, link_, std::move(object), wake_[reply->engine].get());
+  using enum AbandonedRing::Holds;
+  qp->complete_on(send_cq.flush_list(), std::make_shared<AbandonedRing>(parts.place.sq, sends));
+  qp->complete_on(recv_cq.flush_list(),
+                  srq != nullptr ? srq->parts().abandoned : std::make_shared<AbandonedRing>(parts.place.rq, receives));
+  return qp;
 }
 
 // The application may have made the descriptor blocking: poll first, and let one thread at a time read.
@@ -360,27 +381,14 @@ std::optional<AsyncEvent> DaemonContext::take_async_event() {
     return AsyncEvent{static_cast<AsyncEventType>(record.type), record.object};
   }
   ended_ = true;
-  return AsyncEvent{AsyncEventType::port_error, 1};
+  link_->mark_lost();
+  return AsyncEvent{AsyncEventType::device_fatal, 0};
 }
 
-bool DaemonContext::wait_readable(int fd, std::chrono::nanoseconds timeout) {
-  constexpr std::chrono::nanoseconds kForEver = std::chrono::hours(24 * 365);
-  timeout = std::clamp(timeout, std::chrono::nanoseconds(0), kForEver);
-  {
-    const std::scoped_lock lock(async_mutex_);
-    // Once the daemon has gone its descriptors stay readable but have no data: sleep instead of spinning.
-    if (ended_ && fd == async_.get()) fd = -1;
-  }
-  pollfd waiting{.fd = fd, .events = POLLIN, .revents = 0};
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
-  const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (timeout - seconds).count()};
-  const int ready = ppoll(&waiting, 1, &limit, nullptr);
-  if (ready == 1 && (waiting.revents & POLLIN) == 0) {
-    // The other end is closed and nothing is left to read. Sleep, so that the caller's loop does not spin.
-    ppoll(nullptr, 0, &limit, nullptr);
-    return false;
-  }
-  return ready == 1 || (ready < 0 && errno == EINTR && timeout.count() > 0);
+Wake DaemonContext::wait_readable(int fd, std::chrono::nanoseconds timeout) {
+  const Wake woken = pipe_wait_.sleep(fd, timeout);
+  if (woken == Wake::lost) link_->mark_lost();
+  return woken;
 }
 
 }  // namespace

@@ -56,6 +56,7 @@ DaemonLink::~DaemonLink() {
 
 std::unexpected<Error> DaemonLink::broken(int code, const std::string& why) {
   broken_ = true;
+  mark_lost();
   connection_.shut_down();
   return fail(code, "the uroce daemon: " + why);
 }
@@ -63,14 +64,14 @@ std::unexpected<Error> DaemonLink::broken(int code, const std::string& why) {
 Result<std::span<const std::byte>> DaemonLink::exchange(std::span<const std::byte> bytes, std::span<const int> fds,
                                                         std::vector<message::Fd>* received) {
   if (!mine()) return fail(ENODEV, "the device was opened before fork(); open it again in the child process");
-  if (broken_) return fail(ENODEV, "the uroce daemon is gone; open the device again");
+  if (broken_) return fail(EIO, "the uroce daemon is gone; open the device again");
   // A daemon that refuses a connection sends the reason and closes. Read that reason even when send() failed.
   const auto sent = connection_.send(bytes, fds);
   if (!sent && sent.error().code == EMSGSIZE) return std::unexpected(sent.error());
   auto packet = connection_.receive();
   if (!packet) {
     if (packet.error().code == ETIMEDOUT) return broken(ETIMEDOUT, "no reply within 30 s");
-    return broken(ENODEV, "it closed the connection; its log says why");
+    return broken(EIO, "it closed the connection; its log says why");
   }
   packet_ = std::move(*packet);
   message::Reader reader(packet_.bytes);

@@ -13,13 +13,14 @@
 #include <uroce/daemon.h>
 #include <uroce/verbs.h>
 
+#include "client/liveness.h"
 #include "message/connection.h"
 #include "message/protocol.h"
 
 namespace uroce::client {
 
 /// Any thread.
-class DaemonLink {
+class DaemonLink : public Liveness {
  public:
   /// Connects and greets. Errors: those of daemon_devices().
   static Result<std::unique_ptr<DaemonLink>> open(const DaemonOptions& options);
@@ -30,7 +31,7 @@ class DaemonLink {
   const std::vector<DeviceInfo>& devices() const { return devices_; }
 
   /// Sends `request` with `fds`, waits for the reply, and decodes it. `received` gets the reply's descriptors.
-  /// Errors: the daemon's, ENODEV (it is gone), ETIMEDOUT, EPROTO.
+  /// Errors: the daemon's, EIO (it is gone), ETIMEDOUT, EPROTO.
   template <class Reply, class Request>
   Result<Reply> call(message::Op op, const Request& request, std::span<const int> fds = {},
                      std::vector<message::Fd>* received = nullptr) {
@@ -51,7 +52,8 @@ class DaemonLink {
   bool mine() const { return getpid() == owner_; }
 
  private:
-  explicit DaemonLink(message::Connection connection) : connection_(std::move(connection)), owner_(getpid()) {}
+  explicit DaemonLink(message::Connection connection)
+      : Liveness(connection.fd()), connection_(std::move(connection)), owner_(getpid()) {}
 
   struct Chunk {
     std::byte* data;

@@ -3,16 +3,21 @@
 #pragma once
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include <uroce/verbs.h>
 
+#include "client/flush.h"
+#include "client/liveness.h"
+#include "message/pipe_wait.h"
 #include "queues/cq_poller.h"
 #include "queues/place.h"
 #include "queues/recv_queue.h"
@@ -22,6 +27,8 @@ namespace uroce::client {
 
 /// Owns the device's side of an object; the last reference destroys it.
 using Object = std::shared_ptr<void>;
+
+using message::Wake;
 
 class MrImpl {
  public:
@@ -73,14 +80,17 @@ class ChannelImpl {
   int fd() const { return fd_; }
   const std::shared_ptr<ContextImpl>& context() const { return context_; }
   const Object& object() const { return object_; }
-  /// The id of a completion queue with an event, round robin among queues; nullopt when there is no event.
+  /// The id of a completion queue with an event, round robin among queues; nullopt when there is no event. Once the
+  /// daemon is lost, each armed queue has one more event.
   std::optional<uint32_t> take();
   void add(CqImpl& cq);
   /// Also discards the queue's pending events.
   void remove(CqImpl& cq);
 
  private:
-  bool take_token();
+  enum class Token { none, there, ended };
+  Token take_token();
+  std::optional<uint32_t> take_armed();
 
   std::shared_ptr<ContextImpl> context_;
   Object object_;
@@ -98,6 +108,7 @@ struct CqParts {
   uint32_t rings = 0;
   queues::CqPlace place{};
   std::shared_ptr<ChannelImpl> channel{};
+  std::shared_ptr<Liveness> daemon{};  ///< null where the engines are in this process
 };
 
 class CqImpl {
@@ -107,6 +118,10 @@ class CqImpl {
   CqImpl(const CqImpl&) = delete;
   CqImpl& operator=(const CqImpl&) = delete;
 
+  std::size_t poll(std::span<Completion> out) {
+    const std::size_t taken = poller_.poll(out);
+    return taken != 0 || parts_.daemon == nullptr ? taken : poll_idle(out);
+  }
   Result<void> arm(bool solicited_only);
   Result<void> resize(uint32_t entries);
   uint32_t id() const { return parts_.id; }
@@ -114,13 +129,20 @@ class CqImpl {
   const Object& object() const { return parts_.object; }
   /// Takes one of the events that engines counted. The channel's lock is held.
   bool take_event();
+  /// Disarms the queue; false when it was not armed. The channel's lock is held.
+  bool take_arming();
+  const std::shared_ptr<FlushList>& flush_list() const { return flush_list_; }
 
-  queues::CqPoller poller;
   const ContextImpl* owner;
 
  private:
+  std::size_t poll_idle(std::span<Completion> out);
+
+  queues::CqPoller poller_;
   CqParts parts_;
-  uint32_t taken_ = 0;  // events
+  std::shared_ptr<FlushList> flush_list_ = std::make_shared<FlushList>();
+  std::chrono::nanoseconds next_look_{0};  // at the daemon
+  uint32_t taken_ = 0;                     // events
 };
 
 struct SrqParts {
@@ -128,6 +150,7 @@ struct SrqParts {
   uint32_t id = 0;
   uint32_t max_sge = 0;
   queues::SrqPlace place{};
+  std::shared_ptr<AbandonedRing> abandoned{};  ///< what a lost daemon leaves of it
 };
 
 class SrqImpl {
@@ -159,16 +182,16 @@ class QpImpl {
   virtual ~QpImpl() = default;
 
   int post_send(const SendRequest& request) {
-    if (!may_send()) return EINVAL;
-    if (const int error = send_queue_.put(request); error != 0) return error;
+    if (!may_send()) return refusal(EINVAL);
+    if (const int error = send_queue_.put(request); error != 0) return refusal(error);
     if (send_queue_.commit()) wake();
     return 0;
   }
   std::size_t post_send(std::span<const SendRequest> requests, int* error);
   int post_recv(const RecvRequest& request) {
     // A queue pair with an SRQ has no receive queue; in RESET no posts are allowed (IBTA vol. 1, 10.3.1.1).
-    if (!has_recv_queue_ || state() == QpState::reset) return EINVAL;
-    if (const int error = recv_queue_.post(request); error != 0) return error;
+    if (!has_recv_queue_ || state() == QpState::reset) return refusal(EINVAL);
+    if (const int error = recv_queue_.post(request); error != 0) return refusal(error);
     if (recv_queue_.wants_doorbell() && send_queue_.ring()) wake();
     return 0;
   }
@@ -187,10 +210,14 @@ class QpImpl {
   virtual Result<void> change(std::span<const QueuePair::Step> steps) = 0;
   /// Wakes the sleeping engine.
   virtual void wake() = 0;
+  /// Whether the daemon is gone, as the kernel says.
+  virtual bool lost() const { return false; }
+  std::atomic<QpState>& state_for_posts() { return state_; }
 
  private:
   QpState state() const { return state_.load(std::memory_order_relaxed); }
   bool may_send() const { return state() >= QpState::rts; }
+  int refusal(int error) const { return lost() ? EIO : error; }
 
   QpParts parts_;
   // The state of the last successful modify, as libibverbs' providers keep it. It does not follow the engine's own
@@ -221,19 +248,24 @@ class ContextImpl : public std::enable_shared_from_this<ContextImpl> {
   virtual int async_fd() const = 0;
   virtual std::optional<AsyncEvent> take_async_event() = 0;
   virtual std::vector<std::pair<std::string, uint64_t>> counters() const = 0;
-  /// False on timeout. Polls the engines meanwhile where the calling thread runs them.
-  virtual bool wait_readable(int fd, std::chrono::nanoseconds timeout) = 0;
+  /// Polls the engines meanwhile where the calling thread runs them.
+  virtual Wake wait_readable(int fd, std::chrono::nanoseconds timeout) = 0;
+  virtual bool lost() { return false; }
 };
 
-/// Calls `take` until it returns a value, waiting on `fd` between calls. nullopt after `timeout`.
+/// Calls `take` until it returns a value, waiting on `fd` between calls. nullopt after `timeout`, after a signal, and
+/// when the daemon is gone.
 template <class Take>
 auto wait_for(ContextImpl& context, int fd, std::chrono::nanoseconds timeout, Take take) -> decltype(take()) {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   while (true) {
     if (auto event = take()) return event;
+    const bool for_ever = timeout == std::chrono::nanoseconds::max();
+    const Wake woken = context.wait_readable(fd, for_ever ? timeout : timeout - (Clock::now() - start));
+    if (woken == Wake::lost) return take();  // armed queues have a last event
     // Another thread may have taken the event that woke this one.
-    if (!context.wait_readable(fd, timeout - (Clock::now() - start))) return std::nullopt;
+    if (woken != Wake::readable) return std::nullopt;
   }
 }
 

@@ -150,8 +150,8 @@ class InProcessContext final : public ContextImpl {
   int async_fd() const override { return session_->events().fd(); }
   std::optional<AsyncEvent> take_async_event() override { return session_->events().pop(); }
   std::vector<std::pair<std::string, uint64_t>> counters() const override { return session_->device()->counters(); }
-  bool wait_readable(int fd, std::chrono::nanoseconds timeout) override {
-    return session_->device()->wait_readable(fd, timeout);
+  Wake wait_readable(int fd, std::chrono::nanoseconds timeout) override {
+    return session_->device()->wait_readable(fd, timeout) ? Wake::readable : Wake::timeout;
   }
 
  private:

@@ -1,6 +1,7 @@
 #include "message/connection.h"
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 
 #include <sys/socket.h>
@@ -132,5 +133,23 @@ Result<Packet> Connection::receive() {
 }
 
 void Connection::shut_down() { shutdown(socket_.get(), SHUT_RDWR); }
+
+// write(2) has no flag against SIGPIPE, and a library may not change what its program does with signals.
+bool write_token(int pipe) {
+  sigset_t only;
+  sigset_t before;
+  sigemptyset(&only);
+  sigaddset(&only, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &only, &before);
+  const char token = 1;
+  const bool gone = write(pipe, &token, 1) < 0 && errno == EPIPE;
+  if (gone && sigismember(&before, SIGPIPE) == 0) {
+    const timespec at_once{};
+    while (sigtimedwait(&only, nullptr, &at_once) < 0 && errno == EINTR) {
+    }
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return !gone;
+}
 
 }  // namespace uroce::message

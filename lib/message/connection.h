@@ -57,4 +57,8 @@ class Connection {
   std::unique_ptr<std::byte[]> buffer_;  // receive() fills it: kMaxPacket bytes
 };
 
+/// Writes one byte to a pipe that does not block; a full pipe is as good. False when nobody can read it any more, and
+/// then without SIGPIPE. Any thread.
+bool write_token(int pipe);
+
 }  // namespace uroce::message

@@ -83,6 +83,20 @@ struct Cqe {
 };
 static_assert(sizeof(Cqe) == 64 && offsetof(Cqe, status) == 28 && offsetof(Cqe, timestamp_ns) == 40);
 
+/// Cqe::opcode of a send work request.
+constexpr WcOpcode completion_opcode(WrOpcode opcode) {
+  switch (opcode) {
+    case WrOpcode::rdma_write:
+    case WrOpcode::rdma_write_with_imm: return WcOpcode::rdma_write;
+    case WrOpcode::rdma_read: return WcOpcode::rdma_read;
+    case WrOpcode::compare_swap: return WcOpcode::compare_swap;
+    case WrOpcode::fetch_add: return WcOpcode::fetch_add;
+    case WrOpcode::bind_mw: return WcOpcode::bind_mw;
+    case WrOpcode::local_invalidate: return WcOpcode::local_invalidate;
+    default: return WcOpcode::send;
+  }
+}
+
 /// The completions that raise an event on the queue's channel (ibv_req_notify_cq(3)).
 enum class Arm : uint32_t { none = 0, solicited = 1, any = 2 };
 

@@ -12,24 +12,15 @@ namespace uroce::dropin {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 
-/// The next event from `next(timeout)`. Waits without limit unless the descriptor is non-blocking. nullopt with errno.
+/// The next event from `next(timeout)`. Waits without limit unless the descriptor is non-blocking. nullopt with errno:
+/// EAGAIN, EINTR (as from read(2) on the descriptor of kernel verbs) or EIO (the daemon is gone).
 template <class Next>
-auto next_event(int fd, Next next) -> decltype(next(0ns)) {
-  while (true) {
-    const bool at_once = non_blocking(fd);
-    const auto start = Clock::now();
-    if (auto event = next(at_once ? 0ns : std::chrono::nanoseconds(1h))) return event;
-    if (at_once) {
-      errno = EAGAIN;
-      return std::nullopt;
-    }
-    if (Clock::now() - start < 1s) {  // returned early: the daemon has gone
-      errno = EIO;
-      return std::nullopt;
-    }
-  }
+auto next_event(Context& api, int fd, Next next) -> decltype(next(0ns)) {
+  const bool at_once = non_blocking(fd);
+  auto event = next(at_once ? 0ns : std::chrono::nanoseconds::max());
+  if (!event) errno = api.lost() ? EIO : at_once ? EAGAIN : EINTR;
+  return event;
 }
 
 VerbsCq* deliver_completion(SharedContext& shared, uint32_t id) {
@@ -123,7 +114,8 @@ int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
 int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
   auto& of_api = static_cast<VerbsChannel*>(channel)->api;
   while (true) {
-    const auto id = next_event(channel->fd, [&](auto timeout) { return of_api.wait(timeout); });
+    const auto id =
+        next_event(of(channel->context)->api, channel->fd, [&](auto timeout) { return of_api.wait(timeout); });
     if (!id) return -1;
     if (VerbsCq* found = deliver_completion(*of(channel->context)->shared, *id)) {
       *cq = reinterpret_cast<ibv_cq*>(found);
@@ -140,7 +132,8 @@ void ibv_ack_cq_events(ibv_cq* cq, unsigned int nevents) {
 int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
   SharedContext& opened = *of(context)->shared;
   while (true) {
-    const auto next = next_event(context->async_fd, [&](auto timeout) { return opened.api.next_async_event(timeout); });
+    const auto next =
+        next_event(opened.api, context->async_fd, [&](auto timeout) { return opened.api.next_async_event(timeout); });
     if (!next) return -1;
     if (deliver_async(opened, *next, *event)) return 0;
   }

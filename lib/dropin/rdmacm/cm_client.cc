@@ -95,7 +95,7 @@ std::unique_ptr<EventChannel> make_channel() {
   auto client = CmClient::get();
   if (!client) return report_null(client.error());
   auto made = (*client)->api.create_channel();
-  if (!made && made.error().code == ENODEV) {
+  if (!made && made.error().code == EIO) {
     client = CmClient::renew(*client);
     if (!client) return report_null(client.error());
     made = (*client)->api.create_channel();

@@ -2,6 +2,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "dropin/common/descriptor.h"
@@ -123,6 +124,18 @@ std::unique_ptr<Event> to_event(const Delivery& from) {
   return event;
 }
 
+/// Waits for an event as the write(2) of kernel verbs does. False when a signal ended the wait, which a handler with
+/// SA_RESTART does not.
+bool sleep(EventChannelState& channel) {
+  int pipe = -1;
+  {
+    const std::lock_guard lock(channel.client->mutex);
+    if (!channel.api) return true;
+    pipe = channel.api->fd();
+  }
+  return channel.pipe_wait.sleep(pipe, std::chrono::nanoseconds::max()) != message::Wake::signal;
+}
+
 }  // namespace
 
 int complete(Id& id) {
@@ -158,9 +171,9 @@ int rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
         break;
       case CmClient::Found::none:
         if (non_blocking(from->fd)) return minus_one(EAGAIN);
-        if (pollfd waiting{from->fd, POLLIN, 0}; poll(&waiting, 1, -1) < 0) return -1;
+        if (!sleep(*from)) return minus_one(EINTR);
         break;
-      case CmClient::Found::ended: return minus_one(ENODEV);
+      case CmClient::Found::ended: return minus_one(EIO);
       // A thread that waits on a destroyed channel sleeps for ever, as with the kernel's descriptor.
       case CmClient::Found::destroyed: poll(nullptr, 0, -1); break;
     }

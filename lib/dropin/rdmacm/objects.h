@@ -18,6 +18,7 @@
 
 #include "dropin/common/report.h"
 #include "dropin/rdmacm/devices.h"
+#include "message/pipe_wait.h"
 
 namespace uroce::dropin::rdmacm {
 
@@ -71,6 +72,7 @@ struct EventChannelState {
   const std::shared_ptr<CmClient> client;
   std::optional<CmChannel> api;  ///< guarded by the client's mutex; empty once the channel is destroyed
   const int fd;
+  message::PipeWait pipe_wait;
 };
 
 /// `fd` is an epoll descriptor over the API's, so that the application can set O_NONBLOCK on it.

@@ -9,19 +9,6 @@
 namespace uroce::transport {
 namespace {
 
-WcOpcode completion_opcode(WrOpcode opcode) {
-  switch (opcode) {
-    case WrOpcode::rdma_write:
-    case WrOpcode::rdma_write_with_imm: return WcOpcode::rdma_write;
-    case WrOpcode::rdma_read: return WcOpcode::rdma_read;
-    case WrOpcode::compare_swap: return WcOpcode::compare_swap;
-    case WrOpcode::fetch_add: return WcOpcode::fetch_add;
-    case WrOpcode::bind_mw: return WcOpcode::bind_mw;
-    case WrOpcode::local_invalidate: return WcOpcode::local_invalidate;
-    default: return WcOpcode::send;
-  }
-}
-
 // Checks the copy before any packet is sent. The keys of SEND and WRITE are checked when their packets are built. Those
 // of READs and atomics are checked here, because the peer acts before the response is placed.
 WcStatus validate(const Context& ctx, const Qp& qp, SendSlot& slot, const queues::SendWqe& wqe, const std::byte* tail) {
@@ -62,7 +49,7 @@ Outcome write_completion(Context& ctx, Qp& qp, uint64_t wr_id, WrOpcode opcode, 
   cqe.qpn = qp.qpn;
   cqe.byte_len = length;
   cqe.status = static_cast<uint8_t>(status);
-  cqe.opcode = static_cast<uint8_t>(completion_opcode(opcode));
+  cqe.opcode = static_cast<uint8_t>(queues::completion_opcode(opcode));
   cqe.timestamp_ns = static_cast<uint64_t>(ctx.now.count());
   (status == WcStatus::success ? ctx.counters.send_completions : ctx.counters.error_completions).add();
   const bool written = qp.send_cq->write(cqe, status != WcStatus::success, ctx.events);

@@ -188,11 +188,11 @@ TEST_F(ServerTest, AClientThatGoesLeavesNothing) {
     EXPECT_EQ(rows[1].pid, getpid());
     EXPECT_TRUE(server_->disconnect(rows[1].id));
     EXPECT_TRUE(eventually([&] { return server_->clients().size() == 1; }));
-    EXPECT_EQ(a.context.create_pd().error().code, ENODEV);
-    EXPECT_EQ(qa.query().error().code, ENODEV);
+    EXPECT_EQ(a.context.create_pd().error().code, EIO);
+    EXPECT_EQ(qa.query().error().code, EIO);
     const auto event = a.context.next_async_event(std::chrono::seconds(10));
     ASSERT_TRUE(event);
-    EXPECT_EQ(event->type, AsyncEventType::port_error);
+    EXPECT_EQ(event->type, AsyncEventType::device_fatal);
   }
   // The other client is as it was.
   EXPECT_TRUE(b.context.create_pd());
@@ -387,7 +387,7 @@ TEST_F(ServerTest, UnreadEventsAreLost) {
 TEST_F(ServerTest, OneClientsStopIsAllClientsStop) {
   Side a(open(name(0)));
   server_->stop();
-  EXPECT_EQ(a.context.create_pd().error().code, ENODEV);
+  EXPECT_EQ(a.context.create_pd().error().code, EIO);
   EXPECT_FALSE(std::filesystem::exists(socket_));
 }
 

@@ -1,0 +1,58 @@
+// Completions for work that a lost daemon left unfinished. Its engines write no more, so the application's side flushes
+// what is still in the shared rings (IBTA vol. 1, 10.3.1.7, as for a queue pair in error).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include <uroce/types.h>
+#include <uroce/verbs.h>
+
+#include "queues/ring.h"
+
+namespace uroce::client {
+
+/// A send queue, or a receive queue, shared or not. Any thread.
+class AbandonedRing {
+ public:
+  enum class Holds : uint8_t { sends, receives };
+
+  /// The memory of `place` must outlive this.
+  AbandonedRing(queues::RingPlace place, Holds holds) : place_(place), ring_(place), holds_(holds) {}
+
+  /// Takes the oldest request that is posted and not completed. False when there is none.
+  bool take(Completion& out);
+
+ private:
+  queues::RingPlace place_;
+  std::mutex mutex_;  // guards all below
+  queues::RingConsumer ring_;
+  bool begun_ = false;
+  Holds holds_;
+};
+
+/// The work queues that complete on one completion queue. Any thread.
+class FlushList {
+ public:
+  /// A queue pair posts to `ring` unless `posts` is RESET. It keeps `posts` until remove().
+  void add(uint32_t qpn, std::atomic<QpState>& posts, std::shared_ptr<AbandonedRing> ring);
+  void remove(uint32_t qpn);
+  /// Call it only when the daemon is lost. Ends further posts, and returns the number of completions in `out`.
+  std::size_t take(std::span<Completion> out);
+
+ private:
+  struct Entry {
+    uint32_t qpn;
+    std::atomic<QpState>* posts;
+    std::shared_ptr<AbandonedRing> ring;
+  };
+  std::mutex mutex_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace uroce::client
