@@ -53,6 +53,8 @@ void add_device(CLI::App* command, Options& o) {
 void add_object_commands(CLI::App& app, Options& o) {
   CLI::App* show = app.add_subcommand("show", "List the objects of the daemon's clients");
   show->require_subcommand(1);
+  show->footer(
+      "Root and the daemon's user see the objects of all users, with keys and PSNs; others see their own, without.");
   for (const Kind& kind : kKinds) {
     CLI::App* command = add_command(*show, o, kind.name, kind.command, kind.help);
     add_json(command, o);

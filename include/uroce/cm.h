@@ -4,7 +4,7 @@
 // Ownership: CmChannel and CmId are move-only handles. Destroying a CmId disconnects it. An id keeps its channel alive.
 // Threads: any, also several on one object at once.
 // Errors: besides the errors named at each call, EIO (the daemon ended) and EINVAL (the id's state forbids the
-// call).
+// call). resolve_addr() and join() give ENOMEM while 128 events of the id, or 32768 of all ids, were not received.
 #pragma once
 
 #include <chrono>

@@ -50,7 +50,15 @@ std::optional<uint8_t> CmAgent::gid_index(const Gid& gid) const {
 
 void EventChannel::add(CmEvent event) {
   events.push_back(std::move(event));
-  pipe.signal();
+  add_byte();
+}
+
+void EventChannel::add_byte() {
+  if (owed_ > 0 || !pipe.signal()) ++owed_;
+}
+
+void EventChannel::pay_bytes(std::size_t most) {
+  for (; most > 0 && owed_ > 0 && pipe.signal(); --most) --owed_;
 }
 
 void EventChannel::disown(std::size_t count) {
@@ -59,7 +67,10 @@ void EventChannel::disown(std::size_t count) {
 }
 
 // Opens the pipe anew, because the program may have made the shared file description blocking.
-void EventChannel::take_bytes(std::size_t count) const {
+void EventChannel::take_bytes(std::size_t count) {
+  const std::size_t forgiven = std::min(owed_, count);
+  owed_ -= forgiven;
+  count -= forgiven;
   if (count == 0) return;
   const int fd = open(fmt::format("/proc/self/fd/{}", pipe.read_end()).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return;  // then the program gets a spurious wake-up
@@ -165,8 +176,21 @@ Id& Manager::Impl::make_id(Owner& owner, std::shared_ptr<EventChannel> channel, 
 
 void Manager::Impl::raise_event(const Id& id, CmEvent event) {
   if (event.id == 0) event.id = id.number;
-  if (const auto whose = ids.find(event.id); whose != ids.end()) ++whose->second->unreported;
+  if (const auto whose = ids.find(event.id); whose != ids.end()) whose->second->add_unread();
   id.channel->add(std::move(event));
+}
+
+Result<void> Manager::Impl::check_unread(const Id& id, const char* call) {
+  const auto refuse = [&](const std::string& whose, uint32_t limit) {
+    return fail(ENOMEM, fmt::format("{}: {} {} events that were not received, which is the limit; receive them "
+                                    "(rdma_get_cm_event) first",
+                                    call, whose, limit));
+  };
+  if (id.unread >= kMaxUnreadOfId) {
+    return refuse(fmt::format("communication id {} has", id.number), kMaxUnreadOfId);
+  }
+  if (id.owner->unread >= kMaxUnread) return refuse("this program's communication ids have", kMaxUnread);
+  return {};
 }
 
 void Manager::Impl::forget_connection(Id& id) {
@@ -191,13 +215,14 @@ void Manager::Impl::destroy(Id& id) {
   };
   if (listened) id.channel->remove_events(childs);
   const std::shared_ptr<EventChannel> channel = id.channel;
-  channel->disown(id.unreported);
+  channel->disown(id.unread);
+  id.owner->unread -= id.unread;
   id.owner->ids.erase(id.number);
   ids.erase(id.number);
   for (const uint32_t child : children) {
     const auto found = ids.find(child);
     if (found == ids.end()) continue;
-    --found->second->unreported;
+    found->second->remove_unread();
     destroy(*found->second);
   }
   // Remove the events of destroyed ids now and then, in one pass over thousands of events for many ids.

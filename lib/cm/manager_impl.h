@@ -30,10 +30,19 @@ inline constexpr uint8_t kAckTimeout = 16;
 /// The Q_Key of rdma_cm's datagrams and groups.
 inline constexpr uint32_t kUdpQkey = 0x01234567;
 inline constexpr std::size_t kMaxGroups = 64;  ///< per id
+/// Events of an id that the program has not taken, beyond which calls that raise more fail: one for each group, and
+/// again as many.
+inline constexpr uint32_t kMaxUnreadOfId = 2 * kMaxGroups;
+/// The same for all ids of a program, beyond which requests of peers are rejected as well. Two full backlogs fit.
+inline constexpr uint32_t kMaxUnread = 32768;
 
 struct EventChannel {
   explicit EventChannel(control::EventPipe made) : pipe(std::move(made)) {}
   void add(CmEvent event);
+  /// Adds a byte to the pipe, or owes it if the pipe is full.
+  void add_byte();
+  /// Adds bytes owed, as far as they fit and at most `most`, the number of events that the program takes.
+  void pay_bytes(std::size_t most);
   /// Removes the events that `gone` selects, and their bytes in the pipe.
   template <class Gone>
   void remove_events(Gone gone) {
@@ -43,18 +52,21 @@ struct EventChannel {
   /// events.
   void disown(std::size_t count);
 
-  control::EventPipe pipe;  // one byte per event
+  control::EventPipe pipe;  // one byte per event, less those owed
   std::deque<CmEvent> events;
   std::size_t disowned = 0;  // how many of `events` belong to destroyed ids
 
  private:
-  void take_bytes(std::size_t count) const;
+  void take_bytes(std::size_t count);
+
+  std::size_t owed_ = 0;  // bytes that did not fit
 };
 
 /// One user's ids.
 struct Owner {
   std::set<uint32_t> ids;
   uint32_t max_ids;
+  uint32_t unread = 0;  // the sum of the ids' `unread`
   bool full() const { return ids.size() >= max_ids; }
 };
 
@@ -96,8 +108,11 @@ struct Id {
   uint8_t responder_resources = 0, initiator_depth = 0;
   uint32_t listener = 0;  // state `requested`: the id that listens
   Nanos resolve_until{0};
-  uint32_t unreported = 0;  // its events that wait in the channel
+  uint32_t unread = 0;  // its events that wait in the channel
   std::vector<CmAddress> groups{};
+
+  void add_unread() { ++unread, ++owner->unread; }
+  void remove_unread() { --unread, --owner->unread; }
 };
 
 /// One device's CM agent: its QP1 and the connections of all users.
@@ -156,6 +171,8 @@ struct Manager::Impl {
   Id& make_id(Owner& owner, std::shared_ptr<EventChannel> channel, PortSpace space, QpType type);
   void destroy(Id& id);
   void raise_event(const Id& id, CmEvent event);
+  /// Whether a program's `call` may raise one more event. Errors: ENOMEM.
+  static Result<void> check_unread(const Id& id, const char* call);
   void forget_connection(Id& id);
 
   mutable std::mutex mutex;

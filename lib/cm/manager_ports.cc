@@ -119,6 +119,7 @@ Result<std::pair<CmAgent*, Gid>> Manager::Impl::route(const Gid& remote) {
 Result<void> Manager::Impl::resolve_addr(Id& id, const CmAddress& remote, std::chrono::milliseconds timeout) {
   if (id.state != IdState::idle && id.state != IdState::bound)
     return wrong_state(id, "resolve_addr", "an idle or bound id");
+  if (auto room = check_unread(id, "resolve_addr"); !room) return room;
   if (any_address(remote.ip))
     return fail(EINVAL, "resolve_addr: the destination address is unspecified; pass a host's address");
   if (id.agent != nullptr && id.sgid.is_ipv4() != remote.ip.is_ipv4()) {

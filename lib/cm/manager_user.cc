@@ -18,7 +18,7 @@ constexpr uint32_t kMaxTaken = 64;
 class User final : public ManagerUser {
  public:
   User(Manager::Impl& manager, const UserLimits& limits)
-      : manager_(manager), limits_(limits), owner_{{}, limits.max_ids} {}
+      : manager_(manager), limits_(limits), owner_{.ids = {}, .max_ids = limits.max_ids} {}
   ~User() override {
     const std::scoped_lock lock(manager_.mutex);
     while (!owner_.ids.empty()) manager_.destroy(*manager_.ids.at(*owner_.ids.begin()));
@@ -49,7 +49,7 @@ class User final : public ManagerUser {
     for (const CmEvent& event : unreported) {
       const auto id = manager_.ids.find(event.id);
       if (id == manager_.ids.end()) continue;
-      --id->second->unreported;
+      id->second->remove_unread();
       if (event.type == CmEventType::connect_request) manager_.destroy(*id->second);
     }
     manager_.reschedule();
@@ -69,6 +69,7 @@ class User final : public ManagerUser {
         --found->second->disowned;
       }
     }
+    found->second->pay_bytes(out.size());
     return out;
   }
 
@@ -230,7 +231,7 @@ EventReport User::report(CmEvent event) {
   EventReport report{.event = std::move(event)};
   const auto found = manager_.ids.find(report.event.id);
   Id& id = *found->second;
-  --id.unreported;
+  id.remove_unread();
   if (!answered && !resolved) return report;
   if (answered && id.connection != 0) id.agent->cm.delivered(id.connection);
   report.info = info_of(id);
@@ -273,6 +274,7 @@ Result<void> User::join(uint32_t number, const CmAddress& group, uint64_t token)
     if (!group.ip.is_multicast()) {
       return fail(EINVAL, fmt::format("{} is not a multicast group", text_of(group)));
     }
+    if (auto room = Manager::Impl::check_unread(id, "join"); !room) return room;
     if (id.groups.size() >= kMaxGroups) {
       return fail(ENOMEM, fmt::format("communication id {} has joined {} groups, which is the limit; leave some",
                                       id.number, kMaxGroups));
@@ -302,7 +304,7 @@ Result<void> User::migrate(uint32_t number, uint32_t channel, uint32_t taken) {
     const auto found = channels_.find(channel);
     if (found == channels_.end()) return no_channel(channel);
     if (found->second == id.channel) return {};
-    for (uint32_t i = 0; i < std::min(taken, kMaxTaken); ++i) found->second->pipe.signal();
+    for (uint32_t i = 0; i < std::min(taken, kMaxTaken); ++i) found->second->add_byte();
     const auto mine = [&](const CmEvent& event) {
       return (event.id == id.number || event.listener == id.number) && manager_.ids.contains(event.id);
     };
@@ -311,7 +313,7 @@ Result<void> User::migrate(uint32_t number, uint32_t channel, uint32_t taken) {
     id.channel->remove_events(mine);
     id.channel = found->second;
     for (CmEvent& event : moved) {
-      --manager_.ids.at(event.id)->unreported;
+      manager_.ids.at(event.id)->remove_unread();
       // A request's new id moves to its listener's channel.
       if (event.type == CmEventType::connect_request) manager_.ids.at(event.id)->channel = id.channel;
       manager_.raise_event(id, std::move(event));

@@ -34,6 +34,7 @@ Result<std::shared_ptr<DeviceSession>> DeviceSession::open(std::shared_ptr<Devic
   auto memory = allocator->allocate(queues::DoorbellPlace::bytes(entries, owner.engines()));
   if (!memory) {
     objects.give_back_session();
+    objects.session_numbers().give_back(*id);
     return std::unexpected(memory.error());
   }
   auto events = std::make_unique<AsyncEventQueue>(std::move(*fd), owner.config().max_qp + kAsyncEventsBeyondQps);
@@ -81,7 +82,7 @@ Result<void> DeviceSession::attach() {
                                      device_->config().name, index, transport::Doorbells::kMaxRings));
     }
     if (ran) continue;
-    if (!detach(index)) device_->objects().keep(std::move(doorbells_));
+    end(detach(index));
     return ran;
   }
   return {};
@@ -101,8 +102,17 @@ void DeviceSession::destroy(DeviceSession* session) {
   const auto lock = device->runner().lock();
   device->events().remove_listener(*session->events_);
   device->objects().give_back_session();
-  if (!session->detach(device->engines())) device->objects().keep(std::move(session->doorbells_));
+  session->end(session->detach(device->engines()));
   delete session;
+}
+
+// An engine that did not reply may still poll the doorbells under this number.
+void DeviceSession::end(bool detached) {
+  if (detached) {
+    device_->objects().session_numbers().give_back(id_);
+  } else {
+    device_->objects().keep(std::move(doorbells_));
+  }
 }
 
 Result<void> DeviceSession::check_owner(const void* object, const DeviceSession* owner, const char* what) const {

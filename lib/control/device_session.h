@@ -40,7 +40,7 @@ class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
   DeviceSession& operator=(const DeviceSession&) = delete;
 
   const std::shared_ptr<Device>& device() const { return device_; }
-  /// Of the device; never used again while it is open.
+  /// Of the device; no other session has it while this one is open.
   uint32_t id() const { return id_; }
   AsyncEventQueue& events() { return *events_; }
   /// Places the queues of this session's objects; the control lock is held.
@@ -88,6 +88,8 @@ class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
   Result<void> attach();
   /// The first `engines` engines poll them no more. False: one did not reply, and may still poll. The lock is held.
   bool detach(uint32_t engines);
+  /// Gives back the number, or keeps what an engine may still use. The lock is held.
+  void end(bool detached);
   static void destroy(DeviceSession* session);
   Result<void> check_owner(const void* object, const DeviceSession* owner, const char* what) const;
 

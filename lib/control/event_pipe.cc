@@ -25,9 +25,9 @@ EventPipe::~EventPipe() {
   if (write_end_ >= 0) close(write_end_);
 }
 
-void EventPipe::signal() {
+bool EventPipe::signal() {
   const char token = 1;
-  [[maybe_unused]] const auto written = write(write_end_, &token, 1);
+  return write(write_end_, &token, 1) == 1;
 }
 
 }  // namespace uroce::control

@@ -18,8 +18,9 @@ class EventPipe {
   EventPipe& operator=(EventPipe&&) = delete;
 
   int read_end() const { return read_end_; }
-  /// Adds one token. Any thread; never blocks. A pipe holds 65536; further tokens are lost.
-  void signal();
+  /// Adds one token. Any thread; never blocks. False: the pipe is full. A pipe holds 65536 tokens, or 4096 where the
+  /// user has many pipes (fs.pipe-user-pages-soft).
+  bool signal();
 
  private:
   EventPipe(int read_end, int write_end) : read_end_(read_end), write_end_(write_end) {}

@@ -20,7 +20,7 @@ Result<uint32_t> ObjectRegistry::take_session() {
                 fmt::format("{} is open {} times already, which is the limit; close one", device_, kMaxSessions));
   }
   ++sessions_;
-  return next_session_++;
+  return session_numbers_.take();
 }
 
 Result<uint32_t> ObjectRegistry::take_cq() {

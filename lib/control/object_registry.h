@@ -17,6 +17,7 @@
 #include "control/id_table.h"
 #include "control/key_registry.h"
 #include "control/multicast_users.h"
+#include "control/number_pool.h"
 #include "control/qp_numbers.h"
 #include "control/queue_memory.h"
 
@@ -46,8 +47,10 @@ class ObjectRegistry {
   /// A new session's number. Errors: ENOMEM (kMaxSessions).
   Result<uint32_t> take_session();
   void give_back_session() { --sessions_; }
-  /// A new protection domain's number, which is not used again.
-  memory::PdId take_pd() { return next_pd_++; }
+  /// The numbers of sessions: to be given back when no engine polls the rings of the session any more. Any thread.
+  NumberPool& session_numbers() { return session_numbers_; }
+  /// The numbers of protection domains; Pd gives its own back. Any thread.
+  NumberPool& pds() { return pds_; }
   /// Errors: ENOMEM (max_cq).
   Result<uint32_t> take_cq();
   void give_back_cq(uint32_t id) { cqs_.give_back(id); }
@@ -73,8 +76,8 @@ class ObjectRegistry {
   MulticastUsers multicast_users_;
   IdTable<CompletionListener> cqs_;
   IdTable<ControlSrq> srqs_;
-  memory::PdId next_pd_ = 1;
-  uint32_t next_session_ = 1;
+  NumberPool pds_;
+  NumberPool session_numbers_;
   uint32_t sessions_ = 0;
   uint32_t next_engine_ = 0;
   std::vector<std::function<void()>> deferred_;

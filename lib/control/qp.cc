@@ -106,7 +106,7 @@ Result<QpAttr> ControlQp::query(transport::QpTransportStatus* status) const {
   return attr;
 }
 
-std::vector<std::pair<std::string, std::string>> ControlQp::describe() const {
+std::vector<std::pair<std::string, std::string>> ControlQp::describe(bool psns) const {
   static constexpr std::pair<QpType, const char*> kTypes[] = {
       {QpType::rc, "RC"}, {QpType::uc, "UC"}, {QpType::ud, "UD"}};
   const auto* type_name = std::ranges::find(kTypes, type(), &std::pair<QpType, const char*>::first)->second;
@@ -124,8 +124,10 @@ std::vector<std::pair<std::string, std::string>> ControlQp::describe() const {
     gid += fmt::format("{}{:02x}", i != 0 && i % 2 == 0 ? ":" : "", attr->av.dgid.bytes[i]);
   }
   values.emplace_back("dgid", std::move(gid));
-  values.emplace_back("sq_psn", std::to_string(attr->sq_psn));
-  values.emplace_back("rq_psn", std::to_string(attr->rq_psn));
+  if (psns) {
+    values.emplace_back("sq_psn", std::to_string(attr->sq_psn));
+    values.emplace_back("rq_psn", std::to_string(attr->rq_psn));
+  }
   values.emplace_back("path_mtu", std::to_string(mtu_bytes(attr->path_mtu)));
   if (type() == QpType::rc) describe_transport(status, values);
   return values;

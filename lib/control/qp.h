@@ -53,8 +53,8 @@ class ControlQp {
 
   /// See QueuePair::modify(). Any thread. Errors: EINVAL, EOPNOTSUPP, EHOSTUNREACH, ENETUNREACH, ETIMEDOUT, ENODEV.
   Result<void> modify(const QpAttr& attr, QpAttrMask mask);
-  /// For the operator: names and values.
-  std::vector<std::pair<std::string, std::string>> describe() const;
+  /// For the operator: names and values. `psns`: with the PSNs, with which a stranger could forge packets.
+  std::vector<std::pair<std::string, std::string>> describe(bool psns) const;
   /// The attributes now, as the engine has them. Errors: ETIMEDOUT, ENODEV.
   Result<QpAttr> query() const { return query(nullptr); }
   /// See QueuePair::attach_multicast(). Any thread. Errors: EINVAL, ENOMEM, ETIMEDOUT, ENODEV.

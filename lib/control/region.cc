@@ -11,8 +11,13 @@ namespace uroce::control {
 Result<std::shared_ptr<Pd>> DeviceSession::create_pd() {
   const auto lock = device_->runner().lock();
   if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
-  return std::make_shared<Pd>(shared_from_this(), device_->objects().take_pd());
+  return std::make_shared<Pd>(shared_from_this());
 }
+
+Pd::Pd(std::shared_ptr<DeviceSession> session)
+    : session_(std::move(session)), id_(session_->device()->objects().pds().take()) {}
+
+Pd::~Pd() { session_->device()->objects().pds().give_back(id_); }
 
 Result<std::shared_ptr<Region>> DeviceSession::register_memory(std::shared_ptr<Pd> pd, uint64_t address,
                                                                uint64_t length, std::byte* host, AccessFlags access,

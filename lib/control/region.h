@@ -12,10 +12,15 @@ namespace uroce::control {
 
 class DeviceSession;
 
-/// A protection domain. Numbers are unique per device and not used again.
+/// A protection domain. Its regions, windows and queue pairs keep it, so its number stays taken until the last of them
+/// is gone.
 class Pd {
  public:
-  Pd(std::shared_ptr<DeviceSession> session, memory::PdId id) : session_(std::move(session)), id_(id) {}
+  explicit Pd(std::shared_ptr<DeviceSession> session);
+  ~Pd();
+  Pd(const Pd&) = delete;
+  Pd& operator=(const Pd&) = delete;
+
   memory::PdId id() const { return id_; }
   const std::shared_ptr<DeviceSession>& session() const { return session_; }
 

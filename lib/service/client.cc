@@ -181,8 +181,9 @@ message::ClientRow Client::row() const {
   return row_of(state_, calls_.load(std::memory_order_relaxed), errors_.load(std::memory_order_relaxed));
 }
 
-std::vector<message::ObjectRow> Client::objects(message::Kind kind, uint32_t after, std::size_t most) const {
-  return object_rows_of(state_, kind, after, most);
+std::vector<message::ObjectRow> Client::objects(message::Kind kind, uint32_t after, std::size_t most,
+                                                const Sight& sight) const {
+  return object_rows_of(state_, kind, after, most, sight);
 }
 
 }  // namespace uroce::service

@@ -34,9 +34,11 @@ class Client {
   void disconnect() { connection_.shut_down(); }
   bool done() const { return done_.load(std::memory_order_acquire); }
   uint32_t id() const { return state_.id; }
+  uint32_t uid() const { return state_.uid; }
   message::ClientRow row() const;
-  /// Rows of the client's objects after `id`, at most `most`.
-  std::vector<message::ObjectRow> objects(message::Kind kind, uint32_t after, std::size_t most) const;
+  /// Rows of the client's objects after `after`, at most `most`, as `sight` allows.
+  std::vector<message::ObjectRow> objects(message::Kind kind, uint32_t after, std::size_t most,
+                                          const Sight& sight) const;
   /// See retire_broken_regions().
   void retire_broken();
 

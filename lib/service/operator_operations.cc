@@ -2,8 +2,6 @@
 
 #include <string>
 
-#include <unistd.h>
-
 #include "control/cq.h"
 #include "control/qp.h"
 #include "control/region.h"
@@ -11,17 +9,17 @@
 namespace uroce::service {
 
 Result<Reply> list_clients(ClientState& client, const message::ListClients& request) {
-  return reply(client.server.client_rows(request.after));
+  return reply(client.server.client_rows(request.after, Sight(client.uid)));
 }
 
 Result<Reply> list_objects(ClientState& client, const message::ListObjects& request) {
-  return reply(client.server.object_rows(request));
+  return reply(client.server.object_rows(request, Sight(client.uid)));
 }
 
 // Frames have the data of all clients, so capturing is restricted, as with the kernel's raw sockets. Capabilities do
 // not count, because /proc shows those of the process's own user namespace.
 Result<Reply> start_capture(ClientState& client, const message::OpenDevice& request) {
-  if (client.uid != 0 && client.uid != geteuid()) {
+  if (!Sight(client.uid).everything()) {
     return fail(EPERM, fmt::format("capturing is for root and the daemon's own user, not for user {}", client.uid));
   }
   if (client.capture != nullptr) {
@@ -58,7 +56,7 @@ message::ClientRow row_of(const ClientState& client, uint64_t calls, uint64_t er
 }
 
 std::vector<message::ObjectRow> object_rows_of(const ClientState& client, message::Kind kind, uint32_t after,
-                                               std::size_t most) {
+                                               std::size_t most, const Sight& sight) {
   std::vector<message::ObjectRow> rows;
   const auto add = [&](uint32_t id, std::vector<std::pair<std::string, std::string>> values) {
     rows.push_back({.client = client.id, .id = id, .values = std::move(values)});
@@ -66,10 +64,12 @@ std::vector<message::ObjectRow> object_rows_of(const ClientState& client, messag
   switch (kind) {
     case message::Kind::mr:
       for (const auto& [id, region] : client.regions.after(after, most)) {
-        add(id, {{"key", fmt::format("{:#010x}", region->key)},
-                 {"length", std::to_string(region->length)},
-                 {"access", fmt::format("{:#x}", region->access.bits())},
-                 {"mapped", std::to_string(region->mapping->bytes())}});
+        std::vector<std::pair<std::string, std::string>> values{{"mr", std::to_string(id)}};
+        if (sight.everything()) values.emplace_back("key", fmt::format("{:#010x}", region->key));
+        values.emplace_back("length", std::to_string(region->length));
+        values.emplace_back("access", fmt::format("{:#x}", region->access.bits()));
+        values.emplace_back("mapped", std::to_string(region->mapping->bytes()));
+        add(id, std::move(values));
       }
       break;
     case message::Kind::cq:
@@ -78,7 +78,7 @@ std::vector<message::ObjectRow> object_rows_of(const ClientState& client, messag
       }
       break;
     case message::Kind::qp:
-      for (const auto& [id, qp] : client.qps.after(after, most)) add(id, qp->describe());
+      for (const auto& [id, qp] : client.qps.after(after, most)) add(id, qp->describe(sight.everything()));
       break;
     default: break;
   }

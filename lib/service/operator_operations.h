@@ -16,8 +16,8 @@ Result<Reply> start_capture(ClientState& client, const message::OpenDevice& requ
 
 /// Any thread.
 message::ClientRow row_of(const ClientState& client, uint64_t calls, uint64_t errors);
-/// Rows of the client's objects after `id`, at most `most`. Any thread.
+/// Rows of the client's objects after `after`, at most `most`, with keys and PSNs if `sight` allows. Any thread.
 std::vector<message::ObjectRow> object_rows_of(const ClientState& client, message::Kind kind, uint32_t after,
-                                               std::size_t most);
+                                               std::size_t most, const Sight& sight);
 
 }  // namespace uroce::service

@@ -112,8 +112,8 @@ struct Server::Impl final : ServerView {
     for (const auto& client : all()) rows.push_back(client->row());
     return rows;
   }
-  message::ClientRows client_rows(uint32_t after) const override;
-  message::ObjectRows object_rows(const message::ListObjects& request) const override;
+  message::ClientRows client_rows(uint32_t after, const Sight& sight) const override;
+  message::ObjectRows object_rows(const message::ListObjects& request, const Sight& sight) const override;
 
   void run();
   void accept_one();
@@ -135,10 +135,10 @@ void cut_to_size(message::ObjectRows& rows) {
 
 }  // namespace
 
-message::ClientRows Server::Impl::client_rows(uint32_t after) const {
+message::ClientRows Server::Impl::client_rows(uint32_t after, const Sight& sight) const {
   message::ClientRows out;
   for (const auto& client : all()) {
-    if (client->id() <= after) continue;
+    if (client->id() <= after || !sight.client_of(client->uid())) continue;
     out.more = out.rows.size() == kRowsPerReply;
     if (out.more) break;
     out.rows.push_back(client->row());
@@ -146,17 +146,17 @@ message::ClientRows Server::Impl::client_rows(uint32_t after) const {
   return out;
 }
 
-message::ObjectRows Server::Impl::object_rows(const message::ListObjects& request) const {
+message::ObjectRows Server::Impl::object_rows(const message::ListObjects& request, const Sight& sight) const {
   message::ObjectRows out;
   for (const auto& client : all()) {
-    if (client->id() < request.after_client) continue;
+    if (client->id() < request.after_client || !sight.client_of(client->uid())) continue;
     const uint32_t after = client->id() == request.after_client ? request.after_id : 0;
     if (out.rows.size() == kRowsPerReply) {
       out.more = true;
       break;
     }
     const std::size_t room = kRowsPerReply - out.rows.size();
-    auto rows = client->objects(request.kind, after, room);
+    auto rows = client->objects(request.kind, after, room, sight);
     out.more = rows.size() == room;
     std::ranges::move(rows, std::back_inserter(out.rows));
   }

@@ -10,6 +10,7 @@
 #include "control/device.h"
 #include "message/operator_messages.h"
 #include "service/capture.h"
+#include "service/sight.h"
 
 namespace uroce::service {
 
@@ -23,8 +24,9 @@ class ServerView {
   virtual cm::Manager* connections() const = 0;
   virtual const PortAccess& ports() const = 0;
   virtual void log(Severity severity, std::string_view text) const = 0;
-  virtual message::ClientRows client_rows(uint32_t after) const = 0;
-  virtual message::ObjectRows object_rows(const message::ListObjects& request) const = 0;
+  // Without what `sight` does not allow.
+  virtual message::ClientRows client_rows(uint32_t after, const Sight& sight) const = 0;
+  virtual message::ObjectRows object_rows(const message::ListObjects& request, const Sight& sight) const = 0;
   /// A client's thread is about to end.
   virtual void finished() = 0;
 };

@@ -84,6 +84,15 @@ TEST_F(ObjectRegistryTest, SessionsAreLimitedAndTheirNumbersAreNotUsedAgain) {
   EXPECT_EQ(*registry_.take_session(), last + 1);
 }
 
+TEST_F(ObjectRegistryTest, NumbersOfSessionsBeginAgainWithoutThoseInUse) {
+  const uint32_t first = *registry_.take_session();
+  const uint32_t second = *registry_.take_session();
+  registry_.session_numbers().give_back(second);
+  registry_.session_numbers().go_on_with(UINT32_MAX);
+  EXPECT_EQ(*registry_.take_session(), UINT32_MAX);
+  EXPECT_EQ(*registry_.take_session(), second) << "0 is never a number, and " << first << " is in use";
+}
+
 TEST_F(ObjectRegistryTest, EnginesGetObjectsInTurn) {
   EXPECT_EQ(registry_.choose_engine(3), 0u);
   EXPECT_EQ(registry_.choose_engine(3), 1u);

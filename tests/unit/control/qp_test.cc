@@ -132,11 +132,22 @@ TEST_F(QpTest, GoesThroughItsStatesAndReportsThem) {
   to_rts(*qp);
 }
 
+TEST_F(QpTest, DescribesPsnsOnlyWhereAsked) {
+  start({});
+  const auto qp = *create();
+  to_rts(*qp);
+  const auto psns = [&qp](bool wanted) {
+    return std::ranges::count_if(qp->describe(wanted), [](const auto& value) { return value.first.ends_with("psn"); });
+  };
+  EXPECT_EQ(psns(true), 2);
+  EXPECT_EQ(psns(false), 0);
+}
+
 TEST_F(QpTest, DescribesTheTransportToTheOperator) {
   start({.congestion = {.algorithm = CongestionAlgorithm::dcqcn}});
   const auto text_of = [](const ControlQp& qp) {
     std::string text;
-    for (const auto& [name, value] : qp.describe()) text += name + "=" + value + " ";
+    for (const auto& [name, value] : qp.describe(true)) text += name + "=" + value + " ";
     return text;
   };
   const auto qp = *create();

@@ -40,6 +40,38 @@ TEST_F(RegionTest, RegistersAndRefuses) {
   EXPECT_EQ(session_->register_memory(pd_, ~0ull - 10, 64, bytes_, {}).error().code, EINVAL);
 }
 
+// 22 hours of creating domains wrapped their numbers; then a region answered to another user's domain.
+TEST_F(RegionTest, ADomainsNumberIsTakenWhileARegionBelongsToIt) {
+  start();
+  const auto region = *add();
+  const memory::PdId number = pd_->id();
+  const auto other = *session_->create_pd();
+  pd_.reset();
+  NumberPool& numbers = world_.device()->objects().pds();
+  numbers.go_on_with(UINT32_MAX);
+  EXPECT_EQ((*session_->create_pd())->id(), UINT32_MAX);
+  numbers.go_on_with(number);
+  const auto next = *session_->create_pd();
+  EXPECT_NE(next->id(), number);
+  EXPECT_NE(next->id(), other->id());
+  const auto& table = world_.device()->objects().keys().table();
+  const auto reached = [&](memory::PdId pd) {
+    return table.translate(region->key(), pd, reinterpret_cast<uint64_t>(bytes_), 8, {}).result;
+  };
+  EXPECT_EQ(reached(number), memory::AccessResult::ok);
+  EXPECT_EQ(reached(next->id()), memory::AccessResult::wrong_domain);
+}
+
+TEST_F(RegionTest, ADomainsNumberComesBackWhenNothingBelongsToIt) {
+  start();
+  auto region = *add();
+  const memory::PdId number = pd_->id();
+  pd_.reset();
+  region.reset();
+  world_.device()->objects().pds().go_on_with(number);
+  EXPECT_EQ((*session_->create_pd())->id(), number);
+}
+
 TEST_F(RegionTest, KeysDoNotComeBackSoon) {
   start();
   std::set<uint32_t> keys;

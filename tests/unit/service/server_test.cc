@@ -4,11 +4,14 @@
 #include <atomic>
 #include <cerrno>
 #include <filesystem>
+#include <set>
+#include <string>
 #include <thread>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <uroce/daemon.h>
@@ -19,6 +22,7 @@
 #include "message/operator_messages.h"
 #include "message/protocol.h"
 #include "message/queue_messages.h"
+#include "service/sight.h"
 #include "tests/unit/client/endpoints.h"
 
 namespace uroce::service {
@@ -327,6 +331,80 @@ class Speaker {
  private:
   message::Connection link_;
 };
+
+/// This thread connects as another user meanwhile; its sockets keep that user.
+class AsUser {
+ public:
+  explicit AsUser(uid_t user) { become(user); }
+  ~AsUser() { become(0); }
+
+ private:
+  // The library's seteuid() would change the threads of the server too.
+  static void become(uid_t user) { ASSERT_EQ(syscall(SYS_setresuid, -1, user, -1), 0); }
+};
+
+template <class Rows, class Request>
+Rows list(Speaker& speaker, message::Op op, const Request& request) {
+  Rows rows;
+  const auto body = speaker.call(op, request);
+  EXPECT_TRUE(body && message::decode(*body, rows));
+  return rows;
+}
+
+/// The names of the values of all rows.
+std::set<std::string> names_in(const message::ObjectRows& rows) {
+  std::set<std::string> names;
+  for (const auto& row : rows.rows) {
+    for (const auto& [name, value] : row.values) names.insert(name);
+  }
+  return names;
+}
+
+// With the rkey, QPN and PSN from these lists, a stranger wrote root's memory by one forged frame.
+TEST_F(ServerTest, UsersSeeTheirOwnObjectsWithoutKeysAndPsns) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can connect as other users";
+  Side roots(open(name(0)));
+  auto qp_of_root = roots.make_qp();
+  const auto side_of = [this](uid_t user) {
+    const AsUser other(user);
+    return open(name(1));
+  };
+  Side ones(side_of(1001)), twos(side_of(1002));
+  auto qp_of_one = ones.make_qp(), qp_of_two = twos.make_qp();
+  const auto speaker_of = [this](uid_t user) {
+    const AsUser other(user);
+    return Speaker(socket_);
+  };
+  Speaker root(socket_), one = speaker_of(1001), third = speaker_of(1003);
+
+  EXPECT_EQ(list<message::ClientRows>(root, message::Op::list_clients, message::ListClients{}).rows.size(), 6u);
+  const auto seen = list<message::ClientRows>(one, message::Op::list_clients, message::ListClients{}).rows;
+  ASSERT_EQ(seen.size(), 2u);
+  for (const auto& row : seen) EXPECT_EQ(row.uid, 1001u);
+  for (const auto kind : {message::Kind::qp, message::Kind::mr, message::Kind::cq}) {
+    const message::ListObjects request{.kind = kind};
+    const auto all = list<message::ObjectRows>(root, message::Op::list_objects, request);
+    EXPECT_EQ(all.rows.size(), 3u);
+    const auto own = list<message::ObjectRows>(one, message::Op::list_objects, request);
+    ASSERT_EQ(own.rows.size(), 1u);
+    EXPECT_EQ(own.rows[0].client, seen[0].id);
+    EXPECT_TRUE(list<message::ObjectRows>(third, message::Op::list_objects, request).rows.empty());
+    for (const char* secret : {"key", "sq_psn", "rq_psn"}) EXPECT_FALSE(names_in(own).contains(secret)) << secret;
+    EXPECT_EQ(names_in(all).contains("key"), kind == message::Kind::mr);
+    EXPECT_EQ(names_in(all).contains("rq_psn"), kind == message::Kind::qp);
+  }
+}
+
+TEST(Sight, IsWholeForRootAndTheDaemonsUserOnly) {
+  constexpr uint32_t kDaemon = 990;
+  EXPECT_TRUE(Sight(0, kDaemon).everything());
+  EXPECT_TRUE(Sight(kDaemon, kDaemon).everything());
+  EXPECT_TRUE(Sight(kDaemon, kDaemon).client_of(1001));
+  const Sight user(1001, kDaemon);
+  EXPECT_FALSE(user.everything());
+  EXPECT_TRUE(user.client_of(1001));
+  for (const uint32_t other : {0u, kDaemon, 1002u, 65534u}) EXPECT_FALSE(user.client_of(other)) << other;
+}
 
 TEST_F(ServerTest, ListsMoreClientsThanAReplyHolds) {
   start({}, 1000);

@@ -1,0 +1,183 @@
+// rdma_cm's calls without a daemon: two devices on a wire and the manager's own thread. tests/unit/service has the
+// calls through the daemon.
+#include "cm/manager.h"
+
+#include <cerrno>
+#include <chrono>
+#include <thread>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "message/cm_reject_reasons.h"
+#include "tests/unit/control/world.h"
+
+namespace uroce::cm {
+namespace {
+
+using test::World;
+using namespace std::chrono_literals;
+
+constexpr uint32_t kMostOfId = 128;
+constexpr uint32_t kMostOfProgram = 32768;
+const CmAddress kGroup{Gid::from_ipv4(0xef010203), 0};
+
+template <class T>
+T must(Result<T> result) {
+  if (!result) throw std::runtime_error(result.error().text);
+  return std::move(*result);
+}
+void must(const Result<void>& result) {
+  if (!result) throw std::runtime_error(result.error().text);
+}
+
+class ManagerTest : public testing::Test {
+ protected:
+  ManagerTest() {
+    world_.add();
+    world_.add();
+    manager_ = must(Manager::start({world_.device(0), world_.device(1)}, 7));
+  }
+  ~ManagerTest() override {
+    manager_.reset();
+    world_.stop();
+  }
+
+  /// A program with one channel.
+  struct Program {
+    explicit Program(Manager& manager) : user(manager.open({})) {
+      std::tie(channel, fd) = must(user->create_channel());
+    }
+    /// The next event, as a program reads it: a byte first.
+    CmEvent next(std::chrono::milliseconds patience = 10s) {
+      pollfd waiting{.fd = fd, .events = POLLIN, .revents = 0};
+      char byte = 0;
+      if (poll(&waiting, 1, static_cast<int>(patience.count())) != 1 || read(fd, &byte, 1) != 1) {
+        throw std::runtime_error("no event came");
+      }
+      return must(user->take_events(channel, 1)).at(0).event;
+    }
+    /// The events until one of that type.
+    CmEvent until(CmEventType type) {
+      while (true) {
+        if (CmEvent event = next(); event.type == type) return event;
+      }
+    }
+    /// A UD id of the first device.
+    uint32_t datagram_id() {
+      const uint32_t id = must(user->create_id(channel, PortSpace::udp, QpType::ud));
+      must(user->bind(id, {World::gid(0), 0}));
+      return id;
+    }
+    /// Joins and leaves a group, which raises an event.
+    Result<void> raise(uint32_t id) {
+      if (auto joined = user->join(id, kGroup, 1); !joined) return joined;
+      return user->leave(id, kGroup);
+    }
+    /// Raises events until the limit of all ids. Returns the id of the last.
+    uint32_t fill() {
+      uint32_t id = 0;
+      for (uint32_t i = 0; i < kMostOfProgram; ++i) {
+        if (i % kMostOfId == 0) id = datagram_id();
+        const auto raised = raise(id);
+        if (!raised) return id;
+      }
+      return id;
+    }
+    /// Resolved from the first device to `remote`; the events are read.
+    uint32_t resolved(const CmAddress& remote) {
+      const uint32_t id = must(user->create_id(channel, PortSpace::tcp, QpType::rc));
+      must(user->resolve_addr(id, std::nullopt, remote, 2s));
+      until(CmEventType::addr_resolved);
+      must(user->resolve_route(id));
+      until(CmEventType::route_resolved);
+      return id;
+    }
+    uint32_t listening(const CmAddress& local) {
+      const uint32_t id = must(user->create_id(channel, PortSpace::tcp, QpType::rc));
+      must(user->bind(id, local));
+      must(user->listen(id, 16));
+      return id;
+    }
+
+    std::unique_ptr<ManagerUser> user;
+    uint32_t channel = 0;
+    int fd = -1;
+  };
+
+  World world_{World::Mode::threaded};
+  std::unique_ptr<Manager> manager_;
+};
+
+// A program had 206,683 events waiting after 10 s of joining one group.
+TEST_F(ManagerTest, UnreadEventsOfAnIdAreBounded) {
+  Program program(*manager_);
+  const uint32_t id = program.datagram_id();
+  for (uint32_t i = 0; i < kMostOfId; ++i) must(program.raise(id));
+  test::expect_error(program.raise(id), ENOMEM, "128 events that were not received");
+  const auto resolving = program.user->resolve_addr(id, std::nullopt, {World::gid(1), 1}, 1s);
+  test::expect_error(resolving, ENOMEM, "resolve_addr");
+  must(program.raise(program.datagram_id()));
+  program.next();
+  must(program.raise(id));
+  test::expect_error(program.raise(id), ENOMEM, "not received");
+}
+
+TEST_F(ManagerTest, UnreadEventsOfAProgramAreBoundedAndItsPeersAreToldSo) {
+  const CmAddress service{World::gid(1), 4711};
+  Program server(*manager_), client(*manager_);
+  const uint32_t listener = server.listening(service);
+  const uint32_t last = server.fill();
+  const uint32_t fresh = server.datagram_id();
+  test::expect_error(server.raise(fresh), ENOMEM, "32768 events that were not received");
+
+  const uint32_t refused = client.resolved(service);
+  must(client.user->connect(refused, {.qpn = 100}));
+  EXPECT_EQ(client.until(CmEventType::rejected).status, static_cast<int>(RejReason::no_resources));
+
+  must(server.user->destroy_id(last));  // and its events
+  must(server.raise(fresh));
+  const uint32_t heard = client.resolved(service);
+  must(client.user->connect(heard, {.qpn = 101}));
+  EXPECT_EQ(server.until(CmEventType::connect_request).listener, listener);
+}
+
+TEST_F(ManagerTest, AConnectionsOwnEventsComeBeyondTheBound) {
+  const CmAddress service{World::gid(1), 4711};
+  Program server(*manager_), client(*manager_);
+  server.listening(service);
+  const uint32_t id = client.resolved(service);
+  must(client.user->connect(id, {.qpn = 100}));
+  const CmEvent request = server.until(CmEventType::connect_request);
+  must(server.user->accept(request.id, {.qpn = 101}));
+  client.until(CmEventType::connect_response);
+  must(client.user->establish(id));
+  server.until(CmEventType::established);
+
+  server.fill();
+  must(client.user->disconnect(id));
+  client.until(CmEventType::disconnected);
+  EXPECT_EQ(server.until(CmEventType::disconnected).id, request.id);
+}
+
+// Without the bytes that did not fit, a program sleeps while events wait.
+TEST_F(ManagerTest, EventsBeyondThePipesSizeWakeTheProgram) {
+  Program program(*manager_);
+  ASSERT_GE(fcntl(program.fd, F_SETPIPE_SZ, 4096), 0);
+  constexpr uint32_t kIds = 80;
+  std::vector<uint32_t> ids;
+  for (uint32_t i = 0; i < kIds; ++i) {
+    ids.push_back(program.datagram_id());
+    for (uint32_t k = 0; k < kMostOfId; ++k) must(program.raise(ids.back()));
+  }
+  must(program.user->destroy_id(ids.back()));
+  for (uint32_t i = 0; i < (kIds - 1) * kMostOfId; ++i) {
+    ASSERT_EQ(program.next().type, CmEventType::multicast_join) << i;
+  }
+  EXPECT_THROW(program.next(1ms), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace uroce::cm
