@@ -197,8 +197,11 @@ class Speaker:
 
     def __init__(self, path, greet=True, device=b"uroce0"):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.socket.settimeout(20 * SLOW)
+        # As programs do, it waits for a place among those that the daemon has not accepted yet. With settimeout() alone the
+        # socket would not block, and connect() would fail at once.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(20 * SLOW), 0))
         self.socket.connect(str(path))
+        self.socket.settimeout(20 * SLOW)
         if greet:
             hello = struct.pack("<III", 0x65636F72, PROTOCOL, QUEUE_ABI) + text(b"test")
             assert self.call(HELLO, hello)[0] == 0
