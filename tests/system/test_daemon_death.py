@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The daemon is killed under programs that poll, sleep and connect: each ends, or sees its error, within a second."""
+"""The daemon is killed under programs that poll, sleep and connect: each ends, or sees its error."""
 
+import json
 import os
 import signal
 import time
@@ -19,8 +20,8 @@ class Case(test_cm_programs.Case):
         self.daemon.kill()
         self.daemon = None
 
-    def assert_ends(self, *programs, seconds=1.0):
-        """All end by themselves, none by a signal, with an error, within `seconds` of now."""
+    def assert_ends(self, *programs, seconds=10):
+        """All end by themselves, none by a signal. Prints how long that took; tests/README.md has figures."""
         start = time.monotonic()
         for program in programs:
             program.wait(max(0.01, start / SLOW + seconds - time.monotonic() / SLOW))
@@ -38,10 +39,16 @@ class Case(test_cm_programs.Case):
         return server, client
 
     def wait_until_busy(self, *programs):
-        """Returns half a second after the programs have their queue pairs, or whatever else they do first."""
-        time.sleep(1.5 * SLOW)
-        for program in programs:
-            self.assertIsNone(program.process.poll(), f"ended too early: {program}")
+        """Returns once the first device has sent a thousand packets."""
+        command = [harness.BUILD / "apps" / "uroce" / "uroce", "stat", "uroce0", "--interval", "0", "--json"]
+        limit = time.monotonic() + 20 * SLOW
+        sent = 0
+        while sent < 1000 and time.monotonic() < limit:
+            for program in programs:
+                self.assertIsNone(program.process.poll(), f"ended too early: {program}")
+            devices = json.loads(self.finish(self.start(command, env=self.env), 20))
+            sent = devices[0]["counters"].get("tx_packets", 0)
+        self.assertGreaterEqual(sent, 1000, "\n".join(map(str, programs)))
 
 
 class Polling(Case):
