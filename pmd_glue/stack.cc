@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
-#include <random>
 
 #include "base/secret.h"
 #include "client/in_process.h"

@@ -1,5 +1,4 @@
 #include "uroced/daemon.h"
-#include "base/secret.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,9 +9,9 @@
 #include <uroce/version.h>
 #include <atomic>
 #include <cerrno>
-#include <random>
 #include <thread>
 
+#include "base/secret.h"
 #include "cm/manager.h"
 #include "pmd_glue/notes.h"
 #include "pmd_glue/stack_access.h"
