@@ -73,8 +73,9 @@ void Client::run() {
     why = "the daemon has no memory for its request";
   }
   if (!why.empty()) {
-    state_.server.log(Severity::warning, fmt::format("client {} ({}, process {}) is disconnected: {}", state_.id,
-                                                     state_.command, state_.pid, why));
+    state_.server.log_of_client(
+        state_.uid, Severity::warning,
+        fmt::format("client {} ({}, process {}) is disconnected: {}", state_.id, state_.command, state_.pid, why));
   }
   disconnect();
   release();

@@ -134,10 +134,11 @@ void retire_broken_regions(ClientState& client) {
       object.swap(region->region);
     }
     if (object == nullptr) continue;
-    client.server.log(Severity::warning,
-                      fmt::format("client {} ({}, process {}) removed the pages of its memory region {:#x}; the key is "
-                                  "no longer valid",
-                                  client.id, client.command, client.pid, region->key));
+    client.server.log_of_client(
+        client.uid, Severity::warning,
+        fmt::format("client {} ({}, process {}) removed the pages of its memory region {:#x}; the key is "
+                    "no longer valid",
+                    client.id, client.command, client.pid, region->key));
   }
 }
 

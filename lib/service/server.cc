@@ -21,6 +21,7 @@
 
 #include "service/client.h"
 #include "service/fault_watch.h"
+#include "service/log_limit.h"
 
 namespace uroce::service {
 namespace {
@@ -88,13 +89,23 @@ struct Server::Impl final : ServerView {
   std::map<uint32_t, std::shared_ptr<Client>> clients;
   uint32_t next_id = 1;
   uint64_t breaks = 0;
+  std::mutex log_mutex;  // guards log_limit
+  LogLimit log_limit;
 
   const std::vector<std::shared_ptr<control::Device>>& devices() const override { return all_devices; }
   const PortAccess& ports() const override { return port_access; }
   cm::Manager* connections() const override { return connection_manager; }
-  void log(Severity severity, std::string_view text) const override {
+  void log(Severity severity, std::string_view text) const {
     if (write_log) write_log(severity, text);
   }
+  void log_of_client(uint32_t uid, Severity severity, std::string_view text) override {
+    {
+      const std::scoped_lock lock(log_mutex);
+      if (!log_limit.admit(uid, std::chrono::steady_clock::now())) return;
+    }
+    log(severity, text);
+  }
+  void log_what_was_left_out();
   void finished() override { ring(); }
   void ring() const {
     const uint64_t one = 1;
@@ -173,10 +184,22 @@ void Server::Impl::run() {
     [[maybe_unused]] const auto got = read(wake.get(), &count, sizeof count);
     if ((waiting[0].revents & POLLIN) != 0 && !stopping.load(std::memory_order_acquire)) accept_one();
     reap();
+    log_what_was_left_out();
     if (const uint64_t now = FaultWatch::breaks(); now != breaks) {
       breaks = now;
       for (const auto& client : all()) client->retire_broken();
     }
+  }
+}
+
+void Server::Impl::log_what_was_left_out() {
+  std::vector<LogLimit::Summary> due;
+  {
+    const std::scoped_lock lock(log_mutex);
+    due = log_limit.due(std::chrono::steady_clock::now());
+  }
+  for (const LogLimit::Summary& one : due) {
+    log(Severity::warning, fmt::format("{} more lines about clients of user {} were left out", one.lines, one.uid));
   }
 }
 
@@ -200,7 +223,9 @@ void Server::Impl::accept_one() {
          fmt::format("the daemon serves {} connections, which is its limit (max_clients); close one or raise it",
                      config.max_clients)});
   }
-  if (auto started = client->start(); !started) return log(Severity::error, started.error().text);
+  if (auto started = client->start(); !started) {
+    return log_of_client(client->uid(), Severity::error, started.error().text);
+  }
   clients.emplace(id, std::move(client));
 }
 
