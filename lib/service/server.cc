@@ -252,6 +252,12 @@ Result<std::unique_ptr<Server>> Server::start(ServerConfig config,
                                               cm::Manager* connections, PortAccess ports) {
   auto listener = listen_at(config);
   if (!listener) return std::unexpected(listener.error());
+  if (config.before_serving) {
+    if (auto ready = config.before_serving(); !ready) {
+      unlink(config.socket.c_str());
+      return std::unexpected(ready.error());
+    }
+  }
   auto impl = std::make_unique<Impl>();
   impl->config = std::move(config);
   impl->all_devices = std::move(devices);
