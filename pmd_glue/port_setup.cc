@@ -203,6 +203,11 @@ std::string Port::description() const {
 // pass is never out of date.
 void Port::receive_all_groups() {
   all_groups_ = rte_eth_allmulticast_enable(id_) == 0;
+  // A driver that cannot filter groups at all needs the promiscuous mode now: later the daemon may not set it.
+  if (!all_groups_ && rte_eth_dev_set_mc_addr_list(id_, nullptr, 0) == -ENOTSUP && driver_ != "net_af_packet") {
+    all_groups_ = true;
+    rte_eth_promiscuous_enable(id_);
+  }
   if (all_groups_ || driver_ != "net_af_packet") return;
   // The driver has no such call, but its interface has a filter. It stays open as long as this socket.
   auto membership = receive_all_multicast(std::string(device_argument(devargs_, "iface")));

@@ -32,6 +32,18 @@ CounterList StackAccess::port_counters(const Stack& stack, std::string_view devi
   return {};
 }
 
+std::vector<uint64_t> StackAccess::rounds(const Stack& stack) {
+  std::vector<uint64_t> out;
+  for (const auto& worker : stack.impl_->workers()) out.push_back(worker->rounds());
+  return out;
+}
+
+std::vector<std::string> StackAccess::drivers(const Stack& stack) {
+  std::vector<std::string> out;
+  for (const auto& unit : stack.impl_->units) out.push_back(unit.port->driver());
+  return out;
+}
+
 Result<std::unique_ptr<service::Capture>> StackAccess::capture(const Stack& stack, std::string_view device) {
   for (const auto& unit : stack.impl_->units) {
     if (unit.device->config().name != device) continue;

@@ -23,6 +23,11 @@ class StackAccess {
   static std::vector<std::pair<std::string, CounterList>> counters(const Stack& stack);
   /// The same for one device, without those of its engines.
   static CounterList port_counters(const Stack& stack, std::string_view device);
+  /// The rounds of each engine so far. An engine whose number stays the same for longer than a few milliseconds stands
+  /// still. Any thread.
+  static std::vector<uint64_t> rounds(const Stack& stack);
+  /// The drivers of the ports, in port order.
+  static std::vector<std::string> drivers(const Stack& stack);
   /// Captures a device's frames. The capture must end before the stack. Any thread. Errors: ENODEV, and those of
   /// Capture::start().
   static Result<std::unique_ptr<service::Capture>> capture(const Stack& stack, std::string_view device);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -17,6 +18,9 @@ Waker::Waker() : epoll_(epoll_create1(EPOLL_CLOEXEC)) {
   if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) return;  // only the limit ends sleeps then
   read_end_ = ends[0];
   write_end_ = ends[1];
+  // new_descriptor() opens it again, also when the daemon is no longer the user that made it. Others reach the pipe by
+  // a descriptor alone, and may not open the end that is read.
+  fchmod(write_end_, S_IRUSR | S_IWUSR | S_IWGRP | S_IWOTH);
   watch(read_end_);
 }
 

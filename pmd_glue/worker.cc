@@ -99,6 +99,7 @@ void Worker::stop() {
 }
 
 bool Worker::round() {
+  rounds_.store(rounds() + 1, std::memory_order_relaxed);
   bool worked = false;
   for (const auto& queue : queues_) worked = queue->round(clock_) || worked;
   if (worked) {

@@ -32,6 +32,8 @@ class Worker {
   void stop();
   /// One round: true when there was work.
   bool round();
+  /// Any thread: rounds so far, by whichever thread made them. A sleeping worker makes one every few milliseconds.
+  uint64_t rounds() const { return rounds_.load(std::memory_order_relaxed); }
   /// Any thread: calls `work` with the time in place of the worker's thread, if that sleeps or yields. False, with
   /// nothing done, if it is busy.
   bool run_in_place(const std::function<void(Nanos)>& work);
@@ -66,6 +68,7 @@ class Worker {
   std::mutex place_mutex_;   ///< held by the thread that works in the worker's place
   bool place_free_ = false;  ///< guarded by it: the worker's thread sleeps or yields
   Waker waker_;
+  std::atomic<uint64_t> rounds_{0};  ///< one thread at a time adds
   uint32_t empty_rounds_ = 0;
   Nanos crowded_until_{0};  ///< until then, yielding gives the core away for too long
   bool idle_ = false;       ///< since idle_since_

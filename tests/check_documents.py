@@ -24,6 +24,8 @@ FOREIGN = {
     "GoogleTest": "--gtest_filter",
     "pkg-config": "--cflags --libs",
     "systemctl": "--now",
+    "setpriv": "--init-groups",
+    "useradd": "--system",
 }
 
 OPTION = re.compile(r"(?<![\w-])--[a-zA-Z][\w-]*")

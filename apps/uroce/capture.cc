@@ -167,8 +167,7 @@ Result<void> run_capture(const Options& options) {
   uint64_t seen = 0, written = 0;
   const auto enough = [&] { return options.count != 0 && written >= options.count; };
   const auto until = Clock::now() + std::chrono::duration<double>(options.seconds);
-  bool open = true;
-  while (open && interrupted == 0 && !enough()) {
+  while (interrupted == 0 && !enough() && file->state()) {
     const auto now = Clock::now();
     if (options.seconds > 0 && now >= until) break;
     filter.look(now);
@@ -187,14 +186,16 @@ Result<void> run_capture(const Options& options) {
       }
     }
     if (!any) {
-      open = file->flush();
+      file->flush();
       usleep(static_cast<useconds_t>(std::chrono::microseconds(kNap).count()));
     }
   }
   uint64_t dropped = 0;
   for (const RingReader& ring : rings->readers) dropped += ring.dropped();
-  if (!open) return {};  // the reader of the pipe has closed it
-  if (auto ended = file->end(seen + dropped, dropped); !ended) return ended;
+  if (auto ended = file->end(seen + dropped, dropped); !ended) {
+    if (ended.error().code == EPIPE) return {};  // the reader of the pipe has seen enough
+    return ended;
+  }
   fmt::print(stderr, "{} frames written, {} dropped because they came faster than they could be written\n", written,
              dropped);
   return {};

@@ -8,7 +8,7 @@
 namespace uroce::cli {
 
 /// Captures until ^C, SIGTERM, or the given number of frames or seconds. Errors: the daemon's, EPERM, EBUSY, the
-/// file's.
+/// file's, ENOSPC among them.
 Result<void> run_capture(const Options& options);
 
 }  // namespace uroce::cli

@@ -73,7 +73,10 @@ Result<Pcapng> Pcapng::create(const std::string& path, std::string_view device, 
 }
 
 Pcapng::Pcapng(Pcapng&& other) noexcept
-    : file_(std::exchange(other.file_, nullptr)), path_(std::move(other.path_)), scratch_(std::move(other.scratch_)) {}
+    : file_(std::exchange(other.file_, nullptr)),
+      path_(std::move(other.path_)),
+      error_(other.error_),
+      scratch_(std::move(other.scratch_)) {}
 
 Pcapng::~Pcapng() {
   if (file_ != nullptr && file_ != stdout) std::fclose(file_);
@@ -82,9 +85,15 @@ Pcapng::~Pcapng() {
 void Pcapng::block(uint32_t type, std::span<const std::byte> body) {
   const auto length = static_cast<uint32_t>(body.size() + 12);
   const uint32_t head[2] = {type, length};
-  std::fwrite(head, sizeof head, 1, file_);
-  std::fwrite(body.data(), body.size(), 1, file_);
-  std::fwrite(&length, sizeof length, 1, file_);
+  write(std::as_bytes(std::span(head)));
+  write(body);
+  write(std::as_bytes(std::span(&length, 1)));
+}
+
+// The first error counts: after it the file has a gap.
+void Pcapng::write(std::span<const std::byte> bytes) {
+  if (error_ != 0) return;
+  if (std::fwrite(bytes.data(), bytes.size(), 1, file_) != 1) error_ = errno != 0 ? errno : EIO;
 }
 
 void Pcapng::frame(uint64_t time_ns, bool outbound, std::span<const std::byte> bytes) {
@@ -109,11 +118,18 @@ Result<void> Pcapng::end(uint64_t seen, uint64_t dropped) {
   put_option(body, 5, dropped);
   put(body, uint32_t{0});
   block(kStatistics, body);
-  if (flush()) return {};
-  const int code = errno != 0 ? errno : EIO;
-  return fail(code, fmt::format("cannot write {} to its end: {}", path_, std::strerror(code)));
+  flush();
+  return state();
 }
 
-bool Pcapng::flush() { return std::fflush(file_) == 0 && std::ferror(file_) == 0; }
+void Pcapng::flush() {
+  if (std::fflush(file_) != 0 && error_ == 0) error_ = errno != 0 ? errno : EIO;
+}
+
+Result<void> Pcapng::state() const {
+  if (error_ == 0) return {};
+  return fail(error_, fmt::format("cannot write {} to its end: {}{}", path_, std::strerror(error_),
+                                  error_ == ENOSPC ? "; free space there, or capture to another disk" : ""));
+}
 
 }  // namespace uroce::cli

@@ -24,15 +24,19 @@ class Pcapng {
   void frame(uint64_t time_ns, bool outbound, std::span<const std::byte> bytes);
   /// The last call: writes the numbers of frames seen and lost. Errors: the first error of writing.
   Result<void> end(uint64_t seen, uint64_t dropped);
-  /// Passes buffered bytes to a waiting reader. False when nobody reads any more, or the disk is full.
-  bool flush();
+  /// Passes buffered bytes to a waiting reader.
+  void flush();
+  /// The first error of writing so far: EPIPE when nobody reads any more, ENOSPC when the disk is full, and others.
+  Result<void> state() const;
 
  private:
   explicit Pcapng(std::FILE* file, std::string path) : file_(file), path_(std::move(path)) {}
   void block(uint32_t type, std::span<const std::byte> body);
+  void write(std::span<const std::byte> bytes);
 
   std::FILE* file_;
   std::string path_;
+  int error_ = 0;
   std::vector<std::byte> scratch_;
 };
 

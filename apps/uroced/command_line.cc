@@ -107,10 +107,11 @@ std::expected<CommandLine, EarlyExit> parse_command_line(int argc, const char* c
   app.add_flag("--demo", command.demo, "Two devices joined back to back, without hardware or configuration");
   app.add_option("--set", sets, "Set TABLE.KEY=VALUE, in place of the file's value; may be repeated")
       ->allow_extra_args(false);
-  std::array<Shorthand, 6> shorthands{{
+  std::array<Shorthand, 7> shorthands{{
       {"--socket", "daemon.socket", "Path of the control socket (default: /run/uroce/uroced.sock)"},
       {"--log-level", "daemon.log_level", "debug, info (default), warning or error"},
       {"--idle", "engines.idle", "Behaviour of an engine without work: busy, yield or sleep (default)"},
+      {"--user", "privilege.user", "User that root becomes once the ports are open (default: uroce, where it exists)"},
       {"--max-clients", "daemon.max_clients", "Most connections at once (default: 1024)"},
       {"--retransmission", "engines.retransmission",
        "Loss recovery of every device: auto (default), go-back-n or selective"},

@@ -139,6 +139,17 @@ Read read_user(const toml::node& node, service::UserSettings& user) {
   return {};
 }
 
+Read read_daemon_user(const toml::node& node, Config& config) {
+  constexpr std::size_t kMost = 32;  // useradd(8)
+  if (!node.is_string()) return wrong_kind(node, "the name of a user as a string");
+  const std::string& name = node.as_string()->get();
+  if (name.size() > kMost || name.find_first_of(":/\n\t ") != std::string::npos)
+    return refuse(
+        "it must be the name of a user, of at most 32 characters, or \"\" to stay the user that starts uroced");
+  config.privilege.user = name;
+  return {};
+}
+
 Read read_lcores(const toml::node& node, Config& config) {
   if (!node.is_string()) return wrong_kind(node, "a string like \"0,1\"");
   const std::string& text = node.as_string()->get();
@@ -198,6 +209,13 @@ std::vector<Field<Config>> make_daemon_fields() {
            {"warning", LogLevel::warning},
            {"error", LogLevel::error}},
           true),
+  };
+}
+
+std::vector<Field<Config>> make_privilege_fields() {
+  return {
+      {"user", false, read_daemon_user, [](const Config& c) { return toml_string(c.privilege.user); }},
+      truth<Config>("seccomp", [](Config& c) -> bool& { return c.privilege.seccomp; }),
   };
 }
 
@@ -283,6 +301,7 @@ std::vector<Field<Config>> make_congestion_fields(std::string_view algorithm) {
 
 std::span<const Section> sections() {
   static const auto daemon = make_daemon_fields();
+  static const auto privilege = make_privilege_fields();
   static const auto limits =
       make_limit_fields<Config>([](Config& c) -> service::Limits& { return c.server.budgets.limits; });
   static const auto engines = make_engine_fields();
@@ -290,8 +309,13 @@ std::span<const Section> sections() {
       {"arguments", false, read_eal, [](const Config& c) { return fmt::format("{}", c.eal); }}};
   static const auto dcqcn = make_congestion_fields("dcqcn");
   static const auto swift = make_congestion_fields("swift");
-  static const std::array<Section, 6> all{
-      {{"daemon", daemon}, {"limits", limits}, {"engines", engines}, {"dcqcn", dcqcn}, {"swift", swift}, {"eal", eal}}};
+  static const std::array<Section, 7> all{{{"daemon", daemon},
+                                           {"privilege", privilege},
+                                           {"limits", limits},
+                                           {"engines", engines},
+                                           {"dcqcn", dcqcn},
+                                           {"swift", swift},
+                                           {"eal", eal}}};
   return all;
 }
 

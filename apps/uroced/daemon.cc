@@ -5,10 +5,13 @@
 #include <sys/resource.h>
 #include <systemd/sd-daemon.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <uroce/version.h>
 #include <atomic>
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 #include <thread>
 
 #include "base/secret.h"
@@ -17,7 +20,10 @@
 #include "pmd_glue/stack_access.h"
 #include "uroced/eal_choice.h"
 #include "uroced/log.h"
+#include "uroced/privilege.h"
 #include "uroced/signals.h"
+#include "uroced/system_calls.h"
+#include "uroced/watchdog.h"
 
 namespace uroce::daemon {
 
@@ -29,6 +35,9 @@ using Clock = std::chrono::steady_clock;
 /// An engine that does not answer delays a client by 5 s. Clients end at the same time.
 constexpr auto kDrainLimit = std::chrono::seconds(30);
 
+/// The uid of users whom the daemon's user namespace does not know, by default (/proc/sys/kernel/overflowuid).
+constexpr uid_t kOverflowUid = 65534;
+
 class Daemon {
  public:
   Daemon(const CommandLine& command, Config config)
@@ -36,14 +45,17 @@ class Daemon {
 
   int run() {
     raise_descriptor_limit();
+    prepare_privileges();
     if (auto ok = start(); !ok) {
       log_->error("{}", ok.error().text);
       return ok.error().code == EINVAL ? kUnusable : kFailed;
     }
     sd_notifyf(0, "READY=1\nSTATUS=serving %s", fmt::format("{}", fmt::join(stack_->devices(), ", ")).c_str());
     log_->info("serving {} on {}", fmt::join(stack_->devices(), ", "), config_.server.socket);
+    start_watchdog();
     for (;;) {
-      const auto signal = next_signal(milliseconds(-1));
+      const auto signal = next_signal(time_to_look());
+      feed_watchdog();
       if (signal == SIGHUP) reload();
       if (signal == SIGTERM || signal == SIGINT) return drain(*signal);
     }
@@ -69,11 +81,83 @@ class Daemon {
     service::PortAccess ports{
         .capture = [this](std::string_view device) { return glue::StackAccess::capture(*stack_, device); },
         .counters = [this](std::string_view device) { return glue::StackAccess::port_counters(*stack_, device); }};
-    auto server = service::Server::start(config_.server, devices, log_of(*log_), connections_.get(), std::move(ports));
-    if (!server) return std::unexpected(server.error());
-    server_ = std::move(*server);
+    if (auto ok = start_server(devices, std::move(ports)); !ok) return ok;
     if (stack_->embedded()) glue::StackAccess::return_to_main_lcore();
     return {};
+  }
+
+  Result<void> start_server(const std::vector<std::shared_ptr<control::Device>>& devices, service::PortAccess ports) {
+    auto account = geteuid() == 0 ? find_account(config_.privilege.user) : std::nullopt;
+    if (account && account->uid == 0) account.reset();
+    if (account && account->uid == kOverflowUid) {
+      return fail(EINVAL, fmt::format("privilege.user is {} ({}), for which the kernel takes every user of other "
+                                      "namespaces; choose a user that is the daemon's alone",
+                                      account->name, account->uid));
+    }
+    const Capabilities kept = needed_to_close(glue::StackAccess::drivers(*stack_));
+    service::ServerConfig config = config_.server;
+    config.before_serving = [&] { return give_up(account, kept); };
+    if (account) make_folder_of_socket(*account);
+    auto server =
+        service::Server::start(std::move(config), devices, log_of(*log_), connections_.get(), std::move(ports));
+    if (!server) return std::unexpected(server.error());
+    server_ = std::move(*server);
+    // The server's thread has inherited them.
+    if (kept != 0 && may_give_up(account)) return keep_capabilities_on_main_thread();
+    return {};
+  }
+
+  /// Root that is told to stay root keeps everything.
+  static bool may_give_up(const std::optional<Account>& account) { return account || geteuid() != 0; }
+
+  /// The folder's owner may remove the socket at the end. A folder that exists stays as it is.
+  void make_folder_of_socket(const Account& account) {
+    const auto folder = std::filesystem::path(config_.server.socket).parent_path();
+    std::error_code error;
+    if (!std::filesystem::create_directories(folder, error)) return;  // the server reports the error
+    if (chown(folder.c_str(), account.uid, account.gid) != 0)
+      log_->warn("cannot give {} to {}", folder.string(), account.name);
+  }
+
+  /// All ports and the socket are open, and no client is served.
+  Result<void> give_up(const std::optional<Account>& account, Capabilities kept) {
+    std::vector<gid_t> groups;
+    if (config_.server.group) groups.push_back(*config_.server.group);
+    if (may_give_up(account)) {
+      if (auto done = give_up_privileges(account, groups, kept); !done) return done;
+    }
+    if (account) {
+      log_->info("running as user {}", account->name);
+    } else if (geteuid() == 0 && !config_.privilege.user.empty()) {
+      log_->info("staying root, since this machine has no user {} (privilege.user)", config_.privilege.user);
+    }
+    if (!config_.privilege.seccomp) return {};
+    if (auto limited = limit_system_calls(); !limited) log_->warn("{}", limited.error().text);
+    return {};
+  }
+
+  /// If systemd asks for it.
+  void start_watchdog() {
+    uint64_t limit_us = 0;
+    if (sd_watchdog_enabled(0, &limit_us) > 0) watchdog_.emplace(std::chrono::microseconds(limit_us));
+  }
+
+  /// Negative without a watchdog: never.
+  milliseconds time_to_look() const {
+    if (!watchdog_) return milliseconds(-1);
+    return std::chrono::ceil<milliseconds>(watchdog_->time_to_look(Clock::now()));
+  }
+
+  void feed_watchdog() {
+    if (!watchdog_) return;
+    const auto verdict = watchdog_->look(Clock::now(), glue::StackAccess::rounds(*stack_));
+    if (!verdict) return;
+    for (const std::size_t i : verdict->stuck) {
+      log_->error("engine {} has made no round for {} ms; the watchdog is not fed", i,
+                  std::chrono::duration_cast<milliseconds>(watchdog_->interval()).count());
+    }
+    for (const std::size_t i : verdict->turning) log_->warn("engine {} turns again", i);
+    if (verdict->feed) sd_notify(0, "WATCHDOG=1");
   }
 
   /// Raises the limit of descriptors: each client has a connection, descriptors for events and shared memory.
@@ -147,7 +231,10 @@ class Daemon {
       stopped = true;
     });
     const auto until = Clock::now() + kDrainLimit;
-    while (!stopped && Clock::now() < until) next_signal(milliseconds(2));
+    while (!stopped && Clock::now() < until) {
+      next_signal(milliseconds(2));
+      feed_watchdog();
+    }
     if (!stopped) {
       log_->error("connections did not end within {} s; ending anyway", kDrainLimit.count());
       log_->flush();
@@ -168,6 +255,7 @@ class Daemon {
   std::optional<Stack> stack_;
   std::unique_ptr<cm::Manager> connections_;
   std::unique_ptr<service::Server> server_;  // must end before the stack
+  std::optional<Watchdog> watchdog_;
 };
 
 }  // namespace

@@ -24,8 +24,15 @@ struct DeviceSettings {
   std::optional<int> udp_source_ports{};  ///< 0: as [engines] says
 };
 
+/// Rights that the daemon gives up once its ports are open.
+struct PrivilegeSettings {
+  std::string user = "uroce";  ///< root becomes this user; empty, or unknown to this machine: it stays root
+  bool seccomp = true;         ///< refuse system calls that a running daemon does not make
+};
+
 struct Config {
   service::ServerConfig server{};
+  PrivilegeSettings privilege{};
   std::string group{};  ///< as written; server.group is its number
   LogLevel log_level = LogLevel::info;
   StackOptions stack{};            ///< [engines], [dcqcn], [swift], and options of the command line for all ports

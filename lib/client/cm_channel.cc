@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "base/no_cancel.h"
 #include "client/cm_impl.h"
 
 namespace uroce::client {
@@ -85,6 +86,7 @@ Result<void> CmChannelImpl::migrate(uint32_t id, CmChannelImpl& to) {
 
 // The application may have made the descriptor blocking: poll first, and let one thread at a time read.
 CmChannelImpl::Token CmChannelImpl::take_token() {
+  const NoCancel guard;
   pollfd waiting{.fd = fd_.get(), .events = POLLIN, .revents = 0};
   char token = 0;
   if (poll(&waiting, 1, 0) != 1) return Token::none;

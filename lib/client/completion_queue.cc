@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "base/no_cancel.h"
 #include "client/impl.h"
 
 namespace uroce {
@@ -13,6 +14,7 @@ namespace client {
 
 // The application may have made the descriptor blocking: poll first, and let one thread at a time read.
 ChannelImpl::Token ChannelImpl::take_token() {
+  const NoCancel guard;
   pollfd waiting{.fd = fd_, .events = POLLIN, .revents = 0};
   if (poll(&waiting, 1, 0) != 1) return Token::none;
   if ((waiting.revents & POLLIN) == 0) return Token::ended;

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "base/no_cancel.h"
 #include "client/daemon_link.h"
 #include "client/impl.h"
 #include "message/device_messages.h"
@@ -373,6 +374,7 @@ Result<std::shared_ptr<QpImpl>> DaemonContext::create_qp(const PdImpl& pd, const
 
 // The application may have made the descriptor blocking: poll first, and let one thread at a time read.
 std::optional<AsyncEvent> DaemonContext::take_async_event() {
+  const NoCancel guard;
   const std::scoped_lock lock(async_mutex_);
   pollfd waiting{.fd = async_.get(), .events = POLLIN, .revents = 0};
   if (ended_ || poll(&waiting, 1, 0) != 1) return std::nullopt;

@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/no_cancel.h"
 #include "message/protocol.h"
 
 namespace uroce::message {
@@ -41,7 +42,9 @@ int Fd::release() {
 }
 
 void Fd::reset() {
-  if (fd_ >= 0) close(fd_);
+  if (fd_ < 0) return;
+  const NoCancel guard;
+  close(fd_);
   fd_ = -1;
 }
 
@@ -54,6 +57,7 @@ Result<Connection> Connection::to(const std::string& path) {
                                   std::to_string(sizeof address.sun_path - 1));
   }
   std::memcpy(address.sun_path, path.data(), path.size());
+  const NoCancel guard;
   Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket) return socket_error("socket");
   if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
@@ -89,6 +93,7 @@ Result<void> Connection::send(std::span<const std::byte> bytes, std::span<const 
     header->cmsg_len = CMSG_LEN(fds.size_bytes());
     std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
   }
+  const NoCancel guard;
   ssize_t sent = 0;
   do {
     sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
@@ -106,6 +111,7 @@ Result<Packet> Connection::receive() {
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
+  const NoCancel guard;
   ssize_t got = 0;
   do {
     got = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
@@ -136,6 +142,7 @@ void Connection::shut_down() { shutdown(socket_.get(), SHUT_RDWR); }
 
 // write(2) has no flag against SIGPIPE, and a library may not change what its program does with signals.
 bool write_token(int pipe) {
+  const NoCancel guard;
   sigset_t only;
   sigset_t before;
   sigemptyset(&only);

@@ -66,8 +66,9 @@ void Client::run() {
     why = "the daemon has no memory for its request";
   }
   if (!why.empty()) {
-    state_.server.log(Severity::warning, fmt::format("client {} ({}, process {}) is disconnected: {}", state_.id,
-                                                     state_.peer.command, state_.peer.pid, why));
+    state_.server.log_of_client(
+        state_.peer.uid, Severity::warning,
+        fmt::format("client {} ({}, process {}) is disconnected: {}", state_.id, state_.peer.command, state_.peer.pid, why));
   }
   disconnect();
   release();

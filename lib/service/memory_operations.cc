@@ -113,10 +113,11 @@ void retire_broken_regions(ClientState& client) {
       object.swap(region->region);
     }
     if (object == nullptr) continue;
-    client.server.log(Severity::warning,
-                      fmt::format("client {} ({}, process {}) removed the pages of its memory region {:#x}; the key is "
-                                  "no longer valid",
-                                  client.id, client.peer.command, client.peer.pid, region->key));
+    client.server.log_of_client(
+        client.peer.uid, Severity::warning,
+        fmt::format("client {} ({}, process {}) removed the pages of its memory region {:#x}; the key is "
+                    "no longer valid",
+                    client.id, client.peer.command, client.peer.pid, region->key));
   }
 }
 

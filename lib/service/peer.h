@@ -11,7 +11,7 @@ namespace uroce::service {
 /// The rights of the daemon, which those of its peers are compared with.
 struct DaemonRights {
   uid_t uid = 0;
-  bool net_admin = false;        ///< it has CAP_NET_ADMIN in effect
+  bool net_admin = false;        ///< it has CAP_NET_ADMIN in effect, or had it at its start
   std::string user_namespace{};  ///< as /proc/PID/ns/user names it
   static DaemonRights of_this_process();
 };

@@ -22,6 +22,7 @@
 #include "service/capacity.h"
 #include "service/client.h"
 #include "service/fault_watch.h"
+#include "service/log_limit.h"
 
 namespace uroce::service {
 namespace {
@@ -86,18 +87,28 @@ struct Server::Impl final : ServerView {
   std::atomic<bool> stopping{false};
   std::thread thread;
   mutable std::mutex mutex;  // guards max_clients, clients and next_id
+  DaemonRights rights;
+  std::unique_ptr<Users> users;  // outlives the clients
   std::map<uint32_t, std::shared_ptr<Client>> clients;
   uint32_t next_id = 1;
   uint64_t breaks = 0;
-  DaemonRights rights = DaemonRights::of_this_process();
-  std::unique_ptr<Users> users;
+  std::mutex log_mutex;  // guards log_limit
+  LogLimit log_limit;
 
   const std::vector<std::shared_ptr<control::Device>>& devices() const override { return all_devices; }
   const PortAccess& ports() const override { return port_access; }
   cm::Manager* connections() const override { return connection_manager; }
-  void log(Severity severity, std::string_view text) const override {
+  void log(Severity severity, std::string_view text) const {
     if (write_log) write_log(severity, text);
   }
+  void log_of_client(uint32_t uid, Severity severity, std::string_view text) override {
+    {
+      const std::scoped_lock lock(log_mutex);
+      if (!log_limit.admit(uid, std::chrono::steady_clock::now())) return;
+    }
+    log(severity, text);
+  }
+  void log_what_was_left_out();
   void finished() override { ring(); }
   void ring() const {
     const uint64_t one = 1;
@@ -185,10 +196,22 @@ void Server::Impl::run() {
     [[maybe_unused]] const auto got = read(wake.get(), &count, sizeof count);
     if ((waiting[0].revents & POLLIN) != 0 && !stopping.load(std::memory_order_acquire)) accept_one();
     reap();
+    log_what_was_left_out();
     if (const uint64_t now = FaultWatch::breaks(); now != breaks) {
       breaks = now;
       for (const auto& client : all()) client->retire_broken();
     }
+  }
+}
+
+void Server::Impl::log_what_was_left_out() {
+  std::vector<LogLimit::Summary> due;
+  {
+    const std::scoped_lock lock(log_mutex);
+    due = log_limit.due(std::chrono::steady_clock::now());
+  }
+  for (const LogLimit::Summary& one : due) {
+    log(Severity::warning, fmt::format("{} more lines about clients of user {} were left out", one.lines, one.uid));
   }
 }
 
@@ -215,7 +238,9 @@ void Server::Impl::accept_one() {
     if (static_cast<std::size_t>(refused) >= kRefusedWithReply) return;
     client->refuse(admitted.error());
   }
-  if (auto started = client->start(); !started) return log(Severity::error, started.error().text);
+  if (auto started = client->start(); !started) {
+    return log_of_client(client->uid(), Severity::error, started.error().text);
+  }
   clients.emplace(id, std::move(client));
 }
 
@@ -248,16 +273,26 @@ Result<std::unique_ptr<Server>> Server::start(ServerConfig config,
                                               cm::Manager* connections, PortAccess ports) {
   auto listener = listen_at(config);
   if (!listener) return std::unexpected(listener.error());
+  DaemonRights rights = DaemonRights::of_this_process();
+  if (config.before_serving) {
+    if (auto ready = config.before_serving(); !ready) {
+      unlink(config.socket.c_str());
+      return std::unexpected(ready.error());
+    }
+  }
+  // The process may have given its capabilities up, and its user with them.
+  rights.uid = geteuid();
   auto impl = std::make_unique<Impl>();
+  impl->rights = std::move(rights);
   impl->config = std::move(config);
   impl->all_devices = std::move(devices);
   impl->write_log = std::move(log);
   impl->port_access = std::move(ports);
   impl->connection_manager = connections;
   impl->listener = std::move(*listener);
-  impl->users =
-      std::make_unique<Users>(capacity_of(impl->all_devices, impl->config.max_clients), impl->config.budgets,
-                              [raw = impl.get()](uint32_t, const std::string& line) { raw->log(Severity::warning, line); });
+  impl->users = std::make_unique<Users>(
+      capacity_of(impl->all_devices, impl->config.max_clients), impl->config.budgets,
+      [raw = impl.get()](uint32_t uid, const std::string& line) { raw->log_of_client(uid, Severity::warning, line); });
   impl->thread = std::thread([raw = impl.get()] { raw->run(); });
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }

@@ -29,6 +29,8 @@ struct ServerConfig {
   std::optional<gid_t> group{};  ///< of the socket; unset keeps the process's
   uint32_t max_clients = 1024;   ///< connections; a client has one per opened device
   BudgetSettings budgets{};
+  /// Called once the socket listens and before a client is served. Its error ends the start.
+  std::function<Result<void>()> before_serving{};
 };
 
 /// One connection, for the operator.

@@ -23,7 +23,8 @@ class ServerView {
   /// nullptr where there is none.
   virtual cm::Manager* connections() const = 0;
   virtual const PortAccess& ports() const = 0;
-  virtual void log(Severity severity, std::string_view text) const = 0;
+  /// A line that a client of user `uid` causes: a user has a bounded number of them.
+  virtual void log_of_client(uint32_t uid, Severity severity, std::string_view text) = 0;
   // Without what `sight` does not allow.
   virtual message::ClientRows client_rows(uint32_t after, const Sight& sight) const = 0;
   virtual message::UserRows user_rows(uint64_t after, const Sight& sight) const = 0;

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+#include "base/no_cancel.h"
 #include "sharing/fork_copies.h"
 #include "sharing/mapped_files.h"
 #include "sharing/mappings.h"
@@ -199,6 +200,7 @@ Sharing& Sharing::of_this_process() {
 }
 
 Result<std::vector<SharedSegment>> Sharing::share(void* address, std::size_t length, bool writable) {
+  const NoCancel guard;
   if (length == 0) return std::vector<SharedSegment>{};
   const uintptr_t at = word_of(address);
   if (at + length < at || at + length > round_down(UINTPTR_MAX, page_size())) {
@@ -238,6 +240,7 @@ void Sharing::Impl::unnote_whole(uintptr_t first, uintptr_t end) {
 }
 
 void Sharing::done_with(void* address, std::size_t length) {
+  const NoCancel guard;
   const std::lock_guard lock(impl_->mutex);
   impl_->unnote_whole(word_of(address), word_of(address) + length);
 }

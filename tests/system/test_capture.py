@@ -114,6 +114,34 @@ class UroceCapture(Capturing):
         self.assertEqual(len(lines(file, "frame")), 10)
         self.check(file)
 
+    def test_a_full_disk(self):
+        """/dev/full accepts the file's beginning into the buffer, and no byte beyond it."""
+        self.daemon()
+        capture = self.start([UROCE, "capture", "-w", "/dev/full", "--device", "uroce0", "--seconds", "20", "--socket", self.socket])
+        output = self.finish(capture, 15, 1)
+        self.assertIn("cannot write /dev/full to its end: No space left on device", output)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root may mount a small disk")
+    def test_a_disk_that_fills_under_traffic(self):
+        self.daemon()
+        disk = self.directory / "disk"
+        disk.mkdir()
+        script = f'mount -t tmpfs -o size=64k tmpfs {disk} && exec "$@"'
+        capture = self.start(["unshare", "--mount", "sh", "-c", script, "sh", UROCE, "capture", "-w", disk / "wire.pcapng",
+                              "--device", "uroce0", "--seconds", "60", "--socket", self.socket])
+        capture.wait_for("capturing on", 20)
+        self.traffic()
+        self.assertIn("No space left on device", self.finish(capture, 20, 1))
+
+    def test_a_reader_that_has_seen_enough(self):
+        self.daemon()
+        script = f"'{UROCE}' capture -w - --device uroce0 --seconds 20 --socket '{self.socket}' | head -c 100 >/dev/null; " \
+                 "echo code=${PIPESTATUS[0]}"
+        reader = self.start(["bash", "-c", script])
+        reader.wait_for("capturing on", 20)
+        self.traffic()
+        self.assertIn("code=0", self.finish(reader, 20))
+
     def test_one_queue_pair(self):
         self.daemon()
         folders = [self.directory / name for name in ("one", "two")]

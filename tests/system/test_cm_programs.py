@@ -237,5 +237,16 @@ class Perftest(Case):
         self.run_all(("ib_write_bw", "ib_send_bw"), "-q", "8", "-s", "1024")
 
 
+class Cancelled(Case):
+    def test_threads_end_after_their_calls(self):
+        """pthread_cancel acts in waits for events alone. A call that it ended would leave objects half made, and one that
+        destroys an object would end the program."""
+        program = harness.BUILD / "tests" / "system" / "clients" / "client_cancelled"
+        if not program.exists():
+            self.skipTest("client_cancelled is not built; it needs the development files of librdmacm")
+        output = self.finish(self.start([verbs.RUN, program, SERVER], env=self.env), 60)
+        self.assertIn("all calls completed", output)
+
+
 if __name__ == "__main__":
     harness.main()

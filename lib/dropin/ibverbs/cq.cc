@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/no_cancel.h"
 #include "dropin/ibverbs/events.h"
 
 namespace uroce::dropin {
@@ -55,6 +56,7 @@ int take(VerbsCq& cq, int entries, ibv_wc* wc) {
 
 /// Whether more than `limit` completions wait. They stay, in order, for the next poll.
 bool waiting(VerbsCq& cq, std::size_t limit) {
+  const NoCancel guard;
   // The engine's thread may be completing work right now that was posted a moment ago.
   constexpr int kTries = 20;
   constexpr std::chrono::milliseconds kPause{1};

@@ -13,6 +13,7 @@
 
 #include <uroce/daemon.h>
 
+#include "base/no_cancel.h"
 #include "dropin/common/descriptor.h"
 #include "dropin/ibverbs/events.h"
 #include "dropin/ibverbs/fork.h"
@@ -133,6 +134,7 @@ ibv_context* make_context(const std::shared_ptr<SharedContext>& shared, ibv_devi
 }
 
 ibv_context* open(ibv_device* device) {
+  const NoCancel guard;
   auto opened = open_daemon_device(device->name);
   if (!opened) return report_null(opened.error());
   // The file stays empty; it identifies the open device wherever the descriptor is passed.
@@ -181,6 +183,7 @@ ibv_context* ibv_open_device(ibv_device* device) { return open(device); }
 ibv_context* verbs_open_device(ibv_device* device, void* /*private_data*/) { return open(device); }
 
 int ibv_close_device(ibv_context* context) {
+  const uroce::NoCancel guard;
   close(context->async_fd);
   close(context->cmd_fd);
   context->async_fd = context->cmd_fd = -1;

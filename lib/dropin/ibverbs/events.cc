@@ -5,6 +5,7 @@
 
 #include <chrono>
 
+#include "base/no_cancel.h"
 #include "dropin/common/descriptor.h"
 
 namespace uroce::dropin {
@@ -80,12 +81,16 @@ void acknowledge(pthread_mutex_t& mutex, pthread_cond_t& cond, uint32_t& counter
 }  // namespace
 
 void wait_for_acks(pthread_mutex_t& mutex, pthread_cond_t& cond, const uint32_t& acknowledged, uint32_t delivered) {
+  const NoCancel guard;
   pthread_mutex_lock(&mutex);
   while (acknowledged != delivered) pthread_cond_wait(&cond, &mutex);
   pthread_mutex_unlock(&mutex);
 }
 
-VerbsChannel::~VerbsChannel() { close(fd); }
+VerbsChannel::~VerbsChannel() {
+  const NoCancel guard;
+  close(fd);
+}
 
 }  // namespace uroce::dropin
 

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/no_cancel.h"
+
 extern "C" {
 
 const char* ibv_get_sysfs_path() {
@@ -22,6 +24,7 @@ const char* ibv_get_sysfs_path() {
 /// The length without the final newline, or -1. On success `buffer` is null-terminated.
 int ibv_read_sysfs_file(const char* directory, const char* file, char* buffer, std::size_t size) {
   const std::string path = std::string(directory) + "/" + file;
+  const uroce::NoCancel guard;
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return -1;
   ssize_t length = read(fd, buffer, size);

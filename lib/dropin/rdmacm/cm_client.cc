@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "base/no_cancel.h"
 #include "dropin/common/descriptor.h"
 #include "dropin/rdmacm/objects.h"
 #include "dropin/rdmacm/verbs_table.h"
@@ -24,6 +25,7 @@ Current& current() {
 
 Result<std::shared_ptr<CmClient>> open_client() {
   if (auto ok = check(verbs_table()); !ok) {
+    const NoCancel guard;
     // On a mixed installation nothing works, so print this without UROCE_VERBOSE, too.
     std::fprintf(stderr, "uroce: %s\n", ok.error().text.c_str());
     return std::unexpected(ok.error());
@@ -54,6 +56,7 @@ Result<std::shared_ptr<CmClient>> CmClient::renew(const std::shared_ptr<CmClient
 }
 
 CmClient::Found CmClient::take(EventChannelState& channel, std::optional<Delivery>& out) {
+  const NoCancel guard;
   const std::lock_guard lock(mutex);
   if (!channel.api) return Found::destroyed;
   while (auto event = channel.api->take()) {
@@ -108,12 +111,14 @@ std::unique_ptr<EventChannel> make_channel() {
 }
 
 EventChannel::~EventChannel() {
+  const NoCancel guard;
   const std::lock_guard lock(state->client->mutex);
   close(fd);
   state->api.reset();
 }
 
 void wait_for_acks(CmClient& client, const EventCount& count) {
+  const NoCancel guard;
   std::unique_lock lock(client.mutex);
   client.acknowledged.wait(lock, [&] { return count.acknowledged >= count.delivered; });
 }

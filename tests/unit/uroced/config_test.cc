@@ -68,6 +68,7 @@ TEST(Config, TheSampleHasEveryKeyAndItsExamplesAreGood) {
 TEST(Config, ReadsEveryKind) {
   const auto config = read_config(R"(
     daemon = { socket = "/tmp/s", mode = "0660", group = "root", log_level = "debug" }
+    privilege = { user = "", seccomp = false }
     limits.max_queue_bytes = "2 MiB"
     limits.max_registered_bytes = 8192
     [engines]
@@ -101,6 +102,8 @@ TEST(Config, ReadsEveryKind) {
   EXPECT_EQ(config->server.mode, 0660u);
   EXPECT_EQ(config->server.group, gid_t{0});
   EXPECT_EQ(config->log_level, LogLevel::debug);
+  EXPECT_EQ(config->privilege.user, "");
+  EXPECT_FALSE(config->privilege.seccomp);
   EXPECT_EQ(config->server.budgets.limits[service::Resource::queue_bytes], 2u << 20);
   EXPECT_EQ(config->server.budgets.limits[service::Resource::registered_bytes], 8192u);
   EXPECT_EQ(config->eal, (std::vector<std::string>{"-l", "0,1"}));
@@ -140,7 +143,7 @@ TEST(Config, SaysWhereItIsNotToml) {
 
 TEST(Config, RefusesUnknownKeys) {
   expect_error("[demon]\n", "1:2: unknown table [demon]",
-               "[daemon], [limits], [engines], [dcqcn], [swift], [eal], [[user]], [[device]]");
+               "[daemon], [privilege], [limits], [engines], [dcqcn], [swift], [eal], [[user]], [[device]]");
   expect_error("[limits]\n  max_qps = 1\n", "2:3: unknown key limits.max_qps", "max_qp, max_cq");
   expect_error("[[device]]\n[[device]]\nadress = 1\n", "3:1: unknown key device[1].adress", "addresses, mtu");
 }
@@ -153,6 +156,9 @@ TEST(Config, RefusesTheWrongKind) {
                "it is a boolean; it must be a number of bytes");
   expect_error("[daemon]\nsocket = 5\n", "2:10: daemon.socket = 5", "a path");
   expect_error("[daemon]\nmode = 438\n", "2:8: daemon.mode = 438", "octal digits");
+  expect_error("[privilege]\nseccomp = \"no\"\n", "2:11: privilege.seccomp = 'no'", "must be true or false");
+  expect_error("[privilege]\nuser = 33\n", "2:8: privilege.user = 33", "the name of a user");
+  expect_error("[privilege]\nuser = \"a:b\"\n", "2:8: privilege.user = 'a:b'", "of at most 32 characters");
   expect_error("[engines]\nidle = true\n", "2:8: engines.idle = true", "\"busy\", \"yield\", \"sleep\"");
   expect_error("[eal]\narguments = [\"-l\", 3]\n", "2:20: eal.arguments = 3", "a string in");
   expect_error("daemon = 3\n", "1:10: daemon = 3", "it must be a table");

@@ -1,0 +1,343 @@
+#!/usr/bin/env python3
+"""The rights of the daemon, what it does without them, and who watches it: users, capabilities, system calls, the watchdog
+and the unit file."""
+
+import ctypes
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import unittest
+
+import harness
+from harness import BUILD, SOURCE, Namespaces, eal, ip
+
+UROCED = BUILD / "apps" / "uroced" / "uroced"
+UROCE = BUILD / "apps" / "uroce" / "uroce"
+PAIR = BUILD / "tests" / "system" / "clients" / "client_pair"
+UNIT = SOURCE / "config" / "uroced.service"
+# A user that each Debian has and nobody is, in place of the daemon's own.
+GAMES, OTHER = 5, 4711
+AS_GAMES = ("--set", "privilege.user=games")
+NET_ADMIN = f"{1 << 12:016x}"
+NOTHING = f"{0:016x}"
+ROOT = os.geteuid() == 0
+
+
+def threads(program):
+    """The fields of each thread's status, the main thread first."""
+    out = []
+    for task in sorted(pathlib.Path(f"/proc/{program.process.pid}/task").iterdir(), key=lambda p: int(p.name)):
+        out.append(dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines() if ":\t" in line))
+    return out
+
+
+def workers(program):
+    """The threads of the engines."""
+    return [int(t["Pid"]) for t in threads(program) if re.match("(rte|lcore)-worker", t["Name"])]
+
+
+def engines(count):
+    """EAL arguments for this many engines, on threads of their own."""
+    return ["--lcores", f"(0-{count})@{harness.CPUS[0]}", *eal()[2:]]
+
+
+class Daemon(harness.Case):
+    def setUp(self):
+        super().setUp()
+        os.chmod(self.directory, 0o755)
+        self.socket = self.directory / "run" / "uroced.sock"
+        self.env = {"UROCE_SOCKET": str(self.socket)}
+
+    def launch(self, *args, eal_args=None, before=(), **kw):
+        program = self.start([*before, UROCED, *(eal() if eal_args is None else eal_args), "--", "--socket", self.socket, *args], **kw)
+        program.wait_for("serving uroce0", 30)
+        return program
+
+    def end(self, program):
+        program.process.send_signal(signal.SIGTERM)
+        return self.finish(program, 30)
+
+    def check_threads(self, program, uid, main=NOTHING):
+        """Every thread is this user without capabilities, but for those of the main thread, and cannot gain any."""
+        found = threads(program)
+        self.assertGreater(len(found), 3)
+        for i, thread in enumerate(found):
+            kept = main if i == 0 else NOTHING
+            self.assertEqual(set(thread["Uid"].split()), {str(uid)}, thread["Name"])
+            self.assertEqual((thread["CapEff"], thread["CapPrm"]), (kept, kept), thread["Name"])
+            self.assertEqual((thread["CapInh"], thread["CapAmb"]), (NOTHING, NOTHING), thread["Name"])
+            self.assertEqual((thread["NoNewPrivs"], thread["Seccomp"]), ("1", "2"), thread["Name"])
+
+    def traffic(self, user=0, seconds=1, namespace=None):
+        """Verified traffic between the daemon's first two devices, or on its only one."""
+        folder = self.directory / f"pair-{time.monotonic_ns()}"
+        folder.mkdir()
+        os.chown(folder, user, -1)
+        words = ["setpriv", f"--reuid={user}", "--clear-groups"] if user else []
+        pair = self.start([*words, PAIR, folder], env=self.env, namespace=namespace)
+        time.sleep(seconds)
+        (folder / "stop").touch()
+        self.finish(pair, 60)
+
+    def uroce(self, *args, user=0, code=0):
+        words = ["setpriv", f"--reuid={user}", "--clear-groups"] if user else []
+        return self.finish(self.start([*words, UROCE, *args, "--socket", self.socket]), 20, code)
+
+
+@unittest.skipUnless(ROOT, "only root has rights to give up")
+class FromRoot(Daemon):
+    def test_becomes_the_user(self):
+        """Engines run on threads of their own, or on the main thread."""
+        for eal_args in (engines(2), eal(lcores=harness.CPUS[0])):
+            with self.subTest(" ".join(map(str, eal_args[:2]))):
+                program = self.launch("--demo", *AS_GAMES, eal_args=eal_args)
+                self.assertIn("running as user games", program.output)
+                self.check_threads(program, GAMES)
+                self.traffic()
+                self.traffic(user=OTHER)
+                self.check_threads(program, GAMES)
+                self.end(program)
+                self.assertFalse(self.socket.exists())
+                self.assertNotIn("warning", program.output)
+                self.assertNotIn("error", program.output)
+
+    def test_engines_that_sleep_have_the_highest_priority(self):
+        program = self.launch("--demo", "--user", "games", eal_args=engines(2))
+        found = workers(program)
+        self.assertEqual([os.getpriority(os.PRIO_PROCESS, thread) for thread in found], [-20, -20])
+        self.end(program)
+
+    def test_many_clients_come_and_go(self):
+        """Engines wake by pipes that root made, and each client has an end of its own."""
+        program = self.launch("--demo", *AS_GAMES, eal_args=engines(1))
+        for _ in range(10):
+            self.traffic(user=OTHER, seconds=0)
+        self.check_threads(program, GAMES)
+        self.end(program)
+
+    def test_captures_are_for_root_and_the_user(self):
+        self.launch("--demo", *AS_GAMES)
+        words = ("capture", "-w", "/dev/null", "--device", "uroce0", "--seconds", "0.1")
+        self.uroce(*words)
+        self.uroce(*words, user=GAMES)
+        self.assertIn("not for user 4711", self.uroce(*words, user=OTHER, code=1))
+
+    def test_reads_its_settings_again(self):
+        path = self.directory / "uroced.toml"
+        path.write_text('[privilege]\nuser = "games"\n')
+        program = self.launch("--config", path, eal_args=eal("--vdev=net_null0"))
+        self.check_threads(program, GAMES)
+        path.write_text('[privilege]\nuser = "games"\n[[device]]\naddresses = ["192.0.2.9/24"]\n[limits]\nmax_qp = 7\n')
+        program.process.send_signal(signal.SIGHUP)
+        program.wait_for("limits.max_qp changes from", 10)
+        self.end(program)
+
+    def test_stays_root_without_such_a_user(self):
+        program = self.launch("--demo", "--user", "uroce-of-no-machine")
+        self.assertIn("staying root, since this machine has no user uroce-of-no-machine", program.output)
+        found = threads(program)
+        self.assertEqual({thread["Uid"].split()[0] for thread in found}, {"0"})
+        self.assertEqual({(thread["NoNewPrivs"], thread["Seccomp"]) for thread in found}, {("1", "2")})
+        self.traffic()
+        self.end(program)
+
+    def test_stays_root_and_unfiltered_if_told_so(self):
+        program = self.launch("--demo", "--set", "privilege.user=", "--set", "privilege.seccomp=false")
+        self.assertNotIn("root", program.output)
+        self.assertEqual({thread["Seccomp"] for thread in threads(program)}, {"0"})
+        self.end(program)
+
+    def test_is_not_the_user_of_all_strangers(self):
+        program = self.start([UROCED, *eal(), "--", "--demo", "--user", "nobody", "--socket", self.socket])
+        self.assertIn("choose a user that is the daemon's alone", self.finish(program, 30, 2))
+
+    def test_a_socket_that_is_not_its_own_stays_and_is_replaced(self):
+        self.socket.parent.mkdir()
+        self.end(self.launch("--demo", *AS_GAMES))
+        self.assertTrue(self.socket.exists())
+        self.end(self.launch("--demo", *AS_GAMES))
+
+    def test_memory_of_clients_in_hugepages(self):
+        if harness.free_hugepages() < 200:
+            self.skipTest("too few hugepages are free")
+        before = harness.free_hugepages()
+        program = self.launch("--demo", *AS_GAMES, eal_args=eal(huge=True))
+        self.traffic(user=OTHER)
+        self.end(program)
+        self.assertEqual(harness.free_hugepages(), before)
+
+
+@unittest.skipUnless(ROOT and harness.may_make_namespaces(), "network namespaces are needed")
+class Ports(Daemon):
+    """Ports on interfaces of the kernel, opened as root or with two capabilities."""
+
+    def link_follows(self, namespace, interface):
+        for state in ("down", "up"):
+            ip("-n", namespace, "link", "set", interface, state)
+            limit = time.monotonic() + 20 * harness.SLOW
+            up = None
+            while up != (state == "up") and time.monotonic() < limit:
+                up = json.loads(self.uroce("devices", "--json"))[0]["link_up"]
+            self.assertEqual(up, state == "up")
+
+    def test_af_packet(self):
+        with Namespaces() as spaces:
+            name = spaces.names[0]
+            program = self.launch(*AS_GAMES, "--address", "192.0.2.1/24", eal_args=eal("--vdev=net_af_packet0,iface=d0"),
+                                  namespace=name)
+            self.check_threads(program, GAMES)
+            self.link_follows(name, "d0")
+            program.process.send_signal(signal.SIGHUP)
+            program.wait_for("nothing has changed", 10)
+            self.end(program)
+
+    def test_af_packet_with_ambient_capabilities(self):
+        with Namespaces() as spaces:
+            before = ("setpriv", f"--reuid={GAMES}", f"--regid={GAMES}", "--clear-groups", "--inh-caps=-all,+net_raw,+net_admin",
+                      "--ambient-caps=-all,+net_raw,+net_admin")
+            self.socket.parent.mkdir()
+            os.chown(self.socket.parent, GAMES, GAMES)
+            program = self.launch(eal_args=eal("--vdev=net_af_packet0,iface=d0", huge=False), before=before, namespace=spaces.names[0],
+                                  env={"XDG_RUNTIME_DIR": str(self.socket.parent)})
+            self.check_threads(program, GAMES)
+            self.link_follows(spaces.names[0], "d0")
+            self.end(program)
+            self.assertFalse(self.socket.exists())
+
+    @unittest.skipUnless(pathlib.Path("/dev/net/tun").exists(), "this machine has no /dev/net/tun")
+    def test_tap_leaves_nothing_behind(self):
+        with Namespaces() as spaces:
+            name = spaces.names[0]
+            program = self.launch(*AS_GAMES, eal_args=eal("--vdev=net_tap0,iface=t0"), namespace=name)
+            self.check_threads(program, GAMES, main=NET_ADMIN)
+            output = self.end(program)
+            self.assertNotIn("not permitted", output)
+            shown = subprocess.run(["ip", "-n", name, "-br", "link"], capture_output=True, text=True, timeout=30, check=True).stdout
+            self.assertNotIn("t0", shown)
+
+    def test_af_xdp_takes_its_program_along(self):
+        with Namespaces(mtu=1500) as spaces:
+            name = spaces.names[0]
+            program = self.start([UROCED, *eal("--vdev=net_af_xdp0,iface=d0"), "--", "--socket", self.socket, *AS_GAMES], namespace=name)
+            try:
+                program.wait_for("serving uroce0", 30)
+            except AssertionError as e:
+                self.skipTest(f"this machine gives no AF_XDP socket: {str(e).splitlines()[-1]}")
+            self.check_threads(program, GAMES, main=NET_ADMIN)
+            self.end(program)
+            shown = subprocess.run(["ip", "-n", name, "link", "show", "d0"], capture_output=True, text=True, timeout=30, check=True).stdout
+            self.assertNotIn("xdp", shown)
+
+
+class Watchdog(Daemon):
+    WATCHDOG_US = 400_000
+
+    def setUp(self):
+        super().setUp()
+        self.notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(self.notify.close)
+        self.notify.settimeout(20 * harness.SLOW)
+        self.notify.bind(str(self.directory / "notify"))
+        self.supervised = {"NOTIFY_SOCKET": str(self.directory / "notify"), "WATCHDOG_USEC": str(self.WATCHDOG_US)}
+
+    def said(self, seconds):
+        """The daemon's messages within this time."""
+        out, until = [], time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self.notify.settimeout(left)
+            try:
+                out.append(self.notify.recv(4096))
+            except TimeoutError:
+                break
+        self.notify.settimeout(20 * harness.SLOW)
+        return out
+
+    def test_is_fed_while_engines_turn_or_sleep(self):
+        for eal_args in (engines(2), eal(lcores=harness.CPUS[0])):
+            with self.subTest(" ".join(map(str, eal_args[:2]))):
+                program = self.launch("--demo", eal_args=eal_args, env=self.supervised)
+                self.assertIn(b"READY=1", self.notify.recv(4096))
+                for _ in range(4):
+                    self.assertEqual(self.notify.recv(4096), b"WATCHDOG=1")
+                self.end(program)
+                self.said(0.1)
+
+    def test_nobody_asks_for_it(self):
+        program = self.launch("--demo", env={"NOTIFY_SOCKET": self.supervised["NOTIFY_SOCKET"]})
+        self.assertIn(b"READY=1", self.notify.recv(4096))
+        self.assertEqual(self.said(1), [])
+        self.end(program)
+
+    @unittest.skipUnless(ROOT, "only root may stop a thread of the daemon")
+    def test_a_stuck_engine_starves_it(self):
+        program = self.launch("--demo", eal_args=engines(2), env=self.supervised)
+        stuck = workers(program)[1]
+        ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+        ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+        seize, interrupt, detach, every_thread = 0x4206, 0x4207, 17, 0x40000000
+        self.assertEqual(ptrace(seize, stuck, None, None), 0, os.strerror(ctypes.get_errno()))
+        self.assertEqual(ptrace(interrupt, stuck, None, None), 0)
+        os.waitpid(stuck, every_thread)
+        program.wait_for("engine 1 has made no round", 20)
+        self.said(0.2)
+        self.assertEqual(self.said(3 * self.WATCHDOG_US / 1e6), [])
+        self.assertEqual(ptrace(detach, stuck, None, None), 0)
+        program.wait_for("engine 1 turns again", 20)
+        self.assertEqual(self.notify.recv(4096), b"WATCHDOG=1")
+        self.end(program)
+
+
+class Log(Daemon):
+    FLOOD = r"""
+import socket, sys
+for _ in range(int(sys.argv[2])):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect(sys.argv[1])
+    s.send(b"?")
+    s.recv(65536)
+    s.close()
+"""
+
+    def test_a_client_cannot_flood_it(self):
+        program = self.launch("--demo")
+        flood = 1000
+        words = ["setpriv", f"--reuid={OTHER}", "--clear-groups"] if ROOT else []
+        client = self.start([*words, sys.executable, "-c", self.FLOOD, self.socket, flood])
+        began = time.monotonic()
+        self.finish(client, 60)
+        took = time.monotonic() - began
+        # One that is told what the flood hid.
+        program.wait_for("were left out", 30)
+        lines = program.output.count("is shorter than a header")
+        self.assertGreaterEqual(lines, 20)
+        self.assertLessEqual(lines, 20 + took + 1)
+        user = OTHER if ROOT else os.geteuid()
+        left_out = re.findall(rf"(\d+) more lines about clients of user {user} were left out", program.output)
+        self.assertEqual(sum(map(int, left_out)) + lines, flood, program.output)
+        self.end(program)
+
+
+@unittest.skipUnless(shutil.which("systemd-analyze"), "systemd-analyze is not installed (systemd)")
+class Unit(harness.Case):
+    def test_rating(self):
+        """systemd-analyze(1): 2.5 of 10 or better."""
+        done = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=25", "--no-pager", str(UNIT)],
+                              capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout[-2000:] + done.stderr)
+        self.assertIn("Overall exposure level", done.stdout)
+
+    def test_the_user_that_it_names(self):
+        settings = dict(line.split("=", 1) for line in UNIT.read_text().splitlines() if "=" in line)
+        self.assertRegex((SOURCE / "config" / "uroced.sysusers").read_text(), rf"(?m)^u {settings['User']} ")
+        self.assertIn(f'user = "{settings["User"]}"', (SOURCE / "config" / "uroced.toml").read_text())
+
+
+if __name__ == "__main__":
+    harness.main()
