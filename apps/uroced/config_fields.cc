@@ -208,6 +208,8 @@ std::vector<Field<Config>> make_limit_fields() {
           "max_queue_bytes", [](Config& c) -> uint64_t& { return c.server.limits.max_queue_bytes; }, true),
       bytes(
           "max_registered_bytes", [](Config& c) -> uint64_t& { return c.server.limits.max_registered_bytes; }, true),
+      truth<Config>(
+          "file_memory", [](Config& c) -> bool& { return c.server.limits.file_memory; }, true),
   };
 }
 

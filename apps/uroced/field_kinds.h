@@ -61,6 +61,17 @@ Field<Target> real(std::string_view name, Access<Target, double> access, double 
           [=](const Target& target) { return fmt::to_string(get(access, target)); }};
 }
 
+template <class Target>
+Field<Target> truth(std::string_view name, Access<Target, bool> access, bool live) {
+  return {name, live,
+          [=](const toml::node& node, Target& target) -> Read {
+            if (!node.is_boolean()) return wrong_kind(node, "true or false");
+            access(target) = node.as_boolean()->get();
+            return {};
+          },
+          [=](const Target& target) { return std::string(get(access, target) ? "true" : "false"); }};
+}
+
 template <class Choice>
 using Names = std::vector<std::pair<std::string_view, Choice>>;
 

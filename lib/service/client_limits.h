@@ -16,6 +16,7 @@ struct ClientLimits {
   uint32_t max_cm_id = 65536;
   uint64_t max_queue_bytes = uint64_t{4} << 30;       ///< memory of all queues
   uint64_t max_registered_bytes = uint64_t{1} << 40;  ///< registered memory, mapped by the daemon
+  bool file_memory = false;                           ///< files of local disks may be registered
 };
 
 }  // namespace uroce::service

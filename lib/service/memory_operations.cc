@@ -33,9 +33,10 @@ Result<void> check_room(const ClientState& client, const message::RegisterMemory
 }
 
 /// A region without its key and its object.
-Result<std::shared_ptr<ClientRegion>> map_region(const message::RegisterMemory& wanted,
+Result<std::shared_ptr<ClientRegion>> map_region(const ClientState& client, const message::RegisterMemory& wanted,
                                                  std::span<const message::Fd> fds) {
-  auto mapped = Mapping::make(wanted.segments, fds, wanted.address, wanted.length, wanted.writable());
+  auto mapped =
+      Mapping::make(wanted.segments, fds, wanted.address, wanted.length, wanted.writable(), client.limits.file_memory);
   if (!mapped) return std::unexpected(mapped.error());
   auto region = std::make_shared<ClientRegion>();
   region->mapping = std::move(*mapped);
@@ -52,7 +53,7 @@ Result<Reply> register_memory(ClientState& client, const message::RegisterMemory
   if (!pd) return std::unexpected(pd.error());
   if (auto room = client.regions.check_room(client.limits.max_mr); !room) return std::unexpected(room.error());
   if (auto room = check_room(client, request, 0, 0); !room) return std::unexpected(room.error());
-  auto mapped = map_region(request, call.fds);
+  auto mapped = map_region(client, request, call.fds);
   if (!mapped) return std::unexpected(mapped.error());
   std::shared_ptr<ClientRegion> region = std::move(*mapped);
   auto registered = client.session->register_memory(std::move(*pd), request.base, request.length,
@@ -85,7 +86,7 @@ Result<Reply> reregister_memory(ClientState& client, const message::ReregisterMe
   auto pd = client.pds.find(now.pd);
   if (!pd) return std::unexpected(pd.error());
   if (auto room = check_room(client, now, old.length, old.segments); !room) return std::unexpected(room.error());
-  auto mapped = map_region(now, call.fds);
+  auto mapped = map_region(client, now, call.fds);
   if (!mapped) return std::unexpected(mapped.error());
   // A new entry replaces the old one, so that lists made by other threads show either.
   std::shared_ptr<ClientRegion> fresh = std::move(*mapped);
@@ -139,6 +140,11 @@ void retire_broken_regions(ClientState& client) {
                                   "no longer valid",
                                   client.id, client.command, client.pid, region->key));
   }
+}
+
+bool queues_are_broken(const ClientState& client) {
+  const std::scoped_lock lock(client.session_mutex);
+  return client.arena != nullptr && client.arena->broken();
 }
 
 }  // namespace uroce::service

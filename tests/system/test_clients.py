@@ -9,7 +9,6 @@ import random
 import re
 import socket
 import struct
-import tempfile
 import time
 
 import harness
@@ -313,9 +312,8 @@ class Messages(Case):
     def test_wrong_descriptors(self):
         folder = os.open(self.directory, os.O_RDONLY)
         read_end, write_end = os.pipe()
-        with tempfile.TemporaryFile() as file, socket.socket() as tcp, open("/dev/zero", "r+b", 0) as zero, \
+        with open(memory(4096), "r+b") as file, socket.socket() as tcp, open("/dev/zero", "r+b", 0) as zero, \
                 open("/proc/self/maps", "rb") as maps, Speaker(self.socket) as one:
-            os.ftruncate(file.fileno(), 4096)
             pd = one.handle(CREATE_PD)
             path = os.open(f"/proc/self/fd/{file.fileno()}", os.O_PATH)
             read_only = os.open(f"/proc/self/fd/{file.fileno()}", os.O_RDONLY)
