@@ -3,6 +3,9 @@
 // When a peer's socket closes, net_memif unmaps the memory that it shares with the peer, on EAL's interrupt thread.
 // This thread may be copying from it at that moment (DPDK 22.11, memif_disconnect). The fault then ends the burst, not
 // the process.
+//
+// A burst may also read memory of clients. service::FaultWatch repairs that: its handler is installed with the first
+// client, later than this one, and so runs first.
 #pragma once
 
 #include <csetjmp>

@@ -215,7 +215,8 @@ std::vector<Field<Config>> make_daemon_fields() {
 std::vector<Field<Config>> make_privilege_fields() {
   return {
       {"user", false, read_daemon_user, [](const Config& c) { return toml_string(c.privilege.user); }},
-      truth<Config>("seccomp", [](Config& c) -> bool& { return c.privilege.seccomp; }),
+      truth<Config>(
+          "seccomp", [](Config& c) -> bool& { return c.privilege.seccomp; }, false),
   };
 }
 
@@ -302,8 +303,12 @@ std::vector<Field<Config>> make_congestion_fields(std::string_view algorithm) {
 std::span<const Section> sections() {
   static const auto daemon = make_daemon_fields();
   static const auto privilege = make_privilege_fields();
-  static const auto limits =
-      make_limit_fields<Config>([](Config& c) -> service::Limits& { return c.server.budgets.limits; });
+  static const auto limits = [] {
+    auto all = make_limit_fields<Config>([](Config& c) -> service::Limits& { return c.server.budgets.limits; });
+    all.push_back(truth<Config>(
+        "file_memory", [](Config& c) -> bool& { return c.server.budgets.file_memory; }, true));
+    return all;
+  }();
   static const auto engines = make_engine_fields();
   static const std::vector<Field<Config>> eal{
       {"arguments", false, read_eal, [](const Config& c) { return fmt::format("{}", c.eal); }}};

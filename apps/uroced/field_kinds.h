@@ -62,8 +62,8 @@ Field<Target> real(std::string_view name, Access<Target, double> access, double 
 }
 
 template <class Target>
-Field<Target> truth(std::string_view name, Access<Target, bool> access) {
-  return {name, false,
+Field<Target> truth(std::string_view name, Access<Target, bool> access, bool live) {
+  return {name, live,
           [=](const toml::node& node, Target& target) -> Read {
             if (!node.is_boolean()) return wrong_kind(node, "true or false");
             access(target) = node.as_boolean()->get();

@@ -11,6 +11,7 @@
 #include "base/no_cancel.h"
 #include "client/daemon_link.h"
 #include "client/impl.h"
+#include "client/presence.h"
 #include "message/device_messages.h"
 #include "message/memory_messages.h"
 #include "message/qp_messages.h"
@@ -114,6 +115,7 @@ Result<DaemonPd::Shared> DaemonPd::share(void* address, std::size_t length, uint
   auto segments = sharing::Sharing::of_this_process().share(address, length, shared.request.writable());
   if (!segments) return std::unexpected(segments.error());
   shared.range = std::make_shared<RegisteredRange>(address, length);
+  give_pages(address, length, shared.request.writable());
   for (const sharing::SharedSegment& segment : *segments) {
     auto known = std::ranges::find(shared.fds, segment.fd);
     if (known == shared.fds.end()) {

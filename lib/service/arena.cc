@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include <fcntl.h>
 #include <linux/memfd.h>
@@ -28,7 +29,7 @@ std::optional<std::pair<message::Fd, std::byte*>> make_memory(std::size_t bytes,
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
   if (data == MAP_FAILED) return std::nullopt;
   // The client gets the descriptor, and must not shrink memory that engines read.
-  if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+  if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
     munmap(data, bytes);
     return std::nullopt;
   }
@@ -44,11 +45,16 @@ ArenaMemory::ArenaMemory(std::shared_ptr<Arena> arena, uint32_t chunk, uint64_t 
 ArenaMemory::~ArenaMemory() { arena_->give_back(chunk_, offset_, size()); }
 
 Arena::Chunk::Chunk(Chunk&& other) noexcept
-    : fd(std::move(other.fd)), data(other.data), bytes(other.bytes), free(std::move(other.free)) {
-  other.data = nullptr;
-}
+    : fd(std::move(other.fd)),
+      data(std::exchange(other.data, nullptr)),
+      bytes(other.bytes),
+      sealed(other.sealed),
+      free(std::move(other.free)),
+      mapping(std::move(other.mapping)),
+      watch(std::move(other.watch)) {}
 
 Arena::Chunk::~Chunk() {
+  watch.reset();
   if (data != nullptr) munmap(data, bytes);
 }
 
@@ -80,6 +86,8 @@ Result<std::unique_ptr<control::QueueMemory>> Arena::allocate(std::size_t bytes)
 Result<void> Arena::add_chunk(std::size_t bytes) {
   const std::size_t usual = chunks_.empty() ? kHugePage : std::min<std::size_t>(2 * chunks_.back().bytes, kMaxChunk);
   const std::size_t size = round_up(std::max(bytes, usual), kHugePage);
+  auto mapping = take_mappings(1);
+  if (!mapping) return std::unexpected(mapping.error());
   auto memory = make_memory(size, MFD_HUGETLB | MFD_HUGE_2MB);
   if (!memory) memory = make_memory(size, 0);
   if (!memory) {
@@ -92,6 +100,8 @@ Result<void> Arena::add_chunk(std::size_t bytes) {
   chunk.data = memory->second;
   chunk.bytes = size;
   chunk.free.emplace(0, size);
+  chunk.mapping = std::move(*mapping);
+  chunk.watch = std::make_unique<FaultWatch>(chunk.data, size, kHugePage);
   chunks_.push_back(std::move(chunk));
   return {};
 }
@@ -117,12 +127,22 @@ void Arena::give_back(uint32_t index, uint64_t offset, std::size_t bytes) {
 
 std::vector<Arena::NewChunk> Arena::take_new_chunks() {
   const std::scoped_lock lock(mutex_);
+  for (std::size_t index = sent_; index > 0 && !chunks_[index - 1].sealed; --index) {
+    Chunk& chunk = chunks_[index - 1];
+    fcntl(chunk.fd.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
+    chunk.sealed = true;
+  }
   std::vector<NewChunk> fresh;
   for (; sent_ < chunks_.size(); ++sent_) {
     const Chunk& chunk = chunks_[sent_];
     fresh.push_back({static_cast<uint32_t>(sent_), chunk.bytes, chunk.fd.get()});
   }
   return fresh;
+}
+
+bool Arena::broken() const {
+  const std::scoped_lock lock(mutex_);
+  return std::ranges::any_of(chunks_, [](const Chunk& chunk) { return chunk.watch->broken(); });
 }
 
 uint64_t Arena::used() const {

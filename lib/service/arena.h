@@ -1,6 +1,9 @@
 // Queue memory that a client maps: few, large pieces of sealed memfd, in huge pages where there are any.
 //
 // The list of free pieces is in private memory: a client that overwrites its queues cannot confuse the allocator.
+//
+// A client can punch holes in what it was given until it has spoken again (see take_new_chunks()). Then the piece is
+// sealed against it. Until then a watch repairs what an engine finds missing, and the arena is broken().
 #pragma once
 
 #include <cstdint>
@@ -12,6 +15,8 @@
 
 #include "control/queue_memory.h"
 #include "message/connection.h"
+#include "service/fault_watch.h"
+#include "service/machine_budget.h"
 #include "service/user.h"
 
 namespace uroce::service {
@@ -49,8 +54,11 @@ class Arena final : public control::QueueAllocator, public std::enable_shared_fr
     uint64_t bytes;
     int fd;  ///< the arena's
   };
-  /// The pieces made since the last call.
+  /// The pieces made since the last call. The client has mapped those of the last call, since it has sent a request
+  /// meanwhile: they are sealed against new writable mappings and holes (F_SEAL_FUTURE_WRITE, Linux 5.1).
   std::vector<NewChunk> take_new_chunks();
+  /// Whether the client has removed pages.
+  bool broken() const;
   uint64_t used() const;
 
  private:
@@ -59,7 +67,10 @@ class Arena final : public control::QueueAllocator, public std::enable_shared_fr
     message::Fd fd;
     std::byte* data = nullptr;
     uint64_t bytes = 0;
+    bool sealed = false;
     std::map<uint64_t, uint64_t> free;  // bytes by offset, never adjacent
+    Share mapping;
+    std::unique_ptr<FaultWatch> watch;
     Chunk() = default;
     Chunk(Chunk&& other) noexcept;
     Chunk& operator=(Chunk&&) = delete;

@@ -1,12 +1,11 @@
 #include "service/capacity.h"
 
 #include <algorithm>
-#include <fstream>
 
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "control/device_limits.h"
+#include "service/machine_budget.h"
 
 namespace uroce::service {
 namespace {
@@ -14,8 +13,6 @@ namespace {
 constexpr uint64_t kPds = 65536;
 /// The port numbers of a port space.
 constexpr uint64_t kCmIds = 65536;
-/// The kernel's default of vm.max_map_count.
-constexpr uint64_t kUsualMappings = 65530;
 
 uint64_t memory_of_machine() {
   const long pages = sysconf(_SC_PHYS_PAGES);
@@ -26,12 +23,6 @@ uint64_t memory_of_machine() {
 uint64_t descriptors_of_process() {
   rlimit limit{};
   return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 1024;
-}
-
-uint64_t mappings_of_process() {
-  uint64_t most = kUsualMappings;
-  std::ifstream("/proc/sys/vm/max_map_count") >> most;
-  return most;
 }
 
 }  // namespace
@@ -52,7 +43,7 @@ PerResource<uint64_t> capacity_of(const std::vector<std::shared_ptr<control::Dev
   all[Resource::ah] = least(&DeviceInfo::max_ah);
   all[Resource::cm_id] = kCmIds;
   all[Resource::descriptor] = descriptors_of_process();
-  all[Resource::mapping] = mappings_of_process();
+  all[Resource::mapping] = most_mappings();
   all[Resource::queue_bytes] = memory_of_machine() / 4;
   all[Resource::registered_bytes] = memory_of_machine();
   return all;

@@ -66,9 +66,9 @@ void Client::run() {
     why = "the daemon has no memory for its request";
   }
   if (!why.empty()) {
-    state_.server.log_of_client(
-        state_.peer.uid, Severity::warning,
-        fmt::format("client {} ({}, process {}) is disconnected: {}", state_.id, state_.peer.command, state_.peer.pid, why));
+    state_.server.log_of_client(state_.peer.uid, Severity::warning,
+                                fmt::format("client {} ({}, process {}) is disconnected: {}", state_.id,
+                                            state_.peer.command, state_.peer.pid, why));
   }
   disconnect();
   release();
@@ -160,19 +160,29 @@ void Client::release() {
   state_.regions.clear();
   state_.pds.clear();
   std::shared_ptr<control::DeviceSession> session;
+  std::shared_ptr<Arena> arena;
   {
     const std::scoped_lock lock(state_.session_mutex);
     session.swap(state_.session);
+    arena.swap(state_.arena);
   }
   session.reset();
-  state_.arena.reset();
+  arena.reset();
   state_.async_pipe.reset();
   state_.registered_bytes.store(0, std::memory_order_relaxed);
   state_.connection = {};
   state_.descriptors = {};
 }
 
-void Client::retire_broken() { retire_broken_regions(state_); }
+void Client::retire_broken() {
+  retire_broken_regions(state_);
+  if (!queues_are_broken(state_)) return;
+  state_.server.log_of_client(
+      state_.peer.uid, Severity::warning,
+      fmt::format("client {} ({}, process {}) is disconnected: it removed the pages of its queues", state_.id,
+                  state_.peer.command, state_.peer.pid));
+  disconnect();
+}
 
 message::ClientRow Client::row() const {
   return row_of(state_, calls_.load(std::memory_order_relaxed), errors_.load(std::memory_order_relaxed));

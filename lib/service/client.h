@@ -42,7 +42,7 @@ class Client {
   /// Rows of the client's objects after `after`, at most `most`, as `sight` allows.
   std::vector<message::ObjectRow> objects(message::Kind kind, uint32_t after, std::size_t most,
                                           const Sight& sight) const;
-  /// See retire_broken_regions().
+  /// See retire_broken_regions(). Disconnects the client when its queues are broken.
   void retire_broken();
 
  private:

@@ -22,8 +22,7 @@ LogLimit::User& LogLimit::user(uint32_t uid, Time now) {
   if (const auto found = users_.find(uid); found != users_.end()) return found->second;
   if (users_.size() >= kUsers) {
     for (auto& [other, one] : users_) one.bucket.fill(now);
-    std::erase_if(users_,
-                  [](const auto& entry) { return entry.second.bucket.full() && entry.second.left_out == 0; });
+    std::erase_if(users_, [](const auto& entry) { return entry.second.bucket.full() && entry.second.left_out == 0; });
   }
   return users_[users_.size() < kUsers ? uid : kOthers];
 }

@@ -4,24 +4,28 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include <uroce/error.h>
 
 #include "message/connection.h"
 #include "message/memory_messages.h"
+#include "service/fault_watch.h"
+#include "service/machine_budget.h"
+#include "service/memory_file.h"
 
 namespace uroce::service {
 
 class Mapping {
  public:
   /// Maps `segments` of `fds` in order. The client's bytes [address, address + length) begin in the first page and end
-  /// in the last. The client can remove pages later: reads then give zeros, and the mapping is broken(). Errors: EINVAL
-  /// (segments that do not cover the bytes, or are not whole pages of their file), EBADF, EOPNOTSUPP (a file system
-  /// that may block for ever on a page), EACCES, ENOMEM.
+  /// in the last. `disks`: whether files of local disks may be mapped. The client can remove pages later: reads then
+  /// give zeros, and the mapping is broken(). Errors: EINVAL (segments that do not cover the bytes, or are not whole
+  /// pages of their file), EBADF, EOPNOTSUPP (see check_memory_file()), EACCES, ENOMEM.
   static Result<std::unique_ptr<Mapping>> make(std::span<const message::Segment> segments,
                                                std::span<const message::Fd> fds, uint64_t address, uint64_t length,
-                                               bool writable);
+                                               bool writable, bool disks = false);
   ~Mapping();
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
@@ -30,20 +34,24 @@ class Mapping {
   std::byte* data() const { return data_; }
   /// Bytes mapped, whole pages.
   uint64_t bytes() const { return bytes_; }
-  bool broken() const;
+  bool broken() const { return watch_ && watch_->broken(); }
 
  private:
   Mapping() = default;
   /// `first`: the client's address of the first segment, `total`: bytes of all.
   Result<void> map(std::span<const message::Segment> segments, std::span<const message::Fd> fds, uint64_t first,
-                   uint64_t total, bool writable);
+                   uint64_t total, bool writable, bool disks);
+  Result<void> fill(std::span<const message::Segment> segments, std::span<const MemoryFile> files,
+                    std::span<const message::Fd> fds, bool writable);
   /// Reserves `bytes` of address space with the huge-page alignment of `like`.
   Result<void> reserve(uint64_t like, uint64_t bytes);
 
   std::byte* base_ = nullptr;
   uint64_t bytes_ = 0;
   std::byte* data_ = nullptr;
-  int watch_ = -1;  // see FaultWatch
+  Share mappings_;
+  Share holes_;
+  std::optional<FaultWatch> watch_;
 };
 
 }  // namespace uroce::service

@@ -16,7 +16,8 @@ Result<std::shared_ptr<ClientRegion>> map_region(const ClientState& client, cons
   if (!bytes) return std::unexpected(bytes.error());
   auto pieces = client.charge(Resource::mapping, wanted.segments.size());
   if (!pieces) return std::unexpected(pieces.error());
-  auto mapped = Mapping::make(wanted.segments, fds, wanted.address, wanted.length, wanted.writable());
+  auto mapped = Mapping::make(wanted.segments, fds, wanted.address, wanted.length, wanted.writable(),
+                              client.user->may_register_files());
   if (!mapped) return std::unexpected(mapped.error());
   auto region = std::make_shared<ClientRegion>();
   region->mapping = std::move(*mapped);
@@ -119,6 +120,11 @@ void retire_broken_regions(ClientState& client) {
                     "no longer valid",
                     client.id, client.peer.command, client.peer.pid, region->key));
   }
+}
+
+bool queues_are_broken(const ClientState& client) {
+  const std::scoped_lock lock(client.session_mutex);
+  return client.arena != nullptr && client.arena->broken();
 }
 
 }  // namespace uroce::service

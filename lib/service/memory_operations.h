@@ -17,5 +17,7 @@ Result<Reply> count_windows(ClientState& client, const message::Handle& request)
 Result<std::shared_ptr<ClientRegion>> take_region(ClientState& client, uint32_t id);
 /// Removes the keys of regions whose pages the client has removed. Any thread.
 void retire_broken_regions(ClientState& client);
+/// Whether the client has removed pages of its queues. Any thread.
+bool queues_are_broken(const ClientState& client);
 
 }  // namespace uroce::service

@@ -29,19 +29,20 @@ struct ResourceName {
   Resource resource;
   std::string_view setting;  ///< key of the configuration's [limits]
   std::string_view plural;
+  std::string_view also{};  ///< the other setting that bounds it, for error texts
 };
 
 inline constexpr std::array<ResourceName, 12> kResourceNames{{
-    {Resource::connection, "max_connections", "connections"},
-    {Resource::qp, "max_qp", "queue pairs"},
+    {Resource::connection, "max_connections", "connections", "; daemon.max_clients"},
+    {Resource::qp, "max_qp", "queue pairs", "; engines.max_qp"},
     {Resource::cq, "max_cq", "completion queues"},
     {Resource::srq, "max_srq", "shared receive queues"},
-    {Resource::mr, "max_mr", "memory regions and windows"},
+    {Resource::mr, "max_mr", "memory regions and windows", "; engines.max_mr"},
     {Resource::pd, "max_pd", "protection domains"},
     {Resource::ah, "max_ah", "address handles"},
     {Resource::cm_id, "max_cm_id", "communication ids"},
-    {Resource::descriptor, "max_descriptors", "descriptors of the daemon"},
-    {Resource::mapping, "max_mappings", "pieces of registered memory"},
+    {Resource::descriptor, "max_descriptors", "descriptors of the daemon", "; LimitNOFILE"},
+    {Resource::mapping, "max_mappings", "pieces of registered memory", "; vm.max_map_count"},
     {Resource::queue_bytes, "max_queue_bytes", "bytes of queues"},
     {Resource::registered_bytes, "max_registered_bytes", "bytes of registered memory"},
 }};

@@ -44,8 +44,8 @@ Result<Charge> User::charge(Resource resource, uint64_t amount, const Peer& peer
                 "user {} would have {} {} with {} more; all ordinary users together have {} of {}, and the rest "
                 "is kept for root",
                 uid_, used(resource) + amount, name.plural, amount, refused->used, refused->limit)
-          : fmt::format("user {} has {} {} and asks for {} more; the limit is {} ({}); release some, or raise it", uid_,
-                        refused->used, name.plural, amount, refused->limit, name.setting);
+          : fmt::format("user {} has {} {} and asks for {} more; the limit is {} ({}{}); release some, or raise it",
+                        uid_, refused->used, name.plural, amount, refused->limit, name.setting, name.also);
   users_.log_(uid_, fmt::format("process {} ({}) is refused: {}", peer.pid, peer.command, text));
   return fail(resource == Resource::descriptor ? EMFILE : ENOMEM, text);
 }
@@ -55,6 +55,11 @@ void User::give_back(Resource resource, uint64_t amount) {
   if (privileged_) return;
   const std::scoped_lock lock(users_.mutex_);
   users_.ordinary_[resource] -= amount;
+}
+
+bool User::may_register_files() const {
+  const std::scoped_lock lock(users_.mutex_);
+  return users_.settings_.file_memory;
 }
 
 message::UserRow User::row() const {

@@ -52,6 +52,8 @@ class User : public std::enable_shared_from_this<User> {
 
   uint32_t uid() const { return uid_; }
   bool privileged() const { return privileged_; }
+  /// Whether shared mappings of files on a disk may be registered.
+  bool may_register_files() const;
   /// Errors: ENOMEM, or EMFILE for descriptors, naming the user, its use, the limit and the setting. The log gets a
   /// line about `peer`, at most one per user and kQuiet.
   Result<Charge> charge(Resource resource, uint64_t amount, const Peer& peer);
@@ -80,7 +82,8 @@ struct UserSettings {
 };
 
 struct BudgetSettings {
-  Limits limits{};  ///< of each user
+  Limits limits{};           ///< of each user
+  bool file_memory = false;  ///< shared mappings of files on a local disk may be registered
   std::vector<UserSettings> users{};
   bool operator==(const BudgetSettings&) const = default;
 };

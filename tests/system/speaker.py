@@ -90,8 +90,13 @@ def memory(size):
 @contextlib.contextmanager
 def user(uid):
     """Connections made inside are another user's: the kernel notes the effective uid (SO_PEERCRED)."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.setegid(uid)
     os.seteuid(uid)
     try:
         yield
     finally:
         os.seteuid(0)
+        os.setegid(0)

@@ -9,7 +9,6 @@ import random
 import re
 import socket
 import struct
-import tempfile
 import time
 
 import harness
@@ -241,9 +240,8 @@ class Messages(Case):
     def test_wrong_descriptors(self):
         folder = os.open(self.directory, os.O_RDONLY)
         read_end, write_end = os.pipe()
-        with tempfile.TemporaryFile() as file, socket.socket() as tcp, open("/dev/zero", "r+b", 0) as zero, \
+        with open(memory(4096), "r+b") as file, socket.socket() as tcp, open("/dev/zero", "r+b", 0) as zero, \
                 open("/proc/self/maps", "rb") as maps, Speaker(self.socket) as one:
-            os.ftruncate(file.fileno(), 4096)
             pd = one.handle(CREATE_PD)
             path = os.open(f"/proc/self/fd/{file.fileno()}", os.O_PATH)
             read_only = os.open(f"/proc/self/fd/{file.fileno()}", os.O_RDONLY)
@@ -308,7 +306,7 @@ class Messages(Case):
         pieces = [(0, 8192 * i % (2 << 20), 4096) for i in range(2000)]
         with Speaker(self.socket) as one:
             pd = one.handle(CREATE_PD)
-            replies = [one.register(pd, [fd], length=2000 * 4096, segments=pieces) for _ in range(12)]
+            replies = [one.register(pd, [fd], length=2000 * 4096, segments=pieces) for _ in range(30)]
             self.assertEqual(replies[0][0], 0, replies[0][1])
             self.assertIn("vm.max_map_count", replies[-1][1])
             with Speaker(self.socket) as other:

@@ -69,7 +69,7 @@ class Objects(Case):
     def test_queue_pairs(self):
         count, error, words = self.fill(self.queue_pairs_of(ALICE))
         self.assertEqual((count, error), (16, errno.ENOMEM), words)
-        self.assertIn(f"user {ALICE} has 16 queue pairs and asks for 1 more; the limit is 16 (max_qp)", words)
+        self.assertIn(f"user {ALICE} has 16 queue pairs and asks for 1 more; the limit is 16 (max_qp; engines.max_qp)", words)
         self.assertEqual(self.fill(self.queue_pairs_of(ALICE))[0], 0, "another connection does not help")
         self.assertEqual(self.fill(self.queue_pairs_of(BOB))[0], 16)
         self.assertEqual(self.fill(self.queue_pairs_of(0))[0], 32, "what is left")

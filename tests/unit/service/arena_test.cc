@@ -5,7 +5,9 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/memfd.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/random.h"
@@ -14,6 +16,7 @@ namespace uroce::service {
 namespace {
 
 Result<Charge> free_of_charge(uint64_t /*bytes*/) { return Charge(); }
+constexpr long kChunkPage = long{2} << 20;
 
 const ArenaMemory& placed(const std::unique_ptr<control::QueueMemory>& memory) {
   return static_cast<const ArenaMemory&>(*memory);
@@ -24,9 +27,9 @@ TEST(Arena, GivesZeroedMemoryThatTheDescriptorShows) {
   auto memory = *arena->allocate(1000);
   const auto chunks = arena->take_new_chunks();
   ASSERT_EQ(chunks.size(), 1u);
-  EXPECT_TRUE(arena->take_new_chunks().empty());
   void* view = mmap(nullptr, chunks[0].bytes, PROT_READ | PROT_WRITE, MAP_SHARED, chunks[0].fd, 0);
   ASSERT_NE(view, MAP_FAILED);
+  EXPECT_TRUE(arena->take_new_chunks().empty());
   auto* there = static_cast<std::byte*>(view) + placed(memory).offset();
   EXPECT_EQ(there[999], std::byte{0});
   memory->data()[999] = std::byte{42};
@@ -43,6 +46,50 @@ TEST(Arena, ItsMemoryCannotBeCutShort) {
   const auto chunks = arena->take_new_chunks();
   EXPECT_NE(ftruncate(chunks[0].fd, 0), 0);
   EXPECT_EQ(errno, EPERM);
+}
+
+bool punch(int fd, std::size_t bytes) {
+  return fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)) == 0;
+}
+
+TEST(Arena, ItsMemoryCannotBePunchedOnceTheClientHasIt) {
+  auto arena = std::make_shared<Arena>(free_of_charge);
+  auto memory = *arena->allocate(64);
+  const auto chunk = arena->take_new_chunks()[0];
+  void* view = mmap(nullptr, chunk.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, chunk.fd, 0);
+  ASSERT_NE(view, MAP_FAILED);
+  EXPECT_TRUE(arena->take_new_chunks().empty());  // the client has sent another request
+  memory->data()[0] = std::byte{42};
+  EXPECT_FALSE(punch(chunk.fd, chunk.bytes));
+  EXPECT_EQ(errno, EPERM);
+  EXPECT_NE(madvise(view, chunk.bytes, MADV_REMOVE), 0);
+  EXPECT_EQ(memory->data()[0], std::byte{42});
+  static_cast<std::byte*>(view)[0] = std::byte{43};
+  EXPECT_EQ(memory->data()[0], std::byte{43}) << "the client's mapping stays writable";
+  munmap(view, chunk.bytes);
+}
+
+TEST(Arena, GoesOnWithoutThePagesThatAClientTook) {
+  auto arena = std::make_shared<Arena>(free_of_charge);
+  auto memory = *arena->allocate(64);
+  const auto chunk = arena->take_new_chunks()[0];
+  struct stat file{};
+  ASSERT_EQ(fstat(chunk.fd, &file), 0);
+  if (file.st_blksize != kChunkPage) GTEST_SKIP() << "a free hugepage is needed; config/hugepages.sh reserves some";
+  memory->data()[0] = std::byte{42};
+  EXPECT_FALSE(arena->broken());
+  // The freed page and all others are taken, as a client can.
+  const message::Fd taker(memfd_create("taker", MFD_CLOEXEC | MFD_HUGETLB | MFD_HUGE_2MB));
+  ASSERT_TRUE(punch(chunk.fd, chunk.bytes));
+  std::vector<void*> taken;
+  for (off_t at = 0; ftruncate(taker.get(), at + kChunkPage) == 0; at += kChunkPage) {
+    void* page = mmap(nullptr, kChunkPage, PROT_READ | PROT_WRITE, MAP_SHARED, taker.get(), at);
+    if (page == MAP_FAILED) break;
+    taken.push_back(page);
+  }
+  memory->data()[0] = std::byte{43};  // without a watch this kills the process
+  EXPECT_TRUE(arena->broken());
+  for (void* page : taken) munmap(page, kChunkPage);
 }
 
 TEST(Arena, ChargesEachAllocationUntilItEnds) {

@@ -1,12 +1,19 @@
 #include "service/mapping.h"
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/magic.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 namespace uroce::service {
@@ -144,6 +151,177 @@ TEST(Mapping, GoesOnWithZeroesWhenTheFileIsCutShort) {
   EXPECT_TRUE(mapping->broken());
   EXPECT_FALSE(other->broken());
   EXPECT_EQ(mapping->data()[0], std::byte{0});
+}
+
+std::unique_ptr<Mapping> whole_of(const std::vector<message::Fd>& fds, uint64_t bytes) {
+  const message::Segment segment{0, 0, bytes};
+  auto mapping = Mapping::make({&segment, 1}, fds, 0, bytes, true);
+  EXPECT_TRUE(mapping) << mapping.error().text;
+  return mapping ? std::move(*mapping) : nullptr;
+}
+
+TEST(Mapping, KeepsWhatIsFarFromWhereTheFileWasCutShort) {
+  constexpr uint64_t kBytes = uint64_t{64} << 20;
+  std::vector<message::Fd> fds;
+  fds.push_back(memory_file(kBytes));
+  const auto mapping = whole_of(fds, kBytes);
+  ASSERT_NE(mapping, nullptr);
+  mapping->data()[0] = std::byte{7};
+  ASSERT_EQ(ftruncate(fds[0].get(), kBytes / 2), 0);
+  mapping->data()[kBytes - 1] = std::byte{1};
+  EXPECT_TRUE(mapping->broken());
+  // All of it would take a while to replace, and an engine waits.
+  EXPECT_EQ(mapping->data()[0], std::byte{7});
+  EXPECT_EQ(mapping->data()[kBytes / 2], std::byte{0});
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they map memory of their own
+
+/// Takes every mapping that the kernel allows this process.
+class AllMappings {
+ public:
+  AllMappings() {
+    constexpr uint64_t kMost = 1 << 21;
+    bytes_ = 2 * kMost * kPage;
+    base_ =
+        static_cast<std::byte*>(mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    EXPECT_NE(base_, MAP_FAILED);
+    for (uint64_t i = 1; i < kMost && mprotect(base_ + 2 * i * kPage, kPage, PROT_READ) == 0; ++i) {
+    }
+    // Each is one more that the kernel does not join to its neighbor.
+    for (int i = 0; i < 64; ++i) {
+      void* page = mmap(nullptr, kPage, i % 2 == 0 ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (page == MAP_FAILED) break;
+      more_.push_back(page);
+    }
+  }
+  ~AllMappings() {
+    munmap(base_, bytes_);
+    for (void* page : more_) munmap(page, kPage);
+  }
+  bool all() const { return more_.size() < 64; }
+
+ private:
+  std::byte* base_;
+  uint64_t bytes_;
+  std::vector<void*> more_;
+};
+
+TEST(Mapping, GoesOnWhenTheKernelAllowsNoMoreMappings) {
+  constexpr std::size_t kRounds = 100;
+  // The first is larger than what one repair replaces.
+  const auto bytes_of = [](std::size_t round) { return round == 0 ? uint64_t{32} << 20 : 8 * kPage; };
+  std::vector<std::vector<message::Fd>> files(kRounds);
+  std::vector<std::unique_ptr<Mapping>> mappings;
+  for (std::size_t i = 0; i < kRounds; ++i) {
+    files[i].push_back(memory_file(bytes_of(i)));
+    mappings.push_back(whole_of(files[i], bytes_of(i)));
+    ASSERT_NE(mappings.back(), nullptr);
+  }
+  const AllMappings full;
+  ASSERT_TRUE(full.all());
+  for (std::size_t i = 0; i < kRounds; ++i) {
+    ASSERT_EQ(ftruncate(files[i][0].get(), 0), 0);
+    mappings[i]->data()[bytes_of(i) - 1] = std::byte{1};  // without a repair this kills the process
+    ASSERT_TRUE(mappings[i]->broken());
+    mappings[i]->data()[0] = std::byte{1};
+  }
+}
+
+#endif
+
+TEST(Mapping, IsRepairedWhileOthersComeAndGo) {
+  constexpr int kThreads = 4, kRounds = 100;
+  constexpr uint64_t kBytes = 8 * kPage;
+  std::vector<message::Fd> common;
+  common.push_back(memory_file(kBytes));
+  const auto mapping = whole_of(common, kBytes);
+  ASSERT_NE(mapping, nullptr);
+  ASSERT_EQ(ftruncate(common[0].get(), 0), 0);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      mapping->data()[static_cast<uint64_t>(t) * kPage] = std::byte{1};
+      for (int i = 0; i < kRounds; ++i) {
+        std::vector<message::Fd> own;
+        own.push_back(memory_file(kBytes));
+        const auto mine = whole_of(own, kBytes);
+        ASSERT_NE(mine, nullptr);
+        ASSERT_EQ(ftruncate(own[0].get(), 0), 0);
+        mine->data()[kBytes - 1] = std::byte{1};
+        ASSERT_TRUE(mine->broken());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(mapping->broken());
+}
+
+uint64_t allocated(const message::Fd& fd) {
+  struct stat file{};
+  EXPECT_EQ(fstat(fd.get(), &file), 0);
+  return static_cast<uint64_t>(file.st_blocks) * 512;
+}
+
+TEST(Mapping, LeavesHolesAsTheyAre) {
+  constexpr uint64_t kBytes = uint64_t{64} << 20;
+  std::vector<message::Fd> fds;
+  fds.push_back(memory_file(kBytes));
+  for (const off_t at : {off_t{0}, off_t{20} << 20, (off_t{64} << 20) - 1})
+    EXPECT_EQ(pwrite(fds[0].get(), "x", 1, at), 1);
+  ASSERT_EQ(lseek(fds[0].get(), 12345, SEEK_SET), 12345);
+  const uint64_t before = allocated(fds[0]);
+  const auto mapping = whole_of(fds, kBytes);
+  ASSERT_NE(mapping, nullptr);
+  EXPECT_EQ(allocated(fds[0]), before) << "the daemon pays for what it fills";
+  EXPECT_EQ(lseek(fds[0].get(), 0, SEEK_CUR), 12345) << "the client shares the position";
+  std::vector<unsigned char> present(kBytes / kPage);
+  ASSERT_EQ(mincore(mapping->data(), kBytes, present.data()), 0);
+  EXPECT_EQ(present[0] & present[(20 << 20) / kPage] & present.back() & 1, 1);
+  mapping->data()[kBytes / 2] = std::byte{1};
+  EXPECT_FALSE(mapping->broken());
+}
+
+TEST(Mapping, RefusesMoreHolesThanTheMachineCanSpare) {
+  const uint64_t share = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) / 10 * kPage;
+  std::vector<message::Fd> fds;
+  fds.push_back(memory_file(share));
+  auto first = whole_of(fds, share);
+  ASSERT_NE(first, nullptr);
+  const message::Segment segment{0, 0, share};
+  const auto second = Mapping::make({&segment, 1}, fds, 0, share, true);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ENOMEM);
+  EXPECT_NE(second.error().text.find("MADV_POPULATE_WRITE"), std::string::npos) << second.error().text;
+  first.reset();
+  EXPECT_NE(whole_of(fds, share), nullptr);
+}
+
+TEST(Mapping, TakesFilesOfDisksOnlyWhenAllowed) {
+  std::string path = testing::TempDir() + "/uroce-mapping-XXXXXX";
+  std::vector<message::Fd> fds;
+  fds.emplace_back(mkostemp(path.data(), O_CLOEXEC));
+  ASSERT_TRUE(fds[0]) << path;
+  unlink(path.c_str());
+  struct statfs system{};
+  if (fstatfs(fds[0].get(), &system) == 0 && system.f_type == TMPFS_MAGIC) GTEST_SKIP() << path << " is in memory";
+  ASSERT_EQ(ftruncate(fds[0].get(), kPage), 0);
+  const message::Segment segment{0, 0, kPage};
+  const auto refused = Mapping::make({&segment, 1}, fds, 0, kPage, true);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, EOPNOTSUPP);
+  EXPECT_NE(refused.error().text.find("limits.file_memory"), std::string::npos) << refused.error().text;
+  const auto allowed = Mapping::make({&segment, 1}, fds, 0, kPage, true, true);
+  EXPECT_TRUE(allowed) << allowed.error().text;
+}
+
+TEST(MachineBudget, KeepsMappingsForTheDaemon) {
+  auto some = take_mappings(1000);
+  ASSERT_TRUE(some) << some.error().text;
+  const auto refused = take_mappings(uint64_t{1} << 40);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ENOMEM);
+  EXPECT_NE(refused.error().text.find("vm.max_map_count"), std::string::npos) << refused.error().text;
 }
 
 }  // namespace

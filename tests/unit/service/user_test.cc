@@ -43,7 +43,8 @@ TEST_F(BudgetTest, AUserMayHaveAQuarterAndAllLeaveAnEighthToRoot) {
   const auto alice = fill(users, kAlice);
   EXPECT_EQ(alice.size(), 40u);
   EXPECT_EQ(refusal(users, kAlice),
-            "user 1001 has 40 queue pairs and asks for 1 more; the limit is 40 (max_qp); release some, or raise it");
+            "user 1001 has 40 queue pairs and asks for 1 more; the limit is 40 (max_qp; engines.max_qp); release some, "
+            "or raise it");
   const auto bob = fill(users, kBob);
   EXPECT_EQ(bob.size(), 40u) << "another user's use does not count";
   const auto third = fill(users, {.uid = 1003}), fourth = fill(users, {.uid = 1004});
@@ -136,7 +137,7 @@ TEST_F(BudgetTest, TheLogNamesTheUserAndTheProcess) {
   ASSERT_EQ(log_.size(), 1u);
   EXPECT_EQ(log_[0],
             "1001: process 2 (alice) is refused: user 1001 has 0 queue pairs and asks for 41 more; the limit is 40 "
-            "(max_qp); release some, or raise it");
+            "(max_qp; engines.max_qp); release some, or raise it");
   const auto user = users.of(kAlice);
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(user->charge(Resource::qp, 41, kAlice));
   EXPECT_EQ(user->row().refusals, 3u);

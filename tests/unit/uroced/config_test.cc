@@ -71,6 +71,7 @@ TEST(Config, ReadsEveryKind) {
     privilege = { user = "", seccomp = false }
     limits.max_queue_bytes = "2 MiB"
     limits.max_registered_bytes = 8192
+    limits.file_memory = true
     [engines]
     idle = "busy"
     tx_mode = "copy"
@@ -106,6 +107,7 @@ TEST(Config, ReadsEveryKind) {
   EXPECT_FALSE(config->privilege.seccomp);
   EXPECT_EQ(config->server.budgets.limits[service::Resource::queue_bytes], 2u << 20);
   EXPECT_EQ(config->server.budgets.limits[service::Resource::registered_bytes], 8192u);
+  EXPECT_TRUE(config->server.budgets.file_memory);
   EXPECT_EQ(config->eal, (std::vector<std::string>{"-l", "0,1"}));
   const StackOptions stack = config->stack_options();
   EXPECT_EQ(stack.idle, IdlePolicy::busy);
@@ -152,6 +154,7 @@ TEST(Config, RefusesTheWrongKind) {
   expect_error("[limits]\nmax_qp = \"many\"\n", "2:10: limits.max_qp = 'many'",
                "it is a string; it must be an integer from 1");
   expect_error("[limits]\nmax_qp = 1.5\n", "2:10: limits.max_qp = 1.5", "a number with a fraction");
+  expect_error("[limits]\nfile_memory = 1\n", "2:15: limits.file_memory = 1", "true or false");
   expect_error("[limits]\nmax_queue_bytes = true\n", "2:19: limits.max_queue_bytes = true",
                "it is a boolean; it must be a number of bytes");
   expect_error("[daemon]\nsocket = 5\n", "2:10: daemon.socket = 5", "a path");

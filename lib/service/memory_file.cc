@@ -1,0 +1,125 @@
+#include "service/memory_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+namespace uroce::service {
+namespace {
+
+constexpr uint64_t kSmallPage = 4096;
+constexpr uint64_t kLargestPage = uint64_t{1} << 30;
+constexpr long kXfsMagic = 0x58465342;
+constexpr long kHugetlbfsMagic = 0x958458f6;
+/// Bytes per system call. Page faults of engines and other clients' calls wait for the lock that it holds.
+constexpr uint64_t kStep = uint64_t{16} << 20;
+
+bool is_one_of(long type, std::initializer_list<long> kinds) { return std::ranges::find(kinds, type) != kinds.end(); }
+
+/// Any user can mount ramfs in a user namespace; it does not tell of holes, so it does not count as memory.
+bool is_disk(long type) {
+  return is_one_of(
+      type, {EXT4_SUPER_MAGIC, kXfsMagic, BTRFS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, static_cast<long>(RAMFS_MAGIC)});
+}
+
+/// Errors: EOPNOTSUPP.
+Result<void> check_kind(long type, bool disks) {
+  if (is_one_of(type, {TMPFS_MAGIC, kHugetlbfsMagic})) return {};
+  if (is_disk(type)) {
+    if (disks) return {};
+    return fail(EOPNOTSUPP,
+                fmt::format("memory of a file on a disk (file system of type {:#x}) cannot be registered, because all "
+                            "clients would wait for the disk; use anonymous memory, tmpfs or hugetlbfs, or ask the "
+                            "operator to set limits.file_memory",
+                            type));
+  }
+  // Such a page may take for ever to arrive: FUSE, network file systems.
+  return fail(EOPNOTSUPP,
+              fmt::format("memory of a file system of type {:#x} cannot be registered; use anonymous memory, tmpfs or "
+                          "hugetlbfs",
+                          type));
+}
+
+std::unexpected<Error> file_error() {
+  const int code = errno;
+  return fail(code, fmt::format("cannot register memory: the file: {}", std::strerror(code)));
+}
+
+/// The first page of [from, end) that the file has, or `end`. SEEK_HOLE would find the end of the data at once, but it
+/// searches all of the file, and the client library has one file for everything. mincore(2) calls every page present
+/// when the daemon may not write to the file.
+uint64_t next_data(int fd, uint64_t from, uint64_t end) {
+  const off_t data = lseek(fd, static_cast<off_t>(from), SEEK_DATA);
+  if (data < 0 || static_cast<uint64_t>(data) >= end) return end;
+  return std::max(static_cast<uint64_t>(data) / kSmallPage * kSmallPage, from);
+}
+
+void populate(std::byte* at, uint64_t bytes, bool writable) {
+  for (uint64_t done = 0; done < bytes; done += kStep) {
+    // Where this fails, as for a file that is being truncated, the fault watch helps.
+    if (madvise(at + done, std::min(kStep, bytes - done), writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) != 0) {
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+Result<MemoryFile> check_memory_file(int fd, uint64_t offset, uint64_t length, bool disks) {
+  struct statfs system{};
+  struct stat file{};
+  // The kind first: fstat(2) of a stacked file system may wait for the client.
+  if (fstatfs(fd, &system) != 0) return file_error();
+  const auto type = static_cast<long>(system.f_type);
+  if (auto kind = check_kind(type, disks); !kind) return std::unexpected(kind.error());
+  if (fstat(fd, &file) != 0) return file_error();
+  if (!S_ISREG(file.st_mode)) {
+    return fail(EOPNOTSUPP,
+                "cannot register memory: the descriptor is no regular file; use anonymous memory, tmpfs or "
+                "hugetlbfs");
+  }
+  const bool huge = type == kHugetlbfsMagic;
+  const auto page = huge ? static_cast<uint64_t>(system.f_bsize) : kSmallPage;
+  if (page > kLargestPage) {
+    return fail(EOPNOTSUPP, fmt::format("memory in pages of {} bytes cannot be registered; the largest page is {}",
+                                        page, kLargestPage));
+  }
+  const auto size = static_cast<uint64_t>(file.st_size);
+  const auto whole = (size + page - 1) / page * page;
+  if (offset > whole || length > whole - offset) {
+    return fail(EINVAL,
+                fmt::format("cannot register bytes {} to {} of a file that has {}", offset, offset + length, size));
+  }
+  return MemoryFile{.page = page, .tells_of_holes = !huge};
+}
+
+uint64_t make_present(const MemoryFile& file, int fd, uint64_t offset, uint64_t length, std::byte* at, bool writable) {
+  if (!file.tells_of_holes) {
+    populate(at, length, writable);
+    return 0;
+  }
+  const off_t position = lseek(fd, 0, SEEK_CUR);
+  const uint64_t end = offset + length;
+  uint64_t holes = length;
+  for (uint64_t done = offset; done < end;) {
+    const uint64_t first = next_data(fd, done, end);
+    uint64_t last = std::min(first + kSmallPage, end);
+    while (last < end && next_data(fd, last, end) == last) last += kSmallPage;
+    populate(at + (first - offset), last - first, writable);
+    holes -= last - first;
+    done = last;
+  }
+  lseek(fd, position, SEEK_SET);
+  return holes;
+}
+
+}  // namespace uroce::service

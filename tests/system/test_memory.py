@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""Memory that clients can take back, as an unprivileged user does it. The daemon lives, pays for nothing, and ends in order."""
+
+import contextlib
+import ctypes
+import errno
+import mmap
+import os
+import shutil
+import signal
+import socket
+import struct
+import tempfile
+
+import harness
+import test_clients
+from speaker import CREATE_PD, OPEN, Speaker, memory, text, user
+
+NOBODY = 65534
+PUNCH_HOLE = 3  # with FALLOC_FL_KEEP_SIZE
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def punch(fd, length):
+    """0 or the error."""
+    return 0 if libc.fallocate(fd, PUNCH_HOLE, ctypes.c_long(0), ctypes.c_long(length)) == 0 else ctypes.get_errno()
+
+
+class Case(test_clients.Case):
+    def setUp(self):
+        super().setUp()
+        self.directory.chmod(0o755)
+
+    def speaker(self, *args, **kw):
+        with user(NOBODY):
+            return Speaker(self.socket, *args, **kw)
+
+    def unprivileged(self, name, *args):
+        command = [test_clients.CLIENTS / f"client_{name}", *args]
+        if os.geteuid() == 0 and shutil.which("setpriv"):
+            become = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+            if self.start([*become, "test", "-x", command[0]]).wait(20) == 0:
+                command = become + command
+        return self.start(command, env=self.env)
+
+
+class Mappings(Case):
+    ROUNDS = 100
+
+    def fill(self, stack):
+        """Connections of root, which may have all mappings that the daemon gives, take them; what it says then."""
+        fd = memory(2 << 20)
+        stack.callback(os.close, fd)
+        pieces = [(0, 8192 * i % (2 << 20), 4096) for i in range(2000)]
+        limit = int(open("/proc/sys/vm/max_map_count").read())
+        said = set()
+        later = [stack.enter_context(Speaker(self.socket, device=None)) for _ in range(4)]
+        with contextlib.suppress(AssertionError, OSError, TypeError):
+            for _ in range(limit // 16000 + 2):
+                one = stack.enter_context(Speaker(self.socket))
+                pd = one.handle(CREATE_PD)
+                for some in (pieces, pieces[:1]):
+                    while not (reply := one.register(pd, [fd], length=len(some) * 4096, segments=some))[0]:
+                        pass
+                    said.add(reply[1])
+        # Their queues take what is left.
+        for one in later:
+            one.call(OPEN, text(b"uroce0"))
+        return "\n".join(said)
+
+    def test_memory_is_cut_short_while_all_mappings_are_taken(self):
+        """Each round killed the daemon: SIGBUS, and no mapping was left to repair with."""
+        with contextlib.ExitStack() as stack:
+            taker = self.unprivileged("take_back", self.folder, self.ROUNDS)
+            taker.wait_for("registered", 60)
+            said = self.fill(stack)
+            (self.folder / "go").touch()
+            self.assertIn(f"{self.ROUNDS} pieces taken back", self.finish(taker, 120))
+            self.assertIn("for all its clients", said)
+            # It serves on, and ends in order with its mappings full.
+            with self.speaker(device=None):
+                pass
+            self.daemon.process.send_signal(signal.SIGTERM)
+            self.assertEqual(self.daemon.wait(30), 0, str(self.daemon))
+            self.daemon = None
+
+
+class Holes(Case):
+    def test_sparse_memory_is_not_filled(self):
+        """One message took a gigabyte from the machine, at the daemon's expense."""
+        size = 1 << 30
+        fd = memory(size)
+        os.pwrite(fd, b"x", size // 2)
+        before = os.fstat(fd).st_blocks
+        with self.speaker() as one:
+            pd = one.handle(CREATE_PD)
+            error, words, _ = one.register(pd, [fd], length=size, segments=[(0, 0, size)])
+            self.assertEqual(error, 0, words)
+            self.assertEqual(os.fstat(fd).st_blocks, before)
+        os.close(fd)
+
+    def test_more_holes_than_the_machine_can_spare(self):
+        size = (os.sysconf("SC_PHYS_PAGES") // 8 << 12) + (1 << 30)
+        fd = memory(size)
+        before = self.resources()
+        with self.speaker() as one:
+            pd = one.handle(CREATE_PD)
+            error, words, _ = one.register(pd, [fd], length=size, segments=[(0, 0, size)])
+            self.assertEqual(error, errno.ENOMEM)
+            self.assertIn("MADV_POPULATE_WRITE", words)
+            self.assertEqual(os.fstat(fd).st_blocks, 0)
+        self.assert_returns_to(before)
+        os.close(fd)
+
+
+class Disks(Case):
+    def file_on_disk(self):
+        file = tempfile.TemporaryFile(dir=self.directory)
+        os.ftruncate(file.fileno(), 4096)
+        kind = self.finish(self.start(["stat", "-f", "-c", "%T", str(self.directory)]), 20).strip()
+        if kind == "tmpfs":
+            self.skipTest(f"{self.directory} is in memory")
+        return file
+
+    def test_files_are_refused(self):
+        with self.file_on_disk() as file, self.speaker() as one:
+            error, words, _ = one.register(one.handle(CREATE_PD), [file.fileno()])
+            self.assertEqual(error, errno.EOPNOTSUPP)
+            self.assertIn("limits.file_memory", words)
+
+
+class DisksAllowed(Disks):
+    daemon_args = ("--set", "limits.file_memory=true")
+
+    def test_files_are_refused(self):
+        """Not when the operator allows them."""
+        with self.file_on_disk() as file, self.speaker() as one:
+            error, words, _ = one.register(one.handle(CREATE_PD), [file.fileno()])
+            self.assertEqual(error, 0, words)
+
+
+class Queues(Case):
+    def opened(self):
+        """A connection with a device, the descriptor and the size of its queues, and the pipes that wake engines."""
+        one = self.speaker(device=None)
+        one.send(OPEN, text(b"uroce0"))
+        data, fds, _, _ = socket.recv_fds(one.socket, 65536, 250)
+        _, error, length = struct.unpack_from("<IiI", data)
+        self.assertEqual(error, 0, data[12:12 + length])
+        chunks, = struct.unpack_from("<I", data, 12 + length)
+        self.assertEqual(chunks, 1)
+        _, size = struct.unpack_from("<IQ", data, 16 + length)
+        return one, fds[0], size, fds[1:]
+
+    def close(self, one, *fds):
+        for fd in fds:
+            os.close(fd)
+        one.socket.close()
+
+    def test_queues_that_are_in_use_cannot_be_punched(self):
+        one, fd, size, wakes = self.opened()
+        with mmap.mmap(fd, size):
+            one.handle(CREATE_PD)
+            self.assertEqual(punch(fd, size), errno.EPERM)
+        self.close(one, fd, *wakes)
+
+    def test_pages_that_a_client_takes_from_its_queues(self):
+        """With huge pages the daemon died: the client kept the freed page, and the next access found none."""
+        one, fd, size, wakes = self.opened()
+        huge = os.fstat(fd).st_blksize
+        self.assertEqual(punch(fd, size), 0)
+        taken = []
+        if huge > 4096:
+            with open(os.memfd_create("taker", os.MFD_HUGETLB), "r+b", 0) as taker, contextlib.suppress(OSError):
+                while True:
+                    os.ftruncate(taker.fileno(), (len(taken) + 1) * huge)
+                    taken.append(mmap.mmap(taker.fileno(), huge, offset=len(taken) * huge))
+        for wake in wakes[1:]:
+            os.write(wake, b"1")
+        if huge > 4096:
+            self.daemon.wait_for("is disconnected: it removed the pages of its queues", 20)
+        self.close(one, fd, *wakes)
+        del taken
+        with self.speaker() as other:
+            other.handle(CREATE_PD)
+
+
+if __name__ == "__main__":
+    harness.main()
