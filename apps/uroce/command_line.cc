@@ -16,6 +16,7 @@ std::string footer() {
   return R"(Examples:
   uroce devices
   uroce show qp --json
+  uroce show user                  # what each user has of the daemon, and may have
   uroce stat uroce0                # counters, and their growth within a second
   uroce stat --interval 5          # every five seconds until ^C
   uroce top                        # q ends it
@@ -30,11 +31,12 @@ struct Kind {
   Command command;
   const char* help;
 };
-constexpr std::array<Kind, 4> kKinds{
+constexpr std::array<Kind, 5> kKinds{
     {{"qp", Command::show_qp, "Queue pairs"},
      {"mr", Command::show_mr, "Memory regions"},
      {"cq", Command::show_cq, "Completion queues"},
-     {"client", Command::show_client, "Connections, with the objects and calls of each"}}};
+     {"client", Command::show_client, "Connections, with the objects and calls of each"},
+     {"user", Command::show_user, "Users, with the resources that each has and may have"}}};
 
 CLI::App* add_command(CLI::App& app, Options& o, const std::string& name, Command command, const std::string& help) {
   CLI::App* sub = app.add_subcommand(name, help);
@@ -58,7 +60,7 @@ void add_object_commands(CLI::App& app, Options& o) {
   for (const Kind& kind : kKinds) {
     CLI::App* command = add_command(*show, o, kind.name, kind.command, kind.help);
     add_json(command, o);
-    add_device(command, o);
+    if (kind.command != Command::show_user) add_device(command, o);
   }
   CLI::App* stat = add_command(app, o, "stat", Command::stat, "Counters and rates");
   add_json(stat, o);

@@ -89,6 +89,20 @@ Result<std::vector<ClientRow>> fetch_clients(const Source& source) {
   return clients_on(**link, source);
 }
 
+Result<std::vector<UserRow>> fetch_users(const Source& source) {
+  auto link = connect(source);
+  if (!link) return std::unexpected(link.error());
+  std::vector<UserRow> rows;
+  for (bool more = true; more;) {
+    const uint64_t after = rows.empty() ? 0 : rows.back().key();
+    auto reply = (*link)->call<message::UserRows>(Op::list_users, message::ListUsers{after});
+    if (!reply) return std::unexpected(reply.error());
+    more = reply->more && !reply->rows.empty();
+    std::ranges::move(reply->rows, std::back_inserter(rows));
+  }
+  return rows;
+}
+
 Result<std::vector<CounterRow>> fetch_counters(const Source& source) {
   auto devices = fetch_devices(source);
   if (!devices) return std::unexpected(devices.error());

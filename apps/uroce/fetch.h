@@ -22,6 +22,8 @@ Result<std::vector<DeviceRow>> fetch_devices(const Source& source);
 Result<std::vector<ObjectRow>> fetch_objects(const Source& source, message::Kind kind);
 /// All connections but this program's own.
 Result<std::vector<ClientRow>> fetch_clients(const Source& source);
+/// All users that have connections, this program's included.
+Result<std::vector<UserRow>> fetch_users(const Source& source);
 Result<std::vector<CounterRow>> fetch_counters(const Source& source);
 
 }  // namespace uroce::cli

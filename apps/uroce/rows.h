@@ -14,6 +14,7 @@ namespace uroce::cli {
 
 using DeviceRow = DeviceInfo;
 using ClientRow = message::ClientRow;
+using UserRow = message::UserRow;
 
 /// A queue pair, memory region or completion queue of one client.
 struct ObjectRow {

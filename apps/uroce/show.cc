@@ -115,6 +115,19 @@ std::string to_table(const std::vector<ClientRow>& rows) {
                cells);
 }
 
+std::string to_table(const std::vector<UserRow>& rows) {
+  Cells cells;
+  for (const UserRow& r : rows) {
+    for (const message::Budget& b : r.budgets) {
+      const bool bytes = b.resource.ends_with("_bytes");
+      cells.push_back({text(r.uid), r.privileged ? "yes" : "no", printable(b.resource),
+                       bytes ? bytes_text(b.used) : text(b.used), bytes ? bytes_text(b.limit) : text(b.limit)});
+    }
+    cells.push_back({text(r.uid), r.privileged ? "yes" : "no", "refused calls", text(r.refusals), "-"});
+  }
+  return table({{"UID", kRight}, {"PRIVILEGED"}, {"RESOURCE"}, {"USED", kRight}, {"LIMIT", kRight}}, cells);
+}
+
 std::string to_json(const std::vector<DeviceRow>& rows) {
   return dump<DeviceRow>(rows, [](const DeviceRow& r) {
     Json addresses = Json::array();
@@ -158,6 +171,14 @@ std::string to_json(const std::vector<ClientRow>& rows) {
                 {"registered_bytes", r.registered_bytes},
                 {"calls", r.calls},
                 {"errors", r.errors}};
+  });
+}
+
+std::string to_json(const std::vector<UserRow>& rows) {
+  return dump<UserRow>(rows, [](const UserRow& r) {
+    Json budgets = Json::object();
+    for (const message::Budget& b : r.budgets) budgets[b.resource] = {{"used", b.used}, {"limit", b.limit}};
+    return Json{{"uid", r.uid}, {"privileged", r.privileged}, {"refusals", r.refusals}, {"budgets", budgets}};
   });
 }
 

@@ -18,6 +18,7 @@ namespace uroce::daemon {
 namespace {
 
 constexpr std::size_t kMostDevices = 32;  // RTE_MAX_ETHPORTS
+constexpr std::size_t kMostUsers = 256;
 constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 
 /// A value as one short line.
@@ -48,14 +49,19 @@ class Reader {
   void read(const toml::table& root) {
     for (const auto& [key, node] : root) {
       if (key == "device") {
-        read_devices(node);
+        read_tables(node, "device", device_fields(), config_.devices, kMostDevices, "port");
+        continue;
+      }
+      if (key == "user") {
+        read_users(node);
         continue;
       }
       const auto section = std::ranges::find(sections(), key.str(), &Section::name);
       if (section == sections().end()) {
         std::string known;
         for (const Section& one : sections()) known += fmt::format("[{}], ", one.name);
-        problem(key.source(), fmt::format("unknown table [{}]; the tables are {}[[device]]", key.str(), known));
+        problem(key.source(),
+                fmt::format("unknown table [{}]; the tables are {}[[user]], [[device]]", key.str(), known));
       } else {
         read_table<Config>(node, std::string(section->name), section->fields, config_);
       }
@@ -77,25 +83,41 @@ class Reader {
                                               : fmt::format("{}: {}", source_, text)});
   }
 
-  void read_devices(const toml::node& node) {
-    config_.devices.clear();
+  /// [[name]]: one table for each element of `targets`, each of them for a `thing`.
+  template <class Target>
+  void read_tables(const toml::node& node, const std::string& name, std::span<const Field<Target>> fields,
+                   std::vector<Target>& targets, std::size_t most, std::string_view thing) {
+    targets.clear();
     if (node.is_table()) {
-      read_table(node, "device", device_fields(), config_.devices.emplace_back());
+      read_table(node, name, fields, targets.emplace_back());
       return;
     }
     if (!node.is_array()) {
-      problem(node.source(), fmt::format("device = {}: it is {}; it must be a table [[device]] for each port",
-                                         text_of(node), kind_of(node)));
+      problem(node.source(), fmt::format("{} = {}: it is {}; it must be a table [[{}]] for each {}", name,
+                                         text_of(node), kind_of(node), name, thing));
       return;
     }
     for (const toml::node& element : *node.as_array()) {
-      if (config_.devices.size() == kMostDevices) {
-        problem(element.source(),
-                fmt::format("this is device {}; EAL has at most {} ports", kMostDevices + 1, kMostDevices));
+      if (targets.size() == most) {
+        problem(element.source(), fmt::format("this is {} {}; there are at most {} {}s", name, most + 1, most, thing));
         return;
       }
-      const std::string name = fmt::format("device[{}]", config_.devices.size());
-      read_table(element, name, device_fields(), config_.devices.emplace_back());
+      const std::string numbered = fmt::format("{}[{}]", name, targets.size());
+      read_table(element, numbered, fields, targets.emplace_back());
+    }
+  }
+
+  void read_users(const toml::node& node) {
+    auto& users = config_.server.budgets.users;
+    read_tables(node, "user", user_fields(), users, kMostUsers, "user");
+    for (std::size_t i = 0; i < users.size(); ++i) {
+      const auto same = [&](const service::UserSettings& other) { return other.uid == users[i].uid; };
+      if (users[i].name.empty()) {
+        problem(node.source(), fmt::format("user[{}] has no name; write the name of a user, or a uid", i));
+      } else if (std::any_of(users.begin(), users.begin() + static_cast<std::ptrdiff_t>(i), same)) {
+        problem(node.source(),
+                fmt::format("user[{}] is user {} again; write one table for each user", i, users[i].uid));
+      }
     }
   }
 
@@ -204,21 +226,22 @@ std::vector<Change> changes_between(const Config& before, const Config& after) {
   for (const Section& section : sections()) {
     for (const auto& field : section.fields) compare(field, std::string(section.name), before, after);
   }
-  const std::size_t both = std::min(before.devices.size(), after.devices.size());
-  for (std::size_t i = 0; i < both; ++i) {
-    for (const auto& field : device_fields()) {
-      compare(field, fmt::format("device[{}]", i), before.devices[i], after.devices[i]);
+  const auto compare_all = [&](const std::string& name, const auto& fields, const auto& were, const auto& are,
+                               bool live) {
+    for (std::size_t i = 0; i < std::min(were.size(), are.size()); ++i) {
+      for (const auto& field : fields) compare(field, fmt::format("{}[{}]", name, i), were[i], are[i]);
     }
-  }
-  if (before.devices.size() != after.devices.size()) {
+    if (were.size() == are.size()) return;
     out.push_back(
-        {"the number of devices", fmt::to_string(before.devices.size()), fmt::to_string(after.devices.size()), false});
-  }
+        {fmt::format("the number of {}s", name), fmt::to_string(were.size()), fmt::to_string(are.size()), live});
+  };
+  compare_all("user", user_fields(), before.server.budgets.users, after.server.budgets.users, true);
+  compare_all("device", device_fields(), before.devices, after.devices, false);
   return out;
 }
 
 void apply_live(Config& running, const Config& after) {
-  running.server.limits = after.server.limits;
+  running.server.budgets = after.server.budgets;
   running.server.max_clients = after.server.max_clients;
   running.log_level = after.log_level;
   const std::size_t both = std::min(running.devices.size(), after.devices.size());

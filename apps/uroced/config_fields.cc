@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <grp.h>
+#include <pwd.h>
 #include <sys/un.h>
 
 #include <algorithm>
@@ -37,6 +38,7 @@ Field<DeviceSettings> port_number(std::string_view name, Access<DeviceSettings, 
           [=](const DeviceSettings& target) { return fmt::to_string(get(access, target).value_or(0)); }};
 }
 
+constexpr int64_t kMostObjects = 1 << 20;
 constexpr std::string_view kByteUnits = "a number of bytes, or a size like \"4GiB\" (KiB, MiB, GiB, TiB)";
 
 std::optional<uint64_t> bytes_of(const toml::node& node) {
@@ -55,10 +57,11 @@ std::optional<uint64_t> bytes_of(const toml::node& node) {
   return value << shift;
 }
 
-Field<Config> bytes(std::string_view name, Access<Config, uint64_t> access, bool live) {
+template <class Target>
+Field<Target> bytes(std::string_view name, Access<Target, uint64_t> access, bool live) {
   constexpr uint64_t kLeast = 4096, kMost = uint64_t{1} << 47;  // a page; the most that a process can map
   return {name, live,
-          [=](const toml::node& node, Config& target) -> Read {
+          [=](const toml::node& node, Target& target) -> Read {
             if (!node.is_integer() && !node.is_string()) return wrong_kind(node, kByteUnits);
             const auto value = bytes_of(node);
             if (!value) return refuse(fmt::format("it must be {}", kByteUnits));
@@ -66,7 +69,7 @@ Field<Config> bytes(std::string_view name, Access<Config, uint64_t> access, bool
             access(target) = *value;
             return {};
           },
-          [=](const Config& target) { return fmt::format("{} bytes", get(access, target)); }};
+          [=](const Target& target) { return fmt::format("{} bytes", get(access, target)); }};
 }
 
 /// A string or an array of strings, as a list.
@@ -123,7 +126,20 @@ Read read_group(const toml::node& node, Config& config) {
   return {};
 }
 
-Read read_user(const toml::node& node, Config& config) {
+Read read_user(const toml::node& node, service::UserSettings& user) {
+  if (!node.is_string()) return wrong_kind(node, "the name of a user, or a uid, as a string");
+  user.name = node.as_string()->get();
+  const auto [rest, error] = std::from_chars(user.name.data(), user.name.data() + user.name.size(), user.uid);
+  if (error == std::errc{} && rest == user.name.data() + user.name.size()) return {};
+  // getpwnam() is safe: only the main thread calls it.
+  const passwd* found = getpwnam(user.name.c_str());
+  if (found == nullptr)
+    return refuse("this machine has no user of that name; add it, or choose one that `getent passwd` lists, or a uid");
+  user.uid = found->pw_uid;
+  return {};
+}
+
+Read read_daemon_user(const toml::node& node, Config& config) {
   constexpr std::size_t kMost = 32;  // useradd(8)
   if (!node.is_string()) return wrong_kind(node, "the name of a user as a string");
   const std::string& name = node.as_string()->get();
@@ -198,35 +214,29 @@ std::vector<Field<Config>> make_daemon_fields() {
 
 std::vector<Field<Config>> make_privilege_fields() {
   return {
-      {"user", false, read_user, [](const Config& c) { return toml_string(c.privilege.user); }},
+      {"user", false, read_daemon_user, [](const Config& c) { return toml_string(c.privilege.user); }},
       truth<Config>("seccomp", [](Config& c) -> bool& { return c.privilege.seccomp; }),
   };
 }
 
-std::vector<Field<Config>> make_limit_fields() {
-  const auto count = [](std::string_view name, Access<Config, uint32_t> access, int64_t most) {
-    return number<Config, uint32_t>(name, access, 1, most, true);
-  };
-  return {
-      count(
-          "max_qp", [](Config& c) -> uint32_t& { return c.server.limits.max_qp; }, 1 << 18),
-      count(
-          "max_cq", [](Config& c) -> uint32_t& { return c.server.limits.max_cq; }, 1 << 20),
-      count(
-          "max_srq", [](Config& c) -> uint32_t& { return c.server.limits.max_srq; }, 1 << 20),
-      count(
-          "max_mr", [](Config& c) -> uint32_t& { return c.server.limits.max_mr; }, 1 << 20),
-      count(
-          "max_pd", [](Config& c) -> uint32_t& { return c.server.limits.max_pd; }, 1 << 20),
-      count(
-          "max_ah", [](Config& c) -> uint32_t& { return c.server.limits.max_ah; }, 1 << 20),
-      count(
-          "max_cm_id", [](Config& c) -> uint32_t& { return c.server.limits.max_cm_id; }, 1 << 20),
-      bytes(
-          "max_queue_bytes", [](Config& c) -> uint64_t& { return c.server.limits.max_queue_bytes; }, true),
-      bytes(
-          "max_registered_bytes", [](Config& c) -> uint64_t& { return c.server.limits.max_registered_bytes; }, true),
-  };
+/// The keys of a table with limits. A limit of 0 stands for the automatic one, and is not written.
+template <class Target>
+std::vector<Field<Target>> make_limit_fields(Access<Target, service::Limits> limits) {
+  using service::Resource;
+  std::vector<Field<Target>> fields;
+  for (const service::ResourceName& name : service::kResourceNames) {
+    const Access<Target, uint64_t> access = [limits, resource = name.resource](Target& target) -> uint64_t& {
+      return limits(target)[resource];
+    };
+    const bool in_bytes = name.resource == Resource::queue_bytes || name.resource == Resource::registered_bytes;
+    auto field = in_bytes ? bytes<Target>(name.setting, access, true)
+                          : number<Target, uint64_t>(name.setting, access, 1, kMostObjects, true);
+    field.show = [access, show = field.show](const Target& target) {
+      return get(access, target) == 0 ? "automatic" : show(target);
+    };
+    fields.push_back(std::move(field));
+  }
+  return fields;
 }
 
 template <class Choice, std::size_t N>
@@ -292,7 +302,8 @@ std::vector<Field<Config>> make_congestion_fields(std::string_view algorithm) {
 std::span<const Section> sections() {
   static const auto daemon = make_daemon_fields();
   static const auto privilege = make_privilege_fields();
-  static const auto limits = make_limit_fields();
+  static const auto limits =
+      make_limit_fields<Config>([](Config& c) -> service::Limits& { return c.server.budgets.limits; });
   static const auto engines = make_engine_fields();
   static const std::vector<Field<Config>> eal{
       {"arguments", false, read_eal, [](const Config& c) { return fmt::format("{}", c.eal); }}};
@@ -306,6 +317,16 @@ std::span<const Section> sections() {
                                            {"swift", swift},
                                            {"eal", eal}}};
   return all;
+}
+
+std::span<const Field<service::UserSettings>> user_fields() {
+  using service::UserSettings;
+  static const auto fields = [] {
+    auto all = make_limit_fields<UserSettings>([](UserSettings& u) -> service::Limits& { return u.limits; });
+    all.insert(all.begin(), {"name", true, read_user, [](const UserSettings& u) { return toml_string(u.name); }});
+    return all;
+  }();
+  return fields;
 }
 
 std::span<const Field<DeviceSettings>> device_fields() {

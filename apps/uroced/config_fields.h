@@ -15,8 +15,10 @@ struct Section {
   std::span<const Field<Config>> fields;
 };
 
-/// All tables but [[device]].
+/// All tables but [[user]] and [[device]].
 std::span<const Section> sections();
+/// The keys of [[user]].
+std::span<const Field<service::UserSettings>> user_fields();
 /// The keys of [[device]].
 std::span<const Field<DeviceSettings>> device_fields();
 

@@ -208,7 +208,7 @@ class Daemon {
     }
     config_ = std::move(wanted);
     log_->set_level(config_.log_level);
-    server_->set_limits(config_.server.limits);
+    server_->set_budgets(config_.server.budgets);
     server_->set_max_clients(config_.server.max_clients);
     for (const Change& one : changes) {
       if (one.live) {

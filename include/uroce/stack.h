@@ -49,6 +49,7 @@ struct StackOptions {
       gateway{};  ///< next hop for addresses off the subnet, one per family, separated by a comma; empty for none
   /// In port order. A port beyond the last entry has the settings of this structure.
   std::vector<PortSettings> ports{};
+  /// With sleep and yield, 40 ms pass before an engine takes a missing answer for a lost packet that nothing followed.
   IdlePolicy idle = IdlePolicy::sleep;
   /// Adds two ports that rings join back to back to those that the EAL arguments name.
   bool back_to_back = false;

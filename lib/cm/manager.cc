@@ -217,7 +217,7 @@ void Manager::Impl::destroy(Id& id) {
   const std::shared_ptr<EventChannel> channel = id.channel;
   channel->disown(id.unread);
   id.owner->unread -= id.unread;
-  id.owner->ids.erase(id.number);
+  id.owner->remove(id.number);
   ids.erase(id.number);
   for (const uint32_t child : children) {
     const auto found = ids.find(child);

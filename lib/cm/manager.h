@@ -21,10 +21,18 @@
 
 namespace uroce::cm {
 
+/// Bounds the ids of several programs together. The manager calls it under its lock, from any thread.
+class IdBudget {
+ public:
+  virtual ~IdBudget() = default;
+  /// Before an id is made. Errors: those of the call that makes it; a peer's request is refused.
+  virtual Result<void> take() = 0;
+  virtual void give_back() = 0;
+};
+
 struct UserLimits {
-  uint32_t max_ids = 65536;       ///< ids per user
-  uint32_t max_channels = 1024;   ///< event channels per user
-  bool privileged_ports = false;  ///< may bind ports below 1024
+  std::shared_ptr<IdBudget> budget{};  ///< of ids; nullptr: unlimited
+  bool privileged_ports = false;       ///< may bind ports below 1024
 };
 
 /// An event, with the answers to the queries that programs usually make about its id next.

@@ -167,7 +167,7 @@ void Manager::Impl::on_request(CmAgent& agent, const CmMessage& message) {
       (listener->agent != nullptr && listener->agent != &agent)) {
     return refuse(RejReason::invalid_service_id);
   }
-  if (listener->owner->full() || listener->owner->unread >= kMaxUnread) return refuse(RejReason::no_resources);
+  if (listener->owner->unread >= kMaxUnread || !listener->owner->reserve_id()) return refuse(RejReason::no_resources);
   Id& id = make_id(*listener->owner, listener->channel, listener->space, request.type);
   id.local = local;
   id.remote = {header->source, header->source_port};

@@ -65,9 +65,13 @@ struct EventChannel {
 /// One user's ids.
 struct Owner {
   std::set<uint32_t> ids;
-  uint32_t max_ids;
+  std::shared_ptr<IdBudget> budget;
   uint32_t unread = 0;  // the sum of the ids' `unread`
-  bool full() const { return ids.size() >= max_ids; }
+  Result<void> reserve_id() const { return budget != nullptr ? budget->take() : Result<void>{}; }
+  void remove(uint32_t id) {
+    ids.erase(id);
+    if (budget != nullptr) budget->give_back();
+  }
 };
 
 /// The states of an rdma_cm id, as far as calls depend on them.
@@ -168,6 +172,7 @@ struct Manager::Impl {
   void on_reply(Id& id, const CmMessage& message);
 
   // Ids and events (manager.cc).
+  /// After the owner has reserved it.
   Id& make_id(Owner& owner, std::shared_ptr<EventChannel> channel, PortSpace space, QpType type);
   void destroy(Id& id);
   void raise_event(const Id& id, CmEvent event);

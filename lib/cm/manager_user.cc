@@ -18,7 +18,7 @@ constexpr uint32_t kMaxTaken = 64;
 class User final : public ManagerUser {
  public:
   User(Manager::Impl& manager, const UserLimits& limits)
-      : manager_(manager), limits_(limits), owner_{.ids = {}, .max_ids = limits.max_ids} {}
+      : manager_(manager), limits_(limits), owner_{.ids = {}, .budget = limits.budget} {}
   ~User() override {
     const std::scoped_lock lock(manager_.mutex);
     while (!owner_.ids.empty()) manager_.destroy(*manager_.ids.at(*owner_.ids.begin()));
@@ -27,10 +27,6 @@ class User final : public ManagerUser {
 
   Result<std::pair<uint32_t, int>> create_channel() override {
     const std::scoped_lock lock(manager_.mutex);
-    if (channels_.size() >= limits_.max_channels) {
-      return fail(ENOMEM, fmt::format("cannot create an event channel: {} are open, which is the limit; destroy some",
-                                      channels_.size()));
-    }
     auto pipe = control::EventPipe::create();
     if (!pipe) return std::unexpected(pipe.error());
     auto channel = std::make_shared<EventChannel>(std::move(*pipe));
@@ -78,7 +74,7 @@ class User final : public ManagerUser {
     const auto found = channels_.find(channel);
     if (found == channels_.end()) return no_channel(channel);
     if (auto ok = check_kind(space, type); !ok) return std::unexpected(ok.error());
-    if (auto ok = check_room(); !ok) return std::unexpected(ok.error());
+    if (auto ok = owner_.reserve_id(); !ok) return std::unexpected(ok.error());
     return manager_.make_id(owner_, found->second, space, type).number;
   }
 
@@ -174,13 +170,6 @@ class User final : public ManagerUser {
       return fail(EINVAL, fmt::format("unknown QP type {}; use RC, UC or UD", static_cast<uint32_t>(type)));
     }
     return {};
-  }
-  Result<void> check_room() const {
-    if (!owner_.full()) return {};
-    return fail(ENOMEM,
-                fmt::format("cannot create a communication id: {} are open, which is the limit; destroy some, or "
-                            "raise max_cm_id",
-                            owner_.ids.size()));
   }
   Result<Id*> find(uint32_t number) const {
     if (owner_.ids.contains(number)) return manager_.ids.at(number).get();

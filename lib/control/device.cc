@@ -70,6 +70,7 @@ Device::Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits)
     engine.vlan = static_cast<uint16_t>(config_.vlan);
     engine.retransmission = config_.retransmission;
     engine.congestion = config_.congestion;
+    engine.peer_delay = config_.peer_delay;
     engine.parking_frames = config_.parking_frames;
     engine.udp_source_ports = config_.udp_source_ports;
     engine.seed = config_.seed.derive("engine", index);

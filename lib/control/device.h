@@ -44,6 +44,7 @@ struct DeviceConfig {
   CongestionSettings congestion{};                            ///< likewise; the parameters are for all
   uint32_t udp_source_ports = 1;                              ///< see transport::EngineConfig
   uint32_t parking_frames = 1024;                             ///< per engine
+  Nanos peer_delay{0};                                        ///< see transport::EngineConfig
   std::chrono::nanoseconds engine_timeout = kEngineTimeout;
 };
 

@@ -40,6 +40,36 @@ struct ClientRows {
   static void fields(auto& self, auto& archive) { archive(self.rows, self.more); }
 };
 
+/// One user's part of a resource.
+struct Budget {
+  std::string resource{};  ///< "qp", "queue_bytes"
+  uint64_t used = 0;
+  uint64_t limit = 0;
+  static void fields(auto& self, auto& archive) { archive(self.resource, self.used, self.limit); }
+};
+
+/// One user of the daemon.
+struct UserRow {
+  uint32_t uid = 0;
+  bool privileged = false;
+  uint64_t refusals = 0;  ///< calls refused because of a limit
+  std::vector<Budget> budgets{};
+  uint64_t key() const { return uint64_t{uid} * 2 + (privileged ? 1 : 0) + 1; }  ///< grows from row to row
+  static void fields(auto& self, auto& archive) { archive(self.uid, self.privileged, self.refusals, self.budgets); }
+};
+
+/// Asks for the users whose key is greater than `after`; a reply holds as many as fit.
+struct ListUsers {
+  uint64_t after = 0;
+  static void fields(auto& self, auto& archive) { archive(self.after); }
+};
+
+struct UserRows {
+  std::vector<UserRow> rows{};
+  bool more = false;
+  static void fields(auto& self, auto& archive) { archive(self.rows, self.more); }
+};
+
 /// Asks for the objects of all clients after (client, id); a reply holds as many as fit.
 struct ListObjects {
   Kind kind{};

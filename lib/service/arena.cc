@@ -38,8 +38,8 @@ std::optional<std::pair<message::Fd, std::byte*>> make_memory(std::size_t bytes,
 }  // namespace
 
 ArenaMemory::ArenaMemory(std::shared_ptr<Arena> arena, uint32_t chunk, uint64_t offset, std::byte* data,
-                         std::size_t size)
-    : QueueMemory(data, size), arena_(std::move(arena)), chunk_(chunk), offset_(offset) {}
+                         std::size_t size, Charge charge)
+    : QueueMemory(data, size), arena_(std::move(arena)), chunk_(chunk), offset_(offset), charge_(std::move(charge)) {}
 
 ArenaMemory::~ArenaMemory() { arena_->give_back(chunk_, offset_, size()); }
 
@@ -54,13 +54,9 @@ Arena::Chunk::~Chunk() {
 
 Result<std::unique_ptr<control::QueueMemory>> Arena::allocate(std::size_t bytes) {
   bytes = round_up(bytes, kGrain);
+  auto charge = payer_(bytes);
+  if (!charge) return std::unexpected(charge.error());
   const std::scoped_lock lock(mutex_);
-  if (bytes > max_bytes_ - used_) {
-    return fail(ENOMEM,
-                fmt::format("cannot allocate queues of {} bytes: this client would have {}, and the limit is {} "
-                            "(max_queue_bytes); ask for fewer entries or raise it",
-                            bytes, used_ + bytes, max_bytes_));
-  }
   for (int attempt = 0; attempt < 2; ++attempt) {
     for (std::size_t index = 0; index < chunks_.size(); ++index) {
       Chunk& chunk = chunks_[index];
@@ -72,7 +68,7 @@ Result<std::unique_ptr<control::QueueMemory>> Arena::allocate(std::size_t bytes)
       used_ += bytes;
       std::memset(chunk.data + offset, 0, bytes);
       return std::make_unique<ArenaMemory>(shared_from_this(), static_cast<uint32_t>(index), offset,
-                                           chunk.data + offset, bytes);
+                                           chunk.data + offset, bytes, std::move(*charge));
     }
     if (auto added = add_chunk(bytes); !added) return std::unexpected(added.error());
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -11,6 +12,7 @@
 
 #include "control/queue_memory.h"
 #include "message/connection.h"
+#include "service/user.h"
 
 namespace uroce::service {
 
@@ -19,7 +21,8 @@ class Arena;
 /// One object's queues inside an arena.
 class ArenaMemory final : public control::QueueMemory {
  public:
-  ArenaMemory(std::shared_ptr<Arena> arena, uint32_t chunk, uint64_t offset, std::byte* data, std::size_t size);
+  ArenaMemory(std::shared_ptr<Arena> arena, uint32_t chunk, uint64_t offset, std::byte* data, std::size_t size,
+              Charge charge);
   ~ArenaMemory() override;
   uint32_t chunk() const { return chunk_; }
   uint64_t offset() const { return offset_; }
@@ -28,13 +31,15 @@ class ArenaMemory final : public control::QueueMemory {
   std::shared_ptr<Arena> arena_;
   uint32_t chunk_;
   uint64_t offset_;
+  Charge charge_;
 };
 
 /// All queue memory of one client. Any thread.
 class Arena final : public control::QueueAllocator, public std::enable_shared_from_this<Arena> {
  public:
-  /// `max_bytes`: of all objects together.
-  explicit Arena(uint64_t max_bytes) : max_bytes_(max_bytes) {}
+  /// Charges bytes of queues to a user. Errors: those of allocate().
+  using Payer = std::function<Result<Charge>(uint64_t bytes)>;
+  explicit Arena(Payer payer) : payer_(std::move(payer)) {}
 
   /// Errors: ENOMEM naming the limit.
   Result<std::unique_ptr<control::QueueMemory>> allocate(std::size_t bytes) override;
@@ -63,7 +68,7 @@ class Arena final : public control::QueueAllocator, public std::enable_shared_fr
   Result<void> add_chunk(std::size_t bytes);
   void give_back(uint32_t chunk, uint64_t offset, std::size_t bytes);
 
-  const uint64_t max_bytes_;
+  const Payer payer_;
   mutable std::mutex mutex_;
   std::vector<Chunk> chunks_;
   std::size_t sent_ = 0;  // chunks that take_new_chunks() has returned

@@ -1,13 +1,10 @@
 #include "service/client.h"
 
-#include <algorithm>
 #include <cerrno>
-#include <fstream>
 #include <new>
 #include <system_error>
 
 #include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -21,32 +18,28 @@ namespace {
 
 constexpr std::chrono::seconds kSendTimeout{5};
 constexpr int kHelloTimeoutMs = 5000;
-
-std::string command_of(int32_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/comm", pid));
-  std::string name;
-  std::getline(file, name);
-  // The process chose its name, and people read the log on terminals.
-  std::ranges::replace_if(name, [](char c) { return c < ' ' || c > '~'; }, '?');
-  return name;
-}
+/// The socket, the pipe of asynchronous events, and pieces of queue memory, each twice as large as the last.
+constexpr uint64_t kDescriptorsOfConnection = 8;
 
 }  // namespace
 
-Client::Client(ServerView& server, message::Connection connection, uint32_t id, const ClientLimits& limits)
-    : state_(server, id, limits), connection_(std::move(connection)) {
-  ucred peer{};
-  socklen_t length = sizeof peer;
-  if (getsockopt(connection_.fd(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0) {
-    state_.pid = peer.pid;
-    state_.uid = peer.uid;
-  }
-  state_.command = command_of(state_.pid);
+Client::Client(ServerView& server, message::Connection connection, uint32_t id, Peer peer, std::shared_ptr<User> user)
+    : state_(server, id, std::move(peer), std::move(user)), connection_(std::move(connection)) {
   // A client that does not read its replies blocks only its own thread, for a bounded time.
   connection_.set_timeouts(kSendTimeout, kSendTimeout);
 }
 
 Client::~Client() { end(); }
+
+Result<void> Client::admit() {
+  auto connection = state_.charge(Resource::connection);
+  if (!connection) return std::unexpected(connection.error());
+  auto descriptors = state_.charge(Resource::descriptor, kDescriptorsOfConnection);
+  if (!descriptors) return std::unexpected(descriptors.error());
+  state_.connection = std::move(*connection);
+  state_.descriptors = std::move(*descriptors);
+  return {};
+}
 
 Result<void> Client::start() {
   try {
@@ -54,7 +47,7 @@ Result<void> Client::start() {
   } catch (const std::system_error& error) {
     return fail(EAGAIN, fmt::format("client {} ({}, process {}) is refused: cannot start a thread: {}; raise the limit "
                                     "(TasksMax)",
-                                    state_.id, state_.command, state_.pid, error.what()));
+                                    state_.id, state_.peer.command, state_.peer.pid, error.what()));
   }
   return {};
 }
@@ -74,8 +67,8 @@ void Client::run() {
   }
   if (!why.empty()) {
     state_.server.log_of_client(
-        state_.uid, Severity::warning,
-        fmt::format("client {} ({}, process {}) is disconnected: {}", state_.id, state_.command, state_.pid, why));
+        state_.peer.uid, Severity::warning,
+        fmt::format("client {} ({}, process {}) is disconnected: {}", state_.id, state_.peer.command, state_.peer.pid, why));
   }
   disconnect();
   release();
@@ -157,14 +150,15 @@ Result<void> Client::send(uint32_t sequence, const Result<Reply>& answer) {
 void Client::release() {
   state_.capture.reset();
   state_.connections.reset();
-  state_.qps.take_all().clear();
-  state_.srqs.take_all().clear();
-  state_.cqs.take_all().clear();
-  state_.channels.take_all().clear();
-  state_.address_handles.take_all().clear();
-  state_.windows.take_all().clear();
-  state_.regions.take_all().clear();
-  state_.pds.take_all().clear();
+  state_.cm_channels.clear();
+  state_.qps.clear();
+  state_.srqs.clear();
+  state_.cqs.clear();
+  state_.channels.clear();
+  state_.address_handles.clear();
+  state_.windows.clear();
+  state_.regions.clear();
+  state_.pds.clear();
   std::shared_ptr<control::DeviceSession> session;
   {
     const std::scoped_lock lock(state_.session_mutex);
@@ -174,6 +168,8 @@ void Client::release() {
   state_.arena.reset();
   state_.async_pipe.reset();
   state_.registered_bytes.store(0, std::memory_order_relaxed);
+  state_.connection = {};
+  state_.descriptors = {};
 }
 
 void Client::retire_broken() { retire_broken_regions(state_); }

@@ -18,14 +18,17 @@ namespace uroce::service {
 
 class Client {
  public:
-  Client(ServerView& server, message::Connection connection, uint32_t id, const ClientLimits& limits);
+  Client(ServerView& server, message::Connection connection, uint32_t id, Peer peer, std::shared_ptr<User> user);
   /// Ends the connection and frees everything.
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
+  /// Charges the connection to its user. Errors: as User::charge().
+  Result<void> admit();
   /// Replies to the first message with `refusal` and ends.
   void refuse(Error refusal) { refusal_ = std::move(refusal); }
+  bool refused() const { return refusal_.has_value(); }
   /// Errors: EAGAIN (the thread cannot be started).
   Result<void> start();
   /// Disconnects and waits for the thread. A client's thread must not call this, because it could wait for itself.
@@ -34,7 +37,7 @@ class Client {
   void disconnect() { connection_.shut_down(); }
   bool done() const { return done_.load(std::memory_order_acquire); }
   uint32_t id() const { return state_.id; }
-  uint32_t uid() const { return state_.uid; }
+  uint32_t uid() const { return state_.peer.uid; }
   message::ClientRow row() const;
   /// Rows of the client's objects after `after`, at most `most`, as `sight` allows.
   std::vector<message::ObjectRow> objects(message::Kind kind, uint32_t after, std::size_t most,

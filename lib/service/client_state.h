@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -12,12 +13,16 @@
 #include "message/connection.h"
 #include "service/arena.h"
 #include "service/capture.h"
-#include "service/client_limits.h"
 #include "service/handles.h"
 #include "service/mapping.h"
+#include "service/peer.h"
 #include "service/server_view.h"
+#include "service/user.h"
 
 namespace uroce::service {
+
+/// Both ends of a pipe.
+inline constexpr uint64_t kDescriptorsOfChannel = 2;
 
 /// A registered memory region: the client's pages, mapped here, and the device's key.
 struct ClientRegion {
@@ -25,24 +30,28 @@ struct ClientRegion {
   uint32_t key = 0;
   AccessFlags access{};
   uint64_t length = 0;
-  uint32_t segments = 0;
+  Charge bytes_charge{};
+  Charge segments_charge{};
   std::shared_ptr<control::Region> region;  ///< guarded by ClientState::broken_mutex
 };
 
 /// The client's thread changes it; other threads read what is atomic, guarded, or in a Handles.
 struct ClientState {
-  ClientState(ServerView& view, uint32_t number, const ClientLimits& most) : server(view), id(number), limits(most) {}
+  ClientState(ServerView& view, uint32_t number, Peer process, std::shared_ptr<User> account)
+      : server(view), id(number), peer(std::move(process)), user(std::move(account)) {}
+
+  /// A part of the user's budget. Errors: as User::charge().
+  Result<Charge> charge(Resource resource, uint64_t amount = 1) const { return user->charge(resource, amount, peer); }
 
   ServerView& server;
   const uint32_t id;
-  const ClientLimits limits;
-  int32_t pid = 0;
-  uint32_t uid = 0;
-  std::string command{};
+  const Peer peer;
+  const std::shared_ptr<User> user;
+  Charge connection{};
+  Charge descriptors{};  ///< of the connection itself
 
   bool greeted = false;  ///< its hello was accepted
   std::atomic<uint64_t> registered_bytes{0};
-  std::atomic<uint32_t> mappings{0};  ///< pieces of the regions
 
   std::mutex broken_mutex;           ///< guards ClientRegion::region: the server's thread ends regions without pages
   mutable std::mutex session_mutex;  ///< guards session and arena where another thread reads them
@@ -50,16 +59,17 @@ struct ClientState {
   std::shared_ptr<Arena> arena{};
   message::Fd async_pipe{};  ///< written here
   std::unique_ptr<cm::ManagerUser> connections{};
+  std::map<uint32_t, Charge> cm_channels{};
   std::unique_ptr<Capture> capture{};
 
-  Handles<control::Pd> pds{"protection domain", "max_pd"};
-  Handles<ClientRegion> regions{"memory region", "max_mr"};
-  Handles<control::Window> windows{"memory window", "max_mr"};
-  Handles<control::CqChannel> channels{"completion channel", "max_cq"};
-  Handles<control::Cq> cqs{"completion queue", "max_cq"};
-  Handles<control::AddressHandle> address_handles{"address handle", "max_ah"};
-  Handles<control::ControlSrq> srqs{"shared receive queue", "max_srq"};
-  Handles<control::ControlQp> qps{"queue pair", "max_qp"};
+  Handles<control::Pd> pds{"protection domain"};
+  Handles<ClientRegion> regions{"memory region"};
+  Handles<control::Window> windows{"memory window"};
+  Handles<control::CqChannel> channels{"completion channel"};
+  Handles<control::Cq> cqs{"completion queue"};
+  Handles<control::AddressHandle> address_handles{"address handle"};
+  Handles<control::ControlSrq> srqs{"shared receive queue"};
+  Handles<control::ControlQp> qps{"queue pair"};
 };
 
 }  // namespace uroce::service

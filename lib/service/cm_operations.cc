@@ -6,6 +6,24 @@
 namespace uroce::service {
 namespace {
 
+/// The ids of one program, charged to its user.
+class IdCharges final : public cm::IdBudget {
+ public:
+  IdCharges(std::shared_ptr<User> user, Peer peer) : user_(std::move(user)), peer_(std::move(peer)) {}
+  Result<void> take() override {
+    auto charge = user_->charge(Resource::cm_id, 1, peer_);
+    if (!charge) return std::unexpected(charge.error());
+    charges_.push_back(std::move(*charge));
+    return {};
+  }
+  void give_back() override { charges_.pop_back(); }
+
+ private:
+  const std::shared_ptr<User> user_;
+  const Peer peer_;
+  std::vector<Charge> charges_;
+};
+
 message::CmEventRecord message_of(cm::EventReport report) {
   message::CmEventRecord out{.event = std::move(report.event), .has_info = report.info.has_value()};
   if (report.info) out.known.info = std::move(*report.info);
@@ -19,20 +37,26 @@ Result<void> open_connection_manager(ClientState& client) {
   if (client.connections != nullptr) return {};
   cm::Manager* manager = client.server.connections();
   if (manager == nullptr) return fail(EOPNOTSUPP, "this daemon runs without a connection manager");
-  client.connections = manager->open({.max_ids = client.limits.max_cm_id, .privileged_ports = client.uid == 0});
+  client.connections = manager->open(
+      {.budget = std::make_shared<IdCharges>(client.user, client.peer), .privileged_ports = client.peer.privileged});
   return {};
 }
 
 Result<Reply> cm_create_channel(ClientState& client, const message::Empty& /*request*/) {
+  auto charge = client.charge(Resource::descriptor, kDescriptorsOfChannel);
+  if (!charge) return std::unexpected(charge.error());
   auto channel = client.connections->create_channel();
   if (!channel) return std::unexpected(channel.error());
+  client.cm_channels[channel->first] = std::move(*charge);
   auto out = reply(message::CmChannelReply{channel->first});
   out->fds.push_back(channel->second);
   return out;
 }
 
 Result<Reply> cm_destroy_channel(ClientState& client, const message::Handle& request) {
-  return done(client.connections->destroy_channel(request.id));
+  auto destroyed = client.connections->destroy_channel(request.id);
+  if (destroyed) client.cm_channels.erase(request.id);
+  return done(destroyed);
 }
 
 Result<Reply> cm_take_events(ClientState& client, const message::Handle& request) {

@@ -9,39 +9,21 @@
 namespace uroce::service {
 namespace {
 
-/// A quarter of the kernel's limit (vm.max_map_count), so that no client uses all mappings.
-constexpr uint32_t kMaxMappings = 16384;
-
-/// Whether `wanted` fits once `freed_bytes` in `freed_segments` are given back.
-Result<void> check_room(const ClientState& client, const message::RegisterMemory& wanted, uint64_t freed_bytes,
-                        uint32_t freed_segments) {
-  const uint64_t limit = client.limits.max_registered_bytes;
-  const uint64_t held = client.registered_bytes.load(std::memory_order_relaxed) - freed_bytes;
-  if (wanted.length > limit || held > limit - wanted.length) {
-    return fail(ENOMEM, fmt::format("cannot register {} bytes: this client has {} of {} registered; deregister some or "
-                                    "raise max_registered_bytes",
-                                    wanted.length, held, limit));
-  }
-  const uint32_t mapped = client.mappings.load(std::memory_order_relaxed) - freed_segments;
-  if (wanted.segments.size() > kMaxMappings - mapped) {
-    return fail(ENOMEM, fmt::format("cannot register memory in {} pieces: the daemon maps {} of at most {} for this "
-                                    "client, because its mappings are limited (vm.max_map_count); register fewer, "
-                                    "larger regions",
-                                    wanted.segments.size(), mapped, kMaxMappings));
-  }
-  return {};
-}
-
 /// A region without its key and its object.
-Result<std::shared_ptr<ClientRegion>> map_region(const message::RegisterMemory& wanted,
+Result<std::shared_ptr<ClientRegion>> map_region(const ClientState& client, const message::RegisterMemory& wanted,
                                                  std::span<const message::Fd> fds) {
+  auto bytes = client.charge(Resource::registered_bytes, wanted.length);
+  if (!bytes) return std::unexpected(bytes.error());
+  auto pieces = client.charge(Resource::mapping, wanted.segments.size());
+  if (!pieces) return std::unexpected(pieces.error());
   auto mapped = Mapping::make(wanted.segments, fds, wanted.address, wanted.length, wanted.writable());
   if (!mapped) return std::unexpected(mapped.error());
   auto region = std::make_shared<ClientRegion>();
   region->mapping = std::move(*mapped);
   region->access = AccessFlags::from_bits(wanted.access.bits() & kKnownAccess.bits());
   region->length = wanted.length;
-  region->segments = static_cast<uint32_t>(wanted.segments.size());
+  region->bytes_charge = std::move(*bytes);
+  region->segments_charge = std::move(*pieces);
   return region;
 }
 
@@ -50,9 +32,9 @@ Result<std::shared_ptr<ClientRegion>> map_region(const message::RegisterMemory& 
 Result<Reply> register_memory(ClientState& client, const message::RegisterMemory& request, Call& call) {
   auto pd = client.pds.find(request.pd);
   if (!pd) return std::unexpected(pd.error());
-  if (auto room = client.regions.check_room(client.limits.max_mr); !room) return std::unexpected(room.error());
-  if (auto room = check_room(client, request, 0, 0); !room) return std::unexpected(room.error());
-  auto mapped = map_region(request, call.fds);
+  auto charge = client.charge(Resource::mr);
+  if (!charge) return std::unexpected(charge.error());
+  auto mapped = map_region(client, request, call.fds);
   if (!mapped) return std::unexpected(mapped.error());
   std::shared_ptr<ClientRegion> region = std::move(*mapped);
   auto registered = client.session->register_memory(std::move(*pd), request.base, request.length,
@@ -61,9 +43,9 @@ Result<Reply> register_memory(ClientState& client, const message::RegisterMemory
   region->key = (*registered)->key();
   region->region = std::move(*registered);
   client.registered_bytes.fetch_add(request.length, std::memory_order_relaxed);
-  client.mappings.fetch_add(region->segments, std::memory_order_relaxed);
   const uint32_t key = region->key;
-  return reply(message::RegisterMemoryReply{.id = client.regions.add(std::move(region)), .key = key});
+  const uint32_t id = client.regions.add(std::move(region), std::move(*charge));
+  return reply(message::RegisterMemoryReply{.id = id, .key = key});
 }
 
 Result<Reply> reregister_memory(ClientState& client, const message::ReregisterMemory& request, Call& call) {
@@ -84,8 +66,7 @@ Result<Reply> reregister_memory(ClientState& client, const message::ReregisterMe
   const message::RegisterMemory& now = request.now;
   auto pd = client.pds.find(now.pd);
   if (!pd) return std::unexpected(pd.error());
-  if (auto room = check_room(client, now, old.length, old.segments); !room) return std::unexpected(room.error());
-  auto mapped = map_region(now, call.fds);
+  auto mapped = map_region(client, now, call.fds);
   if (!mapped) return std::unexpected(mapped.error());
   // A new entry replaces the old one, so that lists made by other threads show either.
   std::shared_ptr<ClientRegion> fresh = std::move(*mapped);
@@ -95,19 +76,20 @@ Result<Reply> reregister_memory(ClientState& client, const message::ReregisterMe
   fresh->key = old.key;
   fresh->region = std::move(object);
   client.registered_bytes.fetch_add(fresh->length - old.length, std::memory_order_relaxed);
-  client.mappings.fetch_add(fresh->segments - old.segments, std::memory_order_relaxed);
   client.regions.replace(request.region, std::move(fresh));
   return Reply{};
 }
 
 Result<Reply> create_window(ClientState& client, const message::CreateWindow& request) {
-  if (auto room = client.windows.check_room(client.limits.max_mr); !room) return std::unexpected(room.error());
+  auto charge = client.charge(Resource::mr);
+  if (!charge) return std::unexpected(charge.error());
   auto pd = client.pds.find(request.pd);
   if (!pd) return std::unexpected(pd.error());
   auto window = client.session->create_window(std::move(*pd), request.type);
   if (!window) return std::unexpected(window.error());
   const uint32_t key = (*window)->key();
-  return reply(message::CreateWindowReply{.id = client.windows.add(std::move(*window)), .key = key});
+  const uint32_t id = client.windows.add(std::move(*window), std::move(*charge));
+  return reply(message::CreateWindowReply{.id = id, .key = key});
 }
 
 Result<Reply> count_windows(ClientState& client, const message::Handle& request) {
@@ -118,10 +100,7 @@ Result<Reply> count_windows(ClientState& client, const message::Handle& request)
 
 Result<std::shared_ptr<ClientRegion>> take_region(ClientState& client, uint32_t id) {
   auto region = client.regions.take(id);
-  if (region) {
-    client.registered_bytes.fetch_sub((*region)->length, std::memory_order_relaxed);
-    client.mappings.fetch_sub((*region)->segments, std::memory_order_relaxed);
-  }
+  if (region) client.registered_bytes.fetch_sub((*region)->length, std::memory_order_relaxed);
   return region;
 }
 
@@ -135,10 +114,10 @@ void retire_broken_regions(ClientState& client) {
     }
     if (object == nullptr) continue;
     client.server.log_of_client(
-        client.uid, Severity::warning,
+        client.peer.uid, Severity::warning,
         fmt::format("client {} ({}, process {}) removed the pages of its memory region {:#x}; the key is "
                     "no longer valid",
-                    client.id, client.command, client.pid, region->key));
+                    client.id, client.peer.command, client.peer.pid, region->key));
   }
 }
 

@@ -11,24 +11,27 @@
 namespace uroce::service {
 
 Result<Reply> create_pd(ClientState& client, const message::Empty& /*request*/) {
-  if (auto room = client.pds.check_room(client.limits.max_pd); !room) return std::unexpected(room.error());
+  auto charge = client.charge(Resource::pd);
+  if (!charge) return std::unexpected(charge.error());
   auto pd = client.session->create_pd();
   if (!pd) return std::unexpected(pd.error());
-  return reply(message::Handle{client.pds.add(std::move(*pd))});
+  return reply(message::Handle{client.pds.add(std::move(*pd), std::move(*charge))});
 }
 
 Result<Reply> create_channel(ClientState& client, const message::Empty& /*request*/) {
-  if (auto room = client.channels.check_room(client.limits.max_cq); !room) return std::unexpected(room.error());
+  auto charge = client.charge(Resource::descriptor, kDescriptorsOfChannel);
+  if (!charge) return std::unexpected(charge.error());
   auto channel = client.session->create_channel();
   if (!channel) return std::unexpected(channel.error());
   const int fd = (*channel)->fd();
-  auto out = reply(message::Handle{client.channels.add(std::move(*channel))});
+  auto out = reply(message::Handle{client.channels.add(std::move(*channel), std::move(*charge))});
   out->fds.push_back(fd);
   return out;
 }
 
 Result<Reply> create_cq(ClientState& client, const message::CreateCq& request) {
-  if (auto room = client.cqs.check_room(client.limits.max_cq); !room) return std::unexpected(room.error());
+  auto charge = client.charge(Resource::cq);
+  if (!charge) return std::unexpected(charge.error());
   std::shared_ptr<control::CqChannel> channel;
   if (request.channel != 0) {
     auto found = client.channels.find(request.channel);
@@ -42,7 +45,7 @@ Result<Reply> create_cq(ClientState& client, const message::CreateCq& request) {
                                 .rings = (*cq)->rings(),
                                 .header = place_of((*cq)->header_memory()),
                                 .ring_place = place_of((*cq)->ring_memory())};
-  answer.id = client.cqs.add(std::move(*cq));
+  answer.id = client.cqs.add(std::move(*cq), std::move(*charge));
   return reply(answer);
 }
 
@@ -54,7 +57,8 @@ Result<Reply> resize_cq(ClientState& client, const message::ResizeCq& request) {
 }
 
 Result<Reply> create_srq(ClientState& client, const message::CreateSrq& request) {
-  if (auto room = client.srqs.check_room(client.limits.max_srq); !room) return std::unexpected(room.error());
+  auto charge = client.charge(Resource::srq);
+  if (!charge) return std::unexpected(charge.error());
   auto pd = client.pds.find(request.pd);
   if (!pd) return std::unexpected(pd.error());
   auto srq = client.session->create_srq(std::move(*pd), request.max_wr, request.max_sge);
@@ -63,19 +67,20 @@ Result<Reply> create_srq(ClientState& client, const message::CreateSrq& request)
                                  .max_wr = (*srq)->max_wr(),
                                  .max_sge = (*srq)->max_sge(),
                                  .place = place_of((*srq)->memory())};
-  answer.id = client.srqs.add(std::move(*srq));
+  answer.id = client.srqs.add(std::move(*srq), std::move(*charge));
   return reply(answer);
 }
 
 Result<Reply> create_address_handle(ClientState& client, const message::CreateAddressHandle& request) {
-  if (auto room = client.address_handles.check_room(client.limits.max_ah); !room) return std::unexpected(room.error());
+  auto charge = client.charge(Resource::ah);
+  if (!charge) return std::unexpected(charge.error());
   auto pd = client.pds.find(request.pd);
   if (!pd) return std::unexpected(pd.error());
   auto handle = client.session->create_address_handle(std::move(*pd), request.av);
   if (!handle) return std::unexpected(handle.error());
   const uint32_t number = (*handle)->id();
-  return reply(
-      message::CreateAddressHandleReply{.id = client.address_handles.add(std::move(*handle)), .number = number});
+  const uint32_t id = client.address_handles.add(std::move(*handle), std::move(*charge));
+  return reply(message::CreateAddressHandleReply{.id = id, .number = number});
 }
 
 Result<Reply> destroy(ClientState& client, const message::Destroy& request) {

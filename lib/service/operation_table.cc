@@ -23,6 +23,7 @@ constexpr Operation kOperations[] = {
     {Op::link_up, Needs::device, serve<message::Empty, link_up>},
 
     {Op::list_clients, Needs::hello, serve<message::ListClients, list_clients>},
+    {Op::list_users, Needs::hello, serve<message::ListUsers, list_users>},
     {Op::list_objects, Needs::hello, serve<message::ListObjects, list_objects>},
     {Op::capture, Needs::hello, serve<message::OpenDevice, start_capture>},
 

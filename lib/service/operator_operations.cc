@@ -9,18 +9,24 @@
 namespace uroce::service {
 
 Result<Reply> list_clients(ClientState& client, const message::ListClients& request) {
-  return reply(client.server.client_rows(request.after, Sight(client.uid)));
+  return reply(client.server.client_rows(request.after, Sight(client.peer)));
+}
+
+Result<Reply> list_users(ClientState& client, const message::ListUsers& request) {
+  return reply(client.server.user_rows(request.after, Sight(client.peer)));
 }
 
 Result<Reply> list_objects(ClientState& client, const message::ListObjects& request) {
-  return reply(client.server.object_rows(request, Sight(client.uid)));
+  return reply(client.server.object_rows(request, Sight(client.peer)));
 }
 
-// Frames have the data of all clients, so capturing is restricted, as with the kernel's raw sockets. Capabilities do
-// not count, because /proc shows those of the process's own user namespace.
+// Frames have the data of all clients, so capturing is restricted, as with the kernel's raw sockets.
 Result<Reply> start_capture(ClientState& client, const message::OpenDevice& request) {
-  if (!Sight(client.uid).everything()) {
-    return fail(EPERM, fmt::format("capturing is for root and the daemon's own user, not for user {}", client.uid));
+  if (!client.peer.privileged) {
+    return fail(
+        EPERM,
+        fmt::format("capturing is for root and the daemon's own user, not for user {}, or for a container's root",
+                    client.peer.uid));
   }
   if (client.capture != nullptr) {
     return fail(EBUSY, "this connection has a capture already; open another connection for another device");
@@ -35,7 +41,8 @@ Result<Reply> start_capture(ClientState& client, const message::OpenDevice& requ
 }
 
 message::ClientRow row_of(const ClientState& client, uint64_t calls, uint64_t errors) {
-  message::ClientRow row{.id = client.id, .pid = client.pid, .uid = client.uid, .command = client.command};
+  message::ClientRow row{
+      .id = client.id, .pid = client.peer.pid, .uid = client.peer.uid, .command = client.peer.command};
   {
     const std::scoped_lock lock(client.session_mutex);
     if (client.session != nullptr) {

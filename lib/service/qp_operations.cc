@@ -21,7 +21,7 @@ Result<void> check_states(const QpAttr& attr) {
 }
 
 Result<void> check_qkey(const ClientState& client, const QpAttr& attr, QpAttrMask mask) {
-  if (!mask.has(QpAttrBit::qkey) || (attr.qkey & kControlledQkey) == 0 || client.uid == 0) return {};
+  if (!mask.has(QpAttrBit::qkey) || (attr.qkey & kControlledQkey) == 0 || client.peer.privileged) return {};
   return fail(EPERM, fmt::format("Q_Key {:#x} has the high bit set, which is for privileged programs (IBTA vol. 1, "
                                  "10.2.5); choose one below {:#x}",
                                  attr.qkey, kControlledQkey));
@@ -30,7 +30,8 @@ Result<void> check_qkey(const ClientState& client, const QpAttr& attr, QpAttrMas
 }  // namespace
 
 Result<Reply> create_qp(ClientState& client, const message::CreateQp& request) {
-  if (auto room = client.qps.check_room(client.limits.max_qp); !room) return std::unexpected(room.error());
+  auto charge = client.charge(Resource::qp);
+  if (!charge) return std::unexpected(charge.error());
   if (!is_known(request.type)) {
     return fail(EINVAL, fmt::format("unknown QP type {}; it must be 2 (RC), 3 (UC) or 4 (UD)",
                                     static_cast<uint32_t>(request.type)));
@@ -57,7 +58,7 @@ Result<Reply> create_qp(ClientState& client, const message::CreateQp& request) {
   if (!qp) return std::unexpected(qp.error());
   message::CreateQpReply answer{
       .qpn = (*qp)->qpn(), .engine = (*qp)->engine(), .cap = (*qp)->cap(), .place = place_of((*qp)->memory())};
-  answer.id = client.qps.add(std::move(*qp));
+  answer.id = client.qps.add(std::move(*qp), std::move(*charge));
   return reply(answer);
 }
 

@@ -19,6 +19,7 @@
 
 #include <fmt/format.h>
 
+#include "service/capacity.h"
 #include "service/client.h"
 #include "service/fault_watch.h"
 #include "service/log_limit.h"
@@ -31,7 +32,7 @@ constexpr int kHousekeepingMs = 200;
 constexpr std::size_t kRowsPerReply = 200;
 /// Bytes of a reply's rows, so that the reply fits a packet.
 constexpr std::size_t kBytesOfRows = message::kMaxPacket - 4096;
-/// Connections beyond max_clients that get an error in reply; more are closed at once.
+/// Connections beyond a limit that get an error in reply; more are closed at once.
 constexpr std::size_t kRefusedWithReply = 16;
 
 std::unexpected<Error> path_error(const std::string& path, const char* what) {
@@ -85,7 +86,9 @@ struct Server::Impl final : ServerView {
   message::Fd wake{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
   std::atomic<bool> stopping{false};
   std::thread thread;
-  mutable std::mutex mutex;  // guards config's limits and what follows
+  mutable std::mutex mutex;  // guards max_clients, clients and next_id
+  DaemonRights rights;
+  std::unique_ptr<Users> users;  // outlives the clients
   std::map<uint32_t, std::shared_ptr<Client>> clients;
   uint32_t next_id = 1;
   uint64_t breaks = 0;
@@ -124,17 +127,19 @@ struct Server::Impl final : ServerView {
     return rows;
   }
   message::ClientRows client_rows(uint32_t after, const Sight& sight) const override;
+  message::UserRows user_rows(uint64_t after, const Sight& sight) const override;
   message::ObjectRows object_rows(const message::ListObjects& request, const Sight& sight) const override;
 
   void run();
   void accept_one();
+  Result<void> too_many() const;
   void reap();
 };
 
 namespace {
 
 /// As many rows as fit.
-void cut_to_size(message::ObjectRows& rows) {
+void cut_to_size(auto& rows) {
   std::vector<std::byte> bytes;
   for (std::size_t i = 0; i < rows.rows.size(); ++i) {
     message::encode(bytes, rows.rows[i]);
@@ -154,6 +159,13 @@ message::ClientRows Server::Impl::client_rows(uint32_t after, const Sight& sight
     if (out.more) break;
     out.rows.push_back(client->row());
   }
+  return out;
+}
+
+message::UserRows Server::Impl::user_rows(uint64_t after, const Sight& sight) const {
+  message::UserRows out{.rows = users->rows(sight)};
+  std::erase_if(out.rows, [after](const message::UserRow& row) { return row.key() <= after; });
+  cut_to_size(out);
   return out;
 }
 
@@ -213,20 +225,29 @@ void Server::Impl::accept_one() {
     return;
   }
   const std::scoped_lock lock(mutex);
-  // Some get an error in reply; a flood of connections is closed without one.
-  if (clients.size() >= config.max_clients + kRefusedWithReply) return;
+  const auto refused = std::ranges::count_if(clients, [](const auto& entry) { return entry.second->refused(); });
+  const std::size_t served = clients.size() - static_cast<std::size_t>(refused);
   const uint32_t id = next_id++;
-  auto client = std::make_shared<Client>(*this, message::Connection(std::move(fd)), id, config.limits);
-  if (clients.size() >= config.max_clients) {
-    client->refuse(
-        {ENOMEM,
-         fmt::format("the daemon serves {} connections, which is its limit (max_clients); close one or raise it",
-                     config.max_clients)});
+  Peer peer = Peer::of(fd.get(), rights);
+  auto user = users->of(peer);
+  auto client =
+      std::make_shared<Client>(*this, message::Connection(std::move(fd)), id, std::move(peer), std::move(user));
+  auto admitted = served < config.max_clients ? client->admit() : too_many();
+  if (!admitted) {
+    // Some get an error in reply; a flood of connections is closed without one.
+    if (static_cast<std::size_t>(refused) >= kRefusedWithReply) return;
+    client->refuse(admitted.error());
   }
   if (auto started = client->start(); !started) {
     return log_of_client(client->uid(), Severity::error, started.error().text);
   }
   clients.emplace(id, std::move(client));
+}
+
+Result<void> Server::Impl::too_many() const {
+  return fail(ENOMEM,
+              fmt::format("the daemon serves {} connections, which is its limit (max_clients); close one or raise it",
+                          config.max_clients));
 }
 
 void Server::Impl::reap() {
@@ -252,19 +273,26 @@ Result<std::unique_ptr<Server>> Server::start(ServerConfig config,
                                               cm::Manager* connections, PortAccess ports) {
   auto listener = listen_at(config);
   if (!listener) return std::unexpected(listener.error());
+  DaemonRights rights = DaemonRights::of_this_process();
   if (config.before_serving) {
     if (auto ready = config.before_serving(); !ready) {
       unlink(config.socket.c_str());
       return std::unexpected(ready.error());
     }
   }
+  // The process may have given its capabilities up, and its user with them.
+  rights.uid = geteuid();
   auto impl = std::make_unique<Impl>();
+  impl->rights = std::move(rights);
   impl->config = std::move(config);
   impl->all_devices = std::move(devices);
   impl->write_log = std::move(log);
   impl->port_access = std::move(ports);
   impl->connection_manager = connections;
   impl->listener = std::move(*listener);
+  impl->users = std::make_unique<Users>(
+      capacity_of(impl->all_devices, impl->config.max_clients), impl->config.budgets,
+      [raw = impl.get()](uint32_t uid, const std::string& line) { raw->log_of_client(uid, Severity::warning, line); });
   impl->thread = std::thread([raw = impl.get()] { raw->run(); });
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }
@@ -285,14 +313,12 @@ void Server::stop() {
   impl_->clients.clear();
 }
 
-void Server::set_limits(const ClientLimits& limits) {
-  const std::scoped_lock lock(impl_->mutex);
-  impl_->config.limits = limits;
-}
+void Server::set_budgets(BudgetSettings budgets) { impl_->users->configure(std::move(budgets)); }
 
 void Server::set_max_clients(uint32_t max) {
   const std::scoped_lock lock(impl_->mutex);
   impl_->config.max_clients = max;
+  impl_->users->set_capacity(Resource::connection, max);
 }
 
 std::vector<ClientInfo> Server::clients() const { return impl_->all_rows(); }

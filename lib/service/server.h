@@ -17,8 +17,8 @@
 #include "control/device.h"
 #include "message/operator_messages.h"
 #include "service/capture.h"
-#include "service/client_limits.h"
 #include "service/server_view.h"
+#include "service/user.h"
 
 namespace uroce::service {
 
@@ -28,7 +28,7 @@ struct ServerConfig {
   mode_t mode = 0666;            ///< of the socket; decides which users may connect
   std::optional<gid_t> group{};  ///< of the socket; unset keeps the process's
   uint32_t max_clients = 1024;   ///< connections; a client has one per opened device
-  ClientLimits limits{};
+  BudgetSettings budgets{};
   /// Called once the socket listens and before a client is served. Its error ends the start.
   std::function<Result<void>()> before_serving{};
 };
@@ -50,8 +50,8 @@ class Server {
   ~Server();
   /// Ends every connection, frees the clients' objects, and removes the socket. Bounded by the engines' timeout.
   void stop();
-  /// For clients that connect later.
-  void set_limits(const ClientLimits& limits);
+  /// From now on; nobody loses what it has.
+  void set_budgets(BudgetSettings budgets);
   void set_max_clients(uint32_t max);
   std::vector<ClientInfo> clients() const;
   /// Disconnects one client as if it had died. False when there is none.

@@ -27,6 +27,7 @@ class ServerView {
   virtual void log_of_client(uint32_t uid, Severity severity, std::string_view text) = 0;
   // Without what `sight` does not allow.
   virtual message::ClientRows client_rows(uint32_t after, const Sight& sight) const = 0;
+  virtual message::UserRows user_rows(uint64_t after, const Sight& sight) const = 0;
   virtual message::ObjectRows object_rows(const message::ListObjects& request, const Sight& sight) const = 0;
   /// A client's thread is about to end.
   virtual void finished() = 0;

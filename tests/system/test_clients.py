@@ -15,6 +15,8 @@ import time
 import harness
 import verbs
 from harness import BUILD, SLOW
+from speaker import (COUNTERS, CREATE_CHANNEL, CREATE_CQ, CREATE_PD, CREATE_QP, CREATE_SRQ, DESTROY, HELLO, LIST_CLIENTS, LIST_OBJECTS,
+                     MODIFY, OPEN, REGISTER, Speaker, memory, text)
 
 CLIENTS = BUILD / "tests" / "system" / "clients"
 RETRY_EXCEEDED = "ended with status 12"
@@ -179,80 +181,6 @@ class Hostile(Case):
             for _ in range(3):
                 self.assertRegex(self.finish(self.client("shrink"), 60), "^ended after .* status 10")
         self.assertRegex(self.daemon.output, "removed the pages of its memory region 0x.*; the key is no longer valid")
-
-
-# The messages of lib/message, spoken by hand.
-HELLO, OPEN, CREATE_PD, REGISTER, CREATE_CHANNEL, CREATE_CQ, CREATE_SRQ, CREATE_QP, MODIFY = range(1, 10)
-DESTROY, COUNTERS, LIST_CLIENTS, LIST_OBJECTS = 14, 15, 17, 18
-PROTOCOL, QUEUE_ABI = (int(re.search(rf"{name} = (\d+);", (harness.SOURCE / "lib" / path).read_text())[1])
-                       for name, path in (("kProtocol", "message/protocol.h"), ("kAbiVersion", "queues/layout.h")))
-
-
-def text(value):
-    return struct.pack("<I", len(value)) + value
-
-
-class Speaker:
-    """A raw connection."""
-
-    def __init__(self, path, greet=True, device=b"uroce0"):
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # As programs do, it waits for a place among those that the daemon has not accepted yet. With settimeout() alone the
-        # socket would not block, and connect() would fail at once.
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(20 * SLOW), 0))
-        self.socket.connect(str(path))
-        self.socket.settimeout(20 * SLOW)
-        if greet:
-            hello = struct.pack("<III", 0x65636F72, PROTOCOL, QUEUE_ABI) + text(b"test")
-            assert self.call(HELLO, hello)[0] == 0
-        if greet and device:
-            assert self.call(OPEN, text(device))[0] == 0
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.socket.close()
-
-    def send(self, op, body=b"", fds=()):
-        socket.send_fds(self.socket, [struct.pack("<HI", op, 1) + body], list(fds))
-
-    def receive(self):
-        """Error and text and body of the next reply, or None where the daemon has hung up."""
-        try:
-            data, fds, _, _ = socket.recv_fds(self.socket, 65536, 250)
-        except ConnectionError:
-            return None
-        for fd in fds:
-            os.close(fd)
-        if not data:
-            return None
-        _, error, length = struct.unpack_from("<IiI", data)
-        words = data[12:12 + length].decode()
-        chunks, = struct.unpack_from("<I", data, 12 + length)
-        return error, words, data[16 + length + 12 * chunks:]
-
-    def call(self, op, body=b"", fds=()):
-        try:
-            self.send(op, body, fds)
-        except ConnectionError:
-            return None
-        return self.receive()
-
-    def handle(self, op, body=b"", fds=()):
-        error, words, reply = self.call(op, body, fds)
-        assert error == 0, words
-        return struct.unpack_from("<I", reply)[0]
-
-    def register(self, pd, fds, length=4096, segments=((0, 0, 4096),), access=7, address=0):
-        body = struct.pack("<IQQQII", pd, 0, length, address, access, len(segments))
-        return self.call(REGISTER, body + b"".join(struct.pack("<IQQ", *s) for s in segments), fds)
-
-
-def memory(size):
-    fd = os.memfd_create("test", 0)
-    os.ftruncate(fd, size)
-    return fd
 
 
 class Messages(Case):

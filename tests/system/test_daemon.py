@@ -60,7 +60,7 @@ class Check(Daemon):
     def test_errors_name_place_key_value_and_limit(self):
         path = self.write("[limits]\nmax_qp = 0\n[daemon]\ncolour = 1\n")
         output = self.run_to_end("--check", path, code=1)
-        self.assertIn(f"{path}:2:10: limits.max_qp = 0: it must be an integer from 1 to 262144\n", output)
+        self.assertIn(f"{path}:2:10: limits.max_qp = 0: it must be an integer from 1 to 1048576\n", output)
         self.assertIn(f"{path}:4:1: unknown key daemon.colour", output)
         self.assertIn(f"{path}:2:10: limits.max_qp = 0", self.run_to_end("--config", path, code=2))
 
@@ -159,7 +159,7 @@ class Reload(Daemon):
         self.reload(program, "[limits]\nmax_qp = 7\n[daemon]\nlog_level = \"debug\"\n"
                              f"socket = \"{self.socket}x\"\n[[device]]\nvlan = 9\n", "settings were read again")
         output = program.output
-        self.assertIn("limits.max_qp changes from 16384 to 7\n", output)
+        self.assertIn("limits.max_qp changes from automatic to 7\n", output)
         self.assertIn('daemon.log_level changes from "info" to "debug"\n', output)
         self.assertIn(f'daemon.socket changes from "{self.socket}" to "{self.socket}x" only when', output)
         self.assertIn("the number of devices changes from 0 to 1 only when", output)

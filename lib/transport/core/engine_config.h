@@ -8,6 +8,7 @@
 #include <uroce/types.h>
 
 #include "base/secret.h"
+#include "base/time.h"
 
 namespace uroce::transport {
 
@@ -20,8 +21,11 @@ struct EngineConfig {
   Retransmission retransmission = Retransmission::automatic;  ///< of QPs that do not choose
   CongestionSettings congestion{};                            ///< of QPs that do not choose, and parameters for all
   uint32_t parking_frames = 1024;  ///< frames that the reorder buffers of all QPs may hold together
-  uint32_t udp_source_ports = 1;   ///< ports that a QP's packets are sprayed over, 1..64
-  Secret seed = 1;                 ///< of the numbers that peers must not guess
+  /// How late a peer's first answer after a pause may be without a loss: a thread that shares its processor waits for
+  /// it.
+  Nanos peer_delay{0};
+  uint32_t udp_source_ports = 1;  ///< ports that a QP's packets are sprayed over, 1..64
+  Secret seed = 1;                ///< of the numbers that peers must not guess
   uint16_t pkey = 0xffff;
   bool check_icrc = true;  ///< false only under a fuzzer, whose frames have no valid ICRC
   // Of the port. Only datagrams need them: connected QPs have a route.

@@ -37,10 +37,10 @@ void ProbeTimer::on_late(const RttEstimator& rtt) {
   patience_ = std::min(patience_ * 2 + two_round_trips(rtt), kMostPatience);
 }
 
-Nanos ProbeTimer::wait(const RttEstimator& rtt, uint8_t timeout) const {
+Nanos ProbeTimer::wait(const RttEstimator& rtt, uint8_t timeout, Nanos peer_delay) const {
   Nanos wait = two_round_trips(rtt);
   if (silent_timers_ == 0) {
-    wait += lateness_;
+    wait += std::max(lateness_, peer_delay);
   } else {
     wait = std::max(wait, kLeastTimeout / 2) * (int64_t{1} << std::min(silent_timers_, 20u));
   }

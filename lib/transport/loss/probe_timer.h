@@ -5,7 +5,7 @@
 //
 // A peer may be late without a loss. An idle engine naps; a busy machine takes its processor away. So the first wait
 // after a pause is longer. Answers that were late make it longer still, for a while. In a flow of packets the
-// round-trip time tells enough.
+// round-trip time tells enough, unless the engine's settings say that peers share their processors.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ class ProbeTimer {
   bool excuses(Nanos late) { return late > kAway && !std::exchange(excused_, true); }
   /// A packet was sent again after a wait, and then its first copy was acknowledged. `rtt`: of this queue pair.
   void on_late(const RttEstimator& rtt);
-  /// The length of the present wait. `timeout`: the QP attribute, an upper bound.
-  Nanos wait(const RttEstimator& rtt, uint8_t timeout) const;
+  /// The length of the present wait. `timeout`: the QP attribute, an upper bound. `peer_delay`: EngineConfig's.
+  Nanos wait(const RttEstimator& rtt, uint8_t timeout, Nanos peer_delay = Nanos(0)) const;
   /// The wait has ended without progress. `timeout` and `retry_cnt`: QP attributes.
   SilenceVerdict on_expiry(Nanos now, uint8_t timeout, uint8_t retry_cnt);
 

@@ -24,7 +24,8 @@ inline Outcome arm_ack_timer(const Context& ctx, Qp& qp) {
   const auto& tx = qp.tx;
   if (tx.una == tx.sent) return set_deadline(qp, kNever);
   if (qp.selective) {
-    return set_deadline(qp, ctx.now + tx.recovery->probe.wait(tx.recovery->loss.rtt(), qp.timeout));
+    return set_deadline(qp,
+                        ctx.now + tx.recovery->probe.wait(tx.recovery->loss.rtt(), qp.timeout, ctx.config.peer_delay));
   }
   return set_deadline(qp, qp.timeout == 0 ? kNever : ctx.now + ack_timeout(qp.timeout));
 }

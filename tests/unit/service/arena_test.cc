@@ -13,12 +13,14 @@
 namespace uroce::service {
 namespace {
 
+Result<Charge> free_of_charge(uint64_t /*bytes*/) { return Charge(); }
+
 const ArenaMemory& placed(const std::unique_ptr<control::QueueMemory>& memory) {
   return static_cast<const ArenaMemory&>(*memory);
 }
 
 TEST(Arena, GivesZeroedMemoryThatTheDescriptorShows) {
-  auto arena = std::make_shared<Arena>(uint64_t{1} << 30);
+  auto arena = std::make_shared<Arena>(free_of_charge);
   auto memory = *arena->allocate(1000);
   const auto chunks = arena->take_new_chunks();
   ASSERT_EQ(chunks.size(), 1u);
@@ -36,28 +38,34 @@ TEST(Arena, GivesZeroedMemoryThatTheDescriptorShows) {
 }
 
 TEST(Arena, ItsMemoryCannotBeCutShort) {
-  auto arena = std::make_shared<Arena>(uint64_t{1} << 30);
+  auto arena = std::make_shared<Arena>(free_of_charge);
   auto memory = *arena->allocate(64);
   const auto chunks = arena->take_new_chunks();
   EXPECT_NE(ftruncate(chunks[0].fd, 0), 0);
   EXPECT_EQ(errno, EPERM);
 }
 
-TEST(Arena, RefusesMoreThanItsLimitAndSaysSo) {
-  auto arena = std::make_shared<Arena>(8192);
+TEST(Arena, ChargesEachAllocationUntilItEnds) {
+  Users users({{Resource::queue_bytes, 8192}}, {}, [](uint32_t, const std::string&) {});
+  const Peer root{.privileged = true};
+  const auto user = users.of(root);
+  auto arena =
+      std::make_shared<Arena>([&](uint64_t bytes) { return user->charge(Resource::queue_bytes, bytes, root); });
   auto memory = *arena->allocate(8000);
+  EXPECT_EQ(user->used(Resource::queue_bytes), 8000u);
   const auto refused = arena->allocate(1000);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ENOMEM);
   EXPECT_NE(refused.error().text.find("max_queue_bytes"), std::string::npos) << refused.error().text;
   memory.reset();
+  EXPECT_EQ(user->used(Resource::queue_bytes), 0u);
   EXPECT_TRUE(arena->allocate(1000));
 }
 
 TEST(Arena, AllocationsNeverOverlapAndAllComesBack) {
   constexpr uint64_t kSeed = 7;
   Random random(kSeed);
-  auto arena = std::make_shared<Arena>(uint64_t{1} << 30);
+  auto arena = std::make_shared<Arena>(free_of_charge);
   struct Piece {
     std::unique_ptr<control::QueueMemory> memory;
     std::byte mark;

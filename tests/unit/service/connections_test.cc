@@ -39,7 +39,7 @@ class ConnectionsTest : public testing::Test {
     world_.add();
     world_.add();
     connections_ = must(cm::Manager::start({world_.device(0), world_.device(1)}, 7));
-    server_ = must(Server::start({.socket = socket_, .limits = {.max_cm_id = 3000}},
+    server_ = must(Server::start({.socket = socket_, .budgets = {.limits = {{Resource::cm_id, 3000}}, .users = {}}},
                                  {world_.device(0), world_.device(1)}, {}, connections_.get()));
   }
   ~ConnectionsTest() override {

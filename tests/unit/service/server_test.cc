@@ -47,13 +47,14 @@ class ServerTest : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  void start(const ClientLimits& limits, uint32_t max_clients = 64) {
+  void start(const Limits& limits, uint32_t max_clients = 64) {
     server_.reset();
-    server_ = must(Server::start({.socket = socket_, .max_clients = max_clients, .limits = limits},
-                                 {world_.device(0), world_.device(1)}, [this](Severity, std::string_view text) {
-                                   const std::scoped_lock lock(log_mutex_);
-                                   log_ += std::string(text) + "\n";
-                                 }));
+    server_ =
+        must(Server::start({.socket = socket_, .max_clients = max_clients, .budgets = {.limits = limits, .users = {}}},
+                           {world_.device(0), world_.device(1)}, [this](Severity, std::string_view text) {
+                             const std::scoped_lock lock(log_mutex_);
+                             log_ += std::string(text) + "\n";
+                           }));
   }
   Context open(const std::string& name) { return must(open_daemon_device(name, {socket_})); }
   std::string name(std::size_t n) { return world_.device(n)->config().name; }
@@ -204,7 +205,7 @@ TEST_F(ServerTest, AClientThatGoesLeavesNothing) {
 }
 
 TEST_F(ServerTest, NamesTheLimitThatAClientMeets) {
-  start({.max_qp = 1, .max_mr = 1, .max_registered_bytes = 1 << 20});
+  start({{Resource::qp, 1}, {Resource::mr, 1}, {Resource::registered_bytes, 1 << 20}});
   Side a(open(name(0)));
   auto qa = a.make_qp();
   const auto second = a.context.create_qp(a.pd, a.cq, a.cq, {});
@@ -395,15 +396,14 @@ TEST_F(ServerTest, UsersSeeTheirOwnObjectsWithoutKeysAndPsns) {
   }
 }
 
-TEST(Sight, IsWholeForRootAndTheDaemonsUserOnly) {
-  constexpr uint32_t kDaemon = 990;
-  EXPECT_TRUE(Sight(0, kDaemon).everything());
-  EXPECT_TRUE(Sight(kDaemon, kDaemon).everything());
-  EXPECT_TRUE(Sight(kDaemon, kDaemon).client_of(1001));
-  const Sight user(1001, kDaemon);
+TEST(Sight, IsWholeForPrivilegedPeersOnly) {
+  EXPECT_TRUE(Sight({.uid = 0, .privileged = true}).everything());
+  EXPECT_TRUE(Sight({.uid = 990, .privileged = true}).client_of(1001));
+  EXPECT_FALSE(Sight({.uid = 0}).everything()) << "root of a container";
+  const Sight user({.uid = 1001});
   EXPECT_FALSE(user.everything());
   EXPECT_TRUE(user.client_of(1001));
-  for (const uint32_t other : {0u, kDaemon, 1002u, 65534u}) EXPECT_FALSE(user.client_of(other)) << other;
+  for (const uint32_t other : {0u, 990u, 1002u, 65534u}) EXPECT_FALSE(user.client_of(other)) << other;
 }
 
 TEST_F(ServerTest, ListsMoreClientsThanAReplyHolds) {

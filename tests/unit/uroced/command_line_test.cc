@@ -57,7 +57,7 @@ TEST(CommandLine, OverridesReachTheConfiguration) {
   const auto config = load_config(*command);
   ASSERT_TRUE(config) << config.error()[0];
   EXPECT_EQ(config->server.socket, "/x/y");
-  EXPECT_EQ(config->server.limits.max_qp, 64u);
+  EXPECT_EQ(config->server.budgets.limits[service::Resource::qp], 64u);
   const StackOptions stack = config->stack_options();
   EXPECT_TRUE(stack.back_to_back);
   EXPECT_EQ(stack.idle, IdlePolicy::yield);

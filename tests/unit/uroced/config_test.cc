@@ -61,6 +61,7 @@ TEST(Config, TheSampleHasEveryKeyAndItsExamplesAreGood) {
   for (const Section& section : sections()) {
     for (const auto& field : section.fields) has_key(field.name);
   }
+  for (const auto& field : user_fields()) has_key(field.name);
   for (const auto& field : device_fields()) has_key(field.name);
 }
 
@@ -103,8 +104,8 @@ TEST(Config, ReadsEveryKind) {
   EXPECT_EQ(config->log_level, LogLevel::debug);
   EXPECT_EQ(config->privilege.user, "");
   EXPECT_FALSE(config->privilege.seccomp);
-  EXPECT_EQ(config->server.limits.max_queue_bytes, 2u << 20);
-  EXPECT_EQ(config->server.limits.max_registered_bytes, 8192u);
+  EXPECT_EQ(config->server.budgets.limits[service::Resource::queue_bytes], 2u << 20);
+  EXPECT_EQ(config->server.budgets.limits[service::Resource::registered_bytes], 8192u);
   EXPECT_EQ(config->eal, (std::vector<std::string>{"-l", "0,1"}));
   const StackOptions stack = config->stack_options();
   EXPECT_EQ(stack.idle, IdlePolicy::busy);
@@ -142,7 +143,7 @@ TEST(Config, SaysWhereItIsNotToml) {
 
 TEST(Config, RefusesUnknownKeys) {
   expect_error("[demon]\n", "1:2: unknown table [demon]",
-               "[daemon], [privilege], [limits], [engines], [dcqcn], [swift], [eal], [[device]]");
+               "[daemon], [privilege], [limits], [engines], [dcqcn], [swift], [eal], [[user]], [[device]]");
   expect_error("[limits]\n  max_qps = 1\n", "2:3: unknown key limits.max_qps", "max_qp, max_cq");
   expect_error("[[device]]\n[[device]]\nadress = 1\n", "3:1: unknown key device[1].adress", "addresses, mtu");
 }
@@ -168,7 +169,7 @@ TEST(Config, RefusesTheWrongKind) {
 TEST(Config, RefusesWhatIsOutOfRange) {
   expect_error("[daemon]\nmax_clients = 0\n", "2:15: daemon.max_clients = 0", "from 1 to 65536");
   expect_error("[daemon]\nmax_clients = 65537\n", "2:15: daemon.max_clients = 65537", "from 1 to 65536");
-  expect_error("[limits]\nmax_qp = -1\n", "2:10: limits.max_qp = -1", "from 1 to 262144");
+  expect_error("[limits]\nmax_qp = -1\n", "2:10: limits.max_qp = -1", "from 1 to 1048576");
   expect_error("[limits]\nmax_queue_bytes = 1\n", "2:19: limits.max_queue_bytes = 1", "from 4 KiB to 128 TiB");
   expect_error("[limits]\nmax_queue_bytes = -1\n", "2:19: limits.max_queue_bytes = -1", "from 4 KiB to 128 TiB");
   expect_error("[limits]\nmax_queue_bytes = \"99999999 TiB\"\n", "2:19:", "KiB, MiB, GiB, TiB");
@@ -228,7 +229,7 @@ TEST(Config, OverridesGoBeforeTheFile) {
                                   {{"--socket", "daemon.socket", "/b\"c\\"}, {"--set", "limits.max_qp", "6"}});
   ASSERT_TRUE(config) << config.error()[0];
   EXPECT_EQ(config->server.socket, "/b\"c\\");
-  EXPECT_EQ(config->server.limits.max_qp, 6u);
+  EXPECT_EQ(config->server.budgets.limits[service::Resource::qp], 6u);
   const auto bad = read_config("", "f", {{"--set limits.max_qp=x", "limits.max_qp", "x"}});
   ASSERT_FALSE(bad);
   EXPECT_TRUE(bad.error()[0].starts_with("--set limits.max_qp=x: limits.max_qp = 'x': ")) << bad.error()[0];
@@ -247,6 +248,26 @@ TEST(Config, SaysThatAFileCannotBeRead) {
   std::filesystem::remove(path);
 }
 
+TEST(Config, HasUsersWithLimitsOfTheirOwn) {
+  const auto config = read_config(
+      "[[user]]\nname = \"1234\"\nmax_qp = 7\nmax_queue_bytes = \"1 MiB\"\n[[user]]\nname = \"root\"\n", "f");
+  ASSERT_TRUE(config) << config.error()[0];
+  const auto& users = config->server.budgets.users;
+  ASSERT_EQ(users.size(), 2u);
+  EXPECT_EQ(users[0].uid, 1234u);
+  EXPECT_EQ(users[0].limits[service::Resource::qp], 7u);
+  EXPECT_EQ(users[0].limits[service::Resource::queue_bytes], 1u << 20);
+  EXPECT_EQ(users[0].limits[service::Resource::cq], 0u) << "that of [limits]";
+  EXPECT_EQ(users[1].uid, 0u);
+  expect_error("[[user]]\nmax_qp = 7\n", "1:1: user[0] has no name", "a uid");
+  expect_error("[[user]]\nname = \"no such user\"\n", "2:8: user[0].name", "no user of that name");
+  expect_error("[[user]]\nname = \"5\"\n[[user]]\nname = \"5\"\n", "1:1: user[1] is user 5 again", "one table");
+  const auto changes = changes_between(*read_config("", "f"), *config);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].key, "the number of users");
+  EXPECT_TRUE(changes[0].live);
+}
+
 TEST(Config, NestsNoDeeperThanTheParserBears) {
   const std::string text = "a = " + std::string(100000, '[');
   expect_error(text, "1:", "not valid TOML");
@@ -263,7 +284,7 @@ TEST(Changes, TellWhatAppliesAtRunTime) {
   const auto changes = changes_between(*before, *after);
   for (const Change& one : changes) text += fmt::format("{} {} {} {}\n", one.key, one.before, one.after, one.live);
   EXPECT_EQ(text,
-            "daemon.max_clients 1024 7 true\nlimits.max_qp 16384 9 true\nengines.idle \"sleep\" \"busy\" false\n"
+            "daemon.max_clients 1024 7 true\nlimits.max_qp automatic 9 true\nengines.idle \"sleep\" \"busy\" false\n"
             "device[0].mtu 1500 4200 false\nthe number of devices 1 2 false\n");
   Config running = *before;
   apply_live(running, *after);

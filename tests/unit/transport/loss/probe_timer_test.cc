@@ -40,6 +40,20 @@ TEST(ProbeTimer, TheFirstWaitAfterAPauseIsLongerByTheNapOfAnIdlePeer) {
   EXPECT_EQ(timer.wait(rtt, kTimeout), microseconds(400)) << "the peer is awake";
 }
 
+TEST(ProbeTimer, PeersThatShareTheirProcessorsGetTheirDelayInEachFirstWait) {
+  const RttEstimator rtt = rtt_of(microseconds(100));
+  constexpr Nanos kDelay = milliseconds(20);
+  ProbeTimer timer;
+  EXPECT_EQ(timer.wait(rtt, kTimeout, kDelay), microseconds(400) + kDelay);
+  timer.on_first_sent(kBegin + seconds(1));
+  EXPECT_EQ(timer.wait(rtt, kTimeout, kDelay), microseconds(400) + kDelay) << "the nap of 4 ms is in it";
+  timer.on_progress(kBegin + seconds(1));
+  EXPECT_EQ(timer.wait(rtt, kTimeout, kDelay), microseconds(400) + kDelay) << "in a flow of packets as well";
+  timer.on_expiry(kBegin, kTimeout, kRetries);
+  EXPECT_EQ(timer.wait(rtt, kTimeout, kDelay), microseconds(800)) << "later waits are as ever";
+  EXPECT_EQ(ProbeTimer{}.wait(rtt, 1, kDelay), ack_timeout(1)) << "the QP's timeout bounds it";
+}
+
 TEST(ProbeTimer, LateAnswersMakeItPatientAfterPauses) {
   const RttEstimator rtt = rtt_of(microseconds(100));
   const auto first_wait = [&rtt](ProbeTimer timer) {

@@ -1,0 +1,93 @@
+#include "service/peer.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+
+#include <linux/capability.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+namespace uroce::service {
+namespace {
+
+std::string command_of(int32_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/comm", pid));
+  std::string name;
+  std::getline(file, name);
+  // The process chose its name, and people read the log on terminals.
+  std::ranges::replace_if(name, [](char c) { return c < ' ' || c > '~'; }, '?');
+  return name;
+}
+
+/// Empty where /proc does not tell.
+std::string user_namespace_of(int32_t pid) {
+  std::error_code error;
+  const auto link = std::filesystem::read_symlink(fmt::format("/proc/{}/ns/user", pid), error);
+  return error ? std::string{} : link.string();
+}
+
+/// Every user may read this file (proc(5)).
+bool has_net_admin(int32_t pid) {
+  constexpr std::string_view kKey = "CapEff:\t";
+  std::ifstream file(fmt::format("/proc/{}/status", pid));
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(kKey)) continue;
+    uint64_t bits = 0;
+    std::from_chars(line.data() + kKey.size(), line.data() + line.size(), bits, 16);
+    return (bits >> CAP_NET_ADMIN & 1) != 0;
+  }
+  return false;
+}
+
+uint64_t locked_bytes_of(int32_t pid) {
+  rlimit limit{};
+  if (prlimit(pid, RLIMIT_MEMLOCK, nullptr, &limit) != 0) return 0;
+  return limit.rlim_cur;
+}
+
+/// A daemon that gave its own privileges up may not read another user's link. Then the ranges of uids tell, which
+/// everybody may read (user_namespaces(7)).
+bool same_user_namespace(int32_t pid, const std::string& own) {
+  const std::string theirs = user_namespace_of(pid);
+  if (!theirs.empty()) return theirs == own;
+  const auto ranges = [](const std::string& process) {
+    std::ifstream file(fmt::format("/proc/{}/uid_map", process));
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string map = ranges(fmt::to_string(pid));
+  return !map.empty() && map == ranges("self");
+}
+
+bool is_privileged(const Peer& peer, const DaemonRights& daemon) {
+  if (peer.pid == 0 || (peer.uid != 0 && peer.uid != daemon.uid)) return false;
+  if (!same_user_namespace(peer.pid, daemon.user_namespace)) return false;
+  return peer.uid != 0 || !daemon.net_admin || has_net_admin(peer.pid);
+}
+
+}  // namespace
+
+DaemonRights DaemonRights::of_this_process() {
+  return {.uid = geteuid(), .net_admin = has_net_admin(getpid()), .user_namespace = user_namespace_of(getpid())};
+}
+
+Peer Peer::of(int socket, const DaemonRights& daemon) {
+  Peer peer;
+  ucred credentials{};
+  socklen_t length = sizeof credentials;
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return peer;
+  peer.pid = credentials.pid;
+  peer.uid = credentials.uid;
+  peer.privileged = is_privileged(peer, daemon);
+  if (peer.pid == 0) return peer;
+  peer.locked_bytes = locked_bytes_of(peer.pid);
+  peer.command = command_of(peer.pid);
+  return peer;
+}
+
+}  // namespace uroce::service

@@ -1,0 +1,138 @@
+#include "service/user.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace uroce::service {
+
+namespace {
+
+/// An ordinary user's part of what there is, and the part that is left when all of them have theirs.
+constexpr uint64_t kShare = 4;
+constexpr uint64_t kReserve = 8;
+
+}  // namespace
+
+Charge::Charge(std::shared_ptr<User> user, Resource resource, uint64_t amount)
+    : user_(std::move(user)), resource_(resource), amount_(amount) {}
+
+Charge::Charge(Charge&& other) noexcept
+    : user_(std::move(other.user_)), resource_(other.resource_), amount_(std::exchange(other.amount_, 0)) {}
+
+Charge& Charge::operator=(Charge&& other) noexcept {
+  std::swap(user_, other.user_);
+  std::swap(resource_, other.resource_);
+  std::swap(amount_, other.amount_);
+  return *this;
+}
+
+Charge::~Charge() {
+  if (user_ != nullptr) user_->give_back(resource_, amount_);
+}
+
+Result<Charge> User::charge(Resource resource, uint64_t amount, const Peer& peer) {
+  const auto refused = users_.take(*this, resource, amount, peer);
+  if (!refused) return Charge(shared_from_this(), resource, amount);
+  refusals_.fetch_add(1, std::memory_order_relaxed);
+  const ResourceName& name = name_of(resource);
+  const std::string text =
+      refused->everybody
+          ? fmt::format(
+                "user {} would have {} {} with {} more; all ordinary users together have {} of {}, and the rest "
+                "is kept for root",
+                uid_, used(resource) + amount, name.plural, amount, refused->used, refused->limit)
+          : fmt::format("user {} has {} {} and asks for {} more; the limit is {} ({}); release some, or raise it", uid_,
+                        refused->used, name.plural, amount, refused->limit, name.setting);
+  users_.log_(uid_, fmt::format("process {} ({}) is refused: {}", peer.pid, peer.command, text));
+  return fail(resource == Resource::descriptor ? EMFILE : ENOMEM, text);
+}
+
+void User::give_back(Resource resource, uint64_t amount) {
+  used_[index(resource)].fetch_sub(amount, std::memory_order_relaxed);
+  if (privileged_) return;
+  const std::scoped_lock lock(users_.mutex_);
+  users_.ordinary_[resource] -= amount;
+}
+
+message::UserRow User::row() const {
+  message::UserRow row{.uid = uid_, .privileged = privileged_, .refusals = refusals_.load(std::memory_order_relaxed)};
+  for (const ResourceName& name : kResourceNames) {
+    const Peer typical{.uid = uid_, .privileged = privileged_};
+    row.budgets.push_back({.resource = std::string(name.setting.substr(name.setting.find('_') + 1)),
+                           .used = used(name.resource),
+                           .limit = users_.limit_of(*this, name.resource, typical.locked_bytes)});
+  }
+  return row;
+}
+
+Users::Users(const PerResource<uint64_t>& capacity, BudgetSettings settings, Log log)
+    : capacity_(capacity), settings_(std::move(settings)), log_(std::move(log)) {}
+
+void Users::configure(BudgetSettings settings) {
+  const std::scoped_lock lock(mutex_);
+  settings_ = std::move(settings);
+}
+
+void Users::set_capacity(Resource resource, uint64_t capacity) {
+  const std::scoped_lock lock(mutex_);
+  capacity_[resource] = capacity;
+}
+
+std::shared_ptr<User> Users::of(const Peer& peer) {
+  const std::scoped_lock lock(mutex_);
+  auto& known = users_[{peer.uid, peer.privileged}];
+  if (auto user = known.lock()) return user;
+  auto user = std::make_shared<User>(*this, peer.uid, peer.privileged);
+  known = user;
+  std::erase_if(users_, [](const auto& entry) { return entry.second.expired(); });
+  return user;
+}
+
+std::vector<message::UserRow> Users::rows(const Sight& sight) const {
+  std::vector<std::shared_ptr<User>> seen;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [key, known] : users_) {
+      auto user = known.lock();
+      if (user != nullptr && sight.client_of(user->uid())) seen.push_back(std::move(user));
+    }
+  }
+  std::vector<message::UserRow> rows;
+  for (const auto& user : seen) rows.push_back(user->row());
+  return rows;
+}
+
+uint64_t Users::limit_of(const User& user, Resource resource, uint64_t locked_bytes) const {
+  const std::scoped_lock lock(mutex_);
+  const auto own = std::ranges::find(settings_.users, user.uid(), &UserSettings::uid);
+  if (own != settings_.users.end() && own->limits[resource] != 0) return own->limits[resource];
+  if (settings_.limits[resource] != 0) return settings_.limits[resource];
+  const uint64_t all = capacity_[resource];
+  if (user.privileged()) return all;
+  // As for an RNIC, whose driver locks registered memory: a user that may lock more may register more.
+  if (resource == Resource::registered_bytes) return std::clamp(locked_bytes, all / kShare, all);
+  return std::max<uint64_t>(all / kShare, 1);
+}
+
+std::optional<Users::Verdict> Users::take(User& user, Resource resource, uint64_t amount, const Peer& peer) {
+  const uint64_t limit = limit_of(user, resource, peer.locked_bytes);
+  const std::scoped_lock lock(mutex_);
+  auto& used = user.used_[User::index(resource)];
+  const uint64_t own = used.load(std::memory_order_relaxed);
+  if (own > limit || amount > limit - own) return Verdict{.used = own, .limit = limit};
+  if (!user.privileged()) {
+    const uint64_t all = capacity_[resource];
+    uint64_t& sum = ordinary_[resource];
+    // Registered memory is the clients' own: there is nothing to keep back.
+    const uint64_t most = resource == Resource::registered_bytes ? UINT64_MAX : all - all / kReserve;
+    if (sum > most || amount > most - sum) return Verdict{.used = sum, .limit = most, .everybody = true};
+    sum += amount;
+  }
+  used.fetch_add(amount, std::memory_order_relaxed);
+  return std::nullopt;
+}
+
+}  // namespace uroce::service

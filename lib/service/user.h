@@ -1,0 +1,123 @@
+// Budgets: the share of the daemon's resources that one user may have, over all its programs together.
+//
+// A limit that the operator sets holds for each user, root included. Without one, an ordinary user may have a quarter
+// of what there is; all ordinary users together leave an eighth to root and to the daemon's own user, whom only the
+// devices limit. Any thread.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <uroce/error.h>
+
+#include "message/operator_messages.h"
+#include "service/peer.h"
+#include "service/resource.h"
+#include "service/sight.h"
+
+namespace uroce::service {
+
+class User;
+class Users;
+
+/// A part of a user's budget, given back at the end.
+class Charge {
+ public:
+  Charge() = default;
+  Charge(Charge&& other) noexcept;
+  Charge& operator=(Charge&& other) noexcept;
+  ~Charge();
+
+ private:
+  friend class User;
+  Charge(std::shared_ptr<User> user, Resource resource, uint64_t amount);
+
+  std::shared_ptr<User> user_{};
+  Resource resource_{};
+  uint64_t amount_ = 0;
+};
+
+/// All privileged peers with one uid are one user, and all others with it are another.
+class User : public std::enable_shared_from_this<User> {
+ public:
+  User(Users& users, uint32_t uid, bool privileged) : users_(users), uid_(uid), privileged_(privileged) {}
+
+  uint32_t uid() const { return uid_; }
+  bool privileged() const { return privileged_; }
+  /// Errors: ENOMEM, or EMFILE for descriptors, naming the user, its use, the limit and the setting. The log gets a
+  /// line about `peer`, at most one per user and kQuiet.
+  Result<Charge> charge(Resource resource, uint64_t amount, const Peer& peer);
+  uint64_t used(Resource resource) const { return used_[index(resource)].load(std::memory_order_relaxed); }
+  message::UserRow row() const;
+
+ private:
+  friend class Charge;
+  friend class Users;
+  static std::size_t index(Resource resource) { return static_cast<std::size_t>(resource); }
+  void give_back(Resource resource, uint64_t amount);
+
+  Users& users_;
+  const uint32_t uid_;
+  const bool privileged_;
+  std::array<std::atomic<uint64_t>, kResources> used_{};
+  std::atomic<uint64_t> refusals_{0};
+};
+
+/// One user's settings, [[user]] of the configuration.
+struct UserSettings {
+  std::string name{};  ///< of the user, as in the file
+  uint32_t uid = 0;
+  Limits limits{};  ///< 0: those of [limits]
+  bool operator==(const UserSettings&) const = default;
+};
+
+struct BudgetSettings {
+  Limits limits{};  ///< of each user
+  std::vector<UserSettings> users{};
+  bool operator==(const BudgetSettings&) const = default;
+};
+
+class Users {
+ public:
+  /// One line of audit log about user `uid`. Any thread; bounds the lines.
+  using Log = std::function<void(uint32_t uid, const std::string&)>;
+
+  /// `capacity`: what there is of each resource. Lives as long as its users.
+  Users(const PerResource<uint64_t>& capacity, BudgetSettings settings, Log log);
+
+  /// From now on; what a user has beyond a lower limit stays.
+  void configure(BudgetSettings settings);
+  /// A resource whose limit the operator sets elsewhere: the connections, by max_clients.
+  void set_capacity(Resource resource, uint64_t capacity);
+  std::shared_ptr<User> of(const Peer& peer);
+  /// Of the users with connections, as `sight` allows, in the order of UserRow::key().
+  std::vector<message::UserRow> rows(const Sight& sight) const;
+
+ private:
+  friend class User;
+  struct Verdict {
+    uint64_t used = 0, limit = 0;  ///< of the user, or of all ordinary users
+    bool everybody = false;
+  };
+  /// The user's own limit. `locked_bytes`: Peer's.
+  uint64_t limit_of(const User& user, Resource resource, uint64_t locked_bytes) const;
+  /// Nothing where it fits.
+  std::optional<Verdict> take(User& user, Resource resource, uint64_t amount, const Peer& peer);
+
+  mutable std::mutex mutex_;
+  PerResource<uint64_t> capacity_;
+  BudgetSettings settings_;
+  const Log log_;
+  PerResource<uint64_t> ordinary_{};  // used by all ordinary users together
+  std::map<std::pair<uint32_t, bool>, std::weak_ptr<User>> users_;
+};
+
+}  // namespace uroce::service

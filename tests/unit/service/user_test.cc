@@ -1,0 +1,146 @@
+#include "service/user.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <string>
+#include <vector>
+
+namespace uroce::service {
+namespace {
+
+const Peer kRoot{.pid = 1, .uid = 0, .privileged = true};
+const Peer kAlice{.pid = 2, .uid = 1001, .command = "alice"};
+const Peer kBob{.pid = 3, .uid = 1002};
+
+class BudgetTest : public testing::Test {
+ protected:
+  Users make(BudgetSettings settings = {}) {
+    PerResource<uint64_t> capacity;
+    for (const ResourceName& name : kResourceNames) capacity[name.resource] = 160;
+    return {capacity, std::move(settings),
+            [this](uint32_t uid, const std::string& line) { log_.push_back(std::to_string(uid) + ": " + line); }};
+  }
+  /// The most that `peer` gets, one by one.
+  std::vector<Charge> fill(Users& users, const Peer& peer, Resource resource = Resource::qp) {
+    std::vector<Charge> got;
+    const auto user = users.of(peer);
+    for (auto one = user->charge(resource, 1, peer); one; one = user->charge(resource, 1, peer)) {
+      got.push_back(std::move(*one));
+    }
+    return got;
+  }
+  static std::string refusal(Users& users, const Peer& peer, Resource resource = Resource::qp, uint64_t amount = 1) {
+    const auto refused = users.of(peer)->charge(resource, amount, peer);
+    return refused ? std::string("not refused") : refused.error().text;
+  }
+
+  std::vector<std::string> log_;
+};
+
+TEST_F(BudgetTest, AUserMayHaveAQuarterAndAllLeaveAnEighthToRoot) {
+  Users users = make();
+  const auto alice = fill(users, kAlice);
+  EXPECT_EQ(alice.size(), 40u);
+  EXPECT_EQ(refusal(users, kAlice),
+            "user 1001 has 40 queue pairs and asks for 1 more; the limit is 40 (max_qp); release some, or raise it");
+  const auto bob = fill(users, kBob);
+  EXPECT_EQ(bob.size(), 40u) << "another user's use does not count";
+  const auto third = fill(users, {.uid = 1003}), fourth = fill(users, {.uid = 1004});
+  EXPECT_EQ(third.size(), 40u);
+  EXPECT_EQ(fourth.size(), 20u);
+  EXPECT_EQ(refusal(users, {.uid = 1005}),
+            "user 1005 would have 1 queue pairs with 1 more; all ordinary users together have 140 of 140, and the rest "
+            "is kept for root");
+  EXPECT_EQ(fill(users, kRoot).size(), 160u) << "the device is what limits root";
+}
+
+TEST_F(BudgetTest, AChargeComesBackAtItsEnd) {
+  Users users = make();
+  const auto user = users.of(kAlice);
+  for (int round = 0; round < 3; ++round) {
+    auto all = fill(users, kAlice);
+    EXPECT_EQ(user->used(Resource::qp), 40u);
+    auto moved = std::move(all.back());
+    all.clear();
+    EXPECT_EQ(user->used(Resource::qp), 1u);
+  }
+  EXPECT_EQ(user->used(Resource::qp), 0u);
+  EXPECT_EQ(fill(users, kBob).size(), 40u);
+}
+
+TEST_F(BudgetTest, ProgramsOfOneUserShareItsBudget) {
+  Users users = make();
+  const auto first = fill(users, kAlice);
+  const Peer other{.pid = 77, .uid = kAlice.uid};
+  EXPECT_EQ(fill(users, other).size(), 0u);
+}
+
+TEST_F(BudgetTest, AConfiguredLimitHoldsForEachUserAndOnesOwnBeforeThat) {
+  Users users =
+      make({.limits = {{Resource::qp, 5}}, .users = {{.name = "bob", .uid = 1002, .limits = {{Resource::qp, 90}}}}});
+  EXPECT_EQ(fill(users, kAlice).size(), 5u);
+  EXPECT_EQ(fill(users, kRoot).size(), 5u);
+  EXPECT_EQ(fill(users, kBob).size(), 90u);
+  EXPECT_EQ(fill(users, kAlice, Resource::cq).size(), 40u) << "without a setting";
+  const auto held = fill(users, kAlice);
+  users.configure({.limits = {{Resource::qp, 3}}, .users = {}});
+  EXPECT_NE(refusal(users, kAlice).find("has 5 queue pairs and asks for 1 more; the limit is 3"), std::string::npos);
+}
+
+TEST_F(BudgetTest, AContainersRootIsAnotherUserThanRoot) {
+  Users users = make();
+  const Peer contained{.pid = 9, .uid = 0};
+  EXPECT_EQ(fill(users, contained).size(), 40u);
+  const auto all = fill(users, kRoot);
+  EXPECT_EQ(all.size(), 160u);
+  const auto outside = users.of(contained);
+  const auto rows = users.rows(Sight(kRoot));
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].key() + 1, rows[1].key());
+  EXPECT_FALSE(rows[0].privileged);
+  EXPECT_TRUE(users.rows(Sight(kAlice)).empty()) << "one sees oneself alone";
+}
+
+TEST_F(BudgetTest, WhoMayLockMemoryMayRegisterIt) {
+  Users users = make();
+  const auto most = [&](uint64_t locked_bytes) {
+    const Peer peer{.uid = 1001, .locked_bytes = locked_bytes};
+    return fill(users, peer, Resource::registered_bytes).size();
+  };
+  EXPECT_EQ(most(0), 40u);
+  EXPECT_EQ(most(8), 40u);
+  EXPECT_EQ(most(100), 100u);
+  EXPECT_EQ(most(UINT64_MAX), 160u) << "unlimited";
+}
+
+TEST_F(BudgetTest, AmountsThatWrapAreRefused) {
+  Users users = make();
+  const auto one = users.of(kAlice)->charge(Resource::queue_bytes, 1, kAlice);
+  ASSERT_TRUE(one);
+  EXPECT_NE(refusal(users, kAlice, Resource::queue_bytes, UINT64_MAX), "not refused");
+  const auto root = users.of(kRoot)->charge(Resource::queue_bytes, 1, kRoot);
+  EXPECT_NE(refusal(users, kRoot, Resource::queue_bytes, UINT64_MAX), "not refused");
+}
+
+TEST_F(BudgetTest, DescriptorsRunOutWithEmfile) {
+  Users users = make();
+  const auto all = fill(users, kAlice, Resource::descriptor);
+  EXPECT_EQ(users.of(kAlice)->charge(Resource::descriptor, 2, kAlice).error().code, EMFILE);
+  EXPECT_EQ(users.of(kAlice)->charge(Resource::qp, 1000, kAlice).error().code, ENOMEM);
+}
+
+TEST_F(BudgetTest, TheLogNamesTheUserAndTheProcess) {
+  Users users = make();
+  EXPECT_FALSE(users.of(kAlice)->charge(Resource::qp, 41, kAlice));
+  ASSERT_EQ(log_.size(), 1u);
+  EXPECT_EQ(log_[0],
+            "1001: process 2 (alice) is refused: user 1001 has 0 queue pairs and asks for 41 more; the limit is 40 "
+            "(max_qp); release some, or raise it");
+  const auto user = users.of(kAlice);
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(user->charge(Resource::qp, 41, kAlice));
+  EXPECT_EQ(user->row().refusals, 3u);
+}
+
+}  // namespace
+}  // namespace uroce::service
