@@ -29,7 +29,7 @@ ALLOWED = {
     "dropin/common": ("base",),
     "dropin/ibverbs": ("base", "dropin/common", "sharing"),
     "dropin/rdmacm": ("base", "dropin/common", "message"),
-    "dropin/rsocket": ("dropin/common", "dropin/rdmacm"),
+    "dropin/rsocket": ("base", "dropin/common", "dropin/rdmacm"),
     "dropin/sysfs": (),
     "pmd_glue": ("base", "client", "control", "message", "net", "service", "transport", "wire"),
     "apps/perf": ("pmd_glue", "transport"),

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -201,7 +203,10 @@ std::expected<Config, ConfigErrors> read_config_file(const std::string& path, co
   std::string text(kMostBytes + 1, '\0');
   if (in) in.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (!in.is_open() || in.bad() || (in.gcount() == 0 && errno == EISDIR)) {
-    return std::unexpected(ConfigErrors{fmt::format("cannot read {}: {}", path, std::strerror(errno))});
+    const int code = errno;
+    // A daemon that has given up root reads the file again at SIGHUP.
+    const std::string way_out = code == EACCES ? fmt::format("; let the user with id {} read it", geteuid()) : "";
+    return std::unexpected(ConfigErrors{fmt::format("cannot read {}: {}{}", path, std::strerror(code), way_out)});
   }
   text.resize(static_cast<std::size_t>(in.gcount()));
   if (text.size() > kMostBytes) {

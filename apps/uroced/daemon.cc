@@ -4,12 +4,12 @@
 #include <fmt/ranges.h>
 #include <sys/resource.h>
 #include <systemd/sd-daemon.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <uroce/version.h>
 #include <atomic>
 #include <cerrno>
+#include <ctime>
 #include <filesystem>
 #include <system_error>
 #include <thread>

@@ -45,10 +45,20 @@ bool has_net_admin(int32_t pid) {
   return false;
 }
 
+/// Every user may read this file, while prlimit(2) tells only root and the process's own user.
 uint64_t locked_bytes_of(int32_t pid) {
-  rlimit limit{};
-  if (prlimit(pid, RLIMIT_MEMLOCK, nullptr, &limit) != 0) return 0;
-  return limit.rlim_cur;
+  constexpr std::string_view kKey = "Max locked memory";
+  std::ifstream file(fmt::format("/proc/{}/limits", pid));
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(kKey)) continue;
+    const std::size_t at = line.find_first_not_of(' ', kKey.size());
+    if (at == std::string::npos) return 0;
+    if (line.compare(at, 9, "unlimited") == 0) return RLIM_INFINITY;
+    uint64_t bytes = 0;
+    std::from_chars(line.data() + at, line.data() + line.size(), bytes);
+    return bytes;
+  }
+  return 0;
 }
 
 /// A daemon that gave its own privileges up may not read another user's link. Then the ranges of uids tell, which

@@ -122,6 +122,22 @@ class FromRoot(Daemon):
         self.check_threads(program, GAMES)
         self.end(program)
 
+    def test_an_ordinary_user_may_run_it(self):
+        self.socket.parent.mkdir()
+        os.chown(self.socket.parent, OTHER, OTHER)
+        before = ("setpriv", f"--reuid={OTHER}", f"--regid={OTHER}", "--clear-groups")
+        program = self.launch("--demo", eal_args=["--lcores", f"(0-1)@{harness.CPUS[0]}", *eal(huge=False)[2:]], before=before,
+                              env={"XDG_RUNTIME_DIR": str(self.socket.parent)})
+        self.check_threads(program, OTHER)
+        self.traffic(user=OTHER)
+        self.end(program)
+        self.assertFalse(self.socket.exists())
+
+    def test_root_of_a_container_that_cannot_change_users(self):
+        program = self.start(["unshare", "--user", "--map-root-user", UROCED, *eal(huge=False), "--", "--demo", "--socket", self.socket,
+                              *AS_GAMES])
+        self.assertIn('set privilege.user to "" to stay root', self.finish(program, 30, 1))
+
     def test_captures_are_for_root_and_the_user(self):
         self.launch("--demo", *AS_GAMES)
         words = ("capture", "-w", "/dev/null", "--device", "uroce0", "--seconds", "0.1")

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdarg>
 
+#include "base/no_cancel.h"
 #include "dropin/common/report.h"
 #include "dropin/rsocket/datagram.h"
 #include "dropin/rsocket/stream.h"
@@ -48,6 +49,7 @@ bool served(int domain, int type, int protocol) {
 extern "C" {
 
 int rsocket(int domain, int type, int protocol) {
+  const uroce::NoCancel guard;
   if (!served(domain, type, protocol)) return minus_one(ENOTSUP);
   std::shared_ptr<Socket> made;
   if (type == SOCK_STREAM) {
@@ -81,6 +83,7 @@ int rshutdown(int fd, int how) {
 }
 
 int rclose(int fd) {
+  const uroce::NoCancel guard;
   const auto socket = table::remove(fd);
   if (socket == nullptr) return minus_one(EBADF);
   socket->close();

@@ -5,6 +5,7 @@
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
+#include <rdma/rsocket.h>
 #include <unistd.h>
 
 #include <array>
@@ -162,6 +163,18 @@ void use_connections(const char* address) {
   });
 }
 
+void use_sockets(const char* address) {
+  int socket = -1;
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  inet_pton(AF_INET, address, &to.sin_addr);
+  completes("rsocket", [&] { return (socket = rsocket(AF_INET, SOCK_STREAM, 0)) >= 0; });
+  completes("rbind", [&] { return rbind(socket, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0; });
+  completes("rlisten", [&] { return rlisten(socket, 1) == 0; });
+  can_be_cancelled("raccept", [&] { raccept(socket, nullptr, nullptr); });
+  completes("rclose", [&] { return rclose(socket) == 0; });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -170,6 +183,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < 20; ++i) {
     use_objects(context);
     use_connections(argv[1]);
+    use_sockets(argv[1]);
   }
   completes("ibv_close_device", [&] { return ibv_close_device(context) == 0; });
   std::puts("all calls completed");

@@ -88,5 +88,25 @@ TEST(Peer, ItsLimitOfLockedMemoryIsKnown) {
   EXPECT_EQ(peer.locked_bytes, 65536u);
 }
 
+TEST(Peer, ADaemonThatGaveRootUpKnowsTheLimitAsWell) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  constexpr uid_t kOrdinary = 4711;
+  const pid_t daemon = fork();
+  if (daemon == 0) {
+    bool prepared = false;
+    if (setresuid(kOrdinary, kOrdinary, 0) != 0) _exit(2);
+    const Peer peer = peer_of_child(
+        [] {
+          const rlimit limit{.rlim_cur = 65536, .rlim_max = 65536};
+          return setresuid(0, 0, 0) == 0 && setrlimit(RLIMIT_MEMLOCK, &limit) == 0;
+        },
+        prepared);
+    _exit(prepared && peer.uid == 0 && peer.locked_bytes == 65536 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(daemon, &status, 0), daemon);
+  EXPECT_EQ(status, 0);
+}
+
 }  // namespace
 }  // namespace uroce::service

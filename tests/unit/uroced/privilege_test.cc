@@ -14,6 +14,8 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -30,8 +32,7 @@ namespace {
 
 constexpr uid_t kNobody = 65534;
 
-/// Rights cannot be had back, so each test gives up those of a child. Its exit code: 0, or the line of the first
-/// failure.
+/// Rights cannot be had back, so each test gives up those of a child. Its exit code: 0 for success.
 int in_child(const std::function<int()>& work) {
   const pid_t child = fork();
   if (child == 0) _exit(work() & 0xff);
@@ -39,8 +40,12 @@ int in_child(const std::function<int()>& work) {
   waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
+int failed(int line, const char* condition) {
+  std::fprintf(stderr, "line %d of the child: %s: %s\n", line, condition, std::strerror(errno));
+  return 1;
+}
 #define MUST(condition) \
-  if (!(condition)) return __LINE__
+  if (const bool held = static_cast<bool>(condition); !held) return failed(__LINE__, #condition)
 
 /// The fields of /proc/self/task/*/status, thread by thread.
 std::vector<std::map<std::string, std::string>> threads() {
