@@ -45,7 +45,7 @@ Result<Reply> open_device(ClientState& client, const message::OpenDevice& reques
   }
   control::Device& device = **found;
   auto arena = std::make_shared<Arena>(client.limits.max_queue_bytes);
-  auto session = control::DeviceSession::open(*found, arena);
+  auto session = control::DeviceSession::open(*found, arena, {.user = client.uid});
   if (!session) return std::unexpected(session.error());
   int ends[2];
   if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) {
