@@ -27,6 +27,7 @@ struct EngineLoop {
         gids(config.gids),
         dispatcher(ctx),
         table(config),
+        routes(config.seed.plain_seed("routes")),
         tasks(kMaxTasks),
         parsed(kParseBurst),
         found(kParseBurst) {}
