@@ -16,9 +16,11 @@ inline constexpr uint32_t kTurn = 256;       ///< a queue pair's turn, whatever 
 inline constexpr uint32_t kTimer = 512;      ///< a timer that ended
 inline constexpr uint32_t kQpTurn = 1 << 17;   ///< the most that a queue pair does while another of its client waits
 inline constexpr uint32_t kQuantum = 1 << 14;  ///< what each user, and each client of a user, may do in a round
-/// The most that an engine with several clients sends before it looks for frames and doorbells again: some microseconds,
-/// for which a message may have to wait.
-inline constexpr uint32_t kSharedPoll = 3 << 14;
+/// The most that an engine with several clients sends before it looks for frames and doorbells again: some
+/// microseconds, for which a message may have to wait.
+inline constexpr uint32_t kSharedPoll = 6 << 14;
+/// The same while one of them sends little: its messages wait for a few frames alone.
+inline constexpr uint32_t kSparsePoll = 3 << 13;
 inline constexpr uint32_t kUnlimited = UINT32_MAX;
 
 }  // namespace uroce::transport::work

@@ -84,6 +84,12 @@ class FairQueue {
     return &qp;
   }
   uint32_t allowance() const { return allowance_; }
+  /// The work of a poll where several clients have queue pairs: less for a while after a client had little to do.
+  uint32_t poll_allowance() {
+    if (sparse_polls_ == 0) return work::kSharedPoll;
+    --sparse_polls_;
+    return work::kSparsePoll;
+  }
   /// Charges the QP that came last.
   void charge(uint32_t work) {
     if (charged_ != nullptr) [[unlikely]]
@@ -107,6 +113,7 @@ class FairQueue {
   struct Client {
     List<Qp, QpLink> qps;
     uint32_t qp_turn_left = work::kQpTurn;  ///< of the first one's turn
+    uint64_t done = 0;                      ///< since it came
     User* user = nullptr;
     Deficit deficit;
     ListLink<Client> link;
@@ -118,13 +125,18 @@ class FairQueue {
     ListLink<User> link;
   };
 
+  static constexpr uint32_t kSparsePolls = 1024;  // some milliseconds
+  static constexpr uint32_t kLittle = work::kQuantum / 4;
+
   void enter(Client& client) {
+    client.done = 0;
     client.user->clients.push_back(client);
     if (!client.user->link.listed) turns_.push_back(*client.user);
   }
   void leave(Client& client) {
     User& user = *client.user;
     if (charged_ == &client) charged_ = nullptr;
+    if (client.done < kLittle) sparse_polls_ = kSparsePolls;
     client.deficit.leave();
     user.clients.remove(client);
     if (!user.clients.empty()) return;
@@ -155,6 +167,7 @@ class FairQueue {
   }
   void end_turn(Client& client, uint32_t work) {
     User& user = *client.user;
+    client.done += work;
     // A queue pair goes on in its client's next turn: changing from one to another costs cache misses.
     if (work < client.qp_turn_left && client.qps.back() == served_) {
       client.qps.rotate_back();
@@ -173,6 +186,7 @@ class FairQueue {
   Qp* served_ = nullptr;                // that QP
   uint32_t allowance_ = work::kUnlimited;
   uint32_t waiting_ = 0;
+  uint32_t sparse_polls_ = 0;
 };
 
 }  // namespace uroce::transport

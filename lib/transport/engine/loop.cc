@@ -86,6 +86,7 @@ void EngineLoop::deliver_to_group(const wire::Packet& packet) {
     if (const wire::Drop reason = admit(ctx, gids, packet, qp, true); reason != wire::Drop::none) {
       ctx.count_drop(reason);
     } else {
+      owe(qp->tx.owner, work::kReceived + static_cast<uint32_t>(packet.payload.size()));
       dispatcher.apply(*qp, on_datagram(ctx, *qp, packet));
     }
   }
@@ -150,9 +151,9 @@ bool EngineLoop::flush() {
 }
 
 bool EngineLoop::send_bursts(FrameSink& sink) {
-  const RunQueue& queue = dispatcher.run_queue();
+  RunQueue& queue = dispatcher.run_queue();
   bool any = false;
-  uint32_t left = owners.shared() ? work::kSharedPoll : work::kUnlimited;
+  uint32_t left = owners.shared() ? queue.poll_allowance() : work::kUnlimited;
   for (uint32_t burst = 0; burst < kBurstsPerPoll && left > 0 && !queue.empty(); ++burst) {
     ctx.builder.begin(sink.room());
     if (ctx.builder.burst_full()) break;

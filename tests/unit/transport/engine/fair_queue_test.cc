@@ -135,6 +135,27 @@ TEST_F(Sharing, OneThatComesIsServedAfterAQuantum) {
   EXPECT_LE(before, work::kQuantum + kWork);
 }
 
+TEST_F(Sharing, PollsAreShortWhileAClientSendsLittle) {
+  add(2, 2, 10);
+  add(3, 3, 10);
+  serve(100);
+  EXPECT_EQ(queue_.poll_allowance(), work::kSharedPoll);
+  queue_.set_user(1, 1, 1);
+  BareQp pings(5000);
+  pings->tx.owner = 1;
+  queue_.push(*pings);
+  for (;;) {
+    Qp* qp = queue_.pop();
+    if (qp != &*pings) queue_.push(*qp);
+    queue_.charge(qp == &*pings ? 100 : kWork);
+    if (qp == &*pings) break;
+  }
+  serve(100);
+  EXPECT_EQ(queue_.poll_allowance(), work::kSparsePoll);
+  for (int polls = 0; polls < 2000; ++polls) static_cast<void>(queue_.poll_allowance());
+  EXPECT_EQ(queue_.poll_allowance(), work::kSharedPoll) << "it has not come back";
+}
+
 // Clients that come and go leave nothing behind.
 TEST_F(Sharing, ClientsLeaveWithWhatWaited) {
   add(1, 1, 3);
