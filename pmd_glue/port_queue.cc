@@ -11,6 +11,8 @@ namespace uroce::glue {
 
 namespace {
 
+constexpr uint32_t kRxBursts = 8;  // of a round
+
 std::span<const std::byte> bytes_of(const rte_mbuf* mbuf) {
   return {rte_pktmbuf_mtod(mbuf, const std::byte*), mbuf->data_len};
 }
@@ -42,7 +44,7 @@ bool PortQueue::round(const TscClock& clock) {
     return parts_.engine.poll(*sink_, now) ||
            handed_over;  // poll() sends nothing: while the link is down the sink has no room
   }
-  bool worked = queue_ && receive(now);
+  bool worked = queue_ && receive_bursts(now);
   worked = receive_handed_over(now) || worked;
   worked = parts_.engine.poll(*sink_, now) || worked;
   if (sink_->pending()) worked = sink_->flush() || worked;
@@ -73,10 +75,20 @@ uint16_t PortQueue::rx_burst(std::span<rte_mbuf*> out) {
   return whole;
 }
 
-bool PortQueue::receive(Nanos now) {
+// More at once than an engine sends: frames that wait here would delay the messages of all clients.
+bool PortQueue::receive_bursts(Nanos now) {
+  uint32_t bursts = 0;
+  for (; bursts < kRxBursts; ++bursts) {
+    const uint16_t count = receive(now);
+    if (count < kBurst) return bursts != 0 || count != 0;
+  }
+  return true;
+}
+
+uint16_t PortQueue::receive(Nanos now) {
   std::array<rte_mbuf*, kBurst> burst;
   const uint16_t count = rx_burst(burst);
-  if (count == 0) return false;
+  if (count == 0) return 0;
   counters_.received.add(count);
   for (uint16_t i = 0; i < count; ++i) rte_prefetch0(rte_pktmbuf_mtod(burst[i], void*));
 
@@ -115,7 +127,7 @@ bool PortQueue::receive(Nanos now) {
   }
   if (ours != 0) parts_.engine.on_frames({frames.data(), ours}, now);
   rte_pktmbuf_free_bulk(burst.data(), static_cast<unsigned>(done));
-  return true;
+  return count;
 }
 
 bool PortQueue::receive_handed_over(Nanos now) {

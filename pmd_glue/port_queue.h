@@ -83,7 +83,10 @@ class PortQueue {
  private:
   void change_tap(FrameTap* tap);
   uint16_t rx_burst(std::span<rte_mbuf*> out);
-  bool receive(Nanos now);
+  /// True when there was a frame.
+  bool receive_bursts(Nanos now);
+  /// Returns how many frames came, at most kBurst.
+  uint16_t receive(Nanos now);
   bool receive_handed_over(Nanos now);
   bool send_slow();
   bool make_contiguous(rte_mbuf*& mbuf);

@@ -19,32 +19,33 @@ static_assert(kMaxSessions <= transport::Doorbells::kMaxRings, "an engine polls 
 }  // namespace
 
 Result<std::shared_ptr<DeviceSession>> DeviceSession::open(std::shared_ptr<Device> device,
-                                                           std::shared_ptr<QueueAllocator> allocator) {
+                                                           std::shared_ptr<QueueAllocator> allocator,
+                                                           const transport::Owner& owner) {
   if (allocator == nullptr) allocator = std::make_shared<HeapAllocator>();
   auto fd = EventFd::create();
   if (!fd) return std::unexpected(fd.error());
-  Device& owner = *device;
-  ObjectRegistry& objects = owner.objects();
-  const auto lock = owner.runner().lock();
-  if (auto alive = owner.check_alive(); !alive) return std::unexpected(alive.error());
+  Device& opened = *device;
+  ObjectRegistry& objects = opened.objects();
+  const auto lock = opened.runner().lock();
+  if (auto alive = opened.check_alive(); !alive) return std::unexpected(alive.error());
   const auto id = objects.take_session();
   if (!id) return std::unexpected(id.error());
   // A slot per queue pair, and as many again for doorbells of queue pairs that were destroyed before they were read.
-  const uint32_t entries = 2 * std::bit_ceil(owner.config().max_qp);
-  auto memory = allocator->allocate(queues::DoorbellPlace::bytes(entries, owner.engines()));
+  const uint32_t entries = 2 * std::bit_ceil(opened.config().max_qp);
+  auto memory = allocator->allocate(queues::DoorbellPlace::bytes(entries, opened.engines()));
   if (!memory) {
     objects.give_back_session();
     objects.session_numbers().give_back(*id);
     return std::unexpected(memory.error());
   }
-  auto events = std::make_unique<AsyncEventQueue>(std::move(*fd), owner.config().max_qp + kAsyncEventsBeyondQps);
+  auto events = std::make_unique<AsyncEventQueue>(std::move(*fd), opened.config().max_qp + kAsyncEventsBeyondQps);
   auto session = std::unique_ptr<DeviceSession>(
       new DeviceSession(std::move(device), *id, std::move(allocator), std::move(events), std::move(*memory), entries));
-  if (auto attached = session->attach(); !attached) {
+  if (auto attached = session->attach(owner); !attached) {
     objects.give_back_session();
     return std::unexpected(attached.error());
   }
-  owner.events().add_listener(*session->events_);
+  opened.events().add_listener(*session->events_);
   return std::shared_ptr<DeviceSession>(session.release(), &DeviceSession::destroy);
 }
 
@@ -68,12 +69,12 @@ queues::DoorbellPoster DeviceSession::doorbell(uint32_t engine) const {
   return {doorbell_memory(engine), doorbell_entries_};
 }
 
-Result<void> DeviceSession::attach() {
+Result<void> DeviceSession::attach(const transport::Owner& owner) {
   for (uint32_t index = 0; index < device_->engines(); ++index) {
     const queues::DoorbellReader reader(doorbell_memory(index), doorbell_entries_);
     bool has_room = true;
-    const auto work = [&has_room, reader, id = id_](transport::Engine& engine) {
-      has_room = engine.attach_doorbells(reader, id);
+    const auto work = [&has_room, reader, id = id_, owner](transport::Engine& engine) {
+      has_room = engine.attach_doorbells(reader, id, owner);
     };
     auto ran = device_->runner().run(index, work);
     if (ran && !has_room) {

@@ -31,10 +31,12 @@ class Window;
 /// Each create call is defined beside its object: create_cq() in cq.cc, create_srq() in srq.cc, and so on.
 class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
  public:
-  /// A new, empty set of resources. `allocator` places its queues; nullptr for memory of this process.
+  /// A new, empty set of resources. `allocator` places its queues; nullptr for memory of this process. `owner`: whom it
+  /// is opened for, by which engines share their time. Without a user it counts as this process's.
   /// Errors: ENOMEM (1024 sessions, or doorbell rings of one engine), ENODEV, ETIMEDOUT.
   static Result<std::shared_ptr<DeviceSession>> open(std::shared_ptr<Device> device,
-                                                     std::shared_ptr<QueueAllocator> allocator = nullptr);
+                                                     std::shared_ptr<QueueAllocator> allocator = nullptr,
+                                                     const transport::Owner& owner = {});
   ~DeviceSession();
   DeviceSession(const DeviceSession&) = delete;
   DeviceSession& operator=(const DeviceSession&) = delete;
@@ -85,7 +87,7 @@ class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
                 uint32_t doorbell_entries);
   std::byte* doorbell_memory(uint32_t engine) const;
   /// Lets every engine poll this session's doorbells. After an error none does. The caller holds the lock.
-  Result<void> attach();
+  Result<void> attach(const transport::Owner& owner);
   /// The first `engines` engines poll them no more. False: one did not reply, and may still poll. The lock is held.
   bool detach(uint32_t engines);
   /// Gives back the number, or keeps what an engine may still use. The lock is held.

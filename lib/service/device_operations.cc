@@ -47,7 +47,7 @@ Result<Reply> open_device(ClientState& client, const message::OpenDevice& reques
   auto arena = std::make_shared<Arena>([user = client.user, peer = client.peer](uint64_t bytes) {
     return user->charge(Resource::queue_bytes, bytes, peer);
   });
-  auto session = control::DeviceSession::open(*found, arena);
+  auto session = control::DeviceSession::open(*found, arena, client.user->owner());
   if (!session) return std::unexpected(session.error());
   int ends[2];
   if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) {

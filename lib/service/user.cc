@@ -57,6 +57,12 @@ void User::give_back(Resource resource, uint64_t amount) {
   users_.ordinary_[resource] -= amount;
 }
 
+transport::Owner User::owner() const {
+  const std::scoped_lock lock(users_.mutex_);
+  const UserSettings* const own = users_.settings_of(uid_);
+  return {.user = number_, .weight = own != nullptr ? own->weight : 1};
+}
+
 bool User::may_register_files() const {
   const std::scoped_lock lock(users_.mutex_);
   return users_.settings_.file_memory;
@@ -90,7 +96,8 @@ std::shared_ptr<User> Users::of(const Peer& peer) {
   const std::scoped_lock lock(mutex_);
   auto& known = users_[{peer.uid, peer.privileged}];
   if (auto user = known.lock()) return user;
-  auto user = std::make_shared<User>(*this, peer.uid, peer.privileged);
+  // Numbers begin again after 2^32 users. By then the first ones are gone.
+  auto user = std::make_shared<User>(*this, last_number_++, peer.uid, peer.privileged);
   known = user;
   std::erase_if(users_, [](const auto& entry) { return entry.second.expired(); });
   return user;
@@ -110,10 +117,15 @@ std::vector<message::UserRow> Users::rows(const Sight& sight) const {
   return rows;
 }
 
+const UserSettings* Users::settings_of(uint32_t uid) const {
+  const auto own = std::ranges::find(settings_.users, uid, &UserSettings::uid);
+  return own != settings_.users.end() ? &*own : nullptr;
+}
+
 uint64_t Users::limit_of(const User& user, Resource resource, uint64_t locked_bytes) const {
   const std::scoped_lock lock(mutex_);
-  const auto own = std::ranges::find(settings_.users, user.uid(), &UserSettings::uid);
-  if (own != settings_.users.end() && own->limits[resource] != 0) return own->limits[resource];
+  const UserSettings* const own = settings_of(user.uid());
+  if (own != nullptr && own->limits[resource] != 0) return own->limits[resource];
   if (settings_.limits[resource] != 0) return settings_.limits[resource];
   const uint64_t all = capacity_[resource];
   if (user.privileged()) return all;

@@ -22,6 +22,7 @@
 #include "service/peer.h"
 #include "service/resource.h"
 #include "service/sight.h"
+#include "transport/engine/owners.h"
 
 namespace uroce::service {
 
@@ -48,10 +49,14 @@ class Charge {
 /// All privileged peers with one uid are one user, and all others with it are another.
 class User : public std::enable_shared_from_this<User> {
  public:
-  User(Users& users, uint32_t uid, bool privileged) : users_(users), uid_(uid), privileged_(privileged) {}
+  /// `number`: no other user's while this one lives.
+  User(Users& users, uint32_t number, uint32_t uid, bool privileged)
+      : users_(users), number_(number), uid_(uid), privileged_(privileged) {}
 
   uint32_t uid() const { return uid_; }
   bool privileged() const { return privileged_; }
+  /// The user as engines know it, with its present weight.
+  transport::Owner owner() const;
   /// Whether shared mappings of files on a disk may be registered.
   bool may_register_files() const;
   /// Errors: ENOMEM, or EMFILE for descriptors, naming the user, its use, the limit and the setting. The log gets a
@@ -67,6 +72,7 @@ class User : public std::enable_shared_from_this<User> {
   void give_back(Resource resource, uint64_t amount);
 
   Users& users_;
+  const uint32_t number_;
   const uint32_t uid_;
   const bool privileged_;
   std::array<std::atomic<uint64_t>, kResources> used_{};
@@ -77,7 +83,8 @@ class User : public std::enable_shared_from_this<User> {
 struct UserSettings {
   std::string name{};  ///< of the user, as in the file
   uint32_t uid = 0;
-  Limits limits{};  ///< 0: those of [limits]
+  uint32_t weight = 1;  ///< its share of the engines' time relative to others', 1..Owner::kMaxWeight
+  Limits limits{};      ///< 0: those of [limits]
   bool operator==(const UserSettings&) const = default;
 };
 
@@ -110,6 +117,8 @@ class Users {
     uint64_t used = 0, limit = 0;  ///< of the user, or of all ordinary users
     bool everybody = false;
   };
+  /// nullptr without a [[user]] of its uid. The caller holds mutex_.
+  const UserSettings* settings_of(uint32_t uid) const;
   /// The user's own limit. `locked_bytes`: Peer's.
   uint64_t limit_of(const User& user, Resource resource, uint64_t locked_bytes) const;
   /// Nothing where it fits.
@@ -121,6 +130,7 @@ class Users {
   const Log log_;
   PerResource<uint64_t> ordinary_{};  // used by all ordinary users together
   std::map<std::pair<uint32_t, bool>, std::weak_ptr<User>> users_;
+  uint32_t last_number_ = 0;
 };
 
 }  // namespace uroce::service

@@ -31,6 +31,18 @@ void TestEndpoint::make_engine(uint32_t doorbell_position) {
   require(engine_->attach_doorbells(doorbells, kDoorbellRing), "the engine did not take the doorbells");
 }
 
+queues::DoorbellPoster& TestEndpoint::doorbells(uint32_t client) {
+  return client == kDoorbellRing ? poster_ : clients_.at(client - kDoorbellRing - 1).poster;
+}
+
+uint32_t TestEndpoint::add_client(const transport::Owner& owner) {
+  const Client& added = clients_.emplace_back();
+  const auto ring = static_cast<uint32_t>(kDoorbellRing + clients_.size());
+  const queues::DoorbellReader doorbells(added.memory.get(), kDoorbells);
+  require(engine_->attach_doorbells(doorbells, ring, owner), "the engine did not take the doorbells");
+  return ring;
+}
+
 void TestEndpoint::move_to_new_engine(Nanos now, Nanos clock_ahead) {
   std::vector<std::vector<std::byte>> snapshots;
   for (auto& qp : qps_) snapshots.push_back(qp->leave_engine(now + clock_ahead_));
@@ -138,8 +150,7 @@ TestQp::TestQp(TestEndpoint& endpoint, const Options& options)
   spec.sq = sq_.place;
   spec.rq = rq_.place;
   spec.sq_doorbell = flag_;
-  spec.doorbell_ring = TestEndpoint::kDoorbellRing;
-  spec.doorbell_ring = 1;  // As attached by TestEndpoint.
+  spec.doorbell_ring = options.client;
   spec.send_cq = &options.send_cq->writer();
   spec.recv_cq = &options.recv_cq->writer();
   spec.srq = options.srq == nullptr ? nullptr : &options.srq->srq();
@@ -170,7 +181,7 @@ transport::QpTransportStatus TestQp::status() const { return endpoint_.engine().
 
 QpAttr TestQp::query() const { return endpoint_.engine().query(*qp_); }
 
-void TestQp::ring() { endpoint_.doorbells().ring(*flag_, options_.qpn); }
+void TestQp::ring() { endpoint_.doorbells(options_.client).ring(*flag_, options_.qpn); }
 
 bool TestQp::post_send(const SendRequest& request) {
   if (send_producer_.room() == 0) return false;

@@ -89,6 +89,7 @@ class TestQp {
     TestCq* send_cq = nullptr;
     TestCq* recv_cq = nullptr;
     TestSrq* srq = nullptr;
+    uint32_t client = 1;  ///< TestEndpoint::add_client()
   };
   TestQp(TestEndpoint& endpoint, const Options& options);
   ~TestQp();
@@ -154,8 +155,11 @@ class TestEndpoint {
   EventLog& events() { return events_; }
   FrameCapture& sink() { return sink_; }
   const EndpointOptions& options() const { return options_; }
-  queues::DoorbellPoster& doorbells() { return poster_; }
+  queues::DoorbellPoster& doorbells(uint32_t client = kDoorbellRing);
   std::byte* doorbell_memory() { return doorbell_memory_.get(); }
+
+  /// Another client with a doorbell ring of its own. Lives as long as the endpoint; not in a move to a new engine.
+  uint32_t add_client(const transport::Owner& owner);
 
   TestCq& make_cq(uint32_t entries = 1024);
   TestSrq& make_srq(uint32_t entries, uint32_t max_sge = 4, memory::PdId pd = 1);
@@ -197,6 +201,11 @@ class TestEndpoint {
   FrameCapture sink_;
   AlignedBytes doorbell_memory_ = make_aligned(queues::doorbell_bytes(kDoorbells));
   queues::DoorbellPoster poster_{doorbell_memory_.get(), kDoorbells};
+  struct Client {
+    AlignedBytes memory = make_aligned(queues::doorbell_bytes(kDoorbells));
+    queues::DoorbellPoster poster{memory.get(), kDoorbells};
+  };
+  std::vector<Client> clients_;  // from the second on
   // The engine outlives QPs, which detach themselves, and dies before the queues it writes.
   std::vector<std::unique_ptr<TestRegion>> test_regions_;
   std::vector<std::unique_ptr<TestCq>> cqs_;

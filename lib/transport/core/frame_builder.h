@@ -7,6 +7,7 @@
 
 #include "base/psn.h"
 #include "transport/core/seam.h"
+#include "transport/core/work.h"
 #include "wire/packet.h"
 
 namespace uroce::transport {
@@ -29,10 +30,26 @@ class FrameBuilder {
   void begin(std::size_t room) {
     used_ = 0;
     limit_ = room < frames_.size() ? room : frames_.size();
+    begin_turn();
   }
-  bool full() const { return used_ == limit_; }
+  /// Starts a queue pair's turn in the burst. It ends when the burst is full or `allowance` (work.h) is used up; the
+  /// last frame may go beyond it.
+  void begin_turn(uint32_t allowance = work::kUnlimited) {
+    work_ = 0;
+    allowance_ = allowance;
+    turn_end_ = limit_;
+  }
+  /// The turn is over.
+  bool full() const { return used_ == turn_end_; }
+  bool burst_full() const { return used_ == limit_; }
+  /// The turn's work so far.
+  uint32_t work() const { return work_; }
   /// Gives up room for one frame of the burst.
-  void forgo() { --limit_; }
+  void forgo() {
+    --limit_;
+    turn_end_ = limit_;
+    add_work(work::kFrame);
+  }
   std::span<const TxFrame> frames() const { return {frames_.data(), used_}; }
 
   /// The next frame and where its extended headers go. Payload spans are added by add_payload(), in order; then
@@ -73,12 +90,20 @@ class FrameBuilder {
               BthFlags flags = {});
 
  private:
+  void add_work(uint32_t added) {
+    work_ += added;
+    if (work_ >= allowance_) turn_end_ = used_;
+  }
+
   std::vector<TxFrame> frames_;
   std::vector<PayloadSpan> spans_;
   std::vector<std::array<std::byte, kScratchBytes>> scratch_;
   uint32_t spray_mask_;
   std::size_t used_ = 0;
   std::size_t limit_ = 0;
+  std::size_t turn_end_ = 0;  // limit_, or used_ when the turn is over
+  uint32_t work_ = 0;
+  uint32_t allowance_ = work::kUnlimited;
 };
 
 inline void FrameBuilder::finish(TxFrame& frame, const Destination& to, wire::Opcode opcode, Psn psn,
@@ -105,6 +130,7 @@ inline void FrameBuilder::finish(TxFrame& frame, const Destination& to, wire::Op
   frame.ip_version = route.ip_version;
   frame.loopback = to.loopback;
   ++used_;
+  add_work(work::kFrame + frame.payload_length);
 }
 
 }  // namespace uroce::transport

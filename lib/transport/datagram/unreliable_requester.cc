@@ -2,7 +2,6 @@
 
 #include "transport/datagram/uc.h"
 #include "transport/datagram/ud.h"
-#include "transport/qp/error.h"
 #include "transport/qp/local_operation.h"
 #include "transport/qp/memory_window_order.h"
 #include "transport/qp/work_queue.h"
@@ -36,8 +35,7 @@ bool start(Context& ctx, Qp& qp, SendSlot& slot) {
 
 Outcome transmit_unreliable(Context& ctx, Qp& qp) {
   auto& tx = qp.tx;
-  if (qp.state == QpState::error) static_cast<void>(flush_posted(ctx, qp));
-  if (qp.state == QpState::sqe) return flush_sends(ctx, qp);
+  if (qp.state == QpState::error || qp.state == QpState::sqe || qp.flushing) return Outcome::act(Outcome::kFlush);
   if (qp.state != QpState::rts && qp.state != QpState::sqd) return {};
   Outcome out;
   while (!ctx.builder.full()) {

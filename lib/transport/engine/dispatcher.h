@@ -25,11 +25,14 @@ class Dispatcher {
   /// Afterwards no list and no timer refers to the QP.
   void forget(Qp& qp) {
     run_queue_.remove(qp);
+    flush_queue_.remove(qp);
     timers_.forget(qp);
   }
 
   RunQueue& run_queue() { return run_queue_; }
   const RunQueue& run_queue() const { return run_queue_; }
+  FlushQueue& flush_queue() { return flush_queue_; }
+  const FlushQueue& flush_queue() const { return flush_queue_; }
   QpTimers& timers() { return timers_; }
   const QpTimers& timers() const { return timers_; }
   /// QPs whose requests complete once the burst being built has been taken (Outcome::kCompleteWhenSent).
@@ -41,12 +44,15 @@ class Dispatcher {
 
   Context& ctx_;
   RunQueue run_queue_;
+  FlushQueue flush_queue_;
   QpTimers timers_;
   std::vector<Qp*> sent_;
 };
 
 inline void Dispatcher::act(Qp& qp, Outcome found) {
   if (found.has(Outcome::kWake)) run_queue_.push(qp);
+  if (found.has(Outcome::kFlush)) [[unlikely]]
+    flush_queue_.push(qp);
   if (found.has(Outcome::kHelloTimer)) timers_.set_hello_timer(qp);
   if (found.has(Outcome::kAckTimer)) timers_.set_ack_timer(qp);
   if (found.has(Outcome::kPacingTimer) && timers_.set_pacing_timer(qp)) ctx_.counters.paced_waits.add();

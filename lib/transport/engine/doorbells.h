@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -13,48 +14,93 @@ class Doorbells {
  public:
   static constexpr std::size_t kMaxRings = 1024;
 
-  Doorbells() { rings_.reserve(kMaxRings); }
-  /// False: kMaxRings are attached.
-  bool attach(queues::DoorbellReader reader, uint32_t id) {
-    if (rings_.size() == kMaxRings) return false;
-    rings_.push_back({id, reader});
+  struct Ring {
+    uint32_t id;
+    uint16_t client;
+    queues::DoorbellReader reader;
+  };
+
+  /// `client`: who posts, for the caller of poll(). Rings of one `user` share its turns. False: kMaxRings are attached.
+  bool attach(queues::DoorbellReader reader, uint32_t id, uint16_t client = 0, uint16_t user = 0) {
+    if (count_ == kMaxRings) return false;
+    ++count_;
+    auto group = std::ranges::find(users_, user, &User::number);
+    if (group == users_.end()) group = users_.insert(group, User{.number = user, .rings = {}});
+    group->rings.push_back({id, client, reader});
+    share_polls();
     return true;
   }
   void detach(uint32_t id) {
-    std::erase_if(rings_, [id](const Ring& ring) { return ring.id == id; });
+    for (User& user : users_) count_ -= std::erase_if(user.rings, [id](const Ring& ring) { return ring.id == id; });
+    std::erase_if(users_, [](const User& user) { return user.rings.empty(); });
+    share_polls();
   }
   /// DoorbellReader::position() of ring `id`; 0 when it is not attached.
   uint32_t position(uint32_t id) const {
-    const auto ring = std::ranges::find(rings_, id, &Ring::id);
-    return ring != rings_.end() ? ring->reader.position() : 0;
+    for (const User& user : users_) {
+      const auto ring = std::ranges::find(user.rings, id, &Ring::id);
+      if (ring != user.rings.end()) return ring->reader.position();
+    }
+    return 0;
   }
-  /// Calls `take(token, ring id)` for at most `limit` doorbells of each ring. Returns whether there were any.
+  /// Calls `take(token, ring)` for at most `limit` doorbells of each user. Looks at kRingsPerPoll rings at most, or at
+  /// one of each user if these are more; the next call goes on behind them. Returns whether there were any.
   template <class Take>
   bool poll(uint32_t limit, Take&& take) {
     bool any = false;
-    for (Ring& ring : rings_) {
-      for (uint32_t left = limit; left > 0; --left) {
-        const uint32_t token = ring.reader.take();
-        if (token == 0) break;
-        any = true;
-        take(token, ring.id);
+    for (User& user : users_) {
+      uint32_t left = limit;
+      for (std::size_t rings = user.rings_per_poll; rings > 0 && left > 0; --rings) {
+        Ring& ring = user.rings[user.next];
+        if (++user.next == user.rings.size()) user.next = 0;
+        for (; left > 0; --left) {
+          const uint32_t token = ring.reader.take();
+          if (token == 0) break;
+          any = true;
+          take(token, static_cast<const Ring&>(ring));
+        }
       }
     }
     return any;
   }
   bool empty() const {
-    return std::ranges::all_of(rings_, [](const Ring& ring) { return ring.reader.empty(); });
+    return std::ranges::all_of(users_, [](const User& user) {
+      return std::ranges::all_of(user.rings, [](const Ring& ring) { return ring.reader.empty(); });
+    });
   }
   void set_sleeping(bool sleeping) {
-    for (Ring& ring : rings_) ring.reader.set_sleeping(sleeping);
+    for (User& user : users_) {
+      for (Ring& ring : user.rings) ring.reader.set_sleeping(sleeping);
+    }
   }
 
  private:
-  struct Ring {
-    uint32_t id;
-    queues::DoorbellReader reader;
+  /// An empty ring costs a cache line that another core may have written.
+  static constexpr std::size_t kRingsPerPoll = 64;
+
+  struct User {
+    uint16_t number;
+    std::vector<Ring> rings;
+    std::size_t next = 0;
+    std::size_t rings_per_poll = 0;
   };
-  std::vector<Ring> rings_;
+
+  // A user with few rings leaves its part to the others.
+  void share_polls() {
+    std::size_t left = kRingsPerPoll;
+    std::size_t users = users_.size();
+    std::vector<User*> by_size;
+    for (User& user : users_) by_size.push_back(&user);
+    std::ranges::sort(by_size, {}, [](const User* user) { return user->rings.size(); });
+    for (User* user : by_size) {
+      user->rings_per_poll = std::min(user->rings.size(), std::max<std::size_t>(1, left / users--));
+      left -= std::min(left, user->rings_per_poll);
+      user->next = 0;
+    }
+  }
+
+  std::vector<User> users_;
+  std::size_t count_ = 0;
 };
 
 }  // namespace uroce::transport

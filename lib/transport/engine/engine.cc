@@ -31,18 +31,17 @@ void Engine::run(const std::function<void(Engine&)>& work, Nanos now) {
   work(*this);
 }
 
-bool Engine::attach_doorbells(queues::DoorbellReader reader, uint32_t id) {
-  return loop_->doorbells.attach(reader, id);
+bool Engine::attach_doorbells(queues::DoorbellReader reader, uint32_t id, const Owner& owner) {
+  return loop_->add_client(reader, id, owner);
 }
-void Engine::detach_doorbells(uint32_t id) { loop_->doorbells.detach(id); }
+void Engine::detach_doorbells(uint32_t id) { loop_->remove_client(id); }
 uint32_t Engine::doorbell_position(uint32_t id) const { return loop_->doorbells.position(id); }
 
-bool Engine::attach(Qp& qp) { return loop_->table.add(qp); }
+bool Engine::attach(Qp& qp) { return loop_->add(qp); }
 
 void Engine::detach(Qp& qp) {
-  if (!loop_->table.remove(qp)) return;
-  static_cast<void>(end_connection(loop_->ctx, qp));  // forget() stops all timers.
-  loop_->dispatcher.forget(qp);
+  if (!loop_->remove(qp)) return;
+  static_cast<void>(end_connection(loop_->ctx, qp));  // All timers have been stopped.
 }
 
 std::vector<std::byte> Engine::export_qp(Qp& qp, Nanos now) {
@@ -59,14 +58,14 @@ Result<void> Engine::import_qp(Qp& qp, std::span<const std::byte> snapshot, Nano
                                    "give it to engine {}",
                                    qp.qpn, owner, config_.index, owner));
   }
-  if (!loop_->table.add(qp)) {
+  if (!loop_->add(qp)) {
     return fail(EBUSY,
                 fmt::format("cannot take over QP {:#x}: engine {} has a QP of this number; detach that one first",
                             qp.qpn, config_.index));
   }
   const auto restored = read_snapshot(loop_->ctx, qp, snapshot);
   if (!restored) {
-    loop_->table.remove(qp);
+    loop_->remove(qp);
     return std::unexpected(restored.error());
   }
   loop_->routes.share(qp);

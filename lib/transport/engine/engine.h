@@ -1,7 +1,7 @@
 // The engine: one per lcore and device, run to completion, sharing nothing with its siblings.
 //
 //   on_frames():  parse -> find the QP -> responder (requests) or completer (responses)
-//   poll():       doorbells -> timers -> run queue -> bursts to the sink -> control tasks
+//   poll():       doorbells -> timers -> flushes -> run queue -> bursts to the sink -> control tasks
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include "transport/core/engine_counters.h"
 #include "transport/core/seam.h"
 #include "transport/datagram/address_handles.h"
+#include "transport/engine/owners.h"
 #include "transport/engine/task.h"
 #include "transport/qp/qp.h"
 #include "transport/qp/status.h"
@@ -55,7 +56,8 @@ class Engine {
   // --- Engine's thread, through a Task ----------------------------------------------------------------------
 
   /// Doorbell rings are polled round robin. Detach before the memory goes. False: Doorbells::kMaxRings are attached.
-  bool attach_doorbells(queues::DoorbellReader reader, uint32_t id);
+  /// The engine serves owners in turn (fair_queue.h).
+  bool attach_doorbells(queues::DoorbellReader reader, uint32_t id, const Owner& owner = {});
   void detach_doorbells(uint32_t id);
   /// The position at which another engine's reader of ring `id` continues (DoorbellReader).
   uint32_t doorbell_position(uint32_t id) const;

@@ -6,6 +6,7 @@
 #include "transport/datagram/unreliable_requester.h"
 #include "transport/engine/admission.h"
 #include "transport/engine/receive.h"
+#include "transport/qp/error.h"
 #include "transport/rc/hello.h"
 #include "transport/rc/timeout.h"
 #include "transport/rc/transmit.h"
@@ -13,9 +14,12 @@
 namespace uroce::transport {
 namespace {
 
-// Bounds per poll, so that no stage starves the others: doorbells taken from one ring, and bursts sent.
+// Bounds per poll, so that no stage starves the others: doorbells taken of one user, work requests flushed, and bursts
+// sent.
 constexpr uint32_t kDoorbellsPerPoll = 64;
+constexpr uint32_t kFlushesPerPoll = 32;
 constexpr uint32_t kBurstsPerPoll = 4;
+static_assert(Doorbells::kMaxRings < Owners::kMaxClients && Owners::kMaxClients <= FramePool::kMaxUsers);
 /// So few bytes per parse that a frame's payload is still in the L1 cache, from the ICRC check, when it is placed: 11 %
 /// more WRITE bandwidth.
 constexpr std::size_t kParseBytes = 8192;
@@ -62,7 +66,10 @@ void EngineLoop::parse_burst(std::span<const RxFrame> frames) {
 
 void EngineLoop::dispatch(const wire::Packet& packet, Qp* qp) {
   const wire::Drop reason = admit(ctx, gids, packet, qp);
-  if (reason == wire::Drop::none) return dispatcher.apply(*qp, handle_packet(ctx, *qp, packet));
+  if (reason == wire::Drop::none) {
+    owe(qp->tx.owner, work::kReceived + static_cast<uint32_t>(packet.payload.size()));
+    return dispatcher.apply(*qp, handle_packet(ctx, *qp, packet));
+  }
   if (qp == nullptr && packet.bth.dest_qpn == kMulticastQpn) return deliver_to_group(packet);
   ctx.count_drop(reason);
 }
@@ -79,6 +86,7 @@ void EngineLoop::deliver_to_group(const wire::Packet& packet) {
     if (const wire::Drop reason = admit(ctx, gids, packet, qp, true); reason != wire::Drop::none) {
       ctx.count_drop(reason);
     } else {
+      owe(qp->tx.owner, work::kReceived + static_cast<uint32_t>(packet.payload.size()));
       dispatcher.apply(*qp, on_datagram(ctx, *qp, packet));
     }
   }
@@ -91,6 +99,7 @@ bool EngineLoop::poll(Engine& engine, FrameSink& sink, Nanos now) {
   last_sink = &sink;
   bool busy = take_doorbells();
   advance_timers(now);
+  busy |= flush();
   busy |= send_bursts(sink);
   // Tasks run after sending. An application that has seen a completion may destroy the QP in a task. Its ACK must leave
   // before, because no QP would be there to acknowledge the message when the peer sends it again.
@@ -99,44 +108,73 @@ bool EngineLoop::poll(Engine& engine, FrameSink& sink, Nanos now) {
 }
 
 bool EngineLoop::take_doorbells() {
-  return doorbells.poll(kDoorbellsPerPoll, [this](uint32_t token, uint32_t ring) {
+  return doorbells.poll(kDoorbellsPerPoll, [this](uint32_t token, const Doorbells::Ring& ring) {
+    owe(ring.client, work::kDoorbell);
     Qp* qp = table.find(token);
-    if (qp == nullptr || qp->cold->spec.doorbell_ring != ring) {
+    if (qp == nullptr || qp->cold->spec.doorbell_ring != ring.id) {
       ctx.counters.doorbells_bad.add();
       return;
     }
     queues::DoorbellReader::clear(*qp->tx.doorbell);
+    // Flushing needs no room in the sink: a port may be down.
+    if (qp->state == QpState::error || qp->state == QpState::sqe) return dispatcher.flush_queue().push(*qp);
     dispatcher.run_queue().push(*qp);
   });
 }
 
 void EngineLoop::advance_timers(Nanos now) {
   dispatcher.timers().advance(
-      now, [this](Qp& qp) { dispatcher.apply(qp, on_ack_timer(ctx, qp)); },
+      now,
+      [this](Qp& qp) {
+        owe(qp.tx.owner, work::kTimer);
+        dispatcher.apply(qp, on_ack_timer(ctx, qp));
+      },
       [this](Qp& qp) { dispatcher.apply(qp, on_hello_timer(qp)); },
       [this](Qp& qp) { dispatcher.run_queue().push(qp); });
 }
 
+// A piece of what is to be flushed, in fair turns. A client sends less by as much as it has flushed.
+bool EngineLoop::flush() {
+  FlushQueue& queue = dispatcher.flush_queue();
+  uint32_t left = kFlushesPerPoll;
+  while (left > 0 && !queue.empty()) {
+    Qp& qp = *queue.pop();
+    const Flushed done = flush_posted(ctx, qp, left);
+    const uint32_t work = done.work_requests * work::kFlushed;
+    left -= std::max(done.work_requests, 1u);
+    queue.charge(work);
+    owe(qp.tx.owner, work);
+    if (done.more) queue.push(qp);
+    dispatcher.apply(qp, done.out);
+  }
+  return left != kFlushesPerPoll;
+}
+
 bool EngineLoop::send_bursts(FrameSink& sink) {
+  RunQueue& queue = dispatcher.run_queue();
   bool any = false;
-  for (uint32_t burst = 0; burst < kBurstsPerPoll && !dispatcher.run_queue().empty(); ++burst) {
+  uint32_t left = owners.shared() ? queue.poll_allowance() : work::kUnlimited;
+  for (uint32_t burst = 0; burst < kBurstsPerPoll && left > 0 && !queue.empty(); ++burst) {
     ctx.builder.begin(sink.room());
-    if (ctx.builder.full()) break;
-    any |= build_burst();
+    if (ctx.builder.burst_full()) break;
+    any = true;
+    left = build_burst(left);
     send_burst(sink);
   }
   return any;
 }
 
-bool EngineLoop::build_burst() {
-  bool any = false;
-  while (!ctx.builder.full()) {
-    Qp* qp = dispatcher.run_queue().pop();
+uint32_t EngineLoop::build_burst(uint32_t left) {
+  RunQueue& queue = dispatcher.run_queue();
+  while (!ctx.builder.burst_full() && left > 0) {
+    Qp* qp = queue.pop();
     if (qp == nullptr) break;
+    ctx.builder.begin_turn(std::min(queue.allowance(), left));
     dispatcher.apply(*qp, transmit(*qp));
-    any = true;
+    queue.charge(ctx.builder.work());
+    left -= std::min(left, ctx.builder.work());
   }
-  return any;
+  return left;
 }
 
 Outcome EngineLoop::transmit(Qp& qp) {
@@ -167,9 +205,46 @@ bool EngineLoop::run_tasks(Engine& engine) {
 }
 
 Nanos EngineLoop::next_deadline() const {
-  return dispatcher.run_queue().empty() ? dispatcher.timers().next_deadline() : Nanos(0);
+  const bool idle = dispatcher.run_queue().empty() && dispatcher.flush_queue().empty();
+  return idle ? dispatcher.timers().next_deadline() : Nanos(0);
 }
 
-bool EngineLoop::has_work() const { return !dispatcher.run_queue().empty() || !tasks.empty() || !doorbells.empty(); }
+bool EngineLoop::has_work() const {
+  return !dispatcher.run_queue().empty() || !dispatcher.flush_queue().empty() || !tasks.empty() || !doorbells.empty();
+}
+
+// --- Clients and their queue pairs ----------------------------------------------------------------------------
+
+bool EngineLoop::add_client(queues::DoorbellReader reader, uint32_t ring, const Owner& owner) {
+  const uint16_t client = owners.add(ring, owner);
+  const uint16_t user = owners.client(client).user;
+  if (!doorbells.attach(reader, ring, client, user)) {
+    owners.remove(ring);
+    return false;
+  }
+  if (client == Owners::kOwnProcess) return true;
+  dispatcher.run_queue().set_user(client, user, owners.weight_of(user));
+  dispatcher.flush_queue().set_user(client, user, owners.weight_of(user));
+  return true;
+}
+
+void EngineLoop::remove_client(uint32_t ring) {
+  doorbells.detach(ring);
+  owners.remove(ring);
+}
+
+bool EngineLoop::add(Qp& qp) {
+  if (!table.add(qp)) return false;
+  qp.tx.owner = owners.add_qp(qp.cold->spec.doorbell_ring);
+  qp.cold->user = owners.client(qp.tx.owner).user;
+  return true;
+}
+
+bool EngineLoop::remove(Qp& qp) {
+  if (!table.remove(qp)) return false;
+  dispatcher.forget(qp);
+  owners.remove_qp(qp.tx.owner);
+  return true;
+}
 
 }  // namespace uroce::transport

@@ -10,6 +10,7 @@
 #include "transport/datagram/multicast.h"
 #include "transport/engine/dispatcher.h"
 #include "transport/engine/doorbells.h"
+#include "transport/engine/owners.h"
 #include "transport/engine/qp_table.h"
 #include "transport/engine/routes.h"
 #include "transport/engine/task.h"
@@ -26,6 +27,7 @@ struct EngineLoop {
         gids(config.gids),
         dispatcher(ctx),
         table(config),
+        routes(config.seed.plain_seed("routes")),
         tasks(kMaxTasks),
         parsed(kParseBurst),
         found(kParseBurst) {}
@@ -36,6 +38,13 @@ struct EngineLoop {
   Nanos next_deadline() const;
   bool has_work() const;
   bool run_tasks(Engine& engine);
+  /// A client with a doorbell ring of its own comes or goes. False: there is no room for another ring.
+  bool add_client(queues::DoorbellReader reader, uint32_t ring, const Owner& owner);
+  void remove_client(uint32_t ring);
+  /// The QP works for the client of its doorbell ring. False: its number is another engine's, or in use.
+  bool add(Qp& qp);
+  /// False: the QP is not this engine's.
+  bool remove(Qp& qp);
 
   MulticastGroups groups;
   Context ctx;
@@ -43,6 +52,7 @@ struct EngineLoop {
   Dispatcher dispatcher;
   QpTable table;
   Routes routes;
+  Owners owners;
   Doorbells doorbells;
   SpscRing<TaskPtr> tasks;
   FrameSink* last_sink = nullptr;
@@ -53,10 +63,17 @@ struct EngineLoop {
   void deliver_to_group(const wire::Packet& packet);
   bool take_doorbells();
   void advance_timers(Nanos now);
+  bool flush();
   bool send_bursts(FrameSink& sink);
-  bool build_burst();
+  /// Ends when the burst is full or `left` (work.h) is used up. Returns what is left.
+  uint32_t build_burst(uint32_t left);
   void send_burst(FrameSink& sink);
   Outcome transmit(Qp& qp);
+  /// Charges the QP's client for work that took no turn. Nobody counts while one client has the engine to itself.
+  void owe(uint16_t client, uint32_t work) {
+    if (owners.shared()) [[unlikely]]
+      dispatcher.run_queue().owe(client, work);
+  }
 
   std::vector<wire::Packet> parsed;
   std::vector<Qp*> found;

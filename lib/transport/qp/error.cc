@@ -1,5 +1,7 @@
 #include "transport/qp/error.h"
 
+#include <algorithm>
+
 #include "transport/qp/receive_queue.h"
 #include "transport/qp/work_queue.h"
 
@@ -10,7 +12,7 @@ namespace {
 Outcome enter_error(Context& ctx, Qp& qp, const Outcome& why) {
   if (qp.state == QpState::error || qp.state == QpState::reset) return {};
   qp.state = QpState::error;
-  Outcome out = end_connection(ctx, qp);
+  Outcome out = end_connection(ctx, qp) | Outcome::act(Outcome::kFlush);
   auto& tx = qp.tx;
   if (why.failure() == Failure::requester && tx.oldest != tx.sq.next()) {
     static_cast<void>(complete_oldest(ctx, qp, why.status()));  // An overrun adds nothing: it is in error already.
@@ -23,27 +25,37 @@ Outcome enter_error(Context& ctx, Qp& qp, const Outcome& why) {
     qp.rx.has_jobs = false;
     qp.cold->replay.drop_jobs();
   }
-  static_cast<void>(flush_posted(ctx, qp));
-  if (qp.cold->srq != nullptr) ctx.events.on_async_event(AsyncEventType::last_wqe_reached, qp.qpn);
+  // The last receive that it takes from a shared queue completes before the event says so.
+  if (qp.cold->srq == nullptr) return out;
+  static_cast<void>(flush_recv_in_use(ctx, qp));
+  ctx.events.on_async_event(AsyncEventType::last_wqe_reached, qp.qpn);
   return out;
 }
 
 // C11-39: a completion queue overrun is an affiliated error of the QPs that write to it. The queue takes no more
-// completions; the flush happens when the QP is served next.
+// completions.
 Outcome fail_for_overrun(Context& ctx, Qp& qp) {
   if (qp.state == QpState::error) return {};
   qp.state = QpState::error;
   ctx.events.on_async_event(AsyncEventType::qp_fatal, qp.qpn);
-  return Outcome::wake();
+  return Outcome::wake() | Outcome::act(Outcome::kFlush);
 }
 
 // UC and UD: `status` completes the oldest WQE, the rest of the send queue is flushed, receiving goes on (SQE).
 Outcome enter_send_queue_error(Context& ctx, Qp& qp, WcStatus status) {
   if (qp.state != QpState::rts && qp.state != QpState::sqd) return {};
   qp.state = QpState::sqe;
-  Outcome out = complete_oldest(ctx, qp, status);
-  out |= flush_sends(ctx, qp);
-  return out;
+  qp.flushing = true;
+  return complete_oldest(ctx, qp, status) | Outcome::act(Outcome::kFlush);
+}
+
+// Once SQE was left, those that stood in the queue then.
+uint32_t sends_to_flush(const Qp& qp) {
+  const auto& tx = qp.tx;
+  const uint32_t fetched = tx.sq.next() - tx.oldest;
+  const uint32_t posted = fetched + tx.sq.available();
+  const bool all = qp.state == QpState::error || qp.state == QpState::sqe;
+  return all ? posted : std::min(posted, qp.cold->flush_until - tx.oldest);
 }
 
 }  // namespace
@@ -57,17 +69,32 @@ Outcome stop_qp(Context& ctx, Qp& qp, const Outcome& why) {
   }
 }
 
-Outcome flush_posted(Context& ctx, Qp& qp) {
-  queues::RingHeader* receives = qp.cold->spec.rq.header;
-  if (qp.rx.has_reordered) {
+Flushed flush_posted(Context& ctx, Qp& qp, uint32_t most) {
+  const bool in_error = qp.state == QpState::error;
+  if (qp.rx.has_reordered && in_error) {
     qp.tx.recovery->requests_ahead.drop_all(ctx.frames);
     qp.rx.has_reordered = false;
   }
+  if (!in_error && !qp.flushing && qp.state != QpState::sqe) return {};
+  Flushed done;
+  const uint32_t sends = sends_to_flush(qp);
+  done.work_requests = std::min(sends, most);
+  done.out = flush_sends(ctx, qp, done.work_requests);
+  if (sends > most) return {.more = true, .work_requests = most, .out = done.out};
+  if (!in_error) {
+    qp.flushing = false;
+    done.out |= Outcome::wake_if(qp.state == QpState::rts);
+    return done;
+  }
+  queues::RingHeader* receives = qp.cold->spec.rq.header;
   // Posting a receive rings no doorbell, except in error: then it must be flushed.
   if (receives != nullptr) receives->wants_doorbell.store(1, std::memory_order_seq_cst);
-  Outcome out = flush_sends(ctx, qp);
-  out |= flush_receives(ctx, qp);
-  return out;
+  const uint32_t left = most - done.work_requests;
+  const uint32_t flushed = flush_receives(ctx, qp, left);
+  done.work_requests += flushed;
+  done.more = flushed == left;
+  done.out = {};  // An overrun adds nothing: the QP is in error already.
+  return done;
 }
 
 Outcome end_connection(Context& ctx, Qp& qp) {

@@ -10,8 +10,14 @@ namespace uroce::transport {
 /// Moves the QP to the error state that `why.failure()` names, with its completions and events. Only the
 /// engine's dispatcher calls it. Returns the actions that are left to do.
 Outcome stop_qp(Context& ctx, Qp& qp, const Outcome& why);
-/// Flushes the work requests that have been posted to a QP in error.
-Outcome flush_posted(Context& ctx, Qp& qp);
+/// The result of a piece of a flush. `more`: something may be left.
+struct Flushed {
+  bool more = false;
+  uint32_t work_requests = 0;
+  Outcome out;
+};
+/// Flushes at most `most` of the work requests that have been posted to a QP in error or SQE, sends first.
+Flushed flush_posted(Context& ctx, Qp& qp, uint32_t most);
 /// Forgets the connection's peer and every frame that waits in a reorder buffer. In ERROR, before RESET and at the end.
 Outcome end_connection(Context& ctx, Qp& qp);
 

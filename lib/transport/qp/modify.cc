@@ -125,6 +125,7 @@ Outcome apply_state(Context& ctx, Qp& qp, QpState state) {
       return out;
     }
     default: {
+      if (qp.flushing) qp.cold->flush_until = qp.tx.sq.next() + qp.tx.sq.available();
       qp.state = state;
       // Wake the QP only when work requests wait.
       const auto& tx = qp.tx;

@@ -18,7 +18,7 @@ enum class Failure : uint8_t {
   responder,   ///< everything is flushed, but responses that are due still leave, and then the NAK
   plain,       ///< everything is flushed
   send_queue,  ///< UC and UD: as requester, but receiving goes on (SQE)
-  cq_overrun,  ///< a completion did not fit (C11-39): everything is flushed, when the QP is served next
+  cq_overrun,  ///< a completion did not fit (C11-39): everything is flushed
 };
 
 class Outcome {
@@ -31,6 +31,7 @@ class Outcome {
     kStopTimers = 16,        ///< stop the HELLO timer and the pacing timer
     kCompleteWhenSent = 32,  ///< requests complete once the sink has taken the burst (UC, UD)
     kReport = 64,            ///< event() is to be reported
+    kFlush = 128,            ///< posted work requests must be flushed
   };
 
   constexpr Outcome() = default;

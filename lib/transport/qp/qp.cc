@@ -62,6 +62,7 @@ void reset_qp(Qp& qp) {
   fresh.max_inline = tx.max_inline;
   fresh.doorbell = tx.doorbell;
   fresh.recovery = tx.recovery;
+  fresh.owner = tx.owner;
   fresh.next_in_run_queue = tx.next_in_run_queue;
   fresh.wheel_deadline = tx.wheel_deadline;
   fresh.oldest = sq.next();
@@ -80,6 +81,7 @@ void reset_qp(Qp& qp) {
   cold.cnp = {};
   qp.paced = false;
   qp.selective = false;
+  qp.flushing = false;
   qp.ecn = 0;
   qp.access = {};
   qp.state = QpState::reset;

@@ -27,6 +27,8 @@
 
 namespace uroce::transport {
 
+struct Qp;
+
 struct QpCold {
   QpSpec spec;
   QpAttr attr;  ///< as set; a query adds the current state and PSNs
@@ -44,6 +46,12 @@ struct QpCold {
   CnpLimiter cnp;
   bool communication_established = false;
   bool sq_drained_reported = false;
+  uint16_t user = 0;         ///< whom it works for, a number of the engine's
+  uint32_t flush_until = 0;  ///< UC and UD, with Qp::flushing in RTS: SQ index of the first request to be sent
+  bool on_flush_queue = false;
+  Qp* next_in_flush_queue = nullptr;
+  Qp* previous_in_flush_queue = nullptr;
+  Qp* previous_in_run_queue = nullptr;  ///< beside the timers, because it is written as often
   // The engine's timers.
   TimerNode ack_timer;
   TimerNode hello_timer;
@@ -79,6 +87,7 @@ struct alignas(64) Qp {
   bool signal_all : 1 = false;
   bool paced : 1 = false;      ///< cold->congestion has a rate
   bool selective : 1 = false;  ///< the peer is a uroce peer: selective retransmission
+  bool flushing : 1 = false;   ///< UC and UD: sends that stood in the queue at an error are not flushed yet
   uint8_t ecn = 0;             ///< of data packets, 2 bits; 0: as in the route
   bool on_run_queue = false;
   bool timer_pending = false;  ///< ack_timer is armed for tx.wheel_deadline
@@ -108,6 +117,7 @@ struct alignas(64) Qp {
     uint16_t max_inline = 0;
     uint8_t since_ack_request = 0;  ///< packets since the last that asked for an ACK
     uint8_t control_frames = 0;     ///< bits of ControlFrame: those that are due
+    uint16_t owner = 0;             ///< the client that it works for, a number of the engine's
     Nanos deadline = kNever;        ///< ACK timeout or end of the RNR wait
     Nanos wheel_deadline = kNever;  ///< when ack_timer fires, with timer_pending
     Qp* next_in_run_queue = nullptr;

@@ -1,5 +1,6 @@
 #include "transport/qp/receive_queue.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "transport/qp/credits.h"
@@ -53,16 +54,21 @@ Outcome fail_recv(Context& ctx, Qp& qp, WcStatus status) {
   return complete_recv_with_error(ctx, qp, status) | Outcome::fail(Failure::plain);
 }
 
-Outcome flush_receives(Context& ctx, Qp& qp) {
-  Outcome out;
-  if (qp.rx.recv_in_use) out |= complete_recv_with_error(ctx, qp, WcStatus::flushed);
-  if (qp.cold->srq != nullptr) return out;  // The receives of a shared queue belong to all its QPs.
-  for (uint32_t left = qp.rx.rq.entries() == 0 ? 0 : qp.rx.rq.available(); left > 0; --left) {
+Outcome flush_recv_in_use(Context& ctx, Qp& qp) {
+  return qp.rx.recv_in_use ? complete_recv_with_error(ctx, qp, WcStatus::flushed) : Outcome{};
+}
+
+uint32_t flush_receives(Context& ctx, Qp& qp, uint32_t most) {
+  static_cast<void>(flush_recv_in_use(ctx, qp));
+  // The receives of a shared queue belong to all its QPs.
+  if (qp.cold->srq != nullptr || qp.rx.rq.entries() == 0) return 0;
+  const uint32_t count = std::min(qp.rx.rq.available(), most);
+  for (uint32_t left = count; left > 0; --left) {
     std::memcpy(&qp.cold->recv_wr_id, qp.rx.rq.slot(), sizeof(uint64_t));
     qp.rx.rq.consume(1);
-    out |= complete_recv_with_error(ctx, qp, WcStatus::flushed);
+    static_cast<void>(complete_recv_with_error(ctx, qp, WcStatus::flushed));
   }
-  return out;
+  return count;
 }
 
 void report_established(Context& ctx, Qp& qp) {

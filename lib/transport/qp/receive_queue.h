@@ -19,8 +19,11 @@ Outcome complete_recv(Context& ctx, Qp& qp, const queues::Cqe& cqe, bool solicit
 Outcome complete_recv_with_error(Context& ctx, Qp& qp, WcStatus status);
 /// UC and UD: as complete_recv_with_error(), and the QP fails.
 Outcome fail_recv(Context& ctx, Qp& qp, WcStatus status);
-/// Flushes the receive in use and all that are posted.
-Outcome flush_receives(Context& ctx, Qp& qp);
+/// Flushes the receive in use, if any.
+Outcome flush_recv_in_use(Context& ctx, Qp& qp);
+/// Flushes the receive in use and those that are posted, at most `most`. Returns how many. An overrun of the completion
+/// queue is not told: the QP is in error.
+uint32_t flush_receives(Context& ctx, Qp& qp, uint32_t most);
 /// Reports the first packet that arrives at RTR, once (communication established, 11.6.3.1).
 void report_established(Context& ctx, Qp& qp);
 /// Receives that may be granted to the peer as credits, as an AETH credit code.

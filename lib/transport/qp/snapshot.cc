@@ -179,7 +179,7 @@ int read_frames(SnapshotReader& archive, Context& ctx, const Qp& qp, ReorderBuff
       archive.refuse(fmt::format("frame at PSN {} finds no room in the engine's {} frames; raise parking_frames",
                                  psn.value(), ctx.config.parking_frames));
       return ENOMEM;
-    } else if (!buffer.keep(ctx.frames, psn, expected, frame)) {
+    } else if (!buffer.restore(ctx.frames, qp.cold->user, psn, expected, frame)) {
       archive.refuse(fmt::format("frame at PSN {} appears twice", psn.value()));
     }
   }
@@ -260,6 +260,9 @@ Result<Resumption> read_snapshot(Context& ctx, Qp& qp, std::span<const std::byte
   if (archive.left() != 0) return refuse(EINVAL, fmt::format("{} bytes follow the end", archive.left()));
   if (const auto wrong = find_contradiction(qp)) return refuse(EINVAL, *wrong);
   resumption.due = Outcome::wake_if(queued);
+  if (qp.state == QpState::error || qp.state == QpState::sqe || qp.flushing) {
+    resumption.due |= Outcome::act(Outcome::kFlush);
+  }
   if (qp.timer_pending) resumption.due |= Outcome::act(Outcome::kAckTimer);
   if (qp.tx.recovery != nullptr) resumption.due |= Outcome::act(Outcome::kHelloTimer);
   return resumption;

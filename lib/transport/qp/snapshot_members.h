@@ -127,7 +127,7 @@ void persist(Archive& archive, Recovery& recovery) {
 template <class Archive>
 void persist(Archive& archive, Qp::Requester& tx) {
   auto& [sq, slots, slot_stride, oldest, cursor, una, acked, next, sent, window, credits, rd_atomic, retries,
-         rnr_waiting, has_lost, max_sge, max_inline, since_ack_request, control_frames, deadline, wheel_deadline,
+         rnr_waiting, has_lost, max_sge, max_inline, since_ack_request, control_frames, owner, deadline, wheel_deadline,
          next_in_run_queue, doorbell, recovery] = tx;
   archive("sq", sq);
   archive("oldest", oldest);
@@ -171,8 +171,8 @@ void persist(Archive& archive, Qp::Responder& rx) {
 template <class Archive>
 void persist(Archive& archive, Qp& qp) {
   auto& [qpn, dest_qpn, pd, type, state, mtu_shift, max_rd_atomic, pkey, udp_source, timeout, retry_cnt, rnr_retry,
-         min_rnr_timer, access, loopback, signal_all, paced, selective, ecn, on_run_queue, timer_pending, send_cq,
-         recv_cq, cold, route, tx, rx] = qp;
+         min_rnr_timer, access, loopback, signal_all, paced, selective, flushing, ecn, on_run_queue, timer_pending,
+         send_cq, recv_cq, cold, route, tx, rx] = qp;
   archive("dest_qpn", dest_qpn, 0, Psn::kMask);
   archive("state", state, QpState::reset, QpState::error);
   archive("mtu_shift", mtu_shift, 8, 12);
@@ -187,6 +187,7 @@ void persist(Archive& archive, Qp& qp) {
   persist_value(archive, "loopback", bool{loopback}, [&](bool on) { qp.loopback = on; });
   persist_value(archive, "paced", bool{paced}, [&](bool on) { qp.paced = on; });
   persist_value(archive, "selective", bool{selective}, [&](bool on) { qp.selective = on; });
+  persist_value(archive, "flushing", bool{flushing}, [&](bool on) { qp.flushing = on; });
   archive("ecn", ecn, 0, 3);
   archive("timer_pending", timer_pending);
   archive("tx", tx);
@@ -197,7 +198,8 @@ void persist(Archive& archive, Qp& qp) {
 template <class Archive>
 void persist(Archive& archive, QpCold& cold) {
   auto& [spec, attr, srq, send_slots, send_slot_stride, recv_wr_id, recv_sges, replay, route, recovery, algorithm,
-         congestion, pacer, cnp, communication_established, sq_drained_reported, ack_timer, hello_timer, pacing_timer] =
+         congestion, pacer, cnp, communication_established, sq_drained_reported, user, flush_until, on_flush_queue,
+         next_in_flush_queue, previous_in_flush_queue, previous_in_run_queue, ack_timer, hello_timer, pacing_timer] =
       cold;
   archive("attr", attr);
   archive("recv_wr_id", recv_wr_id);
@@ -207,6 +209,7 @@ void persist(Archive& archive, QpCold& cold) {
   archive("cnp", cnp);
   archive("communication_established", communication_established);
   archive("sq_drained_reported", sq_drained_reported);
+  archive("flush_until", flush_until);
 }
 
 }  // namespace uroce::transport

@@ -93,13 +93,12 @@ Outcome complete_oldest(Context& ctx, Qp& qp, WcStatus status) {
 
 void publish_completed(Qp& qp) { qp.tx.sq.mirror(qp.tx.oldest); }
 
-Outcome flush_sends(Context& ctx, Qp& qp) {
+Outcome flush_sends(Context& ctx, Qp& qp, uint32_t count) {
   auto& tx = qp.tx;
   Outcome out;
-  while (tx.oldest != tx.sq.next()) out |= complete_oldest(ctx, qp, WcStatus::flushed);
-  // Requests that were posted and never fetched: only their ids matter. One pass over those posted by now is enough; an
-  // application that keeps posting must not keep the engine here.
-  for (uint32_t left = tx.sq.available(); left > 0; --left) {
+  for (; count > 0 && tx.oldest != tx.sq.next(); --count) out |= complete_oldest(ctx, qp, WcStatus::flushed);
+  // Of requests that were posted and never fetched only the ids matter.
+  for (; count > 0; --count) {
     queues::SendWqe wqe;
     std::memcpy(&wqe, tx.sq.slot(), sizeof wqe);
     tx.sq.advance(1);

@@ -15,8 +15,8 @@ bool fetch_wqe(const Context& ctx, Qp& qp);
 Outcome complete_oldest(Context& ctx, Qp& qp, WcStatus status);
 /// Returns the slots of completed WQEs to the application.
 void publish_completed(Qp& qp);
-/// Flushes the WQEs that have been fetched, then those that have only been posted.
-Outcome flush_sends(Context& ctx, Qp& qp);
+/// Flushes the oldest `count` WQEs: those that have been fetched, then those that have only been posted.
+Outcome flush_sends(Context& ctx, Qp& qp, uint32_t count);
 /// Reports sq_drained once the QP is in SQD and nothing is outstanding.
 void check_drained(Context& ctx, Qp& qp);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "transport/qp/error.h"
 #include "transport/qp/local_operation.h"
 #include "transport/qp/memory_window_order.h"
 #include "transport/qp/work_queue.h"
@@ -142,10 +141,7 @@ bool may_transmit(const Qp& qp) { return (qp.state == QpState::rts || qp.state =
 
 Transmitted transmit_requests(Context& ctx, Qp& qp) {
   auto& tx = qp.tx;
-  if (qp.state == QpState::error) {
-    static_cast<void>(flush_posted(ctx, qp));  // An overrun changes nothing: the QP is in error already.
-    return {};
-  }
+  if (qp.state == QpState::error) return {false, Outcome::act(Outcome::kFlush)};
   if (!may_transmit(qp)) return {};
   Outcome out;
   if (tx.has_lost) {

@@ -89,6 +89,16 @@ TEST_F(BudgetTest, AConfiguredLimitHoldsForEachUserAndOnesOwnBeforeThat) {
   EXPECT_NE(refusal(users, kAlice).find("has 5 queue pairs and asks for 1 more; the limit is 3"), std::string::npos);
 }
 
+TEST_F(BudgetTest, EnginesKnowUsersByNumbersOfTheirOwn) {
+  Users users = make({.limits = {}, .users = {{.name = "bob", .uid = 1002, .weight = 5}}});
+  const auto alice = users.of(kAlice), bob = users.of(kBob), root = users.of(kRoot), contained = users.of({.uid = 0});
+  EXPECT_EQ(alice->owner().weight, 1u);
+  EXPECT_EQ(bob->owner().weight, 5u);
+  EXPECT_NE(alice->owner().user, bob->owner().user);
+  EXPECT_NE(root->owner().user, contained->owner().user) << "a container's root is nobody else's equal";
+  EXPECT_EQ(users.of(kAlice)->owner().user, alice->owner().user);
+}
+
 TEST_F(BudgetTest, AContainersRootIsAnotherUserThanRoot) {
   Users users = make();
   const Peer contained{.pid = 9, .uid = 0};

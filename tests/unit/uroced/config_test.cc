@@ -253,11 +253,13 @@ TEST(Config, SaysThatAFileCannotBeRead) {
 
 TEST(Config, HasUsersWithLimitsOfTheirOwn) {
   const auto config = read_config(
-      "[[user]]\nname = \"1234\"\nmax_qp = 7\nmax_queue_bytes = \"1 MiB\"\n[[user]]\nname = \"root\"\n", "f");
+      "[[user]]\nname = \"1234\"\nweight = 3\nmax_qp = 7\nmax_queue_bytes = \"1 MiB\"\n[[user]]\nname = \"root\"\n", "f");
   ASSERT_TRUE(config) << config.error()[0];
   const auto& users = config->server.budgets.users;
   ASSERT_EQ(users.size(), 2u);
   EXPECT_EQ(users[0].uid, 1234u);
+  EXPECT_EQ(users[0].weight, 3u);
+  EXPECT_EQ(users[1].weight, 1u);
   EXPECT_EQ(users[0].limits[service::Resource::qp], 7u);
   EXPECT_EQ(users[0].limits[service::Resource::queue_bytes], 1u << 20);
   EXPECT_EQ(users[0].limits[service::Resource::cq], 0u) << "that of [limits]";

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "tests/unit/transport/bare_qp.h"
+#include "transport/qp/error.h"
+#include "transport/qp/modify.h"
 #include "transport/qp/work_queue.h"
 
 namespace uroce::transport {
@@ -39,6 +41,14 @@ class Dispatching : public ::testing::Test {
     std::vector<WcStatus> out;
     while (const auto cqe = qp.cq.poll()) out.push_back(static_cast<WcStatus>(cqe->status));
     return out;
+  }
+  // Serves the flush queue as the loop does, in pieces of one.
+  void flush() {
+    while (Qp* qp = dispatcher_.flush_queue().pop()) {
+      const Flushed done = flush_posted(bare_.ctx, *qp, 1);
+      if (done.more) dispatcher_.flush_queue().push(*qp);
+      dispatcher_.apply(*qp, done.out);
+    }
   }
   // Posts SENDs, which the engine has taken.
   void fetch(BareQp& qp, uint32_t requests) {
@@ -145,6 +155,8 @@ TEST_F(Dispatching, ARequestersFailureCompletesTheOldestRequestAndFlushesTheRest
   rc_.post_recv(3);
   dispatcher_.apply(*rc_, Outcome::fail(Failure::requester, WcStatus::retry_exceeded));
   EXPECT_EQ(rc_->state, QpState::error);
+  EXPECT_EQ(rc_.cq.writer().used(), 1u) << "the rest has its turn";
+  flush();
   EXPECT_EQ(completions(rc_),
             (std::vector<WcStatus>{WcStatus::retry_exceeded, WcStatus::flushed, WcStatus::flushed, WcStatus::flushed}));
   EXPECT_TRUE(bare_.events.seen.empty());
@@ -162,6 +174,7 @@ TEST_F(Dispatching, ARespondersFailureIsReportedAndItsNakStillLeaves) {
   EXPECT_TRUE(rc_->rx.reply.pending());
   EXPECT_TRUE(rc_->rx.has_jobs) << "responses before the refused request are due";
   EXPECT_EQ(dispatcher_.run_queue().pop(), &*rc_);
+  flush();
   EXPECT_EQ(completions(rc_), std::vector<WcStatus>{WcStatus::flushed});
 }
 
@@ -180,8 +193,25 @@ TEST_F(Dispatching, ASendQueueFailureLeavesReceivingAlone) {
   uc_.post_recv(3);
   dispatcher_.apply(*uc_, Outcome::fail(Failure::send_queue, WcStatus::local_protection_error));
   EXPECT_EQ(uc_->state, QpState::sqe);
+  flush();
   EXPECT_EQ(completions(uc_), (std::vector<WcStatus>{WcStatus::local_protection_error, WcStatus::flushed}));
   EXPECT_EQ(uc_->rx.rq.available(), 1u);
+}
+
+// The application posts more in SQE, and leaves it before the flush has come so far.
+TEST_F(Dispatching, AFlushAfterSqeEndsWhereTheQueueEndedThen) {
+  fetch(uc_, 3);
+  dispatcher_.apply(*uc_, Outcome::fail(Failure::send_queue, WcStatus::local_protection_error));
+  uc_.post_send(3);
+  dispatcher_.apply(*uc_, apply_state(bare_.ctx, *uc_, QpState::rts));
+  uc_.post_send(4);
+  EXPECT_TRUE(uc_->flushing);
+  flush();
+  EXPECT_FALSE(uc_->flushing);
+  EXPECT_EQ(completions(uc_), (std::vector<WcStatus>{WcStatus::local_protection_error, WcStatus::flushed,
+                                                     WcStatus::flushed, WcStatus::flushed}));
+  EXPECT_EQ(uc_->tx.sq.available(), 1u) << "posted in RTS";
+  EXPECT_EQ(dispatcher_.run_queue().pop(), &*uc_);
 }
 
 TEST_F(Dispatching, AnOverrunFlushesWhenTheQueuePairIsServedNext) {
@@ -199,6 +229,7 @@ TEST_F(Dispatching, AnOverrunDuringAFlushIsTheLastFailure) {
   full->state = QpState::rts;
   fetch(full, 3);
   dispatcher_.apply(*full, Outcome::fail(Failure::send_queue, WcStatus::local_protection_error));
+  flush();
   EXPECT_EQ(full->state, QpState::error);
   EXPECT_EQ(completions(full), std::vector<WcStatus>{WcStatus::local_protection_error});
   EXPECT_EQ(bare_.events.seen, (Events{{AsyncEventType::cq_error, 0x13}, {AsyncEventType::qp_fatal, 0x13}}));
@@ -215,6 +246,7 @@ TEST_F(Dispatching, AFailureStopsTimersThatTheSameOutcomeSet) {
 
 TEST_F(Dispatching, AQueuePairInErrorFailsNoMore) {
   dispatcher_.apply(*rc_, Outcome::fail(Failure::plain));
+  flush();
   rc_.post_recv(1);
   dispatcher_.apply(*rc_, Outcome::fail(Failure::requester, WcStatus::retry_exceeded));
   EXPECT_TRUE(completions(rc_).empty());

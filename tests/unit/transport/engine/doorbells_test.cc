@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <memory>
+#include <vector>
+
 #include "tests/support/test_queues.h"
 
 namespace uroce::transport {
@@ -17,6 +21,68 @@ TEST(Doorbells, AFullTableRefusesAnotherRing) {
   EXPECT_FALSE(doorbells.attach(reader, Doorbells::kMaxRings));
   doorbells.detach(7);
   EXPECT_TRUE(doorbells.attach(reader, Doorbells::kMaxRings));
+}
+
+// Rings with a memory of their own each.
+class Polling : public ::testing::Test {
+ protected:
+  void add(uint16_t user, uint32_t rings) {
+    for (uint32_t i = 0; i < rings; ++i) {
+      std::byte* memory = memories_.emplace_back(test::make_aligned(queues::doorbell_bytes(kEntries))).get();
+      posters_.emplace_back(memory, kEntries);
+      ASSERT_TRUE(doorbells_.attach({memory, kEntries}, static_cast<uint32_t>(posters_.size()), user, user));
+    }
+  }
+  // Rings once on each of the rings [from, to), which are counted from 0.
+  void ring(uint32_t from, uint32_t to) {
+    for (uint32_t at = from; at < to; ++at) {
+      flags_.push_back(std::make_unique<queues::DoorbellFlag>());
+      posters_[at].ring(*flags_.back(), at + 1);
+    }
+  }
+  // The number of tokens that one poll gives by user.
+  std::map<uint16_t, uint32_t> poll(uint32_t limit = 64) {
+    std::map<uint16_t, uint32_t> taken;
+    doorbells_.poll(limit, [&](uint32_t token, const Doorbells::Ring& ring) {
+      EXPECT_EQ(token, ring.id);
+      ++taken[ring.client];
+    });
+    return taken;
+  }
+
+  Doorbells doorbells_;
+  std::vector<test::AlignedBytes> memories_;
+  std::vector<queues::DoorbellPoster> posters_;
+  std::vector<std::unique_ptr<queues::DoorbellFlag>> flags_;
+};
+
+TEST_F(Polling, AUserWithOneRingIsHeardInEveryPollBesideAThousand) {
+  add(1, 1000);
+  add(2, 1);
+  ring(0, 1001);
+  const auto taken = poll();
+  EXPECT_EQ(taken.at(2), 1u);
+  EXPECT_EQ(taken.at(1), 63u) << "the rest of the rings that a poll looks at";
+  uint32_t heard = taken.at(1);
+  for (uint32_t polls = 1; polls < 20; ++polls) heard += poll()[1];
+  EXPECT_EQ(heard, 1000u) << "each in its turn";
+}
+
+TEST_F(Polling, AUserGetsItsLimitWhateverItRings) {
+  add(1, 3);
+  for (uint32_t i = 0; i < kEntries; ++i) ring(0, 3);
+  EXPECT_EQ(poll(5).at(1), 5u);
+  uint32_t rest = 0;
+  for (uint32_t polls = 0; polls < 3; ++polls) rest += poll(5)[1];
+  EXPECT_EQ(rest, 3 * kEntries - 5);
+}
+
+TEST_F(Polling, EachOfManyUsersIsHeard) {
+  for (uint16_t user = 1; user <= 200; ++user) add(user, 2);
+  ring(0, 400);
+  EXPECT_EQ(poll().size(), 200u);
+  EXPECT_EQ(poll().size(), 200u);
+  EXPECT_TRUE(doorbells_.empty());
 }
 
 }  // namespace

@@ -33,6 +33,35 @@ TEST(Routes, QueuePairsTowardsOnePeerShareATemplate) {
   EXPECT_TRUE(b->loopback);
 }
 
+TEST(Routes, AreForgottenOnceNobodyUsesThem) {
+  Routes routes(7);
+  BareQp kept(1), other(2);
+  routes.set(*kept, towards(2), false);
+  for (uint32_t label = 0; label < 1000; ++label) {
+    wire::Route route = towards(3);
+    route.dgid = route.sgid = Gid{{0x20, 1}};
+    route.flow_label = label;
+    routes.set(*other, route, false);
+  }
+  EXPECT_LT(routes.known(), 40u);
+  const wire::RouteTemplate* before = kept->route;
+  routes.set(*kept, towards(2), false);
+  EXPECT_EQ(kept->route, before);
+}
+
+// A neighbour's new address does not hide the route from others that have it.
+TEST(Routes, AreSharedAfterARedirection) {
+  Routes routes;
+  BareQp a(1), b(2);
+  routes.set(*a, towards(2), false);
+  const EthAddr moved{{2, 0, 0, 0, 0, 99}};
+  routes.redirect([&](const Gid&) -> std::optional<EthAddr> { return moved; });
+  wire::Route route = towards(2);
+  route.dst_mac = moved;
+  routes.set(*b, route, false);
+  EXPECT_EQ(a->route, b->route);
+}
+
 TEST(Routes, OnesWhoseDataPacketsSetTheEcnFieldHaveNoneInTheTemplate) {
   Routes routes;
   BareQp plain(1), marked(2);

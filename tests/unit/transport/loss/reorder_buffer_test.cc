@@ -9,13 +9,14 @@ namespace uroce::transport {
 namespace {
 
 constexpr Psn kExpected{0xfffffd};  // PSNs wrap after three
+constexpr uint16_t kUser = 1, kOtherUser = 2;
 
 std::vector<std::byte> frame_of(uint8_t value) { return std::vector<std::byte>(64, std::byte{value}); }
 
 // Frames are named by how far they are ahead of the expected one, which is also the value of their bytes.
 class Reordering : public ::testing::Test {
  protected:
-  bool keep(uint8_t ahead) { return buffer_.keep(pool_, kExpected + ahead, kExpected, frame_of(ahead)); }
+  bool keep(uint8_t ahead) { return buffer_.keep(pool_, kUser, kExpected + ahead, kExpected, frame_of(ahead)); }
   bool has(uint32_t ahead) { return buffer_.has(kExpected + ahead, kExpected); }
   // Takes the frame and checks its bytes.
   bool take(uint8_t ahead) {
@@ -26,7 +27,7 @@ class Reordering : public ::testing::Test {
     return true;
   }
 
-  FramePool pool_{6};
+  FramePool pool_{16};
   ReorderBuffer buffer_{8};
 };
 
@@ -62,16 +63,18 @@ TEST_F(Reordering, KeepsTheFirstOfTwoCopies) {
 }
 
 TEST_F(Reordering, KeepsNothingMoreInAFullPool) {
-  for (uint8_t ahead = 1; ahead <= 6; ++ahead) EXPECT_TRUE(keep(ahead));
+  std::vector<uint16_t> taken;
+  for (int i = 0; i < 10; ++i) taken.push_back(pool_.keep(frame_of(0)));
+  for (uint8_t ahead = 1; ahead <= 3; ++ahead) EXPECT_TRUE(keep(ahead));
   EXPECT_FALSE(keep(7));
   EXPECT_FALSE(has(7));
-  EXPECT_TRUE(take(1));
+  for (const uint16_t number : taken) pool_.release(number);
   EXPECT_TRUE(keep(7));
 }
 
 TEST_F(Reordering, AFrameThatIsTooLongIsNotKept) {
   const std::vector<std::byte> frame(FramePool::kFrameBytes + 1);
-  EXPECT_FALSE(buffer_.keep(pool_, kExpected + 1, kExpected, frame));
+  EXPECT_FALSE(buffer_.keep(pool_, kUser, kExpected + 1, kExpected, frame));
   EXPECT_TRUE(buffer_.empty());
 }
 
@@ -116,15 +119,45 @@ TEST_F(Reordering, TheEndStartsAfreshOnceItWasEmpty) {
   EXPECT_EQ(buffer_.end(), kExpected + 3);
 }
 
-TEST(ReorderBuffers, ShareThePool) {
-  FramePool pool(2);
-  ReorderBuffer one(8);
-  ReorderBuffer other(8);
-  EXPECT_TRUE(one.keep(pool, Psn(1), Psn(0), frame_of(1)));
-  EXPECT_TRUE(other.keep(pool, Psn(1), Psn(0), frame_of(2)));
-  EXPECT_FALSE(one.keep(pool, Psn(2), Psn(0), frame_of(3)));
+// How many frames in a row the buffer takes.
+uint32_t fill(ReorderBuffer& buffer, FramePool& pool, uint16_t user) {
+  uint32_t kept = 0;
+  while (kept < buffer.capacity() && buffer.keep(pool, user, Psn(1 + kept), Psn(0), frame_of(1))) ++kept;
+  return kept;
+}
+
+TEST(ReorderBuffers, OneLeavesHalfOfThePoolToTheOthers) {
+  FramePool pool(8);
+  ReorderBuffer one(16);
+  ReorderBuffer other(16);
+  EXPECT_EQ(fill(one, pool, kUser), 4u);
+  EXPECT_EQ(fill(other, pool, kUser), 2u);
+  one.drop_all(pool);
+  EXPECT_TRUE(other.keep(pool, kUser, Psn(3), Psn(0), frame_of(3))) << "what came free";
   other.drop_all(pool);
-  EXPECT_TRUE(one.keep(pool, Psn(2), Psn(0), frame_of(3)));
+  EXPECT_EQ(pool.used(), 0u);
+}
+
+TEST(ReorderBuffers, AUserWithManyLeavesAFifthOfThePoolToOtherUsers) {
+  FramePool pool(10);
+  std::vector<ReorderBuffer> many(100, ReorderBuffer(16));
+  uint32_t kept = 0;
+  for (ReorderBuffer& buffer : many) kept += fill(buffer, pool, kUser);
+  EXPECT_EQ(kept, 8u);
+  ReorderBuffer other(16);
+  EXPECT_EQ(fill(other, pool, kOtherUser), 1u);
+  for (ReorderBuffer& buffer : many) buffer.drop_all(pool);
+  other.drop_all(pool);
+  EXPECT_EQ(fill(other, pool, kOtherUser), 5u);
+}
+
+TEST(ReorderBuffers, WhatThePeerKnowsToBeHereIsRestoredWhileThereIsRoom) {
+  FramePool pool(4);
+  ReorderBuffer buffer(8);
+  EXPECT_EQ(fill(buffer, pool, kUser), 2u);
+  EXPECT_TRUE(buffer.restore(pool, kUser, Psn(3), Psn(0), frame_of(3)));
+  EXPECT_TRUE(buffer.restore(pool, kUser, Psn(4), Psn(0), frame_of(4)));
+  EXPECT_FALSE(buffer.restore(pool, kUser, Psn(5), Psn(0), frame_of(5)));
 }
 
 }  // namespace

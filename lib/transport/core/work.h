@@ -1,0 +1,26 @@
+// The unit that an engine's time is charged in. Clients that share an engine get equal parts of it.
+//
+// The unit is the time for one byte of payload. A frame of its own costs about as much as 2 KiB of payload:
+// engine_bench measures both.
+#pragma once
+
+#include <cstdint>
+
+namespace uroce::transport::work {
+
+inline constexpr uint32_t kFrame = 2048;     ///< a frame built, or a local operation in its place; its payload is extra
+inline constexpr uint32_t kReceived = 1024;  ///< a frame received; its payload is extra
+inline constexpr uint32_t kFlushed = 512;    ///< a work request flushed
+inline constexpr uint32_t kDoorbell = 256;   ///< a doorbell taken
+inline constexpr uint32_t kTurn = 256;       ///< a queue pair's turn, whatever it does
+inline constexpr uint32_t kTimer = 512;      ///< a timer that ended
+inline constexpr uint32_t kQpTurn = 1 << 17;   ///< the most that a queue pair does while another of its client waits
+inline constexpr uint32_t kQuantum = 1 << 14;  ///< what each user, and each client of a user, may do in a round
+/// The most that an engine with several clients sends before it looks for frames and doorbells again: some
+/// microseconds, for which a message may have to wait.
+inline constexpr uint32_t kSharedPoll = 6 << 14;
+/// The same while one of them sends little: its messages wait for a few frames alone.
+inline constexpr uint32_t kSparsePoll = 3 << 13;
+inline constexpr uint32_t kUnlimited = UINT32_MAX;
+
+}  // namespace uroce::transport::work

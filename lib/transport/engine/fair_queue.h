@@ -1,0 +1,192 @@
+// The queue pairs that wait for an engine, in fair turns: users take turns, within a user its clients, within a client
+// its queue pairs. A user with a thousand clients, or a client with a thousand queue pairs, gets no more than one with
+// one.
+//
+// Deficit round robin (Shreedhar and Varghese, 1996), charged after the turn: who overdraws begins the next round with
+// that debt. Where nobody else waits, nothing is charged.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "transport/core/work.h"
+#include "transport/engine/list.h"
+#include "transport/engine/owners.h"
+#include "transport/qp/qp.h"
+
+namespace uroce::transport {
+
+/// The work that a user or a client may still do in this round, in units of work.h.
+class Deficit {
+ public:
+  /// May the one whose turn it is go on? Where its last turn has used everything up, a new one begins.
+  bool may_go(uint32_t weight) {
+    if (credit_ > 0) return true;
+    const int64_t quantum = int64_t{work::kQuantum} * weight;
+    // Frames arrive whether or not their owner has credit. They take at most half of its share from what it sends.
+    credit_ += quantum - std::min(owed_, quantum / 2);
+    owed_ = 0;
+    return credit_ > 0;
+  }
+  /// False: the turn is over.
+  bool charge(uint32_t work) { return (credit_ -= work) > 0; }
+  /// Work that took no turn. The next one is shorter for it.
+  void owe(uint32_t work) { owed_ += work; }
+  /// Nothing waits any more. Credit is not saved up; debts stay.
+  void leave() { credit_ = std::min<int64_t>(credit_, 0); }
+  uint32_t credit() const { return static_cast<uint32_t>(std::clamp<int64_t>(credit_, 1, work::kUnlimited)); }
+
+ private:
+  int64_t credit_ = 0;
+  int64_t owed_ = 0;
+};
+
+/// `QpLink` says where a queue pair keeps its place in this queue (List).
+template <class QpLink>
+class FairQueue {
+ public:
+  FairQueue() : clients_(Owners::kMaxClients), users_(Owners::kMaxClients) { set_user(Owners::kOwnProcess, 0, 1); }
+
+  /// None of the client's queue pairs is in the queue.
+  void set_user(uint16_t client, uint16_t user, uint32_t weight) {
+    Client& changed = clients_[client];
+    if (changed.link.listed) leave(changed);
+    changed = Client{};
+    changed.user = &users_[user];
+    users_[user].weight = weight;
+  }
+
+  bool empty() const { return waiting_ == 0; }
+  /// Appends the QP to its client's unless it is in the queue.
+  void push(Qp& qp) {
+    if (QpLink::listed(qp)) return;
+    Client& client = clients_[qp.tx.owner];
+    client.qps.push_back(qp);
+    ++waiting_;
+    if (!client.link.listed) enter(client);
+  }
+  /// The QP whose turn it is, which may do allowance(); nullptr when empty.
+  Qp* pop() {
+    if (waiting_ == 0) return nullptr;
+    --waiting_;
+    User& user = *turns_.front();
+    Client* client = user.clients.front();
+    charged_ = nullptr;
+    allowance_ = work::kUnlimited;
+    if (turns_.several() || user.clients.several() || client->qps.empty()) [[unlikely]]
+      client = &choose();
+    Qp& qp = client->qps.pop_front();
+    if (!client->qps.empty()) {
+      allowance_ = std::min(allowance_, charged_ != nullptr ? client->qp_turn_left : work::kQpTurn);
+    }
+    served_ = &qp;
+    return &qp;
+  }
+  uint32_t allowance() const { return allowance_; }
+  /// The work of a poll where several clients have queue pairs: less for a while after a client had little to do.
+  uint32_t poll_allowance() {
+    if (sparse_polls_ == 0) return work::kSharedPoll;
+    --sparse_polls_;
+    return work::kSparsePoll;
+  }
+  /// Charges the QP that came last.
+  void charge(uint32_t work) {
+    if (charged_ != nullptr) [[unlikely]]
+      end_turn(*charged_, work + work::kTurn);
+  }
+  /// Work of a client that took no turn.
+  void owe(uint16_t client, uint32_t work) {
+    clients_[client].deficit.owe(work);
+    clients_[client].user->deficit.owe(work);
+  }
+  void remove(Qp& gone) {
+    if (!QpLink::listed(gone)) return;
+    clients_[gone.tx.owner].qps.remove(gone);
+    --waiting_;
+  }
+
+ private:
+  struct User;
+  /// Those without a queue pair that waits stay listed until their turn comes, so that a client that is alone moves
+  /// neither in nor out.
+  struct Client {
+    List<Qp, QpLink> qps;
+    uint32_t qp_turn_left = work::kQpTurn;  ///< of the first one's turn
+    uint64_t done = 0;                      ///< since it came
+    User* user = nullptr;
+    Deficit deficit;
+    ListLink<Client> link;
+  };
+  struct User {
+    List<Client, MemberLink<Client>> clients;  ///< at least one while the user is listed
+    uint32_t weight = 1;
+    Deficit deficit;
+    ListLink<User> link;
+  };
+
+  static constexpr uint32_t kSparsePolls = 1024;  // some milliseconds
+  static constexpr uint32_t kLittle = work::kQuantum / 4;
+
+  void enter(Client& client) {
+    client.done = 0;
+    client.user->clients.push_back(client);
+    if (!client.user->link.listed) turns_.push_back(*client.user);
+  }
+  void leave(Client& client) {
+    User& user = *client.user;
+    if (charged_ == &client) charged_ = nullptr;
+    if (client.done < kLittle) sparse_polls_ = kSparsePolls;
+    client.deficit.leave();
+    user.clients.remove(client);
+    if (!user.clients.empty()) return;
+    user.deficit.leave();
+    turns_.remove(user);
+  }
+  // Some QP waits, so this ends: with each round everybody's debt shrinks.
+  Client& choose() {
+    for (;;) {
+      User& user = *turns_.front();
+      Client& client = *user.clients.front();
+      if (client.qps.empty()) {
+        leave(client);
+      } else if (turns_.several() && !user.deficit.may_go(user.weight)) {
+        turns_.rotate();
+      } else if (user.clients.several() && !client.deficit.may_go(1)) {
+        user.clients.rotate();
+      } else {
+        limit_turn(user, client);
+        return client;
+      }
+    }
+  }
+  void limit_turn(const User& user, Client& client) {
+    if (turns_.several()) allowance_ = user.deficit.credit();
+    if (user.clients.several()) allowance_ = std::min(allowance_, client.deficit.credit());
+    if (allowance_ != work::kUnlimited) charged_ = &client;
+  }
+  void end_turn(Client& client, uint32_t work) {
+    User& user = *client.user;
+    client.done += work;
+    // A queue pair goes on in its client's next turn: changing from one to another costs cache misses.
+    if (work < client.qp_turn_left && client.qps.back() == served_) {
+      client.qps.rotate_back();
+      client.qp_turn_left -= work;
+    } else {
+      client.qp_turn_left = work::kQpTurn;
+    }
+    if (user.clients.several() && !client.deficit.charge(work)) user.clients.rotate();
+    if (turns_.several() && !user.deficit.charge(work)) turns_.rotate();
+  }
+
+  std::vector<Client> clients_;
+  std::vector<User> users_;
+  List<User, MemberLink<User>> turns_;  // of users that have something waiting
+  Client* charged_ = nullptr;           // of the QP that came last, where several clients wait
+  Qp* served_ = nullptr;                // that QP
+  uint32_t allowance_ = work::kUnlimited;
+  uint32_t waiting_ = 0;
+  uint32_t sparse_polls_ = 0;
+};
+
+}  // namespace uroce::transport
