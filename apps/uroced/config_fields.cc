@@ -305,8 +305,7 @@ std::span<const Section> sections() {
   static const auto privilege = make_privilege_fields();
   static const auto limits = [] {
     auto all = make_limit_fields<Config>([](Config& c) -> service::Limits& { return c.server.budgets.limits; });
-    all.push_back(truth<Config>(
-        "file_memory", [](Config& c) -> bool& { return c.server.budgets.file_memory; }, true));
+    all.push_back(truth<Config>("file_memory", [](Config& c) -> bool& { return c.server.budgets.file_memory; }, true));
     return all;
   }();
   static const auto engines = make_engine_fields();
@@ -328,6 +327,7 @@ std::span<const Field<service::UserSettings>> user_fields() {
   using service::UserSettings;
   static const auto fields = [] {
     auto all = make_limit_fields<UserSettings>([](UserSettings& u) -> service::Limits& { return u.limits; });
+    all.push_back(truth<UserSettings>("file_memory", [](UserSettings& u) -> bool& { return u.file_memory; }, true));
     all.insert(all.begin(), {"name", true, read_user, [](const UserSettings& u) { return toml_string(u.name); }});
     return all;
   }();

@@ -59,7 +59,9 @@ void User::give_back(Resource resource, uint64_t amount) {
 
 bool User::may_register_files() const {
   const std::scoped_lock lock(users_.mutex_);
-  return users_.settings_.file_memory;
+  const BudgetSettings& settings = users_.settings_;
+  const auto own = std::ranges::find(settings.users, uid_, &UserSettings::uid);
+  return settings.file_memory || (own != settings.users.end() && own->file_memory);
 }
 
 message::UserRow User::row() const {

@@ -77,7 +77,8 @@ class User : public std::enable_shared_from_this<User> {
 struct UserSettings {
   std::string name{};  ///< of the user, as in the file
   uint32_t uid = 0;
-  Limits limits{};  ///< 0: those of [limits]
+  Limits limits{};           ///< 0: those of [limits]
+  bool file_memory = false;  ///< as in BudgetSettings, for this user
   bool operator==(const UserSettings&) const = default;
 };
 
