@@ -330,6 +330,7 @@ std::span<const Field<service::UserSettings>> user_fields() {
     all.insert(all.begin(), number<UserSettings, uint32_t>(
                                 "weight", [](UserSettings& u) -> uint32_t& { return u.weight; }, 1,
                                 transport::Owner::kMaxWeight, true));
+    all.push_back(truth<UserSettings>("file_memory", [](UserSettings& u) -> bool& { return u.file_memory; }, true));
     all.insert(all.begin(), {"name", true, read_user, [](const UserSettings& u) { return toml_string(u.name); }});
     return all;
   }();

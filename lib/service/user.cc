@@ -65,7 +65,9 @@ transport::Owner User::owner() const {
 
 bool User::may_register_files() const {
   const std::scoped_lock lock(users_.mutex_);
-  return users_.settings_.file_memory;
+  const BudgetSettings& settings = users_.settings_;
+  const auto own = std::ranges::find(settings.users, uid_, &UserSettings::uid);
+  return settings.file_memory || (own != settings.users.end() && own->file_memory);
 }
 
 message::UserRow User::row() const {

@@ -83,8 +83,9 @@ class User : public std::enable_shared_from_this<User> {
 struct UserSettings {
   std::string name{};  ///< of the user, as in the file
   uint32_t uid = 0;
-  uint32_t weight = 1;  ///< its share of the engines' time relative to others', 1..Owner::kMaxWeight
-  Limits limits{};      ///< 0: those of [limits]
+  uint32_t weight = 1;       ///< its share of the engines' time relative to others', 1..Owner::kMaxWeight
+  Limits limits{};           ///< 0: those of [limits]
+  bool file_memory = false;  ///< as in BudgetSettings, for this user
   bool operator==(const UserSettings&) const = default;
 };
 

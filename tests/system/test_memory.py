@@ -100,7 +100,7 @@ class Holes(Case):
         os.close(fd)
 
     def test_more_holes_than_the_machine_can_spare(self):
-        size = (os.sysconf("SC_PHYS_PAGES") // 8 << 12) + (1 << 30)
+        size = os.sysconf("SC_PHYS_PAGES") // 16 * 3 * 4096  # within a user's budget
         fd = memory(size)
         before = self.resources()
         with self.speaker() as one:

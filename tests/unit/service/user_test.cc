@@ -153,5 +153,17 @@ TEST_F(BudgetTest, TheLogNamesTheUserAndTheProcess) {
   EXPECT_EQ(user->row().refusals, 3u);
 }
 
+TEST_F(BudgetTest, FilesAreForUsersWhoMay) {
+  Users users = make();
+  const auto alice = users.of(kAlice);
+  EXPECT_FALSE(alice->may_register_files());
+  EXPECT_FALSE(users.of(kRoot)->may_register_files());
+  users.configure({.users = {{.name = "alice", .uid = 1001, .file_memory = true}}});
+  EXPECT_TRUE(alice->may_register_files());
+  EXPECT_FALSE(users.of(kBob)->may_register_files());
+  users.configure({.file_memory = true});
+  EXPECT_TRUE(users.of(kBob)->may_register_files());
+}
+
 }  // namespace
 }  // namespace uroce::service

@@ -253,7 +253,10 @@ TEST(Config, SaysThatAFileCannotBeRead) {
 
 TEST(Config, HasUsersWithLimitsOfTheirOwn) {
   const auto config = read_config(
-      "[[user]]\nname = \"1234\"\nweight = 3\nmax_qp = 7\nmax_queue_bytes = \"1 MiB\"\n[[user]]\nname = \"root\"\n", "f");
+      "[[user]]\nname = \"1234\"\nweight = 3\nmax_qp = 7\nfile_memory = true\nmax_queue_bytes = \"1 "
+      "MiB\"\n[[user]]\nname = "
+      "\"root\"\n",
+      "f");
   ASSERT_TRUE(config) << config.error()[0];
   const auto& users = config->server.budgets.users;
   ASSERT_EQ(users.size(), 2u);
@@ -263,6 +266,7 @@ TEST(Config, HasUsersWithLimitsOfTheirOwn) {
   EXPECT_EQ(users[0].limits[service::Resource::qp], 7u);
   EXPECT_EQ(users[0].limits[service::Resource::queue_bytes], 1u << 20);
   EXPECT_EQ(users[0].limits[service::Resource::cq], 0u) << "that of [limits]";
+  EXPECT_TRUE(users[0].file_memory);
   EXPECT_EQ(users[1].uid, 0u);
   expect_error("[[user]]\nmax_qp = 7\n", "1:1: user[0] has no name", "a uid");
   expect_error("[[user]]\nname = \"no such user\"\n", "2:8: user[0].name", "no user of that name");
