@@ -19,8 +19,9 @@ inline constexpr uint32_t kQuantum = 1 << 14;  ///< what each user, and each cli
 /// The most that an engine with several clients sends before it looks for frames and doorbells again: some
 /// microseconds, for which a message may have to wait.
 inline constexpr uint32_t kSharedPoll = 6 << 14;
-/// The same while one of them sends little: its messages wait for a few frames alone.
+/// The same while one of them sends little. More than a quantum, so that its message leaves in the next poll.
 inline constexpr uint32_t kSparsePoll = 3 << 13;
 inline constexpr uint32_t kUnlimited = UINT32_MAX;
+static_assert(kSparsePoll >= kQuantum + kFrame + 4096, "a quantum, with the frame that overdraws it, leaves some room");
 
 }  // namespace uroce::transport::work
