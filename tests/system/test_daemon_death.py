@@ -91,6 +91,19 @@ class Sleeping(Case):
         self.assert_ends(pair[0])
 
 
+class Stopped(Case):
+    """`systemctl restart` and `stop` send SIGTERM."""
+
+    def test_each_program_ends(self):
+        polling = self.busy_pair("ibv_rc_pingpong", "-g", "1", "-n", "100000000")
+        sleeping = self.busy_pair("ib_send_bw", "-e", "-n", "50000000")
+        listening = self.serve(["ucmatose"])
+        self.daemon.process.terminate()
+        self.assertEqual(self.daemon.wait(20), 0, str(self.daemon))
+        self.daemon = None
+        self.assert_ends(*polling, *sleeping, listening)
+
+
 class Connections(Case):
     def test_rping(self):
         server = self.serve(["rping", "-s", "-a", SERVER])
@@ -128,6 +141,16 @@ class Bereaved(Case):
     def test_posted_work_is_flushed_and_calls_fail(self):
         self.finish(self.bereaved("work", self.daemon.process.pid), 10)
         self.daemon = None
+
+    def test_it_goes_on_with_the_next_daemon(self):
+        for how in (signal.SIGKILL, signal.SIGTERM):
+            with self.subTest(how=how):
+                program = self.bereaved("reopen")
+                program.wait_for("ready", 20)
+                self.daemon.process.send_signal(how)
+                self.daemon.wait(20)
+                self.daemon = self.start_daemon()
+                self.finish(program, 40)
 
     def test_signals_end_waits_as_on_linux(self):
         self.finish(self.bereaved("signals"), 10)

@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -255,6 +256,49 @@ int signals() {
   return 0;
 }
 
+/// Closes all that the dead daemon had.
+void close_all(const Device& device, const Connections& connections) {
+  ibv_destroy_cq(device.cq);
+  ibv_destroy_comp_channel(device.channel);
+  ibv_close_device(device.context);
+  rdma_destroy_id(connections.id);
+  rdma_destroy_event_channel(connections.channel);
+}
+
+void await_device() {
+  for (int i = 0; i < 3000; ++i) {
+    ibv_device** list = ibv_get_device_list(nullptr);
+    const bool there = list != nullptr && list[0] != nullptr;
+    if (list != nullptr) ibv_free_device_list(list);
+    if (there) return;
+    usleep(10000);
+  }
+  check(false, "no device within 30 s");
+}
+
+/// Goes on with the daemon that takes the dead one's place.
+int reopen() {
+  {
+    Device device;
+    Connections connections;
+    ready();
+    expect_device_fatal(device);
+    expect_device_removal(connections);
+    close_all(device, connections);
+  }
+  await_device();
+  Device device;
+  std::array<std::byte, 4096> bytes{};
+  ibv_pd* pd = ibv_alloc_pd(device.context);
+  check(pd != nullptr && ibv_reg_mr(pd, bytes.data(), bytes.size(), IBV_ACCESS_LOCAL_WRITE) != nullptr, "ibv_reg_mr");
+  Connections connections;
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  check(rdma_bind_addr(connections.id, reinterpret_cast<sockaddr*>(&any)) == 0, "rdma_bind_addr");
+  check(rdma_listen(connections.id, 1) == 0, "rdma_listen");
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -265,6 +309,7 @@ int main(int argc, char** argv) {
   if (mode == "cm") return cm_events(how);
   if (mode == "work") return work(std::atoi(how.c_str()));
   if (mode == "signals") return signals();
-  std::fputs("usage: client_bereaved channel|async|cm sleep|poll|epoll, work PID, or signals\n", stderr);
+  if (mode == "reopen") return reopen();
+  std::fputs("usage: client_bereaved channel|async|cm sleep|poll|epoll, work PID, signals or reopen\n", stderr);
   return 2;
 }
