@@ -6,10 +6,11 @@ import json
 import os
 import resource
 import struct
+import time
 
 import harness
 import verbs
-from harness import BUILD, eal
+from harness import BUILD, SLOW, eal
 from speaker import (CM_BIND, CM_CREATE_CHANNEL, CM_CREATE_ID, CREATE_AH, CREATE_CHANNEL, CREATE_CQ, CREATE_PD, CREATE_QP,
                      Speaker, memory, user)
 
@@ -92,8 +93,10 @@ class Objects(Case):
                 one = Speaker(self.socket)
             self.assertEqual(self.fill(lambda: one.call(CREATE_PD))[1], errno.ENOMEM)
             one.socket.close()
-            while ALICE in self.budgets():
-                pass
+            limit = time.monotonic() + 20 * SLOW
+            while ALICE in self.budgets() and time.monotonic() < limit:
+                time.sleep(0.01)
+            self.assertNotIn(ALICE, self.budgets())
 
     def test_one_sees_ones_own_budget(self):
         self.fill(self.queue_pairs_of(ALICE))
