@@ -204,7 +204,7 @@ void Manager::Impl::destroy(Id& id) {
   if (listened) stop_listening(id);
   forget_connection(id);
   release_port(id);
-  resolving.erase(&id);
+  resolving.remove(*id.owner, id);
   // Requests whose event the program has not taken are destroyed with their listener.
   std::vector<uint32_t> children;
   const auto childs = [&](const CmEvent& event) {

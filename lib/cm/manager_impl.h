@@ -18,6 +18,7 @@
 #include "cm/gsi.h"
 #include "cm/ib_cm.h"
 #include "cm/manager.h"
+#include "cm/resolving.h"
 #include "control/event_pipe.h"
 
 namespace uroce::cm {
@@ -158,6 +159,7 @@ struct Manager::Impl {
   Result<std::pair<CmAgent*, Gid>> route(const Gid& remote);
   Result<void> resolve_addr(Id& id, const CmAddress& remote, std::chrono::milliseconds timeout);
   void check_resolving();
+  void check_resolving(Id& id);
   Result<void> listen(Id& id, int backlog);
   void stop_listening(Id& id);
   Id* find_listener(uint64_t service_id, const CmAddress& local) const;
@@ -186,7 +188,7 @@ struct Manager::Impl {
   std::vector<std::unique_ptr<CmAgent>> agents;
   std::unordered_map<uint32_t, std::unique_ptr<Id>> ids;
   std::map<std::pair<PortSpace, uint16_t>, std::vector<Id*>> ports;
-  std::set<Id*> resolving;
+  Resolving<Owner, Id> resolving;
   uint32_t next_number = 1;
 
   control::EventPipe wake;

@@ -154,28 +154,26 @@ Result<void> Manager::Impl::resolve_addr(Id& id, const CmAddress& remote, std::c
   id.dgid = remote.ip;
   id.state = IdState::resolving;
   id.resolve_until = now() + std::clamp<Nanos>(timeout, Nanos(0), std::chrono::hours(1));
-  resolving.insert(&id);
-  check_resolving();
+  resolving.add(*id.owner, id);
+  check_resolving(id);
   return {};
 }
 
 void Manager::Impl::check_resolving() {
-  for (auto at = resolving.begin(); at != resolving.end();) {
-    Id& id = **at;
-    const auto known = id.agent->device->probe(id.sgid, id.dgid);
-    if (!known && known.error().code == EHOSTUNREACH && now() < id.resolve_until) {
-      ++at;
-      continue;
-    }
-    at = resolving.erase(at);
-    if (known) {
-      id.state = IdState::addr_resolved;
-      raise_event(id, {.type = CmEventType::addr_resolved});
-    } else {
-      id.state = IdState::bound;
-      const int code = known.error().code == EHOSTUNREACH ? ETIMEDOUT : known.error().code;
-      raise_event(id, {.type = CmEventType::addr_error, .status = -code});
-    }
+  resolving.look([this](Id& id) { check_resolving(id); });
+}
+
+void Manager::Impl::check_resolving(Id& id) {
+  const auto known = id.agent->device->probe(id.sgid, id.dgid);
+  if (!known && known.error().code == EHOSTUNREACH && now() < id.resolve_until) return;
+  resolving.remove(*id.owner, id);
+  if (known) {
+    id.state = IdState::addr_resolved;
+    raise_event(id, {.type = CmEventType::addr_resolved});
+  } else {
+    id.state = IdState::bound;
+    const int code = known.error().code == EHOSTUNREACH ? ETIMEDOUT : known.error().code;
+    raise_event(id, {.type = CmEventType::addr_error, .status = -code});
   }
 }
 
