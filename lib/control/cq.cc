@@ -21,12 +21,12 @@ Result<std::shared_ptr<Cq>> DeviceSession::create_cq(uint32_t entries, std::shar
     }
   }
   entries = std::bit_ceil(entries);
-  const auto lock = device_->runner().lock();
-  if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
   auto header = allocator_->allocate(sizeof(queues::CqHeader));
   if (!header) return std::unexpected(header.error());
   auto rings = allocator_->allocate(queues::CqPlace::ring_bytes_of(entries, device_->engines()));
   if (!rings) return std::unexpected(rings.error());
+  const auto lock = device_->runner().lock();
+  if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
   const auto id = device_->objects().take_cq();
   if (!id) return std::unexpected(id.error());
   std::shared_ptr<Cq> cq(new Cq(shared_from_this(), *id, entries, device_->engines(), std::move(*header),
@@ -58,6 +58,8 @@ Result<void> Cq::resize(uint32_t entries) {
                                     entries, kMaxCqe));
   }
   entries = std::bit_ceil(entries);
+  auto memory = session_->allocator().allocate(queues::CqPlace::ring_bytes_of(entries, rings()));
+  if (!memory) return std::unexpected(memory.error());
   const auto lock = device.runner().lock();
   if (auto alive = device.check_alive(); !alive) return alive;
   uint32_t used = 0;
@@ -72,8 +74,6 @@ Result<void> Cq::resize(uint32_t entries) {
             "cannot resize completion queue {}: it holds {} completions, and {} entries are wanted; poll them first",
             id_, used, entries));
   }
-  auto memory = session_->allocator().allocate(queues::CqPlace::ring_bytes_of(entries, rings()));
-  if (!memory) return std::unexpected(memory.error());
   const auto place = queues::CqPlace::at(header_->data(), (*memory)->data(), entries);
   for (uint32_t engine = 0; engine < rings(); ++engine) {
     // Completions since the check above that do not fit are an overrun.

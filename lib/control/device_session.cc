@@ -26,18 +26,14 @@ Result<std::shared_ptr<DeviceSession>> DeviceSession::open(std::shared_ptr<Devic
   if (!fd) return std::unexpected(fd.error());
   Device& opened = *device;
   ObjectRegistry& objects = opened.objects();
+  // A slot per queue pair, and as many again for doorbells of queue pairs that were destroyed before they were read.
+  const uint32_t entries = 2 * std::bit_ceil(opened.config().max_qp);
+  auto memory = allocator->allocate(queues::DoorbellPlace::bytes(entries, opened.engines()));
+  if (!memory) return std::unexpected(memory.error());
   const auto lock = opened.runner().lock();
   if (auto alive = opened.check_alive(); !alive) return std::unexpected(alive.error());
   const auto id = objects.take_session();
   if (!id) return std::unexpected(id.error());
-  // A slot per queue pair, and as many again for doorbells of queue pairs that were destroyed before they were read.
-  const uint32_t entries = 2 * std::bit_ceil(opened.config().max_qp);
-  auto memory = allocator->allocate(queues::DoorbellPlace::bytes(entries, opened.engines()));
-  if (!memory) {
-    objects.give_back_session();
-    objects.session_numbers().give_back(*id);
-    return std::unexpected(memory.error());
-  }
   auto events = std::make_unique<AsyncEventQueue>(std::move(*fd), opened.config().max_qp + kAsyncEventsBeyondQps);
   auto session = std::unique_ptr<DeviceSession>(
       new DeviceSession(std::move(device), *id, std::move(allocator), std::move(events), std::move(*memory), entries));

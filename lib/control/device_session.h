@@ -45,7 +45,7 @@ class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
   /// Of the device; no other session has it while this one is open.
   uint32_t id() const { return id_; }
   AsyncEventQueue& events() { return *events_; }
-  /// Places the queues of this session's objects; the control lock is held.
+  /// Places the queues of this session's objects; the control lock is not held.
   QueueAllocator& allocator() { return *allocator_; }
   /// For the queue pairs of this session that live on `engine`.
   queues::DoorbellPoster doorbell(uint32_t engine) const;

@@ -94,14 +94,14 @@ Result<std::shared_ptr<ControlQp>> ControlQp::create(DeviceSession& session, Ref
 
   if (auto ok = check_choices(init); !ok) return std::unexpected(ok.error());
 
+  auto memory = session.allocator().allocate(queues::QpPlace::bytes(*cap, with_srq));
+  if (!memory) return std::unexpected(memory.error());
   const auto lock = device.runner().lock();
   if (auto alive = device.check_alive(); !alive) return std::unexpected(alive.error());
   const auto required = required_engine(init, refs.srq.get(), device.engines());
   if (!required) return std::unexpected(required.error());
   const uint32_t gsi_engine = transport::kGsiQpn & ((1u << device.index_bits()) - 1);
   const uint32_t engine = gsi ? gsi_engine : *required ? **required : device.choose_engine();
-  auto memory = session.allocator().allocate(queues::QpPlace::bytes(*cap, with_srq));
-  if (!memory) return std::unexpected(memory.error());
   QpNumbers& numbers = device.objects().qp_numbers();
   const auto qpn = gsi ? numbers.take_gsi() : numbers.take(engine);
   if (!qpn) return std::unexpected(qpn.error());

@@ -24,7 +24,7 @@ class QueueMemory {
   std::size_t size_;
 };
 
-/// Called under the device's control lock.
+/// Called without the device's control lock, because zeroing takes a while. Any thread.
 class QueueAllocator {
  public:
   virtual ~QueueAllocator() = default;

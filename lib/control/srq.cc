@@ -19,10 +19,10 @@ Result<std::shared_ptr<ControlSrq>> DeviceSession::create_srq(std::shared_ptr<Pd
     return std::unexpected(ok.error());
   }
   const uint32_t entries = std::bit_ceil(max_wr);
-  const auto lock = device_->runner().lock();
-  if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
   auto memory = allocator_->allocate(queues::SrqPlace::bytes(entries, max_sge));
   if (!memory) return std::unexpected(memory.error());
+  const auto lock = device_->runner().lock();
+  if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
   const auto id = device_->objects().take_srq();
   if (!id) return std::unexpected(id.error());
   std::shared_ptr<ControlSrq> srq(

@@ -6,6 +6,9 @@
 #include "control/srq.h"
 
 #include <cerrno>
+#include <chrono>
+#include <semaphore>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -54,6 +57,40 @@ TEST_F(SessionTest, ObjectsOfOneSessionDoNotFitAnother) {
   expect_error(session_->create_qp(pd_, cq_, their_cq, {}, nullptr), EINVAL, "completion queue");
   expect_error(session_->create_qp(pd_, cq_, cq_, {}, their_srq), EINVAL, "shared receive queue");
   expect_error(session_->create_qp(nullptr, cq_, cq_, {}, nullptr), EINVAL, "protection domain is missing");
+}
+
+/// Memory of this process; meanwhile another thread takes the device's control lock.
+class BusyAllocator final : public QueueAllocator {
+ public:
+  explicit BusyAllocator(Device& device) : device_(device) {}
+  Result<std::unique_ptr<QueueMemory>> allocate(std::size_t bytes) override {
+    ++calls;
+    std::thread([this] {
+      const auto lock = device_.runner().lock();
+      taken.release();
+    }).detach();
+    free_meanwhile = taken.try_acquire_for(std::chrono::seconds(10)) && free_meanwhile;
+    return heap_.allocate(bytes);
+  }
+  int calls = 0;
+  bool free_meanwhile = true;
+  std::counting_semaphore<> taken{0};
+
+ private:
+  Device& device_;
+  HeapAllocator heap_;
+};
+
+TEST_F(SessionTest, OthersGoOnWhileQueuesAreAllocated) {
+  const auto allocator = std::make_shared<BusyAllocator>(*world_.device());
+  const auto session = *DeviceSession::open(world_.device(), allocator);
+  const auto pd = *session->create_pd();
+  const auto cq = *session->create_cq(16, nullptr);
+  ASSERT_TRUE(cq->resize(32));
+  const auto srq = *session->create_srq(pd, 16, 1);
+  const auto qp = *session->create_qp(pd, cq, cq, {}, srq);
+  EXPECT_EQ(allocator->calls, 6) << "doorbells, header and ring of a queue, its new ring, shared receives, queue pair";
+  EXPECT_TRUE(allocator->free_meanwhile) << "a call waited for the lock while queues were allocated";
 }
 
 TEST_F(SessionTest, SizesOutOfRangeAreNamed) {
