@@ -34,14 +34,15 @@ void Neighbours::on_arp(const EtherView& ether, Nanos now) {
   const EthAddr sender_mac = load_mac(p + 8);
   const Gid sender = Gid::from_ipv4(load_be32(p + 14));
   const Gid target = Gid::from_ipv4(load_be32(p + 24));
-  if (is_multicast(sender)) return counters_.malformed.add();
+  // An answer goes to the sender's address: it must be neither many hosts nor this one.
+  if (is_multicast(sender) || !is_of_one_host(sender_mac) || sender_mac == mac_) return counters_.malformed.add();
 
-  if (table_.ours(sender) && sender_mac != mac_) return on_conflict(sender, sender_mac, now);
+  if (table_.ours(sender)) return on_conflict(sender, sender_mac, now);
 
   const bool to_us = table_.ours(target);
   // A packet between other hosts only updates entries that exist (RFC 826: Merge_flag). A probe has no sender address
   // (RFC 5227, 2.1.1), and our own address is never learned.
-  if (!is_unspecified(sender) && !table_.ours(sender)) {
+  if (!is_unspecified(sender)) {
     const bool known = state(sender) != NeighbourState::unknown;
     if (to_us || known) learn(sender, sender_mac, to_us && operation == kRequest, now);
   }

@@ -91,6 +91,8 @@ std::optional<IpView> parse_ipv6(std::span<const std::byte> packet, bool& malfor
   IpView view;
   view.source = load_ipv6(&packet[8]);
   view.destination = load_ipv6(&packet[24]);
+  // RFC 4291, 2.7; a mapped address would mix IPv4's neighbours and groups with those of IPv6.
+  if (view.source.is_multicast() || view.source.is_ipv4() || view.destination.is_ipv4()) return std::nullopt;
   view.hop_limit = load8(&packet[7]);
   view.protocol = load8(&packet[6]);
   view.payload = packet.subspan(kIpv6Bytes, length);

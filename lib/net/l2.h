@@ -22,6 +22,9 @@ using wire::kProtocolIcmpv6;
 using wire::kProtocolIgmp;
 inline constexpr EthAddr kBroadcastMac{{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
 
+/// Whether `mac` can be the address of one host: neither a group's nor zero.
+constexpr bool is_of_one_host(const EthAddr& mac) { return !mac.is_multicast() && mac != EthAddr{}; }
+
 /// Ones'-complement sums in progress (RFC 1071).
 class InetChecksum {
  public:
@@ -56,7 +59,8 @@ struct IpView {
   std::span<const std::byte> payload{};
 };
 /// When there is no result, `malformed` tells whether the packet is broken, or only of another kind. The IPv4 header
-/// checksum is verified.
+/// checksum is verified. An IPv6 packet with a multicast source or an
+/// IPv4-mapped address is broken.
 std::optional<IpView> parse_ipv4(std::span<const std::byte> packet, bool& malformed);
 std::optional<IpView> parse_ipv6(std::span<const std::byte> packet, bool& malformed);
 

@@ -111,6 +111,7 @@ std::expected<MembershipMessage, NoMembership> parse_mld(const IpView& ip) {
   }
   Gid group;
   std::memcpy(group.bytes.data(), &bytes[8], group.bytes.size());
+  if (group.is_ipv4()) return std::unexpected(NoMembership::malformed);
   if (type == kMldReport1) {
     if (!is_multicast(group)) return std::unexpected(NoMembership::malformed);
     return OverheardReport{group};

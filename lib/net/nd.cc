@@ -23,7 +23,7 @@ struct Options {
   std::optional<EthAddr> mac{};
 };
 
-/// RFC 4861, 4.6: an option of length 0 makes the whole packet invalid.
+/// RFC 4861, 4.6: an option of length 0 makes the whole packet invalid. So does an address that is no host's.
 Options find_link_layer(std::span<const std::byte> options, uint8_t wanted) {
   Options out;
   while (!options.empty()) {
@@ -33,6 +33,7 @@ Options find_link_layer(std::span<const std::byte> options, uint8_t wanted) {
     if (load8(&options[0]) == wanted && length == 8) {
       EthAddr mac;
       std::memcpy(mac.bytes.data(), &options[2], 6);
+      if (!is_of_one_host(mac)) return out;
       out.mac = mac;
     }
     options = options.subspan(length);
@@ -58,7 +59,9 @@ void Neighbours::on_icmpv6(const EtherView& ether, Nanos now) {
     // RFC 4861, 7.1: hop limit 255 proves that no router forwarded it.
     const bool valid =
         icmp->hop_limit == kNdHopLimit && load8(&icmp->message[1]) == 0 && icmp->message.size() >= kNdBytes;
-    if (!valid || is_multicast(load_target(*icmp))) return counters_.malformed.add();
+    if (!valid) return counters_.malformed.add();
+    const Gid target = load_target(*icmp);
+    if (is_multicast(target) || target.is_ipv4()) return counters_.malformed.add();
     return type == kSolicitation ? on_solicitation(*icmp, ether, now) : on_advertisement(*icmp, now);
   }
   const bool direct = ether.destination == mac_ && !is_multicast(icmp->source) && !is_unspecified(icmp->source);
@@ -76,7 +79,7 @@ void Neighbours::on_solicitation(const IcmpView& icmp, const EtherView& ether, N
   const auto options = find_link_layer(icmp.message.subspan(kNdBytes), kOptionSource);
   const bool probe = is_unspecified(icmp.source);  // duplicate address detection
   // RFC 4861, 7.1.1: a probe goes to the solicited-node group and carries no source option.
-  if (!options.valid || (probe && (options.mac || icmp.destination != solicited_node(target)))) {
+  if (!options.valid || options.mac == mac_ || (probe && (options.mac || icmp.destination != solicited_node(target)))) {
     return counters_.malformed.add();
   }
   if (!table_.ours(target)) return counters_.not_for_us.add();

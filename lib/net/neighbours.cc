@@ -11,7 +11,7 @@ void Neighbours::on_frame(std::span<const std::byte> frame, Nanos now) {
   const auto ether = parse_ether(frame);
   if (!ether) return counters_.malformed.add();
   if (ether->source == mac_) return counters_.not_for_us.add();  // our own frame, looped back by a shared port
-  if (ether->source.is_multicast()) return counters_.malformed.add();
+  if (!is_of_one_host(ether->source)) return counters_.malformed.add();
   // VLAN 0 is a priority tag on an untagged frame (IEEE 802.1Q, 9.6).
   if (ether->vlan.value_or(0) != vlan_) return counters_.not_for_us.add();
   if (ether->destination != mac_ && !ether->destination.is_multicast()) return counters_.not_for_us.add();
@@ -115,7 +115,7 @@ void Neighbours::on_conflict(const Gid& ours, const EthAddr& theirs, Nanos now) 
 }
 
 void Neighbours::learn(const Gid& neighbour, const EthAddr& mac, bool create, Nanos now) {
-  if (mac.is_multicast() || mac == EthAddr{}) return counters_.malformed.add();
+  if (!is_of_one_host(mac) || mac == mac_) return counters_.malformed.add();
   Entry* entry = nullptr;
   if (create) {
     entry = make_entry(neighbour);

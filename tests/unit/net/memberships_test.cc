@@ -197,6 +197,16 @@ TEST(Igmp2, AnotherHostsReportIsEnough) {
   EXPECT_EQ(link.memberships.next_deadline(), kNever);
 }
 
+TEST(Igmp2, AReportInMldIsNoReport) {
+  Link link;
+  link.memberships.join(kGroup, seconds(1));
+  link.settle(seconds(1));
+  link.receive(igmp("224.0.0.1", kQuery2), seconds(10));
+  EXPECT_TRUE(link.receive(mld("ff02::1", "83000000 00000000 00000000000000000000ffffef010203"), seconds(10)));
+  EXPECT_EQ(link.memberships.counters().malformed.get(), 1u);
+  EXPECT_NE(link.memberships.next_deadline(), kNever) << "the IPv4 group is still to be reported";
+}
+
 TEST(Igmp1, HasReportsButNoLeave) {
   Link link;
   link.receive(igmp("224.0.0.1", kQuery1), seconds(1));

@@ -1,5 +1,7 @@
 #include "net/neighbours.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "base/random.h"
@@ -216,6 +218,19 @@ TEST(Arp, CountsMalformed) {
   EXPECT_TRUE(link.sent.empty());
 }
 
+TEST(Arp, DropsEthernetAddressesOfNoOtherHost) {
+  Link link;
+  for (const char* sender : {"ffffffffffff", "0300000000bb", "000000000000", "0200000000aa"}) {
+    link.receive("0200000000aa0200000000bb0806 0001080006040001" + std::string(sender) +
+                 "c0000202000000000000c0000201");
+    EXPECT_TRUE(link.sent.empty()) << sender << " would get the answer";
+    EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.2")), std::nullopt);
+  }
+  link.receive("0200000000aa0000000000000806 0001080006040001 0200000000bb c0000202000000000000c0000201");
+  EXPECT_TRUE(link.sent.empty()) << "a frame from nobody";
+  EXPECT_EQ(link.neighbours.counters().malformed.get(), 5u);
+}
+
 TEST(Arp, UsesItsVlanOnly) {
   Link link(100);
   link.receive(kArpRequest);
@@ -351,6 +366,38 @@ TEST(Nd, DropsWhatTheStandardForbids) {
   link.receive(from_peer(kGroupMac, "2001:db8::2", "ff02::1:ff00:1", "87000000 00000000 20010db80000000000000000"));
   EXPECT_EQ(malformed(), 7u) << "short";
   EXPECT_TRUE(link.sent.empty());
+}
+
+TEST(Nd, DropsEthernetAddressesOfNoOtherHost) {
+  Link link;
+  for (const char* mac : {"ffffffffffff", "333300000001", "000000000000", "0200000000aa"}) {
+    link.receive(from_peer(kGroupMac, "2001:db8::2", "ff02::1:ff00:1",
+                           "87000000 00000000 20010db8000000000000000000000001 0101" + std::string(mac)));
+    EXPECT_TRUE(link.sent.empty()) << mac << " would get the answer";
+  }
+  EXPECT_EQ(link.neighbours.counters().malformed.get(), 4u);
+  link.receive(from_peer(kOurs, "2001:db8::2", "2001:db8::1",
+                         "88000000 20000000 20010db8000000000000000000000001 0201 ffffffffffff"));
+  EXPECT_TRUE(link.neighbours.take_conflicts().empty()) << "a group has no addresses";
+}
+
+TEST(Nd, DropsAddressesThatNoPacketMayCarry) {
+  Link link;
+  link.receive(from_peer(kGroupMac, "ff02::1", "ff02::1:ff00:1", kSolicitBody));
+  EXPECT_EQ(link.neighbours.lookup(gid("ff02::1")), std::nullopt);
+  const auto solicit = from_hex(kSolicitBody);
+  const Gid ours = gid("2001:db8::1"), peer4 = gid("192.0.2.2"), ours4 = gid("192.0.2.1");
+  const auto receive = [&](const Gid& source, const Gid& destination, std::vector<std::byte> message) {
+    link.receive(make_ether(kOurs, kPeer, 0, kEtherIpv6, make_icmpv6(source, destination, 255, std::move(message))));
+  };
+  receive(peer4, ours, solicit);
+  EXPECT_EQ(link.neighbours.lookup(peer4), std::nullopt) << "ARP resolves IPv4 addresses";
+  auto asks_for_ipv4 = solicit;
+  std::ranges::copy(std::as_bytes(std::span(ours4.bytes)), asks_for_ipv4.begin() + 8);
+  receive(gid("2001:db8::2"), ours, asks_for_ipv4);
+  receive(gid("2001:db8::2"), ours4, from_hex("80000000 00010002 6869"));
+  EXPECT_TRUE(link.sent.empty());
+  EXPECT_EQ(link.neighbours.counters().malformed.get(), 4u);
 }
 
 TEST(Nd, ResolvesThroughTheSolicitedNodeGroup) {
