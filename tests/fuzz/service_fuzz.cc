@@ -287,7 +287,7 @@ class Session {
       std::memcpy(chunk.data + at, &word, sizeof word);
     }
   }
-  /// The things that the client's kernel allows with a file that the daemon has mapped.
+  /// Pages go: those of a file that the daemon may have mapped, or of queue memory.
   void take_back(const Program& program) {
     const auto how = in_.take<uint8_t>();
     const auto page = static_cast<off_t>(in_.take<uint8_t>() & 31u) * static_cast<off_t>(kPage);
