@@ -216,6 +216,9 @@ void add_operator() {
                       .errors = 13};
   add("ListClients", ListClients{.after = 1});
   add("ClientRows", ClientRows{.rows = {row, {}}, .more = true});
+  add("ListUsers", ListUsers{.after = 1});
+  add("UserRows",
+      UserRows{.rows = {{.uid = 1, .privileged = true, .refusals = 2, .budgets = {{"qp", 3, 4}}}}, .more = true});
   add("ListObjects", ListObjects{.kind = Kind::qp, .after_client = 1, .after_id = 2});
   add("ObjectRows",
       ObjectRows{.rows = {{.client = 1, .id = 2, .values = {{"qpn", "0x000123"}, {"state", "RTS"}}}}, .more = true});
