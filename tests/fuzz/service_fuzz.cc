@@ -204,12 +204,10 @@ class Session {
       program.qps.push_back({answer.qpn, answer.cap, wanted.srq != 0, answer.place});
   }
 
-  void modify_qp(Program& program) {
+  /// From RESET to RTS, towards `peer`.
+  static message::ModifyQp connecting(uint32_t qp, uint32_t peer) {
     using B = QpAttrBit;
-    const auto& peers = programs_[in_.take<uint8_t>() & 1u]->qps;
-    const uint32_t peer = peers.empty() ? in_.take<uint32_t>() : peers[in_.take<uint8_t>() % peers.size()].qpn;
-    QpAttr attr{.state = QpState::init,
-                .dest_qpn = peer,
+    QpAttr attr{.dest_qpn = peer,
                 .access = kAll,
                 .max_rd_atomic = 4,
                 .max_dest_rd_atomic = 4,
@@ -218,13 +216,21 @@ class Session {
                 .retry_cnt = 2,
                 .rnr_retry = 2};
     attr.av.dgid = test::World::gid(0);
-    message::ModifyQp wanted{.qp = handle()};
-    wanted.steps.push_back({B::state | B::pkey_index | B::port | B::access_flags, attr});
-    attr.state = QpState::rtr;
-    wanted.steps.push_back(
-        {B::state | B::av | B::path_mtu | B::dest_qpn | B::rq_psn | B::max_dest_rd_atomic | B::min_rnr_timer, attr});
-    attr.state = QpState::rts;
-    wanted.steps.push_back({B::state | B::timeout | B::retry_cnt | B::rnr_retry | B::sq_psn | B::max_rd_atomic, attr});
+    message::ModifyQp out{.qp = qp};
+    const auto add = [&](QpState state, QpAttrMask mask) {
+      attr.state = state;
+      out.steps.push_back({mask, attr});
+    };
+    add(QpState::init, B::state | B::pkey_index | B::port | B::access_flags);
+    add(QpState::rtr,
+        B::state | B::av | B::path_mtu | B::dest_qpn | B::rq_psn | B::max_dest_rd_atomic | B::min_rnr_timer);
+    add(QpState::rts, B::state | B::timeout | B::retry_cnt | B::rnr_retry | B::sq_psn | B::max_rd_atomic);
+    return out;
+  }
+  void modify_qp(Program& program) {
+    const auto& peers = programs_[in_.take<uint8_t>() & 1u]->qps;
+    const uint32_t peer = peers.empty() ? in_.take<uint32_t>() : peers[in_.take<uint8_t>() % peers.size()].qpn;
+    message::ModifyQp wanted = connecting(handle(), peer);
     if ((in_.take<uint8_t>() & 3) == 0) {
       auto& odd = wanted.steps[in_.take<uint8_t>() % 3u];
       odd.mask = QpAttrMask::from_bits(in_.take<uint32_t>());
@@ -353,18 +359,33 @@ class Session {
       case 9: take_back(program); break;
       case 10: start(which_); break;  // it dies, and another comes
       case 11: program.ask(static_cast<Op>(15 + in_.take<uint8_t>() % 12), message::Handle{handle()}); break;
-      case 12: prepare(program); break;
+      case 12: prepare(); break;
       default: post(program); break;
     }
     for (uint32_t polls = in_.take<uint8_t>() & 15u; polls > 0; --polls) world_.poll();
   }
-  /// One of each, so that an input need not find the way.
-  void prepare(Program& program) {
-    program.ask(Op::create_pd, message::Empty{});
-    program.ask(Op::create_cq, message::CreateCq{16, 0});
-    create_qp(program);
-    modify_qp(program);
-    register_memory(program);
+  /// Both programs anew and connected, with a region each, so that an input need not find the way.
+  void prepare() {
+    std::array<uint32_t, 2> qps{};
+    files_.clear();
+    for (uint32_t n = 0; n < 2; ++n) {
+      start(n);
+      Program& program = *programs_[n];
+      if (!program.device) return;
+      const auto pd = program.must<message::Handle>(Op::create_pd, message::Empty{}).id;
+      const auto cq = program.must<message::CreateCqReply>(Op::create_cq, message::CreateCq{.entries = 16}).id;
+      const message::CreateQp wanted{.pd = pd, .send_cq = cq, .recv_cq = cq, .cap = {16, 16, 2, 2, 32}};
+      const auto qp = program.must<message::CreateQpReply>(Op::create_qp, wanted);
+      program.qps.push_back({qp.qpn, qp.cap, false, qp.place});
+      qps[n] = qp.id;
+      files_.push_back(memory_file(32 * kPage));
+      std::array<Fd, 1> fds{Fd(fcntl(files_.back().get(), F_DUPFD_CLOEXEC, 0))};
+      const auto made = program.must<message::RegisterMemoryReply>(Op::register_memory, region(pd, 32 * kPage), fds);
+      program.regions.emplace_back(made.key, 0x10000);
+    }
+    for (uint32_t n = 0; n < 2; ++n) {
+      programs_[n]->must<message::Empty>(Op::modify_qp, connecting(qps[n], programs_[1 - n]->qps[0].qpn));
+    }
   }
 
   void end() {
