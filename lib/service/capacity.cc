@@ -27,26 +27,31 @@ uint64_t descriptors_of_process() {
 
 }  // namespace
 
-PerResource<uint64_t> capacity_of(const std::vector<std::shared_ptr<control::Device>>& devices, uint32_t max_clients) {
-  PerResource<uint64_t> all;
-  const auto least = [&devices](auto member) {
-    uint64_t found = UINT32_MAX;
-    for (const auto& device : devices) found = std::min<uint64_t>(found, device->info().*member);
-    return found;
-  };
+Capacity capacity_of(const std::vector<std::shared_ptr<control::Device>>& devices, uint32_t max_clients) {
+  Capacity out;
+  PerResource<uint64_t>& all = out.shared;
   all[Resource::connection] = max_clients;
-  all[Resource::qp] = least(&DeviceInfo::max_qp);
-  all[Resource::cq] = least(&DeviceInfo::max_cq);
-  all[Resource::srq] = least(&DeviceInfo::max_srq);
-  all[Resource::mr] = least(&DeviceInfo::max_mr);
   all[Resource::pd] = kPds;
-  all[Resource::ah] = least(&DeviceInfo::max_ah);
   all[Resource::cm_id] = kCmIds;
   all[Resource::descriptor] = descriptors_of_process();
   all[Resource::mapping] = most_mappings();
   all[Resource::queue_bytes] = memory_of_machine() / 4;
   all[Resource::registered_bytes] = memory_of_machine();
-  return all;
+  out.whole = all;
+  constexpr std::pair<Resource, uint32_t DeviceInfo::*> kOfDevices[] = {{Resource::qp, &DeviceInfo::max_qp},
+                                                                        {Resource::cq, &DeviceInfo::max_cq},
+                                                                        {Resource::srq, &DeviceInfo::max_srq},
+                                                                        {Resource::mr, &DeviceInfo::max_mr},
+                                                                        {Resource::ah, &DeviceInfo::max_ah}};
+  for (const auto& [resource, member] : kOfDevices) {
+    all[resource] = UINT32_MAX;
+    for (const auto& device : devices) {
+      const uint64_t of_device = device->info().*member;
+      all[resource] = std::min(all[resource], of_device);
+      out.whole[resource] += of_device;
+    }
+  }
+  return out;
 }
 
 }  // namespace uroce::service

@@ -10,7 +10,15 @@
 
 namespace uroce::service {
 
-/// `max_clients`: connections of all users. Objects count for all devices together, and the smallest device decides.
-PerResource<uint64_t> capacity_of(const std::vector<std::shared_ptr<control::Device>>& devices, uint32_t max_clients);
+struct Capacity {
+  /// Ordinary users have parts of this. An object of any device counts, and the smallest device decides: so the part
+  /// that is kept for root is there on each device.
+  PerResource<uint64_t> shared;
+  /// Of all devices together, for privileged users.
+  PerResource<uint64_t> whole;
+};
+
+/// `max_clients`: connections of all users.
+Capacity capacity_of(const std::vector<std::shared_ptr<control::Device>>& devices, uint32_t max_clients);
 
 }  // namespace uroce::service

@@ -81,7 +81,7 @@ message::UserRow User::row() const {
   return row;
 }
 
-Users::Users(const PerResource<uint64_t>& capacity, BudgetSettings settings, Log log)
+Users::Users(const Capacity& capacity, BudgetSettings settings, Log log)
     : capacity_(capacity), settings_(std::move(settings)), log_(std::move(log)) {}
 
 void Users::configure(BudgetSettings settings) {
@@ -91,7 +91,7 @@ void Users::configure(BudgetSettings settings) {
 
 void Users::set_capacity(Resource resource, uint64_t capacity) {
   const std::scoped_lock lock(mutex_);
-  capacity_[resource] = capacity;
+  capacity_.shared[resource] = capacity_.whole[resource] = capacity;
 }
 
 std::shared_ptr<User> Users::of(const Peer& peer) {
@@ -129,8 +129,8 @@ uint64_t Users::limit_of(const User& user, Resource resource, uint64_t locked_by
   const UserSettings* const own = settings_of(user.uid());
   if (own != nullptr && own->limits[resource] != 0) return own->limits[resource];
   if (settings_.limits[resource] != 0) return settings_.limits[resource];
-  const uint64_t all = capacity_[resource];
-  if (user.privileged()) return all;
+  if (user.privileged()) return capacity_.whole[resource];
+  const uint64_t all = capacity_.shared[resource];
   // As for an RNIC, whose driver locks registered memory: a user that may lock more may register more.
   if (resource == Resource::registered_bytes) return std::clamp(locked_bytes, all / kShare, all);
   return std::max<uint64_t>(all / kShare, 1);
@@ -143,7 +143,7 @@ std::optional<Users::Verdict> Users::take(User& user, Resource resource, uint64_
   const uint64_t own = used.load(std::memory_order_relaxed);
   if (own > limit || amount > limit - own) return Verdict{.used = own, .limit = limit};
   if (!user.privileged()) {
-    const uint64_t all = capacity_[resource];
+    const uint64_t all = capacity_.shared[resource];
     uint64_t& sum = ordinary_[resource];
     // Registered memory is the clients' own: there is nothing to keep back.
     const uint64_t most = resource == Resource::registered_bytes ? UINT64_MAX : all - all / kReserve;

@@ -19,6 +19,7 @@
 #include <uroce/error.h>
 
 #include "message/operator_messages.h"
+#include "service/capacity.h"
 #include "service/peer.h"
 #include "service/resource.h"
 #include "service/sight.h"
@@ -101,8 +102,8 @@ class Users {
   /// One line of audit log about user `uid`. Any thread; bounds the lines.
   using Log = std::function<void(uint32_t uid, const std::string&)>;
 
-  /// `capacity`: what there is of each resource. Lives as long as its users.
-  Users(const PerResource<uint64_t>& capacity, BudgetSettings settings, Log log);
+  /// `capacity`: of each resource. Lives as long as its users.
+  Users(const Capacity& capacity, BudgetSettings settings, Log log);
 
   /// From now on; what a user has beyond a lower limit stays.
   void configure(BudgetSettings settings);
@@ -126,7 +127,7 @@ class Users {
   std::optional<Verdict> take(User& user, Resource resource, uint64_t amount, const Peer& peer);
 
   mutable std::mutex mutex_;
-  PerResource<uint64_t> capacity_;
+  Capacity capacity_;
   BudgetSettings settings_;
   const Log log_;
   PerResource<uint64_t> ordinary_{};  // used by all ordinary users together

@@ -93,7 +93,7 @@ TEST(Arena, GoesOnWithoutThePagesThatAClientTook) {
 }
 
 TEST(Arena, ChargesEachAllocationUntilItEnds) {
-  Users users({{Resource::queue_bytes, 8192}}, {}, [](uint32_t, const std::string&) {});
+  Users users({.shared = {}, .whole = {{Resource::queue_bytes, 8192}}}, {}, [](uint32_t, const std::string&) {});
   const Peer root{.privileged = true};
   const auto user = users.of(root);
   auto arena =

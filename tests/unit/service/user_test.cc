@@ -16,8 +16,11 @@ const Peer kBob{.pid = 3, .uid = 1002};
 class BudgetTest : public testing::Test {
  protected:
   Users make(BudgetSettings settings = {}) {
-    PerResource<uint64_t> capacity;
-    for (const ResourceName& name : kResourceNames) capacity[name.resource] = 160;
+    Capacity capacity;
+    for (const ResourceName& name : kResourceNames) {
+      capacity.shared[name.resource] = 160;
+      capacity.whole[name.resource] = 320;  // of two devices
+    }
     return {capacity, std::move(settings),
             [this](uint32_t uid, const std::string& line) { log_.push_back(std::to_string(uid) + ": " + line); }};
   }
@@ -53,7 +56,7 @@ TEST_F(BudgetTest, AUserMayHaveAQuarterAndAllLeaveAnEighthToRoot) {
   EXPECT_EQ(refusal(users, {.uid = 1005}),
             "user 1005 would have 1 queue pairs with 1 more; all ordinary users together have 140 of 140, and the rest "
             "is kept for root");
-  EXPECT_EQ(fill(users, kRoot).size(), 160u) << "the device is what limits root";
+  EXPECT_EQ(fill(users, kRoot).size(), 320u) << "the devices are what limits root";
 }
 
 TEST_F(BudgetTest, AChargeComesBackAtItsEnd) {
@@ -104,7 +107,7 @@ TEST_F(BudgetTest, AContainersRootIsAnotherUserThanRoot) {
   const Peer contained{.pid = 9, .uid = 0};
   EXPECT_EQ(fill(users, contained).size(), 40u);
   const auto all = fill(users, kRoot);
-  EXPECT_EQ(all.size(), 160u);
+  EXPECT_EQ(all.size(), 320u);
   const auto outside = users.of(contained);
   const auto rows = users.rows(Sight(kRoot));
   ASSERT_EQ(rows.size(), 2u);
