@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <grp.h>
-#include <pwd.h>
 #include <sys/un.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include "transport/congestion/parameters.h"
 #include "transport/core/setting_names.h"
 #include "uroced/field_kinds.h"
+#include "uroced/privilege.h"
 
 namespace uroce::daemon {
 
@@ -131,11 +131,10 @@ Read read_user(const toml::node& node, service::UserSettings& user) {
   user.name = node.as_string()->get();
   const auto [rest, error] = std::from_chars(user.name.data(), user.name.data() + user.name.size(), user.uid);
   if (error == std::errc{} && rest == user.name.data() + user.name.size()) return {};
-  // getpwnam() is safe: only the main thread calls it.
-  const passwd* found = getpwnam(user.name.c_str());
-  if (found == nullptr)
+  const auto found = find_account(user.name);
+  if (!found)
     return refuse("this machine has no user of that name; add it, or choose one that `getent passwd` lists, or a uid");
-  user.uid = found->pw_uid;
+  user.uid = found->uid;
   return {};
 }
 

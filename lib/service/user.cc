@@ -65,18 +65,16 @@ transport::Owner User::owner() const {
 
 bool User::may_register_files() const {
   const std::scoped_lock lock(users_.mutex_);
-  const BudgetSettings& settings = users_.settings_;
-  const auto own = std::ranges::find(settings.users, uid_, &UserSettings::uid);
-  return settings.file_memory || (own != settings.users.end() && own->file_memory);
+  const UserSettings* const own = users_.settings_of(uid_);
+  return users_.settings_.file_memory || (own != nullptr && own->file_memory);
 }
 
 message::UserRow User::row() const {
   message::UserRow row{.uid = uid_, .privileged = privileged_, .refusals = refusals_.load(std::memory_order_relaxed)};
   for (const ResourceName& name : kResourceNames) {
-    const Peer typical{.uid = uid_, .privileged = privileged_};
     row.budgets.push_back({.resource = std::string(name.setting.substr(name.setting.find('_') + 1)),
                            .used = used(name.resource),
-                           .limit = users_.limit_of(*this, name.resource, typical.locked_bytes)});
+                           .limit = users_.limit_of(*this, name.resource, 0)});
   }
   return row;
 }

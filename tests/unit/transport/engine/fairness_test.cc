@@ -202,7 +202,7 @@ TEST_F(Fairness, WhoeverFlushesWithoutEndDelaysNobody) {
   EXPECT_GE(victims_part(), 0.5);
 }
 
-// --- What arrives ----------------------------------------------------------------------------------------------------
+// --- Frames and doorbells that arrive --------------------------------------------------------------------------------
 
 TEST_F(Fairness, ReadResponsesAreChargedToWhoServesThem) {
   const uint32_t victim = endpoint_.add_client({.user = 1000});
