@@ -16,12 +16,13 @@ inline constexpr uint32_t kTurn = 256;       ///< a queue pair's turn, whatever 
 inline constexpr uint32_t kTimer = 512;      ///< a timer that ended
 inline constexpr uint32_t kQpTurn = 1 << 17;   ///< the most that a queue pair does while another of its client waits
 inline constexpr uint32_t kQuantum = 1 << 14;  ///< what each user, and each client of a user, may do in a round
+/// The same while one of them sends little: the others' turns are what its messages wait for.
+inline constexpr uint32_t kSparseQuantum = 1 << 12;
 /// The most that an engine with several clients sends before it looks for frames and doorbells again: some
 /// microseconds, for which a message may have to wait.
 inline constexpr uint32_t kSharedPoll = 6 << 14;
-/// The same while one of them sends little. More than a quantum, so that its message leaves in the next poll.
-inline constexpr uint32_t kSparsePoll = 3 << 13;
+/// The same while one of them sends little. More than such a quantum, so that its message leaves in the next poll.
+inline constexpr uint32_t kSparsePoll = kFrame + 4096;
 inline constexpr uint32_t kUnlimited = UINT32_MAX;
-static_assert(kSparsePoll >= kQuantum + kFrame + 4096, "a quantum, with the frame that overdraws it, leaves some room");
 
 }  // namespace uroce::transport::work

@@ -20,10 +20,10 @@ namespace uroce::transport {
 /// The work that a user or a client may still do in this round, in units of work.h.
 class Deficit {
  public:
-  /// May the one whose turn it is go on? Where its last turn has used everything up, a new one begins.
-  bool may_go(uint32_t weight) {
+  /// May the one whose turn it is go on? Where its last turn has used everything up, a new one begins with `units`.
+  bool may_go(uint64_t units) {
     if (credit_ > 0) return true;
-    const int64_t quantum = int64_t{work::kQuantum} * weight;
+    const auto quantum = static_cast<int64_t>(units);
     // Frames arrive whether or not their owner has credit. They take at most half of its share from what it sends.
     credit_ += quantum - std::min(owed_, quantum / 2);
     owed_ = 0;
@@ -35,6 +35,7 @@ class Deficit {
   void owe(uint32_t work) { owed_ += work; }
   /// Nothing waits any more. Credit is not saved up; debts stay.
   void leave() { credit_ = std::min<int64_t>(credit_, 0); }
+  bool in_debt() const { return credit_ < 0; }
   uint32_t credit() const { return static_cast<uint32_t>(std::clamp<int64_t>(credit_, 1, work::kUnlimited)); }
 
  private:
@@ -93,7 +94,7 @@ class FairQueue {
   /// Charges the QP that came last.
   void charge(uint32_t work) {
     if (charged_ != nullptr) [[unlikely]]
-      end_turn(*charged_, work + work::kTurn);
+      end_turn(*charged_, work);
   }
   /// Work of a client that took no turn.
   void owe(uint16_t client, uint32_t work) {
@@ -126,17 +127,23 @@ class FairQueue {
   };
 
   static constexpr uint32_t kSparsePolls = 1024;  // some milliseconds
-  static constexpr uint32_t kLittle = work::kQuantum / 4;
+  static constexpr uint32_t kLittle = 4096;
 
+  /// Who comes without a debt goes first, so that a message that is alone does not wait for others' turns. The charge
+  /// for it makes a debt where it was large (like the new flows of RFC 8290, 4.2).
+  template <class Members, class Member>
+  static void place(Members& members, Member& member) {
+    member.deficit.in_debt() ? members.push_back(member) : members.push_front(member);
+  }
   void enter(Client& client) {
     client.done = 0;
-    client.user->clients.push_back(client);
-    if (!client.user->link.listed) turns_.push_back(*client.user);
+    place(client.user->clients, client);
+    if (!client.user->link.listed) place(turns_, *client.user);
   }
   void leave(Client& client) {
     User& user = *client.user;
     if (charged_ == &client) charged_ = nullptr;
-    if (client.done < kLittle) sparse_polls_ = kSparsePolls;
+    if (client.done != 0 && client.done < kLittle) sparse_polls_ = kSparsePolls;
     client.deficit.leave();
     user.clients.remove(client);
     if (!user.clients.empty()) return;
@@ -150,9 +157,9 @@ class FairQueue {
       Client& client = *user.clients.front();
       if (client.qps.empty()) {
         leave(client);
-      } else if (turns_.several() && !user.deficit.may_go(user.weight)) {
+      } else if (turns_.several() && !user.deficit.may_go(quantum() * user.weight)) {
         turns_.rotate();
-      } else if (user.clients.several() && !client.deficit.may_go(1)) {
+      } else if (user.clients.several() && !client.deficit.may_go(quantum())) {
         user.clients.rotate();
       } else {
         limit_turn(user, client);
@@ -160,6 +167,7 @@ class FairQueue {
       }
     }
   }
+  uint64_t quantum() const { return sparse_polls_ == 0 ? work::kQuantum : work::kSparseQuantum; }
   void limit_turn(const User& user, Client& client) {
     if (turns_.several()) allowance_ = user.deficit.credit();
     if (user.clients.several()) allowance_ = std::min(allowance_, client.deficit.credit());
@@ -168,6 +176,7 @@ class FairQueue {
   void end_turn(Client& client, uint32_t work) {
     User& user = *client.user;
     client.done += work;
+    work += work::kTurn;
     // A queue pair goes on in its client's next turn: changing from one to another costs cache misses.
     if (work < client.qp_turn_left && client.qps.back() == served_) {
       client.qps.rotate_back();

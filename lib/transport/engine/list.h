@@ -26,6 +26,13 @@ class List {
     (tail_ != nullptr ? Access::next(*tail_) : head_) = &added;
     tail_ = &added;
   }
+  void push_front(T& added) {
+    if (empty()) return push_back(added);
+    Access::listed(added) = true;
+    Access::next(added) = head_;
+    Access::previous(*head_) = &added;
+    head_ = &added;
+  }
   /// The list must not be empty.
   T& pop_front() {
     T& taken = *head_;
@@ -50,10 +57,7 @@ class List {
     if (!several()) return;
     T& moved = *tail_;
     remove(moved);
-    Access::listed(moved) = true;
-    Access::next(moved) = head_;
-    Access::previous(*head_) = &moved;
-    head_ = &moved;
+    push_front(moved);
   }
 
  private:

@@ -135,6 +135,20 @@ TEST_F(Sharing, OneThatComesIsServedAfterAQuantum) {
   EXPECT_LE(before, work::kQuantum + kWork);
 }
 
+TEST_F(Sharing, OneThatComesWithoutADebtGoesFirst) {
+  add(2, 2, 10);
+  add(3, 3, 10);
+  serve(100);
+  add(1, 1, 1);
+  Qp* qp = queue_.pop();
+  EXPECT_EQ(qp->tx.owner, 1);
+  // It takes much at once, leaves, and comes again: the others go first until that is paid.
+  queue_.charge(20 * work::kQuantum);
+  for (const auto& [client, done] : serve(10)) EXPECT_NE(client, 1);
+  queue_.push(*qp);
+  for (const auto& [client, done] : serve(10)) EXPECT_NE(client, 1);
+}
+
 TEST_F(Sharing, PollsAreShortWhileAClientSendsLittle) {
   add(2, 2, 10);
   add(3, 3, 10);
