@@ -129,7 +129,7 @@ class FairQueue {
   static constexpr uint32_t kSparsePolls = 1024;  // some milliseconds
   static constexpr uint32_t kLittle = 4096;
 
-  /// Who comes without a debt goes first, so that a message that is alone does not wait for others' turns. The charge
+  /// A newcomer without a debt goes first, so that a message that is alone does not wait for others' turns. The charge
   /// for it makes a debt where it was large (like the new flows of RFC 8290, 4.2).
   template <class Members, class Member>
   static void place(Members& members, Member& member) {
