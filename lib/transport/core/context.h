@@ -31,7 +31,7 @@ struct Context {
         events(events_),
         handles(handles_),
         groups(groups_),
-        frames(config_.parking_frames),
+        frames(config_.parking_frames, config_.seed.plain_seed("frames")),
         epochs(config_.seed.derive("epochs")),
         builder(config_.burst, std::bit_floor(std::clamp(config_.udp_source_ports, 1u, 64u))) {}
 

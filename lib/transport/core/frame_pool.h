@@ -1,7 +1,8 @@
 // Memory for received frames that are ahead of their turn. One pool per engine, allocated once.
 //
 // Thresholds that follow what is free (Choudhury and Hahne, 1998) leave room for others: a buffer may hold as many
-// frames as are free, a user kUserShare times as many. Alone, a buffer gets half of the pool and a user four fifths.
+// frames as are free, a peer of a user twice as many, the user four times as many. Alone, a buffer gets half of the
+// pool, a peer two thirds and a user four fifths.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include <span>
 #include <vector>
 
+#include "transport/core/frame_holders.h"
+
 namespace uroce::transport {
 
 class FramePool {
@@ -18,52 +21,58 @@ class FramePool {
   /// Ethernet to ICRC, with VLAN, IPv6 and the largest payload.
   static constexpr std::size_t kFrameBytes = 4352;
   static constexpr uint32_t kMaxUsers = 1025;
+  static constexpr uint32_t kPeerShare = 2;
   static constexpr uint32_t kUserShare = 4;
 
-  /// Room for `wanted` frames, at most 65535. The operating system provides the memory as it fills.
-  explicit FramePool(uint32_t wanted) : FramePool(Frames{std::min(wanted, 65535u)}) {}
-  /// May a buffer that holds `held` frames of `user`, 0..kMaxUsers - 1, have another one?
-  bool has_room(uint16_t user, uint32_t held) const {
-    return held < free_.size() && held_[user] < kUserShare * free_.size();
+  /// Room for `wanted` frames, at most 65535. The operating system provides the memory as it fills. `seed` as in
+  /// FrameHolders.
+  explicit FramePool(uint32_t wanted, uint64_t seed = 0) : FramePool(Frames{std::min(wanted, 65535u)}, seed) {}
+  /// May a buffer that holds `held` frames of `holder`, whose user is 0..kMaxUsers - 1, have another one?
+  bool has_room(const FrameHolder& holder, uint32_t held) const {
+    return held < free_.size() && held_[holder.user] < kUserShare * free_.size() &&
+           holders_.held_by(holder) < kPeerShare * free_.size();
   }
   /// Copies `frame`, whoever has room. Returns its number, from 1 on; 0 when the pool is full or the frame exceeds
   /// kFrameBytes.
-  uint16_t keep(std::span<const std::byte> frame, uint16_t user = 0) {
+  uint16_t keep(std::span<const std::byte> frame, const FrameHolder& holder = {}) {
     if (free_.empty() || frame.size() > kFrameBytes) return 0;
     const uint16_t number = free_.back();
     free_.pop_back();
     std::copy(frame.begin(), frame.end(), place(number));
-    lengths_[number - 1u] = static_cast<uint16_t>(frame.size());
-    users_[number - 1u] = user;
-    ++held_[user];
+    frames_[number - 1u] = {.length = static_cast<uint16_t>(frame.size()), .holder = holders_.add(holder)};
+    ++held_[holder.user];
     return number;
   }
-  std::span<const std::byte> frame(uint16_t number) const { return {place(number), lengths_[number - 1u]}; }
+  std::span<const std::byte> frame(uint16_t number) const { return {place(number), frames_[number - 1u].length}; }
   void release(uint16_t number) {
-    --held_[users_[number - 1u]];
+    --held_[holders_.remove(frames_[number - 1u].holder)];
     free_.push_back(number);
   }
   bool full() const { return free_.empty(); }
-  uint32_t used() const { return static_cast<uint32_t>(lengths_.size() - free_.size()); }
+  uint32_t used() const { return static_cast<uint32_t>(frames_.size() - free_.size()); }
 
  private:
   struct Frames {
     uint32_t count;
   };
-  explicit FramePool(Frames frames)
+  struct Frame {
+    uint16_t length = 0;
+    uint16_t holder = 0;  // its number
+  };
+  FramePool(Frames frames, uint64_t seed)
       : bytes_(new std::byte[std::size_t{frames.count} * kFrameBytes]),
-        lengths_(frames.count),
-        users_(frames.count),
+        frames_(frames.count),
         free_(frames.count),
-        held_(kMaxUsers) {
+        held_(kMaxUsers),
+        holders_(frames.count, seed) {
     for (uint32_t i = 0; i < frames.count; ++i) free_[i] = static_cast<uint16_t>(frames.count - i);
   }
   std::byte* place(uint16_t number) const { return bytes_.get() + (number - 1u) * kFrameBytes; }
   std::unique_ptr<std::byte[]> bytes_;
-  std::vector<uint16_t> lengths_;
-  std::vector<uint16_t> users_;  // of the frames
+  std::vector<Frame> frames_;
   std::vector<uint16_t> free_;
   std::vector<uint32_t> held_;  // by user
+  FrameHolders holders_;
 };
 
 }  // namespace uroce::transport

@@ -25,15 +25,15 @@ class ReorderBuffer {
   uint32_t count() const { return count_; }
   /// Is the frame with `psn` here, when `expected` is the PSN whose turn it is?
   bool has(Psn psn, Psn expected) const { return psns_.has(psn) && reaches(psn, expected); }
-  /// Copies a frame of `user` into `pool`. False: it is too far ahead of `expected`, its place is taken, or the pool
+  /// Copies a frame of `holder` into `pool`. False: it is too far ahead of `expected`, its place is taken, or the pool
   /// has no room for this buffer.
-  bool keep(FramePool& pool, uint16_t user, Psn psn, Psn expected, std::span<const std::byte> frame) {
-    return pool.has_room(user, count_) && restore(pool, user, psn, expected, frame);
+  bool keep(FramePool& pool, const FrameHolder& holder, Psn psn, Psn expected, std::span<const std::byte> frame) {
+    return pool.has_room(holder, count_) && restore(pool, holder, psn, expected, frame);
   }
   /// As keep(), for a frame that the peer knows to be here: only a full pool has no room.
-  bool restore(FramePool& pool, uint16_t user, Psn psn, Psn expected, std::span<const std::byte> frame) {
+  bool restore(FramePool& pool, const FrameHolder& holder, Psn psn, Psn expected, std::span<const std::byte> frame) {
     if (!reaches(psn, expected) || number(psn) != 0) return false;
-    const uint16_t kept = pool.keep(frame, user);
+    const uint16_t kept = pool.keep(frame, holder);
     if (kept == 0) return false;
     number(psn) = kept;
     psns_.add(psn);

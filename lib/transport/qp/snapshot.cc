@@ -153,11 +153,10 @@ void write_frames(SnapshotWriter& archive, const FramePool& pool, const ReorderB
 }
 
 // A buffered frame was admitted and was of the right kind, and its ICRC is still there.
-bool is_of(const Context& ctx, const Qp& qp, std::span<const std::byte> frame, Psn psn, bool requests) {
-  const auto packet = wire::parse(frame, ctx.config.check_icrc ? wire::Icrc::check : wire::Icrc::skip);
-  return packet && packet->bth.psn == psn && packet->bth.dest_qpn == qp.qpn &&
-         wire::transport_of(packet->bth.opcode) == wire::Transport::rc &&
-         packet->op().flags.has(wire::Op::request) == requests;
+bool is_of(const Qp& qp, const wire::Packet& packet, Psn psn, bool requests) {
+  return packet.bth.psn == psn && packet.bth.dest_qpn == qp.qpn &&
+         wire::transport_of(packet.bth.opcode) == wire::Transport::rc &&
+         packet.op().flags.has(wire::Op::request) == requests;
 }
 
 // Returns the error's code, 0 for none.
@@ -173,13 +172,15 @@ int read_frames(SnapshotReader& archive, Context& ctx, const Qp& qp, ReorderBuff
     const std::span<const std::byte> frame = archive.bytes(length);
     if (!archive.good()) break;
     const int32_t ahead = distance(psn, expected);
-    if (ahead < 0 || ahead > static_cast<int32_t>(buffer.capacity()) || !is_of(ctx, qp, frame, psn, requests)) {
+    const auto packet = wire::parse(frame, ctx.config.check_icrc ? wire::Icrc::check : wire::Icrc::skip);
+    const bool reached = ahead >= 0 && ahead <= static_cast<int32_t>(buffer.capacity());
+    if (!reached || !packet || !is_of(qp, *packet, psn, requests)) {
       archive.refuse(fmt::format("frame at PSN {} is not a buffered frame of this QP", psn.value()));
     } else if (ctx.frames.full()) {
       archive.refuse(fmt::format("frame at PSN {} finds no room in the engine's {} frames; raise parking_frames",
                                  psn.value(), ctx.config.parking_frames));
       return ENOMEM;
-    } else if (!buffer.restore(ctx.frames, qp.cold->user, psn, expected, frame)) {
+    } else if (!buffer.restore(ctx.frames, {qp.cold->user, packet->source()}, psn, expected, frame)) {
       archive.refuse(fmt::format("frame at PSN {} appears twice", psn.value()));
     }
   }

@@ -9,14 +9,14 @@ namespace uroce::transport {
 namespace {
 
 constexpr Psn kExpected{0xfffffd};  // PSNs wrap after three
-constexpr uint16_t kUser = 1, kOtherUser = 2;
+constexpr FrameHolder kHolder{.user = 1}, kOther{.user = 2};
 
 std::vector<std::byte> frame_of(uint8_t value) { return std::vector<std::byte>(64, std::byte{value}); }
 
 // Frames are named by how far they are ahead of the expected one, which is also the value of their bytes.
 class Reordering : public ::testing::Test {
  protected:
-  bool keep(uint8_t ahead) { return buffer_.keep(pool_, kUser, kExpected + ahead, kExpected, frame_of(ahead)); }
+  bool keep(uint8_t ahead) { return buffer_.keep(pool_, kHolder, kExpected + ahead, kExpected, frame_of(ahead)); }
   bool has(uint32_t ahead) { return buffer_.has(kExpected + ahead, kExpected); }
   // Takes the frame and checks its bytes.
   bool take(uint8_t ahead) {
@@ -74,7 +74,7 @@ TEST_F(Reordering, KeepsNothingMoreInAFullPool) {
 
 TEST_F(Reordering, AFrameThatIsTooLongIsNotKept) {
   const std::vector<std::byte> frame(FramePool::kFrameBytes + 1);
-  EXPECT_FALSE(buffer_.keep(pool_, kUser, kExpected + 1, kExpected, frame));
+  EXPECT_FALSE(buffer_.keep(pool_, kHolder, kExpected + 1, kExpected, frame));
   EXPECT_TRUE(buffer_.empty());
 }
 
@@ -120,9 +120,9 @@ TEST_F(Reordering, TheEndStartsAfreshOnceItWasEmpty) {
 }
 
 // How many frames in a row the buffer takes.
-uint32_t fill(ReorderBuffer& buffer, FramePool& pool, uint16_t user) {
+uint32_t fill(ReorderBuffer& buffer, FramePool& pool, const FrameHolder& holder) {
   uint32_t kept = 0;
-  while (kept < buffer.capacity() && buffer.keep(pool, user, Psn(1 + kept), Psn(0), frame_of(1))) ++kept;
+  while (kept < buffer.capacity() && buffer.keep(pool, holder, Psn(1 + kept), Psn(0), frame_of(1))) ++kept;
   return kept;
 }
 
@@ -130,10 +130,10 @@ TEST(ReorderBuffers, OneLeavesHalfOfThePoolToTheOthers) {
   FramePool pool(8);
   ReorderBuffer one(16);
   ReorderBuffer other(16);
-  EXPECT_EQ(fill(one, pool, kUser), 4u);
-  EXPECT_EQ(fill(other, pool, kUser), 2u);
+  EXPECT_EQ(fill(one, pool, kHolder), 4u);
+  EXPECT_EQ(fill(other, pool, kHolder), 2u);
   one.drop_all(pool);
-  EXPECT_TRUE(other.keep(pool, kUser, Psn(3), Psn(0), frame_of(3))) << "what came free";
+  EXPECT_TRUE(other.keep(pool, kHolder, Psn(3), Psn(0), frame_of(3))) << "what came free";
   other.drop_all(pool);
   EXPECT_EQ(pool.used(), 0u);
 }
@@ -142,22 +142,42 @@ TEST(ReorderBuffers, AUserWithManyLeavesAFifthOfThePoolToOtherUsers) {
   FramePool pool(10);
   std::vector<ReorderBuffer> many(100, ReorderBuffer(16));
   uint32_t kept = 0;
-  for (ReorderBuffer& buffer : many) kept += fill(buffer, pool, kUser);
+  uint32_t peer = 0;
+  for (ReorderBuffer& buffer : many) kept += fill(buffer, pool, {.user = 1, .peer = Gid::from_ipv4(++peer)});
   EXPECT_EQ(kept, 8u);
   ReorderBuffer other(16);
-  EXPECT_EQ(fill(other, pool, kOtherUser), 1u);
+  EXPECT_EQ(fill(other, pool, kOther), 1u);
   for (ReorderBuffer& buffer : many) buffer.drop_all(pool);
   other.drop_all(pool);
-  EXPECT_EQ(fill(other, pool, kOtherUser), 5u);
+  EXPECT_EQ(fill(other, pool, kOther), 5u);
+}
+
+TEST(ReorderBuffers, APeerWithManyLeavesAThirdOfThePoolToTheUsersOtherPeers) {
+  FramePool pool(9);
+  std::vector<ReorderBuffer> many(100, ReorderBuffer(16));
+  uint32_t kept = 0;
+  for (ReorderBuffer& buffer : many) kept += fill(buffer, pool, {.user = 1, .peer = Gid::from_ipv4(1)});
+  EXPECT_EQ(kept, 6u);
+  ReorderBuffer other(16);
+  EXPECT_EQ(fill(other, pool, {.user = 1, .peer = Gid::from_ipv4(2)}), 2u);
+}
+
+// Otherwise a user whose friend runs at that address could keep out the user that has honest business there.
+TEST(ReorderBuffers, WhatAPeerHoldsOfOneUserItDoesNotHoldOfAnother) {
+  FramePool pool(9);
+  std::vector<ReorderBuffer> many(100, ReorderBuffer(16));
+  for (ReorderBuffer& buffer : many) fill(buffer, pool, {.user = 1, .peer = Gid::from_ipv4(1)});
+  ReorderBuffer other(16);
+  EXPECT_EQ(fill(other, pool, {.user = 2, .peer = Gid::from_ipv4(1)}), 2u);
 }
 
 TEST(ReorderBuffers, WhatThePeerKnowsToBeHereIsRestoredWhileThereIsRoom) {
   FramePool pool(4);
   ReorderBuffer buffer(8);
-  EXPECT_EQ(fill(buffer, pool, kUser), 2u);
-  EXPECT_TRUE(buffer.restore(pool, kUser, Psn(3), Psn(0), frame_of(3)));
-  EXPECT_TRUE(buffer.restore(pool, kUser, Psn(4), Psn(0), frame_of(4)));
-  EXPECT_FALSE(buffer.restore(pool, kUser, Psn(5), Psn(0), frame_of(5)));
+  EXPECT_EQ(fill(buffer, pool, kHolder), 2u);
+  EXPECT_TRUE(buffer.restore(pool, kHolder, Psn(3), Psn(0), frame_of(3)));
+  EXPECT_TRUE(buffer.restore(pool, kHolder, Psn(4), Psn(0), frame_of(4)));
+  EXPECT_FALSE(buffer.restore(pool, kHolder, Psn(5), Psn(0), frame_of(5)));
 }
 
 }  // namespace

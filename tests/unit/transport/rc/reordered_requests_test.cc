@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <map>
 #include <memory>
+#include <vector>
 
 #include "tests/support/test_endpoint.h"
 #include "wire/encode.h"
@@ -12,12 +14,12 @@
 namespace uroce::transport {
 namespace {
 
-// The frame of `opcode` with PSN `psn` that the peer of queue pair 2 sends.
+// The frame of `opcode` with PSN `psn` that the peer of queue pair `qpn` sends.
 test::Frame from_peer(test::TestEndpoint& endpoint, const test::EndpointOptions& peer, wire::Opcode opcode,
-                      uint32_t psn, std::span<const std::byte> payload) {
+                      uint32_t psn, std::span<const std::byte> payload, uint32_t qpn = 2) {
   wire::Packet packet;
   packet.bth.opcode = opcode;
-  packet.bth.dest_qpn = 2;
+  packet.bth.dest_qpn = qpn;
   packet.bth.psn = Psn(psn);
   test::Frame frame(wire::kMaxHeaderBytes + payload.size() + 8);
   frame.resize(wire::encode(frame, packet, test::make_route(peer, endpoint.options()), payload));
@@ -50,6 +52,65 @@ TEST(ReorderedRequests, NothingIsKeptForAQueuePairThatIsDestroyed) {
   EXPECT_EQ(endpoint.engine().parked_frames(), 0u);
   endpoint.run(Nanos(4'000'000));
   EXPECT_TRUE(endpoint.sink().take().empty());
+}
+
+// An engine with queue pairs of several peers, each of which is a uroce peer.
+class Peers : public ::testing::Test {
+ protected:
+  static constexpr uint32_t kParkingFrames = 9;
+  static constexpr uint32_t kExpectedPsn = 200;
+
+  static test::EndpointOptions options() {
+    test::EndpointOptions options;
+    options.engine.retransmission = Retransmission::automatic;
+    options.engine.parking_frames = kParkingFrames;
+    return options;
+  }
+  /// Queue pair `qpn`, connected to the peer 10.0.0.`host`, which proves itself.
+  void connect(uint32_t qpn, uint8_t host) {
+    test::EndpointOptions peer;
+    peer.gid = Gid::from_ipv4(0x0a000000u + host);
+    peers_[qpn] = peer;
+    auto& qp = qps_.emplace_back(std::make_unique<test::TestQp>(
+        endpoint_,
+        test::TestQp::Options{.qpn = qpn, .send_cq = &endpoint_.make_cq(), .recv_cq = &endpoint_.make_cq()}));
+    qp->connect({.dest_qpn = 3, .sq_psn = 100, .rq_psn = kExpectedPsn}, test::make_route(endpoint_.options(), peer));
+    endpoint_.run(now_ += Nanos(1'000));
+    const auto sent = endpoint_.sink().take();
+    ASSERT_EQ(sent.size(), 1u);
+    const auto said = wire::parse(sent[0].bytes);
+    ASSERT_TRUE(said);
+    const auto hello = wire::Hello::load(said->payload);
+    ASSERT_TRUE(hello);
+    std::array<std::byte, wire::Hello::kBytes> answer;
+    wire::Hello{.epoch = 7, .peer_epoch = hello->epoch, .parking = 100, .answer = false}.store(answer.data());
+    inject(qpn, wire::Opcode::hello, 0, answer);
+  }
+  void inject(uint32_t qpn, wire::Opcode opcode, uint32_t psn, std::span<const std::byte> payload) {
+    endpoint_.inject(from_peer(endpoint_, peers_.at(qpn), opcode, psn, payload, qpn), now_ += Nanos(100));
+  }
+  /// A request `ahead` of its turn. Returns whether it was kept.
+  bool park(uint32_t qpn, uint32_t ahead) {
+    const uint32_t before = endpoint_.engine().parked_frames();
+    inject(qpn, wire::Opcode::rc_write_only, kExpectedPsn + ahead, {});
+    return endpoint_.engine().parked_frames() > before;
+  }
+
+  Nanos now_{0};
+  test::TestEndpoint endpoint_{options()};
+  std::map<uint32_t, test::EndpointOptions> peers_;
+  std::vector<std::unique_ptr<test::TestQp>> qps_;
+};
+
+TEST_F(Peers, OneWithManyQueuePairsLeavesRoomForAnother) {
+  for (uint32_t qpn = 2; qpn < 10; ++qpn) connect(qpn, 2);
+  connect(10, 3);
+  for (uint32_t qpn = 2; qpn < 10; ++qpn) {
+    for (uint32_t ahead = 1; ahead < 10; ++ahead) park(qpn, ahead);
+  }
+  EXPECT_EQ(endpoint_.engine().parked_frames(), 6u);
+  EXPECT_TRUE(park(10, 1)) << "the other peer's";
+  EXPECT_FALSE(park(2, 9));
 }
 
 }  // namespace
