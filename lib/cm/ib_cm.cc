@@ -99,8 +99,18 @@ void IbCm::Impl::release_key(CmRecord& r, PeerKey::Space space) {
 }
 
 void IbCm::Impl::stop_waiting(CmRecord& r) {
-  if (r.waits_for) --r.waits_for->waiting;
-  r.waits_for.reset();
+  if (r.waits_in) r.waits_in->remove(r.path().dgid, r.place);
+  r.waits_in.reset();
+}
+
+/// Withdraws a request of the peer that has the most in a full backlog. False if `peer` has no claim to its place.
+bool IbCm::Impl::make_room(const Backlog& backlog, const Gid& peer) {
+  const auto id = backlog.displaced_by(peer);
+  if (!id) return false;
+  counters.withdrawn.add();
+  erase(records.at(*id));
+  host.on_event({.kind = CmEventKind::withdrawn, .id = *id});
+  return true;
 }
 
 /// The connection between our id and the peer's id at `source`. If there is none, it is counted and nullptr returned.
@@ -121,7 +131,10 @@ std::shared_ptr<Listener> IbCm::Impl::listener_of(uint64_t service_id) {
 
 /// A record for a request to `listener`. If there is no room, the request is counted and nullptr returned.
 CmRecord* IbCm::Impl::add_request(const std::shared_ptr<Listener>& listener, CmRequest request) {
-  if (listener->waiting >= listener->backlog) {
+  const Gid peer = request.path.dgid;
+  std::shared_ptr<Backlog> backlog = host.backlog_of(listener->token, request);
+  if (!backlog) backlog = listener->backlog;
+  if (backlog->full() && !make_room(*backlog, peer)) {
     counters.backlog_full.add();
     return nullptr;
   }
@@ -133,8 +146,8 @@ CmRecord* IbCm::Impl::add_request(const std::shared_ptr<Listener>& listener, CmR
   r->request = std::move(request);
   r->remote_qpn = r->request.qpn;
   r->remote_psn = r->request.psn;
-  r->waits_for = listener;
-  ++listener->waiting;
+  r->place = backlog->add(peer, r->id);
+  r->waits_in = std::move(backlog);
   return r;
 }
 
@@ -159,6 +172,8 @@ IbCm::~IbCm() = default;
 
 Result<void> IbCm::listen(uint64_t service_id, uint64_t mask, uint32_t backlog, uint64_t token) {
   auto& masks = impl_->listeners;
+std::shared_ptr<Backlog> IbCmHost::backlog_of(uint64_t, const CmRequest&) { return nullptr; }
+
   auto at = std::find_if(masks.begin(), masks.end(), [&](const auto& entry) { return entry.first == mask; });
   if (at == masks.end()) {
     at = std::find_if(masks.begin(), masks.end(),
@@ -171,7 +186,7 @@ Result<void> IbCm::listen(uint64_t service_id, uint64_t mask, uint32_t backlog, 
                                         "choose another service",
                                         service_id & mask, mask));
   }
-  it->second = std::make_shared<Listener>(Listener{token, backlog, 0});
+  it->second = std::make_shared<Listener>(Listener{token, std::make_shared<Backlog>(backlog)});
   return {};
 }
 

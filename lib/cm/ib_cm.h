@@ -19,6 +19,7 @@
 #include "base/secret.h"
 #include "base/time.h"
 #include "cm/mad.h"
+#include "cm/backlog.h"
 #include "message/cm_reject_reasons.h"
 
 namespace uroce::cm {
@@ -89,6 +90,9 @@ enum class CmEventKind : uint8_t {
   /// or has the reason stale_connection. In other cases, and with UD, there is no time-wait and no such event.
   timewait_exit,
 };
+  /// Passive: a request that nobody had received made room for another peer's (backlog.h). Its id is gone. The peer
+  /// repeats it as if it had been lost.
+  withdrawn,
 
 struct CmMessage {
   CmEventKind kind{};
@@ -101,7 +105,7 @@ struct CmMessage {
   std::vector<std::byte> private_data{};  ///< `established`, `rejected`, `disconnected`
 };
 
-/// The connection manager's output, implemented by its owner.
+/// The connection manager's output, and what its owner decides. The owner implements it.
 class IbCmHost {
  public:
   virtual ~IbCmHost() = default;
@@ -112,6 +116,9 @@ class IbCmHost {
   /// Each id gets at most one of the events rejected, disconnected and unreachable, and none after destroy().
   virtual void on_event(const CmMessage& message) = 0;
 };
+  /// The backlog that a request to listener `token` waits in; nullptr for the listener's own. Several listeners of the
+  /// caller's may stand behind one token. Must not call IbCm.
+  virtual std::shared_ptr<Backlog> backlog_of(uint64_t token, const CmRequest& request);
 
 struct IbCmCounters {
   // Messages sent and received, without retransmissions and duplicates.
@@ -126,6 +133,7 @@ struct IbCmCounters {
   Counter no_listener;   ///< REQs for a service without a listener
   Counter backlog_full;  ///< REQs beyond a listener's backlog; dropped, the peer repeats them
   Counter stale;         ///< REQs and REPs of a queue pair that is still connected here
+  Counter withdrawn;     ///< REQs that made room for another peer's; the peer repeats them
   Counter table_full;    ///< REQs beyond `max_connections`; dropped, the peer repeats them
 };
 
@@ -143,9 +151,9 @@ class IbCm {
   IbCm& operator=(const IbCm&) = delete;
 
   /// REQs and SIDR_REQs whose service id equals `service_id` under `mask` become events with `token`, a number of the
-  /// caller's. The most specific mask that matches wins. At most `backlog` requests of a listener wait. A request stops
-  /// waiting with delivered(), accept(), reject(), destroy(), or the peer's own REJ.
-  /// Errors: EADDRINUSE (the same id and mask).
+  /// caller's. The most specific mask that matches wins. At most `backlog` requests of a listener wait, or as many as
+  /// IbCmHost::backlog_of() says. A request stops waiting with delivered(), accept(), reject(), destroy(), or the
+  /// peer's own REJ. Errors: EADDRINUSE (the same id and mask).
   Result<void> listen(uint64_t service_id, uint64_t mask, uint32_t backlog, uint64_t token);
   /// Requests that wait for an answer remain: destroy() or reject() them.
   void stop_listening(uint64_t service_id, uint64_t mask);

@@ -21,8 +21,7 @@ namespace uroce::cm {
 
 struct Listener {
   uint64_t token = 0;
-  uint32_t backlog = 0;
-  uint32_t waiting = 0;  ///< requests that are neither delivered nor answered
+  std::shared_ptr<Backlog> backlog;
 };
 
 /// A number chosen by a peer: a communication id, a queue pair number or a SIDR request id. It is looked up together
@@ -52,11 +51,12 @@ struct CmRecord : IbCm::Connection {
   uint32_t remote_id = 0;  ///< 0: not known yet
   uint32_t local_qpn = 0;
   uint64_t transaction_id = 0;
-  Nanos interval{0};                      ///< between repetitions of `last`
-  std::optional<Mad> last{};              ///< our last message, to repeat on timeouts and for the peer's repetitions
-  TimerNode timer{};                      ///< the next repetition, the end of time-wait, or the end of keeping `last`
-  std::vector<PeerKey> keys{};            ///< its keys in `peers`
-  std::shared_ptr<Listener> waits_for{};  ///< the listener that counts it in `waiting`
+  Nanos interval{0};                    ///< between repetitions of `last`
+  std::optional<Mad> last{};            ///< our last message, to repeat on timeouts and for the peer's repetitions
+  TimerNode timer{};                    ///< the next repetition, the end of time-wait, or the end of keeping `last`
+  std::vector<PeerKey> keys{};          ///< its keys in `peers`
+  std::shared_ptr<Backlog> waits_in{};  ///< while it is neither delivered nor answered
+  Backlog::Place place{};               ///< there
   std::optional<std::list<CmRecord*>::iterator> spare{};
 
   const CmPath& path() const { return request.path; }
@@ -78,6 +78,7 @@ struct IbCm::Impl {
   void release_keys(CmRecord& r);
   void release_key(CmRecord& r, PeerKey::Space space);
   void stop_waiting(CmRecord& r);
+  bool make_room(const Backlog& backlog, const Gid& peer);
   std::shared_ptr<Listener> listener_of(uint64_t service_id);
   CmRecord* add_request(const std::shared_ptr<Listener>& listener, CmRequest request);
   CmRecord* known(uint32_t our_id, uint32_t their_id, const Gid& source);

@@ -20,6 +20,11 @@ Result<void> check_private(const Id& id, std::size_t bytes, std::size_t most) {
                                   id.number, bytes, most));
 }
 
+/// Where the peer of a request means to go.
+CmAddress destination_of(const CmRequest& request, const RdmaHeader& header) {
+  return {header.destination, static_cast<uint16_t>(request.service_id)};
+}
+
 }  // namespace
 
 Result<void> Manager::Impl::connect(Id& id, const CmParam& param) {
@@ -114,13 +119,15 @@ Result<void> Manager::Impl::disconnect(Id& id) {
 
 void Manager::Impl::on_event(CmAgent& agent, const CmMessage& message) {
   if (message.kind == CmEventKind::request) return on_request(agent, message);
+  if (message.kind == CmEventKind::withdrawn) return on_withdrawn(agent, message.id);
   const auto found = agent.connections.find(message.id);
   if (found == agent.connections.end()) return;
   Id& id = *found->second;
   CmEvent event;
   event.param.private_data = message.private_data;
   switch (message.kind) {
-    case CmEventKind::request: return;
+    case CmEventKind::request:
+    case CmEventKind::withdrawn: return;
     case CmEventKind::reply: return on_reply(id, message);
     case CmEventKind::established:
       id.state = IdState::connected;
@@ -160,13 +167,9 @@ void Manager::Impl::on_request(CmAgent& agent, const CmMessage& message) {
   };
   const auto header = RdmaHeader::parse(request.private_data);
   if (!header) return refuse(RejReason::invalid_service_id);
-  const CmAddress local{header->destination, static_cast<uint16_t>(request.service_id)};
-  Id* const listener = find_listener(request.service_id, local);
-  const bool datagrams = request.type == QpType::ud;
-  if (listener == nullptr || (listener->type == QpType::ud) != datagrams ||
-      (listener->agent != nullptr && listener->agent != &agent)) {
-    return refuse(RejReason::invalid_service_id);
-  }
+  const CmAddress local = destination_of(request, *header);
+  Id* const listener = listener_for(agent, request, local);
+  if (listener == nullptr) return refuse(RejReason::invalid_service_id);
   if (listener->owner->unread >= kMaxUnread || !listener->owner->reserve_id()) return refuse(RejReason::no_resources);
   Id& id = make_id(*listener->owner, listener->channel, listener->space, request.type);
   id.local = local;
@@ -193,6 +196,23 @@ void Manager::Impl::on_request(CmAgent& agent, const CmMessage& message) {
                  .qpn = request.qpn};
   event.av = {.dgid = id.dgid, .sgid_index = agent.gid_index(id.sgid).value_or(0), .traffic_class = id.type_of_service};
   raise_event(id, std::move(event));
+}
+
+/// The program has not received the request's event, and never will.
+void Manager::Impl::on_withdrawn(CmAgent& agent, uint32_t connection) {
+  const auto found = agent.connections.find(connection);
+  if (found == agent.connections.end()) return;
+  Id& id = *found->second;
+  agent.connections.erase(found);
+  id.connection = 0;
+  destroy(id);
+}
+
+std::shared_ptr<Backlog> CmAgent::backlog_of(uint64_t, const CmRequest& request) {
+  const auto header = RdmaHeader::parse(request.private_data);
+  if (!header) return nullptr;
+  const Id* const listener = manager.listener_for(*this, request, destination_of(request, *header));
+  return listener != nullptr ? listener->backlog : nullptr;
 }
 
 void Manager::Impl::on_reply(Id& id, const CmMessage& message) {

@@ -33,6 +33,7 @@ std::vector<std::pair<std::string, uint64_t>> Manager::counters(const std::strin
       {"cm_out_of_state", &C::out_of_state},
       {"cm_no_listener", &C::no_listener},
       {"cm_backlog_full", &C::backlog_full},
+      {"cm_withdrawn", &C::withdrawn},
       {"cm_stale", &C::stale},
       {"cm_table_full", &C::table_full},
   };

@@ -107,8 +107,8 @@ struct Id {
   bool reuse_address = false;
   std::optional<bool> af_only{};
   std::optional<uint8_t> ack_timeout{};
-  uint32_t backlog = 0;
-  uint32_t connection = 0;  // IbCm's id; 0: none
+  std::shared_ptr<Backlog> backlog{};  // of a listener
+  uint32_t connection = 0;             // IbCm's id; 0: none
   uint32_t psn = 0;
   uint8_t responder_resources = 0, initiator_depth = 0;
   uint32_t listener = 0;  // state `requested`: the id that listens
@@ -126,6 +126,7 @@ struct CmAgent final : IbCmHost {
       : manager(owner), device(std::move(of)), gsi(std::move(qp1)), cm(config, *this) {}
   void send(const CmPath& path, const Mad& mad) override;
   void on_event(const CmMessage& message) override;
+  std::shared_ptr<Backlog> backlog_of(uint64_t token, const CmRequest& request) override;
   /// The index of `gid` in the device's GID table.
   std::optional<uint8_t> gid_index(const Gid& gid) const;
 
@@ -134,7 +135,7 @@ struct CmAgent final : IbCmHost {
   std::unique_ptr<Gsi> gsi;
   IbCm cm;
   std::unordered_map<uint32_t, Id*> connections;  // by IbCm's id
-  std::map<uint64_t, uint32_t> services;          // services with listeners, and the sum of the listeners' backlogs
+  std::map<uint64_t, uint32_t> services;          // services with listeners, and how many they have
 };
 
 struct Manager::Impl {
@@ -163,6 +164,8 @@ struct Manager::Impl {
   Result<void> listen(Id& id, int backlog);
   void stop_listening(Id& id);
   Id* find_listener(uint64_t service_id, const CmAddress& local) const;
+  /// The id that listens for a request to `agent`; nullptr when there is none. `local`: where the peer means to go.
+  Id* listener_for(const CmAgent& agent, const CmRequest& request, const CmAddress& local) const;
 
   // Connections (manager_connect.cc).
   Result<void> connect(Id& id, const CmParam& param);
@@ -172,6 +175,7 @@ struct Manager::Impl {
   void on_event(CmAgent& agent, const CmMessage& message);
   void on_request(CmAgent& agent, const CmMessage& message);
   void on_reply(Id& id, const CmMessage& message);
+  void on_withdrawn(CmAgent& agent, uint32_t connection);
 
   // Ids and events (manager.cc).
   /// After the owner has reserved it.

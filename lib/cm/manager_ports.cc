@@ -182,15 +182,13 @@ Result<void> Manager::Impl::listen(Id& id, int backlog) {
   if (clash(id, id.local)) {
     return fail(EADDRINUSE, fmt::format("listen: {} has a listener already; choose another port", text_of(id.local)));
   }
-  id.backlog =
-      backlog <= 0 || static_cast<uint32_t>(backlog) > kMaxBacklog ? kMaxBacklog : static_cast<uint32_t>(backlog);
+  const bool most = backlog <= 0 || static_cast<uint32_t>(backlog) > kMaxBacklog;
+  id.backlog = std::make_shared<Backlog>(most ? kMaxBacklog : static_cast<uint32_t>(backlog));
   const uint64_t service = rdma_service_id(static_cast<uint16_t>(id.space), id.local.port);
   for (const auto& agent : agents) {
     if (id.agent != nullptr && id.agent != agent.get()) continue;
-    uint32_t& sum = agent->services[service];
-    if (sum != 0) agent->cm.stop_listening(service, ~uint64_t{0});
-    sum += id.backlog;
-    if (auto ok = agent->cm.listen(service, ~uint64_t{0}, sum, service); !ok) return ok;
+    if (agent->services[service]++ != 0) continue;
+    if (auto ok = agent->cm.listen(service, ~uint64_t{0}, kMaxBacklog, service); !ok) return ok;
   }
   id.state = IdState::listening;
   return {};
@@ -201,14 +199,16 @@ void Manager::Impl::stop_listening(Id& id) {
   for (const auto& agent : agents) {
     if (id.agent != nullptr && id.agent != agent.get()) continue;
     const auto found = agent->services.find(service);
+    if (--found->second != 0) continue;
     agent->cm.stop_listening(service, ~uint64_t{0});
-    found->second -= id.backlog;
-    if (found->second != 0) {
-      (void)agent->cm.listen(service, ~uint64_t{0}, found->second, service);
-    } else {
-      agent->services.erase(found);
-    }
+    agent->services.erase(found);
   }
+}
+
+Id* Manager::Impl::listener_for(const CmAgent& agent, const CmRequest& request, const CmAddress& local) const {
+  Id* const listener = find_listener(request.service_id, local);
+  if (listener == nullptr || (listener->type == QpType::ud) != (request.type == QpType::ud)) return nullptr;
+  return listener->agent == nullptr || listener->agent == &agent ? listener : nullptr;
 }
 
 Id* Manager::Impl::find_listener(uint64_t service_id, const CmAddress& local) const {

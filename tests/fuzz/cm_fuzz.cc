@@ -50,6 +50,10 @@ class Program : public cm::IbCmHost {
       owned_[message.id] = {};
       remember(message.id);
     }
+    if (message.kind == CmEventKind::withdrawn) {
+      require(owned_.erase(message.id) == 1, "a request withdrawn that was not the application's");
+      return require(cm_.find(message.id) == nullptr, "a withdrawn request that can be found");
+    }
     const auto it = owned_.find(message.id);
     require(it != owned_.end(), "an event of an id that is not the application's");
     Told& told = it->second;

@@ -14,8 +14,8 @@ namespace {
 using cm::CmEventKind;
 
 constexpr uint64_t kService = 0x1060001;
-constexpr const char* kKinds[] = {"request",      "reply",       "established",  "rejected",
-                                  "disconnected", "unreachable", "timewait_exit"};
+constexpr const char* kKinds[] = {"request",      "reply",       "established",   "rejected",
+                                  "disconnected", "unreachable", "timewait_exit", "withdrawn"};
 
 Nanos cm_time(uint8_t code) { return Nanos(int64_t{4096} << code); }
 

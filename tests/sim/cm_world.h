@@ -105,7 +105,7 @@ class CmWorld {
   Nanos now_{1'000'000};
   uint64_t order_ = 0;
   uint64_t mads_ = 0;
-  uint64_t told_[7] = {};
+  uint64_t told_[8] = {};
   bool trace_ = false;
   std::string violation_;
 };

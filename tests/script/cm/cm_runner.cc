@@ -23,6 +23,7 @@ constexpr std::array kKindNames{
     Name<cm::CmEventKind>{"disconnected", cm::CmEventKind::disconnected},
     Name<cm::CmEventKind>{"unreachable", cm::CmEventKind::unreachable},
     Name<cm::CmEventKind>{"timewait_exit", cm::CmEventKind::timewait_exit},
+    Name<cm::CmEventKind>{"withdrawn", cm::CmEventKind::withdrawn},
 };
 
 using CounterOf = Counter cm::IbCmCounters::*;
@@ -34,6 +35,7 @@ constexpr std::array kCounterNames{
     Name<CounterOf>{"out_of_state", &cm::IbCmCounters::out_of_state},
     Name<CounterOf>{"no_listener", &cm::IbCmCounters::no_listener},
     Name<CounterOf>{"backlog_full", &cm::IbCmCounters::backlog_full},
+    Name<CounterOf>{"withdrawn", &cm::IbCmCounters::withdrawn},
     Name<CounterOf>{"stale", &cm::IbCmCounters::stale},
     Name<CounterOf>{"table_full", &cm::IbCmCounters::table_full},
     Name<CounterOf>{"req_received", &cm::IbCmCounters::req_received},

@@ -95,10 +95,10 @@ class ManagerTest : public testing::Test {
       until(CmEventType::route_resolved);
       return id;
     }
-    uint32_t listening(const CmAddress& local) {
+    uint32_t listening(const CmAddress& local, int backlog = 16) {
       const uint32_t id = must(user->create_id(channel, PortSpace::tcp, QpType::rc));
       must(user->bind(id, local));
-      must(user->listen(id, 16));
+      must(user->listen(id, backlog));
       return id;
     }
 
@@ -106,6 +106,20 @@ class ManagerTest : public testing::Test {
     uint32_t channel = 0;
     int fd = -1;
   };
+
+  static Gid link_local(std::size_t n) {
+    Gid gid;
+    gid.bytes[0] = 0xfe;
+    gid.bytes[1] = 0x80;
+    gid.bytes[15] = static_cast<uint8_t>(n + 1);
+    return gid;
+  }
+  uint64_t counter(std::size_t device, const std::string& name) const {
+    for (const auto& [known, value] : manager_->counters(world_.device(device)->config().name)) {
+      if (known == name) return value;
+    }
+    throw std::runtime_error("no counter " + name);
+  }
 
   World world_{World::Mode::threaded};
   std::unique_ptr<Manager> manager_;
@@ -160,6 +174,36 @@ TEST_F(ManagerTest, AConnectionsOwnEventsComeBeyondTheBound) {
   must(client.user->disconnect(id));
   client.until(CmEventType::disconnected);
   EXPECT_EQ(server.until(CmEventType::disconnected).id, request.id);
+}
+
+// The backlogs of a port's listeners were one sum.
+TEST_F(ManagerTest, AListenersBacklogIsNotFilledByRequestsForAnother) {
+  const CmAddress service{World::gid(1), 4711}, other{link_local(1), 4711};
+  Program server(*manager_), other_server(*manager_), client(*manager_);
+  server.listening(service, 1);
+  const uint32_t listener = other_server.listening(other, 1);
+  for (uint32_t qpn = 100; qpn < 102; ++qpn) must(client.user->connect(client.resolved(service), {.qpn = qpn}));
+  ASSERT_TRUE(world_.run_until([&] { return counter(1, "cm_backlog_full") == 1; }));
+  must(client.user->connect(client.resolved(other), {.qpn = 102}));
+  EXPECT_EQ(other_server.until(CmEventType::connect_request).listener, listener);
+}
+
+TEST_F(ManagerTest, APeerThatFillsABacklogLosesItsNewestRequestToAnother) {
+  const CmAddress service{World::gid(1), 4711};
+  Program server(*manager_), client(*manager_);
+  server.listening(service, 2);
+  for (uint32_t qpn = 100; qpn < 102; ++qpn) must(client.user->connect(client.resolved(service), {.qpn = qpn}));
+  ASSERT_TRUE(world_.run_until([&] { return counter(1, "cm_req_received") == 2; }));
+  // From the listener's own address, which is another peer.
+  const uint32_t id = must(client.user->create_id(client.channel, PortSpace::tcp, QpType::rc));
+  must(client.user->resolve_addr(id, CmAddress{World::gid(1), 0}, service, 2s));
+  client.until(CmEventType::addr_resolved);
+  must(client.user->resolve_route(id));
+  client.until(CmEventType::route_resolved);
+  must(client.user->connect(id, {.qpn = 102}));
+  ASSERT_TRUE(world_.run_until([&] { return counter(1, "cm_withdrawn") == 1; }));
+  EXPECT_EQ(server.until(CmEventType::connect_request).param.qpn, 100u);
+  EXPECT_EQ(server.until(CmEventType::connect_request).param.qpn, 102u);
 }
 
 // Without the bytes that did not fit, a program sleeps while events wait.
