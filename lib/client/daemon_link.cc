@@ -39,7 +39,7 @@ std::unexpected<Error> no_daemon(const std::string& path, const Error& error) {
 
 Result<std::unique_ptr<DaemonLink>> DaemonLink::open(const DaemonOptions& options) {
   const std::string path = socket_path(options);
-  auto connection = message::Connection::to(path);
+  auto connection = message::Connection::to(path, kSocketTimeout);
   if (!connection) return no_daemon(path, connection.error());
   connection->set_timeouts(kSocketTimeout, kSocketTimeout);
   std::unique_ptr<DaemonLink> link(new DaemonLink(std::move(*connection)));

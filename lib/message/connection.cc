@@ -1,5 +1,6 @@
 #include "message/connection.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -25,6 +26,23 @@ void set_timeout(int fd, int option, std::chrono::milliseconds timeout) {
   setsockopt(fd, SOL_SOCKET, option, &value, sizeof value);
 }
 
+// connect(2) waits for room in the listener's backlog, and heeds the timeout for sending (unix(7)). With one, a signal
+// interrupts it whatever SA_RESTART says. False: errno says why, EAGAIN that the time is over.
+bool connect_within(int fd, const sockaddr_un& address, std::chrono::milliseconds patience) {
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + patience;
+  bool connected = false;
+  do {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    set_timeout(fd, SO_SNDTIMEO, std::max(left, std::chrono::milliseconds(1)));
+    connected = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  } while (!connected && errno == EINTR && Clock::now() < deadline);
+  const int error = errno == EINTR ? EAGAIN : errno;
+  set_timeout(fd, SO_SNDTIMEO, std::chrono::milliseconds(0));
+  errno = error;
+  return connected;
+}
+
 }  // namespace
 
 Fd& Fd::operator=(Fd&& other) noexcept {
@@ -48,7 +66,7 @@ void Fd::reset() {
   fd_ = -1;
 }
 
-Result<Connection> Connection::to(const std::string& path) {
+Result<Connection> Connection::to(const std::string& path, std::chrono::milliseconds patience) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) {
@@ -60,8 +78,11 @@ Result<Connection> Connection::to(const std::string& path) {
   const NoCancel guard;
   Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket) return socket_error("socket");
-  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    return socket_error(path.c_str());
+  if (!connect_within(socket.get(), address, patience)) {
+    if (errno != EAGAIN) return socket_error(path.c_str());
+    return fail(ETIMEDOUT, path + ": no connection within " + std::to_string(patience.count()) +
+                               " ms, because too many wait for this daemon already; it is stopped or overloaded: "
+                               "continue or restart it, or try again");
   }
   return Connection(std::move(socket));
 }

@@ -38,8 +38,9 @@ struct Packet {
 class Connection {
  public:
   explicit Connection(Fd socket);
-  /// Errors: those of connect(2).
-  static Result<Connection> to(const std::string& path);
+  /// Waits `patience` at most, more than 0, while as many connections wait as the listener's backlog holds. Errors:
+  /// those of connect(2); ETIMEDOUT.
+  static Result<Connection> to(const std::string& path, std::chrono::milliseconds patience);
 
   /// Timeouts of receive() and send(); 0 is for ever.
   void set_timeouts(std::chrono::milliseconds receive, std::chrono::milliseconds send);

@@ -30,6 +30,8 @@ namespace {
 constexpr int kBacklog = 128;
 constexpr int kHousekeepingMs = 200;
 constexpr std::size_t kRowsPerReply = 200;
+/// How long a daemon that has the socket may take to let this one in. A stopped daemon never does.
+constexpr std::chrono::milliseconds kProbe{1000};
 /// Bytes of a reply's rows, so that the reply fits a packet.
 constexpr std::size_t kBytesOfRows = message::kMaxPacket - 4096;
 /// Connections beyond a limit that get an error in reply; more are closed at once.
@@ -44,7 +46,8 @@ std::unexpected<Error> path_error(const std::string& path, const char* what) {
 /// A listening socket at the configured path. A socket there without a listener is left from a dead daemon.
 Result<message::Fd> listen_at(const ServerConfig& config) {
   const std::string& path = config.socket;
-  if (message::Connection::to(path)) {
+  const auto other = message::Connection::to(path, kProbe);
+  if (other || other.error().code == ETIMEDOUT) {
     return fail(EADDRINUSE,
                 fmt::format("{}: another uroced listens on this socket; stop it or set another socket", path));
   }

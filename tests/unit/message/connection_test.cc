@@ -1,15 +1,22 @@
 #include "message/connection.h"
 
 #include <cerrno>
+#include <csignal>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "message/protocol.h"
 
 namespace uroce::message {
 namespace {
+
+constexpr std::chrono::milliseconds kPatience{20};
 
 struct Ends {
   Ends() {
@@ -71,8 +78,72 @@ TEST(Connection, RefusesTooLargeMessages) {
 }
 
 TEST(Connection, NoSocketThereIsAnError) {
-  EXPECT_EQ(Connection::to("/nonexistent/socket").error().code, ENOENT);
-  EXPECT_EQ(Connection::to(std::string(200, 'x')).error().code, ENAMETOOLONG);
+  EXPECT_EQ(Connection::to("/nonexistent/socket", kPatience).error().code, ENOENT);
+  EXPECT_EQ(Connection::to(std::string(200, 'x'), kPatience).error().code, ENAMETOOLONG);
+}
+
+/// A socket that listens and takes no connection, as a stopped daemon's.
+struct Deaf {
+  Deaf() {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    unlink(path.c_str());
+    EXPECT_EQ(bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    EXPECT_EQ(listen(fd.get(), 1), 0);
+  }
+  ~Deaf() { unlink(path.c_str()); }
+  /// Connections until one fails; its error.
+  Error fill() {
+    while (waiting.size() < 16) {
+      auto next = Connection::to(path, kPatience);
+      if (!next) return next.error();
+      waiting.push_back(std::move(*next));
+    }
+    return {};
+  }
+  const std::string path = testing::TempDir() + "deaf." + std::to_string(getpid());
+  Fd fd{socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
+  std::vector<Connection> waiting;
+};
+
+TEST(Connection, AFullBacklogIsNotWaitedForForEver) {
+  Deaf daemon;
+  const Error error = daemon.fill();
+  EXPECT_EQ(error.code, ETIMEDOUT);
+  for (const std::string& word : {daemon.path, std::string("within 20 ms"), std::string("restart it")}) {
+    EXPECT_NE(error.text.find(word), std::string::npos) << error.text;
+  }
+}
+
+// A timer's signals must neither end the wait nor prolong it.
+TEST(Connection, SignalsDoNotEndTheWaitForAFullBacklog) {
+  Deaf daemon;
+  ASSERT_EQ(daemon.fill().code, ETIMEDOUT);
+  struct sigaction before{};
+  struct sigaction nothing{};
+  nothing.sa_handler = [](int) {};
+  nothing.sa_flags = SA_RESTART;
+  sigaction(SIGALRM, &nothing, &before);
+  const itimerval often{.it_interval = {0, 1000}, .it_value = {0, 1000}};
+  setitimer(ITIMER_REAL, &often, nullptr);
+  const auto refused = Connection::to(daemon.path, kPatience);
+  const itimerval off{};
+  setitimer(ITIMER_REAL, &off, nullptr);
+  sigaction(SIGALRM, &before, nullptr);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ETIMEDOUT);
+}
+
+TEST(Connection, OnceItIsThereSendingWaitsForEver) {
+  Deaf daemon;
+  auto made = Connection::to(daemon.path, kPatience);
+  ASSERT_TRUE(made);
+  timeval timeout{.tv_sec = 1, .tv_usec = 1};
+  socklen_t size = sizeof timeout;
+  ASSERT_EQ(getsockopt(made->fd(), SOL_SOCKET, SO_SNDTIMEO, &timeout, &size), 0);
+  EXPECT_EQ(timeout.tv_sec, 0);
+  EXPECT_EQ(timeout.tv_usec, 0);
 }
 
 }  // namespace

@@ -11,7 +11,9 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <uroce/daemon.h>
@@ -33,6 +35,8 @@ using test::must;
 using test::next;
 using test::Side;
 using test::World;
+
+constexpr std::chrono::seconds kPatience{10};
 
 class ServerTest : public testing::Test {
  protected:
@@ -228,7 +232,7 @@ TEST_F(ServerTest, TurnsAwayConnectionsBeyondItsLimit) {
 
 TEST_F(ServerTest, SaysWhichSideToUpgrade) {
   for (const uint32_t protocol : {message::kProtocol - 1, message::kProtocol + 1}) {
-    auto link = must(message::Connection::to(socket_));
+    auto link = must(message::Connection::to(socket_, kPatience));
     std::vector<std::byte> bytes;
     message::encode(bytes, message::RequestHeader{message::Op::hello, 1});
     message::encode(bytes, message::Hello{.protocol = protocol, .queue_abi = 1, .version = "0.0.1"});
@@ -258,11 +262,32 @@ TEST_F(ServerTest, ASecondDaemonDoesNotTakeTheSocketOfALiveOne) {
   EXPECT_TRUE(daemon_devices({socket_}));
 }
 
+// It takes nobody in, and its backlog is full.
+TEST_F(ServerTest, ASecondDaemonDoesNotTakeTheSocketOfAStoppedOne) {
+  const std::string path = folder_ + "/stopped";
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  const auto* at = reinterpret_cast<const sockaddr*>(&address);
+  const message::Fd stopped(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(bind(stopped.get(), at, sizeof address), 0);
+  ASSERT_EQ(listen(stopped.get(), 0), 0);
+  std::vector<message::Fd> waiting;
+  do {
+    ASSERT_LT(waiting.size(), 16u);
+    waiting.emplace_back(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  } while (connect(waiting.back().get(), at, sizeof address) == 0);
+  const auto second = Server::start({.socket = path}, {world_.device(0)}, {});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, EADDRINUSE);
+  EXPECT_TRUE(std::filesystem::exists(path));
+}
+
 TEST_F(ServerTest, DisconnectsAfterInvalidMessages) {
   Side b(open(name(1)));
   const std::vector<std::byte> rubbish(100, std::byte{0xee});
   for (const std::size_t length : {std::size_t{0}, std::size_t{1}, std::size_t{5}, std::size_t{100}}) {
-    auto link = must(message::Connection::to(socket_));
+    auto link = must(message::Connection::to(socket_, kPatience));
     link.set_timeouts(std::chrono::seconds(10), std::chrono::seconds(10));
     std::vector<std::byte> bytes;
     if (length == 100) message::encode(bytes, message::RequestHeader{message::Op::hello, 1});
@@ -280,7 +305,7 @@ TEST_F(ServerTest, DisconnectsAfterInvalidMessages) {
 
 TEST_F(ServerTest, AnotherClientsHandlesMeanNothing) {
   Side a(open(name(0)));
-  auto link = must(message::Connection::to(socket_));
+  auto link = must(message::Connection::to(socket_, kPatience));
   uint32_t sequence = 0;
   const auto call = [&](message::Op op, const auto& request) {
     std::vector<std::byte> bytes;
@@ -311,7 +336,7 @@ TEST_F(ServerTest, AnotherClientsHandlesMeanNothing) {
 // A raw connection, greeted.
 class Speaker {
  public:
-  explicit Speaker(const std::string& socket) : link_(must(message::Connection::to(socket))) {
+  explicit Speaker(const std::string& socket) : link_(must(message::Connection::to(socket, kPatience))) {
     (void)call(message::Op::hello, message::Hello{.queue_abi = queues::kAbiVersion, .version = "test"});
   }
   /// The reply's body; nullopt where the server has hung up.
@@ -320,9 +345,9 @@ class Speaker {
     std::vector<std::byte> bytes;
     message::encode(bytes, message::RequestHeader{op, 1});
     message::encode(bytes, request);
-    if (!link_.send(bytes, {})) return std::nullopt;
+    if (!link_.send(bytes, {})) return false;
     const auto reply = link_.receive();
-    if (!reply) return std::nullopt;
+    if (!reply) return false;
     message::Reader reader(reply->bytes);
     message::ReplyHeader header;
     reader(header);
@@ -339,7 +364,6 @@ class AsUser {
   explicit AsUser(uid_t user) { become(user); }
   ~AsUser() { become(0); }
 
- private:
   // The library's seteuid() would change the threads of the server too.
   static void become(uid_t user) { ASSERT_EQ(syscall(SYS_setresuid, -1, user, -1), 0); }
 };
