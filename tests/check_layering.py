@@ -23,7 +23,7 @@ ALLOWED = {
     "control": ("base", "memory", "queues", "transport", "wire"),
     "cm": ("base", "control", "message", "net", "queues", "transport"),
     "message": ("base",),
-    "service": ("base", "cm", "control", "message", "queues", "transport"),
+    "service": ("base", "cm", "control", "message", "net", "queues", "transport"),
     "sharing": ("base",),
     "client": ("base", "control", "message", "queues", "sharing"),
     "dropin/common": ("base",),

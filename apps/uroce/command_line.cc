@@ -17,6 +17,7 @@ std::string footer() {
   uroce devices
   uroce show qp --json
   uroce show user                  # what each user has of the daemon, and may have
+  uroce show peer                  # who sent frames for what it should not know; as root
   uroce stat uroce0                # counters, and their growth within a second
   uroce stat --interval 5          # every five seconds until ^C
   uroce top                        # q ends it
@@ -31,12 +32,13 @@ struct Kind {
   Command command;
   const char* help;
 };
-constexpr std::array<Kind, 5> kKinds{
+constexpr std::array<Kind, 6> kKinds{
     {{"qp", Command::show_qp, "Queue pairs"},
      {"mr", Command::show_mr, "Memory regions"},
      {"cq", Command::show_cq, "Completion queues"},
      {"client", Command::show_client, "Connections, with the objects and calls of each"},
-     {"user", Command::show_user, "Users, with the resources that each has and may have"}}};
+     {"user", Command::show_user, "Users, with the resources that each has and may have"},
+     {"peer", Command::show_peer, "Peers that may be guessing numbers, for root and the daemon's user"}}};
 
 CLI::App* add_command(CLI::App& app, Options& o, const std::string& name, Command command, const std::string& help) {
   CLI::App* sub = app.add_subcommand(name, help);

@@ -10,7 +10,7 @@
 
 namespace uroce::cli {
 
-enum class Command { devices, show_qp, show_mr, show_cq, show_client, show_user, stat, top, capture };
+enum class Command { devices, show_qp, show_mr, show_cq, show_client, show_user, show_peer, stat, top, capture };
 
 struct Options {
   Command command = Command::devices;

@@ -103,6 +103,25 @@ Result<std::vector<UserRow>> fetch_users(const Source& source) {
   return rows;
 }
 
+Result<std::vector<PeerRow>> fetch_peers(const Source& source) {
+  auto link = connect(source);
+  if (!link) return std::unexpected(link.error());
+  const auto devices = devices_on(**link, source);
+  if (!devices) return std::unexpected(devices.error());
+  std::vector<PeerRow> rows;
+  for (const DeviceRow& device : *devices) {
+    message::ListPeers request{.device = device.name};
+    for (bool more = true; more;) {
+      auto reply = (*link)->call<message::PeerRows>(Op::list_peers, request);
+      if (!reply) return std::unexpected(reply.error());
+      more = reply->more && !reply->rows.empty();
+      if (more) request.after = reply->rows.back().peer;
+      for (message::PeerRow& row : reply->rows) rows.push_back({device.name, std::move(row)});
+    }
+  }
+  return rows;
+}
+
 Result<std::vector<CounterRow>> fetch_counters(const Source& source) {
   auto devices = fetch_devices(source);
   if (!devices) return std::unexpected(devices.error());

@@ -24,6 +24,8 @@ Result<std::vector<ObjectRow>> fetch_objects(const Source& source, message::Kind
 Result<std::vector<ClientRow>> fetch_clients(const Source& source);
 /// All users that have connections, this program's included.
 Result<std::vector<UserRow>> fetch_users(const Source& source);
+/// As root or the daemon's user; others get EPERM.
+Result<std::vector<PeerRow>> fetch_peers(const Source& source);
 Result<std::vector<CounterRow>> fetch_counters(const Source& source);
 
 }  // namespace uroce::cli

@@ -32,6 +32,7 @@ Result<void> run(const Options& o) {
     case Command::show_cq: return show(fetch_objects(o.source, message::Kind::cq), o.json);
     case Command::show_client: return show(fetch_clients(o.source), o.json);
     case Command::show_user: return show(fetch_users(o.source), o.json);
+    case Command::show_peer: return show(fetch_peers(o.source), o.json);
     case Command::stat: return run_stat(o);
     case Command::top: return run_top(o);
     case Command::capture: return run_capture(o);

@@ -24,6 +24,12 @@ struct ObjectRow {
   std::vector<std::pair<std::string, std::string>> values{};
 };
 
+/// An address that sent a device frames for what it should not know.
+struct PeerRow {
+  std::string device{};
+  message::PeerRow peer{};
+};
+
 /// Counters of one device by name; they only grow.
 struct CounterRow {
   std::string device{};

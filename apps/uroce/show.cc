@@ -128,6 +128,23 @@ std::string to_table(const std::vector<UserRow>& rows) {
   return table({{"UID", kRight}, {"PRIVILEGED"}, {"RESOURCE"}, {"USED", kRight}, {"LIMIT", kRight}}, cells);
 }
 
+std::string to_table(const std::vector<PeerRow>& rows) {
+  std::vector<std::string> titles;
+  if (!rows.empty()) {
+    for (const auto& [name, count] : rows.front().peer.guesses) titles.push_back(title_of(name));
+  }
+  std::vector<Column> columns{{"DEVICE"}, {"PEER"}};
+  for (const std::string& title : titles) columns.push_back({title, kRight});
+  columns.push_back({"LAST", kRight});
+  Cells cells;
+  for (const PeerRow& r : rows) {
+    auto& line = cells.emplace_back(std::vector<std::string>{printable(r.device), net::to_text(r.peer.peer)});
+    for (const auto& [name, count] : r.peer.guesses) line.push_back(text(count));
+    line.push_back(fmt::format("{:.1f} s ago", static_cast<double>(r.peer.last_ms) / 1000));
+  }
+  return table(columns, cells);
+}
+
 std::string to_json(const std::vector<DeviceRow>& rows) {
   return dump<DeviceRow>(rows, [](const DeviceRow& r) {
     Json addresses = Json::array();
@@ -179,6 +196,15 @@ std::string to_json(const std::vector<UserRow>& rows) {
     Json budgets = Json::object();
     for (const message::Budget& b : r.budgets) budgets[b.resource] = {{"used", b.used}, {"limit", b.limit}};
     return Json{{"uid", r.uid}, {"privileged", r.privileged}, {"refusals", r.refusals}, {"budgets", budgets}};
+  });
+}
+
+std::string to_json(const std::vector<PeerRow>& rows) {
+  return dump<PeerRow>(rows, [](const PeerRow& r) {
+    Json guesses = Json::object();
+    for (const auto& [name, count] : r.peer.guesses) guesses[name] = count;
+    return Json{
+        {"device", r.device}, {"peer", net::to_text(r.peer.peer)}, {"guesses", guesses}, {"last_ms", r.peer.last_ms}};
   });
 }
 

@@ -13,11 +13,13 @@ std::string to_table(const std::vector<DeviceRow>& rows);
 std::string to_table(const std::vector<ObjectRow>& rows);
 std::string to_table(const std::vector<ClientRow>& rows);
 std::string to_table(const std::vector<UserRow>& rows);
+std::string to_table(const std::vector<PeerRow>& rows);
 
 // An array of objects in one line, without a newline. Whole numbers are numbers. Bytes that are not UTF-8 are replaced.
 std::string to_json(const std::vector<DeviceRow>& rows);
 std::string to_json(const std::vector<ObjectRow>& rows);
 std::string to_json(const std::vector<ClientRow>& rows);
 std::string to_json(const std::vector<UserRow>& rows);
+std::string to_json(const std::vector<PeerRow>& rows);
 
 }  // namespace uroce::cli

@@ -117,8 +117,13 @@ bool IbCm::Impl::make_room(const Backlog& backlog, const Gid& peer) {
 CmRecord* IbCm::Impl::known(uint32_t our_id, uint32_t their_id, const Gid& source) {
   CmRecord* r = record(our_id);
   if (r != nullptr && !r->ud() && r->remote_id != 0 && r->remote_id == their_id && r->path().dgid == source) return r;
-  counters.unknown_id.add();
+  count_unknown(source);
   return nullptr;
+}
+
+void IbCm::Impl::count_unknown(const Gid& source) {
+  counters.unknown_id.add();
+  guesses.add(source, Guess::cm_id, mad_at);
 }
 
 std::shared_ptr<Listener> IbCm::Impl::listener_of(uint64_t service_id) {
@@ -167,13 +172,13 @@ void IbCm::Impl::raise_event(CmRecord& r, CmMessage message) {
   host.on_event(message);
 }
 
+std::shared_ptr<Backlog> IbCmHost::backlog_of(uint64_t, const CmRequest&) { return nullptr; }
+
 IbCm::IbCm(const IbCmConfig& config, IbCmHost& host) : impl_(std::make_unique<Impl>(config, host)) {}
 IbCm::~IbCm() = default;
 
 Result<void> IbCm::listen(uint64_t service_id, uint64_t mask, uint32_t backlog, uint64_t token) {
   auto& masks = impl_->listeners;
-std::shared_ptr<Backlog> IbCmHost::backlog_of(uint64_t, const CmRequest&) { return nullptr; }
-
   auto at = std::find_if(masks.begin(), masks.end(), [&](const auto& entry) { return entry.first == mask; });
   if (at == masks.end()) {
     at = std::find_if(masks.begin(), masks.end(),
@@ -223,11 +228,13 @@ const IbCm::Connection* IbCm::find(uint32_t id) const {
 }
 std::size_t IbCm::size() const { return impl_->records.size(); }
 const IbCmCounters& IbCm::counters() const { return impl_->counters; }
+std::vector<PeerGuesses> IbCm::guesses(Nanos now) const { return impl_->guesses.report(now); }
 
 void IbCm::on_mad(const Gid& source, const Gid& destination, std::span<const std::byte> mad, Nanos now) {
   Impl& cm = *impl_;
   const auto header = parse_header(mad);
   if (!header) return cm.counters.malformed.add();
+  cm.mad_at = now;
   const std::byte* body = mad.data() + kMadHeaderBytes;
   switch (header->attribute) {
     case CmAttribute::req: return cm.on_req(source, destination, *header, ReqMad::load(body), now);

@@ -16,10 +16,11 @@
 #include <uroce/types.h>
 
 #include "base/counter.h"
+#include "base/guess_table.h"
 #include "base/secret.h"
 #include "base/time.h"
-#include "cm/mad.h"
 #include "cm/backlog.h"
+#include "cm/mad.h"
 #include "message/cm_reject_reasons.h"
 
 namespace uroce::cm {
@@ -89,10 +90,10 @@ enum class CmEventKind : uint8_t {
   /// the passive side, and after `rejected` if the REJ came after a REP from the peer or in an established connection,
   /// or has the reason stale_connection. In other cases, and with UD, there is no time-wait and no such event.
   timewait_exit,
-};
   /// Passive: a request that nobody had received made room for another peer's (backlog.h). Its id is gone. The peer
   /// repeats it as if it had been lost.
   withdrawn,
+};
 
 struct CmMessage {
   CmEventKind kind{};
@@ -115,10 +116,10 @@ class IbCmHost {
   /// Called during a call of IbCm. It may call any method of IbCm except poll() and on_mad(), and must not delete IbCm.
   /// Each id gets at most one of the events rejected, disconnected and unreachable, and none after destroy().
   virtual void on_event(const CmMessage& message) = 0;
-};
   /// The backlog that a request to listener `token` waits in; nullptr for the listener's own. Several listeners of the
   /// caller's may stand behind one token. Must not call IbCm.
   virtual std::shared_ptr<Backlog> backlog_of(uint64_t token, const CmRequest& request);
+};
 
 struct IbCmCounters {
   // Messages sent and received, without retransmissions and duplicates.
@@ -132,8 +133,8 @@ struct IbCmCounters {
   Counter out_of_state;  ///< messages that the connection's state does not allow
   Counter no_listener;   ///< REQs for a service without a listener
   Counter backlog_full;  ///< REQs beyond a listener's backlog; dropped, the peer repeats them
-  Counter stale;         ///< REQs and REPs of a queue pair that is still connected here
   Counter withdrawn;     ///< REQs that made room for another peer's; the peer repeats them
+  Counter stale;         ///< REQs and REPs of a queue pair that is still connected here
   Counter table_full;    ///< REQs beyond `max_connections`; dropped, the peer repeats them
 };
 
@@ -201,6 +202,8 @@ class IbCm {
   /// replace kept answers when the table is full.
   std::size_t size() const;
   const IbCmCounters& counters() const;
+  /// The peers that sent messages for connections that do not exist, at most GuessTable::kPeers addresses.
+  std::vector<PeerGuesses> guesses(Nanos now) const;
 
   /// A datagram to queue pair 1 with its addresses. `mad` is the payload after the DETH.
   void on_mad(const Gid& source, const Gid& destination, std::span<const std::byte> mad, Nanos now);

@@ -127,7 +127,7 @@ void IbCm::Impl::on_rep(const Gid& source, const Gid& destination, const MadHead
   const bool over = r != nullptr && r->state == CmState::closed && !r->last;
   if (r == nullptr || over || !r->active || r->ud() || r->path().dgid != source) {
     // 12.9.8.2: reject the REP, so that the peer does not wait for an RTU.
-    counters.unknown_id.add();
+    count_unknown(source);
     return refuse(back, header,
                   {.local_id = rep.remote_id,
                    .remote_id = rep.local_id,

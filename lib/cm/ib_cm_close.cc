@@ -132,7 +132,7 @@ CmRecord* IbCm::Impl::rejected_by(const Gid& source, const RejMad& rej) {
 
 void IbCm::Impl::on_rej(const Gid& source, const RejMad& rej, Nanos now) {
   CmRecord* r = rejected_by(source, rej);
-  if (r == nullptr) return counters.unknown_id.add();
+  if (r == nullptr) return count_unknown(source);
   if (r->state == CmState::timewait || r->state == CmState::closed) return counters.duplicates.add();
   counters.rej_received.add();
   const CmState was = r->state;

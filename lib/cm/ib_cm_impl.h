@@ -82,6 +82,7 @@ struct IbCm::Impl {
   std::shared_ptr<Listener> listener_of(uint64_t service_id);
   CmRecord* add_request(const std::shared_ptr<Listener>& listener, CmRequest request);
   CmRecord* known(uint32_t our_id, uint32_t their_id, const Gid& source);
+  void count_unknown(const Gid& source);
   void send(const CmPath& path, const Mad& mad, Counter& counter);
   void send_again(const CmRecord& r);
   void raise_event(CmRecord& r, CmMessage message);
@@ -143,6 +144,8 @@ struct IbCm::Impl {
   uint32_t ids_given = 0;
   TimerWheel timers;
   bool polling = false;  ///< inside poll()
+  Nanos mad_at{0};       ///< when the latest MAD arrived
+  GuessTable guesses;
   std::unordered_map<uint32_t, CmRecord> records;
   std::unordered_map<PeerKey, CmRecord*, PeerKeyHash> peers;
   /// Masks, the most specific first, each with its services that have a listener.

@@ -222,7 +222,7 @@ void IbCm::Impl::on_mra(const Gid& source, const MraMad& mra, Nanos now) {
   CmRecord* r = record(mra.remote_id);
   const bool to_req = mra.answered == CmAnswered::req;
   if (r == nullptr || r->ud() || r->path().dgid != source || (!to_req && r->remote_id != mra.local_id)) {
-    return counters.unknown_id.add();
+    return count_unknown(source);
   }
   const bool fits =
       r->state == CmState::req_sent ? to_req : r->state == CmState::rep_sent && mra.answered == CmAnswered::rep;

@@ -18,7 +18,7 @@ void IbCm::Impl::connect_sidr(CmRecord& r, Nanos now) {
 
 void IbCm::Impl::on_sidr_rep(const Gid& source, const SidrRepMad& rep) {
   CmRecord* r = record(rep.request_id);
-  if (r == nullptr || !r->active || !r->ud() || r->path().dgid != source) return counters.unknown_id.add();
+  if (r == nullptr || !r->active || !r->ud() || r->path().dgid != source) return count_unknown(source);
   if (r->state != CmState::sidr_sent) return counters.duplicates.add();
   if (rep.status == 0 && rep.qpn < 2) return counters.malformed.add();
   counters.sidr_rep_received.add();

@@ -15,6 +15,7 @@
 #include <uroce/error.h>
 #include <uroce/types.h>
 
+#include "base/guess_table.h"
 #include "base/secret.h"
 #include "control/device.h"
 #include "message/cm_options.h"
@@ -96,6 +97,10 @@ class Manager {
   std::unique_ptr<ManagerUser> open(const UserLimits& limits);
   /// One device's counters by name: messages by kind, and drops by reason. Any thread.
   std::vector<std::pair<std::string, uint64_t>> counters(const std::string& device) const;
+  /// The peers that sent the device messages for connections that do not exist, in the order of addresses. Any thread.
+  std::vector<PeerGuesses> guesses(const std::string& device) const;
+  /// How many such messages there were. Any thread; cheap.
+  uint64_t guess_count(const std::string& device) const;
 
   struct Impl;
 

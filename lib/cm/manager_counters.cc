@@ -1,9 +1,16 @@
-// The counters of a device's connection manager and QP1.
+// The counters of a device's connection manager and QP1, and its peers' guesses.
 #include <algorithm>
 
 #include "cm/manager_impl.h"
 
 namespace uroce::cm {
+
+// The agents stay the same while the manager runs.
+const CmAgent* Manager::Impl::agent_called(const std::string& device) const {
+  const auto name_of = [](const auto& agent) -> const std::string& { return agent->device->config().name; };
+  const auto found = std::ranges::find(agents, device, name_of);
+  return found != agents.end() ? found->get() : nullptr;
+}
 
 std::vector<std::pair<std::string, uint64_t>> Manager::counters(const std::string& device) const {
   using C = IbCmCounters;
@@ -42,13 +49,24 @@ std::vector<std::pair<std::string, uint64_t>> Manager::counters(const std::strin
       {"qp1_malformed", &GsiCounters::malformed}, {"qp1_unreachable", &GsiCounters::unreachable},
       {"qp1_overflow", &GsiCounters::overflow},
   };
-  const auto name_of = [](const auto& agent) -> const std::string& { return agent->device->config().name; };
-  const auto agent = std::ranges::find(impl_->agents, device, name_of);
+  const CmAgent* const agent = impl_->agent_called(device);
   std::vector<std::pair<std::string, uint64_t>> all;
-  if (agent == impl_->agents.end()) return all;
-  for (const auto& [name, counter] : kMessages) all.emplace_back(name, ((*agent)->cm.counters().*counter).get());
-  for (const auto& [name, counter] : kDatagrams) all.emplace_back(name, ((*agent)->gsi->counters().*counter).get());
+  if (agent == nullptr) return all;
+  for (const auto& [name, counter] : kMessages) all.emplace_back(name, (agent->cm.counters().*counter).get());
+  for (const auto& [name, counter] : kDatagrams) all.emplace_back(name, (agent->gsi->counters().*counter).get());
   return all;
+}
+
+std::vector<PeerGuesses> Manager::guesses(const std::string& device) const {
+  const CmAgent* const agent = impl_->agent_called(device);
+  if (agent == nullptr) return {};
+  const std::scoped_lock lock(impl_->mutex);
+  return agent->cm.guesses(Impl::now());
+}
+
+uint64_t Manager::guess_count(const std::string& device) const {
+  const CmAgent* const agent = impl_->agent_called(device);
+  return agent != nullptr ? agent->cm.counters().unknown_id.get() : 0;
 }
 
 }  // namespace uroce::cm

@@ -156,6 +156,7 @@ struct Manager::Impl {
   void release_port(Id& id);
   bool clash(const Id& id, const CmAddress& wanted) const;
   CmAgent* agent_of(const Gid& gid);
+  const CmAgent* agent_called(const std::string& device) const;
   /// The device and the source address for packets to `remote`. Errors: ENETUNREACH.
   Result<std::pair<CmAgent*, Gid>> route(const Gid& remote);
   Result<void> resolve_addr(Id& id, const CmAddress& remote, std::chrono::milliseconds timeout);
@@ -163,9 +164,9 @@ struct Manager::Impl {
   void check_resolving(Id& id);
   Result<void> listen(Id& id, int backlog);
   void stop_listening(Id& id);
-  Id* find_listener(uint64_t service_id, const CmAddress& local) const;
   /// The id that listens for a request to `agent`; nullptr when there is none. `local`: where the peer means to go.
   Id* listener_for(const CmAgent& agent, const CmRequest& request, const CmAddress& local) const;
+  Id* find_listener(uint64_t service_id, const CmAddress& local) const;
 
   // Connections (manager_connect.cc).
   Result<void> connect(Id& id, const CmParam& param);
@@ -174,8 +175,8 @@ struct Manager::Impl {
   Result<void> disconnect(Id& id);
   void on_event(CmAgent& agent, const CmMessage& message);
   void on_request(CmAgent& agent, const CmMessage& message);
-  void on_reply(Id& id, const CmMessage& message);
   void on_withdrawn(CmAgent& agent, uint32_t connection);
+  void on_reply(Id& id, const CmMessage& message);
 
   // Ids and events (manager.cc).
   /// After the owner has reserved it.

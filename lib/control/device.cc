@@ -178,6 +178,7 @@ std::vector<std::pair<std::string, uint64_t>> Device::counters() const {
       {"cnps_ignored", &EngineCounters::cnps_ignored},
       {"paced_waits", &EngineCounters::paced_waits},
       {"doorbells_bad", &EngineCounters::doorbells_bad},
+      {"guesses", &EngineCounters::guesses},
   };
   std::vector<std::pair<std::string, uint64_t>> sums;
   const auto add = [&](std::string name, auto&& counter_of) {
@@ -193,6 +194,22 @@ std::vector<std::pair<std::string, uint64_t>> Device::counters() const {
         [drop](const EngineCounters& c) -> const Counter& { return c.drops[drop]; });
   }
   return sums;
+}
+
+Result<std::vector<PeerGuesses>> Device::guesses() {
+  std::vector<PeerGuesses> all;
+  const auto lock = runner_.lock();
+  for (uint32_t i = 0; i < runner_.count(); ++i) {
+    auto ran = runner_.run(i, [&all](transport::Engine& engine) { merge_guesses(all, engine.guesses()); });
+    if (!ran) return std::unexpected(ran.error());
+  }
+  return all;
+}
+
+uint64_t Device::guess_count() const {
+  uint64_t sum = 0;
+  for (uint32_t i = 0; i < runner_.count(); ++i) sum += runner_.engine(i).counters().guesses.get();
+  return sum;
 }
 
 bool Device::wait_readable(int fd, std::chrono::nanoseconds timeout) {

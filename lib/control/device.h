@@ -96,6 +96,10 @@ class Device {
   Result<Nanos> clock() const;
   /// Engine counters by name, summed over the engines; received frames dropped as "drop_" + reason.
   std::vector<std::pair<std::string, uint64_t>> counters() const;
+  /// The peers that guessed numbers of the engines, in address order. Waits for the engines. Errors: ETIMEDOUT.
+  Result<std::vector<PeerGuesses>> guesses();
+  /// How many guesses there were. Cheap.
+  uint64_t guess_count() const;
   /// See DeviceHost.
   Result<Gid> source_for(const Gid& dgid) const;
   /// Whether the next hop from `sgid` to `dgid` is known. Where it is not, asks the network without waiting for the

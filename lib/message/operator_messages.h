@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "message/protocol.h"
+#include "message/public_types.h"
 
 namespace uroce::message {
 
@@ -88,6 +89,28 @@ struct ObjectRow {
 
 struct ObjectRows {
   std::vector<ObjectRow> rows{};
+  bool more = false;
+  static void fields(auto& self, auto& archive) { archive(self.rows, self.more); }
+};
+
+/// Asks who has guessed numbers of a device: the peers with greater addresses than `after`. A reply holds as many as
+/// fit.
+struct ListPeers {
+  std::string device{};
+  Gid after{};
+  static void fields(auto& self, auto& archive) { archive(self.device, self.after); }
+};
+
+/// One address, and how often it named what it should not know. The names are text, as an object's.
+struct PeerRow {
+  Gid peer{};
+  std::vector<std::pair<std::string, uint64_t>> guesses{};
+  uint64_t last_ms = 0;  ///< since the last guess
+  static void fields(auto& self, auto& archive) { archive(self.peer, self.guesses, self.last_ms); }
+};
+
+struct PeerRows {
+  std::vector<PeerRow> rows{};
   bool more = false;
   static void fields(auto& self, auto& archive) { archive(self.rows, self.more); }
 };

@@ -48,6 +48,7 @@ enum class Op : uint16_t {
   query_gids = 24,
   capture = 25,
   list_users = 26,
+  list_peers = 27,
   // The connection manager's (cm_messages.h), on a connection with or without a device. The first and the last of them:
   cm_create_channel = 64,
   cm_destroy_channel = 65,

@@ -1,12 +1,21 @@
 #include "service/operator_operations.h"
 
+#include <algorithm>
+#include <chrono>
 #include <string>
 
 #include "control/cq.h"
 #include "control/qp.h"
 #include "control/region.h"
+#include "service/guess_watch.h"
 
 namespace uroce::service {
+namespace {
+
+/// They fit a packet.
+constexpr std::size_t kPeersPerReply = 200;
+
+}  // namespace
 
 Result<Reply> list_clients(ClientState& client, const message::ListClients& request) {
   return reply(client.server.client_rows(request.after, Sight(client.peer)));
@@ -18,6 +27,37 @@ Result<Reply> list_users(ClientState& client, const message::ListUsers& request)
 
 Result<Reply> list_objects(ClientState& client, const message::ListObjects& request) {
   return reply(client.server.object_rows(request, Sight(client.peer)));
+}
+
+// A peer may serve many users, and a guess hits none in particular.
+Result<Reply> list_peers(ClientState& client, const message::ListPeers& request) {
+  if (!Sight(client.peer).everything()) {
+    return fail(EPERM,
+                fmt::format("peers that guess numbers are for root and the daemon's own user to see, not for user "
+                            "{}, or for a container's root",
+                            client.peer.uid));
+  }
+  const auto& devices = client.server.devices();
+  const auto device =
+      std::ranges::find(devices, request.device, [](const auto& one) -> const auto& { return one->config().name; });
+  if (device == devices.end()) {
+    return fail(ENODEV, fmt::format("unknown device '{}'; `uroce devices` lists them", request.device.substr(0, 64)));
+  }
+  auto peers = guesses_at(**device, client.server.connections());
+  if (!peers) return std::unexpected(peers.error());
+  message::PeerRows out;
+  for (const PeerGuesses& peer : *peers) {
+    if (peer.peer <= request.after) continue;
+    out.more = out.rows.size() == kPeersPerReply;
+    if (out.more) break;
+    const auto ago = std::chrono::duration_cast<std::chrono::milliseconds>(peer.ago);
+    auto& row = out.rows.emplace_back(
+        message::PeerRow{.peer = peer.peer, .last_ms = static_cast<uint64_t>(std::max(ago.count(), int64_t{0}))});
+    for (std::size_t kind = 0; kind < kGuessNames.size(); ++kind) {
+      row.guesses.emplace_back(kGuessNames[kind], peer.counts[kind]);
+    }
+  }
+  return reply(out);
 }
 
 // Frames have the data of all clients, so capturing is restricted, as with the kernel's raw sockets.

@@ -22,6 +22,7 @@
 #include "service/capacity.h"
 #include "service/client.h"
 #include "service/fault_watch.h"
+#include "service/guess_watch.h"
 #include "service/log_limit.h"
 
 namespace uroce::service {
@@ -29,9 +30,9 @@ namespace {
 
 constexpr int kBacklog = 128;
 constexpr int kHousekeepingMs = 200;
-constexpr std::size_t kRowsPerReply = 200;
 /// How long a daemon that has the socket may take to let this one in. A stopped daemon never does.
 constexpr std::chrono::milliseconds kProbe{1000};
+constexpr std::size_t kRowsPerReply = 200;
 /// Bytes of a reply's rows, so that the reply fits a packet.
 constexpr std::size_t kBytesOfRows = message::kMaxPacket - 4096;
 /// Connections beyond a limit that get an error in reply; more are closed at once.
@@ -97,6 +98,7 @@ struct Server::Impl final : ServerView {
   uint64_t breaks = 0;
   std::mutex log_mutex;  // guards log_limit
   LogLimit log_limit;
+  GuessWatch guess_watch;  // the server's thread only
 
   const std::vector<std::shared_ptr<control::Device>>& devices() const override { return all_devices; }
   const PortAccess& ports() const override { return port_access; }
@@ -200,6 +202,9 @@ void Server::Impl::run() {
     if ((waiting[0].revents & POLLIN) != 0 && !stopping.load(std::memory_order_acquire)) accept_one();
     reap();
     log_what_was_left_out();
+    if (const auto line = guess_watch.look(all_devices, connection_manager, std::chrono::steady_clock::now())) {
+      log(Severity::warning, *line);
+    }
     if (const uint64_t now = FaultWatch::breaks(); now != breaks) {
       breaks = now;
       for (const auto& client : all()) client->retire_broken();

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/guess_table.h"
 #include "base/secret.h"
 #include "base/time.h"
 #include "memory/region_table.h"
@@ -47,6 +48,7 @@ struct Context {
   FramePool frames;
   SecretStream epochs;
   FrameBuilder builder;
+  GuessTable guesses;
 };
 
 }  // namespace uroce::transport

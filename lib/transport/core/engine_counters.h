@@ -22,6 +22,7 @@ struct EngineCounters {
   Counter cnps_ignored;   ///< too many, or for a QP without congestion control
   Counter paced_waits;    ///< times that a QP waited for its turn
   Counter doorbells_bad;  ///< doorbell tokens that named no QP of this engine
+  Counter guesses;        ///< frames that name what their sender should not know (base/guess_table.h)
 };
 
 }  // namespace uroce::transport

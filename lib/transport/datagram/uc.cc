@@ -1,5 +1,6 @@
 #include "transport/datagram/uc.h"
 
+#include "transport/core/guess.h"
 #include "transport/qp/peer_frame.h"
 #include "transport/qp/receive_queue.h"
 #include "transport/qp/reth_length.h"
@@ -20,6 +21,12 @@ Outcome abandon_message(Context& ctx, Qp& qp, wire::Drop reason) {
   qp.rx.message = Recv::none;
   ctx.count_drop(reason);
   return {};
+}
+
+// As abandon_message(), for memory that the packet's key does not open.
+Outcome refuse_key(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  count_guess(ctx, packet, Guess::rkey);
+  return abandon_message(ctx, qp, wire::Drop::remote_access);
 }
 
 // Takes a receive for the message, unless a dropped message has left one.
@@ -64,12 +71,12 @@ Outcome execute_send(Context& ctx, Qp& qp, const wire::Packet& packet) {
 Outcome execute_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
   const wire::OpFlags op = packet.op().flags;
   if (op.has(Op::first) && begin_write(ctx, qp, packet.reth) != WriteTarget::ok) {
-    return abandon_message(ctx, qp, wire::Drop::remote_access);
+    return refuse_key(ctx, qp, packet);
   }
   const uint32_t length = static_cast<uint32_t>(packet.payload.size());
   if (!payload_fits_reth(qp, op, length)) return abandon_message(ctx, qp, wire::Drop::payload_length);
   const auto place = next_write_place(ctx, qp, length);
-  if (place.result != memory::AccessResult::ok) return abandon_message(ctx, qp, wire::Drop::remote_access);
+  if (place.result != memory::AccessResult::ok) return refuse_key(ctx, qp, packet);
   if (op.has(Op::takes_recv)) {
     if (const Taken taken = have_recv(ctx, qp); !taken.have) return taken.out;
   }
@@ -113,7 +120,7 @@ Outcome on_uc_request(Context& ctx, Qp& qp, const wire::Packet& packet) {
     return abandon_message(ctx, qp, wire::Drop::payload_length);
   }
   if (op.has(Op::send)) return execute_send(ctx, qp, packet);
-  if (!qp.access.has(Access::remote_write)) return abandon_message(ctx, qp, wire::Drop::remote_access);
+  if (!qp.access.has(Access::remote_write)) return refuse_key(ctx, qp, packet);
   return execute_write(ctx, qp, packet);
 }
 

@@ -1,5 +1,6 @@
 #include "transport/datagram/ud.h"
 
+#include "transport/core/guess.h"
 #include "transport/datagram/address_handles.h"
 #include "transport/datagram/grh.h"
 #include "transport/datagram/multicast.h"
@@ -73,7 +74,10 @@ Outcome on_datagram(Context& ctx, Qp& qp, const wire::Packet& packet) {
     ctx.count_drop(reason);
     return Outcome{};
   };
-  if (!qkey_matches(qp, packet)) return drop(wire::Drop::qkey);
+  if (!qkey_matches(qp, packet)) {
+    count_guess(ctx, packet, Guess::qkey);
+    return drop(wire::Drop::qkey);
+  }
   if (packet.payload.size() > qp.mtu()) return drop(wire::Drop::payload_length);
   if (!qp.rx.recv_in_use) {
     const TakeRecv taken = take_recv(ctx, qp);

@@ -81,6 +81,7 @@ void Engine::modify(Qp& qp, const QpAttr& attr, QpAttrMask mask, const wire::Rou
 }
 
 QpAttr Engine::query(const Qp& qp) const { return query_attributes(qp); }
+std::vector<PeerGuesses> Engine::guesses() const { return loop_->ctx.guesses.report(loop_->ctx.now); }
 QpTransportStatus Engine::status(const Qp& qp) const { return query_status(qp, loop_->ctx.now); }
 
 void Engine::redirect(const NextHop& next_hop) { loop_->routes.redirect(next_hop); }

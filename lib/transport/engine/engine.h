@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "base/guess_table.h"
 #include "memory/region_table.h"
 #include "queues/doorbell.h"
 #include "transport/core/engine_config.h"
@@ -78,6 +79,8 @@ class Engine {
   void modify(Qp& qp, const QpAttr& attr, QpAttrMask mask, const wire::Route* route, bool loopback);
   /// Current attributes as ibv_query_qp reports them.
   QpAttr query(const Qp& qp) const;
+  /// The peers that guessed numbers of this engine, at most GuessTable::kPeers; when, by the engine's clock.
+  std::vector<PeerGuesses> guesses() const;
   /// The state of the QP's congestion control and loss recovery.
   QpTransportStatus status(const Qp& qp) const;
   /// Some neighbours have new Ethernet addresses. Updates the routes of QPs whose next hop is one of them, from the

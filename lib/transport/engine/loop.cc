@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "transport/core/guess.h"
 #include "transport/datagram/ud.h"
 #include "transport/datagram/unreliable_requester.h"
 #include "transport/engine/admission.h"
@@ -72,6 +73,7 @@ void EngineLoop::dispatch(const wire::Packet& packet, Qp* qp) {
   }
   if (qp == nullptr && packet.bth.dest_qpn == kMulticastQpn) return deliver_to_group(packet);
   ctx.count_drop(reason);
+  if (const auto guess = guess_of(reason)) count_guess(ctx, packet, *guess);
 }
 
 // 10.5: each QP in the group gets the packet as if it were for this QP alone. All engines get the packet; when there

@@ -1,5 +1,6 @@
 #include "transport/rc/acknowledge.h"
 
+#include "transport/core/guess.h"
 #include "transport/rc/completer.h"
 #include "transport/rc/congestion_feedback.h"
 #include "transport/rc/hello.h"
@@ -39,6 +40,7 @@ Outcome on_ack(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (ack) ctx.counters.acks_received.add();
   // 9.7.5.1.3: ghost and duplicate ACKs are dropped.
   if (distance(psn, tx.sent) >= 0 || distance(psn, tx.una) < (ack ? -1 : 0)) {
+    count_if_psn_is_guessed(ctx, packet, tx.una);
     return drop(ctx, wire::Drop::response_stale);
   }
   const Psn before = tx.una;
@@ -55,7 +57,10 @@ Outcome on_sack(Context& ctx, Qp& qp, const wire::Packet& packet) {
   Recovery& r = *tx.recovery;
   ctx.counters.sacks_received.add();
   wire::Sack sack;
-  if (!load_credible_sack(qp, packet, sack)) return drop(ctx, wire::Drop::sack_invalid);
+  if (!load_credible_sack(qp, packet, sack)) {
+    count_guess(ctx, packet, Guess::epoch);
+    return drop(ctx, wire::Drop::sack_invalid);
+  }
   Outcome out;
   if (!qp.selective) {
     // A sender that knows our epoch has received our HELLO, though its own may be lost.

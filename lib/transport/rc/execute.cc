@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "transport/core/guess.h"
 #include "transport/qp/receive_queue.h"
 #include "transport/qp/reth_length.h"
 #include "transport/qp/translate.h"
@@ -27,6 +28,12 @@ Checked reject(Qp& qp, Psn psn, NakCode code) {
   if (code == NakCode::invalid_request) event = AsyncEventType::qp_request_error;
   if (code == NakCode::remote_access) event = AsyncEventType::qp_access_error;
   return {Step::stop, queue_reply(qp, psn, wire::Aeth::nak(code)) | Outcome::fail(Failure::responder, event)};
+}
+
+// As reject(), for memory that the packet's key does not open.
+Checked reject_key(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  count_guess(ctx, packet, Guess::rkey);
+  return reject(qp, packet.bth.psn, NakCode::remote_access);
 }
 
 // As reject(), for an error of the receive in use, which completes with `status` first.
@@ -101,7 +108,7 @@ Checked execute_send(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (placed != WcStatus::success) return reject_recv(ctx, qp, psn, placed, NakCode::remote_operational);
   if (op.has(Op::ieth) && ctx.regions.invalidate(packet.imm, qp.pd, qp.qpn) != memory::AccessResult::ok) {
     // 9.4.1.1.3: a key that cannot be invalidated is a remote access error.
-    return reject(qp, psn, NakCode::remote_access);
+    return reject_key(ctx, qp, packet);
   }
   rx.received += static_cast<uint32_t>(packet.payload.size());
   rx.message = Recv::send;
@@ -116,7 +123,7 @@ Checked execute_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
     switch (begin_write(ctx, qp, packet.reth)) {
       case WriteTarget::ok: break;
       case WriteTarget::too_long: return reject(qp, psn, NakCode::invalid_request);
-      case WriteTarget::no_access: return reject(qp, psn, NakCode::remote_access);
+      case WriteTarget::no_access: return reject_key(ctx, qp, packet);
     }
   }
   const uint32_t length = static_cast<uint32_t>(packet.payload.size());
@@ -124,7 +131,7 @@ Checked execute_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
   memory::Translation place{};
   if (length > 0) {
     place = next_write_place(ctx, qp, length);
-    if (place.result != memory::AccessResult::ok) return reject(qp, psn, NakCode::remote_access);
+    if (place.result != memory::AccessResult::ok) return reject_key(ctx, qp, packet);
   }
   if (op.has(Op::takes_recv)) {
     if (const Checked taken = need_recv(ctx, qp, psn); taken.step == Step::stop) return taken;
@@ -149,7 +156,7 @@ Checked execute_read(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (reth.length > kMaxMessage) return reject(qp, psn, NakCode::invalid_request);
   if (reth.length > 0 &&
       translate(ctx, qp, reth.rkey, reth.va, reth.length, Access::remote_read).result != memory::AccessResult::ok) {
-    return reject(qp, psn, NakCode::remote_access);
+    return reject_key(ctx, qp, packet);
   }
   Resource* resource = qp.cold->replay.add();
   if (resource == nullptr) return reject(qp, psn, NakCode::invalid_request);
@@ -179,7 +186,7 @@ Checked execute_atomic(Context& ctx, Qp& qp, const wire::Packet& packet) {
   // 9.4.5.2: the target is naturally aligned.
   if ((atomic.va & 7) != 0) return reject(qp, psn, NakCode::invalid_request);
   const auto target = translate(ctx, qp, atomic.rkey, atomic.va, sizeof(uint64_t), Access::remote_atomic);
-  if (target.result != memory::AccessResult::ok) return reject(qp, psn, NakCode::remote_access);
+  if (target.result != memory::AccessResult::ok) return reject_key(ctx, qp, packet);
   if (reinterpret_cast<uintptr_t>(target.host) % sizeof(uint64_t) != 0) {
     return reject(qp, psn, NakCode::invalid_request);
   }

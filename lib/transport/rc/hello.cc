@@ -1,5 +1,6 @@
 #include "transport/rc/hello.h"
 
+#include "transport/core/guess.h"
 #include "transport/qp/peer_frame.h"
 #include "transport/qp/send_window.h"
 #include "transport/rc/ack_timer.h"
@@ -71,6 +72,7 @@ Outcome on_hello(Context& ctx, Qp& qp, const wire::Packet& packet) {
   const auto heard = qp.tx.recovery->discovery.on_hello(wire::Hello::load(packet.payload), ctx.now);
   if (!heard.valid) {
     ctx.count_drop(wire::Drop::hello_invalid);
+    count_guess(ctx, packet, Guess::epoch);
     return {};
   }
   Outcome out;

@@ -1,5 +1,6 @@
 #include "transport/rc/responder.h"
 
+#include "transport/core/guess.h"
 #include "transport/qp/receive_queue.h"
 #include "transport/rc/duplicate.h"
 #include "transport/rc/execute.h"
@@ -38,11 +39,10 @@ Outcome on_request(Context& ctx, Qp& qp, const wire::Packet& packet) {
     return {};
   }
   report_established(ctx, qp);
-  switch (turn_of(qp, packet.bth.psn)) {
-    case Turn::next: return on_next(ctx, qp, packet);
-    case Turn::ahead: return on_gap(ctx, qp, packet);
-    case Turn::duplicate: break;
-  }
+  const Turn turn = turn_of(qp, packet.bth.psn);
+  if (turn == Turn::next) return on_next(ctx, qp, packet);
+  count_if_psn_is_guessed(ctx, packet, qp.rx.expected);
+  if (turn == Turn::ahead) return on_gap(ctx, qp, packet);
   if (qp.selective) note_arrival(ctx, qp, packet, true);
   return on_duplicate(ctx, qp, packet);
 }

@@ -1,5 +1,6 @@
 #include "transport/rc/response_receiver.h"
 
+#include "transport/core/guess.h"
 #include "transport/qp/work_queue.h"
 #include "transport/rc/completer.h"
 #include "transport/rc/lost_packets.h"
@@ -21,6 +22,7 @@ Match match_request(Context& ctx, Qp& qp, const wire::Packet& packet, bool atomi
   const Psn psn = packet.bth.psn;
   if (distance(psn, tx.sent) >= 0 || distance(psn, tx.una) < 0) {
     ctx.count_drop(wire::Drop::response_stale);
+    count_if_psn_is_guessed(ctx, packet, tx.una);
     return {};
   }
   uint32_t index = tx.oldest;

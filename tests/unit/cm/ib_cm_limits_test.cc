@@ -190,6 +190,22 @@ TEST(IbCmEvents, DestroysInsideAnEvent) {
   }
 }
 
+/// A peer that names connections which do not exist is known by its address.
+TEST(IbCm, GuessedIdsAreCountedByPeer) {
+  CmPair pair;
+  pair.connected();
+  const Gid stranger = Gid::from_ipv4(0x0a000063);
+  for (uint32_t id = 1; id <= 5; ++id) {
+    const Mad rtu = make_mad(1, RtuMad{.local_id = 7, .remote_id = id, .private_data = {}});
+    pair.passive.cm.on_mad(stranger, pair.passive.gid, rtu, pair.now);
+  }
+  const auto rows = pair.passive.cm.guesses(pair.now + Nanos(300));
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].peer, stranger);
+  EXPECT_EQ(rows[0].counts[static_cast<std::size_t>(Guess::cm_id)], 5u);
+  EXPECT_EQ(rows[0].ago, Nanos(300));
+}
+
 TEST(IbCm, AnAlternatePathIsDeclined) {
   CmPair pair;
   ASSERT_TRUE(pair.passive.cm.listen(kService, kExactly, 10, 1));

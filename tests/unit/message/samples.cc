@@ -219,6 +219,10 @@ void add_operator() {
   add("ListUsers", ListUsers{.after = 1});
   add("UserRows",
       UserRows{.rows = {{.uid = 1, .privileged = true, .refusals = 2, .budgets = {{"qp", 3, 4}}}}, .more = true});
+  add("ListPeers", ListPeers{.device = "uroce1", .after = Gid::from_ipv4(0x0a000001)});
+  add("PeerRows",
+      PeerRows{.rows = {{.peer = Gid::from_ipv4(0x0a000002), .guesses = {{"qpn", 3}, {"rkey", 4}}, .last_ms = 5}},
+               .more = true});
   add("ListObjects", ListObjects{.kind = Kind::qp, .after_client = 1, .after_id = 2});
   add("ObjectRows",
       ObjectRows{.rows = {{.client = 1, .id = 2, .values = {{"qpn", "0x000123"}, {"state", "RTS"}}}}, .more = true});

@@ -276,7 +276,7 @@ TEST_F(ServerTest, ASecondDaemonDoesNotTakeTheSocketOfAStoppedOne) {
   do {
     ASSERT_LT(waiting.size(), 16u);
     waiting.emplace_back(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  } while (connect(waiting.back().get(), at, sizeof address) == 0);
+  } while (::connect(waiting.back().get(), at, sizeof address) == 0);
   const auto second = Server::start({.socket = path}, {world_.device(0)}, {});
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, EADDRINUSE);
@@ -342,6 +342,17 @@ class Speaker {
   /// The reply's body; nullopt where the server has hung up.
   template <class Request>
   std::optional<std::vector<std::byte>> call(message::Op op, const Request& request) {
+    return ask(op, request) ? std::optional(body_) : std::nullopt;
+  }
+  /// The reply's error, 0 for none; EIO where the server has hung up.
+  template <class Request>
+  int error_of(message::Op op, const Request& request) {
+    return ask(op, request) ? error_ : EIO;
+  }
+
+ private:
+  template <class Request>
+  bool ask(message::Op op, const Request& request) {
     std::vector<std::byte> bytes;
     message::encode(bytes, message::RequestHeader{op, 1});
     message::encode(bytes, request);
@@ -351,11 +362,14 @@ class Speaker {
     message::Reader reader(reply->bytes);
     message::ReplyHeader header;
     reader(header);
-    return std::vector<std::byte>(reader.rest().begin(), reader.rest().end());
+    error_ = header.error;
+    body_.assign(reader.rest().begin(), reader.rest().end());
+    return true;
   }
 
- private:
   message::Connection link_;
+  int error_ = 0;
+  std::vector<std::byte> body_;
 };
 
 /// This thread connects as another user meanwhile; its sockets keep that user.
@@ -364,6 +378,7 @@ class AsUser {
   explicit AsUser(uid_t user) { become(user); }
   ~AsUser() { become(0); }
 
+ private:
   // The library's seteuid() would change the threads of the server too.
   static void become(uid_t user) { ASSERT_EQ(syscall(SYS_setresuid, -1, user, -1), 0); }
 };
@@ -418,6 +433,36 @@ TEST_F(ServerTest, UsersSeeTheirOwnObjectsWithoutKeysAndPsns) {
     EXPECT_EQ(names_in(all).contains("key"), kind == message::Kind::mr);
     EXPECT_EQ(names_in(all).contains("rq_psn"), kind == message::Kind::qp);
   }
+}
+
+TEST_F(ServerTest, PeersThatGuessAreShownToRootAlone) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can connect as other users";
+  // A queue pair of the first device asks for one of the second that does not exist.
+  Side asking(open(name(0)));
+  auto qp = asking.make_qp();
+  must(qp.connect({World::gid(1), 0x4242, 100}, {.psn = 100}));
+  ASSERT_EQ(qp.post_send(SendRequest{}), 0);
+
+  Speaker root(socket_);
+  const message::ListPeers request{.device = name(1)};
+  message::PeerRows seen;
+  ASSERT_TRUE(eventually([&] {
+    seen = list<message::PeerRows>(root, message::Op::list_peers, request);
+    return !seen.rows.empty();
+  }));
+  EXPECT_EQ(seen.rows[0].peer, World::gid(0));
+  EXPECT_EQ(seen.rows[0].guesses.at(0).first, "qpn");
+  EXPECT_GT(seen.rows[0].guesses.at(0).second, 0u);
+  const message::ListPeers after{.device = name(1), .after = World::gid(0)};
+  EXPECT_TRUE(list<message::PeerRows>(root, message::Op::list_peers, after).rows.empty());
+
+  const auto speaker = [this] {
+    const AsUser other(1001);
+    return Speaker(socket_);
+  };
+  Speaker user = speaker();
+  EXPECT_EQ(user.error_of(message::Op::list_peers, request), EPERM);
+  EXPECT_EQ(root.error_of(message::Op::list_peers, message::ListPeers{.device = "none"}), ENODEV);
 }
 
 TEST(Sight, IsWholeForPrivilegedPeersOnly) {

@@ -94,5 +94,18 @@ TEST(Show, ClientsWhateverTheyAreCalled) {
   EXPECT_TRUE(json[0]["device"].is_null());
 }
 
+TEST(Show, PeersThatGuess) {
+  const std::vector<PeerRow> rows{
+      {"uroce0", {.peer = ipv4("10.0.0.9"), .guesses = {{"rkey", 12}, {"cm_id", 0}}, .last_ms = 1540}}};
+  EXPECT_EQ(to_table(rows),
+            "DEVICE  PEER      RKEY  CM ID       LAST\n"
+            "uroce0  10.0.0.9    12      0  1.5 s ago\n");
+  const auto json = nlohmann::json::parse(to_json(rows));
+  EXPECT_EQ(json[0]["peer"], "10.0.0.9");
+  EXPECT_EQ(json[0]["guesses"]["rkey"], 12);
+  EXPECT_EQ(json[0]["last_ms"], 1540);
+  EXPECT_EQ(to_table(std::vector<PeerRow>{}), "DEVICE  PEER  LAST\n");
+}
+
 }  // namespace
 }  // namespace uroce::cli
