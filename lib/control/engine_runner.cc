@@ -12,8 +12,10 @@ constexpr std::chrono::microseconds kSpin{20};
 
 }  // namespace
 
-std::unique_lock<std::mutex> EngineRunner::lock() {
-  std::unique_lock lock(mutex_, std::try_to_lock);
+std::unique_lock<std::mutex> EngineRunner::lock() { return wait_for(mutex_); }
+
+std::unique_lock<std::mutex> EngineRunner::wait_for(std::mutex& mutex) {
+  std::unique_lock lock(mutex, std::try_to_lock);
   while (!lock.owns_lock()) {
     if (stopped()) {
       lock.lock();
@@ -62,6 +64,16 @@ Result<void> EngineRunner::run(uint32_t engine, Work work) {
     host_.wake(engine);
     host_.wait_step();
   }
+  return {};
+}
+
+Result<void> EngineRunner::visit(uint32_t engine, const Work& work) {
+  const auto turn = wait_for(visit_mutex_);
+  {
+    const auto held = lock();
+    if (auto ran = run(engine, work); !ran) return ran;
+  }
+  if (!stopped()) host_.wait_step();
   return {};
 }
 

@@ -39,6 +39,10 @@ class EngineRunner {
   /// Errors: ETIMEDOUT naming the engine; `work` has then not run and never will.
   Result<void> run(uint32_t engine, Work work);
 
+  /// As run(), for a list of what is there. The caller does not hold the lock. There is one visit at a time, and a step
+  /// of waiting after each: engines serve between two of them, however many callers list. Errors: as run().
+  Result<void> visit(uint32_t engine, const Work& work);
+
   /// Queues `work`, which owns what it needs, for every engine, without waiting. False where that would need waiting:
   /// the work then runs on some engines only. Before, `with_lock` runs under the control lock, which the caller does
   /// not hold.
@@ -64,11 +68,13 @@ class EngineRunner {
   /// False where the engine's thread runs.
   bool run_in_place(uint32_t engine, const Work& work);
   Error timed_out(uint32_t engine) const;
+  std::unique_lock<std::mutex> wait_for(std::mutex& mutex);
 
   DeviceHost& host_;
   std::string device_;
   std::chrono::nanoseconds timeout_;
   std::mutex mutex_;
+  std::mutex visit_mutex_;  // before mutex_
   std::atomic<bool> stopped_{false};
   std::vector<std::unique_ptr<transport::Engine>> engines_;
 };

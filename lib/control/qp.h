@@ -3,8 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include <uroce/error.h>
@@ -53,10 +51,10 @@ class ControlQp {
 
   /// See QueuePair::modify(). Any thread. Errors: EINVAL, EOPNOTSUPP, EHOSTUNREACH, ENETUNREACH, ETIMEDOUT, ENODEV.
   Result<void> modify(const QpAttr& attr, QpAttrMask mask);
-  /// For the operator: names and values. `psns`: with the PSNs, with which a stranger could forge packets.
-  std::vector<std::pair<std::string, std::string>> describe(bool psns) const;
   /// The attributes now, as the engine has them. Errors: ETIMEDOUT, ENODEV.
-  Result<QpAttr> query() const { return query(nullptr); }
+  Result<QpAttr> query() const;
+  /// The attributes, and the state of the transport. On the thread of `engine`, which is the queue pair's.
+  void look(transport::Engine& engine, QpAttr& attr, transport::QpTransportStatus& status) const;
   /// See QueuePair::attach_multicast(). Any thread. Errors: EINVAL, ENOMEM, ETIMEDOUT, ENODEV.
   Result<void> attach_multicast(const Gid& group);
   Result<void> detach_multicast(const Gid& group);
@@ -84,8 +82,6 @@ class ControlQp {
   /// The caller holds the lock. Errors: that of the last engine that did not reply.
   Result<void> on_every_engine(const EngineRunner::Work& work);
 
-  /// The attributes now, and the transport's status where `status` is not null.
-  Result<QpAttr> query(transport::QpTransportStatus* status) const;
   Device& device() const;
   Result<void> check(QpState now, const QpAttr& attr, QpAttrMask mask) const;
   /// check() in the state that the engine has the queue pair in. The caller does not hold the lock.

@@ -6,6 +6,7 @@
 
 #include "control/cq.h"
 #include "control/qp.h"
+#include "control/qp_rows.h"
 #include "control/region.h"
 #include "service/guess_watch.h"
 
@@ -102,6 +103,18 @@ message::ClientRow row_of(const ClientState& client, uint64_t calls, uint64_t er
   return row;
 }
 
+namespace {
+
+void add_queue_pairs(const std::vector<std::pair<uint32_t, std::shared_ptr<control::ControlQp>>>& found,
+                     const Sight& sight, const auto& add) {
+  std::vector<const control::ControlQp*> qps;
+  for (const auto& [id, qp] : found) qps.push_back(qp.get());
+  auto rows = control::rows_of(qps, sight.everything());
+  for (std::size_t i = 0; i < found.size(); ++i) add(found[i].first, std::move(rows[i]));
+}
+
+}  // namespace
+
 std::vector<message::ObjectRow> object_rows_of(const ClientState& client, message::Kind kind, uint32_t after,
                                                std::size_t most, const Sight& sight) {
   std::vector<message::ObjectRow> rows;
@@ -124,9 +137,7 @@ std::vector<message::ObjectRow> object_rows_of(const ClientState& client, messag
         add(id, {{"cq", std::to_string(cq->id())}, {"entries", std::to_string(cq->entries())}});
       }
       break;
-    case message::Kind::qp:
-      for (const auto& [id, qp] : client.qps.after(after, most)) add(id, qp->describe(sight.everything()));
-      break;
+    case message::Kind::qp: add_queue_pairs(client.qps.after(after, most), sight, add); break;
     default: break;
   }
   return rows;

@@ -1,8 +1,10 @@
 #include "control/qp.h"
 #include "control/cq.h"
+#include "control/qp_rows.h"
 
 #include <cerrno>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "control/device_session.h"
@@ -137,7 +139,9 @@ TEST_F(QpTest, DescribesPsnsOnlyWhereAsked) {
   const auto qp = *create();
   to_rts(*qp);
   const auto psns = [&qp](bool wanted) {
-    return std::ranges::count_if(qp->describe(wanted), [](const auto& value) { return value.first.ends_with("psn"); });
+    const ControlQp* const one[] = {qp.get()};
+    return std::ranges::count_if(rows_of(one, wanted)[0],
+                                 [](const auto& value) { return value.first.ends_with("psn"); });
   };
   EXPECT_EQ(psns(true), 2);
   EXPECT_EQ(psns(false), 0);
@@ -147,7 +151,9 @@ TEST_F(QpTest, DescribesTheTransportToTheOperator) {
   start({.congestion = {.algorithm = CongestionAlgorithm::dcqcn}});
   const auto text_of = [](const ControlQp& qp) {
     std::string text;
-    for (const auto& [name, value] : qp.describe(true)) text += name + "=" + value + " ";
+    const ControlQp* const one[] = {&qp};
+    const auto rows = rows_of(one, true);
+    for (const auto& [name, value] : rows[0]) text += name + "=" + value + " ";
     return text;
   };
   const auto qp = *create();
@@ -159,6 +165,30 @@ TEST_F(QpTest, DescribesTheTransportToTheOperator) {
   const auto other = *create({.congestion_control = CongestionAlgorithm::none});
   to_rts(*other);
   EXPECT_NE(text_of(*other).find("congestion=none rate_mbps=line window=256"), std::string::npos) << text_of(*other);
+}
+
+// One visit for each queue pair slowed traffic to a quarter.
+TEST_F(QpTest, EnginesDescribeAFewAtATimeAndServeBetween) {
+  start({.engines = 2});
+  std::vector<std::shared_ptr<ControlQp>> qps;
+  for (int i = 0; i < 100; ++i) qps.push_back(*create({.engine = i < 50 ? 0 : 1}));
+  test::Port& port = world_.port();
+  port.asleep = true;
+  const auto list = [&](std::size_t first, std::size_t count) {
+    std::vector<const ControlQp*> listed;
+    for (std::size_t i = first; i < first + count; ++i) listed.push_back(qps[i].get());
+    port.visits = port.steps = 0;
+    const auto rows = rows_of(listed, false);
+    ASSERT_EQ(rows.size(), count);
+    for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(rows[i][0].second, fmt::format("{:#08x}", listed[i]->qpn()));
+    EXPECT_EQ(port.steps, port.visits) << "engines serve after each visit";
+  };
+  for (const std::size_t count : {1, 8, 9, 16, 17, 50}) {
+    list(0, count);
+    EXPECT_EQ(port.visits, (count + kQpsPerVisit - 1) / kQpsPerVisit) << count;
+  }
+  list(48, 4);
+  EXPECT_EQ(port.visits, 2) << "one for each engine";
 }
 
 TEST_F(QpTest, AWrongModifyNamesItsFaultAndChangesNothing) {

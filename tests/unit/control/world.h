@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -39,6 +40,7 @@ class Port final : public control::DeviceHost {
 
   void wake(uint32_t) override { ++wakes; }
   void wait_step() override;
+  bool run_in_place(uint32_t engine, const std::function<void(Nanos)>& work) override;
   bool runs_engines_here() const override;
   Result<EthAddr> resolve(const Gid& sgid, const Gid& dgid, std::chrono::nanoseconds timeout) override;
   std::optional<EthAddr> next_hop(const Gid& dgid) override {
@@ -61,6 +63,9 @@ class Port final : public control::DeviceHost {
   EthAddr last_destination{};                   ///< of the frames sent
   std::atomic<bool> references_payload{false};  ///< the value of every sink of this port
   std::atomic<bool> frozen{false};              ///< its engines are not polled
+  std::atomic<bool> asleep{false};              ///< its engines sleep: callers work in their place
+  std::atomic<int> visits{0};                   ///< of callers in the place of an engine
+  std::atomic<int> steps{0};                    ///< of callers that wait
 
   /// One pass over the port's engines. True when anything moved.
   bool poll(Nanos now);
