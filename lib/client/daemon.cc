@@ -252,14 +252,16 @@ class DaemonContext final : public ContextImpl {
   bool lost() override { return link_->lost(); }
 
  private:
+  Result<queues::DoorbellPoster> doorbells_of(const message::CreateQpReply& qp) const;
+
   std::shared_ptr<DaemonLink> link_;
   DeviceInfo info_;
   Fd async_;
   std::mutex async_mutex_;  // guards reads of the pipe, and ended_
   bool ended_ = false;      // the end of the pipe was reported as device_fatal
   message::PipeWait pipe_wait_;
-  std::vector<Fd> wake_;  // by engine
-  std::byte* doorbells_ = nullptr;
+  std::vector<Fd> wake_;            // by engine
+  std::byte* doorbells_ = nullptr;  // a ring per engine
   uint32_t doorbell_entries_ = 0;
 };
 
@@ -365,13 +367,25 @@ Result<std::shared_ptr<QpImpl>> DaemonContext::create_qp(const PdImpl& pd, const
     return fail(EPROTO, "the uroce daemon: a reply names an engine that the device does not have");
   QpParts parts{.qpn = reply->qpn, .type = init.type, .cap = reply->cap};
   parts.place = queues::QpPlace::at(*memory, reply->cap, srq != nullptr);
-  parts.doorbell = {queues::DoorbellPlace::at(doorbells_, doorbell_entries_, reply->engine), doorbell_entries_};
+  auto doorbells = doorbells_of(*reply);
+  if (!doorbells) return std::unexpected(doorbells.error());
+  parts.doorbell = *doorbells;
   auto qp = std::make_shared<DaemonQp>(parts, link_, std::move(object), wake_[reply->engine].get());
   using enum AbandonedRing::Holds;
   qp->complete_on(send_cq.flush_list(), std::make_shared<AbandonedRing>(parts.place.sq, sends));
   qp->complete_on(recv_cq.flush_list(),
                   srq != nullptr ? srq->parts().abandoned : std::make_shared<AbandonedRing>(parts.place.rq, receives));
   return qp;
+}
+
+Result<queues::DoorbellPoster> DaemonContext::doorbells_of(const message::CreateQpReply& qp) const {
+  if (qp.doorbells.bytes == 0) {
+    return queues::DoorbellPoster(queues::DoorbellPlace::at(doorbells_, doorbell_entries_, qp.engine),
+                                  doorbell_entries_);
+  }
+  const auto memory = link_->memory(qp.doorbells);
+  if (!memory) return std::unexpected(memory.error());
+  return queues::DoorbellPoster(*memory, qp.doorbell_entries);
 }
 
 // The application may have made the descriptor blocking: poll first, and let one thread at a time read.

@@ -1,5 +1,7 @@
 #include "control/async_events.h"
 
+#include <algorithm>
+
 namespace uroce::control {
 
 EventObject object_of(AsyncEventType type) {
@@ -23,6 +25,21 @@ EventObject object_of(AsyncEventType type) {
 
 AsyncEventQueue::AsyncEventQueue(EventFd fd, uint32_t capacity)
     : fd_(std::move(fd)), capacity_(capacity), events_(std::make_unique<AsyncEvent[]>(capacity)) {}
+
+void AsyncEventQueue::add_object() {
+  const uint32_t wanted = kOfDevice + ++objects_ * kOfObject;
+  if (wanted > capacity_) grow(std::max(wanted, 2 * capacity_));
+}
+
+// Engines take the lock, so memory is allocated without it.
+void AsyncEventQueue::grow(uint32_t capacity) {
+  auto larger = std::make_unique<AsyncEvent[]>(capacity);
+  const std::scoped_lock lock(mutex_);
+  for (uint32_t i = 0; i < count_; ++i) larger[i] = events_[(first_ + i) % capacity_];
+  events_.swap(larger);
+  first_ = 0;
+  capacity_ = capacity;
+}
 
 void AsyncEventQueue::push(AsyncEvent event) {
   const std::scoped_lock lock(mutex_);

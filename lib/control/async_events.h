@@ -20,8 +20,12 @@ EventObject object_of(AsyncEventType type);
 /// Any thread. Engines push: rarely, and with a short lock.
 class AsyncEventQueue {
  public:
+  /// Events that may wait: of the device, such as changes of addresses, and of each object.
+  static constexpr uint32_t kOfDevice = 256;
+  static constexpr uint32_t kOfObject = 4;
+
   /// At most `capacity` events wait; later ones are lost and counted.
-  AsyncEventQueue(EventFd fd, uint32_t capacity);
+  explicit AsyncEventQueue(EventFd fd, uint32_t capacity = kOfDevice);
 
   int fd() const { return fd_.fd(); }
   void push(AsyncEvent event);
@@ -30,11 +34,17 @@ class AsyncEventQueue {
   /// Drops the events of an object that is being destroyed, so that its number can be used again.
   void purge(EventObject kind, uint32_t object);
   uint64_t lost() const;
+  /// Events of one object more, or less, come here. Makes room for them, and keeps it. With the control lock held.
+  void add_object();
+  void remove_object() { --objects_; }
 
  private:
+  void grow(uint32_t capacity);
+
   EventFd fd_;
   mutable std::mutex mutex_;
-  uint32_t capacity_;
+  uint32_t capacity_;     // add_object() alone changes it
+  uint32_t objects_ = 0;  // guarded by the control lock
   uint32_t first_ = 0;
   uint32_t count_ = 0;
   uint64_t lost_ = 0;

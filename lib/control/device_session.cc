@@ -1,18 +1,14 @@
 #include "control/device_session.h"
 
-#include <bit>
 #include <cerrno>
 
 #include <fmt/format.h>
 
 #include "control/cq_channel.h"
-#include "queues/place.h"
 #include "transport/engine/doorbells.h"
 
 namespace uroce::control {
 namespace {
-
-constexpr uint32_t kAsyncEventsBeyondQps = 1024;
 
 static_assert(kMaxSessions <= transport::Doorbells::kMaxRings, "an engine polls a doorbell ring of each session");
 
@@ -26,17 +22,15 @@ Result<std::shared_ptr<DeviceSession>> DeviceSession::open(std::shared_ptr<Devic
   if (!fd) return std::unexpected(fd.error());
   Device& opened = *device;
   ObjectRegistry& objects = opened.objects();
-  // A slot per queue pair, and as many again for doorbells of queue pairs that were destroyed before they were read.
-  const uint32_t entries = 2 * std::bit_ceil(opened.config().max_qp);
-  auto memory = allocator->allocate(queues::DoorbellPlace::bytes(entries, opened.engines()));
-  if (!memory) return std::unexpected(memory.error());
+  auto doorbells = SessionDoorbells::create(*allocator, opened.config().max_qp, opened.engines());
+  if (!doorbells) return std::unexpected(doorbells.error());
   const auto lock = opened.runner().lock();
   if (auto alive = opened.check_alive(); !alive) return std::unexpected(alive.error());
   const auto id = objects.take_session();
   if (!id) return std::unexpected(id.error());
-  auto events = std::make_unique<AsyncEventQueue>(std::move(*fd), opened.config().max_qp + kAsyncEventsBeyondQps);
+  auto events = std::make_unique<AsyncEventQueue>(std::move(*fd));
   auto session = std::unique_ptr<DeviceSession>(
-      new DeviceSession(std::move(device), *id, std::move(allocator), std::move(events), std::move(*memory), entries));
+      new DeviceSession(std::move(device), *id, std::move(allocator), std::move(events), std::move(*doorbells)));
   if (auto attached = session->attach(owner); !attached) {
     objects.give_back_session();
     return std::unexpected(attached.error());
@@ -46,32 +40,20 @@ Result<std::shared_ptr<DeviceSession>> DeviceSession::open(std::shared_ptr<Devic
 }
 
 DeviceSession::DeviceSession(std::shared_ptr<Device> device, uint32_t id, std::shared_ptr<QueueAllocator> allocator,
-                             std::unique_ptr<AsyncEventQueue> events, std::unique_ptr<QueueMemory> doorbells,
-                             uint32_t doorbell_entries)
+                             std::unique_ptr<AsyncEventQueue> events, SessionDoorbells doorbells)
     : device_(std::move(device)),
       id_(id),
       allocator_(std::move(allocator)),
       events_(std::move(events)),
-      doorbells_(std::move(doorbells)),
-      doorbell_entries_(doorbell_entries) {}
+      doorbells_(std::move(doorbells)) {}
 
 DeviceSession::~DeviceSession() = default;
 
-std::byte* DeviceSession::doorbell_memory(uint32_t engine) const {
-  return queues::DoorbellPlace::at(doorbells_->data(), doorbell_entries_, engine);
-}
-
-queues::DoorbellPoster DeviceSession::doorbell(uint32_t engine) const {
-  return {doorbell_memory(engine), doorbell_entries_};
-}
-
 Result<void> DeviceSession::attach(const transport::Owner& owner) {
   for (uint32_t index = 0; index < device_->engines(); ++index) {
-    const queues::DoorbellReader reader(doorbell_memory(index), doorbell_entries_);
     bool has_room = true;
-    const auto work = [&has_room, reader, id = id_, owner](transport::Engine& engine) {
-      has_room = engine.attach_doorbells(reader, id, owner);
-    };
+    const auto work = [&has_room, reader = doorbells_.small_ring(index).reader(), id = id_,
+                       owner](transport::Engine& engine) { has_room = engine.attach_doorbells(reader, id, owner); };
     auto ran = device_->runner().run(index, work);
     if (ran && !has_room) {
       ran = fail(ENOMEM, fmt::format("cannot open {}: engine {} polls {} doorbell rings, which is the limit; close "
@@ -83,6 +65,24 @@ Result<void> DeviceSession::attach(const transport::Owner& owner) {
     return ran;
   }
   return {};
+}
+
+Result<SessionDoorbells::Ring> DeviceSession::take_doorbell(uint32_t engine, std::unique_lock<std::mutex>& lock) {
+  if (const auto ring = doorbells_.take(engine)) return *ring;
+  lock.unlock();
+  auto memory = allocator_->allocate(doorbells_.large_bytes());
+  lock = device_->runner().lock();
+  if (!memory) return std::unexpected(memory.error());
+  if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
+  // Another thread may have added the ring meanwhile, or a queue pair has gone.
+  if (const auto ring = doorbells_.take(engine)) return *ring;
+  const auto large = doorbells_.add_large(engine, std::move(*memory));
+  const auto work = [reader = large.reader(), id = id_](transport::Engine& e) { e.add_doorbells(reader, id); };
+  if (auto ran = device_->runner().run(engine, work); !ran) {
+    doorbells_.remove_large(engine);
+    return std::unexpected(ran.error());
+  }
+  return large;
 }
 
 bool DeviceSession::detach(uint32_t engines) {
@@ -108,7 +108,7 @@ void DeviceSession::end(bool detached) {
   if (detached) {
     device_->objects().session_numbers().give_back(id_);
   } else {
-    device_->objects().keep(std::move(doorbells_));
+    for (auto& memory : doorbells_.release()) device_->objects().keep(std::move(memory));
   }
 }
 

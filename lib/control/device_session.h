@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include <uroce/error.h>
@@ -15,7 +16,7 @@
 #include "control/async_events.h"
 #include "control/device.h"
 #include "control/queue_memory.h"
-#include "queues/doorbell.h"
+#include "control/session_doorbells.h"
 
 namespace uroce::control {
 
@@ -47,10 +48,10 @@ class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
   AsyncEventQueue& events() { return *events_; }
   /// Places the queues of this session's objects; the control lock is not held.
   QueueAllocator& allocator() { return *allocator_; }
-  /// For the queue pairs of this session that live on `engine`.
-  queues::DoorbellPoster doorbell(uint32_t engine) const;
-  const QueueMemory& doorbells() const { return *doorbells_; }
-  uint32_t doorbell_entries() const { return doorbell_entries_; }
+  SessionDoorbells& doorbells() { return doorbells_; }
+  /// The ring for a new queue pair on `engine`, until SessionDoorbells::give_back(). The caller holds `lock`, the
+  /// control lock, which is released while memory is allocated. Errors: ENOMEM, ETIMEDOUT, ENODEV.
+  Result<SessionDoorbells::Ring> take_doorbell(uint32_t engine, std::unique_lock<std::mutex>& lock);
 
   /// Errors of all that follow: ENODEV after the device was shut down.
   Result<std::shared_ptr<Pd>> create_pd();
@@ -83,9 +84,7 @@ class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
 
  private:
   DeviceSession(std::shared_ptr<Device> device, uint32_t id, std::shared_ptr<QueueAllocator> allocator,
-                std::unique_ptr<AsyncEventQueue> events, std::unique_ptr<QueueMemory> doorbells,
-                uint32_t doorbell_entries);
-  std::byte* doorbell_memory(uint32_t engine) const;
+                std::unique_ptr<AsyncEventQueue> events, SessionDoorbells doorbells);
   /// Lets every engine poll this session's doorbells. After an error none does. The caller holds the lock.
   Result<void> attach(const transport::Owner& owner);
   /// The first `engines` engines poll them no more. False: one did not reply, and may still poll. The lock is held.
@@ -99,8 +98,7 @@ class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
   uint32_t id_;
   std::shared_ptr<QueueAllocator> allocator_;
   std::unique_ptr<AsyncEventQueue> events_;
-  std::unique_ptr<QueueMemory> doorbells_;  // one ring per engine
-  uint32_t doorbell_entries_;
+  SessionDoorbells doorbells_;
 };
 
 }  // namespace uroce::control

@@ -7,6 +7,7 @@
 namespace uroce::control {
 
 void EventRouter::add(EventObject kind, uint32_t object, AsyncEventQueue& queue) {
+  queue.add_object();
   const std::scoped_lock lock(mutex_);
   routes_.insert_or_assign(key(kind, object), &queue);
 }
@@ -16,6 +17,7 @@ void EventRouter::remove(EventObject kind, uint32_t object) {
   const auto route = routes_.find(key(kind, object));
   if (route == routes_.end()) return;
   route->second->purge(kind, object);
+  route->second->remove_object();
   routes_.erase(route);
 }
 

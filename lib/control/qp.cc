@@ -10,13 +10,16 @@
 
 namespace uroce::control {
 
-ControlQp::ControlQp(Refs refs, uint32_t engine, const transport::QpSpec& spec, std::unique_ptr<QueueMemory> memory,
-                     Core core)
-    : refs_(std::move(refs)), engine_(engine), spec_(spec), memory_(std::move(memory)), core_(std::move(core)) {}
+ControlQp::ControlQp(Refs refs, uint32_t engine, const SessionDoorbells::Ring& doorbells, const transport::QpSpec& spec,
+                     std::unique_ptr<QueueMemory> memory, Core core)
+    : refs_(std::move(refs)),
+      engine_(engine),
+      doorbells_(doorbells),
+      spec_(spec),
+      memory_(std::move(memory)),
+      core_(std::move(core)) {}
 
 Device& ControlQp::device() const { return *session()->device(); }
-
-queues::DoorbellPoster ControlQp::doorbell() const { return session()->doorbell(engine_); }
 
 std::unexpected<Error> ControlQp::named(const Error& error) const {
   return fail(error.code, fmt::format("QP {:#x}: {}", qpn(), error.text));
@@ -89,6 +92,7 @@ Result<QpAttr> ControlQp::query() const {
 void ControlQp::release() {
   device().events().remove(EventObject::qp, qpn());
   device().objects().qp_numbers().give_back(engine_, qpn());
+  session()->doorbells().give_back(engine_, doorbells_);
 }
 
 void ControlQp::destroy(ControlQp* qp) {

@@ -12,7 +12,7 @@
 #include "control/engine_runner.h"
 #include "control/queue_memory.h"
 #include "control/region.h"
-#include "queues/doorbell.h"
+#include "control/session_doorbells.h"
 #include "queues/place.h"
 #include "transport/qp/qp.h"
 #include "transport/qp/spec.h"
@@ -46,7 +46,8 @@ class ControlQp {
   queues::RingPlace send_queue() const { return spec_.sq; }
   queues::RingPlace recv_queue() const { return spec_.rq; }  ///< entries 0 with an SRQ
   queues::DoorbellFlag* doorbell_flag() const { return spec_.sq_doorbell; }
-  queues::DoorbellPoster doorbell() const;
+  queues::DoorbellPoster doorbell() const { return doorbells_.poster(); }
+  const SessionDoorbells::Ring& doorbell_ring() const { return doorbells_; }
   const QueueMemory& memory() const { return *memory_; }
 
   /// See QueuePair::modify(). Any thread. Errors: EINVAL, EOPNOTSUPP, EHOSTUNREACH, ENETUNREACH, ETIMEDOUT, ENODEV.
@@ -68,11 +69,12 @@ class ControlQp {
  private:
   using Core = transport::QpPtr;
 
-  ControlQp(Refs refs, uint32_t engine, const transport::QpSpec& spec, std::unique_ptr<QueueMemory> memory, Core core);
+  ControlQp(Refs refs, uint32_t engine, const SessionDoorbells::Ring& doorbells, const transport::QpSpec& spec,
+            std::unique_ptr<QueueMemory> memory, Core core);
 
   /// The sizes of a queue pair's queues: `cap` rounded up to the sizes of its rings. EINVAL above a limit.
   static Result<QpCap> round_up(const QpCap& cap, bool with_srq);
-  /// Gives the number back. The caller holds the lock.
+  /// Gives the number and the place in the doorbell ring back. The caller holds the lock.
   void release();
   /// Called before the QPN is given back. The caller holds the lock.
   void leave_groups();
@@ -90,6 +92,7 @@ class ControlQp {
 
   Refs refs_;
   uint32_t engine_;
+  SessionDoorbells::Ring doorbells_;
   transport::QpSpec spec_;
   std::unique_ptr<QueueMemory> memory_;
   Core core_;                // belongs to the engine, as does the state in it

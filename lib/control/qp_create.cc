@@ -96,15 +96,20 @@ Result<std::shared_ptr<ControlQp>> ControlQp::create(DeviceSession& session, Ref
 
   auto memory = session.allocator().allocate(queues::QpPlace::bytes(*cap, with_srq));
   if (!memory) return std::unexpected(memory.error());
-  const auto lock = device.runner().lock();
+  auto lock = device.runner().lock();
   if (auto alive = device.check_alive(); !alive) return std::unexpected(alive.error());
   const auto required = required_engine(init, refs.srq.get(), device.engines());
   if (!required) return std::unexpected(required.error());
   const uint32_t gsi_engine = transport::kGsiQpn & ((1u << device.index_bits()) - 1);
   const uint32_t engine = gsi ? gsi_engine : *required ? **required : device.choose_engine();
+  const auto doorbells = session.take_doorbell(engine, lock);
+  if (!doorbells) return std::unexpected(doorbells.error());
   QpNumbers& numbers = device.objects().qp_numbers();
   const auto qpn = gsi ? numbers.take_gsi() : numbers.take(engine);
-  if (!qpn) return std::unexpected(qpn.error());
+  if (!qpn) {
+    session.doorbells().give_back(engine, *doorbells);
+    return std::unexpected(qpn.error());
+  }
 
   transport::QpSpec spec{.qpn = *qpn, .type = init.type, .pd = refs.pd->id(), .cap = *cap};
   spec.signal_all = init.signal_all;
@@ -122,10 +127,12 @@ Result<std::shared_ptr<ControlQp>> ControlQp::create(DeviceSession& session, Ref
   auto core = transport::make_qp(spec);
   if (!core) {
     numbers.give_back(engine, *qpn);
+    session.doorbells().give_back(engine, *doorbells);
     return std::unexpected(core.error());
   }
 
-  std::unique_ptr<ControlQp> qp(new ControlQp(std::move(refs), engine, spec, std::move(*memory), std::move(*core)));
+  std::unique_ptr<ControlQp> qp(
+      new ControlQp(std::move(refs), engine, *doorbells, spec, std::move(*memory), std::move(*core)));
   device.events().add(EventObject::qp, *qpn, session.events());
   bool attached = false;
   const auto work = [&](transport::Engine& e) { attached = e.attach(*qp->core_); };

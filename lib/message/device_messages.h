@@ -22,7 +22,7 @@ struct OpenDevice {
 /// Descriptors: the pipe of asynchronous events, then one per engine; a byte written to that one wakes the engine.
 struct OpenDeviceReply {
   DeviceInfo device{};
-  Place doorbells{};
+  Place doorbells{};  ///< one ring per engine
   uint32_t doorbell_entries = 0;
   static void fields(auto& self, auto& archive) { archive(self.device, self.doorbells, self.doorbell_entries); }
 };

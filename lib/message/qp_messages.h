@@ -35,7 +35,11 @@ struct CreateQpReply {
   uint32_t engine = 0;
   QpCap cap{};
   Place place{};
-  static void fields(auto& self, auto& archive) { archive(self.id, self.qpn, self.engine, self.cap, self.place); }
+  Place doorbells{};  ///< its ring; no bytes for that of its engine in OpenDeviceReply
+  uint32_t doorbell_entries = 0;
+  static void fields(auto& self, auto& archive) {
+    archive(self.id, self.qpn, self.engine, self.cap, self.place, self.doorbells, self.doorbell_entries);
+  }
 };
 
 /// One change of a queue pair.

@@ -22,11 +22,11 @@ constexpr std::size_t kMaxChunk = std::size_t{64} << 20;
 
 std::size_t round_up(std::size_t bytes, std::size_t grain) { return (bytes + grain - 1) / grain * grain; }
 
-/// A new memfd of `bytes`, mapped, with every page touched: a page cannot be missing later.
+/// A new memfd of `bytes`, mapped. Huge pages are all present, and cannot be missing later; ordinary ones are absent.
 std::optional<std::pair<message::Fd, std::byte*>> make_memory(std::size_t bytes, unsigned flags) {
   message::Fd fd(memfd_create("uroce-queues", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags));
   if (!fd || ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return std::nullopt;
-  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (flags != 0 ? MAP_POPULATE : 0), fd.get(), 0);
   if (data == MAP_FAILED) return std::nullopt;
   // The client gets the descriptor, and must not shrink memory that engines read.
   if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
@@ -34,6 +34,20 @@ std::optional<std::pair<message::Fd, std::byte*>> make_memory(std::size_t bytes,
     return std::nullopt;
   }
   return std::pair(std::move(fd), static_cast<std::byte*>(data));
+}
+
+Error no_memory(std::size_t bytes) {
+  return {ENOMEM, fmt::format("no memory for queues of {} bytes; ask for fewer entries", bytes)};
+}
+
+/// Makes the ordinary pages of [data, data + bytes) present. False: there is no memory. Linux before 5.14 cannot say so
+/// (madvise(2)); there, the caller's access does it.
+bool make_present(std::byte* data, std::size_t bytes) {
+  static const auto kPage = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const auto first = reinterpret_cast<uintptr_t>(data) & ~(kPage - 1);
+  const auto end = round_up(reinterpret_cast<uintptr_t>(data) + bytes, kPage);
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the address of the page
+  return madvise(reinterpret_cast<void*>(first), end - first, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
 }
 
 }  // namespace
@@ -49,6 +63,7 @@ Arena::Chunk::Chunk(Chunk&& other) noexcept
       data(std::exchange(other.data, nullptr)),
       bytes(other.bytes),
       sealed(other.sealed),
+      sparse(other.sparse),
       free(std::move(other.free)),
       mapping(std::move(other.mapping)),
       watch(std::move(other.watch)) {}
@@ -69,6 +84,7 @@ Result<std::unique_ptr<control::QueueMemory>> Arena::allocate(std::size_t bytes)
       const auto fits = std::ranges::find_if(chunk.free, [bytes](const auto& hole) { return hole.second >= bytes; });
       if (fits == chunk.free.end()) continue;
       const auto [offset, size] = *fits;
+      if (chunk.sparse && !make_present(chunk.data + offset, bytes)) return std::unexpected(no_memory(bytes));
       chunk.free.erase(fits);
       if (size > bytes) chunk.free.emplace(offset + bytes, size - bytes);
       used_ += bytes;
@@ -78,18 +94,19 @@ Result<std::unique_ptr<control::QueueMemory>> Arena::allocate(std::size_t bytes)
     }
     if (auto added = add_chunk(bytes); !added) return std::unexpected(added.error());
   }
-  return fail(ENOMEM, fmt::format("no memory for queues of {} bytes; ask for fewer entries", bytes));
+  return std::unexpected(no_memory(bytes));
 }
 
-// Each piece is twice as large as the last: a client with few objects costs one huge page, and one with many objects
-// has few mappings.
+// Each piece is twice as large as the last, so that a client with many objects has few mappings.
 Result<void> Arena::add_chunk(std::size_t bytes) {
   const std::size_t usual = chunks_.empty() ? kHugePage : std::min<std::size_t>(2 * chunks_.back().bytes, kMaxChunk);
   const std::size_t size = round_up(std::max(bytes, usual), kHugePage);
   auto mapping = take_mappings(1);
   if (!mapping) return std::unexpected(mapping.error());
-  auto memory = make_memory(size, MFD_HUGETLB | MFD_HUGE_2MB);
-  if (!memory) memory = make_memory(size, 0);
+  const bool first = chunks_.empty() && size == kHugePage;
+  auto memory = first ? std::nullopt : make_memory(size, MFD_HUGETLB | MFD_HUGE_2MB);
+  const bool sparse = !memory;
+  if (sparse) memory = make_memory(size, 0);
   if (!memory) {
     const int code = errno;
     return fail(ENOMEM,
@@ -99,6 +116,7 @@ Result<void> Arena::add_chunk(std::size_t bytes) {
   chunk.fd = std::move(memory->first);
   chunk.data = memory->second;
   chunk.bytes = size;
+  chunk.sparse = sparse;
   chunk.free.emplace(0, size);
   chunk.mapping = std::move(*mapping);
   chunk.watch = std::make_unique<FaultWatch>(chunk.data, size, kHugePage);

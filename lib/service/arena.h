@@ -1,4 +1,6 @@
-// Queue memory that a client maps: few, large pieces of sealed memfd, in huge pages where there are any.
+// Queue memory that a client maps: few, large pieces of sealed memfd. The first, of 2 MiB, is of ordinary pages, which
+// the daemon makes present as objects need them: a client with few objects has few pages. Others are of huge pages
+// where there are any.
 //
 // The list of free pieces is in private memory: a client that overwrites its queues cannot confuse the allocator.
 //
@@ -68,6 +70,7 @@ class Arena final : public control::QueueAllocator, public std::enable_shared_fr
     std::byte* data = nullptr;
     uint64_t bytes = 0;
     bool sealed = false;
+    bool sparse = false;                // of ordinary pages, present where something was allocated
     std::map<uint64_t, uint64_t> free;  // bytes by offset, never adjacent
     Share mapping;
     std::unique_ptr<FaultWatch> watch;

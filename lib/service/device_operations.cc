@@ -64,8 +64,8 @@ Result<Reply> open_device(ClientState& client, const message::OpenDevice& reques
   }
   for (const auto& fd : out.owned) out.fds.push_back(fd.get());
   message::encode(out.body, message::OpenDeviceReply{.device = device.info(),
-                                                     .doorbells = place_of((*session)->doorbells()),
-                                                     .doorbell_entries = (*session)->doorbell_entries()});
+                                                     .doorbells = place_of((*session)->doorbells().small_rings()),
+                                                     .doorbell_entries = (*session)->doorbells().small_entries()});
   const std::scoped_lock lock(client.session_mutex);
   client.session = std::move(*session);
   client.arena = std::move(arena);

@@ -56,8 +56,13 @@ Result<Reply> create_qp(ClientState& client, const message::CreateQp& request) {
                     .congestion_control = request.congestion_control};
   auto qp = client.session->create_qp(std::move(*pd), std::move(*send_cq), std::move(*recv_cq), init, std::move(srq));
   if (!qp) return std::unexpected(qp.error());
-  message::CreateQpReply answer{
-      .qpn = (*qp)->qpn(), .engine = (*qp)->engine(), .cap = (*qp)->cap(), .place = place_of((*qp)->memory())};
+  const auto& ring = (*qp)->doorbell_ring();
+  message::CreateQpReply answer{.qpn = (*qp)->qpn(),
+                                .engine = (*qp)->engine(),
+                                .cap = (*qp)->cap(),
+                                .place = place_of((*qp)->memory()),
+                                .doorbells = ring.large != nullptr ? place_of(*ring.large) : message::Place{},
+                                .doorbell_entries = ring.entries};
   answer.id = client.qps.add(std::move(*qp), std::move(*charge));
   return reply(answer);
 }

@@ -18,6 +18,8 @@ from speaker import (COUNTERS, CREATE_CHANNEL, CREATE_CQ, CREATE_PD, CREATE_QP, 
                      MODIFY, OPEN, REGISTER, Speaker, memory, text)
 
 CLIENTS = BUILD / "tests" / "system" / "clients"
+IDLE = 500
+IDLE_KIB = 100
 RETRY_EXCEEDED = "ended with status 12"
 
 
@@ -144,6 +146,22 @@ class Many(Case):
         print(f"# 10000 queue pairs: {', '.join(output.split(chr(10))[:3])}; {time.monotonic() - start:.1f} s in all")
         self.assertLess(time.monotonic() - start, 30 * SLOW)
         self.assert_returns_to(before)
+
+    def test_idle_connections_cost_little(self):
+        """Each had 2 MiB of queues, and room for an event of each queue pair that the device can have."""
+        def idle(device):
+            one = Speaker(self.socket, device=device)
+            self.addCleanup(one.socket.close)
+            pd, cq = one.handle(CREATE_PD), one.handle(CREATE_CQ, struct.pack("<II", 16, 0))
+            one.handle(CREATE_QP, struct.pack("<IIIIBIIIIIBiBB", pd, cq, cq, 0, 2, 16, 16, 1, 1, 0, 0, -1, 0, 0))
+        for _ in range(10):
+            idle(b"uroce0")
+        before = self.resources()
+        for number in range(IDLE):
+            idle((b"uroce0", b"uroce1")[number % 2])
+        each = (self.resources()["kib"] - before["kib"]) / IDLE
+        print(f"# {each:.1f} KiB of the daemon for each of {IDLE} idle connections with a queue pair")
+        self.assertLess(each, IDLE_KIB)
 
     def test_all_of_them_are_listed(self):
         many = self.start(["sh", "-c", f"exec {CLIENTS}/client_many_qps 3000"], env=self.env)

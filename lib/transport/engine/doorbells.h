@@ -1,4 +1,4 @@
-// The doorbell rings that an engine polls, one per poster.
+// The doorbell rings that an engine polls: one per poster, and others of posters with many queue pairs.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +12,7 @@ namespace uroce::transport {
 
 class Doorbells {
  public:
+  /// Not counting what add() adds.
   static constexpr std::size_t kMaxRings = 1024;
 
   struct Ring {
@@ -30,12 +31,23 @@ class Doorbells {
     share_polls();
     return true;
   }
+  /// Another ring of the poster that has ring `id`, under the same number.
+  void add(queues::DoorbellReader reader, uint32_t id) {
+    for (User& user : users_) {
+      const auto first = std::ranges::find(user.rings, id, &Ring::id);
+      if (first == user.rings.end()) continue;
+      user.rings.push_back({id, first->client, reader});
+      return share_polls();
+    }
+  }
   void detach(uint32_t id) {
-    for (User& user : users_) count_ -= std::erase_if(user.rings, [id](const Ring& ring) { return ring.id == id; });
+    for (User& user : users_) {
+      if (std::erase_if(user.rings, [id](const Ring& ring) { return ring.id == id; }) != 0) --count_;
+    }
     std::erase_if(users_, [](const User& user) { return user.rings.empty(); });
     share_polls();
   }
-  /// DoorbellReader::position() of ring `id`; 0 when it is not attached.
+  /// DoorbellReader::position() of the first ring `id`; 0 when none is attached.
   uint32_t position(uint32_t id) const {
     for (const User& user : users_) {
       const auto ring = std::ranges::find(user.rings, id, &Ring::id);

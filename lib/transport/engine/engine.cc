@@ -34,6 +34,7 @@ void Engine::run(const std::function<void(Engine&)>& work, Nanos now) {
 bool Engine::attach_doorbells(queues::DoorbellReader reader, uint32_t id, const Owner& owner) {
   return loop_->add_client(reader, id, owner);
 }
+void Engine::add_doorbells(queues::DoorbellReader reader, uint32_t id) { loop_->doorbells.add(reader, id); }
 void Engine::detach_doorbells(uint32_t id) { loop_->remove_client(id); }
 uint32_t Engine::doorbell_position(uint32_t id) const { return loop_->doorbells.position(id); }
 

@@ -59,8 +59,10 @@ class Engine {
   /// Doorbell rings are polled round robin. Detach before the memory goes. False: Doorbells::kMaxRings are attached.
   /// The engine serves owners in turn (fair_queue.h).
   bool attach_doorbells(queues::DoorbellReader reader, uint32_t id, const Owner& owner = {});
+  /// Another ring of the client of ring `id`, which is attached. It has the same number, and goes with the first.
+  void add_doorbells(queues::DoorbellReader reader, uint32_t id);
   void detach_doorbells(uint32_t id);
-  /// The position at which another engine's reader of ring `id` continues (DoorbellReader).
+  /// The position at which another engine's reader of ring `id`, the first of its client, continues (DoorbellReader).
   uint32_t doorbell_position(uint32_t id) const;
   /// Makes a QP findable; its QPN's low bits must be this engine's index. Not owned. False: slot taken or out of range.
   bool attach(Qp& qp);

@@ -7,7 +7,7 @@
 namespace uroce::control {
 namespace {
 
-AsyncEventQueue make_queue(uint32_t capacity) { return {std::move(*EventFd::create()), capacity}; }
+AsyncEventQueue make_queue(uint32_t capacity) { return AsyncEventQueue(std::move(*EventFd::create()), capacity); }
 
 bool readable(int fd) {
   pollfd event{.fd = fd, .events = POLLIN, .revents = 0};
@@ -36,6 +36,22 @@ TEST(AsyncEventQueue, IsBoundedAndCountsLostEvents) {
   EXPECT_FALSE(queue.pop());
   queue.push({AsyncEventType::qp_fatal, 9});
   EXPECT_EQ(queue.pop()->object, 9u);
+}
+
+TEST(AsyncEventQueue, GrowsWithTheObjects) {
+  auto queue = make_queue(2);
+  queue.push({AsyncEventType::qp_fatal, 1});
+  queue.pop();
+  // In the middle of the array, so that growing unrolls them.
+  queue.push({AsyncEventType::qp_fatal, 2});
+  queue.push({AsyncEventType::qp_fatal, 3});
+  constexpr uint32_t kObjects = 1000;
+  for (uint32_t i = 0; i < kObjects; ++i) queue.add_object();
+  constexpr uint32_t kRoom = AsyncEventQueue::kOfDevice + kObjects * AsyncEventQueue::kOfObject;
+  for (uint32_t i = 2; i < kRoom; ++i) queue.push({AsyncEventType::sq_drained, i + 2});
+  EXPECT_EQ(queue.lost(), 0u);
+  for (uint32_t i = 0; i < kRoom; ++i) ASSERT_EQ(queue.pop()->object, i + 2);
+  EXPECT_FALSE(readable(queue.fd()));
 }
 
 TEST(AsyncEventQueue, PurgesOneObjectOfOneKind) {

@@ -5,6 +5,7 @@
 #include "control/region.h"
 #include "control/srq.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <semaphore>
@@ -156,12 +157,58 @@ TEST_F(SessionTest, QueuesComeFromTheAllocator) {
   EXPECT_TRUE(session->create_qp(pd, cq, cq, {}, nullptr).has_value());
 }
 
+/// Memory of this process, counted.
+struct CountingAllocator final : QueueAllocator {
+  Result<std::unique_ptr<QueueMemory>> allocate(std::size_t size) override {
+    bytes += size;
+    return heap.allocate(size);
+  }
+  HeapAllocator heap;
+  std::size_t bytes = 0;
+};
+
+// A ring with room for each queue pair of the device took 128 KiB of each session and engine.
+TEST_F(SessionTest, DoorbellRingsGrowWithTheQueuePairs) {
+  constexpr uint32_t kFew = 512;
+  constexpr uint32_t kMany = 600;
+  constexpr std::size_t kSmallRing = 4224, kLargeRing = 131'200;
+  world_.add({.engines = 2, .max_qp = 16384});
+  const auto allocator = std::make_shared<CountingAllocator>();
+  const auto session = *DeviceSession::open(world_.device(1), allocator);
+  EXPECT_EQ(allocator->bytes, 2 * kSmallRing);
+  const auto pd = *session->create_pd();
+  const auto cq = *session->create_cq(16, nullptr);
+  std::vector<std::shared_ptr<ControlQp>> qps;
+  const auto add = [&](uint32_t count, int engine) {
+    const std::size_t before = allocator->bytes;
+    while (qps.size() < count) {
+      qps.push_back(*session->create_qp(pd, cq, cq, {.cap = {1, 1, 1, 1, 0}, .engine = engine}, nullptr));
+      allocator->bytes -= qps.back()->memory().size();
+    }
+    return allocator->bytes - before;
+  };
+  EXPECT_EQ(add(kFew, 1), 0u);
+  EXPECT_EQ(qps.back()->doorbell_ring().large, nullptr);
+  EXPECT_EQ(add(kMany, 1), kLargeRing) << "once, and for the engine that needs it";
+  EXPECT_NE(qps.back()->doorbell_ring().large, nullptr);
+  // All ring at once, and the engine hears each of them.
+  for (const auto& qp : qps) qp->doorbell().ring(*qp->doorbell_flag(), qp->qpn());
+  EXPECT_TRUE(world_.run_until(
+      [&] { return std::ranges::all_of(qps, [](const auto& qp) { return qp->doorbell_flag()->rung.load() == 0; }); }));
+  // Places in the small ring come back.
+  qps.erase(qps.begin(), qps.begin() + 100);
+  EXPECT_EQ(add(kMany, 1), 0u);
+  EXPECT_EQ(qps.back()->doorbell_ring().large, nullptr);
+  qps.clear();
+  EXPECT_EQ(add(kMany, 1), 0u) << "the large ring stays";
+}
+
 // Rings stay behind where an engine did not reply to the end of a session.
 TEST_F(SessionTest, AnEngineWithoutRoomForTheDoorbellsIsNamed) {
   constexpr uint32_t kFirst = 1000;
   transport::Engine& first = world_.device()->runner().engine(0);
   transport::Engine& second = world_.device()->runner().engine(1);
-  const queues::DoorbellReader reader(session_->doorbells().data(), session_->doorbell_entries());
+  const queues::DoorbellReader reader = session_->doorbells().small_ring(0).reader();
   const auto fill = [&](transport::Engine& engine) {
     uint32_t rings = 0;
     while (engine.attach_doorbells(reader, kFirst + rings)) ++rings;

@@ -179,7 +179,13 @@ void add_queues() {
                            .engine = -1,
                            .retransmission = Retransmission::selective,
                            .congestion_control = CongestionAlgorithm::dcqcn});
-  add("CreateQpReply", CreateQpReply{.id = 1, .qpn = 2, .engine = 3, .cap = cap(), .place = place(4)});
+  add("CreateQpReply", CreateQpReply{.id = 1,
+                                     .qpn = 2,
+                                     .engine = 3,
+                                     .cap = cap(),
+                                     .place = place(4),
+                                     .doorbells = place(5),
+                                     .doorbell_entries = 6});
   const ModifyStep step{.mask = QpAttrBit::state | QpAttrBit::dest_qpn, .attr = attr()};
   add("Attr", attr());
   add("ModifyStep", step);

@@ -1,5 +1,6 @@
 #include "service/arena.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -40,6 +41,25 @@ TEST(Arena, GivesZeroedMemoryThatTheDescriptorShows) {
   munmap(view, chunks[0].bytes);
 }
 
+/// Bytes of a piece that are present.
+uint64_t present(const Arena::NewChunk& chunk) {
+  struct stat file{};
+  EXPECT_EQ(fstat(chunk.fd, &file), 0);
+  return static_cast<uint64_t>(file.st_blocks) * 512;
+}
+
+TEST(Arena, AClientWithFewObjectsHasFewPages) {
+  auto arena = std::make_shared<Arena>(free_of_charge);
+  auto few = *arena->allocate(5000);
+  const auto chunk = arena->take_new_chunks().at(0);
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  EXPECT_EQ(present(chunk), std::max(page, 2 * uint64_t{4096}));
+  auto many = *arena->allocate(100'000);
+  EXPECT_GE(present(chunk), 105'000u) << "engines have no page faults";
+  EXPECT_LE(present(chunk), 105'000u + 2 * page);
+  EXPECT_TRUE(arena->take_new_chunks().empty());
+}
+
 TEST(Arena, ItsMemoryCannotBeCutShort) {
   auto arena = std::make_shared<Arena>(free_of_charge);
   auto memory = *arena->allocate(64);
@@ -71,7 +91,7 @@ TEST(Arena, ItsMemoryCannotBePunchedOnceTheClientHasIt) {
 
 TEST(Arena, GoesOnWithoutThePagesThatAClientTook) {
   auto arena = std::make_shared<Arena>(free_of_charge);
-  auto memory = *arena->allocate(64);
+  auto memory = *arena->allocate(kChunkPage + 64);  // more than the first piece has, and so of huge pages
   const auto chunk = arena->take_new_chunks()[0];
   struct stat file{};
   ASSERT_EQ(fstat(chunk.fd, &file), 0);

@@ -23,6 +23,34 @@ TEST(Doorbells, AFullTableRefusesAnotherRing) {
   EXPECT_TRUE(doorbells.attach(reader, Doorbells::kMaxRings));
 }
 
+TEST(Doorbells, FurtherRingsOfAPosterComeAndGoWithTheFirst) {
+  const auto first = test::make_aligned(queues::doorbell_bytes(kEntries));
+  const auto second = test::make_aligned(queues::doorbell_bytes(2 * kEntries));
+  Doorbells doorbells;
+  ASSERT_TRUE(doorbells.attach({first.get(), kEntries}, 7, 3, 4));
+  doorbells.add({second.get(), 2 * kEntries}, 7);
+  queues::DoorbellFlag flags[3]{};
+  queues::DoorbellPoster(first.get(), kEntries).ring(flags[0], 10);
+  queues::DoorbellPoster(second.get(), 2 * kEntries).ring(flags[1], 11);
+  EXPECT_FALSE(doorbells.empty());
+  uint32_t tokens = 0;
+  EXPECT_TRUE(doorbells.poll(64, [&](uint32_t token, const Doorbells::Ring& ring) {
+    EXPECT_EQ(ring.id, 7u);
+    EXPECT_EQ(ring.client, 3u);
+    tokens += token;
+  }));
+  EXPECT_EQ(tokens, 21u);
+  // The poster counts once: as many others fit as before.
+  for (uint32_t id = 100; id < 100 + Doorbells::kMaxRings - 1; ++id) {
+    ASSERT_TRUE(doorbells.attach({first.get(), kEntries}, id));
+  }
+  EXPECT_FALSE(doorbells.attach({first.get(), kEntries}, 99));
+  doorbells.detach(7);
+  queues::DoorbellPoster(second.get(), 2 * kEntries).ring(flags[2], 12);
+  EXPECT_TRUE(doorbells.empty()) << "the second ring went with the first";
+  EXPECT_TRUE(doorbells.attach({first.get(), kEntries}, 99));
+}
+
 // Rings with a memory of their own each.
 class Polling : public ::testing::Test {
  protected:
