@@ -19,8 +19,13 @@ TakeRecv take_recv(Context& ctx, Qp& qp) {
   std::memcpy(&wqe, from, sizeof wqe);
   const bool valid = wqe.num_sge <= max_sge;
   if (valid) std::memcpy(cold.recv_sges.data(), from + sizeof wqe, wqe.num_sge * sizeof(Sge));
-  ring.consume(1);
-  if (cold.srq != nullptr) check_srq_limit(*cold.srq, ctx.events);
+  // The slot of an own queue is given back when the receive completes, so that an application which loses this engine
+  // finds it in the ring. The QPs of a shared queue complete in any order.
+  ring.advance(1);
+  if (cold.srq != nullptr) {
+    ring.mirror(ring.next());
+    check_srq_limit(*cold.srq, ctx.events);
+  }
   cold.recv_wr_id = wqe.wr_id;
   qp.rx.recv_num_sge = valid ? static_cast<uint8_t>(wqe.num_sge) : 0;
   qp.rx.recv_in_use = true;
@@ -33,6 +38,7 @@ WcStatus place_received(const Context& ctx, const Qp& qp, uint64_t offset, std::
 
 Outcome complete_recv(Context& ctx, Qp& qp, const queues::Cqe& cqe, bool solicited) {
   qp.rx.recv_in_use = false;
+  if (qp.rx.rq.entries() != 0) qp.rx.rq.mirror(qp.rx.rq.next());
   queues::Cqe out = cqe;
   out.wr_id = qp.cold->recv_wr_id;
   out.qpn = qp.qpn;
@@ -65,7 +71,7 @@ uint32_t flush_receives(Context& ctx, Qp& qp, uint32_t most) {
   const uint32_t count = std::min(qp.rx.rq.available(), most);
   for (uint32_t left = count; left > 0; --left) {
     std::memcpy(&qp.cold->recv_wr_id, qp.rx.rq.slot(), sizeof(uint64_t));
-    qp.rx.rq.consume(1);
+    qp.rx.rq.advance(1);
     static_cast<void>(complete_recv_with_error(ctx, qp, WcStatus::flushed));
   }
   return count;

@@ -189,6 +189,23 @@ TEST_F(Pair, BackPressureLosesNothing) {
   EXPECT_EQ(left_.engine().counters().retransmitted_packets.get(), 0u);
 }
 
+// An application that loses its engine flushes what stands in the ring from the consumer's index on.
+TEST_F(Pair, AReceiveStandsInTheRingUntilItsMessageIsWhole) {
+  const Sge from = source_->sge(0, 5000), to = target_->sge(0, 5000);
+  for (const uint64_t id : {1, 2}) ASSERT_TRUE(right_qp_->post_recv({.wr_id = id, .sges = {&to, 1}}));
+  ASSERT_TRUE(left_qp_->post_send({.wr_id = 1, .opcode = WrOpcode::send, .sges = {&from, 1}}));
+  left_.run(now_);
+  const auto frames = left_.sink().take();
+  ASSERT_GE(frames.size(), 2u);
+  const auto& consumer = right_qp_->recv_ring().header->consumer;
+  for (const auto& frame : frames) {
+    EXPECT_EQ(consumer.load(), 0u);
+    right_.inject(frame.bytes, now_);
+  }
+  EXPECT_EQ(consumer.load(), 1u);
+  EXPECT_EQ(right_.engine().counters().recv_completions.get(), 1u);
+}
+
 TEST_F(Pair, ReceivesPostedToAQpInErrorAreFlushed) {
   right_qp_->set_state(QpState::error);
   right_.run(now_);
