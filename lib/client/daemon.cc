@@ -98,6 +98,7 @@ class DaemonPd final : public PdImpl {
     Object range{};
     message::RegisterMemory request{};
     std::vector<int> fds{};
+    std::vector<sharing::SharedSegment> segments{};  ///< keep `fds` open
   };
   Result<Shared> share(void* address, std::size_t length, uint64_t base, AccessFlags access) const;
 
@@ -125,6 +126,7 @@ Result<DaemonPd::Shared> DaemonPd::share(void* address, std::size_t length, uint
     const auto index = static_cast<uint32_t>(known - shared.fds.begin());
     shared.request.segments.push_back({index, segment.offset, segment.length});
   }
+  shared.segments = std::move(*segments);
   if (shared.fds.size() <= message::kMaxFds && shared.request.segments.size() <= message::kMaxElements / 2)
     return shared;
   return fail(ENOMEM, "cannot register memory that lies in " + std::to_string(shared.request.segments.size()) +
