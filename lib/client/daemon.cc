@@ -107,12 +107,12 @@ class DaemonPd final : public PdImpl {
 
 Result<DaemonPd::Shared> DaemonPd::share(void* address, std::size_t length, uint64_t base, AccessFlags access) const {
   const auto start = reinterpret_cast<uint64_t>(address);
-  if (length == 0 || length > UINT64_MAX - start) {
-    return fail(EINVAL, "cannot register " + std::to_string(length) +
-                            " bytes of memory; a region has at least one byte and ends below 2^64");
+  if (length > UINT64_MAX - start) {
+    return fail(EINVAL, "cannot register " + std::to_string(length) + " bytes of memory; a region ends below 2^64");
   }
   Shared shared;
   shared.request = {.pd = id_of(object), .base = base, .length = length, .address = start, .access = access};
+  if (length == 0) return shared;  // no memory is reached by its keys
   auto segments = sharing::Sharing::of_this_process().share(address, length, shared.request.writable());
   if (!segments) return std::unexpected(segments.error());
   shared.range = std::make_shared<RegisteredRange>(address, length);
@@ -340,6 +340,13 @@ Result<std::shared_ptr<SrqImpl>> DaemonContext::create_srq(const PdImpl& pd, uin
   if (!memory) return std::unexpected(memory.error());
   parts.place = queues::SrqPlace::at(*memory, reply->max_wr, reply->max_sge);
   parts.abandoned = std::make_shared<AbandonedRing>(parts.place.ring, AbandonedRing::Holds::receives);
+  parts.resize = [link = link_, id = reply->id, entries = reply->max_sge](uint32_t wanted) -> Result<queues::SrqPlace> {
+    auto resized = link->call<message::ResizeSrqReply>(Op::resize_srq, message::ResizeSrq{id, wanted});
+    if (!resized) return std::unexpected(resized.error());
+    auto moved_to = link->memory(resized->place);
+    if (!moved_to) return std::unexpected(moved_to.error());
+    return queues::SrqPlace::at(*moved_to, resized->max_wr, entries);
+  };
   return std::make_shared<SrqImpl>(*this, std::move(parts));
 }
 

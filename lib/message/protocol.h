@@ -13,7 +13,7 @@
 namespace uroce::message {
 
 inline constexpr uint32_t kMagic = 0x65'63'6f'72;  // "roce"
-inline constexpr uint32_t kProtocol = 8;
+inline constexpr uint32_t kProtocol = 9;
 /// Most bytes of one packet, and most descriptors beside it (SCM_MAX_FD is 253).
 inline constexpr std::size_t kMaxPacket = 65536;
 inline constexpr std::size_t kMaxFds = 200;
@@ -48,6 +48,7 @@ enum class Op : uint16_t {
   query_gids = 24,
   capture = 25,
   list_users = 26,
+  resize_srq = 27,
   // The connection manager's (cm_messages.h), on a connection with or without a device. The first and the last of them:
   cm_create_channel = 64,
   cm_destroy_channel = 65,
