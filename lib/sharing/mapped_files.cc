@@ -60,16 +60,16 @@ FileDescriptor::FileDescriptor(int fd)
 
 // An application that mapped a memfd often keeps its descriptor open.
 int MappedFiles::open_through_descriptors(const Mapping& mapping, int flags) {
-  int fd = known_descriptor(mapping);
-  int again = fd >= 0 ? open_again(fd, flags, mapping) : -1;
-  if (again < 0 && (fd = new_descriptor(mapping)) >= 0) again = open_again(fd, flags, mapping);
+  const auto try_again = [&](int fd) { return fd >= 0 ? open_again(fd, flags, mapping) : -1; };
+  int again = try_again(known_descriptor(mapping));
+  if (again < 0) again = try_again(new_descriptor(mapping));
   if (again >= 0) return again;
   // The first descriptor of the file may not serve: any that does.
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), ::closedir);
   if (folder == nullptr) return -1;
   descriptors_.clear();
   while (const dirent* entry = ::readdir(folder.get())) {
-    fd = std::atoi(entry->d_name);
+    const int fd = std::atoi(entry->d_name);
     if (entry->d_name[0] == '.' || fd == ::dirfd(folder.get()) || !note(fd, mapping)) continue;
     again = again >= 0 ? again : open_again(fd, flags, mapping);
   }
