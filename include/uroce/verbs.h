@@ -45,6 +45,7 @@ struct DeviceInfo {
   Mtu active_mtu = Mtu::mtu1024;  ///< largest path MTU that the port carries
   bool link_up = false;           ///< when the device was opened; asynchronous events report changes
   uint32_t engines = 1;           ///< number of engines, each on its own lcore; see QpInit::engine
+  // This program may have so many. With a daemon: its user's part, over all programs of the user together.
   uint32_t max_qp = 0;
   uint32_t max_qp_wr = 0;  ///< work requests per queue
   uint32_t max_cq = 0;
@@ -53,6 +54,7 @@ struct DeviceInfo {
   uint32_t max_mw = 0;
   uint32_t max_srq = 0;
   uint32_t max_ah = 0;
+  uint32_t max_pd = 0;
   uint32_t max_multicast_attach = 0;  ///< queue pairs attached to multicast groups, counted per group
   uint32_t max_sge = kMaxSge;
   uint32_t max_inline = kMaxInline;
@@ -201,7 +203,8 @@ class UROCE_API ProtectionDomain {
 
   /// Registers [address, address + length) for local reads and the rights in `access`. `length` is in bytes. Work
   /// requests and peers name the memory by the addresses of this process, or from 0 with Access::zero_based. Errors:
-  /// EINVAL (length is 0 or wraps; remote write or atomic without local write), ENOMEM (the device's max_mr).
+  /// EINVAL (length wraps; remote write or atomic without local write), ENOMEM (the device's max_mr). A region of 0
+  /// bytes has keys, and only messages of 0 bytes can use them.
   Result<MemoryRegion> register_memory(void* address, std::size_t length, AccessFlags access);
   /// The same, but work requests and peers use `iova` as the address of the first byte (ibv_reg_mr_iova(3)).
   Result<MemoryRegion> register_memory(void* address, std::size_t length, AccessFlags access, uint64_t iova);
@@ -282,6 +285,10 @@ class UROCE_API SharedReceiveQueue {
   /// Asks for one srq_limit_reached event when fewer than `limit` receives remain; 0 cancels it (ibv_modify_srq(3)).
   /// The engine checks the limit whenever it takes a receive. Errors: EINVAL (above max_wr()).
   Result<void> set_limit(uint32_t limit);
+  /// Changes max_wr() to at least `max_wr` while queue pairs go on receiving (IBV_SRQ_MAX_WR of ibv_modify_srq(3)).
+  /// Posted receives stay, in order. Not together with post_recv(). Errors: EINVAL (0, above the device's max_qp_wr,
+  /// fewer than the receives posted, or below the limit that is set), ENOMEM: nothing has changed.
+  Result<void> resize(uint32_t max_wr);
 
  private:
   friend class Context;

@@ -123,6 +123,15 @@ Result<void> SrqImpl::set_limit(uint32_t limit) {
   return {};
 }
 
+Result<void> SrqImpl::resize(uint32_t max_wr) {
+  auto place = parts_.resize(max_wr);
+  if (!place) return std::unexpected(place.error());
+  parts_.place = *place;
+  queue.move(place->ring);
+  if (parts_.abandoned != nullptr) parts_.abandoned->move(place->ring);
+  return {};
+}
+
 }  // namespace client
 
 int CompletionChannel::fd() const { return impl_->fd(); }
@@ -143,5 +152,6 @@ uint32_t SharedReceiveQueue::max_wr() const { return impl_->max_wr(); }
 uint32_t SharedReceiveQueue::max_sge() const { return impl_->parts().max_sge; }
 int SharedReceiveQueue::post_recv(const RecvRequest& request) { return impl_->queue.post(request); }
 Result<void> SharedReceiveQueue::set_limit(uint32_t limit) { return impl_->set_limit(limit); }
+Result<void> SharedReceiveQueue::resize(uint32_t max_wr) { return impl_->resize(max_wr); }
 
 }  // namespace uroce

@@ -98,6 +98,7 @@ class DaemonPd final : public PdImpl {
     Object range{};
     message::RegisterMemory request{};
     std::vector<int> fds{};
+    std::vector<sharing::SharedSegment> segments{};  ///< keep `fds` open
   };
   Result<Shared> share(void* address, std::size_t length, uint64_t base, AccessFlags access) const;
 
@@ -106,12 +107,12 @@ class DaemonPd final : public PdImpl {
 
 Result<DaemonPd::Shared> DaemonPd::share(void* address, std::size_t length, uint64_t base, AccessFlags access) const {
   const auto start = reinterpret_cast<uint64_t>(address);
-  if (length == 0 || length > UINT64_MAX - start) {
-    return fail(EINVAL, "cannot register " + std::to_string(length) +
-                            " bytes of memory; a region has at least one byte and ends below 2^64");
+  if (length > UINT64_MAX - start) {
+    return fail(EINVAL, "cannot register " + std::to_string(length) + " bytes of memory; a region ends below 2^64");
   }
   Shared shared;
   shared.request = {.pd = id_of(object), .base = base, .length = length, .address = start, .access = access};
+  if (length == 0) return shared;  // no memory is reached by its keys
   auto segments = sharing::Sharing::of_this_process().share(address, length, shared.request.writable());
   if (!segments) return std::unexpected(segments.error());
   shared.range = std::make_shared<RegisteredRange>(address, length);
@@ -125,6 +126,7 @@ Result<DaemonPd::Shared> DaemonPd::share(void* address, std::size_t length, uint
     const auto index = static_cast<uint32_t>(known - shared.fds.begin());
     shared.request.segments.push_back({index, segment.offset, segment.length});
   }
+  shared.segments = std::move(*segments);
   if (shared.fds.size() <= message::kMaxFds && shared.request.segments.size() <= message::kMaxElements / 2)
     return shared;
   return fail(ENOMEM, "cannot register memory that lies in " + std::to_string(shared.request.segments.size()) +
@@ -340,6 +342,13 @@ Result<std::shared_ptr<SrqImpl>> DaemonContext::create_srq(const PdImpl& pd, uin
   if (!memory) return std::unexpected(memory.error());
   parts.place = queues::SrqPlace::at(*memory, reply->max_wr, reply->max_sge);
   parts.abandoned = std::make_shared<AbandonedRing>(parts.place.ring, AbandonedRing::Holds::receives);
+  parts.resize = [link = link_, id = reply->id, entries = reply->max_sge](uint32_t wanted) -> Result<queues::SrqPlace> {
+    auto resized = link->call<message::ResizeSrqReply>(Op::resize_srq, message::ResizeSrq{id, wanted});
+    if (!resized) return std::unexpected(resized.error());
+    auto moved_to = link->memory(resized->place);
+    if (!moved_to) return std::unexpected(moved_to.error());
+    return queues::SrqPlace::at(*moved_to, resized->max_wr, entries);
+  };
   return std::make_shared<SrqImpl>(*this, std::move(parts));
 }
 

@@ -24,6 +24,12 @@ bool AbandonedRing::take(Completion& out) {
   return true;
 }
 
+void AbandonedRing::move(queues::RingPlace place) {
+  const std::scoped_lock lock(mutex_);
+  place_ = place;
+  ring_ = queues::RingConsumer(place);
+}
+
 void FlushList::add(uint32_t qpn, std::atomic<QpState>& posts, std::shared_ptr<AbandonedRing> ring) {
   const std::scoped_lock lock(mutex_);
   entries_.push_back({qpn, &posts, std::move(ring)});

@@ -27,6 +27,8 @@ class AbandonedRing {
 
   /// Takes the oldest request that is posted and not completed. False when there is none.
   bool take(Completion& out);
+  /// The queue was resized. The memory of `place` must outlive this.
+  void move(queues::RingPlace place);
 
  private:
   queues::RingPlace place_;

@@ -150,6 +150,8 @@ struct SrqParts {
   uint32_t id = 0;
   uint32_t max_sge = 0;
   queues::SrqPlace place{};
+  /// Moves the receives to another place, and returns it.
+  std::function<Result<queues::SrqPlace>(uint32_t max_wr)> resize{};
   std::shared_ptr<AbandonedRing> abandoned{};  ///< what a lost daemon leaves of it
 };
 
@@ -158,6 +160,7 @@ class SrqImpl {
   SrqImpl(const ContextImpl& context, SrqParts parts)
       : queue(parts.place.ring, parts.max_sge), owner(&context), parts_(std::move(parts)) {}
   Result<void> set_limit(uint32_t limit);
+  Result<void> resize(uint32_t max_wr);
   const SrqParts& parts() const { return parts_; }
   uint32_t max_wr() const { return parts_.place.ring.entries; }
 

@@ -135,6 +135,10 @@ class InProcessContext final : public ContextImpl {
     auto srq = session_->create_srq(static_cast<const InProcessPd&>(pd).pd, max_wr, max_sge);
     if (!srq) return std::unexpected(srq.error());
     SrqParts parts{.object = *srq, .id = (*srq)->id(), .max_sge = (*srq)->max_sge(), .place = (*srq)->place()};
+    parts.resize = [raw = srq->get()](uint32_t wanted) -> Result<queues::SrqPlace> {
+      if (auto done = raw->resize(wanted); !done) return std::unexpected(done.error());
+      return raw->place();
+    };
     return std::make_shared<SrqImpl>(*this, std::move(parts));
   }
 

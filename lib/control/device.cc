@@ -128,6 +128,7 @@ DeviceInfo Device::info() const {
   info.max_mw = config_.max_mr;
   info.max_srq = kMaxSrq;
   info.max_ah = transport::AddressHandleTable::kCapacity;
+  info.max_pd = kManyPds;
   info.max_multicast_attach = transport::MulticastGroups::kMaxMembers;
   return info;
 }

@@ -25,10 +25,6 @@ Result<std::shared_ptr<Region>> DeviceSession::register_memory(std::shared_ptr<P
   if (auto ok = check_owner(pd.get(), pd ? pd->session().get() : nullptr, "protection domain"); !ok) {
     return std::unexpected(ok.error());
   }
-  if (length == 0) {
-    return fail(EINVAL, fmt::format("the memory region at {} has length 0; it must have at least one byte",
-                                    static_cast<const void*>(host)));
-  }
   const memory::RegionSpec spec{.pd = pd->id(), .address = address, .length = length, .host = host, .access = access};
   const auto lock = device_->runner().lock();
   if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
@@ -43,8 +39,6 @@ Result<void> Region::change(std::shared_ptr<Pd> pd, uint64_t address, uint64_t l
   if (pd->session() != session) {
     return fail(EINVAL, "the protection domain belongs to another context; create all objects from one Context");
   }
-  if (length == 0)
-    return fail(EINVAL, fmt::format("memory region {:#x} cannot have length 0; it must have at least one byte", key_));
   const memory::RegionSpec spec{.pd = pd->id(), .address = address, .length = length, .host = host, .access = access};
   if (auto ok = memory::RegionTable::check(spec); !ok) return ok;
   Device& device = *session->device();

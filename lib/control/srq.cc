@@ -1,6 +1,9 @@
 #include "control/srq.h"
 
 #include <bit>
+#include <cerrno>
+
+#include <fmt/format.h>
 
 #include "control/check_size.h"
 #include "control/device_session.h"
@@ -43,6 +46,41 @@ ControlSrq::ControlSrq(std::shared_ptr<Pd> pd, uint32_t id, uint32_t engine, uin
   shared_.max_sge = max_sge;
   shared_.header = place_.header;
   shared_.ring = queues::RingConsumer(place_.ring);
+}
+
+Result<void> ControlSrq::resize(uint32_t max_wr) {
+  if (auto ok = check_size("the shared receive queue's max_wr", max_wr, 1, kMaxSrqWr); !ok) return ok;
+  const uint32_t entries = std::bit_ceil(max_wr);
+  const auto session = pd_->session();
+  Device& device = *session->device();
+  auto memory = session->allocator().allocate(queues::SrqPlace::bytes(entries, max_sge()));
+  if (!memory) return std::unexpected(memory.error());
+  const auto to = queues::SrqPlace::at((*memory)->data(), entries, max_sge());
+  const auto lock = device.runner().lock();
+  if (auto alive = device.check_alive(); !alive) return alive;
+  uint32_t posted = 0, limit = 0;
+  bool moved = false;
+  const auto work = [&](transport::Engine&) {
+    posted = shared_.ring.available();
+    limit = shared_.header->limit.load(std::memory_order_acquire);
+    if (limit > entries || !shared_.ring.move(to.ring)) return;
+    to.header->limit.store(limit, std::memory_order_release);
+    shared_.header = to.header;
+    moved = true;
+  };
+  if (auto ran = device.runner().run(engine_, work); !ran) {
+    device.objects().keep(std::move(*memory));
+    return ran;
+  }
+  if (!moved) {
+    return fail(EINVAL,
+                fmt::format("cannot resize shared receive queue {} to {} receives: {} are posted, and its limit "
+                            "is {}; take more entries, or lower the limit",
+                            id(), entries, posted, limit));
+  }
+  memory_ = std::move(*memory);
+  place_ = to;
+  return {};
 }
 
 void ControlSrq::destroy(ControlSrq* srq) {

@@ -22,6 +22,9 @@ class ControlSrq {
   uint32_t max_wr() const { return place_.ring.entries; }
   uint32_t max_sge() const { return shared_.max_sge; }
   const std::shared_ptr<Pd>& pd() const { return pd_; }
+  /// Moves the posted receives to new memory for `max_wr` receives at least. Receives that are posted meanwhile are
+  /// lost. Errors: EINVAL (size; more receives posted; below the limit set), ENOMEM, ENODEV, ETIMEDOUT.
+  Result<void> resize(uint32_t max_wr);
   queues::SrqPlace place() const { return place_; }
   const QueueMemory& memory() const { return *memory_; }
   /// The engine's side; only for its thread.

@@ -49,6 +49,7 @@ enum class Op : uint16_t {
   capture = 25,
   list_users = 26,
   list_peers = 27,
+  resize_srq = 28,
   // The connection manager's (cm_messages.h), on a connection with or without a device. The first and the last of them:
   cm_create_channel = 64,
   cm_destroy_channel = 65,

@@ -55,4 +55,16 @@ struct CreateSrqReply {
   }
 };
 
+struct ResizeSrq {
+  uint32_t srq = 0;
+  uint32_t max_wr = 0;
+  static void fields(auto& self, auto& archive) { archive(self.srq, self.max_wr); }
+};
+
+struct ResizeSrqReply {
+  uint32_t max_wr = 0;
+  Place place{};
+  static void fields(auto& self, auto& archive) { archive(self.max_wr, self.place); }
+};
+
 }  // namespace uroce::message

@@ -35,6 +35,12 @@ class RecvQueue {
     --room_;
     return 0;
   }
+  /// Goes on at `ring`, to which the engine has moved the receives. Same number of entries in each.
+  void move(RingPlace ring) {
+    producer_ = RingProducer::at_moved(ring);
+    header_ = ring.header;
+    room_ = 0;
+  }
   /// Call it after post(). True while the queue pair is in error: the engine then needs a doorbell to flush the posts.
   bool wants_doorbell() const {
     // The engine sets the flag and then reads the ring. This side has published and now reads the flag. One of them

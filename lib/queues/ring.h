@@ -31,6 +31,12 @@ class RingProducer {
  public:
   RingProducer() = default;
   explicit RingProducer(RingPlace place) : place_(place) {}
+  /// Goes on at a ring to which the consumer has moved: see RingConsumer::move().
+  static RingProducer at_moved(RingPlace place) {
+    RingProducer producer(place);
+    producer.next_ = place.header->producer.load(std::memory_order_acquire);
+    return producer;
+  }
 
   /// The number of free slots, 0..entries.
   uint32_t room() {
@@ -76,6 +82,17 @@ class RingConsumer {
     return std::min(place_.header->producer.load(std::memory_order_acquire) - next_, place_.entries);
   }
   const std::byte* slot(uint32_t ahead = 0) const { return place_.slot(next_ + ahead); }
+  /// Moves to the ring `to`, which is empty and has the same stride, and copies the filled slots there. Returns false
+  /// and changes nothing when they do not fit. The producer goes on at `to`; what it publishes in the old ring is lost.
+  bool move(RingPlace to) {
+    const uint32_t count = available();
+    if (count > to.entries) return false;
+    for (uint32_t i = 0; i < count; ++i) std::memcpy(to.slot(i), slot(i), place_.stride);
+    to.header->producer.store(count, std::memory_order_release);
+    place_ = to;
+    next_ = 0;
+    return true;
+  }
   /// Gives `n` slots back to the producer.
   void consume(uint32_t n) {
     next_ += n;

@@ -10,7 +10,6 @@
 namespace uroce::service {
 namespace {
 
-constexpr uint64_t kPds = 65536;
 /// The port numbers of a port space.
 constexpr uint64_t kCmIds = 65536;
 
@@ -31,7 +30,7 @@ Capacity capacity_of(const std::vector<std::shared_ptr<control::Device>>& device
   Capacity out;
   PerResource<uint64_t>& all = out.shared;
   all[Resource::connection] = max_clients;
-  all[Resource::pd] = kPds;
+  all[Resource::pd] = control::kManyPds;
   all[Resource::cm_id] = kCmIds;
   all[Resource::descriptor] = descriptors_of_process();
   all[Resource::mapping] = most_mappings();

@@ -26,13 +26,15 @@ inline constexpr uint64_t kDescriptorsOfChannel = 2;
 
 /// A registered memory region: the client's pages, mapped here, and the device's key.
 struct ClientRegion {
-  std::shared_ptr<Mapping> mapping;
+  std::shared_ptr<Mapping> mapping;  ///< null for a region of 0 bytes
   uint32_t key = 0;
   AccessFlags access{};
   uint64_t length = 0;
   Charge bytes_charge{};
   Charge segments_charge{};
   std::shared_ptr<control::Region> region;  ///< guarded by ClientState::broken_mutex
+
+  std::byte* memory() const { return mapping != nullptr ? mapping->data() : nullptr; }
 };
 
 /// The client's thread changes it; other threads read what is atomic, guarded, or in a Handles.

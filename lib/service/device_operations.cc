@@ -12,6 +12,36 @@
 #include "service/place_of.h"
 
 namespace uroce::service {
+namespace {
+
+/// Completion queues and regions of a device that its QP1 has.
+constexpr uint32_t kOfQp1 = 1;
+/// Mappings of the daemon's budget that queues take beside registered memory: few, each of up to 64 MiB.
+constexpr uint32_t kMappingsOfQueues = 64;
+
+/// The device as this client can use it: programs size themselves by these numbers, and some take all that there is.
+DeviceInfo within_reach(const ClientState& client, DeviceInfo device) {
+  const auto bound = [&](uint32_t& most, Resource resource) {
+    most = static_cast<uint32_t>(std::min<uint64_t>(most, client.user->limit(resource, client.peer)));
+  };
+  device.max_cq -= kOfQp1;
+  device.max_mr -= kOfQp1;
+  bound(device.max_qp, Resource::qp);
+  bound(device.max_cq, Resource::cq);
+  bound(device.max_srq, Resource::srq);
+  bound(device.max_ah, Resource::ah);
+  bound(device.max_pd, Resource::pd);
+  bound(device.max_mr, Resource::mr);
+  bound(device.max_mw, Resource::mr);
+  // A region is a mapping of the daemon at least.
+  uint32_t mappings = UINT32_MAX;
+  bound(mappings, Resource::mapping);
+  mappings -= std::min(mappings, kMappingsOfQueues);
+  device.max_mr = std::min(device.max_mr, std::max(mappings, 1u));
+  return device;
+}
+
+}  // namespace
 
 Result<Reply> hello(ClientState& client, const message::Hello& request, Call& call) {
   const message::Hello own{.queue_abi = queues::kAbiVersion, .version = kVersion};
@@ -63,7 +93,7 @@ Result<Reply> open_device(ClientState& client, const message::OpenDevice& reques
     out.owned.emplace_back(*wake);
   }
   for (const auto& fd : out.owned) out.fds.push_back(fd.get());
-  message::encode(out.body, message::OpenDeviceReply{.device = device.info(),
+  message::encode(out.body, message::OpenDeviceReply{.device = within_reach(client, device.info()),
                                                      .doorbells = place_of((*session)->doorbells().small_rings()),
                                                      .doorbell_entries = (*session)->doorbells().small_entries()});
   const std::scoped_lock lock(client.session_mutex);

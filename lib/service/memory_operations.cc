@@ -16,11 +16,13 @@ Result<std::shared_ptr<ClientRegion>> map_region(const ClientState& client, cons
   if (!bytes) return std::unexpected(bytes.error());
   auto pieces = client.charge(Resource::mapping, wanted.segments.size());
   if (!pieces) return std::unexpected(pieces.error());
-  auto mapped = Mapping::make(wanted.segments, fds, wanted.address, wanted.length, wanted.writable(),
-                              client.user->may_register_files());
-  if (!mapped) return std::unexpected(mapped.error());
   auto region = std::make_shared<ClientRegion>();
-  region->mapping = std::move(*mapped);
+  if (wanted.length != 0 || !wanted.segments.empty()) {
+    auto mapped = Mapping::make(wanted.segments, fds, wanted.address, wanted.length, wanted.writable(),
+                                client.user->may_register_files());
+    if (!mapped) return std::unexpected(mapped.error());
+    region->mapping = std::move(*mapped);
+  }
   region->access = AccessFlags::from_bits(wanted.access.bits() & kKnownAccess.bits());
   region->length = wanted.length;
   region->bytes_charge = std::move(*bytes);
@@ -38,8 +40,8 @@ Result<Reply> register_memory(ClientState& client, const message::RegisterMemory
   auto mapped = map_region(client, request, call.fds);
   if (!mapped) return std::unexpected(mapped.error());
   std::shared_ptr<ClientRegion> region = std::move(*mapped);
-  auto registered = client.session->register_memory(std::move(*pd), request.base, request.length,
-                                                    region->mapping->data(), region->access, region->mapping);
+  auto registered = client.session->register_memory(std::move(*pd), request.base, request.length, region->memory(),
+                                                    region->access, region->mapping);
   if (!registered) return std::unexpected(registered.error());
   region->key = (*registered)->key();
   region->region = std::move(*registered);
@@ -71,8 +73,7 @@ Result<Reply> reregister_memory(ClientState& client, const message::ReregisterMe
   if (!mapped) return std::unexpected(mapped.error());
   // A new entry replaces the old one, so that lists made by other threads show either.
   std::shared_ptr<ClientRegion> fresh = std::move(*mapped);
-  auto changed =
-      object->change(std::move(*pd), now.base, now.length, fresh->mapping->data(), fresh->access, fresh->mapping);
+  auto changed = object->change(std::move(*pd), now.base, now.length, fresh->memory(), fresh->access, fresh->mapping);
   if (!changed) return std::unexpected(changed.error());
   fresh->key = old.key;
   fresh->region = std::move(object);
@@ -107,7 +108,7 @@ Result<std::shared_ptr<ClientRegion>> take_region(ClientState& client, uint32_t 
 
 void retire_broken_regions(ClientState& client) {
   for (auto& [id, region] : client.regions.after(0, UINT32_MAX)) {
-    if (!region->mapping->broken()) continue;
+    if (region->mapping == nullptr || !region->mapping->broken()) continue;
     std::shared_ptr<control::Region> object;  // ends outside the lock
     {
       const std::scoped_lock lock(client.broken_mutex);

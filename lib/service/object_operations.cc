@@ -71,6 +71,13 @@ Result<Reply> create_srq(ClientState& client, const message::CreateSrq& request)
   return reply(answer);
 }
 
+Result<Reply> resize_srq(ClientState& client, const message::ResizeSrq& request) {
+  auto srq = client.srqs.find(request.srq);
+  if (!srq) return std::unexpected(srq.error());
+  if (auto resized = (*srq)->resize(request.max_wr); !resized) return std::unexpected(resized.error());
+  return reply(message::ResizeSrqReply{.max_wr = (*srq)->max_wr(), .place = place_of((*srq)->memory())});
+}
+
 Result<Reply> create_address_handle(ClientState& client, const message::CreateAddressHandle& request) {
   auto charge = client.charge(Resource::ah);
   if (!charge) return std::unexpected(charge.error());

@@ -13,6 +13,7 @@ Result<Reply> create_channel(ClientState& client, const message::Empty& request)
 Result<Reply> create_cq(ClientState& client, const message::CreateCq& request);
 Result<Reply> resize_cq(ClientState& client, const message::ResizeCq& request);
 Result<Reply> create_srq(ClientState& client, const message::CreateSrq& request);
+Result<Reply> resize_srq(ClientState& client, const message::ResizeSrq& request);
 Result<Reply> create_address_handle(ClientState& client, const message::CreateAddressHandle& request);
 Result<Reply> destroy(ClientState& client, const message::Destroy& request);
 

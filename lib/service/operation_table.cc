@@ -33,6 +33,7 @@ constexpr Operation kOperations[] = {
     {Op::create_cq, Needs::device, serve<message::CreateCq, create_cq>},
     {Op::resize_cq, Needs::device, serve<message::ResizeCq, resize_cq>},
     {Op::create_srq, Needs::device, serve<message::CreateSrq, create_srq>},
+    {Op::resize_srq, Needs::device, serve<message::ResizeSrq, resize_srq>},
     {Op::create_address_handle, Needs::device, serve<message::CreateAddressHandle, create_address_handle>},
     {Op::destroy, Needs::device, serve<message::Destroy, destroy>},
 

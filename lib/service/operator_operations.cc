@@ -128,7 +128,7 @@ std::vector<message::ObjectRow> object_rows_of(const ClientState& client, messag
         if (sight.everything()) values.emplace_back("key", fmt::format("{:#010x}", region->key));
         values.emplace_back("length", std::to_string(region->length));
         values.emplace_back("access", fmt::format("{:#x}", region->access.bits()));
-        values.emplace_back("mapped", std::to_string(region->mapping->bytes()));
+        values.emplace_back("mapped", std::to_string(region->mapping != nullptr ? region->mapping->bytes() : 0));
         add(id, std::move(values));
       }
       break;

@@ -50,6 +50,13 @@ Result<Charge> User::charge(Resource resource, uint64_t amount, const Peer& peer
   return fail(resource == Resource::descriptor ? EMFILE : ENOMEM, text);
 }
 
+uint64_t User::limit(Resource resource, const Peer& peer) const {
+  const uint64_t own = users_.limit_of(*this, resource, peer.locked_bytes);
+  if (privileged_) return own;
+  const std::scoped_lock lock(users_.mutex_);
+  return std::min(own, users_.most_of_ordinary(resource));
+}
+
 void User::give_back(Resource resource, uint64_t amount) {
   used_[index(resource)].fetch_sub(amount, std::memory_order_relaxed);
   if (privileged_) return;
@@ -134,6 +141,12 @@ uint64_t Users::limit_of(const User& user, Resource resource, uint64_t locked_by
   return std::max<uint64_t>(all / kShare, 1);
 }
 
+uint64_t Users::most_of_ordinary(Resource resource) const {
+  const uint64_t all = capacity_.shared[resource];
+  // Registered memory is the clients' own: there is nothing to keep back.
+  return resource == Resource::registered_bytes ? UINT64_MAX : all - all / kReserve;
+}
+
 std::optional<Users::Verdict> Users::take(User& user, Resource resource, uint64_t amount, const Peer& peer) {
   const uint64_t limit = limit_of(user, resource, peer.locked_bytes);
   const std::scoped_lock lock(mutex_);
@@ -141,10 +154,8 @@ std::optional<Users::Verdict> Users::take(User& user, Resource resource, uint64_
   const uint64_t own = used.load(std::memory_order_relaxed);
   if (own > limit || amount > limit - own) return Verdict{.used = own, .limit = limit};
   if (!user.privileged()) {
-    const uint64_t all = capacity_.shared[resource];
     uint64_t& sum = ordinary_[resource];
-    // Registered memory is the clients' own: there is nothing to keep back.
-    const uint64_t most = resource == Resource::registered_bytes ? UINT64_MAX : all - all / kReserve;
+    const uint64_t most = most_of_ordinary(resource);
     if (sum > most || amount > most - sum) return Verdict{.used = sum, .limit = most, .everybody = true};
     sum += amount;
   }

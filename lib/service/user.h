@@ -63,6 +63,8 @@ class User : public std::enable_shared_from_this<User> {
   /// Errors: ENOMEM, or EMFILE for descriptors, naming the user, its use, the limit and the setting. The log gets a
   /// line about `peer`, at most one per user and kQuiet.
   Result<Charge> charge(Resource resource, uint64_t amount, const Peer& peer);
+  /// The most of a resource that charge() gives `peer`.
+  uint64_t limit(Resource resource, const Peer& peer) const;
   uint64_t used(Resource resource) const { return used_[index(resource)].load(std::memory_order_relaxed); }
   message::UserRow row() const;
 
@@ -123,6 +125,8 @@ class Users {
   const UserSettings* settings_of(uint32_t uid) const;
   /// The user's own limit. `locked_bytes`: Peer's.
   uint64_t limit_of(const User& user, Resource resource, uint64_t locked_bytes) const;
+  /// The part of all ordinary users together. The caller holds mutex_.
+  uint64_t most_of_ordinary(Resource resource) const;
   /// Nothing where it fits.
   std::optional<Verdict> take(User& user, Resource resource, uint64_t amount, const Peer& peer);
 

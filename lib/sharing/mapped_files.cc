@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
-#include <set>
 #include <string>
 
 #include <dirent.h>
@@ -34,70 +33,99 @@ int open_through_map_files(const Mapping& mapping, int flags) {
   return ::open(fmt::format("/proc/self/map_files/{:x}-{:x}", mapping.first, mapping.end).c_str(), flags);
 }
 
-// An application that mapped a memfd often keeps its descriptor open.
-int open_through_descriptors(const Mapping& mapping, int flags) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), ::closedir);
-  if (folder == nullptr) return -1;
-  while (const dirent* entry = ::readdir(folder.get())) {
-    const int fd = std::atoi(entry->d_name);
-    struct stat status{};
-    if (entry->d_name[0] == '.' || fd == ::dirfd(folder.get()) || ::fstat(fd, &status) != 0) continue;
-    if (!is_the_file(status, mapping)) continue;
-    const int again = open_if_the_file(fmt::format("/proc/self/fd/{}", fd).c_str(), flags, mapping);
-    if (again >= 0) return again;
-    const int mode = ::fcntl(fd, F_GETFL) & O_ACCMODE;  // the file's mode may forbid a new open; duplicate this one
-    if (mode == O_RDWR || (mode == O_RDONLY && (flags & O_ACCMODE) == O_RDONLY)) {
-      if (const int same = ::fcntl(fd, F_DUPFD_CLOEXEC, 0); same >= 0) return same;
-    }
-  }
-  return -1;
+// Look before opening: another file of the same name may be a device or a pipe.
+int open_through_path(const Mapping& mapping, int flags) {
+  struct stat status{};
+  if (mapping.path.empty() || mapping.path[0] != '/') return -1;
+  if (::stat(mapping.path.c_str(), &status) != 0 || !is_the_file(status, mapping)) return -1;
+  return open_if_the_file(mapping.path.c_str(), flags | O_NONBLOCK | O_NOCTTY, mapping);
 }
 
-int open_any_way(const Mapping& mapping, int flags) {
-  int fd = open_through_map_files(mapping, flags);
-  if (fd < 0) fd = open_through_descriptors(mapping, flags);
-  if (fd < 0 && !mapping.path.empty() && mapping.path[0] == '/') {
-    fd = open_if_the_file(mapping.path.c_str(), flags | O_NONBLOCK | O_NOCTTY, mapping);
-  }
-  return fd;
+// The file's mode may forbid a new open; then duplicates `fd`.
+int open_again(int fd, int flags, const Mapping& mapping) {
+  const int again = open_if_the_file(fmt::format("/proc/self/fd/{}", fd).c_str(), flags, mapping);
+  if (again >= 0) return again;
+  const int mode = ::fcntl(fd, F_GETFL) & O_ACCMODE;
+  const bool serves = mode == O_RDWR || (mode == O_RDONLY && (flags & O_ACCMODE) == O_RDONLY);
+  return serves ? ::fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
 }
 
 }  // namespace
 
-Result<int> MappedFiles::open(const Mapping& mapping, bool writable) {
-  Open& file = files_[{mapping.device, mapping.inode}];
-  if (file.read_write >= 0) return file.read_write;
-  if (!writable && file.read_only >= 0) return file.read_only;
-  const int fd = open_any_way(mapping, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+FileDescriptor::FileDescriptor(int fd)
+    : fd_(new int(fd), [](const int* open) {
+        ::close(*open);
+        delete open;
+      }) {}
+
+// An application that mapped a memfd often keeps its descriptor open.
+int MappedFiles::open_through_descriptors(const Mapping& mapping, int flags) {
+  const auto try_again = [&](int fd) { return fd >= 0 ? open_again(fd, flags, mapping) : -1; };
+  int again = try_again(known_descriptor(mapping));
+  if (again < 0) again = try_again(new_descriptor(mapping));
+  if (again >= 0) return again;
+  // The first descriptor of the file may not serve: any that does.
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), ::closedir);
+  if (folder == nullptr) return -1;
+  descriptors_.clear();
+  while (const dirent* entry = ::readdir(folder.get())) {
+    const int fd = std::atoi(entry->d_name);
+    if (entry->d_name[0] == '.' || fd == ::dirfd(folder.get()) || !note(fd, mapping)) continue;
+    again = again >= 0 ? again : open_again(fd, flags, mapping);
+  }
+  return again;
+}
+
+/// Remembers `fd`. Whether it is of the mapping's file.
+bool MappedFiles::note(int fd, const Mapping& mapping) {
+  struct stat status{};
+  if (::fstat(fd, &status) != 0) return false;
+  seen_below_ = std::max(seen_below_, fd + 1);
+  if (S_ISREG(status.st_mode)) descriptors_[{status.st_dev, status.st_ino}] = fd;
+  return is_the_file(status, mapping);
+}
+
+int MappedFiles::known_descriptor(const Mapping& mapping) {
+  const auto known = descriptors_.find({mapping.device, mapping.inode});
+  if (known == descriptors_.end()) return -1;
+  const int fd = known->second;
+  struct stat status{};
+  if (::fstat(fd, &status) == 0 && is_the_file(status, mapping)) return fd;
+  descriptors_.erase(known);
+  return -1;
+}
+
+// A program that opens, maps and registers one file after the other has the next one above all that were seen.
+int MappedFiles::new_descriptor(const Mapping& mapping) {
+  constexpr int kGap = 16;
+  for (int fd = seen_below_; fd < seen_below_ + kGap; ++fd) {
+    if (note(fd, mapping)) return fd;
+  }
+  return -1;
+}
+
+Result<FileDescriptor> MappedFiles::open(const Mapping& mapping, bool writable) {
+  const int flags = (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC;
+  int fd = open_through_map_files(mapping, flags);
+  if (fd < 0) fd = open_through_path(mapping, flags);
+  if (fd < 0) fd = open_through_descriptors(mapping, flags);
   if (fd < 0) {
     return fail(EOPNOTSUPP, fmt::format("cannot open a descriptor of {}: it is shared memory without a name or an open "
                                         "descriptor; use memfd_create(2) or shm_open(3), keep the descriptor open, or "
                                         "give the process CAP_CHECKPOINT_RESTORE",
                                         mapping.name()));
   }
+  FileDescriptor opened(fd);
   struct stat status{};
   if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {  // a device's mmap need not map by offset
-    ::close(fd);
     return fail(EOPNOTSUPP, fmt::format("cannot share {}: it is device memory; register other memory", mapping.name()));
   }
-  (writable ? file.read_write : file.read_only) = fd;
-  return fd;
+  return opened;
 }
 
-void MappedFiles::keep_only(const std::vector<Mapping>& mappings) {
-  std::set<Key> mapped;
-  for (const Mapping& mapping : mappings) mapped.insert({mapping.device, mapping.inode});
-  for (auto file = files_.begin(); file != files_.end();) {
-    if (mapped.contains(file->first)) {
-      ++file;
-      continue;
-    }
-    if (file->second.read_only >= 0) ::close(file->second.read_only);
-    if (file->second.read_write >= 0) ::close(file->second.read_write);
-    file = files_.erase(file);
-  }
+void MappedFiles::forget_all() {
+  descriptors_.clear();
+  seen_below_ = 0;
 }
-
-void MappedFiles::close_all() { keep_only({}); }
 
 }  // namespace uroce::sharing

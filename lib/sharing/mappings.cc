@@ -1,16 +1,22 @@
 #include "sharing/mappings.h"
 
 #include <cerrno>
+#include <charconv>
 #include <cinttypes>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <string_view>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "sharing/page_syscall.h"
 
@@ -42,25 +48,91 @@ class Lines {
   std::size_t capacity_ = 0;
 };
 
+/// Takes a number of base `base` off the front of `line`.
+template <class T>
+bool take(const char*& line, T& value, char ends_with, int base = 16) {
+  const auto [rest, error] = std::from_chars(line, line + std::strlen(line), value, base);
+  if (error != std::errc{} || *rest != ends_with) return false;
+  line = rest + 1;
+  return true;
+}
+
 std::optional<Mapping> parse_mapping(const char* line) {
   Mapping mapping;
-  uint64_t first = 0, end = 0, inode = 0;
+  uint64_t inode = 0;
   unsigned major = 0, minor = 0;
-  char permissions[5] = {};
-  int rest = 0;
-  const int fields = std::sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &first, &end,
-                                 permissions, &mapping.offset, &major, &minor, &inode, &rest);
-  if (fields != 7) return std::nullopt;
-  mapping.first = first;
-  mapping.end = end;
+  if (!take(line, mapping.first, '-') || !take(line, mapping.end, ' ')) return std::nullopt;
+  const std::string_view permissions(line, ::strnlen(line, 5));
+  if (permissions.size() < 5) return std::nullopt;
+  line += permissions.size();
+  if (!take(line, mapping.offset, ' ') || !take(line, major, ':') || !take(line, minor, ' ')) return std::nullopt;
+  const auto [rest, error] = std::from_chars(line, line + std::strlen(line), inode);
+  if (error != std::errc{}) return std::nullopt;
   if (permissions[0] == 'r') mapping.protection |= PROT_READ;
   if (permissions[1] == 'w') mapping.protection |= PROT_WRITE;
   if (permissions[2] == 'x') mapping.protection |= PROT_EXEC;
   mapping.shared = permissions[3] == 's';
   mapping.device = ::makedev(major, minor);
   mapping.inode = inode;
-  mapping.path = line + rest;
+  mapping.path = rest + std::strspn(rest, " ");
   return mapping;
+}
+
+/// struct procmap_query of <linux/fs.h>, which the headers of older kernels lack.
+struct ProcmapQuery {
+  uint64_t size = sizeof(ProcmapQuery);
+  uint64_t query_flags = 0;
+  uint64_t query_address = 0;
+  uint64_t first = 0, end = 0;
+  uint64_t flags = 0;
+  uint64_t page = 0;
+  uint64_t offset = 0;
+  uint64_t inode = 0;
+  uint32_t major = 0, minor = 0;
+  uint32_t name_size = 0;
+  uint32_t build_id_size = 0;
+  uint64_t name_address = 0;
+  uint64_t build_id_address = 0;
+};
+static_assert(sizeof(ProcmapQuery) == 104);
+constexpr unsigned long kProcmapQuery = _IOWR('f', 17, ProcmapQuery);
+constexpr uint64_t kReadable = 1, kWritable = 2, kExecutable = 4, kShared = 8, kCoveringOrNext = 16;
+
+/// The mapping that holds `address`, or the next one above it. nullopt with errno: ENOENT where there is none.
+std::optional<Mapping> query_mapping(int maps, uintptr_t address) {
+  char name[PATH_MAX + 16];  // and " (deleted)"
+  ProcmapQuery query{.query_flags = kCoveringOrNext, .query_address = address};
+  query.name_size = sizeof(name);
+  query.name_address = word_of(name);
+  if (::ioctl(maps, kProcmapQuery, &query) != 0) return std::nullopt;
+  Mapping mapping;
+  mapping.first = query.first;
+  mapping.end = query.end;
+  if ((query.flags & kReadable) != 0) mapping.protection |= PROT_READ;
+  if ((query.flags & kWritable) != 0) mapping.protection |= PROT_WRITE;
+  if ((query.flags & kExecutable) != 0) mapping.protection |= PROT_EXEC;
+  mapping.shared = (query.flags & kShared) != 0;
+  mapping.offset = query.offset;
+  mapping.device = ::makedev(query.major, query.minor);
+  mapping.inode = query.inode;
+  mapping.page = query.page;
+  if (query.name_size != 0) mapping.path = name;
+  return mapping;
+}
+
+/// nullopt where the kernel has no such query.
+std::optional<std::vector<Mapping>> query_mappings(uintptr_t first, uintptr_t end) {
+  const int maps = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  if (maps < 0) return std::nullopt;
+  std::optional<std::vector<Mapping>> found(std::in_place);
+  for (uintptr_t at = first; at < end; at = found->back().end) {
+    auto mapping = query_mapping(maps, at);
+    if (!mapping && errno != ENOENT) found.reset();
+    if (!mapping || mapping->first >= end) break;
+    found->push_back(std::move(*mapping));
+  }
+  ::close(maps);
+  return found;
 }
 
 }  // namespace
@@ -81,7 +153,21 @@ Result<std::vector<Mapping>> read_mappings() {
   return mappings;
 }
 
+Result<std::vector<Mapping>> read_mappings(uintptr_t first, uintptr_t end) {
+  if (auto found = query_mappings(first, end)) return std::move(*found);
+  auto all = read_mappings();
+  if (all) std::erase_if(*all, [&](const Mapping& mapping) { return mapping.end <= first || mapping.first >= end; });
+  return all;
+}
+
+bool may_be_device(const Mapping& mapping) {
+  const std::string_view path = mapping.path;
+  if (path.starts_with("/dev/shm/") || path.starts_with("/dev/zero")) return false;
+  return !path.starts_with('/') || path.starts_with("/dev/") || path.starts_with("/dmabuf");
+}
+
 Result<MappingDetails> read_details(const Mapping& mapping) {
+  if (mapping.page != 0 && !may_be_device(mapping)) return MappingDetails{.page = mapping.page, .device = false};
   Lines lines("/proc/self/smaps");
   if (!lines.is_open())
     return fail(errno, fmt::format("cannot read the process's mappings from /proc/self/smaps: errno {}", errno));

@@ -18,17 +18,25 @@ struct Mapping {
   bool shared = false;
   uint64_t offset = 0;  ///< of `first` in the file
   dev_t device = 0;
-  ino_t inode = 0;   ///< 0: anonymous
-  std::string path;  ///< as the kernel shows it: a path, a name in brackets, or empty
+  ino_t inode = 0;       ///< 0: anonymous
+  std::size_t page = 0;  ///< bytes of a page; 0: read_details() finds out
+  std::string path;      ///< as the kernel shows it: a path, a name in brackets, or empty
 
   uint64_t offset_of(uintptr_t address) const { return offset + (address - first); }
   std::string name() const;  ///< for error texts
 };
 
-/// All mappings by address. Each page appears once, but mappings may change during the call.
+/// All mappings by address. Each page appears once, but mappings may change during the call. Its time grows with the
+/// number of mappings.
 Result<std::vector<Mapping>> read_mappings();
+/// Those with pages in [first, end), each in full. Other mappings cost no time (PROCMAP_QUERY of Linux 6.11; older
+/// kernels: as read_mappings()).
+Result<std::vector<Mapping>> read_mappings(uintptr_t first, uintptr_t end);
 
-/// Properties that proc_pid_maps(5) lacks. Slow: the kernel walks the mapping's page tables.
+/// False for files with a path outside /dev, and for what stands in for memory there.
+bool may_be_device(const Mapping& mapping);
+/// Properties that proc_pid_maps(5) lacks. Slow where the mapping may be a device's or has no `page`: the kernel walks
+/// the page tables of all mappings.
 struct MappingDetails {
   std::size_t page = 0;  ///< bytes
   bool device = false;   ///< device memory, or memory without page structures

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -24,15 +25,28 @@ bool is_stack(const std::vector<Mapping>& mappings, std::size_t index) {
   return true;
 }
 
+/// False far from the main thread's stack, whose mappings then need not be looked for. Linux leaves room for the stack
+/// above other mappings: RLIMIT_STACK, and 128 MiB at least.
+bool may_be_stack(uintptr_t address, const rlimit& limit) {
+  constexpr std::size_t kLeastRoom = std::size_t{128} << 20, kUnlimited = std::size_t{1} << 40;
+  const uintptr_t top = ::getauxval(AT_RANDOM);  // lies above the first frame
+  const std::size_t room = limit.rlim_cur == RLIM_INFINITY ? kUnlimited : std::max(limit.rlim_cur, kLeastRoom);
+  return address <= top && top - address <= room;
+}
+
 // The kernel grows the main thread's stack below its lowest page. If that page moved, the stack could not grow any
 // more.
-Result<void> keep_growing(const std::vector<Mapping>& mappings, std::size_t index, uintptr_t first) {
-  const Mapping& stack = mappings[index];
-  if (first != stack.first || !is_stack(mappings, index)) return {};
-  const uintptr_t below = index == 0 ? 0 : mappings[index - 1].end;
-  if (below == first) return {};
+Result<void> keep_growing(const Mapping& stack, uintptr_t first) {
   rlimit limit{};
   ::getrlimit(RLIMIT_STACK, &limit);
+  if (first != stack.first || !may_be_stack(first, limit)) return {};
+  const auto mappings = read_mappings();
+  if (!mappings) return std::unexpected(mappings.error());
+  const auto here = std::ranges::find(*mappings, first, &Mapping::first);
+  const auto index = static_cast<std::size_t>(here - mappings->begin());
+  if (here == mappings->end() || !is_stack(*mappings, index)) return {};
+  const uintptr_t below = index == 0 ? 0 : (*mappings)[index - 1].end;
+  if (below == first) return {};
   if (stack.end - first + page_size() > limit.rlim_cur || below + kStackGap > first) {
     return fail(EOPNOTSUPP,
                 fmt::format("cannot share {}: its lowest page must stay private, and the stack cannot grow below "
@@ -93,8 +107,7 @@ Result<PageArena*> MovedPages::arena_for(std::size_t page) {
   return &arenas_.emplace_back(std::move(*arena));
 }
 
-Result<void> MovedPages::move(const std::vector<Mapping>& mappings, std::size_t index, uintptr_t first, uintptr_t end) {
-  const Mapping& mapping = mappings[index];
+Result<void> MovedPages::move(const Mapping& mapping, uintptr_t first, uintptr_t end) {
   MappingDetails details{.page = page_size(), .device = false};
   if (mapping.inode != 0) {  // memory without an inode is neither device memory nor hugetlbfs
     auto read = read_details(mapping);
@@ -105,7 +118,7 @@ Result<void> MovedPages::move(const std::vector<Mapping>& mappings, std::size_t 
     return fail(EOPNOTSUPP, fmt::format("cannot share {}: it is device memory; register other memory", mapping.name()));
   first = round_down(first, details.page);
   const std::size_t length = round_up(end, details.page) - first;
-  if (auto stack = keep_growing(mappings, index, first); !stack) return stack;
+  if (auto stack = keep_growing(mapping, first); !stack) return stack;
 
   auto arena = arena_for(details.page);
   if (!arena) return std::unexpected(std::move(arena.error()));

@@ -19,8 +19,8 @@ class MovedPages {
   /// The memfd that the mapping maps, if it is one of the library's; else nullptr.
   const PageArena* arena_of(const Mapping& mapping) const;
 
-  /// Moves the pages of [first, end), which lie in the mapping at `index`. Errors: EOPNOTSUPP, ENOMEM, EPERM, EFAULT.
-  Result<void> move(const std::vector<Mapping>& mappings, std::size_t index, uintptr_t first, uintptr_t end);
+  /// Moves the pages of [first, end), which lie in `mapping`. Errors: EOPNOTSUPP, ENOMEM, EPERM, EFAULT.
+  Result<void> move(const Mapping& mapping, uintptr_t first, uintptr_t end);
 
   /// Frees pages that are no longer mapped, and closes memfds without mapped pages.
   void keep_only(const std::vector<Mapping>& mappings);

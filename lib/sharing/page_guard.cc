@@ -1,5 +1,6 @@
 #include "sharing/page_guard.h"
 
+#include <atomic>
 #include <cerrno>
 #include <utility>
 
@@ -53,10 +54,11 @@ int call(int fd, uintptr_t request, T* argument) {
   return result(raw_syscall(SYS_ioctl, static_cast<uintptr_t>(fd), request, word_of(argument)));
 }
 
-}  // namespace
-
-Result<PageGuard> PageGuard::open() {
-  // Asks for the kernel's features. The descriptor cannot be used afterwards (userfaultfd(2), UFFDIO_API).
+/// The wanted features that the kernel has. The descriptor that asks cannot be used afterwards (userfaultfd(2),
+/// UFFDIO_API), and closing it looks at every mapping of the process: so ask once.
+Result<uint64_t> kernel_features() {
+  static std::atomic<uint64_t> known{0};
+  if (const uint64_t features = known.load(std::memory_order_relaxed); features != 0) return features;
   auto probe = open_descriptor_or_say();
   if (!probe) return std::unexpected(std::move(probe.error()));
   uffdio_api api{.api = UFFD_API, .features = 0, .ioctls = 0};
@@ -64,12 +66,20 @@ Result<PageGuard> PageGuard::open() {
   ::close(probe->fd);
   if (probed != 0)
     return fail(EOPNOTSUPP, fmt::format("the kernel's userfaultfd has an unknown version: errno {}", probed));
+  known.store(api.features & kWanted, std::memory_order_relaxed);
+  return api.features & kWanted;
+}
 
+}  // namespace
+
+Result<PageGuard> PageGuard::open() {
+  const auto supported = kernel_features();
+  if (!supported) return std::unexpected(supported.error());
+  const uint64_t features = *supported;
   auto opened = open_descriptor_or_say();
   if (!opened) return std::unexpected(std::move(opened.error()));
-  const uint64_t features = api.features & kWanted;
   PageGuard guard(opened->fd, features, opened->kernel_waits);
-  api = {.api = UFFD_API, .features = features, .ioctls = 0};
+  uffdio_api api{.api = UFFD_API, .features = features, .ioctls = 0};
   if (const int code = call(guard.fd_, UFFDIO_API, &api); code != 0) {
     return fail(code, fmt::format("userfaultfd refused features {:#x} with errno {}", features, code));
   }

@@ -12,13 +12,16 @@
 
 #include <uroce/error.h>
 
+#include "sharing/mapped_files.h"
+
 namespace uroce::sharing {
 
-/// A run of bytes of one file. Sharing owns the descriptor and keeps it open while the file is mapped.
+/// A run of bytes of one file.
 struct SharedSegment {
-  int fd = -1;
+  int fd = -1;             ///< open while a copy of this, or its moved pages, are there
   uint64_t offset = 0;     ///< of the first byte in the file, a multiple of the page size
   std::size_t length = 0;  ///< a multiple of the page size
+  FileDescriptor file{};   ///< not for moved pages, whose descriptor is the library's
 };
 
 /// All ranges that this process has made shareable. There is one per process. Any thread.

@@ -50,9 +50,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   reader(header);
   using namespace message;
   if (reader.good()) {
-    check_all<Hello, OpenDevice, RegisterMemory, ReregisterMemory, CreateCq, ResizeCq, CreateSrq, CreateQp, ModifyQp,
-              CreateAddressHandle, Multicast, Destroy, ListClients, ListObjects, Handle, Empty, CmCreateId, CmBind,
-              CmResolve, CmListen, CmTerms, CmReject, CmQpAttr, CmSetOption, CmGroup, CmMigrate>(reader.rest());
+    check_all<Hello, OpenDevice, RegisterMemory, ReregisterMemory, CreateCq, ResizeCq, CreateSrq, ResizeSrq, CreateQp,
+              ModifyQp, CreateAddressHandle, Multicast, Destroy, ListClients, ListObjects, Handle, Empty, CmCreateId,
+              CmBind, CmResolve, CmListen, CmTerms, CmReject, CmQpAttr, CmSetOption, CmGroup, CmMigrate>(reader.rest());
   }
   // And what a daemon may say to a client.
   message::Reader from_daemon(bytes);
@@ -60,8 +60,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   from_daemon(reply);
   if (from_daemon.good()) {
     check_all<HelloReply, OpenDeviceReply, RegisterMemoryReply, CreateCqReply, ResizeCqReply, CreateSrqReply,
-              CreateQpReply, CreateAddressHandleReply, QpAttr, Counters, Clock, LinkUp, ClientRows, ObjectRows,
-              CmChannelReply, CmEventsReply, CmInfoReply, ModifyStep>(from_daemon.rest());
+              ResizeSrqReply, CreateQpReply, CreateAddressHandleReply, QpAttr, Counters, Clock, LinkUp, ClientRows,
+              ObjectRows, CmChannelReply, CmEventsReply, CmInfoReply, ModifyStep>(from_daemon.rest());
   }
   return 0;
 }

@@ -1,8 +1,14 @@
 #!/usr/bin/env python3
 """Debian's ibverbs-utils and perftest, unchanged, under uroce-run."""
 
+import os
+import re
+import unittest
+
 import harness
 import verbs
+
+REACH = harness.BUILD / "tests" / "system" / "clients" / "client_reach"
 
 
 class Tools(verbs.Case):
@@ -101,6 +107,34 @@ class Perftest(verbs.Case):
 
     def test_report_in_gigabits(self):
         self.run_all(self.BANDWIDTH, "--report_gbits", "-s", "65536")
+
+
+class Reach(verbs.Case):
+    """All that ibv_query_device() promises is there, to the last object."""
+
+    def start_daemon(self):
+        self.directory.chmod(0o755)
+        return super().start_daemon()
+
+    def reach(self, *command):
+        output = self.finish(self.under(*command, REACH), 240)
+        found = {kind: (int(promised), int(got)) for kind, promised, got
+                 in re.findall(r"^(\w+) promised (\d+) got (\d+)$", output, re.M)}
+        self.assertEqual(set(found), {"pd", "cq", "srq", "mr", "empty_mr", "qp"}, output)
+        self.assertNotRegex(output, "failed|cannot")
+        for kind, (promised, got) in found.items():
+            self.assertEqual(got, promised, f"{kind}\n{output}")
+            self.assertGreater(promised, 500, kind)
+
+    def test_of_an_ordinary_user(self):
+        if os.geteuid() == 0:
+            self.reach("setpriv", "--reuid=1001", "--clear-groups")
+        else:
+            self.reach()
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root has what is kept for root")
+    def test_of_root(self):
+        self.reach()
 
 
 if __name__ == "__main__":

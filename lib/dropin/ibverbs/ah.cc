@@ -31,12 +31,14 @@ extern "C" {
 ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   AddressVector av;
   if (const int error = convert(*attr, av); error != 0) return failed_null(error);
+  if (check_live(pd, EINVAL) != 0) return nullptr;
   auto made = of(pd)->domain().create_address_handle(av);
   if (!made) return report_null(made.error());
   return new VerbsAh(of(pd), std::move(*made));
 }
 
 int ibv_destroy_ah(ibv_ah* ah) {
+  if (const int error = check_live(ah, ENOENT); error != 0) return error;
   delete of(ah);
   return 0;
 }
@@ -69,10 +71,12 @@ ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, uint8_t port
 }
 
 int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t /*lid*/) {
+  if (const int error = check_live(qp, EINVAL); error != 0) return error;
   return code_of(of(qp)->api.attach_multicast(gid_of(*gid)));
 }
 
 int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t /*lid*/) {
+  if (const int error = check_live(qp, EINVAL); error != 0) return error;
   return code_of(of(qp)->api.detach_multicast(gid_of(*gid)));
 }
 

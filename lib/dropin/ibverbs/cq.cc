@@ -120,6 +120,7 @@ int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
 VerbsCq* make_cq(ibv_context* context, int entries, void* cq_context, ibv_comp_channel* channel, int vector,
                  bool locked) {
   if (entries < 1 || vector < 0 || vector >= context->num_comp_vectors) return failed_null(EINVAL);
+  if (channel != nullptr && check_live(channel, EINVAL) != 0) return nullptr;
   const auto asked = static_cast<uint32_t>(entries);
   const uint32_t capacity = std::max(asked, std::min(kLeastCapacity, of(context)->info().max_cqe));
   auto made =
@@ -141,6 +142,7 @@ VerbsCq* make_cq(ibv_context* context, int entries, void* cq_context, ibv_comp_c
     ++channel->refcnt;
     pthread_mutex_unlock(&context->mutex);
   }
+  cq->live.begin(ObjectKind::cq, cq, cq->handle);
   publish(context, &SharedContext::cqs, cq->handle, cq);
   return cq;
 }
@@ -157,6 +159,7 @@ ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* cq_context, ibv_c
 }
 
 int ibv_resize_cq(ibv_cq* ibcq, int entries) {
+  if (const int error = check_live(ibcq, EINVAL); error != 0) return error;
   VerbsCq& cq = *of(ibcq);
   if (entries < 1 || entries > static_cast<int>(cq.ref->info().max_cqe)) return failed(EINVAL);
   const std::lock_guard guard(cq.lock);
@@ -172,8 +175,9 @@ int ibv_resize_cq(ibv_cq* ibcq, int entries) {
 }
 
 int ibv_destroy_cq(ibv_cq* ibcq) {
+  if (const int error = check_live(ibcq, ENOENT); error != 0) return error;
   VerbsCq* cq = of(ibcq);
-  if (cq->users.any()) return EBUSY;
+  if (cq->users.any()) return failed(EBUSY);
   withdraw(cq->context, &SharedContext::cqs, cq->handle);
   wait_for_acks(cq->mutex, cq->cond, cq->comp_events_completed, cq->completions_delivered);
   wait_for_acks(cq->mutex, cq->cond, cq->async_events_completed, cq->events_delivered);

@@ -107,11 +107,12 @@ ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
 }
 
 int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
+  if (const int error = check_live(channel, EINVAL); error != 0) return error;
   pthread_mutex_t& mutex = channel->context->mutex;
   pthread_mutex_lock(&mutex);
   const bool used = channel->refcnt != 0;
   pthread_mutex_unlock(&mutex);
-  if (used) return EBUSY;
+  if (used) return failed(EBUSY);
   delete static_cast<VerbsChannel*>(channel);
   return 0;
 }

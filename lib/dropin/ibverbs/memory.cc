@@ -27,6 +27,7 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t length, uint64_t 
   int error = 0;
   const AccessFlags flags = access_flags(access, error);
   if (error != 0) return failed_null(error);
+  if (check_live(pd, EINVAL) != 0) return nullptr;
   if (flags.has(Access::zero_based)) iova = 0;
   auto region = of(pd)->domain().register_memory(address, length, flags.without(Access::zero_based), iova);
   if (!region) return report_null(region.error());
@@ -55,7 +56,7 @@ ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) {
 
 int dealloc_td(ibv_td* td) {
   auto* thread = static_cast<VerbsTd*>(td);
-  if (thread->users.any()) return EBUSY;
+  if (thread->users.any()) return failed(EBUSY);
   delete thread;
   return 0;
 }
@@ -64,6 +65,7 @@ ibv_pd* alloc_parent_domain(ibv_context* /*context*/, ibv_parent_domain_init_att
   // Allocators of a parent domain are for queues in the application's memory; here queues are in shared memory.
   constexpr uint32_t kKnown = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
   if (attr->pd == nullptr || (attr->comp_mask & ~kKnown) != 0) return failed_null(EINVAL);
+  if (check_live(attr->pd, EINVAL) != 0) return nullptr;
   return new VerbsPd(of(attr->pd), static_cast<VerbsTd*>(attr->td));
 }
 
@@ -83,7 +85,8 @@ ibv_pd* ibv_alloc_pd(ibv_context* context) {
 }
 
 int ibv_dealloc_pd(ibv_pd* pd) {
-  if (of(pd)->users.any()) return EBUSY;
+  if (const int error = check_live(pd, ENOENT); error != 0) return error;
+  if (of(pd)->users.any()) return failed(EBUSY);
   if (of(pd)->parent == nullptr) withdraw(pd->context, &SharedContext::pds, pd->handle);
   delete of(pd);
   return 0;
@@ -119,11 +122,18 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* /*pd*/, uint64_t /*offset*/, std::size_t /*len
 }
 
 int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t length, int access) {
-  int error = check_rereg(flags, pd, address, length, access);
-  const AccessFlags wanted = error == 0 ? access_flags(static_cast<unsigned>(access), error) : AccessFlags{};
-  if (error != 0) {
+  if (const int error = check_rereg(flags, pd, address, length, access); error != 0) {
     errno = error;
     return IBV_REREG_MR_ERR_INPUT;
+  }
+  // From here on the device refuses, as the kernel's would: ibv_rereg_mr(3) has another result for that.
+  int error = check_live(mr, EINVAL);
+  if (error == 0 && (flags & IBV_REREG_MR_CHANGE_PD) != 0) error = check_live(pd, EINVAL);
+  if (error != 0) return IBV_REREG_MR_ERR_CMD;
+  const AccessFlags wanted = access_flags(static_cast<unsigned>(access), error);
+  if (error != 0) {
+    errno = error;
+    return IBV_REREG_MR_ERR_CMD;
   }
   const bool moved = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
   const bool given = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
@@ -132,8 +142,7 @@ int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t l
                                               (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? &wanted : nullptr);
   if (!changed) {
     report(changed.error());
-    // Nothing changed: the API checks before it touches the region.
-    return IBV_REREG_MR_ERR_INPUT;
+    return IBV_REREG_MR_ERR_CMD;
   }
   if (moved) {
     mr->addr = address;
@@ -149,6 +158,7 @@ int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t l
 }
 
 int ibv_dereg_mr(ibv_mr* mr) {
+  if (const int error = check_live(mr, ENOENT); error != 0) return error;
   if (const int error = check_unbound(*static_cast<VerbsMr*>(mr)); error != 0) return error;
   withdraw(mr->context, &SharedContext::mrs, mr->handle);
   delete static_cast<VerbsMr*>(mr);

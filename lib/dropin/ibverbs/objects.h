@@ -15,6 +15,7 @@
 
 #include "dropin/common/report.h"
 #include "dropin/ibverbs/api.h"
+#include "dropin/ibverbs/live_objects.h"
 #include "dropin/ibverbs/poll_backoff.h"
 #include "dropin/ibverbs/spinlock.h"
 #include "dropin/ibverbs/wall_clock.h"
@@ -144,6 +145,7 @@ struct VerbsPd : ibv_pd {
       : ibv_pd{}, ref(importer), parent(imported), of_parent(&imported->users), of_td(nullptr) {
     context = importer;
     handle = imported->handle;
+    live.begin(ObjectKind::pd, this, handle);
   }
 
   ContextRef ref;
@@ -153,6 +155,7 @@ struct VerbsPd : ibv_pd {
   Users users;
   UseOf of_parent;
   UseOf of_td;
+  Live live;
 
   ProtectionDomain& domain() { return parent != nullptr ? parent->domain() : *api; }
   bool shared_by_threads() const { return td == nullptr; }
@@ -161,6 +164,7 @@ struct VerbsPd : ibv_pd {
   void init(ibv_context* owner) {
     context = owner;
     handle = ref->shared->next_handle++;
+    live.begin(ObjectKind::pd, this, handle);
   }
 };
 
@@ -174,10 +178,12 @@ struct VerbsMr : ibv_mr {
     handle = ref->shared->next_handle++;
     lkey = api.lkey();
     rkey = api.rkey();
+    live.begin(ObjectKind::mr, this, handle);
   }
   ContextRef ref;
   MemoryRegion api;
   std::optional<UseOf> of_pd;
+  Live live;
 };
 
 /// `fd` is an epoll descriptor over the API's: its O_NONBLOCK is the application's, and reading it by mistake takes no
@@ -187,10 +193,12 @@ struct VerbsChannel : ibv_comp_channel {
       : ibv_comp_channel{}, ref(owner), api(std::move(made)) {
     context = owner;
     fd = outer;
+    live.begin(ObjectKind::channel, this, 0);
   }
   ~VerbsChannel();
   ContextRef ref;
   CompletionChannel api;
+  Live live;
 };
 
 struct VerbsCq : ibv_cq_ex {
@@ -208,6 +216,7 @@ struct VerbsCq : ibv_cq_ex {
   uint32_t completions_delivered = 0;
   uint32_t events_delivered = 0;
   ibv_moderate_cq moderation{};
+  Live live;
 };
 
 inline VerbsCq* of(ibv_cq_ex* cq) { return static_cast<VerbsCq*>(cq); }
@@ -227,6 +236,7 @@ struct VerbsSrq : ibv_srq {
   Users users;
   uint32_t events_delivered = 0;
   ibv_srq_attr attr{};
+  Live live;
 };
 
 inline VerbsSrq* of(ibv_srq* srq) { return static_cast<VerbsSrq*>(srq); }
@@ -249,9 +259,15 @@ struct VerbsQp : ibv_qp_ex {
   UseOf of_pd, of_send, of_recv, of_srq;
   bool signal_all = false;
   bool extended = false;  ///< made with send_ops_flags: ibv_wr_*() may be used
-  WrList list;            ///< between ibv_wr_start() and ibv_wr_complete()
+  struct Bind {
+    ibv_mw* mw;
+    uint32_t rkey;
+  };
+  WrList list;              ///< between ibv_wr_start() and ibv_wr_complete()
+  std::vector<Bind> binds;  ///< of the list: the windows' rkeys once it is posted
   uint32_t events_delivered = 0;
   ibv_ece ece{};
+  Live live;
 };
 
 inline VerbsQp* of(ibv_qp_ex* qp) { return static_cast<VerbsQp*>(qp); }
@@ -263,10 +279,12 @@ struct VerbsAh : ibv_ah {
     context = domain->context;
     pd = domain;
     handle = api.id();
+    live.begin(ObjectKind::ah, this, handle);
   }
   ContextRef ref;
   AddressHandle api;
   UseOf of_pd;
+  Live live;
 };
 
 inline VerbsAh* of(ibv_ah* ah) { return static_cast<VerbsAh*>(ah); }

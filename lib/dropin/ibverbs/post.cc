@@ -26,7 +26,7 @@ int convert(ibv_qp_type type, const ibv_send_wr& from, SendRequest& to) {
   if (type == IBV_QPT_UD) {
     if (from.wr.ud.ah == nullptr) return EINVAL;
     to.ah = of(from.wr.ud.ah)->handle;
-    to.remote_qpn = from.wr.ud.remote_qpn;
+    to.remote_qpn = from.wr.ud.remote_qpn & kQpnMask;
     to.remote_qkey = from.wr.ud.remote_qkey;
   }
   switch (from.opcode) {
@@ -59,6 +59,11 @@ int convert(ibv_qp_type type, const ibv_send_wr& from, SendRequest& to) {
   return 0;
 }
 
+/// After the post: the window has its new rkey.
+void note_posted(const ibv_send_wr& wr) {
+  if (wr.opcode == IBV_WR_BIND_MW) wr.bind_mw.mw->rkey = bound_rkey(*wr.bind_mw.mw, wr.bind_mw.rkey);
+}
+
 /// Posts up to kBurst requests with one doorbell. `wr` moves to the first that was not posted.
 int post_burst(VerbsQp& qp, ibv_send_wr*& wr) {
   std::array<SendRequest, kBurst> burst;
@@ -70,7 +75,7 @@ int post_burst(VerbsQp& qp, ibv_send_wr*& wr) {
   }
   int error = 0;
   const std::size_t posted = count == 0 ? 0 : qp.api.post_send(std::span(burst).first(count), &error);
-  for (std::size_t i = 0; i < posted; ++i) wr = wr->next;
+  for (std::size_t i = 0; i < posted; ++i, wr = wr->next) note_posted(*wr);
   return error != 0 ? error : refused;
 }
 
@@ -84,6 +89,7 @@ int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad) {
     SendRequest request;
     error = convert(ibqp->qp_type, *wr, request);
     if (error == 0) error = qp.api.post_send(request);
+    if (error == 0) note_posted(*wr);
   } else {
     while (error == 0 && wr != nullptr) error = post_burst(qp, wr);
   }

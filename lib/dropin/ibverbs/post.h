@@ -15,6 +15,9 @@ inline std::span<const Sge> as_sges(const ibv_sge* list, std::size_t count) {
   return {reinterpret_cast<const Sge*>(list), count};
 }
 
+/// Devices ignore the bits of a datagram's destination above the 24 of a QPN; programs pack other things there.
+inline constexpr uint32_t kQpnMask = 0xffffff;
+
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);
 

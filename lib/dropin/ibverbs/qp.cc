@@ -17,6 +17,10 @@ namespace {
 VerbsQp* make_qp(ibv_pd* pd, ibv_qp_init_attr& attr) {
   if (!is_served(attr.qp_type)) return failed_null(EOPNOTSUPP);
   if (attr.send_cq == nullptr || attr.recv_cq == nullptr) return failed_null(EINVAL);
+  if (check_live(pd, EINVAL) != 0 || check_live(attr.send_cq, EINVAL) != 0 || check_live(attr.recv_cq, EINVAL) != 0 ||
+      (attr.srq != nullptr && check_live(attr.srq, EINVAL) != 0)) {
+    return nullptr;
+  }
   VerbsCq* send = of(attr.send_cq);
   VerbsCq* recv = of(attr.recv_cq);
   VerbsSrq* srq = attr.srq != nullptr ? of(attr.srq) : nullptr;
@@ -47,6 +51,7 @@ VerbsQp* make_qp(ibv_pd* pd, ibv_qp_init_attr& attr) {
   if (srq != nullptr) attr.cap.max_recv_wr = attr.cap.max_recv_sge = 0;
   qp->list.set_limits(attr.cap.max_send_sge, attr.cap.max_inline_data);
   fill_wr_operations(*qp);
+  qp->live.begin(ObjectKind::qp, qp, base.handle);
   publish(pd->context, &SharedContext::qps, base.qp_num, qp);
   return qp;
 }
@@ -88,6 +93,7 @@ ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
 ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) { return of(qp)->extended ? of(qp) : nullptr; }
 
 int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
+  if (const int error = check_live(qp, EINVAL); error != 0) return error;
   QpAttr wanted;
   if (const int error = convert(*attr, mask, wanted); error != 0) return failed(error);
   const auto changed = of(qp)->api.modify(wanted, QpAttrMask::from_bits(static_cast<uint32_t>(mask)));
@@ -97,6 +103,7 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
 }
 
 int ibv_query_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init) {
+  if (const int error = check_live(ibqp, EINVAL); error != 0) return error;
   VerbsQp& qp = *of(ibqp);
   const auto asked = qp.api.query();
   if (!asked) return report(asked.error());
@@ -113,8 +120,9 @@ int ibv_query_qp_data_in_order(ibv_qp* /*qp*/, ibv_wr_opcode /*op*/, uint32_t /*
 }
 
 int ibv_destroy_qp(ibv_qp* ibqp) {
+  if (const int error = check_live(ibqp, ENOENT); error != 0) return error;
   VerbsQp* qp = of(ibqp);
-  withdraw(ibqp->context, &SharedContext::qps, ibqp->qp_num);
+  withdraw(ibqp->context, &SharedContext::qps, qp->api.qpn());
   wait_for_acks(ibqp->mutex, ibqp->cond, ibqp->events_completed, qp->events_delivered);
   pthread_cond_destroy(&ibqp->cond);
   pthread_mutex_destroy(&ibqp->mutex);

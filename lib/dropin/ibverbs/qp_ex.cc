@@ -64,6 +64,7 @@ void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info
   SendRequest request = begin(qp, WrOpcode::bind_mw);
   if (const int error = to_bind(mw, rkey, *info, request.bind); error != 0) return of(qp)->list.fail(error);
   of(qp)->list.add(request);
+  if (of(qp)->list.error() == 0) of(qp)->binds.push_back({mw, request.bind.rkey});
 }
 void send_tso(ibv_qp_ex* qp, void* /*header*/, uint16_t /*size*/, uint16_t /*mss*/) { of(qp)->list.fail(EOPNOTSUPP); }
 void atomic_write(ibv_qp_ex* qp, uint32_t /*rkey*/, uint64_t /*address*/, const void* /*value*/) {
@@ -75,7 +76,7 @@ void set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, uint32_t qpn, uint32_t qkey) {
   SendRequest* request = of(qp)->list.current();
   if (request == nullptr || ah == nullptr) return of(qp)->list.fail(EINVAL);
   request->ah = of(ah)->handle;
-  request->remote_qpn = qpn;
+  request->remote_qpn = qpn & kQpnMask;
   request->remote_qkey = qkey;
 }
 void set_inline_data(ibv_qp_ex* qp, void* bytes, std::size_t length) {
@@ -98,11 +99,15 @@ void set_sge_list(ibv_qp_ex* qp, std::size_t count, const ibv_sge* list) {
 void wr_start(ibv_qp_ex* qp) {
   of(qp)->send_lock.lock();
   of(qp)->list.clear();
+  of(qp)->binds.clear();
 }
 int wr_complete(ibv_qp_ex* ibqp) {
   VerbsQp& qp = *of(ibqp);
   int error = qp.list.error();
   if (error == 0) qp.api.post_send(qp.list.requests(), &error);
+  if (error == 0) {
+    for (const auto& [mw, rkey] : qp.binds) mw->rkey = rkey;
+  }
   qp.send_lock.unlock();
   return error;
 }

@@ -19,7 +19,6 @@ constexpr uint8_t kSpeed25G = 32;
 constexpr uint8_t kPhysPolling = 2;
 constexpr uint8_t kPhysLinkUp = 5;
 constexpr uint32_t kGrhRequired = 1;
-constexpr int kManyDomains = 65536;  // a domain costs the device nothing
 
 int to_int(uint64_t value) {
   return static_cast<int>(std::min<uint64_t>(value, static_cast<uint64_t>(std::numeric_limits<int>::max())));
@@ -39,7 +38,7 @@ void fill_limits(const DeviceInfo& info, ibv_device_attr& out) {
   out.max_cqe = to_int(info.max_cqe);
   out.max_mr = to_int(info.max_mr);
   out.max_mw = to_int(info.max_mw);
-  out.max_pd = kManyDomains;
+  out.max_pd = to_int(info.max_pd);
   out.max_ah = to_int(info.max_ah);
   out.max_qp_rd_atom = to_int(info.max_rd_atomic);
   out.max_qp_init_rd_atom = out.max_qp_rd_atom;
@@ -65,7 +64,7 @@ ibv_device_attr attributes(const VerbsContext& context) {
   out.hw_ver = 1;
   out.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_PORT_ACTIVE_EVENT |
                          IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_MEM_MGT_EXTENSIONS |
-                         IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+                         IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_SRQ_RESIZE;
   out.atomic_cap = IBV_ATOMIC_HCA;
   out.max_pkeys = 1;
   out.local_ca_ack_delay = 15;

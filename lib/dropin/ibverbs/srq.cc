@@ -5,6 +5,20 @@
 
 namespace uroce::dropin {
 
+namespace {
+
+/// 0, or an errno value. Posts wait meanwhile.
+int resize(VerbsSrq& srq, uint32_t max_wr) {
+  const std::lock_guard guard(srq.lock);
+  const auto resized = srq.api.resize(max_wr);
+  if (!resized) return report(resized.error());
+  const std::lock_guard lock(srq.ref->shared->mutex);
+  srq.attr.max_wr = srq.api.max_wr();
+  return 0;
+}
+
+}  // namespace
+
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   return post_receives(of(srq)->api, of(srq)->lock, wr, bad);
 }
@@ -28,6 +42,7 @@ using namespace uroce::dropin;
 extern "C" {
 
 ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
+  if (check_live(pd, EINVAL) != 0) return nullptr;
   const ibv_srq_attr& asked = init->attr;
   auto made = of(pd->context)->api.create_srq(of(pd)->domain(), asked.max_wr, asked.max_sge);
   if (!made) return report_null(made.error());
@@ -39,6 +54,7 @@ ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
   srq->attr = {srq->api.max_wr(), srq->api.max_sge(), 0};
   pthread_mutex_init(&srq->mutex, nullptr);
   pthread_cond_init(&srq->cond, nullptr);
+  srq->live.begin(ObjectKind::srq, srq, srq->handle);
   publish(pd->context, &SharedContext::srqs, srq->handle, srq);
   init->attr.max_wr = srq->attr.max_wr;
   init->attr.max_sge = srq->attr.max_sge;
@@ -46,8 +62,11 @@ ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
 }
 
 int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
+  if (const int error = check_live(srq, EINVAL); error != 0) return error;
   if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0) return failed(EINVAL);
-  if ((mask & IBV_SRQ_MAX_WR) != 0) return failed(EOPNOTSUPP);  // device_cap_flags has no SRQ_RESIZE
+  if ((mask & IBV_SRQ_MAX_WR) != 0) {
+    if (const int error = resize(*of(srq), attr->max_wr); error != 0) return error;
+  }
   if ((mask & IBV_SRQ_LIMIT) == 0) return 0;
   const std::lock_guard lock(of(srq->context)->shared->mutex);
   const auto set = of(srq)->api.set_limit(attr->srq_limit);
@@ -57,14 +76,16 @@ int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
 }
 
 int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
+  if (const int error = check_live(srq, EINVAL); error != 0) return error;
   const std::lock_guard lock(of(srq->context)->shared->mutex);
   *attr = of(srq)->attr;
   return 0;
 }
 
 int ibv_destroy_srq(ibv_srq* ibsrq) {
+  if (const int error = check_live(ibsrq, ENOENT); error != 0) return error;
   VerbsSrq* srq = of(ibsrq);
-  if (srq->users.any()) return EBUSY;
+  if (srq->users.any()) return failed(EBUSY);
   withdraw(srq->context, &SharedContext::srqs, srq->handle);
   wait_for_acks(srq->mutex, srq->cond, srq->events_completed, srq->events_delivered);
   pthread_cond_destroy(&srq->cond);

@@ -16,6 +16,7 @@ constexpr unsigned kOfRegion =
 
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
   if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) return failed_null(EINVAL);
+  if (check_live(pd, EINVAL) != 0) return nullptr;
   auto made = of(pd)->domain().create_memory_window(static_cast<WindowType>(type));
   if (!made) return report_null(made.error());
   auto* window = new Mw(of(pd), std::move(*made));
@@ -24,14 +25,17 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
 }
 
 int dealloc_mw(ibv_mw* mw) {
+  if (const int error = check_live(mw, ENOENT); error != 0) return error;
   delete static_cast<Mw*>(mw);
   return 0;
 }
 
+uint32_t bound_rkey(const ibv_mw& mw, uint32_t rkey) { return (mw.rkey & ~0xffu) | (rkey & 0xff); }
+
 int to_bind(const ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info, WindowBind& to) {
   if (mw == nullptr || (info.mr == nullptr && info.length != 0)) return EINVAL;
   if ((info.mw_access_flags & ~(kRemote | kOfRegion)) != 0) return EINVAL;
-  to.rkey = rkey;
+  to.rkey = bound_rkey(*mw, rkey);
   to.lkey = info.mr != nullptr ? info.mr->lkey : 0;
   to.addr = info.addr;
   to.length = info.length;

@@ -33,7 +33,10 @@ TakeRecv take_recv(Context& ctx, Qp& qp) {
 }
 
 WcStatus place_received(const Context& ctx, const Qp& qp, uint64_t offset, std::span<const std::byte> payload) {
-  return scatter(ctx, qp, {qp.cold->recv_sges.data(), qp.rx.recv_num_sge}, offset, payload);
+  const QpCold& cold = *qp.cold;
+  // 10.2.9: the memory of a shared queue's receives is of the queue's domain, whichever the queue pair has.
+  const memory::PdId pd = cold.srq != nullptr ? cold.srq->pd : qp.pd;
+  return scatter(ctx, pd, {cold.recv_sges.data(), qp.rx.recv_num_sge}, offset, payload);
 }
 
 Outcome complete_recv(Context& ctx, Qp& qp, const queues::Cqe& cqe, bool solicited) {

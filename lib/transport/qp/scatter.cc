@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "transport/qp/translate.h"
-
 namespace uroce::transport {
 
-WcStatus scatter(const Context& ctx, const Qp& qp, std::span<const Sge> sges, uint64_t offset,
+WcStatus scatter(const Context& ctx, memory::PdId pd, std::span<const Sge> sges, uint64_t offset,
                  std::span<const std::byte> payload) {
   for (const Sge& sge : sges) {
     if (payload.empty()) break;
@@ -16,7 +14,7 @@ WcStatus scatter(const Context& ctx, const Qp& qp, std::span<const Sge> sges, ui
       continue;
     }
     const std::size_t piece = std::min<std::size_t>(payload.size(), sge.length - offset);
-    const auto place = translate(ctx, qp, sge.lkey, sge.addr + offset, piece, Access::local_write);
+    const auto place = ctx.regions.translate(sge.lkey, pd, sge.addr + offset, piece, Access::local_write);
     if (place.result != memory::AccessResult::ok) return WcStatus::local_protection_error;
     std::memcpy(place.host, payload.data(), piece);
     payload = payload.subspan(piece);

@@ -80,6 +80,16 @@ void expect_next(Qp& qp, uint32_t packets) {
 // C9-148: the MSN counts a message when it is executed. For a READ, too, that is before its response is sent.
 uint32_t count_message(Qp& qp) { return qp.rx.msn = (qp.rx.msn + 1) & Psn::kMask; }
 
+// 9.9.3, class C: the receive that the immediate data would complete ends with the error; the others are flushed.
+Checked reject_write(Context& ctx, Qp& qp, const wire::Packet& packet, NakCode code) {
+  const Psn psn = packet.bth.psn;
+  const bool access = code == NakCode::remote_access;
+  if (access) count_guess(ctx, packet, Guess::rkey);
+  const bool takes = packet.op().flags.has(Op::takes_recv) && take_recv(ctx, qp) != TakeRecv::empty;
+  if (!takes) return reject(qp, psn, code);
+  return reject_recv(ctx, qp, psn, access ? WcStatus::remote_access_error : WcStatus::remote_invalid_request, code);
+}
+
 Outcome finish_message(Context& ctx, Qp& qp, const wire::Packet& packet, WcOpcode opcode) {
   auto& rx = qp.rx;
   count_message(qp);
@@ -95,6 +105,18 @@ Outcome finish_message(Context& ctx, Qp& qp, const wire::Packet& packet, WcOpcod
   return complete_recv(ctx, qp, cqe, packet.bth.solicited);
 }
 
+// 9.9.3, class J: a SEND whose key cannot be invalidated has arrived. It is acknowledged and gets no NAK. The error
+// shows on this side alone: the receive fails, and the connection ends. So do Linux rxe (RESPST_ERR_INVALIDATE_RKEY)
+// and 9.4.1.1.3, which has the key invalidated after the message's data are placed.
+Checked fail_invalidation(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  count_guess(ctx, packet, Guess::rkey);
+  count_message(qp);
+  expect_next(qp, 1);
+  Outcome out = complete_recv_with_error(ctx, qp, WcStatus::remote_invalid_request);
+  if (packet.bth.ack_request) out |= queue_ack(qp, packet.bth.psn);
+  return {Step::stop, out | Outcome::fail(Failure::responder, AsyncEventType::qp_access_error)};
+}
+
 Checked execute_send(Context& ctx, Qp& qp, const wire::Packet& packet) {
   auto& rx = qp.rx;
   const wire::OpFlags op = packet.op().flags;
@@ -107,8 +129,7 @@ Checked execute_send(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (placed == WcStatus::local_length_error) return reject_recv(ctx, qp, psn, placed, NakCode::invalid_request);
   if (placed != WcStatus::success) return reject_recv(ctx, qp, psn, placed, NakCode::remote_operational);
   if (op.has(Op::ieth) && ctx.regions.invalidate(packet.imm, qp.pd, qp.qpn) != memory::AccessResult::ok) {
-    // 9.4.1.1.3: a key that cannot be invalidated is a remote access error.
-    return reject_key(ctx, qp, packet);
+    return fail_invalidation(ctx, qp, packet);
   }
   rx.received += static_cast<uint32_t>(packet.payload.size());
   rx.message = Recv::send;
@@ -122,16 +143,16 @@ Checked execute_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (op.has(Op::first)) {
     switch (begin_write(ctx, qp, packet.reth)) {
       case WriteTarget::ok: break;
-      case WriteTarget::too_long: return reject(qp, psn, NakCode::invalid_request);
-      case WriteTarget::no_access: return reject_key(ctx, qp, packet);
+      case WriteTarget::too_long: return reject_write(ctx, qp, packet, NakCode::invalid_request);
+      case WriteTarget::no_access: return reject_write(ctx, qp, packet, NakCode::remote_access);
     }
   }
   const uint32_t length = static_cast<uint32_t>(packet.payload.size());
-  if (!payload_fits_reth(qp, op, length)) return reject(qp, psn, NakCode::invalid_request);
+  if (!payload_fits_reth(qp, op, length)) return reject_write(ctx, qp, packet, NakCode::invalid_request);
   memory::Translation place{};
   if (length > 0) {
     place = next_write_place(ctx, qp, length);
-    if (place.result != memory::AccessResult::ok) return reject_key(ctx, qp, packet);
+    if (place.result != memory::AccessResult::ok) return reject_write(ctx, qp, packet, NakCode::remote_access);
   }
   if (op.has(Op::takes_recv)) {
     if (const Checked taken = need_recv(ctx, qp, psn); taken.step == Step::stop) return taken;

@@ -25,7 +25,7 @@ bool read_response_fits(const Qp& qp, const SendSlot& slot, const wire::Packet& 
 // Places bytes at `offset` of the request's own scatter list.
 WcStatus fill(const Context& ctx, const Qp& qp, const SendSlot& slot, uint32_t offset,
               std::span<const std::byte> bytes) {
-  const WcStatus status = scatter(ctx, qp, {slot.sges(), slot.num_sge}, offset, bytes);
+  const WcStatus status = scatter(ctx, qp.pd, {slot.sges(), slot.num_sge}, offset, bytes);
   return status == WcStatus::success ? status : WcStatus::local_protection_error;
 }
 

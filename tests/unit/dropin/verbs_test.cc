@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "base/wr_opcodes.h"
 #include "pair.h"
@@ -152,9 +153,24 @@ TEST_F(Pair, EachCompletionMakesRoomForARequest) {
 }
 
 TEST_F(Pair, ObjectsInUseStay) {
-  EXPECT_EQ(ibv_dealloc_pd(pd_), EBUSY);
-  EXPECT_EQ(ibv_destroy_cq(cq_), EBUSY);
-  EXPECT_EQ(ibv_destroy_comp_channel(channel_), EBUSY);
+  const auto expect_busy = [](int result) {
+    EXPECT_EQ(result, EBUSY);
+    EXPECT_EQ(std::exchange(errno, 0), EBUSY);
+  };
+  errno = 0;
+  expect_busy(ibv_dealloc_pd(pd_));
+  expect_busy(ibv_destroy_cq(cq_));
+  expect_busy(ibv_destroy_comp_channel(channel_));
+  ibv_td_init_attr of_td{};
+  ibv_td* td = ibv_alloc_td(context_, &of_td);
+  ibv_parent_domain_init_attr of_parent{};
+  of_parent.pd = pd_;
+  of_parent.td = td;
+  ibv_pd* parent = ibv_alloc_parent_domain(context_, &of_parent);
+  ASSERT_NE(parent, nullptr);
+  expect_busy(ibv_dealloc_td(td));
+  EXPECT_EQ(ibv_dealloc_pd(parent), 0);
+  EXPECT_EQ(ibv_dealloc_td(td), 0);
 }
 
 TEST_F(Pair, QueryReturnsTheAttributesSet) {

@@ -59,6 +59,65 @@ TEST_F(Windows, Type1HasItsOwnCallWhichGivesANewKey) {
   EXPECT_EQ(ibv_dealloc_mw(mw), 0);
 }
 
+// Providers take the window from the request, and of the rkey the low 8 bits alone.
+TEST_F(Windows, Type2TakesTheLowBitsOfTheRkeyAndTellsTheKeyInForce) {
+  ibv_mw* mw = ibv_alloc_mw(pd_, IBV_MW_TYPE_2);
+  ASSERT_NE(mw, nullptr);
+  const uint32_t window = mw->rkey & ~0xffu;
+  for (const uint32_t rkey : {0x11u, ~window | 0x22u, ibv_inc_rkey(mw->rkey)}) {
+    ASSERT_EQ(post_bind(mw, rkey), 0);
+    EXPECT_EQ(mw->rkey, window | (rkey & 0xff));
+    auto done = poll(1);
+    ASSERT_EQ(done.size(), 1u);
+    EXPECT_EQ(done[0].status, IBV_WC_SUCCESS) << std::hex << rkey;
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_LOCAL_INV;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.invalidate_rkey = mw->rkey;
+    ibv_send_wr* bad = nullptr;
+    ASSERT_EQ(ibv_post_send(qp_[0], &wr, &bad), 0);
+    done = poll(1);
+    ASSERT_EQ(done.size(), 1u);
+    EXPECT_EQ(done[0].status, IBV_WC_SUCCESS);
+  }
+  EXPECT_EQ(ibv_dealloc_mw(mw), 0);
+}
+
+TEST_F(Windows, AListThatIsNotPostedLeavesTheRkey) {
+  ibv_qp_init_attr_ex attr{};
+  attr.send_cq = attr.recv_cq = cq_;
+  attr.cap = {16, 16, 2, 2, 64};
+  attr.qp_type = IBV_QPT_RC;
+  attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  attr.pd = pd_;
+  attr.send_ops_flags = IBV_QP_EX_WITH_BIND_MW;
+  ibv_qp* qp = ibv_create_qp_ex(context_, &attr);
+  ASSERT_NE(qp, nullptr);
+  connect(qp, qp);
+  ibv_mw* mw = ibv_alloc_mw(pd_, IBV_MW_TYPE_2);
+  ASSERT_NE(mw, nullptr);
+  const uint32_t before = mw->rkey;
+  ibv_qp_ex* extended = ibv_qp_to_qp_ex(qp);
+  const ibv_mw_bind_info where = info();
+  const auto bind = [&] {
+    extended->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_bind_mw(extended, mw, 0x77, &where);
+  };
+  ibv_wr_start(extended);
+  bind();
+  ibv_wr_abort(extended);
+  EXPECT_EQ(mw->rkey, before);
+  ibv_wr_start(extended);
+  bind();
+  ASSERT_EQ(ibv_wr_complete(extended), 0);
+  EXPECT_EQ(mw->rkey, (before & ~0xffu) | 0x77);
+  const auto done = poll(1);
+  ASSERT_EQ(done.size(), 1u);
+  EXPECT_EQ(done[0].status, IBV_WC_SUCCESS);
+  EXPECT_EQ(ibv_dealloc_mw(mw), 0);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+}
+
 TEST_F(Windows, ARegionWithABoundWindowStays) {
   ibv_mw* mw = ibv_alloc_mw(pd_, IBV_MW_TYPE_2);
   ASSERT_NE(mw, nullptr);

@@ -62,7 +62,8 @@ TEST(Encoding, OperationsKeepTheirNumbers) {
                          Op::query_gids,
                          Op::capture,
                          Op::list_users,
-                         Op::list_peers};
+                         Op::list_peers,
+                         Op::resize_srq};
   for (std::size_t i = 0; i < std::size(in_order); ++i) EXPECT_EQ(static_cast<std::size_t>(in_order[i]), i + 1);
   const Op of_connections[] = {Op::cm_create_channel, Op::cm_destroy_channel,
                                Op::cm_take_events,    Op::cm_create_id,

@@ -65,10 +65,11 @@ DeviceInfo device(const std::string& name) {
           .max_mw = 16,
           .max_srq = 17,
           .max_ah = 18,
-          .max_multicast_attach = 19,
-          .max_sge = 20,
-          .max_inline = 21,
-          .max_rd_atomic = 22,
+          .max_pd = 19,
+          .max_multicast_attach = 20,
+          .max_sge = 21,
+          .max_inline = 22,
+          .max_rd_atomic = 23,
           .max_message = 0x1122334455667788};
 }
 
@@ -169,6 +170,8 @@ void add_queues() {
   add("ResizeCqReply", ResizeCqReply{.entries = 1, .ring_place = place(2)});
   add("CreateSrq", CreateSrq{.pd = 1, .max_wr = 2, .max_sge = 3});
   add("CreateSrqReply", CreateSrqReply{.id = 1, .number = 2, .max_wr = 3, .max_sge = 4, .place = place(5)});
+  add("ResizeSrq", ResizeSrq{.srq = 1, .max_wr = 2});
+  add("ResizeSrqReply", ResizeSrqReply{.max_wr = 1, .place = place(2)});
   add("CreateQp", CreateQp{.pd = 1,
                            .send_cq = 2,
                            .recv_cq = 3,

@@ -59,6 +59,13 @@ TEST_F(BudgetTest, AUserMayHaveAQuarterAndAllLeaveAnEighthToRoot) {
   EXPECT_EQ(fill(users, kRoot).size(), 320u) << "the devices are what limits root";
 }
 
+TEST_F(BudgetTest, ALimitIsWhatCanBeHad) {
+  Users users = make({.limits = {}, .users = {{.name = "bob", .uid = 1002, .limits = {{Resource::qp, 150}}}}});
+  for (const Peer& peer : {kAlice, kBob, kRoot}) {
+    EXPECT_EQ(users.of(peer)->limit(Resource::qp, peer), fill(users, peer).size()) << peer.uid;
+  }
+}
+
 TEST_F(BudgetTest, AChargeComesBackAtItsEnd) {
   Users users = make();
   const auto user = users.of(kAlice);

@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 
 #include "shared_view.h"
+#include "sharing/mappings.h"
 
 namespace uroce::sharing {
 namespace {
@@ -367,6 +368,75 @@ TEST(Sharing, NothingIsLeftOpenForMemoryThatIsGone) {
   }
   ASSERT_TRUE(share(initialised, 1));
   EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST(Sharing, NothingIsKeptOpenForFilesInUse) {
+  const auto open_descriptors = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  std::vector<std::pair<int, uint8_t*>> files;
+  for (int i = 0; i < 300; ++i) {
+    const int fd = ::memfd_create("kept", MFD_CLOEXEC);
+    ASSERT_EQ(::ftruncate(fd, kPage), 0);
+    files.emplace_back(fd, map(kPage, MAP_SHARED, fd));
+  }
+  const auto before = open_descriptors();
+  for (const auto& [fd, at] : files) {
+    const auto segments = share(at, kPage);
+    ASSERT_TRUE(segments) << segments.error().text;
+    struct stat own{}, given{};
+    ASSERT_EQ(::fstat(fd, &own), 0);
+    ASSERT_EQ(::fstat(segments->front().fd, &given), 0);
+    ASSERT_EQ(own.st_ino, given.st_ino);
+  }
+  EXPECT_EQ(open_descriptors(), before);
+  for (const auto& [fd, at] : files) {
+    ::munmap(at, kPage);
+    ::close(fd);
+  }
+}
+
+/// Bytes that this process has read(2) so far (proc_pid_io(5)).
+std::size_t bytes_read() {
+  std::ifstream io("/proc/self/io");
+  std::string name;
+  std::size_t bytes = 0;
+  io >> name >> bytes;
+  return bytes;
+}
+
+TEST(Sharing, CostsNothingForWhatElseIsMapped) {
+  constexpr int kRuns = 200;
+  constexpr std::size_t kOthers = 8000;
+  const auto read_by_one = [](uint8_t* at) {
+    const std::size_t before = bytes_read();
+    EXPECT_TRUE(share(at, kPage));
+    return bytes_read() - before;
+  };
+  // Each second page readable: as many mappings as pages.
+  uint8_t* others = map(kOthers * kPage, MAP_PRIVATE | MAP_ANONYMOUS, -1, PROT_NONE);
+  for (std::size_t i = 0; i < kOthers; i += 2) ::mprotect(others + i * kPage, kPage, PROT_READ);
+  uint8_t* pages = map(kRuns * 2 * kPage);
+  ASSERT_TRUE(share(pages, kPage));
+  const std::size_t of_all = [] {
+    const std::size_t before = bytes_read();
+    EXPECT_TRUE(read_mappings());
+    return bytes_read() - before;
+  }();
+  ASSERT_GT(of_all, kOthers * 40) << "a line of /proc/self/maps has more";
+  const auto here = reinterpret_cast<uintptr_t>(pages);
+  const std::size_t before = bytes_read();
+  EXPECT_EQ(read_mappings(here, here + kPage)->size(), 1U);
+  if (bytes_read() - before > of_all / 2) GTEST_SKIP() << "the kernel has no PROCMAP_QUERY (Linux 6.11)";
+  std::size_t total = 0;
+  for (int i = 1; i < kRuns; ++i) total += read_by_one(pages + static_cast<std::size_t>(i) * 2 * kPage);
+  EXPECT_LT(total, 4 * of_all) << "before, each registration read all mappings, twice";
+  total = 0;
+  for (int i = 0; i < kRuns; ++i) total += read_by_one(pages);
+  EXPECT_LT(total, of_all + kRuns * 512) << "pages that are shared already are not looked for";
+  ::munmap(pages, kRuns * 2 * kPage);
+  ::munmap(others, kOthers * kPage);
 }
 
 }  // namespace

@@ -1,0 +1,57 @@
+#include "dropin/ibverbs/live_objects.h"
+
+#include <cstdio>
+
+#include "dropin/common/report.h"
+
+namespace uroce::dropin {
+
+namespace {
+
+const char* kind_name(ObjectKind kind) {
+  switch (kind) {
+    case ObjectKind::pd: return "protection domain";
+    case ObjectKind::mr: return "memory region";
+    case ObjectKind::mw: return "memory window";
+    case ObjectKind::channel: return "completion channel";
+    case ObjectKind::cq: return "completion queue";
+    case ObjectKind::srq: return "shared receive queue";
+    case ObjectKind::qp: return "queue pair";
+    case ObjectKind::ah: return "address handle";
+  }
+  return "object";
+}
+
+}  // namespace
+
+LiveObjects& LiveObjects::all() {
+  static LiveObjects& objects = *new LiveObjects;  // never destroyed: programs make calls until they exit
+  return objects;
+}
+
+void LiveObjects::add(ObjectKind kind, const void* object, uint32_t handle) {
+  const std::lock_guard lock(mutex_);
+  objects_[object] = {kind, handle};
+}
+
+void LiveObjects::remove(const void* object) {
+  const std::lock_guard lock(mutex_);
+  objects_.erase(object);
+}
+
+std::optional<uint32_t> LiveObjects::handle_of(ObjectKind kind, const void* object) {
+  const std::lock_guard lock(mutex_);
+  const auto found = objects_.find(object);
+  if (found == objects_.end() || found->second.kind != kind) return std::nullopt;
+  return found->second.handle;
+}
+
+int refuse_dead(ObjectKind kind, const void* object, int code) {
+  char text[160];
+  std::snprintf(text, sizeof(text),
+                "there is no %s at %p, or its handle was changed; pass one that was created and not destroyed",
+                kind_name(kind), object);
+  return report({code, text});
+}
+
+}  // namespace uroce::dropin

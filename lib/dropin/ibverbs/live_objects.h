@@ -1,0 +1,77 @@
+// The objects that exist. A kernel's device looks each object up by its handle, and answers for one that was destroyed
+// or whose handle the program changed; here the pointer itself would be followed.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+
+namespace uroce::dropin {
+
+enum class ObjectKind : uint8_t { pd, mr, mw, channel, cq, srq, qp, ah };
+
+/// All of the process. Any thread.
+class LiveObjects {
+ public:
+  static LiveObjects& all();
+  void add(ObjectKind kind, const void* object, uint32_t handle);
+  void remove(const void* object);
+  /// The handle that the object was given; nullopt where no object of this kind is at this address.
+  std::optional<uint32_t> handle_of(ObjectKind kind, const void* object);
+
+ private:
+  struct Entry {
+    ObjectKind kind;
+    uint32_t handle;
+  };
+  std::mutex mutex_;
+  std::unordered_map<const void*, Entry> objects_;
+};
+
+/// A member of each object: the object is live from begin() until it is destroyed.
+class Live {
+ public:
+  Live() = default;
+  Live(const Live&) = delete;
+  Live& operator=(const Live&) = delete;
+  ~Live() {
+    if (object_ != nullptr) LiveObjects::all().remove(object_);
+  }
+  void begin(ObjectKind kind, const void* object, uint32_t handle) {
+    object_ = object;
+    LiveObjects::all().add(kind, object, handle);
+  }
+
+ private:
+  const void* object_ = nullptr;
+};
+
+inline ObjectKind kind_of(const ibv_pd* /*type*/) { return ObjectKind::pd; }
+inline ObjectKind kind_of(const ibv_mr* /*type*/) { return ObjectKind::mr; }
+inline ObjectKind kind_of(const ibv_mw* /*type*/) { return ObjectKind::mw; }
+inline ObjectKind kind_of(const ibv_comp_channel* /*type*/) { return ObjectKind::channel; }
+inline ObjectKind kind_of(const ibv_cq* /*type*/) { return ObjectKind::cq; }
+inline ObjectKind kind_of(const ibv_srq* /*type*/) { return ObjectKind::srq; }
+inline ObjectKind kind_of(const ibv_qp* /*type*/) { return ObjectKind::qp; }
+inline ObjectKind kind_of(const ibv_ah* /*type*/) { return ObjectKind::ah; }
+
+/// Sets errno to `code` and says which object it is, where UROCE_VERBOSE is set. Returns `code`.
+int refuse_dead(ObjectKind kind, const void* object, int code);
+
+/// 0 where the object exists and has the handle that it was given, else `code` in errno. Reads nothing of an object
+/// that does not exist.
+template <class T>
+int check_live(const T* object, int code) {
+  const ObjectKind kind = kind_of(object);
+  const auto handle = LiveObjects::all().handle_of(kind, object);
+  if (!handle) return refuse_dead(kind, object, code);
+  if constexpr (requires { object->handle; }) {
+    if (object->handle != *handle) return refuse_dead(kind, object, code);
+  }
+  return 0;
+}
+
+}  // namespace uroce::dropin

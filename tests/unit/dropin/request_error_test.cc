@@ -1,0 +1,87 @@
+// Completions at both ends of requests that the receiving end refuses (IBTA vol. 1, 9.9.3), and datagrams to odd
+// destinations.
+#include "pair.h"
+
+namespace uroce::dropin {
+namespace {
+
+class RequestErrors : public Pair {
+ protected:
+  void post(ibv_send_wr wr, uint64_t id) {
+    ibv_sge where = sge(0, 8);
+    wr.wr_id = id;
+    wr.sg_list = &where;
+    wr.num_sge = 1;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    ibv_send_wr* bad = nullptr;
+    ASSERT_EQ(ibv_post_send(qp_[0], &wr, &bad), 0);
+  }
+  /// The status of each of the first completions by wr_id, of those with ids below `count`.
+  std::vector<ibv_wc_status> statuses(std::size_t count) {
+    std::vector<ibv_wc_status> out(count, IBV_WC_GENERAL_ERR);
+    for (const ibv_wc& wc : poll(count)) out.at(wc.wr_id) = wc.status;
+    return out;
+  }
+};
+
+// Class J: no NAK; the receive fails, and the others are flushed.
+TEST_F(RequestErrors, ASendThatCannotInvalidateFailsItsReceiveAlone) {
+  ASSERT_EQ(post_recv(qp_[1], 1, 64), 0);
+  ASSERT_EQ(post_recv(qp_[1], 2, 64), 0);
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_SEND_WITH_INV;
+  wr.invalidate_rkey = mr_->rkey ^ 1;
+  post(wr, 0);
+  EXPECT_EQ(statuses(3), (std::vector{IBV_WC_SUCCESS, IBV_WC_REM_INV_REQ_ERR, IBV_WC_WR_FLUSH_ERR}));
+}
+
+// Class C: the receive that the immediate data would complete has the error, too.
+TEST_F(RequestErrors, AWriteWithImmediateAndABadKeyFailsItsReceive) {
+  ASSERT_EQ(post_recv(qp_[1], 1, 64), 0);
+  ASSERT_EQ(post_recv(qp_[1], 2, 64), 0);
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  wr.wr.rdma = {reinterpret_cast<uint64_t>(memory_.data()) + 4096, mr_->rkey ^ 1};
+  post(wr, 0);
+  EXPECT_EQ(statuses(3), (std::vector{IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR, IBV_WC_WR_FLUSH_ERR}));
+}
+
+TEST_F(RequestErrors, ADatagramsDestinationHas24Bits) {
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = cq_;
+  init.cap = {4, 4, 1, 1, 0};
+  init.qp_type = IBV_QPT_UD;
+  ibv_qp* qp = ibv_create_qp(pd_, &init);
+  ASSERT_NE(qp, nullptr);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 1;
+  attr.qkey = 0x1234;
+  ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
+  attr.qp_state = IBV_QPS_RTR;
+  ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+  attr.qp_state = IBV_QPS_RTS;
+  ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+  ibv_ah_attr to{};
+  to.is_global = 1;
+  to.port_num = 1;
+  ASSERT_EQ(ibv_query_gid(context_, 1, 0, &to.grh.dgid), 0);
+  ibv_ah* ah = ibv_create_ah(pd_, &to);
+  ASSERT_NE(ah, nullptr);
+  ASSERT_EQ(post_recv(qp, 1, 128), 0);
+  ibv_sge where = sge(0, 8);
+  ibv_send_wr wr{};
+  wr.sg_list = &where;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_SEND;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.wr.ud = {ah, qp->qp_num | 0xab000000, 0x1234};
+  ibv_send_wr* bad = nullptr;
+  ASSERT_EQ(ibv_post_send(qp, &wr, &bad), 0);
+  EXPECT_EQ(statuses(2), (std::vector{IBV_WC_SUCCESS, IBV_WC_SUCCESS}));
+  EXPECT_EQ(ibv_destroy_ah(ah), 0);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+}
+
+}  // namespace
+}  // namespace uroce::dropin
