@@ -33,10 +33,10 @@ void convert(const Completion& from, ibv_wc& to) {
   }
   to.qp_num = from.qpn;
   to.src_qp = from.src_qpn;
-  to.wc_flags = from.flags.bits();
+  to.wc_flags = wc_flags(from);
   to.pkey_index = 0;
   to.slid = 0;
-  to.sl = 0;
+  to.sl = wc_sl(from);
   to.dlid_path_bits = 0;
 }
 
@@ -52,6 +52,13 @@ int take(VerbsCq& cq, int entries, ibv_wc* wc) {
     if (got < wanted) break;
   }
   return count;
+}
+
+/// Raises an event where completions wait. False where none wait, where a thread polls right now (this one may, between
+/// ibv_start_poll() and ibv_end_poll()), and where a thread waits for the next completion's event.
+bool raise_if_waiting(VerbsCq& cq) {
+  const std::unique_lock guard(cq.lock, std::try_to_lock);
+  return guard.owns_lock() && refill(cq) && of(cq.channel)->raised.raise(cq.handle);
 }
 
 /// Whether more than `limit` completions wait. They stay, in order, for the next poll.
@@ -105,9 +112,16 @@ int poll_cq(ibv_cq* cq, int entries, ibv_wc* wc) {
   return count;
 }
 
-int req_notify_cq(ibv_cq* cq, int solicited_only) {
-  const auto armed = of(cq)->api.arm(solicited_only != 0);
-  return armed ? 0 : report(armed.error());
+// With mlx5 an event comes at once where completions wait that the program has not polled, and programs count on it. So
+// it does here, for any completion: which ones are solicited is no longer known. The queue is then not armed.
+int req_notify_cq(ibv_cq* ibcq, int solicited_only) {
+  VerbsCq& cq = *of(ibcq);
+  const bool any = solicited_only == 0 && cq.channel != nullptr;
+  if (any && raise_if_waiting(cq)) return 0;
+  const auto armed = cq.api.arm(solicited_only != 0);
+  if (!armed) return report(armed.error());
+  if (any) raise_if_waiting(cq);  // a completion that came meanwhile
+  return 0;
 }
 
 int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
@@ -122,8 +136,7 @@ VerbsCq* make_cq(ibv_context* context, int entries, void* cq_context, ibv_comp_c
   if (entries < 1 || vector < 0 || vector >= context->num_comp_vectors) return failed_null(EINVAL);
   const auto asked = static_cast<uint32_t>(entries);
   const uint32_t capacity = std::max(asked, std::min(kLeastCapacity, of(context)->info().max_cqe));
-  auto made =
-      of(context)->api.create_cq(capacity, channel != nullptr ? &static_cast<VerbsChannel*>(channel)->api : nullptr);
+  auto made = of(context)->api.create_cq(capacity, channel != nullptr ? &of(channel)->api : nullptr);
   if (!made) return report_null(made.error());
   auto* cq = new VerbsCq(context, std::move(*made), locked);
   cq->taken.reserve(kBurst);
@@ -137,6 +150,7 @@ VerbsCq* make_cq(ibv_context* context, int entries, void* cq_context, ibv_comp_c
   pthread_cond_init(&cq->cond, nullptr);
   fill_poll_operations(*cq);
   if (channel != nullptr) {
+    of(channel)->raised.add_queue();
     pthread_mutex_lock(&context->mutex);
     ++channel->refcnt;
     pthread_mutex_unlock(&context->mutex);
@@ -178,6 +192,7 @@ int ibv_destroy_cq(ibv_cq* ibcq) {
   wait_for_acks(cq->mutex, cq->cond, cq->comp_events_completed, cq->completions_delivered);
   wait_for_acks(cq->mutex, cq->cond, cq->async_events_completed, cq->events_delivered);
   if (cq->channel != nullptr) {
+    of(cq->channel)->raised.remove_queue(cq->handle);
     pthread_mutex_lock(&cq->context->mutex);
     --cq->channel->refcnt;
     pthread_mutex_unlock(&cq->context->mutex);

@@ -16,6 +16,7 @@
 #include "dropin/common/report.h"
 #include "dropin/ibverbs/api.h"
 #include "dropin/ibverbs/poll_backoff.h"
+#include "dropin/ibverbs/raised_events.h"
 #include "dropin/ibverbs/spinlock.h"
 #include "dropin/ibverbs/wall_clock.h"
 #include "dropin/ibverbs/wr_list.h"
@@ -184,14 +185,17 @@ struct VerbsMr : ibv_mr {
 /// event.
 struct VerbsChannel : ibv_comp_channel {
   VerbsChannel(ibv_context* owner, CompletionChannel made, int outer)
-      : ibv_comp_channel{}, ref(owner), api(std::move(made)) {
+      : ibv_comp_channel{}, ref(owner), api(std::move(made)), raised(outer) {
     context = owner;
     fd = outer;
   }
   ~VerbsChannel();
   ContextRef ref;
   CompletionChannel api;
+  RaisedEvents raised;
 };
+
+inline VerbsChannel* of(ibv_comp_channel* channel) { return static_cast<VerbsChannel*>(channel); }
 
 struct VerbsCq : ibv_cq_ex {
   VerbsCq(ibv_context* owner, CompletionQueue made, bool locked)
