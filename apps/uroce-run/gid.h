@@ -1,4 +1,4 @@
-// What GUIDs and GIDs say.
+// The contents of GUIDs and GIDs.
 #pragma once
 
 #include <infiniband/verbs.h>

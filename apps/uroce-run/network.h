@@ -12,8 +12,8 @@ namespace uroce::run {
 /// Throws std::runtime_error.
 void enter_network_namespace();
 
-/// Interfaces of that namespace with the devices' names, MAC addresses and addresses. What is sent to other hosts is
-/// lost; the addresses reach each other.
+/// Interfaces of that namespace with the devices' names, MAC addresses and addresses. The
+/// addresses reach each other; packets to other hosts are lost.
 class Interfaces {
  public:
   /// IPv4 addresses get a prefix of 24 bits, IPv6 addresses one of 64. Throws std::runtime_error.

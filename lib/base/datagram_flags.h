@@ -1,4 +1,4 @@
-// What the completion of a datagram says beyond ibv_wc::wc_flags.
+// Flags of a datagram's completion beyond ibv_wc::wc_flags.
 #pragma once
 
 #include <uroce/types.h>
