@@ -14,6 +14,7 @@ constexpr uint64_t kServedWcFlags = uint64_t{IBV_WC_STANDARD_FLAGS} | IBV_WC_EX_
 int advance(VerbsCq& cq) {
   if (!refill(cq)) return failed(ENOENT);
   cq.current = cq.taken[cq.next++];
+  ++cq.returned;
   cq.status = static_cast<ibv_wc_status>(cq.current.status);
   cq.wr_id = cq.current.wr_id;
   return 0;
