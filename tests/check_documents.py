@@ -26,6 +26,9 @@ FOREIGN = {
     "systemctl": "--now",
     "setpriv": "--init-groups",
     "useradd": "--system",
+    "Open MPI": "--mca --oversubscribe",
+    "fio": "--ioengine --name --port --rw --bs --size --hostname --verb --verify --iodepth",
+    "tgt": "--iser --lld --mode --op --tid --lun --targetname --backing-store --initiator-address --initiator-name",
 }
 
 OPTION = re.compile(r"(?<![\w-])--[a-zA-Z][\w-]*")

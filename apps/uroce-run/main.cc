@@ -1,20 +1,21 @@
 // uroce-run: runs an unmodified verbs program on uroce.
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 
 #include <uroce/version.h>
 
+#include "folder.h"
+#include "network.h"
 #include "places.h"
 #include "process.h"
 #include "tree.h"
@@ -28,13 +29,16 @@ using namespace std::chrono_literals;
 constexpr const char* kDefaultSocket = "/run/uroce/uroced.sock";
 constexpr auto kStartLimit = 60s;
 
-constexpr const char* kHelp = R"(uroce-run [--socket PATH] COMMAND [ARGUMENT ...]
+constexpr const char* kHelp = R"(uroce-run [--socket PATH] [--netns] COMMAND [ARGUMENT ...]
 
 Runs an unmodified program that was written for libibverbs or librdmacm on uroce. The loader finds uroce's libraries first,
-and /sys/class/infiniband shows the daemon's devices. If no daemon answers, "uroced --demo" runs until the command ends, with
-two devices joined back to back, and a line on stderr says so. The exit code is the command's.
+and /sys/class/infiniband and /dev/infiniband show the daemon's devices. If no daemon answers, "uroced --demo" runs until
+the command ends, with two devices joined back to back, and a line on stderr says so. The exit code is the command's.
 
   --socket PATH  the daemon's socket (default: the environment's UROCE_SOCKET, else /run/uroce/uroced.sock)
+  --netns        run the command in a network namespace with an interface for each device, which has the device's name, MAC
+                 and addresses: for programs that ask the kernel for an address (qperf, fi_pingpong, DAPL). Server and client
+                 run in one: uroce-run --netns sh -c 'SERVER & CLIENT'
   --version      print the version
   --help         print this text
 
@@ -46,26 +50,6 @@ Examples:
 
 With UROCE_VERBOSE=1 the libraries print why a call failed.
 )";
-
-/// A temporary folder, removed with all its contents.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "uroce-run.XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error(name + ": " + std::strerror(errno));
-    path_ = name;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 /// The default socket if it can be created, so that other terminals find the daemon; else one in `folder`.
 std::string demo_socket(const fs::path& folder) {
@@ -86,7 +70,7 @@ std::unique_ptr<DemoDaemon> start_demo(const Places& places, const VerbsLibrary&
                socket.c_str());
   auto daemon = std::make_unique<DemoDaemon>(places.daemon, socket, log);
   const auto until = std::chrono::steady_clock::now() + kStartLimit;
-  while (verbs.count() <= 0) {
+  while (verbs.count() <= 0 && held_signal() == 0) {
     if (!daemon->alive() || std::chrono::steady_clock::now() > until) {
       std::cerr << std::ifstream(log).rdbuf();
       throw std::runtime_error(daemon->alive() ? "uroced --demo did not answer within 60 s"
@@ -111,14 +95,21 @@ void set_environment(const Places& places, const fs::path& tree) {
   setenv("UROCE_SYSFS", tree.c_str(), 1);
 }
 
-int run(const std::vector<std::string>& command) {
+struct Options {
+  bool netns = false;
+};
+
+int run(const std::vector<std::string>& command, const Options& options) {
   const auto places = find_places();
   if (!places)
     throw std::runtime_error(
         "cannot find uroce's libibverbs.so.1 and liburoce-sysfs.so where they are built or installed; install uroce "
         "again");
   const VerbsLibrary verbs(places->libraries[0] / "libibverbs.so.1");
-  const TemporaryFolder folder;
+  hold_signals();
+  if (options.netns) enter_network_namespace();
+  remove_abandoned();
+  const RunFolder folder;
   std::unique_ptr<DemoDaemon> daemon;
   const int devices = verbs.count();
   if (devices < 0) {
@@ -127,17 +118,27 @@ int run(const std::vector<std::string>& command) {
     return 1;
   }
   if (devices == 0) daemon = start_demo(*places, verbs, folder.path());
-  if (!write_tree(folder.path() / "sys", verbs.devices())) {
+  if (held_signal() != 0) return 128 + held_signal();
+  const fs::path tree = folder.path() / "sys";
+  OpenDevices open(verbs);
+  std::optional<Interfaces> interfaces;
+  if (options.netns) interfaces.emplace(open.views());
+  if (!write_tree(tree, open.views())) {
     throw std::runtime_error("cannot write below " + folder.path().string() +
                              "; set TMPDIR to a folder with free space");
   }
-  set_environment(*places, folder.path() / "sys");
-  return run_program(command);
+  set_environment(*places, tree);
+  const auto follow = [&] {
+    const bool more = open.take_events();
+    return more && write_tree(tree, open.views());
+  };
+  return run_program(command, {open.event_fds(), follow});
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
+  Options options;
   int at = 1;
   for (; at < argc && argv[at][0] == '-'; ++at) {
     const std::string option = argv[at];
@@ -146,6 +147,10 @@ int main(int argc, char** argv) try {
     if (option == "--") {
       ++at;
       break;
+    }
+    if (option == "--netns") {
+      options.netns = true;
+      continue;
     }
     if (option != "--socket" || at + 1 == argc) {
       std::fprintf(stderr, "uroce-run: unknown option %s, or its value is missing; see uroce-run --help\n",
@@ -158,7 +163,7 @@ int main(int argc, char** argv) try {
     std::fputs("uroce-run: the command is missing; see uroce-run --help\n", stderr);
     return 2;
   }
-  return run({argv + at, argv + argc});
+  return run({argv + at, argv + argc}, options);
 } catch (const std::exception& error) {
   std::fprintf(stderr, "uroce-run: %s\n", error.what());
   return 1;

@@ -1,10 +1,13 @@
 #include "process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -19,11 +22,30 @@ namespace uroce::run {
 namespace {
 
 volatile sig_atomic_t child_pid = 0;
+volatile sig_atomic_t held = 0;
+
+constexpr std::array kForwarded = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+/// The terminal sends these to the program, too, once it runs. This process must outlive it to clean up.
+constexpr std::array kOfTerminal = {SIGINT, SIGQUIT};
+
+void keep(int signal) {
+  if (child_pid == 0) held = signal;
+}
 
 void forward(int signal) {
   const int kept = errno;
+  keep(signal);
   if (child_pid > 0) kill(static_cast<pid_t>(child_pid), signal);
   errno = kept;
+}
+
+void handle(int signal, void (*handler)(int)) {
+  struct sigaction now{};
+  if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN) return;
+  struct sigaction wanted{};
+  wanted.sa_handler = handler;
+  wanted.sa_flags = SA_RESTART;
+  sigaction(signal, &wanted, nullptr);
 }
 
 std::vector<char*> pointers(const std::vector<std::string>& words) {
@@ -38,6 +60,21 @@ int wait_for(pid_t pid) {
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/// Returns when the program has ended, or when nothing needs to be watched any more.
+void watch_until_end(pid_t pid, const Watch& watch) {
+  // Debian 12's <sys/pidfd.h> is for C alone.
+  const int ended = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  std::vector<pollfd> waited{{.fd = ended, .events = POLLIN, .revents = 0}};
+  if (waited[0].fd < 0) return;
+  for (const int fd : watch.fds) waited.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+  while (waited[0].revents == 0) {
+    if (poll(waited.data(), waited.size(), -1) < 0) continue;  // a signal
+    const auto readable = [](const pollfd& each) { return each.revents != 0; };
+    if (std::any_of(waited.begin() + 1, waited.end(), readable) && !watch.changed()) break;
+  }
+  close(waited[0].fd);
 }
 
 [[noreturn]] void become_daemon(const std::filesystem::path& program, const std::string& socket,
@@ -79,25 +116,26 @@ bool DemoDaemon::alive() {
   return pid_ > 0;
 }
 
-int run_program(const std::vector<std::string>& command) {
-  // The terminal sends these signals to the program too. This process must outlive it to clean up.
-  constexpr std::array kForwarded = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
-  constexpr std::array kLeft = {SIGINT, SIGQUIT};
-  for (const int signal : kLeft) std::signal(signal, SIG_IGN);
+void hold_signals() {
+  for (const int signal : kForwarded) handle(signal, forward);
+  for (const int signal : kOfTerminal) handle(signal, keep);
+}
+
+int held_signal() { return held; }
+
+int run_program(const std::vector<std::string>& command, const Watch& watch) {
   const pid_t pid = fork();
   if (pid < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
   if (pid == 0) {
-    for (const int signal : kLeft) std::signal(signal, SIG_DFL);
     execvp(command[0].c_str(), pointers(command).data());
     const int reason = errno;
     std::fprintf(stderr, "uroce-run: %s: %s\n", command[0].c_str(), std::strerror(reason));
     _exit(reason == ENOENT ? 127 : 126);
   }
   child_pid = pid;
-  for (const int signal : kForwarded) std::signal(signal, forward);
-  const int code = wait_for(pid);
-  child_pid = 0;
-  return code;
+  if (held != 0) kill(pid, held);
+  watch_until_end(pid, watch);
+  return wait_for(pid);
 }
 
 }  // namespace uroce::run

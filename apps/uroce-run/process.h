@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,21 @@ class DemoDaemon {
   pid_t pid_ = -1;
 };
 
-/// Runs a program to its end, and passes on the signals that ask this process to end. Returns its exit code, 128 +
-/// signal when a signal ended it, 127 when it was not found, 126 when it could not be run.
-int run_program(const std::vector<std::string>& command);
+/// Signals that ask this process to end, or that programs give a meaning to, are kept for the program from here on.
+/// Those that this process ignores stay ignored, in the program as well.
+void hold_signals();
+/// The signal that was kept; 0 when there is none.
+int held_signal();
+
+/// Descriptors that are watched while the program runs. `changed` is called when one is readable, until it returns
+/// false.
+struct Watch {
+  std::vector<int> fds;
+  std::function<bool()> changed;
+};
+
+/// Runs a program to its end, and passes on the signals that hold_signals() keeps. Returns its exit code, 128 + signal
+/// when a signal ended it, 127 when it was not found, 126 when it could not be run.
+int run_program(const std::vector<std::string>& command, const Watch& watch);
 
 }  // namespace uroce::run

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include "gid.h"
 #include "text.h"
 
 namespace uroce::run {
@@ -30,21 +31,16 @@ std::string gid_text(const ibv_gid& gid) {
   return text;
 }
 
-bool is_empty(const ibv_gid& gid) { return gid.global.subnet_prefix == 0 && gid.global.interface_id == 0; }
-
 std::string hex(uint32_t value) {
   char text[16];
   std::snprintf(text, sizeof(text), "0x%x", value);
   return text;
 }
 
-/// The MAC address in a GUID (EUI-64, RFC 4291 appendix A).
 std::string mac_text(uint64_t guid) {
+  const auto mac = mac_of(guid);
   char text[20];
-  std::snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", static_cast<unsigned>((guid >> 56 & 0xff) ^ 2),
-                static_cast<unsigned>(guid >> 48 & 0xff), static_cast<unsigned>(guid >> 40 & 0xff),
-                static_cast<unsigned>(guid >> 16 & 0xff), static_cast<unsigned>(guid >> 8 & 0xff),
-                static_cast<unsigned>(guid & 0xff));
+  std::snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
   return text;
 }
 
@@ -70,12 +66,28 @@ bool write_port(const fs::path& port, const DeviceView& device, const std::strin
   for (std::size_t i = 0; i < device.gids.size(); ++i) {
     const std::string index = std::to_string(i);
     ok &= write_line(port / "gids" / index, gid_text(device.gids[i]));
-    if (is_empty(device.gids[i])) continue;  // in the kernel, reading an empty one fails too
-    ok &= write_line(port / "gid_attrs/types" / index, "RoCE v2");
+    const fs::path type = port / "gid_attrs/types" / index, holder = port / "gid_attrs/ndevs" / index;
+    if (is_empty(device.gids[i])) {  // in the kernel, reading these of an empty one fails too
+      std::error_code ignored;
+      fs::remove(type, ignored);
+      fs::remove(holder, ignored);
+      continue;
+    }
+    ok &= write_line(type, "RoCE v2");
     // Programs expect a name. Without an interface of the kernel it is the device's.
-    ok &= write_line(port / "gid_attrs/ndevs" / index, interface.empty() ? device.name : interface);
+    ok &= write_line(holder, interface.empty() ? device.name : interface);
   }
   return ok;
+}
+
+/// A character device that can be opened, read and written, as programs demand of one: a link to the kernel's
+/// /dev/null. Making a real one needs root. Programs talk to the device through libibverbs, never through this file.
+bool write_node(const fs::path& node) {
+  std::error_code failed;
+  if (fs::is_symlink(node, failed)) return true;
+  fs::create_directories(node.parent_path(), failed);
+  fs::create_symlink("/dev/null", node, failed);
+  return !failed;
 }
 
 bool write_device(const fs::path& classes, const DeviceView& device) {
@@ -93,7 +105,7 @@ bool write_device(const fs::path& classes, const DeviceView& device) {
   ok &= write_line(at / "device/numa_node", "-1");
   ok &= write_port(at / "ports/1", device, interface);
   std::error_code failed;
-  if (!interface.empty()) {
+  if (!interface.empty() && !fs::is_symlink(at / "device/net" / interface)) {
     fs::create_directories(at / "device/net", failed);
     fs::create_directory_symlink("/sys/class/net/" + interface, at / "device/net" / interface, failed);
   }
@@ -109,7 +121,11 @@ bool write_tree(const fs::path& root, const std::vector<DeviceView>& devices) {
   bool ok = write_line(root / "class/infiniband_verbs/abi_version", "6");
   std::error_code ignored;
   fs::create_directories(root / "class/infiniband", ignored);
-  for (const DeviceView& device : devices) ok &= write_device(root / "class", device);
+  ok &= write_node(root / "dev/infiniband/rdma_cm");
+  for (const DeviceView& device : devices) {
+    ok &= write_device(root / "class", device);
+    ok &= write_node(root / "dev/infiniband" / device.verbs_name);
+  }
   return ok;
 }
 

@@ -1,4 +1,4 @@
-// A tree of files like the kernel's below /sys/class, for the daemon's devices.
+// A tree of files like the kernel's in /sys/class and /dev, for the daemon's devices.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,8 @@
 
 namespace uroce::run {
 
-/// Writes /class/infiniband and /class/infiniband_verbs below `root`. False when a file cannot be written.
+/// Writes /class/infiniband, /class/infiniband_verbs and /dev/infiniband below `root`, or brings them up to date. False
+/// when a file cannot be written.
 bool write_tree(const std::filesystem::path& root, const std::vector<DeviceView>& devices);
 
 }  // namespace uroce::run

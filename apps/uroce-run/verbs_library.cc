@@ -2,7 +2,9 @@
 
 #include <dlfcn.h>
 #include <endian.h>
+#include <fcntl.h>
 
+#include <cerrno>
 #include <stdexcept>
 
 namespace uroce::run {
@@ -26,6 +28,8 @@ VerbsLibrary::VerbsLibrary(const std::filesystem::path& path) {
   look_up(library, "ibv_close_device", close_);
   look_up(library, "ibv_query_device", query_device_);
   look_up(library, "ibv_query_gid", query_gid_);
+  look_up(library, "ibv_get_async_event", get_async_event_);
+  look_up(library, "ibv_ack_async_event", ack_async_event_);
 }
 
 int VerbsLibrary::count() const {
@@ -36,24 +40,10 @@ int VerbsLibrary::count() const {
   return devices;
 }
 
-std::vector<DeviceView> VerbsLibrary::devices() const {
-  std::vector<DeviceView> views;
-  ibv_device** list = get_list_(nullptr);
-  if (list == nullptr) return views;
-  for (ibv_device** at = list; *at != nullptr; ++at) {
-    ibv_context* context = open_(*at);
-    if (context == nullptr) continue;
-    views.push_back(view(*at, context));
-    close_(context);
-  }
-  free_list_(list);
-  return views;
-}
-
-DeviceView VerbsLibrary::view(ibv_device* device, ibv_context* context) const {
+DeviceView VerbsLibrary::view(ibv_context* context) const {
   DeviceView seen;
-  seen.name = device->name;
-  seen.verbs_name = device->dev_name;
+  seen.name = context->device->name;
+  seen.verbs_name = context->device->dev_name;
   ibv_device_attr attr{};
   query_device_(context, &attr);
   seen.guid = be64toh(attr.node_guid);
@@ -69,6 +59,43 @@ DeviceView VerbsLibrary::view(ibv_device* device, ibv_context* context) const {
     seen.gids.push_back(gid);
   }
   return seen;
+}
+
+OpenDevices::OpenDevices(const VerbsLibrary& library) : library_(library) {
+  ibv_device** list = library_.get_list_(nullptr);
+  if (list == nullptr) return;
+  for (ibv_device** at = list; *at != nullptr; ++at) {
+    ibv_context* context = library_.open_(*at);
+    if (context == nullptr) continue;
+    fcntl(context->async_fd, F_SETFL, fcntl(context->async_fd, F_GETFL) | O_NONBLOCK);
+    contexts_.push_back(context);
+  }
+  library_.free_list_(list);
+}
+
+OpenDevices::~OpenDevices() {
+  for (ibv_context* context : contexts_) library_.close_(context);
+}
+
+std::vector<DeviceView> OpenDevices::views() const {
+  std::vector<DeviceView> views;
+  for (ibv_context* context : contexts_) views.push_back(library_.view(context));
+  return views;
+}
+
+std::vector<int> OpenDevices::event_fds() const {
+  std::vector<int> fds;
+  for (const ibv_context* context : contexts_) fds.push_back(context->async_fd);
+  return fds;
+}
+
+bool OpenDevices::take_events() {
+  for (ibv_context* context : contexts_) {
+    ibv_async_event event{};
+    while (library_.get_async_event_(context, &event) == 0) library_.ack_async_event_(&event);
+    if (errno != EAGAIN) return false;
+  }
+  return true;
 }
 
 }  // namespace uroce::run

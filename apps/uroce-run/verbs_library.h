@@ -21,6 +21,28 @@ struct DeviceView {
   std::vector<ibv_gid> gids;  ///< the whole table; empty entries are zero
 };
 
+class VerbsLibrary;
+
+/// The daemon's devices, open.
+class OpenDevices {
+ public:
+  /// Leaves those out that cannot be opened. `library` must outlive this.
+  explicit OpenDevices(const VerbsLibrary& library);
+  OpenDevices(const OpenDevices&) = delete;
+  OpenDevices& operator=(const OpenDevices&) = delete;
+  ~OpenDevices();
+
+  std::vector<DeviceView> views() const;
+  /// Descriptors that are readable when a device has changed.
+  std::vector<int> event_fds() const;
+  /// Takes the events that made them readable. False when there can be no more, because the daemon has ended.
+  bool take_events();
+
+ private:
+  const VerbsLibrary& library_;
+  std::vector<ibv_context*> contexts_;
+};
+
 class VerbsLibrary {
  public:
   /// Throws std::runtime_error when loading fails.
@@ -28,11 +50,10 @@ class VerbsLibrary {
 
   /// Number of devices; -1 with errno when the daemon refuses the connection.
   int count() const;
-  /// Opens the devices one by one. Leaves those out that cannot be opened.
-  std::vector<DeviceView> devices() const;
 
  private:
-  DeviceView view(ibv_device* device, ibv_context* context) const;
+  friend class OpenDevices;
+  DeviceView view(ibv_context* context) const;
 
   decltype(&::ibv_get_device_list) get_list_;
   decltype(&::ibv_free_device_list) free_list_;
@@ -40,6 +61,8 @@ class VerbsLibrary {
   decltype(&::ibv_close_device) close_;
   decltype(&::ibv_query_device) query_device_;
   decltype(&::ibv_query_gid) query_gid_;
+  decltype(&::ibv_get_async_event) get_async_event_;
+  decltype(&::ibv_ack_async_event) ack_async_event_;
 };
 
 }  // namespace uroce::run

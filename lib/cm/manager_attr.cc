@@ -11,8 +11,9 @@ namespace {
 
 using Attributes = std::pair<QpAttr, QpAttrMask>;
 
-/// The minimum RNR NAK timer: code 12, 0.64 ms.
-constexpr uint8_t kRnrTimer = 12;
+/// The minimum RNR NAK timer: code 0, 655.36 ms, as Linux has it (cm_init_qp_rtr_attr()). Peers that find no receive
+/// then try for seconds; programs that post their receives late count on it.
+constexpr uint8_t kRnrTimer = 0;
 
 Attributes init_of(const Id& id) {
   QpAttr attr{.state = QpState::init};

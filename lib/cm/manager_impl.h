@@ -159,6 +159,8 @@ struct Manager::Impl {
   const CmAgent* agent_called(const std::string& device) const;
   /// The device and the source address for packets to `remote`. Errors: ENETUNREACH.
   Result<std::pair<CmAgent*, Gid>> route(const Gid& remote);
+  /// The first device with an address of the family of `remote`, and that address. Errors: ENODEV, ENETUNREACH.
+  Result<std::pair<CmAgent*, Gid>> first_address(const CmAddress& remote);
   Result<void> resolve_addr(Id& id, const CmAddress& remote, std::chrono::milliseconds timeout);
   void check_resolving();
   void check_resolving(Id& id);

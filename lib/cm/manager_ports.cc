@@ -18,10 +18,12 @@ constexpr uint16_t kFirstUnprivileged = 1024;
 /// once.
 constexpr uint32_t kMaxBacklog = 16384;
 
-bool any_address(const Gid& ip) { return net::is_unspecified(ip) || ip == Gid::from_ipv4(0); }
+/// No device has these: an id that binds one is every device's. Linux takes loopback addresses for the wildcard as well
+/// (cma_any_addr()).
+bool any_address(const Gid& ip) { return net::is_unspecified(ip) || net::is_loopback(ip); }
 
-/// True when two addresses match the same packets. The IPv6 unspecified address matches IPv4, too, unless its `_only`
-/// flag is set.
+/// True when two addresses match the same packets. An IPv6 address of every device matches IPv4, too, unless its
+/// `_only` flag is set.
 bool overlap(const CmAddress& a, bool a_only, const CmAddress& b, bool b_only) {
   if (a.ip == b.ip) return true;
   const bool same_family = a.ip.is_ipv4() == b.ip.is_ipv4();
@@ -116,42 +118,45 @@ Result<std::pair<CmAgent*, Gid>> Manager::Impl::route(const Gid& remote) {
   return std::unexpected(last);
 }
 
+Result<std::pair<CmAgent*, Gid>> Manager::Impl::first_address(const CmAddress& remote) {
+  if (agents.empty()) return fail(ENODEV, "resolve_addr: the process has no device");
+  const bool ipv4 = remote.ip.is_ipv4();
+  for (const auto& agent : agents) {
+    const auto gids = agent->device->gids();
+    const auto found = std::ranges::find_if(gids, [ipv4](const Gid& gid) { return gid.is_ipv4() == ipv4; });
+    if (found != gids.end()) return std::pair(agent.get(), *found);
+  }
+  return fail(ENETUNREACH,
+              fmt::format("resolve_addr: no device has an address of the family of {}; give it one", text_of(remote)));
+}
+
 Result<void> Manager::Impl::resolve_addr(Id& id, const CmAddress& remote, std::chrono::milliseconds timeout) {
   if (id.state != IdState::idle && id.state != IdState::bound)
     return wrong_state(id, "resolve_addr", "an idle or bound id");
   if (auto room = check_unread(id, "resolve_addr"); !room) return room;
-  if (any_address(remote.ip))
+  if (net::is_unspecified(remote.ip))
     return fail(EINVAL, "resolve_addr: the destination address is unspecified; pass a host's address");
   if (id.agent != nullptr && id.sgid.is_ipv4() != remote.ip.is_ipv4()) {
     return fail(EINVAL,
                 fmt::format("resolve_addr: {} and {} are of different families; bind an address of the destination's",
                             text_of(id.local), text_of(remote)));
   }
-  CmAgent* agent = id.agent;
-  Gid sgid = id.sgid;
-  if (agent == nullptr && remote.ip.is_multicast()) {
-    if (agents.empty()) return fail(ENODEV, "resolve_addr: the process has no device");
-    agent = agents.front().get();
-    const auto gids = agent->device->gids();
-    const auto same = [&remote](const Gid& gid) { return gid.is_ipv4() == remote.ip.is_ipv4(); };
-    const auto found = std::ranges::find_if(gids, same);
-    if (found == gids.end())
-      return fail(ENETUNREACH, fmt::format("resolve_addr: device {} has no address of the family of {}; give it one",
-                                           agent->device->config().name, text_of(remote)));
-    sgid = *found;
-  } else if (agent == nullptr) {
-    auto path = route(remote.ip);
-    if (!path) return std::unexpected(path.error());
-    std::tie(agent, sgid) = *path;
+  const bool loopback = net::is_loopback(remote.ip);
+  std::pair path(id.agent, id.sgid);
+  if (id.agent == nullptr) {
+    auto found = loopback || remote.ip.is_multicast() ? first_address(remote) : route(remote.ip);
+    if (!found) return std::unexpected(found.error());
+    path = *found;
   }
+  const auto [agent, sgid] = path;
   if (id.state == IdState::idle) {
     if (auto taken = take_port(id, {sgid, 0}, true); !taken) return taken;
   }
   id.agent = agent;
   id.sgid = sgid;
-  id.local.ip = sgid;
+  id.local.ip = loopback ? remote.ip : sgid;
   id.remote = remote;
-  id.dgid = remote.ip;
+  id.dgid = loopback ? sgid : remote.ip;  // from the device to itself
   id.state = IdState::resolving;
   id.resolve_until = now() + std::clamp<Nanos>(timeout, Nanos(0), std::chrono::hours(1));
   resolving.add(*id.owner, id);

@@ -20,11 +20,6 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(' ') - first + 1);
 }
 
-bool is_loopback(const Gid& gid) {
-  if (gid.is_ipv4()) return gid.bytes[12] == 127;
-  return std::all_of(gid.bytes.begin(), gid.bytes.end() - 1, [](uint8_t b) { return b == 0; }) && gid.bytes[15] == 1;
-}
-
 /// Why no host can have this address; nullptr if one can.
 const char* unusable(const Gid& gid) {
   if (is_unspecified(gid)) return "the unspecified address";
@@ -122,6 +117,11 @@ bool is_multicast(const Gid& gid) {
 bool is_unspecified(const Gid& gid) {
   if (gid.is_ipv4()) return gid.ipv4() == 0;
   return gid == Gid{};
+}
+
+bool is_loopback(const Gid& gid) {
+  if (gid.is_ipv4()) return gid.bytes[12] == 127;
+  return std::all_of(gid.bytes.begin(), gid.bytes.end() - 1, [](uint8_t b) { return b == 0; }) && gid.bytes[15] == 1;
 }
 
 Gid solicited_node(const Gid& gid) {

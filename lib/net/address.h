@@ -38,6 +38,8 @@ bool is_link_local(const Gid& gid);
 /// IPv4 224.0.0.0/4 and 255.255.255.255, IPv6 ff00::/8.
 bool is_multicast(const Gid& gid);
 bool is_unspecified(const Gid& gid);
+/// IPv4 127.0.0.0/8, IPv6 ::1.
+bool is_loopback(const Gid& gid);
 /// The solicited-node group ff02::1:ffXX:XXXX of an IPv6 address (RFC 4291, 2.7.1).
 Gid solicited_node(const Gid& gid);
 /// True when `a` and `b` have the same family and the same first `prefix` bits.

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 import unittest
 
@@ -94,6 +95,102 @@ class UroceRun(unittest.TestCase):
         self.assertIn("0000:0000:0000:0000:0000:ffff:0a75:0001", lines)
         python = "import os; print(sorted(os.listdir('/sys/class/infiniband')), os.path.exists('/sys/class/infiniband/uroce0'))"
         self.assertIn("['uroce0', 'uroce1'] True", self.run_it("/usr/bin/python3", "-c", python).stdout)
+
+    def test_devices_as_files(self):
+        """UCX takes no device without a character device that it may read and write."""
+        script = """
+        cd /; set -e
+        ls /dev/infiniband
+        ls -l /dev/infiniband /sys/class/infiniband/uroce0 >/dev/null
+        for node in uverbs0 uverbs1 rdma_cm; do
+            test -c /dev/infiniband/$node -a -r /dev/infiniband/$node -a -w /dev/infiniband/$node
+            test ! -L /dev/infiniband/$node
+            : <>/dev/infiniband/$node
+        done
+        test -d /dev/infiniband -a ! -e /dev/infiniband/uverbs2 -a -c /dev/null
+        stat -c %F /dev/infiniband/uverbs0
+        """
+        result = self.run_it("bash", "-c", script)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout.split("\n"), ["rdma_cm", "uverbs0", "uverbs1", "character special file", ""])
+
+    def test_other_names_of_the_calls(self):
+        """Those that programs of older C libraries and of other compiler options were linked to."""
+        script = """
+        import ctypes, os
+        libc, path = ctypes.CDLL(None), b"/sys/class/infiniband/uroce0/node_type"
+        seen = ctypes.create_string_buffer(4096)
+        for name in ("__xstat", "__lxstat", "__xstat64", "__lxstat64"):
+            assert getattr(libc, name)(1, path, seen) == 0, name
+            assert getattr(libc, name)(1, b"/sys/class/infiniband/mlx5_0", seen) == -1, name
+        for name in ("__open_2", "__open64_2"):
+            assert os.read(getattr(libc, name)(path, os.O_RDONLY), 99) == b"1: CA\\n", name
+        assert libc.eaccess(b"/dev/infiniband/rdma_cm", os.R_OK | os.W_OK) == 0
+        os.chdir("/sys/class/infiniband")
+        libc.__getcwd_chk.restype = ctypes.c_char_p
+        assert libc.__getcwd_chk(seen, ctypes.c_size_t(4096), ctypes.c_size_t(4096)) == b"/sys/class/infiniband"
+        """
+        result = self.run_it("/usr/bin/python3", "-c", textwrap.dedent(script))
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_the_view_as_working_directory(self):
+        """ibstatus does `cd /sys/class/infiniband` and looks around."""
+        for shell in ("dash", "bash"):
+            script = "cd /sys/class/infiniband && echo * && pwd && cd uroce0/ports && /bin/pwd && cat 1/link_layer"
+            result = self.run_it(shell, "-c", script)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(result.stdout.split("\n"), [
+                "uroce0 uroce1", "/sys/class/infiniband", "/sys/class/infiniband/uroce0/ports", "Ethernet", ""])
+        if shutil.which("ibstatus"):
+            result = self.run_it("ibstatus")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(result.stdout.count("state:\t\t 4: ACTIVE"), 2, result.stdout)
+
+    def test_a_killed_runs_folder_is_removed(self):
+        """By the next run; the folder of one that still runs stays."""
+        def start():
+            run = subprocess.Popen(self.command("sh", "-c", "echo up; exec sleep 60"), env=self.environment,
+                                   stdout=subprocess.PIPE, text=True, start_new_session=True)
+            self.addCleanup(run.wait)
+            self.addCleanup(os.killpg, run.pid, signal.SIGKILL)
+            self.assertEqual(run.stdout.readline(), "up\n")
+            self.addCleanup(run.stdout.close)
+            return run
+
+        def folders():
+            return set(self.temporary.iterdir())
+
+        running = start()
+        kept = folders()
+        killed = start()
+        killed.kill()
+        killed.wait(20)
+        foreign = self.temporary / "uroce-run.absent"
+        foreign.symlink_to(self.folder)
+        self.assertEqual(len(folders()), 3)
+        subprocess.run(self.command("true"), env=self.environment, check=True, timeout=60)
+        self.assertEqual(folders(), kept | {foreign})
+        self.assertTrue(self.folder.exists())
+        self.assertIsNone(running.poll())
+
+    def test_a_signal_while_the_daemon_starts(self):
+        """Ends the run, and leaves nothing behind."""
+        daemon = self.folder / "apps/uroced/uroced"
+        daemon.parent.mkdir(parents=True)
+        daemon.write_text("#!/bin/sh\ntouch \"$UROCE_TEST_DAEMON_FILE.up\"\nexec sleep 60\n")
+        daemon.chmod(0o755)
+        life = self.folder / "life"
+        for number in (signal.SIGTERM, signal.SIGINT):
+            pathlib.Path(f"{life}.up").unlink(missing_ok=True)
+            run = subprocess.Popen(
+                self.command("true"), stderr=subprocess.DEVNULL,
+                env=self.environment | {"UROCE_TEST_DAEMON_FILE": str(life), "UROCE_SOCKET": "/tmp/s.sock"})
+            limit = time.monotonic() + 20
+            while not pathlib.Path(f"{life}.up").exists() and time.monotonic() < limit:
+                time.sleep(0.01)
+            run.send_signal(number)
+            self.assertEqual(run.wait(20), 128 + number)
+            self.assertEqual(list(self.temporary.iterdir()), [])
 
     def test_signals_reach_the_program(self):
         running = subprocess.Popen(

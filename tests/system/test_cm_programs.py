@@ -177,6 +177,30 @@ class Rsockets(Case):
             self.skipTest("librspreload.so is not installed; config/packages.txt names its package")
         return ["env", f"LD_PRELOAD={found[0]}", *command]
 
+    def test_servers_of_languages_preloaded(self):
+        """They create sockets with SOCK_CLOEXEC and accept with accept4(), which librspreload does not have."""
+        seed = random.randrange(2**32)
+        sent = random.Random(seed).randbytes(300_000)
+        (self.directory / "sent").write_bytes(sent)
+        fetch = ("import socket; s = socket.create_connection((%r, 8000)); s.sendall(b'GET /sent HTTP/1.0\\r\\n\\r\\n');"
+                 "open('got', 'wb').write(b''.join(iter(lambda: s.recv(65536), b'')).partition(b'\\r\\n\\r\\n')[2])")
+        python = ["/usr/bin/python3", "-m", "http.server", "--bind", SERVER, "8000"]
+        perl = ["perl", "-MIO::Socket::INET", "-e", """
+            my $l = IO::Socket::INET->new(LocalAddr => $ARGV[0], LocalPort => 8000, Listen => 5) or die "$@ $!";
+            my $c = $l->accept or die "accept: $!";
+            1 while defined($_ = <$c>) and /\\S/;
+            local $/; open my $f, "<", "sent"; print $c "HTTP/1.0 200 OK\\r\\n\\r\\n", <$f>; close $c""", SERVER]
+        for server in (python, perl):
+            with self.subTest(server=server[0], seed=seed):
+                self.need(server[0])
+                got = self.directory / "got"
+                got.unlink(missing_ok=True)
+                running = self.serve(self.preloaded(*server))
+                client = self.start([verbs.RUN, *self.preloaded("/usr/bin/python3", "-c", fetch % SERVER)], env=self.env)
+                self.finish(client, 40)
+                self.assertTrue(got.read_bytes() == sent, f"{client}\n{running}")
+                running.kill()
+
     def test_iperf3_preloaded(self):
         """A TCP program. The kernel has none of its addresses, so nothing can go by TCP instead.
 

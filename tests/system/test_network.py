@@ -209,6 +209,24 @@ class Addresses(Link):
         self.assertEqual(before[1], after[1], "the link-local address keeps its place")
         self.assertTrue(after[2].endswith("ffff:0a09:0007"), after)
 
+    @unittest.skipUnless((BUILD / "lib" / "dropin" / "sysfs").exists(), "the drop-in libraries are not built")
+    def test_change_seen_in_the_view(self):
+        """uroce-run keeps /sys/class/infiniband up to date."""
+        path = self.directory / "uroced.toml"
+        path.write_text('[[device]]\naddresses = ["10.9.0.1/24"]\n')
+        daemon = self.daemon("--config", path)
+        script = """cd /sys/class/infiniband/uroce0/ports/1
+            cat gids/0
+            for try in $(seq 400); do grep -l 0a09:0007 gids/* && break; sleep 0.05; done
+            cat gids/0; cat gid_attrs/types/0; cat gid_attrs/types/2"""
+        program = self.start([BUILD / "apps" / "uroce-run" / "uroce-run", "bash", "-c", script], env=self.env)
+        program.wait_for("0a09:0001", 20)
+        path.write_text('[[device]]\naddresses = ["10.9.0.7/24"]\n')
+        daemon.process.send_signal(signal.SIGHUP)
+        _, place, first, missing, kind = self.finish(program, 40).splitlines()
+        self.assertEqual((place, first.strip("0:"), kind), ("gids/2", "", "RoCE v2"))
+        self.assertIn("gid_attrs/types/0: No such file", missing)
+
     def test_change_at_sighup(self):
         path = self.directory / "uroced.toml"
         path.write_text('[[device]]\naddresses = ["10.9.0.1/24"]\n')

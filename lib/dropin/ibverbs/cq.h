@@ -1,6 +1,7 @@
 // Completion queues through the operation tables (ibv_poll_cq(3), ibv_create_cq_ex(3), ibv_modify_cq(3)).
 #pragma once
 
+#include "base/datagram_flags.h"
 #include "dropin/ibverbs/objects.h"
 
 namespace uroce::dropin {
@@ -15,6 +16,16 @@ VerbsCq* make_cq(ibv_context* context, int entries, void* cq_context, ibv_comp_c
                  bool locked);
 /// The calls of struct ibv_cq_ex.
 void fill_poll_operations(ibv_cq_ex& cq);
+/// struct ibv_wc::wc_flags, without the API's own flags.
+inline unsigned wc_flags(const Completion& completion) {
+  return completion.flags.bits() & ~static_cast<unsigned>(kFromIpv4);
+}
+/// struct ibv_wc::sl. RoCE has no service level; a datagram has its packet's kind here, as with mlx5: 8 for a packet of
+/// UDP, and 1 for IPv6 or 2 for IPv4. UCX looks there for the address to compare.
+inline uint8_t wc_sl(const Completion& completion) {
+  if (!completion.flags.has(WcFlag::grh)) return 0;
+  return completion.flags.has(kFromIpv4) ? 8 + 2 : 8 + 1;
+}
 /// Drops the completions of a queue pair that was reset, as providers of rdma-core do: applications take completions
 /// that come afterwards for those of work that they post anew.
 void forget(ibv_cq* cq, uint32_t qpn);

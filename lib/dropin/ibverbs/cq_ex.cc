@@ -14,6 +14,7 @@ constexpr uint64_t kServedWcFlags = uint64_t{IBV_WC_STANDARD_FLAGS} | IBV_WC_EX_
 int advance(VerbsCq& cq) {
   if (!refill(cq)) return failed(ENOENT);
   cq.current = cq.taken[cq.next++];
+  ++cq.returned;
   cq.status = static_cast<ibv_wc_status>(cq.current.status);
   cq.wr_id = cq.current.wr_id;
   return 0;
@@ -41,7 +42,8 @@ __be32 read_imm_data(ibv_cq_ex* cq) {
 }
 uint32_t read_qp_num(ibv_cq_ex* cq) { return of(cq)->current.qpn; }
 uint32_t read_src_qp(ibv_cq_ex* cq) { return of(cq)->current.src_qpn; }
-unsigned read_wc_flags(ibv_cq_ex* cq) { return of(cq)->current.flags.bits(); }
+unsigned read_wc_flags(ibv_cq_ex* cq) { return wc_flags(of(cq)->current); }
+uint8_t read_sl(ibv_cq_ex* cq) { return wc_sl(of(cq)->current); }
 uint64_t read_completion_ts(ibv_cq_ex* cq) { return of(cq)->current.timestamp_ns; }
 
 uint64_t read_completion_wallclock(ibv_cq_ex* cq) {
@@ -49,7 +51,7 @@ uint64_t read_completion_wallclock(ibv_cq_ex* cq) {
   return shared.wall_clock.of(of(cq)->current.timestamp_ns, shared.api);
 }
 
-// RoCE has no LIDs and one service level here; VLAN, flow tag and tag matching are not offered.
+// RoCE has no LIDs; VLAN, flow tag and tag matching are not offered.
 template <class T>
 T read_zero(ibv_cq_ex* /*cq*/) {
   return 0;
@@ -70,7 +72,7 @@ void fill_poll_operations(ibv_cq_ex& cq) {
   cq.read_src_qp = read_src_qp;
   cq.read_wc_flags = read_wc_flags;
   cq.read_slid = read_zero<uint32_t>;
-  cq.read_sl = read_zero<uint8_t>;
+  cq.read_sl = read_sl;
   cq.read_dlid_path_bits = read_zero<uint8_t>;
   cq.read_completion_ts = read_completion_ts;
   cq.read_cvlan = read_zero<uint16_t>;

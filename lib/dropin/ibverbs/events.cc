@@ -24,6 +24,18 @@ auto next_event(Context& api, int fd, Next next) -> decltype(next(0ns)) {
   return event;
 }
 
+/// As next_event(), of a channel. The events that were raised at once come first.
+std::optional<uint32_t> next_completion_event(VerbsChannel& channel) {
+  Context& api = of(channel.context)->api;
+  const auto next = [&](auto timeout) { return channel.api.wait(timeout); };
+  if (non_blocking(channel.fd)) {
+    const auto raised = channel.raised.take();
+    return raised ? raised : next_event(api, channel.fd, next);
+  }
+  const RaisedEvents::Waiting waiting(channel.raised);
+  return waiting.first ? waiting.first : next_event(api, channel.fd, next);
+}
+
 VerbsCq* deliver_completion(SharedContext& shared, uint32_t id) {
   const std::lock_guard lock(shared.mutex);
   const auto found = shared.cqs.find(id);
@@ -113,15 +125,13 @@ int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
   const bool used = channel->refcnt != 0;
   pthread_mutex_unlock(&mutex);
   if (used) return failed(EBUSY);
-  delete static_cast<VerbsChannel*>(channel);
+  delete of(channel);
   return 0;
 }
 
 int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
-  auto& of_api = static_cast<VerbsChannel*>(channel)->api;
   while (true) {
-    const auto id =
-        next_event(of(channel->context)->api, channel->fd, [&](auto timeout) { return of_api.wait(timeout); });
+    const auto id = next_completion_event(*of(channel));
     if (!id) return -1;
     if (VerbsCq* found = deliver_completion(*of(channel->context)->shared, *id)) {
       *cq = reinterpret_cast<ibv_cq*>(found);

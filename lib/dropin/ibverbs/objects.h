@@ -17,6 +17,7 @@
 #include "dropin/ibverbs/api.h"
 #include "dropin/ibverbs/live_objects.h"
 #include "dropin/ibverbs/poll_backoff.h"
+#include "dropin/ibverbs/raised_events.h"
 #include "dropin/ibverbs/spinlock.h"
 #include "dropin/ibverbs/wall_clock.h"
 #include "dropin/ibverbs/wr_list.h"
@@ -190,7 +191,7 @@ struct VerbsMr : ibv_mr {
 /// event.
 struct VerbsChannel : ibv_comp_channel {
   VerbsChannel(ibv_context* owner, CompletionChannel made, int outer)
-      : ibv_comp_channel{}, ref(owner), api(std::move(made)) {
+      : ibv_comp_channel{}, ref(owner), api(std::move(made)), raised(outer) {
     context = owner;
     fd = outer;
     live.begin(ObjectKind::channel, this, 0);
@@ -198,8 +199,11 @@ struct VerbsChannel : ibv_comp_channel {
   ~VerbsChannel();
   ContextRef ref;
   CompletionChannel api;
+  RaisedEvents raised;
   Live live;
 };
+
+inline VerbsChannel* of(ibv_comp_channel* channel) { return static_cast<VerbsChannel*>(channel); }
 
 struct VerbsCq : ibv_cq_ex {
   VerbsCq(ibv_context* owner, CompletionQueue made, bool locked)
@@ -210,6 +214,8 @@ struct VerbsCq : ibv_cq_ex {
   uint32_t capacity = 0;          ///< entries that the API's queue has at least
   std::vector<Completion> taken;  ///< polled from the API; [next, taken.size()) not yet returned
   std::size_t next = 0;
+  uint64_t returned = 0;  ///< completions that the program has taken
+  uint64_t reported = 0;  ///< completions, of all that come, that have had an event, or will from the engine
   PollBackoff backoff;
   Completion current{};  ///< the completion that the read_* calls read
   Users users;

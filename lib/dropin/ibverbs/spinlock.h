@@ -23,6 +23,8 @@ class Spinlock {
       }
     }
   }
+  /// False where a thread holds it, which may be this one.
+  bool try_lock() { return !needed_ || !held_.exchange(true, std::memory_order_acquire); }
   void unlock() {
     if (needed_) held_.store(false, std::memory_order_release);
   }

@@ -48,8 +48,10 @@ bool served(int domain, int type, int protocol) {
 
 extern "C" {
 
-int rsocket(int domain, int type, int protocol) {
+// SOCK_CLOEXEC needs nothing: a program that is executed cannot use the socket, and its descriptor closes in any case.
+int rsocket(int domain, int type_and_flags, int protocol) {
   const uroce::NoCancel guard;
+  const int type = type_and_flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (!served(domain, type, protocol)) return minus_one(ENOTSUP);
   std::shared_ptr<Socket> made;
   if (type == SOCK_STREAM) {
@@ -58,6 +60,7 @@ int rsocket(int domain, int type, int protocol) {
     made = Datagram::make(domain);
   }
   if (made == nullptr) return -1;
+  if ((type_and_flags & SOCK_NONBLOCK) != 0) made->status_flags = O_NONBLOCK;
   table::add(made);
   return made->fd();
 }

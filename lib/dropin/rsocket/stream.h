@@ -151,6 +151,9 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   int set_rdma_option(int name, const void* value, socklen_t length);
   int get_rdma_option(int name, void* value, socklen_t* length);
   int give_route(void* value, socklen_t* length);
+  int give_tcp_info(void* value, socklen_t* length) const;
+  uint8_t tcp_state() const;
+  int segment() const;
   int set_switch(uint32_t which, bool on);
   int set_keepalive(bool on);
   void send_keepalive();

@@ -138,12 +138,33 @@ int Stream::get_option(int level, int name, void* value, socklen_t* length) {
     return give_number(keepalive_seconds_ != 0 ? keepalive_seconds_ : keepalive_default(), value, length);
   }
   if (is(IPPROTO_TCP, TCP_NODELAY)) return give_switch(kNoDelay);
-  if (is(IPPROTO_TCP, TCP_MAXSEG)) {
-    const bool known = id_->route.num_paths > 0;
-    return give_number(known ? 1 << (7 + id_->route.path_rec->mtu) : kDefaultSegment, value, length);
-  }
+  if (is(IPPROTO_TCP, TCP_MAXSEG)) return give_number(segment(), value, length);
+  if (is(IPPROTO_TCP, TCP_INFO)) return give_tcp_info(value, length);
   if (is(IPPROTO_IPV6, IPV6_V6ONLY)) return give_switch(kV6Only);
   return minus_one(ENOTSUP);
+}
+
+/// Bytes in one packet.
+int Stream::segment() const { return id_->route.num_paths > 0 ? 1 << (7 + id_->route.path_rec->mtu) : kDefaultSegment; }
+
+/// The state and the sizes. The rest is of TCP's machinery, and stays 0. A shorter buffer gets the first part, as
+/// from the kernel (tcp(7)).
+int Stream::give_tcp_info(void* value, socklen_t* length) const {
+  tcp_info out{};
+  out.tcpi_state = tcp_state();
+  out.tcpi_snd_mss = out.tcpi_rcv_mss = out.tcpi_advmss = out.tcpi_pmtu = static_cast<uint32_t>(segment());
+  *length = std::min(*length, static_cast<socklen_t>(sizeof(out)));
+  std::memcpy(value, &out, *length);
+  return 0;
+}
+
+uint8_t Stream::tcp_state() const {
+  switch (phase_.load()) {
+    case Phase::listening: return TCP_LISTEN;
+    case Phase::connecting: return TCP_SYN_SENT;
+    case Phase::connected: return TCP_ESTABLISHED;
+    default: return TCP_CLOSE;
+  }
 }
 
 int Stream::get_rdma_option(int name, void* value, socklen_t* length) {

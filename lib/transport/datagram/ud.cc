@@ -1,5 +1,6 @@
 #include "transport/datagram/ud.h"
 
+#include "base/datagram_flags.h"
 #include "transport/core/guess.h"
 #include "transport/datagram/address_handles.h"
 #include "transport/datagram/grh.h"
@@ -21,6 +22,7 @@ bool can_be_sent(const Qp& qp, SendSlot& slot, const AddressHandle* handle) {
 Outcome complete_datagram(Context& ctx, Qp& qp, const wire::Packet& packet) {
   WcFlags flags = WcFlag::grh;
   if (packet.op().flags.has(wire::Op::imm)) flags |= WcFlag::with_imm;
+  if (packet.ip_version == 4) flags |= kFromIpv4;
   queues::Cqe cqe{};
   cqe.byte_len = static_cast<uint32_t>(kGrhBytes + packet.payload.size());
   cqe.opcode = static_cast<uint8_t>(WcOpcode::recv);

@@ -43,6 +43,108 @@ TEST_F(Pair, EventsComeThroughAPollableDescriptor) {
   EXPECT_EQ(poll(2).size(), 2u);
 }
 
+// As with mlx5. UCX arms a queue that it has not polled to the end, and sleeps.
+TEST_F(Pair, AQueueIsArmedWithCompletionsWaiting) {
+  ASSERT_EQ(fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK), 0);
+  pollfd readable{channel_->fd, POLLIN, 0};
+  void* of_cq = nullptr;
+  ibv_cq* from = nullptr;
+  ibv_wc first{};
+  ASSERT_EQ(post_recv(qp_[1], 1, 100), 0);
+  ASSERT_EQ(post_send(qp_[0], 2, 10), 0);
+  for (const auto until = Clock::now() + 20s; Clock::now() < until && ibv_poll_cq(cq_, 1, &first) == 0;) {
+  }
+  // The other of the two completions waits now, or comes.
+  ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
+  ASSERT_EQ(::poll(&readable, 1, 20000), 1);
+  ASSERT_EQ(ibv_get_cq_event(channel_, &from, &of_cq), 0);
+  EXPECT_EQ(from, cq_);
+  ibv_ack_cq_events(cq_, 1);
+
+  // It has had its event. perftest arms before it polls, and takes each event for a completion.
+  ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
+  EXPECT_EQ(ibv_get_cq_event(channel_, &from, &of_cq), -1);
+  EXPECT_EQ(errno, EAGAIN);
+  EXPECT_EQ(poll(1).size(), 1u);
+  for (int round = 0; round < 3; ++round) {  // the queue is armed; one event for each completion
+    ASSERT_EQ(post_recv(qp_[1], 5, 100), 0);
+    ASSERT_EQ(post_send(qp_[0], 6, 10, 0), 0);
+    ASSERT_EQ(::poll(&readable, 1, 20000), 1);
+    ASSERT_EQ(ibv_get_cq_event(channel_, &from, &of_cq), 0);
+    ibv_ack_cq_events(cq_, 1);
+    ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
+    EXPECT_EQ(::poll(&readable, 1, 0), 0);
+    EXPECT_EQ(poll(1).size(), 1u);
+  }
+
+  // Armed in the middle of a poll.
+  ibv_cq_init_attr_ex attr{};
+  attr.cqe = 16;
+  attr.channel = channel_;
+  ibv_cq_ex* cq = ibv_create_cq_ex(context_, &attr);
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = ibv_cq_ex_to_cq(cq);
+  init.cap = {8, 8, 1, 1, 0};
+  init.qp_type = IBV_QPT_RC;
+  ibv_qp* qp = ibv_create_qp(pd_, &init);
+  connect(qp, qp);
+  ASSERT_EQ(post_recv(qp, 3, 64), 0);
+  ASSERT_EQ(post_send(qp, 4, 8), 0);
+  ibv_poll_cq_attr how{};
+  for (const auto until = Clock::now() + 20s; ibv_start_poll(cq, &how) != 0;) ASSERT_LT(Clock::now(), until);
+  EXPECT_EQ(ibv_req_notify_cq(ibv_cq_ex_to_cq(cq), 0), 0);
+  ibv_end_poll(cq);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
+// UCX takes the kind of a datagram's address from there.
+TEST_F(Pair, ADatagramsCompletionNamesItsPacketsKind) {
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = cq_;
+  init.cap = {4, 4, 1, 1, 0};
+  init.qp_type = IBV_QPT_UD;
+  ibv_qp* qp = ibv_create_qp(pd_, &init);
+  ibv_qp_attr attr{};
+  attr.port_num = 1;
+  for (const ibv_qp_state state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
+    attr.qp_state = state;
+    const int mask = state == IBV_QPS_INIT ? IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY
+                                           : IBV_QP_STATE | (state == IBV_QPS_RTS ? IBV_QP_SQ_PSN : 0);
+    ASSERT_EQ(ibv_modify_qp(qp, &attr, mask), 0);
+  }
+  ibv_port_attr port{};
+  ASSERT_EQ(ibv_query_port(context_, 1, &port), 0);
+  int kinds = 0;
+  for (int index = 0; index < port.gid_tbl_len; ++index) {
+    ibv_ah_attr to{};
+    to.is_global = to.port_num = 1;
+    to.grh.sgid_index = static_cast<uint8_t>(index);
+    ASSERT_EQ(ibv_query_gid(context_, 1, index, &to.grh.dgid), 0);
+    if (to.grh.dgid.global.interface_id == 0) continue;
+    const bool ipv4 = to.grh.dgid.global.subnet_prefix == 0;
+    ibv_ah* ah = ibv_create_ah(pd_, &to);
+    ASSERT_NE(ah, nullptr);
+    ASSERT_EQ(post_recv(qp, 1, 100), 0);
+    ibv_sge where = sge(0, 8);
+    ibv_send_wr wr{};
+    wr.sg_list = &where;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_SEND;
+    wr.wr.ud = {ah, qp->qp_num, 0};
+    ibv_send_wr* bad = nullptr;
+    ASSERT_EQ(ibv_post_send(qp, &wr, &bad), 0);
+    const auto done = poll(1);
+    ASSERT_EQ(done.size(), 1u);
+    EXPECT_EQ(done[0].wc_flags, unsigned{IBV_WC_GRH});
+    EXPECT_EQ(done[0].sl, ipv4 ? 10 : 9);
+    EXPECT_EQ(ibv_destroy_ah(ah), 0);
+    ++kinds;
+  }
+  EXPECT_GE(kinds, 1);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+}
+
 TEST_F(Pair, DestroyingAQueueWaitsForItsEventsToBeAcknowledged) {
   ibv_cq* cq = ibv_create_cq(context_, 16, nullptr, channel_, 0);
   ibv_qp_init_attr attr{};

@@ -1,7 +1,9 @@
 // The parts of the drop-in library that need no device.
 #include <gtest/gtest.h>
+
 #include <infiniband/verbs.h>
 #include <stdlib.h>
+#include <array>
 
 #include <cerrno>
 #include <cstring>
@@ -208,6 +210,10 @@ TEST(Redirector, PicksTheKernelsTreeForDevicesAlone) {
   EXPECT_EQ(redirected_part("/sys/class/infiniband"), "/class/infiniband");
   EXPECT_EQ(redirected_part("/sys/class/infiniband/uroce0/node_type"), "/class/infiniband/uroce0/node_type");
   EXPECT_EQ(redirected_part("/sys//class///infiniband_verbs/abi_version"), "//class///infiniband_verbs/abi_version");
+  EXPECT_EQ(redirected_part("/dev/infiniband"), "/dev/infiniband");
+  EXPECT_EQ(redirected_part("//dev/infiniband//rdma_cm"), "//dev/infiniband//rdma_cm");
+  EXPECT_EQ(redirected_part("/dev/infinibandit"), "");
+  EXPECT_EQ(redirected_part("/dev/null"), "");
   EXPECT_EQ(redirected_part("/sys/class/infinibandit"), "");
   EXPECT_EQ(redirected_part("/sys/class/net"), "");
   EXPECT_EQ(redirected_part("/sys/class"), "");
@@ -221,11 +227,33 @@ TEST(Redirector, NeedsATree) {
   EXPECT_STREQ(RedirectedPath("/sys/class/infiniband").c_str(), "/sys/class/infiniband");
   setenv("UROCE_SYSFS", "/tmp/tree", 1);
   EXPECT_STREQ(RedirectedPath("/sys/class/infiniband").c_str(), "/tmp/tree/class/infiniband");
+  EXPECT_STREQ(RedirectedPath("/dev/infiniband/uverbs0").c_str(), "/tmp/tree/dev/infiniband/uverbs0");
+  EXPECT_TRUE(RedirectedPath("/dev/infiniband/uverbs0").is_device());
+  EXPECT_FALSE(RedirectedPath("/dev/infiniband/").is_device());
+  EXPECT_FALSE(RedirectedPath("/sys/class/infiniband/uroce0").is_device());
   EXPECT_STREQ(RedirectedPath("/etc/passwd").c_str(), "/etc/passwd");
   EXPECT_EQ(RedirectedPath(nullptr).c_str(), nullptr);
   const std::string huge(5000, 'x');
   const std::string path = "/sys/class/infiniband/" + huge;
   EXPECT_EQ(RedirectedPath(path.c_str()).c_str(), path.c_str()) << "too long to send elsewhere";
+  unsetenv("UROCE_SYSFS");
+}
+
+TEST(Redirector, RestoresPaths) {
+  const auto restored = [](const char* path) {
+    std::array<char, 64> text{};
+    std::strcpy(text.data(), path);
+    return std::string(restore_path(text.data()));
+  };
+  EXPECT_EQ(restored("/tmp/tree/class/infiniband/uroce0"), "/tmp/tree/class/infiniband/uroce0") << "no tree";
+  setenv("UROCE_SYSFS", "/tmp/tree", 1);
+  EXPECT_EQ(restored("/tmp/tree/class/infiniband/uroce0"), "/sys/class/infiniband/uroce0");
+  EXPECT_EQ(restored("/tmp/tree/class/infiniband_verbs"), "/sys/class/infiniband_verbs");
+  EXPECT_EQ(restored("/tmp/tree/dev/infiniband"), "/dev/infiniband");
+  EXPECT_EQ(restored("/tmp/tree"), "/tmp/tree");
+  EXPECT_EQ(restored("/tmp/treehouse/dev/infiniband"), "/tmp/treehouse/dev/infiniband");
+  EXPECT_EQ(restored("/tmp"), "/tmp");
+  EXPECT_EQ(restore_path(nullptr), nullptr);
   unsetenv("UROCE_SYSFS");
 }
 

@@ -197,6 +197,21 @@ TEST_F(Stream, OptionsAreKept) {
   EXPECT_TRUE(exchange(1000));
 }
 
+TEST_F(Stream, TcpInfoHasTheStateAndTheSizes) {
+  tcp_info info{};
+  socklen_t length = sizeof(info);
+  ASSERT_EQ(rgetsockopt(near_, IPPROTO_TCP, TCP_INFO, &info, &length), 0);
+  EXPECT_EQ(length, sizeof(info));
+  EXPECT_EQ(info.tcpi_state, TCP_ESTABLISHED);
+  EXPECT_GE(info.tcpi_snd_mss, 1024u);
+  ASSERT_EQ(rgetsockopt(listener_, IPPROTO_TCP, TCP_INFO, &info, &length), 0);
+  EXPECT_EQ(info.tcpi_state, TCP_LISTEN);
+  length = 1;
+  ASSERT_EQ(rgetsockopt(near_, IPPROTO_TCP, TCP_INFO, &info, &length), 0) << "programs of older headers ask for less";
+  EXPECT_EQ(length, 1u);
+  EXPECT_EQ(info.tcpi_state, TCP_ESTABLISHED);
+}
+
 /// Small queues and buffers: every bound is reached many times.
 class NarrowStream : public Stream {
  protected:
@@ -270,6 +285,24 @@ TEST(Rsocket, NonBlockingConnect) {
   rclose(client);
   rclose(server);
   rclose(listener);
+}
+
+// Python, Perl, memcached and redis create their sockets so.
+TEST(Rsocket, TakesTheFlagsOfSocket) {
+  for (const int type : {SOCK_STREAM, SOCK_DGRAM}) {
+    const int fd = rsocket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    ASSERT_GE(fd, 0) << std::strerror(errno);
+    EXPECT_EQ(rfcntl(fd, F_GETFL) & O_NONBLOCK, O_NONBLOCK);
+    EXPECT_EQ(fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+    EXPECT_EQ(rclose(fd), 0);
+  }
+  const int listener = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  const auto any = address("10.117.0.1");
+  ASSERT_EQ(rbind(listener, plain(any), sizeof(any)), 0);
+  ASSERT_EQ(rlisten(listener, 1), 0);
+  EXPECT_EQ(raccept(listener, nullptr, nullptr), -1);
+  EXPECT_EQ(errno, EAGAIN);
+  EXPECT_EQ(rclose(listener), 0);
 }
 
 TEST(Rsocket, WithoutAListenerIsRefused) {

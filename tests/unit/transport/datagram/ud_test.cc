@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/datagram_flags.h"
 #include "tests/unit/transport/datagram/two_hosts.h"
 
 namespace uroce::transport {
@@ -42,7 +43,7 @@ TEST_F(Ud, DatagramsGoWhereEachRequestSays) {
     ASSERT_TRUE(cqe);
     EXPECT_EQ(cqe->src_qpn, 0x11u);
     EXPECT_EQ(cqe->byte_len, 4096u + 40);
-    EXPECT_EQ(cqe->flags, WcFlags(WcFlag::grh).bits());
+    EXPECT_EQ(cqe->flags, (WcFlags(WcFlag::grh) | kFromIpv4).bits());
   }
   EXPECT_EQ(std::memcmp(inbox.bytes().data() + 40, source.bytes().data(), 4096), 0);
   EXPECT_EQ(std::memcmp(far_inbox.bytes().data() + 40, source.bytes().data(), 4096), 0);

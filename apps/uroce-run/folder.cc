@@ -1,0 +1,65 @@
+#include "folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+namespace uroce::run {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kPrefix = "uroce-run.";
+/// Stands in the folder once it is locked. A folder without it is about to be.
+constexpr const char* kLocked = "locked";
+
+/// A descriptor of the folder if it is this user's and no link, else -1. Anyone may create names in /tmp.
+int open_own(const fs::path& folder) {
+  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  struct stat status{};
+  if (fd < 0 || (fstat(fd, &status) == 0 && status.st_uid == geteuid())) return fd;
+  close(fd);
+  return -1;
+}
+
+}  // namespace
+
+RunFolder::RunFolder() {
+  std::string name = (fs::temp_directory_path() / kPrefix).string() + "XXXXXX";
+  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error(name + ": " + std::strerror(errno));
+  path_ = fs::canonical(name);
+  lock_ = open_own(path_);
+  if (lock_ < 0 || flock(lock_, LOCK_EX) != 0) {
+    throw std::runtime_error("cannot lock " + name + ": " + std::strerror(errno));
+  }
+  close(openat(lock_, kLocked, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+}
+
+RunFolder::~RunFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+  close(lock_);
+}
+
+void remove_abandoned() {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(fs::temp_directory_path(ignored), ignored)) {
+    if (!entry.path().filename().string().starts_with(kPrefix)) continue;
+    const int fd = open_own(entry.path());
+    if (fd < 0) continue;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && faccessat(fd, kLocked, F_OK, 0) == 0) {
+      fs::remove_all(entry.path(), ignored);
+    }
+    close(fd);
+  }
+}
+
+}  // namespace uroce::run

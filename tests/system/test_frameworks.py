@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+"""Frameworks and programs as Debian ships them: UCX, Open MPI, MPICH, libfabric, fio, DAPL, iSER, qperf, QEMU. The commands are those
+of config/programs.md. UCX_TLS is there because server and client are on one machine, where UCX prefers shared memory."""
+
+import json
+import os
+import pathlib
+import re
+import shlex
+import socket
+import time
+
+import harness
+import verbs
+from harness import SOURCE, free_port
+
+SERVER, CLIENT = "10.117.0.1", "10.117.0.2"
+RANKS = SOURCE / "tests" / "system" / "clients" / "ranks.c"
+
+
+class Case(verbs.Case):
+    # Programs that spin and the engines share two cores.
+    daemon_args = ("--idle", "sleep")
+
+    def shell(self, script, seconds, *options, env=None):
+        """One uroce-run with all the processes of `script`; its output. Those that are left then are killed."""
+        program = self.start([verbs.RUN, *options, "bash", "-c", script], env={**self.env, **(env or {})})
+        try:
+            return self.finish(program, seconds)
+        finally:
+            self.kill_group(program)
+
+    @staticmethod
+    def kill_group(program):
+        """Servers that outlive the script."""
+        try:
+            os.killpg(program.process.pid, 9)
+        except ProcessLookupError:
+            pass
+
+    def needs_netns(self):
+        """`uroce-run --netns` makes interfaces."""
+        if not pathlib.Path("/dev/net/tun").exists() or not harness.may_make_namespaces():
+            self.skipTest("may not make network namespaces and interfaces (needs root and /dev/net/tun)")
+
+
+class Ucx(Case):
+    def test_sees_the_devices(self):
+        self.need("ucx_info")
+        output = self.finish(self.under("ucx_info", "-d"), 30)
+        for transport in ("rc_verbs", "ud_verbs"):
+            for device in ("uroce0:1", "uroce1:1"):
+                self.assertRegex(output, rf"Transport: {transport}\n#\s+Device: {device}")
+
+    def perftest(self, transports, *options, iterations=200):
+        self.need("ucx_perftest")
+        command = ["ucx_perftest", "-w", "10", "-n", iterations, *options]
+        env = {**self.env, "UCX_TLS": transports}
+        with self.subTest(transports=transports, options=options):
+            port = free_port()
+            server = self.start([verbs.RUN, *command, "-p", port], env=env)
+            verbs.wait_for_listener(server, port)
+            client = self.start([verbs.RUN, *command, "-p", port, "127.0.0.1"], env=env)
+            code = client.wait(40)
+            self.assertEqual(code, 0, f"{client}\n{server}")
+            self.assertRegex(client.output, rf"Final: +{iterations} ")
+            self.finish(server, 40)
+
+    def test_messages(self):
+        for transports in ("rc,self", "ud,self"):
+            self.perftest(transports, "-t", "tag_lat")
+            self.perftest(transports, "-t", "tag_bw", "-s", "100000")
+            self.perftest(transports, "-t", "stream_lat")
+            self.perftest(transports, "-t", "ucp_am_bw", "-s", "20000")
+
+    def test_one_sided(self):
+        for test in ("ucp_put_lat", "ucp_get", "ucp_add", "ucp_fadd", "ucp_swap", "ucp_cswap"):
+            self.perftest("rc,self", "-t", test)
+        self.perftest("ud,self", "-t", "ucp_put_lat")
+
+    def test_sleeping_workers(self):
+        """They hang unless arming a queue in which completions wait raises an event."""
+        self.perftest("rc,self", "-t", "tag_lat", "-E", "sleep")
+        self.perftest("ud,self", "-t", "tag_bw", "-s", "4096", "-E", "sleep")
+
+    def test_threads(self):
+        self.perftest("rc,self", "-t", "tag_lat", "-T", "2", "-M", "multi")
+
+    def test_the_transports_themselves(self):
+        for test in ("am_lat", "put_lat", "add_lat", "fadd", "cswap"):
+            self.perftest("all", "-t", test, "-d", "uroce0:1", "-x", "rc_verbs")
+        self.perftest("all", "-t", "am_lat", "-d", "uroce1:1", "-x", "ud_verbs")
+
+
+class Mpi(Case):
+    def ranks(self, compiler, launcher):
+        """Compiled here, since the two libraries share no binary interface."""
+        self.need(compiler)
+        self.need(launcher)
+        program = self.directory / "ranks"
+        self.finish(self.start([compiler, "-O1", RANKS, "-o", program]), 60)
+        return program
+
+    def test_open_mpi(self):
+        program = self.ranks("mpicc.openmpi", "mpirun.openmpi")
+        for transports in ("rc,self", "ud,self"):
+            with self.subTest(transports=transports):
+                output = self.shell(
+                    "mpirun.openmpi --allow-run-as-root --oversubscribe -n 2 --mca pml ucx --mca osc ucx "
+                    f"-x UCX_TLS={transports} {program}", 90)
+                self.assertIn("2 ranks: 0 errors", output)
+
+    def test_mpich(self):
+        program = self.ranks("mpicc.mpich", "mpirun.mpich")
+        output = self.shell(f"mpirun.mpich -n 2 -genv UCX_TLS rc,self {program}", 60)
+        self.assertIn("2 ranks: 0 errors", output)
+
+
+class Libfabric(Case):
+    def pingpong(self, *options):
+        """Each checks its bytes."""
+        self.need("fi_pingpong")
+        self.needs_netns()
+        port = free_port()
+        server, client = (shlex.join(["fi_pingpong", "-I", "10", *options]) + f" {where}" for where in
+                          (f"-B {port}", f"-P {port} {SERVER}"))
+        wait = f"until ss -Htln sport = :{port} | grep -q .; do sleep 0.1; done"
+        output = self.shell(f"{server} & {wait}; {client} && wait $!", 40, "--netns")
+        self.assertEqual(len(re.findall(r"(?m)^4k +10 +=10", output)), 2, output)
+
+    def test_messages(self):
+        self.pingpong("-p", "verbs", "-e", "msg", "-c")
+
+    def test_reliable_datagrams(self):
+        self.pingpong("-p", "verbs;ofi_rxm", "-e", "rdm", "-c")
+
+    def test_datagrams(self):
+        self.pingpong("-p", "verbs", "-e", "dgram")
+
+
+class Storage(Case):
+    def fio(self, verb, *options):
+        port = free_port()
+        common = f"--ioengine=rdma --port={port} --bs=64k --size=8m --iodepth=4"
+        with self.subTest(verb=verb, options=options):
+            server = self.under("fio", *common.split(), "--name=server", "--rw=read")
+            server.wait_for("waiting for connection", 20)
+            client = self.under("fio", *common.split(), "--name=client", "--rw=write", f"--verb={verb}",
+                                f"--hostname={SERVER}", *options)
+            output = self.finish(client, 40)
+            self.assertIn("err= 0", output)
+            self.assertIn("io=8192KiB", output)
+            self.assertIn("err= 0", self.finish(server, 40))
+
+    def test_fio(self):
+        """Each takes one connection, and learns from the client what is to be done."""
+        self.fio("write", "--verify=crc32c")
+        self.fio("read")
+
+    def test_iser(self):
+        """tgtd, and libiscsi's initiator, which logs in and reads."""
+        for program in ("tgtd", "tgtadm", "iscsi-inq"):
+            self.need(program)
+        disk = self.directory / "disk"
+        disk.write_bytes(bytes(16 << 20))
+        name, me = "iqn.2026-01.uroce:disk", "iqn.2026-01.uroce:initiator"
+        control = 32 + os.getpid() % 30000
+        output = self.shell(f"""
+            tgtd -f -C {control} --iscsi portal=127.0.0.1:{free_port()} --iser port=3260,pool_sz_mb=64 & target=$!
+            admin="tgtadm -C {control} --lld iser"
+            for i in $(seq 100); do $admin --mode target --op show 2>/dev/null && break; sleep 0.1; done
+            set -e
+            $admin --mode target --op new --tid 1 --targetname {name}
+            $admin --mode logicalunit --op new --tid 1 --lun 1 --backing-store {disk}
+            $admin --mode target --op bind --tid 1 --initiator-address ALL
+            $admin --mode target --op bind --tid 1 --initiator-name {me}
+            for i in 1 2 3 4; do
+                timeout 30 iscsi-inq -i {me} iser://{SERVER}:3260/{name}/1 | grep -q DIRECT_ACCESS && echo logged in
+            done
+            kill -9 $target""", 100)
+        self.assertEqual(output.count("logged in"), 4, output)
+
+
+class Others(Case):
+    def test_qperf(self):
+        self.need("qperf")
+        self.needs_netns()
+        output = self.shell(
+            f"qperf & server=$!; until ss -Htln sport = :19765 | grep -q .; do sleep 0.1; done; "
+            f"qperf {SERVER} -cm1 -t 1 rc_lat rc_bw; kill $server", 40, "--netns")
+        self.assertRegex(output, r"latency += +\d")
+        self.assertRegex(output, r"bw += +\d")
+
+    def test_dtest(self):
+        self.need("dtest")
+        self.needs_netns()
+        registry = self.directory / "dat.conf"
+        registry.write_text("".join(
+            f'ofa-v2-{device} u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "{device} 0" ""\n'
+            for device in ("uroce0", "uroce1")))
+        output = self.shell(
+            f"dtest -P ofa-v2-uroce0 -b 4096 & until ss -Htln sport = :15828 | grep -q .; do sleep 0.1; done; "
+            f"dtest -P ofa-v2-uroce1 -b 4096 -h {SERVER} && wait $!", 60, "--netns",
+            env={"DAT_OVERRIDE": str(registry)})
+        self.assertEqual(output.count("DAPL Test Complete. PASSED"), 2, output)
+
+    def migrate(self, pin_all):
+        """A guest that is stopped, with 64 MiB of memory."""
+        self.need("qemu-system-x86_64")
+        port = 20000 + os.getpid() % 10000
+        machine = ["qemu-system-x86_64", "-nodefaults", "-display", "none", "-machine", "pc,accel=tcg", "-m", "64", "-S"]
+        address = f"rdma:{SERVER}:{port}"
+        there = self.under(*machine, "-incoming", "defer", "-qmp", f"unix:{self.directory}/there,server=on,wait=off")
+        here = self.under(*machine, "-qmp", f"unix:{self.directory}/here,server=on,wait=off")
+        to, source = (Monitor(self.directory / name) for name in ("there", "here"))
+        for monitor in (to, source):
+            monitor.call("migrate-set-capabilities", capabilities=[{"capability": "rdma-pin-all", "state": pin_all}])
+        to.call("migrate-incoming", uri=address)
+        source.call("migrate", uri=address)
+        limit = time.monotonic() + 40 * harness.SLOW
+        while (state := source.call("query-migrate"))["status"] not in ("completed", "failed"):
+            self.assertLess(time.monotonic(), limit, f"{state}\n{here}\n{there}")
+            time.sleep(0.1)
+        self.assertEqual(state["status"], "completed", f"{state}\n{here}\n{there}")
+        for monitor, program in ((source, here), (to, there)):
+            monitor.call("quit")
+            self.finish(program, 20)
+
+    def test_qemu_migration(self):
+        for pin_all in (False, True):
+            with self.subTest(pin_all=pin_all):
+                self.migrate(pin_all)
+
+
+class Monitor:
+    """QEMU's monitor protocol (QMP)."""
+
+    def __init__(self, path):
+        limit = time.monotonic() + 20 * harness.SLOW
+        self.socket = socket.socket(socket.AF_UNIX)
+        while True:
+            try:
+                self.socket.connect(str(path))
+                break
+            except OSError:
+                if time.monotonic() > limit:
+                    raise
+                time.sleep(0.05)
+        self.socket.settimeout(30 * harness.SLOW)
+        self.file = self.socket.makefile("rw")
+        self.file.readline()
+        self.call("qmp_capabilities")
+
+    def call(self, command, **arguments):
+        self.file.write(json.dumps({"execute": command, "arguments": arguments}) + "\n")
+        self.file.flush()
+        while "event" in (reply := json.loads(self.file.readline())):
+            pass
+        if "error" in reply:
+            raise AssertionError(f"{command}: {reply['error']}")
+        return reply["return"]
+
+
+if __name__ == "__main__":
+    harness.main()
