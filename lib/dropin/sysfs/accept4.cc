@@ -3,6 +3,9 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+// As in redirect.cc, with which it may be compiled as one.
+#undef _FILE_OFFSET_BITS
+#undef _FORTIFY_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/socket.h>
