@@ -83,7 +83,8 @@ bool raise_for_unreported(VerbsCq& cq, bool armed) {
   const uint64_t seen = cq.returned + waiting;
   const bool unreported =
       armed ? seen >= cq.reported && !readable(channel.api.fd()) : seen > cq.reported || waiting >= kBurst;
-  const bool raised = unreported && channel.raised.raise(cq.handle);
+  // Those that the program has polled meanwhile need no event.
+  const bool raised = waiting > 0 && unreported && channel.raised.raise(cq.handle);
   cq.reported = raised && !armed ? seen : seen + 1;
   return raised;
 }

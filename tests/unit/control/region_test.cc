@@ -36,7 +36,7 @@ TEST_F(RegionTest, RegistersAndRefuses) {
   EXPECT_NE(region->key(), 0u);
   EXPECT_EQ(region->spec().host, bytes_);
   EXPECT_EQ(add(Access::remote_write).error().code, EINVAL);
-  EXPECT_EQ(session_->register_memory(pd_, 0, 0, bytes_, {}).error().code, EINVAL);
+  EXPECT_TRUE(session_->register_memory(pd_, 0, 0, bytes_, {}).has_value()) << "messages of 0 bytes use such regions";
   EXPECT_EQ(session_->register_memory(pd_, ~0ull - 10, 64, bytes_, {}).error().code, EINVAL);
 }
 

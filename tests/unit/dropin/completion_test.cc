@@ -98,6 +98,18 @@ TEST_F(Pair, AQueueIsArmedWithCompletionsWaiting) {
   EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
+TEST_F(Pair, AnEmptyQueueRaisesNoEvent) {
+  ASSERT_EQ(fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK), 0);
+  ASSERT_EQ(post_recv(qp_[1], 1, 100), 0);
+  ASSERT_EQ(post_send(qp_[0], 2, 10), 0);
+  ASSERT_EQ(poll(2).size(), 2u);
+  ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
+  void* of_cq = nullptr;
+  ibv_cq* from = nullptr;
+  EXPECT_EQ(ibv_get_cq_event(channel_, &from, &of_cq), -1);
+  EXPECT_EQ(errno, EAGAIN);
+}
+
 // UCX takes the kind of a datagram's address from there.
 TEST_F(Pair, ADatagramsCompletionNamesItsPacketsKind) {
   ibv_qp_init_attr init{};
