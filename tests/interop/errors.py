@@ -44,7 +44,7 @@ RXE_CANNOT_PLACE = {"status": OPERATION, "receive_status": "local QP operation e
 ERRORS = (
     Error("bad_rkey_write", "WRITE", REMOTE_ACCESS, change_key=0x5A),
     Error("bad_rkey_write_imm", "WRITE_IMM", REMOTE_ACCESS, change_key=0x5A, receive=0,
-          rxe={"receive_status": REMOTE_ACCESS}),
+          receive_status=REMOTE_ACCESS),
     Error("bad_rkey_read", "READ", REMOTE_ACCESS, change_key=0x5A),
     Error("bad_rkey_atomic", "FETCH_ADD", REMOTE_ACCESS, 8, change_key=0x5A),
     Error("no_such_key", "WRITE", REMOTE_ACCESS, change_key=0x7FFFFF00),
