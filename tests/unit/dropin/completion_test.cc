@@ -112,40 +112,20 @@ TEST_F(Pair, AnEmptyQueueRaisesNoEvent) {
 
 // UCX takes the kind of a datagram's address from there.
 TEST_F(Pair, ADatagramsCompletionNamesItsPacketsKind) {
-  ibv_qp_init_attr init{};
-  init.send_cq = init.recv_cq = cq_;
-  init.cap = {4, 4, 1, 1, 0};
-  init.qp_type = IBV_QPT_UD;
-  ibv_qp* qp = ibv_create_qp(pd_, &init);
-  ibv_qp_attr attr{};
-  attr.port_num = 1;
-  for (const ibv_qp_state state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
-    attr.qp_state = state;
-    const int mask = state == IBV_QPS_INIT ? IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY
-                                           : IBV_QP_STATE | (state == IBV_QPS_RTS ? IBV_QP_SQ_PSN : 0);
-    ASSERT_EQ(ibv_modify_qp(qp, &attr, mask), 0);
-  }
+  ibv_qp* qp = make_datagram_qp(0);
+  ASSERT_NE(qp, nullptr);
   ibv_port_attr port{};
   ASSERT_EQ(ibv_query_port(context_, 1, &port), 0);
   int kinds = 0;
   for (int index = 0; index < port.gid_tbl_len; ++index) {
-    ibv_ah_attr to{};
-    to.is_global = to.port_num = 1;
-    to.grh.sgid_index = static_cast<uint8_t>(index);
-    ASSERT_EQ(ibv_query_gid(context_, 1, index, &to.grh.dgid), 0);
-    if (to.grh.dgid.global.interface_id == 0) continue;
-    const bool ipv4 = to.grh.dgid.global.subnet_prefix == 0;
-    ibv_ah* ah = ibv_create_ah(pd_, &to);
+    ibv_gid gid{};
+    ASSERT_EQ(ibv_query_gid(context_, 1, index, &gid), 0);
+    if (gid.global.interface_id == 0) continue;
+    const bool ipv4 = gid.global.subnet_prefix == 0;
+    ibv_ah* ah = make_own_ah(index);
     ASSERT_NE(ah, nullptr);
     ASSERT_EQ(post_recv(qp, 1, 100), 0);
-    ibv_sge where = sge(0, 8);
-    ibv_send_wr wr{};
-    wr.sg_list = &where;
-    wr.num_sge = 1;
-    wr.opcode = IBV_WR_SEND;
-    wr.wr.ud = {ah, qp->qp_num, 0};
-    ibv_send_wr* bad = nullptr;
-    ASSERT_EQ(ibv_post_send(qp, &wr, &bad), 0);
+    ASSERT_EQ(post_datagram(qp, ah, qp->qp_num, 0, 0), 0);
     const auto done = poll(1);
     ASSERT_EQ(done.size(), 1u);
     EXPECT_EQ(done[0].wc_flags, unsigned{IBV_WC_GRH});

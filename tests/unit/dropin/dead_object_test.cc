@@ -109,11 +109,7 @@ TEST_F(DeadObjects, QueuePair) {
 }
 
 TEST_F(DeadObjects, AddressHandle) {
-  ibv_ah_attr attr{};
-  attr.is_global = 1;
-  attr.port_num = 1;
-  ASSERT_EQ(ibv_query_gid(context_, 1, 0, &attr.grh.dgid), 0);
-  ibv_ah* ah = ibv_create_ah(pd_, &attr);
+  ibv_ah* ah = make_own_ah();
   ASSERT_NE(ah, nullptr);
   ah->handle += 1000;
   expect(ENOENT, [&] { return ibv_destroy_ah(ah); });

@@ -5,6 +5,7 @@
 #include <infiniband/verbs.h>
 
 #include <chrono>
+#include <utility>
 #include <vector>
 
 namespace uroce::dropin {
@@ -83,6 +84,44 @@ class Pair : public testing::Test {
                             IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
                                 IBV_QP_MAX_QP_RD_ATOMIC),
               0);
+  }
+
+  /// Another queue pair on cq_, ready to send and receive datagrams.
+  ibv_qp* make_datagram_qp(uint32_t qkey) {
+    ibv_qp_init_attr init{};
+    init.send_cq = init.recv_cq = cq_;
+    init.cap = {4, 4, 1, 1, 0};
+    init.qp_type = IBV_QPT_UD;
+    ibv_qp* qp = ibv_create_qp(pd_, &init);
+    if (qp == nullptr) return nullptr;
+    ibv_qp_attr attr{};
+    attr.port_num = 1;
+    attr.qkey = qkey;
+    for (const auto& [state, mask] : {std::pair(IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
+                                      std::pair(IBV_QPS_RTR, 0), std::pair(IBV_QPS_RTS, int{IBV_QP_SQ_PSN})}) {
+      attr.qp_state = state;
+      EXPECT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | mask), 0) << state;
+    }
+    return qp;
+  }
+  /// An address handle for the device's own GID.
+  ibv_ah* make_own_ah(int gid_index = 0) {
+    ibv_ah_attr to{};
+    to.is_global = to.port_num = 1;
+    to.grh.sgid_index = static_cast<uint8_t>(gid_index);
+    EXPECT_EQ(ibv_query_gid(context_, 1, gid_index, &to.grh.dgid), 0);
+    return ibv_create_ah(pd_, &to);
+  }
+  int post_datagram(ibv_qp* qp, ibv_ah* ah, uint32_t qpn, uint32_t qkey, unsigned flags) {
+    ibv_sge where = sge(0, 8);
+    ibv_send_wr wr{};
+    wr.sg_list = &where;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_SEND;
+    wr.send_flags = flags;
+    wr.wr.ud = {ah, qpn, qkey};
+    ibv_send_wr* bad = nullptr;
+    return ibv_post_send(qp, &wr, &bad);
   }
 
   ibv_sge sge(std::size_t offset, uint32_t length) const {

@@ -47,37 +47,12 @@ TEST_F(RequestErrors, AWriteWithImmediateAndABadKeyFailsItsReceive) {
 }
 
 TEST_F(RequestErrors, ADatagramsDestinationHas24Bits) {
-  ibv_qp_init_attr init{};
-  init.send_cq = init.recv_cq = cq_;
-  init.cap = {4, 4, 1, 1, 0};
-  init.qp_type = IBV_QPT_UD;
-  ibv_qp* qp = ibv_create_qp(pd_, &init);
+  ibv_qp* qp = make_datagram_qp(0x1234);
   ASSERT_NE(qp, nullptr);
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_INIT;
-  attr.port_num = 1;
-  attr.qkey = 0x1234;
-  ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
-  attr.qp_state = IBV_QPS_RTR;
-  ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
-  attr.qp_state = IBV_QPS_RTS;
-  ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
-  ibv_ah_attr to{};
-  to.is_global = 1;
-  to.port_num = 1;
-  ASSERT_EQ(ibv_query_gid(context_, 1, 0, &to.grh.dgid), 0);
-  ibv_ah* ah = ibv_create_ah(pd_, &to);
+  ibv_ah* ah = make_own_ah();
   ASSERT_NE(ah, nullptr);
   ASSERT_EQ(post_recv(qp, 1, 128), 0);
-  ibv_sge where = sge(0, 8);
-  ibv_send_wr wr{};
-  wr.sg_list = &where;
-  wr.num_sge = 1;
-  wr.opcode = IBV_WR_SEND;
-  wr.send_flags = IBV_SEND_SIGNALED;
-  wr.wr.ud = {ah, qp->qp_num | 0xab000000, 0x1234};
-  ibv_send_wr* bad = nullptr;
-  ASSERT_EQ(ibv_post_send(qp, &wr, &bad), 0);
+  ASSERT_EQ(post_datagram(qp, ah, qp->qp_num | 0xab000000, 0x1234, IBV_SEND_SIGNALED), 0);
   EXPECT_EQ(statuses(2), (std::vector{IBV_WC_SUCCESS, IBV_WC_SUCCESS}));
   EXPECT_EQ(ibv_destroy_ah(ah), 0);
   EXPECT_EQ(ibv_destroy_qp(qp), 0);

@@ -26,6 +26,17 @@ test::Frame from_peer(test::TestEndpoint& endpoint, const test::EndpointOptions&
   return frame;
 }
 
+// The payload of a peer's answer to the one HELLO that the endpoint has sent.
+void answer_hello(test::TestEndpoint& endpoint, std::array<std::byte, wire::Hello::kBytes>& answer) {
+  const auto sent = endpoint.sink().take();
+  ASSERT_EQ(sent.size(), 1u);
+  const auto said = wire::parse(sent[0].bytes);
+  ASSERT_TRUE(said);
+  const auto hello = wire::Hello::load(said->payload);
+  ASSERT_TRUE(hello);
+  wire::Hello{.epoch = 7, .peer_epoch = hello->epoch, .parking = 100, .answer = false}.store(answer.data());
+}
+
 TEST(ReorderedRequests, NothingIsKeptForAQueuePairThatIsDestroyed) {
   test::EndpointOptions options;
   options.engine.retransmission = Retransmission::automatic;
@@ -36,15 +47,8 @@ TEST(ReorderedRequests, NothingIsKeptForAQueuePairThatIsDestroyed) {
       endpoint, test::TestQp::Options{.qpn = 2, .send_cq = &endpoint.make_cq(), .recv_cq = &endpoint.make_cq()});
   qp->connect({.dest_qpn = 3, .sq_psn = 100, .rq_psn = 200}, test::make_route(endpoint.options(), peer));
   endpoint.run(Nanos(1'000));
-  const auto sent = endpoint.sink().take();
-  ASSERT_EQ(sent.size(), 1u);
-  const auto said = wire::parse(sent[0].bytes);
-  ASSERT_TRUE(said);
-  const auto hello = wire::Hello::load(said->payload);
-  ASSERT_TRUE(hello);
-
   std::array<std::byte, wire::Hello::kBytes> answer;
-  wire::Hello{.epoch = 7, .peer_epoch = hello->epoch, .parking = 100, .answer = false}.store(answer.data());
+  ASSERT_NO_FATAL_FAILURE(answer_hello(endpoint, answer));
   endpoint.inject(from_peer(endpoint, peer, wire::Opcode::hello, 0, answer), Nanos(2'000));
   endpoint.inject(from_peer(endpoint, peer, wire::Opcode::rc_write_only, 201, {}), Nanos(3'000));
   EXPECT_EQ(endpoint.engine().parked_frames(), 1u);
@@ -76,14 +80,8 @@ class Peers : public ::testing::Test {
         test::TestQp::Options{.qpn = qpn, .send_cq = &endpoint_.make_cq(), .recv_cq = &endpoint_.make_cq()}));
     qp->connect({.dest_qpn = 3, .sq_psn = 100, .rq_psn = kExpectedPsn}, test::make_route(endpoint_.options(), peer));
     endpoint_.run(now_ += Nanos(1'000));
-    const auto sent = endpoint_.sink().take();
-    ASSERT_EQ(sent.size(), 1u);
-    const auto said = wire::parse(sent[0].bytes);
-    ASSERT_TRUE(said);
-    const auto hello = wire::Hello::load(said->payload);
-    ASSERT_TRUE(hello);
     std::array<std::byte, wire::Hello::kBytes> answer;
-    wire::Hello{.epoch = 7, .peer_epoch = hello->epoch, .parking = 100, .answer = false}.store(answer.data());
+    ASSERT_NO_FATAL_FAILURE(answer_hello(endpoint_, answer));
     inject(qpn, wire::Opcode::hello, 0, answer);
   }
   void inject(uint32_t qpn, wire::Opcode opcode, uint32_t psn, std::span<const std::byte> payload) {
