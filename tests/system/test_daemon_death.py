@@ -15,6 +15,10 @@ SERVER = test_cm_programs.SERVER
 
 
 class Case(test_cm_programs.Case):
+    def setUp(self):
+        super().setUp()
+        self.busy = set()  # numbers of queue pairs
+
     def kill_daemon(self):
         self.assertIsNone(self.daemon.process.poll(), str(self.daemon))
         self.daemon.kill()
@@ -39,16 +43,21 @@ class Case(test_cm_programs.Case):
         return server, client
 
     def wait_until_busy(self, *programs):
-        """Returns once the first device has sent a thousand packets."""
-        command = [harness.BUILD / "apps" / "uroce" / "uroce", "stat", "uroce0", "--interval", "0", "--json"]
+        """Returns once a queue pair of the first device, other than those of earlier calls, has moved on by 100 packets."""
+        command = [harness.BUILD / "apps" / "uroce" / "uroce", "show", "qp", "uroce0", "--json"]
         limit = time.monotonic() + 20 * SLOW
-        sent = 0
-        while sent < 1000 and time.monotonic() < limit:
+        seen = {}
+        moving = set()
+        while not moving - self.busy and time.monotonic() < limit:
             for program in programs:
                 self.assertIsNone(program.process.poll(), f"ended too early: {program}")
-            devices = json.loads(self.finish(self.start(command, env=self.env), 20))
-            sent = devices[0]["counters"].get("tx_packets", 0)
-        self.assertGreaterEqual(sent, 1000, "\n".join(map(str, programs)))
+            for row in json.loads(self.finish(self.start(command, env=self.env), 20)):
+                now = [int(row.get(psn, 0)) for psn in ("sq_psn", "rq_psn")]
+                first = seen.setdefault(row["qpn"], now)
+                if any((psn - begin) % 2**24 >= 100 for psn, begin in zip(now, first)):
+                    moving.add(row["qpn"])
+        self.assertTrue(moving - self.busy, "\n".join(map(str, programs)))
+        self.busy |= moving
 
 
 class Polling(Case):
