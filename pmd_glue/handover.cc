@@ -1,5 +1,8 @@
 #include "pmd_glue/handover.h"
 
+#include <algorithm>
+#include <cstddef>
+
 #include <fmt/format.h>
 #include <rte_errno.h>
 #include <rte_mbuf.h>
@@ -9,7 +12,15 @@ namespace uroce::glue {
 
 namespace {
 constexpr unsigned kSlots = 1024;
+
+// A ring holds pointers alone. The lowest bit of one tells why the frame is there.
+constexpr uintptr_t kForRules = 1;
+
+uintptr_t bits_of(const void* entry) { return reinterpret_cast<uintptr_t>(entry); }
+rte_mbuf* mbuf_of(void* entry) {
+  return reinterpret_cast<rte_mbuf*>(static_cast<std::byte*>(entry) - (bits_of(entry) & kForRules));
 }
+}  // namespace
 
 Result<std::unique_ptr<Handover>> Handover::make(const std::string& name, uint32_t engines, int socket) {
   std::unique_ptr<Handover> handover(new Handover);
@@ -28,17 +39,27 @@ Result<std::unique_ptr<Handover>> Handover::make(const std::string& name, uint32
 
 Handover::~Handover() {
   for (rte_ring* ring : rings_) {
-    void* mbuf = nullptr;
-    while (rte_ring_dequeue(ring, &mbuf) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(mbuf));
+    void* entry = nullptr;
+    while (rte_ring_dequeue(ring, &entry) == 0) rte_pktmbuf_free(mbuf_of(entry));
     rte_ring_free(ring);
   }
 }
 
-bool Handover::put(uint32_t engine, rte_mbuf* mbuf) { return rte_ring_enqueue(rings_[engine], mbuf) == 0; }
+bool Handover::put(uint32_t engine, rte_mbuf* mbuf, For why) {
+  std::byte* entry = reinterpret_cast<std::byte*>(mbuf) + (why == For::rules ? kForRules : 0);
+  return rte_ring_enqueue(rings_[engine], entry) == 0;
+}
 
-uint32_t Handover::take(uint32_t engine, std::span<rte_mbuf*> out) {
-  return rte_ring_dequeue_burst(rings_[engine], reinterpret_cast<void**>(out.data()), static_cast<unsigned>(out.size()),
-                                nullptr);
+uint32_t Handover::take(uint32_t engine, std::span<rte_mbuf*> out, uint64_t* for_rules) {
+  const auto most = static_cast<unsigned>(std::min<std::size_t>(out.size(), 64));
+  const uint32_t count = rte_ring_dequeue_burst(rings_[engine], reinterpret_cast<void**>(out.data()), most, nullptr);
+  uint64_t marked = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    marked |= uint64_t{bits_of(out[i]) & kForRules} << i;
+    out[i] = mbuf_of(out[i]);
+  }
+  if (for_rules != nullptr) *for_rules = marked;
+  return count;
 }
 
 bool Handover::empty(uint32_t engine) const { return rte_ring_empty(rings_[engine]) != 0; }

@@ -4,6 +4,9 @@
 #include <rte_mbuf.h>
 #include <rte_prefetch.h>
 
+#include <bit>
+
+#include "base/engine_round.h"
 #include "pmd_glue/fault_guard.h"
 #include "wire/packet.h"
 
@@ -35,6 +38,7 @@ PortQueue::PortQueue(const PortQueueParts& parts)
 
 bool PortQueue::round(const TscClock& clock) {
   const Nanos now = clock.now();
+  begin_engine_round(now);
   if (FrameTap* wanted = wanted_tap_.load(std::memory_order_relaxed); wanted != tap_) [[unlikely]]
     change_tap(wanted);
   if (tap_ != nullptr) [[unlikely]]
@@ -96,6 +100,7 @@ uint16_t PortQueue::receive(Nanos now) {
   std::size_t ours = 0;
   std::size_t done = 0;  // burst[0..done) is freed here
   const bool alone = parts_.handover.engines() == 1;
+  const bool has_rules = !parts_.engine.flows().empty();
   for (uint16_t i = 0; i < count; ++i) {
     rte_mbuf* mbuf = burst[i];
     if (mbuf->nb_segs != 1 && !make_contiguous(mbuf)) continue;
@@ -103,6 +108,8 @@ uint16_t PortQueue::receive(Nanos now) {
     const auto peek = wire::peek(bytes_of(mbuf));
     if (tap_ != nullptr && peek.kind != wire::Peek::Kind::other) [[unlikely]]
       tap_->add(*mbuf, false);
+    const bool other = peek.kind == wire::Peek::Kind::other;
+    const bool taken = has_rules && offer_to_rules(mbuf, other, now);
     if (peek.kind == wire::Peek::Kind::roce) [[likely]] {
       if ((mbuf->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_BAD) {
         counters_.bad_ip_checksum.add();
@@ -117,8 +124,8 @@ uint16_t PortQueue::receive(Nanos now) {
         steer(mbuf, engine);
         continue;
       }
-    } else if (peek.kind == wire::Peek::Kind::other) {
-      counters_.foreign.add();
+    } else if (other) {
+      if (!taken) counters_.foreign.add();
     } else {
       counters_.slow.add();
       if (!parts_.neighbourhood.deliver(index_, bytes_of(mbuf))) counters_.slow_lost.add();
@@ -132,11 +139,20 @@ uint16_t PortQueue::receive(Nanos now) {
 
 bool PortQueue::receive_handed_over(Nanos now) {
   std::array<rte_mbuf*, kBurst> burst;
-  const uint32_t count = parts_.handover.take(index_, burst);
+  uint64_t for_rules = 0;
+  const uint32_t count = parts_.handover.take(index_, burst, &for_rules);
   if (count == 0) return false;
   std::array<transport::RxFrame, kBurst> frames;
-  for (uint32_t i = 0; i < count; ++i) frames[i].bytes = bytes_of(burst[i]);
-  parts_.engine.on_frames({frames.data(), count}, now);
+  std::size_t ours = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    if ((for_rules >> i & 1) == 0) [[likely]] {
+      frames[ours++].bytes = bytes_of(burst[i]);
+    } else {
+      const transport::RxFrame frame{bytes_of(burst[i])};
+      parts_.engine.on_raw_frames({&frame, 1}, now);
+    }
+  }
+  if (ours != 0) parts_.engine.on_frames({frames.data(), ours}, now);
   rte_pktmbuf_free_bulk(burst.data(), count);
   return true;
 }
@@ -171,9 +187,29 @@ bool PortQueue::make_contiguous(rte_mbuf*& mbuf) {
   return whole != nullptr;
 }
 
-void PortQueue::steer(rte_mbuf* mbuf, uint32_t engine) {
+bool PortQueue::offer_to_rules(rte_mbuf* mbuf, bool is_other, Nanos now) {
+  const transport::FlowTable& flows = parts_.engine.flows();
+  const transport::RxFrame frame{bytes_of(mbuf)};
+  const uint32_t taker = is_other ? flows.match(frame.bytes) : 0;
+  uint64_t engines = taker != 0 ? uint64_t{1} << parts_.handover.engine_of(taker) : 0;
+  for (const transport::FlowEntry& sniffer : flows.sniffers()) {
+    engines |= uint64_t{1} << parts_.handover.engine_of(sniffer.qpn);
+  }
+  for (uint64_t left = engines; left != 0; left &= left - 1) {
+    const auto engine = static_cast<uint32_t>(std::countr_zero(left));
+    if (engine == index_) {
+      parts_.engine.on_raw_frames({&frame, 1}, now);
+    } else {
+      rte_mbuf_refcnt_update(mbuf, 1);
+      steer(mbuf, engine, Handover::For::rules);
+    }
+  }
+  return taker != 0;
+}
+
+void PortQueue::steer(rte_mbuf* mbuf, uint32_t engine, Handover::For why) {
   counters_.steered.add();
-  if (parts_.handover.put(engine, mbuf)) {
+  if (parts_.handover.put(engine, mbuf, why)) {
     parts_.wakers[engine]->wake();
   } else {
     counters_.steer_lost.add();

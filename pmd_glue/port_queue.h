@@ -29,7 +29,7 @@ struct PortQueueCounters {
   Counter steer_lost;  ///< lost because that engine was too far behind
   Counter slow;        ///< ARP, ICMP, ICMPv6
   Counter slow_lost;
-  Counter foreign;          ///< neither RoCE nor those
+  Counter foreign;          ///< neither RoCE nor those, and wanted by no receive rule
   Counter bad_ip_checksum;  ///< dropped because the NIC found a bad checksum
   Counter lost_on_purpose;  ///< dropped for StackOptions::receive_loss
   Counter oversize;         ///< longer than a buffer of this port
@@ -90,7 +90,10 @@ class PortQueue {
   bool receive_handed_over(Nanos now);
   bool send_slow();
   bool make_contiguous(rte_mbuf*& mbuf);
-  void steer(rte_mbuf* mbuf, uint32_t engine);
+  void steer(rte_mbuf* mbuf, uint32_t engine, Handover::For why = Handover::For::queue_pair);
+  /// Gives the frame to the receive rules that want it, on each of their engines. The caller still has its reference.
+  /// False: no rule takes it. A sniffer's copy does not count.
+  bool offer_to_rules(rte_mbuf* mbuf, bool is_other, Nanos now);
   /// Gives every engine a reference to a multicast frame.
   void steer_to_others(rte_mbuf* mbuf);
 

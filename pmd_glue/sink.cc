@@ -81,15 +81,22 @@ void EtherSink::send(std::span<const transport::TxFrame> frames) {
       tx_[tx_count_++] = mbuf;
       continue;
     }
-    const std::byte* bytes = rte_pktmbuf_mtod(mbuf, std::byte*);
-    const uint64_t targets = handover_.targets_of(wire::peek({bytes, mbuf->data_len}).dest_qpn);
-    rte_mbuf_refcnt_set(mbuf, static_cast<uint16_t>(std::popcount(targets)));
-    loop_targets_[loop_count_] = targets;
-    loop_[loop_count_++] = mbuf;
-    counters_.loopback_frames.add();
+    loop_back(frame, mbuf);
   }
   counters_.frames.add(frames.size());
   flush();
+}
+
+void EtherSink::loop_back(const transport::TxFrame& frame, rte_mbuf* mbuf) {
+  counters_.loopback_frames.add();
+  if (frame.raw && frame.raw_receiver == 0) return rte_pktmbuf_free(mbuf);
+  const std::byte* bytes = rte_pktmbuf_mtod(mbuf, std::byte*);
+  const uint64_t targets = frame.raw ? uint64_t{1} << handover_.engine_of(frame.raw_receiver)
+                                     : handover_.targets_of(wire::peek({bytes, mbuf->data_len}).dest_qpn);
+  rte_mbuf_refcnt_set(mbuf, static_cast<uint16_t>(std::popcount(targets)));
+  loop_targets_[loop_count_] = targets;
+  loop_for_[loop_count_] = frame.raw ? Handover::For::rules : Handover::For::queue_pair;
+  loop_[loop_count_++] = mbuf;
 }
 
 bool EtherSink::send_raw(std::span<const std::byte> frame) {
@@ -103,6 +110,8 @@ bool EtherSink::send_raw(std::span<const std::byte> frame) {
 }
 
 rte_mbuf* EtherSink::build(const transport::TxFrame& frame) {
+  if (frame.raw) [[unlikely]]
+    return build_raw(frame);
   rte_mbuf* mbuf = may_reference(frame) ? build_external(frame) : nullptr;
   if (mbuf == nullptr) mbuf = build_copy(frame);
   if (fills_ip_checksum_ && frame.ip_version == 4 && !frame.loopback) {
@@ -112,6 +121,20 @@ rte_mbuf* EtherSink::build(const transport::TxFrame& frame) {
     mbuf->l2_len = frame.l3_offset;
     mbuf->l3_len = 20;
   }
+  return mbuf;
+}
+
+rte_mbuf* EtherSink::build_raw(const transport::TxFrame& frame) {
+  rte_mbuf* mbuf = stash_[--stash_count_];
+  std::byte* const start = rte_pktmbuf_mtod(mbuf, std::byte*);
+  std::memcpy(start, frame.header.data(), frame.header_length);
+  std::byte* at = start + frame.header_length;
+  for (const transport::PayloadSpan& span : std::span(frame.payload, frame.payload_spans)) {
+    std::memcpy(at, span.data, span.length);
+    at += span.length;
+  }
+  mbuf->data_len = static_cast<uint16_t>(at - start);
+  mbuf->pkt_len = mbuf->data_len;
   return mbuf;
 }
 
@@ -243,13 +266,14 @@ bool EtherSink::flush_loopback() {
     uint64_t waiting = 0;
     for (uint64_t targets = loop_targets_[i]; targets != 0; targets &= targets - 1) {
       const auto engine = static_cast<uint32_t>(std::countr_zero(targets));
-      if ((full >> engine & 1) == 0 && handover_.put(engine, loop_[i])) continue;
+      if ((full >> engine & 1) == 0 && handover_.put(engine, loop_[i], loop_for_[i])) continue;
       full |= uint64_t{1} << engine;
       waiting |= uint64_t{1} << engine;
     }
     moved = moved || waiting != loop_targets_[i];
     if (waiting == 0) continue;
     loop_[kept] = loop_[i];
+    loop_for_[kept] = loop_for_[i];
     loop_targets_[kept++] = waiting;
   }
   loop_count_ = kept;

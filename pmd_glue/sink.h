@@ -77,6 +77,8 @@ class EtherSink final : public transport::FrameSink {
   bool refill(std::size_t wanted);
   rte_mbuf* build(const transport::TxFrame& frame);
   rte_mbuf* build_copy(const transport::TxFrame& frame);
+  rte_mbuf* build_raw(const transport::TxFrame& frame);
+  void loop_back(const transport::TxFrame& frame, rte_mbuf* mbuf);
   rte_mbuf* build_external(const transport::TxFrame& frame);
   bool may_reference(const transport::TxFrame& frame) const;
   rte_mbuf_ext_shared_info& shared(uint64_t generation) { return shared_[generation % 2]; }
@@ -101,6 +103,7 @@ class EtherSink final : public transport::FrameSink {
   std::array<rte_mbuf*, kPending> loop_{};
   std::array<uint64_t, kPending>
       loop_targets_{};  ///< engines that still get the frame, each with a reference of its own
+  std::array<Handover::For, kPending> loop_for_{};
   /// Counts of payload references: each is 1 + those in flight. Frames of generation g count at g % 2. A generation
   /// ends when somebody waits for it and the one before it has ended, so new frames never prolong the wait.
   std::array<rte_mbuf_ext_shared_info, 2> shared_{};

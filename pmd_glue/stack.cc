@@ -115,6 +115,7 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
   unit.kernel->set_addresses(config.gids);
   config.vlan = options.vlan;
   config.max_path_mtu = port.path_mtu();
+  config.ethernet_mtu = port.max_frame() - kEtherOverhead;
   config.engines = engines();
   config.max_qp = options.max_qp;
   config.max_mr = options.max_mr;

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/engine_round.h"
+
 namespace uroce::glue {
 
 namespace {
@@ -35,6 +37,12 @@ constexpr Nanos kExpectantNap = microseconds(250);
 constexpr Nanos kDeepNap = microseconds(4000);
 constexpr int kHighestPriority = -20;
 
+/// Safe in a signal handler once it has been called.
+Nanos read_clock() {
+  static const TscClock kClock;
+  return kClock.now();
+}
+
 }  // namespace
 
 void Worker::add(std::unique_ptr<PortQueue> queue) {
@@ -46,6 +54,8 @@ void Worker::add(std::unique_ptr<PortQueue> queue) {
 }
 
 void Worker::run() {
+  (void)read_clock();
+  engine_clock.store(read_clock, std::memory_order_relaxed);
   prctl(PR_SET_TIMERSLACK, 1);  // the default of 50 us would double the short naps
   // A program that polls its queues on this CPU would keep an engine that naps away for milliseconds. Without privilege
   // this fails, and it does. A busy engine must not starve others.
@@ -86,6 +96,7 @@ bool Worker::serve_in_place() {
   const bool idle = idle_;
   for (uint32_t i = 0; i < kRoundsInPlace && round(); ++i) {
   }
+  end_engine_round();
   // The sleeping thread goes on as if these rounds had not been.
   empty_rounds_ = empty_rounds;
   idle_ = idle;

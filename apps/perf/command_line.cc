@@ -90,9 +90,12 @@ void add_perftest_options(CLI::App& app, Options& o, Seen& seen) {
   app.add_option("-i,--ib-port", seen.ib_port, "Port of the device; a device has one port")->check(CLI::Range(1, 1));
   app.add_option("-c,--connection", seen.connection, "Connection type; only RC is possible")
       ->check(CLI::IsMember({"RC"}));
-  app.add_option("-A,--atomic_type", o.atomic_type, "FETCH_AND_ADD or CMP_AND_SWAP (must match)")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, AtomicType>{
-          {"FETCH_AND_ADD", AtomicType::fetch_and_add}, {"CMP_AND_SWAP", AtomicType::cmp_and_swap}}));
+  app.add_option("-A,--atomic_type", o.atomic_type,
+                 "FETCH_AND_ADD, CMP_AND_SWAP or WRITE, which is ATOMIC WRITE (must match)")
+      ->transform(
+          CLI::CheckedTransformer(std::map<std::string, AtomicType>{{"FETCH_AND_ADD", AtomicType::fetch_and_add},
+                                                                    {"CMP_AND_SWAP", AtomicType::cmp_and_swap},
+                                                                    {"WRITE", AtomicType::write}}));
   app.add_option("-x,--gid-index", o.gid_index, "Index in the device's GID table (default: its first IPv4 address)")
       ->check(CLI::Range(0, 255));
   app.add_flag("-R,--rdma_cm", seen.rdma_cm,

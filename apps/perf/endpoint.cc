@@ -19,9 +19,12 @@ bool link_local(const Gid& gid) { return gid.bytes[0] == 0xfe && (gid.bytes[1] &
 
 Mtu mtu_code(uint32_t bytes) { return static_cast<Mtu>(std::bit_width(bytes) - 8); }
 
-AccessFlags access_for(Verb verb) {
+AccessFlags access_for(const Options& options) {
   const AccessFlags local = Access::local_write;
-  switch (verb) {
+  if (options.test.verb == Verb::atomic && options.atomic_type == AtomicType::write) {
+    return local | Access::remote_write;
+  }
+  switch (options.test.verb) {
     case Verb::write: return local | Access::remote_write;
     case Verb::read: return local | Access::remote_read;
     case Verb::atomic: return local | Access::remote_atomic;
@@ -92,7 +95,7 @@ Result<void> Endpoint::create_queues() {
   auto pd = context_.create_pd();
   if (!pd) return std::unexpected(pd.error());
   pd_ = std::move(*pd);
-  auto region = pd_->register_memory(buffer_.data(), buffer_.size(), access_for(options_.test.verb));
+  auto region = pd_->register_memory(buffer_.data(), buffer_.size(), access_for(options_));
   if (!region) return std::unexpected(region.error());
   region_ = std::move(*region);
   if (options_.events) {
@@ -187,7 +190,7 @@ Result<void> Endpoint::connect(const Hello& peer) {
     c.psn = psns_[i];
     c.sgid_index = gid_index_;
     c.path_mtu = mtu_code(path_mtu_);
-    c.access = access_for(options_.test.verb);
+    c.access = access_for(options_);
     c.max_rd_atomic = static_cast<uint8_t>(outs_);
     c.max_dest_rd_atomic = static_cast<uint8_t>(info().max_rd_atomic);
     c.timeout = options_.qp_timeout;

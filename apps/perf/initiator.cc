@@ -15,11 +15,20 @@ namespace {
 constexpr uint64_t kMostPeakMessages = 1u << 16;  ///< the search for the peak is quadratic
 constexpr uint64_t kForEver = uint64_t{1} << 62;
 
+WrOpcode opcode_of(AtomicType type) {
+  switch (type) {
+    case AtomicType::fetch_and_add: return WrOpcode::fetch_add;
+    case AtomicType::cmp_and_swap: return WrOpcode::compare_swap;
+    case AtomicType::write: break;
+  }
+  return WrOpcode::atomic_write;
+}
+
 WrOpcode opcode_of(const Options& o) {
   switch (o.test.verb) {
     case Verb::write: return WrOpcode::rdma_write;
     case Verb::read: return WrOpcode::rdma_read;
-    case Verb::atomic: return o.atomic_type == AtomicType::fetch_and_add ? WrOpcode::fetch_add : WrOpcode::compare_swap;
+    case Verb::atomic: return opcode_of(o.atomic_type);
     default: return WrOpcode::send;
   }
 }
@@ -57,7 +66,9 @@ void Initiator::make_requests() {
     requests_[i].rkey = endpoint_.peer().rkey;
     requests_[i].compare_add = options_.atomic_type == AtomicType::fetch_and_add ? 1 : 0;
     requests_[i].swap = 1;
-    if (!plan_.use_inline) requests_[i].sges = {&sges_[i], 1};
+    // An ATOMIC WRITE carries its value in the work request.
+    const bool buffer = !plan_.use_inline && requests_[i].opcode != WrOpcode::atomic_write;
+    if (buffer) requests_[i].sges = {&sges_[i], 1};
   }
 }
 

@@ -61,6 +61,7 @@ class Initiator final : public Sender {
   void end_round();
   bool last_round() const { return stopping_ || (!options_.timed() && round_end_ == options_.iters); }
   bool in_rounds() const { return options_.verify && options_.test.verb != Verb::send; }
+  bool writes_words() const;  ///< ATOMIC WRITEs: nothing comes back to be checked
   AtomicModel model(uint32_t index, uint32_t slot) const;
 
   Endpoint& endpoint_;

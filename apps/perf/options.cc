@@ -37,7 +37,12 @@ std::string test_name(Test test) {
 }
 
 std::string_view atomic_name(AtomicType type) {
-  return type == AtomicType::fetch_and_add ? "FETCH_AND_ADD" : "CMP_AND_SWAP";
+  switch (type) {
+    case AtomicType::fetch_and_add: return "FETCH_AND_ADD";
+    case AtomicType::cmp_and_swap: return "CMP_AND_SWAP";
+    case AtomicType::write: return "WRITE";
+  }
+  return "unknown";
 }
 
 std::vector<uint64_t> Options::sizes() const {

@@ -13,7 +13,7 @@ namespace uroce::perf {
 
 enum class Verb : uint8_t { write, read, send, atomic, raw };
 enum class Kind : uint8_t { bw, lat };
-enum class AtomicType : uint8_t { fetch_and_add, cmp_and_swap };
+enum class AtomicType : uint8_t { fetch_and_add, cmp_and_swap, write };
 
 /// A benchmark.
 struct Test {
@@ -26,7 +26,7 @@ struct Test {
 std::optional<Test> test_by_name(std::string_view name);
 /// "write_bw".
 std::string test_name(Test test);
-/// "FETCH_AND_ADD" or "CMP_AND_SWAP".
+/// "FETCH_AND_ADD", "CMP_AND_SWAP" or "WRITE".
 std::string_view atomic_name(AtomicType type);
 
 inline constexpr uint64_t kMaxAllSize = 1u << 23;  ///< bytes: the last size of -a, as perftest's

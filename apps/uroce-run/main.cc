@@ -14,6 +14,7 @@
 
 #include <uroce/version.h>
 
+#include "explain.h"
 #include "folder.h"
 #include "network.h"
 #include "places.h"
@@ -29,7 +30,7 @@ using namespace std::chrono_literals;
 constexpr const char* kDefaultSocket = "/run/uroce/uroced.sock";
 constexpr auto kStartLimit = 60s;
 
-constexpr const char* kHelp = R"(uroce-run [--socket PATH] [--netns] COMMAND [ARGUMENT ...]
+constexpr const char* kHelp = R"(uroce-run [--socket PATH] [--netns] [--explain] COMMAND [ARGUMENT ...]
 
 Runs an unmodified program that was written for libibverbs or librdmacm on uroce. The loader finds uroce's libraries first,
 and /sys/class/infiniband and /dev/infiniband show the daemon's devices. If no daemon answers, "uroced --demo" runs until
@@ -39,6 +40,7 @@ the command ends, with two devices joined back to back, and a line on stderr say
   --netns        run the command in a network namespace with an interface for each device, which has the device's name, MAC
                  and addresses: for programs that ask the kernel for an address (qperf, fi_pingpong, DAPL). Server and client
                  run in one: uroce-run --netns sh -c 'SERVER & CLIENT'
+  --explain      print at the end which calls uroce refused to the command, how often and why
   --version      print the version
   --help         print this text
 
@@ -47,6 +49,7 @@ Examples:
   uroce-run sh -c 'ibv_rc_pingpong -d uroce0 -g 0 & sleep 1; ibv_rc_pingpong -d uroce1 -g 0 localhost'
   uroce-run ib_write_bw -d uroce0 -x 0                 # in one terminal, then in another:
   uroce-run ib_write_bw -d uroce1 -x 0 localhost
+  uroce-run --explain ./my_program
 
 With UROCE_VERBOSE=1 the libraries print why a call failed.
 )";
@@ -97,6 +100,7 @@ void set_environment(const Places& places, const fs::path& tree) {
 
 struct Options {
   bool netns = false;
+  bool explain = false;
 };
 
 int run(const std::vector<std::string>& command, const Options& options) {
@@ -132,7 +136,11 @@ int run(const std::vector<std::string>& command, const Options& options) {
     const bool more = open.take_events();
     return more && write_tree(tree, open.views());
   };
-  return run_program(command, {open.event_fds(), follow});
+  const fs::path refusals = folder.path() / "refusals";
+  if (options.explain) collect_refusals(refusals);
+  const int code = run_program(command, {open.event_fds(), follow});
+  if (options.explain) print_refusals(refusals, std::cerr);
+  return code;
 }
 
 }  // namespace
@@ -150,6 +158,10 @@ int main(int argc, char** argv) try {
     }
     if (option == "--netns") {
       options.netns = true;
+      continue;
+    }
+    if (option == "--explain") {
+      options.explain = true;
       continue;
     }
     if (option != "--socket" || at + 1 == argc) {

@@ -9,6 +9,7 @@
 #include <linux/ipv6.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -67,6 +68,14 @@ void write_map(const char* file, unsigned id) {
   const bool written = fd >= 0 && write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size());
   if (fd >= 0) close(fd);
   if (!written) refuse(std::string("cannot write ") + file);
+}
+
+/// /sys goes on showing the interfaces of the namespace that it was mounted in. A mount of our own shows ours. Without
+/// the right to mount, as in some containers, programs do without /sys/class/net.
+void show_own_interfaces_in_sys() {
+  if (unshare(CLONE_NEWNS) != 0) return;
+  if (mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) return;
+  static_cast<void>(mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr));
 }
 
 int make_tap(const std::string& name) {
@@ -141,6 +150,7 @@ void enter_network_namespace() {
     write_map("/proc/self/uid_map", uid);
     write_map("/proc/self/gid_map", gid);
   }
+  show_own_interfaces_in_sys();
   bring_up("lo");
 }
 

@@ -33,6 +33,7 @@ std::optional<std::string> access_in(std::string_view text) {
                                                             {Access::remote_atomic, "remote_atomic"},
                                                             {Access::mw_bind, "mw_bind"},
                                                             {Access::zero_based, "zero_based"},
+                                                            {Access::flush_global, "flush_global"},
                                                             {Access::relaxed_ordering, "relaxed_ordering"},
                                                             {Access::remote_invalidate, "remote_invalidate"}};
   uint32_t bits = 0;

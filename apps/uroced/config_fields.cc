@@ -39,6 +39,7 @@ Field<DeviceSettings> port_number(std::string_view name, Access<DeviceSettings, 
 }
 
 constexpr int64_t kMostObjects = 1 << 20;
+constexpr int64_t kLongestPenalty = 86400;  // a day
 constexpr std::string_view kByteUnits = "a number of bytes, or a size like \"4GiB\" (KiB, MiB, GiB, TiB)";
 
 std::optional<uint64_t> bytes_of(const toml::node& node) {
@@ -305,6 +306,9 @@ std::span<const Section> sections() {
   static const auto limits = [] {
     auto all = make_limit_fields<Config>([](Config& c) -> service::Limits& { return c.server.budgets.limits; });
     all.push_back(truth<Config>("file_memory", [](Config& c) -> bool& { return c.server.budgets.file_memory; }, true));
+    all.push_back(number<Config, uint32_t>(
+        "punch_penalty", [](Config& c) -> uint32_t& { return c.server.budgets.punch_penalty; }, 0, kLongestPenalty,
+        true));
     return all;
   }();
   static const auto engines = make_engine_fields();
@@ -330,6 +334,7 @@ std::span<const Field<service::UserSettings>> user_fields() {
                                 "weight", [](UserSettings& u) -> uint32_t& { return u.weight; }, 1,
                                 transport::Owner::kMaxWeight, true));
     all.push_back(truth<UserSettings>("file_memory", [](UserSettings& u) -> bool& { return u.file_memory; }, true));
+    all.push_back(truth<UserSettings>("raw_packets", [](UserSettings& u) -> bool& { return u.raw_packets; }, true));
     all.insert(all.begin(), {"name", true, read_user, [](const UserSettings& u) { return toml_string(u.name); }});
     return all;
   }();

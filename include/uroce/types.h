@@ -19,13 +19,18 @@ inline constexpr uint32_t kMaxSge = 32;
 inline constexpr uint32_t kMaxInline = 512;
 /// Largest message of one work request, bytes (IBTA vol. 1, 9.2: 2^31).
 inline constexpr uint64_t kMaxMessage = uint64_t{1} << 31;
+/// Least rate that a QP can be limited to, kbit/s: below it, one packet would wait for longer than a tenth of a second.
+inline constexpr uint32_t kMinRateLimit = 1000;
 /// The destination QPN of a datagram to a multicast group (IBTA vol. 1, 10.5).
 inline constexpr uint32_t kMulticastQpn = 0xffffff;
-/// Most READs and atomics outstanding on one QP, in each direction.
+/// Device memory that one Context may allocate, bytes.
+inline constexpr uint64_t kMaxDeviceMemory = uint64_t{16} << 20;
+/// Most READs and atomics outstanding on one QP, in each direction. FLUSHes and ATOMIC WRITEs count as READs.
 inline constexpr uint32_t kMaxRdAtomic = 128;
 
-/// Service of a QP: reliable connection, unreliable connection, unreliable datagram; values of enum ibv_qp_type.
-enum class QpType : uint8_t { rc = 2, uc = 3, ud = 4 };
+/// Service of a QP: reliable connection, unreliable connection, unreliable datagram, whole Ethernet frames, and the two
+/// ends of an extended reliable connection (XRC), which sends and which receives; values of enum ibv_qp_type.
+enum class QpType : uint8_t { rc = 2, uc = 3, ud = 4, raw_packet = 8, xrc_initiator = 9, xrc_target = 10 };
 
 /// QP states (IBTA vol. 1, 10.3.1); values of enum ibv_qp_state.
 enum class QpState : uint8_t { reset = 0, init = 1, rtr = 2, rts = 3, sqd = 4, sqe = 5, error = 6 };
@@ -44,6 +49,8 @@ enum class Access : uint32_t {
   remote_atomic = 1u << 3,
   mw_bind = 1u << 4,            ///< memory windows may be bound to the region
   zero_based = 1u << 5,         ///< addresses count from 0 at the first byte
+  flush_global = 1u << 8,       ///< a peer's FLUSH may make its bytes visible to all of this host
+  flush_persistent = 1u << 9,   ///< a peer's FLUSH may make its bytes outlive a loss of power; no region offers that
   relaxed_ordering = 1u << 20,  ///< accepted, without effect
   /// Not in verbs.h: a peer's SEND with invalidate may end the region's key.
   remote_invalidate = 1u << 30,
@@ -83,6 +90,21 @@ enum class WrOpcode : uint8_t {
   local_invalidate = 7,
   bind_mw = 8,
   send_with_invalidate = 9,
+  flush = 14,         ///< completes when the bytes of earlier WRITEs have arrived where SendRequest::flush says
+  atomic_write = 15,  ///< writes eight bytes at once
+};
+
+/// Where the bytes of a FLUSH must have arrived before it completes (IBTA vol. 1, annex A19).
+enum class Placement : uint32_t {
+  global = 1u << 0,      ///< every processor and device of the peer's host sees them
+  persistent = 1u << 1,  ///< they outlive a loss of power
+};
+using PlacementFlags = Flags<Placement>;
+
+/// The bytes that a FLUSH is about.
+enum class FlushScope : uint8_t {
+  range = 0,   ///< those that the request names
+  region = 1,  ///< the whole region of the request's key
 };
 
 /// Flags of send work requests (ibv_post_send(3)); values of enum ibv_send_flags.
@@ -122,6 +144,8 @@ enum class WcOpcode : uint8_t {
   fetch_add = 4,
   bind_mw = 5,
   local_invalidate = 6,
+  flush = 8,
+  atomic_write = 9,
   recv = 128,
   recv_rdma_with_imm = 129,
 };
@@ -218,6 +242,7 @@ enum class QpAttrBit : uint32_t {
   path_mig_state = 1u << 18,
   cap = 1u << 19,
   dest_qpn = 1u << 20,
+  rate_limit = 1u << 25,
 };
 using QpAttrMask = Flags<QpAttrBit>;
 
@@ -230,7 +255,8 @@ struct QpAttr {
   uint32_t rq_psn = 0;    ///< 24 bits: first PSN to expect
   uint32_t sq_psn = 0;    ///< 24 bits: first PSN to send
   uint32_t dest_qpn = 0;  ///< 24 bits: the peer's QP
-  AccessFlags access{};   ///< operations that the peer may use: remote_write, remote_read, remote_atomic
+  AccessFlags access{};   ///< operations that the peer may use: remote_write, remote_read, remote_atomic,
+                          ///< flush_global, flush_persistent
   QpCap cap{};
   AddressVector av{};
   uint16_t pkey_index = 0;           ///< 0: the table has one P_Key
@@ -242,6 +268,9 @@ struct QpAttr {
   uint8_t timeout = 0;               ///< ACK timeout code 0..31: 4.096 us * 2^timeout; 0 waits for ever
   uint8_t retry_cnt = 0;             ///< 0..7 retries after a timeout or a sequence NAK
   uint8_t rnr_retry = 0;             ///< 0..6 retries after an RNR NAK; 7 retries for ever
+  /// RC: most that requests send, headers and all, kbit/s: kMinRateLimit or more; 0: no limit
+  /// (ibv_modify_qp_rate_limit(3)). Congestion control may allow less.
+  uint32_t rate_limit = 0;
 };
 
 /// Asynchronous events (ibv_get_async_event(3)); values of enum ibv_event_type.

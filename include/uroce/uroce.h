@@ -6,6 +6,7 @@
 #include <uroce/error.h>
 #include <uroce/export.h>
 #include <uroce/flags.h>
+#include <uroce/flow.h>
 #include <uroce/stack.h>
 #include <uroce/types.h>
 #include <uroce/verbs.h>

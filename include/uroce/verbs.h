@@ -20,6 +20,7 @@
 
 #include <uroce/error.h>
 #include <uroce/export.h>
+#include <uroce/flow.h>
 #include <uroce/types.h>
 
 namespace uroce {
@@ -28,12 +29,14 @@ namespace client {
 class ContextImpl;
 class PdImpl;
 class MrImpl;
+class DmImpl;
 class MwImpl;
 class AhImpl;
 class ChannelImpl;
 class CqImpl;
 class SrqImpl;
 class QpImpl;
+class XrcDomainImpl;
 }  // namespace client
 
 /// A device's properties and limits (ibv_query_device(3), ibv_query_port(3)).
@@ -56,10 +59,13 @@ struct DeviceInfo {
   uint32_t max_ah = 0;
   uint32_t max_pd = 0;
   uint32_t max_multicast_attach = 0;  ///< queue pairs attached to multicast groups, counted per group
+  uint32_t max_flow = 0;              ///< receive rules; 0: this program may have no raw packet queue pairs
   uint32_t max_sge = kMaxSge;
   uint32_t max_inline = kMaxInline;
   uint32_t max_rd_atomic = kMaxRdAtomic;
   uint64_t max_message = kMaxMessage;  ///< bytes
+  /// Bytes of DeviceMemory that one Context may have. The library's own limit, so it does not come from the daemon.
+  uint64_t max_device_memory = kMaxDeviceMemory;
 };
 
 /// One completion (ibv_poll_cq(3)).
@@ -86,10 +92,19 @@ struct WindowBind {
                          ///< first byte
 };
 
+/// The target of WrOpcode::flush (IBTA vol. 1, annex A19). The peer's region and queue pair must offer each
+/// placement (Access::flush_global, Access::flush_persistent).
+struct FlushTarget {
+  uint32_t length = 0;                           ///< bytes from SendRequest::remote_addr; ignored for a whole region
+  PlacementFlags placement = Placement::global;  ///< one at least
+  FlushScope scope = FlushScope::range;
+};
+
 /// One send work request (ibv_post_send(3)). `sges` or `inline_data` names the payload, never both; without either the
-/// message has 0 bytes. With SendFlag::inline_data posting copies the payload, from `inline_data` or from the addresses
-/// in `sges`; their lkeys are ignored, and the memory need be neither registered nor kept. Without the flag the memory
-/// of `sges` must not change until the work request completes. The array of entries is needed only during the call.
+/// message has 0 bytes. FLUSH and ATOMIC WRITE have neither. With SendFlag::inline_data posting copies the payload,
+/// from `inline_data` or from the addresses in `sges`; their lkeys are ignored, and the memory need be neither
+/// registered nor kept. Without the flag the memory of `sges` must not change until the work request completes. The
+/// array of entries is needed only during the call.
 struct SendRequest {
   uint64_t wr_id = 0;  ///< the caller's; returned in the completion
   WrOpcode opcode = WrOpcode::send;
@@ -97,15 +112,19 @@ struct SendRequest {
   std::span<const Sge> sges{};               ///< local memory; READs and atomics write their result here
   std::span<const std::byte> inline_data{};  ///< only with SendFlag::inline_data
   uint32_t imm_or_key = 0;                   ///< immediate data in host order, or the rkey to invalidate
-  uint64_t remote_addr = 0;                  ///< WRITE, READ, atomics: the peer's address; atomics: a multiple of 8
-  uint32_t rkey = 0;                         ///< WRITE, READ, atomics: the peer's key
+  uint64_t remote_addr = 0;                  ///< the peer's address; atomics, ATOMIC WRITE: a multiple of 8
+  uint32_t rkey = 0;                         ///< the peer's key for that address
   uint64_t compare_add = 0;                  ///< FETCH_ADD: the addend; CMP_SWAP: the value to compare with
-  uint64_t swap = 0;                         ///< CMP_SWAP: the new value
+  uint64_t swap = 0;                         ///< CMP_SWAP, ATOMIC WRITE: the new value, as this host stores it
   WindowBind bind{};                         ///< bind_mw
+  FlushTarget flush{};                       ///< FLUSH
   // UD: the datagram's destination.
   uint32_t ah = 0;           ///< AddressHandle::id() of a handle in the queue pair's domain
   uint32_t remote_qpn = 0;   ///< 24 bits; kMulticastQpn for a multicast group
   uint32_t remote_qkey = 0;  ///< with its high bit set, the QP's own Q_Key is sent (IBTA vol. 1, 10.2.5)
+  /// XRC initiator: number() of the peer's shared receive queue, 24 bits. Every operation names one (annex A14): it
+  /// lends its protection domain to WRITEs, READs and atomics.
+  uint32_t remote_srqn = 0;
 };
 
 /// One receive work request (ibv_post_recv(3)). The memory belongs to the engine until the request completes; the array
@@ -150,6 +169,29 @@ class UROCE_API MemoryRegion {
   friend class ProtectionDomain;
   explicit MemoryRegion(std::shared_ptr<client::MrImpl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<client::MrImpl> impl_;
+};
+
+/// Device memory (ibv_alloc_dm(3)), all zero at first. A device in software has no memory of its own: this is memory of
+/// the process that the program reaches through calls alone, as it would on a card, and that costs no moving of pages
+/// when it is registered. A child of fork() shares it with its parent. Destroying the object frees the memory once the
+/// last region of it is gone.
+class UROCE_API DeviceMemory {
+ public:
+  DeviceMemory(DeviceMemory&&) noexcept = default;
+  DeviceMemory& operator=(DeviceMemory&&) noexcept = default;
+
+  std::size_t length() const;  ///< bytes
+  /// Copies `from` to [offset, offset + from.size()) (ibv_memcpy_to_dm). Any thread; not ordered with engines that
+  /// read or write the same bytes. Errors: EINVAL (beyond the end).
+  Result<void> copy_to(std::size_t offset, std::span<const std::byte> from);
+  /// Copies [offset, offset + to.size()) to `to` (ibv_memcpy_from_dm). The same holds.
+  Result<void> copy_from(std::size_t offset, std::span<std::byte> to) const;
+
+ private:
+  friend class Context;
+  friend class ProtectionDomain;
+  explicit DeviceMemory(std::shared_ptr<client::DmImpl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<client::DmImpl> impl_;
 };
 
 /// A memory window (ibv_alloc_mw(3); IBTA vol. 1, 10.6.7.2): a key to part of a region. Work requests bind and
@@ -203,11 +245,20 @@ class UROCE_API ProtectionDomain {
 
   /// Registers [address, address + length) for local reads and the rights in `access`. `length` is in bytes. Work
   /// requests and peers name the memory by the addresses of this process, or from 0 with Access::zero_based. Errors:
-  /// EINVAL (length wraps; remote write or atomic without local write), ENOMEM (the device's max_mr). A region of 0
-  /// bytes has keys, and only messages of 0 bytes can use them.
+  /// EINVAL (length wraps; remote write or atomic without local write), EOPNOTSUPP (Access::flush_persistent), ENOMEM
+  /// (the device's max_mr). A region of 0 bytes has keys, and only messages of 0 bytes can use them.
   Result<MemoryRegion> register_memory(void* address, std::size_t length, AccessFlags access);
   /// The same, but work requests and peers use `iova` as the address of the first byte (ibv_reg_mr_iova(3)).
   Result<MemoryRegion> register_memory(void* address, std::size_t length, AccessFlags access, uint64_t iova);
+  /// Registers [offset, offset + length) of device memory (ibv_reg_dm_mr(3)). Work requests and peers name it from 0 at
+  /// `offset`, whether or not `access` has Access::zero_based. Errors: as register_memory(); EINVAL (beyond the end of
+  /// `memory`, or memory of another context).
+  Result<MemoryRegion> register_device_memory(const DeviceMemory& memory, std::size_t offset, std::size_t length,
+                                              AccessFlags access);
+  /// A region without memory (ibv_alloc_null_mr(3)), for scatter/gather entries of any address and length: gathering
+  /// reads zeros, and what is scattered to it is dropped. Peers cannot use it; its rkey() is 0. Errors: ENOMEM
+  /// (max_mr).
+  Result<MemoryRegion> create_null_region();
   /// A memory window that is not bound yet. Errors: EINVAL (no such type), ENOMEM (max_mr).
   Result<MemoryWindow> create_memory_window(WindowType type);
   /// An address handle. Resolves the Ethernet address of a unicast `av.dgid` first; that of a group follows from its
@@ -243,6 +294,12 @@ class UROCE_API CompletionChannel {
   std::shared_ptr<client::ChannelImpl> impl_;
 };
 
+/// Parameters of a new completion queue (struct ibv_cq_init_attr_ex).
+struct CqOptions {
+  /// A completion without room is dropped and counted (completions_dropped). Else it is an error of queue and QP.
+  bool ignore_overrun = false;
+};
+
 /// A completion queue (ibv_create_cq(3)).
 class UROCE_API CompletionQueue {
  public:
@@ -256,6 +313,10 @@ class UROCE_API CompletionQueue {
   /// Changes the capacity and keeps the completions that were not polled yet (ibv_resize_cq(3)). No thread may poll
   /// meanwhile. Errors: EINVAL (out of 1..max_cqe, or more completions are waiting), ENOMEM.
   Result<void> resize(uint32_t entries);
+  /// From now on an event waits until `count` completions that it is armed for have come, or until `period_us`
+  /// microseconds after the first of them (ibv_modify_cq(3)). Each engine counts its own. A count of 0 or 1, or a
+  /// period of 0, ends that. Polling is not affected. Any thread.
+  Result<void> moderate(uint16_t count, uint16_t period_us);
   /// Moves up to `out.size()` completions into `out`, oldest first for each QP. Returns how many (ibv_poll_cq(3)).
   std::size_t poll(std::span<Completion> out);
   /// Asks for one event on the channel at the next completion, or with `solicited_only` at the next solicited or failed
@@ -296,17 +357,60 @@ class UROCE_API SharedReceiveQueue {
   std::shared_ptr<client::SrqImpl> impl_;
 };
 
+/// An XRC domain (ibv_open_xrcd(3); IBTA vol. 1, annex A14). The requests of an XRC initiator name a shared receive
+/// queue of the domain that their target queue pair has, so that one connection serves many queues and programs.
+/// Destroying the object closes the domain for this holder; shared receive queues and target queue pairs keep it.
+class UROCE_API XrcDomain {
+ public:
+  XrcDomain(XrcDomain&&) noexcept = default;
+  XrcDomain& operator=(XrcDomain&&) noexcept = default;
+
+ private:
+  friend class Context;
+  explicit XrcDomain(std::shared_ptr<client::XrcDomainImpl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<client::XrcDomainImpl> impl_;
+};
+
+/// How to open an XRC domain (struct ibv_xrcd_init_attr).
+struct XrcDomainInit {
+  /// Openers with descriptors of one inode get one domain. -1: nobody else gets it. The caller may close it after the
+  /// call.
+  int fd = -1;
+  bool create = true;      ///< O_CREAT: make the domain if the inode has none
+  bool exclusive = false;  ///< O_EXCL: refuse an inode that has one
+};
+
 /// Parameters of a new queue pair (struct ibv_qp_init_attr).
 struct QpInit {
   QpType type = QpType::rc;
   QpCap cap{};              ///< at most the device's max_qp_wr, max_sge, max_inline; see QueuePair::cap()
   bool signal_all = false;  ///< treat every send work request as if it had SendFlag::signaled
   int engine = -1;  ///< 0..DeviceInfo::engines - 1; -1: the shared receive queue's engine, else the next in turn
-  Retransmission retransmission = Retransmission::device_default;                ///< RC only
-  CongestionAlgorithm congestion_control = CongestionAlgorithm::device_default;  ///< RC only
+  Retransmission retransmission = Retransmission::device_default;                ///< RC and XRC only
+  CongestionAlgorithm congestion_control = CongestionAlgorithm::device_default;  ///< RC and XRC only
+};
+
+/// A receive rule of a raw packet queue pair (ibv_create_flow(3)). The rule ends with this object.
+class UROCE_API Flow {
+ public:
+  Flow(Flow&&) noexcept = default;
+  Flow& operator=(Flow&&) noexcept = default;
+
+ private:
+  friend class QueuePair;
+  explicit Flow(std::shared_ptr<void> object) : object_(std::move(object)) {}
+  std::shared_ptr<void> object_;
 };
 
 /// A queue pair (ibv_create_qp(3)).
+///
+/// One of type QpType::raw_packet sends and receives whole Ethernet frames: a send's payload begins with the Ethernet
+/// header and ends before the FCS, and a receive gets the same, Completion::byte_len long. Nothing is added, and no
+/// checksum is computed or checked. modify() takes it from RESET over INIT (with QpAttrBit::port) and RTR to RTS. A
+/// send completes with local_length_error when it is shorter than the header or longer than the port's MTU allows, and
+/// with local_qp_operation_error when it may carry RoCE (UDP port 4791). The queue pair is then in SQE. It receives the
+/// frames that its rules take (create_flow()); one without a receive posted, or longer than it, is lost. A frame to the
+/// device's own address goes to the rules of the device alone, and one to an Ethernet group to both rules and wire.
 class UROCE_API QueuePair {
  public:
   QueuePair(QueuePair&&) noexcept = default;
@@ -361,8 +465,8 @@ class UROCE_API QueuePair {
     uint32_t psn = 0;  ///< 24 bits: the first PSN that this side sends
     uint8_t sgid_index = 0;
     Mtu path_mtu = Mtu::mtu1024;
-    AccessFlags access =
-        AccessFlags(Access::local_write) | Access::remote_write | Access::remote_read | Access::remote_atomic;
+    AccessFlags access = AccessFlags(Access::local_write) | Access::remote_write | Access::remote_read |
+                         Access::remote_atomic | Access::flush_global;
     uint8_t max_rd_atomic = 16;
     uint8_t max_dest_rd_atomic = 16;
     uint8_t min_rnr_timer = 12;
@@ -372,9 +476,9 @@ class UROCE_API QueuePair {
     uint8_t traffic_class = 0;
     uint8_t hop_limit = 64;
   };
-  /// RC and UC: from RESET to RTS in one call, for applications that exchange addresses themselves. Post receives
-  /// before the peer sends. UC ignores the options that only RC has. Errors: those of modify() (the QP is then in
-  /// RESET, INIT or RTR), EINVAL (UD, which has no peer).
+  /// RC, UC and XRC: from RESET to RTS in one call, for applications that exchange addresses themselves. Post receives
+  /// before the peer sends. Options that the type does not have are ignored. Errors: those of modify() (the QP is then
+  /// in RESET, INIT or RTR), EINVAL (UD, which has no peer).
   Result<void> connect(const Peer& peer, const ConnectOptions& options);
   /// UD: from RESET to RTS in one call. Datagrams with another Q_Key are dropped. Each received datagram has 40 bytes
   /// in front: the IPv6 header, or 20 bytes without meaning and then the IPv4 header (annex A17). Receives need room
@@ -387,6 +491,11 @@ class UROCE_API QueuePair {
   /// Errors: EINVAL (not UD, not a multicast GID, not attached), ENOMEM (max_multicast_attach).
   Result<void> attach_multicast(const Gid& group);
   Result<void> detach_multicast(const Gid& group);
+
+  /// Raw packets: receives the frames that `rule` takes, in whatever state allows receiving. The rule keeps the queue
+  /// pair in existence. Errors: EINVAL (another type of queue pair; the rule, naming its field), ENOMEM (max_flow),
+  /// EPERM (a sniffer, through the daemon, without privilege).
+  Result<Flow> create_flow(const FlowRule& rule);
 
  private:
   friend class Context;
@@ -411,16 +520,39 @@ class UROCE_API Context {
   Result<uint64_t> clock_ns() const;
   /// A protection domain. Errors: ENOMEM (limits.max_pd of the daemon).
   Result<ProtectionDomain> create_pd();
+  /// Device memory of `length` bytes, at least 1. Errors: EINVAL (0 bytes), ENOMEM (more than max_device_memory in all;
+  /// the process has no more memory), EMFILE (descriptors).
+  Result<DeviceMemory> allocate_device_memory(std::size_t length);
   /// A completion channel. Errors: EMFILE (descriptors).
   Result<CompletionChannel> create_channel();
   /// A completion queue for at least `entries` completions, 1..max_cqe. An overrun raises a cq_error event and moves
-  /// the QP to error. Errors: EINVAL (entries; channel of another context), ENOMEM (max_cq, memory).
-  Result<CompletionQueue> create_cq(uint32_t entries, const CompletionChannel* channel = nullptr);
+  /// the QP to error, unless `options` say otherwise. Errors: EINVAL (entries; channel of another context), ENOMEM
+  /// (max_cq, memory).
+  Result<CompletionQueue> create_cq(uint32_t entries, const CompletionChannel* channel = nullptr,
+                                    CqOptions options = {});
   /// A shared receive queue for `max_wr` receives, 1..32768, rounded up, with up to `max_sge` entries each,
   /// 0..DeviceInfo::max_sge. The queue and all its queue pairs live on one engine. Errors: EINVAL (a size), ENOMEM
   /// (max_srq, memory).
   Result<SharedReceiveQueue> create_srq(const ProtectionDomain& pd, uint32_t max_wr, uint32_t max_sge);
-  /// A queue pair in RESET. All objects must belong to this context. Errors: EINVAL (a size, the engine, an object of
+  /// An XRC domain of the device. Through the daemon, its file must be of tmpfs or of a local disk. Errors: EAGAIN (the
+  /// inode has no domain, and `create` is not set), EINVAL (it has one, and `exclusive` is set), EBADF, EOPNOTSUPP (the
+  /// file system), ENOMEM (limits.max_pd), EMFILE.
+  Result<XrcDomain> open_xrc_domain(const XrcDomainInit& init);
+  /// As create_srq(), in an XRC domain: requests name it by its id(). All its receives complete in `cq`, with the
+  /// number of the target queue pair in Completion::qpn. The memory of receives, and what WRITEs, READs and atomics
+  /// that name the queue may reach, is of `pd`.
+  Result<SharedReceiveQueue> create_xrc_srq(const ProtectionDomain& pd, const XrcDomain& domain,
+                                            const CompletionQueue& cq, uint32_t max_wr, uint32_t max_sge);
+  /// The receiving end of an extended reliable connection, in RESET. It has no queues and posts nothing. Of `init` only
+  /// the choices of recovery and congestion control count. It exists until its maker and all who have opened it have
+  /// destroyed their objects; each of them may modify it, and gets its events. Errors: EINVAL (a domain of another
+  /// context), ENOMEM (max_qp).
+  Result<QueuePair> create_xrc_target(const XrcDomain& domain, const QpInit& init = {});
+  /// The target queue pair `qpn` of the domain, which any holder of the domain has made (ibv_open_qp(3)). Errors:
+  /// EINVAL (none has this number).
+  Result<QueuePair> open_xrc_target(const XrcDomain& domain, uint32_t qpn);
+  /// A queue pair in RESET, of any type but xrc_target. An XRC initiator receives nothing: its `recv_cq` is not used,
+  /// and `srq` is null. All objects must belong to this context. Errors: EINVAL (a size, the engine, an object of
   /// another context), EOPNOTSUPP (type), ENOMEM (max_qp, memory).
   Result<QueuePair> create_qp(const ProtectionDomain& pd, const CompletionQueue& send_cq,
                               const CompletionQueue& recv_cq, const QpInit& init,

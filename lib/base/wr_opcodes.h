@@ -9,29 +9,43 @@
 
 namespace uroce {
 
+/// True for both ends of an extended reliable connection.
+constexpr bool is_xrc(QpType type) { return type == QpType::xrc_initiator || type == QpType::xrc_target; }
+
+/// True for types whose packets are acknowledged.
+constexpr bool is_reliable(QpType type) { return type == QpType::rc || is_xrc(type); }
+
 /// True for the types that uroce has. Applications and peers can pass any value.
-constexpr bool is_known(QpType type) { return type == QpType::rc || type == QpType::uc || type == QpType::ud; }
+constexpr bool is_known(QpType type) {
+  return is_reliable(type) || type == QpType::uc || type == QpType::ud || type == QpType::raw_packet;
+}
+
+/// True for the types that are connected to one peer. Each message of the others goes where it says.
+constexpr bool has_peer(QpType type) { return type != QpType::ud && type != QpType::raw_packet; }
 
 namespace detail {
 
-constexpr uint8_t type_bit(QpType type) { return static_cast<uint8_t>(1u << static_cast<uint32_t>(type)); }
+constexpr uint16_t type_bit(QpType type) { return static_cast<uint16_t>(1u << static_cast<uint32_t>(type)); }
 
 constexpr auto make_types_by_opcode() {
-  constexpr uint8_t kRc = type_bit(QpType::rc);
-  constexpr uint8_t kRcUc = kRc | type_bit(QpType::uc);
-  constexpr uint8_t kAll = kRcUc | type_bit(QpType::ud);
-  std::array<uint8_t, 10> types{};
-  const auto allow = [&types](WrOpcode opcode, uint8_t mask) { types[static_cast<std::size_t>(opcode)] = mask; };
+  // A target sends nothing.
+  constexpr uint16_t kRc = type_bit(QpType::rc) | type_bit(QpType::xrc_initiator);
+  constexpr uint16_t kRcUc = kRc | type_bit(QpType::uc);
+  constexpr uint16_t kRcUcUd = kRcUc | type_bit(QpType::ud);
+  std::array<uint16_t, 16> types{};
+  const auto allow = [&types](WrOpcode opcode, uint16_t mask) { types[static_cast<std::size_t>(opcode)] = mask; };
   allow(WrOpcode::rdma_write, kRcUc);
   allow(WrOpcode::rdma_write_with_imm, kRcUc);
-  allow(WrOpcode::send, kAll);
-  allow(WrOpcode::send_with_imm, kAll);
+  allow(WrOpcode::send, kRcUcUd | type_bit(QpType::raw_packet));
+  allow(WrOpcode::send_with_imm, kRcUcUd);
   allow(WrOpcode::rdma_read, kRc);
   allow(WrOpcode::compare_swap, kRc);
   allow(WrOpcode::fetch_add, kRc);
   allow(WrOpcode::local_invalidate, kRcUc);
   allow(WrOpcode::bind_mw, kRcUc);
   allow(WrOpcode::send_with_invalidate, kRc);
+  allow(WrOpcode::flush, kRc);
+  allow(WrOpcode::atomic_write, kRc);
   return types;
 }
 
@@ -53,5 +67,17 @@ constexpr bool is_atomic(WrOpcode opcode) { return opcode == WrOpcode::compare_s
 
 /// True for operations whose response carries data for the request's buffers.
 constexpr bool is_read_or_atomic(WrOpcode opcode) { return opcode == WrOpcode::rdma_read || is_atomic(opcode); }
+
+/// FLUSH and ATOMIC WRITE. They have no buffers, and a READ response without data answers them (annex A19).
+constexpr bool is_placement(WrOpcode opcode) { return opcode == WrOpcode::flush || opcode == WrOpcode::atomic_write; }
+
+/// May a FLUSH ask for this? Applications and peers can pass any values.
+constexpr bool is_flush_target(PlacementFlags placement, FlushScope scope) {
+  const bool known = placement.without(Placement::global | Placement::persistent).empty();
+  return known && !placement.empty() && (scope == FlushScope::range || scope == FlushScope::region);
+}
+
+/// True for operations that a response answers, not an ACK. They count as outstanding READs and atomics.
+constexpr bool has_response(WrOpcode opcode) { return is_read_or_atomic(opcode) || is_placement(opcode); }
 
 }  // namespace uroce

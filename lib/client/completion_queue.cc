@@ -145,6 +145,7 @@ uint32_t CompletionQueue::entries() const { return impl_->entries(); }
 std::size_t CompletionQueue::poll(std::span<Completion> out) { return impl_->poll(out); }
 Result<void> CompletionQueue::arm(bool solicited_only) { return impl_->arm(solicited_only); }
 
+Result<void> CompletionQueue::moderate(uint16_t count, uint16_t period_us) { return impl_->moderate(count, period_us); }
 Result<void> CompletionQueue::resize(uint32_t entries) { return impl_->resize(entries); }
 
 uint32_t SharedReceiveQueue::id() const { return impl_->parts().id; }

@@ -30,13 +30,13 @@ Result<CompletionChannel> Context::create_channel() {
   return CompletionChannel(std::move(*channel));
 }
 
-Result<CompletionQueue> Context::create_cq(uint32_t entries, const CompletionChannel* channel) {
+Result<CompletionQueue> Context::create_cq(uint32_t entries, const CompletionChannel* channel, CqOptions options) {
   if (channel != nullptr) {
     if (auto ok = check_owner(channel->impl_->context().get(), impl_.get(), "completion channel"); !ok) {
       return std::unexpected(ok.error());
     }
   }
-  auto cq = impl_->create_cq(entries, channel != nullptr ? channel->impl_ : nullptr);
+  auto cq = impl_->create_cq(entries, channel != nullptr ? channel->impl_ : nullptr, options);
   if (!cq) return std::unexpected(cq.error());
   return CompletionQueue(std::move(*cq));
 }
@@ -48,6 +48,41 @@ Result<SharedReceiveQueue> Context::create_srq(const ProtectionDomain& pd, uint3
   auto srq = impl_->create_srq(*pd.impl_, max_wr, max_sge);
   if (!srq) return std::unexpected(srq.error());
   return SharedReceiveQueue(std::move(*srq));
+}
+
+Result<XrcDomain> Context::open_xrc_domain(const XrcDomainInit& init) {
+  auto domain = impl_->open_xrc_domain(init);
+  if (!domain) return std::unexpected(domain.error());
+  return XrcDomain(std::move(*domain));
+}
+
+Result<SharedReceiveQueue> Context::create_xrc_srq(const ProtectionDomain& pd, const XrcDomain& domain,
+                                                   const CompletionQueue& cq, uint32_t max_wr, uint32_t max_sge) {
+  const std::pair<const client::ContextImpl*, const char*> owners[] = {
+      {pd.impl_->owner, "protection domain"},
+      {domain.impl_->owner, "XRC domain"},
+      {cq.impl_->owner, "completion queue"},
+  };
+  for (const auto& [owner, what] : owners) {
+    if (auto ok = check_owner(owner, impl_.get(), what); !ok) return std::unexpected(ok.error());
+  }
+  auto srq = impl_->create_xrc_srq(*pd.impl_, *domain.impl_, *cq.impl_, max_wr, max_sge);
+  if (!srq) return std::unexpected(srq.error());
+  return SharedReceiveQueue(std::move(*srq));
+}
+
+Result<QueuePair> Context::create_xrc_target(const XrcDomain& domain, const QpInit& init) {
+  if (auto ok = check_owner(domain.impl_->owner, impl_.get(), "XRC domain"); !ok) return std::unexpected(ok.error());
+  auto qp = impl_->create_xrc_target(*domain.impl_, init);
+  if (!qp) return std::unexpected(qp.error());
+  return QueuePair(std::move(*qp));
+}
+
+Result<QueuePair> Context::open_xrc_target(const XrcDomain& domain, uint32_t qpn) {
+  if (auto ok = check_owner(domain.impl_->owner, impl_.get(), "XRC domain"); !ok) return std::unexpected(ok.error());
+  auto qp = impl_->open_xrc_target(*domain.impl_, qpn);
+  if (!qp) return std::unexpected(qp.error());
+  return QueuePair(std::move(*qp));
 }
 
 Result<QueuePair> Context::create_qp(const ProtectionDomain& pd, const CompletionQueue& send_cq,

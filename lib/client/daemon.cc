@@ -16,6 +16,7 @@
 #include "message/memory_messages.h"
 #include "message/qp_messages.h"
 #include "message/queue_messages.h"
+#include "message/xrc_messages.h"
 #include "sharing/sharing.h"
 
 namespace uroce::client {
@@ -71,6 +72,12 @@ class DaemonPd final : public PdImpl {
 
   Result<void> reregister(MrImpl& mr, void* address, std::size_t length, uint64_t base, AccessFlags access) override;
 
+  Result<std::shared_ptr<MrImpl>> create_null_region() override {
+    auto reply = link_->call<message::RegisterMemoryReply>(Op::create_null_region, message::Handle{id_of(object)});
+    if (!reply) return std::unexpected(reply.error());
+    return region_of(*reply);
+  }
+
   Result<std::shared_ptr<MwImpl>> create_window(WindowType type) override {
     auto reply = link_->call<message::CreateWindowReply>(Op::create_window, message::CreateWindow{id_of(object), type});
     if (!reply) return std::unexpected(reply.error());
@@ -101,6 +108,7 @@ class DaemonPd final : public PdImpl {
     std::vector<sharing::SharedSegment> segments{};  ///< keep `fds` open
   };
   Result<Shared> share(void* address, std::size_t length, uint64_t base, AccessFlags access) const;
+  std::shared_ptr<MrImpl> region_of(const message::RegisterMemoryReply& reply) const;
 
   std::shared_ptr<DaemonLink> link_;
 };
@@ -140,18 +148,23 @@ Result<std::shared_ptr<MrImpl>> DaemonPd::register_memory(void* address, std::si
   if (!shared) return std::unexpected(shared.error());
   auto reply = link_->call<message::RegisterMemoryReply>(Op::register_memory, shared->request, shared->fds);
   if (!reply) return std::unexpected(reply.error());
-  auto mr = std::make_shared<MrImpl>();
+  auto mr = region_of(*reply);
   mr->range = std::move(shared->range);
-  mr->object = std::make_shared<DaemonObject>(link_, Kind::mr, reply->id);
-  mr->windows = [link = link_, id = reply->id]() -> Result<uint32_t> {
+  mr->base = base;
+  mr->address = address;
+  mr->length = length;
+  return mr;
+}
+
+std::shared_ptr<MrImpl> DaemonPd::region_of(const message::RegisterMemoryReply& reply) const {
+  auto mr = std::make_shared<MrImpl>();
+  mr->object = std::make_shared<DaemonObject>(link_, Kind::mr, reply.id);
+  mr->windows = [link = link_, id = reply.id]() -> Result<uint32_t> {
     auto count = link->call<message::WindowCount>(Op::count_windows, message::Handle{id});
     if (!count) return std::unexpected(count.error());
     return count->bound;
   };
-  mr->key = reply->key;
-  mr->base = base;
-  mr->address = address;
-  mr->length = length;
+  mr->key = reply.key;
   return mr;
 }
 
@@ -188,6 +201,11 @@ class DaemonQp final : public QpImpl {
   }
   Result<void> attach_multicast(const Gid& group) override { return multicast(Op::attach_multicast, group); }
   Result<void> detach_multicast(const Gid& group) override { return multicast(Op::detach_multicast, group); }
+  Result<Object> create_flow(const FlowRule& rule) override {
+    auto reply = link_->call<message::Handle>(Op::create_flow, message::CreateFlow{id_of(object_), rule});
+    if (!reply) return std::unexpected(reply.error());
+    return std::make_shared<DaemonObject>(link_, Kind::flow, reply->id, std::vector<Object>{object_});
+  }
 
  private:
   Result<void> change(std::span<const QueuePair::Step> steps) override {
@@ -240,8 +258,23 @@ class DaemonContext final : public ContextImpl {
     return std::make_shared<DaemonPd>(*this, link_, reply->id);
   }
   Result<std::shared_ptr<ChannelImpl>> create_channel() override;
-  Result<std::shared_ptr<CqImpl>> create_cq(uint32_t entries, std::shared_ptr<ChannelImpl> channel) override;
+  Result<std::shared_ptr<CqImpl>> create_cq(uint32_t entries, std::shared_ptr<ChannelImpl> channel,
+                                            CqOptions options) override;
   Result<std::shared_ptr<SrqImpl>> create_srq(const PdImpl& pd, uint32_t max_wr, uint32_t max_sge) override;
+  Result<std::shared_ptr<XrcDomainImpl>> open_xrc_domain(const XrcDomainInit& init) override;
+  Result<std::shared_ptr<SrqImpl>> create_xrc_srq(const PdImpl& pd, const XrcDomainImpl& domain, const CqImpl& cq,
+                                                  uint32_t max_wr, uint32_t max_sge) override;
+  Result<std::shared_ptr<QpImpl>> create_xrc_target(const XrcDomainImpl& domain, const QpInit& init) override {
+    return target_of(
+        domain, link_->call<message::XrcTargetReply>(
+                    Op::create_xrc_target, message::CreateXrcTarget{.domain = id_of(domain.object),
+                                                                    .retransmission = init.retransmission,
+                                                                    .congestion_control = init.congestion_control}));
+  }
+  Result<std::shared_ptr<QpImpl>> open_xrc_target(const XrcDomainImpl& domain, uint32_t qpn) override {
+    return target_of(domain, link_->call<message::XrcTargetReply>(Op::open_xrc_target,
+                                                                  message::OpenXrcTarget{id_of(domain.object), qpn}));
+  }
   Result<std::shared_ptr<QpImpl>> create_qp(const PdImpl& pd, const CqImpl& send_cq, const CqImpl& recv_cq,
                                             const QpInit& init, const SrqImpl* srq) override;
   int async_fd() const override { return async_.get(); }
@@ -254,6 +287,9 @@ class DaemonContext final : public ContextImpl {
   bool lost() override { return link_->lost(); }
 
  private:
+  /// The queue as the application uses it. `uses`: what it keeps alive.
+  Result<std::shared_ptr<SrqImpl>> publish_srq(Result<message::CreateSrqReply> reply, std::vector<Object> uses);
+  Result<std::shared_ptr<QpImpl>> target_of(const XrcDomainImpl& domain, Result<message::XrcTargetReply> reply);
   Result<queues::DoorbellPoster> doorbells_of(const message::CreateQpReply& qp) const;
 
   std::shared_ptr<DaemonLink> link_;
@@ -301,9 +337,11 @@ Result<std::shared_ptr<ChannelImpl>> DaemonContext::create_channel() {
   return std::make_shared<ChannelImpl>(shared_from_this(), std::move(object), fd);
 }
 
-Result<std::shared_ptr<CqImpl>> DaemonContext::create_cq(uint32_t entries, std::shared_ptr<ChannelImpl> channel) {
+Result<std::shared_ptr<CqImpl>> DaemonContext::create_cq(uint32_t entries, std::shared_ptr<ChannelImpl> channel,
+                                                         CqOptions options) {
   const Object channel_object = channel ? channel->object() : nullptr;
-  auto reply = link_->call<message::CreateCqReply>(Op::create_cq, message::CreateCq{entries, id_of(channel_object)});
+  const message::CreateCq request{entries, id_of(channel_object), options.ignore_overrun};
+  auto reply = link_->call<message::CreateCqReply>(Op::create_cq, request);
   if (!reply) return std::unexpected(reply.error());
   const auto place_of = [link = link_](const message::Place& header, const message::Place& rings,
                                        uint32_t count) -> Result<queues::CqPlace> {
@@ -325,6 +363,11 @@ Result<std::shared_ptr<CqImpl>> DaemonContext::create_cq(uint32_t entries, std::
     if (!resized) return std::unexpected(resized.error());
     return place_of(header, resized->ring_place, resized->entries);
   };
+  parts.moderate = [link = link_, id = reply->id](uint16_t count, uint16_t period_us) -> Result<void> {
+    auto done = link->call<message::Empty>(Op::moderate_cq, message::ModerateCq{id, count, period_us});
+    if (!done) return std::unexpected(done.error());
+    return {};
+  };
   parts.channel = std::move(channel);
   parts.daemon = link_;
   return std::make_shared<CqImpl>(*this, std::move(parts));
@@ -332,10 +375,43 @@ Result<std::shared_ptr<CqImpl>> DaemonContext::create_cq(uint32_t entries, std::
 
 Result<std::shared_ptr<SrqImpl>> DaemonContext::create_srq(const PdImpl& pd, uint32_t max_wr, uint32_t max_sge) {
   const Object& pd_object = static_cast<const DaemonPd&>(pd).object;
+  const message::CreateSrq request{id_of(pd_object), max_wr, max_sge};
+  return publish_srq(link_->call<message::CreateSrqReply>(Op::create_srq, request), {pd_object});
+}
+
+Result<std::shared_ptr<XrcDomainImpl>> DaemonContext::open_xrc_domain(const XrcDomainInit& init) {
+  const std::span<const int> fds(&init.fd, init.fd >= 0 ? 1 : 0);
   auto reply =
-      link_->call<message::CreateSrqReply>(Op::create_srq, message::CreateSrq{id_of(pd_object), max_wr, max_sge});
+      link_->call<message::Handle>(Op::open_xrc_domain, message::OpenXrcDomain{init.create, init.exclusive}, fds);
   if (!reply) return std::unexpected(reply.error());
-  SrqParts parts{.object = std::make_shared<DaemonObject>(link_, Kind::srq, reply->id, std::vector{pd_object}),
+  auto domain = std::make_shared<XrcDomainImpl>(*this);
+  domain->object = std::make_shared<DaemonObject>(link_, Kind::xrc_domain, reply->id);
+  return domain;
+}
+
+Result<std::shared_ptr<SrqImpl>> DaemonContext::create_xrc_srq(const PdImpl& pd, const XrcDomainImpl& domain,
+                                                               const CqImpl& cq, uint32_t max_wr, uint32_t max_sge) {
+  const Object& pd_object = static_cast<const DaemonPd&>(pd).object;
+  const message::CreateXrcSrq request{
+      .srq = {id_of(pd_object), max_wr, max_sge}, .domain = id_of(domain.object), .cq = id_of(cq.object())};
+  auto srq = publish_srq(link_->call<message::CreateSrqReply>(Op::create_xrc_srq, request),
+                         {pd_object, domain.object, cq.object()});
+  if (srq) (*srq)->complete_on(cq.flush_list());
+  return srq;
+}
+
+Result<std::shared_ptr<QpImpl>> DaemonContext::target_of(const XrcDomainImpl& domain,
+                                                         Result<message::XrcTargetReply> reply) {
+  if (!reply) return std::unexpected(reply.error());
+  auto object = std::make_shared<DaemonObject>(link_, Kind::qp, reply->id, std::vector{domain.object});
+  const QpParts parts{.qpn = reply->qpn, .type = QpType::xrc_target, .cap = kNoQueues};
+  return std::make_shared<DaemonQp>(parts, link_, std::move(object), -1);
+}
+
+Result<std::shared_ptr<SrqImpl>> DaemonContext::publish_srq(Result<message::CreateSrqReply> reply,
+                                                            std::vector<Object> uses) {
+  if (!reply) return std::unexpected(reply.error());
+  SrqParts parts{.object = std::make_shared<DaemonObject>(link_, Kind::srq, reply->id, std::move(uses)),
                  .id = reply->number,
                  .max_sge = reply->max_sge};
   auto memory = link_->memory(reply->place);
@@ -375,15 +451,18 @@ Result<std::shared_ptr<QpImpl>> DaemonContext::create_qp(const PdImpl& pd, const
   if (reply->engine >= wake_.size())
     return fail(EPROTO, "the uroce daemon: a reply names an engine that the device does not have");
   QpParts parts{.qpn = reply->qpn, .type = init.type, .cap = reply->cap};
-  parts.place = queues::QpPlace::at(*memory, reply->cap, srq != nullptr);
+  const bool receives_itself = srq == nullptr && init.type != QpType::xrc_initiator;
+  parts.place = queues::QpPlace::at(*memory, reply->cap, !receives_itself);
   auto doorbells = doorbells_of(*reply);
   if (!doorbells) return std::unexpected(doorbells.error());
   parts.doorbell = *doorbells;
   auto qp = std::make_shared<DaemonQp>(parts, link_, std::move(object), wake_[reply->engine].get());
   using enum AbandonedRing::Holds;
   qp->complete_on(send_cq.flush_list(), std::make_shared<AbandonedRing>(parts.place.sq, sends));
-  qp->complete_on(recv_cq.flush_list(),
-                  srq != nullptr ? srq->parts().abandoned : std::make_shared<AbandonedRing>(parts.place.rq, receives));
+  if (srq != nullptr) qp->complete_on(recv_cq.flush_list(), srq->parts().abandoned);
+  if (receives_itself) {
+    qp->complete_on(recv_cq.flush_list(), std::make_shared<AbandonedRing>(parts.place.rq, receives));
+  }
   return qp;
 }
 

@@ -33,14 +33,42 @@ using message::Wake;
 class MrImpl {
  public:
   std::shared_ptr<PdImpl> pd{};
-  Object range{};  ///< keeps the memory shared
+  std::shared_ptr<DmImpl> device_memory{};  ///< of a region of it
+  Object range{};                           ///< keeps the memory shared
   Object object{};
   AccessFlags access{};
   uint32_t key = 0;
-  uint64_t base = 0;  ///< address of the first byte in work requests
+  bool local = false;  ///< peers cannot use the key
+  uint64_t base = 0;   ///< address of the first byte in work requests
   void* address = nullptr;
   std::size_t length = 0;
   std::function<Result<uint32_t>()> windows{};
+};
+
+/// A memfd of fixed size, and its mapping. A region of it is passed to the daemon by its descriptor, which lib/sharing
+/// finds among the open ones.
+class DmImpl {
+ public:
+  /// Errors: EINVAL, ENOMEM, EMFILE.
+  static Result<std::shared_ptr<DmImpl>> make(std::shared_ptr<ContextImpl> context, std::size_t length);
+  ~DmImpl();
+  DmImpl(const DmImpl&) = delete;
+  DmImpl& operator=(const DmImpl&) = delete;
+
+  std::size_t length() const { return length_; }
+  std::byte* data() const { return data_; }
+  /// Errors: EINVAL (`bytes` from `offset` are beyond the end).
+  Result<void> check_range(std::size_t offset, std::size_t bytes) const;
+  const ContextImpl* owner() const { return context_.get(); }
+
+ private:
+  DmImpl(std::shared_ptr<ContextImpl> context, std::size_t length) : context_(std::move(context)), length_(length) {}
+  Result<void> map();
+
+  std::shared_ptr<ContextImpl> context_;
+  std::size_t length_;
+  int fd_ = -1;
+  std::byte* data_ = nullptr;
 };
 
 class MwImpl {
@@ -48,6 +76,14 @@ class MwImpl {
   Object object{};
   uint32_t key = 0;
   WindowType type{};
+};
+
+class XrcDomainImpl {
+ public:
+  explicit XrcDomainImpl(const ContextImpl& context) : owner(&context) {}
+
+  const ContextImpl* owner;
+  Object object{};
 };
 
 class AhImpl {
@@ -65,6 +101,7 @@ class PdImpl {
                                                           AccessFlags access) = 0;
   /// Changes `mr`, which is of the same context, to this range, access and domain. Its keys stay the same.
   virtual Result<void> reregister(MrImpl& mr, void* address, std::size_t length, uint64_t base, AccessFlags access) = 0;
+  virtual Result<std::shared_ptr<MrImpl>> create_null_region() = 0;
   virtual Result<std::shared_ptr<MwImpl>> create_window(WindowType type) = 0;
   virtual Result<std::shared_ptr<AhImpl>> create_address_handle(const AddressVector& av) = 0;
 
@@ -104,6 +141,7 @@ struct CqParts {
   Object object{};
   /// Replaces the rings by larger or smaller ones, and returns their place.
   std::function<Result<queues::CqPlace>(uint32_t entries)> resize{};
+  std::function<Result<void>(uint16_t count, uint16_t period_us)> moderate{};
   uint32_t id = 0;
   uint32_t rings = 0;
   queues::CqPlace place{};
@@ -124,6 +162,7 @@ class CqImpl {
   }
   Result<void> arm(bool solicited_only);
   Result<void> resize(uint32_t entries);
+  Result<void> moderate(uint16_t count, uint16_t period_us) { return parts_.moderate(count, period_us); }
   uint32_t id() const { return parts_.id; }
   uint32_t entries() const { return parts_.place.entries; }
   const Object& object() const { return parts_.object; }
@@ -159,6 +198,17 @@ class SrqImpl {
  public:
   SrqImpl(const ContextImpl& context, SrqParts parts)
       : queue(parts.place.ring, parts.max_sge), owner(&context), parts_(std::move(parts)) {}
+  ~SrqImpl() {
+    if (completes_on_ != nullptr) completes_on_->remove(parts_.id);
+  }
+  SrqImpl(const SrqImpl&) = delete;
+  SrqImpl& operator=(const SrqImpl&) = delete;
+  /// An XRC queue, which no queue pair flushes: it completes on the completion queue of `list`, also when the daemon is
+  /// lost.
+  void complete_on(const std::shared_ptr<FlushList>& list) {
+    list->add(parts_.id, posts_, parts_.abandoned);
+    completes_on_ = list;
+  }
   Result<void> set_limit(uint32_t limit);
   Result<void> resize(uint32_t max_wr);
   const SrqParts& parts() const { return parts_; }
@@ -169,6 +219,8 @@ class SrqImpl {
 
  private:
   SrqParts parts_;
+  std::atomic<QpState> posts_{QpState::rts};
+  std::shared_ptr<FlushList> completes_on_;
 };
 
 struct QpParts {
@@ -178,6 +230,10 @@ struct QpParts {
   queues::QpPlace place{};
   queues::DoorbellPoster doorbell{};
 };
+
+/// Of an XRC target, which has no queues.
+inline constexpr QpCap kNoQueues{
+    .max_send_wr = 0, .max_recv_wr = 0, .max_send_sge = 0, .max_recv_sge = 0, .max_inline_data = 0};
 
 class QpImpl {
  public:
@@ -205,6 +261,7 @@ class QpImpl {
   virtual Result<QpAttr> query() const = 0;
   virtual Result<void> attach_multicast(const Gid& group) = 0;
   virtual Result<void> detach_multicast(const Gid& group) = 0;
+  virtual Result<Object> create_flow(const FlowRule& rule) = 0;
   uint32_t qpn() const { return parts_.qpn; }
   QpType type() const { return parts_.type; }
   const QpCap& cap() const { return parts_.cap; }
@@ -244,8 +301,14 @@ class ContextImpl : public std::enable_shared_from_this<ContextImpl> {
   virtual Result<uint64_t> clock_ns() const = 0;
   virtual Result<std::shared_ptr<PdImpl>> create_pd() = 0;
   virtual Result<std::shared_ptr<ChannelImpl>> create_channel() = 0;
-  virtual Result<std::shared_ptr<CqImpl>> create_cq(uint32_t entries, std::shared_ptr<ChannelImpl> channel) = 0;
+  virtual Result<std::shared_ptr<CqImpl>> create_cq(uint32_t entries, std::shared_ptr<ChannelImpl> channel,
+                                                    CqOptions options) = 0;
   virtual Result<std::shared_ptr<SrqImpl>> create_srq(const PdImpl& pd, uint32_t max_wr, uint32_t max_sge) = 0;
+  virtual Result<std::shared_ptr<XrcDomainImpl>> open_xrc_domain(const XrcDomainInit& init) = 0;
+  virtual Result<std::shared_ptr<SrqImpl>> create_xrc_srq(const PdImpl& pd, const XrcDomainImpl& domain,
+                                                          const CqImpl& cq, uint32_t max_wr, uint32_t max_sge) = 0;
+  virtual Result<std::shared_ptr<QpImpl>> create_xrc_target(const XrcDomainImpl& domain, const QpInit& init) = 0;
+  virtual Result<std::shared_ptr<QpImpl>> open_xrc_target(const XrcDomainImpl& domain, uint32_t qpn) = 0;
   virtual Result<std::shared_ptr<QpImpl>> create_qp(const PdImpl& pd, const CqImpl& send_cq, const CqImpl& recv_cq,
                                                     const QpInit& init, const SrqImpl* srq) = 0;
   virtual int async_fd() const = 0;
@@ -254,6 +317,8 @@ class ContextImpl : public std::enable_shared_from_this<ContextImpl> {
   /// Polls the engines meanwhile where the calling thread runs them.
   virtual Wake wait_readable(int fd, std::chrono::nanoseconds timeout) = 0;
   virtual bool lost() { return false; }
+
+  std::atomic<uint64_t> device_memory{0};  ///< bytes that DmImpl has
 };
 
 /// Calls `take` until it returns a value, waiting on `fd` between calls. nullopt after `timeout`, after a signal, and

@@ -1,14 +1,23 @@
 #include "client/in_process.h"
 
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include "client/impl.h"
 #include "control/address_handle.h"
 #include "control/cq.h"
 #include "control/cq_channel.h"
 #include "control/device_session.h"
+#include "control/flow.h"
 #include "control/qp.h"
 #include "control/region.h"
 #include "control/srq.h"
 #include "control/window.h"
+#include "control/xrc_domain.h"
+#include "message/connection.h"
 
 namespace uroce::client {
 namespace {
@@ -27,16 +36,17 @@ class InProcessPd final : public PdImpl {
                                                   AccessFlags access) override {
     auto region = pd->session()->register_memory(pd, base, length, static_cast<std::byte*>(address), access);
     if (!region) return std::unexpected(region.error());
-    auto mr = std::make_shared<MrImpl>();
-    mr->key = (*region)->key();
+    auto mr = region_of(std::move(*region));
     mr->base = base;
     mr->address = address;
     mr->length = length;
-    mr->windows = [session = pd->session(), key = mr->key]() -> Result<uint32_t> {
-      return session->device()->bound_windows(key);
-    };
-    mr->object = std::move(*region);
     return mr;
+  }
+
+  Result<std::shared_ptr<MrImpl>> create_null_region() override {
+    auto region = pd->session()->create_null_region(pd);
+    if (!region) return std::unexpected(region.error());
+    return region_of(std::move(*region));
   }
 
   Result<void> reregister(MrImpl& mr, void* address, std::size_t length, uint64_t base, AccessFlags access) override {
@@ -64,6 +74,17 @@ class InProcessPd final : public PdImpl {
   }
 
   const std::shared_ptr<control::Pd> pd;
+
+ private:
+  std::shared_ptr<MrImpl> region_of(std::shared_ptr<control::Region> region) const {
+    auto mr = std::make_shared<MrImpl>();
+    mr->key = region->key();
+    mr->windows = [session = pd->session(), key = mr->key]() -> Result<uint32_t> {
+      return session->device()->bound_windows(key);
+    };
+    mr->object = std::move(region);
+    return mr;
+  }
 };
 
 class InProcessQp final : public QpImpl {
@@ -72,12 +93,17 @@ class InProcessQp final : public QpImpl {
   Result<QpAttr> query() const override { return qp_->query(); }
   Result<void> attach_multicast(const Gid& group) override { return qp_->attach_multicast(group); }
   Result<void> detach_multicast(const Gid& group) override { return qp_->detach_multicast(group); }
+  Result<Object> create_flow(const FlowRule& rule) override {
+    auto flow = control::Flow::create(qp_, rule);
+    if (!flow) return std::unexpected(flow.error());
+    return Object(std::move(*flow));
+  }
 
  private:
   static QpParts parts_of(const control::ControlQp& qp) {
     return {.qpn = qp.qpn(),
             .type = qp.type(),
-            .cap = qp.cap(),
+            .cap = qp.type() == QpType::xrc_target ? kNoQueues : qp.cap(),
             .place = {qp.doorbell_flag(), qp.send_queue(), qp.recv_queue()},
             .doorbell = qp.doorbell()};
   }
@@ -119,20 +145,42 @@ class InProcessContext final : public ContextImpl {
     return std::make_shared<ChannelImpl>(shared_from_this(), std::move(*channel), fd);
   }
 
-  Result<std::shared_ptr<CqImpl>> create_cq(uint32_t entries, std::shared_ptr<ChannelImpl> channel) override {
-    auto cq = session_->create_cq(entries, channel ? object_of<control::CqChannel>(channel->object()) : nullptr);
+  Result<std::shared_ptr<CqImpl>> create_cq(uint32_t entries, std::shared_ptr<ChannelImpl> channel,
+                                            CqOptions options) override {
+    auto cq = session_->create_cq(entries, channel ? object_of<control::CqChannel>(channel->object()) : nullptr,
+                                  options.ignore_overrun ? transport::CqOverrun::ignored : transport::CqOverrun::fails);
     if (!cq) return std::unexpected(cq.error());
     const auto resize = [raw = cq->get()](uint32_t wanted) -> Result<queues::CqPlace> {
       if (auto done = raw->resize(wanted); !done) return std::unexpected(done.error());
       return raw->place();
     };
     CqParts parts{.object = *cq, .resize = resize, .id = (*cq)->id(), .rings = (*cq)->rings(), .place = (*cq)->place()};
+    parts.moderate = [raw = cq->get()](uint16_t count, uint16_t period_us) { return raw->moderate(count, period_us); };
     parts.channel = std::move(channel);
     return std::make_shared<CqImpl>(*this, std::move(parts));
   }
 
   Result<std::shared_ptr<SrqImpl>> create_srq(const PdImpl& pd, uint32_t max_wr, uint32_t max_sge) override {
-    auto srq = session_->create_srq(static_cast<const InProcessPd&>(pd).pd, max_wr, max_sge);
+    return publish_srq(session_->create_srq(static_cast<const InProcessPd&>(pd).pd, max_wr, max_sge));
+  }
+
+  Result<std::shared_ptr<XrcDomainImpl>> open_xrc_domain(const XrcDomainInit& init) override;
+
+  Result<std::shared_ptr<SrqImpl>> create_xrc_srq(const PdImpl& pd, const XrcDomainImpl& domain, const CqImpl& cq,
+                                                  uint32_t max_wr, uint32_t max_sge) override {
+    return publish_srq(session_->create_srq(
+        static_cast<const InProcessPd&>(pd).pd, max_wr, max_sge,
+        {.domain = object_of<control::XrcDomain>(domain.object), .cq = object_of<control::Cq>(cq.object())}));
+  }
+
+  Result<std::shared_ptr<QpImpl>> create_xrc_target(const XrcDomainImpl& domain, const QpInit& init) override {
+    return target_of(session_->create_xrc_target(object_of<control::XrcDomain>(domain.object), init));
+  }
+  Result<std::shared_ptr<QpImpl>> open_xrc_target(const XrcDomainImpl& domain, uint32_t qpn) override {
+    return target_of(session_->open_xrc_target(object_of<control::XrcDomain>(domain.object), qpn));
+  }
+
+  Result<std::shared_ptr<SrqImpl>> publish_srq(Result<std::shared_ptr<control::ControlSrq>> srq) {
     if (!srq) return std::unexpected(srq.error());
     SrqParts parts{.object = *srq, .id = (*srq)->id(), .max_sge = (*srq)->max_sge(), .place = (*srq)->place()};
     parts.resize = [raw = srq->get()](uint32_t wanted) -> Result<queues::SrqPlace> {
@@ -151,6 +199,11 @@ class InProcessContext final : public ContextImpl {
     return std::make_shared<InProcessQp>(std::move(*qp));
   }
 
+  static Result<std::shared_ptr<QpImpl>> target_of(Result<std::shared_ptr<control::ControlQp>> qp) {
+    if (!qp) return std::unexpected(qp.error());
+    return std::make_shared<InProcessQp>(std::move(*qp));
+  }
+
   int async_fd() const override { return session_->events().fd(); }
   std::optional<AsyncEvent> take_async_event() override { return session_->events().pop(); }
   std::vector<std::pair<std::string, uint64_t>> counters() const override { return session_->device()->counters(); }
@@ -162,6 +215,27 @@ class InProcessContext final : public ContextImpl {
   std::shared_ptr<control::DeviceSession> session_;
   DeviceInfo info_;
 };
+
+Result<std::shared_ptr<XrcDomainImpl>> InProcessContext::open_xrc_domain(const XrcDomainInit& init) {
+  std::optional<control::XrcFile> file;
+  std::shared_ptr<message::Fd> held;
+  if (init.fd >= 0) {
+    struct stat about{};
+    held = std::make_shared<message::Fd>(fcntl(init.fd, F_DUPFD_CLOEXEC, 0));
+    if (!*held || fstat(held->get(), &about) != 0) {
+      const int code = errno;
+      return fail(code,
+                  "cannot open an XRC domain: descriptor " + std::to_string(init.fd) + ": " + std::strerror(code));
+    }
+    file = {.device = about.st_dev, .inode = about.st_ino};
+  }
+  auto domain = control::XrcDomain::open(session_->device(), file, {.create = init.create, .exclusive = init.exclusive},
+                                         std::move(held));
+  if (!domain) return std::unexpected(domain.error());
+  auto impl = std::make_shared<XrcDomainImpl>(*this);
+  impl->object = std::move(*domain);
+  return impl;
+}
 
 }  // namespace
 

@@ -17,8 +17,30 @@ Result<MemoryRegion> ProtectionDomain::register_memory(void* address, std::size_
   return MemoryRegion(std::move(*region));
 }
 
+Result<MemoryRegion> ProtectionDomain::register_device_memory(const DeviceMemory& memory, std::size_t offset,
+                                                              std::size_t length, AccessFlags access) {
+  const client::DmImpl& dm = *memory.impl_;
+  if (dm.owner() != impl_->owner)
+    return fail(EINVAL, "the device memory belongs to another context; create all objects from one Context");
+  if (auto inside = dm.check_range(offset, length); !inside) return std::unexpected(inside.error());
+  auto region = register_memory(dm.data() + offset, length, access.without(Access::zero_based), 0);
+  if (region) region->impl_->device_memory = memory.impl_;
+  return region;
+}
+
+Result<MemoryRegion> ProtectionDomain::create_null_region() {
+  auto region = impl_->create_null_region();
+  if (!region) return std::unexpected(region.error());
+  (*region)->pd = impl_;
+  (*region)->access = Access::local_write;
+  (*region)->length = SIZE_MAX;
+  (*region)->local = true;
+  return MemoryRegion(std::move(*region));
+}
+
 Result<void> MemoryRegion::reregister(const ProtectionDomain* pd, void* address, std::size_t length,
                                       const AccessFlags* access) {
+  if (impl_->local) return fail(EINVAL, "a null region cannot become another one; register memory instead");
   const std::shared_ptr<client::PdImpl> domain = pd != nullptr ? pd->impl_ : impl_->pd;
   if (domain->owner != impl_->pd->owner) {
     return fail(EINVAL, "the protection domain belongs to another context; create all objects from one Context");
@@ -30,6 +52,7 @@ Result<void> MemoryRegion::reregister(const ProtectionDomain* pd, void* address,
   uint64_t base = impl_->base;
   if (moves) base = flags.has(Access::zero_based) ? 0 : reinterpret_cast<uint64_t>(address);
   if (auto changed = domain->reregister(*impl_, first, bytes, base, flags); !changed) return changed;
+  if (moves) impl_->device_memory.reset();
   impl_->pd = domain;
   impl_->access = flags;
   impl_->address = first;
@@ -48,7 +71,7 @@ WindowType MemoryWindow::type() const { return impl_->type; }
 uint32_t MemoryWindow::rkey() const { return impl_->key; }
 
 uint32_t MemoryRegion::lkey() const { return impl_->key; }
-uint32_t MemoryRegion::rkey() const { return impl_->key; }
+uint32_t MemoryRegion::rkey() const { return impl_->local ? 0 : impl_->key; }
 void* MemoryRegion::address() const { return impl_->address; }
 std::size_t MemoryRegion::length() const { return impl_->length; }
 Result<uint32_t> MemoryRegion::windows() const { return impl_->windows(); }

@@ -1,8 +1,11 @@
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <initializer_list>
 
 #include <fmt/format.h>
 
+#include "base/wr_opcodes.h"
 #include "client/impl.h"
 
 namespace uroce {
@@ -86,6 +89,12 @@ Result<void> QueuePair::attach_multicast(const Gid& group) {
 }
 Result<void> QueuePair::detach_multicast(const Gid& group) { return impl_->detach_multicast(group); }
 
+Result<Flow> QueuePair::create_flow(const FlowRule& rule) {
+  auto made = impl_->create_flow(rule);
+  if (!made) return std::unexpected(made.error());
+  return Flow(std::move(*made));
+}
+
 Result<void> QueuePair::start(uint32_t qkey, uint32_t psn) {
   using Bit = QpAttrBit;
   if (impl_->type() != QpType::ud) {
@@ -103,7 +112,10 @@ Result<void> QueuePair::connect(const Peer& peer, const ConnectOptions& options)
   using enum QpAttrBit;
   const QpType type = impl_->type();
   if (type == QpType::ud) return fail(EINVAL, fmt::format("QP {:#x} is a UD queue pair; use start()", qpn()));
-  const auto of_rc = [type](QpAttrMask mask) { return type == QpType::rc ? mask : QpAttrMask(); };
+  if (!has_peer(type)) return fail(EINVAL, fmt::format("QP {:#x} has no peer; use modify()", qpn()));
+  const auto if_any = [type](std::initializer_list<QpType> types, QpAttrMask mask) {
+    return std::ranges::find(types, type) != types.end() ? mask : QpAttrMask();
+  };
   QpAttr attr;
   std::array<Step, 3> steps;
   attr.state = QpState::init;
@@ -120,7 +132,8 @@ Result<void> QueuePair::connect(const Peer& peer, const ConnectOptions& options)
   attr.rq_psn = peer.psn;
   attr.max_dest_rd_atomic = options.max_dest_rd_atomic;
   attr.min_rnr_timer = options.min_rnr_timer;
-  steps[1] = {attr, state | av | path_mtu | dest_qpn | rq_psn | of_rc(max_dest_rd_atomic | min_rnr_timer)};
+  steps[1] = {attr, state | av | path_mtu | dest_qpn | rq_psn |
+                        if_any({QpType::rc, QpType::xrc_target}, max_dest_rd_atomic | min_rnr_timer)};
 
   attr.state = QpState::rts;
   attr.sq_psn = options.psn;
@@ -128,7 +141,8 @@ Result<void> QueuePair::connect(const Peer& peer, const ConnectOptions& options)
   attr.retry_cnt = options.retry_cnt;
   attr.rnr_retry = options.rnr_retry;
   attr.max_rd_atomic = options.max_rd_atomic;
-  steps[2] = {attr, state | sq_psn | of_rc(timeout | retry_cnt | rnr_retry | max_rd_atomic)};
+  steps[2] = {attr, state | sq_psn | if_any({QpType::rc, QpType::xrc_initiator, QpType::xrc_target}, timeout) |
+                        if_any({QpType::rc, QpType::xrc_initiator}, retry_cnt | rnr_retry | max_rd_atomic)};
   return modify(steps);
 }
 

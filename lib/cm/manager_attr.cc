@@ -23,7 +23,7 @@ Attributes init_of(const Id& id) {
     return {attr, common | QpAttrBit::qkey};
   }
   attr.access = Access::remote_write;
-  if (id.responder_resources != 0) attr.access |= Access::remote_read | Access::remote_atomic;
+  if (id.responder_resources != 0) attr.access |= Access::remote_read | Access::remote_atomic | Access::flush_global;
   return {attr, common | QpAttrBit::access_flags};
 }
 

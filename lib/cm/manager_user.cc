@@ -166,7 +166,7 @@ class User final : public ManagerUser {
       return fail(EINVAL,
                   fmt::format("unknown port space {:#x}; use IPOIB, TCP, UDP or IB", static_cast<uint32_t>(space)));
     }
-    if (!is_known(type)) {
+    if (!is_known(type) || is_xrc(type)) {
       return fail(EINVAL, fmt::format("unknown QP type {}; use RC, UC or UD", static_cast<uint32_t>(type)));
     }
     return {};

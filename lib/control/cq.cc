@@ -11,7 +11,8 @@
 
 namespace uroce::control {
 
-Result<std::shared_ptr<Cq>> DeviceSession::create_cq(uint32_t entries, std::shared_ptr<CqChannel> channel) {
+Result<std::shared_ptr<Cq>> DeviceSession::create_cq(uint32_t entries, std::shared_ptr<CqChannel> channel,
+                                                     transport::CqOverrun overrun) {
   if (auto ok = check_size("the completion queue's number of entries", entries, 1, kMaxCqe); !ok) {
     return std::unexpected(ok.error());
   }
@@ -30,7 +31,7 @@ Result<std::shared_ptr<Cq>> DeviceSession::create_cq(uint32_t entries, std::shar
   const auto id = device_->objects().take_cq();
   if (!id) return std::unexpected(id.error());
   std::shared_ptr<Cq> cq(new Cq(shared_from_this(), *id, entries, device_->engines(), std::move(*header),
-                                std::move(*rings), std::move(channel)),
+                                std::move(*rings), std::move(channel), overrun),
                          &Cq::destroy);
   device_->objects().cqs().set(*id, cq.get());
   device_->events().add(EventObject::cq, *id, *events_);
@@ -38,7 +39,8 @@ Result<std::shared_ptr<Cq>> DeviceSession::create_cq(uint32_t entries, std::shar
 }
 
 Cq::Cq(std::shared_ptr<DeviceSession> session, uint32_t id, uint32_t entries, uint32_t engines,
-       std::unique_ptr<QueueMemory> header, std::unique_ptr<QueueMemory> rings, std::shared_ptr<CqChannel> channel)
+       std::unique_ptr<QueueMemory> header, std::unique_ptr<QueueMemory> rings, std::shared_ptr<CqChannel> channel,
+       transport::CqOverrun overrun)
     : session_(std::move(session)),
       id_(id),
       header_(std::move(header)),
@@ -47,7 +49,7 @@ Cq::Cq(std::shared_ptr<DeviceSession> session, uint32_t id, uint32_t entries, ui
       channel_(std::move(channel)) {
   writers_.reserve(engines);
   for (uint32_t engine = 0; engine < engines; ++engine) {
-    writers_.push_back({transport::CqWriter(id_, place_.header, place_.ring(engine))});
+    writers_.push_back({transport::CqWriter(id_, place_.header, place_.ring(engine), overrun)});
   }
 }
 
@@ -89,10 +91,38 @@ Result<void> Cq::resize(uint32_t entries) {
   return {};
 }
 
+Result<void> Cq::moderate(uint16_t count, uint16_t period_us) {
+  Device& device = *session_->device();
+  const auto lock = device.runner().lock();
+  if (auto alive = device.check_alive(); !alive) return alive;
+  moderated_ = true;
+  for (uint32_t engine = 0; engine < rings(); ++engine) {
+    const auto work = [&](transport::Engine& on) {
+      on.moderate(writer(engine), count, std::chrono::microseconds(period_us));
+    };
+    if (auto ran = device.runner().run(engine, work); !ran) return ran;
+  }
+  return {};
+}
+
+bool Cq::is_forgotten() {
+  for (uint32_t engine = 0; moderated_ && engine < rings(); ++engine) {
+    const auto work = [&](transport::Engine& on) { on.forget(writer(engine)); };
+    if (!session_->device()->runner().run(engine, work)) return false;
+  }
+  return true;
+}
+
 void Cq::destroy(Cq* cq) {
   {
-    Device& device = *cq->session_->device();
+    const std::shared_ptr<Device> held = cq->session_->device();
+    Device& device = *held;
     const auto lock = device.runner().lock();
+    if (!cq->is_forgotten()) {
+      // An engine may raise its events; it stays until the engine is known to be stopped.
+      device.objects().defer([cq] { destroy(cq); });
+      return;
+    }
     device.events().remove(EventObject::cq, cq->id_);
     device.objects().give_back_cq(cq->id_);
   }

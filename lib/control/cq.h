@@ -19,8 +19,11 @@ class Cq final : public CompletionListener {
  public:
   /// Made by DeviceSession::create_cq(). `channel` can be nullptr.
   Cq(std::shared_ptr<DeviceSession> session, uint32_t id, uint32_t entries, uint32_t engines,
-     std::unique_ptr<QueueMemory> header, std::unique_ptr<QueueMemory> rings, std::shared_ptr<CqChannel> channel);
+     std::unique_ptr<QueueMemory> header, std::unique_ptr<QueueMemory> rings, std::shared_ptr<CqChannel> channel,
+     transport::CqOverrun overrun);
 
+  /// See CompletionQueue::moderate(). Errors: ETIMEDOUT, ENODEV.
+  Result<void> moderate(uint16_t count, uint16_t period_us);
   /// See CompletionQueue::resize(). Changes place(). Errors: EINVAL, ENOMEM, ETIMEDOUT, ENODEV.
   Result<void> resize(uint32_t entries);
 
@@ -41,6 +44,9 @@ class Cq final : public CompletionListener {
   void fire() override;
 
  private:
+  /// Whether no engine knows the writers any more. The control lock is held.
+  bool is_forgotten();
+
   struct alignas(64) Writer {
     transport::CqWriter writer;
   };
@@ -52,6 +58,7 @@ class Cq final : public CompletionListener {
   queues::CqPlace place_;
   std::shared_ptr<CqChannel> channel_;
   std::vector<Writer> writers_;  // by engine
+  bool moderated_ = false;       // engines may know the writers
 };
 
 }  // namespace uroce::control

@@ -67,6 +67,8 @@ Device::Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits)
     engine.index_bits = index_bits_;
     engine.max_qps = slots;
     engine.port_mtu = config_.max_path_mtu;
+    engine.ethernet_mtu = config_.ethernet_mtu;
+    engine.mac = config_.mac;
     engine.vlan = static_cast<uint16_t>(config_.vlan);
     engine.retransmission = config_.retransmission;
     engine.congestion = config_.congestion;
@@ -130,6 +132,7 @@ DeviceInfo Device::info() const {
   info.max_ah = transport::AddressHandleTable::kCapacity;
   info.max_pd = kManyPds;
   info.max_multicast_attach = transport::MulticastGroups::kMaxMembers;
+  info.max_flow = transport::FlowTable::kMaxRules;
   return info;
 }
 
@@ -173,12 +176,17 @@ std::vector<std::pair<std::string, uint64_t>> Device::counters() const {
       {"send_completions", &EngineCounters::send_completions},
       {"recv_completions", &EngineCounters::recv_completions},
       {"error_completions", &EngineCounters::error_completions},
+      {"completions_dropped", &EngineCounters::completions_dropped},
       {"ecn_marked_received", &EngineCounters::ecn_marked_received},
       {"cnps_sent", &EngineCounters::cnps_sent},
       {"cnps_received", &EngineCounters::cnps_received},
       {"cnps_ignored", &EngineCounters::cnps_ignored},
       {"paced_waits", &EngineCounters::paced_waits},
       {"doorbells_bad", &EngineCounters::doorbells_bad},
+      {"raw_sent", &EngineCounters::raw_sent},
+      {"raw_refused", &EngineCounters::raw_refused},
+      {"raw_received", &EngineCounters::raw_received},
+      {"raw_unclaimed", &EngineCounters::raw_unclaimed},
       {"guesses", &EngineCounters::guesses},
   };
   std::vector<std::pair<std::string, uint64_t>> sums;

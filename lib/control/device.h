@@ -36,7 +36,8 @@ struct DeviceConfig {
   std::vector<Gid> gids{};  ///< the first table; see Device::gids()
   int vlan = 0;
   Mtu max_path_mtu = Mtu::mtu1024;
-  uint32_t engines = 1;  ///< 1..64
+  uint32_t ethernet_mtu = 1500;  ///< bytes behind the Ethernet header and tag of a frame
+  uint32_t engines = 1;          ///< 1..64
   uint32_t max_qp = 16384;
   uint32_t max_mr = 65536;
   Secret seed = 0;  ///< for keys, first QPNs, and other numbers that peers must not guess

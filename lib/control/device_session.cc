@@ -30,8 +30,8 @@ Result<std::shared_ptr<DeviceSession>> DeviceSession::open(std::shared_ptr<Devic
   if (!id) return std::unexpected(id.error());
   auto events = std::make_unique<AsyncEventQueue>(std::move(*fd));
   auto session = std::unique_ptr<DeviceSession>(
-      new DeviceSession(std::move(device), *id, std::move(allocator), std::move(events), std::move(*doorbells)));
-  if (auto attached = session->attach(owner); !attached) {
+      new DeviceSession(std::move(device), *id, std::move(allocator), std::move(events), std::move(*doorbells), owner));
+  if (auto attached = session->attach(); !attached) {
     objects.give_back_session();
     return std::unexpected(attached.error());
   }
@@ -40,20 +40,22 @@ Result<std::shared_ptr<DeviceSession>> DeviceSession::open(std::shared_ptr<Devic
 }
 
 DeviceSession::DeviceSession(std::shared_ptr<Device> device, uint32_t id, std::shared_ptr<QueueAllocator> allocator,
-                             std::unique_ptr<AsyncEventQueue> events, SessionDoorbells doorbells)
+                             std::unique_ptr<AsyncEventQueue> events, SessionDoorbells doorbells,
+                             const transport::Owner& owner)
     : device_(std::move(device)),
       id_(id),
       allocator_(std::move(allocator)),
       events_(std::move(events)),
-      doorbells_(std::move(doorbells)) {}
+      doorbells_(std::move(doorbells)),
+      owner_(owner) {}
 
 DeviceSession::~DeviceSession() = default;
 
-Result<void> DeviceSession::attach(const transport::Owner& owner) {
+Result<void> DeviceSession::attach() {
   for (uint32_t index = 0; index < device_->engines(); ++index) {
     bool has_room = true;
-    const auto work = [&has_room, reader = doorbells_.small_ring(index).reader(), id = id_,
-                       owner](transport::Engine& engine) { has_room = engine.attach_doorbells(reader, id, owner); };
+    const auto work = [&has_room, reader = doorbells_.small_ring(index).reader(), id = id_, owner = owner_](
+                          transport::Engine& engine) { has_room = engine.attach_doorbells(reader, id, owner); };
     auto ran = device_->runner().run(index, work);
     if (ran && !has_room) {
       ran = fail(ENOMEM, fmt::format("cannot open {}: engine {} polls {} doorbell rings, which is the limit; close "

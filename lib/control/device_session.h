@@ -17,6 +17,7 @@
 #include "control/device.h"
 #include "control/queue_memory.h"
 #include "control/session_doorbells.h"
+#include "transport/qp/cq_writer.h"
 
 namespace uroce::control {
 
@@ -28,6 +29,7 @@ class CqChannel;
 class Pd;
 class Region;
 class Window;
+class XrcDomain;
 
 /// Each create call is defined beside its object: create_cq() in cq.cc, create_srq() in srq.cc, and so on.
 class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
@@ -61,6 +63,8 @@ class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
   Result<std::shared_ptr<Region>> register_memory(std::shared_ptr<Pd> pd, uint64_t address, uint64_t length,
                                                   std::byte* host, AccessFlags access,
                                                   std::shared_ptr<void> backing = nullptr);
+  /// A region for local access that reads as zeros and drops what is written. Errors: ENOMEM (max_mr).
+  Result<std::shared_ptr<Region>> create_null_region(std::shared_ptr<Pd> pd);
   /// A memory window, not bound. Errors: EINVAL (no such type), ENOMEM (max_mr, which counts windows too).
   Result<std::shared_ptr<Window>> create_window(std::shared_ptr<Pd> pd, WindowType type);
   /// Resolves `av` as a modify to RTR does, within `timeout` (0 queries the network and uses the cached address); a
@@ -71,27 +75,42 @@ class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
   /// Errors: EMFILE.
   Result<std::shared_ptr<CqChannel>> create_channel();
   /// Errors: EINVAL (entries 0 or above kMaxCqe, foreign channel), ENOMEM.
-  Result<std::shared_ptr<Cq>> create_cq(uint32_t entries, std::shared_ptr<CqChannel> channel);
-  /// Errors: EINVAL (sizes out of range, foreign domain), ENOMEM.
-  Result<std::shared_ptr<ControlSrq>> create_srq(std::shared_ptr<Pd> pd, uint32_t max_wr, uint32_t max_sge);
-  /// Errors: EINVAL (sizes out of range, foreign object, engine), ENOMEM, EOPNOTSUPP (type), ETIMEDOUT (engine).
+  Result<std::shared_ptr<Cq>> create_cq(uint32_t entries, std::shared_ptr<CqChannel> channel,
+                                        transport::CqOverrun overrun = transport::CqOverrun::fails);
+  /// An XRC queue's domain, and the completion queue of all its receives.
+  struct XrcQueue {
+    std::shared_ptr<XrcDomain> domain;
+    std::shared_ptr<Cq> cq;
+  };
+  /// Errors: EINVAL (sizes out of range, foreign object), ENOMEM; with `xrc`, ETIMEDOUT too.
+  Result<std::shared_ptr<ControlSrq>> create_srq(std::shared_ptr<Pd> pd, uint32_t max_wr, uint32_t max_sge,
+                                                 XrcQueue xrc = {});
+  /// Every type but an XRC target. Errors: EINVAL (sizes out of range, foreign object, engine), ENOMEM, EOPNOTSUPP
+  /// (type), ETIMEDOUT (engine).
   Result<std::shared_ptr<ControlQp>> create_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> send_cq,
                                                std::shared_ptr<Cq> recv_cq, const QpInit& init,
                                                std::shared_ptr<ControlSrq> srq);
+  /// A target queue pair of `domain`, which may be another session's. No program sees its memory. It lives until the
+  /// last of those who made or opened it gives it up; its events come to each of them. Of `init` only the choices of
+  /// recovery and congestion control count. Errors: EINVAL (domain of another device), ENOMEM, ETIMEDOUT.
+  Result<std::shared_ptr<ControlQp>> create_xrc_target(const std::shared_ptr<XrcDomain>& domain, const QpInit& init);
+  /// Errors: EINVAL (domain of another device; no such target queue pair).
+  Result<std::shared_ptr<ControlQp>> open_xrc_target(const std::shared_ptr<XrcDomain>& domain, uint32_t qpn);
   /// QP1, a UD queue pair for the device's connection manager; `pd` and `cq` are this session's. Its Q_Key is
   /// transport::kGsiQkey. Errors: EBUSY (the device's QP1 is in use), EINVAL, ENOMEM, ETIMEDOUT.
   Result<std::shared_ptr<ControlQp>> create_gsi_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> cq, const QpCap& cap);
 
  private:
   DeviceSession(std::shared_ptr<Device> device, uint32_t id, std::shared_ptr<QueueAllocator> allocator,
-                std::unique_ptr<AsyncEventQueue> events, SessionDoorbells doorbells);
+                std::unique_ptr<AsyncEventQueue> events, SessionDoorbells doorbells, const transport::Owner& owner);
   /// Lets every engine poll this session's doorbells. After an error none does. The caller holds the lock.
-  Result<void> attach(const transport::Owner& owner);
+  Result<void> attach();
   /// The first `engines` engines poll them no more. False: one did not reply, and may still poll. The lock is held.
   bool detach(uint32_t engines);
   /// Gives back the number, or keeps what an engine may still use. The lock is held.
   void end(bool detached);
   static void destroy(DeviceSession* session);
+  Result<void> check_domain(const XrcDomain* domain) const;
   Result<void> check_owner(const void* object, const DeviceSession* owner, const char* what) const;
 
   std::shared_ptr<Device> device_;
@@ -99,6 +118,7 @@ class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
   std::shared_ptr<QueueAllocator> allocator_;
   std::unique_ptr<AsyncEventQueue> events_;
   SessionDoorbells doorbells_;
+  transport::Owner owner_;
 };
 
 }  // namespace uroce::control

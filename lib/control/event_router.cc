@@ -9,16 +9,33 @@ namespace uroce::control {
 void EventRouter::add(EventObject kind, uint32_t object, AsyncEventQueue& queue) {
   queue.add_object();
   const std::scoped_lock lock(mutex_);
-  routes_.insert_or_assign(key(kind, object), &queue);
+  routes_.emplace(key(kind, object), &queue);
 }
 
 void EventRouter::remove(EventObject kind, uint32_t object) {
   const std::scoped_lock lock(mutex_);
-  const auto route = routes_.find(key(kind, object));
-  if (route == routes_.end()) return;
-  route->second->purge(kind, object);
-  route->second->remove_object();
+  while (true) {
+    const auto route = routes_.find(key(kind, object));
+    if (route == routes_.end()) return;
+    end_route(route);
+  }
+}
+
+void EventRouter::remove(EventObject kind, uint32_t object, AsyncEventQueue& queue) {
+  const std::scoped_lock lock(mutex_);
+  const auto [first, last] = routes_.equal_range(key(kind, object));
+  const auto route = std::find_if(first, last, [&queue](const auto& one) { return one.second == &queue; });
+  if (route != last) end_route(route);
+}
+
+void EventRouter::end_route(Routes::iterator route) {
+  AsyncEventQueue& queue = *route->second;
+  const uint64_t object = route->first;
   routes_.erase(route);
+  queue.remove_object();
+  const auto [first, last] = routes_.equal_range(object);
+  const bool again = std::any_of(first, last, [&queue](const auto& one) { return one.second == &queue; });
+  if (!again) queue.purge(static_cast<EventObject>(object >> 32), static_cast<uint32_t>(object));
 }
 
 void EventRouter::add_listener(AsyncEventQueue& queue) {
@@ -43,8 +60,11 @@ void EventRouter::on_completion_event(uint32_t cq_id) {
 
 void EventRouter::on_async_event(AsyncEventType type, uint32_t object) {
   const std::scoped_lock lock(mutex_);
-  const auto route = routes_.find(key(object_of(type), object));
-  if (route != routes_.end()) route->second->push({type, object});
+  const auto [first, last] = routes_.equal_range(key(object_of(type), object));
+  for (auto route = first; route != last; ++route) {
+    const auto seen = [queue = route->second](const auto& one) { return one.second == queue; };
+    if (std::none_of(first, route, seen)) route->second->push({type, object});
+  }
 }
 
 }  // namespace uroce::control

@@ -20,9 +20,12 @@ class EventRouter final : public transport::EngineEvents {
   explicit EventRouter(const IdTable<CompletionListener>& cqs) : cqs_(cqs) {}
 
   // With the control lock held. Remove a number only after the engines have detached its object.
+  /// Several queues may have one object's events, and one queue may be added more than once.
   void add(EventObject kind, uint32_t object, AsyncEventQueue& queue);
   /// Also discards the object's pending events.
   void remove(EventObject kind, uint32_t object);
+  /// Undoes one add() of `queue`.
+  void remove(EventObject kind, uint32_t object, AsyncEventQueue& queue);
   void add_listener(AsyncEventQueue& queue);
   void remove_listener(AsyncEventQueue& queue);
 
@@ -33,11 +36,13 @@ class EventRouter final : public transport::EngineEvents {
   void on_async_event(AsyncEventType type, uint32_t object) override;
 
  private:
+  using Routes = std::unordered_multimap<uint64_t, AsyncEventQueue*>;
+  void end_route(Routes::iterator route);
   static uint64_t key(EventObject kind, uint32_t object) { return uint64_t{static_cast<uint8_t>(kind)} << 32 | object; }
 
   const IdTable<CompletionListener>& cqs_;
   std::mutex mutex_;  // guards the members below; engines take it for asynchronous events only
-  std::unordered_map<uint64_t, AsyncEventQueue*> routes_;
+  Routes routes_;
   std::vector<AsyncEventQueue*> listeners_;
 };
 

@@ -23,6 +23,11 @@ Result<memory::Key> KeyRegistry::add(const memory::RegionSpec& spec) {
   return table_.add(spec);
 }
 
+Result<memory::Key> KeyRegistry::add_null(memory::PdId pd) {
+  if (auto room = check_room(); !room) return std::unexpected(room.error());
+  return table_.add_null(pd);
+}
+
 Result<memory::Key> KeyRegistry::add_window(memory::PdId pd, WindowType type) {
   if (auto room = check_room(); !room) return std::unexpected(room.error());
   return table_.add_window(pd, type);

@@ -26,6 +26,7 @@ class KeyRegistry {
   /// Errors: ENOMEM (max_mr), and those of RegionTable::add().
   Result<memory::Key> add(const memory::RegionSpec& spec);
   /// Errors: likewise.
+  Result<memory::Key> add_null(memory::PdId pd);
   Result<memory::Key> add_window(memory::PdId pd, WindowType type);
   /// Until resume(), work that uses the key fails.
   void suspend(memory::Key key) { table_.suspend(key); }

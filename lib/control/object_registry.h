@@ -20,6 +20,8 @@
 #include "control/number_pool.h"
 #include "control/qp_numbers.h"
 #include "control/queue_memory.h"
+#include "control/xrc_files.h"
+#include "control/xrc_sessions.h"
 
 namespace uroce::control {
 
@@ -51,6 +53,11 @@ class ObjectRegistry {
   NumberPool& session_numbers() { return session_numbers_; }
   /// The numbers of protection domains; Pd gives its own back. Any thread.
   NumberPool& pds() { return pds_; }
+  /// The numbers of XRC domains. Any thread.
+  NumberPool& xrc_domains() { return xrc_domains_; }
+  XrcFiles& xrc_files() { return xrc_files_; }
+  /// Any thread, without the lock.
+  XrcSessions& xrc_sessions() { return xrc_sessions_; }
   /// Errors: ENOMEM (max_cq).
   Result<uint32_t> take_cq();
   void give_back_cq(uint32_t id) { cqs_.give_back(id); }
@@ -59,6 +66,8 @@ class ObjectRegistry {
   void give_back_srq(uint32_t id) { srqs_.give_back(id); }
   /// The engine of a new object: round robin over `engines` engines.
   uint32_t choose_engine(uint32_t engines) { return next_engine_++ % engines; }
+  /// A new receive rule's number; never given twice.
+  uint64_t next_flow() { return ++last_flow_; }
 
   // An engine that did not reply may still use an object's memory. These keep it until all engines have stopped.
   /// `destroy` destroys the object; it is called without the lock.
@@ -77,9 +86,13 @@ class ObjectRegistry {
   IdTable<CompletionListener> cqs_;
   IdTable<ControlSrq> srqs_;
   NumberPool pds_;
+  NumberPool xrc_domains_;
+  XrcFiles xrc_files_;
+  XrcSessions xrc_sessions_;
   NumberPool session_numbers_;
   uint32_t sessions_ = 0;
   uint32_t next_engine_ = 0;
+  uint64_t last_flow_ = 0;
   std::vector<std::function<void()>> deferred_;
   std::vector<std::unique_ptr<QueueMemory>> stuck_memory_;
 };

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "control/device_session.h"
+#include "control/xrc_domain.h"
 #include "transport/qp/state.h"
 
 namespace uroce::control {
@@ -91,6 +92,7 @@ Result<QpAttr> ControlQp::query() const {
 
 void ControlQp::release() {
   device().events().remove(EventObject::qp, qpn());
+  if (refs_.xrc_domain != nullptr) refs_.xrc_domain->remove(qpn());
   device().objects().qp_numbers().give_back(engine_, qpn());
   session()->doorbells().give_back(engine_, doorbells_);
 }

@@ -24,6 +24,7 @@ class Cq;
 class Device;
 class DeviceSession;
 class ControlSrq;
+class XrcDomain;
 
 class ControlQp {
  public:
@@ -33,6 +34,7 @@ class ControlQp {
     std::shared_ptr<Cq> send_cq;
     std::shared_ptr<Cq> recv_cq;
     std::shared_ptr<ControlSrq> srq;
+    std::shared_ptr<XrcDomain> xrc_domain;  ///< of a target, which has no queues of its own
   };
 
   uint32_t qpn() const { return spec_.qpn; }
@@ -59,6 +61,9 @@ class ControlQp {
   /// See QueuePair::attach_multicast(). Any thread. Errors: EINVAL, ENOMEM, ETIMEDOUT, ENODEV.
   Result<void> attach_multicast(const Gid& group);
   Result<void> detach_multicast(const Gid& group);
+  /// Calls `work` on each engine of the device. The caller holds the lock. Errors: that of the last engine that did not
+  /// reply.
+  Result<void> on_every_engine(const EngineRunner::Work& work);
 
   /// `gsi`: as QP1. Errors: see DeviceSession.
   static Result<std::shared_ptr<ControlQp>> create(DeviceSession& session, Refs refs, const QpInit& init, bool gsi);
@@ -81,8 +86,6 @@ class ControlQp {
   /// Tell the host where this is the device's first or last queue pair in the group. The caller holds the lock.
   void use_group(const Gid& group);
   void unuse_group(const Gid& group);
-  /// The caller holds the lock. Errors: that of the last engine that did not reply.
-  Result<void> on_every_engine(const EngineRunner::Work& work);
 
   Device& device() const;
   Result<void> check(QpState now, const QpAttr& attr, QpAttrMask mask) const;

@@ -11,6 +11,7 @@
 #include "control/device_session.h"
 #include "control/qp.h"
 #include "control/srq.h"
+#include "control/xrc_domain.h"
 #include "transport/core/setting_names.h"
 
 namespace uroce::control {
@@ -26,12 +27,14 @@ struct Limit {
   uint32_t max;
 };
 
-/// The engine that a new queue pair must have: the SRQ's, or the one asked for; nullopt for any.
-Result<std::optional<uint32_t>> required_engine(const QpInit& init, const ControlSrq* srq, uint32_t engines) {
+/// The engine that a new queue pair must have: the SRQ's or the XRC domain's, or the one asked for; nullopt for any.
+Result<std::optional<uint32_t>> required_engine(const QpInit& init, const ControlSrq* srq, const XrcDomain* domain,
+                                                uint32_t engines) {
   if (init.engine >= static_cast<int>(engines) || init.engine < -1) {
     return fail(EINVAL, fmt::format("QpInit::engine is {}; the device has engines 0 to {}, and -1 lets it choose",
                                     init.engine, engines - 1));
   }
+  if (domain != nullptr) return domain->engine();
   if (srq == nullptr) return init.engine >= 0 ? std::optional(static_cast<uint32_t>(init.engine)) : std::nullopt;
   if (init.engine >= 0 && static_cast<uint32_t>(init.engine) != srq->engine()) {
     return fail(EINVAL, fmt::format("QpInit::engine is {}, but shared receive queue {} lives on engine {}; use -1",
@@ -40,7 +43,7 @@ Result<std::optional<uint32_t>> required_engine(const QpInit& init, const Contro
   return srq->engine();
 }
 
-/// Only RC has loss recovery and congestion control; a choice for another type would have no effect.
+/// Only RC and XRC have loss recovery and congestion control; a choice for another type would have no effect.
 Result<void> check_choices(const QpInit& init) {
   using namespace transport;
   const bool chooses = init.retransmission != Retransmission::device_default;
@@ -53,8 +56,8 @@ Result<void> check_choices(const QpInit& init) {
     return fail(EINVAL, fmt::format("unknown QpInit::congestion_control {}; it must be 0 to 3",
                                     static_cast<int>(init.congestion_control)));
   }
-  if (init.type == QpType::rc || (!chooses && !chooses_congestion)) return {};
-  return fail(EINVAL, fmt::format("QpInit::{} is \"{}\", but only RC queue pairs have it; leave device_default",
+  if (is_reliable(init.type) || (!chooses && !chooses_congestion)) return {};
+  return fail(EINVAL, fmt::format("QpInit::{} is \"{}\", but only RC and XRC queue pairs have it; leave device_default",
                                   chooses ? "retransmission" : "congestion_control",
                                   chooses ? name(init.retransmission) : name(init.congestion_control)));
 }
@@ -85,11 +88,13 @@ Result<QpCap> ControlQp::round_up(const QpCap& cap, bool with_srq) {
 
 Result<std::shared_ptr<ControlQp>> ControlQp::create(DeviceSession& session, Refs refs, const QpInit& init, bool gsi) {
   Device& device = *session.device();
-  const bool with_srq = refs.srq != nullptr;
+  const bool target = refs.xrc_domain != nullptr;
+  const bool with_srq = refs.srq != nullptr || is_xrc(init.type);
   const auto cap = round_up(init.cap, with_srq);
   if (!cap) return std::unexpected(cap.error());
   if (!is_known(init.type)) {
-    return fail(EOPNOTSUPP, fmt::format("{} has queue pairs of types RC, UC and UD only", device.config().name));
+    return fail(EOPNOTSUPP,
+                fmt::format("{} has queue pairs of types RC, UC, UD, XRC and raw packet only", device.config().name));
   }
 
   if (auto ok = check_choices(init); !ok) return std::unexpected(ok.error());
@@ -98,7 +103,7 @@ Result<std::shared_ptr<ControlQp>> ControlQp::create(DeviceSession& session, Ref
   if (!memory) return std::unexpected(memory.error());
   auto lock = device.runner().lock();
   if (auto alive = device.check_alive(); !alive) return std::unexpected(alive.error());
-  const auto required = required_engine(init, refs.srq.get(), device.engines());
+  const auto required = required_engine(init, refs.srq.get(), refs.xrc_domain.get(), device.engines());
   if (!required) return std::unexpected(required.error());
   const uint32_t gsi_engine = transport::kGsiQpn & ((1u << device.index_bits()) - 1);
   const uint32_t engine = gsi ? gsi_engine : *required ? **required : device.choose_engine();
@@ -117,9 +122,10 @@ Result<std::shared_ptr<ControlQp>> ControlQp::create(DeviceSession& session, Ref
   spec.congestion = init.congestion_control;
   spec.window_packets = device.engine(engine).config().window_packets;
   spec.doorbell_ring = session.id();
-  spec.send_cq = &refs.send_cq->writer(engine);
-  spec.recv_cq = &refs.recv_cq->writer(engine);
-  if (with_srq) spec.srq = &refs.srq->shared();
+  if (refs.send_cq != nullptr) spec.send_cq = &refs.send_cq->writer(engine);
+  if (refs.recv_cq != nullptr) spec.recv_cq = &refs.recv_cq->writer(engine);
+  if (refs.srq != nullptr) spec.srq = &refs.srq->shared();
+  if (target) spec.xrc_domain = refs.xrc_domain->id();
   const auto place = queues::QpPlace::at((*memory)->data(), *cap, with_srq);
   spec.sq_doorbell = place.doorbell;
   spec.sq = place.sq;
@@ -133,7 +139,7 @@ Result<std::shared_ptr<ControlQp>> ControlQp::create(DeviceSession& session, Ref
 
   std::unique_ptr<ControlQp> qp(
       new ControlQp(std::move(refs), engine, *doorbells, spec, std::move(*memory), std::move(*core)));
-  device.events().add(EventObject::qp, *qpn, session.events());
+  if (!target) device.events().add(EventObject::qp, *qpn, session.events());
   bool attached = false;
   const auto work = [&](transport::Engine& e) { attached = e.attach(*qp->core_); };
   auto ran = device.runner().run(engine, work);
@@ -150,6 +156,19 @@ Result<std::shared_ptr<ControlQp>> DeviceSession::create_qp(std::shared_ptr<Pd> 
   if (auto ok = check_owner(pd.get(), pd ? pd->session().get() : nullptr, "protection domain"); !ok) {
     return std::unexpected(ok.error());
   }
+  if (init.type == QpType::xrc_target) {
+    return fail(EINVAL, "an XRC target queue pair needs an XRC domain in place of queues; create it from the domain");
+  }
+  if (init.type == QpType::xrc_initiator && srq != nullptr) {
+    return fail(
+        EINVAL,
+        fmt::format("an XRC initiator receives nothing, but shared receive queue {} is given; give none", srq->id()));
+  }
+  if (srq != nullptr && srq->is_xrc()) {
+    return fail(EINVAL, fmt::format("shared receive queue {} is of an XRC domain, whose target queue pairs alone it "
+                                    "serves; give another",
+                                    srq->id()));
+  }
   for (const auto& cq : {send_cq, recv_cq}) {
     if (auto ok = check_owner(cq.get(), cq ? cq->session().get() : nullptr, "completion queue"); !ok) {
       return std::unexpected(ok.error());
@@ -160,12 +179,13 @@ Result<std::shared_ptr<ControlQp>> DeviceSession::create_qp(std::shared_ptr<Pd> 
       return std::unexpected(ok.error());
     }
   }
-  return ControlQp::create(*this, {std::move(pd), std::move(send_cq), std::move(recv_cq), std::move(srq)}, init, false);
+  return ControlQp::create(*this, {std::move(pd), std::move(send_cq), std::move(recv_cq), std::move(srq), nullptr},
+                           init, false);
 }
 
 Result<std::shared_ptr<ControlQp>> DeviceSession::create_gsi_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> cq,
                                                                 const QpCap& cap) {
-  return ControlQp::create(*this, {std::move(pd), cq, cq, nullptr}, {.type = QpType::ud, .cap = cap}, true);
+  return ControlQp::create(*this, {std::move(pd), cq, cq, nullptr, nullptr}, {.type = QpType::ud, .cap = cap}, true);
 }
 
 }  // namespace uroce::control

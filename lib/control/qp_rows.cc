@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/wr_opcodes.h"
 #include "control/device.h"
 #include "control/device_session.h"
 #include "control/qp.h"
@@ -40,10 +41,9 @@ void describe_transport(const transport::QpTransportStatus& status, QpRow& row) 
 }
 
 QpRow row_of(const ControlQp& qp, const Seen& seen, bool psns) {
-  static constexpr std::pair<QpType, const char*> kTypes[] = {
-      {QpType::rc, "RC"}, {QpType::uc, "UC"}, {QpType::ud, "UD"}};
-  const auto* type_name = std::ranges::find(kTypes, qp.type(), &std::pair<QpType, const char*>::first)->second;
-  QpRow row = {{"qpn", fmt::format("{:#08x}", qp.qpn())}, {"type", type_name}, {"engine", std::to_string(qp.engine())}};
+  QpRow row = {{"qpn", fmt::format("{:#08x}", qp.qpn())},
+               {"type", std::string(transport::name(qp.type()))},
+               {"engine", std::to_string(qp.engine())}};
   if (seen.error) {
     row.emplace_back("state", seen.error->text);
     return row;
@@ -61,7 +61,7 @@ QpRow row_of(const ControlQp& qp, const Seen& seen, bool psns) {
     row.emplace_back("rq_psn", std::to_string(attr.rq_psn));
   }
   row.emplace_back("path_mtu", std::to_string(mtu_bytes(attr.path_mtu)));
-  if (qp.type() == QpType::rc) describe_transport(seen.status, row);
+  if (is_reliable(qp.type())) describe_transport(seen.status, row);
   return row;
 }
 

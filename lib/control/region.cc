@@ -33,6 +33,18 @@ Result<std::shared_ptr<Region>> DeviceSession::register_memory(std::shared_ptr<P
   return std::shared_ptr<Region>(new Region(std::move(pd), *key, spec, std::move(backing)), &Region::destroy);
 }
 
+Result<std::shared_ptr<Region>> DeviceSession::create_null_region(std::shared_ptr<Pd> pd) {
+  if (auto ok = check_owner(pd.get(), pd ? pd->session().get() : nullptr, "protection domain"); !ok) {
+    return std::unexpected(ok.error());
+  }
+  const auto lock = device_->runner().lock();
+  if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
+  const auto key = device_->objects().keys().add_null(pd->id());
+  if (!key) return std::unexpected(key.error());
+  const memory::RegionSpec spec{.pd = pd->id(), .access = Access::local_write};
+  return std::shared_ptr<Region>(new Region(std::move(pd), *key, spec, nullptr), &Region::destroy);
+}
+
 Result<void> Region::change(std::shared_ptr<Pd> pd, uint64_t address, uint64_t length, std::byte* host,
                             AccessFlags access, std::shared_ptr<void> backing) {
   const std::shared_ptr<DeviceSession> session = pd_->session();

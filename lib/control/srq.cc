@@ -6,14 +6,22 @@
 #include <fmt/format.h>
 
 #include "control/check_size.h"
-#include "control/device_session.h"
+#include "control/cq.h"
+#include "control/xrc_domain.h"
 
 namespace uroce::control {
 
-Result<std::shared_ptr<ControlSrq>> DeviceSession::create_srq(std::shared_ptr<Pd> pd, uint32_t max_wr,
-                                                              uint32_t max_sge) {
+Result<std::shared_ptr<ControlSrq>> DeviceSession::create_srq(std::shared_ptr<Pd> pd, uint32_t max_wr, uint32_t max_sge,
+                                                              XrcQueue xrc) {
+  const bool is_xrc = xrc.domain != nullptr;
   if (auto ok = check_owner(pd.get(), pd ? pd->session().get() : nullptr, "protection domain"); !ok) {
     return std::unexpected(ok.error());
+  }
+  if (is_xrc) {
+    if (auto ok = check_domain(xrc.domain.get()); !ok) return std::unexpected(ok.error());
+    if (auto ok = check_owner(xrc.cq.get(), xrc.cq ? xrc.cq->session().get() : nullptr, "completion queue"); !ok) {
+      return std::unexpected(ok.error());
+    }
   }
   if (auto ok = check_size("the shared receive queue's max_wr", max_wr, 1, kMaxSrqWr); !ok) {
     return std::unexpected(ok.error());
@@ -28,16 +36,25 @@ Result<std::shared_ptr<ControlSrq>> DeviceSession::create_srq(std::shared_ptr<Pd
   if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
   const auto id = device_->objects().take_srq();
   if (!id) return std::unexpected(id.error());
-  std::shared_ptr<ControlSrq> srq(
-      new ControlSrq(std::move(pd), *id, device_->choose_engine(), entries, max_sge, std::move(*memory)),
-      &ControlSrq::destroy);
+  const uint32_t engine = is_xrc ? xrc.domain->engine() : device_->choose_engine();
+  std::unique_ptr<ControlSrq> srq(
+      new ControlSrq(std::move(pd), *id, engine, entries, max_sge, std::move(*memory), std::move(xrc)));
+  if (is_xrc) {
+    const auto work = [&srq](transport::Engine& e) { e.attach_srq(srq->shared()); };
+    if (auto ran = device_->runner().run(engine, work); !ran) {
+      // The engine may find the queue later; it stays until the engine is known to be stopped.
+      device_->objects().defer([late = srq.release()] { ControlSrq::destroy(late); });
+      return std::unexpected(ran.error());
+    }
+  }
   device_->events().add(EventObject::srq, *id, *events_);
-  return srq;
+  return std::shared_ptr<ControlSrq>(srq.release(), &ControlSrq::destroy);
 }
 
 ControlSrq::ControlSrq(std::shared_ptr<Pd> pd, uint32_t id, uint32_t engine, uint32_t entries, uint32_t max_sge,
-                       std::unique_ptr<QueueMemory> memory)
+                       std::unique_ptr<QueueMemory> memory, DeviceSession::XrcQueue xrc)
     : pd_(std::move(pd)),
+      xrc_(std::move(xrc)),
       engine_(engine),
       memory_(std::move(memory)),
       place_(queues::SrqPlace::at(memory_->data(), entries, max_sge)) {
@@ -46,6 +63,9 @@ ControlSrq::ControlSrq(std::shared_ptr<Pd> pd, uint32_t id, uint32_t engine, uin
   shared_.max_sge = max_sge;
   shared_.header = place_.header;
   shared_.ring = queues::RingConsumer(place_.ring);
+  if (!is_xrc()) return;
+  shared_.xrc_domain = xrc_.domain->id();
+  shared_.cq = &xrc_.cq->writer(engine_);
 }
 
 Result<void> ControlSrq::resize(uint32_t max_wr) {
@@ -87,6 +107,14 @@ void ControlSrq::destroy(ControlSrq* srq) {
   {
     Device& device = *srq->pd_->session()->device();
     const auto lock = device.runner().lock();
+    if (srq->is_xrc()) {
+      // The engine may be using the queue at this moment; it stays until the engine is known to be stopped.
+      const auto work = [srq](transport::Engine& engine) { engine.detach_srq(srq->shared_); };
+      if (!device.runner().run(srq->engine_, work)) {
+        device.objects().defer([srq] { destroy(srq); });
+        return;
+      }
+    }
     device.events().remove(EventObject::srq, srq->id());
     device.objects().give_back_srq(srq->id());
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "control/device_session.h"
 #include "control/queue_memory.h"
 #include "control/region.h"
 #include "queues/place.h"
@@ -15,9 +16,11 @@ class ControlSrq {
  public:
   /// `entries`: a power of two. Made by DeviceSession::create_srq().
   ControlSrq(std::shared_ptr<Pd> pd, uint32_t id, uint32_t engine, uint32_t entries, uint32_t max_sge,
-             std::unique_ptr<QueueMemory> memory);
+             std::unique_ptr<QueueMemory> memory, DeviceSession::XrcQueue xrc);
 
+  /// Of the device; for an XRC queue, the number that requests name.
   uint32_t id() const { return shared_.id; }
+  bool is_xrc() const { return xrc_.domain != nullptr; }
   uint32_t engine() const { return engine_; }
   uint32_t max_wr() const { return place_.ring.entries; }
   uint32_t max_sge() const { return shared_.max_sge; }
@@ -34,6 +37,7 @@ class ControlSrq {
 
  private:
   std::shared_ptr<Pd> pd_;
+  DeviceSession::XrcQueue xrc_;
   uint32_t engine_;
   std::unique_ptr<QueueMemory> memory_;
   queues::SrqPlace place_;

@@ -24,10 +24,13 @@ struct RegionSpec {
 };
 
 struct alignas(64) KeySlot {
+  static constexpr uint32_t kNullType = 0xff;  // a null region: ibv_alloc_null_mr(3)
+
   std::atomic<uint32_t> key{0};  // 0: no region, or an unbound window. Stored last on add, first on remove.
   std::atomic<PdId> pd{0};
   std::atomic<uint32_t> access{0};
-  std::atomic<uint32_t> window{0};  // 0: a region. Else a window's key; the low 8 bits hold its type instead.
+  // 0: a region. Else the key of a window or null region; the low 8 bits hold its type (WindowType, kNullType) instead.
+  std::atomic<uint32_t> window{0};
   std::atomic<uint64_t> address{0};
   std::atomic<uint64_t> length{0};
   std::byte* host = nullptr;          // regions
@@ -48,6 +51,7 @@ struct alignas(64) KeySlot {
     host = spec.host;
     bound.store(0, std::memory_order_relaxed);
   }
+  bool is_null() const { return (window.load(std::memory_order_relaxed) & 0xff) == kNullType; }
   AccessFlags access_flags() const { return AccessFlags::from_bits(access.load(std::memory_order_relaxed)); }
 };
 static_assert(sizeof(KeySlot) == 64);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <numeric>
@@ -13,6 +14,8 @@ namespace {
 
 constexpr uint32_t kMinRegions = 2;
 constexpr uint32_t kMaxRegions = 1u << 20;
+/// The bytes of a null region, for one packet.
+constexpr std::array<std::byte, mtu_bytes(Mtu::mtu4096)> kZeros{};
 
 }  // namespace
 
@@ -63,19 +66,37 @@ Result<void> RegionTable::check(const RegionSpec& spec) {
                             "local write; add it",
                             spec.access.bits()));
   }
+  if (spec.access.has(Access::flush_persistent)) {
+    return fail(EOPNOTSUPP,
+                "cannot register memory for FLUSH to persistence (access flag 0x200): what peers write here does not "
+                "outlive a loss of power; leave the flag out, and let them FLUSH to global visibility (0x100)");
+  }
   return {};
 }
 
-Result<Key> RegionTable::add(const RegionSpec& spec) {
+Result<Key> RegionTable::add(const RegionSpec& spec) { return issue(spec, false); }
+
+Result<Key> RegionTable::add_null(PdId pd) { return issue({.pd = pd, .access = Access::local_write}, true); }
+
+Result<Key> RegionTable::issue(const RegionSpec& spec, bool null) {
   if (auto ok = check(spec); !ok) return std::unexpected(ok.error());
   const auto index = take_slot();
   if (!index) return std::unexpected(index.error());
   Slot& slot = slots_[*index];
   const Key key = next_key(*index);
   slot.set(spec);
+  if (null) slot.window.store((key & ~kTagMask) | Slot::kNullType, std::memory_order_relaxed);
   slot.issued = key;
   slot.key.store(key, std::memory_order_release);
   return key;
+}
+
+Translation RegionTable::translate_null(const Slot& slot, PdId pd, uint64_t length, AccessFlags needed) {
+  if (slot.pd.load(std::memory_order_relaxed) != pd) return {AccessResult::wrong_domain, nullptr};
+  if (!slot.access_flags().has_all(needed)) return {AccessResult::not_permitted, nullptr};
+  if (needed.has(Access::local_write)) return {AccessResult::ok, nullptr};
+  if (length > kZeros.size()) return {AccessResult::out_of_bounds, nullptr};
+  return {AccessResult::ok, const_cast<std::byte*>(kZeros.data())};  // read alone
 }
 
 bool RegionTable::suspend(Key key) {
@@ -96,7 +117,7 @@ bool RegionTable::resume(Key key, const RegionSpec& spec) {
 bool RegionTable::remove(Key key) {
   Slot& slot = slots_[slot_of(key)];
   if (key == 0 || slot.issued != key) return false;
-  if (slot.window.load(std::memory_order_relaxed) != 0) end_window(slot);
+  if (slot.window.load(std::memory_order_relaxed) != 0 && !slot.is_null()) end_window(slot);
   slot.key.store(0, std::memory_order_release);
   slot.issued = 0;
   slot.removed = key;
@@ -114,6 +135,15 @@ AccessResult RegionTable::invalidate(Key key, PdId pd, uint32_t qpn) {
   Key expected = key;
   return slot.key.compare_exchange_strong(expected, 0, std::memory_order_acq_rel) ? AccessResult::ok
                                                                                   : AccessResult::bad_key;
+}
+
+AccessResult RegionTable::check_key(Key key, PdId pd, AccessFlags needed, uint32_t qpn) const {
+  const Slot& slot = slots_[slot_of(key)];
+  if (key == 0 || slot.key.load(std::memory_order_acquire) != key) return AccessResult::bad_key;
+  const uint64_t first = slot.address.load(std::memory_order_relaxed);
+  if (slot.window.load(std::memory_order_relaxed) == 0) return check_access(slot, pd, first, 0, needed).result;
+  const bool from_zero = slot.access_flags().has(Access::zero_based);
+  return translate_window(slot, key, pd, from_zero ? 0 : first, 0, needed, qpn).result;
 }
 
 void RegionTable::retire(Key key) {

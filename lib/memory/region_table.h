@@ -49,8 +49,12 @@ class RegionTable {
   /// Registers memory; returns its key, which serves as lkey and rkey. Keys of a slot do not repeat until the
   /// slot's whole generation space (2^32 / capacity()) has been used, and slots are reused oldest first.
   /// Errors: EINVAL (remote write or atomic without local write, IBTA vol. 1, 11.2.8.2; zero domain; range wraps),
-  /// ENOMEM (table full).
+  /// EOPNOTSUPP (persistence), ENOMEM (table full).
   Result<Key> add(const RegionSpec& spec);
+
+  /// Adds a null region (ibv_alloc_null_mr(3)): local accesses of any address and length are allowed. They read
+  /// zeros, and writes are dropped. Errors: as add().
+  Result<Key> add_null(PdId pd);
 
   /// New look-ups of the key fail at once. Returns false when there is no such key. Call retire() later.
   bool remove(Key key);
@@ -87,9 +91,13 @@ class RegionTable {
   /// Checks the access to [address, address + length) by `key`, and returns where the bytes are; access_check.h has the
   /// rules. With `length` 0 it always succeeds, without a valid key, and returns nullptr as place (C9-88: the R_Key of
   /// a zero-length READ or WRITE is not validated). A window's key allows remote accesses only, and a type 2 window
-  /// only those by queue pair `qpn`. Any thread; no locks.
+  /// only those by queue pair `qpn`. A null region's place is nullptr for writes, which the caller drops, and one
+  /// packet of zeros for reads. Any thread; no locks.
   Translation translate(Key key, PdId pd, uint64_t address, uint64_t length, AccessFlags needed,
                         uint32_t qpn = 0) const;
+
+  /// As translate(), of all the bytes that the key opens, for a FLUSH of a whole region.
+  AccessResult check_key(Key key, PdId pd, AccessFlags needed, uint32_t qpn) const;
 
   uint32_t capacity() const { return slot_mask_ + 1; }
   /// The number of regions and windows. Removed ones are not counted, although they keep their slots until retire().
@@ -101,7 +109,10 @@ class RegionTable {
 
   static constexpr uint32_t kTagMask = 0xff;  // the application's part of a window's key
 
+  /// The key of a new region; `null`: one without memory.
+  Result<Key> issue(const RegionSpec& spec, bool null);
   Result<uint32_t> take_slot();
+  static Translation translate_null(const Slot& slot, PdId pd, uint64_t length, AccessFlags needed);
   Translation translate_window(const Slot& slot, Key key, PdId pd, uint64_t address, uint64_t length,
                                AccessFlags needed, uint32_t qpn) const;
   AccessResult invalidate_window(Slot& slot, Key key, PdId pd, uint32_t qpn);

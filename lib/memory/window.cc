@@ -9,7 +9,8 @@ namespace uroce::memory {
 
 namespace {
 
-constexpr AccessFlags kRemote = AccessFlags(Access::remote_write) | Access::remote_read | Access::remote_atomic;
+constexpr AccessFlags kRemote =
+    AccessFlags(Access::remote_write) | Access::remote_read | Access::remote_atomic | Access::flush_global;
 
 /// The exclusive right to change a window. The window's fields are stored with release, so that a thread which reads a
 /// new field and then `sequence` sees that the window is being changed.
@@ -104,13 +105,14 @@ const RegionTable::Slot* RegionTable::region_to_bind(const BindSpec& spec) const
   if (spec.access.has_any(Access::remote_write | Access::remote_atomic) && !access.has(Access::local_write)) {
     return nullptr;
   }
+  if (spec.access.has(Access::flush_global) && !access.has(Access::flush_global)) return nullptr;
   if (check_bounds(region, spec.address, spec.length).result != AccessResult::ok) return nullptr;  // C10-75
   return &region;
 }
 
 bool RegionTable::may_bind(const Slot& slot, const BindSpec& spec) const {
   const uint32_t window = slot.window.load(std::memory_order_relaxed);
-  if (window == 0 || ((window ^ spec.key) & ~kTagMask) != 0) return false;
+  if (window == 0 || slot.is_null() || ((window ^ spec.key) & ~kTagMask) != 0) return false;
   if (slot.pd.load(std::memory_order_relaxed) != spec.pd) return false;
   if (spec.access.without(kRemote | Access::zero_based) != AccessFlags{}) return false;
   if (type_of(window) == WindowType::type1) return !spec.access.has(Access::zero_based);  // o10-36.2.2
@@ -153,6 +155,7 @@ AccessResult RegionTable::invalidate_window(Slot& slot, Key key, PdId pd, uint32
 
 Translation RegionTable::translate_window(const Slot& slot, Key key, PdId pd, uint64_t address, uint64_t length,
                                           AccessFlags needed, uint32_t qpn) const {
+  if (slot.is_null()) return translate_null(slot, pd, length, needed);
   const uint32_t sequence = slot.sequence.load(std::memory_order_acquire);
   if ((sequence & 1) != 0 || slot.key.load(std::memory_order_acquire) != key) return {};
   const auto access = AccessFlags::from_bits(slot.access.load(std::memory_order_acquire));
@@ -175,7 +178,8 @@ Translation RegionTable::translate_window(const Slot& slot, Key key, PdId pd, ui
   // resume() may have changed the region since the bind.
   const AccessFlags own = region.access_flags();
   const bool writes = needed.has_any(Access::remote_write | Access::remote_atomic);
-  if (!own.has(Access::mw_bind) || (writes && !own.has(Access::local_write))) {
+  const bool flushes = needed.has(Access::flush_global) && !own.has(Access::flush_global);
+  if (!own.has(Access::mw_bind) || (writes && !own.has(Access::local_write)) || flushes) {
     return {AccessResult::not_permitted, nullptr};
   }
   return check_bounds(region, first + offset, length);

@@ -13,7 +13,7 @@
 namespace uroce::message {
 
 inline constexpr uint32_t kMagic = 0x65'63'6f'72;  // "roce"
-inline constexpr uint32_t kProtocol = 9;
+inline constexpr uint32_t kProtocol = 12;
 /// Most bytes of one packet, and most descriptors beside it (SCM_MAX_FD is 253).
 inline constexpr std::size_t kMaxPacket = 65536;
 inline constexpr std::size_t kMaxFds = 200;
@@ -50,6 +50,13 @@ enum class Op : uint16_t {
   list_users = 26,
   list_peers = 27,
   resize_srq = 28,
+  create_null_region = 29,
+  moderate_cq = 30,
+  create_flow = 34,
+  open_xrc_domain = 40,
+  create_xrc_srq = 41,
+  create_xrc_target = 42,
+  open_xrc_target = 43,
   // The connection manager's (cm_messages.h), on a connection with or without a device. The first and the last of them:
   cm_create_channel = 64,
   cm_destroy_channel = 65,
@@ -74,7 +81,18 @@ enum class Op : uint16_t {
   cm_migrate = 84,
 };
 
-enum class Kind : uint8_t { pd = 1, mr = 2, channel = 3, cq = 4, srq = 5, qp = 6, address_handle = 7, window = 8 };
+enum class Kind : uint8_t {
+  pd = 1,
+  mr = 2,
+  channel = 3,
+  cq = 4,
+  srq = 5,
+  qp = 6,
+  address_handle = 7,
+  window = 8,
+  flow = 9,
+  xrc_domain = 12,
+};
 
 /// The beginning of every request.
 struct RequestHeader {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <uroce/cm.h>
+#include <uroce/flow.h>
 #include <uroce/types.h>
 #include <uroce/verbs.h>
 
@@ -24,7 +25,8 @@ struct Fields<DeviceInfo> {
   static void visit(auto& self, auto& archive) {
     archive(self.name, self.driver, self.mac, self.gids, self.active_mtu, self.link_up, self.engines, self.max_qp,
             self.max_qp_wr, self.max_cq, self.max_cqe, self.max_mr, self.max_mw, self.max_srq, self.max_ah, self.max_pd,
-            self.max_multicast_attach, self.max_sge, self.max_inline, self.max_rd_atomic, self.max_message);
+            self.max_multicast_attach, self.max_flow, self.max_sge, self.max_inline, self.max_rd_atomic,
+            self.max_message);
   }
 };
 
@@ -47,7 +49,23 @@ struct Fields<QpAttr> {
   static void visit(auto& self, auto& archive) {
     archive(self.state, self.cur_state, self.path_mtu, self.qkey, self.rq_psn, self.sq_psn, self.dest_qpn, self.access,
             self.cap, self.av, self.pkey_index, self.en_sqd_async_notify, self.max_rd_atomic, self.max_dest_rd_atomic,
-            self.min_rnr_timer, self.port, self.timeout, self.retry_cnt, self.rnr_retry);
+            self.min_rnr_timer, self.port, self.timeout, self.retry_cnt, self.rnr_retry, self.rate_limit);
+  }
+};
+
+template <>
+struct Fields<FlowFields> {
+  static void visit(auto& self, auto& archive) {
+    archive(self.eth_destination, self.eth_source, self.eth_type, self.vlan_tag, self.ip_source, self.ip_destination,
+            self.ip_protocol, self.traffic_class, self.hop_limit, self.ipv4_flags, self.flow_label, self.source_port,
+            self.destination_port);
+  }
+};
+
+template <>
+struct Fields<FlowRule> {
+  static void visit(auto& self, auto& archive) {
+    archive(self.type, self.priority, self.layers, self.value, self.mask);
   }
 };
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <uroce/flow.h>
 #include <uroce/types.h>
 
 #include "message/protocol.h"
@@ -66,6 +67,13 @@ struct CreateAddressHandleReply {
   uint32_t id = 0;
   uint32_t number = 0;  ///< the handle's number in work requests
   static void fields(auto& self, auto& archive) { archive(self.id, self.number); }
+};
+
+/// A receive rule. The reply is its Handle.
+struct CreateFlow {
+  uint32_t qp = 0;
+  FlowRule rule{};
+  static void fields(auto& self, auto& archive) { archive(self.qp, self.rule); }
 };
 
 struct Multicast {

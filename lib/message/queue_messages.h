@@ -10,7 +10,8 @@ namespace uroce::message {
 struct CreateCq {
   uint32_t entries = 0;
   uint32_t channel = 0;  ///< 0 for none
-  static void fields(auto& self, auto& archive) { archive(self.entries, self.channel); }
+  bool ignore_overrun = false;
+  static void fields(auto& self, auto& archive) { archive(self.entries, self.channel, self.ignore_overrun); }
 };
 
 struct CreateCqReply {
@@ -23,6 +24,13 @@ struct CreateCqReply {
   static void fields(auto& self, auto& archive) {
     archive(self.id, self.number, self.entries, self.rings, self.header, self.ring_place);
   }
+};
+
+struct ModerateCq {
+  uint32_t cq = 0;
+  uint16_t count = 0;
+  uint16_t period_us = 0;
+  static void fields(auto& self, auto& archive) { archive(self.cq, self.count, self.period_us); }
 };
 
 struct ResizeCq {

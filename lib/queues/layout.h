@@ -13,7 +13,7 @@
 namespace uroce::queues {
 
 /// Raise it with every change of a structure in this file.
-inline constexpr uint32_t kAbiVersion = 1;
+inline constexpr uint32_t kAbiVersion = 2;
 
 /// The header of each ring. Each index has a cache line of its own, and one writer.
 struct RingHeader {
@@ -39,7 +39,7 @@ struct SendWqe {
   union {
     struct {
       uint64_t compare_add;  ///< FETCH_ADD: the addend; CMP_SWAP: the value to compare with
-      uint64_t swap;
+      uint64_t swap;         ///< ATOMIC WRITE: the value, in the host's byte order
     } atomic;
     struct {
       uint32_t ah;
@@ -52,10 +52,19 @@ struct SendWqe {
       uint32_t access;  ///< AccessFlags
       uint32_t reserved;
     } bind;
+    struct {
+      uint32_t length;     ///< bytes; ignored for a whole region
+      uint32_t placement;  ///< PlacementFlags
+      uint32_t scope;      ///< FlushScope
+      uint32_t reserved;
+    } flush;
   };
-  uint64_t reserved[2];
+  uint32_t remote_srqn;  ///< XRC: the peer's shared receive queue, 24 bits
+  uint32_t reserved0;
+  uint64_t reserved1;
 };
-static_assert(sizeof(SendWqe) == 64 && offsetof(SendWqe, remote_addr) == 24 && offsetof(SendWqe, atomic) == 32);
+static_assert(sizeof(SendWqe) == 64 && offsetof(SendWqe, remote_addr) == 24 && offsetof(SendWqe, atomic) == 32 &&
+              offsetof(SendWqe, remote_srqn) == 48);
 
 /// One receive work request. In its slot, `num_sge` Sge follow it.
 struct RecvWqe {
@@ -93,6 +102,8 @@ constexpr WcOpcode completion_opcode(WrOpcode opcode) {
     case WrOpcode::fetch_add: return WcOpcode::fetch_add;
     case WrOpcode::bind_mw: return WcOpcode::bind_mw;
     case WrOpcode::local_invalidate: return WcOpcode::local_invalidate;
+    case WrOpcode::flush: return WcOpcode::flush;
+    case WrOpcode::atomic_write: return WcOpcode::atomic_write;
     default: return WcOpcode::send;
   }
 }

@@ -65,7 +65,11 @@ class SendQueue {
 
 inline int SendQueue::put(const SendRequest& request) {
   if (!offers(type_, request.opcode)) return EINVAL;
-  if (is_local(request.opcode) && (!request.sges.empty() || request.flags.has(SendFlag::inline_data))) return EINVAL;
+  const bool bare = is_local(request.opcode) || is_placement(request.opcode);
+  if (bare && (!request.sges.empty() || request.flags.has(SendFlag::inline_data))) return EINVAL;
+  if (request.opcode == WrOpcode::flush && !is_flush_target(request.flush.placement, request.flush.scope)) {
+    return EINVAL;
+  }
   if (!has_room()) return ENOMEM;
   std::byte* slot = producer_.slot(pending_);
   auto& wqe = *reinterpret_cast<SendWqe*>(slot);
@@ -84,6 +88,7 @@ inline int SendQueue::put(const SendRequest& request) {
   wqe.imm_or_key = request.imm_or_key;
   wqe.rkey = request.rkey;
   wqe.remote_addr = request.remote_addr;
+  wqe.remote_srqn = request.remote_srqn;
   if (type_ == QpType::ud) {
     wqe.ud = {request.ah, request.remote_qpn, request.remote_qkey, 0};
   } else if (request.opcode == WrOpcode::bind_mw) {
@@ -91,6 +96,8 @@ inline int SendQueue::put(const SendRequest& request) {
     wqe.rkey = request.bind.lkey;
     wqe.remote_addr = request.bind.addr;
     wqe.bind = {request.bind.length, request.bind.access.bits(), 0};
+  } else if (request.opcode == WrOpcode::flush) {
+    wqe.flush = {request.flush.length, request.flush.placement.bits(), static_cast<uint32_t>(request.flush.scope), 0};
   } else {
     wqe.atomic.compare_add = request.compare_add;
     wqe.atomic.swap = request.swap;

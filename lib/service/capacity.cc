@@ -37,11 +37,10 @@ Capacity capacity_of(const std::vector<std::shared_ptr<control::Device>>& device
   all[Resource::queue_bytes] = memory_of_machine() / 4;
   all[Resource::registered_bytes] = memory_of_machine();
   out.whole = all;
-  constexpr std::pair<Resource, uint32_t DeviceInfo::*> kOfDevices[] = {{Resource::qp, &DeviceInfo::max_qp},
-                                                                        {Resource::cq, &DeviceInfo::max_cq},
-                                                                        {Resource::srq, &DeviceInfo::max_srq},
-                                                                        {Resource::mr, &DeviceInfo::max_mr},
-                                                                        {Resource::ah, &DeviceInfo::max_ah}};
+  constexpr std::pair<Resource, uint32_t DeviceInfo::*> kOfDevices[] = {
+      {Resource::qp, &DeviceInfo::max_qp},   {Resource::cq, &DeviceInfo::max_cq},
+      {Resource::srq, &DeviceInfo::max_srq}, {Resource::mr, &DeviceInfo::max_mr},
+      {Resource::ah, &DeviceInfo::max_ah},   {Resource::flow, &DeviceInfo::max_flow}};
   for (const auto& [resource, member] : kOfDevices) {
     all[resource] = UINT32_MAX;
     for (const auto& device : devices) {

@@ -146,18 +146,21 @@ Result<void> Client::send(uint32_t sequence, const Result<Reply>& answer) {
   return connection_.send(bytes, fds);
 }
 
-// Queue pairs first, so that no new work begins; then the objects that they used; the session last.
+// Queue pairs and their rules first, so that no new work begins; then the objects that they used; the session last.
 void Client::release() {
   state_.capture.reset();
   state_.connections.reset();
   state_.cm_channels.clear();
+  state_.flows.clear();
   state_.qps.clear();
   state_.srqs.clear();
+  state_.xrc_domains.clear();
   state_.cqs.clear();
   state_.channels.clear();
   state_.address_handles.clear();
   state_.windows.clear();
   state_.regions.clear();
+  settle_waits();  // what came too late for the server's thread
   state_.pds.clear();
   std::shared_ptr<control::DeviceSession> session;
   std::shared_ptr<Arena> arena;
@@ -182,6 +185,40 @@ void Client::retire_broken() {
       fmt::format("client {} ({}, process {}) is disconnected: it removed the pages of its queues", state_.id,
                   state_.peer.command, state_.peer.pid));
   disconnect();
+}
+
+WaitAccount::Verdict Client::settle_waits() {
+  using enum WaitAccount::Verdict;
+  const Nanos waited(state_.waits->nanoseconds.exchange(0, std::memory_order_relaxed));
+  if (waited == Nanos(0)) return allowed;
+  const auto verdict = state_.user->note_wait(waited);
+  const std::string what = fmt::format(
+      "user {}: client {} ({}, process {}) removed pages of a file of {} bytes while an engine used them; the engine "
+      "took "
+      "{} ms",
+      state_.peer.uid, state_.id, state_.peer.command, state_.peer.pid,
+      state_.waits->file.load(std::memory_order_relaxed), std::chrono::ceil<std::chrono::milliseconds>(waited).count());
+  // A user has few of the others: it is refused memory that makes engines wait.
+  if (verdict == allowed) {
+    state_.server.log_of_client(state_.peer.uid, Severity::warning, what);
+  } else if (verdict == cut_process) {
+    state_.server.log_always(Severity::warning,
+                             what +
+                                 "; the process is disconnected, and the user may register no such memory for a "
+                                 "while (limits.punch_penalty)");
+  } else {
+    state_.server.log_always(Severity::warning,
+                             what +
+                                 " although it is refused such memory; all its clients that have some are "
+                                 "disconnected");
+  }
+  return verdict;
+}
+
+bool Client::cut_off() {
+  if (!break_punchable_regions(state_)) return false;
+  disconnect();
+  return true;
 }
 
 message::ClientRow Client::row() const {

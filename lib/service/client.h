@@ -38,12 +38,18 @@ class Client {
   bool done() const { return done_.load(std::memory_order_acquire); }
   uint32_t id() const { return state_.id; }
   uint32_t uid() const { return state_.peer.uid; }
+  const Peer& peer() const { return state_.peer; }
+  bool privileged() const { return state_.user->privileged(); }
   message::ClientRow row() const;
   /// Rows of the client's objects after `after`, at most `most`, as `sight` allows.
   std::vector<message::ObjectRow> objects(message::Kind kind, uint32_t after, std::size_t most,
                                           const Sight& sight) const;
   /// See retire_broken_regions(). Disconnects the client when its queues are broken.
   void retire_broken();
+  /// Charges to its user what engines have waited for its memory. Any thread.
+  WaitAccount::Verdict settle_waits();
+  /// Takes from the client all memory that engines may have to wait for, and disconnects it. False when it has none.
+  bool cut_off();
 
  private:
   void run();

@@ -10,6 +10,8 @@
 
 #include "cm/manager.h"
 #include "control/device_session.h"
+#include "control/flow.h"
+#include "control/xrc_domain.h"
 #include "message/connection.h"
 #include "service/arena.h"
 #include "service/capture.h"
@@ -37,6 +39,12 @@ struct ClientRegion {
   std::byte* memory() const { return mapping != nullptr ? mapping->data() : nullptr; }
 };
 
+/// An XRC domain as one client has opened it.
+struct ClientXrcDomain {
+  std::shared_ptr<control::XrcDomain> domain;
+  Charge descriptor{};  ///< of its file
+};
+
 /// The client's thread changes it; other threads read what is atomic, guarded, or in a Handles.
 struct ClientState {
   ClientState(ServerView& view, uint32_t number, Peer process, std::shared_ptr<User> account)
@@ -44,6 +52,9 @@ struct ClientState {
 
   /// A part of the user's budget. Errors: as User::charge().
   Result<Charge> charge(Resource resource, uint64_t amount = 1) const { return user->charge(resource, amount, peer); }
+
+  /// Whether it may have raw packet queue pairs: the process has the right, or the user's [[user]] entry gives it.
+  bool may_have_raw_packets() const { return peer.net_raw || peer.privileged || user->may_have_raw_packets(); }
 
   ServerView& server;
   const uint32_t id;
@@ -55,6 +66,7 @@ struct ClientState {
   bool greeted = false;  ///< its hello was accepted
   std::atomic<uint64_t> registered_bytes{0};
 
+  const std::shared_ptr<EngineWaits> waits = std::make_shared<EngineWaits>();
   std::mutex broken_mutex;           ///< guards ClientRegion::region: the server's thread ends regions without pages
   mutable std::mutex session_mutex;  ///< guards session and arena where another thread reads them
   std::shared_ptr<control::DeviceSession> session{};
@@ -70,8 +82,10 @@ struct ClientState {
   Handles<control::CqChannel> channels{"completion channel"};
   Handles<control::Cq> cqs{"completion queue"};
   Handles<control::AddressHandle> address_handles{"address handle"};
+  Handles<ClientXrcDomain> xrc_domains{"XRC domain"};
   Handles<control::ControlSrq> srqs{"shared receive queue"};
   Handles<control::ControlQp> qps{"queue pair"};
+  Handles<control::Flow> flows{"receive rule"};
 };
 
 }  // namespace uroce::service

@@ -30,6 +30,8 @@ DeviceInfo within_reach(const ClientState& client, DeviceInfo device) {
   bound(device.max_cq, Resource::cq);
   bound(device.max_srq, Resource::srq);
   bound(device.max_ah, Resource::ah);
+  bound(device.max_flow, Resource::flow);
+  if (!client.may_have_raw_packets()) device.max_flow = 0;
   bound(device.max_pd, Resource::pd);
   bound(device.max_mr, Resource::mr);
   bound(device.max_mw, Resource::mr);

@@ -1,12 +1,20 @@
 #include "service/fault_watch.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <map>
 #include <mutex>
+#include <utility>
 
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include "base/engine_round.h"
 #include "base/signals.h"
 
 namespace uroce::service {
@@ -19,6 +27,8 @@ constexpr std::size_t kWindow = std::size_t{16} << 20;
 constexpr std::size_t kMaxWindows = 1024;
 constexpr std::size_t kSpares = 16;
 constexpr std::size_t kSparePage = 4096;
+/// Shorter rounds are usual: the engine did not wait.
+constexpr Nanos kWait{1'000'000};
 
 /// All watches, by their first address. The handler takes the mutex, too. A fault is raised by an access to watched
 /// memory, and no code under the mutex accesses any: so no thread waits for itself.
@@ -29,6 +39,7 @@ struct WatchTable {
   std::byte* spares = nullptr;  // pages, each a mapping of its own
   std::size_t spares_left = 0;
   std::atomic<uint64_t> breaks{0};
+  int bell = -1;
   struct sigaction previous{};
 };
 
@@ -80,18 +91,84 @@ void install_watch() {
   });
 }
 
+/// The userfaultfd of all guarded memory, or -1. It lives as long as the process, because closing it looks at every
+/// mapping.
+int open_guard() {
+  constexpr int kFlags = O_CLOEXEC | O_NONBLOCK;
+  auto fd = static_cast<int>(syscall(SYS_userfaultfd, kFlags | UFFD_USER_MODE_ONLY));
+  if (fd < 0) fd = static_cast<int>(syscall(SYS_userfaultfd, kFlags));  // Linux before 5.11
+  if (fd < 0) return -1;
+  uffdio_api api{.api = UFFD_API, .features = UFFD_FEATURE_SIGBUS | UFFD_FEATURE_MISSING_SHMEM, .ioctls = 0};
+  if (ioctl(fd, UFFDIO_API, &api) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+int guard_descriptor() {
+  static const int kDescriptor = open_guard();
+  return kDescriptor;
+}
+
 }  // namespace
 
+bool FaultWatch::can_guard() { return guard_descriptor() >= 0; }
+
+int FaultWatch::guard(std::byte* at, std::size_t bytes) {
+  if (!can_guard()) return EPERM;
+  uffdio_register request{.range = {.start = reinterpret_cast<uintptr_t>(at), .len = bytes},
+                          .mode = UFFDIO_REGISTER_MODE_MISSING,
+                          .ioctls = 0};
+  return ioctl(guard_descriptor(), UFFDIO_REGISTER, &request) == 0 ? 0 : errno;
+}
+
+void FaultWatch::note_waits(std::shared_ptr<EngineWaits> waits, uint64_t file) {
+  const std::scoped_lock lock(watch_table().mutex);
+  waits_ = std::move(waits);
+  file_ = file;
+}
+
+void FaultWatch::set_bell(int fd) {
+  const std::scoped_lock lock(watch_table().mutex);
+  watch_table().bell = fd;
+}
+
 bool FaultWatch::repair_at(uintptr_t address) {
+  const Nanos waited = time_in_engine_round();
   WatchTable& watched = watch_table();
   const std::scoped_lock lock(watched.mutex);
   const auto after = watched.watches.upper_bound(address);
   if (after == watched.watches.begin()) return false;
   FaultWatch& watch = *std::prev(after)->second;
   if (address - watch.base_ >= watch.bytes_ || !watch.repair(address)) return false;
-  watch.broken_.store(true, std::memory_order_release);
-  watched.breaks.fetch_add(1, std::memory_order_release);
+  if (watch.waits_ != nullptr && waited >= kWait) watch.note_wait(waited);
+  watch.mark_broken();
   return true;
+}
+
+// Rings for waits alone: where a file was cut short, the message that is arriving may first become whole.
+void FaultWatch::note_wait(Nanos waited) {
+  waits_->file.store(file_, std::memory_order_relaxed);
+  waits_->nanoseconds.fetch_add(waited.count(), std::memory_order_relaxed);
+  if (watch_table().bell < 0) return;
+  const int before = errno;
+  const uint64_t one = 1;
+  [[maybe_unused]] const auto written = write(watch_table().bell, &one, sizeof one);
+  errno = before;
+}
+
+void FaultWatch::mark_broken() {
+  broken_.store(true, std::memory_order_release);
+  watch_table().breaks.fetch_add(1, std::memory_order_release);
+}
+
+// The handler may wait for the mutex, so let it go between the parts. Where mappings run short, the handler helps.
+void FaultWatch::break_all() {
+  const std::size_t window = std::max(kWindow, page_);
+  for (std::size_t done = 0; done < bytes_; done += window) {
+    const std::scoped_lock lock(watch_table().mutex);
+    put_zeros(base_ + done, std::min(window, bytes_ - done));
+  }
+  mark_broken();
 }
 
 // A window around the address, so that the time is bounded. When mappings run short, the whole range: it is one mapping

@@ -22,11 +22,28 @@ std::unexpected<Error> system_error(const char* what) {
   return fail(code, fmt::format("cannot register memory: {}: {}", what, std::strerror(code)));
 }
 
+/// Errors: EACCES.
+Result<void> check_rules(const MemoryFile& file, const MappingRules& rules) {
+  if (!file.punchable) return {};
+  if (rules.steady) {
+    return fail(
+        EACCES,
+        "cannot register memory in pages of 4 KiB: engines have waited for memory that this user punched, so it "
+        "may register only huge pages, or memfds with F_SEAL_WRITE, for a while (limits.punch_penalty)");
+  }
+  if (rules.guard && !file.guardable && FaultWatch::can_guard()) {
+    return fail(EACCES,
+                "cannot register memory of a file that is open only for reading: others wait while its owner removes "
+                "pages; open it for reading and writing, or let it belong to root");
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Mapping>> Mapping::make(std::span<const message::Segment> segments,
                                                std::span<const message::Fd> fds, uint64_t address, uint64_t length,
-                                               bool writable, bool disks) {
+                                               bool writable, const MappingRules& rules) {
   uint64_t total = 0;
   for (const message::Segment& segment : segments) {
     if (segment.fd >= fds.size() || segment.length == 0 || segment.length % kPage != 0 || segment.offset % kPage != 0 ||
@@ -53,7 +70,7 @@ Result<std::unique_ptr<Mapping>> Mapping::make(std::span<const message::Segment>
                     total, length));
   }
   std::unique_ptr<Mapping> mapping(new Mapping);
-  if (auto mapped = mapping->map(segments, fds, address - in_page, total, writable, disks); !mapped) {
+  if (auto mapped = mapping->map(segments, fds, address - in_page, total, writable, rules); !mapped) {
     return std::unexpected(mapped.error());
   }
   mapping->data_ += in_page;
@@ -61,14 +78,16 @@ Result<std::unique_ptr<Mapping>> Mapping::make(std::span<const message::Segment>
 }
 
 Result<void> Mapping::map(std::span<const message::Segment> segments, std::span<const message::Fd> fds, uint64_t first,
-                          uint64_t total, bool writable, bool disks) {
+                          uint64_t total, bool writable, const MappingRules& rules) {
   // Files of huge pages are mapped in whole huge pages. The reservation must include the parts before the first byte
   // and after the last, or they would replace neighbouring mappings.
   uint64_t before = 0, behind = 0, done = 0, largest = kPage;
   std::vector<MemoryFile> files;
   for (const message::Segment& segment : segments) {
-    const auto file = check_memory_file(fds[segment.fd].get(), segment.offset, segment.length, disks);
+    const auto file = check_memory_file(fds[segment.fd].get(), segment.offset, segment.length, rules.disks);
     if (!file) return std::unexpected(file.error());
+    if (auto allowed = check_rules(*file, rules); !allowed) return allowed;
+    punchable_ = punchable_ || file->punchable;
     const uint64_t page = file->page;
     const uint64_t front = segment.offset % page;
     const uint64_t back = (page - (segment.offset + segment.length) % page) % page;
@@ -93,8 +112,11 @@ Result<void> Mapping::map(std::span<const message::Segment> segments, std::span<
   if (auto reserved = reserve(first - before, before + total + behind); !reserved) return reserved;
   data_ = base_ + before;
 
+  // Sealed files, too: a client can punch holes in one, and the machine may then have no pages for them.
+  watch_.emplace(base_, bytes_, largest);
   std::byte* at = base_;
-  for (const message::Segment& segment : segments) {
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const message::Segment& segment = segments[i];
     const uint64_t front = at == base_ ? before : 0;
     const uint64_t length = front + segment.length + (at + front + segment.length == data_ + total ? behind : 0);
     const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
@@ -102,10 +124,12 @@ Result<void> Mapping::map(std::span<const message::Segment> segments, std::span<
              static_cast<off_t>(segment.offset - front)) != at) {
       return system_error("mapping");
     }
+    if (rules.guard && files[i].punchable && FaultWatch::can_guard()) {
+      if (errno = FaultWatch::guard(at, length); errno != 0) return system_error("userfaultfd");
+    }
     at += length;
   }
-  // Sealed files, too: a client can punch holes in one, and the machine may then have no pages for them.
-  watch_.emplace(base_, bytes_, largest);
+  watch_->note_waits(rules.waits, std::ranges::max(files, {}, &MemoryFile::size).size);
   return fill(segments, files, fds, writable);
 }
 

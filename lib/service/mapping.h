@@ -17,15 +17,23 @@
 
 namespace uroce::service {
 
+/// How far a client is trusted with what others wait for.
+struct MappingRules {
+  bool disks = false;   ///< files of local disks may be mapped
+  bool guard = false;   ///< an access to a missing page of small pages breaks the mapping, where FaultWatch can guard
+  bool steady = false;  ///< small pages that can be removed are refused: EACCES
+  std::shared_ptr<EngineWaits> waits{};  ///< where waits for missing pages are noted
+};
+
 class Mapping {
  public:
   /// Maps `segments` of `fds` in order. The client's bytes [address, address + length) begin in the first page and end
-  /// in the last. `disks`: whether files of local disks may be mapped. The client can remove pages later: reads then
-  /// give zeros, and the mapping is broken(). Errors: EINVAL (segments that do not cover the bytes, or are not whole
-  /// pages of their file), EBADF, EOPNOTSUPP (see check_memory_file()), EACCES, ENOMEM.
+  /// in the last. The client can remove pages later: reads then give zeros, and the mapping is broken(). Errors: EINVAL
+  /// (segments that do not cover the bytes, or are not whole pages of their file), EBADF, EOPNOTSUPP (see
+  /// check_memory_file()), EACCES (the rules), ENOMEM.
   static Result<std::unique_ptr<Mapping>> make(std::span<const message::Segment> segments,
                                                std::span<const message::Fd> fds, uint64_t address, uint64_t length,
-                                               bool writable, bool disks = false);
+                                               bool writable, const MappingRules& rules = {});
   ~Mapping();
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
@@ -35,12 +43,16 @@ class Mapping {
   /// Bytes mapped, whole pages.
   uint64_t bytes() const { return bytes_; }
   bool broken() const { return watch_ && watch_->broken(); }
+  /// Whether it has small pages that the client can remove.
+  bool punchable() const { return punchable_; }
+  /// Puts zero pages in the place of all: no access waits for the client any more. Any thread.
+  void break_all() { watch_->break_all(); }
 
  private:
   Mapping() = default;
   /// `first`: the client's address of the first segment, `total`: bytes of all.
   Result<void> map(std::span<const message::Segment> segments, std::span<const message::Fd> fds, uint64_t first,
-                   uint64_t total, bool writable, bool disks);
+                   uint64_t total, bool writable, const MappingRules& rules);
   Result<void> fill(std::span<const message::Segment> segments, std::span<const MemoryFile> files,
                     std::span<const message::Fd> fds, bool writable);
   /// Reserves `bytes` of address space with the huge-page alignment of `like`.
@@ -51,6 +63,7 @@ class Mapping {
   std::byte* data_ = nullptr;
   Share mappings_;
   Share holes_;
+  bool punchable_ = false;
   std::optional<FaultWatch> watch_;
 };
 

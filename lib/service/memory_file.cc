@@ -54,6 +54,8 @@ std::unexpected<Error> file_error() {
   return fail(code, fmt::format("cannot register memory: the file: {}", std::strerror(code)));
 }
 
+bool may_write(int fd) { return (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR; }
+
 /// The first page of [from, end) that the file has, or `end`. SEEK_HOLE would find the end of the data at once, but it
 /// searches all of the file, and the client library has one file for everything. mincore(2) calls every page present
 /// when the daemon may not write to the file.
@@ -61,6 +63,14 @@ uint64_t next_data(int fd, uint64_t from, uint64_t end) {
   const off_t data = lseek(fd, static_cast<off_t>(from), SEEK_DATA);
   if (data < 0 || static_cast<uint64_t>(data) >= end) return end;
   return std::max(static_cast<uint64_t>(data) / kSmallPage * kSmallPage, from);
+}
+
+/// Sealed memory has no holes punched (fcntl(2), shmem). A file that only root may write to is not punched by a client.
+bool is_punchable(int fd, const struct stat& file) {
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (seals >= 0 && (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) != 0) return false;
+  const bool of_root = file.st_uid == 0 && (file.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  return !of_root || may_write(fd);
 }
 
 void populate(std::byte* at, uint64_t bytes, bool writable) {
@@ -99,7 +109,21 @@ Result<MemoryFile> check_memory_file(int fd, uint64_t offset, uint64_t length, b
     return fail(EINVAL,
                 fmt::format("cannot register bytes {} to {} of a file that has {}", offset, offset + length, size));
   }
-  return MemoryFile{.page = page, .tells_of_holes = !huge};
+  return MemoryFile{.page = page,
+                    .size = size,
+                    .tells_of_holes = !huge,
+                    .punchable = type == TMPFS_MAGIC && is_punchable(fd, file),
+                    .guardable = may_write(fd)};
+}
+
+Result<bool> is_local_file(int fd) {
+  struct statfs system{};
+  if (fstatfs(fd, &system) != 0) {
+    const int code = errno;
+    return fail(code, fmt::format("descriptor {}: {}", fd, std::strerror(code)));
+  }
+  const auto type = static_cast<long>(system.f_type);
+  return is_one_of(type, {TMPFS_MAGIC, kHugetlbfsMagic}) || is_disk(type);
 }
 
 uint64_t make_present(const MemoryFile& file, int fd, uint64_t offset, uint64_t length, std::byte* at, bool writable) {

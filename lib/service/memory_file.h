@@ -10,7 +10,10 @@ namespace uroce::service {
 
 struct MemoryFile {
   uint64_t page = 0;           ///< bytes
+  uint64_t size = 0;           ///< bytes
   bool tells_of_holes = true;  ///< false on hugetlbfs, where mmap(2) reserves the pages
+  bool punchable = false;      ///< a client may remove small pages, and who accesses them meanwhile waits for it
+  bool guardable = false;      ///< FaultWatch::guard() can tell of that: the descriptor may write
 };
 
 /// A descriptor from a client, to map [offset, offset + length) of it. Memory (memfd, tmpfs, hugetlbfs) is accepted.
@@ -18,6 +21,10 @@ struct MemoryFile {
 /// can make them wait for the client. Errors: EOPNOTSUPP (the kind of file, naming the way out), EINVAL (bytes beyond
 /// the end), EBADF.
 Result<MemoryFile> check_memory_file(int fd, uint64_t offset, uint64_t length, bool disks);
+
+/// Whether the descriptor's file is of memory or of a local disk, so that its calls wait for no client and no network.
+/// Errors: EBADF.
+Result<bool> is_local_file(int fd);
 
 /// Makes present the pages that [offset, offset + length) of `file`, the descriptor `fd`, has; they are mapped at `at`.
 /// Leaves holes, because memory that fills them would be charged to the daemon. Returns the bytes of holes. Moves the

@@ -19,7 +19,10 @@ Result<std::shared_ptr<ClientRegion>> map_region(const ClientState& client, cons
   auto region = std::make_shared<ClientRegion>();
   if (wanted.length != 0 || !wanted.segments.empty()) {
     auto mapped = Mapping::make(wanted.segments, fds, wanted.address, wanted.length, wanted.writable(),
-                                client.user->may_register_files());
+                                {.disks = client.user->may_register_files(),
+                                 .guard = !client.user->privileged(),
+                                 .steady = client.user->must_be_steady(),
+                                 .waits = client.waits});
     if (!mapped) return std::unexpected(mapped.error());
     region->mapping = std::move(*mapped);
   }
@@ -46,6 +49,22 @@ Result<Reply> register_memory(ClientState& client, const message::RegisterMemory
   region->key = (*registered)->key();
   region->region = std::move(*registered);
   client.registered_bytes.fetch_add(request.length, std::memory_order_relaxed);
+  const uint32_t key = region->key;
+  const uint32_t id = client.regions.add(std::move(region), std::move(*charge));
+  return reply(message::RegisterMemoryReply{.id = id, .key = key});
+}
+
+Result<Reply> create_null_region(ClientState& client, const message::Handle& request) {
+  auto pd = client.pds.find(request.id);
+  if (!pd) return std::unexpected(pd.error());
+  auto charge = client.charge(Resource::mr);
+  if (!charge) return std::unexpected(charge.error());
+  auto made = client.session->create_null_region(std::move(*pd));
+  if (!made) return std::unexpected(made.error());
+  auto region = std::make_shared<ClientRegion>();
+  region->access = (*made)->spec().access;
+  region->key = (*made)->key();
+  region->region = std::move(*made);
   const uint32_t key = region->key;
   const uint32_t id = client.regions.add(std::move(region), std::move(*charge));
   return reply(message::RegisterMemoryReply{.id = id, .key = key});
@@ -121,6 +140,16 @@ void retire_broken_regions(ClientState& client) {
                     "no longer valid",
                     client.id, client.peer.command, client.peer.pid, region->key));
   }
+}
+
+bool break_punchable_regions(ClientState& client) {
+  bool any = false;
+  for (auto& [id, region] : client.regions.after(0, UINT32_MAX)) {
+    if (region->mapping == nullptr || !region->mapping->punchable()) continue;
+    region->mapping->break_all();
+    any = true;
+  }
+  return any;
 }
 
 bool queues_are_broken(const ClientState& client) {

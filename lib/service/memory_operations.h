@@ -10,6 +10,7 @@ namespace uroce::service {
 
 Result<Reply> register_memory(ClientState& client, const message::RegisterMemory& request, Call& call);
 Result<Reply> reregister_memory(ClientState& client, const message::ReregisterMemory& request, Call& call);
+Result<Reply> create_null_region(ClientState& client, const message::Handle& request);
 Result<Reply> create_window(ClientState& client, const message::CreateWindow& request);
 Result<Reply> count_windows(ClientState& client, const message::Handle& request);
 
@@ -17,6 +18,8 @@ Result<Reply> count_windows(ClientState& client, const message::Handle& request)
 Result<std::shared_ptr<ClientRegion>> take_region(ClientState& client, uint32_t id);
 /// Removes the keys of regions whose pages the client has removed. Any thread.
 void retire_broken_regions(ClientState& client);
+/// Puts zero pages in the place of the client's memory that it can remove. Whether there was any. Any thread.
+bool break_punchable_regions(ClientState& client);
 /// Whether the client has removed pages of its queues. Any thread.
 bool queues_are_broken(const ClientState& client);
 

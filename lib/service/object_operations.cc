@@ -3,6 +3,7 @@
 #include "control/address_handle.h"
 #include "control/cq.h"
 #include "control/cq_channel.h"
+#include "control/flow.h"
 #include "control/region.h"
 #include "control/srq.h"
 #include "service/memory_operations.h"
@@ -38,7 +39,8 @@ Result<Reply> create_cq(ClientState& client, const message::CreateCq& request) {
     if (!found) return std::unexpected(found.error());
     channel = std::move(*found);
   }
-  auto cq = client.session->create_cq(request.entries, std::move(channel));
+  const auto overrun = request.ignore_overrun ? transport::CqOverrun::ignored : transport::CqOverrun::fails;
+  auto cq = client.session->create_cq(request.entries, std::move(channel), overrun);
   if (!cq) return std::unexpected(cq.error());
   message::CreateCqReply answer{.number = (*cq)->id(),
                                 .entries = (*cq)->entries(),
@@ -56,12 +58,25 @@ Result<Reply> resize_cq(ClientState& client, const message::ResizeCq& request) {
   return reply(message::ResizeCqReply{.entries = (*cq)->entries(), .ring_place = place_of((*cq)->ring_memory())});
 }
 
+Result<Reply> moderate_cq(ClientState& client, const message::ModerateCq& request) {
+  auto cq = client.cqs.find(request.cq);
+  if (!cq) return std::unexpected(cq.error());
+  if (auto moderated = (*cq)->moderate(request.count, request.period_us); !moderated)
+    return std::unexpected(moderated.error());
+  return Reply{};
+}
+
 Result<Reply> create_srq(ClientState& client, const message::CreateSrq& request) {
+  return create_srq_of(client, request, {});
+}
+
+Result<Reply> create_srq_of(ClientState& client, const message::CreateSrq& request,
+                            control::DeviceSession::XrcQueue xrc) {
   auto charge = client.charge(Resource::srq);
   if (!charge) return std::unexpected(charge.error());
   auto pd = client.pds.find(request.pd);
   if (!pd) return std::unexpected(pd.error());
-  auto srq = client.session->create_srq(std::move(*pd), request.max_wr, request.max_sge);
+  auto srq = client.session->create_srq(std::move(*pd), request.max_wr, request.max_sge, std::move(xrc));
   if (!srq) return std::unexpected(srq.error());
   message::CreateSrqReply answer{.number = (*srq)->id(),
                                  .max_wr = (*srq)->max_wr(),
@@ -105,8 +120,11 @@ Result<Reply> destroy(ClientState& client, const message::Destroy& request) {
     case message::Kind::qp: return gone(client.qps.take(request.id));
     case message::Kind::address_handle: return gone(client.address_handles.take(request.id));
     case message::Kind::window: return gone(client.windows.take(request.id));
+    case message::Kind::flow: return gone(client.flows.take(request.id));
+    case message::Kind::xrc_domain: return gone(client.xrc_domains.take(request.id));
   }
-  return fail(EINVAL, fmt::format("unknown kind of object {}; it must be 1 to 8", static_cast<uint32_t>(request.kind)));
+  return fail(EINVAL,
+              fmt::format("unknown kind of object {}; it must be 1 to 9, or 12", static_cast<uint32_t>(request.kind)));
 }
 
 }  // namespace uroce::service

@@ -8,6 +8,7 @@
 #include "service/object_operations.h"
 #include "service/operator_operations.h"
 #include "service/qp_operations.h"
+#include "service/xrc_operations.h"
 
 namespace uroce::service {
 namespace {
@@ -32,6 +33,7 @@ constexpr Operation kOperations[] = {
     {Op::create_channel, Needs::device, serve<message::Empty, create_channel>},
     {Op::create_cq, Needs::device, serve<message::CreateCq, create_cq>},
     {Op::resize_cq, Needs::device, serve<message::ResizeCq, resize_cq>},
+    {Op::moderate_cq, Needs::device, serve<message::ModerateCq, moderate_cq>},
     {Op::create_srq, Needs::device, serve<message::CreateSrq, create_srq>},
     {Op::resize_srq, Needs::device, serve<message::ResizeSrq, resize_srq>},
     {Op::create_address_handle, Needs::device, serve<message::CreateAddressHandle, create_address_handle>},
@@ -39,6 +41,7 @@ constexpr Operation kOperations[] = {
 
     {Op::register_memory, Needs::device, serve<message::RegisterMemory, register_memory>},
     {Op::reregister_memory, Needs::device, serve<message::ReregisterMemory, reregister_memory>},
+    {Op::create_null_region, Needs::device, serve<message::Handle, create_null_region>},
     {Op::create_window, Needs::device, serve<message::CreateWindow, create_window>},
     {Op::count_windows, Needs::device, serve<message::Handle, count_windows>},
 
@@ -47,6 +50,12 @@ constexpr Operation kOperations[] = {
     {Op::query_qp, Needs::device, serve<message::Handle, query_qp>},
     {Op::attach_multicast, Needs::device, serve<message::Multicast, attach_multicast>},
     {Op::detach_multicast, Needs::device, serve<message::Multicast, detach_multicast>},
+    {Op::create_flow, Needs::device, serve<message::CreateFlow, create_flow>},
+
+    {Op::open_xrc_domain, Needs::device, serve<message::OpenXrcDomain, open_xrc_domain>},
+    {Op::create_xrc_srq, Needs::device, serve<message::CreateXrcSrq, create_xrc_srq>},
+    {Op::create_xrc_target, Needs::device, serve<message::CreateXrcTarget, create_xrc_target>},
+    {Op::open_xrc_target, Needs::device, serve<message::OpenXrcTarget, open_xrc_target>},
 
     {Op::cm_create_channel, Needs::connection_manager, serve<message::Empty, cm_create_channel>},
     {Op::cm_destroy_channel, Needs::connection_manager, serve<message::Handle, cm_destroy_channel>},

@@ -33,14 +33,14 @@ std::string user_namespace_of(int32_t pid) {
 }
 
 /// Every user may read this file (proc(5)).
-bool has_net_admin(int32_t pid) {
+bool has_capability(int32_t pid, int capability) {
   constexpr std::string_view kKey = "CapEff:\t";
   std::ifstream file(fmt::format("/proc/{}/status", pid));
   for (std::string line; std::getline(file, line);) {
     if (!line.starts_with(kKey)) continue;
     uint64_t bits = 0;
     std::from_chars(line.data() + kKey.size(), line.data() + line.size(), bits, 16);
-    return (bits >> CAP_NET_ADMIN & 1) != 0;
+    return (bits >> capability & 1) != 0;
   }
   return false;
 }
@@ -77,13 +77,15 @@ bool same_user_namespace(int32_t pid, const std::string& own) {
 bool is_privileged(const Peer& peer, const DaemonRights& daemon) {
   if (peer.pid == 0 || (peer.uid != 0 && peer.uid != daemon.uid)) return false;
   if (!same_user_namespace(peer.pid, daemon.user_namespace)) return false;
-  return peer.uid != 0 || !daemon.net_admin || has_net_admin(peer.pid);
+  return peer.uid != 0 || !daemon.net_admin || has_capability(peer.pid, CAP_NET_ADMIN);
 }
 
 }  // namespace
 
 DaemonRights DaemonRights::of_this_process() {
-  return {.uid = geteuid(), .net_admin = has_net_admin(getpid()), .user_namespace = user_namespace_of(getpid())};
+  return {.uid = geteuid(),
+          .net_admin = has_capability(getpid(), CAP_NET_ADMIN),
+          .user_namespace = user_namespace_of(getpid())};
 }
 
 Peer Peer::of(int socket, const DaemonRights& daemon) {
@@ -95,6 +97,7 @@ Peer Peer::of(int socket, const DaemonRights& daemon) {
   peer.uid = credentials.uid;
   peer.privileged = is_privileged(peer, daemon);
   if (peer.pid == 0) return peer;
+  peer.net_raw = same_user_namespace(peer.pid, daemon.user_namespace) && has_capability(peer.pid, CAP_NET_RAW);
   peer.locked_bytes = locked_bytes_of(peer.pid);
   peer.command = command_of(peer.pid);
   return peer;

@@ -24,6 +24,8 @@ struct Peer {
   /// Root, or the daemon's own user, of the daemon's user namespace. Root of a container that lacks CAP_NET_ADMIN is
   /// not privileged towards a daemon that has it.
   bool privileged = false;
+  /// CAP_NET_RAW of the daemon's user namespace, in effect.
+  bool net_raw = false;
   uint64_t locked_bytes = 0;  ///< RLIMIT_MEMLOCK (getrlimit(2)); 0 when it cannot be read
   std::string command{};      ///< its name, printable
 

@@ -1,8 +1,11 @@
 #include "service/qp_operations.h"
 
+#include <utility>
+
 #include "base/qkey.h"
 #include "base/wr_opcodes.h"
 #include "control/cq.h"
+#include "control/flow.h"
 #include "control/qp.h"
 #include "control/srq.h"
 #include "service/place_of.h"
@@ -10,14 +13,26 @@
 namespace uroce::service {
 namespace {
 
-/// Refuses values that the message carries and the enumeration does not have.
-Result<void> check_states(const QpAttr& attr) {
-  for (const QpState state : {attr.state, attr.cur_state}) {
-    if (state <= QpState::error) continue;
+/// Refuses values that the message carries and the enumeration does not have. Programs leave what `mask` does not name
+/// as it is: ibv_xsrq_pingpong does not initialise it.
+Result<void> check_states(const QpAttr& attr, QpAttrMask mask) {
+  const std::pair<QpAttrBit, QpState> states[] = {{QpAttrBit::state, attr.state},
+                                                  {QpAttrBit::cur_state, attr.cur_state}};
+  for (const auto& [bit, state] : states) {
+    if (!mask.has(bit) || state <= QpState::error) continue;
     return fail(EINVAL, fmt::format("unknown QP state {}; it must be 0 to {}", static_cast<uint32_t>(state),
                                     static_cast<uint32_t>(QpState::error)));
   }
   return {};
+}
+
+/// Raw packets are the port's, and reach every program on it: they need the right that the kernel asks for.
+Result<void> check_raw_packets(const ClientState& client) {
+  if (client.may_have_raw_packets()) return {};
+  return fail(EPERM, fmt::format("raw packet queue pairs are for programs with CAP_NET_RAW in the daemon's user "
+                                 "namespace, not for process {} of user {}; run it as root, or set raw_packets in the "
+                                 "user's [[user]] entry",
+                                 client.peer.pid, client.peer.uid));
 }
 
 Result<void> check_qkey(const ClientState& client, const QpAttr& attr, QpAttrMask mask) {
@@ -33,8 +48,13 @@ Result<Reply> create_qp(ClientState& client, const message::CreateQp& request) {
   auto charge = client.charge(Resource::qp);
   if (!charge) return std::unexpected(charge.error());
   if (!is_known(request.type)) {
-    return fail(EINVAL, fmt::format("unknown QP type {}; it must be 2 (RC), 3 (UC) or 4 (UD)",
-                                    static_cast<uint32_t>(request.type)));
+    return fail(
+        EINVAL,
+        fmt::format("unknown QP type {}; it must be 2 (RC), 3 (UC), 4 (UD), 8 (raw packet) or 9 (XRC initiator)",
+                    static_cast<uint32_t>(request.type)));
+  }
+  if (request.type == QpType::raw_packet) {
+    if (auto ok = check_raw_packets(client); !ok) return std::unexpected(ok.error());
   }
   auto pd = client.pds.find(request.pd);
   if (!pd) return std::unexpected(pd.error());
@@ -75,7 +95,7 @@ Result<Reply> modify_qp(ClientState& client, const message::ModifyQp& request) {
                                     (*qp)->qpn(), request.steps.size(), message::kMaxModifySteps));
   }
   for (const message::ModifyStep& step : request.steps) {
-    if (auto ok = check_states(step.attr); !ok) return std::unexpected(ok.error());
+    if (auto ok = check_states(step.attr, step.mask); !ok) return std::unexpected(ok.error());
     if (auto ok = check_qkey(client, step.attr, step.mask); !ok) return std::unexpected(ok.error());
     if (auto changed = (*qp)->modify(step.attr, step.mask); !changed) return std::unexpected(changed.error());
   }
@@ -100,6 +120,23 @@ Result<Reply> detach_multicast(ClientState& client, const message::Multicast& re
   auto qp = client.qps.find(request.qp);
   if (!qp) return std::unexpected(qp.error());
   return done((*qp)->detach_multicast(Gid{request.gid}));
+}
+
+// A sniffer sees the data of all clients, as a capture does, and is restricted likewise.
+Result<Reply> create_flow(ClientState& client, const message::CreateFlow& request) {
+  auto charge = client.charge(Resource::flow);
+  if (!charge) return std::unexpected(charge.error());
+  auto qp = client.qps.find(request.qp);
+  if (!qp) return std::unexpected(qp.error());
+  if (auto ok = check_raw_packets(client); !ok) return std::unexpected(ok.error());
+  if (request.rule.type == FlowType::sniffer && !client.peer.privileged) {
+    return fail(EPERM, fmt::format("a sniffer is for root and the daemon's own user, not for user {}, or for a "
+                                   "container's root; use rules that name the frames",
+                                   client.peer.uid));
+  }
+  auto flow = control::Flow::create(std::move(*qp), request.rule);
+  if (!flow) return std::unexpected(flow.error());
+  return reply(message::Handle{client.flows.add(std::move(*flow), std::move(*charge))});
 }
 
 }  // namespace uroce::service

@@ -18,6 +18,7 @@ enum class Resource : uint8_t {
   mr,  ///< and memory windows, which share the device's keys
   pd,
   ah,
+  flow,  ///< receive rules of raw packet queue pairs
   cm_id,
   descriptor,
   mapping,           ///< pieces of registered memory in the daemon's address space (vm.max_map_count)
@@ -32,7 +33,7 @@ struct ResourceName {
   std::string_view also{};  ///< the other setting that bounds it, for error texts
 };
 
-inline constexpr std::array<ResourceName, 12> kResourceNames{{
+inline constexpr std::array<ResourceName, 13> kResourceNames{{
     {Resource::connection, "max_connections", "connections", "; daemon.max_clients"},
     {Resource::qp, "max_qp", "queue pairs", "; engines.max_qp"},
     {Resource::cq, "max_cq", "completion queues"},
@@ -40,6 +41,7 @@ inline constexpr std::array<ResourceName, 12> kResourceNames{{
     {Resource::mr, "max_mr", "memory regions and windows", "; engines.max_mr"},
     {Resource::pd, "max_pd", "protection domains"},
     {Resource::ah, "max_ah", "address handles"},
+    {Resource::flow, "max_flow", "receive rules"},
     {Resource::cm_id, "max_cm_id", "communication ids"},
     {Resource::descriptor, "max_descriptors", "descriptors of the daemon", "; LimitNOFILE"},
     {Resource::mapping, "max_mappings", "pieces of registered memory", "; vm.max_map_count"},

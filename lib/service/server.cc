@@ -113,6 +113,7 @@ struct Server::Impl final : ServerView {
     }
     log(severity, text);
   }
+  void log_always(Severity severity, std::string_view text) override { log(severity, text); }
   void log_what_was_left_out();
   void finished() override { ring(); }
   void ring() const {
@@ -139,6 +140,7 @@ struct Server::Impl final : ServerView {
   void accept_one();
   Result<void> too_many() const;
   void reap();
+  void settle_waits() const;
 };
 
 namespace {
@@ -207,6 +209,7 @@ void Server::Impl::run() {
     }
     if (const uint64_t now = FaultWatch::breaks(); now != breaks) {
       breaks = now;
+      settle_waits();
       for (const auto& client : all()) client->retire_broken();
     }
   }
@@ -220,6 +223,21 @@ void Server::Impl::log_what_was_left_out() {
   }
   for (const LogLimit::Summary& one : due) {
     log(Severity::warning, fmt::format("{} more lines about clients of user {} were left out", one.lines, one.uid));
+  }
+}
+
+// Engines may be waiting for more of the same memory already, so first of all take it away.
+void Server::Impl::settle_waits() const {
+  using Verdict = WaitAccount::Verdict;
+  const auto clients_now = all();
+  for (const auto& guilty : clients_now) {
+    const Verdict verdict = guilty->settle_waits();
+    if (verdict == Verdict::allowed) continue;
+    for (const auto& client : clients_now) {
+      if (client->uid() != guilty->uid() || client->privileged()) continue;
+      const bool whole_user = verdict == Verdict::cut_user;
+      if (whole_user || client->peer().pid == guilty->peer().pid) client->cut_off();
+    }
   }
 }
 
@@ -282,6 +300,11 @@ Result<std::unique_ptr<Server>> Server::start(ServerConfig config,
   auto listener = listen_at(config);
   if (!listener) return std::unexpected(listener.error());
   DaemonRights rights = DaemonRights::of_this_process();
+  if (!FaultWatch::can_guard()) {
+    log(Severity::warning,
+        "userfaultfd is not permitted here: a user who punches holes in registered memory makes engines wait, and is "
+        "not stopped; allow the system call in the container's filter");
+  }
   if (config.before_serving) {
     if (auto ready = config.before_serving(); !ready) {
       unlink(config.socket.c_str());
@@ -301,6 +324,7 @@ Result<std::unique_ptr<Server>> Server::start(ServerConfig config,
   impl->users = std::make_unique<Users>(
       capacity_of(impl->all_devices, impl->config.max_clients), impl->config.budgets,
       [raw = impl.get()](uint32_t uid, const std::string& line) { raw->log_of_client(uid, Severity::warning, line); });
+  FaultWatch::set_bell(impl->wake.get());
   impl->thread = std::thread([raw = impl.get()] { raw->run(); });
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }
@@ -309,6 +333,7 @@ Server::~Server() { stop(); }
 
 void Server::stop() {
   if (impl_->stopping.exchange(true)) return;
+  FaultWatch::set_bell(-1);
   impl_->ring();
   impl_->thread.join();
   unlink(impl_->config.socket.c_str());

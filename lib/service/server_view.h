@@ -25,6 +25,8 @@ class ServerView {
   virtual const PortAccess& ports() const = 0;
   /// A line that a client of user `uid` causes: a user has a bounded number of them.
   virtual void log_of_client(uint32_t uid, Severity severity, std::string_view text) = 0;
+  /// A line that no flood of other lines keeps out. A client must not be able to cause many.
+  virtual void log_always(Severity severity, std::string_view text) = 0;
   // Without what `sight` does not allow.
   virtual message::ClientRows client_rows(uint32_t after, const Sight& sight) const = 0;
   virtual message::UserRows user_rows(uint64_t after, const Sight& sight) const = 0;

@@ -76,6 +76,25 @@ bool User::may_register_files() const {
   return users_.settings_.file_memory || (own != nullptr && own->file_memory);
 }
 
+bool User::must_be_steady() const {
+  if (privileged_) return false;
+  const std::scoped_lock lock(users_.mutex_);
+  return users_.settings_.punch_penalty != 0 && users_.waits_.refused(uid_, std::chrono::steady_clock::now());
+}
+
+WaitAccount::Verdict User::note_wait(Nanos waited) {
+  if (privileged_) return WaitAccount::Verdict::allowed;
+  const std::scoped_lock lock(users_.mutex_);
+  return users_.waits_.note(uid_, waited, std::chrono::steady_clock::now(),
+                            std::chrono::seconds(users_.settings_.punch_penalty));
+}
+
+bool User::may_have_raw_packets() const {
+  const std::scoped_lock lock(users_.mutex_);
+  const UserSettings* const own = users_.settings_of(uid_);
+  return own != nullptr && own->raw_packets;
+}
+
 message::UserRow User::row() const {
   message::UserRow row{.uid = uid_, .privileged = privileged_, .refusals = refusals_.load(std::memory_order_relaxed)};
   for (const ResourceName& name : kResourceNames) {

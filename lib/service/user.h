@@ -23,6 +23,7 @@
 #include "service/peer.h"
 #include "service/resource.h"
 #include "service/sight.h"
+#include "service/wait_account.h"
 #include "transport/engine/owners.h"
 
 namespace uroce::service {
@@ -60,6 +61,12 @@ class User : public std::enable_shared_from_this<User> {
   transport::Owner owner() const;
   /// Whether shared mappings of files on a disk may be registered.
   bool may_register_files() const;
+  /// Whether engines have waited too long for memory that this user punched. Privileged users are trusted.
+  bool must_be_steady() const;
+  /// Engines have waited for this user's memory: what follows.
+  WaitAccount::Verdict note_wait(Nanos waited);
+  /// Whether [[user]] gives it raw packet queue pairs.
+  bool may_have_raw_packets() const;
   /// Errors: ENOMEM, or EMFILE for descriptors, naming the user, its use, the limit and the setting. The log gets a
   /// line about `peer`, at most one per user and kQuiet.
   Result<Charge> charge(Resource resource, uint64_t amount, const Peer& peer);
@@ -89,12 +96,14 @@ struct UserSettings {
   uint32_t weight = 1;       ///< its share of the engines' time relative to others', 1..Owner::kMaxWeight
   Limits limits{};           ///< 0: those of [limits]
   bool file_memory = false;  ///< as in BudgetSettings, for this user
+  bool raw_packets = false;  ///< may have raw packet queue pairs without CAP_NET_RAW
   bool operator==(const UserSettings&) const = default;
 };
 
 struct BudgetSettings {
-  Limits limits{};           ///< of each user
-  bool file_memory = false;  ///< shared mappings of files on a local disk may be registered
+  Limits limits{};               ///< of each user
+  bool file_memory = false;      ///< shared mappings of files on a local disk may be registered
+  uint32_t punch_penalty = 600;  ///< seconds, of WaitAccount; 0: none
   std::vector<UserSettings> users{};
   bool operator==(const BudgetSettings&) const = default;
 };
@@ -134,6 +143,7 @@ class Users {
   Capacity capacity_;
   BudgetSettings settings_;
   const Log log_;
+  WaitAccount waits_;
   PerResource<uint64_t> ordinary_{};  // used by all ordinary users together
   std::map<std::pair<uint32_t, bool>, std::weak_ptr<User>> users_;
   uint32_t last_number_ = 0;

@@ -105,10 +105,15 @@ int MappedFiles::new_descriptor(const Mapping& mapping) {
 }
 
 Result<FileDescriptor> MappedFiles::open(const Mapping& mapping, bool writable) {
-  const int flags = (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC;
-  int fd = open_through_map_files(mapping, flags);
-  if (fd < 0) fd = open_through_path(mapping, flags);
-  if (fd < 0) fd = open_through_descriptors(mapping, flags);
+  const auto open_with = [&](int flags) {
+    int fd = open_through_map_files(mapping, flags);
+    if (fd < 0) fd = open_through_path(mapping, flags);
+    if (fd < 0) fd = open_through_descriptors(mapping, flags);
+    return fd;
+  };
+  // The daemon can guard memory only where the descriptor may write (lib/service/README.md).
+  int fd = open_with(O_RDWR | O_CLOEXEC);
+  if (fd < 0 && !writable) fd = open_with(O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
     return fail(EOPNOTSUPP, fmt::format("cannot open a descriptor of {}: it is shared memory without a name or an open "
                                         "descriptor; use memfd_create(2) or shm_open(3), keep the descriptor open, or "

@@ -30,7 +30,8 @@ class MappedFiles {
  public:
   using Key = std::pair<dev_t, ino_t>;
 
-  /// A descriptor of the file, for reading or for reading and writing. Errors: EOPNOTSUPP (the file has no name
+  /// A descriptor of the file, for reading and writing, or where that is not permitted and not `writable`, for reading.
+  /// Errors: EOPNOTSUPP (the file has no name
   /// and no open descriptor, and the process lacks the privilege to open it through /proc), EACCES.
   Result<FileDescriptor> open(const Mapping& mapping, bool writable);
 

@@ -2,12 +2,14 @@
 
 #include <atomic>
 #include <cerrno>
+#include <optional>
 #include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "sharing/page_syscall.h"
 
@@ -24,7 +26,10 @@ struct Opened {
   bool kernel_waits = false;
 };
 
+std::atomic<unsigned> descriptors_opened{0};
+
 Opened open_descriptor() {
+  descriptors_opened.fetch_add(1, std::memory_order_relaxed);
   constexpr int kFlags = O_CLOEXEC | O_NONBLOCK;
   if (const long fd = ::syscall(SYS_userfaultfd, kFlags); fd >= 0) return {static_cast<int>(fd), true};
   if (const int device = ::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC); device >= 0) {
@@ -70,7 +75,30 @@ Result<uint64_t> kernel_features() {
   return api.features & kWanted;
 }
 
+struct Kept {
+  PageGuard guard;
+  pid_t process;
+};
+std::optional<Kept> kept;
+
 }  // namespace
+
+// A child that ran no handlers of fork() has its parent's descriptor; a program may close what it does not know.
+Result<PageGuard> PageGuard::of_this_process() {
+  const pid_t self = ::getpid();
+  if (kept && kept->process == self && kept->guard.usable()) return kept->guard;
+  auto fresh = open();
+  if (!fresh) return fresh;
+  kept = {*fresh, self};
+  return fresh;
+}
+
+void PageGuard::forget() {
+  if (kept && kept->guard.usable()) ::close(kept->guard.fd_);
+  kept.reset();
+}
+
+unsigned PageGuard::opened() { return descriptors_opened.load(std::memory_order_relaxed); }
 
 Result<PageGuard> PageGuard::open() {
   const auto supported = kernel_features();
@@ -81,16 +109,20 @@ Result<PageGuard> PageGuard::open() {
   PageGuard guard(opened->fd, features, opened->kernel_waits);
   uffdio_api api{.api = UFFD_API, .features = features, .ioctls = 0};
   if (const int code = call(guard.fd_, UFFDIO_API, &api); code != 0) {
+    ::close(guard.fd_);
     return fail(code, fmt::format("userfaultfd refused features {:#x} with errno {}", features, code));
   }
   if ((features & UFFD_FEATURE_PAGEFAULT_FLAG_WP) == 0) {
+    ::close(guard.fd_);
     return fail(EOPNOTSUPP, "the kernel's userfaultfd cannot write-protect pages; Linux 5.7 and later can");
   }
   return guard;
 }
 
-PageGuard::~PageGuard() {
-  if (fd_ >= 0) ::close(fd_);
+// Waking threads that wait for one page does no harm: those that still must wait do so again.
+bool PageGuard::usable() const {
+  uffdio_range nothing{.start = uintptr_t{1} << 32, .len = page_size()};
+  return call(fd_, UFFDIO_WAKE, &nothing) == 0;
 }
 
 bool PageGuard::guards_shared_memory() const { return (features_ & UFFD_FEATURE_WP_HUGETLBFS_SHMEM) != 0; }

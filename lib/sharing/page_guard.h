@@ -3,26 +3,27 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include <uroce/error.h>
 
 namespace uroce::sharing {
 
-/// Owns one userfaultfd. Closing it wakes every blocked thread. The calls neither allocate nor set errno, so they are
-/// safe while pages are guarded (page_syscall.h); they return 0 or an errno value.
+/// The userfaultfd of this process. It stays open, because closing it visits every mapping: unwatch what is left of a
+/// watched range. The calls neither allocate nor set errno, so they are safe while pages are guarded (page_syscall.h);
+/// they return 0 or an errno value. A copy is the same descriptor; the original must not be read while pages are
+/// missing.
 class PageGuard {
  public:
   enum : uint64_t { kMissing = 1, kStores = 2 };
 
-  /// Opens the privileged kind where it is allowed: the kernel's own stores, in read(2) say, then wait, too. Otherwise
-  /// opens the unprivileged kind (UFFD_USER_MODE_ONLY), with which such stores fail with EFAULT.
-  static Result<PageGuard> open();
-
-  PageGuard(PageGuard&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)), features_(other.features_), kernel_waits_(other.kernel_waits_) {}
-  PageGuard& operator=(PageGuard&&) = delete;
-  ~PageGuard();
+  /// Opens it for the first call, in each process. One thread at a time. Opens the privileged kind where it is allowed:
+  /// the kernel's own stores, in read(2) say, then wait, too. Otherwise opens the unprivileged kind
+  /// (UFFD_USER_MODE_ONLY), with which such stores fail with EFAULT.
+  static Result<PageGuard> of_this_process();
+  /// For a child of fork(): closes the parent's, which would guard the parent's memory.
+  static void forget();
+  /// How many userfaultfds this process and its parents have opened.
+  static unsigned opened();
 
   int fd() const { return fd_; }
   bool kernel_waits() const { return kernel_waits_; }  ///< the kernel's own stores wait instead of failing
@@ -36,6 +37,9 @@ class PageGuard {
   int put(uintptr_t at, uintptr_t from, std::size_t length, bool stop_stores) const;
 
  private:
+  static Result<PageGuard> open();
+  /// Whether the descriptor still is a userfaultfd.
+  bool usable() const;
   PageGuard(int fd, uint64_t features, bool kernel_waits) : fd_(fd), features_(features), kernel_waits_(kernel_waits) {}
   int fd_ = -1;
   uint64_t features_ = 0;

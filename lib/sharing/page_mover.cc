@@ -30,7 +30,7 @@ constexpr std::size_t kSmallChunkBytes = 32 * 1024;
 /// The memory, descriptors and threads of one replace_pages().
 class PageMover {
  public:
-  PageMover(PageGuard guard, std::span<const Replacement> runs, PageKind kind, std::size_t page);
+  PageMover(const PageGuard& guard, std::span<const Replacement> runs, PageKind kind, std::size_t page);
   PageMover(const PageMover&) = delete;
   PageMover& operator=(const PageMover&) = delete;
   ~PageMover();
@@ -52,7 +52,7 @@ uintptr_t map_private(std::size_t length, int protection) {
 }
 
 // Layout: two stacks, a buffer for one chunk, the helper's stack, PageWork, the runs.
-PageMover::PageMover(PageGuard guard, std::span<const Replacement> runs, PageKind kind, std::size_t page)
+PageMover::PageMover(const PageGuard& guard, std::span<const Replacement> runs, PageKind kind, std::size_t page)
     : page_(page) {
   const std::size_t fixed = 2 * kStackBytes + kChunkBytes + ThreadStop::kStackBytes + sizeof(PageWork);
   area_bytes_ = round_up(fixed + runs.size_bytes(), page_size());
@@ -63,7 +63,7 @@ PageMover::PageMover(PageGuard guard, std::span<const Replacement> runs, PageKin
   auto* copies = reinterpret_cast<Replacement*>(area_ + fixed);
   std::uninitialized_copy(runs.begin(), runs.end(), copies);
   work_ = new (reinterpret_cast<void*>(area_ + fixed - sizeof(PageWork)))
-      PageWork{.guard = std::move(guard), .kind = kind, .page = page, .runs = {copies, runs.size()}, .zeros = zeros_};
+      PageWork{.guard = guard, .kind = kind, .page = page, .runs = {copies, runs.size()}, .zeros = zeros_};
   work_->buffer = area_ + 2 * kStackBytes;
   work_->helper_stack = work_->buffer + kChunkBytes;
   work_->chunk = std::max(work_->guard.kernel_waits() ? kChunkBytes : kSmallChunkBytes, page);
@@ -133,7 +133,7 @@ Result<Moved> PageMover::run() {
 
 Result<Moved> replace_pages(std::span<const Replacement> runs, PageKind kind, std::size_t page) {
   if (runs.empty()) return Moved{};
-  auto guard = PageGuard::open();
+  auto guard = PageGuard::of_this_process();
   if (!guard) return std::unexpected(std::move(guard.error()));
   if (kind == PageKind::shared && !guard->guards_shared_memory()) {
     return fail(EOPNOTSUPP, "the kernel's userfaultfd cannot write-protect shared pages; Linux 5.19 and later can");
@@ -142,7 +142,7 @@ Result<Moved> replace_pages(std::span<const Replacement> runs, PageKind kind, st
   sigset_t all, before;
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  auto moved = PageMover(std::move(*guard), runs, kind, page).run();
+  auto moved = PageMover(*guard, runs, kind, page).run();
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return moved;
 }

@@ -16,6 +16,7 @@
 #include "sharing/mapped_files.h"
 #include "sharing/mappings.h"
 #include "sharing/moved_pages.h"
+#include "sharing/page_guard.h"
 #include "sharing/page_intervals.h"
 #include "sharing/page_syscall.h"
 
@@ -214,6 +215,7 @@ void Sharing::Impl::after_fork_in_parent() {
 void Sharing::Impl::after_fork_in_child() {
   Impl& impl = *of_this_process;
   impl.copies.in_child();
+  PageGuard::forget();
   impl.moved.forget_all();
   impl.files.forget_all();
   impl.whole.clear();

@@ -26,6 +26,14 @@ std::size_t store_headers(std::byte* out, const Packet& packet) {
     packet.deth.store(p);
     p += Deth::kBytes;
   }
+  if (op.flags.has(Op::xrceth)) {
+    packet.xrceth.store(p);
+    p += Xrceth::kBytes;
+  }
+  if (op.flags.has(Op::feth)) {
+    packet.feth.store(p);
+    p += Feth::kBytes;
+  }
   if (op.flags.has(Op::reth)) {
     packet.reth.store(p);
     p += Reth::kBytes;

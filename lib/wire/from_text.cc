@@ -99,6 +99,11 @@ std::optional<Complaint> set_aeth(Aeth& aeth, std::string_view key, std::string_
 
 /// No value: the operation has no such field.
 std::optional<Complaint> set_extended(Packet& packet, OpFlags flags, std::string_view key, std::string_view value) {
+  if (flags.has(Op::feth)) {
+    if (key == "plt") return set_number(packet.feth.placement, key, value, 4);
+    if (key == "sel") return set_number(packet.feth.selectivity, key, value, 2);
+    if (key == "feth_rsv") return set_number(packet.feth.reserved, key, value, 26);
+  }
   if (flags.has(Op::reth)) {
     if (key == "va") return set_number(packet.reth.va, key, value, 64);
     if (key == "rkey") return set_number(packet.reth.rkey, key, value, 32);
@@ -114,6 +119,10 @@ std::optional<Complaint> set_extended(Packet& packet, OpFlags flags, std::string
     if (key == "qkey") return set_number(packet.deth.qkey, key, value, 32);
     if (key == "src_qp") return set_number(packet.deth.src_qpn, key, value, 24);
     if (key == "deth_rsv") return set_number(packet.deth.reserved, key, value, 8);
+  }
+  if (flags.has(Op::xrceth)) {
+    if (key == "srq") return set_number(packet.xrceth.srqn, key, value, 24);
+    if (key == "xrceth_rsv") return set_number(packet.xrceth.reserved, key, value, 8);
   }
   if (flags.has(Op::atomic_ack_eth) && key == "orig") return set_number(packet.atomic_ack, key, value, 64);
   if (flags.has(Op::imm) && key == "imm") return set_number(packet.imm, key, value, 32);
@@ -146,7 +155,7 @@ Complaint set_field(TextPacket& text, RecoveryFields& recovery, std::string_view
 Complaint set_operation(Packet& packet, std::string_view& line) {
   std::string_view word = next_word(line);
   Transport transport = Transport::rc;
-  for (const Transport t : {Transport::rc, Transport::uc, Transport::ud}) {
+  for (const Transport t : {Transport::rc, Transport::uc, Transport::ud, Transport::xrc}) {
     if (!word.empty() && transport_prefix(t).starts_with(word) && transport_prefix(t).size() == word.size() + 1) {
       transport = t;
       word = next_word(line);
@@ -156,9 +165,10 @@ Complaint set_operation(Packet& packet, std::string_view& line) {
   if (word.empty()) return "the operation is missing";
   if (word == "CNP") transport = Transport::cnp;
   if (word == "HELLO" || word == "SACK") transport = Transport::manufacturer;
-  const bool nak = transport == Transport::rc && word == "NAK";
-  const bool rnr = transport == Transport::rc && word == "RNR";
-  const std::optional<Opcode> opcode = nak || rnr ? Opcode::rc_ack : find_opcode(transport, word);
+  const bool answers = transport == Transport::rc || transport == Transport::xrc;
+  const bool nak = answers && word == "NAK";
+  const bool rnr = answers && word == "RNR";
+  const std::optional<Opcode> opcode = nak || rnr ? as(transport, Opcode::rc_ack) : find_opcode(transport, word);
   if (!opcode) return fmt::format("unknown operation '{}{}'", transport_prefix(transport), word);
   packet.bth.opcode = *opcode;
   packet.aeth.syndrome = nak ? Aeth::nak(NakCode::psn_sequence) : rnr ? Aeth::rnr(0) : Aeth::ack(Aeth::kNoCreditLimit);

@@ -13,8 +13,8 @@
 namespace uroce::wire {
 
 inline constexpr uint16_t kUdpPort = 4791;
-/// Ethernet 14, VLAN 4, IPv6 40, UDP 8, BTH 12, largest extended headers 28 (AtomicETH).
-inline constexpr std::size_t kMaxHeaderBytes = 14 + 4 + 40 + 8 + 12 + 28;
+/// Ethernet 14, VLAN 4, IPv6 40, UDP 8, BTH 12, largest extended headers 32 (XRCETH and AtomicETH).
+inline constexpr std::size_t kMaxHeaderBytes = 14 + 4 + 40 + 8 + 12 + 32;
 
 struct Bth {
   static constexpr std::size_t kBytes = kBthBytes;
@@ -80,6 +80,20 @@ struct Reth {
     store_be32(p + 8, rkey);
     store_be32(p + 12, length);
   }
+};
+
+/// The Flush Extended Transport Header (annex A19), one word: reserved 26 bits, selectivity 2, placement 4.
+struct Feth {
+  static constexpr std::size_t kBytes = kFethBytes;
+  uint8_t placement = 0;    ///< PlacementFlags, 4 bits
+  uint8_t selectivity = 0;  ///< FlushScope, 2 bits
+  uint32_t reserved = 0;    ///< 26 bits
+
+  static Feth load(const std::byte* p) {
+    const uint32_t word = load_be32(p);
+    return {static_cast<uint8_t>(word & 0xf), static_cast<uint8_t>(word >> 4 & 3), word >> 6};
+  }
+  void store(std::byte* p) const { store_be32(p, reserved << 6 | (selectivity & 3u) << 4 | (placement & 0xfu)); }
 };
 
 struct AtomicEth {
@@ -150,6 +164,19 @@ struct Deth {
     store_be32(p, qkey);
     store8(p + 4, reserved);
     store_be24(p + 5, src_qpn);
+  }
+};
+
+/// The shared receive queue that an XRC request is for (annex A14).
+struct Xrceth {
+  static constexpr std::size_t kBytes = kXrcethBytes;
+  uint8_t reserved = 0;
+  uint32_t srqn = 0;  ///< 24 bits
+
+  static Xrceth load(const std::byte* p) { return {load8(p), load_be24(p + 1)}; }
+  void store(std::byte* p) const {
+    store8(p, reserved);
+    store_be24(p + 1, srqn);
   }
 };
 

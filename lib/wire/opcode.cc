@@ -12,6 +12,7 @@ constexpr std::size_t kCnpReservedBytes = 16;
 
 constexpr uint8_t header_length(Opcode opcode, OpFlags f) {
   std::size_t n = kBthBytes;
+  if (f.has(Op::feth)) n += kFethBytes;
   if (f.has(Op::reth)) n += kRethBytes;
   if (f.has(Op::aeth)) n += kAethBytes;
   if (f.has(Op::atomic_eth)) n += kAtomicEthBytes;
@@ -19,6 +20,7 @@ constexpr uint8_t header_length(Opcode opcode, OpFlags f) {
   if (f.has(Op::imm)) n += kImmBytes;
   if (f.has(Op::ieth)) n += kIethBytes;
   if (f.has(Op::deth)) n += kDethBytes;
+  if (f.has(Op::xrceth)) n += kXrcethBytes;
   if (opcode == Opcode::cnp) n += kCnpReservedBytes;
   return static_cast<uint8_t>(n);
 }
@@ -58,6 +60,8 @@ constexpr Row kRows[] = {
     {Opcode::rc_fetch_add, "FETCH_ADD", Op::atomic | Op::request | kOnly | Op::atomic_eth},
     {Opcode::rc_send_last_inv, "SEND_LAST_INV", kSend | Op::last | Op::ieth},
     {Opcode::rc_send_only_inv, "SEND_ONLY_INV", kSend | kOnly | Op::ieth},
+    {Opcode::rc_flush, "FLUSH", Op::flush | Op::request | kOnly | Op::feth | Op::reth},
+    {Opcode::rc_atomic_write, "ATOMIC_WRITE", Op::atomic_write | Op::request | Op::payload | kOnly | Op::reth},
     {Opcode::uc_send_first, "SEND_FIRST", kSend | Op::first},
     {Opcode::uc_send_middle, "SEND_MIDDLE", kSend},
     {Opcode::uc_send_last, "SEND_LAST", kSend | Op::last},
@@ -81,6 +85,11 @@ constexpr std::array<OpcodeInfo, 256> make_table() {
   std::array<OpcodeInfo, 256> table{};
   for (const Row& row : kRows) {
     table[static_cast<uint8_t>(row.opcode)] = {row.name, row.flags, header_length(row.opcode, row.flags)};
+    if (transport_of(row.opcode) != Transport::rc) continue;
+    // Annex A14: XRC has the operations of RC. Its requests name a shared receive queue.
+    const Opcode xrc = as(Transport::xrc, row.opcode);
+    const OpFlags flags = row.flags.has(Op::request) ? row.flags | Op::xrceth : row.flags;
+    table[static_cast<uint8_t>(xrc)] = {row.name, flags, header_length(xrc, flags)};
   }
   return table;
 }
@@ -100,7 +109,8 @@ constexpr bool table_is_consistent() {
       continue;
     }
     const OpFlags f = op.flags;
-    const int kinds = f.has(Op::send) + f.has(Op::write) + f.has(Op::read) + f.has(Op::atomic);
+    const int kinds = f.has(Op::send) + f.has(Op::write) + f.has(Op::read) + f.has(Op::atomic) + f.has(Op::flush) +
+                      f.has(Op::atomic_write);
     if (kinds > 1) return false;
     // Immediate data and the key to invalidate are in a message's last packet, never both.
     if (f.has_any(Op::imm | Op::ieth) && !f.has(Op::last)) return false;
@@ -110,11 +120,12 @@ constexpr bool table_is_consistent() {
     // Only the first packet of a WRITE has the RETH.
     if (f.has(Op::write) && f.has(Op::reth) != f.has(Op::first)) return false;
     if (f.has(Op::aeth) && f.has(Op::request)) return false;
+    if (f.has(Op::xrceth) && !f.has(Op::request)) return false;
   }
   return true;
 }
 static_assert(table_is_consistent());
-static_assert(std::size(kRows) == 40);
+static_assert(std::size(kRows) == 42);
 
 // Lengths as IBTA vol. 1, table 38 implies them.
 static_assert(at(Opcode::rc_send_middle).header_length == 12);
@@ -125,8 +136,12 @@ static_assert(at(Opcode::rc_read_request).header_length == 28);
 static_assert(at(Opcode::rc_atomic_ack).header_length == 24);
 static_assert(at(Opcode::rc_fetch_add).header_length == 40);
 static_assert(at(Opcode::rc_send_only_inv).header_length == 16);
+static_assert(at(Opcode::rc_flush).header_length == 32);
+static_assert(at(Opcode::rc_atomic_write).header_length == 28);
 static_assert(at(Opcode::ud_send_only_imm).header_length == 24);
 static_assert(at(Opcode::cnp).header_length == 28);
+static_assert(at(as(Transport::xrc, Opcode::rc_fetch_add)).header_length == 44);
+static_assert(at(Opcode::xrc_ack).header_length == 16);
 static_assert(transport_of(Opcode::cnp) == Transport::cnp);
 static_assert(transport_of(Opcode::ud_send_only) == Transport::ud);
 

@@ -1,4 +1,5 @@
-// BTH opcodes and the headers and rules of each, as a table (IBTA vol. 1, 9.2.1 and table 38; annex A16, A17).
+// BTH opcodes and the headers and rules of each, as a table (IBTA vol. 1, 9.2.1 and table 38; annex A14, A16, A17,
+// A19).
 #pragma once
 
 #include <array>
@@ -44,6 +45,8 @@ enum class Opcode : uint8_t {
   rc_fetch_add = 0x14,
   rc_send_last_inv = 0x16,
   rc_send_only_inv = 0x17,
+  rc_flush = 0x1c,
+  rc_atomic_write = 0x1d,
   uc_send_first = 0x20,
   uc_send_middle = 0x21,
   uc_send_last = 0x22,
@@ -59,6 +62,9 @@ enum class Opcode : uint8_t {
   ud_send_only = 0x64,
   ud_send_only_imm = 0x65,
   cnp = 0x81,
+  // The other operations of XRC are those of RC too: as().
+  xrc_ack = 0xb1,
+  xrc_atomic_ack = 0xb2,
   hello = 0xc0,  ///< between uroce peers, see wire/recovery.h
   sack = 0xc1,
 };
@@ -81,6 +87,10 @@ enum class Op : uint32_t {
   read = 1u << 13,
   atomic = 1u << 14,
   takes_recv = 1u << 15,  ///< consumes a receive work request at its last packet (SENDs from their first)
+  feth = 1u << 16,
+  flush = 1u << 17,
+  atomic_write = 1u << 18,
+  xrceth = 1u << 19,  ///< follows the BTH directly
 };
 using OpFlags = Flags<Op>;
 
@@ -95,5 +105,11 @@ extern const std::array<OpcodeInfo, 256> kOpcodes;
 
 inline const OpcodeInfo& info(Opcode opcode) { return kOpcodes[static_cast<uint8_t>(opcode)]; }
 constexpr Transport transport_of(Opcode opcode) { return static_cast<Transport>(static_cast<uint8_t>(opcode) >> 5); }
+/// The opcode of RC for the same operation. Every operation of UC and XRC has one.
+constexpr Opcode as_rc(Opcode opcode) { return static_cast<Opcode>(static_cast<uint8_t>(opcode) & 0x1f); }
+/// The opcode of `transport` for an operation of RC.
+constexpr Opcode as(Transport transport, Opcode rc) {
+  return static_cast<Opcode>(static_cast<uint8_t>(rc) | static_cast<uint8_t>(transport) << 5);
+}
 
 }  // namespace uroce::wire

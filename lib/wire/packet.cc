@@ -65,9 +65,19 @@ Drop parse_ipv6(std::span<const std::byte> l3, Packet& packet, Datagram& out) {
 
 /// The order of the tests is the order of the headers (IBTA vol. 1, table 38). The caller has checked the bounds.
 inline void load_extended_headers(const std::byte* p, OpFlags flags, Packet& packet) {
-  if (flags.has(Op::deth)) {
-    packet.deth = Deth::load(p);
-    p += Deth::kBytes;
+  if (flags.has_any(Op::deth | Op::xrceth)) {
+    // No operation has both.
+    if (flags.has(Op::deth)) {
+      packet.deth = Deth::load(p);
+      p += Deth::kBytes;
+    } else {
+      packet.xrceth = Xrceth::load(p);
+      p += Xrceth::kBytes;
+    }
+  }
+  if (flags.has(Op::feth)) {
+    packet.feth = Feth::load(p);
+    p += Feth::kBytes;
   }
   if (flags.has(Op::reth)) {
     packet.reth = Reth::load(p);

@@ -33,12 +33,14 @@ struct Packet {
   uint16_t udp_source = 0;
   Bth bth{};
   // Valid only if info(bth.opcode).flags has the header.
+  Feth feth{};
   Reth reth{};
   AtomicEth atomic{};
   Aeth aeth{};
   uint64_t atomic_ack = 0;
   uint32_t imm = 0;  ///< immediate data or the rkey to invalidate, host byte order
   Deth deth{};
+  Xrceth xrceth{};
   std::span<const std::byte> payload{};  ///< without pad and ICRC
 
   const OpcodeInfo& op() const { return info(bth.opcode); }

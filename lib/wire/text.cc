@@ -91,10 +91,18 @@ void put_transport(Out out, const Packet& packet, std::size_t payload_length, st
     fmt::format_to(out, " qkey={:#x} src_qp={:#x}", packet.deth.qkey, packet.deth.src_qpn);
     if (packet.deth.reserved != 0) fmt::format_to(out, " deth_rsv={:#x}", packet.deth.reserved);
   }
+  if (flags.has(Op::xrceth)) {
+    fmt::format_to(out, " srq={:#x}", packet.xrceth.srqn);
+    if (packet.xrceth.reserved != 0) fmt::format_to(out, " xrceth_rsv={:#x}", packet.xrceth.reserved);
+  }
+  if (flags.has(Op::feth)) {
+    fmt::format_to(out, " plt={:#x} sel={}", packet.feth.placement, packet.feth.selectivity);
+    if (packet.feth.reserved != 0) fmt::format_to(out, " feth_rsv={:#x}", packet.feth.reserved);
+  }
   if (flags.has(Op::reth)) {
     fmt::format_to(out, " va={:#x} rkey={:#x} len={}", packet.reth.va, packet.reth.rkey, packet.reth.length);
   }
-  if (flags.has(Op::atomic_eth)) put_atomic(out, packet.atomic, packet.bth.opcode == Opcode::rc_fetch_add);
+  if (flags.has(Op::atomic_eth)) put_atomic(out, packet.atomic, as_rc(packet.bth.opcode) == Opcode::rc_fetch_add);
   if (flags.has(Op::aeth)) put_aeth(out, packet.aeth);
   if (flags.has(Op::atomic_ack_eth)) fmt::format_to(out, " orig={:#x}", packet.atomic_ack);
   if (flags.has(Op::imm)) fmt::format_to(out, " imm={:#x}", packet.imm);

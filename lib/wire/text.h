@@ -6,7 +6,7 @@
 // Grammar (words are separated by blanks, in any order after the operation; numbers are decimal or 0x hexadecimal):
 //
 //   packet    = [transport] operation {field}
-//   transport = "RC" | "UC" | "UD"                 RC where absent; CNP, HELLO and SACK have none
+//   transport = "RC" | "UC" | "UD" | "XRC"         RC where absent; CNP, HELLO and SACK have none
 //   operation = a name of the opcode table, "SEND_FIRST", "ACK", "CNP", ...; "NAK" and "RNR" read as ACK
 //   field     = "qp=" n | "psn=" n | "pkey=" n     default 0, 0, 0xffff
 //             | "se" | "ack_req" | "fecn" | "becn" flags of the BTH
@@ -14,11 +14,13 @@
 //             | "rsv6=" n | "rsv7=" n              reserved bits of the BTH, default 0
 //             | "va=" n | "rkey=" n                RETH and AtomicETH
 //             | "len=" n                           RETH: bytes of the message
+//             | "plt=" n | "sel=" n | "feth_rsv=" n   FETH: placement type, selectivity level
 //             | "compare=" n | "swap=" n | "add=" n  AtomicETH; swap and add are the same eight bytes
 //             | "syndrome=" ("ack" | "rnr" | "nak" | n) | "credits=" n | "timer=" n | "code=" nak | "msn=" n   AETH
 //             | "orig=" n                          AtomicAckETH
 //             | "imm=" n | "inv_rkey=" n           ImmDt, IETH
 //             | "qkey=" n | "src_qp=" n | "deth_rsv=" n   DETH
+//             | "srq=" n | "xrceth_rsv=" n         XRCETH
 //             | "payload=" n                       bytes of payload, without pad
 //             | "epoch=" n                         HELLO and SACK; these fields are their payload
 //             | "peer_epoch=" n | "parking=" n | "answer"   HELLO; defaults: epoch 1, peer_epoch 0, parking 255

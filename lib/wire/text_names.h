@@ -24,6 +24,7 @@ constexpr std::string_view transport_prefix(Transport transport) {
     case Transport::rc: return "RC ";
     case Transport::uc: return "UC ";
     case Transport::ud: return "UD ";
+    case Transport::xrc: return "XRC ";
     default: return "";
   }
 }

@@ -17,12 +17,13 @@ using namespace uroce;
 using namespace uroce::test;
 
 constexpr std::size_t kRegion = 8192;
-constexpr std::size_t kQps = 5;
+constexpr std::size_t kQps = 7;
+constexpr uint32_t kXrcDomain = 1;
 constexpr CongestionAlgorithm kAlgorithms[] = {CongestionAlgorithm::none, CongestionAlgorithm::dcqcn,
                                                CongestionAlgorithm::swift};
 const Gid kGroup = Gid::from_ipv4(0xe0000107);
 constexpr AccessFlags kAll = AccessFlags(Access::local_write) | Access::remote_write | Access::remote_read |
-                             Access::remote_atomic | Access::remote_invalidate;
+                             Access::remote_atomic | Access::remote_invalidate | Access::flush_global;
 
 EndpointOptions endpoint_options() {
   EndpointOptions options;
@@ -32,8 +33,9 @@ EndpointOptions endpoint_options() {
   return options;
 }
 
-/// Five QPs: 2 and 3 talk to each other, 4 to a peer that is the input, with a shared receive queue; 5 is UC with the
-/// same peer; 6 is UD, in a multicast group, and sends to itself and to the group. The input's last byte chooses the
+/// Seven QPs: 2 and 3 talk to each other, 4 to a peer that is the input, with a shared receive queue; 5 is UC with the
+/// same peer; 6 is UD, in a multicast group, and sends to itself and to the group;
+/// 7 is an XRC target with the peer, and 8 an initiator. The input's last byte chooses the
 /// congestion control of those that have one.
 class Program {
  public:
@@ -54,6 +56,10 @@ class Program {
       if (!bytes.empty()) options.congestion = kAlgorithms[bytes.back() % std::size(kAlgorithms)];
       if (i == 3) options.type = QpType::uc;
       if (i == 4) options.type = QpType::ud;
+      if (i == 5) options.type = QpType::xrc_target;
+      if (i == 5) options.srq = &xrc_srq_;
+      if (i == 5) options.xrc_domain = kXrcDomain;
+      if (i == 6) options.type = QpType::xrc_initiator;
       qps_[i] = &endpoint_.make_qp(options);
       connect(i);
     }
@@ -74,7 +80,7 @@ class Program {
 
  private:
   void connect(std::size_t i) {
-    static constexpr uint32_t kPeers[] = {3, 2, 0x99, 0x99, 0};
+    static constexpr uint32_t kPeers[] = {3, 2, 0x99, 0x99, 0, 0x99, 0x99};
     ConnectOptions options;
     options.dest_qpn = kPeers[i];
     options.sq_psn = 0xfffff0;
@@ -139,6 +145,7 @@ class Program {
     packet.atomic = {packet.reth.va & ~uint64_t{flags & 4u ? 0u : 7u}, region.key(), in_.take<uint16_t>(), 5};
     packet.aeth = {in_.take<uint8_t>(), in_.take<uint8_t>()};
     packet.imm = (flags & 8) != 0 ? region.key() : in_.take<uint32_t>();
+    packet.xrceth = {0, (flags & 0x70) == 0x30 ? in_.take<uint8_t>() : xrc_srq_.srq().id};
     packet.deth = {(flags & 0x70) == 0x20 ? in_.take<uint32_t>() : ConnectOptions{}.qkey, 0, 7};
     return packet;
   }
@@ -146,6 +153,9 @@ class Program {
   /// The opcode's counterpart in the QP's transport, mostly.
   void fit_transport(wire::Packet& packet, const TestQp& qp) {
     const bool uc = qp.qpn() == 5;
+    if (qp.qpn() > 6 && wire::transport_of(packet.bth.opcode) == wire::Transport::rc) {
+      packet.bth.opcode = wire::as(wire::Transport::xrc, packet.bth.opcode);
+    }
     if ((!uc && qp.qpn() != 6) || in_.take<uint8_t>() % 16 == 0) return;
     const auto opcode = static_cast<uint8_t>(packet.bth.opcode);
     if (uc) packet.bth.opcode = static_cast<wire::Opcode>(0x20 + opcode % 12);
@@ -183,8 +193,9 @@ class Program {
   }
 
   void post(TestQp& qp) {
+    if (qp.qpn() == 7) return;  // No program sees a target's queues.
     SendRequest request;
-    request.opcode = static_cast<WrOpcode>(in_.take<uint8_t>() % 11);
+    request.opcode = static_cast<WrOpcode>(in_.take<uint8_t>() % 17);
     request.flags = SendFlags::from_bits(in_.take<uint8_t>() & 7u);
     const Sge sges[] = {any_sge(), any_sge()};
     request.sges = std::span(sges).first(in_.take<uint8_t>() % 3u);
@@ -200,8 +211,15 @@ class Program {
   }
 
   void receive(TestQp& qp) {
+    if (qp.qpn() == 8) return;  // It has no receive queue.
     const Sge sges[] = {any_sge(), any_sge()};
     qp.post_recv({.wr_id = 1, .sges = std::span(sges).first(in_.take<uint8_t>() % 3u)});
+  }
+
+  /// An XRC queue goes, and comes again.
+  void replace_xrc_srq() {
+    endpoint_.engine().detach_srq(xrc_srq_.srq());
+    endpoint_.engine().attach_srq(xrc_srq_.srq());
   }
 
   /// Bytes and indices straight into a ring, as a hostile process would.
@@ -239,6 +257,7 @@ class Program {
       case 9: post(*qps_[i]); break;
       case 10: receive(*qps_[i]); break;
       case 11:
+        if (qps_[i]->qpn() == 7) return scribble(xrc_srq_.ring());
         scribble(op >= 128 ? qps_[i]->recv_ring() : qps_[i]->send_ring());
         qps_[i]->ring();
         break;
@@ -254,6 +273,7 @@ class Program {
         }
         if (op >= 200) scribble(small_cq_.place());
         if (op < 64) srq_.set_limit(in_.take<uint8_t>());
+        if (op >= 64 && op < 128) replace_xrc_srq();
         break;
       case 7: send_noise(); break;
       case 5:
@@ -270,6 +290,7 @@ class Program {
   TestCq& cq_ = endpoint_.make_cq(256);
   TestCq& small_cq_ = endpoint_.make_cq(4);
   TestSrq& srq_ = endpoint_.make_srq(8, 2);
+  TestSrq& xrc_srq_ = endpoint_.make_xrc_srq(kXrcDomain, cq_, 8, 2);
   queues::DoorbellFlag stray_flag_{};
   TestQp* qps_[kQps] = {};
   uint32_t handles_[2] = {};

@@ -26,6 +26,7 @@ struct ScriptedView final : service::ServerView {
   cm::Manager* connections() const override { return nullptr; }
   const service::PortAccess& ports() const override { return access; }
   void log_of_client(uint32_t, service::Severity, std::string_view) override {}
+  void log_always(service::Severity, std::string_view) override {}
   message::ClientRows client_rows(uint32_t, const service::Sight&) const override { return {}; }
   message::UserRows user_rows(uint64_t, const service::Sight&) const override { return {}; }
   message::ObjectRows object_rows(const message::ListObjects&, const service::Sight&) const override { return {}; }

@@ -51,8 +51,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   using namespace message;
   if (reader.good()) {
     check_all<Hello, OpenDevice, RegisterMemory, ReregisterMemory, CreateCq, ResizeCq, CreateSrq, ResizeSrq, CreateQp,
-              ModifyQp, CreateAddressHandle, Multicast, Destroy, ListClients, ListObjects, Handle, Empty, CmCreateId,
-              CmBind, CmResolve, CmListen, CmTerms, CmReject, CmQpAttr, CmSetOption, CmGroup, CmMigrate>(reader.rest());
+              ModifyQp, CreateAddressHandle, CreateFlow, Multicast, Destroy, ListClients, ListObjects, Handle, Empty,
+              CmCreateId, CmBind, CmResolve, CmListen, CmTerms, CmReject, CmQpAttr, CmSetOption, CmGroup, CmMigrate>(
+        reader.rest());
   }
   // And what a daemon may say to a client.
   message::Reader from_daemon(bytes);

@@ -1,5 +1,5 @@
-// The frame parser against arbitrary bytes. An accepted packet must lie inside the frame, and must come back when it
-// is encoded and parsed again. The ICRC is skipped: a fuzzer would never get past it.
+// The frame parser, and what receive rules look at, against arbitrary bytes. An accepted packet must lie inside the
+// frame, and must come back when it is encoded and parsed again. The ICRC is skipped: a fuzzer would never get past it.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "wire/encode.h"
+#include "wire/flow_key.h"
 #include "wire/packet.h"
 #include "wire/text.h"
 
@@ -41,11 +42,22 @@ void check_round_trip(const wire::Packet& packet) {
   require(text.has_value() && wire::to_text(*text) == wire::to_text(packet));
 }
 
+// A frame that ports steer as RoCE is found as such where a program sends it, from its beginning alone.
+void check_rules(std::span<const std::byte> frame, const wire::Peek& peek) {
+  const auto key = wire::flow_key(frame), again = wire::flow_key(frame);
+  require(std::memcmp(key.bytes.data(), again.bytes.data(), key.bytes.size()) == 0);
+  const bool whole = frame.size() <= wire::kRoceSearchBytes;
+  const auto head = whole ? frame : frame.first(wire::kRoceSearchBytes);
+  const bool may = wire::may_carry_roce(head, whole);
+  require(may || peek.kind != wire::Peek::Kind::roce);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   const std::span<const std::byte> frame(reinterpret_cast<const std::byte*>(data), size);
   const wire::Peek peek = wire::peek(frame);
+  check_rules(frame, peek);
   const auto packet = wire::parse(frame, wire::Icrc::skip);
   if (!packet) return 0;
   require(peek.kind == wire::Peek::Kind::roce && peek.dest_qpn == packet->bth.dest_qpn);

@@ -321,7 +321,7 @@ class Session {
     program.call(static_cast<Op>(op < 96 ? op : in_.take<uint16_t>()), body, fds);
   }
   void make(Program& program) {
-    switch (in_.take<uint8_t>() % 8) {
+    switch (in_.take<uint8_t>() % 11) {
       case 0: program.ask(Op::create_pd, message::Empty{}); break;
       case 1: program.ask(Op::create_channel, message::Empty{}); break;
       case 2: program.ask(Op::create_cq, message::CreateCq{count(), handle()}); break;
@@ -335,6 +335,18 @@ class Session {
         program.ask(Op::create_address_handle, wanted);
         break;
       }
+      case 7: {
+        message::CreateFlow wanted{.qp = handle()};
+        wanted.rule.type = FlowType{in_.take<uint8_t>()};
+        wanted.rule.mask.eth_type = in_.take<uint16_t>();
+        wanted.rule.layers = FlowLayers::from_bits(in_.take<uint8_t>());
+        program.ask(Op::create_flow, wanted);
+        break;
+      }
+      case 8: program.ask(Op::create_null_region, message::Handle{handle()}); break;
+      case 9:
+        program.ask(Op::moderate_cq, message::ModerateCq{handle(), in_.take<uint8_t>(), in_.take<uint8_t>()});
+        break;
       default: {
         message::Multicast wanted{.qp = handle()};
         wanted.gid = Gid::from_ipv4(0xe1000000 + in_.take<uint8_t>() % 4u).bytes;
@@ -408,6 +420,7 @@ class Session {
                                             {Resource::mr, 64},
                                             {Resource::pd, 64},
                                             {Resource::ah, 64},
+                                            {Resource::flow, 64},
                                             {Resource::cm_id, 64},
                                             {Resource::descriptor, 128},
                                             {Resource::mapping, 128},

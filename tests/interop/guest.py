@@ -10,7 +10,7 @@ import time
 import harness
 
 HERE = pathlib.Path(__file__).resolve().parent
-KERNEL = harness.BUILD / "interop-kernel"
+KERNEL = pathlib.Path(os.environ.get("UROCE_KERNEL", harness.BUILD / "interop-kernel"))
 # The host's and the guest's address for commands and for what programs exchange; a second guest has others.
 COMMANDS = ("10.98.0.1", "10.98.0.2")
 COMMAND_PORT = 7000

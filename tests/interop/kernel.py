@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Debian's kernel for the guest: kernel.py FOLDER downloads the image package and keeps of it what the guest boots.
+kernel.py FOLDER PACKAGE takes another image package, a file: newer kernels' rxe has operations that Debian 12's lacks.
 
 FOLDER then has `vmlinuz`, `release`, the modules and their names in the order in which they load: in `modules` those of every
 guest, in `card_modules` more for guests with cards. Nothing is installed: this machine's own boot stays as it is.
 """
 
+import lzma
 import pathlib
 import re
 import shutil
@@ -63,9 +65,16 @@ def load_order(files, builtin, roots, loaded=()):
     return order
 
 
+def unpacked(modules):
+    """Newer packages have compressed modules, which the guest's insmod does not load."""
+    for path in modules.rglob("*.ko.xz"):
+        path.with_suffix("").write_bytes(lzma.decompress(path.read_bytes()))
+
+
 def keep(tree, folder):
     """Moves from an unpacked package what the guest boots."""
     modules = next((tree / "lib/modules").iterdir())
+    unpacked(modules)
     files = {path.stem.replace("-", "_"): path for path in modules.rglob("*.ko")}
     builtin = {pathlib.Path(line).stem.replace("-", "_") for line in (modules / "modules.builtin").read_text().split()}
     always = load_order(files, builtin, ROOTS)
@@ -77,13 +86,13 @@ def keep(tree, folder):
     (folder / "release").write_text(modules.name + "\n")
 
 
-def fetch(folder):
-    """Downloads into `folder`, which then is complete or not there."""
+def fetch(folder, package=None):
+    """Downloads into `folder`, or takes `package`. It then is complete or not there."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".kernel-") as name:
         work = pathlib.Path(name)
         try:
-            package = download(work)
+            package = package or download(work)
         except RuntimeError:  # Stale lists name files that the mirror no longer has.
             run("apt-get", "update", "-qq")
             package = download(work)
@@ -104,13 +113,13 @@ def complete(folder):
 
 
 def main():
-    if len(sys.argv) != 2:
-        sys.exit(__doc__.splitlines()[0])
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
     folder = pathlib.Path(sys.argv[1]).resolve()
     if not complete(folder):
         try:
             shutil.rmtree(folder, ignore_errors=True)
-            fetch(folder)
+            fetch(folder, pathlib.Path(sys.argv[2]).resolve() if len(sys.argv) == 3 else None)
         except (OSError, RuntimeError, StopIteration, subprocess.SubprocessError) as error:
             sys.exit(f"no kernel for the interop tests: {error}")
     print(f"kernel {(folder / 'release').read_text().strip()} in {folder}")

@@ -17,6 +17,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Of later headers than rdma-core 44's.
+constexpr unsigned kAccessFlushGlobal = 1u << 8;
+constexpr std::uint64_t kWithFlush = 1u << 11;
+struct LaterQpEx : ibv_qp_ex {
+  void (*wr_flush)(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address, std::size_t length, std::uint8_t type,
+                   std::uint8_t level);
+};
+
 template <typename T>
 T* must(T* object, const char* verb) {
   if (object == nullptr) throw std::runtime_error(std::string(verb) + ": " + std::strerror(errno));
@@ -39,7 +47,8 @@ unsigned access_flags(const Json& request) {
   static const std::map<std::string, unsigned> kNames = {{"local", IBV_ACCESS_LOCAL_WRITE},
                                                          {"write", IBV_ACCESS_REMOTE_WRITE},
                                                          {"read", IBV_ACCESS_REMOTE_READ},
-                                                         {"atomic", IBV_ACCESS_REMOTE_ATOMIC}};
+                                                         {"atomic", IBV_ACCESS_REMOTE_ATOMIC},
+                                                         {"flush", kAccessFlushGlobal}};
   unsigned flags = 0;
   for (const Json& name : request.at("access")) flags |= kNames.at(name.get<std::string>());
   return flags;
@@ -49,6 +58,21 @@ ibv_gid gid_from(const std::string& text) {
   ibv_gid gid{};
   if (inet_pton(AF_INET6, text.c_str(), gid.raw) != 1) throw std::runtime_error("no GID: " + text);
   return gid;
+}
+
+// A queue pair whose calls for sending are those of ibv_wr_start(3).
+ibv_qp* create_extended(ibv_context* context, ibv_pd* pd, const ibv_qp_init_attr& plain, const Json& operations) {
+  static const std::map<std::string, std::uint64_t> kFlags = {
+      {"WRITE", IBV_QP_EX_WITH_RDMA_WRITE}, {"ATOMIC_WRITE", IBV_QP_EX_WITH_ATOMIC_WRITE}, {"FLUSH", kWithFlush}};
+  ibv_qp_init_attr_ex init{};
+  init.send_cq = plain.send_cq;
+  init.recv_cq = plain.recv_cq;
+  init.cap = plain.cap;
+  init.qp_type = plain.qp_type;
+  init.pd = pd;
+  init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  for (const Json& name : operations) init.send_ops_flags |= kFlags.at(name.get<std::string>());
+  return must(ibv_create_qp_ex(context, &init), "ibv_create_qp_ex");
 }
 
 Json completion(const ibv_wc& wc) {
@@ -175,7 +199,11 @@ Json Peer::qp(const Json& request) {
   const auto depths = static_cast<std::uint32_t>(depth);
   init.cap = {
       .max_send_wr = depths, .max_recv_wr = depths, .max_send_sge = 2, .max_recv_sge = 2, .max_inline_data = 64};
-  made.qp.reset(must(ibv_create_qp(pd_.get(), &init), "ibv_create_qp"));
+  if (request.contains("operations")) {
+    made.qp.reset(create_extended(context_.get(), pd_.get(), init, request.at("operations")));
+  } else {
+    made.qp.reset(must(ibv_create_qp(pd_.get(), &init), "ibv_create_qp"));
+  }
 
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
@@ -271,6 +299,7 @@ Json Peer::post(const Json& request) {
                                                                    {"READ", IBV_WR_RDMA_READ},
                                                                    {"FETCH_ADD", IBV_WR_ATOMIC_FETCH_AND_ADD},
                                                                    {"CMP_SWAP", IBV_WR_ATOMIC_CMP_AND_SWP}};
+  if (request.at("op") == "FLUSH" || request.at("op") == "ATOMIC_WRITE") return post_placement(request);
   ibv_sge sge = entry(request);
   ibv_send_wr wr{};
   wr.wr_id = request.value("wr_id", std::uint64_t{0});
@@ -294,6 +323,25 @@ Json Peer::post(const Json& request) {
   }
   ibv_send_wr* bad = nullptr;
   must(ibv_post_send(queue_pairs_.at(request.at("qp")).qp.get(), &wr, &bad), "ibv_post_send");
+  return Json::object();
+}
+
+// FLUSH or ATOMIC_WRITE, which the plain call cannot post.
+Json Peer::post_placement(const Json& request) {
+  auto* qp = static_cast<LaterQpEx*>(ibv_qp_to_qp_ex(queue_pairs_.at(request.at("qp")).qp.get()));
+  const std::uint32_t rkey = request.at("rkey");
+  const std::uint64_t address = request.at("remote_addr");
+  ibv_wr_start(qp);
+  qp->wr_id = request.value("wr_id", std::uint64_t{0});
+  qp->wr_flags = IBV_SEND_SIGNALED;
+  if (request.at("op") == "FLUSH") {
+    qp->wr_flush(qp, rkey, address, request.at("length"), request.value("type", std::uint8_t{1}),
+                 request.value("level", std::uint8_t{0}));
+  } else {
+    const std::uint64_t value = request.at("value");
+    ibv_wr_atomic_write(qp, rkey, address, &value);
+  }
+  must(ibv_wr_complete(qp), "ibv_wr_complete");
   return Json::object();
 }
 

@@ -57,6 +57,7 @@ class Peer {
   Json ah(const Json& request);
   Json recv(const Json& request);
   Json post(const Json& request);
+  Json post_placement(const Json& request);
   Json poll(const Json& request);
   Json state(const Json& request);
   Json events(const Json& request);

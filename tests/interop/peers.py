@@ -173,9 +173,11 @@ class QueuePair:
         self.handle = self.id = None
 
 
-def pair(one, two, kind, mtu, psns=(0xFFFFFE, 100), family=4, responder_access=None, **connection):
-    """Connected queue pairs of two peers. The PSNs of the first wrap around at once. The second grants `responder_access`."""
-    a, b = QueuePair(one, kind), QueuePair(two, kind, **({"access": responder_access} if responder_access else {}))
+def pair(one, two, kind, mtu, psns=(0xFFFFFE, 100), family=4, responder_access=None, operations=None, **connection):
+    """Connected queue pairs of two peers. The PSNs of the first wrap around at once. The second grants `responder_access`. With
+    `operations` the first posts those and no others."""
+    a = QueuePair(one, kind, **({"operations": operations} if operations else {}))
+    b = QueuePair(two, kind, **({"access": responder_access} if responder_access else {}))
     a.connect(b, *psns, mtu, family, **connection)
     b.connect(a, *reversed(psns), mtu, family, **connection)
     return a, b

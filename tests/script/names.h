@@ -39,6 +39,8 @@ inline constexpr std::array kWcOpcodeNames{
     Name<WcOpcode>{"fetch_add", WcOpcode::fetch_add},
     Name<WcOpcode>{"recv", WcOpcode::recv},
     Name<WcOpcode>{"recv_write_imm", WcOpcode::recv_rdma_with_imm},
+    Name<WcOpcode>{"flush", WcOpcode::flush},
+    Name<WcOpcode>{"atomic_write", WcOpcode::atomic_write},
     Name<WcOpcode>{"local_invalidate", WcOpcode::local_invalidate},
 };
 
@@ -51,6 +53,8 @@ inline constexpr std::array kWrOpcodeNames{
     Name<WrOpcode>{"READ", WrOpcode::rdma_read},
     Name<WrOpcode>{"FETCH_ADD", WrOpcode::fetch_add},
     Name<WrOpcode>{"CMP_SWAP", WrOpcode::compare_swap},
+    Name<WrOpcode>{"FLUSH", WrOpcode::flush},
+    Name<WrOpcode>{"ATOMIC_WRITE", WrOpcode::atomic_write},
     Name<WrOpcode>{"LOCAL_INV", WrOpcode::local_invalidate},
 };
 
@@ -70,6 +74,8 @@ inline constexpr std::array kTypeNames{
     Name<QpType>{"rc", QpType::rc},
     Name<QpType>{"uc", QpType::uc},
     Name<QpType>{"ud", QpType::ud},
+    Name<QpType>{"xrc_initiator", QpType::xrc_initiator},
+    Name<QpType>{"xrc_target", QpType::xrc_target},
 };
 
 inline constexpr std::array kStateNames{
@@ -83,6 +89,8 @@ inline constexpr std::array kAccessNames{
     Name<Access>{"remote_write", Access::remote_write},
     Name<Access>{"remote_read", Access::remote_read},
     Name<Access>{"remote_atomic", Access::remote_atomic},
+    Name<Access>{"flush_global", Access::flush_global},
+    Name<Access>{"flush_persistent", Access::flush_persistent},
     Name<Access>{"remote_invalidate", Access::remote_invalidate},
 };
 

@@ -131,7 +131,7 @@ std::optional<std::string> mismatch(const ScriptLine& line, const Symbols& symbo
   // Transport and operation come first; then whatever the line mentions, and an AETH's kind.
   if (expected_words[0] != actual_words[0] || expected_words[1] != actual_words[1]) return actual;
   std::vector<std::string> keys{"qp"};
-  if (packet->bth.opcode == wire::Opcode::rc_ack) keys.insert(keys.end(), {"syndrome", "code"});
+  if (wire::as_rc(packet->bth.opcode) == wire::Opcode::rc_ack) keys.insert(keys.end(), {"syndrome", "code"});
   for (const std::string& word : words.mentioned) {
     const bool flag = word == "ack_req" || word == "se" || word == "answer" || word == "dup";
     if (word.find('=') != std::string::npos || flag) keys.push_back(key_of(word));

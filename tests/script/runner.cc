@@ -50,6 +50,7 @@ const std::map<std::string, Runner::Command>& Runner::commands() {
       {"arm", &Runner::do_arm},
       {"room", &Runner::do_room},
       {"srq_limit", &Runner::do_srq_limit},
+      {"drop_srq", &Runner::do_drop_srq},
       {">", &Runner::do_expect},
       {"cqe", &Runner::do_cqe},
       {"rcqe", &Runner::do_recv_cqe},
@@ -143,6 +144,17 @@ void Runner::make_handles() {
   symbols_.set("foreign", endpoint_->make_ah(to_peer, false, 2));
 }
 
+// The shared receive queues that a target's peer may name: `queue`, where `recv` posts; `second`, which lends
+// protection domain 2; `alien`, of another XRC domain.
+void Runner::make_xrc_srqs(TestQp::Options& options) {
+  options.xrc_domain = 1;
+  xrc_srqs_["queue"] = srq_ = &endpoint_->make_xrc_srq(1, *recv_cq_, 16);
+  xrc_srqs_["second"] = &endpoint_->make_xrc_srq(1, *send_cq_, 16, 4, 2);
+  xrc_srqs_["alien"] = &endpoint_->make_xrc_srq(2, *recv_cq_, 16);
+  options.srq = srq_;
+  for (const auto& [name, srq] : xrc_srqs_) symbols_.set(name, srq->srq().id);
+}
+
 Gid Runner::group() const {
   if (setting("ip", 4) == 4) return Gid::from_ipv4(0xe0000107);  // 224.0.1.7
   return Gid{{0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7}};
@@ -186,7 +198,8 @@ void Runner::connect() {
   options.qpn = kLocalQpn;
   if (settings_.contains("type")) {
     const auto type = enum_of(kTypeNames, settings_["type"]);
-    if (!type) throw ScriptError{0, fmt::format("type={} is none: rc, uc or ud", settings_["type"])};
+    if (!type)
+      throw ScriptError{0, fmt::format("type={} is none: rc, uc, ud, xrc_initiator or xrc_target", settings_["type"])};
     options.type = *type;
   }
   options.cap.max_send_wr = static_cast<uint32_t>(setting("send_wr", 64));
@@ -201,6 +214,7 @@ void Runner::connect() {
     srq_ = &endpoint_->make_srq(static_cast<uint32_t>(entries));
     options.srq = srq_;
   }
+  if (options.type == QpType::xrc_target) make_xrc_srqs(options);
   qp_ = &endpoint_->make_qp(options);
   make_handles();
 

@@ -31,6 +31,7 @@ class Runner {
   void do_region(const ScriptLine& line);
   void connect();
   void make_handles();
+  void make_xrc_srqs(TestQp::Options& options);
   Gid group() const;
   void make_region(const std::string& name, std::size_t size, AccessFlags access, memory::PdId pd);
 
@@ -50,6 +51,8 @@ class Runner {
   void do_arm(const ScriptLine& line);
   void do_room(const ScriptLine& line);
   void do_srq_limit(const ScriptLine& line);
+  /// An XRC shared receive queue goes.
+  void do_drop_srq(const ScriptLine& line);
 
   // Expectations.
   void do_expect(const ScriptLine& line);
@@ -97,6 +100,7 @@ class Runner {
   TestCq* send_cq_ = nullptr;
   TestCq* recv_cq_ = nullptr;
   TestSrq* srq_ = nullptr;
+  std::map<std::string, TestSrq*> xrc_srqs_;  // by the names that scripts have for them
   TestQp* qp_ = nullptr;
   ConnectOptions connection_;
   std::deque<Frame> frames_;

@@ -57,7 +57,11 @@ void Runner::do_post(const ScriptLine& line) {
   if (words.flag("fence")) request.flags |= SendFlag::fence;
   const bool atomic = *opcode == WrOpcode::fetch_add || *opcode == WrOpcode::compare_swap;
   std::vector<Sge> sges;
-  if (const auto text = words.text("sge")) {
+  if (*opcode == WrOpcode::flush) {
+    request.flush.length = static_cast<uint32_t>(words.number_or("len", 0));
+    request.flush.placement = PlacementFlags::from_bits(static_cast<uint32_t>(words.number_or("plt", 1)));
+    request.flush.scope = static_cast<FlushScope>(words.number_or("sel", 0));
+  } else if (const auto text = words.text("sge")) {
     sges = parse_sges(words, *text);
   } else if (const auto length = words.number_or("len", atomic ? 8 : 0); length != 0) {
     sges.push_back(regions_.at("src")->sge(0, static_cast<uint32_t>(length)));
@@ -78,6 +82,7 @@ void Runner::do_post(const ScriptLine& line) {
   request.rkey = static_cast<uint32_t>(words.number_or("rkey", 0x77));
   request.compare_add = words.number_or("compare", words.number_or("add", 0));
   request.swap = words.number_or("swap", 0);
+  request.remote_srqn = static_cast<uint32_t>(words.number_or("srq", 0x5a5));
   request.ah = static_cast<uint32_t>(words.number_or("ah", *symbols_.value("peer")));
   request.remote_qpn = static_cast<uint32_t>(words.number_or("qp", wiring_.peer_qpn));
   request.remote_qkey = static_cast<uint32_t>(words.number_or("qkey", connection_.qkey));
@@ -105,9 +110,11 @@ void Runner::do_recv(const ScriptLine& line) {
   }
   request.sges = sges;
   const uint64_t times = words.number_or("times", 1);
+  const auto queue = xrc_srqs_.find(words.text("to").value_or(""));
   words.done();
   for (uint64_t i = 0; i < times; ++i) {
-    if (!qp_->post_recv(request)) words.error("the receive queue is full");
+    const bool posted = queue == xrc_srqs_.end() ? qp_->post_recv(request) : queue->second->post_recv(request);
+    if (!posted) words.error("the receive queue is full");
     next_recv_wr_ = ++request.wr_id;
   }
 }
@@ -174,6 +181,14 @@ void Runner::do_room(const ScriptLine& line) {
   const std::string room = words.bare();
   words.done();
   endpoint_->sink().set_room(room == "all" ? SIZE_MAX : std::stoul(room));
+}
+
+void Runner::do_drop_srq(const ScriptLine& line) {
+  Words words(line, symbols_);
+  const auto queue = xrc_srqs_.find(words.bare());
+  words.done();
+  if (queue == xrc_srqs_.end()) words.error("write: drop_srq queue|second|alien, with `set type=xrc_target`");
+  endpoint_->engine().detach_srq(queue->second->srq());
 }
 
 void Runner::do_srq_limit(const ScriptLine& line) {

@@ -15,9 +15,6 @@ namespace {
 
 constexpr uint32_t kCounters = 4;
 constexpr uint32_t kCells = 256;
-constexpr AccessFlags kAll =
-    AccessFlags(Access::local_write) | Access::remote_write | Access::remote_read | Access::remote_atomic;
-
 bool takes_recv(WrOpcode op) {
   return op == WrOpcode::send || op == WrOpcode::send_with_imm || op == WrOpcode::send_with_invalidate ||
          op == WrOpcode::rdma_write_with_imm;
@@ -35,7 +32,7 @@ Op random_op(Random& random, const FlowOptions& options) {
   static constexpr WrOpcode kOpcodes[] = {
       WrOpcode::send,       WrOpcode::send_with_imm, WrOpcode::send_with_invalidate, WrOpcode::rdma_write,
       WrOpcode::rdma_write, WrOpcode::rdma_read,     WrOpcode::rdma_write_with_imm,  WrOpcode::rdma_read,
-      WrOpcode::fetch_add,  WrOpcode::compare_swap,
+      WrOpcode::fetch_add,  WrOpcode::compare_swap,  WrOpcode::atomic_write,         WrOpcode::flush,
   };
   Op op;
   op.opcode = kOpcodes[random.below(std::size(kOpcodes))];
@@ -51,6 +48,10 @@ Op random_op(Random& random, const FlowOptions& options) {
     op.length = 8;
     op.inline_data = false;
   }
+  if (is_placement(op.opcode)) {
+    op.length = 0;
+    op.inline_data = false;
+  }
   return op;
 }
 
@@ -64,10 +65,10 @@ Flow::Flow(TestEndpoint& from, TestQp& from_qp, TestCq& send_cq, TestEndpoint& t
       random_(seed),
       receive_random_(~seed),
       source_(from.make_region(options.area, Access::local_write)),
-      write_place_(to.make_region(options.area, kAll)),
+      write_place_(to.make_region(options.area, kAllAccess)),
       read_source_(to.make_region(options.area, Access::remote_read)),
       read_place_(from.make_region(options.area, Access::local_write)),
-      counters_(to.make_region(kCounters * 8, kAll)),
+      counters_(to.make_region(kCounters * 8, kAllAccess)),
       results_(from.make_region(kCells * 8, Access::local_write)),
       inbox_(to.make_region(std::size_t{options.recv_depth} * options.max_message, Access::local_write)),
       far_keys_(to.regions()),
@@ -131,6 +132,15 @@ void Flow::prepare(const Op& op, SendRequest& request, Posted& posted, std::vect
     request.swap = random_.next();
     // Half of the compares hit.
     if (op.opcode == WrOpcode::compare_swap && random_.chance(0.5)) request.compare_add = counter_shadow_[cell];
+  } else if (op.opcode == WrOpcode::atomic_write) {
+    request.remote_addr = counters_.va() + random_.below(kCounters) * 8;
+    request.rkey = counters_.key();
+    request.swap = random_.next();
+  } else if (op.opcode == WrOpcode::flush) {
+    request.remote_addr = write_place_.va();
+    request.rkey = write_place_.key();
+    request.flush.length = static_cast<uint32_t>(random_.below(options_.area + 1));
+    request.flush.scope = random_.chance(0.5) ? FlushScope::range : FlushScope::region;
   } else if (op.opcode == WrOpcode::rdma_read) {
     const uint64_t to = random_.below(options_.area - op.length + 1);
     source_offset_ = random_.below(options_.area - op.length + 1);
@@ -167,6 +177,9 @@ void Flow::apply(const SendRequest& request, const Op& op, uint64_t offset, Post
     } else if (cell == request.compare_add) {
       cell = request.swap;
     }
+  }
+  if (op.opcode == WrOpcode::atomic_write) {
+    counter_shadow_[(request.remote_addr - counters_.va()) / 8] = request.swap;
   }
   if (takes_recv(op.opcode)) messages_.push_back({op.opcode, op.length, offset, request.imm_or_key});
 }

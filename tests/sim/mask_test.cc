@@ -32,6 +32,8 @@ std::vector<Exchange> exchanges() {
       {"reads", {op(WrOpcode::rdma_read, 300), op(WrOpcode::rdma_read, 8), op(WrOpcode::rdma_read, 500)}},
       {"fetch_add", {op(WrOpcode::fetch_add, 8), op(WrOpcode::fetch_add, 8), op(WrOpcode::fetch_add, 8)}},
       {"compare_swap", {op(WrOpcode::compare_swap, 8), op(WrOpcode::compare_swap, 8)}},
+      {"atomic_write", {op(WrOpcode::atomic_write, 0), op(WrOpcode::fetch_add, 8), op(WrOpcode::atomic_write, 0)}},
+      {"flush", {op(WrOpcode::rdma_write, 300), op(WrOpcode::flush, 0), op(WrOpcode::atomic_write, 0)}},
       {"mixed",
        {op(WrOpcode::rdma_write, 300), op(WrOpcode::rdma_read, 300), op(WrOpcode::fetch_add, 8),
         op(WrOpcode::send, 10)}},

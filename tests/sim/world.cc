@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 namespace uroce::test {
 
@@ -35,7 +36,8 @@ void World::connect(uint32_t number) {
     TestCq* recv_cq;
     TestQp* qp;
   };
-  const auto make = [&](TestEndpoint& host, uint32_t qpn) {
+  uint32_t srqn = 0;
+  const auto make = [&](TestEndpoint& host, uint32_t qpn, QpType type) {
     Side side{&host, &host.make_cq(256), &host.make_cq(256), nullptr};
     TestQp::Options qp;
     qp.qpn = qpn;
@@ -44,11 +46,19 @@ void World::connect(uint32_t number) {
     qp.signal_all = false;
     qp.send_cq = side.send_cq;
     qp.recv_cq = side.recv_cq;
+    qp.type = type;
+    qp.remote_srqn = srqn;
+    if (type == QpType::xrc_target) {
+      constexpr uint32_t kDomain = 1;
+      qp.xrc_domain = kDomain;
+      qp.srq = &host.make_xrc_srq(kDomain, *side.recv_cq, std::bit_ceil(options_.flow.recv_depth));
+      srqn = qp.srq->srq().id;
+    }
     side.qp = &host.make_qp(qp);
     return side;
   };
-  const Side left = make(a, 2 + 2 * number);
-  const Side right = make(b, 3 + 2 * number);
+  const Side right = make(b, 3 + 2 * number, options_.xrc ? QpType::xrc_target : QpType::rc);
+  const Side left = make(a, 2 + 2 * number, options_.xrc ? QpType::xrc_initiator : QpType::rc);
   // A quarter of the flows begins just before the PSN wraps.
   const auto first_psn = [this] {
     return static_cast<uint32_t>(random_.chance(0.25) ? 0xfffff0 + random_.below(16) : random_.below(1 << 24));

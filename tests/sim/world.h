@@ -16,6 +16,7 @@ struct WorldOptions {
   uint64_t seed = 1;
   uint32_t qps = 1;
   bool both_ways = false;      ///< traffic in both directions of each QP pair
+  bool xrc = false;            ///< initiators on the left, targets on the right; not both ways
   bool loopback = false;       ///< both QPs on one host
   bool slow_receiver = false;  ///< receives are posted late, so that RNR NAKs happen
   /// The application posts again at once when it sees a completion. Otherwise it does with the next event.

@@ -16,6 +16,8 @@ using Frame = std::vector<std::byte>;
 struct SentFrame {
   Frame bytes;  ///< Ethernet to ICRC
   bool loopback = false;
+  bool raw = false;
+  uint32_t raw_receiver = 0;
 };
 
 /// Headers, payload, pad and ICRC of one TxFrame as bytes at `out`, which must have room. Returns their number.

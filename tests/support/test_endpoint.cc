@@ -3,6 +3,8 @@
 #include <bit>
 #include <cstring>
 
+#include "base/wr_opcodes.h"
+
 namespace uroce::test {
 
 TestRegion::TestRegion(memory::RegionTable& table, memory::PdId pd, uint64_t va, std::size_t size, AccessFlags access,
@@ -26,6 +28,7 @@ TestEndpoint::TestEndpoint(const EndpointOptions& options)
 }
 
 void TestEndpoint::make_engine(uint32_t doorbell_position) {
+  options_.engine.mac = options_.mac;
   engine_ = std::make_unique<transport::Engine>(options_.engine, regions_, events_, &handles_);
   const queues::DoorbellReader doorbells(doorbell_memory_.get(), kDoorbells, doorbell_position);
   require(engine_->attach_doorbells(doorbells, kDoorbellRing), "the engine did not take the doorbells");
@@ -60,6 +63,12 @@ TestCq& TestEndpoint::make_cq(uint32_t entries) {
 
 TestSrq& TestEndpoint::make_srq(uint32_t entries, uint32_t max_sge, memory::PdId pd) {
   return *srqs_.emplace_back(std::make_unique<TestSrq>(next_cq_id_++, entries, max_sge, pd));
+}
+
+TestSrq& TestEndpoint::make_xrc_srq(uint32_t domain, TestCq& cq, uint32_t entries, uint32_t max_sge, memory::PdId pd) {
+  TestSrq& srq = *srqs_.emplace_back(std::make_unique<TestSrq>(next_cq_id_++, entries, max_sge, pd, domain, &cq));
+  engine_->attach_srq(srq.srq());
+  return srq;
 }
 
 TestQp& TestEndpoint::make_qp(TestQp::Options options) {
@@ -135,7 +144,7 @@ TestQp::TestQp(TestEndpoint& endpoint, const Options& options)
       flag_memory_(make_aligned(sizeof(queues::DoorbellFlag))),
       flag_(reinterpret_cast<queues::DoorbellFlag*>(flag_memory_.get())),
       send_producer_(sq_.place) {
-  if (options.srq == nullptr) {
+  if (options.srq == nullptr && !is_xrc(options.type)) {
     rq_ = OwnedRing(std::bit_ceil(options.cap.max_recv_wr), queues::recv_stride(options.cap.max_recv_sge));
     recv_producer_ = queues::RingProducer(rq_.place);
   }
@@ -153,7 +162,10 @@ TestQp::TestQp(TestEndpoint& endpoint, const Options& options)
   spec.doorbell_ring = options.client;
   spec.send_cq = &options.send_cq->writer();
   spec.recv_cq = &options.recv_cq->writer();
-  spec.srq = options.srq == nullptr ? nullptr : &options.srq->srq();
+  const bool target = options.type == QpType::xrc_target;
+  spec.srq = options.srq == nullptr || target ? nullptr : &options.srq->srq();
+  spec.xrc_domain = options.xrc_domain;
+  if (target) spec.send_cq = spec.recv_cq = nullptr;
   auto made = transport::make_qp(spec);
   require(made.has_value(), "make_qp failed");
   qp_ = std::move(*made);
@@ -194,8 +206,12 @@ bool TestQp::post_send(const SendRequest& request) {
   wqe.imm_or_key = request.imm_or_key;
   wqe.rkey = request.rkey;
   wqe.remote_addr = request.remote_addr;
+  wqe.remote_srqn = request.remote_srqn != 0 ? request.remote_srqn : options_.remote_srqn;
   if (options_.type == QpType::ud) {
     wqe.ud = {request.ah, request.remote_qpn, request.remote_qkey, 0};
+  } else if (request.opcode == WrOpcode::flush) {
+    const FlushTarget& flush = request.flush;
+    wqe.flush = {flush.length, flush.placement.bits(), static_cast<uint32_t>(flush.scope), 0};
   } else {
     wqe.atomic.compare_add = request.compare_add;
     wqe.atomic.swap = request.swap;
@@ -243,8 +259,10 @@ void TestQp::to_rtr(const ConnectOptions& options, const wire::Route& route, boo
   attr.av.dgid = route.dgid;
   QpAttrMask mask =
       QpAttrMask(QpAttrBit::state) | QpAttrBit::av | QpAttrBit::path_mtu | QpAttrBit::dest_qpn | QpAttrBit::rq_psn;
-  if (options_.type == QpType::rc) mask |= QpAttrBit::max_dest_rd_atomic | QpAttrBit::min_rnr_timer;
-  const bool datagrams = options_.type == QpType::ud;
+  if (options_.type == QpType::rc || options_.type == QpType::xrc_target) {
+    mask |= QpAttrBit::max_dest_rd_atomic | QpAttrBit::min_rnr_timer;
+  }
+  const bool datagrams = !has_peer(options_.type);
   if (datagrams) mask = QpAttrBit::state;
   endpoint_.engine().modify(*qp_, attr, mask, datagrams ? nullptr : &route, loopback);
 }
@@ -258,7 +276,7 @@ void TestQp::to_rts(const ConnectOptions& options) {
   attr.rnr_retry = options.rnr_retry;
   attr.max_rd_atomic = options.max_rd_atomic;
   QpAttrMask mask = QpAttrMask(QpAttrBit::state) | QpAttrBit::sq_psn;
-  if (options_.type == QpType::rc) {
+  if (options_.type == QpType::rc || options_.type == QpType::xrc_initiator) {
     mask |= QpAttrBit::timeout | QpAttrBit::retry_cnt | QpAttrBit::rnr_retry | QpAttrBit::max_rd_atomic;
   }
   endpoint_.engine().modify(*qp_, attr, mask, nullptr, false);

@@ -17,8 +17,8 @@
 namespace uroce::test {
 
 /// Every right that a region of the transport's tests can have.
-inline constexpr AccessFlags kAllAccess =
-    AccessFlags(Access::local_write) | Access::remote_write | Access::remote_read | Access::remote_atomic;
+inline constexpr AccessFlags kAllAccess = AccessFlags(Access::local_write) | Access::remote_write |
+                                          Access::remote_read | Access::remote_atomic | Access::flush_global;
 
 /// Remembers what an engine reported.
 class EventLog : public transport::EngineEvents {
@@ -63,8 +63,7 @@ struct ConnectOptions {
   uint32_t sq_psn = 0;
   uint32_t rq_psn = 0;
   Mtu mtu = Mtu::mtu1024;
-  AccessFlags access =
-      AccessFlags(Access::local_write) | Access::remote_write | Access::remote_read | Access::remote_atomic;
+  AccessFlags access = kAllAccess;
   uint8_t max_rd_atomic = 16;
   uint8_t max_dest_rd_atomic = 16;
   uint8_t min_rnr_timer = 12;
@@ -88,8 +87,10 @@ class TestQp {
     CongestionAlgorithm congestion = CongestionAlgorithm::device_default;
     TestCq* send_cq = nullptr;
     TestCq* recv_cq = nullptr;
-    TestSrq* srq = nullptr;
-    uint32_t client = 1;  ///< TestEndpoint::add_client()
+    TestSrq* srq = nullptr;    ///< XRC target: where post_recv() posts
+    uint32_t xrc_domain = 0;   ///< XRC target
+    uint32_t remote_srqn = 0;  ///< XRC initiator: of requests that name none
+    uint32_t client = 1;       ///< TestEndpoint::add_client()
   };
   TestQp(TestEndpoint& endpoint, const Options& options);
   ~TestQp();
@@ -163,6 +164,8 @@ class TestEndpoint {
 
   TestCq& make_cq(uint32_t entries = 1024);
   TestSrq& make_srq(uint32_t entries, uint32_t max_sge = 4, memory::PdId pd = 1);
+  /// An XRC queue, which the engine knows by its number.
+  TestSrq& make_xrc_srq(uint32_t domain, TestCq& cq, uint32_t entries, uint32_t max_sge = 4, memory::PdId pd = 1);
   /// Missing queues are made.
   TestQp& make_qp(TestQp::Options options);
   /// An address handle's number; the dgid of `route` may be a multicast group.

@@ -26,13 +26,15 @@ bool put_recv(queues::RingProducer& ring, uint64_t wr_id, std::span<const Sge> s
   return true;
 }
 
-TestSrq::TestSrq(uint32_t id, uint32_t entries, uint32_t max_sge, memory::PdId pd)
+TestSrq::TestSrq(uint32_t id, uint32_t entries, uint32_t max_sge, memory::PdId pd, uint32_t xrc_domain, TestCq* cq)
     : ring_(entries, queues::recv_stride(max_sge)), producer_(ring_.place) {
   srq_.id = id;
   srq_.pd = pd;
   srq_.max_sge = max_sge;
   srq_.header = header_;
   srq_.ring = queues::RingConsumer(ring_.place);
+  srq_.xrc_domain = xrc_domain;
+  if (cq != nullptr) srq_.cq = &cq->writer();
 }
 
 }  // namespace uroce::test

@@ -49,7 +49,9 @@ bool put_recv(queues::RingProducer& ring, uint64_t wr_id, std::span<const Sge> s
 /// A shared receive queue of one engine.
 class TestSrq {
  public:
-  TestSrq(uint32_t id, uint32_t entries, uint32_t max_sge, memory::PdId pd);
+  /// `cq`: for an XRC queue in `xrc_domain`.
+  TestSrq(uint32_t id, uint32_t entries, uint32_t max_sge, memory::PdId pd, uint32_t xrc_domain = 0,
+          TestCq* cq = nullptr);
   transport::Srq& srq() { return srq_; }
   bool post_recv(const RecvRequest& request) { return put_recv(producer_, request.wr_id, request.sges); }
   queues::RingPlace ring() const { return ring_.place; }

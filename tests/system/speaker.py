@@ -22,6 +22,11 @@ def text(value):
     return struct.pack("<I", len(value)) + value
 
 
+def cq(entries, channel=0, ignore_overrun=False):
+    """The message that asks for a completion queue."""
+    return struct.pack("<II?", entries, channel, ignore_overrun)
+
+
 class Speaker:
     """A raw connection."""
 

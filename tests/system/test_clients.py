@@ -14,6 +14,7 @@ import time
 import harness
 import verbs
 from harness import BUILD, SLOW
+import speaker
 from speaker import (COUNTERS, CREATE_CHANNEL, CREATE_CQ, CREATE_PD, CREATE_QP, CREATE_SRQ, DESTROY, HELLO, LIST_CLIENTS, LIST_OBJECTS,
                      MODIFY, OPEN, REGISTER, Speaker, memory, text)
 
@@ -152,7 +153,7 @@ class Many(Case):
         def idle(device):
             one = Speaker(self.socket, device=device)
             self.addCleanup(one.socket.close)
-            pd, cq = one.handle(CREATE_PD), one.handle(CREATE_CQ, struct.pack("<II", 16, 0))
+            pd, cq = one.handle(CREATE_PD), one.handle(CREATE_CQ, speaker.cq(16))
             one.handle(CREATE_QP, struct.pack("<IIIIBIIIIIBiBB", pd, cq, cq, 0, 2, 16, 16, 1, 1, 0, 0, -1, 0, 0))
         for _ in range(10):
             idle(b"uroce0")
@@ -334,7 +335,7 @@ class Messages(Case):
     def test_handles_of_others_and_of_nobody(self):
         with Speaker(self.socket) as one, Speaker(self.socket) as other:
             pd = one.handle(CREATE_PD)
-            cq = one.handle(CREATE_CQ, struct.pack("<II", 16, 0))
+            cq = one.handle(CREATE_CQ, speaker.cq(16))
             self.assertEqual(one.handle(CREATE_PD), pd + 1)
             for number in (0, pd, pd + 1, 2**31, 2**32 - 1):
                 for kind in range(0, 9):
@@ -346,7 +347,7 @@ class Messages(Case):
     def test_rubbish_of_the_right_length(self):
         """Each message's bytes at random: an error, an end, or an answer, and the daemon lives."""
         rng = random.Random(2)
-        lengths = {CREATE_CQ: 8, CREATE_SRQ: 12, CREATE_QP: 42, MODIFY: 4 + 4 + 90, DESTROY: 5, 11: 27, 12: 20, 13: 20,
+        lengths = {CREATE_CQ: 9, CREATE_SRQ: 12, CREATE_QP: 42, MODIFY: 4 + 4 + 94, DESTROY: 5, 11: 27, 12: 20, 13: 20,
                    LIST_OBJECTS: 9, LIST_CLIENTS: 4, 19: 8, 10: 4}
         one = Speaker(self.socket)
         for _ in range(3000):
@@ -404,7 +405,7 @@ class Limits(Case):
             pds = [one.call(CREATE_PD) for _ in range(3)]
             pd, = struct.unpack_from("<I", pds[0][2])
             self.assertIn("max_pd", pds[2][1])
-            self.assertIn("max_cq", [one.call(CREATE_CQ, struct.pack("<II", 16, 0)) for _ in range(3)][2][1])
+            self.assertIn("max_cq", [one.call(CREATE_CQ, speaker.cq(16)) for _ in range(3)][2][1])
             self.assertIn("max_srq", [one.call(CREATE_SRQ, struct.pack("<III", pd, 16, 1)) for _ in range(3)][2][1])
             qp = struct.pack("<IIIIBIIIIIBiBB", pd, 1, 1, 0, 2, 1, 1, 1, 1, 0, 0, -1, 0, 0)
             self.assertIn("max_qp", [one.call(CREATE_QP, qp) for _ in range(3)][2][1])
@@ -412,7 +413,7 @@ class Limits(Case):
                           one.register(pd, [fd], length=2 << 20, segments=[(0, 0, 2 << 20)])[1])
             self.assertIn("max_mr", [one.register(pd, [fd]) for _ in range(3)][2][1])
         with Speaker(self.socket) as one:
-            self.assertIn("max_queue_bytes", one.call(CREATE_CQ, struct.pack("<II", 1 << 20, 0))[1])
+            self.assertIn("max_queue_bytes", one.call(CREATE_CQ, speaker.cq(1 << 20))[1])
         os.close(fd)
 
     def test_connections(self):

@@ -30,6 +30,9 @@ class Memif(harness.Case):
     def test_compare_swap(self):
         self.pair("atomic_bw", "--verify", "-A", "CMP_AND_SWAP", "-n", "2000")
 
+    def test_atomic_write(self):
+        self.pair("atomic_bw", "--verify", "-A", "WRITE", "-n", "2000")
+
     def test_both_directions(self):
         self.pair("write_bw", "--verify", "-b", "-s", "65536", "-n", "500")
 

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import mmap
 import os
+import re
 import shutil
 import signal
 import socket
@@ -14,6 +15,7 @@ import tempfile
 
 import harness
 import test_clients
+import speaker
 from speaker import CREATE_CQ, CREATE_PD, OPEN, Speaker, memory, text, user
 
 NOBODY = 65534
@@ -113,6 +115,41 @@ class Holes(Case):
         os.close(fd)
 
 
+class Punched(Case):
+    ROUNDS, MIB = 100, 1024
+    GAP_MS = 100
+    GAPS = 2
+    """The whole user's memory is bounded by this: one punch that nobody foresaw, and one that had begun by then."""
+
+    def test_a_user_that_punches_is_stopped(self):
+        """Each of the punches made the engine of all users wait for 0.3 s."""
+        victim = self.client("gaps", self.folder, str(self.GAP_MS))
+        victim.wait_for("running", 60)
+        with self.speaker() as same_user:
+            pd = same_user.handle(CREATE_PD)
+            attacker = self.unprivileged("puncher", str(self.ROUNDS), str(self.MIB))
+            said = self.finish(attacker, 300)
+            (self.folder / "stop").touch()
+            gaps = self.finish(victim, 60)
+            lines = [*said.strip().splitlines(), *gaps.strip().splitlines()]
+            print("\n".join(f"# {line}" for line in lines))
+            count, longest = re.search(r"(\d+) gaps, .*longest ([\d.]+) ms", gaps).groups()
+            self.assertLessEqual(int(count), self.GAPS, gaps)
+            if int(count) == 0:
+                self.skipTest(f"no punch made the engine wait longer than {longest} ms")
+            self.assertIn("limits.punch_penalty", said)
+            self.daemon.wait_for(f"user {NOBODY}: client", 10)
+            self.daemon.wait_for("the process is disconnected", 10)
+            # The user is refused, with the connection that it had before, too. Others are not.
+            fd = memory(4096)
+            error, words, _ = same_user.register(pd, [fd])
+            self.assertEqual(error, errno.EACCES)
+            self.assertIn("limits.punch_penalty", words)
+            with Speaker(self.socket) as other:
+                self.assertEqual(other.register(other.handle(CREATE_PD), [fd])[0], 0)
+            os.close(fd)
+
+
 class Disks(Case):
     def file_on_disk(self):
         file = tempfile.TemporaryFile(dir=self.directory)
@@ -173,7 +210,7 @@ class Queues(Case):
         """With huge pages the daemon died: the client kept the freed page, and the next access found none."""
         one, first, _, wakes = self.opened()
         # The first piece, of ordinary pages, has no room for this queue. The next is of huge pages where there are any.
-        size, (fd,) = self.piece(one, CREATE_CQ, struct.pack("<II", 32768, 0))
+        size, (fd,) = self.piece(one, CREATE_CQ, speaker.cq(32768))
         huge = os.fstat(fd).st_blksize
         taken = []
         with open(os.memfd_create("taker", os.MFD_HUGETLB), "r+b", 0) as taker:
@@ -193,7 +230,7 @@ class Queues(Case):
             os.write(wake, b"1")
         # The first piece has room for one of them at most, and a new queue is cleared.
         for _ in range(3):
-            one.call(CREATE_CQ, struct.pack("<II", 16384, 0))
+            one.call(CREATE_CQ, speaker.cq(16384))
         if huge > 4096:
             self.daemon.wait_for("is disconnected: it removed the pages of its queues", 20)
         self.close(one, first, fd, *wakes)

@@ -3,6 +3,7 @@
 
 import collections
 import gzip
+import os
 import pathlib
 import re
 import shutil
@@ -11,8 +12,14 @@ import harness
 import verbs
 
 TESTS = pathlib.Path("/usr/share/doc/rdma-core/tests")
-# Linux rxe of kernel 6.1 passes this many.
-RXE_PASSES = 86
+# As many as pass without huge pages, which three more need; Linux rxe of kernel 6.1 passes 86. Without a namespace ten fewer:
+# they ask the kernel for an address.
+PASSES = 154
+OF_NAMESPACE = 10
+# Those with raw packets.
+OF_ROOT = 11
+# This test takes it that a device with raw packets has RSS too (ibv_create_wq()), and knows no way to be skipped.
+NEEDS_RSS = "ERROR: test_rss_traffic (tests.test_rss_traffic.RSSTrafficTest.test_rss_traffic)"
 
 
 def unpack(target):
@@ -32,19 +39,27 @@ class Pyverbs(verbs.Case):
             self.skipTest(f"{TESTS} is not there: package python3-pyverbs, installed without its documents")
         passed, skipped, output = run(self)
         failures = output.partition("=" * 70)[2]
-        self.assertEqual(re.findall(r"(?m)^(?:FAIL|ERROR): .*", output), [], failures)
-        self.assertGreater(passed, RXE_PASSES, output[-2000:])
+        root = os.geteuid() == 0
+        self.assertEqual(re.findall(r"(?m)^(?:FAIL|ERROR): .*", output), [NEEDS_RSS] if root else [], failures)
+        if root:
+            self.assertIn("Failed to create WQ. Errno: 95, Operation not supported", failures)
+        missing = (0 if harness.may_make_namespaces() else OF_NAMESPACE) + (0 if root else OF_ROOT)
+        self.assertGreaterEqual(passed, PASSES - missing, output[-2000:])
         self.assertGreater(sum(skipped.values()), 0, "the reasons of what was skipped are not understood")
 
 
 def run(case):
     """Passed, how many were skipped by reason, and all that was said."""
     folder = unpack(case.directory / "tests")
-    program = case.start([verbs.RUN, "/usr/bin/python3", folder / "run_tests.py", "-v"], env=case.env)
+    namespace = ["--netns"] if harness.may_make_namespaces() else []
+    # A warning would stand between a test's name and its result.
+    python = ["/usr/bin/python3", "-W", "ignore"]
+    program = case.start([verbs.RUN, *namespace, *python, folder / "run_tests.py", "-v"], env=case.env)
     program.wait(400)
     output = program.output
     skipped = collections.Counter(re.findall(r"\.\.\. skipped ['\"](.*)['\"]$", output, re.M))
-    return len(re.findall(r"\.\.\. ok$", output, re.M)), skipped, output
+    # A test that prints has its `ok` on a line of its own.
+    return len(re.findall(r"^(?:.*\.\.\. )?ok$", output, re.M)), skipped, output
 
 
 if __name__ == "__main__":

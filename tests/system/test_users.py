@@ -11,6 +11,7 @@ import time
 import harness
 import verbs
 from harness import BUILD, SLOW, eal
+import speaker
 from speaker import (CM_BIND, CM_CREATE_CHANNEL, CM_CREATE_ID, CREATE_AH, CREATE_CHANNEL, CREATE_CQ, CREATE_PD, CREATE_QP,
                      Speaker, memory, user)
 
@@ -64,7 +65,7 @@ class Objects(Case):
     def queue_pairs_of(self, uid):
         """A call that creates one more."""
         one = self.speaker(uid)
-        pd, cq = one.handle(CREATE_PD), one.handle(CREATE_CQ, struct.pack("<II", 16, 0))
+        pd, cq = one.handle(CREATE_PD), one.handle(CREATE_CQ, speaker.cq(16))
         return lambda: one.call(CREATE_QP, struct.pack("<IIIIBIIIIIBiBB", pd, cq, cq, 0, RC, 1, 1, 1, 1, 0, 0, -1, 0, 0))
 
     def test_queue_pairs(self):

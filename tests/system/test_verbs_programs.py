@@ -33,6 +33,29 @@ class Tools(verbs.Case):
         self.assertIn("uroced --demo", output)
 
 
+class Explain(verbs.Case):
+    def test_a_forgotten_gid_is_named(self):
+        """The commonest mistake: RoCE needs a GID index, which programs made for InfiniBand leave out."""
+        port = str(harness.free_port())
+        server = self.start([verbs.RUN, "--explain", "ibv_rc_pingpong", "-d", "uroce0", "-p", port], env=self.env)
+        verbs.wait_for_listener(server, int(port))
+        client = self.under("ibv_rc_pingpong", "-d", "uroce1", "-p", port, "127.0.0.1")
+        self.assertNotEqual(client.wait(30), 0)
+        self.assertNotEqual(server.wait(30), 0)
+        self.assertRegex(server.output, r"1 x  ibv_rc_pingpong: the address has no GID .* -g 0, for perftest -x 0")
+
+    def test_equal_refusals_are_counted(self):
+        script = ("echo 'p: 1 of 2 in use' >> $UROCE_EXPLAIN; echo 'p: 2 of 2 in use' >> $UROCE_EXPLAIN;"
+                  "echo 'p: other' >> $UROCE_EXPLAIN; exit 3")
+        program = self.start([verbs.RUN, "--explain", "sh", "-c", script], env=self.env)
+        self.assertEqual(program.wait(30), 3)
+        self.assertRegex(program.output, r"(?s)\n  2 x  p: 1 of 2 in use\n  1 x  p: other\n")
+
+    def test_none(self):
+        output = self.finish(self.start([verbs.RUN, "--explain", "ibv_devices"], env=self.env), 30)
+        self.assertIn("refused no call", output)
+
+
 class Pingpong(verbs.Case):
     def run_both(self, program):
         for events in ([], ["-e"]):
@@ -52,6 +75,13 @@ class Pingpong(verbs.Case):
 
     def test_srq(self):
         self.run_both("ibv_srq_pingpong")
+
+    def test_xrc(self):
+        for events in ([], ["-e"]):
+            with self.subTest(events=events):
+                server, client = self.pair(["ibv_xsrq_pingpong", "-g", "0", "-n", "100", *events])
+                for output in (server, client):
+                    self.assertIn("success", output)
 
     def test_rc_validates_its_bytes(self):
         self.pair(["ibv_rc_pingpong", "-g", "0", "-n", "50", "-c", "-s", "20000"])
@@ -94,6 +124,10 @@ class Perftest(verbs.Case):
 
     def test_unreliable_connection(self):
         self.run_all(("ib_write_bw", "ib_send_bw", "ib_write_lat", "ib_send_lat"), "-c", "UC")
+
+    def test_extended_reliable_connection(self):
+        self.run_all((*self.BANDWIDTH, *self.LATENCY, "ib_atomic_bw"), "-c", "XRC")
+        self.run_all(("ib_send_bw",), "-c", "XRC", "-q", "4", "-b")
 
     def test_datagrams(self):
         self.run_all(("ib_send_bw", "ib_send_lat"), "-c", "UD", "-s", "1024")

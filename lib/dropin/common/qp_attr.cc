@@ -3,10 +3,15 @@
 #include <cerrno>
 #include <cstring>
 
+#include "dropin/common/report.h"
+
 namespace uroce::dropin {
 
 int convert(const ibv_ah_attr& from, AddressVector& to) {
-  if (from.is_global == 0 || from.port_num > 1) return EINVAL;
+  if (from.is_global == 0) {
+    return refuse(EINVAL, "the address has no GID (is_global is 0); RoCE needs one: -g 0, for perftest -x 0");
+  }
+  if (from.port_num > 1) return refuse(EINVAL, "the address names a port other than 1; a device has one port");
   std::memcpy(to.dgid.bytes.data(), from.grh.dgid.raw, to.dgid.bytes.size());
   to.sgid_index = from.grh.sgid_index;
   to.traffic_class = from.grh.traffic_class;
@@ -37,7 +42,7 @@ ibv_qp_cap convert(const QpCap& from) {
 }
 
 int convert(const ibv_qp_attr& from, int mask, QpAttr& to) {
-  if ((mask & (IBV_QP_ALT_PATH | IBV_QP_RATE_LIMIT)) != 0) return EOPNOTSUPP;
+  if ((mask & IBV_QP_ALT_PATH) != 0) return refuse(EOPNOTSUPP, "ibv_modify_qp(): alternate paths are not offered");
   if ((mask & IBV_QP_AV) != 0) {
     if (const int error = convert(from.ah_attr, to.av); error != 0) return error;
   }
@@ -48,7 +53,8 @@ int convert(const ibv_qp_attr& from, int mask, QpAttr& to) {
   to.rq_psn = from.rq_psn;
   to.sq_psn = from.sq_psn;
   to.dest_qpn = from.dest_qp_num;
-  to.access = AccessFlags::from_bits(from.qp_access_flags);
+  // Regions are on demand, not queue pairs; programs pass one set of flags to both.
+  to.access = AccessFlags::from_bits(from.qp_access_flags & ~unsigned{IBV_ACCESS_ON_DEMAND});
   to.cap = convert(from.cap);
   to.pkey_index = from.pkey_index;
   to.en_sqd_async_notify = from.en_sqd_async_notify != 0;
@@ -59,6 +65,7 @@ int convert(const ibv_qp_attr& from, int mask, QpAttr& to) {
   to.timeout = from.timeout;
   to.retry_cnt = from.retry_cnt;
   to.rnr_retry = from.rnr_retry;
+  to.rate_limit = from.rate_limit;
   return 0;
 }
 
@@ -84,6 +91,7 @@ void convert(const QpAttr& from, ibv_qp_attr& to) {
   to.timeout = from.timeout;
   to.retry_cnt = from.retry_cnt;
   to.rnr_retry = from.rnr_retry;
+  to.rate_limit = from.rate_limit;
 }
 
 }  // namespace uroce::dropin

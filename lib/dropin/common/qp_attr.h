@@ -14,7 +14,7 @@ void convert(const AddressVector& from, ibv_ah_attr& to);
 QpCap convert(const ibv_qp_cap& from);
 ibv_qp_cap convert(const QpCap& from);
 
-/// 0, or an errno value: EINVAL (address), EOPNOTSUPP (alternate paths, rate limits).
+/// 0, or an errno value: EINVAL (address), EOPNOTSUPP (alternate paths).
 int convert(const ibv_qp_attr& from, int mask, QpAttr& to);
 void convert(const QpAttr& from, ibv_qp_attr& to);
 

@@ -1,4 +1,5 @@
-// Error reports of the libraries' calls: errno, and a text on stderr when UROCE_VERBOSE is set.
+// Error reports of the libraries' calls: errno, and a text for people. The text goes to stderr when UROCE_VERBOSE is
+// set, and to the file that UROCE_EXPLAIN names, which `uroce-run --explain` prints at the end.
 #pragma once
 
 #include <cerrno>
@@ -8,11 +9,17 @@
 
 namespace uroce::dropin {
 
-/// Sets errno, and prints the error where UROCE_VERBOSE is set. Returns the errno value.
+/// Sets errno, and writes the error's text. Returns the errno value.
 int report(const Error& error);
 /// report() for calls that return a pointer.
 inline std::nullptr_t report_null(const Error& error) {
   report(error);
+  return nullptr;
+}
+/// report() without an allocation: `text` is a literal.
+int refuse(int code, const char* text);
+inline std::nullptr_t refuse_null(int code, const char* text) {
+  refuse(code, text);
   return nullptr;
 }
 /// Sets errno. Returns it.

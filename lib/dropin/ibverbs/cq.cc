@@ -157,18 +157,19 @@ int req_notify_cq(ibv_cq* ibcq, int solicited_only) {
 
 int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
   if ((attr->attr_mask & ~uint32_t{IBV_CQ_ATTR_MODERATE}) != 0) return failed(EINVAL);
-  // Moderation may delay events up to a bound. Events are never delayed here, so any bound is met.
-  if ((attr->attr_mask & IBV_CQ_ATTR_MODERATE) != 0) of(cq)->moderation = attr->moderate;
-  return 0;
+  if ((attr->attr_mask & IBV_CQ_ATTR_MODERATE) == 0) return 0;
+  const auto moderated = of(cq)->api.moderate(attr->moderate.cq_count, attr->moderate.cq_period);
+  return moderated ? 0 : report(moderated.error());
 }
 
 VerbsCq* make_cq(ibv_context* context, int entries, void* cq_context, ibv_comp_channel* channel, int vector,
-                 bool locked) {
+                 bool locked, bool ignore_overrun) {
   if (entries < 1 || vector < 0 || vector >= context->num_comp_vectors) return failed_null(EINVAL);
   if (channel != nullptr && check_live(channel, EINVAL) != 0) return nullptr;
   const auto asked = static_cast<uint32_t>(entries);
   const uint32_t capacity = std::max(asked, std::min(kLeastCapacity, of(context)->info().max_cqe));
-  auto made = of(context)->api.create_cq(capacity, channel != nullptr ? &of(channel)->api : nullptr);
+  auto made = of(context)->api.create_cq(capacity, channel != nullptr ? &of(channel)->api : nullptr,
+                                         {.ignore_overrun = ignore_overrun});
   if (!made) return report_null(made.error());
   auto* cq = new VerbsCq(context, std::move(*made), locked);
   cq->taken.reserve(kBurst);

@@ -13,7 +13,7 @@ int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr);
 
 /// Creates a completion queue of either kind; null with errno. Without `locked` only one thread at a time may use it.
 VerbsCq* make_cq(ibv_context* context, int entries, void* cq_context, ibv_comp_channel* channel, int vector,
-                 bool locked);
+                 bool locked, bool ignore_overrun = false);
 /// The calls of struct ibv_cq_ex.
 void fill_poll_operations(ibv_cq_ex& cq);
 /// struct ibv_wc::wc_flags, without the API's own flags.

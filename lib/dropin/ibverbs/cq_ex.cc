@@ -86,8 +86,8 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   if ((attr->wc_flags & ~kServedWcFlags) != 0) return failed_null(EOPNOTSUPP);
   if ((attr->comp_mask & ~kKnownMask) != 0) return failed_null(EINVAL);
   const uint32_t flags = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? attr->flags : 0;
-  // IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN is refused: an overrun puts the queue in error.
-  if ((flags & ~uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0) return failed_null(EOPNOTSUPP);
+  constexpr uint32_t kServedFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+  if ((flags & ~kServedFlags) != 0) return failed_null(EOPNOTSUPP);
   if (attr->cqe > of(context)->info().max_cqe) return failed_null(EINVAL);
   bool locked = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) == 0;
   if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) {
@@ -95,7 +95,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
     locked = locked && of(attr->parent_domain)->shared_by_threads();
   }
   return make_cq(context, static_cast<int>(attr->cqe), attr->cq_context, attr->channel,
-                 static_cast<int>(attr->comp_vector), locked);
+                 static_cast<int>(attr->comp_vector), locked, (flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0);
 }
 
 }  // namespace uroce::dropin

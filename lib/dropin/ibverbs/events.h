@@ -29,4 +29,13 @@ void withdraw(ibv_context* context, Map SharedContext::* map, uint32_t id) {
   (shared.*map).erase(id);
 }
 
+/// The same, unless another object has taken the id: a program may open an XRC target that it has made.
+template <class Map, class T>
+void withdraw(ibv_context* context, Map SharedContext::* map, uint32_t id, const T* object) {
+  SharedContext& shared = *of(context)->shared;
+  const std::lock_guard lock(shared.mutex);
+  const auto found = (shared.*map).find(id);
+  if (found != (shared.*map).end() && found->second == object) (shared.*map).erase(found);
+}
+
 }  // namespace uroce::dropin

@@ -11,6 +11,7 @@ namespace {
 const char* kind_name(ObjectKind kind) {
   switch (kind) {
     case ObjectKind::pd: return "protection domain";
+    case ObjectKind::dm: return "device memory";
     case ObjectKind::mr: return "memory region";
     case ObjectKind::mw: return "memory window";
     case ObjectKind::channel: return "completion channel";
@@ -18,6 +19,8 @@ const char* kind_name(ObjectKind kind) {
     case ObjectKind::srq: return "shared receive queue";
     case ObjectKind::qp: return "queue pair";
     case ObjectKind::ah: return "address handle";
+    case ObjectKind::xrcd: return "XRC domain";
+    case ObjectKind::flow: return "receive rule";
   }
   return "object";
 }

@@ -11,7 +11,7 @@
 
 namespace uroce::dropin {
 
-enum class ObjectKind : uint8_t { pd, mr, mw, channel, cq, srq, qp, ah };
+enum class ObjectKind : uint8_t { pd, dm, mr, mw, channel, cq, srq, qp, ah, xrcd, flow };
 
 /// All of the process. Any thread.
 class LiveObjects {
@@ -50,13 +50,16 @@ class Live {
 };
 
 inline ObjectKind kind_of(const ibv_pd* /*type*/) { return ObjectKind::pd; }
+inline ObjectKind kind_of(const ibv_dm* /*type*/) { return ObjectKind::dm; }
 inline ObjectKind kind_of(const ibv_mr* /*type*/) { return ObjectKind::mr; }
 inline ObjectKind kind_of(const ibv_mw* /*type*/) { return ObjectKind::mw; }
 inline ObjectKind kind_of(const ibv_comp_channel* /*type*/) { return ObjectKind::channel; }
 inline ObjectKind kind_of(const ibv_cq* /*type*/) { return ObjectKind::cq; }
 inline ObjectKind kind_of(const ibv_srq* /*type*/) { return ObjectKind::srq; }
 inline ObjectKind kind_of(const ibv_qp* /*type*/) { return ObjectKind::qp; }
+inline ObjectKind kind_of(const ibv_xrcd* /*type*/) { return ObjectKind::xrcd; }
 inline ObjectKind kind_of(const ibv_ah* /*type*/) { return ObjectKind::ah; }
+inline ObjectKind kind_of(const ibv_flow* /*type*/) { return ObjectKind::flow; }
 
 /// Sets errno to `code` and says which object it is, where UROCE_VERBOSE is set. Returns `code`.
 int refuse_dead(ObjectKind kind, const void* object, int code);

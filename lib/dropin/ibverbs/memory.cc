@@ -1,16 +1,21 @@
 // Protection domains and memory regions (ibv_alloc_pd(3), ibv_reg_mr(3)).
 #include "dropin/ibverbs/memory.h"
 
+#include "dropin/ibverbs/device_memory.h"
 #include "dropin/ibverbs/events.h"
+#include "dropin/ibverbs/on_demand.h"
 #include "dropin/ibverbs/window.h"
 
 namespace uroce::dropin {
 
 namespace {
 
+// Of later headers than rdma-core 44's. Registering refuses persistence, and says why.
+constexpr unsigned kAccessFlushGlobal = 1u << 8;
+constexpr unsigned kAccessFlushPersistent = 1u << 9;
 constexpr unsigned kServedAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                                    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
-                                   IBV_ACCESS_HUGETLB;
+                                   IBV_ACCESS_HUGETLB | kAccessFlushGlobal | kAccessFlushPersistent;
 
 /// Drops flags that are hints and refuses those that promise something. `error` is 0 or an errno value.
 AccessFlags access_flags(unsigned access, int& error) {
@@ -34,8 +39,44 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t length, uint64_t 
   auto* mr = new VerbsMr(of(pd), std::move(*region));
   mr->addr = address;
   mr->length = length;
+  mr->base = iova;
   publish(pd->context, &SharedContext::mrs, mr->handle, mr);
   return mr;
+}
+
+/// Keys are resolved when work is posted, so peers cannot use an implicit region's.
+ibv_mr* register_implicit(ibv_pd* pd, unsigned access) {
+  constexpr unsigned kRemote =
+      IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
+  if ((access & kRemote) != 0)
+    return report_null({EOPNOTSUPP,
+                        "an implicit on-demand region is for local access alone; register the memory that "
+                        "peers or windows use by its addresses"});
+  ibv_mr* made = register_memory(pd, nullptr, 0, 0, access & ~unsigned{IBV_ACCESS_ON_DEMAND});
+  if (made == nullptr) return nullptr;
+  int error = 0;
+  auto* mr = static_cast<VerbsMr*>(made);
+  mr->length = SIZE_MAX;
+  mr->implicit = std::make_shared<ImplicitRegion>(
+      of(pd)->domain(), access_flags(access & ~unsigned{IBV_ACCESS_ON_DEMAND}, error).without(Access::zero_based));
+  of(pd->context)->shared->has_implicit = true;
+  return mr;
+}
+
+ibv_mr* register_on_demand(ibv_pd* pd, void* address, std::size_t length, uint64_t iova, unsigned access) {
+  ibv_mr* made = is_implicit(address, length, access)
+                     ? register_implicit(pd, access)
+                     : register_memory(pd, address, length, iova, access & ~unsigned{IBV_ACCESS_ON_DEMAND});
+  if (made == nullptr) return nullptr;
+  auto* mr = static_cast<VerbsMr*>(made);
+  mr->access = access;
+  publish(pd->context, &SharedContext::on_demand, mr->lkey, mr);
+  return mr;
+}
+
+ibv_mr* register_either(ibv_pd* pd, void* address, std::size_t length, uint64_t iova, unsigned access) {
+  const bool on_demand = (access & IBV_ACCESS_ON_DEMAND) != 0;
+  return (on_demand ? register_on_demand : register_memory)(pd, address, length, iova, access);
 }
 
 /// 0, or the errno value for wrong arguments of ibv_rereg_mr().
@@ -48,6 +89,32 @@ int check_rereg(int flags, const ibv_pd* pd, const void* address, std::size_t le
 }
 
 }  // namespace
+
+ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* dm, uint64_t offset, std::size_t length, unsigned access) {
+  int error = 0;
+  const AccessFlags flags = access_flags(access, error);
+  if (error != 0) return failed_null(error);
+  // Device memory has no address, so the kernel insists on the flag.
+  if (!flags.has(Access::zero_based)) return failed_null(EINVAL);
+  if (check_live(pd, EINVAL) != 0 || check_live(dm, EINVAL) != 0) return nullptr;
+  auto region = of(pd)->domain().register_device_memory(of(dm)->memory(), offset, length, flags);
+  if (!region) return report_null(region.error());
+  auto* mr = new VerbsMr(of(pd), std::move(*region));
+  mr->of_dm.emplace(&of(dm)->users);
+  mr->length = length;
+  publish(pd->context, &SharedContext::mrs, mr->handle, mr);
+  return mr;
+}
+
+ibv_mr* alloc_null_mr(ibv_pd* pd) {
+  if (check_live(pd, EINVAL) != 0) return nullptr;
+  auto region = of(pd)->domain().create_null_region();
+  if (!region) return report_null(region.error());
+  auto* mr = new VerbsMr(of(pd), std::move(*region));
+  mr->length = SIZE_MAX;
+  publish(pd->context, &SharedContext::mrs, mr->handle, mr);
+  return mr;
+}
 
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) {
   if (attr->comp_mask != 0) return failed_null(EINVAL);
@@ -104,16 +171,16 @@ void ibv_unimport_pd(ibv_pd* pd) { delete of(pd); }
 
 #undef ibv_reg_mr
 ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) {
-  return register_memory(pd, address, length, reinterpret_cast<uint64_t>(address), static_cast<unsigned>(access));
+  return register_either(pd, address, length, reinterpret_cast<uint64_t>(address), static_cast<unsigned>(access));
 }
 
 #undef ibv_reg_mr_iova
 ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, uint64_t iova, int access) {
-  return register_memory(pd, address, length, iova, static_cast<unsigned>(access));
+  return register_either(pd, address, length, iova, static_cast<unsigned>(access));
 }
 
 ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, uint64_t iova, unsigned access) {
-  return register_memory(pd, address, length, iova, access);
+  return register_either(pd, address, length, iova, access);
 }
 
 ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* /*pd*/, uint64_t /*offset*/, std::size_t /*length*/, uint64_t /*iova*/, int /*fd*/,
@@ -129,6 +196,7 @@ int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t l
   // From here on the device refuses, as the kernel's would: ibv_rereg_mr(3) has another result for that.
   int error = check_live(mr, EINVAL);
   if (error == 0 && (flags & IBV_REREG_MR_CHANGE_PD) != 0) error = check_live(pd, EINVAL);
+  if (error == 0 && static_cast<VerbsMr*>(mr)->implicit != nullptr) error = failed(EOPNOTSUPP);
   if (error != 0) return IBV_REREG_MR_ERR_CMD;
   const AccessFlags wanted = access_flags(static_cast<unsigned>(access), error);
   if (error != 0) {
@@ -147,6 +215,7 @@ int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t l
   if (moved) {
     mr->addr = address;
     mr->length = length;
+    region->base = wanted.has(Access::zero_based) ? 0 : reinterpret_cast<uint64_t>(address);
   }
   if (given) {
     mr->pd = pd;
@@ -161,6 +230,8 @@ int ibv_dereg_mr(ibv_mr* mr) {
   if (const int error = check_live(mr, ENOENT); error != 0) return error;
   if (const int error = check_unbound(*static_cast<VerbsMr*>(mr)); error != 0) return error;
   withdraw(mr->context, &SharedContext::mrs, mr->handle);
+  if ((static_cast<VerbsMr*>(mr)->access & IBV_ACCESS_ON_DEMAND) != 0)
+    withdraw(mr->context, &SharedContext::on_demand, mr->lkey);
   delete static_cast<VerbsMr*>(mr);
   return 0;
 }
@@ -176,7 +247,5 @@ ibv_mr* ibv_import_mr(ibv_pd* pd, uint32_t handle) {
 }
 
 void ibv_unimport_mr(ibv_mr* mr) { delete mr; }
-ibv_dm* ibv_import_dm(ibv_context* /*context*/, uint32_t /*handle*/) { return failed_null(EOPNOTSUPP); }
-void ibv_unimport_dm(ibv_dm* /*dm*/) {}
 
 }  // extern "C"

@@ -41,6 +41,8 @@ struct VerbsCq;
 struct VerbsQp;
 struct VerbsSrq;
 
+class ImplicitRegion;
+struct VerbsDm;
 struct VerbsMr;
 struct VerbsPd;
 
@@ -51,14 +53,17 @@ struct SharedContext {
   Context api;
   WallClock wall_clock;
   std::atomic<uint32_t> next_handle{1};
-  std::atomic<bool> has_windows{false};  ///< a memory window was created at some time
+  std::atomic<bool> has_windows{false};   ///< a memory window was created at some time
+  std::atomic<bool> has_implicit{false};  ///< likewise an implicit region (on_demand.h)
 
   std::mutex mutex;  ///< guards the maps, and each object's count of delivered events
   std::unordered_map<uint32_t, VerbsCq*> cqs;
   std::unordered_map<uint32_t, VerbsQp*> qps;
   std::unordered_map<uint32_t, VerbsSrq*> srqs;
-  std::unordered_map<uint32_t, VerbsPd*> pds;  ///< by handle, as the map below
+  std::unordered_map<uint32_t, VerbsPd*> pds;  ///< by handle, as the maps below
   std::unordered_map<uint32_t, VerbsMr*> mrs;
+  std::unordered_map<uint32_t, VerbsDm*> dms;
+  std::unordered_map<uint32_t, VerbsMr*> on_demand;  ///< by lkey
 };
 
 /// One ibv_open_device() or ibv_import_device(). Lives until it is closed and the last of its objects is gone.
@@ -184,6 +189,10 @@ struct VerbsMr : ibv_mr {
   ContextRef ref;
   MemoryRegion api;
   std::optional<UseOf> of_pd;
+  std::optional<UseOf> of_dm;                ///< a region of device memory
+  unsigned access = 0;                       ///< as asked for; with IBV_ACCESS_ON_DEMAND in SharedContext::on_demand
+  uint64_t base = 0;                         ///< first address in work requests
+  std::shared_ptr<ImplicitRegion> implicit;  ///< an implicit region
   Live live;
 };
 
@@ -221,24 +230,50 @@ struct VerbsCq : ibv_cq_ex {
   Users users;
   uint32_t completions_delivered = 0;
   uint32_t events_delivered = 0;
-  ibv_moderate_cq moderation{};
   Live live;
 };
 
 inline VerbsCq* of(ibv_cq_ex* cq) { return static_cast<VerbsCq*>(cq); }
 inline VerbsCq* of(ibv_cq* cq) { return of(reinterpret_cast<ibv_cq_ex*>(cq)); }
 
+struct VerbsXrcd : ibv_xrcd {
+  VerbsXrcd(ibv_context* owner, XrcDomain made) : ibv_xrcd{}, ref(owner), api(std::move(made)) {
+    context = owner;
+    live.begin(ObjectKind::xrcd, this, 0);
+  }
+  ContextRef ref;
+  XrcDomain api;
+  Users users;
+  Live live;
+};
+
+inline VerbsXrcd* of(ibv_xrcd* xrcd) { return static_cast<VerbsXrcd*>(xrcd); }
+
+/// The users of `object`; null where there is no object.
+template <class T>
+const Users* users_of(const T* object) {
+  return object != nullptr ? &object->users : nullptr;
+}
+
 struct VerbsSrq : ibv_srq {
-  VerbsSrq(VerbsPd* domain, SharedReceiveQueue made)
+  /// The parts of a queue. Only an XRC queue has a domain of its own and a completion queue.
+  struct Parts {
+    VerbsPd* pd = nullptr;
+    VerbsXrcd* xrcd = nullptr;
+    VerbsCq* cq = nullptr;
+  };
+  VerbsSrq(const Parts& parts, SharedReceiveQueue made)
       : ibv_srq{},
-        ref(domain->context),
+        ref(parts.pd->context),
         api(std::move(made)),
-        lock(domain->shared_by_threads()),
-        of_pd(&domain->users) {}
+        lock(parts.pd->shared_by_threads()),
+        of_pd(&parts.pd->users),
+        of_xrcd(users_of(parts.xrcd)),
+        of_cq(users_of(parts.cq)) {}
   ContextRef ref;
   SharedReceiveQueue api;
   Spinlock lock;
-  UseOf of_pd;
+  UseOf of_pd, of_xrcd, of_cq;
   Users users;
   uint32_t events_delivered = 0;
   ibv_srq_attr attr{};
@@ -247,22 +282,43 @@ struct VerbsSrq : ibv_srq {
 
 inline VerbsSrq* of(ibv_srq* srq) { return static_cast<VerbsSrq*>(srq); }
 
-struct VerbsQp : ibv_qp_ex {
+/// ibv_qp_ex of later headers than rdma-core 44's. A program that was built with them may call ibv_wr_flush().
+struct LaterQpEx : ibv_qp_ex {
+  static constexpr uint64_t kWithFlush = 1u << 11;  ///< IBV_QP_EX_WITH_FLUSH
+  void (*wr_flush)(ibv_qp_ex* qp, uint32_t rkey, uint64_t address, std::size_t length, uint8_t type, uint8_t level);
+};
+static_assert(sizeof(LaterQpEx) == sizeof(ibv_qp_ex) + sizeof(void*));
+
+struct VerbsQp : LaterQpEx {
   VerbsQp(VerbsPd* domain, QueuePair made, VerbsCq* send, VerbsCq* recv, VerbsSrq* shared)
-      : ibv_qp_ex{},
+      : LaterQpEx{},
         ref(domain->context),
         api(std::move(made)),
         send_lock(domain->shared_by_threads()),
         recv_lock(domain->shared_by_threads()),
         of_pd(&domain->users),
         of_send(&send->users),
-        of_recv(&recv->users),
-        of_srq(shared != nullptr ? &shared->users : nullptr) {}
+        of_recv(users_of(recv)),
+        of_srq(users_of(shared)),
+        of_xrcd(nullptr) {}
+  /// An XRC target, which has nothing but its XRC domain.
+  VerbsQp(VerbsXrcd& domain, QueuePair made)
+      : LaterQpEx{},
+        ref(domain.context),
+        api(std::move(made)),
+        send_lock(true),
+        recv_lock(true),
+        of_pd(nullptr),
+        of_send(nullptr),
+        of_recv(nullptr),
+        of_srq(nullptr),
+        of_xrcd(&domain.users) {}
   ContextRef ref;
   QueuePair api;
   Spinlock send_lock;
   Spinlock recv_lock;
-  UseOf of_pd, of_send, of_recv, of_srq;
+  UseOf of_pd, of_send, of_recv, of_srq, of_xrcd;
+  Users flows;
   bool signal_all = false;
   bool extended = false;  ///< made with send_ops_flags: ibv_wr_*() may be used
   struct Bind {

@@ -1,13 +1,16 @@
-// The function tables behind the inline functions of verbs.h. The header returns EOPNOTSUPP for a null entry; entries
-// that it does not check point to a function that returns EOPNOTSUPP.
+// The function tables behind the inline functions of verbs.h. The header returns EOPNOTSUPP for a null entry.
 #include "dropin/ibverbs/cq.h"
+#include "dropin/ibverbs/device_memory.h"
+#include "dropin/ibverbs/flow.h"
 #include "dropin/ibverbs/memory.h"
 #include "dropin/ibverbs/objects.h"
+#include "dropin/ibverbs/on_demand.h"
 #include "dropin/ibverbs/post.h"
 #include "dropin/ibverbs/qp.h"
 #include "dropin/ibverbs/query.h"
 #include "dropin/ibverbs/srq.h"
 #include "dropin/ibverbs/window.h"
+#include "dropin/ibverbs/xrc.h"
 
 #undef ibv_query_port
 
@@ -15,13 +18,13 @@ namespace uroce::dropin {
 
 namespace {
 
-template <class... Arguments>
-int not_offered(Arguments... /*unused*/) {
-  return failed(EOPNOTSUPP);
+ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) {
+  const bool xrc = (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 && attr->srq_type == IBV_SRQT_XRC;
+  return xrc ? create_xrc_srq(*attr) : create_basic_srq(context, attr);
 }
-template <class T, class... Arguments>
-T* nothing_offered(Arguments... /*unused*/) {
-  return failed_null(EOPNOTSUPP);
+
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
+  return attr->qp_type == IBV_QPT_XRC_RECV ? create_xrc_target(*attr) : create_posting_qp(context, attr);
 }
 
 }  // namespace
@@ -40,18 +43,27 @@ void fill_operations(VerbsContext& context) {
   ops.post_recv = post_recv;
 
   context.query_port = query_port;
+  context.alloc_dm = alloc_dm;
+  context.free_dm = free_dm;
+  context.reg_dm_mr = reg_dm_mr;
+  context.alloc_null_mr = alloc_null_mr;
+  context.advise_mr = advise_mr;
   context.query_device_ex = query_device_ex;
   context.query_rt_values = query_rt_values;
   context.create_cq_ex = create_cq_ex;
   context.modify_cq = modify_cq;
   context.create_qp_ex = create_qp_ex;
+  context.modify_qp_rate_limit = modify_qp_rate_limit;
   context.create_srq_ex = create_srq_ex;
   context.get_srq_num = get_srq_num;
+  context.ibv_create_flow = create_flow;
+  context.ibv_destroy_flow = destroy_flow;
   context.alloc_td = alloc_td;
   context.dealloc_td = dealloc_td;
   context.alloc_parent_domain = alloc_parent_domain;
-  context.open_xrcd = nothing_offered<ibv_xrcd>;
-  context.close_xrcd = not_offered;
+  context.open_xrcd = open_xrcd;
+  context.close_xrcd = close_xrcd;
+  context.open_qp = open_qp;
 }
 
 }  // namespace uroce::dropin

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "dropin/ibverbs/on_demand.h"
 #include "dropin/ibverbs/window.h"
 
 namespace uroce::dropin {
@@ -29,6 +30,7 @@ int convert(ibv_qp_type type, const ibv_send_wr& from, SendRequest& to) {
     to.remote_qpn = from.wr.ud.remote_qpn & kQpnMask;
     to.remote_qkey = from.wr.ud.remote_qkey;
   }
+  if (type == IBV_QPT_XRC_SEND) to.remote_srqn = from.qp_type.xrc.remote_srqn;
   switch (from.opcode) {
     case IBV_WR_SEND_WITH_IMM:
     case IBV_WR_RDMA_WRITE_WITH_IMM: to.imm_or_key = be32toh(from.imm_data); break;
@@ -79,10 +81,38 @@ int post_burst(VerbsQp& qp, ibv_send_wr*& wr) {
   return error != 0 ? error : refused;
 }
 
+/// Posts one request whose keys may be of implicit regions.
+int post_resolved(VerbsQp& qp, const ibv_send_wr& wr) {
+  SendRequest request;
+  ResolvedSges resolved;
+  int error = convert(qp.qp_base.qp_type, wr, request);
+  if (error == 0 && (wr.send_flags & IBV_SEND_INLINE) == 0) {
+    error = resolved.resolve(*qp.ref->shared, request.sges);
+    request.sges = resolved.get();
+  }
+  if (error != 0) return error;
+  const std::lock_guard guard(qp.send_lock);
+  error = qp.api.post_send(request);
+  if (error == 0) note_posted(wr);
+  return error;
+}
+
+int post_resolved(VerbsQp& qp, ibv_send_wr* wr, ibv_send_wr** bad) {
+  for (; wr != nullptr; wr = wr->next) {
+    const int error = post_resolved(qp, *wr);
+    if (error == 0) continue;
+    *bad = wr;
+    return error;
+  }
+  return 0;
+}
+
 }  // namespace
 
 int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad) {
   VerbsQp& qp = *of(ibqp);
+  if (may_have_implicit(*qp.ref->shared)) [[unlikely]]
+    return post_resolved(qp, wr, bad);
   const std::lock_guard guard(qp.send_lock);
   int error = 0;
   if (wr != nullptr && wr->next == nullptr) {
@@ -98,7 +128,9 @@ int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad) {
 }
 
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
-  return post_receives(of(qp)->api, of(qp)->recv_lock, wr, bad);
+  return may_have_implicit(*of(qp)->ref->shared)
+             ? post_resolved_receives(of(qp)->api, of(qp)->recv_lock, *of(qp)->ref->shared, wr, bad)
+             : post_receives(of(qp)->api, of(qp)->recv_lock, wr, bad);
 }
 
 }  // namespace uroce::dropin

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "dropin/ibverbs/objects.h"
+#include "dropin/ibverbs/on_demand.h"
 
 namespace uroce::dropin {
 
@@ -29,6 +30,25 @@ int post_receives(Queue& queue, Spinlock& lock, ibv_recv_wr* wr, ibv_recv_wr** b
     const int error = wr->num_sge < 0
                           ? EINVAL
                           : queue.post_recv({wr->wr_id, as_sges(wr->sg_list, static_cast<std::size_t>(wr->num_sge))});
+    if (error != 0) {
+      *bad = wr;
+      return error;
+    }
+  }
+  return 0;
+}
+
+/// The same, with keys that may be of implicit regions.
+template <class Queue>
+int post_resolved_receives(Queue& queue, Spinlock& lock, SharedContext& shared, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  for (; wr != nullptr; wr = wr->next) {
+    ResolvedSges resolved;
+    int error = wr->num_sge < 0 ? EINVAL
+                                : resolved.resolve(shared, as_sges(wr->sg_list, static_cast<std::size_t>(wr->num_sge)));
+    if (error == 0) {
+      const std::lock_guard guard(lock);
+      error = queue.post_recv({wr->wr_id, resolved.get()});
+    }
     if (error != 0) {
       *bad = wr;
       return error;

@@ -13,52 +13,77 @@ namespace uroce::dropin {
 
 namespace {
 
+/// The part that all queue pairs have.
+VerbsQp* publish_qp(VerbsQp* qp, ibv_context* context, ibv_qp_type type, void* of_program) {
+  ibv_qp& base = qp->qp_base;
+  base.context = context;
+  base.qp_context = of_program;
+  base.qp_num = qp->api.qpn();
+  base.handle = base.qp_num;
+  base.state = IBV_QPS_RESET;
+  base.qp_type = type;
+  pthread_mutex_init(&base.mutex, nullptr);
+  pthread_cond_init(&base.cond, nullptr);
+  fill_wr_operations(*qp);
+  qp->live.begin(ObjectKind::qp, qp, base.handle);
+  publish(context, &SharedContext::qps, base.qp_num, qp);
+  return qp;
+}
+
+/// Linux ignores attributes of the other half of an extended connection; perftest gives both halves the same.
+int mask_of(ibv_qp_type type, int mask) {
+  switch (type) {
+    case IBV_QPT_XRC_SEND: return mask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    case IBV_QPT_XRC_RECV: return mask & ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
+    default: return mask;
+  }
+}
+
 /// Common to both create calls. `attr` is the part that their structures share; it returns the sizes in force.
 VerbsQp* make_qp(ibv_pd* pd, ibv_qp_init_attr& attr) {
   if (!is_served(attr.qp_type)) return failed_null(EOPNOTSUPP);
-  if (attr.send_cq == nullptr || attr.recv_cq == nullptr) return failed_null(EINVAL);
-  if (check_live(pd, EINVAL) != 0 || check_live(attr.send_cq, EINVAL) != 0 || check_live(attr.recv_cq, EINVAL) != 0 ||
+  // A target is made by ibv_create_qp_ex() alone. An initiator receives nothing.
+  const bool initiator = attr.qp_type == IBV_QPT_XRC_SEND;
+  if (attr.qp_type == IBV_QPT_XRC_RECV) return failed_null(EINVAL);
+  if (attr.send_cq == nullptr || (attr.recv_cq == nullptr && !initiator)) return failed_null(EINVAL);
+  if (check_live(pd, EINVAL) != 0 || check_live(attr.send_cq, EINVAL) != 0 ||
+      (attr.recv_cq != nullptr && check_live(attr.recv_cq, EINVAL) != 0) ||
       (attr.srq != nullptr && check_live(attr.srq, EINVAL) != 0)) {
     return nullptr;
   }
   VerbsCq* send = of(attr.send_cq);
-  VerbsCq* recv = of(attr.recv_cq);
+  VerbsCq* recv = attr.recv_cq != nullptr ? of(attr.recv_cq) : nullptr;
   VerbsSrq* srq = attr.srq != nullptr ? of(attr.srq) : nullptr;
   QpInit init;
   init.type = static_cast<QpType>(attr.qp_type);
   init.cap = convert(attr.cap);
   init.signal_all = attr.sq_sig_all != 0;
   auto made = of(pd->context)
-                  ->api.create_qp(of(pd)->domain(), send->api, recv->api, init, srq != nullptr ? &srq->api : nullptr);
+                  ->api.create_qp(of(pd)->domain(), send->api, (recv != nullptr ? recv : send)->api, init,
+                                  srq != nullptr ? &srq->api : nullptr);
   if (!made) return report_null(made.error());
 
   auto* qp = new VerbsQp(of(pd), std::move(*made), send, recv, srq);
   ibv_qp& base = qp->qp_base;
-  base.context = pd->context;
-  base.qp_context = attr.qp_context;
   base.pd = pd;
   base.send_cq = attr.send_cq;
   base.recv_cq = attr.recv_cq;
   base.srq = attr.srq;
-  base.qp_num = qp->api.qpn();
-  base.handle = base.qp_num;
-  base.state = IBV_QPS_RESET;
-  base.qp_type = attr.qp_type;
-  pthread_mutex_init(&base.mutex, nullptr);
-  pthread_cond_init(&base.cond, nullptr);
   qp->signal_all = init.signal_all;
   attr.cap = convert(qp->api.cap());
-  if (srq != nullptr) attr.cap.max_recv_wr = attr.cap.max_recv_sge = 0;
+  if (srq != nullptr || initiator) attr.cap.max_recv_wr = attr.cap.max_recv_sge = 0;
   qp->list.set_limits(attr.cap.max_send_sge, attr.cap.max_inline_data);
-  fill_wr_operations(*qp);
-  qp->live.begin(ObjectKind::qp, qp, base.handle);
-  publish(pd->context, &SharedContext::qps, base.qp_num, qp);
-  return qp;
+  return publish_qp(qp, pd->context, attr.qp_type, attr.qp_context);
 }
 
 }  // namespace
 
-ibv_qp* create_qp_ex(ibv_context* /*context*/, ibv_qp_init_attr_ex* attr) {
+VerbsQp* publish_target(QueuePair made, VerbsXrcd& domain, void* of_program) {
+  auto* qp = new VerbsQp(domain, std::move(made));
+  return publish_qp(qp, domain.context, IBV_QPT_XRC_RECV, of_program);
+}
+
+ibv_qp* create_posting_qp(ibv_context* /*context*/, ibv_qp_init_attr_ex* attr) {
   constexpr uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   if ((attr->comp_mask & ~kKnown) != 0) return failed_null(EOPNOTSUPP);
   if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attr->pd == nullptr) return failed_null(EINVAL);
@@ -71,11 +96,20 @@ ibv_qp* create_qp_ex(ibv_context* /*context*/, ibv_qp_init_attr_ex* attr) {
   return &qp->qp_base;
 }
 
+int modify_qp_rate_limit(ibv_qp* qp, ibv_qp_rate_limit_attr* attr) {
+  if (const int error = check_live(qp, EINVAL); error != 0) return error;
+  if (attr->comp_mask != 0) return failed(EINVAL);
+  // Bursts are as short as the engine's polls allow; packets' sizes are known.
+  if (attr->max_burst_sz != 0 || qp->qp_type != IBV_QPT_RC) return failed(EOPNOTSUPP);
+  const auto changed = of(qp)->api.modify({.rate_limit = attr->rate_limit}, QpAttrBit::rate_limit);
+  return changed ? 0 : report(changed.error());
+}
+
 void set_state(ibv_qp& qp, ibv_qp_state state) {
   qp.state = state;
   if (state != IBV_QPS_RESET) return;
-  forget(qp.send_cq, qp.qp_num);
-  if (qp.recv_cq != qp.send_cq) forget(qp.recv_cq, qp.qp_num);
+  if (qp.send_cq != nullptr) forget(qp.send_cq, qp.qp_num);
+  if (qp.recv_cq != nullptr && qp.recv_cq != qp.send_cq) forget(qp.recv_cq, qp.qp_num);
 }
 
 }  // namespace uroce::dropin
@@ -94,6 +128,7 @@ ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) { return of(qp)->extended ? of(qp) : null
 
 int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
   if (const int error = check_live(qp, EINVAL); error != 0) return error;
+  mask = mask_of(qp->qp_type, mask);
   QpAttr wanted;
   if (const int error = convert(*attr, mask, wanted); error != 0) return failed(error);
   const auto changed = of(qp)->api.modify(wanted, QpAttrMask::from_bits(static_cast<uint32_t>(mask)));
@@ -122,7 +157,8 @@ int ibv_query_qp_data_in_order(ibv_qp* /*qp*/, ibv_wr_opcode /*op*/, uint32_t /*
 int ibv_destroy_qp(ibv_qp* ibqp) {
   if (const int error = check_live(ibqp, ENOENT); error != 0) return error;
   VerbsQp* qp = of(ibqp);
-  withdraw(ibqp->context, &SharedContext::qps, qp->api.qpn());
+  if (qp->flows.any()) return failed(EBUSY);
+  withdraw(ibqp->context, &SharedContext::qps, qp->api.qpn(), qp);
   wait_for_acks(ibqp->mutex, ibqp->cond, ibqp->events_completed, qp->events_delivered);
   pthread_cond_destroy(&ibqp->cond);
   pthread_mutex_destroy(&ibqp->mutex);

@@ -5,7 +5,12 @@
 
 namespace uroce::dropin {
 
-ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr);
+/// Of ibv_create_qp_ex(), for all but XRC targets.
+ibv_qp* create_posting_qp(ibv_context* context, ibv_qp_init_attr_ex* attr);
+int modify_qp_rate_limit(ibv_qp* qp, ibv_qp_rate_limit_attr* attr);
+
+/// The application's object for an XRC target.
+VerbsQp* publish_target(QueuePair made, VerbsXrcd& domain, void* of_program);
 
 /// Updates `qp` after a change of state, as ibv_modify_qp() does; a reset also drops its completions.
 void set_state(ibv_qp& qp, ibv_qp_state state);

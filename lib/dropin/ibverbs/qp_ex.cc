@@ -1,10 +1,12 @@
 #include "dropin/ibverbs/qp_ex.h"
 
+#include <cstring>
 #include <utility>
 
 #include <endian.h>
 
 #include "base/wr_opcodes.h"
+#include "dropin/ibverbs/on_demand.h"
 #include "dropin/ibverbs/post.h"
 #include "dropin/ibverbs/served_types.h"
 #include "dropin/ibverbs/window.h"
@@ -67,10 +69,26 @@ void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info
   if (of(qp)->list.error() == 0) of(qp)->binds.push_back({mw, request.bind.rkey});
 }
 void send_tso(ibv_qp_ex* qp, void* /*header*/, uint16_t /*size*/, uint16_t /*mss*/) { of(qp)->list.fail(EOPNOTSUPP); }
-void atomic_write(ibv_qp_ex* qp, uint32_t /*rkey*/, uint64_t /*address*/, const void* /*value*/) {
-  of(qp)->list.fail(EOPNOTSUPP);
+void atomic_write(ibv_qp_ex* qp, uint32_t rkey, uint64_t address, const void* value) {
+  SendRequest request = begin(qp, WrOpcode::atomic_write);
+  request.rkey = rkey;
+  request.remote_addr = address;
+  std::memcpy(&request.swap, value, sizeof(request.swap));
+  of(qp)->list.add(request);
 }
-void set_xrc_srqn(ibv_qp_ex* qp, uint32_t /*srqn*/) { of(qp)->list.fail(EOPNOTSUPP); }
+void flush(ibv_qp_ex* qp, uint32_t rkey, uint64_t address, std::size_t length, uint8_t type, uint8_t level) {
+  if (length > kMaxMessage) return of(qp)->list.fail(EINVAL);
+  SendRequest request = begin(qp, WrOpcode::flush);
+  request.rkey = rkey;
+  request.remote_addr = address;
+  request.flush = {static_cast<uint32_t>(length), PlacementFlags::from_bits(type), static_cast<FlushScope>(level)};
+  of(qp)->list.add(request);
+}
+void set_xrc_srqn(ibv_qp_ex* qp, uint32_t srqn) {
+  SendRequest* request = of(qp)->list.current();
+  if (request == nullptr) return of(qp)->list.fail(EINVAL);
+  request->remote_srqn = srqn;
+}
 
 void set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, uint32_t qpn, uint32_t qkey) {
   SendRequest* request = of(qp)->list.current();
@@ -104,6 +122,7 @@ void wr_start(ibv_qp_ex* qp) {
 int wr_complete(ibv_qp_ex* ibqp) {
   VerbsQp& qp = *of(ibqp);
   int error = qp.list.error();
+  if (error == 0 && may_have_implicit(*qp.ref->shared)) error = resolve_implicit(*qp.ref->shared, qp.list.sges());
   if (error == 0) qp.api.post_send(qp.list.requests(), &error);
   if (error == 0) {
     for (const auto& [mw, rkey] : qp.binds) mw->rkey = rkey;
@@ -127,6 +146,8 @@ uint64_t served_send_operations(ibv_qp_type type) {
       {WrOpcode::local_invalidate, IBV_QP_EX_WITH_LOCAL_INV},
       {WrOpcode::bind_mw, IBV_QP_EX_WITH_BIND_MW},
       {WrOpcode::send_with_invalidate, IBV_QP_EX_WITH_SEND_WITH_INV},
+      {WrOpcode::atomic_write, IBV_QP_EX_WITH_ATOMIC_WRITE},
+      {WrOpcode::flush, LaterQpEx::kWithFlush},
   };
   uint64_t served = 0;
   if (!is_served(type)) return served;
@@ -158,6 +179,7 @@ void fill_wr_operations(VerbsQp& qp) {
   qp.wr_complete = wr_complete;
   qp.wr_abort = wr_abort;
   qp.wr_atomic_write = atomic_write;
+  qp.wr_flush = flush;
 }
 
 }  // namespace uroce::dropin

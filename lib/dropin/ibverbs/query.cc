@@ -19,6 +19,10 @@ constexpr uint8_t kSpeed25G = 32;
 constexpr uint8_t kPhysPolling = 2;
 constexpr uint8_t kPhysLinkUp = 5;
 constexpr uint32_t kGrhRequired = 1;
+/// IB_UVERBS_DEVICE_FLUSH_GLOBAL and IB_UVERBS_DEVICE_ATOMIC_WRITE of the kernel, which rdma-core 44's headers do not
+/// name.
+constexpr uint64_t kFlushGlobal = uint64_t{1} << 38;
+constexpr uint64_t kAtomicWrite = uint64_t{1} << 40;
 
 int to_int(uint64_t value) {
   return static_cast<int>(std::min<uint64_t>(value, static_cast<uint64_t>(std::numeric_limits<int>::max())));
@@ -49,6 +53,7 @@ void fill_limits(const DeviceInfo& info, ibv_device_attr& out) {
   out.max_mcast_grp = to_int(info.max_multicast_attach);
   out.max_mcast_qp_attach = out.max_mcast_grp;
   out.max_total_mcast_qp_attach = out.max_mcast_grp;
+  out.max_raw_ethy_qp = info.max_flow != 0 ? out.max_qp : 0;
 }
 
 ibv_device_attr attributes(const VerbsContext& context) {
@@ -64,7 +69,7 @@ ibv_device_attr attributes(const VerbsContext& context) {
   out.hw_ver = 1;
   out.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_PORT_ACTIVE_EVENT |
                          IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_MEM_MGT_EXTENSIONS |
-                         IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_SRQ_RESIZE;
+                         IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC;
   out.atomic_cap = IBV_ATOMIC_HCA;
   out.max_pkeys = 1;
   out.local_ca_ack_delay = 15;
@@ -129,9 +134,20 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   attr.orig_attr = attributes(*of(context));
   attr.completion_timestamp_mask = std::numeric_limits<uint64_t>::max();
   attr.hca_core_clock = kClockKhz;
-  attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags;
+  attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags | kFlushGlobal | kAtomicWrite;
   attr.cq_mod_caps = {std::numeric_limits<uint16_t>::max(), std::numeric_limits<uint16_t>::max()};
   attr.phys_port_cnt_ex = 1;
+  constexpr uint32_t kMessages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+  attr.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+  attr.odp_caps.per_transport_caps = {
+      .rc_odp_caps = kMessages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC,
+      .uc_odp_caps = kMessages | IBV_ODP_SUPPORT_WRITE,
+      .ud_odp_caps = kMessages};
+  attr.xrc_odp_caps = attr.odp_caps.per_transport_caps.rc_odp_caps;
+  attr.packet_pacing_caps = {.qp_rate_limit_min = kMinRateLimit,
+                             .qp_rate_limit_max = std::numeric_limits<uint32_t>::max(),
+                             .supported_qpts = 1u << IBV_QPT_RC};
+  attr.max_dm_size = of(context)->info().max_device_memory;
   std::memset(static_cast<void*>(out), 0, size);
   std::memcpy(static_cast<void*>(out), &attr, std::min(size, sizeof(attr)));
   return 0;

@@ -20,14 +20,32 @@ int resize(VerbsSrq& srq, uint32_t max_wr) {
 }  // namespace
 
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
-  return post_receives(of(srq)->api, of(srq)->lock, wr, bad);
+  return may_have_implicit(*of(srq)->ref->shared)
+             ? post_resolved_receives(of(srq)->api, of(srq)->lock, *of(srq)->ref->shared, wr, bad)
+             : post_receives(of(srq)->api, of(srq)->lock, wr, bad);
 }
 
-ibv_srq* create_srq_ex(ibv_context* /*context*/, ibv_srq_init_attr_ex* attr) {
+ibv_srq* create_basic_srq(ibv_context* /*context*/, ibv_srq_init_attr_ex* attr) {
   const bool basic = (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || attr->srq_type == IBV_SRQT_BASIC;
   if (!basic) return failed_null(EOPNOTSUPP);
   if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || attr->pd == nullptr) return failed_null(EINVAL);
   return ibv_create_srq(attr->pd, reinterpret_cast<ibv_srq_init_attr*>(attr));
+}
+
+ibv_srq* publish_srq(SharedReceiveQueue made, const VerbsSrq::Parts& parts, void* of_program, ibv_srq_attr& attr) {
+  auto* srq = new VerbsSrq(parts, std::move(made));
+  srq->context = parts.pd->context;
+  srq->srq_context = of_program;
+  srq->pd = parts.pd;
+  srq->handle = srq->api.id();
+  srq->attr = {srq->api.max_wr(), srq->api.max_sge(), 0};
+  pthread_mutex_init(&srq->mutex, nullptr);
+  pthread_cond_init(&srq->cond, nullptr);
+  srq->live.begin(ObjectKind::srq, srq, srq->handle);
+  publish(srq->context, &SharedContext::srqs, srq->handle, srq);
+  attr.max_wr = srq->attr.max_wr;
+  attr.max_sge = srq->attr.max_sge;
+  return srq;
 }
 
 int get_srq_num(ibv_srq* srq, uint32_t* number) {
@@ -46,19 +64,7 @@ ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
   const ibv_srq_attr& asked = init->attr;
   auto made = of(pd->context)->api.create_srq(of(pd)->domain(), asked.max_wr, asked.max_sge);
   if (!made) return report_null(made.error());
-  auto* srq = new VerbsSrq(of(pd), std::move(*made));
-  srq->context = pd->context;
-  srq->srq_context = init->srq_context;
-  srq->pd = pd;
-  srq->handle = srq->api.id();
-  srq->attr = {srq->api.max_wr(), srq->api.max_sge(), 0};
-  pthread_mutex_init(&srq->mutex, nullptr);
-  pthread_cond_init(&srq->cond, nullptr);
-  srq->live.begin(ObjectKind::srq, srq, srq->handle);
-  publish(pd->context, &SharedContext::srqs, srq->handle, srq);
-  init->attr.max_wr = srq->attr.max_wr;
-  init->attr.max_sge = srq->attr.max_sge;
-  return srq;
+  return publish_srq(std::move(*made), {.pd = of(pd)}, init->srq_context, init->attr);
 }
 
 int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {

@@ -34,6 +34,8 @@ class WrList {
   void begin_inline();
   void append_inline(const void* bytes, std::size_t length);
 
+  /// The entries of all requests.
+  std::span<Sge> sges() { return sges_; }
   /// The requests, with their spans set. Valid until the list changes.
   std::span<const SendRequest> requests();
 

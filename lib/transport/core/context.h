@@ -21,17 +21,22 @@
 namespace uroce::transport {
 
 class AddressHandleTable;
+class FlowTable;
 class MulticastGroups;
+class XrcSrqTable;
 
 struct Context {
   Context(const EngineConfig& config_, EngineCounters& counters_, memory::RegionTable& regions_, EngineEvents& events_,
-          const AddressHandleTable* handles_, const MulticastGroups& groups_)
+          const AddressHandleTable* handles_, const MulticastGroups& groups_, const XrcSrqTable& xrc_srqs_,
+          const FlowTable& flows_)
       : config(config_),
         counters(counters_),
         regions(regions_),
         events(events_),
         handles(handles_),
         groups(groups_),
+        xrc_srqs(xrc_srqs_),
+        flows(flows_),
         frames(config_.parking_frames, config_.seed.plain_seed("frames")),
         epochs(config_.seed.derive("epochs")),
         builder(config_.burst, std::bit_floor(std::clamp(config_.udp_source_ports, 1u, 64u))) {}
@@ -44,6 +49,8 @@ struct Context {
   EngineEvents& events;
   const AddressHandleTable* handles;  ///< nullptr: no datagram is sent
   const MulticastGroups& groups;
+  const XrcSrqTable& xrc_srqs;
+  const FlowTable& flows;
   Nanos now{0};  ///< of the burst
   FramePool frames;
   SecretStream epochs;

@@ -28,10 +28,12 @@ struct EngineConfig {
   Secret seed = 1;                ///< of the numbers that peers must not guess
   uint16_t pkey = 0xffff;
   bool check_icrc = true;  ///< false only under a fuzzer, whose frames have no valid ICRC
-  // Of the port. Only datagrams need them: connected QPs have a route.
-  Mtu port_mtu = Mtu::mtu4096;  ///< largest datagram
-  uint16_t vlan = 0;            ///< id of its frames, 0: untagged
-  std::vector<Gid> gids{};      ///< its addresses at first
+  // Of the port. Only datagrams and raw frames need them: connected QPs have a route.
+  Mtu port_mtu = Mtu::mtu4096;   ///< largest datagram
+  uint32_t ethernet_mtu = 1500;  ///< largest raw frame behind its Ethernet header and tag, bytes
+  EthAddr mac{};                 ///< raw frames to this address stay here
+  uint16_t vlan = 0;             ///< id of its frames, 0: untagged
+  std::vector<Gid> gids{};       ///< its addresses at first
 };
 
 }  // namespace uroce::transport

@@ -18,10 +18,15 @@ struct EngineCounters {
   Counter hellos_sent, hellos_received, sacks_sent, sacks_received;
   Counter parked_packets;  ///< frames put into a reorder buffer
   Counter send_completions, recv_completions, error_completions;
+  Counter completions_dropped;  ///< for full completion queues that ignore overruns
   Counter ecn_marked_received, cnps_sent, cnps_received;
   Counter cnps_ignored;   ///< too many, or for a QP without congestion control
   Counter paced_waits;    ///< times that a QP waited for its turn
   Counter doorbells_bad;  ///< doorbell tokens that named no QP of this engine
+  Counter raw_sent;       ///< frames of raw packet QPs
+  Counter raw_refused;    ///< those that were not sent, because they may carry RoCE
+  Counter raw_received;   ///< frames that a rule gave to a raw packet QP, with the copies for sniffers
+  Counter raw_unclaimed;  ///< sent to this device itself, where no rule takes it
   Counter guesses;        ///< frames that name what their sender should not know (base/guess_table.h)
 };
 

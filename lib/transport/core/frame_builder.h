@@ -60,6 +60,7 @@ class FrameBuilder {
     frame.payload_length = 0;
     frame.payload_spans = 0;
     frame.copy_payload = false;
+    frame.raw = false;
     return frame;
   }
   static std::byte* extended_headers(TxFrame& frame, const wire::RouteTemplate& route) {
@@ -88,6 +89,9 @@ class FrameBuilder {
   /// Writes all headers in front of `extended` bytes of extended headers, and adds the frame to the burst.
   void finish(TxFrame& frame, const Destination& to, wire::Opcode opcode, Psn psn, std::size_t extended,
               BthFlags flags = {});
+  /// Adds a raw frame: `head_length` bytes stand in its header, the rest has been added as payload. `loopback`: it is
+  /// for the QP `receiver` of this device, 0 for none.
+  void finish_raw(TxFrame& frame, uint32_t head_length, bool loopback, uint32_t receiver);
 
  private:
   void add_work(uint32_t added) {
@@ -129,6 +133,18 @@ inline void FrameBuilder::finish(TxFrame& frame, const Destination& to, wire::Op
   frame.l3_offset = route.l3_offset;
   frame.ip_version = route.ip_version;
   frame.loopback = to.loopback;
+  ++used_;
+  add_work(work::kFrame + frame.payload_length);
+}
+
+inline void FrameBuilder::finish_raw(TxFrame& frame, uint32_t head_length, bool loopback, uint32_t receiver) {
+  frame.raw = true;
+  frame.raw_receiver = receiver;
+  frame.header_length = static_cast<uint16_t>(head_length);
+  frame.pad = 0;
+  frame.l3_offset = 0;
+  frame.ip_version = 0;
+  frame.loopback = loopback;
   ++used_;
   add_work(work::kFrame + frame.payload_length);
 }

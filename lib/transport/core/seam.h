@@ -24,19 +24,23 @@ struct PayloadSpan {
   uint32_t length = 0;
 };
 
-/// One frame to send: finished headers, then payload, `pad` zero bytes and the ICRC, which the sink computes as
-/// the bytes pass (wire::IcrcState). Valid during FrameSink::send() only, except that payload in registered
+/// One frame to send. A raw frame is whole: its first bytes in `header`, the rest as payload, without pad and ICRC. Any
+/// other has finished headers, then payload, `pad` zero bytes and the ICRC, which the sink computes as the bytes pass
+/// (wire::IcrcState). Valid during FrameSink::send() only, except that payload in registered
 /// memory stays readable until FrameSink::references_payload() turns false.
 struct TxFrame {
   std::array<std::byte, 128> header;  ///< Ethernet to the last extended header
   const PayloadSpan* payload = nullptr;
-  uint32_t payload_length = 0;  ///< bytes, the sum over the spans, 0..4096
+  uint32_t payload_length =
+      0;                      ///< bytes, the sum over the spans, 0..4096, or what the port's MTU allows in a raw frame
+  uint32_t raw_receiver = 0;  ///< of a raw frame in loopback: the QPN whose engine gets it; 0: nobody wants it
   uint16_t header_length = 0;
   uint8_t payload_spans = 0;  ///< 0..kMaxSge
   uint8_t pad = 0;            ///< 0..3
   uint8_t l3_offset = 0;      ///< where the ICRC begins
-  uint8_t ip_version = 0;
+  uint8_t ip_version = 0;     ///< 0 in a raw frame
   bool loopback = false;      ///< for this device itself: hand it to the engine of the destination QPN, not to the port
+  bool raw = false;
   bool copy_payload = false;  ///< payload may change or go once send() has returned: copy it, do not refer to it
 };
 

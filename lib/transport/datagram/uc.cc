@@ -11,10 +11,7 @@ namespace {
 
 using wire::Op;
 
-wire::Opcode uc_opcode(wire::Opcode rc) {
-  constexpr uint8_t kUc = static_cast<uint8_t>(wire::Transport::uc) << 5;
-  return static_cast<wire::Opcode>(static_cast<uint8_t>(rc) | kUc);
-}
+wire::Opcode uc_opcode(wire::Opcode rc) { return wire::as(wire::Transport::uc, rc); }
 
 // 9.8.2.2: a message that lost a packet is dropped; the next message takes its receive.
 Outcome abandon_message(Context& ctx, Qp& qp, wire::Drop reason) {

@@ -1,5 +1,6 @@
 #include "transport/datagram/unreliable_requester.h"
 
+#include "transport/datagram/raw_packet.h"
 #include "transport/datagram/uc.h"
 #include "transport/datagram/ud.h"
 #include "transport/qp/local_operation.h"
@@ -16,7 +17,11 @@ Attempt send_packet(Context& ctx, Qp& qp, SendSlot& slot) {
     publish_completed(qp);
     return {.sent = !done.out.failed(), .out = done.out};
   }
-  return {.sent = qp.type == QpType::ud ? send_datagram(ctx, qp, slot) : send_uc_packet(ctx, qp, slot), .out = {}};
+  switch (qp.type) {
+    case QpType::ud: return {.sent = send_datagram(ctx, qp, slot), .out = {}};
+    case QpType::raw_packet: return {.sent = send_raw_frame(ctx, qp, slot), .out = {}};
+    default: return {.sent = send_uc_packet(ctx, qp, slot), .out = {}};
+  }
 }
 
 // Starts the request under the cursor. False: it must wait.

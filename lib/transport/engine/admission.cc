@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/wr_opcodes.h"
+
 namespace uroce::transport {
 namespace {
 
@@ -35,18 +37,24 @@ wire::Drop check_destination(const Context& ctx, std::span<const Gid> gids, cons
   return ours ? wire::Drop::none : wire::Drop::address_not_ours;
 }
 
-wire::Transport transport_for(QpType type) {
-  switch (type) {
-    case QpType::uc: return wire::Transport::uc;
-    case QpType::ud: return wire::Transport::ud;
-    default: return wire::Transport::rc;
+// Annex A14: an initiator answers no request, and a target gets no response.
+bool is_for_xrc(QpType type, wire::Opcode opcode) {
+  const bool initiator = type == QpType::xrc_initiator;
+  switch (wire::transport_of(opcode)) {
+    case wire::Transport::xrc: return wire::info(opcode).flags.has(wire::Op::request) != initiator;
+    case wire::Transport::cnp: return true;
+    case wire::Transport::manufacturer: return initiator || opcode == wire::Opcode::hello;
+    default: return false;
   }
 }
 
 bool is_spoken_by(QpType type, wire::Opcode opcode) {
+  if (type == QpType::raw_packet) return false;
+  using enum wire::Transport;
   const wire::Transport transport = wire::transport_of(opcode);
-  if (transport == transport_for(type)) return true;
-  return type == QpType::rc && (transport == wire::Transport::manufacturer || transport == wire::Transport::cnp);
+  if (type == QpType::rc) return transport == rc || transport == manufacturer || transport == cnp;
+  if (is_xrc(type)) return is_for_xrc(type, opcode);
+  return transport == (type == QpType::uc ? uc : ud);
 }
 
 }  // namespace

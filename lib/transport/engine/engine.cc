@@ -19,6 +19,8 @@ Engine::Engine(const EngineConfig& config, memory::RegionTable& regions, EngineE
 Engine::~Engine() = default;
 
 void Engine::on_frames(std::span<const RxFrame> frames, Nanos now) { loop_->on_frames(frames, now); }
+void Engine::on_raw_frames(std::span<const RxFrame> frames, Nanos now) { loop_->on_raw_frames(frames, now); }
+const FlowTable& Engine::flows() const { return loop_->flows; }
 bool Engine::poll(FrameSink& sink, Nanos now) { return loop_->poll(*this, sink, now); }
 Nanos Engine::next_deadline() const { return loop_->next_deadline(); }
 bool Engine::has_work() const { return loop_->has_work(); }
@@ -31,6 +33,11 @@ void Engine::run(const std::function<void(Engine&)>& work, Nanos now) {
   work(*this);
 }
 
+void Engine::moderate(CqWriter& writer, uint32_t count, Nanos period) {
+  writer.moderate(loop_->held_events, count, period);
+}
+void Engine::forget(const CqWriter& writer) { writer.forget(loop_->held_events); }
+
 bool Engine::attach_doorbells(queues::DoorbellReader reader, uint32_t id, const Owner& owner) {
   return loop_->add_client(reader, id, owner);
 }
@@ -42,7 +49,15 @@ bool Engine::attach(Qp& qp) { return loop_->add(qp); }
 
 void Engine::detach(Qp& qp) {
   if (!loop_->remove(qp)) return;
+  if (qp.type == QpType::xrc_target) abandon_srq(qp);
   static_cast<void>(end_connection(loop_->ctx, qp));  // All timers have been stopped.
+}
+
+void Engine::attach_srq(Srq& srq) { loop_->xrc_srqs.add(srq); }
+
+void Engine::detach_srq(Srq& srq) {
+  loop_->xrc_srqs.remove(srq);
+  while (srq.holders != nullptr) abandon_srq(*srq.holders);
 }
 
 std::vector<std::byte> Engine::export_qp(Qp& qp, Nanos now) {
@@ -58,6 +73,11 @@ Result<void> Engine::import_qp(Qp& qp, std::span<const std::byte> snapshot, Nano
     return fail(EBUSY, fmt::format("cannot take over QP {:#x}: its number belongs to engine {}, and this is engine {}; "
                                    "give it to engine {}",
                                    qp.qpn, owner, config_.index, owner));
+  }
+  if (qp.type == QpType::xrc_target) {
+    return fail(EOPNOTSUPP, fmt::format("cannot take over QP {:#x}: XRC targets stay on the engine of their domain; "
+                                        "make a new one",
+                                        qp.qpn));
   }
   if (!loop_->add(qp)) {
     return fail(EBUSY,
@@ -99,6 +119,8 @@ bool Engine::sink_references_payload_before(uint64_t mark) const {
 bool Engine::join(const Gid& group, uint32_t qpn) { return loop_->groups.join(group, qpn); }
 void Engine::leave(const Gid& group, uint32_t qpn) { loop_->groups.leave(group, qpn); }
 void Engine::leave_all(uint32_t qpn) { loop_->groups.leave_all(qpn); }
+bool Engine::add_flow(const FlowEntry& entry) { return loop_->flows.add(entry); }
+void Engine::remove_flow(uint64_t id) { loop_->flows.remove(id); }
 
 bool Engine::submit(TaskPtr task) { return loop_->tasks.push(task); }
 

@@ -17,6 +17,7 @@
 #include "transport/core/engine_counters.h"
 #include "transport/core/seam.h"
 #include "transport/datagram/address_handles.h"
+#include "transport/datagram/flow_table.h"
 #include "transport/engine/owners.h"
 #include "transport/engine/task.h"
 #include "transport/qp/qp.h"
@@ -40,6 +41,11 @@ class Engine {
 
   /// Handles received frames, in order. `now` never goes back.
   void on_frames(std::span<const RxFrame> frames, Nanos now);
+  /// Gives frames to raw packet QPs of this engine: to sniffers all, to others those that their rules take. The caller
+  /// chooses the engines by flows(); RoCE packets come to on_frames() besides.
+  void on_raw_frames(std::span<const RxFrame> frames, Nanos now);
+  /// The receive rules of the device. They change in tasks alone.
+  const FlowTable& flows() const;
   /// Runs doorbells, timers, senders and then tasks; at most a few bursts go to `sink`. True when anything was done.
   bool poll(FrameSink& sink, Nanos now);
   /// When poll() must next be called though no frame and no doorbell comes; kNever without timers, and a time
@@ -68,6 +74,10 @@ class Engine {
   bool attach(Qp& qp);
   /// Afterwards no list, timer or table refers to the QP.
   void detach(Qp& qp);
+  /// Makes an XRC shared receive queue known by its number to the QPs of its domain. Not owned.
+  void attach_srq(Srq& srq);
+  /// Afterwards no QP refers to it. A message that fills one of its receives ends there; its next packet gets a NAK.
+  void detach_srq(Srq& srq);
   /// Writes the QP's state (qp/snapshot.h) and detaches it. It sends nothing more and takes nothing more from its
   /// rings. The caller then destroys it. Its shared memory, keys and completion queues stay for the other engine. `now`
   /// as in poll().
@@ -81,6 +91,9 @@ class Engine {
   void modify(Qp& qp, const QpAttr& attr, QpAttrMask mask, const wire::Route* route, bool loopback);
   /// Current attributes as ibv_query_qp reports them.
   QpAttr query(const Qp& qp) const;
+  /// See CqWriter::moderate(). forget() comes before the writer goes.
+  void moderate(CqWriter& writer, uint32_t count, Nanos period);
+  void forget(const CqWriter& writer);
   /// The peers that guessed numbers of this engine, at most GuessTable::kPeers; when, by the engine's clock.
   std::vector<PeerGuesses> guesses() const;
   /// The state of the QP's congestion control and loss recovery.
@@ -97,6 +110,9 @@ class Engine {
   bool join(const Gid& group, uint32_t qpn);
   void leave(const Gid& group, uint32_t qpn);
   void leave_all(uint32_t qpn);
+  /// A rule for a raw packet QP of any engine. Call this on all engines of the device. False: there are too many rules.
+  bool add_flow(const FlowEntry& entry);
+  void remove_flow(uint64_t id);
 
   // --- One control thread -----------------------------------------------------------------------------------
 

@@ -115,6 +115,7 @@ class FairQueue {
     List<Qp, QpLink> qps;
     uint32_t qp_turn_left = work::kQpTurn;  ///< of the first one's turn
     uint64_t done = 0;                      ///< since it came
+    const Qp* last = nullptr;               ///< whose turn it was; only compared, because it may be gone
     User* user = nullptr;
     Deficit deficit;
     ListLink<Client> link;
@@ -177,6 +178,8 @@ class FairQueue {
     User& user = *client.user;
     client.done += work;
     work += work::kTurn;
+    if (client.last != served_) work += work::kChange;
+    client.last = served_;
     // A queue pair goes on in its client's next turn: changing from one to another costs cache misses.
     if (work < client.qp_turn_left && client.qps.back() == served_) {
       client.qps.rotate_back();

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "base/wr_opcodes.h"
 #include "transport/core/guess.h"
+#include "transport/datagram/raw_packet.h"
 #include "transport/datagram/ud.h"
 #include "transport/datagram/unreliable_requester.h"
 #include "transport/engine/admission.h"
@@ -94,6 +96,24 @@ void EngineLoop::deliver_to_group(const wire::Packet& packet) {
   }
 }
 
+void EngineLoop::on_raw_frames(std::span<const RxFrame> frames, Nanos now) {
+  ctx.now = now;
+  for (const RxFrame& frame : frames) {
+    for (const FlowEntry& sniffer : flows.sniffers()) deliver_raw(sniffer.qpn, frame.bytes);
+    if (const uint32_t qpn = is_for_rules(frame.bytes) ? flows.match(frame.bytes) : 0; qpn != 0) {
+      deliver_raw(qpn, frame.bytes);
+    }
+  }
+}
+
+// Another engine's QP gets the frame there.
+void EngineLoop::deliver_raw(uint32_t qpn, std::span<const std::byte> frame) {
+  Qp* qp = table.find(qpn);
+  if (qp == nullptr || qp->type != QpType::raw_packet) return;
+  owe(qp->tx.owner, work::kReceived + static_cast<uint32_t>(frame.size()));
+  dispatcher.apply(*qp, on_raw_frame(ctx, *qp, frame));
+}
+
 // --- The main loop --------------------------------------------------------------------------------------------
 
 bool EngineLoop::poll(Engine& engine, FrameSink& sink, Nanos now) {
@@ -125,6 +145,7 @@ bool EngineLoop::take_doorbells() {
 }
 
 void EngineLoop::advance_timers(Nanos now) {
+  held_events.advance(now, ctx.events);
   dispatcher.timers().advance(
       now,
       [this](Qp& qp) {
@@ -181,18 +202,19 @@ uint32_t EngineLoop::build_burst(uint32_t left) {
 
 Outcome EngineLoop::transmit(Qp& qp) {
   if (qp.type != QpType::rc) [[unlikely]]
-    return transmit_unreliable(ctx, qp);
+    return is_xrc(qp.type) ? transmit_rc(ctx, qp) : transmit_unreliable(ctx, qp);
   return transmit_rc(ctx, qp);
 }
 
 void EngineLoop::send_burst(FrameSink& sink) {
   const auto frames = ctx.builder.frames();
-  if (frames.empty()) return;
   for (const TxFrame& frame : frames) {
-    ctx.counters.tx_bytes.add(frame.header_length + frame.payload_length + frame.pad + wire::kIcrcBytes);
+    const std::size_t icrc = frame.raw ? 0 : wire::kIcrcBytes;
+    ctx.counters.tx_bytes.add(frame.header_length + frame.payload_length + frame.pad + icrc);
   }
   ctx.counters.tx_packets.add(frames.size());
-  sink.send(frames);
+  if (!frames.empty()) sink.send(frames);
+  // Also without a frame: nothing stays in the list, because the queue pair may be destroyed next.
   for (Qp* qp : dispatcher.sent()) dispatcher.apply(*qp, complete_sent(ctx, *qp));
   dispatcher.sent().clear();
 }
@@ -208,7 +230,7 @@ bool EngineLoop::run_tasks(Engine& engine) {
 
 Nanos EngineLoop::next_deadline() const {
   const bool idle = dispatcher.run_queue().empty() && dispatcher.flush_queue().empty();
-  return idle ? dispatcher.timers().next_deadline() : Nanos(0);
+  return idle ? std::min(dispatcher.timers().next_deadline(), held_events.next_deadline()) : Nanos(0);
 }
 
 bool EngineLoop::has_work() const {

@@ -7,6 +7,7 @@
 
 #include "base/spsc_ring.h"
 #include "transport/core/context.h"
+#include "transport/datagram/flow_table.h"
 #include "transport/datagram/multicast.h"
 #include "transport/engine/dispatcher.h"
 #include "transport/engine/doorbells.h"
@@ -14,6 +15,8 @@
 #include "transport/engine/qp_table.h"
 #include "transport/engine/routes.h"
 #include "transport/engine/task.h"
+#include "transport/qp/held_events.h"
+#include "transport/qp/xrc.h"
 
 namespace uroce::transport {
 
@@ -23,7 +26,7 @@ struct EngineLoop {
 
   EngineLoop(const EngineConfig& config, EngineCounters& counters, memory::RegionTable& regions, EngineEvents& events,
              const AddressHandleTable* handles)
-      : ctx(config, counters, regions, events, handles, groups),
+      : ctx(config, counters, regions, events, handles, groups, xrc_srqs, flows),
         gids(config.gids),
         dispatcher(ctx),
         table(config),
@@ -33,6 +36,7 @@ struct EngineLoop {
         found(kParseBurst) {}
 
   void on_frames(std::span<const RxFrame> frames, Nanos now);
+  void on_raw_frames(std::span<const RxFrame> frames, Nanos now);
   /// `engine` is passed to the tasks.
   bool poll(Engine& engine, FrameSink& sink, Nanos now);
   Nanos next_deadline() const;
@@ -47,6 +51,8 @@ struct EngineLoop {
   bool remove(Qp& qp);
 
   MulticastGroups groups;
+  XrcSrqTable xrc_srqs;
+  FlowTable flows;
   Context ctx;
   std::vector<Gid> gids;  ///< of the port, now
   Dispatcher dispatcher;
@@ -55,12 +61,14 @@ struct EngineLoop {
   Owners owners;
   Doorbells doorbells;
   SpscRing<TaskPtr> tasks;
+  HeldEvents held_events;
   FrameSink* last_sink = nullptr;
 
  private:
   void parse_burst(std::span<const RxFrame> frames);
   void dispatch(const wire::Packet& packet, Qp* qp);
   void deliver_to_group(const wire::Packet& packet);
+  void deliver_raw(uint32_t qpn, std::span<const std::byte> frame);
   bool take_doorbells();
   void advance_timers(Nanos now);
   bool flush();

@@ -1,5 +1,6 @@
 #include "transport/engine/receive.h"
 
+#include "base/wr_opcodes.h"
 #include "transport/datagram/uc.h"
 #include "transport/datagram/ud.h"
 #include "transport/rc/acknowledge.h"
@@ -18,10 +19,12 @@ Outcome handle_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
     return {};
   }
   switch (packet.bth.opcode) {
-    case wire::Opcode::rc_ack: return on_ack(ctx, qp, packet);
+    case wire::Opcode::rc_ack:
+    case wire::Opcode::xrc_ack: return on_ack(ctx, qp, packet);
     case wire::Opcode::sack: return on_sack(ctx, qp, packet);
     case wire::Opcode::cnp: on_cnp(ctx, qp); return {};
-    case wire::Opcode::rc_atomic_ack: return on_atomic_ack(ctx, qp, packet);
+    case wire::Opcode::rc_atomic_ack:
+    case wire::Opcode::xrc_atomic_ack: return on_atomic_ack(ctx, qp, packet);
     default: return on_read_response(ctx, qp, packet);
   }
 }
@@ -30,7 +33,7 @@ Outcome handle_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
 
 Outcome handle_packet(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (qp.type != QpType::rc) [[unlikely]]
-    return qp.type == QpType::uc ? on_uc_request(ctx, qp, packet) : on_datagram(ctx, qp, packet);
+    if (!is_xrc(qp.type)) return qp.type == QpType::uc ? on_uc_request(ctx, qp, packet) : on_datagram(ctx, qp, packet);
   Outcome marked;
   const wire::OpFlags op = packet.op().flags;
   if (packet.ecn == CnpLimiter::kCongestionExperienced && op.has(wire::Op::payload)) [[unlikely]]

@@ -3,33 +3,55 @@
 
 #include <cstdint>
 
+#include "base/time.h"
 #include "queues/ring.h"
 #include "transport/core/seam.h"
+#include "transport/qp/held_events.h"
 
 namespace uroce::transport {
 
+/// The fate of a completion for which there is no room.
+enum class CqOverrun : uint8_t {
+  fails,    ///< the queue and the QP are in error (C11-39)
+  ignored,  ///< it is dropped: the application counts its requests (IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
+};
+
 class CqWriter {
  public:
-  CqWriter(uint32_t cq_id, queues::CqHeader* header, queues::RingPlace ring)
-      : cq_id_(cq_id), header_(header), ring_(ring) {}
+  CqWriter(uint32_t cq_id, queues::CqHeader* header, queues::RingPlace ring, CqOverrun overrun = CqOverrun::fails)
+      : ignores_overrun_(overrun == CqOverrun::ignored), event_{.cq_id = cq_id, .header = header}, ring_(ring) {}
 
-  uint32_t id() const { return cq_id_; }
+  uint32_t id() const { return event_.cq_id; }
 
+  enum class Written : uint8_t { yes, dropped, overrun };
   /// Writes one completion, and reports a completion event if the queue is armed for it. `solicited` is true for a
-  /// solicited receive and for every error. False: the ring is full. The queue is in error from then on (CQ overrun,
-  /// C11-39), cq_error is reported the first time, and the caller fails the QP.
-  bool write(const queues::Cqe& cqe, bool solicited, EngineEvents& events);
+  /// solicited receive and for every error. Written::overrun: the ring is full. The queue is in error from then on,
+  /// cq_error is reported the first time, and the caller fails the QP.
+  Written write(const queues::Cqe& cqe, bool solicited, EngineEvents& events);
 
   /// Engine's thread: moves the completions that were not polled yet to another ring, and goes on there. False: they do
   /// not fit.
   bool move(queues::RingPlace to) { return ring_.move(to); }
   uint32_t used() { return ring_.used(); }
 
+  /// Engine's thread: from now on an event waits for `count` completions that it is armed for, or for `period` since
+  /// the first of them. `held`: the engine's; call forget() before this writer goes. A count of 0 or 1, or no
+  /// period: events do not wait.
+  void moderate(HeldEvents& held, uint32_t count, Nanos period);
+  void forget(HeldEvents& held) const { held.forget(event_); }
+
  private:
-  uint32_t cq_id_;
+  /// True where the event that is due waits.
+  bool hold(Nanos now);
+
   bool overrun_ = false;
-  queues::CqHeader* header_;
+  bool ignores_overrun_;
+  HeldEvent event_;
   queues::RingProducer ring_;
+  // Moderation. Null: events do not wait.
+  HeldEvents* moderator_ = nullptr;
+  uint32_t count_ = 0;
+  Nanos period_{0};
 };
 
 }  // namespace uroce::transport

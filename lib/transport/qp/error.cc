@@ -4,6 +4,7 @@
 
 #include "transport/qp/receive_queue.h"
 #include "transport/qp/work_queue.h"
+#include "transport/qp/xrc.h"
 
 namespace uroce::transport {
 namespace {
@@ -28,6 +29,10 @@ Outcome enter_error(Context& ctx, Qp& qp, const Outcome& why) {
   // The last receive that it takes from a shared queue completes before the event says so.
   if (qp.cold->srq == nullptr) return out;
   static_cast<void>(flush_recv_in_use(ctx, qp));
+  if (qp.type == QpType::xrc_target) {
+    return_srq(qp);
+    return out;  // Its queue serves the whole domain.
+  }
   ctx.events.on_async_event(AsyncEventType::last_wqe_reached, qp.qpn);
   return out;
 }

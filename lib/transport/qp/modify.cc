@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "base/wr_opcodes.h"
 #include "transport/qp/error.h"
 #include "transport/qp/send_window.h"
 #include "transport/qp/work_queue.h"
+#include "transport/qp/xrc.h"
 
 namespace uroce::transport {
 namespace {
@@ -24,7 +26,7 @@ Retransmission retransmission_of(const Context& ctx, const Qp& qp) {
 
 // At RTR the connection begins, and with it peer discovery.
 Outcome begin_connection(Context& ctx, Qp& qp) {
-  if (qp.type != QpType::rc) return {};
+  if (!is_reliable(qp.type)) return {};
   Recovery& r = *qp.tx.recovery;
   r.reset(ctx.config.window_packets);
   update_window(ctx, qp);
@@ -44,7 +46,7 @@ Outcome ask_for_ack(Qp& qp) {
   for (uint32_t index = tx.oldest; index != tx.sq.next(); ++index) {
     const SendSlot& slot = qp.slot(index);
     if (distance(newest, slot.end_psn()) >= 0) continue;
-    if (slot.is_read_or_atomic()) return {};  // Its response is its acknowledgement.
+    if (slot.has_response()) return {};  // Its response is its acknowledgement.
     rewind_to(qp, newest);
     return Outcome::wake();
   }
@@ -85,13 +87,14 @@ void apply_attributes(Context& ctx, Qp& qp, const QpAttr& attr, QpAttrMask mask)
   set(QpAttrBit::min_rnr_timer, &QpAttr::min_rnr_timer);
   set(QpAttrBit::max_dest_rd_atomic, &QpAttr::max_dest_rd_atomic);
   set(QpAttrBit::dest_qpn, &QpAttr::dest_qpn);
+  set(QpAttrBit::rate_limit, &QpAttr::rate_limit);
   if (mask.has(QpAttrBit::rq_psn)) qp.rx.expected = Psn(attr.rq_psn);
   if (mask.has(QpAttrBit::sq_psn)) set_send_psn(qp, Psn(attr.sq_psn));
   qp.pkey = ctx.config.pkey;
   qp.access = now.access;
   qp.dest_qpn = now.dest_qpn;
   // A datagram has the port's MTU, as it has no path of its own (10.2.2.2).
-  const Mtu mtu = qp.type == QpType::ud ? ctx.config.port_mtu : now.path_mtu;
+  const Mtu mtu = !has_peer(qp.type) ? ctx.config.port_mtu : now.path_mtu;
   qp.mtu_shift = static_cast<uint8_t>(7 + static_cast<uint32_t>(mtu));
   qp.timeout = now.timeout;
   qp.retry_cnt = now.retry_cnt;
@@ -102,8 +105,9 @@ void apply_attributes(Context& ctx, Qp& qp, const QpAttr& attr, QpAttrMask mask)
     qp.cold->replay.resize(now.max_dest_rd_atomic);
     qp.rx.has_jobs = false;
   }
-  if (mask.has(QpAttrBit::path_mtu) && qp.type == QpType::rc) choose_congestion_control(ctx, qp);
+  if (mask.has(QpAttrBit::path_mtu) && is_reliable(qp.type)) choose_congestion_control(ctx, qp);
   if (qp.tx.recovery != nullptr) update_window(ctx, qp);
+  qp.paced = pace_of(qp) != 0;
   qp.tx.retries.refill(qp.retry_cnt, qp.rnr_retry);
   qp.udp_source = wire::udp_source_port(now.av.flow_label, qp.qpn, qp.dest_qpn);
 }
@@ -112,6 +116,7 @@ Outcome apply_state(Context& ctx, Qp& qp, QpState state) {
   switch (state) {
     case QpState::reset: {
       const Outcome out = end_connection(ctx, qp);
+      if (qp.type == QpType::xrc_target) abandon_srq(qp);
       reset_qp(qp);
       return out;
     }
@@ -151,9 +156,10 @@ QpTransportStatus query_status(const Qp& qp, Nanos now) {
   status.cnps_sent = cold.cnp.sent();
   status.cnps_received = cold.cnp.received();
   if (cold.recovery != nullptr) describe_recovery(*cold.recovery, qp.selective, status);
+  status.rate_bps = pace_of(qp);
   if (cold.congestion == nullptr) return status;
   cold.congestion->on_timer(now);
-  status.rate_bps = cold.congestion->rate();
+  status.rate_bps = pace_of(qp);
   status.window = std::min(status.window, cold.congestion->window());
   return status;
 }

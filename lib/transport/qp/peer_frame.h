@@ -13,6 +13,13 @@ inline FrameBuilder::Destination peer_of(const FrameBuilder& builder, const Qp& 
   return {*qp.route, qp.dest_qpn, static_cast<uint16_t>(qp.udp_source ^ spray), qp.pkey, qp.loopback};
 }
 
+/// The opcode for an operation of RC on this reliable QP.
+inline wire::Opcode opcode_of(const Qp& qp, wire::Opcode rc) {
+  if (qp.type != QpType::rc) [[unlikely]]
+    return wire::as(wire::Transport::xrc, rc);
+  return rc;
+}
+
 inline void finish_to_peer(FrameBuilder& builder, TxFrame& frame, const Qp& qp, wire::Opcode opcode, Psn psn,
                            std::size_t extended, BthFlags flags = {}) {
   builder.finish(frame, peer_of(builder, qp, psn), opcode, psn, extended, flags);

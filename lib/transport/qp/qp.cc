@@ -4,6 +4,8 @@
 
 #include <cerrno>
 
+#include "base/wr_opcodes.h"
+
 namespace uroce::transport {
 
 Result<QpPtr> make_qp(const QpSpec& spec) {
@@ -20,8 +22,10 @@ Result<QpPtr> make_qp(const QpSpec& spec) {
     const uint32_t tail = std::max<uint32_t>(spec.cap.max_send_sge * sizeof(Sge), spec.cap.max_inline_data);
     cold.send_slot_stride = (static_cast<uint32_t>(sizeof(SendSlot)) + tail + 63) & ~63u;
     cold.send_slots.resize(std::size_t{spec.sq.entries} * cold.send_slot_stride);
-    if (spec.type == QpType::rc) cold.recovery = std::make_unique<Recovery>(spec.window_packets);
-    cold.recv_sges.resize(spec.srq != nullptr ? spec.srq->max_sge : spec.cap.max_recv_sge);
+    if (is_reliable(spec.type)) cold.recovery = std::make_unique<Recovery>(spec.window_packets);
+    // Any shared receive queue of its domain may serve a target.
+    const uint32_t own_sges = spec.type == QpType::xrc_target ? kMaxSge : spec.cap.max_recv_sge;
+    cold.recv_sges.resize(spec.srq != nullptr ? spec.srq->max_sge : own_sges);
   } catch (const std::bad_alloc&) {
     return fail(ENOMEM, "cannot create QP: no memory for its queues; ask for fewer or smaller work requests");
   }

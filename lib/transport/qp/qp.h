@@ -31,8 +31,11 @@ struct Qp;
 
 struct QpCold {
   QpSpec spec;
-  QpAttr attr;  ///< as set; a query adds the current state and PSNs
-  Srq* srq = nullptr;
+  QpAttr attr;                ///< as set; a query adds the current state and PSNs
+  Srq* srq = nullptr;         ///< XRC target: while a request or a receive in use has it
+  uint32_t srqn = 0;          ///< XRC target: of the newest request
+  Qp* next_holder = nullptr;  ///< Srq::holders
+  Qp* previous_holder = nullptr;
   std::vector<std::byte> send_slots;  ///< ring of SendSlot, one per SQ entry
   uint32_t send_slot_stride = 0;
   uint64_t recv_wr_id = 0;     ///< of the receive in use
@@ -85,7 +88,7 @@ struct alignas(64) Qp {
   AccessFlags access{};
   bool loopback : 1 = false;
   bool signal_all : 1 = false;
-  bool paced : 1 = false;      ///< cold->congestion has a rate
+  bool paced : 1 = false;      ///< pace_of() is not 0
   bool selective : 1 = false;  ///< the peer is a uroce peer: selective retransmission
   bool flushing : 1 = false;   ///< UC and UD: sends that stood in the queue at an error are not flushed yet
   uint8_t ecn = 0;             ///< of data packets, 2 bits; 0: as in the route

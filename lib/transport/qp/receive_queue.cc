@@ -6,6 +6,8 @@
 #include "transport/qp/credits.h"
 #include "transport/qp/scatter.h"
 #include "transport/qp/srq_limit.h"
+#include "transport/qp/written.h"
+#include "transport/qp/xrc.h"
 
 namespace uroce::transport {
 
@@ -25,6 +27,7 @@ TakeRecv take_recv(Context& ctx, Qp& qp) {
   if (cold.srq != nullptr) {
     ring.mirror(ring.next());
     check_srq_limit(*cold.srq, ctx.events);
+    if (cold.srq->xrc_domain != 0) hold_srq(qp);
   }
   cold.recv_wr_id = wqe.wr_id;
   qp.rx.recv_num_sge = valid ? static_cast<uint8_t>(wqe.num_sge) : 0;
@@ -41,15 +44,18 @@ WcStatus place_received(const Context& ctx, const Qp& qp, uint64_t offset, std::
 
 Outcome complete_recv(Context& ctx, Qp& qp, const queues::Cqe& cqe, bool solicited) {
   qp.rx.recv_in_use = false;
-  if (qp.rx.rq.entries() != 0) qp.rx.rq.mirror(qp.rx.rq.next());
+  if (qp.rx.rq.entries() != 0) {
+    qp.rx.rq.mirror(qp.rx.rq.next());
+  } else if (qp.cold->srq != nullptr && qp.cold->srq->xrc_domain != 0) {
+    let_go_of_srq(qp);
+  }
   queues::Cqe out = cqe;
   out.wr_id = qp.cold->recv_wr_id;
   out.qpn = qp.qpn;
   out.timestamp_ns = static_cast<uint64_t>(ctx.now.count());
   const bool success = cqe.status == static_cast<uint8_t>(WcStatus::success);
   (success ? ctx.counters.recv_completions : ctx.counters.error_completions).add();
-  const bool written = qp.recv_cq->write(out, solicited || !success, ctx.events);
-  return written ? Outcome{} : Outcome::fail(Failure::cq_overrun);
+  return outcome_of(ctx, qp.recv_cq->write(out, solicited || !success, ctx.events));
 }
 
 Outcome complete_recv_with_error(Context& ctx, Qp& qp, WcStatus status) {

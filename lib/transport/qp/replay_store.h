@@ -9,6 +9,7 @@
 #include <uroce/types.h>
 
 #include "base/psn.h"
+#include "memory/region_table.h"
 
 namespace uroce::transport {
 
@@ -21,12 +22,13 @@ struct Resource {
   uint32_t length = 0;
   uint64_t atomic_result = 0;
   uint32_t msn = 0;
+  memory::PdId pd = 0;  ///< in which the keys are checked
   bool atomic = false;
   bool busy = false;  ///< its original response has not been sent in full
 
   template <class Archive>
   void persist(Archive& archive) {
-    auto& [first, count, address, key, bytes, result, number, is_atomic, is_busy] = *this;
+    auto& [first, count, address, key, bytes, result, number, domain, is_atomic, is_busy] = *this;
     archive("first_psn", first);
     archive("packets", count);
     archive("va", address);
@@ -34,6 +36,7 @@ struct Resource {
     archive("length", bytes);
     archive("atomic_result", result);
     archive("msn", number);
+    archive("pd", domain);
     archive("atomic", is_atomic);
     archive("busy", is_busy);
   }

@@ -37,7 +37,12 @@ struct SendSlot {
   bool has(SendFlag flag) const { return (flags & static_cast<uint32_t>(flag)) != 0; }
   bool is_read() const { return opcode == WrOpcode::rdma_read; }
   bool is_atomic() const { return uroce::is_atomic(opcode); }
+  /// Is it answered by a response, not by an ACK?
+  bool has_response() const { return uroce::has_response(opcode); }
+  /// READ or atomic: is the response's data for the request's buffers?
   bool is_read_or_atomic() const { return uroce::is_read_or_atomic(opcode); }
+  /// FLUSH or ATOMIC WRITE: no buffers, `length` 0.
+  bool is_placement() const { return uroce::is_placement(opcode); }
   /// Bind or invalidate: no packets, no PSNs.
   bool is_local() const { return uroce::is_local(opcode); }
   bool is_write() const { return opcode == WrOpcode::rdma_write || opcode == WrOpcode::rdma_write_with_imm; }
@@ -56,12 +61,32 @@ struct SendSlot {
     uint32_t reserved;
   };
   Bind bind() const { return std::bit_cast<Bind>(std::array{compare_add, swap}); }
+  /// flush: it shares the same storage.
+  struct Flush {
+    uint32_t length;
+    uint32_t placement;
+    uint32_t scope;
+    uint32_t reserved;
+  };
+  Flush flush() const { return std::bit_cast<Flush>(std::array{compare_add, swap}); }
+  /// Are compare_add and swap in use, in place of imm_or_key?
+  bool has_operands() const { return is_atomic() || is_placement(); }
+  /// XRC: the peer's shared receive queue. It shares the storage of what the operation does not have: immediate data or
+  /// operands.
+  uint32_t remote_srqn() const { return has_operands() ? imm_or_key : static_cast<uint32_t>(compare_add); }
+  void set_remote_srqn(uint32_t number) {
+    if (has_operands()) {
+      imm_or_key = number;
+    } else if (!is_local()) {
+      compare_add = number;
+    }
+  }
   bool takes_recv() const {
     return opcode == WrOpcode::send || opcode == WrOpcode::send_with_imm || opcode == WrOpcode::send_with_invalidate ||
            opcode == WrOpcode::rdma_write_with_imm;
   }
   Psn end_psn() const { return first_psn + packets; }  ///< one past its last PSN
-  RequestSpan span() const { return {first_psn, end_psn(), is_read(), is_read_or_atomic()}; }
+  RequestSpan span() const { return {first_psn, end_psn(), is_read(), has_response()}; }
   Sge* sges() { return reinterpret_cast<Sge*>(this + 1); }
   const Sge* sges() const { return reinterpret_cast<const Sge*>(this + 1); }
   std::byte* inline_data() { return reinterpret_cast<std::byte*>(this + 1); }

@@ -13,6 +13,13 @@ constexpr uint32_t kAroundPayload = 60;
 
 }  // namespace
 
+uint64_t pace_of(const Qp& qp) {
+  const uint64_t limit = uint64_t{qp.cold->attr.rate_limit} * 1000;
+  const CongestionControl* control = qp.cold->congestion.get();
+  const uint64_t rate = control != nullptr ? control->rate() : 0;
+  return limit == 0 || rate == 0 ? limit + rate : std::min(limit, rate);
+}
+
 void update_window(const Context& ctx, Qp& qp) {
   auto& tx = qp.tx;
   const Recovery& r = *tx.recovery;
@@ -20,7 +27,7 @@ void update_window(const Context& ctx, Qp& qp) {
   if (qp.selective) window = std::min(window, r.discovery.peer_capacity() + 1u);
   if (const CongestionControl* control = qp.cold->congestion.get(); control != nullptr) {
     window = std::min(window, control->window() + r.loss.not_in_flight());
-    qp.paced = control->rate() != 0;
+    qp.paced = pace_of(qp) != 0;
   }
   tx.window = std::max(window, 1u);
 }
@@ -32,7 +39,7 @@ void choose_congestion_control(const Context& ctx, Qp& qp) {
       cold.spec.congestion == CongestionAlgorithm::device_default ? settings.algorithm : cold.spec.congestion;
   cold.congestion =
       make_congestion_control(cold.algorithm, settings, qp.mtu() + kAroundPayload, ctx.config.window_packets, ctx.now);
-  qp.paced = false;
+  qp.paced = pace_of(qp) != 0;
   qp.ecn = reacts_to_marks(cold.algorithm) ? kEcnCapable : 0;
 }
 

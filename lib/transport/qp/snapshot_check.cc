@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/wr_opcodes.h"
+
 namespace uroce::transport {
 namespace {
 
@@ -39,17 +41,17 @@ Contradiction check_requests(const Qp& qp) {
     if (slot.end_psn() != end)
       return fmt::format("slot.first_psn is {} with {} packets, but the next PSN is {}", slot.first_psn.value(),
                          slot.packets, end.value());
-    rd_atomic += slot.is_read_or_atomic() ? 1 : 0;
+    rd_atomic += slot.has_response() ? 1 : 0;
   }
-  if (qp.type == QpType::rc && tx.rd_atomic != rd_atomic) {
+  if (is_reliable(qp.type) && tx.rd_atomic != rd_atomic) {
     return fmt::format("tx.rd_atomic is {}; {} have started", tx.rd_atomic, rd_atomic);
   }
   const uint32_t at = tx.cursor.index() - tx.oldest;
   if (at > started) return fmt::format("tx.cursor.index is {} requests ahead; {} have started", at, started);
   const bool on_request = tx.cursor.index() != tx.sq.next();
   const uint32_t packets = on_request && at < started ? qp.slot(tx.cursor.index()).packets : 0;
-  // The copy of a multicast datagram for this device leaves as packet 1 of a request of one packet (datagram/ud.cc).
-  const uint32_t looped = qp.type == QpType::ud && packets == 1 ? 1 : 0;
+  // The copy of a datagram or raw frame to a group for this device leaves as packet 1 (datagram/ud.cc, raw_packet.cc).
+  const uint32_t looped = !has_peer(qp.type) && packets == 1 ? 1 : 0;
   if (tx.cursor.packet() >= std::max(packets, 1u) + looped) {
     return fmt::format("tx.cursor.packet is {} of {}", tx.cursor.packet(), packets);
   }
@@ -110,10 +112,10 @@ const char* rc_field_in_use(const Qp& qp) {
 }
 
 Contradiction check_state(const Qp& qp) {
-  const bool rc = qp.type == QpType::rc;
+  const bool rc = is_reliable(qp.type);
   if (rc && qp.state == QpState::sqe) return "state is SQE, but RC has no SQE state";
-  const bool paced = qp.paced && qp.cold->congestion == nullptr;
-  if (paced) return "paced is true without congestion control";
+  const bool paced = qp.paced && qp.cold->congestion == nullptr && qp.cold->attr.rate_limit == 0;
+  if (paced) return "paced is true without congestion control or rate_limit";
   if (qp.timer_pending && qp.tx.wheel_deadline == kNever) return "timer_pending is true without tx.wheel_deadline";
   if (const char* field = rc_field_in_use(qp); !rc && field != nullptr) {
     return fmt::format("{} is set, but only an RC QP uses it", field);
@@ -124,7 +126,7 @@ Contradiction check_state(const Qp& qp) {
   // Sending needs a route. Datagrams bring their own.
   const bool idle = qp.state == QpState::reset || qp.state == QpState::init || qp.state == QpState::error;
   const bool answers = qp.rx.has_jobs || qp.rx.reply.pending() || qp.tx.control_frames != 0;
-  if (qp.type != QpType::ud && qp.route == nullptr && (!idle || answers)) return "route is missing";
+  if (has_peer(qp.type) && qp.route == nullptr && (!idle || answers)) return "route is missing";
   return kAgrees;
 }
 
@@ -133,7 +135,7 @@ Contradiction check_state(const Qp& qp) {
 std::optional<std::string> find_contradiction(const Qp& qp) {
   if (Contradiction wrong = check_requests(qp)) return wrong;
   // After an error nothing is sent or acknowledged any more.
-  if (qp.type == QpType::rc && qp.state != QpState::error) {
+  if (is_reliable(qp.type) && qp.state != QpState::error) {
     if (Contradiction wrong = check_psns(qp)) return wrong;
   }
   if (Contradiction wrong = check_responder(qp)) return wrong;

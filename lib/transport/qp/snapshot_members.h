@@ -38,7 +38,7 @@ void persist(Archive& archive, AddressVector& vector) {
 template <class Archive>
 void persist(Archive& archive, QpAttr& attr) {
   auto& [state, cur_state, path_mtu, qkey, rq_psn, sq_psn, dest_qpn, access, cap, av, pkey_index, en_sqd_async_notify,
-         max_rd_atomic, max_dest_rd_atomic, min_rnr_timer, port, timeout, retry_cnt, rnr_retry] = attr;
+         max_rd_atomic, max_dest_rd_atomic, min_rnr_timer, port, timeout, retry_cnt, rnr_retry, rate_limit] = attr;
   archive("state", state, QpState::reset, QpState::error);
   archive("cur_state", cur_state, QpState::reset, QpState::error);
   archive("path_mtu", path_mtu, Mtu::mtu256, Mtu::mtu4096);
@@ -57,6 +57,7 @@ void persist(Archive& archive, QpAttr& attr) {
   archive("timeout", timeout, 0, 31);
   archive("retry_cnt", retry_cnt, 0, 7);
   archive("rnr_retry", rnr_retry, 0, 7);
+  archive("rate_limit", rate_limit);
 }
 
 template <class Archive>
@@ -197,10 +198,10 @@ void persist(Archive& archive, Qp& qp) {
 /// The members that are neither of variable length nor optional.
 template <class Archive>
 void persist(Archive& archive, QpCold& cold) {
-  auto& [spec, attr, srq, send_slots, send_slot_stride, recv_wr_id, recv_sges, replay, route, recovery, algorithm,
-         congestion, pacer, cnp, communication_established, sq_drained_reported, user, flush_until, on_flush_queue,
-         next_in_flush_queue, previous_in_flush_queue, previous_in_run_queue, ack_timer, hello_timer, pacing_timer] =
-      cold;
+  auto& [spec, attr, srq, srqn, next_holder, previous_holder, send_slots, send_slot_stride, recv_wr_id, recv_sges,
+         replay, route, recovery, algorithm, congestion, pacer, cnp, communication_established, sq_drained_reported,
+         user, flush_until, on_flush_queue, next_in_flush_queue, previous_in_flush_queue, previous_in_run_queue,
+         ack_timer, hello_timer, pacing_timer] = cold;
   archive("attr", attr);
   archive("recv_wr_id", recv_wr_id);
   archive.elements("recv_sges", recv_sges);

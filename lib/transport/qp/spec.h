@@ -33,6 +33,7 @@ struct QpSpec {
   CqWriter* send_cq = nullptr;  ///< this engine's end of the CQ
   CqWriter* recv_cq = nullptr;
   Srq* srq = nullptr;
+  uint32_t xrc_domain = 0;  ///< XRC target: the domain of the shared receive queues that its requests may name
 };
 
 }  // namespace uroce::transport

@@ -5,8 +5,11 @@
 
 #include "memory/region_table.h"
 #include "queues/ring.h"
+#include "transport/qp/cq_writer.h"
 
 namespace uroce::transport {
+
+struct Qp;
 
 struct Srq {
   uint32_t id = 0;
@@ -14,6 +17,11 @@ struct Srq {
   uint32_t max_sge = 1;
   queues::SrqHeader* header = nullptr;  ///< shared: the limit
   queues::RingConsumer ring;
+  // XRC: `id` is the number that requests name.
+  uint32_t xrc_domain = 0;       ///< 0: not an XRC queue
+  CqWriter* cq = nullptr;        ///< XRC: of all its receives
+  Srq* next_in_table = nullptr;  ///< XrcSrqTable
+  Qp* holders = nullptr;         ///< XRC: the QPs with one of its receives in use
 };
 
 }  // namespace uroce::transport

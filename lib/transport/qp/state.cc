@@ -27,48 +27,79 @@ constexpr QpAttrMask kConnection = pkey_index | port | access_flags;
 constexpr QpAttrMask kDatagram = pkey_index | port | qkey;
 constexpr QpAttrMask kPeer = av | path_mtu | dest_qpn | rq_psn;
 constexpr QpAttrMask kUcSending = cur_state | access_flags | alt_path | path_mig_state;
-constexpr QpAttrMask kRcSending = kUcSending | min_rnr_timer;
+constexpr QpAttrMask kResponding = kUcSending | min_rnr_timer;
+constexpr QpAttrMask kRcSending = kResponding | rate_limit;
+// An XRC initiator has the requester's attributes of RC, and a target those of the responder (annex A14).
+constexpr QpAttrMask kTimers = timeout | retry_cnt | rnr_retry;
+constexpr QpAttrMask kDrained = port | av | timeout | alt_path | access_flags | pkey_index | path_mig_state;
 
-// IBTA vol. 1, table 91. find() adds "any state to RESET" and "any state to ERROR", which take no attributes.
+// IBTA vol. 1, table 91; rate_limit as Linux has it, and raw packet queue pairs as ibv_modify_qp(3) has them. find()
+// adds "any state to RESET" and "any state to ERROR", which take no attributes.
 constexpr std::array kTransitions = {
     Transition{rc, QpState::reset, QpState::init, kConnection, kNone},
     Transition{uc, QpState::reset, QpState::init, kConnection, kNone},
     Transition{ud, QpState::reset, QpState::init, kDatagram, kNone},
+    Transition{xrc_initiator, QpState::reset, QpState::init, kConnection, kNone},
+    Transition{xrc_target, QpState::reset, QpState::init, kConnection, kNone},
+    Transition{raw_packet, QpState::reset, QpState::init, port, kNone},
 
     Transition{rc, QpState::init, QpState::init, kNone, kConnection},
     Transition{uc, QpState::init, QpState::init, kNone, kConnection},
     Transition{ud, QpState::init, QpState::init, kNone, kDatagram},
+    Transition{xrc_initiator, QpState::init, QpState::init, kNone, kConnection},
+    Transition{xrc_target, QpState::init, QpState::init, kNone, kConnection},
+    Transition{raw_packet, QpState::init, QpState::init, kNone, port},
 
     Transition{rc, QpState::init, QpState::rtr, kPeer | max_dest_rd_atomic | min_rnr_timer,
                alt_path | access_flags | pkey_index},
     Transition{uc, QpState::init, QpState::rtr, kPeer, alt_path | access_flags | pkey_index},
     Transition{ud, QpState::init, QpState::rtr, kNone, pkey_index | qkey},
+    Transition{xrc_initiator, QpState::init, QpState::rtr, kPeer, alt_path | access_flags | pkey_index},
+    Transition{xrc_target, QpState::init, QpState::rtr, kPeer | max_dest_rd_atomic | min_rnr_timer,
+               alt_path | access_flags | pkey_index},
+    Transition{raw_packet, QpState::init, QpState::rtr, kNone, kNone},
 
     Transition{rc, QpState::rtr, QpState::rts, timeout | retry_cnt | rnr_retry | sq_psn | max_rd_atomic, kRcSending},
     Transition{uc, QpState::rtr, QpState::rts, sq_psn, kUcSending},
     Transition{ud, QpState::rtr, QpState::rts, sq_psn, cur_state | qkey},
+    Transition{xrc_initiator, QpState::rtr, QpState::rts, kTimers | sq_psn | max_rd_atomic, kUcSending},
+    Transition{xrc_target, QpState::rtr, QpState::rts, timeout | sq_psn, kResponding},
+    Transition{raw_packet, QpState::rtr, QpState::rts, kNone, cur_state},
 
     Transition{rc, QpState::rts, QpState::rts, kNone, kRcSending},
     Transition{uc, QpState::rts, QpState::rts, kNone, kUcSending},
     Transition{ud, QpState::rts, QpState::rts, kNone, cur_state | qkey},
+    Transition{xrc_initiator, QpState::rts, QpState::rts, kNone, kUcSending},
+    Transition{xrc_target, QpState::rts, QpState::rts, kNone, kResponding},
+    Transition{raw_packet, QpState::rts, QpState::rts, kNone, cur_state},
 
     Transition{rc, QpState::rts, QpState::sqd, kNone, en_sqd_async_notify},
     Transition{uc, QpState::rts, QpState::sqd, kNone, en_sqd_async_notify},
     Transition{ud, QpState::rts, QpState::sqd, kNone, en_sqd_async_notify},
+    Transition{xrc_initiator, QpState::rts, QpState::sqd, kNone, en_sqd_async_notify},
+    Transition{xrc_target, QpState::rts, QpState::sqd, kNone, en_sqd_async_notify},
+    Transition{raw_packet, QpState::rts, QpState::sqd, kNone, en_sqd_async_notify},
 
     Transition{rc, QpState::sqd, QpState::sqd, kNone,
                port | av | timeout | retry_cnt | rnr_retry | max_rd_atomic | max_dest_rd_atomic | alt_path |
-                   access_flags | pkey_index | min_rnr_timer | path_mig_state},
+                   access_flags | pkey_index | min_rnr_timer | path_mig_state | rate_limit},
     Transition{uc, QpState::sqd, QpState::sqd, kNone, av | alt_path | access_flags | pkey_index | path_mig_state},
     Transition{ud, QpState::sqd, QpState::sqd, kNone, pkey_index | qkey},
+    Transition{xrc_initiator, QpState::sqd, QpState::sqd, kNone, kDrained | kTimers | max_rd_atomic},
+    Transition{xrc_target, QpState::sqd, QpState::sqd, kNone, kDrained | max_dest_rd_atomic | min_rnr_timer},
+    Transition{raw_packet, QpState::sqd, QpState::sqd, kNone, kNone},
 
     Transition{rc, QpState::sqd, QpState::rts, kNone, kRcSending},
     Transition{uc, QpState::sqd, QpState::rts, kNone, kUcSending},
     Transition{ud, QpState::sqd, QpState::rts, kNone, cur_state | qkey},
+    Transition{xrc_initiator, QpState::sqd, QpState::rts, kNone, kUcSending},
+    Transition{xrc_target, QpState::sqd, QpState::rts, kNone, kResponding},
+    Transition{raw_packet, QpState::sqd, QpState::rts, kNone, cur_state},
 
     // RC has no SQE state (IBTA vol. 1, 10.3.1.6): its send errors go to ERROR.
     Transition{uc, QpState::sqe, QpState::rts, kNone, cur_state | access_flags},
     Transition{ud, QpState::sqe, QpState::rts, kNone, cur_state | qkey},
+    Transition{raw_packet, QpState::sqe, QpState::rts, kNone, cur_state},
 };
 
 std::optional<Transition> find(QpType type, QpState from, QpState to) {
@@ -85,7 +116,8 @@ QpAttrBit first_of(QpAttrMask mask) { return static_cast<QpAttrBit>(mask.bits() 
 
 Error refuse_transition(QpType type, QpState from, QpState to) {
   if (name(type) == "?") {
-    return {EINVAL, fmt::format("unknown QP type {}; it must be RC, UC or UD", static_cast<uint32_t>(type))};
+    return {EINVAL,
+            fmt::format("unknown QP type {}; it must be RC, UC, UD, XRC or raw packet", static_cast<uint32_t>(type))};
   }
   for (const QpState state : {from, to}) {
     if (name(state) != "?") continue;
@@ -133,6 +165,9 @@ std::string_view name(QpType type) {
     case QpType::rc: return "RC";
     case QpType::uc: return "UC";
     case QpType::ud: return "UD";
+    case QpType::xrc_initiator: return "XRC_INI";
+    case QpType::xrc_target: return "XRC_TGT";
+    case QpType::raw_packet: return "RAW_PACKET";
   }
   return "?";
 }
@@ -159,6 +194,7 @@ std::string_view name(QpAttrBit attribute) {
                                                               "path_mig_state",
                                                               "cap",
                                                               "dest_qpn"};
+  if (attribute == rate_limit) return "rate_limit";
   for (std::size_t bit = 0; bit < kNames.size(); ++bit) {
     if (static_cast<uint32_t>(attribute) == 1u << bit) return kNames[bit];
   }
@@ -237,6 +273,10 @@ Result<void> check_values(QpType type, const QpAttr& attr, QpAttrMask mask, cons
     return fail(EINVAL, fmt::format("attribute path_mtu is {} bytes; this port carries at most {}: raise the port's "
                                     "Ethernet MTU or ask for less",
                                     mtu_bytes(attr.path_mtu), mtu_bytes(limits.max_path_mtu)));
+  }
+  if (mask.has(rate_limit) && attr.rate_limit != 0 && attr.rate_limit < kMinRateLimit) {
+    return fail(EINVAL, fmt::format("attribute rate_limit is {} kbit/s; it must be 0, for no limit, or at least {}",
+                                    attr.rate_limit, kMinRateLimit));
   }
   if (mask.has(access_flags) && !attr.access.without(kKnownAccess).empty()) {
     return fail(EINVAL, fmt::format("attribute access_flags has unknown bits {:#x}; the known bits are {:#x}",

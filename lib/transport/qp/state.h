@@ -12,7 +12,7 @@ namespace uroce::transport {
 
 /// "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERROR"; "?" for other values.
 std::string_view name(QpState state);
-/// "RC", "UC", "UD"; "?" for other values.
+/// "RC", "UC", "UD", "RAW_PACKET", "XRC_INI", "XRC_TGT"; "?" for other values.
 std::string_view name(QpType type);
 /// The attribute's name as in QpAttrBit, e.g. "rq_psn"; "unknown" for other values.
 std::string_view name(QpAttrBit attribute);

@@ -5,9 +5,21 @@
 
 #include "base/wr_opcodes.h"
 #include "transport/qp/translate.h"
+#include "transport/qp/written.h"
 
 namespace uroce::transport {
 namespace {
+
+WcStatus validate_placement(const Qp& qp, const SendSlot& slot, const queues::SendWqe& wqe) {
+  const bool bare = wqe.num_sge == 0 && !slot.has(SendFlag::inline_data);
+  if (!bare || qp.max_rd_atomic == 0) return WcStatus::local_qp_operation_error;
+  if (slot.opcode == WrOpcode::atomic_write) return WcStatus::success;
+  const SendSlot::Flush flush = slot.flush();
+  if (flush.length > kMaxMessage) return WcStatus::local_length_error;
+  const bool defined = flush.scope <= UINT8_MAX && is_flush_target(PlacementFlags::from_bits(flush.placement),
+                                                                   static_cast<FlushScope>(flush.scope));
+  return defined ? WcStatus::success : WcStatus::local_qp_operation_error;
+}
 
 // Checks the copy before any packet is sent. The keys of SEND and WRITE are checked when their packets are built. Those
 // of READs and atomics are checked here, because the peer acts before the response is placed.
@@ -17,6 +29,7 @@ WcStatus validate(const Context& ctx, const Qp& qp, SendSlot& slot, const queues
     const bool bare = wqe.num_sge == 0 && !slot.has(SendFlag::inline_data);
     return bare ? WcStatus::success : WcStatus::local_qp_operation_error;
   }
+  if (slot.is_placement()) return validate_placement(qp, slot, wqe);
   if (slot.has(SendFlag::inline_data)) {
     if (slot.is_read_or_atomic() || wqe.inline_length > qp.tx.max_inline) return WcStatus::local_qp_operation_error;
     slot.inline_length = wqe.inline_length;
@@ -52,8 +65,7 @@ Outcome write_completion(Context& ctx, Qp& qp, uint64_t wr_id, WrOpcode opcode, 
   cqe.opcode = static_cast<uint8_t>(queues::completion_opcode(opcode));
   cqe.timestamp_ns = static_cast<uint64_t>(ctx.now.count());
   (status == WcStatus::success ? ctx.counters.send_completions : ctx.counters.error_completions).add();
-  const bool written = qp.send_cq->write(cqe, status != WcStatus::success, ctx.events);
-  return written ? Outcome{} : Outcome::fail(Failure::cq_overrun);
+  return outcome_of(ctx, qp.send_cq->write(cqe, status != WcStatus::success, ctx.events));
 }
 
 }  // namespace
@@ -74,6 +86,8 @@ bool fetch_wqe(const Context& ctx, Qp& qp) {
   slot.imm_or_key = wqe.imm_or_key;
   slot.opcode = static_cast<WrOpcode>(wqe.opcode);
   slot.flags = static_cast<uint8_t>(wqe.flags);
+  if (qp.type == QpType::xrc_initiator) [[unlikely]]
+    slot.set_remote_srqn(wqe.remote_srqn);
   slot.status = validate(ctx, qp, slot, wqe, from + sizeof wqe);
   slot.packets = slot.is_local() ? 0 : qp.packets_of(slot.length);
   sq.advance(1);
@@ -83,7 +97,7 @@ bool fetch_wqe(const Context& ctx, Qp& qp) {
 Outcome complete_oldest(Context& ctx, Qp& qp, WcStatus status) {
   auto& tx = qp.tx;
   const SendSlot& slot = qp.slot(tx.oldest);
-  if (slot.started && slot.is_read_or_atomic()) --tx.rd_atomic;
+  if (slot.started && slot.has_response()) --tx.rd_atomic;
   ++tx.oldest;
   if (status == WcStatus::success && !slot.has(SendFlag::signaled) && !qp.signal_all) return {};
   // The slot is free before the completion is visible, so an application that polls it can post another request.

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "transport/qp/peer_frame.h"
+#include "transport/qp/send_window.h"
 
 namespace uroce::transport {
 
@@ -23,7 +24,7 @@ void on_cnp(Context& ctx, Qp& qp) {
     return;
   }
   control->on_cnp(ctx.now);
-  qp.paced = control->rate() != 0;
+  qp.paced = pace_of(qp) != 0;
 }
 
 void send_cnp(Context& ctx, Qp& qp) {

@@ -39,7 +39,7 @@ Advance advance(Context& ctx, Qp& qp) {
       done.out |= local.out;
       continue;
     }
-    if (slot.is_read_or_atomic()) {
+    if (slot.has_response()) {
       if (!r.responses_ahead.empty()) {
         const WcStatus placed = place_buffered(ctx, qp, slot);
         if (placed != WcStatus::success) return {true, done.out | Outcome::fail(Failure::requester, placed)};

@@ -7,8 +7,8 @@ namespace uroce::transport {
 namespace {
 
 // The PSN for the ACK of a duplicate SEND or WRITE at `psn`. The ACK covers everything executed (C9-105), but stops
-// before the next READ or atomic, because its response may be lost. Linux rxe takes an ACK with a READ's PSN for the
-// response, and completes the READ without its data.
+// before the next READ, atomic, FLUSH or ATOMIC WRITE, because its response may be lost. Linux rxe takes an ACK with a
+// READ's PSN for the response, and completes the READ without its data.
 Psn acknowledged_with(const Qp& qp, Psn psn) {
   Psn newest = qp.rx.expected - 1;
   for (const Resource& resource : qp.cold->replay.resources()) {
@@ -23,7 +23,8 @@ Psn acknowledged_with(const Qp& qp, Psn psn) {
 Outcome on_duplicate(Context& ctx, Qp& qp, const wire::Packet& packet) {
   ctx.count_drop(wire::Drop::psn_duplicate);
   const wire::OpFlags op = packet.op().flags;
-  if (op.has_any(wire::OpFlags(wire::Op::read) | wire::Op::atomic)) return replay_response(ctx, qp, packet);
+  const auto answered = wire::Op::read | wire::Op::atomic | wire::Op::flush | wire::Op::atomic_write;
+  if (op.has_any(answered)) return replay_response(ctx, qp, packet);
   return queue_ack(qp, acknowledged_with(qp, packet.bth.psn));
 }
 

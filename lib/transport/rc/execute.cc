@@ -1,11 +1,14 @@
 #include "transport/rc/execute.h"
 
 #include <atomic>
+#include <cstring>
 
+#include "base/wr_opcodes.h"
 #include "transport/core/guess.h"
 #include "transport/qp/receive_queue.h"
 #include "transport/qp/reth_length.h"
 #include "transport/qp/translate.h"
+#include "transport/qp/xrc.h"
 #include "transport/rc/reply.h"
 
 namespace uroce::transport {
@@ -53,10 +56,21 @@ bool in_sequence(const Qp& qp, wire::OpFlags op) {
   return false;
 }
 
-bool permitted(const Qp& qp, wire::OpFlags op) {
-  if (op.has(Op::write)) return qp.access.has(Access::remote_write);
+// The rights that a FLUSH needs of the queue pair and of the region.
+AccessFlags flush_access(const wire::Feth& feth) {
+  const auto placement = PlacementFlags::from_bits(feth.placement);
+  AccessFlags needed;
+  if (placement.has(Placement::global)) needed |= Access::flush_global;
+  if (placement.has(Placement::persistent)) needed |= Access::flush_persistent;
+  return needed;
+}
+
+bool permitted(const Qp& qp, const wire::Packet& packet) {
+  const wire::OpFlags op = packet.op().flags;
+  if (op.has_any(Op::write | Op::atomic_write)) return qp.access.has(Access::remote_write);
   if (op.has(Op::read)) return qp.access.has(Access::remote_read);
   if (op.has(Op::atomic)) return qp.access.has(Access::remote_atomic);
+  if (op.has(Op::flush)) return qp.access.has_all(flush_access(packet.feth));
   return true;
 }
 
@@ -165,6 +179,7 @@ Checked execute_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
 // The response is the acknowledgement.
 Checked queue_response(Qp& qp, Resource& resource) {
   resource.msn = count_message(qp);
+  resource.pd = qp.pd;
   expect_next(qp, resource.packets);
   qp.cold->replay.push_job(resource, 0, resource.packets, true);
   qp.rx.has_jobs = true;
@@ -193,7 +208,7 @@ Checked execute_read(Context& ctx, Qp& qp, const wire::Packet& packet) {
 uint64_t run_atomic(std::byte* at, const wire::Packet& packet) {
   std::atomic_ref<uint64_t> word(*reinterpret_cast<uint64_t*>(at));
   const wire::AtomicEth& atomic = packet.atomic;
-  if (packet.bth.opcode == wire::Opcode::rc_fetch_add) {
+  if (wire::as_rc(packet.bth.opcode) == wire::Opcode::rc_fetch_add) {
     return word.fetch_add(atomic.swap_add, std::memory_order_seq_cst);
   }
   uint64_t before = atomic.compare;
@@ -222,24 +237,79 @@ Checked execute_atomic(Context& ctx, Qp& qp, const wire::Packet& packet) {
   return queue_response(qp, *resource);
 }
 
-Checked execute(Context& ctx, Qp& qp, const wire::Packet& packet) {
+// A READ response without data is the answer, so what is kept for duplicates is a READ of no bytes.
+Checked answer_placement(Qp& qp, Resource& resource, const wire::Packet& packet) {
+  resource.first_psn = packet.bth.psn;
+  resource.packets = 1;
+  resource.va = packet.reth.va;
+  resource.rkey = packet.reth.rkey;
+  return queue_response(qp, resource);
+}
+
+// Annex A19: the eight bytes arrive at once, and after those of all requests before.
+Checked execute_atomic_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  const wire::Reth& reth = packet.reth;
+  const Psn psn = packet.bth.psn;
+  uint64_t value = 0;
+  const bool whole = reth.length == sizeof value && packet.payload.size() == sizeof value;
+  if (!whole || (reth.va & 7) != 0) return reject(qp, psn, NakCode::invalid_request);
+  const auto target = translate(ctx, qp, reth.rkey, reth.va, sizeof value, Access::remote_write);
+  if (target.result != memory::AccessResult::ok) return reject_key(ctx, qp, packet);
+  if (reinterpret_cast<uintptr_t>(target.host) % sizeof value != 0) return reject(qp, psn, NakCode::invalid_request);
+  Resource* resource = qp.cold->replay.add();
+  if (resource == nullptr) return reject(qp, psn, NakCode::invalid_request);
+  std::memcpy(&value, packet.payload.data(), sizeof value);
+  std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(target.host)).store(value, std::memory_order_release);
+  return answer_placement(qp, *resource, packet);
+}
+
+// Annex A19. Processors see each other's stores, so a fence is all that global visibility takes. Persistence never gets
+// here: no region offers it.
+Checked execute_flush(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  const wire::Reth& reth = packet.reth;
+  const Psn psn = packet.bth.psn;
+  const auto scope = static_cast<FlushScope>(packet.feth.selectivity);
+  const bool defined = is_flush_target(PlacementFlags::from_bits(packet.feth.placement), scope);
+  if (!defined || reth.length > kMaxMessage) return reject(qp, psn, NakCode::invalid_request);
+  const AccessFlags needed = flush_access(packet.feth);
+  const memory::AccessResult opened = scope == FlushScope::region
+                                          ? ctx.regions.check_key(reth.rkey, qp.pd, needed, qp.qpn)
+                                          : translate(ctx, qp, reth.rkey, reth.va, reth.length, needed).result;
+  if (opened != memory::AccessResult::ok) return reject_key(ctx, qp, packet);
+  Resource* resource = qp.cold->replay.add();
+  if (resource == nullptr) return reject(qp, psn, NakCode::invalid_request);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return answer_placement(qp, *resource, packet);
+}
+
+// Inlined twice, so that XRC costs RC nothing.
+[[gnu::always_inline]] inline Checked execute(Context& ctx, Qp& qp, const wire::Packet& packet) {
   const wire::OpFlags op = packet.op().flags;
   const Psn psn = packet.bth.psn;
   // 9.7.4.1.4: an operation that the QP does not offer is an invalid request.
-  if (!in_sequence(qp, op) || !permitted(qp, op)) return reject(qp, psn, NakCode::invalid_request);
+  if (!in_sequence(qp, op) || !permitted(qp, packet)) return reject(qp, psn, NakCode::invalid_request);
   if (op.has(Op::payload) && !payload_fits_mtu(qp, op, packet.payload.size())) {
     return reject(qp, psn, NakCode::invalid_request);
   }
   if (op.has(Op::send)) return execute_send(ctx, qp, packet);
   if (op.has(Op::write)) return execute_write(ctx, qp, packet);
   if (op.has(Op::read)) return execute_read(ctx, qp, packet);
-  return execute_atomic(ctx, qp, packet);
+  if (op.has(Op::atomic)) return execute_atomic(ctx, qp, packet);
+  return op.has(Op::flush) ? execute_flush(ctx, qp, packet) : execute_atomic_write(ctx, qp, packet);
+}
+
+// XRC: the shared receive queue that the request names lends its receives and its protection domain.
+[[gnu::cold, gnu::noinline]] Checked execute_for_srq(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  if (!borrow_srq(ctx, qp, packet)) return reject(qp, packet.bth.psn, NakCode::invalid_request);
+  const Checked done = execute(ctx, qp, packet);
+  return_srq(qp);
+  return done;
 }
 
 }  // namespace
 
 Outcome execute_request(Context& ctx, Qp& qp, const wire::Packet& packet) {
-  const Checked done = execute(ctx, qp, packet);
+  const Checked done = qp.type == QpType::rc ? execute(ctx, qp, packet) : execute_for_srq(ctx, qp, packet);
   const bool acknowledge = done.step == Step::next && packet.bth.ack_request;
   return acknowledge ? done.out | queue_ack(qp, packet.bth.psn) : done.out;
 }

@@ -1,4 +1,5 @@
-// Executing one request whose turn it is: SEND, WRITE, READ or atomic (IBTA vol. 1, 9.7.4, 9.7.5, 9.8).
+// Executing one request whose turn it is: SEND, WRITE, READ, atomic (IBTA vol. 1, 9.7.4, 9.7.5, 9.8), FLUSH or
+// ATOMIC WRITE (annex A19).
 #pragma once
 
 #include "transport/core/context.h"

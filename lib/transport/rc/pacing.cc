@@ -1,21 +1,24 @@
 #include "transport/rc/pacing.h"
 
+#include "transport/qp/send_window.h"
+
 namespace uroce::transport {
 
 bool may_send_paced(const Context& ctx, Qp& qp) {
-  CongestionControl& control = *qp.cold->congestion;
-  if (ctx.now >= control.next_deadline()) control.on_timer(ctx.now);
-  qp.paced = control.rate() != 0;
+  CongestionControl* control = qp.cold->congestion.get();
+  if (control != nullptr && ctx.now >= control->next_deadline()) control->on_timer(ctx.now);
+  qp.paced = pace_of(qp) != 0;
   return !qp.paced || qp.cold->pacer.may_send(ctx.now);
 }
 
 void charge_paced(const Context& ctx, Qp& qp, const TxFrame& frame) {
-  CongestionControl& control = *qp.cold->congestion;
+  CongestionControl* control = qp.cold->congestion.get();
   const uint32_t bytes =
       frame.header_length + frame.payload_length + frame.pad + static_cast<uint32_t>(wire::kIcrcBytes);
-  control.on_sent(bytes, ctx.now);
-  qp.paced = control.rate() != 0;
-  if (qp.paced) qp.cold->pacer.charge(bytes, control.rate(), ctx.now);
+  if (control != nullptr) control->on_sent(bytes, ctx.now);
+  const uint64_t pace = pace_of(qp);
+  qp.paced = pace != 0;
+  if (qp.paced) qp.cold->pacer.charge(bytes, pace, ctx.now);
 }
 
 bool awaits_turn(const Qp& qp) {

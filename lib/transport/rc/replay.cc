@@ -49,6 +49,12 @@ Outcome replay_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
     return {};
   }
   if (atomic) return replay(qp, *resource, 0, 1);
+  // FLUSH and ATOMIC WRITE are not run again: other requests may have written the same bytes since.
+  if (packet.op().flags.has_any(wire::Op::flush | wire::Op::atomic_write)) {
+    if (resource->length == 0) return replay(qp, *resource, 0, 1);
+    ctx.count_drop(wire::Drop::resources_gone);
+    return {};
+  }
   // 9.7.5.1.2: a duplicate READ may ask for a part of the original. Its address must agree with its PSN, and its length
   // must stay within the original.
   const uint32_t offset_packets = static_cast<uint32_t>(distance(psn, resource->first_psn));

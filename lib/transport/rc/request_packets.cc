@@ -1,6 +1,7 @@
 #include "transport/rc/request_packets.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "transport/qp/peer_frame.h"
 #include "transport/rc/ack_request.h"
@@ -20,6 +21,14 @@ uint8_t record_departure(Context& ctx, Qp& qp, Psn psn) {
   return qp.selective ? static_cast<uint8_t>(std::min<uint16_t>(before, 127)) : uint8_t{0};
 }
 
+// Writes the XRCETH that every XRC request has. Returns its size in bytes.
+std::size_t store_xrceth(std::byte* at, const Qp& qp, const SendSlot& slot) {
+  if (qp.type == QpType::rc) [[likely]]
+    return 0;
+  wire::Xrceth{.srqn = slot.remote_srqn()}.store(at);
+  return wire::Xrceth::kBytes;
+}
+
 }  // namespace
 
 bool emit_data(Context& ctx, Qp& qp, SendSlot& slot, const Segment& segment, Psn psn, bool ack_request) {
@@ -29,9 +38,11 @@ bool emit_data(Context& ctx, Qp& qp, SendSlot& slot, const Segment& segment, Psn
     return false;
   }
   const Opcode opcode = data_opcode(slot, segment);
-  const std::size_t extended = store_data_headers(FrameBuilder::extended_headers(frame, *qp.route), slot, opcode);
+  std::byte* const headers = FrameBuilder::extended_headers(frame, *qp.route);
+  const std::size_t before = store_xrceth(headers, qp, slot);
+  const std::size_t extended = before + store_data_headers(headers + before, slot, opcode);
   if (ack_request) note_ack_request(ctx, qp);
-  finish_to_peer(ctx.builder, frame, qp, opcode, psn, extended,
+  finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, opcode), psn, extended,
                  {.ack_request = ack_request,
                   .solicited = is_solicited(slot, segment),
                   .tag = record_departure(ctx, qp, psn),
@@ -46,9 +57,11 @@ void emit_read_request(Context& ctx, Qp& qp, SendSlot& slot, uint32_t first, uin
   const uint64_t whole = uint64_t{packets} << qp.mtu_shift;
   const uint32_t length = static_cast<uint32_t>(std::min<uint64_t>(slot.length - offset, whole));
   TxFrame& frame = ctx.builder.next();
-  wire::Reth{slot.remote_addr + offset, slot.rkey, length}.store(FrameBuilder::extended_headers(frame, *qp.route));
+  std::byte* const headers = FrameBuilder::extended_headers(frame, *qp.route);
+  const std::size_t before = store_xrceth(headers, qp, slot);
+  wire::Reth{slot.remote_addr + offset, slot.rkey, length}.store(headers + before);
   const bool again = distance(psn, qp.tx.sent) < 0;
-  finish_to_peer(ctx.builder, frame, qp, Opcode::rc_read_request, psn, wire::Reth::kBytes,
+  finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, Opcode::rc_read_request), psn, before + wire::Reth::kBytes,
                  {.tag = record_departure(ctx, qp, psn)});
   if (first > 0 || again) slot.asked_again = true;
 }
@@ -62,9 +75,33 @@ void emit_atomic(Context& ctx, Qp& qp, const SendSlot& slot) {
     opcode = Opcode::rc_compare_swap;
   }
   TxFrame& frame = ctx.builder.next();
-  header.store(FrameBuilder::extended_headers(frame, *qp.route));
-  finish_to_peer(ctx.builder, frame, qp, opcode, slot.first_psn, wire::AtomicEth::kBytes,
+  std::byte* const headers = FrameBuilder::extended_headers(frame, *qp.route);
+  const std::size_t before = store_xrceth(headers, qp, slot);
+  header.store(headers + before);
+  finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, opcode), slot.first_psn, before + wire::AtomicEth::kBytes,
                  {.tag = record_departure(ctx, qp, slot.first_psn)});
+}
+
+void emit_placement(Context& ctx, Qp& qp, const SendSlot& slot) {
+  TxFrame& frame = ctx.builder.next();
+  std::byte* const extended = FrameBuilder::extended_headers(frame, *qp.route);
+  const std::size_t before = store_xrceth(extended, qp, slot);
+  std::byte* const headers = extended + before;
+  const BthFlags flags{.tag = record_departure(ctx, qp, slot.first_psn)};
+  if (slot.opcode == WrOpcode::atomic_write) {
+    wire::Reth{slot.remote_addr, slot.rkey, sizeof slot.swap}.store(headers);
+    std::byte* const value = ctx.builder.scratch();
+    std::memcpy(value, &slot.swap, sizeof slot.swap);
+    ctx.builder.add_payload(frame, value, sizeof slot.swap);
+    finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, Opcode::rc_atomic_write), slot.first_psn,
+                   before + wire::Reth::kBytes, flags);
+    return;
+  }
+  const SendSlot::Flush flush = slot.flush();
+  wire::Feth{static_cast<uint8_t>(flush.placement), static_cast<uint8_t>(flush.scope)}.store(headers);
+  wire::Reth{slot.remote_addr, slot.rkey, flush.length}.store(headers + wire::Feth::kBytes);
+  finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, Opcode::rc_flush), slot.first_psn,
+                 before + wire::Feth::kBytes + wire::Reth::kBytes, flags);
 }
 
 }  // namespace uroce::transport

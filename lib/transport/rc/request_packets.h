@@ -1,4 +1,5 @@
-// The packets of RC requests: SEND and WRITE data, READ requests, atomics (IBTA vol. 1, 9.4).
+// The packets of RC requests: SEND and WRITE data, READ requests, atomics (IBTA vol. 1, 9.4), FLUSH and
+// ATOMIC WRITE (annex A19).
 #pragma once
 
 #include "transport/core/context.h"
@@ -15,5 +16,7 @@ bool emit_data(Context& ctx, Qp& qp, SendSlot& slot, const Segment& segment, Psn
 /// Asks for `packets` of a READ's response, from its packet `first` on.
 void emit_read_request(Context& ctx, Qp& qp, SendSlot& slot, uint32_t first, uint32_t packets);
 void emit_atomic(Context& ctx, Qp& qp, const SendSlot& slot);
+/// FLUSH or ATOMIC WRITE.
+void emit_placement(Context& ctx, Qp& qp, const SendSlot& slot);
 
 }  // namespace uroce::transport

@@ -26,7 +26,7 @@ bool may_start(const Qp& qp, const SendSlot& slot) {
   if (slot.status != WcStatus::success) return false;
   if (slot.has(SendFlag::fence) && tx.rd_atomic > 0) return false;
   if (slot.is_local()) return may_run_local(qp, slot);
-  if (slot.is_read_or_atomic()) {
+  if (slot.has_response()) {
     return tx.rd_atomic < qp.max_rd_atomic && distance(tx.sent, tx.una) < static_cast<int32_t>(kMaxReadPackets);
   }
   // 9.7.7.2.5: without credits one packet leaves alone, and the next waits for the ACK with new credits.
@@ -44,7 +44,7 @@ void start(Context& ctx, Qp& qp, SendSlot& slot) {
   }
   slot.ssn = tx.credits.next_message();
   tx.next += slot.packets;
-  if (slot.is_read_or_atomic()) ++tx.rd_atomic;
+  if (slot.has_response()) ++tx.rd_atomic;
 }
 
 // Is another packet certain to follow the cursor's last packet, so that this one need not ask for an ACK?
@@ -100,9 +100,10 @@ Attempt send_read_request(Context& ctx, Qp& qp, SendSlot& slot) {
   return {};
 }
 
-Attempt send_atomic(Context& ctx, Qp& qp, SendSlot& slot) {
+// An atomic, FLUSH or ATOMIC WRITE: one packet, and one PSN for its response.
+Attempt send_single(Context& ctx, Qp& qp, const SendSlot& slot) {
   auto& tx = qp.tx;
-  emit_atomic(ctx, qp, slot);
+  slot.is_atomic() ? emit_atomic(ctx, qp, slot) : emit_placement(ctx, qp, slot);
   if (distance(slot.first_psn, tx.sent) >= 0) tx.sent = slot.first_psn + 1;
   step_cursor(qp, slot, 1);
   return {};
@@ -122,7 +123,7 @@ Attempt pass_local(Context& ctx, Qp& qp, const SendSlot& slot) {
 Attempt send_packet(Context& ctx, Qp& qp, SendSlot& slot) {
   if (slot.is_local()) return pass_local(ctx, qp, slot);
   if (slot.is_read()) return send_read_request(ctx, qp, slot);
-  if (slot.is_atomic()) return send_atomic(ctx, qp, slot);
+  if (slot.is_atomic() || slot.is_placement()) return send_single(ctx, qp, slot);
   return send_data_packet(ctx, qp, slot);
 }
 

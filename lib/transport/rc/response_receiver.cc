@@ -9,14 +9,14 @@
 namespace uroce::transport {
 namespace {
 
-// The READ or atomic that a response belongs to; nullptr: the response is dropped.
+// The request that a response belongs to; nullptr: the response is dropped.
 struct Match {
   SendSlot* slot = nullptr;
   Outcome out;
 };
 
 // Finds the request of a response. The requests before that one have been executed, or there would be no response. A
-// response that belongs to no READ or atomic is counted and dropped.
+// response that belongs to none is counted and dropped. An atomic ACK answers an atomic, a READ response the others.
 Match match_request(Context& ctx, Qp& qp, const wire::Packet& packet, bool atomic) {
   auto& tx = qp.tx;
   const Psn psn = packet.bth.psn;
@@ -27,7 +27,7 @@ Match match_request(Context& ctx, Qp& qp, const wire::Packet& packet, bool atomi
   }
   uint32_t index = tx.oldest;
   SendSlot* slot = find_request(qp, psn, index);
-  if (slot == nullptr || !(atomic ? slot->is_atomic() : slot->is_read())) {
+  if (slot == nullptr || !(atomic ? slot->is_atomic() : slot->is_read() || slot->is_placement())) {
     ctx.count_drop(wire::Drop::response_unexpected);
     // An unexpected response still shows that everything before it has been executed.
     return {nullptr, slot != nullptr ? acknowledge_until(ctx, qp, psn) : Outcome{}};

@@ -19,7 +19,7 @@ void send_atomic_ack(Context& ctx, Qp& qp, const Resource& resource) {
   std::byte* const headers = FrameBuilder::extended_headers(frame, *qp.route);
   store_aeth(headers, qp, wire::Aeth::ack(0), resource.msn);
   store_be64(headers + wire::Aeth::kBytes, resource.atomic_result);
-  finish_to_peer(ctx.builder, frame, qp, Opcode::rc_atomic_ack, resource.first_psn,
+  finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, Opcode::rc_atomic_ack), resource.first_psn,
                  wire::Aeth::kBytes + wire::kAtomicAckEthBytes);
 }
 
@@ -34,7 +34,8 @@ bool send_read_response(Context& ctx, Qp& qp, const Resource& resource, Response
   const uint32_t length = std::min(resource.length - offset, qp.mtu());
   TxFrame& frame = ctx.builder.next();
   if (length > 0) {
-    const auto place = translate(ctx, qp, resource.rkey, resource.va + offset, length, Access::remote_read);
+    const auto place =
+        ctx.regions.translate(resource.rkey, resource.pd, resource.va + offset, length, Access::remote_read, qp.qpn);
     if (place.result != memory::AccessResult::ok) return false;
     // The memory may be written while the peer READs it. The ICRC must cover the bytes that leave, so they are copied.
     frame.copy_payload = true;
@@ -46,8 +47,8 @@ bool send_read_response(Context& ctx, Qp& qp, const Resource& resource, Response
     store_aeth(FrameBuilder::extended_headers(frame, *qp.route), qp, wire::Aeth::ack(0), resource.msn);
     extended = wire::Aeth::kBytes;
   }
-  finish_to_peer(ctx.builder, frame, qp, read_opcode(job.at_start, last), resource.first_psn + job.next, extended,
-                 {.ecn = qp.ecn});
+  finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, read_opcode(job.at_start, last)), resource.first_psn + job.next,
+                 extended, {.ecn = qp.ecn});
   if (qp.ecn != 0) charge_data(ctx, qp, frame);
   job.at_start = false;
   ++job.next;
@@ -65,7 +66,7 @@ void send_reply(Context& ctx, Qp& qp) {
   if (qp.selective) return send_sack(ctx, qp);
   TxFrame& frame = ctx.builder.next();
   store_aeth(FrameBuilder::extended_headers(frame, *qp.route), qp, rx.reply.syndrome(), rx.msn);
-  finish_to_peer(ctx.builder, frame, qp, Opcode::rc_ack, rx.reply.psn(), wire::Aeth::kBytes);
+  finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, Opcode::rc_ack), rx.reply.psn(), wire::Aeth::kBytes);
 }
 
 // 9.7.5.2.4: the region has gone after earlier packets of the response were sent. The NAK takes the next packet's PSN.

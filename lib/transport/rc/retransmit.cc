@@ -41,6 +41,8 @@ Transmitted transmit_lost(Context& ctx, Qp& qp) {
     if (slot == nullptr || slot->status != WcStatus::success) continue;
     if (slot->is_atomic()) {
       emit_atomic(ctx, qp, *slot);
+    } else if (slot->is_placement()) {
+      emit_placement(ctx, qp, *slot);
     } else if (slot->is_read()) {
       ask_again(ctx, qp, *slot, at);
     } else {

@@ -19,12 +19,12 @@ Outcome mark_probe(Context& ctx, Qp& qp) {
   ctx.counters.probes.add();
   auto& tx = qp.tx;
   const bool newer_arrived = distance(tx.recovery->loss.highest(), tx.una) > 0;
-  if (qp.slot(tx.oldest).is_read_or_atomic() || newer_arrived) return mark_lost(qp, tx.una, Cause::probe);
+  if (qp.slot(tx.oldest).has_response() || newer_arrived) return mark_lost(qp, tx.una, Cause::probe);
   const Psn newest = tx.sent - 1;
   uint32_t index = tx.oldest;
   const SendSlot* slot = find_request(qp, newest, index);
   if (slot == nullptr) return {};
-  const Psn psn = slot->is_read_or_atomic() ? slot->first_psn : newest;
+  const Psn psn = slot->has_response() ? slot->first_psn : newest;
   const bool near = distance(psn, tx.una) < static_cast<int32_t>(PsnSet::kSize);
   return mark_lost(qp, near ? psn : tx.una, Cause::probe);
 }
@@ -50,7 +50,7 @@ Outcome on_silence(Context& ctx, Qp& qp) {
   const SilenceVerdict verdict = r.probe.on_expiry(ctx.now, qp.timeout, qp.retry_cnt);
   if (verdict.give_up) return Outcome::fail(Failure::requester, WcStatus::retry_exceeded);
   const SendSlot& oldest = qp.slot(qp.tx.oldest);
-  if (oldest.is_read_or_atomic()) r.responses.expect_until(oldest.end_psn());
+  if (oldest.has_response()) r.responses.expect_until(oldest.end_psn());
   Outcome out = verdict.probe ? mark_probe(ctx, qp) : mark_oldest(ctx, qp);
   if (verdict.report_timeout) report_timeout(ctx, qp);
   if (verdict.assume_forgotten) out |= mark_everything(qp);

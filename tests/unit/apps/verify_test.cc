@@ -100,6 +100,14 @@ TEST(AtomicModel, CompareAndSwapFollowsTheWordThroughItsMisses) {
   EXPECT_EQ(missed, 125);
 }
 
+TEST(AtomicModel, WritesMakeTheWordWhatTheyCarry) {
+  const AtomicModel model(AtomicType::write, {1, 2, 3});
+  for (uint64_t n = 0; n < 1000; ++n) {
+    EXPECT_EQ(model.swap(n), model.value(n + 1));
+    EXPECT_NE(model.swap(n), model.value(n));
+  }
+}
+
 TEST(AtomicModel, WordsDifferFromSlotToSlot) {
   const AtomicModel a(AtomicType::fetch_and_add, {1, 0, 0}), b(AtomicType::fetch_and_add, {1, 0, 1});
   EXPECT_NE(a.value(0), b.value(0));

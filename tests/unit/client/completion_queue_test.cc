@@ -138,6 +138,72 @@ TEST_F(CompletionQueueTest, AnOverrunIsAnEventAndFailsTheQueuePair) {
   EXPECT_TRUE(reported);
 }
 
+TEST_F(CompletionQueueTest, AnOverrunThatIsIgnoredDropsTheCompletion) {
+  auto cq = must(a_->context.create_cq(4, nullptr, {.ignore_overrun = true}));
+  auto qp = must(a_->context.create_qp(a_->pd, cq, cq, {}));
+  auto peer = b_->make_qp();
+  connect(*a_, qp, *b_, peer);
+  const SendRequest write{.wr_id = 1,
+                          .opcode = WrOpcode::rdma_write,
+                          .flags = SendFlag::signaled,
+                          .remote_addr = b_->mr.sge(0, 0).addr,
+                          .rkey = b_->mr.rkey()};
+  const auto dropped = [&] {
+    for (const auto& [name, value] : a_->context.counters()) {
+      if (name == "completions_dropped") return value;
+    }
+    return uint64_t{0};
+  };
+  for (int i = 0; i < 6; ++i) ASSERT_EQ(qp.post_send(write), 0);
+  EXPECT_TRUE(world_.run_until([&] { return dropped() == 2; }));
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(next(world_, cq).wr_id, 1u);
+  EXPECT_EQ(must(qp.query()).state, QpState::rts);
+  ASSERT_EQ(qp.post_send({.wr_id = 7,
+                          .opcode = WrOpcode::rdma_write,
+                          .flags = SendFlag::signaled,
+                          .remote_addr = b_->mr.sge(0, 0).addr,
+                          .rkey = b_->mr.rkey()}),
+            0);
+  EXPECT_EQ(next(world_, cq).wr_id, 7u);
+}
+
+TEST_F(CompletionQueueTest, AModeratedEventWaitsForMoreCompletions) {
+  must(b_->cq.moderate(3, UINT16_MAX));
+  must(b_->cq.arm());
+  for (int i = 0; i < 2; ++i) send();
+  for (int i = 0; i < 2; ++i) settle();
+  send();
+  EXPECT_EQ(b_->channel.wait(5s), b_->cq.id());
+  settle();
+  // Time ends the wait, too.
+  must(b_->cq.moderate(1000, 1000));
+  must(b_->cq.arm());
+  send();
+  EXPECT_EQ(b_->channel.wait(5s), b_->cq.id());
+  settle();
+  must(b_->cq.moderate(0, 0));
+  must(b_->cq.arm());
+  send();
+  EXPECT_EQ(b_->channel.wait(5s), b_->cq.id());
+  settle();
+}
+
+TEST_F(CompletionQueueTest, AModeratedQueueMayGoWithAnEventThatWaits) {
+  for (int round = 0; round < 3; ++round) {
+    auto cq = must(b_->context.create_cq(16, &b_->channel));
+    must(cq.moderate(100, 2000));
+    auto qb = std::optional(must(b_->context.create_qp(b_->pd, cq, cq, {})));
+    auto qa = a_->make_qp();
+    connect(*a_, qa, *b_, *qb);
+    must(cq.arm());
+    ASSERT_EQ(qb->post_recv({.wr_id = 1, .sges = std::array{b_->mr.sge(0, 64)}}), 0);
+    ASSERT_EQ(qa.post_send({.sges = std::array{a_->mr.sge(0, 8)}}), 0);
+    EXPECT_EQ(next(world_, cq).status, WcStatus::success);
+    qb.reset();
+  }
+  EXPECT_FALSE(b_->channel.wait(10ms)) << "of queues that are gone";
+}
+
 TEST(SharedReceiveQueueTest, FeedsItsQueuePairsAndReportsItsLimit) {
   test::World world;
   world.add({.engines = 2});

@@ -28,7 +28,7 @@ inline void must(const Result<void>& result) {
 struct Side {
   static constexpr std::size_t kBytes = 1 << 16;
   static constexpr AccessFlags kAll = Access::local_write | Access::remote_write | Access::remote_read |
-                                      Access::remote_atomic | Access::remote_invalidate;
+                                      Access::remote_atomic | Access::remote_invalidate | Access::flush_global;
 
   explicit Side(const std::shared_ptr<control::Device>& device, uint32_t cq_entries = 1024)
       : Side(Context(must(client::make_in_process_context(device))), cq_entries) {}

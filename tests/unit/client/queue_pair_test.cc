@@ -92,6 +92,32 @@ TEST_P(QueuePairTest, WriteReadAndAtomics) {
   EXPECT_EQ(value, 1234u);
 }
 
+TEST_P(QueuePairTest, AtomicWriteAndFlushWithoutBuffers) {
+  connect();
+  const SendRequest write{.opcode = WrOpcode::atomic_write,
+                          .flags = SendFlag::signaled,
+                          .remote_addr = remote(64),
+                          .rkey = b_->mr.rkey(),
+                          .swap = 0x1122334455667788};
+  const auto written = run(write);
+  EXPECT_EQ(written.status, WcStatus::success);
+  EXPECT_EQ(written.opcode, WcOpcode::atomic_write);
+  uint64_t value = 0;
+  std::memcpy(&value, b_->memory.data() + 64, sizeof value);
+  EXPECT_EQ(value, write.swap);
+
+  SendRequest flush{.opcode = WrOpcode::flush,
+                    .flags = SendFlag::signaled,
+                    .remote_addr = remote(64),
+                    .rkey = b_->mr.rkey(),
+                    .flush = {.length = 8}};
+  EXPECT_EQ(run(flush).opcode, WcOpcode::flush);
+  flush.flush = {.scope = FlushScope::region};
+  EXPECT_EQ(run(flush).status, WcStatus::success);
+  flush.flush = {.length = 8, .placement = Placement::persistent};
+  EXPECT_EQ(run(flush).status, WcStatus::remote_invalid_request) << "the queue pair does not offer it";
+}
+
 TEST_P(QueuePairTest, SendsInlineWithImmediateAndWithInvalidate) {
   connect();
   for (uint64_t i = 0; i < 4; ++i) {

@@ -222,6 +222,22 @@ TEST_F(ManagerTest, AReceiverNotReadyIsWaitedForAsOnLinux) {
   EXPECT_EQ(attr.min_rnr_timer, 0);
 }
 
+// Linux, from 6.2 on: a peer that may READ may FLUSH.
+TEST_F(ManagerTest, APeerThatMayReadMayFlush) {
+  const CmAddress service{World::gid(1), 4711};
+  Program server(*manager_), client(*manager_);
+  server.listening(service);
+  for (const uint8_t reads : {uint8_t{0}, uint8_t{4}}) {
+    const uint32_t id = client.resolved(service);
+    must(client.user->connect(id, {.responder_resources = reads, .qpn = 100u + reads}));
+    const auto [attr, mask] = must(client.user->qp_attr(id, QpState::init));
+    EXPECT_TRUE(mask.has(QpAttrBit::access_flags));
+    EXPECT_TRUE(attr.access.has(Access::remote_write));
+    EXPECT_EQ(attr.access.has(Access::remote_read), reads != 0);
+    EXPECT_EQ(attr.access.has(Access::flush_global), reads != 0);
+  }
+}
+
 // The backlogs of a port's listeners were one sum.
 TEST_F(ManagerTest, AListenersBacklogIsNotFilledByRequestsForAnother) {
   const CmAddress service{World::gid(1), 4711}, other{link_local(1), 4711};

@@ -37,6 +37,28 @@ TEST(EventRouter, ForgetsAnObjectWithItsEvents) {
   router.remove(EventObject::srq, 3);
 }
 
+TEST(EventRouter, ReportsAnObjectToAllWhoHaveItOnceEach) {
+  const IdTable<CompletionListener> cqs{4};
+  EventRouter router(cqs);
+  Queue a, b;
+  for (AsyncEventQueue* queue :
+       {static_cast<AsyncEventQueue*>(&a), static_cast<AsyncEventQueue*>(&b), static_cast<AsyncEventQueue*>(&a)}) {
+    router.add(EventObject::qp, 7, *queue);
+  }
+  router.on_async_event(AsyncEventType::qp_fatal, 7);
+  EXPECT_TRUE(a.pop());
+  EXPECT_FALSE(a.pop());
+  router.remove(EventObject::qp, 7, b);
+  EXPECT_FALSE(b.pop());  // discarded
+  router.remove(EventObject::qp, 7, a);
+  router.on_async_event(AsyncEventType::qp_fatal, 7);
+  EXPECT_TRUE(a.pop());
+  router.remove(EventObject::qp, 7, a);
+  router.on_async_event(AsyncEventType::qp_fatal, 7);
+  EXPECT_FALSE(a.pop());
+  EXPECT_FALSE(b.pop());
+}
+
 TEST(EventRouter, BroadcastsToListeners) {
   const IdTable<CompletionListener> cqs{4};
   EventRouter router(cqs);

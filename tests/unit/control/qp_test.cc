@@ -87,7 +87,7 @@ TEST_F(QpTest, SizesAndTypesThatCannotBeAreNamed) {
   expect_error(create({.cap = {.max_send_sge = 33}}), EINVAL, "max_send_sge");
   expect_error(create({.cap = {.max_recv_sge = 33}}), EINVAL, "max_recv_sge");
   expect_error(create({.cap = {.max_inline_data = 513}}), EINVAL, "max_inline_data");
-  expect_error(create({.type = static_cast<QpType>(8)}), EOPNOTSUPP, "RC");
+  expect_error(create({.type = static_cast<QpType>(7)}), EOPNOTSUPP, "RC");
   expect_error(create({.engine = 1}), EINVAL, "engine");
   expect_error(create({.engine = -2}), EINVAL, "engine");
   expect_error(create({.retransmission = static_cast<Retransmission>(4)}), EINVAL, "retransmission 4");

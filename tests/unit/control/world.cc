@@ -58,7 +58,8 @@ bool Port::poll(Nanos now) {
     frames.swap(inboxes_[index]);
     for (const Frame& frame : frames) {
       const transport::RxFrame received{frame};
-      engine.on_frames({&received, 1}, now);
+      if (wire::peek(frame).kind != wire::Peek::Kind::other) engine.on_frames({&received, 1}, now);
+      engine.on_raw_frames({&received, 1}, now);
       any = true;
     }
     any |= engine.poll(*sinks_[index], now);
@@ -118,7 +119,8 @@ bool World::poll() {
 void World::deliver(Port& from, const SentFrame& frame) {
   const auto peek = wire::peek(frame.bytes);
   const auto to = [&](Port& port) {
-    if (peek.dest_qpn == kMulticastQpn) {
+    // Each engine has the rules, and delivers what they give to its own queue pairs.
+    if (peek.dest_qpn == kMulticastQpn || peek.kind == wire::Peek::Kind::other) {
       for (auto& inbox : port.inboxes_) inbox.push_back(frame.bytes);
       return;
     }

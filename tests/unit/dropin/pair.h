@@ -144,6 +144,18 @@ class Pair : public testing::Test {
     ibv_send_wr* bad = nullptr;
     return ibv_post_send(qp, &wr, &bad);
   }
+  int post_write(uint64_t id, uint32_t length) {
+    ibv_sge where = sge(0, length);
+    ibv_send_wr wr{};
+    wr.wr_id = id;
+    wr.sg_list = &where;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.wr.rdma = {reinterpret_cast<uint64_t>(memory_.data()), mr_->rkey};
+    ibv_send_wr* bad = nullptr;
+    return ibv_post_send(qp_[0], &wr, &bad);
+  }
   std::vector<ibv_wc> poll(std::size_t count) {
     std::vector<ibv_wc> out(count);
     std::size_t got = 0;

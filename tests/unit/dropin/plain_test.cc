@@ -147,7 +147,12 @@ TEST(QpAttributes, RefusesAttributesThatRoceLacks) {
   EXPECT_EQ(convert(in, IBV_QP_AV, out), EINVAL) << "no GID";
   EXPECT_EQ(convert(in, IBV_QP_STATE, out), 0) << "the address is not looked at";
   EXPECT_EQ(convert(in, IBV_QP_ALT_PATH, out), EOPNOTSUPP);
-  EXPECT_EQ(convert(in, IBV_QP_RATE_LIMIT, out), EOPNOTSUPP);
+  in.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ON_DEMAND;
+  EXPECT_EQ(convert(in, IBV_QP_ACCESS_FLAGS, out), 0);
+  EXPECT_EQ(out.access, AccessFlags(Access::remote_read)) << "regions are on demand";
+  in.rate_limit = 1234567;
+  EXPECT_EQ(convert(in, IBV_QP_RATE_LIMIT, out), 0);
+  EXPECT_EQ(out.rate_limit, 1234567u);
 }
 
 TEST(WrList, KeepsPayloadsApartAsItGrows) {

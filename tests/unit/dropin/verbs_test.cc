@@ -77,6 +77,8 @@ TEST_F(Pair, CallsForSendingAreThoseThatTheTypeOffers) {
       {WrOpcode::local_invalidate, IBV_QP_EX_WITH_LOCAL_INV},
       {WrOpcode::bind_mw, IBV_QP_EX_WITH_BIND_MW},
       {WrOpcode::send_with_invalidate, IBV_QP_EX_WITH_SEND_WITH_INV},
+      {WrOpcode::atomic_write, IBV_QP_EX_WITH_ATOMIC_WRITE},
+      {WrOpcode::flush, 1u << 11},  // IBV_QP_EX_WITH_FLUSH of later headers
   };
   for (const ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD}) {
     for (const auto& [opcode, flag] : kOperations) {
@@ -98,6 +100,53 @@ TEST_F(Pair, CallsForSendingAreThoseThatTheTypeOffers) {
       }
     }
   }
+}
+
+TEST_F(Pair, AtomicWriteCarriesItsValue) {
+  ibv_qp_ex* qp = ibv_qp_to_qp_ex(qp_[0]);
+  const uint64_t target = reinterpret_cast<uint64_t>(memory_.data()) + 4096;
+  char value[] = "eight by";
+  ibv_wr_start(qp);
+  qp->wr_flags = IBV_SEND_SIGNALED;
+  ibv_wr_atomic_write(qp, mr_->rkey, target, value);
+  std::strcpy(value, "changed");
+  ASSERT_EQ(ibv_wr_complete(qp), 0);
+  const auto done = poll(1);
+  ASSERT_EQ(done.size(), 1u);
+  EXPECT_EQ(done[0].status, IBV_WC_SUCCESS);
+  EXPECT_EQ(done[0].opcode, IBV_WC_ATOMIC_WRITE);
+  EXPECT_EQ(std::memcmp(memory_.data() + 4096, "eight by", 8), 0);
+}
+
+// As <infiniband/verbs.h> declares it after rdma-core 44.
+struct QpExOfLaterHeaders : ibv_qp_ex {
+  void (*wr_flush)(ibv_qp_ex* qp, uint32_t rkey, uint64_t address, std::size_t length, uint8_t type, uint8_t level);
+};
+
+TEST_F(Pair, ProgramsOfLaterHeadersCanFlush) {
+  constexpr int kFlushGlobal = 1 << 8;
+  ibv_mr* mr = ibv_reg_mr(pd_, memory_.data(), kBytes, IBV_ACCESS_LOCAL_WRITE | kFlushGlobal);
+  ASSERT_NE(mr, nullptr);
+  errno = 0;
+  EXPECT_EQ(ibv_reg_mr(pd_, memory_.data(), kBytes, IBV_ACCESS_LOCAL_WRITE | 1 << 9), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP) << "persistence";
+  ibv_qp_attr attr{};
+  attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | kFlushGlobal;
+  ASSERT_EQ(ibv_modify_qp(qp_[1], &attr, IBV_QP_ACCESS_FLAGS), 0);
+  auto* qp = static_cast<QpExOfLaterHeaders*>(ibv_qp_to_qp_ex(qp_[0]));
+  ibv_wr_start(qp);
+  qp->wr_flags = IBV_SEND_SIGNALED;
+  qp->wr_flush(qp, mr->rkey, reinterpret_cast<uint64_t>(memory_.data()), 100, 1, 0);
+  qp->wr_flush(qp, mr->rkey, 0, 0, 1, 1);
+  ASSERT_EQ(ibv_wr_complete(qp), 0);
+  for (const ibv_wc& wc : poll(2)) {
+    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wc.opcode, 8);  // IBV_WC_FLUSH
+  }
+  ibv_wr_start(qp);
+  qp->wr_flush(qp, mr->rkey, 0, std::size_t{1} << 32, 1, 0);
+  EXPECT_EQ(ibv_wr_complete(qp), EINVAL);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
 }
 
 TEST_F(Pair, AbortAndFaultsPostNothing) {
@@ -247,23 +296,14 @@ TEST_F(Pair, ARegionIsAddressedFromItsIova) {
 }
 
 TEST_F(Pair, UnsupportedCallsFail) {
-  ibv_xrcd_init_attr xrcd{};
-  EXPECT_EQ(ibv_open_xrcd(context_, &xrcd), nullptr);
-  EXPECT_EQ(errno, EOPNOTSUPP);
-  ibv_qp_init_attr raw{};
-  raw.send_cq = raw.recv_cq = cq_;
-  raw.cap = {1, 1, 1, 1, 0};
-  raw.qp_type = IBV_QPT_RAW_PACKET;
-  EXPECT_EQ(ibv_create_qp(pd_, &raw), nullptr);
-  EXPECT_EQ(errno, EOPNOTSUPP);
-  EXPECT_EQ(ibv_reg_mr(pd_, nullptr, SIZE_MAX, IBV_ACCESS_ON_DEMAND), nullptr);
+  ibv_qp_init_attr special{};
+  special.send_cq = special.recv_cq = cq_;
+  special.cap = {1, 1, 1, 1, 0};
+  special.qp_type = IBV_QPT_DRIVER;
+  EXPECT_EQ(ibv_create_qp(pd_, &special), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
   EXPECT_EQ(ibv_reg_dmabuf_mr(pd_, 0, 4096, 0, -1, 0), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
-  ibv_alloc_dm_attr dm{};
-  EXPECT_EQ(ibv_alloc_dm(context_, &dm), nullptr);
-  EXPECT_EQ(errno, EOPNOTSUPP);
-  EXPECT_EQ(ibv_alloc_null_mr(pd_), nullptr);
   ibv_counters_init_attr counters{};
   EXPECT_EQ(ibv_create_counters(context_, &counters), nullptr);
   ibv_flow_attr flow{};
@@ -272,8 +312,37 @@ TEST_F(Pair, UnsupportedCallsFail) {
   EXPECT_EQ(ibv_create_wq(context_, &wq), nullptr);
   EXPECT_EQ(ibv_import_device(0), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
-  ibv_qp_rate_limit_attr rate{};
+}
+
+TEST_F(Pair, ARateIsLimitedByEitherCall) {
+  ibv_device_attr_ex device{};
+  ASSERT_EQ(ibv_query_device_ex(context_, nullptr, &device), 0);
+  EXPECT_EQ(device.packet_pacing_caps.supported_qpts, 1u << IBV_QPT_RC);
+  ibv_qp_rate_limit_attr rate{.rate_limit = 100'000, .max_burst_sz = 0, .typical_pkt_sz = 0, .comp_mask = 0};
+  const auto time_to_write = [&] {
+    const auto from = Clock::now();
+    for (int i = 0; i < 10; ++i) EXPECT_EQ(post_write(i, 60000), 0);
+    EXPECT_EQ(poll(10).size(), 10u);
+    return Clock::now() - from;
+  };
+  EXPECT_EQ(ibv_modify_qp_rate_limit(qp_[0], &rate), 0);
+  EXPECT_GE(time_to_write(), 40ms) << "4.8 Mbit at 100 Mb/s";
+  ibv_qp_attr attr{};
+  attr.rate_limit = 50'000;
+  EXPECT_EQ(ibv_modify_qp(qp_[0], &attr, IBV_QP_RATE_LIMIT), 0);
+  EXPECT_GE(time_to_write(), 80ms);
+  ibv_qp_init_attr init{};
+  ASSERT_EQ(ibv_query_qp(qp_[0], &attr, IBV_QP_RATE_LIMIT, &init), 0);
+  EXPECT_EQ(attr.rate_limit, 50'000u);
+  rate.rate_limit = device.packet_pacing_caps.qp_rate_limit_min - 1;
+  EXPECT_EQ(ibv_modify_qp_rate_limit(qp_[0], &rate), EINVAL);
+  rate = {.rate_limit = 0, .max_burst_sz = 4096, .typical_pkt_sz = 0, .comp_mask = 0};
   EXPECT_EQ(ibv_modify_qp_rate_limit(qp_[0], &rate), EOPNOTSUPP);
+  rate.max_burst_sz = 0;
+  EXPECT_EQ(ibv_modify_qp_rate_limit(qp_[0], &rate), 0);
+  ibv_qp* datagrams = make_datagram_qp(1);
+  EXPECT_EQ(ibv_modify_qp_rate_limit(datagrams, &rate), EOPNOTSUPP);
+  EXPECT_EQ(ibv_destroy_qp(datagrams), 0);
 }
 
 TEST_F(Pair, ImportsAreTheSameObjects) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -49,6 +50,33 @@ TEST_F(RegionTableTest, RefusesAccessOutsideTheRegion) {
   EXPECT_EQ(check(key, 0x10fff, 2), AccessResult::out_of_bounds);
   EXPECT_EQ(check(key, 0x10000, 4097), AccessResult::out_of_bounds);
   EXPECT_EQ(check(key, 0, 1), AccessResult::out_of_bounds);
+}
+
+TEST_F(RegionTableTest, ANullRegionReadsAsZerosAndTakesNothing) {
+  const Key key = table_.add_null(7).value();
+  for (const uint64_t address : {uint64_t{0}, uint64_t{0x1234567}, UINT64_MAX}) {
+    const Translation read = table_.translate(key, 7, address, 4096, {});
+    ASSERT_EQ(read.result, AccessResult::ok);
+    EXPECT_EQ(std::count(read.host, read.host + 4096, std::byte{0}), 4096);
+    EXPECT_EQ(check(key, address, uint64_t{1} << 31, Access::local_write), AccessResult::ok);
+    EXPECT_EQ(table_.translate(key, 7, address, 8, Access::local_write).host, nullptr);
+  }
+  EXPECT_EQ(check(key, 0, 4097), AccessResult::out_of_bounds) << "a read is one packet's";
+}
+
+TEST_F(RegionTableTest, ANullRegionIsForThisSideAndItsDomain) {
+  const Key key = table_.add_null(7).value();
+  EXPECT_EQ(check(key, 0, 8, {}, 8), AccessResult::wrong_domain);
+  for (const Access remote : {Access::remote_read, Access::remote_write, Access::remote_atomic})
+    EXPECT_EQ(check(key, 0, 8, remote), AccessResult::not_permitted);
+  EXPECT_NE(table_.invalidate(key, 7), AccessResult::ok);
+  const Key window = table_.add_window(7, WindowType::type1).value();
+  EXPECT_FALSE(table_.bind({.key = window, .pd = 7, .region = key, .length = 8, .access = Access::remote_read}));
+  EXPECT_FALSE(table_.bind({.key = key, .pd = 7, .region = key, .length = 8, .access = Access::remote_read}));
+  EXPECT_TRUE(table_.remove(key));
+  EXPECT_EQ(check(key, 0, 8), AccessResult::bad_key);
+  table_.retire(key);
+  EXPECT_EQ(table_.add_null(0).error().code, EINVAL);
 }
 
 TEST_F(RegionTableTest, SumsDoNotWrap) {
@@ -101,6 +129,24 @@ TEST_F(RegionTableTest, RemoteWritersNeedLocalWrite) {
   EXPECT_EQ(table_.add(spec(0, 64, Access::remote_write)).error().code, EINVAL);
   EXPECT_EQ(table_.add(spec(0, 64, Access::remote_atomic)).error().code, EINVAL);
   EXPECT_TRUE(table_.add(spec(0, 64, Access::remote_write | Access::local_write)).has_value());
+}
+
+TEST_F(RegionTableTest, PersistenceIsRefused) {
+  const auto refused = table_.add(spec(0, 64, Access::flush_persistent));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, EOPNOTSUPP);
+  EXPECT_NE(refused.error().text.find("loss of power"), std::string::npos) << refused.error().text;
+}
+
+TEST_F(RegionTableTest, AKeyIsCheckedWithoutAnAddress) {
+  const Key key = table_.add(spec(0x10000, 64, Access::flush_global)).value();
+  EXPECT_EQ(table_.check_key(key, 7, Access::flush_global, 0), AccessResult::ok);
+  EXPECT_EQ(table_.check_key(key, 8, Access::flush_global, 0), AccessResult::wrong_domain);
+  EXPECT_EQ(table_.check_key(key, 7, Access::flush_persistent, 0), AccessResult::not_permitted);
+  EXPECT_EQ(table_.check_key(key ^ 1, 7, Access::flush_global, 0), AccessResult::bad_key);
+  EXPECT_EQ(table_.check_key(0, 7, {}, 0), AccessResult::bad_key);
+  table_.remove(key);
+  EXPECT_EQ(table_.check_key(key, 7, Access::flush_global, 0), AccessResult::bad_key);
 }
 
 TEST_F(RegionTableTest, DomainsAreSeparate) {

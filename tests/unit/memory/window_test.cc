@@ -129,6 +129,23 @@ TEST_P(BothTypes, TheRegionMustAllowIt) {
   EXPECT_TRUE(table_.bind(to));
 }
 
+TEST_P(BothTypes, LetsAPeerFlushWhatItsRegionDoes) {
+  const Key key = add(GetParam());
+  EXPECT_FALSE(bind_with(key, Access::flush_global));
+  BindSpec to = spec(key);
+  to.region = add_region(AccessFlags(Access::local_write) | Access::mw_bind | Access::flush_global);
+  to.access = kWrite | Access::flush_persistent;
+  EXPECT_FALSE(table_.bind(to));
+  to.access = kWrite | Access::flush_global;
+  ASSERT_TRUE(table_.bind(to));
+  EXPECT_EQ(check(key, 1024, 1024, Access::flush_global), AccessResult::ok);
+  EXPECT_EQ(check(key, 1023, 1, Access::flush_global), AccessResult::out_of_bounds);
+  EXPECT_EQ(table_.check_key(key, kPd, Access::flush_global, kQpn), AccessResult::ok);
+  EXPECT_EQ(table_.check_key(key, kPd, kRead, kQpn), AccessResult::not_permitted);
+  table_.remove(to.region);
+  EXPECT_EQ(table_.check_key(key, kPd, Access::flush_global, kQpn), AccessResult::bad_key);
+}
+
 TEST_P(BothTypes, GrantsRemoteAccessesOnly) {
   const Key key = add(GetParam());
   for (const Access access : {Access::local_write, Access::mw_bind, Access::remote_invalidate}) {

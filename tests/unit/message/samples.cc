@@ -9,6 +9,7 @@
 #include "message/protocol.h"
 #include "message/qp_messages.h"
 #include "message/queue_messages.h"
+#include "message/xrc_messages.h"
 
 namespace uroce::message {
 namespace {
@@ -46,7 +47,32 @@ QpAttr attr() {
           .port = 2,
           .timeout = 19,
           .retry_cnt = 6,
-          .rnr_retry = 5};
+          .rnr_retry = 5,
+          .rate_limit = 0x71727374};
+}
+
+FlowFields flow_fields(uint8_t first) {
+  return {.eth_destination = {{first, 1, 2, 3, 4, 5}},
+          .eth_source = {{first, 6, 7, 8, 9, 10}},
+          .eth_type = 0x0800,
+          .vlan_tag = 0x7123,
+          .ip_source = gid(first),
+          .ip_destination = gid(static_cast<uint8_t>(first + 1)),
+          .ip_protocol = 17,
+          .traffic_class = 0x28,
+          .hop_limit = 63,
+          .ipv4_flags = 2,
+          .flow_label = 0xabcde,
+          .source_port = 1234,
+          .destination_port = 5678};
+}
+
+FlowRule flow_rule() {
+  return {.type = FlowType::mc_default,
+          .priority = 0x0102,
+          .layers = FlowLayer::ipv4 | FlowLayer::udp,
+          .value = flow_fields(0x30),
+          .mask = flow_fields(0x50)};
 }
 
 DeviceInfo device(const std::string& name) {
@@ -67,6 +93,7 @@ DeviceInfo device(const std::string& name) {
           .max_ah = 18,
           .max_pd = 19,
           .max_multicast_attach = 20,
+          .max_flow = 24,
           .max_sge = 21,
           .max_inline = 22,
           .max_rd_atomic = 23,
@@ -163,9 +190,10 @@ void add_memory() {
 }
 
 void add_queues() {
-  add("CreateCq", CreateCq{.entries = 1, .channel = 2});
+  add("CreateCq", CreateCq{.entries = 1, .channel = 2, .ignore_overrun = true});
   add("CreateCqReply",
       CreateCqReply{.id = 1, .number = 2, .entries = 3, .rings = 4, .header = place(5), .ring_place = place(6)});
+  add("ModerateCq", ModerateCq{.cq = 1, .count = 2, .period_us = 3});
   add("ResizeCq", ResizeCq{.cq = 1, .entries = 2});
   add("ResizeCqReply", ResizeCqReply{.entries = 1, .ring_place = place(2)});
   add("CreateSrq", CreateSrq{.pd = 1, .max_wr = 2, .max_sge = 3});
@@ -195,8 +223,16 @@ void add_queues() {
   add("ModifyQp", ModifyQp{.qp = 1, .steps = {step, {}}});
   add("CreateAddressHandle", CreateAddressHandle{.pd = 1, .av = address_vector()});
   add("CreateAddressHandleReply", CreateAddressHandleReply{.id = 1, .number = 2});
+  add("CreateFlow", CreateFlow{.qp = 1, .rule = flow_rule()});
   add("Multicast", Multicast{.qp = 1, .gid = gid(0xc0).bytes});
   add("Destroy", Destroy{.kind = Kind::srq, .id = 2});
+  add("OpenXrcDomain", OpenXrcDomain{.create = true});
+  add("CreateXrcSrq", CreateXrcSrq{.srq = {.pd = 1, .max_wr = 2, .max_sge = 3}, .domain = 4, .cq = 5});
+  add("CreateXrcTarget",
+      CreateXrcTarget{
+          .domain = 1, .retransmission = Retransmission::selective, .congestion_control = CongestionAlgorithm::dcqcn});
+  add("OpenXrcTarget", OpenXrcTarget{.domain = 1, .qpn = 2});
+  add("XrcTargetReply", XrcTargetReply{.id = 1, .qpn = 2});
 }
 
 void add_device() {

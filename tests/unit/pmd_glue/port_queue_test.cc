@@ -7,6 +7,7 @@
 #include "pmd_glue/service_thread.h"
 #include "pmd_glue/worker.h"
 #include "ports.h"
+#include "wire/flow_key.h"
 
 namespace uroce::glue {
 namespace {
@@ -177,6 +178,41 @@ TEST(PortQueue, CountsWhatItDoesNotKnow) {
   t.round();
   EXPECT_EQ(t.b.counter(0, "port_foreign"), 2u);
   EXPECT_EQ(t.b.counter(0, "port_received"), 2u);
+}
+
+transport::FlowEntry rule_for(uint32_t qpn, FlowType type) {
+  return {.id = qpn, .qpn = qpn, .type = type, .pattern = wire::make_pattern({.type = type}).value()};
+}
+
+TEST(PortQueue, GivesForeignFramesToTheEngineOfTheirRule) {
+  TwoNodes t(4, 1);
+  const auto in_use = [&] {
+    return rte_mempool_in_use_count(t.pair.a->pool()) + rte_mempool_in_use_count(t.pair.b->pool());
+  };
+  std::vector<std::byte> frame(60);
+  frame[12] = std::byte{0x88};
+  frame[13] = std::byte{0xcc};  // LLDP
+  const auto send_all = [&] {
+    ASSERT_TRUE(t.a.queues[0]->sink().send_raw(frame));
+    send(*t.a.queues[0], 0x42);
+    for (int i = 0; i < 4; ++i) t.round();
+  };
+  send_all();
+  const unsigned settled = in_use();
+  EXPECT_EQ(t.b.counter(0, "port_foreign"), 1u);
+  EXPECT_EQ(t.b.counter(0, "port_steered"), 1u) << "RoCE";
+  for (auto& engine : t.b.engines) ASSERT_TRUE(engine->add_flow(rule_for(0x43, FlowType::all_default)));
+  send_all();
+  EXPECT_EQ(t.b.counter(0, "port_foreign"), 1u) << "the rule takes it";
+  EXPECT_EQ(t.b.counter(0, "port_steered"), 3u);
+  for (auto& engine : t.b.engines) ASSERT_TRUE(engine->add_flow(rule_for(0x41, FlowType::sniffer)));
+  send_all();
+  EXPECT_EQ(t.b.counter(0, "port_steered"), 7u) << "the sniffer's copies of both besides";
+  for (uint32_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(t.b.engines[i]->counters().rx_packets.get(), i == 2 ? 3u : 0u)
+        << "engine " << i << " takes no copy for a packet of its own";
+  }
+  EXPECT_EQ(in_use(), settled) << "every reference is given back";
 }
 
 TEST(PortQueue, JoinsSegmentsAndDropsWhatIsTooLong) {

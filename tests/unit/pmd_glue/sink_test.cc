@@ -190,6 +190,52 @@ TEST(EtherSink, HandsLoopbackToTheEngineOfItsQpn) {
   }
 }
 
+TEST(EtherSink, SendsRawFramesAsTheyAre) {
+  SinkOnRings t;
+  const auto bytes = random_bytes(1514);
+  for (const std::size_t length : {14u, 60u, 128u, 129u, 1514u}) {
+    transport::TxFrame frame{};
+    const std::size_t head = std::min(length, frame.header.size());
+    std::copy_n(bytes.begin(), head, frame.header.begin());
+    const transport::PayloadSpan rest{bytes.data() + head, static_cast<uint32_t>(length - head)};
+    frame.payload = &rest;
+    frame.payload_spans = 1;
+    frame.payload_length = rest.length;
+    frame.header_length = static_cast<uint16_t>(head);
+    frame.raw = frame.copy_payload = true;
+    ASSERT_GT(t.sink.room(), 0u);
+    t.sink.send({&frame, 1});
+    const auto got = receive_all(*t.pair.b);
+    ASSERT_EQ(got.size(), 1u);
+    EXPECT_TRUE(std::ranges::equal(got[0], std::span(bytes).first(length))) << length;
+  }
+}
+
+TEST(EtherSink, HandsRawLoopbackToTheEngineOfItsReceiver) {
+  SinkOnRings t;
+  ASSERT_GT(t.sink.room(), 0u);
+  const auto before = rte_mempool_in_use_count(t.pair.a->pool());
+  for (const uint32_t receiver : {0u, 0x102u, 0x103u}) {
+    transport::TxFrame frame{};
+    frame.header_length = 60;
+    frame.raw = frame.loopback = true;
+    frame.raw_receiver = receiver;
+    ASSERT_GT(t.sink.room(), 0u);
+    t.sink.send({&frame, 1});
+  }
+  EXPECT_TRUE(receive_all(*t.pair.b).empty()) << "not on the port";
+  for (const uint32_t engine : {2u, 3u}) {
+    std::array<rte_mbuf*, 8> out{};
+    uint64_t for_rules = 0;
+    ASSERT_EQ(t.handover->take(engine, out, &for_rules), 1u);
+    EXPECT_EQ(for_rules, 1u);
+    EXPECT_EQ(out[0]->data_len, 60u);
+    rte_pktmbuf_free(out[0]);
+  }
+  ASSERT_GT(t.sink.room(), 0u);
+  EXPECT_EQ(rte_mempool_in_use_count(t.pair.a->pool()), before) << "one had no receiver";
+}
+
 TEST(EtherSink, KeepsLoopbackThatFindsNoPlace) {
   PairOptions options;
   options.port.engines = 2;

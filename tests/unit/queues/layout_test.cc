@@ -9,7 +9,7 @@ namespace uroce::queues {
 namespace {
 
 // The ABI, byte for byte. If this fails, raise kAbiVersion.
-static_assert(kAbiVersion == 1);
+static_assert(kAbiVersion == 2);
 static_assert(sizeof(RingHeader) == 128 && alignof(RingHeader) == 64);
 static_assert(offsetof(RingHeader, producer) == 0 && offsetof(RingHeader, consumer) == 64);
 

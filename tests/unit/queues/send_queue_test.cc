@@ -59,6 +59,40 @@ TEST_F(SendQueueTest, WritesTheWholeRequest) {
   EXPECT_EQ(std::memcmp(tail(), sges, sizeof sges), 0);
 }
 
+TEST_F(SendQueueTest, WritesWhatAFlushIsAbout) {
+  const FlushTarget target{
+      .length = 77, .placement = Placement::global | Placement::persistent, .scope = FlushScope::region};
+  ASSERT_EQ(queue_.put({.opcode = WrOpcode::flush, .remote_addr = 0x10, .rkey = 9, .flush = target}), 0);
+  ASSERT_EQ(queue_.put({.opcode = WrOpcode::atomic_write, .remote_addr = 0x18, .rkey = 9, .swap = 5}), 0);
+  queue_.commit();
+  EXPECT_EQ(wqe(0).flush.length, 77u);
+  EXPECT_EQ(wqe(0).flush.placement, 3u);
+  EXPECT_EQ(wqe(0).flush.scope, 1u);
+  EXPECT_EQ(wqe(1).atomic.swap, 5u);
+  EXPECT_EQ(wqe(1).num_sge, 0);
+}
+
+TEST_F(SendQueueTest, RefusesAFlushOfNothingKnown) {
+  const auto flush = [&](uint32_t placement, int scope) {
+    const FlushTarget target{
+        .length = 1, .placement = PlacementFlags::from_bits(placement), .scope = static_cast<FlushScope>(scope)};
+    return queue_.put({.opcode = WrOpcode::flush, .flush = target});
+  };
+  EXPECT_EQ(flush(0, 0), EINVAL);
+  EXPECT_EQ(flush(4, 0), EINVAL);
+  EXPECT_EQ(flush(1, 2), EINVAL);
+  EXPECT_EQ(flush(2, 1), 0);
+}
+
+TEST_F(SendQueueTest, FlushAndAtomicWriteHaveNoBuffers) {
+  std::byte bytes[8] = {};
+  const Sge one{reinterpret_cast<uint64_t>(bytes), 8, 1};
+  for (const WrOpcode opcode : {WrOpcode::flush, WrOpcode::atomic_write}) {
+    EXPECT_EQ(queue_.put({.opcode = opcode, .sges = {&one, 1}}), EINVAL);
+    EXPECT_EQ(queue_.put({.opcode = opcode, .flags = SendFlag::inline_data, .inline_data = {bytes, 8}}), EINVAL);
+  }
+}
+
 TEST_F(SendQueueTest, InlinePayloadComesFromEitherPlace) {
   const std::string text = "0123456789";
   const auto bytes = std::as_bytes(std::span(text));
@@ -144,7 +178,7 @@ TEST(SendOpcodes, EveryTypeTakesItsOwn) {
   test::OwnedRing ring{16, send_stride(kCap.max_send_sge, kCap.max_inline_data)};
   for (const QpType type : {QpType::rc, QpType::uc, QpType::ud}) {
     SendQueue queue(ring.place, type, kCap, nullptr, {nullptr, 16}, kQpn);
-    for (int i = 0; i < 10; ++i) {
+    for (int i = 0; i < 16; ++i) {
       const auto opcode = static_cast<WrOpcode>(i);
       EXPECT_EQ(queue.put({.opcode = opcode}), offers(type, opcode) ? 0 : EINVAL) << i;
     }
@@ -152,7 +186,7 @@ TEST(SendOpcodes, EveryTypeTakesItsOwn) {
 }
 
 TEST_F(SendQueueTest, OpcodesBeyondTheTableAreRefused) {
-  for (int opcode = 10; opcode < 256; ++opcode) {
+  for (int opcode = 16; opcode < 256; ++opcode) {
     EXPECT_EQ(queue_.put({.opcode = static_cast<WrOpcode>(opcode)}), EINVAL);
   }
 }

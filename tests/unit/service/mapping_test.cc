@@ -16,6 +16,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/engine_round.h"
+
 namespace uroce::service {
 namespace {
 
@@ -282,6 +284,75 @@ TEST(Mapping, LeavesHolesAsTheyAre) {
   EXPECT_FALSE(mapping->broken());
 }
 
+void punch(const message::Fd& fd, uint64_t bytes) {
+  ASSERT_EQ(fallocate(fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)), 0);
+}
+
+TEST(Mapping, OfAStrangerBreaksAtAMissingPage) {
+  if (!FaultWatch::can_guard()) GTEST_SKIP() << "userfaultfd is not permitted";
+  constexpr uint64_t kBytes = 4 * kPage;
+  std::vector<message::Fd> fds;
+  fds.push_back(memory_file(kBytes));
+  ASSERT_EQ(fallocate(fds[0].get(), 0, 0, kBytes), 0);
+  const auto waits = std::make_shared<EngineWaits>();
+  const message::Segment segment{0, 0, kBytes};
+  const auto mapping = *Mapping::make({&segment, 1}, fds, 0, kBytes, true, {.guard = true, .waits = waits});
+  mapping->data()[kPage] = std::byte{1};
+  EXPECT_FALSE(mapping->broken());
+  punch(fds[0], kBytes);
+
+  engine_clock = [] { return Nanos(7'500'000); };
+  begin_engine_round(Nanos(500'000));
+  mapping->data()[kPage] = std::byte{2};
+  end_engine_round();
+  engine_clock = nullptr;
+  EXPECT_TRUE(mapping->broken());
+  EXPECT_EQ(waits->nanoseconds.load(), 7'000'000);
+  EXPECT_EQ(waits->file.load(), kBytes);
+  EXPECT_EQ(allocated(fds[0]), 0) << "the daemon fills no hole";
+}
+
+TEST(Mapping, CanBeTakenFromTheClient) {
+  constexpr uint64_t kBytes = uint64_t{40} << 20;  // more than one part
+  std::vector<message::Fd> fds;
+  fds.push_back(memory_file(kBytes));
+  const auto mapping = whole_of(fds, kBytes);
+  ASSERT_NE(mapping, nullptr);
+  EXPECT_TRUE(mapping->punchable());
+  mapping->data()[kBytes - 1] = mapping->data()[0] = std::byte{7};
+  mapping->break_all();
+  EXPECT_TRUE(mapping->broken());
+  EXPECT_EQ(mapping->data()[0] | mapping->data()[kBytes - 1], std::byte{0});
+}
+
+TEST(Mapping, RefusesMemoryThatCanBePunchedWhenToldTo) {
+  std::vector<message::Fd> fds;
+  fds.push_back(memory_file(kPage));
+  const message::Segment segment{0, 0, kPage};
+  const auto refused = Mapping::make({&segment, 1}, fds, 0, kPage, false, {.steady = true});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, EACCES);
+  EXPECT_NE(refused.error().text.find("limits.punch_penalty"), std::string::npos) << refused.error().text;
+
+  fds[0] = message::Fd(memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(fds[0].get(), kPage), 0);
+  ASSERT_EQ(fcntl(fds[0].get(), F_ADD_SEALS, F_SEAL_WRITE), 0);
+  EXPECT_TRUE(Mapping::make({&segment, 1}, fds, 0, kPage, false, {.guard = true, .steady = true}));
+}
+
+TEST(Mapping, OfAStrangerNeedsADescriptorThatMayWrite) {
+  if (!FaultWatch::can_guard()) GTEST_SKIP() << "userfaultfd is not permitted";
+  std::vector<message::Fd> fds;
+  const message::Fd file = memory_file(kPage);
+  ASSERT_EQ(fchmod(file.get(), 0666), 0);
+  fds.emplace_back(open(("/proc/self/fd/" + std::to_string(file.get())).c_str(), O_RDONLY | O_CLOEXEC));
+  const message::Segment segment{0, 0, kPage};
+  EXPECT_TRUE(Mapping::make({&segment, 1}, fds, 0, kPage, false));
+  const auto refused = Mapping::make({&segment, 1}, fds, 0, kPage, false, {.guard = true});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, EACCES);
+}
+
 TEST(Mapping, RefusesMoreHolesThanTheMachineCanSpare) {
   const uint64_t share = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) / 10 * kPage;
   std::vector<message::Fd> fds;
@@ -311,7 +382,7 @@ TEST(Mapping, TakesFilesOfDisksOnlyWhenAllowed) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, EOPNOTSUPP);
   EXPECT_NE(refused.error().text.find("limits.file_memory"), std::string::npos) << refused.error().text;
-  const auto allowed = Mapping::make({&segment, 1}, fds, 0, kPage, true, true);
+  const auto allowed = Mapping::make({&segment, 1}, fds, 0, kPage, true, {.disks = true});
   EXPECT_TRUE(allowed) << allowed.error().text;
 }
 

@@ -4,9 +4,12 @@
 
 #include <array>
 
+#include <linux/capability.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -66,6 +69,28 @@ TEST(Peer, AnotherUserIsNot) {
   ASSERT_TRUE(prepared);
   EXPECT_EQ(peer.uid, 1001u);
   EXPECT_FALSE(peer.privileged);
+}
+
+TEST(Peer, RawPacketsNeedTheirCapabilityHere) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root gives capabilities";
+  bool prepared = false;
+  EXPECT_TRUE(peer_of_child([] { return true; }, prepared).net_raw);
+  EXPECT_FALSE(peer_of_child([] { return setresuid(1001, 1001, 1001) == 0; }, prepared).net_raw);
+  const auto keep_net_raw = [] {
+    __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    __user_cap_data_struct data[2]{};
+    data[0].effective = data[0].permitted = 1u << CAP_NET_RAW;
+    return prctl(PR_SET_KEEPCAPS, 1) == 0 && setresuid(1001, 1001, 1001) == 0 &&
+           syscall(SYS_capset, &header, data) == 0;
+  };
+  const Peer peer = peer_of_child(keep_net_raw, prepared);
+  ASSERT_TRUE(prepared);
+  EXPECT_TRUE(peer.net_raw);
+  EXPECT_FALSE(peer.privileged);
+  const Peer elsewhere = peer_of_child([] { return unshare(CLONE_NEWUSER) == 0; }, prepared);
+  if (prepared) {
+    EXPECT_FALSE(elsewhere.net_raw) << "of another user namespace";
+  }
 }
 
 TEST(Peer, TheSameUserOfAnotherUserNamespaceIsNot) {

@@ -130,6 +130,32 @@ TEST_F(ServerTest, TwoClientsExchangeEveryOperation) {
   EXPECT_TRUE(std::equal(a.memory.begin(), a.memory.begin() + 4096, a.memory.begin() + 20000));
 }
 
+TEST_F(ServerTest, DeviceMemoryAndNullRegionsAreTheDaemonsRegions) {
+  Side a(open(name(0))), b(open(name(1)));
+  auto qa = a.make_qp(), qb = b.make_qp();
+  connect(a, qa, b, qb);
+  auto memory = must(b.context.allocate_device_memory(8192));
+  const auto region = must(b.pd.register_device_memory(memory, 4096, 4096, Side::kAll));
+  const auto nothing = must(a.pd.create_null_region());
+  const std::vector<std::byte> ones(8192, std::byte{1});
+  must(memory.copy_to(0, ones));
+  const std::array sges{a.mr.sge(0, 8), Sge{12345, 8, nothing.lkey()}};
+  a.memory[0] = std::byte{5};
+  ASSERT_EQ(qa.post_send({.opcode = WrOpcode::rdma_write,
+                          .flags = SendFlag::signaled,
+                          .sges = sges,
+                          .remote_addr = 0,
+                          .rkey = region.rkey()}),
+            0);
+  EXPECT_EQ(next(world_, a.cq).status, WcStatus::success);
+  std::array<std::byte, 20> read{};
+  must(memory.copy_from(4095, read));
+  EXPECT_EQ(read[0], std::byte{1});
+  EXPECT_EQ(read[1], std::byte{5});
+  EXPECT_EQ(std::count(read.begin() + 9, read.begin() + 17, std::byte{0}), 8);
+  EXPECT_EQ(read[17], std::byte{1});
+}
+
 TEST_F(ServerTest, EventsWakeAChannel) {
   Side a(open(name(0))), b(open(name(1)));
   auto qa = a.make_qp(), qb = b.make_qp();

@@ -175,5 +175,14 @@ TEST_F(BudgetTest, FilesAreForUsersWhoMay) {
   EXPECT_TRUE(users.of(kBob)->may_register_files());
 }
 
+TEST_F(BudgetTest, RawPacketsAreForUsersWhoMay) {
+  Users users = make();
+  const auto alice = users.of(kAlice);
+  EXPECT_FALSE(alice->may_have_raw_packets());
+  users.configure({.users = {{.name = "alice", .uid = 1001, .raw_packets = true}}});
+  EXPECT_TRUE(alice->may_have_raw_packets());
+  EXPECT_FALSE(users.of(kBob)->may_have_raw_packets());
+}
+
 }  // namespace
 }  // namespace uroce::service

@@ -8,8 +8,10 @@
 
 #include "tests/support/test_queues.h"
 #include "transport/core/context.h"
+#include "transport/datagram/flow_table.h"
 #include "transport/datagram/multicast.h"
 #include "transport/qp/qp.h"
+#include "transport/qp/xrc.h"
 
 namespace uroce::test {
 
@@ -28,7 +30,9 @@ struct BareContext {
   memory::RegionTable regions{16, 1};
   AsyncEvents events;
   transport::MulticastGroups groups;
-  transport::Context ctx{config, counters, regions, events, nullptr, groups};
+  transport::XrcSrqTable xrc_srqs;
+  transport::FlowTable flows;
+  transport::Context ctx{config, counters, regions, events, nullptr, groups, xrc_srqs, flows};
 };
 
 class BareQp {

@@ -72,6 +72,7 @@ TEST(Config, ReadsEveryKind) {
     limits.max_queue_bytes = "2 MiB"
     limits.max_registered_bytes = 8192
     limits.file_memory = true
+    limits.punch_penalty = 60
     [engines]
     idle = "busy"
     tx_mode = "copy"
@@ -108,6 +109,7 @@ TEST(Config, ReadsEveryKind) {
   EXPECT_EQ(config->server.budgets.limits[service::Resource::queue_bytes], 2u << 20);
   EXPECT_EQ(config->server.budgets.limits[service::Resource::registered_bytes], 8192u);
   EXPECT_TRUE(config->server.budgets.file_memory);
+  EXPECT_EQ(config->server.budgets.punch_penalty, 60u);
   EXPECT_EQ(config->eal, (std::vector<std::string>{"-l", "0,1"}));
   const StackOptions stack = config->stack_options();
   EXPECT_EQ(stack.idle, IdlePolicy::busy);
@@ -253,7 +255,8 @@ TEST(Config, SaysThatAFileCannotBeRead) {
 
 TEST(Config, HasUsersWithLimitsOfTheirOwn) {
   const auto config = read_config(
-      "[[user]]\nname = \"1234\"\nweight = 3\nmax_qp = 7\nfile_memory = true\nmax_queue_bytes = \"1 "
+      "[[user]]\nname = \"1234\"\nweight = 3\nmax_qp = 7\nfile_memory = true\nraw_packets = true\nmax_queue_bytes = "
+      "\"1 "
       "MiB\"\n[[user]]\nname = "
       "\"root\"\n",
       "f");
@@ -267,6 +270,8 @@ TEST(Config, HasUsersWithLimitsOfTheirOwn) {
   EXPECT_EQ(users[0].limits[service::Resource::queue_bytes], 1u << 20);
   EXPECT_EQ(users[0].limits[service::Resource::cq], 0u) << "that of [limits]";
   EXPECT_TRUE(users[0].file_memory);
+  EXPECT_TRUE(users[0].raw_packets);
+  EXPECT_FALSE(users[1].raw_packets);
   EXPECT_EQ(users[1].uid, 0u);
   expect_error("[[user]]\nmax_qp = 7\n", "1:1: user[0] has no name", "a uid");
   expect_error("[[user]]\nname = \"no such user\"\n", "2:8: user[0].name", "no user of that name");

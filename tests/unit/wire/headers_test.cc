@@ -50,6 +50,18 @@ TEST(Headers, ExtendedHeadersComeBack) {
   EXPECT_EQ(round_trip<Deth>(bytes), head(Deth::kBytes));
 }
 
+TEST(Headers, FethFieldsStandWhereTheSpecificationPutsThem) {
+  const Feth h = Feth::load(from_hex("00000012").data());
+  EXPECT_EQ(h.placement, 2);
+  EXPECT_EQ(h.selectivity, 1);
+  EXPECT_EQ(h.reserved, 0u);
+  for (std::size_t bit = 0; bit < Feth::kBytes * 8; ++bit) {
+    Bytes in(Feth::kBytes);
+    in[bit / 8] = static_cast<std::byte>(0x80u >> bit % 8);
+    EXPECT_EQ(round_trip<Feth>(in), in) << "bit " << bit;
+  }
+}
+
 TEST(Headers, AethKinds) {
   EXPECT_EQ(Aeth({Aeth::ack(31), 0}).kind(), AethKind::ack);
   EXPECT_EQ(Aeth({Aeth::rnr(12), 0}).kind(), AethKind::rnr_nak);

@@ -10,10 +10,10 @@
 namespace uroce::wire {
 namespace {
 
-TEST(Opcode, TableHoldsEveryRcUcUdOperationTheCnpAndOurOwn) {
+TEST(Opcode, TableHoldsEveryRcUcUdXrcOperationTheCnpAndOurOwn) {
   std::array<int, 8> count{};
   for (const Opcode opcode : test::defined_opcodes()) ++count[static_cast<std::size_t>(transport_of(opcode))];
-  EXPECT_EQ(count, (std::array<int, 8>{23, 12, 0, 2, 1, 0, 2, 0}));
+  EXPECT_EQ(count, (std::array<int, 8>{25, 12, 0, 2, 1, 25, 2, 0}));
 }
 
 TEST(Opcode, NamesAreUniqueWithinATransport) {
@@ -33,6 +33,17 @@ TEST(Opcode, UcIsTheRcTableWithoutResponses) {
   }
 }
 
+TEST(Opcode, XrcIsTheRcTableWithAnSrqNumberInEachRequest) {
+  for (uint8_t i = 0xa0; i <= 0xbd; ++i) {
+    const OpcodeInfo& xrc = kOpcodes[i];
+    const OpcodeInfo& rc = kOpcodes[i - 0xa0u];
+    EXPECT_STREQ(xrc.name, rc.name);
+    const bool request = rc.flags.has(Op::request);
+    EXPECT_EQ(xrc.flags, request ? rc.flags | Op::xrceth : rc.flags);
+    EXPECT_EQ(xrc.header_length, rc.header_length + (request ? 4 : 0));
+  }
+}
+
 TEST(Opcode, FlagsSayWhichSideHandlesIt) {
   EXPECT_TRUE(info(Opcode::rc_read_request).flags.has_all(Op::request | Op::read | Op::reth));
   EXPECT_FALSE(info(Opcode::rc_read_request).flags.has(Op::payload));
@@ -41,10 +52,15 @@ TEST(Opcode, FlagsSayWhichSideHandlesIt) {
   EXPECT_FALSE(info(Opcode::rc_ack).flags.has(Op::request));
   EXPECT_TRUE(info(Opcode::rc_write_only_imm).flags.has(Op::takes_recv));
   EXPECT_FALSE(info(Opcode::rc_write_only).flags.has(Op::takes_recv));
+  EXPECT_TRUE(info(Opcode::rc_flush).flags.has_all(Op::request | Op::feth | Op::reth));
+  EXPECT_FALSE(info(Opcode::rc_flush).flags.has(Op::payload));
+  EXPECT_TRUE(info(Opcode::rc_atomic_write).flags.has_all(Op::request | Op::payload | Op::reth));
+  EXPECT_FALSE(info(Opcode::rc_atomic_write).flags.has_any(Op::write | Op::atomic)) << "neither may be taken for it";
 }
 
 TEST(Opcode, ReservedAndOtherManufacturersAreUndefined) {
-  for (const uint32_t i : {0x15u, 0x18u, 0x1fu, 0x2cu, 0x40u, 0x60u, 0x80u, 0x82u, 0xa0u, 0xc2u, 0xdfu, 0xffu}) {
+  for (const uint32_t i : {0x15u, 0x18u, 0x1bu, 0x1eu, 0x1fu, 0x2cu, 0x3cu, 0x40u, 0x60u, 0x80u, 0x82u, 0xb5u, 0xb8u,
+                           0xbbu, 0xbeu, 0xc2u, 0xdfu, 0xffu}) {
     EXPECT_EQ(kOpcodes[i].name, nullptr) << i;
     EXPECT_EQ(kOpcodes[i].header_length, 0) << i;
   }

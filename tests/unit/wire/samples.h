@@ -76,12 +76,14 @@ inline wire::Packet sample_packet(wire::Opcode opcode) {
   p.bth.pkey = 0x8001;
   p.bth.becn = opcode == wire::Opcode::cnp;
   const wire::OpFlags flags = p.op().flags;
+  if (flags.has(Op::feth)) p.feth = {9, 3, 0x2345678};
   if (flags.has(Op::reth)) p.reth = {0x1122334455667788, 0x99aabbcc, 0x00ddeeff};
   if (flags.has(Op::atomic_eth)) p.atomic = {0x8877665544332210, 0x0badf00d, 0x0102030405060708, 0x1112131415161718};
   if (flags.has(Op::aeth)) p.aeth = {wire::Aeth::ack(17), 0xabcdef};
   if (flags.has(Op::atomic_ack_eth)) p.atomic_ack = 0xfeedfacecafebeef;
   if (flags.has_any(Op::imm | Op::ieth)) p.imm = 0x5eedc0de;
   if (flags.has(Op::deth)) p.deth = {0x80010000, 0, 0x654321};
+  if (flags.has(Op::xrceth)) p.xrceth = {0, 0x765432};
   return p;
 }
 

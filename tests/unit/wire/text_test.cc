@@ -28,6 +28,12 @@ TEST(Text, LinesReadAsPeopleExpect) {
             "len=14544639 imm=0x5eedc0de payload=11");
   EXPECT_EQ(text(Opcode::rc_ack),
             "RC ACK qp=0x123456 psn=16702650 pkey=0x8001 se ack_req syndrome=ack credits=17 msn=11259375");
+  EXPECT_EQ(text(Opcode::rc_flush),
+            "RC FLUSH qp=0x123456 psn=16702650 pkey=0x8001 se ack_req plt=0x9 sel=3 feth_rsv=0x2345678 "
+            "va=0x1122334455667788 rkey=0x99aabbcc len=14544639");
+  EXPECT_EQ(text(as(Transport::xrc, Opcode::rc_send_only_imm)),
+            "XRC SEND_ONLY_IMM qp=0x123456 psn=16702650 pkey=0x8001 se ack_req srq=0x765432 imm=0x5eedc0de payload=11");
+  EXPECT_EQ(canonical("XRC NAK psn=1 msn=2"), canonical("XRC ACK psn=1 syndrome=nak msn=2"));
   EXPECT_EQ(text(Opcode::cnp, true),
             "02:00:00:00:00:01>02:00:00:00:00:02 vlan=0x6005 192.0.2.1>192.0.2.2 udp=49152 CNP qp=0x123456 "
             "psn=16702650 pkey=0x8001 se becn ack_req");
@@ -74,6 +80,9 @@ TEST(Text, EverySyndromeAndReservedBitComesBack) {
   Packet ud = test::sample_packet(Opcode::ud_send_only);
   ud.deth.reserved = 0x9c;
   EXPECT_EQ(canonical(to_text(ud)), to_text(ud));
+  Packet xrc = test::sample_packet(as(Transport::xrc, Opcode::rc_send_only));
+  xrc.xrceth.reserved = 0x9c;
+  EXPECT_EQ(canonical(to_text(xrc)), to_text(xrc));
 }
 
 TEST(Text, CapturedFramesComeBack) {
@@ -96,6 +105,8 @@ TEST(Text, ShortFormsAndDefaults) {
   EXPECT_EQ(canonical("ACK syndrome=0x45"), "RC ACK qp=0x0 psn=0 syndrome=0x45 msn=0");
   EXPECT_EQ(canonical("READ_RESPONSE_ONLY payload=8"),
             "RC READ_RESPONSE_ONLY qp=0x0 psn=0 syndrome=ack credits=31 msn=0 payload=8");
+  EXPECT_EQ(canonical("FLUSH plt=1 len=64"), "RC FLUSH qp=0x0 psn=0 plt=0x1 sel=0 va=0x0 rkey=0x0 len=64");
+  EXPECT_EQ(canonical("ATOMIC_WRITE len=8 payload=8"), "RC ATOMIC_WRITE qp=0x0 psn=0 va=0x0 rkey=0x0 len=8 payload=8");
   EXPECT_EQ(canonical("UC SEND_ONLY"), "UC SEND_ONLY qp=0x0 psn=0 payload=0");
   EXPECT_EQ(canonical("CNP becn"), "CNP qp=0x0 psn=0 becn");
 }

@@ -53,6 +53,7 @@ std::string expectation(const wire::Packet& p, const wire::Route& route) {
     add("qkey", p.deth.qkey);
     add("srcqp", p.deth.src_qpn);
   }
+  if (flags.has(Op::xrceth)) add("srq", p.xrceth.srqn);
   return line;
 }
 

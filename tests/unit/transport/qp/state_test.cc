@@ -15,10 +15,10 @@ namespace {
 
 using enum QpAttrBit;
 
-constexpr QpType kTypes[] = {QpType::rc, QpType::uc, QpType::ud};
+constexpr QpType kTypes[] = {QpType::rc, QpType::uc, QpType::ud, QpType::xrc_initiator, QpType::xrc_target};
 constexpr QpState kStates[] = {QpState::reset, QpState::init, QpState::rtr,  QpState::rts,
                                QpState::sqd,   QpState::sqe,  QpState::error};
-constexpr uint32_t kAttributes = 21;
+constexpr uint32_t kAttributes = 26;  // 21 to 24 are reserved
 
 struct Rule {
   std::string required;
@@ -40,26 +40,47 @@ const Table& table() {
       {{"UD", "INIT", "RTR"}, {"", "pkey_index qkey"}},
       {{"RC", "RTR", "RTS"},
        {"timeout retry_cnt rnr_retry sq_psn max_rd_atomic",
-        "cur_state alt_path access_flags min_rnr_timer path_mig_state"}},
+        "cur_state alt_path access_flags min_rnr_timer path_mig_state rate_limit"}},
       {{"UC", "RTR", "RTS"}, {"sq_psn", "cur_state alt_path access_flags path_mig_state"}},
       {{"UD", "RTR", "RTS"}, {"sq_psn", "cur_state qkey"}},
-      {{"RC", "RTS", "RTS"}, {"", "cur_state access_flags alt_path path_mig_state min_rnr_timer"}},
+      {{"RC", "RTS", "RTS"}, {"", "cur_state access_flags alt_path path_mig_state min_rnr_timer rate_limit"}},
       {{"UC", "RTS", "RTS"}, {"", "cur_state access_flags alt_path path_mig_state"}},
       {{"UD", "RTS", "RTS"}, {"", "cur_state qkey"}},
       {{"RC", "RTS", "SQD"}, {"", "en_sqd_async_notify"}},
       {{"UC", "RTS", "SQD"}, {"", "en_sqd_async_notify"}},
       {{"UD", "RTS", "SQD"}, {"", "en_sqd_async_notify"}},
-      {{"RC", "SQD", "RTS"}, {"", "cur_state alt_path access_flags min_rnr_timer path_mig_state"}},
+      {{"RC", "SQD", "RTS"}, {"", "cur_state alt_path access_flags min_rnr_timer path_mig_state rate_limit"}},
       {{"UC", "SQD", "RTS"}, {"", "cur_state alt_path access_flags path_mig_state"}},
       {{"UD", "SQD", "RTS"}, {"", "cur_state qkey"}},
       {{"RC", "SQD", "SQD"},
        {"",
         "port av timeout retry_cnt rnr_retry max_rd_atomic max_dest_rd_atomic alt_path access_flags pkey_index "
-        "min_rnr_timer path_mig_state"}},
+        "min_rnr_timer path_mig_state rate_limit"}},
       {{"UC", "SQD", "SQD"}, {"", "av alt_path access_flags pkey_index path_mig_state"}},
       {{"UD", "SQD", "SQD"}, {"", "pkey_index qkey"}},
       {{"UC", "SQE", "RTS"}, {"", "cur_state access_flags"}},
       {{"UD", "SQE", "RTS"}, {"", "cur_state qkey"}},
+      // As Linux has them.
+      {{"XRC_INI", "RESET", "INIT"}, {"pkey_index port access_flags", ""}},
+      {{"XRC_TGT", "RESET", "INIT"}, {"pkey_index port access_flags", ""}},
+      {{"XRC_INI", "INIT", "INIT"}, {"", "pkey_index port access_flags"}},
+      {{"XRC_TGT", "INIT", "INIT"}, {"", "pkey_index port access_flags"}},
+      {{"XRC_INI", "INIT", "RTR"}, {"av path_mtu dest_qpn rq_psn", "alt_path access_flags pkey_index"}},
+      {{"XRC_TGT", "INIT", "RTR"},
+       {"av path_mtu dest_qpn rq_psn max_dest_rd_atomic min_rnr_timer", "alt_path access_flags pkey_index"}},
+      {{"XRC_INI", "RTR", "RTS"},
+       {"timeout retry_cnt rnr_retry sq_psn max_rd_atomic", "cur_state alt_path access_flags path_mig_state"}},
+      {{"XRC_TGT", "RTR", "RTS"}, {"timeout sq_psn", "cur_state alt_path access_flags min_rnr_timer path_mig_state"}},
+      {{"XRC_INI", "RTS", "RTS"}, {"", "cur_state access_flags alt_path path_mig_state"}},
+      {{"XRC_TGT", "RTS", "RTS"}, {"", "cur_state access_flags alt_path path_mig_state min_rnr_timer"}},
+      {{"XRC_INI", "RTS", "SQD"}, {"", "en_sqd_async_notify"}},
+      {{"XRC_TGT", "RTS", "SQD"}, {"", "en_sqd_async_notify"}},
+      {{"XRC_INI", "SQD", "RTS"}, {"", "cur_state alt_path access_flags path_mig_state"}},
+      {{"XRC_TGT", "SQD", "RTS"}, {"", "cur_state alt_path access_flags min_rnr_timer path_mig_state"}},
+      {{"XRC_INI", "SQD", "SQD"},
+       {"", "port av timeout retry_cnt rnr_retry max_rd_atomic alt_path access_flags pkey_index path_mig_state"}},
+      {{"XRC_TGT", "SQD", "SQD"},
+       {"", "port av timeout max_dest_rd_atomic alt_path access_flags pkey_index min_rnr_timer path_mig_state"}},
   };
   return kTable;
 }
@@ -150,7 +171,7 @@ TEST(QpState, EachOtherAttributeIsTakenWhereOptionalAndRefusedByNameElsewhere) {
 
 TEST(QpState, UnknownBitsAndValuesAreRefused) {
   EXPECT_FALSE(check_transition(QpType::rc, QpState::reset, QpState::reset, QpAttrMask::from_bits(1u << 25)));
-  EXPECT_FALSE(check_transition(static_cast<QpType>(9), QpState::init, QpState::error, state));
+  EXPECT_FALSE(check_transition(static_cast<QpType>(11), QpState::init, QpState::error, state));
   EXPECT_FALSE(check_transition(QpType::rc, static_cast<QpState>(9), QpState::error, state));
   EXPECT_FALSE(check_transition(QpType::rc, QpState::init, static_cast<QpState>(9), state));
   EXPECT_EQ(name(static_cast<QpState>(9)), "?");
@@ -207,6 +228,16 @@ TEST_F(QpValues, NumbersAreHeldToTheirRanges) {
   check(dest_qpn, &QpAttr::dest_qpn, 0xfffffe);
   check(port, &QpAttr::port, 1);
   check(pkey_index, &QpAttr::pkey_index, 0);
+}
+
+TEST_F(QpValues, ARateLimitIsNoneOrNotTooLow) {
+  QpAttr attr = good_;
+  for (const uint32_t good : {0u, kMinRateLimit, UINT32_MAX}) {
+    attr.rate_limit = good;
+    EXPECT_TRUE(check_values(QpType::rc, attr, rate_limit, limits()).has_value()) << good;
+  }
+  attr.rate_limit = kMinRateLimit - 1;
+  expect_refused(rate_limit, attr, std::to_string(kMinRateLimit - 1));
 }
 
 TEST_F(QpValues, ReservedNumbersAreRefused) {

@@ -188,6 +188,43 @@ TEST_F(Paced, NothingIsLeftOfAQueuePairThatGoes) {
   EXPECT_GT(bits_until(kStart + std::chrono::milliseconds(2), Nanos(4000)), 0u);
 }
 
+TEST_F(Paced, AnApplicationsLimitIsKeptWithoutCongestionControl) {
+  EndpointOptions options;
+  options.engine.window_packets = 1024;
+  options.engine.retransmission = Retransmission::go_back_n;
+  options.engine.congestion.algorithm = CongestionAlgorithm::none;
+  endpoint_ = std::make_unique<TestEndpoint>(options);
+  peer_.gid = Gid::from_ipv4(0x0a000002);
+  peer_.mac.bytes[5] = 2;
+  region_ = &endpoint_->make_region(1 << 20, kAllAccess);
+  test::TestQp& qp = endpoint_->make_qp({.qpn = 0x11});
+  connect(qp);
+  const auto limit = [&](uint32_t kbps) {
+    endpoint_->engine().modify(qp.qp(), {.rate_limit = kbps}, QpAttrBit::rate_limit, nullptr, false);
+    EXPECT_EQ(endpoint_->engine().status(qp.qp()).rate_bps, uint64_t{kbps} * 1000);
+  };
+  limit(2'000'000);
+  post(qp);
+  const auto bits = static_cast<double>(bits_until(kStart + std::chrono::milliseconds(3), Nanos(1000)));
+  EXPECT_NEAR(bits / 3e-3, 2e9, 0.02 * 2e9);
+  limit(500'000);
+  const auto slower = static_cast<double>(bits_until(now_ + std::chrono::milliseconds(3), Nanos(1000)));
+  EXPECT_NEAR(slower / 3e-3, 0.5e9, 0.03 * 0.5e9);
+  limit(0);
+  EXPECT_GT(bits_until(now_ + std::chrono::milliseconds(1), Nanos(1000)), 100 * 4096 * 8u);
+}
+
+TEST_F(Paced, TheLowerOfLimitAndCongestionControlCounts) {
+  start(2'000);  // 1 Gb/s
+  const auto rate_with = [&](uint32_t kbps) {
+    endpoint_->engine().modify(qps_[0]->qp(), {.rate_limit = kbps}, QpAttrBit::rate_limit, nullptr, false);
+    bits_until(now_ + std::chrono::microseconds(200), Nanos(1000));
+    return static_cast<double>(bits_until(now_ + std::chrono::milliseconds(5), Nanos(1000))) / 5e-3;
+  };
+  EXPECT_NEAR(rate_with(300'000), 0.3e9, 0.03 * 0.3e9);
+  EXPECT_NEAR(rate_with(9'000'000), 1e9, 0.02 * 1e9);
+}
+
 TEST_F(Paced, StatusTellsTheRateAndTheReports) {
   start(20'000);
   const Qp& qp = qps_[0]->qp();

@@ -1,0 +1,14 @@
+// Serving XRC: domains, shared receive queues and target queue pairs.
+#pragma once
+
+#include "message/xrc_messages.h"
+#include "service/operation.h"
+
+namespace uroce::service {
+
+Result<Reply> open_xrc_domain(ClientState& client, const message::OpenXrcDomain& request, Call& call);
+Result<Reply> create_xrc_srq(ClientState& client, const message::CreateXrcSrq& request);
+Result<Reply> create_xrc_target(ClientState& client, const message::CreateXrcTarget& request);
+Result<Reply> open_xrc_target(ClientState& client, const message::OpenXrcTarget& request);
+
+}  // namespace uroce::service

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Raw packet queue pairs: who may have them, and what passes between the two devices of a daemon."""
+
+import errno
+import json
+import os
+import re
+import struct
+import unittest
+
+import harness
+import verbs
+import speaker
+from speaker import CREATE_CQ, CREATE_PD, CREATE_QP, Speaker, user
+
+UROCE = harness.BUILD / "apps" / "uroce" / "uroce"
+ALICE, BOB = 1001, 1002
+RAW_PACKET = 8
+CREATE_FLOW = 34
+NORMAL, ALL_DEFAULT, SNIFFER = 0, 1, 3
+NO_FIELDS = bytes(2 * (6 + 6 + 2 + 2 + 16 + 16 + 4 + 4 + 2 + 2))
+
+
+class Case(verbs.Case):
+    def start_daemon(self):
+        self.directory.chmod(0o755)
+        return super().start_daemon()
+
+    def speaker(self, uid):
+        with user(uid):
+            one = Speaker(self.socket)
+        self.addCleanup(one.socket.close)
+        return one
+
+    def create(self, one):
+        """A raw packet queue pair: error, text and its handle."""
+        pd, cq = one.handle(CREATE_PD), one.handle(CREATE_CQ, speaker.cq(16))
+        shape = struct.pack("<IIIIBIIIIIBiBB", pd, cq, cq, 0, RAW_PACKET, 1, 1, 1, 1, 0, 0, -1, 0, 0)
+        error, words, reply = one.call(CREATE_QP, shape)
+        return error, words, struct.unpack_from("<I", reply)[0] if error == 0 else 0
+
+    def rule(self, one, qp, kind=ALL_DEFAULT):
+        return one.call(CREATE_FLOW, struct.pack("<IBHI", qp, kind, 0, 0) + NO_FIELDS)
+
+
+@unittest.skipUnless(os.geteuid() == 0, "only root becomes other users")
+class Rights(Case):
+    def test_of_an_ordinary_user(self):
+        error, words, _ = self.create(self.speaker(ALICE))
+        self.assertEqual(error, errno.EPERM, words)
+        self.assertIn("CAP_NET_RAW", words)
+        self.assertIn("raw_packets", words)
+
+    def test_of_root(self):
+        one = self.speaker(0)
+        error, words, qp = self.create(one)
+        self.assertEqual(error, 0, words)
+        for kind in (NORMAL, ALL_DEFAULT, SNIFFER):
+            self.assertEqual(self.rule(one, qp, kind)[0], 0)
+        self.assertEqual(self.rule(one, qp, 4)[0], errno.EINVAL)
+        self.assertEqual(self.rule(one, qp + 1)[0], errno.EINVAL)
+
+    def test_rules_have_a_bound(self):
+        one = self.speaker(0)
+        qp = self.create(one)[2]
+        made = 0
+        while (answer := self.rule(one, qp))[0] == 0:
+            made += 1
+        self.assertEqual((made, answer[0]), (1024, errno.ENOMEM), answer[1])
+
+
+@unittest.skipUnless(os.geteuid() == 0, "only root becomes other users")
+class Allowed(Case):
+    """The settings let one user have them, and nobody else."""
+
+    def start_daemon(self):
+        self.directory.chmod(0o755)
+        settings = self.directory / "uroced.toml"
+        settings.write_text(f'[[user]]\nname = "{ALICE}"\nraw_packets = true\nmax_flow = 5\n')
+        daemon = self.start([verbs.UROCED, *harness.eal("--vdev=net_null0"), "--", "--config", settings,
+                             "--socket", self.socket])
+        daemon.wait_for("serving uroce0", 30)
+        return daemon
+
+    def test_of_that_user(self):
+        one = self.speaker(ALICE)
+        error, words, qp = self.create(one)
+        self.assertEqual(error, 0, words)
+        error, words, _ = self.rule(one, qp, SNIFFER)
+        self.assertEqual(error, errno.EPERM, words)
+        self.assertIn("sniffer", words)
+        for _ in range(5):
+            self.assertEqual(self.rule(one, qp)[0], 0)
+        error, words, _ = self.rule(one, qp)
+        self.assertEqual(error, errno.ENOMEM, words)
+        self.assertIn("max_flow", words)
+        self.assertEqual(self.create(self.speaker(BOB))[0], errno.EPERM)
+
+
+@unittest.skipUnless(os.geteuid() == 0, "raw packets need a privilege")
+class Perftest(Case):
+    """Debian's raw_ethernet programs, between the devices."""
+
+    UDP = ("-J", "10.117.0.2", "-j", "10.117.0.1", "-K", "5678", "-k", "1234")
+
+    def macs(self):
+        found = re.findall(r"([0-9a-f]{2}(?::[0-9a-f]{2}){5})", self.finish(
+            self.start([UROCE, "devices", "--socket", self.socket]), 20))
+        self.assertEqual(len(found), 2, found)
+        return found
+
+    def both(self, program, *options, iterations=1000):
+        first, second = self.macs()
+        sides = []
+        for device, own, peer, side in (("uroce0", first, second, "--server"), ("uroce1", second, first, "--client")):
+            sides.append(self.under(program, side, "-d", device, "-B", own, "-E", peer, "-n", iterations, "-F", *options))
+            if side == "--server":
+                self.wait_for_rule()
+        outputs = [self.finish(one, 60) for one in reversed(sides)]
+        for output in outputs:
+            self.assertRegex(output, r"#bytes")
+        return outputs
+
+    def wait_for_rule(self):
+        """The server has made its rule, and posts its receives before that."""
+        limit = harness.time.monotonic() + 20 * harness.SLOW
+        while harness.time.monotonic() < limit:
+            rows = json.loads(self.finish(self.start([UROCE, "show", "user", "--json", "--socket", self.socket]), 20))
+            if any(row["budgets"]["flow"]["used"] for row in rows):
+                return
+            harness.time.sleep(0.05)
+        self.fail("no rule came")
+
+    def test_bandwidth(self):
+        """The server waits for each frame, and a frame that finds no receive is lost: all receives are posted at first."""
+        self.both("raw_ethernet_bw", "-s", "1024", "-r", "1024")
+        self.both("raw_ethernet_bw", "-s", "512", "-r", "1024", *self.UDP)
+
+    def test_rate_of_rules(self):
+        first, second = self.macs()
+        output = self.finish(self.under("raw_ethernet_fs_rate", "-d", "uroce0", "-B", first, "-E", second, "-n", "500", "-F",
+                                        "--server", *self.UDP), 60)
+        self.assertRegex(output, r"#flows")
+
+    def test_of_an_ordinary_user(self):
+        program = self.under("setpriv", f"--reuid={ALICE}", "--clear-groups", "raw_ethernet_bw", "--server", "-d", "uroce0",
+                             "-B", "02:00:00:00:00:01", "-E", "02:00:00:00:00:02", "-F")
+        self.assertNotEqual(program.wait(30), 0)
+        self.assertIn("create QP", program.output)
+
+    def test_latency(self):
+        self.both("raw_ethernet_lat", "-s", "64")
+        self.both("raw_ethernet_lat", "-s", "1500", "-J", "10.117.0.2", "-j", "10.117.0.1")
+
+
+if __name__ == "__main__":
+    harness.main()

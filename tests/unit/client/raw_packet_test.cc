@@ -1,0 +1,132 @@
+// Raw packet queue pairs and their rules through the public API.
+#include <cerrno>
+#include <cstring>
+
+#include "endpoints.h"
+
+namespace uroce {
+namespace {
+
+using test::expect_error;
+using test::must;
+using test::next;
+using test::Side;
+
+class RawPacketTest : public testing::TestWithParam<uint32_t> {
+ protected:
+  RawPacketTest() {
+    world_.add({.engines = GetParam()});
+    world_.add({.engines = GetParam()});
+    a_.emplace(world_.device(0));
+    b_.emplace(world_.device(1));
+  }
+  static QueuePair raw_qp(Side& side) {
+    auto qp = side.make_qp({.type = QpType::raw_packet});
+    using Bit = QpAttrBit;
+    const QueuePair::Step steps[] = {{{.state = QpState::init}, Bit::state | Bit::port},
+                                     {{.state = QpState::rtr}, Bit::state},
+                                     {{.state = QpState::rts}, Bit::state}};
+    must(qp.modify(steps));
+    return qp;
+  }
+  /// Writes a frame at the beginning of a_'s memory.
+  void write_frame(const EthAddr& to, uint16_t type) {
+    std::memcpy(a_->memory.data(), to.bytes.data(), 6);
+    std::memcpy(a_->memory.data() + 6, a_->context.info().mac.bytes.data(), 6);
+    a_->memory[12] = static_cast<std::byte>(type >> 8);
+    a_->memory[13] = static_cast<std::byte>(type & 0xff);
+  }
+  int send(QueuePair& qp, uint32_t bytes) {
+    return qp.post_send({.flags = SendFlag::signaled, .sges = std::array{a_->mr.sge(0, bytes)}});
+  }
+  int receive(QueuePair& qp, uint64_t wr_id) {
+    return qp.post_recv({.wr_id = wr_id, .sges = std::array{b_->mr.sge(0, 2000)}});
+  }
+  void expect_quiet(Side& side) {
+    for (int i = 0; i < 100; ++i) world_.poll();
+    Completion completion;
+    EXPECT_EQ(side.cq.poll({&completion, 1}), 0u);
+  }
+
+  test::World world_;
+  std::optional<Side> a_, b_;
+};
+
+TEST_P(RawPacketTest, AFrameGoesToTheQueuePairOfItsRule) {
+  auto sender = raw_qp(*a_), first = raw_qp(*b_), second = raw_qp(*b_);
+  FlowRule rule;
+  rule.value.eth_type = 0x88b5;
+  rule.mask.eth_type = 0xffff;
+  auto of_type = std::optional(must(second.create_flow(rule)));
+  const auto of_rest = must(first.create_flow({.type = FlowType::all_default}));
+  for (uint64_t id = 1; id <= 3; ++id) {
+    ASSERT_EQ(receive(first, 10 + id), 0);
+    ASSERT_EQ(receive(second, 20 + id), 0);
+  }
+  write_frame(b_->context.info().mac, 0x88b5);
+  ASSERT_EQ(send(sender, 1000), 0);
+  EXPECT_EQ(next(world_, a_->cq).status, WcStatus::success);
+  const auto received = next(world_, b_->cq);
+  EXPECT_EQ(received.wr_id, 21u);
+  EXPECT_EQ(received.qpn, second.qpn());
+  EXPECT_EQ(received.byte_len, 1000u);
+  EXPECT_EQ(std::memcmp(b_->memory.data(), a_->memory.data(), 1000), 0);
+
+  write_frame(b_->context.info().mac, 0x88b6);
+  ASSERT_EQ(send(sender, 60), 0);
+  EXPECT_EQ(next(world_, b_->cq).wr_id, 11u);
+  of_type.reset();
+  write_frame(b_->context.info().mac, 0x88b5);
+  ASSERT_EQ(send(sender, 60), 0);
+  EXPECT_EQ(next(world_, b_->cq).wr_id, 12u) << "the rule has gone";
+}
+
+TEST_P(RawPacketTest, ARuleOutlivesItsQueuePairsHandleAndThenNobodyReceives) {
+  auto sender = raw_qp(*a_);
+  auto receiver = std::optional(raw_qp(*b_));
+  auto rule = std::optional(must(receiver->create_flow({.type = FlowType::all_default})));
+  ASSERT_EQ(receive(*receiver, 1), 0);
+  receiver.reset();
+  write_frame(b_->context.info().mac, 0x88b5);
+  ASSERT_EQ(send(sender, 60), 0);
+  EXPECT_EQ(next(world_, b_->cq).wr_id, 1u);
+  rule.reset();
+  ASSERT_EQ(send(sender, 60), 0);
+  EXPECT_EQ(next(world_, a_->cq).status, WcStatus::success);
+  EXPECT_EQ(next(world_, a_->cq).status, WcStatus::success);
+  expect_quiet(*b_);
+}
+
+TEST_P(RawPacketTest, WrongRulesAndQueuePairsAreRefused) {
+  auto datagrams = a_->make_qp({.type = QpType::ud});
+  expect_error(datagrams.create_flow({}), EINVAL, "not a raw packet queue pair");
+  auto raw = a_->make_qp({.type = QpType::raw_packet});
+  expect_error(raw.create_flow({.layers = FlowLayer::tcp | FlowLayer::udp}), EINVAL, "TCP and UDP");
+  expect_error(raw.connect({}, {}), EINVAL, "no peer");
+  expect_error(raw.start(1), EINVAL, "not a UD queue pair");
+  expect_error(raw.attach_multicast(Gid::from_ipv4(0xe0000001)), EINVAL, "only a UD queue pair");
+  expect_error(raw.modify({.state = QpState::init}, QpAttrBit::state), EINVAL, "port");
+  expect_error(
+      raw.modify({.state = QpState::init, .qkey = 1}, QpAttrMask(QpAttrBit::state) | QpAttrBit::port | QpAttrBit::qkey),
+      EINVAL, "qkey");
+  EXPECT_EQ(raw.post_send(SendRequest{}), EINVAL) << "not in RTS";
+  auto sending = raw_qp(*a_);
+  EXPECT_EQ(sending.post_send({.opcode = WrOpcode::rdma_write}), EINVAL);
+}
+
+TEST_P(RawPacketTest, ADeviceHasABoundOfRules) {
+  auto raw = raw_qp(*a_);
+  std::vector<Flow> rules;
+  while (rules.size() < a_->context.info().max_flow) {
+    rules.push_back(must(raw.create_flow({.priority = static_cast<uint16_t>(rules.size())})));
+  }
+  EXPECT_EQ(rules.size(), 1024u);
+  expect_error(raw.create_flow({}), ENOMEM, "1024");
+  rules.pop_back();
+  EXPECT_TRUE(raw.create_flow({}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, RawPacketTest, testing::Values(1u, 3u));
+
+}  // namespace
+}  // namespace uroce

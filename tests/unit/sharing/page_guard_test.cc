@@ -1,0 +1,69 @@
+// The userfaultfd of a process is opened once: closing one visits every mapping.
+#include "sharing/page_guard.h"
+
+#include <cstdint>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "shared_view.h"
+
+namespace uroce::sharing {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+/// A new page that was moved, which a store and the daemon's view of it show.
+bool moves_a_page() {
+  void* const at = ::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) return false;
+  auto* const byte = static_cast<volatile uint8_t*>(at);
+  *byte = 1;
+  const auto segments = Sharing::of_this_process().share(at, kPage, true);
+  if (!segments) return false;
+  const SharedView view(*segments, at);
+  *byte = 2;
+  return view[0] == 2;
+}
+
+/// Runs it in a child of fork().
+bool holds_in_child(bool (*function)()) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(function() ? 0 : 1);
+  int status = 1;
+  return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST(PageGuard, IsOpenedOnce) {
+  ASSERT_TRUE(moves_a_page());
+  const unsigned before = PageGuard::opened();
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(moves_a_page());
+  EXPECT_EQ(PageGuard::opened(), before) << "before, each registration opened and closed one";
+}
+
+TEST(PageGuard, OfAChildIsItsOwn) {
+  ASSERT_TRUE(moves_a_page());
+  EXPECT_TRUE(holds_in_child([] {
+    const unsigned before = PageGuard::opened();
+    return moves_a_page() && moves_a_page() && PageGuard::opened() == before + 1;
+  }));
+  const unsigned before = PageGuard::opened();
+  EXPECT_TRUE(moves_a_page());
+  EXPECT_EQ(PageGuard::opened(), before) << "the parent's is still there";
+}
+
+TEST(PageGuard, IsOpenedAgainWhereTheProgramClosedIt) {
+  ASSERT_TRUE(moves_a_page());
+  EXPECT_TRUE(holds_in_child([] {
+    // The number is now another file's.
+    const int fd = PageGuard::of_this_process()->fd();
+    const int other = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    return ::dup2(other, fd) == fd && moves_a_page() && ::fcntl(fd, F_GETFD) >= 0;
+  }));
+}
+
+}  // namespace
+}  // namespace uroce::sharing
