@@ -1,27 +1,30 @@
 #!/bin/bash
-# Usage: config/test.sh [--sanitize[=core]] [--long], or config/test.sh --quick FOLDER. Builds everything and runs every test.
+# Usage: config/test.sh [--sanitize[=core]] [--long] [--build], or config/test.sh --quick FOLDER.
+# Builds everything and runs every test.
 #   --sanitize   instead runs the unit, script and simulation tests under AddressSanitizer and UndefinedBehaviorSanitizer;
 #                =core: only those of the protocol and the daemon's side, in half the time
 #   --quick      instead runs the unit and script tests of lib/FOLDER; builds only what they need, and installs no package
+#   --build      only builds
 #   --long       also makes 100,000 connections in a row, and runs clang-tidy (4 minutes) and libFuzzer (20 s for each
 #                target, after a build with clang)
 # The last line is `N passed, N failed, N skipped` and counts test cases. The exit code is not 0 when one failed.
 # shellcheck source=config/common.sh
 . "$(dirname "$0")/common.sh"
 
-sanitize=no long=no quick=
+sanitize=no long=no quick= run=yes
 while [ $# -gt 0 ]; do
   case $1 in
     --sanitize) sanitize=yes ;;
     --sanitize=core) sanitize=core ;;
     --long) long=yes ;;
+    --build) run=no ;;
     --quick)
       quick=${2:-}
       [ -d "lib/${quick:-none}" ] || die "--quick takes a folder of lib/, such as transport, not '$quick'."
       shift
       ;;
-    -h | --help) sed -n '2,8s/^# //p' "$0"; exit 0 ;;
-    *) die "unknown option '$1'; test.sh has --sanitize, --sanitize=core, --quick FOLDER and --long." ;;
+    -h | --help) sed -n '2,10s/^# //p' "$0"; exit 0 ;;
+    *) die "unknown option '$1'; test.sh has --sanitize, --sanitize=core, --quick FOLDER, --build and --long." ;;
   esac
   shift
 done
@@ -72,6 +75,7 @@ if [ $sanitize != no ]; then
   [ $sanitize != core ] || choose build-sanitize \
     '(unit-(base|wire|net|memory|queues|transport|loss|congestion|control|cm|message|service)$|(script|sim|fuzz)-)'
   compile build-sanitize "${targets[@]}"
+  [ $run = yes ] || exit 0
   export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
   run_tests build-sanitize --no-suite system --timeout-multiplier 5 "${names[@]}"
@@ -83,10 +87,12 @@ elif [ -n "$quick" ]; then
     *) choose build "unit-$quick(-|\$)" ;;
   esac
   compile build "${targets[@]}"
+  [ $run = yes ] || exit 0
   run_tests build "${names[@]}"
 else
   configure build
   compile build
+  [ $run = yes ] || exit 0
   config/hugepages.sh || true
   tests/interop/kernel.py build/interop-kernel || true
   run_tests build

@@ -1,7 +1,8 @@
 #include "tests/support/memory.h"
 
-#include <algorithm>
 #include <cstdio>
+#include <cstring>
+#include <vector>
 
 namespace uroce::test {
 
@@ -24,7 +25,7 @@ AlignedBytes make_aligned(std::size_t size) {
 }
 
 void fill_pattern(std::span<std::byte> bytes, uint64_t stream, uint64_t offset) {
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = pattern_byte(stream, offset + i);
+  for (std::byte& byte : bytes) byte = pattern_byte(stream, offset++);
 }
 
 std::size_t find_mismatch(std::span<const std::byte> bytes, uint64_t stream, uint64_t offset) {
@@ -40,10 +41,9 @@ GuardedBuffer::GuardedBuffer(std::size_t size) : size_(size), memory_(make_align
 }
 
 bool GuardedBuffer::guards_intact() const {
-  const auto is_guard = [](std::byte b) { return b == kGuardByte; };
-  const std::byte* front = memory_.get();
-  const std::byte* back = front + kGuard + size_;
-  return std::all_of(front, front + kGuard, is_guard) && std::all_of(back, back + kGuard, is_guard);
+  static const std::vector<std::byte> whole(kGuard, kGuardByte);
+  const std::byte* back = memory_.get() + kGuard + size_;
+  return std::memcmp(memory_.get(), whole.data(), kGuard) == 0 && std::memcmp(back, whole.data(), kGuard) == 0;
 }
 
 }  // namespace uroce::test

@@ -3,11 +3,13 @@
 // UROCE_TEST_LISTENS_AT=bind waits for that instead.
 // Preloaded into perftest's clients with rdma_cm: UROCE_TEST_CONNECTS_AGAIN_AFTER names a file that their second
 // connection waits for. They do not wait for the server, which listens anew for it, and do not survive being refused.
-// Preloaded into rping: its main thread closes the event channel, then exits with the result. Its event thread, if it
-// is late, finds the channel closed and exits with an error instead. Here it waits until the main thread has come
-// through.
+// Preloaded into rping: its main thread closes the event channel, frees what it shares with the event thread, and exits
+// with the result. Its event thread, if it is late, reads the freed memory, or finds the channel closed and exits with
+// an error instead. Here the main thread waits until the other one is back in rdma_get_cm_event(), and that one waits
+// there until the main thread has come through.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rsocket.h>
 #include <unistd.h>
@@ -43,6 +45,15 @@ void await_turn() {
   for (int tries = 0; tries < 3000 && access(file, F_OK) != 0; ++tries) usleep(10'000);
 }
 
+std::atomic<int> asking = 0;               // threads in rdma_get_cm_event()
+std::atomic<pthread_t> event_thread = {};  // the last that was there
+
+void await_event_thread() {
+  const pthread_t thread = event_thread;
+  if (thread == pthread_t{} || pthread_equal(thread, pthread_self()) != 0) return;
+  for (int tries = 0; tries < 500 && asking == 0; ++tries) usleep(10'000);
+}
+
 }  // namespace
 
 #pragma GCC visibility push(default)
@@ -56,12 +67,20 @@ int rdma_connect(rdma_cm_id* id, rdma_conn_param* parameters) {
 }
 
 int rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
+  event_thread = pthread_self();
+  ++asking;
   const int result = next(&rdma_get_cm_event, "rdma_get_cm_event")(channel, event);
   if (result != 0 && errno == EBADF) {
     sleep(5);
     errno = EBADF;
   }
+  --asking;
   return result;
+}
+
+void rdma_destroy_event_channel(rdma_event_channel* channel) {
+  await_event_thread();
+  next(&rdma_destroy_event_channel, "rdma_destroy_event_channel")(channel);
 }
 
 int rlisten(int socket, int backlog) { return tell(next(&rlisten, "rlisten")(socket, backlog), "listen"); }
