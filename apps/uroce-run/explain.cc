@@ -24,17 +24,23 @@ struct Refusal {
   std::size_t count = 0;
 };
 
-std::vector<Refusal> read_refusals(const std::filesystem::path& file) {
-  std::vector<Refusal> refusals;
-  std::map<std::string, std::size_t> places;
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) {
-    const auto [place, is_new] = places.emplace(without_numbers(line), refusals.size());
-    if (is_new) refusals.push_back({.line = line});
-    ++refusals[place->second].count;
+/// Equal ones count as one, as do those that differ in numbers alone.
+class Refusals {
+ public:
+  void add(const std::string& line) {
+    const auto [place, is_new] = places_.emplace(without_numbers(line), all_.size());
+    if (is_new) all_.push_back({.line = line});
+    ++all_[place->second].count;
   }
-  return refusals;
-}
+  bool empty() const { return all_.empty(); }
+  void print(std::ostream& out) const {
+    for (const Refusal& refusal : all_) out << "  " << refusal.count << " x  " << refusal.line << '\n';
+  }
+
+ private:
+  std::vector<Refusal> all_;
+  std::map<std::string, std::size_t> places_;
+};
 
 }  // namespace
 
@@ -45,13 +51,22 @@ void collect_refusals(const std::filesystem::path& file) {
 }
 
 void print_refusals(const std::filesystem::path& file, std::ostream& out) {
-  const auto refusals = read_refusals(file);
-  if (refusals.empty()) {
-    out << "uroce-run: uroce refused no call.\n";
-    return;
+  // The libraries mark a probe (lib/dropin/common/report.cc).
+  Refusals refused;
+  Refusals probes;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with('?')) {
+      probes.add(line.substr(1));
+    } else {
+      refused.add(line);
+    }
   }
-  out << "uroce-run: uroce refused these calls. Libraries that try out limits have some, too.\n";
-  for (const Refusal& refusal : refusals) out << "  " << refusal.count << " x  " << refusal.line << '\n';
+  out << "uroce-run: uroce refused " << (refused.empty() ? "no call.\n" : "these calls.\n");
+  refused.print(out);
+  if (probes.empty()) return;
+  out << "uroce-run: libraries tried out what the devices have, and expect such answers:\n";
+  probes.print(out);
 }
 
 }  // namespace uroce::run

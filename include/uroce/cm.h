@@ -195,7 +195,8 @@ class UROCE_API ConnectionManager {
 
   /// rdma_create_event_channel(3). Errors: EMFILE (descriptors), ENOMEM (the daemon's limits).
   Result<CmChannel> create_channel();
-  /// rdma_create_id(3). `type` is rc, uc or ud. Errors: ENOMEM (limits.max_cm_id of the daemon).
+  /// rdma_create_id(3). `type` is rc, uc, ud, or in port space IB also xrc_initiator, which connects, or xrc_target,
+  /// which listens. Errors: EINVAL (another type), ENOMEM (limits.max_cm_id of the daemon).
   Result<CmId> create_id(const CmChannel& channel, PortSpace space, QpType type);
   /// The id that came with a connect_request, once per request. It is on the channel that delivered the event. An id
   /// that is never adopted stays until the manager is destroyed. Errors: EINVAL (no such request, or its channel is

@@ -22,9 +22,10 @@ ChannelImpl::Token ChannelImpl::take_token() {
   return read(fd_, &token, 1) == 1 ? Token::there : Token::none;
 }
 
-std::optional<uint32_t> ChannelImpl::take_armed() {
+// An engine disarms the queue, counts the event and then writes the token. It may have died at any of these steps.
+std::optional<uint32_t> ChannelImpl::take_last() {
   for (CqImpl* cq : queues_) {
-    if (cq->take_arming()) return cq->id();
+    if (cq->take_event() || cq->take_arming()) return cq->id();
   }
   return std::nullopt;
 }
@@ -33,7 +34,7 @@ std::optional<uint32_t> ChannelImpl::take() {
   const std::scoped_lock lock(mutex_);
   // The engine raises the queue's count before it writes the token, so a token taken here guarantees a raised count.
   const Token token = take_token();
-  if (token == Token::ended) return take_armed();
+  if (token == Token::ended) return take_last();
   if (token == Token::none) return std::nullopt;
   // A linear search is cheap enough: a channel has few queues, and events are rarer than completions.
   for (std::size_t i = 0; i < queues_.size(); ++i) {

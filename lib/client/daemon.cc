@@ -186,9 +186,10 @@ class DaemonQp final : public QpImpl {
     for (const auto& list : completes_on_) list->remove(qpn());
   }
 
-  /// `ring` completes on the completion queue of `list`, also when the daemon is lost.
-  void complete_on(const std::shared_ptr<FlushList>& list, std::shared_ptr<AbandonedRing> ring) {
-    list->add(qpn(), state_for_posts(), std::move(ring));
+  /// `ring`, and `held` with a shared one, complete on the completion queue of `list`, also when the daemon is lost.
+  void complete_on(const std::shared_ptr<FlushList>& list, std::shared_ptr<AbandonedRing> ring,
+                   queues::HeldRecv* held = nullptr) {
+    list->add(qpn(), state_for_posts(), std::move(ring), held);
     completes_on_.push_back(list);
   }
 
@@ -459,7 +460,7 @@ Result<std::shared_ptr<QpImpl>> DaemonContext::create_qp(const PdImpl& pd, const
   auto qp = std::make_shared<DaemonQp>(parts, link_, std::move(object), wake_[reply->engine].get());
   using enum AbandonedRing::Holds;
   qp->complete_on(send_cq.flush_list(), std::make_shared<AbandonedRing>(parts.place.sq, sends));
-  if (srq != nullptr) qp->complete_on(recv_cq.flush_list(), srq->parts().abandoned);
+  if (srq != nullptr) qp->complete_on(recv_cq.flush_list(), srq->parts().abandoned, parts.place.held_recv);
   if (receives_itself) {
     qp->complete_on(recv_cq.flush_list(), std::make_shared<AbandonedRing>(parts.place.rq, receives));
   }

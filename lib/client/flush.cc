@@ -30,9 +30,10 @@ void AbandonedRing::move(queues::RingPlace place) {
   ring_ = queues::RingConsumer(place);
 }
 
-void FlushList::add(uint32_t qpn, std::atomic<QpState>& posts, std::shared_ptr<AbandonedRing> ring) {
+void FlushList::add(uint32_t qpn, std::atomic<QpState>& posts, std::shared_ptr<AbandonedRing> ring,
+                    queues::HeldRecv* held) {
   const std::scoped_lock lock(mutex_);
-  entries_.push_back({qpn, &posts, std::move(ring)});
+  entries_.push_back({qpn, &posts, std::move(ring), held});
 }
 
 void FlushList::remove(uint32_t qpn) {
@@ -40,11 +41,24 @@ void FlushList::remove(uint32_t qpn) {
   std::erase_if(entries_, [qpn](const Entry& entry) { return entry.qpn == qpn; });
 }
 
+bool FlushList::Entry::take_held(Completion& out) const {
+  if (held == nullptr || held->held.exchange(0, std::memory_order_acquire) == 0) return false;
+  out = {};
+  out.wr_id = held->wr_id.load(std::memory_order_relaxed);
+  out.status = WcStatus::flushed;
+  out.opcode = WcOpcode::recv;
+  out.qpn = qpn;
+  return true;
+}
+
 std::size_t FlushList::take(std::span<Completion> out) {
   const std::scoped_lock lock(mutex_);
   std::size_t taken = 0;
   for (const Entry& entry : entries_) {
     entry.posts->store(QpState::reset, std::memory_order_relaxed);
+    if (taken < out.size() && entry.take_held(out[taken])) ++taken;
+  }
+  for (const Entry& entry : entries_) {
     while (taken < out.size() && entry.ring->take(out[taken])) out[taken++].qpn = entry.qpn;
   }
   return taken;

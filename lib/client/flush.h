@@ -41,10 +41,13 @@ class AbandonedRing {
 /// The work queues that complete on one completion queue. Any thread.
 class FlushList {
  public:
-  /// A queue pair posts to `ring` unless `posts` is RESET. It keeps `posts` until remove().
-  void add(uint32_t qpn, std::atomic<QpState>& posts, std::shared_ptr<AbandonedRing> ring);
+  /// A queue pair posts to `ring` unless `posts` is RESET. It keeps `posts` until remove(), and `held`, of a queue pair
+  /// with a shared receive queue.
+  void add(uint32_t qpn, std::atomic<QpState>& posts, std::shared_ptr<AbandonedRing> ring,
+           queues::HeldRecv* held = nullptr);
   void remove(uint32_t qpn);
-  /// Call it only when the daemon is lost. Ends further posts, and returns the number of completions in `out`.
+  /// Call it only when the daemon is lost. Ends further posts, and returns the number of completions in `out`. Receives
+  /// that queue pairs hold were posted before those in their shared queue, and come first.
   std::size_t take(std::span<Completion> out);
 
  private:
@@ -52,6 +55,9 @@ class FlushList {
     uint32_t qpn;
     std::atomic<QpState>* posts;
     std::shared_ptr<AbandonedRing> ring;
+    queues::HeldRecv* held;
+
+    bool take_held(Completion& out) const;
   };
   std::mutex mutex_;
   std::vector<Entry> entries_;

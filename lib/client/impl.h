@@ -118,7 +118,8 @@ class ChannelImpl {
   const std::shared_ptr<ContextImpl>& context() const { return context_; }
   const Object& object() const { return object_; }
   /// The id of a completion queue with an event, round robin among queues; nullopt when there is no event. Once the
-  /// daemon is lost, each armed queue has one more event.
+  /// daemon is lost, each armed queue has one more event, and so has a queue whose event the engine had counted when it
+  /// died.
   std::optional<uint32_t> take();
   void add(CqImpl& cq);
   /// Also discards the queue's pending events.
@@ -127,7 +128,7 @@ class ChannelImpl {
  private:
   enum class Token { none, there, ended };
   Token take_token();
-  std::optional<uint32_t> take_armed();
+  std::optional<uint32_t> take_last();
 
   std::shared_ptr<ContextImpl> context_;
   Object object_;

@@ -40,7 +40,8 @@ struct CmPath {
 
 /// The contents of a REQ (12.6.5), from its sender's point of view: its `initiator_depth` limits the receiver's
 /// responder resources, and the other way round. With `type` ud, the contents of a SIDR_REQ: only service, P_Key and
-/// private data.
+/// private data. With `type` xrc_initiator, what the initiator of an extended reliable connection sends, and xrc_target
+/// what the other side receives (annex A14): without responder resources, retry counts and `srq`.
 struct CmRequest {
   uint64_t service_id = 0;
   QpType type = QpType::rc;
@@ -62,7 +63,8 @@ struct CmRequest {
   std::vector<std::byte> private_data{};  ///< at most kReqPrivate or kSidrReqPrivate bytes; received: the whole field
 };
 
-/// The contents of a REP (12.6.8). With UD, the contents of a SIDR_REP: only status, qpn, qkey and private data.
+/// The contents of a REP (12.6.8). With UD, the contents of a SIDR_REP: only status, qpn, qkey and private data. To an
+/// XRC initiator: without initiator depth and flow control, and `srq` is true.
 struct CmReply {
   uint32_t qpn = 0;
   uint32_t psn = 0;

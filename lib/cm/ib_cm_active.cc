@@ -50,6 +50,14 @@ Result<void> check_request(const CmRequest& request) {
   return {};
 }
 
+CmTransport transport_of(QpType type) {
+  switch (type) {
+    case QpType::uc: return CmTransport::uc;
+    case QpType::xrc_initiator: return CmTransport::extended;
+    default: return CmTransport::rc;
+  }
+}
+
 ReqMad req_of(const CmRequest& request, uint32_t local_id, uint64_t ca_guid) {
   ReqMad m;
   m.local_id = local_id;
@@ -57,19 +65,23 @@ ReqMad req_of(const CmRequest& request, uint32_t local_id, uint64_t ca_guid) {
   m.service_id = request.service_id;
   m.ca_guid = ca_guid;
   m.qpn = request.qpn;
-  m.responder_resources = request.responder_resources;
   m.initiator_depth = request.initiator_depth;
   m.remote_cm_timeout = request.remote_cm_timeout;
-  m.transport = request.type == QpType::uc ? CmTransport::uc : CmTransport::rc;
+  m.transport = transport_of(request.type);
   m.flow_control = request.flow_control;
   m.psn = request.psn;
   m.local_cm_timeout = request.local_cm_timeout;
-  m.retry_count = request.retry_count;
   m.pkey = request.pkey;
   m.mtu = static_cast<uint8_t>(request.path.mtu);
-  m.rnr_retry_count = request.rnr_retry_count;
   m.max_cm_retries = request.max_cm_retries;
-  m.srq = request.srq;
+  if (m.transport == CmTransport::extended) {
+    m.extended_transport = kExtendedXrc;  // A target requests nothing, and needs no limits for that.
+  } else {
+    m.responder_resources = request.responder_resources;
+    m.retry_count = request.retry_count;
+    m.rnr_retry_count = request.rnr_retry_count;
+    m.srq = request.srq;
+  }
   m.local_gid = request.path.sgid;
   m.remote_gid = request.path.dgid;
   m.flow_label = request.path.flow_label;
@@ -80,8 +92,12 @@ ReqMad req_of(const CmRequest& request, uint32_t local_id, uint64_t ca_guid) {
   return m;
 }
 
-CmReply reply_of(const MadHeader& header, const RepMad& rep) {
-  return {.qpn = rep.qpn,
+uint32_t queue_pair_of(const RepMad& rep, QpType type) {
+  return type == QpType::xrc_initiator ? rep.ee_context : rep.qpn;
+}
+
+CmReply reply_of(const MadHeader& header, const RepMad& rep, uint32_t qpn) {
+  return {.qpn = qpn,
           .psn = rep.psn,
           .qkey = rep.qkey,
           .responder_resources = rep.responder_resources,
@@ -138,12 +154,13 @@ void IbCm::Impl::on_rep(const Gid& source, const Gid& destination, const MadHead
     if (r->remote_id != rep.local_id) return counters.out_of_state.add();
     return on_repeated_rep(*r);
   }
-  if (rep.local_id == 0 || rep.qpn < 2) return counters.malformed.add();
+  const uint32_t qpn = queue_pair_of(rep, r->request.type);
+  if (rep.local_id == 0 || qpn < 2) return counters.malformed.add();
   counters.rep_received.add();
   r->remote_id = rep.local_id;
   r->transaction_id = header.transaction_id;
   CmRecord* stale = find_peer(PeerKey::Space::comm_id, rep.local_id, source);
-  if (stale == nullptr) stale = find_peer(PeerKey::Space::qpn, rep.qpn, source);
+  if (stale == nullptr) stale = find_peer(PeerKey::Space::qpn, qpn, source);
   if (stale != nullptr) {
     send_rej(*r, RejReason::stale_connection, {}, {});
     keep_answer(*r, r->interval, now);
@@ -155,11 +172,11 @@ void IbCm::Impl::on_rep(const Gid& source, const Gid& destination, const MadHead
   r->state = CmState::rep_received;
   r->delivered = false;
   r->last.reset();
-  r->reply = reply_of(header, rep);
-  r->remote_qpn = rep.qpn;
+  r->reply = reply_of(header, rep, qpn);
+  r->remote_qpn = qpn;
   r->remote_psn = rep.psn;
   add_key(*r, PeerKey::Space::comm_id, rep.local_id);
-  add_key(*r, PeerKey::Space::qpn, rep.qpn);
+  add_key(*r, PeerKey::Space::qpn, qpn);
   raise_event(*r, {.kind = CmEventKind::reply, .reply = r->reply});
 }
 

@@ -14,10 +14,20 @@ namespace {
 
 constexpr uint8_t kFailoverNotSupported = 1;
 
+bool wants_xrc(const ReqMad& req) {
+  return req.transport == CmTransport::extended && req.extended_transport == kExtendedXrc;
+}
+
+/// Of the queue pair on this side.
+QpType type_of(const ReqMad& req) {
+  if (wants_xrc(req)) return QpType::xrc_target;
+  return req.transport == CmTransport::uc ? QpType::uc : QpType::rc;
+}
+
 /// The request with the path from our point of view: sgid is ours.
 CmRequest request_of(const MadHeader& header, const ReqMad& req) {
   return {.service_id = req.service_id,
-          .type = req.transport == CmTransport::uc ? QpType::uc : QpType::rc,
+          .type = type_of(req),
           .path = {.sgid = req.remote_gid,
                    .dgid = req.local_gid,
                    .traffic_class = req.traffic_class,
@@ -47,16 +57,21 @@ RepMad rep_of(const CmRecord& r, uint64_t ca_guid) {
   m.local_id = r.id;
   m.remote_id = r.remote_id;
   m.qkey = r.reply.qkey;
-  m.qpn = r.reply.qpn;
   m.ece_vendor = r.reply.ece_vendor;
   m.psn = r.reply.psn;
   m.responder_resources = r.reply.responder_resources;
-  m.initiator_depth = r.reply.initiator_depth;
   m.ack_delay = r.reply.ack_delay;
   m.failover = r.alternate_path ? kFailoverNotSupported : 0;
-  m.flow_control = r.reply.flow_control;
   m.rnr_retry_count = r.reply.rnr_retry_count;
-  m.srq = r.reply.srq;
+  if (r.request.type == QpType::xrc_target) {
+    m.ee_context = r.reply.qpn;
+    m.srq = true;
+  } else {
+    m.qpn = r.reply.qpn;
+    m.initiator_depth = r.reply.initiator_depth;
+    m.flow_control = r.reply.flow_control;
+    m.srq = r.reply.srq;
+  }
   m.ca_guid = ca_guid;
   m.private_data = r.reply.private_data;
   return m;
@@ -64,7 +79,9 @@ RepMad rep_of(const CmRecord& r, uint64_t ca_guid) {
 
 /// Why a REQ must be rejected before any listener sees it.
 std::optional<RejReason> fault_of(const ReqMad& req, const Gid& source, const Gid& destination) {
-  if (req.transport != CmTransport::rc && req.transport != CmTransport::uc) return RejReason::invalid_transport_type;
+  if (req.transport != CmTransport::rc && req.transport != CmTransport::uc && !wants_xrc(req)) {
+    return RejReason::invalid_transport_type;
+  }
   // Packets must go to the sender of the REQ, not to a third party named in it.
   if (req.local_gid != source || req.remote_gid != destination) return RejReason::primary_gid_rejected;
   if (req.mtu < 1 || req.mtu > 5) return RejReason::invalid_path_mtu;

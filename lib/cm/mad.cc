@@ -159,6 +159,7 @@ RepMad RepMad::load(const std::byte* p) {
   m.remote_id = load_be32(p + 4);
   m.qkey = load_be32(p + 8);
   m.qpn = load_be24(p + 12);
+  m.ee_context = load_be24(p + 16);
   m.ece_vendor = uint32_t{load8(p + 15)} << 16 | uint32_t{load8(p + 19)} << 8 | load8(p + 23);
   m.psn = load_be24(p + 20);
   m.responder_resources = load8(p + 24);
@@ -178,6 +179,7 @@ void RepMad::store(std::byte* p) const {
   store_be32(p + 4, remote_id);
   store_be32(p + 8, qkey);
   store_be24(p + 12, qpn);
+  store_be24(p + 16, ee_context);
   store8(p + 15, static_cast<uint8_t>(ece_vendor >> 16));
   store8(p + 19, static_cast<uint8_t>(ece_vendor >> 8));
   store_be24(p + 20, psn);

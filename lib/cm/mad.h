@@ -51,6 +51,8 @@ void store_header(std::byte* mad, const MadHeader& header);
 
 /// Transport service type of a REQ, 2 bits; 3: the extended transport field has the type.
 enum class CmTransport : uint8_t { rc = 0, uc = 1, rd = 2, extended = 3 };
+/// ReqMad::extended_transport of XRC (annex A14).
+inline constexpr uint8_t kExtendedXrc = 1;
 
 /// The message that an MRA or REJ answers, 2 bits.
 enum class CmAnswered : uint8_t { req = 0, rep = 1, other = 2 };
@@ -127,6 +129,7 @@ struct RepMad {
   uint32_t remote_id = 0;
   uint32_t qkey = 0;
   uint32_t qpn = 0;
+  uint32_t ee_context = 0;  ///< 24 bits; with XRC the target queue pair is here
   uint32_t ece_vendor = 0;
   uint32_t psn = 0;
   uint8_t responder_resources = 0;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/wr_opcodes.h"
 #include "cm/manager_impl.h"
 
 namespace uroce::cm {
@@ -40,7 +41,7 @@ Attributes rtr_of(const Id& id, const IbCm::Connection& connection) {
              .flow_label = connection.request.path.flow_label};
   QpAttrMask mask =
       QpAttrMask(QpAttrBit::state) | QpAttrBit::av | QpAttrBit::path_mtu | QpAttrBit::dest_qpn | QpAttrBit::rq_psn;
-  if (id.type == QpType::rc) {
+  if (id.type == QpType::rc || id.type == QpType::xrc_target) {
     attr.max_dest_rd_atomic = std::min(id.responder_resources, static_cast<uint8_t>(kMaxRdAtomic));
     attr.min_rnr_timer = kRnrTimer;
     mask |= QpAttrMask(QpAttrBit::max_dest_rd_atomic) | QpAttrBit::min_rnr_timer;
@@ -51,12 +52,15 @@ Attributes rtr_of(const Id& id, const IbCm::Connection& connection) {
 Attributes rts_of(const Id& id, const IbCm::Connection& connection) {
   QpAttr attr{.state = QpState::rts, .sq_psn = connection.remote_psn};
   QpAttrMask mask = QpAttrMask(QpAttrBit::state) | QpAttrBit::sq_psn;
-  if (id.type == QpType::rc) {
+  if (is_reliable(id.type)) {
     attr.timeout = id.ack_timeout.value_or(connection.request.path.ack_timeout);
+    mask |= QpAttrBit::timeout;
+  }
+  if (id.type == QpType::rc || id.type == QpType::xrc_initiator) {
     attr.retry_cnt = connection.request.retry_count;
     attr.rnr_retry = connection.active ? connection.reply.rnr_retry_count : connection.request.rnr_retry_count;
     attr.max_rd_atomic = std::min(id.initiator_depth, static_cast<uint8_t>(kMaxRdAtomic));
-    mask |= QpAttrMask(QpAttrBit::timeout) | QpAttrBit::retry_cnt | QpAttrBit::rnr_retry | QpAttrBit::max_rd_atomic;
+    mask |= QpAttrMask(QpAttrBit::retry_cnt) | QpAttrBit::rnr_retry | QpAttrBit::max_rd_atomic;
   }
   return {attr, mask};
 }

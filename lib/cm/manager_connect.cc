@@ -29,6 +29,11 @@ CmAddress destination_of(const CmRequest& request, const RdmaHeader& header) {
 
 Result<void> Manager::Impl::connect(Id& id, const CmParam& param) {
   if (id.state != IdState::route_resolved) return wrong_state(id, "connect", "a resolved route");
+  if (id.type == QpType::xrc_target) {
+    return fail(
+        EINVAL,
+        fmt::format("communication id {} cannot connect: an XRC target waits for an initiator's request", id.number));
+  }
   const bool ud = id.type == QpType::ud;
   const std::size_t room = (ud ? kSidrReqPrivate : kReqPrivate) - RdmaHeader::kBytes;
   if (auto ok = check_private(id, param.private_data.size(), room); !ok) return ok;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/wr_opcodes.h"
 #include "cm/manager_impl.h"
 #include "cm/rdma_header.h"
 #include "net/address.h"
@@ -210,9 +211,19 @@ void Manager::Impl::stop_listening(Id& id) {
   }
 }
 
+namespace {
+
+/// Whether a listener for queue pairs of `type` takes the request.
+bool takes(QpType type, QpType requested) {
+  if (type == QpType::ud || is_xrc(type) || is_xrc(requested)) return type == requested;
+  return requested != QpType::ud;
+}
+
+}  // namespace
+
 Id* Manager::Impl::listener_for(const CmAgent& agent, const CmRequest& request, const CmAddress& local) const {
   Id* const listener = find_listener(request.service_id, local);
-  if (listener == nullptr || (listener->type == QpType::ud) != (request.type == QpType::ud)) return nullptr;
+  if (listener == nullptr || !takes(listener->type, request.type)) return nullptr;
   return listener->agent == nullptr || listener->agent == &agent ? listener : nullptr;
 }
 

@@ -166,8 +166,12 @@ class User final : public ManagerUser {
       return fail(EINVAL,
                   fmt::format("unknown port space {:#x}; use IPOIB, TCP, UDP or IB", static_cast<uint32_t>(space)));
     }
-    if (!is_known(type) || is_xrc(type)) {
-      return fail(EINVAL, fmt::format("unknown QP type {}; use RC, UC or UD", static_cast<uint32_t>(type)));
+    if (!is_known(type) || type == QpType::raw_packet) {
+      return fail(EINVAL, fmt::format("unknown QP type {}; use RC, UC, UD or XRC", static_cast<uint32_t>(type)));
+    }
+    if (is_xrc(type) && space != PortSpace::ib) {
+      return fail(EINVAL, fmt::format("a communication id of type XRC needs port space IB ({:#x}), and got {:#x}",
+                                      static_cast<uint32_t>(PortSpace::ib), static_cast<uint32_t>(space)));
     }
     return {};
   }
@@ -245,7 +249,9 @@ Result<void> User::set_option(uint32_t number, Option option, uint8_t value) {
         return {};
       case Option::ack_timeout:
         if (value > 31) return fail(EINVAL, fmt::format("ACK timeout code {} is out of range; use 0 to 31", value));
-        if (id.type != QpType::rc) return fail(EINVAL, "the ACK timeout needs a communication id of type RC");
+        if (id.type != QpType::rc && id.type != QpType::xrc_initiator) {
+          return fail(EINVAL, "the ACK timeout needs a communication id of type RC or XRC initiator");
+        }
         id.ack_timeout = value;
         return {};
     }

@@ -130,6 +130,7 @@ Result<std::shared_ptr<ControlQp>> ControlQp::create(DeviceSession& session, Ref
   spec.sq_doorbell = place.doorbell;
   spec.sq = place.sq;
   spec.rq = place.rq;
+  spec.held_recv = place.held_recv;
   auto core = transport::make_qp(spec);
   if (!core) {
     numbers.give_back(engine, *qpn);

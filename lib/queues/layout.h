@@ -13,7 +13,7 @@
 namespace uroce::queues {
 
 /// Raise it with every change of a structure in this file.
-inline constexpr uint32_t kAbiVersion = 2;
+inline constexpr uint32_t kAbiVersion = 3;
 
 /// The header of each ring. Each index has a cache line of its own, and one writer.
 struct RingHeader {
@@ -123,6 +123,15 @@ struct SrqHeader {
   alignas(64) std::atomic<uint32_t> limit;  ///< raises srq_limit_reached once when fewer receives remain; 0: disarmed
 };
 static_assert(sizeof(SrqHeader) == 64);
+
+/// A queue pair without a receive queue of its own: the receive of a shared queue that it has taken for a message of
+/// which packets are still to come. The shared queue has given the slot back, because its queue pairs complete in any
+/// order. The engine writes it, and reads it never.
+struct HeldRecv {
+  alignas(64) std::atomic<uint64_t> wr_id;
+  std::atomic<uint32_t> held;  ///< 1 while there is such a receive
+};
+static_assert(sizeof(HeldRecv) == 64 && std::atomic<uint64_t>::is_always_lock_free);
 
 /// Bytes from one slot to the next, a multiple of 64.
 constexpr uint32_t send_stride(uint32_t max_sge, uint32_t max_inline) {

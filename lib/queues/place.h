@@ -11,15 +11,17 @@
 
 namespace uroce::queues {
 
-/// A queue pair: the doorbell flag, the send ring, the receive ring. `cap` holds powers of two.
+/// A queue pair: the doorbell flag, the send ring, and the receive ring or, with an SRQ, the receive that it holds.
+/// `cap` holds powers of two.
 struct QpPlace {
   DoorbellFlag* doorbell = nullptr;
   RingPlace sq{};
-  RingPlace rq{};  ///< entries 0 with an SRQ
+  RingPlace rq{};                 ///< entries 0 with an SRQ
+  HeldRecv* held_recv = nullptr;  ///< null without an SRQ
 
   static std::size_t bytes(const QpCap& cap, bool with_srq) {
     return sizeof(DoorbellFlag) + ring_bytes(cap.max_send_wr, send_stride(cap.max_send_sge, cap.max_inline_data)) +
-           (with_srq ? 0 : ring_bytes(cap.max_recv_wr, recv_stride(cap.max_recv_sge)));
+           (with_srq ? sizeof(HeldRecv) : ring_bytes(cap.max_recv_wr, recv_stride(cap.max_recv_sge)));
   }
   static QpPlace at(std::byte* memory, const QpCap& cap, bool with_srq) {
     QpPlace place;
@@ -27,7 +29,11 @@ struct QpPlace {
     memory += sizeof(DoorbellFlag);
     place.sq = RingPlace::at(memory, cap.max_send_wr, send_stride(cap.max_send_sge, cap.max_inline_data));
     memory += ring_bytes(place.sq.entries, place.sq.stride);
-    if (!with_srq) place.rq = RingPlace::at(memory, cap.max_recv_wr, recv_stride(cap.max_recv_sge));
+    if (with_srq) {
+      place.held_recv = reinterpret_cast<HeldRecv*>(memory);
+    } else {
+      place.rq = RingPlace::at(memory, cap.max_recv_wr, recv_stride(cap.max_recv_sge));
+    }
     return place;
   }
 };

@@ -59,6 +59,7 @@ const std::map<std::string, Runner::Command>& Runner::commands() {
       {"quiet", &Runner::do_quiet},
       {"mem", &Runner::do_memory},
       {"state", &Runner::do_state},
+      {"srq", &Runner::do_srq},
       {"counter", &Runner::do_counter},
       {"poll", &Runner::do_nothing},
       {"hold", &Runner::do_hold},

@@ -63,6 +63,7 @@ class Runner {
   void do_quiet(const ScriptLine& line);
   void do_memory(const ScriptLine& line);
   void do_state(const ScriptLine& line);
+  void do_srq(const ScriptLine& line);
   void do_counter(const ScriptLine& line);
   /// The application takes no completions until `hold off`.
   void do_hold(const ScriptLine& line) { hold_completions_ = line.words.empty(); }

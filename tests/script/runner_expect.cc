@@ -156,6 +156,20 @@ void Runner::do_state(const ScriptLine& line) {
   if (actual != expected) words.error(fmt::format("the QP is in state {}", name_of(kStateNames, actual)));
 }
 
+void Runner::do_srq(const ScriptLine& line) {
+  Words words(line, symbols_);
+  const auto posted = static_cast<uint32_t>(words.number_or("posted", 0));
+  const auto held = words.number("held");
+  words.done();
+  if (srq_ == nullptr) words.error("there is no SRQ; write 'set srq=16' first");
+  const queues::RingHeader& ring = *srq_->ring().header;
+  const uint32_t left = ring.producer.load() - ring.consumer.load();
+  const auto shown = qp_->held_recv();
+  if (left == posted && shown == held) return;
+  words.error(
+      fmt::format("{} receives are posted, and {} is held", left, shown ? fmt::format("wr={}", *shown) : "none"));
+}
+
 void Runner::do_counter(const ScriptLine& line) {
   Words words(line, symbols_);
   const transport::EngineCounters& c = endpoint_->engine().counters();

@@ -158,6 +158,7 @@ TestQp::TestQp(TestEndpoint& endpoint, const Options& options)
   spec.congestion = options.congestion;
   spec.sq = sq_.place;
   spec.rq = rq_.place;
+  if (options.srq != nullptr && options.type != QpType::xrc_target) spec.held_recv = held_;
   spec.sq_doorbell = flag_;
   spec.doorbell_ring = options.client;
   spec.send_cq = &options.send_cq->writer();

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -124,6 +125,10 @@ class TestQp {
 
   queues::RingPlace send_ring() const { return sq_.place; }
   queues::RingPlace recv_ring() const { return rq_.place; }
+  /// The receive of a shared queue that shared memory says it holds; nullopt: none.
+  std::optional<uint64_t> held_recv() const {
+    return held_->held.load() != 0 ? std::optional(held_->wr_id.load()) : std::nullopt;
+  }
 
  private:
   TestEndpoint& endpoint_;
@@ -132,6 +137,8 @@ class TestQp {
   OwnedRing rq_;
   AlignedBytes flag_memory_;
   queues::DoorbellFlag* flag_;
+  AlignedBytes held_memory_ = make_aligned(sizeof(queues::HeldRecv));
+  queues::HeldRecv* held_ = reinterpret_cast<queues::HeldRecv*>(held_memory_.get());
   queues::RingProducer send_producer_;
   queues::RingProducer recv_producer_;
   transport::QpSpec spec_;

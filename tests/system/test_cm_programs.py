@@ -107,8 +107,10 @@ class Utilities(Case):
         self.run_pair(["rdma_server"], ["rdma_client", "-s", SERVER])
 
     def test_rdma_xclient(self):
-        """Reliable connections, as its server makes without options."""
-        self.run_pair(["rdma_xserver"], ["rdma_xclient", "-s", SERVER])
+        for kind in ("r", "x"):
+            with self.subTest(kind=kind):
+                for output in self.run_pair(["rdma_xserver", "-c", kind], ["rdma_xclient", "-c", kind, "-s", SERVER]):
+                    self.assertIn("end 0", output)
 
 
 class Rsockets(Case):

@@ -151,6 +151,10 @@ class Bereaved(Case):
         self.finish(self.bereaved("work", self.daemon.process.pid), 10)
         self.daemon = None
 
+    def test_a_shared_receive_whose_message_is_half_there_is_flushed(self):
+        self.finish(self.bereaved("half", self.daemon.process.pid), 30)
+        self.daemon = None
+
     def test_it_goes_on_with_the_next_daemon(self):
         for how in (signal.SIGKILL, signal.SIGTERM):
             with self.subTest(how=how):

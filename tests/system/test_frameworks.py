@@ -131,6 +131,13 @@ class Libfabric(Case):
         output = self.shell(f"{server} & {wait}; {client} && wait $!", 40, "--netns")
         self.assertEqual(len(re.findall(r"(?m)^4k +10 +=10", output)), 2, output)
 
+    def test_its_probes_are_no_refusals(self):
+        """It looks for the largest inline size by asking for larger and larger ones."""
+        self.need("fi_info")
+        self.needs_netns()
+        output = self.shell("fi_info -p verbs", 40, "--netns", "--explain")
+        self.assertRegex(output, r"refused no call\.\n.*tried out .*\n +\d+ x  fi_info: QpCap::max_inline_data is")
+
     def test_messages(self):
         self.pingpong("-p", "verbs", "-e", "msg", "-c")
 

@@ -150,6 +150,30 @@ class Punched(Case):
             os.close(fd)
 
 
+    def test_a_user_that_goes_on_with_memory_from_before_loses_all_of_it(self):
+        fd = memory(4096)
+        with self.speaker() as bystander, Speaker(self.socket) as other:
+            for one in (bystander, other):
+                self.assertEqual(one.register(one.handle(CREATE_PD), [fd])[0], 0)
+            second = self.unprivileged("puncher", "20", str(self.MIB // 4), self.folder / "go")
+            second.wait_for("registered", 60)
+            first = self.finish(self.unprivileged("puncher", "20", str(self.MIB // 4)), 120)
+            if "limits.punch_penalty" not in first:
+                self.skipTest(f"no punch made an engine wait: {first}")
+            # Other processes of the user keep what they have.
+            self.daemon.wait_for("the process is disconnected", 10)
+            bystander.handle(CREATE_PD)
+            self.assertIsNone(second.process.poll(), str(second))
+            (self.folder / "go").touch()
+            again = self.finish(second, 120)
+            if "limits.punch_penalty" not in again:
+                self.skipTest(f"no punch of the second process made an engine wait: {again}")
+            self.daemon.wait_for("all its clients that have some are disconnected", 10)
+            self.assertIsNone(bystander.call(CREATE_PD), "its memory could be punched, too")
+            other.handle(CREATE_PD)
+        os.close(fd)
+
+
 class Disks(Case):
     def file_on_disk(self):
         file = tempfile.TemporaryFile(dir=self.directory)

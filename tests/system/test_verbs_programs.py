@@ -51,6 +51,12 @@ class Explain(verbs.Case):
         self.assertEqual(program.wait(30), 3)
         self.assertRegex(program.output, r"(?s)\n  2 x  p: 1 of 2 in use\n  1 x  p: other\n")
 
+    def test_probes_are_listed_apart(self):
+        script = ("echo 'p: refused' >> $UROCE_EXPLAIN; echo '?p: tried 2' >> $UROCE_EXPLAIN;"
+                  "echo '?p: tried 4' >> $UROCE_EXPLAIN")
+        output = self.finish(self.start([verbs.RUN, "--explain", "sh", "-c", script], env=self.env), 30)
+        self.assertRegex(output, r"(?s)refused these calls\.\n  1 x  p: refused\n.* tried out .*:\n  2 x  p: tried 2\n")
+
     def test_none(self):
         output = self.finish(self.start([verbs.RUN, "--explain", "ibv_devices"], env=self.env), 30)
         self.assertIn("refused no call", output)

@@ -1,5 +1,6 @@
 // Error reports of the libraries' calls: errno, and a text for people. The text goes to stderr when UROCE_VERBOSE is
-// set, and to the file that UROCE_EXPLAIN names, which `uroce-run --explain` prints at the end.
+// set, and to the file that UROCE_EXPLAIN names, which `uroce-run --explain` prints at the end. Calls that only try out
+// what a device has are told apart (caller.h).
 #pragma once
 
 #include <cerrno>
@@ -11,17 +12,13 @@ namespace uroce::dropin {
 
 /// Sets errno, and writes the error's text. Returns the errno value.
 int report(const Error& error);
-/// report() for calls that return a pointer.
-inline std::nullptr_t report_null(const Error& error) {
-  report(error);
-  return nullptr;
-}
 /// report() without an allocation: `text` is a literal.
 int refuse(int code, const char* text);
-inline std::nullptr_t refuse_null(int code, const char* text) {
-  refuse(code, text);
-  return nullptr;
-}
+/// refuse() for calls that return a pointer. They create something, and may be a library's probe.
+std::nullptr_t refuse_null(int code, const char* text);
+inline std::nullptr_t report_null(const Error& error) { return refuse_null(error.code, error.text.c_str()); }
+/// refuse_null() for a call whose arguments show that it only asks whether there is such a thing.
+std::nullptr_t refuse_probe(int code, const char* text);
 /// Sets errno. Returns it.
 inline int failed(int code) { return errno = code; }
 inline std::nullptr_t failed_null(int code) {

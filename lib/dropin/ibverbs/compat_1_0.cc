@@ -1,13 +1,15 @@
 // The first ABI, of 2006, whose structures have another layout. Programs linked against it get an error, not a crash.
-#include <cerrno>
+#include "dropin/common/report.h"
 
 namespace {
 
+int no_success() {
+  return uroce::dropin::refuse(EOPNOTSUPP, "the program uses the verbs ABI of 2006 (IBVERBS_1.0); build it anew");
+}
 void* no_object() {
-  errno = EOPNOTSUPP;
+  no_success();
   return nullptr;
 }
-int no_success() { return errno = EOPNOTSUPP; }
 
 }  // namespace
 

@@ -164,7 +164,9 @@ int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
 
 VerbsCq* make_cq(ibv_context* context, int entries, void* cq_context, ibv_comp_channel* channel, int vector,
                  bool locked, bool ignore_overrun) {
-  if (entries < 1 || vector < 0 || vector >= context->num_comp_vectors) return failed_null(EINVAL);
+  if (entries < 1 || vector < 0 || vector >= context->num_comp_vectors) {
+    return refuse_null(EINVAL, "ibv_create_cq(): it needs 1 entry at least, and a comp_vector below num_comp_vectors");
+  }
   if (channel != nullptr && check_live(channel, EINVAL) != 0) return nullptr;
   const auto asked = static_cast<uint32_t>(entries);
   const uint32_t capacity = std::max(asked, std::min(kLeastCapacity, of(context)->info().max_cqe));

@@ -83,15 +83,25 @@ void fill_poll_operations(ibv_cq_ex& cq) {
 
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   constexpr uint32_t kKnownMask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
-  if ((attr->wc_flags & ~kServedWcFlags) != 0) return failed_null(EOPNOTSUPP);
-  if ((attr->comp_mask & ~kKnownMask) != 0) return failed_null(EINVAL);
+  if ((attr->wc_flags & ~kServedWcFlags) != 0) {
+    return refuse_null(EOPNOTSUPP, "ibv_create_cq_ex(): wc_flags has a field that completions here lack");
+  }
+  if ((attr->comp_mask & ~kKnownMask) != 0) {
+    return refuse_null(EINVAL, "ibv_create_cq_ex(): comp_mask has bits of no known attribute");
+  }
   const uint32_t flags = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? attr->flags : 0;
   constexpr uint32_t kServedFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
-  if ((flags & ~kServedFlags) != 0) return failed_null(EOPNOTSUPP);
-  if (attr->cqe > of(context)->info().max_cqe) return failed_null(EINVAL);
+  if ((flags & ~kServedFlags) != 0) {
+    return refuse_null(EOPNOTSUPP, "ibv_create_cq_ex(): flags may be SINGLE_THREADED and IGNORE_OVERRUN alone");
+  }
+  if (attr->cqe > of(context)->info().max_cqe) {
+    return refuse_null(EINVAL, "ibv_create_cq_ex(): cqe is above max_cqe of the device; ask for less");
+  }
   bool locked = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) == 0;
   if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) {
-    if (attr->parent_domain == nullptr || of(attr->parent_domain)->parent == nullptr) return failed_null(EINVAL);
+    if (attr->parent_domain == nullptr || of(attr->parent_domain)->parent == nullptr) {
+      return refuse_null(EINVAL, "ibv_create_cq_ex(): parent_domain is none; make it with ibv_alloc_parent_domain()");
+    }
     locked = locked && of(attr->parent_domain)->shared_by_threads();
   }
   return make_cq(context, static_cast<int>(attr->cqe), attr->cq_context, attr->channel,

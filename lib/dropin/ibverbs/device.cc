@@ -194,7 +194,8 @@ int ibv_close_device(ibv_context* context) {
 /// Only in the process that opened the device, whose memory holds its queues.
 ibv_context* ibv_import_device(int cmd_fd) {
   const auto [shared, device] = SharedContexts::all().find(cmd_fd);
-  return shared != nullptr ? make_context(shared, device, cmd_fd) : failed_null(EOPNOTSUPP);
+  return shared != nullptr ? make_context(shared, device, cmd_fd)
+                           : refuse_null(EOPNOTSUPP, "ibv_import_device(): only the process that opened a device may");
 }
 
 }  // extern "C"

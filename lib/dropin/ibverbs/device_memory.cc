@@ -46,7 +46,9 @@ void VerbsDm::init(ibv_context* owner) {
 }
 
 ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) {
-  if (attr->comp_mask != 0 || attr->log_align_req > kMaxLogAlign) return failed_null(EINVAL);
+  if (attr->comp_mask != 0 || attr->log_align_req > kMaxLogAlign) {
+    return refuse_null(EINVAL, "ibv_alloc_dm(): comp_mask is not 0, or log_align_req is beyond that of a page");
+  }
   auto memory = of(context)->api.allocate_device_memory(attr->length);
   if (!memory) return report_null(memory.error());
   auto* dm = new VerbsDm(context, std::move(*memory));
@@ -72,7 +74,7 @@ ibv_dm* ibv_import_dm(ibv_context* context, uint32_t handle) {
   SharedContext& shared = *of(context)->shared;
   const std::lock_guard lock(shared.mutex);
   const auto found = shared.dms.find(handle);
-  if (found == shared.dms.end()) return failed_null(EINVAL);
+  if (found == shared.dms.end()) return refuse_null(EINVAL, "ibv_import_dm(): there is no memory of this handle");
   return new VerbsDm(context, found->second);
 }
 

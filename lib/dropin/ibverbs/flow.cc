@@ -61,14 +61,16 @@ int take_any(uint32_t type, const std::byte* at, std::size_t size, FlowRule& rul
     case IBV_FLOW_SPEC_IPV6: return take_spec<ibv_flow_spec_ipv6>(at, size, rule, FlowLayer::ipv6);
     case IBV_FLOW_SPEC_TCP: return take_spec<ibv_flow_spec_tcp_udp>(at, size, rule, FlowLayer::tcp);
     case IBV_FLOW_SPEC_UDP: return take_spec<ibv_flow_spec_tcp_udp>(at, size, rule, FlowLayer::udp);
-    default: return EOPNOTSUPP;
+    default:
+      return refuse(EOPNOTSUPP,
+                    "ibv_create_flow(): only ETH, IPV4, IPV4_EXT, IPV6, TCP and UDP specifications are offered");
   }
 }
 
 /// The specifications follow the attributes without gaps. Each layer may be there once.
 int convert(const ibv_flow_attr& attr, FlowRule& rule) {
   if (attr.comp_mask != 0 || attr.port != 1) return EINVAL;
-  if (attr.flags != 0) return EOPNOTSUPP;
+  if (attr.flags != 0) return refuse(EOPNOTSUPP, "ibv_create_flow(): no flags are offered");
   rule.type = static_cast<FlowType>(attr.type);
   rule.priority = attr.priority;
   const auto* at = reinterpret_cast<const std::byte*>(&attr + 1);

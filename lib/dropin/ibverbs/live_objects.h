@@ -77,4 +77,12 @@ int check_live(const T* object, int code) {
   return 0;
 }
 
+/// check_live() of each object that is there; those that may be left out are null.
+template <class... T>
+int check_all_live(int code, const T*... objects) {
+  int error = 0;
+  ((error = error != 0 || objects == nullptr ? error : check_live(objects, code)), ...);
+  return error;
+}
+
 }  // namespace uroce::dropin

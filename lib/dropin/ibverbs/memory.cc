@@ -17,21 +17,30 @@ constexpr unsigned kServedAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WR
                                    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
                                    IBV_ACCESS_HUGETLB | kAccessFlushGlobal | kAccessFlushPersistent;
 
-/// Drops flags that are hints and refuses those that promise something. `error` is 0 or an errno value.
-AccessFlags access_flags(unsigned access, int& error) {
-  error = 0;
-  if ((access & IBV_ACCESS_ON_DEMAND) != 0) {
-    error = EOPNOTSUPP;
-  } else if ((access & ~(kServedAccess | IBV_ACCESS_OPTIONAL_RANGE)) != 0) {
-    error = EINVAL;
-  }
+/// Without the flags that are hints.
+AccessFlags access_flags(unsigned access) {
   return AccessFlags::from_bits(access & (kServedAccess | IBV_ACCESS_RELAXED_ORDERING) & ~unsigned{IBV_ACCESS_HUGETLB});
 }
 
+struct Refusal {
+  int code;
+  const char* text;
+};
+
+/// Flags that promise something are refused.
+std::optional<Refusal> refusal_of(unsigned access) {
+  if ((access & IBV_ACCESS_ON_DEMAND) != 0) {
+    return Refusal{EOPNOTSUPP, "IBV_ACCESS_ON_DEMAND is for ibv_reg_mr() and its like alone; leave it out"};
+  }
+  if ((access & ~(kServedAccess | IBV_ACCESS_OPTIONAL_RANGE)) != 0) {
+    return Refusal{EINVAL, "the access of a memory region has unknown flags; leave them out"};
+  }
+  return std::nullopt;
+}
+
 ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t length, uint64_t iova, unsigned access) {
-  int error = 0;
-  const AccessFlags flags = access_flags(access, error);
-  if (error != 0) return failed_null(error);
+  if (const auto refusal = refusal_of(access)) return refuse_null(refusal->code, refusal->text);
+  const AccessFlags flags = access_flags(access);
   if (check_live(pd, EINVAL) != 0) return nullptr;
   if (flags.has(Access::zero_based)) iova = 0;
   auto region = of(pd)->domain().register_memory(address, length, flags.without(Access::zero_based), iova);
@@ -54,11 +63,10 @@ ibv_mr* register_implicit(ibv_pd* pd, unsigned access) {
                         "peers or windows use by its addresses"});
   ibv_mr* made = register_memory(pd, nullptr, 0, 0, access & ~unsigned{IBV_ACCESS_ON_DEMAND});
   if (made == nullptr) return nullptr;
-  int error = 0;
   auto* mr = static_cast<VerbsMr*>(made);
   mr->length = SIZE_MAX;
   mr->implicit = std::make_shared<ImplicitRegion>(
-      of(pd)->domain(), access_flags(access & ~unsigned{IBV_ACCESS_ON_DEMAND}, error).without(Access::zero_based));
+      of(pd)->domain(), access_flags(access & ~unsigned{IBV_ACCESS_ON_DEMAND}).without(Access::zero_based));
   of(pd->context)->shared->has_implicit = true;
   return mr;
 }
@@ -91,12 +99,13 @@ int check_rereg(int flags, const ibv_pd* pd, const void* address, std::size_t le
 }  // namespace
 
 ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* dm, uint64_t offset, std::size_t length, unsigned access) {
-  int error = 0;
-  const AccessFlags flags = access_flags(access, error);
-  if (error != 0) return failed_null(error);
+  if (const auto refusal = refusal_of(access)) return refuse_null(refusal->code, refusal->text);
+  const AccessFlags flags = access_flags(access);
   // Device memory has no address, so the kernel insists on the flag.
-  if (!flags.has(Access::zero_based)) return failed_null(EINVAL);
-  if (check_live(pd, EINVAL) != 0 || check_live(dm, EINVAL) != 0) return nullptr;
+  if (!flags.has(Access::zero_based)) {
+    return refuse_null(EINVAL, "ibv_reg_dm_mr(): device memory has no address; add IBV_ACCESS_ZERO_BASED");
+  }
+  if (check_all_live(EINVAL, pd, dm) != 0) return nullptr;
   auto region = of(pd)->domain().register_device_memory(of(dm)->memory(), offset, length, flags);
   if (!region) return report_null(region.error());
   auto* mr = new VerbsMr(of(pd), std::move(*region));
@@ -117,7 +126,7 @@ ibv_mr* alloc_null_mr(ibv_pd* pd) {
 }
 
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) {
-  if (attr->comp_mask != 0) return failed_null(EINVAL);
+  if (attr->comp_mask != 0) return refuse_null(EINVAL, "ibv_alloc_td(): comp_mask has bits of no known attribute");
   return new VerbsTd(context);
 }
 
@@ -131,7 +140,9 @@ int dealloc_td(ibv_td* td) {
 ibv_pd* alloc_parent_domain(ibv_context* /*context*/, ibv_parent_domain_init_attr* attr) {
   // Allocators of a parent domain are for queues in the application's memory; here queues are in shared memory.
   constexpr uint32_t kKnown = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
-  if (attr->pd == nullptr || (attr->comp_mask & ~kKnown) != 0) return failed_null(EINVAL);
+  if (attr->pd == nullptr || (attr->comp_mask & ~kKnown) != 0) {
+    return refuse_null(EINVAL, "ibv_alloc_parent_domain(): pd is missing, or comp_mask has bits of no known attribute");
+  }
   if (check_live(attr->pd, EINVAL) != 0) return nullptr;
   return new VerbsPd(of(attr->pd), static_cast<VerbsTd*>(attr->td));
 }
@@ -163,7 +174,7 @@ ibv_pd* ibv_import_pd(ibv_context* context, uint32_t handle) {
   SharedContext& shared = *of(context)->shared;
   const std::lock_guard lock(shared.mutex);
   const auto found = shared.pds.find(handle);
-  if (found == shared.pds.end()) return failed_null(EINVAL);
+  if (found == shared.pds.end()) return refuse_null(EINVAL, "ibv_import_pd(): there is no domain of this handle");
   return new VerbsPd(context, found->second);
 }
 
@@ -183,9 +194,10 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, uint64_t
   return register_either(pd, address, length, iova, access);
 }
 
-ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* /*pd*/, uint64_t /*offset*/, std::size_t /*length*/, uint64_t /*iova*/, int /*fd*/,
+// UCX, libfabric and NCCL ask with a descriptor that cannot be one whether there is such a thing.
+ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* /*pd*/, uint64_t /*offset*/, std::size_t /*length*/, uint64_t /*iova*/, int fd,
                           int /*access*/) {
-  return failed_null(EOPNOTSUPP);
+  return (fd < 0 ? refuse_probe : refuse_null)(EOPNOTSUPP, "ibv_reg_dmabuf_mr(): memory as a dmabuf is not offered");
 }
 
 int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t length, int access) {
@@ -196,13 +208,15 @@ int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t l
   // From here on the device refuses, as the kernel's would: ibv_rereg_mr(3) has another result for that.
   int error = check_live(mr, EINVAL);
   if (error == 0 && (flags & IBV_REREG_MR_CHANGE_PD) != 0) error = check_live(pd, EINVAL);
-  if (error == 0 && static_cast<VerbsMr*>(mr)->implicit != nullptr) error = failed(EOPNOTSUPP);
+  if (error == 0 && static_cast<VerbsMr*>(mr)->implicit != nullptr) {
+    error = refuse(EOPNOTSUPP, "ibv_rereg_mr(): an implicit on-demand region stays as it is; register another");
+  }
   if (error != 0) return IBV_REREG_MR_ERR_CMD;
-  const AccessFlags wanted = access_flags(static_cast<unsigned>(access), error);
-  if (error != 0) {
-    errno = error;
+  if (const auto refusal = refusal_of(static_cast<unsigned>(access))) {
+    refuse(refusal->code, refusal->text);
     return IBV_REREG_MR_ERR_CMD;
   }
+  const AccessFlags wanted = access_flags(static_cast<unsigned>(access));
   const bool moved = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
   const bool given = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
   auto* region = static_cast<VerbsMr*>(mr);
@@ -240,7 +254,7 @@ ibv_mr* ibv_import_mr(ibv_pd* pd, uint32_t handle) {
   SharedContext& shared = *of(pd->context)->shared;
   const std::lock_guard lock(shared.mutex);
   const auto found = shared.mrs.find(handle);
-  if (found == shared.mrs.end()) return failed_null(EINVAL);
+  if (found == shared.mrs.end()) return refuse_null(EINVAL, "ibv_import_mr(): there is no region of this handle");
   const VerbsMr& of_other = *found->second;
   // An imported region has neither address nor length (ibv_import_mr(3)).
   return new ibv_mr{pd->context, pd, nullptr, 0, handle, of_other.lkey, of_other.rkey};

@@ -122,7 +122,9 @@ int ResolvedSges::resolve(SharedContext& shared, std::span<const Sge> sges) {
 }
 
 int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* list, uint32_t count) {
-  if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return EOPNOTSUPP;
+  if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) {
+    return refuse(EOPNOTSUPP, "ibv_advise_mr(): only the PREFETCH advices are offered");
+  }
   if ((flags & ~uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0 || list == nullptr || count == 0) return EINVAL;
   if (check_live(pd, EINVAL) != 0) return EINVAL;
   for (const ibv_sge& range : std::span(list, count)) {

@@ -41,16 +41,18 @@ int mask_of(ibv_qp_type type, int mask) {
 
 /// Common to both create calls. `attr` is the part that their structures share; it returns the sizes in force.
 VerbsQp* make_qp(ibv_pd* pd, ibv_qp_init_attr& attr) {
-  if (!is_served(attr.qp_type)) return failed_null(EOPNOTSUPP);
-  // A target is made by ibv_create_qp_ex() alone. An initiator receives nothing.
-  const bool initiator = attr.qp_type == IBV_QPT_XRC_SEND;
-  if (attr.qp_type == IBV_QPT_XRC_RECV) return failed_null(EINVAL);
-  if (attr.send_cq == nullptr || (attr.recv_cq == nullptr && !initiator)) return failed_null(EINVAL);
-  if (check_live(pd, EINVAL) != 0 || check_live(attr.send_cq, EINVAL) != 0 ||
-      (attr.recv_cq != nullptr && check_live(attr.recv_cq, EINVAL) != 0) ||
-      (attr.srq != nullptr && check_live(attr.srq, EINVAL) != 0)) {
-    return nullptr;
+  if (!is_served(attr.qp_type)) {
+    return refuse_null(EOPNOTSUPP, "ibv_create_qp(): only RC, UC, UD, XRC and raw packet queue pairs are offered");
   }
+  // An initiator receives nothing.
+  const bool initiator = attr.qp_type == IBV_QPT_XRC_SEND;
+  if (attr.qp_type == IBV_QPT_XRC_RECV) {
+    return refuse_null(EINVAL, "ibv_create_qp(): an XRC target has a domain; create it with ibv_create_qp_ex()");
+  }
+  if (attr.send_cq == nullptr || (attr.recv_cq == nullptr && !initiator)) {
+    return refuse_null(EINVAL, "ibv_create_qp(): a completion queue is missing; set send_cq and recv_cq");
+  }
+  if (check_all_live(EINVAL, pd, attr.send_cq, attr.recv_cq, attr.srq) != 0) return nullptr;
   VerbsCq* send = of(attr.send_cq);
   VerbsCq* recv = attr.recv_cq != nullptr ? of(attr.recv_cq) : nullptr;
   VerbsSrq* srq = attr.srq != nullptr ? of(attr.srq) : nullptr;
@@ -85,11 +87,21 @@ VerbsQp* publish_target(QueuePair made, VerbsXrcd& domain, void* of_program) {
 
 ibv_qp* create_posting_qp(ibv_context* /*context*/, ibv_qp_init_attr_ex* attr) {
   constexpr uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-  if ((attr->comp_mask & ~kKnown) != 0) return failed_null(EOPNOTSUPP);
-  if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attr->pd == nullptr) return failed_null(EINVAL);
-  if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr->create_flags != 0) return failed_null(EOPNOTSUPP);
+  if ((attr->comp_mask & ~kKnown) != 0) {
+    return refuse_null(EOPNOTSUPP,
+                       "ibv_create_qp_ex(): no TSO header, RSS, receive work queue or source QPN is offered");
+  }
+  if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attr->pd == nullptr) {
+    return refuse_null(EINVAL, "ibv_create_qp_ex(): the protection domain is missing; set pd and its bit in comp_mask");
+  }
+  if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr->create_flags != 0) {
+    return refuse_null(EOPNOTSUPP, "ibv_create_qp_ex(): no create_flags are offered");
+  }
   const bool extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
-  if (extended && (attr->send_ops_flags & ~served_send_operations(attr->qp_type)) != 0) return failed_null(EOPNOTSUPP);
+  if (extended && (attr->send_ops_flags & ~served_send_operations(attr->qp_type)) != 0) {
+    return refuse_null(EOPNOTSUPP,
+                       "ibv_create_qp_ex(): send_ops_flags has an operation that queue pairs of this type lack");
+  }
   VerbsQp* qp = make_qp(attr->pd, *reinterpret_cast<ibv_qp_init_attr*>(attr));
   if (qp == nullptr) return nullptr;
   qp->extended = extended;
@@ -100,7 +112,9 @@ int modify_qp_rate_limit(ibv_qp* qp, ibv_qp_rate_limit_attr* attr) {
   if (const int error = check_live(qp, EINVAL); error != 0) return error;
   if (attr->comp_mask != 0) return failed(EINVAL);
   // Bursts are as short as the engine's polls allow; packets' sizes are known.
-  if (attr->max_burst_sz != 0 || qp->qp_type != IBV_QPT_RC) return failed(EOPNOTSUPP);
+  if (attr->max_burst_sz != 0 || qp->qp_type != IBV_QPT_RC) {
+    return refuse(EOPNOTSUPP, "ibv_modify_qp_rate_limit(): RC alone has a limit, and no max_burst_sz; set that to 0");
+  }
   const auto changed = of(qp)->api.modify({.rate_limit = attr->rate_limit}, QpAttrBit::rate_limit);
   return changed ? 0 : report(changed.error());
 }
@@ -168,7 +182,7 @@ int ibv_destroy_qp(ibv_qp* ibqp) {
 
 // Enhanced connection establishment: no options exist yet, so nothing is ever agreed on.
 int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) {
-  if (ece->vendor_id == 0) return failed(EOPNOTSUPP);
+  if (ece->vendor_id == 0) return refuse(EOPNOTSUPP, "ibv_set_ece(): no vendor's options are known");
   if (ece->comp_mask != 0 || ece->vendor_id != kVendorId) return failed(EINVAL);
   of(qp)->ece = {kVendorId, 0, 0};
   return 0;

@@ -27,8 +27,14 @@ int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
 
 ibv_srq* create_basic_srq(ibv_context* /*context*/, ibv_srq_init_attr_ex* attr) {
   const bool basic = (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || attr->srq_type == IBV_SRQT_BASIC;
-  if (!basic) return failed_null(EOPNOTSUPP);
-  if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || attr->pd == nullptr) return failed_null(EINVAL);
+  if (!basic) {
+    return refuse_null(EOPNOTSUPP,
+                       "ibv_create_srq_ex(): only basic and XRC queues are offered; there is no tag matching");
+  }
+  if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || attr->pd == nullptr) {
+    return refuse_null(EINVAL,
+                       "ibv_create_srq_ex(): the protection domain is missing; set pd and its bit in comp_mask");
+  }
   return ibv_create_srq(attr->pd, reinterpret_cast<ibv_srq_init_attr*>(attr));
 }
 

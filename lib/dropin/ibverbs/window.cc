@@ -15,7 +15,9 @@ constexpr unsigned kOfRegion =
 }  // namespace
 
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
-  if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) return failed_null(EINVAL);
+  if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
+    return refuse_null(EINVAL, "ibv_alloc_mw(): a window's type is IBV_MW_TYPE_1 or IBV_MW_TYPE_2");
+  }
   if (check_live(pd, EINVAL) != 0) return nullptr;
   auto made = of(pd)->domain().create_memory_window(static_cast<WindowType>(type));
   if (!made) return report_null(made.error());

@@ -14,8 +14,12 @@ bool has_all(uint32_t mask, uint32_t wanted) { return (mask & wanted) == wanted;
 }  // namespace
 
 ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) {
-  if (attr->comp_mask >= IBV_XRCD_INIT_ATTR_RESERVED) return failed_null(EOPNOTSUPP);
-  if (!has_all(attr->comp_mask, IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS)) return failed_null(EINVAL);
+  if (attr->comp_mask >= IBV_XRCD_INIT_ATTR_RESERVED) {
+    return refuse_null(EOPNOTSUPP, "ibv_open_xrcd(): comp_mask has bits of no known attribute");
+  }
+  if (!has_all(attr->comp_mask, IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS)) {
+    return refuse_null(EINVAL, "ibv_open_xrcd(): fd or oflags is missing; set both, and their bits in comp_mask");
+  }
   auto made = of(context)->api.open_xrc_domain(
       {.fd = attr->fd, .create = (attr->oflags & O_CREAT) != 0, .exclusive = (attr->oflags & O_EXCL) != 0});
   if (!made) return report_null(made.error());
@@ -32,11 +36,9 @@ int close_xrcd(ibv_xrcd* xrcd) {
 ibv_srq* create_xrc_srq(ibv_srq_init_attr_ex& attr) {
   constexpr uint32_t kNeeded = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
   if (!has_all(attr.comp_mask, kNeeded) || attr.pd == nullptr || attr.xrcd == nullptr || attr.cq == nullptr) {
-    return failed_null(EINVAL);
+    return refuse_null(EINVAL, "ibv_create_srq_ex(): an XRC queue needs pd, xrcd and cq, and their bits in comp_mask");
   }
-  if (check_live(attr.pd, EINVAL) != 0 || check_live(attr.xrcd, EINVAL) != 0 || check_live(attr.cq, EINVAL) != 0) {
-    return nullptr;
-  }
+  if (check_all_live(EINVAL, attr.pd, attr.xrcd, attr.cq) != 0) return nullptr;
   auto made = of(attr.pd->context)
                   ->api.create_xrc_srq(of(attr.pd)->domain(), of(attr.xrcd)->api, of(attr.cq)->api, attr.attr.max_wr,
                                        attr.attr.max_sge);
@@ -45,8 +47,13 @@ ibv_srq* create_xrc_srq(ibv_srq_init_attr_ex& attr) {
 }
 
 ibv_qp* create_xrc_target(ibv_qp_init_attr_ex& attr) {
-  if ((attr.comp_mask & ~uint32_t{IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_PD}) != 0) return failed_null(EOPNOTSUPP);
-  if (!has_all(attr.comp_mask, IBV_QP_INIT_ATTR_XRCD) || attr.xrcd == nullptr) return failed_null(EINVAL);
+  if ((attr.comp_mask & ~uint32_t{IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_PD}) != 0) {
+    return refuse_null(EOPNOTSUPP,
+                       "ibv_create_qp_ex(): an XRC target takes xrcd alone; leave other bits out of comp_mask");
+  }
+  if (!has_all(attr.comp_mask, IBV_QP_INIT_ATTR_XRCD) || attr.xrcd == nullptr) {
+    return refuse_null(EINVAL, "ibv_create_qp_ex(): an XRC target needs xrcd, and its bit in comp_mask");
+  }
   if (check_live(attr.xrcd, EINVAL) != 0) return nullptr;
   auto made = of(attr.xrcd->context)->api.create_xrc_target(of(attr.xrcd)->api);
   if (!made) return report_null(made.error());
@@ -56,9 +63,11 @@ ibv_qp* create_xrc_target(ibv_qp_init_attr_ex& attr) {
 
 ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr) {
   constexpr uint32_t kNeeded = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
-  if (attr->comp_mask >= IBV_QP_OPEN_ATTR_RESERVED) return failed_null(EOPNOTSUPP);
+  if (attr->comp_mask >= IBV_QP_OPEN_ATTR_RESERVED) {
+    return refuse_null(EOPNOTSUPP, "ibv_open_qp(): comp_mask has bits of no known attribute");
+  }
   if (!has_all(attr->comp_mask, kNeeded) || attr->xrcd == nullptr || attr->qp_type != IBV_QPT_XRC_RECV) {
-    return failed_null(EINVAL);
+    return refuse_null(EINVAL, "ibv_open_qp(): it opens XRC targets, and needs qp_num, xrcd and qp_type");
   }
   if (check_live(attr->xrcd, EINVAL) != 0) return nullptr;
   auto opened = of(context)->api.open_xrc_target(of(attr->xrcd)->api, attr->qp_num);

@@ -1,5 +1,7 @@
 #include "dropin/rdmacm/devices.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cerrno>
 
@@ -70,8 +72,20 @@ Result<OpenDevice*> OpenDevices::use(const std::string& name) {
 
 void OpenDevices::leave(OpenDevice* device) {
   const std::lock_guard lock(mutex_);
-  // When the application's objects still use the domain, keep it for the next id.
-  if (--device->users == 0 && ibv_dealloc_pd(device->pd) == 0) device->pd = nullptr;
+  if (--device->users != 0) return;
+  // When the application's objects still use a domain, keep it for the next id.
+  if (device->xrcd != nullptr && ibv_close_xrcd(device->xrcd) == 0) device->xrcd = nullptr;
+  if (ibv_dealloc_pd(device->pd) == 0) device->pd = nullptr;
+}
+
+ibv_xrcd* OpenDevices::xrc_domain(OpenDevice& device) {
+  const std::lock_guard lock(mutex_);
+  if (device.xrcd != nullptr) return device.xrcd;
+  ibv_xrcd_init_attr attr{};
+  attr.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+  attr.fd = -1;
+  attr.oflags = O_CREAT;
+  return device.xrcd = ibv_open_xrcd(device.verbs, &attr);
 }
 
 Result<std::vector<OpenDevice*>> OpenDevices::all() {

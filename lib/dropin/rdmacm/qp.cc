@@ -1,6 +1,7 @@
 // Queue pairs, shared receive queues and the completion queues that come with them (rdma_create_qp(3),
 // rdma_create_srq(3)).
 #include <cstring>
+#include <utility>
 
 #include "dropin/rdmacm/objects.h"
 #include "dropin/rdmacm/verbs_table.h"
@@ -17,16 +18,23 @@ struct CompletionPlace {
 CompletionPlace send_place(rdma_cm_id& id) { return {id.send_cq_channel, id.send_cq}; }
 CompletionPlace recv_place(rdma_cm_id& id) { return {id.recv_cq_channel, id.recv_cq}; }
 
+void destroy(CompletionPlace place) {
+  if (place.cq != nullptr) ibv_destroy_cq(place.cq);
+  if (place.channel != nullptr) ibv_destroy_comp_channel(place.channel);
+  place.cq = nullptr;
+  place.channel = nullptr;
+}
+
 /// The send and receive side may share a queue or a channel: applications set them so.
 void destroy_completions(rdma_cm_id& id) {
-  const bool one_cq = id.send_cq == id.recv_cq;
-  const bool one_channel = id.send_cq_channel == id.recv_cq_channel;
-  if (id.recv_cq != nullptr) ibv_destroy_cq(id.recv_cq);
-  if (id.send_cq != nullptr && !one_cq) ibv_destroy_cq(id.send_cq);
-  if (id.recv_cq_channel != nullptr) ibv_destroy_comp_channel(id.recv_cq_channel);
-  if (id.send_cq_channel != nullptr && !one_channel) ibv_destroy_comp_channel(id.send_cq_channel);
-  id.send_cq = id.recv_cq = nullptr;
-  id.send_cq_channel = id.recv_cq_channel = nullptr;
+  // An XRC target's id has them for its shared receive queue.
+  if (id.qp_type == IBV_QPT_XRC_RECV && id.srq != nullptr) return;
+  if (id.send_cq == id.recv_cq) id.send_cq = nullptr;
+  if (id.send_cq_channel == id.recv_cq_channel) id.send_cq_channel = nullptr;
+  // A channel goes after both queues.
+  if (id.send_cq != nullptr) ibv_destroy_cq(std::exchange(id.send_cq, nullptr));
+  destroy(recv_place(id));
+  destroy(send_place(id));
 }
 
 /// Creates a completion queue of `entries` entries and its channel; nothing for 0 entries.
@@ -40,8 +48,16 @@ bool create_completions(rdma_cm_id& id, CompletionPlace place, uint32_t entries)
 
 bool differ(const void* have, const void* wanted) { return have != nullptr && wanted != nullptr && have != wanted; }
 
-/// Fills in the completion queues and the SRQ that the application left out with the id's.
+/// Fills in the completion queues and the SRQ that the application left out with the id's, and an XRC target's domain:
+/// all that a target has.
 bool complete_attributes(Id& id, ibv_qp_init_attr_ex& attr) {
+  if (id.qp_type == IBV_QPT_XRC_RECV) {
+    if ((attr.comp_mask & IBV_QP_INIT_ATTR_XRCD) == 0 || attr.xrcd == nullptr) {
+      attr.xrcd = id.client->devices.xrc_domain(*id.device);
+      attr.comp_mask |= IBV_QP_INIT_ATTR_XRCD;
+    }
+    return attr.xrcd != nullptr;
+  }
   const uint32_t send = attr.send_cq != nullptr || id.send_cq != nullptr ? 0 : attr.cap.max_send_wr;
   const uint32_t recv = attr.recv_cq != nullptr || id.recv_cq != nullptr ? 0 : attr.cap.max_recv_wr;
   if (!create_completions(id, recv_place(id), recv) || !create_completions(id, send_place(id), send)) return false;
@@ -85,6 +101,20 @@ int undo(Id& id, ibv_qp* qp) {
   return minus_one(reason);
 }
 
+/// Fills in an XRC queue's domain and completion queue that the application left out with the id's.
+bool complete_xrc(Id& id, ibv_srq_init_attr_ex& attr) {
+  if ((attr.comp_mask & IBV_SRQ_INIT_ATTR_XRCD) == 0 || attr.xrcd == nullptr) {
+    attr.xrcd = id.client->devices.xrc_domain(*id.device);
+    if (attr.xrcd == nullptr) return false;
+  }
+  if ((attr.comp_mask & IBV_SRQ_INIT_ATTR_CQ) == 0 || attr.cq == nullptr) {
+    if (id.recv_cq == nullptr && !create_completions(id, recv_place(id), attr.attr.max_wr)) return false;
+    attr.cq = id.recv_cq;
+  }
+  attr.comp_mask |= IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+  return true;
+}
+
 }  // namespace
 
 }  // namespace uroce::dropin::rdmacm
@@ -106,7 +136,7 @@ int rdma_create_qp_ex(rdma_cm_id* cm_id, ibv_qp_init_attr_ex* attr) {
   if (!complete_attributes(id, *attr)) return undo(id, nullptr);
   ibv_qp* qp = ibv_create_qp_ex(id.verbs, attr);
   if (qp == nullptr || start(id, qp) != 0) return undo(id, qp);
-  id.pd = qp->pd;
+  if (qp->pd != nullptr) id.pd = qp->pd;
   id.qp = qp;
   return 0;
 }
@@ -128,14 +158,21 @@ void rdma_destroy_qp(rdma_cm_id* id) {
   destroy_completions(*id);
 }
 
-int rdma_create_srq_ex(rdma_cm_id* id, ibv_srq_init_attr_ex* attr) {
+int rdma_create_srq_ex(rdma_cm_id* cm_id, ibv_srq_init_attr_ex* attr) {
+  Id* const id = of(cm_id);
   if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || id->verbs == nullptr) return minus_one(EINVAL);
   if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || attr->pd == nullptr) {
     attr->pd = id->pd;
     attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
   }
-  ibv_srq* srq = ibv_create_srq_ex(id->verbs, attr);
-  if (srq == nullptr) return -1;
+  const bool had_queue = id->recv_cq != nullptr;
+  const bool complete = attr->srq_type != IBV_SRQT_XRC || complete_xrc(*id, *attr);
+  ibv_srq* srq = complete ? ibv_create_srq_ex(id->verbs, attr) : nullptr;
+  if (srq == nullptr) {
+    const int reason = errno;
+    if (!had_queue) destroy(recv_place(*id));
+    return minus_one(reason);
+  }
   if (id->pd == nullptr) id->pd = attr->pd;
   id->srq = srq;
   return 0;

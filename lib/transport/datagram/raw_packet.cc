@@ -106,7 +106,10 @@ Outcome on_raw_frame(Context& ctx, Qp& qp, std::span<const std::byte> frame) {
   }
   const WcStatus placed = place_received(ctx, qp, 0, frame);
   // As a datagram: a frame longer than the receive is dropped; the next frame takes the receive.
-  if (placed == WcStatus::local_length_error) return drop(wire::Drop::payload_length);
+  if (placed == WcStatus::local_length_error) {
+    publish_recv_in_use(qp);
+    return drop(wire::Drop::payload_length);
+  }
   if (placed != WcStatus::success) return fail_recv(ctx, qp, placed);
   ctx.counters.raw_received.add();
   queues::Cqe cqe{};

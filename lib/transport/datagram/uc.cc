@@ -81,6 +81,26 @@ Outcome execute_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
   return op.has(Op::last) ? finish_message(ctx, qp, packet, WcOpcode::recv_rdma_with_imm) : Outcome{};
 }
 
+Outcome execute_request(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  const wire::OpFlags op = packet.op().flags;
+  // 9.8.2.2.2: a First or Only begins a message whatever its PSN; any other packet must continue the message.
+  if (op.has(Op::first)) {
+    qp.rx.message = Recv::none;
+  } else {
+    const Recv kind = op.has(Op::send) ? Recv::send : Recv::write;
+    if (packet.bth.psn != qp.rx.expected || qp.rx.message != kind) {
+      return abandon_message(ctx, qp, wire::Drop::message_broken);
+    }
+  }
+  qp.rx.expected = packet.bth.psn + 1;
+  if (!payload_fits_mtu(qp, op, packet.payload.size())) {
+    return abandon_message(ctx, qp, wire::Drop::payload_length);
+  }
+  if (op.has(Op::send)) return execute_send(ctx, qp, packet);
+  if (!qp.access.has(Access::remote_write)) return refuse_key(ctx, qp, packet);
+  return execute_write(ctx, qp, packet);
+}
+
 }  // namespace
 
 bool send_uc_packet(Context& ctx, Qp& qp, SendSlot& slot) {
@@ -102,23 +122,9 @@ bool send_uc_packet(Context& ctx, Qp& qp, SendSlot& slot) {
 
 Outcome on_uc_request(Context& ctx, Qp& qp, const wire::Packet& packet) {
   report_established(ctx, qp);
-  const wire::OpFlags op = packet.op().flags;
-  // 9.8.2.2.2: a First or Only begins a message whatever its PSN; any other packet must continue the message.
-  if (op.has(Op::first)) {
-    qp.rx.message = Recv::none;
-  } else {
-    const Recv kind = op.has(Op::send) ? Recv::send : Recv::write;
-    if (packet.bth.psn != qp.rx.expected || qp.rx.message != kind) {
-      return abandon_message(ctx, qp, wire::Drop::message_broken);
-    }
-  }
-  qp.rx.expected = packet.bth.psn + 1;
-  if (!payload_fits_mtu(qp, op, packet.payload.size())) {
-    return abandon_message(ctx, qp, wire::Drop::payload_length);
-  }
-  if (op.has(Op::send)) return execute_send(ctx, qp, packet);
-  if (!qp.access.has(Access::remote_write)) return refuse_key(ctx, qp, packet);
-  return execute_write(ctx, qp, packet);
+  const Outcome out = execute_request(ctx, qp, packet);
+  publish_recv_in_use(qp);
+  return out;
 }
 
 }  // namespace uroce::transport

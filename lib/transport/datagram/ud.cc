@@ -90,7 +90,10 @@ Outcome on_datagram(Context& ctx, Qp& qp, const wire::Packet& packet) {
   WcStatus placed = place_received(ctx, qp, 0, grh);
   if (placed == WcStatus::success) placed = place_received(ctx, qp, kGrhBytes, packet.payload);
   // 9.9.3, class D: a datagram longer than the receive is dropped; the next datagram takes the receive.
-  if (placed == WcStatus::local_length_error) return drop(wire::Drop::payload_length);
+  if (placed == WcStatus::local_length_error) {
+    publish_recv_in_use(qp);
+    return drop(wire::Drop::payload_length);
+  }
   if (placed != WcStatus::success) return fail_recv(ctx, qp, placed);
   return complete_datagram(ctx, qp, packet);
 }

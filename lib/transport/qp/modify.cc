@@ -4,6 +4,7 @@
 
 #include "base/wr_opcodes.h"
 #include "transport/qp/error.h"
+#include "transport/qp/receive_queue.h"
 #include "transport/qp/send_window.h"
 #include "transport/qp/work_queue.h"
 #include "transport/qp/xrc.h"
@@ -117,6 +118,7 @@ Outcome apply_state(Context& ctx, Qp& qp, QpState state) {
     case QpState::reset: {
       const Outcome out = end_connection(ctx, qp);
       if (qp.type == QpType::xrc_target) abandon_srq(qp);
+      forget_recv_in_use(qp);
       reset_qp(qp);
       return out;
     }

@@ -138,8 +138,10 @@ struct alignas(64) Qp {
     uint32_t received = 0;    ///< SEND in progress: bytes placed; WRITE: bytes of the message
     uint32_t rkey = 0;
     PendingReply reply;
-    bool nak_sent : 1 = false;       ///< a sequence or RNR NAK covers the gap until `expected` arrives
-    bool recv_in_use : 1 = false;    ///< a receive WQE has been taken for the message in progress
+    bool nak_sent : 1 = false;     ///< a sequence or RNR NAK covers the gap until `expected` arrives
+    bool recv_in_use : 1 = false;  ///< a receive WQE has been taken for the message in progress
+    /// The receive in use was taken from a shared queue, and shared memory does not say so yet. False between packets.
+    bool recv_unpublished : 1 = false;
     bool has_jobs : 1 = false;       ///< responses wait in cold->replay
     bool has_reordered : 1 = false;  ///< requests wait in recovery->requests_ahead
     Recv message = Recv::none;

@@ -10,6 +10,26 @@
 #include "transport/qp/xrc.h"
 
 namespace uroce::transport {
+namespace {
+
+void withdraw(const Qp& qp) {
+  queues::HeldRecv* held = qp.cold->spec.held_recv;
+  if (held != nullptr) held->held.store(0, std::memory_order_release);
+}
+
+// The receive of a shared queue completes.
+void give_back_shared(Qp& qp) {
+  Srq& srq = *qp.cold->srq;
+  if (qp.rx.recv_unpublished) {
+    qp.rx.recv_unpublished = false;
+    srq.ring.mirror(srq.ring.next());
+  } else {
+    withdraw(qp);
+  }
+  if (srq.xrc_domain != 0) let_go_of_srq(qp);
+}
+
+}  // namespace
 
 TakeRecv take_recv(Context& ctx, Qp& qp) {
   QpCold& cold = *qp.cold;
@@ -22,10 +42,11 @@ TakeRecv take_recv(Context& ctx, Qp& qp) {
   const bool valid = wqe.num_sge <= max_sge;
   if (valid) std::memcpy(cold.recv_sges.data(), from + sizeof wqe, wqe.num_sge * sizeof(Sge));
   // The slot of an own queue is given back when the receive completes, so that an application which loses this engine
-  // finds it in the ring. The QPs of a shared queue complete in any order.
+  // finds it in the ring. The QPs of a shared queue complete in any order: it gets the slot back when the receive has
+  // completed, or been published, after this packet.
   ring.advance(1);
   if (cold.srq != nullptr) {
-    ring.mirror(ring.next());
+    qp.rx.recv_unpublished = true;
     check_srq_limit(*cold.srq, ctx.events);
     if (cold.srq->xrc_domain != 0) hold_srq(qp);
   }
@@ -42,12 +63,30 @@ WcStatus place_received(const Context& ctx, const Qp& qp, uint64_t offset, std::
   return scatter(ctx, pd, {cold.recv_sges.data(), qp.rx.recv_num_sge}, offset, payload);
 }
 
+// In this order a kill between the stores costs one completion; in the other, there would be two.
+void publish_taken_recv(Qp& qp) {
+  const QpCold& cold = *qp.cold;
+  qp.rx.recv_unpublished = false;
+  cold.srq->ring.mirror(cold.srq->ring.next());
+  queues::HeldRecv* held = cold.spec.held_recv;
+  if (held == nullptr) return;
+  held->wr_id.store(cold.recv_wr_id, std::memory_order_relaxed);
+  held->held.store(1, std::memory_order_release);
+}
+
+void forget_recv_in_use(Qp& qp) {
+  if (!qp.rx.recv_in_use) return;
+  qp.rx.recv_in_use = false;
+  withdraw(qp);
+}
+
 Outcome complete_recv(Context& ctx, Qp& qp, const queues::Cqe& cqe, bool solicited) {
   qp.rx.recv_in_use = false;
+  // Before the completion, so that whoever polls it finds room in the ring.
   if (qp.rx.rq.entries() != 0) {
     qp.rx.rq.mirror(qp.rx.rq.next());
-  } else if (qp.cold->srq != nullptr && qp.cold->srq->xrc_domain != 0) {
-    let_go_of_srq(qp);
+  } else if (qp.cold->srq != nullptr) {
+    give_back_shared(qp);
   }
   queues::Cqe out = cqe;
   out.wr_id = qp.cold->recv_wr_id;

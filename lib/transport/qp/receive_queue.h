@@ -13,6 +13,11 @@ enum class TakeRecv { taken, empty, invalid };
 TakeRecv take_recv(Context& ctx, Qp& qp);
 /// Places `payload` at byte `offset` of the receive in use.
 WcStatus place_received(const Context& ctx, const Qp& qp, uint64_t offset, std::span<const std::byte> payload);
+/// Call it after each packet. Gives the slot of a shared queue's receive back that is still in use, and tells the
+/// application's side who has it (queues::HeldRecv).
+inline void publish_recv_in_use(Qp& qp);
+/// The receive in use goes without a completion.
+void forget_recv_in_use(Qp& qp);
 /// Completes the receive in use.
 Outcome complete_recv(Context& ctx, Qp& qp, const queues::Cqe& cqe, bool solicited);
 /// Completes the receive in use with an error.
@@ -28,5 +33,11 @@ uint32_t flush_receives(Context& ctx, Qp& qp, uint32_t most);
 void report_established(Context& ctx, Qp& qp);
 /// Receives that may be granted to the peer as credits, as an AETH credit code.
 uint8_t credits_now(const Qp& qp);
+
+void publish_taken_recv(Qp& qp);  // the rare part of publish_recv_in_use()
+inline void publish_recv_in_use(Qp& qp) {
+  if (qp.rx.recv_unpublished) [[unlikely]]
+    publish_taken_recv(qp);
+}
 
 }  // namespace uroce::transport

@@ -151,8 +151,8 @@ void persist(Archive& archive, Qp::Requester& tx) {
 
 template <class Archive>
 void persist(Archive& archive, Qp::Responder& rx) {
-  auto& [rq, expected, msn, write_va, write_left, received, rkey, reply, nak_sent, recv_in_use, has_jobs, has_reordered,
-         message, recv_num_sge] = rx;
+  auto& [rq, expected, msn, write_va, write_left, received, rkey, reply, nak_sent, recv_in_use, recv_unpublished,
+         has_jobs, has_reordered, message, recv_num_sge] = rx;
   if (rq.entries() != 0) archive("rq", rq);
   archive("expected", expected);
   archive("msn", msn, 0, Psn::kMask);

@@ -27,7 +27,8 @@ struct QpSpec {
   CongestionAlgorithm congestion = CongestionAlgorithm::device_default;
   uint32_t window_packets = 256;  ///< most unacknowledged packets, as EngineConfig has it
   queues::RingPlace sq{};
-  queues::RingPlace rq{};  ///< entries == 0 with an SRQ
+  queues::RingPlace rq{};                 ///< entries == 0 with an SRQ
+  queues::HeldRecv* held_recv = nullptr;  ///< with an SRQ; nullptr: none is told
   queues::DoorbellFlag* sq_doorbell = nullptr;
   uint32_t doorbell_ring = 0;   ///< id of the ring (Engine::attach_doorbells) that may ring for this QP
   CqWriter* send_cq = nullptr;  ///< this engine's end of the CQ

@@ -26,9 +26,10 @@ Outcome on_gap(Context& ctx, Qp& qp, const wire::Packet& packet) {
 
 Outcome on_next(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (qp.selective && packet.bth.ack_request) note_arrival(ctx, qp, packet, false);
-  const Outcome out = execute_request(ctx, qp, packet);
-  if (!qp.rx.has_reordered || out.failed()) return out;
-  return out | execute_buffered(ctx, qp, packet.bth.psn);
+  Outcome out = execute_request(ctx, qp, packet);
+  if (qp.rx.has_reordered && !out.failed()) out |= execute_buffered(ctx, qp, packet.bth.psn);
+  publish_recv_in_use(qp);
+  return out;
 }
 
 }  // namespace

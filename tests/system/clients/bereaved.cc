@@ -122,10 +122,11 @@ int cm_events(const std::string& how) {
 
 // --- Work that is posted ----------------------------------------------------------------------------------------
 
-ibv_qp* connected_to_itself(Device& device, ibv_pd* pd) {
+ibv_qp* connected_to_itself(Device& device, ibv_pd* pd, ibv_srq* srq = nullptr) {
   ibv_qp_init_attr init{};
   init.send_cq = init.recv_cq = device.cq;
   init.qp_type = IBV_QPT_RC;
+  init.srq = srq;
   init.cap = {16, 16, 1, 1, 0};
   ibv_qp* qp = ibv_create_qp(pd, &init);
   check(qp != nullptr, "ibv_create_qp");
@@ -169,6 +170,67 @@ int post(ibv_qp* qp, uint64_t id, bool send) {
   ibv_recv_wr* bad = nullptr;
   request.wr_id = id;
   return ibv_post_recv(qp, &request, &bad);
+}
+
+/// A message that takes seconds to arrive: the daemon is killed when its beginning is there.
+int half_a_message(pid_t daemon) {
+  Device device;
+  ibv_pd* pd = ibv_alloc_pd(device.context);
+  constexpr uint32_t kBytes = 1 << 20;
+  static std::array<unsigned char, 2 * kBytes> bytes;
+  ibv_mr* region = ibv_reg_mr(pd, bytes.data(), bytes.size(), IBV_ACCESS_LOCAL_WRITE);
+  check(region != nullptr, "ibv_reg_mr");
+  ibv_srq_init_attr shared{};
+  shared.attr = {16, 1, 0};
+  ibv_srq* srq = ibv_create_srq(pd, &shared);
+  check(srq != nullptr, "ibv_create_srq");
+  ibv_qp* qp = connected_to_itself(device, pd, srq);
+  ibv_qp_rate_limit_attr slow{};
+  slow.rate_limit = 2000;  // kbit/s
+  check(ibv_modify_qp_rate_limit(qp, &slow) == 0, "ibv_modify_qp_rate_limit");
+
+  volatile unsigned char* const arrived = &bytes[kBytes];
+  bytes[0] = 1;
+  ibv_sge to{reinterpret_cast<uint64_t>(&bytes[kBytes]), kBytes, region->lkey};
+  for (uint64_t id = 100; id < 103; ++id) {
+    ibv_recv_wr request{};
+    ibv_recv_wr* bad = nullptr;
+    request.wr_id = id;
+    request.sg_list = &to;
+    request.num_sge = 1;
+    check(ibv_post_srq_recv(srq, &request, &bad) == 0, "ibv_post_srq_recv");
+  }
+  ibv_sge from{reinterpret_cast<uint64_t>(bytes.data()), kBytes, region->lkey};
+  ibv_send_wr request{};
+  ibv_send_wr* bad = nullptr;
+  request.opcode = IBV_WR_SEND;
+  request.send_flags = IBV_SEND_SIGNALED;
+  request.sg_list = &from;
+  request.num_sge = 1;
+  check(ibv_post_send(qp, &request, &bad) == 0, "ibv_post_send");
+  for (int i = 0; i < 20000 && *arrived == 0; ++i) usleep(500);
+  check(*arrived == 1, "the message's first packet");
+  check(kill(daemon, SIGKILL) == 0, "SIGKILL");
+  await_readable(device.context->async_fd, false);
+
+  int sends = 0;
+  uint64_t next = 100;
+  for (int empty = 0; empty < 2000 && next + sends < 104; ++empty) {
+    ibv_wc completion{};
+    const int got = ibv_poll_cq(device.cq, 1, &completion);
+    if (got == 0) usleep(1000);
+    if (got != 1) continue;
+    check(completion.status == IBV_WC_WR_FLUSH_ERR && completion.qp_num == qp->qp_num, "IBV_WC_WR_FLUSH_ERR");
+    if (completion.wr_id == 0) {
+      ++sends;
+    } else {
+      check(completion.wr_id == next++, "the receive of the message, and then the others in order");
+    }
+  }
+  check(next == 103 && sends == 1, "a completion for each request");
+  ibv_wc none{};
+  check(ibv_poll_cq(device.cq, 1, &none) == 0, "and no more");
+  return 0;
 }
 
 /// The daemon is stopped before it sees the requests, and then killed.
@@ -308,8 +370,9 @@ int main(int argc, char** argv) {
   if (mode == "async") return async_events(how);
   if (mode == "cm") return cm_events(how);
   if (mode == "work") return work(std::atoi(how.c_str()));
+  if (mode == "half") return half_a_message(std::atoi(how.c_str()));
   if (mode == "signals") return signals();
   if (mode == "reopen") return reopen();
-  std::fputs("usage: client_bereaved channel|async|cm sleep|poll|epoll, work PID, signals or reopen\n", stderr);
+  std::fputs("usage: client_bereaved channel|async|cm sleep|poll|epoll, work|half PID, signals or reopen\n", stderr);
   return 2;
 }

@@ -1,7 +1,8 @@
 // ROUNDS times lets an engine write into memory of its own and punches all of that memory meanwhile. The engine then
 // waits until the kernel has freed it. Connects and registers anew where the daemon has ended the connection.
 //
-// Usage: puncher ROUNDS MIB
+// Usage: puncher ROUNDS MIB [GO]
+// With GO it registers, says so, and waits until that file exists.
 #include <fcntl.h>
 #include <sys/mman.h>
 
@@ -108,11 +109,19 @@ struct Attack {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) die("usage: puncher ROUNDS MIB");
+  if (argc != 3 && argc != 4) die("usage: puncher ROUNDS MIB [GO]");
   const Memory source(kLength), target(std::strtoul(argv[2], nullptr, 10) << 20);
   std::optional<Attack> attack;
   int punched = 0, refused = 0;
   std::string why;
+  if (argc == 4) {
+    source.fill();
+    target.fill();
+    attack.emplace(must(Attack::open(source, target)));
+    std::puts("registered");
+    std::fflush(stdout);
+    while (!exists(argv[3])) usleep(1000);
+  }
   for (int i = 0; i < std::atoi(argv[1]); ++i) {
     if (!attack) {
       // The daemon refuses before it looks at holes, so fill only what can be registered.

@@ -74,6 +74,61 @@ TEST(IbCm, ConnectsAndDisconnects) {
   pair.expect_nothing_left();
 }
 
+/// Annex A14, as Linux sends it: the target's queue pair is in the EE context of the REP.
+TEST(IbCm, ConnectsAnExtendedReliableConnection) {
+  CmPair pair;
+  ASSERT_TRUE(pair.passive.cm.listen(kService, kExactly, 10, 1));
+  CmRequest request = pair.request();
+  request.type = QpType::xrc_initiator;
+  request.responder_resources = 3;
+  request.initiator_depth = 5;
+  const auto a = pair.active.cm.connect(request, pair.now);
+  ASSERT_TRUE(a);
+  const ReqMad req = ReqMad::load(pair.active.sent.front().mad.data() + kMadHeaderBytes);
+  EXPECT_EQ(req.transport, CmTransport::extended);
+  EXPECT_EQ(req.extended_transport, 1);
+  EXPECT_EQ(req.qpn, request.qpn);
+  EXPECT_EQ(req.initiator_depth, 5);
+  EXPECT_EQ(req.responder_resources + req.retry_count + req.rnr_retry_count + req.srq, 0);
+  pair.run();
+  const CmMessage requested = pair.passive.take_event();
+  EXPECT_EQ(requested.request.type, QpType::xrc_target);
+
+  ASSERT_TRUE(pair.passive.cm.accept(requested.id, pair.reply(), pair.now));
+  const RepMad rep = RepMad::load(pair.passive.sent.front().mad.data() + kMadHeaderBytes);
+  EXPECT_EQ(rep.ee_context, pair.reply().qpn);
+  EXPECT_EQ(rep.qpn, 0u);
+  EXPECT_TRUE(rep.srq);
+  EXPECT_FALSE(rep.flow_control);
+  pair.run();
+  const CmMessage replied = pair.active.take_event();
+  EXPECT_EQ(replied.kind, CmEventKind::reply);
+  EXPECT_EQ(replied.reply.qpn, pair.reply().qpn);
+  EXPECT_EQ(pair.active.cm.find(*a)->remote_qpn, pair.reply().qpn);
+  ASSERT_TRUE(pair.active.cm.ready(*a, {}, pair.now));
+  pair.run();
+  EXPECT_EQ(pair.passive.take_event().kind, CmEventKind::established);
+
+  ASSERT_TRUE(pair.active.cm.disconnect(*a, {}, pair.now));
+  pair.run();
+  EXPECT_EQ(pair.passive.take_event().kind, CmEventKind::disconnected);
+  EXPECT_EQ(pair.active.take_event().kind, CmEventKind::disconnected);
+}
+
+/// Other extended transports than XRC are not known.
+TEST(IbCm, AnUnknownExtendedTransportIsRejected) {
+  CmPair pair;
+  ASSERT_TRUE(pair.passive.cm.listen(kService, kExactly, 10, 1));
+  CmRequest request = pair.request();
+  request.type = QpType::xrc_initiator;
+  ASSERT_TRUE(pair.active.cm.connect(request, pair.now));
+  test::SentMad sent = pair.active.sent.front();
+  store8(sent.mad.data() + kMadHeaderBytes + 51, load8(sent.mad.data() + kMadHeaderBytes + 51) + 1);
+  pair.passive.cm.on_mad(sent.path.sgid, sent.path.dgid, sent.mad, pair.now);
+  const RejMad rej = RejMad::load(pair.passive.sent.front().mad.data() + kMadHeaderBytes);
+  EXPECT_EQ(rej.reason, static_cast<uint16_t>(RejReason::invalid_transport_type));
+}
+
 TEST(IbCm, PassiveSideDisconnects) {
   CmPair pair;
   const auto [a, b] = pair.connected();

@@ -146,7 +146,13 @@ TEST(Mad, EveryMessageComesBack) {
   EXPECT_EQ(rej.info.size(), info.size());
   EXPECT_EQ(rej.private_data.size(), kRejPrivate);
 
-  RepMad rep{.local_id = 1, .remote_id = 2, .qkey = 3, .qpn = 4, .ece_vendor = 0x123456, .psn = 0x789abc};
+  RepMad rep{.local_id = 1,
+             .remote_id = 2,
+             .qkey = 3,
+             .qpn = 4,
+             .ee_context = 0x654321,
+             .ece_vendor = 0x123456,
+             .psn = 0x789abc};
   rep.ack_delay = 31;
   rep.rnr_retry_count = 5;
   rep.srq = true;
@@ -157,6 +163,7 @@ TEST(Mad, EveryMessageComesBack) {
   EXPECT_EQ(rep_back.ece_vendor, 0x123456u);
   EXPECT_EQ(rep_back.psn, 0x789abcu);
   EXPECT_EQ(rep_back.qpn, 4u);
+  EXPECT_EQ(rep_back.ee_context, 0x654321u);
   EXPECT_EQ(rep_back.ack_delay, 31);
   EXPECT_EQ(rep_back.rnr_retry_count, 5);
   EXPECT_TRUE(rep_back.srq);

@@ -96,16 +96,17 @@ class ManagerTest : public testing::Test {
       return id;
     }
     /// Resolved from the first device to `remote`; the events are read.
-    uint32_t resolved(const CmAddress& remote) {
-      const uint32_t id = must(user->create_id(channel, PortSpace::tcp, QpType::rc));
+    uint32_t resolved(const CmAddress& remote, PortSpace space = PortSpace::tcp, QpType type = QpType::rc) {
+      const uint32_t id = must(user->create_id(channel, space, type));
       must(user->resolve_addr(id, std::nullopt, remote, 2s));
       until(CmEventType::addr_resolved);
       must(user->resolve_route(id));
       until(CmEventType::route_resolved);
       return id;
     }
-    uint32_t listening(const CmAddress& local, int backlog = 16) {
-      const uint32_t id = must(user->create_id(channel, PortSpace::tcp, QpType::rc));
+    uint32_t listening(const CmAddress& local, int backlog = 16, PortSpace space = PortSpace::tcp,
+                       QpType type = QpType::rc) {
+      const uint32_t id = must(user->create_id(channel, space, type));
       must(user->bind(id, local));
       must(user->listen(id, backlog));
       return id;
@@ -220,6 +221,39 @@ TEST_F(ManagerTest, AReceiverNotReadyIsWaitedForAsOnLinux) {
   const auto [attr, mask] = must(server.user->qp_attr(passive, QpState::rtr));
   EXPECT_TRUE(mask.has(QpAttrBit::min_rnr_timer));
   EXPECT_EQ(attr.min_rnr_timer, 0);
+}
+
+TEST_F(ManagerTest, TheHalvesOfAnExtendedConnectionGetTheirAttributes) {
+  const CmAddress service{World::gid(1), 4711};
+  Program server(*manager_), client(*manager_);
+  server.listening(service, 16, PortSpace::ib, QpType::xrc_target);
+  const uint32_t active = client.resolved(service, PortSpace::ib, QpType::xrc_initiator);
+  const uint32_t passive = client.connect(active, server);
+  using enum QpAttrBit;
+  const auto has = [](Program& program, uint32_t id, QpState state) {
+    return must(program.user->qp_attr(id, state)).second;
+  };
+  const QpAttrMask both = QpAttrMask(timeout) | sq_psn | state;
+  EXPECT_EQ(has(client, active, QpState::rts), both | retry_cnt | rnr_retry | max_rd_atomic);
+  EXPECT_EQ(has(server, passive, QpState::rts), both);
+  const QpAttrMask peer = QpAttrMask(state) | av | path_mtu | dest_qpn | rq_psn;
+  EXPECT_EQ(has(client, active, QpState::rtr), peer);
+  EXPECT_EQ(has(server, passive, QpState::rtr), peer | max_dest_rd_atomic | min_rnr_timer);
+  EXPECT_EQ(must(client.user->qp_attr(active, QpState::rtr)).first.dest_qpn, 101u);
+  EXPECT_EQ(must(server.user->qp_attr(passive, QpState::rtr)).first.dest_qpn, 100u);
+}
+
+TEST_F(ManagerTest, AnExtendedConnectionIsForItsOwnListeners) {
+  const CmAddress service{World::gid(1), 4711};
+  Program server(*manager_), client(*manager_);
+  server.listening(service, 16, PortSpace::ib, QpType::xrc_target);
+  const uint32_t plain = client.resolved(service, PortSpace::ib, QpType::rc);
+  must(client.user->connect(plain, {.qpn = 100}));
+  EXPECT_EQ(client.until(CmEventType::rejected).status, static_cast<int>(message::RejReason::invalid_service_id));
+  const uint32_t target = client.resolved(service, PortSpace::ib, QpType::xrc_target);
+  test::expect_error(client.user->connect(target, {.qpn = 100}), EINVAL, "target");
+  test::expect_error(client.user->create_id(client.channel, PortSpace::tcp, QpType::xrc_initiator), EINVAL,
+                     "port space IB");
 }
 
 // Linux, from 6.2 on: a peer that may READ may FLUSH.

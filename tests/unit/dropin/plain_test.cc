@@ -5,11 +5,18 @@
 #include <stdlib.h>
 #include <array>
 
+#include <unistd.h>
+
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <vector>
 
+#include "dropin/common/caller.h"
 #include "dropin/common/qp_attr.h"
+#include "dropin/common/report.h"
 #include "dropin/ibverbs/grh.h"
 #include "dropin/ibverbs/identity.h"
 #include "dropin/ibverbs/wr_list.h"
@@ -139,6 +146,42 @@ TEST(QpAttributes, SurviveTheWayThroughTheApi) {
   EXPECT_EQ(out.ah_attr.grh.dgid.raw[15], 7);
   EXPECT_EQ(out.ah_attr.grh.flow_label, 0xfffffu);
   EXPECT_EQ(out.ah_attr.grh.hop_limit, 64) << "1 is InfiniBand's way of saying: the route's";
+}
+
+TEST(Refusals, LibrariesThatProbeExpectSome) {
+  for (const char* library : {"libfabric.so.1", "libverbs-fi.so", "libuct_ib.so.0", "mca_btl_openib.so"}) {
+    EXPECT_TRUE(is_expected_by(library, EINVAL)) << library;
+    EXPECT_TRUE(is_expected_by(library, EOPNOTSUPP)) << library;
+    EXPECT_FALSE(is_expected_by(library, ENOMEM)) << library;
+    EXPECT_FALSE(is_expected_by(library, EACCES)) << library;
+  }
+  for (const char* other : {"ib_write_bw", "libc.so.6", "libpyverbs.so", ""}) {
+    EXPECT_FALSE(is_expected_by(other, EINVAL)) << other;
+  }
+}
+
+TEST(Refusals, TheStackTellsWhoCalled) {
+  const auto caller = calling_object();
+  ASSERT_TRUE(caller);
+  EXPECT_EQ(caller->rfind("unit-dropin", 0), 0u) << *caller;
+}
+
+/// Lines that `uroce-run --explain` gets.
+TEST(Refusals, AProbeIsMarked) {
+  std::string file = testing::TempDir() + "refusals-XXXXXX";
+  close(mkstemp(file.data()));
+  setenv("UROCE_EXPLAIN", file.c_str(), 1);
+  EXPECT_EQ(refuse(EINVAL, "one"), EINVAL);
+  EXPECT_EQ(refuse_null(EOPNOTSUPP, "two"), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_EQ(refuse_probe(EOPNOTSUPP, "three"), nullptr);
+  unsetenv("UROCE_EXPLAIN");
+  std::ifstream in(file);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  const std::string program = program_invocation_short_name;
+  EXPECT_EQ(lines, (std::vector{program + ": one", program + ": two", "?" + program + ": three"}));
+  std::remove(file.c_str());
 }
 
 TEST(QpAttributes, RefusesAttributesThatRoceLacks) {

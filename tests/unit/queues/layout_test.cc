@@ -9,7 +9,7 @@ namespace uroce::queues {
 namespace {
 
 // The ABI, byte for byte. If this fails, raise kAbiVersion.
-static_assert(kAbiVersion == 2);
+static_assert(kAbiVersion == 3);
 static_assert(sizeof(RingHeader) == 128 && alignof(RingHeader) == 64);
 static_assert(offsetof(RingHeader, producer) == 0 && offsetof(RingHeader, consumer) == 64);
 
@@ -28,6 +28,7 @@ static_assert(offsetof(Cqe, status) == 28 && offsetof(Cqe, opcode) == 29 && offs
 static_assert(offsetof(Cqe, vendor_error) == 32 && offsetof(Cqe, timestamp_ns) == 40);
 
 static_assert(sizeof(CqHeader) == 64 && sizeof(SrqHeader) == 64);
+static_assert(sizeof(HeldRecv) == 64 && offsetof(HeldRecv, wr_id) == 0 && offsetof(HeldRecv, held) == 8);
 
 // Structures that cross a process boundary are copied as bytes.
 static_assert(std::is_trivially_copyable_v<SendWqe> && std::is_trivially_copyable_v<RecvWqe> &&

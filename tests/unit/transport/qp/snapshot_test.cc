@@ -528,6 +528,21 @@ TEST(Migration, RoutesFollowTheirNextHop) {
   EXPECT_EQ(std::memcmp(sent[0].bytes.data(), mac.bytes.data(), mac.bytes.size()), 0);
 }
 
+TEST(Migration, AReceiveThatIsHeldStaysSo) {
+  Hosts hosts({.srq = true});
+  hosts.connect();
+  hosts.post_recv();
+  hosts.post(WrOpcode::send, 1000);
+  hosts.left_.sink().set_room(2);
+  hosts.left_.run(hosts.now_);
+  for (const auto& frame : hosts.left_.sink().take()) hosts.right_.inject(frame.bytes, hosts.now_);
+  hosts.left_.sink().set_room(SIZE_MAX);
+  hosts.right_.move_to_new_engine(hosts.now_);
+  EXPECT_EQ(hosts.right_qp_->held_recv(), 1u);
+  hosts.settle();
+  EXPECT_EQ(hosts.right_qp_->held_recv(), std::nullopt) << "the message has arrived";
+}
+
 TEST(Migration, ADoorbellThatHasRungIsHeard) {
   Hosts hosts({});
   hosts.connect();
