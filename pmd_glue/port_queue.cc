@@ -109,7 +109,7 @@ uint16_t PortQueue::receive(Nanos now) {
     if (tap_ != nullptr && peek.kind != wire::Peek::Kind::other) [[unlikely]]
       tap_->add(*mbuf, false);
     const bool other = peek.kind == wire::Peek::Kind::other;
-    const bool taken = has_rules && offer_to_rules(mbuf, other, now);
+    const bool taken = has_rules && offer_to_rules(mbuf, now);
     if (peek.kind == wire::Peek::Kind::roce) [[likely]] {
       if ((mbuf->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_BAD) {
         counters_.bad_ip_checksum.add();
@@ -187,14 +187,11 @@ bool PortQueue::make_contiguous(rte_mbuf*& mbuf) {
   return whole != nullptr;
 }
 
-bool PortQueue::offer_to_rules(rte_mbuf* mbuf, bool is_other, Nanos now) {
-  const transport::FlowTable& flows = parts_.engine.flows();
+bool PortQueue::offer_to_rules(rte_mbuf* mbuf, Nanos now) {
   const transport::RxFrame frame{bytes_of(mbuf)};
-  const uint32_t taker = is_other ? flows.match(frame.bytes) : 0;
-  uint64_t engines = taker != 0 ? uint64_t{1} << parts_.handover.engine_of(taker) : 0;
-  for (const transport::FlowEntry& sniffer : flows.sniffers()) {
-    engines |= uint64_t{1} << parts_.handover.engine_of(sniffer.qpn);
-  }
+  uint64_t engines = 0;
+  const bool taken = parts_.engine.flows().distribute(
+      frame.bytes, [&](uint32_t qpn) { engines |= uint64_t{1} << parts_.handover.engine_of(qpn); });
   for (uint64_t left = engines; left != 0; left &= left - 1) {
     const auto engine = static_cast<uint32_t>(std::countr_zero(left));
     if (engine == index_) {
@@ -204,7 +201,7 @@ bool PortQueue::offer_to_rules(rte_mbuf* mbuf, bool is_other, Nanos now) {
       steer(mbuf, engine, Handover::For::rules);
     }
   }
-  return taker != 0;
+  return taken;
 }
 
 void PortQueue::steer(rte_mbuf* mbuf, uint32_t engine, Handover::For why) {
