@@ -17,7 +17,7 @@ enum class FlowType : uint8_t {
   normal = 0,       ///< the frames that match the rule's fields
   all_default = 1,  ///< the frames that no other rule takes
   mc_default = 2,   ///< of those, the frames to Ethernet groups
-  sniffer = 3,      ///< a copy of every frame that the port receives, RoCE included; what is sent is not copied
+  sniffer = 3,      ///< a copy of every frame that the port receives or this device sends, RoCE included
 };
 
 /// Headers that a frame must have to match a rule.

@@ -45,15 +45,14 @@ bool is_fragment(const FlowKey& key) {
 uint32_t toeplitz(std::span<const uint8_t, RxHash::kKeyBytes> key, std::span<const std::byte> input) {
   assert(input.size() <= kMaxHashInput);
   uint32_t hash = 0;
+  uint64_t window = 0;  // its low 40 bits are those of the key from bit 8 * i on
+  for (std::size_t byte = 0; byte < 5; ++byte) window = window << 8 | key[byte];
   for (std::size_t i = 0; i < input.size(); ++i) {
-    uint64_t window = 0;  // 40 bits of the key, from bit 8 * i on
-    for (std::size_t byte = 0; byte < 5 && i + byte < key.size(); ++byte) {
-      window |= uint64_t{key[i + byte]} << (32 - 8 * byte);
-    }
+    const uint32_t bits = load8(&input[i]);
     for (unsigned bit = 0; bit < 8; ++bit) {
-      const uint32_t is_set = load8(&input[i]) >> (7 - bit) & 1u;
-      hash ^= static_cast<uint32_t>(window >> (8 - bit)) & (0u - is_set);
+      hash ^= static_cast<uint32_t>(window >> (8 - bit)) & (0u - (bits >> (7 - bit) & 1u));
     }
+    if (i + 5 < key.size()) window = window << 8 | key[i + 5];
   }
   return hash;
 }

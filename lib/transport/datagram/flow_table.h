@@ -20,6 +20,10 @@ namespace uroce::transport {
 /// Rules see no frame that the stack needs for itself; only sniffers do.
 inline bool is_for_rules(std::span<const std::byte> frame) { return wire::peek(frame).kind == wire::Peek::Kind::other; }
 
+/// Who gets a frame: the rule that takes it, the sniffers, or both. The rule alone gets a frame that was sent to this
+/// device, and sniffers alone the copy of one that was sent.
+enum class FrameTakers : uint8_t { all, rule, sniffers };
+
 /// Receive-side scaling: a frame's hash, modulo their number, picks its queue pair.
 struct IndirectionTable {
   RxHash hash{};
@@ -47,6 +51,7 @@ class FlowTable {
   static constexpr std::size_t kMaxRules = 1024;
 
   bool empty() const { return rules_.empty() && sniffers_.empty(); }
+  bool has_sniffers() const { return !sniffers_.empty(); }
   std::size_t size() const { return rules_.size() + sniffers_.size(); }
   /// False: there are kMaxRules.
   bool add(const FlowEntry& entry) {
@@ -64,13 +69,14 @@ class FlowTable {
   }
   /// The QPN that a rule gives the frame to, on each engine the same; 0 when none does.
   uint32_t match(std::span<const std::byte> frame) const { return rules_.empty() ? 0 : match(wire::flow_key(frame)); }
-  /// Calls `give` with the QPN of each that gets a received frame: the sniffers, and the rule that takes it. True: a
-  /// rule takes it.
+  /// Calls `give` with the QPN of each of `takers` that gets the frame. True: a rule takes it.
   template <class Give>
-  bool distribute(std::span<const std::byte> frame, Give give) const {
+  bool distribute(std::span<const std::byte> frame, FrameTakers takers, Give give) const {
     const wire::FlowKey key = wire::flow_key(frame);
-    for (const FlowEntry& sniffer : sniffers_) give(sniffer.receiver(key));
-    const uint32_t taker = is_for_rules(frame) ? match(key) : 0;
+    if (takers != FrameTakers::rule) {
+      for (const FlowEntry& sniffer : sniffers_) give(sniffer.receiver(key));
+    }
+    const uint32_t taker = takers != FrameTakers::sniffers && is_for_rules(frame) ? match(key) : 0;
     if (taker != 0) give(taker);
     return taker != 0;
   }

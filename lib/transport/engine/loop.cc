@@ -96,10 +96,10 @@ void EngineLoop::deliver_to_group(const wire::Packet& packet) {
   }
 }
 
-void EngineLoop::on_raw_frames(std::span<const RxFrame> frames, Nanos now) {
+void EngineLoop::on_raw_frames(std::span<const RxFrame> frames, Nanos now, FrameTakers takers) {
   ctx.now = now;
   for (const RxFrame& frame : frames) {
-    flows.distribute(frame.bytes, [&](uint32_t qpn) { deliver_raw(qpn, frame.bytes); });
+    flows.distribute(frame.bytes, takers, [&](uint32_t qpn) { deliver_raw(qpn, frame.bytes); });
   }
 }
 

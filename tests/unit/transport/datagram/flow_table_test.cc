@@ -29,11 +29,12 @@ FlowRule to_mac(uint8_t first_byte, uint16_t priority = 0) {
   return rule;
 }
 
-/// Who gets a frame that was received.
-std::vector<uint32_t> receivers(const FlowTable& table, std::span<const std::byte> frame) {
+/// Who of `takers` gets a frame.
+std::vector<uint32_t> receivers(const FlowTable& table, std::span<const std::byte> frame,
+                                FrameTakers takers = FrameTakers::all) {
   std::vector<uint32_t> out;
-  const bool taken = table.distribute(frame, [&out](uint32_t qpn) { out.push_back(qpn); });
-  EXPECT_EQ(taken, table.match(frame) != 0);
+  const bool taken = table.distribute(frame, takers, [&out](uint32_t qpn) { out.push_back(qpn); });
+  EXPECT_EQ(taken, takers != FrameTakers::sniffers && table.match(frame) != 0);
   return out;
 }
 
@@ -90,6 +91,8 @@ TEST(FlowTable, SniffersTakeNothingFromOthers) {
   EXPECT_EQ(receivers(table, frame_to(2)), std::vector<uint32_t>{0x11});
   ASSERT_TRUE(table.add(entry(2, 0x12, {.type = FlowType::all_default})));
   EXPECT_EQ(receivers(table, frame_to(2)), (std::vector<uint32_t>{0x11, 0x12}));
+  EXPECT_EQ(receivers(table, frame_to(2), FrameTakers::rule), std::vector<uint32_t>{0x12});
+  EXPECT_EQ(receivers(table, frame_to(2), FrameTakers::sniffers), std::vector<uint32_t>{0x11});
   table.remove(2);
   table.remove(1);
   EXPECT_TRUE(table.empty());
