@@ -9,6 +9,13 @@ namespace uroce::glue {
 
 using message::CaptureRecord;
 
+void complete_ip_checksum(const rte_mbuf& sent, std::byte* bytes) {
+  if ((sent.ol_flags & RTE_MBUF_F_TX_IP_CKSUM) == 0) return;
+  auto* ip = reinterpret_cast<rte_ipv4_hdr*>(bytes + sent.l2_len);
+  ip->hdr_checksum = 0;
+  ip->hdr_checksum = rte_ipv4_cksum(ip);
+}
+
 void FrameTap::add(const rte_mbuf& frame, bool outbound) {
   const uint64_t needed = message::capture_record_bytes(frame.pkt_len);
   const uint64_t to_end = message::kCaptureBytes - (written_ & (message::kCaptureBytes - 1));
@@ -38,12 +45,7 @@ void FrameTap::add(const rte_mbuf& frame, bool outbound) {
     std::memcpy(to, rte_pktmbuf_mtod(segment, const std::byte*), segment->data_len);
     to += segment->data_len;
   }
-  if (outbound && (frame.ol_flags & RTE_MBUF_F_TX_IP_CKSUM) != 0) {
-    // The NIC fills in the checksum later.
-    auto* ip = reinterpret_cast<rte_ipv4_hdr*>(bytes + frame.l2_len);
-    ip->hdr_checksum = 0;
-    ip->hdr_checksum = rte_ipv4_cksum(ip);
-  }
+  if (outbound) complete_ip_checksum(frame, bytes);
   written_ += needed;
   head_.written.store(written_, std::memory_order_release);
 }

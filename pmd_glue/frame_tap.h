@@ -11,6 +11,9 @@ struct rte_mbuf;
 
 namespace uroce::glue {
 
+/// Fills in the IP checksum of `bytes`, a copy of `sent`, where the card fills it in later.
+void complete_ip_checksum(const rte_mbuf& sent, std::byte* bytes);
+
 class FrameTap {
  public:
   /// `ring`: kCaptureStride bytes that are zero and outlive this, shared with the reader.

@@ -1,6 +1,5 @@
 #include "pmd_glue/handover.h"
 
-#include <algorithm>
 #include <cstddef>
 
 #include <fmt/format.h>
@@ -13,13 +12,12 @@ namespace uroce::glue {
 namespace {
 constexpr unsigned kSlots = 1024;
 
-// A ring holds pointers alone. The lowest bit of one tells why the frame is there.
-constexpr uintptr_t kForRules = 1;
+// A ring holds pointers alone. The lowest bits of one tell why the frame is there.
+constexpr uintptr_t kWhy = 3;
+static_assert(static_cast<uintptr_t>(Handover::For::sniffers) <= kWhy && alignof(rte_mbuf) > kWhy);
 
-uintptr_t bits_of(const void* entry) { return reinterpret_cast<uintptr_t>(entry); }
-rte_mbuf* mbuf_of(void* entry) {
-  return reinterpret_cast<rte_mbuf*>(static_cast<std::byte*>(entry) - (bits_of(entry) & kForRules));
-}
+uintptr_t why_of(const void* entry) { return reinterpret_cast<uintptr_t>(entry) & kWhy; }
+rte_mbuf* mbuf_of(void* entry) { return reinterpret_cast<rte_mbuf*>(static_cast<std::byte*>(entry) - why_of(entry)); }
 }  // namespace
 
 Result<std::unique_ptr<Handover>> Handover::make(const std::string& name, uint32_t engines, int socket) {
@@ -46,19 +44,17 @@ Handover::~Handover() {
 }
 
 bool Handover::put(uint32_t engine, rte_mbuf* mbuf, For why) {
-  std::byte* entry = reinterpret_cast<std::byte*>(mbuf) + (why == For::rules ? kForRules : 0);
+  std::byte* entry = reinterpret_cast<std::byte*>(mbuf) + static_cast<uintptr_t>(why);
   return rte_ring_enqueue(rings_[engine], entry) == 0;
 }
 
-uint32_t Handover::take(uint32_t engine, std::span<rte_mbuf*> out, uint64_t* for_rules) {
-  const auto most = static_cast<unsigned>(std::min<std::size_t>(out.size(), 64));
-  const uint32_t count = rte_ring_dequeue_burst(rings_[engine], reinterpret_cast<void**>(out.data()), most, nullptr);
-  uint64_t marked = 0;
+uint32_t Handover::take(uint32_t engine, std::span<rte_mbuf*> out, std::span<For> why) {
+  const uint32_t count = rte_ring_dequeue_burst(rings_[engine], reinterpret_cast<void**>(out.data()),
+                                                static_cast<unsigned>(out.size()), nullptr);
   for (uint32_t i = 0; i < count; ++i) {
-    marked |= uint64_t{bits_of(out[i]) & kForRules} << i;
+    if (!why.empty()) why[i] = static_cast<For>(why_of(out[i]));
     out[i] = mbuf_of(out[i]);
   }
-  if (for_rules != nullptr) *for_rules = marked;
   return count;
 }
 

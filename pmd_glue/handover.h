@@ -35,13 +35,13 @@ class Handover {
     return qpn == kMulticastQpn ? UINT64_MAX >> (64 - engines()) : uint64_t{1} << engine_of(qpn);
   }
   uint32_t engines() const { return static_cast<uint32_t>(rings_.size()); }
-  /// Why a frame is handed over: it names one of the engine's queue pairs, or receive rules want it there.
-  enum class For : uint8_t { queue_pair, rules };
+  /// Why a frame is handed over: it names one of the engine's queue pairs; it was received, and a rule or sniffers
+  /// want it there; it was sent to a rule of this device; it is a sniffers' copy of a frame that was sent.
+  enum class For : uint8_t { queue_pair, rule_and_sniffers, rule, sniffers };
   /// Any engine's thread. True when `mbuf` was taken.
   bool put(uint32_t engine, rte_mbuf* mbuf, For why = For::queue_pair);
-  /// The engine's own thread. Returns how many were taken, at most 64; bit i of `for_rules` tells that out[i] is
-  /// For::rules.
-  uint32_t take(uint32_t engine, std::span<rte_mbuf*> out, uint64_t* for_rules = nullptr);
+  /// The engine's own thread. Returns how many were taken; why[i] is for out[i], where `why` is not empty.
+  uint32_t take(uint32_t engine, std::span<rte_mbuf*> out, std::span<For> why = {});
   bool empty(uint32_t engine) const;
 
  private:

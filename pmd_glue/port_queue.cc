@@ -16,6 +16,14 @@ namespace {
 
 constexpr uint32_t kRxBursts = 8;  // of a round
 
+transport::FrameTakers takers_of(Handover::For why) {
+  switch (why) {
+    case Handover::For::rule: return transport::FrameTakers::rule;
+    case Handover::For::sniffers: return transport::FrameTakers::sniffers;
+    default: return transport::FrameTakers::all;
+  }
+}
+
 std::span<const std::byte> bytes_of(const rte_mbuf* mbuf) {
   return {rte_pktmbuf_mtod(mbuf, const std::byte*), mbuf->data_len};
 }
@@ -34,6 +42,7 @@ PortQueue::PortQueue(const PortQueueParts& parts)
     path_ = std::make_unique<SharedPath>(*parts_.shared, *parts_.wakers[0]);
   }
   sink_ = std::make_unique<EtherSink>(parts_.port, *path_, parts_.handover, parts_.external_pool);
+  sink_->set_rules(parts_.engine.flows());
 }
 
 bool PortQueue::round(const TscClock& clock) {
@@ -109,7 +118,7 @@ uint16_t PortQueue::receive(Nanos now) {
     if (tap_ != nullptr && peek.kind != wire::Peek::Kind::other) [[unlikely]]
       tap_->add(*mbuf, false);
     const bool other = peek.kind == wire::Peek::Kind::other;
-    const bool taken = has_rules && offer_to_rules(mbuf, other, now);
+    const bool taken = has_rules && offer_to_rules(mbuf, now);
     if (peek.kind == wire::Peek::Kind::roce) [[likely]] {
       if ((mbuf->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_BAD) {
         counters_.bad_ip_checksum.add();
@@ -139,17 +148,17 @@ uint16_t PortQueue::receive(Nanos now) {
 
 bool PortQueue::receive_handed_over(Nanos now) {
   std::array<rte_mbuf*, kBurst> burst;
-  uint64_t for_rules = 0;
-  const uint32_t count = parts_.handover.take(index_, burst, &for_rules);
+  std::array<Handover::For, kBurst> why;
+  const uint32_t count = parts_.handover.take(index_, burst, why);
   if (count == 0) return false;
   std::array<transport::RxFrame, kBurst> frames;
   std::size_t ours = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    if ((for_rules >> i & 1) == 0) [[likely]] {
+    if (why[i] == Handover::For::queue_pair) [[likely]] {
       frames[ours++].bytes = bytes_of(burst[i]);
     } else {
       const transport::RxFrame frame{bytes_of(burst[i])};
-      parts_.engine.on_raw_frames({&frame, 1}, now);
+      parts_.engine.on_raw_frames({&frame, 1}, now, takers_of(why[i]));
     }
   }
   if (ours != 0) parts_.engine.on_frames({frames.data(), ours}, now);
@@ -187,24 +196,22 @@ bool PortQueue::make_contiguous(rte_mbuf*& mbuf) {
   return whole != nullptr;
 }
 
-bool PortQueue::offer_to_rules(rte_mbuf* mbuf, bool is_other, Nanos now) {
-  const transport::FlowTable& flows = parts_.engine.flows();
+bool PortQueue::offer_to_rules(rte_mbuf* mbuf, Nanos now) {
   const transport::RxFrame frame{bytes_of(mbuf)};
-  const uint32_t taker = is_other ? flows.match(frame.bytes) : 0;
-  uint64_t engines = taker != 0 ? uint64_t{1} << parts_.handover.engine_of(taker) : 0;
-  for (const transport::FlowEntry& sniffer : flows.sniffers()) {
-    engines |= uint64_t{1} << parts_.handover.engine_of(sniffer.qpn);
-  }
+  uint64_t engines = 0;
+  const bool taken = parts_.engine.flows().distribute(frame.bytes, transport::FrameTakers::all, [&](uint32_t qpn) {
+    engines |= uint64_t{1} << parts_.handover.engine_of(qpn);
+  });
   for (uint64_t left = engines; left != 0; left &= left - 1) {
     const auto engine = static_cast<uint32_t>(std::countr_zero(left));
     if (engine == index_) {
       parts_.engine.on_raw_frames({&frame, 1}, now);
     } else {
       rte_mbuf_refcnt_update(mbuf, 1);
-      steer(mbuf, engine, Handover::For::rules);
+      steer(mbuf, engine, Handover::For::rule_and_sniffers);
     }
   }
-  return taker != 0;
+  return taken;
 }
 
 void PortQueue::steer(rte_mbuf* mbuf, uint32_t engine, Handover::For why) {
@@ -241,6 +248,7 @@ std::vector<std::pair<std::string, uint64_t>> PortQueue::counter_list() const {
           {"port_sent_bytes", sink.bytes.get()},
           {"port_sent_external", sink.external_frames.get()},
           {"port_loopback", sink.loopback_frames.get()},
+          {"port_sniffer_lost", sink.sniffer_lost.get()},
           {"port_tx_bursts", sink.bursts.get()},
           {"port_tx_short_bursts", sink.short_bursts.get()},
           {"port_buffers_missing", sink.buffers_missing.get()},

@@ -93,7 +93,7 @@ class PortQueue {
   void steer(rte_mbuf* mbuf, uint32_t engine, Handover::For why = Handover::For::queue_pair);
   /// Gives the frame to the receive rules that want it, on each of their engines. The caller still has its reference.
   /// False: no rule takes it. A sniffer's copy does not count.
-  bool offer_to_rules(rte_mbuf* mbuf, bool is_other, Nanos now);
+  bool offer_to_rules(rte_mbuf* mbuf, Nanos now);
   /// Gives every engine a reference to a multicast frame.
   void steer_to_others(rte_mbuf* mbuf);
 

@@ -71,12 +71,13 @@ bool EtherSink::refill(std::size_t wanted) {
 
 void EtherSink::send(std::span<const transport::TxFrame> frames) {
   assert(frames.size() <= stash_count_);
+  const bool is_watched = watched();
   for (const transport::TxFrame& frame : frames) {
     rte_mbuf* mbuf = build(frame);
     counters_.bytes.add(mbuf->pkt_len);
     // Copy here and not around the driver's burst, which may free the frames, or take them only at a second try.
-    if (tap_ != nullptr) [[unlikely]]
-      tap_->add(*mbuf, true);
+    if (is_watched) [[unlikely]]
+      show(*mbuf, frame.loopback);
     if (!frame.loopback) [[likely]] {
       tx_[tx_count_++] = mbuf;
       continue;
@@ -87,6 +88,31 @@ void EtherSink::send(std::span<const transport::TxFrame> frames) {
   flush();
 }
 
+void EtherSink::show(const rte_mbuf& mbuf, bool loopback) {
+  if (tap_ != nullptr) tap_->add(mbuf, true);
+  if (rules_ == nullptr || !rules_->has_sniffers()) return;
+  // A frame that stays here besides leaving to a group is copied once.
+  const bool to_group = (*rte_pktmbuf_mtod(&mbuf, const uint8_t*) & 1) != 0;
+  if (!loopback || !to_group) show_to_sniffers(mbuf);
+}
+
+// A copy of its own: the driver may change the frame, and the program its payload.
+void EtherSink::show_to_sniffers(const rte_mbuf& mbuf) {
+  rte_mbuf* copy = rte_pktmbuf_copy(&mbuf, pool_, 0, UINT32_MAX);
+  if (copy == nullptr) return counters_.sniffer_lost.add();
+  complete_ip_checksum(mbuf, rte_pktmbuf_mtod(copy, std::byte*));
+  const std::span<const std::byte> bytes(rte_pktmbuf_mtod(copy, const std::byte*), copy->data_len);
+  uint64_t engines = 0;
+  rules_->distribute(bytes, transport::FrameTakers::sniffers,
+                     [&](uint32_t qpn) { engines |= uint64_t{1} << handover_.engine_of(qpn); });
+  rte_mbuf_refcnt_set(copy, static_cast<uint16_t>(std::popcount(engines)));
+  for (; engines != 0; engines &= engines - 1) {
+    if (handover_.put(static_cast<uint32_t>(std::countr_zero(engines)), copy, Handover::For::sniffers)) continue;
+    counters_.sniffer_lost.add();
+    rte_pktmbuf_free(copy);
+  }
+}
+
 void EtherSink::loop_back(const transport::TxFrame& frame, rte_mbuf* mbuf) {
   counters_.loopback_frames.add();
   if (frame.raw && frame.raw_receiver == 0) return rte_pktmbuf_free(mbuf);
@@ -95,7 +121,7 @@ void EtherSink::loop_back(const transport::TxFrame& frame, rte_mbuf* mbuf) {
                                      : handover_.targets_of(wire::peek({bytes, mbuf->data_len}).dest_qpn);
   rte_mbuf_refcnt_set(mbuf, static_cast<uint16_t>(std::popcount(targets)));
   loop_targets_[loop_count_] = targets;
-  loop_for_[loop_count_] = frame.raw ? Handover::For::rules : Handover::For::queue_pair;
+  loop_for_[loop_count_] = frame.raw ? Handover::For::rule : Handover::For::queue_pair;
   loop_[loop_count_++] = mbuf;
 }
 
@@ -103,7 +129,7 @@ bool EtherSink::send_raw(std::span<const std::byte> frame) {
   if (frame.size() > port_.max_frame() || room() == 0) return false;
   rte_mbuf* mbuf = stash_[--stash_count_];
   std::memcpy(rte_pktmbuf_append(mbuf, static_cast<uint16_t>(frame.size())), frame.data(), frame.size());
-  if (tap_ != nullptr) tap_->add(*mbuf, true);
+  if (watched()) show(*mbuf, false);
   tx_[tx_count_++] = mbuf;
   flush();
   return true;

@@ -14,6 +14,7 @@
 #include "pmd_glue/handover.h"
 #include "pmd_glue/port.h"
 #include "transport/core/seam.h"
+#include "transport/datagram/flow_table.h"
 
 namespace uroce::glue {
 
@@ -36,6 +37,7 @@ struct SinkCounters {
   Counter frames, bytes;
   Counter external_frames;  ///< those whose payload is sent from the program's memory
   Counter loopback_frames;
+  Counter sniffer_lost;  ///< copies for sniffers that found no buffer, or an engine too far behind
   Counter bursts;
   Counter short_bursts;     ///< the port did not take the whole burst
   Counter buffers_missing;  ///< times that the pool was empty
@@ -70,11 +72,17 @@ class EtherSink final : public transport::FrameSink {
   /// True while frames wait for flush() or room().
   bool pending() const { return tx_count_ + loop_count_ != 0; }
   const SinkCounters& counters() const { return counters_; }
+  /// Sniffers among the rules get a copy of each sent frame. `rules` outlives the sink.
+  void set_rules(const transport::FlowTable& rules) { rules_ = &rules; }
   /// Sets the tap that gets a copy of each sent frame; nullptr for none.
   void set_tap(FrameTap* tap) { tap_ = tap; }
 
  private:
   bool refill(std::size_t wanted);
+  bool watched() const { return tap_ != nullptr || (rules_ != nullptr && rules_->has_sniffers()); }
+  /// Copies a frame that leaves for those who watch.
+  void show(const rte_mbuf& mbuf, bool loopback);
+  void show_to_sniffers(const rte_mbuf& mbuf);
   rte_mbuf* build(const transport::TxFrame& frame);
   rte_mbuf* build_copy(const transport::TxFrame& frame);
   rte_mbuf* build_raw(const transport::TxFrame& frame);
@@ -95,6 +103,7 @@ class EtherSink final : public transport::FrameSink {
   const bool fills_ip_checksum_;
 
   FrameTap* tap_ = nullptr;
+  const transport::FlowTable* rules_ = nullptr;
   std::size_t stash_count_ = 0;  ///< mbufs that make room() a promise
   std::size_t tx_count_ = 0;
   std::size_t loop_count_ = 0;

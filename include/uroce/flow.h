@@ -3,6 +3,8 @@
 // Plain values. Any thread may copy them.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include <uroce/flags.h>
@@ -15,7 +17,7 @@ enum class FlowType : uint8_t {
   normal = 0,       ///< the frames that match the rule's fields
   all_default = 1,  ///< the frames that no other rule takes
   mc_default = 2,   ///< of those, the frames to Ethernet groups
-  sniffer = 3,      ///< a copy of every frame that the port receives, RoCE included; what is sent is not copied
+  sniffer = 3,      ///< a copy of every frame that the port receives or this device sends, RoCE included
 };
 
 /// Headers that a frame must have to match a rule.
@@ -55,5 +57,33 @@ struct FlowRule {
   FlowFields value{};     ///< only of type `normal`, as is `mask`
   FlowFields mask{};      ///< IP fields need an IP layer, and ports need TCP or UDP
 };
+
+/// Header fields that receive-side scaling hashes; values of enum ibv_rx_hash_fields.
+enum class RxHashField : uint32_t {
+  ipv4_source = 1u << 0,
+  ipv4_destination = 1u << 1,
+  ipv6_source = 1u << 2,
+  ipv6_destination = 1u << 3,
+  tcp_source_port = 1u << 4,
+  tcp_destination_port = 1u << 5,
+  udp_source_port = 1u << 6,
+  udp_destination_port = 1u << 7,
+};
+using RxHashFields = Flags<RxHashField>;
+inline constexpr uint32_t kRxHashFields = 0xff;  ///< the bits of all of them
+
+/// How receive-side scaling picks one of several queue pairs for a frame (struct ibv_rx_hash_conf): by the Toeplitz
+/// hash of those of the chosen fields that the frame has. They follow each other without gaps in the order source
+/// address, destination address, source port, destination port, each as it is in the frame. No fragment has ports, not
+/// even the first, so that all fragments of a datagram stay together. The hash of a frame without any of the fields is
+/// 0.
+struct RxHash {
+  static constexpr std::size_t kKeyBytes = 40;
+  RxHashFields fields{};
+  std::array<uint8_t, kKeyBytes> key{};  ///< with key bits of 0 alone each hash is 0
+};
+
+/// Most entries of the table from which a hash picks a queue pair.
+inline constexpr std::size_t kMaxIndirection = 256;
 
 }  // namespace uroce

@@ -390,13 +390,14 @@ struct QpInit {
   CongestionAlgorithm congestion_control = CongestionAlgorithm::device_default;  ///< RC and XRC only
 };
 
-/// A receive rule of a raw packet queue pair (ibv_create_flow(3)). The rule ends with this object.
+/// A receive rule of raw packet queue pairs (ibv_create_flow(3)). The rule ends with this object.
 class UROCE_API Flow {
  public:
   Flow(Flow&&) noexcept = default;
   Flow& operator=(Flow&&) noexcept = default;
 
  private:
+  friend class Context;
   friend class QueuePair;
   explicit Flow(std::shared_ptr<void> object) : object_(std::move(object)) {}
   std::shared_ptr<void> object_;
@@ -557,6 +558,12 @@ class UROCE_API Context {
   Result<QueuePair> create_qp(const ProtectionDomain& pd, const CompletionQueue& send_cq,
                               const CompletionQueue& recv_cq, const QpInit& init,
                               const SharedReceiveQueue* srq = nullptr);
+  /// Receive-side scaling: a rule that spreads its frames over several raw packet queue pairs. The hash of a frame,
+  /// modulo the size of `table`, is the index of the queue pair that gets it; one may stand there several times. A
+  /// sniffer spreads its copies likewise. The rule keeps all of them in existence. Errors: those of
+  /// QueuePair::create_flow(); EINVAL (a table of another size than a power of two, 1..kMaxIndirection; a queue pair of
+  /// another context; unknown fields of the hash).
+  Result<Flow> create_flow(std::span<const QueuePair* const> table, const FlowRule& rule, const RxHash& hash);
   /// A descriptor that is readable while an asynchronous event waits; used like CompletionChannel::fd().
   int async_fd() const;
   /// Whether the daemon that serves this device has ended or closed the connection. All calls then fail with EIO, and

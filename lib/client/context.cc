@@ -103,6 +103,21 @@ Result<QueuePair> Context::create_qp(const ProtectionDomain& pd, const Completio
   return QueuePair(std::move(*qp));
 }
 
+Result<Flow> Context::create_flow(std::span<const QueuePair* const> table, const FlowRule& rule, const RxHash& hash) {
+  if (table.empty() || table.size() > kMaxIndirection) {
+    return fail(EINVAL, "cannot create receive rule: its table has " + std::to_string(table.size()) +
+                            " queue pairs; it must have 1 to " + std::to_string(kMaxIndirection));
+  }
+  std::vector<const client::QpImpl*> qps;
+  for (const QueuePair* qp : table) {
+    if (auto ok = check_owner(qp->impl_->owner, impl_.get(), "queue pair"); !ok) return std::unexpected(ok.error());
+    qps.push_back(qp->impl_.get());
+  }
+  auto made = table[0]->impl_->create_flow(qps, rule, hash);
+  if (!made) return std::unexpected(made.error());
+  return Flow(std::move(*made));
+}
+
 bool Context::lost() const { return impl_->lost(); }
 
 int Context::async_fd() const { return impl_->async_fd(); }

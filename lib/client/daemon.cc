@@ -180,8 +180,8 @@ Result<void> DaemonPd::reregister(MrImpl& mr, void* address, std::size_t length,
 
 class DaemonQp final : public QpImpl {
  public:
-  DaemonQp(const QpParts& parts, std::shared_ptr<DaemonLink> link, Object object, int wake)
-      : QpImpl(parts), link_(std::move(link)), object_(std::move(object)), wake_(wake) {}
+  DaemonQp(const ContextImpl& context, const QpParts& parts, std::shared_ptr<DaemonLink> link, Object object, int wake)
+      : QpImpl(context, parts), link_(std::move(link)), object_(std::move(object)), wake_(wake) {}
   ~DaemonQp() override {
     for (const auto& list : completes_on_) list->remove(qpn());
   }
@@ -202,10 +202,16 @@ class DaemonQp final : public QpImpl {
   }
   Result<void> attach_multicast(const Gid& group) override { return multicast(Op::attach_multicast, group); }
   Result<void> detach_multicast(const Gid& group) override { return multicast(Op::detach_multicast, group); }
-  Result<Object> create_flow(const FlowRule& rule) override {
-    auto reply = link_->call<message::Handle>(Op::create_flow, message::CreateFlow{id_of(object_), rule});
+  Result<Object> create_flow(std::span<const QpImpl* const> table, const FlowRule& rule, const RxHash& hash) override {
+    message::CreateFlow request{.rule = rule, .hash = hash};
+    std::vector<Object> uses;
+    for (const QpImpl* qp : table) {
+      uses.push_back(static_cast<const DaemonQp*>(qp)->object_);
+      request.qps.push_back(id_of(uses.back()));
+    }
+    auto reply = link_->call<message::Handle>(Op::create_flow, request);
     if (!reply) return std::unexpected(reply.error());
-    return std::make_shared<DaemonObject>(link_, Kind::flow, reply->id, std::vector<Object>{object_});
+    return std::make_shared<DaemonObject>(link_, Kind::flow, reply->id, std::move(uses));
   }
 
  private:
@@ -406,7 +412,7 @@ Result<std::shared_ptr<QpImpl>> DaemonContext::target_of(const XrcDomainImpl& do
   if (!reply) return std::unexpected(reply.error());
   auto object = std::make_shared<DaemonObject>(link_, Kind::qp, reply->id, std::vector{domain.object});
   const QpParts parts{.qpn = reply->qpn, .type = QpType::xrc_target, .cap = kNoQueues};
-  return std::make_shared<DaemonQp>(parts, link_, std::move(object), -1);
+  return std::make_shared<DaemonQp>(*this, parts, link_, std::move(object), -1);
 }
 
 Result<std::shared_ptr<SrqImpl>> DaemonContext::publish_srq(Result<message::CreateSrqReply> reply,
@@ -457,7 +463,7 @@ Result<std::shared_ptr<QpImpl>> DaemonContext::create_qp(const PdImpl& pd, const
   auto doorbells = doorbells_of(*reply);
   if (!doorbells) return std::unexpected(doorbells.error());
   parts.doorbell = *doorbells;
-  auto qp = std::make_shared<DaemonQp>(parts, link_, std::move(object), wake_[reply->engine].get());
+  auto qp = std::make_shared<DaemonQp>(*this, parts, link_, std::move(object), wake_[reply->engine].get());
   using enum AbandonedRing::Holds;
   qp->complete_on(send_cq.flush_list(), std::make_shared<AbandonedRing>(parts.place.sq, sends));
   if (srq != nullptr) qp->complete_on(recv_cq.flush_list(), srq->parts().abandoned, parts.place.held_recv);

@@ -238,7 +238,7 @@ inline constexpr QpCap kNoQueues{
 
 class QpImpl {
  public:
-  explicit QpImpl(const QpParts& parts);
+  QpImpl(const ContextImpl& context, const QpParts& parts);
   virtual ~QpImpl() = default;
 
   int post_send(const SendRequest& request) {
@@ -262,10 +262,14 @@ class QpImpl {
   virtual Result<QpAttr> query() const = 0;
   virtual Result<void> attach_multicast(const Gid& group) = 0;
   virtual Result<void> detach_multicast(const Gid& group) = 0;
-  virtual Result<Object> create_flow(const FlowRule& rule) = 0;
+  /// A rule for the queue pairs of `table`, all of one context, of which this is the first.
+  virtual Result<Object> create_flow(std::span<const QpImpl* const> table, const FlowRule& rule,
+                                     const RxHash& hash) = 0;
   uint32_t qpn() const { return parts_.qpn; }
   QpType type() const { return parts_.type; }
   const QpCap& cap() const { return parts_.cap; }
+
+  const ContextImpl* owner;
 
  protected:
   virtual Result<void> change(std::span<const QueuePair::Step> steps) = 0;

@@ -89,12 +89,15 @@ class InProcessPd final : public PdImpl {
 
 class InProcessQp final : public QpImpl {
  public:
-  explicit InProcessQp(std::shared_ptr<control::ControlQp> qp) : QpImpl(parts_of(*qp)), qp_(std::move(qp)) {}
+  InProcessQp(const ContextImpl& context, std::shared_ptr<control::ControlQp> qp)
+      : QpImpl(context, parts_of(*qp)), qp_(std::move(qp)) {}
   Result<QpAttr> query() const override { return qp_->query(); }
   Result<void> attach_multicast(const Gid& group) override { return qp_->attach_multicast(group); }
   Result<void> detach_multicast(const Gid& group) override { return qp_->detach_multicast(group); }
-  Result<Object> create_flow(const FlowRule& rule) override {
-    auto flow = control::Flow::create(qp_, rule);
+  Result<Object> create_flow(std::span<const QpImpl* const> table, const FlowRule& rule, const RxHash& hash) override {
+    control::Flow::Table qps;
+    for (const QpImpl* qp : table) qps.push_back(static_cast<const InProcessQp*>(qp)->qp_);
+    auto flow = control::Flow::create(std::move(qps), rule, hash);
     if (!flow) return std::unexpected(flow.error());
     return Object(std::move(*flow));
   }
@@ -196,12 +199,12 @@ class InProcessContext final : public ContextImpl {
                                   object_of<control::Cq>(recv_cq.object()), init,
                                   srq != nullptr ? object_of<control::ControlSrq>(srq->parts().object) : nullptr);
     if (!qp) return std::unexpected(qp.error());
-    return std::make_shared<InProcessQp>(std::move(*qp));
+    return std::make_shared<InProcessQp>(*this, std::move(*qp));
   }
 
-  static Result<std::shared_ptr<QpImpl>> target_of(Result<std::shared_ptr<control::ControlQp>> qp) {
+  Result<std::shared_ptr<QpImpl>> target_of(Result<std::shared_ptr<control::ControlQp>> qp) const {
     if (!qp) return std::unexpected(qp.error());
-    return std::make_shared<InProcessQp>(std::move(*qp));
+    return std::make_shared<InProcessQp>(*this, std::move(*qp));
   }
 
   int async_fd() const override { return session_->events().fd(); }

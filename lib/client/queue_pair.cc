@@ -12,8 +12,9 @@ namespace uroce {
 
 namespace client {
 
-QpImpl::QpImpl(const QpParts& parts)
-    : parts_(parts),
+QpImpl::QpImpl(const ContextImpl& context, const QpParts& parts)
+    : owner(&context),
+      parts_(parts),
       has_recv_queue_(parts.place.rq.entries != 0),
       send_queue_(parts.place.sq, parts.type, parts.cap, parts.place.doorbell, parts.doorbell, parts.qpn),
       recv_queue_(parts.place.rq, parts.cap.max_recv_sge) {}
@@ -90,7 +91,8 @@ Result<void> QueuePair::attach_multicast(const Gid& group) {
 Result<void> QueuePair::detach_multicast(const Gid& group) { return impl_->detach_multicast(group); }
 
 Result<Flow> QueuePair::create_flow(const FlowRule& rule) {
-  auto made = impl_->create_flow(rule);
+  const client::QpImpl* const alone = impl_.get();
+  auto made = impl_->create_flow({&alone, 1}, rule, {});
   if (!made) return std::unexpected(made.error());
   return Flow(std::move(*made));
 }

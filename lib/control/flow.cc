@@ -1,5 +1,6 @@
 #include "control/flow.h"
 
+#include <bit>
 #include <cerrno>
 
 #include <fmt/format.h>
@@ -8,29 +9,61 @@
 #include "control/qp.h"
 #include "transport/datagram/flow_table.h"
 #include "wire/flow_key.h"
+#include "wire/rx_hash.h"
 
 namespace uroce::control {
+namespace {
 
-Result<std::shared_ptr<Flow>> Flow::create(std::shared_ptr<ControlQp> qp, const FlowRule& rule) {
-  if (qp->type() != QpType::raw_packet) {
-    return fail(EINVAL, fmt::format("cannot create receive rule: QP {:#x} is not a raw packet queue pair, and only "
-                                    "these receive whole frames",
-                                    qp->qpn()));
+Result<void> check_table(const Flow::Table& table) {
+  if (!std::has_single_bit(table.size()) || table.size() > kMaxIndirection) {
+    return fail(EINVAL, fmt::format("cannot create receive rule: its table has {} queue pairs; it must be a power of "
+                                    "two, at most {}",
+                                    table.size(), kMaxIndirection));
   }
+  for (const auto& qp : table) {
+    if (qp->type() != QpType::raw_packet) {
+      return fail(EINVAL, fmt::format("cannot create receive rule: QP {:#x} is not a raw packet queue pair, and only "
+                                      "these receive whole frames",
+                                      qp->qpn()));
+    }
+    if (qp->session() != table[0]->session()) {
+      return fail(EINVAL, fmt::format("cannot create receive rule: QPs {:#x} and {:#x} belong to different openers of "
+                                      "their devices; create all from one",
+                                      table[0]->qpn(), qp->qpn()));
+    }
+  }
+  return {};
+}
+
+/// For the engines; null where there is nothing to pick from.
+std::shared_ptr<const transport::IndirectionTable> indirection(const Flow::Table& table, const RxHash& hash) {
+  if (table.size() == 1) return nullptr;
+  auto made = std::make_shared<transport::IndirectionTable>(hash);
+  for (const auto& qp : table) made->qpns.push_back(qp->qpn());
+  return made;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Flow>> Flow::create(Table table, const FlowRule& rule, const RxHash& hash) {
+  if (auto ok = check_table(table); !ok) return std::unexpected(ok.error());
+  if (auto ok = wire::check_rx_hash(hash); !ok) return std::unexpected(ok.error());
   auto pattern = wire::make_pattern(rule);
   if (!pattern) return std::unexpected(pattern.error());
-  Device& device = *qp->session()->device();
+  ControlQp& qp = *table[0];
+  Device& device = *qp.session()->device();
   const auto lock = device.runner().lock();
   if (auto alive = device.check_alive(); !alive) return std::unexpected(alive.error());
   const transport::FlowEntry entry{.id = device.objects().next_flow(),
-                                   .qpn = qp->qpn(),
+                                   .qpn = qp.qpn(),
+                                   .table = indirection(table, hash),
                                    .type = rule.type,
                                    .priority = rule.priority,
                                    .pattern = *pattern};
   bool room = true;
-  const auto added = qp->on_every_engine([&](transport::Engine& engine) { room = engine.add_flow(entry) && room; });
-  if (added && room) return std::shared_ptr<Flow>(new Flow(std::move(qp), rule, entry.id), &Flow::destroy);
-  const auto removed = qp->on_every_engine([&](transport::Engine& engine) { engine.remove_flow(entry.id); });
+  const auto added = qp.on_every_engine([&](transport::Engine& engine) { room = engine.add_flow(entry) && room; });
+  if (added && room) return std::shared_ptr<Flow>(new Flow(std::move(table), entry.id), &Flow::destroy);
+  const auto removed = qp.on_every_engine([&](transport::Engine& engine) { engine.remove_flow(entry.id); });
   if (!added) return std::unexpected(added.error());
   if (!removed) return std::unexpected(removed.error());
   return fail(ENOMEM, fmt::format("cannot create receive rule: {} has {} of them, which is the limit; destroy some",
@@ -39,9 +72,9 @@ Result<std::shared_ptr<Flow>> Flow::create(std::shared_ptr<ControlQp> qp, const 
 
 void Flow::destroy(Flow* flow) {
   {
-    const std::shared_ptr<Device> device = flow->qp_->session()->device();
+    const std::shared_ptr<Device> device = flow->table_[0]->session()->device();
     const auto lock = device->runner().lock();
-    if (!flow->qp_->on_every_engine([flow](transport::Engine& engine) { engine.remove_flow(flow->id_); })) {
+    if (!flow->table_[0]->on_every_engine([flow](transport::Engine& engine) { engine.remove_flow(flow->id_); })) {
       // An engine that still has the rule may deliver to the queue pair. Both stay until the engines have stopped.
       device->objects().defer([flow] { destroy(flow); });
       return;

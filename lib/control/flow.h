@@ -1,8 +1,9 @@
-// A receive rule of a raw packet queue pair (include/uroce/flow.h).
+// A receive rule of raw packet queue pairs (include/uroce/flow.h).
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include <uroce/error.h>
 #include <uroce/flow.h>
@@ -10,23 +11,23 @@
 namespace uroce::control {
 
 class ControlQp;
+class Device;
 
 class Flow {
  public:
-  /// The rule keeps its queue pair alive. Any thread. Errors: EINVAL (see wire::make_pattern(), or not a raw packet
-  /// queue pair), ENOMEM (FlowTable::kMaxRules of the device), ETIMEDOUT, ENODEV.
-  static Result<std::shared_ptr<Flow>> create(std::shared_ptr<ControlQp> qp, const FlowRule& rule);
-
-  const std::shared_ptr<ControlQp>& qp() const { return qp_; }
-  const FlowRule& rule() const { return rule_; }
+  using Table = std::vector<std::shared_ptr<ControlQp>>;
+  /// `table`: the queue pairs that get the frames, of one session. Where there are several, `hash` picks one of them
+  /// for each frame. The rule keeps them alive. Any thread. Errors: EINVAL (see wire::make_pattern() and
+  /// wire::check_rx_hash(); a table of another size than a power of two up to kMaxIndirection; a queue pair of another
+  /// session or type), ENOMEM (FlowTable::kMaxRules of the device), ETIMEDOUT, ENODEV.
+  static Result<std::shared_ptr<Flow>> create(Table table, const FlowRule& rule, const RxHash& hash = {});
 
  private:
-  Flow(std::shared_ptr<ControlQp> qp, const FlowRule& rule, uint64_t id) : qp_(std::move(qp)), rule_(rule), id_(id) {}
+  Flow(Table table, uint64_t id) : table_(std::move(table)), id_(id) {}
   /// Deleter: takes the rule from the engines.
   static void destroy(Flow* flow);
 
-  std::shared_ptr<ControlQp> qp_;
-  FlowRule rule_;
+  Table table_;
   uint64_t id_;
 };
 

@@ -70,6 +70,11 @@ struct Fields<FlowRule> {
 };
 
 template <>
+struct Fields<RxHash> {
+  static void visit(auto& self, auto& archive) { archive(self.fields, self.key); }
+};
+
+template <>
 struct Fields<CmAddress> {
   static void visit(auto& self, auto& archive) { archive(self.ip, self.port); }
 };

@@ -71,9 +71,10 @@ struct CreateAddressHandleReply {
 
 /// A receive rule. The reply is its Handle.
 struct CreateFlow {
-  uint32_t qp = 0;
+  std::vector<uint32_t> qps{};  ///< the hash picks one of them for each frame
   FlowRule rule{};
-  static void fields(auto& self, auto& archive) { archive(self.qp, self.rule); }
+  RxHash hash{};
+  static void fields(auto& self, auto& archive) { archive(self.qps, self.rule, self.hash); }
 };
 
 struct Multicast {

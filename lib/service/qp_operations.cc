@@ -126,15 +126,19 @@ Result<Reply> detach_multicast(ClientState& client, const message::Multicast& re
 Result<Reply> create_flow(ClientState& client, const message::CreateFlow& request) {
   auto charge = client.charge(Resource::flow);
   if (!charge) return std::unexpected(charge.error());
-  auto qp = client.qps.find(request.qp);
-  if (!qp) return std::unexpected(qp.error());
+  control::Flow::Table table;
+  for (const uint32_t id : request.qps) {
+    auto qp = client.qps.find(id);
+    if (!qp) return std::unexpected(qp.error());
+    table.push_back(std::move(*qp));
+  }
   if (auto ok = check_raw_packets(client); !ok) return std::unexpected(ok.error());
   if (request.rule.type == FlowType::sniffer && !client.peer.privileged) {
     return fail(EPERM, fmt::format("a sniffer is for root and the daemon's own user, not for user {}, or for a "
                                    "container's root; use rules that name the frames",
                                    client.peer.uid));
   }
-  auto flow = control::Flow::create(std::move(*qp), request.rule);
+  auto flow = control::Flow::create(std::move(table), request.rule, request.hash);
   if (!flow) return std::unexpected(flow.error());
   return reply(message::Handle{client.flows.add(std::move(*flow), std::move(*charge))});
 }

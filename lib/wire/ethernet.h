@@ -23,6 +23,7 @@ inline constexpr uint16_t kEthertypeIpv6 = 0x86dd;
 inline constexpr uint8_t kProtocolHopByHop = 0;  ///< IPv6 options
 inline constexpr uint8_t kProtocolIcmp = 1;
 inline constexpr uint8_t kProtocolIgmp = 2;
+inline constexpr uint8_t kProtocolTcp = 6;
 inline constexpr uint8_t kProtocolUdp = 17;
 inline constexpr uint8_t kProtocolIcmpv6 = 58;
 

@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <optional>
 
 #include <fmt/format.h>
 
@@ -13,31 +12,13 @@
 namespace uroce::wire {
 namespace {
 
-// Where the fields stand in a key.
-constexpr std::size_t kEthDestination = 0;
-constexpr std::size_t kEthSource = 6;
-constexpr std::size_t kEthType = 12;
-constexpr std::size_t kVlanTag = 14;
-constexpr std::size_t kIpSource = 16;
-constexpr std::size_t kIpDestination = 32;
-constexpr std::size_t kIpVersion = 48;
-constexpr std::size_t kProtocol = 49;
-constexpr std::size_t kTrafficClass = 50;
-constexpr std::size_t kHopLimit = 51;
-constexpr std::size_t kFlowLabel = 52;  // or the flags of IPv4
-constexpr std::size_t kSourcePort = 56;
-constexpr std::size_t kDestinationPort = 58;
-constexpr std::size_t kPortsOf = 60;  // the protocol that the ports belong to; 0 without ports
-
-constexpr uint8_t kProtocolTcp = 6;
 constexpr uint8_t kDontFragment = 2;
-constexpr uint8_t kMoreFragments = 4;
 constexpr uint32_t kFlowLabelMask = 0xfffff;
 
 void load_ports(FlowKey& key, std::span<const std::byte> l4, uint8_t protocol) {
   if ((protocol != kProtocolTcp && protocol != kProtocolUdp) || l4.size() < 4) return;
-  std::memcpy(&key.bytes[kSourcePort], l4.data(), 4);
-  store8(&key.bytes[kPortsOf], protocol);
+  std::memcpy(&key.bytes[FlowKey::kSourcePort], l4.data(), 4);
+  store8(&key.bytes[FlowKey::kPortsOf], protocol);
 }
 
 void load_ipv4(FlowKey& key, std::span<const std::byte> l3) {
@@ -48,44 +29,45 @@ void load_ipv4(FlowKey& key, std::span<const std::byte> l3) {
     store_be16(&key.bytes[at + 10], 0xffff);
     std::memcpy(&key.bytes[at + 12], &l3[from], 4);
   };
-  mapped(kIpSource, 12);
-  mapped(kIpDestination, 16);
+  mapped(FlowKey::kIpSource, 12);
+  mapped(FlowKey::kIpDestination, 16);
   const uint16_t fragment = load_be16(&l3[6]);
-  store8(&key.bytes[kIpVersion], 4);
-  key.bytes[kProtocol] = l3[9];
-  key.bytes[kTrafficClass] = l3[1];
-  key.bytes[kHopLimit] = l3[8];
-  const int flags = ((fragment & 0x4000) != 0 ? kDontFragment : 0) | ((fragment & 0x2000) != 0 ? kMoreFragments : 0);
-  store_be32(&key.bytes[kFlowLabel], static_cast<uint32_t>(flags));
+  store8(&key.bytes[FlowKey::kIpVersion], 4);
+  key.bytes[FlowKey::kProtocol] = l3[9];
+  key.bytes[FlowKey::kTrafficClass] = l3[1];
+  key.bytes[FlowKey::kHopLimit] = l3[8];
+  const int flags =
+      ((fragment & 0x4000) != 0 ? kDontFragment : 0) | ((fragment & 0x2000) != 0 ? FlowKey::kMoreFragments : 0);
+  store_be32(&key.bytes[FlowKey::kFlowLabel], static_cast<uint32_t>(flags));
   if ((fragment & 0x1fff) == 0) load_ports(key, l3.subspan(header), load8(&l3[9]));
 }
 
 void load_ipv6(FlowKey& key, std::span<const std::byte> l3) {
   if (l3.size() < kIpv6Bytes || load8(&l3[0]) >> 4 != 6) return;
-  std::memcpy(&key.bytes[kIpSource], &l3[8], 16);
-  std::memcpy(&key.bytes[kIpDestination], &l3[24], 16);
-  store8(&key.bytes[kIpVersion], 6);
-  key.bytes[kProtocol] = l3[6];
-  store8(&key.bytes[kTrafficClass], static_cast<uint8_t>(load_be16(&l3[0]) >> 4));
-  key.bytes[kHopLimit] = l3[7];
-  store_be32(&key.bytes[kFlowLabel], load_be32(&l3[0]) & kFlowLabelMask);
+  std::memcpy(&key.bytes[FlowKey::kIpSource], &l3[8], 16);
+  std::memcpy(&key.bytes[FlowKey::kIpDestination], &l3[24], 16);
+  store8(&key.bytes[FlowKey::kIpVersion], 6);
+  key.bytes[FlowKey::kProtocol] = l3[6];
+  store8(&key.bytes[FlowKey::kTrafficClass], static_cast<uint8_t>(load_be16(&l3[0]) >> 4));
+  key.bytes[FlowKey::kHopLimit] = l3[7];
+  store_be32(&key.bytes[FlowKey::kFlowLabel], load_be32(&l3[0]) & kFlowLabelMask);
   load_ports(key, l3.subspan(kIpv6Bytes), load8(&l3[6]));
 }
 
 FlowKey key_of(const FlowFields& fields) {
   FlowKey key;
-  std::memcpy(&key.bytes[kEthDestination], fields.eth_destination.bytes.data(), 6);
-  std::memcpy(&key.bytes[kEthSource], fields.eth_source.bytes.data(), 6);
-  store_be16(&key.bytes[kEthType], fields.eth_type);
-  store_be16(&key.bytes[kVlanTag], fields.vlan_tag);
-  std::memcpy(&key.bytes[kIpSource], fields.ip_source.bytes.data(), 16);
-  std::memcpy(&key.bytes[kIpDestination], fields.ip_destination.bytes.data(), 16);
-  store8(&key.bytes[kProtocol], fields.ip_protocol);
-  store8(&key.bytes[kTrafficClass], fields.traffic_class);
-  store8(&key.bytes[kHopLimit], fields.hop_limit);
-  store_be32(&key.bytes[kFlowLabel], fields.flow_label & kFlowLabelMask);
-  store_be16(&key.bytes[kSourcePort], fields.source_port);
-  store_be16(&key.bytes[kDestinationPort], fields.destination_port);
+  std::memcpy(&key.bytes[FlowKey::kEthDestination], fields.eth_destination.bytes.data(), 6);
+  std::memcpy(&key.bytes[FlowKey::kEthSource], fields.eth_source.bytes.data(), 6);
+  store_be16(&key.bytes[FlowKey::kEthType], fields.eth_type);
+  store_be16(&key.bytes[FlowKey::kVlanTag], fields.vlan_tag);
+  std::memcpy(&key.bytes[FlowKey::kIpSource], fields.ip_source.bytes.data(), 16);
+  std::memcpy(&key.bytes[FlowKey::kIpDestination], fields.ip_destination.bytes.data(), 16);
+  store8(&key.bytes[FlowKey::kProtocol], fields.ip_protocol);
+  store8(&key.bytes[FlowKey::kTrafficClass], fields.traffic_class);
+  store8(&key.bytes[FlowKey::kHopLimit], fields.hop_limit);
+  store_be32(&key.bytes[FlowKey::kFlowLabel], fields.flow_label & kFlowLabelMask);
+  store_be16(&key.bytes[FlowKey::kSourcePort], fields.source_port);
+  store_be16(&key.bytes[FlowKey::kDestinationPort], fields.destination_port);
   return key;
 }
 
@@ -103,14 +85,14 @@ void require(FlowPattern& pattern, std::size_t at, uint8_t value) {
 }
 
 void take_ip_version(FlowPattern& pattern, const FlowRule& rule) {
-  if (rule.layers.has(FlowLayer::ipv6)) return require(pattern, kIpVersion, 6);
+  if (rule.layers.has(FlowLayer::ipv6)) return require(pattern, FlowKey::kIpVersion, 6);
   if (!rule.layers.has(FlowLayer::ipv4)) return;
-  require(pattern, kIpVersion, 4);
-  for (const std::size_t at : {kIpSource, kIpDestination}) {
+  require(pattern, FlowKey::kIpVersion, 4);
+  for (const std::size_t at : {FlowKey::kIpSource, FlowKey::kIpDestination}) {
     std::memset(&pattern.mask.bytes[at], 0, 12);
   }
-  store_be32(&pattern.mask.bytes[kFlowLabel], rule.mask.ipv4_flags);
-  store_be32(&pattern.value.bytes[kFlowLabel], rule.value.ipv4_flags);
+  store_be32(&pattern.mask.bytes[FlowKey::kFlowLabel], rule.mask.ipv4_flags);
+  store_be32(&pattern.value.bytes[FlowKey::kFlowLabel], rule.value.ipv4_flags);
 }
 
 std::unexpected<Error> refuse(const std::string& why) { return fail(EINVAL, "cannot create receive rule: " + why); }
@@ -138,8 +120,8 @@ FlowKey flow_key(std::span<const std::byte> frame) {
   std::memcpy(key.bytes.data(), frame.data(), kEthernetBytes);
   const L2 l2 = parse_l2(frame);
   if (l2.l3_offset == 0) return key;
-  store_be16(&key.bytes[kEthType], l2.ethertype);
-  if (l2.tagged) std::memcpy(&key.bytes[kVlanTag], &frame[kEthernetBytes], 2);
+  store_be16(&key.bytes[FlowKey::kEthType], l2.ethertype);
+  if (l2.tagged) std::memcpy(&key.bytes[FlowKey::kVlanTag], &frame[kEthernetBytes], 2);
   const auto l3 = frame.subspan(l2.l3_offset);
   if (l2.ethertype == kEthertypeIpv4) load_ipv4(key, l3);
   if (l2.ethertype == kEthertypeIpv6) load_ipv6(key, l3);
@@ -169,12 +151,12 @@ Result<FlowPattern> make_pattern(const FlowRule& rule) {
     }
     pattern = {};
     if (rule.type != FlowType::mc_default) return pattern;
-    store8(&pattern.mask.bytes[kEthDestination], 1);
-    store8(&pattern.value.bytes[kEthDestination], 1);
+    store8(&pattern.mask.bytes[FlowKey::kEthDestination], 1);
+    store8(&pattern.value.bytes[FlowKey::kEthDestination], 1);
     return pattern;
   }
   const bool ip = rule.layers.has_any(FlowLayer::ipv4 | FlowLayer::ipv6);
-  const bool ip_fields = any_bit(pattern.mask, kIpSource, kSourcePort) || rule.mask.ipv4_flags != 0;
+  const bool ip_fields = any_bit(pattern.mask, FlowKey::kIpSource, FlowKey::kSourcePort) || rule.mask.ipv4_flags != 0;
   if (ip_fields && !ip) {
     return refuse("FlowRule::mask has IP fields; add FlowLayer::ipv4 or ipv6 to FlowRule::layers");
   }
@@ -185,97 +167,13 @@ Result<FlowPattern> make_pattern(const FlowRule& rule) {
     return refuse("FlowRule::mask has a flow_label, which IPv4 does not have; set it to 0");
   }
   const bool ports = rule.layers.has_any(FlowLayer::tcp | FlowLayer::udp);
-  if (any_bit(pattern.mask, kSourcePort, kPortsOf) && !ports) {
+  if (any_bit(pattern.mask, FlowKey::kSourcePort, FlowKey::kPortsOf) && !ports) {
     return refuse("FlowRule::mask has ports; add FlowLayer::tcp or udp to FlowRule::layers");
   }
   take_ip_version(pattern, rule);
-  if (ports) require(pattern, kPortsOf, rule.layers.has(FlowLayer::tcp) ? kProtocolTcp : kProtocolUdp);
+  if (ports) require(pattern, FlowKey::kPortsOf, rule.layers.has(FlowLayer::tcp) ? kProtocolTcp : kProtocolUdp);
   for (std::size_t at = 0; at < FlowKey::kBytes; ++at) pattern.value.bytes[at] &= pattern.mask.bytes[at];
   return pattern;
-}
-
-namespace {
-
-constexpr uint16_t kEthertypeProvider = 0x88a8;  // 802.1ad
-constexpr uint16_t kEthertypeOldProvider = 0x9100;
-constexpr uint8_t kProtocolRouting = 43;
-constexpr uint8_t kProtocolFragment = 44;
-constexpr uint8_t kProtocolAuthentication = 51;
-constexpr uint8_t kProtocolDestination = 60;
-constexpr uint8_t kProtocolMobility = 135;
-constexpr uint8_t kProtocolHip = 139;
-constexpr uint8_t kProtocolShim6 = 140;
-constexpr uint8_t kNoTransport = 59;  // "no next header"; here also a later fragment
-
-/// Walks over the headers at the beginning of a frame. Once they go on behind it, ended() is true.
-class HeaderWalk {
- public:
-  explicit HeaderWalk(std::span<const std::byte> head) : head_(head) {}
-  bool ended() const { return ended_; }
-  uint16_t be16(std::size_t offset) { return has(offset + 2) ? load_be16(&head_[at_ + offset]) : uint16_t{0}; }
-  uint8_t byte(std::size_t offset) { return has(offset + 1) ? load8(&head_[at_ + offset]) : uint8_t{0}; }
-  void skip(std::size_t bytes) { at_ += bytes; }
-
- private:
-  bool has(std::size_t bytes) {
-    if (at_ + bytes > head_.size()) ended_ = true;
-    return !ended_;
-  }
-  std::span<const std::byte> head_;
-  std::size_t at_ = 0;
-  bool ended_ = false;
-};
-
-// The size of an IPv6 extension header, which is at the walk's place; nullopt for another protocol.
-std::optional<std::size_t> extension_bytes(HeaderWalk& walk, uint8_t protocol) {
-  switch (protocol) {
-    case kProtocolFragment: return 8;
-    case kProtocolAuthentication: return (std::size_t{walk.byte(1)} + 2) * 4;
-    case kProtocolHopByHop:
-    case kProtocolRouting:
-    case kProtocolDestination:
-    case kProtocolMobility:
-    case kProtocolHip:
-    case kProtocolShim6: return (std::size_t{walk.byte(1)} + 1) * 8;
-    default: return std::nullopt;
-  }
-}
-
-// To the transport header. Returns its protocol.
-uint8_t walk_ipv6(HeaderWalk& walk) {
-  uint8_t protocol = walk.byte(6);
-  walk.skip(kIpv6Bytes);
-  while (!walk.ended()) {
-    const auto bytes = extension_bytes(walk, protocol);
-    if (!bytes) break;
-    if (protocol == kProtocolFragment && walk.be16(2) >> 3 != 0) return kNoTransport;
-    protocol = walk.byte(0);
-    walk.skip(*bytes);
-  }
-  return protocol;
-}
-
-}  // namespace
-
-bool may_carry_roce(std::span<const std::byte> head, bool whole) {
-  HeaderWalk walk(head);
-  walk.skip(kEthernetBytes - 2);
-  uint16_t type = walk.be16(0);
-  while (type == kEthertypeVlan || type == kEthertypeProvider || type == kEthertypeOldProvider) {
-    walk.skip(kVlanBytes);
-    type = walk.be16(0);
-  }
-  walk.skip(2);
-  uint8_t protocol = kNoTransport;
-  if (type == kEthertypeIpv4) {
-    const bool later_fragment = (walk.be16(6) & 0x1fff) != 0;
-    protocol = later_fragment ? kNoTransport : walk.byte(9);
-    walk.skip(std::size_t{walk.byte(0) & 0xfu} * 4);
-  } else if (type == kEthertypeIpv6) {
-    protocol = walk_ipv6(walk);
-  }
-  const bool to_roce = protocol == kProtocolUdp && walk.be16(2) == kUdpPort;
-  return walk.ended() ? !whole : to_roce;
 }
 
 }  // namespace uroce::wire

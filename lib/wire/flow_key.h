@@ -14,6 +14,22 @@ namespace uroce::wire {
 
 struct alignas(8) FlowKey {
   static constexpr std::size_t kBytes = 64;
+  // Where the fields stand.
+  static constexpr std::size_t kEthDestination = 0;
+  static constexpr std::size_t kEthSource = 6;
+  static constexpr std::size_t kEthType = 12;
+  static constexpr std::size_t kVlanTag = 14;
+  static constexpr std::size_t kIpSource = 16;  ///< of IPv4, ::ffff:a.b.c.d
+  static constexpr std::size_t kIpDestination = 32;
+  static constexpr std::size_t kIpVersion = 48;
+  static constexpr std::size_t kProtocol = 49;
+  static constexpr std::size_t kTrafficClass = 50;
+  static constexpr std::size_t kHopLimit = 51;
+  static constexpr std::size_t kFlowLabel = 52;  ///< or the flags of IPv4
+  static constexpr std::size_t kSourcePort = 56;
+  static constexpr std::size_t kDestinationPort = 58;
+  static constexpr std::size_t kPortsOf = 60;   ///< the protocol that the ports belong to; 0 without ports
+  static constexpr uint8_t kMoreFragments = 4;  ///< of the flags of IPv4
   std::array<std::byte, kBytes> bytes{};
 };
 
@@ -31,11 +47,5 @@ struct FlowPattern {
 /// Errors: EINVAL naming the field (unknown type or layer, layers that exclude each other, a field without its layer,
 /// fields in a rule of another type than `normal`).
 Result<FlowPattern> make_pattern(const FlowRule& rule);
-
-/// The bytes at the beginning of a frame that are enough to look for RoCE in it.
-inline constexpr std::size_t kRoceSearchBytes = 128;
-/// Could a receiver take this frame for RoCE (UDP port 4791, behind any VLAN tags and IPv6 extension headers)? `head`
-/// is the frame's beginning, `whole` tells that it is the whole frame. True where the headers go on behind `head`.
-bool may_carry_roce(std::span<const std::byte> head, bool whole);
 
 }  // namespace uroce::wire

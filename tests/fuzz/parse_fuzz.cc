@@ -9,6 +9,7 @@
 #include "wire/encode.h"
 #include "wire/flow_key.h"
 #include "wire/packet.h"
+#include "wire/roce_search.h"
 #include "wire/text.h"
 
 namespace {

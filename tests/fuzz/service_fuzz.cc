@@ -336,7 +336,8 @@ class Session {
         break;
       }
       case 7: {
-        message::CreateFlow wanted{.qp = handle()};
+        message::CreateFlow wanted{.hash = {.fields = RxHashFields::from_bits(in_.take<uint8_t>())}};
+        for (uint32_t left = 1u << in_.take<uint8_t>() % 4u; left > 0; --left) wanted.qps.push_back(handle());
         wanted.rule.type = FlowType{in_.take<uint8_t>()};
         wanted.rule.mask.eth_type = in_.take<uint16_t>();
         wanted.rule.layers = FlowLayers::from_bits(in_.take<uint8_t>());

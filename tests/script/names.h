@@ -74,6 +74,7 @@ inline constexpr std::array kTypeNames{
     Name<QpType>{"rc", QpType::rc},
     Name<QpType>{"uc", QpType::uc},
     Name<QpType>{"ud", QpType::ud},
+    Name<QpType>{"raw", QpType::raw_packet},
     Name<QpType>{"xrc_initiator", QpType::xrc_initiator},
     Name<QpType>{"xrc_target", QpType::xrc_target},
 };

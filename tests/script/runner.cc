@@ -63,6 +63,8 @@ const std::map<std::string, Runner::Command>& Runner::commands() {
       {"counter", &Runner::do_counter},
       {"poll", &Runner::do_nothing},
       {"hold", &Runner::do_hold},
+      {"rule", &Runner::do_rule},
+      {"drop_rule", &Runner::do_drop_rule},
       {"join", &Runner::do_join},
       {"leave", &Runner::do_join},
   };
@@ -200,7 +202,8 @@ void Runner::connect() {
   if (settings_.contains("type")) {
     const auto type = enum_of(kTypeNames, settings_["type"]);
     if (!type)
-      throw ScriptError{0, fmt::format("type={} is none: rc, uc, ud, xrc_initiator or xrc_target", settings_["type"])};
+      throw ScriptError{
+          0, fmt::format("type={} is none: rc, uc, ud, raw, xrc_initiator or xrc_target", settings_["type"])};
     options.type = *type;
   }
   options.cap.max_send_wr = static_cast<uint32_t>(setting("send_wr", 64));
@@ -216,7 +219,7 @@ void Runner::connect() {
     options.srq = srq_;
   }
   if (options.type == QpType::xrc_target) make_xrc_srqs(options);
-  qp_ = &endpoint_->make_qp(options);
+  if (options.type != QpType::raw_packet) qp_ = &endpoint_->make_qp(options);
   make_handles();
 
   connection_.dest_qpn = kPeerQpn;
@@ -234,6 +237,7 @@ void Runner::connect() {
     const ScriptLine nowhere{};
     connection_.access = parse_access(Words(nowhere, symbols_), settings_["access"]);
   }
+  if (options.type == QpType::raw_packet) make_raw_qps(options);
   const std::string until = settings_.contains("state") ? settings_["state"] : "rts";
   if (until == "reset") return;
   qp_->to_init(connection_);
@@ -262,9 +266,10 @@ void Runner::learn(const Frame& frame) {
 
 void Runner::collect() {
   for (SentFrame& sent : endpoint_->sink().take()) {
-    note(fmt::format("> {}", describe(sent.bytes)));
+    note(sent.raw ? fmt::format("> frame of {} bytes", sent.bytes.size()) : fmt::format("> {}", describe(sent.bytes)));
     learn(sent.bytes);
-    frames_.push_back(std::move(sent.bytes));
+    carry(sent);
+    frames_.push_back(std::move(sent));
   }
   if (hold_completions_) return;
   while (const auto cqe = send_cq_->poll()) {

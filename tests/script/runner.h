@@ -32,6 +32,7 @@ class Runner {
   void connect();
   void make_handles();
   void make_xrc_srqs(TestQp::Options& options);
+  void make_raw_qps(TestQp::Options options);
   Gid group() const;
   void make_region(const std::string& name, std::size_t size, AccessFlags access, memory::PdId pd);
 
@@ -40,6 +41,8 @@ class Runner {
   void advance(const ScriptLine& line);
   void collect();
   void learn(const Frame& frame);
+  void carry(const SentFrame& sent);
+  void give_to_rules(std::span<const std::byte> frame, transport::FrameTakers takers);
 
   // Actions.
   void do_inject(const ScriptLine& line);
@@ -53,6 +56,12 @@ class Runner {
   void do_srq_limit(const ScriptLine& line);
   /// An XRC shared receive queue goes.
   void do_drop_srq(const ScriptLine& line);
+
+  // Raw packets.
+  void do_rule(const ScriptLine& line);
+  void do_drop_rule(const ScriptLine& line);
+  void post_frame(const ScriptLine& line);
+  void inject_frame(const ScriptLine& line);
 
   // Expectations.
   void do_expect(const ScriptLine& line);
@@ -103,8 +112,11 @@ class Runner {
   TestSrq* srq_ = nullptr;
   std::map<std::string, TestSrq*> xrc_srqs_;  // by the names that scripts have for them
   TestQp* qp_ = nullptr;
+  std::map<std::string, TestQp*> raw_qps_;  // likewise
+  std::map<std::string, uint64_t> rules_;   // numbers by name
+  uint64_t last_rule_ = 0;
   ConnectOptions connection_;
-  std::deque<Frame> frames_;
+  std::deque<SentFrame> frames_;
   std::deque<queues::Cqe> send_cqes_;
   std::deque<queues::Cqe> recv_cqes_;
   uint64_t next_send_wr_ = 1;

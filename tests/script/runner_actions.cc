@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "tests/script/names.h"
+#include "tests/script/raw_line.h"
 #include "tests/script/runner.h"
 
 namespace uroce::test {
@@ -37,13 +38,16 @@ std::vector<Sge> Runner::parse_sges(const Words& words, const std::string& text)
 }
 
 void Runner::do_inject(const ScriptLine& line) {
+  if (is_raw_line(line)) return inject_frame(line);
   const Frame frame =
       build_frame(line, symbols_, wiring_, [this](uint64_t va, std::size_t n) { return resolve(va, n); });
   note(fmt::format("< {}", describe(frame)));
+  give_to_rules(frame, transport::FrameTakers::all);
   endpoint_->inject(frame, now_);
 }
 
 void Runner::do_post(const ScriptLine& line) {
+  if (is_raw_line(line)) return post_frame(line);
   Words words(line, symbols_);
   SendRequest request;
   const std::string operation = words.bare();
@@ -110,10 +114,13 @@ void Runner::do_recv(const ScriptLine& line) {
   }
   request.sges = sges;
   const uint64_t times = words.number_or("times", 1);
-  const auto queue = xrc_srqs_.find(words.text("to").value_or(""));
+  const std::string to = words.text("to").value_or("");
+  const auto queue = xrc_srqs_.find(to);
+  const auto raw = raw_qps_.find(to);
+  TestQp& qp = raw == raw_qps_.end() ? *qp_ : *raw->second;
   words.done();
   for (uint64_t i = 0; i < times; ++i) {
-    const bool posted = queue == xrc_srqs_.end() ? qp_->post_recv(request) : queue->second->post_recv(request);
+    const bool posted = queue == xrc_srqs_.end() ? qp.post_recv(request) : queue->second->post_recv(request);
     if (!posted) words.error("the receive queue is full");
     next_recv_wr_ = ++request.wr_id;
   }

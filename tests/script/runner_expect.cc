@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tests/script/names.h"
+#include "tests/script/raw_line.h"
 #include "tests/script/runner.h"
 #include "wire/drop.h"
 
@@ -23,7 +24,7 @@ std::string describe(const queues::Cqe& cqe) {
 std::string Runner::leftovers() const {
   std::string left;
   if (!frames_.empty())
-    left += fmt::format("{} frame(s), first: {}; ", frames_.size(), test::describe(frames_.front()));
+    left += fmt::format("{} frame(s), first: {}; ", frames_.size(), test::describe(frames_.front().bytes));
   if (!send_cqes_.empty()) left += fmt::format("send completion {}; ", describe(send_cqes_.front()));
   if (!recv_cqes_.empty()) left += fmt::format("receive completion {}; ", describe(recv_cqes_.front()));
   for (const auto& event : endpoint_->events().async) {
@@ -35,8 +36,10 @@ std::string Runner::leftovers() const {
 
 void Runner::do_expect(const ScriptLine& line) {
   if (frames_.empty()) throw ScriptError{line.number, "no frame was sent"};
-  const auto why =
-      mismatch(line, symbols_, wiring_, frames_.front(), [this](uint64_t va, std::size_t n) { return resolve(va, n); });
+  const SentFrame& sent = frames_.front();
+  const auto place = [this](uint64_t va, std::size_t n) { return resolve(va, n); };
+  const auto why = is_raw_line(line) ? raw_mismatch(line, symbols_, wiring_, sent)
+                                     : mismatch(line, symbols_, wiring_, sent.bytes, place);
   if (why) throw ScriptError{line.number, fmt::format("sent instead: {}", *why)};
   frames_.pop_front();
 }
@@ -75,7 +78,7 @@ void Runner::check_cqe(const ScriptLine& line, std::deque<queues::Cqe>& queue) {
     const WcFlags relevant = WcFlags(WcFlag::with_imm) | WcFlag::with_invalidate | WcFlag::grh;
     expect((WcFlags::from_bits(cqe.flags) & relevant) == flags);
   }
-  expect(cqe.qpn == qp_->qpn());
+  expect(cqe.qpn == words.number_or("qp", qp_->qpn()));
   words.done();
 }
 
@@ -190,6 +193,10 @@ void Runner::do_counter(const ScriptLine& line) {
       {"cnps_ignored", c.cnps_ignored.get()},
       {"paced_waits", c.paced_waits.get()},
       {"doorbells_bad", c.doorbells_bad.get()},
+      {"raw_sent", c.raw_sent.get()},
+      {"raw_refused", c.raw_refused.get()},
+      {"raw_received", c.raw_received.get()},
+      {"raw_unclaimed", c.raw_unclaimed.get()},
       {"probes", c.probes.get()},
       {"sacks_sent", c.sacks_sent.get()},
       {"sacks_received", c.sacks_received.get()},

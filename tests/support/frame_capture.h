@@ -18,6 +18,9 @@ struct SentFrame {
   bool loopback = false;
   bool raw = false;
   uint32_t raw_receiver = 0;
+
+  /// A frame that stays here besides leaving to a group is copied once.
+  bool is_for_sniffers() const { return !loopback || (bytes[0] & std::byte{1}) == std::byte{0}; }
 };
 
 /// Headers, payload, pad and ICRC of one TxFrame as bytes at `out`, which must have room. Returns their number.

@@ -40,7 +40,12 @@ class Case(verbs.Case):
         return error, words, struct.unpack_from("<I", reply)[0] if error == 0 else 0
 
     def rule(self, one, qp, kind=ALL_DEFAULT):
-        return one.call(CREATE_FLOW, struct.pack("<IBHI", qp, kind, 0, 0) + NO_FIELDS)
+        return self.spread(one, [qp], kind=kind)
+
+    def spread(self, one, qps, fields=0, kind=ALL_DEFAULT):
+        """A rule that spreads frames over queue pairs."""
+        table = struct.pack(f"<I{len(qps)}I", len(qps), *qps)
+        return one.call(CREATE_FLOW, table + struct.pack("<BHI", kind, 0, 0) + NO_FIELDS + struct.pack("<I", fields) + bytes(40))
 
 
 @unittest.skipUnless(os.geteuid() == 0, "only root becomes other users")
@@ -59,6 +64,17 @@ class Rights(Case):
             self.assertEqual(self.rule(one, qp, kind)[0], 0)
         self.assertEqual(self.rule(one, qp, 4)[0], errno.EINVAL)
         self.assertEqual(self.rule(one, qp + 1)[0], errno.EINVAL)
+
+    def test_tables_of_receive_side_scaling(self):
+        one, other = self.speaker(0), self.speaker(0)
+        first, second = self.create(one)[2], self.create(one)[2]
+        theirs = [self.create(other)[2] for _ in range(3)][-1]
+        self.assertEqual(self.spread(one, [first, second] * 128, fields=0xff)[0], 0)
+        for table, fields, said in (([], 0, "0 queue pairs"), ([first] * 3, 0, "3 queue pairs"), ([first] * 512, 0, "512"),
+                                    ([first, theirs], 0, str(theirs)), ([first, second], 0x100, "0x100")):
+            error, words, _ = self.spread(one, table, fields)
+            self.assertEqual(error, errno.EINVAL, words)
+            self.assertIn(said, words)
 
     def test_rules_have_a_bound(self):
         one = self.speaker(0)

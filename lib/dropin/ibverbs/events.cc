@@ -7,6 +7,7 @@
 
 #include "base/no_cancel.h"
 #include "dropin/common/descriptor.h"
+#include "dropin/ibverbs/wq.h"
 
 namespace uroce::dropin {
 
@@ -52,6 +53,16 @@ auto deliver(Map& map, uint32_t id) -> typename Map::mapped_type {
   return found->second;
 }
 
+/// The event of a queue pair that is a WQ. WQs know but one event.
+bool deliver_to_wq(SharedContext& shared, const AsyncEvent& event, ibv_async_event& out) {
+  const bool fatal = event.type == AsyncEventType::qp_fatal || event.type == AsyncEventType::qp_access_error ||
+                     event.type == AsyncEventType::qp_request_error;
+  VerbsWq* wq = fatal ? deliver(shared.wqs, event.object) : nullptr;
+  out.event_type = IBV_EVENT_WQ_FATAL;
+  out.element.wq = wq;
+  return wq != nullptr;
+}
+
 /// Sets `out` and returns true where the event's object still exists.
 bool deliver_async(SharedContext& shared, const AsyncEvent& event, ibv_async_event& out) {
   const std::lock_guard lock(shared.mutex);
@@ -77,8 +88,9 @@ bool deliver_async(SharedContext& shared, const AsyncEvent& event, ibv_async_eve
       return true;
     default: {
       VerbsQp* qp = deliver(shared.qps, event.object);
-      out.element.qp = qp != nullptr ? &qp->qp_base : nullptr;
-      return qp != nullptr;
+      if (qp == nullptr) return deliver_to_wq(shared, event, out);
+      out.element.qp = &qp->qp_base;
+      return true;
     }
   }
 }
@@ -165,6 +177,10 @@ void ibv_ack_async_event(ibv_async_event* event) {
     case IBV_EVENT_SRQ_LIMIT_REACHED: {
       ibv_srq& srq = *event->element.srq;
       return acknowledge(srq.mutex, srq.cond, srq.events_completed, 1);
+    }
+    case IBV_EVENT_WQ_FATAL: {
+      ibv_wq& wq = *event->element.wq;
+      return acknowledge(wq.mutex, wq.cond, wq.events_completed, 1);
     }
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dropin/ibverbs/rss.h"
+
 namespace uroce::dropin {
 
 namespace {
@@ -95,7 +97,8 @@ ibv_flow* create_flow(ibv_qp* qp, ibv_flow_attr* attr) {
   FlowRule rule;
   if (static_cast<uint32_t>(attr->type) > UINT8_MAX) return failed_null(EINVAL);
   if (const int error = convert(*attr, rule); error != 0) return failed_null(error);
-  auto made = of(qp)->api.create_flow(rule);
+  const auto& rss = of(qp)->rss;
+  auto made = rss ? create_rss_flow(of(qp->context)->api, *rss, rule) : of(qp)->api.create_flow(rule);
   if (!made) return report_null(made.error());
   return new VerbsFlow(of(qp), std::move(*made));
 }

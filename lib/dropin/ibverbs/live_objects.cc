@@ -21,6 +21,8 @@ const char* kind_name(ObjectKind kind) {
     case ObjectKind::ah: return "address handle";
     case ObjectKind::xrcd: return "XRC domain";
     case ObjectKind::flow: return "receive rule";
+    case ObjectKind::wq: return "receive work queue";
+    case ObjectKind::ind_table: return "indirection table";
   }
   return "object";
 }

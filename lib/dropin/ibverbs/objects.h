@@ -40,8 +40,10 @@ struct VerbsDevice : ibv_device {
 struct VerbsCq;
 struct VerbsQp;
 struct VerbsSrq;
+struct VerbsWq;
 
 class ImplicitRegion;
+struct ReceiveScaling;
 struct VerbsDm;
 struct VerbsMr;
 struct VerbsPd;
@@ -60,6 +62,7 @@ struct SharedContext {
   std::unordered_map<uint32_t, VerbsCq*> cqs;
   std::unordered_map<uint32_t, VerbsQp*> qps;
   std::unordered_map<uint32_t, VerbsSrq*> srqs;
+  std::unordered_map<uint32_t, VerbsWq*> wqs;
   std::unordered_map<uint32_t, VerbsPd*> pds;  ///< by handle, as the maps below
   std::unordered_map<uint32_t, VerbsMr*> mrs;
   std::unordered_map<uint32_t, VerbsDm*> dms;
@@ -319,6 +322,7 @@ struct VerbsQp : LaterQpEx {
   Spinlock recv_lock;
   UseOf of_pd, of_send, of_recv, of_srq, of_xrcd;
   Users flows;
+  std::shared_ptr<const ReceiveScaling> rss;  ///< of an RSS queue pair (rss.h), which has no queues of its own
   bool signal_all = false;
   bool extended = false;  ///< made with send_ops_flags: ibv_wr_*() may be used
   struct Bind {

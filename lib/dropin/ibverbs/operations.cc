@@ -9,8 +9,10 @@
 #include "dropin/ibverbs/post.h"
 #include "dropin/ibverbs/qp.h"
 #include "dropin/ibverbs/query.h"
+#include "dropin/ibverbs/rss.h"
 #include "dropin/ibverbs/srq.h"
 #include "dropin/ibverbs/window.h"
+#include "dropin/ibverbs/wq.h"
 #include "dropin/ibverbs/xrc.h"
 
 #undef ibv_query_port
@@ -25,6 +27,7 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) {
 }
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
+  if (wants_rss(*attr)) return create_rss_qp(context, *attr);
   return attr->qp_type == IBV_QPT_XRC_RECV ? create_xrc_target(*attr) : create_posting_qp(context, attr);
 }
 
@@ -77,6 +80,11 @@ void fill_operations(VerbsContext& context) {
   context.get_srq_num = get_srq_num;
   context.ibv_create_flow = create_flow;
   context.ibv_destroy_flow = destroy_flow;
+  context.create_wq = create_wq;
+  context.modify_wq = modify_wq;
+  context.destroy_wq = destroy_wq;
+  context.create_rwq_ind_table = create_rwq_ind_table;
+  context.destroy_rwq_ind_table = destroy_rwq_ind_table;
   context.alloc_td = alloc_td;
   context.dealloc_td = dealloc_td;
   context.alloc_parent_domain = alloc_parent_domain;

@@ -11,9 +11,6 @@
 
 namespace uroce::dropin {
 
-namespace {
-
-/// The part that all queue pairs have.
 VerbsQp* publish_qp(VerbsQp* qp, ibv_context* context, ibv_qp_type type, void* of_program) {
   ibv_qp& base = qp->qp_base;
   base.context = context;
@@ -29,6 +26,8 @@ VerbsQp* publish_qp(VerbsQp* qp, ibv_context* context, ibv_qp_type type, void* o
   publish(context, &SharedContext::qps, base.qp_num, qp);
   return qp;
 }
+
+namespace {
 
 /// Linux ignores attributes of the other half of an extended connection; perftest gives both halves the same.
 int mask_of(ibv_qp_type type, int mask) {
@@ -142,6 +141,7 @@ ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) { return of(qp)->extended ? of(qp) : null
 
 int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
   if (const int error = check_live(qp, EINVAL); error != 0) return error;
+  if (of(qp)->rss) return refuse(EOPNOTSUPP, "an RSS queue pair has no states; modify its WQs");
   mask = mask_of(qp->qp_type, mask);
   QpAttr wanted;
   if (const int error = convert(*attr, mask, wanted); error != 0) return failed(error);
@@ -154,6 +154,7 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
 int ibv_query_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init) {
   if (const int error = check_live(ibqp, EINVAL); error != 0) return error;
   VerbsQp& qp = *of(ibqp);
+  if (qp.rss) return refuse(EOPNOTSUPP, "an RSS queue pair has no attributes to query");
   const auto asked = qp.api.query();
   if (!asked) return report(asked.error());
   convert(*asked, *attr);

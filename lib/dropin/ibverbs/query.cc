@@ -147,6 +147,14 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   attr.packet_pacing_caps = {.qp_rate_limit_min = kMinRateLimit,
                              .qp_rate_limit_max = std::numeric_limits<uint32_t>::max(),
                              .supported_qpts = 1u << IBV_QPT_RC};
+  if (const uint32_t rules = of(context)->info().max_flow; rules != 0) {
+    attr.rss_caps = {.supported_qpts = 1u << IBV_QPT_RAW_PACKET,
+                     .max_rwq_indirection_tables = rules,  // more are of no use
+                     .max_rwq_indirection_table_size = kMaxIndirection,
+                     .rx_hash_fields_mask = kRxHashFields,
+                     .rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ};
+    attr.max_wq_type_rq = of(context)->info().max_qp;
+  }
   attr.max_dm_size = of(context)->info().max_device_memory;
   std::memset(static_cast<void*>(out), 0, size);
   std::memcpy(static_cast<void*>(out), &attr, std::min(size, sizeof(attr)));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -12,19 +13,35 @@
 
 #include "wire/flow_key.h"
 #include "wire/packet.h"
+#include "wire/rx_hash.h"
 
 namespace uroce::transport {
 
 /// Rules see no frame that the stack needs for itself; only sniffers do.
 inline bool is_for_rules(std::span<const std::byte> frame) { return wire::peek(frame).kind == wire::Peek::Kind::other; }
 
+/// Who gets a frame: the rule that takes it, the sniffers, or both. The rule alone gets a frame that was sent to this
+/// device, and sniffers alone the copy of one that was sent.
+enum class FrameTakers : uint8_t { all, rule, sniffers };
+
+/// Receive-side scaling: a frame's hash, modulo their number, picks its queue pair.
+struct IndirectionTable {
+  RxHash hash{};
+  std::vector<uint32_t> qpns{};  ///< 1..kMaxIndirection, a power of two
+
+  uint32_t pick(const wire::FlowKey& key) const { return qpns[wire::rx_hash(hash, key) & (qpns.size() - 1)]; }
+};
+
 /// A rule as control hands it to the engines.
 struct FlowEntry {
   uint64_t id = 0;   ///< of the device; a later rule has a larger one
-  uint32_t qpn = 0;  ///< who gets the frames
+  uint32_t qpn = 0;  ///< who gets the frames, where there is no `table`
+  std::shared_ptr<const IndirectionTable> table{};
   FlowType type = FlowType::normal;
   uint16_t priority = 0;
   wire::FlowPattern pattern{};
+
+  uint32_t receiver(const wire::FlowKey& key) const { return table ? table->pick(key) : qpn; }
 };
 
 /// Changes between bursts only. Looking a frame up takes time in proportion to the number of rules, which kMaxRules
@@ -34,6 +51,7 @@ class FlowTable {
   static constexpr std::size_t kMaxRules = 1024;
 
   bool empty() const { return rules_.empty() && sniffers_.empty(); }
+  bool has_sniffers() const { return !sniffers_.empty(); }
   std::size_t size() const { return rules_.size() + sniffers_.size(); }
   /// False: there are kMaxRules.
   bool add(const FlowEntry& entry) {
@@ -49,19 +67,27 @@ class FlowTable {
     std::erase_if(rules_, [id](const FlowEntry& entry) { return entry.id == id; });
     std::erase_if(sniffers_, [id](const FlowEntry& entry) { return entry.id == id; });
   }
-  /// The QPN that a rule gives the frame to; 0 when none does.
-  uint32_t match(std::span<const std::byte> frame) const {
-    if (rules_.empty()) return 0;
+  /// The QPN that a rule gives the frame to, on each engine the same; 0 when none does.
+  uint32_t match(std::span<const std::byte> frame) const { return rules_.empty() ? 0 : match(wire::flow_key(frame)); }
+  /// Calls `give` with the QPN of each of `takers` that gets the frame. True: a rule takes it.
+  template <class Give>
+  bool distribute(std::span<const std::byte> frame, FrameTakers takers, Give give) const {
     const wire::FlowKey key = wire::flow_key(frame);
+    if (takers != FrameTakers::rule) {
+      for (const FlowEntry& sniffer : sniffers_) give(sniffer.receiver(key));
+    }
+    const uint32_t taker = takers != FrameTakers::sniffers && is_for_rules(frame) ? match(key) : 0;
+    if (taker != 0) give(taker);
+    return taker != 0;
+  }
+
+ private:
+  uint32_t match(const wire::FlowKey& key) const {
     for (const FlowEntry& rule : rules_) {
-      if (rule.pattern.matches(key)) return rule.qpn;
+      if (rule.pattern.matches(key)) return rule.receiver(key);
     }
     return 0;
   }
-  /// Those that get a copy of every frame.
-  std::span<const FlowEntry> sniffers() const { return sniffers_; }
-
- private:
   struct Rank {
     FlowType type;
     uint16_t priority;

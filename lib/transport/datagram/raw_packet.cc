@@ -7,8 +7,8 @@
 #include "transport/qp/receive_queue.h"
 #include "transport/qp/segment.h"
 #include "wire/ethernet.h"
-#include "wire/flow_key.h"
 #include "wire/packet.h"
+#include "wire/roce_search.h"
 
 namespace uroce::transport {
 namespace {

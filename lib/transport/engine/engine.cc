@@ -19,7 +19,9 @@ Engine::Engine(const EngineConfig& config, memory::RegionTable& regions, EngineE
 Engine::~Engine() = default;
 
 void Engine::on_frames(std::span<const RxFrame> frames, Nanos now) { loop_->on_frames(frames, now); }
-void Engine::on_raw_frames(std::span<const RxFrame> frames, Nanos now) { loop_->on_raw_frames(frames, now); }
+void Engine::on_raw_frames(std::span<const RxFrame> frames, Nanos now, FrameTakers takers) {
+  loop_->on_raw_frames(frames, now, takers);
+}
 const FlowTable& Engine::flows() const { return loop_->flows; }
 bool Engine::poll(FrameSink& sink, Nanos now) { return loop_->poll(*this, sink, now); }
 Nanos Engine::next_deadline() const { return loop_->next_deadline(); }

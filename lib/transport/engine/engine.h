@@ -42,8 +42,8 @@ class Engine {
   /// Handles received frames, in order. `now` never goes back.
   void on_frames(std::span<const RxFrame> frames, Nanos now);
   /// Gives frames to raw packet QPs of this engine: to sniffers all, to others those that their rules take. The caller
-  /// chooses the engines by flows(); RoCE packets come to on_frames() besides.
-  void on_raw_frames(std::span<const RxFrame> frames, Nanos now);
+  /// chooses the engines by flows(); RoCE packets come to on_frames() besides. Sniffers get what the port sends, too.
+  void on_raw_frames(std::span<const RxFrame> frames, Nanos now, FrameTakers takers = FrameTakers::all);
   /// The receive rules of the device. They change in tasks alone.
   const FlowTable& flows() const;
   /// Runs doorbells, timers, senders and then tasks; at most a few bursts go to `sink`. True when anything was done.

@@ -96,13 +96,10 @@ void EngineLoop::deliver_to_group(const wire::Packet& packet) {
   }
 }
 
-void EngineLoop::on_raw_frames(std::span<const RxFrame> frames, Nanos now) {
+void EngineLoop::on_raw_frames(std::span<const RxFrame> frames, Nanos now, FrameTakers takers) {
   ctx.now = now;
   for (const RxFrame& frame : frames) {
-    for (const FlowEntry& sniffer : flows.sniffers()) deliver_raw(sniffer.qpn, frame.bytes);
-    if (const uint32_t qpn = is_for_rules(frame.bytes) ? flows.match(frame.bytes) : 0; qpn != 0) {
-      deliver_raw(qpn, frame.bytes);
-    }
+    flows.distribute(frame.bytes, takers, [&](uint32_t qpn) { deliver_raw(qpn, frame.bytes); });
   }
 }
 

@@ -36,7 +36,7 @@ struct EngineLoop {
         found(kParseBurst) {}
 
   void on_frames(std::span<const RxFrame> frames, Nanos now);
-  void on_raw_frames(std::span<const RxFrame> frames, Nanos now);
+  void on_raw_frames(std::span<const RxFrame> frames, Nanos now, FrameTakers takers);
   /// `engine` is passed to the tasks.
   bool poll(Engine& engine, FrameSink& sink, Nanos now);
   Nanos next_deadline() const;

@@ -114,6 +114,61 @@ TEST_P(RawPacketTest, WrongRulesAndQueuePairsAreRefused) {
   EXPECT_EQ(sending.post_send({.opcode = WrOpcode::rdma_write}), EINVAL);
 }
 
+// The last two bits of the source address are those of the hash, in reverse order.
+RxHash by_source() {
+  RxHash hash{.fields = RxHashField::ipv4_source};
+  hash.key[7] = 0x04;
+  return hash;
+}
+constexpr std::size_t kEntryOf[] = {0, 2, 1, 3};  // by those two bits
+
+TEST_P(RawPacketTest, ARuleSpreadsFramesOverQueuePairsOfAllEngines) {
+  auto sender = raw_qp(*a_);
+  std::vector<QueuePair> receivers;
+  std::vector<const QueuePair*> table;
+  for (int i = 0; i < 4; ++i) receivers.push_back(raw_qp(*b_));
+  for (const QueuePair& qp : receivers) table.push_back(&qp);
+  auto rule = std::optional(must(b_->context.create_flow(table, {.type = FlowType::all_default}, by_source())));
+  write_frame(b_->context.info().mac, 0x0800);
+  a_->memory[14] = std::byte{0x45};
+  for (uint8_t host = 0; host < 12; ++host) {
+    QueuePair& receiver = receivers[kEntryOf[host % 4]];
+    a_->memory[29] = std::byte{host};
+    ASSERT_EQ(receive(receiver, host), 0);
+    ASSERT_EQ(send(sender, 60), 0);
+    const auto received = next(world_, b_->cq);
+    EXPECT_EQ(received.qpn, receiver.qpn());
+    EXPECT_EQ(received.wr_id, host);
+  }
+  ASSERT_EQ(receive(receivers[1], 99), 0);
+  const uint32_t kept = receivers[1].qpn();
+  receivers.clear();
+  a_->memory[29] = std::byte{2};
+  ASSERT_EQ(send(sender, 60), 0);
+  EXPECT_EQ(next(world_, b_->cq).qpn, kept) << "the rule keeps them";
+  rule.reset();
+  ASSERT_EQ(send(sender, 60), 0);
+  expect_quiet(*b_);
+}
+
+TEST_P(RawPacketTest, WrongTablesAreRefused) {
+  auto raw = raw_qp(*a_), foreign = raw_qp(*b_);
+  auto datagrams = a_->make_qp({.type = QpType::ud});
+  const auto create = [this](const std::vector<const QueuePair*>& table, const RxHash& hash = {}) {
+    return a_->context.create_flow(table, {}, hash);
+  };
+  expect_error(create({}), EINVAL, "has 0");
+  expect_error(create({&raw, &raw, &raw}), EINVAL, "power of two");
+  expect_error(create(std::vector<const QueuePair*>(512, &raw)), EINVAL, "256");
+  expect_error(create({&raw, &datagrams}), EINVAL, "not a raw packet queue pair");
+  expect_error(create({&raw, &foreign}), EINVAL, "another context");
+  expect_error(create({&raw}, {.fields = RxHashFields::from_bits(0x100)}), EINVAL, "0x100");
+  Side other(world_.device(0));
+  auto theirs = raw_qp(other);
+  expect_error(create({&raw, &theirs}), EINVAL, "another context");
+  EXPECT_TRUE(create(std::vector<const QueuePair*>(256, &raw), by_source()));
+}
+
 TEST_P(RawPacketTest, ADeviceHasABoundOfRules) {
   auto raw = raw_qp(*a_);
   std::vector<Flow> rules;

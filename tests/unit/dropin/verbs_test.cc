@@ -308,8 +308,6 @@ TEST_F(Pair, UnsupportedCallsFail) {
   EXPECT_EQ(ibv_create_counters(context_, &counters), nullptr);
   ibv_flow_attr flow{};
   EXPECT_EQ(ibv_create_flow(qp_[0], &flow), nullptr);
-  ibv_wq_init_attr wq{};
-  EXPECT_EQ(ibv_create_wq(context_, &wq), nullptr);
   EXPECT_EQ(ibv_import_device(0), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
 }

@@ -223,7 +223,10 @@ void add_queues() {
   add("ModifyQp", ModifyQp{.qp = 1, .steps = {step, {}}});
   add("CreateAddressHandle", CreateAddressHandle{.pd = 1, .av = address_vector()});
   add("CreateAddressHandleReply", CreateAddressHandleReply{.id = 1, .number = 2});
-  add("CreateFlow", CreateFlow{.qp = 1, .rule = flow_rule()});
+  add("CreateFlow", CreateFlow{.qps = {1, 2},
+                               .rule = flow_rule(),
+                               .hash = {.fields = RxHashField::ipv4_source | RxHashField::udp_source_port,
+                                        .key = {0x81, 0x82, 0x83}}});
   add("Multicast", Multicast{.qp = 1, .gid = gid(0xc0).bytes});
   add("Destroy", Destroy{.kind = Kind::srq, .id = 2});
   add("OpenXrcDomain", OpenXrcDomain{.create = true});

@@ -226,14 +226,63 @@ TEST(EtherSink, HandsRawLoopbackToTheEngineOfItsReceiver) {
   EXPECT_TRUE(receive_all(*t.pair.b).empty()) << "not on the port";
   for (const uint32_t engine : {2u, 3u}) {
     std::array<rte_mbuf*, 8> out{};
-    uint64_t for_rules = 0;
-    ASSERT_EQ(t.handover->take(engine, out, &for_rules), 1u);
-    EXPECT_EQ(for_rules, 1u);
+    std::array<Handover::For, 8> why{};
+    ASSERT_EQ(t.handover->take(engine, out, why), 1u);
+    EXPECT_EQ(why[0], Handover::For::rule);
     EXPECT_EQ(out[0]->data_len, 60u);
     rte_pktmbuf_free(out[0]);
   }
   ASSERT_GT(t.sink.room(), 0u);
   EXPECT_EQ(rte_mempool_in_use_count(t.pair.a->pool()), before) << "one had no receiver";
+}
+
+TEST(EtherSink, CopiesWhatItSendsForSniffers) {
+  SinkOnRings t;
+  ASSERT_GT(t.sink.room(), 0u);
+  transport::FlowTable rules;
+  t.sink.set_rules(rules);
+  const auto before = rte_mempool_in_use_count(t.pair.a->pool());
+  const auto send_to = [&](uint8_t first_byte, bool loopback) {
+    transport::TxFrame frame{};
+    frame.header_length = 60;
+    frame.header[0] = std::byte{first_byte};
+    frame.raw = true;
+    frame.loopback = loopback;
+    ASSERT_GT(t.sink.room(), 0u);
+    t.sink.send({&frame, 1});
+  };
+  const auto copies = [&](uint32_t engine) {
+    std::array<rte_mbuf*, 8> out{};
+    std::array<Handover::For, 8> why{};
+    const uint32_t count = t.handover->take(engine, out, why);
+    for (uint32_t i = 0; i < count; ++i) {
+      EXPECT_EQ(why[i], Handover::For::sniffers);
+      EXPECT_EQ(out[i]->data_len, 60u);
+      rte_pktmbuf_free(out[i]);
+    }
+    return count;
+  };
+  send_to(2, false);
+  EXPECT_EQ(copies(2), 0u) << "without a sniffer";
+  const auto sniffer = [](uint32_t qpn) {
+    return transport::FlowEntry{.id = qpn, .qpn = qpn, .type = FlowType::sniffer, .pattern = {}};
+  };
+  for (const uint32_t qpn : {0x102u, 0x103u, 0x107u}) ASSERT_TRUE(rules.add(sniffer(qpn)));
+  send_to(2, false);
+  send_to(2, true);
+  send_to(1, false);
+  send_to(1, true);
+  for (const uint32_t engine : {2u, 3u}) EXPECT_EQ(copies(engine), 3u) << "a frame to a group is copied once";
+  ASSERT_TRUE(t.sink.send_raw(std::array<std::byte, 60>{}));
+  for (const uint32_t engine : {2u, 3u}) EXPECT_EQ(copies(engine), 1u);
+  EXPECT_EQ(receive_all(*t.pair.b).size(), 4u);
+  ASSERT_GT(t.sink.room(), 0u);
+  EXPECT_EQ(rte_mempool_in_use_count(t.pair.a->pool()), before);
+  while (t.sink.counters().sniffer_lost.get() == 0) {
+    send_to(2, false);
+    receive_all(*t.pair.b);
+  }
+  EXPECT_TRUE(t.handover->empty(0)) << "a full ring loses copies alone";
 }
 
 TEST(EtherSink, KeepsLoopbackThatFindsNoPlace) {

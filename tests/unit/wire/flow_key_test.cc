@@ -5,68 +5,11 @@
 
 #include <cerrno>
 #include <string>
-#include <vector>
 
-#include "base/bytes.h"
-#include "base/random.h"
-#include "wire/packet.h"
+#include "plain_frames.h"
 
 namespace uroce::wire {
 namespace {
-
-using Bytes = std::vector<std::byte>;
-
-constexpr EthAddr kMine{{2, 0, 0, 0, 0, 1}};
-constexpr EthAddr kTheirs{{2, 0, 0, 0, 0, 2}};
-const Gid kSource4 = Gid::from_ipv4(0x01010101);
-const Gid kDestination4 = Gid::from_ipv4(0x02020202);
-const Gid kSource6{{0xa0, 0xa1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
-const Gid kDestination6{{0xb0, 0xb1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
-
-void add(Bytes& to, std::initializer_list<int> bytes) {
-  for (const int byte : bytes) to.push_back(static_cast<std::byte>(byte));
-}
-void add16(Bytes& to, uint16_t value) { add(to, {value >> 8, value & 0xff}); }
-
-Bytes ethernet(uint16_t type, std::initializer_list<uint16_t> tags = {}, uint16_t tpid = 0x8100) {
-  Bytes frame;
-  for (const uint8_t byte : kMine.bytes) frame.push_back(std::byte{byte});
-  for (const uint8_t byte : kTheirs.bytes) frame.push_back(std::byte{byte});
-  for (const uint16_t tag : tags) {
-    add16(frame, tpid);
-    add16(frame, tag);
-  }
-  add16(frame, type);
-  return frame;
-}
-
-struct Ip {
-  uint8_t protocol = 17;
-  uint16_t fragment = 0x4000;  // DF
-  uint32_t option_words = 0;
-};
-
-Bytes ipv4(Bytes frame, Ip ip = {}) {
-  const auto words = static_cast<int>(5 + ip.option_words);
-  add(frame, {0x40 | words, 0x28, 0, 60, 0, 0, ip.fragment >> 8, ip.fragment & 0xff, 63, ip.protocol, 0, 0});
-  add(frame, {1, 1, 1, 1, 2, 2, 2, 2});
-  frame.resize(frame.size() + std::size_t{ip.option_words} * 4);
-  return frame;
-}
-
-Bytes ipv6(Bytes frame, uint8_t next = 17) {
-  add(frame, {0x61, 0x28, 0x34, 0x56, 0, 20, next, 62});
-  for (const uint8_t byte : kSource6.bytes) frame.push_back(std::byte{byte});
-  for (const uint8_t byte : kDestination6.bytes) frame.push_back(std::byte{byte});
-  return frame;
-}
-
-Bytes ports(Bytes frame, uint16_t source, uint16_t destination) {
-  add16(frame, source);
-  add16(frame, destination);
-  frame.resize(frame.size() + 16);
-  return frame;
-}
 
 FlowPattern pattern(const FlowRule& rule) {
   auto made = make_pattern(rule);
@@ -179,75 +122,6 @@ TEST(FlowKey, AWrongRuleIsRefusedByName) {
   refused({.layers = FlowLayers(FlowLayer::ipv4), .mask = {.source_port = 2}}, "ports");
   refused({.type = FlowType::sniffer, .mask = {.eth_type = 1}}, "normal");
   refused({.type = FlowType::all_default, .layers = FlowLayers(FlowLayer::ipv4)}, "normal");
-}
-
-// --- Looking for RoCE -----------------------------------------------------------------------------------------
-
-bool carries(const Bytes& frame) { return may_carry_roce(frame, true); }
-
-TEST(RoceSearch, FindsThePortBehindTagsOptionsAndExtensions) {
-  EXPECT_TRUE(carries(ports(ipv4(ethernet(0x0800)), 0xc000, 4791)));
-  EXPECT_TRUE(carries(ports(ipv4(ethernet(0x0800, {5})), 0xc000, 4791)));
-  EXPECT_TRUE(carries(ports(ipv4(ethernet(0x0800, {5, 6, 7})), 0xc000, 4791)));
-  EXPECT_TRUE(carries(ports(ipv4(ethernet(0x0800, {5}, 0x88a8)), 0xc000, 4791)));
-  EXPECT_TRUE(carries(ports(ipv4(ethernet(0x0800), {.option_words = 10}), 0xc000, 4791)));
-  EXPECT_TRUE(carries(ports(ipv4(ethernet(0x0800), {.fragment = 0x2000}), 0xc000, 4791))) << "the first fragment";
-  EXPECT_TRUE(carries(ports(ipv6(ethernet(0x86dd)), 0xc000, 4791)));
-  for (const uint8_t extension : {0, 43, 60, 135}) {
-    Bytes frame = ipv6(ethernet(0x86dd), extension);
-    add(frame, {17, 1});  // 16 bytes
-    frame.resize(frame.size() + 14);
-    EXPECT_TRUE(carries(ports(frame, 0xc000, 4791))) << int{extension};
-  }
-  Bytes fragment = ipv6(ethernet(0x86dd), 44);
-  add(fragment, {17, 0, 0, 1, 0, 0, 0, 0});
-  EXPECT_TRUE(carries(ports(fragment, 0xc000, 4791)));
-}
-
-TEST(RoceSearch, LeavesOthersAlone) {
-  EXPECT_FALSE(carries(ethernet(0x88b5)));
-  EXPECT_FALSE(carries(ports(ipv4(ethernet(0x0800)), 4791, 5678))) << "from the port, not to it";
-  EXPECT_FALSE(carries(ports(ipv4(ethernet(0x0800), {.protocol = 6}), 1, 4791)));
-  EXPECT_FALSE(carries(ports(ipv4(ethernet(0x0800), {.fragment = 7}), 1, 4791))) << "a later fragment has no ports";
-  EXPECT_FALSE(carries(ports(ethernet(0x88b5), 1, 4791)));
-  Bytes fragment = ipv6(ethernet(0x86dd), 44);
-  add(fragment, {17, 0, 1, 1, 0, 0, 0, 0});
-  EXPECT_FALSE(carries(ports(fragment, 0xc000, 4791)));
-}
-
-TEST(RoceSearch, HeadersBeyondTheBeginningCount) {
-  const Bytes whole = ports(ipv6(ethernet(0x86dd)), 0xc000, 5678);
-  for (std::size_t bytes = 14; bytes < 14 + 40 + 4; ++bytes) {
-    EXPECT_TRUE(may_carry_roce(std::span(whole).first(bytes), false)) << bytes;
-    EXPECT_FALSE(may_carry_roce(std::span(whole).first(bytes), true)) << bytes << ": no receiver reads further";
-  }
-}
-
-// Frames of random headers, and of random bytes. A frame that ports steer as RoCE must be found whatever it is.
-TEST(RoceSearch, FindsAllThatIsSteeredAsRoce) {
-  constexpr uint64_t kSeed = 20261123;
-  Random random(kSeed);
-  uint32_t found = 0;
-  for (int i = 0; i < 200'000; ++i) {
-    Bytes frame;
-    switch (random.next() % 4) {
-      case 0: frame = ports(ipv4(ethernet(0x0800), {.option_words = uint32_t(random.next() % 11)}), 1, 4791); break;
-      case 1: frame = ports(ipv4(ethernet(0x0800, {1})), 1, 4791); break;
-      case 2: frame = ports(ipv6(ethernet(0x86dd)), 1, 4791); break;
-      default: frame.resize(random.next() % 160);
-    }
-    for (uint64_t changes = random.next() % 4; changes > 0 && !frame.empty(); --changes) {
-      frame[random.next() % frame.size()] = static_cast<std::byte>(random.next());
-    }
-    frame.resize(random.next() % (frame.size() + 1));
-    (void)flow_key(frame);  // under sanitizers: reads nothing outside
-    const bool whole = frame.size() <= kRoceSearchBytes;
-    const bool may = may_carry_roce(whole ? frame : Bytes(frame.begin(), frame.begin() + kRoceSearchBytes), whole);
-    if (peek(frame).kind != Peek::Kind::roce) continue;
-    ++found;
-    EXPECT_TRUE(may) << "seed " << kSeed << ", frame " << i;
-  }
-  EXPECT_GT(found, 10'000u);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "base/bytes.h"
+
 namespace uroce::transport {
 namespace {
 
@@ -25,6 +27,33 @@ FlowRule to_mac(uint8_t first_byte, uint16_t priority = 0) {
   rule.value.eth_destination.bytes[0] = first_byte;
   rule.mask.eth_destination.bytes[0] = 0xff;
   return rule;
+}
+
+/// Who of `takers` gets a frame.
+std::vector<uint32_t> receivers(const FlowTable& table, std::span<const std::byte> frame,
+                                FrameTakers takers = FrameTakers::all) {
+  std::vector<uint32_t> out;
+  const bool taken = table.distribute(frame, takers, [&out](uint32_t qpn) { out.push_back(qpn); });
+  EXPECT_EQ(taken, takers != FrameTakers::sniffers && table.match(frame) != 0);
+  return out;
+}
+
+/// IPv4 from 10.0.0.`host`.
+std::vector<std::byte> frame_from(uint8_t host) {
+  std::vector<std::byte> frame(60);
+  store_be16(&frame[12], 0x0800);
+  store8(&frame[14], 0x45);
+  store8(&frame[23], 50);
+  store_be32(&frame[26], 0x0a000000u + host);
+  return frame;
+}
+
+IndirectionTable spread_over(std::vector<uint32_t> qpns) {
+  IndirectionTable table{.hash = {.fields = RxHashField::ipv4_source}, .qpns = std::move(qpns)};
+  // Bits 31 and 30 of the address, its last, add bits 31 to 62 and 30 to 61 of the key: they are bits 1 and 0 of the
+  // hash.
+  table.hash.key[7] = 0x04;
+  return table;
 }
 
 TEST(FlowTable, TheFirstByPriorityTakesTheFrame) {
@@ -59,10 +88,36 @@ TEST(FlowTable, SniffersTakeNothingFromOthers) {
   ASSERT_TRUE(table.add(entry(1, 0x11, {.type = FlowType::sniffer})));
   EXPECT_FALSE(table.empty());
   EXPECT_EQ(table.match(frame_to(2)), 0u);
-  ASSERT_EQ(table.sniffers().size(), 1u);
-  EXPECT_EQ(table.sniffers()[0].qpn, 0x11u);
+  EXPECT_EQ(receivers(table, frame_to(2)), std::vector<uint32_t>{0x11});
+  ASSERT_TRUE(table.add(entry(2, 0x12, {.type = FlowType::all_default})));
+  EXPECT_EQ(receivers(table, frame_to(2)), (std::vector<uint32_t>{0x11, 0x12}));
+  EXPECT_EQ(receivers(table, frame_to(2), FrameTakers::rule), std::vector<uint32_t>{0x12});
+  EXPECT_EQ(receivers(table, frame_to(2), FrameTakers::sniffers), std::vector<uint32_t>{0x11});
+  table.remove(2);
   table.remove(1);
   EXPECT_TRUE(table.empty());
+}
+
+TEST(FlowTable, AHashPicksTheReceiver) {
+  FlowTable table;
+  FlowEntry rule = entry(1, 0x11, {.type = FlowType::all_default});
+  rule.table = std::make_shared<IndirectionTable>(spread_over({0x11, 0x12, 0x13, 0x12}));
+  ASSERT_TRUE(table.add(rule));
+  EXPECT_EQ(table.match(frame_from(0)), 0x11u);
+  EXPECT_EQ(table.match(frame_from(1)), 0x13u);
+  EXPECT_EQ(table.match(frame_from(2)), 0x12u);
+  EXPECT_EQ(table.match(frame_from(3)), 0x12u);
+  EXPECT_EQ(table.match(frame_from(4)), 0x11u);
+  EXPECT_EQ(table.match(frame_to(2)), 0x11u) << "without an address";
+}
+
+TEST(FlowTable, SniffersSpreadTheirCopies) {
+  FlowTable table;
+  FlowEntry sniffer = entry(1, 0x11, {.type = FlowType::sniffer});
+  sniffer.table = std::make_shared<IndirectionTable>(spread_over({0x11, 0x12}));
+  ASSERT_TRUE(table.add(sniffer));
+  EXPECT_EQ(receivers(table, frame_from(1)), std::vector<uint32_t>{0x11}) << "2 modulo 2";
+  EXPECT_EQ(receivers(table, frame_from(2)), std::vector<uint32_t>{0x12});
 }
 
 TEST(FlowTable, HasABound) {
