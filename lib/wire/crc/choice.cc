@@ -19,7 +19,7 @@ struct List {
   }
 };
 
-/// What CPUID says and the operating system saves. Under valgrind CPUID is valgrind's, which knows no AVX-512.
+/// CPUID and the saved registers decide. Under valgrind CPUID is valgrind's, which knows no AVX-512.
 List find_available() {
   List list;
 #if defined(__x86_64__)
@@ -53,6 +53,14 @@ constinit std::atomic<const Kernel*> g_active{&kTableKernel};
 }  // namespace
 
 std::span<const Kernel* const> available() { return std::span(list().kernels).first(list().count); }
+
+const Kernel* find(std::string_view name) {
+  if (name == "automatic") return available().front();
+  for (const Kernel* kernel : available()) {
+    if (kernel->name == name) return kernel;
+  }
+  return nullptr;
+}
 
 const Kernel& active() { return *g_active.load(std::memory_order_relaxed); }
 

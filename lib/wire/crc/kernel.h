@@ -7,10 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 namespace uroce::wire::crc {
 
-/// What happens to the first 64 bytes of a message before the CRC takes them: each byte is ANDed with `keep`, then
+/// A change of the first 64 bytes of a message before the CRC takes them: each byte is ANDed with `keep`, then
 /// XORed with `flip`. The tables begin 64 bytes before the message and end 64 bytes behind those, so that a vector may
 /// begin anywhere in the first 128 bytes; outside the message they add nothing.
 struct HeadMask {
@@ -50,6 +51,9 @@ uint32_t copy_bytes(uint32_t crc, std::byte* to, const std::byte* from, std::siz
 
 /// The kernels that this CPU and its operating system can run, the fastest first. The last one is the table.
 std::span<const Kernel* const> available();
+
+/// The kernel called `name` if it is one of available(), the fastest for "automatic", else null.
+const Kernel* find(std::string_view name);
 
 /// The kernel in use: the fastest, unless use() chose another.
 const Kernel& active();

@@ -1,4 +1,4 @@
-// What the kernels for x86 have in common. Each compiles it with flags of its own, so that nothing here may have
+// The common part of the kernels for x86. Each compiles it with flags of its own, so that nothing here may have
 // external linkage.
 #pragma once
 
