@@ -58,6 +58,8 @@ crc::HeadMask sample_mask() {
 class EachKernel : public testing::TestWithParam<const Kernel*> {
  protected:
   const Kernel& kernel() const { return *GetParam(); }
+  /// The table loads eight bytes at a time, and is slow.
+  std::size_t alignments() const { return &kernel() == &crc::kTableKernel ? 8 : kAlignments; }
 };
 
 std::string name_of(const testing::TestParamInfo<const Kernel*>& info) { return info.param->name; }
@@ -119,7 +121,7 @@ TEST_P(EachKernel, IsTheDefinition) {
 
 TEST_P(EachKernel, UpdatesEveryLengthAtEveryAlignment) {
   const Bytes bytes = random_bytes(5, kLongest + kAlignments);
-  for (std::size_t at = 0; at < kAlignments; ++at) {
+  for (std::size_t at = 0; at < alignments(); ++at) {
     const auto expected = registers_of(0xdebb20e3, std::span(bytes).subspan(at, kLongest));
     for (std::size_t n = 0; n <= kLongest; ++n) {
       ASSERT_EQ(kernel().update(0xdebb20e3, bytes.data() + at, n), expected[n]) << n << " bytes at " << at;
@@ -131,7 +133,7 @@ TEST_P(EachKernel, CopiesEveryLengthAtEveryAlignment) {
   const Bytes bytes = random_bytes(6, kLongest + kAlignments);
   constexpr std::size_t kRoom = kLongest + 3 * kAlignments;
   Bytes copy(kRoom), expected_copy(kRoom, std::byte{0xa5});
-  for (std::size_t at = 0; at < kAlignments; ++at) {
+  for (std::size_t at = 0; at < alignments(); ++at) {
     const auto expected = registers_of(1, std::span(bytes).subspan(at, kLongest));
     for (std::size_t n = 0; n <= kLongest; ++n) {
       // Every pair of alignments occurs with some length.
@@ -148,7 +150,7 @@ TEST_P(EachKernel, CopiesEveryLengthAtEveryAlignment) {
 TEST_P(EachKernel, MasksTheHeadOfEveryLengthAtEveryAlignment) {
   const crc::HeadMask mask = sample_mask();
   const Bytes bytes = random_bytes(7, kLongest + kAlignments);
-  for (std::size_t at = 0; at < kAlignments; ++at) {
+  for (std::size_t at = 0; at < alignments(); ++at) {
     Bytes masked(bytes.begin() + static_cast<std::ptrdiff_t>(at),
                  bytes.begin() + static_cast<std::ptrdiff_t>(at + kLongest));
     for (std::size_t i = 0; i < 64; ++i) {
