@@ -15,6 +15,7 @@
 #include "pmd_glue/fault_guard.h"
 #include "pmd_glue/stack_impl.h"
 #include "pmd_glue/stack_options.h"
+#include "wire/crc/kernel.h"
 
 namespace uroce {
 
@@ -36,6 +37,7 @@ int worker_main(void* worker) {
 
 Result<void> Stack::Impl::set_up(const std::vector<std::string>& args, const StackOptions& options) {
   if (auto ok = check_options(options); !ok) return ok;
+  wire::crc::use(*wire::crc::find(options.icrc));
   auto started = Eal::start(args);
   if (!started) return std::unexpected(started.error());
   eal_ = std::move(*started);

@@ -1,9 +1,13 @@
 #include "pmd_glue/stack_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <span>
+
+#include "wire/crc/kernel.h"
 
 namespace uroce::glue {
 
@@ -43,7 +47,22 @@ Result<void> check_options(const StackOptions& options) {
   if (!(options.receive_loss >= 0 && options.receive_loss <= 0.5)) {
     return fail(EINVAL, fmt::format("receive_loss is {}; it must be 0 to 0.5", options.receive_loss));
   }
+  if (wire::crc::find(options.icrc) == nullptr) {
+    return fail(EINVAL, fmt::format("icrc is \"{}\"; on this CPU it must be one of {}", options.icrc,
+                                    fmt::join(icrc_choices(), ", ")));
+  }
   return {};
+}
+
+std::vector<std::string_view> icrc_choices() {
+  std::vector<std::string_view> names = {"automatic"};
+  for (const wire::crc::Kernel* kernel : wire::crc::available()) names.emplace_back(kernel->name);
+  return names;
+}
+
+std::string icrc_summary() {
+  const auto names = icrc_choices();
+  return fmt::format("ICRC: {} (of {})", names[1], fmt::join(std::span(names).subspan(1), ", "));
 }
 
 StackOptions options_of_port(const StackOptions& options, std::size_t index) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <uroce/error.h>
@@ -14,6 +15,11 @@ namespace uroce::glue {
 
 /// Checks the settings that depend on no port: numbers and their ranges. Errors: EINVAL, naming the setting.
 Result<void> check_options(const StackOptions& options);
+
+/// The values of StackOptions::icrc on this CPU: "automatic", then the kernels, the fastest first.
+std::vector<std::string_view> icrc_choices();
+/// A line of --version: the kernel that computes the ICRC unless a setting names another, and what else this CPU has.
+std::string icrc_summary();
 
 /// The options of port `index` (from 0): its own settings in place of the stack's.
 StackOptions options_of_port(const StackOptions& options, std::size_t index);

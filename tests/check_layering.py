@@ -42,6 +42,7 @@ ALLOWED = {
 
 # Sub-folders, and the siblings that each may include. All of them may also include whatever their folder may.
 SUBFOLDERS = {
+    "wire/crc": (),
     "transport/core": (),
     "transport/loss": ("transport/core",),
     "transport/congestion": ("transport/core",),

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "perf/options_rules.h"
+#include "pmd_glue/stack_options.h"
 #include "transport/core/setting_names.h"
 
 namespace uroce::perf {
@@ -133,6 +134,9 @@ void add_own_options(CLI::App& app, Options& o) {
           std::map<std::string, StackOptions::TxMode>{{"automatic", StackOptions::TxMode::automatic},
                                                       {"copy", StackOptions::TxMode::copy},
                                                       {"external", StackOptions::TxMode::external}}));
+  app.add_option("--icrc", o.stack.icrc,
+                 "How the CPU computes ICRCs; automatic (default) takes the fastest that it has")
+      ->check(CLI::IsMember(glue::icrc_choices()));
   app.add_option("--retransmission", o.retransmission,
                  "Loss recovery of this side's QPs: auto, go-back-n or selective (default: the device's)")
       ->transform(choice_of(transport::kRetransmissionNames));
@@ -211,7 +215,8 @@ std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const
   } catch (const CLI::ParseError& e) {
     return std::unexpected(refuse(o, fmt::format("{} (after `--`); see {} -- --help", e.what(), o.program)));
   }
-  if (seen.version) return std::unexpected(EarlyExit{0, fmt::format("uroce_perf {}", kVersion)});
+  if (seen.version)
+    return std::unexpected(EarlyExit{0, fmt::format("uroce_perf {}\n{}", kVersion, glue::icrc_summary())});
   if (!named && !take_test_name(seen.positional, o)) {
     return std::unexpected(refuse(o,
                                   "the name of the test is missing; write {write,read,send,atomic}_{bw,lat} or raw_bw "

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "pmd_glue/frame_size.h"
+#include "pmd_glue/stack_options.h"
 
 namespace uroce::daemon {
 
@@ -137,7 +138,7 @@ std::expected<CommandLine, EarlyExit> parse_command_line(int argc, const char* c
     return refuse_usage(fmt::format("{}; EAL arguments go before `--`; see uroced --help", e.what()));
   }
   command.check = app.count("--check") > 0;
-  if (version) return std::unexpected(EarlyExit{0, fmt::format("uroced {}", kVersion)});
+  if (version) return std::unexpected(EarlyExit{0, fmt::format("uroced {}\n{}", kVersion, glue::icrc_summary())});
   for (const std::string& word : sets) {
     if (const auto problem = take_set(word, command.overrides)) return refuse_usage(*problem);
   }

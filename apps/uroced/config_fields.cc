@@ -14,6 +14,7 @@
 #include "net/address.h"
 #include "pmd_glue/eal_args.h"
 #include "pmd_glue/frame_size.h"
+#include "pmd_glue/stack_options.h"
 #include "transport/congestion/parameters.h"
 #include "transport/core/setting_names.h"
 #include "uroced/field_kinds.h"
@@ -245,6 +246,16 @@ Names<Choice> all_of(const std::array<std::pair<std::string_view, Choice>, N>& n
   return {names.begin(), names.end()};
 }
 
+Read read_icrc(const toml::node& node, Config& config) {
+  const auto names = glue::icrc_choices();
+  const std::string needed = fmt::format("one of \"{}\", which this CPU has", fmt::join(names, "\", \""));
+  if (!node.is_string()) return wrong_kind(node, needed);
+  const std::string& name = node.as_string()->get();
+  if (std::ranges::find(names, name) == names.end()) return refuse(fmt::format("it must be {}", needed));
+  config.stack.icrc = name;
+  return {};
+}
+
 std::vector<Field<Config>> make_engine_fields() {
   using TxMode = StackOptions::TxMode;
   const auto count = [](std::string_view name, Access<Config, uint32_t> access, int64_t least, int64_t most) {
@@ -258,6 +269,7 @@ std::vector<Field<Config>> make_engine_fields() {
       choice<TxMode, Config, TxMode>(
           "tx_mode", [](Config& c) -> TxMode& { return c.stack.tx_mode; },
           {{"automatic", TxMode::automatic}, {"copy", TxMode::copy}, {"external", TxMode::external}}),
+      {"icrc", false, read_icrc, [](const Config& c) { return toml_string(c.stack.icrc); }},
       count(
           "max_qp", [](Config& c) -> uint32_t& { return c.stack.max_qp; }, 1, 1 << 18),
       count(

@@ -55,6 +55,9 @@ struct StackOptions {
   bool back_to_back = false;
   /// How payload gets into frames: copied, or attached as an external buffer if the port can; automatic chooses.
   enum class TxMode { automatic, copy, external } tx_mode = TxMode::automatic;
+  /// How the CPU computes the ICRC of all frames of this process: "automatic" takes the fastest of those that it has
+  /// ("avx512", "avx2", "pclmul", "pmull", "table"). The names of others are refused.
+  std::string icrc = "automatic";
   uint32_t max_qp = 16384;                                    ///< per device
   uint32_t max_mr = 65536;                                    ///< per device
   uint32_t rx_descriptors = 1024;                             ///< per queue

@@ -3,7 +3,9 @@
 #include <benchmark/benchmark.h>
 
 #include <array>
+#include <cstdio>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "tests/support/test_endpoint.h"
@@ -106,4 +108,17 @@ BENCHMARK_CAPTURE(write_messages, swift, Retransmission::automatic, CongestionAl
 }  // namespace
 }  // namespace uroce
 
-BENCHMARK_MAIN();
+// --icrc=NAME: the ICRC by that kernel, for example avx2.
+int main(int argc, char** argv) {
+  constexpr std::string_view kIcrc = "--icrc=";
+  benchmark::Initialize(&argc, argv);
+  if (argc == 2 && std::string_view(argv[1]).starts_with(kIcrc)) {
+    const auto* kernel = uroce::wire::crc::find(argv[1] + kIcrc.size());
+    if (kernel == nullptr) return std::fprintf(stderr, "error: this CPU lacks %s\n", argv[1]), 1;
+    uroce::wire::crc::use(*kernel);
+    --argc;
+  }
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+}

@@ -71,7 +71,7 @@ class Check(Daemon):
 class CommandLine(Daemon):
     def test_help_and_version(self):
         self.assertIn("uroced --demo", self.run_to_end("--help", code=0))
-        self.assertRegex(self.run_to_end("--version", code=0), r"^uroced \d+\.\d+\.\d+\n$")
+        self.assertRegex(self.run_to_end("--version", code=0), r"^uroced \d+\.\d+\.\d+\nICRC: (\w+) \(of \1.*table\)\n$")
 
     def test_what_cannot_be_used(self):
         self.assertIn("--config FILE", self.run_to_end(code=2))

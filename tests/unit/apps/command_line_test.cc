@@ -151,6 +151,8 @@ TEST(Options, AllOfThemAreRead) {
                               "busy",
                               "--tx-mode",
                               "copy",
+                              "--icrc",
+                              "table",
                               "--retransmission",
                               "selective",
                               "--congestion-control",
@@ -182,6 +184,7 @@ TEST(Options, AllOfThemAreRead) {
   EXPECT_EQ(o.stack.vlan, 7);
   EXPECT_EQ(o.stack.idle, IdlePolicy::busy);
   EXPECT_EQ(o.stack.tx_mode, StackOptions::TxMode::copy);
+  EXPECT_EQ(o.stack.icrc, "table");
   EXPECT_EQ(o.retransmission, Retransmission::selective);
   EXPECT_EQ(o.congestion_control, CongestionAlgorithm::swift);
   EXPECT_EQ(o.peer_timeout_s, 3.0);

@@ -22,6 +22,13 @@ TEST(StackOptions, RefusesNumbersOutOfRange) {
   options.rx_descriptors = 1024;
   options.gateway = "192.0.2";
   EXPECT_NE(check_options(options).error().text.find("'192.0.2'"), std::string::npos);
+  options.gateway = "";
+  options.icrc = "z80";
+  EXPECT_EQ(check_options(options).error().text.find("icrc is \"z80\"; on this CPU it must be one of automatic, "), 0u);
+  for (const std::string_view name : icrc_choices()) {
+    options.icrc = name;
+    EXPECT_TRUE(check_options(options)) << name;
+  }
 }
 
 TEST(StackOptions, APortsOwnSettingsGoBeforeTheStacks) {

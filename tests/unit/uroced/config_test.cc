@@ -76,6 +76,7 @@ TEST(Config, ReadsEveryKind) {
     [engines]
     idle = "busy"
     tx_mode = "copy"
+    icrc = "table"
     retransmission = "selective"
     congestion_control = "swift"
     udp_source_ports = 8
@@ -114,6 +115,7 @@ TEST(Config, ReadsEveryKind) {
   const StackOptions stack = config->stack_options();
   EXPECT_EQ(stack.idle, IdlePolicy::busy);
   EXPECT_EQ(stack.tx_mode, StackOptions::TxMode::copy);
+  EXPECT_EQ(stack.icrc, "table");
   EXPECT_EQ(stack.addresses, (std::vector<std::string>{"192.0.2.1/24", "198.51.100.1/24,2001:db8::1/64"}));
   ASSERT_EQ(stack.ports.size(), 2u);
   EXPECT_EQ(stack.ports[0].mtu, std::nullopt);
@@ -190,6 +192,7 @@ TEST(Config, RefusesWhatIsOutOfRange) {
   expect_error("[device]\nmtu = 339\n", "2:7: device.mtu = 339", "from 340 to 9216");
   expect_error("[engines]\nretransmission = \"all\"\n", "2:18: engines.retransmission = 'all'",
                "\"auto\", \"go-back-n\", \"selective\"");
+  expect_error("[engines]\nicrc = \"z80\"\n", "2:8: engines.icrc = 'z80'", "\"table\"");
   expect_error("[device]\ncongestion_control = \"cubic\"\n", "2:22: device.congestion_control = 'cubic'",
                "\"none\", \"dcqcn\", \"swift\"");
   expect_error("[engines]\nudp_source_ports = 65\n", "2:20: engines.udp_source_ports = 65", "from 1 to 64");
