@@ -32,12 +32,6 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
 }
 
 // The header would answer alike for a null entry, and nobody would hear why.
-ibv_wq* create_wq(ibv_context* /*context*/, ibv_wq_init_attr* /*attr*/) {
-  return refuse_null(EOPNOTSUPP, "ibv_create_wq(): receive-side scaling is not offered");
-}
-ibv_rwq_ind_table* create_rwq_ind_table(ibv_context* /*context*/, ibv_rwq_ind_table_init_attr* /*attr*/) {
-  return refuse_null(EOPNOTSUPP, "ibv_create_rwq_ind_table(): receive-side scaling is not offered");
-}
 ibv_counters* create_counters(ibv_context* /*context*/, ibv_counters_init_attr* /*attr*/) {
   return refuse_null(EOPNOTSUPP, "ibv_create_counters(): counters of flows are not offered");
 }
@@ -60,8 +54,6 @@ void fill_operations(VerbsContext& context) {
   ops.post_send = post_send;
   ops.post_recv = post_recv;
 
-  context.create_wq = create_wq;
-  context.create_rwq_ind_table = create_rwq_ind_table;
   context.create_counters = create_counters;
   context.create_flow_action_esp = create_flow_action_esp;
   context.query_port = query_port;
