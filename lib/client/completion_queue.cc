@@ -22,10 +22,9 @@ ChannelImpl::Token ChannelImpl::take_token() {
   return read(fd_, &token, 1) == 1 ? Token::there : Token::none;
 }
 
-// An engine disarms the queue, counts the event and then writes the token. It may have died at any of these steps.
 std::optional<uint32_t> ChannelImpl::take_last() {
   for (CqImpl* cq : queues_) {
-    if (cq->take_event() || cq->take_arming()) return cq->id();
+    if (cq->take_last_event()) return cq->id();
   }
   return std::nullopt;
 }
@@ -86,15 +85,19 @@ std::size_t CqImpl::poll_idle(std::span<Completion> out) {
   return taken != 0 ? taken : flush_list_->take(out);
 }
 
-bool CqImpl::take_arming() {
-  constexpr auto kNone = static_cast<uint32_t>(queues::Arm::none);
-  return parts_.place.header->arm.exchange(kNone, std::memory_order_relaxed) != kNone;
-}
-
 bool CqImpl::take_event() {
   if (parts_.place.header->fired.load(std::memory_order_acquire) == taken_) return false;
   ++taken_;
+  awaits_.store(false, std::memory_order_relaxed);
   return true;
+}
+
+// An engine disarms the queue, counts the event and then writes the token. It may have died at any of these steps.
+bool CqImpl::take_last_event() {
+  if (take_event()) return true;
+  constexpr auto kNone = static_cast<uint32_t>(queues::Arm::none);
+  const bool armed = parts_.place.header->arm.exchange(kNone, std::memory_order_relaxed) != kNone;
+  return awaits_.exchange(false, std::memory_order_relaxed) || armed;
 }
 
 Result<void> CqImpl::arm(bool solicited_only) {
@@ -103,6 +106,7 @@ Result<void> CqImpl::arm(bool solicited_only) {
   }
   if (parts_.daemon != nullptr && parts_.daemon->known_lost())
     return fail(EIO, "cannot arm a completion queue: the uroce daemon is gone; open the device again");
+  awaits_.store(true, std::memory_order_relaxed);
   queues::arm(*parts_.place.header, solicited_only ? queues::Arm::solicited : queues::Arm::any);
   return {};
 }

@@ -118,8 +118,7 @@ class ChannelImpl {
   const std::shared_ptr<ContextImpl>& context() const { return context_; }
   const Object& object() const { return object_; }
   /// The id of a completion queue with an event, round robin among queues; nullopt when there is no event. Once the
-  /// daemon is lost, each armed queue has one more event, and so has a queue whose event the engine had counted when it
-  /// died.
+  /// daemon is lost, each armed queue has one more event, at whatever step of raising it the engine died.
   std::optional<uint32_t> take();
   void add(CqImpl& cq);
   /// Also discards the queue's pending events.
@@ -169,8 +168,9 @@ class CqImpl {
   const Object& object() const { return parts_.object; }
   /// Takes one of the events that engines counted. The channel's lock is held.
   bool take_event();
-  /// Disarms the queue; false when it was not armed. The channel's lock is held.
-  bool take_arming();
+  /// Once the daemon is lost: takes an event that an engine counted, or one for an arming that had none. The channel's
+  /// lock is held.
+  bool take_last_event();
   const std::shared_ptr<FlushList>& flush_list() const { return flush_list_; }
 
   const ContextImpl* owner;
@@ -183,6 +183,7 @@ class CqImpl {
   std::shared_ptr<FlushList> flush_list_ = std::make_shared<FlushList>();
   std::chrono::nanoseconds next_look_{0};  // at the daemon
   uint32_t taken_ = 0;                     // events
+  std::atomic<bool> awaits_{false};        // it was armed, and no event was taken since
 };
 
 struct SrqParts {

@@ -105,8 +105,9 @@ class Program : public cm::IbCmHost {
   }
 
   void connect() {
+    static constexpr QpType kTypes[] = {QpType::rc, QpType::uc, QpType::ud, QpType::xrc_initiator};
     cm::CmRequest request{.service_id = kService,
-                          .type = static_cast<QpType>(2 + in_.take<uint8_t>() % 3),
+                          .type = kTypes[in_.take<uint8_t>() % 4],
                           .path = {.sgid = kOurs, .dgid = peer(), .ack_timeout = in_.take<uint8_t>()},
                           .qpn = peer_qpn(),
                           .max_cm_retries = in_.take<uint8_t>(),

@@ -142,6 +142,7 @@ void CmWorld::begin(uint32_t number) {
       .service_id = kService,
       .type = c.ud                  ? QpType::ud
               : random_.chance(0.1) ? QpType::uc
+              : random_.chance(0.1) ? QpType::xrc_initiator
                                     : QpType::rc,
       .path = {.sgid = side.gid, .dgid = hosts_[1 - host]->gid, .ack_timeout = options_.ack_timeout},
       .qpn = 2 * number + 100,

@@ -167,6 +167,25 @@ TEST_F(LastEventTest, AnEventWithoutItsTokenIsTaken) {
   EXPECT_EQ(channel_->take(), std::nullopt);
 }
 
+// The engine died between disarming the queue and counting the event.
+TEST_F(LastEventTest, AnEventThatWasNotCountedIsTaken) {
+  must(cqs_[1]->arm(false));
+  headers_[1].arm = 0;
+  daemon_dies();
+  EXPECT_EQ(channel_->take(), 1u);
+  EXPECT_EQ(channel_->take(), std::nullopt);
+}
+
+TEST_F(LastEventTest, AnEventThatWasTakenIsNotGivenAgain) {
+  must(cqs_[1]->arm(false));
+  headers_[1].arm = 0;
+  headers_[1].fired = 1;
+  ASSERT_EQ(write(write_end_, "x", 1), 1);
+  EXPECT_EQ(channel_->take(), 1u);
+  daemon_dies();
+  EXPECT_EQ(channel_->take(), std::nullopt);
+}
+
 TEST_F(LastEventTest, TokensInThePipeComeFirst) {
   headers_[0].fired = 1;
   ASSERT_EQ(write(write_end_, "x", 1), 1);
