@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/random.h"
 #include "tests/unit/wire/samples.h"
 
@@ -73,6 +75,18 @@ TEST(Icrc, PiecesGiveTheSameAsTheWhole) {
     EXPECT_EQ(by_update.value(), icrc_of(l3, version));
     EXPECT_EQ(by_copy.value(), icrc_of(l3, version));
     EXPECT_TRUE(std::equal(rest.begin(), rest.end(), copy.begin()));
+  }
+}
+
+TEST(Icrc, FinishAddsPadAndIcrc) {
+  const Bytes headers = test::sample_payload(60);
+  for (std::size_t pad = 0; pad < 4; ++pad) {
+    Bytes frame = headers;
+    frame.resize(60 + pad + kIcrcBytes, std::byte{0xa5});
+    EXPECT_EQ(IcrcState::begin(headers, 6).finish(frame.data() + 60, pad), frame.data() + frame.size());
+    const std::span<const std::byte> covered(frame.data(), 60 + pad);
+    EXPECT_TRUE(std::ranges::all_of(covered.subspan(60), [](std::byte b) { return b == std::byte{0}; }));
+    EXPECT_EQ(load_le32(frame.data() + 60 + pad), icrc_of(covered, 6));
   }
 }
 
