@@ -148,7 +148,7 @@ void register_kernels() {
     auto* bench =
         benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) { beside_memcpy(state, cold, run); });
     bench->UseManualTime();
-    for (const int64_t length : {64, 128, 256, 512, 1024, 4096, 4152, 9000}) bench->Arg(length);
+    for (const int64_t length : {40, 48, 60, 64, 128, 256, 512, 1024, 4096, 4152, 9000}) bench->Arg(length);
   };
   for (const crc::Kernel* kernel : crc::available()) {
     for (const bool cold : {false, true}) {
