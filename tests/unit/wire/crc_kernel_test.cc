@@ -212,7 +212,7 @@ TEST_P(EachKernel, TheRegisterIsThatOfTheCopy) {
     }
   });
   int wrong = 0;
-  constexpr int kRuns = 20000, kMostRuns = 2000000, kChanges = 200;
+  constexpr int kRuns = 20000, kMostRuns = 2000000, kChanges = 1000;
   for (int run = 0; run < kRuns || (changes.load() < kChanges && run < kMostRuns); ++run) {
     const std::size_t n = source.size() - static_cast<std::size_t>(run % 64);
     const uint32_t crc = kernel().copy(0, copy.data(), source.data(), n);
