@@ -17,16 +17,12 @@ namespace uroce::glue {
 
 namespace {
 
-/// Up to this size a second pass over the frame in L1 is cheaper than a CRC in pieces.
-constexpr uint32_t kWholeCrcBytes = 256;
-
 void never_freed(void*, void*) { assert(!"the sink's own reference is never dropped"); }
 
-void append_pad_and_icrc(std::byte* at, uint8_t pad, wire::IcrcState& crc) {
-  constexpr std::array<std::byte, 4> kZeros{};
-  std::memcpy(at, kZeros.data(), pad);
-  crc.update({at, pad});
-  store_le32(at + pad, crc.value());
+/// From the descriptor's header, not from the mbuf's: a vector that was just stored in other pieces waits for them.
+wire::IcrcState begin_icrc(const transport::TxFrame& frame) {
+  const std::span<const std::byte> header(frame.header.data(), frame.header_length);
+  return wire::IcrcState::begin(header.subspan(frame.l3_offset), frame.ip_version);
 }
 
 }  // namespace
@@ -169,25 +165,13 @@ rte_mbuf* EtherSink::build_copy(const transport::TxFrame& frame) {
   std::byte* const start = rte_pktmbuf_mtod(mbuf, std::byte*);
   // Copy the whole array: a copy of fixed size is a handful of stores, and the payload overwrites the rest.
   std::memcpy(start, frame.header.data(), frame.header.size());
-  const std::byte* const l3 = start + frame.l3_offset;
   std::byte* at = start + frame.header_length;
-  if (frame.payload_length <= kWholeCrcBytes) {
-    for (const transport::PayloadSpan& span : std::span(frame.payload, frame.payload_spans)) {
-      std::memcpy(at, span.data, span.length);
-      at += span.length;
-    }
-    for (uint8_t i = 0; i < frame.pad; ++i) *at++ = std::byte{0};
-    store_le32(at, wire::icrc_of({l3, at}, frame.ip_version));
-  } else {
-    auto crc = wire::IcrcState::begin({l3, at}, frame.ip_version);
-    for (const transport::PayloadSpan& span : std::span(frame.payload, frame.payload_spans)) {
-      crc.copy(at, {span.data, span.length});
-      at += span.length;
-    }
-    append_pad_and_icrc(at, frame.pad, crc);
-    at += frame.pad;
+  auto crc = begin_icrc(frame);
+  for (const transport::PayloadSpan& span : std::span(frame.payload, frame.payload_spans)) {
+    crc.copy(at, {span.data, span.length});
+    at += span.length;
   }
-  mbuf->data_len = static_cast<uint16_t>(at + wire::kIcrcBytes - start);
+  mbuf->data_len = static_cast<uint16_t>(crc.finish(at, frame.pad) - start);
   mbuf->pkt_len = mbuf->data_len;
   return mbuf;
 }
@@ -213,7 +197,7 @@ rte_mbuf* EtherSink::build_external(const transport::TxFrame& frame) {
   std::byte* const start = rte_pktmbuf_mtod(head, std::byte*);
   std::memcpy(start, frame.header.data(), frame.header.size());
   head->data_len = frame.header_length;
-  auto crc = wire::IcrcState::begin({start + frame.l3_offset, start + frame.header_length}, frame.ip_version);
+  auto crc = begin_icrc(frame);
   rte_mbuf* last = head;
   rte_mbuf_ext_shared_info& shared = this->shared(generation_);
   rte_mbuf_ext_refcnt_update(&shared, static_cast<int16_t>(frame.payload_spans));
@@ -228,8 +212,8 @@ rte_mbuf* EtherSink::build_external(const transport::TxFrame& frame) {
     last = last->next = segments[i];
   }
   rte_mbuf* trailer = segments[frame.payload_spans];
-  append_pad_and_icrc(rte_pktmbuf_mtod(trailer, std::byte*), frame.pad, crc);
-  trailer->data_len = static_cast<uint16_t>(frame.pad + wire::kIcrcBytes);
+  std::byte* const end = rte_pktmbuf_mtod(trailer, std::byte*);
+  trailer->data_len = static_cast<uint16_t>(crc.finish(end, frame.pad) - end);
   last->next = trailer;
   head->nb_segs = static_cast<uint16_t>(count + 1);
   head->pkt_len = frame.header_length + frame.payload_length + trailer->data_len;

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cassert>
 
+#include "base/bytes.h"
+#include "wire/header_bytes.h"
+
 namespace uroce::wire {
 namespace {
 
@@ -51,6 +54,15 @@ void IcrcState::update(std::span<const std::byte> bytes) {
 
 void IcrcState::copy(std::byte* dst, std::span<const std::byte> src) {
   crc_ = crc::active().copy(crc_, dst, src.data(), src.size());
+}
+
+std::byte* IcrcState::finish(std::byte* at, std::size_t pad) {
+  if (pad != 0) {
+    std::fill_n(at, pad, std::byte{0});
+    update({at, pad});
+  }
+  store_le32(at + pad, value());
+  return at + pad + kIcrcBytes;
 }
 
 }  // namespace uroce::wire

@@ -10,8 +10,7 @@
 
 namespace uroce::wire {
 
-/// A CRC in progress. Pass the headers to begin(), then payload and pad in order. A small packet that is contiguous
-/// takes less time with icrc_of().
+/// A CRC in progress. Pass the headers to begin(), then the payload in order, then the rest of the frame to finish().
 class IcrcState {
  public:
   /// `l3_to_headers`: IP header to the last extended header, contiguous, lengths already final.
@@ -23,6 +22,8 @@ class IcrcState {
   void copy(std::byte* dst, std::span<const std::byte> src);
   /// The value to store little-endian after the pad.
   uint32_t value() const { return ~crc_; }
+  /// Writes `pad` zeros and the ICRC at `at`. Returns the end of the frame.
+  std::byte* finish(std::byte* at, std::size_t pad);
 
  private:
   explicit IcrcState(uint32_t crc) : crc_(crc) {}

@@ -26,19 +26,16 @@ class MemorySink : public transport::FrameSink {
   void send(std::span<const transport::TxFrame> frames) override {
     for (const auto& frame : frames) {
       std::byte* at = memory_.get() + used_ * kSlotBytes;
-      std::memcpy(at, frame.header.data(), frame.header_length);
-      auto icrc = wire::IcrcState::begin({at + frame.l3_offset, frame.header_length - std::size_t{frame.l3_offset}},
-                                         frame.ip_version);
+      std::memcpy(at, frame.header.data(), frame.header.size());
+      auto icrc = wire::IcrcState::begin(
+          {frame.header.data() + frame.l3_offset, frame.header_length - std::size_t{frame.l3_offset}},
+          frame.ip_version);
       std::byte* to = at + frame.header_length;
       for (uint32_t i = 0; i < frame.payload_spans; ++i) {
         icrc.copy(to, {frame.payload[i].data, frame.payload[i].length});
         to += frame.payload[i].length;
       }
-      std::memset(to, 0, frame.pad);
-      icrc.update({to, frame.pad});
-      to += frame.pad;
-      store_le32(to, icrc.value());
-      frames_[used_++] = {{at, to + 4}};
+      frames_[used_++] = {{at, icrc.finish(to, frame.pad)}};
     }
   }
   std::span<const transport::RxFrame> take() {

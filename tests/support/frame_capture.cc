@@ -50,9 +50,7 @@ std::size_t serialize_to(const transport::TxFrame& frame, std::span<std::byte> o
     at += span.length;
   }
   require(payload == frame.payload_length, "payload_length is not the sum over the spans");
-  std::fill_n(at, frame.pad, std::byte{0});
-  icrc.update({at, frame.pad});
-  store_le32(at + frame.pad, icrc.value());
+  icrc.finish(at, frame.pad);
   return frame_bytes(frame);
 }
 

@@ -111,6 +111,11 @@ typename V::Reg to_the_end(std::size_t behind) {
   return V::load(reinterpret_cast<const std::byte*>(table[(kVectors - 1 - behind) * kLanes]));
 }
 
+/// Lines so far ahead are requested while the multiplications take their time: memory that no cache holds is read in
+/// two thirds of the time, other memory as fast as before. Behind a packet of a message there is often the next.
+constexpr std::size_t kAheadBytes = 1024;
+constexpr std::size_t kLineBytes = 64;
+
 /// The register after `n` bytes of a source, a multiple of four and not 0. Only the first vector may be short.
 template <class V, class Source>
 [[gnu::always_inline]] inline uint32_t run(Source source, std::size_t n) {
@@ -129,6 +134,9 @@ template <class V, class Source>
   behind -= kAccumulators - 1;
   const Reg forward = V::broadcast(kForward<8 * V::kBytes * kAccumulators>);
   for (; behind >= kAccumulators; behind -= kAccumulators) {
+    for (std::size_t i = 0; i < V::kBytes * kAccumulators; i += kLineBytes) {
+      __builtin_prefetch(source.from + kAheadBytes + i);
+    }
 #pragma GCC unroll 8
     for (std::size_t i = 0; i < kAccumulators; ++i) accumulator[i] = V::fold(accumulator[i], forward, source.next());
   }

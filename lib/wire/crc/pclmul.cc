@@ -37,7 +37,7 @@ struct Sse {
     }
   }
   static Reg value_at_last(uint32_t value, std::size_t n) {
-    const Reg mask = _mm_loadu_si128(reinterpret_cast<const Reg*>(kFirstWord + 16 - (kBytes - n) / 4));
+    const Reg mask = _mm_loadu_si128(reinterpret_cast<const Reg*>(kOneWord + 16 - (kBytes - n) / 4));
     return _mm_and_si128(_mm_set1_epi32(static_cast<int32_t>(value)), mask);
   }
   static Reg add(Reg a, Reg b) { return _mm_xor_si128(a, b); }

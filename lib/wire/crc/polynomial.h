@@ -47,25 +47,25 @@ inline constexpr uint64_t kBarrett = barrett_multiplier();
 inline constexpr uint64_t kReflectedPolynomial = reflect(kPolynomial, 33);
 static_assert(kReflectedPolynomial == 0x1db710641);
 
-/// For each 128-bit lane of the last kLanes lanes, in the order of the bytes: multipliers of its low and high half that
-/// move it to the end of the message and 32 bits further, where the CRC is.
-template <std::size_t kLanes>
+/// For each 128-bit lane of the last `Lanes` lanes, in the order of the bytes: multipliers of its low and high half
+/// that move it to the end of the message and 32 bits further, where the CRC is.
+template <std::size_t Lanes>
 struct LaneMultipliers {
-  alignas(64) uint64_t halves[kLanes][2];
+  alignas(64) uint64_t halves[Lanes][2];
 
   consteval LaneMultipliers() : halves{} {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      const unsigned bits_behind = 128 * static_cast<unsigned>(kLanes - 1 - lane);
+    for (std::size_t lane = 0; lane < Lanes; ++lane) {
+      const unsigned bits_behind = 128 * static_cast<unsigned>(Lanes - 1 - lane);
       halves[lane][0] = multiplier(bits_behind + 96);
       halves[lane][1] = multiplier(bits_behind + 32);
     }
   }
 };
-template <std::size_t kLanes>
-inline constexpr LaneMultipliers<kLanes> kToTheEnd;
+template <std::size_t Lanes>
+inline constexpr LaneMultipliers<Lanes> kToTheEnd;
 
-/// Multipliers that move a lane forward by `kBits`.
-template <unsigned kBits>
-inline constexpr uint64_t kForward[2] = {multiplier(kBits + 32), multiplier(kBits - 32)};
+/// Multipliers that move a lane forward by `Bits`.
+template <unsigned Bits>
+inline constexpr uint64_t kForward[2] = {multiplier(Bits + 32), multiplier(Bits - 32)};
 
 }  // namespace uroce::wire::crc

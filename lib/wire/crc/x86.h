@@ -17,10 +17,12 @@ static inline uint32_t remainder_of(__m128i value) {
   return static_cast<uint32_t>(_mm_extract_epi32(_mm_xor_si128(value, multiple), 2));
 }
 
-/// Masks of 32-bit words: a vector that begins at kFirstWord + 16 - i has only its word i set, and one that begins at
-/// kLastWords + 16 - i has word i and all after it set.
-alignas(64) static constexpr int32_t kFirstWord[32] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -1};
-alignas(64) static constexpr int32_t kLastWords[32] = {0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,
-                                                       -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+/// Masks of 32-bit words: a vector that begins at kOneWord + 16 - i has only its word i set, and one that begins at
+/// kFirstWords + 16 - i has its first i words set.
+alignas(64) static constexpr int32_t kOneWord[32] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -1};
+alignas(64) static constexpr int32_t kFirstWords[32] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+/// Indices of words: a vector that begins at kRotation + i brings the word i to the front.
+alignas(64) static constexpr int32_t kRotation[32] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+                                                      0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
 }  // namespace uroce::wire::crc

@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <string>
@@ -203,14 +204,16 @@ TEST_P(EachKernel, TheRegisterIsThatOfTheCopy) {
   Bytes source = random_bytes(8, 1500);
   Bytes copy(source.size());
   std::atomic<bool> done = false;
+  std::atomic<int> changes = 0;
   // The kernels are meant for a source that an application changes at any time.
   std::thread application([&] {
-    for (uint8_t i = 0; !done.load(); ++i) {
+    for (uint8_t i = 0; !done.load(); ++i, ++changes) {
       for (std::byte& b : source) *static_cast<volatile std::byte*>(&b) = std::byte{i};
     }
   });
   int wrong = 0;
-  for (int run = 0; run < 20000; ++run) {
+  constexpr int kRuns = 20000, kMostRuns = 2000000, kChanges = 1000;
+  for (int run = 0; run < kRuns || (changes.load() < kChanges && run < kMostRuns); ++run) {
     const std::size_t n = source.size() - static_cast<std::size_t>(run % 64);
     const uint32_t crc = kernel().copy(0, copy.data(), source.data(), n);
     wrong += crc != kernel().update(0, copy.data(), n);
@@ -220,15 +223,54 @@ TEST_P(EachKernel, TheRegisterIsThatOfTheCopy) {
   EXPECT_EQ(wrong, 0);
 }
 
+/// Makes the ICRC use one kernel while it lives.
+class Using {
+ public:
+  explicit Using(const Kernel& kernel) { crc::use(kernel); }
+  ~Using() { crc::use(before_); }
+  Using(const Using&) = delete;
+  Using& operator=(const Using&) = delete;
+
+ private:
+  const Kernel& before_ = crc::active();
+};
+
+TEST_P(EachKernel, TakesThePiecesOfAFrame) {
+  Random random(9);
+  for (int run = 0; run < 400; ++run) {
+    const uint8_t version = random.below(2) == 0 ? 4 : 6;
+    const std::size_t headers = (version == 4 ? 40 : 60) + 4 * random.below(8);
+    const Bytes l3 = random_bytes(random.next(), headers + random.below(kLongest - headers));
+    const uint32_t expected = [&] {
+      const Using table(crc::kTableKernel);
+      return icrc_of(l3, version);
+    }();
+    const Using own(kernel());
+    EXPECT_EQ(icrc_of(l3, version), expected);
+    IcrcState updated = IcrcState::begin(std::span(l3).first(headers), version);
+    IcrcState copied = updated;
+    Bytes copy = l3;
+    std::fill(copy.begin() + static_cast<std::ptrdiff_t>(headers), copy.end(), std::byte{0});
+    for (std::size_t at = headers; at < l3.size();) {
+      const std::size_t longest = random.below(2) == 0 ? 40 : 6000;
+      const std::size_t n = std::min<std::size_t>(l3.size() - at, random.below(longest));
+      updated.update({l3.data() + at, n});
+      copied.copy(copy.data() + at, {l3.data() + at, n});
+      at += n;
+    }
+    EXPECT_EQ(updated.value(), expected) << l3.size() << " bytes";
+    EXPECT_EQ(copied.value(), expected) << l3.size() << " bytes";
+    EXPECT_EQ(copy, l3);
+  }
+}
+
 TEST_P(EachKernel, ServesTheIcrc) {
-  const Kernel& before = crc::active();
-  crc::use(kernel());
+  const Using own(kernel());
   EXPECT_EQ(&crc::active(), &kernel());
   for (const Bytes& frame : {test::hardware_cnp(), test::hardware_uc_send()}) {
     const auto covered = std::span(frame).subspan(14, frame.size() - 14 - kIcrcBytes);
     EXPECT_EQ(icrc_of(covered, 4), load_le32(frame.data() + frame.size() - 4));
   }
-  crc::use(before);
 }
 
 TEST(CrcKernels, TheTableIsAlwaysThere) {
