@@ -199,9 +199,9 @@ bool PortQueue::make_contiguous(rte_mbuf*& mbuf) {
 bool PortQueue::offer_to_rules(rte_mbuf* mbuf, Nanos now) {
   const transport::RxFrame frame{bytes_of(mbuf)};
   uint64_t engines = 0;
-  const bool taken = parts_.engine.flows().distribute(frame.bytes, transport::FrameTakers::all, [&](uint32_t qpn) {
-    engines |= uint64_t{1} << parts_.handover.engine_of(qpn);
-  });
+  const bool taken = parts_.engine.flows().distribute(
+      frame.bytes, transport::FrameTakers::all,
+      [&](const transport::FlowEntry&, uint32_t qpn) { engines |= uint64_t{1} << parts_.handover.engine_of(qpn); });
   for (uint64_t left = engines; left != 0; left &= left - 1) {
     const auto engine = static_cast<uint32_t>(std::countr_zero(left));
     if (engine == index_) {

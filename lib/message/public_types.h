@@ -70,6 +70,11 @@ struct Fields<FlowRule> {
 };
 
 template <>
+struct Fields<FlowCounters> {
+  static void visit(auto& self, auto& archive) { archive(self.packets, self.bytes); }
+};
+
+template <>
 struct Fields<RxHash> {
   static void visit(auto& self, auto& archive) { archive(self.fields, self.key); }
 };

@@ -1,9 +1,14 @@
 // Receive rules of raw packet queue pairs (ibv_create_flow(3)).
 #pragma once
 
+#include <deque>
+#include <vector>
+
 #include "dropin/ibverbs/objects.h"
 
 namespace uroce::dropin {
+
+struct VerbsCounters;
 
 struct VerbsFlow : ibv_flow {
   VerbsFlow(VerbsQp* qp, Flow made) : ibv_flow{}, ref(qp->qp_base.context), api(std::move(made)), of_qp(&qp->flows) {
@@ -14,6 +19,8 @@ struct VerbsFlow : ibv_flow {
   ContextRef ref;
   Flow api;
   UseOf of_qp;
+  std::vector<VerbsCounters*> counters;  ///< that count this rule
+  std::deque<UseOf> of_counters;
   Live live;
 };
 

@@ -1,4 +1,5 @@
 // The function tables behind the inline functions of verbs.h. The header returns EOPNOTSUPP for a null entry.
+#include "dropin/ibverbs/counters.h"
 #include "dropin/ibverbs/cq.h"
 #include "dropin/ibverbs/device_memory.h"
 #include "dropin/ibverbs/flow.h"
@@ -66,6 +67,10 @@ void fill_operations(VerbsContext& context) {
   context.destroy_wq = destroy_wq;
   context.create_rwq_ind_table = create_rwq_ind_table;
   context.destroy_rwq_ind_table = destroy_rwq_ind_table;
+  context.create_counters = create_counters;
+  context.destroy_counters = destroy_counters;
+  context.attach_counters_point_flow = attach_counters_point_flow;
+  context.read_counters = read_counters;
   context.alloc_td = alloc_td;
   context.dealloc_td = dealloc_td;
   context.alloc_parent_domain = alloc_parent_domain;

@@ -227,6 +227,7 @@ void add_queues() {
                                .rule = flow_rule(),
                                .hash = {.fields = RxHashField::ipv4_source | RxHashField::udp_source_port,
                                         .key = {0x81, 0x82, 0x83}}});
+  add("FlowCounters", FlowCounters{.packets = 0x0102, .bytes = 0x030405});
   add("Multicast", Multicast{.qp = 1, .gid = gid(0xc0).bytes});
   add("Destroy", Destroy{.kind = Kind::srq, .id = 2});
   add("OpenXrcDomain", OpenXrcDomain{.create = true});
