@@ -58,7 +58,8 @@ struct FlowRule {
   FlowFields mask{};      ///< IP fields need an IP layer, and ports need TCP or UDP
 };
 
-/// What a rule has given to queue pairs since it was made, whether or not they had room. A sniffer counts its copies.
+/// The frames that a rule has given to queue pairs since it was made, whether or not they had room. A sniffer counts
+/// its copies.
 struct FlowCounters {
   uint64_t packets = 0;
   uint64_t bytes = 0;  ///< of whole frames, without the FCS

@@ -397,7 +397,7 @@ class UROCE_API Flow {
   Flow(Flow&&) noexcept = default;
   Flow& operator=(Flow&&) noexcept = default;
 
-  /// What the rule has counted, on all engines. Any thread.
+  /// The frames that the rule has counted, on all engines. Any thread.
   Result<FlowCounters> counters() const;
 
  private:

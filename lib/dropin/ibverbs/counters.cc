@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "dropin/ibverbs/flow.h"
+#include "dropin/ibverbs/verbs_flow.h"
 
 namespace uroce::dropin {
 

@@ -7,6 +7,7 @@
 
 #include "dropin/ibverbs/counters.h"
 #include "dropin/ibverbs/rss.h"
+#include "dropin/ibverbs/verbs_flow.h"
 
 namespace uroce::dropin {
 

@@ -21,8 +21,8 @@ namespace uroce::transport {
 /// Rules see no frame that the stack needs for itself; only sniffers do.
 inline bool is_for_rules(std::span<const std::byte> frame) { return wire::peek(frame).kind == wire::Peek::Kind::other; }
 
-/// Who gets a frame: the rule that takes it, the sniffers, or both. The rule alone gets a frame that was sent to this
-/// device, and sniffers alone the copy of one that was sent.
+/// Receivers of a frame: the rule that takes it, the sniffers, or both. The rule alone gets a frame that was sent to
+/// this device, and sniffers alone the copy of one that was sent.
 enum class FrameTakers : uint8_t { all, rule, sniffers };
 
 /// Receive-side scaling: a frame's hash, modulo their number, picks its queue pair.
@@ -33,7 +33,7 @@ struct IndirectionTable {
   uint32_t pick(const wire::FlowKey& key) const { return qpns[wire::rx_hash(hash, key) & (qpns.size() - 1)]; }
 };
 
-/// What a rule has given to the queue pairs of one engine, which writes it.
+/// Counts of what a rule has given to the queue pairs of one engine, which writes them.
 struct alignas(64) FlowCounts {
   Counter packets;
   Counter bytes;

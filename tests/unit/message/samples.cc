@@ -113,7 +113,9 @@ CmParam param() {
           .rnr_retry_count = 5,
           .srq = true,
           .qpn = 0x515253,
-          .qkey = 0x61626364};
+          .qkey = 0x61626364,
+          .ece_vendor = 0x717273,
+          .ece_options = 0x81828384};
 }
 
 CmEvent event() {

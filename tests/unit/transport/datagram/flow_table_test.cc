@@ -29,7 +29,7 @@ FlowRule to_mac(uint8_t first_byte, uint16_t priority = 0) {
   return rule;
 }
 
-/// Who of `takers` gets a frame.
+/// Those of `takers` that get a frame.
 std::vector<uint32_t> receivers(const FlowTable& table, std::span<const std::byte> frame,
                                 FrameTakers takers = FrameTakers::all) {
   std::vector<uint32_t> out;
