@@ -44,6 +44,7 @@ Handover::~Handover() {
 }
 
 bool Handover::put(uint32_t engine, rte_mbuf* mbuf, For why) {
+  if (why == For::sniffers && rte_ring_count(rings_[engine]) >= kSlots / 2) return false;
   std::byte* entry = reinterpret_cast<std::byte*>(mbuf) + static_cast<uintptr_t>(why);
   return rte_ring_enqueue(rings_[engine], entry) == 0;
 }

@@ -38,7 +38,7 @@ class Handover {
   /// Why a frame is handed over: it names one of the engine's queue pairs; it was received, and a rule or sniffers
   /// want it there; it was sent to a rule of this device; it is a sniffers' copy of a frame that was sent.
   enum class For : uint8_t { queue_pair, rule_and_sniffers, rule, sniffers };
-  /// Any engine's thread. True when `mbuf` was taken.
+  /// Any engine's thread. True when `mbuf` was taken. Copies for sniffers leave half of the room to other frames.
   bool put(uint32_t engine, rte_mbuf* mbuf, For why = For::queue_pair);
   /// The engine's own thread. Returns how many were taken; why[i] is for out[i], where `why` is not empty.
   uint32_t take(uint32_t engine, std::span<rte_mbuf*> out, std::span<For> why = {});

@@ -146,11 +146,21 @@ uint16_t PortQueue::receive(Nanos now) {
   return count;
 }
 
+// Copies for sniffers come besides, as many as frames are sent.
 bool PortQueue::receive_handed_over(Nanos now) {
+  const uint32_t most = parts_.engine.flows().has_sniffers() ? kRxBursts : 1;
+  for (uint32_t bursts = 0; bursts < most; ++bursts) {
+    const uint32_t count = take_handed_over(now);
+    if (count < kBurst) return bursts != 0 || count != 0;
+  }
+  return true;
+}
+
+uint32_t PortQueue::take_handed_over(Nanos now) {
   std::array<rte_mbuf*, kBurst> burst;
   std::array<Handover::For, kBurst> why;
   const uint32_t count = parts_.handover.take(index_, burst, why);
-  if (count == 0) return false;
+  if (count == 0) return 0;
   std::array<transport::RxFrame, kBurst> frames;
   std::size_t ours = 0;
   for (uint32_t i = 0; i < count; ++i) {
@@ -163,7 +173,7 @@ bool PortQueue::receive_handed_over(Nanos now) {
   }
   if (ours != 0) parts_.engine.on_frames({frames.data(), ours}, now);
   rte_pktmbuf_free_bulk(burst.data(), count);
-  return true;
+  return count;
 }
 
 bool PortQueue::send_slow() {
@@ -199,9 +209,9 @@ bool PortQueue::make_contiguous(rte_mbuf*& mbuf) {
 bool PortQueue::offer_to_rules(rte_mbuf* mbuf, Nanos now) {
   const transport::RxFrame frame{bytes_of(mbuf)};
   uint64_t engines = 0;
-  const bool taken = parts_.engine.flows().distribute(frame.bytes, transport::FrameTakers::all, [&](uint32_t qpn) {
-    engines |= uint64_t{1} << parts_.handover.engine_of(qpn);
-  });
+  const bool taken = parts_.engine.flows().distribute(
+      frame.bytes, transport::FrameTakers::all,
+      [&](const transport::FlowEntry&, uint32_t qpn) { engines |= uint64_t{1} << parts_.handover.engine_of(qpn); });
   for (uint64_t left = engines; left != 0; left &= left - 1) {
     const auto engine = static_cast<uint32_t>(std::countr_zero(left));
     if (engine == index_) {

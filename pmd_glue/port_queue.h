@@ -87,7 +87,10 @@ class PortQueue {
   bool receive_bursts(Nanos now);
   /// Returns how many frames came, at most kBurst.
   uint16_t receive(Nanos now);
+  /// True when there was a frame.
   bool receive_handed_over(Nanos now);
+  /// Returns how many frames came, at most kBurst.
+  uint32_t take_handed_over(Nanos now);
   bool send_slow();
   bool make_contiguous(rte_mbuf*& mbuf);
   void steer(rte_mbuf* mbuf, uint32_t engine, Handover::For why = Handover::For::queue_pair);

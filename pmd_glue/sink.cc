@@ -99,8 +99,9 @@ void EtherSink::show_to_sniffers(const rte_mbuf& mbuf) {
   complete_ip_checksum(mbuf, rte_pktmbuf_mtod(copy, std::byte*));
   const std::span<const std::byte> bytes(rte_pktmbuf_mtod(copy, const std::byte*), copy->data_len);
   uint64_t engines = 0;
-  rules_->distribute(bytes, transport::FrameTakers::sniffers,
-                     [&](uint32_t qpn) { engines |= uint64_t{1} << handover_.engine_of(qpn); });
+  rules_->distribute(bytes, transport::FrameTakers::sniffers, [&](const transport::FlowEntry&, uint32_t qpn) {
+    engines |= uint64_t{1} << handover_.engine_of(qpn);
+  });
   rte_mbuf_refcnt_set(copy, static_cast<uint16_t>(std::popcount(engines)));
   for (; engines != 0; engines &= engines - 1) {
     if (handover_.put(static_cast<uint32_t>(std::countr_zero(engines)), copy, Handover::For::sniffers)) continue;

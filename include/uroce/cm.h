@@ -72,6 +72,10 @@ struct CmParam {
   bool srq = false;                       ///< this side's queue pair uses a shared receive queue
   uint32_t qpn = 0;                       ///< connect() and accept(): this side's queue pair
   uint32_t qkey = 0;                      ///< UD; 0 in accept(): the port space's default (0x01234567 for udp)
+  // Enhanced connection establishment (rdma_set_local_ece(3)), not of UD: carried for the programs, without effect
+  // here.
+  uint32_t ece_vendor = 0;   ///< 24 bits: the maker of the queue pair's device, whose options follow; 0 for none
+  uint32_t ece_options = 0;  ///< asked for in connect(), agreed on in accept()
 };
 
 /// An event (struct rdma_cm_event).
@@ -149,7 +153,7 @@ class UROCE_API CmId {
   Result<void> listen(int backlog);
   /// rdma_connect(3). connect_response, unreachable, rejected or connect_error follows, or established for UD. After
   /// connect_response the caller moves its queue pair to RTS and calls establish().
-  /// Errors: EINVAL (private data too long).
+  /// Errors: EINVAL (private data too long, a vendor of more than 24 bits).
   Result<void> connect(const CmParam& param);
   /// Sends the RTU (rdma_establish(3)). The connection is then established; no event follows.
   Result<void> establish();

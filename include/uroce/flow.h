@@ -58,6 +58,13 @@ struct FlowRule {
   FlowFields mask{};      ///< IP fields need an IP layer, and ports need TCP or UDP
 };
 
+/// The frames that a rule has given to queue pairs since it was made, whether or not they had room. A sniffer counts
+/// its copies.
+struct FlowCounters {
+  uint64_t packets = 0;
+  uint64_t bytes = 0;  ///< of whole frames, without the FCS
+};
+
 /// Header fields that receive-side scaling hashes; values of enum ibv_rx_hash_fields.
 enum class RxHashField : uint32_t {
   ipv4_source = 1u << 0,

@@ -35,6 +35,7 @@ class AhImpl;
 class ChannelImpl;
 class CqImpl;
 class SrqImpl;
+class FlowImpl;
 class QpImpl;
 class XrcDomainImpl;
 }  // namespace client
@@ -396,11 +397,14 @@ class UROCE_API Flow {
   Flow(Flow&&) noexcept = default;
   Flow& operator=(Flow&&) noexcept = default;
 
+  /// The frames that the rule has counted, on all engines. Any thread.
+  Result<FlowCounters> counters() const;
+
  private:
   friend class Context;
   friend class QueuePair;
-  explicit Flow(std::shared_ptr<void> object) : object_(std::move(object)) {}
-  std::shared_ptr<void> object_;
+  explicit Flow(std::shared_ptr<client::FlowImpl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<client::FlowImpl> impl_;
 };
 
 /// A queue pair (ibv_create_qp(3)).

@@ -178,6 +178,19 @@ Result<void> DaemonPd::reregister(MrImpl& mr, void* address, std::size_t length,
   return {};
 }
 
+class DaemonFlow final : public FlowImpl {
+ public:
+  DaemonFlow(const std::shared_ptr<DaemonLink>& link, uint32_t id, std::vector<Object> uses)
+      : link_(link), object_(link, Kind::flow, id, std::move(uses)) {}
+  Result<FlowCounters> counters() const override {
+    return link_->call<FlowCounters>(Op::flow_counters, message::Handle{object_.id()});
+  }
+
+ private:
+  std::shared_ptr<DaemonLink> link_;
+  DaemonObject object_;
+};
+
 class DaemonQp final : public QpImpl {
  public:
   DaemonQp(const ContextImpl& context, const QpParts& parts, std::shared_ptr<DaemonLink> link, Object object, int wake)
@@ -202,7 +215,8 @@ class DaemonQp final : public QpImpl {
   }
   Result<void> attach_multicast(const Gid& group) override { return multicast(Op::attach_multicast, group); }
   Result<void> detach_multicast(const Gid& group) override { return multicast(Op::detach_multicast, group); }
-  Result<Object> create_flow(std::span<const QpImpl* const> table, const FlowRule& rule, const RxHash& hash) override {
+  Result<std::shared_ptr<FlowImpl>> create_flow(std::span<const QpImpl* const> table, const FlowRule& rule,
+                                                const RxHash& hash) override {
     message::CreateFlow request{.rule = rule, .hash = hash};
     std::vector<Object> uses;
     for (const QpImpl* qp : table) {
@@ -211,7 +225,7 @@ class DaemonQp final : public QpImpl {
     }
     auto reply = link_->call<message::Handle>(Op::create_flow, request);
     if (!reply) return std::unexpected(reply.error());
-    return std::make_shared<DaemonObject>(link_, Kind::flow, reply->id, std::move(uses));
+    return std::make_shared<DaemonFlow>(link_, reply->id, std::move(uses));
   }
 
  private:

@@ -225,6 +225,12 @@ class SrqImpl {
   std::shared_ptr<FlushList> completes_on_;
 };
 
+class FlowImpl {
+ public:
+  virtual ~FlowImpl() = default;
+  virtual Result<FlowCounters> counters() const = 0;
+};
+
 struct QpParts {
   uint32_t qpn = 0;
   QpType type = QpType::rc;
@@ -264,8 +270,8 @@ class QpImpl {
   virtual Result<void> attach_multicast(const Gid& group) = 0;
   virtual Result<void> detach_multicast(const Gid& group) = 0;
   /// A rule for the queue pairs of `table`, all of one context, of which this is the first.
-  virtual Result<Object> create_flow(std::span<const QpImpl* const> table, const FlowRule& rule,
-                                     const RxHash& hash) = 0;
+  virtual Result<std::shared_ptr<FlowImpl>> create_flow(std::span<const QpImpl* const> table, const FlowRule& rule,
+                                                        const RxHash& hash) = 0;
   uint32_t qpn() const { return parts_.qpn; }
   QpType type() const { return parts_.type; }
   const QpCap& cap() const { return parts_.cap; }

@@ -87,6 +87,15 @@ class InProcessPd final : public PdImpl {
   }
 };
 
+class InProcessFlow final : public FlowImpl {
+ public:
+  explicit InProcessFlow(std::shared_ptr<control::Flow> flow) : flow_(std::move(flow)) {}
+  Result<FlowCounters> counters() const override { return flow_->counters(); }
+
+ private:
+  std::shared_ptr<control::Flow> flow_;
+};
+
 class InProcessQp final : public QpImpl {
  public:
   InProcessQp(const ContextImpl& context, std::shared_ptr<control::ControlQp> qp)
@@ -94,12 +103,13 @@ class InProcessQp final : public QpImpl {
   Result<QpAttr> query() const override { return qp_->query(); }
   Result<void> attach_multicast(const Gid& group) override { return qp_->attach_multicast(group); }
   Result<void> detach_multicast(const Gid& group) override { return qp_->detach_multicast(group); }
-  Result<Object> create_flow(std::span<const QpImpl* const> table, const FlowRule& rule, const RxHash& hash) override {
+  Result<std::shared_ptr<FlowImpl>> create_flow(std::span<const QpImpl* const> table, const FlowRule& rule,
+                                                const RxHash& hash) override {
     control::Flow::Table qps;
     for (const QpImpl* qp : table) qps.push_back(static_cast<const InProcessQp*>(qp)->qp_);
     auto flow = control::Flow::create(std::move(qps), rule, hash);
     if (!flow) return std::unexpected(flow.error());
-    return Object(std::move(*flow));
+    return std::make_shared<InProcessFlow>(std::move(*flow));
   }
 
  private:

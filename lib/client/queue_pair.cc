@@ -90,6 +90,8 @@ Result<void> QueuePair::attach_multicast(const Gid& group) {
 }
 Result<void> QueuePair::detach_multicast(const Gid& group) { return impl_->detach_multicast(group); }
 
+Result<FlowCounters> Flow::counters() const { return impl_->counters(); }
+
 Result<Flow> QueuePair::create_flow(const FlowRule& rule) {
   const client::QpImpl* const alone = impl_.get();
   auto made = impl_->create_flow({&alone, 1}, rule, {});

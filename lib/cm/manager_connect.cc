@@ -49,7 +49,9 @@ Result<void> Manager::Impl::connect(Id& id, const CmParam& param) {
                     .remote_cm_timeout = kCmTimeout,
                     .local_cm_timeout = kCmTimeout,
                     .flow_control = param.flow_control,
-                    .srq = param.srq};
+                    .srq = param.srq,
+                    .ece_vendor = param.ece_vendor,
+                    .ece_options = param.ece_options};
   request.path = {.sgid = id.sgid,
                   .dgid = id.dgid,
                   .traffic_class = id.type_of_service,
@@ -85,6 +87,8 @@ Result<void> Manager::Impl::accept(Id& id, const CmParam& param) {
                       .rnr_retry_count = std::min<uint8_t>(param.rnr_retry_count, 7),
                       .flow_control = param.flow_control,
                       .srq = param.srq,
+                      .ece_vendor = param.ece_vendor,
+                      .ece_options = param.ece_options,
                       .private_data = param.private_data};
   if (auto sent = id.agent->cm.accept(id.connection, reply, now()); !sent) return sent;
   id.responder_resources = param.responder_resources;
@@ -198,7 +202,9 @@ void Manager::Impl::on_request(CmAgent& agent, const CmMessage& message) {
                  .retry_count = request.retry_count,
                  .rnr_retry_count = request.rnr_retry_count,
                  .srq = request.srq,
-                 .qpn = request.qpn};
+                 .qpn = request.qpn,
+                 .ece_vendor = request.ece_vendor,
+                 .ece_options = request.ece_options};
   event.av = {.dgid = id.dgid, .sgid_index = agent.gid_index(id.sgid).value_or(0), .traffic_class = id.type_of_service};
   raise_event(id, std::move(event));
 }
@@ -232,7 +238,9 @@ void Manager::Impl::on_reply(Id& id, const CmMessage& message) {
                  .flow_control = reply.flow_control,
                  .rnr_retry_count = reply.rnr_retry_count,
                  .srq = reply.srq,
-                 .qpn = reply.qpn};
+                 .qpn = reply.qpn,
+                 .ece_vendor = reply.ece_vendor,
+                 .ece_options = reply.ece_options};
   raise_event(id, std::move(event));
 }
 

@@ -54,20 +54,33 @@ Result<std::shared_ptr<Flow>> Flow::create(Table table, const FlowRule& rule, co
   Device& device = *qp.session()->device();
   const auto lock = device.runner().lock();
   if (auto alive = device.check_alive(); !alive) return std::unexpected(alive.error());
-  const transport::FlowEntry entry{.id = device.objects().next_flow(),
-                                   .qpn = qp.qpn(),
-                                   .table = indirection(table, hash),
-                                   .type = rule.type,
-                                   .priority = rule.priority,
-                                   .pattern = *pattern};
+  transport::FlowEntry entry{.id = device.objects().next_flow(),
+                             .qpn = qp.qpn(),
+                             .table = indirection(table, hash),
+                             .type = rule.type,
+                             .priority = rule.priority,
+                             .pattern = *pattern};
+  const Counts counts(new transport::FlowCounts[device.engines()]);
   bool room = true;
-  const auto added = qp.on_every_engine([&](transport::Engine& engine) { room = engine.add_flow(entry) && room; });
-  if (added && room) return std::shared_ptr<Flow>(new Flow(std::move(table), entry.id), &Flow::destroy);
+  const auto added = qp.on_every_engine([&](transport::Engine& engine) {
+    entry.counts = {counts, &counts[engine.config().index]};
+    room = engine.add_flow(entry) && room;
+  });
+  if (added && room) return std::shared_ptr<Flow>(new Flow(std::move(table), entry.id, counts), &Flow::destroy);
   const auto removed = qp.on_every_engine([&](transport::Engine& engine) { engine.remove_flow(entry.id); });
   if (!added) return std::unexpected(added.error());
   if (!removed) return std::unexpected(removed.error());
   return fail(ENOMEM, fmt::format("cannot create receive rule: {} has {} of them, which is the limit; destroy some",
                                   device.config().name, transport::FlowTable::kMaxRules));
+}
+
+FlowCounters Flow::counters() const {
+  FlowCounters sum;
+  for (uint32_t engine = 0; engine < table_[0]->session()->device()->engines(); ++engine) {
+    sum.packets += counts_[engine].packets.get();
+    sum.bytes += counts_[engine].bytes.get();
+  }
+  return sum;
 }
 
 void Flow::destroy(Flow* flow) {

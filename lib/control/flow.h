@@ -8,6 +8,8 @@
 #include <uroce/error.h>
 #include <uroce/flow.h>
 
+#include "transport/datagram/flow_table.h"
+
 namespace uroce::control {
 
 class ControlQp;
@@ -22,13 +24,19 @@ class Flow {
   /// session or type), ENOMEM (FlowTable::kMaxRules of the device), ETIMEDOUT, ENODEV.
   static Result<std::shared_ptr<Flow>> create(Table table, const FlowRule& rule, const RxHash& hash = {});
 
+  /// Any thread, at once.
+  FlowCounters counters() const;
+
  private:
-  Flow(Table table, uint64_t id) : table_(std::move(table)), id_(id) {}
+  using Counts = std::shared_ptr<transport::FlowCounts[]>;  // by engine
+
+  Flow(Table table, uint64_t id, Counts counts) : table_(std::move(table)), id_(id), counts_(std::move(counts)) {}
   /// Deleter: takes the rule from the engines.
   static void destroy(Flow* flow);
 
   Table table_;
   uint64_t id_;
+  Counts counts_;
 };
 
 }  // namespace uroce::control

@@ -70,6 +70,11 @@ struct Fields<FlowRule> {
 };
 
 template <>
+struct Fields<FlowCounters> {
+  static void visit(auto& self, auto& archive) { archive(self.packets, self.bytes); }
+};
+
+template <>
 struct Fields<RxHash> {
   static void visit(auto& self, auto& archive) { archive(self.fields, self.key); }
 };
@@ -83,7 +88,7 @@ template <>
 struct Fields<CmParam> {
   static void visit(auto& self, auto& archive) {
     archive(self.private_data, self.responder_resources, self.initiator_depth, self.flow_control, self.retry_count,
-            self.rnr_retry_count, self.srq, self.qpn, self.qkey);
+            self.rnr_retry_count, self.srq, self.qpn, self.qkey, self.ece_vendor, self.ece_options);
   }
 };
 

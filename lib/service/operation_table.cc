@@ -51,6 +51,7 @@ constexpr Operation kOperations[] = {
     {Op::attach_multicast, Needs::device, serve<message::Multicast, attach_multicast>},
     {Op::detach_multicast, Needs::device, serve<message::Multicast, detach_multicast>},
     {Op::create_flow, Needs::device, serve<message::CreateFlow, create_flow>},
+    {Op::flow_counters, Needs::device, serve<message::Handle, flow_counters>},
 
     {Op::open_xrc_domain, Needs::device, serve<message::OpenXrcDomain, open_xrc_domain>},
     {Op::create_xrc_srq, Needs::device, serve<message::CreateXrcSrq, create_xrc_srq>},

@@ -143,4 +143,10 @@ Result<Reply> create_flow(ClientState& client, const message::CreateFlow& reques
   return reply(message::Handle{client.flows.add(std::move(*flow), std::move(*charge))});
 }
 
+Result<Reply> flow_counters(ClientState& client, const message::Handle& request) {
+  auto flow = client.flows.find(request.id);
+  if (!flow) return std::unexpected(flow.error());
+  return reply((*flow)->counters());
+}
+
 }  // namespace uroce::service

@@ -321,7 +321,7 @@ class Session {
     program.call(static_cast<Op>(op < 96 ? op : in_.take<uint16_t>()), body, fds);
   }
   void make(Program& program) {
-    switch (in_.take<uint8_t>() % 11) {
+    switch (in_.take<uint8_t>() % 12) {
       case 0: program.ask(Op::create_pd, message::Empty{}); break;
       case 1: program.ask(Op::create_channel, message::Empty{}); break;
       case 2: program.ask(Op::create_cq, message::CreateCq{count(), handle()}); break;
@@ -348,6 +348,7 @@ class Session {
       case 9:
         program.ask(Op::moderate_cq, message::ModerateCq{handle(), in_.take<uint8_t>(), in_.take<uint8_t>()});
         break;
+      case 10: program.ask(Op::flow_counters, message::Handle{handle()}); break;
       default: {
         message::Multicast wanted{.qp = handle()};
         wanted.gid = Gid::from_ipv4(0xe1000000 + in_.take<uint8_t>() % 4u).bytes;

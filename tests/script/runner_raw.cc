@@ -79,7 +79,7 @@ void Runner::inject_frame(const ScriptLine& line) {
   give_to_rules(frame, transport::FrameTakers::all);
 }
 
-// What the port's part does (pmd_glue): rules see what it receives, and sniffers what it sends.
+// As the port's part does (pmd_glue): rules see what it receives, and sniffers what it sends.
 void Runner::give_to_rules(std::span<const std::byte> frame, transport::FrameTakers takers) {
   const transport::RxFrame one{frame};
   if (!endpoint_->engine().flows().empty()) endpoint_->engine().on_raw_frames({&one, 1}, now_, takers);

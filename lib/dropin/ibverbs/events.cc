@@ -7,7 +7,7 @@
 
 #include "base/no_cancel.h"
 #include "dropin/common/descriptor.h"
-#include "dropin/ibverbs/wq.h"
+#include "dropin/ibverbs/verbs_wq.h"
 
 namespace uroce::dropin {
 

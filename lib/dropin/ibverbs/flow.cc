@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dropin/ibverbs/counters.h"
 #include "dropin/ibverbs/rss.h"
+#include "dropin/ibverbs/verbs_flow.h"
 
 namespace uroce::dropin {
 
@@ -69,8 +71,18 @@ int take_any(uint32_t type, const std::byte* at, std::size_t size, FlowRule& rul
   }
 }
 
-/// The specifications follow the attributes without gaps. Each layer may be there once.
-int convert(const ibv_flow_attr& attr, FlowRule& rule) {
+/// 0 or EINVAL.
+int take_counters(const std::byte* at, std::size_t size, VerbsCounters*& counters) {
+  ibv_flow_spec_counter_action action;
+  if (size != sizeof action) return EINVAL;
+  std::memcpy(&action, at, sizeof action);
+  if (check_live(action.counters, EINVAL) != 0) return EINVAL;
+  counters = of(action.counters);
+  return 0;
+}
+
+/// The specifications follow the attributes without gaps. Each layer may be there once, and so may counters.
+int convert(const ibv_flow_attr& attr, FlowRule& rule, VerbsCounters*& counters) {
   if (attr.comp_mask != 0 || attr.port != 1) return EINVAL;
   if (attr.flags != 0) return refuse(EOPNOTSUPP, "ibv_create_flow(): no flags are offered");
   rule.type = static_cast<FlowType>(attr.type);
@@ -81,8 +93,10 @@ int convert(const ibv_flow_attr& attr, FlowRule& rule) {
     decltype(ibv_flow_spec::hdr) header;
     std::memcpy(&header, at, sizeof header);
     const uint32_t layer =
-        1u << (static_cast<uint32_t>(header.type) >> 4 & 7);  // 0x20: Ethernet, 0x30: IP, 0x40: ports
-    if (const int error = take_any(header.type, at, header.size, rule); error != 0) return error;
+        1u << (static_cast<uint32_t>(header.type) >> 4 & 7);  // 0x20: Ethernet, 0x30: IP, 0x40: ports, 0x1000: action
+    const int error = header.type == IBV_FLOW_SPEC_ACTION_COUNT ? take_counters(at, header.size, counters)
+                                                                : take_any(header.type, at, header.size, rule);
+    if (error != 0) return error;
     if ((layers_seen & layer) != 0) return EINVAL;
     layers_seen |= layer;
     at += header.size;
@@ -96,15 +110,19 @@ ibv_flow* create_flow(ibv_qp* qp, ibv_flow_attr* attr) {
   if (check_live(qp, EINVAL) != 0) return nullptr;
   FlowRule rule;
   if (static_cast<uint32_t>(attr->type) > UINT8_MAX) return failed_null(EINVAL);
-  if (const int error = convert(*attr, rule); error != 0) return failed_null(error);
+  VerbsCounters* counters = nullptr;
+  if (const int error = convert(*attr, rule, counters); error != 0) return failed_null(error);
   const auto& rss = of(qp)->rss;
   auto made = rss ? create_rss_flow(of(qp->context)->api, *rss, rule) : of(qp)->api.create_flow(rule);
   if (!made) return report_null(made.error());
-  return new VerbsFlow(of(qp), std::move(*made));
+  auto* flow = new VerbsFlow(of(qp), std::move(*made));
+  if (counters != nullptr) bind_counters(*counters, *flow);
+  return flow;
 }
 
 int destroy_flow(ibv_flow* flow) {
   if (const int error = check_live(flow, ENOENT); error != 0) return error;
+  unbind_counters(*static_cast<VerbsFlow*>(flow));
   delete static_cast<VerbsFlow*>(flow);
   return 0;
 }

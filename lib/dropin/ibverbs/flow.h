@@ -5,18 +5,6 @@
 
 namespace uroce::dropin {
 
-struct VerbsFlow : ibv_flow {
-  VerbsFlow(VerbsQp* qp, Flow made) : ibv_flow{}, ref(qp->qp_base.context), api(std::move(made)), of_qp(&qp->flows) {
-    context = qp->qp_base.context;
-    handle = ref->shared->next_handle++;
-    live.begin(ObjectKind::flow, this, handle);
-  }
-  ContextRef ref;
-  Flow api;
-  UseOf of_qp;
-  Live live;
-};
-
 ibv_flow* create_flow(ibv_qp* qp, ibv_flow_attr* attr);
 int destroy_flow(ibv_flow* flow);
 

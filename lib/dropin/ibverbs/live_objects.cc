@@ -22,6 +22,7 @@ const char* kind_name(ObjectKind kind) {
     case ObjectKind::xrcd: return "XRC domain";
     case ObjectKind::flow: return "receive rule";
     case ObjectKind::wq: return "receive work queue";
+    case ObjectKind::counters: return "counters object";
     case ObjectKind::ind_table: return "indirection table";
   }
   return "object";

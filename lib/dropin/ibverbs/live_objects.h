@@ -11,7 +11,7 @@
 
 namespace uroce::dropin {
 
-enum class ObjectKind : uint8_t { pd, dm, mr, mw, channel, cq, srq, qp, ah, xrcd, flow, wq, ind_table };
+enum class ObjectKind : uint8_t { pd, dm, mr, mw, channel, cq, srq, qp, ah, xrcd, flow, wq, ind_table, counters };
 
 /// All of the process. Any thread.
 class LiveObjects {
@@ -62,6 +62,7 @@ inline ObjectKind kind_of(const ibv_ah* /*type*/) { return ObjectKind::ah; }
 inline ObjectKind kind_of(const ibv_flow* /*type*/) { return ObjectKind::flow; }
 inline ObjectKind kind_of(const ibv_wq* /*type*/) { return ObjectKind::wq; }
 inline ObjectKind kind_of(const ibv_rwq_ind_table* /*type*/) { return ObjectKind::ind_table; }
+inline ObjectKind kind_of(const ibv_counters* /*type*/) { return ObjectKind::counters; }
 
 /// Sets errno to `code` and says which object it is, where UROCE_VERBOSE is set. Returns `code`.
 int refuse_dead(ObjectKind kind, const void* object, int code);

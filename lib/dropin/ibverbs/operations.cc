@@ -1,5 +1,6 @@
 // The function tables behind the inline functions of verbs.h. The header returns EOPNOTSUPP for a null entry.
 #include "dropin/common/report.h"
+#include "dropin/ibverbs/counters.h"
 #include "dropin/ibverbs/cq.h"
 #include "dropin/ibverbs/device_memory.h"
 #include "dropin/ibverbs/flow.h"
@@ -32,9 +33,6 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
 }
 
 // The header would answer alike for a null entry, and nobody would hear why.
-ibv_counters* create_counters(ibv_context* /*context*/, ibv_counters_init_attr* /*attr*/) {
-  return refuse_null(EOPNOTSUPP, "ibv_create_counters(): counters of flows are not offered");
-}
 ibv_flow_action* create_flow_action_esp(ibv_context* /*context*/, ibv_flow_action_esp_attr* /*attr*/) {
   return refuse_null(EOPNOTSUPP, "ibv_create_flow_action_esp(): IPsec is not offered");
 }
@@ -54,7 +52,6 @@ void fill_operations(VerbsContext& context) {
   ops.post_send = post_send;
   ops.post_recv = post_recv;
 
-  context.create_counters = create_counters;
   context.create_flow_action_esp = create_flow_action_esp;
   context.query_port = query_port;
   context.alloc_dm = alloc_dm;
@@ -77,6 +74,10 @@ void fill_operations(VerbsContext& context) {
   context.destroy_wq = destroy_wq;
   context.create_rwq_ind_table = create_rwq_ind_table;
   context.destroy_rwq_ind_table = destroy_rwq_ind_table;
+  context.create_counters = create_counters;
+  context.destroy_counters = destroy_counters;
+  context.attach_counters_point_flow = attach_counters_point_flow;
+  context.read_counters = read_counters;
   context.alloc_td = alloc_td;
   context.dealloc_td = dealloc_td;
   context.alloc_parent_domain = alloc_parent_domain;

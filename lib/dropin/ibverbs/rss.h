@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "dropin/ibverbs/objects.h"
-#include "dropin/ibverbs/wq.h"
+#include "dropin/ibverbs/verbs_wq.h"
 
 namespace uroce::dropin {
 
@@ -27,7 +27,7 @@ struct VerbsIndTable : ibv_rwq_ind_table {
 
 inline VerbsIndTable* of(ibv_rwq_ind_table* table) { return static_cast<VerbsIndTable*>(table); }
 
-/// What an RSS queue pair has instead of queues.
+/// The table and hash that an RSS queue pair has instead of queues.
 struct ReceiveScaling {
   ReceiveScaling(VerbsIndTable* spreads_over, const RxHash& by)
       : table(spreads_over), hash(by), of_table(&spreads_over->users) {}

@@ -1,29 +1,9 @@
-// Receive work queues (ibv_create_wq(3)): a WQ is a raw packet queue pair that only receives. Rules reach it through an
-// indirection table (rss.h).
+// Receive work queues (ibv_create_wq(3)).
 #pragma once
 
-#include "dropin/ibverbs/objects.h"
+#include "dropin/ibverbs/verbs_wq.h"
 
 namespace uroce::dropin {
-
-struct VerbsWq : ibv_wq {
-  VerbsWq(VerbsPd* domain, VerbsCq* completes_on, QueuePair made)
-      : ibv_wq{},
-        ref(domain->context),
-        api(std::move(made)),
-        lock(domain->shared_by_threads()),
-        of_pd(&domain->users),
-        of_cq(&completes_on->users) {}
-  ContextRef ref;
-  QueuePair api;
-  Spinlock lock;
-  UseOf of_pd, of_cq;
-  Users users;  ///< indirection tables
-  uint32_t events_delivered = 0;
-  Live live;
-};
-
-inline VerbsWq* of(ibv_wq* wq) { return static_cast<VerbsWq*>(wq); }
 
 ibv_wq* create_wq(ibv_context* context, ibv_wq_init_attr* attr);
 int modify_wq(ibv_wq* wq, ibv_wq_attr* attr);

@@ -56,6 +56,9 @@ CmParam terms(const Id& id, const rdma_conn_param* from) {
   if (id.qp != nullptr) {
     to.qpn = id.qp->qp_num;
     to.srq = id.qp->srq != nullptr;
+  } else if (!id.is_datagram()) {
+    to.ece_vendor = id.local_ece.vendor_id;
+    to.ece_options = id.local_ece.options;
   }
   to.initiator_depth = id.initiator_depth;
   to.responder_resources = id.responder_resources;
@@ -172,18 +175,20 @@ int rdma_init_qp_attr(rdma_cm_id* id, ibv_qp_attr* attr, int* mask) {
   return 0;
 }
 
-// Enhanced connection establishment: uroce has no options, so requests carry none, and no peer's options are seen.
+// Enhanced connection establishment (ECE). For a queue pair of its own an id sends nothing: uroce has no options, and a
+// peer's library may refuse a maker that it does not know.
 
 int rdma_set_local_ece(rdma_cm_id* id, ibv_ece* ece) {
   if (id == nullptr || id->qp != nullptr || ece == nullptr || ece->vendor_id == 0 || ece->comp_mask != 0) {
     return minus_one(EINVAL);
   }
+  of(id)->local_ece = *ece;
   return 0;
 }
 
 int rdma_get_remote_ece(rdma_cm_id* id, ibv_ece* ece) {
   if (id == nullptr || id->qp != nullptr || ece == nullptr) return minus_one(EINVAL);
-  *ece = {};
+  *ece = of(id)->remote_ece;
   return 0;
 }
 

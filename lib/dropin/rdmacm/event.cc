@@ -49,11 +49,17 @@ void fail_with(Event& event, rdma_cm_event_type type) {
   event.event = type;
 }
 
+/// A peer's options for enhanced connection establishment; none where its device has none.
+void note_ece(Id& id, const CmParam& from) {
+  id.remote_ece = {.vendor_id = from.ece_vendor, .options = from.ece_options, .comp_mask = 0};
+}
+
 /// The new id of a request uses the listener's channel, or a channel of its own when the listener is synchronous.
 Fate on_request(const Delivery& from, Event& event) {
   Id& made = *from.request;
   made.initiator_depth = from.event.param.initiator_depth;
   made.responder_resources = from.event.param.responder_resources;
+  note_ece(made, from.event.param);
   event.listen_id = from.id;
   event.id = &made;
   const bool usable = (!from.id->sync || rdma_migrate_id(&made, nullptr) == 0) && made.refresh(true);
@@ -88,7 +94,10 @@ Fate apply_side_effects(const Delivery& from, Event& event) {
       if (!id.refresh(true)) fail_with(event, RDMA_CM_EVENT_ROUTE_ERROR);
       return Fate::deliver;
     case RDMA_CM_EVENT_CONNECT_REQUEST: return on_request(from, event);
-    case RDMA_CM_EVENT_CONNECT_RESPONSE: on_response(id, event); return Fate::deliver;
+    case RDMA_CM_EVENT_CONNECT_RESPONSE:
+      note_ece(id, from.event.param);
+      on_response(id, event);
+      return Fate::deliver;
     case RDMA_CM_EVENT_REJECTED:
       if (id.connect_error) return Fate::discard;  // already reported as CONNECT_ERROR
       to_error(id);

@@ -124,6 +124,9 @@ struct Id : rdma_cm_id {
   sa_family_t family = AF_UNSPEC;  ///< of its addresses, once bound or resolved
   uint8_t initiator_depth = 0;
   uint8_t responder_resources = 0;
+  // Enhanced connection establishment of a program that brings its own queue pair.
+  ibv_ece local_ece{};
+  ibv_ece remote_ece{};
   std::vector<std::byte> connect_data;  ///< ai_connect of rdma_addrinfo; precedes the private data of rdma_connect()
   std::optional<ibv_qp_init_attr> request_qp;  ///< rdma_get_request() creates such queue pairs
   std::optional<ibv_sa_path_rec> path;         ///< route.path_rec points here

@@ -11,6 +11,7 @@
 
 #include <uroce/flow.h>
 
+#include "base/counter.h"
 #include "wire/flow_key.h"
 #include "wire/packet.h"
 #include "wire/rx_hash.h"
@@ -20,8 +21,8 @@ namespace uroce::transport {
 /// Rules see no frame that the stack needs for itself; only sniffers do.
 inline bool is_for_rules(std::span<const std::byte> frame) { return wire::peek(frame).kind == wire::Peek::Kind::other; }
 
-/// Who gets a frame: the rule that takes it, the sniffers, or both. The rule alone gets a frame that was sent to this
-/// device, and sniffers alone the copy of one that was sent.
+/// Receivers of a frame: the rule that takes it, the sniffers, or both. The rule alone gets a frame that was sent to
+/// this device, and sniffers alone the copy of one that was sent.
 enum class FrameTakers : uint8_t { all, rule, sniffers };
 
 /// Receive-side scaling: a frame's hash, modulo their number, picks its queue pair.
@@ -32,6 +33,17 @@ struct IndirectionTable {
   uint32_t pick(const wire::FlowKey& key) const { return qpns[wire::rx_hash(hash, key) & (qpns.size() - 1)]; }
 };
 
+/// Counts of what a rule has given to the queue pairs of one engine, which writes them.
+struct alignas(64) FlowCounts {
+  Counter packets;
+  Counter bytes;
+
+  void add(std::size_t frame_bytes) {
+    packets.add();
+    bytes.add(frame_bytes);
+  }
+};
+
 /// A rule as control hands it to the engines.
 struct FlowEntry {
   uint64_t id = 0;   ///< of the device; a later rule has a larger one
@@ -40,6 +52,7 @@ struct FlowEntry {
   FlowType type = FlowType::normal;
   uint16_t priority = 0;
   wire::FlowPattern pattern{};
+  std::shared_ptr<FlowCounts> counts{};  ///< of the engine that has the entry; none where nobody asks
 
   uint32_t receiver(const wire::FlowKey& key) const { return table ? table->pick(key) : qpn; }
 };
@@ -68,25 +81,29 @@ class FlowTable {
     std::erase_if(sniffers_, [id](const FlowEntry& entry) { return entry.id == id; });
   }
   /// The QPN that a rule gives the frame to, on each engine the same; 0 when none does.
-  uint32_t match(std::span<const std::byte> frame) const { return rules_.empty() ? 0 : match(wire::flow_key(frame)); }
-  /// Calls `give` with the QPN of each of `takers` that gets the frame. True: a rule takes it.
+  uint32_t match(std::span<const std::byte> frame) const {
+    if (rules_.empty()) return 0;
+    const wire::FlowKey key = wire::flow_key(frame);
+    const FlowEntry* rule = find(key);
+    return rule != nullptr ? rule->receiver(key) : 0;
+  }
+  /// Calls `give` with each rule of `takers` that gets the frame, and its QPN. True: a rule takes it.
   template <class Give>
   bool distribute(std::span<const std::byte> frame, FrameTakers takers, Give give) const {
     const wire::FlowKey key = wire::flow_key(frame);
     if (takers != FrameTakers::rule) {
-      for (const FlowEntry& sniffer : sniffers_) give(sniffer.receiver(key));
+      for (const FlowEntry& sniffer : sniffers_) give(sniffer, sniffer.receiver(key));
     }
-    const uint32_t taker = takers != FrameTakers::sniffers && is_for_rules(frame) ? match(key) : 0;
-    if (taker != 0) give(taker);
-    return taker != 0;
+    const FlowEntry* rule = takers != FrameTakers::sniffers && is_for_rules(frame) ? find(key) : nullptr;
+    if (rule != nullptr) give(*rule, rule->receiver(key));
+    return rule != nullptr;
   }
 
  private:
-  uint32_t match(const wire::FlowKey& key) const {
-    for (const FlowEntry& rule : rules_) {
-      if (rule.pattern.matches(key)) return rule.receiver(key);
-    }
-    return 0;
+  const FlowEntry* find(const wire::FlowKey& key) const {
+    const auto found =
+        std::ranges::find_if(rules_, [&key](const FlowEntry& rule) { return rule.pattern.matches(key); });
+    return found != rules_.end() ? &*found : nullptr;
   }
   struct Rank {
     FlowType type;

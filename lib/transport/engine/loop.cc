@@ -99,14 +99,16 @@ void EngineLoop::deliver_to_group(const wire::Packet& packet) {
 void EngineLoop::on_raw_frames(std::span<const RxFrame> frames, Nanos now, FrameTakers takers) {
   ctx.now = now;
   for (const RxFrame& frame : frames) {
-    flows.distribute(frame.bytes, takers, [&](uint32_t qpn) { deliver_raw(qpn, frame.bytes); });
+    flows.distribute(frame.bytes, takers,
+                     [&](const FlowEntry& rule, uint32_t qpn) { deliver_raw(rule, qpn, frame.bytes); });
   }
 }
 
 // Another engine's QP gets the frame there.
-void EngineLoop::deliver_raw(uint32_t qpn, std::span<const std::byte> frame) {
+void EngineLoop::deliver_raw(const FlowEntry& rule, uint32_t qpn, std::span<const std::byte> frame) {
   Qp* qp = table.find(qpn);
   if (qp == nullptr || qp->type != QpType::raw_packet) return;
+  if (rule.counts) rule.counts->add(frame.size());
   owe(qp->tx.owner, work::kReceived + static_cast<uint32_t>(frame.size()));
   dispatcher.apply(*qp, on_raw_frame(ctx, *qp, frame));
 }

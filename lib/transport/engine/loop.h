@@ -68,7 +68,7 @@ struct EngineLoop {
   void parse_burst(std::span<const RxFrame> frames);
   void dispatch(const wire::Packet& packet, Qp* qp);
   void deliver_to_group(const wire::Packet& packet);
-  void deliver_raw(uint32_t qpn, std::span<const std::byte> frame);
+  void deliver_raw(const FlowEntry& rule, uint32_t qpn, std::span<const std::byte> frame);
   bool take_doorbells();
   void advance_timers(Nanos now);
   bool flush();

@@ -151,6 +151,28 @@ TEST_P(RawPacketTest, ARuleSpreadsFramesOverQueuePairsOfAllEngines) {
   expect_quiet(*b_);
 }
 
+TEST_P(RawPacketTest, ARuleCountsWhatItTakes) {
+  auto sender = raw_qp(*a_), first = raw_qp(*b_), second = raw_qp(*b_);
+  const QueuePair* const table[] = {&first, &second};
+  const auto rule = must(b_->context.create_flow(table, {.type = FlowType::all_default}, by_source()));
+  const auto sniffer = must(first.create_flow({.type = FlowType::sniffer}));
+  write_frame(b_->context.info().mac, 0x0800);
+  a_->memory[14] = std::byte{0x45};
+  for (uint8_t host = 0; host < 6; ++host) {
+    a_->memory[29] = std::byte{host};
+    ASSERT_EQ(send(sender, 60u + host), 0) << "nobody has posted a receive";
+    EXPECT_EQ(next(world_, a_->cq).status, WcStatus::success);
+  }
+  expect_quiet(*b_);
+  for (const Flow* flow : {&rule, &sniffer}) {
+    const FlowCounters counted = must(flow->counters());
+    EXPECT_EQ(counted.packets, 6u);
+    EXPECT_EQ(counted.bytes, 6 * 60 + 15u);
+  }
+  const auto idle = must(second.create_flow({.priority = 1}));
+  EXPECT_EQ(must(idle.counters()).packets, 0u);
+}
+
 TEST_P(RawPacketTest, WrongTablesAreRefused) {
   auto raw = raw_qp(*a_), foreign = raw_qp(*b_);
   auto datagrams = a_->make_qp({.type = QpType::ud});

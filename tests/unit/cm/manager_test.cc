@@ -272,6 +272,23 @@ TEST_F(ManagerTest, APeerThatMayReadMayFlush) {
   }
 }
 
+// rdma_set_local_ece(3): the options of programs that bring their own queue pairs.
+TEST_F(ManagerTest, OptionsOfAVendorReachThePeer) {
+  const CmAddress service{World::gid(1), 4711};
+  Program server(*manager_), client(*manager_);
+  server.listening(service);
+  const uint32_t id = client.resolved(service);
+  test::expect_error(client.user->connect(id, {.qpn = 100, .ece_vendor = 0x1000000}), EINVAL, "ECE vendor");
+  must(client.user->connect(id, {.qpn = 100, .ece_vendor = 0x123456, .ece_options = 0xabcdef01}));
+  const CmEvent request = server.until(CmEventType::connect_request);
+  EXPECT_EQ(request.param.ece_vendor, 0x123456u);
+  EXPECT_EQ(request.param.ece_options, 0xabcdef01u);
+  must(server.user->accept(request.id, {.qpn = 101, .ece_vendor = 0x123456, .ece_options = 1}));
+  const CmEvent response = client.until(CmEventType::connect_response);
+  EXPECT_EQ(response.param.ece_vendor, 0x123456u);
+  EXPECT_EQ(response.param.ece_options, 1u);
+}
+
 // The backlogs of a port's listeners were one sum.
 TEST_F(ManagerTest, AListenersBacklogIsNotFilledByRequestsForAnother) {
   const CmAddress service{World::gid(1), 4711}, other{link_local(1), 4711};

@@ -186,6 +186,28 @@ TEST_F(Pair, WithoutAQueuePairTheApplicationEstablishes) {
   rdma_ack_cm_event(expect_event(server_channel_, RDMA_CM_EVENT_ESTABLISHED));
 }
 
+TEST_F(Pair, OptionsOfOwnQueuePairsReachThePeer) {
+  ibv_ece ours{.vendor_id = 0x123456, .options = 0xabcdef01, .comp_mask = 0};
+  ibv_ece seen{};
+  ASSERT_EQ(rdma_set_local_ece(client_, &ours), 0);
+  rdma_conn_param param{};
+  param.qp_num = 77;
+  ASSERT_EQ(rdma_connect(client_, &param), 0);
+  rdma_ack_cm_event(take_request());
+  ASSERT_EQ(rdma_get_remote_ece(server_, &seen), 0);
+  EXPECT_EQ(seen.vendor_id, 0x123456u);
+  EXPECT_EQ(seen.options, 0xabcdef01u);
+  ibv_ece agreed{.vendor_id = 0x123456, .options = 1, .comp_mask = 0};
+  ASSERT_EQ(rdma_set_local_ece(server_, &agreed), 0);
+  ASSERT_EQ(rdma_accept(server_, &param), 0);
+  rdma_ack_cm_event(expect_event(client_channel_, RDMA_CM_EVENT_CONNECT_RESPONSE));
+  ASSERT_EQ(rdma_get_remote_ece(client_, &seen), 0);
+  EXPECT_EQ(seen.vendor_id, 0x123456u);
+  EXPECT_EQ(seen.options, 1u);
+  ASSERT_EQ(rdma_establish(client_), 0);
+  rdma_ack_cm_event(expect_event(server_channel_, RDMA_CM_EVENT_ESTABLISHED));
+}
+
 TEST_F(Pair, AnEmptyChannelSaysSoWhenItMayNotWait) {
   ASSERT_EQ(fcntl(client_channel_->fd, F_SETFL, O_NONBLOCK), 0);
   rdma_cm_event* event = nullptr;

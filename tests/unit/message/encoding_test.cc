@@ -68,6 +68,7 @@ TEST(Encoding, OperationsKeepTheirNumbers) {
                          Op::moderate_cq};
   for (std::size_t i = 0; i < std::size(in_order); ++i) EXPECT_EQ(static_cast<std::size_t>(in_order[i]), i + 1);
   EXPECT_EQ(static_cast<std::size_t>(Op::create_flow), 34u);
+  EXPECT_EQ(static_cast<std::size_t>(Op::flow_counters), 35u);
   const Op of_xrc[] = {Op::open_xrc_domain, Op::create_xrc_srq, Op::create_xrc_target, Op::open_xrc_target};
   for (std::size_t i = 0; i < std::size(of_xrc); ++i) EXPECT_EQ(static_cast<std::size_t>(of_xrc[i]), i + 40);
   const Op of_connections[] = {Op::cm_create_channel, Op::cm_destroy_channel,

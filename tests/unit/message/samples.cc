@@ -113,7 +113,9 @@ CmParam param() {
           .rnr_retry_count = 5,
           .srq = true,
           .qpn = 0x515253,
-          .qkey = 0x61626364};
+          .qkey = 0x61626364,
+          .ece_vendor = 0x717273,
+          .ece_options = 0x81828384};
 }
 
 CmEvent event() {
@@ -227,6 +229,7 @@ void add_queues() {
                                .rule = flow_rule(),
                                .hash = {.fields = RxHashField::ipv4_source | RxHashField::udp_source_port,
                                         .key = {0x81, 0x82, 0x83}}});
+  add("FlowCounters", FlowCounters{.packets = 0x0102, .bytes = 0x030405});
   add("Multicast", Multicast{.qp = 1, .gid = gid(0xc0).bytes});
   add("Destroy", Destroy{.kind = Kind::srq, .id = 2});
   add("OpenXrcDomain", OpenXrcDomain{.create = true});

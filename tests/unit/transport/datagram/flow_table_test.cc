@@ -29,11 +29,11 @@ FlowRule to_mac(uint8_t first_byte, uint16_t priority = 0) {
   return rule;
 }
 
-/// Who of `takers` gets a frame.
+/// Those of `takers` that get a frame.
 std::vector<uint32_t> receivers(const FlowTable& table, std::span<const std::byte> frame,
                                 FrameTakers takers = FrameTakers::all) {
   std::vector<uint32_t> out;
-  const bool taken = table.distribute(frame, takers, [&out](uint32_t qpn) { out.push_back(qpn); });
+  const bool taken = table.distribute(frame, takers, [&out](const FlowEntry&, uint32_t qpn) { out.push_back(qpn); });
   EXPECT_EQ(taken, takers != FrameTakers::sniffers && table.match(frame) != 0);
   return out;
 }
