@@ -1,4 +1,4 @@
-// What tests without transport share: EAL, ports whose links are up, bursts.
+// The common part of tests without transport: EAL, ports whose links are up, bursts.
 #pragma once
 
 #include <rte_mbuf.h>

@@ -157,6 +157,10 @@ Result<RawRate> both(RawPorts& ports, const RawOptions& options, RawFrames& fram
   }
   job.stop.store(true, std::memory_order_relaxed);
   if (two_cores) rte_eal_wait_lcore(ports.workers()[0]);
+  if (receiver.frames() == 0) {
+    return fail(ETIMEDOUT, fmt::format("port {} received none of the {} frames that {} sent", ports.second().name(),
+                                       job.sender.sent(), ports.first().name()));
+  }
   return RawRate{receiver.frames(), options.frame_bytes, to_seconds(receiver.last() - receiver.first())};
 }
 
