@@ -3,7 +3,7 @@
 // from its memory and computes the ICRC; the receiver parses, checks the ICRC and copies to its memory. No queue pair,
 // no state, no ACK.
 //
-// Usage: as uroce_perf raw_bw, with `limit` in place of uroce_perf.
+// Usage: as uroce_perf raw_bw, with `limit` in place of uroce_perf. A frame has 58 bytes and a multiple of four.
 #include <array>
 #include <cstring>
 #include <memory>

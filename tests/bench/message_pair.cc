@@ -99,7 +99,7 @@ void MessagePair::make_queue_pairs() {
     own.qpn = peer.qpn = kFirstQpn + i;
     from_.push_back(&left_.make_qp(own));
     to_.push_back(&right_.make_qp(peer));
-    const test::ConnectOptions options{.dest_qpn = own.qpn, .mtu = Mtu::mtu4096, .timeout = 0};
+    const test::ConnectOptions options{.dest_qpn = own.qpn, .mtu = Mtu::mtu4096};
     from_[i]->connect(options, left_.route_to(right_));
     to_[i]->connect(options, right_.route_to(left_));
     for (uint32_t n = 0; receives && n < depth_; ++n) post_receive(i);
