@@ -15,17 +15,24 @@ bool pkeys_match(uint16_t a, uint16_t b) {
 
 uint16_t vlan_of(const wire::Packet& packet) { return packet.vlan.value_or(0) & 0xfff; }
 
+// Compares addresses of `Size` bytes, of which the source's is `Source` bytes behind the start of the IP header. The
+// sizes are constants, so that no library function is called.
+template <std::size_t Source, std::size_t Size>
+wire::Drop check_addresses(const std::byte* mine, const std::byte* theirs) {
+  if (std::memcmp(theirs + Source, mine + Source + Size, Size) != 0) return wire::Drop::source_not_peer;
+  if (std::memcmp(theirs + Source + Size, mine + Source, Size) != 0) return wire::Drop::address_not_ours;
+  return wire::Drop::none;
+}
+
 // Is the frame from the QP's peer to the QP's own address? The route has both, as destination and source.
 wire::Drop check_path(const Qp& qp, const wire::Packet& packet) {
   const wire::RouteTemplate& route = *qp.route;
   const std::byte* mine = route.bytes.data() + route.l3_offset;
   const std::byte* theirs = packet.frame + packet.l3_offset;
   if (packet.ip_version != route.ip_version) return wire::Drop::source_not_peer;
-  const bool v4 = packet.ip_version == 4;
-  const std::size_t source = v4 ? 12 : 8;
-  const std::size_t size = v4 ? 4 : 16;
-  if (std::memcmp(theirs + source, mine + source + size, size) != 0) return wire::Drop::source_not_peer;
-  if (std::memcmp(theirs + source + size, mine + source, size) != 0) return wire::Drop::address_not_ours;
+  const wire::Drop drop =
+      packet.ip_version == 4 ? check_addresses<12, 4>(mine, theirs) : check_addresses<8, 16>(mine, theirs);
+  if (drop != wire::Drop::none) return drop;
   const uint16_t own_vlan = route.l3_offset == 18 ? load_be16(route.bytes.data() + 14) & 0xfff : 0;
   return vlan_of(packet) == own_vlan ? wire::Drop::none : wire::Drop::vlan_mismatch;
 }
