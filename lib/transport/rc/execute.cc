@@ -154,8 +154,9 @@ Checked execute_send(Context& ctx, Qp& qp, const wire::Packet& packet) {
 Checked execute_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
   const wire::OpFlags op = packet.op().flags;
   const Psn psn = packet.bth.psn;
+  memory::Translation place{};
   if (op.has(Op::first)) {
-    switch (begin_write(ctx, qp, packet.reth)) {
+    switch (begin_write(ctx, qp, packet.reth, place)) {
       case WriteTarget::ok: break;
       case WriteTarget::too_long: return reject_write(ctx, qp, packet, NakCode::invalid_request);
       case WriteTarget::no_access: return reject_write(ctx, qp, packet, NakCode::remote_access);
@@ -163,11 +164,8 @@ Checked execute_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
   }
   const uint32_t length = static_cast<uint32_t>(packet.payload.size());
   if (!payload_fits_reth(qp, op, length)) return reject_write(ctx, qp, packet, NakCode::invalid_request);
-  memory::Translation place{};
-  if (length > 0) {
-    place = next_write_place(ctx, qp, length);
-    if (place.result != memory::AccessResult::ok) return reject_write(ctx, qp, packet, NakCode::remote_access);
-  }
+  place = next_write_place(ctx, qp, op, length, place);
+  if (place.result != memory::AccessResult::ok) return reject_write(ctx, qp, packet, NakCode::remote_access);
   if (op.has(Op::takes_recv)) {
     if (const Checked taken = need_recv(ctx, qp, psn); taken.step == Step::stop) return taken;
   }
