@@ -25,8 +25,9 @@ struct Checked {
 };
 constexpr Checked kNext{};
 
-// Queues a NAK and ends the connection on this side (9.9.3, table 57).
-Checked reject(Qp& qp, Psn psn, NakCode code) {
+// Queues a NAK and ends the connection on this side (9.9.3, table 57). Rejections are not inlined: their registers
+// would be saved for every packet.
+[[gnu::cold, gnu::noinline]] Checked reject(Qp& qp, Psn psn, NakCode code) {
   AsyncEventType event = AsyncEventType::qp_fatal;
   if (code == NakCode::invalid_request) event = AsyncEventType::qp_request_error;
   if (code == NakCode::remote_access) event = AsyncEventType::qp_access_error;
@@ -34,13 +35,13 @@ Checked reject(Qp& qp, Psn psn, NakCode code) {
 }
 
 // As reject(), for memory that the packet's key does not open.
-Checked reject_key(Context& ctx, Qp& qp, const wire::Packet& packet) {
+[[gnu::cold, gnu::noinline]] Checked reject_key(Context& ctx, Qp& qp, const wire::Packet& packet) {
   count_guess(ctx, packet, Guess::rkey);
   return reject(qp, packet.bth.psn, NakCode::remote_access);
 }
 
 // As reject(), for an error of the receive in use, which completes with `status` first.
-Checked reject_recv(Context& ctx, Qp& qp, Psn psn, WcStatus status, NakCode code) {
+[[gnu::cold, gnu::noinline]] Checked reject_recv(Context& ctx, Qp& qp, Psn psn, WcStatus status, NakCode code) {
   const Outcome completed = complete_recv_with_error(ctx, qp, status);
   return {Step::stop, completed | reject(qp, psn, code).out};
 }
@@ -95,7 +96,7 @@ void expect_next(Qp& qp, uint32_t packets) {
 uint32_t count_message(Qp& qp) { return qp.rx.msn = (qp.rx.msn + 1) & Psn::kMask; }
 
 // 9.9.3, class C: the receive that the immediate data would complete ends with the error; the others are flushed.
-Checked reject_write(Context& ctx, Qp& qp, const wire::Packet& packet, NakCode code) {
+[[gnu::cold, gnu::noinline]] Checked reject_write(Context& ctx, Qp& qp, const wire::Packet& packet, NakCode code) {
   const Psn psn = packet.bth.psn;
   const bool access = code == NakCode::remote_access;
   if (access) count_guess(ctx, packet, Guess::rkey);
