@@ -70,19 +70,20 @@ class Pair:
                   if self.two_processes else "two devices joined by rings in one process on one core")
         return f"{joined}, {'2 MiB hugepages' if self.huge else '4 KiB pages'}"
 
-    def run(self, test, *args, seconds=60):
-        """The report of one run, the first entry of its results. Raises RunError."""
+    def run(self, test, *args, seconds=60, program=None):
+        """The report of one run of uroce_perf, or of `program`: the first entry of its results. Raises RunError."""
         self.runs += 1
         report = self.directory / f"{self.runs}.json"
         args = [*map(str, args), f"--out_json_file={report}"]
         if not self.two_processes:
-            self._wait([self._start(test, self._eal(0), "--back-to-back", *args)], seconds)
+            self._wait([self._start(program, test, self._eal(0), "--back-to-back", *args)], seconds)
         else:
             ends = [f"role={role},socket={self.directory}/{self.runs}.sock" for role in ("server", "client")]
             port = ["-p", str(free_port()), "--idle", "busy"]
-            programs = [self._start(test, self._eal(0, f"--vdev=net_memif0,{ends[0]}"), *port, *args[:-1])]
+            programs = [self._start(program, test, self._eal(0, f"--vdev=net_memif0,{ends[0]}"), *port, *args[:-1])]
             try:
-                programs.append(self._start(test, self._eal(1, f"--vdev=net_memif0,{ends[1]}"), *port, *args, "127.0.0.1"))
+                client = self._eal(1, f"--vdev=net_memif0,{ends[1]}")
+                programs.append(self._start(program, test, client, *port, *args, "127.0.0.1"))
             finally:
                 self._wait(programs, seconds)
         results = json.loads(report.read_text())["results"]
@@ -94,9 +95,9 @@ class Pair:
         return ["-l", str(self.cores[index]), "--no-pci", "--no-telemetry", "--in-memory", *pages, "-m", str(MEMORY_MB), prefix,
                 *devices]
 
-    def _start(self, test, eal, *args):
+    def _start(self, name, test, eal, *args):
         log = tempfile.NamedTemporaryFile(dir=self.directory, suffix=".log", delete=False)
-        program = subprocess.Popen([self.perf, test, *eal, "--", *args], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+        program = subprocess.Popen([str(name or self.perf), test, *eal, "--", *args], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                    start_new_session=True)
         program.log = pathlib.Path(log.name)
         return program

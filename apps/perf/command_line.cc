@@ -36,6 +36,8 @@ Examples:
     uroce_write_bw -- --daemon --back-to-back
   The frame rate of a port without transport:
     uroce_perf raw_bw -l 0 --no-pci --in-memory -m 256 -- --back-to-back -s 4154
+  The latency of a port without transport:
+    uroce_perf raw_lat -l 0 --no-pci --in-memory -m 256 -- --back-to-back -n 100000
 Exit codes: 0 success, 1 the run failed, 2 unusable command line.)";
 }
 
@@ -54,7 +56,7 @@ struct Seen {
 void add_perftest_options(CLI::App& app, Options& o, Seen& seen) {
   constexpr uint64_t kMaxIters = uint64_t{1} << 40;
   app.add_option("-s,--size", o.size,
-                 "Message size in bytes, with suffix K, M or G (must match); raw_bw: size of the frame")
+                 "Message size in bytes, with suffix K, M or G (must match); raw_bw and raw_lat: size of the frame")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(uint64_t{1}, kMaxMessage));
   app.add_option("-n,--iters", o.iters, "Number of messages per QP (must match)")
@@ -219,7 +221,7 @@ std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const
     return std::unexpected(EarlyExit{0, fmt::format("uroce_perf {}\n{}", kVersion, glue::icrc_summary())});
   if (!named && !take_test_name(seen.positional, o)) {
     return std::unexpected(refuse(o,
-                                  "the name of the test is missing; write {write,read,send,atomic}_{bw,lat} or raw_bw "
+                                  "the name of the test is missing; write {write,read,send,atomic,raw}_{bw,lat} "
                                   "as the first word, e.g. uroce_perf "
                                   "write_bw -l 0 --no-pci -- --back-to-back"));
   }

@@ -6,7 +6,7 @@
 namespace uroce::perf {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Test>, 9> kTests{{
+constexpr std::array<std::pair<std::string_view, Test>, 10> kTests{{
     {"write_bw", {Verb::write, Kind::bw}},
     {"write_lat", {Verb::write, Kind::lat}},
     {"read_bw", {Verb::read, Kind::bw}},
@@ -16,6 +16,7 @@ constexpr std::array<std::pair<std::string_view, Test>, 9> kTests{{
     {"atomic_bw", {Verb::atomic, Kind::bw}},
     {"atomic_lat", {Verb::atomic, Kind::lat}},
     {"raw_bw", {Verb::raw, Kind::bw}},
+    {"raw_lat", {Verb::raw, Kind::lat}},
 }};
 
 }  // namespace

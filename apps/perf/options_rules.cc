@@ -8,7 +8,7 @@ namespace uroce::perf {
 namespace {
 
 // Defaults of perftest (perftest.1).
-constexpr uint64_t kSizeBw = 65536, kSizeLat = 2, kSizeAtomic = 8, kSizeRaw = 4096;
+constexpr uint64_t kSizeBw = 65536, kSizeLat = 2, kSizeAtomic = 8, kSizeRaw = 4096, kSizeRawLat = 60;
 constexpr uint64_t kIters = 1000, kItersWriteBw = 5000;
 constexpr uint32_t kTxDepthBw = 128, kTxDepthLat = 1, kRxDepth = 512, kCqMod = 100;
 constexpr uint32_t kInlineWriteLat = 220, kInlineSendLat = 236;
@@ -20,7 +20,10 @@ void fill_defaults(Options& o, const OptionMarks& marks) {
   const bool bw = o.test.kind == Kind::bw;
   const bool is_atomic = o.test.verb == Verb::atomic;
   if (o.size == 0) {
-    o.size = o.test.verb == Verb::raw ? kSizeRaw : is_atomic ? kSizeAtomic : bw ? kSizeBw : kSizeLat;
+    o.size = o.test.verb == Verb::raw ? (bw ? kSizeRaw : kSizeRawLat)
+             : is_atomic              ? kSizeAtomic
+             : bw                     ? kSizeBw
+                                      : kSizeLat;
   }
   if (o.all) o.size = kMaxAllSize;
   if (o.iters == 0) o.iters = o.test == Test{Verb::write, Kind::bw} ? kItersWriteBw : kIters;
@@ -78,7 +81,7 @@ std::optional<std::string> check_kind(const Options& o) {
 std::optional<std::string> check_daemon(const Options& o) {
   if (!o.daemon) return o.socket.empty() ? std::nullopt : std::optional("--socket needs --daemon; add it");
   if (!o.eal.empty()) return fmt::format("--daemon starts no EAL here; leave \"{}\" out", o.eal.front());
-  if (o.test.verb == Verb::raw) return "raw_bw measures a port of this process; leave --daemon out";
+  if (o.test.verb == Verb::raw) return test_name(o.test) + " measures a port of this process; leave --daemon out";
   if (!o.stack.addresses.empty() || !o.stack.gateway.empty() || o.stack.mtu != StackOptions{}.mtu ||
       o.stack.vlan != 0) {
     return "the daemon has its own addresses, MTU and VLAN; leave --address, --gateway, --port-mtu and --vlan out";

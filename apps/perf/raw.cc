@@ -12,7 +12,9 @@
 #include "perf/interrupt.h"
 #include "perf/peer_channel.h"
 #include "perf/run.h"
+#include "perf/statistics.h"
 #include "perf/table.h"
+#include "pmd_glue/raw_latency.h"
 #include "pmd_glue/raw_rate.h"
 
 namespace uroce::perf {
@@ -74,16 +76,16 @@ glue::RawOptions raw_options(const Options& o, glue::RawRole role) {
   raw.duration = to_nanoseconds(o.timed() ? o.duration_s : kDefaultDurationSeconds);
   raw.mtu = o.stack.mtu;
   raw.back_to_back = o.back_to_back;
+  raw.busy = o.stack.idle == IdlePolicy::busy;
   raw.rx_descriptors = o.stack.rx_descriptors;
   raw.tx_descriptors = o.stack.tx_descriptors;
   return raw;
 }
 
-/// Ends early when `stop` returns true.
-Result<SizeReport> measure(const Options& o, glue::RawRole role, std::function<bool()> stop) {
-  glue::RawOptions raw = raw_options(o, role);
-  raw.stop = std::move(stop);
-  const auto rate = glue::run_raw(o.eal, raw);
+bool measures_latency(const Options& o) { return o.test.kind == Kind::lat; }
+
+Result<SizeReport> measure_rate(const Options& o, const glue::RawOptions& raw, glue::RawFrames* frames) {
+  const auto rate = glue::run_raw(o.eal, raw, frames);
   if (!rate) return std::unexpected(rate.error());
   SizeReport report;
   report.size = rate->frame_bytes;
@@ -92,8 +94,29 @@ Result<SizeReport> measure(const Options& o, glue::RawRole role, std::function<b
   return report;
 }
 
-/// Agrees on the parameters with the other side, runs, and takes the receiver's count.
-Result<SizeReport> measure_with_peer(const Options& o) {
+Result<SizeReport> measure_latency(const Options& o, const glue::RawOptions& raw) {
+  Histogram histogram;
+  const auto take = [&](nanoseconds time) { histogram.add(static_cast<uint64_t>(time.count())); };
+  const auto latency = glue::run_raw_latency(o.eal, raw, o.timed() ? 0 : o.iters, take);
+  if (!latency) return std::unexpected(latency.error());
+  SizeReport report;
+  report.size = raw.frame_bytes;
+  report.iterations = latency->round_trips;
+  report.seconds = latency->seconds;
+  report.latency = summarize(histogram, 2);
+  return report;
+}
+
+/// Ends early when `stop` returns true.
+Result<SizeReport> measure(const Options& o, glue::RawRole role, std::function<bool()> stop, glue::RawFrames* frames) {
+  glue::RawOptions raw = raw_options(o, role);
+  raw.stop = std::move(stop);
+  return measures_latency(o) ? measure_latency(o, raw) : measure_rate(o, raw, frames);
+}
+
+/// Agrees on the parameters with the other side, runs, and takes the report of the side that has it: the receiver of
+/// frames, or the sender of a ping-pong.
+Result<SizeReport> measure_with_peer(const Options& o, glue::RawFrames* frames) {
   Table table(o, o.is_client());
   auto channel = [&]() -> Result<std::unique_ptr<PeerChannel>> {
     if (o.is_client()) return connect_channel(o.host, o.port, o.connect_timeout_s, wait_a_moment);
@@ -131,10 +154,16 @@ Result<SizeReport> measure_with_peer(const Options& o) {
     }
     return word.has_value();
   };
-  auto report = measure(o, o.is_client() ? glue::RawRole::send : glue::RawRole::receive, stop);
+  auto report = measure(o, o.is_client() ? glue::RawRole::send : glue::RawRole::receive, stop, frames);
   if (word && !*word) return std::unexpected(word->error());
   if (!report) return give_up(report.error());
-  if (o.is_client()) {
+  if (o.is_client() != measures_latency(o)) {
+    if (!word && measures_latency(o)) {
+      // The other side goes on until it hears of an interruption here.
+      Message ended;
+      ended.type = MessageType::stop;
+      if (auto sent = (*channel)->send(ended); !sent) return std::unexpected(sent.error());
+    }
     if (!word) word = next_message(**channel, o.duration_s + kSlackSeconds, kGraceSeconds);
     if (!*word) return std::unexpected(word->error());
     return (*word)->report;
@@ -149,12 +178,17 @@ Result<SizeReport> measure_with_peer(const Options& o) {
 
 }  // namespace
 
-Result<Outcome> run_raw_test(const Options& o) {
+Result<Outcome> run_raw_test(const Options& o, glue::RawFrames* frames) {
   catch_interrupts();
-  const auto report = o.back_to_back ? measure(o, glue::RawRole::both, interrupted) : measure_with_peer(o);
+  const auto report =
+      o.back_to_back ? measure(o, glue::RawRole::both, interrupted, frames) : measure_with_peer(o, frames);
   if (!report) return std::unexpected(report.error());
-  fmt::print("{}\n                    Raw frame BW Test (frames of {} bytes, no transport, as received)\n{}\n{}{}{}\n",
-             kRule, o.size, kRule, column_titles(o), result_line(o, *report), kRule);
+  const auto title =
+      measures_latency(o)
+          ? fmt::format("Raw frame Latency Test (frames of {} bytes, no transport, half a round trip)", o.size)
+          : fmt::format("Raw frame BW Test (frames of {} bytes, no transport, as received)", o.size);
+  fmt::print("{}\n                    {}\n{}\n{}{}{}\n", kRule, title, kRule, column_titles(o), result_line(o, *report),
+             kRule);
   if (interrupted()) return fail(EINTR, "interrupted; the line above shows the frames counted until then");
   return Outcome{{*report}, {}};
 }

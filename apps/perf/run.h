@@ -8,6 +8,10 @@
 #include "perf/json_report.h"
 #include "perf/options.h"
 
+namespace uroce::glue {
+class RawFrames;
+}
+
 namespace uroce::perf {
 
 /// The outcome of a test.
@@ -20,9 +24,10 @@ struct Outcome {
 /// a sentence.
 Result<Outcome> run_test(Host& host, const Options& options);
 
-/// raw_bw: the frame rate of a port pair without transport. Starts EAL itself. A client sends, a server receives and
-/// counts; back to back, one process does both. ^C or SIGTERM on either side ends it early. The interrupted side prints
-/// the frames counted so far, and returns EINTR.
-Result<Outcome> run_raw_test(const Options& options);
+/// raw_bw and raw_lat: the frame rate and the latency of a port pair without transport. Starts EAL itself. A client
+/// sends, a server receives and counts, or sends back; back to back, one process does both. ^C or SIGTERM on either
+/// side ends it early. The interrupted side prints what was counted so far, and returns EINTR. `frames` makes and takes
+/// the contents of raw_bw's frames; null for none.
+Result<Outcome> run_raw_test(const Options& options, glue::RawFrames* frames = nullptr);
 
 }  // namespace uroce::perf

@@ -119,9 +119,9 @@ class Peers(harness.Case):
         client.wait(15)
         self.assertNotEqual(server.wait(25), 0, str(server))
 
-    def raw_interrupted(self, victim_index, sent):
-        """Both sides of raw_bw end long before their minute, with a result; the one interrupted says so."""
-        pair = self.memif_pair("raw_bw", "-s", "1024", "-D", "60", "--peer-timeout", "30")
+    def raw_interrupted(self, test, title, victim_index, sent):
+        """Both sides end long before their minute, with a result; the one interrupted says so."""
+        pair = self.memif_pair(test, "-s", "1024", "-D", "60", "--peer-timeout", "30")
         # Neither prints anything before the end: a connection on the memif socket shows that both EALs are up.
         limit = time.monotonic() + 20 * harness.SLOW
         while pathlib.Path("/proc/net/unix").read_text().count(f"@{self.directory}/m.sock") < 2 and time.monotonic() < limit:
@@ -133,13 +133,19 @@ class Peers(harness.Case):
         self.fails(victim, 20, "interrupted")
         self.assertEqual(witness.wait(20), 0, str(witness))
         for program in pair:
-            self.assertIn("Raw frame BW Test", program.output, str(program))
+            self.assertIn(title, program.output, str(program))
 
     def test_raw_client_interrupted(self):
-        self.raw_interrupted(1, signal.SIGINT)
+        self.raw_interrupted("raw_bw", "Raw frame BW Test", 1, signal.SIGINT)
 
     def test_raw_server_interrupted(self):
-        self.raw_interrupted(0, signal.SIGTERM)
+        self.raw_interrupted("raw_bw", "Raw frame BW Test", 0, signal.SIGTERM)
+
+    def test_raw_latency_client_interrupted(self):
+        self.raw_interrupted("raw_lat", "Raw frame Latency Test", 1, signal.SIGTERM)
+
+    def test_raw_latency_server_interrupted(self):
+        self.raw_interrupted("raw_lat", "Raw frame Latency Test", 0, signal.SIGINT)
 
     def test_tests_that_do_not_match(self):
         port = harness.free_port()

@@ -52,6 +52,12 @@ class Memif(harness.Case):
     def test_vlan(self):
         self.pair("write_bw", "--verify", "-s", "65536", "-n", "200", "--vlan", "42")
 
+    def test_bare_port(self):
+        self.pair("raw_bw", "-s", "1024", "-D", "0.3")
+        report = self.pair("raw_lat", "-n", "500")
+        self.assertEqual(report["results"]["n_iterations"], 500)
+        self.assertLess(0, report["results"]["t_typical"])
+
     def test_latency_of_each_verb(self):
         for verb in ("write", "read", "send", "atomic"):
             self.pair(f"{verb}_lat", "--verify", "-n", "500")

@@ -67,12 +67,13 @@ Outcome execute_send(Context& ctx, Qp& qp, const wire::Packet& packet) {
 
 Outcome execute_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
   const wire::OpFlags op = packet.op().flags;
-  if (op.has(Op::first) && begin_write(ctx, qp, packet.reth) != WriteTarget::ok) {
+  memory::Translation place{};
+  if (op.has(Op::first) && begin_write(ctx, qp, packet.reth, place) != WriteTarget::ok) {
     return refuse_key(ctx, qp, packet);
   }
   const uint32_t length = static_cast<uint32_t>(packet.payload.size());
   if (!payload_fits_reth(qp, op, length)) return abandon_message(ctx, qp, wire::Drop::payload_length);
-  const auto place = next_write_place(ctx, qp, length);
+  place = next_write_place(ctx, qp, op, length, place);
   if (place.result != memory::AccessResult::ok) return refuse_key(ctx, qp, packet);
   if (op.has(Op::takes_recv)) {
     if (const Taken taken = have_recv(ctx, qp); !taken.have) return taken.out;

@@ -38,8 +38,10 @@ wire::Drop check_path(const Qp& qp, const wire::Packet& packet) {
   return vlan_of(packet) == own_vlan ? wire::Drop::none : wire::Drop::vlan_mismatch;
 }
 
-// A datagram may come from any address, but must be for an address of this port.
-wire::Drop check_destination(const Context& ctx, std::span<const Gid> gids, const wire::Packet& packet) {
+// A datagram may come from any address, but must be for an address of this port. Not inlined: its registers would be
+// saved for every packet.
+[[gnu::noinline]] wire::Drop check_destination(const Context& ctx, std::span<const Gid> gids,
+                                               const wire::Packet& packet) {
   if (!vlan_matches(ctx, packet)) return wire::Drop::vlan_mismatch;
   const bool ours = std::ranges::find(gids, packet.destination()) != gids.end();
   return ours ? wire::Drop::none : wire::Drop::address_not_ours;
@@ -57,10 +59,11 @@ bool is_for_xrc(QpType type, wire::Opcode opcode) {
 }
 
 bool is_spoken_by(QpType type, wire::Opcode opcode) {
-  if (type == QpType::raw_packet) return false;
   using enum wire::Transport;
   const wire::Transport transport = wire::transport_of(opcode);
-  if (type == QpType::rc) return transport == rc || transport == manufacturer || transport == cnp;
+  if (type == QpType::rc) [[likely]]
+    return transport == rc || transport == manufacturer || transport == cnp;
+  if (type == QpType::raw_packet) return false;
   if (is_xrc(type)) return is_for_xrc(type, opcode);
   return transport == (type == QpType::uc ? uc : ud);
 }

@@ -1,8 +1,10 @@
 // The engine's main loop: frames, doorbells, timers, senders, control tasks.
 #pragma once
 
+#include <expected>
 #include <memory>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "base/spsc_ring.h"
@@ -83,7 +85,9 @@ struct EngineLoop {
       dispatcher.run_queue().owe(client, work);
   }
 
-  std::vector<wire::Packet> parsed;
+  using Parsed = std::expected<wire::Packet, wire::Drop>;
+  static_assert(std::is_trivially_destructible_v<Parsed>, "parse_burst() makes them anew without destroying them");
+  std::vector<Parsed> parsed;
   std::vector<Qp*> found;
 };
 

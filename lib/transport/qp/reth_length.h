@@ -18,13 +18,12 @@ inline bool payload_fits_mtu(const Qp& qp, wire::OpFlags op, std::size_t payload
 }
 
 enum class WriteTarget { ok, too_long, no_access };
-/// The first packet of a WRITE names the whole target, which is checked before a byte is placed (9.7.4.1.5).
-inline WriteTarget begin_write(const Context& ctx, Qp& qp, const wire::Reth& reth) {
+/// The first packet of a WRITE names the whole target, which is checked before a byte is placed (9.7.4.1.5). `place`
+/// gets its translation.
+inline WriteTarget begin_write(const Context& ctx, Qp& qp, const wire::Reth& reth, memory::Translation& place) {
   if (reth.length > kMaxMessage) return WriteTarget::too_long;
-  if (reth.length > 0 &&
-      translate(ctx, qp, reth.rkey, reth.va, reth.length, Access::remote_write).result != memory::AccessResult::ok) {
-    return WriteTarget::no_access;
-  }
+  place = translate(ctx, qp, reth.rkey, reth.va, reth.length, Access::remote_write);
+  if (place.result != memory::AccessResult::ok) return WriteTarget::no_access;
   auto& rx = qp.rx;
   rx.write_va = reth.va;
   rx.write_left = reth.length;
@@ -36,9 +35,11 @@ inline WriteTarget begin_write(const Context& ctx, Qp& qp, const wire::Reth& ret
 inline bool payload_fits_reth(const Qp& qp, wire::OpFlags op, uint32_t length) {
   return op.has(wire::Op::last) ? length == qp.rx.write_left : length < qp.rx.write_left;
 }
-/// Where the next `length` bytes go. It is looked up for every packet, because the region may have gone since the
-/// first.
-inline memory::Translation next_write_place(const Context& ctx, const Qp& qp, uint32_t length) {
+/// Where the `length` bytes of this packet go. It is looked up for every packet, because the region may have gone since
+/// the first. An Only carries the whole target, whose translation `whole` from begin_write() has just been made.
+inline memory::Translation next_write_place(const Context& ctx, const Qp& qp, wire::OpFlags op, uint32_t length,
+                                            const memory::Translation& whole) {
+  if (op.has(wire::Op::first) && op.has(wire::Op::last)) return whole;
   return translate(ctx, qp, qp.rx.rkey, qp.rx.write_va, length, Access::remote_write);
 }
 /// Places the payload. `place`: from next_write_place().

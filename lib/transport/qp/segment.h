@@ -41,6 +41,13 @@ inline bool gather(Context& ctx, const Qp& qp, SendSlot& slot, TxFrame& frame, u
     ctx.builder.add_payload(frame, slot.inline_data() + offset, length);
     return true;
   }
+  if (slot.num_sge == 1) [[likely]] {
+    const Sge& sge = slot.sges()[0];
+    const auto place = translate(ctx, qp, sge.lkey, sge.addr + offset, length, {});
+    if (place.result != memory::AccessResult::ok) return false;
+    ctx.builder.add_payload(frame, place.host, length);
+    return true;
+  }
   for (uint32_t i = 0; i < slot.num_sge && length > 0; ++i) {
     const Sge& sge = slot.sges()[i];
     if (offset >= sge.length) {

@@ -45,6 +45,8 @@ struct SendSlot {
   bool is_placement() const { return uroce::is_placement(opcode); }
   /// Bind or invalidate: no packets, no PSNs.
   bool is_local() const { return uroce::is_local(opcode); }
+  /// A WRITE without immediate data takes nothing of the peer but memory: no receive, no response, no credit.
+  bool is_plain_write() const { return opcode == WrOpcode::rdma_write; }
   bool is_write() const { return opcode == WrOpcode::rdma_write || opcode == WrOpcode::rdma_write_with_imm; }
   /// UD: the destination. It shares the storage of an atomic's operands, as in queues::SendWqe.
   struct Destination {

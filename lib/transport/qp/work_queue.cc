@@ -21,6 +21,18 @@ WcStatus validate_placement(const Qp& qp, const SendSlot& slot, const queues::Se
   return defined ? WcStatus::success : WcStatus::local_qp_operation_error;
 }
 
+// Copies the entries, and returns the sum of their lengths.
+uint64_t copy_entries(SendSlot& slot, const std::byte* tail) {
+  if (slot.num_sge == 1) [[likely]] {
+    std::memcpy(slot.sges(), tail, sizeof(Sge));
+    return slot.sges()[0].length;
+  }
+  std::memcpy(slot.sges(), tail, slot.num_sge * sizeof(Sge));
+  uint64_t total = 0;
+  for (uint32_t i = 0; i < slot.num_sge; ++i) total += slot.sges()[i].length;
+  return total;
+}
+
 // Checks the copy before any packet is sent. The keys of SEND and WRITE are checked when their packets are built. Those
 // of READs and atomics are checked here, because the peer acts before the response is placed.
 WcStatus validate(const Context& ctx, const Qp& qp, SendSlot& slot, const queues::SendWqe& wqe, const std::byte* tail) {
@@ -39,9 +51,7 @@ WcStatus validate(const Context& ctx, const Qp& qp, SendSlot& slot, const queues
   }
   if (wqe.num_sge > qp.tx.max_sge) return WcStatus::local_qp_operation_error;
   slot.num_sge = wqe.num_sge;
-  std::memcpy(slot.sges(), tail, slot.num_sge * sizeof(Sge));
-  uint64_t total = 0;
-  for (uint32_t i = 0; i < slot.num_sge; ++i) total += slot.sges()[i].length;
+  const uint64_t total = copy_entries(slot, tail);
   if (total > kMaxMessage) return WcStatus::local_length_error;
   slot.length = static_cast<uint32_t>(total);
   if (!slot.is_read_or_atomic()) return WcStatus::success;

@@ -25,8 +25,9 @@ struct Checked {
 };
 constexpr Checked kNext{};
 
-// Queues a NAK and ends the connection on this side (9.9.3, table 57).
-Checked reject(Qp& qp, Psn psn, NakCode code) {
+// Queues a NAK and ends the connection on this side (9.9.3, table 57). Rejections are not inlined: their registers
+// would be saved for every packet.
+[[gnu::cold, gnu::noinline]] Checked reject(Qp& qp, Psn psn, NakCode code) {
   AsyncEventType event = AsyncEventType::qp_fatal;
   if (code == NakCode::invalid_request) event = AsyncEventType::qp_request_error;
   if (code == NakCode::remote_access) event = AsyncEventType::qp_access_error;
@@ -34,13 +35,13 @@ Checked reject(Qp& qp, Psn psn, NakCode code) {
 }
 
 // As reject(), for memory that the packet's key does not open.
-Checked reject_key(Context& ctx, Qp& qp, const wire::Packet& packet) {
+[[gnu::cold, gnu::noinline]] Checked reject_key(Context& ctx, Qp& qp, const wire::Packet& packet) {
   count_guess(ctx, packet, Guess::rkey);
   return reject(qp, packet.bth.psn, NakCode::remote_access);
 }
 
 // As reject(), for an error of the receive in use, which completes with `status` first.
-Checked reject_recv(Context& ctx, Qp& qp, Psn psn, WcStatus status, NakCode code) {
+[[gnu::cold, gnu::noinline]] Checked reject_recv(Context& ctx, Qp& qp, Psn psn, WcStatus status, NakCode code) {
   const Outcome completed = complete_recv_with_error(ctx, qp, status);
   return {Step::stop, completed | reject(qp, psn, code).out};
 }
@@ -95,7 +96,7 @@ void expect_next(Qp& qp, uint32_t packets) {
 uint32_t count_message(Qp& qp) { return qp.rx.msn = (qp.rx.msn + 1) & Psn::kMask; }
 
 // 9.9.3, class C: the receive that the immediate data would complete ends with the error; the others are flushed.
-Checked reject_write(Context& ctx, Qp& qp, const wire::Packet& packet, NakCode code) {
+[[gnu::cold, gnu::noinline]] Checked reject_write(Context& ctx, Qp& qp, const wire::Packet& packet, NakCode code) {
   const Psn psn = packet.bth.psn;
   const bool access = code == NakCode::remote_access;
   if (access) count_guess(ctx, packet, Guess::rkey);
@@ -154,8 +155,9 @@ Checked execute_send(Context& ctx, Qp& qp, const wire::Packet& packet) {
 Checked execute_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
   const wire::OpFlags op = packet.op().flags;
   const Psn psn = packet.bth.psn;
+  memory::Translation place{};
   if (op.has(Op::first)) {
-    switch (begin_write(ctx, qp, packet.reth)) {
+    switch (begin_write(ctx, qp, packet.reth, place)) {
       case WriteTarget::ok: break;
       case WriteTarget::too_long: return reject_write(ctx, qp, packet, NakCode::invalid_request);
       case WriteTarget::no_access: return reject_write(ctx, qp, packet, NakCode::remote_access);
@@ -163,11 +165,8 @@ Checked execute_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
   }
   const uint32_t length = static_cast<uint32_t>(packet.payload.size());
   if (!payload_fits_reth(qp, op, length)) return reject_write(ctx, qp, packet, NakCode::invalid_request);
-  memory::Translation place{};
-  if (length > 0) {
-    place = next_write_place(ctx, qp, length);
-    if (place.result != memory::AccessResult::ok) return reject_write(ctx, qp, packet, NakCode::remote_access);
-  }
+  place = next_write_place(ctx, qp, op, length, place);
+  if (place.result != memory::AccessResult::ok) return reject_write(ctx, qp, packet, NakCode::remote_access);
   if (op.has(Op::takes_recv)) {
     if (const Checked taken = need_recv(ctx, qp, psn); taken.step == Step::stop) return taken;
   }
@@ -306,12 +305,38 @@ Checked execute_flush(Context& ctx, Qp& qp, const wire::Packet& packet) {
   return done;
 }
 
-}  // namespace
-
-Outcome execute_request(Context& ctx, Qp& qp, const wire::Packet& packet) {
+// It and execute_only_write() are not inlined, so that neither saves the registers of the other.
+[[gnu::noinline]] Outcome execute_any(Context& ctx, Qp& qp, const wire::Packet& packet) {
   const Checked done = qp.type == QpType::rc ? execute(ctx, qp, packet) : execute_for_srq(ctx, qp, packet);
   const bool acknowledge = done.step == Step::next && packet.bth.ack_request;
   return acknowledge ? done.out | queue_ack(qp, packet.bth.psn) : done.out;
+}
+
+// The commonest request, a WRITE of one packet that takes no receive: execute() without the branches that cannot matter
+// to it. False: nothing has been done, and execute() finds what is different or wrong.
+bool execute_plain_write(const Context& ctx, Qp& qp, const wire::Packet& packet) {
+  const wire::Reth& reth = packet.reth;
+  if (reth.length != packet.payload.size() || reth.length > qp.mtu()) return false;
+  if (qp.rx.message != Recv::none || qp.rx.recv_in_use || !qp.access.has(Access::remote_write)) return false;
+  const auto place = translate(ctx, qp, reth.rkey, reth.va, reth.length, Access::remote_write);
+  if (place.result != memory::AccessResult::ok) return false;
+  if (reth.length > 0) std::memcpy(place.host, packet.payload.data(), reth.length);
+  count_message(qp);
+  expect_next(qp, 1);
+  return true;
+}
+
+[[gnu::noinline]] Outcome execute_only_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  if (!execute_plain_write(ctx, qp, packet)) [[unlikely]]
+    return execute_any(ctx, qp, packet);
+  return packet.bth.ack_request ? queue_ack(qp, packet.bth.psn) : Outcome{};
+}
+
+}  // namespace
+
+Outcome execute_request(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  if (packet.bth.opcode == wire::Opcode::rc_write_only) return execute_only_write(ctx, qp, packet);
+  return execute_any(ctx, qp, packet);
 }
 
 }  // namespace uroce::transport

@@ -25,12 +25,14 @@ bool may_start(const Qp& qp, const SendSlot& slot) {
   if (qp.state != QpState::rts) return false;
   if (slot.status != WcStatus::success) return false;
   if (slot.has(SendFlag::fence) && tx.rd_atomic > 0) return false;
-  if (slot.is_local()) return may_run_local(qp, slot);
-  if (slot.has_response()) {
-    return tx.rd_atomic < qp.max_rd_atomic && distance(tx.sent, tx.una) < static_cast<int32_t>(kMaxReadPackets);
+  if (!slot.is_plain_write()) {
+    if (slot.is_local()) return may_run_local(qp, slot);
+    if (slot.has_response()) {
+      return tx.rd_atomic < qp.max_rd_atomic && distance(tx.sent, tx.una) < static_cast<int32_t>(kMaxReadPackets);
+    }
+    // 9.7.7.2.5: without credits one packet leaves alone, and the next waits for the ACK with new credits.
+    if (slot.takes_recv() && tx.credits.next_exceeds() && tx.una != tx.sent) return false;
   }
-  // 9.7.7.2.5: without credits one packet leaves alone, and the next waits for the ACK with new credits.
-  if (slot.takes_recv() && tx.credits.next_exceeds() && tx.una != tx.sent) return false;
   return distance(tx.next, tx.una) < static_cast<int32_t>(tx.window);
 }
 

@@ -31,7 +31,7 @@ TEST(TestNames, AreFoundWithAndWithoutPrefixAndDirectory) {
   EXPECT_EQ(test_by_name("write_bw"), (perf::Test{Verb::write, Kind::bw}));
   EXPECT_EQ(test_by_name("/usr/bin/uroce_atomic_lat"), (perf::Test{Verb::atomic, Kind::lat}));
   EXPECT_EQ(test_by_name("raw_bw"), (perf::Test{Verb::raw, Kind::bw}));
-  EXPECT_FALSE(test_by_name("raw_lat"));
+  EXPECT_EQ(test_by_name("raw_lat"), (perf::Test{Verb::raw, Kind::lat}));
   EXPECT_FALSE(test_by_name("uroce_perf"));
   EXPECT_FALSE(test_by_name(""));
 }
@@ -61,6 +61,7 @@ TEST(CommandLine, TheDaemonTakesNoPortsOfOurs) {
   EXPECT_NE(refused({"uroce_write_bw", "--", "--daemon", "--vlan", "5"}).find("--vlan"), std::string::npos);
   EXPECT_NE(refused({"uroce_write_bw", "--", "--socket", "/run/s"}).find("--daemon"), std::string::npos);
   EXPECT_NE(refused({"uroce_perf", "raw_bw", "--", "--daemon"}).find("raw_bw"), std::string::npos);
+  EXPECT_NE(refused({"uroce_perf", "raw_lat", "--", "--daemon"}).find("raw_lat"), std::string::npos);
 }
 
 TEST(CommandLine, EalArgumentsThatLookLikeOursStayTheirs) {

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -13,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "pmd_glue/raw_latency.h"
 #include "pmd_glue/raw_rate.h"
 
 namespace uroce {
@@ -300,6 +302,35 @@ TEST(RawRate, EndsWhenAskedWithWhatThereIs) {
   EXPECT_EQ(asked, 10);
   EXPECT_GT(rate->frames, 0u);
   EXPECT_LT(rate->seconds, 60);
+}
+
+TEST(RawLatency, CountsRoundTrips) {
+  glue::RawOptions options;
+  options.back_to_back = true;
+  options.frame_bytes = 60;
+  std::vector<std::chrono::nanoseconds> samples;
+  const auto latency =
+      glue::run_raw_latency(eal("0"), options, 1000, [&](std::chrono::nanoseconds time) { samples.push_back(time); });
+  ASSERT_TRUE(latency) << latency.error().text;
+  EXPECT_EQ(latency->round_trips, 1000u);
+  EXPECT_EQ(latency->lost, 0u);
+  ASSERT_EQ(samples.size(), 1000u);
+  EXPECT_GT(*std::ranges::min_element(samples), std::chrono::nanoseconds(0));
+  std::chrono::nanoseconds sum{0};
+  for (const auto sample : samples) sum += sample;
+  EXPECT_LE(std::chrono::duration<double>(sum).count(), latency->seconds) << "they follow each other";
+}
+
+TEST(RawLatency, EndsWhenAsked) {
+  glue::RawOptions options;
+  options.back_to_back = true;
+  options.duration = std::chrono::hours(1);
+  int asked = 0;
+  options.stop = [&asked] { return ++asked == 10; };
+  const auto latency = glue::run_raw_latency(eal("0"), options, 0, [](std::chrono::nanoseconds) {});
+  ASSERT_TRUE(latency) << latency.error().text;
+  EXPECT_EQ(asked, 10);
+  EXPECT_GT(latency->round_trips, 0u);
 }
 
 TEST(RawRate, RefusesFramesThatThePortDoesNotCarry) {

@@ -1,0 +1,115 @@
+#include "pmd_glue/raw_ports.h"
+
+#include <fmt/format.h>
+#include <rte_ethdev.h>
+
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "base/bytes.h"
+#include "pmd_glue/fault_guard.h"
+
+namespace uroce::glue {
+
+namespace {
+
+constexpr Nanos kStopInterval = std::chrono::milliseconds(5);
+constexpr std::size_t kTypeOffset = 12;
+
+}  // namespace
+
+Result<std::unique_ptr<RawPorts>> RawPorts::open(const std::vector<std::string>& eal_args, const RawOptions& options) {
+  auto eal = Eal::start(eal_args);
+  if (!eal) return std::unexpected(eal.error());
+  std::unique_ptr<RawPorts> ports(new RawPorts(options, std::move(*eal)));
+  if (auto ok = ports->start(); !ok) return std::unexpected(ok.error());
+  if (auto ok = ports->wait_for_links(); !ok) return std::unexpected(ok.error());
+  return ports;
+}
+
+RawPorts::~RawPorts() {
+  for (const auto& port : ports_) port->close();
+}
+
+Result<void> RawPorts::start() {
+  if (options_.back_to_back) {
+    auto pair = RingPair::make(1, options_.tx_descriptors);
+    if (!pair) return std::unexpected(pair.error());
+    rings_ = std::move(*pair);
+  }
+  PortOptions port_options;
+  port_options.mtu = options_.mtu;
+  port_options.rx_descriptors = static_cast<uint16_t>(options_.rx_descriptors);
+  port_options.tx_descriptors = static_cast<uint16_t>(options_.tx_descriptors);
+  const auto next = [](uint64_t id) { return rte_eth_find_next_owned_by(static_cast<uint16_t>(id), 0); };
+  for (uint64_t id = next(0); id < RTE_MAX_ETHPORTS; id = next(id + 1)) {
+    auto port = Port::open(static_cast<uint16_t>(id), port_options);
+    if (!port) return std::unexpected(port.error());
+    ports_.push_back(std::move(*port));
+  }
+  const std::size_t needed = options_.role == RawRole::both ? 2 : 1;
+  if (ports_.size() < needed) {
+    return fail(ENODEV,
+                fmt::format("a test of raw frames needs {} port(s), but EAL finds {}; name them with --vdev or -a",
+                            needed, ports_.size()));
+  }
+  if (options_.frame_bytes < kRawHeader || options_.frame_bytes > first().max_frame()) {
+    return fail(
+        EINVAL,
+        fmt::format("port {1} cannot carry frames of {0} bytes; its range is {2} to {3}; set another size or mtu",
+                    options_.frame_bytes, first().name(), kRawHeader, first().max_frame()));
+  }
+  for (const auto& port : ports_) {
+    if (port->needs_guard()) install_fault_guard();
+    if (auto ok = port->start(); !ok) return ok;
+  }
+  return {};
+}
+
+Result<void> RawPorts::wait_for_links() {
+  const Nanos until = now() + options_.timeout;
+  for (const auto& port : ports_) {
+    while (!port->link_up()) {
+      if (now() > until) {
+        return fail(ETIMEDOUT, fmt::format("port {} was down for {:.0f} s; is the other end there?", port->name(),
+                                           to_seconds(options_.timeout)));
+      }
+      if (ends(now())) return fail(EINTR, "interrupted before the link was up");
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      port->refresh_link();
+    }
+  }
+  return {};
+}
+
+bool RawPorts::ends(Nanos now) {
+  if (!options_.stop || now < next_ask_) return false;
+  next_ask_ = now + kStopInterval;
+  return options_.stop();
+}
+
+uint16_t receive_burst(const Port& port, std::span<rte_mbuf*> mbufs) {
+  volatile uint16_t received = 0;
+  const auto take = [&] {
+    received = rte_eth_rx_burst(port.id(), 0, mbufs.data(), static_cast<uint16_t>(mbufs.size()));
+  };
+  if (!port.needs_guard()) {
+    take();
+  } else if (!guarded(take)) {
+    return 0;
+  }
+  return received;
+}
+
+void store_raw_header(std::byte* at, const Port& port) {
+  for (std::size_t i = 0; i < 6; ++i) store8(at + i, static_cast<uint8_t>(i == 0 ? 0x02 : i));
+  std::memcpy(at + 6, port.mac().bytes.data(), 6);
+  store_be16(at + kTypeOffset, kRawEtherType);
+}
+
+bool is_raw_frame(std::span<const std::byte> frame) {
+  return frame.size() >= kRawHeader && load_be16(frame.data() + kTypeOffset) == kRawEtherType;
+}
+
+}  // namespace uroce::glue

@@ -1,0 +1,102 @@
+// The program that tests/bench/instructions runs under callgrind. Each row is one kind of message; its traffic runs for
+// two lengths, whose difference is the cost of messages alone.
+//
+// Usage: counted_traffic --list, counted_traffic --compiler, or counted_traffic ROW...
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/bench/message_pair.h"
+
+#ifdef __clang__
+#define UROCE_COMPILER "clang++"
+#else
+#define UROCE_COMPILER "g++"
+#endif
+
+namespace {
+
+using namespace uroce;
+using namespace uroce::bench;
+
+struct Row {
+  std::string name;
+  Traffic traffic;
+  uint64_t messages;  ///< of the shorter run; the longer one has twice as many
+};
+
+std::vector<Row> all_rows() {
+  struct Message {
+    const char* name;
+    Operation operation;
+    uint32_t bytes;
+    uint32_t batch;
+    uint64_t messages;
+  };
+  constexpr Message kMessages[] = {
+      {"write-8", Operation::write, 8, 32, 320},       {"write-8-alone", Operation::write, 8, 1, 320},
+      {"write-4096", Operation::write, 4096, 32, 320}, {"write-65536", Operation::write, 65536, 8, 32},
+      {"read-8", Operation::read, 8, 32, 320},         {"read-4096", Operation::read, 4096, 32, 320},
+      {"send-8", Operation::send, 8, 32, 320},         {"atomic", Operation::atomic, 8, 32, 320},
+      {"ud-send-8", Operation::ud_send, 8, 32, 320},
+  };
+  std::vector<Row> rows;
+  for (const Message& m : kMessages) {
+    for (const bool ready : {false, true}) {
+      if (ready && m.operation == Operation::ud_send) continue;  // a datagram is never recovered or paced
+      for (const uint32_t queue_pairs : {1u, 16u, 1000u}) {
+        rows.push_back({fmt::format("{} {} {}", m.name, ready ? "ready" : "plain", queue_pairs),
+                        {.operation = m.operation,
+                         .bytes = m.bytes,
+                         .queue_pairs = queue_pairs,
+                         .batch = m.batch,
+                         .retransmission = ready ? Retransmission::selective : Retransmission::go_back_n,
+                         .congestion = ready ? CongestionAlgorithm::dcqcn : CongestionAlgorithm::none},
+                        m.messages});
+      }
+    }
+  }
+  return rows;
+}
+
+}  // namespace
+
+/// callgrind counts inside this function alone, and writes a file at its end.
+extern "C" [[gnu::noinline]] void uroce_counted_run(MessagePair& pair, uint64_t messages);
+void uroce_counted_run(MessagePair& pair, uint64_t messages) { pair.run(messages); }
+
+namespace {
+
+void count(const Row& row) {
+  MessagePair pair(row.traffic);
+  // Every queue pair has sent, and discovery of the peers has ended.
+  const uint64_t all = row.traffic.queue_pairs + row.traffic.batch;
+  do {
+    pair.run(all / row.traffic.batch * row.traffic.batch);
+  } while (!pair.settled());
+  uroce_counted_run(pair, row.messages);
+  uroce_counted_run(pair, 2 * row.messages);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string_view> words(argv + 1, argv + argc);
+  if (words.size() == 1 && words[0] == "--compiler") {
+    fmt::print("{} {}\n", UROCE_COMPILER, __VERSION__);
+    return 0;
+  }
+  for (const Row& row : all_rows()) {
+    if (words.size() == 1 && words[0] == "--list") {
+      fmt::print("{}\t{}\n", row.name, row.messages);
+      continue;
+    }
+    for (const std::string_view word : words) {
+      if (word == row.name) count(row);
+    }
+  }
+  return 0;
+}
