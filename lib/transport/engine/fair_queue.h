@@ -177,8 +177,8 @@ class FairQueue {
   void end_turn(Client& client, uint32_t work) {
     User& user = *client.user;
     client.done += work;
+    if (client.last != served_) work += work == 0 ? work::kTouch : work::kChange;
     work += work::kTurn;
-    if (client.last != served_) work += work::kChange;
     client.last = served_;
     // A queue pair goes on in its client's next turn: changing from one to another costs cache misses.
     if (work < client.qp_turn_left && client.qps.back() == served_) {

@@ -52,7 +52,7 @@ class Sharing : public ::testing::Test {
 TEST_F(Sharing, AThousandQueuePairsGetNoMoreThanOne) {
   add(1, 1, 1);
   add(2, 2, 1000);
-  EXPECT_NEAR(share(serve(20'000), 1), 0.5, 0.02);
+  EXPECT_NEAR(share(serve(20'000), 1), 0.5, 0.03) << "those of the other user also pay for changing queue pairs";
 }
 
 TEST_F(Sharing, TwoClientsOfOneUserShareItsPart) {
@@ -68,7 +68,7 @@ TEST_F(Sharing, TwoClientsOfOneUserShareItsPart) {
 TEST_F(Sharing, AUserWithManyClientsGetsNoMore) {
   add(1, 1, 1);
   for (uint16_t client = 2; client < 200; ++client) add(client, 2, 2);
-  EXPECT_NEAR(share(serve(20'000), 1), 0.5, 0.03) << "those of the other user also pay for changing queue pairs";
+  EXPECT_NEAR(share(serve(20'000), 1), 0.5, 0.05) << "those of the other user also pay for changing queue pairs";
 }
 
 TEST_F(Sharing, AWeightIsAShare) {
