@@ -33,15 +33,15 @@ void AbandonedRing::move(queues::RingPlace place) {
 void FlushList::add(uint32_t qpn, std::atomic<QpState>& posts, std::shared_ptr<AbandonedRing> ring,
                     queues::HeldRecv* held) {
   const std::scoped_lock lock(mutex_);
-  entries_.push_back({qpn, &posts, std::move(ring), held});
+  entries_.emplace(qpn, Entry{&posts, std::move(ring), held});
 }
 
 void FlushList::remove(uint32_t qpn) {
   const std::scoped_lock lock(mutex_);
-  std::erase_if(entries_, [qpn](const Entry& entry) { return entry.qpn == qpn; });
+  entries_.erase(qpn);
 }
 
-bool FlushList::Entry::take_held(Completion& out) const {
+bool FlushList::Entry::take_held(uint32_t qpn, Completion& out) const {
   if (held == nullptr || held->held.exchange(0, std::memory_order_acquire) == 0) return false;
   out = {};
   out.wr_id = held->wr_id.load(std::memory_order_relaxed);
@@ -54,12 +54,12 @@ bool FlushList::Entry::take_held(Completion& out) const {
 std::size_t FlushList::take(std::span<Completion> out) {
   const std::scoped_lock lock(mutex_);
   std::size_t taken = 0;
-  for (const Entry& entry : entries_) {
+  for (const auto& [qpn, entry] : entries_) {
     entry.posts->store(QpState::reset, std::memory_order_relaxed);
-    if (taken < out.size() && entry.take_held(out[taken])) ++taken;
+    if (taken < out.size() && entry.take_held(qpn, out[taken])) ++taken;
   }
-  for (const Entry& entry : entries_) {
-    while (taken < out.size() && entry.ring->take(out[taken])) out[taken++].qpn = entry.qpn;
+  for (const auto& [qpn, entry] : entries_) {
+    while (taken < out.size() && entry.ring->take(out[taken])) out[taken++].qpn = qpn;
   }
   return taken;
 }

@@ -5,10 +5,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
-#include <vector>
 
 #include <uroce/types.h>
 #include <uroce/verbs.h>
@@ -52,15 +52,14 @@ class FlushList {
 
  private:
   struct Entry {
-    uint32_t qpn;
     std::atomic<QpState>* posts;
     std::shared_ptr<AbandonedRing> ring;
     queues::HeldRecv* held;
 
-    bool take_held(Completion& out) const;
+    bool take_held(uint32_t qpn, Completion& out) const;
   };
   std::mutex mutex_;
-  std::vector<Entry> entries_;
+  std::multimap<uint32_t, Entry> entries_;  // by QPN
 };
 
 }  // namespace uroce::client

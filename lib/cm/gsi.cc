@@ -19,13 +19,15 @@ namespace {
 using transport::kGrhBytes;
 
 constexpr uint32_t kSends = 1024;
+/// One send in so many asks for a completion, because each wakes the thread.
+constexpr uint64_t kSignalEvery = 16;
 constexpr uint32_t kReceives = 8192;
 constexpr std::size_t kSlotBytes = 320;  // GRH and MAD, and more, to detect datagrams that are too long
 constexpr std::size_t kMaxUnsent = 65536;
 constexpr std::size_t kMaxUnresolved = 256;
 constexpr std::size_t kMaxHandles = 1024;
 constexpr std::size_t kHandlesEver = 16384;
-constexpr uint64_t kSendId = UINT64_MAX;
+constexpr uint64_t kSendId = uint64_t{1} << 63;  // beside the send's number
 constexpr int kPollsPerTake = 8;
 constexpr Nanos kResolveTimeout = std::chrono::seconds(3);
 
@@ -99,10 +101,13 @@ void Gsi::post_receive(uint32_t slot) {
   recv_queue_.post({.wr_id = slot, .sges = {&sge, 1}});
 }
 
-bool Gsi::take(const Handler& handler) {
+void Gsi::read_events() {
   std::array<char, 64> tokens{};
   while (read(channel_->fd(), tokens.data(), tokens.size()) == static_cast<ssize_t>(tokens.size())) {
   }
+}
+
+bool Gsi::take(const Handler& handler) {
   queues::arm(*cq_->place().header, queues::Arm::any);
   std::array<Completion, 64> completions;
   for (int i = 0; i < kPollsPerTake; ++i) {
@@ -116,8 +121,8 @@ bool Gsi::take(const Handler& handler) {
 }
 
 void Gsi::accept(const Completion& completion, const Handler& handler) {
-  if (completion.wr_id == kSendId) {
-    --outstanding_;
+  if ((completion.wr_id & kSendId) != 0) {
+    completed_ = completion.wr_id & ~kSendId;  // and so are all before it
     // A failed send moves the QP to SQE. take() brings it back to RTS.
     stopped_ = stopped_ || completion.status != WcStatus::success;
     return;
@@ -149,17 +154,18 @@ void Gsi::send(const CmPath& path, const Mad& mad, Nanos now) {
 int Gsi::try_send(const CmPath& path, const Mad& mad) {
   const auto handle = handle_for(path);
   if (!handle) return handle.error().code == ENOMEM ? ENOBUFS : handle.error().code;
-  const int error = send_queue_->put({.wr_id = kSendId,
+  const bool signaled = (sent_ + 1) % kSignalEvery == 0 || handles_.size() >= kMaxHandles;
+  const int error = send_queue_->put({.wr_id = kSendId | (sent_ + 1),
                                       .opcode = WrOpcode::send,
-                                      .flags = SendFlag::signaled | SendFlag::inline_data,
+                                      .flags = SendFlag::inline_data | (signaled ? SendFlag::signaled : SendFlags{}),
                                       .inline_data = mad,
                                       .ah = *handle,
                                       .remote_qpn = transport::kGsiQpn,
                                       .remote_qkey = transport::kGsiQkey});
   if (error != 0) return error;
-  if (send_queue_->commit()) session_->device()->wake(qp_->engine());
+  if (send_queue_->commit()) wake_owed_.store(true, std::memory_order_relaxed);
   counters_.sent.add();
-  ++outstanding_;
+  ++sent_;
   return 0;
 }
 
@@ -181,7 +187,7 @@ Result<uint32_t> Gsi::handle_for(const CmPath& path) {
   auto handle = session_->create_address_handle(pd_, av, Nanos(0));
   if (!handle) return std::unexpected(handle.error());
   // Peers come and go, and creating a handle again costs microseconds. Outstanding sends still need theirs.
-  if (handles_.size() >= kMaxHandles && outstanding_ == 0) handles_.clear();
+  if (handles_.size() >= kMaxHandles && sent_ == completed_) handles_.clear();
   const uint32_t id = (*handle)->id();
   handles_.emplace(key, std::move(*handle));
   return id;

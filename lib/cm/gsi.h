@@ -4,6 +4,7 @@
 // One thread at a time.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -46,17 +47,24 @@ class Gsi {
   Gsi(const Gsi&) = delete;
   Gsi& operator=(const Gsi&) = delete;
 
-  /// This descriptor is readable when take() has work.
+  /// This descriptor is readable when take() has work. Call read_events() then, and take() after it.
   int fd() const { return channel_->fd(); }
+  void read_events();
   using Handler = std::function<void(const Gid& source, const Gid& destination, std::span<const std::byte> mad)>;
   /// Passes received MADs to `handler`, at most a few hundred, and sends MADs that waited for room. Returns true when
   /// the caller must call again.
   bool take(const Handler& handler);
-  /// Queues a MAD. If the Ethernet address of its destination is not known, it waits for that, at most 3 s.
+  /// Queues a MAD. If the Ethernet address of its destination is not known, it waits for that, at most 3 s. It leaves
+  /// with wake_engine() at the latest.
   void send(const CmPath& path, const Mad& mad, Nanos now);
   /// Tries again to send MADs that wait for an address. Call it every few milliseconds while waiting() is true.
   void retry(Nanos now);
   bool waiting() const { return !unresolved_.empty(); }
+  /// Any thread, also beside the one that sends: wakes the engine if it sleeps and MADs were queued.
+  void wake_engine() {
+    if (wake_owed_.load(std::memory_order_relaxed) && wake_owed_.exchange(false))
+      session_->device()->wake(qp_->engine());
+  }
   const GsiCounters& counters() const { return counters_; }
 
  private:
@@ -86,10 +94,11 @@ class Gsi {
   std::unique_ptr<queues::SendQueue> send_queue_;
   queues::RecvQueue recv_queue_;
   std::map<Destination, std::shared_ptr<control::AddressHandle>> handles_;
-  std::deque<Outgoing> unsent_;      // wait for room in the send queue
-  std::deque<Outgoing> unresolved_;  // wait for an Ethernet address
-  uint32_t outstanding_ = 0;         // sends without a completion yet
-  bool stopped_ = false;             // a failed send has moved the QP to SQE
+  std::deque<Outgoing> unsent_;        // wait for room in the send queue
+  std::deque<Outgoing> unresolved_;    // wait for an Ethernet address
+  uint64_t sent_ = 0, completed_ = 0;  // the number of the last send, and of the last one known to be completed
+  std::atomic<bool> wake_owed_{false};
+  bool stopped_ = false;  // a failed send has moved the QP to SQE
   GsiCounters counters_;
 };
 

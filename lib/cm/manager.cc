@@ -116,15 +116,20 @@ void Manager::Impl::run() {
   while (!stopping.load(std::memory_order_acquire)) {
     Nanos until{0};
     {
-      const std::scoped_lock lock(mutex);
+      const Guard guard(*this);
       run_once();
       until = planned = deadline();
     }
     const auto left = std::clamp(until - now(), Nanos(0), kHousekeepingInterval);
     const timespec time{.tv_sec = left.count() / 1'000'000'000, .tv_nsec = left.count() % 1'000'000'000};
-    if (left > Nanos(0)) ppoll(waiting.data(), waiting.size(), &time, nullptr);
-    std::array<char, 64> tokens{};
-    while (read(wake.read_end(), tokens.data(), tokens.size()) == static_cast<ssize_t>(tokens.size())) {
+    if (left <= Nanos(0) || ppoll(waiting.data(), waiting.size(), &time, nullptr) <= 0) continue;
+    if (waiting[0].revents != 0) {
+      std::array<char, 64> tokens{};
+      while (read(wake.read_end(), tokens.data(), tokens.size()) == static_cast<ssize_t>(tokens.size())) {
+      }
+    }
+    for (std::size_t i = 0; i < agents.size(); ++i) {
+      if (waiting[i + 1].revents != 0) agents[i]->gsi->read_events();
     }
   }
 }
@@ -153,7 +158,7 @@ Nanos Manager::Impl::deadline() const {
 }
 
 void Manager::Impl::reschedule() {
-  if (deadline() < planned) wake.signal();
+  if (deadline() < planned) wake_owed.store(true, std::memory_order_relaxed);
 }
 
 // --- Ids and events --------------------------------------------------------------------------------------------

@@ -103,6 +103,7 @@ class Manager {
   uint64_t guess_count(const std::string& device) const;
 
   struct Impl;
+  class Guard;
 
  private:
   explicit Manager(std::unique_ptr<Impl> impl);

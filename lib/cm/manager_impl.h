@@ -189,7 +189,7 @@ struct Manager::Impl {
   static Result<void> check_unread(const Id& id, const char* call);
   void forget_connection(Id& id);
 
-  mutable std::mutex mutex;
+  mutable std::mutex mutex;  ///< taken by Guard
   SecretStream psns;
   SecretStream port_numbers;
   std::vector<std::unique_ptr<CmAgent>> agents;
@@ -199,10 +199,29 @@ struct Manager::Impl {
   uint32_t next_number = 1;
 
   control::EventPipe wake;
+  std::atomic<bool> wake_owed{false};
   std::atomic<bool> stopping{false};
   bool more = false;  // more datagrams have arrived
   Nanos planned{0};   // when the thread wakes next
   std::thread thread;
+};
+
+/// The lock of everything. What was sent under it leaves when it is free: a sleeping engine is served by this thread,
+/// and events of its frames wake threads that need the lock.
+class Manager::Guard {
+ public:
+  explicit Guard(Impl& manager) : manager_(manager) { manager.mutex.lock(); }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+  ~Guard() {
+    manager_.mutex.unlock();
+    for (const auto& agent : manager_.agents) agent->gsi->wake_engine();
+    if (manager_.wake_owed.load(std::memory_order_relaxed) && manager_.wake_owed.exchange(false))
+      manager_.wake.signal();
+  }
+
+ private:
+  Impl& manager_;
 };
 
 /// "192.0.2.1:80", "[2001:db8::1]:80".

@@ -20,13 +20,13 @@ class User final : public ManagerUser {
   User(Manager::Impl& manager, const UserLimits& limits)
       : manager_(manager), limits_(limits), owner_{.ids = {}, .budget = limits.budget} {}
   ~User() override {
-    const std::scoped_lock lock(manager_.mutex);
+    const Manager::Guard guard(manager_);
     while (!owner_.ids.empty()) manager_.destroy(*manager_.ids.at(*owner_.ids.begin()));
     manager_.reschedule();
   }
 
   Result<std::pair<uint32_t, int>> create_channel() override {
-    const std::scoped_lock lock(manager_.mutex);
+    const Manager::Guard guard(manager_);
     auto pipe = control::EventPipe::create();
     if (!pipe) return std::unexpected(pipe.error());
     auto channel = std::make_shared<EventChannel>(std::move(*pipe));
@@ -36,7 +36,7 @@ class User final : public ManagerUser {
   }
 
   Result<void> destroy_channel(uint32_t channel) override {
-    const std::scoped_lock lock(manager_.mutex);
+    const Manager::Guard guard(manager_);
     const auto found = channels_.find(channel);
     if (found == channels_.end()) return no_channel(channel);
     // The program never learns of ids that came with undelivered requests, so destroy them.
@@ -53,7 +53,7 @@ class User final : public ManagerUser {
   }
 
   Result<std::vector<EventReport>> take_events(uint32_t channel, std::size_t most) override {
-    const std::scoped_lock lock(manager_.mutex);
+    const Manager::Guard guard(manager_);
     const auto found = channels_.find(channel);
     if (found == channels_.end()) return no_channel(channel);
     auto& waiting = found->second->events;
@@ -70,7 +70,7 @@ class User final : public ManagerUser {
   }
 
   Result<uint32_t> create_id(uint32_t channel, PortSpace space, QpType type) override {
-    const std::scoped_lock lock(manager_.mutex);
+    const Manager::Guard guard(manager_);
     const auto found = channels_.find(channel);
     if (found == channels_.end()) return no_channel(channel);
     if (auto ok = check_kind(space, type); !ok) return std::unexpected(ok.error());
@@ -143,7 +143,7 @@ class User final : public ManagerUser {
     });
   }
   Result<std::pair<QpAttr, QpAttrMask>> qp_attr(uint32_t number, QpState state) override {
-    const std::scoped_lock lock(manager_.mutex);
+    const Manager::Guard guard(manager_);
     auto id = find(number);
     if (!id) return std::unexpected(id.error());
     return attributes_of(**id, state);
@@ -183,7 +183,7 @@ class User final : public ManagerUser {
   }
   template <class Work>
   Result<void> with(uint32_t number, Work work) {
-    const std::scoped_lock lock(manager_.mutex);
+    const Manager::Guard guard(manager_);
     auto id = find(number);
     if (!id) return std::unexpected(id.error());
     Result<void> done = work(**id);
@@ -199,7 +199,7 @@ class User final : public ManagerUser {
 };
 
 Result<CmIdInfo> User::info(uint32_t number) {
-  const std::scoped_lock lock(manager_.mutex);
+  const Manager::Guard guard(manager_);
   auto found = find(number);
   if (!found) return std::unexpected(found.error());
   return info_of(**found);
