@@ -206,8 +206,8 @@ struct Manager::Impl {
   std::thread thread;
 };
 
-/// The lock of everything. What was sent under it leaves when it is free: a sleeping engine is served by this thread,
-/// and events of its frames wake threads that need the lock.
+/// The lock of everything. When it is free again, the engine is woken for messages that were queued under it: it may
+/// run in this thread, and the events of its frames wake threads that need the lock.
 class Manager::Guard {
  public:
   explicit Guard(Impl& manager) : manager_(manager) { manager.mutex.lock(); }
