@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "sharing/fresh_pages.h"
 #include "sharing/page_mover.h"
 #include "sharing/page_syscall.h"
 
@@ -81,6 +82,24 @@ struct Staging {
   }
 };
 
+/// Maps a part of a file, readable and writable, at an address equal to `like` modulo `unit`. 0 with errno.
+uintptr_t map_like(uintptr_t like, std::size_t unit, std::size_t length, int fd, uint64_t offset) {
+  const std::size_t more = unit - page_size();
+  void* const room = ::mmap(nullptr, length + more, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return 0;
+  const uintptr_t start = word_of(room), at = start + ((like - start) & (unit - 1)), end = start + length + more;
+  if (at != start) ::munmap(room, at - start);
+  if (at + length != end) ::munmap(reinterpret_cast<void*>(at + length), end - at - length);
+  constexpr int kFlags = MAP_SHARED | MAP_NORESERVE | MAP_FIXED;
+  if (::mmap(reinterpret_cast<void*>(at), length, PROT_READ | PROT_WRITE, kFlags, fd, static_cast<off_t>(offset)) !=
+      MAP_FAILED)
+    return at;
+  const int code = errno;
+  ::munmap(reinterpret_cast<void*>(at), length);
+  errno = code;
+  return 0;
+}
+
 Result<Moved> replace(const Replacement& run, const Mapping& mapping, std::size_t page) {
   auto moved = replace_pages({&run, 1}, PageKind::anonymous, page);
   const bool refused = moved && moved->error == EINVAL && moved->step == std::string_view("watching the pages");
@@ -124,12 +143,16 @@ Result<void> MovedPages::move(const Mapping& mapping, uintptr_t first, uintptr_t
   if (!arena) return std::unexpected(std::move(arena.error()));
   const auto offset = (*arena)->allocate(length, first);
   if (!offset) return std::unexpected(offset.error());
-  void* at = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, (*arena)->fd(),
-                    static_cast<off_t>(*offset));
-  if (at == MAP_FAILED)
-    return fail(errno, fmt::format("cannot map another {} bytes to share memory: errno {}", length, errno));
-  Staging staging{word_of(at), length};
-  const auto moved = replace({.at = first, .length = length, .staging = staging.at, .protection = mapping.protection},
+  const std::size_t unit = std::max(details.page, length >= kHugePage ? kHugePage : 0);
+  const uintptr_t at = map_like(first, unit, length, (*arena)->fd(), *offset);
+  if (at == 0) return fail(errno, fmt::format("cannot map another {} bytes to share memory: errno {}", length, errno));
+  Staging staging{at, length};
+  const auto moved = replace({.at = first,
+                              .length = length,
+                              .staging = staging.at,
+                              .protection = mapping.protection,
+                              .zero_where_missing = mapping.inode == 0,
+                              .fresh_file = true},
                              mapping, details.page);
   if (!moved) return std::unexpected(moved.error());
   const std::size_t done = moved->runs == 1 ? length : moved->bytes;

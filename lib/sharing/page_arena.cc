@@ -10,13 +10,13 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "sharing/fresh_pages.h"
 #include "sharing/page_syscall.h"
 
 namespace uroce::sharing {
 namespace {
 
 constexpr uint64_t kArenaBytes = uint64_t{1} << 44;  // sparse; far more than a process registers in its lifetime
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 // ftruncate(2) beyond the limit would end the process with SIGXFSZ.
 uint64_t allowed_bytes(std::size_t page) {

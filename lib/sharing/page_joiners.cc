@@ -46,9 +46,11 @@ void for_blocks_outside(uintptr_t first, uintptr_t end, const Do& each) {
 }
 
 template <class Do>
-void for_words_of_blocks(uintptr_t first, uintptr_t end, const Do& each) {
-  for_blocks_outside(first - kThreadBlockBytes, first,
-                     [&](uintptr_t block) { for_words_of_block(block, first, end, each); });
+void for_words_of_blocks(uintptr_t first, uintptr_t end, bool below, const Do& each) {
+  if (below) {
+    for_blocks_outside(first - kThreadBlockBytes, first,
+                       [&](uintptr_t block) { for_words_of_block(block, first, end, each); });
+  }
   for (uintptr_t block = first; (block = find_thread_block(block, end)) < end; block += kBlockAlignment) {
     for_words_of_block(block, first, end, each);
   }
@@ -64,8 +66,7 @@ uintptr_t find_thread_block(uintptr_t from, uintptr_t end) {
 }
 
 // The rseq area is in the block, or at some distance below it (glibc 2.41).
-bool has_thread_block(uintptr_t first, uintptr_t end) {
-  if (find_thread_block(first, end) < end) return true;
+bool is_beside_thread_block(uintptr_t first, uintptr_t end) {
   bool found = false;
   const auto note = [&](uintptr_t) { found = true; };
   for_blocks_outside(first - kThreadBlockBytes, first, note);
@@ -73,14 +74,14 @@ bool has_thread_block(uintptr_t first, uintptr_t end) {
   return found;
 }
 
-void move_joiners(uintptr_t at, std::size_t length, uintptr_t staging) {
-  for_words_of_blocks(at, at + length, [&](uintptr_t word) {
+void move_joiners(uintptr_t at, std::size_t length, uintptr_t staging, bool below) {
+  for_words_of_blocks(at, at + length, below, [&](uintptr_t word) {
     raw_syscall(SYS_futex, word, FUTEX_REQUEUE, 0, INT_MAX, staging + (word - at));
   });
 }
 
 void wake_joiners(uintptr_t at, std::size_t length) {
-  for_words_of_blocks(at, at + length, [](uintptr_t word) { raw_syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX); });
+  for_words_of_blocks(at, at + length, true, [](uintptr_t word) { raw_syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX); });
 }
 
 }  // namespace uroce::sharing

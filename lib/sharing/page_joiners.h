@@ -19,12 +19,13 @@ constexpr std::size_t kThreadBlockBytes = 2560;
 /// The range must be readable.
 uintptr_t find_thread_block(uintptr_t from, uintptr_t end);
 
-/// Whether the kernel may store into [first, end) for a thread: for its control block, or for its rseq(2) area.
-bool has_thread_block(uintptr_t first, uintptr_t end);
+/// Whether the kernel may store into [first, end) for a thread whose control block starts outside: into a part of the
+/// block, or into its rseq(2) area. Reads the pages around the range.
+bool is_beside_thread_block(uintptr_t first, uintptr_t end);
 
-/// Requeues waiting threads to `staging`, a shared mapping that is about to replace the pages at `at`. Stores only on
-/// the stack and takes no lock (page_syscall.h).
-void move_joiners(uintptr_t at, std::size_t length, uintptr_t staging);
+/// Requeues waiting threads to `staging`, a shared mapping that is about to replace the pages at `at`. `below`: also
+/// for a block that starts below them. Stores only on the stack and takes no lock (page_syscall.h).
+void move_joiners(uintptr_t at, std::size_t length, uintptr_t staging, bool below);
 
 /// Wakes waiting threads, which then check again. The new pages are in place.
 void wake_joiners(uintptr_t at, std::size_t length);

@@ -71,7 +71,7 @@ PageMover::PageMover(const PageGuard& guard, std::span<const Replacement> runs, 
 
 PageMover::~PageMover() {
   if (work_ != nullptr) {
-    for (const int fd : {work_->stop_fd, work_->pipe_in, work_->pipe_out}) {
+    for (const int fd : {work_->stop_fd, work_->pipe_in, work_->pipe_out, work_->pagemap}) {
       if (fd >= 0) ::close(fd);
     }
     work_->~PageWork();
@@ -107,6 +107,9 @@ Result<Moved> PageMover::run() {
   if (work_ == nullptr) return fail(ENOMEM, "no memory for the threads that move pages");
   if (work_->kind == PageKind::private_file) {
     if (auto pipe = prepare_pipe(); !pipe) return std::unexpected(std::move(pipe.error()));
+  }
+  if (std::ranges::any_of(work_->runs, &Replacement::zero_where_missing)) {
+    work_->pagemap = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);  // where refused, all pages are copied
   }
   work_->stop_fd = ::eventfd(0, EFD_CLOEXEC);
   if (work_->stop_fd < 0) return fail(errno, fmt::format("cannot create an eventfd to move pages: errno {}", errno));

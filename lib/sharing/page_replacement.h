@@ -16,6 +16,10 @@ struct Replacement {
   /// earlier copy of the bytes, and only bytes that differ from it are written to `staging`.
   uintptr_t base = 0;
   bool keep_base = false;
+  /// Zeros are where `at` has no page, so such pages need no copy; `staging` has zeros, too.
+  bool zero_where_missing = false;
+  /// `staging` is fresh memory of a file, equal to `at` modulo 2 MiB: it may have huge pages.
+  bool fresh_file = false;
 };
 
 enum class PageKind {

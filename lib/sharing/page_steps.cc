@@ -10,23 +10,14 @@
 #include <sys/mman.h>
 #include <sys/uio.h>
 
+#include "sharing/fresh_pages.h"
 #include "sharing/page_joiners.h"
+#include "sharing/page_presence.h"
 #include "sharing/page_syscall.h"
 #include "sharing/thread_stop.h"
 
 namespace uroce::sharing {
 namespace {
-
-constexpr uintptr_t kPopulateRead = 22, kPopulateWrite = 23;  // MADV_POPULATE_*, Linux 5.14
-
-// Reports pages that cannot be read as an error instead of a SIGBUS.
-int populate(uintptr_t at, std::size_t length, uintptr_t how) {
-  long result = 0;
-  do {
-    result = raw_syscall(SYS_madvise, at, length, how);
-  } while (result == -EINTR || result == -EAGAIN);
-  return result == 0 || result == -EINVAL ? 0 : static_cast<int>(-result);
-}
 
 int put_in_place(uintptr_t staging, uintptr_t at, std::size_t length) {
   const long result = raw_syscall(SYS_mremap, staging, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, at);
@@ -66,26 +57,69 @@ void stop_threads(const PageWork& work, std::optional<ThreadStop>& stopped) {
   stopped.emplace(work.helper_stack, std::initializer_list<pid_t>{self, static_cast<pid_t>(work.monitor.load())});
 }
 
+/// Bytes to guard at a time. A huge page moves as a whole, or the kernel would map it in parts. Where the kernel's own
+/// stores fail meanwhile, that takes too long, unless there is nothing to copy.
+std::size_t next_chunk(const PageWork& work, const Replacement& run, const FreshPages& fresh, std::size_t done) {
+  const std::size_t whole = fresh.chunk_at(run.staging + done, work.chunk, true);
+  if (whole <= work.chunk || work.guard.kernel_waits()) return whole;
+  const bool untouched =
+      whole == kHugePage && run.zero_where_missing && PresentPages(work.pagemap, run.at + done, whole).empty();
+  return untouched ? whole : fresh.chunk_at(run.staging + done, work.chunk, false);
+}
+
+/// Whether the kernel may store into the pages on its own.
+bool has_thread_block(const PresentPages& present, uintptr_t at, std::size_t length) {
+  for (const auto& [first, end] : present) {
+    if (find_thread_block(first, end) < end) return true;
+  }
+  return is_beside_thread_block(at, at + length);
+}
+
+/// Moves a chunk whose new pages are there.
+int replace_chunk(PageWork& work, const Replacement& run, std::size_t length, Moved& moved) {
+  const uintptr_t at = run.at + moved.bytes, staging = run.staging + moved.bytes;
+  const bool guarded = work.kind != PageKind::unguarded;
+  // A page that is missing now has zeros until it is replaced: the monitor write-protects what it supplies.
+  const PresentPages present(run.zero_where_missing ? work.pagemap : -1, at, length);
+  for (const auto& [first, end] : present) {
+    if (present.swapped()) UROCE_STEP("reading the pages", populate(first, end - first, Populate::read));
+  }
+  std::optional<ThreadStop> stopped;
+  if (guarded && has_thread_block(present, at, length)) stop_threads(work, stopped);
+  for (const auto& [first, end] : present) {
+    if (work.kind == PageKind::anonymous) move_joiners(first, end - first, staging + (first - at), first == at);
+  }
+  if (guarded) UROCE_STEP("write-protecting the pages", work.guard.stop_stores(at, length));
+  for (const auto& [first, end] : present) copy_bytes(run, first - run.at, end - first);
+  UROCE_STEP("mprotect", protect(staging, length, run.protection));
+  UROCE_STEP("mremap", put_in_place(staging, at, length));
+  work.guard.wake(at, length);
+  if (run.base != 0 && !run.keep_base) wake_joiners(at, length);  // who began to wait before the pages were private
+  return 0;
+}
+
 int replace_guarded(PageWork& work, const Replacement& run, Moved& moved) {
   const uint64_t what =
       work.kind == PageKind::anonymous ? PageGuard::kMissing | PageGuard::kStores : PageGuard::kStores;
-  UROCE_STEP("populating the pages", populate(run.at, run.length, kPopulateRead));
   const bool guarded = work.kind != PageKind::unguarded;
-  if (guarded) UROCE_STEP("watching the pages", work.guard.watch(run.at, run.length, what));
+  FreshPages fresh(run.staging, run.length, run.fresh_file && work.page == page_size());
   while (moved.bytes < run.length) {
-    const std::size_t length = std::min(work.chunk, run.length - moved.bytes);
     const uintptr_t at = run.at + moved.bytes, staging = run.staging + moved.bytes;
-    UROCE_STEP("allocating shared pages", populate(staging, length, kPopulateWrite));
-    std::optional<ThreadStop> stopped;
-    if (guarded && has_thread_block(at, at + length)) stop_threads(work, stopped);
-    if (work.kind == PageKind::anonymous) move_joiners(at, length, staging);
-    if (guarded) UROCE_STEP("write-protecting the pages", work.guard.stop_stores(at, length));
-    copy_bytes(run, moved.bytes, length);
-    UROCE_STEP("mprotect", protect(staging, length, run.protection));
-    UROCE_STEP("mremap", put_in_place(staging, at, length));
-    work.guard.wake(at, length);
-    if (run.base != 0 && !run.keep_base)
-      wake_joiners(at, length);  // threads that began to wait before the pages were private
+    if (!fresh.reaches(staging)) {
+      const std::size_t next = std::min(work.chunk, run.length - moved.bytes);
+      // Pages that cannot be watched are moved in another way, which needs new pages that are not there yet.
+      if (guarded) UROCE_STEP("watching the pages", work.guard.watch(at, next, what));
+      if (guarded) work.guard.unwatch(at, next);
+      UROCE_STEP("allocating shared pages", fresh.allocate(staging + next));
+    }
+    const std::size_t length = next_chunk(work, run, fresh, moved.bytes);
+    if (!run.zero_where_missing || work.pagemap < 0)
+      UROCE_STEP("populating the pages", populate(at, length, Populate::read));
+    // Where a part of a huge page has moved, the kernel has unmapped the rest.
+    if (run.fresh_file && length < kHugePage)
+      UROCE_STEP("mapping shared pages", populate(staging, length, Populate::read));
+    if (guarded) UROCE_STEP("watching the pages", work.guard.watch(at, length, what));
+    if (const int code = replace_chunk(work, run, length, moved); code != 0) return code;
     moved.bytes += length;
   }
   return 0;
@@ -119,7 +153,7 @@ int replace_private_file(PageWork& work, const Replacement& run, Moved& moved) {
   while (moved.bytes < run.length) {
     const std::size_t length = std::min(work.chunk, run.length - moved.bytes);
     const uintptr_t at = run.at + moved.bytes, staging = run.staging + moved.bytes;
-    UROCE_STEP("making the pages private", populate(at, length, kPopulateWrite));
+    UROCE_STEP("making the pages private", populate(at, length, Populate::write));
     UROCE_STEP("mprotect", protect(staging, length, run.protection));
     UROCE_STEP("watching the new pages", work.guard.watch(staging, length, PageGuard::kMissing));
     UROCE_STEP("vmsplice", keep_in_pipe(work, at, length));

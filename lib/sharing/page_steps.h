@@ -20,8 +20,9 @@ struct PageWork {
   uintptr_t zeros = 0;               ///< a page of zeros
   int stop_fd = -1;                  ///< readable when the monitor must end
   int pipe_out = -1, pipe_in = -1;   ///< private_file only
+  int pagemap = -1;                  ///< /proc/self/pagemap, where a run is `zero_where_missing`
   uintptr_t buffer = 0;              ///< private_file only, as long as a chunk
-  std::size_t chunk = 0;             ///< bytes guarded at a time
+  std::size_t chunk = 0;             ///< bytes guarded at a time; a huge page, where the new pages are huge
   uintptr_t helper_stack = 0;        ///< for ThreadStop
   std::atomic<uint32_t> monitor{0};  ///< the thread id of the monitor, once it runs
   std::atomic<uint32_t> go{0}, done{0};

@@ -86,6 +86,7 @@ void expect_apart(uint8_t* at, std::size_t length) {
 uint8_t initialised[7 * kPage + 100] = {1};
 
 TEST(SharingAndFork, Mmap) { expect_apart(map(50 * kPage), 50 * kPage); }
+TEST(SharingAndFork, LargeRange) { expect_apart(map(10'001 * kPage), 10'001 * kPage); }
 TEST(SharingAndFork, PartsOfPages) { expect_apart(map(5 * kPage) + 10, 3 * kPage + 11); }
 TEST(SharingAndFork, Data) { expect_apart(initialised + 7, sizeof(initialised) - 7); }
 

@@ -74,9 +74,8 @@ class Storer {
   std::jthread thread_;
 };
 
-/// Shares the range in two halves that overlap, with the storers at work.
-void share_under_stores(void* memory, std::size_t length) {
-  std::memset(memory, 0, length);
+/// Shares the range, which has zeros, in two halves that overlap, with the storers at work.
+void share_zeros_under_stores(void* memory, std::size_t length) {
   auto* words = static_cast<uint64_t*>(memory);
   auto* bytes = static_cast<uint8_t*>(memory);
   Storer first(words, length / 8, 0), second(words, length / 8, 1);
@@ -89,6 +88,11 @@ void share_under_stores(void* memory, std::size_t length) {
   const SharedView view(*segments, memory);
   first.stop_and_check(view);
   second.stop_and_check(view);
+}
+
+void share_under_stores(void* memory, std::size_t length) {
+  std::memset(memory, 0, length);
+  share_zeros_under_stores(memory, length);
 }
 
 void share_mapping_under_stores(std::size_t length, int flags, int fd, int rounds) {
@@ -106,6 +110,19 @@ alignas(kPage) uint8_t initialised[300 * kPage] = {1};
 TEST(SharingUnderStores, Mmap) { share_mapping_under_stores(64 * kPage, MAP_PRIVATE | MAP_ANONYMOUS, -1, 12); }
 
 TEST(SharingUnderStores, LargeRange) { share_mapping_under_stores(2000 * kPage, MAP_PRIVATE | MAP_ANONYMOUS, -1, 3); }
+
+TEST(SharingUnderStores, RangeOfHugePages) {
+  share_mapping_under_stores(12'001 * kPage, MAP_PRIVATE | MAP_ANONYMOUS, -1, 1);
+}
+
+TEST(SharingUnderStores, PagesThatAreMissing) {
+  for (const std::size_t length : {std::size_t{2000} * kPage, std::size_t{12'001} * kPage}) {
+    void* at = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(at, MAP_FAILED);
+    share_zeros_under_stores(at, length);
+    ::munmap(at, length);
+  }
+}
 
 TEST(SharingUnderStores, InitialisedData) { share_under_stores(initialised, sizeof(initialised)); }
 
