@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "base/counter.h"
 #include "pmd_glue/frame_tap.h"
 #include "pmd_glue/handover.h"
+#include "pmd_glue/local_link.h"
 #include "pmd_glue/port.h"
 #include "transport/core/seam.h"
 #include "transport/datagram/flow_table.h"
@@ -37,6 +39,7 @@ struct SinkCounters {
   Counter frames, bytes;
   Counter external_frames;  ///< those whose payload is sent from the program's memory
   Counter loopback_frames;
+  Counter local_frames;  ///< those handed over without a buffer
   Counter sniffer_lost;  ///< copies for sniffers that found no buffer, or an engine too far behind
   Counter bursts;
   Counter short_bursts;     ///< the port did not take the whole burst
@@ -74,6 +77,12 @@ class EtherSink final : public transport::FrameSink {
   const SinkCounters& counters() const { return counters_; }
   /// Sniffers among the rules get a copy of each sent frame. `rules` outlives the sink.
   void set_rules(const transport::FlowTable& rules) { rules_ = &rules; }
+  /// Frames that stay in this process need no ICRC, and those for this thread no buffer either. `own`: to this engine
+  /// itself. `peer`: to the engine at the other end of the port's rings; nothing where the port leads out of the
+  /// process. The receivers outlive the sink's last send().
+  void set_local(const LocalLink& own, const std::optional<LocalLink>& peer);
+  /// The time of the current round, for engines that take frames at once.
+  void set_time(Nanos now) { now_ = now; }
   /// Sets the tap that gets a copy of each sent frame; nullptr for none.
   void set_tap(FrameTap* tap) { tap_ = tap; }
 
@@ -83,7 +92,11 @@ class EtherSink final : public transport::FrameSink {
   /// Copies a frame that leaves for those who watch.
   void show(const rte_mbuf& mbuf, bool loopback);
   void show_to_sniffers(const rte_mbuf& mbuf);
-  rte_mbuf* build(const transport::TxFrame& frame);
+  /// Sends a frame in a buffer.
+  void send_buffer(const transport::TxFrame& frame, bool is_watched);
+  rte_mbuf* build(const transport::TxFrame& frame, bool is_watched);
+  rte_mbuf* build_without_icrc(const transport::TxFrame& frame);
+  bool needs_icrc(const transport::TxFrame& frame, bool is_watched) const;
   rte_mbuf* build_copy(const transport::TxFrame& frame);
   rte_mbuf* build_raw(const transport::TxFrame& frame);
   void loop_back(const transport::TxFrame& frame, rte_mbuf* mbuf);
@@ -101,9 +114,15 @@ class EtherSink final : public transport::FrameSink {
   rte_mempool* const external_pool_;
   const ExternalMemory external_;
   const bool fills_ip_checksum_;
+  const uint64_t missing_icrc_;
 
   FrameTap* tap_ = nullptr;
   const transport::FlowTable* rules_ = nullptr;
+  Nanos now_{0};
+  LocalLink own_;
+  LocalLink peer_;
+  bool loopback_needs_icrc_ = true;
+  bool port_needs_icrc_ = true;
   std::size_t stash_count_ = 0;  ///< mbufs that make room() a promise
   std::size_t tx_count_ = 0;
   std::size_t loop_count_ = 0;
