@@ -10,9 +10,9 @@ uint32_t dest_qpn_of(const transport::TxFrame& frame) {
   return wire::peek({frame.header.data(), frame.header_length}).dest_qpn;
 }
 
-bool LocalLink::open(bool is_watched, std::size_t waiting) {
+bool LocalLink::open(bool sender_is_watched, std::size_t waiting) {
   if (receiver_ == nullptr) return false;
-  if (is_watched || receiver_->is_watched()) {
+  if (sender_is_watched || is_watched()) {
     detour_ = true;
     return false;
   }

@@ -42,8 +42,8 @@ PortQueue::PortQueue(const PortQueueParts& parts)
       max_frame_(rte_pktmbuf_data_room_size(parts.port.pool())),
       random_(parts.engine.config().seed.plain_seed("loss")),
       missing_icrc_(missing_icrc_flag()),
-      local_(parts.engine, parts.handover) {
-  if (index_ < parts_.port.queues()) queue_ = static_cast<uint16_t>(index_);
+      queue_(index_ < parts.port.queues() ? std::optional(static_cast<uint16_t>(index_)) : std::nullopt),
+      local_(parts.engine, parts.handover, parts.port, queue_) {
   if (queue_) {
     path_ = std::make_unique<QueuePath>(parts_.port, *queue_);
   } else {

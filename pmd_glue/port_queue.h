@@ -110,11 +110,11 @@ class PortQueue {
   const uint32_t index_;
   const uint32_t max_frame_;
   Random random_;
-  std::optional<uint16_t> queue_;  ///< without one, engine 0 receives for this engine
+  const uint64_t missing_icrc_;
+  const std::optional<uint16_t> queue_;  ///< without one, engine 0 receives for this engine
   std::unique_ptr<TxPath> path_;
   std::unique_ptr<EtherSink> sink_;
   uint32_t pause_seen_ = 0;
-  const uint64_t missing_icrc_;
   LocalReceiver local_;
   bool joined_ = false;  ///< all frames from the port are of this process
   FrameTap* tap_ = nullptr;

@@ -159,8 +159,8 @@ bool EtherSink::send_raw(std::span<const std::byte> frame) {
 
 // A frame for a group may have several receivers at once, and none of them could fill in the ICRC for a watcher.
 bool EtherSink::needs_icrc(const transport::TxFrame& frame, bool is_watched) const {
-  const bool stays = !(frame.loopback ? loopback_needs_icrc_ : port_needs_icrc_);
-  return !stays || is_watched || dest_qpn_of(frame) == kMulticastQpn;
+  if (frame.loopback ? loopback_needs_icrc_ : port_needs_icrc_) return true;
+  return is_watched || (frame.loopback ? own_ : peer_).is_watched() || dest_qpn_of(frame) == kMulticastQpn;
 }
 
 rte_mbuf* EtherSink::build(const transport::TxFrame& frame, bool is_watched) {

@@ -28,6 +28,8 @@ class TxPath {
   virtual uint16_t push(std::span<rte_mbuf*> mbufs) = 0;
   /// Frees sent mbufs, for drivers that keep them until asked.
   virtual void reclaim() {}
+  /// Somebody sees the frames inside the driver's burst.
+  virtual bool shows_sent() const { return false; }
   /// True once after a burst that faulted. Its mbufs are neither sent nor ever freed.
   bool take_fault() { return std::exchange(faulted_, false); }
 
@@ -88,7 +90,10 @@ class EtherSink final : public transport::FrameSink {
 
  private:
   bool refill(std::size_t wanted);
-  bool watched() const { return tap_ != nullptr || (rules_ != nullptr && rules_->has_sniffers()); }
+  bool watched() const {
+    return tap_ != nullptr || (rules_ != nullptr && rules_->has_sniffers()) ||
+           (!port_needs_icrc_ && path_.shows_sent());
+  }
   /// Copies a frame that leaves for those who watch.
   void show(const rte_mbuf& mbuf, bool loopback);
   void show_to_sniffers(const rte_mbuf& mbuf);
@@ -145,6 +150,7 @@ class QueuePath final : public TxPath {
   QueuePath(const Port& port, uint16_t queue) : port_(port), queue_(queue) {}
   uint16_t push(std::span<rte_mbuf*> mbufs) override;
   void reclaim() override;
+  bool shows_sent() const override { return port_.shows_sent(queue_); }
 
  private:
   const Port& port_;
