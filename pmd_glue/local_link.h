@@ -28,9 +28,7 @@ class LocalReceiver {
       : engine_(engine), handover_(handover), port_(port), queue_(queue) {}
 
   /// Frames for the queue pair come to this engine, and to no other.
-  bool serves(uint32_t qpn) const {
-    return qpn != kMulticastQpn && handover_.engine_of(qpn) == engine_.config().index;
-  }
+  bool serves(uint32_t qpn) const { return qpn != kMulticastQpn && handover_.engine_of(qpn) == engine_.config().index; }
   /// Somebody sees the frames that the device receives, and must see whole ones.
   bool is_watched() const {
     return tap_ != nullptr || engine_.flows().has_sniffers() || (queue_ && port_.shows_received(*queue_));

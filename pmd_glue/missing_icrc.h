@@ -1,6 +1,6 @@
-// Frames that go from one thread of this process to another in buffers: their ICRC is left out, and a flag of the buffer
-// says so. Only this process sets the flag. A driver may leave it in a buffer, so it means nothing where frames come
-// from outside.
+// Frames that go from one thread of this process to another in buffers: their ICRC is left out, and a flag of the
+// buffer says so. Only this process sets the flag. A driver may leave it in a buffer, so it means nothing where frames
+// come from outside.
 #pragma once
 
 #include <cstdint>

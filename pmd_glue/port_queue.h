@@ -65,8 +65,8 @@ class PortQueue {
   bool blocked() const { return sink_->pending() || parts_.port.holds_frames(); }
   bool waits_by_interrupt() const { return queue_ && parts_.port.rx_interrupts(); }
   uint16_t queue_id() const { return *queue_; }
-  /// Before the first round: the port's queue and that of `peer` are joined by rings; `sent` is the ring to `peer`. Both
-  /// belong to one thread. `peer` outlives this queue's last round.
+  /// Before the first round: the port's queue and that of `peer` are joined by rings; `sent` is the ring to `peer`.
+  /// Both belong to one thread. `peer` outlives this queue's last round.
   void join(PortQueue& peer, const rte_ring& sent);
   const PortQueueCounters& counters() const { return counters_; }
   /// Counters of the port queue and its sink, by name. Any thread.

@@ -167,10 +167,9 @@ Result<void> Stack::Impl::make_port_queues(const StackOptions& options) {
   }
   for (Unit& unit : units) {
     for (uint32_t e = 0; e < engines(); ++e) {
-      workers_[e]->add(std::make_unique<PortQueue>(PortQueueParts{*unit.port, *unit.handover, *unit.neighbourhood,
-                                                                  unit.shared.get(), unit.device->engine(e),
-                                                                  external_pool_, wakers, options.receive_loss,
-                                                                  options.whole_frames || options.receive_loss != 0}));
+      workers_[e]->add(std::make_unique<PortQueue>(PortQueueParts{
+          *unit.port, *unit.handover, *unit.neighbourhood, unit.shared.get(), unit.device->engine(e), external_pool_,
+          wakers, options.receive_loss, options.whole_frames || options.receive_loss != 0}));
     }
   }
   for (const auto& worker : workers_) join_rings(*worker);

@@ -62,8 +62,8 @@ std::expected<Packet, Drop> parse(std::span<const std::byte> frame, Icrc icrc = 
 /// The most bytes from Ethernet to the last extended header, and some more.
 inline constexpr std::size_t kHeaderRoom = 128;
 using HeaderBytes = std::array<std::byte, kHeaderRoom>;
-/// As parse(), for a frame that never left this process: `length` bytes of headers, and `payload` apart from them. There
-/// are no pad and no ICRC, but the headers' lengths count them.
+/// As parse(), for a frame that never left this process: `length` bytes of headers, and `payload` apart from them.
+/// There are no pad and no ICRC, but the headers' lengths count them.
 std::expected<Packet, Drop> parse_apart(const HeaderBytes& headers, std::size_t length,
                                         std::span<const std::byte> payload);
 

@@ -52,7 +52,8 @@ void EngineLoop::parse_burst(std::span<const RxFrame> frames) {
     ctx.counters.rx_packets.add();
     ctx.counters.rx_bytes.add(frame.bytes.size());
     // Made where it stays: a packet is so large that a copy shows.
-    const Parsed& packet = *::new (&parsed[good]) Parsed(wire::parse(frame.bytes, frame.lacks_icrc ? wire::Icrc::absent : icrc));
+    const Parsed& packet =
+        *::new (&parsed[good]) Parsed(wire::parse(frame.bytes, frame.lacks_icrc ? wire::Icrc::absent : icrc));
     if (!packet) {
       ctx.count_drop(packet.error());
       continue;

@@ -9,7 +9,10 @@ namespace uroce::glue {
 namespace {
 
 transport::FlowEntry sniffer(uint32_t qpn) {
-  return {.id = qpn, .qpn = qpn, .type = FlowType::sniffer, .pattern = wire::make_pattern({.type = FlowType::sniffer}).value()};
+  return {.id = qpn,
+          .qpn = qpn,
+          .type = FlowType::sniffer,
+          .pattern = wire::make_pattern({.type = FlowType::sniffer}).value()};
 }
 
 void send_back(PortQueue& queue, uint32_t dest_qpn) {

@@ -44,9 +44,13 @@ struct Node {
       config.index_bits = static_cast<uint32_t>(std::bit_width(count - 1));
       config.max_qps = 64;
       auto& engine = engines.emplace_back(std::make_unique<transport::Engine>(config, regions, events));
-      queues.push_back(std::make_unique<PortQueue>(
-          PortQueueParts{.port = port, .handover = *handover, .neighbourhood = *neighbourhood, .shared = shared.get(),
-                         .engine = *engine, .wakers = all, .whole_frames = whole_frames}));
+      queues.push_back(std::make_unique<PortQueue>(PortQueueParts{.port = port,
+                                                                  .handover = *handover,
+                                                                  .neighbourhood = *neighbourhood,
+                                                                  .shared = shared.get(),
+                                                                  .engine = *engine,
+                                                                  .wakers = all,
+                                                                  .whole_frames = whole_frames}));
     }
   }
   bool round() {
