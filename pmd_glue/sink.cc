@@ -84,18 +84,23 @@ void EtherSink::send(std::span<const transport::TxFrame> frames) {
     const bool loopback = frames.front().loopback;
     std::size_t taken = 0;
     if (loopback ? own_open : peer_open) taken = (loopback ? own_ : peer_).hand_over(frames, now_);
-    counters_.local_frames.add(taken);
-    if (loopback) counters_.loopback_frames.add(taken);
-    for (const transport::TxFrame& frame : frames.first(taken)) {
-      counters_.bytes.add(frame.header_length + frame.payload_length + frame.pad + wire::kIcrcBytes);
-    }
-    if (taken == 0) {
+    if (taken != 0) {
+      count_local(frames.first(taken));
+    } else {
       send_buffer(frames.front(), is_watched);
       taken = 1;
     }
     frames = frames.subspan(taken);
   }
   flush();
+}
+
+void EtherSink::count_local(std::span<const transport::TxFrame> frames) {
+  counters_.local_frames.add(frames.size());
+  if (frames.front().loopback) counters_.loopback_frames.add(frames.size());
+  for (const transport::TxFrame& frame : frames) {
+    counters_.bytes.add(frame.header_length + frame.payload_length + frame.pad + wire::kIcrcBytes);
+  }
 }
 
 void EtherSink::send_buffer(const transport::TxFrame& frame, bool is_watched) {

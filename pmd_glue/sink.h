@@ -97,6 +97,7 @@ class EtherSink final : public transport::FrameSink {
   /// Copies a frame that leaves for those who watch.
   void show(const rte_mbuf& mbuf, bool loopback);
   void show_to_sniffers(const rte_mbuf& mbuf);
+  void count_local(std::span<const transport::TxFrame> frames);
   /// Sends a frame in a buffer.
   void send_buffer(const transport::TxFrame& frame, bool is_watched);
   rte_mbuf* build(const transport::TxFrame& frame, bool is_watched);
