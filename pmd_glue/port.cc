@@ -158,6 +158,15 @@ void Port::reconnect(uint32_t pollers) {
   if (error == 0) pause_.store(0, std::memory_order_release);
 }
 
+// rte_eth_rx_burst() and rte_eth_tx_burst() look there for callbacks, as rte_pdump's.
+bool Port::shows_received(uint16_t queue) const {
+  return __atomic_load_n(&rte_eth_fp_ops[id_].rxq.clbk[queue], __ATOMIC_RELAXED) != nullptr;
+}
+
+bool Port::shows_sent(uint16_t queue) const {
+  return __atomic_load_n(&rte_eth_fp_ops[id_].txq.clbk[queue], __ATOMIC_RELAXED) != nullptr;
+}
+
 // A driver cannot tell a card that was taken out from one that is silent: reads give all ones. The kernel can.
 void Port::look_for_card() {
   if (!on_pci_ || gone() || read_pci_card(name_)) return;

@@ -68,6 +68,9 @@ class Port {
   /// Valid from start() on.
   bool rx_interrupts() const { return rx_interrupts_; }
   bool fills_ip_checksum() const { return tx_ip_checksum_; }
+  /// True while somebody else sees a queue's frames inside the driver's burst: DPDK's own captures do.
+  bool shows_received(uint16_t queue) const;
+  bool shows_sent(uint16_t queue) const;
   /// True when the peer's memory can vanish during a burst (see fault_guard.h).
   bool needs_guard() const { return driver_ == "net_memif"; }
 

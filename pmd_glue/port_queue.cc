@@ -8,6 +8,7 @@
 
 #include "base/engine_round.h"
 #include "pmd_glue/fault_guard.h"
+#include "pmd_glue/missing_icrc.h"
 #include "wire/packet.h"
 
 namespace uroce::glue {
@@ -28,14 +29,21 @@ std::span<const std::byte> bytes_of(const rte_mbuf* mbuf) {
   return {rte_pktmbuf_mtod(mbuf, const std::byte*), mbuf->data_len};
 }
 
+/// `missing_icrc`: the flag of frames of this process; 0 if the frame comes from outside.
+transport::RxFrame frame_of(const rte_mbuf* mbuf, uint64_t missing_icrc) {
+  return {bytes_of(mbuf), (mbuf->ol_flags & missing_icrc) != 0};
+}
+
 }  // namespace
 
 PortQueue::PortQueue(const PortQueueParts& parts)
     : parts_(parts),
       index_(parts.engine.config().index),
       max_frame_(rte_pktmbuf_data_room_size(parts.port.pool())),
-      random_(parts.engine.config().seed.plain_seed("loss")) {
-  if (index_ < parts_.port.queues()) queue_ = static_cast<uint16_t>(index_);
+      random_(parts.engine.config().seed.plain_seed("loss")),
+      missing_icrc_(missing_icrc_flag()),
+      queue_(index_ < parts.port.queues() ? std::optional(static_cast<uint16_t>(index_)) : std::nullopt),
+      local_(parts.engine, parts.handover, parts.port, queue_) {
   if (queue_) {
     path_ = std::make_unique<QueuePath>(parts_.port, *queue_);
   } else {
@@ -43,6 +51,15 @@ PortQueue::PortQueue(const PortQueueParts& parts)
   }
   sink_ = std::make_unique<EtherSink>(parts_.port, *path_, parts_.handover, parts_.external_pool);
   sink_->set_rules(parts_.engine.flows());
+  if (!parts_.whole_frames) sink_->set_local(own_link(), std::nullopt);
+}
+
+LocalLink PortQueue::own_link() { return {local_, parts_.handover.ring(index_)}; }
+
+void PortQueue::join(PortQueue& peer, const rte_ring& sent) {
+  if (parts_.whole_frames) return;
+  joined_ = true;
+  sink_->set_local(own_link(), LocalLink(peer.local_, sent));
 }
 
 bool PortQueue::round(const TscClock& clock) {
@@ -52,6 +69,7 @@ bool PortQueue::round(const TscClock& clock) {
     change_tap(wanted);
   if (tap_ != nullptr) [[unlikely]]
     tap_->set_time(now);
+  sink_->set_time(now);
   if (parts_.port.paused(pause_seen_)) [[unlikely]] {
     const bool handed_over = receive_handed_over(now);
     return parts_.engine.poll(*sink_, now) ||
@@ -72,6 +90,7 @@ void PortQueue::change_tap(FrameTap* tap) {
   std::atomic_thread_fence(std::memory_order_acquire);
   tap_ = tap;
   sink_->set_tap(tap);
+  local_.set_tap(tap);
   tap_in_use_.store(tap, std::memory_order_release);
 }
 
@@ -108,12 +127,15 @@ uint16_t PortQueue::receive(Nanos now) {
   std::array<transport::RxFrame, kBurst> frames;
   std::size_t ours = 0;
   std::size_t done = 0;  // burst[0..done) is freed here
+  const uint64_t missing_icrc = joined_ ? missing_icrc_ : 0;
   const bool alone = parts_.handover.engines() == 1;
   const bool has_rules = !parts_.engine.flows().empty();
   for (uint16_t i = 0; i < count; ++i) {
     rte_mbuf* mbuf = burst[i];
     if (mbuf->nb_segs != 1 && !make_contiguous(mbuf)) continue;
     burst[done] = mbuf;
+    if ((mbuf->ol_flags & missing_icrc) != 0 && local_.is_watched()) [[unlikely]]
+      fill_in_icrc(*mbuf);
     const auto peek = wire::peek(bytes_of(mbuf));
     if (tap_ != nullptr && peek.kind != wire::Peek::Kind::other) [[unlikely]]
       tap_->add(*mbuf, false);
@@ -125,11 +147,13 @@ uint16_t PortQueue::receive(Nanos now) {
       } else if (parts_.receive_loss != 0 && random_.chance(parts_.receive_loss)) [[unlikely]] {
         counters_.lost_on_purpose.add();
       } else if (peek.dest_qpn == kMulticastQpn && !alone) [[unlikely]] {
+        if (!joined_) mbuf->ol_flags &= ~missing_icrc_;
         steer_to_others(mbuf);
-        frames[ours++].bytes = bytes_of(mbuf);
+        frames[ours++] = frame_of(mbuf, missing_icrc);
       } else if (const uint32_t engine = alone ? index_ : parts_.handover.engine_of(peek.dest_qpn); engine == index_) {
-        frames[ours++].bytes = bytes_of(mbuf);
+        frames[ours++] = frame_of(mbuf, missing_icrc);
       } else {
+        if (!joined_) mbuf->ol_flags &= ~missing_icrc_;
         steer(mbuf, engine);
         continue;
       }
@@ -165,7 +189,7 @@ uint32_t PortQueue::take_handed_over(Nanos now) {
   std::size_t ours = 0;
   for (uint32_t i = 0; i < count; ++i) {
     if (why[i] == Handover::For::queue_pair) [[likely]] {
-      frames[ours++].bytes = bytes_of(burst[i]);
+      frames[ours++] = frame_of(burst[i], missing_icrc_);
     } else {
       const transport::RxFrame frame{bytes_of(burst[i])};
       parts_.engine.on_raw_frames({&frame, 1}, now, takers_of(why[i]));
@@ -258,6 +282,7 @@ std::vector<std::pair<std::string, uint64_t>> PortQueue::counter_list() const {
           {"port_sent_bytes", sink.bytes.get()},
           {"port_sent_external", sink.external_frames.get()},
           {"port_loopback", sink.loopback_frames.get()},
+          {"port_local", sink.local_frames.get()},
           {"port_sniffer_lost", sink.sniffer_lost.get()},
           {"port_tx_bursts", sink.bursts.get()},
           {"port_tx_short_bursts", sink.short_bursts.get()},

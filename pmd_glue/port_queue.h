@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "pmd_glue/frame_tap.h"
 #include "pmd_glue/handover.h"
+#include "pmd_glue/local_link.h"
 #include "pmd_glue/neighbourhood.h"
 #include "pmd_glue/port.h"
 #include "pmd_glue/shared_queue.h"
@@ -46,6 +47,7 @@ struct PortQueueParts {
   rte_mempool* external_pool = nullptr;
   std::vector<Waker*> wakers;  ///< by engine: of the worker that runs it
   double receive_loss = 0;     ///< StackOptions::receive_loss
+  bool whole_frames = true;    ///< StackOptions::whole_frames
 };
 
 class PortQueue {
@@ -63,6 +65,9 @@ class PortQueue {
   bool blocked() const { return sink_->pending() || parts_.port.holds_frames(); }
   bool waits_by_interrupt() const { return queue_ && parts_.port.rx_interrupts(); }
   uint16_t queue_id() const { return *queue_; }
+  /// Before the first round: the port's queue and that of `peer` are joined by rings; `sent` is the ring to `peer`.
+  /// Both belong to one thread. `peer` outlives this queue's last round.
+  void join(PortQueue& peer, const rte_ring& sent);
   const PortQueueCounters& counters() const { return counters_; }
   /// Counters of the port queue and its sink, by name. Any thread.
   std::vector<std::pair<std::string, uint64_t>> counter_list() const;
@@ -82,6 +87,7 @@ class PortQueue {
 
  private:
   void change_tap(FrameTap* tap);
+  LocalLink own_link();
   uint16_t rx_burst(std::span<rte_mbuf*> out);
   /// True when there was a frame.
   bool receive_bursts(Nanos now);
@@ -104,10 +110,13 @@ class PortQueue {
   const uint32_t index_;
   const uint32_t max_frame_;
   Random random_;
-  std::optional<uint16_t> queue_;  ///< without one, engine 0 receives for this engine
+  const uint64_t missing_icrc_;
+  const std::optional<uint16_t> queue_;  ///< without one, engine 0 receives for this engine
   std::unique_ptr<TxPath> path_;
   std::unique_ptr<EtherSink> sink_;
   uint32_t pause_seen_ = 0;
+  LocalReceiver local_;
+  bool joined_ = false;  ///< all frames from the port are of this process
   FrameTap* tap_ = nullptr;
   std::atomic<FrameTap*> wanted_tap_{nullptr};
   std::atomic<FrameTap*> tap_in_use_{nullptr};  ///< tap_, readable by other threads

@@ -22,6 +22,11 @@ class RingPair {
   RingPair& operator=(const RingPair&) = delete;
 
   std::array<uint16_t, 2> ports() const { return ports_; }
+  /// Where frames wait that the first (0) or the second port (1) has sent in `queue`; nullptr: there is no such queue.
+  const rte_ring* sent(std::size_t port, uint32_t queue) const {
+    const std::size_t queues = rings_.size() / 2;
+    return queue < queues ? rings_[port * queues + queue] : nullptr;
+  }
 
  private:
   RingPair() = default;

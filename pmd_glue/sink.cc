@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "pmd_glue/fault_guard.h"
+#include "pmd_glue/missing_icrc.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
 
@@ -34,7 +35,8 @@ EtherSink::EtherSink(const Port& port, TxPath& path, Handover& handover, rte_mem
       pool_(port.pool()),
       external_pool_(external_pool),
       external_(external_pool != nullptr ? port.external() : ExternalMemory::never),
-      fills_ip_checksum_(port.fills_ip_checksum()) {
+      fills_ip_checksum_(port.fills_ip_checksum()),
+      missing_icrc_(missing_icrc_flag()) {
   for (rte_mbuf_ext_shared_info& shared : shared_) shared.free_cb = never_freed;
   forget_references();
 }
@@ -65,23 +67,51 @@ bool EtherSink::refill(std::size_t wanted) {
   return true;
 }
 
+void EtherSink::set_local(const LocalLink& own, const std::optional<LocalLink>& peer) {
+  own_ = own;
+  peer_ = peer.value_or(LocalLink());
+  loopback_needs_icrc_ = missing_icrc_ == 0;
+  port_needs_icrc_ = loopback_needs_icrc_ || !peer.has_value();
+}
+
 void EtherSink::send(std::span<const transport::TxFrame> frames) {
   assert(frames.size() <= stash_count_);
   const bool is_watched = watched();
-  for (const transport::TxFrame& frame : frames) {
-    rte_mbuf* mbuf = build(frame);
-    counters_.bytes.add(mbuf->pkt_len);
-    // Copy here and not around the driver's burst, which may free the frames, or take them only at a second try.
-    if (is_watched) [[unlikely]]
-      show(*mbuf, frame.loopback);
-    if (!frame.loopback) [[likely]] {
-      tx_[tx_count_++] = mbuf;
-      continue;
-    }
-    loop_back(frame, mbuf);
-  }
+  const bool own_open = own_.open(is_watched, loop_count_);
+  const bool peer_open = peer_.open(is_watched, tx_count_);
   counters_.frames.add(frames.size());
+  while (!frames.empty()) {
+    const bool loopback = frames.front().loopback;
+    std::size_t taken = 0;
+    if (loopback ? own_open : peer_open) taken = (loopback ? own_ : peer_).hand_over(frames, now_);
+    if (taken != 0) {
+      count_local(frames.first(taken));
+    } else {
+      send_buffer(frames.front(), is_watched);
+      taken = 1;
+    }
+    frames = frames.subspan(taken);
+  }
   flush();
+}
+
+void EtherSink::count_local(std::span<const transport::TxFrame> frames) {
+  counters_.local_frames.add(frames.size());
+  if (frames.front().loopback) counters_.loopback_frames.add(frames.size());
+  for (const transport::TxFrame& frame : frames) {
+    counters_.bytes.add(frame.header_length + frame.payload_length + frame.pad + wire::kIcrcBytes);
+  }
+}
+
+void EtherSink::send_buffer(const transport::TxFrame& frame, bool is_watched) {
+  rte_mbuf* mbuf = build(frame, is_watched);
+  counters_.bytes.add(mbuf->pkt_len);
+  // Copy here and not around the driver's burst, which may free the frames, or take them only at a second try.
+  if (is_watched) [[unlikely]]
+    show(*mbuf, frame.loopback);
+  if (frame.loopback) [[unlikely]]
+    return loop_back(frame, mbuf);
+  tx_[tx_count_++] = mbuf;
 }
 
 void EtherSink::show(const rte_mbuf& mbuf, bool loopback) {
@@ -132,9 +162,16 @@ bool EtherSink::send_raw(std::span<const std::byte> frame) {
   return true;
 }
 
-rte_mbuf* EtherSink::build(const transport::TxFrame& frame) {
+// A frame for a group may have several receivers at once, and none of them could fill in the ICRC for a watcher.
+bool EtherSink::needs_icrc(const transport::TxFrame& frame, bool is_watched) const {
+  if (frame.loopback ? loopback_needs_icrc_ : port_needs_icrc_) return true;
+  return is_watched || (frame.loopback ? own_ : peer_).is_watched() || dest_qpn_of(frame) == kMulticastQpn;
+}
+
+rte_mbuf* EtherSink::build(const transport::TxFrame& frame, bool is_watched) {
   if (frame.raw) [[unlikely]]
     return build_raw(frame);
+  if (!needs_icrc(frame, is_watched)) return build_without_icrc(frame);
   rte_mbuf* mbuf = may_reference(frame) ? build_external(frame) : nullptr;
   if (mbuf == nullptr) mbuf = build_copy(frame);
   if (fills_ip_checksum_ && frame.ip_version == 4 && !frame.loopback) {
@@ -144,6 +181,14 @@ rte_mbuf* EtherSink::build(const transport::TxFrame& frame) {
     mbuf->l2_len = frame.l3_offset;
     mbuf->l3_len = 20;
   }
+  return mbuf;
+}
+
+rte_mbuf* EtherSink::build_without_icrc(const transport::TxFrame& frame) {
+  rte_mbuf* mbuf = build_raw(frame);
+  mbuf->ol_flags |= missing_icrc_;
+  std::memset(rte_pktmbuf_append(mbuf, static_cast<uint16_t>(frame.pad + wire::kIcrcBytes)), 0,
+              frame.pad + wire::kIcrcBytes);
   return mbuf;
 }
 

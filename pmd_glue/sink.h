@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "base/counter.h"
 #include "pmd_glue/frame_tap.h"
 #include "pmd_glue/handover.h"
+#include "pmd_glue/local_link.h"
 #include "pmd_glue/port.h"
 #include "transport/core/seam.h"
 #include "transport/datagram/flow_table.h"
@@ -26,6 +28,8 @@ class TxPath {
   virtual uint16_t push(std::span<rte_mbuf*> mbufs) = 0;
   /// Frees sent mbufs, for drivers that keep them until asked.
   virtual void reclaim() {}
+  /// Somebody sees the frames inside the driver's burst.
+  virtual bool shows_sent() const { return false; }
   /// True once after a burst that faulted. Its mbufs are neither sent nor ever freed.
   bool take_fault() { return std::exchange(faulted_, false); }
 
@@ -37,6 +41,7 @@ struct SinkCounters {
   Counter frames, bytes;
   Counter external_frames;  ///< those whose payload is sent from the program's memory
   Counter loopback_frames;
+  Counter local_frames;  ///< those handed over without a buffer
   Counter sniffer_lost;  ///< copies for sniffers that found no buffer, or an engine too far behind
   Counter bursts;
   Counter short_bursts;     ///< the port did not take the whole burst
@@ -74,16 +79,30 @@ class EtherSink final : public transport::FrameSink {
   const SinkCounters& counters() const { return counters_; }
   /// Sniffers among the rules get a copy of each sent frame. `rules` outlives the sink.
   void set_rules(const transport::FlowTable& rules) { rules_ = &rules; }
+  /// Frames that stay in this process need no ICRC, and those for this thread no buffer either. `own`: to this engine
+  /// itself. `peer`: to the engine at the other end of the port's rings; nothing where the port leads out of the
+  /// process. The receivers outlive the sink's last send().
+  void set_local(const LocalLink& own, const std::optional<LocalLink>& peer);
+  /// The time of the current round, for engines that take frames at once.
+  void set_time(Nanos now) { now_ = now; }
   /// Sets the tap that gets a copy of each sent frame; nullptr for none.
   void set_tap(FrameTap* tap) { tap_ = tap; }
 
  private:
   bool refill(std::size_t wanted);
-  bool watched() const { return tap_ != nullptr || (rules_ != nullptr && rules_->has_sniffers()); }
+  bool watched() const {
+    return tap_ != nullptr || (rules_ != nullptr && rules_->has_sniffers()) ||
+           (!port_needs_icrc_ && path_.shows_sent());
+  }
   /// Copies a frame that leaves for those who watch.
   void show(const rte_mbuf& mbuf, bool loopback);
   void show_to_sniffers(const rte_mbuf& mbuf);
-  rte_mbuf* build(const transport::TxFrame& frame);
+  void count_local(std::span<const transport::TxFrame> frames);
+  /// Sends a frame in a buffer.
+  void send_buffer(const transport::TxFrame& frame, bool is_watched);
+  rte_mbuf* build(const transport::TxFrame& frame, bool is_watched);
+  rte_mbuf* build_without_icrc(const transport::TxFrame& frame);
+  bool needs_icrc(const transport::TxFrame& frame, bool is_watched) const;
   rte_mbuf* build_copy(const transport::TxFrame& frame);
   rte_mbuf* build_raw(const transport::TxFrame& frame);
   void loop_back(const transport::TxFrame& frame, rte_mbuf* mbuf);
@@ -101,9 +120,15 @@ class EtherSink final : public transport::FrameSink {
   rte_mempool* const external_pool_;
   const ExternalMemory external_;
   const bool fills_ip_checksum_;
+  const uint64_t missing_icrc_;
 
   FrameTap* tap_ = nullptr;
   const transport::FlowTable* rules_ = nullptr;
+  Nanos now_{0};
+  LocalLink own_;
+  LocalLink peer_;
+  bool loopback_needs_icrc_ = true;
+  bool port_needs_icrc_ = true;
   std::size_t stash_count_ = 0;  ///< mbufs that make room() a promise
   std::size_t tx_count_ = 0;
   std::size_t loop_count_ = 0;
@@ -126,6 +151,7 @@ class QueuePath final : public TxPath {
   QueuePath(const Port& port, uint16_t queue) : port_(port), queue_(queue) {}
   uint16_t push(std::span<rte_mbuf*> mbufs) override;
   void reclaim() override;
+  bool shows_sent() const override { return port_.shows_sent(queue_); }
 
  private:
   const Port& port_;

@@ -7,6 +7,7 @@
 #include <rte_mbuf.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <iterator>
 
@@ -166,12 +167,27 @@ Result<void> Stack::Impl::make_port_queues(const StackOptions& options) {
   }
   for (Unit& unit : units) {
     for (uint32_t e = 0; e < engines(); ++e) {
-      workers_[e]->add(std::make_unique<PortQueue>(PortQueueParts{*unit.port, *unit.handover, *unit.neighbourhood,
-                                                                  unit.shared.get(), unit.device->engine(e),
-                                                                  external_pool_, wakers, options.receive_loss}));
+      workers_[e]->add(std::make_unique<PortQueue>(PortQueueParts{
+          *unit.port, *unit.handover, *unit.neighbourhood, unit.shared.get(), unit.device->engine(e), external_pool_,
+          wakers, options.receive_loss, options.whole_frames || options.receive_loss != 0}));
     }
   }
+  for (const auto& worker : workers_) join_rings(*worker);
   return {};
+}
+
+void Stack::Impl::join_rings(const Worker& worker) {
+  if (!rings_) return;
+  std::array<PortQueue*, 2> ends{};
+  for (const auto& queue : worker.queues()) {
+    const auto ports = rings_->ports();
+    const auto end = std::ranges::find(ports, queue->port().id());
+    if (end != ports.end()) ends[static_cast<std::size_t>(end - ports.begin())] = queue.get();
+  }
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    const rte_ring* sent = rings_->sent(i, ends[i]->index());
+    if (sent != nullptr) ends[i]->join(*ends[1 - i], *sent);
+  }
 }
 
 Result<void> Stack::Impl::set_addresses(const StackOptions& options) {

@@ -65,6 +65,8 @@ struct Stack::Impl {
   Result<void> open_ports(const StackOptions& options);
   Result<void> make_unit(Unit& unit, std::size_t index, const StackOptions& options);
   Result<void> make_port_queues(const StackOptions& options);
+  /// Lets the worker's engines at both ends of a pair of rings find each other.
+  void join_rings(const glue::Worker& worker);
   void launch();
   uint32_t engines() const { return static_cast<uint32_t>(workers_.size()); }
 

@@ -148,6 +148,8 @@ void add_own_options(CLI::App& app, Options& o) {
   app.add_option("--receive-loss", o.stack.receive_loss,
                  "Chance that a received RoCE frame is dropped on this side, to measure the effect of loss")
       ->check(CLI::Range(0.0, 0.5));
+  app.add_flag("--whole-frames", o.stack.whole_frames,
+               "Build and check frames as for a wire even where they stay in this process, as with --back-to-back");
   app.add_flag(
       "--back-to-back", o.back_to_back,
       "Server and client in this process, on two ports joined by rings (with --daemon: on its last two devices)");

@@ -290,6 +290,8 @@ std::vector<Field<Config>> make_engine_fields() {
           "parking_frames", [](Config& c) -> uint32_t& { return c.stack.parking_frames; }, 0, 65535),
       real<Config>(
           "receive_loss", [](Config& c) -> double& { return c.stack.receive_loss; }, 0, 0.5),
+      truth<Config>(
+          "whole_frames", [](Config& c) -> bool& { return c.stack.whole_frames; }, false),
   };
 }
 

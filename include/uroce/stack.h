@@ -68,6 +68,9 @@ struct StackOptions {
   uint32_t parking_frames = 1024;  ///< most out-of-order frames kept, per engine and device, 0..65535
   /// Chance that a received RoCE frame is dropped, 0..0.5: shows how a program behaves on a network that loses frames.
   double receive_loss = 0;
+  /// Builds and checks frames as for a wire even where they stay in this process: between queue pairs of one device,
+  /// and between the ports of `back_to_back`. For tests and comparisons. `receive_loss` does the same.
+  bool whole_frames = false;
 };
 
 /// The running stack. A process has at most one, because DPDK's EAL starts only once. With worker lcores in the EAL

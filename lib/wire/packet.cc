@@ -128,6 +128,7 @@ Drop parse_into(std::span<const std::byte> frame, Icrc icrc, Packet& packet) {
     if (icrc_of({l3.data(), trailer}, packet.ip_version) != load_le32(trailer)) return Drop::icrc;
     packet.icrc_checked = true;
   }
+  packet.lacks_icrc = icrc == Icrc::absent;
   return Drop::none;
 }
 
@@ -157,6 +158,32 @@ std::expected<Packet, Drop> parse(std::span<const std::byte> frame, Icrc icrc) {
   std::expected<Packet, Drop> result;
   if (const Drop drop = parse_into(frame, icrc, *result); drop != Drop::none) result = std::unexpected(drop);
   return result;
+}
+
+std::expected<Packet, Drop> parse_apart(const HeaderBytes& headers, std::size_t length,
+                                        std::span<const std::byte> payload) {
+  const std::size_t pad = -payload.size() & 3;
+  // Without an ICRC to check, nothing behind the headers is read, and those of every opcode fit into the array.
+  auto result = parse({headers.data(), length + payload.size() + pad + kIcrcBytes}, Icrc::absent);
+  if (!result) return result;
+  const bool fits = result->payload.data() == headers.data() + length && result->payload.size() == payload.size();
+  if (fits) {
+    result->payload = payload;
+  } else {
+    result = std::unexpected(Drop::payload_length);
+  }
+  return result;
+}
+
+std::span<const std::byte> in_one_piece(const Packet& packet, std::span<std::byte> room) {
+  if (!packet.lacks_icrc) return packet.bytes();
+  const std::size_t headers = packet.bth_offset + std::size_t{packet.op().header_length};
+  if (headers + packet.payload.size() + packet.bth.pad + kIcrcBytes > room.size()) return {};
+  std::memcpy(room.data(), packet.frame, headers);
+  auto crc = IcrcState::begin(room.subspan(packet.l3_offset, headers - packet.l3_offset), packet.ip_version);
+  crc.copy(room.data() + headers, packet.payload);
+  const std::byte* end = crc.finish(room.data() + headers + packet.payload.size(), packet.bth.pad);
+  return room.first(static_cast<std::size_t>(end - room.data()));
 }
 
 Peek peek(std::span<const std::byte> frame) {

@@ -29,6 +29,7 @@ struct Packet {
   uint8_t ecn = 0;         ///< 2 bits: 3 is congestion experienced
   uint8_t hop_limit = 0;
   bool icrc_checked = false;
+  bool lacks_icrc = false;         ///< the frame never left this process; the payload may stand apart from the headers
   std::optional<uint16_t> vlan{};  ///< tag control information: priority 3, DEI 1, id 12 bits
   uint16_t udp_source = 0;
   Bth bth{};
@@ -44,18 +45,31 @@ struct Packet {
   std::span<const std::byte> payload{};  ///< without pad and ICRC
 
   const OpcodeInfo& op() const { return info(bth.opcode); }
-  /// The frame from Ethernet to ICRC.
+  /// The frame from Ethernet to ICRC. Not for a packet that lacks it: see in_one_piece().
   std::span<const std::byte> bytes() const { return {frame, payload.data() + payload.size() + bth.pad + kIcrcBytes}; }
   /// IPv4 addresses are ::ffff:a.b.c.d.
   Gid source() const;
   Gid destination() const;
 };
 
-enum class Icrc : uint8_t { check, skip };
+/// `absent`: the frame never left this process, and the bytes in the place of the ICRC are arbitrary.
+enum class Icrc : uint8_t { check, skip, absent };
 
 /// Parses and checks one whole frame: lengths, IP header, BTH version, opcode, pad, ICRC. It ignores bytes after the IP
 /// total length (Ethernet padding), reads nothing outside `frame`, and keeps no state.
 std::expected<Packet, Drop> parse(std::span<const std::byte> frame, Icrc icrc = Icrc::check);
+
+/// The most bytes from Ethernet to the last extended header, and some more.
+inline constexpr std::size_t kHeaderRoom = 128;
+using HeaderBytes = std::array<std::byte, kHeaderRoom>;
+/// As parse(), for a frame that never left this process: `length` bytes of headers, and `payload` apart from them.
+/// There are no pad and no ICRC, but the headers' lengths count them.
+std::expected<Packet, Drop> parse_apart(const HeaderBytes& headers, std::size_t length,
+                                        std::span<const std::byte> payload);
+
+/// The packet's frame, from Ethernet to a valid ICRC: where it stands, or written into `room` if it lacks the ICRC.
+/// Empty when `room` is too small. The payload is read once.
+std::span<const std::byte> in_one_piece(const Packet& packet, std::span<std::byte> room);
 
 /// A frame's kind, from its first bytes, for steering. Only `roce` has a `dest_qpn`.
 struct Peek {

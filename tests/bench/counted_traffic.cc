@@ -59,6 +59,11 @@ std::vector<Row> all_rows() {
       }
     }
   }
+  for (const Message& m : kMessages) {
+    rows.push_back({fmt::format("{} local 1", m.name),
+                    {.operation = m.operation, .bytes = m.bytes, .batch = m.batch, .local = true},
+                    m.messages});
+  }
   return rows;
 }
 

@@ -29,6 +29,17 @@ BENCHMARK_CAPTURE(write_messages, selective, Retransmission::automatic, Congesti
 BENCHMARK_CAPTURE(write_messages, dcqcn, Retransmission::automatic, CongestionAlgorithm::dcqcn)->Arg(8)->Arg(65536);
 BENCHMARK_CAPTURE(write_messages, swift, Retransmission::automatic, CongestionAlgorithm::swift)->Arg(8)->Arg(65536);
 
+// Between engines of one thread, without frames.
+void write_locally(benchmark::State& state) {
+  const auto bytes = static_cast<uint32_t>(state.range(0));
+  bench::MessagePair pair({.bytes = bytes, .local = true});
+  uint64_t posted = 0;
+  for (auto _ : state) posted += pair.round();
+  state.SetItemsProcessed(static_cast<int64_t>(posted));
+  state.SetBytesProcessed(static_cast<int64_t>(posted * bytes));
+}
+BENCHMARK(write_locally)->Arg(8)->Arg(64)->Arg(4096)->Arg(65536);
+
 }  // namespace
 }  // namespace uroce
 

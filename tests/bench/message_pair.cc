@@ -71,6 +71,8 @@ MessagePair::MessagePair(const Traffic& traffic)
       depth_(std::max(4 * traffic.batch / traffic.queue_pairs, 8u)),
       left_(endpoint_options(traffic, 1)),
       right_(endpoint_options(traffic, 2)) {
+  local_rightward_.set_receiver(right_.engine());
+  local_leftward_.set_receiver(left_.engine());
   send_cq_ = &left_.make_cq(4096);
   recv_cq_ = &right_.make_cq(4096);
   const std::size_t region = std::size_t{traffic.bytes} + transport::kGrhBytes;
@@ -128,7 +130,23 @@ bool MessagePair::post() {
   return true;
 }
 
+void LocalSink::send(std::span<const transport::TxFrame> frames) {
+  receiver_->on_local_frames(frames, now_);
+  sent_ = true;
+}
+
+bool MessagePair::exchange_locally() {
+  local_rightward_.set_time(now_);
+  left_.engine().poll(local_rightward_, now_);
+  local_leftward_.set_time(now_);
+  right_.engine().poll(local_leftward_, now_);
+  now_ += 2 * kOneWay;
+  const bool rightward = local_rightward_.take_sent();
+  return local_leftward_.take_sent() || rightward;
+}
+
 bool MessagePair::exchange() {
+  if (traffic_.local) return exchange_locally();
   left_.engine().poll(rightward_, now_);
   const auto requests = rightward_.take();
   now_ += kOneWay;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "tests/support/test_endpoint.h"
@@ -38,10 +39,28 @@ struct Traffic {
   uint32_t batch = 32;       ///< messages posted before the engines are polled; the last of each is signaled
   Retransmission retransmission = Retransmission::go_back_n;
   CongestionAlgorithm congestion = CongestionAlgorithm::none;
+  bool local = false;  ///< frames go as descriptors, not over a network
 };
 
-/// The left engine requests, the right one responds, over a network that loses nothing and takes 500 ns each way. Both
-/// run on the calling thread. Path MTU 4096.
+/// A sink of an engine that shares its thread with the receiver: it hands descriptors over, and keeps nothing.
+class LocalSink : public transport::FrameSink {
+ public:
+  std::size_t room() override { return 64; }
+  void send(std::span<const transport::TxFrame> frames) override;
+  /// `receiver` outlives the sink's last send().
+  void set_receiver(transport::Engine& receiver) { receiver_ = &receiver; }
+  void set_time(Nanos now) { now_ = now; }
+  /// True when frames were sent since the last call.
+  bool take_sent() { return std::exchange(sent_, false); }
+
+ private:
+  transport::Engine* receiver_ = nullptr;
+  Nanos now_{0};
+  bool sent_ = false;
+};
+
+/// The left engine requests, the right one responds, over a network that loses nothing and takes 500 ns each way, or
+/// without one (Traffic::local). Both run on the calling thread. Path MTU 4096.
 class MessagePair {
  public:
   /// Ends the program with a sentence when something cannot be set up.
@@ -63,6 +82,7 @@ class MessagePair {
   void post_receive(uint32_t index);
   /// True when any frame moved.
   bool exchange();
+  bool exchange_locally();
   void take_completions();
 
   const Traffic traffic_;
@@ -71,6 +91,8 @@ class MessagePair {
   test::TestEndpoint right_;
   MemorySink rightward_;
   MemorySink leftward_;
+  LocalSink local_rightward_;
+  LocalSink local_leftward_;
   test::TestCq* send_cq_ = nullptr;
   test::TestCq* recv_cq_ = nullptr;
   test::TestRegion* source_ = nullptr;

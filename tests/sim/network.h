@@ -89,6 +89,7 @@ class Network {
   void run(std::size_t host);
   /// Prints every frame and its fate from now on.
   void set_trace(bool on) { trace_ = on; }
+  bool quiet() const { return in_flight_.empty(); }
   uint64_t frames_sent() const { return frames_sent_; }
   /// Calls `watch(host, frame)` for every frame from now on, before anything happens to it.
   void set_watch(std::function<void(std::size_t host, const Frame& frame)> watch) { watch_ = std::move(watch); }

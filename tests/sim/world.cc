@@ -7,7 +7,8 @@
 
 namespace uroce::test {
 
-World::World(const WorldOptions& options, FaultPolicy& faults) : options_(options), random_(options.seed) {
+World::World(const WorldOptions& options, FaultPolicy& faults)
+    : options_(options), random_(options.seed), local_random_(options.seed ^ 0x10ca1) {
   std::vector<TestEndpoint*> pointers;
   for (uint32_t i = 0; i < (options.loopback ? 1u : 2u); ++i) {
     EndpointOptions host;
@@ -25,6 +26,20 @@ World::World(const WorldOptions& options, FaultPolicy& faults) : options_(option
   }
   network_ = std::make_unique<Network>(pointers, faults, options.delay, random_.next());
   for (uint32_t i = 0; i < options.qps; ++i) connect(i);
+  if (options.local != 0) link();
+}
+
+// The receiver handles the frames while the sender still polls; alone on its host, the sender does so itself.
+void World::link() {
+  for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    TestEndpoint& receiver = *hosts_[hosts_.size() - 1 - i];
+    hosts_[i]->sink().set_local([this, &receiver](std::span<const transport::TxFrame> frames) {
+      if (!network_->quiet() || !local_random_.chance(options_.local)) return false;
+      receiver.engine().on_local_frames(frames, network_->now());
+      local_frames_ += frames.size();
+      return true;
+    });
+  }
 }
 
 void World::connect(uint32_t number) {

@@ -27,6 +27,9 @@ struct WorldOptions {
   std::array<Retransmission, 2> retransmission{Retransmission::go_back_n, Retransmission::go_back_n};
   CongestionAlgorithm congestion = CongestionAlgorithm::none;
   uint32_t parking_frames = 1024;
+  /// Chance that a burst goes to its receiver as descriptors, as between engines of one thread, when no frame is on its
+  /// way.
+  double local = 0;
   Nanos delay{2'000};
   ConnectOptions connection{.timeout = 8};
   FlowOptions flow;
@@ -53,6 +56,8 @@ class World {
   std::size_t flows() const { return flows_.size(); }
   std::size_t hosts() const { return hosts_.size(); }
   Network& network() { return *network_; }
+  /// Frames that went as descriptors.
+  uint64_t local_frames() const { return local_frames_; }
   TestEndpoint& host(std::size_t i) { return *hosts_[i]; }
 
  private:
@@ -61,9 +66,12 @@ class World {
   std::string check_end();
   std::string outstanding() const;
   void connect(uint32_t number);
+  void link();
 
   WorldOptions options_;
   Random random_;
+  Random local_random_;
+  uint64_t local_frames_ = 0;
   std::vector<std::unique_ptr<TestEndpoint>> hosts_;
   std::unique_ptr<Network> network_;
   std::vector<std::unique_ptr<Flow>> flows_;

@@ -63,6 +63,7 @@ Frame serialize(const transport::TxFrame& frame) {
 void FrameCapture::send(std::span<const transport::TxFrame> frames) {
   require(frames.size() <= room_, "the engine sent more frames than the sink had room for");
   if (room_ != SIZE_MAX) room_ -= frames.size();
+  if (local_ && frames_.empty() && local_(frames)) return;
   for (const transport::TxFrame& frame : frames)
     frames_.push_back({serialize(frame), frame.loopback, frame.raw, frame.raw_receiver});
 }

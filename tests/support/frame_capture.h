@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -33,6 +34,8 @@ class FrameCapture : public transport::FrameSink {
   std::size_t room() override { return room_; }
   void send(std::span<const transport::TxFrame> frames) override;
 
+  /// Offers each burst to `take` first, while no frame waits here. `take` returns true when it has handled the burst.
+  void set_local(std::function<bool(std::span<const transport::TxFrame>)> take) { local_ = std::move(take); }
   /// Frames sent since the last call, oldest first.
   std::vector<SentFrame> take() { return std::exchange(frames_, {}); }
   /// How many more frames are taken; each one sent uses one up.
@@ -40,6 +43,7 @@ class FrameCapture : public transport::FrameSink {
 
  private:
   std::size_t room_ = SIZE_MAX;
+  std::function<bool(std::span<const transport::TxFrame>)> local_;
   std::vector<SentFrame> frames_;
 };
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "base/guess_table.h"
@@ -53,6 +54,7 @@ struct Context {
   const FlowTable& flows;
   Nanos now{0};  ///< of the burst
   FramePool frames;
+  std::array<std::byte, FramePool::kFrameBytes> parked{};  ///< for wire::in_one_piece()
   SecretStream epochs;
   FrameBuilder builder;
   GuessTable guesses;

@@ -9,13 +9,14 @@
 #include <uroce/types.h>
 
 #include "base/time.h"
-#include "wire/headers.h"
+#include "wire/packet.h"
 
 namespace uroce::transport {
 
 /// One received frame, Ethernet first, contiguous. Valid during Engine::on_frames() only.
 struct RxFrame {
   std::span<const std::byte> bytes;
+  bool lacks_icrc = false;  ///< it never left this process, and none was computed
 };
 
 /// A piece of payload in registered memory.
@@ -29,7 +30,7 @@ struct PayloadSpan {
 /// (wire::IcrcState). Valid during FrameSink::send() only, except that payload in registered
 /// memory stays readable until FrameSink::references_payload() turns false.
 struct TxFrame {
-  std::array<std::byte, 128> header;  ///< Ethernet to the last extended header
+  wire::HeaderBytes header;  ///< Ethernet to the last extended header
   const PayloadSpan* payload = nullptr;
   uint32_t payload_length =
       0;                      ///< bytes, the sum over the spans, 0..4096, or what the port's MTU allows in a raw frame

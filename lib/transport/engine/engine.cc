@@ -19,6 +19,7 @@ Engine::Engine(const EngineConfig& config, memory::RegionTable& regions, EngineE
 Engine::~Engine() = default;
 
 void Engine::on_frames(std::span<const RxFrame> frames, Nanos now) { loop_->on_frames(frames, now); }
+void Engine::on_local_frames(std::span<const TxFrame> frames, Nanos now) { loop_->on_local_frames(frames, now); }
 void Engine::on_raw_frames(std::span<const RxFrame> frames, Nanos now, FrameTakers takers) {
   loop_->on_raw_frames(frames, now, takers);
 }

@@ -41,6 +41,10 @@ class Engine {
 
   /// Handles received frames, in order. `now` never goes back.
   void on_frames(std::span<const RxFrame> frames, Nanos now);
+  /// Handles frames that an engine of this thread has just built, in order; each is neither raw nor for a group. Their
+  /// payload is placed straight from where it lies, and nothing refers to it afterwards. Also for FrameSink::send(),
+  /// while this engine or another polls. `now` as in on_frames().
+  void on_local_frames(std::span<const TxFrame> frames, Nanos now);
   /// Gives frames to raw packet QPs of this engine: to sniffers all, to others those that their rules take. The caller
   /// chooses the engines by flows(); RoCE packets come to on_frames() besides. Sniffers get what the port sends, too.
   void on_raw_frames(std::span<const RxFrame> frames, Nanos now, FrameTakers takers = FrameTakers::all);

@@ -1,6 +1,7 @@
 // The engine's main loop: frames, doorbells, timers, senders, control tasks.
 #pragma once
 
+#include <array>
 #include <expected>
 #include <memory>
 #include <span>
@@ -38,6 +39,7 @@ struct EngineLoop {
         found(kParseBurst) {}
 
   void on_frames(std::span<const RxFrame> frames, Nanos now);
+  void on_local_frames(std::span<const TxFrame> frames, Nanos now);
   void on_raw_frames(std::span<const RxFrame> frames, Nanos now, FrameTakers takers);
   /// `engine` is passed to the tasks.
   bool poll(Engine& engine, FrameSink& sink, Nanos now);
@@ -67,6 +69,7 @@ struct EngineLoop {
   FrameSink* last_sink = nullptr;
 
  private:
+  std::span<const std::byte> payload_of(const TxFrame& frame);
   void parse_burst(std::span<const RxFrame> frames);
   void dispatch(const wire::Packet& packet, Qp* qp);
   void deliver_to_group(const wire::Packet& packet);
@@ -88,6 +91,7 @@ struct EngineLoop {
   using Parsed = std::expected<wire::Packet, wire::Drop>;
   static_assert(std::is_trivially_destructible_v<Parsed>, "parse_burst() makes them anew without destroying them");
   std::vector<Parsed> parsed;
+  std::array<std::byte, mtu_bytes(Mtu::mtu4096)> gathered{};  ///< payload of one local frame
   std::vector<Qp*> found;
 };
 

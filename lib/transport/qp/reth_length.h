@@ -42,11 +42,11 @@ inline memory::Translation next_write_place(const Context& ctx, const Qp& qp, wi
   if (op.has(wire::Op::first) && op.has(wire::Op::last)) return whole;
   return translate(ctx, qp, qp.rx.rkey, qp.rx.write_va, length, Access::remote_write);
 }
-/// Places the payload. `place`: from next_write_place().
+/// Places the payload, which a frame of this process may have in the same memory. `place`: from next_write_place().
 inline void place_write(Qp& qp, const memory::Translation& place, std::span<const std::byte> payload) {
   auto& rx = qp.rx;
   const auto length = static_cast<uint32_t>(payload.size());
-  if (length > 0) std::memcpy(place.host, payload.data(), length);
+  if (length > 0) std::memmove(place.host, payload.data(), length);
   rx.write_va += length;
   rx.write_left -= length;
   rx.message = Recv::write;

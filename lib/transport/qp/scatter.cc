@@ -17,7 +17,7 @@ WcStatus scatter(const Context& ctx, memory::PdId pd, std::span<const Sge> sges,
     const auto place = ctx.regions.translate(sge.lkey, pd, sge.addr + offset, piece, Access::local_write);
     if (place.result != memory::AccessResult::ok) return WcStatus::local_protection_error;
     if (place.host != nullptr) [[likely]]  // a null region drops what is written
-      std::memcpy(place.host, payload.data(), piece);
+      std::memmove(place.host, payload.data(), piece);
     payload = payload.subspan(piece);
     offset = 0;
   }

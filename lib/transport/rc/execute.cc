@@ -320,7 +320,7 @@ bool execute_plain_write(const Context& ctx, Qp& qp, const wire::Packet& packet)
   if (qp.rx.message != Recv::none || qp.rx.recv_in_use || !qp.access.has(Access::remote_write)) return false;
   const auto place = translate(ctx, qp, reth.rkey, reth.va, reth.length, Access::remote_write);
   if (place.result != memory::AccessResult::ok) return false;
-  if (reth.length > 0) std::memcpy(place.host, packet.payload.data(), reth.length);
+  if (reth.length > 0) std::memmove(place.host, packet.payload.data(), reth.length);
   count_message(qp);
   expect_next(qp, 1);
   return true;

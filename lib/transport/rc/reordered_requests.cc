@@ -13,7 +13,8 @@ Outcome buffer_request(Context& ctx, Qp& qp, const wire::Packet& packet) {
   note_arrival(ctx, qp, packet, duplicate);
   if (duplicate) {
     ctx.count_drop(wire::Drop::psn_duplicate);
-  } else if (ahead.keep(ctx.frames, {qp.cold->user, packet.source()}, psn, qp.rx.expected, packet.bytes())) {
+  } else if (ahead.keep(ctx.frames, {qp.cold->user, packet.source()}, psn, qp.rx.expected,
+                        wire::in_one_piece(packet, ctx.parked))) {
     qp.rx.has_reordered = true;
     ctx.counters.parked_packets.add();
   } else {

@@ -46,7 +46,8 @@ Match match_request(Context& ctx, Qp& qp, const wire::Packet& packet, bool atomi
 // Buffers a response whose request is not the oldest. False: there is no room.
 bool buffer_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
   const FrameHolder holder{qp.cold->user, packet.source()};
-  if (!qp.tx.recovery->responses_ahead.keep(ctx.frames, holder, packet.bth.psn, qp.tx.una, packet.bytes())) {
+  if (!qp.tx.recovery->responses_ahead.keep(ctx.frames, holder, packet.bth.psn, qp.tx.una,
+                                            wire::in_one_piece(packet, ctx.parked))) {
     ctx.count_drop(wire::Drop::parking_full);
     return false;
   }

@@ -83,6 +83,8 @@ class PortPair {
   PortPair(const PortPair&) = delete;
   PortPair& operator=(const PortPair&) = delete;
 
+  const RingPair& rings() const { return *rings_; }
+
   std::unique_ptr<Port> a, b;
 
  private:

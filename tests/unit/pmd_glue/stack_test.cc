@@ -110,6 +110,13 @@ void run(const char* lcores, IdlePolicy idle, const char* to = "uroce1") {
 TEST(Stack, Embedded) { run("0", IdlePolicy::sleep); }
 TEST(Stack, EmbeddedBusy) { run("0", IdlePolicy::busy); }
 TEST(Stack, EmbeddedLoopback) { run("0", IdlePolicy::sleep, "uroce0"); }
+TEST(Stack, EmbeddedWholeFrames) {
+  StackOptions options = ring_options();
+  options.whole_frames = true;
+  auto stack = Stack::start(eal("0"), options);
+  ASSERT_TRUE(stack) << stack.error().text;
+  write_and_verify(*stack, "uroce1", 50);
+}
 TEST(Stack, WorkerSleeps) { run("(0-1)@0", IdlePolicy::sleep); }
 TEST(Stack, WorkerYields) { run("(0-1)@0", IdlePolicy::yield); }
 

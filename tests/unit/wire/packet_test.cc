@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "tests/unit/wire/samples.h"
+#include "wire/text.h"
 
 namespace uroce::wire {
 namespace {
@@ -295,6 +296,59 @@ TEST(Peek, AgreesWithParse) {
       EXPECT_EQ(peek(frame).dest_qpn, packet->bth.dest_qpn);
     }
   }
+}
+
+/// A frame cut in two behind its headers.
+struct Apart {
+  explicit Apart(const Bytes& frame) {
+    const auto whole = parse(frame).value();
+    length = whole.bth_offset + std::size_t{whole.op().header_length};
+    std::memcpy(headers.data(), frame.data(), length);
+    payload.assign(whole.payload.begin(), whole.payload.end());
+  }
+  HeaderBytes headers{};
+  std::size_t length = 0;
+  Bytes payload;
+};
+
+TEST(ParseApart, FindsWhatTheWholeFrameHas) {
+  for (const Route& route : test::sample_routes()) {
+    for (unsigned code = 0; code < 256; ++code) {
+      if (info(static_cast<Opcode>(code)).name == nullptr) continue;
+      const Bytes frame = test::sample_frame(static_cast<Opcode>(code), route);
+      const Apart apart(frame);
+      const auto whole = parse(frame);
+      const auto packet = parse_apart(apart.headers, apart.length, apart.payload);
+      ASSERT_TRUE(packet) << code << ": " << name(packet.error());
+      EXPECT_EQ(to_text(*packet), to_text(*whole));
+      EXPECT_EQ(packet->payload.data(), apart.payload.data());
+      EXPECT_TRUE(packet->lacks_icrc);
+      Bytes room(frame.size());
+      const auto again = in_one_piece(*packet, room);
+      EXPECT_TRUE(std::ranges::equal(again, frame)) << code;
+      EXPECT_TRUE(in_one_piece(*packet, std::span(room).first(frame.size() - 1)).empty());
+      EXPECT_EQ(in_one_piece(*whole, room).data(), frame.data());
+    }
+  }
+}
+
+TEST(ParseApart, RefusesAPayloadThatTheHeadersDoNotAnnounce) {
+  Apart apart(test::sample_frame(Opcode::rc_write_only, test::sample_routes()[0]));
+  apart.payload.resize(apart.payload.size() + 4);
+  EXPECT_FALSE(parse_apart(apart.headers, apart.length, apart.payload));
+  apart.payload.clear();
+  EXPECT_FALSE(parse_apart(apart.headers, apart.length, apart.payload));
+  EXPECT_FALSE(parse_apart(apart.headers, 0, {}));
+}
+
+TEST(InOnePiece, PutsTheIcrcWhereNoneWasComputed) {
+  const Bytes frame = test::sample_frame(Opcode::rc_send_only, test::sample_routes()[0]);
+  Bytes without = frame;
+  std::fill(without.end() - kIcrcBytes, without.end(), std::byte{0});
+  const auto packet = parse(without, Icrc::absent);
+  ASSERT_TRUE(packet);
+  Bytes room(frame.size());
+  EXPECT_TRUE(std::ranges::equal(in_one_piece(*packet, room), frame));
 }
 
 }  // namespace
