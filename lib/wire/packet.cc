@@ -1,6 +1,8 @@
 #include "wire/packet.h"
 
 #include <algorithm>
+#include <new>
+#include <type_traits>
 
 #include "wire/ethernet.h"
 #include "wire/icrc.h"
@@ -157,6 +159,11 @@ std::expected<Packet, Drop> parse(std::span<const std::byte> frame, Icrc icrc) {
   std::expected<Packet, Drop> result;
   if (const Drop drop = parse_into(frame, icrc, *result); drop != Drop::none) result = std::unexpected(drop);
   return result;
+}
+
+Drop parse(std::span<const std::byte> frame, Icrc icrc, Packet& packet) {
+  static_assert(std::is_trivially_destructible_v<Packet>, "it is made anew without being destroyed");
+  return parse_into(frame, icrc, *::new (&packet) Packet);
 }
 
 Peek peek(std::span<const std::byte> frame) {

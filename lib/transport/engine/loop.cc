@@ -13,6 +13,7 @@
 #include "transport/rc/hello.h"
 #include "transport/rc/timeout.h"
 #include "transport/rc/transmit.h"
+#include "wire/plain_packet.h"
 
 namespace uroce::transport {
 namespace {
@@ -45,26 +46,32 @@ void EngineLoop::on_frames(std::span<const RxFrame> frames, Nanos now) {
 
 // Parses the whole burst first, so that the QPs' cache lines arrive while the rest is parsed.
 void EngineLoop::parse_burst(std::span<const RxFrame> frames) {
-  std::size_t good = 0;
   const auto icrc = ctx.config.check_icrc ? wire::Icrc::check : wire::Icrc::skip;
+  std::size_t good = 0;
+  uint64_t bytes = 0;
   for (const RxFrame& frame : frames) {
-    ctx.counters.rx_packets.add();
-    ctx.counters.rx_bytes.add(frame.bytes.size());
+    bytes += frame.bytes.size();
     // Made where it stays: a packet is so large that a copy shows.
-    const Parsed& packet = *::new (&parsed[good]) Parsed(wire::parse(frame.bytes, icrc));
-    if (!packet) {
-      ctx.count_drop(packet.error());
-      continue;
+    wire::Packet& packet = parsed[good];
+    const bool plain = ctx.config.plain_path && wire::parse_plain(frame.bytes, icrc, packet);
+    if (!plain) {
+      const wire::Drop reason = wire::parse(frame.bytes, icrc, packet);
+      if (reason != wire::Drop::none) {
+        ctx.count_drop(reason);
+        continue;
+      }
     }
-    Qp* qp = table.find(packet->bth.dest_qpn);
+    Qp* qp = table.find(packet.bth.dest_qpn);
     if (qp != nullptr) {
       __builtin_prefetch(&qp->tx);
       __builtin_prefetch(&qp->rx);
     }
-    found[good] = qp;
+    found[good] = {qp, plain};
     ++good;
   }
-  for (std::size_t i = 0; i < good; ++i) dispatch(*parsed[i], found[i]);
+  ctx.counters.rx_packets.add(frames.size());
+  ctx.counters.rx_bytes.add(bytes);
+  for (std::size_t i = 0; i < good; ++i) dispatch(parsed[i], found[i].qp);
 }
 
 void EngineLoop::dispatch(const wire::Packet& packet, Qp* qp) {
@@ -207,10 +214,12 @@ Outcome EngineLoop::transmit(Qp& qp) {
 
 void EngineLoop::send_burst(FrameSink& sink) {
   const auto frames = ctx.builder.frames();
+  uint64_t bytes = 0;
   for (const TxFrame& frame : frames) {
     const std::size_t icrc = frame.raw ? 0 : wire::kIcrcBytes;
-    ctx.counters.tx_bytes.add(frame.header_length + frame.payload_length + frame.pad + icrc);
+    bytes += frame.header_length + frame.payload_length + frame.pad + icrc;
   }
+  ctx.counters.tx_bytes.add(bytes);
   ctx.counters.tx_packets.add(frames.size());
   if (!frames.empty()) sink.send(frames);
   // Also without a frame: nothing stays in the list, because the queue pair may be destroyed next.

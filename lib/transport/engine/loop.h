@@ -1,10 +1,8 @@
 // The engine's main loop: frames, doorbells, timers, senders, control tasks.
 #pragma once
 
-#include <expected>
 #include <memory>
 #include <span>
-#include <type_traits>
 #include <vector>
 
 #include "base/spsc_ring.h"
@@ -85,10 +83,12 @@ struct EngineLoop {
       dispatcher.run_queue().owe(client, work);
   }
 
-  using Parsed = std::expected<wire::Packet, wire::Drop>;
-  static_assert(std::is_trivially_destructible_v<Parsed>, "parse_burst() makes them anew without destroying them");
-  std::vector<Parsed> parsed;
-  std::vector<Qp*> found;
+  struct Receiver {
+    Qp* qp = nullptr;    ///< nullptr: there is none
+    bool plain = false;  ///< the packet is plain (wire/plain_packet.h)
+  };
+  std::vector<wire::Packet> parsed;
+  std::vector<Receiver> found;
 };
 
 }  // namespace uroce::transport
