@@ -20,9 +20,16 @@ namespace plain {
 inline constexpr std::size_t kAckBytes = Bth::kBytes + Aeth::kBytes + kIcrcBytes;
 inline constexpr std::size_t kEmptyWriteBytes = Bth::kBytes + Reth::kBytes + kIcrcBytes;
 
+// Most packets that are not plain show it here.
+inline bool is_plain_opcode(const std::byte* bth) {
+  const auto opcode = static_cast<Opcode>(load8(bth));
+  return opcode == Opcode::rc_write_only || opcode == Opcode::rc_ack;
+}
+
 // The bytes from the BTH to the ICRC; 0: not plain. The frame has at least an IPv4 header, UDP and an ACK.
 inline std::size_t read_ipv4(std::span<const std::byte> frame, Packet& packet) {
   const std::byte* ip = frame.data() + kEthernetBytes;
+  if (!is_plain_opcode(ip + kIpv4Bytes + kUdpBytes)) return 0;
   // Neither MF nor an offset, and UDP.
   if ((load_be32(ip + 6) & 0x3fff00ff) != kProtocolUdp) return 0;
   const std::size_t total = load_be16(ip + 2);
@@ -45,6 +52,7 @@ inline std::size_t read_ipv6(std::span<const std::byte> frame, Packet& packet) {
   constexpr std::size_t kLeast = kUdpBytes + kAckBytes;
   if (frame.size() < kBefore + kLeast) return 0;
   const std::byte* ip = frame.data() + kEthernetBytes;
+  if (!is_plain_opcode(ip + kIpv6Bytes + kUdpBytes)) return 0;
   if (load8(ip + 6) != kProtocolUdp) return 0;
   const std::size_t length = load_be16(ip + 4);
   if (length < kLeast || length > frame.size() - kBefore) return 0;
@@ -60,7 +68,7 @@ inline std::size_t read_ipv6(std::span<const std::byte> frame, Packet& packet) {
   return length - kUdpBytes;
 }
 
-// Reads the BTH, the extended header and the payload from `bytes` at `bth`.
+// Reads the BTH, which has a plain opcode, the extended header and the payload from `bytes` at `bth`.
 inline bool read_transport(const std::byte* bth, std::size_t bytes, Packet& packet) {
   packet.bth.read(bth);
   if (packet.bth.version != 0) return false;
@@ -71,7 +79,7 @@ inline bool read_transport(const std::byte* bth, std::size_t bytes, Packet& pack
     packet.payload = {bth + Bth::kBytes + Reth::kBytes, payload_and_pad - packet.bth.pad};
     return true;
   }
-  if (packet.bth.opcode != Opcode::rc_ack || bytes != kAckBytes || packet.bth.pad != 0) return false;
+  if (bytes != kAckBytes || packet.bth.pad != 0) return false;
   packet.aeth = Aeth::load(bth + Bth::kBytes);
   packet.payload = {bth + Bth::kBytes + Aeth::kBytes, 0};
   return true;

@@ -65,7 +65,12 @@ struct EngineLoop {
   FrameSink* last_sink = nullptr;
 
  private:
+  struct Receiver {
+    Qp* qp = nullptr;    ///< nullptr: there is none
+    bool plain = false;  ///< the packet is plain (wire/plain_packet.h)
+  };
   void parse_burst(std::span<const RxFrame> frames);
+  void dispatch_plain(const wire::Packet& packet, Qp& qp);
   void dispatch(const wire::Packet& packet, Qp* qp);
   void deliver_to_group(const wire::Packet& packet);
   void deliver_raw(const FlowEntry& rule, uint32_t qpn, std::span<const std::byte> frame);
@@ -83,10 +88,6 @@ struct EngineLoop {
       dispatcher.run_queue().owe(client, work);
   }
 
-  struct Receiver {
-    Qp* qp = nullptr;    ///< nullptr: there is none
-    bool plain = false;  ///< the packet is plain (wire/plain_packet.h)
-  };
   std::vector<wire::Packet> parsed;
   std::vector<Receiver> found;
 };

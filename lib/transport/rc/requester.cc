@@ -8,6 +8,7 @@
 #include "transport/rc/ack_request.h"
 #include "transport/rc/ack_timer.h"
 #include "transport/rc/pacing.h"
+#include "transport/rc/plain_requests.h"
 #include "transport/rc/request_packets.h"
 #include "transport/rc/retransmit.h"
 
@@ -69,7 +70,7 @@ Attempt send_data_packet(Context& ctx, Qp& qp, SendSlot& slot) {
 
   const Segment segment = segment_at_cursor(qp, slot);
   const bool again = distance(psn, tx.sent) < 0;
-  bool ack_request = limited || ack_request_is_due(ctx, qp);
+  bool ack_request = limited || ack_request_is_due(ctx, qp, ack_request_interval(qp));
   if (segment.last && !ack_request) {
     ack_request = again || slot.has(SendFlag::signaled) || qp.signal_all || !more_follows(ctx, qp);
   }
@@ -129,16 +130,10 @@ Attempt send_packet(Context& ctx, Qp& qp, SendSlot& slot) {
   return send_data_packet(ctx, qp, slot);
 }
 
-// Starts the ACK timer, and HELLOs if the peer is unproven, when the first packet after a pause has left.
-Outcome begin_waiting(const Context& ctx, Qp& qp) {
-  if (qp.tx.deadline != kNever || qp.tx.una == qp.tx.sent) return {};
-  Recovery& r = *qp.tx.recovery;
-  r.probe.on_first_sent(ctx.now);
-  r.discovery.await(ctx.now);
-  return Outcome::act(Outcome::kHelloTimer) | arm_ack_timer(ctx, qp);
-}
-
 bool may_transmit(const Qp& qp) { return (qp.state == QpState::rts || qp.state == QpState::sqd) && !qp.tx.rnr_waiting; }
+
+// Has the requester just sent a WRITE? Then plain requests may follow.
+bool plain_was_last(const Qp& qp) { return qp.slot(qp.tx.cursor.index() - 1).is_plain_write(); }
 
 }  // namespace
 
@@ -152,7 +147,9 @@ Transmitted transmit_requests(Context& ctx, Qp& qp) {
     out |= lost.out | begin_waiting(ctx, qp);
     if (lost.more) return {true, out};
   }
-  while (!ctx.builder.full()) {
+  for (bool plain = ctx.config.plain_path;; plain = ctx.config.plain_path && plain_was_last(qp)) {
+    if (plain) out |= transmit_plain_requests(ctx, qp);
+    if (ctx.builder.full()) return {true, out};
     const bool fetched = tx.cursor.index() != tx.sq.next() || (qp.state == QpState::rts && fetch_wqe(ctx, qp));
     if (!fetched) return {false, out};
     SendSlot& slot = qp.slot(tx.cursor.index());
@@ -169,7 +166,6 @@ Transmitted transmit_requests(Context& ctx, Qp& qp) {
     }
     out |= begin_waiting(ctx, qp);
   }
-  return {true, out};
 }
 
 }  // namespace uroce::transport
