@@ -27,6 +27,7 @@ struct WorldOptions {
   std::array<Retransmission, 2> retransmission{Retransmission::go_back_n, Retransmission::go_back_n};
   CongestionAlgorithm congestion = CongestionAlgorithm::none;
   uint32_t parking_frames = 1024;
+  bool plain_path = true;  ///< EngineConfig::plain_path
   Nanos delay{2'000};
   ConnectOptions connection{.timeout = 8};
   FlowOptions flow;

@@ -16,6 +16,7 @@
 #include "transport/core/engine_counters.h"
 #include "transport/core/frame_builder.h"
 #include "transport/core/frame_pool.h"
+#include "transport/core/frame_template.h"
 #include "transport/core/seam.h"
 
 namespace uroce::transport {
@@ -55,6 +56,8 @@ struct Context {
   FramePool frames;
   SecretStream epochs;
   FrameBuilder builder;
+  FrameTemplate
+      turn_headers;  ///< of the turn that builds frames; here because clearing it anew in each turn would show
   GuessTable guesses;
 };
 

@@ -35,8 +35,9 @@ constexpr std::size_t kParseBytes = 8192;
 void EngineLoop::on_frames(std::span<const RxFrame> frames, Nanos now) {
   ctx.now = now;
   while (!frames.empty()) {
+    const std::size_t most = std::min(frames.size(), kParseBurst);
     std::size_t n = 0;
-    for (std::size_t bytes = 0; n < std::min(frames.size(), kParseBurst) && bytes < kParseBytes; ++n) {
+    for (std::size_t bytes = 0; n < most && bytes < kParseBytes; ++n) {
       bytes += frames[n].bytes.size();
     }
     parse_burst(frames.first(n));
@@ -224,10 +225,11 @@ Outcome EngineLoop::transmit(Qp& qp) {
 
 void EngineLoop::send_burst(FrameSink& sink) {
   const auto frames = ctx.builder.frames();
-  uint64_t bytes = 0;
+  uint64_t bytes = frames.size() * wire::kIcrcBytes;
   for (const TxFrame& frame : frames) {
-    const std::size_t icrc = frame.raw ? 0 : wire::kIcrcBytes;
-    bytes += frame.header_length + frame.payload_length + frame.pad + icrc;
+    bytes += frame.header_length + frame.payload_length + frame.pad;
+    if (frame.raw) [[unlikely]]
+      bytes -= wire::kIcrcBytes;
   }
   ctx.counters.tx_bytes.add(bytes);
   ctx.counters.tx_packets.add(frames.size());

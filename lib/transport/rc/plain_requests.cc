@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstring>
 
-#include "transport/core/frame_template.h"
 #include "transport/qp/peer_frame.h"
 #include "transport/qp/translate.h"
 #include "transport/rc/ack_request.h"
@@ -38,10 +37,11 @@ static_assert(offsetof(queues::SendWqe, opcode) == offsetof(queues::SendWqe, fla
               offsetof(queues::SendWqe, num_sge) == offsetof(queues::SendWqe, flags) + 5);
 
 // With neither a timeout nor a probe timer each packet counts as the first after a pause.
+// The caller has asked write_is_next().
 bool may_send_plain(const Qp& qp) {
   const auto& tx = qp.tx;
   if (qp.type != QpType::rc || qp.state != QpState::rts || qp.paced) return false;
-  if (tx.cursor.index() != tx.sq.next() || tx.cursor.packet() != 0 || tx.sent != tx.next) return false;
+  if (tx.cursor.packet() != 0 || tx.sent != tx.next) return false;
   return tx.max_sge > 0 && (qp.timeout != 0 || qp.selective);
 }
 
@@ -75,7 +75,10 @@ void fill_slot(SendSlot& slot, const PlainWqe& wqe, const std::byte* from, Psn p
 /// The packets of a turn. Several of one length share their headers.
 class PlainPackets {
  public:
-  PlainPackets(Context& ctx, Qp& qp) : ctx_(ctx), qp_(qp), same_path_(!qp.selective || !ctx.builder.sprays()) {}
+  PlainPackets(Context& ctx, Qp& qp)
+      : ctx_(ctx), qp_(qp), headers_(ctx.turn_headers), same_path_(!qp.selective || !ctx.builder.sprays()) {
+    headers_.clear();
+  }
 
   /// `last`: none follows in this turn.
   void emit(const SendSlot& slot, const std::byte* payload, bool ack_request, bool last) {
@@ -103,8 +106,8 @@ class PlainPackets {
 
   Context& ctx_;
   Qp& qp_;
+  FrameTemplate& headers_;
   bool same_path_;
-  FrameTemplate headers_;
 };
 
 }  // namespace
@@ -117,9 +120,9 @@ Outcome transmit_plain_requests(Context& ctx, Qp& qp) {
   const uint32_t mtu = qp.mtu();
   const uint32_t interval = ack_request_interval(qp);
   auto in_flight = static_cast<uint32_t>(distance(tx.next, tx.una));
+  const Psn first = tx.next;
   PlainPackets packets(ctx, qp);
   PlainWqe wqe(tx.sq.slot());
-  bool any = false;
   for (bool plain = wqe.is_plain(mtu); plain && in_flight < tx.window && !ctx.builder.full();) {
     if (left == 1) left = fetchable(qp);
     const bool last = left == 1;
@@ -138,12 +141,11 @@ Outcome transmit_plain_requests(Context& ctx, Qp& qp) {
     tx.sq.advance(1);
     tx.cursor.move_to(tx.sq.next());
     tx.sent = ++tx.next;
-    any = true;
     if (last) break;
     wqe = after;
     --left;
   }
-  return any ? begin_waiting(ctx, qp) : Outcome{};
+  return tx.next == first ? Outcome{} : begin_waiting(ctx, qp);
 }
 
 }  // namespace uroce::transport

@@ -132,9 +132,6 @@ Attempt send_packet(Context& ctx, Qp& qp, SendSlot& slot) {
 
 bool may_transmit(const Qp& qp) { return (qp.state == QpState::rts || qp.state == QpState::sqd) && !qp.tx.rnr_waiting; }
 
-// Has the requester just sent a WRITE? Then plain requests may follow.
-bool plain_was_last(const Qp& qp) { return qp.slot(qp.tx.cursor.index() - 1).is_plain_write(); }
-
 }  // namespace
 
 Transmitted transmit_requests(Context& ctx, Qp& qp) {
@@ -147,8 +144,8 @@ Transmitted transmit_requests(Context& ctx, Qp& qp) {
     out |= lost.out | begin_waiting(ctx, qp);
     if (lost.more) return {true, out};
   }
-  for (bool plain = ctx.config.plain_path;; plain = ctx.config.plain_path && plain_was_last(qp)) {
-    if (plain) out |= transmit_plain_requests(ctx, qp);
+  for (bool plain = ctx.config.plain_path;;) {
+    if (plain && write_is_next(qp)) out |= transmit_plain_requests(ctx, qp);
     if (ctx.builder.full()) return {true, out};
     const bool fetched = tx.cursor.index() != tx.sq.next() || (qp.state == QpState::rts && fetch_wqe(ctx, qp));
     if (!fetched) return {false, out};
@@ -165,6 +162,8 @@ Transmitted transmit_requests(Context& ctx, Qp& qp) {
       return {false, wrong ? out | Outcome::fail(Failure::requester, slot.status) : out};
     }
     out |= begin_waiting(ctx, qp);
+    // Others like it may follow.
+    plain = ctx.config.plain_path && slot.packets == 1 && slot.is_plain_write();
   }
 }
 
