@@ -21,7 +21,7 @@ constexpr uint64_t kRuns = 10;
 constexpr uint64_t kRuns = 100;
 #endif
 
-/// What each host of a run sent, and what its applications saw.
+/// The frames that each host of a run sent, and the results that its applications saw.
 struct Seen {
   struct Sent {
     Nanos at;

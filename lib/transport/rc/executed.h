@@ -1,4 +1,4 @@
-// What the responder counts when it has executed a request.
+// The counts that a responder keeps of executed requests.
 #pragma once
 
 #include "transport/qp/qp.h"

@@ -12,7 +12,7 @@
 namespace uroce::transport {
 namespace {
 
-/// What decides whether a work request is plain, read from shared memory once.
+/// The members that decide whether a work request is plain, read from shared memory once.
 struct PlainWqe {
   uint64_t kind;  ///< flags, opcode, number of entries, inline length
   Sge sge;

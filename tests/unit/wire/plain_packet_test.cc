@@ -36,7 +36,7 @@ auto extended(const Packet& p) {
              : std::tuple(p.reth.va, p.reth.rkey, p.reth.length);
 }
 
-/// True when the frame is plain. Whatever is plain must be what parse() gives.
+/// True when the frame is plain. A plain packet must be the one that parse() gives.
 bool is_plain(const Bytes& frame, Icrc icrc = Icrc::check) {
   Packet plain = used_packet();
   if (!parse_plain(frame, icrc, plain)) return false;
