@@ -55,12 +55,13 @@ inline uint64_t ipv4_sum(const std::byte* ip) {
 }
 
 /// Folds a ones'-complement sum to 16 bits.
+inline uint16_t fold(uint32_t sum) {
+  sum = (sum & 0xffff) + (sum >> 16);
+  return static_cast<uint16_t>(sum + (sum >> 16));
+}
 inline uint16_t fold(uint64_t sum) {
   sum = (sum & 0xffffffff) + (sum >> 32);
-  sum = (sum & 0xffff) + (sum >> 16);
-  sum = (sum & 0xffff) + (sum >> 16);
-  sum = (sum & 0xffff) + (sum >> 16);
-  return static_cast<uint16_t>(sum);
+  return fold(static_cast<uint32_t>(sum + (sum >> 32)));
 }
 
 inline bool ipv4_checksum_ok(const std::byte* ip) { return fold(ipv4_sum(ip)) == 0xffff; }

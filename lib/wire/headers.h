@@ -39,33 +39,39 @@ struct Bth {
   }
   /// The same as load(), but in place. Copying a value right after its small stores would stall the CPU.
   void read(const std::byte* p) {
-    opcode = static_cast<Opcode>(load8(p));
-    const uint8_t flags = load8(p + 1);
-    solicited = (flags & 0x80) != 0;
-    migrated = (flags & 0x40) != 0;
-    pad = (flags >> 4) & 3;
-    version = flags & 0xf;
-    pkey = load_be16(p + 2);
-    const uint8_t ecn = load8(p + 4);
-    fecn = (ecn & 0x80) != 0;
-    becn = (ecn & 0x40) != 0;
-    reserved6 = ecn & 0x3f;
-    dest_qpn = load_be24(p + 5);
-    const uint8_t ack = load8(p + 8);
-    ack_request = (ack & 0x80) != 0;
-    reserved7 = ack & 0x7f;
-    psn = Psn(load_be24(p + 9));
+    const uint32_t first = load_be32(p);
+    opcode = static_cast<Opcode>(first >> 24);
+    solicited = (first & kSolicited) != 0;
+    migrated = (first & kMigrated) != 0;
+    pad = static_cast<uint8_t>(first >> kPadShift & 3);
+    version = static_cast<uint8_t>(first >> kVersionShift & 0xf);
+    pkey = static_cast<uint16_t>(first);
+    const uint32_t second = load_be32(p + 4);
+    fecn = (second & kFecn) != 0;
+    becn = (second & kBecn) != 0;
+    reserved6 = static_cast<uint8_t>(second >> 24 & 0x3f);
+    dest_qpn = second & 0xffffff;
+    const uint32_t third = load_be32(p + 8);
+    ack_request = (third & kAckRequest) != 0;
+    reserved7 = static_cast<uint8_t>(third >> 24 & 0x7f);
+    psn = Psn(third);
   }
   void store(std::byte* p) const {
-    store8(p, static_cast<uint8_t>(opcode));
-    store8(p + 1,
-           static_cast<uint8_t>((solicited ? 0x80 : 0) | (migrated ? 0x40 : 0) | (pad & 3) << 4 | (version & 0xf)));
-    store_be16(p + 2, pkey);
-    store8(p + 4, static_cast<uint8_t>((fecn ? 0x80 : 0) | (becn ? 0x40 : 0) | (reserved6 & 0x3f)));
-    store_be24(p + 5, dest_qpn);
-    store8(p + 8, static_cast<uint8_t>((ack_request ? 0x80 : 0) | (reserved7 & 0x7f)));
-    store_be24(p + 9, psn.value());
+    store_be32(p, static_cast<uint32_t>(opcode) << 24 | (solicited ? kSolicited : 0) | (migrated ? kMigrated : 0) |
+                      (pad & 3u) << kPadShift | (version & 0xfu) << kVersionShift | pkey);
+    store_be32(p + 4, (fecn ? kFecn : 0) | (becn ? kBecn : 0) | (reserved6 & 0x3fu) << 24 | (dest_qpn & 0xffffff));
+    store_be32(p + 8, (ack_request ? kAckRequest : 0) | (reserved7 & 0x7fu) << 24 | psn.value());
   }
+
+ private:
+  // In the three words of the header.
+  static constexpr uint32_t kSolicited = 1u << 23;
+  static constexpr uint32_t kMigrated = 1u << 22;
+  static constexpr uint32_t kPadShift = 20;
+  static constexpr uint32_t kVersionShift = 16;
+  static constexpr uint32_t kFecn = 1u << 31;
+  static constexpr uint32_t kBecn = 1u << 30;
+  static constexpr uint32_t kAckRequest = 1u << 31;
 };
 
 struct Reth {

@@ -1,6 +1,8 @@
 #include "wire/packet.h"
 
 #include <algorithm>
+#include <new>
+#include <type_traits>
 
 #include "wire/ethernet.h"
 #include "wire/icrc.h"
@@ -153,10 +155,14 @@ Peek peek_udp(std::span<const std::byte> l4) {
 Gid Packet::source() const { return load_address(*this, 12, 8); }
 Gid Packet::destination() const { return load_address(*this, 16, 24); }
 
+Drop parse(std::span<const std::byte> frame, Icrc icrc, Packet& packet) {
+  static_assert(std::is_trivially_destructible_v<Packet>, "it is made anew without being destroyed");
+  return parse_into(frame, icrc, *::new (&packet) Packet);
+}
+
 std::expected<Packet, Drop> parse(std::span<const std::byte> frame, Icrc icrc) {
-  // One named result, so that the packet is constructed in the caller's memory.
   std::expected<Packet, Drop> result;
-  if (const Drop drop = parse_into(frame, icrc, *result); drop != Drop::none) result = std::unexpected(drop);
+  if (const Drop drop = parse(frame, icrc, *result); drop != Drop::none) result = std::unexpected(drop);
   return result;
 }
 

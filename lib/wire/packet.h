@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include <uroce/types.h>
 
 #include "wire/drop.h"
+#include "wire/ethernet.h"
 #include "wire/headers.h"
 
 namespace uroce::wire {
@@ -58,6 +60,8 @@ enum class Icrc : uint8_t { check, skip, absent };
 /// Parses and checks one whole frame: lengths, IP header, BTH version, opcode, pad, ICRC. It ignores bytes after the IP
 /// total length (Ethernet padding), reads nothing outside `frame`, and keeps no state.
 std::expected<Packet, Drop> parse(std::span<const std::byte> frame, Icrc icrc = Icrc::check);
+/// The same into `packet`, which has no meaning unless Drop::none is returned.
+Drop parse(std::span<const std::byte> frame, Icrc icrc, Packet& packet);
 
 /// The most bytes from Ethernet to the last extended header, and some more.
 inline constexpr std::size_t kHeaderRoom = 128;
@@ -101,7 +105,7 @@ struct RouteTemplate {
   uint8_t length = 0;             ///< 42 to 66
   uint8_t l3_offset = 0;          ///< 14 or 18
   uint8_t ip_version = 0;         ///< 4 or 6
-  uint32_t ipv4_partial_sum = 0;  ///< ones'-complement sum of the constant IPv4 header words
+  uint32_t ipv4_partial_sum = 0;  ///< ones'-complement sum of the constant IPv4 header words, 16 bits
 };
 RouteTemplate make_template(const Route& route);
 /// The template's IP destination; IPv4 as ::ffff:a.b.c.d.
@@ -121,5 +125,43 @@ std::size_t write_l2_to_l4(std::byte* out, const RouteTemplate& t, uint16_t udp_
 /// The UDP source port of a flow (annex A17.3.1; values as Linux and RNICs choose them), 0xC000..0xFFFF.
 /// `flow_label` 0 derives it from the QPNs.
 uint16_t udp_source_port(uint32_t flow_label, uint32_t local_qpn, uint32_t remote_qpn);
+
+/// Copies 42 to 66 bytes as overlapping blocks of fixed size, without a call or a loop.
+inline void copy_template(std::byte* out, const RouteTemplate& t) {
+  static_assert(kEthernetBytes + kVlanBytes + kIpv6Bytes + kUdpBytes == sizeof(RouteTemplate::bytes));
+  const std::size_t n = t.length;
+  std::memcpy(out, t.bytes.data(), 32);
+  if (n > 46) std::memcpy(out + 24, t.bytes.data() + 24, 32);
+  std::memcpy(out + n - 32, t.bytes.data() + n - 32, 32);
+}
+
+// Inlined: a caller that writes one kind of packet leaves out what does not concern it.
+inline std::size_t write_l2_to_l4(std::byte* out, const RouteTemplate& t, uint16_t udp_source, std::size_t l4_bytes,
+                                  uint16_t ipv4_id, bool offload_ip_checksum, uint8_t ecn) {
+  assert(l4_bytes + kIpv4Bytes + kUdpBytes <= 0xffff);
+  copy_template(out, t);
+  std::byte* ip = out + t.l3_offset;
+  std::byte* udp = out + t.length - kUdpBytes;
+  const auto udp_length = static_cast<uint16_t>(l4_bytes + kUdpBytes);
+  store_be16(udp, udp_source);
+  store_be16(udp + 4, udp_length);
+  if (t.ip_version == 6) {
+    store_be16(ip + 4, udp_length);
+    if (ecn != 0) ip[1] = t.bytes[t.l3_offset + 1u] | static_cast<std::byte>(ecn << 4);
+    return t.length;
+  }
+  // Read the template, not the bytes just stored: a load right after a wider store stalls.
+  if (ecn != 0) ip[1] = t.bytes[t.l3_offset + 1u] | static_cast<std::byte>(ecn);
+  const auto total = static_cast<uint16_t>(udp_length + kIpv4Bytes);
+  store_be16(ip + 2, total);
+  store_be16(ip + 4, ipv4_id);
+  if (!offload_ip_checksum) {
+    const uint32_t sum =
+        t.ipv4_partial_sum + __builtin_bswap16(total) + __builtin_bswap16(ipv4_id) + __builtin_bswap16(ecn);
+    const auto checksum = static_cast<uint16_t>(~fold(sum));
+    std::memcpy(ip + 10, &checksum, sizeof checksum);  // the sum is in wire order, see ipv4_sum()
+  }
+  return t.length;
+}
 
 }  // namespace uroce::wire

@@ -7,10 +7,6 @@
 namespace uroce::wire {
 namespace {
 
-constexpr std::size_t kSmallest = kEthernetBytes + kIpv4Bytes + kUdpBytes;
-constexpr std::size_t kLargest = kEthernetBytes + kVlanBytes + kIpv6Bytes + kUdpBytes;
-static_assert(kLargest == sizeof(RouteTemplate::bytes));
-
 void store_ipv4(std::byte* ip, const Route& route) {
   store8(ip, 0x45);
   store8(ip + 1, route.traffic_class);
@@ -27,15 +23,6 @@ void store_ipv6(std::byte* ip, const Route& route) {
   store8(ip + 7, route.hop_limit);
   std::memcpy(ip + 8, route.sgid.bytes.data(), 16);
   std::memcpy(ip + 24, route.dgid.bytes.data(), 16);
-}
-
-/// Copies 42 to 66 bytes as overlapping blocks of fixed size, without a call or a loop.
-inline void copy_template(std::byte* out, const RouteTemplate& t) {
-  const std::size_t n = t.length;
-  assert(n >= kSmallest && n <= kLargest);
-  std::memcpy(out, t.bytes.data(), 32);
-  if (n > 46) std::memcpy(out + 24, t.bytes.data() + 24, 32);
-  std::memcpy(out + n - 32, t.bytes.data() + n - 32, 32);
 }
 
 }  // namespace
@@ -80,34 +67,6 @@ Gid destination_of(const RouteTemplate& t) {
   Gid gid;
   std::memcpy(gid.bytes.data(), ip + 24, gid.bytes.size());
   return gid;
-}
-
-std::size_t write_l2_to_l4(std::byte* out, const RouteTemplate& t, uint16_t udp_source, std::size_t l4_bytes,
-                           uint16_t ipv4_id, bool offload_ip_checksum, uint8_t ecn) {
-  assert(l4_bytes + kIpv4Bytes + kUdpBytes <= 0xffff);
-  copy_template(out, t);
-  std::byte* ip = out + t.l3_offset;
-  std::byte* udp = out + t.length - kUdpBytes;
-  const auto udp_length = static_cast<uint16_t>(l4_bytes + kUdpBytes);
-  store_be16(udp, udp_source);
-  store_be16(udp + 4, udp_length);
-  if (t.ip_version == 6) {
-    store_be16(ip + 4, udp_length);
-    if (ecn != 0) ip[1] = t.bytes[t.l3_offset + 1u] | static_cast<std::byte>(ecn << 4);
-    return t.length;
-  }
-  // Read the template, not the bytes just stored: a load right after a wider store stalls.
-  if (ecn != 0) ip[1] = t.bytes[t.l3_offset + 1u] | static_cast<std::byte>(ecn);
-  const auto total = static_cast<uint16_t>(udp_length + kIpv4Bytes);
-  store_be16(ip + 2, total);
-  store_be16(ip + 4, ipv4_id);
-  if (!offload_ip_checksum) {
-    const uint64_t sum =
-        uint64_t{t.ipv4_partial_sum} + __builtin_bswap16(total) + __builtin_bswap16(ipv4_id) + __builtin_bswap16(ecn);
-    const auto checksum = static_cast<uint16_t>(~fold(sum));
-    std::memcpy(ip + 10, &checksum, sizeof checksum);  // the sum is in wire order, see ipv4_sum()
-  }
-  return t.length;
 }
 
 uint16_t udp_source_port(uint32_t flow_label, uint32_t local_qpn, uint32_t remote_qpn) {

@@ -9,6 +9,7 @@
 #include "wire/encode.h"
 #include "wire/flow_key.h"
 #include "wire/packet.h"
+#include "wire/plain_packet.h"
 #include "wire/roce_search.h"
 #include "wire/text.h"
 
@@ -60,6 +61,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   const wire::Peek peek = wire::peek(frame);
   check_rules(frame, peek);
   const auto packet = wire::parse(frame, wire::Icrc::skip);
+  wire::Packet plain;
+  const bool is_plain = wire::parse_plain(frame, wire::Icrc::skip, plain);
+  require(!is_plain || (packet && wire::to_text(plain, true) == wire::to_text(*packet, true)));
   if (!packet) return 0;
   require(peek.kind == wire::Peek::Kind::roce && peek.dest_qpn == packet->bth.dest_qpn);
   check_views(frame, *packet);

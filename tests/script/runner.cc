@@ -167,6 +167,7 @@ void Runner::connect() {
   connected_ = true;
   EndpointOptions& local = wiring_.local;
   local.engine.max_qps = 64;
+  local.engine.plain_path = plain_path_;
   local.engine.window_packets = static_cast<uint32_t>(setting("window", 256));
   local.engine.pkey = static_cast<uint16_t>(setting("pkey", 0xffff));
   if (settings_.contains("congestion")) {

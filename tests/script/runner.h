@@ -15,7 +15,8 @@ namespace uroce::test {
 
 class Runner {
  public:
-  explicit Runner(const Script& script) : script_(script) {}
+  /// `plain_path`: EngineConfig's.
+  explicit Runner(const Script& script, bool plain_path = true) : script_(script), plain_path_(plain_path) {}
 
   /// Throws ScriptError at the first line that does not hold, and at the end when something is left unexpected.
   void run();
@@ -90,6 +91,7 @@ class Runner {
   QpState state_named(const Words& words, const std::string& name) const;
 
   const Script& script_;
+  const bool plain_path_;
   std::vector<std::string> trace_;
   std::map<std::string, std::string> settings_;
   struct RegionRequest {

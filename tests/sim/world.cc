@@ -18,6 +18,7 @@ World::World(const WorldOptions& options, FaultPolicy& faults)
     host.engine.retransmission = options.retransmission[i];
     host.engine.congestion.algorithm = options.congestion;
     host.engine.parking_frames = options.parking_frames;
+    host.engine.plain_path = options.plain_path;
     host.engine.seed = options.seed * 2 + i;
     host.gid = Gid::from_ipv4(0x0a000001 + i);
     host.mac.bytes[5] = static_cast<uint8_t>(1 + i);

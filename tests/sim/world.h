@@ -30,6 +30,7 @@ struct WorldOptions {
   /// Chance that a burst goes to its receiver as descriptors, as between engines of one thread, when no frame is on its
   /// way.
   double local = 0;
+  bool plain_path = true;  ///< EngineConfig::plain_path
   Nanos delay{2'000};
   ConnectOptions connection{.timeout = 8};
   FlowOptions flow;

@@ -17,6 +17,7 @@
 #include "transport/core/engine_counters.h"
 #include "transport/core/frame_builder.h"
 #include "transport/core/frame_pool.h"
+#include "transport/core/frame_template.h"
 #include "transport/core/seam.h"
 
 namespace uroce::transport {
@@ -57,6 +58,8 @@ struct Context {
   std::array<std::byte, FramePool::kFrameBytes> parked{};  ///< for wire::in_one_piece()
   SecretStream epochs;
   FrameBuilder builder;
+  FrameTemplate
+      turn_headers;  ///< of the turn that builds frames; here because clearing it anew in each turn would show
   GuessTable guesses;
 };
 

@@ -27,6 +27,7 @@ struct EngineConfig {
   uint32_t udp_source_ports = 1;  ///< ports that a QP's packets are sprayed over, 1..64
   Secret seed = 1;                ///< of the numbers that peers must not guess
   uint16_t pkey = 0xffff;
+  bool plain_path = true;  ///< false: plain packets and requests go the way of all others; for tests that compare both
   bool check_icrc = true;  ///< false only under a fuzzer, whose frames have no valid ICRC
   // Of the port. Only datagrams and raw frames need them: connected QPs have a route.
   Mtu port_mtu = Mtu::mtu4096;   ///< largest datagram

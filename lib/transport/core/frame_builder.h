@@ -88,7 +88,19 @@ class FrameBuilder {
   };
   /// Writes all headers in front of `extended` bytes of extended headers, and adds the frame to the burst.
   void finish(TxFrame& frame, const Destination& to, wire::Opcode opcode, Psn psn, std::size_t extended,
-              BthFlags flags = {});
+              BthFlags flags = {}) {
+    write_headers(frame, to, opcode, psn, extended, flags);
+    add(frame);
+  }
+  static void write_headers(TxFrame& frame, const Destination& to, wire::Opcode opcode, Psn psn, std::size_t extended,
+                            BthFlags flags);
+  /// Adds `frame`, whose headers are written, to the burst.
+  void add(const TxFrame& frame) {
+    ++used_;
+    add_work(work::kFrame + frame.payload_length);
+  }
+  /// Are packets of one queue pair sprayed over several paths?
+  bool sprays() const { return spray_mask_ != 0; }
   /// Adds a raw frame: `head_length` bytes stand in its header, the rest has been added as payload. `loopback`: it is
   /// for the QP `receiver` of this device, 0 for none.
   void finish_raw(TxFrame& frame, uint32_t head_length, bool loopback, uint32_t receiver);
@@ -110,8 +122,8 @@ class FrameBuilder {
   uint32_t allowance_ = work::kUnlimited;
 };
 
-inline void FrameBuilder::finish(TxFrame& frame, const Destination& to, wire::Opcode opcode, Psn psn,
-                                 std::size_t extended, BthFlags flags) {
+inline void FrameBuilder::write_headers(TxFrame& frame, const Destination& to, wire::Opcode opcode, Psn psn,
+                                        std::size_t extended, BthFlags flags) {
   const wire::RouteTemplate& route = to.route;
   frame.pad = static_cast<uint8_t>(-frame.payload_length & 3u);
   const std::size_t l4 = wire::Bth::kBytes + extended + frame.payload_length + frame.pad + wire::kIcrcBytes;
@@ -133,8 +145,6 @@ inline void FrameBuilder::finish(TxFrame& frame, const Destination& to, wire::Op
   frame.l3_offset = route.l3_offset;
   frame.ip_version = route.ip_version;
   frame.loopback = to.loopback;
-  ++used_;
-  add_work(work::kFrame + frame.payload_length);
 }
 
 inline void FrameBuilder::finish_raw(TxFrame& frame, uint32_t head_length, bool loopback, uint32_t receiver) {
@@ -145,8 +155,7 @@ inline void FrameBuilder::finish_raw(TxFrame& frame, uint32_t head_length, bool 
   frame.l3_offset = 0;
   frame.ip_version = 0;
   frame.loopback = loopback;
-  ++used_;
-  add_work(work::kFrame + frame.payload_length);
+  add(frame);
 }
 
 }  // namespace uroce::transport

@@ -2,10 +2,8 @@
 #pragma once
 
 #include <array>
-#include <expected>
 #include <memory>
 #include <span>
-#include <type_traits>
 #include <vector>
 
 #include "base/spsc_ring.h"
@@ -70,7 +68,12 @@ struct EngineLoop {
 
  private:
   std::span<const std::byte> payload_of(const TxFrame& frame);
+  struct Receiver {
+    Qp* qp = nullptr;    ///< nullptr: there is none
+    bool plain = false;  ///< the packet is plain (wire/plain_packet.h)
+  };
   void parse_burst(std::span<const RxFrame> frames);
+  void dispatch_plain(const wire::Packet& packet, Qp& qp);
   void dispatch(const wire::Packet& packet, Qp* qp);
   void deliver_to_group(const wire::Packet& packet);
   void deliver_raw(const FlowEntry& rule, uint32_t qpn, std::span<const std::byte> frame);
@@ -88,11 +91,9 @@ struct EngineLoop {
       dispatcher.run_queue().owe(client, work);
   }
 
-  using Parsed = std::expected<wire::Packet, wire::Drop>;
-  static_assert(std::is_trivially_destructible_v<Parsed>, "parse_burst() makes them anew without destroying them");
-  std::vector<Parsed> parsed;
+  std::vector<wire::Packet> parsed;
   std::array<std::byte, mtu_bytes(Mtu::mtu4096)> gathered{};  ///< payload of one local frame
-  std::vector<Qp*> found;
+  std::vector<Receiver> found;
 };
 
 }  // namespace uroce::transport

@@ -3,7 +3,6 @@
 #include "base/wr_opcodes.h"
 #include "transport/datagram/uc.h"
 #include "transport/datagram/ud.h"
-#include "transport/rc/acknowledge.h"
 #include "transport/rc/cnp.h"
 #include "transport/rc/hello.h"
 #include "transport/rc/responder.h"

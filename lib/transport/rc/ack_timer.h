@@ -30,4 +30,13 @@ inline Outcome arm_ack_timer(const Context& ctx, Qp& qp) {
   return set_deadline(qp, qp.timeout == 0 ? kNever : ctx.now + ack_timeout(qp.timeout));
 }
 
+/// Starts the ACK timer, and HELLOs if the peer is unproven, when the first packet after a pause has left.
+inline Outcome begin_waiting(const Context& ctx, Qp& qp) {
+  if (qp.tx.deadline != kNever || qp.tx.una == qp.tx.sent) return {};
+  Recovery& r = *qp.tx.recovery;
+  r.probe.on_first_sent(ctx.now);
+  r.discovery.await(ctx.now);
+  return Outcome::act(Outcome::kHelloTimer) | arm_ack_timer(ctx, qp);
+}
+
 }  // namespace uroce::transport

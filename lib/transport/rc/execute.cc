@@ -9,6 +9,7 @@
 #include "transport/qp/reth_length.h"
 #include "transport/qp/translate.h"
 #include "transport/qp/xrc.h"
+#include "transport/rc/executed.h"
 #include "transport/rc/reply.h"
 
 namespace uroce::transport {
@@ -86,14 +87,6 @@ Checked need_recv(Context& ctx, Qp& qp, Psn psn) {
   qp.rx.nak_sent = true;
   return {Step::stop, queue_reply(qp, psn, wire::Aeth::rnr(qp.min_rnr_timer))};
 }
-
-void expect_next(Qp& qp, uint32_t packets) {
-  qp.rx.expected += packets;
-  qp.rx.nak_sent = false;
-}
-
-// C9-148: the MSN counts a message when it is executed. For a READ, too, that is before its response is sent.
-uint32_t count_message(Qp& qp) { return qp.rx.msn = (qp.rx.msn + 1) & Psn::kMask; }
 
 // 9.9.3, class C: the receive that the immediate data would complete ends with the error; the others are flushed.
 [[gnu::cold, gnu::noinline]] Checked reject_write(Context& ctx, Qp& qp, const wire::Packet& packet, NakCode code) {
@@ -305,38 +298,12 @@ Checked execute_flush(Context& ctx, Qp& qp, const wire::Packet& packet) {
   return done;
 }
 
-// It and execute_only_write() are not inlined, so that neither saves the registers of the other.
-[[gnu::noinline]] Outcome execute_any(Context& ctx, Qp& qp, const wire::Packet& packet) {
-  const Checked done = qp.type == QpType::rc ? execute(ctx, qp, packet) : execute_for_srq(ctx, qp, packet);
-  const bool acknowledge = done.step == Step::next && packet.bth.ack_request;
-  return acknowledge ? done.out | queue_ack(qp, packet.bth.psn) : done.out;
-}
-
-// The commonest request, a WRITE of one packet that takes no receive: execute() without the branches that cannot matter
-// to it. False: nothing has been done, and execute() finds what is different or wrong.
-bool execute_plain_write(const Context& ctx, Qp& qp, const wire::Packet& packet) {
-  const wire::Reth& reth = packet.reth;
-  if (reth.length != packet.payload.size() || reth.length > qp.mtu()) return false;
-  if (qp.rx.message != Recv::none || qp.rx.recv_in_use || !qp.access.has(Access::remote_write)) return false;
-  const auto place = translate(ctx, qp, reth.rkey, reth.va, reth.length, Access::remote_write);
-  if (place.result != memory::AccessResult::ok) return false;
-  if (reth.length > 0) std::memmove(place.host, packet.payload.data(), reth.length);
-  count_message(qp);
-  expect_next(qp, 1);
-  return true;
-}
-
-[[gnu::noinline]] Outcome execute_only_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
-  if (!execute_plain_write(ctx, qp, packet)) [[unlikely]]
-    return execute_any(ctx, qp, packet);
-  return packet.bth.ack_request ? queue_ack(qp, packet.bth.psn) : Outcome{};
-}
-
 }  // namespace
 
 Outcome execute_request(Context& ctx, Qp& qp, const wire::Packet& packet) {
-  if (packet.bth.opcode == wire::Opcode::rc_write_only) return execute_only_write(ctx, qp, packet);
-  return execute_any(ctx, qp, packet);
+  const Checked done = qp.type == QpType::rc ? execute(ctx, qp, packet) : execute_for_srq(ctx, qp, packet);
+  const bool acknowledge = done.step == Step::next && packet.bth.ack_request;
+  return acknowledge ? done.out | queue_ack(qp, packet.bth.psn) : done.out;
 }
 
 }  // namespace uroce::transport

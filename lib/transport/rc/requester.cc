@@ -8,6 +8,7 @@
 #include "transport/rc/ack_request.h"
 #include "transport/rc/ack_timer.h"
 #include "transport/rc/pacing.h"
+#include "transport/rc/plain_requests.h"
 #include "transport/rc/request_packets.h"
 #include "transport/rc/retransmit.h"
 
@@ -69,7 +70,7 @@ Attempt send_data_packet(Context& ctx, Qp& qp, SendSlot& slot) {
 
   const Segment segment = segment_at_cursor(qp, slot);
   const bool again = distance(psn, tx.sent) < 0;
-  bool ack_request = limited || ack_request_is_due(ctx, qp);
+  bool ack_request = limited || ack_request_is_due(ctx, qp, ack_request_interval(qp));
   if (segment.last && !ack_request) {
     ack_request = again || slot.has(SendFlag::signaled) || qp.signal_all || !more_follows(ctx, qp);
   }
@@ -129,15 +130,6 @@ Attempt send_packet(Context& ctx, Qp& qp, SendSlot& slot) {
   return send_data_packet(ctx, qp, slot);
 }
 
-// Starts the ACK timer, and HELLOs if the peer is unproven, when the first packet after a pause has left.
-Outcome begin_waiting(const Context& ctx, Qp& qp) {
-  if (qp.tx.deadline != kNever || qp.tx.una == qp.tx.sent) return {};
-  Recovery& r = *qp.tx.recovery;
-  r.probe.on_first_sent(ctx.now);
-  r.discovery.await(ctx.now);
-  return Outcome::act(Outcome::kHelloTimer) | arm_ack_timer(ctx, qp);
-}
-
 bool may_transmit(const Qp& qp) { return (qp.state == QpState::rts || qp.state == QpState::sqd) && !qp.tx.rnr_waiting; }
 
 }  // namespace
@@ -152,7 +144,9 @@ Transmitted transmit_requests(Context& ctx, Qp& qp) {
     out |= lost.out | begin_waiting(ctx, qp);
     if (lost.more) return {true, out};
   }
-  while (!ctx.builder.full()) {
+  for (bool plain = ctx.config.plain_path;;) {
+    if (plain && write_is_next(qp)) out |= transmit_plain_requests(ctx, qp);
+    if (ctx.builder.full()) return {true, out};
     const bool fetched = tx.cursor.index() != tx.sq.next() || (qp.state == QpState::rts && fetch_wqe(ctx, qp));
     if (!fetched) return {false, out};
     SendSlot& slot = qp.slot(tx.cursor.index());
@@ -168,8 +162,9 @@ Transmitted transmit_requests(Context& ctx, Qp& qp) {
       return {false, wrong ? out | Outcome::fail(Failure::requester, slot.status) : out};
     }
     out |= begin_waiting(ctx, qp);
+    // Others like it may follow.
+    plain = ctx.config.plain_path && slot.packets == 1 && slot.is_plain_write();
   }
-  return {true, out};
 }
 
 }  // namespace uroce::transport

@@ -1,0 +1,69 @@
+// The headers that several frames of a turn share. Making them once and copying them costs less than making them anew.
+#pragma once
+
+#include <cstring>
+
+#include "base/bytes.h"
+#include "base/psn.h"
+#include "transport/core/frame_builder.h"
+#include "wire/ethernet.h"
+
+namespace uroce::transport {
+
+class FrameTemplate {
+ public:
+  /// For packets of `payload` bytes in one span. `flags`: neither an ACK request nor a tag.
+  void make(const FrameBuilder::Destination& to, wire::Opcode opcode, std::size_t extended, uint32_t payload,
+            BthFlags flags) {
+    frame_.payload_length = payload;
+    FrameBuilder::write_headers(frame_, to, opcode, Psn(0), extended, flags);
+    psn_at_ = to.route.length + std::size_t{kPsnOffset};
+    if (frame_.ip_version == 4) {
+      uint16_t checksum = 0;
+      std::memcpy(&checksum, frame_.header.data() + frame_.l3_offset + kChecksumOffset, sizeof checksum);
+      sum_ = static_cast<uint16_t>(~checksum);
+    }
+  }
+  /// Another turn begins: nothing is made.
+  void clear() { frame_.payload_length = 0; }
+  /// Is it made, and for so many bytes of payload? These are not 0.
+  bool is_for(uint32_t payload) const { return frame_.payload_length == payload; }
+
+  /// Writes what FrameBuilder::write_headers() would. Returns where the extended headers go.
+  std::byte* write(TxFrame& frame, Psn psn, bool ack_request) const {
+    std::byte* const header = frame.header.data();
+    // In blocks that the compiler copies by vector registers.
+    std::memcpy(header, frame_.header.data(), 32);
+    std::memcpy(header + 32, frame_.header.data() + 32, 32);
+    std::memcpy(header + 64, frame_.header.data() + 64, kMost - 64);
+    frame.header_length = frame_.header_length;
+    frame.pad = frame_.pad;
+    frame.l3_offset = frame_.l3_offset;
+    frame.ip_version = frame_.ip_version;
+    frame.loopback = frame_.loopback;
+    if (frame_.ip_version == 4) {
+      std::byte* const ip = header + frame_.l3_offset;
+      const uint16_t id = __builtin_bswap16(static_cast<uint16_t>(psn.value()));
+      const auto checksum = static_cast<uint16_t>(~wire::fold(uint32_t{sum_} + id));
+      std::memcpy(ip + kIdOffset, &id, sizeof id);
+      std::memcpy(ip + kChecksumOffset, &checksum, sizeof checksum);
+    }
+    store_be32(header + psn_at_, (ack_request ? kAckRequest : 0) | psn.value());
+    return header + psn_at_ + sizeof(uint32_t);
+  }
+
+ private:
+  static constexpr std::size_t kMost = 96;  // IPv6 with a tag, BTH and RETH
+  static_assert(kMost >= sizeof(wire::RouteTemplate::bytes) + wire::kBthBytes + wire::kRethBytes);
+  // In an IPv4 header, and in a BTH.
+  static constexpr std::size_t kIdOffset = 4;
+  static constexpr std::size_t kChecksumOffset = 10;
+  static constexpr std::size_t kPsnOffset = 8;
+  static constexpr uint32_t kAckRequest = 1u << 31;
+
+  TxFrame frame_{};
+  std::size_t psn_at_ = 0;  // the BTH's last word
+  uint16_t sum_ = 0;        // IPv4: ones'-complement sum of the header with the id 0
+};
+
+}  // namespace uroce::transport

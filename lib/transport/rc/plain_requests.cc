@@ -1,0 +1,151 @@
+#include "transport/rc/plain_requests.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "transport/qp/peer_frame.h"
+#include "transport/qp/translate.h"
+#include "transport/rc/ack_request.h"
+#include "transport/rc/ack_timer.h"
+
+namespace uroce::transport {
+namespace {
+
+/// The members that decide whether a work request is plain, read from shared memory once.
+struct PlainWqe {
+  uint64_t kind;  ///< flags, opcode, number of entries, inline length
+  Sge sge;
+
+  explicit PlainWqe(const std::byte* from) {
+    std::memcpy(&kind, from + offsetof(queues::SendWqe, flags), sizeof kind);
+    std::memcpy(&sge, from + sizeof(queues::SendWqe), sizeof sge);
+  }
+  bool is_plain(uint32_t mtu) const {
+    constexpr uint64_t kFlags = (SendFlag::fence | SendFlag::inline_data).bits();
+    constexpr uint64_t kOther = kFlags | uint64_t{0xffff} << kOpcodeShift;
+    constexpr uint64_t kPlain = static_cast<uint64_t>(WrOpcode::rdma_write) << kOpcodeShift | uint64_t{1} << kSgesShift;
+    // An empty message has no entry to look up.
+    return (kind & kOther) == kPlain && sge.length - 1 < mtu;
+  }
+  bool signaled() const { return (kind & static_cast<uint64_t>(SendFlag::signaled)) != 0; }
+
+  static constexpr uint32_t kOpcodeShift = 32;
+  static constexpr uint32_t kSgesShift = 40;
+};
+static_assert(offsetof(queues::SendWqe, opcode) == offsetof(queues::SendWqe, flags) + 4 &&
+              offsetof(queues::SendWqe, num_sge) == offsetof(queues::SendWqe, flags) + 5);
+
+// With neither a timeout nor a probe timer each packet counts as the first after a pause.
+// The caller has asked write_is_next().
+bool may_send_plain(const Qp& qp) {
+  const auto& tx = qp.tx;
+  if (qp.type != QpType::rc || qp.state != QpState::rts || qp.paced) return false;
+  if (tx.cursor.packet() != 0 || tx.sent != tx.next) return false;
+  return tx.max_sge > 0 && (qp.timeout != 0 || qp.selective);
+}
+
+// Work requests that can be fetched now: as fetch_wqe() decides one by one.
+uint32_t fetchable(const Qp& qp) {
+  const auto& sq = qp.tx.sq;
+  return std::min(sq.available(), sq.entries() - (sq.next() - qp.tx.oldest));
+}
+
+// As fetch_wqe() and start(), in one.
+void fill_slot(SendSlot& slot, const PlainWqe& wqe, const std::byte* from, Psn psn, uint32_t ssn) {
+  queues::SendWqe rest;
+  std::memcpy(&rest, from, sizeof rest);
+  slot = {.wr_id = rest.wr_id,
+          .remote_addr = rest.remote_addr,
+          .compare_add = rest.atomic.compare_add,
+          .swap = rest.atomic.swap,
+          .rkey = rest.rkey,
+          .imm_or_key = rest.imm_or_key,
+          .length = wqe.sge.length,
+          .packets = 1,
+          .first_psn = psn,
+          .ssn = ssn,
+          .opcode = WrOpcode::rdma_write,
+          .flags = static_cast<uint8_t>(wqe.kind),
+          .num_sge = 1,
+          .started = true};
+  slot.sges()[0] = wqe.sge;
+}
+
+/// The packets of a turn. Several of one length share their headers.
+class PlainPackets {
+ public:
+  PlainPackets(Context& ctx, Qp& qp)
+      : ctx_(ctx), qp_(qp), headers_(ctx.turn_headers), same_path_(!qp.selective || !ctx.builder.sprays()) {
+    headers_.clear();
+  }
+
+  /// `last`: none follows in this turn.
+  void emit(const SendSlot& slot, const std::byte* payload, bool ack_request, bool last) {
+    const Psn psn = slot.first_psn;
+    TxFrame& frame = ctx_.builder.next();
+    ctx_.builder.add_payload(frame, payload, slot.length);
+    if (!headers_.is_for(slot.length) && !last && same_path_) {
+      headers_.make(peer_of(ctx_.builder, qp_, psn), kOpcode, wire::Reth::kBytes, slot.length, {.ecn = qp_.ecn});
+    }
+    std::byte* extended = nullptr;
+    if (headers_.is_for(slot.length)) {
+      extended = headers_.write(frame, psn, ack_request);
+    } else {
+      FrameBuilder::write_headers(frame, peer_of(ctx_.builder, qp_, psn), kOpcode, psn, wire::Reth::kBytes,
+                                  {.ack_request = ack_request, .ecn = qp_.ecn});
+      extended = FrameBuilder::extended_headers(frame, *qp_.route);
+    }
+    wire::Reth{slot.remote_addr, slot.rkey, slot.length}.store(extended);
+    ctx_.builder.add(frame);
+    qp_.tx.recovery->loss.on_sent(psn, false, ctx_.now);
+  }
+
+ private:
+  static constexpr auto kOpcode = wire::Opcode::rc_write_only;
+
+  Context& ctx_;
+  Qp& qp_;
+  FrameTemplate& headers_;
+  bool same_path_;
+};
+
+}  // namespace
+
+Outcome transmit_plain_requests(Context& ctx, Qp& qp) {
+  if (!may_send_plain(qp)) return {};
+  auto& tx = qp.tx;
+  uint32_t left = fetchable(qp);
+  if (left == 0) return {};
+  const uint32_t mtu = qp.mtu();
+  const uint32_t interval = ack_request_interval(qp);
+  auto in_flight = static_cast<uint32_t>(distance(tx.next, tx.una));
+  const Psn first = tx.next;
+  PlainPackets packets(ctx, qp);
+  PlainWqe wqe(tx.sq.slot());
+  for (bool plain = wqe.is_plain(mtu); plain && in_flight < tx.window && !ctx.builder.full();) {
+    if (left == 1) left = fetchable(qp);
+    const bool last = left == 1;
+    const PlainWqe after = last ? wqe : PlainWqe(tx.sq.slot(1));
+    plain = after.is_plain(mtu);
+    if (!plain) break;  // Whether this one asks for an ACK depends on one that is not plain.
+    const auto place = translate(ctx, qp, wqe.sge.lkey, wqe.sge.addr, wqe.sge.length, {});
+    if (place.result != memory::AccessResult::ok) break;
+    SendSlot& slot = qp.slot(tx.sq.next());
+    fill_slot(slot, wqe, tx.sq.slot(), tx.next, tx.credits.next_message());
+    ++in_flight;
+    const bool more_follows = !last && in_flight < tx.window;
+    const bool ack_request = ack_request_is_due(ctx, qp, interval) || wqe.signaled() || qp.signal_all || !more_follows;
+    if (ack_request) note_ack_request(ctx, qp);
+    packets.emit(slot, place.host, ack_request, last);
+    tx.sq.advance(1);
+    tx.cursor.move_to(tx.sq.next());
+    tx.sent = ++tx.next;
+    if (last) break;
+    wqe = after;
+    --left;
+  }
+  return tx.next == first ? Outcome{} : begin_waiting(ctx, qp);
+}
+
+}  // namespace uroce::transport

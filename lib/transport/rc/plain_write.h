@@ -1,0 +1,45 @@
+// The responder's shortcut for plain WRITEs (wire/plain_packet.h): the general way (rc/responder.h) without the
+// branches that other requests need.
+#pragma once
+
+#include <cstring>
+
+#include "transport/core/context.h"
+#include "transport/qp/outcome.h"
+#include "transport/qp/qp.h"
+#include "transport/qp/translate.h"
+#include "transport/rc/executed.h"
+#include "transport/rc/reply.h"
+#include "transport/rc/responder.h"
+#include "transport/rc/sack.h"
+
+namespace uroce::transport {
+
+/// Executes a plain WRITE that is in order. The QP is in RTS. False: nothing has been done, and the general way finds
+/// what is different or wrong.
+inline bool execute_plain_write(const Context& ctx, Qp& qp, const wire::Packet& packet) {
+  auto& rx = qp.rx;
+  const wire::Reth& reth = packet.reth;
+  if (packet.bth.psn != rx.expected) return false;
+  // Nothing else is in progress, so that the WRITE concerns memory alone.
+  if (rx.message != Recv::none || rx.recv_in_use || rx.recv_unpublished || rx.has_reordered) return false;
+  if (reth.length != packet.payload.size() || reth.length > qp.mtu()) return false;
+  if (!qp.access.has(Access::remote_write)) return false;
+  const auto place = translate(ctx, qp, reth.rkey, reth.va, reth.length, Access::remote_write);
+  if (place.result != memory::AccessResult::ok) return false;
+  if (reth.length > 0) std::memcpy(place.host, packet.payload.data(), reth.length);
+  count_message(qp);
+  expect_next(qp, 1);
+  return true;
+}
+
+/// As on_request(), for a plain WRITE. The QP is in RTS.
+inline Outcome on_plain_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  if (!execute_plain_write(ctx, qp, packet)) [[unlikely]]
+    return on_request(ctx, qp, packet);
+  if (!packet.bth.ack_request) return {};
+  if (qp.selective) note_arrival(ctx, qp, packet, false);
+  return queue_ack(qp, packet.bth.psn);
+}
+
+}  // namespace uroce::transport

@@ -1,0 +1,117 @@
+// The parser's shortcut for plain packets: RC WRITEs of one packet and RC ACKs, in IPv4 or IPv6 without a tag.
+//
+// It is parse() without the branches that other packets need. A packet that it does not take may be another kind or
+// wrong: parse() finds out.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/bytes.h"
+#include "wire/ethernet.h"
+#include "wire/icrc.h"
+#include "wire/packet.h"
+
+namespace uroce::wire {
+namespace plain {
+
+// From the BTH to the ICRC.
+inline constexpr std::size_t kAckBytes = Bth::kBytes + Aeth::kBytes + kIcrcBytes;
+inline constexpr std::size_t kEmptyWriteBytes = Bth::kBytes + Reth::kBytes + kIcrcBytes;
+
+// Most packets that are not plain show it here.
+inline bool is_plain_opcode(const std::byte* bth) {
+  const auto opcode = static_cast<Opcode>(load8(bth));
+  return opcode == Opcode::rc_write_only || opcode == Opcode::rc_ack;
+}
+
+// The bytes from the BTH to the ICRC; 0: not plain. The frame has at least an IPv4 header, UDP and an ACK.
+inline std::size_t read_ipv4(std::span<const std::byte> frame, Packet& packet) {
+  const std::byte* ip = frame.data() + kEthernetBytes;
+  if (!is_plain_opcode(ip + kIpv4Bytes + kUdpBytes)) return 0;
+  // Neither MF nor an offset, and UDP.
+  if ((load_be32(ip + 6) & 0x3fff00ff) != kProtocolUdp) return 0;
+  const std::size_t total = load_be16(ip + 2);
+  constexpr std::size_t kLeast = kIpv4Bytes + kUdpBytes + kAckBytes;
+  if (total < kLeast || total > frame.size() - kEthernetBytes) return 0;
+  // As in ipv4_checksum_ok(): the folded sum is 0xffff where the sum, which is not 0, is a multiple of it.
+  if (ipv4_sum(ip) % 0xffff != 0) return 0;
+  const std::byte* udp = ip + kIpv4Bytes;
+  if (load_be32(udp + 2) != (uint32_t{kUdpPort} << 16 | static_cast<uint32_t>(total - kIpv4Bytes))) return 0;
+  packet.ip_version = 4;
+  packet.ecn = load8(ip + 1) & 3;
+  packet.hop_limit = load8(ip + 8);
+  packet.udp_source = load_be16(udp);
+  packet.bth_offset = kEthernetBytes + kIpv4Bytes + kUdpBytes;
+  return total - kIpv4Bytes - kUdpBytes;
+}
+
+inline std::size_t read_ipv6(std::span<const std::byte> frame, Packet& packet) {
+  constexpr std::size_t kBefore = kEthernetBytes + kIpv6Bytes;
+  constexpr std::size_t kLeast = kUdpBytes + kAckBytes;
+  if (frame.size() < kBefore + kLeast) return 0;
+  const std::byte* ip = frame.data() + kEthernetBytes;
+  if (!is_plain_opcode(ip + kIpv6Bytes + kUdpBytes)) return 0;
+  if (load8(ip + 6) != kProtocolUdp) return 0;
+  const std::size_t length = load_be16(ip + 4);
+  if (length < kLeast || length > frame.size() - kBefore) return 0;
+  const std::byte* udp = ip + kIpv6Bytes;
+  if (load_be32(udp + 2) != (uint32_t{kUdpPort} << 16 | static_cast<uint32_t>(length))) return 0;
+  // parse() refuses IPv4-mapped addresses. They, and no other that a host has, begin with eight zeros.
+  if (load_be64(ip + 8) == 0 || load_be64(ip + 24) == 0) return 0;
+  packet.ip_version = 6;
+  packet.ecn = static_cast<uint8_t>(load_be16(ip) >> 4) & 3;
+  packet.hop_limit = load8(ip + 7);
+  packet.udp_source = load_be16(udp);
+  packet.bth_offset = kBefore + kUdpBytes;
+  return length - kUdpBytes;
+}
+
+// Reads the BTH, which has a plain opcode, the extended header and the payload from `bytes` at `bth`.
+inline bool read_transport(const std::byte* bth, std::size_t bytes, Packet& packet) {
+  packet.bth.read(bth);
+  if (packet.bth.version != 0) return false;
+  if (packet.bth.opcode == Opcode::rc_write_only) {
+    const std::size_t payload_and_pad = bytes - kEmptyWriteBytes;
+    if (bytes < kEmptyWriteBytes || payload_and_pad % 4 != 0 || packet.bth.pad > payload_and_pad) return false;
+    packet.reth = Reth::load(bth + Bth::kBytes);
+    packet.payload = {bth + Bth::kBytes + Reth::kBytes, payload_and_pad - packet.bth.pad};
+    return true;
+  }
+  if (bytes != kAckBytes || packet.bth.pad != 0) return false;
+  packet.aeth = Aeth::load(bth + Bth::kBytes);
+  packet.payload = {bth + Bth::kBytes + Aeth::kBytes, 0};
+  return true;
+}
+
+}  // namespace plain
+
+/// True: `packet` is what parse() gives, but keeps the extended headers that it had and this frame has not. False: ask
+/// parse(); `packet` has no meaning.
+inline bool parse_plain(std::span<const std::byte> frame, Icrc icrc, Packet& packet) {
+  constexpr std::size_t kLeast = kEthernetBytes + kIpv4Bytes + kUdpBytes + plain::kAckBytes;
+  if (frame.size() < kLeast) return false;
+  // The Ethertype, the IP version and, in IPv4, the header's length without options.
+  const uint32_t kind = load_be32(frame.data() + kEthernetBytes - 2);
+  std::size_t bytes = 0;
+  if ((kind & 0xffffff00) == (uint32_t{kEthertypeIpv4} << 16 | 0x4500)) {
+    bytes = plain::read_ipv4(frame, packet);
+  } else if ((kind & 0xfffff000) == (uint32_t{kEthertypeIpv6} << 16 | 0x6000)) {
+    bytes = plain::read_ipv6(frame, packet);
+  }
+  if (bytes == 0) return false;
+  const std::byte* bth = frame.data() + packet.bth_offset;
+  if (!plain::read_transport(bth, bytes, packet)) return false;
+  packet.frame = frame.data();
+  packet.l3_offset = kEthernetBytes;
+  packet.vlan.reset();
+  packet.imm = 0;
+  packet.icrc_checked = icrc == Icrc::check;
+  packet.lacks_icrc = icrc == Icrc::absent;
+  if (icrc != Icrc::check) return true;
+  const std::byte* trailer = bth + bytes - kIcrcBytes;
+  return icrc_of({frame.data() + kEthernetBytes, trailer}, packet.ip_version) == load_le32(trailer);
+}
+
+}  // namespace uroce::wire

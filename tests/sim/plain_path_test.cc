@@ -1,0 +1,152 @@
+// The shortcuts for plain packets and requests against the general way: the same frames at the same moments, the same
+// completions, the same memory.
+//
+// A run is its seed. UROCE_SIM_SEED asks for one run of that seed in each test.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/sim/options.h"
+#include "tests/sim/world.h"
+#include "wire/packet.h"
+#include "wire/text.h"
+
+namespace uroce::test {
+namespace {
+
+#ifdef __SANITIZE_ADDRESS__
+constexpr uint64_t kRuns = 10;
+#else
+constexpr uint64_t kRuns = 100;
+#endif
+
+/// The frames that each host of a run sent, and the results that its applications saw.
+struct Seen {
+  struct Sent {
+    Nanos at;
+    std::size_t host;
+    Frame bytes;
+    bool operator==(const Sent&) const = default;
+  };
+  std::vector<Sent> frames;
+  std::string violation;
+  std::string failures;
+  std::vector<uint64_t> outcomes;
+  std::vector<std::vector<uint64_t>> counters;
+};
+
+std::string text(const std::vector<Seen::Sent>& frames, std::vector<Seen::Sent>::const_iterator at) {
+  if (at == frames.end()) return "none";
+  return fmt::format("{} ns host {}: {}", at->at.count(), at->host, wire::to_text(*wire::parse(at->bytes)));
+}
+
+std::string first_difference(const Seen& a, const Seen& b) {
+  const auto [general, plain] = std::ranges::mismatch(a.frames, b.frames);
+  if (general == a.frames.end() && plain == b.frames.end()) return {};
+  return fmt::format("frame {}:\n  the general way: {}\n  with shortcuts:  {}", general - a.frames.begin(),
+                     text(a.frames, general), text(b.frames, plain));
+}
+
+// Counters that frames do not show: drops by reason, completions, guesses' causes.
+std::vector<uint64_t> counters_of(const transport::EngineCounters& counters) {
+  std::vector<uint64_t> all{counters.rx_packets.get(),       counters.rx_bytes.get(),
+                            counters.tx_packets.get(),       counters.tx_bytes.get(),
+                            counters.send_completions.get(), counters.error_completions.get(),
+                            counters.acks_sent.get(),        counters.acks_received.get(),
+                            counters.parked_packets.get(),   counters.retransmitted_packets.get()};
+  for (const Counter& drop : counters.drops) all.push_back(drop.get());
+  return all;
+}
+
+struct Plan {
+  WorldOptions world;
+  FaultRates rates;
+  std::vector<Op> ops;
+};
+
+// Mostly WRITEs of one packet, with everything else between them.
+Op draw_op(Random& random, const WorldOptions& world) {
+  Op op = random_op(random, world.flow);
+  if (op.opcode == WrOpcode::send_with_invalidate) op.opcode = WrOpcode::send;
+  if (!random.chance(0.7)) return op;
+  op.opcode = WrOpcode::rdma_write;
+  op.length = static_cast<uint32_t>(random.below(mtu_bytes(world.connection.mtu) + 2));
+  op.inline_data = false;
+  op.signaled = random.chance(0.2);
+  return op;
+}
+
+Plan make_plan(uint64_t seed) {
+  Random random(seed);
+  Plan plan;
+  WorldOptions& world = plan.world;
+  world.seed = random.next() >> 8;
+  world.qps = static_cast<uint32_t>(1 + random.below(4));
+  world.both_ways = random.chance(0.5);
+  world.loopback = random.chance(0.1);
+  world.slow_receiver = random.chance(0.3);
+  world.prompt = random.chance(0.5);
+  world.send_wr = 4u << random.below(5);
+  world.window_packets = 4u << random.below(7);
+  for (Retransmission& side : world.retransmission) {
+    side = random.chance(0.6) ? Retransmission::automatic : Retransmission::go_back_n;
+  }
+  world.connection.mtu = random.chance(0.5) ? Mtu::mtu256 : Mtu::mtu1024;
+  world.connection.timeout = static_cast<uint8_t>(8 + random.below(3));
+  world.flow.max_message = 4096;
+  world.flow.recv_depth = static_cast<uint32_t>(8 + random.below(24));
+  world.flow.signal_all = random.chance(0.2);
+  world.flow.same_at_any_pace = true;
+  static constexpr CongestionAlgorithm kAlgorithms[] = {CongestionAlgorithm::none, CongestionAlgorithm::none,
+                                                        CongestionAlgorithm::dcqcn, CongestionAlgorithm::swift};
+  world.congestion = kAlgorithms[random.below(std::size(kAlgorithms))];
+  if (world.congestion != CongestionAlgorithm::none) world.connection.timeout = 14;
+  const double scale = random.chance(0.4) ? 0 : 0.01;
+  plan.rates = {.drop = scale,
+                .duplicate = scale,
+                .reorder = 3 * scale,
+                .corrupt = scale / 4,
+                .mark = random.chance(0.3) ? 0.05 : 0,
+                .hold_max = Nanos(static_cast<int64_t>(1'000 + random.below(30'000)))};
+  for (int i = 0; i < 200; ++i) plan.ops.push_back(draw_op(random, world));
+  plan.ops.back().signaled = true;
+  return plan;
+}
+
+Seen run(const Plan& plan, bool plain_path) {
+  WorldOptions options = plan.world;
+  options.plain_path = plain_path;
+  RandomFaults faults(plan.rates, options.seed ^ 0xfa17);
+  World world(options, faults);
+  Seen seen;
+  world.network().set_watch(
+      [&](std::size_t host, const Frame& frame) { seen.frames.push_back({world.network().now(), host, frame}); });
+  seen.violation = world.run(plan.ops);
+  seen.failures = world.failures();
+  for (std::size_t i = 0; i < world.flows(); ++i) seen.outcomes.push_back(world.flow(i).outcome());
+  for (std::size_t i = 0; i < world.hosts(); ++i) {
+    seen.counters.push_back(counters_of(world.host(i).engine().counters()));
+  }
+  return seen;
+}
+
+TEST(PlainPath, SendsTheFramesOfTheGeneralWay) {
+  const Options o = parse_options(0, nullptr, {.seed = 1, .runs = kRuns});
+  for (uint64_t seed = o.seed; seed < o.seed + o.runs; ++seed) {
+    SCOPED_TRACE(fmt::format("UROCE_SIM_SEED={}", seed));
+    const Plan plan = make_plan(seed);
+    const Seen general = run(plan, false);
+    const Seen plain = run(plan, true);
+    EXPECT_EQ(general.violation, "");
+    EXPECT_EQ(general.failures, "");
+    EXPECT_EQ(first_difference(general, plain), "");
+    EXPECT_EQ(general.violation, plain.violation);
+    EXPECT_EQ(general.outcomes, plain.outcomes);
+    EXPECT_EQ(general.counters, plain.counters);
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace uroce::test
