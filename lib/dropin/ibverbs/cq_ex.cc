@@ -97,15 +97,18 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   if (attr->cqe > of(context)->info().max_cqe) {
     return refuse_null(EINVAL, "ibv_create_cq_ex(): cqe is above max_cqe of the device; ask for less");
   }
-  bool locked = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) == 0;
+  CqInit init{static_cast<int>(attr->cqe), attr->cq_context, attr->channel, static_cast<int>(attr->comp_vector)};
+  init.locked = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) == 0;
+  init.ignore_overrun = (flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0;
   if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) {
+    if (check_all_live(EINVAL, attr->parent_domain) != 0) return nullptr;
     if (attr->parent_domain == nullptr || of(attr->parent_domain)->parent == nullptr) {
       return refuse_null(EINVAL, "ibv_create_cq_ex(): parent_domain is none; make it with ibv_alloc_parent_domain()");
     }
-    locked = locked && of(attr->parent_domain)->shared_by_threads();
+    init.parent_domain = of(attr->parent_domain);
+    init.locked = init.locked && init.parent_domain->shared_by_threads();
   }
-  return make_cq(context, static_cast<int>(attr->cqe), attr->cq_context, attr->channel,
-                 static_cast<int>(attr->comp_vector), locked, (flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0);
+  return make_cq(context, init);
 }
 
 }  // namespace uroce::dropin
