@@ -45,7 +45,7 @@ class Case(verbs.Case):
     def spread(self, one, qps, fields=0, kind=ALL_DEFAULT):
         """A rule that spreads frames over queue pairs."""
         table = struct.pack(f"<I{len(qps)}I", len(qps), *qps)
-        return one.call(CREATE_FLOW, table + struct.pack("<BHI", kind, 0, 0) + NO_FIELDS + struct.pack("<I", fields) + bytes(40))
+        return one.call(CREATE_FLOW, table + struct.pack("<BHI", kind, 0, 0) + NO_FIELDS + struct.pack("<II", 0, fields) + bytes(40))
 
 
 @unittest.skipUnless(os.geteuid() == 0, "only root becomes other users")
