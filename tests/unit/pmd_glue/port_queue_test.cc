@@ -26,12 +26,10 @@ net::AddressTable addresses(const char* text, const EthAddr& mac) {
 /// A port with engines and port queues, polled by the test.
 struct Node {
   Node(Port& p, const char* address, uint32_t count, ServiceThread& service, const TscClock& c, const char* name)
-      : port(p), clock(c), handover(Handover::make(name, count, SOCKET_ID_ANY).value()) {
+      : port(p), clock(c), handovers(name, count) {
     neighbourhood = std::make_unique<Neighbourhood>(port, uint16_t{0}, addresses(address, port.mac()), count,
                                                     service.waker(), clock, uint64_t{1});
     if (port.queues() < count) shared = SharedQueue::make(std::string(name) + "-tx", SOCKET_ID_ANY).value();
-    std::vector<Waker*> all;
-    for (uint32_t i = 0; i < count; ++i) all.push_back(wakers.emplace_back(std::make_unique<Waker>()).get());
     for (uint32_t i = 0; i < count; ++i) {
       transport::EngineConfig config;
       config.index = i;
@@ -39,7 +37,7 @@ struct Node {
       config.max_qps = 64;
       auto& engine = engines.emplace_back(std::make_unique<transport::Engine>(config, regions, events));
       queues.push_back(std::make_unique<PortQueue>(
-          PortQueueParts{port, *handover, *neighbourhood, shared.get(), *engine, nullptr, all}));
+          PortQueueParts{port, *handovers.handover, *neighbourhood, shared.get(), *engine, nullptr}));
     }
   }
   bool round() {
@@ -62,10 +60,9 @@ struct Node {
   const TscClock& clock;
   NoEvents events;
   memory::RegionTable regions{16, 1};
-  std::unique_ptr<Handover> handover;
+  Engines handovers;
   std::unique_ptr<Neighbourhood> neighbourhood;
   std::unique_ptr<SharedQueue> shared;
-  std::vector<std::unique_ptr<Waker>> wakers;
   std::vector<std::unique_ptr<transport::Engine>> engines;
   std::vector<std::unique_ptr<PortQueue>> queues;
 };
@@ -219,14 +216,14 @@ TEST(PortQueue, CopiesWhatItSendsForSniffersOfAnyEngine) {
   TwoNodes t(4, 1);
   const std::vector<std::byte> frame(60);
   ASSERT_TRUE(t.a.queues[0]->sink().send_raw(frame));
-  EXPECT_TRUE(t.a.handover->empty(3));
+  EXPECT_TRUE(t.a.handovers.handover->empty(3));
   for (auto& engine : t.a.engines) ASSERT_TRUE(engine->add_flow(rule_for(0x43, FlowType::sniffer)));
   ASSERT_TRUE(t.a.queues[0]->sink().send_raw(frame));
   send(*t.a.queues[0], 0x42);
-  for (const uint32_t engine : {0u, 1u, 2u}) EXPECT_TRUE(t.a.handover->empty(engine));
-  EXPECT_FALSE(t.a.handover->empty(3));
+  for (const uint32_t engine : {0u, 1u, 2u}) EXPECT_TRUE(t.a.handovers.handover->empty(engine));
+  EXPECT_FALSE(t.a.handovers.handover->empty(3));
   for (int i = 0; i < 4; ++i) t.round();
-  EXPECT_TRUE(t.a.handover->empty(3));
+  EXPECT_TRUE(t.a.handovers.handover->empty(3));
   EXPECT_EQ(t.a.engines[3]->counters().rx_packets.get(), 0u) << "a copy is not a packet of its own";
 }
 
