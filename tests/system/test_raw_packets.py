@@ -192,6 +192,14 @@ class Perftest(Case):
         self.both("raw_ethernet_lat", "-s", "64")
         self.both("raw_ethernet_lat", "-s", "1500", "-J", "10.117.0.2", "-j", "10.117.0.1")
 
+    def test_burst_latency_is_refused_by_its_program(self):
+        """perftest 4.5 refuses its own choice of a rate limiter, before it opens a device."""
+        alone = self.start([verbs.RUN, "--explain", "raw_ethernet_burst_lat", "--server", "-d", "uroce0", "-B",
+                            "02:00:00:00:00:01", "-E", "02:00:00:00:00:02", "-F"], env=self.env)
+        self.assertNotEqual(alone.wait(30), 0)
+        self.assertIn("SW Rate limiter cann't be executed on non-BW", alone.output)
+        self.assertIn("refused no call", alone.output)
+
 
 if __name__ == "__main__":
     harness.main()
