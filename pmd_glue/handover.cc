@@ -20,9 +20,10 @@ uintptr_t why_of(const void* entry) { return reinterpret_cast<uintptr_t>(entry) 
 rte_mbuf* mbuf_of(void* entry) { return reinterpret_cast<rte_mbuf*>(static_cast<std::byte*>(entry) - why_of(entry)); }
 }  // namespace
 
-Result<std::unique_ptr<Handover>> Handover::make(const std::string& name, uint32_t engines, int socket) {
-  std::unique_ptr<Handover> handover(new Handover);
-  for (uint32_t i = 0; i < engines; ++i) {
+Result<std::unique_ptr<Handover>> Handover::make(const std::string& name, std::vector<Waker*> wakers, int socket) {
+  const std::size_t engines = wakers.size();
+  std::unique_ptr<Handover> handover(new Handover(std::move(wakers)));
+  for (std::size_t i = 0; i < engines; ++i) {
     const std::string ring_name = fmt::format("{}-h{}", name, i);
     // RTS ring: a producer that is preempted in the middle does not stall the others.
     rte_ring* ring = rte_ring_create(ring_name.c_str(), kSlots, socket, RING_F_MP_RTS_ENQ | RING_F_SC_DEQ);
@@ -46,7 +47,9 @@ Handover::~Handover() {
 bool Handover::put(uint32_t engine, rte_mbuf* mbuf, For why) {
   if (why == For::sniffers && rte_ring_count(rings_[engine]) >= kSlots / 2) return false;
   std::byte* entry = reinterpret_cast<std::byte*>(mbuf) + static_cast<uintptr_t>(why);
-  return rte_ring_enqueue(rings_[engine], entry) == 0;
+  if (rte_ring_enqueue(rings_[engine], entry) != 0) return false;
+  wakers_[engine]->wake();
+  return true;
 }
 
 uint32_t Handover::take(uint32_t engine, std::span<rte_mbuf*> out, std::span<For> why) {

@@ -6,10 +6,13 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <uroce/error.h>
 #include <uroce/types.h>
+
+#include "pmd_glue/waker.h"
 
 struct rte_mbuf;
 struct rte_ring;
@@ -18,8 +21,9 @@ namespace uroce::glue {
 
 class Handover {
  public:
-  /// `engines` 1..64. `name` is unique in the process. Errors: ENOMEM.
-  static Result<std::unique_ptr<Handover>> make(const std::string& name, uint32_t engines, int socket);
+  /// `wakers`: of the worker that runs each engine, 1..64; they outlive all calls of put(). `name` is unique in the
+  /// process. Errors: ENOMEM.
+  static Result<std::unique_ptr<Handover>> make(const std::string& name, std::vector<Waker*> wakers, int socket);
   ~Handover();
   Handover(const Handover&) = delete;
   Handover& operator=(const Handover&) = delete;
@@ -38,17 +42,20 @@ class Handover {
   /// Why a frame is handed over: it names one of the engine's queue pairs; it was received, and a rule or sniffers
   /// want it there; it was sent to a rule of this device; it is a sniffers' copy of a frame that was sent.
   enum class For : uint8_t { queue_pair, rule_and_sniffers, rule, sniffers };
-  /// Any engine's thread. True when `mbuf` was taken. Copies for sniffers leave half of the room to other frames.
+  /// Any engine's thread. True when `mbuf` was taken; `engine` is woken if it sleeps. Copies for sniffers leave half of
+  /// the room to other frames.
   bool put(uint32_t engine, rte_mbuf* mbuf, For why = For::queue_pair);
   /// The engine's own thread. Returns how many were taken; why[i] is for out[i], where `why` is not empty.
   uint32_t take(uint32_t engine, std::span<rte_mbuf*> out, std::span<For> why = {});
   bool empty(uint32_t engine) const;
   /// Where an engine's frames wait.
   const rte_ring& ring(uint32_t engine) const { return *rings_[engine]; }
+  Waker& waker(uint32_t engine) const { return *wakers_[engine]; }
 
  private:
-  Handover() = default;
-  std::vector<rte_ring*> rings_;
+  explicit Handover(std::vector<Waker*> wakers) : wakers_(std::move(wakers)) {}
+  std::vector<Waker*> wakers_;    // by engine
+  std::vector<rte_ring*> rings_;  // by engine
 };
 
 }  // namespace uroce::glue

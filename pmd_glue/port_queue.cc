@@ -47,7 +47,7 @@ PortQueue::PortQueue(const PortQueueParts& parts)
   if (queue_) {
     path_ = std::make_unique<QueuePath>(parts_.port, *queue_);
   } else {
-    path_ = std::make_unique<SharedPath>(*parts_.shared, *parts_.wakers[0]);
+    path_ = std::make_unique<SharedPath>(*parts_.shared, parts_.handover.waker(0));
   }
   sink_ = std::make_unique<EtherSink>(parts_.port, *path_, parts_.handover, parts_.external_pool);
   sink_->set_rules(parts_.engine.flows());
@@ -250,12 +250,9 @@ bool PortQueue::offer_to_rules(rte_mbuf* mbuf, Nanos now) {
 
 void PortQueue::steer(rte_mbuf* mbuf, uint32_t engine, Handover::For why) {
   counters_.steered.add();
-  if (parts_.handover.put(engine, mbuf, why)) {
-    parts_.wakers[engine]->wake();
-  } else {
-    counters_.steer_lost.add();
-    rte_pktmbuf_free(mbuf);
-  }
+  if (parts_.handover.put(engine, mbuf, why)) return;
+  counters_.steer_lost.add();
+  rte_pktmbuf_free(mbuf);
 }
 
 void PortQueue::steer_to_others(rte_mbuf* mbuf) {

@@ -45,9 +45,8 @@ struct PortQueueParts {
   SharedQueue* shared = nullptr;  ///< only for ports with fewer queues than engines
   transport::Engine& engine;
   rte_mempool* external_pool = nullptr;
-  std::vector<Waker*> wakers;  ///< by engine: of the worker that runs it
-  double receive_loss = 0;     ///< StackOptions::receive_loss
-  bool whole_frames = true;    ///< StackOptions::whole_frames
+  double receive_loss = 0;   ///< StackOptions::receive_loss
+  bool whole_frames = true;  ///< StackOptions::whole_frames
 };
 
 class PortQueue {

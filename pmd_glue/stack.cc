@@ -101,7 +101,9 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
   Port& port = *unit.port;
   auto table = address_table(options, index, port.mac());
   if (!table) return std::unexpected(table.error());
-  auto handover = Handover::make(fmt::format("uroce{}", index), engines(), port.socket());
+  std::vector<Waker*> wakers;
+  for (const auto& worker : workers_) wakers.push_back(&worker->waker());
+  auto handover = Handover::make(fmt::format("uroce{}", index), std::move(wakers), port.socket());
   if (!handover) return std::unexpected(handover.error());
   unit.handover = std::move(*handover);
   if (port.queues() < engines()) {
@@ -159,17 +161,15 @@ Result<void> Stack::Impl::make_port_queues(const StackOptions& options) {
     if (external_pool_ == nullptr)
       return fail(ENOMEM, "cannot allocate the small buffers; give EAL more memory with -m");
   }
-  std::vector<Waker*> wakers;
-  for (const auto& worker : workers_) wakers.push_back(&worker->waker());
   // With a ring pair the rings join queues of one engine, and there is no other port.
   for (const auto& worker : workers_) {
     if (rings_ && units.size() == 2) worker->set_self_contained();
   }
   for (Unit& unit : units) {
     for (uint32_t e = 0; e < engines(); ++e) {
-      workers_[e]->add(std::make_unique<PortQueue>(PortQueueParts{
-          *unit.port, *unit.handover, *unit.neighbourhood, unit.shared.get(), unit.device->engine(e), external_pool_,
-          wakers, options.receive_loss, options.whole_frames || options.receive_loss != 0}));
+      workers_[e]->add(std::make_unique<PortQueue>(
+          PortQueueParts{*unit.port, *unit.handover, *unit.neighbourhood, unit.shared.get(), unit.device->engine(e),
+                         external_pool_, options.receive_loss, options.whole_frames || options.receive_loss != 0}));
     }
   }
   for (const auto& worker : workers_) join_rings(*worker);

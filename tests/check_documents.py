@@ -28,6 +28,7 @@ FOREIGN = {
     "useradd": "--system",
     "Open MPI": "--mca --oversubscribe",
     "fio": "--ioengine --name --port --rw --bs --size --hostname --verb --verify --iodepth",
+    "perftest": "--rate_limit",
     "tgt": "--iser --lld --mode --op --tid --lun --targetname --backing-store --initiator-address --initiator-name",
 }
 

@@ -223,7 +223,7 @@ std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const
     return std::unexpected(EarlyExit{0, fmt::format("uroce_perf {}\n{}", kVersion, glue::icrc_summary())});
   if (!named && !take_test_name(seen.positional, o)) {
     return std::unexpected(refuse(o,
-                                  "the name of the test is missing; write {write,read,send,atomic,raw}_{bw,lat} "
+                                  "the name of the test is missing; write {write,read,send,atomic,flush,raw}_{bw,lat} "
                                   "as the first word, e.g. uroce_perf "
                                   "write_bw -l 0 --no-pci -- --back-to-back"));
   }

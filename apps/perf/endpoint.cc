@@ -27,6 +27,7 @@ AccessFlags access_for(const Options& options) {
   switch (options.test.verb) {
     case Verb::write: return local | Access::remote_write;
     case Verb::read: return local | Access::remote_read;
+    case Verb::flush: return local | Access::remote_write | Access::flush_global;
     case Verb::atomic: return local | Access::remote_atomic;
     default: return local;
   }
@@ -107,7 +108,7 @@ Result<void> Endpoint::create_queues() {
   const auto entries = [&](uint64_t depth) {
     return static_cast<uint32_t>(std::min<uint64_t>(depth * options_.qps, info().max_cqe));
   };
-  auto send_cq = context_.create_cq(entries(options_.tx_depth), channel());
+  auto send_cq = context_.create_cq(entries(options_.tx_depth * requests_of_message(options_.test)), channel());
   if (!send_cq) return std::unexpected(send_cq.error());
   send_cq_ = std::move(*send_cq);
   if (options_.test.verb != Verb::send) return {};
@@ -123,7 +124,7 @@ Result<void> Endpoint::create_qps() {
                                     info().max_qp));
   }
   QpInit init;
-  init.cap.max_send_wr = options_.tx_depth;
+  init.cap.max_send_wr = options_.tx_depth * requests_of_message(options_.test);
   init.cap.max_recv_wr = options_.test.verb == Verb::send ? options_.rx_depth : 1;
   init.cap.max_inline_data = options_.inline_size;
   init.retransmission = options_.retransmission;

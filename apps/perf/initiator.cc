@@ -26,7 +26,8 @@ WrOpcode opcode_of(AtomicType type) {
 
 WrOpcode opcode_of(const Options& o) {
   switch (o.test.verb) {
-    case Verb::write: return WrOpcode::rdma_write;
+    case Verb::write:
+    case Verb::flush: return WrOpcode::rdma_write;
     case Verb::read: return WrOpcode::rdma_read;
     case Verb::atomic: return opcode_of(o.atomic_type);
     default: return WrOpcode::send;
@@ -46,6 +47,7 @@ Initiator::Initiator(Endpoint& endpoint, const Options& options, const Plan& pla
       plan_(plan),
       direction_(direction),
       cq_(endpoint.send_cq()),
+      per_message_(requests_of_message(options.test)),
       latency_(options.test.kind == Kind::lat),
       sampling_(!options.timed()),
       peak_(peak_messages(options)) {
@@ -58,17 +60,23 @@ Initiator::Initiator(Endpoint& endpoint, const Options& options, const Plan& pla
 }
 
 void Initiator::make_requests() {
-  requests_.resize(plan_.list);
+  requests_.resize(plan_.list * per_message_);
   sges_.resize(plan_.list);
   for (uint32_t i = 0; i < plan_.list; ++i) {
     sges_[i] = {0, static_cast<uint32_t>(plan_.size), endpoint_.lkey()};
-    requests_[i].opcode = opcode_of(options_);
-    requests_[i].rkey = endpoint_.peer().rkey;
-    requests_[i].compare_add = options_.atomic_type == AtomicType::fetch_and_add ? 1 : 0;
-    requests_[i].swap = 1;
+    SendRequest& request = requests_[i * per_message_];
+    request.opcode = opcode_of(options_);
+    request.rkey = endpoint_.peer().rkey;
+    request.compare_add = options_.atomic_type == AtomicType::fetch_and_add ? 1 : 0;
+    request.swap = 1;
     // An ATOMIC WRITE carries its value in the work request.
-    const bool buffer = !plan_.use_inline && requests_[i].opcode != WrOpcode::atomic_write;
-    if (buffer) requests_[i].sges = {&sges_[i], 1};
+    const bool buffer = !plan_.use_inline && request.opcode != WrOpcode::atomic_write;
+    if (buffer) request.sges = {&sges_[i], 1};
+    if (options_.test.verb != Verb::flush) continue;
+    SendRequest& flush = requests_[i * per_message_ + 1];
+    flush.opcode = WrOpcode::flush;
+    flush.rkey = request.rkey;
+    flush.flush.length = static_cast<uint32_t>(plan_.size);
   }
 }
 
@@ -143,11 +151,12 @@ bool Initiator::fill(uint32_t index) {
     const uint64_t stamp = peak_.on() ? ticks() : 0;
     int error = 0;
     std::size_t accepted = 1;
-    if (count == 1) {
+    if (count * per_message_ == 1) {
       error = stream.qp->post_send(requests_[0]);
       accepted = error == 0 ? 1 : 0;
     } else {
-      accepted = stream.qp->post_send(std::span(requests_.data(), count), &error);
+      // The queue has room for whole messages.
+      accepted = stream.qp->post_send(std::span(requests_.data(), count * per_message_), &error) / per_message_;
     }
     if (peak_.on()) {
       for (std::size_t i = 0; i < accepted; ++i) peak_.posted(posted_ + i, stamp);
@@ -170,13 +179,15 @@ void Initiator::build(const QpStream& stream, uint32_t index, uint32_t count) {
   uint32_t slot = stream.slot;
   uint32_t until_signal = stream.until_signal;
   for (uint32_t i = 0; i < count; ++i) {
-    SendRequest& request = requests_[i];
+    SendRequest& request = requests_[i * per_message_];
+    SendRequest& last = requests_[(i + 1) * per_message_ - 1];
     std::byte* const local = stream.local + slot * plan_.stride;
     const bool signaled = --until_signal == 0 || stream.posted + i + 1 == stream.limit;
     if (until_signal == 0) until_signal = plan_.cq_mod;
-    request.wr_id = index;
-    request.flags = signaled ? SendFlags(SendFlag::signaled) : SendFlags();
-    request.remote_addr = stream.remote + slot * plan_.stride;
+    request.flags = SendFlags();
+    request.wr_id = last.wr_id = index;
+    request.remote_addr = last.remote_addr = stream.remote + slot * plan_.stride;
+    last.flags = signaled ? SendFlags(SendFlag::signaled) : SendFlags();
     if (plan_.use_inline) {
       request.flags |= SendFlag::inline_data;
       request.inline_data = {local, plan_.size};

@@ -72,6 +72,7 @@ class Initiator final : public Sender {
   std::vector<QpStream> streams_;
   std::vector<uint32_t> pending_;  ///< streams to post on: just opened, or refused by a full queue
   std::vector<Sge> sges_;
+  const uint32_t per_message_;  ///< work requests of one message; the last is the one that may be signaled
   std::vector<SendRequest> requests_;
   std::array<Completion, 64> completions_{};
   uint64_t posted_ = 0;

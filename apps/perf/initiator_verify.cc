@@ -28,7 +28,7 @@ void Initiator::next_round() {
 /// A round is complete. The peer's memory shows the result of WRITEs, and at the end that of atomics.
 void Initiator::round_completed() {
   const Verb verb = options_.test.verb;
-  if (verb == Verb::write || (verb == Verb::atomic && last_round())) {
+  if (verb == Verb::write || verb == Verb::flush || (verb == Verb::atomic && last_round())) {
     round_ = RoundState::ask;
   } else {
     end_round();
@@ -54,7 +54,9 @@ std::optional<Message> Initiator::request() {
 void Initiator::granted() {
   if (round_ != RoundState::waiting) return;
   if (options_.test.verb == Verb::read) return run_round();
-  if (options_.test.verb == Verb::write) verified_ += (round_end_ - round_begin_) * streams_.size();
+  if (options_.test.verb == Verb::write || options_.test.verb == Verb::flush) {
+    verified_ += (round_end_ - round_begin_) * streams_.size();
+  }
   // Of the ATOMIC WRITEs to a word the last is seen.
   if (writes_words()) verified_ += std::min<uint64_t>(round_end_, plan_.ring) * streams_.size();
   end_round();

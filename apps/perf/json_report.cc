@@ -24,7 +24,7 @@ double rounded(double value, int digits) {
 }
 
 std::string test_title(const Options& o) {
-  const char* verb[] = {"RDMA_Write", "RDMA_Read", "Send", "Atomic", "Raw_frame"};
+  const char* verb[] = {"RDMA_Write", "RDMA_Read", "Send", "Atomic", "Flush", "Raw_frame"};
   std::string title = verb[static_cast<int>(o.test.verb)];
   if (o.test.verb == Verb::atomic) title += fmt::format("_{}", atomic_name(o.atomic_type));
   if (o.bidirectional) title += "_Bidirectional";
@@ -37,7 +37,7 @@ std::string_view idle_name(IdlePolicy idle) {
 }
 
 OrderedJson test_info(const Options& o, const Setting& s) {
-  const bool reads = o.test.verb == Verb::read || o.test.verb == Verb::atomic;
+  const bool reads = o.test.verb == Verb::read || o.test.verb == Verb::atomic || o.test.verb == Verb::flush;
   OrderedJson info{{"test", test_title(o)},  {"Dual_port", "OFF"},        {"Device", s.device.name},
                    {"Number_of_qps", o.qps}, {"Transport_type", "uroce"}, {"Connection_type", "RC"},
                    {"Using_SRQ", "OFF"},     {"TX_depth", o.tx_depth}};

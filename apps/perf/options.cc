@@ -6,7 +6,7 @@
 namespace uroce::perf {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Test>, 10> kTests{{
+constexpr std::array<std::pair<std::string_view, Test>, 12> kTests{{
     {"write_bw", {Verb::write, Kind::bw}},
     {"write_lat", {Verb::write, Kind::lat}},
     {"read_bw", {Verb::read, Kind::bw}},
@@ -15,6 +15,8 @@ constexpr std::array<std::pair<std::string_view, Test>, 10> kTests{{
     {"send_lat", {Verb::send, Kind::lat}},
     {"atomic_bw", {Verb::atomic, Kind::bw}},
     {"atomic_lat", {Verb::atomic, Kind::lat}},
+    {"flush_bw", {Verb::flush, Kind::bw}},
+    {"flush_lat", {Verb::flush, Kind::lat}},
     {"raw_bw", {Verb::raw, Kind::bw}},
     {"raw_lat", {Verb::raw, Kind::lat}},
 }};

@@ -11,7 +11,8 @@
 
 namespace uroce::perf {
 
-enum class Verb : uint8_t { write, read, send, atomic, raw };
+/// `flush`: each message is a WRITE and the FLUSH of what it wrote.
+enum class Verb : uint8_t { write, read, send, atomic, flush, raw };
 enum class Kind : uint8_t { bw, lat };
 enum class AtomicType : uint8_t { fetch_and_add, cmp_and_swap, write };
 
@@ -21,6 +22,9 @@ struct Test {
   Kind kind = Kind::bw;
   friend bool operator==(const Test&, const Test&) = default;
 };
+
+/// Work requests of one message.
+constexpr uint32_t requests_of_message(Test test) { return test.verb == Verb::flush ? 2 : 1; }
 
 /// "write_bw", or "uroce_write_bw" with any directory in front; nullopt for every other name.
 std::optional<Test> test_by_name(std::string_view name);

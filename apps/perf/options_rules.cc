@@ -33,7 +33,7 @@ void fill_defaults(Options& o, const OptionMarks& marks) {
   if (o.connect_timeout_s == marks.unset_s)
     o.connect_timeout_s = o.is_client() ? kClientConnectSeconds : kServerConnectSeconds;
   if (o.inline_size == marks.unset) {
-    o.inline_size = bw ? 0 : o.test.verb == Verb::write ? kInlineWriteLat : kInlineSendLat;
+    o.inline_size = bw ? 0 : o.test.verb == Verb::send ? kInlineSendLat : kInlineWriteLat;
   }
   if (o.test.verb == Verb::read || is_atomic) o.inline_size = 0;
   // The defaults of both sides must not give them the same address.

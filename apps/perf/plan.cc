@@ -31,7 +31,8 @@ void share_nothing(Plan& p) {
 
 Plan plan_for(const Options& o, uint64_t size, uint64_t remote_bytes) {
   Plan p{.size = size, .stride = round_up(size, kLine), .depth = o.tx_depth, .list = o.post_list, .cq_mod = o.cq_mod};
-  p.use_inline = (o.test.verb == Verb::write || o.test.verb == Verb::send) && size <= o.inline_size;
+  const bool sends_payload = o.test.verb == Verb::write || o.test.verb == Verb::send || o.test.verb == Verb::flush;
+  p.use_inline = sends_payload && size <= o.inline_size;
   const uint64_t fitting = o.test.verb == Verb::send ? ~uint64_t{0} : std::max<uint64_t>(1, remote_bytes / p.stride);
   if (o.test.verb == Verb::atomic) {
     p.ring = kAtomicSlots;

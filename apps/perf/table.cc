@@ -17,6 +17,7 @@ std::string verb_title(const Options& o) {
     case Verb::read: return "RDMA_Read";
     case Verb::send: return "Send";
     case Verb::atomic: return fmt::format("Atomic {}", atomic_name(o.atomic_type));
+    case Verb::flush: return "RDMA_Write and Flush";
     case Verb::raw: return "Raw frame";
   }
   return {};
@@ -63,7 +64,7 @@ std::string test_header(const Options& o, const Endpoint& endpoint, bool client)
   if (bw) t += fmt::format(" CQ Moderation   : {}\n", o.cq_mod);
   t += fmt::format(" Mtu             : {}[B]\n Link type       : Ethernet\n", endpoint.path_mtu());
   t += fmt::format(" GID index       : {}\n", endpoint.gid_index());
-  if (o.test.verb == Verb::read || o.test.verb == Verb::atomic) {
+  if (o.test.verb == Verb::read || o.test.verb == Verb::atomic || o.test.verb == Verb::flush) {
     t += fmt::format(" Outstand reads  : {}\n", endpoint.outs());
   } else {
     t += fmt::format(" Max inline data : {}[B]\n", o.inline_size);

@@ -56,6 +56,7 @@ struct FlowRule {
   FlowLayers layers{};    ///< one of IPv4 and IPv6 at most, one of TCP and UDP at most
   FlowFields value{};     ///< only of type `normal`, as is `mask`
   FlowFields mask{};      ///< IP fields need an IP layer, and ports need TCP or UDP
+  uint32_t tag = 0;       ///< any value; Completion::flow_tag of the frames that the rule gives
 };
 
 /// The frames that a rule has given to queue pairs since it was made, whether or not they had room. A sniffer counts

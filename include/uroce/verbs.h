@@ -81,6 +81,9 @@ struct Completion {
   WcFlags flags{};
   uint32_t vendor_error = 0;  ///< the engine's own reason for an error, or 0
   uint64_t timestamp_ns = 0;  ///< when the completion was written; see Context::clock_ns()
+  uint32_t flow_tag = 0;      ///< raw packets: FlowRule::tag of the rule that gave the frame
+  /// Raw packets, UD: the received frame's 802.1Q tag (priority 3 bits, DEI 1 bit, VLAN id 12 bits); 0 without one.
+  uint16_t vlan_tag = 0;
 };
 
 /// How WrOpcode::bind_mw binds a memory window (ibv_bind_mw(3); IBTA vol. 1, 10.6.7.2).

@@ -59,6 +59,7 @@ Result<std::shared_ptr<Flow>> Flow::create(Table table, const FlowRule& rule, co
                              .table = indirection(table, hash),
                              .type = rule.type,
                              .priority = rule.priority,
+                             .tag = rule.tag,
                              .pattern = *pattern};
   const Counts counts(new transport::FlowCounts[device.engines()]);
   bool room = true;

@@ -65,7 +65,7 @@ struct Fields<FlowFields> {
 template <>
 struct Fields<FlowRule> {
   static void visit(auto& self, auto& archive) {
-    archive(self.type, self.priority, self.layers, self.value, self.mask);
+    archive(self.type, self.priority, self.layers, self.value, self.mask, self.tag);
   }
 };
 

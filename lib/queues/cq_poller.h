@@ -67,6 +67,8 @@ class CqPoller {
     out.flags = WcFlags::from_bits(cqe.flags);
     out.vendor_error = cqe.vendor_error;
     out.timestamp_ns = cqe.timestamp_ns;
+    out.flow_tag = cqe.flow_tag;
+    out.vlan_tag = cqe.vlan_tag;
   }
 
   std::vector<RingConsumer> rings_;  // by engine; the size never changes

@@ -13,7 +13,7 @@
 namespace uroce::queues {
 
 /// Raise it with every change of a structure in this file.
-inline constexpr uint32_t kAbiVersion = 3;
+inline constexpr uint32_t kAbiVersion = 4;
 
 /// The header of each ring. Each index has a cache line of its own, and one writer.
 struct RingHeader {
@@ -86,11 +86,15 @@ struct Cqe {
   uint8_t opcode;       ///< WcOpcode
   uint16_t pkey_index;
   uint32_t vendor_error;  ///< the reason as a wire::Drop, or 0
-  uint32_t reserved0;
+  uint32_t flow_tag;      ///< raw packets: FlowRule::tag
   uint64_t timestamp_ns;  ///< the engine's clock when it wrote the completion
-  uint64_t reserved[2];
+  uint16_t vlan_tag;      ///< raw packets, UD: tag control information, or 0
+  uint16_t reserved0;
+  uint32_t reserved1;
+  uint64_t reserved2;
 };
-static_assert(sizeof(Cqe) == 64 && offsetof(Cqe, status) == 28 && offsetof(Cqe, timestamp_ns) == 40);
+static_assert(sizeof(Cqe) == 64 && offsetof(Cqe, status) == 28 && offsetof(Cqe, timestamp_ns) == 40 &&
+              offsetof(Cqe, vlan_tag) == 48);
 
 /// Cqe::opcode of a send work request.
 constexpr WcOpcode completion_opcode(WrOpcode opcode) {

@@ -31,7 +31,8 @@ inline constexpr uint8_t kProtocolIcmpv6 = 58;
 struct L2 {
   uint16_t l3_offset = 0;
   uint16_t ethertype = 0;  ///< after the tag
-  bool tagged = false;     ///< the tag control information is at offset 14
+  bool tagged = false;
+  uint16_t tag = 0;  ///< tag control information: priority 3, DEI 1, id 12 bits
 };
 
 /// Accepts at most one 802.1Q tag. A provider tag (802.1ad, 0x88a8) is not removed: the frame keeps that ethertype, and
@@ -39,9 +40,9 @@ struct L2 {
 inline L2 parse_l2(std::span<const std::byte> frame) {
   if (frame.size() < kEthernetBytes) return {};
   const uint16_t ethertype = load_be16(frame.data() + 12);
-  if (ethertype != kEthertypeVlan) return {kEthernetBytes, ethertype, false};
+  if (ethertype != kEthertypeVlan) return {kEthernetBytes, ethertype};
   if (frame.size() < kEthernetBytes + kVlanBytes) return {};
-  return {kEthernetBytes + kVlanBytes, load_be16(frame.data() + 16), true};
+  return {kEthernetBytes + kVlanBytes, load_be16(frame.data() + 16), true, load_be16(frame.data() + 14)};
 }
 
 /// Ones'-complement sum of an IPv4 header without options, not folded. Byte order does not matter to the sum

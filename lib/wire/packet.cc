@@ -115,7 +115,7 @@ Drop parse_into(std::span<const std::byte> frame, Icrc icrc, Packet& packet) {
   if (l2.l3_offset == 0) return Drop::truncated;
   packet.frame = frame.data();
   packet.l3_offset = l2.l3_offset;
-  if (l2.tagged) packet.vlan = load_be16(frame.data() + kEthernetBytes);
+  if (l2.tagged) packet.vlan = l2.tag;
   const auto l3 = frame.subspan(l2.l3_offset);
   Datagram datagram;
   Drop drop = Drop::not_roce;

@@ -140,6 +140,7 @@ FlowRule parse_rule(Words& words, const Wiring& wiring) {
   if (!type) words.error(fmt::format("'{}' is no kind of rule", kind));
   rule.type = *type;
   rule.priority = static_cast<uint16_t>(words.number_or("priority", 0));
+  rule.tag = static_cast<uint32_t>(words.number_or("tag", 0));
   if (const auto mac = words.text("mac")) {
     rule.value.eth_destination = mac_named(words, wiring, *mac);
     rule.mask.eth_destination.bytes.fill(0xff);

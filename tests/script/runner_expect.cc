@@ -64,6 +64,8 @@ void Runner::check_cqe(const ScriptLine& line, std::deque<queues::Cqe>& queue) {
   }
   if (const auto length = words.number("len")) expect(cqe.byte_len == *length);
   if (const auto source = words.number("src_qp")) expect(cqe.src_qpn == *source);
+  if (const auto vlan = words.number("vlan")) expect(cqe.vlan_tag == *vlan);
+  if (const auto tag = words.number("tag")) expect(cqe.flow_tag == *tag);
   WcFlags flags;
   if (const auto imm = words.number("imm")) {
     expect(cqe.imm_or_key == *imm);

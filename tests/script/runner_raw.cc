@@ -42,8 +42,12 @@ void Runner::do_rule(const ScriptLine& line) {
     table.qpns.push_back(qp->second->qpn());
     at = end + 1;
   }
-  transport::FlowEntry entry{
-      .id = ++last_rule_, .qpn = table.qpns[0], .type = rule.type, .priority = rule.priority, .pattern = *pattern};
+  transport::FlowEntry entry{.id = ++last_rule_,
+                             .qpn = table.qpns[0],
+                             .type = rule.type,
+                             .priority = rule.priority,
+                             .tag = rule.tag,
+                             .pattern = *pattern};
   if (table.qpns.size() > 1) entry.table = std::make_shared<transport::IndirectionTable>(table);
   rules_[name] = entry.id;
   if (!endpoint_->engine().add_flow(entry)) words.error("the engine has no room for it");

@@ -149,11 +149,11 @@ class Libfabric(Case):
 
 
 class Storage(Case):
-    def fio(self, verb, *options):
+    def fio(self, verb, *options, of_server=()):
         port = free_port()
         common = f"--ioengine=rdma --port={port} --bs=64k --size=8m --iodepth=4"
         with self.subTest(verb=verb, options=options):
-            server = self.under("fio", *common.split(), "--name=server", "--rw=read")
+            server = self.under("fio", *common.split(), "--name=server", "--rw=read", *of_server)
             server.wait_for("waiting for connection", 20)
             client = self.under("fio", *common.split(), "--name=client", "--rw=write", f"--verb={verb}",
                                 f"--hostname={SERVER}", *options)
@@ -166,6 +166,10 @@ class Storage(Case):
         """Each takes one connection, and learns from the client what is to be done."""
         self.fio("write", "--verify=crc32c")
         self.fio("read")
+
+    def test_fio_verifies_at_the_receiver(self):
+        """Only SENDs tell the receiver of blocks. It has a receive for each, because fio allows no RNR retry."""
+        self.fio("send", "--verify=crc32c", of_server=("--verify=crc32c", "--iodepth=128"))
 
     def test_iser(self):
         """tgtd, and libiscsi's initiator, which logs in and reads."""

@@ -33,6 +33,10 @@ class Memif(harness.Case):
     def test_atomic_write(self):
         self.pair("atomic_bw", "--verify", "-A", "WRITE", "-n", "2000")
 
+    def test_flush(self):
+        self.pair("flush_bw", "--verify", "-s", "5000", "-n", "500")
+        self.pair("flush_bw", "--verify", "-s", "64", "-I", "64", "-l", "8", "-n", "800")
+
     def test_both_directions(self):
         self.pair("write_bw", "--verify", "-b", "-s", "65536", "-n", "500")
 
@@ -59,7 +63,7 @@ class Memif(harness.Case):
         self.assertLess(0, report["results"]["t_typical"])
 
     def test_latency_of_each_verb(self):
-        for verb in ("write", "read", "send", "atomic"):
+        for verb in ("write", "read", "send", "atomic", "flush"):
             self.pair(f"{verb}_lat", "--verify", "-n", "500")
 
 

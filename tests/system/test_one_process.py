@@ -10,12 +10,12 @@ class BackToBack(harness.Case):
         return self.run_perf(test, eal(lcores=lcores), "--back-to-back", "--verify", *args, **kw)
 
     def test_each_verb(self):
-        for test in ("write_bw", "read_bw", "send_bw"):
+        for test in ("write_bw", "read_bw", "send_bw", "flush_bw"):
             self.run_test(test, *IDLE, "-m", "4096", "-s", "65536", "-n", "500")
         self.run_test("atomic_bw", *IDLE, "-n", "2000")
 
     def test_each_verb_latency(self):
-        for verb in ("write", "read", "send", "atomic"):
+        for verb in ("write", "read", "send", "atomic", "flush"):
             self.run_test(f"{verb}_lat", *IDLE, "-n", "500")
 
     def test_without_hugepages(self):

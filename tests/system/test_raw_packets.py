@@ -14,6 +14,7 @@ import speaker
 from speaker import CREATE_CQ, CREATE_PD, CREATE_QP, Speaker, user
 
 UROCE = harness.BUILD / "apps" / "uroce" / "uroce"
+SNIFFING_CLIENT = harness.BUILD / "tests" / "system" / "clients" / "client_sniffer"
 ALICE, BOB = 1001, 1002
 RAW_PACKET = 8
 CREATE_FLOW = 34
@@ -39,13 +40,20 @@ class Case(verbs.Case):
         error, words, reply = one.call(CREATE_QP, shape)
         return error, words, struct.unpack_from("<I", reply)[0] if error == 0 else 0
 
+    def macs(self):
+        """Of uroce0 and uroce1."""
+        found = re.findall(r"([0-9a-f]{2}(?::[0-9a-f]{2}){5})", self.finish(
+            self.start([UROCE, "devices", "--socket", self.socket]), 20))
+        self.assertEqual(len(found), 2, found)
+        return found
+
     def rule(self, one, qp, kind=ALL_DEFAULT):
         return self.spread(one, [qp], kind=kind)
 
     def spread(self, one, qps, fields=0, kind=ALL_DEFAULT):
         """A rule that spreads frames over queue pairs."""
         table = struct.pack(f"<I{len(qps)}I", len(qps), *qps)
-        return one.call(CREATE_FLOW, table + struct.pack("<BHI", kind, 0, 0) + NO_FIELDS + struct.pack("<I", fields) + bytes(40))
+        return one.call(CREATE_FLOW, table + struct.pack("<BHI", kind, 0, 0) + NO_FIELDS + struct.pack("<II", 0, fields) + bytes(40))
 
 
 @unittest.skipUnless(os.geteuid() == 0, "only root becomes other users")
@@ -113,17 +121,33 @@ class Allowed(Case):
         self.assertEqual(self.create(self.speaker(BOB))[0], errno.EPERM)
 
 
+@unittest.skipUnless(os.geteuid() == 0, "only root may sniff")
+class Sniffer(Case):
+    MESSAGES = 100
+
+    def sniff(self):
+        """It sees the messages that its device receives and those that another program sends from it."""
+        self.need("ibv_rc_pingpong")
+        sniffer = self.under(SNIFFING_CLIENT, "uroce0", self.macs()[0], self.MESSAGES)
+        sniffer.wait_for("ready", 20)
+        self.pair(["ibv_rc_pingpong", "-g", "0", "-n", self.MESSAGES, "-s", "1000"])
+        self.assertIn(f"sent {self.MESSAGES} received {self.MESSAGES}", self.finish(sniffer, 40))
+
+    def test_of_all_that_passes(self):
+        self.sniff()
+
+
+@unittest.skipUnless(len(os.sched_getaffinity(0)) > 1, "two engines need two CPUs")
+class SnifferBesideTwoEngines(Sniffer):
+    """The sniffer's engine may be another one than that of the messages, and engines sleep."""
+    daemon_args = ("--set", "engines.lcores=0-1", "--idle", "sleep")
+
+
 @unittest.skipUnless(os.geteuid() == 0, "raw packets need a privilege")
 class Perftest(Case):
     """Debian's raw_ethernet programs, between the devices."""
 
     UDP = ("-J", "10.117.0.2", "-j", "10.117.0.1", "-K", "5678", "-k", "1234")
-
-    def macs(self):
-        found = re.findall(r"([0-9a-f]{2}(?::[0-9a-f]{2}){5})", self.finish(
-            self.start([UROCE, "devices", "--socket", self.socket]), 20))
-        self.assertEqual(len(found), 2, found)
-        return found
 
     def both(self, program, *options, iterations=1000):
         first, second = self.macs()
@@ -167,6 +191,14 @@ class Perftest(Case):
     def test_latency(self):
         self.both("raw_ethernet_lat", "-s", "64")
         self.both("raw_ethernet_lat", "-s", "1500", "-J", "10.117.0.2", "-j", "10.117.0.1")
+
+    def test_burst_latency_is_refused_by_its_program(self):
+        """perftest 4.5 refuses its own choice of a rate limiter, before it opens a device."""
+        alone = self.start([verbs.RUN, "--explain", "raw_ethernet_burst_lat", "--server", "-d", "uroce0", "-B",
+                            "02:00:00:00:00:01", "-E", "02:00:00:00:00:02", "-F"], env=self.env)
+        self.assertNotEqual(alone.wait(30), 0)
+        self.assertIn("SW Rate limiter cann't be executed on non-BW", alone.output)
+        self.assertIn("refused no call", alone.output)
 
 
 if __name__ == "__main__":

@@ -162,25 +162,26 @@ int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
   return moderated ? 0 : report(moderated.error());
 }
 
-VerbsCq* make_cq(ibv_context* context, int entries, void* cq_context, ibv_comp_channel* channel, int vector,
-                 bool locked, bool ignore_overrun) {
-  if (entries < 1 || vector < 0 || vector >= context->num_comp_vectors) {
+VerbsCq* make_cq(ibv_context* context, const CqInit& init) {
+  ibv_comp_channel* const channel = init.channel;
+  if (init.entries < 1 || init.vector < 0 || init.vector >= context->num_comp_vectors) {
     return refuse_null(EINVAL, "ibv_create_cq(): it needs 1 entry at least, and a comp_vector below num_comp_vectors");
   }
   if (channel != nullptr && check_live(channel, EINVAL) != 0) return nullptr;
-  const auto asked = static_cast<uint32_t>(entries);
+  const auto asked = static_cast<uint32_t>(init.entries);
   const uint32_t capacity = std::max(asked, std::min(kLeastCapacity, of(context)->info().max_cqe));
   auto made = of(context)->api.create_cq(capacity, channel != nullptr ? &of(channel)->api : nullptr,
-                                         {.ignore_overrun = ignore_overrun});
+                                         {.ignore_overrun = init.ignore_overrun});
   if (!made) return report_null(made.error());
-  auto* cq = new VerbsCq(context, std::move(*made), locked);
+  auto* cq = make_in<VerbsCq>(init.parent_domain, context, std::move(*made), init.locked, init.parent_domain);
+  if (cq == nullptr) return nullptr;
   cq->taken.reserve(kBurst);
   cq->context = context;
   cq->channel = channel;
-  cq->cq_context = cq_context;
+  cq->cq_context = init.of_program;
   cq->handle = cq->api.id();
   cq->capacity = cq->api.entries();
-  cq->cqe = entries;
+  cq->cqe = init.entries;
   pthread_mutex_init(&cq->mutex, nullptr);
   pthread_cond_init(&cq->cond, nullptr);
   fill_poll_operations(*cq);
@@ -203,7 +204,7 @@ using namespace uroce::dropin;
 extern "C" {
 
 ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* cq_context, ibv_comp_channel* channel, int vector) {
-  return reinterpret_cast<ibv_cq*>(make_cq(context, entries, cq_context, channel, vector, true));
+  return reinterpret_cast<ibv_cq*>(make_cq(context, {entries, cq_context, channel, vector}));
 }
 
 int ibv_resize_cq(ibv_cq* ibcq, int entries) {
@@ -237,7 +238,7 @@ int ibv_destroy_cq(ibv_cq* ibcq) {
   }
   pthread_cond_destroy(&cq->cond);
   pthread_mutex_destroy(&cq->mutex);
-  delete cq;
+  destroy(cq);
   return 0;
 }
 

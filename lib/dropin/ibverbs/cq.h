@@ -11,9 +11,18 @@ int req_notify_cq(ibv_cq* cq, int solicited_only);
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr);
 int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr);
 
-/// Creates a completion queue of either kind; null with errno. Without `locked` only one thread at a time may use it.
-VerbsCq* make_cq(ibv_context* context, int entries, void* cq_context, ibv_comp_channel* channel, int vector,
-                 bool locked, bool ignore_overrun = false);
+/// A completion queue of either kind, as a program asks for it.
+struct CqInit {
+  int entries;
+  void* of_program;
+  ibv_comp_channel* channel;
+  int vector;
+  bool locked = true;  ///< without it only one thread at a time may use the queue
+  bool ignore_overrun = false;
+  VerbsPd* parent_domain = nullptr;  ///< of an extended queue, whose memory its allocators give
+};
+/// Null with errno.
+VerbsCq* make_cq(ibv_context* context, const CqInit& init);
 /// The calls of struct ibv_cq_ex.
 void fill_poll_operations(ibv_cq_ex& cq);
 /// struct ibv_wc::wc_flags, without the API's own flags.

@@ -8,7 +8,8 @@ namespace uroce::dropin {
 namespace {
 
 constexpr uint64_t kServedWcFlags = uint64_t{IBV_WC_STANDARD_FLAGS} | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
-                                    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+                                    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK | IBV_WC_EX_WITH_CVLAN |
+                                    IBV_WC_EX_WITH_FLOW_TAG;
 
 /// The next completion becomes the current one. ENOENT where there is none.
 int advance(VerbsCq& cq) {
@@ -51,7 +52,10 @@ uint64_t read_completion_wallclock(ibv_cq_ex* cq) {
   return shared.wall_clock.of(of(cq)->current.timestamp_ns, shared.api);
 }
 
-// RoCE has no LIDs; VLAN, flow tag and tag matching are not offered.
+uint16_t read_cvlan(ibv_cq_ex* cq) { return of(cq)->current.vlan_tag; }
+uint32_t read_flow_tag(ibv_cq_ex* cq) { return of(cq)->current.flow_tag; }
+
+// RoCE has no LIDs, and tag matching is not offered.
 template <class T>
 T read_zero(ibv_cq_ex* /*cq*/) {
   return 0;
@@ -75,8 +79,8 @@ void fill_poll_operations(ibv_cq_ex& cq) {
   cq.read_sl = read_sl;
   cq.read_dlid_path_bits = read_zero<uint8_t>;
   cq.read_completion_ts = read_completion_ts;
-  cq.read_cvlan = read_zero<uint16_t>;
-  cq.read_flow_tag = read_zero<uint32_t>;
+  cq.read_cvlan = read_cvlan;
+  cq.read_flow_tag = read_flow_tag;
   cq.read_tm_info = read_tm_info;
   cq.read_completion_wallclock_ns = read_completion_wallclock;
 }
@@ -84,7 +88,9 @@ void fill_poll_operations(ibv_cq_ex& cq) {
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   constexpr uint32_t kKnownMask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
   if ((attr->wc_flags & ~kServedWcFlags) != 0) {
-    return refuse_null(EOPNOTSUPP, "ibv_create_cq_ex(): wc_flags has a field that completions here lack");
+    return refuse_null(
+        EOPNOTSUPP,
+        "ibv_create_cq_ex(): completions have no tag-matching information; leave IBV_WC_EX_WITH_TM_INFO out");
   }
   if ((attr->comp_mask & ~kKnownMask) != 0) {
     return refuse_null(EINVAL, "ibv_create_cq_ex(): comp_mask has bits of no known attribute");
@@ -97,15 +103,18 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   if (attr->cqe > of(context)->info().max_cqe) {
     return refuse_null(EINVAL, "ibv_create_cq_ex(): cqe is above max_cqe of the device; ask for less");
   }
-  bool locked = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) == 0;
+  CqInit init{static_cast<int>(attr->cqe), attr->cq_context, attr->channel, static_cast<int>(attr->comp_vector)};
+  init.locked = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) == 0;
+  init.ignore_overrun = (flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0;
   if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) {
+    if (check_all_live(EINVAL, attr->parent_domain) != 0) return nullptr;
     if (attr->parent_domain == nullptr || of(attr->parent_domain)->parent == nullptr) {
       return refuse_null(EINVAL, "ibv_create_cq_ex(): parent_domain is none; make it with ibv_alloc_parent_domain()");
     }
-    locked = locked && of(attr->parent_domain)->shared_by_threads();
+    init.parent_domain = of(attr->parent_domain);
+    init.locked = init.locked && init.parent_domain->shared_by_threads();
   }
-  return make_cq(context, static_cast<int>(attr->cqe), attr->cq_context, attr->channel,
-                 static_cast<int>(attr->comp_vector), locked, (flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0);
+  return make_cq(context, init);
 }
 
 }  // namespace uroce::dropin

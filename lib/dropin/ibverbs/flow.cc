@@ -67,7 +67,9 @@ int take_any(uint32_t type, const std::byte* at, std::size_t size, FlowRule& rul
     case IBV_FLOW_SPEC_UDP: return take_spec<ibv_flow_spec_tcp_udp>(at, size, rule, FlowLayer::udp);
     default:
       return refuse(EOPNOTSUPP,
-                    "ibv_create_flow(): only ETH, IPV4, IPV4_EXT, IPV6, TCP and UDP specifications are offered");
+                    "ibv_create_flow(): only ETH, IPV4, IPV4_EXT, IPV6, TCP and UDP specifications and the actions TAG "
+                    "and COUNT are "
+                    "offered");
   }
 }
 
@@ -81,24 +83,39 @@ int take_counters(const std::byte* at, std::size_t size, VerbsCounters*& counter
   return 0;
 }
 
-/// The specifications follow the attributes without gaps. Each layer may be there once, and so may counters.
+/// 0 or EINVAL.
+int take_tag(const std::byte* at, std::size_t size, uint32_t& tag) {
+  ibv_flow_spec_action_tag action;
+  if (size != sizeof action) return EINVAL;
+  std::memcpy(&action, at, sizeof action);
+  tag = action.tag_id;
+  return 0;
+}
+
+/// One bit for each layer of headers and each action: 0x20 is Ethernet, 0x30 IP, 0x40 ports, 0x1000 the first action.
+uint32_t kind_bit(uint32_t type) {
+  constexpr uint32_t kActions = IBV_FLOW_SPEC_ACTION_TAG;
+  return 1u << (type >= kActions ? 8 + (type & 7) : type >> 4 & 7);
+}
+
+/// The specifications follow the attributes without gaps. Each layer and each action may be there once.
 int convert(const ibv_flow_attr& attr, FlowRule& rule, VerbsCounters*& counters) {
   if (attr.comp_mask != 0 || attr.port != 1) return EINVAL;
   if (attr.flags != 0) return refuse(EOPNOTSUPP, "ibv_create_flow(): no flags are offered");
   rule.type = static_cast<FlowType>(attr.type);
   rule.priority = attr.priority;
   const auto* at = reinterpret_cast<const std::byte*>(&attr + 1);
-  uint32_t layers_seen = 0;
+  uint32_t seen = 0;
   for (uint32_t left = attr.num_of_specs; left > 0; --left) {
     decltype(ibv_flow_spec::hdr) header;
     std::memcpy(&header, at, sizeof header);
-    const uint32_t layer =
-        1u << (static_cast<uint32_t>(header.type) >> 4 & 7);  // 0x20: Ethernet, 0x30: IP, 0x40: ports, 0x1000: action
     const int error = header.type == IBV_FLOW_SPEC_ACTION_COUNT ? take_counters(at, header.size, counters)
+                      : header.type == IBV_FLOW_SPEC_ACTION_TAG ? take_tag(at, header.size, rule.tag)
                                                                 : take_any(header.type, at, header.size, rule);
     if (error != 0) return error;
-    if ((layers_seen & layer) != 0) return EINVAL;
-    layers_seen |= layer;
+    const uint32_t kind = kind_bit(header.type);
+    if ((seen & kind) != 0) return EINVAL;
+    seen |= kind;
     at += header.size;
   }
   return 0;

@@ -138,13 +138,18 @@ int dealloc_td(ibv_td* td) {
 }
 
 ibv_pd* alloc_parent_domain(ibv_context* /*context*/, ibv_parent_domain_init_attr* attr) {
-  // Allocators of a parent domain are for queues in the application's memory; here queues are in shared memory.
   constexpr uint32_t kKnown = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
   if (attr->pd == nullptr || (attr->comp_mask & ~kKnown) != 0) {
     return refuse_null(EINVAL, "ibv_alloc_parent_domain(): pd is missing, or comp_mask has bits of no known attribute");
   }
   if (check_live(attr->pd, EINVAL) != 0) return nullptr;
-  return new VerbsPd(of(attr->pd), static_cast<VerbsTd*>(attr->td));
+  Allocators given;
+  if ((attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) != 0) {
+    given.alloc = attr->alloc;
+    given.free = attr->free;
+  }
+  if ((attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT) != 0) given.context = attr->pd_context;
+  return new VerbsPd(of(attr->pd), static_cast<VerbsTd*>(attr->td), given);
 }
 
 }  // namespace uroce::dropin

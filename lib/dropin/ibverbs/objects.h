@@ -4,180 +4,21 @@
 
 #include <infiniband/verbs.h>
 
-#include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 #include <uroce/verbs.h>
 
 #include "dropin/common/report.h"
 #include "dropin/ibverbs/api.h"
-#include "dropin/ibverbs/live_objects.h"
 #include "dropin/ibverbs/poll_backoff.h"
 #include "dropin/ibverbs/raised_events.h"
 #include "dropin/ibverbs/spinlock.h"
-#include "dropin/ibverbs/wall_clock.h"
+#include "dropin/ibverbs/verbs_pd.h"
 #include "dropin/ibverbs/wr_list.h"
 
 namespace uroce::dropin {
-
-/// Begins as rdma-core's own struct verbs_device (private ABI 34) does: libmlx5 and its like, which perftest links,
-/// compare `ops` to find out whether a device is theirs.
-struct VerbsDevice : ibv_device {
-  const void* ops = nullptr;
-  int unused_refcount = 1;
-  void* unused_list[2] = {};
-  void* unused_sysfs = nullptr;
-  uint64_t core_support = 0;
-
-  uint64_t guid = 0;
-  int index = 0;
-};
-
-struct VerbsCq;
-struct VerbsQp;
-struct VerbsSrq;
-struct VerbsWq;
-
-class ImplicitRegion;
-struct ReceiveScaling;
-struct VerbsDm;
-struct VerbsMr;
-struct VerbsPd;
-
-/// An open device: shared by the context that opened it and those that imported it (ibv_import_device(3)).
-struct SharedContext {
-  explicit SharedContext(Context opened) : api(std::move(opened)) {}
-
-  Context api;
-  WallClock wall_clock;
-  std::atomic<uint32_t> next_handle{1};
-  std::atomic<bool> has_windows{false};   ///< a memory window was created at some time
-  std::atomic<bool> has_implicit{false};  ///< likewise an implicit region (on_demand.h)
-
-  std::mutex mutex;  ///< guards the maps, and each object's count of delivered events
-  std::unordered_map<uint32_t, VerbsCq*> cqs;
-  std::unordered_map<uint32_t, VerbsQp*> qps;
-  std::unordered_map<uint32_t, VerbsSrq*> srqs;
-  std::unordered_map<uint32_t, VerbsWq*> wqs;
-  std::unordered_map<uint32_t, VerbsPd*> pds;  ///< by handle, as the maps below
-  std::unordered_map<uint32_t, VerbsMr*> mrs;
-  std::unordered_map<uint32_t, VerbsDm*> dms;
-  std::unordered_map<uint32_t, VerbsMr*> on_demand;  ///< by lkey
-};
-
-/// One ibv_open_device() or ibv_import_device(). Lives until it is closed and the last of its objects is gone.
-struct VerbsContext : verbs_context {
-  explicit VerbsContext(std::shared_ptr<SharedContext> of) : verbs_context{}, shared(std::move(of)), api(shared->api) {}
-
-  std::shared_ptr<SharedContext> shared;
-  Context& api;
-  std::atomic<int> references{1};
-
-  const DeviceInfo& info() const { return api.info(); }
-  /// The GID table now; without the daemon, the one that it had.
-  std::vector<Gid> gids() const { return api.gids().value_or(api.info().gids); }
-};
-
-inline VerbsContext* of(ibv_context* context) { return static_cast<VerbsContext*>(verbs_get_ctx(context)); }
-
-/// A context's share in every object made from it.
-class ContextRef {
- public:
-  explicit ContextRef(ibv_context* context) : context_(of(context)) { ++context_->references; }
-  ContextRef(const ContextRef&) = delete;
-  ContextRef& operator=(const ContextRef&) = delete;
-  ~ContextRef() { release(context_); }
-
-  VerbsContext* operator->() const { return context_; }
-  /// Drops one reference, and the context with the last.
-  static void release(VerbsContext* context);
-
- private:
-  VerbsContext* context_;
-};
-
-/// Counts the objects that use another one, which then cannot be destroyed (EBUSY), as in the kernel.
-class Users {
- public:
-  bool any() const { return *count_ != 0; }
-
- private:
-  friend class UseOf;
-  std::shared_ptr<std::atomic<int>> count_ = std::make_shared<std::atomic<int>>(0);
-};
-
-/// One user. It may outlive what it uses: an imported domain can go before the objects that were made in it.
-class UseOf {
- public:
-  explicit UseOf(const Users* users) : count_(users != nullptr ? users->count_ : nullptr) {
-    if (count_) ++*count_;
-  }
-  UseOf(const UseOf&) = delete;
-  UseOf& operator=(const UseOf&) = delete;
-  ~UseOf() {
-    if (count_) --*count_;
-  }
-
- private:
-  std::shared_ptr<std::atomic<int>> count_;
-};
-
-/// A thread domain: one thread at a time uses the objects made in a parent domain that has it.
-struct VerbsTd : ibv_td {
-  explicit VerbsTd(ibv_context* owner) : ibv_td{}, ref(owner) { context = owner; }
-  ContextRef ref;
-  Users users;
-};
-
-/// A protection domain, or a parent domain over one.
-struct VerbsPd : ibv_pd {
-  VerbsPd(ibv_context* owner, ProtectionDomain made)
-      : ibv_pd{}, ref(owner), api(std::move(made)), of_parent(nullptr), of_td(nullptr) {
-    init(owner);
-  }
-  VerbsPd(VerbsPd* protection, VerbsTd* thread)
-      : ibv_pd{},
-        ref(protection->context),
-        parent(protection),
-        td(thread),
-        of_parent(&protection->users),
-        of_td(thread != nullptr ? &thread->users : nullptr) {
-    init(protection->context);
-  }
-
-  /// The same domain under another context.
-  VerbsPd(ibv_context* importer, VerbsPd* imported)
-      : ibv_pd{}, ref(importer), parent(imported), of_parent(&imported->users), of_td(nullptr) {
-    context = importer;
-    handle = imported->handle;
-    live.begin(ObjectKind::pd, this, handle);
-  }
-
-  ContextRef ref;
-  std::optional<ProtectionDomain> api;
-  VerbsPd* parent = nullptr;
-  VerbsTd* td = nullptr;
-  Users users;
-  UseOf of_parent;
-  UseOf of_td;
-  Live live;
-
-  ProtectionDomain& domain() { return parent != nullptr ? parent->domain() : *api; }
-  bool shared_by_threads() const { return td == nullptr; }
-
- private:
-  void init(ibv_context* owner) {
-    context = owner;
-    handle = ref->shared->next_handle++;
-    live.begin(ObjectKind::pd, this, handle);
-  }
-};
-
-inline VerbsPd* of(ibv_pd* pd) { return static_cast<VerbsPd*>(pd); }
 
 struct VerbsMr : ibv_mr {
   VerbsMr(VerbsPd* domain, MemoryRegion made)
@@ -218,11 +59,19 @@ struct VerbsChannel : ibv_comp_channel {
 inline VerbsChannel* of(ibv_comp_channel* channel) { return static_cast<VerbsChannel*>(channel); }
 
 struct VerbsCq : ibv_cq_ex {
-  VerbsCq(ibv_context* owner, CompletionQueue made, bool locked)
-      : ibv_cq_ex{}, ref(owner), api(std::move(made)), lock(locked) {}
+  static constexpr ObjectMemory kMemory = ObjectMemory::cq;
+  /// `domain` is a parent domain or null.
+  VerbsCq(ibv_context* owner, CompletionQueue made, bool locked, VerbsPd* domain)
+      : ibv_cq_ex{},
+        ref(owner),
+        api(std::move(made)),
+        lock(locked),
+        of_pd(domain != nullptr ? &domain->users : nullptr) {}
   ContextRef ref;
   CompletionQueue api;
   Spinlock lock;
+  UseOf of_pd;
+  Placement placement;
   uint32_t capacity = 0;          ///< entries that the API's queue has at least
   std::vector<Completion> taken;  ///< polled from the API; [next, taken.size()) not yet returned
   std::size_t next = 0;
@@ -259,6 +108,7 @@ const Users* users_of(const T* object) {
 }
 
 struct VerbsSrq : ibv_srq {
+  static constexpr ObjectMemory kMemory = ObjectMemory::srq;
   /// The parts of a queue. Only an XRC queue has a domain of its own and a completion queue.
   struct Parts {
     VerbsPd* pd = nullptr;
@@ -277,6 +127,7 @@ struct VerbsSrq : ibv_srq {
   SharedReceiveQueue api;
   Spinlock lock;
   UseOf of_pd, of_xrcd, of_cq;
+  Placement placement;
   Users users;
   uint32_t events_delivered = 0;
   ibv_srq_attr attr{};
@@ -293,6 +144,7 @@ struct LaterQpEx : ibv_qp_ex {
 static_assert(sizeof(LaterQpEx) == sizeof(ibv_qp_ex) + sizeof(void*));
 
 struct VerbsQp : LaterQpEx {
+  static constexpr ObjectMemory kMemory = ObjectMemory::qp;
   VerbsQp(VerbsPd* domain, QueuePair made, VerbsCq* send, VerbsCq* recv, VerbsSrq* shared)
       : LaterQpEx{},
         ref(domain->context),
@@ -321,6 +173,7 @@ struct VerbsQp : LaterQpEx {
   Spinlock send_lock;
   Spinlock recv_lock;
   UseOf of_pd, of_send, of_recv, of_srq, of_xrcd;
+  Placement placement;
   Users flows;
   std::shared_ptr<const ReceiveScaling> rss;  ///< of an RSS queue pair (rss.h), which has no queues of its own
   bool signal_all = false;

@@ -64,7 +64,8 @@ VerbsQp* make_qp(ibv_pd* pd, ibv_qp_init_attr& attr) {
                                   srq != nullptr ? &srq->api : nullptr);
   if (!made) return report_null(made.error());
 
-  auto* qp = new VerbsQp(of(pd), std::move(*made), send, recv, srq);
+  auto* qp = make_in<VerbsQp>(of(pd), of(pd), std::move(*made), send, recv, srq);
+  if (qp == nullptr) return nullptr;
   ibv_qp& base = qp->qp_base;
   base.pd = pd;
   base.send_cq = attr.send_cq;
@@ -177,7 +178,7 @@ int ibv_destroy_qp(ibv_qp* ibqp) {
   wait_for_acks(ibqp->mutex, ibqp->cond, ibqp->events_completed, qp->events_delivered);
   pthread_cond_destroy(&ibqp->cond);
   pthread_mutex_destroy(&ibqp->mutex);
-  delete qp;
+  destroy(qp);
   return 0;
 }
 

@@ -64,7 +64,8 @@ ibv_qp* create_rss_qp(ibv_context* context, ibv_qp_init_attr_ex& attr) {
   auto made =
       of(context)->api.create_qp(of(attr.pd)->domain(), cq->api, cq->api, {.type = QpType::raw_packet, .cap = {}});
   if (!made) return report_null(made.error());
-  auto* qp = new VerbsQp(of(attr.pd), std::move(*made), cq, cq, nullptr);
+  auto* qp = make_in<VerbsQp>(of(attr.pd), of(attr.pd), std::move(*made), cq, cq, nullptr);
+  if (qp == nullptr) return nullptr;
   qp->rss = std::make_shared<ReceiveScaling>(table, hash);
   qp->qp_base.pd = attr.pd;
   attr.cap = {};

@@ -39,7 +39,8 @@ ibv_srq* create_basic_srq(ibv_context* /*context*/, ibv_srq_init_attr_ex* attr) 
 }
 
 ibv_srq* publish_srq(SharedReceiveQueue made, const VerbsSrq::Parts& parts, void* of_program, ibv_srq_attr& attr) {
-  auto* srq = new VerbsSrq(parts, std::move(made));
+  auto* srq = make_in<VerbsSrq>(parts.pd, parts, std::move(made));
+  if (srq == nullptr) return nullptr;
   srq->context = parts.pd->context;
   srq->srq_context = of_program;
   srq->pd = parts.pd;
@@ -102,7 +103,7 @@ int ibv_destroy_srq(ibv_srq* ibsrq) {
   wait_for_acks(srq->mutex, srq->cond, srq->events_completed, srq->events_delivered);
   pthread_cond_destroy(&srq->cond);
   pthread_mutex_destroy(&srq->mutex);
-  delete srq;
+  destroy(srq);
   return 0;
 }
 

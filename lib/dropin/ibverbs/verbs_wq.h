@@ -7,6 +7,7 @@
 namespace uroce::dropin {
 
 struct VerbsWq : ibv_wq {
+  static constexpr ObjectMemory kMemory = ObjectMemory::wq;
   VerbsWq(VerbsPd* domain, VerbsCq* completes_on, QueuePair made)
       : ibv_wq{},
         ref(domain->context),
@@ -18,6 +19,7 @@ struct VerbsWq : ibv_wq {
   QueuePair api;
   Spinlock lock;
   UseOf of_pd, of_cq;
+  Placement placement;
   Users users;  ///< indirection tables
   uint32_t events_delivered = 0;
   Live live;

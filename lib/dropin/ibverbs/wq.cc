@@ -45,7 +45,8 @@ ibv_wq* create_wq(ibv_context* context, ibv_wq_init_attr* attr) {
   if (!made) return report_null(made.error());
   attr->max_wr = made->cap().max_recv_wr;
   attr->max_sge = made->cap().max_recv_sge;
-  auto* wq = new VerbsWq(pd, cq, std::move(*made));
+  auto* wq = make_in<VerbsWq>(pd, pd, cq, std::move(*made));
+  if (wq == nullptr) return nullptr;
   wq->context = context;
   wq->pd = pd;
   wq->cq = attr->cq;
@@ -80,7 +81,7 @@ int destroy_wq(ibv_wq* ibwq) {
   wait_for_acks(wq->mutex, wq->cond, wq->events_completed, wq->events_delivered);
   pthread_cond_destroy(&wq->cond);
   pthread_mutex_destroy(&wq->mutex);
-  delete wq;
+  destroy(wq);
   return 0;
 }
 

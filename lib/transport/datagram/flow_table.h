@@ -51,6 +51,7 @@ struct FlowEntry {
   std::shared_ptr<const IndirectionTable> table{};
   FlowType type = FlowType::normal;
   uint16_t priority = 0;
+  uint32_t tag = 0;  ///< FlowRule::tag
   wire::FlowPattern pattern{};
   std::shared_ptr<FlowCounts> counts{};  ///< of the engine that has the entry; none where nobody asks
 

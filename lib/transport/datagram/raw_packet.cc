@@ -91,7 +91,7 @@ bool send_raw_frame(Context& ctx, Qp& qp, SendSlot& slot) {
   return true;
 }
 
-Outcome on_raw_frame(Context& ctx, Qp& qp, std::span<const std::byte> frame) {
+Outcome on_raw_frame(Context& ctx, Qp& qp, std::span<const std::byte> frame, uint32_t tag) {
   const auto drop = [&ctx](wire::Drop reason) {
     ctx.count_drop(reason);
     return Outcome{};
@@ -115,6 +115,8 @@ Outcome on_raw_frame(Context& ctx, Qp& qp, std::span<const std::byte> frame) {
   queues::Cqe cqe{};
   cqe.byte_len = static_cast<uint32_t>(frame.size());
   cqe.opcode = static_cast<uint8_t>(WcOpcode::recv);
+  cqe.flow_tag = tag;
+  cqe.vlan_tag = wire::parse_l2(frame).tag;
   return complete_recv(ctx, qp, cqe, false);
 }
 

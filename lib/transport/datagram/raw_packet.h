@@ -14,6 +14,6 @@ namespace uroce::transport {
 /// Builds the frame of `slot`. False: slot.status tells why it is refused.
 bool send_raw_frame(Context& ctx, Qp& qp, SendSlot& slot);
 /// A rule gives `frame` to this QP.
-Outcome on_raw_frame(Context& ctx, Qp& qp, std::span<const std::byte> frame);
+Outcome on_raw_frame(Context& ctx, Qp& qp, std::span<const std::byte> frame, uint32_t tag);
 
 }  // namespace uroce::transport

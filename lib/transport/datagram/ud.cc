@@ -29,6 +29,7 @@ Outcome complete_datagram(Context& ctx, Qp& qp, const wire::Packet& packet) {
   cqe.imm_or_key = packet.imm;
   cqe.src_qpn = packet.deth.src_qpn;
   cqe.flags = flags.bits();
+  cqe.vlan_tag = packet.vlan.value_or(0);
   return complete_recv(ctx, qp, cqe, packet.bth.solicited);
 }
 

@@ -156,7 +156,7 @@ void EngineLoop::deliver_raw(const FlowEntry& rule, uint32_t qpn, std::span<cons
   if (qp == nullptr || qp->type != QpType::raw_packet) return;
   if (rule.counts) rule.counts->add(frame.size());
   owe(qp->tx.owner, work::kReceived + static_cast<uint32_t>(frame.size()));
-  dispatcher.apply(*qp, on_raw_frame(ctx, *qp, frame));
+  dispatcher.apply(*qp, on_raw_frame(ctx, *qp, frame, rule.tag));
 }
 
 // --- The main loop --------------------------------------------------------------------------------------------

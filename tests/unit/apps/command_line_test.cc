@@ -30,6 +30,7 @@ std::string refused(std::vector<const char*> words) {
 TEST(TestNames, AreFoundWithAndWithoutPrefixAndDirectory) {
   EXPECT_EQ(test_by_name("write_bw"), (perf::Test{Verb::write, Kind::bw}));
   EXPECT_EQ(test_by_name("/usr/bin/uroce_atomic_lat"), (perf::Test{Verb::atomic, Kind::lat}));
+  EXPECT_EQ(test_by_name("uroce_flush_lat"), (perf::Test{Verb::flush, Kind::lat}));
   EXPECT_EQ(test_by_name("raw_bw"), (perf::Test{Verb::raw, Kind::bw}));
   EXPECT_EQ(test_by_name("raw_lat"), (perf::Test{Verb::raw, Kind::lat}));
   EXPECT_FALSE(test_by_name("uroce_perf"));

@@ -22,14 +22,7 @@ class CountersPair : public FlowPair {
     EXPECT_EQ(ibv_destroy_counters(counters_), 0);
     FlowPair::TearDown();
   }
-  /// A rule with counters. Specifications follow each other without gaps, as no structure would have them.
-  ibv_flow* create_counted() {
-    rule_.attr.num_of_specs = 4;
-    std::vector<std::byte> bytes(sizeof rule_ + sizeof count_);
-    std::memcpy(bytes.data(), &rule_, sizeof rule_);
-    std::memcpy(&bytes[sizeof rule_], &count_, sizeof count_);
-    return ibv_create_flow(raw_[1], reinterpret_cast<ibv_flow_attr*>(bytes.data()));
-  }
+  ibv_flow* create_counted() { return create_with(raw_[1], count_); }
   int attach(ibv_counter_description what, uint32_t index, ibv_flow* flow = nullptr) {
     ibv_counter_attach_attr attr{.counter_desc = what, .index = index, .comp_mask = 0};
     return ibv_attach_counters_point_flow(counters_, &attr, flow);

@@ -32,6 +32,57 @@ TEST_F(FlowPair, AFrameArrivesByItsRule) {
   EXPECT_EQ(ibv_destroy_flow(flow), 0);
 }
 
+TEST_F(FlowPair, ACompletionHasTheTagsOfItsFrameAndItsRule) {
+  ibv_cq_init_attr_ex of_cq{};
+  of_cq.cqe = 4;
+  of_cq.wc_flags = IBV_WC_EX_WITH_CVLAN | IBV_WC_EX_WITH_FLOW_TAG;
+  ibv_cq_ex* cq = ibv_create_cq_ex(context_, &of_cq);
+  ASSERT_NE(cq, nullptr);
+  ibv_qp* receiver = make_raw(ibv_cq_ex_to_cq(cq));
+  ibv_flow* flow = create_with(
+      receiver, ibv_flow_spec_action_tag{.type = IBV_FLOW_SPEC_ACTION_TAG, .size = 12, .tag_id = 0xfedcba98});
+  ASSERT_NE(flow, nullptr);
+  write_frame(5678);
+  char* const frame = memory_.data();
+  std::memmove(frame + 16, frame + 12, 60 - 12);
+  std::memcpy(frame + 12, "\x81\x00\x60\x05", 4);
+  ASSERT_EQ(post_recv(receiver, 3, 2048), 0);
+  ASSERT_EQ(send(64), 0);
+  ASSERT_EQ(poll(1).size(), 1u);
+  ibv_poll_cq_attr none{};
+  const auto until = Clock::now() + 20s;
+  int polled = ENOENT;
+  while ((polled = ibv_start_poll(cq, &none)) == ENOENT && Clock::now() < until) {
+  }
+  ASSERT_EQ(polled, 0);
+  EXPECT_EQ(cq->wr_id, 3u);
+  EXPECT_EQ(ibv_wc_read_cvlan(cq), 0x6005);
+  EXPECT_EQ(ibv_wc_read_flow_tag(cq), 0xfedcba98u);
+  ibv_end_poll(cq);
+  EXPECT_EQ(ibv_destroy_flow(flow), 0);
+  EXPECT_EQ(ibv_destroy_qp(receiver), 0);
+  EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
+TEST_F(FlowPair, ATagThatIsCutShortIsRefused) {
+  errno = 0;
+  EXPECT_EQ(create_with(raw_[1], ibv_flow_spec_action_tag{.type = IBV_FLOW_SPEC_ACTION_TAG, .size = 8, .tag_id = 1}),
+            nullptr);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+TEST_F(FlowPair, TagMatchingIsRefused) {
+  ibv_cq_init_attr_ex of_cq{};
+  of_cq.cqe = 4;
+  of_cq.wc_flags = IBV_WC_EX_WITH_TM_INFO;
+  errno = 0;
+  EXPECT_EQ(ibv_create_cq_ex(context_, &of_cq), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  ibv_device_attr_ex attr{};
+  ASSERT_EQ(ibv_query_device_ex(context_, nullptr, &attr), 0);
+  EXPECT_EQ(attr.tm_caps.max_num_tags, 0u);
+}
+
 TEST_F(FlowPair, WrongAttributesAreRefused) {
   rule_.attr.port = 2;
   expect_refused(EINVAL);

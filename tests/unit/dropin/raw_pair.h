@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <vector>
 
 #include "pair.h"
 
@@ -48,9 +49,11 @@ class FlowPair : public Pair {
     for (ibv_qp* qp : raw_) EXPECT_EQ(ibv_destroy_qp(qp), 0);
     Pair::TearDown();
   }
-  ibv_qp* make_raw() {
+  ibv_qp* make_raw() { return make_raw(cq_); }
+  ibv_qp* make_raw(ibv_cq* recv_cq) {
     ibv_qp_init_attr init{};
-    init.send_cq = init.recv_cq = cq_;
+    init.send_cq = cq_;
+    init.recv_cq = recv_cq;
     init.cap = {4, 4, 1, 1, 0};
     init.qp_type = IBV_QPT_RAW_PACKET;
     ibv_qp* qp = ibv_create_qp(pd_, &init);
@@ -70,6 +73,15 @@ class FlowPair : public Pair {
     errno = 0;
     EXPECT_EQ(create(), nullptr);
     EXPECT_EQ(errno, error);
+  }
+  /// rule_ with one more specification. They follow each other without gaps, as no structure would have them.
+  template <class Spec>
+  ibv_flow* create_with(ibv_qp* qp, const Spec& spec) {
+    rule_.attr.num_of_specs = 4;
+    std::vector<std::byte> bytes(sizeof rule_ + sizeof spec);
+    std::memcpy(bytes.data(), &rule_, sizeof rule_);
+    std::memcpy(&bytes[sizeof rule_], &spec, sizeof spec);
+    return ibv_create_flow(qp, reinterpret_cast<ibv_flow_attr*>(bytes.data()));
   }
   /// A UDP frame at the beginning of memory_, to a group, so that it stays on the device as well.
   void write_frame(uint16_t port) {

@@ -72,7 +72,8 @@ FlowRule flow_rule() {
           .priority = 0x0102,
           .layers = FlowLayer::ipv4 | FlowLayer::udp,
           .value = flow_fields(0x30),
-          .mask = flow_fields(0x50)};
+          .mask = flow_fields(0x50),
+          .tag = 0x70717273};
 }
 
 DeviceInfo device(const std::string& name) {

@@ -32,12 +32,10 @@ inline net::AddressTable addresses(const char* text, const EthAddr& mac) {
 struct Node {
   Node(Port& p, const char* address, uint32_t count, ServiceThread& service, const TscClock& c, const char* name,
        bool whole_frames)
-      : port(p), clock(c), handover(Handover::make(name, count, SOCKET_ID_ANY).value()) {
+      : port(p), clock(c), handovers(name, count) {
     neighbourhood = std::make_unique<Neighbourhood>(port, uint16_t{0}, addresses(address, port.mac()), count,
                                                     service.waker(), clock, uint64_t{1});
     if (port.queues() < count) shared = SharedQueue::make(std::string(name) + "-tx", SOCKET_ID_ANY).value();
-    std::vector<Waker*> all;
-    for (uint32_t i = 0; i < count; ++i) all.push_back(wakers.emplace_back(std::make_unique<Waker>()).get());
     for (uint32_t i = 0; i < count; ++i) {
       transport::EngineConfig config;
       config.index = i;
@@ -45,11 +43,10 @@ struct Node {
       config.max_qps = 64;
       auto& engine = engines.emplace_back(std::make_unique<transport::Engine>(config, regions, events));
       queues.push_back(std::make_unique<PortQueue>(PortQueueParts{.port = port,
-                                                                  .handover = *handover,
+                                                                  .handover = *handovers.handover,
                                                                   .neighbourhood = *neighbourhood,
                                                                   .shared = shared.get(),
                                                                   .engine = *engine,
-                                                                  .wakers = all,
                                                                   .whole_frames = whole_frames}));
     }
   }
@@ -74,10 +71,9 @@ struct Node {
   const TscClock& clock;
   NoEvents events;
   memory::RegionTable regions{16, 1};
-  std::unique_ptr<Handover> handover;
+  Engines handovers;
   std::unique_ptr<Neighbourhood> neighbourhood;
   std::unique_ptr<SharedQueue> shared;
-  std::vector<std::unique_ptr<Waker>> wakers;
   std::vector<std::unique_ptr<transport::Engine>> engines;
   std::vector<std::unique_ptr<PortQueue>> queues;
 };

@@ -125,14 +125,14 @@ TEST(PortQueue, CopiesWhatItSendsForSniffersOfAnyEngine) {
   TwoNodes t(4, 1);
   const std::vector<std::byte> frame(60);
   ASSERT_TRUE(t.a.queues[0]->sink().send_raw(frame));
-  EXPECT_TRUE(t.a.handover->empty(3));
+  EXPECT_TRUE(t.a.handovers.handover->empty(3));
   for (auto& engine : t.a.engines) ASSERT_TRUE(engine->add_flow(rule_for(0x43, FlowType::sniffer)));
   ASSERT_TRUE(t.a.queues[0]->sink().send_raw(frame));
   send(*t.a.queues[0], 0x42);
-  for (const uint32_t engine : {0u, 1u, 2u}) EXPECT_TRUE(t.a.handover->empty(engine));
-  EXPECT_FALSE(t.a.handover->empty(3));
+  for (const uint32_t engine : {0u, 1u, 2u}) EXPECT_TRUE(t.a.handovers.handover->empty(engine));
+  EXPECT_FALSE(t.a.handovers.handover->empty(3));
   for (int i = 0; i < 4; ++i) t.round();
-  EXPECT_TRUE(t.a.handover->empty(3));
+  EXPECT_TRUE(t.a.handovers.handover->empty(3));
   EXPECT_EQ(t.a.engines[3]->counters().rx_packets.get(), 0u) << "a copy is not a packet of its own";
 }
 

@@ -15,6 +15,7 @@
 #include "pmd_glue/handover.h"
 #include "pmd_glue/port.h"
 #include "pmd_glue/ring_pair.h"
+#include "pmd_glue/waker.h"
 #include "transport/core/seam.h"
 #include "wire/packet.h"
 
@@ -32,6 +33,17 @@ class EalEnvironment : public testing::Environment {
 
  private:
   std::unique_ptr<Eal> eal_;
+};
+
+/// A handover between `engines` engines, and who wakes them.
+struct Engines {
+  Engines(const std::string& name, uint32_t engines) : wakers(engines) {
+    std::vector<Waker*> all;
+    for (auto& waker : wakers) all.push_back((waker = std::make_unique<Waker>()).get());
+    handover = Handover::make(name, std::move(all), SOCKET_ID_ANY).value();
+  }
+  std::vector<std::unique_ptr<Waker>> wakers;
+  std::unique_ptr<Handover> handover;
 };
 
 /// A virtual device for one test.

@@ -36,7 +36,7 @@ class ReferringSink : public testing::Test {
     port_ = Port::open(vdev_.port(), options).value();
     ASSERT_TRUE(port_->start());
     small_ = rte_pktmbuf_pool_create("refer", 511, 0, 0, RTE_PKTMBUF_HEADROOM + 64, SOCKET_ID_ANY);
-    sink_ = std::make_unique<EtherSink>(*port_, path_, *handover_, small_);
+    sink_ = std::make_unique<EtherSink>(*port_, path_, *engines_.handover, small_);
   }
   void TearDown() override {
     path_.release(in_flight_);
@@ -61,7 +61,7 @@ class ReferringSink : public testing::Test {
   const std::vector<std::byte> bytes_ = std::vector<std::byte>(4096);
   Vdev vdev_{"net_pcap_refer", "tx_pcap=/dev/null"};
   KeepingPath path_;
-  std::unique_ptr<Handover> handover_ = Handover::make("refer-test", 1, SOCKET_ID_ANY).value();
+  Engines engines_{"refer-test", 1};
   std::unique_ptr<Port> port_;
   rte_mempool* small_ = nullptr;
   std::unique_ptr<EtherSink> sink_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -23,7 +24,8 @@ std::vector<std::byte> random_bytes(std::size_t n, uint64_t seed = 7) {
 struct SinkOnRings {
   explicit SinkOnRings(PairOptions options = {}) : pair(options) {}
   PortPair pair;
-  std::unique_ptr<Handover> handover = Handover::make("sink-test", 4, SOCKET_ID_ANY).value();
+  Engines engines{"sink-test", 4};
+  Handover* handover = engines.handover.get();
   QueuePath path{*pair.a, 0};
   EtherSink sink{*pair.a, path, *handover, nullptr};
 };
@@ -80,11 +82,11 @@ TEST(EtherSink, ReferencedPayloadGivesTheSameBytesAsCopied) {
       ASSERT_TRUE(port) << port.error().text;
       ASSERT_TRUE((*port)->start());
       EXPECT_EQ((*port)->path_mtu(), Mtu::mtu4096);
-      auto handover = Handover::make("pcap-test", 1, SOCKET_ID_ANY).value();
+      const Engines one("pcap-test", 1);
       rte_mempool* small = rte_pktmbuf_pool_create("small", 511, 0, 0, RTE_PKTMBUF_HEADROOM + 64, SOCKET_ID_ANY);
       {
         QueuePath path(**port, 0);
-        EtherSink sink(**port, path, *handover, small);
+        EtherSink sink(**port, path, *one.handover, small);
         for (const uint32_t length : {8u, 511u, 512u, 513u, 4094u, 4096u}) {
           std::vector<transport::PayloadSpan> spans{{bytes.data(), 5}, {bytes.data() + 5, length - 5}};
           TestFrame f(0x123, length, spans);
@@ -236,6 +238,37 @@ TEST(EtherSink, HandsRawLoopbackToTheEngineOfItsReceiver) {
   EXPECT_EQ(rte_mempool_in_use_count(t.pair.a->pool()), before) << "one had no receiver";
 }
 
+/// True where a wake is due, so that the sleep does not last.
+bool wakes(Waker& waker) {
+  const auto start = std::chrono::steady_clock::now();
+  waker.sleep(std::chrono::seconds(30));
+  return std::chrono::steady_clock::now() - start < std::chrono::seconds(20);
+}
+
+TEST(EtherSink, WakesTheEngineThatGetsAFrame) {
+  SinkOnRings t;
+  transport::FlowTable rules;
+  t.sink.set_rules(rules);
+  transport::TxFrame raw{};
+  raw.header_length = 60;
+  raw.raw = raw.loopback = true;
+  raw.raw_receiver = 0x102;
+  TestFrame roce(0x103, 0, {});
+  roce.frame.loopback = true;
+  for (const auto& [engine, frame] : {std::pair(2u, &raw), {3u, &roce.frame}}) {
+    t.engines.wakers[engine]->prepare();
+    ASSERT_GT(t.sink.room(), 0u);
+    t.sink.send({frame, 1});
+    EXPECT_TRUE(wakes(*t.engines.wakers[engine])) << "engine " << engine;
+  }
+  ASSERT_TRUE(rules.add({.id = 1, .qpn = 0x101, .type = FlowType::sniffer, .pattern = {}}));
+  raw.loopback = false;
+  t.engines.wakers[1]->prepare();
+  ASSERT_GT(t.sink.room(), 0u);
+  t.sink.send({&raw, 1});
+  EXPECT_TRUE(wakes(*t.engines.wakers[1])) << "a sniffer's";
+}
+
 TEST(EtherSink, CopiesWhatItSendsForSniffers) {
   SinkOnRings t;
   ASSERT_GT(t.sink.room(), 0u);
@@ -342,7 +375,8 @@ TEST(EtherSink, ReturnsMulticastToEveryEngineHoweverFullSomeAre) {
 }
 
 TEST(Handover, SendsIndicesWithoutAnEngineToTheFirst) {
-  const auto three = Handover::make("three", 3, SOCKET_ID_ANY).value();
+  const Engines engines("three", 3);
+  const auto& three = engines.handover;
   EXPECT_EQ(three->engine_of(0x102), 2u);
   EXPECT_EQ(three->engine_of(0x103), 0u);
   EXPECT_EQ(three->engine_of(0x105), 1u);
