@@ -47,9 +47,12 @@ TEST_F(CqPollerTest, ConvertsEveryMember) {
                 .opcode = static_cast<uint8_t>(WcOpcode::recv_rdma_with_imm),
                 .pkey_index = 0,
                 .vendor_error = 6,
-                .reserved0 = 0,
+                .flow_tag = 8,
                 .timestamp_ns = 7,
-                .reserved = {}};
+                .vlan_tag = 9,
+                .reserved0 = 0,
+                .reserved1 = 0,
+                .reserved2 = 0};
   std::memcpy(producers_[0].slot(), &cqe, sizeof cqe);
   producers_[0].publish(1);
   ASSERT_EQ(poller.poll(out_), 1u);
@@ -63,6 +66,8 @@ TEST_F(CqPollerTest, ConvertsEveryMember) {
   EXPECT_EQ(out_[0].opcode, WcOpcode::recv_rdma_with_imm);
   EXPECT_EQ(out_[0].vendor_error, 6u);
   EXPECT_EQ(out_[0].timestamp_ns, 7u);
+  EXPECT_EQ(out_[0].flow_tag, 8u);
+  EXPECT_EQ(out_[0].vlan_tag, 9u);
 }
 
 TEST_F(CqPollerTest, TakesFromAllRingsAndGivesTheSlotsBack) {

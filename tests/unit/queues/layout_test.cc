@@ -9,7 +9,7 @@ namespace uroce::queues {
 namespace {
 
 // The ABI, byte for byte. If this fails, raise kAbiVersion.
-static_assert(kAbiVersion == 3);
+static_assert(kAbiVersion == 4);
 static_assert(sizeof(RingHeader) == 128 && alignof(RingHeader) == 64);
 static_assert(offsetof(RingHeader, producer) == 0 && offsetof(RingHeader, consumer) == 64);
 
@@ -26,6 +26,7 @@ static_assert(sizeof(Cqe) == 64 && offsetof(Cqe, qpn) == 8 && offsetof(Cqe, byte
 static_assert(offsetof(Cqe, imm_or_key) == 16 && offsetof(Cqe, src_qpn) == 20 && offsetof(Cqe, flags) == 24);
 static_assert(offsetof(Cqe, status) == 28 && offsetof(Cqe, opcode) == 29 && offsetof(Cqe, pkey_index) == 30);
 static_assert(offsetof(Cqe, vendor_error) == 32 && offsetof(Cqe, timestamp_ns) == 40);
+static_assert(offsetof(Cqe, flow_tag) == 36 && offsetof(Cqe, vlan_tag) == 48);
 
 static_assert(sizeof(CqHeader) == 64 && sizeof(SrqHeader) == 64);
 static_assert(sizeof(HeldRecv) == 64 && offsetof(HeldRecv, wr_id) == 0 && offsetof(HeldRecv, held) == 8);
