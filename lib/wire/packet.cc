@@ -128,9 +128,8 @@ Drop parse_into(std::span<const std::byte> frame, Icrc icrc, Packet& packet) {
   if (icrc == Icrc::check) {
     const std::byte* trailer = datagram.bth + datagram.bytes - kIcrcBytes;
     if (icrc_of({l3.data(), trailer}, packet.ip_version) != load_le32(trailer)) return Drop::icrc;
-    packet.icrc_checked = true;
   }
-  packet.lacks_icrc = icrc == Icrc::absent;
+  packet.icrc = icrc;
   return Drop::none;
 }
 
@@ -182,7 +181,7 @@ std::expected<Packet, Drop> parse_apart(const HeaderBytes& headers, std::size_t 
 }
 
 std::span<const std::byte> in_one_piece(const Packet& packet, std::span<std::byte> room) {
-  if (!packet.lacks_icrc) return packet.bytes();
+  if (packet.icrc != Icrc::absent) return packet.bytes();
   const std::size_t headers = packet.bth_offset + std::size_t{packet.op().header_length};
   if (headers + packet.payload.size() + packet.bth.pad + kIcrcBytes > room.size()) return {};
   std::memcpy(room.data(), packet.frame, headers);

@@ -18,6 +18,9 @@
 
 namespace uroce::wire {
 
+/// What to do about the ICRC. `absent`: the frame never left this process, and the bytes in its place are arbitrary.
+enum class Icrc : uint8_t { check, skip, absent };
+
 /// A parsed frame. Views point into the frame's bytes and live as long as they do.
 struct Packet {
   // Neither defaulted nor constexpr, so that GCC clears the members with plain stores. Otherwise it clears the whole
@@ -30,8 +33,7 @@ struct Packet {
   uint8_t ip_version = 0;  ///< 4 or 6
   uint8_t ecn = 0;         ///< 2 bits: 3 is congestion experienced
   uint8_t hop_limit = 0;
-  bool icrc_checked = false;
-  bool lacks_icrc = false;         ///< the frame never left this process; the payload may stand apart from the headers
+  Icrc icrc = Icrc::skip;          ///< what was done; absent: the payload may stand apart from the headers
   std::optional<uint16_t> vlan{};  ///< tag control information: priority 3, DEI 1, id 12 bits
   uint16_t udp_source = 0;
   Bth bth{};
@@ -53,9 +55,6 @@ struct Packet {
   Gid source() const;
   Gid destination() const;
 };
-
-/// `absent`: the frame never left this process, and the bytes in the place of the ICRC are arbitrary.
-enum class Icrc : uint8_t { check, skip, absent };
 
 /// Parses and checks one whole frame: lengths, IP header, BTH version, opcode, pad, ICRC. It ignores bytes after the IP
 /// total length (Ethernet padding), reads nothing outside `frame`, and keeps no state.

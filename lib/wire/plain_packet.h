@@ -107,8 +107,7 @@ inline bool parse_plain(std::span<const std::byte> frame, Icrc icrc, Packet& pac
   packet.l3_offset = kEthernetBytes;
   packet.vlan.reset();
   packet.imm = 0;
-  packet.icrc_checked = icrc == Icrc::check;
-  packet.lacks_icrc = icrc == Icrc::absent;
+  packet.icrc = icrc;
   if (icrc != Icrc::check) return true;
   const std::byte* trailer = bth + bytes - kIcrcBytes;
   return icrc_of({frame.data() + kEthernetBytes, trailer}, packet.ip_version) == load_le32(trailer);

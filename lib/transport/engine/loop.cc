@@ -55,14 +55,20 @@ inline void EngineLoop::dispatch_plain(const wire::Packet& packet, Qp& qp) {
 // Parses the whole burst first, so that the QPs' cache lines arrive while the rest is parsed.
 void EngineLoop::parse_burst(std::span<const RxFrame> frames) {
   const auto icrc = ctx.config.check_icrc ? wire::Icrc::check : wire::Icrc::skip;
+  // Read once: the compiler cannot know that the packets written do not change them.
+  const bool plain_path = ctx.config.plain_path;
+  wire::Packet* const packets = parsed.data();
+  Receiver* const receivers = found.data();
   std::size_t good = 0;
   uint64_t bytes = 0;
   for (const RxFrame& frame : frames) {
     bytes += frame.bytes.size();
+    auto how = icrc;
+    if (frame.lacks_icrc) [[unlikely]]
+      how = wire::Icrc::absent;
     // Made where it stays: a packet is so large that a copy shows.
-    const auto how = frame.lacks_icrc ? wire::Icrc::absent : icrc;
-    wire::Packet& packet = parsed[good];
-    const bool plain = ctx.config.plain_path && wire::parse_plain(frame.bytes, how, packet);
+    wire::Packet& packet = packets[good];
+    bool plain = plain_path && wire::parse_plain(frame.bytes, how, packet);
     if (!plain) {
       const wire::Drop reason = wire::parse(frame.bytes, how, packet);
       if (reason != wire::Drop::none) {
@@ -74,16 +80,18 @@ void EngineLoop::parse_burst(std::span<const RxFrame> frames) {
     if (qp != nullptr) {
       __builtin_prefetch(&qp->tx);
       __builtin_prefetch(&qp->rx);
+    } else {
+      plain = false;
     }
-    found[good] = {qp, plain};
+    receivers[good] = {qp, plain};
     ++good;
   }
   ctx.counters.rx_packets.add(frames.size());
   ctx.counters.rx_bytes.add(bytes);
   for (std::size_t i = 0; i < good; ++i) {
-    const wire::Packet& packet = parsed[i];
-    const auto [qp, plain] = found[i];
-    plain&& qp != nullptr&& takes_plain(*qp, packet) ? dispatch_plain(packet, *qp) : dispatch(packet, qp);
+    const wire::Packet& packet = packets[i];
+    const auto [qp, plain] = receivers[i];
+    plain&& takes_plain(*qp, packet) ? dispatch_plain(packet, *qp) : dispatch(packet, qp);
   }
 }
 

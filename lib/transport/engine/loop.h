@@ -70,7 +70,7 @@ struct EngineLoop {
   std::span<const std::byte> payload_of(const TxFrame& frame);
   struct Receiver {
     Qp* qp = nullptr;    ///< nullptr: there is none
-    bool plain = false;  ///< the packet is plain (wire/plain_packet.h)
+    bool plain = false;  ///< the packet is plain (wire/plain_packet.h), and `qp` is there
   };
   void parse_burst(std::span<const RxFrame> frames);
   void dispatch_plain(const wire::Packet& packet, Qp& qp);

@@ -40,7 +40,7 @@ TEST(Parse, HardwareCnp) {
   const Bytes frame = test::hardware_cnp();
   const auto p = parse(frame);
   ASSERT_TRUE(p) << name(p.error());
-  EXPECT_TRUE(p->icrc_checked);
+  EXPECT_EQ(p->icrc, Icrc::check);
   EXPECT_EQ(p->bth.opcode, Opcode::cnp);
   EXPECT_TRUE(p->bth.becn);
   EXPECT_EQ(p->bth.dest_qpn, 0x118u);
@@ -176,7 +176,7 @@ TEST(Parse, IcrcIsNotLookedAtWhenSkipped) {
   EXPECT_EQ(drop_of(frame), Drop::icrc);
   const auto p = parse(frame, Icrc::skip);
   ASSERT_TRUE(p);
-  EXPECT_FALSE(p->icrc_checked);
+  EXPECT_EQ(p->icrc, Icrc::skip);
 }
 
 TEST(Parse, EthernetPaddingIsIgnored) {
@@ -322,7 +322,7 @@ TEST(ParseApart, FindsWhatTheWholeFrameHas) {
       ASSERT_TRUE(packet) << code << ": " << name(packet.error());
       EXPECT_EQ(to_text(*packet), to_text(*whole));
       EXPECT_EQ(packet->payload.data(), apart.payload.data());
-      EXPECT_TRUE(packet->lacks_icrc);
+      EXPECT_EQ(packet->icrc, Icrc::absent);
       Bytes room(frame.size());
       const auto again = in_one_piece(*packet, room);
       EXPECT_TRUE(std::ranges::equal(again, frame)) << code;

@@ -22,8 +22,8 @@ Packet used_packet() {
 }
 
 auto below_extended(const Packet& p) {
-  return std::tuple(p.frame, p.l3_offset, p.bth_offset, p.ip_version, p.ecn, p.hop_limit, p.icrc_checked, p.vlan,
-                    p.udp_source, p.imm, p.payload.data(), p.payload.size());
+  return std::tuple(p.frame, p.l3_offset, p.bth_offset, p.ip_version, p.ecn, p.hop_limit, p.icrc, p.vlan, p.udp_source,
+                    p.imm, p.payload.data(), p.payload.size());
 }
 auto bth_of(const Packet& p) {
   const Bth& h = p.bth;
