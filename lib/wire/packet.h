@@ -18,7 +18,7 @@
 
 namespace uroce::wire {
 
-/// What to do about the ICRC. `absent`: the frame never left this process, and the bytes in its place are arbitrary.
+/// How the ICRC is treated. `absent`: the frame never left this process, and the bytes in its place are arbitrary.
 enum class Icrc : uint8_t { check, skip, absent };
 
 /// A parsed frame. Views point into the frame's bytes and live as long as they do.
