@@ -43,7 +43,6 @@ class Runner {
   void collect();
   void learn(const Frame& frame);
   void carry(const SentFrame& sent);
-  void give_to_rules(std::span<const std::byte> frame, transport::FrameTakers takers);
 
   // Actions.
   void do_inject(const ScriptLine& line);

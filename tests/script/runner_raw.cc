@@ -80,18 +80,12 @@ void Runner::inject_frame(const ScriptLine& line) {
   const Frame frame = build_raw_frame(words, wiring_);
   words.done();
   note(fmt::format("< frame of {} bytes", frame.size()));
-  give_to_rules(frame, transport::FrameTakers::all);
-}
-
-// As the port's part does (pmd_glue): rules see what it receives, and sniffers what it sends.
-void Runner::give_to_rules(std::span<const std::byte> frame, transport::FrameTakers takers) {
-  const transport::RxFrame one{frame};
-  if (!endpoint_->engine().flows().empty()) endpoint_->engine().on_raw_frames({&one, 1}, now_, takers);
+  endpoint_->offer_to_rules(frame, now_, transport::FrameTakers::all);
 }
 
 void Runner::carry(const SentFrame& sent) {
-  if (sent.is_for_sniffers()) give_to_rules(sent.bytes, transport::FrameTakers::sniffers);
-  if (sent.raw && sent.loopback) give_to_rules(sent.bytes, transport::FrameTakers::rule);
+  if (sent.is_for_sniffers()) endpoint_->offer_to_rules(sent.bytes, now_, transport::FrameTakers::sniffers);
+  if (sent.raw && sent.loopback) endpoint_->offer_to_rules(sent.bytes, now_, transport::FrameTakers::rule);
 }
 
 }  // namespace uroce::test

@@ -24,6 +24,10 @@ void add(uint64_t& hash, const queues::Cqe& cqe) {
   const uint64_t fields[] = {cqe.wr_id, cqe.status, cqe.opcode, cqe.byte_len, cqe.imm_or_key, cqe.flags, cqe.qpn};
   for (const uint64_t field : fields) hash = mix(hash, field);
 }
+memory::Key issued(const Result<memory::Key>& key) {
+  require(key.has_value(), "the region table is too small for the test");
+  return *key;
+}
 bool is_write(WrOpcode op) { return op == WrOpcode::rdma_write || op == WrOpcode::rdma_write_with_imm; }
 
 }  // namespace
@@ -44,6 +48,10 @@ Op random_op(Random& random, const FlowOptions& options) {
   op.fence = options.fences && random.chance(0.05);
   op.inline_data = op.length <= 256 && op.opcode != WrOpcode::rdma_read && random.chance(0.3);
   op.solicited = random.chance(0.1);
+  const uint64_t memory = random.below(10);
+  op.local = memory == 0 ? LocalMemory::null_region : memory == 1 ? LocalMemory::on_demand : LocalMemory::region;
+  op.zero_based = random.chance(0.2);
+  if (op.local != LocalMemory::region) op.inline_data = false;
   if (is_atomic(op.opcode)) {
     op.length = 8;
     op.inline_data = false;
@@ -65,17 +73,19 @@ Flow::Flow(TestEndpoint& from, TestQp& from_qp, TestCq& send_cq, TestEndpoint& t
       random_(seed),
       receive_random_(~seed),
       source_(from.make_region(options.area, Access::local_write)),
-      write_place_(to.make_region(options.area, kAllAccess)),
-      read_source_(to.make_region(options.area, Access::remote_read)),
+      write_place_(make_target(to, options.area, kAllAccess)),
+      read_source_(make_target(to, options.area, Access::remote_read)),
       read_place_(from.make_region(options.area, Access::local_write)),
-      counters_(to.make_region(kCounters * 8, kAllAccess)),
+      counters_(make_target(to, kCounters * 8, kAllAccess)),
       results_(from.make_region(kCells * 8, Access::local_write)),
       inbox_(to.make_region(std::size_t{options.recv_depth} * options.max_message, Access::local_write)),
+      near_keys_(from.regions()),
       far_keys_(to.regions()),
-      write_shadow_(write_place_.bytes().begin(), write_place_.bytes().end()),
+      null_key_(issued(near_keys_.add_null(1))),
+      write_shadow_(write_place_.region.bytes().begin(), write_place_.region.bytes().end()),
       read_shadow_(read_place_.bytes().begin(), read_place_.bytes().end()),
       counter_shadow_(kCounters) {
-  std::memcpy(counter_shadow_.data(), counters_.bytes().data(), kCounters * 8);
+  std::memcpy(counter_shadow_.data(), counters_.region.bytes().data(), kCounters * 8);
 }
 
 void Flow::violate(const std::string& what) {
@@ -98,13 +108,11 @@ std::vector<Sge> Flow::gather(Random& random, TestRegion& region, uint64_t offse
 
 // A key for one SEND with invalidate, which must stop working with that message and not twice.
 memory::Key Flow::make_invalidatable() {
-  const auto key = far_keys_.add({.pd = 1,
-                                  .address = 0,
-                                  .length = 8,
-                                  .host = counters_.bytes().data(),
-                                  .access = AccessFlags(Access::local_write) | Access::remote_invalidate});
-  require(key.has_value(), "the region table is too small for the test");
-  return *key;
+  return issued(far_keys_.add({.pd = 1,
+                               .address = 0,
+                               .length = 8,
+                               .host = counters_.region.bytes().data(),
+                               .access = AccessFlags(Access::local_write) | Access::remote_invalidate}));
 }
 
 void Flow::check_invalidated(memory::Key key) {
@@ -113,6 +121,33 @@ void Flow::check_invalidated(memory::Key key) {
   }
   far_keys_.remove(key);
   far_keys_.retire(key);
+}
+
+Flow::Target Flow::make_target(TestEndpoint& to, std::size_t bytes, AccessFlags access) {
+  TestRegion& region = to.make_region(bytes, access);
+  const auto key =
+      to.regions().add({.pd = 1, .address = 0, .length = bytes, .host = region.bytes().data(), .access = access});
+  return {region, issued(key)};
+}
+
+void Flow::aim(SendRequest& request, const Op& op, const Target& target, uint64_t offset) {
+  remote_offset_ = offset;
+  request.remote_addr = op.zero_based ? offset : target.region.va() + offset;
+  request.rkey = op.zero_based ? target.zero_based_key : target.region.key();
+}
+
+/// Gives entries within `region` the keys that the operation wants.
+void Flow::place_locally(Posted& posted, TestRegion& region, std::vector<Sge>& sges) {
+  for (Sge& sge : sges) {
+    if (posted.op.local == LocalMemory::null_region && random_.chance(0.5)) sge.lkey = null_key_;
+    if (posted.op.local != LocalMemory::on_demand || sge.length == 0) continue;
+    sge.lkey = issued(near_keys_.add({.pd = 1,
+                                      .address = sge.addr,
+                                      .length = sge.length,
+                                      .host = region.bytes().data() + (sge.addr - region.va()),
+                                      .access = Access::local_write}));
+    posted.keys.push_back(sge.lkey);
+  }
 }
 
 void Flow::prepare(const Op& op, SendRequest& request, Posted& posted, std::vector<Sge>& sges) {
@@ -126,32 +161,30 @@ void Flow::prepare(const Op& op, SendRequest& request, Posted& posted, std::vect
     const uint64_t cell = random_.below(kCounters);
     posted.result_cell = static_cast<uint32_t>(atomics_++ % kCells);
     sges = {results_.sge(posted.result_cell * 8, 8)};
-    request.remote_addr = counters_.va() + cell * 8;
-    request.rkey = counters_.key();
+    place_locally(posted, results_, sges);
+    aim(request, op, counters_, cell * 8);
     request.compare_add = random_.next();
     request.swap = random_.next();
     // Half of the compares hit.
     if (op.opcode == WrOpcode::compare_swap && random_.chance(0.5)) request.compare_add = counter_shadow_[cell];
   } else if (op.opcode == WrOpcode::atomic_write) {
-    request.remote_addr = counters_.va() + random_.below(kCounters) * 8;
-    request.rkey = counters_.key();
+    aim(request, op, counters_, random_.below(kCounters) * 8);
     request.swap = random_.next();
   } else if (op.opcode == WrOpcode::flush) {
-    request.remote_addr = write_place_.va();
-    request.rkey = write_place_.key();
+    aim(request, op, write_place_, 0);
     request.flush.length = static_cast<uint32_t>(random_.below(options_.area + 1));
     request.flush.scope = random_.chance(0.5) ? FlushScope::range : FlushScope::region;
   } else if (op.opcode == WrOpcode::rdma_read) {
     const uint64_t to = random_.below(options_.area - op.length + 1);
     source_offset_ = random_.below(options_.area - op.length + 1);
     sges = gather(random_, read_place_, to, op.length);
-    request.remote_addr = read_source_.va() + source_offset_;
-    request.rkey = read_source_.key();
+    place_locally(posted, read_place_, sges);
+    aim(request, op, read_source_, source_offset_);
   } else {
     source_offset_ = random_.below(options_.area - op.length + 1);
     sges = gather(random_, source_, source_offset_, op.length);
-    request.remote_addr = write_place_.va() + random_.below(options_.area - op.length + 1);
-    request.rkey = write_place_.key();
+    place_locally(posted, source_, sges);
+    aim(request, op, write_place_, random_.below(options_.area - op.length + 1));
   }
   request.sges = sges;
   if (!op.inline_data) return;
@@ -159,29 +192,59 @@ void Flow::prepare(const Op& op, SendRequest& request, Posted& posted, std::vect
   request.inline_data = source_.bytes().subspan(source_offset_, op.length);
 }
 
-/// Applies the operation to the shadows.
-void Flow::apply(const SendRequest& request, const Op& op, uint64_t offset, Posted& posted) {
-  if (is_write(op.opcode)) {
-    std::memcpy(write_shadow_.data() + (request.remote_addr - write_place_.va()), source_.bytes().data() + offset,
-                op.length);
+/// The bytes that a SEND or WRITE carries.
+std::vector<std::byte> Flow::payload_of(const SendRequest& request, uint32_t length) {
+  const std::byte* source = source_.bytes().data() + source_offset_;
+  std::vector<std::byte> payload(source, source + length);
+  auto at = payload.begin();
+  for (const Sge& sge : request.sges) {
+    if (sge.lkey == null_key_) std::fill_n(at, sge.length, std::byte{0});
+    at += sge.length;
   }
-  if (op.opcode == WrOpcode::rdma_read && op.length != 0) {
-    std::memcpy(read_shadow_.data() + (request.sges.front().addr - read_place_.va()),
-                read_source_.bytes().data() + offset, op.length);
+  return payload;
+}
+
+/// Applies the operation to the shadows.
+void Flow::apply(const SendRequest& request, const Op& op, Posted& posted) {
+  if (is_write(op.opcode)) {
+    std::ranges::copy(payload_of(request, op.length),
+                      write_shadow_.begin() + static_cast<std::ptrdiff_t>(remote_offset_));
+  }
+  if (op.opcode == WrOpcode::rdma_read) {
+    const std::byte* from = read_source_.region.bytes().data() + remote_offset_;
+    for (const Sge& sge : request.sges) {
+      if (sge.lkey != null_key_) std::copy_n(from, sge.length, read_shadow_.data() + (sge.addr - read_place_.va()));
+      from += sge.length;
+    }
   }
   if (is_atomic(op.opcode)) {
-    uint64_t& cell = counter_shadow_[(request.remote_addr - counters_.va()) / 8];
+    uint64_t& cell = counter_shadow_[remote_offset_ / 8];
     posted.original = cell;
     if (op.opcode == WrOpcode::fetch_add) {
       cell += request.compare_add;
     } else if (cell == request.compare_add) {
       cell = request.swap;
     }
+    // The result goes nowhere: its place stays as it is.
+    if (request.sges.front().lkey == null_key_) posted.original = result_at(posted.result_cell);
   }
-  if (op.opcode == WrOpcode::atomic_write) {
-    counter_shadow_[(request.remote_addr - counters_.va()) / 8] = request.swap;
+  if (op.opcode == WrOpcode::atomic_write) counter_shadow_[remote_offset_ / 8] = request.swap;
+  if (takes_recv(op.opcode)) messages_.push_back({op.opcode, payload_of(request, op.length), request.imm_or_key});
+}
+
+uint64_t Flow::result_at(uint32_t cell) {
+  uint64_t result = 0;
+  std::memcpy(&result, results_.bytes().data() + std::size_t{cell} * 8, 8);
+  return result;
+}
+
+/// No key of the operation works any longer: an engine that still used one would fail.
+void Flow::pop_posted() {
+  for (const memory::Key key : posted_.front().keys) {
+    near_keys_.remove(key);
+    near_keys_.retire(key);
   }
-  if (takes_recv(op.opcode)) messages_.push_back({op.opcode, op.length, offset, request.imm_or_key});
+  posted_.pop_front();
 }
 
 bool Flow::post(const Op& op) {
@@ -200,8 +263,8 @@ bool Flow::post(const Op& op) {
   require(from_qp_.post_send(request), "no room though there was some");
   since_signal_ = posted.op.signaled ? 0 : since_signal_ + 1;
   ++next_wr_;
-  apply(request, op, source_offset_, posted);
-  posted_.push_back(posted);
+  apply(request, op, posted);
+  posted_.push_back(std::move(posted));
   return true;
 }
 
@@ -240,7 +303,7 @@ bool Flow::poll() {
 
 uint64_t Flow::outcome() const {
   uint64_t hash = mix(send_hash_, recv_hash_);
-  for (TestRegion* region : {&write_place_, &read_place_, &counters_, &results_, &inbox_}) {
+  for (TestRegion* region : {&write_place_.region, &read_place_, &counters_.region, &results_, &inbox_}) {
     const std::span<const std::byte> bytes = region->bytes();
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     hash = mix(hash, std::hash<std::string_view>{}(text));
@@ -256,14 +319,14 @@ void Flow::on_send_cqe(const queues::Cqe& cqe) {
     if (posted_.empty() || posted_.front().wr_id != cqe.wr_id) {
       violate(fmt::format("wr {} flushed out of order", cqe.wr_id));
     } else {
-      posted_.pop_front();
+      pop_posted();
     }
     return;
   }
   // Unsignaled ones before this one have completed silently.
   while (!posted_.empty() && posted_.front().wr_id != cqe.wr_id && !posted_.front().op.signaled) {
     check_atomic(posted_.front());
-    posted_.pop_front();
+    pop_posted();
     ++completed_;
   }
   if (posted_.empty() || posted_.front().wr_id != cqe.wr_id) {
@@ -276,7 +339,7 @@ void Flow::on_send_cqe(const queues::Cqe& cqe) {
   } else {
     on_success(cqe);
   }
-  posted_.pop_front();
+  pop_posted();
 }
 
 void Flow::on_success(const queues::Cqe& cqe) {
@@ -291,8 +354,7 @@ void Flow::on_success(const queues::Cqe& cqe) {
 
 void Flow::check_atomic(const Posted& posted) {
   if (!is_atomic(posted.op.opcode)) return;
-  uint64_t result = 0;
-  std::memcpy(&result, results_.bytes().data() + posted.result_cell * 8, 8);
+  const uint64_t result = result_at(posted.result_cell);
   if (result != posted.original) {
     violate(fmt::format("atomic wr {} returned {:#x}, not {:#x}", posted.wr_id, result, posted.original));
   }
@@ -311,13 +373,13 @@ void Flow::on_recv_cqe(const queues::Cqe& cqe) {
   }
   ++next_recv_done_;
   --receives_posted_;
-  const Message message = messages_.front();
+  const Message message = std::move(messages_.front());
   messages_.pop_front();
   const bool imm = message.opcode == WrOpcode::send_with_imm || message.opcode == WrOpcode::rdma_write_with_imm;
   const bool inv = message.opcode == WrOpcode::send_with_invalidate;
   const WcFlags flags = WcFlags::from_bits(cqe.flags);
-  if (cqe.byte_len != message.length) {
-    violate(fmt::format("receive {} has {} bytes of {}", cqe.wr_id, cqe.byte_len, message.length));
+  if (cqe.byte_len != message.payload.size()) {
+    violate(fmt::format("receive {} has {} bytes of {}", cqe.wr_id, cqe.byte_len, message.payload.size()));
   }
   if (flags.has(WcFlag::with_imm) != imm || flags.has(WcFlag::with_invalidate) != inv ||
       ((imm || inv) && cqe.imm_or_key != message.imm_or_key)) {
@@ -326,23 +388,23 @@ void Flow::on_recv_cqe(const queues::Cqe& cqe) {
   if (inv) check_invalidated(message.imm_or_key);
   if (message.opcode == WrOpcode::rdma_write_with_imm) return;
   const std::byte* inbox = inbox_.bytes().data() + cqe.wr_id % options_.recv_depth * options_.max_message;
-  if (std::memcmp(inbox, source_.bytes().data() + message.source_offset, message.length) != 0) {
+  if (!std::equal(message.payload.begin(), message.payload.end(), inbox)) {
     violate(fmt::format("receive {} has the wrong bytes", cqe.wr_id));
   }
 }
 
 void Flow::check_memory() {
-  if (!std::equal(write_shadow_.begin(), write_shadow_.end(), write_place_.bytes().begin())) {
+  if (!std::equal(write_shadow_.begin(), write_shadow_.end(), write_place_.region.bytes().begin())) {
     violate("the memory that WRITEs go to differs from the oracle");
   }
   if (!std::equal(read_shadow_.begin(), read_shadow_.end(), read_place_.bytes().begin())) {
     violate("the memory that READs fill differs from the oracle");
   }
-  if (std::memcmp(counters_.bytes().data(), counter_shadow_.data(), kCounters * 8) != 0) {
+  if (std::memcmp(counters_.region.bytes().data(), counter_shadow_.data(), kCounters * 8) != 0) {
     violate("the counters that atomics change differ from the oracle");
   }
   if (find_mismatch(source_.bytes(), source_.stream()) != options_.area ||
-      find_mismatch(read_source_.bytes(), read_source_.stream()) != options_.area) {
+      find_mismatch(read_source_.region.bytes(), read_source_.region.stream()) != options_.area) {
     violate("memory that nobody writes has changed");
   }
   if (!messages_.empty()) violate(fmt::format("{} messages were never received", messages_.size()));

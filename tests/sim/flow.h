@@ -26,6 +26,13 @@ struct FlowOptions {
   bool same_at_any_pace = false;
 };
 
+/// The memory that an operation's entries name.
+enum class LocalMemory : uint8_t {
+  region,       ///< registered as long as the flow lives
+  null_region,  ///< half of the entries name a null region: zeros to send, nowhere to write
+  on_demand,    ///< registered when the operation is posted, until it has completed
+};
+
 /// An operation to post. Random flows draw these, exhaustive tests list them.
 struct Op {
   WrOpcode opcode = WrOpcode::send;
@@ -34,6 +41,8 @@ struct Op {
   bool fence = false;
   bool inline_data = false;
   bool solicited = false;
+  LocalMemory local = LocalMemory::region;
+  bool zero_based = false;  ///< remote addresses begin at 0, as those of device memory do
 };
 Op random_op(Random& random, const FlowOptions& options);
 
@@ -70,18 +79,29 @@ class Flow {
     Op op;
     uint32_t result_cell = 0;  // atomics
     uint64_t original = 0;
+    std::vector<memory::Key> keys{};  // LocalMemory::on_demand
   };
   struct Message {
     WrOpcode opcode;
-    uint32_t length;
-    uint64_t source_offset;
+    std::vector<std::byte> payload;
     uint32_t imm_or_key;
+  };
+  /// Memory of the far side, by its own addresses and by those from 0 on.
+  struct Target {
+    TestRegion& region;
+    memory::Key zero_based_key;
   };
 
   void violate(const std::string& what);
   std::vector<Sge> gather(Random& random, TestRegion& region, uint64_t offset, uint32_t length);
+  Target make_target(TestEndpoint& to, std::size_t bytes, AccessFlags access);
+  void aim(SendRequest& request, const Op& op, const Target& target, uint64_t offset);
+  void place_locally(Posted& posted, TestRegion& region, std::vector<Sge>& sges);
+  std::vector<std::byte> payload_of(const SendRequest& request, uint32_t length);
   void prepare(const Op& op, SendRequest& request, Posted& posted, std::vector<Sge>& sges);
-  void apply(const SendRequest& request, const Op& op, uint64_t offset, Posted& posted);
+  void apply(const SendRequest& request, const Op& op, Posted& posted);
+  void pop_posted();
+  uint64_t result_at(uint32_t cell);
   void on_send_cqe(const queues::Cqe& cqe);
   void on_success(const queues::Cqe& cqe);
   void check_atomic(const Posted& posted);
@@ -95,19 +115,22 @@ class Flow {
   TestCq& recv_cq_;
   FlowOptions options_;
   Random random_;
-  Random receive_random_;    // same_at_any_pace
-  TestRegion& source_;       // never changes; SENDs and WRITEs carry it
-  TestRegion& write_place_;  // far side, WRITEs
-  TestRegion& read_source_;  // far side, never changes
-  TestRegion& read_place_;   // near side
-  TestRegion& counters_;     // far side, atomics
-  TestRegion& results_;      // near side, atomics
-  TestRegion& inbox_;        // far side, receives
+  Random receive_random_;   // same_at_any_pace
+  TestRegion& source_;      // never changes; SENDs and WRITEs carry it
+  Target write_place_;      // far side, WRITEs
+  Target read_source_;      // far side, never changes
+  TestRegion& read_place_;  // near side
+  Target counters_;         // far side, atomics
+  TestRegion& results_;     // near side, atomics
+  TestRegion& inbox_;       // far side, receives
+  memory::RegionTable& near_keys_;
   memory::RegionTable& far_keys_;
+  memory::Key null_key_;  // near side
   std::vector<std::byte> write_shadow_;
   std::vector<std::byte> read_shadow_;
   std::vector<uint64_t> counter_shadow_;
   uint64_t source_offset_ = 0;  // of the operation being prepared
+  uint64_t remote_offset_ = 0;  // likewise
 
   std::deque<Posted> posted_;
   std::deque<Message> messages_;

@@ -19,7 +19,18 @@ constexpr uint32_t kLongMask = 12;
 struct Exchange {
   const char* name;
   std::vector<Op> ops;
+  bool xrc = false;
 };
+
+/// The same operations on another memory.
+std::vector<Op> in(LocalMemory memory, std::vector<Op> ops) {
+  for (Op& op : ops) op.local = memory;
+  return ops;
+}
+std::vector<Op> zero_based(std::vector<Op> ops) {
+  for (Op& op : ops) op.zero_based = true;
+  return ops;
+}
 
 std::vector<Exchange> exchanges() {
   const auto op = [](WrOpcode opcode, uint32_t length) { return Op{.opcode = opcode, .length = length}; };
@@ -37,6 +48,16 @@ std::vector<Exchange> exchanges() {
       {"mixed",
        {op(WrOpcode::rdma_write, 300), op(WrOpcode::rdma_read, 300), op(WrOpcode::fetch_add, 8),
         op(WrOpcode::send, 10)}},
+      {"xrc",
+       {op(WrOpcode::send, 300), op(WrOpcode::rdma_write, 10), op(WrOpcode::rdma_read, 300),
+        op(WrOpcode::atomic_write, 0), op(WrOpcode::send_with_imm, 8)},
+       true},
+      {"null_region", in(LocalMemory::null_region, {op(WrOpcode::rdma_write, 300), op(WrOpcode::rdma_read, 600),
+                                                    op(WrOpcode::fetch_add, 8), op(WrOpcode::send, 300)})},
+      {"on_demand", in(LocalMemory::on_demand, {op(WrOpcode::rdma_write, 300), op(WrOpcode::rdma_read, 300),
+                                                op(WrOpcode::compare_swap, 8), op(WrOpcode::send, 300)})},
+      {"device_memory", zero_based({op(WrOpcode::rdma_write, 300), op(WrOpcode::fetch_add, 8), op(WrOpcode::flush, 0),
+                                    op(WrOpcode::rdma_read, 300), op(WrOpcode::atomic_write, 0)})},
   };
 }
 
@@ -68,7 +89,9 @@ class Masks : public testing::TestWithParam<std::size_t> {
            const std::string& what, uint64_t& outcome) {
     const Exchange exchange = exchanges()[GetParam()];
     ListedFaults faults(fates, ListedFaults::Start::at_begin);
-    World world(small_world(GetParam() + 1, retransmission), faults);
+    WorldOptions options = small_world(GetParam() + 1, retransmission);
+    options.xrc = exchange.xrc;
+    World world(options, faults);
     if (harm == Harm::traffic_only) world.settle();
     faults.begin();
     const std::string violation = world.run(exchange.ops);

@@ -85,9 +85,10 @@ std::size_t Network::host_of(const Frame& frame) const {
 
 void Network::print(std::size_t host, const Frame& frame, const Fate& fate) const {
   if (!trace_) return;
-  std::printf("%12lld host %zu: %s%s%s%s\n", static_cast<long long>(now_.count()), host,
-              wire::to_text(*wire::parse(frame)).c_str(), fate.drop ? " LOST" : "", fate.corrupt ? " CORRUPT" : "",
-              fate.duplicate ? " TWICE" : "");
+  const auto packet = wire::parse(frame);
+  const std::string text = packet ? wire::to_text(*packet) : "raw frame of " + std::to_string(frame.size()) + " bytes";
+  std::printf("%12lld host %zu: %s%s%s%s\n", static_cast<long long>(now_.count()), host, text.c_str(),
+              fate.drop ? " LOST" : "", fate.corrupt ? " CORRUPT" : "", fate.duplicate ? " TWICE" : "");
 }
 
 void Network::run(std::size_t host) {
@@ -96,7 +97,8 @@ void Network::run(std::size_t host) {
   for (SentFrame& sent : sender.sink().take()) {
     ++frames_sent_;
     if (watch_) watch_(host, sent.bytes);
-    require(wire::parse(sent.bytes).has_value(), "an engine sent a frame that does not parse");
+    require(sent.raw || wire::parse(sent.bytes).has_value(), "an engine sent a frame that does not parse");
+    if (sent.is_for_sniffers()) sender.offer_to_rules(sent.bytes, now_, transport::FrameTakers::sniffers);
     if (sent.loopback) {
       print(host, sent.bytes, {});
       put(host, sent.bytes, Nanos(100));
@@ -105,7 +107,7 @@ void Network::run(std::size_t host) {
     const std::size_t to = host_of(sent.bytes);
     const Fate fate = faults_.next(now_);
     if (fate.plain) make_plain(sent.bytes);
-    if (fate.mark) mark(sent.bytes);
+    if (fate.mark && !sent.raw) mark(sent.bytes);
     print(host, sent.bytes, fate);
     if (fate.duplicate) put(to, sent.bytes, delay_ + fate.duplicate_delay);
     if (fate.drop) continue;
@@ -127,6 +129,7 @@ void Network::advance_to(Nanos time) {
     std::vector<transport::RxFrame> frames;
     for (const Frame& frame : bursts[i]) frames.push_back({.bytes = frame});
     if (!frames.empty()) hosts_[i]->inject(frames, now_);
+    for (const Frame& frame : bursts[i]) hosts_[i]->offer_to_rules(frame, now_, transport::FrameTakers::all);
     if (!frames.empty() || hosts_[i]->next_deadline() <= now_) run(i);
   }
 }

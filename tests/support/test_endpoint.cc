@@ -117,6 +117,12 @@ void TestEndpoint::inject(std::span<const transport::RxFrame> frames, Nanos now)
   engine_->on_frames(frames, now + clock_ahead_);
 }
 
+void TestEndpoint::offer_to_rules(std::span<const std::byte> frame, Nanos now, transport::FrameTakers takers) {
+  if (engine_->flows().empty()) return;
+  const transport::RxFrame rx{.bytes = frame};
+  engine_->on_raw_frames({&rx, 1}, now + clock_ahead_, takers);
+}
+
 Nanos TestEndpoint::next_deadline() const {
   const Nanos next = engine_->next_deadline();
   return next == kNever ? kNever : next - clock_ahead_;

@@ -185,6 +185,8 @@ class TestEndpoint {
 
   void inject(std::span<const std::byte> frame, Nanos now);
   void inject(std::span<const transport::RxFrame> frames, Nanos now);
+  /// As the port's part does (pmd_glue): rules see what it receives, and sniffers what it sends.
+  void offer_to_rules(std::span<const std::byte> frame, Nanos now, transport::FrameTakers takers);
   /// Polls until the engine has nothing to do. The test fails when it never comes to rest.
   void run(Nanos now);
   /// Engine::next_deadline() on the caller's clock.
