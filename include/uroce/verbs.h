@@ -259,6 +259,13 @@ class UROCE_API ProtectionDomain {
   /// `memory`, or memory of another context).
   Result<MemoryRegion> register_device_memory(const DeviceMemory& memory, std::size_t offset, std::size_t length,
                                               AccessFlags access);
+  /// Registers [offset, offset + length) of the dma-buf `fd` (ibv_reg_dmabuf_mr(3)), which may be closed afterwards.
+  /// Work requests and peers use `iova` as the address of the first byte; both have the same last 12 bits. The region
+  /// has no address(). The device reads and writes the buffer with the processor: DMA_BUF_IOCTL_SYNC, where the
+  /// exporter needs it, is the program's. Errors: as register_memory(); EINVAL (no dma-buf, beyond its end), EBADF,
+  /// EOPNOTSUPP (a dma-buf that programs cannot map), EACCES (an exporter that others would wait for, where the program
+  /// is not privileged).
+  Result<MemoryRegion> register_dmabuf(int fd, uint64_t offset, std::size_t length, uint64_t iova, AccessFlags access);
   /// A region without memory (ibv_alloc_null_mr(3)), for scatter/gather entries of any address and length: gathering
   /// reads zeros, and what is scattered to it is dropped. Peers cannot use it; its rkey() is 0. Errors: ENOMEM
   /// (max_mr).

@@ -72,6 +72,23 @@ class DaemonPd final : public PdImpl {
 
   Result<void> reregister(MrImpl& mr, void* address, std::size_t length, uint64_t base, AccessFlags access) override;
 
+  Result<std::shared_ptr<MrImpl>> register_dmabuf(int fd, uint64_t offset, std::size_t length, uint64_t base,
+                                                  AccessFlags access) override {
+    constexpr uint64_t kPage = 4096;
+    const uint64_t first = offset / kPage * kPage;
+    const uint64_t pages = (offset - first + length + kPage - 1) / kPage;
+    // There is no address of ours that the daemon's should be aligned like.
+    const message::RegisterMemory request{.pd = id_of(object),
+                                          .base = base,
+                                          .length = length,
+                                          .address = offset,
+                                          .access = access,
+                                          .segments = {{.fd = 0, .offset = first, .length = pages * kPage}}};
+    auto reply = link_->call<message::RegisterMemoryReply>(Op::register_memory, request, std::span(&fd, 1));
+    if (!reply) return std::unexpected(reply.error());
+    return region_of(*reply);
+  }
+
   Result<std::shared_ptr<MrImpl>> create_null_region() override {
     auto reply = link_->call<message::RegisterMemoryReply>(Op::create_null_region, message::Handle{id_of(object)});
     if (!reply) return std::unexpected(reply.error());

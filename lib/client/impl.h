@@ -39,6 +39,7 @@ class MrImpl {
   AccessFlags access{};
   uint32_t key = 0;
   bool local = false;  ///< peers cannot use the key
+  bool fixed = false;  ///< memory without an address, which cannot become other memory
   uint64_t base = 0;   ///< address of the first byte in work requests
   void* address = nullptr;
   std::size_t length = 0;
@@ -101,6 +102,9 @@ class PdImpl {
                                                           AccessFlags access) = 0;
   /// Changes `mr`, which is of the same context, to this range, access and domain. Its keys stay the same.
   virtual Result<void> reregister(MrImpl& mr, void* address, std::size_t length, uint64_t base, AccessFlags access) = 0;
+  /// [offset, offset + length) of the dma-buf `fd`. The descriptor stays the caller's.
+  virtual Result<std::shared_ptr<MrImpl>> register_dmabuf(int fd, uint64_t offset, std::size_t length, uint64_t base,
+                                                          AccessFlags access) = 0;
   virtual Result<std::shared_ptr<MrImpl>> create_null_region() = 0;
   virtual Result<std::shared_ptr<MwImpl>> create_window(WindowType type) = 0;
   virtual Result<std::shared_ptr<AhImpl>> create_address_handle(const AddressVector& av) = 0;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "client/impl.h"
@@ -27,6 +28,38 @@ std::shared_ptr<T> object_of(const Object& object) {
   return std::static_pointer_cast<T>(object);
 }
 
+/// Part of a dma-buf, mapped in this process while a region uses it.
+class MappedDmabuf {
+ public:
+  static Result<std::shared_ptr<MappedDmabuf>> make(int fd, uint64_t offset, std::size_t length, bool writable) {
+    const uint64_t in_page = offset % 4096;
+    auto mapped = std::make_shared<MappedDmabuf>();
+    const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
+    void* const at = mmap(nullptr, in_page + length, protection, MAP_SHARED, fd, static_cast<off_t>(offset - in_page));
+    if (at == MAP_FAILED) {
+      const int code = errno;
+      return fail(code == EACCES || code == ENOMEM ? code : EOPNOTSUPP,
+                  std::string("cannot register a dma-buf: mmap: ") + std::strerror(code));
+    }
+    mapped->base_ = static_cast<std::byte*>(at);
+    mapped->data_ = mapped->base_ + in_page;
+    mapped->bytes_ = in_page + length;
+    return mapped;
+  }
+  MappedDmabuf() = default;
+  ~MappedDmabuf() {
+    if (base_ != nullptr) munmap(base_, bytes_);
+  }
+  MappedDmabuf(const MappedDmabuf&) = delete;
+  MappedDmabuf& operator=(const MappedDmabuf&) = delete;
+  std::byte* data() const { return data_; }
+
+ private:
+  std::byte* base_ = nullptr;
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
 class InProcessPd final : public PdImpl {
  public:
   InProcessPd(const ContextImpl& context, std::shared_ptr<control::Pd> object)
@@ -41,6 +74,18 @@ class InProcessPd final : public PdImpl {
     mr->address = address;
     mr->length = length;
     return mr;
+  }
+
+  Result<std::shared_ptr<MrImpl>> register_dmabuf(int fd, uint64_t offset, std::size_t length, uint64_t base,
+                                                  AccessFlags access) override {
+    auto mapped = MappedDmabuf::make(
+        fd, offset, length,
+        access.has_any(AccessFlags(Access::local_write) | Access::remote_write | Access::remote_atomic));
+    if (!mapped) return std::unexpected(mapped.error());
+    std::byte* const data = (*mapped)->data();
+    auto region = pd->session()->register_memory(pd, base, length, data, access, std::move(*mapped));
+    if (!region) return std::unexpected(region.error());
+    return region_of(std::move(*region));
   }
 
   Result<std::shared_ptr<MrImpl>> create_null_region() override {

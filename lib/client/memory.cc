@@ -1,3 +1,9 @@
+#include <cerrno>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <sys/vfs.h>
+
 #include "client/impl.h"
 
 namespace uroce {
@@ -28,6 +34,37 @@ Result<MemoryRegion> ProtectionDomain::register_device_memory(const DeviceMemory
   return region;
 }
 
+Result<MemoryRegion> ProtectionDomain::register_dmabuf(int fd, uint64_t offset, std::size_t length, uint64_t iova,
+                                                       AccessFlags access) {
+  constexpr uint64_t kPage = 4096;
+  if (offset % kPage != iova % kPage) {
+    return fail(EINVAL, fmt::format("cannot register a dma-buf: offset {:#x} and iova {:#x} differ within their page; "
+                                    "give both the same last 12 bits",
+                                    offset, iova));
+  }
+  if (length == 0 || length > UINT64_MAX - offset) {
+    return fail(EINVAL, fmt::format("cannot register {} bytes from {} of a dma-buf; name 1 byte at least, within the "
+                                    "buffer",
+                                    length, offset));
+  }
+  struct statfs system{};
+  if (fstatfs(fd, &system) != 0) {
+    const int code = errno;
+    return fail(code, fmt::format("cannot register a dma-buf: descriptor {}: {}", fd, std::strerror(code)));
+  }
+  if (constexpr long kDmabufMagic = 0x444d4142; system.f_type != kDmabufMagic) {
+    return fail(EINVAL, fmt::format("descriptor {} is no dma-buf; register other memory by its address", fd));
+  }
+  auto region = impl_->register_dmabuf(fd, offset, length, iova, access.without(Access::zero_based));
+  if (!region) return std::unexpected(region.error());
+  (*region)->pd = impl_;
+  (*region)->access = access;
+  (*region)->base = iova;
+  (*region)->length = length;
+  (*region)->fixed = true;
+  return MemoryRegion(std::move(*region));
+}
+
 Result<MemoryRegion> ProtectionDomain::create_null_region() {
   auto region = impl_->create_null_region();
   if (!region) return std::unexpected(region.error());
@@ -35,12 +72,15 @@ Result<MemoryRegion> ProtectionDomain::create_null_region() {
   (*region)->access = Access::local_write;
   (*region)->length = SIZE_MAX;
   (*region)->local = true;
+  (*region)->fixed = true;
   return MemoryRegion(std::move(*region));
 }
 
 Result<void> MemoryRegion::reregister(const ProtectionDomain* pd, void* address, std::size_t length,
                                       const AccessFlags* access) {
-  if (impl_->local) return fail(EINVAL, "a null region cannot become another one; register memory instead");
+  if (impl_->fixed) {
+    return fail(EINVAL, "a region of a dma-buf, or of no memory, cannot be changed; register another instead");
+  }
   const std::shared_ptr<client::PdImpl> domain = pd != nullptr ? pd->impl_ : impl_->pd;
   if (domain->owner != impl_->pd->owner) {
     return fail(EINVAL, "the protection domain belongs to another context; create all objects from one Context");

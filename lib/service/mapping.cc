@@ -22,6 +22,17 @@ std::unexpected<Error> system_error(const char* what) {
   return fail(code, fmt::format("cannot register memory: {}: {}", what, std::strerror(code)));
 }
 
+std::unexpected<Error> dmabuf_error(bool writable) {
+  const int code = errno;
+  if (code == EACCES) {
+    return fail(code, fmt::format("cannot register a dma-buf: its descriptor may not be mapped for {}; make the "
+                                  "dma-buf with O_RDWR",
+                                  writable ? "writing" : "reading"));
+  }
+  return fail(EOPNOTSUPP, fmt::format("cannot register a dma-buf: its exporter does not map it for programs ({})",
+                                      std::strerror(code)));
+}
+
 /// Errors: EACCES.
 Result<void> check_rules(const MemoryFile& file, const MappingRules& rules) {
   if (!file.punchable) return {};
@@ -84,7 +95,7 @@ Result<void> Mapping::map(std::span<const message::Segment> segments, std::span<
   uint64_t before = 0, behind = 0, done = 0, largest = kPage;
   std::vector<MemoryFile> files;
   for (const message::Segment& segment : segments) {
-    const auto file = check_memory_file(fds[segment.fd].get(), segment.offset, segment.length, rules.disks);
+    const auto file = check_memory_file(fds[segment.fd].get(), segment.offset, segment.length, rules.files);
     if (!file) return std::unexpected(file.error());
     if (auto allowed = check_rules(*file, rules); !allowed) return allowed;
     punchable_ = punchable_ || file->punchable;
@@ -122,7 +133,7 @@ Result<void> Mapping::map(std::span<const message::Segment> segments, std::span<
     const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
     if (mmap(at, length, protection, MAP_SHARED | MAP_FIXED, fds[segment.fd].get(),
              static_cast<off_t>(segment.offset - front)) != at) {
-      return system_error("mapping");
+      return files[i].dmabuf ? dmabuf_error(writable) : system_error("mapping");
     }
     if (rules.guard && files[i].punchable && FaultWatch::can_guard()) {
       if (errno = FaultWatch::guard(at, length); errno != 0) return system_error("userfaultfd");

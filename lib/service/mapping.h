@@ -19,7 +19,7 @@ namespace uroce::service {
 
 /// How far a client is trusted with what others wait for.
 struct MappingRules {
-  bool disks = false;   ///< files of local disks may be mapped
+  FileRights files{};
   bool guard = false;   ///< an access to a missing page of small pages breaks the mapping, where FaultWatch can guard
   bool steady = false;  ///< small pages that can be removed are refused: EACCES
   std::shared_ptr<EngineWaits> waits{};  ///< where waits for missing pages are noted

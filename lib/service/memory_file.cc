@@ -13,6 +13,8 @@
 
 #include <fmt/format.h>
 
+#include "service/dmabuf.h"
+
 namespace uroce::service {
 namespace {
 
@@ -20,6 +22,7 @@ constexpr uint64_t kSmallPage = 4096;
 constexpr uint64_t kLargestPage = uint64_t{1} << 30;
 constexpr long kXfsMagic = 0x58465342;
 constexpr long kHugetlbfsMagic = 0x958458f6;
+constexpr long kDmabufMagic = 0x444d4142;
 /// Bytes per system call. Page faults of engines and other clients' calls wait for the lock that it holds.
 constexpr uint64_t kStep = uint64_t{16} << 20;
 
@@ -100,15 +103,41 @@ void populate(std::byte* at, uint64_t bytes, bool writable) {
   }
 }
 
+/// The kernel has no pages of it that madvise(2) could populate, so that each is read once.
+void touch(const std::byte* at, uint64_t bytes) {
+  for (uint64_t done = 0; done < bytes; done += kSmallPage) {
+    static_cast<void>(*static_cast<const volatile std::byte*>(at + done));
+  }
+}
+
+std::unexpected<Error> beyond_the_end(uint64_t offset, uint64_t length, uint64_t size) {
+  return fail(EINVAL,
+              fmt::format("cannot register bytes {} to {} of a file that has {}", offset, offset + length, size));
+}
+
+/// Errors: EACCES, EINVAL, those of describe_dmabuf().
+Result<MemoryFile> check_dmabuf(int fd, uint64_t offset, uint64_t length, bool any_exporter) {
+  const auto buffer = describe_dmabuf(fd);
+  if (!buffer) return std::unexpected(buffer.error());
+  if (!any_exporter && !is_steady_exporter(buffer->exporter)) {
+    return fail(EACCES, fmt::format("cannot register a dma-buf of exporter '{}': all clients may have to wait for its "
+                                    "driver, so that only root and the daemon's user may; use a dma-buf of udmabuf",
+                                    buffer->exporter));
+  }
+  if (offset > buffer->size || length > buffer->size - offset) return beyond_the_end(offset, length, buffer->size);
+  return MemoryFile{.page = kSmallPage, .size = buffer->size, .tells_of_holes = false, .dmabuf = true};
+}
+
 }  // namespace
 
-Result<MemoryFile> check_memory_file(int fd, uint64_t offset, uint64_t length, bool disks) {
+Result<MemoryFile> check_memory_file(int fd, uint64_t offset, uint64_t length, const FileRights& rights) {
   struct statfs system{};
   struct stat file{};
   // The kind first: fstat(2) of a stacked file system may wait for the client.
   if (fstatfs(fd, &system) != 0) return file_error();
   const auto type = static_cast<long>(system.f_type);
-  if (auto kind = check_kind(type, disks); !kind) return std::unexpected(kind.error());
+  if (type == kDmabufMagic) return check_dmabuf(fd, offset, length, rights.exporters);
+  if (auto kind = check_kind(type, rights.disks); !kind) return std::unexpected(kind.error());
   if (fstat(fd, &file) != 0) return file_error();
   if (!S_ISREG(file.st_mode)) {
     return fail(EOPNOTSUPP,
@@ -123,10 +152,7 @@ Result<MemoryFile> check_memory_file(int fd, uint64_t offset, uint64_t length, b
   }
   const auto size = static_cast<uint64_t>(file.st_size);
   const auto whole = (size + page - 1) / page * page;
-  if (offset > whole || length > whole - offset) {
-    return fail(EINVAL,
-                fmt::format("cannot register bytes {} to {} of a file that has {}", offset, offset + length, size));
-  }
+  if (offset > whole || length > whole - offset) return beyond_the_end(offset, length, size);
   return MemoryFile{.page = page,
                     .size = size,
                     .tells_of_holes = !huge,
@@ -145,6 +171,10 @@ Result<bool> is_local_file(int fd) {
 }
 
 uint64_t make_present(const MemoryFile& file, int fd, uint64_t offset, uint64_t length, std::byte* at, bool writable) {
+  if (file.dmabuf) {
+    touch(at, length);
+    return 0;
+  }
   if (!file.tells_of_holes) {
     populate(at, length, writable);
     return 0;

@@ -14,13 +14,20 @@ struct MemoryFile {
   bool tells_of_holes = true;  ///< false on hugetlbfs, where mmap(2) reserves the pages
   bool punchable = false;      ///< a client may remove small pages, and who accesses them meanwhile waits for it
   bool guardable = false;      ///< FaultWatch::guard() can tell of that: the descriptor may write
+  bool dmabuf = false;         ///< memory of a driver, whose pages madvise(2) does not know
 };
 
-/// A descriptor from a client, to map [offset, offset + length) of it. Memory (memfd, tmpfs, hugetlbfs) is accepted.
-/// Local disks are accepted with `disks` only: the daemon's engines would wait for the disk, and a stacked file system
-/// can make them wait for the client. Errors: EOPNOTSUPP (the kind of file, naming the way out), EINVAL (bytes beyond
-/// the end), EBADF.
-Result<MemoryFile> check_memory_file(int fd, uint64_t offset, uint64_t length, bool disks);
+/// Files besides memory that a client may have mapped.
+struct FileRights {
+  bool disks = false;  ///< of local disks: the daemon's engines would wait for the disk, and a stacked file system can
+                       ///< make them wait for the client
+  bool exporters = false;  ///< dma-bufs of any driver: an access may wait for the driver, and for who uses it
+};
+
+/// A descriptor from a client, to map [offset, offset + length) of it. Memory (memfd, tmpfs, hugetlbfs) is accepted,
+/// and dma-bufs of udmabuf, which are of memfds. Errors: EOPNOTSUPP (the kind of file, naming the way out), EACCES (the
+/// dma-buf's exporter), EINVAL (bytes beyond the end), EBADF.
+Result<MemoryFile> check_memory_file(int fd, uint64_t offset, uint64_t length, const FileRights& rights);
 
 /// Whether the descriptor's file is of memory or of a local disk, so that its calls wait for no client and no network.
 /// Errors: EBADF.

@@ -18,11 +18,12 @@ Result<std::shared_ptr<ClientRegion>> map_region(const ClientState& client, cons
   if (!pieces) return std::unexpected(pieces.error());
   auto region = std::make_shared<ClientRegion>();
   if (wanted.length != 0 || !wanted.segments.empty()) {
-    auto mapped = Mapping::make(wanted.segments, fds, wanted.address, wanted.length, wanted.writable(),
-                                {.disks = client.user->may_register_files(),
-                                 .guard = !client.user->privileged(),
-                                 .steady = client.user->must_be_steady(),
-                                 .waits = client.waits});
+    auto mapped =
+        Mapping::make(wanted.segments, fds, wanted.address, wanted.length, wanted.writable(),
+                      {.files = {.disks = client.user->may_register_files(), .exporters = client.user->privileged()},
+                       .guard = !client.user->privileged(),
+                       .steady = client.user->must_be_steady(),
+                       .waits = client.waits});
     if (!mapped) return std::unexpected(mapped.error());
     region->mapping = std::move(*mapped);
   }

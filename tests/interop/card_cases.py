@@ -7,6 +7,7 @@ import cards
 import harness
 import interop
 import matrix
+import peers
 import programs
 import rig as rigs
 
@@ -227,6 +228,45 @@ class BadInput(harness.Case):
                                    "--socket /run/other.sock 2>&1", 60)
         self.assertNotEqual(second.finish(), 0)
         self.assertIn(f"card {card.pci} is used by another process", second.output)
+        daemon.end()
+
+
+class Dmabufs(Case):
+    """Memory of dma-bufs. Debian 12's own kernel has neither exporter; newer ones have both."""
+
+    MODEL = cards.BY_NAME["virtio"]
+    ORDINARY = "exec setpriv --reuid 1000 --regid 1000 --clear-groups --no-new-privs"
+    NODES = {"udmabuf": "/dev/udmabuf", "dma_heap": "/dev/dma_heap/system"}
+
+    def daemon_for(self, memory):
+        self.memory, node = memory, self.NODES[memory]
+        if rig().guest.start(f"chmod 666 {node}", 20).finish() != 0:
+            self.skipTest(f"the guest's kernel has no {node}; see README.md for a newer one")
+        return self.daemon_on(rig(), self.MODEL)
+
+    def region(self, peer, length, *access):
+        return peer.region(length, *access, memory=self.memory)
+
+    def test_of_udmabuf(self):
+        """The bytes are compared in the memfd."""
+        daemon = self.daemon_for("udmabuf")
+        self.transfer_all(daemon.peer(0), daemon.peer(1), PEER_MTU)
+        daemon.end()
+        interop.record("cards", self.MODEL.name, "udmabuf")
+
+    def test_of_udmabuf_by_an_ordinary_user(self):
+        daemon = self.daemon_for("udmabuf")
+        self.transfer_all(daemon.peer(0, self.ORDINARY), daemon.peer(1, self.ORDINARY), PEER_MTU,
+                          (("RC", "WRITE"), ("RC", "READ")))
+        daemon.end()
+
+    def test_of_another_exporter(self):
+        """Root may, and others may not."""
+        daemon = self.daemon_for("dma_heap")
+        ordinary = daemon.peer(0, self.ORDINARY)
+        with self.assertRaisesRegex(peers.Refused, "ibv_reg_dmabuf_mr: Permission denied"):
+            self.region(ordinary, 4096)
+        self.transfer_all(daemon.peer(0), daemon.peer(1), PEER_MTU, (("RC", "WRITE"), ("RC", "READ")))
         daemon.end()
 
 

@@ -199,9 +199,9 @@ class Daemon:
         if ready:
             self.remote.wait_for("serving uroce0", 60)
 
-    def peer(self, number):
+    def peer(self, number, before="exec"):
         """interop_peer on a device of this daemon."""
-        made = peers.GuestPeer(self.rig.guest, "uroce", f"uroce{number}", self.cards[number].addresses, run=self.run("exec"))
+        made = peers.GuestPeer(self.rig.guest, "uroce", f"uroce{number}", self.cards[number].addresses, run=self.run(before))
         self.peers.append(made)
         return made
 

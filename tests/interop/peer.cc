@@ -134,10 +134,11 @@ Json Peer::about() {
 
 Json Peer::region(const Json& request) {
   Region made;
-  made.bytes.resize(request.at("length"));
-  made.mr.reset(
-      must(ibv_reg_mr(pd_.get(), made.bytes.data(), made.bytes.size(), static_cast<int>(access_flags(request))),
-           "ibv_reg_mr"));
+  const auto kind = request.value("memory", std::string("heap"));
+  made.memory = make_memory(kind, request.at("length"));
+  made.bytes = made.memory->bytes();
+  made.mr.reset(must(made.memory->register_in(pd_.get(), static_cast<int>(access_flags(request))),
+                     kind == "heap" ? "ibv_reg_mr" : "ibv_reg_dmabuf_mr"));
   const Json reply = {{"id", next_},
                       {"addr", reinterpret_cast<std::uintptr_t>(made.bytes.data())},
                       {"lkey", made.mr->lkey},
@@ -152,7 +153,10 @@ Json Peer::fill(const Json& request) {
   const std::size_t length = request.value("length", region.bytes.size());
   const std::uint32_t seed = request.at("seed");
   const std::size_t from = request.value("from", std::size_t{0});
-  for (std::size_t at = 0; at < length; ++at) region.bytes.at(offset + at) = pattern(seed, from + at);
+  if (offset > region.bytes.size() || length > region.bytes.size() - offset) {
+    throw std::runtime_error("no bytes of the region");
+  }
+  for (std::size_t at = 0; at < length; ++at) region.bytes[offset + at] = pattern(seed, from + at);
   return Json::object();
 }
 

@@ -6,9 +6,12 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <vector>
 
 #include <infiniband/verbs.h>
+
+#include "memory.h"
 
 namespace interop {
 
@@ -27,7 +30,8 @@ using Owned = std::unique_ptr<T, Deleter>;
 
 // Registered memory. Bytes that no test meant to be written keep their fill, so that a stray store is seen.
 struct Region {
-  std::vector<std::uint8_t> bytes;
+  std::unique_ptr<Memory> memory;
+  std::span<std::uint8_t> bytes;
   Owned<ibv_mr> mr;
 };
 

@@ -34,8 +34,8 @@ class Peer:
             raise Refused(f"{self.side}: {name} {arguments}: {reply['error']}")
         return reply
 
-    def region(self, length, *access):
-        return Region(self, length, access)
+    def region(self, length, *access, memory="heap"):
+        return Region(self, length, access, memory)
 
     def completions(self, qp, queue, count=1, seconds=10):
         return self.call("poll", qp=qp.id, queue=queue, count=count, seconds=seconds * harness.SLOW)["completions"]
@@ -96,9 +96,9 @@ class Region:
 
     BACKGROUND = 77
 
-    def __init__(self, peer, length, access):
+    def __init__(self, peer, length, access, memory):
         self.peer, self.length = peer, length
-        made = peer.call("region", length=length, access=("local", *access))
+        made = peer.call("region", length=length, access=("local", *access), memory=memory)
         self.id, self.addr, self.lkey, self.rkey = (made[key] for key in ("id", "addr", "lkey", "rkey"))
         self.restore(0, length)
 

@@ -12,7 +12,7 @@ import cards  # noqa: E402
 import harness  # noqa: E402
 import interop  # noqa: E402
 import rig  # noqa: E402
-from card_cases import BadInput, Cards  # noqa: E402, F401  pylint: disable=unused-import
+from card_cases import BadInput, Cards, Dmabufs  # noqa: E402, F401  pylint: disable=unused-import
 from card_iommu import WithIommu  # noqa: E402, F401  pylint: disable=unused-import
 from card_walk import Walk  # noqa: E402, F401  pylint: disable=unused-import
 

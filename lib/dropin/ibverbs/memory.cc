@@ -53,6 +53,24 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t length, uint64_t 
   return mr;
 }
 
+ibv_mr* register_dmabuf(ibv_pd* pd, uint64_t offset, std::size_t length, uint64_t iova, int fd, unsigned access) {
+  // Those of the kernel (UVERBS_METHOD_REG_DMABUF_MR), and FLUSH.
+  constexpr unsigned kKnown = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                              IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_RELAXED_ORDERING | kAccessFlushGlobal;
+  if ((access & ~kKnown) != 0) {
+    return refuse_null(EINVAL, "ibv_reg_dmabuf_mr(): access has flags that are not for a dma-buf; leave them out");
+  }
+  if (check_live(pd, EINVAL) != 0) return nullptr;
+  auto region = of(pd)->domain().register_dmabuf(fd, offset, length, iova, access_flags(access));
+  if (!region) return report_null(region.error());
+  auto* mr = new VerbsMr(of(pd), std::move(*region));
+  mr->addr = reinterpret_cast<void*>(offset);  // as libibverbs
+  mr->length = length;
+  mr->base = iova;
+  publish(pd->context, &SharedContext::mrs, mr->handle, mr);
+  return mr;
+}
+
 /// Keys are resolved when work is posted, so peers cannot use an implicit region's.
 ibv_mr* register_implicit(ibv_pd* pd, unsigned access) {
   constexpr unsigned kRemote =
@@ -199,10 +217,10 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, uint64_t
   return register_either(pd, address, length, iova, access);
 }
 
-// UCX, libfabric and NCCL ask with a descriptor that cannot be one whether there is such a thing.
-ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* /*pd*/, uint64_t /*offset*/, std::size_t /*length*/, uint64_t /*iova*/, int fd,
-                          int /*access*/) {
-  return (fd < 0 ? refuse_probe : refuse_null)(EOPNOTSUPP, "ibv_reg_dmabuf_mr(): memory as a dmabuf is not offered");
+ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, std::size_t length, uint64_t iova, int fd, int access) {
+  // UCX, libfabric and NCCL ask with a descriptor that cannot be one whether a device has the call.
+  if (fd < 0) return refuse_probe(EBADF, "ibv_reg_dmabuf_mr(): the descriptor is negative");
+  return register_dmabuf(pd, offset, length, iova, fd, static_cast<unsigned>(access));
 }
 
 int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t length, int access) {

@@ -1,6 +1,9 @@
 // Memory regions through the drop-in library, as providers of kernel devices treat them.
 #include <cerrno>
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "pair.h"
 
 namespace uroce::dropin {
@@ -64,6 +67,23 @@ TEST_F(Regions, ReregisteringTellsWhoRefuses) {
   EXPECT_EQ(run(IBV_WR_RDMA_WRITE, sge(8192, 8), reinterpret_cast<uint64_t>(memory_.data()), mr->rkey), IBV_WC_SUCCESS)
       << "the region is as before";
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
+}
+
+// tests/interop registers those that are there.
+TEST_F(Regions, OfDmabufsNeedADmabuf) {
+  const auto code = [this](int fd, uint64_t offset, std::size_t length, uint64_t iova, int access = kAll) {
+    errno = 0;
+    EXPECT_EQ(ibv_reg_dmabuf_mr(pd_, offset, length, iova, fd, access), nullptr);
+    return errno;
+  };
+  const int fd = memfd_create("no dma-buf", MFD_CLOEXEC);
+  EXPECT_EQ(code(fd, 0, 4096, 0), EINVAL);
+  EXPECT_EQ(code(fd, 0, 0, 0), EINVAL);
+  EXPECT_EQ(code(fd, 8, 4096, 0), EINVAL) << "another place in its page";
+  EXPECT_EQ(code(fd, 0, 4096, 0, IBV_ACCESS_ON_DEMAND), EINVAL);
+  EXPECT_EQ(close(fd), 0);
+  EXPECT_EQ(code(fd, 0, 4096, 0), EBADF);
+  EXPECT_EQ(code(-1, 0, 4096, 0), EBADF) << "a probe whether there is such a call";
 }
 
 TEST_F(Regions, OfDeviceMemoryBeginAtZero) {

@@ -302,8 +302,6 @@ TEST_F(Pair, UnsupportedCallsFail) {
   special.qp_type = IBV_QPT_DRIVER;
   EXPECT_EQ(ibv_create_qp(pd_, &special), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
-  EXPECT_EQ(ibv_reg_dmabuf_mr(pd_, 0, 4096, 0, -1, 0), nullptr);
-  EXPECT_EQ(errno, EOPNOTSUPP);
   ibv_flow_attr flow{};
   EXPECT_EQ(ibv_create_flow(qp_[0], &flow), nullptr);
   EXPECT_EQ(ibv_import_device(0), nullptr);

@@ -382,7 +382,7 @@ TEST(Mapping, TakesFilesOfDisksOnlyWhenAllowed) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, EOPNOTSUPP);
   EXPECT_NE(refused.error().text.find("limits.file_memory"), std::string::npos) << refused.error().text;
-  const auto allowed = Mapping::make({&segment, 1}, fds, 0, kPage, true, {.disks = true});
+  const auto allowed = Mapping::make({&segment, 1}, fds, 0, kPage, true, {.files = {.disks = true}});
   EXPECT_TRUE(allowed) << allowed.error().text;
 }
 
