@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Frameworks and programs as Debian ships them: UCX, Open MPI, MPICH, libfabric, fio, DAPL, iSER, qperf, QEMU. The commands are those
-of config/programs.md. UCX_TLS is there because server and client are on one machine, where UCX prefers shared memory."""
+of config/programs.md. UCX_TLS is there because server and client are on one machine, where UCX prefers shared memory. Where the
+two are apart, as in containers, there is no environment variable."""
 
 import json
 import os
@@ -117,6 +118,51 @@ class Mpi(Case):
         program = self.ranks("mpicc.mpich", "mpirun.mpich")
         output = self.shell(f"mpirun.mpich -n 2 -genv UCX_TLS rc,self {program}", 60)
         self.assertIn("2 ranks: 0 errors", output)
+
+
+class Apart(Case):
+    """Programs in namespaces and under host names of their own, as in containers, so that they share no memory. UCX then has
+    the choice between TCP and RC, and is not told which."""
+
+    # The arguments of ssh: a host and words of a command.
+    SHELL = """#!/bin/sh
+exec unshare --ipc --uts --pid --fork --kill-child --mount-proc sh -c 'hostname "$0"; eval "$@"' "$@"
+"""
+
+    def setUp(self):
+        super().setUp()
+        if not harness.may_make_namespaces():
+            self.skipTest("may not make namespaces (needs root)")
+        self.on_host = self.directory / "on_host"
+        self.on_host.write_text(self.SHELL)
+        self.on_host.chmod(0o755)
+
+    def sent_bytes(self):
+        """By RDMA, on both devices."""
+        stat = self.start([harness.BUILD / "apps/uroce/uroce", "stat", "--interval", "0", "--json"], env=self.env)
+        return sum(device["counters"]["tx_bytes"] for device in json.loads(self.finish(stat, 20)))
+
+    def test_ucx(self):
+        self.need("ucx_perftest")
+        size, count, port = 100_000, 200, free_port()
+        command = shlex.join(["ucx_perftest", "-t", "tag_bw", "-s", str(size), "-w", "0", "-n", str(count), "-p", str(port)])
+        server = self.start([verbs.RUN, self.on_host, "one", command], env=self.env)
+        verbs.wait_for_listener(server, port)
+        client = self.start([verbs.RUN, self.on_host, "two", f"{command} 127.0.0.1"], env=self.env)
+        self.assertRegex(self.finish(client, 60), rf"Final: +{count} ")
+        self.finish(server, 60)
+        self.assertGreater(self.sent_bytes(), size * count)
+
+    def test_open_mpi(self):
+        """Its messages of 2 MB and more in all."""
+        self.need("mpicc.openmpi")
+        self.need("mpirun.openmpi")
+        program = self.directory / "ranks"
+        self.finish(self.start(["mpicc.openmpi", "-O1", RANKS, "-o", program]), 60)
+        output = self.shell(f"mpirun.openmpi --allow-run-as-root -n 2 --host one,two --mca plm_rsh_agent {self.on_host} "
+                            f"--mca pml ucx --mca osc ucx {program}", 90)
+        self.assertIn("2 ranks: 0 errors", output)
+        self.assertGreater(self.sent_bytes(), 2_000_000)
 
 
 class Libfabric(Case):
