@@ -133,7 +133,7 @@ Result<void> SrqImpl::resize(uint32_t max_wr) {
   if (!place) return std::unexpected(place.error());
   parts_.place = *place;
   queue.move(place->ring);
-  if (parts_.abandoned != nullptr) parts_.abandoned->move(place->ring);
+  if (parts_.abandoned != nullptr) parts_.abandoned->move(place->ring, place->held);
   return {};
 }
 

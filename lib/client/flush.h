@@ -17,23 +17,29 @@
 
 namespace uroce::client {
 
+/// A receive that a queue pair held. False when there is none.
+bool take_held(queues::HeldRecv& held, Completion& out);
+
 /// A send queue, or a receive queue, shared or not. Any thread.
 class AbandonedRing {
  public:
   enum class Holds : uint8_t { sends, receives };
 
-  /// The memory of `place` must outlive this.
-  AbandonedRing(queues::RingPlace place, Holds holds) : place_(place), ring_(place), holds_(holds) {}
+  /// `held`: of an XRC queue, what its targets hold. The memory of both must outlive this.
+  AbandonedRing(queues::RingPlace place, Holds holds, std::span<queues::HeldRecv> held = {})
+      : place_(place), ring_(place), held_(held), holds_(holds) {}
 
-  /// Takes the oldest request that is posted and not completed. False when there is none.
-  bool take(Completion& out);
-  /// The queue was resized. The memory of `place` must outlive this.
-  void move(queues::RingPlace place);
+  /// Takes the oldest request that is posted and not completed. `qpn`: of the completion, where no target holds the
+  /// receive. False when there is none.
+  bool take(uint32_t qpn, Completion& out);
+  /// The queue was resized. The memory of both must outlive this.
+  void move(queues::RingPlace place, std::span<queues::HeldRecv> held);
 
  private:
   queues::RingPlace place_;
   std::mutex mutex_;  // guards all below
   queues::RingConsumer ring_;
+  std::span<queues::HeldRecv> held_;
   bool begun_ = false;
   Holds holds_;
 };
@@ -55,8 +61,6 @@ class FlushList {
     std::atomic<QpState>* posts;
     std::shared_ptr<AbandonedRing> ring;
     queues::HeldRecv* held;
-
-    bool take_held(uint32_t qpn, Completion& out) const;
   };
   std::mutex mutex_;
   std::multimap<uint32_t, Entry> entries_;  // by QPN

@@ -30,7 +30,7 @@ Result<std::shared_ptr<ControlSrq>> DeviceSession::create_srq(std::shared_ptr<Pd
     return std::unexpected(ok.error());
   }
   const uint32_t entries = std::bit_ceil(max_wr);
-  auto memory = allocator_->allocate(queues::SrqPlace::bytes(entries, max_sge));
+  auto memory = allocator_->allocate(queues::SrqPlace::bytes(entries, max_sge, is_xrc));
   if (!memory) return std::unexpected(memory.error());
   const auto lock = device_->runner().lock();
   if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
@@ -57,13 +57,14 @@ ControlSrq::ControlSrq(std::shared_ptr<Pd> pd, uint32_t id, uint32_t engine, uin
       xrc_(std::move(xrc)),
       engine_(engine),
       memory_(std::move(memory)),
-      place_(queues::SrqPlace::at(memory_->data(), entries, max_sge)) {
+      place_(queues::SrqPlace::at(memory_->data(), entries, max_sge, is_xrc())) {
   shared_.id = id;
   shared_.pd = pd_->id();
   shared_.max_sge = max_sge;
   shared_.header = place_.header;
   shared_.ring = queues::RingConsumer(place_.ring);
   if (!is_xrc()) return;
+  shared_.held = place_.held;
   shared_.xrc_domain = xrc_.domain->id();
   shared_.cq = &xrc_.cq->writer(engine_);
 }
@@ -73,9 +74,9 @@ Result<void> ControlSrq::resize(uint32_t max_wr) {
   const uint32_t entries = std::bit_ceil(max_wr);
   const auto session = pd_->session();
   Device& device = *session->device();
-  auto memory = session->allocator().allocate(queues::SrqPlace::bytes(entries, max_sge()));
+  auto memory = session->allocator().allocate(queues::SrqPlace::bytes(entries, max_sge(), is_xrc()));
   if (!memory) return std::unexpected(memory.error());
-  const auto to = queues::SrqPlace::at((*memory)->data(), entries, max_sge());
+  const auto to = queues::SrqPlace::at((*memory)->data(), entries, max_sge(), is_xrc());
   const auto lock = device.runner().lock();
   if (auto alive = device.check_alive(); !alive) return alive;
   uint32_t posted = 0, limit = 0;
@@ -86,6 +87,8 @@ Result<void> ControlSrq::resize(uint32_t max_wr) {
     if (limit > entries || !shared_.ring.move(to.ring)) return;
     to.header->limit.store(limit, std::memory_order_release);
     shared_.header = to.header;
+    for (std::size_t i = 0; i < to.held.size(); ++i) queues::copy(shared_.held[i], to.held[i]);
+    shared_.held = to.held;
     moved = true;
   };
   if (auto ran = device.runner().run(engine_, work); !ran) {

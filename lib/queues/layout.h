@@ -13,7 +13,7 @@
 namespace uroce::queues {
 
 /// Raise it with every change of a structure in this file.
-inline constexpr uint32_t kAbiVersion = 4;
+inline constexpr uint32_t kAbiVersion = 5;
 
 /// The header of each ring. Each index has a cache line of its own, and one writer.
 struct RingHeader {
@@ -128,14 +128,25 @@ struct SrqHeader {
 };
 static_assert(sizeof(SrqHeader) == 64);
 
-/// A queue pair without a receive queue of its own: the receive of a shared queue that it has taken for a message of
-/// which packets are still to come. The shared queue has given the slot back, because its queue pairs complete in any
-/// order. The engine writes it, and reads it never.
+/// The receive of a shared queue that a queue pair has taken for a message of which packets are still to come. The
+/// shared queue has given the slot back, because its queue pairs complete in any order. It is told in the queue pair's
+/// memory, or in an XRC queue's, since its targets may be another program's. The engine writes it, and reads it never.
 struct HeldRecv {
   alignas(64) std::atomic<uint64_t> wr_id;
   std::atomic<uint32_t> held;  ///< 1 while there is such a receive
+  std::atomic<uint32_t> qpn;   ///< who has it
 };
 static_assert(sizeof(HeldRecv) == 64 && std::atomic<uint64_t>::is_always_lock_free);
+
+inline void copy(const HeldRecv& from, HeldRecv& to) {
+  to.wr_id.store(from.wr_id.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  to.qpn.store(from.qpn.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  to.held.store(from.held.load(std::memory_order_relaxed), std::memory_order_release);
+}
+
+/// Receives of one XRC queue that can be told at a time. Receives that targets hold beyond these are not flushed when
+/// the daemon dies.
+inline constexpr uint32_t kHeldOfXrcQueue = 64;
 
 /// Bytes from one slot to the next, a multiple of 64.
 constexpr uint32_t send_stride(uint32_t max_sge, uint32_t max_inline) {

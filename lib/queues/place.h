@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "queues/doorbell.h"
 #include "queues/layout.h"
@@ -56,17 +57,24 @@ struct CqPlace {
   }
 };
 
-/// A shared receive queue: the header, then its ring.
+/// A shared receive queue: the header, then its ring, and of an XRC queue the receives that targets hold.
 struct SrqPlace {
   SrqHeader* header = nullptr;
   RingPlace ring{};
+  std::span<HeldRecv> held{};  ///< kHeldOfXrcQueue, or none
 
-  static std::size_t bytes(uint32_t entries, uint32_t max_sge) {
-    return sizeof(SrqHeader) + ring_bytes(entries, recv_stride(max_sge));
+  static std::size_t bytes(uint32_t entries, uint32_t max_sge, bool xrc) {
+    return sizeof(SrqHeader) + ring_bytes(entries, recv_stride(max_sge)) +
+           (xrc ? std::size_t{kHeldOfXrcQueue} * sizeof(HeldRecv) : 0);
   }
-  static SrqPlace at(std::byte* memory, uint32_t entries, uint32_t max_sge) {
-    return {reinterpret_cast<SrqHeader*>(memory),
-            RingPlace::at(memory + sizeof(SrqHeader), entries, recv_stride(max_sge))};
+  static SrqPlace at(std::byte* memory, uint32_t entries, uint32_t max_sge, bool xrc) {
+    SrqPlace place;
+    place.header = reinterpret_cast<SrqHeader*>(memory);
+    memory += sizeof(SrqHeader);
+    place.ring = RingPlace::at(memory, entries, recv_stride(max_sge));
+    memory += ring_bytes(entries, recv_stride(max_sge));
+    if (xrc) place.held = {reinterpret_cast<HeldRecv*>(memory), kHeldOfXrcQueue};
+    return place;
   }
 };
 

@@ -171,6 +171,9 @@ std::string World::check_end() {
     if (const uint32_t kept = hosts_[i]->engine().parked_frames(); kept != 0 && !failed()) {
       return fmt::format("host {} still keeps {} frames", i, kept);
     }
+    if (const std::size_t held = hosts_[i]->held_of_xrc_queues(); held != 0 && !failed()) {
+      return fmt::format("host {} says that {} receives are held", i, held);
+    }
     if (!hosts_[i]->guards_intact()) return fmt::format("host {} wrote outside a region", i);
   }
   for (auto& flow : flows_) {

@@ -142,6 +142,12 @@ bool TestEndpoint::guards_intact() const {
   return true;
 }
 
+std::size_t TestEndpoint::held_of_xrc_queues() const {
+  std::size_t held = 0;
+  for (const auto& srq : srqs_) held += srq->held();
+  return held;
+}
+
 TestQp::TestQp(TestEndpoint& endpoint, const Options& options)
     : endpoint_(endpoint),
       options_(options),

@@ -127,6 +127,7 @@ class TestQp {
   queues::RingPlace recv_ring() const { return rq_.place; }
   /// The receive of a shared queue that shared memory says it holds; nullopt: none.
   std::optional<uint64_t> held_recv() const {
+    if (options_.type == QpType::xrc_target) return options_.srq->held_by(qpn());
     return held_->held.load() != 0 ? std::optional(held_->wr_id.load()) : std::nullopt;
   }
 
@@ -196,6 +197,8 @@ class TestEndpoint {
   void move_to_new_engine(Nanos now, Nanos clock_ahead = Nanos(0));
 
   bool guards_intact() const;
+  /// Receives of XRC queues that shared memory says targets hold.
+  std::size_t held_of_xrc_queues() const;
   std::size_t qps() const { return qps_.size(); }
   TestQp& qp(std::size_t i) { return *qps_[i]; }
 

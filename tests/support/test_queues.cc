@@ -1,5 +1,6 @@
 #include "tests/support/test_queues.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace uroce::test {
@@ -34,7 +35,21 @@ TestSrq::TestSrq(uint32_t id, uint32_t entries, uint32_t max_sge, memory::PdId p
   srq_.header = header_;
   srq_.ring = queues::RingConsumer(ring_.place);
   srq_.xrc_domain = xrc_domain;
-  if (cq != nullptr) srq_.cq = &cq->writer();
+  if (cq == nullptr) return;
+  srq_.cq = &cq->writer();
+  srq_.held = {reinterpret_cast<queues::HeldRecv*>(held_memory_.get()), queues::kHeldOfXrcQueue};
+}
+
+std::optional<uint64_t> TestSrq::held_by(uint32_t qpn) const {
+  for (const queues::HeldRecv& held : srq_.held) {
+    if (held.held.load() != 0 && held.qpn.load() == qpn) return held.wr_id.load();
+  }
+  return std::nullopt;
+}
+
+std::size_t TestSrq::held() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(srq_.held, [](const queues::HeldRecv& held) { return held.held.load() != 0; }));
 }
 
 }  // namespace uroce::test

@@ -56,8 +56,13 @@ class TestSrq {
   bool post_recv(const RecvRequest& request) { return put_recv(producer_, request.wr_id, request.sges); }
   queues::RingPlace ring() const { return ring_.place; }
   void set_limit(uint32_t limit) { header_->limit.store(limit); }
+  /// Of an XRC queue: the receive that shared memory says target `qpn` holds.
+  std::optional<uint64_t> held_by(uint32_t qpn) const;
+  /// How many receives shared memory says that targets hold.
+  std::size_t held() const;
 
  private:
+  AlignedBytes held_memory_ = make_aligned(sizeof(queues::HeldRecv) * queues::kHeldOfXrcQueue);
   AlignedBytes header_memory_ = make_aligned(sizeof(queues::SrqHeader));
   queues::SrqHeader* header_ = reinterpret_cast<queues::SrqHeader*>(header_memory_.get());
   OwnedRing ring_;

@@ -36,6 +36,7 @@ struct QpCold {
   uint32_t srqn = 0;          ///< XRC target: of the newest request
   Qp* next_holder = nullptr;  ///< Srq::holders
   Qp* previous_holder = nullptr;
+  uint32_t held_place = 0;            ///< XRC target: in Srq::held, counted from 1; 0: none
   std::vector<std::byte> send_slots;  ///< ring of SendSlot, one per SQ entry
   uint32_t send_slot_stride = 0;
   uint64_t recv_wr_id = 0;     ///< of the receive in use

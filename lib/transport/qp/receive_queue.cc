@@ -68,8 +68,9 @@ void publish_taken_recv(Qp& qp) {
   const QpCold& cold = *qp.cold;
   qp.rx.recv_unpublished = false;
   cold.srq->ring.mirror(cold.srq->ring.next());
-  queues::HeldRecv* held = cold.spec.held_recv;
+  queues::HeldRecv* held = held_place_of(qp);
   if (held == nullptr) return;
+  held->qpn.store(qp.qpn, std::memory_order_relaxed);
   held->wr_id.store(cold.recv_wr_id, std::memory_order_relaxed);
   held->held.store(1, std::memory_order_release);
 }

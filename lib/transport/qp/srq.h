@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "memory/region_table.h"
 #include "queues/ring.h"
@@ -18,10 +19,12 @@ struct Srq {
   queues::SrqHeader* header = nullptr;  ///< shared: the limit
   queues::RingConsumer ring;
   // XRC: `id` is the number that requests name.
-  uint32_t xrc_domain = 0;       ///< 0: not an XRC queue
-  CqWriter* cq = nullptr;        ///< XRC: of all its receives
-  Srq* next_in_table = nullptr;  ///< XrcSrqTable
-  Qp* holders = nullptr;         ///< XRC: the QPs with one of its receives in use
+  uint32_t xrc_domain = 0;             ///< 0: not an XRC queue
+  CqWriter* cq = nullptr;              ///< XRC: of all its receives
+  Srq* next_in_table = nullptr;        ///< XrcSrqTable
+  Qp* holders = nullptr;               ///< XRC: the QPs with one of its receives in use
+  std::span<queues::HeldRecv> held{};  ///< XRC, shared: where holders tell of it
+  uint64_t held_in_use = 0;            ///< XRC: a bit for each of these places
 };
 
 }  // namespace uroce::transport

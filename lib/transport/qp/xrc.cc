@@ -1,5 +1,7 @@
 #include "transport/qp/xrc.h"
 
+#include <bit>
+
 namespace uroce::transport {
 
 bool borrow_srq(const Context& ctx, Qp& qp, const wire::Packet& packet) {
@@ -29,6 +31,16 @@ void hold_srq(Qp& qp) {
   cold.previous_holder = nullptr;
   if (first != nullptr) first->cold->previous_holder = &qp;
   first = &qp;
+  Srq& srq = *cold.srq;
+  const auto place = static_cast<uint32_t>(std::countr_one(srq.held_in_use));
+  if (place >= srq.held.size()) return;
+  srq.held_in_use |= uint64_t{1} << place;
+  cold.held_place = place + 1;
+}
+
+queues::HeldRecv* held_place_of(const Qp& qp) {
+  const QpCold& cold = *qp.cold;
+  return cold.held_place != 0 ? &cold.srq->held[cold.held_place - 1] : cold.spec.held_recv;
 }
 
 void let_go_of_srq(Qp& qp) {
@@ -36,6 +48,10 @@ void let_go_of_srq(Qp& qp) {
   if (cold.next_holder != nullptr) cold.next_holder->cold->previous_holder = cold.previous_holder;
   (cold.previous_holder != nullptr ? cold.previous_holder->cold->next_holder : cold.srq->holders) = cold.next_holder;
   cold.next_holder = cold.previous_holder = nullptr;
+  if (cold.held_place == 0) return;
+  held_place_of(qp)->held.store(0, std::memory_order_release);
+  cold.srq->held_in_use &= ~(uint64_t{1} << (cold.held_place - 1));
+  cold.held_place = 0;
 }
 
 void abandon_srq(Qp& qp) {

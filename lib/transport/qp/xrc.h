@@ -49,6 +49,8 @@ void return_srq(Qp& qp);
 /// A receive of the borrowed queue is in use from now on, or no more.
 void hold_srq(Qp& qp);
 void let_go_of_srq(Qp& qp);
+/// The place in shared memory that tells of the shared queue's receive in use; nullptr: none is told.
+queues::HeldRecv* held_place_of(const Qp& qp);
 /// The receive in use is forgotten, and the message with it: the queue goes, or the QP does.
 void abandon_srq(Qp& qp);
 

@@ -21,6 +21,7 @@ struct Remains {
   explicit Remains(uint32_t number) : qpn(number) {}
   void hold(uint64_t wr_id) {
     held->wr_id.store(wr_id);
+    held->qpn.store(qpn);
     held->held.store(1);
   }
   void post_send(uint64_t wr_id) {
@@ -111,6 +112,56 @@ TEST_F(FlushTest, AQueuePairThatHasGoneFlushesNothing) {
   b_.hold(2);
   list_.remove(a_.qpn);
   EXPECT_EQ(receives(take(8)), (std::vector<uint64_t>{2}));
+}
+
+/// An XRC queue's memory: its targets, of whichever program, tell in it what they hold.
+class XrcFlushTest : public testing::Test {
+ protected:
+  static constexpr uint32_t kQueue = 5;  // its number
+  XrcFlushTest() { list_.add(kQueue, posts_, abandoned_); }
+  static std::span<queues::HeldRecv> places(const test::AlignedBytes& memory) {
+    return {reinterpret_cast<queues::HeldRecv*>(memory.get()), queues::kHeldOfXrcQueue};
+  }
+  static void hold(queues::HeldRecv& place, uint64_t wr_id, uint32_t qpn) {
+    place.wr_id.store(wr_id);
+    place.qpn.store(qpn);
+    place.held.store(1);
+  }
+  std::vector<std::pair<uint64_t, uint32_t>> take() {
+    std::vector<std::pair<uint64_t, uint32_t>> all;
+    for (std::array<Completion, 1> one; list_.take(one) != 0;) {
+      EXPECT_EQ(one[0].status, WcStatus::flushed);
+      EXPECT_EQ(one[0].opcode, WcOpcode::recv);
+      all.emplace_back(one[0].wr_id, one[0].qpn);
+    }
+    return all;
+  }
+  using Taken = std::vector<std::pair<uint64_t, uint32_t>>;
+
+  test::AlignedBytes memory_ = test::make_aligned(sizeof(queues::HeldRecv) * queues::kHeldOfXrcQueue);
+  test::OwnedRing ring_{8, queues::recv_stride(1)};
+  queues::RingProducer receives_{ring_.place};
+  std::shared_ptr<AbandonedRing> abandoned_ =
+      std::make_shared<AbandonedRing>(ring_.place, AbandonedRing::Holds::receives, places(memory_));
+  std::atomic<QpState> posts_{QpState::rts};
+  FlushList list_;
+};
+
+TEST_F(XrcFlushTest, WhatTargetsHoldComesBeforeWhatIsPosted) {
+  ASSERT_TRUE(test::put_recv(receives_, 3, {}));
+  hold(places(memory_)[queues::kHeldOfXrcQueue - 1], 2, 18);
+  hold(places(memory_)[4], 1, 17);
+  EXPECT_EQ(take(), (Taken{{1, 17}, {2, 18}, {3, kQueue}}));
+  EXPECT_TRUE(take().empty()) << "each once";
+}
+
+TEST_F(XrcFlushTest, AResizedQueueIsLookedForInItsNewPlace) {
+  const test::OwnedRing ring{16, queues::recv_stride(1)};
+  const test::AlignedBytes memory = test::make_aligned(sizeof(queues::HeldRecv) * queues::kHeldOfXrcQueue);
+  hold(places(memory_)[0], 1, 17);
+  queues::copy(places(memory_)[0], places(memory)[0]);
+  abandoned_->move(ring.place, places(memory));
+  EXPECT_EQ(take(), (Taken{{1, 17}}));
 }
 
 // --- Last events -------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ namespace uroce::queues {
 namespace {
 
 // The ABI, byte for byte. If this fails, raise kAbiVersion.
-static_assert(kAbiVersion == 4);
+static_assert(kAbiVersion == 5);
 static_assert(sizeof(RingHeader) == 128 && alignof(RingHeader) == 64);
 static_assert(offsetof(RingHeader, producer) == 0 && offsetof(RingHeader, consumer) == 64);
 
@@ -29,7 +29,8 @@ static_assert(offsetof(Cqe, vendor_error) == 32 && offsetof(Cqe, timestamp_ns) =
 static_assert(offsetof(Cqe, flow_tag) == 36 && offsetof(Cqe, vlan_tag) == 48);
 
 static_assert(sizeof(CqHeader) == 64 && sizeof(SrqHeader) == 64);
-static_assert(sizeof(HeldRecv) == 64 && offsetof(HeldRecv, wr_id) == 0 && offsetof(HeldRecv, held) == 8);
+static_assert(sizeof(HeldRecv) == 64 && offsetof(HeldRecv, wr_id) == 0 && offsetof(HeldRecv, held) == 8 &&
+              offsetof(HeldRecv, qpn) == 12);
 
 // Structures that cross a process boundary are copied as bytes.
 static_assert(std::is_trivially_copyable_v<SendWqe> && std::is_trivially_copyable_v<RecvWqe> &&
