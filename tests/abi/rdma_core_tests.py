@@ -23,17 +23,32 @@ import tempfile
 SHIPPED = pathlib.Path("/usr/share/doc/rdma-core/tests")
 PYTHON = "/usr/bin/python3"  # the one that python3-pyverbs is built for
 SKIPPED = 77
-# "test_x (tests.test_cq.CQTest.test_x)", maybe a line of description, then "... ok" or "... skipped 'why'".
+# A warning would stand between a test's name and its result.
+COMMAND = (PYTHON, "-W", "ignore", "run_tests.py", "-v")
+# "test_x (tests.test_cq.CQTest.test_x)", maybe a line of description, then "... ok" or "... skipped 'why'". A test that prints
+# has its `ok` on a line of its own.
 NAMED = re.compile(r"^test_\w+ \(tests\.(\w+)\.")
-RESULT = re.compile(r"\.\.\. (ok|skipped|FAIL|ERROR)(?: ['\"](.*)['\"])?$")
+RESULT = re.compile(r"(?:^|\.\.\. )(ok|skipped|FAIL|ERROR)(?: ['\"](.*)['\"])?$")
 
 
-def unpack(to):
+def missing():
+    """Why they cannot run, or nothing."""
+    if not SHIPPED.is_dir():
+        return f"{SHIPPED} is not there: package python3-pyverbs, installed without its documents"
+    if subprocess.run([PYTHON, "-c", "import pyverbs"], capture_output=True, check=False).returncode:
+        return "python3-pyverbs is not installed"
+    return None
+
+
+def unpack(folder):
+    """The tests in a new folder, which is returned; Debian compresses some of the files."""
+    folder.mkdir()
     for path in SHIPPED.iterdir():
         if path.suffix == ".gz":
-            (to / path.stem).write_bytes(gzip.decompress(path.read_bytes()))
-        else:
-            shutil.copy(path, to)
+            (folder / path.stem).write_bytes(gzip.decompress(path.read_bytes()))
+        elif path.is_file():
+            shutil.copy(path, folder)
+    return folder
 
 
 def read_results(text):
@@ -68,18 +83,15 @@ def main():
     parser.add_argument("--table", action="store_true")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
-    if not SHIPPED.is_dir() or subprocess.run([PYTHON, "-c", "import pyverbs"], capture_output=True).returncode != 0:
-        print("python3-pyverbs is not installed")
+    if reason := missing():
+        print(reason)
         return SKIPPED
 
     with tempfile.TemporaryDirectory(prefix="rdma-core-tests.") as folder:
-        tests = pathlib.Path(folder) / "tests"
-        tests.mkdir()
-        unpack(tests)
+        tests = unpack(pathlib.Path(folder) / "tests")
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
         run = subprocess.run(
-            [*options.command, PYTHON, "-W", "ignore", "run_tests.py", "-v"], cwd=tests, env=environment, capture_output=True, text=True
-        )
+            [*options.command, *COMMAND], cwd=tests, env=environment, capture_output=True, text=True, check=False)
     modules, reasons = read_results(run.stderr)
     passed = sum(counts["ok"] for counts in modules.values())
     failed = sum(counts["FAIL"] + counts["ERROR"] for counts in modules.values())

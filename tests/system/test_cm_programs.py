@@ -6,10 +6,13 @@ import itertools
 import json
 import random
 import re
+import sys
 
 import harness
-import test_pyverbs
 import verbs
+
+sys.path.insert(0, str(harness.SOURCE / "tests" / "abi"))
+import rdma_core_tests  # noqa: E402
 
 SERVER, CLIENT = "10.117.0.1", "10.117.0.2"
 SERIAL = itertools.count()
@@ -226,14 +229,14 @@ class Rsockets(Case):
 class Pyverbs(Case):
     def test_rdmacm(self):
         """rdma-core's test_rdmacm. It asks the kernel for a device's address: an interface with the port's MAC has it."""
-        if not test_pyverbs.TESTS.is_dir():
-            self.skipTest(f"{test_pyverbs.TESTS} is not there: package python3-pyverbs, installed without its documents")
+        if reason := rdma_core_tests.missing():
+            self.skipTest(reason)
         if not harness.may_make_namespaces():
             self.skipTest("may not make network namespaces (needs root)")
         guid = re.search(r"uroce0\s+([0-9a-f]{16})", self.finish(self.under("ibv_devices"), 20)).group(1)
         eui = bytes.fromhex(guid)
         mac = bytes([eui[0] ^ 2, *eui[1:3], *eui[5:]]).hex(":")
-        folder = test_pyverbs.unpack(self.directory / "tests")
+        folder = rdma_core_tests.unpack(self.directory / "tests")
         with harness.Namespaces() as namespaces:
             name = namespaces.names[0]
             harness.ip("-n", name, "link", "set", "c0", "address", mac)
