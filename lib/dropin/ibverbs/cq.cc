@@ -56,14 +56,30 @@ int take(VerbsCq& cq, int entries, ibv_wc* wc) {
   return count;
 }
 
-/// Completions that the program has not taken, as far as `taken` has room for them.
-std::size_t top_up(VerbsCq& cq) {
+/// Forgets the completions of `taken` that the program has.
+void drop_returned(VerbsCq& cq) {
   cq.taken.erase(cq.taken.begin(), cq.taken.begin() + static_cast<std::ptrdiff_t>(cq.next));
   cq.next = 0;
+}
+
+/// Adds to `taken` what the API's queue has, at most `most`. Returns how many.
+std::size_t fetch(VerbsCq& cq, std::size_t most) {
   const std::size_t before = cq.taken.size();
-  if (before >= kBurst) return before;
-  cq.taken.resize(kBurst);
-  cq.taken.resize(before + cq.api.poll(std::span(cq.taken).subspan(before)));
+  cq.taken.resize(before + most);
+  const std::size_t got = cq.api.poll(std::span(cq.taken).subspan(before));
+  cq.taken.resize(before + got);
+  return got;
+}
+
+/// Adds all that the API's queue has.
+void fetch_all(VerbsCq& cq) {
+  while (fetch(cq, kBurst) == kBurst) continue;
+}
+
+/// Completions that the program has not taken, as far as `taken` has room for them.
+std::size_t top_up(VerbsCq& cq) {
+  drop_returned(cq);
+  if (cq.taken.size() < kBurst) fetch(cq, kBurst - cq.taken.size());
   return cq.taken.size();
 }
 
@@ -96,13 +112,7 @@ bool waiting(VerbsCq& cq, std::size_t limit) {
   constexpr int kTries = 20;
   constexpr std::chrono::milliseconds kPause{1};
   for (int tries = 0; tries < kTries; ++tries) {
-    while (true) {
-      const std::size_t before = cq.taken.size();
-      cq.taken.resize(before + kBurst);
-      const std::size_t got = cq.api.poll(std::span(cq.taken).subspan(before));
-      cq.taken.resize(before + got);
-      if (got < kBurst) break;
-    }
+    fetch_all(cq);
     if (cq.taken.size() - cq.next > limit) return true;
     std::this_thread::sleep_for(kPause);
   }
@@ -114,15 +124,8 @@ bool waiting(VerbsCq& cq, std::size_t limit) {
 void forget(ibv_cq* ibcq, uint32_t qpn) {
   VerbsCq& cq = *of(ibcq);
   const std::lock_guard guard(cq.lock);
-  cq.taken.erase(cq.taken.begin(), cq.taken.begin() + static_cast<std::ptrdiff_t>(cq.next));
-  cq.next = 0;
-  while (true) {
-    const std::size_t before = cq.taken.size();
-    cq.taken.resize(before + kBurst);
-    const std::size_t got = cq.api.poll(std::span(cq.taken).subspan(before));
-    cq.taken.resize(before + got);
-    if (got < kBurst) break;
-  }
+  drop_returned(cq);
+  fetch_all(cq);
   std::erase_if(cq.taken, [qpn](const Completion& completion) { return completion.qpn == qpn; });
   cq.reported = cq.returned;  // which of the others had their events is not known
 }
