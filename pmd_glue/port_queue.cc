@@ -16,6 +16,10 @@ namespace uroce::glue {
 namespace {
 
 constexpr uint32_t kRxBursts = 8;  // of a round
+/// As many a message and the ACK of the one before may be, and a little more. ACKs of bulk do not wait.
+constexpr uint64_t kFewFrames = 4;
+/// Rounds that follow each other so soon are those of an engine that waits for a message, not of one with bulk to move.
+constexpr Nanos kSteady = std::chrono::microseconds(5);
 
 transport::FrameTakers takers_of(Handover::For why) {
   switch (why) {
@@ -76,10 +80,15 @@ bool PortQueue::round(const TscClock& clock) {
     return parts_.engine.poll(*sink_, now) ||
            handed_over;  // poll() sends nothing: while the link is down the sink has no room
   }
-  bool worked = parts_.answers_first && parts_.engine.poll(*sink_, now);
+  // After a pause, ACKs may wait in the port that timers would take for lost: receive before the timers run.
+  const bool answer_first = parts_.answers_first && now - last_round_ < kSteady;
+  last_round_ = now;
+  bool worked = answer_first && parts_.engine.poll(*sink_, now);
+  const uint64_t received = counters_.received.get();
   worked = (queue_ && receive_bursts(now)) || worked;
   worked = receive_handed_over(now) || worked;
-  if (!parts_.answers_first) worked = parts_.engine.poll(*sink_, now) || worked;
+  if (!answer_first || counters_.received.get() - received > kFewFrames)
+    worked = parts_.engine.poll(*sink_, now) || worked;
   if (sink_->pending()) worked = sink_->flush() || worked;
   if (index_ == 0) {
     if (parts_.shared != nullptr) worked = parts_.shared->drain(*path_) || worked;

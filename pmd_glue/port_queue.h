@@ -123,6 +123,7 @@ class alignas(64) PortQueue {
   std::unique_ptr<TxPath> path_;
   std::unique_ptr<EtherSink> sink_;
   uint32_t pause_seen_ = 0;
+  Nanos last_round_{0};
   std::array<rte_mbuf*, kBurst> burst_{};  ///< null before each burst: a burst that faults leaves those it finished
   LocalReceiver local_;
   bool joined_ = false;  ///< all frames from the port are of this process
