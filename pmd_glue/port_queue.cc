@@ -16,6 +16,10 @@ namespace uroce::glue {
 namespace {
 
 constexpr uint32_t kRxBursts = 8;  // of a round
+/// As many a message and the ACK of the one before may be, and a little more. ACKs of bulk do not wait.
+constexpr uint64_t kFewFrames = 4;
+/// Rounds that follow each other so soon are those of an engine that waits for a message, not of one with bulk to move.
+constexpr Nanos kSteady = std::chrono::microseconds(5);
 
 transport::FrameTakers takers_of(Handover::For why) {
   switch (why) {
@@ -42,6 +46,7 @@ PortQueue::PortQueue(const PortQueueParts& parts)
       max_frame_(rte_pktmbuf_data_room_size(parts.port.pool())),
       random_(parts.engine.config().seed.plain_seed("loss")),
       missing_icrc_(missing_icrc_flag()),
+      needs_guard_(parts.port.needs_guard()),
       queue_(index_ < parts.port.queues() ? std::optional(static_cast<uint16_t>(index_)) : std::nullopt),
       local_(parts.engine, parts.handover, parts.port, queue_) {
   if (queue_) {
@@ -75,15 +80,27 @@ bool PortQueue::round(const TscClock& clock) {
     return parts_.engine.poll(*sink_, now) ||
            handed_over;  // poll() sends nothing: while the link is down the sink has no room
   }
-  bool worked = queue_ && receive_bursts(now);
+  // After a pause, ACKs may wait in the port that timers would take for lost: receive before the timers run.
+  const bool answer_first = parts_.answers_first && now - last_round_ < kSteady;
+  last_round_ = now;
+  bool worked = answer_first && parts_.engine.poll(*sink_, now);
+  const uint64_t received = counters_.received.get();
+  worked = (queue_ && receive_bursts(now)) || worked;
   worked = receive_handed_over(now) || worked;
-  worked = parts_.engine.poll(*sink_, now) || worked;
+  if (!answer_first || counters_.received.get() - received > kFewFrames)
+    worked = parts_.engine.poll(*sink_, now) || worked;
   if (sink_->pending()) worked = sink_->flush() || worked;
   if (index_ == 0) {
     if (parts_.shared != nullptr) worked = parts_.shared->drain(*path_) || worked;
     worked = send_slow() || worked;
   }
   return worked;
+}
+
+void PortQueue::finish(Nanos now) {
+  if (parts_.port.paused(pause_seen_)) return;
+  sink_->set_time(now);
+  parts_.engine.poll(*sink_, now);
 }
 
 void PortQueue::change_tap(FrameTap* tap) {
@@ -94,16 +111,14 @@ void PortQueue::change_tap(FrameTap* tap) {
   tap_in_use_.store(tap, std::memory_order_release);
 }
 
-uint16_t PortQueue::rx_burst(std::span<rte_mbuf*> out) {
-  const auto count = static_cast<uint16_t>(out.size());
-  if (!parts_.port.needs_guard()) return rte_eth_rx_burst(parts_.port.id(), *queue_, out.data(), count);
-  std::ranges::fill(out, nullptr);
+uint16_t PortQueue::rx_burst() {
+  if (!needs_guard_) return rte_eth_rx_burst(parts_.port.id(), *queue_, burst_.data(), kBurst);
   volatile uint16_t received = 0;
-  if (guarded([&] { received = rte_eth_rx_burst(parts_.port.id(), *queue_, out.data(), count); })) return received;
+  if (guarded([&] { received = rte_eth_rx_burst(parts_.port.id(), *queue_, burst_.data(), kBurst); })) return received;
   // The array holds the frames that the driver had finished before the fault.
   counters_.faults.add();
   uint16_t whole = 0;
-  while (whole < count && out[whole] != nullptr) ++whole;
+  while (whole < kBurst && burst_[whole] != nullptr) ++whole;
   return whole;
 }
 
@@ -118,19 +133,24 @@ bool PortQueue::receive_bursts(Nanos now) {
 }
 
 uint16_t PortQueue::receive(Nanos now) {
-  std::array<rte_mbuf*, kBurst> burst;
-  const uint16_t count = rx_burst(burst);
+  const uint16_t count = rx_burst();
   if (count == 0) return 0;
-  counters_.received.add(count);
-  for (uint16_t i = 0; i < count; ++i) rte_prefetch0(rte_pktmbuf_mtod(burst[i], void*));
+  handle_burst(std::span(burst_).first(count), now);
+  if (needs_guard_) std::fill_n(burst_.begin(), count, nullptr);
+  return count;
+}
 
-  std::array<transport::RxFrame, kBurst> frames;
+void PortQueue::handle_burst(std::span<rte_mbuf*> burst, Nanos now) {
+  const std::size_t count = burst.size();
+  counters_.received.add(count);
+  for (std::size_t i = 0; i < count; ++i) rte_prefetch0(rte_pktmbuf_mtod(burst[i], void*));
+
   std::size_t ours = 0;
   std::size_t done = 0;  // burst[0..done) is freed here
   const uint64_t missing_icrc = joined_ ? missing_icrc_ : 0;
   const bool alone = parts_.handover.engines() == 1;
   const bool has_rules = !parts_.engine.flows().empty();
-  for (uint16_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     rte_mbuf* mbuf = burst[i];
     if (mbuf->nb_segs != 1 && !make_contiguous(mbuf)) continue;
     burst[done] = mbuf;
@@ -149,9 +169,9 @@ uint16_t PortQueue::receive(Nanos now) {
       } else if (peek.dest_qpn == kMulticastQpn && !alone) [[unlikely]] {
         if (!joined_) mbuf->ol_flags &= ~missing_icrc_;
         steer_to_others(mbuf);
-        frames[ours++] = frame_of(mbuf, missing_icrc);
+        frames_[ours++] = frame_of(mbuf, missing_icrc);
       } else if (const uint32_t engine = alone ? index_ : parts_.handover.engine_of(peek.dest_qpn); engine == index_) {
-        frames[ours++] = frame_of(mbuf, missing_icrc);
+        frames_[ours++] = frame_of(mbuf, missing_icrc);
       } else {
         if (!joined_) mbuf->ol_flags &= ~missing_icrc_;
         steer(mbuf, engine);
@@ -165,13 +185,13 @@ uint16_t PortQueue::receive(Nanos now) {
     }
     ++done;
   }
-  if (ours != 0) parts_.engine.on_frames({frames.data(), ours}, now);
+  if (ours != 0) parts_.engine.on_frames({frames_.data(), ours}, now);
   rte_pktmbuf_free_bulk(burst.data(), static_cast<unsigned>(done));
-  return count;
 }
 
 // Copies for sniffers come besides, as many as frames are sent.
 bool PortQueue::receive_handed_over(Nanos now) {
+  if (parts_.handover.empty(index_)) return false;
   const uint32_t most = parts_.engine.flows().has_sniffers() ? kRxBursts : 1;
   for (uint32_t bursts = 0; bursts < most; ++bursts) {
     const uint32_t count = take_handed_over(now);
@@ -185,17 +205,16 @@ uint32_t PortQueue::take_handed_over(Nanos now) {
   std::array<Handover::For, kBurst> why;
   const uint32_t count = parts_.handover.take(index_, burst, why);
   if (count == 0) return 0;
-  std::array<transport::RxFrame, kBurst> frames;
   std::size_t ours = 0;
   for (uint32_t i = 0; i < count; ++i) {
     if (why[i] == Handover::For::queue_pair) [[likely]] {
-      frames[ours++] = frame_of(burst[i], missing_icrc_);
+      frames_[ours++] = frame_of(burst[i], missing_icrc_);
     } else {
       const transport::RxFrame frame{bytes_of(burst[i])};
       parts_.engine.on_raw_frames({&frame, 1}, now, takers_of(why[i]));
     }
   }
-  if (ours != 0) parts_.engine.on_frames({frames.data(), ours}, now);
+  if (ours != 0) parts_.engine.on_frames({frames_.data(), ours}, now);
   rte_pktmbuf_free_bulk(burst.data(), count);
   return count;
 }

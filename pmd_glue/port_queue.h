@@ -47,9 +47,13 @@ struct PortQueueParts {
   rte_mempool* external_pool = nullptr;
   double receive_loss = 0;   ///< StackOptions::receive_loss
   bool whole_frames = true;  ///< StackOptions::whole_frames
+  /// The next round follows at once. So what a round receives is acknowledged by the next one, behind the answers that
+  /// the application posts in between. Otherwise the round itself acknowledges it.
+  bool answers_first = false;
 };
 
-class PortQueue {
+/// Like an engine, it shares no cache line that it writes with another.
+class alignas(64) PortQueue {
  public:
   static constexpr std::size_t kBurst = 32;
 
@@ -57,6 +61,8 @@ class PortQueue {
 
   /// RX burst, steering, engine, TX. True when there was work.
   bool round(const TscClock& clock);
+  /// After the last round: sends the ACKs that are due.
+  void finish(Nanos now);
   transport::Engine& engine() { return parts_.engine; }
   uint32_t index() const { return index_; }
   const Port& port() const { return parts_.port; }
@@ -87,11 +93,13 @@ class PortQueue {
  private:
   void change_tap(FrameTap* tap);
   LocalLink own_link();
-  uint16_t rx_burst(std::span<rte_mbuf*> out);
+  /// Takes a burst into burst_.
+  uint16_t rx_burst();
   /// True when there was a frame.
   bool receive_bursts(Nanos now);
   /// Returns how many frames came, at most kBurst.
   uint16_t receive(Nanos now);
+  void handle_burst(std::span<rte_mbuf*> burst, Nanos now);
   /// True when there was a frame.
   bool receive_handed_over(Nanos now);
   /// Returns how many frames came, at most kBurst.
@@ -110,16 +118,22 @@ class PortQueue {
   const uint32_t max_frame_;
   Random random_;
   const uint64_t missing_icrc_;
+  const bool needs_guard_;               ///< the port's answer, which compares strings
   const std::optional<uint16_t> queue_;  ///< without one, engine 0 receives for this engine
   std::unique_ptr<TxPath> path_;
   std::unique_ptr<EtherSink> sink_;
   uint32_t pause_seen_ = 0;
+  Nanos last_round_{0};
+  std::array<rte_mbuf*, kBurst> burst_{};  ///< null before each burst: a burst that faults leaves those it finished
   LocalReceiver local_;
   bool joined_ = false;  ///< all frames from the port are of this process
+  std::array<transport::RxFrame, kBurst>
+      frames_;  ///< of one burst: to make it would cost a single frame more than it does
   FrameTap* tap_ = nullptr;
   std::atomic<FrameTap*> wanted_tap_{nullptr};
   std::atomic<FrameTap*> tap_in_use_{nullptr};  ///< tap_, readable by other threads
   PortQueueCounters counters_;
 };
+static_assert(sizeof(PortQueue) % 64 == 0);
 
 }  // namespace uroce::glue

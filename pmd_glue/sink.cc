@@ -342,7 +342,7 @@ uint16_t QueuePath::push(std::span<rte_mbuf*> mbufs) {
     rte_pktmbuf_free_bulk(mbufs.data(), count);
     return count;
   }
-  if (!port_.needs_guard()) return rte_eth_tx_burst(port_.id(), queue_, mbufs.data(), count);
+  if (!needs_guard_) return rte_eth_tx_burst(port_.id(), queue_, mbufs.data(), count);
   volatile uint16_t sent = 0;
   const bool whole = guarded([&] { sent = rte_eth_tx_burst(port_.id(), queue_, mbufs.data(), count); });
   if (whole) return sent;

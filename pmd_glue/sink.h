@@ -50,7 +50,7 @@ struct SinkCounters {
 };
 
 /// At most kPending frames wait here for a full port or ring. Beyond that room() is 0, and the engine waits.
-class EtherSink final : public transport::FrameSink {
+class alignas(64) EtherSink final : public transport::FrameSink {
  public:
   static constexpr std::size_t kPending = 64;
   /// Copying fewer payload bytes than this is cheaper than three mbufs.
@@ -148,7 +148,7 @@ class EtherSink final : public transport::FrameSink {
 /// Sends straight to a TX queue.
 class QueuePath final : public TxPath {
  public:
-  QueuePath(const Port& port, uint16_t queue) : port_(port), queue_(queue) {}
+  QueuePath(const Port& port, uint16_t queue) : port_(port), queue_(queue), needs_guard_(port.needs_guard()) {}
   uint16_t push(std::span<rte_mbuf*> mbufs) override;
   void reclaim() override;
   bool shows_sent() const override { return port_.shows_sent(queue_); }
@@ -156,6 +156,7 @@ class QueuePath final : public TxPath {
  private:
   const Port& port_;
   const uint16_t queue_;
+  const bool needs_guard_;
 };
 
 }  // namespace uroce::glue

@@ -169,7 +169,8 @@ Result<void> Stack::Impl::make_port_queues(const StackOptions& options) {
     for (uint32_t e = 0; e < engines(); ++e) {
       workers_[e]->add(std::make_unique<PortQueue>(
           PortQueueParts{*unit.port, *unit.handover, *unit.neighbourhood, unit.shared.get(), unit.device->engine(e),
-                         external_pool_, options.receive_loss, options.whole_frames || options.receive_loss != 0}));
+                         external_pool_, options.receive_loss, options.whole_frames || options.receive_loss != 0,
+                         !embedded || options.idle == IdlePolicy::busy}));
     }
   }
   for (const auto& worker : workers_) join_rings(*worker);
@@ -232,6 +233,7 @@ Stack::Impl::~Impl() {
   telemetry_.reset();
   for (const auto& worker : workers_) worker->stop();
   for (const unsigned lcore : launched_) rte_eal_wait_lcore(lcore);
+  for (const auto& worker : workers_) worker->finish();
   if (service_) service_->stop();
   for (Unit& unit : units) {
     if (unit.device) unit.device->shut_down();

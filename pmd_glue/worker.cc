@@ -109,6 +109,10 @@ void Worker::stop() {
   waker_.wake_always();
 }
 
+void Worker::finish() {
+  for (const auto& queue : queues_) queue->finish(clock_.now());
+}
+
 bool Worker::round() {
   rounds_.store(rounds() + 1, std::memory_order_relaxed);
   bool worked = false;
@@ -121,7 +125,9 @@ bool Worker::round() {
 }
 
 void Worker::idle(Nanos limit) {
-  if (policy_ == IdlePolicy::busy || limit <= Nanos(0)) return rte_pause();
+  // A pause is as long as the whole round, and a frame may arrive in it. The core is the engine's own.
+  if (policy_ == IdlePolicy::busy) return;
+  if (limit <= Nanos(0)) return rte_pause();
   // On an overcommitted core, spinning starves other threads.
   const uint32_t spin_rounds = policy_ == IdlePolicy::sleep && clock_.now() < crowded_until_ ? 1 : kSpinRounds;
   if (empty_rounds_++ < spin_rounds) return rte_pause();

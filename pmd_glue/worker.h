@@ -17,7 +17,7 @@
 
 namespace uroce::glue {
 
-class Worker {
+class alignas(64) Worker {
  public:
   Worker(IdlePolicy policy, const TscClock& clock) : policy_(policy), clock_(clock) {}
 
@@ -30,6 +30,8 @@ class Worker {
   void run();
   /// Any thread.
   void stop();
+  /// After the last round, on any thread: sends the ACKs that are due.
+  void finish();
   /// One round: true when there was work.
   bool round();
   /// Any thread: rounds so far, by whichever thread made them. A sleeping worker makes one every few milliseconds.

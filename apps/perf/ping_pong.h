@@ -54,6 +54,7 @@ class PingPong final : public Sender {
 
   bool sampling_;
   uint64_t sent_ns_ = 0;
+  bool stamped_ = false;  ///< sent_ns_ is the time of the last arrival, and of the next message
   uint64_t begin_ns_ = 0, end_ns_ = 0;
   Histogram histogram_;
 };

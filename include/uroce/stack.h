@@ -23,7 +23,9 @@ class StackAccess;
 
 /// Behaviour of an engine that has no work.
 enum class IdlePolicy {
-  busy,   ///< keeps polling: lowest latency, needs a core of its own
+  /// Keeps polling: lowest latency, needs a core of its own. An embedded stack is polled without pauses
+  /// (Stack::poll()).
+  busy,
   yield,  ///< keeps polling, and offers the core to other threads in between
   sleep,  ///< polls for a while, then yields, then sleeps until a frame or a post wakes it
 };
@@ -97,7 +99,9 @@ class UROCE_API Stack {
   /// True without worker lcores: nothing moves unless the program calls poll().
   bool embedded() const;
   /// One pass over all ports and engines of an embedded stack. True when there was work. Never blocks. With worker
-  /// lcores it does nothing.
+  /// lcores it does nothing. A pass acknowledges what it receives before it returns. With IdlePolicy::busy, and
+  /// less than 5 us after the call before, the next call acknowledges up to four frames, behind the answers that the
+  /// program posts in between. So does the destructor. A program that stops polling calls it once more.
   bool poll();
   /// Embedded, after poll() returned false: gives the core away as the idle policy says, for at most `limit`.
   void idle(std::chrono::nanoseconds limit);

@@ -52,13 +52,35 @@ class BasicTimerWheel {
   template <class Fire>
   void advance(Nanos now, Fire&& fire) {
     const uint64_t target = static_cast<uint64_t>(now.count()) / kTickNanos;
-    if (armed_ == 0) {
+    if (target < busy_from_) [[likely]] {
       if (target > now_) now_ = target;
       return;
     }
-    while (now_ < target) {
-      const uint64_t step = next_busy_tick(target);
-      now_ = step;
+    fire_until(target, fire);
+  }
+
+  /// The time by which advance() must run, at the latest at the earliest deadline's tick. kNever when no node is armed.
+  Nanos next_deadline() const {
+    if (armed_ == 0) return kNever;
+    return Nanos(static_cast<int64_t>(next_busy_tick()) * kTickNanos);
+  }
+
+ private:
+  static constexpr uint32_t kLevels = 4;
+  static constexpr uint32_t kSlotBits = 8;
+  static constexpr uint32_t kSlots = 1u << kSlotBits;
+  static constexpr uint64_t kSlotMask = kSlots - 1;
+
+  // Leaves now_ at `target`.
+  template <class Fire>
+  void fire_until(uint64_t target, Fire&& fire) {
+    for (;;) {
+      busy_from_ = armed_ == 0 ? UINT64_MAX : next_busy_tick();
+      if (busy_from_ > target) {
+        now_ = target;
+        return;
+      }
+      now_ = busy_from_;
       cascade();
       TimerNode& head = heads_[now_ & kSlotMask];
       while (head.next != &head) {
@@ -67,24 +89,8 @@ class BasicTimerWheel {
         --armed_;
         fire(node);
       }
-      if (armed_ == 0) {
-        now_ = target;
-        return;
-      }
     }
   }
-
-  /// The time by which advance() must run, at the latest at the earliest deadline's tick. kNever when no node is armed.
-  Nanos next_deadline() const {
-    if (armed_ == 0) return kNever;
-    return Nanos(static_cast<int64_t>(next_busy_tick(UINT64_MAX)) * kTickNanos);
-  }
-
- private:
-  static constexpr uint32_t kLevels = 4;
-  static constexpr uint32_t kSlotBits = 8;
-  static constexpr uint32_t kSlots = 1u << kSlotBits;
-  static constexpr uint64_t kSlotMask = kSlots - 1;
 
   void insert(TimerNode& node) {
     const uint64_t ahead = node.tick - now_;
@@ -95,6 +101,8 @@ class BasicTimerWheel {
     if (ahead >= reach) tick = now_ + reach - 1;
     const uint32_t slot = static_cast<uint32_t>(tick >> (kSlotBits * level)) & kSlotMask;
     node.place = static_cast<uint16_t>(level * kSlots + slot);
+    const uint64_t busy_tick = tick >> (kSlotBits * level) << (kSlotBits * level);
+    if (busy_tick < busy_from_) busy_from_ = busy_tick;
     TimerNode& head = heads_[node.place];
     node.prev = head.prev;
     node.next = &head;
@@ -128,9 +136,9 @@ class BasicTimerWheel {
     }
   }
 
-  // The next tick after now_ at which a level-0 slot fires or a higher slot cascades; at most `limit`.
-  uint64_t next_busy_tick(uint64_t limit) const {
-    uint64_t best = limit;
+  // The next tick after now_ at which a level-0 slot fires or a higher slot cascades; UINT64_MAX: there is none.
+  uint64_t next_busy_tick() const {
+    uint64_t best = UINT64_MAX;
     for (uint32_t level = 0; level < kLevels; ++level) {
       const uint32_t shift = kSlotBits * level;
       const uint64_t base = now_ >> shift;
@@ -158,6 +166,7 @@ class BasicTimerWheel {
 
   uint64_t now_ = 0;
   uint64_t armed_ = 0;
+  uint64_t busy_from_ = UINT64_MAX;  ///< before this tick no slot fires or cascades: advance() costs a comparison
   std::array<TimerNode, kLevels * kSlots> heads_;
   std::array<uint64_t, kLevels * kSlots / 64> busy_{};
 };

@@ -113,4 +113,15 @@ inline bool parse_plain(std::span<const std::byte> frame, Icrc icrc, Packet& pac
   return icrc_of({frame.data() + kEthernetBytes, trailer}, packet.ip_version) == load_le32(trailer);
 }
 
+/// As parse_plain(), for a frame whose payload lies apart and that has no ICRC; `headers` as parse_apart() takes them.
+inline bool parse_plain_apart(const HeaderBytes& headers, std::size_t length, std::span<const std::byte> payload,
+                              Packet& packet) {
+  const std::size_t pad = -payload.size() & 3;
+  // Behind the headers nothing is read, and the array holds those of every opcode.
+  if (!parse_plain({headers.data(), length + payload.size() + pad + kIcrcBytes}, Icrc::absent, packet)) return false;
+  if (packet.payload.data() != headers.data() + length || packet.payload.size() != payload.size()) return false;
+  packet.payload = payload;
+  return true;
+}
+
 }  // namespace uroce::wire

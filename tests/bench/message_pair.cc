@@ -12,6 +12,7 @@ namespace uroce::bench {
 namespace {
 
 constexpr Nanos kOneWay{500};
+constexpr Nanos kEmptyPoll{50};
 constexpr uint32_t kFirstQpn = 0x10;  // below are those of the connection manager
 /// Rounds until everything rests. Only retransmission or discovery needs more than a few.
 constexpr int kPatience = 100'000;
@@ -32,6 +33,7 @@ test::EndpointOptions endpoint_options(const Traffic& traffic, uint32_t host) {
 
 WrOpcode opcode_of(Operation operation) {
   switch (operation) {
+    case Operation::nothing:
     case Operation::write: return WrOpcode::rdma_write;
     case Operation::read: return WrOpcode::rdma_read;
     case Operation::atomic: return WrOpcode::fetch_add;
@@ -185,6 +187,14 @@ void MessagePair::run(uint64_t messages) {
     round(end - posted_);
   } while ((busy_ || posted_ < end || completed_ < end / traffic_.batch) && --patience > 0);
   require(patience > 0, "messages did not complete");
+}
+
+void MessagePair::poll_in_vain(uint64_t messages) {
+  for (; messages > 0; --messages) {
+    left_.engine().poll(rightward_, now_);
+    right_.engine().poll(leftward_, now_);
+    now_ += kEmptyPoll;
+  }
 }
 
 bool MessagePair::settled() const {

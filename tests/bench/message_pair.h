@@ -30,7 +30,8 @@ class MemorySink : public transport::FrameSink {
   std::size_t used_ = 0;
 };
 
-enum class Operation : uint8_t { write, read, send, atomic, ud_send };
+/// `nothing`: a message is a poll of both engines that find nothing, after WRITEs whose ACK timers may still run.
+enum class Operation : uint8_t { write, read, send, atomic, ud_send, nothing };
 
 struct Traffic {
   Operation operation = Operation::write;
@@ -72,6 +73,9 @@ class MessagePair {
   /// Posts exactly `messages`, a multiple of the batch, and returns when they have completed and no frame moves any
   /// more.
   void run(uint64_t messages);
+  /// The messages of Operation::nothing.
+  void poll_in_vain(uint64_t messages);
+  bool is_idle() const { return traffic_.operation == Operation::nothing; }
   /// True when each queue pair has settled on its way to recover from loss.
   bool settled() const;
 

@@ -53,7 +53,8 @@ struct Context {
   const MulticastGroups& groups;
   const XrcSrqTable& xrc_srqs;
   const FlowTable& flows;
-  Nanos now{0};  ///< of the burst
+  Nanos now{0};        ///< of the burst
+  bool alone = false;  ///< no QP but the one whose turn it is has anything to send
   FramePool frames;
   std::array<std::byte, FramePool::kFrameBytes> parked{};  ///< for wire::in_one_piece()
   SecretStream epochs;

@@ -50,6 +50,8 @@ class FrameBuilder {
     turn_end_ = limit_;
     add_work(work::kFrame);
   }
+  /// The burst ends with the frames that it has.
+  void end_burst() { limit_ = turn_end_ = used_; }
   std::span<const TxFrame> frames() const { return {frames_.data(), used_}; }
 
   /// The next frame and where its extended headers go. Payload spans are added by add_payload(), in order; then

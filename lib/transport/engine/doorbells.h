@@ -15,7 +15,8 @@ class Doorbells {
   /// Not counting what add() adds.
   static constexpr std::size_t kMaxRings = 1024;
 
-  struct Ring {
+  /// In a cache line of its own, and User too: what an engine writes while it polls, no other engine writes.
+  struct alignas(64) Ring {
     uint32_t id;
     uint16_t client;
     queues::DoorbellReader reader;
@@ -90,7 +91,7 @@ class Doorbells {
   /// An empty ring costs a cache line that another core may have written.
   static constexpr std::size_t kRingsPerPoll = 64;
 
-  struct User {
+  struct alignas(64) User {
     uint16_t number;
     std::vector<Ring> rings;
     std::size_t next = 0;

@@ -27,7 +27,8 @@ namespace uroce::transport {
 
 struct EngineLoop;
 
-class Engine {
+/// Two engines share no cache line that either writes.
+class alignas(64) Engine {
  public:
   /// `regions`, `events` and `handles` outlive the engine. The tables are shared by the engines of a device; without
   /// `handles` no datagram is sent.
@@ -133,5 +134,6 @@ class Engine {
   EngineCounters counters_;
   std::unique_ptr<EngineLoop> loop_;
 };
+static_assert(sizeof(Engine) % 64 == 0);
 
 }  // namespace uroce::transport

@@ -46,7 +46,7 @@ void EngineLoop::on_frames(std::span<const RxFrame> frames, Nanos now) {
   }
 }
 
-// Inlined into its one caller: the registers of a call would be saved for every packet.
+// Inlined into its callers: the registers of a call would be saved for every packet.
 inline void EngineLoop::dispatch_plain(const wire::Packet& packet, Qp& qp) {
   owe(qp.tx.owner, work::kReceived + static_cast<uint32_t>(packet.payload.size()));
   dispatcher.apply(qp, handle_plain_packet(ctx, qp, packet));
@@ -98,16 +98,23 @@ void EngineLoop::parse_burst(std::span<const RxFrame> frames) {
 // One by one: what they touch is in the cache, because this thread has just built them.
 void EngineLoop::on_local_frames(std::span<const TxFrame> frames, Nanos now) {
   ctx.now = now;
+  const bool plain_path = ctx.config.plain_path;
+  wire::Packet& packet = parsed.front();
+  uint64_t bytes = 0;
   for (const TxFrame& frame : frames) {
-    ctx.counters.rx_packets.add();
-    ctx.counters.rx_bytes.add(frame.header_length + frame.payload_length + frame.pad + wire::kIcrcBytes);
-    const auto packet = wire::parse_apart(frame.header, frame.header_length, payload_of(frame));
-    if (packet) {
-      dispatch(*packet, table.find(packet->bth.dest_qpn));
+    bytes += frame.header_length + frame.payload_length + frame.pad + wire::kIcrcBytes;
+    const auto payload = payload_of(frame);
+    if (plain_path && wire::parse_plain_apart(frame.header, frame.header_length, payload, packet)) {
+      Qp* qp = table.find(packet.bth.dest_qpn);
+      qp != nullptr&& takes_plain(*qp, packet) ? dispatch_plain(packet, *qp) : dispatch(packet, qp);
+    } else if (const auto other = wire::parse_apart(frame.header, frame.header_length, payload)) {
+      dispatch(*other, table.find(other->bth.dest_qpn));
     } else {
-      ctx.count_drop(packet.error());
+      ctx.count_drop(other.error());
     }
   }
+  ctx.counters.rx_packets.add(frames.size());
+  ctx.counters.rx_bytes.add(bytes);
 }
 
 std::span<const std::byte> EngineLoop::payload_of(const TxFrame& frame) {
@@ -245,6 +252,7 @@ uint32_t EngineLoop::build_burst(uint32_t left) {
   while (!ctx.builder.burst_full() && left > 0) {
     Qp* qp = queue.pop();
     if (qp == nullptr) break;
+    ctx.alone = queue.empty();
     ctx.builder.begin_turn(std::min(queue.allowance(), left));
     dispatcher.apply(*qp, transmit(*qp));
     queue.charge(ctx.builder.work());

@@ -21,7 +21,7 @@
 
 namespace uroce::transport {
 
-struct EngineLoop {
+struct alignas(64) EngineLoop {
   static constexpr std::size_t kMaxTasks = 1024;
   static constexpr std::size_t kParseBurst = 32;
 
@@ -95,5 +95,6 @@ struct EngineLoop {
   std::array<std::byte, mtu_bytes(Mtu::mtu4096)> gathered{};  ///< payload of one local frame
   std::vector<Receiver> found;
 };
+static_assert(sizeof(EngineLoop) % 64 == 0);
 
 }  // namespace uroce::transport

@@ -17,11 +17,30 @@ Outcome send_control_frames(Context& ctx, Qp& qp) {
 
 Outcome wake_if_more(const Transmitted& sent) { return sent.out | Outcome::wake_if(sent.more); }
 
+// Are a request that was just posted, and an ACK, all that the engine has to send? Then the request is likely to be the
+// application's answer to what the ACK is for, and the peer's application waits for it. With more in flight the peer
+// may wait for the ACK instead.
+bool answer_is_due(const Context& ctx, const Qp& qp) {
+  constexpr int32_t kInFlight = 1;
+  if (!ctx.alone || !qp.rx.reply.pending() || qp.rx.has_jobs) return false;
+  return qp.rx.reply.kind() == wire::AethKind::ack && qp.tx.sq.available() != 0 &&
+         distance(qp.tx.next, qp.tx.una) <= kInFlight;
+}
+
 // Responses leave first, because the peer waits for them; then requests.
 Outcome transmit_in_order(Context& ctx, Qp& qp) {
+  Outcome out;
+  if (answer_is_due(ctx, qp)) {
+    const Psn first = qp.tx.sent;
+    out = wake_if_more(transmit_requests(ctx, qp));
+    const bool answered = qp.tx.sent != first;
+    if (answered) ctx.builder.end_burst();
+    if (answered || out.failed()) return out | Outcome::wake();
+  }
   const Transmitted responses = transmit_responses(ctx, qp);
-  if (responses.more || responses.out.failed()) return wake_if_more(responses);
-  return responses.out | wake_if_more(transmit_requests(ctx, qp));
+  out |= wake_if_more(responses);
+  if (responses.more || responses.out.failed()) return out;
+  return out | wake_if_more(transmit_requests(ctx, qp));
 }
 
 // Requests and responses share the rate in turns.
