@@ -158,7 +158,9 @@ bool number(std::string_view word, uint32_t& value) {
 
 bool parse(std::vector<std::string_view> words, Settings& settings) {
   for (std::size_t i = 0; i < words.size(); ++i) {
-    uint32_t* const option = words[i] == "--rounds" ? &settings.rounds : words[i] == "--batch" ? &settings.batch : nullptr;
+    uint32_t* const option = words[i] == "--rounds"  ? &settings.rounds
+                             : words[i] == "--batch" ? &settings.batch
+                                                     : nullptr;
     if (option != nullptr) {
       if (++i == words.size() || !number(words[i], *option)) return false;
     } else if (words[i] == "--ready") {

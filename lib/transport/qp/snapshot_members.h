@@ -200,8 +200,8 @@ template <class Archive>
 void persist(Archive& archive, QpCold& cold) {
   auto& [spec, attr, srq, srqn, next_holder, previous_holder, send_slots, send_slot_stride, recv_wr_id, recv_sges,
          replay, route, recovery, algorithm, congestion, pacer, cnp, communication_established, sq_drained_reported,
-         user, flush_until, on_flush_queue, next_in_flush_queue, previous_in_flush_queue, previous_in_run_queue,
-         ack_timer, hello_timer, pacing_timer] = cold;
+         flush_until, on_flush_queue, next_in_flush_queue, previous_in_flush_queue, previous_in_run_queue,
+         doorbell_ring, user, ack_timer, hello_timer, pacing_timer] = cold;
   archive("attr", attr);
   archive("recv_wr_id", recv_wr_id);
   archive.elements("recv_sges", recv_sges);

@@ -89,7 +89,7 @@ Outcome on_progress(Context& ctx, Qp& qp, Psn before) {
   update_window(ctx, qp);
   tx.retries.refill(qp.retry_cnt, qp.rnr_retry);
   skip_acknowledged(qp);
-  Outcome out = Outcome::wake();
+  Outcome out = Outcome::wake_if(has_unsent(qp));
   if (!tx.rnr_waiting) out |= arm_ack_timer(ctx, qp);
   publish_completed(qp);
   check_drained(ctx, qp);
