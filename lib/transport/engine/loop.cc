@@ -62,6 +62,7 @@ void EngineLoop::parse_burst(std::span<const RxFrame> frames) {
   Receiver* const receivers = found.data();
   std::size_t good = 0;
   uint64_t bytes = 0;
+  uint32_t qpn = 0;  // of the packet before
   for (const RxFrame& frame : frames) {
     bytes += frame.bytes.size();
     auto how = icrc;
@@ -77,7 +78,10 @@ void EngineLoop::parse_burst(std::span<const RxFrame> frames) {
         continue;
       }
     }
-    table.prefetch(packet.bth.dest_qpn);
+    if (packet.bth.dest_qpn != qpn) {
+      qpn = packet.bth.dest_qpn;
+      table.prefetch(qpn);
+    }
     receivers[good] = {nullptr, plain};
     ++good;
   }

@@ -114,12 +114,13 @@ void persist(Archive& archive, SackEcho& echo) {
 /// The frames in the reorder buffers follow elsewhere: their bytes are the engine's.
 template <class Archive>
 void persist(Archive& archive, Recovery& recovery) {
-  auto& [loss, responses, responses_ahead, probe, ack_asked_at, open_window, requests_ahead, echo, discovery] =
-      recovery;
+  auto& [loss, responses, responses_ahead, probe, ack_asked_at, short_of_memory, open_window, requests_ahead, echo,
+         discovery] = recovery;
   archive("loss", loss);
   archive("responses", responses);
   archive("probe", probe);
   archive.moment("ack_asked_at", ack_asked_at);
+  archive("short_of_memory", short_of_memory);
   archive("open_window", open_window, 0, 1u << 24);
   archive("echo", echo);
   archive("discovery", discovery);
