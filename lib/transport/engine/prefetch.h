@@ -34,6 +34,7 @@ inline void prefetch_recovery(const Qp& qp) {
 /// Second stage of a doorbell: what the QP's turn reads and writes.
 inline void prefetch_turn(const Qp& qp) {
   const queues::RingConsumer& sq = qp.tx.sq;
+  if (sq.entries() == 0) return;  // an XRC target
   prefetch(qp.tx.doorbell);
   prefetch(sq.producer_line());
   prefetch(sq.slot());
@@ -48,7 +49,7 @@ inline void prefetch_turn(const Qp& qp) {
 /// Second stage of a received packet.
 inline void prefetch_handling(const Qp& qp, const wire::Packet& packet) {
   if (packet.op().flags.has(wire::Op::request)) return prefetch(qp.rx.rq.producer_line());
-  prefetch(&qp.slot(qp.tx.oldest));
+  if (qp.tx.sq.entries() != 0) prefetch(&qp.slot(qp.tx.oldest));
   prefetch_recovery(qp);
 }
 
