@@ -68,7 +68,7 @@ void add_perftest_options(CLI::App& app, Options& o, Seen& seen) {
                  "Seconds at each end of a timed run that are not measured (default: a quarter of -D)")
       ->check(CLI::Range(0.0, 86400.0));
   app.add_option("-q,--qp", o.qps, "Number of QPs; only for bandwidth tests (must match)")
-      ->check(CLI::Range(1u, 16384u));
+      ->check(CLI::Range(1u, kMostQps));
   app.add_option("-t,--tx-depth", o.tx_depth, "Work requests outstanding per QP")->check(CLI::Range(1u, 15000u));
   app.add_option("-r,--rx-depth", o.rx_depth, "Receives posted per QP; only for SEND")->check(CLI::Range(1u, 16384u));
   app.add_option("-m,--mtu", o.mtu, "Path MTU: payload bytes of a packet (default: the smaller port's)")

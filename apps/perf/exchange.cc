@@ -70,7 +70,7 @@ SharedParameters read_parameters(const Json& json, std::string& problem) {
   p.all = in.flag("all");
   p.iters = in.number("iters");
   p.duration_s = in.real("duration_s");
-  p.qps = in.number32("qps", 1u << 16);
+  p.qps = in.number32("qps", kMostQps);
   p.bidirectional = in.flag("bidirectional");
   p.verify = in.flag("verify");
   p.atomic_type = in.text("atomic_type");
@@ -92,7 +92,7 @@ Hello read_hello(const Json& json, std::string& problem) {
   h.remote_bytes = in.number("remote_bytes");
   h.device = in.text("device");
   const Json* qps = in.find("qps");
-  if (qps == nullptr || !qps->is_array() || qps->size() > (1u << 16)) {
+  if (qps == nullptr || !qps->is_array() || qps->size() > kMostQps) {
     in.bad("\"qps\" is not a list of at most 65536 QPs");
     return h;
   }

@@ -19,7 +19,7 @@ namespace uroce::perf {
 
 /// Raise it with every change of the messages.
 inline constexpr uint32_t kExchangeVersion = 1;
-/// Largest message accepted, bytes: 16384 QPs fit many times.
+/// Largest message accepted, bytes: kMostQps fit twice.
 inline constexpr uint32_t kMaxMessageBytes = 4u << 20;
 /// Deepest nesting accepted; our own messages have three levels.
 inline constexpr int kMaxDepth = 8;

@@ -33,6 +33,7 @@ std::string test_name(Test test);
 /// "FETCH_AND_ADD", "CMP_AND_SWAP" or "WRITE".
 std::string_view atomic_name(AtomicType type);
 
+inline constexpr uint32_t kMostQps = 1u << 16;     ///< of -q
 inline constexpr uint64_t kMaxAllSize = 1u << 23;  ///< bytes: the last size of -a, as perftest's
 
 struct Options {

@@ -173,6 +173,7 @@ std::vector<std::pair<std::string, uint64_t>> Device::counters() const {
       {"sacks_sent", &EngineCounters::sacks_sent},
       {"sacks_received", &EngineCounters::sacks_received},
       {"parked_packets", &EngineCounters::parked_packets},
+      {"windows_refused", &EngineCounters::windows_refused},
       {"send_completions", &EngineCounters::send_completions},
       {"recv_completions", &EngineCounters::recv_completions},
       {"error_completions", &EngineCounters::error_completions},

@@ -101,6 +101,8 @@ class RingConsumer {
   /// Moves only the private index; mirror() publishes it later. For slots that stay in use for a while.
   void advance(uint32_t n) { next_ += n; }
   void mirror(uint32_t index) { place_.header->consumer.store(index, std::memory_order_release); }
+  /// The line that available() reads, to be prefetched.
+  const void* producer_line() const { return place_.header; }
   uint32_t next() const { return next_; }
   uint32_t entries() const { return place_.entries; }
   uint32_t stride() const { return place_.stride; }

@@ -15,6 +15,7 @@ World::World(const WorldOptions& options, FaultPolicy& faults)
     host.engine.max_qps = 64;
     host.max_regions = 1024;
     host.engine.window_packets = options.window_packets;
+    host.engine.long_windows = 64;  // beyond what the hosts need, and quickly made
     host.engine.retransmission = options.retransmission[i];
     host.engine.congestion.algorithm = options.congestion;
     host.engine.parking_frames = options.parking_frames;

@@ -13,6 +13,7 @@
 #include "base/secret.h"
 #include "base/time.h"
 #include "memory/region_table.h"
+#include "transport/core/block_pool.h"
 #include "transport/core/engine_config.h"
 #include "transport/core/engine_counters.h"
 #include "transport/core/frame_builder.h"
@@ -28,6 +29,9 @@ class MulticastGroups;
 class XrcSrqTable;
 
 struct Context {
+  static constexpr std::size_t kWindowBytes = 8;  ///< of `windows` for each packet
+  static constexpr uint32_t kLeastWindow = 16;
+
   Context(const EngineConfig& config_, EngineCounters& counters_, memory::RegionTable& regions_, EngineEvents& events_,
           const AddressHandleTable* handles_, const MulticastGroups& groups_, const XrcSrqTable& xrc_srqs_,
           const FlowTable& flows_)
@@ -39,6 +43,7 @@ struct Context {
         groups(groups_),
         xrc_srqs(xrc_srqs_),
         flows(flows_),
+        windows(config_.long_windows, kWindowBytes * std::bit_ceil(std::max(config_.window_packets, kLeastWindow))),
         frames(config_.parking_frames, config_.seed.plain_seed("frames")),
         epochs(config_.seed.derive("epochs")),
         builder(config_.burst, std::bit_floor(std::clamp(config_.udp_source_ports, 1u, 64u))) {}
@@ -55,6 +60,7 @@ struct Context {
   const FlowTable& flows;
   Nanos now{0};        ///< of the burst
   bool alone = false;  ///< no QP but the one whose turn it is has anything to send
+  BlockPool windows;   ///< for SendTimes
   FramePool frames;
   std::array<std::byte, FramePool::kFrameBytes> parked{};  ///< for wire::in_one_piece()
   SecretStream epochs;

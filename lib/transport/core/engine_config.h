@@ -18,6 +18,7 @@ struct EngineConfig {
   uint32_t max_qps = 16384;       ///< QP slots of this engine, a power of two, at most 2^(24 - index_bits)
   uint32_t burst = 32;            ///< frames built per call of the sink
   uint32_t window_packets = 256;  ///< most unacknowledged packets of one QP, at most 1024
+  uint32_t long_windows = 2048;   ///< QPs that may have more than 16 packets in flight at once; others wait with 16
   Retransmission retransmission = Retransmission::automatic;  ///< of QPs that do not choose
   CongestionSettings congestion{};                            ///< of QPs that do not choose, and parameters for all
   uint32_t parking_frames = 1024;  ///< frames that the reorder buffers of all QPs may hold together

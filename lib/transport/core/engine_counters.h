@@ -16,7 +16,8 @@ struct EngineCounters {
   Counter timeouts, retransmitted_packets;
   Counter probes, spurious_retransmissions;
   Counter hellos_sent, hellos_received, sacks_sent, sacks_received;
-  Counter parked_packets;  ///< frames put into a reorder buffer
+  Counter parked_packets;   ///< frames put into a reorder buffer
+  Counter windows_refused;  ///< times that a QP was left with a window of a few packets (EngineConfig::long_windows)
   Counter send_completions, recv_completions, error_completions;
   Counter completions_dropped;  ///< for full completion queues that ignore overruns
   Counter ecn_marked_received, cnps_sent, cnps_received;

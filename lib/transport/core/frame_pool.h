@@ -6,15 +6,25 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
+#include <new>
 #include <span>
 #include <vector>
 
 #include "transport/core/frame_holders.h"
+#include "transport/core/psn_set.h"
 
 namespace uroce::transport {
+
+/// A buffer's frames by PSN.
+struct FrameIndex {
+  std::array<uint16_t, PsnSet::kSize> numbers;  ///< a ring: the frame's number in the pool, 0 for none
+  PsnSet psns;
+};
 
 class FramePool {
  public:
@@ -44,6 +54,15 @@ class FramePool {
     return number;
   }
   std::span<const std::byte> frame(uint16_t number) const { return {place(number), frames_[number - 1u].length}; }
+  /// Where one reorder buffer finds its frames; empty. There are as many as frames, and a buffer without frames has
+  /// none: a buffer that keep() gave its first frame finds one.
+  FrameIndex& take_index() {
+    FrameIndex* const index = free_indexes_.back();
+    free_indexes_.pop_back();
+    return *index;
+  }
+  /// `index` is empty.
+  void give_back(FrameIndex& index) { free_indexes_.push_back(&index); }
   void release(uint16_t number) {
     --held_[holders_.remove(frames_[number - 1u].holder)];
     free_.push_back(number);
@@ -63,14 +82,26 @@ class FramePool {
       : bytes_(new std::byte[std::size_t{frames.count} * kFrameBytes]),
         frames_(frames.count),
         free_(frames.count),
+        // Zeroed pages cost nothing until they are touched.
+        indexes_(static_cast<FrameIndex*>(std::calloc(std::max(frames.count, 1u), sizeof(FrameIndex)))),
+        free_indexes_(frames.count),
         held_(kMaxUsers),
         holders_(frames.count, seed) {
-    for (uint32_t i = 0; i < frames.count; ++i) free_[i] = static_cast<uint16_t>(frames.count - i);
+    if (indexes_ == nullptr) throw std::bad_alloc();
+    for (uint32_t i = 0; i < frames.count; ++i) {
+      free_[i] = static_cast<uint16_t>(frames.count - i);
+      free_indexes_[i] = indexes_.get() + (frames.count - 1 - i);
+    }
   }
   std::byte* place(uint16_t number) const { return bytes_.get() + (number - 1u) * kFrameBytes; }
   std::unique_ptr<std::byte[]> bytes_;
   std::vector<Frame> frames_;
   std::vector<uint16_t> free_;
+  struct Free {
+    void operator()(FrameIndex* indexes) const { std::free(indexes); }
+  };
+  std::unique_ptr<FrameIndex[], Free> indexes_;
+  std::vector<FrameIndex*> free_indexes_;
   std::vector<uint32_t> held_;  // by user
   FrameHolders holders_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/wr_opcodes.h"
 #include "transport/core/guess.h"
@@ -61,6 +62,7 @@ void EngineLoop::parse_burst(std::span<const RxFrame> frames) {
   Receiver* const receivers = found.data();
   std::size_t good = 0;
   uint64_t bytes = 0;
+  uint32_t qpn = 0;  // of the packet before
   for (const RxFrame& frame : frames) {
     bytes += frame.bytes.size();
     auto how = icrc;
@@ -76,22 +78,36 @@ void EngineLoop::parse_burst(std::span<const RxFrame> frames) {
         continue;
       }
     }
-    Qp* qp = table.find(packet.bth.dest_qpn);
-    if (qp != nullptr) {
-      __builtin_prefetch(&qp->tx);
-      __builtin_prefetch(&qp->rx);
-    } else {
-      plain = false;
+    if (packet.bth.dest_qpn != qpn) {
+      qpn = packet.bth.dest_qpn;
+      table.prefetch(qpn);
     }
-    receivers[good] = {qp, plain};
+    receivers[good] = {nullptr, plain};
     ++good;
   }
   ctx.counters.rx_packets.add(frames.size());
   ctx.counters.rx_bytes.add(bytes);
+  find_receivers(good);
   for (std::size_t i = 0; i < good; ++i) {
     const wire::Packet& packet = packets[i];
     const auto [qp, plain] = receivers[i];
     plain&& takes_plain(*qp, packet) ? dispatch_plain(packet, *qp) : dispatch(packet, qp);
+  }
+}
+
+// The packets of one QP often come together.
+inline void EngineLoop::find_receivers(std::size_t packets) {
+  uint32_t qpn = 0;  // no QP's
+  Qp* qp = nullptr;
+  for (std::size_t i = 0; i < packets; ++i) {
+    const wire::Packet& packet = parsed[i];
+    if (packet.bth.dest_qpn != qpn) {
+      qpn = packet.bth.dest_qpn;
+      qp = table.find(qpn);
+      if (qp != nullptr) prefetch_handling(*qp, packet);
+    }
+    found[i].qp = qp;
+    if (qp == nullptr) found[i].plain = false;
   }
 }
 
@@ -190,18 +206,32 @@ bool EngineLoop::poll(Engine& engine, FrameSink& sink, Nanos now) {
 }
 
 bool EngineLoop::take_doorbells() {
-  return doorbells.poll(kDoorbellsPerPoll, [this](uint32_t token, const Doorbells::Ring& ring) {
-    owe(ring.client, work::kDoorbell);
-    Qp* qp = table.find(token);
-    if (qp == nullptr || qp->cold->spec.doorbell_ring != ring.id) {
+  const bool any = doorbells.poll(kDoorbellsPerPoll, [this](uint32_t token, const Doorbells::Ring& ring) {
+    if (rung_used == rung.size()) take_rung();
+    table.prefetch(token);
+    rung[rung_used++] = {token, &ring, nullptr};
+  });
+  if (any) take_rung();
+  return any;
+}
+
+void EngineLoop::take_rung() {
+  const std::span<Rung> taken = std::span(rung).first(std::exchange(rung_used, 0));
+  for (Rung& r : taken) {
+    r.qp = table.find(r.qpn);
+    if (r.qp != nullptr) prefetch_turn(*r.qp);
+  }
+  for (const auto& [qpn, ring, qp] : taken) {
+    owe(ring->client, work::kDoorbell);
+    if (qp == nullptr || qp->cold->doorbell_ring != ring->id) {
       ctx.counters.doorbells_bad.add();
-      return;
+      continue;
     }
     queues::DoorbellReader::clear(*qp->tx.doorbell);
     // Flushing needs no room in the sink: a port may be down.
-    if (qp->state == QpState::error || qp->state == QpState::sqe) return dispatcher.flush_queue().push(*qp);
-    dispatcher.run_queue().push(*qp);
-  });
+    const bool flushes = qp->state == QpState::error || qp->state == QpState::sqe;
+    flushes ? dispatcher.flush_queue().push(*qp) : dispatcher.run_queue().push(*qp);
+  }
 }
 
 void EngineLoop::advance_timers(Nanos now) {

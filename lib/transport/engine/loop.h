@@ -13,6 +13,7 @@
 #include "transport/engine/dispatcher.h"
 #include "transport/engine/doorbells.h"
 #include "transport/engine/owners.h"
+#include "transport/engine/prefetch.h"
 #include "transport/engine/qp_table.h"
 #include "transport/engine/routes.h"
 #include "transport/engine/task.h"
@@ -73,11 +74,14 @@ struct alignas(64) EngineLoop {
     bool plain = false;  ///< the packet is plain (wire/plain_packet.h), and `qp` is there
   };
   void parse_burst(std::span<const RxFrame> frames);
+  /// The QPs of the first `packets` parsed ones.
+  void find_receivers(std::size_t packets);
   void dispatch_plain(const wire::Packet& packet, Qp& qp);
   void dispatch(const wire::Packet& packet, Qp* qp);
   void deliver_to_group(const wire::Packet& packet);
   void deliver_raw(const FlowEntry& rule, uint32_t qpn, std::span<const std::byte> frame);
   bool take_doorbells();
+  void take_rung();
   void advance_timers(Nanos now);
   bool flush();
   bool send_bursts(FrameSink& sink);
@@ -91,6 +95,14 @@ struct alignas(64) EngineLoop {
       dispatcher.run_queue().owe(client, work);
   }
 
+  /// A doorbell that has been taken and not handled yet.
+  struct Rung {
+    uint32_t qpn;
+    const Doorbells::Ring* ring;
+    Qp* qp;
+  };
+  std::array<Rung, 64> rung{};
+  std::size_t rung_used = 0;
   std::vector<wire::Packet> parsed;
   std::array<std::byte, mtu_bytes(Mtu::mtu4096)> gathered{};  ///< payload of one local frame
   std::vector<Receiver> found;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "transport/core/engine_config.h"
+#include "transport/engine/prefetch.h"
 #include "transport/qp/qp.h"
 
 namespace uroce::transport {
@@ -18,6 +19,10 @@ class QpTable {
   Qp* find(uint32_t qpn) {
     Qp* qp = slot_of(qpn);
     return qp != nullptr && qp->qpn == qpn ? qp : nullptr;
+  }
+  /// Fetches what find() and the QP's handlers read first. `qpn` may be anything.
+  void prefetch(uint32_t qpn) {
+    if (const Qp* qp = slot_of(qpn); qp != nullptr) prefetch_state(*qp);
   }
   /// The index of the engine that a QPN's low bits name.
   uint32_t engine_of(uint32_t qpn) const { return qpn & ((1u << config_.index_bits) - 1); }

@@ -10,7 +10,7 @@
 
 #include "base/psn.h"
 #include "base/time.h"
-#include "transport/loss/psn_set.h"
+#include "transport/core/psn_set.h"
 #include "transport/loss/request_span.h"
 #include "transport/loss/retransmission_cause.h"
 #include "transport/loss/rtt.h"
@@ -21,12 +21,24 @@ namespace uroce::transport {
 
 class LossDetector {
  public:
-  /// For at most `window` packets in flight. Allocates all memory that it will need.
+  /// For at most `window` packets in flight: SendTimes::kFew of them without memory of a pool.
   explicit LossDetector(uint32_t window) : times_(window) {}
   /// Forgets everything but the memory.
   void reset();
   /// The first request will have `psn`.
   void begin_at(Psn psn) { highest_ = psn; }
+
+  // --- Memory for many packets in flight ------------------------------------------------------------------------
+
+  /// Is a block wanted before `psn` is sent? Early, so that the window need not shrink while packets are out.
+  bool wants_block(Psn psn, Psn una) const {
+    return !is_whole() && distance(psn, una) >= static_cast<int32_t>(SendTimes::kFew / 2);
+  }
+  bool is_whole() const { return times_.is_whole(); }
+  void lengthen(std::byte* block, Psn sent) { times_.lengthen(block, sent); }
+  /// Returns the block, if there is one: few packets are in flight, or none of them counts any more.
+  std::byte* shorten(Psn sent) { return times_.shorten(sent); }
+  bool has_block() const { return times_.size() > SendTimes::kFew; }
 
   // --- Sending ------------------------------------------------------------------------------------------------
 

@@ -39,10 +39,10 @@ void PeerDiscovery::on_sent(Nanos now, bool requests_out) {
   if (for_ever_ || requests_out) await(now);
 }
 
-void PeerDiscovery::await(Nanos now) {
-  if (proven() || !asking() || next_hello_ != kNever) return;
+bool PeerDiscovery::plan_hello(Nanos now) {
   next_hello_ = now + wait_;
   wait_ = std::min(wait_ * 2, kLongestWait);
+  return true;
 }
 
 bool PeerDiscovery::on_timer() {

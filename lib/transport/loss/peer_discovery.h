@@ -50,8 +50,9 @@ class PeerDiscovery {
   wire::Hello hello(uint16_t capacity) const;
   /// The HELLO has left. `requests_out`: requests are outstanding, so another HELLO follows if there is no response.
   void on_sent(Nanos now, bool requests_out);
-  /// Requests are outstanding: another HELLO follows if the peer does not prove itself soon.
-  void await(Nanos now);
+  /// Requests are outstanding: another HELLO follows if the peer does not prove itself soon. Returns whether
+  /// next_hello() was set.
+  bool await(Nanos now) { return !proven() && asking() && next_hello_ == kNever && plan_hello(now); }
   /// When the next HELLO is due; kNever for none.
   Nanos next_hello() const { return next_hello_; }
   /// The time of next_hello() has come. True: send a HELLO.
@@ -73,6 +74,7 @@ class PeerDiscovery {
   void persist(Archive& archive);
 
  private:
+  bool plan_hello(Nanos now);
   std::optional<Proof> adopt(uint32_t epoch, uint16_t capacity, Nanos now);
 
   uint32_t epoch_ = 0;            // of this connection, on this side

@@ -10,8 +10,8 @@
 
 #include "base/psn.h"
 #include "base/time.h"
+#include "transport/core/psn_set.h"
 #include "transport/loss/loss_detector.h"
-#include "transport/loss/psn_set.h"
 #include "transport/loss/request_span.h"
 
 namespace uroce::transport {

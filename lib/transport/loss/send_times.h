@@ -2,9 +2,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <memory>
+#include <span>
+#include <utility>
 
 #include "base/psn.h"
 #include "base/time.h"
@@ -46,28 +50,66 @@ struct Departure {
   }
 };
 
-/// A ring by PSN. It covers the newest `window` PSNs.
+/// A ring by PSN. It covers the newest PSNs: kFew without other memory, a whole window with a block of a pool.
 class SendTimes {
  public:
-  explicit SendTimes(uint32_t window) : ring_(std::bit_ceil(window)) {}
+  static constexpr uint32_t kFew = 16;
 
-  Departure& operator[](Psn psn) { return ring_[psn.value() & (ring_.size() - 1)]; }
-  const Departure& operator[](Psn psn) const { return ring_[psn.value() & (ring_.size() - 1)]; }
+  explicit SendTimes(uint32_t window) : window_(std::bit_ceil(std::max(window, 1u))), size_(std::min(window_, kFew)) {}
+
+  Departure& operator[](Psn psn) { return ring()[psn.value() & (size_ - 1)]; }
+  const Departure& operator[](Psn psn) const { return ring()[psn.value() & (size_ - 1)]; }
+  uint32_t size() const { return size_; }
   /// Does the ring remember `psn`? `sent`: one past the newest PSN sent.
   bool covers(Psn psn, Psn sent) const {
     const int32_t age = distance(sent, psn);
-    return age > 0 && age <= static_cast<int32_t>(ring_.size());
+    return age > 0 && age <= static_cast<int32_t>(size_);
   }
-  void clear() { std::ranges::fill(ring_, Departure{}); }
+  void clear() { std::fill_n(ring(), size_, Departure{}); }
+
+  // --- Other memory -----------------------------------------------------------------------------------------
+
+  bool is_whole() const { return size_ == window_; }
+  /// Covers the whole window from now on, in a block with room for that. `sent` as in covers().
+  void lengthen(std::byte* block, Psn sent) {
+    long_ = std::uninitialized_fill_n(reinterpret_cast<Departure*>(block), window_, Departure{}) - window_;
+    for (Psn psn = sent - size_; psn != sent; ++psn)
+      long_[psn.value() & (window_ - 1)] = few_[psn.value() & (kFew - 1)];
+    size_ = window_;
+  }
+  /// Covers kFew again. Returns the block; nullptr when there was none.
+  std::byte* shorten(Psn sent) {
+    if (long_ == nullptr) return nullptr;
+    for (Psn psn = sent - kFew; size_ > kFew && psn != sent; ++psn)
+      few_[psn.value() & (kFew - 1)] = long_[psn.value() & (window_ - 1)];
+    size_ = kFew;
+    return reinterpret_cast<std::byte*>(std::exchange(long_, nullptr));
+  }
 
   template <class Archive>
   void persist(Archive& archive) {
-    auto& [ring] = *this;
-    archive.elements("ring", ring);
+    auto& [window, size, block, few] = *this;
+    const uint32_t few_or_less = std::min(window, kFew);
+    bool whole = size == window;
+    archive("whole", whole);
+    size = whole ? window : few_or_less;
+    if constexpr (Archive::kReads) {
+      if (size > kFew && block == nullptr) {
+        size = few_or_less;
+        return archive.refuse("finds no block: all of the engine's long_windows are in use; raise them");
+      }
+    }
+    archive.elements("ring", std::span(size > kFew ? block : few.data(), size));
   }
 
  private:
-  std::vector<Departure> ring_;
+  Departure* ring() { return long_ != nullptr ? long_ : few_.data(); }
+  const Departure* ring() const { return long_ != nullptr ? long_ : few_.data(); }
+
+  uint32_t window_;
+  uint32_t size_;
+  Departure* long_ = nullptr;  // borrowed
+  std::array<Departure, kFew> few_{};
 };
 
 }  // namespace uroce::transport

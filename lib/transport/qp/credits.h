@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 
 #include "base/psn.h"
@@ -18,12 +19,21 @@ inline constexpr std::array<uint16_t, 31> kCredits{0,    1,    2,    3,    4,   
 /// `code`: 0..30.
 constexpr uint32_t credits_of(uint8_t code) { return kCredits[code]; }
 
-/// The largest code that grants at most `receives`.
+/// The largest code that grants at most `receives`. From 2 on, an even code 2m grants 2^m, and the next code half as
+/// much again.
 constexpr uint8_t credit_code(uint32_t receives) {
-  const auto after = std::upper_bound(kCredits.begin(), kCredits.end(), receives);
-  return static_cast<uint8_t>(after - kCredits.begin() - 1);
+  if (receives < 2) return static_cast<uint8_t>(receives);
+  const uint32_t granted = std::min<uint32_t>(receives, kCredits.back());
+  const auto m = static_cast<uint32_t>(std::bit_width(granted) - 1);
+  return static_cast<uint8_t>(2 * m + (granted >> (m - 1) & 1));
 }
-static_assert(credit_code(0) == 0 && credit_code(5) == 4 && credit_code(64) == 12 && credit_code(1u << 20) == 30);
+static_assert([] {
+  for (uint32_t code = 0; code < kCredits.size(); ++code) {
+    const uint32_t next = code + 1 < kCredits.size() ? kCredits[code + 1] : 1u << 20;
+    if (credit_code(kCredits[code]) != code || credit_code(next - 1) != code) return false;
+  }
+  return credit_code(UINT32_MAX) == 30;
+}());
 
 /// The credits that the peer grants to the requester. They are unlimited until the first ACK that carries a limit, so a
 /// peer without credits costs no round trip. An RNR NAK covers the messages sent before that.

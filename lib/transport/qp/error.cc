@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "transport/qp/receive_queue.h"
+#include "transport/qp/send_window.h"
 #include "transport/qp/work_queue.h"
 #include "transport/qp/xrc.h"
 
@@ -109,6 +110,7 @@ Outcome end_connection(Context& ctx, Qp& qp) {
     r->requests_ahead.drop_all(ctx.frames);
     r->responses_ahead.drop_all(ctx.frames);
     r->discovery.stop();
+    give_back_block(ctx, qp);
     qp.rx.has_reordered = false;
     qp.selective = false;
     qp.tx.has_lost = false;

@@ -50,12 +50,14 @@ struct QpCold {
   CnpLimiter cnp;
   bool communication_established = false;
   bool sq_drained_reported = false;
-  uint16_t user = 0;         ///< whom it works for, a number of the engine's
   uint32_t flush_until = 0;  ///< UC and UD, with Qp::flushing in RTS: SQ index of the first request to be sent
   bool on_flush_queue = false;
   Qp* next_in_flush_queue = nullptr;
   Qp* previous_in_flush_queue = nullptr;
-  Qp* previous_in_run_queue = nullptr;  ///< beside the timers, because it is written as often
+  // A line that each message touches.
+  alignas(64) Qp* previous_in_run_queue = nullptr;
+  uint32_t doorbell_ring = 0;  ///< QpSpec::doorbell_ring
+  uint16_t user = 0;           ///< whom it works for, a number of the engine's
   // The engine's timers.
   TimerNode ack_timer;
   TimerNode hello_timer;

@@ -22,7 +22,7 @@ struct SackEcho {
 };
 
 struct Recovery {
-  /// For `window` packets in flight at most. Allocates all memory that it will need.
+  /// For `window` packets in flight at most. The engine lends the memory that only some queue pairs need at a time.
   explicit Recovery(uint32_t window) : loss(window), responses_ahead(window), requests_ahead(window) {}
   /// As new, for a connection that may have `open_window_` packets in flight. Both reorder buffers are empty.
   void reset(uint32_t open_window_) {
@@ -41,7 +41,8 @@ struct Recovery {
   ReorderBuffer responses_ahead;  ///< responses that came before their request was the oldest
   ProbeTimer probe;
   Nanos ack_asked_at{};
-  uint32_t open_window = 0;  ///< packets that may be in flight: few after a timeout, more with each ACK
+  bool short_of_memory = false;  ///< the engine had no memory for more than SendTimes::kFew packets in flight
+  uint32_t open_window = 0;      ///< packets that may be in flight: few after a timeout, more with each ACK
 
   // --- Responder.
   ReorderBuffer requests_ahead;  ///< requests that came before their turn

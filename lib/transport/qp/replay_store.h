@@ -2,7 +2,6 @@
 // be sent (IBTA vol. 1, 9.7.5.1.2).
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -18,58 +17,78 @@ struct Resource {
   Psn first_psn{};
   uint32_t packets = 0;
   uint64_t va = 0;
+  uint64_t atomic_result = 0;
   uint32_t rkey = 0;
   uint32_t length = 0;
-  uint64_t atomic_result = 0;
-  uint32_t msn = 0;
   memory::PdId pd = 0;  ///< in which the keys are checked
-  bool atomic = false;
-  bool busy = false;  ///< its original response has not been sent in full
+  uint32_t msn : 24 = 0;
+  bool atomic : 1 = false;
+  bool busy : 1 = false;  ///< its original response has not been sent in full
 
   template <class Archive>
   void persist(Archive& archive) {
-    auto& [first, count, address, key, bytes, result, number, domain, is_atomic, is_busy] = *this;
+    auto& [first, count, address, result, key, bytes, domain, msn_, atomic_, busy_] = *this;
+    uint32_t number = msn_;
+    bool is_atomic = atomic_;
+    bool is_busy = busy_;
     archive("first_psn", first);
     archive("packets", count);
     archive("va", address);
     archive("rkey", key);
     archive("length", bytes);
     archive("atomic_result", result);
-    archive("msn", number);
+    archive("msn", number, 0, Psn::kMask);
     archive("pd", domain);
     archive("atomic", is_atomic);
     archive("busy", is_busy);
+    msn_ = number & Psn::kMask;
+    atomic_ = is_atomic;
+    busy_ = is_busy;
   }
 };
+static_assert(sizeof(Resource) == 40, "a responder has up to 128 of them");
 
 /// A READ response stream or an atomic ACK that waits its turn.
 struct ResponseJob {
-  static constexpr uint32_t kVoid = UINT32_MAX;
-  uint32_t resource = 0;  ///< index into the store's resources; kVoid: given up
-  uint32_t next = 0;      ///< next response packet, counted from the resource's first
-  uint32_t end = 0;       ///< one past the last
-  bool at_start = true;   ///< nothing sent yet: the next packet is a First or an Only
-  bool original = true;   ///< false: a replay for a duplicate
+  static constexpr uint32_t kVoid = 0xff;
+  static constexpr uint32_t kMostPackets = (1u << 24) - 1;
+  uint32_t resource : 8 = 0;  ///< index into the store's resources; kVoid: given up
+  uint32_t next : 24 = 0;     ///< next response packet, counted from the resource's first
+  uint32_t end : 24 = 0;      ///< one past the last
+  bool at_start : 1 = true;   ///< nothing sent yet: the next packet is a First or an Only
+  bool original : 1 = true;   ///< false: a replay for a duplicate
 
   template <class Archive>
   void persist(Archive& archive) {
-    auto& [index, at, until, starts, first_answer] = *this;
-    archive("resource", index);
-    archive("next", at);
-    archive("end", until);
+    auto& [resource_, next_, end_, at_start_, original_] = *this;
+    uint32_t index = resource_;
+    uint32_t at = next_;
+    uint32_t until = end_;
+    bool starts = at_start_;
+    bool first_answer = original_;
+    archive("resource", index, 0, kVoid);
+    archive("next", at, 0, kMostPackets);
+    archive("end", until, 0, kMostPackets);
     archive("at_start", starts);
     archive("original", first_answer);
+    resource_ = index & kVoid;
+    next_ = at & kMostPackets;
+    end_ = until & kMostPackets;
+    at_start_ = starts;
+    original_ = first_answer;
   }
 };
+static_assert(sizeof(ResponseJob) == 8 && kMaxRdAtomic < ResponseJob::kVoid);
+static_assert(kMaxMessage / mtu_bytes(Mtu::mtu256) <= ResponseJob::kMostPackets);
 
 class ReplayStore {
  public:
   /// Room for `resources` READs and atomics, as many responses, and as many duplicates again. Forgets what was there,
   /// also the responses that wait.
   void resize(uint32_t resources) {
-    resources_.assign(resources, Resource{});
-    next_ = head_ = tail_ = 0;
-    jobs_.assign(std::bit_ceil(2u * resources + 2), ResponseJob{});
+    resources_ = std::vector<Resource>(resources);
+    jobs_ = std::vector<ResponseJob>(2u * resources + 2);
+    next_ = head_ = waiting_ = 0;
   }
   void clear() {
     resources_.clear();
@@ -85,19 +104,27 @@ class ReplayStore {
 
   /// Queues packets [next, end) of the response to `resource`. There is room for every original.
   void push_job(const Resource& resource, uint32_t next, uint32_t end, bool original) {
-    jobs_[tail_++ & (jobs_.size() - 1)] = {index_of(resource), next, end, true, original};
+    ResponseJob& job = job_at(waiting_++);
+    job.resource = index_of(resource) & ResponseJob::kVoid;
+    job.next = next & ResponseJob::kMostPackets;
+    job.end = end & ResponseJob::kMostPackets;
+    job.at_start = true;
+    job.original = original;
   }
   /// Is there room for a replay beside all originals?
-  bool has_room_for_duplicate() const { return tail_ - head_ < jobs_.size() - resources_.size(); }
-  bool has_jobs() const { return head_ != tail_; }
-  ResponseJob& front_job() { return jobs_[head_ & (jobs_.size() - 1)]; }
-  void pop_job() { ++head_; }
-  void drop_jobs() { head_ = tail_; }
+  bool has_room_for_duplicate() const { return waiting_ < jobs_.size() - resources_.size(); }
+  bool has_jobs() const { return waiting_ != 0; }
+  ResponseJob& front_job() { return jobs_[head_]; }
+  void pop_job() {
+    if (++head_ == jobs_.size()) head_ = 0;
+    --waiting_;
+  }
+  void drop_jobs() { waiting_ = 0; }
   /// Calls `visit(job)` for each waiting job, oldest first, until it returns true. Returns whether it did.
   template <class Visit>
   bool find_job(Visit&& visit) {
-    for (uint32_t at = head_; at != tail_; ++at) {
-      if (visit(jobs_[at & (jobs_.size() - 1)])) return true;
+    for (uint32_t i = 0; i < waiting_; ++i) {
+      if (visit(job_at(i))) return true;
     }
     return false;
   }
@@ -106,18 +133,22 @@ class ReplayStore {
   void persist(Archive& archive);
 
  private:
+  ResponseJob& job_at(uint32_t place) {
+    const std::size_t at = std::size_t{head_} + place;
+    return jobs_[at < jobs_.size() ? at : at - jobs_.size()];
+  }
+
   std::vector<Resource> resources_;  // a ring of max_dest_rd_atomic
-  std::vector<ResponseJob> jobs_;    // a ring, power of two
+  std::vector<ResponseJob> jobs_;    // a ring
   uint32_t next_ = 0;
   uint32_t head_ = 0;
-  uint32_t tail_ = 0;
+  uint32_t waiting_ = 0;
 };
 
 template <class Archive>
 void ReplayStore::persist(Archive& archive) {
-  auto& [resources, jobs, next, head, tail] = *this;
+  auto& [resources, jobs, next, head, waiting] = *this;
   auto count = static_cast<uint32_t>(resources.size());
-  auto waiting = tail - head;
   archive("count", count, 0, kMaxRdAtomic);
   if constexpr (Archive::kReads) {
     resize(count);
@@ -125,8 +156,7 @@ void ReplayStore::persist(Archive& archive) {
   archive.elements("resources", resources);
   archive("next", next, 0, count == 0 ? 0 : count - 1);
   archive("waiting", waiting, 0, static_cast<uint32_t>(jobs.size()));
-  tail = head + waiting;
-  for (uint32_t at = head; at != tail; ++at) archive("jobs", jobs[at & (jobs.size() - 1)]);
+  for (uint32_t i = 0; i < waiting; ++i) archive("jobs", job_at(i));
 }
 
 inline Resource* ReplayStore::add() {

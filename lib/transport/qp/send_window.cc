@@ -24,12 +24,25 @@ void update_window(const Context& ctx, Qp& qp) {
   auto& tx = qp.tx;
   const Recovery& r = *tx.recovery;
   uint32_t window = std::min({ctx.config.window_packets, r.open_window, PsnSet::kSize});
+  if (r.short_of_memory) [[unlikely]]
+    window = std::min(window, SendTimes::kFew);
   if (qp.selective) window = std::min(window, r.discovery.peer_capacity() + 1u);
   if (const CongestionControl* control = qp.cold->congestion.get(); control != nullptr) {
     window = std::min(window, control->window() + r.loss.not_in_flight());
     qp.paced = pace_of(qp) != 0;
   }
   tx.window = std::max(window, 1u);
+}
+
+void borrow_block(Context& ctx, Qp& qp) {
+  static_assert(sizeof(Departure) == Context::kWindowBytes && SendTimes::kFew == Context::kLeastWindow);
+  Recovery& r = *qp.tx.recovery;
+  const bool fits = qp.cold->spec.window_packets <= ctx.config.window_packets;
+  std::byte* const block = fits ? ctx.windows.take(qp.cold->user) : nullptr;
+  if (block != nullptr) return r.loss.lengthen(block, qp.tx.sent);
+  if (!r.short_of_memory) ctx.counters.windows_refused.add();
+  r.short_of_memory = true;
+  update_window(ctx, qp);
 }
 
 void choose_congestion_control(const Context& ctx, Qp& qp) {

@@ -205,6 +205,7 @@ void give_up(Context& ctx, Qp& qp) {
   if (Recovery* r = qp.tx.recovery; r != nullptr) {
     r->requests_ahead.drop_all(ctx.frames);
     r->responses_ahead.drop_all(ctx.frames);
+    give_back_block(ctx, qp);
   }
   qp.state = QpState::reset;
   qp.timer_pending = false;
@@ -244,6 +245,7 @@ Result<Resumption> read_snapshot(Context& ctx, Qp& qp, std::span<const std::byte
   };
   if (const auto envelope = check_envelope(snapshot); !envelope) return refuse(EINVAL, envelope.error().text);
   SnapshotReader archive(snapshot.subspan(kSnapshotHeaderBytes), ctx.now);
+  if (Recovery* r = qp.tx.recovery; r != nullptr && !r->loss.is_whole()) borrow_block(ctx, qp);
   persist_state(archive, ctx, qp);
   int code = 0;
   if (Recovery* r = qp.tx.recovery; r != nullptr) {
@@ -260,6 +262,11 @@ Result<Resumption> read_snapshot(Context& ctx, Qp& qp, std::span<const std::byte
   if (!archive.good()) return refuse(code != 0 ? code : EINVAL, archive.error());
   if (archive.left() != 0) return refuse(EINVAL, fmt::format("{} bytes follow the end", archive.left()));
   if (const auto wrong = find_contradiction(qp)) return refuse(EINVAL, *wrong);
+  if (Recovery* r = qp.tx.recovery; r != nullptr && !r->loss.has_block()) {
+    const bool short_of_memory = r->short_of_memory;
+    give_back_block(ctx, qp);
+    r->short_of_memory = short_of_memory;
+  }
   resumption.due = Outcome::wake_if(queued);
   if (qp.state == QpState::error || qp.state == QpState::sqe || qp.flushing) {
     resumption.due |= Outcome::act(Outcome::kFlush);

@@ -114,12 +114,13 @@ void persist(Archive& archive, SackEcho& echo) {
 /// The frames in the reorder buffers follow elsewhere: their bytes are the engine's.
 template <class Archive>
 void persist(Archive& archive, Recovery& recovery) {
-  auto& [loss, responses, responses_ahead, probe, ack_asked_at, open_window, requests_ahead, echo, discovery] =
-      recovery;
+  auto& [loss, responses, responses_ahead, probe, ack_asked_at, short_of_memory, open_window, requests_ahead, echo,
+         discovery] = recovery;
   archive("loss", loss);
   archive("responses", responses);
   archive("probe", probe);
   archive.moment("ack_asked_at", ack_asked_at);
+  archive("short_of_memory", short_of_memory);
   archive("open_window", open_window, 0, 1u << 24);
   archive("echo", echo);
   archive("discovery", discovery);
@@ -200,8 +201,8 @@ template <class Archive>
 void persist(Archive& archive, QpCold& cold) {
   auto& [spec, attr, srq, srqn, next_holder, previous_holder, held_place, send_slots, send_slot_stride, recv_wr_id,
          recv_sges, replay, route, recovery, algorithm, congestion, pacer, cnp, communication_established,
-         sq_drained_reported, user, flush_until, on_flush_queue, next_in_flush_queue, previous_in_flush_queue,
-         previous_in_run_queue, ack_timer, hello_timer, pacing_timer] = cold;
+         sq_drained_reported, flush_until, on_flush_queue, next_in_flush_queue, previous_in_flush_queue,
+         previous_in_run_queue, doorbell_ring, user, ack_timer, hello_timer, pacing_timer] = cold;
   archive("attr", attr);
   archive("recv_wr_id", recv_wr_id);
   archive.elements("recv_sges", recv_sges);

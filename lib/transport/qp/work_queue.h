@@ -11,6 +11,11 @@ namespace uroce::transport {
 
 /// Copies the next WQE into its slot and validates the copy. False: there is none, or no slot is free.
 bool fetch_wqe(const Context& ctx, Qp& qp);
+/// Can the QP have requests to send? If not, it needs no turn: the doorbell of the next work request brings it back.
+inline bool has_unsent(const Qp& qp) {
+  const auto& tx = qp.tx;
+  return tx.has_lost || tx.cursor.index() != tx.sq.next() || tx.sq.available() != 0;
+}
 /// Completes the oldest WQE. Errors are always reported, success where signaled.
 Outcome complete_oldest(Context& ctx, Qp& qp, WcStatus status);
 /// Returns the slots of completed WQEs to the application.

@@ -35,8 +35,8 @@ inline Outcome begin_waiting(const Context& ctx, Qp& qp) {
   if (qp.tx.deadline != kNever || qp.tx.una == qp.tx.sent) return {};
   Recovery& r = *qp.tx.recovery;
   r.probe.on_first_sent(ctx.now);
-  r.discovery.await(ctx.now);
-  return Outcome::act(Outcome::kHelloTimer) | arm_ack_timer(ctx, qp);
+  const Outcome armed = arm_ack_timer(ctx, qp);
+  return r.discovery.await(ctx.now) ? Outcome::act(Outcome::kHelloTimer) | armed : armed;
 }
 
 }  // namespace uroce::transport

@@ -1,6 +1,7 @@
 #include "transport/rc/acknowledge.h"
 
 #include "transport/core/guess.h"
+#include "transport/qp/work_queue.h"
 #include "transport/rc/completer.h"
 #include "transport/rc/congestion_feedback.h"
 #include "transport/rc/hello.h"
@@ -19,7 +20,7 @@ Outcome on_reply(Context& ctx, Qp& qp, const wire::Packet& packet, Psn executed)
   const bool responses_missing = distance(executed, qp.tx.una) > 0;
   if (responses_missing) out |= detect_missing_responses(ctx, qp, executed);
   switch (packet.aeth.kind()) {
-    case wire::AethKind::ack: return out | Outcome::wake_if(qp.tx.credits.update(packet.aeth));
+    case wire::AethKind::ack: return out | Outcome::wake_if(qp.tx.credits.update(packet.aeth) && has_unsent(qp));
     case wire::AethKind::rnr_nak: return out | on_rnr_nak(ctx, qp, packet);
     case wire::AethKind::nak: return out | on_nak(ctx, qp, packet, responses_missing);
     default: ctx.count_drop(wire::Drop::response_unexpected); return out;

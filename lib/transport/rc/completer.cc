@@ -86,10 +86,11 @@ Outcome on_progress(Context& ctx, Qp& qp, Psn before) {
   const uint32_t packets = static_cast<uint32_t>(distance(tx.una, before));
   r.open_window = std::min(ctx.config.window_packets, r.open_window + packets);
   r.probe.on_progress(ctx.now);
+  if (tx.una == tx.sent) end_flight(ctx, qp);
   update_window(ctx, qp);
   tx.retries.refill(qp.retry_cnt, qp.rnr_retry);
   skip_acknowledged(qp);
-  Outcome out = Outcome::wake();
+  Outcome out = Outcome::wake_if(has_unsent(qp));
   if (!tx.rnr_waiting) out |= arm_ack_timer(ctx, qp);
   publish_completed(qp);
   check_drained(ctx, qp);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "transport/qp/peer_frame.h"
+#include "transport/qp/send_window.h"
 #include "transport/qp/translate.h"
 #include "transport/rc/ack_request.h"
 #include "transport/rc/ack_timer.h"
@@ -98,6 +99,7 @@ class PlainPackets {
     }
     wire::Reth{slot.remote_addr, slot.rkey, slot.length}.store(extended);
     ctx_.builder.add(frame);
+    make_room(ctx_, qp_, psn);
     qp_.tx.recovery->loss.on_sent(psn, false, ctx_.now);
   }
 
@@ -118,7 +120,7 @@ Outcome transmit_plain_requests(Context& ctx, Qp& qp) {
   uint32_t left = fetchable(qp);
   if (left == 0) return {};
   const uint32_t mtu = qp.mtu();
-  const uint32_t interval = ack_request_interval(qp);
+  uint32_t interval = ack_request_interval(qp);
   auto in_flight = static_cast<uint32_t>(distance(tx.next, tx.una));
   const Psn first = tx.next;
   PlainPackets packets(ctx, qp);
@@ -138,6 +140,8 @@ Outcome transmit_plain_requests(Context& ctx, Qp& qp) {
     const bool ack_request = ack_request_is_due(ctx, qp, interval) || wqe.signaled() || qp.signal_all || !more_follows;
     if (ack_request) note_ack_request(ctx, qp);
     packets.emit(slot, place.host, ack_request, last);
+    if (tx.recovery->short_of_memory) [[unlikely]]
+      interval = ack_request_interval(qp);
     tx.sq.advance(1);
     tx.cursor.move_to(tx.sq.next());
     tx.sent = ++tx.next;

@@ -32,7 +32,7 @@ Outcome execute_buffered(Context& ctx, Qp& qp, Psn closed) {
     // A READ takes several PSNs. Buffered frames with those PSNs belong to no request.
     ahead.drop(ctx.frames, before, rx.expected);
     before = rx.expected;
-    const uint16_t number = ahead.take(rx.expected);
+    const uint16_t number = ahead.take(ctx.frames, rx.expected);
     if (number == 0) break;
     // The ICRC was checked when it arrived.
     const auto packet = wire::parse(ctx.frames.frame(number), wire::Icrc::skip);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "transport/qp/peer_frame.h"
+#include "transport/qp/send_window.h"
 #include "transport/rc/ack_request.h"
 #include "transport/rc/pacing.h"
 
@@ -12,9 +13,10 @@ namespace {
 
 using wire::Opcode;
 
-// Records that a request packet leaves. Returns its tag: how often it was sent before, which a uroce peer echoes. The
-// tag is in reserved bits of the BTH, which must be 0 towards other peers.
-uint8_t record_departure(Context& ctx, Qp& qp, Psn psn) {
+// Records that a request packet leaves, which takes so many PSNs. Returns its tag: how often it was sent before, which
+// a uroce peer echoes. The tag is in reserved bits of the BTH, which must be 0 towards other peers.
+uint8_t record_departure(Context& ctx, Qp& qp, Psn psn, uint32_t packets = 1) {
+  make_room(ctx, qp, psn + (packets - 1));
   const bool again = distance(psn, qp.tx.sent) < 0;
   if (again) ctx.counters.retransmitted_packets.add();
   const uint16_t before = qp.tx.recovery->loss.on_sent(psn, again, ctx.now);
@@ -62,7 +64,7 @@ void emit_read_request(Context& ctx, Qp& qp, SendSlot& slot, uint32_t first, uin
   wire::Reth{slot.remote_addr + offset, slot.rkey, length}.store(headers + before);
   const bool again = distance(psn, qp.tx.sent) < 0;
   finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, Opcode::rc_read_request), psn, before + wire::Reth::kBytes,
-                 {.tag = record_departure(ctx, qp, psn)});
+                 {.tag = record_departure(ctx, qp, psn, packets)});
   if (first > 0 || again) slot.asked_again = true;
 }
 

@@ -51,7 +51,7 @@ WcStatus place_buffered(Context& ctx, Qp& qp, const SendSlot& slot) {
   const auto span = std::min(static_cast<uint32_t>(distance(slot.end_psn(), una)), ahead.capacity() + 1);
   WcStatus status = WcStatus::success;
   for (uint32_t i = 0; i < span && !ahead.empty(); ++i) {
-    const uint16_t number = ahead.take(una + i);
+    const uint16_t number = ahead.take(ctx.frames, una + i);
     if (number == 0) continue;
     // The ICRC was checked when it arrived.
     const auto packet = wire::parse(ctx.frames.frame(number), wire::Icrc::skip);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 
@@ -19,6 +20,7 @@ using test::TestEndpoint;
 
 class Pair : public ::testing::Test {
  protected:
+  explicit Pair(const EndpointOptions& left = {}) : left_(left) {}
   void SetUp() override {
     left_qp_ = &left_.make_qp({.qpn = 0x11});
     right_qp_ = &right_.make_qp({.qpn = 0x22});
@@ -70,6 +72,28 @@ class Pair : public ::testing::Test {
   std::size_t requests_ = 0;
   std::size_t responses_ = 0;
 };
+
+class PairWithoutLongWindows : public Pair {
+ protected:
+  PairWithoutLongWindows()
+      : Pair({.engine = {.max_qps = 64, .long_windows = 0, .retransmission = Retransmission::go_back_n}}) {}
+};
+
+TEST_F(PairWithoutLongWindows, AQueuePairSendsAFewPacketsAtATime) {
+  for (int i = 0; i < 2; ++i) {
+    const Sge sge = source_->sge(3, 300'001);
+    SendRequest write{.opcode = WrOpcode::rdma_write, .flags = SendFlag::signaled, .sges = {&sge, 1}};
+    write.remote_addr = target_->va() + 5;
+    write.rkey = target_->key();
+    ASSERT_TRUE(left_qp_->post_send(write));
+    const uint64_t before = left_.engine().counters().tx_packets.get();
+    left_.run(now_);
+    EXPECT_EQ(left_.engine().counters().tx_packets.get() - before, 16u);
+    settle();
+    EXPECT_TRUE(std::ranges::equal(source_->bytes().subspan(3, 300'001), target_->bytes().subspan(5, 300'001)));
+    EXPECT_GT(left_.engine().counters().windows_refused.get(), 0u);
+  }
+}
 
 TEST_F(Pair, AWriteOfManyPacketsArrivesWholeAndIsAnsweredByFewAcks) {
   const Sge sge = source_->sge(3, 300'001);

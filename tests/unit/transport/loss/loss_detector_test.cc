@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
 #include <optional>
 #include <vector>
@@ -335,6 +336,8 @@ TEST_F(LossDetection, ARetransmittedPacketShowsNoRoundTrip) {
 }
 
 TEST_F(LossDetection, PacketsThatTheRingDoesNotRememberShowNoRoundTrip) {
+  alignas(Departure) std::array<std::byte, 256 * sizeof(Departure)> block;
+  loss_.lengthen(block.data(), sent_);
   send(300);
   EXPECT_EQ(loss_.sample_rtt(kFirst + 43, sent_, now_), Nanos(0)) << "older than the newest 256";
   EXPECT_NE(loss_.sample_rtt(kFirst + 44, sent_, now_), Nanos(0));

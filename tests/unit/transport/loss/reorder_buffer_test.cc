@@ -20,7 +20,7 @@ class Reordering : public ::testing::Test {
   bool has(uint32_t ahead) { return buffer_.has(kExpected + ahead, kExpected); }
   // Takes the frame and checks its bytes.
   bool take(uint8_t ahead) {
-    const uint16_t number = buffer_.take(kExpected + ahead);
+    const uint16_t number = buffer_.take(pool_, kExpected + ahead);
     if (number == 0) return false;
     EXPECT_TRUE(std::ranges::equal(pool_.frame(number), frame_of(ahead)));
     pool_.release(number);

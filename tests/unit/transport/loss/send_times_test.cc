@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 namespace uroce::transport {
 namespace {
 
@@ -29,6 +31,27 @@ TEST(SendTimes, RemembersTheNewestPackets) {
   EXPECT_EQ(times[sent + 7].times, 2u) << "eight packets later its place is used again";
   times.clear();
   EXPECT_EQ(times[sent - 1].times, 0u);
+}
+
+TEST(SendTimes, ABlockCoversTheWholeWindow) {
+  SendTimes times(64);
+  const Psn sent(3);
+  EXPECT_FALSE(times.is_whole());
+  EXPECT_FALSE(times.covers(sent - 17, sent));
+  for (uint16_t age = 1; age <= 16; ++age) times[sent - age] = {Stamp(), age};
+  alignas(Departure) std::array<std::byte, 64 * sizeof(Departure)> block;
+  block.fill(std::byte{0xff});  // what another queue pair left
+  times.lengthen(block.data(), sent);
+  EXPECT_TRUE(times.is_whole());
+  EXPECT_TRUE(times.covers(sent - 64, sent));
+  EXPECT_EQ(times[sent - 17].times, 0u);
+  EXPECT_EQ(times[sent - 64].times, 0u);
+  for (uint16_t age = 1; age <= 16; ++age) EXPECT_EQ(times[sent - age].times, age);
+  for (uint16_t i = 0; i < 40; ++i) times[sent + i] = {Stamp(), static_cast<uint16_t>(100 + i)};
+  EXPECT_EQ(times.shorten(sent + 40), block.data());
+  EXPECT_FALSE(times.covers(sent + 23, sent + 40));
+  for (uint16_t i = 24; i < 40; ++i) EXPECT_EQ(times[sent + i].times, 100u + i);
+  EXPECT_EQ(times.shorten(sent + 40), nullptr);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "transport/loss/psn_set.h"
+#include "transport/core/psn_set.h"
 
 #include <gtest/gtest.h>
 
