@@ -176,6 +176,18 @@ Result<void> check_memif(std::string_view device) {
   return {};
 }
 
+/// Reads "net_uroce_kif0,iface=eth0".
+Result<KernelInterface> kernel_interface(std::string_view device) {
+  const std::size_t comma = std::min(device.find(','), device.size());
+  const std::string_view arguments = device.substr(std::min(comma + 1, device.size()));
+  const std::string_view interface = device_argument(arguments, "iface");
+  if (interface.empty() || arguments.contains(',')) {
+    return fail(EINVAL, fmt::format("--vdev {}: {} has one argument, iface=NAME, the name of a network interface",
+                                    device, kKernelInterfaceDriver));
+  }
+  return KernelInterface{std::string(device.substr(0, comma)), std::string(interface)};
+}
+
 }  // namespace
 
 std::string_view device_argument(std::string_view devargs, std::string_view key) {
@@ -210,7 +222,13 @@ Result<EalPlan> plan_eal(const std::vector<std::string>& args, const HostFacts& 
   plan.args = args;
   plan.prints_and_exits = has(*options, {"h", "help", "v", "version"});
   for (const Option& option : *options) {
-    if (option.name == "vdev") {
+    if (option.name == "vdev" && option.value.starts_with(kKernelInterfaceDriver)) {
+      auto interface = kernel_interface(option.value);
+      if (!interface) return std::unexpected(interface.error());
+      plan.interfaces.push_back(std::move(*interface));
+      plan.args[option.index].clear();
+      plan.args[option.value_index].clear();
+    } else if (option.name == "vdev") {
       if (auto ok = check_memif(option.value); !ok) return std::unexpected(ok.error());
       std::string& arg = plan.args[option.value_index];
       arg = arg.substr(0, option.value_offset) + complete_vdev(option.value);
@@ -221,8 +239,10 @@ Result<EalPlan> plan_eal(const std::vector<std::string>& args, const HostFacts& 
     if (option.name != "a" && option.name != "allow") continue;
     if (auto address = pci_address(option.value)) plan.cards.push_back(std::move(*address));
   }
-  plan.every_card = !has(*options, {"a", "allow", "no-pci"});
   const auto add = [&](std::string arg) { plan.args.push_back(std::move(arg)); };
+  const bool cards_said = has(*options, {"a", "allow", "b", "block", "no-pci"});
+  if (!plan.interfaces.empty() && !cards_said) add("--no-pci");
+  plan.every_card = !has(*options, {"a", "allow", "no-pci"}) && (plan.interfaces.empty() || cards_said);
 
   const bool memory_said = has(*options, {"no-huge", "m", "socket-mem", "huge-dir", "legacy-mem"});
   const bool in_memory = has(*options, {"in-memory"});

@@ -1,0 +1,17 @@
+// How a port on an interface of the kernel is named among EAL's arguments: --vdev net_uroce_kif0,iface=eth0.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace uroce::glue {
+
+inline constexpr std::string_view kKernelInterfaceDriver = "net_uroce_kif";
+
+/// A port on an interface that the kernel keeps, without a driver of DPDK's.
+struct KernelInterface {
+  std::string port;       ///< "net_uroce_kif0"
+  std::string interface;  ///< "eth0"
+};
+
+}  // namespace uroce::glue
