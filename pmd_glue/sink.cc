@@ -50,7 +50,7 @@ EtherSink::~EtherSink() {
 
 std::size_t EtherSink::room() {
   if (port_.holds_frames()) return 0;
-  if (pending()) flush();
+  if (pending() && !may_wait()) flush();
   std::size_t room = kPending - std::max(tx_count_, loop_count_);
   if (room > stash_count_ && !refill(room)) room = stash_count_;
   return room;
@@ -91,7 +91,7 @@ void EtherSink::send(std::span<const transport::TxFrame> frames) {
     }
     frames = frames.subspan(taken);
   }
-  flush();
+  if (!may_wait()) flush();
 }
 
 void EtherSink::count_local(std::span<const transport::TxFrame> frames) {

@@ -24,6 +24,11 @@ Result<std::unique_ptr<Interface>> Interface::open(const std::string& name) {
   return out;
 }
 
+void Interface::stop() {
+  for (size_t i = 0; getenv("KIFDBG") && i < queues_.size(); i++) for (auto& [n, v] : counters(uint16_t(i))) if (v) fprintf(stderr, "%s %lu\n", n.c_str(), v);
+  queues_.clear();
+}
+
 Result<void> Interface::start(uint16_t queues, uint16_t vlan, rte_mempool* pool) {
   options_ = {.interface = name_, .vlan = vlan};
   for (uint16_t i = 0; i < queues; ++i) {

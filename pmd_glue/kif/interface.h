@@ -37,7 +37,7 @@ class Interface {
   /// Errors: those of Socket::open().
   Result<void> start(uint16_t queues, uint16_t vlan, rte_mempool* pool);
   /// No queue may be in use.
-  void stop() { queues_.clear(); }
+  void stop();
 
   /// The queue's thread, between start() and stop(), as those of Receiver and Sender.
   uint16_t receive(uint16_t queue, std::span<rte_mbuf*> out) {

@@ -20,6 +20,8 @@ constexpr uint32_t kFirstSegment = 1024 + 16;
 /// The first buffer's part always holds all headers.
 constexpr uint32_t kLeastFirst = kMaxHeaderBytes;
 
+constexpr uint32_t kWorthDescribing = 4096;
+
 }  // namespace
 
 Receiver::Receiver(rte_mempool* pool, uint16_t tag)
@@ -142,7 +144,8 @@ void Receiver::take_super_frame(uint32_t length) {
     stock_[i]->pkt_len = headers + bytes;
   }
   hand_out(count);
-  if (!foreseen && shape.headers + shape.segment >= kLeastFirst) expect(shape);
+  // A short one between long ones is copied for less than it takes to describe all buffers twice.
+  if (!foreseen && length >= kWorthDescribing && shape.headers + shape.segment >= kLeastFirst) expect(shape);
 }
 
 void Receiver::hand_out(std::size_t count) {
