@@ -181,11 +181,16 @@ Result<KernelInterface> kernel_interface(std::string_view device) {
   const std::size_t comma = std::min(device.find(','), device.size());
   const std::string_view arguments = device.substr(std::min(comma + 1, device.size()));
   const std::string_view interface = device_argument(arguments, "iface");
-  if (interface.empty() || arguments.contains(',')) {
-    return fail(EINVAL, fmt::format("--vdev {}: {} has one argument, iface=NAME, the name of a network interface",
-                                    device, kKernelInterfaceDriver));
+  const std::string_view super_frames = device_argument(arguments, "super_frames");
+  std::string understood = fmt::format("iface={}", interface);
+  if (super_frames == "yes" || super_frames == "no") understood += fmt::format(",super_frames={}", super_frames);
+  if (interface.empty() || arguments != understood) {
+    return fail(EINVAL,
+                fmt::format("--vdev {}: after its name, {} has iface=NAME, the name of a network interface, and "
+                            "maybe super_frames=yes or no, in this order",
+                            device, kKernelInterfaceDriver));
   }
-  return KernelInterface{std::string(device.substr(0, comma)), std::string(interface)};
+  return KernelInterface{std::string(device.substr(0, comma)), std::string(interface), super_frames != "no"};
 }
 
 }  // namespace

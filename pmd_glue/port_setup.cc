@@ -93,7 +93,7 @@ Result<void> Port::set_up(const PortOptions& options) {
 Result<void> Port::set_up_interface(const KernelInterface& on, const PortOptions& options) {
   name_ = on.port;
   driver_ = kKernelInterfaceDriver;
-  auto interface = kif::Interface::open(on.interface);
+  auto interface = kif::Interface::open(on);
   if (!interface) return fail_port(interface.error().code, interface.error().text);
   kif_ = std::move(*interface);
   mac_ = kif_->mac();

@@ -11,7 +11,8 @@
 
 namespace uroce::glue::kif {
 
-Result<std::unique_ptr<Interface>> Interface::open(const std::string& name) {
+Result<std::unique_ptr<Interface>> Interface::open(const KernelInterface& on) {
+  const std::string& name = on.interface;
   const auto mac = netdev_mac(name);
   if (!mac) {
     return fail(mac.error().code,
@@ -19,14 +20,11 @@ Result<std::unique_ptr<Interface>> Interface::open(const std::string& name) {
   }
   auto out = std::make_unique<Interface>();
   out->name_ = name;
+  out->super_frames_ = on.super_frames;
+  out->said_plain_ = !on.super_frames;
   out->mac_ = *mac;
   out->index_ = if_nametoindex(name.c_str());
   return out;
-}
-
-void Interface::stop() {
-  for (size_t i = 0; getenv("KIFDBG") && i < queues_.size(); i++) for (auto& [n, v] : counters(uint16_t(i))) if (v) fprintf(stderr, "%s %lu\n", n.c_str(), v);
-  queues_.clear();
 }
 
 Result<void> Interface::start(uint16_t queues, uint16_t vlan, rte_mempool* pool) {
@@ -37,7 +35,7 @@ Result<void> Interface::start(uint16_t queues, uint16_t vlan, rte_mempool* pool)
     if (queues > 1) {
       if (auto ok = socket->share(queues_.empty() ? nullptr : &queues_.front()->socket, name_); !ok) return ok;
     }
-    queues_.push_back(std::make_unique<Queue>(std::move(*socket), pool, vlan));
+    queues_.push_back(std::make_unique<Queue>(std::move(*socket), pool, vlan, super_frames_));
   }
   return {};
 }

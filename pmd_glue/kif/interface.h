@@ -15,6 +15,7 @@
 #include <uroce/error.h>
 #include <uroce/types.h>
 
+#include "pmd_glue/kif/name.h"
 #include "pmd_glue/kif/receiver.h"
 #include "pmd_glue/kif/sender.h"
 #include "pmd_glue/kif/socket.h"
@@ -26,7 +27,7 @@ inline constexpr uint16_t kMaxQueues = 16;
 class Interface {
  public:
   /// Errors: ENODEV and the like; each sentence names the interface.
-  static Result<std::unique_ptr<Interface>> open(const std::string& name);
+  static Result<std::unique_ptr<Interface>> open(const KernelInterface& on);
 
   const std::string& name() const { return name_; }
   EthAddr mac() const { return mac_; }
@@ -37,7 +38,7 @@ class Interface {
   /// Errors: those of Socket::open().
   Result<void> start(uint16_t queues, uint16_t vlan, rte_mempool* pool);
   /// No queue may be in use.
-  void stop();
+  void stop() { queues_.clear(); }
 
   /// The queue's thread, between start() and stop(), as those of Receiver and Sender.
   uint16_t receive(uint16_t queue, std::span<rte_mbuf*> out) {
@@ -60,7 +61,8 @@ class Interface {
 
  private:
   struct Queue {
-    Queue(Socket s, rte_mempool* pool, uint16_t tag) : socket(std::move(s)), receiver(pool, tag) {}
+    Queue(Socket s, rte_mempool* pool, uint16_t tag, bool super_frames)
+        : socket(std::move(s)), receiver(pool, tag), sender(super_frames) {}
     Socket socket;
     Receiver receiver;
     Sender sender;
@@ -68,11 +70,12 @@ class Interface {
   };
 
   std::string name_;
+  bool super_frames_ = true;
   EthAddr mac_{};
   std::atomic<unsigned> index_{0};
   SocketOptions options_{};
   std::vector<std::unique_ptr<Queue>> queues_;
-  bool said_plain_ = false;
+  bool said_plain_ = false;  ///< or nobody needs to hear it
 };
 
 }  // namespace uroce::glue::kif

@@ -22,7 +22,9 @@ std::span<const std::byte> head_of(const rte_mbuf* mbuf) {
 }  // namespace
 
 // Each message adds the virtio header and its own headers.
-Sender::Sender() : vectors_(kMost * (kChain + 2)) { static_assert(kMaxSegments * kChain + 2 <= kMessageVectors); }
+Sender::Sender(bool super_frames) : vectors_(kMost * (kChain + 2)), super_frames_(super_frames) {
+  static_assert(kMaxSegments * kChain + 2 <= kMessageVectors);
+}
 
 void Sender::add_bytes(const rte_mbuf* mbuf, uint32_t skip) {
   assert(mbuf->nb_segs <= kChain);
@@ -40,7 +42,7 @@ void Sender::add_message(std::span<rte_mbuf* const> mbufs) {
   header.msg_iov = &vectors_[vectors_used_];
   vectors_[vectors_used_++] = {&message.vnet, sizeof message.vnet};
   const std::size_t first = vectors_used_++;  // the headers of a super-frame
-  Run run(head_of(mbufs[0]), mbufs[0]->pkt_len);
+  FrameRun run(head_of(mbufs[0]), mbufs[0]->pkt_len);
   add_bytes(mbufs[0], run.header_bytes());
   if (super_frames()) {
     for (const rte_mbuf* next : mbufs.subspan(1)) {

@@ -29,12 +29,12 @@ class Sender {
   /// Frames that one call looks at.
   static constexpr std::size_t kMost = 64;
 
-  Sender();
+  explicit Sender(bool super_frames);
   /// Sends a prefix of `mbufs`, frees it, and returns its length. The rest has to wait. Frames that can never leave are
   /// counted and freed. Reads nothing after it has returned.
   uint16_t send(int fd, std::span<rte_mbuf*> mbufs);
   const SendCounters& counters() const { return counters_; }
-  /// False once the kernel has refused super-frames: it is older than Linux 6.2. Any thread.
+  /// False if they are not wanted, or the kernel has refused one: it is older than Linux 6.2. Any thread.
   bool super_frames() const { return super_frames_.load(std::memory_order_relaxed); }
 
  private:
@@ -54,7 +54,7 @@ class Sender {
   std::array<Message, kMost> messages_{};
   std::array<mmsghdr, kMost> headers_{};
   std::vector<iovec> vectors_;
-  std::atomic<bool> super_frames_{true};
+  std::atomic<bool> super_frames_;
   SendCounters counters_;
 };
 

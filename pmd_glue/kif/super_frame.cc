@@ -77,7 +77,7 @@ std::optional<UdpHeaders> udp_headers(std::span<const std::byte> frame) {
   return UdpHeaders{6, kIpv6Udp + kUdpBytes};
 }
 
-Run::Run(std::span<const std::byte> head, uint32_t length) : head_(head) {
+FrameRun::FrameRun(std::span<const std::byte> head, uint32_t length) : head_(head) {
   const auto headers = udp_headers(head);
   if (!headers || stated_length(head.data(), *headers) != length || length <= headers->length) return;
   headers_ = *headers;
@@ -85,7 +85,7 @@ Run::Run(std::span<const std::byte> head, uint32_t length) : head_(head) {
   ended_ = false;
 }
 
-bool Run::continues(const std::byte* head) const {
+bool FrameRun::continues(const std::byte* head) const {
   const std::byte* first = head_.data();
   const auto same = [&](std::size_t from, std::size_t to) {
     return std::memcmp(first + from, head + from, to - from) == 0;
@@ -98,7 +98,7 @@ bool Run::continues(const std::byte* head) const {
          same(kIpv4Addresses, kIpv4Udp + kUdpLength);
 }
 
-bool Run::add(std::span<const std::byte> head, uint32_t length) {
+bool FrameRun::add(std::span<const std::byte> head, uint32_t length) {
   if (ended_ || segments_ == kMaxSegments || head.size() < headers_.length || length <= headers_.length) return false;
   const uint32_t bytes = length - headers_.length;
   if (bytes > segment_bytes_ || headers_.length - kIp + payload_bytes_ + bytes > kMaxIpBytes) return false;
@@ -109,7 +109,7 @@ bool Run::add(std::span<const std::byte> head, uint32_t length) {
   return true;
 }
 
-VnetHeader Run::finish(std::byte* headers) const {
+VnetHeader FrameRun::finish(std::byte* headers) const {
   std::memcpy(headers, head_.data(), headers_.length);
   const auto udp_bytes = static_cast<uint32_t>(kUdpBytes + payload_bytes_);
   set_lengths(headers, headers_, udp_bytes);

@@ -47,10 +47,10 @@ struct UdpHeaders {
 std::optional<UdpHeaders> udp_headers(std::span<const std::byte> frame);
 
 /// Consecutive frames that may leave as one super-frame.
-class Run {
+class FrameRun {
  public:
   /// Begins with a frame of `length` bytes whose headers, and maybe more, are `head`. `head` outlives the run.
-  Run(std::span<const std::byte> head, uint32_t length);
+  FrameRun(std::span<const std::byte> head, uint32_t length);
 
   /// Takes the frame if it continues the run: the same headers but for the IPv4 id, which is the next one, and no
   /// longer than the first. False, and nothing changes, otherwise.
