@@ -69,8 +69,8 @@ Result<void> Socket::set_up(const SocketOptions& options) const {
   const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
   if (setsockopt(fd_, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) != 0)
     return failed(options.interface, "cannot attach the filter of RoCE packets");
-  // None of these is needed: without them, sending takes longer, the socket hears itself, or holds less.
-  set(fd_, SOL_PACKET, PACKET_QDISC_BYPASS, 1);
+  // Not PACKET_QDISC_BYPASS: on that way the kernel drops a super-frame that the card cannot cut up itself.
+  // Neither of these is needed: without them, the socket hears itself, or holds less.
   set(fd_, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1);
   if (!set(fd_, SOL_SOCKET, SO_RCVBUFFORCE, kReceiveBuffer)) set(fd_, SOL_SOCKET, SO_RCVBUF, kReceiveBuffer);
   return {};
