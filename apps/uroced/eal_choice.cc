@@ -27,7 +27,7 @@ bool has(const std::vector<std::string>& args, std::initializer_list<std::string
 
 bool names_lcores(const std::vector<std::string>& args) { return has(args, {"-l", "-c", "-S", "--lcores"}); }
 
-/// What runs on any machine.
+/// Adds arguments that work on any machine.
 void add_defaults(EalChoice& choice, const Machine& machine) {
   auto& args = choice.args;
   if (!names_lcores(args)) {

@@ -2,7 +2,7 @@
 // PACKET_VNET_HDR passes them (packet(7); struct virtio_net_hdr of linux/virtio_net.h, VIRTIO_NET_HDR_GSO_UDP_L4).
 //
 // The kernel, or whoever takes one apart, repeats the headers before each segment, counts the IPv4 id up by one, and
-// sets lengths and checksums. What lies behind the UDP header stays as it is.
+// sets lengths and checksums. The bytes behind the UDP header stay as they are.
 //
 // Functions of bytes alone: no socket, no state outside the objects, no allocation.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace uroce::glue::kif {
 
-/// What stands before each frame of such a socket: struct virtio_net_hdr, whose header is no C++. All fields are in the
+/// Stands before each frame of such a socket: struct virtio_net_hdr, whose header is no C++. All fields are in the
 /// host's byte order.
 struct VnetHeader {
   static constexpr uint8_t kNeedsChecksum = 1;  ///< VIRTIO_NET_HDR_F_NEEDS_CSUM: the sum of the pseudo-header is there
