@@ -139,7 +139,9 @@ void Receiver::take_super_frame(uint32_t length) {
     std::byte* const data = rte_pktmbuf_mtod(stock_[i], std::byte*);
     const uint32_t bytes = parts->bytes_of(i);
     if (!foreseen) std::memcpy(data + headers, &whole_[headers + std::size_t{i} * shape.segment], bytes);
-    write_segment_headers(data, foreseen ? head : std::span<const std::byte>(whole_), *parts, i);
+    const std::span<const std::byte> whole = foreseen ? head : whole_;
+    const uint16_t id = segment_id(whole, whole.subspan(headers, parts->bytes_of(0)), {data + headers, bytes}, i);
+    write_segment_headers(data, whole, *parts, i, id);
     stock_[i]->data_len = static_cast<uint16_t>(headers + bytes);
     stock_[i]->pkt_len = headers + bytes;
   }

@@ -141,10 +141,20 @@ std::expected<Split, SuperFault> split(const VnetHeader& vnet, std::span<const s
   return out;
 }
 
-void write_segment_headers(std::byte* out, std::span<const std::byte> head, const Split& split, uint32_t i) {
+uint16_t segment_id(std::span<const std::byte> head, std::span<const std::byte> first,
+                    std::span<const std::byte> segment, uint32_t i) {
+  constexpr std::size_t kPsnLow = 10;  // in the BTH
+  const uint16_t id = load_be16(head.data() + kIpv4Id);
+  const bool is_psn = first.size() >= wire::kBthBytes && load_be16(first.data() + kPsnLow) == id;
+  if (is_psn && segment.size() >= wire::kBthBytes) return load_be16(segment.data() + kPsnLow);
+  return static_cast<uint16_t>(id + i);
+}
+
+void write_segment_headers(std::byte* out, std::span<const std::byte> head, const Split& split, uint32_t i,
+                           uint16_t id) {
   if (out != head.data()) std::memcpy(out, head.data(), split.headers.length);
   if (split.headers.ip_version == 4) {
-    store_be16(out + kIpv4Id, static_cast<uint16_t>(load_be16(head.data() + kIpv4Id) + i));
+    store_be16(out + kIpv4Id, id);
   }
   set_lengths(out, split.headers, static_cast<uint32_t>(kUdpBytes) + split.bytes_of(i));
   store_be16(out + udp_at(split.headers) + kUdpChecksum, 0);

@@ -95,8 +95,17 @@ struct Split {
 /// kMaxHeaderBytes bytes unless the whole frame is shorter.
 std::expected<Split, SuperFault> split(const VnetHeader& vnet, std::span<const std::byte> head, uint32_t length);
 
-/// Writes the headers of segment `i` at `out`, from those of the super-frame, which may stand there, too. The UDP
-/// checksum becomes 0, which RoCE allows in IPv6 as well (IBTA vol. 1, A17.3.1).
-void write_segment_headers(std::byte* out, std::span<const std::byte> head, const Split& split, uint32_t i);
+/// The IPv4 id of segment `i`, whose bytes behind the UDP header are `segment`; `first` are those of segment 0.
+///
+/// It counts up, but for frames that the receiver's kernel has merged (GRO): before Linux 6.10 that merges frames of
+/// one flow whose ids are not consecutive, those of two queue pairs for example. In uroce's frames the id is the PSN's
+/// low half, so where that holds for the first one, each segment tells its own.
+uint16_t segment_id(std::span<const std::byte> head, std::span<const std::byte> first,
+                    std::span<const std::byte> segment, uint32_t i);
+
+/// Writes the headers of segment `i` at `out`, from those of the super-frame, which may stand there, too. `id` is for
+/// IPv4. The UDP checksum becomes 0, which RoCE allows in IPv6 as well (IBTA vol. 1, A17.3.1).
+void write_segment_headers(std::byte* out, std::span<const std::byte> head, const Split& split, uint32_t i,
+                           uint16_t id);
 
 }  // namespace uroce::glue::kif

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "base/bytes.h"
@@ -66,9 +67,11 @@ std::vector<Bytes> take_apart(const Super& super) {
   const std::size_t headers = parts->headers.length;
   for (uint32_t i = 0; i < parts->segments(); ++i) {
     Bytes one(headers + parts->bytes_of(i));
-    write_segment_headers(one.data(), super.bytes, *parts, i);
-    std::copy_n(super.bytes.begin() + static_cast<std::ptrdiff_t>(headers + std::size_t{i} * parts->segment_bytes),
-                parts->bytes_of(i), one.begin() + static_cast<std::ptrdiff_t>(headers));
+    const auto all = std::span(super.bytes).subspan(headers);
+    const auto segment = all.subspan(std::size_t{i} * parts->segment_bytes, parts->bytes_of(i));
+    const uint16_t id = segment_id(super.bytes, all.first(parts->bytes_of(0)), segment, i);
+    write_segment_headers(one.data(), super.bytes, *parts, i, id);
+    std::ranges::copy(segment, one.begin() + static_cast<std::ptrdiff_t>(headers));
     out.push_back(std::move(one));
   }
   return out;
@@ -93,6 +96,27 @@ TEST(SuperFrame, ComesBackByteForByte) {
       }
     }
   }
+}
+
+// Linux before 6.10 merges such frames on arrival.
+TEST(SuperFrame, FramesOfTwoQueuePairsThatTheKernelMergedComeBack) {
+  const std::vector<Bytes> frames{frame(route(true), 100, 64), frame(route(true), 7000, 64, 0x999),
+                                  frame(route(true), 101, 64)};
+  Super super = join({frames[0], frame(route(true), 101, 64), frame(route(true), 102, 64)});
+  for (std::size_t i = 0; i < 3; ++i)
+    std::copy(frames[i].begin() + 42, frames[i].end(), super.bytes.begin() + static_cast<std::ptrdiff_t>(42 + i * 80));
+  EXPECT_EQ(take_apart(super), frames);
+}
+
+// Another stack's ids have nothing to do with its PSNs.
+TEST(SuperFrame, OtherIdsCountUp) {
+  std::vector<Bytes> frames;
+  for (uint32_t i = 0; i < 4; ++i) {
+    frames.push_back(frame(route(true), 500 + 2 * i, 64));
+    store_be16(frames[i].data() + 18, static_cast<uint16_t>(9 + i));
+    ASSERT_TRUE(wire::reseal(frames[i]));
+  }
+  EXPECT_EQ(take_apart(join(frames)), frames);
 }
 
 TEST(SuperFrame, EndsWhereFramesDiffer) {
