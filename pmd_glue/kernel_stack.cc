@@ -5,6 +5,8 @@
 #include <ifaddrs.h>
 #include <linux/filter.h>
 #include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -116,6 +118,8 @@ void KernelStack::silence(const Gid& gid) {
   const sock_fprog program{1, &nothing};
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
+  // Otherwise the kernel cuts super-frames up for the socket, only to drop the pieces.
+  setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof on);
   setsockopt(fd, ipv4 ? SOL_IP : SOL_IPV6, ipv4 ? IP_FREEBIND : IPV6_FREEBIND, &on, sizeof on);
   if (!ipv4) setsockopt(fd, SOL_IPV6, IPV6_V6ONLY, &on, sizeof on);
   socklen_t length = 0;
