@@ -150,7 +150,30 @@ class Interface(harness.Case):
         for test, args in TESTS:
             self.pair(names, test, *args, server=(), server_eal=other, client=(), client_eal=single)
 
-    def test_an_interface_that_goes_down_and_away(self):
+    def test_an_interface_that_goes_away_and_comes_back(self):
+        names = self.spaces(1500)
+        sockets, daemons = self.daemons(names)
+        # One end of a veth pair takes the other along.
+        macs = [self.mac(name) for name in names]
+        harness.ip("-n", names[0], "link", "del", "d0")
+        time.sleep(0.3)
+        harness.ip("-n", names[0], "link", "add", "d0", "address", macs[0], "type", "veth", "peer", "name", "d0", "address",
+                   macs[1], "netns", names[1])
+        for name in names:
+            harness.ip("-n", name, "link", "set", "d0", "arp", "off", "up")
+        self.through(names, sockets)
+        for daemon in daemons:
+            self.assertIsNone(daemon.process.poll(), str(daemon))
+
+    def test_an_mtu_that_shrinks_and_grows(self):
+        names = self.spaces(4200)
+        sockets, _ = self.daemons(names)
+        for mtu in (1500, 9000, 4200):
+            for name in names:
+                harness.ip("-n", name, "link", "set", "d0", "mtu", mtu)
+            self.through(names, sockets, "-m", "1024")
+
+    def test_an_interface_that_goes_down(self):
         names = self.spaces(1500)
         server, client = self.start_pair("write_bw", eal(), eal(), *IDLE, "--verify", "--interface", "d0", "-s", "65536",
                                          "-D", "4", "-u", "18", namespaces=names, address="10.199.0.1")
@@ -163,8 +186,13 @@ class Interface(harness.Case):
         self.finish(client, 60)
         self.finish(server, 60)
 
-    def test_the_daemon_counts_super_frames(self):
-        names = self.spaces(1500)
+    def mac(self, name):
+        shown = subprocess.run(["ip", "-n", name, "-j", "link", "show", "d0"], capture_output=True, text=True, timeout=30,
+                               check=True)
+        return json.loads(shown.stdout)[0]["address"]
+
+    def daemons(self, names):
+        """A daemon in each namespace: their sockets, and the programs."""
         sockets = [self.directory / f"{i}.sock" for i in range(2)]
         daemons = []
         for i, name in enumerate(names):
@@ -173,11 +201,20 @@ class Interface(harness.Case):
                                       name))
         for daemon in daemons:
             daemon.wait_for("serving", 20)
-        common = ["-p", harness.free_port(), "--daemon", "--verify", "-s", "65536", "-n", "200"]
+        return sockets, daemons
+
+    def through(self, names, sockets, *args):
+        """Verified WRITEs from the second daemon to the first."""
+        common = ["-p", harness.free_port(), "--daemon", "--verify", "-s", "65536", "-n", "200", *args]
         server = self.start([harness.PERF, "write_bw", "--", *common, "--socket", sockets[0]], names[0])
         client = self.start([harness.PERF, "write_bw", "--", *common, "--socket", sockets[1], "10.199.0.1"], names[1])
         self.finish(client, 60)
         self.finish(server, 60)
+
+    def test_the_daemon_counts_super_frames(self):
+        names = self.spaces(1500)
+        sockets, _ = self.daemons(names)
+        self.through(names, sockets)
         sent, received = [self.counters(socket_) for socket_ in reversed(sockets)]
         self.assertGreater(sent["kif_tx_super_segments"], 200 * 60)
         self.assertGreater(sent["kif_tx_super_segments"] / sent["kif_tx_super_frames"], 16)
