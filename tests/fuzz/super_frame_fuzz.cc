@@ -1,5 +1,5 @@
-// Super-frames of arbitrary bytes: the header of the packet socket, then the frame. What is accepted must lie inside
-// the frame. Its segments, joined again, must be accepted again and have the same parts.
+// Super-frames of arbitrary bytes: the header of the packet socket, then the frame. An accepted one must lie inside the
+// frame. Its segments, joined again, must be accepted again and have the same parts.
 #include <array>
 #include <cstddef>
 #include <cstdint>
