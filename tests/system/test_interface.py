@@ -4,6 +4,7 @@
 import array
 import fcntl
 import json
+import os
 import socket
 import struct
 import subprocess
@@ -226,6 +227,40 @@ class Interface(harness.Case):
         shown = subprocess.run([harness.BUILD / "apps/uroce/uroce", "stat", "--json", "--all", "--interval", "0", "--socket",
                                 socket_], capture_output=True, text=True, timeout=30, check=True).stdout
         return json.loads(shown)[0]["counters"]
+
+
+def as_nobody(*command):
+    """The command as a user without rights, which is root of a user namespace of its own, with a network of its own."""
+    return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "--user", "--map-root-user", "--net",
+            *map(str, command)]
+
+
+# The two ends of a veth pair lie in one namespace here. "$@" is the program with its EAL arguments.
+IN_A_USER_NAMESPACE = """
+set -e
+ip link set lo up
+ip link add d0 type veth peer name d1
+ip link set d0 up
+ip link set d1 up
+run() { end=$1; shift; "$@" -- --interface d$end --address 10.1.0.$((end + 1))/24 -s 65536 -n 200 --verify --idle sleep $host; }
+host=
+run 0 "$@" > server.log 2>&1 &
+until ss -Htln sport = :18515 | grep -q .; do kill -0 $! || { cat server.log; exit 1; }; sleep 0.05; done
+host=127.0.0.1
+run 1 "$@"
+wait
+"""
+
+
+@unittest.skipUnless(os.geteuid() == 0 and subprocess.run(as_nobody("true"), capture_output=True, check=False).returncode == 0,
+                     "this machine lets ordinary users make no user namespaces")
+class WithoutRoot(harness.Case):
+    def test_in_a_user_namespace(self):
+        os.chmod(self.directory, 0o777)
+        program = self.start(
+            as_nobody("bash", "-c", IN_A_USER_NAMESPACE, "bash", harness.PERF, "write_bw", "-l", "0", "--no-huge", "-m", "128",
+                      "--no-telemetry", "--no-shconf"), env={"XDG_RUNTIME_DIR": str(self.directory), "HOME": str(self.directory)})
+        self.assertIn("every byte of 200 messages is right", self.finish(program, 90))
 
 
 if __name__ == "__main__":
