@@ -3,6 +3,7 @@
 #include <rte_mbuf.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "base/bytes.h"
@@ -62,7 +63,8 @@ void Receiver::expect(Shape shape) {
 
 uint16_t Receiver::receive(int fd, std::span<rte_mbuf*> out) {
   std::size_t count = 0;
-  while (count < out.size()) {
+  // Messages that bring no frame count, too: a flood of forged ones must not keep the engine here.
+  for (std::size_t messages = 0; count < out.size() && messages < out.size(); ++messages) {
     if (ready_first_ == ready_end_ && !receive_message(fd)) break;
     const std::size_t some = std::min(out.size() - count, ready_end_ - ready_first_);
     std::copy_n(&ready_[ready_first_], some, &out[count]);
@@ -81,7 +83,10 @@ bool Receiver::receive_message(int fd) {
   message.msg_iov = vectors_.data();
   message.msg_iovlen = vectors_.size();
   const ssize_t bytes = recvmsg(fd, &message, MSG_DONTWAIT);
-  if (bytes < 0) return false;
+  if (bytes < 0) {
+    if (errno == EINVAL) counters_.bad_kind.add();  // a segmentation for which the header has no name
+    return false;
+  }
   if (bytes <= static_cast<ssize_t>(sizeof vnet_)) return true;
   const auto length = static_cast<uint32_t>(bytes - static_cast<ssize_t>(sizeof vnet_));
   if ((message.msg_flags & MSG_TRUNC) != 0) {

@@ -207,6 +207,16 @@ TEST_F(KifQueue, ForgedMessagesAreCountedAndHarmNothing) {
   still_works();
 }
 
+TEST_F(KifQueue, AFloodOfForgedMessagesLeavesTheEngineItsTurn) {
+  Receiver receiver(pool_, 0);
+  for (int i = 0; i < 8; ++i) send_message({.gso_type = 1}, datagram(1, 100));
+  std::array<rte_mbuf*, 3> mbufs;
+  for (const uint64_t seen : {3u, 6u, 8u}) {
+    EXPECT_EQ(receiver.receive(ends_[1], mbufs), 0u);
+    EXPECT_EQ(receiver.counters().bad_kind.get(), seen);
+  }
+}
+
 TEST_F(KifQueue, WritesTheTagThatTheKernelKeptApart) {
   Sender sender(true);
   Receiver receiver(pool_, 0x123);
