@@ -191,6 +191,7 @@ Result<std::unique_ptr<Eal>> Eal::start(const std::vector<std::string>& args) {
   for (const std::string& one : plan->notes) note(one);
 
   std::unique_ptr<Eal> eal(new Eal);
+  eal->interfaces_ = plan->interfaces;
   if (!plan->prints_and_exits) {
     auto locks = claim_cards(*plan);
     if (!locks) {

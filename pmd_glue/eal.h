@@ -9,6 +9,7 @@
 
 #include <uroce/error.h>
 
+#include "pmd_glue/kif/name.h"
 #include "pmd_glue/pci.h"
 
 namespace uroce::glue {
@@ -24,6 +25,8 @@ class Eal {
 
   /// Ids of all lcores but the main one.
   const std::vector<unsigned>& workers() const { return workers_; }
+  /// Ports that the arguments name and EAL does not know.
+  const std::vector<KernelInterface>& interfaces() const { return interfaces_; }
   /// Gives the calling thread the CPUs that the process had before EAL pinned its caller. For helper threads.
   void unpin() const;
 
@@ -31,6 +34,7 @@ class Eal {
   Eal() = default;
   bool started_ = true;
   std::vector<unsigned> workers_;
+  std::vector<KernelInterface> interfaces_;
   cpu_set_t affinity_before_{};
   PciLocks locks_;
   std::string runtime_dir_;  ///< removed at the end; empty when it is not ours

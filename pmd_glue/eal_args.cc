@@ -176,6 +176,23 @@ Result<void> check_memif(std::string_view device) {
   return {};
 }
 
+/// Reads "net_uroce_kif0,iface=eth0".
+Result<KernelInterface> kernel_interface(std::string_view device) {
+  const std::size_t comma = std::min(device.find(','), device.size());
+  const std::string_view arguments = device.substr(std::min(comma + 1, device.size()));
+  const std::string_view interface = device_argument(arguments, "iface");
+  const std::string_view super_frames = device_argument(arguments, "super_frames");
+  std::string understood = fmt::format("iface={}", interface);
+  if (super_frames == "yes" || super_frames == "no") understood += fmt::format(",super_frames={}", super_frames);
+  if (interface.empty() || arguments != understood) {
+    return fail(EINVAL,
+                fmt::format("--vdev {}: after its name, {} has iface=NAME, the name of a network interface, and "
+                            "maybe super_frames=yes or no, in this order",
+                            device, kKernelInterfaceDriver));
+  }
+  return KernelInterface{std::string(device.substr(0, comma)), std::string(interface), super_frames != "no"};
+}
+
 }  // namespace
 
 std::string_view device_argument(std::string_view devargs, std::string_view key) {
@@ -210,7 +227,13 @@ Result<EalPlan> plan_eal(const std::vector<std::string>& args, const HostFacts& 
   plan.args = args;
   plan.prints_and_exits = has(*options, {"h", "help", "v", "version"});
   for (const Option& option : *options) {
-    if (option.name == "vdev") {
+    if (option.name == "vdev" && option.value.starts_with(kKernelInterfaceDriver)) {
+      auto interface = kernel_interface(option.value);
+      if (!interface) return std::unexpected(interface.error());
+      plan.interfaces.push_back(std::move(*interface));
+      plan.args[option.index].clear();
+      plan.args[option.value_index].clear();
+    } else if (option.name == "vdev") {
       if (auto ok = check_memif(option.value); !ok) return std::unexpected(ok.error());
       std::string& arg = plan.args[option.value_index];
       arg = arg.substr(0, option.value_offset) + complete_vdev(option.value);
@@ -221,8 +244,10 @@ Result<EalPlan> plan_eal(const std::vector<std::string>& args, const HostFacts& 
     if (option.name != "a" && option.name != "allow") continue;
     if (auto address = pci_address(option.value)) plan.cards.push_back(std::move(*address));
   }
-  plan.every_card = !has(*options, {"a", "allow", "no-pci"});
   const auto add = [&](std::string arg) { plan.args.push_back(std::move(arg)); };
+  const bool cards_said = has(*options, {"a", "allow", "b", "block", "no-pci"});
+  if (!plan.interfaces.empty() && !cards_said) add("--no-pci");
+  plan.every_card = !has(*options, {"a", "allow", "no-pci"}) && (plan.interfaces.empty() || cards_said);
 
   const bool memory_said = has(*options, {"no-huge", "m", "socket-mem", "huge-dir", "legacy-mem"});
   const bool in_memory = has(*options, {"in-memory"});

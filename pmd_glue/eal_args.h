@@ -7,6 +7,8 @@
 
 #include <uroce/error.h>
 
+#include "pmd_glue/kif/name.h"
+
 namespace uroce::glue {
 
 /// Facts of the machine on which the arguments depend.
@@ -21,11 +23,12 @@ HostFacts read_host_facts();
 inline constexpr std::string_view kOwnPrefix = "uroce-";
 
 struct EalPlan {
-  std::vector<std::string> args;   ///< for rte_eal_init, without the program name
-  std::vector<std::string> notes;  ///< one line each, for people: decisions made for them
-  std::vector<std::string> vdevs;  ///< names of the requested virtual devices
-  std::vector<std::string> cards;  ///< PCI addresses of the requested cards
-  bool every_card = false;         ///< EAL takes every card that is bound to a driver for programs
+  std::vector<std::string> args;            ///< for rte_eal_init, without the program name
+  std::vector<std::string> notes;           ///< one line each, for people: decisions made for them
+  std::vector<std::string> vdevs;           ///< names of the requested virtual devices
+  std::vector<KernelInterface> interfaces;  ///< ports that are not EAL's; `args` lacks them
+  std::vector<std::string> cards;           ///< PCI addresses of the requested cards
+  bool every_card = false;                  ///< EAL takes every card that is bound to a driver for programs
   bool hugepages = true;
   bool own_runtime_dir = false;   ///< only this process uses the file prefix, so its directory is removed at the end
   bool prints_and_exits = false;  ///< help or version: EAL prints and ends the process
@@ -36,6 +39,7 @@ struct EalPlan {
 /// * without a file prefix: one for this process, so that several run side by side;
 /// * with virtual devices only: IOVA as VA;
 /// * log level warning;
+/// * with interfaces of the kernel, unless cards are named: no PCI;
 /// * net_memif and net_af_packet: buffers that hold a frame of path MTU 4096.
 /// Errors: EINVAL naming the argument.
 Result<EalPlan> plan_eal(const std::vector<std::string>& args, const HostFacts& host);

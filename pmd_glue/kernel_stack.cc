@@ -5,7 +5,8 @@
 #include <ifaddrs.h>
 #include <linux/filter.h>
 #include <net/if.h>
-#include <rte_ethdev.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -80,13 +81,11 @@ bool forwards(const std::string& interface, bool ipv4) {
 
 }  // namespace
 
-KernelStack::KernelStack(uint16_t port, std::string name, std::string driver)
+KernelStack::KernelStack(unsigned interface, std::string name, std::string driver)
     : name_(std::move(name)), driver_(std::move(driver)) {
-  rte_eth_dev_info info{};
-  if (rte_eth_dev_info_get(port, &info) != 0 || info.if_index == 0) return;
   char text[IF_NAMESIZE] = "";
-  if (if_indextoname(info.if_index, text) == nullptr) return;
-  interface_ = info.if_index;
+  if (interface == 0 || if_indextoname(interface, text) == nullptr) return;
+  interface_ = interface;
   interface_name_ = text;
 }
 
@@ -119,6 +118,8 @@ void KernelStack::silence(const Gid& gid) {
   const sock_fprog program{1, &nothing};
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
+  // Otherwise the kernel cuts super-frames up for the socket, only to drop the pieces.
+  setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof on);
   setsockopt(fd, ipv4 ? SOL_IP : SOL_IPV6, ipv4 ? IP_FREEBIND : IPV6_FREEBIND, &on, sizeof on);
   if (!ipv4) setsockopt(fd, SOL_IPV6, IPV6_V6ONLY, &on, sizeof on);
   socklen_t length = 0;

@@ -1,5 +1,5 @@
-// The kernel's network stack beside a port on a network interface (net_af_packet, net_tap, bifurcated drivers), where
-// it sees the same frames.
+// The kernel's network stack beside a port on a network interface (net_uroce_kif, net_af_packet, net_tap, bifurcated
+// drivers), where it sees the same frames.
 //
 // The kernel would answer each RoCE packet to one of its own addresses with ICMP "port unreachable". A socket that is
 // bound to the address and receives nothing prevents that, also for addresses that the kernel gets later.
@@ -16,8 +16,8 @@ namespace uroce::glue {
 
 class KernelStack {
  public:
-  /// For EAL's port `port` with the name `name`. A port without an interface needs nothing.
-  KernelStack(uint16_t port, std::string name, std::string driver);
+  /// For the port `name` on the interface with the kernel's index `interface`. A port without one (0) needs nothing.
+  KernelStack(unsigned interface, std::string name, std::string driver);
   ~KernelStack();
   KernelStack(const KernelStack&) = delete;
   KernelStack& operator=(const KernelStack&) = delete;

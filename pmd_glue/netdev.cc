@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
+#include <net/if_arp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -33,6 +34,17 @@ Result<uint32_t> netdev_mtu(const std::string& interface) {
   ifreq r{};
   if (auto ok = ask(interface, SIOCGIFMTU, r); !ok) return std::unexpected(ok.error());
   return static_cast<uint32_t>(r.ifr_mtu);
+}
+
+Result<EthAddr> netdev_mac(const std::string& interface) {
+  ifreq r{};
+  if (auto ok = ask(interface, SIOCGIFHWADDR, r); !ok) return std::unexpected(ok.error());
+  // The loopback interface has Ethernet frames, too.
+  if (r.ifr_hwaddr.sa_family != ARPHRD_ETHER && r.ifr_hwaddr.sa_family != ARPHRD_LOOPBACK)
+    return fail(EINVAL, "its frames are not Ethernet's");
+  EthAddr mac;
+  std::memcpy(mac.bytes.data(), r.ifr_hwaddr.sa_data, mac.bytes.size());
+  return mac;
 }
 
 Result<void> set_netdev_mtu(const std::string& interface, uint32_t mtu) {

@@ -1,4 +1,5 @@
-// The kernel's network interface under a port (net_af_packet), where DPDK's driver neither reports nor sets the values.
+// The kernel's network interface under a port (net_uroce_kif; net_af_packet, whose driver neither reports nor sets
+// these values).
 #pragma once
 
 #include <cstdint>
@@ -6,11 +7,14 @@
 #include <string>
 
 #include <uroce/error.h>
+#include <uroce/types.h>
 
 namespace uroce::glue {
 
 /// Errors: the system's.
 Result<uint32_t> netdev_mtu(const std::string& interface);
+/// EINVAL where it is no Ethernet interface.
+Result<EthAddr> netdev_mac(const std::string& interface);
 Result<void> set_netdev_mtu(const std::string& interface, uint32_t mtu);
 /// True when the interface is administratively up and has a carrier; nullopt when it does not exist.
 std::optional<bool> netdev_running(const std::string& interface);

@@ -55,6 +55,13 @@ Result<std::unique_ptr<Port>> Port::open(uint16_t id, const PortOptions& options
   return port;
 }
 
+Result<std::unique_ptr<Port>> Port::open(const KernelInterface& on, uint16_t number, const PortOptions& options) {
+  std::unique_ptr<Port> port(new Port);
+  port->id_ = static_cast<uint16_t>(RTE_MAX_ETHPORTS + number);
+  if (auto ok = port->set_up_interface(on, options); !ok) return std::unexpected(ok.error());
+  return port;
+}
+
 Port::~Port() {
   close();
   if (!stuck_) rte_mempool_free(pool_);
@@ -71,6 +78,7 @@ std::optional<int> Port::beside_no_handler(std::function<int()> work) const {
 }
 
 Result<void> Port::start() {
+  if (kif_) return start_interface();
   const bool client = driver_ == "net_memif" && is_memif_client(devargs_);
   const auto until = std::chrono::steady_clock::now() + kServerTimeout;
   const auto try_start = [id = id_] { return rte_eth_dev_start(id); };
@@ -99,6 +107,14 @@ Result<void> Port::start() {
   return {};
 }
 
+Result<void> Port::start_interface() {
+  if (auto ok = kif_->start(queues_, vlan_, pool_); !ok) return fail_port(ok.error().code, ok.error().text);
+  started_ = true;
+  note(description(), NoteLevel::info);
+  refresh_link();
+  return {};
+}
+
 // Only a started driver shows whether its binding has an interrupt for each queue: uio_pci_generic has none.
 bool Port::interrupts_work() const {
   for (uint16_t q = 0; q < queues_ && rx_interrupts_; ++q) {
@@ -119,6 +135,7 @@ void Port::stop() {
   if (!started_) return;
   started_ = false;
   link_up_.store(false, std::memory_order_relaxed);
+  if (kif_) return kif_->stop();
   stuck_ = !beside_no_handler([id = id_] { return rte_eth_dev_stop(id); }).has_value();
 }
 
@@ -160,11 +177,11 @@ void Port::reconnect(uint32_t pollers) {
 
 // rte_eth_rx_burst() and rte_eth_tx_burst() look there for callbacks, as rte_pdump's.
 bool Port::shows_received(uint16_t queue) const {
-  return __atomic_load_n(&rte_eth_fp_ops[id_].rxq.clbk[queue], __ATOMIC_RELAXED) != nullptr;
+  return !kif_ && __atomic_load_n(&rte_eth_fp_ops[id_].rxq.clbk[queue], __ATOMIC_RELAXED) != nullptr;
 }
 
 bool Port::shows_sent(uint16_t queue) const {
-  return __atomic_load_n(&rte_eth_fp_ops[id_].txq.clbk[queue], __ATOMIC_RELAXED) != nullptr;
+  return !kif_ && __atomic_load_n(&rte_eth_fp_ops[id_].txq.clbk[queue], __ATOMIC_RELAXED) != nullptr;
 }
 
 // A driver cannot tell a card that was taken out from one that is silent: reads give all ones. The kernel can.
@@ -177,6 +194,7 @@ void Port::look_for_card() {
 }
 
 void Port::refresh_link() {
+  if (kif_) return link_up_.store(kif_->refresh(), std::memory_order_relaxed);
   look_for_card();
   if (gone()) return link_up_.store(false, std::memory_order_relaxed);
   rte_eth_link link{};

@@ -8,11 +8,17 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <uroce/error.h>
 #include <uroce/stack.h>
 #include <uroce/types.h>
 
+#include "pmd_glue/kif/interface.h"
+#include "pmd_glue/kif/name.h"
+
+struct rte_mbuf;
 struct rte_mempool;
 
 namespace uroce::glue {
@@ -39,6 +45,8 @@ class Port {
   /// Sets up port `id`, not yet started. Errors: ENODEV, EINVAL (MTU or TX mode that the port cannot carry), ENOMEM,
   /// or the driver's; each sentence names the port.
   static Result<std::unique_ptr<Port>> open(uint16_t id, const PortOptions& options);
+  /// The same for an interface of the kernel. `number` differs from those of all other such ports.
+  static Result<std::unique_ptr<Port>> open(const KernelInterface& on, uint16_t number, const PortOptions& options);
   ~Port();
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
@@ -51,7 +59,10 @@ class Port {
   /// driver does not return within 5 s, the port and its buffers stay as they are, and a line on stderr says so.
   void close();
 
+  /// EAL's number of the port; one that EAL does not know for an interface of the kernel.
   uint16_t id() const { return id_; }
+  /// The kernel's index of the interface under the port; 0 for none.
+  unsigned interface_index() const { return kif_ ? kif_->index() : interface_index_; }
   const std::string& name() const { return name_; }      ///< "net_memif0"
   const std::string& driver() const { return driver_; }  ///< "net_memif"
   EthAddr mac() const { return mac_; }
@@ -68,6 +79,25 @@ class Port {
   /// Valid from start() on.
   bool rx_interrupts() const { return rx_interrupts_; }
   bool fills_ip_checksum() const { return tx_ip_checksum_; }
+  /// Frames that wait a little for others leave sooner together.
+  bool joins_frames() const { return kif_ != nullptr; }
+
+  // --- The queue's thread, between start() and stop() -----------------------------------------------------------
+
+  /// At most out.size() frames, which belong to the caller.
+  uint16_t receive(uint16_t queue, std::span<rte_mbuf*> out) const;
+  /// Takes a prefix of `mbufs` and returns its length.
+  uint16_t send(uint16_t queue, std::span<rte_mbuf*> mbufs) const;
+  /// Frees sent mbufs, for drivers that keep them until asked.
+  void reclaim(uint16_t queue) const;
+  /// A descriptor that is readable when frames wait and interrupts are armed; negative if there is none.
+  int interrupt_descriptor(uint16_t queue) const;
+  void arm_interrupt(uint16_t queue, bool armed) const;
+  /// Counters of the port itself for one queue, the same names for all. Any thread.
+  std::vector<std::pair<std::string, uint64_t>> counters(uint16_t queue) const;
+
+  // ---------------------------------------------------------------------------------------------------------------
+
   /// True while somebody else sees a queue's frames inside the driver's burst: DPDK's own captures do.
   bool shows_received(uint16_t queue) const;
   bool shows_sent(uint16_t queue) const;
@@ -104,7 +134,11 @@ class Port {
  private:
   Port() = default;
   Result<void> set_up(const PortOptions& options);
+  Result<void> set_up_interface(const KernelInterface& on, const PortOptions& options);
+  Result<void> start_interface();
   Result<void> choose_mtu(const PortOptions& options);
+  Result<void> choose_path_mtu(uint32_t mtu);
+  Result<void> choose_interface_mtu(uint32_t asked);
   Result<void> choose_tx_mode(StackOptions::TxMode wanted, uint64_t tx_capabilities);
   Result<void> make_pool(const PortOptions& options);
   Result<void> configure();
@@ -120,6 +154,7 @@ class Port {
   Result<void> fail_port(int code, std::string_view what) const;
 
   uint16_t id_ = 0;
+  std::unique_ptr<kif::Interface> kif_;
   std::string name_;
   std::string driver_;
   std::string devargs_;

@@ -46,12 +46,40 @@ Limit af_packet_slot_limit(std::string_view devargs, uint32_t asked) {
 
 }  // namespace
 
+// An interface keeps the MTU that its administrator gave it, unless another one is asked for.
+Result<void> Port::choose_interface_mtu(uint32_t asked) {
+  auto own = netdev_mtu(kif_->name());
+  if (own && asked != 0 && asked != *own) {
+    if (auto ok = set_netdev_mtu(kif_->name(), asked); !ok) own = std::unexpected(ok.error());
+    if (own) own = asked;
+  }
+  if (!own) {
+    return fail_port(own.error().code, fmt::format("cannot have mtu {}: interface {} says '{}'; choose a smaller mtu",
+                                                   asked, kif_->name(), own.error().text));
+  }
+  return choose_path_mtu(asked != 0 ? asked : std::min(*own, kFullMtu));
+}
+
+Result<void> Port::choose_path_mtu(uint32_t mtu) {
+  mtu_ = mtu;
+  const auto path = path_mtu_for(mtu_);
+  if (!path) {
+    return fail_port(EINVAL, fmt::format("has an MTU of {}, but the smallest path MTU (256) needs {}; raise it", mtu_,
+                                         256 + kIpOverhead));
+  }
+  path_mtu_ = *path;
+  max_frame_ = mtu_ + kEtherOverhead;
+  room_ = std::max({room_, (max_frame_ + 63) / 64 * 64, 2048u});
+  return {};
+}
+
 Result<void> Port::choose_mtu(const PortOptions& options) {
   const auto asked = static_cast<uint32_t>(std::max(options.mtu, 0));
   if (options.mtu < 0 || asked > kLargestMtu || (asked != 0 && !path_mtu_for(asked))) {
     return fail_port(EINVAL, fmt::format("cannot have mtu {}; the range is {} (path MTU 256) to {}", options.mtu,
                                          256 + kIpOverhead, kLargestMtu));
   }
+  if (kif_) return choose_interface_mtu(asked);
   const uint32_t wanted = asked != 0 ? asked : kFullMtu;
   rte_eth_dev_info info{};
   rte_eth_dev_info_get(id_, &info);
@@ -91,16 +119,7 @@ Result<void> Port::choose_mtu(const PortOptions& options) {
     return fail_port(EINVAL, fmt::format("cannot have mtu {}; its limit is {}: {}, or set mtu to {} or less", asked,
                                          limit.mtu, limit.advice, limit.mtu));
   }
-  mtu_ = std::min(wanted, limit.mtu);
-  const auto path = path_mtu_for(mtu_);
-  if (!path) {
-    return fail_port(EINVAL, fmt::format("has an MTU of {}, but the smallest path MTU (256) needs {}; raise it", mtu_,
-                                         256 + kIpOverhead));
-  }
-  path_mtu_ = *path;
-  max_frame_ = mtu_ + kEtherOverhead;
-  room_ = std::max({room_, (max_frame_ + 63) / 64 * 64, 2048u});
-  return {};
+  return choose_path_mtu(std::min(wanted, limit.mtu));
 }
 
 }  // namespace uroce::glue

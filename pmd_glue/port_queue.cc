@@ -1,10 +1,11 @@
 #include "pmd_glue/port_queue.h"
 
-#include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include <rte_prefetch.h>
 
+#include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "base/engine_round.h"
 #include "pmd_glue/fault_guard.h"
@@ -112,9 +113,9 @@ void PortQueue::change_tap(FrameTap* tap) {
 }
 
 uint16_t PortQueue::rx_burst() {
-  if (!needs_guard_) return rte_eth_rx_burst(parts_.port.id(), *queue_, burst_.data(), kBurst);
+  if (!needs_guard_) return parts_.port.receive(*queue_, burst_);
   volatile uint16_t received = 0;
-  if (guarded([&] { received = rte_eth_rx_burst(parts_.port.id(), *queue_, burst_.data(), kBurst); })) return received;
+  if (guarded([&] { received = parts_.port.receive(*queue_, burst_); })) return received;
   // The array holds the frames that the driver had finished before the fault.
   counters_.faults.add();
   uint16_t whole = 0;
@@ -284,26 +285,28 @@ void PortQueue::steer_to_others(rte_mbuf* mbuf) {
 
 std::vector<std::pair<std::string, uint64_t>> PortQueue::counter_list() const {
   const SinkCounters& sink = sink_->counters();
-  return {{"port_received", counters_.received.get()},
-          {"port_steered", counters_.steered.get()},
-          {"port_steer_lost", counters_.steer_lost.get()},
-          {"port_slow", counters_.slow.get()},
-          {"port_slow_lost", counters_.slow_lost.get()},
-          {"port_foreign", counters_.foreign.get()},
-          {"port_bad_ip_checksum", counters_.bad_ip_checksum.get()},
-          {"port_lost_on_purpose", counters_.lost_on_purpose.get()},
-          {"port_oversize", counters_.oversize.get()},
-          {"port_rx_faults", counters_.faults.get()},
-          {"port_sent", sink.frames.get()},
-          {"port_sent_bytes", sink.bytes.get()},
-          {"port_sent_external", sink.external_frames.get()},
-          {"port_loopback", sink.loopback_frames.get()},
-          {"port_local", sink.local_frames.get()},
-          {"port_sniffer_lost", sink.sniffer_lost.get()},
-          {"port_tx_bursts", sink.bursts.get()},
-          {"port_tx_short_bursts", sink.short_bursts.get()},
-          {"port_buffers_missing", sink.buffers_missing.get()},
-          {"port_tx_faults", sink.faults.get()}};
+  std::vector<std::pair<std::string, uint64_t>> out{{"port_received", counters_.received.get()},
+                                                    {"port_steered", counters_.steered.get()},
+                                                    {"port_steer_lost", counters_.steer_lost.get()},
+                                                    {"port_slow", counters_.slow.get()},
+                                                    {"port_slow_lost", counters_.slow_lost.get()},
+                                                    {"port_foreign", counters_.foreign.get()},
+                                                    {"port_bad_ip_checksum", counters_.bad_ip_checksum.get()},
+                                                    {"port_lost_on_purpose", counters_.lost_on_purpose.get()},
+                                                    {"port_oversize", counters_.oversize.get()},
+                                                    {"port_rx_faults", counters_.faults.get()},
+                                                    {"port_sent", sink.frames.get()},
+                                                    {"port_sent_bytes", sink.bytes.get()},
+                                                    {"port_sent_external", sink.external_frames.get()},
+                                                    {"port_loopback", sink.loopback_frames.get()},
+                                                    {"port_local", sink.local_frames.get()},
+                                                    {"port_sniffer_lost", sink.sniffer_lost.get()},
+                                                    {"port_tx_bursts", sink.bursts.get()},
+                                                    {"port_tx_short_bursts", sink.short_bursts.get()},
+                                                    {"port_buffers_missing", sink.buffers_missing.get()},
+                                                    {"port_tx_faults", sink.faults.get()}};
+  if (queue_) std::ranges::move(parts_.port.counters(*queue_), std::back_inserter(out));
+  return out;
 }
 
 }  // namespace uroce::glue

@@ -90,10 +90,29 @@ Result<void> Port::set_up(const PortOptions& options) {
   return configure();
 }
 
+Result<void> Port::set_up_interface(const KernelInterface& on, const PortOptions& options) {
+  name_ = on.port;
+  driver_ = kKernelInterfaceDriver;
+  auto interface = kif::Interface::open(on);
+  if (!interface) return fail_port(interface.error().code, interface.error().text);
+  kif_ = std::move(*interface);
+  mac_ = kif_->mac();
+  queues_ = static_cast<uint16_t>(std::min<uint32_t>(options.engines, kif::kMaxQueues));
+  if (auto ok = choose_mtu(options); !ok) return ok;
+  if (auto ok = choose_tx_mode(options.tx_mode, RTE_ETH_TX_OFFLOAD_MULTI_SEGS); !ok) return ok;
+  rx_interrupts_ = options.rx_interrupts;
+  vlan_ = options.vlan;
+  all_groups_ = true;
+  rx_descriptors_ = options.rx_descriptors;
+  tx_slots_ = options.tx_descriptors;
+  return make_pool(options);
+}
+
 Result<void> Port::choose_tx_mode(StackOptions::TxMode wanted, uint64_t tx_capabilities) {
   using TxMode = StackOptions::TxMode;
   const bool segments = (tx_capabilities & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
-  constexpr std::array kCopies{"net_memif", "net_af_packet", "net_tap", "net_pcap"};
+  constexpr std::array<std::string_view, 5> kCopies{"net_memif", "net_af_packet", "net_tap", "net_pcap",
+                                                    kKernelInterfaceDriver};
   const bool copies = std::ranges::find(kCopies, driver_) != kCopies.end();
   // memif in zero-copy mode hands out offsets into EAL's memory, and pcap's segments need no capability.
   const bool zero_copy = driver_ == "net_memif" && device_argument(devargs_, "zero-copy") == "yes";
@@ -186,6 +205,10 @@ void Port::admit_vlan() const {
 }
 
 std::string Port::description() const {
+  if (kif_) {
+    return fmt::format("port {} ({}) on interface {}: MTU {}, path MTU {}; {} queue(s); {}", name_, driver_,
+                       kif_->name(), mtu_, mtu_bytes(path_mtu_), queues_, kif_->description());
+  }
   return fmt::format(
       "port {} ({}): MTU {}, path MTU {}; {} queue(s) of {} and {} descriptors{}, buffers of {} bytes; payload is sent "
       "{}; "

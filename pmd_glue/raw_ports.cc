@@ -48,6 +48,11 @@ Result<void> RawPorts::start() {
     if (!port) return std::unexpected(port.error());
     ports_.push_back(std::move(*port));
   }
+  for (uint16_t number = 0; const KernelInterface& interface : eal_->interfaces()) {
+    auto port = Port::open(interface, number++, port_options);
+    if (!port) return std::unexpected(port.error());
+    ports_.push_back(std::move(*port));
+  }
   const std::size_t needed = options_.role == RawRole::both ? 2 : 1;
   if (ports_.size() < needed) {
     return fail(ENODEV,
@@ -91,9 +96,7 @@ bool RawPorts::ends(Nanos now) {
 
 uint16_t receive_burst(const Port& port, std::span<rte_mbuf*> mbufs) {
   volatile uint16_t received = 0;
-  const auto take = [&] {
-    received = rte_eth_rx_burst(port.id(), 0, mbufs.data(), static_cast<uint16_t>(mbufs.size()));
-  };
+  const auto take = [&] { received = port.receive(0, mbufs); };
   if (!port.needs_guard()) {
     take();
   } else if (!guarded(take)) {

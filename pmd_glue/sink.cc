@@ -1,6 +1,5 @@
 #include "pmd_glue/sink.h"
 
-#include <rte_ethdev.h>
 #include <rte_memory.h>
 
 #include <algorithm>
@@ -51,7 +50,7 @@ EtherSink::~EtherSink() {
 
 std::size_t EtherSink::room() {
   if (port_.holds_frames()) return 0;
-  if (pending()) flush();
+  if (pending() && !may_wait()) flush();
   std::size_t room = kPending - std::max(tx_count_, loop_count_);
   if (room > stash_count_ && !refill(room)) room = stash_count_;
   return room;
@@ -92,7 +91,7 @@ void EtherSink::send(std::span<const transport::TxFrame> frames) {
     }
     frames = frames.subspan(taken);
   }
-  flush();
+  if (!may_wait()) flush();
 }
 
 void EtherSink::count_local(std::span<const transport::TxFrame> frames) {
@@ -342,9 +341,9 @@ uint16_t QueuePath::push(std::span<rte_mbuf*> mbufs) {
     rte_pktmbuf_free_bulk(mbufs.data(), count);
     return count;
   }
-  if (!needs_guard_) return rte_eth_tx_burst(port_.id(), queue_, mbufs.data(), count);
+  if (!needs_guard_) return port_.send(queue_, mbufs);
   volatile uint16_t sent = 0;
-  const bool whole = guarded([&] { sent = rte_eth_tx_burst(port_.id(), queue_, mbufs.data(), count); });
+  const bool whole = guarded([&] { sent = port_.send(queue_, mbufs); });
   if (whole) return sent;
   // Nobody knows which buffers the driver has freed, so none is touched again. The peer is gone, and its frames are
   // lost in any case.
@@ -352,6 +351,6 @@ uint16_t QueuePath::push(std::span<rte_mbuf*> mbufs) {
   return count;
 }
 
-void QueuePath::reclaim() { rte_eth_tx_done_cleanup(port_.id(), queue_, 0); }
+void QueuePath::reclaim() { port_.reclaim(queue_); }
 
 }  // namespace uroce::glue

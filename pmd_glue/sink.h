@@ -72,7 +72,8 @@ class alignas(64) EtherSink final : public transport::FrameSink {
 
   /// Sends one whole frame, e.g. an ARP reply. False when there is no room; nothing was taken.
   bool send_raw(std::span<const std::byte> frame);
-  /// Tries to send waiting frames. True when any moved.
+  /// Tries to send waiting frames. True when any moved. Ends each round, too: a port that joins frames lets them wait
+  /// for others of the round.
   bool flush();
   /// True while frames wait for flush() or room().
   bool pending() const { return tx_count_ + loop_count_ != 0; }
@@ -110,6 +111,8 @@ class alignas(64) EtherSink final : public transport::FrameSink {
   bool may_reference(const transport::TxFrame& frame) const;
   rte_mbuf_ext_shared_info& shared(uint64_t generation) { return shared_[generation % 2]; }
   void forget_references();
+  /// The frames so far may leave with those of the round's next bursts.
+  bool may_wait() const { return port_.joins_frames() && loop_count_ == 0 && tx_count_ < kPending; }
   bool flush_port();
   bool flush_loopback();
 

@@ -14,6 +14,7 @@
 #include "base/secret.h"
 #include "client/in_process.h"
 #include "pmd_glue/fault_guard.h"
+#include "pmd_glue/frame_size.h"
 #include "pmd_glue/stack_impl.h"
 #include "pmd_glue/stack_options.h"
 #include "wire/crc/kernel.h"
@@ -83,6 +84,14 @@ Result<void> Stack::Impl::open_ports(const StackOptions& options) {
     if (!port) return std::unexpected(port.error());
     units.emplace_back().port = std::move(*port);
   }
+  for (uint16_t number = 0; const KernelInterface& interface : eal_->interfaces()) {
+    const StackOptions own = options_of_port(options, units.size());
+    port_options.mtu = own.mtu;
+    port_options.vlan = static_cast<uint16_t>(own.vlan);
+    auto port = Port::open(interface, number++, port_options);
+    if (!port) return std::unexpected(port.error());
+    units.emplace_back().port = std::move(*port);
+  }
   if (options.addresses.size() > units.size() && !units.empty()) {
     return fail(EINVAL, fmt::format("there are addresses for {} ports, but EAL finds {}; give one list for each port",
                                     options.addresses.size(), units.size()));
@@ -93,7 +102,7 @@ Result<void> Stack::Impl::open_ports(const StackOptions& options) {
   }
   if (!units.empty()) return {};
   return fail(ENODEV,
-              "EAL finds no port; name one with --vdev (e.g. --vdev net_memif0,role=client), or bind a NIC to a "
+              "EAL finds no port; name one with --vdev (e.g. --vdev net_uroce_kif0,iface=eth0), or bind a NIC to a "
               "DPDK driver and allow it with -a");
 }
 
@@ -116,7 +125,7 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
   config.driver = port.driver();
   config.mac = port.mac();
   config.gids = table->gids();
-  unit.kernel = std::make_unique<KernelStack>(port.id(), port.name(), port.driver());
+  unit.kernel = std::make_unique<KernelStack>(port.interface_index(), port.name(), port.driver());
   unit.kernel->set_addresses(config.gids);
   config.vlan = options.vlan;
   config.max_path_mtu = port.path_mtu();

@@ -1,6 +1,5 @@
 #include "pmd_glue/worker.h"
 
-#include <rte_ethdev.h>
 #include <rte_pause.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -47,7 +46,7 @@ Nanos read_clock() {
 
 void Worker::add(std::unique_ptr<PortQueue> queue) {
   if (queue->waits_by_interrupt()) {
-    const int fd = rte_eth_dev_rx_intr_ctl_q_get_fd(queue->port().id(), queue->queue_id());
+    const int fd = queue->port().interrupt_descriptor(queue->queue_id());
     if (fd >= 0) waker_.watch(fd);
   }
   queues_.push_back(std::move(queue));
@@ -154,7 +153,7 @@ void Worker::sleep(Nanos limit) {
   waker_.prepare();
   for (const auto& queue : queues_) {
     queue->engine().set_sleeping(true);
-    if (queue->waits_by_interrupt()) rte_eth_dev_rx_intr_enable(queue->port().id(), queue->queue_id());
+    if (queue->waits_by_interrupt()) queue->port().arm_interrupt(queue->queue_id(), true);
   }
   // Poll once more after announcing: frames that arrived before it would not wake us.
   const uint32_t empty_rounds = empty_rounds_;
@@ -167,7 +166,7 @@ void Worker::sleep(Nanos limit) {
   waker_.cancel();
   for (const auto& queue : queues_) {
     queue->engine().set_sleeping(false);
-    if (queue->waits_by_interrupt()) rte_eth_dev_rx_intr_disable(queue->port().id(), queue->queue_id());
+    if (queue->waits_by_interrupt()) queue->port().arm_interrupt(queue->queue_id(), false);
   }
 }
 

@@ -29,9 +29,9 @@ Examples:
   Two processes over shared memory (server first):
     uroce_write_bw -l 0 --no-pci --file-prefix s --vdev net_memif0,role=server,socket=/run/m.sock -- -m 4096
     uroce_write_bw -l 1 --no-pci --file-prefix c --vdev net_memif0,role=client,socket=/run/m.sock -- -m 4096 127.0.0.1
-  Latency over a kernel interface:
-    uroce_send_lat -l 0 --no-pci --vdev net_af_packet0,iface=eth1 -- --address 192.0.2.1/24
-    uroce_send_lat -l 0 --no-pci --vdev net_af_packet0,iface=eth1 -- --address 192.0.2.2/24 server.example
+  Latency over an interface that the kernel keeps:
+    uroce_send_lat -- --interface eth0 --address 192.0.2.1/24
+    uroce_send_lat -- --interface eth0 --address 192.0.2.2/24 server.example
   Two devices of a running `uroced --demo`:
     uroce_write_bw -- --daemon --back-to-back
   The frame rate of a port without transport:
@@ -124,6 +124,9 @@ void add_own_options(CLI::App& app, Options& o) {
          "Addresses of a port with prefix length, A/len[,A/len...]; once for each port, in port order (default: "
          "10.117.0.1/24 on the server, 10.117.0.101/24 on the client)")
       ->allow_extra_args(false);
+  app.add_option(
+      "--interface", o.interface,
+      "Network interface of the kernel, which keeps it, as this side's port; without EAL arguments on one CPU");
   app.add_option("--gateway", o.stack.gateway, "Next hop for peers off the subnet");
   app.add_option("--port-mtu", o.stack.mtu, "Ethernet MTU of the port, bytes; a path MTU of 4096 needs about 4200")
       ->check(CLI::Range(256, 16384));

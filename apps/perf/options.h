@@ -39,7 +39,8 @@ inline constexpr uint64_t kMaxAllSize = 1u << 23;  ///< bytes: the last size of 
 struct Options {
   Test test{};
   std::string program;           ///< as the user typed it, without directories
-  std::vector<std::string> eal;  ///< the words before `--`
+  std::vector<std::string> eal;  ///< the words before `--`, and what --interface adds
+  std::string interface;         ///< of the kernel, on which the port is; empty: EAL's arguments name the port
   std::string host;              ///< the server's TCP host; empty on the server
 
   // Options of perftest, under perftest's names.

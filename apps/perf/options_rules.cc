@@ -1,8 +1,11 @@
 #include "perf/options_rules.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 
 #include <algorithm>
+
+#include "pmd_glue/kif/name.h"
 
 namespace uroce::perf {
 namespace {
@@ -80,6 +83,7 @@ std::optional<std::string> check_kind(const Options& o) {
 
 std::optional<std::string> check_daemon(const Options& o) {
   if (!o.daemon) return o.socket.empty() ? std::nullopt : std::optional("--socket needs --daemon; add it");
+  if (!o.interface.empty()) return "the daemon has its own ports; leave --interface out";
   if (!o.eal.empty()) return fmt::format("--daemon starts no EAL here; leave \"{}\" out", o.eal.front());
   if (o.test.verb == Verb::raw) return test_name(o.test) + " measures a port of this process; leave --daemon out";
   if (!o.stack.addresses.empty() || !o.stack.gateway.empty() || o.stack.mtu != StackOptions{}.mtu ||
@@ -87,6 +91,19 @@ std::optional<std::string> check_daemon(const Options& o) {
     return "the daemon has its own addresses, MTU and VLAN; leave --address, --gateway, --port-mtu and --vlan out";
   }
   return std::nullopt;
+}
+
+/// One engine on one CPU suffices for a test, and EAL would take all that there are.
+void add_interface(Options& o) {
+  if (o.eal.empty()) {
+    cpu_set_t set;
+    int cpu = 0;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) {
+      while (cpu < CPU_SETSIZE - 1 && !CPU_ISSET(static_cast<unsigned>(cpu), &set)) ++cpu;
+    }
+    o.eal = {"-l", fmt::to_string(cpu), "--in-memory", "--no-telemetry"};
+  }
+  o.eal.push_back(fmt::format("--vdev={}0,iface={}", glue::kKernelInterfaceDriver, o.interface));
 }
 
 }  // namespace
@@ -100,6 +117,7 @@ std::optional<std::string> apply_rules(Options& o, const OptionMarks& marks, boo
     return fmt::format("--back-to-back runs server and client in one process; leave the host \"{}\" out", o.host);
   }
   if (auto problem = check_daemon(o)) return problem;
+  if (!o.interface.empty()) add_interface(o);
   if (o.margin_s > 0 && !o.timed()) return "-f is only for timed runs; add -D";
   fill_defaults(o, marks);
   if (o.timed() && o.margin_s * 2 >= o.duration_s) {

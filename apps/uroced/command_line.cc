@@ -24,8 +24,8 @@ words are the daemon's own. Engines run on every lcore but the first.
 Examples:
   Two devices joined back to back, no hardware, no configuration:
     uroced --demo
-  A kernel interface as uroce0, one engine on CPU 1:
-    uroced -l 0,1 --no-pci --vdev net_af_packet0,iface=eth1 -- --address 192.0.2.1/24
+  An interface that the kernel keeps as uroce0, with an address that is free on its network:
+    uroced --interface eth0 --address 192.0.2.1/24
   As the service does, with a file:
     uroced --config /etc/uroce/uroced.toml
   Check a file and this machine's cards; the cards alone:
@@ -81,9 +81,10 @@ std::optional<std::string> take_set(const std::string& word, std::vector<Overrid
 std::optional<std::string> problem_of(const CommandLine& command) {
   const int jobs = (command.check ? 1 : 0) + (command.demo ? 1 : 0) + (command.config_file.empty() ? 0 : 1);
   if (jobs > 1) return "--config, --check and --demo exclude each other; give only one";
-  if (jobs == 0 && command.eal.empty()) {
-    return "there is no port to serve; give --config FILE, or EAL arguments that name a port before `--`, or try "
-           "uroced --demo";
+  if (command.demo && !command.interfaces.empty()) return "--demo needs no interface; leave --interface out";
+  if (jobs == 0 && command.eal.empty() && command.interfaces.empty()) {
+    return "there is no port to serve; give --interface NAME, --config FILE, or EAL arguments that name a port before "
+           "`--`, or try uroced --demo";
   }
   return std::nullopt;
 }
@@ -120,6 +121,9 @@ std::expected<CommandLine, EarlyExit> parse_command_line(int argc, const char* c
        "Congestion control of every device: none (default), dcqcn or swift"},
   }};
   for (Shorthand& one : shorthands) app.add_option(one.option, one.value, one.help);
+  app.add_option("--interface", command.interfaces,
+                 "Network interface of the kernel, which keeps it, as a device's port; may be repeated")
+      ->allow_extra_args(false);
   app.add_option("--address", command.addresses,
                  "Addresses of a port, A/len[,A/len...]; once for each port, in port order (default: 10.117.0.1/24, "
                  "10.117.0.2/24, ...)")
@@ -154,6 +158,12 @@ std::expected<Config, ConfigErrors> load_config(const CommandLine& command) {
   auto config = file.empty() ? read_config("", "", command.overrides) : read_config_file(file, command.overrides);
   if (!config) return config;
   config->stack.addresses = command.addresses;
+  if (config->devices.size() < command.interfaces.size()) config->devices.resize(command.interfaces.size());
+  std::ranges::transform(command.interfaces, config->devices, config->devices.begin(),
+                         [](const std::string& name, DeviceSettings device) {
+                           device.interface = name;
+                           return device;
+                         });
   config->stack.back_to_back = command.demo;
   config->stack.mtu = command.mtu.value_or(0);
   config->stack.vlan = command.vlan.value_or(0);

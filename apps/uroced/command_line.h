@@ -17,6 +17,7 @@ struct CommandLine {
   std::string check_file{};        ///< empty: none
   bool demo = false;
   std::vector<Override> overrides{};
+  std::vector<std::string> interfaces{};  ///< of the kernel, in the devices' order
   // For all ports, or in port order; they override the file.
   std::vector<std::string> addresses{};
   std::optional<int> mtu{}, vlan{};

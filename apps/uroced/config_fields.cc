@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <grp.h>
+#include <net/if.h>
 #include <sys/un.h>
 
 #include <algorithm>
@@ -183,6 +184,17 @@ Read read_addresses(const toml::node& node, DeviceSettings& device) {
   return {};
 }
 
+Read read_interface(const toml::node& node, DeviceSettings& device) {
+  constexpr std::size_t kMost = IFNAMSIZ - 1;
+  if (!node.is_string()) return wrong_kind(node, "the name of a network interface as a string, like \"eth0\"");
+  const std::string& name = node.as_string()->get();
+  if (name.empty() || name.size() > kMost || name.find_first_of("/:, \t\n") != std::string::npos)
+    return refuse(
+        fmt::format("it must be the name of a network interface, of 1 to {} characters, as `ip link` lists it", kMost));
+  device.interface = name;
+  return {};
+}
+
 Read read_gateway(const toml::node& node, DeviceSettings& device) {
   const auto words = strings_of(node, "an address as a string like \"192.0.2.254\", or an array of them");
   if (!words) return std::unexpected(words.error());
@@ -358,6 +370,7 @@ std::span<const Field<service::UserSettings>> user_fields() {
 std::span<const Field<DeviceSettings>> device_fields() {
   using Number = std::optional<int>;
   static const std::vector<Field<DeviceSettings>> fields{
+      {"interface", false, read_interface, [](const DeviceSettings& d) { return toml_string(d.interface); }},
       {"addresses", true, read_addresses, [](const DeviceSettings& d) { return toml_string(d.addresses); }},
       port_number(
           "mtu", [](DeviceSettings& d) -> Number& { return d.mtu; }, 256 + glue::kIpOverhead, glue::kLargestMtu,

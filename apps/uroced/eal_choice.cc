@@ -12,8 +12,8 @@ namespace uroce::daemon {
 
 namespace {
 
-/// Enough for the demo's two ports, their buffers and EAL.
-constexpr uint64_t kDemoMemory = uint64_t{128} << 20;
+/// Enough for two ports, their buffers and EAL.
+constexpr uint64_t kSmallMemory = uint64_t{128} << 20;
 
 /// True when the arguments contain one of the options, alone or with its value attached.
 bool has(const std::vector<std::string>& args, std::initializer_list<std::string_view> options) {
@@ -27,7 +27,8 @@ bool has(const std::vector<std::string>& args, std::initializer_list<std::string
 
 bool names_lcores(const std::vector<std::string>& args) { return has(args, {"-l", "-c", "-S", "--lcores"}); }
 
-void add_demo(EalChoice& choice, const Machine& machine) {
+/// Adds arguments that work on any machine.
+void add_defaults(EalChoice& choice, const Machine& machine) {
   auto& args = choice.args;
   if (!names_lcores(args)) {
     // Always two lcores: the main one waits for signals, the other runs the engines. With `sleep` they can share one
@@ -40,11 +41,11 @@ void add_demo(EalChoice& choice, const Machine& machine) {
   if (!has(args, {"--no-pci", "-a", "--allow", "-b", "--block"})) args.push_back("--no-pci");
   if (!has(args, {"--no-telemetry", "--telemetry"})) args.push_back("--no-telemetry");
   if (!has(args, {"-m", "--no-huge", "--socket-mem", "--huge-dir", "--legacy-mem"}) &&
-      machine.free_huge_bytes < kDemoMemory) {
+      machine.free_huge_bytes < kSmallMemory) {
     args.insert(args.end(), {"--no-huge", "-m", "256"});
     choice.notes.push_back(
         fmt::format("{} MiB of 2 MiB hugepages are free, but {} are needed; running on 256 MiB of 4 KiB pages",
-                    machine.free_huge_bytes >> 20, kDemoMemory >> 20));
+                    machine.free_huge_bytes >> 20, kSmallMemory >> 20));
   }
 }
 
@@ -68,7 +69,10 @@ EalChoice choose_eal(const CommandLine& command, const Config& config, const Mac
   EalChoice choice;
   choice.args = command.eal.empty() ? config.eal : command.eal;
   if (!config.lcores.empty() && !names_lcores(choice.args)) choice.args.push_back("--lcores=" + config.lcores);
-  if (command.demo) add_demo(choice, machine);
+  const auto interfaces = config.interface_arguments();
+  const bool nothing_said = choice.args.empty() || (choice.args.size() == 1 && !config.lcores.empty());
+  choice.args.insert(choice.args.end(), interfaces.begin(), interfaces.end());
+  if (command.demo || (nothing_said && !interfaces.empty())) add_defaults(choice, machine);
   return choice;
 }
 

@@ -21,9 +21,10 @@ struct EalChoice {
   std::vector<std::string> notes{};  ///< a line each, for people
 };
 
-/// The command line's arguments, else the file's. engines.lcores is added if neither names lcores. `--demo` adds
-/// arguments that work anywhere: an engine beside the main thread, no hardware, nothing shared with other DPDK
-/// processes, and 4 KiB pages if there are too few hugepages.
+/// The command line's arguments, else the file's. engines.lcores is added if neither names lcores, and so are the
+/// devices' interfaces. `--demo`, and interfaces without other arguments, add those that work anywhere: an engine
+/// beside the main thread, no hardware, nothing shared with other DPDK processes, and 4 KiB pages if there are too few
+/// hugepages.
 EalChoice choose_eal(const CommandLine& command, const Config& config, const Machine& machine);
 
 }  // namespace uroce::daemon

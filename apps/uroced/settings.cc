@@ -1,11 +1,28 @@
 #include "uroced/settings.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "pmd_glue/kif/name.h"
+
 namespace uroce::daemon {
+
+std::vector<std::string> Config::interface_arguments() const {
+  std::vector<std::string> out;
+  for (const DeviceSettings& device : devices) {
+    if (device.interface.empty()) continue;
+    out.push_back(fmt::format("--vdev={}{},iface={}", glue::kKernelInterfaceDriver, out.size(), device.interface));
+  }
+  return out;
+}
 
 StackOptions Config::stack_options() const {
   StackOptions out = stack;
   const bool addresses_said = !stack.addresses.empty();
-  for (const DeviceSettings& device : devices) {
+  std::vector<DeviceSettings> in_port_order = devices;
+  std::ranges::stable_partition(in_port_order, [](const DeviceSettings& device) { return device.interface.empty(); });
+  for (const DeviceSettings& device : in_port_order) {
     if (!addresses_said) out.addresses.push_back(device.addresses);
     PortSettings& port = out.ports.emplace_back();
     port = {.mtu = device.mtu,

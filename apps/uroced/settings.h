@@ -15,6 +15,7 @@ enum class LogLevel { debug, info, warning, error };
 
 /// Settings of one port and its device. Unset members keep the stack's default.
 struct DeviceSettings {
+  std::string interface{};  ///< of the kernel, on which the port is; empty: a port of EAL's
   std::string addresses{};  ///< as in StackOptions::addresses
   std::optional<int> mtu{};
   std::optional<int> vlan{};
@@ -40,7 +41,9 @@ struct Config {
   std::vector<std::string> eal{};  ///< EAL arguments, used when the command line has none
   std::vector<DeviceSettings> devices{};
 
-  /// The stack's options with the settings of the devices.
+  /// EAL's arguments for the ports on interfaces of the kernel, in the devices' order.
+  std::vector<std::string> interface_arguments() const;
+  /// The stack's options with the settings of the devices. EAL's ports come first, as in the stack.
   StackOptions stack_options() const;
 };
 

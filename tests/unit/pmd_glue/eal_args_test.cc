@@ -51,6 +51,28 @@ TEST(EalArgs, TakesEveryForm) {
   }
 }
 
+TEST(EalArgs, KeepsInterfacesOfTheKernelFromEal) {
+  const auto plan = plan_eal({"-l", "0", "--vdev", "net_uroce_kif0,iface=eth0", "--vdev=net_null0", "-m64"}, kHuge);
+  ASSERT_TRUE(plan) << plan.error().text;
+  ASSERT_EQ(plan->interfaces.size(), 1u);
+  EXPECT_EQ(plan->interfaces[0].port, "net_uroce_kif0");
+  EXPECT_EQ(plan->interfaces[0].interface, "eth0");
+  EXPECT_TRUE(plan->interfaces[0].super_frames);
+  EXPECT_EQ(plan->vdevs, std::vector<std::string>{"net_null0"});
+  EXPECT_EQ((std::vector<std::string>{plan->args.begin(), plan->args.begin() + 4}),
+            (std::vector<std::string>{"-l", "0", "--vdev=net_null0", "-m64"}));
+  EXPECT_TRUE(contains(plan->args, "--no-pci"));
+  EXPECT_FALSE(plan->every_card);
+  const auto single = plan_eal({"--vdev=net_uroce_kif0,iface=eth0,super_frames=no", "-a", "0000:00:1f.0"}, kHuge);
+  ASSERT_TRUE(single) << single.error().text;
+  EXPECT_FALSE(single->interfaces.at(0).super_frames);
+  EXPECT_FALSE(contains(single->args, "--no-pci"));
+  for (const char* wrong : {"net_uroce_kif0", "net_uroce_kif0,iface=", "net_uroce_kif0,iface=eth0,mtu=9",
+                            "net_uroce_kif0,iface=eth0,super_frames=maybe"}) {
+    EXPECT_NE(error_of({"--vdev", wrong}).find("iface=NAME"), std::string::npos) << wrong;
+  }
+}
+
 TEST(EalArgs, FallsBackToSmallPages) {
   const auto plan = plan_eal({"-l", "0"}, HostFacts{false, true});
   ASSERT_TRUE(plan);

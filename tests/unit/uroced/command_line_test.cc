@@ -91,6 +91,25 @@ TEST(EalChoice, TheCommandLineReplacesTheFile) {
   EXPECT_EQ(choose_eal({.eal = {"-l0"}}, config, {}).args, (std::vector<std::string>{"-l0"}));
 }
 
+TEST(EalChoice, InterfacesNeedNothingElse) {
+  const uint64_t plenty = uint64_t{1} << 30;
+  const auto command = parse({"--interface", "eth0", "--interface", "eth1", "--address", "192.0.2.1/24"});
+  ASSERT_TRUE(command);
+  const auto config = load_config(*command);
+  ASSERT_TRUE(config) << config.error()[0];
+  EXPECT_EQ(choose_eal(*command, *config, {{0, 1}, plenty}).args,
+            (std::vector<std::string>{"--vdev=net_uroce_kif0,iface=eth0", "--vdev=net_uroce_kif1,iface=eth1",
+                                      "--lcores=0@0,1@1", "--in-memory", "--no-pci", "--no-telemetry"}));
+  EXPECT_EQ(choose_eal({.eal = {"-l", "0"}}, *config, {{0, 1}, plenty}).args.size(), 4u);
+  expect_refused({"--demo", "--interface", "eth0"}, "leave --interface out");
+}
+
+TEST(EalChoice, PortsOfEalComeFirst) {
+  Config config;
+  config.devices = {{.interface = "eth0", .addresses = "192.0.2.1/24"}, {.addresses = "192.0.2.2/24"}};
+  EXPECT_EQ(config.stack_options().addresses, (std::vector<std::string>{"192.0.2.2/24", "192.0.2.1/24"}));
+}
+
 TEST(EalChoice, TheDemoRunsAnywhere) {
   const auto args = [](Machine machine, std::vector<std::string> given = {}) {
     return choose_eal({.eal = std::move(given), .demo = true}, {}, machine).args;

@@ -1,0 +1,93 @@
+#include "pmd_glue/kif/interface.h"
+
+#include <fmt/format.h>
+#include <net/if.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "pmd_glue/netdev.h"
+#include "pmd_glue/notes.h"
+
+namespace uroce::glue::kif {
+
+Result<std::unique_ptr<Interface>> Interface::open(const KernelInterface& on) {
+  const std::string& name = on.interface;
+  const auto mac = netdev_mac(name);
+  if (!mac) {
+    return fail(mac.error().code,
+                fmt::format("interface {}: {}; name one that `ip link` lists", name, mac.error().text));
+  }
+  auto out = std::make_unique<Interface>();
+  out->name_ = name;
+  out->super_frames_ = on.super_frames;
+  out->said_plain_ = !on.super_frames;
+  out->mac_ = *mac;
+  out->index_ = if_nametoindex(name.c_str());
+  return out;
+}
+
+Result<void> Interface::start(uint16_t queues, uint16_t vlan, rte_mempool* pool) {
+  options_ = {.interface = name_, .vlan = vlan};
+  for (uint16_t i = 0; i < queues; ++i) {
+    auto socket = Socket::open(options_);
+    if (!socket) return std::unexpected(socket.error());
+    if (queues > 1) {
+      if (auto ok = socket->share(queues_.empty() ? nullptr : &queues_.front()->socket, name_); !ok) return ok;
+    }
+    queues_.push_back(std::make_unique<Queue>(std::move(*socket), pool, vlan, super_frames_));
+  }
+  return {};
+}
+
+bool Interface::refresh() {
+  const unsigned index = if_nametoindex(name_.c_str());
+  if (index != 0 && index != this->index()) {
+    for (const auto& queue : queues_) {
+      if (auto ok = queue->socket.bind_again(options_); !ok) {
+        note(fmt::format("{}; start the program again", ok.error().text));
+      }
+    }
+  }
+  index_.store(index, std::memory_order_relaxed);
+  for (const auto& queue : queues_) {
+    queue->lost.fetch_add(queue->socket.take_lost(), std::memory_order_relaxed);
+    if (queue->sender.super_frames() || std::exchange(said_plain_, true)) continue;
+    note(fmt::format(
+             "interface {}: this kernel refuses UDP segmentation from a packet socket (Linux 6.2 has it); frames "
+             "leave one by one",
+             name_),
+         NoteLevel::info);
+  }
+  return index != 0 && netdev_running(name_).value_or(false);
+}
+
+std::vector<std::pair<std::string, uint64_t>> Interface::counters(uint16_t queue) const {
+  if (queue >= queues_.size()) return {};
+  const Queue& q = *queues_[queue];
+  const SendCounters& tx = q.sender.counters();
+  const ReceiveCounters& rx = q.receiver.counters();
+  return {{"kif_tx_super_frames", tx.super_frames.get()},
+          {"kif_tx_super_segments", tx.super_segments.get()},
+          {"kif_tx_dropped", tx.dropped.get()},
+          {"kif_rx_super_frames", rx.super_frames.get()},
+          {"kif_rx_super_segments", rx.super_segments.get()},
+          {"kif_rx_super_copied", rx.super_copied.get()},
+          {"kif_rx_bad_kind", rx.bad_kind.get()},
+          {"kif_rx_bad_headers", rx.bad_headers.get()},
+          {"kif_rx_bad_lengths", rx.bad_lengths.get()},
+          {"kif_rx_bad_segment", rx.bad_segment.get()},
+          {"kif_rx_too_long", rx.too_long.get()},
+          {"kif_rx_buffers_missing", rx.buffers_missing.get()},
+          {"kif_rx_lost", q.lost.load(std::memory_order_relaxed)}};
+}
+
+std::string Interface::description() const {
+  if (queues_.empty()) return {};
+  const bool super = queues_.front()->sender.super_frames();
+  return fmt::format("{}, up to {} KiB wait for each engine",
+                     super ? "super-frames (UDP segmentation)" : "single frames",
+                     queues_.front()->socket.receive_buffer() >> 10);
+}
+
+}  // namespace uroce::glue::kif

@@ -1,0 +1,81 @@
+// A port's way to an interface of the kernel: a packet socket for each queue.
+//
+// DPDK's net_af_packet passes one frame at a time. The kernel's cost is per traversal, not per byte, so here runs of
+// frames pass as super-frames (super_frame.h).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <uroce/error.h>
+#include <uroce/types.h>
+
+#include "pmd_glue/kif/name.h"
+#include "pmd_glue/kif/receiver.h"
+#include "pmd_glue/kif/sender.h"
+#include "pmd_glue/kif/socket.h"
+
+namespace uroce::glue::kif {
+
+inline constexpr uint16_t kMaxQueues = 16;
+
+class Interface {
+ public:
+  /// Errors: ENODEV and the like; each sentence names the interface.
+  static Result<std::unique_ptr<Interface>> open(const KernelInterface& on);
+
+  const std::string& name() const { return name_; }
+  EthAddr mac() const { return mac_; }
+  /// The kernel's index of the interface; 0 while it is away.
+  unsigned index() const { return index_.load(std::memory_order_relaxed); }
+
+  /// Opens the sockets of `queues` queues, whose frames have the tag `vlan` (0: none) and come in buffers of `pool`.
+  /// Errors: those of Socket::open().
+  Result<void> start(uint16_t queues, uint16_t vlan, rte_mempool* pool);
+  /// No queue may be in use.
+  void stop() { queues_.clear(); }
+
+  /// The queue's thread, between start() and stop(), as those of Receiver and Sender.
+  uint16_t receive(uint16_t queue, std::span<rte_mbuf*> out) {
+    Queue& q = *queues_[queue];
+    return q.receiver.receive(q.socket.fd(), out);
+  }
+  uint16_t send(uint16_t queue, std::span<rte_mbuf*> mbufs) {
+    Queue& q = *queues_[queue];
+    return q.sender.send(q.socket.fd(), mbufs);
+  }
+  /// Readable while frames wait.
+  int descriptor(uint16_t queue) const { return queues_[queue]->socket.fd(); }
+
+  /// Looks at the interface, and follows one that went and came back. True while it can send. One thread.
+  bool refresh();
+  /// Counters of a queue, by name; nothing before start(). Any thread.
+  std::vector<std::pair<std::string, uint64_t>> counters(uint16_t queue) const;
+  /// How frames leave, and how much may wait, in a few words.
+  std::string description() const;
+
+ private:
+  struct Queue {
+    Queue(Socket s, rte_mempool* pool, uint16_t tag, bool super_frames)
+        : socket(std::move(s)), receiver(pool, tag), sender(super_frames) {}
+    Socket socket;
+    Receiver receiver;
+    Sender sender;
+    std::atomic<uint64_t> lost{0};
+  };
+
+  std::string name_;
+  bool super_frames_ = true;
+  EthAddr mac_{};
+  std::atomic<unsigned> index_{0};
+  SocketOptions options_{};
+  std::vector<std::unique_ptr<Queue>> queues_;
+  bool said_plain_ = false;  ///< or nobody needs to hear it
+};
+
+}  // namespace uroce::glue::kif

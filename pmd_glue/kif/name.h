@@ -1,0 +1,19 @@
+// How a port on an interface of the kernel is named among EAL's arguments: --vdev net_uroce_kif0,iface=eth0.
+// With super_frames=no as well, frames leave one by one, to compare or to avoid a fault of the kernel or a card.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace uroce::glue {
+
+inline constexpr std::string_view kKernelInterfaceDriver = "net_uroce_kif";
+
+/// A port on an interface that the kernel keeps, without a driver of DPDK's.
+struct KernelInterface {
+  std::string port;       ///< "net_uroce_kif0"
+  std::string interface;  ///< "eth0"
+  bool super_frames = true;
+};
+
+}  // namespace uroce::glue

@@ -1,0 +1,83 @@
+// Receives mbufs from a packet socket, and takes super-frames apart.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "base/counter.h"
+#include "pmd_glue/kif/super_frame.h"
+
+struct rte_mbuf;
+struct rte_mempool;
+
+namespace uroce::glue::kif {
+
+struct ReceiveCounters {
+  Counter super_frames;
+  Counter super_segments;   ///< frames that came in them
+  Counter super_copied;     ///< super-frames whose parts were copied once more, because their shape was not foreseen
+  Counter bad_kind;         ///< SuperFault::kind; dropped, as those below
+  Counter bad_headers;      ///< SuperFault::headers
+  Counter bad_lengths;      ///< SuperFault::lengths
+  Counter bad_segment;      ///< SuperFault::segment
+  Counter too_long;         ///< longer than a buffer
+  Counter buffers_missing;  ///< times that the pool was empty; frames wait in the socket
+};
+
+/// One thread uses it. The kernel copies a super-frame's parts straight into buffers, if it has the same shape as the
+/// one before.
+class Receiver {
+ public:
+  /// `pool` outlives the receiver; `tag` is written into each frame as its 802.1Q tag, if it is not 0.
+  Receiver(rte_mempool* pool, uint16_t tag);
+  ~Receiver();
+  Receiver(const Receiver&) = delete;
+  Receiver& operator=(const Receiver&) = delete;
+
+  /// At most out.size() frames; they belong to the caller.
+  uint16_t receive(int fd, std::span<rte_mbuf*> out);
+  const ReceiveCounters& counters() const { return counters_; }
+
+ private:
+  struct Shape {
+    uint32_t headers = 0;
+    uint32_t segment = 0;
+    bool operator==(const Shape&) const = default;
+  };
+  bool fill_stock();
+  void expect(Shape shape);
+  /// Describes the buffer `i` of the stock.
+  void describe(std::size_t i);
+  /// One message. False: none is there, or no buffer for it.
+  bool receive_message(int fd);
+  void take_frame(uint32_t length);
+  void take_super_frame(uint32_t length);
+  /// Copies the first `length` bytes of the message to `to`.
+  void gather(std::byte* to, uint32_t length) const;
+  /// The first `count` buffers of the stock are ready for the caller.
+  void hand_out(std::size_t count);
+  void add_tag(rte_mbuf& mbuf) const;
+
+  rte_mempool* const pool_;
+  const uint16_t tag_;
+  const uint32_t room_;  ///< bytes of a frame that a buffer holds
+  Shape shape_{};
+  VnetHeader vnet_{};
+  std::size_t stock_count_ = 0;
+  std::array<rte_mbuf*, kMaxReceivedSegments> stock_{};
+  std::size_t ready_first_ = 0;  ///< ready_[ready_first_..ready_end_) are the caller's next
+  std::size_t ready_end_ = 0;
+  std::array<rte_mbuf*, kMaxReceivedSegments> ready_{};
+  /// The virtio header, the first buffer with room for headers, the others' payload, and what exceeds them.
+  std::array<iovec, kMaxReceivedSegments + 2> vectors_{};
+  std::vector<std::byte> excess_;
+  std::vector<std::byte> whole_;
+  ReceiveCounters counters_;
+};
+
+}  // namespace uroce::glue::kif

@@ -1,0 +1,98 @@
+#include "pmd_glue/kif/sender.h"
+
+#include <rte_mbuf.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+
+namespace uroce::glue::kif {
+
+namespace {
+
+/// The sink's longest chain: headers, payload of four places, trailer.
+constexpr std::size_t kChain = 6;
+/// UIO_MAXIOV: what one message may have.
+constexpr std::size_t kMessageVectors = 1024;
+
+std::span<const std::byte> head_of(const rte_mbuf* mbuf) {
+  return {rte_pktmbuf_mtod(mbuf, const std::byte*), mbuf->data_len};
+}
+
+}  // namespace
+
+// Each message adds the virtio header and its own headers.
+Sender::Sender(bool super_frames) : vectors_(kMost * (kChain + 2)), super_frames_(super_frames) {
+  static_assert(kMaxSegments * kChain + 2 <= kMessageVectors);
+}
+
+void Sender::add_bytes(const rte_mbuf* mbuf, uint32_t skip) {
+  assert(mbuf->nb_segs <= kChain);
+  for (; mbuf != nullptr; mbuf = mbuf->next, skip = 0) {
+    if (mbuf->data_len == skip) continue;
+    vectors_[vectors_used_++] = {rte_pktmbuf_mtod_offset(mbuf, void*, skip), mbuf->data_len - size_t{skip}};
+  }
+}
+
+void Sender::add_message(std::span<rte_mbuf* const> mbufs) {
+  Message& message = messages_[count_];
+  msghdr& header = headers_[count_].msg_hdr;
+  ++count_;
+  header = {};
+  header.msg_iov = &vectors_[vectors_used_];
+  vectors_[vectors_used_++] = {&message.vnet, sizeof message.vnet};
+  const std::size_t first = vectors_used_++;  // the headers of a super-frame
+  FrameRun run(head_of(mbufs[0]), mbufs[0]->pkt_len);
+  add_bytes(mbufs[0], run.header_bytes());
+  if (super_frames()) {
+    for (const rte_mbuf* next : mbufs.subspan(1)) {
+      if (!run.add(head_of(next), next->pkt_len)) break;
+      add_bytes(next, run.header_bytes());
+    }
+  }
+  message.frames = static_cast<uint16_t>(run.segments());
+  message.vnet = {};
+  if (run.segments() > 1) {
+    message.vnet = run.finish(message.headers.data());
+    vectors_[first] = {message.headers.data(), run.header_bytes()};
+  } else {
+    vectors_[first] = {rte_pktmbuf_mtod(mbufs[0], void*), run.header_bytes()};
+  }
+  header.msg_iovlen = static_cast<std::size_t>(&vectors_[vectors_used_] - header.msg_iov);
+}
+
+uint16_t Sender::send(int fd, std::span<rte_mbuf*> mbufs) {
+  mbufs = mbufs.first(std::min(mbufs.size(), kMost));
+  count_ = vectors_used_ = 0;
+  for (std::size_t at = 0; at < mbufs.size(); at += messages_[count_ - 1].frames) {
+    add_message(mbufs.subspan(at));
+  }
+  const std::size_t done = send_messages(fd);
+  uint16_t frames = 0;
+  for (const Message& message : std::span(messages_).first(done)) frames += message.frames;
+  rte_pktmbuf_free_bulk(mbufs.data(), frames);
+  return frames;
+}
+
+std::size_t Sender::send_messages(int fd) {
+  std::size_t done = 0;
+  while (done < count_) {
+    const int sent = sendmmsg(fd, &headers_[done], static_cast<unsigned>(count_ - done), MSG_DONTWAIT);
+    for (int i = 0; i < sent; ++i, ++done) {
+      if (messages_[done].frames == 1) continue;
+      counters_.super_frames.add();
+      counters_.super_segments.add(messages_[done].frames);
+    }
+    if (sent > 0) continue;
+    if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM || errno == EINTR) break;
+    if (errno == EINVAL && messages_[done].frames > 1) {
+      super_frames_.store(false, std::memory_order_relaxed);
+      break;
+    }
+    counters_.dropped.add(messages_[done].frames);
+    ++done;
+  }
+  return done;
+}
+
+}  // namespace uroce::glue::kif

@@ -1,0 +1,61 @@
+// Sends mbufs through a packet socket, runs of them as super-frames.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "base/counter.h"
+#include "pmd_glue/kif/super_frame.h"
+
+struct rte_mbuf;
+
+namespace uroce::glue::kif {
+
+struct SendCounters {
+  Counter super_frames;
+  Counter super_segments;  ///< frames that left in them
+  Counter dropped;         ///< frames that the kernel refused: the interface is down, or its MTU is smaller now
+};
+
+/// One thread uses it.
+class Sender {
+ public:
+  /// Frames that one call looks at.
+  static constexpr std::size_t kMost = 64;
+
+  explicit Sender(bool super_frames);
+  /// Sends a prefix of `mbufs`, frees it, and returns its length. The rest has to wait. Frames that can never leave are
+  /// counted and freed. Reads nothing after it has returned.
+  uint16_t send(int fd, std::span<rte_mbuf*> mbufs);
+  const SendCounters& counters() const { return counters_; }
+  /// False if they are not wanted, or the kernel has refused one: it is older than Linux 6.2. Any thread.
+  bool super_frames() const { return super_frames_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Message {
+    VnetHeader vnet{};
+    std::array<std::byte, kMaxHeaderBytes> headers{};
+    uint16_t frames = 0;
+  };
+  /// Describes a run at the beginning of `mbufs` as the next message.
+  void add_message(std::span<rte_mbuf* const> mbufs);
+  void add_bytes(const rte_mbuf* mbuf, uint32_t skip);
+  /// How many messages the kernel took, or refused for good, of all.
+  std::size_t send_messages(int fd);
+
+  std::size_t count_ = 0;
+  std::size_t vectors_used_ = 0;
+  std::array<Message, kMost> messages_{};
+  std::array<mmsghdr, kMost> headers_{};
+  std::vector<iovec> vectors_;
+  std::atomic<bool> super_frames_;
+  SendCounters counters_;
+};
+
+}  // namespace uroce::glue::kif

@@ -1,0 +1,128 @@
+#include "pmd_glue/kif/socket.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "pmd_glue/kif/filter.h"
+
+namespace uroce::glue::kif {
+
+namespace {
+
+// linux/if_packet.h of Debian 12 may lack the newest of them.
+#ifndef PACKET_IGNORE_OUTGOING
+#define PACKET_IGNORE_OUTGOING 23
+#endif
+#ifndef PACKET_FANOUT_FLAG_IGNORE_OUTGOING
+#define PACKET_FANOUT_FLAG_IGNORE_OUTGOING 0x4000
+#endif
+
+/// The window of many queue pairs. Only what waits takes memory.
+constexpr int kReceiveBuffer = 32 << 20;
+
+Result<void> failed(const std::string& interface, std::string_view what) {
+  const int code = errno;
+  std::string advice;
+  if (code == EPERM || code == EACCES) advice = "; it needs CAP_NET_RAW";
+  return fail(code, fmt::format("interface {}: {}: {}{}", interface, what, std::strerror(code), advice));
+}
+
+bool set(int fd, int level, int option, int value) { return setsockopt(fd, level, option, &value, sizeof value) == 0; }
+
+}  // namespace
+
+Socket::Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+
+Socket& Socket::operator=(Socket&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+Socket::~Socket() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Result<Socket> Socket::open(const SocketOptions& options) {
+  Socket out;
+  // Protocol 0: nothing arrives until the filter is in place and the socket bound.
+  out.fd_ = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (out.fd_ < 0) return std::unexpected(failed(options.interface, "cannot open a packet socket").error());
+  if (auto ok = out.set_up(options); !ok) return std::unexpected(ok.error());
+  if (auto ok = out.bind_to(options); !ok) return std::unexpected(ok.error());
+  return out;
+}
+
+Result<void> Socket::set_up(const SocketOptions& options) const {
+  if (!set(fd_, SOL_PACKET, PACKET_VNET_HDR, 1)) return failed(options.interface, "cannot set PACKET_VNET_HDR");
+  auto filter = make_filter(options.vlan);
+  const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
+  if (setsockopt(fd_, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) != 0)
+    return failed(options.interface, "cannot attach the filter of RoCE packets");
+  // Not PACKET_QDISC_BYPASS: on that way the kernel drops a super-frame that the card cannot cut up itself.
+  // Neither of these is needed: without them, the socket hears itself, or holds less.
+  set(fd_, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1);
+  if (!set(fd_, SOL_SOCKET, SO_RCVBUFFORCE, kReceiveBuffer)) set(fd_, SOL_SOCKET, SO_RCVBUF, kReceiveBuffer);
+  return {};
+}
+
+Result<void> Socket::bind_to(const SocketOptions& options) const {
+  sockaddr_ll address{};
+  address.sll_family = AF_PACKET;
+  address.sll_protocol = htons(ETH_P_ALL);
+  address.sll_ifindex = static_cast<int>(if_nametoindex(options.interface.c_str()));
+  if (address.sll_ifindex == 0) return failed(options.interface, "not found");
+  if (bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    return failed(options.interface, "cannot bind a packet socket");
+  // Neighbour discovery uses multicast, and programs join and leave groups at any time.
+  packet_mreq membership{};
+  membership.mr_ifindex = address.sll_ifindex;
+  membership.mr_type = PACKET_MR_ALLMULTI;
+  if (setsockopt(fd_, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &membership, sizeof membership) != 0)
+    return failed(options.interface, "cannot receive multicast frames");
+  return {};
+}
+
+// The kernel chooses the number of the first one's group, so that several daemons on one interface do not share.
+Result<void> Socket::share(const Socket* first, const std::string& interface) const {
+  constexpr int kHash = PACKET_FANOUT_HASH | PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
+  int group = (kHash | PACKET_FANOUT_FLAG_UNIQUEID) << 16;
+  if (first != nullptr) {
+    int of_first = 0;
+    socklen_t length = sizeof of_first;
+    if (getsockopt(first->fd_, SOL_PACKET, PACKET_FANOUT, &of_first, &length) != 0)
+      return failed(interface, "cannot find the group of the first socket");
+    group = kHash << 16 | (of_first & 0xffff);
+  }
+  if (!set(fd_, SOL_PACKET, PACKET_FANOUT, group))
+    return failed(interface, "cannot spread flows over several sockets (PACKET_FANOUT)");
+  return {};
+}
+
+Result<void> Socket::bind_again(const SocketOptions& options) const { return bind_to(options); }
+
+uint32_t Socket::receive_buffer() const {
+  int bytes = 0;
+  socklen_t length = sizeof bytes;
+  getsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &bytes, &length);
+  return static_cast<uint32_t>(std::max(bytes, 0));
+}
+
+uint32_t Socket::take_lost() const {
+  tpacket_stats statistics{};
+  socklen_t length = sizeof statistics;
+  if (getsockopt(fd_, SOL_PACKET, PACKET_STATISTICS, &statistics, &length) != 0) return 0;
+  return statistics.tp_drops;
+}
+
+}  // namespace uroce::glue::kif

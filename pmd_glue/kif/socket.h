@@ -1,0 +1,43 @@
+// A packet socket on a network interface of the kernel (packet(7)).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <uroce/error.h>
+
+namespace uroce::glue::kif {
+
+struct SocketOptions {
+  std::string interface;
+  uint16_t vlan = 0;  ///< 802.1Q id of the frames to receive; 0: untagged ones
+};
+
+class Socket {
+ public:
+  /// A socket that receives RoCE, ARP, ICMP, IGMP and ICMPv6, and sends anything, without waiting; each frame follows a
+  /// virtio_net_hdr. Needs CAP_NET_RAW. Errors: ENODEV, EPERM, or the system's; each sentence names the interface.
+  static Result<Socket> open(const SocketOptions& options);
+  Socket(Socket&& other) noexcept;
+  Socket& operator=(Socket&& other) noexcept;
+  ~Socket();
+
+  int fd() const { return fd_; }
+  /// Spreads the interface's flows over the sockets that share it; the first of them begins with nullptr. Errors: the
+  /// system's, with the interface's name.
+  Result<void> share(const Socket* first, const std::string& interface) const;
+  /// Bytes that may wait in the socket.
+  uint32_t receive_buffer() const;
+  /// Frames lost since the last call because too many waited. Any thread.
+  uint32_t take_lost() const;
+  /// Follows the interface to the index that it has now, for one that went and came back. Any thread.
+  Result<void> bind_again(const SocketOptions& options) const;
+
+ private:
+  Socket() = default;
+  Result<void> set_up(const SocketOptions& options) const;
+  Result<void> bind_to(const SocketOptions& options) const;
+  int fd_ = -1;
+};
+
+}  // namespace uroce::glue::kif

@@ -1,0 +1,163 @@
+#include "pmd_glue/kif/super_frame.h"
+
+#include <cstring>
+
+#include "base/bytes.h"
+#include "wire/ethernet.h"
+#include "wire/header_bytes.h"
+
+namespace uroce::glue::kif {
+
+namespace {
+
+using wire::kEthernetBytes;
+using wire::kUdpBytes;
+
+// Offsets from the beginning of an untagged frame (RFC 791, RFC 8200, RFC 768).
+constexpr std::size_t kIp = kEthernetBytes;
+constexpr std::size_t kIpv4Length = kIp + 2;
+constexpr std::size_t kIpv4Id = kIp + 4;
+constexpr std::size_t kIpv4Fragment = kIp + 6;
+constexpr std::size_t kIpv4Protocol = kIp + 9;
+constexpr std::size_t kIpv4Checksum = kIp + 10;
+constexpr std::size_t kIpv4Addresses = kIp + 12;
+constexpr std::size_t kIpv4Udp = kIp + wire::kIpv4Bytes;
+constexpr std::size_t kIpv6Length = kIp + 4;
+constexpr std::size_t kIpv6NextHeader = kIp + 6;
+constexpr std::size_t kIpv6Addresses = kIp + 8;
+constexpr std::size_t kIpv6Udp = kIp + wire::kIpv6Bytes;
+// From the UDP header.
+constexpr std::size_t kUdpLength = 4;
+constexpr std::size_t kUdpChecksum = 6;
+
+constexpr uint16_t kDontFragment = 0x4000;
+constexpr uint32_t kLeastSegment = wire::kBthBytes + wire::kIcrcBytes;
+
+constexpr std::size_t udp_at(const UdpHeaders& headers) { return headers.length - kUdpBytes; }
+
+/// The frame's length as its IP header says it, bytes from the Ethernet header on.
+uint32_t stated_length(const std::byte* head, const UdpHeaders& headers) {
+  if (headers.ip_version == 4) return kIp + load_be16(head + kIpv4Length);
+  return kIpv6Udp + load_be16(head + kIpv6Length);
+}
+
+/// Writes lengths and, for IPv4, the header checksum for `udp_bytes` from the UDP header on.
+void set_lengths(std::byte* head, const UdpHeaders& headers, uint32_t udp_bytes) {
+  store_be16(head + udp_at(headers) + kUdpLength, static_cast<uint16_t>(udp_bytes));
+  if (headers.ip_version == 6) return store_be16(head + kIpv6Length, static_cast<uint16_t>(udp_bytes));
+  store_be16(head + kIpv4Length, static_cast<uint16_t>(wire::kIpv4Bytes + udp_bytes));
+  store_be16(head + kIpv4Checksum, 0);
+  const auto sum = static_cast<uint16_t>(~wire::fold(wire::ipv4_sum(head + kIp)));
+  std::memcpy(head + kIpv4Checksum, &sum, sizeof sum);  // the sum is of words in the header's own byte order
+}
+
+/// The sum of UDP's pseudo-header (RFC 768, RFC 8200 8.1), to which the kernel adds the datagram's.
+uint16_t pseudo_sum(const std::byte* head, const UdpHeaders& headers, uint32_t udp_bytes) {
+  const std::size_t from = headers.ip_version == 4 ? kIpv4Addresses : kIpv6Addresses;
+  uint64_t sum = udp_bytes + wire::kProtocolUdp;
+  for (std::size_t at = from; at < udp_at(headers); at += 4) sum += load_be32(head + at);
+  return wire::fold(sum);
+}
+
+}  // namespace
+
+std::optional<UdpHeaders> udp_headers(std::span<const std::byte> frame) {
+  const std::byte* p = frame.data();
+  if (frame.size() < kIpv4Udp + kUdpBytes) return std::nullopt;
+  const uint16_t ethertype = load_be16(p + 12);
+  if (ethertype == wire::kEthertypeIpv4) {
+    const bool plain = load8(p + kIp) == 0x45 && load8(p + kIpv4Protocol) == wire::kProtocolUdp &&
+                       (load_be16(p + kIpv4Fragment) & ~kDontFragment) == 0;
+    if (!plain) return std::nullopt;
+    return UdpHeaders{4, kIpv4Udp + kUdpBytes};
+  }
+  const bool plain = ethertype == wire::kEthertypeIpv6 && load8(p + kIp) >> 4 == 6 &&
+                     load8(p + kIpv6NextHeader) == wire::kProtocolUdp && frame.size() >= kIpv6Udp + kUdpBytes;
+  if (!plain) return std::nullopt;
+  return UdpHeaders{6, kIpv6Udp + kUdpBytes};
+}
+
+FrameRun::FrameRun(std::span<const std::byte> head, uint32_t length) : head_(head) {
+  const auto headers = udp_headers(head);
+  if (!headers || stated_length(head.data(), *headers) != length || length <= headers->length) return;
+  headers_ = *headers;
+  segment_bytes_ = payload_bytes_ = length - headers->length;
+  ended_ = false;
+}
+
+bool FrameRun::continues(const std::byte* head) const {
+  const std::byte* first = head_.data();
+  const auto same = [&](std::size_t from, std::size_t to) {
+    return std::memcmp(first + from, head + from, to - from) == 0;
+  };
+  if (headers_.ip_version == 6) {
+    return same(0, kIpv6Length) && same(kIpv6NextHeader, kIpv6Udp + kUdpLength);
+  }
+  const auto id = static_cast<uint16_t>(load_be16(first + kIpv4Id) + segments_);
+  return load_be16(head + kIpv4Id) == id && same(0, kIpv4Length) && same(kIpv4Fragment, kIpv4Checksum) &&
+         same(kIpv4Addresses, kIpv4Udp + kUdpLength);
+}
+
+bool FrameRun::add(std::span<const std::byte> head, uint32_t length) {
+  if (ended_ || segments_ == kMaxSegments || head.size() < headers_.length || length <= headers_.length) return false;
+  const uint32_t bytes = length - headers_.length;
+  if (bytes > segment_bytes_ || headers_.length - kIp + payload_bytes_ + bytes > kMaxIpBytes) return false;
+  if (!continues(head.data()) || stated_length(head.data(), headers_) != length) return false;
+  ++segments_;
+  payload_bytes_ += bytes;
+  ended_ = bytes < segment_bytes_;
+  return true;
+}
+
+VnetHeader FrameRun::finish(std::byte* headers) const {
+  std::memcpy(headers, head_.data(), headers_.length);
+  const auto udp_bytes = static_cast<uint32_t>(kUdpBytes + payload_bytes_);
+  set_lengths(headers, headers_, udp_bytes);
+  const std::size_t udp = udp_at(headers_);
+  store_be16(headers + udp + kUdpChecksum, pseudo_sum(headers, headers_, udp_bytes));
+  VnetHeader vnet;
+  vnet.flags = VnetHeader::kNeedsChecksum;
+  vnet.gso_type = VnetHeader::kUdpSegments;
+  vnet.hdr_len = headers_.length;
+  vnet.gso_size = static_cast<uint16_t>(segment_bytes_);
+  vnet.csum_start = static_cast<uint16_t>(udp);
+  vnet.csum_offset = kUdpChecksum;
+  return vnet;
+}
+
+std::expected<Split, SuperFault> split(const VnetHeader& vnet, std::span<const std::byte> head, uint32_t length) {
+  if (vnet.gso_type != VnetHeader::kUdpSegments) return std::unexpected(SuperFault::kind);
+  const auto headers = udp_headers(head);
+  if (!headers || length <= headers->length) return std::unexpected(SuperFault::headers);
+  const std::size_t udp_bytes = load_be16(head.data() + udp_at(*headers) + kUdpLength);
+  if (stated_length(head.data(), *headers) != length || udp_at(*headers) + udp_bytes != length) {
+    return std::unexpected(SuperFault::lengths);
+  }
+  const Split out{*headers, vnet.gso_size, length - headers->length};
+  // The last segment may be short, too short even: it is parsed like any frame.
+  if (out.segment_bytes < kLeastSegment || out.segments() > kMaxReceivedSegments) {
+    return std::unexpected(SuperFault::segment);
+  }
+  return out;
+}
+
+uint16_t segment_id(std::span<const std::byte> head, std::span<const std::byte> first,
+                    std::span<const std::byte> segment, uint32_t i) {
+  constexpr std::size_t kPsnLow = 10;  // in the BTH
+  const uint16_t id = load_be16(head.data() + kIpv4Id);
+  const bool is_psn = first.size() >= wire::kBthBytes && load_be16(first.data() + kPsnLow) == id;
+  if (is_psn && segment.size() >= wire::kBthBytes) return load_be16(segment.data() + kPsnLow);
+  return static_cast<uint16_t>(id + i);
+}
+
+void write_segment_headers(std::byte* out, std::span<const std::byte> head, const Split& split, uint32_t i,
+                           uint16_t id) {
+  if (out != head.data()) std::memcpy(out, head.data(), split.headers.length);
+  if (split.headers.ip_version == 4) {
+    store_be16(out + kIpv4Id, id);
+  }
+  set_lengths(out, split.headers, static_cast<uint32_t>(kUdpBytes) + split.bytes_of(i));
+  store_be16(out + udp_at(split.headers) + kUdpChecksum, 0);
+}
+
+}  // namespace uroce::glue::kif

@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+"""Ports on interfaces that the kernel keeps (net_uroce_kif), on a veth pair between two namespaces."""
+
+import array
+import fcntl
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+import time
+import unittest
+import zlib
+
+import harness
+from harness import IDLE, eal
+
+TESTS = (("write_bw", ("-s", "65536", "-n", "200")), ("read_bw", ("-s", "65536", "-n", "200")),
+         ("send_bw", ("-s", "65536", "-n", "200")), ("send_bw", ("-s", "100", "-n", "2000", "-q", "5")),
+         ("atomic_bw", ("-n", "300")))
+
+
+def engines(count, *extra):
+    """EAL arguments with this many engines beside the main thread, all on one CPU."""
+    cpu = harness.CPUS[0]
+    return ["--lcores=" + ",".join(f"{i}@{cpu}" for i in range(count + 1)), *eal(*extra)[2:]]
+
+
+def set_feature(interface, name, on):
+    """Switches an interface's offload on or off: struct ethtool_sset_info, _gstrings, _sfeatures of linux/ethtool.h."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        def call(data):
+            buffer = array.array("B", data)
+            fcntl.ioctl(control, 0x8946, struct.pack("16sP", interface.encode(), buffer.buffer_info()[0]))
+            return buffer.tobytes()
+        count = struct.unpack("IIQI", call(struct.pack("IIQI", 0x37, 0, 1 << 4, 0)))[3]
+        strings = call(struct.pack("III", 0x1B, 4, count) + bytes(32 * count))[12:]
+        index = [strings[i * 32:(i + 1) * 32].rstrip(b"\0").decode() for i in range(count)].index(name)
+        words = [0] * (2 * ((count + 31) // 32))
+        words[index // 32 * 2:index // 32 * 2 + 2] = [1 << index % 32, (1 << index % 32) if on else 0]
+        call(struct.pack(f"II{len(words)}I", 0x3B, len(words) // 2, *words))
+
+
+def packets_of(capture):
+    """The frames of a pcap file, whole."""
+    data = capture.read_bytes()
+    at = 24
+    while at + 16 <= len(data):
+        length = struct.unpack_from("<I", data, at + 8)[0]
+        yield data[at + 16:at + 16 + length]
+        at += 16 + length
+
+
+def icrc_is_right(frame):
+    """IBTA vol. 1, annex A17.3.3, of an IPv4 frame without tag and options."""
+    ip = bytearray(frame[14:14 + struct.unpack_from(">H", frame, 16)[0]])
+    stored = struct.unpack_from("<I", ip, len(ip) - 4)[0]
+    for masked in (1, 8, 10, 11, 26, 27, 32):
+        ip[masked] = 0xFF
+    return zlib.crc32(b"\xff" * 8 + bytes(ip[:-4])) == stored
+
+
+@unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
+class Interface(harness.Case):
+    def spaces(self, mtu):
+        spaces = harness.Namespaces(mtu)
+        spaces.__enter__()
+        self.addCleanup(spaces.__exit__)
+        return spaces.names
+
+    def pair(self, names, test, *args, server=("--interface", "d0"), client=("--interface", "d0"), server_eal=None,
+             client_eal=None):
+        return self.run_pair(test, server_eal or eal(), client_eal or eal(), *IDLE, "--verify", *args, server_args=server,
+                             client_args=client, namespaces=names, address="10.199.0.1")
+
+    def offload(self, name, on):
+        """UDP segmentation of the interface d0 in a namespace."""
+        done = subprocess.run(["ip", "netns", "exec", name, sys.executable, __file__, "--feature", "d0",
+                               "tx-udp-segmentation", on], capture_output=True, text=True, timeout=30, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_every_operation_at_every_mtu(self):
+        for mtu in (1500, 4200, 9000):
+            names = self.spaces(mtu)
+            for test, args in TESTS:
+                with self.subTest(mtu=mtu, test=test):
+                    self.pair(names, test, *args)
+
+    def test_ipv6(self):
+        names = self.spaces(1500)
+        for test, args in TESTS:
+            self.pair(names, test, "-x", "0", *args, server=("--interface", "d0", "--address", "2001:db8::1/64"),
+                      client=("--interface", "d0", "--address", "2001:db8::2/64"))
+
+    def test_a_vlan(self):
+        names = self.spaces(1500)
+        for test, args in TESTS:
+            self.pair(names, test, "--vlan", "7", *args)
+
+    def test_several_engines(self):
+        names = self.spaces(1500)
+        self.pair(names, "write_bw", "-q", "16", "-s", "65536", "-n", "100", server_eal=engines(2), client_eal=engines(3))
+
+    def test_without_the_right_to_administer(self):
+        names = self.spaces(1500)
+        command = ["setpriv", "--bounding-set=-net_admin,-sys_admin", harness.PERF, "write_bw"]
+        own = [*IDLE, "--verify", "--interface", "d0", "-s", "65536", "-n", "200", "-p", harness.free_port()]
+        server = self.start([*command, *eal(), "--", *own], names[0])
+        client = self.start([*command, *eal(), "--", *own, "10.199.0.1"], names[1])
+        self.finish(client, 60)
+        self.finish(server, 60)
+
+    def test_an_interface_without_udp_segmentation(self):
+        # The kernel cuts super-frames up on the way out, as it does for cards that cannot.
+        names = self.spaces(1500)
+        for name in names:
+            self.offload(name, "off")
+        for test, args in TESTS:
+            self.pair(names, test, *args)
+
+    def test_the_bytes_on_the_wire_are_those_of_single_frames(self):
+        names = self.spaces(1500)
+        for name in names:
+            self.offload(name, "off")
+        capture = self.directory / "wire.pcap"
+        dump = self.start(["dumpcap", "-q", "-P", "-i", "d0", "-w", capture], names[0])
+        dump.wait_for("File:", 20)
+        for test, args in TESTS:
+            self.pair(names, test, *args)
+        time.sleep(1)
+        dump.process.terminate()
+        dump.wait(20)
+        frames = [frame for frame in packets_of(capture) if frame[12:14] == b"\x08\x00" and frame[36:38] == b"\x12\xb7"]
+        self.assertGreater(len(frames), 3000)
+        for frame in frames:
+            self.assertLessEqual(len(frame), 1514)
+            self.assertEqual(struct.unpack_from(">H", frame, 38)[0], len(frame) - 34, "length of UDP")
+            self.assertEqual(frame[18:20], frame[52:54], "the IPv4 id is the PSN's low half")
+            self.assertTrue(icrc_is_right(frame), frame.hex())
+
+    def test_a_peer_with_af_packet(self):
+        # That driver takes no super-frame. It is the peer's card, or the kernel, that cuts them up for it.
+        names = self.spaces(4200)
+        other = eal("--vdev=net_af_packet0,iface=d0,framesz=8192,blocksz=8192,framecnt=512")
+        self.offload(names[1], "off")
+        for test, args in TESTS:
+            self.pair(names, test, *args, server=(), server_eal=other)
+        self.offload(names[1], "on")
+        single = eal("--vdev=net_uroce_kif0,iface=d0,super_frames=no")
+        for test, args in TESTS:
+            self.pair(names, test, *args, server=(), server_eal=other, client=(), client_eal=single)
+
+    def test_an_interface_that_goes_away_and_comes_back(self):
+        names = self.spaces(1500)
+        sockets, daemons = self.daemons(names)
+        # One end of a veth pair takes the other along.
+        macs = [self.mac(name) for name in names]
+        harness.ip("-n", names[0], "link", "del", "d0")
+        time.sleep(0.3)
+        harness.ip("-n", names[0], "link", "add", "d0", "address", macs[0], "type", "veth", "peer", "name", "d0", "address",
+                   macs[1], "netns", names[1])
+        for name in names:
+            harness.ip("-n", name, "link", "set", "d0", "arp", "off", "up")
+        self.through(names, sockets)
+        for daemon in daemons:
+            self.assertIsNone(daemon.process.poll(), str(daemon))
+
+    def test_an_mtu_that_shrinks_and_grows(self):
+        names = self.spaces(4200)
+        sockets, _ = self.daemons(names)
+        for mtu in (1500, 9000, 4200):
+            for name in names:
+                harness.ip("-n", name, "link", "set", "d0", "mtu", mtu)
+            self.through(names, sockets, "-m", "1024")
+
+    def test_an_interface_that_goes_down(self):
+        names = self.spaces(1500)
+        server, client = self.start_pair("write_bw", eal(), eal(), *IDLE, "--verify", "--interface", "d0", "-s", "65536",
+                                         "-D", "4", "-u", "18", namespaces=names, address="10.199.0.1")
+        client.wait_for("remote address", 20)
+        for _ in range(3):
+            time.sleep(0.3)
+            harness.ip("-n", names[0], "link", "set", "d0", "down")
+            time.sleep(0.2)
+            harness.ip("-n", names[0], "link", "set", "d0", "up")
+        self.finish(client, 60)
+        self.finish(server, 60)
+
+    def mac(self, name):
+        shown = subprocess.run(["ip", "-n", name, "-j", "link", "show", "d0"], capture_output=True, text=True, timeout=30,
+                               check=True)
+        return json.loads(shown.stdout)[0]["address"]
+
+    def daemons(self, names):
+        """A daemon in each namespace: their sockets, and the programs."""
+        sockets = [self.directory / f"{i}.sock" for i in range(2)]
+        daemons = []
+        for i, name in enumerate(names):
+            daemons.append(self.start([harness.BUILD / "apps/uroced/uroced", *engines(1), "--", "--interface", "d0",
+                                       "--address", f"10.117.0.{i + 1}/24", "--socket", sockets[i], "--user", ""],
+                                      name))
+        for daemon in daemons:
+            daemon.wait_for("serving", 20)
+        return sockets, daemons
+
+    def through(self, names, sockets, *args):
+        """Verified WRITEs from the second daemon to the first."""
+        common = ["-p", harness.free_port(), "--daemon", "--verify", "-s", "65536", "-n", "200", *args]
+        server = self.start([harness.PERF, "write_bw", "--", *common, "--socket", sockets[0]], names[0])
+        client = self.start([harness.PERF, "write_bw", "--", *common, "--socket", sockets[1], "10.199.0.1"], names[1])
+        self.finish(client, 60)
+        self.finish(server, 60)
+
+    def test_the_daemon_counts_super_frames(self):
+        names = self.spaces(1500)
+        sockets, _ = self.daemons(names)
+        self.through(names, sockets)
+        sent, received = [self.counters(socket_) for socket_ in reversed(sockets)]
+        self.assertGreater(sent["kif_tx_super_segments"], 200 * 60)
+        self.assertGreater(sent["kif_tx_super_segments"] / sent["kif_tx_super_frames"], 16)
+        self.assertEqual(sent["kif_tx_super_segments"], received["kif_rx_super_segments"])
+        for name in ("bad_kind", "bad_headers", "bad_lengths", "bad_segment", "too_long", "lost"):
+            self.assertEqual(received[f"kif_rx_{name}"], 0, name)
+
+    def counters(self, socket_):
+        shown = subprocess.run([harness.BUILD / "apps/uroce/uroce", "stat", "--json", "--all", "--interval", "0", "--socket",
+                                socket_], capture_output=True, text=True, timeout=30, check=True).stdout
+        return json.loads(shown)[0]["counters"]
+
+
+def as_nobody(*command):
+    """The command as a user without rights, which is root of a user namespace of its own, with a network of its own."""
+    return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "--user", "--map-root-user", "--net",
+            *map(str, command)]
+
+
+# The two ends of a veth pair lie in one namespace here. "$@" is the program with its EAL arguments.
+IN_A_USER_NAMESPACE = """
+set -e
+ip link set lo up
+ip link add d0 type veth peer name d1
+ip link set d0 up
+ip link set d1 up
+run() { end=$1; shift; "$@" -- --interface d$end --address 10.1.0.$((end + 1))/24 -s 65536 -n 200 --verify --idle sleep $host; }
+host=
+run 0 "$@" > server.log 2>&1 &
+until ss -Htln sport = :18515 | grep -q .; do kill -0 $! || { cat server.log; exit 1; }; sleep 0.05; done
+host=127.0.0.1
+run 1 "$@"
+wait
+"""
+
+
+@unittest.skipUnless(os.geteuid() == 0 and subprocess.run(as_nobody("true"), capture_output=True, check=False).returncode == 0,
+                     "this machine lets ordinary users make no user namespaces")
+class WithoutRoot(harness.Case):
+    def test_in_a_user_namespace(self):
+        os.chmod(self.directory, 0o777)
+        program = self.start(
+            as_nobody("bash", "-c", IN_A_USER_NAMESPACE, "bash", harness.PERF, "write_bw", "-l", "0", "--no-huge", "-m", "128",
+                      "--no-telemetry", "--no-shconf"), env={"XDG_RUNTIME_DIR": str(self.directory), "HOME": str(self.directory)})
+        self.assertIn("every byte of 200 messages is right", self.finish(program, 90))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--feature"]:
+        set_feature(sys.argv[2], sys.argv[3], sys.argv[4] == "on")
+    else:
+        harness.main()
