@@ -14,6 +14,7 @@
 #include "base/secret.h"
 #include "client/in_process.h"
 #include "pmd_glue/fault_guard.h"
+#include "pmd_glue/frame_size.h"
 #include "pmd_glue/stack_impl.h"
 #include "pmd_glue/stack_options.h"
 #include "wire/crc/kernel.h"
@@ -132,8 +133,8 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
   config.parking_frames = options.parking_frames;
   config.seed = Secret::fresh();
   unit.neighbourhood =
-      std::make_unique<Neighbourhood>(port, static_cast<uint16_t>(options.vlan), std::move(*table), engines(),
-                                      service_->waker(), *clock_, Secret::fresh().plain_seed("net"));
+      std::make_unique<OwnNeighbourhood>(port, static_cast<uint16_t>(options.vlan), std::move(*table), engines(),
+                                         service_->waker(), *clock_, Secret::fresh().plain_seed("net"));
   unit.neighbourhood->set_sender(&workers_[0]->waker());
   std::vector<Worker*> workers;
   for (const auto& worker : workers_) workers.push_back(worker.get());

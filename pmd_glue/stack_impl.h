@@ -15,7 +15,7 @@
 #include "pmd_glue/handover.h"
 #include "pmd_glue/host.h"
 #include "pmd_glue/kernel_stack.h"
-#include "pmd_glue/neighbourhood.h"
+#include "pmd_glue/own_neighbourhood.h"
 #include "pmd_glue/port.h"
 #include "pmd_glue/ring_pair.h"
 #include "pmd_glue/service_thread.h"
@@ -32,7 +32,7 @@ struct Stack::Impl {
   struct Unit {
     std::unique_ptr<glue::Port> port;
     std::unique_ptr<glue::KernelStack> kernel;
-    std::unique_ptr<glue::Neighbourhood> neighbourhood;
+    std::unique_ptr<glue::OwnNeighbourhood> neighbourhood;
     std::unique_ptr<glue::Handover> handover;
     std::unique_ptr<glue::SharedQueue> shared;
     std::unique_ptr<glue::Host> host;
