@@ -80,8 +80,8 @@ bool forwards(const std::string& interface, bool ipv4) {
 
 }  // namespace
 
-KernelStack::KernelStack(uint16_t port, std::string name, std::string driver)
-    : name_(std::move(name)), driver_(std::move(driver)) {
+KernelStack::KernelStack(uint16_t port, std::string name, std::string driver, bool shared)
+    : name_(std::move(name)), driver_(std::move(driver)), shared_(shared) {
   rte_eth_dev_info info{};
   if (rte_eth_dev_info_get(port, &info) != 0 || info.if_index == 0) return;
   char text[IF_NAMESIZE] = "";
@@ -106,7 +106,7 @@ void KernelStack::set_addresses(std::span<const Gid> gids) {
   for (const Gid& gid : gids) {
     if (sockets_.contains(gid)) continue;
     silence(gid);
-    look_for_clash(gid);
+    if (!shared_) look_for_clash(gid);
   }
 }
 
@@ -158,8 +158,8 @@ void KernelStack::look_for_clash(const Gid& gid) const {
   // Every interface with IPv6 has a link-local address.
   if (net::is_link_local(gid)) return;
   note(fmt::format(
-      "port {}: the kernel also has {} on {}, so it keeps everything but RoCE, and ping is answered twice; to "
-      "avoid that, give the device an address of its own (device.addresses)",
+      "port {}: the kernel also has {} on {}, so it keeps everything but RoCE, and ping is answered twice; to avoid "
+      "that, leave all addresses to the kernel (device.addresses = \"kernel\"), or give the device one of its own",
       name_, address, owner));
 }
 

@@ -1,0 +1,408 @@
+#include "net/kernel_tables.h"
+
+#include <fmt/format.h>
+#include <linux/if_addr.h>
+#include <linux/neighbour.h>
+#include <linux/rtnetlink.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <type_traits>
+
+namespace uroce::net {
+
+namespace {
+
+/// Most routes that one poll() asks for, so that their answers fit a socket's buffer.
+constexpr int kRoutesPerPoll = 64;
+
+constexpr uint16_t kValidStates = NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT | NUD_NOARP;
+/// States in which the kernel has confirmed the neighbour lately, is about to, or never needs to.
+constexpr uint16_t kFreshStates = kValidStates & ~NUD_STALE;
+
+}  // namespace
+
+KernelTables::KernelTables(KernelInterface interface, Kernel kernel)
+    : interface_(std::move(interface)), kernel_(std::move(kernel)) {}
+
+// --- Reading whole tables -----------------------------------------------------------------------------------------
+
+void KernelTables::read_all(Nanos now) {
+  if (asking_ != Asking::nothing) {
+    again_ = true;  // the kernel reads out one table at a time
+    return;
+  }
+  again_ = false;
+  ++reading_;
+  begin_reading(Asking::addresses, now);
+}
+
+void KernelTables::on_overrun(Nanos now) {
+  counters_.overruns.add();
+  questions_.clear();
+  ask_routes_again(now);
+  read_all(now);
+}
+
+void KernelTables::begin_reading(Asking what, Nanos now) {
+  asking_ = what;
+  asking_sequence_ = ++sequence_;
+  interrupted_ = false;
+  reading_until_ = now + kKernelAnswerTime;
+  const auto table = what == Asking::addresses ? KernelTable::addresses : KernelTable::neighbours;
+  kernel_.ask(ask_table(table, interface_.index, asking_sequence_));
+}
+
+// What the reading did not mention is no longer there.
+void KernelTables::end_reading(Nanos now) {
+  if (interrupted_) return begin_reading(asking_, now);
+  if (asking_ == Asking::addresses) {
+    if (std::erase_if(addresses_, [&](const auto& a) { return a.second.read != reading_; }) != 0) ++generation_;
+    return begin_reading(Asking::neighbours, now);
+  }
+  for (auto& [gid, neighbour] : neighbours_) {
+    if (neighbour.read != reading_) take({.interface = interface_.index, .gid = gid, .removed = true}, now);
+  }
+  std::erase_if(neighbours_, [](const auto& n) { return n.second.state == NUD_NONE; });
+  asking_ = Asking::nothing;
+  reading_until_ = kNever;
+  if (again_) read_all(now);
+}
+
+// --- Messages -----------------------------------------------------------------------------------------------------
+
+void KernelTables::on_news(std::span<const std::byte> datagram, Nanos now) {
+  const bool whole = parse_rtnetlink(datagram, [&](const KernelMessage& message) {
+    counters_.messages.add();
+    std::visit(
+        [&]<class News>(const News& news) {
+          if constexpr (std::is_same_v<News, AddressNews>) {
+            take(news);
+            if (news.interface == interface_.index) ask_routes_again(now);
+          } else if constexpr (std::is_same_v<News, NeighbourNews>) {
+            if (news.interface != interface_.index) return;
+            take(news, now);
+            if (news.removed) neighbours_.erase(news.gid);
+          } else if constexpr (std::is_same_v<News, LinkNews>) {
+            take(news);
+          } else if constexpr (!std::is_same_v<News, AnswerEnd>) {
+            ask_routes_again(now);
+          }
+        },
+        message.news);
+  });
+  if (!whole) counters_.malformed.add();
+}
+
+void KernelTables::on_answers(std::span<const std::byte> datagram, Nanos now) {
+  const bool whole = parse_rtnetlink(datagram, [&](const KernelMessage& message) {
+    counters_.messages.add();
+    take_answer(message, now);
+  });
+  if (!whole) counters_.malformed.add();
+}
+
+void KernelTables::take_answer(const KernelMessage& message, Nanos now) {
+  if (asking_ != Asking::nothing && message.sequence == asking_sequence_) {
+    reading_until_ = now + kKernelAnswerTime;
+    interrupted_ = interrupted_ || message.interrupted;
+    if (const auto* address = std::get_if<AddressNews>(&message.news)) take(*address);
+    if (const auto* neighbour = std::get_if<NeighbourNews>(&message.news)) take(*neighbour, now);
+    // After a refusal poll() tries again.
+    if (const auto* end = std::get_if<AnswerEnd>(&message.news); end != nullptr && end->error == 0) end_reading(now);
+    return;
+  }
+  const auto found = questions_.find(message.sequence);
+  if (found == questions_.end()) return;
+  const Question question = found->second;
+  questions_.erase(found);
+  if (const auto* route = std::get_if<RouteNews>(&message.news)) take_route(*route, question, now);
+  if (const auto* end = std::get_if<AnswerEnd>(&message.news)) take_refusal(end->error, question);
+}
+
+// --- Addresses ----------------------------------------------------------------------------------------------------
+
+bool KernelTables::usable(const Address& address) {
+  if ((address.flags & IFA_F_DADFAILED) != 0) return false;
+  return (address.flags & IFA_F_TENTATIVE) == 0 || (address.flags & IFA_F_OPTIMISTIC) != 0;
+}
+
+void KernelTables::take(const AddressNews& news) {
+  const Gid& gid = news.address.gid;
+  if (news.interface != interface_.index || is_unspecified(gid) || is_multicast(gid) || is_loopback(gid)) return;
+  if (news.removed) {
+    if (addresses_.erase(gid) != 0) ++generation_;
+    return;
+  }
+  if (!addresses_.contains(gid) && addresses_.size() == kMaxKernelAddresses) return counters_.table_full.add();
+  const auto [at, added] = addresses_.try_emplace(gid);
+  Address& address = at->second;
+  const bool was_usable = !added && usable(address);
+  if (added) address.order = ++order_;
+  address.prefix = news.address.prefix;
+  address.flags = news.flags;
+  address.read = reading_;
+  if (usable(address) != was_usable) ++generation_;
+}
+
+std::vector<Gid> KernelTables::addresses() const {
+  std::vector<std::pair<uint64_t, Gid>> ordered;
+  for (const auto& [gid, address] : addresses_) {
+    if (!usable(address)) continue;
+    const uint64_t kind = gid.is_ipv4() ? 0 : is_link_local(gid) ? 2 : 1;
+    ordered.emplace_back(kind << 62 | address.order, gid);
+  }
+  std::ranges::sort(ordered);
+  std::vector<Gid> out;
+  for (const auto& [order, gid] : ordered) out.push_back(gid);
+  return out;
+}
+
+bool KernelTables::on_subnet(const Gid& gid) const {
+  return std::ranges::any_of(addresses_, [&](const auto& a) { return same_subnet(a.first, gid, a.second.prefix); });
+}
+
+void KernelTables::take(const LinkNews& news) {
+  if (news.interface != interface_.index || news.removed || !news.mac || *news.mac == interface_.mac) return;
+  new_mac_ = news.mac;
+}
+
+// --- Neighbours ---------------------------------------------------------------------------------------------------
+
+// A removed neighbour stays with the state NUD_NONE, until the caller erases it.
+void KernelTables::take(const NeighbourNews& news, Nanos now) {
+  const auto known = neighbours_.find(news.gid);
+  if (known == neighbours_.end()) {
+    if (news.removed) return;
+    if (neighbours_.size() >= kMaxKernelNeighbours && !hops_.contains(news.gid)) return counters_.table_full.add();
+  }
+  Neighbour& neighbour = known != neighbours_.end() ? known->second : neighbours_[news.gid];
+  const auto mac = news.removed || (news.state & kValidStates) == 0 ? std::nullopt : news.mac;
+  const bool learned = mac && mac != neighbour.mac;
+  neighbour = {.mac = mac, .state = news.removed ? uint16_t{NUD_NONE} : news.state, .read = reading_};
+  if (learned) counters_.learned.add();
+  const auto found = hops_.find(news.gid);
+  if (found == hops_.end()) return;
+  Hop& hop = found->second;
+  changed_ = changed_ || learned;
+  if (mac) {
+    const bool looked_for = hop.failed || hop.resolve_until != kNever;
+    hop.failed = false;
+    hop.resolve_until = kNever;
+    hop.pause = kFreshTime;
+    if (looked_for) hop.fresh_until = now + kFreshTime;
+  } else if (news.state == NUD_FAILED && !news.removed) {
+    give_up(hop, now);
+  } else if (news.removed && hop.resolve_until == kNever) {
+    hop.fresh_until = std::min(hop.fresh_until, now + kKernelAnswerTime);
+  }
+}
+
+void KernelTables::give_up(Hop& hop, Nanos now) {
+  if (!hop.failed) counters_.failed.add();
+  hop.failed = true;
+  hop.resolve_until = kNever;
+  hop.fresh_until = now + hop.pause;
+  hop.pause = std::min(2 * hop.pause, kLongestPause);
+}
+
+void KernelTables::probe(const Gid& gid, Hop& hop, Nanos now) {
+  counters_.probes.add();
+  hop.fresh_until = now + kFreshTime;
+  const bool known = lookup(gid).has_value();
+  if (!known) hop.resolve_until = now + kKernelResolveTime;
+  if (kernel_.probe(gid) != 0 && !known) give_up(hop, now);
+}
+
+std::optional<EthAddr> KernelTables::lookup(const Gid& hop) const {
+  if (ours(hop)) return interface_.mac;
+  const auto found = neighbours_.find(hop);
+  return found != neighbours_.end() ? found->second.mac : std::nullopt;
+}
+
+bool KernelTables::failed(const Gid& hop) const {
+  const auto found = hops_.find(hop);
+  return found != hops_.end() && found->second.failed;
+}
+
+// --- Routes -------------------------------------------------------------------------------------------------------
+
+KernelTables::Destination& KernelTables::destination_of(const Gid& dgid) {
+  if (!destinations_.contains(dgid) && destinations_.size() == kMaxDestinations) {
+    const auto oldest = std::ranges::min_element(destinations_, {}, [](const auto& d) { return d.second.used; });
+    counters_.table_full.add();
+    forget_hop(oldest->second);
+    stale_.erase(oldest->first);
+    destinations_.erase(oldest);
+  }
+  return destinations_[dgid];
+}
+
+void KernelTables::request(const Gid& dgid, Nanos now) {
+  if (ours(dgid)) return;
+  Destination& destination = destination_of(dgid);
+  destination.used = ++uses_;
+  if (routes_due_ == kNever) routes_due_ = now + kFreshTime;
+  if (destination.hop) {
+    Hop& hop = hops_[*destination.hop];
+    if (!lookup(*destination.hop) && hop.resolve_until == kNever) {
+      hop.failed = false;
+      hop.pause = kFreshTime;
+      probe(*destination.hop, hop, now);
+    }
+  }
+  ask({dgid, false});
+}
+
+void KernelTables::ask(const Question& question) {
+  // Each has its answer; the kernel loses none unless it lacks memory.
+  if (questions_.size() >= kMaxDestinations) questions_.clear();
+  const uint32_t sequence = ++sequence_;
+  questions_.emplace(sequence, question);
+  kernel_.ask(ask_route(question.dgid, interface_.index, sequence, question.entry));
+}
+
+void KernelTables::ask_routes_again(Nanos now) {
+  if (destinations_.empty()) return;
+  routes_due_ = std::min(routes_due_, std::max(now, routes_asked_ + kRouteInterval));
+}
+
+void KernelTables::take_route(const RouteNews& news, const Question& question, Nanos now) {
+  const Gid& dgid = question.dgid;
+  const auto refuse = [&](std::string_view why) {
+    set_error(dgid, {ENETUNREACH, fmt::format("no route to {}: {}", to_text(dgid), why)});
+  };
+  if (news.type == RTN_LOCAL) return refuse("it is an address of another interface of this host");
+  if (news.type != RTN_UNICAST) return refuse("it is not the unicast address of a host");
+  if (question.entry) {
+    const auto known = destinations_.find(dgid);
+    return set_way(dgid, dgid, known != destinations_.end() ? known->second.source : std::nullopt, now);
+  }
+  if (news.interface != interface_.index) return refuse("the kernel's route leads through another interface");
+  if (news.encapsulated) return refuse("the kernel's route leads through a tunnel");
+  // For an interface, the kernel takes an IPv4 address without a route for one on the link.
+  if (dgid.is_ipv4() && !news.gateway && !on_subnet(dgid)) {
+    if (const auto known = destinations_.find(dgid); known != destinations_.end()) known->second.source = news.source;
+    return ask({dgid, true});
+  }
+  set_way(dgid, news.gateway.value_or(dgid), news.source, now);
+}
+
+void KernelTables::take_refusal(int code, const Question& question) {
+  set_error(
+      question.dgid,
+      {ENETUNREACH, fmt::format("no route to {}: the kernel says '{}'; see `ip route get {} oif {}`",
+                                to_text(question.dgid), std::strerror(code), to_text(question.dgid), interface_.name)});
+}
+
+void KernelTables::set_way(const Gid& dgid, const Gid& hop, std::optional<Gid> source, Nanos now) {
+  const auto found = destinations_.find(dgid);
+  if (found == destinations_.end()) return;
+  Destination& destination = found->second;
+  destination.error.reset();
+  destination.source = source;
+  if (destination.hop == hop) return;
+  forget_hop(destination);
+  destination.hop = hop;
+  changed_ = true;
+  Hop& used = hops_[hop];
+  ++used.users;
+  if (ours(hop)) return;
+  const auto neighbour = neighbours_.find(hop);
+  const bool fresh = neighbour != neighbours_.end() && (neighbour->second.state & kFreshStates) != 0;
+  if (used.users == 1) used.fresh_until = now + kFreshTime;
+  if (!fresh && used.resolve_until == kNever) probe(hop, used, now);
+}
+
+void KernelTables::set_error(const Gid& dgid, Error error) {
+  const auto found = destinations_.find(dgid);
+  if (found == destinations_.end()) return;
+  forget_hop(found->second);
+  found->second.error = std::move(error);
+}
+
+void KernelTables::forget_hop(Destination& destination) {
+  if (!destination.hop) return;
+  const auto found = hops_.find(*destination.hop);
+  if (found != hops_.end() && --found->second.users == 0) hops_.erase(found);
+  destination.hop.reset();
+}
+
+Result<Gid> KernelTables::next_hop(const Gid& dgid) const {
+  if (ours(dgid)) return dgid;
+  if (const auto found = destinations_.find(dgid); found != destinations_.end()) {
+    if (found->second.error) return std::unexpected(*found->second.error);
+    if (found->second.hop) return *found->second.hop;
+  }
+  return fail(EAGAIN, fmt::format("the kernel has not said yet which way leads to {}; try again", to_text(dgid)));
+}
+
+std::optional<Gid> KernelTables::source_for(const Gid& dgid) const {
+  if (ours(dgid)) return dgid;
+  const auto found = destinations_.find(dgid);
+  if (found == destinations_.end() || !found->second.hop) return std::nullopt;
+  if (found->second.source && ours(*found->second.source)) return found->second.source;
+  // The kernel names a source unless the route's own belongs to another interface. A deprecated address comes last.
+  const auto fitness = [&](const Gid& gid) {
+    const Address& address = addresses_.at(gid);
+    const bool preferred = (address.flags & IFA_F_DEPRECATED) == 0;
+    const bool reaches = is_link_local(gid) == is_link_local(dgid);
+    return std::array{reaches, preferred, same_subnet(gid, dgid, address.prefix)};
+  };
+  std::optional<Gid> best;
+  for (const Gid& gid : addresses()) {
+    if (gid.is_ipv4() != dgid.is_ipv4()) continue;
+    if (!best || fitness(gid) > fitness(*best)) best = gid;
+  }
+  return best;
+}
+
+std::map<Gid, EthAddr> KernelTables::take_changes() {
+  std::map<Gid, EthAddr> out;
+  if (!std::exchange(changed_, false)) return out;
+  for (auto& [dgid, destination] : destinations_) {
+    const auto mac = destination.hop ? lookup(*destination.hop) : std::nullopt;
+    if (!mac || mac == destination.told) continue;
+    destination.told = mac;
+    out.emplace(dgid, *mac);
+  }
+  return out;
+}
+
+// --- Time ---------------------------------------------------------------------------------------------------------
+
+void KernelTables::poll(Nanos now) {
+  if (reading_until_ <= now) {
+    asking_ = Asking::nothing;
+    reading_until_ = kNever;
+    on_overrun(now);
+  }
+  if (routes_due_ <= now) {
+    for (const auto& [dgid, destination] : destinations_) stale_.insert(stale_.end(), dgid);
+    routes_asked_ = now;
+    routes_due_ = destinations_.empty() ? kNever : now + kFreshTime;
+  }
+  for (int i = 0; i < kRoutesPerPoll && !stale_.empty(); ++i) {
+    ask({*stale_.begin(), false});
+    stale_.erase(stale_.begin());
+  }
+  for (auto& [gid, hop] : hops_) {
+    if (hop.resolve_until <= now) give_up(hop, now);
+    if (hop.fresh_until > now) continue;
+    const auto neighbour = neighbours_.find(gid);
+    const bool fresh = neighbour != neighbours_.end() && (neighbour->second.state & kFreshStates) != 0;
+    hop.fresh_until = now + kFreshTime;
+    if (!fresh && !ours(gid)) probe(gid, hop, now);
+  }
+}
+
+Nanos KernelTables::next_deadline() const {
+  if (!stale_.empty()) return Nanos(0);
+  Nanos next = std::min(reading_until_, routes_due_);
+  for (const auto& [gid, hop] : hops_) next = std::min({next, hop.resolve_until, hop.fresh_until});
+  return next;
+}
+
+}  // namespace uroce::net

@@ -1,0 +1,203 @@
+#include "pmd_glue/kernel_neighbourhood.h"
+
+#include <fmt/format.h>
+#include <net/if.h>
+#include <rte_ethdev.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "pmd_glue/notes.h"
+#include "wire/packet.h"
+
+namespace uroce::glue {
+
+namespace {
+/// Most datagrams in one step, so that a flood of changes does not starve other ports.
+constexpr int kDatagramsPerStep = 256;
+constexpr Nanos kRetry = std::chrono::milliseconds(5);
+
+std::string list_of(std::span<const Gid> gids) {
+  std::string list;
+  for (const Gid& gid : gids) list += (list.empty() ? "" : ", ") + net::to_text(gid);
+  return list;
+}
+}  // namespace
+
+Result<std::unique_ptr<KernelNeighbourhood>> KernelNeighbourhood::open(Port& port, Waker& service,
+                                                                       const TscClock& clock) {
+  rte_eth_dev_info info{};
+  char name[IF_NAMESIZE] = "";
+  if (rte_eth_dev_info_get(port.id(), &info) != 0 || if_indextoname(info.if_index, name) == nullptr) {
+    return fail(EINVAL,
+                fmt::format("port {} ({}) is on no interface of the kernel, so that it cannot have the kernel's "
+                            "addresses; list its own (device.addresses)",
+                            port.name(), port.driver()));
+  }
+  auto netlink = KernelNetlink::open(info.if_index);
+  if (!netlink) {
+    return fail(netlink.error().code,
+                fmt::format("port {}: cannot ask the kernel for the addresses of {}: {}; list its own "
+                            "(device.addresses)",
+                            port.name(), name, netlink.error().text));
+  }
+  service.watch((*netlink)->news_descriptor());
+  std::unique_ptr<KernelNeighbourhood> made(new KernelNeighbourhood(
+      port, clock, {.index = info.if_index, .name = name, .mac = port.mac()}, std::move(*netlink)));
+  if (made->addresses().empty()) {
+    note(fmt::format("port {}: interface {} has no address yet; the device gets one when the interface does",
+                     port.name(), name));
+  }
+  return made;
+}
+
+KernelNeighbourhood::KernelNeighbourhood(Port& port, const TscClock& clock, net::KernelInterface interface,
+                                         std::unique_ptr<KernelNetlink> netlink)
+    : Neighbourhood(port, clock),
+      interface_(interface),
+      netlink_(std::move(netlink)),
+      tables_(std::move(interface), {.ask = [this](std::span<const std::byte> request) { netlink_->ask(request); },
+                                     .probe = [this](const Gid& hop) { return netlink_->knock(hop); }}) {
+  tables_.read_all(clock_.now());
+  receive();
+  told_ = tables_.addresses();
+  told_generation_ = tables_.generation();
+}
+
+// The kernel has answered a request before it returns, and reads out a table in as many datagrams as it takes.
+void KernelNeighbourhood::receive() {
+  const Nanos now = clock_.now();
+  const bool whole = netlink_->receive(
+      kDatagramsPerStep, [&](std::span<const std::byte> datagram) { tables_.on_answers(datagram, now); },
+      [&](std::span<const std::byte> datagram) { tables_.on_news(datagram, now); });
+  if (!whole) tables_.on_overrun(now);
+}
+
+std::vector<Gid> KernelNeighbourhood::addresses() {
+  const std::lock_guard lock(mutex_);
+  return tables_.addresses();
+}
+
+void KernelNeighbourhood::step(bool /*announce*/) {
+  std::vector<Gid> addresses;
+  uint64_t generation = 0;
+  std::optional<EthAddr> new_mac;
+  std::vector<EthAddr> groups;
+  bool groups_changed = false;
+  {
+    const std::lock_guard lock(mutex_);
+    receive();
+    tables_.poll(clock_.now());
+    receive();
+    for (const auto& [dgid, mac] : tables_.take_changes()) moved_.insert_or_assign(dgid, mac);
+    new_mac = tables_.take_new_mac();
+    generation = tables_.generation();
+    if (generation != told_generation_ && tables_.complete())
+      addresses = tables_.addresses();
+    else
+      generation = told_generation_;
+    groups_changed = std::exchange(received_generation_, groups_generation_) != groups_generation_;
+    for (const auto& [group, users] : groups_) groups.push_back(wire::multicast_mac(group));
+  }
+  if (groups_changed) port_.receive_groups(groups);
+  if (new_mac) {
+    note(fmt::format("port {}: {} has the new Ethernet address {}, and the device still {}; start uroce again",
+                     port_.name(), interface_.name, net::to_text(*new_mac), net::to_text(port_.mac())));
+  }
+  if (!moved_.empty()) {
+    const auto next_hop = [moved = moved_](const Gid& dgid) -> std::optional<EthAddr> {
+      const auto found = moved.find(dgid);
+      return found != moved.end() ? std::optional(found->second) : std::nullopt;
+    };
+    if (redirect(next_hop)) moved_.clear();
+  }
+  addresses_due_ = kNever;
+  if (generation == told_generation_) return;
+  if (addresses != told_ && addresses_changed_ && !addresses_changed_(addresses)) {
+    addresses_due_ = clock_.now() + kRetry;
+    return;
+  }
+  told_generation_ = generation;
+  if (addresses == told_) return;
+  told_ = std::move(addresses);
+  tell_of_addresses(told_);
+}
+
+void KernelNeighbourhood::tell_of_addresses(std::span<const Gid> addresses) {
+  note(fmt::format("port {}: {} now has {}", port_.name(), interface_.name,
+                   addresses.empty() ? "no address" : list_of(addresses)),
+       NoteLevel::info);
+}
+
+Nanos KernelNeighbourhood::next_deadline() {
+  const std::lock_guard lock(mutex_);
+  return std::min({redirect_due(), addresses_due_, tables_.next_deadline()});
+}
+
+std::optional<EthAddr> KernelNeighbourhood::next_hop(const Gid& dgid) {
+  const std::lock_guard lock(mutex_);
+  const auto hop = tables_.next_hop(dgid);
+  return hop ? tables_.lookup(*hop) : std::nullopt;
+}
+
+Result<Gid> KernelNeighbourhood::begin_resolve(const Gid& dgid) {
+  const std::lock_guard lock(mutex_);
+  receive();  // earlier news, so that what comes later is news of this request
+  tables_.request(dgid, clock_.now());
+  receive();
+  // The first answer may need a second question.
+  receive();
+  auto hop = tables_.next_hop(dgid);
+  if (!hop) return std::unexpected(at_port(hop.error()));
+  return hop;
+}
+
+Result<Gid> KernelNeighbourhood::source_for(const Gid& dgid) {
+  const auto hop = begin_resolve(dgid);
+  if (!hop) return std::unexpected(hop.error());
+  const std::lock_guard lock(mutex_);
+  if (const auto source = tables_.source_for(dgid)) return *source;
+  return fail(ENETUNREACH, fmt::format("port {}: {} has no address from which to reach {}; add one with ip addr add",
+                                       port_.name(), interface_.name, net::to_text(dgid)));
+}
+
+std::optional<EthAddr> KernelNeighbourhood::look_up(const Gid& hop) {
+  const std::lock_guard lock(mutex_);
+  return tables_.lookup(hop);
+}
+
+bool KernelNeighbourhood::given_up(const Gid& hop) {
+  const std::lock_guard lock(mutex_);
+  return tables_.failed(hop);
+}
+
+void KernelNeighbourhood::join(const Gid& group) {
+  Result<void> joined;
+  {
+    const std::lock_guard lock(mutex_);
+    ++groups_generation_;
+    if (++groups_[group] == 1) joined = netlink_->join(group);
+  }
+  if (joined) return;
+  note(fmt::format("port {}: the kernel does not report the group {} on {}: {}; a switch may keep its packets back",
+                   port_.name(), net::to_text(group), interface_.name, joined.error().text));
+}
+
+void KernelNeighbourhood::leave(const Gid& group) {
+  const std::lock_guard lock(mutex_);
+  const auto found = groups_.find(group);
+  if (found == groups_.end() || --found->second != 0) return;
+  ++groups_generation_;
+  groups_.erase(found);
+  netlink_->leave(group);
+}
+
+std::vector<std::pair<std::string, uint64_t>> KernelNeighbourhood::counters() const {
+  const net::KernelTablesCounters& c = tables_.counters();
+  return {{"neighbour_malformed", c.malformed.get()},   {"neighbour_learned", c.learned.get()},
+          {"neighbour_requests", c.probes.get()},       {"neighbour_failed", c.failed.get()},
+          {"neighbour_table_full", c.table_full.get()}, {"kernel_messages", c.messages.get()},
+          {"kernel_overruns", c.overruns.get()}};
+}
+
+}  // namespace uroce::glue
