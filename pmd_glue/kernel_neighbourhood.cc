@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <net/if.h>
-#include <rte_ethdev.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -26,15 +25,15 @@ std::string list_of(std::span<const Gid> gids) {
 
 Result<std::unique_ptr<KernelNeighbourhood>> KernelNeighbourhood::open(Port& port, Waker& service,
                                                                        const TscClock& clock) {
-  rte_eth_dev_info info{};
+  const unsigned index = port.interface_index();
   char name[IF_NAMESIZE] = "";
-  if (rte_eth_dev_info_get(port.id(), &info) != 0 || if_indextoname(info.if_index, name) == nullptr) {
+  if (index == 0 || if_indextoname(index, name) == nullptr) {
     return fail(EINVAL,
                 fmt::format("port {} ({}) is on no interface of the kernel, so that it cannot have the kernel's "
                             "addresses; list its own (device.addresses)",
                             port.name(), port.driver()));
   }
-  auto netlink = KernelNetlink::open(info.if_index);
+  auto netlink = KernelNetlink::open(index);
   if (!netlink) {
     return fail(netlink.error().code,
                 fmt::format("port {}: cannot ask the kernel for the addresses of {}: {}; list its own "
@@ -42,8 +41,8 @@ Result<std::unique_ptr<KernelNeighbourhood>> KernelNeighbourhood::open(Port& por
                             port.name(), name, netlink.error().text));
   }
   service.watch((*netlink)->news_descriptor());
-  std::unique_ptr<KernelNeighbourhood> made(new KernelNeighbourhood(
-      port, clock, {.index = info.if_index, .name = name, .mac = port.mac()}, std::move(*netlink)));
+  std::unique_ptr<KernelNeighbourhood> made(
+      new KernelNeighbourhood(port, clock, {.index = index, .name = name, .mac = port.mac()}, std::move(*netlink)));
   if (made->addresses().empty()) {
     note(fmt::format("port {}: interface {} has no address yet; the device gets one when the interface does",
                      port.name(), name));
@@ -51,7 +50,7 @@ Result<std::unique_ptr<KernelNeighbourhood>> KernelNeighbourhood::open(Port& por
   return made;
 }
 
-KernelNeighbourhood::KernelNeighbourhood(Port& port, const TscClock& clock, net::KernelInterface interface,
+KernelNeighbourhood::KernelNeighbourhood(Port& port, const TscClock& clock, net::LinkIdentity interface,
                                          std::unique_ptr<KernelNetlink> netlink)
     : Neighbourhood(port, clock),
       interface_(interface),
@@ -81,16 +80,18 @@ std::vector<Gid> KernelNeighbourhood::addresses() {
 void KernelNeighbourhood::step(bool /*announce*/) {
   std::vector<Gid> addresses;
   uint64_t generation = 0;
-  std::optional<EthAddr> new_mac;
+  std::optional<net::LinkNews> link;
   std::vector<EthAddr> groups;
   bool groups_changed = false;
   {
     const std::lock_guard lock(mutex_);
     receive();
-    tables_.poll(clock_.now());
-    receive();
+    if (const Nanos now = clock_.now(); tables_.next_deadline() <= now) {
+      tables_.poll(now);
+      receive();
+    }
     for (const auto& [dgid, mac] : tables_.take_changes()) moved_.insert_or_assign(dgid, mac);
-    new_mac = tables_.take_new_mac();
+    link = tables_.take_link();
     generation = tables_.generation();
     if (generation != told_generation_ && tables_.complete())
       addresses = tables_.addresses();
@@ -100,10 +101,7 @@ void KernelNeighbourhood::step(bool /*announce*/) {
     for (const auto& [group, users] : groups_) groups.push_back(wire::multicast_mac(group));
   }
   if (groups_changed) port_.receive_groups(groups);
-  if (new_mac) {
-    note(fmt::format("port {}: {} has the new Ethernet address {}, and the device still {}; start uroce again",
-                     port_.name(), interface_.name, net::to_text(*new_mac), net::to_text(port_.mac())));
-  }
+  if (link) tell_of_link(*link);
   if (!moved_.empty()) {
     const auto next_hop = [moved = moved_](const Gid& dgid) -> std::optional<EthAddr> {
       const auto found = moved.find(dgid);
@@ -123,7 +121,21 @@ void KernelNeighbourhood::step(bool /*announce*/) {
   tell_of_addresses(told_);
 }
 
-void KernelNeighbourhood::tell_of_addresses(std::span<const Gid> addresses) {
+// The device was made for the interface as it was.
+void KernelNeighbourhood::tell_of_link(const net::LinkNews& link) const {
+  if (link.mac && *link.mac != port_.mac()) {
+    note(fmt::format("port {}: {} has the new Ethernet address {}, and the device still {}; start the program again",
+                     port_.name(), interface_.name, net::to_text(*link.mac), net::to_text(port_.mac())));
+  }
+  if (link.mtu && *link.mtu < port_.mtu()) {
+    note(fmt::format(
+        "port {}: the MTU of {} is now {}, so that longer packets of the device are lost, which has {}; raise "
+        "it, or start the program again",
+        port_.name(), interface_.name, *link.mtu, port_.mtu()));
+  }
+}
+
+void KernelNeighbourhood::tell_of_addresses(std::span<const Gid> addresses) const {
   note(fmt::format("port {}: {} now has {}", port_.name(), interface_.name,
                    addresses.empty() ? "no address" : list_of(addresses)),
        NoteLevel::info);

@@ -26,6 +26,7 @@ class KernelNeighbourhood final : public Neighbourhood {
   /// EINVAL (the port has no interface of the kernel), and the system's.
   static Result<std::unique_ptr<KernelNeighbourhood>> open(Port& port, Waker& service, const TscClock& clock);
 
+  const std::string& interface() const { return interface_.name; }
   /// Any thread: the interface's addresses now, in the order in which a new GID table has them.
   std::vector<Gid> addresses();
   /// `changed` gets all addresses whenever they change, on the service thread and without a lock. When it returns
@@ -46,16 +47,17 @@ class KernelNeighbourhood final : public Neighbourhood {
   std::vector<std::pair<std::string, uint64_t>> counters() const override;
 
  private:
-  KernelNeighbourhood(Port& port, const TscClock& clock, net::KernelInterface interface,
+  KernelNeighbourhood(Port& port, const TscClock& clock, net::LinkIdentity interface,
                       std::unique_ptr<KernelNetlink> netlink);
   Result<Gid> begin_resolve(const Gid& dgid) override;
   std::optional<EthAddr> look_up(const Gid& hop) override;
   bool given_up(const Gid& hop) override;
   /// The lock is held.
   void receive();
-  void tell_of_addresses(std::span<const Gid> addresses);
+  void tell_of_link(const net::LinkNews& link) const;
+  void tell_of_addresses(std::span<const Gid> addresses) const;
 
-  const net::KernelInterface interface_;
+  const net::LinkIdentity interface_;
   // Service thread.
   std::function<bool(std::span<const Gid>)> addresses_changed_;
   std::map<Gid, EthAddr> moved_;  ///< changes that redirect() has not taken yet

@@ -5,7 +5,6 @@
 #include <ifaddrs.h>
 #include <linux/filter.h>
 #include <net/if.h>
-#include <rte_ethdev.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -80,13 +79,11 @@ bool forwards(const std::string& interface, bool ipv4) {
 
 }  // namespace
 
-KernelStack::KernelStack(uint16_t port, std::string name, std::string driver, bool shared)
+KernelStack::KernelStack(unsigned interface, std::string name, std::string driver, bool shared)
     : name_(std::move(name)), driver_(std::move(driver)), shared_(shared) {
-  rte_eth_dev_info info{};
-  if (rte_eth_dev_info_get(port, &info) != 0 || info.if_index == 0) return;
   char text[IF_NAMESIZE] = "";
-  if (if_indextoname(info.if_index, text) == nullptr) return;
-  interface_ = info.if_index;
+  if (interface == 0 || if_indextoname(interface, text) == nullptr) return;
+  interface_ = interface;
   interface_name_ = text;
 }
 

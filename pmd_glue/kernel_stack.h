@@ -16,9 +16,9 @@ namespace uroce::glue {
 
 class KernelStack {
  public:
-  /// For EAL's port `port` with the name `name`. A port without an interface needs nothing. `shared`: the port's
-  /// addresses are the kernel's, as they should be.
-  KernelStack(uint16_t port, std::string name, std::string driver, bool shared);
+  /// For the port `name` on the interface with index `interface`. A port without one (0) needs nothing. `shared`: the
+  /// port's addresses are the kernel's, as they should be.
+  KernelStack(unsigned interface, std::string name, std::string driver, bool shared);
   ~KernelStack();
   KernelStack(const KernelStack&) = delete;
   KernelStack& operator=(const KernelStack&) = delete;

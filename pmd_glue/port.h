@@ -73,10 +73,13 @@ class Port {
   bool shows_sent(uint16_t queue) const;
   /// True when the peer's memory can vanish during a burst (see fault_guard.h).
   bool needs_guard() const { return driver_ == "net_memif"; }
+  /// The kernel's interface that the port is on; 0 for none.
+  unsigned interface_index() const { return interface_index_; }
 
   /// Any thread: the last result of refresh_link().
   bool link_up() const { return link_up_.load(std::memory_order_relaxed); }
-  /// Any thread: the card was taken out. It does not come back: start the stack again for a new one.
+  /// Any thread: the card was taken out, or the kernel's interface deleted. It does not come back: start the stack
+  /// again for a new one.
   bool gone() const { return gone_.load(std::memory_order_relaxed); }
   /// Any thread: frames wait for a link that may come up. Those for a card that has gone are lost, so requests fail.
   bool holds_frames() const { return !link_up() && !gone(); }
@@ -113,6 +116,8 @@ class Port {
   /// Lets the tagged frames pass a card that filters them.
   void admit_vlan() const;
   void look_for_card();
+  void look_for_interface();
+  void lose(std::string_view what);
   bool interrupts_work() const;
   int start_without_interrupts();
   void receive_all_groups();

@@ -117,6 +117,7 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
   config.driver = port.driver();
   config.mac = port.mac();
   config.gids = std::move(*gids);
+  if (unit.kernel_addresses != nullptr) config.kernel_interface = unit.kernel_addresses->interface();
   config.vlan = options.vlan;
   config.max_path_mtu = port.path_mtu();
   config.ethernet_mtu = port.max_frame() - kEtherOverhead;

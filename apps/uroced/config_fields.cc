@@ -179,6 +179,8 @@ Read read_addresses(const toml::node& node, DeviceSettings& device) {
     return {};
   }
   for (const auto& [word, where] : *words) {
+    if (word == StackOptions::kKernelAddresses)
+      return refuse("\"kernel\" stands alone; leave the addresses out", where);
     if (const auto one = net::parse_interface_address(word); !one) return refuse(one.error().text, where);
     device.addresses += (device.addresses.empty() ? "" : ",") + word;
     if (const auto all = net::parse_interface_addresses(device.addresses); !all) return refuse(all.error().text, where);

@@ -119,6 +119,7 @@ DeviceInfo Device::info() const {
   info.driver = config_.driver;
   info.mac = config_.mac;
   info.gids = gids();
+  info.kernel_interface = config_.kernel_interface;
   info.active_mtu = config_.max_path_mtu;
   info.link_up = !runner_.stopped() && runner_.host().link_up();
   info.engines = runner_.count();

@@ -33,7 +33,8 @@ struct DeviceConfig {
   std::string name{};
   std::string driver{};
   EthAddr mac{};
-  std::vector<Gid> gids{};  ///< the first table; see Device::gids()
+  std::vector<Gid> gids{};         ///< the first table; see Device::gids()
+  std::string kernel_interface{};  ///< see DeviceInfo
   int vlan = 0;
   Mtu max_path_mtu = Mtu::mtu1024;
   uint32_t ethernet_mtu = 1500;  ///< bytes behind the Ethernet header and tag of a frame

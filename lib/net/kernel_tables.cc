@@ -24,7 +24,7 @@ constexpr uint16_t kFreshStates = kValidStates & ~NUD_STALE;
 
 }  // namespace
 
-KernelTables::KernelTables(KernelInterface interface, Kernel kernel)
+KernelTables::KernelTables(LinkIdentity interface, Kernel kernel)
     : interface_(std::move(interface)), kernel_(std::move(kernel)) {}
 
 // --- Reading whole tables -----------------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ void KernelTables::begin_reading(Asking what, Nanos now) {
   kernel_.ask(ask_table(table, interface_.index, asking_sequence_));
 }
 
-// What the reading did not mention is no longer there.
+// Entries that the reading did not mention are no longer there.
 void KernelTables::end_reading(Nanos now) {
   if (interrupted_) return begin_reading(asking_, now);
   if (asking_ == Asking::addresses) {
@@ -165,8 +165,13 @@ bool KernelTables::on_subnet(const Gid& gid) const {
 }
 
 void KernelTables::take(const LinkNews& news) {
-  if (news.interface != interface_.index || news.removed || !news.mac || *news.mac == interface_.mac) return;
-  new_mac_ = news.mac;
+  if (news.interface != interface_.index || (news.mac == link_.mac && news.mtu == link_.mtu)) return;
+  link_ = news;
+  link_changed_ = true;
+}
+
+std::optional<LinkNews> KernelTables::take_link() {
+  return std::exchange(link_changed_, false) ? std::optional(link_) : std::nullopt;
 }
 
 // --- Neighbours ---------------------------------------------------------------------------------------------------
@@ -313,7 +318,10 @@ void KernelTables::set_way(const Gid& dgid, const Gid& hop, std::optional<Gid> s
   const auto neighbour = neighbours_.find(hop);
   const bool fresh = neighbour != neighbours_.end() && (neighbour->second.state & kFreshStates) != 0;
   if (used.users == 1) used.fresh_until = now + kFreshTime;
-  if (!fresh && used.resolve_until == kNever) probe(hop, used, now);
+  // One datagram is enough for all destinations behind a gateway.
+  if (fresh || used.resolve_until != kNever || (used.users > 1 && lookup(hop))) return;
+  used.failed = false;
+  probe(hop, used, now);
 }
 
 void KernelTables::set_error(const Gid& dgid, Error error) {

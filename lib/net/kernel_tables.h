@@ -1,5 +1,5 @@
-// What the kernel knows of one network interface: its addresses, the neighbours on its link, and the routes through it.
-// A device beside the kernel takes all of that from here, and neither asks nor answers on the link itself.
+// The kernel's knowledge of one network interface: its addresses, the neighbours on its link, and the routes through
+// it. A device beside the kernel takes all of that from here, and neither asks nor answers on the link itself.
 //
 // A plain state machine: the kernel's messages and time are arguments, requests go out through callbacks. Not
 // thread-safe.
@@ -54,7 +54,7 @@ struct KernelTablesCounters {
 };
 
 /// A network interface of the kernel.
-struct KernelInterface {
+struct LinkIdentity {
   uint32_t index = 0;
   std::string name{};
   EthAddr mac{};
@@ -69,7 +69,7 @@ class KernelTables {
     std::function<int(const Gid&)> probe;
   };
 
-  KernelTables(KernelInterface interface, Kernel kernel);
+  KernelTables(LinkIdentity interface, Kernel kernel);
 
   /// Asks for all tables, also after messages were lost.
   void read_all(Nanos now);
@@ -106,8 +106,8 @@ class KernelTables {
 
   /// The destinations whose Ethernet address became known or changed since the last call.
   std::map<Gid, EthAddr> take_changes();
-  /// The interface's Ethernet address, if it became another one since the last call.
-  std::optional<EthAddr> take_new_mac() { return std::exchange(new_mac_, std::nullopt); }
+  /// The interface's Ethernet address and MTU, if they changed since the last call.
+  std::optional<LinkNews> take_link();
 
   const KernelTablesCounters& counters() const { return counters_; }
 
@@ -164,7 +164,7 @@ class KernelTables {
   bool on_subnet(const Gid& gid) const;
   Destination& destination_of(const Gid& dgid);
 
-  const KernelInterface interface_;
+  const LinkIdentity interface_;
   const Kernel kernel_;
   KernelTablesCounters counters_;
 
@@ -176,7 +176,8 @@ class KernelTables {
   uint64_t order_ = 0;
   uint64_t uses_ = 0;
   bool changed_ = false;  ///< take_changes() may have something
-  std::optional<EthAddr> new_mac_{};
+  LinkNews link_{};       ///< the last that came
+  bool link_changed_ = false;
 
   // Requests.
   uint32_t sequence_ = 0;

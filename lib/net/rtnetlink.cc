@@ -119,9 +119,10 @@ Parsed parse_link(const nlmsghdr* message) {
   if (!header) return std::nullopt;
   // A bridge's ports have messages of their own, also when one leaves the bridge.
   if (header->ifi_family != AF_UNSPEC) return nothing();
-  LinkNews news{.interface = static_cast<uint32_t>(header->ifi_index), .removed = message->nlmsg_type == RTM_DELLINK};
+  LinkNews news{.interface = static_cast<uint32_t>(header->ifi_index)};
   const bool whole = each_attribute<ifinfomsg>(message, [&](uint16_t type, std::span<const std::byte> bytes) {
     if (type == IFLA_ADDRESS) news.mac = mac_of(bytes);
+    if (type == IFLA_MTU) news.mtu = number_of(bytes);
   });
   if (!whole) return std::nullopt;
   return news;
@@ -163,8 +164,7 @@ Parsed parse(const nlmsghdr* message) {
     case RTM_DELADDR: return parse_address(message);
     case RTM_NEWNEIGH:
     case RTM_DELNEIGH: return parse_neighbour(message);
-    case RTM_NEWLINK:
-    case RTM_DELLINK: return parse_link(message);
+    case RTM_NEWLINK: return parse_link(message);
     case RTM_NEWROUTE: return parse_route(message);
     case RTM_DELROUTE:
     case RTM_NEWRULE:

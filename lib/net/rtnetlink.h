@@ -33,11 +33,11 @@ struct NeighbourNews {
   bool removed = false;
 };
 
-/// RTM_NEWLINK and RTM_DELLINK.
+/// RTM_NEWLINK.
 struct LinkNews {
   uint32_t interface = 0;
   std::optional<EthAddr> mac{};
-  bool removed = false;
+  std::optional<uint32_t> mtu{};  ///< bytes
 };
 
 /// RTM_NEWROUTE: an answer to ask_route(), or a change of a table.

@@ -4,6 +4,7 @@
 import os
 import re
 import shlex
+import signal
 import subprocess
 import time
 import unittest
@@ -229,6 +230,41 @@ class Direct(Link):
         member.kill()
         capture.wait_for(1, "igmp.type == 0x22 && igmp.record_type == 3 && igmp.maddr == 239.1.2.3")
         self.assertNotIn("239.1.2.3", self.within(self.near, "ip", "maddr", "show", "dev", "d0"))
+
+    def test_the_interface_goes_down_shrinks_and_is_deleted(self):
+        daemon = self.daemon()
+        self.assertIn("kernel d0", self.devices())
+        member = self.start([MEMBER, "uroce0"], env=self.env)
+        member.wait_for("joined", 20)
+        ip("-n", self.near, "link", "set", "d0", "down")
+        member.wait_for("event 10", 20)  # IBV_EVENT_PORT_ERR
+        ip("-n", self.near, "link", "set", "d0", "up")
+        member.wait_for("event 9", 20)  # IBV_EVENT_PORT_ACTIVE
+        ip("-n", self.near, "link", "set", "d0", "mtu", "1000")
+        daemon.wait_for("the MTU of d0 is now 1000", 20)
+        ip("-n", self.near, "link", "set", "d0", "address", "02:00:00:00:00:09")
+        daemon.wait_for("d0 has the new Ethernet address 02:00:00:00:00:09", 20)
+        ip("-n", self.near, "link", "del", "d0")
+        daemon.wait_for("its interface has gone", 20)
+        member.wait_for("event 8", 20)  # IBV_EVENT_DEVICE_FATAL
+        self.cable(self.near, "d0", self.far, "d0")  # another of the same name
+        self.give(self.near, "d0", f"{NEAR4}/24")
+        time.sleep(0.3)
+        self.assertIn("down", self.devices())
+
+    def test_what_cannot_be(self):
+        for port, args, text in ((("--vdev=net_ring0",), (), "is on no interface of the kernel"),
+                                 ((PORT,), ("--vlan", "5"), "name the VLAN's own interface")):
+            program = self.start([UROCED, *eal(*port), "--", "--socket", self.socket, *KERNEL, *args], self.near)
+            self.assertEqual(program.wait(20), 2, str(program))
+            self.assertIn(text, program.output)
+        path = self.directory / "uroced.toml"
+        path.write_text('[[device]]\naddresses = "kernel"\n')
+        daemon = self.daemon("--config", path, address=())
+        path.write_text('[[device]]\naddresses = ["10.5.0.9/24"]\n')
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.wait_for("only at a new start", 20)
+        self.assertIn(NEAR4, self.devices())
 
     def test_nobody_answers(self):
         program = self.start([PERF, "write_bw", *eal(PORT), "--", *IDLE, *KERNEL, "-n", "5", "-p", harness.free_port(),

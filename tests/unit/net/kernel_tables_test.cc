@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <linux/if_addr.h>
+#include <linux/if_link.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
 #include <sys/socket.h>
@@ -352,6 +353,23 @@ TEST(KernelTables, ANeighbourThatDoesNotAnswerHasFailed) {
   EXPECT_EQ(kernel.tables.lookup(peer), kMac);
 }
 
+TEST(KernelTables, DestinationsShareTheirGateway) {
+  Kernel kernel;
+  kernel.begin({"192.0.2.1/24"});
+  kernel.news(neighbour_message(RTM_NEWNEIGH, "192.0.2.254", NUD_STALE, kMac));
+  for (const auto* to : {"198.51.100.1", "198.51.100.2", "198.51.100.3"}) {
+    kernel.tables.request(gid(to), kernel.now);
+    kernel.answer_route(to, "192.0.2.254");
+  }
+  EXPECT_EQ(kernel.probed, Texts{"192.0.2.254"});
+  kernel.news(neighbour_message(RTM_NEWNEIGH, "192.0.2.254", NUD_FAILED, kMac));
+  EXPECT_TRUE(kernel.tables.failed(gid("192.0.2.254")));
+  kernel.tables.request(gid("198.51.100.4"), kernel.now);
+  kernel.answer_route("198.51.100.4", "192.0.2.254");
+  EXPECT_FALSE(kernel.tables.failed(gid("192.0.2.254"))) << "it is looked for again";
+  EXPECT_EQ(kernel.probed.size(), 2u);
+}
+
 TEST(KernelTables, AHostThatMayNotSendHasFailedAtOnce) {
   Kernel kernel;
   kernel.begin({"192.0.2.1/24"});
@@ -464,17 +482,26 @@ TEST(KernelTables, ADeprecatedAddressIsTheLastSource) {
   EXPECT_EQ(to_text(kernel.tables.source_for(gid("2001:db8::9")).value()), "2001:db8::1");
 }
 
-TEST(KernelTables, ANewEthernetAddressOfTheInterfaceIsTold) {
+TEST(KernelTables, TellsOfTheLink) {
   Kernel kernel;
   kernel.begin({"192.0.2.1/24"});
-  const auto link = [](const EthAddr& mac) {
-    return Message(RTM_NEWLINK, 0).put(uint32_t{AF_UNSPEC}).put(kInterface).put(uint64_t{0}).attribute(1, mac).bytes();
+  const auto link = [](const EthAddr& mac, uint32_t mtu) {
+    return Message(RTM_NEWLINK, 0)
+        .put(uint32_t{AF_UNSPEC})
+        .put(kInterface)
+        .put(uint64_t{0})
+        .attribute(IFLA_ADDRESS, mac)
+        .attribute(IFLA_MTU, mtu)
+        .bytes();
   };
-  kernel.news(link(kOurMac));
-  EXPECT_FALSE(kernel.tables.take_new_mac());
-  kernel.news(link(kOtherMac));
-  EXPECT_EQ(kernel.tables.take_new_mac(), kOtherMac);
-  EXPECT_FALSE(kernel.tables.take_new_mac());
+  kernel.news(link(kOurMac, 1500));
+  EXPECT_EQ(kernel.tables.take_link().value().mtu, 1500u);
+  kernel.news(link(kOurMac, 1500));
+  EXPECT_FALSE(kernel.tables.take_link());
+  kernel.news(link(kOtherMac, 1500));
+  EXPECT_EQ(kernel.tables.take_link().value().mac, kOtherMac);
+  kernel.news(link(kOtherMac, 1400));
+  EXPECT_EQ(kernel.tables.take_link().value().mtu, 1400u);
 }
 
 TEST(KernelTables, DestinationsAreBounded) {
