@@ -203,9 +203,11 @@ class Request {
 }  // namespace
 
 bool parse_rtnetlink(std::span<const std::byte> datagram, const std::function<void(const KernelMessage&)>& take) {
-  int left = static_cast<int>(datagram.size());
-  for (const auto* at = reinterpret_cast<const nlmsghdr*>(datagram.data()); left > 0; at = mnl_nlmsg_next(at, &left)) {
-    if (!mnl_nlmsg_ok(at, left)) return false;
+  // mnl_nlmsg_ok() takes a length of 2 GiB or more for a negative one, which fits.
+  for (auto left = datagram; !left.empty();) {
+    const auto* at = reinterpret_cast<const nlmsghdr*>(left.data());
+    if (left.size() < sizeof *at || at->nlmsg_len < sizeof *at || at->nlmsg_len > left.size()) return false;
+    left = left.subspan(std::min<std::size_t>(MNL_ALIGN(std::size_t{at->nlmsg_len}), left.size()));
     const Parsed parsed = parse(at);
     if (!parsed) return false;
     if (!*parsed) continue;

@@ -208,6 +208,11 @@ TEST(Rtnetlink, CutMessagesAreMalformed) {
       EXPECT_FALSE(parse_rtnetlink(cut, ignore)) << size << " bytes";
     }
   }
+  Bytes two = whole;
+  two.insert(two.end(), whole.begin(), whole.end());
+  EXPECT_TRUE(parse_rtnetlink(two, ignore));
+  two[whole.size() + 3] = std::byte{0x80};  // of 2 GiB
+  EXPECT_FALSE(parse_rtnetlink(two, ignore));
   Bytes long_attribute = whole;
   long_attribute[28] = std::byte{200};
   EXPECT_FALSE(parse_rtnetlink(long_attribute, ignore));
