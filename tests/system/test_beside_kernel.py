@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Devices that share their interfaces, addresses, routes and neighbours with the kernel."""
 
+import json
 import os
 import re
 import shlex
@@ -230,6 +231,29 @@ class Direct(Link):
         member.kill()
         capture.wait_for(1, "igmp.type == 0x22 && igmp.record_type == 3 && igmp.maddr == 239.1.2.3")
         self.assertNotIn("239.1.2.3", self.within(self.near, "ip", "maddr", "show", "dev", "d0"))
+
+    def test_a_daemon_that_gave_up_its_rights(self):
+        """As another user and under the filter of system calls it follows the kernel, looks for neighbours and joins groups."""
+        self.directory.chmod(0o777)
+        daemon = self.daemon("--user", "games")
+        self.assertIn("running as user games", daemon.output)
+        self.give(self.near, "d0", "10.5.0.77/24")
+        self.wait_for_devices("10.5.0.77")
+        capture = self.capture(self.far)
+        self.within(self.far, "python3", "-c", "import socket\n"
+                    "u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+                    "for _ in range(5): u.sendto(bytes(40), ('10.5.0.77', 4791))\n")
+        capture.wait_for(5, "udp.dstport == 4791")
+        self.assertEqual(capture.lines("icmp.type == 3"), [])
+        self.start([MEMBER, "uroce0", "239.1.2.3"], env=self.env).wait_for("joined", 20)
+        self.assertIn("239.1.2.3", self.within(self.near, "ip", "maddr", "show", "dev", "d0"))
+        port = ("-p", harness.free_port())
+        server = self.start([PERF, "write_bw", *eal(PORT), "--", *IDLE, *KERNEL, *port, "-n", "50"], self.far)
+        client = self.start([PERF, "write_bw", "--", "--daemon", "--socket", self.socket, "-n", "50", *port, FAR4], self.near)
+        self.finish_both(server, client)
+        counters = json.loads(self.within(None, UROCE, "stat", "--interval", "0", "--json", "--socket", self.socket))[0]["counters"]
+        self.assertGreater(counters["neighbour_requests"], 0)
+        self.assertGreater(counters["kernel_messages"], 0)
 
     def test_the_interface_goes_down_shrinks_and_is_deleted(self):
         daemon = self.daemon()
