@@ -78,11 +78,7 @@ std::vector<Gid> KernelNeighbourhood::addresses() {
 }
 
 void KernelNeighbourhood::step(bool /*announce*/) {
-  std::vector<Gid> addresses;
-  uint64_t generation = 0;
   std::optional<net::LinkNews> link;
-  std::vector<EthAddr> groups;
-  bool groups_changed = false;
   {
     const std::lock_guard lock(mutex_);
     receive();
@@ -92,33 +88,54 @@ void KernelNeighbourhood::step(bool /*announce*/) {
     }
     for (const auto& [dgid, mac] : tables_.take_changes()) moved_.insert_or_assign(dgid, mac);
     link = tables_.take_link();
-    generation = tables_.generation();
-    if (generation != told_generation_ && tables_.complete())
-      addresses = tables_.addresses();
-    else
-      generation = told_generation_;
-    groups_changed = std::exchange(received_generation_, groups_generation_) != groups_generation_;
+  }
+  if (link) tell_of_link(*link);
+  redirect_moved();
+  follow_groups();
+  follow_addresses();
+}
+
+void KernelNeighbourhood::redirect_moved() {
+  if (moved_.empty()) return;
+  const auto next_hop = [moved = moved_](const Gid& dgid) -> std::optional<EthAddr> {
+    const auto found = moved.find(dgid);
+    return found != moved.end() ? std::optional(found->second) : std::nullopt;
+  };
+  if (redirect(next_hop)) moved_.clear();
+}
+
+// For a card that filters groups by itself, besides the kernel's list.
+void KernelNeighbourhood::follow_groups() {
+  std::vector<EthAddr> groups;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(received_generation_, groups_generation_) == groups_generation_) return;
     for (const auto& [group, users] : groups_) groups.push_back(wire::multicast_mac(group));
   }
-  if (groups_changed) port_.receive_groups(groups);
-  if (link) tell_of_link(*link);
-  if (!moved_.empty()) {
-    const auto next_hop = [moved = moved_](const Gid& dgid) -> std::optional<EthAddr> {
-      const auto found = moved.find(dgid);
-      return found != moved.end() ? std::optional(found->second) : std::nullopt;
-    };
-    if (redirect(next_hop)) moved_.clear();
-  }
+  port_.receive_groups(groups);
+}
+
+void KernelNeighbourhood::follow_addresses() {
+  std::vector<Gid> addresses;
+  uint64_t generation = 0;
   addresses_due_ = kNever;
-  if (generation == told_generation_) return;
-  if (addresses != told_ && addresses_changed_ && !addresses_changed_(addresses)) {
+  {
+    const std::lock_guard lock(mutex_);
+    generation = tables_.generation();
+    if (generation == told_generation_ || !tables_.complete()) return;
+    addresses = tables_.addresses();
+  }
+  const bool changed = addresses != told_;
+  if (changed && addresses_changed_ && !addresses_changed_(addresses)) {
     addresses_due_ = clock_.now() + kRetry;
     return;
   }
   told_generation_ = generation;
-  if (addresses == told_) return;
+  if (!changed) return;
   told_ = std::move(addresses);
-  tell_of_addresses(told_);
+  note(fmt::format("port {}: {} now has {}", port_.name(), interface_.name,
+                   told_.empty() ? "no address" : list_of(told_)),
+       NoteLevel::info);
 }
 
 // The device was made for the interface as it was.
@@ -133,12 +150,6 @@ void KernelNeighbourhood::tell_of_link(const net::LinkNews& link) const {
         "it, or start the program again",
         port_.name(), interface_.name, *link.mtu, port_.mtu()));
   }
-}
-
-void KernelNeighbourhood::tell_of_addresses(std::span<const Gid> addresses) const {
-  note(fmt::format("port {}: {} now has {}", port_.name(), interface_.name,
-                   addresses.empty() ? "no address" : list_of(addresses)),
-       NoteLevel::info);
 }
 
 Nanos KernelNeighbourhood::next_deadline() {
@@ -156,8 +167,6 @@ Result<Gid> KernelNeighbourhood::begin_resolve(const Gid& dgid) {
   const std::lock_guard lock(mutex_);
   receive();  // earlier news, so that what comes later is news of this request
   tables_.request(dgid, clock_.now());
-  receive();
-  // The first answer may need a second question.
   receive();
   auto hop = tables_.next_hop(dgid);
   if (!hop) return std::unexpected(at_port(hop.error()));

@@ -55,7 +55,10 @@ class KernelNeighbourhood final : public Neighbourhood {
   /// The lock is held.
   void receive();
   void tell_of_link(const net::LinkNews& link) const;
-  void tell_of_addresses(std::span<const Gid> addresses) const;
+  // Service thread, without the lock.
+  void redirect_moved();
+  void follow_groups();
+  void follow_addresses();
 
   const net::LinkIdentity interface_;
   // Service thread.

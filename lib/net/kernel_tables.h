@@ -162,6 +162,8 @@ class KernelTables {
   void probe(const Gid& gid, Hop& hop, Nanos now);
   void give_up(Hop& hop, Nanos now);
   bool on_subnet(const Gid& gid) const;
+  /// The kernel has confirmed the neighbour lately, is about to, or never needs to.
+  bool fresh(const Gid& hop) const;
   Destination& destination_of(const Gid& dgid);
 
   const LinkIdentity interface_;

@@ -15,6 +15,8 @@ from harness import BUILD, IDLE, PERF, eal, ip, sysctl
 
 UROCED = BUILD / "apps" / "uroced" / "uroced"
 UROCE = BUILD / "apps" / "uroce" / "uroce"
+RUN = BUILD / "apps" / "uroce-run" / "uroce-run"
+RPING = (BUILD / "lib" / "dropin" / "rdmacm").exists() and os.path.exists("/usr/bin/rping")
 MEMBER = BUILD / "tests" / "system" / "clients" / "client_member"
 NAMESPACES = harness.may_make_namespaces()
 PORT = "--vdev=net_af_packet0,iface=d0"
@@ -72,6 +74,25 @@ class Link(harness.Case):
         program = self.start([UROCED, *eal(port), "--", "--socket", self.socket, *address, *args], self.near)
         program.wait_for("serving uroce0", 20)
         return program
+
+    def rping(self, address):
+        """rdma_cm's connection management between two daemons, to an address of the far one."""
+        sockets = [self.directory / name for name in ("near", "far")]
+        daemons = [self.start([UROCED, *eal(PORT), "--", "--socket", path, *KERNEL], space)
+                   for space, path in zip((self.near, self.far), sockets)]
+        for daemon in daemons:
+            daemon.wait_for("serving uroce0", 20)
+        server = self.start([RUN, "rping", "-s", "-a", address, "-C", "10", "-V"], env={"UROCE_SOCKET": str(sockets[1])})
+        limit = time.monotonic() + 20 * harness.SLOW
+        while True:  # rejected until the server listens
+            client = self.start([RUN, "rping", "-c", "-a", address, "-C", "10", "-V"], env={"UROCE_SOCKET": str(sockets[0])})
+            if client.wait(30) == 0:
+                break
+            self.assertLess(time.monotonic(), limit, f"{server}\n{client}")
+        self.finish(server, 30)
+        for daemon in daemons:
+            daemon.process.terminate()
+            self.finish(daemon, 30)
 
     def devices(self):
         return self.within(None, UROCE, "devices", "--socket", self.socket)
@@ -132,6 +153,12 @@ class Direct(Link):
         for index in (0, 1, 2):  # IPv4, IPv6, link-local
             for test in ("write_bw", "read_bw", "send_bw"):
                 self.finish_both(*self.traffic("--verify", "-x", index, "-s", "65536", "-n", "50", test=test))
+
+    @unittest.skipUnless(RPING, "the drop-in libraries are not built, or rping is not installed")
+    def test_connections_by_rdma_cm(self):
+        for address in (FAR4, FAR6):
+            with self.subTest(address):
+                self.rping(address)
 
     def test_the_kernel_goes_on(self):
         """A TCP transfer and pings on the same interface and address, while RoCE packets pass."""
@@ -316,6 +343,12 @@ class Routed(Link):
     def test_through_the_gateway(self):
         for index in (0, 1):
             self.finish_both(*self.traffic("--verify", "-x", index, "-s", "65536", "-n", "100", address="10.6.0.1"))
+
+    @unittest.skipUnless(RPING, "the drop-in libraries are not built, or rping is not installed")
+    def test_connections_by_rdma_cm(self):
+        for address in ("10.6.0.1", "2001:db8:6::1"):
+            with self.subTest(address):
+                self.rping(address)
 
     def test_the_route_changes(self):
         """A second way to the same gateway: another interface of it, on the same link by a bridge."""
