@@ -123,8 +123,8 @@ void KernelStack::silence(const Gid& gid) {
   if (bind(fd, reinterpret_cast<const sockaddr*>(&address), length) == 0) return;
   if (errno == EADDRINUSE) {
     note(
-        fmt::format("port {}: UDP port {} of {} is in use in the kernel, probably by rxe; unload it (modprobe -r "
-                    "rdma_rxe), or give the port another interface",
+        fmt::format("port {}: UDP port {} of {} is in use in the kernel, by rxe or by another program of uroce; unload "
+                    "rxe (modprobe -r rdma_rxe), end the other program, or give the port another interface",
                     name_, kRocePort, net::to_text(gid)));
   }
   close(fd);
