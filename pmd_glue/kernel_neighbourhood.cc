@@ -17,9 +17,12 @@ constexpr int kDatagramsPerStep = 256;
 constexpr Nanos kRetry = std::chrono::milliseconds(5);
 
 std::string list_of(std::span<const Gid> gids) {
+  constexpr std::size_t kMost = 8;  // of a line in the log
   std::string list;
-  for (const Gid& gid : gids) list += (list.empty() ? "" : ", ") + net::to_text(gid);
-  return list;
+  for (const Gid& gid : gids.first(std::min(gids.size(), kMost))) {
+    list += (list.empty() ? "" : ", ") + net::to_text(gid);
+  }
+  return gids.size() > kMost ? fmt::format("{} and {} more", list, gids.size() - kMost) : list;
 }
 }  // namespace
 

@@ -97,6 +97,9 @@ class Link(harness.Case):
     def devices(self):
         return self.within(None, UROCE, "devices", "--socket", self.socket)
 
+    def counters(self):
+        return json.loads(self.within(None, UROCE, "stat", "--interval", "0", "--json", "--socket", self.socket))[0]["counters"]
+
     def wait_for_devices(self, text, there=True):
         limit = time.monotonic() + 20 * harness.SLOW
         while (text in (shown := self.devices())) != there:
@@ -246,6 +249,21 @@ class Direct(Link):
         self.assertNotIn("2001:db8:5::9", self.devices())
         self.wait_for_devices("2001:db8:5::9")
 
+    def test_lost_messages(self):
+        """The kernel has more to tell than a stopped daemon's socket holds."""
+        daemon = self.daemon()
+        self.assertEqual(self.counters()["kernel_overruns"], 0)
+        daemon.process.send_signal(signal.SIGSTOP)
+        batch = self.directory / "batch"
+        batch.write_text("".join(f"route add 172.{16 + (i >> 16)}.{i >> 8 & 255}.{i & 255}/32 via {FAR4}\n" for i in range(20000)))
+        self.within(self.near, "ip", "-batch", batch, seconds=60)
+        ip("-n", self.near, "addr", "del", f"{NEAR6}/64", "dev", "d0")
+        self.give(self.near, "d0", "10.5.0.77/24")
+        daemon.process.send_signal(signal.SIGCONT)
+        self.wait_for_devices("10.5.0.77")
+        self.wait_for_devices(NEAR6, there=False)
+        self.assertGreater(self.counters()["kernel_overruns"], 0)
+
     def test_groups_are_the_kernels(self):
         self.daemon()
         capture = self.capture(self.far)
@@ -278,7 +296,7 @@ class Direct(Link):
         server = self.start([PERF, "write_bw", *eal(PORT), "--", *IDLE, *KERNEL, *port, "-n", "50"], self.far)
         client = self.start([PERF, "write_bw", "--", "--daemon", "--socket", self.socket, "-n", "50", *port, FAR4], self.near)
         self.finish_both(server, client)
-        counters = json.loads(self.within(None, UROCE, "stat", "--interval", "0", "--json", "--socket", self.socket))[0]["counters"]
+        counters = self.counters()
         self.assertGreater(counters["neighbour_requests"], 0)
         self.assertGreater(counters["kernel_messages"], 0)
 
