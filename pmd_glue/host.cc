@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <thread>
 
+#include "net/address.h"
+
 namespace uroce::glue {
 
 namespace {

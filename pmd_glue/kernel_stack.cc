@@ -81,8 +81,8 @@ bool forwards(const std::string& interface, bool ipv4) {
 
 }  // namespace
 
-KernelStack::KernelStack(unsigned interface, std::string name, std::string driver)
-    : name_(std::move(name)), driver_(std::move(driver)) {
+KernelStack::KernelStack(unsigned interface, std::string name, std::string driver, bool shared)
+    : name_(std::move(name)), driver_(std::move(driver)), shared_(shared) {
   char text[IF_NAMESIZE] = "";
   if (interface == 0 || if_indextoname(interface, text) == nullptr) return;
   interface_ = interface;
@@ -105,7 +105,7 @@ void KernelStack::set_addresses(std::span<const Gid> gids) {
   for (const Gid& gid : gids) {
     if (sockets_.contains(gid)) continue;
     silence(gid);
-    look_for_clash(gid);
+    if (!shared_) look_for_clash(gid);
   }
 }
 
@@ -127,8 +127,8 @@ void KernelStack::silence(const Gid& gid) {
   if (bind(fd, reinterpret_cast<const sockaddr*>(&address), length) == 0) return;
   if (errno == EADDRINUSE) {
     note(
-        fmt::format("port {}: UDP port {} of {} is in use in the kernel, probably by rxe; unload it (modprobe -r "
-                    "rdma_rxe), or give the port another interface",
+        fmt::format("port {}: UDP port {} of {} is in use in the kernel, by rxe or by another program of uroce; unload "
+                    "rxe (modprobe -r rdma_rxe), end the other program, or give the port another interface",
                     name_, kRocePort, net::to_text(gid)));
   }
   close(fd);
@@ -159,8 +159,8 @@ void KernelStack::look_for_clash(const Gid& gid) const {
   // Every interface with IPv6 has a link-local address.
   if (net::is_link_local(gid)) return;
   note(fmt::format(
-      "port {}: the kernel also has {} on {}, so it keeps everything but RoCE, and ping is answered twice; to "
-      "avoid that, give the device an address of its own (device.addresses)",
+      "port {}: the kernel also has {} on {}, so it keeps everything but RoCE, and ping is answered twice; to avoid "
+      "that, leave all addresses to the kernel (device.addresses = \"kernel\"), or give the device one of its own",
       name_, address, owner));
 }
 

@@ -16,13 +16,14 @@ namespace uroce::glue {
 
 class KernelStack {
  public:
-  /// For the port `name` on the interface with the kernel's index `interface`. A port without one (0) needs nothing.
-  KernelStack(unsigned interface, std::string name, std::string driver);
+  /// For the port `name` on the interface with index `interface`. A port without one (0) needs nothing. `shared`: the
+  /// port's addresses are the kernel's, as they should be.
+  KernelStack(unsigned interface, std::string name, std::string driver, bool shared);
   ~KernelStack();
   KernelStack(const KernelStack&) = delete;
   KernelStack& operator=(const KernelStack&) = delete;
 
-  /// Sets the device's addresses. note() reports each conflict with the kernel's set-up.
+  /// Sets the device's addresses. One thread at a time. note() reports each conflict with the kernel's set-up.
   void set_addresses(std::span<const Gid> gids);
 
  private:
@@ -31,6 +32,7 @@ class KernelStack {
 
   const std::string name_;
   const std::string driver_;
+  const bool shared_;
   unsigned interface_ = 0;  ///< index; 0 for none
   std::string interface_name_;
   std::map<Gid, int> sockets_;  ///< -1 where binding failed

@@ -7,10 +7,12 @@
 #include <rte_log.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <thread>
 #include <utility>
 
+#include <net/if.h>
 #include <unistd.h>
 
 #include "pmd_glue/eal_args.h"
@@ -186,16 +188,27 @@ bool Port::shows_sent(uint16_t queue) const {
 
 // A driver cannot tell a card that was taken out from one that is silent: reads give all ones. The kernel can.
 void Port::look_for_card() {
-  if (!on_pci_ || gone() || read_pci_card(name_)) return;
+  if (on_pci_ && !gone() && !read_pci_card(name_)) lose("card");
+}
+
+// The driver's socket stays with the interface that it was opened on, whatever is called the same later.
+void Port::look_for_interface() {
+  char name[IF_NAMESIZE];
+  if (driver_ != "net_af_packet" || gone()) return;
+  if (if_indextoname(interface_index_, name) == nullptr && errno == ENXIO) lose("interface");
+}
+
+void Port::lose(std::string_view what) {
   gone_.store(true, std::memory_order_relaxed);
   pause_.store(++pauses_, std::memory_order_release);  // for ever: nobody polls it again
-  note(fmt::format("port {} ({}): its card has gone; the device is dead until the program starts again", name_,
-                   driver_));
+  note(fmt::format("port {} ({}): its {} has gone; the device is dead until the program starts again", name_, driver_,
+                   what));
 }
 
 void Port::refresh_link() {
   if (kif_) return link_up_.store(kif_->refresh(), std::memory_order_relaxed);
   look_for_card();
+  look_for_interface();
   if (gone()) return link_up_.store(false, std::memory_order_relaxed);
   rte_eth_link link{};
   bool up = rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;

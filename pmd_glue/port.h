@@ -61,6 +61,8 @@ class Port {
 
   /// EAL's number of the port; one that EAL does not know for an interface of the kernel.
   uint16_t id() const { return id_; }
+  /// Whether it is an interface that the kernel keeps, by the kernel's sockets.
+  bool is_kernel_interface() const { return kif_ != nullptr; }
   /// The kernel's index of the interface under the port; 0 for none.
   unsigned interface_index() const { return kif_ ? kif_->index() : interface_index_; }
   const std::string& name() const { return name_; }      ///< "net_memif0"
@@ -103,10 +105,13 @@ class Port {
   bool shows_sent(uint16_t queue) const;
   /// True when the peer's memory can vanish during a burst (see fault_guard.h).
   bool needs_guard() const { return driver_ == "net_memif"; }
+  /// The kernel's interface that the port is on; 0 for none.
+  unsigned interface_index() const { return interface_index_; }
 
   /// Any thread: the last result of refresh_link().
   bool link_up() const { return link_up_.load(std::memory_order_relaxed); }
-  /// Any thread: the card was taken out. It does not come back: start the stack again for a new one.
+  /// Any thread: the card was taken out, or the kernel's interface deleted. It does not come back: start the stack
+  /// again for a new one.
   bool gone() const { return gone_.load(std::memory_order_relaxed); }
   /// Any thread: frames wait for a link that may come up. Those for a card that has gone are lost, so requests fail.
   bool holds_frames() const { return !link_up() && !gone(); }
@@ -147,6 +152,8 @@ class Port {
   /// Lets the tagged frames pass a card that filters them.
   void admit_vlan() const;
   void look_for_card();
+  void look_for_interface();
+  void lose(std::string_view what);
   bool interrupts_work() const;
   int start_without_interrupts();
   void receive_all_groups();

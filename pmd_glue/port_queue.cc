@@ -49,6 +49,7 @@ PortQueue::PortQueue(const PortQueueParts& parts)
       missing_icrc_(missing_icrc_flag()),
       needs_guard_(parts.port.needs_guard()),
       queue_(index_ < parts.port.queues() ? std::optional(static_cast<uint16_t>(index_)) : std::nullopt),
+      slow_(index_ == 0 ? parts.neighbourhood.outgoing() : nullptr),
       local_(parts.engine, parts.handover, parts.port, queue_) {
   if (queue_) {
     path_ = std::make_unique<QueuePath>(parts_.port, *queue_);
@@ -93,7 +94,7 @@ bool PortQueue::round(const TscClock& clock) {
   if (sink_->pending()) worked = sink_->flush() || worked;
   if (index_ == 0) {
     if (parts_.shared != nullptr) worked = parts_.shared->drain(*path_) || worked;
-    worked = send_slow() || worked;
+    worked = (slow_ != nullptr && send_slow()) || worked;
   }
   return worked;
 }
@@ -221,10 +222,9 @@ uint32_t PortQueue::take_handed_over(Nanos now) {
 }
 
 bool PortQueue::send_slow() {
-  FrameRing& ring = parts_.neighbourhood.outgoing();
   bool moved = false;
-  for (auto frame = ring.front(); !frame.empty() && sink_->send_raw(frame); frame = ring.front()) {
-    ring.pop();
+  for (auto frame = slow_->front(); !frame.empty() && sink_->send_raw(frame); frame = slow_->front()) {
+    slow_->pop();
     moved = true;
   }
   return moved;

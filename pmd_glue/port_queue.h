@@ -120,6 +120,7 @@ class alignas(64) PortQueue {
   const uint64_t missing_icrc_;
   const bool needs_guard_;               ///< the port's answer, which compares strings
   const std::optional<uint16_t> queue_;  ///< without one, engine 0 receives for this engine
+  FrameRing* const slow_;                ///< frames of the service thread; nullptr for none
   std::unique_ptr<TxPath> path_;
   std::unique_ptr<EtherSink> sink_;
   uint32_t pause_seen_ = 0;

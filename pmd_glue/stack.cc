@@ -108,8 +108,8 @@ Result<void> Stack::Impl::open_ports(const StackOptions& options) {
 
 Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOptions& options) {
   Port& port = *unit.port;
-  auto table = address_table(options, index, port.mac());
-  if (!table) return std::unexpected(table.error());
+  auto gids = make_neighbourhood(unit, index, options);
+  if (!gids) return std::unexpected(gids.error());
   std::vector<Waker*> wakers;
   for (const auto& worker : workers_) wakers.push_back(&worker->waker());
   auto handover = Handover::make(fmt::format("uroce{}", index), std::move(wakers), port.socket());
@@ -124,9 +124,8 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
   config.name = fmt::format("uroce{}", index);
   config.driver = port.driver();
   config.mac = port.mac();
-  config.gids = table->gids();
-  unit.kernel = std::make_unique<KernelStack>(port.interface_index(), port.name(), port.driver());
-  unit.kernel->set_addresses(config.gids);
+  config.gids = std::move(*gids);
+  if (unit.kernel_addresses != nullptr) config.kernel_interface = unit.kernel_addresses->interface();
   config.vlan = options.vlan;
   config.max_path_mtu = port.path_mtu();
   config.ethernet_mtu = port.max_frame() - kEtherOverhead;
@@ -140,10 +139,6 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
   if (options.idle != IdlePolicy::busy) config.peer_delay = kSharedProcessor;
   config.parking_frames = options.parking_frames;
   config.seed = Secret::fresh();
-  unit.neighbourhood =
-      std::make_unique<Neighbourhood>(port, static_cast<uint16_t>(options.vlan), std::move(*table), engines(),
-                                      service_->waker(), *clock_, Secret::fresh().plain_seed("net"));
-  unit.neighbourhood->set_sender(&workers_[0]->waker());
   std::vector<Worker*> workers;
   for (const auto& worker : workers_) workers.push_back(worker.get());
   unit.host = std::make_unique<Host>(
@@ -152,8 +147,7 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
   auto device = control::Device::create(std::move(config), *unit.host);
   if (!device) return std::unexpected(device.error());
   unit.device = std::move(*device);
-  unit.neighbourhood->set_redirect(
-      [raw = unit.device.get()](const transport::NextHop& next_hop) { return raw->redirect(next_hop); });
+  join_neighbourhood(unit);
   return {};
 }
 
@@ -198,24 +192,6 @@ void Stack::Impl::join_rings(const Worker& worker) {
     const rte_ring* sent = rings_->sent(i, ends[i]->index());
     if (sent != nullptr) ends[i]->join(*ends[1 - i], *sent);
   }
-}
-
-Result<void> Stack::Impl::set_addresses(const StackOptions& options) {
-  if (auto ok = check_options(options); !ok) return ok;
-  std::vector<net::AddressTable> tables;
-  for (std::size_t i = 0; i < units.size(); ++i) {
-    auto table = address_table(options_of_port(options, i), i, units[i].port->mac());
-    if (!table) return std::unexpected(table.error());
-    tables.push_back(std::move(*table));
-  }
-  Result<void> all;
-  for (std::size_t i = 0; i < units.size(); ++i) {
-    const std::vector<Gid> gids = tables[i].gids();
-    units[i].kernel->set_addresses(gids);
-    units[i].neighbourhood->set_table(std::move(tables[i]));
-    if (auto done = units[i].device->set_gids(gids); !done) all = done;
-  }
-  return all;
 }
 
 void Stack::Impl::launch() {

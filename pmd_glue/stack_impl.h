@@ -14,8 +14,9 @@
 #include "pmd_glue/eal.h"
 #include "pmd_glue/handover.h"
 #include "pmd_glue/host.h"
+#include "pmd_glue/kernel_neighbourhood.h"
 #include "pmd_glue/kernel_stack.h"
-#include "pmd_glue/neighbourhood.h"
+#include "pmd_glue/own_neighbourhood.h"
 #include "pmd_glue/port.h"
 #include "pmd_glue/ring_pair.h"
 #include "pmd_glue/service_thread.h"
@@ -33,6 +34,9 @@ struct Stack::Impl {
     std::unique_ptr<glue::Port> port;
     std::unique_ptr<glue::KernelStack> kernel;
     std::unique_ptr<glue::Neighbourhood> neighbourhood;
+    // The same; nullptr where it is of the other kind.
+    glue::OwnNeighbourhood* own_addresses = nullptr;
+    glue::KernelNeighbourhood* kernel_addresses = nullptr;
     std::unique_ptr<glue::Handover> handover;
     std::unique_ptr<glue::SharedQueue> shared;
     std::unique_ptr<glue::Host> host;
@@ -48,8 +52,8 @@ struct Stack::Impl {
   Result<void> set_up(const std::vector<std::string>& args, const StackOptions& options);
   /// Embedded: one pass on the calling thread.
   bool poll_here();
-  /// Sets addresses and gateways of all ports from `options`, and ignores the other options. Errors: EINVAL (nothing
-  /// has changed); those of control::Device::set_gids().
+  /// Sets addresses and gateways of all ports from `options`, and ignores the other options. A port keeps its own
+  /// addresses or those of the kernel. Errors: EINVAL (nothing has changed); those of control::Device::set_gids().
   Result<void> set_addresses(const StackOptions& options);
   /// Counters of the engines, the neighbourhood and the port. Any thread.
   glue::CounterList counters_of(const Unit& unit) const;
@@ -64,6 +68,10 @@ struct Stack::Impl {
  private:
   Result<void> open_ports(const StackOptions& options);
   Result<void> make_unit(Unit& unit, std::size_t index, const StackOptions& options);
+  /// Makes the unit's neighbourhood, and returns the device's first addresses.
+  Result<std::vector<Gid>> make_neighbourhood(Unit& unit, std::size_t index, const StackOptions& options);
+  /// Lets the neighbourhood tell the unit's device of changes.
+  void join_neighbourhood(Unit& unit);
   Result<void> make_port_queues(const StackOptions& options);
   /// Lets the worker's engines at both ends of a pair of rings find each other.
   void join_rings(const glue::Worker& worker);

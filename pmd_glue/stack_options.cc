@@ -31,8 +31,18 @@ Result<std::vector<Gid>> parse_gateways(const std::string& text) {
 }  // namespace
 
 Result<void> check_options(const StackOptions& options) {
-  for (std::size_t i = 0; i <= options.ports.size(); ++i) {
+  for (std::size_t i = 0; i <= std::max(options.ports.size(), options.addresses.size()); ++i) {
     const StackOptions of_port = options_of_port(options, i);
+    if (has_kernel_addresses(options, i) && of_port.vlan != 0) {
+      return fail(EINVAL, fmt::format("vlan is {}, but port {} has the kernel's addresses, which are for the interface "
+                                      "as it is; name the VLAN's own interface, or list addresses",
+                                      of_port.vlan, i));
+    }
+    if (has_kernel_addresses(options, i) && i < options.ports.size() &&
+        !options.ports[i].gateway.value_or("").empty()) {
+      return fail(EINVAL, fmt::format("gateway is {}, but port {} has the kernel's addresses and routes; leave it out",
+                                      *options.ports[i].gateway, i));
+    }
     if (of_port.vlan < 0 || of_port.vlan > 4094) {
       return fail(EINVAL, fmt::format("vlan is {}; it must be 1 to 4094, or 0 for untagged frames", of_port.vlan));
     }
@@ -76,6 +86,10 @@ StackOptions options_of_port(const StackOptions& options, std::size_t index) {
   out.congestion.algorithm = own.congestion_control.value_or(options.congestion.algorithm);
   out.udp_source_ports = own.udp_source_ports.value_or(options.udp_source_ports);
   return out;
+}
+
+bool has_kernel_addresses(const StackOptions& options, std::size_t index) {
+  return index < options.addresses.size() && options.addresses[index] == StackOptions::kKernelAddresses;
 }
 
 Result<net::AddressTable> address_table(const StackOptions& options, std::size_t index, const EthAddr& mac) {

@@ -24,6 +24,9 @@ std::string icrc_summary();
 /// The options of port `index` (from 0): its own settings in place of the stack's.
 StackOptions options_of_port(const StackOptions& options, std::size_t index);
 
+/// Whether the addresses of port `index` (from 0) are those of its interface: StackOptions::kKernelAddresses.
+bool has_kernel_addresses(const StackOptions& options, std::size_t index);
+
 /// The addresses of port `index` (from 0) with Ethernet address `mac`: the configured ones or 10.117.0.(1 + index)/24,
 /// then the IPv6 link-local one. Gateways must be on one of its subnets, or belong to another port. Errors: EINVAL.
 Result<net::AddressTable> address_table(const StackOptions& options, std::size_t index, const EthAddr& mac);

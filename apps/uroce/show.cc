@@ -26,6 +26,11 @@ std::string dump(const std::vector<Row>& rows, Json (*object)(const Row&)) {
   return all.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+/// The owner of the addresses.
+std::string source_of(const DeviceRow& row) {
+  return row.kernel_interface.empty() ? "own" : "kernel " + printable(row.kernel_interface);
+}
+
 std::string addresses_of(const DeviceRow& row) {
   std::string out;
   for (const Gid& gid : row.gids) {
@@ -59,9 +64,11 @@ std::string to_table(const std::vector<DeviceRow>& rows) {
   Cells cells;
   for (const DeviceRow& r : rows) {
     cells.push_back({printable(r.name), printable(r.driver), r.link_up ? "up" : "down", text(mtu_bytes(r.active_mtu)),
-                     text(r.engines), net::to_text(r.mac), addresses_of(r)});
+                     text(r.engines), net::to_text(r.mac), source_of(r), addresses_of(r)});
   }
-  return table({{"DEVICE"}, {"DRIVER"}, {"LINK"}, {"MTU", kRight}, {"ENGINES", kRight}, {"MAC"}, {"ADDRESSES"}}, cells);
+  return table(
+      {{"DEVICE"}, {"DRIVER"}, {"LINK"}, {"MTU", kRight}, {"ENGINES", kRight}, {"MAC"}, {"SOURCE"}, {"ADDRESSES"}},
+      cells);
 }
 
 std::string to_table(const std::vector<ObjectRow>& rows) {
@@ -154,9 +161,9 @@ std::string to_json(const std::vector<DeviceRow>& rows) {
     return Json{{"device", r.name},       {"driver", r.driver},
                 {"link_up", r.link_up},   {"mtu", mtu_bytes(r.active_mtu)},
                 {"engines", r.engines},   {"mac", net::to_text(r.mac)},
-                {"addresses", addresses}, {"max_qp", r.max_qp},
-                {"max_cq", r.max_cq},     {"max_mr", r.max_mr},
-                {"max_srq", r.max_srq}};
+                {"source", source_of(r)}, {"addresses", addresses},
+                {"max_qp", r.max_qp},     {"max_cq", r.max_cq},
+                {"max_mr", r.max_mr},     {"max_srq", r.max_srq}};
   });
 }
 

@@ -125,8 +125,8 @@ std::expected<CommandLine, EarlyExit> parse_command_line(int argc, const char* c
                  "Network interface of the kernel, which keeps it, as a device's port; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--address", command.addresses,
-                 "Addresses of a port, A/len[,A/len...]; once for each port, in port order (default: 10.117.0.1/24, "
-                 "10.117.0.2/24, ...)")
+                 "Addresses of a port, A/len[,A/len...], or \"kernel\": those of its interface; once for each port, in "
+                 "port order (default: 10.117.0.1/24, 10.117.0.2/24, ...)")
       ->allow_extra_args(false);
   app.add_option("--port-mtu", command.mtu, "Ethernet MTU of every port, bytes")
       ->check(CLI::Range(256u + glue::kIpOverhead, glue::kLargestMtu));

@@ -172,10 +172,16 @@ Read read_eal(const toml::node& node, Config& config) {
 }
 
 Read read_addresses(const toml::node& node, DeviceSettings& device) {
-  const auto words = strings_of(node, "an array of strings like [\"192.0.2.1/24\", \"2001:db8::1/64\"]");
+  const auto words = strings_of(node, "an array of strings like [\"192.0.2.1/24\", \"2001:db8::1/64\"], or \"kernel\"");
   if (!words) return std::unexpected(words.error());
   device.addresses.clear();
+  if (words->size() == 1 && words->front().first == StackOptions::kKernelAddresses) {
+    device.addresses = words->front().first;
+    return {};
+  }
   for (const auto& [word, where] : *words) {
+    if (word == StackOptions::kKernelAddresses)
+      return refuse("\"kernel\" stands alone; leave the addresses out", where);
     if (const auto one = net::parse_interface_address(word); !one) return refuse(one.error().text, where);
     device.addresses += (device.addresses.empty() ? "" : ",") + word;
     if (const auto all = net::parse_interface_addresses(device.addresses); !all) return refuse(all.error().text, where);

@@ -42,8 +42,12 @@ struct PortSettings {
 
 /// Settings of the stack. DPDK's own settings are EAL arguments. Stack::start() refuses a value that is out of range.
 struct StackOptions {
-  /// Addresses of each port, in port order: "192.0.2.1/24", "2001:db8::1/64", or several separated by commas. A port
-  /// without an entry gets 10.117.0.(1 + port)/24. Every port also has its IPv6 link-local address.
+  /// The entry of a port with the addresses, neighbours and routes that the kernel has for its network interface, now
+  /// and later.
+  static constexpr std::string_view kKernelAddresses = "kernel";
+  /// Addresses of each port, in port order: "192.0.2.1/24", "2001:db8::1/64", or several separated by commas. Such a
+  /// port also has its IPv6 link-local address. A port without an entry gets 10.117.0.(1 + port)/24; where it is an
+  /// interface that the kernel keeps (net_uroce_kif), and without VLAN and gateway, kKernelAddresses.
   std::vector<std::string> addresses{};
   int mtu = 0;   ///< Ethernet MTU of each port in bytes, 340..9216; 0 takes the port's, raised if the driver can
   int vlan = 0;  ///< 802.1Q VLAN id of all frames, 1..4094; 0 for untagged frames

@@ -46,6 +46,7 @@ struct DeviceInfo {
   std::string driver;             ///< the port's poll-mode driver, e.g. "net_memif"
   EthAddr mac{};                  ///< the port's Ethernet address
   std::vector<Gid> gids;          ///< the GID table by sgid_index; configured addresses come first
+  std::string kernel_interface;   ///< the kernel's interface whose addresses these are; empty: the device's own
   Mtu active_mtu = Mtu::mtu1024;  ///< largest path MTU that the port carries
   bool link_up = false;           ///< when the device was opened; asynchronous events report changes
   uint32_t engines = 1;           ///< number of engines, each on its own lcore; see QpInit::engine

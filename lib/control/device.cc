@@ -41,7 +41,7 @@ Result<void> check(const DeviceConfig& config) {
   if (auto ok = transport::check_congestion(config.congestion); !ok) {
     return fail(EINVAL, fmt::format("{}: {}", config.name, ok.error().text));
   }
-  return in_range("the number of GIDs", config.gids.size(), 1, 256);
+  return in_range("the number of GIDs", config.gids.size(), 0, 256);
 }
 
 }  // namespace
@@ -119,6 +119,7 @@ DeviceInfo Device::info() const {
   info.driver = config_.driver;
   info.mac = config_.mac;
   info.gids = gids();
+  info.kernel_interface = config_.kernel_interface;
   info.active_mtu = config_.max_path_mtu;
   info.link_up = !runner_.stopped() && runner_.host().link_up();
   info.engines = runner_.count();

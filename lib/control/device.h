@@ -33,7 +33,8 @@ struct DeviceConfig {
   std::string name{};
   std::string driver{};
   EthAddr mac{};
-  std::vector<Gid> gids{};  ///< the first table; see Device::gids()
+  std::vector<Gid> gids{};         ///< the first table; see Device::gids()
+  std::string kernel_interface{};  ///< see DeviceInfo
   int vlan = 0;
   Mtu max_path_mtu = Mtu::mtu1024;
   uint32_t ethernet_mtu = 1500;  ///< bytes behind the Ethernet header and tag of a frame
@@ -73,11 +74,13 @@ class Device {
   /// Gives connected queue pairs and address handles a neighbour's new Ethernet address. Any thread; does not wait. On
   /// false, call again a little later.
   bool redirect(const transport::NextHop& next_hop);
-  /// Sets the port's addresses, at least one. An address that stays keeps its entry in the table. A removed address
-  /// leaves its entry empty (a zero GID), and gets it back when it is added again. Every session gets an event. Queue
-  /// pairs and address handles with a removed address keep working, because they have their route. Errors: EINVAL,
-  /// ENOMEM (more than 256), ENODEV, ETIMEDOUT.
+  /// Sets the port's addresses, which may be none. An address that stays keeps its entry in the table. A removed
+  /// address leaves its entry empty (a zero GID), and gets it back when it is added again. Every session gets an event.
+  /// Queue pairs and address handles with a removed address keep working, because they have their route. Errors:
+  /// EINVAL, ENOMEM (more than 256), ENODEV, ETIMEDOUT.
   Result<void> set_gids(std::span<const Gid> wanted);
+  /// The same without waiting, for at most 256 addresses. On false, call again a little later.
+  bool try_set_gids(std::span<const Gid> wanted);
   /// Reports a link change to every session.
   void report_link(bool up);
   /// The port's card has gone for good.
@@ -131,6 +134,10 @@ class Device {
  private:
   Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits);
   bool is_ours(const Gid& gid) const;
+  /// Whether the table changed. The caller holds the control lock.
+  Result<bool> change_gids(std::span<const Gid> wanted);
+  /// The table without its empty entries.
+  std::vector<Gid> used_gids() const;
 
   DeviceConfig config_;
   uint32_t index_bits_;

@@ -1,6 +1,7 @@
 // The device's addresses while it runs.
 #include <algorithm>
 #include <cerrno>
+#include <memory>
 #include <optional>
 
 #include <fmt/format.h>
@@ -34,13 +35,12 @@ std::vector<Gid> Device::gids() const {
   return gids_;
 }
 
-Result<void> Device::set_gids(std::span<const Gid> wanted) {
-  if (wanted.empty() || wanted.size() > kMostEntries || std::ranges::find(wanted, Gid{}) != wanted.end()) {
-    return fail(EINVAL, fmt::format("{}: cannot set {} addresses; a port has 1 to {}, none of them zero", config_.name,
-                                    wanted.size(), kMostEntries));
+// With the control lock.
+Result<bool> Device::change_gids(std::span<const Gid> wanted) {
+  if (wanted.size() > kMostEntries || std::ranges::find(wanted, Gid{}) != wanted.end()) {
+    return fail(EINVAL, fmt::format("{}: cannot set {} addresses; a port has at most {}, none of them zero",
+                                    config_.name, wanted.size(), kMostEntries));
   }
-  const auto lock = runner_.lock();
-  if (auto alive = check_alive(); !alive) return alive;
   std::vector<Gid> next = gids();
   const std::vector<Gid> before = next;
   for (Gid& gid : next) {
@@ -58,18 +58,44 @@ Result<void> Device::set_gids(std::span<const Gid> wanted) {
     }
     next[*place] = former_[*place] = gid;
   }
-  if (next == before) return {};
-  {
-    const std::scoped_lock guard(gids_mutex_);
-    gids_ = next;
-  }
-  std::erase(next, Gid{});
+  if (next == before) return false;
+  const std::scoped_lock guard(gids_mutex_);
+  gids_ = std::move(next);
+  return true;
+}
+
+Result<void> Device::set_gids(std::span<const Gid> wanted) {
+  const auto lock = runner_.lock();
+  if (auto alive = check_alive(); !alive) return alive;
+  const auto changed = change_gids(wanted);
+  if (!changed) return std::unexpected(changed.error());
+  if (!*changed) return {};
+  const std::vector<Gid> next = used_gids();
   Result<void> all;
   for (uint32_t index = 0; index < engines(); ++index) {
     if (auto ran = runner_.run(index, [&](transport::Engine& engine) { engine.set_gids(next); }); !ran) all = ran;
   }
   events_.broadcast({AsyncEventType::gid_change, 1});
   return all;
+}
+
+// Engines get the table again where an earlier call reached only some of them.
+bool Device::try_set_gids(std::span<const Gid> wanted) {
+  bool changed = false;
+  auto next = std::make_shared<std::vector<Gid>>();
+  const auto change = [&] {
+    changed = change_gids(wanted).value_or(false);
+    *next = used_gids();
+  };
+  const bool posted = runner_.try_post([next](transport::Engine& engine) { engine.set_gids(*next); }, change);
+  if (changed) events_.broadcast({AsyncEventType::gid_change, 1});
+  return posted;
+}
+
+std::vector<Gid> Device::used_gids() const {
+  std::vector<Gid> used = gids();
+  std::erase(used, Gid{});
+  return used;
 }
 
 }  // namespace uroce::control

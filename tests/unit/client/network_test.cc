@@ -110,8 +110,26 @@ TEST_P(NetworkTest, AddressesChangeAndTheirPlacesStay) {
   EXPECT_EQ(must(a_->context.gids()).size(), 16u) << "places are used again";
 }
 
+TEST_P(NetworkTest, AddressesMayAllGoAndComeBackWithoutWaiting) {
+  const auto hears_of_gid_change = [&] {
+    const auto event = a_->context.next_async_event(std::chrono::seconds(1));
+    return event && event->type == AsyncEventType::gid_change;
+  };
+  const auto before = must(a_->context.gids());
+  must(device().set_gids({}));
+  EXPECT_EQ(must(a_->context.gids()), std::vector<Gid>(before.size()));
+  EXPECT_TRUE(hears_of_gid_change());
+  while (!device().try_set_gids(before)) poll();
+  EXPECT_EQ(must(a_->context.gids()), before);
+  EXPECT_TRUE(hears_of_gid_change());
+  EXPECT_TRUE(device().try_set_gids(before));
+  EXPECT_FALSE(a_->context.next_async_event(std::chrono::nanoseconds(0))) << "nothing changed";
+  auto qa = a_->make_qp({}), qb = b_->make_qp({});
+  connect(*a_, qa, *b_, qb);
+}
+
 TEST_P(NetworkTest, SaysWhatIsWrongWithAddresses) {
-  test::expect_error(device().set_gids({}), EINVAL, "1 to 256");
+  test::expect_error(device().set_gids(std::vector(257, kNew)), EINVAL, "at most 256");
   test::expect_error(device().set_gids(std::vector(1, Gid{})), EINVAL, "zero");
   const auto before = must(a_->context.gids());
   must(device().set_gids(std::vector{before[1]}));

@@ -81,6 +81,7 @@ DeviceInfo device(const std::string& name) {
           .driver = "net_memif",
           .mac = {{0x02, 0x11, 0x22, 0x33, 0x44, 0x55}},
           .gids = {gid(0x40), {}, gid(0x60)},
+          .kernel_interface = "eth0",
           .active_mtu = Mtu::mtu2048,
           .link_up = true,
           .engines = 4,

@@ -11,6 +11,7 @@
 
 #include "memory/region_table.h"
 #include "net/neighbours.h"
+#include "pmd_glue/own_neighbourhood.h"
 #include "pmd_glue/port_queue.h"
 #include "pmd_glue/service_thread.h"
 #include "ports.h"
@@ -33,8 +34,8 @@ struct Node {
   Node(Port& p, const char* address, uint32_t count, ServiceThread& service, const TscClock& c, const char* name,
        bool whole_frames)
       : port(p), clock(c), handovers(name, count) {
-    neighbourhood = std::make_unique<Neighbourhood>(port, uint16_t{0}, addresses(address, port.mac()), count,
-                                                    service.waker(), clock, uint64_t{1});
+    neighbourhood = std::make_unique<OwnNeighbourhood>(port, uint16_t{0}, addresses(address, port.mac()), count,
+                                                       service.waker(), clock, uint64_t{1});
     if (port.queues() < count) shared = SharedQueue::make(std::string(name) + "-tx", SOCKET_ID_ANY).value();
     for (uint32_t i = 0; i < count; ++i) {
       transport::EngineConfig config;

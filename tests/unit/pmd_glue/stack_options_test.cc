@@ -85,6 +85,25 @@ TEST(StackOptions, UsesAGatewayWhereItsSubnetIs) {
   EXPECT_EQ(net::to_text(address_table(options, 1, kMac)->next_hop(far6).value()), "fe80::1");
 }
 
+TEST(StackOptions, TheKernelsAddressesHaveItsVlanAndRoutes) {
+  StackOptions options;
+  options.addresses = {"192.0.2.1/24", std::string(StackOptions::kKernelAddresses)};
+  EXPECT_FALSE(has_kernel_addresses(options, 0));
+  EXPECT_TRUE(has_kernel_addresses(options, 1));
+  EXPECT_FALSE(has_kernel_addresses(options, 2));
+  options.gateway = "192.0.2.254";  // for the other port
+  EXPECT_TRUE(check_options(options));
+  options.ports = {{}, {.gateway = "192.0.2.254"}};
+  EXPECT_NE(check_options(options).error().text.find("gateway is 192.0.2.254, but port 1"), std::string::npos);
+  options.ports = {{.vlan = 5}, {}};
+  EXPECT_TRUE(check_options(options));
+  options.ports = {{}, {.vlan = 5}};
+  EXPECT_NE(check_options(options).error().text.find("vlan is 5, but port 1"), std::string::npos);
+  options.ports = {};
+  options.vlan = 6;
+  EXPECT_NE(check_options(options).error().text.find("vlan is 6, but port 1"), std::string::npos);
+}
+
 TEST(FrameSize, ChoosesThePathMtu) {
   EXPECT_EQ(path_mtu_for(1500), Mtu::mtu1024);
   EXPECT_EQ(path_mtu_for(2200), Mtu::mtu2048);

@@ -45,12 +45,15 @@ TEST(Show, Devices) {
   row.active_mtu = Mtu::mtu4096;
   row.link_up = true;
   EXPECT_EQ(to_table(std::vector{row}),
-            "DEVICE  DRIVER    LINK   MTU  ENGINES  MAC                ADDRESSES\n"
-            "uroce0  net_ring  up    4096        1  02:00:00:00:00:01  10.117.0.1,fe80::1\n");
+            "DEVICE  DRIVER    LINK   MTU  ENGINES  MAC                SOURCE  ADDRESSES\n"
+            "uroce0  net_ring  up    4096        1  02:00:00:00:00:01  own     10.117.0.1,fe80::1\n");
   const auto json = nlohmann::json::parse(to_json(std::vector{row}));
   EXPECT_EQ(json[0]["device"], "uroce0");
   EXPECT_EQ(json[0]["mtu"], 4096);
   EXPECT_EQ(json[0]["addresses"][1], "fe80::1");
+  EXPECT_EQ(json[0]["source"], "own");
+  row.kernel_interface = "eth0";
+  EXPECT_NE(to_table(std::vector{row}).find("  kernel eth0  10.117.0.1"), std::string::npos);
   EXPECT_EQ(to_json(std::vector<DeviceRow>{}), "[]");
 }
 

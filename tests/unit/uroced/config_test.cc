@@ -209,6 +209,12 @@ TEST(Config, RefusesAddressesWhereTheyStand) {
                "prefix length");
   expect_error("[device]\naddresses = [\"192.0.2.1/24\", \"192.0.2.1/24\"]\n", "2:30:", "192.0.2.1");
   expect_error("[device]\naddresses = []\n", "2:13:", "at least one");
+  expect_error("[device]\naddresses = [\"192.0.2.1/24\", \"kernel\"]\n", "2:30:", "stands alone");
+  for (const std::string_view text : {"\"kernel\"", "[\"kernel\"]"}) {
+    const auto config = read_config(fmt::format("[[device]]\naddresses = {}\n", text), "f");
+    ASSERT_TRUE(config) << config.error()[0];
+    EXPECT_EQ(config->stack_options().addresses, std::vector<std::string>{"kernel"});
+  }
   expect_error("[device]\ngateway = \"nowhere\"\n", "2:11: device.gateway = 'nowhere'", "nowhere");
 }
 

@@ -1,0 +1,92 @@
+// A stack's addresses: those that its options list, or those that the kernel has for a port's interface.
+#include <fmt/format.h>
+
+#include <cerrno>
+
+#include "base/secret.h"
+#include "pmd_glue/stack_impl.h"
+#include "pmd_glue/stack_options.h"
+
+namespace uroce {
+
+using namespace glue;
+
+namespace {
+
+/// An interface that the kernel keeps has the kernel's addresses unless others are listed. A tag or a gateway goes with
+/// addresses of one's own.
+bool takes_kernel_addresses(const Port& port, const StackOptions& options, std::size_t index) {
+  if (has_kernel_addresses(options, index)) return true;
+  const bool listed = index < options.addresses.size() && !options.addresses[index].empty();
+  const StackOptions own = options_of_port(options, index);
+  return port.is_kernel_interface() && !listed && own.vlan == 0 && own.gateway.empty();
+}
+
+}  // namespace
+
+Result<std::vector<Gid>> Stack::Impl::make_neighbourhood(Unit& unit, std::size_t index, const StackOptions& options) {
+  Port& port = *unit.port;
+  const bool kernels = takes_kernel_addresses(port, options, index);
+  std::vector<Gid> gids;
+  if (kernels) {
+    auto made = KernelNeighbourhood::open(port, service_->waker(), *clock_);
+    if (!made) return std::unexpected(made.error());
+    gids = (*made)->addresses();
+    unit.kernel_addresses = made->get();
+    unit.neighbourhood = std::move(*made);
+  } else {
+    auto table = address_table(options, index, port.mac());
+    if (!table) return std::unexpected(table.error());
+    gids = table->gids();
+    auto made =
+        std::make_unique<OwnNeighbourhood>(port, static_cast<uint16_t>(options.vlan), std::move(*table), engines(),
+                                           service_->waker(), *clock_, Secret::fresh().plain_seed("net"));
+    made->set_sender(&workers_[0]->waker());
+    unit.own_addresses = made.get();
+    unit.neighbourhood = std::move(made);
+  }
+  unit.kernel = std::make_unique<KernelStack>(port.interface_index(), port.name(), port.driver(), kernels);
+  unit.kernel->set_addresses(gids);
+  return gids;
+}
+
+void Stack::Impl::join_neighbourhood(Unit& unit) {
+  control::Device* device = unit.device.get();
+  unit.neighbourhood->set_redirect([device](const transport::NextHop& next_hop) { return device->redirect(next_hop); });
+  if (unit.kernel_addresses == nullptr) return;
+  unit.kernel_addresses->set_addresses_changed([device, kernel = unit.kernel.get()](std::span<const Gid> gids) {
+    kernel->set_addresses(gids);  // before a peer learns of them
+    return device->try_set_gids(gids);
+  });
+}
+
+Result<void> Stack::Impl::set_addresses(const StackOptions& options) {
+  if (auto ok = check_options(options); !ok) return ok;
+  std::vector<net::AddressTable> tables;
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    if (takes_kernel_addresses(*units[i].port, options, i) != (units[i].kernel_addresses != nullptr)) {
+      return fail(EINVAL,
+                  fmt::format("port {}: its addresses change from the kernel's to others, or back, only at a new "
+                              "start; start again, or leave device.addresses as it was",
+                              units[i].port->name()));
+    }
+    if (units[i].own_addresses == nullptr) {
+      tables.push_back({{}, {}});
+      continue;
+    }
+    auto table = address_table(options_of_port(options, i), i, units[i].port->mac());
+    if (!table) return std::unexpected(table.error());
+    tables.push_back(std::move(*table));
+  }
+  Result<void> all;
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    if (units[i].own_addresses == nullptr) continue;
+    const std::vector<Gid> gids = tables[i].gids();
+    units[i].kernel->set_addresses(gids);
+    units[i].own_addresses->set_table(std::move(tables[i]));
+    if (auto done = units[i].device->set_gids(gids); !done) all = done;
+  }
+  return all;
+}
+
+}  // namespace uroce
