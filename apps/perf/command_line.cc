@@ -121,8 +121,8 @@ void add_own_options(CLI::App& app, Options& o) {
                "Check every byte (must match); the first difference is printed and fails the run");
   app.add_option("--address", o.stack.addresses,
                  "Addresses of a port with prefix length, A/len[,A/len...], or \"kernel\": those of its interface; "
-                 "once for each "
-                 "port, in port order (default: 10.117.0.1/24 on the server, 10.117.0.101/24 on the client)")
+                 "once for each port, in port order (default: \"kernel\" with --interface, else 10.117.0.1/24 on the "
+                 "server, 10.117.0.101/24 on the client)")
       ->allow_extra_args(false);
   app.add_option(
       "--interface", o.interface,

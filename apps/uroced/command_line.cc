@@ -126,7 +126,7 @@ std::expected<CommandLine, EarlyExit> parse_command_line(int argc, const char* c
       ->allow_extra_args(false);
   app.add_option("--address", command.addresses,
                  "Addresses of a port, A/len[,A/len...], or \"kernel\": those of its interface; once for each port, in "
-                 "port order (default: 10.117.0.1/24, 10.117.0.2/24, ...)")
+                 "port order (default: \"kernel\" with --interface, else 10.117.0.1/24, 10.117.0.2/24, ...)")
       ->allow_extra_args(false);
   app.add_option("--port-mtu", command.mtu, "Ethernet MTU of every port, bytes")
       ->check(CLI::Range(256u + glue::kIpOverhead, glue::kLargestMtu));
