@@ -12,6 +12,7 @@
 #include "client/daemon_link.h"
 #include "client/impl.h"
 #include "client/presence.h"
+#include "message/cm_messages.h"
 #include "message/device_messages.h"
 #include "message/memory_messages.h"
 #include "message/qp_messages.h"
@@ -32,7 +33,14 @@ class DaemonObject {
   DaemonObject(std::shared_ptr<DaemonLink> link, Kind kind, uint32_t id, std::vector<Object> uses = {})
       : link_(std::move(link)), kind_(kind), id_(id), uses_(std::move(uses)) {}
   ~DaemonObject() {
-    if (link_->mine()) (void)link_->call<message::Empty>(Op::destroy, message::Destroy{kind_, id_});
+    if (!link_->mine()) return;
+    const message::Destroy request{kind_, id_};
+    // Nothing of a program's is used through these, so it need not know when they are gone.
+    if (kind_ == Kind::pd || kind_ == Kind::address_handle) {
+      (void)link_->post(Op::destroy, request);
+    } else {
+      (void)link_->call<message::Empty>(Op::destroy, request);
+    }
   }
   DaemonObject(const DaemonObject&) = delete;
   DaemonObject& operator=(const DaemonObject&) = delete;
@@ -235,6 +243,18 @@ class DaemonQp final : public QpImpl {
     if (auto done = link_->call<message::Empty>(Op::modify_qp, request); !done) return std::unexpected(done.error());
     return {};
   }
+  Result<uint64_t> post(uint16_t operation, std::span<const QueuePair::Step> steps,
+                        std::span<const std::byte> request) override {
+    std::vector<std::byte> bytes;
+    message::encode(bytes, message::RequestHeader{static_cast<Op>(operation), message::kNoReply});
+    // The members that CmQpTerms and CmQpEnd begin with; `request` is the rest.
+    std::vector<message::ModifyStep> before;
+    for (const auto& [attr, mask] : steps) before.push_back({mask, attr});
+    message::encode(bytes, id_of(object_));
+    message::encode(bytes, before);
+    bytes.insert(bytes.end(), request.begin(), request.end());
+    return link_->submit(bytes);
+  }
   Result<void> multicast(Op op, const Gid& group) {
     auto done = link_->call<message::Empty>(op, message::Multicast{id_of(object_), group.bytes});
     if (!done) return std::unexpected(done.error());
@@ -304,6 +324,12 @@ class DaemonContext final : public ContextImpl {
     auto reply = link_->call<message::Counters>(Op::counters, message::Empty{});
     return reply ? std::move(reply->values) : std::vector<std::pair<std::string, uint64_t>>{};
   }
+  Result<void> lend(const CmPass& pass) override {
+    auto lent = link_->call<message::Empty>(Op::borrow_cm, message::CmPass{pass});
+    if (!lent) return std::unexpected(lent.error());
+    return {};
+  }
+  Result<void> settle(uint64_t position) override { return link_->settle(position); }
   Wake wait_readable(int fd, std::chrono::nanoseconds timeout) override;
   bool lost() override { return link_->lost(); }
 
