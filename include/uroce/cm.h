@@ -129,6 +129,18 @@ class UROCE_API CmChannel {
   std::shared_ptr<client::CmChannelImpl> impl_;
 };
 
+/// Carries calls that concern an id and its queue pair together, over the connection of the queue pair's device
+/// (QueuePair::carry(), Context::lend()). They are in order with the other calls for the queue pair, change it at once,
+/// and nothing waits for their result.
+class CmCarrier {
+ public:
+  virtual ~CmCarrier() = default;
+  /// Errors: those of QueuePair::carry().
+  virtual Result<void> carry(uint16_t operation, std::span<const std::byte> request) = 0;
+  /// Returns once the daemon has handled all that was carried. Errors: those of Context::settle().
+  virtual Result<void> settle() = 0;
+};
+
 /// A communication id: one endpoint (rdma_create_id(3)).
 class UROCE_API CmId {
  public:
@@ -160,6 +172,15 @@ class UROCE_API CmId {
   /// rdma_accept(3), for an id that came with connect_request. The caller has moved its queue pair through RTR to RTS.
   /// established follows.
   Result<void> accept(const CmParam& param);
+  /// connect(), accept() and disconnect() together with the RC queue pair of `carrier`, which outlives this id. The
+  /// daemon moves the queue pair to RTS: for connect() when the peer has answered, and then it establishes the
+  /// connection, too, and the event is established. disconnect() moves it to error. False, with nothing done, where the
+  /// call could fail by the program's fault: then the call without a carrier tells. Other failures are the event
+  /// connect_error, with the queue pair in error. Then QueuePair::assume() the state. Errors: those of
+  /// QueuePair::carry().
+  Result<bool> connect(const CmParam& param, CmCarrier& carrier);
+  Result<bool> accept(const CmParam& param, CmCarrier& carrier);
+  Result<bool> disconnect(CmCarrier& carrier);
   /// rdma_reject(3), with at most 148 bytes of private data (UD: 136). `reason` is 28 (by the application), or 35
   /// (vendor option not supported) for ECE.
   Result<void> reject(std::span<const std::byte> private_data, uint8_t reason = 28);
@@ -197,6 +218,8 @@ class UROCE_API ConnectionManager {
   ConnectionManager(ConnectionManager&&) noexcept = default;
   ConnectionManager& operator=(ConnectionManager&&) noexcept = default;
 
+  /// For Context::lend(). Errors: those of every call to the daemon.
+  Result<CmPass> pass();
   /// rdma_create_event_channel(3). Errors: EMFILE (descriptors), ENOMEM (the daemon's limits).
   Result<CmChannel> create_channel();
   /// rdma_create_id(3). `type` is rc, uc, ud, or in port space IB also xrc_initiator, which connects, or xrc_target,

@@ -466,6 +466,14 @@ class UROCE_API QueuePair {
   /// that call fails when the step is refused. Use it for a step after which nothing happens by itself, such as the one
   /// to INIT. Posting takes the new state into account at once.
   void modify_with_next(const Step& step);
+  /// A call of a CmId that concerns this queue pair, too: see CmCarrier. It travels over the connection of the queue
+  /// pair's device, in order with the other calls for it, and nothing waits for its result. The steps of
+  /// modify_with_next() travel with it, and stay. Returns the call's position for Context::settle(). Errors: EIO (the
+  /// daemon is gone), EOPNOTSUPP (a device of this process).
+  Result<uint64_t> carry(uint16_t operation, std::span<const std::byte> request);
+  /// The daemon moves the queue pair to `state`, or has done so, as a carried call asked it to. Posting takes that into
+  /// account at once. The steps of modify_with_next() are done. No effect in a later state.
+  void assume(QpState state);
   /// The attributes as they are now (ibv_query_qp(3)). `state` includes changes that the engine made, such as to error.
   Result<QpAttr> query() const;
 
@@ -579,6 +587,12 @@ class UROCE_API Context {
   /// QueuePair::create_flow(); EINVAL (a table of another size than a power of two, 1..kMaxIndirection; a queue pair of
   /// another context; unknown fields of the hash).
   Result<Flow> create_flow(std::span<const QueuePair* const> table, const FlowRule& rule, const RxHash& hash);
+  /// Lets queue pairs of this context carry calls of the ids of a ConnectionManager, which gave the pass. Errors:
+  /// EINVAL (no such pass, or of another user), EOPNOTSUPP (a device of this process).
+  Result<void> lend(const CmPass& pass);
+  /// Returns once the daemon has handled the carried call at `position` (QueuePair::carry()), and all before it.
+  /// Errors: EIO (the daemon is gone).
+  Result<void> settle(uint64_t position);
   /// A descriptor that is readable while an asynchronous event waits; used like CompletionChannel::fd().
   int async_fd() const;
   /// Whether the daemon that serves this device has ended or closed the connection. All calls then fail with EIO, and

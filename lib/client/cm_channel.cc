@@ -117,9 +117,10 @@ CmEvent CmChannelImpl::deliver(message::CmEventRecord record) {
   if (record.has_info) known.info = std::move(record.known.info);
   if (is_request(record)) {
     manager_->add_request(record.event.id, {weak_from_this(), std::move(known)});
-  } else if (known.info) {
+  } else {
     const std::scoped_lock lock(mutex_);
-    if (const auto id = ids_.find(record.event.id); id != ids_.end()) id->second->learn(std::move(known));
+    const auto id = ids_.find(record.event.id);
+    if (id != ids_.end()) id->second->on_event(record.event.type, std::move(known));
   }
   return std::move(record.event);
 }
@@ -147,12 +148,49 @@ std::optional<CmEvent> CmChannelImpl::wait(std::chrono::nanoseconds timeout) {
 
 CmIdImpl::~CmIdImpl() {
   channel_->remove(number_);
-  if (!manager()->mine()) return;
-  (void)manager()->send(Op::cm_destroy_id, handle());
+  if (!manager_->mine()) return;
+  // The next program may wait for a port that is known, and events that are still to come must not wake this one. For
+  // the rest nobody waits, and later calls find it free.
+  if (stage_ == CmStage::ended && !known_port_) {
+    (void)manager().post(Op::cm_destroy_id, handle());
+  } else {
+    (void)manager().send(Op::cm_destroy_id, handle());
+  }
   channel_->drop_events(number_);
 }
 
+void CmIdImpl::settle() const {
+  CmCarrier* carrier = nullptr;
+  {
+    const std::scoped_lock lock(mutex_);
+    carrier = carrier_;
+  }
+  if (carrier != nullptr) (void)carrier->settle();  // where the daemon is gone, the next call tells
+}
+
+// In this stage the daemon has nothing to refuse, and route_resolved follows.
+Result<void> CmIdImpl::resolve_route() {
+  if (!leave(CmStage::addr_resolved, CmStage::other)) return send(Op::cm_resolve_route);
+  return manager().post(Op::cm_resolve_route, handle());
+}
+
+void CmIdImpl::on_event(CmEventType type, CmKnown known) {
+  const std::scoped_lock lock(mutex_);
+  if (known.info) known_ = std::move(known);
+  switch (type) {
+    case CmEventType::addr_resolved: stage_ = CmStage::addr_resolved; break;
+    case CmEventType::route_resolved: stage_ = CmStage::route_resolved; break;
+    case CmEventType::established: stage_ = CmStage::joined; break;
+    case CmEventType::disconnected:
+    case CmEventType::rejected:
+    case CmEventType::unreachable:
+    case CmEventType::timewait_exit: stage_ = CmStage::ended; break;
+    default: stage_ = CmStage::other;
+  }
+}
+
 Result<void> CmIdImpl::migrate(std::shared_ptr<CmChannelImpl> to) {
+  settle();
   const auto from = channel();
   auto moved = from->migrate(number_, *to);
   if (!moved) return moved;

@@ -1,6 +1,7 @@
 // The client's side of the connection manager: the objects behind the handles of <uroce/cm.h>.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -25,6 +26,17 @@ struct CmKnown {
   std::vector<message::ModifyStep> steps{};
 };
 
+/// How far an id is, as its program knows from calls and delivered events. In these stages some calls cannot fail by
+/// the program's fault, so nothing waits for their result. In every other stage the daemon is asked.
+enum class CmStage : uint8_t {
+  other,
+  addr_resolved,
+  route_resolved,
+  requested,  ///< a peer's request, not answered
+  joined,     ///< accepted or established
+  ended,      ///< the end of its connection is known: timewait_exit is all that can come
+};
+
 class CmImpl {
  public:
   explicit CmImpl(std::unique_ptr<DaemonLink> link) : link_(std::move(link)) {}
@@ -37,6 +49,13 @@ class CmImpl {
   Result<void> send(message::Op op, const Request& request) {
     auto done = call<message::Empty>(op, request);
     if (!done) return std::unexpected(done.error());
+    return {};
+  }
+  /// Sends without waiting for the result. Errors: EIO.
+  template <class Request>
+  Result<void> post(message::Op op, const Request& request) {
+    auto posted = link_->post(op, request);
+    if (!posted) return std::unexpected(posted.error());
     return {};
   }
   bool mine() const { return link_->mine(); }
@@ -110,8 +129,8 @@ class CmChannelImpl : public std::enable_shared_from_this<CmChannelImpl> {
 
 class CmIdImpl {
  public:
-  CmIdImpl(std::shared_ptr<CmChannelImpl> channel, uint32_t number, CmKnown known = {})
-      : channel_(std::move(channel)), known_(std::move(known)), number_(number) {
+  CmIdImpl(std::shared_ptr<CmChannelImpl> channel, uint32_t number, CmKnown known = {}, CmStage stage = CmStage::other)
+      : channel_(std::move(channel)), known_(std::move(known)), stage_(stage), number_(number) {
     channel_->add(number_, *this);
   }
   ~CmIdImpl();
@@ -120,17 +139,42 @@ class CmIdImpl {
 
   uint32_t number() const { return number_; }
   message::Handle handle() const { return {number_}; }
-  const std::shared_ptr<CmImpl>& manager() const { return manager_; }
-  Result<void> send(message::Op op) const { return manager()->send(op, handle()); }
+  /// The connection to the manager, once the daemon has handled the id's calls that went another way.
+  CmImpl& manager() const {
+    settle();
+    return *manager_;
+  }
+  Result<void> send(message::Op op) { return send(op, handle()); }
+  template <class Request>
+  Result<void> send(message::Op op, const Request& request) {
+    (void)enter(CmStage::other);
+    return manager().send(op, request);
+  }
   /// A call that may change the id's state: forgets the cached state.
   template <class Request>
   Result<void> change(message::Op op, const Request& request) {
-    auto changed = manager()->send(op, request);
-    channel()->forget_known(number_);
-    learn({});
+    auto changed = send(op, request);
+    forget();
     return changed;
   }
+  /// Carries `request` where the id is in stage `from`, and moves it to `to`. False, with nothing done, in others.
+  template <class Request>
+  Result<bool> carry(CmStage from, CmStage to, CmCarrier& carrier, message::Op op, const Request& request) {
+    if (!leave(from, to)) return false;
+    std::vector<std::byte> bytes;
+    message::encode(bytes, request);
+    settle_with(carrier);
+    auto carried = carrier.carry(static_cast<uint16_t>(op), bytes);
+    if (!carried) return std::unexpected(carried.error());
+    forget();
+    return true;
+  }
+  Result<void> resolve_route();
+  /// Its port is one that programs know, so that the next may wait for it.
+  void has_known_port() { known_port_ = true; }
   Result<void> migrate(std::shared_ptr<CmChannelImpl> to);
+  /// An event of the id is delivered.
+  void on_event(CmEventType type, CmKnown known);
   void learn(CmKnown known) {
     const std::scoped_lock lock(mutex_);
     known_ = std::move(known);
@@ -141,6 +185,27 @@ class CmIdImpl {
   }
 
  private:
+  /// The stage until now.
+  CmStage enter(CmStage stage) {
+    const std::scoped_lock lock(mutex_);
+    return std::exchange(stage_, stage);
+  }
+  /// False, with nothing changed, in another stage than `from`.
+  bool leave(CmStage from, CmStage to) {
+    const std::scoped_lock lock(mutex_);
+    if (stage_ != from) return false;
+    stage_ = to;
+    return true;
+  }
+  void settle_with(CmCarrier& carrier) {
+    const std::scoped_lock lock(mutex_);
+    carrier_ = &carrier;
+  }
+  void settle() const;
+  void forget() {
+    channel()->forget_known(number_);
+    learn({});
+  }
   std::shared_ptr<CmChannelImpl> channel() const {
     const std::scoped_lock lock(mutex_);
     return channel_;
@@ -148,8 +213,11 @@ class CmIdImpl {
 
   std::shared_ptr<CmChannelImpl> channel_;
   std::shared_ptr<CmImpl> manager_ = channel_->manager();
-  mutable std::mutex mutex_;  // guards channel_ and known_; lock order: the channel's mutex first
+  mutable std::mutex mutex_;  // guards channel_, known_, stage_, carrier_; lock order: the channel's mutex first
   CmKnown known_;
+  CmStage stage_;
+  CmCarrier* carrier_ = nullptr;  // has carried calls of the id
+  std::atomic<bool> known_port_{false};
   const uint32_t number_;
 };
 

@@ -12,6 +12,17 @@ Result<void> check_owner(const client::ContextImpl* owner, const client::Context
 
 }  // namespace
 
+namespace client {
+
+Result<void> ContextImpl::lend(const CmPass& /*pass*/) {
+  return fail(EOPNOTSUPP, "a device of this process does not use the daemon's connection manager");
+}
+Result<void> ContextImpl::settle(uint64_t /*position*/) { return {}; }
+
+}  // namespace client
+
+Result<void> Context::lend(const CmPass& pass) { return impl_->lend(pass); }
+Result<void> Context::settle(uint64_t position) { return impl_->settle(position); }
 const DeviceInfo& Context::info() const { return impl_->info(); }
 Result<std::vector<Gid>> Context::gids() const { return impl_->gids(); }
 Result<bool> Context::link_up() const { return impl_->link_up(); }

@@ -14,6 +14,7 @@
 #include "client/daemon_pd.h"
 #include "client/daemon_qp.h"
 #include "client/impl.h"
+#include "message/cm_messages.h"
 #include "message/device_messages.h"
 #include "message/memory_messages.h"
 #include "message/qp_messages.h"
@@ -80,6 +81,12 @@ class DaemonContext final : public ContextImpl {
     auto reply = link_->call<message::Counters>(Op::counters, message::Empty{});
     return reply ? std::move(reply->values) : std::vector<std::pair<std::string, uint64_t>>{};
   }
+  Result<void> lend(const CmPass& pass) override {
+    auto lent = link_->call<message::Empty>(Op::borrow_cm, message::CmPass{pass});
+    if (!lent) return std::unexpected(lent.error());
+    return {};
+  }
+  Result<void> settle(uint64_t position) override { return link_->settle(position); }
   Wake wait_readable(int fd, std::chrono::nanoseconds timeout) override;
   bool lost() override { return link_->lost(); }
 

@@ -16,6 +16,8 @@ namespace {
 
 // Longer than the daemon's timeouts for an engine and for address resolution together.
 constexpr std::chrono::seconds kSocketTimeout{30};
+// So many requests without a reply, each of which may wait 3 s for an address, are handled within that time.
+constexpr uint64_t kMostPosted = 8;
 
 std::string socket_path(const DaemonOptions& options) {
   if (!options.socket.empty()) return options.socket;
@@ -61,10 +63,36 @@ std::unexpected<Error> DaemonLink::broken(int code, const std::string& why) {
   return fail(code, "the uroce daemon: " + why);
 }
 
-Result<std::span<const std::byte>> DaemonLink::exchange(std::span<const std::byte> bytes, std::span<const int> fds,
-                                                        std::vector<message::Fd>* received) {
+Result<void> DaemonLink::usable() const {
   if (!mine()) return fail(ENODEV, "the device was opened before fork(); open it again in the child process");
   if (broken_) return fail(EIO, "the uroce daemon is gone; open the device again");
+  return {};
+}
+
+Result<uint64_t> DaemonLink::submit(std::span<const std::byte> bytes) {
+  const uint64_t before = posted_.load(std::memory_order_acquire);
+  if (before - settled_.load(std::memory_order_acquire) >= kMostPosted) {
+    if (auto settled = settle(before); !settled) return std::unexpected(settled.error());
+  }
+  const std::scoped_lock lock(mutex_);
+  if (auto ok = usable(); !ok) return std::unexpected(ok.error());
+  const auto sent = connection_.send(bytes, {});
+  if (sent) return ++posted_;
+  if (sent.error().code == EMSGSIZE) return std::unexpected(sent.error());
+  if (sent.error().code == ETIMEDOUT) return broken(ETIMEDOUT, "it takes no request within 30 s");
+  return broken(EIO, "it closed the connection; its log says why");
+}
+
+Result<void> DaemonLink::settle(uint64_t position) {
+  if (settled_.load(std::memory_order_acquire) >= position) return {};
+  auto done = call<message::Empty>(message::Op::settle, message::Empty{});
+  if (!done) return std::unexpected(done.error());
+  return {};
+}
+
+Result<std::span<const std::byte>> DaemonLink::exchange(std::span<const std::byte> bytes, std::span<const int> fds,
+                                                        std::vector<message::Fd>* received) {
+  if (auto ok = usable(); !ok) return std::unexpected(ok.error());
   // A daemon that refuses a connection sends the reason and closes. Read that reason even when send() failed.
   const auto sent = connection_.send(bytes, fds);
   if (!sent && sent.error().code == EMSGSIZE) return std::unexpected(sent.error());
@@ -80,6 +108,7 @@ Result<std::span<const std::byte>> DaemonLink::exchange(std::span<const std::byt
   if (!reader.good() || header.chunks.size() > packet_.fds.size()) return broken(EPROTO, "a reply has no valid header");
   if (header.sequence != sequence_ && header.error == 0)
     return broken(EPROTO, "a reply has the sequence number of another request");
+  settled_.store(posted_, std::memory_order_release);
   for (std::size_t i = 0; i < header.chunks.size(); ++i) {
     if (auto mapped = map(header.chunks[i], packet_.fds[i]); !mapped) return std::unexpected(mapped.error());
   }

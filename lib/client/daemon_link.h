@@ -1,6 +1,7 @@
 // A client's connection to the daemon: one request at a time, and the queue memory that came with the replies.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -37,7 +38,7 @@ class DaemonLink : public Liveness {
                      std::vector<message::Fd>* received = nullptr) {
     std::vector<std::byte> bytes;
     const std::scoped_lock lock(mutex_);
-    message::encode(bytes, message::RequestHeader{op, ++sequence_});
+    message::encode(bytes, message::RequestHeader{op, next_sequence()});
     message::encode(bytes, request);
     auto body = exchange(bytes, fds, received);
     if (!body) return std::unexpected(body.error());
@@ -45,6 +46,22 @@ class DaemonLink : public Liveness {
     if (!message::decode(*body, reply)) return broken(EPROTO, "its reply is not what the request asks for");
     return reply;
   }
+
+  /// Sends a request that has no reply, for calls that cannot fail by the program's fault, or whose failure is an
+  /// event. The daemon handles it before every later request. Returns its position among these, for settle(). Errors:
+  /// EIO.
+  template <class Request>
+  Result<uint64_t> post(message::Op op, const Request& request) {
+    std::vector<std::byte> bytes;
+    message::encode(bytes, message::RequestHeader{op, message::kNoReply});
+    message::encode(bytes, request);
+    return submit(bytes);
+  }
+  /// The same, for an encoded request. Waits now and then until the daemon has handled those before.
+  Result<uint64_t> submit(std::span<const std::byte> bytes);
+  /// Returns once the daemon has handled the request at `position` and all before it. No system call where a later
+  /// reply has come. Errors: those of call().
+  Result<void> settle(uint64_t position);
 
   /// The address of an object's queues in this process. Errors: EPROTO.
   Result<std::byte*> memory(const message::Place& place);
@@ -64,10 +81,18 @@ class DaemonLink : public Liveness {
   Result<void> map(const message::Chunk& chunk, const message::Fd& fd);
   std::unexpected<Error> broken(int code, const std::string& why);
 
+  uint32_t next_sequence() {
+    if (++sequence_ == message::kNoReply) ++sequence_;
+    return sequence_;
+  }
+  Result<void> usable() const;
+
   std::mutex mutex_;
   message::Connection connection_;
   const pid_t owner_;
   uint32_t sequence_ = 0;
+  std::atomic<uint64_t> posted_ = 0;   // requests without a reply
+  std::atomic<uint64_t> settled_ = 0;  // those that the daemon has certainly handled
   bool broken_ = false;
   message::Packet packet_;  // the last reply
   std::vector<Chunk> chunks_;

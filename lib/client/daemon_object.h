@@ -18,7 +18,14 @@ class DaemonObject {
   DaemonObject(std::shared_ptr<DaemonLink> link, message::Kind kind, uint32_t id, std::vector<Object> uses = {})
       : link_(std::move(link)), kind_(kind), id_(id), uses_(std::move(uses)) {}
   ~DaemonObject() {
-    if (link_->mine()) (void)link_->call<message::Empty>(message::Op::destroy, message::Destroy{kind_, id_});
+    if (!link_->mine()) return;
+    const message::Destroy request{kind_, id_};
+    // Nothing of a program's is used through these, so it need not know when they are gone.
+    if (kind_ == message::Kind::pd || kind_ == message::Kind::address_handle) {
+      (void)link_->post(message::Op::destroy, request);
+    } else {
+      (void)link_->call<message::Empty>(message::Op::destroy, request);
+    }
   }
   DaemonObject(const DaemonObject&) = delete;
   DaemonObject& operator=(const DaemonObject&) = delete;

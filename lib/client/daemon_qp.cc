@@ -54,6 +54,19 @@ Result<void> DaemonQp::change(std::span<const QueuePair::Step> steps) {
   return {};
 }
 
+Result<uint64_t> DaemonQp::post(uint16_t operation, std::span<const QueuePair::Step> steps,
+                                std::span<const std::byte> request) {
+  std::vector<std::byte> bytes;
+  message::encode(bytes, message::RequestHeader{static_cast<Op>(operation), message::kNoReply});
+  // The members that CmQpTerms and CmQpEnd begin with; `request` is the rest.
+  std::vector<message::ModifyStep> before;
+  for (const auto& [attr, mask] : steps) before.push_back({mask, attr});
+  message::encode(bytes, id_of(object_));
+  message::encode(bytes, before);
+  bytes.insert(bytes.end(), request.begin(), request.end());
+  return link_->submit(bytes);
+}
+
 Result<void> DaemonQp::multicast(Op op, const Gid& group) {
   auto done = link_->call<message::Empty>(op, message::Multicast{id_of(object_), group.bytes});
   if (!done) return std::unexpected(done.error());

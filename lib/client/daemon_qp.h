@@ -35,6 +35,8 @@ class DaemonQp final : public QpImpl {
 
  private:
   Result<void> change(std::span<const QueuePair::Step> steps) override;
+  Result<uint64_t> post(uint16_t operation, std::span<const QueuePair::Step> steps,
+                        std::span<const std::byte> request) override;
   Result<void> multicast(message::Op op, const Gid& group);
   void wake() override {
     if (!message::write_token(wake_)) link_->mark_lost();

@@ -268,6 +268,8 @@ class QpImpl {
   }
   Result<void> modify(std::span<const QueuePair::Step> steps);
   void modify_with_next(const QueuePair::Step& step);
+  Result<uint64_t> carry(uint16_t operation, std::span<const std::byte> request);
+  void assume(QpState state);
   /// Sends the deferred steps (modify_with_next()) now.
   Result<void> catch_up();
   virtual Result<QpAttr> query() const = 0;
@@ -284,6 +286,8 @@ class QpImpl {
 
  protected:
   virtual Result<void> change(std::span<const QueuePair::Step> steps) = 0;
+  virtual Result<uint64_t> post(uint16_t operation, std::span<const QueuePair::Step> steps,
+                                std::span<const std::byte> request);
   /// Wakes the sleeping engine.
   virtual void wake() = 0;
   /// Whether the daemon is gone, as the kernel says.
@@ -327,6 +331,8 @@ class ContextImpl : public std::enable_shared_from_this<ContextImpl> {
   virtual Result<std::shared_ptr<QpImpl>> open_xrc_target(const XrcDomainImpl& domain, uint32_t qpn) = 0;
   virtual Result<std::shared_ptr<QpImpl>> create_qp(const PdImpl& pd, const CqImpl& send_cq, const CqImpl& recv_cq,
                                                     const QpInit& init, const SrqImpl* srq) = 0;
+  virtual Result<void> lend(const CmPass& pass);
+  virtual Result<void> settle(uint64_t position);
   virtual int async_fd() const = 0;
   virtual std::optional<AsyncEvent> take_async_event() = 0;
   virtual std::vector<std::pair<std::string, uint64_t>> counters() const = 0;

@@ -56,6 +56,23 @@ void QpImpl::modify_with_next(const QueuePair::Step& step) {
   if (step.mask.has(QpAttrBit::state)) state_.store(step.attr.state, std::memory_order_relaxed);
 }
 
+Result<uint64_t> QpImpl::carry(uint16_t operation, std::span<const std::byte> request) {
+  const std::scoped_lock lock(waiting_mutex_);
+  return post(operation, waiting_, request);
+}
+
+void QpImpl::assume(QpState state) {
+  const std::scoped_lock lock(waiting_mutex_);
+  waiting_.clear();
+  // Another thread may know of a later state by now.
+  if (state_.load(std::memory_order_relaxed) < state) state_.store(state, std::memory_order_relaxed);
+}
+
+Result<uint64_t> QpImpl::post(uint16_t /*operation*/, std::span<const QueuePair::Step> /*steps*/,
+                              std::span<const std::byte> /*request*/) {
+  return fail(EOPNOTSUPP, "a queue pair of this process's own device carries no calls to the daemon");
+}
+
 Result<void> QpImpl::catch_up() {
   {
     const std::scoped_lock lock(waiting_mutex_);
@@ -79,6 +96,10 @@ Result<void> QueuePair::modify(const QpAttr& attr, QpAttrMask mask) {
 }
 Result<void> QueuePair::modify(std::span<const Step> steps) { return impl_->modify(steps); }
 void QueuePair::modify_with_next(const Step& step) { impl_->modify_with_next(step); }
+Result<uint64_t> QueuePair::carry(uint16_t operation, std::span<const std::byte> request) {
+  return impl_->carry(operation, request);
+}
+void QueuePair::assume(QpState state) { impl_->assume(state); }
 Result<QpAttr> QueuePair::query() const {
   if (auto ok = impl_->catch_up(); !ok) return std::unexpected(ok.error());
   return impl_->query();

@@ -107,8 +107,8 @@ void Gsi::read_events() {
   }
 }
 
-bool Gsi::take(const Handler& handler) {
-  queues::arm(*cq_->place().header, queues::Arm::any);
+bool Gsi::take(const Handler& handler, Then then) {
+  if (then == Then::waits) queues::arm(*cq_->place().header, queues::Arm::any);
   std::array<Completion, 64> completions;
   for (int i = 0; i < kPollsPerTake; ++i) {
     const std::size_t count = poller_->poll(completions);

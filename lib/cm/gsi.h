@@ -51,9 +51,12 @@ class Gsi {
   int fd() const { return channel_->fd(); }
   void read_events();
   using Handler = std::function<void(const Gid& source, const Gid& destination, std::span<const std::byte> mad)>;
+  /// The next step of take()'s caller: it waits for fd(), or comes back by itself, and fd() tells nothing new until
+  /// then.
+  enum class Then : uint8_t { waits, comes_back };
   /// Passes received MADs to `handler`, at most a few hundred, and sends MADs that waited for room. Returns true when
   /// the caller must call again.
-  bool take(const Handler& handler);
+  bool take(const Handler& handler, Then then = Then::waits);
   /// Queues a MAD. If the Ethernet address of its destination is not known, it waits for that, at most 3 s. It leaves
   /// with wake_engine() at the latest.
   void send(const CmPath& path, const Mad& mad, Nanos now);

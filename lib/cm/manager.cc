@@ -18,6 +18,11 @@ namespace {
 /// How often the state of addresses that are being resolved is polled.
 constexpr Nanos kResolvePollInterval = std::chrono::milliseconds(1);
 constexpr std::size_t kFewDisowned = 64;
+/// With so many connections that begin or end, datagrams are gathered before the thread handles them, for so long for
+/// each of these connections: a small part of the time that one takes.
+constexpr std::size_t kManyChanging = 16;
+constexpr Nanos kGatherForEach = std::chrono::microseconds(10);
+constexpr Nanos kGatherAtMost = std::chrono::milliseconds(1);
 /// The thread wakes at least this often.
 constexpr Nanos kHousekeepingInterval = std::chrono::seconds(1);
 
@@ -34,7 +39,7 @@ std::unexpected<Error> wrong_state(const Id& id, const char* call, const char* n
       "connecting",  "REP received", "REQ received",           "accepted",         "connected",      "disconnecting",
       "disconnected"};
   return fail(EINVAL, fmt::format("{}: communication id {} is in state '{}', but the call needs {}", call, id.number,
-                                  kNames[static_cast<std::size_t>(id.state)], needed));
+                                  kNames[static_cast<std::size_t>(IdState{id.state})], needed));
 }
 
 // --- Agents and channels ---------------------------------------------------------------------------------------
@@ -53,13 +58,7 @@ void EventChannel::add(CmEvent event) {
   add_byte();
 }
 
-void EventChannel::add_byte() {
-  if (owed_ > 0 || !pipe.signal()) ++owed_;
-}
-
-void EventChannel::pay_bytes(std::size_t most) {
-  for (; most > 0 && owed_ > 0 && pipe.signal(); --most) --owed_;
-}
+void EventChannel::pay_bytes(std::size_t most) { owed_ -= pipe.signal(std::min(most, owed_)); }
 
 void EventChannel::disown(std::size_t count) {
   take_bytes(count);
@@ -115,20 +114,23 @@ void Manager::Impl::run() {
   for (const auto& agent : agents) waiting.push_back({.fd = agent->gsi->fd(), .events = POLLIN, .revents = 0});
   while (!stopping.load(std::memory_order_acquire)) {
     Nanos until{0};
+    bool gather = false;
     {
       const Guard guard(*this);
       run_once();
       until = planned = deadline();
+      gather = gathering;
     }
     const auto left = std::clamp(until - now(), Nanos(0), kHousekeepingInterval);
     const timespec time{.tv_sec = left.count() / 1'000'000'000, .tv_nsec = left.count() % 1'000'000'000};
-    if (left <= Nanos(0) || ppoll(waiting.data(), waiting.size(), &time, nullptr) <= 0) continue;
+    const std::size_t heeded = gather ? 1 : waiting.size();
+    if (left <= Nanos(0) || ppoll(waiting.data(), heeded, &time, nullptr) <= 0) continue;
     if (waiting[0].revents != 0) {
       std::array<char, 64> tokens{};
       while (read(wake.read_end(), tokens.data(), tokens.size()) == static_cast<ssize_t>(tokens.size())) {
       }
     }
-    for (std::size_t i = 0; i < agents.size(); ++i) {
+    for (std::size_t i = 0; i < agents.size() && !gather; ++i) {
       if (waiting[i + 1].revents != 0) agents[i]->gsi->read_events();
     }
   }
@@ -136,19 +138,27 @@ void Manager::Impl::run() {
 
 void Manager::Impl::run_once() {
   more = false;
+  const bool gathered = gathering;
+  std::size_t taken = 0;
   for (const auto& agent : agents) {
-    more |= agent->gsi->take([&agent](const Gid& source, const Gid& destination, std::span<const std::byte> mad) {
+    const auto handle = [&](const Gid& source, const Gid& destination, std::span<const std::byte> mad) {
       agent->cm.on_mad(source, destination, mad, now());
-    });
+      ++taken;
+    };
+    more |= agent->gsi->take(handle, gathered ? Gsi::Then::comes_back : Gsi::Then::waits);
     agent->cm.poll(now());
     if (agent->gsi->waiting()) agent->gsi->retry(now());
   }
   check_resolving();
+  gathering = taken > 0 && changing >= kManyChanging;
+  if (gathered && !gathering) more = true;  // look once more, with the next datagram's event asked for
 }
 
 Nanos Manager::Impl::deadline() const {
   if (more) return Nanos(0);
+  const Nanos gather = std::min<Nanos>(kGatherForEach * static_cast<int64_t>(changing), kGatherAtMost);
   Nanos next = now() + kHousekeepingInterval;
+  if (gathering) next = now() + gather;
   if (!resolving.empty()) next = now() + kResolvePollInterval;
   for (const auto& agent : agents) {
     next = std::min(next, agent->cm.next_deadline());
@@ -164,7 +174,7 @@ void Manager::Impl::reschedule() {
 // --- Ids and events --------------------------------------------------------------------------------------------
 
 Id& Manager::Impl::make_id(Owner& owner, std::shared_ptr<EventChannel> channel, PortSpace space, QpType type) {
-  auto id = std::make_unique<Id>();
+  auto id = std::make_unique<Id>(changing);
   do {
     id->number = next_number++;
   } while (id->number == 0 || ids.contains(id->number));
@@ -183,6 +193,11 @@ void Manager::Impl::raise_event(const Id& id, CmEvent event) {
   if (event.id == 0) event.id = id.number;
   if (const auto whose = ids.find(event.id); whose != ids.end()) whose->second->add_unread();
   id.channel->add(std::move(event));
+  pay_later(id.channel);
+}
+
+void Manager::Impl::pay_later(const std::shared_ptr<EventChannel>& channel) {
+  if (std::ranges::find(owing, channel) == owing.end()) owing.push_back(channel);
 }
 
 Result<void> Manager::Impl::check_unread(const Id& id, const char* call) {

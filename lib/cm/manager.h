@@ -72,6 +72,9 @@ class ManagerUser {
   virtual Result<void> accept(uint32_t id, const CmParam& param) = 0;
   virtual Result<void> reject(uint32_t id, std::span<const std::byte> private_data, uint8_t reason) = 0;
   virtual Result<void> disconnect(uint32_t id) = 0;
+  /// A call for the id failed that its program does not wait for: raises connect_error with the errno value `code`,
+  /// unless the program hears of the connection's end anyway, or does not read its events. No effect without the id.
+  virtual void report_failure(uint32_t id, int code) = 0;
   virtual Result<void> notify_established(uint32_t id) = 0;
   virtual Result<std::pair<QpAttr, QpAttrMask>> qp_attr(uint32_t id, QpState state) = 0;
   using Option = message::CmOption;

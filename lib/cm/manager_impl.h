@@ -12,6 +12,7 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/secret.h"
@@ -39,11 +40,14 @@ inline constexpr uint32_t kMaxUnread = 32768;
 
 struct EventChannel {
   explicit EventChannel(control::EventPipe made) : pipe(std::move(made)) {}
+  /// The event's byte is owed.
   void add(CmEvent event);
-  /// Adds a byte to the pipe, or owes it if the pipe is full.
-  void add_byte();
-  /// Adds bytes owed, as far as they fit and at most `most`, the number of events that the program takes.
+  void add_byte() { ++owed_; }
+  /// Adds bytes owed to the pipe, as far as they fit and at most `most`.
   void pay_bytes(std::size_t most);
+  /// Takes over the bytes owed, for the caller to add to the pipe; what does not fit comes back by owe().
+  std::size_t take_owed() { return std::exchange(owed_, 0); }
+  void owe(std::size_t bytes) { owed_ += bytes; }
   /// Removes the events that `gone` selects, and their bytes in the pipe.
   template <class Gone>
   void remove_events(Gone gone) {
@@ -60,7 +64,7 @@ struct EventChannel {
  private:
   void take_bytes(std::size_t count);
 
-  std::size_t owed_ = 0;  // bytes that did not fit
+  std::size_t owed_ = 0;  // bytes not added yet, or that did not fit
 };
 
 /// One user's ids.
@@ -92,13 +96,39 @@ enum class IdState : uint8_t {
   disconnected,   // also: rejected, or unreachable
 };
 
+/// An id's state. It counts the ids whose connection begins or ends at the moment.
+class CountedState {
+ public:
+  explicit CountedState(std::size_t& changing) : changing_(changing) {}
+  ~CountedState() { *this = IdState::idle; }
+  CountedState(const CountedState&) = delete;
+  CountedState& operator=(const CountedState&) = delete;
+  CountedState& operator=(IdState state) {
+    changing_ += is_changing(state) ? 1 : 0;
+    changing_ -= is_changing(std::exchange(state_, state)) ? 1 : 0;
+    return *this;
+  }
+  operator IdState() const { return state_; }  // NOLINT(google-explicit-constructor): it is one
+
+ private:
+  static bool is_changing(IdState state) {
+    using enum IdState;
+    return state == connecting || state == replied || state == requested || state == accepted || state == disconnecting;
+  }
+
+  std::size_t& changing_;
+  IdState state_ = IdState::idle;
+};
+
 struct Id {
+  explicit Id(std::size_t& changing) : state(changing) {}
+
   uint32_t number = 0;
   Owner* owner = nullptr;
   std::shared_ptr<EventChannel> channel;
   PortSpace space{};
   QpType type{};
-  IdState state = IdState::idle;
+  CountedState state;
   CmAddress local{}, remote{};
   bool holds_port = false;   // it is in `ports` under local.port
   CmAgent* agent = nullptr;  // its device; nullptr: not bound to one
@@ -185,11 +215,15 @@ struct Manager::Impl {
   Id& make_id(Owner& owner, std::shared_ptr<EventChannel> channel, PortSpace space, QpType type);
   void destroy(Id& id);
   void raise_event(const Id& id, CmEvent event);
+  /// Pays the bytes that `channel` owes once the lock is free.
+  void pay_later(const std::shared_ptr<EventChannel>& channel);
   /// Whether a program's `call` may raise one more event. Errors: ENOMEM.
   static Result<void> check_unread(const Id& id, const char* call);
   void forget_connection(Id& id);
 
-  mutable std::mutex mutex;  ///< taken by Guard
+  mutable std::mutex mutex;                          ///< taken by Guard
+  std::size_t changing = 0;                          // ids whose connection begins or ends; outlives `ids`
+  std::vector<std::shared_ptr<EventChannel>> owing;  // channels to pay_bytes() of
   SecretStream psns;
   SecretStream port_numbers;
   std::vector<std::unique_ptr<CmAgent>> agents;
@@ -201,26 +235,41 @@ struct Manager::Impl {
   control::EventPipe wake;
   std::atomic<bool> wake_owed{false};
   std::atomic<bool> stopping{false};
-  bool more = false;  // more datagrams have arrived
-  Nanos planned{0};   // when the thread wakes next
+  bool more = false;       // more datagrams have arrived
+  bool gathering = false;  // the next datagrams are gathered for a while
+  Nanos planned{0};        // when the thread wakes next
   std::thread thread;
 };
 
 /// The lock of everything. When it is free again, the engine is woken for messages that were queued under it: it may
-/// run in this thread, and the events of its frames wake threads that need the lock.
+/// run in this thread, and the events of its frames wake threads that need the lock. Then the programs are woken that
+/// have new events, and need it, too.
 class Manager::Guard {
  public:
   explicit Guard(Impl& manager) : manager_(manager) { manager.mutex.lock(); }
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
   ~Guard() {
+    std::vector<std::pair<std::shared_ptr<EventChannel>, std::size_t>> due;
+    for (auto& channel : std::exchange(manager_.owing, {})) {
+      const std::size_t bytes = channel->take_owed();
+      due.emplace_back(std::move(channel), bytes);
+    }
     manager_.mutex.unlock();
     for (const auto& agent : manager_.agents) agent->gsi->wake_engine();
     if (manager_.wake_owed.load(std::memory_order_relaxed) && manager_.wake_owed.exchange(false))
       manager_.wake.signal();
+    for (const auto& [channel, bytes] : due) pay(*channel, bytes);
   }
 
  private:
+  void pay(EventChannel& channel, std::size_t bytes) {
+    const std::size_t left = bytes - channel.pipe.signal(bytes);
+    if (left == 0) return;
+    const std::scoped_lock lock(manager_.mutex);
+    channel.owe(left);
+  }
+
   Impl& manager_;
 };
 

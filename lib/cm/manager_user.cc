@@ -135,6 +135,14 @@ class User final : public ManagerUser {
   Result<void> disconnect(uint32_t number) override {
     return with(number, [&](Id& id) { return manager_.disconnect(id); });
   }
+  void report_failure(uint32_t number, int code) override {
+    (void)with(number, [&](Id& id) -> Result<void> {
+      if (id.state == IdState::disconnected) return {};
+      auto room = Manager::Impl::check_unread(id, "report_failure");
+      if (room) manager_.raise_event(id, {.type = CmEventType::connect_error, .status = -code});
+      return room;
+    });
+  }
   Result<void> notify_established(uint32_t number) override {
     return with(number, [](Id& id) -> Result<void> {
       if (id.state == IdState::connected) return {};
@@ -300,6 +308,7 @@ Result<void> User::migrate(uint32_t number, uint32_t channel, uint32_t taken) {
     if (found == channels_.end()) return no_channel(channel);
     if (found->second == id.channel) return {};
     for (uint32_t i = 0; i < std::min(taken, kMaxTaken); ++i) found->second->add_byte();
+    manager_.pay_later(found->second);
     const auto mine = [&](const CmEvent& event) {
       return (event.id == id.number || event.listener == id.number) && manager_.ids.contains(event.id);
     };

@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <optional>
 
+#include <sched.h>
+
 #include <fmt/format.h>
 
 namespace uroce::control {
@@ -53,11 +55,11 @@ Result<void> EngineRunner::run(uint32_t engine, Work work) {
     host_.wait_step();
   }
   host_.wake(engine);
-  // A polling engine replies within microseconds. Sleeping for each of ten thousand queue pairs would cost more.
+  // A polling engine replies within microseconds. Sleeping for each of ten thousand queue pairs would cost more. Where
+  // the engine's thread waits for this very core, it gets it.
   const bool spin = !host_.runs_engines_here();
   const auto spin_end = Clock::now() + kSpin;
-  while (spin && !task->done() && Clock::now() < spin_end) {
-  }
+  while (spin && !task->done() && Clock::now() < spin_end) sched_yield();
   while (!task->done()) {
     // A task that has begun refers to the caller's data, so this waits for its end without a limit.
     if (Clock::now() > deadline && task->cancel()) return std::unexpected(timed_out(engine));

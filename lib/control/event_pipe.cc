@@ -1,5 +1,7 @@
 #include "control/event_pipe.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -25,9 +27,16 @@ EventPipe::~EventPipe() {
   if (write_end_ >= 0) close(write_end_);
 }
 
-bool EventPipe::signal() {
-  const char token = 1;
-  return write(write_end_, &token, 1) == 1;
+std::size_t EventPipe::signal(std::size_t count) {
+  std::array<char, 256> tokens;
+  tokens.fill(1);
+  std::size_t added = 0;
+  while (added < count) {
+    const ssize_t written = write(write_end_, tokens.data(), std::min(count - added, tokens.size()));
+    if (written <= 0) break;
+    added += static_cast<std::size_t>(written);
+  }
+  return added;
 }
 
 }  // namespace uroce::control

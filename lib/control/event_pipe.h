@@ -3,6 +3,8 @@
 // Not an eventfd, whose two sides share their flags: a reader in another process could make the writer block.
 #pragma once
 
+#include <cstddef>
+
 #include <uroce/error.h>
 
 namespace uroce::control {
@@ -20,7 +22,9 @@ class EventPipe {
   int read_end() const { return read_end_; }
   /// Adds one token. Any thread; never blocks. False: the pipe is full. A pipe holds 65536 tokens, or 4096 where the
   /// user has many pipes (fs.pipe-user-pages-soft).
-  bool signal();
+  bool signal() { return signal(1) == 1; }
+  /// Adds up to `count` tokens by one system call, and returns how many fitted.
+  std::size_t signal(std::size_t count);
 
  private:
   EventPipe(int read_end, int write_end) : read_end_(read_end), write_end_(write_end) {}

@@ -1,6 +1,7 @@
 // Messages of the connection manager: the calls of include/uroce/cm.h, objects by number.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -100,6 +101,31 @@ struct CmGroup {
   CmAddress group{};
   uint64_t token = 0;
   static void fields(auto& self, auto& archive) { archive(self.id, self.group, self.token); }
+};
+
+/// By it the connections of a program's devices find its connection to the connection manager. A secret of the program.
+struct CmPass {
+  std::array<uint64_t, 2> words{};
+  static void fields(auto& self, auto& archive) { archive(self.words); }
+};
+
+/// Connects or accepts with a queue pair of the device. To accept, the daemon first applies `before` and the steps to
+/// RTR and RTS; to connect, it does so when the peer's answer has come and the program asks for events. Then it also
+/// sends the RTU, and the event is `established` instead of `connect_response`. A failure is the event
+/// `connect_error`, and the queue pair is then in the error state.
+struct CmQpTerms {
+  uint32_t qp = 0;
+  std::vector<ModifyStep> before{};
+  CmTerms terms{};
+  static void fields(auto& self, auto& archive) { archive(self.qp, self.before, self.terms); }
+};
+
+/// Disconnects, and moves the queue pair of the device to the error state. `before` does not count.
+struct CmQpEnd {
+  uint32_t qp = 0;
+  std::vector<ModifyStep> before{};
+  Handle id{};
+  static void fields(auto& self, auto& archive) { archive(self.qp, self.before, self.id); }
 };
 
 struct CmMigrate {

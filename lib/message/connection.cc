@@ -124,6 +124,14 @@ Result<void> Connection::send(std::span<const std::byte> bytes, std::span<const 
 }
 
 Result<Packet> Connection::receive() {
+  auto packet = receive(0);
+  if (!packet) return std::unexpected(packet.error());
+  return std::move(**packet);
+}
+
+Result<std::optional<Packet>> Connection::receive_now() { return receive(MSG_DONTWAIT); }
+
+Result<std::optional<Packet>> Connection::receive(int flags) {
   alignas(cmsghdr) std::byte control[CMSG_SPACE(sizeof(int) * kMaxFds)];
   Packet packet;
   iovec data{.iov_base = buffer_.get(), .iov_len = kMaxPacket};
@@ -135,8 +143,9 @@ Result<Packet> Connection::receive() {
   const NoCancel guard;
   ssize_t got = 0;
   do {
-    got = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
+    got = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC | flags);
   } while (got < 0 && errno == EINTR);
+  if (got < 0 && flags != 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::nullopt;
   if (got < 0) return socket_error("recvmsg");
   // Take the descriptors first, so that they close even when the rest is invalid.
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -49,11 +50,15 @@ class Connection {
   /// Errors: ECONNRESET (the other end is gone), ETIMEDOUT, EPROTO (larger than kMaxPacket, or more descriptors than
   /// kMaxFds, also when this process has no descriptors left).
   Result<Packet> receive();
+  /// receive() without waiting: nullopt where no packet is there.
+  Result<std::optional<Packet>> receive_now();
   /// Any thread: ends a send() or receive() in which another thread waits.
   void shut_down();
   int fd() const { return socket_.get(); }
 
  private:
+  Result<std::optional<Packet>> receive(int flags);
+
   Fd socket_;
   std::unique_ptr<std::byte[]> buffer_;  // receive() fills it: kMaxPacket bytes
 };

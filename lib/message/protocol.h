@@ -1,6 +1,6 @@
-// The protocol between clients and the daemon: its version, its operations, and the header of each message. One
-// request, one reply, in order, each one packet of a SOCK_SEQPACKET socket; descriptors travel beside it. Raise
-// kProtocol with every change of these structures.
+// The protocol between clients and the daemon: its version, its operations, and the header of each message. Requests
+// are handled in order; each has one reply, unless its sender wants none. Each message is one packet of a
+// SOCK_SEQPACKET socket; descriptors travel beside it. Raise kProtocol with every change of these structures.
 #pragma once
 
 #include <cstddef>
@@ -52,12 +52,18 @@ enum class Op : uint16_t {
   resize_srq = 28,
   create_null_region = 29,
   moderate_cq = 30,
+  settle = 31,  ///< nothing: its reply says that all requests before it are done
   create_flow = 34,
   flow_counters = 35,
   open_xrc_domain = 40,
   create_xrc_srq = 41,
   create_xrc_target = 42,
   open_xrc_target = 43,
+  // Calls for an id and its queue pair together (cm_messages.h), on the connection of the queue pair's device:
+  borrow_cm = 50,
+  connect_qp = 51,
+  accept_qp = 52,
+  disconnect_qp = 53,
   // The connection manager's (cm_messages.h), on a connection with or without a device. The first and the last of them:
   cm_create_channel = 64,
   cm_destroy_channel = 65,
@@ -80,6 +86,7 @@ enum class Op : uint16_t {
   cm_join = 82,
   cm_leave = 83,
   cm_migrate = 84,
+  cm_lend = 85,
 };
 
 enum class Kind : uint8_t {
@@ -95,10 +102,13 @@ enum class Kind : uint8_t {
   xrc_domain = 12,
 };
 
+/// The sequence number of a request that has no reply, whatever comes of it.
+inline constexpr uint32_t kNoReply = 0;
+
 /// The beginning of every request.
 struct RequestHeader {
   Op op{};
-  uint32_t sequence = 0;
+  uint32_t sequence = kNoReply;
   static void fields(auto& self, auto& archive) { archive(self.op, self.sequence); }
 };
 

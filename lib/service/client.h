@@ -55,6 +55,9 @@ class Client {
   void run();
   /// False when the connection is to end; `why` says it.
   bool serve(std::string& why);
+  /// The next packet; nullopt where something else was to be done.
+  Result<std::optional<message::Packet>> next_packet();
+  bool serve(const message::Packet& packet, std::string& why);
   void forward_events();
   Result<void> send(uint32_t sequence, const Result<Reply>& answer);
   void release();
@@ -66,6 +69,7 @@ class Client {
   std::atomic<uint64_t> calls_{0};
   std::atomic<uint64_t> errors_{0};
   std::optional<Error> refusal_;
+  uint32_t in_a_row_ = 0;  // requests without a reply since it last waited
 };
 
 }  // namespace uroce::service

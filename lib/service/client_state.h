@@ -8,13 +8,13 @@
 #include <mutex>
 #include <string>
 
-#include "cm/manager.h"
 #include "control/device_session.h"
 #include "control/flow.h"
 #include "control/xrc_domain.h"
 #include "message/connection.h"
 #include "service/arena.h"
 #include "service/capture.h"
+#include "service/cm_program.h"
 #include "service/handles.h"
 #include "service/mapping.h"
 #include "service/peer.h"
@@ -71,8 +71,9 @@ struct ClientState {
   mutable std::mutex session_mutex;  ///< guards session and arena where another thread reads them
   std::shared_ptr<control::DeviceSession> session{};
   std::shared_ptr<Arena> arena{};
-  message::Fd async_pipe{};  ///< written here
-  std::unique_ptr<cm::ManagerUser> connections{};
+  message::Fd async_pipe{};                  ///< written here
+  std::shared_ptr<CmProgram> connections{};  ///< on a connection to the connection manager
+  std::weak_ptr<CmProgram> borrowed{};       ///< on a device's connection: the same program's
   std::map<uint32_t, Charge> cm_channels{};
   std::unique_ptr<Capture> capture{};
 

@@ -65,6 +65,9 @@ Result<Reply> hello(ClientState& client, const message::Hello& request, Call& ca
   return reply(answer);
 }
 
+// Requests are served in order: all before this one are done.
+Result<Reply> settle(ClientState& /*client*/, const message::Empty& /*request*/) { return Reply{}; }
+
 Result<Reply> open_device(ClientState& client, const message::OpenDevice& request) {
   if (client.session != nullptr) {
     return fail(EINVAL, "a device is open on this connection; use another for another device");

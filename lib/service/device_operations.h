@@ -8,6 +8,7 @@
 namespace uroce::service {
 
 Result<Reply> hello(ClientState& client, const message::Hello& request, Call& call);
+Result<Reply> settle(ClientState& client, const message::Empty& request);
 Result<Reply> open_device(ClientState& client, const message::OpenDevice& request);
 Result<Reply> counters(ClientState& client, const message::Empty& request);
 Result<Reply> clock(ClientState& client, const message::Empty& request);

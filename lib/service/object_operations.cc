@@ -117,7 +117,11 @@ Result<Reply> destroy(ClientState& client, const message::Destroy& request) {
     case message::Kind::channel: return gone(client.channels.take(request.id));
     case message::Kind::cq: return gone(client.cqs.take(request.id));
     case message::Kind::srq: return gone(client.srqs.take(request.id));
-    case message::Kind::qp: return gone(client.qps.take(request.id));
+    case message::Kind::qp: {
+      const auto program = client.borrowed.lock();
+      const auto connecting = program != nullptr ? program->connecting() : std::unique_lock<std::mutex>();
+      return gone(client.qps.take(request.id));
+    }
     case message::Kind::address_handle: return gone(client.address_handles.take(request.id));
     case message::Kind::window: return gone(client.windows.take(request.id));
     case message::Kind::flow: return gone(client.flows.take(request.id));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "service/cm_operations.h"
+#include "service/cm_qp_operations.h"
 #include "service/device_operations.h"
 #include "service/memory_operations.h"
 #include "service/object_operations.h"
@@ -17,6 +18,7 @@ using message::Op;
 
 constexpr Operation kOperations[] = {
     {Op::hello, Needs::nothing, serve<message::Hello, hello>},
+    {Op::settle, Needs::hello, serve<message::Empty, settle>},
     {Op::open_device, Needs::hello, serve<message::OpenDevice, open_device>},
     {Op::counters, Needs::device, serve<message::Empty, counters>},
     {Op::clock, Needs::device, serve<message::Empty, clock>},
@@ -58,6 +60,11 @@ constexpr Operation kOperations[] = {
     {Op::create_xrc_target, Needs::device, serve<message::CreateXrcTarget, create_xrc_target>},
     {Op::open_xrc_target, Needs::device, serve<message::OpenXrcTarget, open_xrc_target>},
 
+    {Op::borrow_cm, Needs::device, serve<message::CmPass, borrow_cm>},
+    {Op::connect_qp, Needs::device, serve<message::CmQpTerms, connect_qp>},
+    {Op::accept_qp, Needs::device, serve<message::CmQpTerms, accept_qp>},
+    {Op::disconnect_qp, Needs::device, serve<message::CmQpEnd, disconnect_qp>},
+
     {Op::cm_create_channel, Needs::connection_manager, serve<message::Empty, cm_create_channel>},
     {Op::cm_destroy_channel, Needs::connection_manager, serve<message::Handle, cm_destroy_channel>},
     {Op::cm_take_events, Needs::connection_manager, serve<message::Handle, cm_take_events>},
@@ -79,6 +86,7 @@ constexpr Operation kOperations[] = {
     {Op::cm_join, Needs::connection_manager, serve<message::CmGroup, cm_join>},
     {Op::cm_leave, Needs::connection_manager, serve<message::CmGroup, cm_leave>},
     {Op::cm_migrate, Needs::connection_manager, serve<message::CmMigrate, cm_migrate>},
+    {Op::cm_lend, Needs::connection_manager, serve<message::Empty, cm_lend>},
 };
 
 Result<void> provide(ClientState& client, Needs needs) {

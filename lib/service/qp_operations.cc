@@ -87,19 +87,27 @@ Result<Reply> create_qp(ClientState& client, const message::CreateQp& request) {
   return reply(answer);
 }
 
+Result<void> check_count(const control::ControlQp& qp, std::size_t steps) {
+  if (steps <= message::kMaxModifySteps) return {};
+  return fail(EINVAL, fmt::format("a modify of queue pair {:#x} has {} steps; one call takes at most {}", qp.qpn(),
+                                  steps, message::kMaxModifySteps));
+}
+
+Result<void> apply_steps(const ClientState& client, control::ControlQp& qp,
+                         std::span<const message::ModifyStep> steps) {
+  if (auto ok = check_count(qp, steps.size()); !ok) return ok;
+  for (const message::ModifyStep& step : steps) {
+    if (auto ok = check_states(step.attr, step.mask); !ok) return ok;
+    if (auto ok = check_qkey(client, step.attr, step.mask); !ok) return ok;
+    if (auto changed = qp.modify(step.attr, step.mask); !changed) return changed;
+  }
+  return {};
+}
+
 Result<Reply> modify_qp(ClientState& client, const message::ModifyQp& request) {
   auto qp = client.qps.find(request.qp);
   if (!qp) return std::unexpected(qp.error());
-  if (request.steps.size() > message::kMaxModifySteps) {
-    return fail(EINVAL, fmt::format("a modify of queue pair {:#x} has {} steps; one call takes at most {}",
-                                    (*qp)->qpn(), request.steps.size(), message::kMaxModifySteps));
-  }
-  for (const message::ModifyStep& step : request.steps) {
-    if (auto ok = check_states(step.attr, step.mask); !ok) return std::unexpected(ok.error());
-    if (auto ok = check_qkey(client, step.attr, step.mask); !ok) return std::unexpected(ok.error());
-    if (auto changed = (*qp)->modify(step.attr, step.mask); !changed) return std::unexpected(changed.error());
-  }
-  return Reply{};
+  return done(apply_steps(client, **qp, request.steps));
 }
 
 Result<Reply> query_qp(ClientState& client, const message::Handle& request) {

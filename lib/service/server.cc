@@ -86,6 +86,7 @@ struct Server::Impl final : ServerView {
   Log write_log;
   PortAccess port_access;
   cm::Manager* connection_manager = nullptr;
+  CmPrograms cm_programs;
   message::Fd listener;
   message::Fd wake{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
   std::atomic<bool> stopping{false};
@@ -103,6 +104,7 @@ struct Server::Impl final : ServerView {
   const std::vector<std::shared_ptr<control::Device>>& devices() const override { return all_devices; }
   const PortAccess& ports() const override { return port_access; }
   cm::Manager* connections() const override { return connection_manager; }
+  CmPrograms& programs() override { return cm_programs; }
   void log(Severity severity, std::string_view text) const {
     if (write_log) write_log(severity, text);
   }

@@ -10,6 +10,7 @@
 #include "control/device.h"
 #include "message/operator_messages.h"
 #include "service/capture.h"
+#include "service/cm_program.h"
 #include "service/sight.h"
 
 namespace uroce::service {
@@ -22,6 +23,8 @@ class ServerView {
   virtual const std::vector<std::shared_ptr<control::Device>>& devices() const = 0;
   /// nullptr where there is none.
   virtual cm::Manager* connections() const = 0;
+  /// The programs that use it.
+  virtual CmPrograms& programs() = 0;
   virtual const PortAccess& ports() const = 0;
   /// A line that a client of user `uid` causes: a user has a bounded number of them.
   virtual void log_of_client(uint32_t uid, Severity severity, std::string_view text) = 0;

@@ -22,8 +22,10 @@ namespace uroce::test {
 struct ScriptedView final : service::ServerView {
   std::vector<std::shared_ptr<control::Device>> all;
   service::PortAccess access;
+  service::CmPrograms cm_programs;
   const std::vector<std::shared_ptr<control::Device>>& devices() const override { return all; }
   cm::Manager* connections() const override { return nullptr; }
+  service::CmPrograms& programs() override { return cm_programs; }
   const service::PortAccess& ports() const override { return access; }
   void log_of_client(uint32_t, service::Severity, std::string_view) override {}
   void log_always(service::Severity, std::string_view) override {}

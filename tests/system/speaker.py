@@ -13,6 +13,7 @@ from harness import SLOW
 HELLO, OPEN, CREATE_PD, REGISTER, CREATE_CHANNEL, CREATE_CQ, CREATE_SRQ, CREATE_QP, MODIFY = range(1, 10)
 CREATE_AH = 11
 DESTROY, COUNTERS, LIST_CLIENTS, LIST_OBJECTS = 14, 15, 17, 18
+BORROW_CM, CONNECT_QP, ACCEPT_QP, DISCONNECT_QP = range(50, 54)
 CM_CREATE_CHANNEL, CM_CREATE_ID, CM_BIND = 64, 67, 70
 PROTOCOL, QUEUE_ABI = (int(re.search(rf"{name} = (\d+);", (harness.SOURCE / "lib" / path).read_text())[1])
                        for name, path in (("kProtocol", "message/protocol.h"), ("kAbiVersion", "queues/layout.h")))
@@ -51,8 +52,9 @@ class Speaker:
     def hello(self):
         return self.call(HELLO, struct.pack("<III", 0x65636F72, PROTOCOL, QUEUE_ABI) + text(b"test"))
 
-    def send(self, op, body=b"", fds=()):
-        socket.send_fds(self.socket, [struct.pack("<HI", op, 1) + body], list(fds))
+    def send(self, op, body=b"", fds=(), sequence=1):
+        """`sequence` 0: no reply comes."""
+        socket.send_fds(self.socket, [struct.pack("<HI", op, sequence) + body], list(fds))
 
     def receive(self):
         """Error and text and body of the next reply, or None where the daemon has hung up."""

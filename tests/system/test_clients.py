@@ -15,8 +15,8 @@ import harness
 import verbs
 from harness import BUILD, SLOW
 import speaker
-from speaker import (COUNTERS, CREATE_CHANNEL, CREATE_CQ, CREATE_PD, CREATE_QP, CREATE_SRQ, DESTROY, HELLO, LIST_CLIENTS, LIST_OBJECTS,
-                     MODIFY, OPEN, REGISTER, Speaker, memory, text)
+from speaker import (ACCEPT_QP, BORROW_CM, CONNECT_QP, COUNTERS, CREATE_CHANNEL, CREATE_CQ, CREATE_PD, CREATE_QP, CREATE_SRQ,
+                     DESTROY, DISCONNECT_QP, HELLO, LIST_CLIENTS, LIST_OBJECTS, MODIFY, OPEN, REGISTER, Speaker, memory, text)
 
 CLIENTS = BUILD / "tests" / "system" / "clients"
 IDLE = 500
@@ -344,11 +344,27 @@ class Messages(Case):
             self.assertEqual(one.call(DESTROY, struct.pack("<BI", 4, cq))[0], 0)
             self.assertEqual(one.call(DESTROY, struct.pack("<BI", 1, pd))[0], 0)
 
+    def test_requests_without_a_reply(self):
+        """Thousands that fail: the next request has its own reply. One that does not decode ends the connection."""
+        with Speaker(self.socket) as one:
+            pd = one.handle(CREATE_PD)
+            for _ in range(2000):
+                one.send(DESTROY, struct.pack("<BI", 1, 2**31), sequence=0)
+                one.send(ACCEPT_QP, bytes(38), sequence=0)
+            self.assertEqual(one.handle(CREATE_PD), pd + 1)
+            for _ in range(10):
+                one.send(CREATE_PD, sequence=0)
+            self.assertEqual(one.handle(CREATE_PD), pd + 12)
+            one.send(CREATE_PD, b"\0", sequence=0)
+            self.assertIsNone(one.receive())
+        self.assertEqual(self.good.call(CREATE_PD)[0], 0)
+
     def test_rubbish_of_the_right_length(self):
         """Each message's bytes at random: an error, an end, or an answer, and the daemon lives."""
         rng = random.Random(2)
         lengths = {CREATE_CQ: 9, CREATE_SRQ: 12, CREATE_QP: 42, MODIFY: 4 + 4 + 94, DESTROY: 5, 11: 27, 12: 20, 13: 20,
-                   LIST_OBJECTS: 9, LIST_CLIENTS: 4, 19: 8, 10: 4}
+                   LIST_OBJECTS: 9, LIST_CLIENTS: 4, 19: 8, 10: 4, BORROW_CM: 16, CONNECT_QP: 38, ACCEPT_QP: 38,
+                   DISCONNECT_QP: 12}
         one = Speaker(self.socket)
         for _ in range(3000):
             op = rng.choice(list(lengths))

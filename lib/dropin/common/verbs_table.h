@@ -15,7 +15,7 @@
 namespace uroce::dropin {
 
 /// Raise with every change of VerbsTable or of what its functions do.
-inline constexpr uint32_t kVerbsTableVersion = 1;
+inline constexpr uint32_t kVerbsTableVersion = 2;
 
 struct VerbsTable {
   uint32_t version;    ///< kVerbsTableVersion
@@ -26,6 +26,14 @@ struct VerbsTable {
   int (*modify_qp_steps)(ibv_qp* qp, const QueuePair::Step* steps, std::size_t count);
   /// See QueuePair::modify_with_next(). 0.
   int (*modify_qp_with_next)(ibv_qp* qp, const QueuePair::Step* step);
+  /// See Context::lend(). 0, or an errno value.
+  int (*lend)(ibv_context* context, const CmPass* pass);
+  /// See QueuePair::carry(). 0 with `position`, or an errno value.
+  int (*carry)(ibv_qp* qp, uint16_t operation, const std::byte* request, std::size_t bytes, uint64_t* position);
+  /// See QueuePair::assume().
+  void (*assume)(ibv_qp* qp, ibv_qp_state state);
+  /// See Context::settle(). 0, or an errno value.
+  int (*settle)(ibv_context* context, uint64_t position);
 };
 // Plain data: nothing in it depends on which of the libraries a function was compiled into.
 static_assert(std::is_standard_layout_v<QueuePair::Step> && std::is_trivially_copyable_v<QueuePair::Step>);

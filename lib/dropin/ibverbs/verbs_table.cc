@@ -23,11 +23,37 @@ int modify_qp_with_next(ibv_qp* qp, const QueuePair::Step* step) {
   return 0;
 }
 
+int lend(ibv_context* context, const CmPass* pass) {
+  const auto lent = of(context)->api.lend(*pass);
+  return lent ? 0 : lent.error().code;
+}
+
+int carry(ibv_qp* qp, uint16_t operation, const std::byte* request, std::size_t bytes, uint64_t* position) {
+  const auto carried = of(qp)->api.carry(operation, std::span(request, bytes));
+  if (!carried) return report(carried.error());
+  *position = *carried;
+  return 0;
+}
+
+void assume(ibv_qp* qp, ibv_qp_state state) {
+  of(qp)->api.assume(static_cast<QpState>(state));
+  if (qp->state < state) set_state(*qp, state);
+}
+
+int settle(ibv_context* context, uint64_t position) {
+  const auto settled = of(context)->api.settle(position);
+  return settled ? 0 : settled.error().code;
+}
+
 constexpr VerbsTable kTable{.version = kVerbsTableVersion,
                             .size = sizeof(VerbsTable),
                             .step_size = sizeof(QueuePair::Step),
                             .modify_qp_steps = modify_qp_steps,
-                            .modify_qp_with_next = modify_qp_with_next};
+                            .modify_qp_with_next = modify_qp_with_next,
+                            .lend = lend,
+                            .carry = carry,
+                            .assume = assume,
+                            .settle = settle};
 
 }  // namespace
 }  // namespace uroce::dropin

@@ -31,7 +31,10 @@ Result<std::shared_ptr<CmClient>> open_client() {
     return std::unexpected(ok.error());
   }
   auto opened = ConnectionManager::open();
-  if (opened) return std::make_shared<CmClient>(std::move(*opened));
+  if (opened) {
+    const auto pass = opened->pass();
+    return std::make_shared<CmClient>(std::move(*opened), pass ? std::optional(*pass) : std::nullopt);
+  }
   Error error = std::move(opened.error());
   if (error.code == ENOENT) error.code = ENODEV;  // without a daemon there are no devices
   return std::unexpected(std::move(error));

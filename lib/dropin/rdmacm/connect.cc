@@ -65,12 +65,35 @@ CmParam terms(const Id& id, const rdma_conn_param* from) {
   return to;
 }
 
+/// Makes a call for the id together with its queue pair. False, with nothing done, where only separate calls will do.
+template <class Call>
+Result<bool> together(const Id& id, Call call) {
+  const bool possible = id.qp != nullptr && id.qp_type == IBV_QPT_RC && id.qp->qp_type == IBV_QPT_RC &&
+                        id.device != nullptr && id.device->carries && id.qp->context == id.device->verbs;
+  return possible ? call() : Result<bool>(false);
+}
+
 int reject(Id& id, const void* private_data, uint8_t length, RejReason reason) {
   const auto* data = static_cast<const std::byte*>(private_data);
   return done(id.api.reject({data, data != nullptr ? length : std::size_t{0}}, static_cast<uint8_t>(reason)));
 }
 
 }  // namespace
+
+Result<void> QpCarrier::carry(uint16_t operation, std::span<const std::byte> request) {
+  uint64_t position = 0;
+  if (const int error = verbs_table().carry(id_.qp, operation, request.data(), request.size(), &position); error != 0)
+    return fail(error, "the queue pair's device does not take the call");
+  position_.store(position, std::memory_order_relaxed);
+  return {};
+}
+
+Result<void> QpCarrier::settle() {
+  const uint64_t position = position_.load(std::memory_order_relaxed);
+  if (const int error = position != 0 ? verbs_table().settle(id_.device->verbs, position) : 0; error != 0)
+    return fail(error, "the queue pair's device does not answer");
+  return {};
+}
 
 int to_connected(Id& id, uint8_t responder_resources, uint8_t initiator_depth) {
   if (id.qp == nullptr) return 0;
@@ -119,8 +142,14 @@ int rdma_connect(rdma_cm_id* cm_id, rdma_conn_param* param) {
   const bool most = param == nullptr || param->responder_resources == RDMA_MAX_RESP_RES;
   id.initiator_depth = deepest ? id.device->max_initiator_depth : param->initiator_depth;
   id.responder_resources = most ? id.device->max_responder_resources : param->responder_resources;
-  const auto asked = id.api.connect(terms(id, param));
-  if (!asked) return report_minus_one(asked.error());
+  const auto wanted = terms(id, param);
+  id.connecting = true;  // before another thread can get the event
+  const auto carried = together(id, [&] { return id.api.connect(wanted, id.carrier); });
+  if (!carried) return report_minus_one(carried.error());
+  if (!*carried) {
+    id.connecting = false;
+    if (const auto asked = id.api.connect(wanted); !asked) return report_minus_one(asked.error());
+  }
   id.connect_data.clear();
   return complete(id);
 }
@@ -133,8 +162,17 @@ int rdma_accept(rdma_cm_id* cm_id, rdma_conn_param* param) {
   id.initiator_depth = deepest ? std::min(id.initiator_depth, id.device->max_initiator_depth) : param->initiator_depth;
   id.responder_resources =
       most ? std::min(id.responder_resources, id.device->max_responder_resources) : param->responder_resources;
+  const auto wanted = terms(id, param);
+  id.connecting = true;
+  const auto carried = together(id, [&] { return id.api.accept(wanted, id.carrier); });
+  if (!carried) return report_minus_one(carried.error());
+  if (*carried) {
+    verbs_table().assume(id.qp, IBV_QPS_RTS);  // the program may post at once
+    return complete(id);
+  }
+  id.connecting = false;
   if (!id.is_datagram() && to_connected(id, id.responder_resources, id.initiator_depth) != 0) return -1;
-  if (const auto accepted = id.api.accept(terms(id, param)); !accepted) {
+  if (const auto accepted = id.api.accept(wanted); !accepted) {
     to_error(id);
     return report_minus_one(accepted.error());
   }
@@ -163,6 +201,12 @@ int rdma_notify(rdma_cm_id* id, ibv_event_type event) {
 int rdma_disconnect(rdma_cm_id* cm_id) {
   Id& id = *of(cm_id);
   if (id.verbs == nullptr) return minus_one(EINVAL);
+  const auto carried = together(id, [&] { return id.api.disconnect(id.carrier); });
+  if (!carried) return report_minus_one(carried.error());
+  if (*carried) {
+    verbs_table().assume(id.qp, IBV_QPS_ERR);
+    return complete(id);
+  }
   if (to_error(id) != 0) return -1;
   const auto asked = id.api.disconnect();
   return asked ? complete(id) : report_minus_one(asked.error());

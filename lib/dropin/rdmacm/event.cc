@@ -8,6 +8,7 @@
 #include "dropin/common/descriptor.h"
 #include "dropin/common/qp_attr.h"
 #include "dropin/rdmacm/objects.h"
+#include "dropin/rdmacm/verbs_table.h"
 
 namespace uroce::dropin::rdmacm {
 
@@ -97,6 +98,13 @@ Fate apply_side_effects(const Delivery& from, Event& event) {
     case RDMA_CM_EVENT_CONNECT_RESPONSE:
       note_ece(id, from.event.param);
       on_response(id, event);
+      return Fate::deliver;
+    case RDMA_CM_EVENT_ESTABLISHED:
+      if (id.connecting.exchange(false) && id.qp != nullptr) verbs_table().assume(id.qp, IBV_QPS_RTS);
+      return Fate::deliver;
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+      id.connect_error = true;
+      if (id.qp != nullptr) verbs_table().assume(id.qp, IBV_QPS_ERR);
       return Fate::deliver;
     case RDMA_CM_EVENT_REJECTED:
       if (id.connect_error) return Fate::discard;  // already reported as CONNECT_ERROR

@@ -5,12 +5,14 @@
 #include <rdma/rdma_verbs.h>
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -39,7 +41,8 @@ struct Delivery {
 /// existing ids stay until the application destroys them; later ids belong to a new CmClient.
 class CmClient {
  public:
-  explicit CmClient(ConnectionManager opened) : api(std::move(opened)) {}
+  /// `pass`: of `opened`, if it has one.
+  CmClient(ConnectionManager opened, std::optional<CmPass> pass) : api(std::move(opened)), devices(pass) {}
 
   /// Errors: ENODEV (no daemon), and those of ConnectionManager::open().
   static Result<std::shared_ptr<CmClient>> get();
@@ -104,6 +107,18 @@ struct Multicast {
   EventCount events;
 };
 
+/// Carries an id's calls over the connection of its device.
+class QpCarrier final : public CmCarrier {
+ public:
+  explicit QpCarrier(const Id& id) : id_(id) {}
+  Result<void> carry(uint16_t operation, std::span<const std::byte> request) override;
+  Result<void> settle() override;
+
+ private:
+  const Id& id_;
+  std::atomic<uint64_t> position_{0};  // of the last carried call
+};
+
 struct Id : rdma_cm_id {
   Id(EventChannel* owner, CmId made, void* application, rdma_port_space space, ibv_qp_type type);
   Id(const Id&) = delete;
@@ -117,11 +132,13 @@ struct Id : rdma_cm_id {
   Result<void> refresh(bool path);
 
   std::shared_ptr<CmClient> client;
+  QpCarrier carrier{*this};  ///< outlives `api`
   CmId api;
   OpenDevice* device = nullptr;
   bool sync = false;  ///< synchronous: it has a channel of its own, and calls wait for their event
   bool connect_error = false;
-  sa_family_t family = AF_UNSPEC;  ///< of its addresses, once bound or resolved
+  std::atomic<bool> connecting{false};  ///< the daemon moves the queue pair to RTS before the connection is established
+  sa_family_t family = AF_UNSPEC;       ///< of its addresses, once bound or resolved
   uint8_t initiator_depth = 0;
   uint8_t responder_resources = 0;
   // Enhanced connection establishment of a program that brings its own queue pair.

@@ -154,6 +154,8 @@ Result<ConnectionManager> ConnectionManager::open(const DaemonOptions& /*options
   return ConnectionManager(std::move(impl));
 }
 
+Result<CmPass> ConnectionManager::pass() { return fail(EOPNOTSUPP, "no daemon"); }
+
 Result<CmChannel> ConnectionManager::create_channel() { return CmChannel(std::make_shared<CmChannelImpl>()); }
 
 Result<CmId> ConnectionManager::create_id(const CmChannel& channel, PortSpace space, QpType type) {
@@ -174,6 +176,11 @@ std::optional<CmEvent> CmChannel::take() {
   const std::lock_guard guard(lock);
   return impl_->pop();
 }
+
+// Without a pass nothing is carried.
+Result<bool> CmId::connect(const CmParam& /*param*/, CmCarrier& /*carrier*/) { return false; }
+Result<bool> CmId::accept(const CmParam& /*param*/, CmCarrier& /*carrier*/) { return false; }
+Result<bool> CmId::disconnect(CmCarrier& /*carrier*/) { return false; }
 
 uint32_t CmId::number() const { return impl_->number; }
 

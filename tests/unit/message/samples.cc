@@ -299,6 +299,9 @@ void add_connection_manager() {
   add("CmSetOption", CmSetOption{.id = 1, .option = CmOption::af_only, .value = 3});
   add("CmGroup", CmGroup{.id = 1, .group = address(0xf0, 2), .token = 0x0102030405060708});
   add("CmMigrate", CmMigrate{.id = 1, .channel = 2, .taken = 3});
+  add("CmPass", CmPass{.words = {0x1817161514131211, 0x2827262524232221}});
+  add("CmQpTerms", CmQpTerms{.qp = 4, .before = {step}, .terms = {.id = 1, .param = param()}});
+  add("CmQpEnd", CmQpEnd{.qp = 4, .before = {step}, .id = {1}});
 }
 
 }  // namespace

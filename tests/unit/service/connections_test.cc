@@ -5,6 +5,9 @@
 #include <cerrno>
 #include <filesystem>
 #include <map>
+#include <optional>
+#include <span>
+#include <string>
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -13,6 +16,7 @@
 
 #include "cm/mad.h"
 #include "cm/manager.h"
+#include "message/protocol.h"
 #include "service/server.h"
 #include "tests/unit/client/endpoints.h"
 #include "wire/packet.h"
@@ -174,6 +178,130 @@ TEST_F(ConnectionsTest, ConnectMoveBytesAndPart) {
   EXPECT_EQ(server.expect(CmEventType::disconnected).id, passive.number());
   EXPECT_EQ(client.expect(CmEventType::disconnected).id, active.number());
   EXPECT_TRUE(passive.disconnect()) << "the other side's wish is known";
+}
+
+/// Carries an id's calls with a queue pair.
+class Carrier final : public CmCarrier {
+ public:
+  Carrier(ConnectionManager& manager, Side& side, QueuePair& qp) : context_(side.context), qp_(qp) {
+    must(context_.lend(must(manager.pass())));
+  }
+  Result<void> carry(uint16_t operation, std::span<const std::byte> request) override {
+    auto position = qp_.carry(operation, request);
+    if (!position) return std::unexpected(position.error());
+    position_ = *position;
+    return {};
+  }
+  Result<void> settle() override { return context_.settle(position_); }
+
+ private:
+  Context& context_;
+  QueuePair& qp_;
+  uint64_t position_ = 0;
+};
+
+TEST_F(ConnectionsTest, CarriedCallsConnectTheirQueuePairsAndPart) {
+  Program server(socket_), client(socket_);
+  Side a = side(0), b = side(1);
+  auto qa = a.make_qp(), qb = b.make_qp();
+  Carrier with_a(client.manager, a, qa), with_b(server.manager, b, qb);
+  CmId listener = server.id();
+  must(listener.bind(address(1, 4000)));
+  must(listener.listen(8));
+  CmId active = resolved(client, address(1, 4000));
+  const auto [init, mask] = must(active.qp_attr(QpState::init));
+  qa.modify_with_next({init, mask});
+  ASSERT_TRUE(must(active.connect({.responder_resources = 3, .initiator_depth = 5, .qpn = qa.qpn()}, with_a)));
+
+  CmId passive = must(server.manager.adopt(server.expect(CmEventType::connect_request)));
+  const auto [init_b, mask_b] = must(passive.qp_attr(QpState::init));
+  qb.modify_with_next({init_b, mask_b});
+  ASSERT_TRUE(must(passive.accept({.responder_resources = 5, .initiator_depth = 2, .qpn = qb.qpn()}, with_b)));
+  qb.assume(QpState::rts);
+  EXPECT_EQ(must(qb.query()).state, QpState::rts) << "calls for the queue pair come after the carried one";
+  EXPECT_EQ(must(qb.query()).max_rd_atomic, 2) << "what accept() named";
+
+  const CmEvent response = client.expect(CmEventType::established);
+  EXPECT_EQ(response.param.initiator_depth, 5);
+  qa.assume(QpState::rts);
+  server.expect(CmEventType::established);
+  EXPECT_EQ(must(qa.query()).state, QpState::rts);
+  EXPECT_EQ(must(qa.query()).dest_qpn, qb.qpn());
+  a.memory[9] = std::byte{77};
+  ASSERT_EQ(qa.post_send({.opcode = WrOpcode::rdma_write,
+                          .flags = SendFlag::signaled,
+                          .sges = std::array{a.mr.sge(0, 64)},
+                          .remote_addr = reinterpret_cast<uint64_t>(b.memory.data()),
+                          .rkey = b.mr.rkey()}),
+            0);
+  EXPECT_EQ(next(world_, a.cq).status, WcStatus::success);
+  EXPECT_EQ(b.memory[9], std::byte{77});
+
+  ASSERT_TRUE(must(active.disconnect(with_a)));
+  EXPECT_EQ(must(qa.query()).state, QpState::error);
+  EXPECT_EQ(server.expect(CmEventType::disconnected).id, passive.number());
+  EXPECT_TRUE(must(passive.disconnect(with_b))) << "the other side's wish is known";
+  EXPECT_EQ(must(qb.query()).state, QpState::error);
+  EXPECT_EQ(client.expect(CmEventType::disconnected).id, active.number());
+}
+
+TEST_F(ConnectionsTest, FailuresOfCarriedCallsAreEvents) {
+  Program server(socket_), client(socket_);
+  Side a = side(0), b = side(1);
+  auto qa = a.make_qp(), qb = b.make_qp();
+  Carrier with_a(client.manager, a, qa), with_b(server.manager, b, qb);
+  CmId listener = server.id();
+  must(listener.bind(address(1, 4000)));
+  must(listener.listen(8));
+
+  CmId unresolved = client.id();
+  EXPECT_FALSE(must(unresolved.connect({.qpn = qa.qpn()}, with_a))) << "the answered call tells why not";
+  CmId active = resolved(client, address(1, 4000));
+  EXPECT_FALSE(must(active.connect({.private_data = bytes_of(std::string(57, 'x')), .qpn = qa.qpn()}, with_a)));
+  ASSERT_TRUE(must(active.connect({.qpn = qa.qpn()}, with_a)));
+  EXPECT_FALSE(must(active.connect({.qpn = qa.qpn()}, with_a))) << "it connects already";
+
+  CmId passive = must(server.manager.adopt(server.expect(CmEventType::connect_request)));
+  must(qb.modify({.state = QpState::error}, QpAttrBit::state));
+  ASSERT_TRUE(must(passive.accept({.qpn = qb.qpn()}, with_b)));
+  const CmEvent failed = server.expect(CmEventType::connect_error);
+  EXPECT_EQ(failed.id, passive.number());
+  EXPECT_EQ(failed.status, -EINVAL);
+  must(passive.reject({}));
+  EXPECT_EQ(client.expect(CmEventType::rejected).id, active.number());
+}
+
+TEST_F(ConnectionsTest, AnAnswerToAQueuePairThatHasGoneIsLeftToTheProgram) {
+  Program server(socket_), client(socket_);
+  Side a = side(0);
+  CmId listener = server.id();
+  must(listener.bind(address(1, 4000)));
+  must(listener.listen(8));
+  auto qa = std::make_optional(a.make_qp());
+  Carrier with_a(client.manager, a, *qa);
+  CmId active = resolved(client, address(1, 4000));
+  ASSERT_TRUE(must(active.connect({.qpn = qa->qpn()}, with_a)));
+  must(with_a.settle());
+  qa.reset();
+  CmId passive = must(server.manager.adopt(server.expect(CmEventType::connect_request)));
+  must(passive.accept({.qpn = 101}));
+  EXPECT_EQ(client.expect(CmEventType::connect_response).id, active.number());
+}
+
+TEST_F(ConnectionsTest, OnlyThePassOfAProgramLendsItsIds) {
+  Side a = side(0);
+  EXPECT_EQ(a.context.lend({1, 2}).error().code, EINVAL);
+  CmPass ended{};
+  {
+    Program program(socket_);
+    ended = must(program.manager.pass());
+    EXPECT_EQ(must(program.manager.pass()), ended);
+    must(a.context.lend(ended));
+  }
+  auto qp = a.make_qp();
+  EXPECT_TRUE(qp.carry(static_cast<uint16_t>(message::Op::disconnect_qp), std::array<std::byte, 4>{}))
+      << "nothing waits for the daemon to refuse it";
+  EXPECT_EQ(must(qp.query()).state, QpState::reset);
 }
 
 // 12.7.25: the Starting PSN of a message is the PSN at which its receiver begins to send. Two ends that both take it
