@@ -26,6 +26,7 @@ FOREIGN = {
     "systemctl": "--now",
     "setpriv": "--init-groups",
     "useradd": "--system",
+    "perf": "--stdio",
     "Open MPI": "--mca --oversubscribe",
     "fio": "--ioengine --name --port --rw --bs --size --hostname --verb --verify --iodepth",
     "perftest": "--rate_limit",
