@@ -69,6 +69,9 @@ class Interface {
     std::atomic<uint64_t> lost{0};
   };
 
+  /// Tells the operator what to do about frames that a queue's socket had no room for.
+  void say_lost(const Queue& queue) const;
+
   std::string name_;
   bool super_frames_ = true;
   EthAddr mac_{};
@@ -76,6 +79,7 @@ class Interface {
   SocketOptions options_{};
   std::vector<std::unique_ptr<Queue>> queues_;
   bool said_plain_ = false;  ///< or nobody needs to hear it
+  bool said_lost_ = false;
 };
 
 }  // namespace uroce::glue::kif
