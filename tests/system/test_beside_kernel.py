@@ -435,6 +435,13 @@ class Routed(Link):
             server.kill()
 
 
+class RoutedByInterface(Routed):
+    """As between pods whose network routes: super-frames pass the gateway."""
+
+    PORT = INTERFACE
+    ADDRESS = ()
+
+
 # Two hosts in a user namespace, joined by d0. Runs `server` in one and `client` in the other, and ends as the client.
 USER_NAMESPACE = """set -e
 unshare --net sleep 300 & peer=$!
@@ -489,8 +496,16 @@ class WithoutRoot(harness.Case):
         self.assertEqual(output.count("every byte of 50 messages is right"), 2, output)
 
     def test_daemons(self):
+        self.through_daemons(*eal(*self.PORT, huge=False), "--", *self.ADDRESS)
+
+    def test_one_command_for_each_host(self):
+        """As in a pod, see config/README.md."""
+        self.through_daemons("--interface", "d0", "--user", "")
+
+    def through_daemons(self, *args):
+        """Verified WRITEs between two daemons with these arguments."""
         def daemon(name):
-            return self.words(UROCED, *eal(*self.PORT, huge=False), "--", "--socket", self.directory / name, *self.ADDRESS)
+            return self.words(UROCED, *args, "--socket", self.directory / name)
 
         def perf(name, *args):
             return self.words(PERF, "write_bw", "--", "--daemon", "--socket", self.directory / name, "--verify", "-m", "1024", "-s",
@@ -510,6 +525,7 @@ class WithoutRootByPcap(WithoutRoot):
 
     PORT = ("--vdev=net_pcap0,iface=d0,phy_mac=1", "--no-shconf")
     ADDRESS = KERNEL
+    test_one_command_for_each_host = None  # names the other port
 
 
 if __name__ == "__main__":

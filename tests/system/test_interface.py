@@ -166,8 +166,8 @@ class Interface(harness.Case):
             self.pair(names, test, *args, server=("--address", "kernel"), server_eal=other, client=(),
                       client_eal=single)
 
-    def with_relay(self, mtu):
-        """Two namespaces whose d0 are joined by lossy.py in a third one. Returns the first two, and the relay."""
+    def apart(self, mtu):
+        """Two namespaces whose d0 lead to `near` and `far` in a third one. Returns the first two, and the third."""
         names = self.spaces(mtu)
         middle = f"{names[0]}m"
         harness.ip("netns", "add", middle)
@@ -178,6 +178,11 @@ class Interface(harness.Case):
             harness.ip("-n", name, "link", "add", "d0", "mtu", mtu, "type", "veth", "peer", "name", end, "mtu", mtu, "netns", middle)
             harness.ip("-n", middle, "link", "set", end, "arp", "off", "up")
         self.give_addresses(names)
+        return names, middle
+
+    def with_relay(self, mtu):
+        """Two namespaces whose d0 are joined by lossy.py in a third one. Returns the first two, and the relay."""
+        names, middle = self.apart(mtu)
         relay = subprocess.Popen(["ip", "netns", "exec", middle, harness.SOURCE / "tests/system/lossy.py", "near", "far"],
                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.addCleanup(relay.stdout.close)
@@ -185,6 +190,15 @@ class Interface(harness.Case):
         self.addCleanup(relay.stdin.close)
         self.assertEqual(relay.stdout.readline(), "relaying\n")
         return names, relay
+
+    def test_a_bridge(self):
+        """As between two containers of docker."""
+        names, middle = self.apart(1500)
+        harness.ip("-n", middle, "link", "add", "bridge", "up", "type", "bridge")
+        for end in ("near", "far"):
+            harness.ip("-n", middle, "link", "set", end, "master", "bridge")
+        for test, args in TESTS:
+            self.pair(names, test, *args)
 
     def test_loss_repetition_and_reordering(self):
         """Of whole super-frames and of datagrams inside them, in both directions."""
