@@ -88,7 +88,7 @@ class Faults:
         self.done = dict.fromkeys(self.KINDS, 0)
 
     def draw(self):
-        """What happens to the next frame: one of KINDS, or nothing."""
+        """The next frame's fault: one of KINDS, or nothing."""
         for kind in self.KINDS:
             if self.random.random() < self.rates[kind]:
                 self.done[kind] += 1
