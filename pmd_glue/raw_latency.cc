@@ -17,7 +17,7 @@ namespace {
 
 /// A frame lost is sent again after this time.
 constexpr Nanos kLost = std::chrono::milliseconds(100);
-/// Which frame it is, and 1 on its way back.
+/// The number of a frame, and 1 on its way back.
 constexpr std::size_t kNumberOffset = kRawContents, kAnswerOffset = kRawContents + 8;
 static_assert(kAnswerOffset < kRawHeader);
 constexpr std::size_t kBurst = 32;
