@@ -1,6 +1,9 @@
 // A port's bursts: DPDK's driver, or an interface of the kernel.
 #include <rte_ethdev.h>
 
+#include <algorithm>
+#include <cstdint>
+
 #include "pmd_glue/port.h"
 
 namespace uroce::glue {
@@ -35,6 +38,13 @@ void Port::arm_interrupt(uint16_t queue, bool armed) const {
 std::vector<std::pair<std::string, uint64_t>> Port::counters(uint16_t queue) const {
   if (kif_) return kif_->counters(queue);
   return {};
+}
+
+// A super-frame costs the socket little more than its bytes, but half of the buffer is left for the kernel's overhead
+// and for what other queue pairs receive.
+uint32_t Port::receive_window_packets() const {
+  if (!kif_) return UINT32_MAX;
+  return std::max(1u, kif_->receive_buffer() / 2 / max_frame());
 }
 
 }  // namespace uroce::glue

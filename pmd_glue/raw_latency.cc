@@ -17,24 +17,25 @@ namespace {
 
 /// A frame lost is sent again after this time.
 constexpr Nanos kLost = std::chrono::milliseconds(100);
-/// Behind the Ethernet header: which frame it is, and 1 on its way back.
-constexpr std::size_t kNumberOffset = 14, kAnswerOffset = 22;
+/// The number of a frame, and 1 on its way back.
+constexpr std::size_t kNumberOffset = kRawContents, kAnswerOffset = kRawContents + 8;
+static_assert(kAnswerOffset < kRawHeader);
 constexpr std::size_t kBurst = 32;
 
 /// One end: a port, and one frame at a time to send.
 class End {
  public:
-  explicit End(Port& port) : port_(port), path_(port, 0) {}
+  End(Port& port, uint32_t bytes) : port_(port), path_(port, 0), headers_(port, bytes), bytes_(bytes) {}
 
-  bool send(uint64_t number, bool answer, uint32_t bytes) {
+  bool send(uint64_t number, bool answer) {
     rte_mbuf* mbuf = rte_pktmbuf_alloc(port_.pool());
     if (mbuf == nullptr) return false;
     auto* const at = rte_pktmbuf_mtod(mbuf, std::byte*);
-    store_raw_header(at, port_);
+    headers_.store(at);
     store_be64(at + kNumberOffset, number);
     store8(at + kAnswerOffset, answer ? 1 : 0);
-    mbuf->data_len = static_cast<uint16_t>(bytes);
-    mbuf->pkt_len = bytes;
+    mbuf->data_len = static_cast<uint16_t>(bytes_);
+    mbuf->pkt_len = bytes_;
     if (path_.push({&mbuf, 1}) == 1) return true;
     rte_pktmbuf_free(mbuf);
     return false;
@@ -58,13 +59,15 @@ class End {
  private:
   Port& port_;
   QueuePath path_;
+  RawHeaders headers_;
+  const uint32_t bytes_;
 };
 
 /// Sends a frame, waits until it is back, and sends the next.
 class Pinger {
  public:
   Pinger(Port& port, const RawOptions& options, const RoundTripTaker& taker)
-      : end_(port), bytes_(options.frame_bytes), taker_(taker) {}
+      : end_(port, options.frame_bytes), taker_(taker) {}
 
   bool step(const RawPorts& ports) {
     const Nanos now = ports.now();
@@ -74,7 +77,7 @@ class Pinger {
     }
     if (!out_) {
       // A frame that comes late must not count for the next one.
-      if (!end_.send(++number_, false, bytes_)) return false;
+      if (!end_.send(++number_, false)) return false;
       sent_ = now;
       if (begin_ == Nanos(0)) begin_ = now;
       out_ = true;
@@ -98,7 +101,6 @@ class Pinger {
 
  private:
   End end_;
-  const uint32_t bytes_;
   const RoundTripTaker& taker_;
   RawLatency result_{};
   uint64_t number_ = 0;
@@ -109,16 +111,15 @@ class Pinger {
 /// Sends each frame back.
 class Echo {
  public:
-  Echo(Port& port, const RawOptions& options) : end_(port), bytes_(options.frame_bytes) {}
+  Echo(Port& port, const RawOptions& options) : end_(port, options.frame_bytes) {}
 
   bool step() {
-    return end_.receive(false, [&](uint64_t number) { answered_ += end_.send(number, true, bytes_) ? 1 : 0; });
+    return end_.receive(false, [&](uint64_t number) { answered_ += end_.send(number, true) ? 1 : 0; });
   }
   uint64_t answered() const { return answered_; }
 
  private:
   End end_;
-  const uint32_t bytes_;
   uint64_t answered_ = 0;
 };
 

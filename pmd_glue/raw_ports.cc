@@ -9,6 +9,8 @@
 
 #include "base/bytes.h"
 #include "pmd_glue/fault_guard.h"
+#include "wire/ethernet.h"
+#include "wire/headers.h"
 
 namespace uroce::glue {
 
@@ -105,14 +107,35 @@ uint16_t receive_burst(const Port& port, std::span<rte_mbuf*> mbufs) {
   return received;
 }
 
-void store_raw_header(std::byte* at, const Port& port) {
-  for (std::size_t i = 0; i < 6; ++i) store8(at + i, static_cast<uint8_t>(i == 0 ? 0x02 : i));
-  std::memcpy(at + 6, port.mac().bytes.data(), 6);
-  store_be16(at + kTypeOffset, kRawEtherType);
+RawHeaders::RawHeaders(const Port& port, uint32_t frame_bytes) : frame_bytes_(frame_bytes) {
+  // Nobody's Ethernet address: no host's kernel takes the frames.
+  constexpr EthAddr kNobody{{0x02, 1, 2, 3, 4, 5}};
+  if (port.is_kernel_interface()) {
+    // Addresses for documentation (RFC 5737).
+    const wire::Route route{.src_mac = port.mac(),
+                            .dst_mac = kNobody,
+                            .sgid = Gid::from_ipv4(0xc0000201),
+                            .dgid = Gid::from_ipv4(0xc0000202)};
+    datagram_ = wire::make_template(route);
+    return;
+  }
+  std::memcpy(first_.data(), kNobody.bytes.data(), kNobody.bytes.size());
+  std::memcpy(first_.data() + kNobody.bytes.size(), port.mac().bytes.data(), port.mac().bytes.size());
+  store_be16(first_.data() + kTypeOffset, kRawEtherType);
+}
+
+void RawHeaders::store(std::byte* frame) {
+  std::memcpy(frame, first_.data(), first_.size());
+  if (datagram_) wire::write_l2_to_l4(frame, *datagram_, wire::kUdpPort, frame_bytes_ - datagram_->length, id_++);
 }
 
 bool is_raw_frame(std::span<const std::byte> frame) {
-  return frame.size() >= kRawHeader && load_be16(frame.data() + kTypeOffset) == kRawEtherType;
+  if (frame.size() < kRawHeader) return false;
+  const uint16_t type = load_be16(frame.data() + kTypeOffset);
+  if (type == kRawEtherType) return true;
+  constexpr std::size_t kUdp = wire::kEthernetBytes + wire::kIpv4Bytes;
+  return type == wire::kEthertypeIpv4 && load_be16(frame.data() + kUdp) == wire::kUdpPort &&
+         load_be16(frame.data() + kUdp + 2) == wire::kUdpPort;
 }
 
 }  // namespace uroce::glue

@@ -4,8 +4,10 @@
 #include <rte_mbuf.h>
 #include <sched.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +20,7 @@
 #include "pmd_glue/port.h"
 #include "pmd_glue/raw_options.h"
 #include "pmd_glue/ring_pair.h"
+#include "wire/packet.h"
 
 namespace uroce::glue {
 
@@ -80,8 +83,25 @@ class RawPorts {
 /// Receives a burst from the port's first queue; nothing while its peer has vanished (fault_guard.h).
 uint16_t receive_burst(const Port& port, std::span<rte_mbuf*> mbufs);
 
-/// The Ethernet header of the tests' frames, from the address of `port`.
-void store_raw_header(std::byte* at, const Port& port);
+/// Bytes of a frame before what a test writes into it.
+inline constexpr std::size_t kRawContents = 42;
+
+/// The headers of the tests' frames from one port: an EtherType of their own. The filter of an interface of the kernel
+/// lets that not pass; there they are UDP datagrams to RoCE's port, with consecutive IPv4 ids, and leave as
+/// super-frames.
+class RawHeaders {
+ public:
+  /// For frames of `frame_bytes`, kRawHeader or more.
+  RawHeaders(const Port& port, uint32_t frame_bytes);
+  /// Writes those of the next frame, and zeros up to kRawHeader.
+  void store(std::byte* frame);
+
+ private:
+  std::array<std::byte, kRawHeader> first_{};
+  std::optional<wire::RouteTemplate> datagram_;
+  const uint32_t frame_bytes_;
+  uint16_t id_ = 0;
+};
 /// True for a frame of these tests.
 bool is_raw_frame(std::span<const std::byte> frame);
 

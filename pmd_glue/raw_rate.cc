@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "pmd_glue/kif/super_frame.h"
 #include "pmd_glue/raw_ports.h"
 #include "pmd_glue/sink.h"
 
@@ -19,25 +20,32 @@ namespace {
 constexpr std::size_t kBurst = 32;
 constexpr Nanos kIdleEnd = std::chrono::milliseconds(500);
 
+/// As many as a super-frame has at most.
+constexpr std::size_t kJoinedBurst = kif::kMaxSegments;
+
 /// Frames of which only the header is written and read.
 class PlainFrames final : public RawFrames {
  public:
-  explicit PlainFrames(const Port& sender) { store_raw_header(header_.data(), sender); }
+  PlainFrames(const Port& sender, uint32_t frame_bytes) : headers_(sender, frame_bytes) {}
   void fill(std::span<const std::span<std::byte>> frames) override {
-    for (const auto& frame : frames) std::memcpy(frame.data(), header_.data(), header_.size());
+    for (const auto& frame : frames) headers_.store(frame.data());
   }
   uint64_t take(std::span<const std::span<const std::byte>> frames) override {
     return static_cast<uint64_t>(std::ranges::count_if(frames, is_raw_frame));
   }
 
  private:
-  std::array<std::byte, kRawHeader> header_{};
+  RawHeaders headers_;
 };
 
 class Sender {
  public:
   Sender(Port& port, uint32_t frame_bytes, RawFrames& frames)
-      : port_(port), path_(port, 0), bytes_(frame_bytes), frames_(frames) {}
+      : port_(port),
+        path_(port, 0),
+        bytes_(frame_bytes),
+        burst_size_(port.joins_frames() ? kJoinedBurst : kBurst),
+        frames_(frames) {}
   ~Sender() { rte_pktmbuf_free_bulk(burst_.data(), static_cast<unsigned>(pending_)); }
 
   /// Sends one burst. True when any frame was taken.
@@ -53,26 +61,27 @@ class Sender {
 
  private:
   bool build() {
-    if (rte_pktmbuf_alloc_bulk(port_.pool(), burst_.data(), kBurst) != 0) return false;
-    pending_ = kBurst;
-    std::array<std::span<std::byte>, kBurst> contents;
-    for (std::size_t i = 0; i < kBurst; ++i) {
+    if (rte_pktmbuf_alloc_bulk(port_.pool(), burst_.data(), static_cast<unsigned>(burst_size_)) != 0) return false;
+    pending_ = burst_size_;
+    std::array<std::span<std::byte>, kJoinedBurst> contents;
+    for (std::size_t i = 0; i < burst_size_; ++i) {
       rte_mbuf* const mbuf = burst_[i];
       mbuf->data_len = static_cast<uint16_t>(bytes_);
       mbuf->pkt_len = bytes_;
       contents[i] = {rte_pktmbuf_mtod(mbuf, std::byte*), bytes_};
     }
-    frames_.fill(contents);
+    frames_.fill({contents.data(), burst_size_});
     return true;
   }
 
   Port& port_;
   QueuePath path_;
   const uint32_t bytes_;
+  const std::size_t burst_size_;
   RawFrames& frames_;
   std::size_t pending_ = 0;
   uint64_t sent_ = 0;
-  std::array<rte_mbuf*, kBurst> burst_{};
+  std::array<rte_mbuf*, kJoinedBurst> burst_{};
 };
 
 class Receiver {
@@ -169,7 +178,7 @@ Result<RawRate> both(RawPorts& ports, const RawOptions& options, RawFrames& fram
 Result<RawRate> run_raw(const std::vector<std::string>& eal_args, const RawOptions& options, RawFrames* frames) {
   auto ports = RawPorts::open(eal_args, options);
   if (!ports) return std::unexpected(ports.error());
-  PlainFrames plain((*ports)->first());
+  PlainFrames plain((*ports)->first(), options.frame_bytes);
   RawFrames& contents = frames != nullptr ? *frames : plain;
   switch (options.role) {
     case RawRole::send: return send(**ports, options, contents);

@@ -22,7 +22,7 @@ struct RawRate {
 
 /// Starts EAL, moves frames as fast as possible for `duration`, stops EAL. A receiver counts from its first frame, and
 /// ends early when nothing arrives for 0.5 s. RawRole::both and `receive` report the received frames. `frames` makes
-/// and takes their contents; without, each has a header of its own EtherType, and is not read further. Errors: those of
+/// and takes their contents; without, each has the headers of RawHeaders, and is not read further. Errors: those of
 /// Stack::start(); EINVAL (frame size), ETIMEDOUT (link, or nothing received), EINTR (`stop` before the first frame).
 Result<RawRate> run_raw(const std::vector<std::string>& eal_args, const RawOptions& options,
                         RawFrames* frames = nullptr);

@@ -138,6 +138,7 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
   config.udp_source_ports = options.udp_source_ports;
   if (options.idle != IdlePolicy::busy) config.peer_delay = kSharedProcessor;
   config.parking_frames = options.parking_frames;
+  config.read_window_packets = port.receive_window_packets();
   config.seed = Secret::fresh();
   std::vector<Worker*> workers;
   for (const auto& worker : workers_) workers.push_back(worker.get());

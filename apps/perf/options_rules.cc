@@ -40,9 +40,10 @@ void fill_defaults(Options& o, const OptionMarks& marks) {
   }
   if (o.test.verb == Verb::read || is_atomic) o.inline_size = 0;
   // The defaults of both sides must not give them the same address.
-  const bool kernels = std::ranges::any_of(o.eal, [](const std::string& word) {
-    return word.contains(glue::kKernelInterfaceDriver);  // whose default is the kernel's addresses
-  });
+  // Those of such a port are the kernel's, unless a tag or a gateway asks for its own.
+  const bool kernels =
+      o.stack.vlan == 0 && o.stack.gateway.empty() &&
+      std::ranges::any_of(o.eal, [](const std::string& word) { return word.contains(glue::kKernelInterfaceDriver); });
   if (o.stack.addresses.empty() && o.is_client() && !kernels) o.stack.addresses = {"10.117.0.101/24"};
   o.stack.back_to_back = o.back_to_back;
 }

@@ -74,6 +74,7 @@ Device::Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits)
     engine.congestion = config_.congestion;
     engine.peer_delay = config_.peer_delay;
     engine.parking_frames = config_.parking_frames;
+    engine.read_window_packets = config_.read_window_packets;
     engine.udp_source_ports = config_.udp_source_ports;
     engine.seed = config_.seed.derive("engine", index);
     engine.gids = gids_;

@@ -46,7 +46,8 @@ struct DeviceConfig {
   CongestionSettings congestion{};                            ///< likewise; the parameters are for all
   uint32_t udp_source_ports = 1;                              ///< see transport::EngineConfig
   uint32_t parking_frames = 1024;                             ///< per engine
-  Nanos peer_delay{0};                                        ///< see transport::EngineConfig
+  uint32_t read_window_packets = 1u << 22;  ///< per queue pair, transport::EngineConfig::read_window_packets
+  Nanos peer_delay{0};                      ///< see transport::EngineConfig
   std::chrono::nanoseconds engine_timeout = kEngineTimeout;
 };
 

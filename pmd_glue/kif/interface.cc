@@ -51,7 +51,9 @@ bool Interface::refresh() {
   }
   index_.store(index, std::memory_order_relaxed);
   for (const auto& queue : queues_) {
-    queue->lost.fetch_add(queue->socket.take_lost(), std::memory_order_relaxed);
+    const uint32_t lost = queue->socket.take_lost();
+    queue->lost.fetch_add(lost, std::memory_order_relaxed);
+    if (lost != 0 && !std::exchange(said_lost_, true)) say_lost(*queue);
     if (queue->sender.super_frames() || std::exchange(said_plain_, true)) continue;
     note(fmt::format(
              "interface {}: this kernel refuses UDP segmentation from a packet socket (Linux 6.2 has it); frames "
@@ -60,6 +62,19 @@ bool Interface::refresh() {
          NoteLevel::info);
   }
   return index != 0 && netdev_running(name_).value_or(false);
+}
+
+void Interface::say_lost(const Queue& queue) const {
+  const uint32_t room = queue.socket.receive_buffer();
+  const std::string begin =
+      fmt::format("interface {}: frames were lost (kif_rx_lost), because no more than {} KiB wait", name_, room >> 10);
+  if (room >= kFullReceiveBuffer) {
+    return note(begin + "; the engine was kept from its core for too long, or there are too few engines");
+  }
+  note(
+      fmt::format("{}; raise net.core.rmem_max (sysctl -w net.core.rmem_max={}), or give the program CAP_NET_ADMIN, "
+                  "and start it again",
+                  begin, kReceiveBuffer));
 }
 
 std::vector<std::pair<std::string, uint64_t>> Interface::counters(uint16_t queue) const {

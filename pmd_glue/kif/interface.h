@@ -49,6 +49,8 @@ class Interface {
     Queue& q = *queues_[queue];
     return q.sender.send(q.socket.fd(), mbufs);
   }
+  /// Bytes of frames and of the kernel's own overhead that may wait for a queue.
+  uint32_t receive_buffer() const { return queues_.front()->socket.receive_buffer(); }
   /// Readable while frames wait.
   int descriptor(uint16_t queue) const { return queues_[queue]->socket.fd(); }
 
@@ -69,6 +71,9 @@ class Interface {
     std::atomic<uint64_t> lost{0};
   };
 
+  /// Tells the operator what to do about frames that a queue's socket had no room for.
+  void say_lost(const Queue& queue) const;
+
   std::string name_;
   bool super_frames_ = true;
   EthAddr mac_{};
@@ -76,6 +81,7 @@ class Interface {
   SocketOptions options_{};
   std::vector<std::unique_ptr<Queue>> queues_;
   bool said_plain_ = false;  ///< or nobody needs to hear it
+  bool said_lost_ = false;
 };
 
 }  // namespace uroce::glue::kif

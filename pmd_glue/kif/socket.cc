@@ -28,9 +28,6 @@ namespace {
 #define PACKET_FANOUT_FLAG_IGNORE_OUTGOING 0x4000
 #endif
 
-/// The window of many queue pairs. Only what waits takes memory.
-constexpr int kReceiveBuffer = 32 << 20;
-
 Result<void> failed(const std::string& interface, std::string_view what) {
   const int code = errno;
   std::string advice;

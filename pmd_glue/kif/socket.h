@@ -8,6 +8,11 @@
 
 namespace uroce::glue::kif {
 
+/// Bytes that a socket asks for: the window of many queue pairs. Only what waits takes memory. The kernel doubles them
+/// for its own overhead (socket(7)), and without CAP_NET_ADMIN gives no more than twice net.core.rmem_max.
+inline constexpr uint32_t kReceiveBuffer = 32 << 20;
+inline constexpr uint32_t kFullReceiveBuffer = 2 * kReceiveBuffer;
+
 struct SocketOptions {
   std::string interface;
   uint16_t vlan = 0;  ///< 802.1Q id of the frames to receive; 0: untagged ones

@@ -99,11 +99,22 @@ class Matrix(Transfers, interop.Case):
             "matrix", f"{kind} {op}", mtu, requester.name, responder.name, length))
 
 
-def add_cases():
+class Interface(Transfers, interop.Case):
+    """The same by uroce's own port on kernel interfaces, whose super-frames the kernel cuts up for the tap."""
+
+    wire = 3
+
+    def run_case(self, kind, op, mtu, requester, responder):
+        a, b = self.pair(requester, responder, kind, mtu)
+        self.run_operation(a, b, op, lengths(kind, op, mtu))
+
+
+def add_cases(to):
     for (kind, op), mtu, direction in itertools.product(OPERATIONS, MTUS, interop.DIRECTIONS):
         def case(self, kind=kind, op=op, mtu=mtu, direction=direction):
             self.run_case(kind, op, mtu, *self.sides(direction))
-        setattr(Matrix, f"test_{kind}_{op}_{mtu}_{direction}".lower(), case)
+        setattr(to, f"test_{kind}_{op}_{mtu}_{direction}".lower(), case)
 
 
-add_cases()
+add_cases(Matrix)
+add_cases(Interface)

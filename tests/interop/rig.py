@@ -1,5 +1,6 @@
 """A guest with rxe and a daemon of uroce, joined by two wires in a network namespace of their own: `wire1` is the guest's tap
-itself; `wire2` goes through a relay that can lose, repeat and reorder frames."""
+itself; `wire2` goes through a relay that can lose, repeat and reorder frames. Both have ports of net_af_packet. `wire3` is a tap
+with uroce's own port on kernel interfaces (net_uroce_kif)."""
 
 import atexit
 import json
@@ -17,9 +18,8 @@ from harness import BUILD, Program
 UROCED = BUILD / "apps" / "uroced" / "uroced"
 RUN = BUILD / "apps" / "uroce-run" / "uroce-run"
 PEER = BUILD / "tests" / "interop" / "interop_peer"
-HERE = pathlib.Path(__file__).resolve().parent
 INSIDE = "UROCE_INTEROP_INSIDE"
-WIRES = (1, 2)
+WIRES = (1, 2, 3)
 # A frame of 4200 bytes and the ring's own header need slots of 8 KiB.  Frames through the qdisc are seen in captures.
 RING = "framesz=8192,blocksz=8192,framecnt=1024,qdisc_bypass=0"
 
@@ -85,7 +85,7 @@ class Rig:
         for name in ("far2", "near2"):
             harness.sysctl(None, f"net.ipv6.conf.{name}.disable_ipv6=1")
             harness.ip("link", "set", name, "arp", "off", "txqueuelen", guests.QUEUE, "up")
-        relay = subprocess.Popen([HERE / "lossy.py", "wire2", "far2"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        relay = subprocess.Popen([harness.SOURCE / "tests" / "system" / "lossy.py", "wire2", "far2"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.running.append(relay)
         if relay.stdout.readline() != "relaying\n":
             raise AssertionError("the relay does not run")
@@ -100,7 +100,9 @@ class Rig:
     def make_daemon(self):
         config = self.directory / "uroced.toml"
         tables = [[f"{address}/{bits}" for address, bits in zip(addresses(wire, "host"), (24, 64))] for wire in WIRES]
-        config.write_text("".join(f"[[device]]\naddresses = {json.dumps(table)}\nmtu = {guests.MTU}\n" for table in tables))
+        texts = [f"[[device]]\naddresses = {json.dumps(table)}\nmtu = {guests.MTU}\n" for table in tables]
+        texts[2] += 'interface = "wire3"\n'
+        config.write_text("".join(texts))
         ports = [f"--vdev=net_af_packet{number},iface={name},{RING}" for number, name in enumerate(("wire1", "near2"))]
         daemon = Program([UROCED, *harness.eal(*ports), "--", "--config", config, "--socket", self.directory / "socket"],
                          self.directory)

@@ -12,7 +12,7 @@ import rig  # noqa: E402
 from errors import Dropped, Errors, Unanswered  # noqa: E402, F401  pylint: disable=unused-import
 from faults import Faults  # noqa: E402, F401  pylint: disable=unused-import
 from hello import Hello  # noqa: E402, F401  pylint: disable=unused-import
-from matrix import Matrix  # noqa: E402, F401  pylint: disable=unused-import
+from matrix import Interface, Matrix  # noqa: E402, F401  pylint: disable=unused-import
 from placement import Placement  # noqa: E402, F401  pylint: disable=unused-import
 from programs import Programs  # noqa: E402, F401  pylint: disable=unused-import
 

@@ -12,6 +12,7 @@ transport::EngineConfig engine_config(const Scenario& scenario, uint64_t seed) {
   transport::EngineConfig config;
   config.max_qps = std::bit_ceil(2 * scenario.flows + 4);
   config.window_packets = scenario.window_packets;
+  config.read_window_packets = scenario.read_window_packets;
   config.retransmission = scenario.retransmission;
   config.congestion = scenario.congestion;
   uint32_t& line_rate = config.congestion.dcqcn.line_rate_mbps;

@@ -50,6 +50,7 @@ struct Scenario {
   Retransmission retransmission = Retransmission::automatic;
   CongestionSettings congestion{};  ///< without a line rate, that of the links is taken
   uint32_t window_packets = 256;
+  uint32_t read_window_packets = 1u << 22;
   uint32_t udp_source_ports = 1;
   uint32_t timeout = 8;  ///< of the queue pairs, 4.096 us * 2^timeout
 

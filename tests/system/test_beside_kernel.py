@@ -19,7 +19,8 @@ RUN = BUILD / "apps" / "uroce-run" / "uroce-run"
 RPING = (BUILD / "lib" / "dropin" / "rdmacm").exists() and os.path.exists("/usr/bin/rping")
 MEMBER = BUILD / "tests" / "system" / "clients" / "client_member"
 NAMESPACES = harness.may_make_namespaces()
-PORT = "--vdev=net_af_packet0,iface=d0"
+AF_PACKET = "--vdev=net_af_packet0,iface=d0"
+INTERFACE = "--vdev=net_uroce_kif0,iface=d0"
 KERNEL = ("--address", "kernel")
 NEAR4, FAR4 = "10.5.0.1", "10.5.0.2"
 NEAR6, FAR6 = "2001:db8:5::1", "2001:db8:5::2"
@@ -29,6 +30,9 @@ UNREACHABLE = "(icmp.type == 3 || icmpv6.type == 1) && udp.port == 4791"
 
 class Link(harness.Case):
     """Two hosts, `near` and `far`, whose interfaces d0 are joined. Both kernels have addresses there."""
+
+    PORT = AF_PACKET
+    ADDRESS = KERNEL
 
     def setUp(self):
         super().setUp()
@@ -70,15 +74,16 @@ class Link(harness.Case):
         shown = self.within(space, "busybox", "ping", "-c", count, "-i", "0.2", "-W", "3", address, seconds=60)
         return int(re.search(r"(\d+) packets received", shown).group(1)), "DUP" in shown
 
-    def daemon(self, *args, port=PORT, address=KERNEL):
-        program = self.start([UROCED, *eal(port), "--", "--socket", self.socket, *address, *args], self.near)
+    def daemon(self, *args, address=None):
+        address = self.ADDRESS if address is None else address
+        program = self.start([UROCED, *eal(self.PORT), "--", "--socket", self.socket, *address, *args], self.near)
         program.wait_for("serving uroce0", 20)
         return program
 
     def rping(self, address):
         """rdma_cm's connection management between two daemons, to an address of the far one."""
         sockets = [self.directory / name for name in ("near", "far")]
-        daemons = [self.start([UROCED, *eal(PORT), "--", "--socket", path, *KERNEL], space)
+        daemons = [self.start([UROCED, *eal(self.PORT), "--", "--socket", path, *self.ADDRESS], space)
                    for space, path in zip((self.near, self.far), sockets)]
         for daemon in daemons:
             daemon.wait_for("serving uroce0", 20)
@@ -111,7 +116,7 @@ class Link(harness.Case):
     def traffic(self, *args, test="write_bw", server=None, client=None, server_args=(), client_args=(), **kw):
         """The server at the far end, the client at the near one; both run when this returns. They find each other by the
         kernels' TCP, on the same interfaces."""
-        return self.start_pair(test, server or eal(PORT), client or eal(PORT), *IDLE, *KERNEL, *args,
+        return self.start_pair(test, server or eal(self.PORT), client or eal(self.PORT), *IDLE, *self.ADDRESS, *args,
                                server_args=server_args, client_args=client_args, namespaces=(self.far, self.near),
                                **{"address": FAR4, **kw})
 
@@ -293,7 +298,7 @@ class Direct(Link):
         self.start([MEMBER, "uroce0", "239.1.2.3"], env=self.env).wait_for("joined", 20)
         self.assertIn("239.1.2.3", self.within(self.near, "ip", "maddr", "show", "dev", "d0"))
         port = ("-p", harness.free_port())
-        server = self.start([PERF, "write_bw", *eal(PORT), "--", *IDLE, *KERNEL, *port, "-n", "50"], self.far)
+        server = self.start([PERF, "write_bw", *eal(self.PORT), "--", *IDLE, *self.ADDRESS, *port, "-n", "50"], self.far)
         client = self.start([PERF, "write_bw", "--", "--daemon", "--socket", self.socket, "-n", "50", *port, FAR4], self.near)
         self.finish_both(server, client)
         counters = self.counters()
@@ -323,7 +328,7 @@ class Direct(Link):
 
     def test_what_cannot_be(self):
         for port, args, text in ((("--vdev=net_ring0",), (), "is on no interface of the kernel"),
-                                 ((PORT,), ("--vlan", "5"), "name the VLAN's own interface")):
+                                 ((self.PORT,), ("--vlan", "5"), "name the VLAN's own interface")):
             program = self.start([UROCED, *eal(*port), "--", "--socket", self.socket, *KERNEL, *args], self.near)
             self.assertEqual(program.wait(20), 2, str(program))
             self.assertIn(text, program.output)
@@ -336,9 +341,41 @@ class Direct(Link):
         self.assertIn(NEAR4, self.devices())
 
     def test_nobody_answers(self):
-        program = self.start([PERF, "write_bw", *eal(PORT), "--", *IDLE, *KERNEL, "-n", "5", "-p", harness.free_port(),
+        program = self.start([PERF, "write_bw", *eal(self.PORT), "--", *IDLE, *self.ADDRESS, "-n", "5", "-p", harness.free_port(),
                               "--connect-timeout", "3", "10.5.0.99"], self.near)
         self.assertNotEqual(program.wait(60), 0)
+
+
+@unittest.skipUnless(NAMESPACES, "this machine allows no network namespaces with veth pairs")
+class DirectByInterface(Direct):
+    """All of that for ports that are given an interface and nothing else: the kernel's addresses are their default."""
+
+    PORT = INTERFACE
+    ADDRESS = ()
+
+    def test_the_interface_goes_down_shrinks_and_is_deleted(self):
+        """It may come back, then the port goes on."""
+        daemon = self.daemon()
+        member = self.start([MEMBER, "uroce0"], env=self.env)
+        member.wait_for("joined", 20)
+        ip("-n", self.near, "link", "del", "d0")
+        member.wait_for("event 10", 20)  # IBV_EVENT_PORT_ERR
+        self.wait_for_devices(NEAR4, there=False)
+        self.join()
+        member.wait_for("event 9", 20)  # IBV_EVENT_PORT_ACTIVE
+        self.wait_for_devices(NEAR4)
+        self.assertIsNone(daemon.process.poll(), str(daemon))
+
+    def test_one_command_for_each_host(self):
+        """The first example of the README."""
+        sockets = [self.directory / name for name in ("near", "far")]
+        for space, path in zip((self.near, self.far), sockets):
+            self.start([UROCED, "--interface", "d0", "--socket", path], space).wait_for("serving uroce0", 20)
+        common = ["-p", harness.free_port(), "--daemon", "--verify", "-s", "65536", "-n", "200"]
+        server = self.start([PERF, "write_bw", "--", *common, "--socket", sockets[1]], self.far)
+        client = self.start([PERF, "write_bw", "--", *common, "--socket", sockets[0], FAR4], self.near)
+        self.finish_both(server, client)
+        self.assertIn("every byte of 200 messages is right", server.output)
 
 
 @unittest.skipUnless(NAMESPACES, "this machine allows no network namespaces with veth pairs")
@@ -398,6 +435,13 @@ class Routed(Link):
             server.kill()
 
 
+class RoutedByInterface(Routed):
+    """As between pods whose network routes: super-frames pass the gateway."""
+
+    PORT = INTERFACE
+    ADDRESS = ()
+
+
 # Two hosts in a user namespace, joined by d0. Runs `server` in one and `client` in the other, and ends as the client.
 USER_NAMESPACE = """set -e
 unshare --net sleep 300 & peer=$!
@@ -425,10 +469,10 @@ USER = 61234  # nobody else's
 
 @unittest.skipUnless(os.geteuid() == 0 and may_make_user_namespaces(), "this machine allows no user namespaces with veth pairs")
 class WithoutRoot(harness.Case):
-    """An ordinary user, root in a user namespace of its own, whose programs have CAP_NET_RAW alone. net_pcap needs no
-    other, net_af_packet sets the interface."""
+    """An ordinary user, root in a user namespace of its own, whose programs have CAP_NET_RAW alone."""
 
-    PORT = ("--vdev=net_pcap0,iface=d0,phy_mac=1", "--no-shconf")
+    PORT = ("--vdev=net_uroce_kif0,iface=d0", "--no-shconf")
+    ADDRESS = ()
 
     def run_there(self, script):
         self.directory.chmod(0o777)
@@ -444,7 +488,7 @@ class WithoutRoot(harness.Case):
 
     def test_programs(self):
         port = harness.free_port()
-        both = (*IDLE, *KERNEL, "--verify", "-m", "1024", "-s", "65536", "-n", "50", "-p", port)
+        both = (*IDLE, *self.ADDRESS, "--verify", "-m", "1024", "-s", "65536", "-n", "50", "-p", port)
         output = self.run_there(
             f"$within $only {self.words(PERF, 'write_bw', *eal(*self.PORT, huge=False), '--', *both)} & server=$!\n"
             f"$only {self.words(PERF, 'write_bw', *eal(*self.PORT, huge=False), '--', *both, '10.5.0.2')}\n"
@@ -452,8 +496,16 @@ class WithoutRoot(harness.Case):
         self.assertEqual(output.count("every byte of 50 messages is right"), 2, output)
 
     def test_daemons(self):
+        self.through_daemons(*eal(*self.PORT, huge=False), "--", *self.ADDRESS)
+
+    def test_one_command_for_each_host(self):
+        """As in a pod, see config/README.md."""
+        self.through_daemons("--interface", "d0", "--user", "")
+
+    def through_daemons(self, *args):
+        """Verified WRITEs between two daemons with these arguments."""
         def daemon(name):
-            return self.words(UROCED, *eal(*self.PORT, huge=False), "--", "--socket", self.directory / name, *KERNEL)
+            return self.words(UROCED, *args, "--socket", self.directory / name)
 
         def perf(name, *args):
             return self.words(PERF, "write_bw", "--", "--daemon", "--socket", self.directory / name, "--verify", "-m", "1024", "-s",
@@ -466,6 +518,14 @@ class WithoutRoot(harness.Case):
             f"$within $only {perf('b')} & server=$!\n"
             f"$only {perf('a', '10.5.0.2')}\nwait $server\n"
             "kill $a $b\nwait $a $b\n")
+
+
+class WithoutRootByPcap(WithoutRoot):
+    """net_pcap needs no other right either; net_af_packet sets the interface."""
+
+    PORT = ("--vdev=net_pcap0,iface=d0,phy_mac=1", "--no-shconf")
+    ADDRESS = KERNEL
+    test_one_command_for_each_host = None  # names the other port
 
 
 if __name__ == "__main__":

@@ -20,6 +20,12 @@ TESTS = (("write_bw", ("-s", "65536", "-n", "200")), ("read_bw", ("-s", "65536",
          ("send_bw", ("-s", "65536", "-n", "200")), ("send_bw", ("-s", "100", "-n", "2000", "-q", "5")),
          ("atomic_bw", ("-n", "300")))
 
+# The relay is slower than the ends. Beyond a few messages under way, timeouts would only tell how slow.
+CALM = ("-t", "8", "-u", "16")
+# Chances of a frame, in lossy.py. Go-Back-N sends all again that follows a lost frame, and gives up where most of that fails too.
+FAULTS = {"selective": ({"lose": 0.01}, {"repeat": 0.02, "delay": 0.01}, {"lose": 0.01, "repeat": 0.01, "delay": 0.01}),
+          "go-back-n": ({"lose": 0.003}, {"repeat": 0.01, "delay": 0.003}, {"lose": 0.002, "repeat": 0.01, "delay": 0.002})}
+
 
 def engines(count, *extra):
     """EAL arguments with this many engines beside the main thread, all on one CPU."""
@@ -64,10 +70,18 @@ def icrc_is_right(frame):
 @unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
 class Interface(harness.Case):
     def spaces(self, mtu):
+        """Two namespaces. The kernel has addresses on d0, which the ports take unless they are given others."""
         spaces = harness.Namespaces(mtu)
         spaces.__enter__()
         self.addCleanup(spaces.__exit__)
+        self.give_addresses(spaces.names)
         return spaces.names
+
+    @staticmethod
+    def give_addresses(names):
+        for number, name in enumerate(names, 1):
+            harness.ip("-n", name, "addr", "add", f"192.0.2.{number}/24", "dev", "d0")
+            harness.ip("-n", name, "link", "set", "d0", "arp", "on", "up")
 
     def pair(self, names, test, *args, server=("--interface", "d0"), client=("--interface", "d0"), server_eal=None,
              client_eal=None):
@@ -145,11 +159,70 @@ class Interface(harness.Case):
         other = eal("--vdev=net_af_packet0,iface=d0,framesz=8192,blocksz=8192,framecnt=512")
         self.offload(names[1], "off")
         for test, args in TESTS:
-            self.pair(names, test, *args, server=(), server_eal=other)
+            self.pair(names, test, *args, server=("--address", "kernel"), server_eal=other)
         self.offload(names[1], "on")
         single = eal("--vdev=net_uroce_kif0,iface=d0,super_frames=no")
         for test, args in TESTS:
-            self.pair(names, test, *args, server=(), server_eal=other, client=(), client_eal=single)
+            self.pair(names, test, *args, server=("--address", "kernel"), server_eal=other, client=(),
+                      client_eal=single)
+
+    def apart(self, mtu):
+        """Two namespaces whose d0 lead to `near` and `far` in a third one. Returns the first two, and the third."""
+        names = self.spaces(mtu)
+        middle = f"{names[0]}m"
+        harness.ip("netns", "add", middle)
+        self.addCleanup(subprocess.run, ["ip", "netns", "del", middle], timeout=30, check=False)
+        harness.sysctl(middle, "net.ipv6.conf.default.disable_ipv6=1")
+        harness.ip("-n", names[0], "link", "del", "d0")
+        for name, end in zip(names, ("near", "far")):
+            harness.ip("-n", name, "link", "add", "d0", "mtu", mtu, "type", "veth", "peer", "name", end, "mtu", mtu, "netns", middle)
+            harness.ip("-n", middle, "link", "set", end, "arp", "off", "up")
+        self.give_addresses(names)
+        return names, middle
+
+    def with_relay(self, mtu):
+        """Two namespaces whose d0 are joined by lossy.py in a third one. Returns the first two, and the relay."""
+        names, middle = self.apart(mtu)
+        relay = subprocess.Popen(["ip", "netns", "exec", middle, harness.SOURCE / "tests/system/lossy.py", "near", "far"],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(relay.stdout.close)
+        self.addCleanup(relay.wait, 20)
+        self.addCleanup(relay.stdin.close)
+        self.assertEqual(relay.stdout.readline(), "relaying\n")
+        return names, relay
+
+    def test_a_bridge(self):
+        """As between two containers of docker."""
+        names, middle = self.apart(1500)
+        harness.ip("-n", middle, "link", "add", "bridge", "up", "type", "bridge")
+        for end in ("near", "far"):
+            harness.ip("-n", middle, "link", "set", end, "master", "bridge")
+        for test, args in TESTS:
+            self.pair(names, test, *args)
+
+    def test_loss_repetition_and_reordering(self):
+        """Of whole super-frames and of datagrams inside them, in both directions."""
+        for mtu, how in ((1500, "selective"), (1500, "go-back-n"), (4200, "selective")):
+            names, relay = self.with_relay(mtu)
+            for test, args in TESTS:
+                for rates in FAULTS[how]:
+                    with self.subTest(mtu=mtu, retransmission=how, test=test, rates=rates):
+                        done = self.with_faults(relay, rates, lambda: self.pair(names, test, *args, *CALM, "--retransmission", how))
+                        self.assertGreater(sum(done.values()), 0)
+
+    @staticmethod
+    def with_faults(relay, rates, run):
+        """How many faults there were while `run` ran."""
+        def tell(faults):
+            relay.stdin.write(json.dumps(faults) + "\n")
+            relay.stdin.flush()
+            return json.loads(relay.stdout.readline())
+        tell({"seed": 1, **rates})
+        try:
+            run()
+        finally:
+            done = tell({})
+        return done
 
     def test_an_interface_that_goes_away_and_comes_back(self):
         names = self.spaces(1500)

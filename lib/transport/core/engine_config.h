@@ -30,6 +30,9 @@ struct EngineConfig {
   uint16_t pkey = 0xffff;
   bool plain_path = true;  ///< false: plain packets and requests go the way of all others; for tests that compare both
   bool check_icrc = true;  ///< false only under a fuzzer, whose frames have no valid ICRC
+  /// READ responses that a QP may have outstanding before it asks for the next READ, packets: what the port's receive
+  /// buffer holds.
+  uint32_t read_window_packets = 1u << 22;
   // Of the port. Only datagrams and raw frames need them: connected QPs have a route.
   Mtu port_mtu = Mtu::mtu4096;   ///< largest datagram
   uint32_t ethernet_mtu = 1500;  ///< largest raw frame behind its Ethernet header and tag, bytes

@@ -20,17 +20,23 @@ Psn cursor_psn(const Qp& qp, const SendSlot& slot) { return slot.first_psn + qp.
 
 void step_cursor(Qp& qp, const SendSlot& slot, uint32_t packets) { qp.tx.cursor.step(packets, slot.packets); }
 
+// Do the responses of a READ or atomic fit beside those that are outstanding? One always may go.
+bool responses_fit(const Context& ctx, const Qp& qp, const SendSlot& slot) {
+  const auto& tx = qp.tx;
+  const auto outstanding = static_cast<uint32_t>(distance(tx.sent, tx.una));
+  if (tx.rd_atomic >= qp.max_rd_atomic || outstanding >= kMaxReadPackets) return false;
+  return tx.rd_atomic == 0 || outstanding + slot.packets <= ctx.config.read_window_packets;
+}
+
 // May the message of `slot`, not yet started, begin now?
-bool may_start(const Qp& qp, const SendSlot& slot) {
+bool may_start(const Context& ctx, const Qp& qp, const SendSlot& slot) {
   const auto& tx = qp.tx;
   if (qp.state != QpState::rts) return false;
   if (slot.status != WcStatus::success) return false;
   if (slot.has(SendFlag::fence) && tx.rd_atomic > 0) return false;
   if (!slot.is_plain_write()) {
     if (slot.is_local()) return may_run_local(qp, slot);
-    if (slot.has_response()) {
-      return tx.rd_atomic < qp.max_rd_atomic && distance(tx.sent, tx.una) < static_cast<int32_t>(kMaxReadPackets);
-    }
+    if (slot.has_response()) return responses_fit(ctx, qp, slot);
     // 9.7.7.2.5: without credits one packet leaves alone, and the next waits for the ACK with new credits.
     if (slot.takes_recv() && tx.credits.next_exceeds() && tx.una != tx.sent) return false;
   }
@@ -57,7 +63,7 @@ bool more_follows(const Context& ctx, Qp& qp) {
   if (following == tx.sq.next() && !fetch_wqe(ctx, qp)) return false;
   const SendSlot& after = qp.slot(following);
   if (after.is_local()) return false;  // Requests behind it may have to wait for this one's ACK.
-  return after.started || (may_start(qp, after) && !(after.takes_recv() && tx.credits.next_exceeds()));
+  return after.started || (may_start(ctx, qp, after) && !(after.takes_recv() && tx.credits.next_exceeds()));
 }
 
 Attempt send_data_packet(Context& ctx, Qp& qp, SendSlot& slot) {
@@ -151,7 +157,7 @@ Transmitted transmit_requests(Context& ctx, Qp& qp) {
     if (!fetched) return {false, out};
     SendSlot& slot = qp.slot(tx.cursor.index());
     if (!slot.started) {
-      if (may_start(qp, slot)) start(ctx, qp, slot);
+      if (may_start(ctx, qp, slot)) start(ctx, qp, slot);
     }
     Attempt attempt{.sent = false, .out = {}};
     if (slot.started && slot.status == WcStatus::success) attempt = send_packet(ctx, qp, slot);

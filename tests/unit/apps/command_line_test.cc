@@ -113,6 +113,9 @@ TEST(Defaults, TwoUntouchedSidesHaveTwoAddresses) {
   EXPECT_EQ(accepted({"uroce_write_bw", "--", "--address", "192.0.2.7/24", "host"}).stack.addresses,
             (std::vector<std::string>{"192.0.2.7/24"}));
   EXPECT_TRUE(accepted({"uroce_write_bw", "--", "--back-to-back"}).stack.addresses.empty());
+  EXPECT_TRUE(accepted({"uroce_write_bw", "--", "--interface", "eth0", "host"}).stack.addresses.empty());
+  EXPECT_EQ(accepted({"uroce_write_bw", "--", "--interface", "eth0", "--vlan", "7", "host"}).stack.addresses,
+            (std::vector<std::string>{"10.117.0.101/24"}));
 }
 
 TEST(Options, AllOfThemAreRead) {

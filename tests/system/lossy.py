@@ -3,18 +3,18 @@
 
 lossy.py INTERFACE INTERFACE: each line of its input sets the faults from then on, as JSON with `seed` and the probabilities
 `lose`, `repeat` and `delay`; it is answered by a line with what has been done since the line before. Ends with its input.
+
+Of a super-frame each datagram is drawn for. A fault of the first one is a fault of the whole super-frame, one of another datagram
+is its own: the super-frame then goes on in parts.
 """
 
 import json
-import pathlib
 import random
 import select
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "system"))
-
-from relay import PACKET_OUTGOING, opened  # noqa: E402
+from super_frames import LONGEST, PACKET_OUTGOING, VNET, SuperFrame, opened
 
 ROCE_PORT = (4791).to_bytes(2, "big")
 DELAY_FRAMES = 3  # a delayed frame lets so many pass
@@ -27,25 +27,43 @@ def is_roce(frame):
 
 
 class Direction:
-    """Frames one way."""
+    """Messages of a socket one way: frames or super-frames."""
 
     def __init__(self, to, faults):
         self.to, self.faults = to, faults
-        self.late = []  # [frames to let pass, when it leaves at the latest, frame]
+        self.late = []  # [messages to let pass, when it leaves at the latest, message]
 
-    def carry(self, frame):
-        faults = self.faults
-        if not is_roce(frame) or not faults.active:
-            self.to.send(frame)
+    def carry(self, message):
+        if not self.faults.active or not is_roce(message[VNET.size:VNET.size + 62]):
+            self.to.send(message)
             return
-        if faults.happens("lose"):
+        whole = SuperFrame.of(message)
+        fault = self.faults.draw()
+        if whole is None or fault is not None:
+            self.pass_on(message, fault)
             return
-        if faults.happens("delay"):
-            self.late.append([DELAY_FRAMES, time.monotonic() + DELAY_SECONDS, frame])
+        fates = [None] + [self.faults.draw() for _ in whole.segments[1:]]
+        begin = 0
+        for number, fate in enumerate(fates):
+            if fate is not None:
+                if begin < number:
+                    self.pass_on(whole.part(begin, number).message(), None)
+                self.pass_on(whole.part(number, number + 1).message(), fate)
+                begin = number + 1
+        if begin == 0:
+            self.pass_on(message, None)
+        elif begin < len(fates):
+            self.pass_on(whole.part(begin, len(fates)).message(), None)
+
+    def pass_on(self, message, fault):
+        if fault == "lose":
             return
-        self.to.send(frame)
-        if faults.happens("repeat"):
-            self.to.send(frame)
+        if fault == "delay":
+            self.late.append([DELAY_FRAMES, time.monotonic() + DELAY_SECONDS, message])
+            return
+        self.to.send(message)
+        if fault == "repeat":
+            self.to.send(message)
         for entry in self.late:
             entry[0] -= 1
         self.release()
@@ -58,7 +76,7 @@ class Direction:
 
 
 class Faults:
-    KINDS = ("lose", "repeat", "delay")
+    KINDS = ("lose", "delay", "repeat")
 
     def __init__(self):
         self.set({})
@@ -69,10 +87,13 @@ class Faults:
         self.active = any(self.rates.values())
         self.done = dict.fromkeys(self.KINDS, 0)
 
-    def happens(self, kind):
-        yes = self.random.random() < self.rates[kind]
-        self.done[kind] += yes
-        return yes
+    def draw(self):
+        """The next frame's fault: one of KINDS, or nothing."""
+        for kind in self.KINDS:
+            if self.random.random() < self.rates[kind]:
+                self.done[kind] += 1
+                return kind
+        return None
 
 
 def main():
@@ -90,9 +111,9 @@ def main():
                 print(json.dumps(faults.done), flush=True)
                 faults.set(json.loads(line))
             else:
-                frame, address = source.recvfrom(65536)
+                message, address = source.recvfrom(LONGEST)
                 if address[2] != PACKET_OUTGOING:
-                    directions[source].carry(frame)
+                    directions[source].carry(message)
         for direction in directions.values():
             direction.release()
 
