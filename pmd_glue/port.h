@@ -105,8 +105,6 @@ class Port {
   bool shows_sent(uint16_t queue) const;
   /// True when the peer's memory can vanish during a burst (see fault_guard.h).
   bool needs_guard() const { return driver_ == "net_memif"; }
-  /// The kernel's interface that the port is on; 0 for none.
-  unsigned interface_index() const { return interface_index_; }
 
   /// Any thread: the last result of refresh_link().
   bool link_up() const { return link_up_.load(std::memory_order_relaxed); }
