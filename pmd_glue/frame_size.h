@@ -29,6 +29,15 @@ inline constexpr uint32_t kAfPacketDefaultFrame = 2048;
 /// Most bytes that the kernel puts before a received frame in its slot: struct tpacket2_hdr and alignment.
 inline constexpr uint32_t kAfPacketHeader = 96;
 
+/// net_af_xdp gives each buffer one page, with the driver's headers (struct rte_mempool_objhdr, struct rte_mbuf, the
+/// headroom) and the kernel's headroom in front of the frame.
+inline constexpr uint32_t kAfXdpPage = 4096;
+inline constexpr uint32_t kAfXdpBufferHeaders = 64 + 128 + 128;
+inline constexpr uint32_t kAfXdpKernelHeadroom = 256;
+inline constexpr uint32_t kAfXdpLargestMtu = kAfXdpPage - kAfXdpBufferHeaders - kAfXdpKernelHeadroom - kEtherOverhead;
+/// Buffers that wait in the kernel for each queue's frames.
+inline constexpr uint32_t kAfXdpFill = 2048;
+
 /// The largest path MTU whose packets fit an Ethernet MTU; nullopt below 256.
 constexpr std::optional<Mtu> path_mtu_for(uint32_t ethernet_mtu) {
   std::optional<Mtu> best;
