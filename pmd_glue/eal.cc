@@ -25,6 +25,7 @@
 #include "pmd_glue/interrupt_thread.h"
 #include "pmd_glue/netdev.h"
 #include "pmd_glue/notes.h"
+#include "pmd_glue/xdp/attached.h"
 
 namespace uroce::glue {
 
@@ -200,7 +201,7 @@ Result<void> Eal::complete_af_xdp(EalPlan& plan) {
     // The driver detaches whatever program it finds when it ends, also that of another process.
     const auto attached = xdp::attached_program(interface);
     if (!attached) return fail(attached.error().code, fmt::format("--vdev {}: {}", device, attached.error().text));
-    if (*attached != 0) {
+    if (*attached != 0 && !xdp::remove_stale_program(interface, *attached)) {
       return fail(EBUSY, fmt::format("--vdev {}: interface {} has an XDP program already (id {}): of another program "
                                      "that runs, or of one that was killed; end it, or detach the program with: "
                                      "ip link set dev {} xdp off",

@@ -41,7 +41,4 @@ bool is_program_file(const std::string& path);
 /// Writes the program. Errors: ENOTSUP in a build without programs, or the system's.
 Result<void> write_program(const std::string& path, Steering steering);
 
-/// The kernel's id of the XDP program that is attached to an interface; 0 for none. Errors: the system's.
-Result<uint32_t> attached_program(const std::string& interface);
-
 }  // namespace uroce::glue::xdp

@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""Ports of DPDK's net_af_xdp on a veth pair between two namespaces, with and without the kernel beside them."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import unittest
+
+import harness
+from harness import BUILD, IDLE, PERF, eal, ip
+
+UROCED = BUILD / "apps" / "uroced" / "uroced"
+KERNEL = ("--address", "kernel")
+PORT = "--vdev=net_af_xdp0,iface=d0"
+NEAR, FAR = "10.5.0.1", "10.5.0.2"
+NEAR6, FAR6 = "2001:db8:5::1", "2001:db8:5::2"
+LARGEST_MTU = 3438
+TESTS = (("write_bw", ("-s", "65536", "-n", "100")), ("read_bw", ("-s", "65536", "-n", "100")),
+         ("send_bw", ("-s", "65536", "-n", "100")), ("atomic_bw", ("-n", "200")))
+
+# Receives one stream and prints its SHA-256.
+SINK = """import hashlib, socket
+s = socket.create_server(("", 7777))
+print("listening", flush=True)
+c, _ = s.accept()
+h = hashlib.sha256()
+while b := c.recv(1 << 16):
+    h.update(b)
+print(h.hexdigest())
+"""
+SOURCE = """import socket, sys
+socket.create_connection((sys.argv[1], 7777)).sendall(open(sys.argv[2], "rb").read())
+"""
+# Listens on UDP port 4791 of the kernel, and says how many datagrams came within two seconds.
+LISTENER = """import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind((sys.argv[1], int(sys.argv[2])))
+s.settimeout(2)
+print("listening", flush=True)
+count = 0
+try:
+    while s.recv(65536):
+        count += 1
+except TimeoutError:
+    print(count)
+"""
+
+
+@unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
+@unittest.skipUnless(os.environ.get("UROCE_HAVE_XDP", "1") == "1", "this build has no XDP program, as it found no clang for BPF")
+class AfXdp(harness.Case):
+    def setUp(self):
+        super().setUp()
+        tag = f"ur{os.getpid() % 100000}x"
+        self.near, self.far = tag + "n", tag + "f"
+        for name in (self.near, self.far):
+            ip("netns", "add", name)
+            self.addCleanup(subprocess.run, ["ip", "netns", "del", name], timeout=30, check=False)
+            harness.sysctl(name, "net.ipv6.conf.default.accept_dad=0")
+            ip("-n", name, "link", "set", "lo", "up")
+        ip("-n", self.near, "link", "add", "d0", "type", "veth", "peer", "name", "d0", "netns", self.far)
+        for name, *addresses in ((self.near, f"{NEAR}/24", f"{NEAR6}/64"), (self.far, f"{FAR}/24", f"{FAR6}/64")):
+            for address in addresses:
+                ip("-n", name, "addr", "add", address, "dev", "d0")
+            ip("-n", name, "link", "set", "d0", "up")
+
+    def mtu(self, mtu):
+        for name in (self.near, self.far):
+            ip("-n", name, "link", "set", "d0", "mtu", mtu)
+
+    def attached(self):
+        """The XDP program on the near interface; empty for none."""
+        shown = subprocess.run(["ip", "-n", self.near, "link", "show", "d0"], capture_output=True, text=True, timeout=30,
+                               check=True).stdout
+        return shown[shown.index("prog/xdp"):] if "prog/xdp" in shown else ""
+
+    def pair(self, test, *args, near=PORT, far=PORT):
+        return self.run_pair(test, eal(near), eal(far), *IDLE, *KERNEL, "--verify", *args, namespaces=(self.near, self.far),
+                             address=NEAR)
+
+    def daemon(self, name="uroced.sock"):
+        return self.start([UROCED, *eal(PORT), "--", "--socket", self.directory / name, *KERNEL], self.near)
+
+    def refused(self, *args, port=PORT):
+        program = self.start([PERF, "write_bw", *eal(port), "--", *IDLE, "-p", harness.free_port(), *args], self.near)
+        self.assertNotEqual(program.wait(30), 0, str(program))
+        return program.output
+
+    def ping(self, address):
+        shown = self.finish(self.start(["busybox", "ping", "-c", "3", "-i", "0.2", "-W", "3", address], self.far), 30)
+        self.assertIn("3 packets received", shown)
+        self.assertNotIn("DUP", shown)
+
+    def test_every_operation(self):
+        for mtu in (1500, LARGEST_MTU):
+            self.mtu(mtu)
+            for test, args in TESTS:
+                with self.subTest(mtu=mtu, test=test):
+                    self.pair(test, *args)
+        self.pair("write_bw", "-x", "1", "-s", "65536", "-n", "100")  # IPv6
+        self.assertEqual(self.attached(), "")
+
+    def test_a_peer_with_super_frames(self):
+        for test, args in TESTS:
+            with self.subTest(test):
+                self.pair(test, *args, far="--vdev=net_uroce_kif0,iface=d0")
+
+    def test_several_engines(self):
+        cpu = harness.CPUS[0]
+        lcores = ["--lcores=" + ",".join(f"{i}@{cpu}" for i in range(3)), *eal(PORT)[2:]]
+        self.run_pair("write_bw", lcores, lcores, *IDLE, *KERNEL, "--verify", "-q", "8", "-s", "65536", "-n", "100",
+                      namespaces=(self.near, self.far), address=NEAR)
+
+    def test_the_kernel_goes_on(self):
+        """A TCP transfer with checked content and pings, while RoCE packets pass on the same interface and address."""
+        server, client = self.start_pair("write_bw", eal(PORT), eal(PORT), *IDLE, *KERNEL, "--verify", "-s", "65536", "-D", "6",
+                                         namespaces=(self.near, self.far), address=NEAR)
+        client.wait_for("remote address", 20)
+        self.assertIn("uroce_steering", self.attached())
+        content = self.directory / "content"
+        content.write_bytes(os.urandom(1 << 23))
+        sink = self.start(["python3", "-c", SINK], self.near)
+        sink.wait_for("listening", 20)
+        self.finish(self.start(["python3", "-c", SOURCE, NEAR, content], self.far), 60)
+        self.assertIn(hashlib.sha256(content.read_bytes()).hexdigest(), self.finish(sink, 30))
+        for address in (NEAR, NEAR6):
+            self.ping(address)
+        self.assertIsNone(client.process.poll(), "the traffic ended before the kernel's did")
+        self.finish(client, 60)
+        self.finish(server, 60)
+
+    def received(self, send, port=4791):
+        """Datagrams that a socket of the kernel gets, on a second address of the interface, of those that `send` sends."""
+        ip("-n", self.near, "addr", "replace", "10.5.0.7/24", "dev", "d0")
+        listener = self.start(["python3", "-c", LISTENER, "10.5.0.7", port], self.near)
+        listener.wait_for("listening", 20)
+        self.finish(self.start(["python3", "-c", "import socket\nu = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n" + send],
+                               self.far), 30)
+        return int(self.finish(listener, 30).split()[-1])
+
+    def test_what_the_kernel_keeps(self):
+        """Other ports and fragments pass to the kernel. RoCE does not, from any source port."""
+        daemon = self.daemon()
+        daemon.wait_for("serving uroce0", 30)
+        self.assertEqual(self.received("for p in (4790, 4792, 53): u.sendto(bytes(64), ('10.5.0.7', 4790))\n", 4790), 3)
+        self.assertEqual(self.received("u.sendto(bytes(4000), ('10.5.0.7', 4792))\n", 4792), 1)
+        daemon.process.terminate()
+        self.finish(daemon, 30)
+        self.assertEqual(self.attached(), "")
+
+    def test_a_port_with_its_own_address_takes_the_interface(self):
+        with harness.Namespaces(1500) as spaces:
+            self.run_pair("write_bw", eal(PORT), eal(PORT), *IDLE, "--verify", "-s", "65536", "-n", "100",
+                          namespaces=spaces.names, address="10.199.0.1")
+
+    def test_an_mtu_that_does_not_fit(self):
+        self.assertIn(f"cannot have mtu 4200; its limit is {LARGEST_MTU}", self.refused(*KERNEL, "--port-mtu", "4200"))
+        self.mtu(4200)
+        said = self.refused(*KERNEL)
+        self.assertIn(f"cannot use d0, whose MTU is 4200; the limit is {LARGEST_MTU}", said)
+        self.assertIn("--interface d0", said)
+        self.assertEqual(self.attached(), "")
+
+    def test_two_daemons_on_one_interface(self):
+        first = self.daemon()
+        first.wait_for("serving uroce0", 30)
+        self.assertIn("interface d0 has an XDP program already", self.refused(*KERNEL))
+        self.assertIn("uroce_steering", self.attached(), "the first one's program stays")
+        # After a kill the program stays, and hands RoCE to nobody.
+        first.process.send_signal(signal.SIGKILL)
+        first.process.wait(20)
+        self.ping(NEAR)
+        second = self.daemon("second.sock")
+        second.wait_for("serving uroce0", 30)
+        second.process.terminate()
+        self.finish(second, 30)
+        self.assertEqual(self.attached(), "")
+
+    def test_no_such_interface(self):
+        self.assertIn("'d7'", self.refused(*KERNEL, port="--vdev=net_af_xdp0,iface=d7"))
+
+
+if __name__ == "__main__":
+    harness.main()
