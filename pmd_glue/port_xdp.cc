@@ -1,4 +1,4 @@
-// What a port of DPDK's net_af_xdp needs besides: its XDP program, and frames that fit its buffers.
+// The part of a port that DPDK's net_af_xdp needs alone: its XDP program, and frames that fit its buffers.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -126,7 +126,7 @@ class AfXdp(harness.Case):
         return dict(zip(names, map(int, values)))
 
     def counted(self, send):
-        """What the near kernel counts when the far one sends."""
+        """The near kernel's counts while the far one sends, and three pings."""
         before = self.ip_counters()
         self.finish(self.start(["python3", "-c", "import socket\nu = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n" + send],
                                self.far), 30)
