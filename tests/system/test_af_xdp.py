@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 """Ports of DPDK's net_af_xdp on a veth pair between two namespaces, with and without the kernel beside them."""
 
+import ctypes
 import hashlib
 import os
+import platform
+import re
 import signal
+import struct
 import subprocess
 import unittest
 
@@ -32,6 +36,42 @@ print(h.hexdigest())
 SOURCE = """import socket, sys
 socket.create_connection((sys.argv[1], 7777)).sendall(open(sys.argv[2], "rb").read())
 """
+
+
+def bpf(command, attributes):
+    """bpf(2): the result, and the attributes as the kernel left them."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    buffer = ctypes.create_string_buffer(attributes, 128)
+    number = {"x86_64": 321, "aarch64": 280}[platform.machine()]
+    result = libc.syscall(ctypes.c_long(number), ctypes.c_int(command), buffer, ctypes.c_uint(len(buffer)))
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), f"bpf({command})")
+    return result, buffer.raw
+
+
+def verdict(program, frame):
+    """The action of an XDP program for a frame of queue 0 (BPF_PROG_TEST_RUN): "up" or "kernel"."""
+    data = ctypes.create_string_buffer(frame, len(frame))
+    _, after = bpf(10, struct.pack("=IIIIQQII", program, 0, len(frame), 0, ctypes.addressof(data), 0, 1, 0))
+    return {2: "kernel", 4: "up"}[struct.unpack_from("=I", after, 4)[0]]
+
+
+def ethernet(kind, rest, tag=None):
+    tags = b"" if tag is None else struct.pack(">HH", 0x8100, tag)
+    return bytes(12) + tags + struct.pack(">H", kind) + rest
+
+
+def udp(to=4791, source=50000):
+    return struct.pack(">HHHH", source, to, 40, 0) + bytes(32)
+
+
+def ipv4(rest=udp(), protocol=17, fragment=0, options=b"", version=4):
+    words = 5 + len(options) // 4
+    return struct.pack(">BBHHHBBH8x", version << 4 | words, 0, 4 * words + len(rest), 0, fragment, 64, protocol, 0) + options + rest
+
+
+def ipv6(rest=udp(), header=17):
+    return struct.pack(">IHBB32x", 6 << 28, len(rest), header, 64) + rest
 
 
 @unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
@@ -146,6 +186,23 @@ class AfXdp(harness.Case):
         daemon.process.terminate()
         self.finish(daemon, 30)
         self.assertEqual(self.attached(), "")
+
+    def test_which_frames_come_up(self):
+        daemon = self.daemon()
+        daemon.wait_for("serving uroce0", 30)
+        program, _ = bpf(13, struct.pack("=I", int(re.search(r"id (\d+)", self.attached()).group(1))))
+        self.addCleanup(os.close, program)
+        up = (ethernet(0x800, ipv4()), ethernet(0x800, ipv4(options=bytes(8))), ethernet(0x800, ipv4(fragment=0x4000)),
+              ethernet(0x86DD, ipv6()), ethernet(0x800, ipv4(), tag=0), ethernet(0x86DD, ipv6(), tag=0xE000))
+        kernel = (ethernet(0x800, ipv4(udp(to=4790))), ethernet(0x800, ipv4(udp(to=53, source=4791))),
+                  ethernet(0x800, ipv4(protocol=6)), ethernet(0x800, ipv4(fragment=0x2000)), ethernet(0x800, ipv4(fragment=1)),
+                  ethernet(0x800, ipv4(version=6)), ethernet(0x800, b"\x44" + ipv4()[1:]), ethernet(0x86DD, ipv6(udp(to=4790))),
+                  ethernet(0x86DD, ipv6(b"\x11" + bytes(7) + udp(), header=0)), ethernet(0x800, ipv4(), tag=7),
+                  ethernet(0x8100, struct.pack(">HH", 0, 0x800) + ipv4(), tag=0), ethernet(0x806, ipv4()))
+        short = [frame[:length] for frame in up for length in range(14, len(frame) - 32)]  # 32 bytes follow the UDP header
+        for wanted, frames in (("up", up), ("kernel", (*kernel, *short))):
+            for frame in frames:
+                self.assertEqual(verdict(program, frame), wanted, frame.hex())
 
     def test_a_port_with_its_own_address_takes_the_interface(self):
         with harness.Namespaces(1500) as spaces:
