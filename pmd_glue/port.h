@@ -144,6 +144,7 @@ class Port {
   Result<void> choose_path_mtu(uint32_t mtu);
   Result<void> choose_interface_mtu(uint32_t asked);
   Result<void> choose_xdp_mtu(uint32_t asked);
+  std::string xdp_failure() const;
   Result<void> choose_xdp_program(bool kernel_addresses);
   Result<void> choose_tx_mode(StackOptions::TxMode wanted, uint64_t tx_capabilities);
   Result<void> make_pool(const PortOptions& options);

@@ -157,6 +157,7 @@ Result<void> Port::configure() {
     queues_ = 1;
     error = apply();
   }
+  if (error != 0 && driver_ == "net_af_xdp") return fail_port(error, xdp_failure());
   if (error != 0) {
     rte_eth_dev_info info{};
     rte_eth_dev_info_get(id_, &info);

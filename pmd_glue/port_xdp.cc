@@ -1,5 +1,7 @@
 // The part of a port that DPDK's net_af_xdp needs alone: its XDP program, and frames that fit its buffers.
 #include <fmt/format.h>
+#include <rte_mempool.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 
@@ -37,6 +39,21 @@ Result<void> Port::choose_xdp_program(bool kernel_addresses) {
                     name_, driver_, netdev(), receiving, queues_, receiving));
   }
   return {};
+}
+
+// The driver gives one error for everything. Its reasons are lines of its own.
+std::string Port::xdp_failure() const {
+  rlimit limit{};
+  getrlimit(RLIMIT_MEMLOCK, &limit);
+  const uint64_t needed = (uint64_t{rte_mempool_avail_count(pool_)} * (room_ + kAfXdpBufferHeaders)) >> 10;
+  const std::string locked =
+      limit.rlim_cur == RLIM_INFINITY ? "unlimited" : fmt::format("{} KiB", uint64_t{limit.rlim_cur} >> 10);
+  return fmt::format(
+      "gets no AF_XDP socket on {}, for the reason in the driver's lines above; it needs CAP_NET_ADMIN, CAP_NET_RAW "
+      "and "
+      "CAP_BPF, without CAP_IPC_LOCK {} KiB of locked memory for each queue (ulimit -l is: {}), a queue that no other "
+      "socket has, and on a veth pair a peer whose MTU is at most {}; or use --interface {}",
+      netdev(), needed, locked, kAfXdpLargestMtu, netdev());
 }
 
 // The driver itself takes any MTU of the interface, and loses frames that are longer than its buffers.

@@ -33,11 +33,12 @@ static __always_inline int is_roce_port(const void* at, const void* end) {
   return (const void*)(udp + 1) <= end && udp->dest == bpf_htons(kRocePort);
 }
 
+// Without options: RoCEv2 has none (IBTA vol. 1, A17.3.1), and an offset that is known needs no CAP_PERFMON.
 static __always_inline int is_roce_ipv4(const void* at, const void* end) {
   const struct iphdr* ip = at;
-  if ((const void*)(ip + 1) > end || ip->version != 4 || ip->ihl < 5 || ip->protocol != IPPROTO_UDP) return 0;
+  if ((const void*)(ip + 1) > end || ip->version != 4 || ip->ihl != 5 || ip->protocol != IPPROTO_UDP) return 0;
   if (ip->frag_off & bpf_htons(kIpv4Fragment)) return 0;
-  return is_roce_port(at + ip->ihl * 4, end);
+  return is_roce_port(ip + 1, end);
 }
 
 static __always_inline int is_roce_ipv6(const void* at, const void* end) {

@@ -192,11 +192,12 @@ class AfXdp(harness.Case):
         daemon.wait_for("serving uroce0", 30)
         program, _ = bpf(13, struct.pack("=I", int(re.search(r"id (\d+)", self.attached()).group(1))))
         self.addCleanup(os.close, program)
-        up = (ethernet(0x800, ipv4()), ethernet(0x800, ipv4(options=bytes(8))), ethernet(0x800, ipv4(fragment=0x4000)),
+        up = (ethernet(0x800, ipv4()), ethernet(0x800, ipv4(fragment=0x4000)),
               ethernet(0x86DD, ipv6()), ethernet(0x800, ipv4(), tag=0), ethernet(0x86DD, ipv6(), tag=0xE000))
         kernel = (ethernet(0x800, ipv4(udp(to=4790))), ethernet(0x800, ipv4(udp(to=53, source=4791))),
                   ethernet(0x800, ipv4(protocol=6)), ethernet(0x800, ipv4(fragment=0x2000)), ethernet(0x800, ipv4(fragment=1)),
-                  ethernet(0x800, ipv4(version=6)), ethernet(0x800, b"\x44" + ipv4()[1:]), ethernet(0x86DD, ipv6(udp(to=4790))),
+                  ethernet(0x800, ipv4(version=6)), ethernet(0x800, b"\x44" + ipv4()[1:]), ethernet(0x800, ipv4(options=bytes(8))),
+                  ethernet(0x86DD, ipv6(udp(to=4790))),
                   ethernet(0x86DD, ipv6(b"\x11" + bytes(7) + udp(), header=0)), ethernet(0x800, ipv4(), tag=7),
                   ethernet(0x8100, struct.pack(">HH", 0, 0x800) + ipv4(), tag=0), ethernet(0x806, ipv4()))
         short = [frame[:length] for frame in up for length in range(14, len(frame) - 32)]  # 32 bytes follow the UDP header
