@@ -23,7 +23,9 @@
 
 #include "pmd_glue/eal_args.h"
 #include "pmd_glue/interrupt_thread.h"
+#include "pmd_glue/netdev.h"
 #include "pmd_glue/notes.h"
+#include "pmd_glue/xdp/attached.h"
 
 namespace uroce::glue {
 
@@ -135,6 +137,11 @@ void remove_stale_runtime_dirs(const std::filesystem::path& own) {
   }
 }
 
+/// The one of EAL's arguments that requests a virtual device with arguments of its own.
+auto argument_of(auto& plan, const std::string& vdev) {
+  return std::ranges::find_if(plan.args, [&](const std::string& arg) { return arg.find(vdev + ',') != arg.npos; });
+}
+
 /// EAL starts even when a virtual device failed. Report that device instead.
 Result<void> check_vdevs(const EalPlan& plan, const std::string& output) {
   for (const std::string& name : plan.vdevs) {
@@ -142,8 +149,7 @@ Result<void> check_vdevs(const EalPlan& plan, const std::string& output) {
     uint16_t port = 0;
     const bool found = rte_eth_dev_get_port_by_name(name.c_str(), &port) == 0;
     if (found) continue;
-    const auto arg =
-        std::ranges::find_if(plan.args, [&](const std::string& a) { return a.find(name + ',') != a.npos; });
+    const auto arg = argument_of(plan, name);
     const std::string device = arg == plan.args.end() ? name : arg->substr(arg->find(name));
     return fail(ENODEV, fmt::format("--vdev {} makes no port: {}", device, reason_of(output)));
   }
@@ -185,6 +191,35 @@ Result<void> check_cards(const EalPlan& plan, const std::string& output) {
 
 }  // namespace
 
+/// Each net_af_xdp device gets all queues of its interface and a file for its XDP program, unless it names others.
+Result<void> Eal::complete_af_xdp(EalPlan& plan) {
+  for (const std::string& name : plan.vdevs) {
+    const auto arg = argument_of(plan, name);
+    if (!name.starts_with("net_af_xdp") || arg == plan.args.end()) continue;
+    const std::string device = arg->substr(arg->find(name));
+    const std::string interface(device_argument(device, "iface"));
+    // The driver detaches whatever program it finds when it ends, also that of another process.
+    const auto attached = xdp::attached_program(interface);
+    if (!attached) return fail(attached.error().code, fmt::format("--vdev {}: {}", device, attached.error().text));
+    if (*attached != 0 && !xdp::remove_stale_program(interface, *attached)) {
+      return fail(EBUSY, fmt::format("--vdev {}: interface {} has an XDP program already (id {}): of another program "
+                                     "that runs, or of one that was killed; end it, or detach the program with: "
+                                     "ip link set dev {} xdp off",
+                                     device, interface, *attached, interface));
+    }
+    const uint32_t queues = netdev_queues(interface).combined;
+    const bool said =
+        !device_argument(device, "queue_count").empty() || !device_argument(device, "start_queue").empty();
+    if (!said && queues > 1) *arg += fmt::format(",queue_count={}", queues);
+    if (!xdp::have_programs() || !device_argument(device, "xdp_prog").empty()) continue;
+    auto file = xdp::ProgramFile::make();
+    if (!file) return std::unexpected(file.error());
+    *arg += fmt::format(",xdp_prog={}", file->path());
+    xdp_programs_.push_back(std::move(*file));
+  }
+  return {};
+}
+
 Result<std::unique_ptr<Eal>> Eal::start(const std::vector<std::string>& args) {
   auto plan = plan_eal(args, read_host_facts());
   if (!plan) return std::unexpected(plan.error());
@@ -199,6 +234,10 @@ Result<std::unique_ptr<Eal>> Eal::start(const std::vector<std::string>& args) {
       return std::unexpected(locks.error());
     }
     eal->locks_ = std::move(*locks);
+    if (auto ok = eal->complete_af_xdp(*plan); !ok) {
+      eal->started_ = false;
+      return std::unexpected(ok.error());
+    }
   }
   sched_getaffinity(0, sizeof eal->affinity_before_, &eal->affinity_before_);
   std::vector<std::string> words{"uroce"};

@@ -11,8 +11,11 @@
 
 #include "pmd_glue/kif/name.h"
 #include "pmd_glue/pci.h"
+#include "pmd_glue/xdp/program.h"
 
 namespace uroce::glue {
+
+struct EalPlan;
 
 class Eal {
  public:
@@ -32,11 +35,13 @@ class Eal {
 
  private:
   Eal() = default;
+  Result<void> complete_af_xdp(EalPlan& plan);
   bool started_ = true;
   std::vector<unsigned> workers_;
   std::vector<KernelInterface> interfaces_;
   cpu_set_t affinity_before_{};
   PciLocks locks_;
+  std::vector<xdp::ProgramFile> xdp_programs_;
   std::string runtime_dir_;  ///< removed at the end; empty when it is not ours
 };
 

@@ -29,6 +29,17 @@ inline constexpr uint32_t kAfPacketDefaultFrame = 2048;
 /// Most bytes that the kernel puts before a received frame in its slot: struct tpacket2_hdr and alignment.
 inline constexpr uint32_t kAfPacketHeader = 96;
 
+/// net_af_xdp gives each buffer at most one page. In front of the frame lie the driver's headers (struct
+/// rte_mempool_objhdr, struct rte_mbuf, the headroom) and the kernel's headroom; behind it DPDK's pool adds a cache
+/// line where that spreads buffers over more memory channels.
+inline constexpr uint32_t kAfXdpPage = 4096;
+inline constexpr uint32_t kAfXdpBufferHeaders = 64 + 128 + 128;
+inline constexpr uint32_t kAfXdpKernelHeadroom = 256;
+inline constexpr uint32_t kAfXdpLargestMtu =
+    kAfXdpPage - kAfXdpBufferHeaders - kAfXdpKernelHeadroom - 64 - kEtherOverhead;
+/// Buffers that wait in the kernel for each queue's frames.
+inline constexpr uint32_t kAfXdpFill = 2048;
+
 /// The largest path MTU whose packets fit an Ethernet MTU; nullopt below 256.
 constexpr std::optional<Mtu> path_mtu_for(uint32_t ethernet_mtu) {
   std::optional<Mtu> best;

@@ -1,13 +1,16 @@
 #include "pmd_glue/netdev.h"
 
 #include <fmt/format.h>
+#include <linux/ethtool.h>
 #include <linux/if_packet.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -57,6 +60,15 @@ std::optional<bool> netdev_running(const std::string& interface) {
   ifreq r{};
   if (!ask(interface, SIOCGIFFLAGS, r)) return std::nullopt;
   return (r.ifr_flags & IFF_UP) != 0 && (r.ifr_flags & IFF_RUNNING) != 0;
+}
+
+NetdevQueues netdev_queues(const std::string& interface) {
+  ethtool_channels channels{};
+  channels.cmd = ETHTOOL_GCHANNELS;
+  ifreq r{};
+  r.ifr_data = reinterpret_cast<char*>(&channels);
+  if (!ask(interface, SIOCETHTOOL, r)) return {};
+  return {std::max(1u, channels.combined_count), std::max(1u, channels.combined_count + channels.rx_count)};
 }
 
 Result<int> receive_all_multicast(const std::string& interface) {

@@ -1,5 +1,5 @@
-// The kernel's network interface under a port (net_uroce_kif; net_af_packet, whose driver neither reports nor sets
-// these values).
+// The kernel's network interface under a port (net_uroce_kif; net_af_packet and net_af_xdp, whose drivers neither
+// report nor set these values).
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,13 @@ Result<EthAddr> netdev_mac(const std::string& interface);
 Result<void> set_netdev_mtu(const std::string& interface, uint32_t mtu);
 /// True when the interface is administratively up and has a carrier; nullopt when it does not exist.
 std::optional<bool> netdev_running(const std::string& interface);
+/// The queues by which an interface receives.
+struct NetdevQueues {
+  uint32_t combined = 1;  ///< those that send and receive
+  uint32_t receive = 1;   ///< all that receive
+};
+/// One queue where the interface does not tell (ethtool -l).
+NetdevQueues netdev_queues(const std::string& interface);
 /// A socket that the caller owns. While it is open, the interface receives all multicast frames. Errors: the system's.
 Result<int> receive_all_multicast(const std::string& interface);
 

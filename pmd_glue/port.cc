@@ -194,7 +194,7 @@ void Port::look_for_card() {
 // The driver's socket stays with the interface that it was opened on, whatever is called the same later.
 void Port::look_for_interface() {
   char name[IF_NAMESIZE];
-  if (driver_ != "net_af_packet" || gone()) return;
+  if (!is_on_netdev() || gone()) return;
   if (if_indextoname(interface_index_, name) == nullptr && errno == ENXIO) lose("interface");
 }
 
@@ -214,11 +214,8 @@ void Port::refresh_link() {
   bool up = rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
   // While pollers pause the port is not up, even if a late start brought its link up. reconnect() ends the pause.
   up = up && pause_.load(std::memory_order_relaxed) == 0;
-  // net_af_packet always reports an up link, and loses frames while its interface is down.
-  if (driver_ == "net_af_packet") {
-    const auto running = netdev_running(std::string(device_argument(devargs_, "iface")));
-    up = up && running.value_or(false);
-  }
+  // These drivers always report an up link, and lose frames while their interface is down.
+  if (is_on_netdev()) up = up && netdev_running(netdev()).value_or(false);
   link_up_.store(up, std::memory_order_relaxed);
 }
 

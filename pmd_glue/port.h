@@ -29,8 +29,9 @@ struct PortOptions {
   uint16_t rx_descriptors = 1024;
   uint16_t tx_descriptors = 1024;
   StackOptions::TxMode tx_mode = StackOptions::TxMode::automatic;
-  uint16_t vlan = 0;           ///< 802.1Q id of all frames; 0: untagged
-  bool rx_interrupts = false;  ///< use them if the driver has them
+  uint16_t vlan = 0;              ///< 802.1Q id of all frames; 0: untagged
+  bool rx_interrupts = false;     ///< use them if the driver has them
+  bool kernel_addresses = false;  ///< the port's addresses are the kernel's, which answers for them
 };
 
 /// Memory that a sent frame may reference instead of copying its payload.
@@ -145,6 +146,9 @@ class Port {
   Result<void> choose_mtu(const PortOptions& options);
   Result<void> choose_path_mtu(uint32_t mtu);
   Result<void> choose_interface_mtu(uint32_t asked);
+  Result<void> choose_xdp_mtu(uint32_t asked);
+  std::string xdp_failure() const;
+  Result<void> choose_xdp_program(bool kernel_addresses);
   Result<void> choose_tx_mode(StackOptions::TxMode wanted, uint64_t tx_capabilities);
   Result<void> make_pool(const PortOptions& options);
   Result<void> configure();
@@ -152,6 +156,9 @@ class Port {
   int apply();
   /// Lets the tagged frames pass a card that filters them.
   void admit_vlan() const;
+  /// Whether the driver's socket is on an interface of the kernel, netdev(), about which the driver says little.
+  bool is_on_netdev() const { return driver_ == "net_af_packet" || driver_ == "net_af_xdp"; }
+  std::string netdev() const;
   void look_for_card();
   void look_for_interface();
   void lose(std::string_view what);

@@ -80,6 +80,7 @@ Result<void> Port::choose_mtu(const PortOptions& options) {
                                          256 + kIpOverhead, kLargestMtu));
   }
   if (kif_) return choose_interface_mtu(asked);
+  if (driver_ == "net_af_xdp") return choose_xdp_mtu(asked);
   const uint32_t wanted = asked != 0 ? asked : kFullMtu;
   rte_eth_dev_info info{};
   rte_eth_dev_info_get(id_, &info);
@@ -88,7 +89,7 @@ Result<void> Port::choose_mtu(const PortOptions& options) {
     limit = memif_limit(devargs_, wanted);
   } else if (driver_ == "net_af_packet") {
     limit = af_packet_slot_limit(devargs_, wanted);
-    const std::string interface(device_argument(devargs_, "iface"));
+    const std::string interface = netdev();
     if (asked != 0 && asked <= limit.mtu) {
       if (auto ok = set_netdev_mtu(interface, asked); !ok) {
         return fail_port(ok.error().code,

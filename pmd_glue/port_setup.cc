@@ -12,6 +12,7 @@
 
 #include "pmd_glue/card.h"
 #include "pmd_glue/eal_args.h"
+#include "pmd_glue/frame_size.h"
 #include "pmd_glue/netdev.h"
 #include "pmd_glue/notes.h"
 #include "pmd_glue/pci.h"
@@ -73,6 +74,9 @@ Result<void> Port::set_up(const PortOptions& options) {
   const uint16_t most = one ? 1 : std::max<uint16_t>(1, std::min(info.max_rx_queues, info.max_tx_queues));
   queues_ = static_cast<uint16_t>(std::min<uint32_t>(options.engines, most));
   if (auto ok = choose_mtu(options); !ok) return ok;
+  if (driver_ == "net_af_xdp") {
+    if (auto ok = choose_xdp_program(options.kernel_addresses); !ok) return ok;
+  }
   if (auto ok = choose_tx_mode(options.tx_mode, info.tx_offload_capa); !ok) return ok;
   card_ = is_card(info);
   rss_ = queues_ > 1 && (kRss & info.flow_type_rss_offloads) != 0;
@@ -131,7 +135,8 @@ Result<void> Port::choose_tx_mode(StackOptions::TxMode wanted, uint64_t tx_capab
 
 Result<void> Port::make_pool(const PortOptions& options) {
   // A buffer holds one whole frame, so every received frame is contiguous.
-  const uint32_t count = queues_ * (rx_descriptors_ + tx_slots_) + options.engines * 1024;
+  const uint32_t in_kernel = driver_ == "net_af_xdp" ? kAfXdpFill : 0;
+  const uint32_t count = queues_ * (rx_descriptors_ + tx_slots_ + in_kernel) + options.engines * 1024;
   const std::string pool_name = fmt::format("uroce-port{}", id_);
   // RTS rings: an lcore thread that is preempted between claiming and filling slots does not stall the others.
   pool_ = rte_pktmbuf_pool_create_by_ops(pool_name.c_str(), count, kMempoolCache, 0,
@@ -152,6 +157,7 @@ Result<void> Port::configure() {
     queues_ = 1;
     error = apply();
   }
+  if (error != 0 && driver_ == "net_af_xdp") return fail_port(error, xdp_failure());
   if (error != 0) {
     rte_eth_dev_info info{};
     rte_eth_dev_info_get(id_, &info);
@@ -227,13 +233,13 @@ std::string Port::description() const {
 void Port::receive_all_groups() {
   all_groups_ = rte_eth_allmulticast_enable(id_) == 0;
   // A driver that cannot filter groups at all needs the promiscuous mode now: later the daemon may not set it.
-  if (!all_groups_ && rte_eth_dev_set_mc_addr_list(id_, nullptr, 0) == -ENOTSUP && driver_ != "net_af_packet") {
+  if (!all_groups_ && rte_eth_dev_set_mc_addr_list(id_, nullptr, 0) == -ENOTSUP && !is_on_netdev()) {
     all_groups_ = true;
     rte_eth_promiscuous_enable(id_);
   }
-  if (all_groups_ || driver_ != "net_af_packet") return;
+  if (all_groups_ || !is_on_netdev()) return;
   // The driver has no such call, but its interface has a filter. It stays open as long as this socket.
-  auto membership = receive_all_multicast(std::string(device_argument(devargs_, "iface")));
+  auto membership = receive_all_multicast(netdev());
   if (!membership) return;
   group_socket_ = *membership;
   all_groups_ = true;

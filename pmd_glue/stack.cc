@@ -80,6 +80,7 @@ Result<void> Stack::Impl::open_ports(const StackOptions& options) {
     const StackOptions own = options_of_port(options, units.size());
     port_options.mtu = own.mtu;
     port_options.vlan = static_cast<uint16_t>(own.vlan);
+    port_options.kernel_addresses = has_kernel_addresses(options, units.size());
     auto port = Port::open(static_cast<uint16_t>(id), port_options);
     if (!port) return std::unexpected(port.error());
     units.emplace_back().port = std::move(*port);
