@@ -28,12 +28,13 @@ struct tag {
   __be16 type;
 };
 
-static __always_inline int is_roce_port(const void* at, const void* end) {
+// Not inlined, so that IPv4 and IPv6 do not share code that adds an unknown offset: that needs CAP_PERFMON.
+static __attribute__((noinline)) int is_roce_port(const void* at, const void* end) {
   const struct udphdr* udp = at;
   return (const void*)(udp + 1) <= end && udp->dest == bpf_htons(kRocePort);
 }
 
-// Without options: RoCEv2 has none (IBTA vol. 1, A17.3.1), and an offset that is known needs no CAP_PERFMON.
+// Without options: RoCEv2 has none (IBTA vol. 1, A17.3.1).
 static __always_inline int is_roce_ipv4(const void* at, const void* end) {
   const struct iphdr* ip = at;
   if ((const void*)(ip + 1) > end || ip->version != 4 || ip->ihl != 5 || ip->protocol != IPPROTO_UDP) return 0;
