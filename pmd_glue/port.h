@@ -84,8 +84,8 @@ class Port {
   bool fills_ip_checksum() const { return tx_ip_checksum_; }
   /// Frames that wait a little for others leave sooner together.
   bool joins_frames() const { return kif_ != nullptr; }
-  /// Between start() and close(): longest frames that may surely wait for an engine. Ports whose buffers do not
-  /// depend on the system's settings have no limit here.
+  /// Longest frames that may surely wait for an engine; no limit for ports whose buffers do not depend on the system's
+  /// settings.
   uint32_t receive_window_packets() const;
 
   // --- The queue's thread, between start() and stop() -----------------------------------------------------------

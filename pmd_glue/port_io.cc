@@ -44,7 +44,7 @@ std::vector<std::pair<std::string, uint64_t>> Port::counters(uint16_t queue) con
 // and for what other queue pairs receive.
 uint32_t Port::receive_window_packets() const {
   if (!kif_) return UINT32_MAX;
-  return std::max(1u, kif_->receive_buffer() / 2 / max_frame());
+  return std::max(1u, kif::granted_receive_buffer() / 2 / max_frame());
 }
 
 }  // namespace uroce::glue

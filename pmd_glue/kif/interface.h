@@ -49,8 +49,6 @@ class Interface {
     Queue& q = *queues_[queue];
     return q.sender.send(q.socket.fd(), mbufs);
   }
-  /// Bytes of frames and of the kernel's own overhead that may wait for a queue.
-  uint32_t receive_buffer() const { return queues_.front()->socket.receive_buffer(); }
   /// Readable while frames wait.
   int descriptor(uint16_t queue) const { return queues_[queue]->socket.fd(); }
 

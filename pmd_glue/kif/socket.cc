@@ -28,6 +28,19 @@ namespace {
 #define PACKET_FANOUT_FLAG_IGNORE_OUTGOING 0x4000
 #endif
 
+bool set(int fd, int level, int option, int value) { return setsockopt(fd, level, option, &value, sizeof value) == 0; }
+
+void ask_for_receive_buffer(int fd) {
+  if (!set(fd, SOL_SOCKET, SO_RCVBUFFORCE, kReceiveBuffer)) set(fd, SOL_SOCKET, SO_RCVBUF, kReceiveBuffer);
+}
+
+uint32_t receive_buffer_of(int fd) {
+  int bytes = 0;
+  socklen_t length = sizeof bytes;
+  getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, &length);
+  return static_cast<uint32_t>(std::max(bytes, 0));
+}
+
 Result<void> failed(const std::string& interface, std::string_view what) {
   const int code = errno;
   std::string advice;
@@ -35,9 +48,17 @@ Result<void> failed(const std::string& interface, std::string_view what) {
   return fail(code, fmt::format("interface {}: {}: {}{}", interface, what, std::strerror(code), advice));
 }
 
-bool set(int fd, int level, int option, int value) { return setsockopt(fd, level, option, &value, sizeof value) == 0; }
-
 }  // namespace
+
+// A socket of any kind shows it.
+uint32_t granted_receive_buffer() {
+  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return 0;
+  ask_for_receive_buffer(fd);
+  const uint32_t bytes = receive_buffer_of(fd);
+  close(fd);
+  return bytes;
+}
 
 Socket::Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
 
@@ -69,7 +90,7 @@ Result<void> Socket::set_up(const SocketOptions& options) const {
   // Not PACKET_QDISC_BYPASS: on that way the kernel drops a super-frame that the card cannot cut up itself.
   // Neither of these is needed: without them, the socket hears itself, or holds less.
   set(fd_, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1);
-  if (!set(fd_, SOL_SOCKET, SO_RCVBUFFORCE, kReceiveBuffer)) set(fd_, SOL_SOCKET, SO_RCVBUF, kReceiveBuffer);
+  ask_for_receive_buffer(fd_);
   return {};
 }
 
@@ -108,12 +129,7 @@ Result<void> Socket::share(const Socket* first, const std::string& interface) co
 
 Result<void> Socket::bind_again(const SocketOptions& options) const { return bind_to(options); }
 
-uint32_t Socket::receive_buffer() const {
-  int bytes = 0;
-  socklen_t length = sizeof bytes;
-  getsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &bytes, &length);
-  return static_cast<uint32_t>(std::max(bytes, 0));
-}
+uint32_t Socket::receive_buffer() const { return receive_buffer_of(fd_); }
 
 uint32_t Socket::take_lost() const {
   tpacket_stats statistics{};

@@ -13,6 +13,9 @@ namespace uroce::glue::kif {
 inline constexpr uint32_t kReceiveBuffer = 32 << 20;
 inline constexpr uint32_t kFullReceiveBuffer = 2 * kReceiveBuffer;
 
+/// Bytes that the kernel will let wait in a socket, its overhead included; 0 if it does not tell.
+uint32_t granted_receive_buffer();
+
 struct SocketOptions {
   std::string interface;
   uint16_t vlan = 0;  ///< 802.1Q id of the frames to receive; 0: untagged ones

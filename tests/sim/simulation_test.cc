@@ -73,12 +73,12 @@ TEST(Simulation, ReadsCarryAsMuchAsWrites) {
 TEST(Simulation, ASmallReceiveBufferHasOneReadOutstanding) {
   Scenario scenario = short_run();
   scenario.read = true;
-  scenario.read_window_packets = 31;  // a READ of 64 KiB has 16
+  scenario.read_window_packets = 16;  // those of a READ of 64 KiB
   // Two links each way; the switch passes each packet on as soon as it is whole.
   const double round_trip_us = 12 + (17 * 4194 + 2 * 98) * 80e-6;
   EXPECT_NEAR(total(run(scenario)), 65536 * 8 / round_trip_us / 1e3, 0.5);
   scenario.read_window_packets = 32;
-  EXPECT_NEAR(total(run(scenario)), 2 * 65536 * 8 / round_trip_us / 1e3, 10);
+  EXPECT_GT(total(run(scenario)), 1.9 * 65536 * 8 / round_trip_us / 1e3);
   scenario.read_window_packets = 1;  // one always may go
   EXPECT_NEAR(total(run(scenario)), 65536 * 8 / round_trip_us / 1e3, 0.5);
 }
