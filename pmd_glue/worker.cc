@@ -3,13 +3,13 @@
 #include <rte_pause.h>
 #include <sched.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "base/engine_round.h"
+#include "pmd_glue/wake_priority.h"
 
 namespace uroce::glue {
 
@@ -34,7 +34,6 @@ constexpr Nanos kShortNap = microseconds(50);
 constexpr Nanos kExpectantNap = microseconds(250);
 /// An idle stack costs about 1 % of a core.
 constexpr Nanos kDeepNap = microseconds(4000);
-constexpr int kHighestPriority = -20;
 
 /// Safe in a signal handler once it has been called.
 Nanos read_clock() {
@@ -56,9 +55,8 @@ void Worker::run() {
   (void)read_clock();
   engine_clock.store(read_clock, std::memory_order_relaxed);
   prctl(PR_SET_TIMERSLACK, 1);  // the default of 50 us would double the short naps
-  // A program that polls its queues on this CPU would keep an engine that naps away for milliseconds. Without privilege
-  // this fails, and it does. A busy engine must not starve others.
-  if (policy_ == IdlePolicy::sleep) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kHighestPriority);
+  // A program that polls its queues on this CPU would keep an engine that naps away for milliseconds.
+  if (policy_ == IdlePolicy::sleep) prefer_when_woken();
   while (!stop_.load(std::memory_order_relaxed)) {
     if (!round()) idle(kDeepNap);
   }

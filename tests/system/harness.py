@@ -64,10 +64,12 @@ class Program:
         if namespace:
             self.command = ["ip", "netns", "exec", namespace] + self.command
         self.log = pathlib.Path(tempfile.mkstemp(suffix=".log", dir=directory)[1])
+        # No session of its own: with autogroups (sched(7)) a session is a scheduling group, and Linux 6.18 at times lets
+        # one keep another from their CPU for seconds.
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(
                 self.command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-                cwd=directory, start_new_session=True, env={**os.environ, **(env or {})})
+                cwd=directory, process_group=0, env={**os.environ, **(env or {})})
 
     def __enter__(self):
         return self
