@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -46,6 +47,15 @@ def workers(program):
 def engines(count):
     """EAL arguments for this many engines, on threads of their own."""
     return ["--lcores", f"(0-{count})@{harness.CPUS[0]}", *eal()[2:]]
+
+
+def slice_of(thread):
+    """ns, by sched_getattr(2): the member `sched_runtime`."""
+    number = {"x86_64": 315, "aarch64": 275}[os.uname().machine]
+    attr = ctypes.create_string_buffer(56)
+    if ctypes.CDLL(None, use_errno=True).syscall(number, thread, attr, len(attr), 0) != 0:
+        raise OSError(ctypes.get_errno(), "sched_getattr")
+    return struct.unpack_from("<Q", attr.raw, 24)[0]
 
 
 class Daemon(harness.Case):
@@ -108,10 +118,15 @@ class FromRoot(Daemon):
                 self.assertNotIn("warning", program.output)
                 self.assertNotIn("error", program.output)
 
-    def test_engines_that_sleep_have_the_highest_priority(self):
+    def test_engines_that_sleep_wake_soon(self):
+        """By the highest priority, or by short slices where a priority would starve others (pmd_glue/wake_priority.cc)."""
+        kernel = tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
         program = self.launch("--demo", "--user", "games", eal_args=engines(2))
         found = workers(program)
-        self.assertEqual([os.getpriority(os.PRIO_PROCESS, thread) for thread in found], [-20, -20])
+        nice = 0 if kernel >= (6, 6) else -20
+        self.assertEqual([os.getpriority(os.PRIO_PROCESS, thread) for thread in found], [nice, nice])
+        if kernel >= (6, 12):
+            self.assertEqual([slice_of(thread) for thread in found], [100000, 100000])
         self.end(program)
 
     def test_many_clients_come_and_go(self):
