@@ -75,6 +75,14 @@ void KernelNeighbourhood::receive() {
   if (!whole) tables_.on_overrun(now);
 }
 
+void KernelNeighbourhood::follow_interface() {
+  const unsigned index = port_.interface_index();
+  if (index == 0 || index == interface_.index) return;
+  interface_.index = index;
+  netlink_->move_to(index);
+  tables_.move_to(index, clock_.now());
+}
+
 std::vector<Gid> KernelNeighbourhood::addresses() {
   const std::lock_guard lock(mutex_);
   return tables_.addresses();
@@ -84,6 +92,7 @@ void KernelNeighbourhood::step(bool /*announce*/) {
   std::optional<net::LinkNews> link;
   {
     const std::lock_guard lock(mutex_);
+    follow_interface();
     receive();
     if (const Nanos now = clock_.now(); tables_.next_deadline() <= now) {
       tables_.poll(now);

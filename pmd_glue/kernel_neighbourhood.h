@@ -54,13 +54,15 @@ class KernelNeighbourhood final : public Neighbourhood {
   bool given_up(const Gid& hop) override;
   /// The lock is held.
   void receive();
+  /// The lock is held. An interface that went away may have come back as another.
+  void follow_interface();
   void tell_of_link(const net::LinkNews& link) const;
   // Service thread, without the lock.
   void redirect_moved();
   void follow_groups();
   void follow_addresses();
 
-  const net::LinkIdentity interface_;
+  net::LinkIdentity interface_;  ///< its index is guarded by mutex_
   // Service thread.
   std::function<bool(std::span<const Gid>)> addresses_changed_;
   std::map<Gid, EthAddr> moved_;  ///< changes that redirect() has not taken yet

@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "net/address.h"
 
@@ -174,6 +175,14 @@ Result<void> KernelNetlink::join(const Gid& group) {
   const auto [at, added] = groups_.emplace(group, fd);
   if (!added) close(fd);
   return {};
+}
+
+void KernelNetlink::move_to(uint32_t interface) {
+  interface_ = interface;
+  for (const auto& [group, fd] : std::exchange(groups_, {})) {
+    close(fd);
+    (void)join(group);
+  }
 }
 
 void KernelNetlink::leave(const Gid& group) {

@@ -26,6 +26,8 @@ class KernelNetlink {
   KernelNetlink(const KernelNetlink&) = delete;
   KernelNetlink& operator=(const KernelNetlink&) = delete;
 
+  /// From now on for another interface, on which it joins all groups again.
+  void move_to(uint32_t interface);
   /// Sends a request. Its answer can be received when this returns.
   void ask(std::span<const std::byte> request);
   /// Receives what there is, at most `limit` datagrams of each kind, without waiting. False when messages were lost.
@@ -49,7 +51,7 @@ class KernelNetlink {
   KernelNetlink(uint32_t interface, Socket asking, Socket news);
   bool receive(const mnl_socket* socket, int limit, const Take& take);
 
-  const uint32_t interface_;
+  uint32_t interface_;
   const Socket asking_;
   const Socket news_;
   std::vector<std::byte> buffer_;

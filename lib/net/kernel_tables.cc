@@ -34,6 +34,12 @@ void KernelTables::read_all(Nanos now) {
   begin_reading(Asking::addresses, now);
 }
 
+void KernelTables::move_to(uint32_t index, Nanos now) {
+  interface_.index = index;
+  read_all(now);
+  ask_routes_again(now);
+}
+
 void KernelTables::on_overrun(Nanos now) {
   counters_.overruns.add();
   questions_.clear();

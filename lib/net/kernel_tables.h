@@ -73,6 +73,8 @@ class KernelTables {
 
   /// Asks for all tables, also after messages were lost.
   void read_all(Nanos now);
+  /// The interface went away, and another of its name came: follows that one from now on.
+  void move_to(uint32_t index, Nanos now);
   /// Counts the loss, and reads all tables again.
   void on_overrun(Nanos now);
   /// Takes one datagram of the kernel with answers to requests.
@@ -166,7 +168,7 @@ class KernelTables {
   bool fresh(const Gid& hop) const;
   Destination& destination_of(const Gid& dgid);
 
-  const LinkIdentity interface_;
+  LinkIdentity interface_;
   const Kernel kernel_;
   KernelTablesCounters counters_;
 

@@ -361,6 +361,7 @@ class DirectByInterface(Direct):
         ip("-n", self.near, "link", "del", "d0")
         member.wait_for("event 10", 20)  # IBV_EVENT_PORT_ERR
         self.wait_for_devices(NEAR4, there=False)
+        self.cable(self.near, "x0", self.far, "x0")  # takes the free index, so that d0 gets another
         self.join()
         member.wait_for("event 9", 20)  # IBV_EVENT_PORT_ACTIVE
         self.wait_for_devices(NEAR4)

@@ -269,6 +269,20 @@ TEST(KernelTables, WhatAReadingDoesNotMentionIsGone) {
   EXPECT_EQ(kernel.tables.counters().overruns.get(), 2u);
 }
 
+TEST(KernelTables, FollowsAnInterfaceThatCameBackAsAnother) {
+  Kernel kernel;
+  kernel.begin({"192.0.2.1/24"});
+  constexpr uint32_t kOther = 99;
+  kernel.tables.move_to(kOther, kernel.now);
+  kernel.answer(address_message(RTM_NEWADDR, "192.0.2.7/24", 0, kernel.sequence(), kOther));
+  kernel.answer(done(kernel.sequence()));
+  kernel.answer(done(kernel.sequence()));
+  EXPECT_TRUE(kernel.tables.complete());
+  EXPECT_EQ(kernel.addresses(), Texts{"192.0.2.7"});
+  kernel.news(address_message(RTM_NEWADDR, "192.0.2.8/24"));
+  EXPECT_EQ(kernel.addresses(), Texts{"192.0.2.7"});
+}
+
 TEST(KernelTables, AReadingThatEndsNowhereIsRepeated) {
   Kernel kernel;
   kernel.tables.read_all(kernel.now);
