@@ -8,6 +8,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -15,6 +16,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 namespace {
@@ -233,13 +237,31 @@ int half_a_message(pid_t daemon) {
   return 0;
 }
 
+bool has_stopped(const std::filesystem::path& thread) {
+  std::ifstream file(thread / "stat");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const std::size_t name_end = text.rfind(") ");  // proc(5): the state follows the name in brackets
+  return name_end != std::string::npos && text.compare(name_end + 2, 1, "T") == 0;
+}
+
+/// Returns when every thread has stopped: the signal goes to one of them, which tells the others.
+void stop(pid_t daemon) {
+  check(kill(daemon, SIGSTOP) == 0, "SIGSTOP");
+  const auto threads = std::filesystem::path("/proc") / std::to_string(daemon) / "task";
+  for (int tries = 0; tries < 10000; ++tries) {
+    if (std::ranges::all_of(std::filesystem::directory_iterator(threads), has_stopped)) return;
+    usleep(1000);
+  }
+  check(false, "the daemon stops");
+}
+
 /// The daemon is stopped before it sees the requests, and then killed.
 int work(pid_t daemon) {
   Device device;
   ibv_pd* pd = ibv_alloc_pd(device.context);
   ibv_qp* qp = connected_to_itself(device, pd);
   usleep(300000);  // the engine falls asleep: a post writes to the pipe that wakes it
-  check(kill(daemon, SIGSTOP) == 0, "SIGSTOP");
+  stop(daemon);
   constexpr int kEach = 5;
   for (int i = 0; i < kEach; ++i) check(post(qp, 100 + i, false) == 0 && post(qp, i, true) == 0, "post");
   check(kill(daemon, SIGKILL) == 0, "SIGKILL");
