@@ -30,7 +30,7 @@ constexpr uint64_t kShortestSlice = 100'000;
 
 /// From Linux 6.6 on, a scheduling group takes along what it has run too much or too little when its weight changes.
 /// Threads of very different priorities make the weight of their group (a session's, a control group's) jump, and then
-/// whole groups wait for seconds: on 6.18, engines with a priority of -5 or more kept those of another program from the
+/// whole groups wait for seconds: on 6.18, engines at nice -5, -10, -15 and -20 kept those of another program from the
 /// core.
 bool groups_keep_lag() {
   utsname system{};
