@@ -11,6 +11,7 @@ import time
 import unittest
 
 import harness
+from dumpcap import Capture
 from harness import BUILD, IDLE, PERF, eal, ip, sysctl
 
 UROCED = BUILD / "apps" / "uroced" / "uroced"
@@ -128,31 +129,7 @@ class Link(harness.Case):
             raise AssertionError(f"{e}\n--- the server\n{server}\n--- the client\n{client}") from None
 
     def capture(self, space, only="", interface="d0"):
-        return Capture(self, space, only, interface)
-
-
-class Capture:
-    def __init__(self, case, space, only, interface):
-        self.case = case
-        self.file = case.directory / f"{interface}-{time.monotonic_ns()}.pcap"
-        self.dump = case.start(["dumpcap", "-q", "-P", "-i", interface, "-f", only, "-s", "120", "-w", self.file], space)
-        self.dump.wait_for("File:", 20)
-
-    def lines(self, display, *fields):
-        args = ["tshark", "-r", self.file, "-Y", display]
-        if fields:
-            args += ["-T", "fields", *(word for field in fields for word in ("-e", field))]
-        done = subprocess.run([str(a) for a in args], capture_output=True, text=True, timeout=120 * harness.SLOW, check=False)
-        return done.stdout.splitlines()
-
-    def wait_for(self, count, display, *fields, seconds=20):
-        limit = time.monotonic() + seconds * harness.SLOW
-        while len(lines := self.lines(display, *fields)) < count:
-            if time.monotonic() > limit:
-                raise AssertionError(f"{len(lines)} of {count} frames '{display}' came; there were\n" +
-                                     "\n".join(self.lines("frame")[:40]))
-            time.sleep(0.1)
-        return lines
+        return Capture(self, space, interface, only, "-s", "120")
 
 
 @unittest.skipUnless(NAMESPACES, "this machine allows no network namespaces with veth pairs")

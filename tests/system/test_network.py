@@ -10,6 +10,7 @@ import time
 import unittest
 
 import harness
+from dumpcap import Capture
 from harness import BUILD, SOURCE, eal
 
 UROCED = BUILD / "apps" / "uroced" / "uroced"
@@ -60,7 +61,7 @@ class Link(harness.Case):
 
     def capture(self, only=""):
         """Captures what comes out of the daemon from now on, or of it what a filter in libpcap's words lets pass."""
-        return Capture(self, only)
+        return Capture(self, self.far, "d0", only, "-c", 2000)
 
     def member(self, *groups):
         program = self.start([MEMBER, "uroce0", *groups], env=self.env)
@@ -70,37 +71,6 @@ class Link(harness.Case):
     def send(self, *frames):
         done = self.start([SOURCE / "tests" / "system" / "frames.py", "d0", *(frame.hex() for frame in frames)], self.far)
         self.finish(done, 20)
-
-
-class Capture:
-    def __init__(self, case, only):
-        self.case = case
-        self.file = case.directory / f"far-{time.monotonic_ns()}.pcap"
-        self.dump = case.start(["dumpcap", "-q", "-P", "-i", "d0", "-f", only, "-c", 2000, "-w", self.file], case.far)
-        self.dump.wait_for("File:", 20)
-
-    def lines(self, display, *fields):
-        """The packets captured so far, through a filter; with `fields`, only those."""
-        args = ["tshark", "-r", self.file, "-Y", display]
-        if fields:
-            args += ["-T", "fields", *(word for field in fields for word in ("-e", field))]
-        done = subprocess.run([str(a) for a in args], capture_output=True, text=True, timeout=60 * harness.SLOW, check=False)
-        return done.stdout.splitlines()
-
-    def wait_for(self, count, display, *fields, seconds=20):
-        limit = time.monotonic() + seconds * harness.SLOW
-        while len(lines := self.lines(display, *fields)) < count:
-            if time.monotonic() > limit:
-                raise AssertionError(f"{len(lines)} of {count} frames '{display}' came; there were\n" +
-                                     "\n".join(self.lines("frame")[:40]))
-            time.sleep(0.1)
-        return lines
-
-    def end(self):
-        """No frame was malformed."""
-        self.dump.process.terminate()
-        self.dump.wait(20)
-        self.case.assertEqual(self.lines("_ws.malformed || _ws.expert.severity == error"), [])
 
 
 @unittest.skipUnless(NAMESPACES, "this machine allows no network namespaces with veth pairs")
