@@ -62,6 +62,8 @@ uint32_t Handover::take(uint32_t engine, std::span<rte_mbuf*> out, std::span<For
   return count;
 }
 
+uint32_t Handover::waiting(uint32_t engine) const { return rte_ring_count(rings_[engine]); }
+
 bool Handover::empty(uint32_t engine) const { return rte_ring_empty(rings_[engine]) != 0; }
 
 }  // namespace uroce::glue

@@ -48,6 +48,8 @@ class Handover {
   /// The engine's own thread. Returns how many were taken; why[i] is for out[i], where `why` is not empty.
   uint32_t take(uint32_t engine, std::span<rte_mbuf*> out, std::span<For> why = {});
   bool empty(uint32_t engine) const;
+  /// Frames that wait for an engine. Any thread.
+  uint32_t waiting(uint32_t engine) const;
   /// Where an engine's frames wait.
   const rte_ring& ring(uint32_t engine) const { return *rings_[engine]; }
   Waker& waker(uint32_t engine) const { return *wakers_[engine]; }

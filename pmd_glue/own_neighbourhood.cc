@@ -177,7 +177,7 @@ bool OwnNeighbourhood::given_up(const Gid& hop) {
 std::vector<std::pair<std::string, uint64_t>> OwnNeighbourhood::counters() const {
   const net::NeighbourCounters& c = neighbours_.counters();
   const net::MembershipCounters& m = memberships_.counters();
-  return {{"neighbour_malformed", c.malformed.get()}, {"neighbour_not_for_us", c.not_for_us.get()},
+  return {{"neighbour_malformed", c.malformed.get()}, {"neighbour_not_ours", c.not_for_us.get()},
           {"neighbour_answered", c.answered.get()},   {"echo_answered", c.echo_answered.get()},
           {"neighbour_learned", c.learned.get()},     {"neighbour_requests", c.requests_sent.get()},
           {"neighbour_failed", c.failed.get()},       {"neighbour_table_full", c.table_full.get()},

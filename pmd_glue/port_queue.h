@@ -61,6 +61,8 @@ class alignas(64) PortQueue {
 
   /// RX burst, steering, engine, TX. True when there was work.
   bool round(const TscClock& clock);
+  /// When the last round began.
+  Nanos last_round() const { return last_round_; }
   /// After the last round: sends the ACKs that are due.
   void finish(Nanos now);
   transport::Engine& engine() { return parts_.engine; }
@@ -70,6 +72,8 @@ class alignas(64) PortQueue {
   bool blocked() const { return sink_->pending() || parts_.port.holds_frames(); }
   bool waits_by_interrupt() const { return queue_ && parts_.port.rx_interrupts(); }
   uint16_t queue_id() const { return *queue_; }
+  /// Frames that other engines handed over and that wait here. Any thread.
+  uint32_t waiting_frames() const { return parts_.handover.waiting(index_); }
   /// Before the first round: the port's queue and that of `peer` are joined by rings; `sent` is the ring to `peer`.
   /// Both belong to one thread. `peer` outlives this queue's last round.
   void join(PortQueue& peer, const rte_ring& sent);

@@ -34,8 +34,34 @@ CounterList StackAccess::port_counters(const Stack& stack, std::string_view devi
 
 std::vector<uint64_t> StackAccess::rounds(const Stack& stack) {
   std::vector<uint64_t> out;
-  for (const auto& worker : stack.impl_->workers()) out.push_back(worker->rounds());
+  for (const auto& worker : stack.impl_->workers()) out.push_back(worker->load().rounds.get());
   return out;
+}
+
+std::vector<message::EngineRow> StackAccess::engines(const Stack& stack) {
+  using transport::EngineCounters;
+  std::vector<message::EngineRow> rows;
+  for (const auto& worker : stack.impl_->workers()) {
+    const WorkerLoad& load = worker->load();
+    const auto sum = [&](Counter EngineCounters::* member) {
+      uint64_t all = 0;
+      for (const auto& queue : worker->queues()) all += (queue->engine().counters().*member).get();
+      return all;
+    };
+    uint64_t waiting_frames = 0;
+    for (const auto& queue : worker->queues()) waiting_frames += queue->waiting_frames();
+    rows.push_back({.engine = static_cast<uint32_t>(rows.size()),
+                    .values = {{"busy_ns", load.busy_ns.get()},
+                               {"rounds", load.rounds.get()},
+                               {"rx_packets", sum(&EngineCounters::rx_packets)},
+                               {"rx_bytes", sum(&EngineCounters::rx_bytes)},
+                               {"tx_packets", sum(&EngineCounters::tx_packets)},
+                               {"tx_bytes", sum(&EngineCounters::tx_bytes)},
+                               {"waiting_qps", load.waiting_qps.load(std::memory_order_relaxed)},
+                               {"waiting_frames", waiting_frames},
+                               {"parked_frames", load.parked_frames.load(std::memory_order_relaxed)}}});
+  }
+  return rows;
 }
 
 std::vector<std::string> StackAccess::drivers(const Stack& stack) {

@@ -10,6 +10,7 @@
 #include <uroce/stack.h>
 
 #include "control/device.h"
+#include "message/operator_messages.h"
 #include "pmd_glue/telemetry.h"
 #include "service/capture.h"
 
@@ -26,6 +27,8 @@ class StackAccess {
   /// The rounds of each engine so far. An engine whose number stays the same for longer than a few milliseconds stands
   /// still. Any thread.
   static std::vector<uint64_t> rounds(const Stack& stack);
+  /// The work of each engine so far, over all devices, and how much waits for it. Any thread.
+  static std::vector<message::EngineRow> engines(const Stack& stack);
   /// The drivers of the ports, in port order.
   static std::vector<std::string> drivers(const Stack& stack);
   /// Captures a device's frames. The capture must end before the stack. Any thread. Errors: ENODEV, and those of

@@ -94,6 +94,7 @@ bool Worker::serve_in_place() {
   for (uint32_t i = 0; i < kRoundsInPlace && round(); ++i) {
   }
   end_engine_round();
+  end_busy_time();
   // The sleeping thread goes on as if these rounds had not been.
   empty_rounds_ = empty_rounds;
   idle_ = idle;
@@ -111,14 +112,37 @@ void Worker::finish() {
 }
 
 bool Worker::round() {
-  rounds_.store(rounds() + 1, std::memory_order_relaxed);
   bool worked = false;
   for (const auto& queue : queues_) worked = queue->round(clock_) || worked;
   if (worked) {
     empty_rounds_ = 0;
     idle_ = false;
   }
+  account(worked);
   return worked;
+}
+
+// The first port queue has read the clock already.
+void Worker::account(bool worked) {
+  load_.rounds.add();
+  const Nanos began = queues_.empty() ? Nanos(0) : queues_.front()->last_round();
+  if (worked_) load_.busy_ns.add(static_cast<uint64_t>((began - last_round_).count()));
+  last_round_ = began;
+  if (worked || worked_) {
+    uint64_t waiting = 0, parked = 0;
+    for (const auto& queue : queues_) {
+      waiting += queue->engine().waiting_qps();
+      parked += queue->engine().parked_frames();
+    }
+    load_.waiting_qps.store(waiting, std::memory_order_relaxed);
+    load_.parked_frames.store(parked, std::memory_order_relaxed);
+  }
+  worked_ = worked;
+}
+
+void Worker::end_busy_time() {
+  if (worked_) load_.busy_ns.add(static_cast<uint64_t>((clock_.now() - last_round_).count()));
+  worked_ = false;
 }
 
 void Worker::idle(Nanos limit) {

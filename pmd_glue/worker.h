@@ -17,6 +17,15 @@
 
 namespace uroce::glue {
 
+/// A worker's work so far. One thread at a time writes; any thread reads.
+struct WorkerLoad {
+  Counter rounds;   ///< a sleeping worker makes one every few milliseconds
+  Counter busy_ns;  ///< from the beginning of each round that had work to the beginning of the next
+  // As they were after the last round.
+  std::atomic<uint64_t> waiting_qps{0};    ///< that may have something to send
+  std::atomic<uint64_t> parked_frames{0};  ///< in reorder buffers
+};
+
 class alignas(64) Worker {
  public:
   Worker(IdlePolicy policy, const TscClock& clock) : policy_(policy), clock_(clock) {}
@@ -34,8 +43,8 @@ class alignas(64) Worker {
   void finish();
   /// One round: true when there was work.
   bool round();
-  /// Any thread: rounds so far, by whichever thread made them. A sleeping worker makes one every few milliseconds.
-  uint64_t rounds() const { return rounds_.load(std::memory_order_relaxed); }
+  /// Any thread.
+  const WorkerLoad& load() const { return load_; }
   /// Any thread: calls `work` with the time in place of the worker's thread, if that sleeps or yields. False, with
   /// nothing done, if it is busy.
   bool run_in_place(const std::function<void(Nanos)>& work);
@@ -58,6 +67,10 @@ class alignas(64) Worker {
   void stand_by(Wait wait);
   bool serve_in_place();
   bool has_work() const;
+  /// After each round.
+  void account(bool worked);
+  /// Before a pause: ends the busy time of the last round.
+  void end_busy_time();
   /// The earliest deadline of all port queues; kNever for none.
   Nanos next_deadline() const;
   Nanos time_to_deadline() const;
@@ -70,7 +83,9 @@ class alignas(64) Worker {
   std::mutex place_mutex_;   ///< held by the thread that works in the worker's place
   bool place_free_ = false;  ///< guarded by it: the worker's thread sleeps or yields
   Waker waker_;
-  std::atomic<uint64_t> rounds_{0};  ///< one thread at a time adds
+  WorkerLoad load_;
+  bool worked_ = false;  ///< in the last round, which began at last_round_
+  Nanos last_round_{0};
   uint32_t empty_rounds_ = 0;
   Nanos crowded_until_{0};  ///< until then, yielding gives the core away for too long
   bool idle_ = false;       ///< since idle_since_

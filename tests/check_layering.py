@@ -23,6 +23,7 @@ ALLOWED = {
     "control": ("base", "memory", "queues", "transport", "wire"),
     "cm": ("base", "control", "message", "net", "queues", "transport"),
     "message": ("base",),
+    "metrics": ("message",),
     "service": ("base", "cm", "control", "message", "net", "queues", "transport"),
     "sharing": ("base",),
     "client": ("base", "control", "message", "queues", "sharing"),
@@ -33,9 +34,9 @@ ALLOWED = {
     "dropin/sysfs": (),
     "pmd_glue": ("base", "client", "control", "message", "net", "service", "transport", "wire"),
     "apps/perf": ("pmd_glue", "transport"),
-    "apps/uroce": ("client", "message", "net", "wire"),
+    "apps/uroce": ("client", "message", "metrics", "net", "wire"),
     "apps/uroce-run": (),
-    "apps/uroced": ("base", "cm", "net", "pmd_glue", "service", "transport"),
+    "apps/uroced": ("base", "cm", "metrics", "net", "pmd_glue", "service", "transport"),
     # Precompiled headers: the standard library alone.
     "pch": (),
 }

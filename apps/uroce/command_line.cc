@@ -21,7 +21,8 @@ std::string footer() {
   uroce stat uroce0                # counters, and their growth within a second
   uroce stat --interval 5          # every five seconds until ^C
   uroce top                        # q ends it
-  uroce devices --socket /tmp/demo.sock
+  uroce stat --openmetrics         # for Prometheus
+  uroce --socket /tmp/demo.sock devices
   uroce capture -w wire.pcapng     # as root; ^C ends it
   uroce capture -w - --qp 0x11 | tshark -r -
 Exit codes: 0 success, 1 the daemon did not answer or refused, 2 unusable command line.)";
@@ -40,10 +41,15 @@ constexpr std::array<Kind, 6> kKinds{
      {"user", Command::show_user, "Users, with the resources that each has and may have"},
      {"peer", Command::show_peer, "Peers that may be guessing numbers, for root and the daemon's user"}}};
 
+/// Before the command and behind it.
+void add_socket(CLI::App& app, Options& o) {
+  app.add_option("--socket", o.source.socket,
+                 "Path of the daemon's socket (default: UROCE_SOCKET, else /run/uroce/uroced.sock)");
+}
+
 CLI::App* add_command(CLI::App& app, Options& o, const std::string& name, Command command, const std::string& help) {
   CLI::App* sub = app.add_subcommand(name, help);
-  sub->add_option("--socket", o.source.socket,
-                  "Path of the daemon's socket (default: UROCE_SOCKET, else /run/uroce/uroced.sock)");
+  add_socket(*sub, o);
   sub->final_callback([&o, command] { o.command = command; });
   return sub;
 }
@@ -57,6 +63,7 @@ void add_device(CLI::App* command, Options& o) {
 void add_object_commands(CLI::App& app, Options& o) {
   CLI::App* show = app.add_subcommand("show", "List the objects of the daemon's clients");
   show->require_subcommand(1);
+  add_socket(*show, o);
   show->footer(
       "Root and the daemon's user see the objects of all users, with keys and PSNs; others see their own, without.");
   for (const Kind& kind : kKinds) {
@@ -67,11 +74,17 @@ void add_object_commands(CLI::App& app, Options& o) {
   CLI::App* stat = add_command(app, o, "stat", Command::stat, "Counters and rates");
   add_json(stat, o);
   add_device(stat, o);
+  CLI::Option* open = stat->add_flag("--openmetrics", o.openmetrics, "Print all metrics for Prometheus, once");
+  CLI::Option* describe =
+      stat->add_flag("--describe", o.describe, "Print what each counter and metric means (Markdown); asks no daemon");
   stat->add_flag("--all", o.all, "Also show counters that are 0");
   // Without the option: once, over a second.
   stat->add_option("--interval", o.interval_s, "Seconds between samples, until --count or ^C; 0: only totals, once")
-      ->check(CLI::Range(0.0, 86400.0));
+      ->check(CLI::Range(0.0, 86400.0))
+      ->excludes(open)
+      ->excludes(describe);
   stat->add_option("--count", o.count, "End after this many samples")->check(CLI::Range(1, 1'000'000'000));
+  for (CLI::Option* page : {open, describe}) page->excludes("--json");
   CLI::App* top = add_command(app, o, "top", Command::top, "Refreshing view of devices and connections; q ends it");
   add_device(top, o);
   top->add_option("--interval", o.interval_s, "Seconds between refreshes (default: 1)")->check(CLI::Range(0.1, 3600.0));
@@ -103,6 +116,7 @@ std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const
   CLI::App app(fmt::format("uroce {}: shows and captures what the running daemon, uroced, does.", kVersion), "uroce");
   app.footer(footer());
   app.add_flag("-V,--version", version, "Print the version and exit");
+  add_socket(app, o);
   add_json(add_command(app, o, "devices", Command::devices, "List the daemon's devices"), o);
   add_object_commands(app, o);
   add_capture(app, o);

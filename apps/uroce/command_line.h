@@ -16,6 +16,8 @@ struct Options {
   Command command = Command::devices;
   Source source{};
   bool json = false;
+  bool openmetrics = false;      ///< `stat`: the page of metrics, once
+  bool describe = false;         ///< `stat`: what each counter and metric means
   bool all = false;              ///< `stat`: also counters that are 0
   double interval_s = 1;         ///< `stat`, `top`; 0 for `stat`: only totals, at once
   uint64_t count = 0;            ///< `stat`, `top`: number of samples; `capture`: of frames; 0 for ever

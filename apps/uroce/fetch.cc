@@ -122,6 +122,47 @@ Result<std::vector<PeerRow>> fetch_peers(const Source& source) {
   return rows;
 }
 
+Result<std::vector<EngineRow>> fetch_engines(const Source& source) {
+  auto link = connect(source);
+  if (!link) return std::unexpected(link.error());
+  auto reply = (*link)->call<message::EngineRows>(Op::list_engines, message::Empty{});
+  if (!reply) return std::unexpected(reply.error());
+  return std::move(reply->rows);
+}
+
+Result<metrics::State> fetch_state(const Source& source) {
+  metrics::State state;
+  std::vector<DeviceRow> devices;
+  {
+    auto link = connect(source);
+    if (!link) return std::unexpected(link.error());
+    state.version = (*link)->daemon_version();
+    auto known = devices_on(**link, source);
+    if (!known) return std::unexpected(known.error());
+    devices = std::move(*known);
+    auto clients = clients_on(**link, source);
+    if (!clients) return std::unexpected(clients.error());
+    state.clients = std::move(*clients);
+  }
+  auto counters = fetch_counters(source);
+  if (!counters) return std::unexpected(counters.error());
+  for (CounterRow& row : *counters) {
+    const auto device = std::ranges::find(devices, row.device, &DeviceRow::name);
+    if (device == devices.end()) continue;
+    state.devices.push_back({.name = row.device,
+                             .link_up = device->link_up,
+                             .path_mtu_bytes = mtu_bytes(device->active_mtu),
+                             .counters = std::move(row.counters)});
+  }
+  auto engines = fetch_engines(source);
+  if (!engines) return std::unexpected(engines.error());
+  state.engines = std::move(*engines);
+  auto users = fetch_users(source);
+  if (!users) return std::unexpected(users.error());
+  state.users = std::move(*users);
+  return state;
+}
+
 Result<std::vector<CounterRow>> fetch_counters(const Source& source) {
   auto devices = fetch_devices(source);
   if (!devices) return std::unexpected(devices.error());

@@ -6,6 +6,7 @@
 
 #include <uroce/error.h>
 
+#include "metrics/page.h"
 #include "uroce/rows.h"
 
 namespace uroce::cli {
@@ -26,6 +27,9 @@ Result<std::vector<ClientRow>> fetch_clients(const Source& source);
 Result<std::vector<UserRow>> fetch_users(const Source& source);
 /// As root or the daemon's user; others get EPERM.
 Result<std::vector<PeerRow>> fetch_peers(const Source& source);
+Result<std::vector<EngineRow>> fetch_engines(const Source& source);
+/// Everything on the page of metrics that the user may see.
+Result<metrics::State> fetch_state(const Source& source);
 Result<std::vector<CounterRow>> fetch_counters(const Source& source);
 
 }  // namespace uroce::cli

@@ -4,6 +4,8 @@
 
 #include <cstdio>
 
+#include "metrics/counter_table.h"
+#include "metrics/page.h"
 #include "uroce/rates.h"
 #include "uroce/terminal.h"
 
@@ -30,9 +32,21 @@ Result<Sample> take_sample(const Source& source, bool with_clients) {
   return sample;
 }
 
+Result<void> print_metrics(const Source& source) {
+  const auto state = fetch_state(source);
+  if (!state) return std::unexpected(state.error());
+  fmt::print("{}", metrics::page(*state, metrics::Format::openmetrics));
+  return {};
+}
+
 }  // namespace
 
 Result<void> run_stat(const Options& options) {
+  if (options.describe) {
+    fmt::print("{}\n{}", metrics::counters_as_markdown(), metrics::metrics_as_markdown());
+    return {};
+  }
+  if (options.openmetrics) return print_metrics(options.source);
   auto before = take_sample(options.source, false);
   if (!before) return std::unexpected(before.error());
   if (options.interval_s == 0) {

@@ -19,6 +19,7 @@
 #include "transport/congestion/parameters.h"
 #include "transport/core/setting_names.h"
 #include "uroced/field_kinds.h"
+#include "uroced/metrics_server.h"
 #include "uroced/privilege.h"
 
 namespace uroce::daemon {
@@ -231,6 +232,20 @@ std::vector<Field<Config>> make_daemon_fields() {
   };
 }
 
+Read read_metrics_listen(const toml::node& node, Config& config) {
+  if (!node.is_string()) return wrong_kind(node, "an address with a port as a string, or \"\" for none");
+  const std::string& text = node.as_string()->get();
+  if (!text.empty()) {
+    if (const auto where = parse_listen_address(text); !where) return refuse(where.error().text);
+  }
+  config.metrics_listen = text;
+  return {};
+}
+
+std::vector<Field<Config>> make_metrics_fields() {
+  return {{"listen", false, read_metrics_listen, [](const Config& c) { return toml_string(c.metrics_listen); }}};
+}
+
 std::vector<Field<Config>> make_privilege_fields() {
   return {
       {"user", false, read_daemon_user, [](const Config& c) { return toml_string(c.privilege.user); }},
@@ -335,6 +350,7 @@ std::vector<Field<Config>> make_congestion_fields(std::string_view algorithm) {
 std::span<const Section> sections() {
   static const auto daemon = make_daemon_fields();
   static const auto privilege = make_privilege_fields();
+  static const auto metrics = make_metrics_fields();
   static const auto limits = [] {
     auto all = make_limit_fields<Config>([](Config& c) -> service::Limits& { return c.server.budgets.limits; });
     all.push_back(truth<Config>("file_memory", [](Config& c) -> bool& { return c.server.budgets.file_memory; }, true));
@@ -348,8 +364,9 @@ std::span<const Section> sections() {
       {"arguments", false, read_eal, [](const Config& c) { return fmt::format("{}", c.eal); }}};
   static const auto dcqcn = make_congestion_fields("dcqcn");
   static const auto swift = make_congestion_fields("swift");
-  static const std::array<Section, 7> all{{{"daemon", daemon},
+  static const std::array<Section, 8> all{{{"daemon", daemon},
                                            {"privilege", privilege},
+                                           {"metrics", metrics},
                                            {"limits", limits},
                                            {"engines", engines},
                                            {"dcqcn", dcqcn},

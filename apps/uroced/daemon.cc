@@ -20,6 +20,7 @@
 #include "pmd_glue/stack_access.h"
 #include "uroced/eal_choice.h"
 #include "uroced/log.h"
+#include "uroced/metrics_server.h"
 #include "uroced/privilege.h"
 #include "uroced/signals.h"
 #include "uroced/system_calls.h"
@@ -78,12 +79,42 @@ class Daemon {
     auto connections = cm::Manager::start(devices, Secret::fresh());
     if (!connections) return std::unexpected(connections.error());
     connections_ = std::move(*connections);
+    if (auto ok = start_metrics(); !ok) return ok;
     service::PortAccess ports{
         .capture = [this](std::string_view device) { return glue::StackAccess::capture(*stack_, device); },
-        .counters = [this](std::string_view device) { return glue::StackAccess::port_counters(*stack_, device); }};
+        .counters = [this](std::string_view device) { return glue::StackAccess::port_counters(*stack_, device); },
+        .engines = [this] { return glue::StackAccess::engines(*stack_); }};
     if (auto ok = start_server(devices, std::move(ports)); !ok) return ok;
     if (stack_->embedded()) glue::StackAccess::return_to_main_lcore();
     return {};
+  }
+
+  // Before the rights are given up, which every thread does then.
+  Result<void> start_metrics() {
+    if (config_.metrics_listen.empty()) return {};
+    auto metrics = MetricsServer::start(config_.metrics_listen, [this] { return metrics_state(); });
+    if (!metrics) return std::unexpected(metrics.error());
+    metrics_ = std::move(*metrics);
+    log_->info("metrics are at http://{}/metrics", config_.metrics_listen);
+    return {};
+  }
+
+  /// The thread of the metrics.
+  std::optional<metrics::State> metrics_state() {
+    const service::Server* server = serving_.load();
+    if (server == nullptr) return std::nullopt;
+    metrics::State state{.version = kVersion};
+    for (const auto& device : glue::StackAccess::devices(*stack_)) {
+      const DeviceInfo info = device->info();
+      state.devices.push_back({.name = info.name,
+                               .link_up = info.link_up,
+                               .path_mtu_bytes = mtu_bytes(info.active_mtu),
+                               .counters = server->counters(*device)});
+    }
+    state.engines = glue::StackAccess::engines(*stack_);
+    state.clients = server->clients();
+    state.users = server->users();
+    return state;
   }
 
   Result<void> start_server(const std::vector<std::shared_ptr<control::Device>>& devices, service::PortAccess ports) {
@@ -102,6 +133,7 @@ class Daemon {
         service::Server::start(std::move(config), devices, log_of(*log_), connections_.get(), std::move(ports));
     if (!server) return std::unexpected(server.error());
     server_ = std::move(*server);
+    serving_ = server_.get();
     // The server's thread has inherited them.
     if (kept != 0 && may_give_up(account)) return keep_capabilities_on_main_thread();
     return {};
@@ -223,6 +255,7 @@ class Daemon {
   int drain(int signal) {
     sd_notify(0, "STOPPING=1");
     signals_.leave_at_next();
+    metrics_.reset();
     log_->info("{}: ending {} connections", signal == SIGTERM ? "SIGTERM" : "SIGINT", server_->clients().size());
     // On another thread, because this one may have to run engines.
     std::atomic<bool> stopped{false};
@@ -255,6 +288,8 @@ class Daemon {
   std::optional<Stack> stack_;
   std::unique_ptr<cm::Manager> connections_;
   std::unique_ptr<service::Server> server_;  // must end before the stack
+  std::atomic<const service::Server*> serving_{nullptr};
+  std::unique_ptr<MetricsServer> metrics_;  // reads all of the above
   std::optional<Watchdog> watchdog_;
 };
 

@@ -34,7 +34,8 @@ struct PrivilegeSettings {
 struct Config {
   service::ServerConfig server{};
   PrivilegeSettings privilege{};
-  std::string group{};  ///< as written; server.group is its number
+  std::string metrics_listen{};  ///< address and port; empty: metrics are not served
+  std::string group{};           ///< as written; server.group is its number
   LogLevel log_level = LogLevel::info;
   StackOptions stack{};            ///< [engines], [dcqcn], [swift], and options of the command line for all ports
   std::string lcores{};            ///< EAL's --lcores; empty: the EAL arguments decide

@@ -49,6 +49,7 @@ Result<std::unique_ptr<DaemonLink>> DaemonLink::open(const DaemonOptions& option
                                                message::Hello{.queue_abi = queues::kAbiVersion, .version = kVersion});
   if (!reply) return std::unexpected(reply.error());
   link->devices_ = std::move(reply->devices);
+  link->daemon_version_ = std::move(reply->daemon.version);
   return link;
 }
 

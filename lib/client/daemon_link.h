@@ -30,6 +30,7 @@ class DaemonLink : public Liveness {
   DaemonLink& operator=(const DaemonLink&) = delete;
 
   const std::vector<DeviceInfo>& devices() const { return devices_; }
+  const std::string& daemon_version() const { return daemon_version_; }
 
   /// Sends `request` with `fds`, waits for the reply, and decodes it. `received` gets the reply's descriptors.
   /// Errors: the daemon's, EIO (it is gone), ETIMEDOUT, EPROTO.
@@ -97,6 +98,7 @@ class DaemonLink : public Liveness {
   message::Packet packet_;  // the last reply
   std::vector<Chunk> chunks_;
   std::vector<DeviceInfo> devices_;
+  std::string daemon_version_;
 };
 
 }  // namespace uroce::client

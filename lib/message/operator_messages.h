@@ -115,6 +115,19 @@ struct PeerRows {
   static void fields(auto& self, auto& archive) { archive(self.rows, self.more); }
 };
 
+/// One engine. The names are text, as an object's: "busy_ns", "rounds", "rx_packets".
+struct EngineRow {
+  uint32_t engine = 0;
+  std::vector<std::pair<std::string, uint64_t>> values{};
+  static void fields(auto& self, auto& archive) { archive(self.engine, self.values); }
+};
+
+/// Reply to Op::list_engines: all engines, which are 64 at most.
+struct EngineRows {
+  std::vector<EngineRow> rows{};
+  static void fields(auto& self, auto& archive) { archive(self.rows); }
+};
+
 /// Reply to Op::capture, whose request is OpenDevice: the device is captured until the connection ends. The descriptor
 /// is the memory with all rings (capture_ring.h).
 struct CaptureReply {

@@ -13,7 +13,7 @@
 namespace uroce::message {
 
 inline constexpr uint32_t kMagic = 0x65'63'6f'72;  // "roce"
-inline constexpr uint32_t kProtocol = 17;
+inline constexpr uint32_t kProtocol = 18;
 /// Most bytes of one packet, and most descriptors beside it (SCM_MAX_FD is 253).
 inline constexpr std::size_t kMaxPacket = 65536;
 inline constexpr std::size_t kMaxFds = 200;
@@ -53,6 +53,7 @@ enum class Op : uint16_t {
   create_null_region = 29,
   moderate_cq = 30,
   settle = 31,  ///< nothing: its reply says that all requests before it are done
+  list_engines = 32,
   create_flow = 34,
   flow_counters = 35,
   open_xrc_domain = 40,

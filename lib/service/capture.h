@@ -11,6 +11,8 @@
 
 #include <uroce/error.h>
 
+#include "message/operator_messages.h"
+
 namespace uroce::service {
 
 /// A running capture; it ends when this is destroyed.
@@ -30,10 +32,14 @@ using StartCapture = std::function<Result<std::unique_ptr<Capture>>(std::string_
 /// Counters of a device's port and of its address resolution, beside those of the engines. Any thread.
 using PortCounters = std::function<std::vector<std::pair<std::string, uint64_t>>(std::string_view device)>;
 
+/// The work of each engine so far. Any thread.
+using EngineLoads = std::function<std::vector<message::EngineRow>()>;
+
 /// Each may be empty.
 struct PortAccess {
   StartCapture capture{};
   PortCounters counters{};
+  EngineLoads engines{};
 };
 
 }  // namespace uroce::service

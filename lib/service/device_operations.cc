@@ -108,15 +108,18 @@ Result<Reply> open_device(ClientState& client, const message::OpenDevice& reques
   return out;
 }
 
-Result<Reply> counters(ClientState& client, const message::Empty& /*request*/) {
-  const control::Device& device = *client.session->device();
+std::vector<std::pair<std::string, uint64_t>> counters_of(const ServerView& server, const control::Device& device) {
   const std::string& name = device.config().name;
   auto values = device.counters();
-  if (const auto& port = client.server.ports().counters) std::ranges::move(port(name), std::back_inserter(values));
-  if (const cm::Manager* manager = client.server.connections()) {
+  if (const auto& port = server.ports().counters) std::ranges::move(port(name), std::back_inserter(values));
+  if (const cm::Manager* manager = server.connections()) {
     std::ranges::move(manager->counters(name), std::back_inserter(values));
   }
-  return reply(message::Counters{std::move(values)});
+  return values;
+}
+
+Result<Reply> counters(ClientState& client, const message::Empty& /*request*/) {
+  return reply(message::Counters{counters_of(client.server, *client.session->device())});
 }
 
 Result<Reply> clock(ClientState& client, const message::Empty& /*request*/) {

@@ -30,6 +30,13 @@ Result<Reply> list_objects(ClientState& client, const message::ListObjects& requ
   return reply(client.server.object_rows(request, Sight(client.peer)));
 }
 
+// Everybody may see counters.
+Result<Reply> list_engines(ClientState& client, const message::Empty& /*request*/) {
+  message::EngineRows out;
+  if (const auto& engines = client.server.ports().engines) out.rows = engines();
+  return reply(out);
+}
+
 // A peer may serve many users, and a guess hits none in particular.
 Result<Reply> list_peers(ClientState& client, const message::ListPeers& request) {
   if (!Sight(client.peer).everything()) {

@@ -21,6 +21,7 @@
 
 #include "service/capacity.h"
 #include "service/client.h"
+#include "service/device_operations.h"
 #include "service/fault_watch.h"
 #include "service/guess_watch.h"
 #include "service/log_limit.h"
@@ -357,6 +358,16 @@ void Server::set_max_clients(uint32_t max) {
 }
 
 std::vector<ClientInfo> Server::clients() const { return impl_->all_rows(); }
+
+std::vector<message::UserRow> Server::users() const {
+  Peer everybody;
+  everybody.privileged = true;
+  return impl_->users->rows(Sight(everybody));
+}
+
+std::vector<std::pair<std::string, uint64_t>> Server::counters(const control::Device& device) const {
+  return counters_of(*impl_, device);
+}
 
 bool Server::disconnect(uint32_t id) {
   const std::scoped_lock lock(impl_->mutex);

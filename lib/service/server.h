@@ -54,6 +54,9 @@ class Server {
   void set_budgets(BudgetSettings budgets);
   void set_max_clients(uint32_t max);
   std::vector<ClientInfo> clients() const;
+  std::vector<message::UserRow> users() const;
+  /// All counters of one of the devices, by name.
+  std::vector<std::pair<std::string, uint64_t>> counters(const control::Device& device) const;
   /// Disconnects one client as if it had died. False when there is none.
   bool disconnect(uint32_t id);
 

@@ -26,6 +26,7 @@ void Engine::on_raw_frames(std::span<const RxFrame> frames, Nanos now, FrameTake
 const FlowTable& Engine::flows() const { return loop_->flows; }
 bool Engine::poll(FrameSink& sink, Nanos now) { return loop_->poll(*this, sink, now); }
 Nanos Engine::next_deadline() const { return loop_->next_deadline(); }
+std::size_t Engine::waiting_qps() const { return loop_->dispatcher.run_queue().waiting(); }
 bool Engine::has_work() const { return loop_->has_work(); }
 uint32_t Engine::parked_frames() const { return loop_->ctx.frames.used(); }
 void Engine::set_sleeping(bool sleeping) { loop_->doorbells.set_sleeping(sleeping); }

@@ -58,6 +58,8 @@ class alignas(64) Engine {
   Nanos next_deadline() const;
   /// True when doorbells, tasks or senders have work now. Changes nothing; for the step before sleeping.
   bool has_work() const;
+  /// Queue pairs that may have something to send.
+  std::size_t waiting_qps() const;
   /// Frames in the reorder buffers of all QPs.
   uint32_t parked_frames() const;
   /// Shows posters whether this engine must be woken (see DoorbellPoster::ring).

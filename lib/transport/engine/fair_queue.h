@@ -59,6 +59,8 @@ class FairQueue {
   }
 
   bool empty() const { return waiting_ == 0; }
+  /// How many queue pairs wait.
+  std::size_t waiting() const { return waiting_; }
   /// Appends the QP to its client's unless it is in the queue.
   void push(Qp& qp) {
     if (QpLink::listed(qp)) return;

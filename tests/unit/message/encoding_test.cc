@@ -66,7 +66,8 @@ TEST(Encoding, OperationsKeepTheirNumbers) {
                          Op::resize_srq,
                          Op::create_null_region,
                          Op::moderate_cq,
-                         Op::settle};
+                         Op::settle,
+                         Op::list_engines};
   for (std::size_t i = 0; i < std::size(in_order); ++i) EXPECT_EQ(static_cast<std::size_t>(in_order[i]), i + 1);
   EXPECT_EQ(static_cast<std::size_t>(Op::create_flow), 34u);
   EXPECT_EQ(static_cast<std::size_t>(Op::flow_counters), 35u);

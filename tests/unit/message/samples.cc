@@ -276,6 +276,7 @@ void add_operator() {
   add("PeerRows",
       PeerRows{.rows = {{.peer = Gid::from_ipv4(0x0a000002), .guesses = {{"qpn", 3}, {"rkey", 4}}, .last_ms = 5}},
                .more = true});
+  add("EngineRows", EngineRows{.rows = {{.engine = 1, .values = {{"busy_ns", 2}, {"rounds", 3}}}}});
   add("ListObjects", ListObjects{.kind = Kind::qp, .after_client = 1, .after_id = 2});
   add("ObjectRows",
       ObjectRows{.rows = {{.client = 1, .id = 2, .values = {{"qpn", "0x000123"}, {"state", "RTS"}}}}, .more = true});

@@ -1,0 +1,188 @@
+#include "metrics/counter_table.h"
+
+#include <fmt/format.h>
+
+namespace uroce::metrics {
+
+namespace {
+
+constexpr std::string_view kDrop = "drop_";
+
+constexpr CounterMeaning kDeviceCounters[] = {
+    {"rx_packets", "RoCE packets that the engines received"},
+    {"rx_bytes", "bytes of the RoCE packets that the engines received"},
+    {"tx_packets", "RoCE packets that the engines sent"},
+    {"tx_bytes", "bytes of the RoCE packets that the engines sent"},
+    {"acks_sent", "ACKs sent"},
+    {"naks_sent", "NAKs sent"},
+    {"rnr_naks_sent", "RNR NAKs sent"},
+    {"acks_received", "ACKs received"},
+    {"naks_received", "NAKs received"},
+    {"rnr_naks_received", "RNR NAKs received"},
+    {"timeouts", "retransmissions because no answer came in time"},
+    {"retransmitted_packets", "packets sent again, for any reason"},
+    {"spurious_retransmissions", "packets sent again whose first copy had arrived, as a uroce peer reports"},
+    {"probes", "packets, mostly the newest, sent again to make a silent peer answer"},
+    {"hellos_sent", "HELLOs sent, by which uroce peers find each other"},
+    {"hellos_received", "HELLOs received from uroce peers"},
+    {"sacks_sent", "selective acknowledgements sent"},
+    {"sacks_received", "selective acknowledgements received"},
+    {"parked_packets", "packets kept because they arrived out of order"},
+    {"windows_refused",
+     "times that a queue pair had to do with 16 packets in flight, because 2,048 others of its engine had more"},
+    {"send_completions", "completions written for sends"},
+    {"recv_completions", "completions written for receives"},
+    {"error_completions", "completions with an error, flushed ones included"},
+    {"completions_dropped", "completions for which a completion queue that ignores overruns had no room"},
+    {"ecn_marked_received", "packets that a switch marked (congestion experienced)"},
+    {"cnps_sent", "congestion notification packets sent"},
+    {"cnps_received", "congestion notification packets received"},
+    {"cnps_ignored", "CNPs that came too soon after another, or for a queue pair without congestion control"},
+    {"paced_waits", "times that a queue pair waited for its rate"},
+    {"doorbells_bad", "doorbells that named no queue pair of the engine"},
+    {"raw_sent", "frames sent by raw packet queue pairs"},
+    {"raw_refused", "frames of raw packet queue pairs that were not sent, because they may carry RoCE"},
+    {"raw_received", "frames given to raw packet queue pairs by their rules, copies for sniffers included"},
+    {"raw_unclaimed", "frames to the device's own address that no rule of the device takes"},
+    {"guesses", "frames that name what their sender should not know; `uroce show peer` says whose"},
+    {"drop_truncated", "dropped: shorter than its headers say"},
+    {"drop_not_roce", "dropped: not IPv4 or IPv6 UDP to port 4791"},
+    {"drop_ip_header_invalid", "dropped: IP version, header length or checksum is wrong"},
+    {"drop_ip_fragment", "dropped: an IP fragment"},
+    {"drop_ip_length", "dropped: the lengths of IP, UDP and frame disagree"},
+    {"drop_vlan_mismatch", "dropped: the VLAN is not the port's"},
+    {"drop_bth_version", "dropped: the BTH's version is not 0"},
+    {"drop_opcode_unknown", "dropped: undefined opcode"},
+    {"drop_opcode_mismatch", "dropped: the opcode is not of the queue pair's service"},
+    {"drop_payload_length", "dropped: payload or pad does not fit the opcode or the path MTU"},
+    {"drop_icrc", "dropped: the ICRC is wrong"},
+    {"drop_pkey", "dropped: the P_Key does not match"},
+    {"drop_address_not_ours", "dropped: not for an address of the port"},
+    {"drop_source_not_peer", "dropped: not from the queue pair's peer"},
+    {"drop_qp_unknown", "dropped: no such queue pair"},
+    {"drop_qp_state", "dropped: the queue pair's state accepts no such packet"},
+    {"drop_qkey", "dropped: the Q_Key does not match"},
+    {"drop_psn_duplicate", "not executed: a duplicate; normal after loss"},
+    {"drop_psn_out_of_order", "not executed: ahead of the expected PSN; normal after loss"},
+    {"drop_response_stale", "dropped: a response or ACK outside the outstanding requests"},
+    {"drop_response_unexpected", "dropped: a response that no outstanding request expects"},
+    {"drop_resources_gone", "dropped: a duplicate READ or atomic too old to be answered"},
+    {"drop_recv_queue_empty", "dropped: UC, UD or raw packets without a posted receive"},
+    {"drop_message_broken", "dropped: the rest of a UC message that lost a packet"},
+    {"drop_hello_invalid", "dropped: a HELLO that is malformed, of another connection, or not wanted"},
+    {"drop_sack_invalid",
+     "dropped: a SACK that is malformed, of another connection, or of packets that were never sent"},
+    {"drop_parking_full", "dropped: out of order, and no room to keep it"},
+    {"drop_remote_access", "dropped: a UC WRITE to memory that is not registered for it"},
+    {"drop_port_down", "dropped: the port is down"},
+    {"neighbour_malformed", "ARP, ND or ICMP frames that are broken"},
+    {"neighbour_not_ours", "ARP, ND or ICMP frames for others"},
+    {"neighbour_answered", "ARP requests and neighbour solicitations answered"},
+    {"echo_answered", "pings answered"},
+    {"neighbour_learned", "neighbours whose Ethernet address became known or changed"},
+    {"neighbour_requests", "ARP requests and neighbour solicitations sent"},
+    {"neighbour_failed", "addresses for which nobody answered"},
+    {"neighbour_table_full", "neighbours replaced or refused because the table was full"},
+    {"neighbour_send_lost", "frames of ARP, ND and their like lost because the port's queue was full"},
+    {"address_conflicts", "frames of others that claim an address of ours"},
+    {"membership_queries", "IGMP and MLD queries"},
+    {"membership_malformed", "IGMP and MLD frames that are broken"},
+    {"membership_ignored", "IGMP and MLD frames for routers"},
+    {"membership_reports", "IGMP and MLD reports sent"},
+    {"membership_full", "groups that routers are not told of, because there are too many"},
+    {"kernel_messages", "messages of the kernel about addresses, routes and neighbours"},
+    {"kernel_overruns", "times that such messages were lost, and all was read again"},
+    {"port_received", "frames taken from the port"},
+    {"port_steered", "frames handed to another engine, each copy for a rule counted"},
+    {"port_steer_lost", "frames lost because the engine that they were for was too far behind"},
+    {"port_slow", "frames of ARP, ICMP, IGMP and their like"},
+    {"port_slow_lost", "frames of ARP, ICMP, IGMP and their like lost because their queue was full"},
+    {"port_foreign", "frames of other protocols that no receive rule takes"},
+    {"port_bad_ip_checksum", "dropped: the card found a bad IP checksum"},
+    {"port_lost_on_purpose", "dropped by `engines.receive_loss`"},
+    {"port_oversize", "dropped: longer than a buffer of the port"},
+    {"port_rx_faults", "received bursts cut off because the peer of a memif vanished"},
+    {"port_tx_faults", "sent bursts cut off because the peer of a memif vanished"},
+    {"kif_tx_super_frames", "super-frames sent to an interface of the kernel"},
+    {"kif_tx_super_segments", "frames in the super-frames sent"},
+    {"kif_tx_dropped", "frames that the kernel refused: the interface is down, or its MTU has become smaller"},
+    {"kif_rx_super_frames", "super-frames received from an interface of the kernel"},
+    {"kif_rx_super_segments", "frames in the super-frames received"},
+    {"kif_rx_super_copied",
+     "super-frames whose frames were copied once more, because their lengths differ from those before"},
+    {"kif_rx_bad_kind", "super-frames dropped: not of UDP datagrams"},
+    {"kif_rx_bad_headers", "super-frames dropped: no plain headers"},
+    {"kif_rx_bad_lengths", "super-frames dropped: lengths that contradict each other"},
+    {"kif_rx_bad_segment", "super-frames dropped: a segment size that cannot be"},
+    {"kif_rx_too_long", "frames dropped: longer than a buffer"},
+    {"kif_rx_buffers_missing", "times that no buffer was free; the frames wait in the kernel"},
+    {"kif_rx_lost", "frames dropped by the kernel, because too many waited"},
+    {"port_sent", "frames given to the port"},
+    {"port_sent_bytes", "bytes of the frames given to the port"},
+    {"port_sent_external", "frames given to the port whose payload was sent from where it lies"},
+    {"port_loopback", "frames between queue pairs of one device"},
+    {"port_local",
+     "frames that an engine of the same thread took without a buffer: between queue pairs of one device, or from "
+     "`--demo`'s one device to the other"},
+    {"port_sniffer_lost",
+     "copies of sent frames that sniffers did not get: no buffer was free, or an engine was too far behind"},
+    {"port_tx_bursts", "bursts given to the port"},
+    {"port_tx_short_bursts", "bursts that the port did not take whole"},
+    {"port_buffers_missing", "times that the buffer pool was empty"},
+    {"cm_req_sent", "connection requests sent"},
+    {"cm_req_received", "connection requests received"},
+    {"cm_mra_sent", "messages that ask for more time sent"},
+    {"cm_mra_received", "messages that ask for more time received"},
+    {"cm_rej_sent", "rejections sent"},
+    {"cm_rej_received", "rejections received"},
+    {"cm_rep_sent", "connection replies sent"},
+    {"cm_rep_received", "connection replies received"},
+    {"cm_rtu_sent", "ready-to-use messages sent"},
+    {"cm_rtu_received", "ready-to-use messages received"},
+    {"cm_dreq_sent", "disconnect requests sent"},
+    {"cm_dreq_received", "disconnect requests received"},
+    {"cm_drep_sent", "disconnect replies sent"},
+    {"cm_drep_received", "disconnect replies received"},
+    {"cm_sidr_req_sent", "requests for a datagram service sent"},
+    {"cm_sidr_req_received", "requests for a datagram service received"},
+    {"cm_sidr_rep_sent", "replies to requests for a datagram service sent"},
+    {"cm_sidr_rep_received", "replies to requests for a datagram service received"},
+    {"cm_resent", "our messages sent again"},
+    {"cm_duplicates", "the peers' messages received again"},
+    {"cm_malformed", "messages with a wrong class, version or method, or fields out of range"},
+    {"cm_unknown_id", "messages for a connection that does not exist"},
+    {"cm_out_of_state", "messages that the connection's state does not allow"},
+    {"cm_no_listener", "requests for a service without a listener"},
+    {"cm_backlog_full", "requests dropped because a listener's backlog was full; the peer repeats them"},
+    {"cm_withdrawn", "requests that left a full backlog for another peer's; their peer repeats them"},
+    {"cm_stale", "requests and replies of a queue pair that is still connected here"},
+    {"cm_table_full", "requests dropped because there are too many connections; the peer repeats them"},
+    {"qp1_sent", "datagrams sent by queue pair 1"},
+    {"qp1_received", "datagrams received by queue pair 1"},
+    {"qp1_malformed", "dropped: not a MAD of 256 bytes"},
+    {"qp1_unreachable", "given up: nobody answers for the destination, or there is no route"},
+    {"qp1_overflow", "given up: too many were waiting to be sent"},
+};
+
+}  // namespace
+
+std::span<const CounterMeaning> device_counters() { return kDeviceCounters; }
+
+MetricName metric_of(std::string_view counter) {
+  if (counter.starts_with(kDrop)) {
+    return {.family = "uroce_rx_dropped_packets", .reason = std::string(counter.substr(kDrop.size()))};
+  }
+  return {.family = fmt::format("uroce_{}", counter), .reason = {}};
+}
+
+std::string counters_as_markdown() {
+  std::string out = "| counter | metric | meaning |\n|---|---|---|\n";
+  for (const auto& [counter, meaning] : kDeviceCounters) {
+    const MetricName name = metric_of(counter);
+    const std::string label = name.reason.empty() ? "" : fmt::format("{{reason=\"{}\"}}", name.reason);
+    out += fmt::format("| `{}` | `{}_total{}` | {} |\n", counter, name.family, label, meaning);
+  }
+  return out;
+}
+
+}  // namespace uroce::metrics

@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""The operator's tools on a running daemon: metrics, and what `uroce` shows besides."""
+
+import contextlib
+import json
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+import harness
+from harness import BUILD, SOURCE, eal, free_port
+
+try:
+    from prometheus_client.openmetrics.parser import text_string_to_metric_families
+except ImportError:
+    text_string_to_metric_families = None
+
+UROCED = BUILD / "apps" / "uroced" / "uroced"
+UROCE = BUILD / "apps" / "uroce" / "uroce"
+PAIR = BUILD / "tests" / "system" / "clients" / "client_pair"
+OPENMETRICS = "application/openmetrics-text"
+
+
+class Tools(harness.Case):
+    def setUp(self):
+        super().setUp()
+        self.socket = self.directory / "uroced.sock"
+        self.env = {"UROCE_SOCKET": str(self.socket)}
+
+    def demo(self, *args):
+        program = self.start([UROCED, *eal(), "--", "--demo", "--socket", self.socket, *args])
+        program.wait_for("serving uroce0", 30)
+        return program
+
+    def uroce(self, *args, code=0):
+        done = subprocess.run([UROCE, *map(str, args)], capture_output=True, text=True, timeout=60 * harness.SLOW, check=False)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout if code == 0 else done.stderr
+
+    def traffic(self):
+        """Two clients that exchange messages until the test ends."""
+        folder = self.directory / "pair"
+        folder.mkdir()
+        self.start([PAIR, folder], env=self.env)
+        limit = time.monotonic() + 30 * harness.SLOW
+        while not self.counter("rx_packets"):
+            self.assertLess(time.monotonic(), limit, "no packet within 30 s")
+
+    def counter(self, name):
+        said = self.uroce("stat", "--interval", "0", "--json", "--socket", self.socket, "uroce0")
+        return json.loads(said)[0]["counters"].get(name, 0)
+
+
+class SocketOption(Tools):
+    def test_before_the_command_and_behind_it(self):
+        self.demo()
+        behind = self.uroce("devices", "--socket", self.socket)
+        self.assertIn("uroce0", behind)
+        self.assertEqual(self.uroce("--socket", self.socket, "devices"), behind)
+        self.assertIn("QPN", self.uroce("--socket", self.socket, "show", "qp") + "QPN")
+        self.assertEqual(self.uroce("show", "--socket", self.socket, "cq"), self.uroce("--socket", self.socket, "show", "cq"))
+
+
+class Metrics(Tools):
+    def served(self):
+        where = f"127.0.0.1:{free_port()}"
+        program = self.demo("--set", f"metrics.listen={where}")
+        return program, where
+
+    def get(self, where, path="/metrics", accept="", method="GET"):
+        request = urllib.request.Request(f"http://{where}{path}", headers={"Accept": accept} if accept else {}, method=method)
+        with urllib.request.urlopen(request, timeout=20 * harness.SLOW) as reply:
+            return reply.headers["Content-Type"], reply.read().decode()
+
+    @unittest.skipUnless(shutil.which("promtool"), "promtool is missing: apt-get install prometheus")
+    def test_promtool_finds_no_fault(self):
+        _, where = self.served()
+        self.traffic()
+        kind, page = self.get(where)
+        self.assertIn("text/plain", kind)
+        checked = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual((checked.returncode, checked.stdout, checked.stderr), (0, "", ""))
+
+    @unittest.skipUnless(text_string_to_metric_families, "the reader is missing: apt-get install python3-prometheus-client")
+    def test_openmetrics(self):
+        """The page by HTTP and that of `uroce stat` have the same families, and both are well-formed."""
+        _, where = self.served()
+        self.traffic()
+        kind, page = self.get(where, accept=OPENMETRICS + "; version=1.0.0,text/plain;q=0.5")
+        self.assertIn(OPENMETRICS, kind)
+        served = {family.name: family for family in text_string_to_metric_families(page)}
+        printed = {f.name: f for f in text_string_to_metric_families(self.uroce("stat", "--openmetrics", "--socket", self.socket))}
+        self.assertEqual(set(served), set(printed))
+        received = {s.labels["device"]: s.value for s in served["uroce_rx_bytes"].samples}
+        self.assertEqual(set(received), {"uroce0", "uroce1"})
+        self.assertGreater(sum(received.values()), 0)
+        self.assertGreater(sum(s.value for s in served["uroce_engine_busy_seconds"].samples), 0)
+        self.assertIn("client_pair", {s.labels["command"] for s in served["uroce_client_queue_pairs"].samples})
+        self.assertIn("qp", {s.labels["resource"] for s in served["uroce_user_budget_used"].samples})
+
+    def test_an_engine_is_busy_for_a_share_of_the_time(self):
+        self.demo()
+        self.traffic()
+
+        def busy():
+            page = self.uroce("stat", "--openmetrics", "--socket", self.socket)
+            return time.monotonic(), sum(float(v) for v in re.findall(r"^uroce_engine_busy_seconds_total\S* (\S+)$", page, re.MULTILINE))
+
+        before, first = busy()
+        limit = before + 30 * harness.SLOW
+        now, last = busy()
+        while last == first and now < limit:
+            now, last = busy()
+        self.assertGreater(last, first)
+        self.assertLessEqual(last - first, now - before + 1)
+
+    def test_other_requests(self):
+        program, where = self.served()
+        for path, method, status in (("/", "GET", 404), ("/metrics/", "GET", 404), ("/metrics", "POST", 405), ("/metrics", "DELETE", 405)):
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                self.get(where, path, method=method)
+            self.assertEqual(refused.exception.code, status, path)
+        host, port = where.split(":")
+        # More connections than are served, which say nothing or nonsense.
+        with contextlib.ExitStack() as crowd:
+            for said in (b"", b"\x00\xff" * 5000, b"GET /metrics HTTP/1.1\r\nX: " + b"a" * 60000) * 8:
+                one = crowd.enter_context(socket.create_connection((host, int(port)), timeout=20 * harness.SLOW))
+                with contextlib.suppress(OSError):
+                    one.sendall(said)
+            self.assertIn("uroce0", self.uroce("devices", "--socket", self.socket))
+        limit = time.monotonic() + 30 * harness.SLOW
+        page = ""
+        while "uroce_build_info" not in page:
+            self.assertLess(time.monotonic(), limit, "no page after the crowd has gone")
+            with contextlib.suppress(OSError):
+                page = self.get(where)[1]
+        program.process.send_signal(signal.SIGTERM)
+        self.assertIn("ended", self.finish(program, 30))
+
+    def test_an_address_that_cannot_be_used(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            where = f"127.0.0.1:{taken.getsockname()[1]}"
+            program = self.start([UROCED, *eal(), "--", "--demo", "--socket", self.socket, "--set", f"metrics.listen={where}"])
+            self.assertIn(f"cannot listen for metrics on {where}: Address already in use; set metrics.listen", self.finish(program, 30, 1))
+        for wrong in ("9464", "localhost:9464", "127.0.0.1:0", "[::1:9464", "127.0.0.1:70000"):
+            program = self.start([UROCED, "--demo", "--socket", self.socket, "--set", f"metrics.listen={wrong}"])
+            self.assertIn("it must be an address with a port", self.finish(program, 30, 2))
+
+    def test_the_dashboard_names_metrics_that_exist(self):
+        described = self.uroce("stat", "--describe")
+        known = set(re.findall(r"`(uroce_\w+)", described))
+        dashboard = json.loads((SOURCE / "config" / "grafana.json").read_text())
+        expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+        expressions += [variable["query"] for variable in dashboard["templating"]["list"] if "uroce_" in variable["query"]]
+        used = {name for text in expressions for name in re.findall(r"\buroce_\w+", text)}
+        self.assertGreater(len(used), 20)
+        self.assertEqual(used - known, set())
+
+
+if __name__ == "__main__":
+    harness.main()
