@@ -25,7 +25,9 @@ std::string footer() {
   uroce --socket /tmp/demo.sock devices
   uroce capture -w wire.pcapng     # as root; ^C ends it
   uroce capture -w - --qp 0x11 | tshark -r -
-Exit codes: 0 success, 1 the daemon did not answer or refused, 2 unusable command line.)";
+  uroce trace --qp 0x11            # its packets as text, live
+  uroce doctor                     # what stands in the way on this machine
+Exit codes: 0 success, 1 the daemon did not answer or refused, or something stands in the way, 2 unusable command line.)";
 }
 
 struct Kind {
@@ -85,21 +87,40 @@ void add_object_commands(CLI::App& app, Options& o) {
       ->excludes(describe);
   stat->add_option("--count", o.count, "End after this many samples")->check(CLI::Range(1, 1'000'000'000));
   for (CLI::Option* page : {open, describe}) page->excludes("--json");
-  CLI::App* top = add_command(app, o, "top", Command::top, "Refreshing view of devices and connections; q ends it");
+  CLI::App* top =
+      add_command(app, o, "top", Command::top,
+                  "Refreshing view of engines, devices, the busiest queue pairs and connections; q ends it");
   add_device(top, o);
   top->add_option("--interval", o.interval_s, "Seconds between refreshes (default: 1)")->check(CLI::Range(0.1, 3600.0));
   top->add_option("--count", o.count, "End after this many refreshes")->check(CLI::Range(1, 1'000'000'000));
+}
+
+/// The choice of frames, and the duration. Returns the option of the queue pair.
+CLI::Option* add_frames(CLI::App* command, Options& o) {
+  CLI::Option* qp = command->add_option("--qp", o.qp, "Only frames of this queue pair, local or remote, e.g. 0x11")
+                        ->check(CLI::Range(0u, 0xffffffu));
+  command->add_option("--device", o.source.device, "The device; needed if the daemon has several");
+  command->add_option("--count", o.count, "End after this many frames")->check(CLI::Range(1, 1'000'000'000));
+  command->add_option("--seconds", o.seconds, "End after this many seconds")->check(CLI::Range(0.001, 1e9));
+  return qp;
+}
+
+void add_trace(CLI::App& app, Options& o) {
+  CLI::App* trace = add_command(app, o, "trace", Command::trace, "Print the packets of a queue pair as text, live");
+  add_frames(trace, o)->required();
+  trace->footer(
+      R"(A line has the seconds since the first packet, > for sent or < for received, and the packet's headers. Only root and the daemon's
+user may trace.
+Examples:
+  uroce trace --qp 0x11
+  uroce trace --device uroce0 --qp 0x11 --count 20)");
 }
 
 void add_capture(CLI::App& app, Options& o) {
   CLI::App* capture =
       add_command(app, o, "capture", Command::capture, "Write a device's frames to a file for Wireshark");
   capture->add_option("-w,--write", o.file, "The file (pcapng); - is the standard output")->required();
-  capture->add_option("--qp", o.qp, "Only frames of this queue pair, local or remote, e.g. 0x11")
-      ->check(CLI::Range(0u, 0xffffffu));
-  capture->add_option("--device", o.source.device, "The device; needed if the daemon has several");
-  capture->add_option("--count", o.count, "End after this many frames")->check(CLI::Range(1, 1'000'000'000));
-  capture->add_option("--seconds", o.seconds, "End after this many seconds")->check(CLI::Range(0.001, 1e9));
+  add_frames(capture, o);
   capture->footer(
       R"(Captures both directions as the port had them: RoCE, ARP, ICMP, IGMP, and nothing else. Frames that come faster than they can
 be written are counted; the device never waits. Only root and the daemon's user may capture.
@@ -120,6 +141,9 @@ std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const
   add_json(add_command(app, o, "devices", Command::devices, "List the daemon's devices"), o);
   add_object_commands(app, o);
   add_capture(app, o);
+  add_trace(app, o);
+  add_json(add_command(app, o, "doctor", Command::doctor, "Say what stands in the way on this machine, and what to do"),
+           o);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

@@ -10,7 +10,20 @@
 
 namespace uroce::cli {
 
-enum class Command { devices, show_qp, show_mr, show_cq, show_client, show_user, show_peer, stat, top, capture };
+enum class Command {
+  devices,
+  show_qp,
+  show_mr,
+  show_cq,
+  show_client,
+  show_user,
+  show_peer,
+  stat,
+  top,
+  capture,
+  trace,
+  doctor
+};
 
 struct Options {
   Command command = Command::devices;
@@ -22,8 +35,8 @@ struct Options {
   double interval_s = 1;         ///< `stat`, `top`; 0 for `stat`: only totals, at once
   uint64_t count = 0;            ///< `stat`, `top`: number of samples; `capture`: of frames; 0 for ever
   std::string file{};            ///< `capture`: the file; "-" for standard output
-  std::optional<uint32_t> qp{};  ///< `capture`: only frames of this queue pair
-  double seconds = 0;            ///< `capture`: duration; 0 for ever
+  std::optional<uint32_t> qp{};  ///< `capture`, `trace`: only frames of this queue pair
+  double seconds = 0;            ///< `capture`, `trace`: duration; 0 for ever
 };
 
 /// Text to print instead of running, and the exit code.

@@ -6,8 +6,11 @@
 
 #include "uroce/capture.h"
 #include "uroce/command_line.h"
+#include "uroce/doctor.h"
+#include "uroce/doctor_facts.h"
 #include "uroce/fetch.h"
 #include "uroce/show.h"
+#include "uroce/trace.h"
 #include "uroce/watch.h"
 
 namespace {
@@ -36,8 +39,16 @@ Result<void> run(const Options& o) {
     case Command::stat: return run_stat(o);
     case Command::top: return run_top(o);
     case Command::capture: return run_capture(o);
+    case Command::trace: return run_trace(o);
+    case Command::doctor: break;  // has an exit code of its own
   }
   return {};
+}
+
+int run_doctor(const Options& o) {
+  const auto findings = judge(gather_facts(o.source));
+  fmt::print("{}", o.json ? findings_json(findings) + '\n' : findings_text(findings));
+  return something_is_bad(findings) ? kFailed : kOk;
 }
 
 int start(int argc, char** argv) {
@@ -46,6 +57,7 @@ int start(int argc, char** argv) {
     fmt::print(options.error().code == kOk ? stdout : stderr, "{}\n", options.error().text);
     return options.error().code;
   }
+  if (options->command == Command::doctor) return run_doctor(*options);
   const auto done = run(*options);
   if (done) return kOk;
   std::fflush(stdout);

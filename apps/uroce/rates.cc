@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "uroce/show.h"
@@ -67,39 +66,6 @@ std::string rates_json(const std::vector<DeviceRates>& devices) {
     all.push_back(Json{{"device", device.device}, {"counters", counters}, {"per_second", rates}});
   }
   return all.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-std::string top_view(const Sample& before, const Sample& after, std::size_t lines) {
-  std::vector<std::vector<std::string>> cells;
-  const auto gbits = [](double bytes) { return fmt::format("{:.2f}", bytes * 8 / 1e9); };
-  for (const DeviceRates& device : rates_between(before, after)) {
-    double drops = 0;
-    for (const Rate& rate : device.rates) drops += rate.name.starts_with("drop_") ? rate.per_second : 0;
-    cells.push_back({printable(device.device), gbits(rate_of(device, "rx_bytes")), gbits(rate_of(device, "tx_bytes")),
-                     short_number(rate_of(device, "rx_packets")), short_number(rate_of(device, "tx_packets")),
-                     short_number(rate_of(device, "send_completions")),
-                     short_number(rate_of(device, "recv_completions")),
-                     short_number(rate_of(device, "error_completions")),
-                     short_number(rate_of(device, "retransmitted_packets")), short_number(drops)});
-  }
-  std::string view = table({{"DEVICE"},
-                            {"RX Gb/s", kRight},
-                            {"TX Gb/s", kRight},
-                            {"RX pkt/s", kRight},
-                            {"TX pkt/s", kRight},
-                            {"SENDS/s", kRight},
-                            {"RECVS/s", kRight},
-                            {"ERRORS/s", kRight},
-                            {"RESENT/s", kRight},
-                            {"DROPS/s", kRight}},
-                           cells);
-  std::vector<ClientRow> clients = after.clients;
-  std::ranges::stable_sort(clients, std::greater{}, &ClientRow::qps);
-  view += fmt::format("\n{} connections\n", clients.size()) + to_table(clients);
-  if (lines == 0) return view;
-  std::size_t end = 0;
-  for (std::size_t line = 0; line < lines && end < view.size(); ++line) end = view.find('\n', end) + 1;
-  return view.substr(0, end);
 }
 
 }  // namespace uroce::cli

@@ -13,7 +13,10 @@ namespace uroce::cli {
 struct Sample {
   std::chrono::steady_clock::time_point at{};
   std::vector<CounterRow> counters{};
-  std::vector<ClientRow> clients{};  ///< only for `top`
+  // Only for `top`:
+  std::vector<ClientRow> clients{};
+  std::vector<EngineRow> engines{};
+  std::vector<ObjectRow> qps{};
 };
 
 struct Rate {
@@ -37,7 +40,5 @@ double rate_of(const DeviceRates& device, std::string_view counter);
 std::string rates_table(const std::vector<DeviceRates>& devices, bool all);
 /// JSON in one line, without a newline: an object for each device.
 std::string rates_json(const std::vector<DeviceRates>& devices);
-/// The whole view of `top`: at most `lines` lines (0: no limit), each with a newline.
-std::string top_view(const Sample& before, const Sample& after, std::size_t lines);
 
 }  // namespace uroce::cli

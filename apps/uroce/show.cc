@@ -99,7 +99,7 @@ std::string to_table(const std::vector<ObjectRow>& rows) {
   return table(columns, cells);
 }
 
-std::string to_table(const std::vector<ClientRow>& rows) {
+std::string to_table(const std::vector<ClientRow>& rows, std::size_t width) {
   Cells cells;
   for (const ClientRow& r : rows) {
     cells.push_back({text(r.id), fmt::to_string(r.pid), text(r.uid), r.device.empty() ? "-" : printable(r.device),
@@ -119,7 +119,7 @@ std::string to_table(const std::vector<ClientRow>& rows) {
                 {"CALLS", kRight},
                 {"ERRORS", kRight},
                 {"COMMAND"}},
-               cells);
+               cells, {.columns = width, .spare = {6, 10, 11, 5, 2, 8}});
 }
 
 std::string to_table(const std::vector<UserRow>& rows) {

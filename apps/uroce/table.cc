@@ -47,6 +47,40 @@ std::string table(const std::vector<Column>& columns, const std::vector<std::vec
   return out;
 }
 
+namespace {
+
+/// The columns and cells without one column.
+void leave_out(std::size_t gone, std::vector<Column>& columns, std::vector<std::vector<std::string>>& rows) {
+  const auto at = static_cast<std::ptrdiff_t>(gone);
+  columns.erase(columns.begin() + at);
+  for (auto& row : rows) row.erase(row.begin() + at);
+}
+
+}  // namespace
+
+std::string cut_lines(std::string_view text, std::size_t columns) {
+  if (columns == 0) return std::string(text);
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find('\n', at);
+    out += std::string(text.substr(at, std::min(end - at, columns))) + '\n';
+    at = end + 1;
+  }
+  return out;
+}
+
+std::string table(std::vector<Column> columns, std::vector<std::vector<std::string>> rows, Fit fit) {
+  for (;;) {
+    std::string text = table(columns, rows);
+    const std::string shortened = cut_lines(text, fit.columns);
+    if (shortened == text || fit.spare.empty()) return shortened;
+    const std::size_t gone = fit.spare.front();
+    leave_out(gone, columns, rows);
+    fit.spare.erase(fit.spare.begin());
+    for (std::size_t& index : fit.spare) index -= index > gone ? 1 : 0;
+  }
+}
+
 std::string printable(std::string_view text) {
   std::string out(text);
   std::ranges::replace_if(out, [](char c) { return c < ' ' || c > '~'; }, '?');

@@ -17,6 +17,17 @@ constexpr bool kRight = true;  ///< columns of numbers
 /// has as many cells as there are columns.
 std::string table(const std::vector<Column>& columns, const std::vector<std::vector<std::string>>& rows);
 
+/// `text` with each line, which ends in a newline, cut to `columns`; 0: no limit.
+std::string cut_lines(std::string_view text, std::size_t columns);
+
+/// The room for a table.
+struct Fit {
+  std::size_t columns = 0;           ///< of the screen; 0: no limit
+  std::vector<std::size_t> spare{};  ///< indices of columns that may be left out, the first of them first
+};
+/// The same without the columns that do not fit. Lines that are still too long are cut.
+std::string table(std::vector<Column> columns, std::vector<std::vector<std::string>> rows, Fit fit);
+
 /// `text` made safe for a terminal: bytes that are not printable ASCII become '?'.
 std::string printable(std::string_view text);
 

@@ -59,6 +59,11 @@ std::size_t Terminal::lines() const {
   return size.ws_row - 1u;
 }
 
+std::size_t Terminal::columns() const {
+  winsize size{};
+  return screen_ && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 bool Terminal::wait(std::chrono::milliseconds limit) {
   using Clock = std::chrono::steady_clock;
   const auto until = Clock::now() + limit;
@@ -70,6 +75,7 @@ bool Terminal::wait(std::chrono::milliseconds limit) {
     char c = 0;
     const ssize_t got = read(STDIN_FILENO, &c, 1);
     if (got == 1 && (c == 'q' || c == 'Q')) return false;
+    if (got == 1 && c == ' ') return true;
     if (got <= 0 && errno != EINTR) keys_ = false;  // the keyboard is closed
   }
   return false;

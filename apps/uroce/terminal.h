@@ -21,9 +21,10 @@ class Terminal {
   Terminal& operator=(const Terminal&) = delete;
 
   void draw(std::string_view view);
-  /// Number of lines on the screen; 0 for no limit.
+  /// Lines and columns of the screen; 0 for no limit.
   std::size_t lines() const;
-  /// False when the user ends it with q, ^C or SIGTERM.
+  std::size_t columns() const;
+  /// Ends early when the user presses the space bar. False when the user ends it with q, ^C or SIGTERM.
   bool wait(std::chrono::milliseconds limit);
 
  private:

@@ -8,6 +8,7 @@
 #include "metrics/page.h"
 #include "uroce/rates.h"
 #include "uroce/terminal.h"
+#include "uroce/top.h"
 
 namespace uroce::cli {
 
@@ -19,16 +20,31 @@ milliseconds interval_of(const Options& options) {
   return milliseconds(static_cast<int64_t>(options.interval_s * 1000));
 }
 
-Result<Sample> take_sample(const Source& source, bool with_clients) {
+Result<Sample> take_sample(const Source& source) {
   Sample sample;
   auto counters = fetch_counters(source);
   if (!counters) return std::unexpected(counters.error());
   sample.at = std::chrono::steady_clock::now();
   sample.counters = std::move(*counters);
-  if (!with_clients) return sample;
+  return sample;
+}
+
+Result<Sample> take_sample_of_all(const Source& source) {
+  auto sample = take_sample(source);
+  if (!sample) return sample;
+  auto engines = fetch_engines(source);
+  if (!engines) return std::unexpected(engines.error());
   auto clients = fetch_clients(source);
   if (!clients) return std::unexpected(clients.error());
-  sample.clients = std::move(*clients);
+  uint64_t qps = 0;
+  for (const ClientRow& row : *clients) qps += row.qps;
+  if (qps <= kMostQpsOfTop) {
+    auto rows = fetch_objects(source, message::Kind::qp);
+    if (!rows) return std::unexpected(rows.error());
+    sample->qps = std::move(*rows);
+  }
+  sample->engines = std::move(*engines);
+  sample->clients = std::move(*clients);
   return sample;
 }
 
@@ -47,7 +63,7 @@ Result<void> run_stat(const Options& options) {
     return {};
   }
   if (options.openmetrics) return print_metrics(options.source);
-  auto before = take_sample(options.source, false);
+  auto before = take_sample(options.source);
   if (!before) return std::unexpected(before.error());
   if (options.interval_s == 0) {
     const auto totals = rates_between({}, *before);
@@ -57,7 +73,7 @@ Result<void> run_stat(const Options& options) {
   Terminal terminal(Terminal::Use::lines);
   for (uint64_t n = 0; n < options.count || options.count == 0; ++n) {
     if (!terminal.wait(interval_of(options))) return {};
-    auto after = take_sample(options.source, false);
+    auto after = take_sample(options.source);
     if (!after) return std::unexpected(after.error());
     const auto rates = rates_between(*before, *after);
     if (n > 0 && !options.json) fmt::print("\n");
@@ -69,15 +85,15 @@ Result<void> run_stat(const Options& options) {
 }
 
 Result<void> run_top(const Options& options) {
-  auto before = take_sample(options.source, true);
+  auto before = take_sample_of_all(options.source);
   if (!before) return std::unexpected(before.error());
   Terminal terminal(Terminal::Use::screen);
   for (uint64_t n = 0; n < options.count || options.count == 0; ++n) {
     // The first view comes at once, with the totals and without rates.
     if (n > 0 && !terminal.wait(interval_of(options))) return {};
-    auto after = take_sample(options.source, true);
+    auto after = take_sample_of_all(options.source);
     if (!after) return std::unexpected(after.error());
-    terminal.draw(top_view(n > 0 ? *before : Sample{}, *after, terminal.lines()));
+    terminal.draw(top_view(n > 0 ? *before : Sample{}, *after, {terminal.lines(), terminal.columns()}));
     before = std::move(after);
   }
   return {};

@@ -68,6 +68,79 @@ class SocketOption(Tools):
         self.assertEqual(self.uroce("show", "--socket", self.socket, "cq"), self.uroce("--socket", self.socket, "show", "cq"))
 
 
+class Doctor(Tools):
+    def test_without_a_daemon_it_says_how_to_start_one(self):
+        done = subprocess.run([UROCE, "doctor", "--json", "--socket", self.socket], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        found = {one["topic"]: one for one in json.loads(done.stdout)}
+        self.assertEqual(found["daemon"]["verdict"], "bad")
+        self.assertIn(str(self.socket), found["daemon"]["text"])
+        self.assertRegex(found["kernel"]["text"], r"^Linux \d+\.\d+ ")
+        self.assertIn("hugepages", found)
+
+    def test_with_one_it_looks_at_the_devices(self):
+        self.demo()
+        found = json.loads(self.uroce("doctor", "--json", "--socket", self.socket))
+        self.assertEqual([one for one in found if one["verdict"] == "bad"], [])
+        self.assertIn("serves 2 devices", next(one["text"] for one in found if one["topic"] == "daemon"))
+        self.assertIn("device uroce1", {one["topic"] for one in found})
+        self.assertRegex(self.uroce("doctor", "--socket", self.socket), r"(?m)^good  daemon: uroced .* serves 2 devices\.$")
+
+
+class Trace(Tools):
+    def queue_pair(self):
+        rows = json.loads(self.uroce("show", "qp", "--json", "--socket", self.socket, "uroce0"))
+        return next(row["qpn"] for row in rows if row["state"] == "RTS")
+
+    def test_packets_of_one_queue_pair(self):
+        self.demo()
+        self.traffic()
+        qpn = self.queue_pair()
+        lines = self.uroce("trace", "--device", "uroce0", "--qp", qpn, "--count", 40, "--seconds", 30, "--socket", self.socket).splitlines()
+        self.assertEqual(len(lines), 40)
+        for line in lines:
+            self.assertRegex(line, r"^ *-?\d+\.\d{6} [<>] (RC )?[A-Z_]+ qp=0x[0-9a-f]+ psn=\d+")
+        received = [line for line in lines if " < " in line]
+        self.assertTrue(received)
+        for line in received:
+            self.assertEqual(int(re.search(r"qp=(0x[0-9a-f]+)", line)[1], 16), int(qpn, 16), line)
+        self.assertTrue(any(" > " in line for line in lines))
+
+    def test_a_reader_that_goes(self):
+        self.demo()
+        self.traffic()
+        with subprocess.Popen([UROCE, "trace", "--device", "uroce0", "--qp", self.queue_pair(), "--seconds", "60", "--socket", self.socket],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as trace:
+            trace.stdout.readline()
+            trace.stdout.close()
+            self.assertEqual(trace.wait(30 * harness.SLOW), 0)
+
+
+@unittest.skipUnless(shutil.which("tmux"), "tmux is missing: apt-get install tmux")
+class Top(Tools):
+    def test_fits_its_terminal(self):
+        self.demo()
+        self.traffic()
+        for columns in (80, 160):
+            server = f"uroce-top-{self.directory.name}-{columns}"
+            run = lambda *args: subprocess.run(["tmux", "-L", server, *map(str, args)], capture_output=True, text=True, timeout=30, check=True).stdout
+            run("new-session", "-d", "-x", columns, "-y", 24, f"{UROCE} --socket {self.socket} top --interval 0.2")
+            try:
+                limit = time.monotonic() + 30 * harness.SLOW
+                screen = ""
+                while not re.search(r"(?m)^ +0 +[1-9]\d* %", screen):
+                    self.assertLess(time.monotonic(), limit, screen)
+                    time.sleep(0.1)
+                    screen = run("capture-pane", "-p")
+                for title in ("ENGINE", "BUSY", "DEVICE", "QPN", "connections", "CLIENT", "COMMAND"):
+                    self.assertIn(title, screen)
+                self.assertEqual("WINDOW" in screen, columns == 160, screen)
+                run("send-keys", "q")
+            finally:
+                with contextlib.suppress(subprocess.CalledProcessError):
+                    run("kill-server")
+
+
 class Metrics(Tools):
     def served(self):
         where = f"127.0.0.1:{free_port()}"

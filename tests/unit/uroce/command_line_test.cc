@@ -37,12 +37,34 @@ TEST(UroceCommandLine, StatsOnceOrAgainAndAgain) {
   EXPECT_EQ(parse({"top"})->count, 0u);
 }
 
+TEST(UroceCommandLine, TheSocketMayComeFirst) {
+  for (const auto& words : std::vector<std::vector<const char*>>{{"--socket", "/s", "show", "qp"},
+                                                                 {"show", "--socket", "/s", "qp"},
+                                                                 {"show", "qp", "--socket", "/s"},
+                                                                 {"--socket", "/t", "show", "qp", "--socket", "/s"}}) {
+    const auto options = parse(words);
+    ASSERT_TRUE(options) << options.error().text;
+    EXPECT_EQ(options->source.socket, "/s");
+  }
+}
+
+TEST(UroceCommandLine, TracesAQueuePair) {
+  const auto options = parse({"trace", "--qp", "0x11", "--count", "3"});
+  ASSERT_TRUE(options);
+  EXPECT_EQ(options->command, Command::trace);
+  EXPECT_EQ(options->qp, 0x11u);
+  EXPECT_EQ(options->count, 3u);
+}
+
 TEST(UroceCommandLine, RefusesWhatItDoesNotKnow) {
   for (const auto& words : std::vector<std::vector<const char*>>{{},
                                                                  {"nonsense"},
                                                                  {"show"},
                                                                  {"show", "nonsense"},
                                                                  {"stat", "--interval", "-1"},
+                                                                 {"stat", "--openmetrics", "--json"},
+                                                                 {"stat", "--openmetrics", "--interval", "1"},
+                                                                 {"trace"},
                                                                  {"top", "--interval", "0"}}) {
     const auto options = parse(words);
     ASSERT_FALSE(options);

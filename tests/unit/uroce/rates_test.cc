@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace uroce::cli {
@@ -11,7 +10,7 @@ namespace {
 using namespace std::chrono_literals;
 
 Sample sample(std::chrono::milliseconds at, std::vector<CounterRow> counters) {
-  return {std::chrono::steady_clock::time_point(at), std::move(counters), {}};
+  return {.at = std::chrono::steady_clock::time_point(at), .counters = std::move(counters)};
 }
 
 TEST(Rates, AreWhatCountersGrewBy) {
@@ -43,27 +42,6 @@ TEST(Rates, NothingIsMeasuredWithoutTime) {
   const Sample one = sample(5ms, {{"uroce0", {{"rx_packets", 10}}}});
   EXPECT_DOUBLE_EQ(rate_of(rates_between({}, one)[0], "rx_packets"), 0);
   EXPECT_DOUBLE_EQ(rate_of(rates_between(one, one)[0], "rx_packets"), 0);
-}
-
-TEST(Top, ShowsDevicesAndConnections) {
-  const Sample before =
-      sample(0ms, {{"uroce0", {{"rx_bytes", 0}, {"rx_packets", 0}, {"drop_icrc", 0}, {"drop_x", 0}}}});
-  Sample after = sample(
-      1000ms, {{"uroce0", {{"rx_bytes", 1'250'000'000}, {"rx_packets", 5'000'000}, {"drop_icrc", 3}, {"drop_x", 4}}}});
-  after.clients.resize(2);
-  after.clients[0].id = 1;
-  after.clients[1].id = 2;
-  after.clients[1].qps = 9;
-  const std::string view = top_view(before, after, 0);
-  EXPECT_NE(view.find("10.00"), std::string::npos) << view;
-  EXPECT_NE(view.find("5.0 M"), std::string::npos) << view;
-  EXPECT_NE(view.find("        7\n"), std::string::npos) << view;
-  EXPECT_NE(view.find("2 connections\n"), std::string::npos) << view;
-  EXPECT_EQ(std::ranges::count(view, '\n'), 7);
-  const std::string cut = top_view(before, after, 2);
-  EXPECT_EQ(std::ranges::count(cut, '\n'), 2);
-  EXPECT_TRUE(view.starts_with(cut));
-  EXPECT_EQ(top_view(before, after, 100), view);
 }
 
 }  // namespace

@@ -1,0 +1,75 @@
+// `uroce doctor`: the facts of a machine judged, each in a sentence.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "uroce/rows.h"
+
+namespace uroce::cli {
+
+/// Huge pages of one size.
+struct HugePages {
+  uint64_t page_bytes = 0;
+  uint64_t reserved = 0;
+  uint64_t free = 0;
+  bool mounted = false;  ///< there is a hugetlbfs of this size that this user may use
+};
+
+/// A network interface of the kernel.
+struct InterfaceFacts {
+  std::string name{};
+  bool up = false;
+  int mtu = 0;                             ///< bytes
+  std::optional<bool> udp_segmentation{};  ///< tx-udp-segmentation; unset: the kernel does not say
+};
+
+/// The answers of the machine and of the daemon.
+struct Facts {
+  int kernel_major = 0, kernel_minor = 0;
+  bool packet_sockets = false;      ///< this user may open them (CAP_NET_RAW)
+  bool af_xdp = false;              ///< the kernel has AF_XDP
+  std::optional<bool> autogroup{};  ///< kernel.sched_autogroup_enabled; unset: the kernel has no autogroups
+  std::vector<HugePages> huge_pages{};
+  std::vector<InterfaceFacts> interfaces{};
+
+  std::string library_version{};
+  int daemon_error = 0;       ///< errno of the first call to the daemon; 0: it answers
+  std::string daemon_text{};  ///< that error, in a sentence
+  std::string daemon_version{};
+  std::vector<DeviceRow> devices{};
+  std::vector<CounterRow> counters{};
+};
+
+/// good: as it should be. slow: it works, but could do better. bad: it stands in the way.
+enum class Verdict { good, slow, bad };
+
+struct Finding {
+  std::string topic;  ///< "hugepages", "device uroce0"
+  Verdict verdict = Verdict::good;
+  std::string text;    ///< a sentence without its period
+  std::string remedy;  ///< what to do, likewise; empty when there is nothing to do
+  bool operator==(const Finding&) const = default;
+};
+
+// Each judges its part of the facts.
+Finding judge_kernel(const Facts& facts);
+Finding judge_af_xdp(const Facts& facts);
+Finding judge_autogroup(const Facts& facts);
+Finding judge_capabilities(const Facts& facts);
+std::vector<Finding> judge_huge_pages(const Facts& facts);
+Finding judge_daemon(const Facts& facts);
+std::vector<Finding> judge_devices(const Facts& facts);
+std::vector<Finding> judge_interfaces(const Facts& facts);
+
+/// All of them.
+std::vector<Finding> judge(const Facts& facts);
+bool something_is_bad(const std::vector<Finding>& findings);
+
+std::string findings_text(const std::vector<Finding>& findings);
+/// An array of objects in one line, without a newline.
+std::string findings_json(const std::vector<Finding>& findings);
+
+}  // namespace uroce::cli

@@ -1,0 +1,166 @@
+#include "uroce/doctor_facts.h"
+
+// The library's header has no linkage for C++.
+extern "C" {
+#include <hugetlbfs.h>
+}
+
+#include <fmt/format.h>
+
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <uroce/version.h>
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <span>
+
+namespace uroce::cli {
+
+namespace {
+
+/// Whether this user may have a socket of the family.
+bool can_open(int family, int type) {
+  const int fd = socket(family, type | SOCK_CLOEXEC, 0);
+  if (fd >= 0) close(fd);
+  return fd >= 0;
+}
+
+template <class T>
+std::optional<T> read_number(const std::string& path) {
+  T value{};
+  if (std::ifstream(path) >> value) return value;
+  return std::nullopt;
+}
+
+std::vector<HugePages> read_huge_pages() {
+  std::array<long, 16> sizes{};
+  const int count = gethugepagesizes(sizes.data(), sizes.size());
+  std::vector<HugePages> out;
+  for (const long size : std::span(sizes).first(static_cast<std::size_t>(std::max(count, 0)))) {
+    // The library knows sizes and mounts. Numbers of pages are the kernel's alone.
+    const std::string pool = fmt::format("/sys/kernel/mm/hugepages/hugepages-{}kB/", size / 1024);
+    out.push_back({.page_bytes = static_cast<uint64_t>(size),
+                   .reserved = read_number<uint64_t>(pool + "nr_hugepages").value_or(0),
+                   .free = read_number<uint64_t>(pool + "free_hugepages").value_or(0),
+                   .mounted = hugetlbfs_find_path_for_size(size) != nullptr});
+  }
+  return out;
+}
+
+/// Requests about one interface (netdevice(7)).
+class Interface {
+ public:
+  explicit Interface(const std::string& name) : fd_(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+    name.copy(request_.ifr_name, IFNAMSIZ - 1);
+  }
+  ~Interface() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Interface(const Interface&) = delete;
+  Interface& operator=(const Interface&) = delete;
+
+  bool up() { return ioctl(fd_, SIOCGIFFLAGS, &request_) == 0 && (request_.ifr_flags & IFF_UP) != 0; }
+  int mtu() { return ioctl(fd_, SIOCGIFMTU, &request_) == 0 ? request_.ifr_mtu : 0; }
+  /// Whether a feature is on, by its name in ethtool -k.
+  std::optional<bool> feature(std::string_view name) {
+    Request<ethtool_sset_info> set(sizeof(uint32_t));
+    set->cmd = ETHTOOL_GSSET_INFO;
+    set->sset_mask = uint64_t{1} << ETH_SS_FEATURES;
+    if (!ask(set) || set->sset_mask == 0 || set->data[0] > kMostFeatures) return std::nullopt;
+    const uint32_t count = set->data[0], blocks = (count + 31) / 32;
+    Request<ethtool_gstrings> strings(std::size_t{count} * ETH_GSTRING_LEN);
+    strings->cmd = ETHTOOL_GSTRINGS;
+    strings->string_set = ETH_SS_FEATURES;
+    strings->len = count;
+    Request<ethtool_gfeatures> features(blocks * sizeof(ethtool_get_features_block));
+    features->cmd = ETHTOOL_GFEATURES;
+    features->size = blocks;
+    if (!ask(strings) || !ask(features)) return std::nullopt;
+    for (uint32_t i = 0; i < count; ++i) {
+      const char* own = reinterpret_cast<const char*>(strings->data) + std::size_t{i} * ETH_GSTRING_LEN;
+      if (name == std::string_view(own, strnlen(own, ETH_GSTRING_LEN)))
+        return (features->features[i / 32].active >> (i % 32) & 1) != 0;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  static constexpr uint32_t kMostFeatures = 1024;
+
+  /// A structure of ethtool's with an array of some bytes at its end.
+  template <class Head>
+  class Request {
+   public:
+    explicit Request(std::size_t more_bytes) : words_((sizeof(Head) + more_bytes + 7) / 8) {}
+    Head* operator->() { return reinterpret_cast<Head*>(words_.data()); }
+
+   private:
+    std::vector<uint64_t> words_;
+  };
+
+  template <class Head>
+  bool ask(Request<Head>& request) {
+    request_.ifr_data = reinterpret_cast<char*>(request.operator->());
+    return ioctl(fd_, SIOCETHTOOL, &request_) == 0;
+  }
+
+  const int fd_;
+  ifreq request_{};
+};
+
+std::vector<InterfaceFacts> read_interfaces() {
+  std::vector<InterfaceFacts> out;
+  const std::unique_ptr<struct if_nameindex, decltype(&if_freenameindex)> all(if_nameindex(), if_freenameindex);
+  for (const struct if_nameindex* one = all.get(); one != nullptr && one->if_index != 0; ++one) {
+    Interface port(one->if_name);
+    out.push_back({.name = one->if_name,
+                   .up = port.up(),
+                   .mtu = port.mtu(),
+                   .udp_segmentation = port.feature("tx-udp-segmentation")});
+  }
+  return out;
+}
+
+void ask_daemon(const Source& source, Facts& facts) {
+  auto state = fetch_state(source);
+  if (!state) {
+    facts.daemon_error = state.error().code != 0 ? state.error().code : EIO;
+    facts.daemon_text = state.error().text;
+    return;
+  }
+  facts.daemon_version = state->version;
+  for (metrics::DeviceState& device : state->devices)
+    facts.counters.push_back({device.name, std::move(device.counters)});
+  if (auto devices = fetch_devices(source)) facts.devices = std::move(*devices);
+}
+
+}  // namespace
+
+Facts gather_facts(const Source& source) {
+  Facts facts;
+  utsname kernel{};
+  if (uname(&kernel) == 0) std::sscanf(kernel.release, "%d.%d", &facts.kernel_major, &facts.kernel_minor);
+  facts.packet_sockets = can_open(AF_PACKET, SOCK_RAW);
+  facts.af_xdp = can_open(AF_XDP, SOCK_RAW) || errno == EPERM;
+  if (const auto grouped = read_number<int>("/proc/sys/kernel/sched_autogroup_enabled"))
+    facts.autogroup = *grouped != 0;
+  facts.huge_pages = read_huge_pages();
+  facts.interfaces = read_interfaces();
+  facts.library_version = kVersion;
+  ask_daemon(source, facts);
+  return facts;
+}
+
+}  // namespace uroce::cli

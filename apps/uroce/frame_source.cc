@@ -1,0 +1,210 @@
+#include "uroce/frame_source.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "client/daemon_link.h"
+#include "message/capture_ring.h"
+#include "message/device_messages.h"
+#include "net/address.h"
+#include "wire/packet.h"
+
+namespace uroce::cli {
+
+// Named, because FrameSource::Parts is made of these.
+namespace live {
+
+using client::DaemonLink;
+using message::CaptureRecord;
+using message::CaptureRing;
+using message::Op;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kNap = std::chrono::milliseconds(2);
+constexpr auto kLook = std::chrono::milliseconds(100);
+
+static volatile std::sig_atomic_t interrupted = 0;
+static void interrupt(int) { interrupted = 1; }
+
+static void on_signals() {
+  struct sigaction action{};
+  action.sa_handler = interrupt;
+  for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+/// Finds the frames of one queue pair. A sent frame does not name its sender, but its sender's peer.
+class QpFilter {
+ public:
+  QpFilter(Source source, std::optional<uint32_t> qpn) : source_(std::move(source)), qpn_(qpn) {}
+
+  /// Called now and then, because the queue pair may connect during the capture.
+  void look(Clock::time_point now) {
+    if (!qpn_ || now < next_look_) return;
+    next_look_ = now + kLook;
+    const auto rows = fetch_objects(source_, message::Kind::qp);
+    if (!rows) return;
+    for (const ObjectRow& row : *rows) {
+      std::string qpn, dest, dgid;
+      for (const auto& [name, value] : row.values) {
+        if (name == "qpn") qpn = value;
+        if (name == "dest_qpn") dest = value;
+        if (name == "dgid") dgid = value;
+      }
+      if (std::strtoul(qpn.c_str(), nullptr, 0) != *qpn_) continue;
+      peer_qpn_ = static_cast<uint32_t>(std::strtoul(dest.c_str(), nullptr, 0));
+      peer_ = dgid;
+    }
+  }
+  bool wants(std::span<const std::byte> frame, bool outbound) const {
+    if (!qpn_) return true;
+    const auto packet = wire::parse(frame, wire::Icrc::skip);
+    if (!packet) return false;
+    if (packet->bth.dest_qpn == *qpn_) return true;
+    if (packet->op().flags.has(wire::Op::deth)) return packet->deth.src_qpn == *qpn_;
+    return outbound && peer_qpn_ != 0 && packet->bth.dest_qpn == peer_qpn_ &&
+           net::to_text(packet->destination()) == peer_;
+  }
+
+ private:
+  const Source source_;
+  const std::optional<uint32_t> qpn_;
+  Clock::time_point next_look_{};
+  uint32_t peer_qpn_ = 0;
+  std::string peer_;
+};
+
+/// The reader's end of one ring.
+class RingReader {
+ public:
+  explicit RingReader(std::byte* ring)
+      : head_(*reinterpret_cast<CaptureRing*>(ring)), records_(ring + message::kCaptureHeader) {}
+
+  uint64_t dropped() const { return head_.dropped.load(std::memory_order_relaxed); }
+  /// The oldest frame, valid until pop(); empty for none.
+  std::span<const std::byte> front(CaptureRecord& record) {
+    while (position_ != head_.written.load(std::memory_order_acquire)) {
+      const uint64_t offset = position_ & (message::kCaptureBytes - 1);
+      const uint64_t to_end = message::kCaptureBytes - offset;
+      if (to_end >= sizeof record) std::memcpy(&record, records_ + offset, sizeof record);
+      if (to_end < sizeof record || record.length == message::kCaptureSkip) {
+        release(to_end);
+        continue;
+      }
+      return {records_ + offset + sizeof record, record.length};
+    }
+    return {};
+  }
+  void pop(const CaptureRecord& record) { release(message::capture_record_bytes(record.length)); }
+
+ private:
+  void release(uint64_t bytes) {
+    position_ += bytes;
+    head_.read.store(position_, std::memory_order_release);
+  }
+
+  CaptureRing& head_;
+  std::byte* const records_;
+  uint64_t position_ = 0;
+};
+
+struct Rings {
+  std::unique_ptr<DaemonLink> link;  // the capture ends with it
+  message::Fd fd;
+  uint64_t epoch_ns = 0;
+  std::vector<RingReader> readers;
+};
+
+static Result<Rings> begin(const Source& source, std::string& device) {
+  Rings rings;
+  auto link = DaemonLink::open({.socket = source.socket});
+  if (!link) return std::unexpected(link.error());
+  rings.link = std::move(*link);
+  if (device.empty()) {
+    if (rings.link->devices().size() != 1) {
+      return fail(EINVAL, "the daemon has several devices; name one with --device (`uroce devices` lists them)");
+    }
+    device = rings.link->devices().front().name;
+  }
+  std::vector<message::Fd> fds;
+  auto reply = rings.link->call<message::CaptureReply>(Op::capture, message::OpenDevice{device}, {}, &fds);
+  if (!reply) return std::unexpected(reply.error());
+  if (fds.size() != 1)
+    return fail(EPROTO, "cannot capture: the daemon sent no memory; are uroce and uroced of the same release?");
+  rings.fd = std::move(fds.front());
+  rings.epoch_ns = reply->epoch_ns;
+  const std::size_t bytes = reply->rings * message::kCaptureStride;
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, rings.fd.get(), 0);
+  if (memory == MAP_FAILED) return fail(ENOMEM, fmt::format("cannot map {} bytes for the capture", bytes));
+  for (uint32_t i = 0; i < reply->rings; ++i) {
+    rings.readers.emplace_back(static_cast<std::byte*>(memory) + i * message::kCaptureStride);
+  }
+  return rings;
+}
+
+}  // namespace live
+
+struct FrameSource::Parts {
+  live::Rings rings;
+  live::QpFilter filter;
+  Wanted wanted;
+  std::string device;
+};
+
+FrameSource::FrameSource(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+FrameSource::FrameSource(FrameSource&&) noexcept = default;
+FrameSource::~FrameSource() = default;
+
+Result<FrameSource> FrameSource::open(const Wanted& wanted) {
+  live::on_signals();
+  std::string device = wanted.source.device;
+  auto rings = live::begin(wanted.source, device);
+  if (!rings) return std::unexpected(rings.error());
+  Source named{.socket = wanted.source.socket, .device = device};
+  return FrameSource(std::make_unique<Parts>(
+      Parts{std::move(*rings), live::QpFilter(std::move(named), wanted.qp), wanted, std::move(device)}));
+}
+
+const std::string& FrameSource::device() const { return parts_->device; }
+
+FrameTotals FrameSource::run(const TakeFrame& take, const std::function<bool()>& pause) {
+  const Wanted& wanted = parts_->wanted;
+  FrameTotals totals;
+  bool going = true;
+  const auto enough = [&] { return !going || (wanted.count != 0 && totals.taken >= wanted.count); };
+  const auto until = live::Clock::now() + std::chrono::duration<double>(wanted.seconds);
+  while (live::interrupted == 0 && !enough()) {
+    const auto now = live::Clock::now();
+    if (wanted.seconds > 0 && now >= until) break;
+    parts_->filter.look(now);
+    bool any = false;
+    for (live::RingReader& ring : parts_->rings.readers) {
+      live::CaptureRecord record{};
+      for (auto frame = ring.front(record); !frame.empty() && !enough(); frame = ring.front(record)) {
+        any = true;
+        ++totals.seen;
+        if (parts_->filter.wants(frame, record.outbound != 0)) {
+          going = take({parts_->rings.epoch_ns + record.time_ns, record.outbound != 0, frame});
+          ++totals.taken;
+        }
+        ring.pop(record);
+        if (totals.seen % 4096 == 0 && (live::interrupted != 0 || live::Clock::now() - now > live::kLook)) break;
+      }
+    }
+    if (any) continue;
+    going = pause();
+    usleep(static_cast<useconds_t>(std::chrono::microseconds(live::kNap).count()));
+  }
+  for (const live::RingReader& ring : parts_->rings.readers) totals.dropped += ring.dropped();
+  return totals;
+}
+
+}  // namespace uroce::cli

@@ -1,0 +1,57 @@
+// The frames of a device, live from the running daemon.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include <uroce/error.h>
+
+#include "uroce/fetch.h"
+
+namespace uroce::cli {
+
+struct LiveFrame {
+  uint64_t time_ns = 0;  ///< since 1970
+  bool outbound = false;
+  std::span<const std::byte> bytes{};  ///< valid until the next frame
+};
+
+struct FrameTotals {
+  uint64_t seen = 0;
+  uint64_t taken = 0;    ///< those of `seen` that were wanted
+  uint64_t dropped = 0;  ///< they came faster than they were taken
+};
+
+class FrameSource {
+ public:
+  struct Wanted {
+    Source source{};               ///< a daemon with one device needs no name
+    std::optional<uint32_t> qp{};  ///< only frames of this queue pair, local or remote
+    uint64_t count = 0;            ///< frames; 0: no limit
+    double seconds = 0;            ///< 0: no limit
+  };
+  /// Returns false to end.
+  using TakeFrame = std::function<bool(const LiveFrame&)>;
+
+  /// Starts the capture. SIGINT and SIGTERM end run() from now on, and SIGPIPE is ignored. Errors: the daemon's, EPERM
+  /// and EBUSY among them, and EINVAL (several devices and no name).
+  static Result<FrameSource> open(const Wanted& wanted);
+  FrameSource(FrameSource&&) noexcept;
+  ~FrameSource();
+
+  const std::string& device() const;
+  /// Until a signal, a limit, or a false result. `pause` is called when no frame waits.
+  FrameTotals run(const TakeFrame& take, const std::function<bool()>& pause);
+
+ private:
+  struct Parts;
+  explicit FrameSource(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace uroce::cli

@@ -1,0 +1,20 @@
+// `uroce trace`: the packets of one queue pair as text, live.
+#pragma once
+
+#include <string>
+
+#include <uroce/error.h>
+
+#include "uroce/command_line.h"
+#include "uroce/frame_source.h"
+
+namespace uroce::cli {
+
+/// One line without a newline: seconds since `began_ns`, `>` for sent or `<` for received, and the packet in the text
+/// form of wire/text.h.
+std::string trace_line(const LiveFrame& frame, uint64_t began_ns);
+
+/// Prints lines until ^C, SIGTERM, or the given number of packets or seconds. Errors: those of FrameSource::open().
+Result<void> run_trace(const Options& options);
+
+}  // namespace uroce::cli
