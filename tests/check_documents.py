@@ -102,7 +102,7 @@ class Programs:
         """The long options in a program's --help, and in that of its commands."""
         where = {"uroce_perf": self.apps, "uroce_sim": self.build / "tests" / "sim"}.get(program, self.apps / program) / program
         words = {"uroce_perf": [["write_bw", "--", "--help"]],
-                 "uroce": [["--help"]] + [[*c.split(), "--help"] for c in ("devices", "show qp", "stat", "top", "capture", "trace", "doctor")]}
+                 "uroce": [["--help"]] + [[*c.split(), "--help"] for c in ("devices", "show qp", "stat", "top", "capture", "trace", "ping", "doctor")]}
         text = "".join(self.output(where, *w) for w in words.get(program, [["--help"]]))
         # An option stands at the beginning of its line; prose and examples may name others.
         found = {o for line in re.findall(r"^ +(-.*)$", text, re.MULTILINE) for o in OPTION.findall(line.split("  ")[0])}

@@ -26,6 +26,7 @@ std::string footer() {
   uroce capture -w wire.pcapng     # as root; ^C ends it
   uroce capture -w - --qp 0x11 | tshark -r -
   uroce trace --qp 0x11            # its packets as text, live
+  uroce ping 10.0.0.2              # does RoCE reach this address?
   uroce doctor                     # what stands in the way on this machine
 Exit codes: 0 success, 1 the daemon did not answer or refused, or something stands in the way, 2 unusable command line.)";
 }
@@ -105,6 +106,22 @@ CLI::Option* add_frames(CLI::App* command, Options& o) {
   return qp;
 }
 
+void add_ping(CLI::App& app, Options& o) {
+  CLI::App* ping = add_command(app, o, "ping", Command::ping, "Measure whether and how fast RoCE reaches an address");
+  CLI::Option* address = ping->add_option("address", o.address, "The peer's address");
+  CLI::Option* answer = ping->add_flag("--answer", o.answer, "Answer others' pings until ^C");
+  ping->add_option("--count", o.count, "Round trips of each kind (default: 5)")->check(CLI::Range(1, 1000));
+  address->excludes(answer);
+  ping->parse_complete_callback([&o] {
+    if (o.address.empty() && !o.answer) throw CLI::RequiredError("address");
+  });
+  ping->footer(
+      R"(Every RoCE device answers for its connection manager. Messages, packet sizes and loss recovery need `uroce ping --answer` on the peer.
+Examples:
+  uroce ping 10.0.0.2
+  uroce ping --answer              # on the peer)");
+}
+
 void add_trace(CLI::App& app, Options& o) {
   CLI::App* trace = add_command(app, o, "trace", Command::trace, "Print the packets of a queue pair as text, live");
   add_frames(trace, o)->required();
@@ -142,6 +159,7 @@ std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const
   add_object_commands(app, o);
   add_capture(app, o);
   add_trace(app, o);
+  add_ping(app, o);
   add_json(add_command(app, o, "doctor", Command::doctor, "Say what stands in the way on this machine, and what to do"),
            o);
   try {

@@ -22,6 +22,7 @@ enum class Command {
   top,
   capture,
   trace,
+  ping,
   doctor
 };
 
@@ -34,6 +35,8 @@ struct Options {
   bool all = false;              ///< `stat`: also counters that are 0
   double interval_s = 1;         ///< `stat`, `top`; 0 for `stat`: only totals, at once
   uint64_t count = 0;            ///< `stat`, `top`: number of samples; `capture`: of frames; 0 for ever
+  std::string address{};         ///< `ping`: the peer's
+  bool answer = false;           ///< `ping`: answers others instead
   std::string file{};            ///< `capture`: the file; "-" for standard output
   std::optional<uint32_t> qp{};  ///< `capture`, `trace`: only frames of this queue pair
   double seconds = 0;            ///< `capture`, `trace`: duration; 0 for ever

@@ -44,7 +44,7 @@ Result<std::vector<ClientRow>> clients_on(DaemonLink& link, const Source& source
     std::ranges::move(reply->rows, std::back_inserter(rows));
   }
   std::erase_if(rows, [&](const ClientRow& row) {
-    return row.pid == getpid() || (!source.device.empty() && row.device != source.device);
+    return (row.pid == getpid() && !source.own) || (!source.device.empty() && row.device != source.device);
   });
   return rows;
 }

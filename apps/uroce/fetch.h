@@ -15,6 +15,7 @@ namespace uroce::cli {
 struct Source {
   std::string socket{};
   std::string device{};
+  bool own = false;  ///< with this program's own connections and their objects
 };
 
 // Errors: those of daemon_devices() in uroce/daemon.h, and ENODEV (no such device).

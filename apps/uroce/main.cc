@@ -9,6 +9,7 @@
 #include "uroce/doctor.h"
 #include "uroce/doctor_facts.h"
 #include "uroce/fetch.h"
+#include "uroce/ping.h"
 #include "uroce/show.h"
 #include "uroce/trace.h"
 #include "uroce/watch.h"
@@ -40,6 +41,7 @@ Result<void> run(const Options& o) {
     case Command::top: return run_top(o);
     case Command::capture: return run_capture(o);
     case Command::trace: return run_trace(o);
+    case Command::ping: return o.answer ? run_ping_answer(o) : run_ping(o);
     case Command::doctor: break;  // has an exit code of its own
   }
   return {};

@@ -116,6 +116,32 @@ class Trace(Tools):
             self.assertEqual(trace.wait(30 * harness.SLOW), 0)
 
 
+class Ping(Tools):
+    def test_the_connection_manager_answers(self):
+        self.demo()
+        said = self.uroce("ping", "10.117.0.2", "--count", 3, "--socket", self.socket)
+        self.assertIn("10.117.0.2 by device uroce", said)
+        self.assertRegex(said, r"UD, connection manager: 3 of 3 answered, min/avg/max [\d.]+/[\d.]+/[\d.]+ us\n")
+        self.assertIn("start `uroce ping --answer`", said)
+
+    def test_messages_and_recovery(self):
+        self.demo()
+        answer = self.start([UROCE, "ping", "--answer", "--socket", self.socket])
+        answer.wait_for("answering pings", 20)
+        for _ in range(3):
+            said = self.uroce("ping", "10.117.0.2", "--socket", self.socket)
+            self.assertRegex(said, r"RC, 64 bytes: 5 of 5 answered")
+            self.assertRegex(said, r"RC, 4096 bytes: 5 of 5 answered")
+            self.assertIn("loss recovery: selective, because the peer is uroce", said)
+        answer.process.send_signal(signal.SIGINT)
+        self.finish(answer, 20)
+
+    def test_nobody_there(self):
+        self.demo()
+        self.assertIn("10.117.0.77: its Ethernet address: no answer within 3 s", self.uroce("ping", "10.117.0.77", "--socket", self.socket, code=1))
+        self.assertIn("nonsense", self.uroce("ping", "nonsense", "--socket", self.socket, code=1))
+
+
 @unittest.skipUnless(shutil.which("tmux"), "tmux is missing: apt-get install tmux")
 class Top(Tools):
     def test_fits_its_terminal(self):

@@ -56,6 +56,16 @@ TEST(UroceCommandLine, TracesAQueuePair) {
   EXPECT_EQ(options->count, 3u);
 }
 
+TEST(UroceCommandLine, PingsOrAnswers) {
+  const auto ping = parse({"ping", "10.0.0.2"});
+  ASSERT_TRUE(ping);
+  EXPECT_EQ(ping->command, Command::ping);
+  EXPECT_EQ(ping->address, "10.0.0.2");
+  EXPECT_TRUE(parse({"ping", "--answer"})->answer);
+  EXPECT_EQ(parse({"ping"}).error().code, 2);
+  EXPECT_EQ(parse({"ping", "10.0.0.2", "--answer"}).error().code, 2);
+}
+
 TEST(UroceCommandLine, RefusesWhatItDoesNotKnow) {
   for (const auto& words : std::vector<std::vector<const char*>>{{},
                                                                  {"nonsense"},

@@ -1,0 +1,197 @@
+#include "uroce/ping.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "net/address.h"
+#include "uroce/ping_end.h"
+#include "uroce/round_trips.h"
+
+namespace uroce::cli {
+
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kPatience = 3s;          ///< for one answer
+constexpr uint64_t kPings = 5;          ///< by default
+constexpr uint32_t kSmall = 64;         ///< bytes
+constexpr uint16_t kClosedPort = 4790;  ///< the TCP port before that of RoCE; nobody should listen there
+
+/// Waits for the id's next event; nothing when none comes in time.
+std::optional<CmEvent> next_event(CmChannel& channel, const CmId& id) {
+  const auto until = Clock::now() + kPatience;
+  for (auto now = Clock::now(); now < until; now = Clock::now()) {
+    const auto event = channel.wait(until - now);
+    if (event && event->id == id.number()) return event;
+  }
+  return std::nullopt;
+}
+
+class Pinger {
+ public:
+  Pinger(const Options& options, Gid target, ConnectionManager manager, CmChannel channel)
+      : options_(options), target_(target), manager_(std::move(manager)), channel_(std::move(channel)) {}
+
+  Result<void> run() {
+    const uint64_t count = options_.count == 0 ? kPings : options_.count;
+    auto id = resolved(kClosedPort);
+    if (!id) return std::unexpected(id.error());
+    const auto path = id->info();
+    if (!path) return std::unexpected(path.error());
+    fmt::print("{} by device {}, largest packets {} bytes\n", options_.address, path->device, mtu_bytes(path->mtu));
+    auto end = PingEnd::open(path->device, {.socket = options_.source.socket});
+    if (!end) return std::unexpected(end.error());
+    if (auto answered = ping_manager((*end)->qpn(), count); !answered) return answered;
+    return ping_queue_pair(**end, count, mtu_bytes(path->mtu), path->device);
+  }
+
+ private:
+  Error no_answer(const char* step) const {
+    return {EHOSTUNREACH,
+            fmt::format("{}: {}: no answer within {} s; look whether the peer's RoCE device is up and its "
+                        "network lets UDP port 4791 through (`uroce doctor` looks at this side)",
+                        options_.address, step, kPatience.count())};
+  }
+
+  /// An id with a route to a port of the target.
+  Result<CmId> resolved(uint16_t port) {
+    auto id = manager_.create_id(channel_, PortSpace::tcp, QpType::rc);
+    if (!id) return id;
+    const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(kPatience);
+    if (auto ok = id->resolve_addr(std::nullopt, {.ip = target_, .port = port}, limit); !ok)
+      return std::unexpected(ok.error());
+    const auto address = next_event(channel_, *id);
+    if (!address || address->type != CmEventType::addr_resolved)
+      return std::unexpected(no_answer("its Ethernet address"));
+    if (auto ok = id->resolve_route(limit); !ok) return std::unexpected(ok.error());
+    const auto route = next_event(channel_, *id);
+    if (!route || route->type != CmEventType::route_resolved) return std::unexpected(no_answer("a route to it"));
+    return id;
+  }
+
+  /// Asks for a port that nobody serves. The peer's connection manager refuses: one datagram to its queue pair 1, and
+  /// one back. Every RoCE device answers so.
+  Result<void> ping_manager(uint32_t qpn, uint64_t count) {
+    RoundTrips trips;
+    for (uint64_t i = 0; i < count; ++i) {
+      auto id = resolved(kClosedPort);
+      if (!id) return std::unexpected(id.error());
+      const auto began = Clock::now();
+      if (auto ok = id->connect({.qpn = qpn}); !ok) return ok;
+      const auto event = next_event(channel_, *id);
+      if (event && event->type != CmEventType::unreachable) {
+        trips.add(Clock::now() - began);
+      } else {
+        trips.lose();
+      }
+    }
+    fmt::print("UD, connection manager: {}\n", trips.text());
+    if (trips.answered() == 0) return std::unexpected(no_answer("its connection manager"));
+    return {};
+  }
+
+  /// Round trips of messages, where `uroce ping --answer` runs.
+  Result<void> ping_queue_pair(PingEnd& end, uint64_t count, uint32_t mtu, const std::string& device) {
+    auto id = resolved(kPingPort);
+    if (!id) return std::unexpected(id.error());
+    if (auto ok = id->connect({.qpn = end.qpn()}); !ok) return ok;
+    const auto event = next_event(channel_, *id);
+    if (!event || event->type != CmEventType::connect_response) {
+      fmt::print("RC: nobody answers; start `uroce ping --answer` on the peer to measure messages and packet sizes\n");
+      return {};
+    }
+    if (auto ok = end.connect_by(*id); !ok) return ok;
+    if (auto ok = id->establish(); !ok) return ok;
+    for (const uint32_t bytes : {kSmall, std::min(mtu, PingEnd::kBufferBytes)}) {
+      const auto trips = exchange(end, count, bytes);
+      fmt::print("RC, {} bytes: {}\n", bytes, trips.text());
+      if (trips.answered() == 0) {
+        return fail(
+            EHOSTUNREACH,
+            fmt::format("messages of {} bytes do not come back{}", bytes,
+                        bytes > kSmall ? ", and small ones do: raise the MTU of what lies between, or lower that "
+                                         "of this device (device.mtu)"
+                                       : "; look for a firewall"));
+      }
+    }
+    say_recovery(end.qpn(), device);
+    static_cast<void>(id->disconnect());
+    return {};
+  }
+
+  static RoundTrips exchange(PingEnd& end, uint64_t count, uint32_t bytes) {
+    RoundTrips trips;
+    for (uint64_t i = 0; i < count; ++i) {
+      const auto began = Clock::now();
+      if (!end.send(0, bytes) || !wait_for_echo(end, began)) {
+        trips.lose();
+        break;  // the queue pair is in error
+      }
+      trips.add(Clock::now() - began);
+    }
+    return trips;
+  }
+
+  /// Both the send's completion and the echo's.
+  static bool wait_for_echo(PingEnd& end, Clock::time_point began) {
+    bool sent = false, echoed = false;
+    while (!sent || !echoed) {
+      Completion completion;
+      if (!end.poll(completion)) {
+        if (Clock::now() - began > kPatience) return false;
+        continue;
+      }
+      if (completion.status != WcStatus::success) return false;
+      const bool receive = completion.opcode == WcOpcode::recv;
+      if (receive && !end.receive(static_cast<uint32_t>(completion.wr_id))) return false;
+      (receive ? echoed : sent) = true;
+    }
+    return true;
+  }
+
+  void say_recovery(uint32_t qpn, const std::string& device) const {
+    const auto rows =
+        fetch_objects({.socket = options_.source.socket, .device = device, .own = true}, message::Kind::qp);
+    if (!rows) return;
+    for (const ObjectRow& row : *rows) {
+      std::string number, recovery;
+      for (const auto& [name, value] : row.values) {
+        if (name == "qpn") number = value;
+        if (name == "recovery") recovery = value;
+      }
+      if (std::strtoul(number.c_str(), nullptr, 0) != qpn) continue;
+      fmt::print("loss recovery: {}{}\n", recovery,
+                 recovery == "selective" ? ", because the peer is uroce" : "; the peer has not shown that it is uroce");
+    }
+  }
+
+  const Options& options_;
+  const Gid target_;
+  ConnectionManager manager_;
+  CmChannel channel_;
+};
+
+}  // namespace
+
+Result<void> run_ping(const Options& options) {
+  const auto target = net::parse_address(options.address);
+  if (!target) return std::unexpected(target.error());
+  auto manager = ConnectionManager::open({.socket = options.source.socket});
+  if (!manager) return std::unexpected(manager.error());
+  auto channel = manager->create_channel();
+  if (!channel) return std::unexpected(channel.error());
+  return Pinger(options, *target, std::move(*manager), std::move(*channel)).run();
+}
+
+}  // namespace uroce::cli
