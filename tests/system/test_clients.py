@@ -16,7 +16,8 @@ import verbs
 from harness import BUILD, SLOW
 import speaker
 from speaker import (ACCEPT_QP, BORROW_CM, CONNECT_QP, COUNTERS, CREATE_CHANNEL, CREATE_CQ, CREATE_PD, CREATE_QP, CREATE_SRQ,
-                     DESTROY, DISCONNECT_QP, HELLO, LIST_CLIENTS, LIST_OBJECTS, MODIFY, OPEN, REGISTER, Speaker, memory, text)
+                     DESTROY, DISCONNECT_QP, HELLO, LIST_CLIENTS, LIST_ENGINES, LIST_OBJECTS, MODIFY, OPEN, REGISTER, Speaker, memory,
+                     text)
 
 CLIENTS = BUILD / "tests" / "system" / "clients"
 IDLE = 500
@@ -363,7 +364,7 @@ class Messages(Case):
         """Each message's bytes at random: an error, an end, or an answer, and the daemon lives."""
         rng = random.Random(2)
         lengths = {CREATE_CQ: 9, CREATE_SRQ: 12, CREATE_QP: 42, MODIFY: 4 + 4 + 94, DESTROY: 5, 11: 27, 12: 20, 13: 20,
-                   LIST_OBJECTS: 9, LIST_CLIENTS: 4, 19: 8, 10: 4, BORROW_CM: 16, CONNECT_QP: 38, ACCEPT_QP: 38,
+                   LIST_OBJECTS: 9, LIST_CLIENTS: 4, LIST_ENGINES: 0, 19: 8, 10: 4, BORROW_CM: 16, CONNECT_QP: 38, ACCEPT_QP: 38,
                    DISCONNECT_QP: 12}
         one = Speaker(self.socket)
         for _ in range(3000):

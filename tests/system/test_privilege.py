@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 import unittest
+import urllib.request
 
 import harness
 from harness import BUILD, SOURCE, Namespaces, eal, ip
@@ -117,6 +118,14 @@ class FromRoot(Daemon):
                 self.assertFalse(self.socket.exists())
                 self.assertNotIn("warning", program.output)
                 self.assertNotIn("error", program.output)
+
+    def test_the_thread_of_the_metrics(self):
+        where = f"127.0.0.1:{harness.free_port()}"
+        program = self.launch("--demo", *AS_GAMES, "--set", f"metrics.listen={where}")
+        self.check_threads(program, GAMES)
+        with urllib.request.urlopen(f"http://{where}/metrics", timeout=30) as page:
+            self.assertIn(b"uroce_link_up", page.read())
+        self.assertNotIn("error", self.end(program))
 
     def test_engines_that_sleep_wake_soon(self):
         """By the highest priority, or by short slices where a priority would starve others (pmd_glue/wake_priority.cc)."""

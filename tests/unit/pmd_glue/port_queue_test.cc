@@ -199,5 +199,25 @@ TEST(Worker, SleepsUntilAFrameOrAWakeUp) {
   EXPECT_EQ(t.b.unknown_qps(0), 1u);
 }
 
+TEST(Worker, IsBusyFromARoundWithWorkToTheNext) {
+  TwoNodes t;
+  Worker worker(IdlePolicy::busy, t.clock);
+  worker.add(std::move(t.b.queues[0]));
+  t.b.queues.clear();
+  const Nanos start = t.clock.now();
+  while (t.clock.now() - start < std::chrono::milliseconds(2)) worker.round();
+  EXPECT_GT(worker.load().rounds.get(), 0u);
+  EXPECT_EQ(worker.load().busy_ns.get(), 0u);
+  const Nanos before = t.clock.now();
+  send(*t.a.queues[0], 0x40);
+  while (!worker.round() && t.clock.now() - start < std::chrono::seconds(5)) {
+  }
+  worker.round();
+  const auto busy = static_cast<int64_t>(worker.load().busy_ns.get());
+  EXPECT_GT(busy, 0);
+  EXPECT_LE(busy, (t.clock.now() - before).count());
+  EXPECT_EQ(worker.load().waiting_qps.load(), 0u);
+}
+
 }  // namespace
 }  // namespace uroce::glue

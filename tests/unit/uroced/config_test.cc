@@ -149,9 +149,23 @@ TEST(Config, SaysWhereItIsNotToml) {
 
 TEST(Config, RefusesUnknownKeys) {
   expect_error("[demon]\n", "1:2: unknown table [demon]",
-               "[daemon], [privilege], [limits], [engines], [dcqcn], [swift], [eal], [[user]], [[device]]");
+               "[daemon], [privilege], [metrics], [limits], [engines], [dcqcn], [swift], [eal], [[user]], [[device]]");
   expect_error("[limits]\n  max_qps = 1\n", "2:3: unknown key limits.max_qps", "max_qp, max_cq");
   expect_error("[[device]]\n[[device]]\nadress = 1\n", "3:1: unknown key device[1].adress", "addresses, mtu");
+}
+
+TEST(Config, TakesAnAddressForMetrics) {
+  for (const char* good : {"127.0.0.1:9464", "0.0.0.0:1", "[::1]:65535", ""}) {
+    const auto config = read_config(fmt::format("[metrics]\nlisten = \"{}\"\n", good), "f");
+    ASSERT_TRUE(config) << good;
+    EXPECT_EQ(config->metrics_listen, good);
+  }
+  for (const char* bad : {"9464", "localhost:9464", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536",
+                          "127.0.0.1:9464x", "::1:9464", "[::1]9464", "[127.0.0.1]:9464", "10.0.0.256:1"}) {
+    expect_error(fmt::format("[metrics]\nlisten = \"{}\"\n", bad),
+                 "2:10: metrics.listen = ", "it must be an address with a port, like \"127.0.0.1:9464\"");
+  }
+  expect_error("[metrics]\nlisten = 9464\n", "2:10: metrics.listen = 9464", "it is an integer");
 }
 
 TEST(Config, RefusesTheWrongKind) {
