@@ -136,6 +136,32 @@ class Ping(Tools):
         answer.process.send_signal(signal.SIGINT)
         self.finish(answer, 20)
 
+    @unittest.skipUnless(harness.may_make_namespaces(), "no network namespaces here")
+    def test_a_network_with_a_smaller_mtu(self):
+        """Two hosts with an MTU of 4200, and a bridge between them that at first carries 4200 bytes, then 1500."""
+        names = self.enterContext(harness.Namespaces(mtu=4200)).names
+        middle = f"{names[0]}m"
+        harness.ip("netns", "add", middle)
+        self.addCleanup(subprocess.run, ["ip", "netns", "del", middle], timeout=30, check=False)
+        harness.sysctl(middle, "net.ipv6.conf.default.disable_ipv6=1")
+        harness.ip("-n", names[0], "link", "del", "d0")
+        harness.ip("-n", middle, "link", "add", "bridge", "up", "type", "bridge")
+        sockets = [self.directory / f"{number}.sock" for number in (1, 2)]
+        for number, (name, end) in enumerate(zip(names, ("near", "far")), 1):
+            harness.ip("-n", name, "link", "add", "d0", "mtu", 4200, "type", "veth", "peer", "name", end, "mtu", 4200, "netns", middle)
+            harness.ip("-n", middle, "link", "set", end, "master", "bridge", "up")
+            harness.ip("-n", name, "link", "set", "d0", "arp", "off", "up")
+            daemon = self.start([UROCED, *eal(), "--", "--interface", "d0", "--address", f"10.7.0.{number}/24",
+                                 "--socket", sockets[number - 1]], namespace=name)
+            daemon.wait_for("serving uroce0", 30)
+        self.start([UROCE, "ping", "--answer", "--socket", sockets[1]]).wait_for("answering pings", 20)
+        said = self.uroce("ping", "10.7.0.2", "--socket", sockets[0])
+        self.assertIn("RC, 4096 bytes: 5 of 5 answered", said)
+        self.assertIn("the peer is uroce", said)
+        harness.ip("-n", middle, "link", "set", "far", "mtu", 1500)
+        said = self.uroce("ping", "10.7.0.2", "--socket", sockets[0], code=1)
+        self.assertIn("messages of 4096 bytes do not come back, and small ones do: raise the MTU of what lies between", said)
+
     def test_nobody_there(self):
         self.demo()
         self.assertIn("10.117.0.77: its Ethernet address: no answer within 3 s", self.uroce("ping", "10.117.0.77", "--socket", self.socket, code=1))
