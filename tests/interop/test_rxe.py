@@ -13,6 +13,7 @@ from errors import Dropped, Errors, Unanswered  # noqa: E402, F401  pylint: disa
 from faults import Faults  # noqa: E402, F401  pylint: disable=unused-import
 from hello import Hello  # noqa: E402, F401  pylint: disable=unused-import
 from matrix import Interface, Matrix  # noqa: E402, F401  pylint: disable=unused-import
+from ping import Ping  # noqa: E402, F401  pylint: disable=unused-import
 from placement import Placement  # noqa: E402, F401  pylint: disable=unused-import
 from programs import Programs  # noqa: E402, F401  pylint: disable=unused-import
 
