@@ -49,7 +49,7 @@ class Bash:
         return f'mapfile -t COMPREPLY < <(compgen {choose} -- "$cur") && return'
 
     def case(self, command):
-        """What may stand at the cursor once these words are there."""
+        """The words that may stand at the cursor behind this command."""
         lines = [f"    '{' '.join(command.words)}')", "      case $prev in"]
         lines += [f"        {' | '.join(one.names)}) {self.words(choices(one))} ;;" for one in command.options if one.argument]
         lines += ["      esac"]

@@ -1,4 +1,4 @@
-"""What a program's --help says, as data. The manual pages and the shell completions are made of it."""
+"""A program's --help as data. The manual pages and the shell completions are made of it."""
 
 import dataclasses
 import re

@@ -14,7 +14,7 @@ import roff
 SOCKET = ("/run/uroce/uroced.sock", "The daemon's socket, through which programs open its devices.")
 SETTINGS = ("/etc/uroce/uroced.toml", "The settings of the service; see uroced.toml(5).")
 USES_SOCKET = ("UROCE_SOCKET", "The daemon's socket, if it is another one.")
-# What --help does not say.
+# These are not in --help.
 FILES = {"uroced": (SETTINGS, SOCKET), "uroce": (SOCKET,), "uroce-run": (SOCKET,)}
 ENVIRONMENT = {
     "uroce": (USES_SOCKET,),

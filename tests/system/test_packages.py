@@ -4,13 +4,14 @@
 import hashlib
 import os
 import pathlib
+import re
 import shutil
 import subprocess
-import time
 
 import harness
 
 NAMES = ("liburoce-dev", "liburoce0", "uroce", "uroce-doc", "uroce-perf", "uroce-verbs")
+PERFTEST_PORT = 18515
 SETTINGS = "etc/uroce/uroced.toml"
 # The interface of harness.Namespaces that has an address of the kernel's.
 ADMINS_LINES = '\n# The administrator was here.\n[[device]]\ninterface = "c0"\n'
@@ -29,11 +30,11 @@ exec chroot "$0" sh -e -c "$1"
 # As an administrator, and then as a user without rights.
 SERVE = """
 uroced --config /etc/uroce/uroced.toml &
-for i in $(seq 300); do uroce devices >/dev/null 2>&1 && break; sleep 0.1; done
+for i in $(seq 300); do uroce devices 2>/dev/null | grep -q " up " && break; sleep 0.1; done
 uroce devices
 echo "daemon: $(stat -c %U /proc/$!)"
 code=0
-runuser -u games -- timeout 60 uroce-run ib_write_bw -d uroce0 -x 0 -m 1024 -n 2000 -F PEER || code=$?
+runuser -u games -- timeout 60 uroce-run ib_write_bw -d uroce0 -x 0 -m 1024 -n 2000 -p PORT -F PEER || code=$?
 kill $!
 wait $!
 echo "daemon ended with $?"
@@ -129,7 +130,8 @@ class Packages(harness.Case):
             run("dpkg-deb", "-R", deb, tree)
             version = run("dpkg-deb", "-f", deb, "Version").strip()
             control = tree / "DEBIAN" / "control"
-            control.write_text(control.read_text().replace(f"Version: {version}", "Version: 0.0.1").replace(f"= {version})", "= 0.0.1)"))
+            # Its own version, and those of the packages that it depends on or breaks.
+            control.write_text(re.sub(rf"(?<=[ (]){re.escape(version)}(?=\)|$)", "0.0.1", control.read_text(), flags=re.MULTILINE))
             if (tree / SETTINGS).exists():
                 (tree / SETTINGS).write_text((tree / SETTINGS).read_text() + "# The version before had this line.\n")
             found.append(self.directory / f"{deb.name.split('_')[0]}_0.0.1.deb")
@@ -163,16 +165,13 @@ class Packages(harness.Case):
     def write_on(self, debian, namespace, peer):
         """A container with a daemon on the interface that the settings name, and a user's ib_write_bw."""
         return self.start(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", CONTAINER, debian.root,
-                           SERVE.replace("PEER", peer)], namespace,
+                           SERVE.replace("PEER", peer).replace("PORT", str(PERFTEST_PORT))], namespace,
                           {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"})
 
     def use(self, debian):
         with harness.Namespaces() as net:
             server = self.write_on(debian, net.names[0], "")
-            limit = time.monotonic() + 60
-            while "Waiting for client" not in server.output:
-                self.assertTrue(server.process.poll() is None and time.monotonic() < limit, str(server))
-                time.sleep(0.05)
+            harness.wait_for_listener(net.names[0], PERFTEST_PORT, server, 60)
             client = self.write_on(debian, net.names[1], "10.199.0.1")
             output = self.finish(client, 120)
             self.finish(server, 120)
