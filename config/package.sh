@@ -9,8 +9,8 @@ from='' folder=build-package
 while [ $# -gt 0 ]; do
   case $1 in
     --from)
-      from=$(realpath "${2:-}")
-      [ -f "$from/build.ninja" ] || die "--from takes a Meson build folder that is finished, not '${2:-}'."
+      [ -f "${2:-}/build.ninja" ] || die "--from takes a Meson build folder that is finished, not '${2:-}'."
+      from=$(realpath "$2")
       shift
       ;;
     -h | --help) sed -n '2,4s/^# //p' "$0"; exit 0 ;;
@@ -22,7 +22,7 @@ done
 
 install_packages package
 version=$(dpkg-parsechangelog -S Version)
-[ "$version" = "$(meson introspect --projectinfo meson.build | sed 's/.*"version": "\([^"]*\)".*/\1/')" ] ||
+[ "$version" = "$(sed -n "/^project(/,/^)/s/^  version: '\(.*\)',/\1/p" meson.build)" ] ||
   die "debian/changelog has version $version, and meson.build another; they must be the same."
 
 # dpkg-buildpackage writes beside and into the sources: it gets a copy.

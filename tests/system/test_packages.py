@@ -7,11 +7,13 @@ import pathlib
 import re
 import shutil
 import subprocess
+import unittest
 
 import harness
 
 NAMES = ("liburoce-dev", "liburoce0", "uroce", "uroce-doc", "uroce-perf", "uroce-verbs")
 PERFTEST_PORT = 18515
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 SETTINGS = "etc/uroce/uroced.toml"
 # The interface of harness.Namespaces that has an address of the kernel's.
 ADMINS_LINES = '\n# The administrator was here.\n[[device]]\ninterface = "c0"\n'
@@ -69,13 +71,17 @@ class BareDebian:
         tar = harness.BUILD / "bare-debian.tar"
         if not tar.exists():
             made = tar.with_suffix(".new.tar")
-            # The lists of packages stay, for apt-get install.
-            run("mmdebstrap", "--quiet", "--variant=minbase", "--skip=cleanup/apt/lists", "bookworm", made)
+            try:
+                # The lists of packages stay, for apt-get install.
+                run("mmdebstrap", "--quiet", "--variant=minbase", "--skip=cleanup/apt/lists", "bookworm", made)
+            except AssertionError as e:
+                raise unittest.SkipTest(f"this machine gets no bare Debian from the archive: {e}") from None
             made.rename(tar)
         run("tar", "-x", "-f", tar, "-C", self.root)
 
     def run(self, *command):
-        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
+        proxies = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
+        environment = {**proxies, "PATH": PATH, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
         return run("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", CONTAINER, self.root,
                    " ".join(f"'{word}'" for word in command), env=environment)
 
@@ -166,7 +172,7 @@ class Packages(harness.Case):
         """A container with a daemon on the interface that the settings name, and a user's ib_write_bw."""
         return self.start(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", CONTAINER, debian.root,
                            SERVE.replace("PEER", peer).replace("PORT", str(PERFTEST_PORT))], namespace,
-                          {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"})
+                          {"PATH": PATH, "LC_ALL": "C"})
 
     def use(self, debian):
         with harness.Namespaces() as net:
@@ -206,7 +212,8 @@ class Packages(harness.Case):
         debian.apt("remove", *NAMES)
         self.assertEqual(settings.read_text(), chosen)
         self.assertFalse((debian.root / "usr/bin/uroced").exists())
-        debian.apt("purge", *NAMES)
+        # The others have left nothing, and apt has forgotten them.
+        debian.apt("purge", "uroce")
         self.assertEqual(debian.files(), before)
         # Files of the user may be left anywhere, so Debian keeps the user.
         self.assertIn("\nuroce:", (debian.root / "etc/passwd").read_text())
