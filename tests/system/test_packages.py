@@ -145,7 +145,15 @@ class Packages(harness.Case):
         return found
 
     def test_there_are_all_packages(self):
-        self.assertEqual([deb.name.split("_")[0] for deb in self.debs], sorted(NAMES))
+        self.assertEqual(sorted(deb.name.split("_")[0] for deb in self.debs), sorted(NAMES))
+
+    def test_package_sh_installs_what_the_build_needs(self):
+        """debian/control and config/packages.txt name the same packages."""
+        control = (harness.SOURCE / "debian" / "control").read_text().split("\n\n", 1)[0]
+        needed = set(re.findall(r"^ ([a-z0-9+.-]+)(?: \(.*\))?,$", control, re.MULTILINE)) - {"debhelper-compat"}
+        listed = set(re.findall(r"^(\S+) *# (?:build|package):", (harness.SOURCE / "config" / "packages.txt").read_text(), re.MULTILINE))
+        self.assertIn("meson", needed)
+        self.assertLessEqual(needed, listed)
 
     def test_lintian_reports_no_error(self):
         run("lintian", "--fail-on", "error", "--allow-root", *self.debs)
