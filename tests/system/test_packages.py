@@ -164,6 +164,15 @@ class Packages(harness.Case):
             with self.subTest(first.name):
                 self.assertEqual(hashlib.sha256(first.read_bytes()).hexdigest(), hashlib.sha256(second.read_bytes()).hexdigest())
 
+    def test_no_file_names_a_folder_of_this_machine(self):
+        for deb in self.debs:
+            with self.subTest(deb.name):
+                tree = self.directory / deb.stem
+                run("dpkg-deb", "-x", deb, tree)
+                ours = [path.relative_to(tree) for path in tree.rglob("*") if path.is_file() and not path.is_symlink()
+                        and str(harness.SOURCE).encode() in path.read_bytes()]
+                self.assertEqual(ours, [])
+
     def test_nobody_else_gets_the_libraries(self):
         """The drop-in libraries have the names of rdma-core's: no dependency of another package may lead to them."""
         for deb in self.debs:
