@@ -16,12 +16,13 @@ die() {
   exit 1
 }
 
-# packages_for build|test: the packages that config/packages.txt lists for it.
+# packages_for build|test|package: the packages that config/packages.txt lists for it.
 packages_for() {
   case $1 in
     build) sed -n 's/^\([^# ]\+\) *# build:.*/\1/p' config/packages.txt ;;
-    test) sed -n 's/^\([^# ]\+\) *# \(build\|test\):.*/\1/p' config/packages.txt ;;
-    *) die "packages_for: '$1' is neither build nor test" ;;
+    test) sed -n 's/^\([^# ]\+\) *# \(build\|package\|test\):.*/\1/p' config/packages.txt ;;
+    package) sed -n 's/^\([^# ]\+\) *# \(build\|package\):.*/\1/p' config/packages.txt ;;
+    *) die "packages_for: '$1' is neither build nor test nor package" ;;
   esac
 }
 
@@ -32,7 +33,7 @@ missing_packages() {
   done
 }
 
-# install_packages build|test: installs the missing packages, and no others.
+# install_packages build|test|package: installs the missing packages, and no others.
 install_packages() {
   command -v dpkg-query >/dev/null ||
     die "this machine has no dpkg: install the libraries named in config/packages.txt by hand, then run meson yourself."

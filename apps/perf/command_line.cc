@@ -139,9 +139,11 @@ void add_own_options(CLI::App& app, Options& o) {
           std::map<std::string, StackOptions::TxMode>{{"automatic", StackOptions::TxMode::automatic},
                                                       {"copy", StackOptions::TxMode::copy},
                                                       {"external", StackOptions::TxMode::external}}));
-  app.add_option("--icrc", o.stack.icrc,
-                 "How the CPU computes ICRCs; automatic (default) takes the fastest that it has")
-      ->check(CLI::IsMember(glue::icrc_choices()));
+  app.add_option(
+         "--icrc", o.stack.icrc,
+         "How the CPU computes ICRCs: automatic (default), which takes the fastest, or one that --version shows")
+      ->check(CLI::IsMember(glue::icrc_choices()))
+      ->option_text("NAME");  // The same text on every CPU: manual pages are made of it.
   app.add_option("--retransmission", o.retransmission,
                  "Loss recovery of this side's QPs: auto, go-back-n or selective (default: the device's)")
       ->transform(choice_of(transport::kRetransmissionNames));

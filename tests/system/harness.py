@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -199,6 +200,20 @@ def sysctl(namespace, setting):
     path = "/proc/sys/" + key.replace(".", "/")
     within = ["ip", "netns", "exec", namespace] if namespace else []
     subprocess.run([*within, "sh", "-c", f"echo {value} > {path}"], stderr=subprocess.DEVNULL, timeout=30, check=False)
+
+
+def wait_for_listener(namespace, port, program, seconds):
+    """Returns once `program` or any other listens on this TCP port of the namespace."""
+    limit = time.monotonic() + seconds * SLOW
+    row = re.compile(rf": \w+:{port:04X} \w+:0000 0A ")  # 0A: LISTEN
+    while True:
+        done = subprocess.run(["ip", "netns", "exec", namespace, "cat", "/proc/net/tcp", "/proc/net/tcp6"], capture_output=True,
+                              text=True, timeout=30, check=False)
+        if row.search(done.stdout):
+            return
+        if program.process.poll() is not None or time.monotonic() > limit:
+            raise AssertionError(f"nobody listens on TCP port {port}: {program}")
+        time.sleep(0.1)
 
 
 def may_make_namespaces():

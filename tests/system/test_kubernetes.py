@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""The examples for containers: the commands and options in them exist, and run with the capabilities that they ask for."""
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import time
+import unittest
+
+import harness
+
+CONFIG = harness.SOURCE / "config"
+PROGRAMS = {name: harness.BUILD / "apps" / folder / name
+            for name, folder in (("uroced", "uroced"), ("uroce", "uroce"), ("uroce-run", "uroce-run"), ("uroce_perf", "."))}
+# The packages that the images install have these.
+PERFTEST = {"ib_write_bw", "ibv_devinfo"}
+
+try:
+    import yaml
+except ImportError:
+    yaml = None
+
+
+def documents():
+    """(file's name, document) of all manifests."""
+    for path in sorted((CONFIG / "kubernetes").glob("*.yaml")):
+        for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+            yield path.name, document
+
+
+def pods():
+    """(file's name, kind, pod's specification)"""
+    for name, document in documents():
+        if document["kind"] == "Pod":
+            yield name, document["metadata"]["name"], document["spec"]
+        elif "template" in document["spec"]:
+            yield name, document["metadata"]["name"], document["spec"]["template"]["spec"]
+
+
+def container(name):
+    """The only container of the pods with this name, or of the pod itself."""
+    return next(spec["containers"][0] for _, pod, spec in pods() if pod == name)
+
+
+def options_of(program):
+    done = subprocess.run([PROGRAMS[program], "--help"], capture_output=True, text=True, timeout=60, check=True)
+    return set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", done.stdout))
+
+
+@unittest.skipUnless(yaml, "python3-yaml is missing; config/packages.txt names it")
+class Manifests(harness.Case):
+    def commands(self):
+        """All commands in the manifests and in the Dockerfile."""
+        for name, _, spec in pods():
+            for one in spec["containers"]:
+                yield name, one["command"]
+                for probe in ("readinessProbe", "livenessProbe"):
+                    if probe in one:
+                        yield name, one[probe]["exec"]["command"]
+        for line in re.findall(r"^CMD (\[.*\])$", (CONFIG / "container" / "Dockerfile").read_text(), re.MULTILINE):
+            yield "Dockerfile", yaml.safe_load(line)
+
+    def test_commands_and_options_exist(self):
+        found = list(self.commands())
+        self.assertGreaterEqual(len(found), 6)
+        for name, command in found:
+            with self.subTest(f"{name}: {command}"):
+                self.assertTrue(all(isinstance(word, str) for word in command))
+                self.assertIn(command[0], PROGRAMS)
+                if command[0] == "uroce-run":
+                    self.assertIn(command[1], PERFTEST)
+                else:
+                    self.assertLessEqual({word for word in command if word.startswith("-")}, options_of(command[0]))
+
+    def test_volumes_images_and_variables_exist(self):
+        stages = set(re.findall(r" AS (\w+)$", (CONFIG / "container" / "Dockerfile").read_text(), re.MULTILINE))
+        images = {"uroce": "daemon", "uroce-programs": "programs"}
+        self.assertLessEqual(set(images.values()), stages)
+        for name, pod, spec in pods():
+            with self.subTest(f"{name}: {pod}"):
+                volumes = {volume["name"] for volume in spec["volumes"]}
+                for one in spec["containers"]:
+                    self.assertIn(one["image"], images)
+                    self.assertEqual({mount["name"] for mount in one["volumeMounts"]}, volumes)
+                    variables = re.findall(r"\$\((\w+)\)", " ".join(one["command"]))
+                    self.assertLessEqual(set(variables), {variable["name"] for variable in one.get("env", ())})
+
+    def test_the_packages_of_the_image_are_ours(self):
+        text = (CONFIG / "container" / "Dockerfile").read_text()
+        control = (harness.SOURCE / "debian" / "control").read_text()
+        packages = set(re.findall(r"^Package: (\S+)$", control, re.MULTILINE))
+        self.assertLessEqual(set(re.findall(r"/packages/([\w-]+)_", text)), packages)
+        for script in re.findall(r"config/[\w-]+\.sh", text):
+            self.assertTrue((harness.SOURCE / script).stat().st_mode & stat.S_IXUSR, script)
+
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv") and shutil.which("ib_write_bw") and harness.may_make_namespaces(),
+                         "needs root, network namespaces and perftest")
+    def test_daemon_and_programs_run_with_their_rights(self):
+        """Two namespaces are the nodes. A container has the capabilities of the manifest, and no user but its own."""
+        self.directory.chmod(0o755)
+        with harness.Namespaces() as nodes:
+            sockets = [self.directory / node / "uroced.sock" for node in nodes.names]
+            daemons = [self.daemon(node, socket) for node, socket in zip(nodes.names, sockets)]
+            server = self.program("write-bw-server", nodes.names[0], sockets[0])
+            service = next(document for _, document in documents() if document["kind"] == "Service")
+            harness.wait_for_listener(nodes.names[0], service["spec"]["ports"][0]["port"], server, 60)
+            client = self.program("write-bw-client", nodes.names[1], sockets[1])
+            output = self.finish(client, 60)
+            self.finish(server, 60)
+            for daemon in daemons:
+                os.kill(daemon.process.pid, 15)
+                self.finish(daemon, 45)
+        self.assertRegex(output, r"\n *65536 +5000 +[\d.]+ ")
+
+    def daemon(self, node, socket):
+        one = container("uroced")
+        socket.parent.mkdir()
+        added = ["+" + name.lower() for name in one["securityContext"]["capabilities"]["add"]]
+        self.assertEqual(one["securityContext"]["capabilities"]["drop"], ["ALL"])
+        rights = ["setpriv", "--no-new-privs", "--bounding-set=" + ",".join(["-all", *added]), "--inh-caps=-all"]
+        words = [word.replace("$(INTERFACE)", "c0") for word in one["command"][1:]]
+        program = self.start([*rights, PROGRAMS["uroced"], *words, "--socket", socket], node)
+        program.wait_for("serving", 60)
+        self.wait_for_link(socket)
+        return program
+
+    def wait_for_link(self, socket):
+        limit = time.monotonic() + 20 * harness.SLOW
+        while True:
+            done = subprocess.run([PROGRAMS["uroce"], "devices", "--socket", socket], capture_output=True, text=True, timeout=60,
+                                  check=True)
+            if " up " in done.stdout:
+                return
+            self.assertLess(time.monotonic(), limit, done.stdout)
+            time.sleep(0.05)
+
+    def program(self, pod, node, socket):
+        spec = next(spec for _, name, spec in pods() if name == pod)
+        user = spec["securityContext"]["runAsUser"]
+        rights = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--no-new-privs", "--bounding-set=-all"]
+        words = [word.replace("write-bw", "10.199.0.1") if word == "write-bw" else word for word in container(pod)["command"][1:]]
+        return self.start([*rights, PROGRAMS["uroce-run"], *words], node, {"UROCE_SOCKET": str(socket)})
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""The Debian packages: what lintian says, two builds of them, and their life on a bare Debian."""
+
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import unittest
+
+import harness
+
+NAMES = ("liburoce-dev", "liburoce0", "uroce", "uroce-doc", "uroce-perf", "uroce-verbs")
+PERFTEST_PORT = 18515
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+SETTINGS = "etc/uroce/uroced.toml"
+# The interface of harness.Namespaces that has an address of the kernel's.
+ADMINS_LINES = '\n# The administrator was here.\n[[device]]\ninterface = "c0"\n'
+
+# A container: processes and mounts of its own, /run of its own, and what Debian's init would mount.
+CONTAINER = """
+set -e
+mount --make-rprivate /
+mount -t proc proc "$0/proc"
+mount -t sysfs sysfs "$0/sys"
+mount -t tmpfs tmpfs "$0/run"
+mount -t tmpfs tmpfs "$0/dev/shm"
+exec chroot "$0" sh -e -c "$1"
+"""
+
+# As an administrator, and then as a user without rights.
+SERVE = """
+uroced --config /etc/uroce/uroced.toml &
+for i in $(seq 300); do uroce devices 2>/dev/null | grep -q " up " && break; sleep 0.1; done
+uroce devices
+echo "daemon: $(stat -c %U /proc/$!)"
+code=0
+runuser -u games -- timeout 60 uroce-run ib_write_bw -d uroce0 -x 0 -m 1024 -n 2000 -p PORT -F PEER || code=$?
+kill $!
+wait $!
+echo "daemon ended with $?"
+exit $code
+"""
+
+
+def run(*command, **kw):
+    done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=600, check=False, **kw)
+    if done.returncode:
+        raise AssertionError(f"{' '.join(map(str, command))} failed with {done.returncode}:\n{done.stdout[-6000:]}")
+    return done.stdout
+
+
+def may_install():
+    """None, or why this machine cannot make a bare Debian."""
+    if os.geteuid() != 0:
+        return "only root makes a bare Debian and namespaces"
+    missing = [name for name in ("mmdebstrap", "lintian", "dpkg-buildpackage", "dh", "unshare") if not shutil.which(name)]
+    if missing:
+        return f"{', '.join(missing)} missing; config/packages.txt names what it needs"
+    return None if harness.may_make_namespaces() else "this machine makes no network namespaces"
+
+
+class BareDebian:
+    """A root folder with Debian's smallest set of packages, and no others."""
+
+    def __init__(self, folder):
+        self.root = folder / "root"
+        self.root.mkdir()
+        tar = harness.BUILD / "bare-debian.tar"
+        if not tar.exists():
+            made = tar.with_suffix(".new.tar")
+            try:
+                # The lists of packages stay, for apt-get install.
+                run("mmdebstrap", "--quiet", "--variant=minbase", "--skip=cleanup/apt/lists", "bookworm", made)
+            except AssertionError as e:
+                raise unittest.SkipTest(f"this machine gets no bare Debian from the archive: {e}") from None
+            made.rename(tar)
+        run("tar", "-x", "-f", tar, "-C", self.root)
+
+    def run(self, *command):
+        proxies = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
+        environment = {**proxies, "PATH": PATH, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
+        return run("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", CONTAINER, self.root,
+                   " ".join(f"'{word}'" for word in command), env=environment)
+
+    def apt(self, *words):
+        return self.run("apt-get", "-y", "-q", "-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold",
+                        *words)
+
+    def add(self, packages):
+        """Copies packages into the root; their paths inside it."""
+        folder = self.root / "tmp" / "packages"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        return ["/tmp/packages/" + pathlib.Path(shutil.copy(package, folder)).name for package in packages]
+
+    def versions(self):
+        lines = self.run("dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\\n", "*uroce*").splitlines()
+        return {name: (version, status) for name, version, status in (line.split(" ") for line in lines)}
+
+    def files(self):
+        """All paths with our name, outside those that the system writes as it goes."""
+        found = (p.relative_to(self.root).as_posix() for p in self.root.rglob("*uroce*"))
+        return sorted(p for p in found if not p.startswith(("proc/", "sys/", "tmp/", "var/cache/apt/")))
+
+
+class Packages(harness.Case):
+    folder = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.missing = may_install()
+        if cls.missing:
+            return
+        cls.folder = harness.BUILD / "packages"
+        shutil.rmtree(cls.folder, ignore_errors=True)
+        cls.debs = cls.build(cls.folder)
+
+    def setUp(self):
+        if self.missing:
+            self.skipTest(self.missing)
+        super().setUp()
+
+    @staticmethod
+    def build(folder):
+        run(harness.SOURCE / "config" / "package.sh", "--from", harness.BUILD, folder)
+        return sorted(folder.glob("*.deb"))
+
+    def older(self):
+        """The packages as if of a version before, with other defaults in the settings."""
+        found = []
+        for deb in self.debs:
+            tree = self.directory / deb.stem
+            run("dpkg-deb", "-R", deb, tree)
+            version = run("dpkg-deb", "-f", deb, "Version").strip()
+            control = tree / "DEBIAN" / "control"
+            # Its own version, and those of the packages that it depends on or breaks.
+            control.write_text(re.sub(rf"(?<=[ (]){re.escape(version)}(?=\)|$)", "0.0.1", control.read_text(), flags=re.MULTILINE))
+            if (tree / SETTINGS).exists():
+                (tree / SETTINGS).write_text((tree / SETTINGS).read_text() + "# The version before had this line.\n")
+            found.append(self.directory / f"{deb.name.split('_')[0]}_0.0.1.deb")
+            run("dpkg-deb", "--root-owner-group", "-Znone", "-b", tree, found[-1])
+        return found
+
+    def test_there_are_all_packages(self):
+        self.assertEqual(sorted(deb.name.split("_")[0] for deb in self.debs), sorted(NAMES))
+
+    def test_package_sh_installs_what_the_build_needs(self):
+        """debian/control and config/packages.txt name the same packages."""
+        control = (harness.SOURCE / "debian" / "control").read_text().split("\n\n", 1)[0]
+        needed = set(re.findall(r"^ ([a-z0-9+.-]+)(?: \(.*\))?,$", control, re.MULTILINE)) - {"debhelper-compat"}
+        listed = set(re.findall(r"^(\S+) *# (?:build|package):", (harness.SOURCE / "config" / "packages.txt").read_text(), re.MULTILINE))
+        self.assertIn("meson", needed)
+        self.assertLessEqual(needed, listed)
+
+    def test_lintian_reports_no_error(self):
+        run("lintian", "--fail-on", "error", "--allow-root", *self.debs)
+
+    def test_two_builds_are_the_same(self):
+        again = self.build(self.directory)
+        for first, second in zip(self.debs, again, strict=True):
+            with self.subTest(first.name):
+                self.assertEqual(hashlib.sha256(first.read_bytes()).hexdigest(), hashlib.sha256(second.read_bytes()).hexdigest())
+
+    def test_no_file_names_a_folder_of_this_machine(self):
+        for deb in self.debs:
+            with self.subTest(deb.name):
+                tree = self.directory / deb.stem
+                run("dpkg-deb", "-x", deb, tree)
+                ours = [path.relative_to(tree) for path in tree.rglob("*") if path.is_file() and not path.is_symlink()
+                        and str(harness.SOURCE).encode() in path.read_bytes()]
+                self.assertEqual(ours, [])
+
+    def test_nobody_else_gets_the_libraries(self):
+        """The drop-in libraries have the names of rdma-core's: no dependency of another package may lead to them."""
+        for deb in self.debs:
+            with self.subTest(deb.name):
+                names = [line.split()[-1] for line in run("dpkg-deb", "-c", deb).splitlines()]
+                ours = [name for name in names if "libibverbs.so" in name or "librdmacm.so" in name]
+                self.assertTrue(all("/uroce/" in name for name in ours), ours)
+                scripts = self.directory / deb.stem
+                run("dpkg-deb", "-e", deb, scripts)
+                shlibs = scripts / "shlibs"
+                self.assertNotIn("ibverbs", shlibs.read_text() if shlibs.exists() else "")
+
+    def write_on(self, debian, namespace, peer):
+        """A container with a daemon on the interface that the settings name, and a user's ib_write_bw."""
+        return self.start(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", CONTAINER, debian.root,
+                           SERVE.replace("PEER", peer).replace("PORT", str(PERFTEST_PORT))], namespace,
+                          {"PATH": PATH, "LC_ALL": "C"})
+
+    def use(self, debian):
+        with harness.Namespaces() as net:
+            server = self.write_on(debian, net.names[0], "")
+            harness.wait_for_listener(net.names[0], PERFTEST_PORT, server, 60)
+            client = self.write_on(debian, net.names[1], "10.199.0.1")
+            output = self.finish(client, 120)
+            self.finish(server, 120)
+        for text in (output, server.output):
+            self.assertIn("daemon: uroce", text)
+            self.assertIn("daemon ended with 0", text)
+        self.assertRegex(output, r"\n *65536 +2000 +[\d.]+ ")
+
+    def test_install_use_upgrade_purge(self):
+        debian = BareDebian(self.directory)
+        before = debian.files()
+        debian.apt("update")
+        debian.apt("install", "perftest", *debian.add(self.older()))
+        self.assertEqual(debian.versions(), {name: ("0.0.1", "installed") for name in NAMES})
+        settings = debian.root / SETTINGS
+        chosen = settings.read_text() + ADMINS_LINES
+        settings.write_text(chosen)
+        # The service waits for the administrator.
+        self.assertTrue((debian.root / "lib/systemd/system/uroced.service").exists())
+        self.assertEqual(list((debian.root / "etc/systemd").rglob("uroced.service")), [])
+        # Programs that uroce-run did not start have the system's library.
+        self.assertNotIn("/uroce/", debian.run("ldconfig", "-p"))
+        self.use(debian)
+
+        debian.apt("install", *debian.add(self.debs))
+        version = run("dpkg-deb", "-f", self.debs[0], "Version").strip()
+        self.assertEqual(debian.versions(), {name: (version, "installed") for name in NAMES})
+        self.assertEqual(settings.read_text(), chosen)
+        self.assertIn("[daemon]", settings.with_name("uroced.toml.dpkg-dist").read_text())
+        self.use(debian)
+
+        debian.apt("remove", *NAMES)
+        self.assertEqual(settings.read_text(), chosen)
+        self.assertFalse((debian.root / "usr/bin/uroced").exists())
+        # The others have left nothing, and apt has forgotten them.
+        debian.apt("purge", "uroce")
+        self.assertEqual(debian.files(), before)
+        # Files of the user may be left anywhere, so Debian keeps the user.
+        self.assertIn("\nuroce:", (debian.root / "etc/passwd").read_text())
+
+
+if __name__ == "__main__":
+    harness.main()
