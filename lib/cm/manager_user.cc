@@ -52,12 +52,12 @@ class User final : public ManagerUser {
     return {};
   }
 
-  Result<std::vector<EventReport>> take_events(uint32_t channel, std::size_t most) override {
+  Result<std::vector<message::CmEventRecord>> take_events(uint32_t channel, std::size_t most) override {
     const Manager::Guard guard(manager_);
     const auto found = channels_.find(channel);
     if (found == channels_.end()) return no_channel(channel);
     auto& waiting = found->second->events;
-    std::vector<EventReport> out;
+    std::vector<message::CmEventRecord> out;
     for (; !waiting.empty() && out.size() < most; waiting.pop_front()) {
       if (manager_.ids.contains(waiting.front().id)) {
         out.push_back(report(std::move(waiting.front())));
@@ -156,13 +156,13 @@ class User final : public ManagerUser {
     if (!id) return std::unexpected(id.error());
     return attributes_of(**id, state);
   }
-  Result<void> set_option(uint32_t number, Option option, uint8_t value) override;
+  Result<void> set_option(uint32_t number, message::CmOption option, uint8_t value) override;
   Result<void> join(uint32_t number, const CmAddress& group, uint64_t token) override;
   Result<void> leave(uint32_t number, const CmAddress& group) override;
   Result<void> migrate(uint32_t number, uint32_t channel, uint32_t taken) override;
 
  private:
-  EventReport report(CmEvent event);
+  message::CmEventRecord report(CmEvent event);
   static CmIdInfo info_of(const Id& id);
   static std::unexpected<Error> no_channel(uint32_t channel) {
     return fail(EINVAL, fmt::format("this program has no event channel {}: it was destroyed, or is another program's",
@@ -226,24 +226,26 @@ CmIdInfo User::info_of(const Id& id) {
   return info;
 }
 
-EventReport User::report(CmEvent event) {
+message::CmEventRecord User::report(CmEvent event) {
   const bool answered = event.type == CmEventType::connect_request || event.type == CmEventType::connect_response;
   const bool resolved = event.type == CmEventType::addr_resolved || event.type == CmEventType::route_resolved;
-  EventReport report{.event = std::move(event)};
-  const auto found = manager_.ids.find(report.event.id);
+  message::CmEventRecord record{.event = std::move(event)};
+  const auto found = manager_.ids.find(record.event.id);
   Id& id = *found->second;
   id.remove_unread();
-  if (!answered && !resolved) return report;
+  if (!answered && !resolved) return record;
   if (answered && id.connection != 0) id.agent->cm.delivered(id.connection);
-  report.info = info_of(id);
+  record.has_info = true;
+  record.known.info = info_of(id);
   for (const QpState state : {QpState::init, QpState::rtr, QpState::rts}) {
     if (resolved && state != QpState::init) break;
-    if (auto step = attributes_of(id, state)) report.steps.push_back(*step);
+    if (const auto step = attributes_of(id, state)) record.steps.push_back({step->second, step->first});
   }
-  return report;
+  return record;
 }
 
-Result<void> User::set_option(uint32_t number, Option option, uint8_t value) {
+Result<void> User::set_option(uint32_t number, message::CmOption option, uint8_t value) {
+  using Option = message::CmOption;
   return with(number, [&](Id& id) -> Result<void> {
     switch (option) {
       case Option::type_of_service: id.type_of_service = value; return {};
