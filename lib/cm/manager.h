@@ -1,5 +1,6 @@
 // rdma_cm(7) for all devices of a process: ids with IP addresses and ports. It uses one IB connection manager and one
-// QP1 per device. A thread of its own receives MADs and runs the timers.
+// QP1 per device. MADs are received and timers run in turns: by a thread of its own, or by the thread that runs the
+// engines.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,7 @@
 
 #include "base/guess_table.h"
 #include "base/secret.h"
+#include "base/time.h"
 #include "control/device.h"
 #include "message/cm_calls.h"
 
@@ -46,18 +48,32 @@ class ManagerUser : public message::CmCalls {
   virtual void report_failure(uint32_t id, int code) = 0;
 };
 
+/// Who takes a manager's turns.
+enum class Turns : uint8_t {
+  own_thread,      ///< a thread of the manager's, which sleeps meanwhile
+  engines_thread,  ///< the thread that runs the engines, by Manager::turn()
+};
+
 class Manager {
  public:
   /// Opens the QP1 of each device. `seed`: for port numbers, PSNs and ids. Errors: EBUSY (a QP1 is open already),
   /// ENOMEM, EMFILE, ETIMEDOUT.
   static Result<std::unique_ptr<Manager>> start(const std::vector<std::shared_ptr<control::Device>>& devices,
-                                                const Secret& seed);
-  /// Destroy all users before.
+                                                const Secret& seed, Turns turns = Turns::own_thread);
+  /// Ends the ids of all users as their destruction does, and gives the engines a moment to tell the peers. The users
+  /// may live on: their channels end, and their calls fail with ENODEV. No other thread may be inside one of their
+  /// calls.
   ~Manager();
   Manager(const Manager&) = delete;
   Manager& operator=(const Manager&) = delete;
 
+  /// Any thread.
   std::unique_ptr<ManagerUser> open(const UserLimits& limits);
+  /// With Turns::engines_thread, on that thread alone: receives MADs, and does what is due. Cheap when there is
+  /// nothing. Never waits: where another thread makes a call, the next turn does the work. True when there was work.
+  bool turn();
+  /// When turn() has work next, unless a MAD arrives or somebody makes a call. On the steady clock. Any thread.
+  Nanos deadline() const;
   /// One device's counters by name: messages by kind, and drops by reason. Any thread.
   std::vector<std::pair<std::string, uint64_t>> counters(const std::string& device) const;
   /// The peers that sent the device messages for connections that do not exist, in the order of addresses. Any thread.
@@ -69,8 +85,8 @@ class Manager {
   class Guard;
 
  private:
-  explicit Manager(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit Manager(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace uroce::cm

@@ -13,20 +13,32 @@ namespace uroce::cm {
 namespace {
 /// A limit on migrate()'s `taken`: more events of one id than a program can have taken and not passed on.
 constexpr uint32_t kMaxTaken = 64;
+/// Of an engine that sends the last messages. One is a poll, or 20 us.
+constexpr int kStepsToTellPeers = 32;
 }  // namespace
 
 class User final : public ManagerUser {
  public:
-  User(Manager::Impl& manager, const UserLimits& limits)
-      : manager_(manager), limits_(limits), owner_{.ids = {}, .budget = limits.budget} {}
+  User(std::shared_ptr<Manager::Impl> manager, const UserLimits& limits)
+      : alive_(std::move(manager)), manager_(*alive_), limits_(limits), owner_{.ids = {}, .budget = limits.budget} {
+    const Manager::Guard guard(manager_);
+    manager_.users.insert(this);
+  }
   ~User() override {
     const Manager::Guard guard(manager_);
-    while (!owner_.ids.empty()) manager_.destroy(*manager_.ids.at(*owner_.ids.begin()));
+    manager_.users.erase(this);
+    end();
     manager_.reschedule();
+  }
+  /// Under the manager's lock.
+  void end() {
+    while (!owner_.ids.empty()) manager_.destroy(*manager_.ids.at(*owner_.ids.begin()));
+    channels_.clear();
   }
 
   Result<std::pair<uint32_t, int>> create_channel() override {
     const Manager::Guard guard(manager_);
+    if (manager_.ended) return manager_ended();
     auto pipe = control::EventPipe::create();
     if (!pipe) return std::unexpected(pipe.error());
     auto channel = std::make_shared<EventChannel>(std::move(*pipe));
@@ -164,7 +176,11 @@ class User final : public ManagerUser {
  private:
   message::CmEventRecord report(CmEvent event);
   static CmIdInfo info_of(const Id& id);
-  static std::unexpected<Error> no_channel(uint32_t channel) {
+  static std::unexpected<Error> manager_ended() {
+    return fail(ENODEV, "the connection manager has ended with the stack of its devices; open another one");
+  }
+  std::unexpected<Error> no_channel(uint32_t channel) const {
+    if (manager_.ended) return manager_ended();
     return fail(EINVAL, fmt::format("this program has no event channel {}: it was destroyed, or is another program's",
                                     channel));
   }
@@ -185,6 +201,7 @@ class User final : public ManagerUser {
   }
   Result<Id*> find(uint32_t number) const {
     if (owner_.ids.contains(number)) return manager_.ids.at(number).get();
+    if (manager_.ended) return manager_ended();
     return fail(
         EINVAL,
         fmt::format("this program has no communication id {}: it was destroyed, or is another program's", number));
@@ -199,6 +216,7 @@ class User final : public ManagerUser {
     return done;
   }
 
+  const std::shared_ptr<Manager::Impl> alive_;
   Manager::Impl& manager_;
   const UserLimits limits_;
   Owner owner_;
@@ -328,6 +346,18 @@ Result<void> User::migrate(uint32_t number, uint32_t channel, uint32_t taken) {
   });
 }
 
-std::unique_ptr<ManagerUser> Manager::open(const UserLimits& limits) { return std::make_unique<User>(*impl_, limits); }
+std::unique_ptr<ManagerUser> Manager::open(const UserLimits& limits) { return std::make_unique<User>(impl_, limits); }
+
+void Manager::Impl::end() {
+  {
+    const Guard guard(*this);
+    ended = true;
+    for (User* const user : users) user->end();
+  }
+  if (agents.empty()) return;
+  control::EngineRunner& runner = agents.front()->device->runner();
+  for (int step = 0; step < kStepsToTellPeers && !runner.stopped(); ++step) runner.host().wait_step();
+  agents.clear();
+}
 
 }  // namespace uroce::cm
