@@ -48,7 +48,7 @@ class ManagerUser : public message::CmCalls {
   virtual void report_failure(uint32_t id, int code) = 0;
 };
 
-/// Who takes a manager's turns.
+/// The thread that takes a manager's turns.
 enum class Turns : uint8_t {
   own_thread,      ///< a thread of the manager's, which sleeps meanwhile
   engines_thread,  ///< the thread that runs the engines, by Manager::turn()
