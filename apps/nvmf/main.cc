@@ -8,6 +8,7 @@
 
 #include "nvmf/command_line.h"
 #include "nvmf/reactor.h"
+#include "nvmf/stack_network.h"
 
 namespace uroce::nvmf {
 namespace {
@@ -38,9 +39,10 @@ int serve(const Options& options) {
     if (!opened) return say(opened.error(), kUnusable);
     subsystems.push_back(std::move(*opened));
   }
-  auto network = Network::open(options.network);
-  if (!network) return say(network.error(), kFailed);
-  auto reactor = Reactor::start(*network, std::move(subsystems), options.listen, options.buffers);
+  auto network =
+      options.daemon ? open_daemon_network(options.daemon_options) : start_stack_network(options.eal, options.stack);
+  if (!network) return say(network.error(), network.error().code == EINVAL ? kUnusable : kFailed);
+  auto reactor = Reactor::start(**network, std::move(subsystems), options.listen, options.buffers);
   if (!reactor) return say(reactor.error(), kFailed);
   fmt::print("uroce_nvmf: serving {} subsystem(s) on {} port {}\n", options.subsystems.size(),
              options.listen.address.empty() ? "every address," : options.listen.address, options.listen.port);

@@ -46,9 +46,15 @@ InitiatorHost::InitiatorHost(const DaemonOptions& daemon, const std::string& dev
       pd(good(context.create_pd())),
       progress(std::move(run)) {}
 
+std::optional<CmEvent> InitiatorHost::take() {
+  auto event = channel.take();
+  if (event && event->type == CmEventType::disconnected) gone.insert(event->id);
+  return event;
+}
+
 CmEvent InitiatorHost::next_event() {
   for (const auto limit = Clock::now() + kPatience; Clock::now() < limit; progress()) {
-    if (auto event = channel.take()) return *event;
+    if (auto event = take()) return *event;
   }
   throw std::runtime_error("no event came");
 }
@@ -186,10 +192,8 @@ std::optional<nvme::Response> InitiatorQueue::poll() {
 }
 
 bool InitiatorQueue::ended() {
-  while (const auto event = host_.channel.take()) {
-    ended_ |= event->id == id_.number() && event->type == CmEventType::disconnected;
-  }
-  return ended_;
+  while (host_.take()) continue;
+  return ended_ = ended_ || host_.gone.contains(id_.number());
 }
 
 std::optional<nvme::Response> InitiatorQueue::next() {

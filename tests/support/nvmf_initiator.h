@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -35,7 +36,10 @@ struct InitiatorHost {
   std::function<void()> progress;  ///< called while waiting: runs a target on the same thread, or rests
 
   InitiatorHost(const DaemonOptions& daemon, const std::string& device, std::function<void()> progress);
+  /// The next event; those of ended connections are also kept in `gone`.
+  std::optional<CmEvent> take();
   CmEvent next_event();
+  std::set<uint32_t> gone{};  ///< ids whose connections have ended
 };
 
 class InitiatorQueue {
