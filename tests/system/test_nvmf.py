@@ -58,9 +58,9 @@ class Nvmf(harness.Case):
             harness.ip("-n", name, "addr", "add", f"192.0.2.{number}/24", "dev", "d0")
             harness.ip("-n", name, "link", "set", "d0", "arp", "on", "up")
         a, b = spaces.names
-        env = self.start_daemon(*eal(lcores=f"(0,1)@{harness.CPUS[0]}"), "--", "--interface", "d0", namespace=b)
+        env = self.start_daemon("--interface", "d0", namespace=b)
         disk = self.disk()
-        for words in (["--interface", "d0"], [*eal(lcores=f"(0,1,2)@{harness.CPUS[-1]}"), "--", "--interface", "d0"]):
+        for words in (["--interface", "d0"], [f"--lcores=(0,1,2)@{harness.CPUS[-1]}", *eal()[2:], "--", "--interface", "d0"]):
             with self.subTest(words=words):
                 target = self.start_target(*words, "--namespace", disk, namespace=a)
                 said = self.run_host("uroce0", "192.0.2.1", "4", "2", namespace=b, env=env)
