@@ -87,26 +87,28 @@ void add_network(CLI::App& app, Options& options, Words& words) {
   app.add_option("--idle", options.stack.idle, "Behaviour without work: busy, yield or sleep (default)")
       ->transform(CLI::CheckedTransformer(std::map<std::string, IdlePolicy>{
           {"busy", IdlePolicy::busy}, {"yield", IdlePolicy::yield}, {"sleep", IdlePolicy::sleep}}));
-  app.add_flag("--daemon", options.daemon, "Use the devices of the running uroced instead of a port of this process");
+  app.add_flag("--daemon", options.daemon,
+               "Use the devices of the running uroced: the default without --interface and EAL arguments");
   app.add_option("--socket", options.daemon_options.socket,
                  "The daemon's socket (default: UROCE_SOCKET, else /run/uroce/uroced.sock)");
 }
 
+/// Without a port of its own the program uses the daemon's.
 std::string fault_of_network(Options& options, const Words& words) {
-  if (options.daemon) {
-    if (!words.interface.empty() || !options.eal.empty() || !options.stack.addresses.empty()) {
-      return "the daemon has its own ports; leave --interface, --address and EAL arguments out";
-    }
-    return {};
+  const bool port = !words.interface.empty() || !options.eal.empty();
+  if (options.daemon && (port || !options.stack.addresses.empty())) {
+    return "the daemon has its own ports; leave --interface, --address and EAL arguments out";
   }
-  if (!options.daemon_options.socket.empty()) return "--socket needs --daemon; add it";
-  if (words.interface.empty() && options.eal.empty()) {
-    return "there is no port; give --interface NAME, EAL arguments that name a port before `--`, or --daemon";
+  if (port && !options.daemon_options.socket.empty()) {
+    return "--socket is for the daemon's devices; leave it out, or --interface and EAL arguments";
   }
-  if (!words.interface.empty()) {
-    if (options.eal.empty()) options.eal = glue::one_cpu_arguments();
-    options.eal.push_back(glue::interface_argument(words.interface));
+  if (!port && !options.stack.addresses.empty()) {
+    return "--address has no port; add --interface NAME, or EAL arguments that name a port before `--`";
   }
+  options.daemon = !port;
+  if (words.interface.empty()) return {};
+  if (options.eal.empty()) options.eal = glue::one_cpu_arguments();
+  options.eal.push_back(glue::interface_argument(words.interface));
   return {};
 }
 
