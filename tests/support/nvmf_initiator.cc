@@ -40,9 +40,17 @@ nvme::Command fabrics(uint8_t type) {
 }  // namespace
 
 InitiatorHost::InitiatorHost(const DaemonOptions& daemon, const std::string& device, std::function<void()> run)
-    : connections(good(ConnectionManager::open(daemon))),
+    : own(good(ConnectionManager::open(daemon))),
+      connections(*own),
       channel(good(connections.create_channel())),
       context(good(open_daemon_device(device, daemon))),
+      pd(good(context.create_pd())),
+      progress(std::move(run)) {}
+
+InitiatorHost::InitiatorHost(ConnectionManager& others, Context opened, std::function<void()> run)
+    : connections(others),
+      channel(good(connections.create_channel())),
+      context(std::move(opened)),
       pd(good(context.create_pd())),
       progress(std::move(run)) {}
 
