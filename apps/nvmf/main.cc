@@ -14,6 +14,7 @@ namespace uroce::nvmf {
 namespace {
 
 constexpr int kOk = 0, kFailed = 1, kUnusable = 2;
+constexpr Nanos kFarewell = std::chrono::milliseconds(100);
 volatile std::sig_atomic_t ending = 0;
 
 void catch_signals() {
@@ -48,6 +49,9 @@ int serve(const Options& options) {
              options.listen.address.empty() ? "every address," : options.listen.address, options.listen.port);
   std::fflush(stdout);
   while (ending == 0 && !(*reactor)->lost()) (*reactor)->run_once(clock_now());
+  // The hosts hear of the end at once, and need not find out by a timeout.
+  (*reactor)->close();
+  for (const Nanos limit = clock_now() + kFarewell; clock_now() < limit;) (*reactor)->run_once(clock_now());
   if (ending == 0) return say({EIO, "the uroce daemon has ended; start it, and then this program again"}, kFailed);
   return kOk;
 }
