@@ -112,6 +112,7 @@ std::optional<std::string> apply_rules(Options& o, const OptionMarks& marks, boo
   if (o.back_to_back && !o.host.empty()) {
     return fmt::format("--back-to-back runs server and client in one process; leave the host \"{}\" out", o.host);
   }
+  if (o.rdma_cm && o.test.verb == Verb::raw) return test_name(o.test) + " has no QPs to connect; leave -R out";
   if (auto problem = check_daemon(o)) return problem;
   if (!o.interface.empty()) add_interface(o);
   if (o.margin_s > 0 && !o.timed()) return "-f is only for timed runs; add -D";

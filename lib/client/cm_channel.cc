@@ -92,8 +92,14 @@ CmChannelImpl::Token CmChannelImpl::take_token() {
 std::optional<CmEvent> CmChannelImpl::take() {
   const std::scoped_lock lock(take_mutex_);
   for (;;) {
+    // A program that polls would pay more for the system call than for a pass over its engines.
+    const uint64_t changes = changes_ != nullptr ? changes_->load(std::memory_order_acquire) : 0;
+    if (changes_ != nullptr && changes == empty_at_) return std::nullopt;
     const Token token = take_token();
-    if (token == Token::none) return std::nullopt;
+    if (token == Token::none) {
+      empty_at_ = changes;
+      return std::nullopt;
+    }
     if (token == Token::ended) return report_end();
     if (taken_.empty()) {
       auto events = manager_->calls().take_events(number_, message::kMaxEventsTaken);

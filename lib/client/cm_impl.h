@@ -44,8 +44,13 @@ class CmImpl {
   virtual ~CmImpl() = default;
 
   virtual message::CmCalls& calls() = 0;
-  /// A new channel's number, and its descriptor with one byte per event, which ends with the manager.
-  virtual Result<std::pair<uint32_t, message::Fd>> create_channel() = 0;
+  struct NewChannel {
+    uint32_t number;
+    message::Fd fd;  ///< one byte per event; ends with the manager
+    /// Of a manager in this process: counts on after each change of the descriptor.
+    std::shared_ptr<const std::atomic<uint64_t>> changes{};
+  };
+  virtual Result<NewChannel> create_channel() = 0;
   /// Errors: EOPNOTSUPP (nothing is lent within a process).
   virtual Result<CmPass> pass() = 0;
   /// For ids in a stage in which the manager has nothing to refuse: nothing needs to wait for the result.
@@ -82,8 +87,11 @@ class CmImpl {
 /// that take() has not returned, so it polls readable while events are left on either side.
 class CmChannelImpl : public std::enable_shared_from_this<CmChannelImpl> {
  public:
-  CmChannelImpl(std::shared_ptr<CmImpl> manager, uint32_t number, message::Fd fd)
-      : manager_(std::move(manager)), number_(number), fd_(std::move(fd)) {}
+  CmChannelImpl(std::shared_ptr<CmImpl> manager, CmImpl::NewChannel made)
+      : manager_(std::move(manager)),
+        number_(made.number),
+        fd_(std::move(made.fd)),
+        changes_(std::move(made.changes)) {}
   ~CmChannelImpl();
   CmChannelImpl(const CmChannelImpl&) = delete;
   CmChannelImpl& operator=(const CmChannelImpl&) = delete;
@@ -114,11 +122,13 @@ class CmChannelImpl : public std::enable_shared_from_this<CmChannelImpl> {
   std::shared_ptr<CmImpl> manager_;
   const uint32_t number_;
   message::Fd fd_;
-  std::mutex take_mutex_;                     // guards taken_ and reads of the pipe
-  std::deque<message::CmEventRecord> taken_;  // from the manager, not delivered
-  std::mutex mutex_;                          // guards ids_ and reported_; lock order: take_mutex_, then mutex_
-  std::map<uint32_t, CmIdImpl*> ids_;         // the ids whose events come here
-  std::set<uint32_t> reported_;               // the ids that got device_removal when the manager went
+  const std::shared_ptr<const std::atomic<uint64_t>> changes_;  // null with the daemon
+  std::mutex take_mutex_;                                       // guards taken_, empty_at_ and reads of the pipe
+  uint64_t empty_at_ = 0;                                       // the value of changes_ before the pipe was found empty
+  std::deque<message::CmEventRecord> taken_;                    // from the manager, not delivered
+  std::mutex mutex_;                   // guards ids_ and reported_; lock order: take_mutex_, then mutex_
+  std::map<uint32_t, CmIdImpl*> ids_;  // the ids whose events come here
+  std::set<uint32_t> reported_;        // the ids that got device_removal when the manager went
 };
 
 class CmIdImpl {

@@ -17,7 +17,7 @@ using message::Op;
 Result<CmChannel> ConnectionManager::create_channel() {
   auto made = impl_->create_channel();
   if (!made) return std::unexpected(made.error());
-  return CmChannel(std::make_shared<client::CmChannelImpl>(impl_, made->first, std::move(made->second)));
+  return CmChannel(std::make_shared<client::CmChannelImpl>(impl_, std::move(*made)));
 }
 
 Result<CmId> ConnectionManager::create_id(const CmChannel& channel, PortSpace space, QpType type) {

@@ -18,13 +18,13 @@ class DaemonCm final : public CmImpl, private message::CmCalls {
   explicit DaemonCm(std::unique_ptr<DaemonLink> link) : link_(std::move(link)) {}
 
   CmCalls& calls() override { return *this; }
-  Result<std::pair<uint32_t, message::Fd>> create_channel() override {
+  Result<NewChannel> create_channel() override {
     std::vector<message::Fd> fds;
     auto reply = link_->call<message::CmChannelReply>(Op::cm_create_channel, message::Empty{}, {}, &fds);
     if (!reply) return std::unexpected(reply.error());
     if (fds.size() != 1) return fail(EPROTO, "the uroce daemon: the reply with an event channel has no descriptor");
     message::PipeWait::prepare(fds[0].get());
-    return std::pair(reply->channel, std::move(fds[0]));
+    return NewChannel{.number = reply->channel, .fd = std::move(fds[0])};
   }
   Result<CmPass> pass() override {
     auto reply = link_->call<message::CmPass>(Op::cm_lend, message::Empty{});

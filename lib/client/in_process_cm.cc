@@ -19,11 +19,11 @@ class InProcessCm final : public CmImpl {
 
   message::CmCalls& calls() override { return *user_; }
   /// The descriptor is a copy, because the manager closes its own when it ends.
-  Result<std::pair<uint32_t, message::Fd>> create_channel() override {
+  Result<NewChannel> create_channel() override {
     auto made = user_->create_channel();
     if (!made) return std::unexpected(made.error());
     message::Fd fd(fcntl(made->second, F_DUPFD_CLOEXEC, 0));
-    if (fd) return std::pair(made->first, std::move(fd));
+    if (fd) return NewChannel{made->first, std::move(fd), user_->changes(made->first)};
     const int code = errno;
     (void)user_->destroy_channel(made->first);
     return fail(code, std::string("cannot create an event channel: ") + std::strerror(code) +

@@ -58,7 +58,7 @@ void EventChannel::add(CmEvent event) {
   add_byte();
 }
 
-void EventChannel::pay_bytes(std::size_t most) { owed_ -= pipe.signal(std::min(most, owed_)); }
+void EventChannel::pay_bytes(std::size_t most) { owed_ -= write(std::min(most, owed_)); }
 
 void EventChannel::disown(std::size_t count) {
   take_bytes(count);

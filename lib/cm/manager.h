@@ -3,6 +3,7 @@
 // engines.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -43,12 +44,15 @@ class ManagerUser : public message::CmCalls {
 
   /// Returns a number, and a descriptor to poll. The descriptor holds one byte per event, and the manager owns it.
   virtual Result<std::pair<uint32_t, int>> create_channel() = 0;
+  /// Counts on each time after bytes were written to the channel's descriptor, and when the channel has ended. A reader
+  /// in this process that sees the same count as before its last look need not look again. nullptr: no such channel.
+  virtual std::shared_ptr<const std::atomic<uint64_t>> changes(uint32_t channel) = 0;
   /// A call for the id failed that its program does not wait for: raises connect_error with the errno value `code`,
   /// unless the program hears of the connection's end anyway, or does not read its events. No effect without the id.
   virtual void report_failure(uint32_t id, int code) = 0;
 };
 
-/// Who takes a manager's turns.
+/// The thread that takes a manager's turns.
 enum class Turns : uint8_t {
   own_thread,      ///< a thread of the manager's, which sleeps meanwhile
   engines_thread,  ///< the thread that runs the engines, by Manager::turn()

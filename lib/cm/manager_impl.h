@@ -38,6 +38,20 @@ inline constexpr uint32_t kMaxUnreadOfId = 2 * kMaxGroups;
 /// The same for all ids of a program, beyond which requests of peers are rejected as well. Two full backlogs fit.
 inline constexpr uint32_t kMaxUnread = 32768;
 
+/// Counts the changes of a channel's pipe, and its end.
+class PipeChanges {
+ public:
+  PipeChanges() = default;
+  ~PipeChanges() { add(); }
+  PipeChanges(const PipeChanges&) = delete;
+  PipeChanges& operator=(const PipeChanges&) = delete;
+  void add() { count_->fetch_add(1, std::memory_order_release); }
+  std::shared_ptr<const std::atomic<uint64_t>> count() const { return count_; }
+
+ private:
+  std::shared_ptr<std::atomic<uint64_t>> count_ = std::make_shared<std::atomic<uint64_t>>(1);
+};
+
 struct EventChannel {
   explicit EventChannel(control::EventPipe made) : pipe(std::move(made)) {}
   /// The event's byte is owed.
@@ -45,6 +59,12 @@ struct EventChannel {
   void add_byte() { ++owed_; }
   /// Adds bytes owed to the pipe, as far as they fit and at most `most`.
   void pay_bytes(std::size_t most);
+  /// Writes bytes, and returns how many fitted. Any thread, without the manager's lock.
+  std::size_t write(std::size_t bytes) {
+    const std::size_t written = pipe.signal(bytes);
+    changes.add();
+    return written;
+  }
   /// Takes over the bytes owed, for the caller to add to the pipe; what does not fit comes back by owe().
   std::size_t take_owed() { return std::exchange(owed_, 0); }
   void owe(std::size_t bytes) { owed_ += bytes; }
@@ -57,6 +77,7 @@ struct EventChannel {
   /// events.
   void disown(std::size_t count);
 
+  PipeChanges changes;      // outlives the pipe
   control::EventPipe pipe;  // one byte per event, less those owed
   std::deque<CmEvent> events;
   std::size_t disowned = 0;  // how many of `events` belong to destroyed ids
@@ -286,7 +307,7 @@ class Manager::Guard {
     if (held()) manager_.holder.store(std::this_thread::get_id(), std::memory_order_relaxed);
   }
   void pay(EventChannel& channel, std::size_t bytes) {
-    const std::size_t left = bytes - channel.pipe.signal(bytes);
+    const std::size_t left = bytes - channel.write(bytes);
     if (left == 0) return;
     const auto held = lock(manager_);
     channel.owe(left);

@@ -47,6 +47,12 @@ class User final : public ManagerUser {
     return std::pair(last_channel_, fd);
   }
 
+  std::shared_ptr<const std::atomic<uint64_t>> changes(uint32_t channel) override {
+    const Manager::Guard guard(manager_);
+    const auto found = channels_.find(channel);
+    return found == channels_.end() ? nullptr : found->second->changes.count();
+  }
+
   Result<void> destroy_channel(uint32_t channel) override {
     const Manager::Guard guard(manager_);
     const auto found = channels_.find(channel);

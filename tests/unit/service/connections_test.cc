@@ -204,7 +204,7 @@ TEST_P(ConnectionsTest, ConnectMoveBytesAndPart) {
   EXPECT_TRUE(passive.disconnect()) << "the other side's wish is known";
 }
 
-/// What the daemon has beyond the calls.
+/// The daemon alone has carried calls and limits.
 class DaemonConnections : public ConnectionsTest {
  protected:
   DaemonConnections() : ConnectionsTest(Way::daemon) {}
@@ -644,7 +644,7 @@ TEST_F(DaemonConnections, LimitsAndStrangersNumbers) {
   EXPECT_EQ(many[0].connect({.private_data = std::vector<std::byte>(57)}).error().code, EINVAL);
 }
 
-/// What a program sees that has its devices itself.
+/// Programs that have their devices themselves.
 class InProcessConnections : public ConnectionsTest {};
 
 TEST_P(InProcessConnections, ProgramsOutliveTheirManager) {
