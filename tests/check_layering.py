@@ -33,6 +33,7 @@ ALLOWED = {
     "dropin/rsocket": ("base", "dropin/common", "dropin/rdmacm"),
     "dropin/sysfs": (),
     "pmd_glue": ("base", "client", "cm", "control", "message", "net", "service", "transport", "wire"),
+    "apps/nvmf": ("base", "pmd_glue"),
     "apps/perf": ("pmd_glue", "transport"),
     "apps/uroce": ("client", "message", "metrics", "net", "wire"),
     "apps/uroce-run": (),

@@ -1,10 +1,10 @@
 #include "perf/options_rules.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 
+#include "pmd_glue/eal_args.h"
 #include "pmd_glue/kif/name.h"
 
 namespace uroce::perf {
@@ -97,17 +97,9 @@ std::optional<std::string> check_daemon(const Options& o) {
   return std::nullopt;
 }
 
-/// One engine on one CPU suffices for a test, and EAL would take all that there are.
 void add_interface(Options& o) {
-  if (o.eal.empty()) {
-    cpu_set_t set;
-    int cpu = 0;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) {
-      while (cpu < CPU_SETSIZE - 1 && !CPU_ISSET(static_cast<unsigned>(cpu), &set)) ++cpu;
-    }
-    o.eal = {"-l", fmt::to_string(cpu), "--in-memory", "--no-telemetry"};
-  }
-  o.eal.push_back(fmt::format("--vdev={}0,iface={}", glue::kKernelInterfaceDriver, o.interface));
+  if (o.eal.empty()) o.eal = glue::one_cpu_arguments();
+  o.eal.push_back(glue::interface_argument(o.interface));
 }
 
 }  // namespace
