@@ -100,7 +100,8 @@ class Programs:
     @functools.cache
     def options(self, program):
         """The long options in a program's --help, and in that of its commands."""
-        where = {"uroce_perf": self.apps, "uroce_sim": self.build / "tests" / "sim"}.get(program, self.apps / program) / program
+        where = {"uroce_perf": self.apps, "uroce_nvmf": self.apps / "nvmf",
+                 "uroce_sim": self.build / "tests" / "sim"}.get(program, self.apps / program) / program
         words = {"uroce_perf": [["write_bw", "--", "--help"]],
                  "uroce": [["--help"]] + [[*c.split(), "--help"] for c in ("devices", "show qp", "stat", "top", "capture")]}
         text = "".join(self.output(where, *w) for w in words.get(program, [["--help"]]))
@@ -205,7 +206,7 @@ class Check:
     def options(self):
         readme = self.documents["apps/README.md"]
         known = {option for options in FOREIGN.values() for option in options.split()} | {"--help", "--version"}
-        for program in ("uroced", "uroce", "uroce-run", "uroce_perf"):
+        for program in ("uroced", "uroce", "uroce-run", "uroce_perf", "uroce_nvmf"):
             mine = self.programs.options(program)
             known |= mine
             lines = list(readme.section(f"## {program}"))

@@ -32,6 +32,7 @@ ALLOWED = {
     "dropin/rsocket": ("base", "dropin/common", "dropin/rdmacm"),
     "dropin/sysfs": (),
     "pmd_glue": ("base", "client", "control", "message", "net", "service", "transport", "wire"),
+    "apps/nvmf": ("base",),
     "apps/perf": ("pmd_glue", "transport"),
     "apps/uroce": ("client", "message", "net", "wire"),
     "apps/uroce-run": (),

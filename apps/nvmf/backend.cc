@@ -1,0 +1,94 @@
+#include "nvmf/backend.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "nvmf/io_ring.h"
+
+namespace uroce::nvmf {
+
+namespace {
+
+constexpr uint32_t kFileBlock = 4096;
+
+class MemoryBackend final : public Backend {
+ public:
+  MemoryBackend(std::byte* memory, uint64_t bytes) : Backend(bytes, 512), memory_(memory) {}
+  ~MemoryBackend() override { munmap(memory_, bytes()); }
+
+  void submit(Io& io, IoRing&) override {
+    std::byte* const at = memory_ + io.offset;
+    switch (io.op) {
+      case Io::Op::read: std::memcpy(io.data, at, io.length); break;
+      case Io::Op::write: std::memcpy(at, io.data, io.length); break;
+      case Io::Op::write_zeroes:
+      case Io::Op::deallocate: std::memset(at, 0, io.length); break;
+      case Io::Op::flush: break;
+    }
+    io.client->done(io, 0);
+  }
+
+ private:
+  std::byte* memory_;
+};
+
+class FileBackend final : public Backend {
+ public:
+  FileBackend(int fd, uint64_t bytes, uint32_t block_bytes) : Backend(bytes, block_bytes), fd_(fd) {}
+  ~FileBackend() override { close(fd_); }
+  void submit(Io& io, IoRing& ring) override { ring.submit(io, fd_); }
+
+ private:
+  int fd_;
+};
+
+std::unexpected<Error> refuse(const std::string& path, int code, const std::string& why) {
+  return fail(code, "namespace " + path + ": " + why);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> make_memory_backend(uint64_t bytes) {
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) {
+    return fail(errno, "a namespace of " + std::to_string(bytes) + " bytes of memory: " + std::strerror(errno));
+  }
+  return std::make_unique<MemoryBackend>(static_cast<std::byte*>(memory), bytes);
+}
+
+Result<std::unique_ptr<Backend>> open_file_backend(const std::string& path) {
+  int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_DIRECT);
+  // Some file systems (tmpfs) have no O_DIRECT.
+  if (fd < 0 && errno == EINVAL) fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0)
+    return refuse(path, errno, std::string("cannot open it for reading and writing: ") + std::strerror(errno));
+  struct stat status{};
+  uint64_t bytes = 0;
+  int block_bytes = kFileBlock;
+  int error = fstat(fd, &status) == 0 ? 0 : errno;
+  if (error == 0 && S_ISBLK(status.st_mode)) {
+    if (ioctl(fd, BLKGETSIZE64, &bytes) != 0 || ioctl(fd, BLKSSZGET, &block_bytes) != 0) error = errno;
+  } else if (error == 0 && S_ISREG(status.st_mode)) {
+    bytes = static_cast<uint64_t>(status.st_size);
+  } else if (error == 0) {
+    error = EINVAL;
+  }
+  if (error == 0 && bytes >= static_cast<uint64_t>(block_bytes)) {
+    return std::make_unique<FileBackend>(fd, bytes, static_cast<uint32_t>(block_bytes));
+  }
+  close(fd);
+  if (error == EINVAL) return refuse(path, error, "it is neither a regular file nor a block device; name one of these");
+  if (error != 0) return refuse(path, error, std::string("cannot find out its size: ") + std::strerror(error));
+  return refuse(path, EINVAL,
+                "it has " + std::to_string(bytes) + " bytes, and a namespace needs at least one block of " +
+                    std::to_string(block_bytes) + "; make it larger (truncate -s)");
+}
+
+}  // namespace uroce::nvmf

@@ -1,0 +1,43 @@
+// The bytes of a namespace: in memory, or in a file or block device through io_uring.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <uroce/error.h>
+
+#include "nvmf/io.h"
+
+namespace uroce::nvmf {
+
+class IoRing;
+
+/// Bytes that are read and written at offsets. Operations at once are in no order. Any number of threads may submit,
+/// each with a ring of its own.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  uint64_t bytes() const { return bytes_; }
+  /// The smallest unit that it can read and write, bytes.
+  uint32_t block_bytes() const { return block_bytes_; }
+  virtual void submit(Io& io, IoRing& ring) = 0;
+
+ protected:
+  Backend(uint64_t bytes, uint32_t block_bytes) : bytes_(bytes), block_bytes_(block_bytes) {}
+
+ private:
+  uint64_t bytes_;
+  uint32_t block_bytes_;
+};
+
+/// Memory of this process, zero at first.
+Result<std::unique_ptr<Backend>> make_memory_backend(uint64_t bytes);
+
+/// A regular file or a block device, read and written past the page cache where the file system can. Errors: those of
+/// open(2); EINVAL (neither of the two, or empty).
+Result<std::unique_ptr<Backend>> open_file_backend(const std::string& path);
+
+}  // namespace uroce::nvmf

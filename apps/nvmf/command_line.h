@@ -1,0 +1,29 @@
+// uroce_nvmf's options and its configuration file.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <string>
+#include <vector>
+
+#include "nvmf/connections.h"
+#include "nvmf/network.h"
+#include "nvmf/subsystem.h"
+
+namespace uroce::nvmf {
+
+struct Options {
+  NetworkSettings network{};
+  ListenSettings listen{};
+  uint32_t buffers = 256;  ///< of kTransferBytes
+  std::vector<SubsystemSettings> subsystems{};
+};
+
+/// Says what to print and with which code to exit.
+struct EarlyExit {
+  int code = 0;
+  std::string text{};
+};
+std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const* argv);
+
+}  // namespace uroce::nvmf

@@ -1,0 +1,103 @@
+#include "nvmf/config.h"
+
+#include <fmt/format.h>
+
+#include <toml++/toml.h>
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <set>
+
+namespace uroce::nvmf {
+
+namespace {
+
+constexpr std::string_view kMemory = "memory:";
+
+std::unexpected<Error> refuse(const std::string& path, const toml::node& at, const std::string& why) {
+  return fail(EINVAL, fmt::format("{}:{}: {}", path, at.source().begin.line, why));
+}
+
+Result<std::vector<std::string>> strings(const std::string& path, const toml::table& table, std::string_view key) {
+  std::vector<std::string> out;
+  const toml::node* const node = table.get(key);
+  if (node == nullptr) return out;
+  const toml::array* const list = node->as_array();
+  if (list == nullptr) return refuse(path, *node, fmt::format("{} is no list; write {} = [\"...\"]", key, key));
+  for (const toml::node& one : *list) {
+    const auto text = one.value<std::string>();
+    if (!text) return refuse(path, one, fmt::format("an entry of {} is no text; write it in quotes", key));
+    out.push_back(*text);
+  }
+  return out;
+}
+
+Result<SubsystemSettings> read_subsystem(const std::string& path, const toml::table& table) {
+  SubsystemSettings made;
+  for (const auto& [key, node] : table) {
+    if (key != "nqn" && key != "namespaces" && key != "hosts") {
+      return refuse(path, node, fmt::format("unknown key {}; [[subsystem]] has nqn, namespaces, hosts", key.str()));
+    }
+  }
+  made.nqn = table["nqn"].value_or(std::string());
+  if (auto fault = fault_of_nqn(made.nqn); !fault.empty()) return refuse(path, table, fault);
+  auto namespaces = strings(path, table, "namespaces");
+  if (!namespaces) return std::unexpected(namespaces.error());
+  for (const std::string& text : *namespaces) {
+    auto one = parse_namespace(text);
+    if (!one) return refuse(path, table, one.error().text);
+    made.namespaces.push_back(std::move(*one));
+  }
+  auto hosts = strings(path, table, "hosts");
+  if (!hosts) return std::unexpected(hosts.error());
+  // An empty list says that there is no host, and not that every host may connect.
+  if (table.contains("hosts") && hosts->empty()) {
+    return refuse(path, table, "hosts is empty; name a host, or leave it out for every host");
+  }
+  made.hosts = std::move(*hosts);
+  return made;
+}
+
+}  // namespace
+
+Result<NamespaceSettings> parse_namespace(const std::string& text) {
+  if (!text.starts_with(kMemory)) return NamespaceSettings{.path = text};
+  std::string size = text.substr(kMemory.size());
+  NamespaceSettings made;
+  try {
+    if (const std::string why = CLI::AsSizeValue(false)(size); !why.empty()) return fail(EINVAL, text + ": " + why);
+    made.memory_bytes = std::stoull(size);
+  } catch (const std::exception&) {
+    made.memory_bytes = 0;
+  }
+  if (made.memory_bytes < 512) {
+    return fail(EINVAL,
+                fmt::format("the namespace {} has no size of at least 512 bytes; write one like memory:1G", text));
+  }
+  return made;
+}
+
+Result<std::vector<SubsystemSettings>> read_config(const std::string& path) {
+  std::vector<SubsystemSettings> out;
+  toml::table file;
+  try {
+    file = toml::parse_file(path);
+  } catch (const toml::parse_error& e) {
+    return fail(EINVAL, fmt::format("{}:{}: {}", path, e.source().begin.line, e.description()));
+  }
+  std::set<std::string> names;
+  for (const auto& [key, node] : file) {
+    const toml::array* const list = node.as_array();
+    if (key != "subsystem" || list == nullptr || !list->is_array_of_tables()) {
+      return refuse(path, node, fmt::format("unknown key {}; the file has tables [[subsystem]] alone", key.str()));
+    }
+    for (const toml::node& one : *list) {
+      auto made = read_subsystem(path, *one.as_table());
+      if (!made) return std::unexpected(made.error());
+      if (!names.insert(made->nqn).second) return refuse(path, one, fmt::format("a second subsystem {}", made->nqn));
+      out.push_back(std::move(*made));
+    }
+  }
+  return out;
+}
+
+}  // namespace uroce::nvmf

@@ -1,0 +1,24 @@
+// The configuration file of uroce_nvmf.
+//
+//   [[subsystem]]
+//   nqn = "nqn.2024-01.org.example:disks"
+//   namespaces = ["/dev/sdb", "/srv/disk.img", "memory:1G"]
+//   hosts = ["nqn.2014-08.org.nvmexpress:uuid:..."]      # left out: every host
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <uroce/error.h>
+
+#include "nvmf/subsystem.h"
+
+namespace uroce::nvmf {
+
+/// "memory:SIZE[K|M|G|T]" or a path. Errors: EINVAL (the size).
+Result<NamespaceSettings> parse_namespace(const std::string& text);
+
+/// Errors: ENOENT and the like; EINVAL, with the line and what can be written there.
+Result<std::vector<SubsystemSettings>> read_config(const std::string& path);
+
+}  // namespace uroce::nvmf

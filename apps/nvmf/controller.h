@@ -1,0 +1,96 @@
+// A controller: what Connect on an admin queue makes, and the admin commands that concern it alone. It knows no
+// transport and no clock.
+#pragma once
+
+#include <array>
+#include <bitset>
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <span>
+#include <string>
+
+#include "base/time.h"
+#include "nvmf/nvme.h"
+#include "nvmf/sizes.h"
+#include "nvmf/subsystem.h"
+
+namespace uroce::nvmf {
+
+/// A command's response, without the command's identifier.
+struct Reply {
+  nvme::Status status = nvme::Status::success;
+  uint64_t result = 0;
+  bool held = false;  ///< no response yet: an Asynchronous Event Request
+};
+
+/// Writes the bytes [offset, offset + out.size()) of the discovery log page for this host. Bytes beyond the page's end
+/// are 0.
+class DiscoveryLog {
+ public:
+  virtual ~DiscoveryLog() = default;
+  virtual void read(std::string_view host_nqn, uint64_t offset, std::span<std::byte> out) const = 0;
+};
+
+/// The host as Connect names it.
+struct Host {
+  std::string nqn{};
+  std::array<uint8_t, 16> id{};
+  friend bool operator==(const Host&, const Host&) = default;
+};
+
+class Controller {
+ public:
+  Controller(uint16_t id, const Subsystem& subsystem, Host host, uint32_t keep_alive_ms, Nanos now);
+
+  uint16_t id() const { return id_; }
+  const Subsystem& subsystem() const { return subsystem_; }
+  const Host& host() const { return host_; }
+  /// Enabled by the host and able to take commands other than those of Fabrics.
+  bool ready() const { return (csts_ & (nvme::kCstsReady | nvme::kCstsFatal)) == nvme::kCstsReady; }
+
+  /// Property Get: `attributes` is ATTRIB, whose low bits are the size (0: 4 bytes, 1: 8 bytes).
+  Reply property_get(uint8_t attributes, uint32_t offset) const;
+  Reply property_set(uint8_t attributes, uint32_t offset, uint64_t value);
+
+  /// Bytes that an admin command returns, 0 for one without data, before the command is looked at any further.
+  static uint64_t admin_data_bytes(const nvme::Command& command);
+  /// An admin command other than Abort. `data` is of admin_data_bytes(), and is filled. `log` is null but for a
+  /// discovery controller.
+  Reply admin(const nvme::Command& command, std::span<std::byte> data, const DiscoveryLog* log);
+  /// An Asynchronous Event Request that was held has been answered.
+  void event_answered() { --events_held_; }
+
+  /// Whether an I/O queue `queue_id` may join now, and counts it.
+  bool join(uint16_t queue_id);
+  void leave(uint16_t queue_id);
+
+  /// Any command from the host restarts the keep alive timer (CTRATT.TBKAS).
+  void heard(Nanos now) { heard_ = now; }
+  /// True once the host has been silent for longer than its keep alive timeout. The controller is then fatal for good.
+  bool expired(Nanos now);
+  /// The admin queue has gone: the other queues must follow.
+  void end() { ended_ = true; }
+  bool ended() const { return ended_; }
+
+ private:
+  Reply identify(const nvme::Command& command, std::span<std::byte> data) const;
+  Reply log_page(const nvme::Command& command, std::span<std::byte> data, const DiscoveryLog* log) const;
+  Reply set_feature(const nvme::Command& command);
+  Reply get_feature(const nvme::Command& command) const;
+  void configure(uint32_t cc);
+
+  const uint16_t id_;
+  const Subsystem& subsystem_;
+  const Host host_;
+  uint32_t cc_ = 0, csts_ = 0;
+  uint32_t keep_alive_ms_;
+  Nanos heard_;
+  uint32_t queues_granted_ = kIoQueues;
+  uint32_t async_event_config_ = 0;
+  uint32_t events_held_ = 0;
+  std::bitset<kIoQueues + 1> joined_;
+  bool ended_ = false;
+};
+
+}  // namespace uroce::nvmf

@@ -1,0 +1,73 @@
+// uroce_nvmf: an NVMe over Fabrics target over RDMA.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+
+#include "nvmf/command_line.h"
+#include "nvmf/reactor.h"
+
+namespace uroce::nvmf {
+namespace {
+
+constexpr int kOk = 0, kFailed = 1, kUnusable = 2;
+volatile std::sig_atomic_t ending = 0;
+
+void catch_signals() {
+  struct sigaction action{};
+  action.sa_flags = SA_RESETHAND;  // a second signal ends the process at once
+  action.sa_handler = [](int) { ending = 1; };
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+Nanos clock_now() { return std::chrono::steady_clock::now().time_since_epoch(); }
+
+int say(const Error& error, int code) {
+  fmt::print(stderr, "uroce_nvmf: {}\n", error.text);
+  return code;
+}
+
+int serve(const Options& options) {
+  std::vector<Subsystem> subsystems;
+  for (const SubsystemSettings& settings : options.subsystems) {
+    auto opened = open_subsystem(settings);
+    if (!opened) return say(opened.error(), kUnusable);
+    subsystems.push_back(std::move(*opened));
+  }
+  auto network = Network::open(options.network);
+  if (!network) return say(network.error(), kFailed);
+  auto reactor = Reactor::start(*network, std::move(subsystems), options.listen, options.buffers);
+  if (!reactor) return say(reactor.error(), kFailed);
+  fmt::print("uroce_nvmf: serving {} subsystem(s) on {} port {}\n", options.subsystems.size(),
+             options.listen.address.empty() ? "every address," : options.listen.address, options.listen.port);
+  std::fflush(stdout);
+  while (ending == 0 && !(*reactor)->lost()) (*reactor)->run_once(clock_now());
+  if (ending == 0) return say({EIO, "the uroce daemon has ended; start it, and then this program again"}, kFailed);
+  return kOk;
+}
+
+int run(int argc, char** argv) {
+  const auto options = parse_command_line(argc, argv);
+  if (!options) {
+    fmt::print(options.error().code == kOk ? stdout : stderr, "{}\n", options.error().text);
+    return options.error().code;
+  }
+  catch_signals();
+  return serve(*options);
+}
+
+}  // namespace
+}  // namespace uroce::nvmf
+
+int main(int argc, char** argv) {
+  try {
+    return uroce::nvmf::run(argc, argv);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "uroce_nvmf: ended by an exception: {}\n", e.what());
+    return 1;
+  }
+}

@@ -1,0 +1,53 @@
+// The target: subsystems, and the controllers that hosts have made. It knows no transport and no clock.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/time.h"
+#include "nvmf/controller.h"
+#include "nvmf/subsystem.h"
+
+namespace uroce::nvmf {
+
+/// The address that hosts connect to, as text.
+struct Portal {
+  std::string address{};
+  bool ipv6 = false;
+  uint16_t port = 4420;
+};
+
+/// One thread. It outlives its controllers' queues.
+class Target {
+ public:
+  /// The discovery subsystem is added.
+  explicit Target(std::vector<Subsystem> subsystems);
+
+  /// Connect (NVMe-oF 1.1, 3.3). `queue_id` is that of the RDMA connection, and `entries` the size of its receive
+  /// queue. The controller is a new one for the admin queue, and else that of the admin queue. The reply is that of a
+  /// failure.
+  std::expected<std::shared_ptr<Controller>, Reply> connect(const nvme::Command& command, const nvme::ConnectData& data,
+                                                            uint16_t queue_id, uint32_t entries, Nanos now);
+  /// Forgets the controller of an admin queue that has gone.
+  void remove(Controller& controller);
+  std::size_t controllers() const;
+
+  /// Bytes [offset, ...) of the log page for this host: the subsystems that it may connect to, at this portal.
+  void discovery_log(std::string_view host_nqn, const Portal& portal, uint64_t offset, std::span<std::byte> out) const;
+
+ private:
+  std::expected<std::shared_ptr<Controller>, Reply> create(const Subsystem& subsystem, Host host,
+                                                           uint32_t keep_alive_ms, Nanos now);
+  std::expected<std::shared_ptr<Controller>, Reply> join(const nvme::ConnectData& data, const Subsystem& subsystem,
+                                                         const Host& host, uint16_t queue_id);
+
+  std::vector<Subsystem> subsystems_;
+  std::vector<std::shared_ptr<Controller>> controllers_;  ///< by id - 1; null where free
+  uint16_t next_id_ = 0;
+};
+
+}  // namespace uroce::nvmf

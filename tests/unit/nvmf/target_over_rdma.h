@@ -1,0 +1,71 @@
+// A target and a host in one process, on two devices of a World behind a server: the target runs while the host waits.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "cm/manager.h"
+#include "nvmf/reactor.h"
+#include "service/server.h"
+#include "support/nvmf_initiator.h"
+#include "tests/unit/client/endpoints.h"
+
+namespace uroce::nvmf {
+
+inline constexpr char kDisks[] = "nqn.2024-01.org.example:disks";
+inline constexpr char kHostNqn[] = "nqn.2024-01.org.example:host";
+
+class TargetOverRdma : public testing::Test {
+ protected:
+  explicit TargetOverRdma(uint32_t buffers = 8) {
+    world_.add();
+    world_.add();
+    connections_ = test::must(cm::Manager::start({world_.device(0), world_.device(1)}, 7));
+    server_ = test::must(
+        service::Server::start({.socket = socket_}, {world_.device(0), world_.device(1)}, {}, connections_.get()));
+    network_ = std::make_unique<Network>(test::must(Network::open({.socket = socket_})));
+    buffers_ = buffers;
+  }
+  ~TargetOverRdma() override {
+    host_.reset();
+    reactor_.reset();
+    network_.reset();
+    server_.reset();
+    connections_.reset();
+    world_.stop();
+    std::filesystem::remove_all(folder_);
+  }
+
+  /// A subsystem with these namespaces, for kHostNqn alone.
+  void serve(std::vector<NamespaceSettings> namespaces, const ListenSettings& listen = {}) {
+    std::vector<Subsystem> subsystems;
+    subsystems.push_back(
+        test::must(open_subsystem({.nqn = kDisks, .namespaces = std::move(namespaces), .hosts = {kHostNqn}})));
+    reactor_ = test::must(Reactor::start(*network_, std::move(subsystems), listen, buffers_));
+    host_ = std::make_unique<test::InitiatorHost>(DaemonOptions{socket_}, world_.device(0)->config().name, [this] {
+      now_ += step_;
+      reactor_->poll(now_);
+    });
+  }
+  CmAddress address() const { return {World::gid(1), 4420}; }
+  test::InitiatorQueue queue(uint16_t id, uint32_t entries = 16) { return {*host_, address(), id, entries}; }
+
+  using World = test::World;
+  const std::string folder_ = testing::TempDir() + "uroce-nvmf-" + std::to_string(getpid());
+  const std::string socket_ = folder_ + "/socket";
+  World world_{World::Mode::threaded};
+  std::unique_ptr<cm::Manager> connections_;
+  std::unique_ptr<service::Server> server_;
+  std::unique_ptr<Network> network_;
+  std::unique_ptr<Reactor> reactor_;
+  std::unique_ptr<test::InitiatorHost> host_;
+  uint32_t buffers_ = 8;
+  Nanos now_{};
+  Nanos step_ = std::chrono::microseconds(10);  ///< by which the target's clock goes on in each pass
+};
+
+}  // namespace uroce::nvmf
