@@ -34,7 +34,10 @@ void Queue::start(Request& request, uint32_t bytes) {
   const auto needed = measure(request);
   if (!needed) return finish(request, failed(needed.error()));
   if (*needed == 0) return run(request);
-  if (request.transfer.kind == Transfer::Kind::none || request.transfer.length != *needed) {
+  // Linux describes room for 256 ranges whatever their number. The rest is not fetched.
+  const bool may_be_longer = terms_.queue_id != 0 && request.command.opcode == nvme::kDatasetManagement;
+  const uint32_t length = request.transfer.length;
+  if (request.transfer.kind == Transfer::Kind::none || length < *needed || (length > *needed && !may_be_longer)) {
     return finish(request, failed(Status::sgl_length_invalid));
   }
   request.data_bytes = *needed;
