@@ -102,7 +102,17 @@ class AnyTarget:
         device = self.connect()
         controller = self.guest_run(f"nvme id-ctrl {device}")
         self.assertIn(SUBSYSTEM, controller)
-        self.assertRegex(self.guest_run(f"nvme id-ns {device}"), r"nsze +: 0x20000\b")
+        self.assertRegex(self.guest_run(f"nvme id-ns {device}"), r"nsze +: 0x[1-9a-f]")
         self.assertEqual(self.guest_run(f"blockdev --getsize64 {device}").strip(), str(DISK_MIB << 20))
         self.guest_run(f"nvme flush {device}")
+        self.disconnect()
+
+    def test_discard(self):
+        self.start_target()
+        device = self.connect()
+        self.guest_run(f"tr '\\0' '\\377' </dev/zero | dd of={device} bs=64k count=32 iflag=fullblock oflag=direct")
+        self.guest_run(f"blkdiscard -o 65536 -l 1048576 {device}")
+        left = "dd if={} bs=64k skip={} count={} iflag=direct 2>/dev/null | tr -d '\\0' | wc -c"
+        self.assertEqual(self.guest_run(left.format(device, 1, 16)).strip(), "0")
+        self.assertEqual(self.guest_run(left.format(device, 17, 15)).strip(), str(15 << 16))
         self.disconnect()

@@ -59,7 +59,8 @@ class FileSystem:
     def verify(self):
         """Every file, read from the disk rather than from the cache."""
         lines = "\\n".join(f"{digest}  {name}" for name, digest in self.sums.items())
-        self.case.guest_run(f"echo 3 >/proc/sys/vm/drop_caches; cd {self.where} && printf '{lines}\\n' | sha256sum -c --quiet", 120)
+        self.case.guest_run(
+            f"echo 3 >/proc/sys/vm/drop_caches; cd {self.where} && printf '{lines}\\n' | sha256sum -c --quiet", 120)
 
     def check(self):
         """fsck, from the guest, of what is not mounted."""
