@@ -4,6 +4,7 @@
 test_nvmf.py [part of a case's name]...
 """
 
+import hashlib
 import os
 import pathlib
 import sys
@@ -40,6 +41,20 @@ class UroceCase(nvme.Case):
         self.assertIsNone(self.target.process.poll(), str(self.target))
         files.verify_on_host(self.image)
 
+    def compare_bytes(self, device, mib):
+        """The disk's beginning, as both sides see it."""
+        read = self.guest_run(f"dd if={device} bs=1M count={mib} iflag=direct 2>/dev/null | sha256sum", 120)
+        with self.image.open("rb") as image:
+            self.assertEqual(read.split()[0], hashlib.sha256(image.read(mib << 20)).hexdigest())
+
+    def start_fio(self, device, mib):
+        return self.rig.guest.start("cd /run && " + nvme.FIO.format(device, f"{mib}m", ""), 240)
+
+    def await_io(self):
+        """Until more blocks were written than before. The path to the disk counts them, not the disk."""
+        self.guest_run("written() { set -- $(cat /sys/block/nvme*c*n1/stat); echo $5; }; before=$(written); n=0; until "
+                       "[ $(written) -gt $((before + 20)) ]; do n=$((n + 1)); [ $n -lt 300 ] || exit 1; sleep 0.1; done", 90)
+
 
 class Uroce(nvme.AnyTarget, UroceCase):
     def test_hosts_that_may_connect(self):
@@ -49,15 +64,20 @@ class Uroce(nvme.AnyTarget, UroceCase):
         self.connect()
         self.disconnect()
 
+    def test_ipv6(self):
+        self.address = rigs.addresses(self.wire, "host")[1]
+        self.start_target()
+        self.assertIn(nvme.SUBSYSTEM, self.discover())
+        device = self.connect()
+        self.fio(device, "1m")
+        self.compare_bytes(device, 1)
+        self.disconnect()
+
     def test_many_connects(self):
         self.start_target()
         for _ in range(4):
             self.connect("--nr-io-queues=1")
             self.disconnect()
-        self.compare_ended()
-
-    def compare_ended(self):
-        """SIGTERM ends the target in order."""
         self.target.process.terminate()
         self.assertEqual(self.target.wait(20), 0, str(self.target))
 
@@ -80,18 +100,29 @@ class Restart(UroceCase):
     def test_under_io(self):
         self.start_target()
         device = self.connect()
-        fio = self.rig.guest.start("cd /run && " + nvme.FIO.format(device, "16m", ""), 240)
+        fio = self.start_fio(device, 16)
         for _ in range(RESTARTS):
             self.await_io()
             self.target.kill()
             self.start_target()
         self.assertEqual(fio.finish(), 0, f"{fio}\n{self.target}")
+        self.compare_bytes(device, 16)
         self.disconnect()
 
-    def await_io(self):
-        """Until more blocks were written than before. The path to the disk counts them, not the disk."""
-        self.guest_run("written() { set -- $(cat /sys/block/nvme*c*n1/stat); echo $5; }; before=$(written); n=0; "
-                       "until [ $(written) -gt $((before + 20)) ]; do n=$((n + 1)); [ $n -lt 300 ] || exit 1; sleep 0.1; done", 90)
+    def test_wire_that_is_cut(self):
+        """Longer than both sides wait for each other."""
+        self.start_target()
+        device = self.connect()
+        fio = self.start_fio(device, 8)
+        self.await_io()
+        harness.ip("link", "set", "wire1", "down")
+        self.addCleanup(harness.ip, "link", "set", "wire1", "up")
+        self.guest_run("until grep -q connecting /sys/class/nvme/nvme*/state; do sleep 0.1; done", 60)
+        harness.ip("link", "set", "wire1", "up")
+        self.assertEqual(fio.finish(), 0, f"{fio}\n{self.target}")
+        self.compare_bytes(device, 8)
+        self.disconnect()
+        self.assertIsNone(self.target.process.poll(), str(self.target))
 
 
 class Lossy(UroceCase):
@@ -128,6 +159,19 @@ class Lossy(UroceCase):
     def test_faults_of_the_target(self):
         """Data, commands' ends and acknowledgements."""
         self.run_case("2m", of="far2", lose=0.01, repeat=0.02, delay=0.02)
+
+    def test_restart_meanwhile(self):
+        self.start_target()
+        device = self.connect("--nr-io-queues=1")
+        self.rig.set_faults(seed=SEED, of="far2", lose=0.01, repeat=0.02, delay=0.02)
+        fio = self.start_fio(device, 4)
+        self.await_io()
+        self.target.kill()
+        self.start_target()
+        self.assertEqual(fio.finish(), 0, f"{fio}\n{self.target}")
+        self.assertGreater(min(self.rig.set_faults().values()), 0)
+        self.compare_bytes(device, 4)
+        self.disconnect()
 
     def test_faults_of_both(self):
         self.run_case("1m", lose=0.0005, repeat=0.02, delay=0.0005)
