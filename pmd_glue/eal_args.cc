@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -194,6 +195,19 @@ Result<KernelInterface> kernel_interface(std::string_view device) {
 }
 
 }  // namespace
+
+std::vector<std::string> one_cpu_arguments() {
+  cpu_set_t set;
+  int cpu = 0;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) {
+    while (cpu < CPU_SETSIZE - 1 && !CPU_ISSET(static_cast<unsigned>(cpu), &set)) ++cpu;
+  }
+  return {"-l", fmt::to_string(cpu), "--in-memory", "--no-telemetry"};
+}
+
+std::string interface_argument(std::string_view name) {
+  return fmt::format("--vdev={}0,iface={}", kKernelInterfaceDriver, name);
+}
 
 std::string_view device_argument(std::string_view devargs, std::string_view key) {
   for (std::size_t at = 0; at < devargs.size();) {

@@ -44,6 +44,12 @@ struct EalPlan {
 /// Errors: EINVAL naming the argument.
 Result<EalPlan> plan_eal(const std::vector<std::string>& args, const HostFacts& host);
 
+/// EAL arguments of a program that needs one engine: on its own thread, and the first CPU that it may use. EAL alone
+/// would take all of them.
+std::vector<std::string> one_cpu_arguments();
+/// The argument for a port on the kernel's interface `name`.
+std::string interface_argument(std::string_view name);
+
 /// The value of `key` in "name,key=value,..."; empty when it is missing.
 std::string_view device_argument(std::string_view devargs, std::string_view key);
 

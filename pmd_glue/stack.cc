@@ -218,6 +218,8 @@ void Stack::Impl::launch() {
 
 Stack::Impl::~Impl() {
   telemetry_.reset();
+  made_connections_ = nullptr;
+  connections_.reset();  // while engines can still tell the peers
   for (const auto& worker : workers_) worker->stop();
   for (const unsigned lcore : launched_) rte_eal_wait_lcore(lcore);
   for (const auto& worker : workers_) worker->finish();
@@ -244,11 +246,37 @@ bool Stack::Impl::poll_here() {
   polling_ = true;
   const bool worked = workers_[0]->round();
   polling_ = false;
-  return worked;
+  cm::Manager* const connections = made_connections_.load(std::memory_order_acquire);
+  return (connections != nullptr && connections->turn()) || worked;
+}
+
+void Stack::Impl::idle_here(std::chrono::nanoseconds limit) {
+  if (const cm::Manager* const connections = made_connections_.load(std::memory_order_acquire)) {
+    const Nanos now = std::chrono::steady_clock::now().time_since_epoch();
+    limit = std::min(limit, connections->deadline() - now);
+  }
+  workers_[0]->idle(limit);
+}
+
+Result<cm::Manager*> Stack::Impl::connections() {
+  const auto lock = units.front().device->runner().lock(connections_mutex_);
+  if (connections_ == nullptr) {
+    std::vector<std::shared_ptr<control::Device>> devices;
+    for (const Unit& unit : units) devices.push_back(unit.device);
+    auto started =
+        cm::Manager::start(devices, Secret::fresh(), embedded ? cm::Turns::engines_thread : cm::Turns::own_thread);
+    if (!started) return std::unexpected(started.error());
+    connections_ = std::move(*started);
+    made_connections_.store(connections_.get(), std::memory_order_release);
+  }
+  return connections_.get();
 }
 
 CounterList Stack::Impl::counters_of(const Unit& unit) const {
   CounterList out = unit.device->counters();
+  if (const cm::Manager* const connections = made_connections_.load(std::memory_order_acquire)) {
+    std::ranges::move(connections->counters(unit.device->config().name), std::back_inserter(out));
+  }
   std::ranges::move(port_counters_of(unit), std::back_inserter(out));
   return out;
 }
@@ -301,7 +329,7 @@ bool Stack::embedded() const { return impl_->embedded; }
 bool Stack::poll() { return impl_->embedded && impl_->poll_here(); }
 
 void Stack::idle(std::chrono::nanoseconds limit) {
-  if (impl_->embedded) impl_->workers_[0]->idle(limit);
+  if (impl_->embedded) impl_->idle_here(limit);
 }
 
 }  // namespace uroce

@@ -17,6 +17,17 @@ std::vector<std::shared_ptr<control::Device>> StackAccess::devices(const Stack& 
   return out;
 }
 
+Result<cm::Manager*> StackAccess::connections(Stack& stack) {
+  if (stack.embedded()) return stack.impl_->connections();
+  // The manager's thread inherits these CPUs.
+  cpu_set_t before;
+  const bool known = sched_getaffinity(0, sizeof before, &before) == 0;
+  leave_engines_cpus(stack);
+  auto manager = stack.impl_->connections();
+  if (known) sched_setaffinity(0, sizeof before, &before);
+  return manager;
+}
+
 std::vector<std::pair<std::string, CounterList>> StackAccess::counters(const Stack& stack) {
   std::vector<std::pair<std::string, CounterList>> out;
   for (const auto& unit : stack.impl_->units) {

@@ -9,6 +9,7 @@
 
 #include <uroce/stack.h>
 
+#include "cm/manager.h"
 #include "control/device.h"
 #include "pmd_glue/telemetry.h"
 #include "service/capture.h"
@@ -19,6 +20,9 @@ class StackAccess {
  public:
   /// The devices, one for each port, in port order. Their engines end with the stack.
   static std::vector<std::shared_ptr<control::Device>> devices(const Stack& stack);
+  /// The connection manager of all devices, which the first call starts. Any thread. Errors: those of
+  /// cm::Manager::start().
+  static Result<cm::Manager*> connections(Stack& stack);
   /// The counters of engines, neighbourhood and port, by device name. Any thread.
   static std::vector<std::pair<std::string, CounterList>> counters(const Stack& stack);
   /// The same for one device, without those of its engines.

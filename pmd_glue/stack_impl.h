@@ -3,12 +3,15 @@
 
 #include <uroce/stack.h>
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "cm/manager.h"
 #include "control/device.h"
 #include "pmd_glue/clock.h"
 #include "pmd_glue/eal.h"
@@ -52,6 +55,11 @@ struct Stack::Impl {
   Result<void> set_up(const std::vector<std::string>& args, const StackOptions& options);
   /// Embedded: one pass on the calling thread.
   bool poll_here();
+  /// Embedded: gives the core away, until something is due at most.
+  void idle_here(std::chrono::nanoseconds limit);
+  /// The connection manager of all devices, which the first call makes. Any thread. Errors: those of
+  /// cm::Manager::start().
+  Result<cm::Manager*> connections();
   /// Sets addresses and gateways of all ports from `options`, and ignores the other options. A port keeps its own
   /// addresses or those of the kernel. Errors: EINVAL (nothing has changed); those of control::Device::set_gids().
   Result<void> set_addresses(const StackOptions& options);
@@ -88,6 +96,9 @@ struct Stack::Impl {
   std::unique_ptr<glue::Telemetry> telemetry_;
   std::thread::id owner_;
   bool polling_ = false;
+  std::mutex connections_mutex_;  ///< guards connections_
+  std::unique_ptr<cm::Manager> connections_;
+  std::atomic<cm::Manager*> made_connections_{nullptr};  ///< the same for all threads; poll_here() takes its turns
 
   friend class Stack;
 };

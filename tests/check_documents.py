@@ -29,6 +29,7 @@ FOREIGN = {
     "perf": "--stdio",
     "Open MPI": "--mca --oversubscribe",
     "fio": "--ioengine --name --port --rw --bs --size --hostname --verb --verify --iodepth",
+    "nvme-cli": "--ctrl-loss-tmo",
     "perftest": "--rate_limit",
     "tgt": "--iser --lld --mode --op --tid --lun --targetname --backing-store --initiator-address --initiator-name",
 }

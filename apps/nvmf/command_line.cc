@@ -4,8 +4,13 @@
 
 #include <uroce/version.h>
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <span>
 
 #include "nvmf/config.h"
+#include "pmd_glue/eal_args.h"
 
 namespace uroce::nvmf {
 
@@ -14,40 +19,53 @@ namespace {
 constexpr int kUsage = 2;
 
 std::string footer() {
-  return R"(A namespace is a block device, a regular file, or memory:SIZE with suffix K, M, G or T, for tests. Its number is its place
+  return R"(Words before `--` go to DPDK's EAL (lcores, devices, hugepages). Without `--` all words are the program's own. With one lcore
+the engine runs on the loop's thread.
+
+A namespace is a block device, a regular file, or memory:SIZE with suffix K, M, G or T, for tests. Its number is its place
 among the --namespace options, from 1.
 
 Examples:
-  A disk for one host, through the running uroced:
-    uroce_nvmf --nqn nqn.2024-01.org.example:disks --namespace /dev/sdb --allow-host nqn.2014-08.org.nvmexpress:uuid:...
-  Memory for every host, to try it:
-    uroce_nvmf --nqn nqn.2024-01.org.example:try --namespace memory:1G
-  Several subsystems, from a file:
-    uroce_nvmf --config /etc/uroce/nvmf.toml
+  A disk for one host, on an interface that the kernel keeps:
+    uroce_nvmf --interface eth0 --nqn nqn.2024-01.org.example:disks --namespace /dev/sdb --allow-host nqn.2014-08...
+  A card of its own, polled by lcore 2, with the loop on lcore 1:
+    uroce_nvmf -l 1,2 -a 0000:03:00.0 -- --address 192.0.2.1/24 --config /etc/uroce/nvmf.toml
+  Memory for every host, to try it, through the running uroced:
+    uroce_nvmf --daemon --nqn nqn.2024-01.org.example:try --namespace memory:1G
   On the host (Linux, as root):
     nvme connect -t rdma -a 192.0.2.1 -s 4420 -n nqn.2024-01.org.example:try
 Signals: SIGTERM and SIGINT end the connections and then the program.
 Exit codes: 0 success, 1 failure, 2 unusable command line or configuration.)";
 }
 
+/// Splits argv at the first `--`. Without one, all words are the program's own.
+void split(std::span<const char* const> argv, std::vector<std::string>& eal, std::vector<std::string>& own) {
+  const auto end = std::ranges::find(argv, std::string_view("--"), [](const char* s) { return std::string_view(s); });
+  if (end == argv.end()) {
+    own.assign(argv.begin(), argv.end());
+  } else {
+    eal.assign(argv.begin(), end);
+    own.assign(end + 1, argv.end());
+  }
+}
+
 EarlyExit refuse(const std::string& text) { return {kUsage, "uroce_nvmf: " + text}; }
 
-}  // namespace
-
-std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const* argv) {
-  Options options;
-  SubsystemSettings simple;
-  std::vector<std::string> namespaces;
-  std::string config;
+/// Words as they stand on the command line.
+struct Words {
+  SubsystemSettings subsystem{};
+  std::vector<std::string> namespaces{};
+  std::string config{}, interface{};
   bool version = false;
-  CLI::App app(fmt::format("uroce_nvmf {}: an NVMe over Fabrics target over RDMA.", kVersion), "uroce_nvmf");
-  app.footer(footer());
-  app.get_formatter()->column_width(32);
-  app.add_option("-c,--config", config, "Configuration file (TOML): subsystems, their namespaces and hosts");
-  app.add_option("--nqn", simple.nqn, "Name of the subsystem");
-  app.add_option("--namespace", namespaces, "Path of a block device or file, or memory:SIZE; may be repeated")
+};
+
+void add_disks(CLI::App& app, Options& options, Words& words) {
+  app.add_option("-c,--config", words.config, "Configuration file (TOML): subsystems, their namespaces and hosts");
+  app.add_option("--nqn", words.subsystem.nqn, "Name of the subsystem");
+  app.add_option("--namespace", words.namespaces, "Path of a block device or file, or memory:SIZE; may be repeated")
       ->allow_extra_args(false);
-  app.add_option("--allow-host", simple.hosts, "NQN of a host that may connect; may be repeated (default: every host)")
+  app.add_option("--allow-host", words.subsystem.hosts,
+                 "NQN of a host that may connect; may be repeated (default: every host)")
       ->allow_extra_args(false);
   app.add_option("--listen", options.listen.address, "Address to listen on (default: every address of every device)");
   app.add_option("--port", options.listen.port, "Port to listen on (default: 4420)")->check(CLI::Range(1, 65535));
@@ -55,35 +73,94 @@ std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const
       ->check(CLI::Range(1u, 16384u));
   app.add_option("--buffers", options.buffers, "Buffers of 128 KiB between network and disk (default: 256)")
       ->check(CLI::Range(1u, 65536u));
-  app.add_option("--socket", options.network.socket,
+}
+
+void add_network(CLI::App& app, Options& options, Words& words) {
+  app.add_option("--interface", words.interface, "Network interface of the kernel, which keeps it, as the port");
+  app.add_option("--address", options.stack.addresses,
+                 "Addresses of a port, A/len[,A/len...], or \"kernel\": those of its interface; once for each port, in "
+                 "port order (default: \"kernel\" with --interface, else 10.117.0.1/24, 10.117.0.2/24, ...)")
+      ->allow_extra_args(false);
+  app.add_option("--gateway", options.stack.gateway, "Next hop for hosts off the subnet");
+  app.add_option("--port-mtu", options.stack.mtu, "Ethernet MTU of the port, bytes")->check(CLI::Range(256, 16384));
+  app.add_option("--vlan", options.stack.vlan, "802.1Q VLAN id of all frames")->check(CLI::Range(1, 4094));
+  app.add_option("--idle", options.stack.idle, "Behaviour without work: busy, yield or sleep (default)")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, IdlePolicy>{
+          {"busy", IdlePolicy::busy}, {"yield", IdlePolicy::yield}, {"sleep", IdlePolicy::sleep}}));
+  app.add_flag("--daemon", options.daemon,
+               "Use the devices of the running uroced: the default without --interface and EAL arguments");
+  app.add_option("--socket", options.daemon_options.socket,
                  "The daemon's socket (default: UROCE_SOCKET, else /run/uroce/uroced.sock)");
-  app.add_flag("-V,--version", version, "Print the version and exit");
+}
+
+/// Without a port of its own the program uses the daemon's.
+std::string fault_of_network(Options& options, const Words& words) {
+  const bool port = !words.interface.empty() || !options.eal.empty();
+  if (options.daemon && (port || !options.stack.addresses.empty())) {
+    return "the daemon has its own ports; leave --interface, --address and EAL arguments out";
+  }
+  if (port && !options.daemon_options.socket.empty()) {
+    return "--socket is for the daemon's devices; leave it out, or --interface and EAL arguments";
+  }
+  if (!port && !options.stack.addresses.empty()) {
+    return "--address has no port; add --interface NAME, or EAL arguments that name a port before `--`";
+  }
+  options.daemon = !port;
+  if (words.interface.empty()) return {};
+  if (options.eal.empty()) options.eal = glue::one_cpu_arguments();
+  options.eal.push_back(glue::interface_argument(words.interface));
+  return {};
+}
+
+Result<void> take_subsystems(Options& options, Words& words) {
+  if (!words.config.empty()) {
+    auto read = read_config(words.config);
+    if (!read) return std::unexpected(read.error());
+    options.subsystems = std::move(*read);
+  }
+  if (words.subsystem.nqn.empty() != words.namespaces.empty()) {
+    return fail(EINVAL, "--nqn and --namespace belong together; give both");
+  }
+  if (words.subsystem.nqn.empty() && !words.subsystem.hosts.empty()) {
+    return fail(EINVAL, "--allow-host is for the subsystem of --nqn; write the file's hosts into the file");
+  }
+  for (const std::string& text : words.namespaces) {
+    auto one = parse_namespace(text);
+    if (!one) return std::unexpected(one.error());
+    words.subsystem.namespaces.push_back(std::move(*one));
+  }
+  if (!words.subsystem.nqn.empty()) options.subsystems.push_back(std::move(words.subsystem));
+  if (options.subsystems.empty()) {
+    return fail(EINVAL, "there is nothing to serve; give --nqn NAME --namespace PATH, or --config FILE");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const* argv) {
+  Options options;
+  Words words;
+  std::vector<std::string> own;
+  if (argc > 0) split(std::span(argv + 1, static_cast<std::size_t>(argc - 1)), options.eal, own);
+  CLI::App app(fmt::format("uroce_nvmf {}: an NVMe over Fabrics target over RDMA.", kVersion),
+               "uroce_nvmf [EAL arguments --]");
+  app.footer(footer());
+  app.get_formatter()->column_width(32);
+  add_disks(app, options, words);
+  add_network(app, options, words);
+  app.add_flag("-V,--version", words.version, "Print the version and exit");
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> reversed(own.rbegin(), own.rend());
+    app.parse(reversed);
   } catch (const CLI::CallForHelp&) {
     return std::unexpected(EarlyExit{0, app.help()});
   } catch (const CLI::ParseError& e) {
-    return std::unexpected(refuse(fmt::format("{}; see uroce_nvmf --help", e.what())));
+    return std::unexpected(refuse(fmt::format("{}; EAL arguments go before `--`; see uroce_nvmf --help", e.what())));
   }
-  if (version) return std::unexpected(EarlyExit{0, fmt::format("uroce_nvmf {}", kVersion)});
-
-  if (!config.empty()) {
-    auto read = read_config(config);
-    if (!read) return std::unexpected(refuse(read.error().text));
-    options.subsystems = std::move(*read);
-  }
-  if (simple.nqn.empty() != namespaces.empty()) {
-    return std::unexpected(refuse("--nqn and --namespace belong together; give both"));
-  }
-  for (const std::string& text : namespaces) {
-    auto one = parse_namespace(text);
-    if (!one) return std::unexpected(refuse(one.error().text));
-    simple.namespaces.push_back(std::move(*one));
-  }
-  if (!simple.nqn.empty()) options.subsystems.push_back(std::move(simple));
-  if (options.subsystems.empty()) {
-    return std::unexpected(refuse("there is nothing to serve; give --nqn NAME --namespace PATH, or --config FILE"));
-  }
+  if (words.version) return std::unexpected(EarlyExit{0, fmt::format("uroce_nvmf {}", kVersion)});
+  if (const auto fault = fault_of_network(options, words); !fault.empty()) return std::unexpected(refuse(fault));
+  if (auto taken = take_subsystems(options, words); !taken) return std::unexpected(refuse(taken.error().text));
   return options;
 }
 

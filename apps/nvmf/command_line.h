@@ -6,14 +6,19 @@
 #include <string>
 #include <vector>
 
+#include <uroce/daemon.h>
+#include <uroce/stack.h>
+
 #include "nvmf/connections.h"
-#include "nvmf/network.h"
 #include "nvmf/subsystem.h"
 
 namespace uroce::nvmf {
 
 struct Options {
-  NetworkSettings network{};
+  bool daemon = false;  ///< else the stack of this process
+  DaemonOptions daemon_options{};
+  std::vector<std::string> eal{};
+  StackOptions stack{};
   ListenSettings listen{};
   uint32_t buffers = 256;  ///< of kTransferBytes
   std::vector<SubsystemSettings> subsystems{};

@@ -100,6 +100,7 @@ void Connections::check(Nanos now) {
 }
 
 void Connections::close() {
+  closing_ = true;
   for (Connection& one : connections_) one.queue->close();
   next_check_ = {};
 }
@@ -123,7 +124,7 @@ void Connections::on_request(const CmEvent& event, Nanos now) {
   if (!id) return;
   const auto request = request_of(event.param.private_data, event.param.initiator_depth);
   if (!request) return reject(*id, request.error());
-  if (connections_.size() >= settings_.max_queues || !accept(*id, event, *request, now)) {
+  if (closing_ || connections_.size() >= settings_.max_queues || !accept(*id, event, *request, now)) {
     reject(*id, CmStatus::no_resources);
   }
 }

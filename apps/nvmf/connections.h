@@ -30,7 +30,7 @@ class Connections {
 
   /// Handles completions of all queues, and now and then events and timers. True when there was work.
   bool poll(Nanos now);
-  /// Closes all queues. poll() still brings the ends of what backends do for them.
+  /// Closes all queues, and refuses new ones. poll() still brings the ends of what backends do for them.
   void close();
   /// Queues that are open, or that a backend still works for.
   std::size_t queues() const { return connections_.size(); }
@@ -65,6 +65,7 @@ class Connections {
   std::vector<Connection> connections_{};
   Nanos next_events_{}, next_check_{};
   bool lost_ = false;
+  bool closing_ = false;
 };
 
 }  // namespace uroce::nvmf

@@ -8,11 +8,13 @@
 
 #include "nvmf/command_line.h"
 #include "nvmf/reactor.h"
+#include "nvmf/stack_network.h"
 
 namespace uroce::nvmf {
 namespace {
 
 constexpr int kOk = 0, kFailed = 1, kUnusable = 2;
+constexpr Nanos kFarewell = std::chrono::milliseconds(100);
 volatile std::sig_atomic_t ending = 0;
 
 void catch_signals() {
@@ -38,14 +40,18 @@ int serve(const Options& options) {
     if (!opened) return say(opened.error(), kUnusable);
     subsystems.push_back(std::move(*opened));
   }
-  auto network = Network::open(options.network);
-  if (!network) return say(network.error(), kFailed);
-  auto reactor = Reactor::start(*network, std::move(subsystems), options.listen, options.buffers);
+  auto network =
+      options.daemon ? open_daemon_network(options.daemon_options) : start_stack_network(options.eal, options.stack);
+  if (!network) return say(network.error(), network.error().code == EINVAL ? kUnusable : kFailed);
+  auto reactor = Reactor::start(**network, std::move(subsystems), options.listen, options.buffers);
   if (!reactor) return say(reactor.error(), kFailed);
   fmt::print("uroce_nvmf: serving {} subsystem(s) on {} port {}\n", options.subsystems.size(),
              options.listen.address.empty() ? "every address," : options.listen.address, options.listen.port);
   std::fflush(stdout);
   while (ending == 0 && !(*reactor)->lost()) (*reactor)->run_once(clock_now());
+  // The hosts hear of the end at once, and need not find out by a timeout.
+  (*reactor)->close();
+  for (const Nanos limit = clock_now() + kFarewell; clock_now() < limit;) (*reactor)->run_once(clock_now());
   if (ending == 0) return say({EIO, "the uroce daemon has ended; start it, and then this program again"}, kFailed);
   return kOk;
 }

@@ -1,16 +1,34 @@
 #include "nvmf/network.h"
 
 #include <thread>
+#include <utility>
 
 namespace uroce::nvmf {
 
-Result<Network> Network::open(const NetworkSettings& settings) {
-  DaemonOptions daemon{settings.socket};
+namespace {
+
+class DaemonNetwork final : public Network {
+ public:
+  DaemonNetwork(DaemonOptions daemon, ConnectionManager connections)
+      : daemon_(std::move(daemon)), connections_(std::move(connections)) {}
+
+  ConnectionManager& connections() override { return connections_; }
+  Result<Context> device(const std::string& name) override { return open_daemon_device(name, daemon_); }
+  bool poll() override { return false; }
+  void idle(std::chrono::nanoseconds limit) override { std::this_thread::sleep_for(limit); }
+  bool wakes() const override { return false; }
+
+ private:
+  DaemonOptions daemon_;
+  ConnectionManager connections_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Network>> open_daemon_network(const DaemonOptions& daemon) {
   auto connections = ConnectionManager::open(daemon);
   if (!connections) return std::unexpected(connections.error());
-  return Network(std::move(daemon), std::move(*connections));
+  return std::make_unique<DaemonNetwork>(daemon, std::move(*connections));
 }
-
-void Network::idle(std::chrono::nanoseconds limit) { std::this_thread::sleep_for(limit); }
 
 }  // namespace uroce::nvmf

@@ -1,8 +1,8 @@
-// The place of the RDMA devices and of their connection manager.
+// The place of the RDMA devices and of their connection manager: the stack of this process, or a daemon.
 #pragma once
 
 #include <chrono>
-#include <optional>
+#include <memory>
 #include <string>
 
 #include <uroce/cm.h>
@@ -11,28 +11,20 @@
 
 namespace uroce::nvmf {
 
-struct NetworkSettings {
-  std::string socket{};  ///< of the daemon; empty: its usual one
-};
-
+/// One thread.
 class Network {
  public:
-  /// Errors: those of ConnectionManager::open().
-  static Result<Network> open(const NetworkSettings& settings);
-
-  ConnectionManager& connections() { return connections_; }
-  Result<Context> device(const std::string& name) { return open_daemon_device(name, daemon_); }
-  /// One pass of the engines, where they run on this thread. True when there was work.
-  bool poll() { return false; }
-  /// After a pass without work: gives the core away for at most `limit`.
-  void idle(std::chrono::nanoseconds limit);
-
- private:
-  Network(DaemonOptions daemon, ConnectionManager connections)
-      : daemon_(std::move(daemon)), connections_(std::move(connections)) {}
-
-  DaemonOptions daemon_;
-  ConnectionManager connections_;
+  virtual ~Network() = default;
+  virtual ConnectionManager& connections() = 0;
+  virtual Result<Context> device(const std::string& name) = 0;
+  /// One pass of the engines that run on this thread. True when there was work.
+  virtual bool poll() = 0;
+  /// After a pass without work: gives the core away, until something arrives if wakes(), and for at most `limit`.
+  virtual void idle(std::chrono::nanoseconds limit) = 0;
+  virtual bool wakes() const = 0;
 };
+
+/// Errors: those of ConnectionManager::open().
+Result<std::unique_ptr<Network>> open_daemon_network(const DaemonOptions& daemon);
 
 }  // namespace uroce::nvmf

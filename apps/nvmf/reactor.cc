@@ -43,8 +43,11 @@ bool Reactor::poll(Nanos now) {
 void Reactor::run_once(Nanos now) {
   if (poll(now)) {
     idle_passes_ = 0;
+  } else if (network_.wakes()) {
+    // The stack polls on for a while by itself; a disk does not wake it.
+    network_.idle(ring_.outstanding() > 0 ? Nanos(20us) : Nanos(1ms));
   } else if (++idle_passes_ > kPatience) {
-    // A host without connections can wait.
+    // The first connection can wait a little.
     network_.idle(connections_->queues() == 0 ? Nanos(2ms) : Nanos(50us));
   }
 }

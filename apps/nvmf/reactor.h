@@ -25,6 +25,8 @@ class Reactor {
   bool poll(Nanos now);
   /// poll(), with a rest after passes without work.
   void run_once(Nanos now);
+  /// Ends all connections. Later passes tell the hosts.
+  void close() { connections_->close(); }
   bool lost() const { return connections_->lost(); }
   const Connections& connections() const { return *connections_; }
 

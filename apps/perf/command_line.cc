@@ -43,10 +43,8 @@ Exit codes: 0 success, 1 the run failed, 2 unusable command line.)";
 
 /// Options of perftest that need no member in Options.
 struct Seen {
-  std::string rdma_cm_note;
   std::string connection = "RC";
   int ib_port = 1;
-  bool rdma_cm = false;
   bool frequency = false;
   bool version = false;
   bool json = false;
@@ -101,8 +99,8 @@ void add_perftest_options(CLI::App& app, Options& o, Seen& seen) {
                                                                     {"WRITE", AtomicType::write}}));
   app.add_option("-x,--gid-index", o.gid_index, "Index in the device's GID table (default: its first IPv4 address)")
       ->check(CLI::Range(0, 255));
-  app.add_flag("-R,--rdma_cm", seen.rdma_cm,
-               "Refused: connections go over TCP. For rdma_cm use perftest: uroce-run ib_write_bw -R");
+  app.add_flag("-R,--rdma_cm", o.rdma_cm,
+               "Connect QPs by rdma_cm; the sides still exchange parameters over TCP (must match)");
   app.add_flag("--out_json", seen.json, "Also write the report as JSON");
   app.add_option("--out_json_file", o.out_json_file,
                  "File of the JSON report (default: perftest_out.json; - is the standard output)");
@@ -229,11 +227,6 @@ std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const
                                   "the name of the test is missing; write {write,read,send,atomic,flush,raw}_{bw,lat} "
                                   "as the first word, e.g. uroce_perf "
                                   "write_bw -l 0 --no-pci -- --back-to-back"));
-  }
-  if (seen.rdma_cm) {
-    return std::unexpected(refuse(o,
-                                  "-R is not possible: this program connects QPs over TCP; leave -R out, or run "
-                                  "perftest: uroce-run ib_write_bw -R"));
   }
   if (seen.positional.size() > 1) {
     return std::unexpected(refuse(o, fmt::format("there is a second host \"{}\" after \"{}\"; leave one out",

@@ -142,12 +142,13 @@ Result<void> Endpoint::create_qps() {
 Hello Endpoint::hello() const {
   Hello h;
   h.parameters = SharedParameters::of(options_);
-  h.gid = info().gids[gid_index_];
+  h.gid = gid();
   h.port_mtu = mtu_bytes(info().active_mtu);
   h.reads = info().max_rd_atomic;
   h.rkey = region_->rkey();
   h.remote_base = reinterpret_cast<uintptr_t>(exposed(0));
   h.remote_bytes = exposed_bytes_;
+  if (connector_) h.cm_port = connector_->port();
   h.device = info().name;
   for (std::size_t i = 0; i < qps_.size(); ++i) h.qps.push_back({qps_[i].qpn(), psns_[i]});
   return h;
@@ -166,7 +167,7 @@ Result<uint32_t> Endpoint::agree_mtu(const Hello& peer) const {
 }
 
 Result<void> Endpoint::connect(const Hello& peer) {
-  const Gid& mine = info().gids[gid_index_];
+  const Gid& mine = gid();
   if (peer.qps.size() != qps_.size()) {
     return fail(EINVAL, fmt::format("the other side has {} QPs, but this one {}; give both the same -q",
                                     peer.qps.size(), qps_.size()));
@@ -186,6 +187,10 @@ Result<void> Endpoint::connect(const Hello& peer) {
   path_mtu_ = *mtu;
   outs_ = std::min(outs_, peer.reads);
   peer_ = peer;
+  return connector_ ? connect_by_rdma_cm(peer) : connect_directly(peer);
+}
+
+Result<void> Endpoint::connect_directly(const Hello& peer) {
   for (std::size_t i = 0; i < qps_.size(); ++i) {
     QueuePair::ConnectOptions c;
     c.psn = psns_[i];
@@ -200,6 +205,27 @@ Result<void> Endpoint::connect(const Hello& peer) {
     }
   }
   return {};
+}
+
+Result<void> Endpoint::connect_by_rdma_cm(const Hello& peer) {
+  // The same attributes as without.
+  const auto adjust = [this](QpAttr& attr) {
+    attr.access = access_for(options_);
+    attr.path_mtu = mtu_code(path_mtu_);
+    attr.max_rd_atomic = static_cast<uint8_t>(outs_);
+    attr.max_dest_rd_atomic = static_cast<uint8_t>(info().max_rd_atomic);
+    attr.timeout = options_.qp_timeout;
+  };
+  const CmParam terms{.responder_resources = static_cast<uint8_t>(info().max_rd_atomic),
+                      .initiator_depth = static_cast<uint8_t>(outs_)};
+  return connector_->begin(qps_, gid(), {peer.gid, peer.cm_port}, terms, adjust);
+}
+
+Result<bool> Endpoint::connected() {
+  if (!connector_) return true;
+  auto connected = connector_->step();
+  if (connected) return connected;
+  return fail(connected.error().code, unreachable(connected.error().text));
 }
 
 bool Endpoint::link_up() {

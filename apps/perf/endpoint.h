@@ -8,6 +8,7 @@
 
 #include <uroce/verbs.h>
 
+#include "perf/cm_connector.h"
 #include "perf/exchange.h"
 #include "perf/memory.h"
 #include "perf/options.h"
@@ -19,10 +20,17 @@ class Endpoint {
   /// Errors: the device's; EINVAL for options that it cannot serve (-m, -x, -q).
   static Result<std::unique_ptr<Endpoint>> create(Context context, const Options& options);
 
+  /// With -R: connects by `connector`. Before hello().
+  void use_rdma_cm(std::unique_ptr<CmConnector> connector) { connector_ = std::move(connector); }
+  /// The address of this side.
+  const Gid& gid() const { return info().gids[gid_index_]; }
+
   Hello hello() const;
-  /// Moves all QPs to RTS. Errors: EINVAL (the peer's parameters do not fit), EHOSTUNREACH (nobody answers at its
-  /// address).
+  /// Moves all QPs to RTS; with rdma_cm it begins that, and connected() goes on. Errors: EINVAL (the peer's parameters
+  /// do not fit), EHOSTUNREACH (nobody answers at its address).
   Result<void> connect(const Hello& peer);
+  /// Whether all QPs are at RTS. Errors: those of CmConnector::step().
+  Result<bool> connected();
 
   const DeviceInfo& info() const { return context_.info(); }
   Context& context() { return context_; }
@@ -53,6 +61,8 @@ class Endpoint {
   Result<void> create_queues();
   Result<void> create_qps();
   Result<uint32_t> agree_mtu(const Hello& peer) const;
+  Result<void> connect_directly(const Hello& peer);
+  Result<void> connect_by_rdma_cm(const Hello& peer);
   std::string unreachable(const std::string& text);
 
   Context context_;
@@ -72,6 +82,7 @@ class Endpoint {
   std::optional<CompletionQueue> recv_cq_;
   std::vector<uint32_t> psns_;
   std::vector<QueuePair> qps_;
+  std::unique_ptr<CmConnector> connector_;  ///< null without -R; ends before the QPs
 };
 
 /// "192.0.2.1" or "2001:db8::1".

@@ -35,7 +35,8 @@ Json to_json(const SharedParameters& p) {
           {"bidirectional", p.bidirectional},
           {"verify", p.verify},
           {"atomic_type", p.atomic_type},
-          {"mtu", p.mtu}};
+          {"mtu", p.mtu},
+          {"rdma_cm", p.rdma_cm}};
 }
 
 Json to_json(const Hello& h) {
@@ -48,6 +49,7 @@ Json to_json(const Hello& h) {
           {"rkey", h.rkey},
           {"remote_base", h.remote_base},
           {"remote_bytes", h.remote_bytes},
+          {"cm_port", h.cm_port},
           {"device", h.device},
           {"qps", std::move(qps)}};
 }
@@ -75,6 +77,7 @@ SharedParameters read_parameters(const Json& json, std::string& problem) {
   p.verify = in.flag("verify");
   p.atomic_type = in.text("atomic_type");
   p.mtu = in.number32("mtu", 4096);
+  p.rdma_cm = in.flag("rdma_cm");
   return p;
 }
 
@@ -90,6 +93,7 @@ Hello read_hello(const Json& json, std::string& problem) {
   h.rkey = in.number32("rkey");
   h.remote_base = in.number("remote_base", ~uint64_t{0});
   h.remote_bytes = in.number("remote_bytes");
+  h.cm_port = static_cast<uint16_t>(in.number32("cm_port", UINT16_MAX));
   h.device = in.text("device");
   const Json* qps = in.find("qps");
   if (qps == nullptr || !qps->is_array() || qps->size() > kMostQps) {
@@ -192,7 +196,8 @@ SharedParameters SharedParameters::of(const Options& o) {
           o.bidirectional,
           o.verify,
           std::string(atomic_name(o.atomic_type)),
-          o.mtu};
+          o.mtu,
+          o.rdma_cm};
 }
 
 std::optional<std::string> difference(const SharedParameters& mine, const SharedParameters& peer) {
@@ -209,6 +214,7 @@ std::optional<std::string> difference(const SharedParameters& mine, const Shared
   if (mine.verify != peer.verify) return differ("--verify", mine.verify, peer.verify);
   if (mine.atomic_type != peer.atomic_type) return differ("-A", mine.atomic_type, peer.atomic_type);
   if (mine.mtu != 0 && peer.mtu != 0 && mine.mtu != peer.mtu) return differ("-m", mine.mtu, peer.mtu);
+  if (mine.rdma_cm != peer.rdma_cm) return differ("-R", mine.rdma_cm, peer.rdma_cm);
   return std::nullopt;
 }
 

@@ -18,7 +18,7 @@
 namespace uroce::perf {
 
 /// Raise it with every change of the messages.
-inline constexpr uint32_t kExchangeVersion = 1;
+inline constexpr uint32_t kExchangeVersion = 2;
 /// Largest message accepted, bytes: kMostQps fit twice.
 inline constexpr uint32_t kMaxMessageBytes = 4u << 20;
 /// Deepest nesting accepted; our own messages have three levels.
@@ -47,6 +47,7 @@ struct SharedParameters {
   bool verify = false;
   std::string atomic_type;
   uint32_t mtu = 0;  ///< requested path MTU in bytes; 0 for none
+  bool rdma_cm = false;
 
   static SharedParameters of(const Options& options);
 };
@@ -63,6 +64,7 @@ struct Hello {
   uint32_t rkey = 0;
   uint64_t remote_base = 0;   ///< address of the first QP's exposed memory
   uint64_t remote_bytes = 0;  ///< size of each QP's exposed memory; they follow each other
+  uint16_t cm_port = 0;       ///< where the server's rdma_cm listens; 0 without, and on a client
   std::string device;
   std::vector<QpAddress> qps;
 };

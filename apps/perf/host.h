@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <uroce/cm.h>
 #include <uroce/daemon.h>
 #include <uroce/stack.h>
 
@@ -36,6 +37,9 @@ class Host {
   const std::vector<std::string>& devices() const { return names_; }
   Result<Context> open(const std::string& name) {
     return stack_ ? stack_->open(name) : open_daemon_device(name, daemon_);
+  }
+  Result<ConnectionManager> connections() {
+    return stack_ ? ConnectionManager::open(*stack_) : ConnectionManager::open(daemon_);
   }
   /// True when this thread runs the engines: it must then call poll() and idle(), and otherwise nobody.
   bool embedded() const { return stack_ && stack_->embedded(); }

@@ -48,7 +48,7 @@ OrderedJson test_info(const Options& o, const Setting& s) {
   info["Link_type"] = "Ethernet";
   info["GID_index"] = s.gid_index;
   info[reads ? "Outstand_reads" : "Max_inline_data"] = reads ? s.outs : o.inline_size;
-  info["rdma_cm_QPs"] = "OFF";
+  info["rdma_cm_QPs"] = o.rdma_cm ? "ON" : "OFF";
   info["Data_ex_method"] = o.back_to_back ? "in process" : "Ethernet";
   info["uroce_version"] = kVersion;
   info["driver"] = s.device.driver;

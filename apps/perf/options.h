@@ -55,6 +55,7 @@ struct Options {
   bool all = false;
   bool bidirectional = false;
   uint16_t port = 18515;
+  bool rdma_cm = false;  ///< QPs connect by rdma_cm
   bool report_gbits = false;
   uint32_t inline_size = 0;  ///< messages up to this many bytes go inline
   uint32_t outs = 0;         ///< READs and atomics outstanding; 0 for the device's limit

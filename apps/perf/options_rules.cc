@@ -1,10 +1,10 @@
 #include "perf/options_rules.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 
+#include "pmd_glue/eal_args.h"
 #include "pmd_glue/kif/name.h"
 
 namespace uroce::perf {
@@ -97,17 +97,9 @@ std::optional<std::string> check_daemon(const Options& o) {
   return std::nullopt;
 }
 
-/// One engine on one CPU suffices for a test, and EAL would take all that there are.
 void add_interface(Options& o) {
-  if (o.eal.empty()) {
-    cpu_set_t set;
-    int cpu = 0;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) {
-      while (cpu < CPU_SETSIZE - 1 && !CPU_ISSET(static_cast<unsigned>(cpu), &set)) ++cpu;
-    }
-    o.eal = {"-l", fmt::to_string(cpu), "--in-memory", "--no-telemetry"};
-  }
-  o.eal.push_back(fmt::format("--vdev={}0,iface={}", glue::kKernelInterfaceDriver, o.interface));
+  if (o.eal.empty()) o.eal = glue::one_cpu_arguments();
+  o.eal.push_back(glue::interface_argument(o.interface));
 }
 
 }  // namespace
@@ -120,6 +112,7 @@ std::optional<std::string> apply_rules(Options& o, const OptionMarks& marks, boo
   if (o.back_to_back && !o.host.empty()) {
     return fmt::format("--back-to-back runs server and client in one process; leave the host \"{}\" out", o.host);
   }
+  if (o.rdma_cm && o.test.verb == Verb::raw) return test_name(o.test) + " has no QPs to connect; leave -R out";
   if (auto problem = check_daemon(o)) return problem;
   if (!o.interface.empty()) add_interface(o);
   if (o.margin_s > 0 && !o.timed()) return "-f is only for timed runs; add -D";

@@ -27,10 +27,19 @@ struct Connection {
   std::unique_ptr<PeerChannel> channel;
 };
 
-Result<std::unique_ptr<Endpoint>> open_endpoint(Host& host, const std::string& device, const Options& options) {
+Result<std::unique_ptr<Endpoint>> open_endpoint(Host& host, const std::string& device, const Options& options,
+                                                bool client) {
   auto context = host.open(device);
   if (!context) return std::unexpected(context.error());
-  return Endpoint::create(std::move(*context), options);
+  auto endpoint = Endpoint::create(std::move(*context), options);
+  if (!endpoint || !options.rdma_cm) return endpoint;
+  auto manager = host.connections();
+  if (!manager) return std::unexpected(manager.error());
+  auto connector =
+      client ? CmConnector::make(std::move(*manager)) : CmConnector::listen(std::move(*manager), (*endpoint)->gid());
+  if (!connector) return std::unexpected(connector.error());
+  (*endpoint)->use_rdma_cm(std::move(*connector));
+  return endpoint;
 }
 
 Result<std::string> choose_device(const Host& host, const Options& options) {
@@ -115,7 +124,7 @@ Result<std::vector<Connection>> open_connections(Host& host, const Options& opti
   if (!options.back_to_back) {
     const auto device = choose_device(host, options);
     if (!device) return std::unexpected(device.error());
-    auto endpoint = open_endpoint(host, *device, options);
+    auto endpoint = open_endpoint(host, *device, options, options.is_client());
     if (!endpoint) return std::unexpected(endpoint.error());
     auto channel = open_channel(**endpoint, options, pump, table);
     if (!channel) return std::unexpected(channel.error());
@@ -131,7 +140,7 @@ Result<std::vector<Connection>> open_connections(Host& host, const Options& opti
   for (auto* end : {&client_end, &server_end}) {
     // The two joined ports come after those of the EAL arguments.
     const std::string& name = names[names.size() - 2 + connections.size()];
-    auto endpoint = open_endpoint(host, name, options);
+    auto endpoint = open_endpoint(host, name, options, connections.empty());
     if (!endpoint) return std::unexpected(endpoint.error());
     connections.push_back({std::move(*endpoint), std::move(*end)});
   }

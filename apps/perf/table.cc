@@ -70,7 +70,9 @@ std::string test_header(const Options& o, const Endpoint& endpoint, bool client)
     t += fmt::format(" Max inline data : {}[B]\n", o.inline_size);
   }
   if (o.verify) t += " Verify          : every byte (rates include the checking)\n";
-  return t + fmt::format(" rdma_cm QPs\t : OFF\n Data ex. method : {}\n", o.back_to_back ? "in process" : "Ethernet") +
+  return t +
+         fmt::format(" rdma_cm QPs\t : {}\n Data ex. method : {}\n", o.rdma_cm ? "ON" : "OFF",
+                     o.back_to_back ? "in process" : "Ethernet") +
          kRule + "\n";
 }
 

@@ -82,7 +82,7 @@ void TestSide::handle(const Message& m) {
     case MessageType::hello: return phase_ == Phase::hello ? handle_hello(m.hello) : out_of_turn();
     case MessageType::ready:
       peer_ready_ = true;
-      if (phase_ == Phase::link) return;
+      if (phase_ == Phase::link || phase_ == Phase::connect) return;
       return phase_ == Phase::ready ? start_size() : out_of_turn();
     case MessageType::go: return phase_ == Phase::go && m.size == sizes_[current_] ? start_run() : out_of_turn();
     case MessageType::stop:
@@ -127,8 +127,16 @@ void TestSide::wait_for_link(uint64_t now) {
 }
 
 void TestSide::connect() {
-  if (auto connected = endpoint_.connect(peer_hello_); !connected) return give_up(connected.error().text);
+  if (auto begun = endpoint_.connect(peer_hello_); !begun) return give_up(begun.error().text);
   last_heard_ns_ = now_ns();
+  phase_ = Phase::connect;
+  await_connection();
+}
+
+void TestSide::await_connection() {
+  const auto connected = endpoint_.connected();
+  if (!connected) return give_up(connected.error().text);
+  if (!*connected) return;
   if (options_.test.verb == Verb::send && peer_sends()) {
     receiver_ = std::make_unique<Receiver>(endpoint_, options_, client_ ? 1 : 0);
   }

@@ -20,7 +20,7 @@ class TestSide {
   /// Keeps references. `table` may be null for a silent side.
   TestSide(Endpoint& endpoint, PeerChannel& channel, const Options& options, bool client, Table* table);
 
-  /// Runs one step. Blocks only while QPs connect (at most 3 s each), never in the measured time.
+  /// Runs one step. Blocks only while QPs connect without rdma_cm (at most 3 s each), never in the measured time.
   Step step();
   bool finished() const { return phase_ == Phase::finished; }
   bool failed() const { return !problem_.empty(); }
@@ -37,7 +37,7 @@ class TestSide {
   const std::vector<SizeReport>& results() const { return results_; }
 
  private:
-  enum class Phase : uint8_t { hello, link, ready, go, run, done, finished };
+  enum class Phase : uint8_t { hello, link, connect, ready, go, run, done, finished };
 
   Step run_step();
   bool step_control();
@@ -48,6 +48,7 @@ class TestSide {
   void handle_hello(const Hello& hello);
   void wait_for_link(uint64_t now);
   void connect();
+  void await_connection();
   void handle_round(const Message& message);
   void start_size();
   void start_run();

@@ -27,7 +27,11 @@ bool TestSide::step_control() {
     now = now_ns();  // a message may have begun the run, later than the time above
   }
   if (phase_ == Phase::finished) return true;
-  if (phase_ == Phase::link) wait_for_link(now);
+  if (phase_ == Phase::link) {
+    wait_for_link(now);
+  } else if (phase_ == Phase::connect) {
+    await_connection();
+  }
   if (phase_ == Phase::run) keep_time(now);
   watch(now, heard);
   if (phase_ == Phase::run) check_finished();

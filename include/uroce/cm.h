@@ -1,10 +1,15 @@
-// Connections as in rdma_cm(7), through the daemon. Ids are bound, resolved, connected and accepted; channels deliver
-// the events. Calls never wait for the network: an event reports the outcome.
+// Connections as in rdma_cm(7), through the daemon or on the stack of this process. Ids are bound, resolved, connected
+// and accepted; channels deliver the events. Calls never wait for the network: an event reports the outcome.
+//
+// An embedded stack (Stack::embedded()) sends, receives and repeats the messages in Stack::poll(), and nothing happens
+// without it. The only call that waits, CmChannel::wait(), polls the stack on the thread that runs it. So use fd() or
+// take() between polls, or wait() where nothing else is to be done.
 //
 // Ownership: CmChannel and CmId are move-only handles. Destroying a CmId disconnects it. An id keeps its channel alive.
 // Threads: any, also several on one object at once.
-// Errors: besides the errors named at each call, EIO (the daemon ended) and EINVAL (the id's state forbids the
-// call). resolve_addr() and join() give ENOMEM while 128 events of the id, or 32768 of all ids, were not received.
+// Errors: besides the errors named at each call, EIO (the daemon ended), ENODEV (the stack ended) and EINVAL (the id's
+// state forbids the call). resolve_addr() and join() give ENOMEM while 128 events of the id, or 32768 of all ids, were
+// not received.
 #pragma once
 
 #include <chrono>
@@ -23,6 +28,8 @@
 #include <uroce/types.h>
 
 namespace uroce {
+
+class Stack;
 
 namespace client {
 class CmImpl;
@@ -116,10 +123,11 @@ class UROCE_API CmChannel {
   /// it.
   int fd() const;
   /// The next event, or nullopt when none waits. Events of ids that were destroyed or moved to another channel are
-  /// skipped. When the daemon ends, each id gets one device_removal.
+  /// skipped. When the daemon or the stack ends, each id gets one device_removal.
   std::optional<CmEvent> take();
-  /// The next event; nullopt after `timeout`, at once when the daemon is gone and each id has had its device_removal,
-  /// and when a signal's handler has run. max() waits for ever, and a handler with SA_RESTART does not end that wait.
+  /// The next event; nullopt after `timeout`, at once when the daemon or the stack is gone and each id has had its
+  /// device_removal, and, of the daemon, when a signal's handler has run. max() waits for ever, and a handler with
+  /// SA_RESTART does not end that wait. On the thread that runs an embedded stack this polls the stack.
   std::optional<CmEvent> wait(std::chrono::nanoseconds timeout);
 
  private:
@@ -172,7 +180,8 @@ class UROCE_API CmId {
   /// rdma_accept(3), for an id that came with connect_request. The caller has moved its queue pair through RTR to RTS.
   /// established follows.
   Result<void> accept(const CmParam& param);
-  /// connect(), accept() and disconnect() together with the RC queue pair of `carrier`, which outlives this id. The
+  /// connect(), accept() and disconnect() together with the RC queue pair of `carrier`, which outlives this id. They
+  /// save messages to the daemon, and on a stack of this process they are always false, with nothing done. The
   /// daemon moves the queue pair to RTS: for connect() when the peer has answered, and then it establishes the
   /// connection, too, and the event is established. disconnect() moves it to error. False, with nothing done, where the
   /// call could fail by the program's fault: then the call without a carrier tells. Other failures are the event
@@ -210,15 +219,18 @@ class UROCE_API CmId {
   std::shared_ptr<client::CmIdImpl> impl_;
 };
 
-/// A connection to the daemon's connection manager. A process needs only one.
+/// A connection to the connection manager of the daemon, or of the stack in this process. A process needs only one.
 class UROCE_API ConnectionManager {
  public:
   /// Errors: those of daemon_devices().
   static Result<ConnectionManager> open(const DaemonOptions& options = {});
+  /// On all devices of the stack (in liburoce alone). It may outlive the stack. Ports below 1024 need no right. Any
+  /// thread. Errors: EBUSY (something else has a device's queue pair 1), ENOMEM, EMFILE, ETIMEDOUT.
+  static Result<ConnectionManager> open(Stack& stack);
   ConnectionManager(ConnectionManager&&) noexcept = default;
   ConnectionManager& operator=(ConnectionManager&&) noexcept = default;
 
-  /// For Context::lend(). Errors: those of every call to the daemon.
+  /// For Context::lend(). Errors: those of every call to the daemon; EOPNOTSUPP (on a stack of this process).
   Result<CmPass> pass();
   /// rdma_create_event_channel(3). Errors: EMFILE (descriptors), ENOMEM (the daemon's limits).
   Result<CmChannel> create_channel();
@@ -230,8 +242,10 @@ class UROCE_API ConnectionManager {
   /// gone).
   Result<CmId> adopt(const CmEvent& request);
 
- private:
+  /// For the library. Applications call open().
   explicit ConnectionManager(std::shared_ptr<client::CmImpl> impl) : impl_(std::move(impl)) {}
+
+ private:
   std::shared_ptr<client::CmImpl> impl_;
 };
 

@@ -106,6 +106,8 @@ class UROCE_API Stack {
   /// lcores it does nothing. A pass acknowledges what it receives before it returns. With IdlePolicy::busy, and
   /// less than 5 us after the call before, the next call acknowledges up to four frames, behind the answers that the
   /// program posts in between. So does the destructor. A program that stops polling calls it once more.
+  /// Connections (cm.h) advance here, too: a program with connections polls at least every 100 ms or so, because its
+  /// peers repeat messages that nobody answers, and give up at last.
   bool poll();
   /// Embedded, after poll() returned false: gives the core away as the idle policy says, for at most `limit`.
   void idle(std::chrono::nanoseconds limit);

@@ -1,4 +1,4 @@
-// Events of the daemon's connection manager. A channel's pipe has one byte per event; one message fetches many events.
+// Events of the connection manager. A channel's pipe has one byte per event; one call takes many events.
 #include <algorithm>
 
 #include <poll.h>
@@ -9,8 +9,6 @@
 
 namespace uroce::client {
 
-using message::Op;
-
 namespace {
 
 bool is_request(const message::CmEventRecord& record) { return record.event.type == CmEventType::connect_request; }
@@ -19,10 +17,10 @@ bool is_request(const message::CmEventRecord& record) { return record.event.type
 
 CmChannelImpl::~CmChannelImpl() {
   if (!manager_->mine()) return;
-  (void)manager_->send(Op::cm_destroy_channel, message::Handle{number_});
+  (void)manager_->calls().destroy_channel(number_);
   // The ids of undelivered connect requests have no owner: destroy them.
   for (const auto& record : taken_) {
-    if (is_request(record)) (void)manager_->send(Op::cm_destroy_id, message::Handle{record.event.id});
+    if (is_request(record)) (void)manager_->calls().destroy_id(record.event.id);
   }
 }
 
@@ -55,7 +53,7 @@ void CmChannelImpl::drop_events(uint32_t id) {
   }
   // A listener's undelivered connect requests go with it.
   for (const auto& record : gone) {
-    if (is_request(record)) (void)manager_->send(Op::cm_destroy_id, message::Handle{record.event.id});
+    if (is_request(record)) (void)manager_->calls().destroy_id(record.event.id);
   }
 }
 
@@ -69,16 +67,14 @@ void CmChannelImpl::forget_known(uint32_t id) {
 }
 
 Result<void> CmChannelImpl::migrate(uint32_t id, CmChannelImpl& to) {
-  if (&to == this) return manager_->send(Op::cm_migrate, message::CmMigrate{id, to.number()});
+  if (&to == this) return manager_->calls().migrate(id, to.number(), 0);
   const std::scoped_lock lock(take_mutex_, to.take_mutex_);
   std::vector<message::CmEventRecord> moved = extract(id);
-  const message::CmMigrate request{id, to.number(), static_cast<uint32_t>(moved.size())};
-  auto done = manager_->send(Op::cm_migrate, request);
+  auto done = manager_->calls().migrate(id, to.number(), static_cast<uint32_t>(moved.size()));
   for (auto& record : moved) {
     if (done) (void)take_token();
     // The id of a connect request is on its listener's channel.
-    if (done && is_request(record))
-      (void)manager_->send(Op::cm_migrate, message::CmMigrate{record.event.id, to.number()});
+    if (done && is_request(record)) (void)manager_->calls().migrate(record.event.id, to.number(), 0);
     (done ? to : *this).taken_.push_back(std::move(record));
   }
   return done;
@@ -96,13 +92,19 @@ CmChannelImpl::Token CmChannelImpl::take_token() {
 std::optional<CmEvent> CmChannelImpl::take() {
   const std::scoped_lock lock(take_mutex_);
   for (;;) {
+    // A program that polls would pay more for the system call than for a pass over its engines.
+    const uint64_t changes = changes_ != nullptr ? changes_->load(std::memory_order_acquire) : 0;
+    if (changes_ != nullptr && changes == empty_at_) return std::nullopt;
     const Token token = take_token();
-    if (token == Token::none) return std::nullopt;
+    if (token == Token::none) {
+      empty_at_ = changes;
+      return std::nullopt;
+    }
     if (token == Token::ended) return report_end();
     if (taken_.empty()) {
-      auto reply = manager_->call<message::CmEventsReply>(Op::cm_take_events, message::Handle{number_});
-      if (!reply) return report_end();
-      std::ranges::move(reply->events, std::back_inserter(taken_));
+      auto events = manager_->calls().take_events(number_, message::kMaxEventsTaken);
+      if (!events) return report_end();
+      std::ranges::move(*events, std::back_inserter(taken_));
     }
     // Empty when the event's id was destroyed after the byte was written.
     if (taken_.empty()) continue;
@@ -140,7 +142,7 @@ std::optional<CmEvent> CmChannelImpl::wait(std::chrono::nanoseconds timeout) {
   for (;;) {
     if (auto event = take()) return event;
     const auto left = for_ever ? timeout : timeout - (Clock::now() - start);
-    const message::Wake woken = manager_->pipe_wait.sleep(fd_.get(), left);
+    const message::Wake woken = manager_->sleep(fd_.get(), left);
     if (woken == message::Wake::lost) return take();
     if (woken != message::Wake::readable) return std::nullopt;
   }
@@ -152,9 +154,9 @@ CmIdImpl::~CmIdImpl() {
   // The next program may wait for a port that is known, and events that are still to come must not wake this one. For
   // the rest nobody waits, and later calls find it free.
   if (stage_ == CmStage::ended && !known_port_) {
-    (void)manager().post(Op::cm_destroy_id, handle());
+    (void)manager().post_destroy_id(number_);
   } else {
-    (void)manager().send(Op::cm_destroy_id, handle());
+    (void)manager().calls().destroy_id(number_);
   }
   channel_->drop_events(number_);
 }
@@ -168,10 +170,10 @@ void CmIdImpl::settle() const {
   if (carrier != nullptr) (void)carrier->settle();  // where the daemon is gone, the next call tells
 }
 
-// In this stage the daemon has nothing to refuse, and route_resolved follows.
+// In this stage the manager has nothing to refuse, and route_resolved follows.
 Result<void> CmIdImpl::resolve_route() {
-  if (!leave(CmStage::addr_resolved, CmStage::other)) return send(Op::cm_resolve_route);
-  return manager().post(Op::cm_resolve_route, handle());
+  if (leave(CmStage::addr_resolved, CmStage::other)) return manager().post_resolve_route(number_);
+  return send([](message::CmCalls& calls, uint32_t id) { return calls.resolve_route(id); });
 }
 
 void CmIdImpl::on_event(CmEventType type, CmKnown known) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <map>
 #include <memory>
@@ -13,21 +14,21 @@
 
 #include <uroce/cm.h>
 
-#include "client/daemon_link.h"
+#include "message/cm_calls.h"
 #include "message/cm_messages.h"
+#include "message/connection.h"
 #include "message/pipe_wait.h"
 
 namespace uroce::client {
 
-/// An id's state as its last event brought it. It saves a message to the daemon, and is valid until a call changes the
-/// id.
+/// An id's state as its last event brought it. It saves a call, and is valid until a call changes the id.
 struct CmKnown {
   std::optional<CmIdInfo> info{};
   std::vector<message::ModifyStep> steps{};
 };
 
 /// How far an id is, as its program knows from calls and delivered events. In these stages some calls cannot fail by
-/// the program's fault, so nothing waits for their result. In every other stage the daemon is asked.
+/// the program's fault, so nothing waits for their result. In every other stage the manager is asked.
 enum class CmStage : uint8_t {
   other,
   addr_resolved,
@@ -37,29 +38,30 @@ enum class CmStage : uint8_t {
   ended,      ///< the end of its connection is known: timewait_exit is all that can come
 };
 
+/// A program's use of a connection manager, that of the daemon or that of this process.
 class CmImpl {
  public:
-  explicit CmImpl(std::unique_ptr<DaemonLink> link) : link_(std::move(link)) {}
+  virtual ~CmImpl() = default;
 
-  template <class Reply, class Request>
-  Result<Reply> call(message::Op op, const Request& request, std::vector<message::Fd>* fds = nullptr) {
-    return link_->call<Reply>(op, request, {}, fds);
-  }
-  template <class Request>
-  Result<void> send(message::Op op, const Request& request) {
-    auto done = call<message::Empty>(op, request);
-    if (!done) return std::unexpected(done.error());
-    return {};
-  }
-  /// Sends without waiting for the result. Errors: EIO.
-  template <class Request>
-  Result<void> post(message::Op op, const Request& request) {
-    auto posted = link_->post(op, request);
-    if (!posted) return std::unexpected(posted.error());
-    return {};
-  }
-  bool mine() const { return link_->mine(); }
-  message::PipeWait pipe_wait;
+  virtual message::CmCalls& calls() = 0;
+  struct NewChannel {
+    uint32_t number;
+    message::Fd fd;  ///< one byte per event; ends with the manager
+    /// Of a manager in this process: counts on after each change of the descriptor.
+    std::shared_ptr<const std::atomic<uint64_t>> changes{};
+  };
+  virtual Result<NewChannel> create_channel() = 0;
+  /// Errors: EOPNOTSUPP (nothing is lent within a process).
+  virtual Result<CmPass> pass() = 0;
+  /// For ids in a stage in which the manager has nothing to refuse: nothing needs to wait for the result.
+  virtual Result<void> post_resolve_route(uint32_t id) { return calls().resolve_route(id); }
+  virtual Result<void> post_destroy_id(uint32_t id) { return calls().destroy_id(id); }
+  /// Whether calls with a CmCarrier are worth their while: they save messages.
+  virtual bool carries() const { return false; }
+  /// False in a child of fork(): the ids belong to the parent.
+  virtual bool mine() const = 0;
+  /// Waits until the descriptor of a channel is readable.
+  virtual message::Wake sleep(int fd, std::chrono::nanoseconds timeout) = 0;
 
   /// The new id of a connect request, before the application adopts it.
   struct Request {
@@ -77,19 +79,19 @@ class CmImpl {
   }
 
  private:
-  std::unique_ptr<DaemonLink> link_;
   std::mutex mutex_;                      // guards requests_
   std::map<uint32_t, Request> requests_;  // by id
 };
 
-/// One message fetches several events from the daemon; take() returns them one by one. The pipe has one byte per event
+/// One call takes several events from the manager; take() returns them one by one. The pipe has one byte per event
 /// that take() has not returned, so it polls readable while events are left on either side.
 class CmChannelImpl : public std::enable_shared_from_this<CmChannelImpl> {
  public:
-  CmChannelImpl(std::shared_ptr<CmImpl> manager, uint32_t number, message::Fd fd)
-      : manager_(std::move(manager)), number_(number), fd_(std::move(fd)) {
-    message::PipeWait::prepare(fd_.get());
-  }
+  CmChannelImpl(std::shared_ptr<CmImpl> manager, CmImpl::NewChannel made)
+      : manager_(std::move(manager)),
+        number_(made.number),
+        fd_(std::move(made.fd)),
+        changes_(std::move(made.changes)) {}
   ~CmChannelImpl();
   CmChannelImpl(const CmChannelImpl&) = delete;
   CmChannelImpl& operator=(const CmChannelImpl&) = delete;
@@ -104,7 +106,7 @@ class CmChannelImpl : public std::enable_shared_from_this<CmChannelImpl> {
   void drop_events(uint32_t id);
   /// Marks the id's state in undelivered events as stale.
   void forget_known(uint32_t id);
-  /// Errors: the daemon's.
+  /// Errors: the manager's.
   Result<void> migrate(uint32_t id, CmChannelImpl& to);
   std::optional<CmEvent> take();
   std::optional<CmEvent> wait(std::chrono::nanoseconds timeout);
@@ -120,11 +122,13 @@ class CmChannelImpl : public std::enable_shared_from_this<CmChannelImpl> {
   std::shared_ptr<CmImpl> manager_;
   const uint32_t number_;
   message::Fd fd_;
-  std::mutex take_mutex_;                     // guards taken_ and reads of the pipe
-  std::deque<message::CmEventRecord> taken_;  // fetched from the daemon, not delivered
-  std::mutex mutex_;                          // guards ids_ and reported_; lock order: take_mutex_, then mutex_
-  std::map<uint32_t, CmIdImpl*> ids_;         // the ids whose events come here
-  std::set<uint32_t> reported_;               // the ids that got device_removal when the daemon went
+  const std::shared_ptr<const std::atomic<uint64_t>> changes_;  // null with the daemon
+  std::mutex take_mutex_;                                       // guards taken_, empty_at_ and reads of the pipe
+  uint64_t empty_at_ = 0;                                       // the value of changes_ before the pipe was found empty
+  std::deque<message::CmEventRecord> taken_;                    // from the manager, not delivered
+  std::mutex mutex_;                   // guards ids_ and reported_; lock order: take_mutex_, then mutex_
+  std::map<uint32_t, CmIdImpl*> ids_;  // the ids whose events come here
+  std::set<uint32_t> reported_;        // the ids that got device_removal when the manager went
 };
 
 class CmIdImpl {
@@ -138,29 +142,28 @@ class CmIdImpl {
   CmIdImpl& operator=(const CmIdImpl&) = delete;
 
   uint32_t number() const { return number_; }
-  message::Handle handle() const { return {number_}; }
-  /// The connection to the manager, once the daemon has handled the id's calls that went another way.
+  /// The manager, once it has handled the id's calls that went another way.
   CmImpl& manager() const {
     settle();
     return *manager_;
   }
-  Result<void> send(message::Op op) { return send(op, handle()); }
-  template <class Request>
-  Result<void> send(message::Op op, const Request& request) {
+  /// `call` with the manager's calls and the id's number.
+  template <class Call>
+  Result<void> send(Call call) {
     (void)enter(CmStage::other);
-    return manager().send(op, request);
+    return call(manager().calls(), number_);
   }
   /// A call that may change the id's state: forgets the cached state.
-  template <class Request>
-  Result<void> change(message::Op op, const Request& request) {
-    auto changed = send(op, request);
+  template <class Call>
+  Result<void> change(Call call) {
+    auto changed = send(call);
     forget();
     return changed;
   }
   /// Carries `request` where the id is in stage `from`, and moves it to `to`. False, with nothing done, in others.
   template <class Request>
   Result<bool> carry(CmStage from, CmStage to, CmCarrier& carrier, message::Op op, const Request& request) {
-    if (!leave(from, to)) return false;
+    if (!manager_->carries() || !leave(from, to)) return false;
     std::vector<std::byte> bytes;
     message::encode(bytes, request);
     settle_with(carrier);

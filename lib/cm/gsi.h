@@ -47,6 +47,8 @@ class Gsi {
   Gsi(const Gsi&) = delete;
   Gsi& operator=(const Gsi&) = delete;
 
+  /// Whether take() has work. For a caller who comes again and again, and waits for nothing.
+  bool ready() { return poller_->ready(); }
   /// This descriptor is readable when take() has work. Call read_events() then, and take() after it.
   int fd() const { return channel_->fd(); }
   void read_events();

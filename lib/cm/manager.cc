@@ -58,7 +58,7 @@ void EventChannel::add(CmEvent event) {
   add_byte();
 }
 
-void EventChannel::pay_bytes(std::size_t most) { owed_ -= pipe.signal(std::min(most, owed_)); }
+void EventChannel::pay_bytes(std::size_t most) { owed_ -= write(std::min(most, owed_)); }
 
 void EventChannel::disown(std::size_t count) {
   take_bytes(count);
@@ -82,13 +82,13 @@ void EventChannel::take_bytes(std::size_t count) {
   close(fd);
 }
 
-// --- The thread ------------------------------------------------------------------------------------------------
+// --- Turns ----------------------------------------------------------------------------------------------------
 
 Result<std::unique_ptr<Manager>> Manager::start(const std::vector<std::shared_ptr<control::Device>>& devices,
-                                                const Secret& seed) {
+                                                const Secret& seed, Turns turns) {
   auto pipe = control::EventPipe::create();
   if (!pipe) return std::unexpected(pipe.error());
-  auto impl = std::make_unique<Impl>(seed, std::move(*pipe));
+  auto impl = std::make_shared<Impl>(seed, turns, std::move(*pipe));
   for (const auto& device : devices) {
     auto gsi = Gsi::open(device);
     if (!gsi) return std::unexpected(gsi.error());
@@ -97,17 +97,23 @@ Result<std::unique_ptr<Manager>> Manager::start(const std::vector<std::shared_pt
     for (const uint8_t byte : mac) config.ca_guid = config.ca_guid << 8 | byte;
     impl->agents.push_back(std::make_unique<CmAgent>(*impl, device, std::move(*gsi), config));
   }
-  impl->thread = std::thread([raw = impl.get()] { raw->run(); });
+  if (turns == Turns::own_thread) impl->thread = std::thread([raw = impl.get()] { raw->run(); });
   return std::unique_ptr<Manager>(new Manager(std::move(impl)));
 }
 
-Manager::Manager(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Manager::Manager(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Manager::~Manager() {
-  impl_->stopping.store(true, std::memory_order_release);
-  impl_->wake.signal();
-  impl_->thread.join();
+  if (impl_->thread.joinable()) {
+    impl_->stopping.store(true, std::memory_order_release);
+    impl_->wake.signal();
+    impl_->thread.join();
+  }
+  impl_->end();
 }
+
+bool Manager::turn() { return impl_->turn(); }
+Nanos Manager::deadline() const { return impl_->planned.load(std::memory_order_relaxed); }
 
 void Manager::Impl::run() {
   std::vector<pollfd> waiting{{.fd = wake.read_end(), .events = POLLIN, .revents = 0}};
@@ -117,8 +123,9 @@ void Manager::Impl::run() {
     bool gather = false;
     {
       const Guard guard(*this);
-      run_once();
-      until = planned = deadline();
+      (void)work();
+      until = deadline();
+      planned.store(until, std::memory_order_relaxed);
       gather = gathering;
     }
     const auto left = std::clamp(until - now(), Nanos(0), kHousekeepingInterval);
@@ -136,22 +143,36 @@ void Manager::Impl::run() {
   }
 }
 
-void Manager::Impl::run_once() {
+bool Manager::Impl::turn() {
+  const bool arrived = std::ranges::any_of(agents, [](const auto& agent) { return agent->gsi->ready(); });
+  if (!arrived && now() < planned.load(std::memory_order_relaxed)) return false;
+  // A call of this thread that waits for the engines polls them, and comes by here.
+  if (holder.load(std::memory_order_relaxed) == std::this_thread::get_id()) return false;
+  const Guard guard(*this, std::try_to_lock);
+  if (!guard.held()) return false;
+  const bool worked = work();
+  planned.store(deadline(), std::memory_order_relaxed);
+  return worked;
+}
+
+bool Manager::Impl::work() {
   more = false;
   const bool gathered = gathering;
+  const bool threaded = turns == Turns::own_thread;
   std::size_t taken = 0;
   for (const auto& agent : agents) {
     const auto handle = [&](const Gid& source, const Gid& destination, std::span<const std::byte> mad) {
       agent->cm.on_mad(source, destination, mad, now());
       ++taken;
     };
-    more |= agent->gsi->take(handle, gathered ? Gsi::Then::comes_back : Gsi::Then::waits);
+    more |= agent->gsi->take(handle, gathered || !threaded ? Gsi::Then::comes_back : Gsi::Then::waits);
     agent->cm.poll(now());
     if (agent->gsi->waiting()) agent->gsi->retry(now());
   }
   check_resolving();
-  gathering = taken > 0 && changing >= kManyChanging;
+  gathering = threaded && taken > 0 && changing >= kManyChanging;
   if (gathered && !gathering) more = true;  // look once more, with the next datagram's event asked for
+  return taken > 0;
 }
 
 Nanos Manager::Impl::deadline() const {
@@ -168,7 +189,10 @@ Nanos Manager::Impl::deadline() const {
 }
 
 void Manager::Impl::reschedule() {
-  if (deadline() < planned) wake_owed.store(true, std::memory_order_relaxed);
+  const Nanos next = deadline();
+  if (next >= planned.load(std::memory_order_relaxed)) return;
+  planned.store(next, std::memory_order_relaxed);
+  if (turns == Turns::own_thread) wake_owed.store(true, std::memory_order_relaxed);
 }
 
 // --- Ids and events --------------------------------------------------------------------------------------------

@@ -1,12 +1,12 @@
 // rdma_cm(7) for all devices of a process: ids with IP addresses and ports. It uses one IB connection manager and one
-// QP1 per device. A thread of its own receives MADs and runs the timers.
+// QP1 per device. MADs are received and timers run in turns: by a thread of its own, or by the thread that runs the
+// engines.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,8 +17,9 @@
 
 #include "base/guess_table.h"
 #include "base/secret.h"
+#include "base/time.h"
 #include "control/device.h"
-#include "message/cm_options.h"
+#include "message/cm_calls.h"
 
 namespace uroce::cm {
 
@@ -36,54 +37,25 @@ struct UserLimits {
   bool privileged_ports = false;       ///< may bind ports below 1024
 };
 
-/// An event, with the answers to the queries that programs usually make about its id next.
-struct EventReport {
-  CmEvent event;
-  std::optional<CmIdInfo> info{};  ///< if the event changes it
-  /// The results of qp_attr() for the states that the id's queue pair can be moved to now.
-  std::vector<std::pair<QpAttr, QpAttrMask>> steps{};
-};
-
-/// One program's ids and event channels. Any thread may make any call. No call waits for the network.
-/// include/uroce/cm.h describes the calls and their errors. Here objects are numbers; the number of another user's
-/// object is EINVAL.
-class ManagerUser {
+/// One program's ids and event channels.
+class ManagerUser : public message::CmCalls {
  public:
-  virtual ~ManagerUser() = default;  ///< destroys all ids and channels
+  ~ManagerUser() override = default;  ///< destroys all ids and channels
 
   /// Returns a number, and a descriptor to poll. The descriptor holds one byte per event, and the manager owns it.
   virtual Result<std::pair<uint32_t, int>> create_channel() = 0;
-  /// Drops the events that wait. The channel's ids stay, but get no more events.
-  virtual Result<void> destroy_channel(uint32_t channel) = 0;
-  /// Removes at most `most` events from the channel and returns them, oldest first. The caller must read one byte from
-  /// the descriptor for each event that it passes to the application.
-  virtual Result<std::vector<EventReport>> take_events(uint32_t channel, std::size_t most) = 0;
-
-  virtual Result<uint32_t> create_id(uint32_t channel, PortSpace space, QpType type) = 0;
-  virtual Result<void> destroy_id(uint32_t id) = 0;
-  virtual Result<CmIdInfo> info(uint32_t id) = 0;
-  virtual Result<void> bind(uint32_t id, const CmAddress& local) = 0;
-  virtual Result<void> resolve_addr(uint32_t id, const std::optional<CmAddress>& local, const CmAddress& remote,
-                                    std::chrono::milliseconds timeout) = 0;
-  virtual Result<void> resolve_route(uint32_t id) = 0;
-  virtual Result<void> listen(uint32_t id, int backlog) = 0;
-  virtual Result<void> connect(uint32_t id, const CmParam& param) = 0;
-  virtual Result<void> establish(uint32_t id) = 0;
-  virtual Result<void> accept(uint32_t id, const CmParam& param) = 0;
-  virtual Result<void> reject(uint32_t id, std::span<const std::byte> private_data, uint8_t reason) = 0;
-  virtual Result<void> disconnect(uint32_t id) = 0;
+  /// Counts on each time after bytes were written to the channel's descriptor, and when the channel has ended. A reader
+  /// in this process that sees the same count as before its last look need not look again. nullptr: no such channel.
+  virtual std::shared_ptr<const std::atomic<uint64_t>> changes(uint32_t channel) = 0;
   /// A call for the id failed that its program does not wait for: raises connect_error with the errno value `code`,
   /// unless the program hears of the connection's end anyway, or does not read its events. No effect without the id.
   virtual void report_failure(uint32_t id, int code) = 0;
-  virtual Result<void> notify_established(uint32_t id) = 0;
-  virtual Result<std::pair<QpAttr, QpAttrMask>> qp_attr(uint32_t id, QpState state) = 0;
-  using Option = message::CmOption;
-  virtual Result<void> set_option(uint32_t id, Option option, uint8_t value) = 0;
-  virtual Result<void> join(uint32_t id, const CmAddress& group, uint64_t token) = 0;
-  virtual Result<void> leave(uint32_t id, const CmAddress& group) = 0;
-  /// `taken`: the number of the id's events that were taken, but not passed to the application. Their bytes move to the
-  /// new channel's pipe.
-  virtual Result<void> migrate(uint32_t id, uint32_t channel, uint32_t taken) = 0;
+};
+
+/// The thread that takes a manager's turns.
+enum class Turns : uint8_t {
+  own_thread,      ///< a thread of the manager's, which sleeps meanwhile
+  engines_thread,  ///< the thread that runs the engines, by Manager::turn()
 };
 
 class Manager {
@@ -91,13 +63,21 @@ class Manager {
   /// Opens the QP1 of each device. `seed`: for port numbers, PSNs and ids. Errors: EBUSY (a QP1 is open already),
   /// ENOMEM, EMFILE, ETIMEDOUT.
   static Result<std::unique_ptr<Manager>> start(const std::vector<std::shared_ptr<control::Device>>& devices,
-                                                const Secret& seed);
-  /// Destroy all users before.
+                                                const Secret& seed, Turns turns = Turns::own_thread);
+  /// Ends the ids of all users as their destruction does, and gives the engines a moment to tell the peers. The users
+  /// may live on: their channels end, and their calls fail with ENODEV. No other thread may be inside one of their
+  /// calls.
   ~Manager();
   Manager(const Manager&) = delete;
   Manager& operator=(const Manager&) = delete;
 
+  /// Any thread.
   std::unique_ptr<ManagerUser> open(const UserLimits& limits);
+  /// With Turns::engines_thread, on that thread alone: receives MADs, and does what is due. Cheap when there is
+  /// nothing. Never waits: where another thread makes a call, the next turn does the work. True when there was work.
+  bool turn();
+  /// When turn() has work next, unless a MAD arrives or somebody makes a call. On the steady clock. Any thread.
+  Nanos deadline() const;
   /// One device's counters by name: messages by kind, and drops by reason. Any thread.
   std::vector<std::pair<std::string, uint64_t>> counters(const std::string& device) const;
   /// The peers that sent the device messages for connections that do not exist, in the order of addresses. Any thread.
@@ -109,8 +89,8 @@ class Manager {
   class Guard;
 
  private:
-  explicit Manager(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit Manager(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace uroce::cm

@@ -38,6 +38,20 @@ inline constexpr uint32_t kMaxUnreadOfId = 2 * kMaxGroups;
 /// The same for all ids of a program, beyond which requests of peers are rejected as well. Two full backlogs fit.
 inline constexpr uint32_t kMaxUnread = 32768;
 
+/// Counts the changes of a channel's pipe, and its end.
+class PipeChanges {
+ public:
+  PipeChanges() = default;
+  ~PipeChanges() { add(); }
+  PipeChanges(const PipeChanges&) = delete;
+  PipeChanges& operator=(const PipeChanges&) = delete;
+  void add() { count_->fetch_add(1, std::memory_order_release); }
+  std::shared_ptr<const std::atomic<uint64_t>> count() const { return count_; }
+
+ private:
+  std::shared_ptr<std::atomic<uint64_t>> count_ = std::make_shared<std::atomic<uint64_t>>(1);
+};
+
 struct EventChannel {
   explicit EventChannel(control::EventPipe made) : pipe(std::move(made)) {}
   /// The event's byte is owed.
@@ -45,6 +59,12 @@ struct EventChannel {
   void add_byte() { ++owed_; }
   /// Adds bytes owed to the pipe, as far as they fit and at most `most`.
   void pay_bytes(std::size_t most);
+  /// Writes bytes, and returns how many fitted. Any thread, without the manager's lock.
+  std::size_t write(std::size_t bytes) {
+    const std::size_t written = pipe.signal(bytes);
+    changes.add();
+    return written;
+  }
   /// Takes over the bytes owed, for the caller to add to the pipe; what does not fit comes back by owe().
   std::size_t take_owed() { return std::exchange(owed_, 0); }
   void owe(std::size_t bytes) { owed_ += bytes; }
@@ -57,6 +77,7 @@ struct EventChannel {
   /// events.
   void disown(std::size_t count);
 
+  PipeChanges changes;      // outlives the pipe
   control::EventPipe pipe;  // one byte per event, less those owed
   std::deque<CmEvent> events;
   std::size_t disowned = 0;  // how many of `events` belong to destroyed ids
@@ -168,17 +189,23 @@ struct CmAgent final : IbCmHost {
   std::map<uint64_t, uint32_t> services;          // services with listeners, and how many they have
 };
 
+class User;
+
 struct Manager::Impl {
-  Impl(const Secret& seed, control::EventPipe pipe)
-      : psns(seed.derive("psns")), port_numbers(seed.derive("ports")), wake(std::move(pipe)) {}
+  Impl(const Secret& seed, Turns by, control::EventPipe pipe)
+      : turns(by), psns(seed.derive("psns")), port_numbers(seed.derive("ports")), wake(std::move(pipe)) {}
 
   static Nanos now() { return std::chrono::steady_clock::now().time_since_epoch(); }
   void run();
-  void run_once();
-  /// When run_once() must be called next.
+  bool turn();
+  /// The work of a turn. The caller holds the lock. True when there was any.
+  bool work();
+  /// When work() must be called next.
   Nanos deadline() const;
   /// Call it after each user's call: wakes the thread if it must run earlier than planned.
   void reschedule();
+  /// Ends the users' ids and channels, and lets the engines tell the peers.
+  void end();
 
   // Ports and addresses (manager_ports.cc).
   Result<void> bind(Id& id, const CmAddress& wanted, bool privileged);
@@ -221,7 +248,11 @@ struct Manager::Impl {
   static Result<void> check_unread(const Id& id, const char* call);
   void forget_connection(Id& id);
 
-  mutable std::mutex mutex;                          ///< taken by Guard
+  mutable std::mutex mutex;             ///< taken by Guard
+  std::atomic<std::thread::id> holder;  // of the lock
+  const Turns turns;
+  bool ended = false;
+  std::set<User*> users;
   std::size_t changing = 0;                          // ids whose connection begins or ends; outlives `ids`
   std::vector<std::shared_ptr<EventChannel>> owing;  // channels to pay_bytes() of
   SecretStream psns;
@@ -235,9 +266,9 @@ struct Manager::Impl {
   control::EventPipe wake;
   std::atomic<bool> wake_owed{false};
   std::atomic<bool> stopping{false};
-  bool more = false;       // more datagrams have arrived
-  bool gathering = false;  // the next datagrams are gathered for a while
-  Nanos planned{0};        // when the thread wakes next
+  bool more = false;                     // more datagrams have arrived
+  bool gathering = false;                // the next datagrams are gathered for a while
+  std::atomic<Nanos> planned{Nanos(0)};  // the next turn
   std::thread thread;
 };
 
@@ -246,31 +277,44 @@ struct Manager::Impl {
 /// have new events, and need it, too.
 class Manager::Guard {
  public:
-  explicit Guard(Impl& manager) : manager_(manager) { manager.mutex.lock(); }
+  /// On the thread that runs the engines, polls them while another thread has the lock, which may need them.
+  explicit Guard(Impl& manager) : manager_(manager), lock_(lock(manager)) { take(); }
+  Guard(Impl& manager, std::try_to_lock_t) : manager_(manager), lock_(manager.mutex, std::try_to_lock) { take(); }
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
   ~Guard() {
+    if (!lock_.owns_lock()) return;
     std::vector<std::pair<std::shared_ptr<EventChannel>, std::size_t>> due;
     for (auto& channel : std::exchange(manager_.owing, {})) {
       const std::size_t bytes = channel->take_owed();
       due.emplace_back(std::move(channel), bytes);
     }
-    manager_.mutex.unlock();
+    manager_.holder.store({}, std::memory_order_relaxed);
+    lock_.unlock();
     for (const auto& agent : manager_.agents) agent->gsi->wake_engine();
     if (manager_.wake_owed.load(std::memory_order_relaxed) && manager_.wake_owed.exchange(false))
       manager_.wake.signal();
     for (const auto& [channel, bytes] : due) pay(*channel, bytes);
   }
+  bool held() const { return lock_.owns_lock(); }
 
  private:
+  static std::unique_lock<std::mutex> lock(Impl& manager) {
+    if (manager.turns == Turns::own_thread || manager.agents.empty()) return std::unique_lock(manager.mutex);
+    return manager.agents.front()->device->runner().lock(manager.mutex);
+  }
+  void take() {
+    if (held()) manager_.holder.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  }
   void pay(EventChannel& channel, std::size_t bytes) {
-    const std::size_t left = bytes - channel.pipe.signal(bytes);
+    const std::size_t left = bytes - channel.write(bytes);
     if (left == 0) return;
-    const std::scoped_lock lock(manager_.mutex);
+    const auto held = lock(manager_);
     channel.owe(left);
   }
 
   Impl& manager_;
+  std::unique_lock<std::mutex> lock_;
 };
 
 /// "192.0.2.1:80", "[2001:db8::1]:80".

@@ -13,26 +13,44 @@ namespace uroce::cm {
 namespace {
 /// A limit on migrate()'s `taken`: more events of one id than a program can have taken and not passed on.
 constexpr uint32_t kMaxTaken = 64;
+/// Of an engine that sends the last messages. One is a poll, or 20 us.
+constexpr int kStepsToTellPeers = 32;
 }  // namespace
 
 class User final : public ManagerUser {
  public:
-  User(Manager::Impl& manager, const UserLimits& limits)
-      : manager_(manager), limits_(limits), owner_{.ids = {}, .budget = limits.budget} {}
+  User(std::shared_ptr<Manager::Impl> manager, const UserLimits& limits)
+      : alive_(std::move(manager)), manager_(*alive_), limits_(limits), owner_{.ids = {}, .budget = limits.budget} {
+    const Manager::Guard guard(manager_);
+    manager_.users.insert(this);
+  }
   ~User() override {
     const Manager::Guard guard(manager_);
-    while (!owner_.ids.empty()) manager_.destroy(*manager_.ids.at(*owner_.ids.begin()));
+    manager_.users.erase(this);
+    end();
     manager_.reschedule();
+  }
+  /// Under the manager's lock.
+  void end() {
+    while (!owner_.ids.empty()) manager_.destroy(*manager_.ids.at(*owner_.ids.begin()));
+    channels_.clear();
   }
 
   Result<std::pair<uint32_t, int>> create_channel() override {
     const Manager::Guard guard(manager_);
+    if (manager_.ended) return manager_ended();
     auto pipe = control::EventPipe::create();
     if (!pipe) return std::unexpected(pipe.error());
     auto channel = std::make_shared<EventChannel>(std::move(*pipe));
     const int fd = channel->pipe.read_end();
     channels_.emplace(++last_channel_, std::move(channel));
     return std::pair(last_channel_, fd);
+  }
+
+  std::shared_ptr<const std::atomic<uint64_t>> changes(uint32_t channel) override {
+    const Manager::Guard guard(manager_);
+    const auto found = channels_.find(channel);
+    return found == channels_.end() ? nullptr : found->second->changes.count();
   }
 
   Result<void> destroy_channel(uint32_t channel) override {
@@ -52,12 +70,12 @@ class User final : public ManagerUser {
     return {};
   }
 
-  Result<std::vector<EventReport>> take_events(uint32_t channel, std::size_t most) override {
+  Result<std::vector<message::CmEventRecord>> take_events(uint32_t channel, std::size_t most) override {
     const Manager::Guard guard(manager_);
     const auto found = channels_.find(channel);
     if (found == channels_.end()) return no_channel(channel);
     auto& waiting = found->second->events;
-    std::vector<EventReport> out;
+    std::vector<message::CmEventRecord> out;
     for (; !waiting.empty() && out.size() < most; waiting.pop_front()) {
       if (manager_.ids.contains(waiting.front().id)) {
         out.push_back(report(std::move(waiting.front())));
@@ -156,15 +174,19 @@ class User final : public ManagerUser {
     if (!id) return std::unexpected(id.error());
     return attributes_of(**id, state);
   }
-  Result<void> set_option(uint32_t number, Option option, uint8_t value) override;
+  Result<void> set_option(uint32_t number, message::CmOption option, uint8_t value) override;
   Result<void> join(uint32_t number, const CmAddress& group, uint64_t token) override;
   Result<void> leave(uint32_t number, const CmAddress& group) override;
   Result<void> migrate(uint32_t number, uint32_t channel, uint32_t taken) override;
 
  private:
-  EventReport report(CmEvent event);
+  message::CmEventRecord report(CmEvent event);
   static CmIdInfo info_of(const Id& id);
-  static std::unexpected<Error> no_channel(uint32_t channel) {
+  static std::unexpected<Error> manager_ended() {
+    return fail(ENODEV, "the connection manager has ended with the stack of its devices; open another one");
+  }
+  std::unexpected<Error> no_channel(uint32_t channel) const {
+    if (manager_.ended) return manager_ended();
     return fail(EINVAL, fmt::format("this program has no event channel {}: it was destroyed, or is another program's",
                                     channel));
   }
@@ -185,6 +207,7 @@ class User final : public ManagerUser {
   }
   Result<Id*> find(uint32_t number) const {
     if (owner_.ids.contains(number)) return manager_.ids.at(number).get();
+    if (manager_.ended) return manager_ended();
     return fail(
         EINVAL,
         fmt::format("this program has no communication id {}: it was destroyed, or is another program's", number));
@@ -199,6 +222,7 @@ class User final : public ManagerUser {
     return done;
   }
 
+  const std::shared_ptr<Manager::Impl> alive_;
   Manager::Impl& manager_;
   const UserLimits limits_;
   Owner owner_;
@@ -226,24 +250,26 @@ CmIdInfo User::info_of(const Id& id) {
   return info;
 }
 
-EventReport User::report(CmEvent event) {
+message::CmEventRecord User::report(CmEvent event) {
   const bool answered = event.type == CmEventType::connect_request || event.type == CmEventType::connect_response;
   const bool resolved = event.type == CmEventType::addr_resolved || event.type == CmEventType::route_resolved;
-  EventReport report{.event = std::move(event)};
-  const auto found = manager_.ids.find(report.event.id);
+  message::CmEventRecord record{.event = std::move(event)};
+  const auto found = manager_.ids.find(record.event.id);
   Id& id = *found->second;
   id.remove_unread();
-  if (!answered && !resolved) return report;
+  if (!answered && !resolved) return record;
   if (answered && id.connection != 0) id.agent->cm.delivered(id.connection);
-  report.info = info_of(id);
+  record.has_info = true;
+  record.known.info = info_of(id);
   for (const QpState state : {QpState::init, QpState::rtr, QpState::rts}) {
     if (resolved && state != QpState::init) break;
-    if (auto step = attributes_of(id, state)) report.steps.push_back(*step);
+    if (const auto step = attributes_of(id, state)) record.steps.push_back({step->second, step->first});
   }
-  return report;
+  return record;
 }
 
-Result<void> User::set_option(uint32_t number, Option option, uint8_t value) {
+Result<void> User::set_option(uint32_t number, message::CmOption option, uint8_t value) {
+  using Option = message::CmOption;
   return with(number, [&](Id& id) -> Result<void> {
     switch (option) {
       case Option::type_of_service: id.type_of_service = value; return {};
@@ -326,6 +352,18 @@ Result<void> User::migrate(uint32_t number, uint32_t channel, uint32_t taken) {
   });
 }
 
-std::unique_ptr<ManagerUser> Manager::open(const UserLimits& limits) { return std::make_unique<User>(*impl_, limits); }
+std::unique_ptr<ManagerUser> Manager::open(const UserLimits& limits) { return std::make_unique<User>(impl_, limits); }
+
+void Manager::Impl::end() {
+  {
+    const Guard guard(*this);
+    ended = true;
+    for (User* const user : users) user->end();
+  }
+  if (agents.empty()) return;
+  control::EngineRunner& runner = agents.front()->device->runner();
+  for (int step = 0; step < kStepsToTellPeers && !runner.stopped(); ++step) runner.host().wait_step();
+  agents.clear();
+}
 
 }  // namespace uroce::cm

@@ -14,9 +14,7 @@ constexpr std::chrono::microseconds kSpin{20};
 
 }  // namespace
 
-std::unique_lock<std::mutex> EngineRunner::lock() { return wait_for(mutex_); }
-
-std::unique_lock<std::mutex> EngineRunner::wait_for(std::mutex& mutex) {
+std::unique_lock<std::mutex> EngineRunner::lock(std::mutex& mutex) {
   std::unique_lock lock(mutex, std::try_to_lock);
   while (!lock.owns_lock()) {
     if (stopped()) {
@@ -70,7 +68,7 @@ Result<void> EngineRunner::run(uint32_t engine, Work work) {
 }
 
 Result<void> EngineRunner::visit(uint32_t engine, const Work& work) {
-  const auto turn = wait_for(visit_mutex_);
+  const auto turn = lock(visit_mutex_);
   {
     const auto held = lock();
     if (auto ran = run(engine, work); !ran) return ran;

@@ -32,7 +32,9 @@ class EngineRunner {
 
   /// The control lock. Waits by DeviceHost::wait_step(), so that a thread which runs the engines polls them while
   /// another thread holds the lock and needs them.
-  std::unique_lock<std::mutex> lock();
+  std::unique_lock<std::mutex> lock() { return lock(mutex_); }
+  /// The same for a lock of the caller's, under which control calls are made.
+  std::unique_lock<std::mutex> lock(std::mutex& mutex);
 
   /// Runs `work` between two of the engine's bursts, on its thread or in its place, and returns when it has run. The
   /// caller holds the lock.
@@ -68,7 +70,6 @@ class EngineRunner {
   /// False where the engine's thread runs.
   bool run_in_place(uint32_t engine, const Work& work);
   Error timed_out(uint32_t engine) const;
-  std::unique_lock<std::mutex> wait_for(std::mutex& mutex);
 
   DeviceHost& host_;
   std::string device_;

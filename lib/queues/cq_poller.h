@@ -47,6 +47,11 @@ class CqPoller {
     return taken;
   }
 
+  /// Whether poll() would return a completion.
+  bool ready() {
+    return std::ranges::any_of(rings_, [](RingConsumer& ring) { return ring.available() != 0; });
+  }
+
  private:
   static std::size_t drain(RingConsumer& ring, std::span<Completion> out) {
     const auto count = static_cast<uint32_t>(std::min<std::size_t>(ring.available(), out.size()));

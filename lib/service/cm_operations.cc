@@ -30,13 +30,6 @@ class IdCharges final : public cm::IdBudget {
   std::vector<Charge> charges_;
 };
 
-message::CmEventRecord message_of(cm::EventReport report) {
-  message::CmEventRecord out{.event = std::move(report.event), .has_info = report.info.has_value()};
-  if (report.info) out.known.info = std::move(*report.info);
-  for (const auto& [attr, mask] : report.steps) out.steps.push_back({mask, attr});
-  return out;
-}
-
 }  // namespace
 
 Result<void> open_connection_manager(ClientState& client) {
@@ -70,12 +63,8 @@ Result<Reply> cm_take_events(ClientState& client, const message::Handle& request
   auto events = client.connections->user().take_events(request.id, message::kMaxEventsTaken);
   if (!events) return std::unexpected(events.error());
   const auto until = std::chrono::steady_clock::now() + kConnectFor;
-  message::CmEventsReply answer;
-  for (cm::EventReport& report : *events) {
-    connect_waiting(client, report, until);
-    answer.events.push_back(message_of(std::move(report)));
-  }
-  return reply(answer);
+  for (message::CmEventRecord& record : *events) connect_waiting(client, record, until);
+  return reply(message::CmEventsReply{std::move(*events)});
 }
 
 Result<Reply> cm_create_id(ClientState& client, const message::CmCreateId& request) {

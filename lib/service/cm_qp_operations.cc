@@ -102,8 +102,8 @@ Result<Reply> disconnect_qp(ClientState& client, const message::CmQpEnd& request
   return done((*program)->user().disconnect(request.id.id));
 }
 
-void connect_waiting(ClientState& client, cm::EventReport& report, std::chrono::steady_clock::time_point until) {
-  CmEvent& event = report.event;
+void connect_waiting(ClientState& client, message::CmEventRecord& record, std::chrono::steady_clock::time_point until) {
+  CmEvent& event = record.event;
   const bool answer = event.type == CmEventType::connect_response;
   if (!answer && event.type != CmEventType::rejected && event.type != CmEventType::unreachable) return;
   const auto waiting = client.connections->stop_waiting(event.id);
@@ -117,8 +117,9 @@ void connect_waiting(ClientState& client, cm::EventReport& report, std::chrono::
   event.type = connected ? CmEventType::established : CmEventType::connect_error;
   event.status = connected ? 0 : -connected.error().code;
   // It is all done that the program would need these for.
-  report.info.reset();
-  report.steps.clear();
+  record.has_info = false;
+  record.known = {};
+  record.steps.clear();
 }
 
 }  // namespace uroce::service

@@ -19,6 +19,6 @@ Result<Reply> disconnect_qp(ClientState& client, const message::CmQpEnd& request
 
 /// Before the program gets the event. A queue pair that waits for its peer's answer is moved to RTS, and the RTU sent.
 /// After `until` the program is left to do so, because it waits for its events.
-void connect_waiting(ClientState& client, cm::EventReport& report, std::chrono::steady_clock::time_point until);
+void connect_waiting(ClientState& client, message::CmEventRecord& record, std::chrono::steady_clock::time_point until);
 
 }  // namespace uroce::service

@@ -40,15 +40,29 @@ nvme::Command fabrics(uint8_t type) {
 }  // namespace
 
 InitiatorHost::InitiatorHost(const DaemonOptions& daemon, const std::string& device, std::function<void()> run)
-    : connections(good(ConnectionManager::open(daemon))),
+    : own(good(ConnectionManager::open(daemon))),
+      connections(*own),
       channel(good(connections.create_channel())),
       context(good(open_daemon_device(device, daemon))),
       pd(good(context.create_pd())),
       progress(std::move(run)) {}
 
+InitiatorHost::InitiatorHost(ConnectionManager& others, Context opened, std::function<void()> run)
+    : connections(others),
+      channel(good(connections.create_channel())),
+      context(std::move(opened)),
+      pd(good(context.create_pd())),
+      progress(std::move(run)) {}
+
+std::optional<CmEvent> InitiatorHost::take() {
+  auto event = channel.take();
+  if (event && event->type == CmEventType::disconnected) gone.insert(event->id);
+  return event;
+}
+
 CmEvent InitiatorHost::next_event() {
   for (const auto limit = Clock::now() + kPatience; Clock::now() < limit; progress()) {
-    if (auto event = channel.take()) return *event;
+    if (auto event = take()) return *event;
   }
   throw std::runtime_error("no event came");
 }
@@ -186,10 +200,8 @@ std::optional<nvme::Response> InitiatorQueue::poll() {
 }
 
 bool InitiatorQueue::ended() {
-  while (const auto event = host_.channel.take()) {
-    ended_ |= event->id == id_.number() && event->type == CmEventType::disconnected;
-  }
-  return ended_;
+  while (host_.take()) continue;
+  return ended_ = ended_ || host_.gone.contains(id_.number());
 }
 
 std::optional<nvme::Response> InitiatorQueue::next() {

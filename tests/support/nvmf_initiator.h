@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -28,14 +29,21 @@ struct Rejected : std::runtime_error {
 
 /// Parts that all queues of a host share.
 struct InitiatorHost {
-  ConnectionManager connections;
+  std::optional<ConnectionManager> own;  ///< the daemon's; unset where somebody else's is used
+  ConnectionManager& connections;
   CmChannel channel;
   Context context;
   ProtectionDomain pd;
   std::function<void()> progress;  ///< called while waiting: runs a target on the same thread, or rests
 
+  /// On a device of the daemon.
   InitiatorHost(const DaemonOptions& daemon, const std::string& device, std::function<void()> progress);
+  /// On any device. `connections` outlives the host.
+  InitiatorHost(ConnectionManager& connections, Context context, std::function<void()> progress);
+  /// The next event; those of ended connections are also kept in `gone`.
+  std::optional<CmEvent> take();
   CmEvent next_event();
+  std::set<uint32_t> gone{};  ///< ids whose connections have ended
 };
 
 class InitiatorQueue {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The example of include/README.md: the text there is the program here, and it runs."""
+"""The examples of include/README.md: the texts there are the programs here, and they run."""
 
 import re
 
@@ -7,14 +7,17 @@ import harness
 from harness import BUILD, CPUS, SOURCE, eal
 
 EXAMPLE = BUILD / "tests" / "system" / "example" / "example"
-PROGRAM = SOURCE / "tests" / "system" / "example" / "example.cc"
+EMBEDDED = EXAMPLE.with_name("embedded")
+PROGRAMS = [SOURCE / "tests" / "system" / "example" / name for name in ("example.cc", "embedded.cc")]
 README = SOURCE / "include" / "README.md"
 
 
 class Example(harness.Case):
-    def test_readme_has_the_program_that_is_tested(self):
+    def test_readme_has_the_programs_that_are_tested(self):
         blocks = re.findall(r"^```cpp\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
-        self.assertIn(PROGRAM.read_text(), blocks)
+        for program in PROGRAMS:
+            self.assertIn(program.read_text(), blocks)
+            self.assertLess(program.read_text().count("\n"), 100)
 
     def run_example(self, *args, code=0, **kw):
         return self.finish(self.start([EXAMPLE, *eal(*args, **kw)]), 60, code)
@@ -33,6 +36,27 @@ class Example(harness.Case):
         output = self.run_example("--no-such-option", code=1)
         self.assertIn("example: ", output)
         self.assertIn("no-such-option", output)
+
+
+class Embedded(harness.Case):
+    def pair(self, lcores="0"):
+        socket = self.directory / "m.sock"
+        memif = f"--vdev=net_memif0,socket={socket},role="
+        server = self.start([EMBEDDED, "10.117.0.1/24", "--", *eal(memif + "server", lcores=lcores)])
+        client = self.start([EMBEDDED, "10.117.0.2/24", "10.117.0.1", "--", *eal(memif + "client", lcores=lcores)])
+        self.finish(client, 60)
+        return self.finish(server, 60)
+
+    def test_in_one_thread(self):
+        self.assertIn("SEND of 38 bytes verified", self.pair())
+
+    def test_with_a_worker_lcore(self):
+        cores = ",".join(map(str, CPUS[:2])) if len(CPUS) > 1 else f"(0,1)@{CPUS[0]}"
+        self.assertIn("SEND of 38 bytes verified", self.pair(cores))
+
+    def test_nobody_listens(self):
+        output = self.finish(self.start([EMBEDDED, "10.117.0.1/24", "10.117.0.2", "--", *eal("--vdev=net_null0")]), 60, 1)
+        self.assertIn("embedded: event 1, status -110", output)  # addr_error, ETIMEDOUT
 
 
 if __name__ == "__main__":

@@ -219,7 +219,7 @@ TEST(Refusals, NameTheOption) {
   EXPECT_NE(refused({"uroce_write_bw", "--", "-q", "0"}).find("0"), std::string::npos);
   EXPECT_NE(refused({"uroce_write_bw", "--", "-n", "-5"}).find("--iters"), std::string::npos);
   EXPECT_NE(refused({"uroce_write_bw", "--", "-c", "UD"}).find("UD"), std::string::npos);
-  EXPECT_NE(refused({"uroce_write_bw", "--", "-R"}).find("-R"), std::string::npos);
+  EXPECT_NE(refused({"uroce_perf", "raw_bw", "--", "-R"}).find("-R"), std::string::npos);
   EXPECT_NE(refused({"uroce_write_bw", "--", "one", "two"}).find("two"), std::string::npos);
   EXPECT_NE(refused({"uroce_perf", "--", "--back-to-back"}).find("write"), std::string::npos);
 }

@@ -18,13 +18,14 @@ Message hello() {
   Message m;
   m.type = MessageType::hello;
   Hello& h = m.hello;
-  h.parameters = {"write_bw", 65536, false, 5000, 0, 2, true, true, "FETCH_AND_ADD", 4096};
+  h.parameters = {"write_bw", 65536, false, 5000, 0, 2, true, true, "FETCH_AND_ADD", 4096, true};
   h.gid = Gid::from_ipv4(0x0a750001);
   h.port_mtu = 4096;
   h.reads = 128;
   h.rkey = 0xdeadbeef;
   h.remote_base = 0xffff'8000'0000'0000;
   h.remote_bytes = 1 << 20;
+  h.cm_port = 4711;
   h.device = "uroce0";
   h.qps = {{0x11, 0xabcdef}, {0xffffff, 0}};
   return m;
@@ -60,6 +61,8 @@ TEST(Exchange, HelloComesBack) {
   EXPECT_EQ(h.rkey, 0xdeadbeefu);
   EXPECT_EQ(h.remote_base, 0xffff'8000'0000'0000u);
   EXPECT_EQ(h.remote_bytes, 1u << 20);
+  EXPECT_TRUE(h.parameters.rdma_cm);
+  EXPECT_EQ(h.cm_port, 4711);
   EXPECT_EQ(h.device, "uroce0");
   ASSERT_EQ(h.qps.size(), 2u);
   EXPECT_EQ(h.qps[0].psn, 0xabcdefu);
@@ -129,12 +132,12 @@ TEST(HostileInput, IsRefusedWithAReason) {
   EXPECT_NE(refused(framed("[1]")).find("JSON"), std::string::npos);
   EXPECT_NE(refused(framed("{\"type\":\"beat\"}")).find("version"), std::string::npos);
   EXPECT_NE(refused(framed("{\"version\":99,\"type\":\"beat\"}")).find("99"), std::string::npos);
-  EXPECT_NE(refused(framed("{\"version\":1,\"type\":\"bang\"}")).find("bang"), std::string::npos);
-  EXPECT_NE(refused(framed("{\"version\":1,\"type\":7}")).find("type"), std::string::npos);
-  EXPECT_NE(refused(framed("{\"version\":1,\"type\":\"stop\",\"count\":-1}")).find("count"), std::string::npos);
-  EXPECT_NE(refused(framed("{\"version\":1,\"type\":\"stop\",\"count\":1.5}")).find("count"), std::string::npos);
-  EXPECT_NE(refused(framed("{\"version\":1,\"type\":\"stop\"}")).find("count"), std::string::npos);
-  EXPECT_NE(refused(framed("{\"version\":1,\"type\":\"go\",\"size\":99999999999}")).find("size"), std::string::npos);
+  EXPECT_NE(refused(framed("{\"version\":2,\"type\":\"bang\"}")).find("bang"), std::string::npos);
+  EXPECT_NE(refused(framed("{\"version\":2,\"type\":7}")).find("type"), std::string::npos);
+  EXPECT_NE(refused(framed("{\"version\":2,\"type\":\"stop\",\"count\":-1}")).find("count"), std::string::npos);
+  EXPECT_NE(refused(framed("{\"version\":2,\"type\":\"stop\",\"count\":1.5}")).find("count"), std::string::npos);
+  EXPECT_NE(refused(framed("{\"version\":2,\"type\":\"stop\"}")).find("count"), std::string::npos);
+  EXPECT_NE(refused(framed("{\"version\":2,\"type\":\"go\",\"size\":99999999999}")).find("size"), std::string::npos);
 }
 
 TEST(HostileInput, DeepNestingCostsNothing) {
@@ -167,7 +170,7 @@ TEST(HostileInput, HelloOutOfRangeIsRefused) {
 }
 
 TEST(HostileInput, TextCannotControlTheTerminal) {
-  const auto decoded = decode(framed(R"({"version":1,"type":"error","text":"a\u001b[2Jb\nc"})"));
+  const auto decoded = decode(framed(R"({"version":2,"type":"error","text":"a\u001b[2Jb\nc"})"));
   ASSERT_TRUE(decoded && decoded->message);
   EXPECT_EQ(decoded->message->text, "a?[2Jb?c");
 }

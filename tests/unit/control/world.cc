@@ -109,10 +109,13 @@ control::Device& World::add(control::DeviceConfig config) {
 }
 
 bool World::poll() {
-  const std::scoped_lock lock(mutex_);
-  now_ += std::chrono::microseconds(1);
   bool any = false;
-  for (const auto& port : ports_) any |= port->poll(now_);
+  {
+    const std::scoped_lock lock(mutex_);
+    now_ += std::chrono::microseconds(1);
+    for (const auto& port : ports_) any |= port->poll(now_);
+  }
+  if (turn_) turn_();
   return any;
 }
 

@@ -101,6 +101,8 @@ class World {
   }
   static Gid gid(std::size_t n) { return Gid::from_ipv4(0x0a000001 + static_cast<uint32_t>(n)); }
 
+  /// Embedded: called after each pass over all engines, by the thread that polls.
+  void set_turn(std::function<void()> turn) { turn_ = std::move(turn); }
   /// Embedded: one pass over all engines of all devices, a microsecond later.
   bool poll();
   /// Polls (embedded) or yields until `done` or for a bounded while; returns done().
@@ -125,6 +127,7 @@ class World {
   void deliver(Port& from, const SentFrame& frame);
 
   Mode mode_;
+  std::function<void()> turn_;
   Nanos now_{0};
   std::vector<Frame> management_;
   std::vector<std::unique_ptr<Port>> ports_;

@@ -27,7 +27,7 @@ class TargetOverRdma : public testing::Test {
     connections_ = test::must(cm::Manager::start({world_.device(0), world_.device(1)}, 7));
     server_ = test::must(
         service::Server::start({.socket = socket_}, {world_.device(0), world_.device(1)}, {}, connections_.get()));
-    network_ = std::make_unique<Network>(test::must(Network::open({.socket = socket_})));
+    network_ = test::must(open_daemon_network({.socket = socket_}));
     buffers_ = buffers;
   }
   ~TargetOverRdma() override {

@@ -1,19 +1,23 @@
-// rdma_cm's calls by clients of a server in this process: two devices on a wire, connections and datagrams between
-// them.
+// rdma_cm's calls between two devices on a wire: by clients of a server in this process, and by a program that has the
+// devices itself, whose connection manager has a thread or takes its turns with the engines.
 #include <uroce/cm.h>
 
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "client/in_process_cm.h"
 #include "cm/mad.h"
 #include "cm/manager.h"
 #include "message/protocol.h"
@@ -37,26 +41,42 @@ std::vector<std::byte> bytes_of(std::string_view text) {
   return {data, data + text.size()};
 }
 
-class ConnectionsTest : public testing::Test {
+/// Where the programs of a test have their devices and connections.
+enum class Way { daemon, process, embedded };
+
+class ConnectionsTest : public testing::TestWithParam<Way> {
  protected:
-  ConnectionsTest() {
+  ConnectionsTest() : ConnectionsTest(GetParam()) {}
+  explicit ConnectionsTest(Way way)
+      : way_(way), world_(way == Way::embedded ? World::Mode::embedded : World::Mode::threaded) {
     world_.add();
     world_.add();
-    connections_ = must(cm::Manager::start({world_.device(0), world_.device(1)}, 7));
+    const auto turns = way_ == Way::embedded ? cm::Turns::engines_thread : cm::Turns::own_thread;
+    connections_ = must(cm::Manager::start({world_.device(0), world_.device(1)}, 7, turns));
+    if (way_ == Way::embedded) world_.set_turn([this] { connections_->turn(); });
+    if (way_ != Way::daemon) return;
     server_ = must(Server::start({.socket = socket_, .budgets = {.limits = {{Resource::cm_id, 3000}}, .users = {}}},
                                  {world_.device(0), world_.device(1)}, {}, connections_.get()));
   }
   ~ConnectionsTest() override {
     server_.reset();
-    connections_.reset();
+    stop_connections();
     world_.stop();
     std::filesystem::remove_all(folder_);
+  }
+  /// As a stack that ends.
+  void stop_connections() {
+    world_.set_turn({});
+    connections_.reset();
+  }
+  ConnectionManager open() {
+    if (way_ == Way::daemon) return must(ConnectionManager::open({socket_}));
+    return ConnectionManager(client::make_in_process_cm(*connections_, world_.device(1)));
   }
 
   /// One program: its manager, its channel.
   struct Program {
-    explicit Program(const std::string& socket)
-        : manager(must(ConnectionManager::open({socket}))), channel(must(manager.create_channel())) {}
+    explicit Program(ConnectionManager opened) : manager(std::move(opened)), channel(must(manager.create_channel())) {}
     CmId id(QpType type = QpType::rc) {
       return must(manager.create_id(channel, type == QpType::ud ? PortSpace::udp : PortSpace::tcp, type));
     }
@@ -101,18 +121,20 @@ class ConnectionsTest : public testing::Test {
     throw std::runtime_error("there was no such message on the wire");
   }
   Side side(std::size_t device) {
+    if (way_ != Way::daemon) return Side(world_.device(device));
     return Side(must(open_daemon_device(world_.device(device)->config().name, {socket_})));
   }
 
   const std::string folder_ = testing::TempDir() + "uroce-connections-" + std::to_string(getpid());
   const std::string socket_ = folder_ + "/socket";
-  World world_{World::Mode::threaded};
+  const Way way_;
+  World world_;
   std::unique_ptr<cm::Manager> connections_;
   std::unique_ptr<Server> server_;
 };
 
-TEST_F(ConnectionsTest, ConnectMoveBytesAndPart) {
-  Program server(socket_), client(socket_);
+TEST_P(ConnectionsTest, ConnectMoveBytesAndPart) {
+  Program server(open()), client(open());
   Side a = side(0), b = side(1);
   CmId listener = server.id();
   must(listener.bind(address(1, 4000)));
@@ -169,7 +191,9 @@ TEST_F(ConnectionsTest, ConnectMoveBytesAndPart) {
   EXPECT_EQ(b.memory[9], std::byte{77});
 
   std::map<std::string, uint64_t> counters;
-  for (auto& [name, value] : a.context.counters()) counters[name] = value;
+  const std::string device = world_.device(0)->config().name;
+  for (auto& [name, value] : way_ == Way::daemon ? a.context.counters() : connections_->counters(device))
+    counters[name] = value;
   EXPECT_EQ(counters["cm_req_sent"], 1u);
   EXPECT_EQ(counters["cm_rep_received"], 1u);
   EXPECT_EQ(counters["cm_rtu_sent"], 1u);
@@ -179,6 +203,12 @@ TEST_F(ConnectionsTest, ConnectMoveBytesAndPart) {
   EXPECT_EQ(client.expect(CmEventType::disconnected).id, active.number());
   EXPECT_TRUE(passive.disconnect()) << "the other side's wish is known";
 }
+
+/// The daemon alone has carried calls and limits.
+class DaemonConnections : public ConnectionsTest {
+ protected:
+  DaemonConnections() : ConnectionsTest(Way::daemon) {}
+};
 
 /// Carries an id's calls with a queue pair.
 class Carrier final : public CmCarrier {
@@ -200,8 +230,8 @@ class Carrier final : public CmCarrier {
   uint64_t position_ = 0;
 };
 
-TEST_F(ConnectionsTest, CarriedCallsConnectTheirQueuePairsAndPart) {
-  Program server(socket_), client(socket_);
+TEST_F(DaemonConnections, CarriedCallsConnectTheirQueuePairsAndPart) {
+  Program server(open()), client(open());
   Side a = side(0), b = side(1);
   auto qa = a.make_qp(), qb = b.make_qp();
   Carrier with_a(client.manager, a, qa), with_b(server.manager, b, qb);
@@ -245,8 +275,8 @@ TEST_F(ConnectionsTest, CarriedCallsConnectTheirQueuePairsAndPart) {
   EXPECT_EQ(client.expect(CmEventType::disconnected).id, active.number());
 }
 
-TEST_F(ConnectionsTest, FailuresOfCarriedCallsAreEvents) {
-  Program server(socket_), client(socket_);
+TEST_F(DaemonConnections, FailuresOfCarriedCallsAreEvents) {
+  Program server(open()), client(open());
   Side a = side(0), b = side(1);
   auto qa = a.make_qp(), qb = b.make_qp();
   Carrier with_a(client.manager, a, qa), with_b(server.manager, b, qb);
@@ -271,8 +301,8 @@ TEST_F(ConnectionsTest, FailuresOfCarriedCallsAreEvents) {
   EXPECT_EQ(client.expect(CmEventType::rejected).id, active.number());
 }
 
-TEST_F(ConnectionsTest, AnAnswerToAQueuePairThatHasGoneIsLeftToTheProgram) {
-  Program server(socket_), client(socket_);
+TEST_F(DaemonConnections, AnAnswerToAQueuePairThatHasGoneIsLeftToTheProgram) {
+  Program server(open()), client(open());
   Side a = side(0);
   CmId listener = server.id();
   must(listener.bind(address(1, 4000)));
@@ -288,12 +318,12 @@ TEST_F(ConnectionsTest, AnAnswerToAQueuePairThatHasGoneIsLeftToTheProgram) {
   EXPECT_EQ(client.expect(CmEventType::connect_response).id, active.number());
 }
 
-TEST_F(ConnectionsTest, OnlyThePassOfAProgramLendsItsIds) {
+TEST_F(DaemonConnections, OnlyThePassOfAProgramLendsItsIds) {
   Side a = side(0);
   EXPECT_EQ(a.context.lend({1, 2}).error().code, EINVAL);
   CmPass ended{};
   {
-    Program program(socket_);
+    Program program(open());
     ended = must(program.manager.pass());
     EXPECT_EQ(must(program.manager.pass()), ended);
     must(a.context.lend(ended));
@@ -306,8 +336,8 @@ TEST_F(ConnectionsTest, OnlyThePassOfAProgramLendsItsIds) {
 
 // 12.7.25: the Starting PSN of a message is the PSN at which its receiver begins to send. Two ends that both take it
 // for the sender's would agree with each other but with no other implementation, so this checks the frames.
-TEST_F(ConnectionsTest, EachSideBeginsToSendWithThePsnThatTheOtherNamed) {
-  Program server(socket_), client(socket_);
+TEST_P(ConnectionsTest, EachSideBeginsToSendWithThePsnThatTheOtherNamed) {
+  Program server(open()), client(open());
   CmId listener = server.id();
   must(listener.bind(address(1, 4000)));
   must(listener.listen(8));
@@ -326,8 +356,8 @@ TEST_F(ConnectionsTest, EachSideBeginsToSendWithThePsnThatTheOtherNamed) {
   EXPECT_EQ(must(active.qp_attr(QpState::rtr)).first.rq_psn, in_req);
 }
 
-TEST_F(ConnectionsTest, RefusalsTellWhy) {
-  Program server(socket_), client(socket_);
+TEST_P(ConnectionsTest, RefusalsTellWhy) {
+  Program server(open()), client(open());
   CmId nobody = resolved(client, address(1, 4001));
   must(nobody.connect({.qpn = 100}));
   CmEvent refused = client.expect(CmEventType::rejected);
@@ -346,8 +376,8 @@ TEST_F(ConnectionsTest, RefusalsTellWhy) {
   EXPECT_EQ(std::vector(refused.param.private_data.begin(), refused.param.private_data.begin() + 4), bytes_of("full"));
 }
 
-TEST_F(ConnectionsTest, PortsAreSharedFairly) {
-  Program one(socket_), other(socket_);
+TEST_P(ConnectionsTest, PortsAreSharedFairly) {
+  Program one(open()), other(open());
   CmId first = one.id(), second = other.id(), third = other.id();
   must(first.bind({Gid{}, 4010}));
   EXPECT_EQ(second.bind(address(1, 4010)).error().code, EADDRINUSE);
@@ -372,16 +402,16 @@ TEST_F(ConnectionsTest, PortsAreSharedFairly) {
   EXPECT_TRUE(again.bind({Gid{}, 4012})) << "the port came back with its ids";
 }
 
-TEST_F(ConnectionsTest, AnUnusedAddress) {
-  Program client(socket_);
+TEST_P(ConnectionsTest, AnUnusedAddress) {
+  Program client(open());
   CmId id = client.id();
   must(id.resolve_addr(std::nullopt, {World::gid(50), 1}, 50ms));
   EXPECT_EQ(client.expect(CmEventType::addr_error).status, -ETIMEDOUT);
   EXPECT_EQ(id.connect({}).error().code, EINVAL);
 }
 
-TEST_F(ConnectionsTest, DatagramsFindTheirQueuePair) {
-  Program server(socket_), client(socket_);
+TEST_P(ConnectionsTest, DatagramsFindTheirQueuePair) {
+  Program server(open()), client(open());
   CmId listener = server.id(QpType::ud);
   must(listener.bind({Gid{}, 4020}));
   must(listener.listen(0));
@@ -404,8 +434,8 @@ TEST_F(ConnectionsTest, DatagramsFindTheirQueuePair) {
   EXPECT_EQ(refused.status, 2) << "rejected by the service (12.11.2)";
 }
 
-TEST_F(ConnectionsTest, AGroupIsJoinedAndLeft) {
-  Program client(socket_);
+TEST_P(ConnectionsTest, AGroupIsJoinedAndLeft) {
+  Program client(open());
   CmId id = client.id(QpType::ud);
   const CmAddress group{Gid::from_ipv4(0xef010203), 0};
   EXPECT_EQ(id.join(group, 5).error().code, EINVAL) << "no device yet";
@@ -420,8 +450,8 @@ TEST_F(ConnectionsTest, AGroupIsJoinedAndLeft) {
   EXPECT_EQ(id.leave(group).error().code, EADDRNOTAVAIL);
 }
 
-TEST_F(ConnectionsTest, EventsMoveWithTheirId) {
-  Program server(socket_), client(socket_);
+TEST_P(ConnectionsTest, EventsMoveWithTheirId) {
+  Program server(open()), client(open());
   CmChannel second = must(server.manager.create_channel());
   CmId listener = server.id();
   must(listener.bind(address(1, 4030)));
@@ -441,9 +471,9 @@ TEST_F(ConnectionsTest, EventsMoveWithTheirId) {
   EXPECT_TRUE(server.manager.adopt(*request));
 }
 
-TEST_F(ConnectionsTest, AProgramThatGoesPartsFromItsPeers) {
-  Program client(socket_);
-  auto server = std::make_unique<Program>(socket_);
+TEST_P(ConnectionsTest, AProgramThatGoesPartsFromItsPeers) {
+  Program client(open());
+  auto server = std::make_unique<Program>(open());
   CmId active = [&] {
     CmId listener = server->id();
     must(listener.bind(address(1, 4040)));
@@ -462,8 +492,8 @@ TEST_F(ConnectionsTest, AProgramThatGoesPartsFromItsPeers) {
   EXPECT_EQ(client.expect(CmEventType::disconnected).id, active.number());
 }
 
-TEST_F(ConnectionsTest, ListenersAndTheirRequestsEndTogether) {
-  Program server(socket_), client(socket_);
+TEST_P(ConnectionsTest, ListenersAndTheirRequestsEndTogether) {
+  Program server(open()), client(open());
   CmId active = [&] {
     CmId listener = server.id();
     must(listener.bind(address(1, 4050)));
@@ -480,9 +510,9 @@ TEST_F(ConnectionsTest, ListenersAndTheirRequestsEndTogether) {
   EXPECT_EQ(server.channel.take(), std::nullopt) << "the request went with its listener";
 }
 
-TEST_F(ConnectionsTest, EventsTakenAheadStillWait) {
+TEST_P(ConnectionsTest, EventsTakenAheadStillWait) {
   constexpr uint32_t kCount = 5;
-  Program server(socket_), client(socket_);
+  Program server(open()), client(open());
   const auto readable = [&] {
     pollfd waiting{.fd = server.channel.fd(), .events = POLLIN, .revents = 0};
     return poll(&waiting, 1, 0) == 1;
@@ -516,8 +546,8 @@ TEST_F(ConnectionsTest, EventsTakenAheadStillWait) {
   EXPECT_EQ(client.expect(CmEventType::connect_response).id, asking[0].number());
 }
 
-TEST_F(ConnectionsTest, EventsTakenAheadMoveWithTheirId) {
-  Program program(socket_);
+TEST_P(ConnectionsTest, EventsTakenAheadMoveWithTheirId) {
+  Program program(open());
   CmChannel other = must(program.manager.create_channel());
   CmId one = program.id(), two = program.id(), three = program.id();
   for (CmId* id : {&one, &two, &three}) must(id->resolve_addr(std::nullopt, address(1, 4061), 2s));
@@ -535,9 +565,9 @@ TEST_F(ConnectionsTest, EventsTakenAheadMoveWithTheirId) {
   EXPECT_EQ(other.take(), std::nullopt);
 }
 
-TEST_F(ConnectionsTest, EventsOfIdsThatWentAreNeitherSeenNorCounted) {
+TEST_P(ConnectionsTest, EventsOfIdsThatWentAreNeitherSeenNorCounted) {
   constexpr uint32_t kRounds = 300;
-  Program program(socket_);
+  Program program(open());
   CmId kept = program.id();
   const auto waiting = [&] {
     int bytes = 0;
@@ -555,8 +585,8 @@ TEST_F(ConnectionsTest, EventsOfIdsThatWentAreNeitherSeenNorCounted) {
   EXPECT_EQ(program.channel.take(), std::nullopt);
 }
 
-TEST_F(ConnectionsTest, TheStateOfAnEventIsStaleAfterTheNextCall) {
-  Program client(socket_);
+TEST_P(ConnectionsTest, TheStateOfAnEventIsStaleAfterTheNextCall) {
+  Program client(open());
   CmId id = resolved(client, address(1, 4062));
   EXPECT_EQ(must(id.info()).traffic_class, 0);
   must(id.set_type_of_service(0x20));
@@ -565,9 +595,9 @@ TEST_F(ConnectionsTest, TheStateOfAnEventIsStaleAfterTheNextCall) {
   EXPECT_EQ(id.qp_attr(QpState::rtr).error().code, EINVAL);
 }
 
-TEST_F(ConnectionsTest, AThousandConnectionsAndNothingIsLeft) {
+TEST_P(ConnectionsTest, AThousandConnectionsAndNothingIsLeft) {
   constexpr std::size_t kCount = 1000;
-  Program server(socket_), client(socket_);
+  Program server(open()), client(open());
   CmId listener = server.id();
   must(listener.bind(address(1, 4060)));
   must(listener.listen(1024));
@@ -602,8 +632,8 @@ TEST_F(ConnectionsTest, AThousandConnectionsAndNothingIsLeft) {
   EXPECT_EQ(client.channel.take(), std::nullopt);
 }
 
-TEST_F(ConnectionsTest, LimitsAndStrangersNumbers) {
-  Program one(socket_), other(socket_);
+TEST_F(DaemonConnections, LimitsAndStrangersNumbers) {
+  Program one(open()), other(open());
   std::vector<CmId> many;
   for (int i = 0; i < 3000; ++i) many.push_back(one.id());
   const auto beyond = one.manager.create_id(one.channel, PortSpace::tcp, QpType::rc);
@@ -613,6 +643,95 @@ TEST_F(ConnectionsTest, LimitsAndStrangersNumbers) {
   EXPECT_EQ(other.manager.adopt({.id = many[0].number()}).error().code, EINVAL);
   EXPECT_EQ(many[0].connect({.private_data = std::vector<std::byte>(57)}).error().code, EINVAL);
 }
+
+/// Programs that have their devices themselves.
+class InProcessConnections : public ConnectionsTest {};
+
+TEST_P(InProcessConnections, ProgramsOutliveTheirManager) {
+  Program server(open()), client(open());
+  CmId listener = server.id();
+  must(listener.bind(address(1, 4070)));
+  must(listener.listen(8));
+  CmId active = resolved(client, address(1, 4070));
+  must(active.connect({.qpn = 5}));
+  CmId passive = must(server.manager.adopt(server.expect(CmEventType::connect_request)));
+  stop_connections();
+  std::set<uint32_t> removed;
+  while (const auto event = server.channel.wait(kPatience)) {
+    EXPECT_EQ(event->type, CmEventType::device_removal);
+    removed.insert(event->id);
+  }
+  EXPECT_EQ(removed, (std::set{listener.number(), passive.number()}));
+  test::expect_error(active.connect({.qpn = 5}), ENODEV, "has ended");
+  test::expect_error(client.manager.create_id(client.channel, PortSpace::tcp, QpType::rc), ENODEV, "has ended");
+  test::expect_error(client.manager.create_channel(), ENODEV, "has ended");
+}
+
+TEST_P(InProcessConnections, CallsWithACarrierAreLeftToThoseWithout) {
+  Program server(open()), client(open());
+  Side a = side(0);
+  auto qp = a.make_qp();
+  class Nothing final : public CmCarrier {
+    Result<void> carry(uint16_t, std::span<const std::byte>) override { return fail(EIO, "carried"); }
+    Result<void> settle() override { return fail(EIO, "settled"); }
+  } carrier;
+  CmId active = resolved(client, address(1, 4071));
+  EXPECT_FALSE(must(active.connect({.qpn = qp.qpn()}, carrier)));
+  EXPECT_EQ(client.manager.pass().error().code, EOPNOTSUPP);
+  must(active.connect({.qpn = qp.qpn()}));
+  EXPECT_EQ(client.expect(CmEventType::rejected).status, 8) << "invalid service id";
+}
+
+// A thread that makes calls may have to wait for the engines, which only the other thread polls.
+TEST_P(InProcessConnections, ThreadsMakeCallsWhileAnotherPolls) {
+  constexpr int kRounds = 40;
+  Program server(open());
+  CmId listener = server.id();
+  must(listener.bind(address(1, 4072)));
+  must(listener.listen(64));
+  std::atomic<int> running{2};
+  std::atomic<uint32_t> qpn{100};  // one that is used twice would be a stale connection
+  const auto connect_again_and_again = [&] {
+    Program client(open());
+    for (int i = 0; i < kRounds; ++i) {
+      CmId id = client.id();
+      must(id.resolve_addr(std::nullopt, address(1, 4072), 5s));
+      while (const auto event = [&] {
+        auto next = client.channel.take();
+        while (!next) {
+          std::this_thread::yield();
+          next = client.channel.take();
+        }
+        return next;
+      }()) {
+        if (event->type == CmEventType::addr_resolved) must(id.resolve_route(2s));
+        if (event->type == CmEventType::route_resolved) must(id.connect({.qpn = qpn++}));
+        if (event->type == CmEventType::rejected) break;
+      }
+    }
+    --running;
+  };
+  std::thread one(connect_again_and_again), two(connect_again_and_again);
+  int refused = 0;
+  while (running > 0 || refused < 2 * kRounds) {
+    const auto event = server.channel.wait(1s);
+    if (!event) break;
+    ASSERT_EQ(event->type, CmEventType::connect_request);
+    must(must(server.manager.adopt(*event)).reject({}));
+    ++refused;
+  }
+  ASSERT_TRUE(world_.run_until([&] { return running == 0; }));
+  one.join();
+  two.join();
+  EXPECT_EQ(refused, 2 * kRounds);
+}
+
+std::string name_of(const testing::TestParamInfo<Way>& info) {
+  constexpr const char* kNames[] = {"Daemon", "Process", "Embedded"};
+  return kNames[static_cast<std::size_t>(info.param)];
+}
+INSTANTIATE_TEST_SUITE_P(Ways, ConnectionsTest, testing::Values(Way::daemon, Way::process, Way::embedded), name_of);
+INSTANTIATE_TEST_SUITE_P(Ways, InProcessConnections, testing::Values(Way::process, Way::embedded), name_of);
 
 }  // namespace
 }  // namespace uroce::service

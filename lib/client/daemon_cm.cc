@@ -1,0 +1,131 @@
+// The connection manager of the daemon: each call is a message.
+#include <algorithm>
+#include <cerrno>
+
+#include "client/cm_impl.h"
+#include "client/daemon_link.h"
+#include "message/pipe_wait.h"
+
+namespace uroce {
+
+using message::Op;
+
+namespace client {
+namespace {
+
+class DaemonCm final : public CmImpl, private message::CmCalls {
+ public:
+  explicit DaemonCm(std::unique_ptr<DaemonLink> link) : link_(std::move(link)) {}
+
+  CmCalls& calls() override { return *this; }
+  Result<NewChannel> create_channel() override {
+    std::vector<message::Fd> fds;
+    auto reply = link_->call<message::CmChannelReply>(Op::cm_create_channel, message::Empty{}, {}, &fds);
+    if (!reply) return std::unexpected(reply.error());
+    if (fds.size() != 1) return fail(EPROTO, "the uroce daemon: the reply with an event channel has no descriptor");
+    message::PipeWait::prepare(fds[0].get());
+    return NewChannel{.number = reply->channel, .fd = std::move(fds[0])};
+  }
+  Result<CmPass> pass() override {
+    auto reply = link_->call<message::CmPass>(Op::cm_lend, message::Empty{});
+    if (!reply) return std::unexpected(reply.error());
+    return reply->words;
+  }
+  Result<void> post_resolve_route(uint32_t id) override { return post(Op::cm_resolve_route, id); }
+  Result<void> post_destroy_id(uint32_t id) override { return post(Op::cm_destroy_id, id); }
+  bool carries() const override { return true; }
+  bool mine() const override { return link_->mine(); }
+  message::Wake sleep(int fd, std::chrono::nanoseconds timeout) override { return pipe_wait_.sleep(fd, timeout); }
+
+ private:
+  template <class Request>
+  Result<void> send(Op op, const Request& request) {
+    auto done = link_->call<message::Empty>(op, request);
+    if (!done) return std::unexpected(done.error());
+    return {};
+  }
+  Result<void> post(Op op, uint32_t id) {
+    auto posted = link_->post(op, message::Handle{id});
+    if (!posted) return std::unexpected(posted.error());
+    return {};
+  }
+
+  Result<void> destroy_channel(uint32_t channel) override {
+    return send(Op::cm_destroy_channel, message::Handle{channel});
+  }
+  /// The daemon's own limit is kMaxEventsTaken.
+  Result<std::vector<message::CmEventRecord>> take_events(uint32_t channel, std::size_t /*most*/) override {
+    auto reply = link_->call<message::CmEventsReply>(Op::cm_take_events, message::Handle{channel});
+    if (!reply) return std::unexpected(reply.error());
+    return std::move(reply->events);
+  }
+  Result<uint32_t> create_id(uint32_t channel, PortSpace space, QpType type) override {
+    auto reply = link_->call<message::Handle>(Op::cm_create_id, message::CmCreateId{channel, space, type});
+    if (!reply) return std::unexpected(reply.error());
+    return reply->id;
+  }
+  Result<void> destroy_id(uint32_t id) override { return send(Op::cm_destroy_id, message::Handle{id}); }
+  Result<CmIdInfo> info(uint32_t id) override {
+    auto reply = link_->call<message::CmInfoReply>(Op::cm_info, message::Handle{id});
+    if (!reply) return std::unexpected(reply.error());
+    return std::move(reply->info);
+  }
+  Result<void> bind(uint32_t id, const CmAddress& local) override {
+    return send(Op::cm_bind, message::CmBind{id, local});
+  }
+  Result<void> resolve_addr(uint32_t id, const std::optional<CmAddress>& local, const CmAddress& remote,
+                            std::chrono::milliseconds timeout) override {
+    const message::CmResolve request{
+        .id = id,
+        .has_local = local.has_value(),
+        .local = local.value_or(CmAddress{}),
+        .remote = remote,
+        .timeout_ms = static_cast<uint32_t>(std::clamp<int64_t>(timeout.count(), 0, UINT32_MAX))};
+    return send(Op::cm_resolve_addr, request);
+  }
+  Result<void> resolve_route(uint32_t id) override { return send(Op::cm_resolve_route, message::Handle{id}); }
+  Result<void> listen(uint32_t id, int backlog) override { return send(Op::cm_listen, message::CmListen{id, backlog}); }
+  Result<void> connect(uint32_t id, const CmParam& param) override {
+    return send(Op::cm_connect, message::CmTerms{id, param});
+  }
+  Result<void> establish(uint32_t id) override { return send(Op::cm_establish, message::Handle{id}); }
+  Result<void> accept(uint32_t id, const CmParam& param) override {
+    return send(Op::cm_accept, message::CmTerms{id, param});
+  }
+  Result<void> reject(uint32_t id, std::span<const std::byte> private_data, uint8_t reason) override {
+    return send(Op::cm_reject, message::CmReject{id, reason, {private_data.begin(), private_data.end()}});
+  }
+  Result<void> disconnect(uint32_t id) override { return send(Op::cm_disconnect, message::Handle{id}); }
+  Result<void> notify_established(uint32_t id) override { return send(Op::cm_notify_established, message::Handle{id}); }
+  Result<std::pair<QpAttr, QpAttrMask>> qp_attr(uint32_t id, QpState state) override {
+    auto reply = link_->call<message::ModifyStep>(Op::cm_qp_attr, message::CmQpAttr{id, state});
+    if (!reply) return std::unexpected(reply.error());
+    return std::pair(reply->attr, reply->mask);
+  }
+  Result<void> set_option(uint32_t id, message::CmOption option, uint8_t value) override {
+    return send(Op::cm_set_option, message::CmSetOption{id, option, value});
+  }
+  Result<void> join(uint32_t id, const CmAddress& group, uint64_t token) override {
+    return send(Op::cm_join, message::CmGroup{id, group, token});
+  }
+  Result<void> leave(uint32_t id, const CmAddress& group) override {
+    return send(Op::cm_leave, message::CmGroup{.id = id, .group = group});
+  }
+  Result<void> migrate(uint32_t id, uint32_t channel, uint32_t taken) override {
+    return send(Op::cm_migrate, message::CmMigrate{id, channel, taken});
+  }
+
+  std::unique_ptr<DaemonLink> link_;
+  message::PipeWait pipe_wait_;
+};
+
+}  // namespace
+}  // namespace client
+
+Result<ConnectionManager> ConnectionManager::open(const DaemonOptions& options) {
+  auto link = client::DaemonLink::open(options);
+  if (!link) return std::unexpected(link.error());
+  return ConnectionManager(std::make_shared<client::DaemonCm>(std::move(*link)));
+}
+
+}  // namespace uroce

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""uroce_nvmf and a host of NVMe over Fabrics of our own, on a veth pair, and beside one daemon."""
+
+import os
+import signal
+import unittest
+
+import harness
+from harness import BUILD, eal
+
+NVMF = BUILD / "apps" / "nvmf" / "uroce_nvmf"
+UROCED = BUILD / "apps" / "uroced" / "uroced"
+HOST = BUILD / "tests" / "system" / "clients" / "client_nvmf_host"
+DISKS, NQN = "nqn.2024-01.org.example:disks", "nqn.2024-01.org.example:host"
+
+
+class Nvmf(harness.Case):
+    def start_daemon(self, *args, namespace=None):
+        socket = self.directory / "uroced.sock"
+        daemon = self.start([UROCED, *args, "--socket", socket], namespace)
+        daemon.wait_for("serving", 60)
+        return {"UROCE_SOCKET": str(socket)}
+
+    def start_target(self, *args, namespace=None, env=None):
+        target = self.start([NVMF, *args, "--nqn", DISKS, "--allow-host", NQN], namespace, env)
+        target.wait_for("serving", 60)
+        return target
+
+    def run_host(self, device, address, *args, namespace=None, env=None, nqn=NQN, code=0):
+        host = self.start([HOST, device, address, DISKS, nqn, *args], namespace, env)
+        return self.finish(host, 120, code)
+
+    def disk(self, size=8 << 20):
+        path = self.directory / "disk.img"
+        with path.open("wb") as file:
+            file.truncate(size)
+        return path
+
+    def end(self, target):
+        os.kill(target.process.pid, signal.SIGTERM)
+        self.finish(target, 30)
+
+    def test_beside_a_daemon(self):
+        env = self.start_daemon("--demo")
+        target = self.start_target("--daemon", "--namespace", "memory:8M", env=env)
+        said = self.run_host("uroce0", "10.117.0.2", env=env)
+        self.assertIn("4 rounds on 2 queues verified", said)
+        stranger = self.run_host("uroce0", "10.117.0.2", env=env, nqn="nqn.2024-01.org.example:stranger", code=1)
+        self.assertIn("another subsystem", stranger)
+        self.end(target)
+
+    @unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
+    def test_in_process_over_an_interface(self):
+        spaces = harness.Namespaces(4200)
+        spaces.__enter__()
+        self.addCleanup(spaces.__exit__)
+        for number, name in enumerate(spaces.names, 1):
+            harness.ip("-n", name, "addr", "add", f"192.0.2.{number}/24", "dev", "d0")
+            harness.ip("-n", name, "link", "set", "d0", "arp", "on", "up")
+        a, b = spaces.names
+        env = self.start_daemon("--interface", "d0", namespace=b)
+        disk = self.disk()
+        for words in (["--interface", "d0"], [f"--lcores=(0,1,2)@{harness.CPUS[-1]}", *eal()[2:], "--", "--interface", "d0"]):
+            with self.subTest(words=words):
+                target = self.start_target(*words, "--namespace", disk, namespace=a)
+                said = self.run_host("uroce0", "192.0.2.1", "4", "2", namespace=b, env=env)
+                self.assertIn("blocks of 4096 bytes", said)
+                self.assertIn("2 rounds on 4 queues verified", said)
+                self.end(target)
+        self.assertNotEqual(disk.read_bytes()[:65536], bytes(65536))
+
+
+if __name__ == "__main__":
+    harness.main()
