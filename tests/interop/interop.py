@@ -50,19 +50,28 @@ class Verbs:
         return completions[0]
 
 
-class Case(Verbs, harness.Case):
-    wire = 1
+class RigCase(harness.Case):
+    """For cases on the rig that all cases of a suite share."""
+
+    module_lists = ("modules",)
 
     def setUp(self):
         super().setUp()
-        self.rig = rigs.rig()
-        self.host, self.guest = both_peers(self.wire)
+        self.rig = rigs.rig(module_lists=self.module_lists)
         self.addCleanup(self.check_rig)
 
     def check_rig(self):
         """After every test the daemon and the guest are alive. Peers that broke are not used again."""
         for program in (self.rig.daemon, self.rig.guest.program):
             self.assertIsNone(program.process.poll(), f"it ended: {program}\n{self.rig.guest.said()}")
+
+
+class Case(Verbs, RigCase):
+    wire = 1
+
+    def setUp(self):
+        super().setUp()
+        self.host, self.guest = both_peers(self.wire)
 
     def sides(self, direction):
         """Requester and responder."""

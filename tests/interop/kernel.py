@@ -3,7 +3,8 @@
 kernel.py FOLDER PACKAGE takes another image package, a file: newer kernels' rxe has operations that Debian 12's lacks.
 
 FOLDER then has `vmlinuz`, `release`, the modules and their names in the order in which they load: in `modules` those of every
-guest, in `card_modules` more for guests with cards. Nothing is installed: this machine's own boot stays as it is.
+guest, in `card_modules` more for guests with cards, in `storage_modules` more for guests that mount remote disks. Nothing is
+installed: this machine's own boot stays as it is.
 """
 
 import lzma
@@ -19,6 +20,10 @@ METAPACKAGE = "linux-image-amd64"
 ROOTS = ("virtio_pci", "virtio_net", "9pnet_virtio", "9p", "crc32_generic", "rdma_rxe", "ib_uverbs", "rdma_ucm")
 # The kernel's drivers of emulated cards, and those that give a card to a program.
 CARD_ROOTS = ("8021q", "e1000", "e1000e", "vmxnet3", "igb", "uio_pci_generic", "vfio_pci", "vfio_iommu_type1")
+# Initiators of iSER and NVMe over RDMA, Linux's own NVMe target to compare with, and what ext4 asks the crypto layer for.
+STORAGE_ROOTS = ("crc32c_generic", "ext4", "sd_mod", "ib_iser", "nvme_rdma", "nvmet_rdma", "loop", "sch_netem")
+# The modules beside those of every guest, by the list's name.
+MORE_ROOTS = {"card_modules": CARD_ROOTS, "storage_modules": STORAGE_ROOTS}
 
 
 def run(*command, cwd=None, seconds=300):
@@ -78,7 +83,8 @@ def keep(tree, folder):
     files = {path.stem.replace("-", "_"): path for path in modules.rglob("*.ko")}
     builtin = {pathlib.Path(line).stem.replace("-", "_") for line in (modules / "modules.builtin").read_text().split()}
     always = load_order(files, builtin, ROOTS)
-    for name, order in (("modules", always), ("card_modules", load_order(files, builtin, CARD_ROOTS, always))):
+    lists = {name: load_order(files, builtin, roots, always) for name, roots in MORE_ROOTS.items()}
+    for name, order in {"modules": always, **lists}.items():
         for path in order:
             shutil.copy(path, folder / path.name)
         (folder / name).write_text("".join(path.name + "\n" for path in order))
@@ -109,7 +115,7 @@ def fetch(folder, package=None):
 
 def complete(folder):
     """Whether it has everything; one of an earlier version lacks a list."""
-    return all((folder / name).exists() for name in ("release", "modules", "card_modules"))
+    return all((folder / name).exists() for name in ("release", "modules", *MORE_ROOTS))
 
 
 def main():

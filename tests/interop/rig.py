@@ -13,6 +13,7 @@ import tempfile
 
 import guest as guests
 import harness
+import kernel as kernels
 from harness import BUILD, Program
 
 UROCED = BUILD / "apps" / "uroced" / "uroced"
@@ -39,7 +40,7 @@ def missing():
     for program in ("qemu-system-x86_64", "busybox", "unshare", "ip"):
         if shutil.which(program) is None:
             return f"{program} is not installed; config/packages.txt names its package"
-    if not (guests.KERNEL / "release").exists():
+    if not kernels.complete(guests.KERNEL):
         return f"there is no kernel for the guest: tests/interop/kernel.py {guests.KERNEL} downloads it"
     if subprocess.run(["unshare", "--net", "true"], capture_output=True, timeout=30, check=False).returncode:
         return "this machine allows no network namespaces"
@@ -54,9 +55,9 @@ def enter_namespace():
 
 
 class Rig:
-    """Everything runs from the constructor on, until `close`."""
+    """Everything runs from the constructor on, until `close`. `module_lists`: what the guest's kernel loads (kernel.py)."""
 
-    def __init__(self):
+    def __init__(self, module_lists=("modules",)):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="uroce-interop-"))
         atexit.register(self.close)
         self.running = []
@@ -65,7 +66,7 @@ class Rig:
             guests.make_tap(f"wire{wire}", guests.MTU)
         wires = [(f"wire{wire}", *(f"{address}/{bits}" for address, bits in zip(addresses(wire, "guest"), (24, 64))))
                  for wire in WIRES]
-        self.guest = guests.Guest(self.directory, wires)
+        self.guest = guests.Guest(self.directory, wires, module_lists=module_lists)
         self.running.append(self.guest)
         self.capture(os.environ.get("UROCE_CAPTURE"))
         self.relay = self.make_relay()
@@ -124,9 +125,9 @@ class Rig:
 _rig = None
 
 
-def rig():
-    """The one that all tests of this process share: a guest takes seconds to boot."""
+def rig(**settings):
+    """The one that all tests of this process share: a guest takes seconds to boot. The first call's settings hold."""
     global _rig
     if _rig is None:
-        _rig = Rig()
+        _rig = Rig(**settings)
     return _rig

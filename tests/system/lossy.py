@@ -2,7 +2,8 @@
 """Carries frames between two interfaces, and on request loses, repeats and reorders RoCE frames among them.
 
 lossy.py INTERFACE INTERFACE: each line of its input sets the faults from then on, as JSON with `seed` and the probabilities
-`lose`, `repeat` and `delay`; it is answered by a line with what has been done since the line before. Ends with its input.
+`lose`, `repeat` and `delay`, and with `of`, the interface whose arrivals they are for, where they are not for both. The line is
+answered by one with what has been done since the line before. Ends with its input.
 
 Of a super-frame each datagram is drawn for. A fault of the first one is a fault of the whole super-frame, one of another datagram
 is its own: the super-frame then goes on in parts.
@@ -29,12 +30,12 @@ def is_roce(frame):
 class Direction:
     """Messages of a socket one way: frames or super-frames."""
 
-    def __init__(self, to, faults):
-        self.to, self.faults = to, faults
+    def __init__(self, name, to, faults):
+        self.name, self.to, self.faults = name, to, faults
         self.late = []  # [messages to let pass, when it leaves at the latest, message]
 
     def carry(self, message):
-        if not self.faults.active or not is_roce(message[VNET.size:VNET.size + 62]):
+        if not self.faults.active_for(self.name) or not is_roce(message[VNET.size:VNET.size + 62]):
             self.to.send(message)
             return
         whole = SuperFrame.of(message)
@@ -84,8 +85,11 @@ class Faults:
     def set(self, wanted):
         self.random = random.Random(wanted.get("seed", 0))
         self.rates = {kind: wanted.get(kind, 0) for kind in self.KINDS}
-        self.active = any(self.rates.values())
+        self.active, self.only = any(self.rates.values()), wanted.get("of")
         self.done = dict.fromkeys(self.KINDS, 0)
+
+    def active_for(self, name):
+        return self.active and self.only in (None, name)
 
     def draw(self):
         """The next frame's fault: one of KINDS, or nothing."""
@@ -97,9 +101,10 @@ class Faults:
 
 
 def main():
-    sockets = [opened(name) for name in sys.argv[1:3]]
+    names = sys.argv[1:3]
+    sockets = [opened(name) for name in names]
     faults = Faults()
-    directions = {sockets[0]: Direction(sockets[1], faults), sockets[1]: Direction(sockets[0], faults)}
+    directions = {source: Direction(name, to, faults) for name, source, to in zip(names, sockets, reversed(sockets))}
     print("relaying", flush=True)
     while True:
         wait = DELAY_SECONDS / 2 if any(d.late for d in directions.values()) else None

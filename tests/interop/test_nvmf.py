@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""Linux's own NVMe initiator over RDMA, in a guest, on disks of uroce_nvmf, and of Linux's own target to compare.
+
+test_nvmf.py [part of a case's name]...
+"""
+
+import hashlib
+import os
+import pathlib
+import sys
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "system")]
+
+import harness  # noqa: E402
+import nvme  # noqa: E402
+import rig as rigs  # noqa: E402
+import storage  # noqa: E402
+
+
+UROCE_NVMF = harness.BUILD / "apps" / "nvmf" / "uroce_nvmf"
+SEED = int(os.environ.get("UROCE_SEED", "1"))
+RESTARTS = 3
+
+
+class UroceCase(nvme.Case):
+    """uroce_nvmf on a file of this side."""
+
+    def setUp(self):
+        super().setUp()
+        self.image = self.directory / "disk"
+        self.image.touch()
+        os.truncate(self.image, nvme.DISK_MIB << 20)
+        self.target = None
+
+    def start_target(self, *options):
+        command = [UROCE_NVMF, "--nqn", nvme.SUBSYSTEM, "--namespace", self.image, "--listen", self.address, *options]
+        self.target = self.start(command, env=self.rig.env)
+        self.target.wait_for("serving", 20)
+
+    def compare(self, files):
+        self.assertIsNone(self.target.process.poll(), str(self.target))
+        files.verify_on_host(self.image)
+
+    def compare_bytes(self, device, mib):
+        """The disk's beginning, as both sides see it."""
+        read = self.guest_run(f"dd if={device} bs=1M count={mib} iflag=direct 2>/dev/null | sha256sum", 120)
+        with self.image.open("rb") as image:
+            self.assertEqual(read.split()[0], hashlib.sha256(image.read(mib << 20)).hexdigest())
+
+    def start_fio(self, device, mib):
+        return self.rig.guest.start("cd /run && " + nvme.FIO.format(device, f"{mib}m", ""), 240)
+
+    def await_io(self):
+        """Until more blocks were written than before. The path to the disk counts them, not the disk."""
+        self.guest_run("written() { set -- $(cat /sys/block/nvme*c*n1/stat); echo $5; }; before=$(written); n=0; until "
+                       "[ $(written) -gt $((before + 20)) ]; do n=$((n + 1)); [ $n -lt 300 ] || exit 1; sleep 0.1; done", 90)
+
+
+class Uroce(nvme.AnyTarget, UroceCase):
+    def test_hosts_that_may_connect(self):
+        self.start_target("--allow-host", nvme.HOST)
+        self.connect(host=nvme.OTHER_HOST, code=1)
+        self.assertNotIn(nvme.SUBSYSTEM, self.discover(nvme.OTHER_HOST))
+        self.connect()
+        self.disconnect()
+
+    def test_ipv6(self):
+        self.address = rigs.addresses(self.wire, "host")[1]
+        self.start_target()
+        self.assertIn(nvme.SUBSYSTEM, self.discover())
+        device = self.connect()
+        self.fio(device, "1m")
+        self.compare_bytes(device, 1)
+        self.disconnect()
+
+    def test_many_connects(self):
+        self.start_target()
+        for _ in range(4):
+            self.connect("--nr-io-queues=1")
+            self.disconnect()
+        self.target.process.terminate()
+        self.assertEqual(self.target.wait(20), 0, str(self.target))
+
+
+class Restart(UroceCase):
+    """A target that is killed and started again: the host reconnects by itself."""
+
+    def test_idle(self):
+        self.start_target()
+        files = self.make_file_system()
+        files.write("before")
+        self.target.kill()
+        self.start_target()
+        files.write("after")
+        files.unmount()
+        files.check()
+        self.disconnect()
+        self.compare(files)
+
+    def test_under_io(self):
+        self.start_target()
+        device = self.connect()
+        fio = self.start_fio(device, 16)
+        for _ in range(RESTARTS):
+            self.await_io()
+            self.target.kill()
+            self.start_target()
+        self.assertEqual(fio.finish(), 0, f"{fio}\n{self.target}")
+        self.compare_bytes(device, 16)
+        self.disconnect()
+
+    def test_wire_that_is_cut(self):
+        """Longer than both sides wait for each other."""
+        self.start_target()
+        device = self.connect()
+        fio = self.start_fio(device, 8)
+        self.await_io()
+        harness.ip("link", "set", "wire1", "down")
+        self.addCleanup(harness.ip, "link", "set", "wire1", "up")
+        self.guest_run("until grep -q connecting /sys/class/nvme/nvme*/state; do sleep 0.1; done", 60)
+        harness.ip("link", "set", "wire1", "up")
+        self.assertEqual(fio.finish(), 0, f"{fio}\n{self.target}")
+        self.compare_bytes(device, 8)
+        self.disconnect()
+        self.assertIsNone(self.target.process.poll(), str(self.target))
+
+
+class Lossy(UroceCase):
+    """Through a relay that loses, repeats and reorders frames. After a retry, rxe repeats a registration of memory, which then
+    fails (see README.md), so that the host's connection ends. The host waits for its commands, and reconnects."""
+
+    wire = 2
+    SECONDS = 3  # that the host waits for a command; its default is 30
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(self.rig.set_faults)
+        timeout = "/sys/module/nvme_core/parameters/io_timeout"
+        before = self.guest_run(f"cat {timeout}; echo {self.SECONDS} >{timeout}").strip()
+        self.addCleanup(self.guest_run, f"echo {before} >{timeout}")
+
+    def run_case(self, size, **faults):
+        self.start_target()
+        device = self.connect("--nr-io-queues=1")
+        self.rig.set_faults(seed=SEED, **faults)
+        self.fio(device, size)
+        files = storage.FileSystem(self, device)
+        files.make()
+        files.mount()
+        files.write("lossy", files=2)
+        files.verify()
+        files.unmount()
+        done = self.rig.set_faults()
+        self.assertGreater(sum(done.values()), 0, done)
+        files.check()
+        self.disconnect()
+        self.compare(files)
+
+    def test_faults_of_the_target(self):
+        """Data, commands' ends and acknowledgements."""
+        self.run_case("2m", of="far2", lose=0.01, repeat=0.02, delay=0.02)
+
+    def test_restart_meanwhile(self):
+        self.start_target()
+        device = self.connect("--nr-io-queues=1")
+        self.rig.set_faults(seed=SEED, of="far2", lose=0.01, repeat=0.02, delay=0.02)
+        fio = self.start_fio(device, 4)
+        self.await_io()
+        self.target.kill()
+        self.start_target()
+        self.assertEqual(fio.finish(), 0, f"{fio}\n{self.target}")
+        self.assertGreater(min(self.rig.set_faults().values()), 0)
+        self.compare_bytes(device, 4)
+        self.disconnect()
+
+    def test_faults_of_both(self):
+        self.run_case("1m", lose=0.0005, repeat=0.02, delay=0.0005)
+
+
+class Linux(nvme.AnyTarget, nvme.Case):
+    """Linux's own target (nvmet), in the same guest, by way of rxe to itself. A case that fails here is wrong itself."""
+
+    ROOT = "/sys/kernel/config/nvmet"
+
+    def target_address(self):
+        return rigs.addresses(self.wire, "guest")[0]
+
+    def start_target(self):
+        subsystem, port = f"{self.ROOT}/subsystems/{nvme.SUBSYSTEM}", f"{self.ROOT}/ports/1"
+        self.addCleanup(self.stop_target, subsystem, port)
+        self.guest_run(
+            f"[ -d {self.ROOT} ] || mount -t configfs none /sys/kernel/config; truncate -s {nvme.DISK_MIB}M /run/nvmet && "
+            f"mkdir {subsystem} && echo 1 >{subsystem}/attr_allow_any_host && mkdir {subsystem}/namespaces/1 && "
+            f"cd {subsystem}/namespaces/1 && echo 1 >buffered_io && echo /run/nvmet >device_path && echo 1 >enable && "
+            f"mkdir {port} && cd {port} && echo rdma >addr_trtype && echo ipv4 >addr_adrfam && "
+            f"echo {self.address} >addr_traddr && echo {nvme.PORT} >addr_trsvcid && ln -s {subsystem} subsystems/")
+
+    def stop_target(self, subsystem, port):
+        self.leave()
+        self.rig.guest.start(
+            f"rm {port}/subsystems/*; rmdir {port} {subsystem}/namespaces/1 {subsystem}; rm /run/nvmet", 60).finish()
+
+    def compare(self, files):
+        """The backing file, in the guest."""
+        self.guest_run("e2fsck -fn /run/nvmet")
+
+
+if __name__ == "__main__":
+    reason = storage.missing(("nvme", "nvme-cli"), ("fio", "fio"), ("mkfs.ext4", "e2fsprogs"))
+    if reason:
+        print(f"1..1\nok 1 nvmf # SKIP {reason}")
+        sys.exit()
+    rigs.enter_namespace()
+    harness.main()
