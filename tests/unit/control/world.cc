@@ -115,7 +115,7 @@ bool World::poll() {
     now_ += std::chrono::microseconds(1);
     for (const auto& port : ports_) any |= port->poll(now_);
   }
-  if (turn_) turn_();
+  if (turn_ && std::this_thread::get_id() == maker_) turn_();
   return any;
 }
 

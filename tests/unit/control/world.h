@@ -101,7 +101,7 @@ class World {
   }
   static Gid gid(std::size_t n) { return Gid::from_ipv4(0x0a000001 + static_cast<uint32_t>(n)); }
 
-  /// Embedded: called after each pass over all engines, by the thread that polls.
+  /// Embedded: called after each pass over all engines on the thread that made the world.
   void set_turn(std::function<void()> turn) { turn_ = std::move(turn); }
   /// Embedded: one pass over all engines of all devices, a microsecond later.
   bool poll();
@@ -128,6 +128,7 @@ class World {
 
   Mode mode_;
   std::function<void()> turn_;
+  const std::thread::id maker_ = std::this_thread::get_id();
   Nanos now_{0};
   std::vector<Frame> management_;
   std::vector<std::unique_ptr<Port>> ports_;
