@@ -1,6 +1,6 @@
 """A guest with rxe and a daemon of uroce, joined by two wires in a network namespace of their own: `wire1` is the guest's tap
 itself; `wire2` goes through a relay that can lose, repeat and reorder frames. Both have ports of net_af_packet. `wire3` is a tap
-with uroce's own port on kernel interfaces (net_uroce_kif)."""
+with uroce's own port on kernel interfaces (net_uroce_kif). The daemon leaves `wire4` to programs that have a stack of their own."""
 
 import atexit
 import json
@@ -20,7 +20,8 @@ UROCED = BUILD / "apps" / "uroced" / "uroced"
 RUN = BUILD / "apps" / "uroce-run" / "uroce-run"
 PEER = BUILD / "tests" / "interop" / "interop_peer"
 INSIDE = "UROCE_INTEROP_INSIDE"
-WIRES = (1, 2, 3)
+DAEMON_WIRES = (1, 2, 3)
+WIRES = (*DAEMON_WIRES, 4)
 # A frame of 4200 bytes and the ring's own header need slots of 8 KiB.  Frames through the qdisc are seen in captures.
 RING = "framesz=8192,blocksz=8192,framecnt=1024,qdisc_bypass=0"
 
@@ -100,7 +101,7 @@ class Rig:
 
     def make_daemon(self):
         config = self.directory / "uroced.toml"
-        tables = [[f"{address}/{bits}" for address, bits in zip(addresses(wire, "host"), (24, 64))] for wire in WIRES]
+        tables = [[f"{address}/{bits}" for address, bits in zip(addresses(wire, "host"), (24, 64))] for wire in DAEMON_WIRES]
         texts = [f"[[device]]\naddresses = {json.dumps(table)}\nmtu = {guests.MTU}\n" for table in tables]
         texts[2] += 'interface = "wire3"\n'
         config.write_text("".join(texts))

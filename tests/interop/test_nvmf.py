@@ -11,6 +11,7 @@ import sys
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "system")]
 
+import guest as guests  # noqa: E402
 import harness  # noqa: E402
 import nvme  # noqa: E402
 import rig as rigs  # noqa: E402
@@ -80,6 +81,16 @@ class Uroce(nvme.AnyTarget, UroceCase):
             self.disconnect()
         self.target.process.terminate()
         self.assertEqual(self.target.wait(20), 0, str(self.target))
+
+
+class InProcess(nvme.AnyTarget, UroceCase):
+    """The target's stack is in its own process, on an interface of the kernel."""
+
+    wire = 4
+
+    def start_target(self, *options):
+        own = ",".join(f"{address}/{bits}" for address, bits in zip(rigs.addresses(self.wire, "host"), (24, 64)))
+        super().start_target("--interface", "wire4", "--address", own, "--port-mtu", guests.MTU, *options)
 
 
 class Restart(UroceCase):
