@@ -34,8 +34,8 @@ Dcqcn::Dcqcn(const DcqcnSettings& settings, uint32_t packet_bytes, uint32_t wind
 }
 
 void Dcqcn::on_ack(const AckSample& sample) {
-  if (sample.rtt <= Nanos(0) || sample.rtt >= least_rtt_) return;
-  least_rtt_ = sample.rtt;
+  if (sample.rtt <= Nanos(0) || sample.rtt >= heeded_rtt_) return;
+  heeded_rtt_ = sample.rtt;
   fit_window(sample.rtt);
 }
 

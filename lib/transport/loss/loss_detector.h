@@ -59,6 +59,18 @@ class LossDetector {
 
   /// `psn` was acknowledged. Returns the round-trip time that this shows; 0 for none.
   Nanos sample_rtt(Psn psn, Psn sent, Nanos now);
+  /// As sample_rtt(), for the ACK of a uroce peer. It says what a SACK without a bitmap says that echoes `psn`. 0:
+  /// there is more to be learnt from it than the round-trip time, by on_echo() and on_sack().
+  Nanos sample_plain_ack(Psn psn, Psn sent, Nanos now) {
+    if (marked_ || !times_.covers(psn, sent) || distance(psn, highest_) < 0) return Nanos(0);
+    const Departure& departure = times_[psn];
+    if (departure.times != 1) return Nanos(0);
+    highest_ = psn + 1;
+    newest_delivered_ = departure.at;
+    const Nanos rtt = std::max(Stamp(now).since(departure.at), Nanos(1));
+    rtt_.sample(rtt);
+    return rtt;
+  }
   /// The SACK echoes the first copy of a packet that was sent again: nothing was lost, the peer was late.
   bool is_late(const wire::Sack& sack, Psn sent) const {
     return sack.echo_tag == 0 && !sack.duplicate && times_.covers(sack.echo, sent) && times_[sack.echo].times > 1;
@@ -107,10 +119,12 @@ class LossDetector {
   /// [from, from + count) is acknowledged.
   void forget(Psn from, uint32_t count) {
     if (!marked_) return;
+    marked_ = !sacked_.empty() || !lost_.empty();
     sacked_.remove_from(from, count);
     lost_.remove_from(from, count);
-    marked_ = !sacked_.empty() || !lost_.empty();
   }
+  /// False: no packet is lost or has arrived out of order, and none did before the newest progress.
+  bool marked() const { return marked_; }
   /// Unacknowledged packets that are not in flight: they have arrived out of order, or are lost.
   uint32_t not_in_flight() const { return marked_ ? sacked_.count() + lost_.count() : 0; }
 
@@ -139,7 +153,7 @@ class LossDetector {
   SendTimes times_;
   PsnSet sacked_;        // requests that wait in the peer's reorder buffer
   PsnSet lost_;          // to be sent again
-  bool marked_ = false;  // false: both sets are empty
+  bool marked_ = false;  // false: both sets are empty; true until the first progress that finds them so
   Psn highest_{};
   Stamp newest_delivered_{};  // when the latest-sent packet that arrived was sent
   uint32_t reorder_ = 0;      // learnt

@@ -31,7 +31,9 @@ struct Recovery {
     probe = {};
     discovery = {};
     echo = {};
+    sack_due = false;
     ack_asked_at = {};
+    heeded_rtt = {};
     open_window = open_window_;
   }
 
@@ -42,11 +44,14 @@ struct Recovery {
   ProbeTimer probe;
   Nanos ack_asked_at{};
   bool short_of_memory = false;  ///< the engine had no memory for more than SendTimes::kFew packets in flight
+  Nanos heeded_rtt{};            ///< CongestionControl::heeded_rtt(); 0: none
   uint32_t open_window = 0;      ///< packets that may be in flight: few after a timeout, more with each ACK
 
   // --- Responder.
   ReorderBuffer requests_ahead;  ///< requests that came before their turn
   SackEcho echo;
+  /// The next reply is a SACK: the peer may lack proof of us, which its epoch gives, or the last SACK had a bitmap.
+  bool sack_due = false;
 
   // --- Both.
   PeerDiscovery discovery;

@@ -114,15 +114,17 @@ void persist(Archive& archive, SackEcho& echo) {
 /// The frames in the reorder buffers follow elsewhere: their bytes are the engine's.
 template <class Archive>
 void persist(Archive& archive, Recovery& recovery) {
-  auto& [loss, responses, responses_ahead, probe, ack_asked_at, short_of_memory, open_window, requests_ahead, echo,
-         discovery] = recovery;
+  auto& [loss, responses, responses_ahead, probe, ack_asked_at, short_of_memory, heeded_rtt, open_window,
+         requests_ahead, echo, sack_due, discovery] = recovery;
   archive("loss", loss);
   archive("responses", responses);
   archive("probe", probe);
   archive.moment("ack_asked_at", ack_asked_at);
   archive("short_of_memory", short_of_memory);
+  archive("heeded_rtt", heeded_rtt, Nanos(0), kNever);
   archive("open_window", open_window, 0, 1u << 24);
   archive("echo", echo);
+  archive("sack_due", sack_due);
   archive("discovery", discovery);
 }
 
