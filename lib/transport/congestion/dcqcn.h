@@ -12,7 +12,7 @@ class Dcqcn final : public CongestionControl {
   /// `packet_bytes`: headers and all; `window`: packets.
   Dcqcn(const DcqcnSettings& settings, uint32_t packet_bytes, uint32_t window);
 
-  /// Caps the window at what the line holds in the least round trip seen, which is heeded_rtt().
+  /// Caps the window at what the line holds in the least round trip seen. heeded_rtt() is what would be clearly less.
   void on_ack(const AckSample& sample) override;
   void on_cnp(Nanos now) override;
   /// Loss without marks is no sign of congestion: links corrupt packets too.

@@ -175,8 +175,8 @@ void persist(Archive& archive, Qp::Responder& rx) {
 template <class Archive>
 void persist(Archive& archive, Qp& qp) {
   auto& [qpn, dest_qpn, pd, type, state, mtu_shift, max_rd_atomic, pkey, udp_source, timeout, retry_cnt, rnr_retry,
-         min_rnr_timer, access, loopback, signal_all, paced, selective, flushing, ecn, on_run_queue, timer_pending,
-         send_cq, recv_cq, cold, route, tx, rx] = qp;
+         min_rnr_timer, access, loopback, signal_all, paced, selective, flushing, rung, ecn, on_run_queue,
+         timer_pending, send_cq, recv_cq, cold, route, tx, rx] = qp;
   archive("dest_qpn", dest_qpn, 0, Psn::kMask);
   archive("state", state, QpState::reset, QpState::error);
   archive("mtu_shift", mtu_shift, 8, 12);

@@ -32,7 +32,7 @@ Outcome drop(Context& ctx, wire::Drop reason) {
   return {};
 }
 
-// What a uroce peer says by a SACK, or by an ACK in place of one.
+// The part of a SACK that an ACK in its place has, too.
 Outcome on_arrivals(Context& ctx, Qp& qp, const wire::Packet& packet, const wire::Sack& sack) {
   auto& tx = qp.tx;
   Recovery& r = *tx.recovery;
