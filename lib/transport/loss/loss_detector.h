@@ -4,6 +4,7 @@
 // lost again after a round trip, when a packet that was sent after it has arrived (as in RACK, RFC 8985, and Falcon).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -21,6 +22,9 @@ namespace uroce::transport {
 
 class LossDetector {
  public:
+  /// From its beginning on: what packets touch while nothing is lost.
+  static constexpr std::size_t kHotBytes = 3 * 64;
+
   /// For at most `window` packets in flight: SendTimes::kFew of them without memory of a pool.
   explicit LossDetector(uint32_t window) : times_(window) {}
   /// Forgets everything but the memory.
@@ -150,22 +154,24 @@ class LossDetector {
   void note_delivered(Psn psn, Psn overtaken_by);
   void learn_reordering(uint32_t overtaken_by);
 
-  SendTimes times_;
-  PsnSet sacked_;        // requests that wait in the peer's reorder buffer
-  PsnSet lost_;          // to be sent again
-  bool marked_ = false;  // false: both sets are empty; true until the first progress that finds them so
+  // kHotBytes:
+  RttEstimator rtt_;
   Psn highest_{};
   Stamp newest_delivered_{};  // when the latest-sent packet that arrived was sent
-  uint32_t reorder_ = 0;      // learnt
-  uint32_t in_order_ = 0;     // packets since one was overtaken
-  RttEstimator rtt_;
-  Nanos loss_at_{};  // of the newest loss event
+  bool marked_ = false;       // false: both sets are empty; true until the first progress that finds them so
+  SendTimes times_;
+  // The rest:
+  uint32_t reorder_ = 0;   // learnt
+  uint32_t in_order_ = 0;  // packets since one was overtaken
+  Nanos loss_at_{};        // of the newest loss event
   RetransmissionCounts counts_;
+  PsnSet sacked_;  // requests that wait in the peer's reorder buffer
+  PsnSet lost_;    // to be sent again
 };
 
 template <class Archive>
 void LossDetector::persist(Archive& archive) {
-  auto& [times, sacked, lost, marked, highest, newest_delivered, reorder, in_order, rtt, loss_at, counts] = *this;
+  auto& [rtt, highest, newest_delivered, marked, times, reorder, in_order, loss_at, counts, sacked, lost] = *this;
   archive("times", times);
   archive("sacked", sacked);
   archive("lost", lost);

@@ -114,8 +114,8 @@ void persist(Archive& archive, SackEcho& echo) {
 /// The frames in the reorder buffers follow elsewhere: their bytes are the engine's.
 template <class Archive>
 void persist(Archive& archive, Recovery& recovery) {
-  auto& [loss, responses, responses_ahead, probe, ack_asked_at, short_of_memory, heeded_rtt, open_window,
-         requests_ahead, echo, sack_due, discovery] = recovery;
+  auto& [probe, ack_asked_at, heeded_rtt, open_window, short_of_memory, sack_due, echo, requests_ahead, responses_ahead,
+         loss, responses, discovery] = recovery;
   archive("loss", loss);
   archive("responses", responses);
   archive("probe", probe);
