@@ -142,6 +142,7 @@ class BasicTimerWheel {
     for (uint32_t level = 0; level < kLevels; ++level) {
       const uint32_t shift = kSlotBits * level;
       const uint64_t base = now_ >> shift;
+      if (best <= (base + 1) << shift) break;  // Nothing of this level or above it comes before.
       const uint32_t distance = next_busy_slot(level, static_cast<uint32_t>((base + 1) & kSlotMask));
       if (distance == kSlots) continue;
       const uint64_t tick = (base + 1 + distance) << shift;

@@ -4,6 +4,8 @@
 //   HELLO  BTH, Hello                "I am a uroce peer, and I buffer packets that arrive out of order"
 //   SACK   BTH, AETH, Sack, bitmap   an ACK or NAK, the packets that have arrived beyond it, and an echo for the RTT
 //
+// While nothing is out of order, uroce peers exchange ACKs: a SACK would say no more.
+//
 // Numbers are big-endian. Each connection of a queue pair has a random epoch. A frame with another epoch belongs to
 // another connection, or is forged.
 #pragma once

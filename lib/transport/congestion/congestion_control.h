@@ -40,6 +40,8 @@ class CongestionControl {
     if (bytes_left_ < 0) [[unlikely]]
       on_bytes(now);
   }
+  /// on_ack() does nothing for a round trip that was measured and takes so long, or longer.
+  Nanos heeded_rtt() const { return heeded_rtt_; }
   /// Packets that may be in flight, at least 1.
   uint32_t window() const { return window_; }
   /// Bits per second, headers and all; 0: not paced.
@@ -65,8 +67,9 @@ class CongestionControl {
   uint64_t rate_ = 0;
   int64_t bytes_left_ = INT64_MAX;
   Nanos next_deadline_ = kNever;
+  Nanos heeded_rtt_ = kNever;
 };
-static_assert(sizeof(CongestionControl) == 40, "a new member? name it in persist(), then adapt this size");
+static_assert(sizeof(CongestionControl) == 48, "a new member? name it in persist(), then adapt this size");
 
 /// Do data packets of the algorithm's queue pairs allow switches to mark them (ECT)?
 constexpr bool reacts_to_marks(CongestionAlgorithm algorithm) { return algorithm == CongestionAlgorithm::dcqcn; }

@@ -17,6 +17,7 @@ constexpr Nanos kAssumedRtt{10'000};  // until there is an acknowledgement
 // packets.
 constexpr double kWindowPerProduct = 1.25;
 constexpr uint32_t kLeastWindow = 64;
+constexpr Nanos kResolution{64};  // of a measured time: less is no change
 
 double bits(uint32_t mbps) { return mbps * 1e6; }
 int64_t bytes(uint32_t kib) { return int64_t{kib} * 1024; }
@@ -34,8 +35,8 @@ Dcqcn::Dcqcn(const DcqcnSettings& settings, uint32_t packet_bytes, uint32_t wind
 }
 
 void Dcqcn::on_ack(const AckSample& sample) {
-  if (sample.rtt <= Nanos(0) || sample.rtt >= least_rtt_) return;
-  least_rtt_ = sample.rtt;
+  if (sample.rtt <= Nanos(0) || sample.rtt >= heeded_rtt_) return;
+  heeded_rtt_ = std::max(sample.rtt - kResolution, Nanos(1));
   fit_window(sample.rtt);
 }
 

@@ -12,7 +12,7 @@ class Dcqcn final : public CongestionControl {
   /// `packet_bytes`: headers and all; `window`: packets.
   Dcqcn(const DcqcnSettings& settings, uint32_t packet_bytes, uint32_t window);
 
-  /// Caps the window at what the line holds in the least round trip seen.
+  /// Caps the window at what the line holds in the least round trip seen. heeded_rtt() is what would be clearly less.
   void on_ack(const AckSample& sample) override;
   void on_cnp(Nanos now) override;
   /// Loss without marks is no sign of congestion: links corrupt packets too.
@@ -30,7 +30,7 @@ class Dcqcn final : public CongestionControl {
     CongestionControl::persist(archive, max_window_, static_cast<uint64_t>(line_));
     archive("current", current_, 0.0, line_);
     archive("target", target_, 0.0, line_);
-    archive("least_rtt", least_rtt_, Nanos(1), kNever);
+    archive("least_rtt", heeded_rtt_, Nanos(1), kNever);
     archive("alpha", alpha_, 0.0, 1.0);
     archive.deadline("reported", reported_);
     archive("timer_steps", timer_steps_);
@@ -48,7 +48,6 @@ class Dcqcn final : public CongestionControl {
   double target_;      // R_T
   const double packet_bits_;
   const uint32_t max_window_;
-  Nanos least_rtt_ = kNever;
   double alpha_ = 1.0;
   Nanos reported_ = kNever;   // when alpha was last updated
   uint32_t timer_steps_ = 0;  // T: increases by the timer since the last cut

@@ -1,6 +1,7 @@
 // The headers that several frames of a turn share. Making them once and copying them costs less than making them anew.
 #pragma once
 
+#include <cstddef>
 #include <cstring>
 
 #include "base/bytes.h"
@@ -16,6 +17,7 @@ class FrameTemplate {
   void make(const FrameBuilder::Destination& to, wire::Opcode opcode, std::size_t extended, uint32_t payload,
             BthFlags flags) {
     frame_.payload_length = payload;
+    frame_.payload_spans = 1;
     FrameBuilder::write_headers(frame_, to, opcode, Psn(0), extended, flags);
     psn_at_ = to.route.length + std::size_t{kPsnOffset};
     if (frame_.ip_version == 4) {
@@ -36,11 +38,7 @@ class FrameTemplate {
     std::memcpy(header, frame_.header.data(), 32);
     std::memcpy(header + 32, frame_.header.data() + 32, 32);
     std::memcpy(header + 64, frame_.header.data() + 64, kMost - 64);
-    frame.header_length = frame_.header_length;
-    frame.pad = frame_.pad;
-    frame.l3_offset = frame_.l3_offset;
-    frame.ip_version = frame_.ip_version;
-    frame.loopback = frame_.loopback;
+    std::memcpy(&frame.header_length, &frame_.header_length, kShapeBytes);
     if (frame_.ip_version == 4) {
       std::byte* const ip = header + frame_.l3_offset;
       const uint16_t id = __builtin_bswap16(static_cast<uint16_t>(psn.value()));
@@ -55,6 +53,9 @@ class FrameTemplate {
  private:
   static constexpr std::size_t kMost = 96;  // IPv6 with a tag, BTH and RETH
   static_assert(kMost >= sizeof(wire::RouteTemplate::bytes) + wire::kBthBytes + wire::kRethBytes);
+  // From the length of the headers to `raw`, in one copy.
+  static constexpr std::size_t kShapeBytes = 8;
+  static_assert(offsetof(TxFrame, raw) + sizeof(bool) == offsetof(TxFrame, header_length) + kShapeBytes);
   // In an IPv4 header, and in a BTH.
   static constexpr std::size_t kIdOffset = 4;
   static constexpr std::size_t kChecksumOffset = 10;

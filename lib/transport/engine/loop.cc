@@ -82,7 +82,7 @@ void EngineLoop::parse_burst(std::span<const RxFrame> frames) {
       qpn = packet.bth.dest_qpn;
       table.prefetch(qpn);
     }
-    receivers[good] = {nullptr, plain};
+    receivers[good].plain = plain;
     ++good;
   }
   ctx.counters.rx_packets.add(frames.size());
@@ -228,6 +228,7 @@ void EngineLoop::take_rung() {
       continue;
     }
     queues::DoorbellReader::clear(*qp->tx.doorbell);
+    qp->rung = true;
     // Flushing needs no room in the sink: a port may be down.
     const bool flushes = qp->state == QpState::error || qp->state == QpState::sqe;
     flushes ? dispatcher.flush_queue().push(*qp) : dispatcher.run_queue().push(*qp);

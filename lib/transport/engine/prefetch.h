@@ -2,6 +2,8 @@
 // first: the misses overlap, and each stage follows the pointers that the one before has fetched.
 #pragma once
 
+#include <cstddef>
+
 #include "transport/qp/qp.h"
 #include "wire/packet.h"
 
@@ -26,9 +28,9 @@ inline void prefetch_recovery(const Qp& qp) {
   const Recovery* const r = qp.tx.recovery;
   if (r == nullptr) return;
   prefetch(r);
-  prefetch(&r->loss.rtt());
-  prefetch(&r->probe);
-  prefetch(&r->discovery);
+  const auto* const loss = reinterpret_cast<const std::byte*>(&r->loss);
+  for (std::size_t line = 0; line < LossDetector::kHotBytes; line += 64) prefetch(loss + line);
+  if (!qp.selective) prefetch(&r->discovery);
 }
 
 /// Second stage of a doorbell: what the QP's turn reads and writes.

@@ -4,6 +4,7 @@
 // lost again after a round trip, when a packet that was sent after it has arrived (as in RACK, RFC 8985, and Falcon).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -21,6 +22,9 @@ namespace uroce::transport {
 
 class LossDetector {
  public:
+  /// From its beginning on: what packets touch while nothing is lost.
+  static constexpr std::size_t kHotBytes = 3 * 64;
+
   /// For at most `window` packets in flight: SendTimes::kFew of them without memory of a pool.
   explicit LossDetector(uint32_t window) : times_(window) {}
   /// Forgets everything but the memory.
@@ -59,6 +63,18 @@ class LossDetector {
 
   /// `psn` was acknowledged. Returns the round-trip time that this shows; 0 for none.
   Nanos sample_rtt(Psn psn, Psn sent, Nanos now);
+  /// As sample_rtt(), for the ACK of a uroce peer. It says what a SACK without a bitmap says that echoes `psn`. 0:
+  /// there is more to be learnt from it than the round-trip time, by on_echo() and on_sack().
+  Nanos sample_plain_ack(Psn psn, Psn sent, Nanos now) {
+    if (marked_ || !times_.covers(psn, sent) || distance(psn, highest_) < 0) return Nanos(0);
+    const Departure& departure = times_[psn];
+    if (departure.times != 1) return Nanos(0);
+    highest_ = psn + 1;
+    newest_delivered_ = departure.at;
+    const Nanos rtt = std::max(Stamp(now).since(departure.at), Nanos(1));
+    rtt_.sample(rtt);
+    return rtt;
+  }
   /// The SACK echoes the first copy of a packet that was sent again: nothing was lost, the peer was late.
   bool is_late(const wire::Sack& sack, Psn sent) const {
     return sack.echo_tag == 0 && !sack.duplicate && times_.covers(sack.echo, sent) && times_[sack.echo].times > 1;
@@ -107,10 +123,12 @@ class LossDetector {
   /// [from, from + count) is acknowledged.
   void forget(Psn from, uint32_t count) {
     if (!marked_) return;
+    marked_ = !sacked_.empty() || !lost_.empty();
     sacked_.remove_from(from, count);
     lost_.remove_from(from, count);
-    marked_ = !sacked_.empty() || !lost_.empty();
   }
+  /// False: no packet is lost or has arrived out of order, and none did before the newest progress.
+  bool marked() const { return marked_; }
   /// Unacknowledged packets that are not in flight: they have arrived out of order, or are lost.
   uint32_t not_in_flight() const { return marked_ ? sacked_.count() + lost_.count() : 0; }
 
@@ -136,22 +154,24 @@ class LossDetector {
   void note_delivered(Psn psn, Psn overtaken_by);
   void learn_reordering(uint32_t overtaken_by);
 
-  SendTimes times_;
-  PsnSet sacked_;        // requests that wait in the peer's reorder buffer
-  PsnSet lost_;          // to be sent again
-  bool marked_ = false;  // false: both sets are empty
+  // kHotBytes:
+  RttEstimator rtt_;
   Psn highest_{};
   Stamp newest_delivered_{};  // when the latest-sent packet that arrived was sent
-  uint32_t reorder_ = 0;      // learnt
-  uint32_t in_order_ = 0;     // packets since one was overtaken
-  RttEstimator rtt_;
-  Nanos loss_at_{};  // of the newest loss event
+  bool marked_ = false;       // false: both sets are empty; true until the first progress that finds them so
+  SendTimes times_;
+  // The rest:
+  uint32_t reorder_ = 0;   // learnt
+  uint32_t in_order_ = 0;  // packets since one was overtaken
+  Nanos loss_at_{};        // of the newest loss event
   RetransmissionCounts counts_;
+  PsnSet sacked_;  // requests that wait in the peer's reorder buffer
+  PsnSet lost_;    // to be sent again
 };
 
 template <class Archive>
 void LossDetector::persist(Archive& archive) {
-  auto& [times, sacked, lost, marked, highest, newest_delivered, reorder, in_order, rtt, loss_at, counts] = *this;
+  auto& [rtt, highest, newest_delivered, marked, times, reorder, in_order, loss_at, counts, sacked, lost] = *this;
   archive("times", times);
   archive("sacked", sacked);
   archive("lost", lost);

@@ -87,6 +87,7 @@ void reset_qp(Qp& qp) {
   qp.paced = false;
   qp.selective = false;
   qp.flushing = false;
+  qp.rung = true;
   qp.ecn = 0;
   qp.access = {};
   qp.state = QpState::reset;

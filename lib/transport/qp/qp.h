@@ -94,6 +94,7 @@ struct alignas(64) Qp {
   bool paced : 1 = false;      ///< pace_of() is not 0
   bool selective : 1 = false;  ///< the peer is a uroce peer: selective retransmission
   bool flushing : 1 = false;   ///< UC and UD: sends that stood in the queue at an error are not flushed yet
+  bool rung : 1 = true;        ///< work requests may be posted that were not fetched: has_posted()
   uint8_t ecn = 0;             ///< of data packets, 2 bits; 0: as in the route
   bool on_run_queue = false;
   bool timer_pending = false;  ///< ack_timer is armed for tx.wheel_deadline

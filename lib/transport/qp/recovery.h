@@ -21,9 +21,9 @@ struct SackEcho {
   Nanos at{};
 };
 
-struct Recovery {
+struct alignas(64) Recovery {
   /// For `window` packets in flight at most. The engine lends the memory that only some queue pairs need at a time.
-  explicit Recovery(uint32_t window) : loss(window), responses_ahead(window), requests_ahead(window) {}
+  explicit Recovery(uint32_t window) : requests_ahead(window), responses_ahead(window), loss(window) {}
   /// As new, for a connection that may have `open_window_` packets in flight. Both reorder buffers are empty.
   void reset(uint32_t open_window_) {
     loss.reset();
@@ -31,22 +31,29 @@ struct Recovery {
     probe = {};
     discovery = {};
     echo = {};
+    sack_due = false;
     ack_asked_at = {};
+    heeded_rtt = {};
     open_window = open_window_;
   }
 
-  // --- Requester.
-  LossDetector loss;
-  ResponseTracker responses;
-  ReorderBuffer responses_ahead;  ///< responses that came before their request was the oldest
+  // --- Requester: what each message touches, a cache line.
   ProbeTimer probe;
   Nanos ack_asked_at{};
-  bool short_of_memory = false;  ///< the engine had no memory for more than SendTimes::kFew packets in flight
+  Nanos heeded_rtt{};            ///< CongestionControl::heeded_rtt(); 0: none
   uint32_t open_window = 0;      ///< packets that may be in flight: few after a timeout, more with each ACK
+  bool short_of_memory = false;  ///< the engine had no memory for more than SendTimes::kFew packets in flight
 
   // --- Responder.
-  ReorderBuffer requests_ahead;  ///< requests that came before their turn
+  /// The next reply is a SACK: the peer may lack proof of us, which its epoch gives, or the last SACK had a bitmap.
+  bool sack_due = false;
   SackEcho echo;
+  ReorderBuffer requests_ahead;  ///< requests that came before their turn
+
+  // --- Requester.
+  ReorderBuffer responses_ahead;  ///< responses that came before their request was the oldest
+  LossDetector loss;
+  ResponseTracker responses;
 
   // --- Both.
   PeerDiscovery discovery;

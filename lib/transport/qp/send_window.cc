@@ -22,7 +22,7 @@ uint64_t pace_of(const Qp& qp) {
 
 void update_window(const Context& ctx, Qp& qp) {
   auto& tx = qp.tx;
-  const Recovery& r = *tx.recovery;
+  Recovery& r = *tx.recovery;
   uint32_t window = std::min({ctx.config.window_packets, r.open_window, PsnSet::kSize});
   if (r.short_of_memory) [[unlikely]]
     window = std::min(window, SendTimes::kFew);
@@ -30,6 +30,7 @@ void update_window(const Context& ctx, Qp& qp) {
   if (const CongestionControl* control = qp.cold->congestion.get(); control != nullptr) {
     window = std::min(window, control->window() + r.loss.not_in_flight());
     qp.paced = pace_of(qp) != 0;
+    r.heeded_rtt = control->heeded_rtt();
   }
   tx.window = std::max(window, 1u);
 }

@@ -16,8 +16,9 @@ uint64_t pace_of(const Qp& qp);
 /// whether there is a pace. RC only.
 void update_window(const Context& ctx, Qp& qp);
 /// Before the request packet with `psn` leaves: borrows memory of the engine where more than a few packets are in
-/// flight. Where there is none, the window is a few packets until all are acknowledged.
-inline void make_room(Context& ctx, Qp& qp, Psn psn);
+/// flight. Where there is none, the window is a few packets until all are acknowledged. Returns whether it had to
+/// borrow.
+inline bool make_room(Context& ctx, Qp& qp, Psn psn);
 void borrow_block(Context& ctx, Qp& qp);  // the rare part of make_room()
 /// All packets are acknowledged. Gives the memory back where others may need it.
 inline void end_flight(Context& ctx, Qp& qp);
@@ -26,9 +27,11 @@ inline void give_back_block(Context& ctx, Qp& qp);
 /// Gives the QP the congestion control that it or the device asks for; before RTR. RC only.
 void choose_congestion_control(const Context& ctx, Qp& qp);
 
-inline void make_room(Context& ctx, Qp& qp, Psn psn) {
-  if (qp.tx.recovery->loss.wants_block(psn, qp.tx.una)) [[unlikely]]
-    borrow_block(ctx, qp);
+inline bool make_room(Context& ctx, Qp& qp, Psn psn) {
+  if (!qp.tx.recovery->loss.wants_block(psn, qp.tx.una)) [[likely]]
+    return false;
+  borrow_block(ctx, qp);
+  return true;
 }
 inline void end_flight(Context& ctx, Qp& qp) {
   if (qp.tx.recovery->short_of_memory || (ctx.windows.scarce() && qp.tx.recovery->loss.has_block())) [[unlikely]]

@@ -114,15 +114,17 @@ void persist(Archive& archive, SackEcho& echo) {
 /// The frames in the reorder buffers follow elsewhere: their bytes are the engine's.
 template <class Archive>
 void persist(Archive& archive, Recovery& recovery) {
-  auto& [loss, responses, responses_ahead, probe, ack_asked_at, short_of_memory, open_window, requests_ahead, echo,
-         discovery] = recovery;
+  auto& [probe, ack_asked_at, heeded_rtt, open_window, short_of_memory, sack_due, echo, requests_ahead, responses_ahead,
+         loss, responses, discovery] = recovery;
   archive("loss", loss);
   archive("responses", responses);
   archive("probe", probe);
   archive.moment("ack_asked_at", ack_asked_at);
   archive("short_of_memory", short_of_memory);
+  archive("heeded_rtt", heeded_rtt, Nanos(0), kNever);
   archive("open_window", open_window, 0, 1u << 24);
   archive("echo", echo);
+  archive("sack_due", sack_due);
   archive("discovery", discovery);
 }
 
@@ -173,8 +175,8 @@ void persist(Archive& archive, Qp::Responder& rx) {
 template <class Archive>
 void persist(Archive& archive, Qp& qp) {
   auto& [qpn, dest_qpn, pd, type, state, mtu_shift, max_rd_atomic, pkey, udp_source, timeout, retry_cnt, rnr_retry,
-         min_rnr_timer, access, loopback, signal_all, paced, selective, flushing, ecn, on_run_queue, timer_pending,
-         send_cq, recv_cq, cold, route, tx, rx] = qp;
+         min_rnr_timer, access, loopback, signal_all, paced, selective, flushing, rung, ecn, on_run_queue,
+         timer_pending, send_cq, recv_cq, cold, route, tx, rx] = qp;
   archive("dest_qpn", dest_qpn, 0, Psn::kMask);
   archive("state", state, QpState::reset, QpState::error);
   archive("mtu_shift", mtu_shift, 8, 12);

@@ -11,10 +11,17 @@ namespace uroce::transport {
 
 /// Copies the next WQE into its slot and validates the copy. False: there is none, or no slot is free.
 bool fetch_wqe(const Context& ctx, Qp& qp);
+/// Is a work request posted that was not fetched? Shared memory is not read before a doorbell has rung: with thousands
+/// of queue pairs that line is in no cache, and most turns are for an ACK alone.
+inline bool has_posted(Qp& qp) {
+  if (!qp.rung) return false;
+  qp.rung = qp.tx.sq.available() != 0;
+  return qp.rung;
+}
 /// Can the QP have requests to send? If not, it needs no turn: the doorbell of the next work request brings it back.
-inline bool has_unsent(const Qp& qp) {
+inline bool has_unsent(Qp& qp) {
   const auto& tx = qp.tx;
-  return tx.has_lost || tx.cursor.index() != tx.sq.next() || tx.sq.available() != 0;
+  return tx.has_lost || tx.cursor.index() != tx.sq.next() || has_posted(qp);
 }
 /// Completes the oldest WQE. Errors are always reported, success where signaled.
 Outcome complete_oldest(Context& ctx, Qp& qp, WcStatus status);

@@ -36,7 +36,8 @@ inline Outcome begin_waiting(const Context& ctx, Qp& qp) {
   Recovery& r = *qp.tx.recovery;
   r.probe.on_first_sent(ctx.now);
   const Outcome armed = arm_ack_timer(ctx, qp);
-  return r.discovery.await(ctx.now) ? Outcome::act(Outcome::kHelloTimer) | armed : armed;
+  const bool asks = !qp.selective && r.discovery.await(ctx.now);
+  return asks ? Outcome::act(Outcome::kHelloTimer) | armed : armed;
 }
 
 }  // namespace uroce::transport

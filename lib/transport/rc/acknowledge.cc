@@ -32,6 +32,26 @@ Outcome drop(Context& ctx, wire::Drop reason) {
   return {};
 }
 
+// The part of a SACK that an ACK in its place has, too.
+Outcome on_arrivals(Context& ctx, Qp& qp, const wire::Packet& packet, const wire::Sack& sack) {
+  auto& tx = qp.tx;
+  Recovery& r = *tx.recovery;
+  if (distance(sack.base, tx.acked) < 0) return drop(ctx, wire::Drop::response_stale);
+  if (r.loss.is_late(sack, tx.sent) && r.loss.counts().cause != Cause::hole) r.probe.on_late(r.loss.rtt());
+  const auto rtt = r.loss.on_echo(sack, tx.sent, ctx.now);
+  if (!rtt) return drop(ctx, wire::Drop::sack_invalid);
+  if (sack.duplicate && sack.echo_tag != 0) {
+    ctx.counters.spurious_retransmissions.add();
+    r.loss.on_spurious(qp.selective);
+  }
+  const uint32_t arrived = r.loss.on_sack(sack, tx.una, tx.acked);
+  Outcome out = on_reply(ctx, qp, packet, sack.base);
+  if (out.failed()) return out;
+  out |= detect_lost_requests(ctx, qp);
+  report_ack(ctx, qp, *rtt, arrived);
+  return out;
+}
+
 }  // namespace
 
 Outcome on_ack(Context& ctx, Qp& qp, const wire::Packet& packet) {
@@ -45,8 +65,12 @@ Outcome on_ack(Context& ctx, Qp& qp, const wire::Packet& packet) {
     return drop(ctx, wire::Drop::response_stale);
   }
   const Psn before = tx.una;
-  const bool acknowledges = ack && distance(psn, tx.una) >= 0;
-  const Nanos rtt = acknowledges ? tx.recovery->loss.sample_rtt(psn, tx.sent, ctx.now) : Nanos(0);
+  Nanos rtt{0};
+  if (ack && distance(psn, tx.una) >= 0) {
+    LossDetector& loss = tx.recovery->loss;
+    rtt = qp.selective ? loss.sample_plain_ack(psn, tx.sent, ctx.now) : loss.sample_rtt(psn, tx.sent, ctx.now);
+    if (qp.selective && rtt == Nanos(0)) return on_arrivals(ctx, qp, packet, sack_of(psn));
+  }
   // 9.7.5.2: a NAK acknowledges all packets before its own.
   const Outcome out = on_reply(ctx, qp, packet, ack ? psn + 1 : psn);
   if (!out.failed()) report_ack(ctx, qp, rtt, static_cast<uint32_t>(distance(tx.una, before)));
@@ -54,8 +78,6 @@ Outcome on_ack(Context& ctx, Qp& qp, const wire::Packet& packet) {
 }
 
 Outcome on_sack(Context& ctx, Qp& qp, const wire::Packet& packet) {
-  auto& tx = qp.tx;
-  Recovery& r = *tx.recovery;
   ctx.counters.sacks_received.add();
   wire::Sack sack;
   if (!load_credible_sack(qp, packet, sack)) {
@@ -65,24 +87,11 @@ Outcome on_sack(Context& ctx, Qp& qp, const wire::Packet& packet) {
   Outcome out;
   if (!qp.selective) {
     // A sender that knows our epoch has received our HELLO, though its own may be lost.
-    const auto proof = r.discovery.on_epoch_named(ctx.now);
+    const auto proof = qp.tx.recovery->discovery.on_epoch_named(ctx.now);
     if (!proof) return drop(ctx, wire::Drop::sack_invalid);
     out |= trust_peer(ctx, qp, *proof);
   }
-  if (distance(sack.base, tx.acked) < 0) return out | drop(ctx, wire::Drop::response_stale);
-  if (r.loss.is_late(sack, tx.sent) && r.loss.counts().cause != Cause::hole) r.probe.on_late(r.loss.rtt());
-  const auto rtt = r.loss.on_echo(sack, tx.sent, ctx.now);
-  if (!rtt) return out | drop(ctx, wire::Drop::sack_invalid);
-  if (sack.duplicate && sack.echo_tag != 0) {
-    ctx.counters.spurious_retransmissions.add();
-    r.loss.on_spurious(qp.selective);
-  }
-  const uint32_t arrived = r.loss.on_sack(sack, tx.una, tx.acked);
-  out |= on_reply(ctx, qp, packet, sack.base);
-  if (out.failed()) return out;
-  out |= detect_lost_requests(ctx, qp);
-  report_ack(ctx, qp, *rtt, arrived);
-  return out;
+  return out | on_arrivals(ctx, qp, packet, sack);
 }
 
 }  // namespace uroce::transport

@@ -84,10 +84,12 @@ Outcome on_progress(Context& ctx, Qp& qp, Psn before) {
   auto& tx = qp.tx;
   Recovery& r = *tx.recovery;
   const uint32_t packets = static_cast<uint32_t>(distance(tx.una, before));
+  const bool full = r.open_window == ctx.config.window_packets && !r.short_of_memory;
+  const bool same_window = full && !r.loss.marked() && !qp.paced;
   r.open_window = std::min(ctx.config.window_packets, r.open_window + packets);
   r.probe.on_progress(ctx.now);
   if (tx.una == tx.sent) end_flight(ctx, qp);
-  update_window(ctx, qp);
+  if (!same_window) update_window(ctx, qp);
   tx.retries.refill(qp.retry_cnt, qp.rnr_retry);
   skip_acknowledged(qp);
   Outcome out = Outcome::wake_if(has_unsent(qp));

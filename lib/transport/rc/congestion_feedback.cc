@@ -4,7 +4,7 @@
 
 namespace uroce::transport {
 
-void report_ack(const Context& ctx, Qp& qp, Nanos rtt, uint32_t packets) {
+void report_new_ack(const Context& ctx, Qp& qp, Nanos rtt, uint32_t packets) {
   CongestionControl* control = qp.cold->congestion.get();
   if (control == nullptr) return;
   control->on_ack({.now = ctx.now, .rtt = rtt, .packets = packets});

@@ -31,6 +31,7 @@ Outcome trust_peer(Context& ctx, Qp& qp, const Proof& proof) {
   r.loss.on_new_peer(qp.tx.acked);
   r.probe.on_progress(ctx.now);
   qp.selective = true;
+  r.sack_due = true;
   update_window(ctx, qp);
   Outcome out = Outcome::act(Outcome::kHelloTimer);
   if (!qp.tx.rnr_waiting && qp.state != QpState::rtr) out |= arm_ack_timer(ctx, qp);
@@ -77,7 +78,10 @@ Outcome on_hello(Context& ctx, Qp& qp, const wire::Packet& packet) {
   }
   Outcome out;
   if (heard.proof) out |= trust_peer(ctx, qp, *heard.proof);
-  if (heard.answer) out |= request_hello(qp);
+  if (heard.answer) {
+    qp.tx.recovery->sack_due = true;
+    out |= request_hello(qp);
+  }
   return out;
 }
 

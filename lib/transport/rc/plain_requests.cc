@@ -52,6 +52,12 @@ uint32_t fetchable(const Qp& qp) {
   return std::min(sq.available(), sq.entries() - (sq.next() - qp.tx.oldest));
 }
 
+// Packets that may still be sent; negative after the window became smaller.
+int32_t room_in_window(const Qp& qp) {
+  const auto& tx = qp.tx;
+  return static_cast<int32_t>(tx.window) - distance(tx.next, tx.una);
+}
+
 // As fetch_wqe() and start(), in one.
 void fill_slot(SendSlot& slot, const PlainWqe& wqe, const std::byte* from, Psn psn, uint32_t ssn) {
   queues::SendWqe rest;
@@ -81,8 +87,8 @@ class PlainPackets {
     headers_.clear();
   }
 
-  /// `last`: none follows in this turn.
-  void emit(const SendSlot& slot, const std::byte* payload, bool ack_request, bool last) {
+  /// `last`: none follows in this turn. Returns whether the window may have changed.
+  bool emit(const SendSlot& slot, const std::byte* payload, bool ack_request, bool last) {
     const Psn psn = slot.first_psn;
     TxFrame& frame = ctx_.builder.next();
     ctx_.builder.add_payload(frame, payload, slot.length);
@@ -99,8 +105,9 @@ class PlainPackets {
     }
     wire::Reth{slot.remote_addr, slot.rkey, slot.length}.store(extended);
     ctx_.builder.add(frame);
-    make_room(ctx_, qp_, psn);
+    const bool changed = make_room(ctx_, qp_, psn);
     qp_.tx.recovery->loss.on_sent(psn, false, ctx_.now);
+    return changed;
   }
 
  private:
@@ -121,11 +128,11 @@ Outcome transmit_plain_requests(Context& ctx, Qp& qp) {
   if (left == 0) return {};
   const uint32_t mtu = qp.mtu();
   uint32_t interval = ack_request_interval(qp);
-  auto in_flight = static_cast<uint32_t>(distance(tx.next, tx.una));
+  int32_t room = room_in_window(qp);
   const Psn first = tx.next;
   PlainPackets packets(ctx, qp);
   PlainWqe wqe(tx.sq.slot());
-  for (bool plain = wqe.is_plain(mtu); plain && in_flight < tx.window && !ctx.builder.full();) {
+  for (bool plain = wqe.is_plain(mtu); plain && room > 0 && !ctx.builder.full();) {
     if (left == 1) left = fetchable(qp);
     const bool last = left == 1;
     const PlainWqe after = last ? wqe : PlainWqe(tx.sq.slot(1));
@@ -135,16 +142,17 @@ Outcome transmit_plain_requests(Context& ctx, Qp& qp) {
     if (place.result != memory::AccessResult::ok) break;
     SendSlot& slot = qp.slot(tx.sq.next());
     fill_slot(slot, wqe, tx.sq.slot(), tx.next, tx.credits.next_message());
-    ++in_flight;
-    const bool more_follows = !last && in_flight < tx.window;
+    const bool more_follows = !last && --room > 0;
     const bool ack_request = ack_request_is_due(ctx, qp, interval) || wqe.signaled() || qp.signal_all || !more_follows;
     if (ack_request) note_ack_request(ctx, qp);
-    packets.emit(slot, place.host, ack_request, last);
-    if (tx.recovery->short_of_memory) [[unlikely]]
-      interval = ack_request_interval(qp);
+    const bool window_changed = packets.emit(slot, place.host, ack_request, last);
     tx.sq.advance(1);
     tx.cursor.move_to(tx.sq.next());
     tx.sent = ++tx.next;
+    if (window_changed) [[unlikely]] {
+      interval = ack_request_interval(qp);
+      room = room_in_window(qp);
+    }
     if (last) break;
     wqe = after;
     --left;

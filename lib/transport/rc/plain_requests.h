@@ -11,14 +11,15 @@
 #include "transport/core/context.h"
 #include "transport/qp/outcome.h"
 #include "transport/qp/qp.h"
+#include "transport/qp/work_queue.h"
 
 namespace uroce::transport {
 
 /// Is a WRITE, which may be plain, the next work request to be fetched? Nothing depends on the answer but the way that
 /// it goes: shared memory is read again, and checked, there.
-inline bool write_is_next(const Qp& qp) {
+inline bool write_is_next(Qp& qp) {
   const auto& sq = qp.tx.sq;
-  if (qp.tx.cursor.index() != sq.next() || sq.available() == 0) return false;
+  if (qp.tx.cursor.index() != sq.next() || !has_posted(qp)) return false;
   return load8(sq.slot() + offsetof(queues::SendWqe, opcode)) == static_cast<uint8_t>(WrOpcode::rdma_write);
 }
 

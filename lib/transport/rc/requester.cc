@@ -153,7 +153,8 @@ Transmitted transmit_requests(Context& ctx, Qp& qp) {
   for (bool plain = ctx.config.plain_path;;) {
     if (plain && write_is_next(qp)) out |= transmit_plain_requests(ctx, qp);
     if (ctx.builder.full()) return {true, out};
-    const bool fetched = tx.cursor.index() != tx.sq.next() || (qp.state == QpState::rts && fetch_wqe(ctx, qp));
+    const bool fetched =
+        tx.cursor.index() != tx.sq.next() || (qp.state == QpState::rts && has_posted(qp) && fetch_wqe(ctx, qp));
     if (!fetched) return {false, out};
     SendSlot& slot = qp.slot(tx.cursor.index());
     if (!slot.started) {

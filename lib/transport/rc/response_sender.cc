@@ -63,7 +63,7 @@ void send_reply(Context& ctx, Qp& qp) {
     default: ctx.counters.naks_sent.add(); break;
   }
   rx.reply.on_sent();
-  if (qp.selective) return send_sack(ctx, qp);
+  if (qp.selective && !ack_says_all(ctx, qp)) return send_sack(ctx, qp);
   TxFrame& frame = ctx.builder.next();
   store_aeth(FrameBuilder::extended_headers(frame, *qp.route), qp, rx.reply.syndrome(), rx.msn);
   finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, Opcode::rc_ack), rx.reply.psn(), wire::Aeth::kBytes);

@@ -20,13 +20,10 @@ void fill_bitmap(const ReorderBuffer& ahead, Psn expected, wire::Sack& sack) {
 
 }  // namespace
 
-void note_arrival(const Context& ctx, Qp& qp, const wire::Packet& packet, bool duplicate) {
-  qp.tx.recovery->echo = {packet.bth.psn, packet.bth.reserved7, duplicate, ctx.now};
-}
-
 void send_sack(Context& ctx, Qp& qp) {
   const auto& rx = qp.rx;
-  const Recovery& r = *qp.tx.recovery;
+  Recovery& r = *qp.tx.recovery;
+  r.sack_due = rx.has_reordered;
   wire::Sack sack;
   sack.epoch = r.discovery.peer_epoch();
   sack.base = rx.expected;

@@ -9,7 +9,27 @@
 namespace uroce::transport {
 
 /// Makes `packet` the request that the next SACK echoes. `duplicate`: it had arrived before.
-void note_arrival(const Context& ctx, Qp& qp, const wire::Packet& packet, bool duplicate);
+inline void note_arrival(const Context& ctx, Qp& qp, const wire::Packet& packet, bool duplicate) {
+  qp.tx.recovery->echo = {packet.bth.psn, packet.bth.reserved7, duplicate, ctx.now};
+}
+/// The SACK of a uroce peer that an ACK for `psn` stands for.
+inline wire::Sack sack_of(Psn psn) {
+  wire::Sack sack;
+  sack.base = psn + 1;
+  sack.echo = psn;
+  return sack;
+}
+/// Would the pending reply say the same as an ACK? Then nothing is out of order, and it echoes the first copy of the
+/// packet that it acknowledges. An ACK cannot say how long it was held back, so it must not be for long.
+inline bool ack_says_all(const Context& ctx, const Qp& qp) {
+  constexpr Nanos kNoticed{TimerWheel::kTickNanos};
+  const auto& rx = qp.rx;
+  const Recovery& r = *qp.tx.recovery;
+  const Psn psn = rx.reply.psn();
+  if (rx.reply.kind() != wire::AethKind::ack || rx.has_reordered || r.sack_due) return false;
+  return r.echo.psn == psn && rx.expected == psn + 1 && r.echo.tag == 0 && !r.echo.duplicate &&
+         ctx.now - r.echo.at < kNoticed;
+}
 /// Sends the pending reply as a SACK.
 void send_sack(Context& ctx, Qp& qp);
 /// False: `packet` has no valid SACK, or one for another connection, or one that acknowledges packets never sent.

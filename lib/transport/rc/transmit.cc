@@ -1,5 +1,6 @@
 #include "transport/rc/transmit.h"
 
+#include "transport/qp/work_queue.h"
 #include "transport/rc/cnp.h"
 #include "transport/rc/hello.h"
 #include "transport/rc/requester.h"
@@ -20,11 +21,10 @@ Outcome wake_if_more(const Transmitted& sent) { return sent.out | Outcome::wake_
 // Are a request that was just posted, and an ACK, all that the engine has to send? Then the request is likely to be the
 // application's answer to what the ACK is for, and the peer's application waits for it. With more in flight the peer
 // may wait for the ACK instead.
-bool answer_is_due(const Context& ctx, const Qp& qp) {
+bool answer_is_due(const Context& ctx, Qp& qp) {
   constexpr int32_t kInFlight = 1;
   if (!ctx.alone || !qp.rx.reply.pending() || qp.rx.has_jobs) return false;
-  return qp.rx.reply.kind() == wire::AethKind::ack && qp.tx.sq.available() != 0 &&
-         distance(qp.tx.next, qp.tx.una) <= kInFlight;
+  return qp.rx.reply.kind() == wire::AethKind::ack && has_posted(qp) && distance(qp.tx.next, qp.tx.una) <= kInFlight;
 }
 
 // Responses leave first, because the peer waits for them; then requests.
@@ -40,6 +40,7 @@ Outcome transmit_in_order(Context& ctx, Qp& qp) {
   const Transmitted responses = transmit_responses(ctx, qp);
   out |= wake_if_more(responses);
   if (responses.more || responses.out.failed()) return out;
+  if (qp.state == QpState::rts && !has_unsent(qp)) return out;
   return out | wake_if_more(transmit_requests(ctx, qp));
 }
 

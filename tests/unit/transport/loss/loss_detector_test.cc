@@ -102,6 +102,33 @@ TEST_F(LossDetection, EachHoleIsJudgedByItself) {
   EXPECT_EQ(lost(), (Offsets{0, 3}));
 }
 
+TEST_F(LossDetection, AnAckInOrderSaysWhatASackSays) {
+  LossDetector other(256);
+  other.begin_at(kFirst);
+  for (uint32_t i = 0; i < 8; ++i) other.on_sent(kFirst + i, false, now_ + kTick * i);
+  send(8);
+  now_ += kRtt;
+  const Nanos rtt = kRtt + kTick * 5;
+  EXPECT_EQ(loss_.sample_plain_ack(kFirst + 3, sent_, now_), rtt);
+  wire::Sack same = sack(4, {});
+  same.echo = kFirst + 3;
+  EXPECT_EQ(other.on_echo(same, sent_, now_), rtt);
+  EXPECT_EQ(other.on_sack(same, kFirst, kFirst), 4u);
+  EXPECT_EQ(loss_.highest(), other.highest());
+  EXPECT_EQ(loss_.rtt().smoothed(), other.rtt().smoothed());
+}
+
+TEST_F(LossDetection, AnAckSaysMoreThanATimeAfterARetransmissionOrOutOfOrder) {
+  send(8);
+  send_again(2);
+  EXPECT_EQ(loss_.sample_plain_ack(kFirst + 2, sent_, now_), Nanos(0)) << "it was sent twice";
+  EXPECT_NE(loss_.sample_plain_ack(kFirst + 3, sent_, now_), Nanos(0));
+  EXPECT_EQ(loss_.sample_plain_ack(kFirst + 1, sent_, now_), Nanos(0)) << "it is older than the newest";
+  EXPECT_EQ(loss_.sample_plain_ack(kFirst + 9, sent_, now_), Nanos(0)) << "it was never sent";
+  receive(4, {6});
+  EXPECT_EQ(loss_.sample_plain_ack(kFirst + 7, sent_, now_), Nanos(0)) << "6 has overtaken 4 and 5";
+}
+
 TEST_F(LossDetection, WhatWasSentAndNotOvertakenIsNotLost) {
   send(10);
   receive(3);
