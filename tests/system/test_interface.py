@@ -233,8 +233,14 @@ class Interface(harness.Case):
         return done
 
     def test_an_interface_that_goes_away_and_comes_back(self):
+        self.away_and_back(1)
+
+    def test_several_engines_follow_an_interface_that_comes_back(self):
+        self.away_and_back(3)
+
+    def away_and_back(self, count):
         names = self.spaces(1500)
-        sockets, daemons = self.daemons(names)
+        sockets, daemons = self.daemons(names, count)
         # One end of a veth pair takes the other along.
         macs = [self.mac(name) for name in names]
         harness.ip("-n", names[0], "link", "del", "d0")
@@ -243,7 +249,7 @@ class Interface(harness.Case):
                    macs[1], "netns", names[1])
         for name in names:
             harness.ip("-n", name, "link", "set", "d0", "arp", "off", "up")
-        self.through(names, sockets)
+        self.through(names, sockets, "-q", "4")
         for daemon in daemons:
             self.assertIsNone(daemon.process.poll(), str(daemon))
 
@@ -273,12 +279,12 @@ class Interface(harness.Case):
                                check=True)
         return json.loads(shown.stdout)[0]["address"]
 
-    def daemons(self, names):
-        """A daemon in each namespace: their sockets, and the programs."""
+    def daemons(self, names, count=1):
+        """A daemon of `count` engines in each namespace: their sockets, and the programs."""
         sockets = [self.directory / f"{i}.sock" for i in range(2)]
         daemons = []
         for i, name in enumerate(names):
-            daemons.append(self.start([harness.BUILD / "apps/uroced/uroced", *engines(1), "--", "--interface", "d0",
+            daemons.append(self.start([harness.BUILD / "apps/uroced/uroced", *engines(count), "--", "--interface", "d0",
                                        "--address", f"10.117.0.{i + 1}/24", "--socket", sockets[i], "--user", ""],
                                       name))
         for daemon in daemons:
