@@ -115,8 +115,12 @@ class Interface(harness.Case):
 
     def test_a_vlan(self):
         names = self.spaces(1500)
-        for test, args in TESTS:
-            self.pair(names, test, "--vlan", "7", *args)
+        for udp_segmentation in ("on", "off"):
+            for name in names:
+                self.offload(name, udp_segmentation)
+            for test, args in TESTS:
+                with self.subTest(udp_segmentation=udp_segmentation, test=test):
+                    self.pair(names, test, "--vlan", "7", *args)
 
     def test_several_engines(self):
         names = self.spaces(1500)
