@@ -1,7 +1,7 @@
 // Foresees the shape of the next super-frame, so that the kernel copies its parts to where they belong.
 //
 // A WRITE's first packet is longer than the others, as are a READ response's first and last. So super-frames of two
-// shapes take turns. What followed a shape is expected to follow it again.
+// shapes take turns. The shape that followed another one is expected to follow it again.
 #pragma once
 
 #include <array>

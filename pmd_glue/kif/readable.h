@@ -15,7 +15,7 @@ class Readable {
 
   /// Negative if the system gave none.
   int descriptor() const { return epoll_; }
-  /// Watches what `fd` is now. What it was before ends with its last user. Errors: the system's.
+  /// Watches what `fd` is now. The socket that it was before ends with its last user. Errors: the system's.
   Result<void> watch(int fd);
 
  private:
