@@ -120,7 +120,10 @@ Result<void> Port::choose_tx_mode(StackOptions::TxMode wanted, uint64_t tx_capab
   const bool copies = std::ranges::find(kCopies, driver_) != kCopies.end();
   // memif in zero-copy mode hands out offsets into EAL's memory, and pcap's segments need no capability.
   const bool zero_copy = driver_ == "net_memif" && device_argument(devargs_, "zero-copy") == "yes";
-  if (wanted == TxMode::copy || zero_copy || driver_ == "net_ring" || driver_ == "net_null") {
+  // The kernel copies a super-frame's pieces one by one. Three for each packet take it longer than our copy does, which
+  // is made in the same pass as the ICRC.
+  const bool many_pieces = is_kernel_interface() && wanted != TxMode::external;
+  if (wanted == TxMode::copy || zero_copy || many_pieces || driver_ == "net_ring" || driver_ == "net_null") {
     external_ = ExternalMemory::never;
   } else if (copies && (segments || driver_ == "net_pcap")) {
     external_ = ExternalMemory::any;

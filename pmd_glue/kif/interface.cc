@@ -27,15 +27,35 @@ Result<std::unique_ptr<Interface>> Interface::open(const KernelInterface& on) {
   return out;
 }
 
+Result<Socket> Interface::open_socket(const Socket* first) const {
+  auto socket = Socket::open(options_);
+  if (!socket || !shared_) return socket;
+  if (auto ok = socket->share(first, name_); !ok) return std::unexpected(ok.error());
+  return socket;
+}
+
 Result<void> Interface::start(uint16_t queues, uint16_t vlan, rte_mempool* pool) {
   options_ = {.interface = name_, .vlan = vlan};
+  shared_ = queues > 1;
   for (uint16_t i = 0; i < queues; ++i) {
-    auto socket = Socket::open(options_);
+    auto socket = open_socket(queues_.empty() ? nullptr : &queues_.front()->socket);
     if (!socket) return std::unexpected(socket.error());
-    if (queues > 1) {
-      if (auto ok = socket->share(queues_.empty() ? nullptr : &queues_.front()->socket, name_); !ok) return ok;
-    }
     queues_.push_back(std::make_unique<Queue>(std::move(*socket), pool, vlan, super_frames_));
+    if (auto ok = queues_.back()->readable.watch(queues_.back()->socket.fd()); !ok) return ok;
+  }
+  return {};
+}
+
+// Sockets that share flows were bound for good, so new ones take their places.
+Result<void> Interface::attach_again() {
+  const Socket* first = nullptr;
+  for (const auto& queue : queues_) {
+    if (!shared_) return queue->socket.bind_again(options_);
+    auto fresh = open_socket(first);
+    if (!fresh) return std::unexpected(fresh.error());
+    if (auto ok = queue->socket.replace_by(std::move(*fresh), name_); !ok) return ok;
+    if (auto ok = queue->readable.watch(queue->socket.fd()); !ok) return ok;
+    first = &queue->socket;
   }
   return {};
 }
@@ -43,11 +63,7 @@ Result<void> Interface::start(uint16_t queues, uint16_t vlan, rte_mempool* pool)
 bool Interface::refresh() {
   const unsigned index = if_nametoindex(name_.c_str());
   if (index != 0 && index != this->index()) {
-    for (const auto& queue : queues_) {
-      if (auto ok = queue->socket.bind_again(options_); !ok) {
-        note(fmt::format("{}; start the program again", ok.error().text));
-      }
-    }
+    if (auto ok = attach_again(); !ok) note(fmt::format("{}; start the program again", ok.error().text));
   }
   index_.store(index, std::memory_order_relaxed);
   for (const auto& queue : queues_) {

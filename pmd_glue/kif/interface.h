@@ -16,6 +16,7 @@
 #include <uroce/types.h>
 
 #include "pmd_glue/kif/name.h"
+#include "pmd_glue/kif/readable.h"
 #include "pmd_glue/kif/receiver.h"
 #include "pmd_glue/kif/sender.h"
 #include "pmd_glue/kif/socket.h"
@@ -50,7 +51,7 @@ class Interface {
     return q.sender.send(q.socket.fd(), mbufs);
   }
   /// Readable while frames wait.
-  int descriptor(uint16_t queue) const { return queues_[queue]->socket.fd(); }
+  int descriptor(uint16_t queue) const { return queues_[queue]->readable.descriptor(); }
 
   /// Looks at the interface, and follows one that went and came back. True while it can send. One thread.
   bool refresh();
@@ -64,11 +65,16 @@ class Interface {
     Queue(Socket s, rte_mempool* pool, uint16_t tag, bool super_frames)
         : socket(std::move(s)), receiver(pool, tag), sender(super_frames) {}
     Socket socket;
+    Readable readable;
     Receiver receiver;
     Sender sender;
     std::atomic<uint64_t> lost{0};
   };
 
+  /// Opens the socket of one more queue, or a new one for a queue; `first` is that of the first queue, or null.
+  Result<Socket> open_socket(const Socket* first) const;
+  /// Follows the interface to its new index.
+  Result<void> attach_again();
   /// Tells the operator what to do about frames that a queue's socket had no room for.
   void say_lost(const Queue& queue) const;
 
@@ -77,6 +83,7 @@ class Interface {
   EthAddr mac_{};
   std::atomic<unsigned> index_{0};
   SocketOptions options_{};
+  bool shared_ = false;  ///< several sockets share the interface's flows
   std::vector<std::unique_ptr<Queue>> queues_;
   bool said_plain_ = false;  ///< or nobody needs to hear it
   bool said_lost_ = false;

@@ -15,13 +15,15 @@ namespace {
 
 /// The longest message, and some more.
 constexpr std::size_t kWholeBytes = 1 << 17;
-/// Before anything came: a packet of path MTU 1024 over IPv4.
-constexpr uint32_t kFirstHeaders = 42;
-constexpr uint32_t kFirstSegment = 1024 + 16;
+/// Before anything came: packets of path MTU 1024 over IPv4.
+constexpr Shape kFirstShape{42, 1024 + 16};
 /// The first buffer's part always holds all headers.
 constexpr uint32_t kLeastFirst = kMaxHeaderBytes;
-
+/// Bytes. A shorter super-frame between long ones is copied for less than it takes to describe all buffers twice.
 constexpr uint32_t kWorthDescribing = 4096;
+/// Frames. After as many without a super-frame, none is expected: a receiver of ACKs describes one buffer to the
+/// kernel.
+constexpr uint32_t kManySingles = 64;
 
 }  // namespace
 
@@ -29,11 +31,11 @@ Receiver::Receiver(rte_mempool* pool, uint16_t tag)
     : pool_(pool),
       tag_(tag),
       room_(rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM),
+      foreseen_(kFirstShape),
       excess_(kWholeBytes),
       whole_(kWholeBytes) {
   vectors_[0] = {&vnet_, sizeof vnet_};
-  vectors_.back() = {excess_.data(), excess_.size()};
-  shape_ = {kFirstHeaders, kFirstSegment};
+  expect(kFirstShape);
 }
 
 Receiver::~Receiver() {
@@ -51,13 +53,19 @@ bool Receiver::fill_stock() {
 }
 
 void Receiver::describe(std::size_t i) {
+  if (i >= described_) return;
   std::byte* const data = rte_pktmbuf_mtod(stock_[i], std::byte*);
   vectors_[i + 1] =
       i == 0 ? iovec{data, shape_.headers + shape_.segment} : iovec{data + shape_.headers, shape_.segment};
 }
 
 void Receiver::expect(Shape shape) {
+  if (shape == shape_) return;
   shape_ = shape;
+  described_ = shape.headers == 0
+                   ? 1
+                   : std::min<std::size_t>(kMaxReceivedSegments, (kMaxIpBytes + shape.segment - 1) / shape.segment);
+  vectors_[described_ + 1] = {excess_.data(), excess_.size()};
   for (std::size_t i = 0; i < stock_count_; ++i) describe(i);
 }
 
@@ -81,7 +89,7 @@ bool Receiver::receive_message(int fd) {
   }
   msghdr message{};
   message.msg_iov = vectors_.data();
-  message.msg_iovlen = vectors_.size();
+  message.msg_iovlen = described_ + 2;
   const ssize_t bytes = recvmsg(fd, &message, MSG_DONTWAIT);
   if (bytes < 0) {
     if (errno == EINVAL) counters_.bad_kind.add();  // a segmentation for which the header has no name
@@ -114,6 +122,7 @@ void Receiver::take_frame(uint32_t length) {
   stock_[0]->data_len = static_cast<uint16_t>(length);
   stock_[0]->pkt_len = length;
   hand_out(1);
+  if (single_frames_ < kManySingles && ++single_frames_ == kManySingles) expect({0, room_});
 }
 
 void Receiver::take_super_frame(uint32_t length) {
@@ -151,8 +160,8 @@ void Receiver::take_super_frame(uint32_t length) {
     stock_[i]->pkt_len = headers + bytes;
   }
   hand_out(count);
-  // A short one between long ones is copied for less than it takes to describe all buffers twice.
-  if (!foreseen && length >= kWorthDescribing && shape.headers + shape.segment >= kLeastFirst) expect(shape);
+  single_frames_ = 0;
+  if (length >= kWorthDescribing && shape.headers + shape.segment >= kLeastFirst) expect(foreseen_.after(shape));
 }
 
 void Receiver::hand_out(std::size_t count) {

@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 
 #include "base/counter.h"
+#include "pmd_glue/kif/foreseen_shape.h"
 #include "pmd_glue/kif/super_frame.h"
 
 struct rte_mbuf;
@@ -29,8 +30,7 @@ struct ReceiveCounters {
   Counter buffers_missing;  ///< times that the pool was empty; frames wait in the socket
 };
 
-/// One thread uses it. The kernel copies a super-frame's parts straight into buffers, if it has the same shape as the
-/// one before.
+/// One thread uses it. The kernel copies a super-frame's parts straight into buffers, if its shape was foreseen.
 class Receiver {
  public:
   /// `pool` outlives the receiver; `tag` is written into each frame as its 802.1Q tag, if it is not 0.
@@ -44,14 +44,9 @@ class Receiver {
   const ReceiveCounters& counters() const { return counters_; }
 
  private:
-  struct Shape {
-    uint32_t headers = 0;
-    uint32_t segment = 0;
-    bool operator==(const Shape&) const = default;
-  };
   bool fill_stock();
   void expect(Shape shape);
-  /// Describes the buffer `i` of the stock.
+  /// Describes the buffer `i` of the stock, if a super-frame of the expected shape may reach it.
   void describe(std::size_t i);
   /// One message. False: none is there, or no buffer for it.
   bool receive_message(int fd);
@@ -66,14 +61,18 @@ class Receiver {
   rte_mempool* const pool_;
   const uint16_t tag_;
   const uint32_t room_;  ///< bytes of a frame that a buffer holds
-  Shape shape_{};
+  ForeseenShape foreseen_;
+  Shape shape_{};               ///< that of vectors_
+  std::size_t described_ = 0;   ///< buffers of the stock that vectors_ hold
+  uint32_t single_frames_ = 0;  ///< since the last super-frame, up to kManySingles
   VnetHeader vnet_{};
   std::size_t stock_count_ = 0;
   std::array<rte_mbuf*, kMaxReceivedSegments> stock_{};
   std::size_t ready_first_ = 0;  ///< ready_[ready_first_..ready_end_) are the caller's next
   std::size_t ready_end_ = 0;
   std::array<rte_mbuf*, kMaxReceivedSegments> ready_{};
-  /// The virtio header, the first buffer with room for headers, the others' payload, and what exceeds them.
+  /// The virtio header, the first buffer with room for headers, the payload of described_ in all, and what exceeds
+  /// them.
   std::array<iovec, kMaxReceivedSegments + 2> vectors_{};
   std::vector<std::byte> excess_;
   std::vector<std::byte> whole_;

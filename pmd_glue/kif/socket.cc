@@ -1,6 +1,7 @@
 #include "pmd_glue/kif/socket.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
@@ -128,6 +129,11 @@ Result<void> Socket::share(const Socket* first, const std::string& interface) co
 }
 
 Result<void> Socket::bind_again(const SocketOptions& options) const { return bind_to(options); }
+
+Result<void> Socket::replace_by(Socket fresh, const std::string& interface) const {
+  if (dup3(fresh.fd_, fd_, O_CLOEXEC) < 0) return failed(interface, "cannot replace a packet socket");
+  return {};
+}
 
 uint32_t Socket::receive_buffer() const { return receive_buffer_of(fd_); }
 

@@ -38,8 +38,12 @@ class Socket {
   uint32_t receive_buffer() const;
   /// Frames lost since the last call because too many waited. Any thread.
   uint32_t take_lost() const;
-  /// Follows the interface to the index that it has now, for one that went and came back. Any thread.
+  /// Follows the interface to the index that it has now, for one that went and came back. Not for a socket that shares
+  /// flows: the kernel binds those once. Any thread.
   Result<void> bind_again(const SocketOptions& options) const;
+  /// Puts `fresh` in the place of this socket, under the same descriptor, while others use it. Errors: the system's.
+  /// One thread.
+  Result<void> replace_by(Socket fresh, const std::string& interface) const;
 
  private:
   Socket() = default;

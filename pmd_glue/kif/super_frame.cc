@@ -13,7 +13,8 @@ namespace {
 using wire::kEthernetBytes;
 using wire::kUdpBytes;
 
-// Offsets from the beginning of an untagged frame (RFC 791, RFC 8200, RFC 768).
+// Offsets from the beginning of an untagged frame (RFC 791, RFC 8200, RFC 768). A tag moves all behind it.
+constexpr std::size_t kEthertype = 12;
 constexpr std::size_t kIp = kEthernetBytes;
 constexpr std::size_t kIpv4Length = kIp + 2;
 constexpr std::size_t kIpv4Id = kIp + 4;
@@ -33,48 +34,58 @@ constexpr std::size_t kUdpChecksum = 6;
 constexpr uint16_t kDontFragment = 0x4000;
 constexpr uint32_t kLeastSegment = wire::kBthBytes + wire::kIcrcBytes;
 
-constexpr std::size_t udp_at(const UdpHeaders& headers) { return headers.length - kUdpBytes; }
+/// Where the offsets above begin to count.
+const std::byte* untagged(const std::byte* head, const UdpHeaders& headers) { return head + headers.tag; }
+std::byte* untagged(std::byte* head, const UdpHeaders& headers) { return head + headers.tag; }
+
+constexpr std::size_t udp_at(const UdpHeaders& headers) { return headers.ip_version == 4 ? kIpv4Udp : kIpv6Udp; }
 
 /// The frame's length as its IP header says it, bytes from the Ethernet header on.
 uint32_t stated_length(const std::byte* head, const UdpHeaders& headers) {
-  if (headers.ip_version == 4) return kIp + load_be16(head + kIpv4Length);
-  return kIpv6Udp + load_be16(head + kIpv6Length);
+  const std::byte* p = untagged(head, headers);
+  if (headers.ip_version == 4) return headers.tag + kIp + load_be16(p + kIpv4Length);
+  return headers.tag + kIpv6Udp + load_be16(p + kIpv6Length);
 }
 
 /// Writes lengths and, for IPv4, the header checksum for `udp_bytes` from the UDP header on.
 void set_lengths(std::byte* head, const UdpHeaders& headers, uint32_t udp_bytes) {
-  store_be16(head + udp_at(headers) + kUdpLength, static_cast<uint16_t>(udp_bytes));
-  if (headers.ip_version == 6) return store_be16(head + kIpv6Length, static_cast<uint16_t>(udp_bytes));
-  store_be16(head + kIpv4Length, static_cast<uint16_t>(wire::kIpv4Bytes + udp_bytes));
-  store_be16(head + kIpv4Checksum, 0);
-  const auto sum = static_cast<uint16_t>(~wire::fold(wire::ipv4_sum(head + kIp)));
-  std::memcpy(head + kIpv4Checksum, &sum, sizeof sum);  // the sum is of words in the header's own byte order
+  std::byte* const p = untagged(head, headers);
+  store_be16(p + udp_at(headers) + kUdpLength, static_cast<uint16_t>(udp_bytes));
+  if (headers.ip_version == 6) return store_be16(p + kIpv6Length, static_cast<uint16_t>(udp_bytes));
+  store_be16(p + kIpv4Length, static_cast<uint16_t>(wire::kIpv4Bytes + udp_bytes));
+  store_be16(p + kIpv4Checksum, 0);
+  const auto sum = static_cast<uint16_t>(~wire::fold(wire::ipv4_sum(p + kIp)));
+  std::memcpy(p + kIpv4Checksum, &sum, sizeof sum);  // the sum is of words in the header's own byte order
 }
 
 /// The sum of UDP's pseudo-header (RFC 768, RFC 8200 8.1), to which the kernel adds the datagram's.
 uint16_t pseudo_sum(const std::byte* head, const UdpHeaders& headers, uint32_t udp_bytes) {
+  const std::byte* p = untagged(head, headers);
   const std::size_t from = headers.ip_version == 4 ? kIpv4Addresses : kIpv6Addresses;
   uint64_t sum = udp_bytes + wire::kProtocolUdp;
-  for (std::size_t at = from; at < udp_at(headers); at += 4) sum += load_be32(head + at);
+  for (std::size_t at = from; at < udp_at(headers); at += 4) sum += load_be32(p + at);
   return wire::fold(sum);
 }
 
 }  // namespace
 
 std::optional<UdpHeaders> udp_headers(std::span<const std::byte> frame) {
-  const std::byte* p = frame.data();
   if (frame.size() < kIpv4Udp + kUdpBytes) return std::nullopt;
-  const uint16_t ethertype = load_be16(p + 12);
+  const uint8_t tag = load_be16(frame.data() + kEthertype) == wire::kEthertypeVlan ? wire::kVlanBytes : 0;
+  const std::byte* p = frame.data() + tag;
+  const std::size_t bytes = frame.size() - tag;
+  const uint16_t ethertype = load_be16(p + kEthertype);
   if (ethertype == wire::kEthertypeIpv4) {
-    const bool plain = load8(p + kIp) == 0x45 && load8(p + kIpv4Protocol) == wire::kProtocolUdp &&
+    const bool plain = bytes >= kIpv4Udp + kUdpBytes && load8(p + kIp) == 0x45 &&
+                       load8(p + kIpv4Protocol) == wire::kProtocolUdp &&
                        (load_be16(p + kIpv4Fragment) & ~kDontFragment) == 0;
     if (!plain) return std::nullopt;
-    return UdpHeaders{4, kIpv4Udp + kUdpBytes};
+    return UdpHeaders{4, static_cast<uint8_t>(tag + kIpv4Udp + kUdpBytes), tag};
   }
-  const bool plain = ethertype == wire::kEthertypeIpv6 && load8(p + kIp) >> 4 == 6 &&
-                     load8(p + kIpv6NextHeader) == wire::kProtocolUdp && frame.size() >= kIpv6Udp + kUdpBytes;
+  const bool plain = ethertype == wire::kEthertypeIpv6 && bytes >= kIpv6Udp + kUdpBytes && load8(p + kIp) >> 4 == 6 &&
+                     load8(p + kIpv6NextHeader) == wire::kProtocolUdp;
   if (!plain) return std::nullopt;
-  return UdpHeaders{6, kIpv6Udp + kUdpBytes};
+  return UdpHeaders{6, static_cast<uint8_t>(tag + kIpv6Udp + kUdpBytes), tag};
 }
 
 FrameRun::FrameRun(std::span<const std::byte> head, uint32_t length) : head_(head) {
@@ -87,6 +98,11 @@ FrameRun::FrameRun(std::span<const std::byte> head, uint32_t length) : head_(hea
 
 bool FrameRun::continues(const std::byte* head) const {
   const std::byte* first = head_.data();
+  if (headers_.tag != 0) {
+    if (std::memcmp(first, head, headers_.tag) != 0) return false;
+    first = untagged(first, headers_);
+    head = untagged(head, headers_);
+  }
   const auto same = [&](std::size_t from, std::size_t to) {
     return std::memcmp(first + from, head + from, to - from) == 0;
   };
@@ -101,7 +117,8 @@ bool FrameRun::continues(const std::byte* head) const {
 bool FrameRun::add(std::span<const std::byte> head, uint32_t length) {
   if (ended_ || segments_ == kMaxSegments || head.size() < headers_.length || length <= headers_.length) return false;
   const uint32_t bytes = length - headers_.length;
-  if (bytes > segment_bytes_ || headers_.length - kIp + payload_bytes_ + bytes > kMaxIpBytes) return false;
+  if (bytes > segment_bytes_ || headers_.length - headers_.tag - kIp + payload_bytes_ + bytes > kMaxIpBytes)
+    return false;
   if (!continues(head.data()) || stated_length(head.data(), headers_) != length) return false;
   ++segments_;
   payload_bytes_ += bytes;
@@ -113,7 +130,7 @@ VnetHeader FrameRun::finish(std::byte* headers) const {
   std::memcpy(headers, head_.data(), headers_.length);
   const auto udp_bytes = static_cast<uint32_t>(kUdpBytes + payload_bytes_);
   set_lengths(headers, headers_, udp_bytes);
-  const std::size_t udp = udp_at(headers_);
+  const std::size_t udp = headers_.tag + udp_at(headers_);
   store_be16(headers + udp + kUdpChecksum, pseudo_sum(headers, headers_, udp_bytes));
   VnetHeader vnet;
   vnet.flags = VnetHeader::kNeedsChecksum;
@@ -128,7 +145,7 @@ VnetHeader FrameRun::finish(std::byte* headers) const {
 std::expected<Split, SuperFault> split(const VnetHeader& vnet, std::span<const std::byte> head, uint32_t length) {
   if (vnet.gso_type != VnetHeader::kUdpSegments) return std::unexpected(SuperFault::kind);
   const auto headers = udp_headers(head);
-  if (!headers || length <= headers->length) return std::unexpected(SuperFault::headers);
+  if (!headers || headers->tag != 0 || length <= headers->length) return std::unexpected(SuperFault::headers);
   const std::size_t udp_bytes = load_be16(head.data() + udp_at(*headers) + kUdpLength);
   if (stated_length(head.data(), *headers) != length || udp_at(*headers) + udp_bytes != length) {
     return std::unexpected(SuperFault::lengths);

@@ -35,13 +35,14 @@ inline constexpr uint32_t kMaxSegments = 64;
 inline constexpr uint32_t kMaxReceivedSegments = 128;
 /// Bytes of a super-frame from the IP header on.
 inline constexpr uint32_t kMaxIpBytes = 65535;
-/// Ethernet, IPv6 and UDP headers.
-inline constexpr uint32_t kMaxHeaderBytes = 14 + 40 + 8;
+/// Ethernet with a tag, IPv6 and UDP headers.
+inline constexpr uint32_t kMaxHeaderBytes = 14 + 4 + 40 + 8;
 
-/// The headers of an untagged UDP datagram over IPv4 without options, or over IPv6 without extension headers.
+/// The headers of a UDP datagram over IPv4 without options, or over IPv6 without extension headers.
 struct UdpHeaders {
   uint8_t ip_version = 0;  ///< 4 or 6
-  uint8_t length = 0;      ///< Ethernet to UDP, bytes: 42 or 62
+  uint8_t length = 0;      ///< Ethernet to UDP, bytes: 42 or 62, and the tag
+  uint8_t tag = 0;         ///< bytes of an 802.1Q tag: 0 or 4
 };
 /// Nothing for other frames, for fragments, and where `frame` ends before the UDP header does.
 std::optional<UdpHeaders> udp_headers(std::span<const std::byte> frame);
@@ -91,8 +92,9 @@ struct Split {
   uint32_t bytes_of(uint32_t i) const { return i + 1 < segments() ? segment_bytes : payload_bytes - i * segment_bytes; }
 };
 
-/// Checks a super-frame of `length` bytes that begins with `head`; nothing in it is trusted. `head` has at least
-/// kMaxHeaderBytes bytes unless the whole frame is shorter.
+/// Checks a super-frame of `length` bytes that begins with `head`; nothing in it is trusted. The kernel keeps tags
+/// apart from what it receives, so one with a tag is refused. `head` has at least kMaxHeaderBytes bytes unless the
+/// whole frame is shorter.
 std::expected<Split, SuperFault> split(const VnetHeader& vnet, std::span<const std::byte> head, uint32_t length);
 
 /// The IPv4 id of segment `i`, whose bytes behind the UDP header are `segment`; `first` are those of segment 0.

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstring>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -46,7 +47,7 @@ Bytes datagram(uint16_t id, std::size_t payload_bytes) {
 
 class KifQueue : public testing::Test {
  protected:
-  static constexpr uint16_t kRoom = 2048;
+  static constexpr uint16_t kRoom = 4400;
 
   void SetUp() override {
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, ends_.data()), 0);
@@ -146,6 +147,33 @@ TEST_F(KifQueue, EveryShapeAfterEveryOther) {
   }
 }
 
+// WRITEs and READ responses of 64 KiB at path MTU 4096. Their first packet, or the first and the last one, are longer.
+TEST_F(KifQueue, ShapesThatTakeTurnsAreForeseen) {
+  constexpr std::size_t kPackets = 16, kMiddle = 4096 + 16;
+  for (const auto& [first, last] : {std::pair(kMiddle + 16, kMiddle), std::pair(kMiddle + 4, kMiddle + 4)}) {
+    Sender sender(true);
+    Receiver receiver(pool_, 0);
+    std::vector<Bytes> frames;
+    for (uint16_t i = 0; i < 20 * kPackets; ++i) {
+      const std::size_t at = i % kPackets;
+      frames.push_back(datagram(i, at == 0 ? first : at == kPackets - 1 ? last : kMiddle));
+    }
+    EXPECT_EQ(pass(sender, receiver, frames), frames);
+    EXPECT_GE(receiver.counters().super_frames.get(), 40u);
+    EXPECT_LT(receiver.counters().super_copied.get(), 8u);
+  }
+}
+
+TEST_F(KifQueue, ASuperFrameAfterManyAcks) {
+  Sender sender(true);
+  Receiver receiver(pool_, 0);
+  std::vector<Bytes> frames;
+  for (uint16_t i = 0; i < 200; ++i) frames.push_back(datagram(static_cast<uint16_t>(2 * i), 20));
+  for (uint16_t i = 0; i < 200; ++i) frames.push_back(datagram(static_cast<uint16_t>(1000 + i), 1040));
+  EXPECT_EQ(pass(sender, receiver, frames), frames);
+  EXPECT_EQ(receiver.counters().super_copied.get(), 1u);
+}
+
 TEST_F(KifQueue, FramesWaitForAFullSocket) {
   Sender sender(true);
   Receiver receiver(pool_, 0);
@@ -198,7 +226,7 @@ TEST_F(KifQueue, ForgedMessagesAreCountedAndHarmNothing) {
   still_works();
   EXPECT_EQ(receiver.counters().bad_segment.get(), 2u);
   send_message({}, datagram(1, kRoom));  // with its headers longer than a buffer
-  send_message({.gso_type = VnetHeader::kUdpSegments, .gso_size = 4000}, datagram(1, 9000));
+  send_message({.gso_type = VnetHeader::kUdpSegments, .gso_size = 4400}, datagram(1, 9000));
   still_works();
   send_message({}, Bytes(140000));
   still_works();

@@ -35,7 +35,7 @@ Bytes frame(const wire::Route& r, uint32_t psn, std::size_t payload_bytes, uint3
   packet.bth.psn = Psn(psn);
   Bytes payload(payload_bytes);
   for (std::size_t i = 0; i < payload.size(); ++i) payload[i] = static_cast<std::byte>(i * 7 + psn);
-  Bytes out(14 + 40 + 8 + 12 + payload_bytes + 8);
+  Bytes out(kMaxHeaderBytes + 12 + payload_bytes + 8);
   out.resize(wire::encode(out, packet, r, payload, {.ipv4_id = static_cast<uint16_t>(psn)}));
   return out;
 }
@@ -119,6 +119,25 @@ TEST(SuperFrame, OtherIdsCountUp) {
   EXPECT_EQ(take_apart(join(frames)), frames);
 }
 
+// The kernel takes the tag out before it hands a frame to a packet socket.
+TEST(SuperFrame, TaggedFramesJoin) {
+  for (const bool ipv4 : {true, false}) {
+    wire::Route tagged = route(ipv4);
+    tagged.vlan = 7;
+    std::vector<Bytes> frames, bare;
+    for (uint32_t i = 0; i < 9; ++i) {
+      frames.push_back(frame(tagged, i, i == 8 ? 100 : 1024));
+      bare.push_back(frame(route(ipv4), i, i == 8 ? 100 : 1024));
+    }
+    Super super = join(frames);
+    EXPECT_EQ(super.vnet.hdr_len, (ipv4 ? 42 : 62) + 4);
+    EXPECT_EQ(super.vnet.csum_start, (ipv4 ? 34 : 54) + 4);
+    EXPECT_EQ(fault_of(super), SuperFault::headers) << "with its tag";
+    super.bytes.erase(super.bytes.begin() + 12, super.bytes.begin() + 16);
+    EXPECT_EQ(take_apart(super), bare);
+  }
+}
+
 TEST(SuperFrame, EndsWhereFramesDiffer) {
   const wire::Route r = route(true);
   const Bytes first = frame(r, 1, 256);
@@ -143,6 +162,13 @@ TEST(SuperFrame, EndsWhereFramesDiffer) {
   other = r;
   other.vlan = 5;
   EXPECT_FALSE(joins(frame(other, 2, 256)));
+  const Bytes first_tagged = frame(other, 1, 256);
+  FrameRun tagged(first_tagged, static_cast<uint32_t>(first_tagged.size()));
+  other.vlan = 6;
+  EXPECT_FALSE(tagged.add(frame(other, 2, 256), static_cast<uint32_t>(first_tagged.size())));
+  other.vlan = 5;
+  other.dst_mac.bytes[0] = 4;
+  EXPECT_FALSE(tagged.add(frame(other, 2, 256), static_cast<uint32_t>(first_tagged.size())));
   EXPECT_FALSE(joins(frame(route(false), 2, 256)));
   Bytes padded = frame(r, 2, 252);
   padded.resize(padded.size() + 4);
