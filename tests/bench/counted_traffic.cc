@@ -4,18 +4,12 @@
 // Usage: counted_traffic --list, counted_traffic --compiler, or counted_traffic ROW...
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tests/bench/counted_rows.h"
 #include "tests/bench/message_pair.h"
-
-#ifdef __clang__
-#define UROCE_COMPILER "clang++"
-#else
-#define UROCE_COMPILER "g++"
-#endif
 
 namespace {
 
@@ -95,15 +89,9 @@ void count(const Row& row) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string_view> words(argv + 1, argv + argc);
-  if (words.size() == 1 && words[0] == "--compiler") {
-    fmt::print("{} {}\n", UROCE_COMPILER, __VERSION__);
-    return 0;
-  }
+  if (tell_compiler(words)) return 0;
   for (const Row& row : all_rows()) {
-    if (words.size() == 1 && words[0] == "--list") {
-      fmt::print("{}\t{}\n", row.name, row.messages);
-      continue;
-    }
+    if (tell_row(words, row.name, row.messages)) continue;
     for (const std::string_view word : words) {
       if (word == row.name) count(row);
     }
