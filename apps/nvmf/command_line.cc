@@ -60,7 +60,8 @@ struct Words {
 };
 
 void add_disks(CLI::App& app, Options& options, Words& words) {
-  app.add_option("-c,--config", words.config, "Configuration file (TOML): subsystems, their namespaces and hosts");
+  app.add_option("-c,--config", words.config,
+                 "Configuration file (TOML): interface; subsystems, their namespaces and hosts");
   app.add_option("--nqn", words.subsystem.nqn, "Name of the subsystem");
   app.add_option("--namespace", words.namespaces, "Path of a block device or file, or memory:SIZE; may be repeated")
       ->allow_extra_args(false);
@@ -112,12 +113,18 @@ std::string fault_of_network(Options& options, const Words& words) {
   return {};
 }
 
+/// The command line's choice of a port goes before the file's.
+Result<void> take_file(Options& options, Words& words) {
+  if (words.config.empty()) return {};
+  auto read = read_config(words.config);
+  if (!read) return std::unexpected(read.error());
+  options.subsystems = std::move(read->subsystems);
+  const bool chosen = options.daemon || !options.eal.empty() || !options.daemon_options.socket.empty();
+  if (words.interface.empty() && !chosen) words.interface = std::move(read->interface);
+  return {};
+}
+
 Result<void> take_subsystems(Options& options, Words& words) {
-  if (!words.config.empty()) {
-    auto read = read_config(words.config);
-    if (!read) return std::unexpected(read.error());
-    options.subsystems = std::move(*read);
-  }
   if (words.subsystem.nqn.empty() != words.namespaces.empty()) {
     return fail(EINVAL, "--nqn and --namespace belong together; give both");
   }
@@ -159,6 +166,7 @@ std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const
     return std::unexpected(refuse(fmt::format("{}; EAL arguments go before `--`; see uroce_nvmf --help", e.what())));
   }
   if (words.version) return std::unexpected(EarlyExit{0, fmt::format("uroce_nvmf {}", kVersion)});
+  if (auto taken = take_file(options, words); !taken) return std::unexpected(refuse(taken.error().text));
   if (const auto fault = fault_of_network(options, words); !fault.empty()) return std::unexpected(refuse(fault));
   if (auto taken = take_subsystems(options, words); !taken) return std::unexpected(refuse(taken.error().text));
   return options;

@@ -76,8 +76,8 @@ Result<NamespaceSettings> parse_namespace(const std::string& text) {
   return made;
 }
 
-Result<std::vector<SubsystemSettings>> read_config(const std::string& path) {
-  std::vector<SubsystemSettings> out;
+Result<Config> read_config(const std::string& path) {
+  Config out;
   toml::table file;
   try {
     file = toml::parse_file(path);
@@ -86,15 +86,21 @@ Result<std::vector<SubsystemSettings>> read_config(const std::string& path) {
   }
   std::set<std::string> names;
   for (const auto& [key, node] : file) {
+    if (key == "interface") {
+      out.interface = node.value_or(std::string());
+      if (out.interface.empty()) return refuse(path, node, "interface names nothing; write interface = \"eth0\"");
+      continue;
+    }
     const toml::array* const list = node.as_array();
     if (key != "subsystem" || list == nullptr || !list->is_array_of_tables()) {
-      return refuse(path, node, fmt::format("unknown key {}; the file has tables [[subsystem]] alone", key.str()));
+      return refuse(path, node,
+                    fmt::format("unknown key {}; the file has interface and tables [[subsystem]]", key.str()));
     }
     for (const toml::node& one : *list) {
       auto made = read_subsystem(path, *one.as_table());
       if (!made) return std::unexpected(made.error());
       if (!names.insert(made->nqn).second) return refuse(path, one, fmt::format("a second subsystem {}", made->nqn));
-      out.push_back(std::move(*made));
+      out.subsystems.push_back(std::move(*made));
     }
   }
   return out;

@@ -1,4 +1,6 @@
-// The configuration file of uroce_nvmf.
+// The configuration file of uroce_nvmf. config/nvmf.toml is a sample.
+//
+//   interface = "eth0"                                   # left out: the daemon's devices
 //
 //   [[subsystem]]
 //   nqn = "nqn.2024-01.org.example:disks"
@@ -18,7 +20,12 @@ namespace uroce::nvmf {
 /// "memory:SIZE[K|M|G|T]" or a path. Errors: EINVAL (the size).
 Result<NamespaceSettings> parse_namespace(const std::string& text);
 
+struct Config {
+  std::string interface{};  ///< of the kernel, as the port; empty where the file names none
+  std::vector<SubsystemSettings> subsystems{};
+};
+
 /// Errors: ENOENT and the like; EINVAL, with the line and what can be written there.
-Result<std::vector<SubsystemSettings>> read_config(const std::string& path);
+Result<Config> read_config(const std::string& path);
 
 }  // namespace uroce::nvmf

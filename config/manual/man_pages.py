@@ -15,9 +15,11 @@ SOCKET = ("/run/uroce/uroced.sock", "The daemon's socket, through which programs
 SETTINGS = ("/etc/uroce/uroced.toml", "The settings of the service; see uroced.toml(5).")
 USES_SOCKET = ("UROCE_SOCKET", "The daemon's socket, if it is another one.")
 # These are not in --help.
-FILES = {"uroced": (SETTINGS, SOCKET), "uroce": (SOCKET,), "uroce-run": (SOCKET,)}
+NVMF_SETTINGS = ("/etc/uroce/nvmf.toml", "The settings of the service uroce-nvmf: its interface and its disks.")
+FILES = {"uroce_nvmf": (NVMF_SETTINGS, SOCKET), "uroced": (SETTINGS, SOCKET), "uroce": (SOCKET,), "uroce-run": (SOCKET,)}
 ENVIRONMENT = {
     "uroce": (USES_SOCKET,),
+    "uroce_nvmf": (USES_SOCKET,),
     "uroce_perf": (USES_SOCKET,),
     "uroce-run": (USES_SOCKET, ("UROCE_VERBOSE", "With 1 the libraries print why a call failed.")),
 }

@@ -82,6 +82,9 @@ class Manual(harness.Case):
             (("uroced", "--demo", "--log-level", "w"), ["warning"]),
             (("uroced", "--interface", "l"), ["lo"]),
             (("uroce-run", "--net"), ["--netns"]),
+            (("uroce_nvmf", "--name"), ["--namespace"]),
+            (("uroce_nvmf", "--interface", "l"), ["lo"]),
+            (("uroce_nvmf", "--idle", "sl"), ["sleep"]),
             (("uroce_perf", "--back"), ["--back-to-back"]),
             (("uroce_perf", "-m", "10"), ["1024"]),
         ):

@@ -214,7 +214,10 @@ class Packages(harness.Case):
         settings.write_text(chosen)
         # The service waits for the administrator.
         self.assertTrue((debian.root / "lib/systemd/system/uroced.service").exists())
-        self.assertEqual(list((debian.root / "etc/systemd").rglob("uroced.service")), [])
+        self.assertTrue((debian.root / "lib/systemd/system/uroce-nvmf.service").exists())
+        self.assertEqual([p.name for p in (debian.root / "etc/systemd").rglob("uroce*.service")], [])
+        self.assertRegex(debian.run("uroce_nvmf", "--version"), r"^uroce_nvmf \d")
+        self.assertIn("[[subsystem]]", (debian.root / "etc/uroce/nvmf.toml").read_text())
         # Programs that uroce-run did not start have the system's library.
         self.assertNotIn("/uroce/", debian.run("ldconfig", "-p"))
         self.use(debian)
@@ -229,8 +232,8 @@ class Packages(harness.Case):
         debian.apt("remove", *NAMES)
         self.assertEqual(settings.read_text(), chosen)
         self.assertFalse((debian.root / "usr/bin/uroced").exists())
-        # The others have left nothing, and apt has forgotten them.
-        debian.apt("purge", "uroce")
+        # The others have left nothing, and apt has forgotten them; these two have settings.
+        debian.apt("purge", "uroce", "uroce-nvmf")
         self.assertEqual(debian.files(), before)
         # Files of the user may be left anywhere, so Debian keeps the user.
         self.assertIn("\nuroce:", (debian.root / "etc/passwd").read_text())

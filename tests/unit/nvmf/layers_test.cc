@@ -246,6 +246,31 @@ TEST_F(BackendTest, TheFileNamesItsFaults) {
   EXPECT_NE(fault("[[subsystem]]\nnqn = \"nqn.a\"\nnamespaces = [\"memory:x\"]\n").find("memory:1G"),
             std::string::npos);
   EXPECT_NE(fault("subsystem = 1\n").find("[[subsystem]]"), std::string::npos);
+  EXPECT_NE(fault("interface = 1\n").find(":1: interface names nothing"), std::string::npos);
+}
+
+TEST_F(BackendTest, TheFileNamesThePort) {
+  std::ofstream(path_) << "interface = \"eth0\"\n";
+  const Config named = must(read_config(path_));
+  EXPECT_EQ(named.interface, "eth0");
+  EXPECT_TRUE(named.subsystems.empty());
+  std::ofstream(path_) << "";
+  EXPECT_EQ(must(read_config(path_)).interface, "");
+}
+
+TEST_F(BackendTest, TheSampleOfTheFileHoldsWithItsLinesCommentedIn) {
+  std::ifstream sample(UROCE_NVMF_SAMPLE);
+  std::string used;
+  for (std::string line; std::getline(sample, line);) {
+    if (line.starts_with('#') && !line.starts_with("# ")) used += line.substr(1) + "\n";
+  }
+  EXPECT_TRUE(must(read_config(UROCE_NVMF_SAMPLE)).subsystems.empty());
+  std::ofstream(path_) << used;
+  const Config config = must(read_config(path_));
+  EXPECT_EQ(config.interface, "eth0");
+  ASSERT_EQ(config.subsystems.size(), 1u);
+  EXPECT_EQ(config.subsystems[0].namespaces.size(), 1u);
+  EXPECT_EQ(config.subsystems[0].hosts.size(), 1u);
 }
 
 }  // namespace
