@@ -138,7 +138,8 @@ Result<void> take_subsystems(Options& options, Words& words) {
   }
   if (!words.subsystem.nqn.empty()) options.subsystems.push_back(std::move(words.subsystem));
   if (options.subsystems.empty()) {
-    return fail(EINVAL, "there is nothing to serve; give --nqn NAME --namespace PATH, or --config FILE");
+    return fail(EINVAL,
+                "there is nothing to serve; give --nqn NAME --namespace PATH, or --config FILE with a [[subsystem]]");
   }
   return {};
 }

@@ -36,13 +36,20 @@ class Nvmf(harness.Case):
             file.truncate(size)
         return path
 
+    def settings(self, text):
+        path = self.directory / "nvmf.toml"
+        path.write_text(text)
+        return path
+
     def end(self, target):
         os.kill(target.process.pid, signal.SIGTERM)
         self.finish(target, 30)
 
     def test_beside_a_daemon(self):
         env = self.start_daemon("--demo")
-        target = self.start_target("--daemon", "--namespace", "memory:8M", env=env)
+        # The command line's choice goes before the file's.
+        settings = self.settings('interface = "none0"\n')
+        target = self.start_target("--config", settings, "--daemon", "--namespace", "memory:8M", env=env)
         said = self.run_host("uroce0", "10.117.0.2", env=env)
         self.assertIn("4 rounds on 2 queues verified", said)
         stranger = self.run_host("uroce0", "10.117.0.2", env=env, nqn="nqn.2024-01.org.example:stranger", code=1)
@@ -60,7 +67,9 @@ class Nvmf(harness.Case):
         a, b = spaces.names
         env = self.start_daemon("--interface", "d0", namespace=b)
         disk = self.disk()
-        for words in (["--interface", "d0"], [f"--lcores=(0,1,2)@{harness.CPUS[-1]}", *eal()[2:], "--", "--interface", "d0"]):
+        settings = self.settings('interface = "d0"\n')
+        engines = [f"--lcores=(0,1,2)@{harness.CPUS[-1]}", *eal()[2:], "--"]
+        for words in (["--interface", "d0"], ["--config", settings], [*engines, "--interface", "d0"]):
             with self.subTest(words=words):
                 target = self.start_target(*words, "--namespace", disk, namespace=a)
                 said = self.run_host("uroce0", "192.0.2.1", "4", "2", namespace=b, env=env)
