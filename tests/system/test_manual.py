@@ -9,8 +9,8 @@ import subprocess
 import harness
 
 FOLDER = harness.BUILD / "config" / "manual"
-PROGRAMS = {"uroced": "8", "uroce": "1", "uroce-run": "1", "uroce_perf": "1"}
-FOLDERS = {"uroced": "uroced", "uroce": "uroce", "uroce-run": "uroce-run", "uroce_perf": "."}
+PROGRAMS = {"uroced": "8", "uroce": "1", "uroce-run": "1", "uroce_nvmf": "1", "uroce_perf": "1"}
+FOLDERS = {"uroced": "uroced", "uroce": "uroce", "uroce-run": "uroce-run", "uroce_nvmf": "nvmf", "uroce_perf": "."}
 COMPLETE = """
 source "$1"
 shift

@@ -11,7 +11,7 @@ import unittest
 
 import harness
 
-NAMES = ("liburoce-dev", "liburoce0", "uroce", "uroce-doc", "uroce-perf", "uroce-verbs")
+NAMES = ("liburoce-dev", "liburoce0", "uroce", "uroce-doc", "uroce-nvmf", "uroce-perf", "uroce-verbs")
 PERFTEST_PORT = 18515
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 SETTINGS = "etc/uroce/uroced.toml"
