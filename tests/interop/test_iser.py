@@ -69,6 +69,7 @@ class Case(storage.Case):
     def await_target(self):
         limit = time.monotonic() + 20 * harness.SLOW
         while self.administer("target", "show").returncode:
+            self.assertIsNone(self.target.process.poll(), f"it ended: {self.target}")
             self.assertLess(time.monotonic(), limit, f"it takes no commands: {self.target}")
             time.sleep(0.05)
 
