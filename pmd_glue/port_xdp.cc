@@ -50,9 +50,8 @@ std::string Port::xdp_failure() const {
       limit.rlim_cur == RLIM_INFINITY ? "unlimited" : fmt::format("{} KiB", uint64_t{limit.rlim_cur} >> 10);
   return fmt::format(
       "gets no AF_XDP socket on {}, for the reason in the driver's lines above; it needs CAP_NET_ADMIN, CAP_NET_RAW "
-      "and "
-      "CAP_BPF, without CAP_IPC_LOCK {} KiB of locked memory for each queue (ulimit -l is: {}), a queue that no other "
-      "socket has, and on a veth pair a peer whose MTU is at most {}; or use --interface {}",
+      "and CAP_BPF, without CAP_IPC_LOCK {} KiB of locked memory for each queue (ulimit -l is: {}), a queue that no "
+      "other socket has, and on a veth pair a peer whose MTU is at most {}; or use --interface {}",
       netdev(), needed, locked, kAfXdpLargestMtu, netdev());
 }
 

@@ -17,6 +17,8 @@ struct Section {
 
 /// All tables but [[user]] and [[device]].
 std::span<const Section> sections();
+/// The keys of [limits].
+std::span<const Field<Config>> limit_fields();
 /// The keys of [[user]].
 std::span<const Field<service::UserSettings>> user_fields();
 /// The keys of [[device]].

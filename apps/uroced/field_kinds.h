@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <concepts>
 #include <optional>
 #include <utility>
@@ -21,6 +22,20 @@ inline std::unexpected<Refusal> refuse(std::string text, const toml::node* where
 inline std::unexpected<Refusal> wrong_kind(const toml::node& node, std::string_view needed,
                                            const toml::node* where = nullptr) {
   return refuse(fmt::format("it is {}; it must be {}", kind_of(node), needed), where);
+}
+
+/// The strings of a string or of an array of strings, each with its place in the file.
+inline std::expected<std::vector<std::pair<std::string, const toml::node*>>, Refusal> strings_of(
+    const toml::node& node, std::string_view needed) {
+  std::vector<std::pair<std::string, const toml::node*>> out;
+  if (node.is_string()) out.emplace_back(node.as_string()->get(), &node);
+  if (node.is_string()) return out;
+  if (!node.is_array()) return wrong_kind(node, needed);
+  for (const toml::node& element : *node.as_array()) {
+    if (!element.is_string()) return wrong_kind(element, fmt::format("a string in {}", needed), &element);
+    out.emplace_back(element.as_string()->get(), &element);
+  }
+  return out;
 }
 
 /// Returns the member of a target that belongs to a field.
@@ -74,6 +89,12 @@ Field<Target> truth(std::string_view name, Access<Target, bool> access, bool liv
 
 template <class Choice>
 using Names = std::vector<std::pair<std::string_view, Choice>>;
+
+/// The names of a table, as a list.
+template <class Choice, std::size_t N>
+Names<Choice> all_of(const std::array<std::pair<std::string_view, Choice>, N>& names) {
+  return {names.begin(), names.end()};
+}
 
 template <class Choice>
 std::string list_of(const Names<Choice>& names) {
