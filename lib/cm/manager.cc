@@ -4,7 +4,6 @@
 #include <array>
 #include <cerrno>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
@@ -42,7 +41,7 @@ std::unexpected<Error> wrong_state(const Id& id, const char* call, const char* n
                                   kNames[static_cast<std::size_t>(IdState{id.state})], needed));
 }
 
-// --- Agents and channels ---------------------------------------------------------------------------------------
+// --- Agents ----------------------------------------------------------------------------------------------------
 
 void CmAgent::send(const CmPath& path, const Mad& mad) { gsi->send(path, mad, Manager::Impl::now()); }
 void CmAgent::on_event(const CmMessage& message) { manager.on_event(*this, message); }
@@ -51,35 +50,6 @@ std::optional<uint8_t> CmAgent::gid_index(const Gid& gid) const {
   const auto gids = device->gids();
   const auto found = std::ranges::find(gids, gid);
   return found == gids.end() ? std::nullopt : std::optional(static_cast<uint8_t>(found - gids.begin()));
-}
-
-void EventChannel::add(CmEvent event) {
-  events.push_back(std::move(event));
-  add_byte();
-}
-
-void EventChannel::pay_bytes(std::size_t most) { owed_ -= write(std::min(most, owed_)); }
-
-void EventChannel::disown(std::size_t count) {
-  take_bytes(count);
-  disowned += count;
-}
-
-// Opens the pipe anew, because the program may have made the shared file description blocking.
-void EventChannel::take_bytes(std::size_t count) {
-  const std::size_t forgiven = std::min(owed_, count);
-  owed_ -= forgiven;
-  count -= forgiven;
-  if (count == 0) return;
-  const int fd = open(fmt::format("/proc/self/fd/{}", pipe.read_end()).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) return;  // then the program gets a spurious wake-up
-  std::array<char, 256> bytes{};
-  while (count > 0) {
-    const ssize_t got = read(fd, bytes.data(), std::min(count, bytes.size()));
-    if (got <= 0) break;
-    count -= static_cast<std::size_t>(got);
-  }
-  close(fd);
 }
 
 // --- Turns ----------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "base/secret.h"
+#include "cm/event_channel.h"
 #include "cm/gsi.h"
 #include "cm/ib_cm.h"
 #include "cm/manager.h"
@@ -37,56 +37,6 @@ inline constexpr std::size_t kMaxGroups = 64;  ///< per id
 inline constexpr uint32_t kMaxUnreadOfId = 2 * kMaxGroups;
 /// The same for all ids of a program, beyond which requests of peers are rejected as well. Two full backlogs fit.
 inline constexpr uint32_t kMaxUnread = 32768;
-
-/// Counts the changes of a channel's pipe, and its end.
-class PipeChanges {
- public:
-  PipeChanges() = default;
-  ~PipeChanges() { add(); }
-  PipeChanges(const PipeChanges&) = delete;
-  PipeChanges& operator=(const PipeChanges&) = delete;
-  void add() { count_->fetch_add(1, std::memory_order_release); }
-  std::shared_ptr<const std::atomic<uint64_t>> count() const { return count_; }
-
- private:
-  std::shared_ptr<std::atomic<uint64_t>> count_ = std::make_shared<std::atomic<uint64_t>>(1);
-};
-
-struct EventChannel {
-  explicit EventChannel(control::EventPipe made) : pipe(std::move(made)) {}
-  /// The event's byte is owed.
-  void add(CmEvent event);
-  void add_byte() { ++owed_; }
-  /// Adds bytes owed to the pipe, as far as they fit and at most `most`.
-  void pay_bytes(std::size_t most);
-  /// Writes bytes, and returns how many fitted. Any thread, without the manager's lock.
-  std::size_t write(std::size_t bytes) {
-    const std::size_t written = pipe.signal(bytes);
-    changes.add();
-    return written;
-  }
-  /// Takes over the bytes owed, for the caller to add to the pipe; what does not fit comes back by owe().
-  std::size_t take_owed() { return std::exchange(owed_, 0); }
-  void owe(std::size_t bytes) { owed_ += bytes; }
-  /// Removes the events that `gone` selects, and their bytes in the pipe.
-  template <class Gone>
-  void remove_events(Gone gone) {
-    take_bytes(std::erase_if(events, gone));
-  }
-  /// `count` events belong to an id that was destroyed. Removes their bytes from the pipe; take_events() skips the
-  /// events.
-  void disown(std::size_t count);
-
-  PipeChanges changes;      // outlives the pipe
-  control::EventPipe pipe;  // one byte per event, less those owed
-  std::deque<CmEvent> events;
-  std::size_t disowned = 0;  // how many of `events` belong to destroyed ids
-
- private:
-  void take_bytes(std::size_t count);
-
-  std::size_t owed_ = 0;  // bytes not added yet, or that did not fit
-};
 
 /// One user's ids.
 struct Owner {
