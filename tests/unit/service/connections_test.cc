@@ -107,6 +107,18 @@ class ConnectionsTest : public testing::TestWithParam<Way> {
       must(qp.modify(attr, mask));
     }
   }
+  /// A WRITE on `from`, a queue pair of `a`, puts its bytes into the memory of `b`.
+  void expect_write_arrives(Side& a, QueuePair& from, Side& b) {
+    a.memory[9] = std::byte{77};
+    ASSERT_EQ(from.post_send({.opcode = WrOpcode::rdma_write,
+                              .flags = SendFlag::signaled,
+                              .sges = std::array{a.mr.sge(0, 64)},
+                              .remote_addr = reinterpret_cast<uint64_t>(b.memory.data()),
+                              .rkey = b.mr.rkey()}),
+              0);
+    EXPECT_EQ(next(world_, a.cq).status, WcStatus::success);
+    EXPECT_EQ(b.memory[9], std::byte{77});
+  }
   /// The first message of that kind on the wire.
   template <class Message>
   Message on_wire() {
@@ -180,15 +192,7 @@ TEST_P(ConnectionsTest, ConnectMoveBytesAndPart) {
   EXPECT_EQ(attr.retry_cnt, 6);
   EXPECT_EQ(attr.max_rd_atomic, 5);
   EXPECT_EQ(must(qb.query()).max_rd_atomic, 3) << "brought up before accept() named another number";
-  a.memory[9] = std::byte{77};
-  ASSERT_EQ(qa.post_send({.opcode = WrOpcode::rdma_write,
-                          .flags = SendFlag::signaled,
-                          .sges = std::array{a.mr.sge(0, 64)},
-                          .remote_addr = reinterpret_cast<uint64_t>(b.memory.data()),
-                          .rkey = b.mr.rkey()}),
-            0);
-  EXPECT_EQ(next(world_, a.cq).status, WcStatus::success);
-  EXPECT_EQ(b.memory[9], std::byte{77});
+  expect_write_arrives(a, qa, b);
 
   std::map<std::string, uint64_t> counters;
   const std::string device = world_.device(0)->config().name;
@@ -257,15 +261,7 @@ TEST_F(DaemonConnections, CarriedCallsConnectTheirQueuePairsAndPart) {
   server.expect(CmEventType::established);
   EXPECT_EQ(must(qa.query()).state, QpState::rts);
   EXPECT_EQ(must(qa.query()).dest_qpn, qb.qpn());
-  a.memory[9] = std::byte{77};
-  ASSERT_EQ(qa.post_send({.opcode = WrOpcode::rdma_write,
-                          .flags = SendFlag::signaled,
-                          .sges = std::array{a.mr.sge(0, 64)},
-                          .remote_addr = reinterpret_cast<uint64_t>(b.memory.data()),
-                          .rkey = b.mr.rkey()}),
-            0);
-  EXPECT_EQ(next(world_, a.cq).status, WcStatus::success);
-  EXPECT_EQ(b.memory[9], std::byte{77});
+  expect_write_arrives(a, qa, b);
 
   ASSERT_TRUE(must(active.disconnect(with_a)));
   EXPECT_EQ(must(qa.query()).state, QpState::error);
