@@ -108,9 +108,10 @@ def fetch(folder, package=None):
         keep(tree, ready)
         try:
             ready.rename(folder)
-        except OSError:  # Another run was faster.
-            if not complete(folder):
-                raise
+        except OSError:
+            if not complete(folder):  # If it is, another run was faster.
+                shutil.rmtree(folder, ignore_errors=True)
+                ready.rename(folder)
 
 
 def complete(folder):
@@ -124,7 +125,6 @@ def main():
     folder = pathlib.Path(sys.argv[1]).resolve()
     if not complete(folder):
         try:
-            shutil.rmtree(folder, ignore_errors=True)
             fetch(folder, pathlib.Path(sys.argv[2]).resolve() if len(sys.argv) == 3 else None)
         except (OSError, RuntimeError, StopIteration, subprocess.SubprocessError) as error:
             sys.exit(f"no kernel for the interop tests: {error}")
