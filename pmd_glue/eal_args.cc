@@ -196,6 +196,20 @@ Result<KernelInterface> kernel_interface(std::string_view device) {
 
 }  // namespace
 
+SplitWords split_words(int argc, const char* const* argv) {
+  SplitWords out;
+  if (argc == 0) return out;
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const auto end = std::ranges::find(words, "--");
+  if (end == words.end()) {
+    out.own = words;
+  } else {
+    out.eal.assign(words.begin(), end);
+    out.own.assign(end + 1, words.end());
+  }
+  return out;
+}
+
 std::vector<std::string> one_cpu_arguments() {
   cpu_set_t set;
   int cpu = 0;

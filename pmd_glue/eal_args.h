@@ -44,6 +44,13 @@ struct EalPlan {
 /// Errors: EINVAL naming the argument.
 Result<EalPlan> plan_eal(const std::vector<std::string>& args, const HostFacts& host);
 
+struct SplitWords {
+  std::vector<std::string> eal, own;
+};
+/// The words of a command line after the program's name: EAL's before the first `--`, and the program's own behind it.
+/// Without a `--` all are the program's own.
+SplitWords split_words(int argc, const char* const* argv);
+
 /// EAL arguments of a program that needs one engine: on its own thread, and the first CPU that it may use. EAL alone
 /// would take all of them.
 std::vector<std::string> one_cpu_arguments();

@@ -4,10 +4,9 @@
 
 #include <uroce/version.h>
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cerrno>
 #include <map>
-#include <span>
+#include <utility>
 
 #include "nvmf/config.h"
 #include "pmd_glue/eal_args.h"
@@ -36,17 +35,6 @@ Examples:
     nvme connect -t rdma -a 192.0.2.1 -s 4420 -n nqn.2024-01.org.example:try
 Signals: SIGTERM and SIGINT end the connections and then the program.
 Exit codes: 0 success, 1 failure, 2 unusable command line or configuration.)";
-}
-
-/// Splits argv at the first `--`. Without one, all words are the program's own.
-void split(std::span<const char* const> argv, std::vector<std::string>& eal, std::vector<std::string>& own) {
-  const auto end = std::ranges::find(argv, std::string_view("--"), [](const char* s) { return std::string_view(s); });
-  if (end == argv.end()) {
-    own.assign(argv.begin(), argv.end());
-  } else {
-    eal.assign(argv.begin(), end);
-    own.assign(end + 1, argv.end());
-  }
 }
 
 EarlyExit refuse(const std::string& text) { return {kUsage, "uroce_nvmf: " + text}; }
@@ -149,8 +137,8 @@ Result<void> take_subsystems(Options& options, Words& words) {
 std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const* argv) {
   Options options;
   Words words;
-  std::vector<std::string> own;
-  if (argc > 0) split(std::span(argv + 1, static_cast<std::size_t>(argc - 1)), options.eal, own);
+  auto [eal, own] = glue::split_words(argc, argv);
+  options.eal = std::move(eal);
   CLI::App app(fmt::format("uroce_nvmf {}: an NVMe over Fabrics target over RDMA.", kVersion),
                "uroce_nvmf [EAL arguments --]");
   app.footer(footer());

@@ -6,8 +6,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <span>
+#include <utility>
 
+#include "pmd_glue/eal_args.h"
 #include "pmd_glue/frame_size.h"
 #include "pmd_glue/stack_options.h"
 
@@ -36,17 +37,6 @@ Examples:
 Signals: SIGTERM and SIGINT end the clients and then the daemon; a second one ends it at once. SIGHUP reads the file again.
 Exit codes: 0 success, 1 failure (--check: the file has errors, or a card that is named is not ready), 2 unusable command
 line or configuration.)";
-}
-
-/// Splits argv at the first `--`. Without one, all words are the daemon's own.
-void split(std::span<const char* const> argv, std::vector<std::string>& eal, std::vector<std::string>& own) {
-  const auto end = std::ranges::find(argv, std::string_view("--"), [](const char* s) { return std::string_view(s); });
-  if (end == argv.end()) {
-    own.assign(argv.begin(), argv.end());
-  } else {
-    eal.assign(argv.begin(), end);
-    own.assign(end + 1, argv.end());
-  }
 }
 
 std::unexpected<EarlyExit> refuse_usage(std::string_view text) {
@@ -93,8 +83,9 @@ std::optional<std::string> problem_of(const CommandLine& command) {
 
 std::expected<CommandLine, EarlyExit> parse_command_line(int argc, const char* const* argv) {
   CommandLine command;
-  std::vector<std::string> own, sets;
-  if (argc > 0) split(std::span(argv + 1, static_cast<std::size_t>(argc - 1)), command.eal, own);
+  std::vector<std::string> sets;
+  auto [eal, own] = glue::split_words(argc, argv);
+  command.eal = std::move(eal);
 
   CLI::App app(fmt::format("uroced {}: serves RDMA devices on DPDK ports to the programs of this machine.", kVersion),
                "uroced [EAL arguments --]");
