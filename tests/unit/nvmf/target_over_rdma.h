@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cm/manager.h"
-#include "nvmf/reactor.h"
+#include "nvmf/reactors.h"
 #include "service/server.h"
 #include "support/nvmf_initiator.h"
 #include "tests/unit/client/endpoints.h"
@@ -32,7 +32,7 @@ class TargetOverRdma : public testing::Test {
   }
   ~TargetOverRdma() override {
     host_.reset();
-    reactor_.reset();
+    reactors_.reset();
     network_.reset();
     server_.reset();
     connections_.reset();
@@ -45,10 +45,10 @@ class TargetOverRdma : public testing::Test {
     std::vector<Subsystem> subsystems;
     subsystems.push_back(
         test::must(open_subsystem({.nqn = kDisks, .namespaces = std::move(namespaces), .hosts = {kHostNqn}})));
-    reactor_ = test::must(Reactor::start(*network_, std::move(subsystems), listen, buffers_));
+    reactors_ = test::must(Reactors::start(*network_, std::move(subsystems), listen, buffers_));
     host_ = std::make_unique<test::InitiatorHost>(DaemonOptions{socket_}, world_.device(0)->config().name, [this] {
       now_ += step_;
-      reactor_->poll(now_);
+      reactors_->poll(0, now_);
     });
   }
   CmAddress address() const { return {World::gid(1), 4420}; }
@@ -61,7 +61,7 @@ class TargetOverRdma : public testing::Test {
   std::unique_ptr<cm::Manager> connections_;
   std::unique_ptr<service::Server> server_;
   std::unique_ptr<Network> network_;
-  std::unique_ptr<Reactor> reactor_;
+  std::unique_ptr<Reactors> reactors_;
   std::unique_ptr<test::InitiatorHost> host_;
   uint32_t buffers_ = 8;
   Nanos now_{};
