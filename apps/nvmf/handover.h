@@ -1,4 +1,4 @@
-// What the first reactor, which has the connections, and the reactor of a queue tell each other. A queue is known by
+// The messages between the first reactor, which has the connections, and the reactor of a queue. A queue is known by
 // the number of its CmId.
 #pragma once
 

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -19,15 +21,32 @@ namespace uroce::nvmf {
 inline constexpr char kDisks[] = "nqn.2024-01.org.example:disks";
 inline constexpr char kHostNqn[] = "nqn.2024-01.org.example:host";
 
+/// A network with threads of the test's own for any number of reactors.
+class ManyReactors final : public Network {
+ public:
+  ManyReactors(std::unique_ptr<Network> network, uint32_t reactors)
+      : network_(std::move(network)), reactors_(reactors) {}
+  ConnectionManager& connections() override { return network_->connections(); }
+  Result<Context> device(const std::string& name) override { return network_->device(name); }
+  uint32_t reactors() const override { return reactors_; }
+  bool poll() override { return network_->poll(); }
+  void idle(std::chrono::nanoseconds limit) override { network_->idle(limit); }
+  bool wakes() const override { return network_->wakes(); }
+
+ private:
+  const std::unique_ptr<Network> network_;
+  const uint32_t reactors_;
+};
+
 class TargetOverRdma : public testing::Test {
  protected:
-  explicit TargetOverRdma(uint32_t buffers = 8) {
+  explicit TargetOverRdma(uint32_t buffers = 8, uint32_t reactors = 1) {
     world_.add();
     world_.add();
     connections_ = test::must(cm::Manager::start({world_.device(0), world_.device(1)}, 7));
     server_ = test::must(
         service::Server::start({.socket = socket_}, {world_.device(0), world_.device(1)}, {}, connections_.get()));
-    network_ = test::must(open_daemon_network({.socket = socket_}));
+    network_ = std::make_unique<ManyReactors>(test::must(open_daemon_network({.socket = socket_})), reactors);
     buffers_ = buffers;
   }
   ~TargetOverRdma() override {
@@ -48,7 +67,8 @@ class TargetOverRdma : public testing::Test {
     reactors_ = test::must(Reactors::start(*network_, std::move(subsystems), listen, buffers_));
     host_ = std::make_unique<test::InitiatorHost>(DaemonOptions{socket_}, world_.device(0)->config().name, [this] {
       now_ += step_;
-      reactors_->poll(0, now_);
+      for (const uint32_t index : order_) reactors_->poll(index, now_);
+      if (after_pass_) after_pass_();
     });
   }
   CmAddress address() const { return {World::gid(1), 4420}; }
@@ -64,6 +84,8 @@ class TargetOverRdma : public testing::Test {
   std::unique_ptr<Reactors> reactors_;
   std::unique_ptr<test::InitiatorHost> host_;
   uint32_t buffers_ = 8;
+  std::vector<uint32_t> order_{0};  ///< the reactors' turns in a pass
+  std::function<void()> after_pass_{};
   Nanos now_{};
   Nanos step_ = std::chrono::microseconds(10);  ///< by which the target's clock goes on in each pass
 };
