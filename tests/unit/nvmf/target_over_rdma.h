@@ -10,6 +10,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "client/in_process.h"
+#include "client/in_process_cm.h"
 #include "cm/manager.h"
 #include "nvmf/reactors.h"
 #include "service/server.h"
@@ -21,38 +23,48 @@ namespace uroce::nvmf {
 inline constexpr char kDisks[] = "nqn.2024-01.org.example:disks";
 inline constexpr char kHostNqn[] = "nqn.2024-01.org.example:host";
 
-/// A network with threads of the test's own for any number of reactors.
-class ManyReactors final : public Network {
+/// A device of this process, for any number of reactors, whose threads are the test's own.
+class InProcessNetwork final : public Network {
  public:
-  ManyReactors(std::unique_ptr<Network> network, uint32_t reactors)
-      : network_(std::move(network)), reactors_(reactors) {}
-  ConnectionManager& connections() override { return network_->connections(); }
-  Result<Context> device(const std::string& name) override { return network_->device(name); }
+  InProcessNetwork(cm::Manager& manager, std::shared_ptr<control::Device> device, uint32_t reactors)
+      : connections_(client::make_in_process_cm(manager, device)), device_(std::move(device)), reactors_(reactors) {}
+  ConnectionManager& connections() override { return connections_; }
+  Result<Context> device(const std::string&) override {
+    return Context(test::must(client::make_in_process_context(device_)));
+  }
   uint32_t reactors() const override { return reactors_; }
-  bool poll() override { return network_->poll(); }
-  void idle(std::chrono::nanoseconds limit) override { network_->idle(limit); }
-  bool wakes() const override { return network_->wakes(); }
+  bool poll() override { return false; }
+  void idle(std::chrono::nanoseconds) override {}
+  bool wakes() const override { return false; }
 
  private:
-  const std::unique_ptr<Network> network_;
+  ConnectionManager connections_;
+  const std::shared_ptr<control::Device> device_;
   const uint32_t reactors_;
 };
 
 class TargetOverRdma : public testing::Test {
  protected:
+  /// Both are clients of a daemon where there is one reactor; with more, the devices are of this process.
   explicit TargetOverRdma(uint32_t buffers = 8, uint32_t reactors = 1) {
     world_.add();
     world_.add();
     connections_ = test::must(cm::Manager::start({world_.device(0), world_.device(1)}, 7));
+    buffers_ = buffers;
+    if (reactors > 1) {
+      network_ = std::make_unique<InProcessNetwork>(*connections_, world_.device(1), reactors);
+      hosts_network_ = std::make_unique<InProcessNetwork>(*connections_, world_.device(0), 1);
+      return;
+    }
     server_ = test::must(
         service::Server::start({.socket = socket_}, {world_.device(0), world_.device(1)}, {}, connections_.get()));
-    network_ = std::make_unique<ManyReactors>(test::must(open_daemon_network({.socket = socket_})), reactors);
-    buffers_ = buffers;
+    network_ = test::must(open_daemon_network({.socket = socket_}));
   }
   ~TargetOverRdma() override {
     host_.reset();
     reactors_.reset();
     network_.reset();
+    hosts_network_.reset();
     server_.reset();
     connections_.reset();
     world_.stop();
@@ -65,11 +77,18 @@ class TargetOverRdma : public testing::Test {
     subsystems.push_back(
         test::must(open_subsystem({.nqn = kDisks, .namespaces = std::move(namespaces), .hosts = {kHostNqn}})));
     reactors_ = test::must(Reactors::start(*network_, std::move(subsystems), listen, buffers_));
-    host_ = std::make_unique<test::InitiatorHost>(DaemonOptions{socket_}, world_.device(0)->config().name, [this] {
+    const auto progress = [this] {
       now_ += step_;
       for (const uint32_t index : order_) reactors_->poll(index, now_);
-      if (after_pass_) after_pass_();
-    });
+      if (const auto after = after_pass_) after();  // it may set another
+    };
+    const std::string device = world_.device(0)->config().name;
+    if (hosts_network_) {
+      host_ = std::make_unique<test::InitiatorHost>(hosts_network_->connections(),
+                                                    test::must(hosts_network_->device(device)), progress);
+    } else {
+      host_ = std::make_unique<test::InitiatorHost>(DaemonOptions{socket_}, device, progress);
+    }
   }
   CmAddress address() const { return {World::gid(1), 4420}; }
   test::InitiatorQueue queue(uint16_t id, uint32_t entries = 16) { return {*host_, address(), id, entries}; }
@@ -80,7 +99,7 @@ class TargetOverRdma : public testing::Test {
   World world_{World::Mode::threaded};
   std::unique_ptr<cm::Manager> connections_;
   std::unique_ptr<service::Server> server_;
-  std::unique_ptr<Network> network_;
+  std::unique_ptr<Network> network_, hosts_network_;
   std::unique_ptr<Reactors> reactors_;
   std::unique_ptr<test::InitiatorHost> host_;
   uint32_t buffers_ = 8;
