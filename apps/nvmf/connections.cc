@@ -77,13 +77,15 @@ Result<std::unique_ptr<Connections>> Connections::listen(Network& network, std::
 }
 
 bool Connections::poll(Nanos now) {
-  const std::vector<Report> reports = reports_.take();
-  for (const Report& report : reports) on_report(report);
+  const bool reported = reports_.waiting();
+  if (reported) {
+    for (const Report& report : reports_.take()) on_report(report);
+  }
   if (now >= next_events_) {
     next_events_ = now + kEventsEvery;
     while (const auto event = channel_.take()) handle(*event);
   }
-  return !reports.empty();
+  return reported;
 }
 
 void Connections::close() {

@@ -18,9 +18,10 @@ class Mailbox {
     messages_.push_back(std::move(message));
     waiting_.store(true, std::memory_order_release);
   }
-  /// The receiver's thread: all that have come. Without any it takes no lock.
+  /// The receiver's thread; cheap. Whether messages have come.
+  bool waiting() const { return waiting_.load(std::memory_order_acquire); }
+  /// The receiver's thread: all that have come.
   std::vector<Message> take() {
-    if (!waiting_.load(std::memory_order_acquire)) return {};
     const std::scoped_lock lock(mutex_);
     waiting_.store(false, std::memory_order_relaxed);
     return std::exchange(messages_, {});
@@ -29,7 +30,7 @@ class Mailbox {
  private:
   std::mutex mutex_;
   std::vector<Message> messages_{};
-  alignas(64) std::atomic<bool> waiting_{false};
+  std::atomic<bool> waiting_{false};
 };
 
 }  // namespace uroce::nvmf

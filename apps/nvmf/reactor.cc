@@ -33,11 +33,13 @@ Reactor::~Reactor() {
 
 bool Reactor::poll(Nanos now) {
   bool worked = network_.poll();
-  worked |= obey(now);
+  if (orders_.waiting()) {
+    obey(now);
+    worked = true;
+  }
   for (Entry& one : queues_) worked |= one.queue->poll(now);
   if (now >= next_check_) check(now);
   worked |= ring_.poll();
-  if (worked) idle_passes_ = 0;
   return worked;
 }
 
@@ -51,16 +53,14 @@ void Reactor::rest() {
   }
 }
 
-bool Reactor::obey(Nanos now) {
-  const std::vector<Order> orders = orders_.take();
-  for (const Order& order : orders) {
+void Reactor::obey(Nanos now) {
+  for (const Order& order : orders_.take()) {
     if (const auto* const wanted = std::get_if<Open>(&order)) {
       open(*wanted, now);
     } else {
       close(std::get<Close>(order).number);
     }
   }
-  return !orders.empty();
 }
 
 void Reactor::open(const Open& order, Nanos now) {

@@ -32,6 +32,8 @@ class Reactor {
   bool poll(Nanos now);
   /// After a pass without work: gives the core away, for a moment.
   void rest();
+  /// After one with work.
+  void stay_awake() { idle_passes_ = 0; }
   /// Any thread puts in.
   Orders& orders() { return orders_; }
   /// Any thread.
@@ -51,7 +53,7 @@ class Reactor {
         ring_(std::move(ring)),
         pool_(std::move(pool)) {}
 
-  bool obey(Nanos now);
+  void obey(Nanos now);
   void open(const Open& order, Nanos now);
   Result<std::unique_ptr<Queue>> make_queue(const Open& order, Nanos now);
   void close(uint32_t number);

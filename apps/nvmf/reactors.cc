@@ -32,7 +32,9 @@ bool Reactors::poll(uint32_t index, Nanos now) {
 }
 
 void Reactors::run_once(uint32_t index, Nanos now) {
-  if (!poll(index, now)) reactors_[index]->rest();
+  Reactor& reactor = *reactors_[index];
+  if (poll(index, now)) return reactor.stay_awake();
+  reactor.rest();
 }
 
 }  // namespace uroce::nvmf
