@@ -245,17 +245,20 @@ class Interface(harness.Case):
     def away_and_back(self, count):
         names = self.spaces(1500)
         sockets, daemons = self.daemons(names, count)
-        # One end of a veth pair takes the other along.
+        self.renew(names, pause=0.3)
+        self.through(names, sockets, "-q", "4")
+        for daemon in daemons:
+            self.assertIsNone(daemon.process.poll(), str(daemon))
+
+    def renew(self, names, pause=0):
+        """Deletes the pair of d0 and, after some seconds, makes one with the same addresses."""
         macs = [self.mac(name) for name in names]
-        harness.ip("-n", names[0], "link", "del", "d0")
-        time.sleep(0.3)
+        harness.ip("-n", names[0], "link", "del", "d0")  # takes the other end along
+        time.sleep(pause)
         harness.ip("-n", names[0], "link", "add", "d0", "address", macs[0], "type", "veth", "peer", "name", "d0", "address",
                    macs[1], "netns", names[1])
         for name in names:
             harness.ip("-n", name, "link", "set", "d0", "arp", "off", "up")
-        self.through(names, sockets, "-q", "4")
-        for daemon in daemons:
-            self.assertIsNone(daemon.process.poll(), str(daemon))
 
     def test_an_mtu_that_shrinks_and_grows(self):
         names = self.spaces(4200)
@@ -277,6 +280,19 @@ class Interface(harness.Case):
             harness.ip("-n", names[0], "link", "set", "d0", "up")
         self.finish(client, 60)
         self.finish(server, 60)
+
+    def test_a_new_pair_is_up_when_the_daemon_serves(self):
+        """The kernel itself handles the carrier of some new interfaces up to a second late."""
+        names = self.spaces(1500)
+        for _ in range(4):
+            self.renew(names)
+            sockets, daemons = self.daemons(names)
+            for socket_ in sockets:
+                shown = self.start([harness.BUILD / "apps/uroce/uroce", "devices", "--json", "--socket", socket_])
+                self.assertTrue(json.loads(self.finish(shown, 20))[0]["link_up"])
+            self.through(names, sockets)
+            for daemon in daemons:
+                daemon.kill()
 
     def mac(self, name):
         shown = subprocess.run(["ip", "-n", name, "-j", "link", "show", "d0"], capture_output=True, text=True, timeout=30,
