@@ -15,13 +15,12 @@ bool Stack::Impl::poll_here() {
   const bool worked = workers_[0]->round();
   polling_ = false;
   cm::Manager* const connections = made_connections_.load(std::memory_order_acquire);
-  return (connections != nullptr && connections->turn()) || worked;
+  return (connections != nullptr && connections->turn(cm::steady_now())) || worked;
 }
 
 void Stack::Impl::idle_here(std::chrono::nanoseconds limit) {
   if (const cm::Manager* const connections = made_connections_.load(std::memory_order_acquire)) {
-    const Nanos now = std::chrono::steady_clock::now().time_since_epoch();
-    limit = std::min(limit, connections->deadline() - now);
+    limit = std::min(limit, connections->deadline() - cm::steady_now());
   }
   workers_[0]->idle(limit);
 }

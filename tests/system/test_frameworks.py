@@ -8,10 +8,10 @@ import os
 import pathlib
 import re
 import shlex
-import socket
 import time
 
 import harness
+import qmp
 import verbs
 from harness import SOURCE, free_port
 
@@ -273,7 +273,7 @@ class Others(Case):
         address = f"rdma:{SERVER}:{port}"
         there = self.under(*machine, "-incoming", "defer", "-qmp", f"unix:{self.directory}/there,server=on,wait=off")
         here = self.under(*machine, "-qmp", f"unix:{self.directory}/here,server=on,wait=off")
-        to, source = (Monitor(self.directory / name) for name in ("there", "here"))
+        to, source = (qmp.Monitor(self.directory / name) for name in ("there", "here"))
         for monitor in (to, source):
             monitor.call("migrate-set-capabilities", capabilities=[{"capability": "rdma-pin-all", "state": pin_all}])
         to.call("migrate-incoming", uri=address)
@@ -291,35 +291,6 @@ class Others(Case):
         for pin_all in (False, True):
             with self.subTest(pin_all=pin_all):
                 self.migrate(pin_all)
-
-
-class Monitor:
-    """QEMU's monitor protocol (QMP)."""
-
-    def __init__(self, path):
-        limit = time.monotonic() + 20 * harness.SLOW
-        self.socket = socket.socket(socket.AF_UNIX)
-        while True:
-            try:
-                self.socket.connect(str(path))
-                break
-            except OSError:
-                if time.monotonic() > limit:
-                    raise
-                time.sleep(0.05)
-        self.socket.settimeout(30 * harness.SLOW)
-        self.file = self.socket.makefile("rw")
-        self.file.readline()
-        self.call("qmp_capabilities")
-
-    def call(self, command, **arguments):
-        self.file.write(json.dumps({"execute": command, "arguments": arguments}) + "\n")
-        self.file.flush()
-        while "event" in (reply := json.loads(self.file.readline())):
-            pass
-        if "error" in reply:
-            raise AssertionError(f"{command}: {reply['error']}")
-        return reply["return"]
 
 
 if __name__ == "__main__":
