@@ -220,19 +220,25 @@ void Manager::Impl::destroy(Id& id) {
   release_port(id);
   resolving.remove(*id.owner, id);
   // Requests whose event the program has not taken are destroyed with their listener.
-  std::vector<uint32_t> children;
+  std::vector<uint32_t> children, held;
   const auto childs = [&](const CmEvent& event) {
     const bool its =
         event.type == CmEventType::connect_request && event.listener == id.number && ids.contains(event.id);
     if (its) children.push_back(event.id);
     return its;
   };
-  if (listened) id.channel->remove_events(childs);
+  if (listened) {
+    id.channel->remove_events(childs);
+    for (const uint32_t number : id.owner->ids) {
+      if (const Id& one = *ids.at(number); one.held && one.listener == id.number) held.push_back(number);
+    }
+  }
   const std::shared_ptr<EventChannel> channel = id.channel;
   channel->disown(id.unread);
   id.owner->unread -= id.unread;
   id.owner->remove(id.number);
   ids.erase(id.number);
+  for (const uint32_t child : held) destroy(*ids.at(child));
   for (const uint32_t child : children) {
     const auto found = ids.find(child);
     if (found == ids.end()) continue;

@@ -6,6 +6,7 @@
 
 #include "cm/manager_impl.h"
 #include "cm/rdma_header.h"
+#include "control/device_limits.h"
 
 namespace uroce::cm {
 namespace {
@@ -132,6 +133,10 @@ void Manager::Impl::on_event(CmAgent& agent, const CmMessage& message) {
   const auto found = agent.connections.find(message.id);
   if (found == agent.connections.end()) return;
   Id& id = *found->second;
+  if (id.held) {  // the peer has given its request up, of which the program has not heard
+    id.state = IdState::disconnected;
+    return;
+  }
   CmEvent event;
   event.param.private_data = message.private_data;
   switch (message.kind) {
@@ -206,6 +211,19 @@ void Manager::Impl::on_request(CmAgent& agent, const CmMessage& message) {
                  .ece_vendor = request.ece_vendor,
                  .ece_options = request.ece_options};
   event.av = {.dgid = id.dgid, .sgid_index = agent.gid_index(id.sgid).value_or(0), .traffic_class = id.type_of_service};
+  hold(id, std::move(event));
+}
+
+void Manager::Impl::hold(Id& id, CmEvent event) {
+  id.held = std::move(event);
+  id.resolve_until = now() + control::kResolveTimeout;
+  resolving.add(*id.owner, id);
+  check_resolving(id);
+}
+
+void Manager::Impl::end_hold(Id& id, bool reachable) {
+  if (!reachable || id.state != IdState::requested) return destroy(id);
+  CmEvent event = *std::exchange(id.held, std::nullopt);
   raise_event(id, std::move(event));
 }
 

@@ -114,7 +114,8 @@ struct Id {
   uint8_t responder_resources = 0, initiator_depth = 0;
   uint32_t listener = 0;  // state `requested`: the id that listens
   Nanos resolve_until{0};
-  uint32_t unread = 0;  // its events that wait in the channel
+  std::optional<CmEvent> held{};  // a request's event, until the peer's Ethernet address is known
+  uint32_t unread = 0;            // its events that wait in the channel
   std::vector<CmAddress> groups{};
 
   void add_unread() { ++unread, ++owner->unread; }
@@ -170,6 +171,8 @@ struct Manager::Impl {
   Result<void> resolve_addr(Id& id, const CmAddress& remote, std::chrono::milliseconds timeout);
   void check_resolving();
   void check_resolving(Id& id);
+  /// Raises the event of a request, or forgets the request, because an answer would not reach its peer.
+  void end_hold(Id& id, bool reachable);
   Result<void> listen(Id& id, int backlog);
   void stop_listening(Id& id);
   /// The id that listens for a request to `agent`; nullptr when there is none. `local`: where the peer means to go.
@@ -183,6 +186,9 @@ struct Manager::Impl {
   Result<void> disconnect(Id& id);
   void on_event(CmAgent& agent, const CmMessage& message);
   void on_request(CmAgent& agent, const CmMessage& message);
+  /// Keeps a request's event until its peer's Ethernet address is known, so that the program's
+  /// ibv_modify_qp(IBV_QPS_RTR) does not wait for the network.
+  void hold(Id& id, CmEvent event);
   void on_withdrawn(CmAgent& agent, uint32_t connection);
   void on_reply(Id& id, const CmMessage& message);
 

@@ -173,6 +173,7 @@ void Manager::Impl::check_resolving(Id& id) {
   const auto known = id.agent->device->probe(id.sgid, id.dgid);
   if (!known && known.error().code == EHOSTUNREACH && now < id.resolve_until) return;
   resolving.remove(*id.owner, id);
+  if (id.held) return end_hold(id, known.has_value());
   if (known) {
     id.state = IdState::addr_resolved;
     raise_event(id, {.type = CmEventType::addr_resolved});

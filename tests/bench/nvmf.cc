@@ -15,7 +15,7 @@
 
 #include "base/random.h"
 #include "nvmf/config.h"
-#include "nvmf/reactor.h"
+#include "nvmf/reactors.h"
 #include "nvmf/stack_network.h"
 #include "pmd_glue/eal_args.h"
 #include "support/nvmf_initiator.h"
@@ -118,7 +118,7 @@ class Local final : public IoClient {
   uint32_t ended_ = 0;
 };
 
-double run_remote(InitiatorQueue& queue, const Pattern& pattern, uint64_t bytes, uint32_t block, Reactor& reactor,
+double run_remote(InitiatorQueue& queue, const Pattern& pattern, uint64_t bytes, uint32_t block, Reactors& reactors,
                   double seconds) {
   Offsets offsets(pattern, bytes);
   uint32_t slot = 0;
@@ -128,7 +128,7 @@ double run_remote(InitiatorQueue& queue, const Pattern& pattern, uint64_t bytes,
     (void)queue.submit(queue.keyed(command, std::size_t{slot++ % pattern.depth} * pattern.bytes, pattern.bytes));
   };
   return measure(pattern, seconds, start, [&] {
-    reactor.poll(Clock::now().time_since_epoch());
+    reactors.poll(0, Clock::now().time_since_epoch());
     uint32_t count = 0;
     for (auto response = queue.poll(); response; response = queue.poll(), ++count) {
       if (status_of(*response) != nvme::Status::success) throw std::runtime_error("a command failed");
@@ -147,9 +147,9 @@ void run(const std::string& path, double seconds) {
   Namespace& local_disk = beside.namespaces[0];
   std::vector<Subsystem> served;
   served.push_back(open());
-  const auto reactor = good(Reactor::start(*network, std::move(served), {}, 64));
+  const auto reactors = good(Reactors::start(*network, std::move(served), {}, 64));
   InitiatorHost host(network->connections(), good(network->device("uroce0")),
-                     [&] { reactor->poll(Clock::now().time_since_epoch()); });
+                     [&] { reactors->poll(0, Clock::now().time_since_epoch()); });
   const CmAddress target{good(network->device("uroce1")).info().gids[0], 4420};
   InitiatorQueue admin(host, target, 0, 32), io(host, target, 1, 64);
   if (status_of(io.connect(kNqn, "nqn.bench", 1, make_controller(admin, kNqn, "nqn.bench"))) != nvme::Status::success) {
@@ -160,7 +160,7 @@ void run(const std::string& path, double seconds) {
   for (const Pattern& pattern : kPatterns) {
     const double alone = local.run(pattern, seconds);
     const double over =
-        run_remote(io, pattern, local_disk.backend->bytes(), 1u << local_disk.block_shift, *reactor, seconds);
+        run_remote(io, pattern, local_disk.backend->bytes(), 1u << local_disk.block_shift, *reactors, seconds);
     std::printf("%-38s %10.2f %10.2f %10.2f %10.1f\n", pattern.name, alone, over, over - alone,
                 pattern.bytes * 8e-3 / over);
   }
