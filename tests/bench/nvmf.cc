@@ -96,7 +96,7 @@ class CpuMeter {
   double process_ = cpu_micros(CLOCK_PROCESS_CPUTIME_ID), thread_ = cpu_micros(CLOCK_THREAD_CPUTIME_ID);
 };
 
-/// What one look for ended I/Os brought.
+/// The result of one look for ended I/Os.
 struct Pass {
   uint32_t ended = 0;
   bool worked = false;
