@@ -2,6 +2,7 @@
 
 import hashlib
 import shutil
+import unittest
 
 import bare_debian
 import guest as guests
@@ -60,7 +61,10 @@ def archive(packages, later):
         work = harness.BUILD / "machines" / digest
         shutil.rmtree(work, ignore_errors=True)
         debian = bare_debian.BareDebian(work)
-        debian.apt("update")
+        try:
+            debian.apt("update")
+        except AssertionError as e:
+            raise unittest.SkipTest(f"this machine gets no packages from the archive: {e}") from None
         debian.apt("install", "--no-install-recommends", *packages)
         debian.run("apt-get", "clean")
         files = debian.add([one for one in later if str(one).endswith(".deb")])

@@ -74,6 +74,16 @@ class Manual(harness.Case):
                 for key in keys:
                     self.assertRegex(text, rf"(?m)^ +{key} = ")
 
+    def test_the_page_of_the_target_has_the_keys_that_it_reads(self):
+        text = self.page("nvmf.toml.5")
+        settings = self.directory / "nvmf.toml"
+        for lines, listed in (("none = 1", r"the file has (.*) and tables"), ("[[subsystem]]\nnone = 1", r"\[\[subsystem\]\] has (.*)")):
+            settings.write_text(lines + "\n")
+            code, _, errors = run(harness.BUILD / "apps" / "nvmf" / "uroce_nvmf", "--config", settings)
+            self.assertEqual(code, 2, errors)
+            for key in re.search(listed, errors)[1].split(", "):
+                self.assertRegex(text, rf"(?m)^ +{key} = ")
+
     def test_bash_completes(self):
         for words, wanted in (
             (("uroce", "sho"), ["show"]),
