@@ -58,15 +58,14 @@ bool Stack::Impl::poll_here() {
     if (!has_loop(engine)) worked = poll_engine(engine) || worked;
   }
   cm::Manager* const connections = made_connections_.load(std::memory_order_acquire);
-  return (connections != nullptr && connections->turn()) || worked;
+  return (connections != nullptr && connections->turn(cm::steady_now())) || worked;
 }
 
 void Stack::Impl::idle_here(std::chrono::nanoseconds limit) {
   const uint32_t engine = engine_here();
   if (engine != 0) return workers_[engine]->idle(limit);
   if (const cm::Manager* const connections = made_connections_.load(std::memory_order_acquire)) {
-    const Nanos now = std::chrono::steady_clock::now().time_since_epoch();
-    limit = std::min(limit, connections->deadline() - now);
+    limit = std::min(limit, connections->deadline() - cm::steady_now());
   }
   if (engines() > 1) limit = std::min<std::chrono::nanoseconds>(limit, kSharedNap);
   workers_[0]->idle(limit);

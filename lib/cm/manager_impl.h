@@ -146,9 +146,8 @@ struct Manager::Impl {
   Impl(const Secret& seed, Turns by, control::EventPipe pipe)
       : turns(by), psns(seed.derive("psns")), port_numbers(seed.derive("ports")), wake(std::move(pipe)) {}
 
-  static Nanos now() { return std::chrono::steady_clock::now().time_since_epoch(); }
   void run();
-  bool turn();
+  bool turn(Nanos at);
   /// The work of a turn. The caller holds the lock. True when there was any.
   bool work();
   /// When work() must be called next.
@@ -205,6 +204,7 @@ struct Manager::Impl {
   void forget_connection(Id& id);
 
   mutable std::mutex mutex;             ///< taken by Guard
+  Nanos now{0};                         // of the turn or call that has the lock
   std::atomic<std::thread::id> holder;  // of the lock
   const Turns turns;
   bool ended = false;
@@ -234,8 +234,11 @@ struct Manager::Impl {
 class Manager::Guard {
  public:
   /// On the thread that runs the engines, polls them while another thread has the lock, which may need them.
-  explicit Guard(Impl& manager) : manager_(manager), lock_(lock(manager)) { take(); }
-  Guard(Impl& manager, std::try_to_lock_t) : manager_(manager), lock_(manager.mutex, std::try_to_lock) { take(); }
+  explicit Guard(Impl& manager) : manager_(manager), lock_(lock(manager)) { take(steady_now()); }
+  /// For a turn at `now`. Does not wait: ask held().
+  Guard(Impl& manager, Nanos now) : manager_(manager), lock_(manager.mutex, std::try_to_lock) {
+    if (held()) take(now);
+  }
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
   ~Guard() {
@@ -259,8 +262,9 @@ class Manager::Guard {
     if (manager.turns == Turns::own_thread || manager.agents.empty()) return std::unique_lock(manager.mutex);
     return manager.agents.front()->device->runner().lock(manager.mutex);
   }
-  void take() {
-    if (held()) manager_.holder.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  void take(Nanos now) {
+    manager_.holder.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    manager_.now = now;
   }
   void pay(EventChannel& channel, std::size_t bytes) {
     const std::size_t left = bytes - channel.write(bytes);

@@ -194,7 +194,7 @@ class NvmfPair {
     const bool moved = host_machine_.poll(now_);
     network_->now = now_;
     uroce_counted_side(*target_, now_);
-    connections_->turn();
+    connections_->turn(cm::steady_now());
     return moved;
   }
 
