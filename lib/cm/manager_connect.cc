@@ -216,7 +216,7 @@ void Manager::Impl::on_request(CmAgent& agent, const CmMessage& message) {
 
 void Manager::Impl::hold(Id& id, CmEvent event) {
   id.held = std::move(event);
-  id.resolve_until = now() + control::kResolveTimeout;
+  id.resolve_until = now + control::kResolveTimeout;
   resolving.add(*id.owner, id);
   check_resolving(id);
 }
