@@ -84,6 +84,11 @@ std::optional<bool> netdev_running(const std::string& interface) {
   return (*flags & kRunning) == kRunning;
 }
 
+bool netdev_is_loopback(const std::string& interface) {
+  ifreq r{};
+  return ask(interface, SIOCGIFFLAGS, r) && (r.ifr_flags & IFF_LOOPBACK) != 0;
+}
+
 NetdevQueues netdev_queues(const std::string& interface) {
   ethtool_channels channels{};
   channels.cmd = ETHTOOL_GCHANNELS;
