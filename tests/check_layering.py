@@ -27,6 +27,7 @@ ALLOWED = {
     "service": ("base", "cm", "control", "message", "net", "queues", "transport"),
     "sharing": ("base",),
     "client": ("base", "cm", "control", "message", "queues", "sharing"),
+    "ping": (),
     "dropin/common": ("base",),
     "dropin/ibverbs": ("base", "dropin/common", "sharing"),
     "dropin/rdmacm": ("base", "dropin/common", "message"),
@@ -35,9 +36,9 @@ ALLOWED = {
     "pmd_glue": ("base", "client", "cm", "control", "message", "net", "service", "transport", "wire"),
     "apps/nvmf": ("base", "pmd_glue"),
     "apps/perf": ("pmd_glue", "transport"),
-    "apps/uroce": ("client", "message", "metrics", "net", "wire"),
+    "apps/uroce": ("client", "message", "metrics", "net", "ping", "wire"),
     "apps/uroce-run": (),
-    "apps/uroced": ("base", "cm", "metrics", "net", "pmd_glue", "service", "transport"),
+    "apps/uroced": ("base", "cm", "metrics", "net", "ping", "pmd_glue", "service", "transport"),
     # Precompiled headers: the standard library alone.
     "pch": (),
 }
