@@ -1,8 +1,9 @@
 // Answers pings: accepts connections on ping::kPort, and sends back the messages that come.
 //
-// Strangers may ask, too. So an answer is never longer than its question, peers have no right to this
-// process's memory, and everything is bounded: peers, new ones a second, messages a second, and the time that each
-// stays.
+// Strangers may ask, too. So an answer is never longer than its question, peers have no right to this process's memory,
+// and everything is bounded: peers, new ones a second, messages a second, and the time that each stays. A request in
+// another's name makes that one get the reply (REP), repeated 15 times at most, as from any listener. The bounds on new
+// peers and on those of one address hold for it.
 #pragma once
 
 #include <chrono>
