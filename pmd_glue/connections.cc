@@ -13,7 +13,11 @@ namespace uroce {
 Result<ConnectionManager> ConnectionManager::open(Stack& stack) {
   auto manager = glue::StackAccess::connections(stack);
   if (!manager) return std::unexpected(manager.error());
-  return ConnectionManager(client::make_in_process_cm(**manager, glue::StackAccess::devices(stack).front()));
+  return glue::StackAccess::connection_manager(stack, **manager);
+}
+
+ConnectionManager glue::StackAccess::connection_manager(const Stack& stack, cm::Manager& manager) {
+  return ConnectionManager(client::make_in_process_cm(manager, devices(stack).front()));
 }
 
 }  // namespace uroce

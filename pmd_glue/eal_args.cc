@@ -8,9 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <filesystem>
-#include <fstream>
 
+#include "hugepages/huge_pages.h"
 #include "pmd_glue/frame_size.h"
 #include "pmd_glue/pci.h"
 
@@ -236,14 +235,9 @@ std::string_view device_argument(std::string_view devargs, std::string_view key)
 
 HostFacts read_host_facts() {
   HostFacts facts{.hugepages = false, .hugetlbfs_mounted = false, .cards = !cards_for_programs().empty()};
-  std::error_code error;
-  for (const auto& size : std::filesystem::directory_iterator("/sys/kernel/mm/hugepages", error)) {
-    unsigned long free = 0;
-    if (std::ifstream(size.path() / "free_hugepages") >> free && free > 0) facts.hugepages = true;
-  }
-  std::ifstream mounts("/proc/mounts");
-  for (std::string device, where, type, rest; mounts >> device >> where >> type && std::getline(mounts, rest);) {
-    if (type == "hugetlbfs") facts.hugetlbfs_mounted = true;
+  for (const hugepages::HugePages& pages : hugepages::read()) {
+    facts.hugepages |= pages.free != 0;
+    facts.hugetlbfs_mounted |= pages.mounted;
   }
   return facts;
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <uroce/cm.h>
 #include <uroce/stack.h>
 
 #include "cm/manager.h"
@@ -24,6 +25,8 @@ class StackAccess {
   /// The connection manager of all devices, which the first call starts. Any thread. Errors: those of
   /// cm::Manager::start().
   static Result<cm::Manager*> connections(Stack& stack);
+  /// Connections by `manager`, which may be another than connections(), and which this may outlive. Any thread.
+  static ConnectionManager connection_manager(const Stack& stack, cm::Manager& manager);
   /// The counters of engines, neighbourhood and port, by device name. Any thread.
   static std::vector<std::pair<std::string, CounterList>> counters(const Stack& stack);
   /// The same for one device, without those of its engines.

@@ -15,6 +15,7 @@ import sys
 # The folders that the files of a folder may include besides their own and <uroce/...>. Only edges that are used stand here.
 ALLOWED = {
     "base": (),
+    "hugepages": (),
     "wire": ("base",),
     "net": ("base", "wire"),
     "memory": ("base",),
@@ -27,17 +28,18 @@ ALLOWED = {
     "service": ("base", "cm", "control", "message", "net", "queues", "transport"),
     "sharing": ("base",),
     "client": ("base", "cm", "control", "message", "queues", "sharing"),
+    "ping": (),
     "dropin/common": ("base",),
     "dropin/ibverbs": ("base", "dropin/common", "sharing"),
     "dropin/rdmacm": ("base", "dropin/common", "message"),
     "dropin/rsocket": ("base", "dropin/common", "dropin/rdmacm"),
     "dropin/sysfs": (),
-    "pmd_glue": ("base", "client", "cm", "control", "message", "net", "service", "transport", "wire"),
+    "pmd_glue": ("base", "client", "cm", "control", "hugepages", "message", "net", "service", "transport", "wire"),
     "apps/nvmf": ("base", "pmd_glue"),
     "apps/perf": ("pmd_glue", "transport"),
-    "apps/uroce": ("client", "message", "metrics", "net", "wire"),
+    "apps/uroce": ("client", "hugepages", "message", "metrics", "net", "ping", "wire"),
     "apps/uroce-run": (),
-    "apps/uroced": ("base", "cm", "metrics", "net", "pmd_glue", "service", "transport"),
+    "apps/uroced": ("base", "cm", "hugepages", "metrics", "net", "ping", "pmd_glue", "service", "transport"),
     # Precompiled headers: the standard library alone.
     "pch": (),
 }

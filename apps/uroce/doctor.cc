@@ -132,7 +132,7 @@ std::vector<Finding> judge_huge_pages(const Facts& facts) {
   std::vector<Finding> out;
   constexpr const char* kReserve = "reserve some: config/hugepages.sh, or hugeadm --pool-pages-min 2MB:512";
   bool any = false;
-  for (const HugePages& pages : facts.huge_pages) {
+  for (const hugepages::HugePages& pages : facts.huge_pages) {
     if (pages.reserved == 0) continue;
     any = true;
     Finding one{.topic = "hugepages", .verdict = Verdict::good, .text = {}, .remedy = {}};

@@ -6,17 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "hugepages/huge_pages.h"
 #include "uroce/rows.h"
 
 namespace uroce::cli {
-
-/// Huge pages of one size.
-struct HugePages {
-  uint64_t page_bytes = 0;
-  uint64_t reserved = 0;
-  uint64_t free = 0;
-  bool mounted = false;  ///< there is a hugetlbfs of this size that this user may use
-};
 
 /// A network interface of the kernel.
 struct InterfaceFacts {
@@ -32,7 +25,7 @@ struct Facts {
   bool packet_sockets = false;      ///< this user may open them (CAP_NET_RAW)
   bool af_xdp = false;              ///< the kernel has AF_XDP
   std::optional<bool> autogroup{};  ///< kernel.sched_autogroup_enabled; unset: the kernel has no autogroups
-  std::vector<HugePages> huge_pages{};
+  std::vector<hugepages::HugePages> huge_pages{};
   std::vector<InterfaceFacts> interfaces{};
 
   std::string library_version{};

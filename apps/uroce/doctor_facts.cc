@@ -1,10 +1,5 @@
 #include "uroce/doctor_facts.h"
 
-// The library's header has no linkage for C++.
-extern "C" {
-#include <hugetlbfs.h>
-}
-
 #include <fmt/format.h>
 
 #include <linux/ethtool.h>
@@ -17,14 +12,14 @@ extern "C" {
 
 #include <uroce/version.h>
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <memory>
 #include <optional>
-#include <span>
+
+#include "hugepages/huge_pages.h"
 
 namespace uroce::cli {
 
@@ -42,21 +37,6 @@ std::optional<T> read_number(const std::string& path) {
   T value{};
   if (std::ifstream(path) >> value) return value;
   return std::nullopt;
-}
-
-std::vector<HugePages> read_huge_pages() {
-  std::array<long, 16> sizes{};
-  const int count = gethugepagesizes(sizes.data(), sizes.size());
-  std::vector<HugePages> out;
-  for (const long size : std::span(sizes).first(static_cast<std::size_t>(std::max(count, 0)))) {
-    // The library knows sizes and mounts. Numbers of pages are the kernel's alone.
-    const std::string pool = fmt::format("/sys/kernel/mm/hugepages/hugepages-{}kB/", size / 1024);
-    out.push_back({.page_bytes = static_cast<uint64_t>(size),
-                   .reserved = read_number<uint64_t>(pool + "nr_hugepages").value_or(0),
-                   .free = read_number<uint64_t>(pool + "free_hugepages").value_or(0),
-                   .mounted = hugetlbfs_find_path_for_size(size) != nullptr});
-  }
-  return out;
 }
 
 /// Requests about one interface (netdevice(7)).
@@ -156,7 +136,7 @@ Facts gather_facts(const Source& source) {
   facts.af_xdp = can_open(AF_XDP, SOCK_RAW) || errno == EPERM;
   if (const auto grouped = read_number<int>("/proc/sys/kernel/sched_autogroup_enabled"))
     facts.autogroup = *grouped != 0;
-  facts.huge_pages = read_huge_pages();
+  facts.huge_pages = hugepages::read();
   facts.interfaces = read_interfaces();
   facts.library_version = kVersion;
   ask_daemon(source, facts);

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "net/address.h"
-#include "uroce/ping_end.h"
+#include "ping/end.h"
 #include "uroce/round_trips.h"
 
 namespace uroce::cli {
@@ -50,7 +50,9 @@ class Pinger {
     const auto path = id->info();
     if (!path) return std::unexpected(path.error());
     fmt::print("{} by device {}, largest packets {} bytes\n", options_.address, path->device, mtu_bytes(path->mtu));
-    auto end = PingEnd::open(path->device, {.socket = options_.source.socket});
+    auto context = open_daemon_device(path->device, {.socket = options_.source.socket});
+    if (!context) return std::unexpected(context.error());
+    auto end = ping::End::open(std::move(*context));
     if (!end) return std::unexpected(end.error());
     if (auto answered = ping_manager((*end)->qpn(), count); !answered) return answered;
     return ping_queue_pair(**end, count, mtu_bytes(path->mtu), path->device);
@@ -101,19 +103,21 @@ class Pinger {
     return {};
   }
 
-  /// Round trips of messages, where `uroce ping --answer` runs.
-  Result<void> ping_queue_pair(PingEnd& end, uint64_t count, uint32_t mtu, const std::string& device) {
-    auto id = resolved(kPingPort);
+  /// Round trips of messages, where the peer's daemon or `uroce ping --answer` answers.
+  Result<void> ping_queue_pair(ping::End& end, uint64_t count, uint32_t mtu, const std::string& device) {
+    auto id = resolved(ping::kPort);
     if (!id) return std::unexpected(id.error());
     if (auto ok = id->connect({.qpn = end.qpn()}); !ok) return ok;
     const auto event = next_event(channel_, *id);
     if (!event || event->type != CmEventType::connect_response) {
-      fmt::print("RC: nobody answers; start `uroce ping --answer` on the peer to measure messages and packet sizes\n");
+      fmt::print(
+          "RC: nobody answers; where the peer's uroced answers no pings (daemon.answer_pings), start `uroce ping "
+          "--answer` there to measure messages and packet sizes\n");
       return {};
     }
     if (auto ok = end.connect_by(*id); !ok) return ok;
     if (auto ok = id->establish(); !ok) return ok;
-    for (const uint32_t bytes : {kSmall, std::min(mtu, PingEnd::kBufferBytes)}) {
+    for (const uint32_t bytes : {kSmall, std::min(mtu, ping::End::kBufferBytes)}) {
       const auto trips = exchange(end, count, bytes);
       fmt::print("RC, {} bytes: {}\n", bytes, trips.text());
       if (trips.answered() == 0) {
@@ -130,7 +134,7 @@ class Pinger {
     return {};
   }
 
-  static RoundTrips exchange(PingEnd& end, uint64_t count, uint32_t bytes) {
+  static RoundTrips exchange(ping::End& end, uint64_t count, uint32_t bytes) {
     RoundTrips trips;
     for (uint64_t i = 0; i < count; ++i) {
       const auto began = Clock::now();
@@ -144,7 +148,7 @@ class Pinger {
   }
 
   /// Both the send's completion and the echo's.
-  static bool wait_for_echo(PingEnd& end, Clock::time_point began) {
+  static bool wait_for_echo(ping::End& end, Clock::time_point began) {
     bool sent = false, echoed = false;
     while (!sent || !echoed) {
       Completion completion;

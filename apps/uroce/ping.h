@@ -1,16 +1,11 @@
 // `uroce ping`: whether RoCE reaches an address, and how fast.
 #pragma once
 
-#include <cstdint>
-
 #include <uroce/error.h>
 
 #include "uroce/command_line.h"
 
 namespace uroce::cli {
-
-/// Port of the RDMA connection manager (TCP port space) on which `uroce ping --answer` listens.
-inline constexpr uint16_t kPingPort = 4791;
 
 /// Prints a line for each kind of round trip. Errors: the daemon's, EHOSTUNREACH (nobody answers).
 Result<void> run_ping(const Options& options);

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <ctime>
 #include <filesystem>
+#include <set>
 #include <system_error>
 #include <thread>
 
@@ -21,6 +22,7 @@
 #include "uroced/eal_choice.h"
 #include "uroced/log.h"
 #include "uroced/metrics_server.h"
+#include "uroced/ping_answers.h"
 #include "uroced/privilege.h"
 #include "uroced/signals.h"
 #include "uroced/system_calls.h"
@@ -80,6 +82,7 @@ class Daemon {
     if (!connections) return std::unexpected(connections.error());
     connections_ = std::move(*connections);
     if (auto ok = start_metrics(); !ok) return ok;
+    if (auto ok = answer_pings(); !ok) return ok;
     service::PortAccess ports{
         .capture = [this](std::string_view device) { return glue::StackAccess::capture(*stack_, device); },
         .counters = [this](std::string_view device) { return glue::StackAccess::port_counters(*stack_, device); },
@@ -96,6 +99,21 @@ class Daemon {
     if (!metrics) return std::unexpected(metrics.error());
     metrics_ = std::move(*metrics);
     log_->info("metrics are at http://{}/metrics", config_.metrics_listen);
+    return {};
+  }
+
+  // Before any program can take the port. The thread gives its rights up as every thread does.
+  Result<void> answer_pings() {
+    const std::vector<std::string> names = stack_->devices();
+    const std::vector<bool> wanted = config_.pings_answered(names.size());
+    std::set<std::string> devices;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (wanted[i]) devices.insert(names[i]);
+    }
+    if (devices.empty()) return {};
+    auto pings = PingAnswers::start(*stack_, *connections_, std::move(devices));
+    if (!pings) return std::unexpected(pings.error());
+    pings_ = std::move(*pings);
     return {};
   }
 
@@ -260,6 +278,7 @@ class Daemon {
     // On another thread, because this one may have to run engines.
     std::atomic<bool> stopped{false};
     std::thread stopper([&] {
+      pings_.reset();
       server_->stop();
       stopped = true;
     });
@@ -287,6 +306,7 @@ class Daemon {
   std::shared_ptr<Log> log_;
   std::optional<Stack> stack_;
   std::unique_ptr<cm::Manager> connections_;
+  std::unique_ptr<PingAnswers> pings_;
   std::unique_ptr<service::Server> server_;  // must end before the stack
   std::atomic<const service::Server*> serving_{nullptr};
   std::unique_ptr<MetricsServer> metrics_;  // reads all of the above

@@ -93,6 +93,8 @@ std::span<const Field<DeviceSettings>> device_fields() {
       port_number(
           "udp_source_ports", [](DeviceSettings& d) -> Number& { return d.udp_source_ports; }, 1, 64,
           "that of [engines]"),
+      truth<DeviceSettings>(
+          "answer_pings", [](DeviceSettings& d) -> bool& { return d.answer_pings; }, false),
   };
   return fields;
 }

@@ -4,9 +4,10 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <fstream>
 #include <initializer_list>
 #include <string_view>
+
+#include "hugepages/huge_pages.h"
 
 namespace uroce::daemon {
 
@@ -14,6 +15,8 @@ namespace {
 
 /// Enough for two ports, their buffers and EAL.
 constexpr uint64_t kSmallMemory = uint64_t{128} << 20;
+
+constexpr uint64_t kHugePage = uint64_t{2} << 20;
 
 /// True when the arguments contain one of the options, alone or with its value attached.
 bool has(const std::vector<std::string>& args, std::initializer_list<std::string_view> options) {
@@ -59,9 +62,9 @@ Machine read_machine() {
       if (CPU_ISSET(cpu, &set)) machine.cpus.push_back(cpu);
     }
   }
-  uint64_t pages = 0;
-  std::ifstream("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages") >> pages;
-  machine.free_huge_bytes = pages << 21;
+  for (const hugepages::HugePages& pages : hugepages::read()) {
+    if (pages.page_bytes == kHugePage) machine.free_huge_bytes = pages.free * pages.page_bytes;
+  }
   return machine;
 }
 

@@ -8,6 +8,23 @@
 
 namespace uroce::daemon {
 
+namespace {
+
+/// EAL's ports come first.
+std::vector<DeviceSettings> in_port_order(std::vector<DeviceSettings> devices) {
+  std::ranges::stable_partition(devices, [](const DeviceSettings& device) { return device.interface.empty(); });
+  return devices;
+}
+
+}  // namespace
+
+std::vector<bool> Config::pings_answered(std::size_t ports) const {
+  std::vector<bool> out(ports, answer_pings);
+  const std::vector<DeviceSettings> settings = in_port_order(devices);
+  for (std::size_t i = 0; i < std::min(ports, settings.size()); ++i) out[i] = answer_pings && settings[i].answer_pings;
+  return out;
+}
+
 std::vector<std::string> Config::interface_arguments() const {
   std::vector<std::string> out;
   for (const DeviceSettings& device : devices) {
@@ -20,9 +37,7 @@ std::vector<std::string> Config::interface_arguments() const {
 StackOptions Config::stack_options() const {
   StackOptions out = stack;
   const bool addresses_said = !stack.addresses.empty();
-  std::vector<DeviceSettings> in_port_order = devices;
-  std::ranges::stable_partition(in_port_order, [](const DeviceSettings& device) { return device.interface.empty(); });
-  for (const DeviceSettings& device : in_port_order) {
+  for (const DeviceSettings& device : in_port_order(devices)) {
     if (!addresses_said) out.addresses.push_back(device.addresses);
     PortSettings& port = out.ports.emplace_back();
     port = {.mtu = device.mtu,

@@ -1,6 +1,7 @@
 // The daemon's settings with their defaults.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@ struct DeviceSettings {
   std::optional<Retransmission> retransmission{};
   std::optional<CongestionAlgorithm> congestion_control{};
   std::optional<int> udp_source_ports{};  ///< 0: as [engines] says
+  bool answer_pings = true;               ///< if Config::answer_pings is, too
 };
 
 /// Rights that the daemon gives up once its ports are open.
@@ -35,6 +37,7 @@ struct Config {
   service::ServerConfig server{};
   PrivilegeSettings privilege{};
   std::string metrics_listen{};  ///< address and port; empty: metrics are not served
+  bool answer_pings = true;      ///< those of `uroce ping`, without a program
   std::string group{};           ///< as written; server.group is its number
   LogLevel log_level = LogLevel::info;
   StackOptions stack{};            ///< [engines], [dcqcn], [swift], and options of the command line for all ports
@@ -46,6 +49,8 @@ struct Config {
   std::vector<std::string> interface_arguments() const;
   /// The stack's options with the settings of the devices. EAL's ports come first, as in the stack.
   StackOptions stack_options() const;
+  /// Whether the device of each port answers pings; of `ports` ports, in the stack's order.
+  std::vector<bool> pings_answered(std::size_t ports) const;
 };
 
 }  // namespace uroce::daemon

@@ -133,7 +133,7 @@ Seen run(const Plan& plan, bool plain_path) {
   seen.failures = world.failures();
   for (std::size_t i = 0; i < world.flows(); ++i) seen.outcomes.push_back(world.flow(i).outcome());
   for (std::size_t i = 0; i < world.hosts(); ++i) {
-    seen.counters.push_back(counters_of(world.host(i).engine().counters()));
+    seen.counters.push_back(counters_of(world.host(i).engine()));
   }
   return seen;
 }

@@ -100,6 +100,7 @@ class Packages(harness.Case):
         """As dpkg-shlibdeps finds it. Before 1.0 the next minor version may have another ABI under the same soname."""
         deb = next(deb for deb in self.debs if deb.name.startswith("liburoce0_"))
         tree = self.directory / "debian" / "liburoce0"
+        tree.parent.mkdir()
         run("dpkg-deb", "-R", deb, tree)
         (self.directory / "debian" / "control").write_text("Source: program\n\nPackage: program\nArchitecture: any\n")
         (self.directory / "program.cc").write_text("#include <uroce/daemon.h>\nint main() { return uroce::daemon_devices({}).has_value() ? 0 : 1; }\n")

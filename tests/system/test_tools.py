@@ -144,15 +144,75 @@ class Trace(Tools):
 
 
 class Ping(Tools):
+    OFF = ("--set", "daemon.answer_pings=false")
+
     def test_the_connection_manager_answers(self):
-        self.demo()
+        self.demo(*self.OFF)
         said = self.uroce("ping", "10.117.0.2", "--count", 3, "--socket", self.socket)
         self.assertIn("10.117.0.2 by device uroce", said)
         self.assertRegex(said, r"UD, connection manager: 3 of 3 answered, min/avg/max [\d.]+/[\d.]+/[\d.]+ us\n")
         self.assertIn("start `uroce ping --answer`", said)
 
-    def test_messages_and_recovery(self):
+    def ping_demo(self, *args, **kw):
+        return self.uroce("ping", "10.117.0.2", *args, "--socket", self.socket, **kw)
+
+    def test_the_daemon_answers(self):
+        daemon = self.demo()
+        for _ in range(3):
+            said = self.ping_demo()
+            self.assertRegex(said, r"UD, connection manager: 5 of 5 answered")
+            self.assertRegex(said, r"RC, 64 bytes: 5 of 5 answered")
+            self.assertRegex(said, r"RC, 4096 bytes: 5 of 5 answered")
+            self.assertIn("loss recovery: selective, because the peer is uroce", said)
+        self.assertIn("answers pings already (daemon.answer_pings)", self.uroce("ping", "--answer", "--socket", self.socket, code=1))
+        # It ends while a peer is connected.
+        peer = self.start([UROCE, "ping", "10.117.0.2", "--count", 1000, "--socket", self.socket])
+        limit = time.monotonic() + 30 * harness.SLOW
+        while self.counter("recv_completions") < 100:
+            self.assertLess(time.monotonic(), limit, "no messages within 30 s")
+        daemon.process.send_signal(signal.SIGTERM)
+        self.finish(daemon, 30)
+        peer.wait(30)
+
+    def test_one_address_has_two_places(self):
         self.demo()
+        many = [self.start([UROCE, "ping", "10.117.0.2", "--count", 300, "--socket", self.socket]) for _ in range(8)]
+        said = [self.finish(one, 60) for one in many]
+        answered = sum("RC, 64 bytes: 300 of 300 answered" in text for text in said)
+        self.assertGreaterEqual(answered, 2)
+        self.assertEqual(answered + sum("RC: nobody answers" in text for text in said), len(many))
+        limit = time.monotonic() + 30 * harness.SLOW
+        while "RC, 64 bytes: 5 of 5 answered" not in self.ping_demo():
+            self.assertLess(time.monotonic(), limit, "the places do not come back")
+
+    def test_messages_above_the_rate_wait(self):
+        self.demo()
+        began = time.monotonic()
+        for _ in range(3):
+            self.assertIn("RC, 4096 bytes: 1000 of 1000 answered", self.ping_demo("--count", 1000))
+        # 2000 messages each: a burst of 2000, and 4000 at 2000 a second.
+        self.assertGreater(time.monotonic() - began, 1.9)
+
+    @unittest.skipUnless(harness.may_make_namespaces(), "no network namespaces here")
+    def test_one_device_does_not_answer(self):
+        """Two hosts. The far one has a device that answers pings and one that does not."""
+        near, far = self.enterContext(harness.Namespaces()).names
+        harness.ip("-n", near, "link", "add", "d1", "type", "veth", "peer", "name", "d1", "netns", far)
+        sockets = [self.directory / name for name in ("near.sock", "far.sock")]
+        for number, (name, more) in enumerate(((near, ""), (far, "answer_pings = false\n")), 1):
+            harness.ip("-n", name, "link", "set", "d1", "arp", "off", "up")
+            settings = self.directory / f"{name}.toml"
+            settings.write_text(f'[[device]]\ninterface = "d0"\naddresses = "10.7.0.{number}/24"\n'
+                                f'[[device]]\ninterface = "d1"\naddresses = "10.8.0.{number}/24"\n{more}')
+            self.start([UROCED, *eal(), "--", "--config", settings, "--socket", sockets[number - 1]],
+                       namespace=name).wait_for("serving uroce0", 30)
+        self.assertIn("RC, 64 bytes: 5 of 5 answered", self.uroce("ping", "10.7.0.2", "--socket", sockets[0]))
+        said = self.uroce("ping", "10.8.0.2", "--socket", sockets[0])
+        self.assertIn("UD, connection manager: 5 of 5 answered", said)
+        self.assertIn("RC: nobody answers", said)
+
+    def test_messages_and_recovery(self):
+        self.demo(*self.OFF)
         answer = self.start([UROCE, "ping", "--answer", "--socket", self.socket])
         answer.wait_for("answering pings", 20)
         for _ in range(3):
@@ -181,7 +241,6 @@ class Ping(Tools):
             daemon = self.start([UROCED, *eal(), "--", "--interface", "d0", "--address", f"10.7.0.{number}/24",
                                  "--socket", sockets[number - 1]], namespace=name)
             daemon.wait_for("serving uroce0", 30)
-        self.start([UROCE, "ping", "--answer", "--socket", sockets[1]]).wait_for("answering pings", 20)
         said = self.uroce("ping", "10.7.0.2", "--socket", sockets[0])
         self.assertIn("RC, 4096 bytes: 5 of 5 answered", said)
         self.assertIn("the peer is uroce", said)

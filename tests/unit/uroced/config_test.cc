@@ -90,6 +90,7 @@ TEST(Config, ReadsEveryKind) {
     arguments = ["-l", "0,1"]
     [[device]]
     addresses = "192.0.2.1/24"
+    answer_pings = false
     [[device]]
     addresses = ["198.51.100.1/24", "2001:db8::1/64"]
     mtu = 1500
@@ -133,6 +134,14 @@ TEST(Config, ReadsEveryKind) {
   EXPECT_EQ(stack.ports[1].retransmission, Retransmission::go_back_n);
   EXPECT_EQ(stack.ports[1].congestion_control, CongestionAlgorithm::dcqcn);
   EXPECT_EQ(stack.ports[1].udp_source_ports, 2u);
+  EXPECT_EQ(config->pings_answered(3), (std::vector<bool>{false, true, true})) << "the third port has no settings";
+}
+
+TEST(Config, PingsOfAllDevicesOrOfNone) {
+  EXPECT_EQ(Config{}.pings_answered(2), (std::vector<bool>{true, true}));
+  const auto off = read_config("[daemon]\nanswer_pings = false\n[[device]]\nanswer_pings = true\n", "f");
+  ASSERT_TRUE(off);
+  EXPECT_EQ(off->pings_answered(2), (std::vector<bool>{false, false}));
 }
 
 TEST(Config, OneDeviceMayBeATable) {

@@ -4,21 +4,23 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include <uroce/cm.h>
-#include <uroce/daemon.h>
+#include <uroce/verbs.h>
 
-namespace uroce::cli {
+namespace uroce::ping {
 
-class PingEnd {
+/// Port of the RDMA connection manager (TCP port space) on which pings are answered.
+inline constexpr uint16_t kPort = 4791;
+
+class End {
  public:
   static constexpr uint32_t kBuffers = 4;
   static constexpr uint32_t kBufferBytes = 4096;
 
-  /// On the device of that name. Errors: those of open_daemon_device() and of the objects.
-  static Result<std::unique_ptr<PingEnd>> open(const std::string& device, const DaemonOptions& daemon);
+  /// On an open device. Errors: those of the objects.
+  static Result<std::unique_ptr<End>> open(Context context);
 
   uint32_t qpn() const { return qp_.qpn(); }
   /// INIT, all receives posted, RTR, RTS, with the attributes that the id knows.
@@ -28,16 +30,20 @@ class PingEnd {
   bool receive(uint32_t buffer);
   /// False when there is no completion.
   bool poll(Completion& completion) { return cq_.poll({&completion, 1}) != 0; }
+  /// Readable after arm() and a completion. Poll once more after arming.
+  int fd() const { return channel_.fd(); }
+  void arm();
 
  private:
-  PingEnd(Context context, ProtectionDomain pd, CompletionQueue cq, QueuePair qp);
+  End(Context context, ProtectionDomain pd, CompletionChannel channel, CompletionQueue cq, QueuePair qp);
 
   Context context_;
   ProtectionDomain pd_;
+  CompletionChannel channel_;
   CompletionQueue cq_;
   std::vector<std::byte> memory_;
   Result<MemoryRegion> mr_;
   QueuePair qp_;
 };
 
-}  // namespace uroce::cli
+}  // namespace uroce::ping

@@ -1,0 +1,43 @@
+#include "uroced/ping_answers.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "pmd_glue/stack_access.h"
+
+namespace uroce::daemon {
+
+Result<std::unique_ptr<PingAnswers>> PingAnswers::start(Stack& stack, cm::Manager& manager,
+                                                        std::set<std::string> devices) {
+  const auto open = [&stack, answering = std::move(devices)](const std::string& device) -> Result<Context> {
+    if (answering.contains(device)) return stack.open(device);
+    return fail(EPERM, fmt::format("{} answers no pings (device.answer_pings)", device));
+  };
+  auto answerer = ping::Answerer::listen(glue::StackAccess::connection_manager(stack, manager), open);
+  if (!answerer) return std::unexpected(answerer.error());
+  const int stop = eventfd(0, EFD_CLOEXEC);
+  if (stop < 0) return fail(errno, "cannot answer pings: no descriptor is left; raise the limit (LimitNOFILE)");
+  return std::unique_ptr<PingAnswers>(new PingAnswers(std::move(*answerer), stop));
+}
+
+PingAnswers::PingAnswers(std::unique_ptr<ping::Answerer> answerer, int stop)
+    : answerer_(std::move(answerer)), stop_(stop), thread_([this] {
+        while (answerer_->serve(stop_, std::chrono::milliseconds(-1))) {
+        }
+        answerer_.reset();
+      }) {}
+
+PingAnswers::~PingAnswers() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const auto written = write(stop_, &one, sizeof one);
+  thread_.join();
+  close(stop_);
+}
+
+}  // namespace uroce::daemon

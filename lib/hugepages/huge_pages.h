@@ -1,0 +1,21 @@
+// The huge pages of this machine.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace uroce::hugepages {
+
+/// Those of one size.
+struct HugePages {
+  uint64_t page_bytes = 0;
+  uint64_t reserved = 0;  ///< pages, those in use included
+  uint64_t free = 0;      ///< pages
+  bool mounted = false;   ///< there is a hugetlbfs of this size that this user may use
+};
+
+/// Each size that the kernel has; none where it has no huge pages. Mounts are those at the process's start
+/// (libhugetlbfs(7)). One thread at a time.
+std::vector<HugePages> read();
+
+}  // namespace uroce::hugepages

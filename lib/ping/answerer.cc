@@ -1,0 +1,142 @@
+#include "ping/answerer.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <poll.h>
+
+namespace uroce::ping {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kBacklog = 16;
+/// While a peer is connected: how often its time is looked at, and how long a rate that is used up waits.
+constexpr auto kLook = 250ms, kPause = 5ms;
+
+}  // namespace
+
+Result<std::unique_ptr<Answerer>> Answerer::listen(ConnectionManager manager, Open open, const AnswerLimits& limits) {
+  auto channel = manager.create_channel();
+  if (!channel) return std::unexpected(channel.error());
+  auto listener = manager.create_id(*channel, PortSpace::tcp, QpType::rc);
+  if (!listener) return std::unexpected(listener.error());
+  if (auto ok = listener->bind({.ip = {}, .port = kPort}); !ok) return std::unexpected(ok.error());
+  if (auto ok = listener->listen(kBacklog); !ok) return std::unexpected(ok.error());
+  return std::unique_ptr<Answerer>(
+      new Answerer(std::move(manager), std::move(*channel), std::move(*listener), std::move(open), limits));
+}
+
+Answerer::Answerer(ConnectionManager manager, CmChannel channel, CmId listener, Open open, const AnswerLimits& limits)
+    : manager_(std::move(manager)),
+      channel_(std::move(channel)),
+      listener_(std::move(listener)),
+      open_(std::move(open)),
+      limits_(limits) {}
+
+bool Answerer::serve(int stop, std::chrono::milliseconds most) {
+  const auto now = Clock::now();
+  while (const auto event = channel_.take()) {
+    if (!handle(*event, now)) return false;
+  }
+  bool paused = false;
+  std::vector<pollfd> waiting{{.fd = stop, .events = POLLIN, .revents = 0},
+                              {.fd = channel_.fd(), .events = POLLIN, .revents = 0}};
+  for (auto& [number, peer] : peers_) {
+    if (!echo(peer, now)) paused = true;
+    waiting.push_back({.fd = peer.end->fd(), .events = POLLIN, .revents = 0});
+  }
+  end_old_ones(now);
+  if (!peers_.empty()) {
+    const std::chrono::milliseconds look = paused ? kPause : kLook;
+    most = most < 0ms ? look : std::min(most, look);
+  }
+  // A paused peer's descriptor may be readable: only the others wake then.
+  const nfds_t count = paused ? 2 : waiting.size();
+  poll(waiting.data(), count, static_cast<int>(most.count()));
+  return waiting[0].revents == 0;
+}
+
+bool Answerer::handle(const CmEvent& event, Clock::time_point now) {
+  if (event.id == listener_.number()) return event.type != CmEventType::device_removal;
+  if (event.type == CmEventType::connect_request) {
+    if (auto id = manager_.adopt(event)) welcome(std::move(*id), now);
+    return true;
+  }
+  const auto peer = peers_.find(event.id);
+  if (peer == peers_.end()) return true;
+  if (event.type == CmEventType::established) {
+    peer->second.connected = true;
+  } else {
+    peers_.erase(peer);
+  }
+  return true;
+}
+
+void Answerer::welcome(CmId id, Clock::time_point now) {
+  const auto info = id.info();
+  if (!info || !has_room(info->device, info->remote.ip) || !rates_of(info->device, now).peers.take(now)) return;
+  auto context = open_(info->device);
+  if (!context) return;
+  auto end = End::open(std::move(*context));
+  if (!end || !(*end)->connect_by(id)) return;
+  if (!id.accept({.qpn = (*end)->qpn()})) return;
+  (*end)->arm();
+  const uint32_t number = id.number();
+  peers_.emplace(number, Peer{.id = std::move(id),
+                              .end = std::move(*end),
+                              .device = info->device,
+                              .address = info->remote.ip,
+                              .since = now,
+                              .last = now});
+}
+
+bool Answerer::has_room(const std::string& device, const Gid& address) const {
+  std::size_t here = 0, same = 0;
+  for (const auto& [number, peer] : peers_) {
+    if (peer.device != device) continue;
+    ++here;
+    same += peer.address == address ? 1 : 0;
+  }
+  return here < limits_.peers && same < limits_.of_one_address;
+}
+
+Answerer::Rates& Answerer::rates_of(const std::string& device, Clock::time_point now) {
+  const Rates fresh{.peers = Bucket(limits_.new_peers_per_second, now),
+                    .messages = Bucket(limits_.messages_per_second, now)};
+  return rates_.try_emplace(device, fresh).first->second;
+}
+
+bool Answerer::echo(Peer& peer, Clock::time_point now) {
+  Bucket& messages = rates_of(peer.device, now).messages;
+  // Once more after arming: a completion that came before it raises no event.
+  for (int round = 0; round < 2; ++round) {
+    for (;;) {
+      if (!messages.has(now)) return false;
+      Completion completion;
+      if (!peer.end->poll(completion)) break;
+      // The end of the connection is an event, too.
+      if (completion.status != WcStatus::success) continue;
+      const auto buffer = static_cast<uint32_t>(completion.wr_id);
+      if (completion.opcode == WcOpcode::recv) {
+        messages.take(now);
+        peer.last = now;
+        peer.end->send(buffer, completion.byte_len);
+      } else {
+        peer.end->receive(buffer);
+      }
+    }
+    if (round == 0) peer.end->arm();
+  }
+  return true;
+}
+
+void Answerer::end_old_ones(Clock::time_point now) {
+  std::erase_if(peers_, [&](const auto& entry) {
+    const Peer& peer = entry.second;
+    return now - peer.since > (peer.connected ? limits_.stay : limits_.setup) || now - peer.last > limits_.silence;
+  });
+}
+
+}  // namespace uroce::ping

@@ -1,0 +1,84 @@
+// Answers pings: accepts connections on ping::kPort, and sends back the messages that come.
+//
+// Strangers may ask, too. So an answer is never longer than its question, peers have no right to this process's memory,
+// and everything is bounded: peers, new ones a second, messages a second, and the time that each stays. A request in
+// another's name makes that one get the reply (REP), repeated 15 times at most, as from any listener. The bounds on new
+// peers and on those of one address hold for it.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include <uroce/cm.h>
+#include <uroce/error.h>
+#include <uroce/verbs.h>
+
+#include "ping/bucket.h"
+#include "ping/end.h"
+
+namespace uroce::ping {
+
+/// Of each device.
+struct AnswerLimits {
+  std::size_t peers = 16;             ///< connected at once
+  std::size_t of_one_address = 2;     ///< of these
+  double new_peers_per_second = 10;   ///< others are rejected
+  double messages_per_second = 2000;  ///< others wait, and the peer with them
+  std::chrono::seconds setup{2};      ///< from request to connection
+  std::chrono::seconds silence{5};    ///< a peer without a message for so long is disconnected
+  std::chrono::seconds stay{60};      ///< and one that has been connected for so long
+};
+
+/// One thread, except where a member says otherwise.
+class Answerer {
+ public:
+  /// Opens a device for a new peer. An error rejects the peer.
+  using Open = std::function<Result<Context>(const std::string& device)>;
+
+  /// Listens on all addresses. Errors: EADDRINUSE (another program answers already), and those of the manager.
+  static Result<std::unique_ptr<Answerer>> listen(ConnectionManager manager, Open open,
+                                                  const AnswerLimits& limits = {});
+
+  /// Does what there is to do, and then sleeps for at most `most` (negative: for ever), until there is more or `stop`
+  /// (-1: none) is readable. False when `stop` is, or when the devices are gone.
+  bool serve(int stop, std::chrono::milliseconds most);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Peer {
+    CmId id;
+    std::unique_ptr<End> end;
+    std::string device;
+    Gid address;
+    Clock::time_point since, last;  ///< the request; the newest message
+    bool connected = false;
+  };
+  struct Rates {
+    Bucket peers, messages;
+  };
+
+  Answerer(ConnectionManager manager, CmChannel channel, CmId listener, Open open, const AnswerLimits& limits);
+  /// False: the devices are gone.
+  bool handle(const CmEvent& event, Clock::time_point now);
+  /// A request that is not accepted is rejected: destroying its id does that.
+  void welcome(CmId id, Clock::time_point now);
+  bool has_room(const std::string& device, const Gid& address) const;
+  Rates& rates_of(const std::string& device, Clock::time_point now);
+  /// Sends back what has come. False: the device's rate is used up, and more may wait.
+  bool echo(Peer& peer, Clock::time_point now);
+  void end_old_ones(Clock::time_point now);
+
+  ConnectionManager manager_;
+  CmChannel channel_;
+  CmId listener_;
+  const Open open_;
+  const AnswerLimits limits_;
+  std::map<std::string, Rates> rates_;  // by device
+  std::map<uint32_t, Peer> peers_;      // by the id's number
+};
+
+}  // namespace uroce::ping
