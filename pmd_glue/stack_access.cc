@@ -50,24 +50,20 @@ std::vector<uint64_t> StackAccess::rounds(const Stack& stack) {
 }
 
 std::vector<message::EngineRow> StackAccess::engines(const Stack& stack) {
-  using transport::EngineCounters;
   std::vector<message::EngineRow> rows;
   for (const auto& worker : stack.impl_->workers()) {
     const WorkerLoad& load = worker->load();
-    const auto sum = [&](Counter EngineCounters::* member) {
-      uint64_t all = 0;
-      for (const auto& queue : worker->queues()) all += (queue->engine().counters().*member).get();
-      return all;
-    };
+    transport::Traffic traffic;
+    for (const auto& queue : worker->queues()) traffic += queue->engine().traffic();
     uint64_t waiting_frames = 0;
     for (const auto& queue : worker->queues()) waiting_frames += queue->waiting_frames();
     rows.push_back({.engine = static_cast<uint32_t>(rows.size()),
                     .values = {{"busy_ns", load.busy_ns.get()},
                                {"rounds", load.rounds.get()},
-                               {"rx_packets", sum(&EngineCounters::rx_packets)},
-                               {"rx_bytes", sum(&EngineCounters::rx_bytes)},
-                               {"tx_packets", sum(&EngineCounters::tx_packets)},
-                               {"tx_bytes", sum(&EngineCounters::tx_bytes)},
+                               {"rx_packets", traffic.rx_packets},
+                               {"rx_bytes", traffic.rx_bytes},
+                               {"tx_packets", traffic.tx_packets},
+                               {"tx_bytes", traffic.tx_bytes},
                                {"waiting_qps", load.waiting_qps.load(std::memory_order_relaxed)},
                                {"waiting_frames", waiting_frames},
                                {"parked_frames", load.parked_frames.load(std::memory_order_relaxed)}}});

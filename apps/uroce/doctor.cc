@@ -159,7 +159,8 @@ Finding judge_daemon(const Facts& facts) {
     return out;
   }
   out.verdict = Verdict::good;
-  out.text = fmt::format("uroced {} serves {} devices", facts.daemon_version, facts.devices.size());
+  out.text = fmt::format("uroced {} serves {} device{}", facts.daemon_version, facts.devices.size(),
+                         facts.devices.size() == 1 ? "" : "s");
   return out;
 }
 

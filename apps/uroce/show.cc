@@ -26,6 +26,13 @@ std::string dump(const std::vector<Row>& rows, Json (*object)(const Row&)) {
   return all.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+Json traffic_json(const message::Traffic& traffic) {
+  return Json{{"rx_packets", traffic.rx_packets},
+              {"rx_bytes", traffic.rx_bytes},
+              {"tx_packets", traffic.tx_packets},
+              {"tx_bytes", traffic.tx_bytes}};
+}
+
 /// The owner of the addresses.
 std::string source_of(const DeviceRow& row) {
   return row.kernel_interface.empty() ? "own" : "kernel " + printable(row.kernel_interface);
@@ -104,7 +111,8 @@ std::string to_table(const std::vector<ClientRow>& rows, std::size_t width) {
   for (const ClientRow& r : rows) {
     cells.push_back({text(r.id), fmt::to_string(r.pid), text(r.uid), r.device.empty() ? "-" : printable(r.device),
                      text(r.qps), text(r.cqs), text(r.srqs), text(r.mrs), bytes_text(r.queue_bytes),
-                     bytes_text(r.registered_bytes), text(r.calls), text(r.errors), printable(r.command)});
+                     bytes_text(r.registered_bytes), bytes_text(r.traffic.rx_bytes), bytes_text(r.traffic.tx_bytes),
+                     text(r.calls), text(r.errors), printable(r.command)});
   }
   return table({{"CLIENT", kRight},
                 {"PID", kRight},
@@ -116,10 +124,12 @@ std::string to_table(const std::vector<ClientRow>& rows, std::size_t width) {
                 {"MR", kRight},
                 {"QUEUES", kRight},
                 {"REGISTERED", kRight},
+                {"RECEIVED", kRight},
+                {"SENT", kRight},
                 {"CALLS", kRight},
                 {"ERRORS", kRight},
                 {"COMMAND"}},
-               cells, {.columns = width, .spare = {6, 10, 11, 5, 2, 8}});
+               cells, {.columns = width, .spare = {6, 12, 13, 5, 2, 8, 9}});
 }
 
 std::string to_table(const std::vector<UserRow>& rows) {
@@ -130,7 +140,12 @@ std::string to_table(const std::vector<UserRow>& rows) {
       cells.push_back({text(r.uid), r.privileged ? "yes" : "no", printable(b.resource),
                        bytes ? bytes_text(b.used) : text(b.used), bytes ? bytes_text(b.limit) : text(b.limit)});
     }
-    cells.push_back({text(r.uid), r.privileged ? "yes" : "no", "refused calls", text(r.refusals), "-"});
+    const auto count = [&](const char* what, std::string value) {
+      cells.push_back({text(r.uid), r.privileged ? "yes" : "no", what, std::move(value), "-"});
+    };
+    count("refused calls", text(r.refusals));
+    count("bytes received", bytes_text(r.traffic.rx_bytes));
+    count("bytes sent", bytes_text(r.traffic.tx_bytes));
   }
   return table({{"UID", kRight}, {"PRIVILEGED"}, {"RESOURCE"}, {"USED", kRight}, {"LIMIT", kRight}}, cells);
 }
@@ -194,7 +209,8 @@ std::string to_json(const std::vector<ClientRow>& rows) {
                 {"queue_bytes", r.queue_bytes},
                 {"registered_bytes", r.registered_bytes},
                 {"calls", r.calls},
-                {"errors", r.errors}};
+                {"errors", r.errors},
+                {"traffic", traffic_json(r.traffic)}};
   });
 }
 
@@ -202,7 +218,11 @@ std::string to_json(const std::vector<UserRow>& rows) {
   return dump<UserRow>(rows, [](const UserRow& r) {
     Json budgets = Json::object();
     for (const message::Budget& b : r.budgets) budgets[b.resource] = {{"used", b.used}, {"limit", b.limit}};
-    return Json{{"uid", r.uid}, {"privileged", r.privileged}, {"refusals", r.refusals}, {"budgets", budgets}};
+    return Json{{"uid", r.uid},
+                {"privileged", r.privileged},
+                {"refusals", r.refusals},
+                {"budgets", budgets},
+                {"traffic", traffic_json(r.traffic)}};
   });
 }
 

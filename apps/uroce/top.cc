@@ -155,6 +155,60 @@ std::string qps_table(const std::vector<BusyQp>& qps, std::size_t width) {
                cells, {.columns = width, .spare = {10, 9, 11, 5, 8, 3, 1}});
 }
 
+/// A connection's rates a second.
+struct BusyClient {
+  const ClientRow* row = nullptr;
+  double rx_bytes = 0, tx_bytes = 0, rx_packets = 0, tx_packets = 0;
+};
+
+/// Those that move most bytes first, then those with most queue pairs.
+std::vector<BusyClient> busiest_clients(const Sample& before, const Sample& after) {
+  const double seconds = seconds_between(before, after);
+  std::map<uint32_t, const ClientRow*> known;
+  for (const ClientRow& row : before.clients) known[row.id] = &row;
+  std::vector<BusyClient> out;
+  for (const ClientRow& row : after.clients) {
+    const auto then = known.find(row.id);
+    const auto rate = [&](uint64_t message::Traffic::* value) {
+      if (then == known.end() || seconds <= 0 || row.traffic.*value < then->second->traffic.*value) return 0.0;
+      return static_cast<double>(row.traffic.*value - then->second->traffic.*value) / seconds;
+    };
+    out.push_back({.row = &row,
+                   .rx_bytes = rate(&message::Traffic::rx_bytes),
+                   .tx_bytes = rate(&message::Traffic::tx_bytes),
+                   .rx_packets = rate(&message::Traffic::rx_packets),
+                   .tx_packets = rate(&message::Traffic::tx_packets)});
+  }
+  std::ranges::stable_sort(out, std::greater{}, [](const BusyClient& client) {
+    return std::pair(client.rx_bytes + client.tx_bytes, client.row->qps);
+  });
+  return out;
+}
+
+std::string clients_table(const std::vector<BusyClient>& clients, std::size_t width) {
+  Cells cells;
+  for (const BusyClient& client : clients) {
+    const ClientRow& row = *client.row;
+    cells.push_back({fmt::to_string(row.id), fmt::to_string(row.pid), fmt::to_string(row.uid),
+                     row.device.empty() ? "-" : printable(row.device), fmt::to_string(row.qps), fmt::to_string(row.mrs),
+                     bytes_text(row.registered_bytes), gbits(client.rx_bytes), gbits(client.tx_bytes),
+                     short_number(client.rx_packets), short_number(client.tx_packets), printable(row.command)});
+  }
+  return table({{"CLIENT", kRight},
+                {"PID", kRight},
+                {"UID", kRight},
+                {"DEVICE"},
+                {"QP", kRight},
+                {"MR", kRight},
+                {"REGISTERED", kRight},
+                {"RX Gb/s", kRight},
+                {"TX Gb/s", kRight},
+                {"RX pkt/s", kRight},
+                {"TX pkt/s", kRight},
+                {"COMMAND"}},
+               cells, {.columns = width, .spare = {6, 5, 2, 10, 9}});
+}
+
 std::string_view first_lines(std::string_view text, std::size_t lines) {
   std::size_t end = 0;
   for (std::size_t line = 0; line < lines && end < text.size(); ++line) end = text.find('\n', end) + 1;
@@ -180,9 +234,8 @@ std::string top_view(const Sample& before, const Sample& after, ScreenSize size)
                                                  : "";
   view += fmt::format("\n{} queue pairs{}\n", all_qps, why);
   if (!qps.empty()) view += qps_table(qps, size.columns);
-  std::vector<ClientRow> clients = after.clients;
-  std::ranges::stable_sort(clients, std::greater{}, &ClientRow::qps);
-  view += fmt::format("\n{} connections\n", clients.size()) + to_table(clients, size.columns);
+  view += fmt::format("\n{} connections\n", after.clients.size()) +
+          clients_table(busiest_clients(before, after), size.columns);
   view = cut_lines(view, size.columns);
   return size.lines == 0 ? view : std::string(first_lines(view, size.lines));
 }

@@ -11,8 +11,9 @@
 
 #include <unistd.h>
 
-#include <uroce/daemon.h>
-#include <uroce/verbs.h>
+#include <uroce/daemon_options.h>
+#include <uroce/error.h>
+#include <uroce/verbs/device.h>
 
 #include "client/liveness.h"
 #include "message/connection.h"

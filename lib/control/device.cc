@@ -156,10 +156,6 @@ Result<int> Device::wake_descriptor(uint32_t engine) {
 std::vector<std::pair<std::string, uint64_t>> Device::counters() const {
   using transport::EngineCounters;
   static constexpr std::pair<const char*, Counter EngineCounters::*> kNamed[] = {
-      {"rx_packets", &EngineCounters::rx_packets},
-      {"rx_bytes", &EngineCounters::rx_bytes},
-      {"tx_packets", &EngineCounters::tx_packets},
-      {"tx_bytes", &EngineCounters::tx_bytes},
       {"acks_sent", &EngineCounters::acks_sent},
       {"naks_sent", &EngineCounters::naks_sent},
       {"rnr_naks_sent", &EngineCounters::rnr_naks_sent},
@@ -192,7 +188,12 @@ std::vector<std::pair<std::string, uint64_t>> Device::counters() const {
       {"raw_unclaimed", &EngineCounters::raw_unclaimed},
       {"guesses", &EngineCounters::guesses},
   };
-  std::vector<std::pair<std::string, uint64_t>> sums;
+  transport::Traffic traffic;
+  for (uint32_t i = 0; i < runner_.count(); ++i) traffic += runner_.engine(i).traffic();
+  std::vector<std::pair<std::string, uint64_t>> sums{{"rx_packets", traffic.rx_packets},
+                                                     {"rx_bytes", traffic.rx_bytes},
+                                                     {"tx_packets", traffic.tx_packets},
+                                                     {"tx_bytes", traffic.tx_bytes}};
   const auto add = [&](std::string name, auto&& counter_of) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < runner_.count(); ++i) sum += counter_of(runner_.engine(i).counters()).get();

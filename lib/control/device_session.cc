@@ -47,15 +47,22 @@ DeviceSession::DeviceSession(std::shared_ptr<Device> device, uint32_t id, std::s
       allocator_(std::move(allocator)),
       events_(std::move(events)),
       doorbells_(std::move(doorbells)),
-      owner_(owner) {}
+      owner_(owner),
+      engine_clients_(device_->engines()) {}
 
 DeviceSession::~DeviceSession() = default;
 
 Result<void> DeviceSession::attach() {
   for (uint32_t index = 0; index < device_->engines(); ++index) {
     bool has_room = true;
-    const auto work = [&has_room, reader = doorbells_.small_ring(index).reader(), id = id_, owner = owner_](
-                          transport::Engine& engine) { has_room = engine.attach_doorbells(reader, id, owner); };
+    EngineClient& client = engine_clients_[index];
+    const auto work = [&has_room, &client, reader = doorbells_.small_ring(index).reader(), id = id_,
+                       owner = owner_](transport::Engine& engine) {
+      has_room = engine.attach_doorbells(reader, id, owner);
+      if (!has_room) return;
+      client.number = engine.client_of(id);
+      client.before = engine.traffic_of(client.number);
+    };
     auto ran = device_->runner().run(index, work);
     if (ran && !has_room) {
       ran = fail(ENOMEM, fmt::format("cannot open {}: engine {} polls {} doorbell rings, which is the limit; close "
@@ -85,6 +92,16 @@ Result<SessionDoorbells::Ring> DeviceSession::take_doorbell(uint32_t engine, std
     return std::unexpected(ran.error());
   }
   return large;
+}
+
+transport::Traffic DeviceSession::traffic() const {
+  transport::Traffic sum;
+  for (uint32_t index = 0; index < engine_clients_.size(); ++index) {
+    const auto& [number, before] = engine_clients_[index];
+    sum += device_->runner().engine(index).traffic_of(number);
+    sum -= before;
+  }
+  return sum;
 }
 
 bool DeviceSession::detach(uint32_t engines) {

@@ -11,7 +11,7 @@
 
 #include <uroce/error.h>
 #include <uroce/types.h>
-#include <uroce/verbs.h>
+#include <uroce/verbs/parameters.h>
 
 #include "control/async_events.h"
 #include "control/device.h"
@@ -51,6 +51,9 @@ class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
   /// Places the queues of this session's objects; the control lock is not held.
   QueueAllocator& allocator() { return *allocator_; }
   SessionDoorbells& doorbells() { return doorbells_; }
+  /// The packets of its queue pairs since it was opened. Sessions without a user have one sum for all of them, because
+  /// engines do not tell them apart. Any thread.
+  transport::Traffic traffic() const;
   /// The ring for a new queue pair on `engine`, until SessionDoorbells::give_back(). The caller holds `lock`, the
   /// control lock, which is released while memory is allocated. Errors: ENOMEM, ETIMEDOUT, ENODEV.
   Result<SessionDoorbells::Ring> take_doorbell(uint32_t engine, std::unique_lock<std::mutex>& lock);
@@ -119,6 +122,12 @@ class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
   std::unique_ptr<AsyncEventQueue> events_;
   SessionDoorbells doorbells_;
   transport::Owner owner_;
+  /// Its number on an engine.
+  struct EngineClient {
+    uint16_t number = transport::Owners::kOwnProcess;
+    transport::Traffic before{};  ///< of those that had the number before
+  };
+  std::vector<EngineClient> engine_clients_;  ///< by engine; does not change once the session is open
 };
 
 }  // namespace uroce::control

@@ -17,6 +17,14 @@ struct ListClients {
   static void fields(auto& self, auto& archive) { archive(self.after); }
 };
 
+/// RoCE packets, and their bytes from Ethernet to ICRC.
+struct Traffic {
+  uint64_t rx_packets = 0, rx_bytes = 0, tx_packets = 0, tx_bytes = 0;
+  static void fields(auto& self, auto& archive) {
+    archive(self.rx_packets, self.rx_bytes, self.tx_packets, self.tx_bytes);
+  }
+};
+
 /// One connection, for the operator.
 struct ClientRow {
   uint32_t id = 0;
@@ -29,9 +37,10 @@ struct ClientRow {
   uint64_t registered_bytes = 0;
   uint64_t calls = 0;   ///< served
   uint64_t errors = 0;  ///< calls refused
+  Traffic traffic{};    ///< of its queue pairs, those that have ended included
   static void fields(auto& self, auto& archive) {
     archive(self.id, self.pid, self.uid, self.command, self.device, self.qps, self.cqs, self.srqs, self.mrs, self.pds,
-            self.ahs, self.queue_bytes, self.registered_bytes, self.calls, self.errors);
+            self.ahs, self.queue_bytes, self.registered_bytes, self.calls, self.errors, self.traffic);
   }
 };
 
@@ -55,8 +64,11 @@ struct UserRow {
   bool privileged = false;
   uint64_t refusals = 0;  ///< calls refused because of a limit
   std::vector<Budget> budgets{};
+  Traffic traffic{};  ///< of its connections, those that have ended included
   uint64_t key() const { return uint64_t{uid} * 2 + (privileged ? 1 : 0) + 1; }  ///< grows from row to row
-  static void fields(auto& self, auto& archive) { archive(self.uid, self.privileged, self.refusals, self.budgets); }
+  static void fields(auto& self, auto& archive) {
+    archive(self.uid, self.privileged, self.refusals, self.budgets, self.traffic);
+  }
 };
 
 /// Asks for the users whose key is greater than `after`; a reply holds as many as fit.

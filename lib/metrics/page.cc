@@ -61,12 +61,26 @@ constexpr ClientFamily kClients[] = {
     {{"uroce_client_registered_bytes", Kind::gauge, "registered memory of the connection"}, [](const message::ClientRow& r) { return r.registered_bytes; }},
     {{"uroce_client_calls", Kind::counter, "calls that the daemon served"}, [](const message::ClientRow& r) { return r.calls; }},
     {{"uroce_client_refused_calls", Kind::counter, "calls that the daemon refused"}, [](const message::ClientRow& r) { return r.errors; }},
+    {{"uroce_client_rx_packets", Kind::counter, "RoCE packets to queue pairs of the connection, dropped ones included"}, [](const message::ClientRow& r) { return r.traffic.rx_packets; }},
+    {{"uroce_client_rx_bytes", Kind::counter, "bytes of these packets, from Ethernet to ICRC"}, [](const message::ClientRow& r) { return r.traffic.rx_bytes; }},
+    {{"uroce_client_tx_packets", Kind::counter, "packets that queue pairs of the connection sent, ACKs included"}, [](const message::ClientRow& r) { return r.traffic.tx_packets; }},
+    {{"uroce_client_tx_bytes", Kind::counter, "bytes of these packets, from Ethernet to ICRC"}, [](const message::ClientRow& r) { return r.traffic.tx_bytes; }},
 };
 
 constexpr Family kBudgetUsed{"uroce_user_budget_used", Kind::gauge, "what the user has of a resource that is counted"};
 constexpr Family kBudgetLimit{"uroce_user_budget_limit", Kind::gauge, "what the user may have of it"};
 constexpr Family kBytesUsed{"uroce_user_budget_used_bytes", Kind::gauge, "what the user has of a resource that is measured in bytes"};
 constexpr Family kBytesLimit{"uroce_user_budget_limit_bytes", Kind::gauge, "what the user may have of it"};
+struct UserFamily {
+  Family family;
+  uint64_t message::Traffic::* value;
+};
+constexpr UserFamily kUserTraffic[] = {
+    {{"uroce_user_rx_packets", Kind::counter, "RoCE packets to queue pairs of the user's connections, ended ones included"}, &message::Traffic::rx_packets},
+    {{"uroce_user_rx_bytes", Kind::counter, "bytes of these packets, from Ethernet to ICRC"}, &message::Traffic::rx_bytes},
+    {{"uroce_user_tx_packets", Kind::counter, "packets that queue pairs of the user's connections sent, ended ones included"}, &message::Traffic::tx_packets},
+    {{"uroce_user_tx_bytes", Kind::counter, "bytes of these packets, from Ethernet to ICRC"}, &message::Traffic::tx_bytes},
+};
 constexpr Family kRefusals{"uroce_user_refused_calls", Kind::counter, "calls refused because of the user's budget"};
 // clang-format on
 
@@ -216,9 +230,15 @@ void write_users(Writer& out, const std::vector<message::UserRow>& users) {
   write_budgets(out, users, kBudgetLimit, false, &Budget::limit);
   write_budgets(out, users, kBytesUsed, true, &Budget::used);
   write_budgets(out, users, kBytesLimit, true, &Budget::limit);
-  out.begin(kRefusals);
-  for (const message::UserRow& user : users) {
-    out.sample({{"uid", fmt::to_string(user.uid)}, {"privileged", user.privileged ? "yes" : "no"}}, user.refusals);
+  const auto write_each = [&](const Family& family, const auto& value) {
+    out.begin(family);
+    for (const message::UserRow& user : users) {
+      out.sample({{"uid", fmt::to_string(user.uid)}, {"privileged", user.privileged ? "yes" : "no"}}, value(user));
+    }
+  };
+  write_each(kRefusals, [](const message::UserRow& user) { return user.refusals; });
+  for (const auto& [family, value] : kUserTraffic) {
+    write_each(family, [member = value](const message::UserRow& user) { return user.traffic.*member; });
   }
 }
 
@@ -256,6 +276,7 @@ std::string metrics_as_markdown() {
   for (const Family& family : {kBudgetUsed, kBudgetLimit, kBytesUsed, kBytesLimit})
     row(family, "uid, privileged, resource");
   row(kRefusals, "uid, privileged");
+  for (const UserFamily& one : kUserTraffic) row(one.family, "uid, privileged");
   return out;
 }
 

@@ -96,6 +96,7 @@ message::ClientRow row_of(const ClientState& client, uint64_t calls, uint64_t er
     if (client.session != nullptr) {
       row.device = client.session->device()->config().name;
       row.queue_bytes = client.arena->used();
+      row.traffic = to_message(client.session->traffic());
     }
   }
   row.qps = client.qps.size();

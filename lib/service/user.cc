@@ -96,7 +96,10 @@ bool User::may_have_raw_packets() const {
 }
 
 message::UserRow User::row() const {
-  message::UserRow row{.uid = uid_, .privileged = privileged_, .refusals = refusals_.load(std::memory_order_relaxed)};
+  message::UserRow row{.uid = uid_,
+                       .privileged = privileged_,
+                       .refusals = refusals_.load(std::memory_order_relaxed),
+                       .traffic = to_message(traffic_.sum())};
   for (const ResourceName& name : kResourceNames) {
     row.budgets.push_back({.resource = std::string(name.setting.substr(name.setting.find('_') + 1)),
                            .used = used(name.resource),

@@ -23,6 +23,7 @@
 #include "service/peer.h"
 #include "service/resource.h"
 #include "service/sight.h"
+#include "service/user_traffic.h"
 #include "service/wait_account.h"
 #include "transport/engine/owners.h"
 
@@ -73,6 +74,7 @@ class User : public std::enable_shared_from_this<User> {
   /// The most of a resource that charge() gives `peer`.
   uint64_t limit(Resource resource, const Peer& peer) const;
   uint64_t used(Resource resource) const { return used_[index(resource)].load(std::memory_order_relaxed); }
+  UserTraffic& traffic() { return traffic_; }
   message::UserRow row() const;
 
  private:
@@ -87,6 +89,7 @@ class User : public std::enable_shared_from_this<User> {
   const bool privileged_;
   std::array<std::atomic<uint64_t>, kResources> used_{};
   std::atomic<uint64_t> refusals_{0};
+  UserTraffic traffic_;
 };
 
 /// One user's settings, [[user]] of the configuration.

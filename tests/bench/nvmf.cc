@@ -20,7 +20,7 @@
 
 #include "base/random.h"
 #include "nvmf/config.h"
-#include "nvmf/reactor.h"
+#include "nvmf/reactors.h"
 #include "nvmf/stack_network.h"
 #include "pmd_glue/eal_args.h"
 #include "support/nvmf_initiator.h"
@@ -167,7 +167,7 @@ class Local final : public IoClient {
   uint32_t ended_ = 0;
 };
 
-Cost run_remote(InitiatorQueue& queue, const Pattern& pattern, uint64_t bytes, uint32_t block, Reactor& reactor,
+Cost run_remote(InitiatorQueue& queue, const Pattern& pattern, uint64_t bytes, uint32_t block, Reactors& reactors,
                 double seconds) {
   Offsets offsets(pattern, bytes);
   uint32_t slot = 0;
@@ -177,7 +177,7 @@ Cost run_remote(InitiatorQueue& queue, const Pattern& pattern, uint64_t bytes, u
     (void)queue.submit(queue.keyed(command, std::size_t{slot++ % pattern.depth} * pattern.bytes, pattern.bytes));
   };
   return measure(pattern, seconds, start, [&] {
-    Pass found{.worked = reactor.poll(Clock::now().time_since_epoch())};
+    Pass found{.worked = reactors.poll(0, Clock::now().time_since_epoch())};
     for (auto response = queue.poll(); response; response = queue.poll(), ++found.ended) {
       if (status_of(*response) != nvme::Status::success) throw std::runtime_error("a command failed");
     }
@@ -216,9 +216,9 @@ void run(const std::string& path, double seconds, int rounds) {
   Namespace& local_disk = beside.namespaces[0];
   std::vector<Subsystem> served;
   served.push_back(open());
-  const auto reactor = good(Reactor::start(*network, std::move(served), {}, 64));
+  const auto reactors = good(Reactors::start(*network, std::move(served), {}, 64));
   InitiatorHost host(network->connections(), good(network->device("uroce0")),
-                     [&] { reactor->poll(Clock::now().time_since_epoch()); });
+                     [&] { reactors->poll(0, Clock::now().time_since_epoch()); });
   const CmAddress target{good(network->device("uroce1")).info().gids[0], 4420};
   InitiatorQueue admin(host, target, 0, 32), io(host, target, 1, 64);
   if (status_of(io.connect(kNqn, "nqn.bench", 1, make_controller(admin, kNqn, "nqn.bench"))) != nvme::Status::success) {
@@ -232,7 +232,7 @@ void run(const std::string& path, double seconds, int rounds) {
     std::vector<Cost> alone, over;
     for (int round = 0; round < rounds; ++round) {
       alone.push_back(local.run(pattern, seconds));
-      over.push_back(run_remote(io, pattern, bytes, 1u << local_disk.block_shift, *reactor, seconds));
+      over.push_back(run_remote(io, pattern, bytes, 1u << local_disk.block_shift, *reactors, seconds));
     }
     print(pattern, medians(alone), medians(over));
   }

@@ -49,12 +49,19 @@ std::string first_difference(const Seen& a, const Seen& b) {
 }
 
 // Counters that frames do not show: drops by reason, completions, guesses' causes.
-std::vector<uint64_t> counters_of(const transport::EngineCounters& counters) {
-  std::vector<uint64_t> all{counters.rx_packets.get(),       counters.rx_bytes.get(),
-                            counters.tx_packets.get(),       counters.tx_bytes.get(),
-                            counters.send_completions.get(), counters.error_completions.get(),
-                            counters.acks_sent.get(),        counters.acks_received.get(),
-                            counters.parked_packets.get(),   counters.retransmitted_packets.get()};
+std::vector<uint64_t> counters_of(const transport::Engine& engine) {
+  const transport::EngineCounters& counters = engine.counters();
+  const transport::Traffic traffic = engine.traffic();
+  std::vector<uint64_t> all{traffic.rx_packets,
+                            traffic.rx_bytes,
+                            traffic.tx_packets,
+                            traffic.tx_bytes,
+                            counters.send_completions.get(),
+                            counters.error_completions.get(),
+                            counters.acks_sent.get(),
+                            counters.acks_received.get(),
+                            counters.parked_packets.get(),
+                            counters.retransmitted_packets.get()};
   for (const Counter& drop : counters.drops) all.push_back(drop.get());
   return all;
 }

@@ -96,6 +96,21 @@ class Packages(harness.Case):
                         and str(harness.SOURCE).encode() in path.read_bytes()]
                 self.assertEqual(ours, [])
 
+    def test_programs_depend_on_the_minor_version_of_the_library(self):
+        """As dpkg-shlibdeps finds it. Before 1.0 the next minor version may have another ABI under the same soname."""
+        deb = next(deb for deb in self.debs if deb.name.startswith("liburoce0_"))
+        tree = self.directory / "debian" / "liburoce0"
+        run("dpkg-deb", "-R", deb, tree)
+        (self.directory / "debian" / "control").write_text("Source: program\n\nPackage: program\nArchitecture: any\n")
+        (self.directory / "program.cc").write_text("#include <uroce/daemon.h>\nint main() { return uroce::daemon_devices({}).has_value() ? 0 : 1; }\n")
+        libraries = next(tree.glob("usr/lib/*/liburoce_client.so.0")).parent
+        run(*os.environ.get("CXX", "g++").split(), "-std=c++23", f"-I{harness.SOURCE / 'include'}", f"-I{harness.BUILD / 'include'}",
+            "program.cc", "-o", "program", f"-L{libraries}", "-l:liburoce_client.so.0", cwd=self.directory)
+        found = run("dpkg-shlibdeps", "-O", f"-S{tree}", f"-l{libraries}", "program", cwd=self.directory)
+        major, minor, _ = run("dpkg-deb", "-f", deb, "Version").strip().split(".")
+        self.assertIn(f"liburoce0 (>= {major}.{minor}", found)
+        self.assertIn(f"liburoce0 (<< {major}.{int(minor) + 1}~)", found)
+
     def test_nobody_else_gets_the_libraries(self):
         """The drop-in libraries have the names of rdma-core's: no dependency of another package may lead to them."""
         for deb in self.debs:

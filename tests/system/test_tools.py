@@ -237,6 +237,10 @@ class Metrics(Tools):
         self.assertGreater(sum(value for _, value in served["uroce_engine_busy_seconds"]), 0)
         self.assertIn("client_pair", {labels["command"] for labels, _ in served["uroce_client_queue_pairs"]})
         self.assertIn("qp", {labels["resource"] for labels, _ in served["uroce_user_budget_used"]})
+        # The program's connections, and with those its user, have all of the devices' traffic but for queue pair 1.
+        of_clients = sum(value for labels, value in served["uroce_client_rx_bytes"] if labels["command"] == "client_pair")
+        self.assertGreater(of_clients, 0)
+        self.assertGreater(sum(value for _, value in served["uroce_user_rx_bytes"]), 0)
 
     def test_an_engine_is_busy_for_a_share_of_the_time(self):
         self.demo()

@@ -1,4 +1,5 @@
-// The statistics of one engine. Its thread writes them; any thread reads them.
+// The statistics of one engine. Its thread writes them; any thread reads them. Packets and bytes are in
+// engine/traffic.h.
 #pragma once
 
 #include <array>
@@ -10,7 +11,6 @@ namespace uroce::transport {
 
 struct EngineCounters {
   std::array<Counter, wire::kDropCount> drops;  ///< received frames dropped, by wire::Drop
-  Counter rx_packets, rx_bytes, tx_packets, tx_bytes;
   Counter acks_sent, naks_sent, rnr_naks_sent;
   Counter acks_received, naks_received, rnr_naks_received;
   Counter timeouts, retransmitted_packets;

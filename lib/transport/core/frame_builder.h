@@ -26,11 +26,10 @@ class FrameBuilder {
   FrameBuilder(uint32_t burst, uint32_t udp_ports)
       : frames_(burst), spans_(std::size_t{burst} * kMaxSge), scratch_(burst), spray_mask_(udp_ports - 1) {}
 
-  /// Starts a burst of at most `room` frames.
+  /// Starts a burst of at most `room` frames. begin_turn() comes next.
   void begin(std::size_t room) {
     used_ = 0;
     limit_ = room < frames_.size() ? room : frames_.size();
-    begin_turn();
   }
   /// Starts a queue pair's turn in the burst. It ends when the burst is full or `allowance` (work.h) is used up; the
   /// last frame may go beyond it.

@@ -28,6 +28,8 @@ bool Engine::poll(FrameSink& sink, Nanos now) { return loop_->poll(*this, sink, 
 Nanos Engine::next_deadline() const { return loop_->next_deadline(); }
 std::size_t Engine::waiting_qps() const { return loop_->dispatcher.run_queue().waiting(); }
 bool Engine::has_work() const { return loop_->has_work(); }
+Traffic Engine::traffic() const { return loop_->traffic.sum(); }
+Traffic Engine::traffic_of(uint16_t client) const { return loop_->traffic.of(client); }
 uint32_t Engine::parked_frames() const { return loop_->ctx.frames.used(); }
 void Engine::set_sleeping(bool sleeping) { loop_->doorbells.set_sleeping(sleeping); }
 
@@ -47,6 +49,7 @@ bool Engine::attach_doorbells(queues::DoorbellReader reader, uint32_t id, const 
 }
 void Engine::add_doorbells(queues::DoorbellReader reader, uint32_t id) { loop_->doorbells.add(reader, id); }
 void Engine::detach_doorbells(uint32_t id) { loop_->remove_client(id); }
+uint16_t Engine::client_of(uint32_t id) const { return loop_->owners.client_of(id); }
 uint32_t Engine::doorbell_position(uint32_t id) const { return loop_->doorbells.position(id); }
 
 bool Engine::attach(Qp& qp) { return loop_->add(qp); }

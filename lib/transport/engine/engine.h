@@ -20,6 +20,7 @@
 #include "transport/datagram/flow_table.h"
 #include "transport/engine/owners.h"
 #include "transport/engine/task.h"
+#include "transport/engine/traffic.h"
 #include "transport/qp/qp.h"
 #include "transport/qp/status.h"
 
@@ -75,6 +76,9 @@ class alignas(64) Engine {
   /// Another ring of the client of ring `id`, which is attached. It has the same number, and goes with the first.
   void add_doorbells(queues::DoorbellReader reader, uint32_t id);
   void detach_doorbells(uint32_t id);
+  /// The number of the client of ring `id`, for traffic_of(). It is another's once the ring and the client's QPs are
+  /// gone.
+  uint16_t client_of(uint32_t id) const;
   /// The position at which another engine's reader of ring `id`, the first of its client, continues (DoorbellReader).
   uint32_t doorbell_position(uint32_t id) const;
   /// Makes a QP findable; its QPN's low bits must be this engine's index. Not owned. False: slot taken or out of range.
@@ -130,6 +134,10 @@ class alignas(64) Engine {
 
   const EngineConfig& config() const { return config_; }
   const EngineCounters& counters() const { return counters_; }
+  /// The packets of all clients, and those for nobody.
+  Traffic traffic() const;
+  /// The packets of the client of that number, and of those that had the number before it.
+  Traffic traffic_of(uint16_t client) const;
 
  private:
   EngineConfig config_;

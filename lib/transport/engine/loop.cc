@@ -30,6 +30,26 @@ static_assert(Doorbells::kMaxRings < Owners::kMaxClients && Owners::kMaxClients 
 /// more WRITE bandwidth.
 constexpr std::size_t kParseBytes = 8192;
 
+constexpr uint16_t kSeveral = Owners::kMaxClients;  ///< no client's number
+
+uint16_t owner_of(const Qp* qp) { return qp != nullptr ? qp->tx.owner : Owners::kOwnProcess; }
+
+uint64_t bytes_of(std::span<const TxFrame> frames) {
+  uint64_t bytes = frames.size() * wire::kIcrcBytes;
+  for (const TxFrame& frame : frames) {
+    bytes += frame.header_length + frame.payload_length + frame.pad;
+    if (frame.raw) [[unlikely]]
+      bytes -= wire::kIcrcBytes;
+  }
+  return bytes;
+}
+
+/// Of a datagram, from Ethernet to ICRC.
+uint64_t bytes_of(const wire::Packet& packet) {
+  return packet.bth_offset + wire::Bth::kBytes + wire::Deth::kBytes + packet.payload.size() + packet.bth.pad +
+         wire::kIcrcBytes;
+}
+
 }  // namespace
 
 // --- Receiving ------------------------------------------------------------------------------------------------
@@ -39,10 +59,11 @@ void EngineLoop::on_frames(std::span<const RxFrame> frames, Nanos now) {
   while (!frames.empty()) {
     const std::size_t most = std::min(frames.size(), kParseBurst);
     std::size_t n = 0;
-    for (std::size_t bytes = 0; n < most && bytes < kParseBytes; ++n) {
+    std::size_t bytes = 0;
+    for (; n < most && bytes < kParseBytes; ++n) {
       bytes += frames[n].bytes.size();
     }
-    parse_burst(frames.first(n));
+    parse_burst(frames.first(n), bytes);
     frames = frames.subspan(n);
   }
 }
@@ -54,17 +75,15 @@ inline void EngineLoop::dispatch_plain(const wire::Packet& packet, Qp& qp) {
 }
 
 // Parses the whole burst first, so that the QPs' cache lines arrive while the rest is parsed.
-void EngineLoop::parse_burst(std::span<const RxFrame> frames) {
+void EngineLoop::parse_burst(std::span<const RxFrame> frames, std::size_t bytes) {
   const auto icrc = ctx.config.check_icrc ? wire::Icrc::check : wire::Icrc::skip;
   // Read once: the compiler cannot know that the packets written do not change them.
   const bool plain_path = ctx.config.plain_path;
   wire::Packet* const packets = parsed.data();
   Receiver* const receivers = found.data();
   std::size_t good = 0;
-  uint64_t bytes = 0;
   uint32_t qpn = 0;  // of the packet before
   for (const RxFrame& frame : frames) {
-    bytes += frame.bytes.size();
     auto how = icrc;
     if (frame.lacks_icrc) [[unlikely]]
       how = wire::Icrc::absent;
@@ -75,6 +94,8 @@ void EngineLoop::parse_burst(std::span<const RxFrame> frames) {
       const wire::Drop reason = wire::parse(frame.bytes, how, packet);
       if (reason != wire::Drop::none) {
         ctx.count_drop(reason);
+        traffic[Owners::kOwnProcess].received(1, frame.bytes.size());
+        bytes -= frame.bytes.size();
         continue;
       }
     }
@@ -85,9 +106,7 @@ void EngineLoop::parse_burst(std::span<const RxFrame> frames) {
     receivers[good].plain = plain;
     ++good;
   }
-  ctx.counters.rx_packets.add(frames.size());
-  ctx.counters.rx_bytes.add(bytes);
-  find_receivers(good);
+  find_receivers(frames, good, bytes);
   for (std::size_t i = 0; i < good; ++i) {
     const wire::Packet& packet = packets[i];
     const auto [qp, plain] = receivers[i];
@@ -96,18 +115,30 @@ void EngineLoop::parse_burst(std::span<const RxFrame> frames) {
 }
 
 // The packets of one QP often come together.
-inline void EngineLoop::find_receivers(std::size_t packets) {
+inline void EngineLoop::find_receivers(std::span<const RxFrame> frames, std::size_t packets, uint64_t bytes) {
   uint32_t qpn = 0;  // no QP's
   Qp* qp = nullptr;
+  uint16_t client = Owners::kOwnProcess;
   for (std::size_t i = 0; i < packets; ++i) {
     const wire::Packet& packet = parsed[i];
     if (packet.bth.dest_qpn != qpn) {
       qpn = packet.bth.dest_qpn;
       qp = table.find(qpn);
       if (qp != nullptr) prefetch_handling(*qp, packet);
+      if (owner_of(qp) != client) [[unlikely]]
+        client = i == 0 ? owner_of(qp) : kSeveral;
     }
     found[i].qp = qp;
     if (qp == nullptr) found[i].plain = false;
+  }
+  client == kSeveral ? count_received(frames, packets) : traffic[client].received(packets, bytes);
+}
+
+void EngineLoop::count_received(std::span<const RxFrame> frames, std::size_t packets) {
+  const RxFrame* frame = frames.data();
+  for (std::size_t i = 0; i < packets; ++i, ++frame) {
+    while (frame->bytes.data() != parsed[i].frame) ++frame;  // dropped
+    traffic[owner_of(found[i].qp)].received(1, frame->bytes.size());
   }
 }
 
@@ -118,19 +149,36 @@ void EngineLoop::on_local_frames(std::span<const TxFrame> frames, Nanos now) {
   wire::Packet& packet = parsed.front();
   uint64_t bytes = 0;
   for (const TxFrame& frame : frames) {
+    const uint64_t before = bytes;
     bytes += frame.header_length + frame.payload_length + frame.pad + wire::kIcrcBytes;
     const auto payload = payload_of(frame);
+    const auto belongs_to = [&](uint16_t client) {
+      if (!received_locally.is_of(client)) [[unlikely]]
+        change_receiver(client, static_cast<uint64_t>(&frame - frames.data()), before);
+    };
     if (plain_path && wire::parse_plain_apart(frame.header, frame.header_length, payload, packet)) {
       Qp* qp = table.find(packet.bth.dest_qpn);
-      qp != nullptr&& takes_plain(*qp, packet) ? dispatch_plain(packet, *qp) : dispatch(packet, qp);
+      if (qp != nullptr && takes_plain(*qp, packet)) {
+        belongs_to(qp->tx.owner);
+        dispatch_plain(packet, *qp);
+      } else {
+        belongs_to(owner_of(qp));
+        dispatch(packet, qp);
+      }
     } else if (const auto other = wire::parse_apart(frame.header, frame.header_length, payload)) {
-      dispatch(*other, table.find(other->bth.dest_qpn));
+      Qp* qp = table.find(other->bth.dest_qpn);
+      belongs_to(owner_of(qp));
+      dispatch(*other, qp);
     } else {
+      belongs_to(Owners::kOwnProcess);
       ctx.count_drop(other.error());
     }
   }
-  ctx.counters.rx_packets.add(frames.size());
-  ctx.counters.rx_bytes.add(bytes);
+  received_locally.finish<&ClientTraffic::received>(frames.size(), bytes);
+}
+
+void EngineLoop::change_receiver(uint16_t client, uint64_t packets, uint64_t bytes) {
+  received_locally.change<&ClientTraffic::received>(client, packets, bytes);
 }
 
 std::span<const std::byte> EngineLoop::payload_of(const TxFrame& frame) {
@@ -168,6 +216,7 @@ void EngineLoop::deliver_to_group(const wire::Packet& packet) {
       ctx.count_drop(reason);
     } else {
       owe(qp->tx.owner, work::kReceived + static_cast<uint32_t>(packet.payload.size()));
+      traffic[qp->tx.owner].received_in_group(bytes_of(packet));
       dispatcher.apply(*qp, on_datagram(ctx, *qp, packet));
     }
   }
@@ -284,6 +333,8 @@ uint32_t EngineLoop::build_burst(uint32_t left) {
     Qp* qp = queue.pop();
     if (qp == nullptr) break;
     ctx.alone = queue.empty();
+    if (!sent.is_of(qp->tx.owner)) [[unlikely]]
+      change_sender(qp->tx.owner);
     ctx.builder.begin_turn(std::min(queue.allowance(), left));
     dispatcher.apply(*qp, transmit(*qp));
     queue.charge(ctx.builder.work());
@@ -298,16 +349,14 @@ Outcome EngineLoop::transmit(Qp& qp) {
   return transmit_rc(ctx, qp);
 }
 
+void EngineLoop::change_sender(uint16_t client) {
+  const auto frames = ctx.builder.frames();
+  sent.change<&ClientTraffic::sent>(client, frames.size(), bytes_of(frames));
+}
+
 void EngineLoop::send_burst(FrameSink& sink) {
   const auto frames = ctx.builder.frames();
-  uint64_t bytes = frames.size() * wire::kIcrcBytes;
-  for (const TxFrame& frame : frames) {
-    bytes += frame.header_length + frame.payload_length + frame.pad;
-    if (frame.raw) [[unlikely]]
-      bytes -= wire::kIcrcBytes;
-  }
-  ctx.counters.tx_bytes.add(bytes);
-  ctx.counters.tx_packets.add(frames.size());
+  sent.finish<&ClientTraffic::sent>(frames.size(), bytes_of(frames));
   if (!frames.empty()) sink.send(frames);
   // Also without a frame: nothing stays in the list, because the queue pair may be destroyed next.
   for (Qp* qp : dispatcher.sent()) dispatcher.apply(*qp, complete_sent(ctx, *qp));
@@ -336,6 +385,7 @@ bool EngineLoop::has_work() const {
 
 bool EngineLoop::add_client(queues::DoorbellReader reader, uint32_t ring, const Owner& owner) {
   const uint16_t client = owners.add(ring, owner);
+  traffic.add(client);
   const uint16_t user = owners.client(client).user;
   if (!doorbells.attach(reader, ring, client, user)) {
     owners.remove(ring);

@@ -17,6 +17,7 @@
 #include "transport/engine/qp_table.h"
 #include "transport/engine/routes.h"
 #include "transport/engine/task.h"
+#include "transport/engine/traffic.h"
 #include "transport/qp/held_events.h"
 #include "transport/qp/xrc.h"
 
@@ -62,6 +63,7 @@ struct alignas(64) EngineLoop {
   QpTable table;
   Routes routes;
   Owners owners;
+  TrafficCounters traffic;
   Doorbells doorbells;
   SpscRing<TaskPtr> tasks;
   HeldEvents held_events;
@@ -73,9 +75,16 @@ struct alignas(64) EngineLoop {
     Qp* qp = nullptr;    ///< nullptr: there is none
     bool plain = false;  ///< the packet is plain (wire/plain_packet.h), and `qp` is there
   };
-  void parse_burst(std::span<const RxFrame> frames);
-  /// The QPs of the first `packets` parsed ones.
-  void find_receivers(std::size_t packets);
+  /// `bytes`: of all frames.
+  void parse_burst(std::span<const RxFrame> frames, std::size_t bytes);
+  /// Counts packets of several clients.
+  void count_received(std::span<const RxFrame> frames, std::size_t packets);
+  /// The next frames of the local burst, after `packets` with `bytes`, are another client's.
+  void change_receiver(uint16_t client, uint64_t packets, uint64_t bytes);
+  /// The next frames of the burst being built are another client's.
+  void change_sender(uint16_t client);
+  /// The QPs of the first `packets` parsed ones, which came in `frames`. Counts them and their `bytes`.
+  void find_receivers(std::span<const RxFrame> frames, std::size_t packets, uint64_t bytes);
   void dispatch_plain(const wire::Packet& packet, Qp& qp);
   void dispatch(const wire::Packet& packet, Qp* qp);
   void deliver_to_group(const wire::Packet& packet);
@@ -103,6 +112,8 @@ struct alignas(64) EngineLoop {
   };
   std::array<Rung, 64> rung{};
   std::size_t rung_used = 0;
+  BurstShares sent{traffic};
+  BurstShares received_locally{traffic};
   std::vector<wire::Packet> parsed;
   std::array<std::byte, mtu_bytes(Mtu::mtu4096)> gathered{};  ///< payload of one local frame
   std::vector<Receiver> found;

@@ -14,14 +14,14 @@ uint16_t Owners::add(uint32_t ring, const Owner& owner) {
 }
 
 void Owners::remove(uint32_t ring) {
-  const uint16_t client = find_client(ring);
+  const uint16_t client = client_of(ring);
   if (client == kOwnProcess) return;
   clients_[client].attached = false;
   give_back(client);
 }
 
 uint16_t Owners::add_qp(uint32_t ring) {
-  const uint16_t client = find_client(ring);
+  const uint16_t client = client_of(ring);
   if (clients_[client].qps++ == 0 && client != kOwnProcess) ++sharing_;
   return client;
 }
@@ -32,7 +32,7 @@ void Owners::remove_qp(uint16_t client) {
   give_back(client);
 }
 
-uint16_t Owners::find_client(uint32_t ring) const {
+uint16_t Owners::client_of(uint32_t ring) const {
   for (std::size_t i = 1; i < clients_.size(); ++i) {
     if (clients_[i].attached && clients_[i].ring == ring) return static_cast<uint16_t>(i);
   }

@@ -38,6 +38,8 @@ class Owners {
   uint16_t add_qp(uint32_t ring);
   void remove_qp(uint16_t client);
 
+  /// The client of an attached ring; kOwnProcess where it is unknown.
+  uint16_t client_of(uint32_t ring) const;
   const Entry& client(uint16_t client) const { return clients_[client]; }
   uint32_t weight_of(uint16_t user) const { return users_[user].weight; }
   /// Do several clients have queue pairs here? The engine's own process does not count.
@@ -49,7 +51,6 @@ class Owners {
     uint32_t weight = 1;
     uint32_t clients = 0;  ///< 0: free
   };
-  uint16_t find_client(uint32_t ring) const;
   uint16_t take_user(const Owner& owner);
   void give_back(uint16_t client);
 

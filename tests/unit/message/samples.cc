@@ -266,12 +266,17 @@ void add_operator() {
                       .queue_bytes = 10,
                       .registered_bytes = 11,
                       .calls = 12,
-                      .errors = 13};
+                      .errors = 13,
+                      .traffic = {.rx_packets = 14, .rx_bytes = 15, .tx_packets = 16, .tx_bytes = 17}};
   add("ListClients", ListClients{.after = 1});
   add("ClientRows", ClientRows{.rows = {row, {}}, .more = true});
   add("ListUsers", ListUsers{.after = 1});
-  add("UserRows",
-      UserRows{.rows = {{.uid = 1, .privileged = true, .refusals = 2, .budgets = {{"qp", 3, 4}}}}, .more = true});
+  add("UserRows", UserRows{.rows = {{.uid = 1,
+                                     .privileged = true,
+                                     .refusals = 2,
+                                     .budgets = {{"qp", 3, 4}},
+                                     .traffic = {.rx_packets = 5, .rx_bytes = 6, .tx_packets = 7, .tx_bytes = 8}}},
+                           .more = true});
   add("ListPeers", ListPeers{.device = "uroce1", .after = Gid::from_ipv4(0x0a000001)});
   add("PeerRows",
       PeerRows{.rows = {{.peer = Gid::from_ipv4(0x0a000002), .guesses = {{"qpn", 3}, {"rkey", 4}}, .last_ms = 5}},

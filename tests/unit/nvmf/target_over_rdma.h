@@ -2,14 +2,16 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include "cm/manager.h"
-#include "nvmf/reactor.h"
+#include "nvmf/reactors.h"
 #include "service/server.h"
 #include "support/nvmf_initiator.h"
 #include "tests/unit/client/endpoints.h"
@@ -19,20 +21,37 @@ namespace uroce::nvmf {
 inline constexpr char kDisks[] = "nqn.2024-01.org.example:disks";
 inline constexpr char kHostNqn[] = "nqn.2024-01.org.example:host";
 
+/// A network with threads of the test's own for any number of reactors.
+class ManyReactors final : public Network {
+ public:
+  ManyReactors(std::unique_ptr<Network> network, uint32_t reactors)
+      : network_(std::move(network)), reactors_(reactors) {}
+  ConnectionManager& connections() override { return network_->connections(); }
+  Result<Context> device(const std::string& name) override { return network_->device(name); }
+  uint32_t reactors() const override { return reactors_; }
+  bool poll() override { return network_->poll(); }
+  void idle(std::chrono::nanoseconds limit) override { network_->idle(limit); }
+  bool wakes() const override { return network_->wakes(); }
+
+ private:
+  const std::unique_ptr<Network> network_;
+  const uint32_t reactors_;
+};
+
 class TargetOverRdma : public testing::Test {
  protected:
-  explicit TargetOverRdma(uint32_t buffers = 8) {
+  explicit TargetOverRdma(uint32_t buffers = 8, uint32_t reactors = 1) {
     world_.add();
     world_.add();
     connections_ = test::must(cm::Manager::start({world_.device(0), world_.device(1)}, 7));
     server_ = test::must(
         service::Server::start({.socket = socket_}, {world_.device(0), world_.device(1)}, {}, connections_.get()));
-    network_ = test::must(open_daemon_network({.socket = socket_}));
+    network_ = std::make_unique<ManyReactors>(test::must(open_daemon_network({.socket = socket_})), reactors);
     buffers_ = buffers;
   }
   ~TargetOverRdma() override {
     host_.reset();
-    reactor_.reset();
+    reactors_.reset();
     network_.reset();
     server_.reset();
     connections_.reset();
@@ -45,10 +64,11 @@ class TargetOverRdma : public testing::Test {
     std::vector<Subsystem> subsystems;
     subsystems.push_back(
         test::must(open_subsystem({.nqn = kDisks, .namespaces = std::move(namespaces), .hosts = {kHostNqn}})));
-    reactor_ = test::must(Reactor::start(*network_, std::move(subsystems), listen, buffers_));
+    reactors_ = test::must(Reactors::start(*network_, std::move(subsystems), listen, buffers_));
     host_ = std::make_unique<test::InitiatorHost>(DaemonOptions{socket_}, world_.device(0)->config().name, [this] {
       now_ += step_;
-      reactor_->poll(now_);
+      for (const uint32_t index : order_) reactors_->poll(index, now_);
+      if (after_pass_) after_pass_();
     });
   }
   CmAddress address() const { return {World::gid(1), 4420}; }
@@ -61,9 +81,11 @@ class TargetOverRdma : public testing::Test {
   std::unique_ptr<cm::Manager> connections_;
   std::unique_ptr<service::Server> server_;
   std::unique_ptr<Network> network_;
-  std::unique_ptr<Reactor> reactor_;
+  std::unique_ptr<Reactors> reactors_;
   std::unique_ptr<test::InitiatorHost> host_;
   uint32_t buffers_ = 8;
+  std::vector<uint32_t> order_{0};  ///< the reactors' turns in a pass
+  std::function<void()> after_pass_{};
   Nanos now_{};
   Nanos step_ = std::chrono::microseconds(10);  ///< by which the target's clock goes on in each pass
 };

@@ -55,7 +55,7 @@ TEST(PortQueue, HandsFramesToTheEngineOfTheirQpn) {
 
 TEST(PortQueue, HandsAMulticastFrameToEveryEngine) {
   TwoNodes t(4, 1);
-  const auto received = [&](uint32_t engine) { return t.b.engines[engine]->counters().rx_packets.get(); };
+  const auto received = [&](uint32_t engine) { return t.b.engines[engine]->traffic().rx_packets; };
   for (int i = 0; i < 4; ++i) t.round();
   const auto in_use = [&] {
     return rte_mempool_in_use_count(t.pair.a->pool()) + rte_mempool_in_use_count(t.pair.b->pool());
@@ -115,7 +115,7 @@ TEST(PortQueue, GivesForeignFramesToTheEngineOfTheirRule) {
   send_all();
   EXPECT_EQ(t.b.counter(0, "port_steered"), 7u) << "the sniffer's copies of both besides";
   for (uint32_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(t.b.engines[i]->counters().rx_packets.get(), i == 2 ? 3u : 0u)
+    EXPECT_EQ(t.b.engines[i]->traffic().rx_packets, i == 2 ? 3u : 0u)
         << "engine " << i << " takes no copy for a packet of its own";
   }
   EXPECT_EQ(in_use(), settled) << "every reference is given back";
@@ -133,7 +133,7 @@ TEST(PortQueue, CopiesWhatItSendsForSniffersOfAnyEngine) {
   EXPECT_FALSE(t.a.handovers.handover->empty(3));
   for (int i = 0; i < 4; ++i) t.round();
   EXPECT_TRUE(t.a.handovers.handover->empty(3));
-  EXPECT_EQ(t.a.engines[3]->counters().rx_packets.get(), 0u) << "a copy is not a packet of its own";
+  EXPECT_EQ(t.a.engines[3]->traffic().rx_packets, 0u) << "a copy is not a packet of its own";
 }
 
 TEST(PortQueue, JoinsSegmentsAndDropsWhatIsTooLong) {

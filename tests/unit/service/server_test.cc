@@ -461,6 +461,47 @@ TEST_F(ServerTest, UsersSeeTheirOwnObjectsWithoutKeysAndPsns) {
   }
 }
 
+TEST_F(ServerTest, CountsTheTrafficOfConnectionsAndUsers) {
+  const auto user = [this] {
+    for (const message::UserRow& row : server_->users()) {
+      if (row.uid == geteuid()) return row.traffic;
+    }
+    return message::Traffic{};
+  };
+  const auto client_on = [this](const std::string& device) {
+    for (const message::ClientRow& row : server_->clients()) {
+      if (row.device == device) return row.traffic;
+    }
+    return message::Traffic{};
+  };
+  Speaker stays(socket_);  // so that the user does
+  std::optional<Side> a(open(name(0))), b(open(name(1)));
+  auto qa = std::optional(a->make_qp()), qb = std::optional(b->make_qp());
+  connect(*a, *qa, *b, *qb);
+  const Sge source = a->mr.sge(0, 4096);
+  ASSERT_EQ(qa->post_send({.opcode = WrOpcode::rdma_write,
+                           .flags = SendFlag::signaled,
+                           .sges = {&source, 1},
+                           .remote_addr = reinterpret_cast<uint64_t>(b->memory.data()),
+                           .rkey = b->mr.rkey()}),
+            0);
+  // Each receives the other's packets, once nothing is on the way.
+  ASSERT_TRUE(eventually([&] {
+    const message::Traffic sender = client_on(name(0)), receiver = client_on(name(1));
+    return sender.tx_bytes > 4096 && sender.rx_packets != 0 && receiver.rx_bytes == sender.tx_bytes &&
+           receiver.tx_packets == sender.rx_packets && user().tx_bytes == sender.tx_bytes + receiver.tx_bytes;
+  }));
+  // Ended connections still count for their user, and a new one begins at 0.
+  const message::Traffic before = user();
+  qa.reset(), qb.reset();
+  a.reset(), b.reset();
+  ASSERT_TRUE(eventually([&] { return server_->clients().size() == 1; }));
+  EXPECT_GE(user().tx_bytes, before.tx_bytes);
+  EXPECT_GE(user().rx_packets, before.rx_packets);
+  const Side again(open(name(0)));
+  EXPECT_EQ(client_on(name(0)).tx_packets, 0u);
+}
+
 TEST_F(ServerTest, PeersThatGuessAreShownToRootAlone) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can connect as other users";
   // A queue pair of the first device asks for one of the second that does not exist.

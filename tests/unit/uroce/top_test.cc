@@ -76,6 +76,18 @@ TEST_F(TopTest, TheBusiestQueuePairComesFirstAndPsnsWrap) {
   EXPECT_NE(view.find("0x000011  RC    RTS         0        10       100"), std::string::npos) << view;
 }
 
+TEST_F(TopTest, TheBusiestConnectionComesFirst) {
+  before.clients = after.clients;
+  after.clients[0].traffic = {.rx_packets = 1000, .rx_bytes = 1'250'000, .tx_packets = 2000, .tx_bytes = 125'000'000};
+  after.clients[0].command = "busy";
+  after.clients[1].command = "idle";
+  const std::string view = top_view(before, after, {});
+  EXPECT_LT(view.find("busy"), view.find("idle")) << view;
+  EXPECT_NE(view.find("0.01     1.00     1.0 k     2.0 k  busy"), std::string::npos) << view;
+  before.clients[0].traffic = after.clients[0].traffic;
+  EXPECT_GT(top_view(before, after, {}).find("busy"), top_view(before, after, {}).find("idle"));
+}
+
 TEST_F(TopTest, FitsAScreen) {
   for (const std::size_t columns : {80u, 160u, 20u}) {
     for (const std::size_t lines : {1u, 2u, 10u, 24u, 100u}) {

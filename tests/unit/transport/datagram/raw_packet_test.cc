@@ -96,7 +96,7 @@ TEST_F(RawPacket, AFrameArrivesAsItWasPosted) {
   EXPECT_EQ(cqe->byte_len, 1514u);
   EXPECT_EQ(cqe->flags, 0u);
   EXPECT_EQ(std::memcmp(far_inbox_->bytes().data(), source_->bytes().data(), 1514), 0);
-  EXPECT_EQ(counters().tx_bytes.get(), 1514u);
+  EXPECT_EQ(left_.engine().traffic().tx_bytes, 1514u);
   EXPECT_EQ(counters().raw_sent.get(), 1u);
   EXPECT_EQ(right_.engine().counters().raw_received.get(), 1u);
 }

@@ -1,0 +1,44 @@
+// The packets of a user's connections: those that are open, and those that have ended.
+#pragma once
+
+#include <mutex>
+#include <vector>
+
+#include "control/device_session.h"
+#include "message/operator_messages.h"
+
+namespace uroce::service {
+
+inline message::Traffic to_message(const transport::Traffic& traffic) {
+  return {.rx_packets = traffic.rx_packets,
+          .rx_bytes = traffic.rx_bytes,
+          .tx_packets = traffic.tx_packets,
+          .tx_bytes = traffic.tx_bytes};
+}
+
+/// Any thread. The sum never falls, because a session ends and joins the ended ones in one step.
+class UserTraffic {
+ public:
+  /// end() comes before the session goes.
+  void begin(const control::DeviceSession& session) {
+    const std::scoped_lock lock(mutex_);
+    open_.push_back(&session);
+  }
+  void end(const control::DeviceSession& session) {
+    const std::scoped_lock lock(mutex_);
+    if (std::erase(open_, &session) != 0) ended_ += session.traffic();
+  }
+  transport::Traffic sum() const {
+    const std::scoped_lock lock(mutex_);
+    transport::Traffic sum = ended_;
+    for (const control::DeviceSession* session : open_) sum += session->traffic();
+    return sum;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<const control::DeviceSession*> open_;
+  transport::Traffic ended_{};
+};
+
+}  // namespace uroce::service
