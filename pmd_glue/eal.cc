@@ -86,24 +86,32 @@ std::vector<std::string> lines_of(const std::string& output) {
   return lines;
 }
 
-// Harmless messages of EAL and drivers: no legacy telemetry, a kernel without the scheduler that net_tap prefers.
+// Harmless messages of EAL and drivers: no legacy telemetry, a kernel without the scheduler that net_tap prefers, a
+// size of hugepages without pages (where all sizes have none, or too few, other lines follow).
 constexpr std::array kHarmless{"TELEMETRY: No legacy callbacks", "multiq qdisc", "qdisc kind is unknown",
-                               "Disabling rte flow support"};
+                               "Disabling rte flow support", "hugepages reported on node"};
 
 bool contains_any(std::string_view line, std::span<const char* const> parts) {
   return std::ranges::any_of(parts, [&](const char* part) { return line.find(part) != std::string_view::npos; });
 }
 
+/// EAL says what it lacks and not where to get it.
+std::string way_out(std::string_view reason) {
+  if (reason.find("Cannot get hugepage information") != reason.npos) {
+    return "; mount a hugetlbfs (hugeadm --create-mounts) and reserve pages (sysctl vm.nr_hugepages=256), or give EAL "
+           "--in-memory or --no-huge";
+  }
+  if (reason.find("Not enough memory available") != reason.npos) {
+    return "; ask for less with -m, reserve more pages (sysctl vm.nr_hugepages=N), or give EAL --no-huge";
+  }
+  return "";
+}
+
 /// The reason of a failed start, from the lines that EAL printed.
 std::string reason_of(const std::string& output) {
   // Lines that follow from the reason.
-  constexpr std::array kConsequences{"Invalid 'command line' arguments",
-                                     "Cannot probe devices",
-                                     "Bus (",
-                                     "TELEMETRY:",
-                                     "Unregistering with invalid input",
-                                     "vdev_probe()",
-                                     "hugepages reported on node"};
+  constexpr std::array kConsequences{"Invalid 'command line' arguments", "Cannot probe devices", "Bus (", "TELEMETRY:",
+                                     "Unregistering with invalid input", "vdev_probe()"};
   std::string reason;
   for (std::string line : lines_of(output)) {
     for (const char* prefix : {"EAL: ", "FATAL: ", "Error - "}) {
@@ -113,7 +121,7 @@ std::string reason_of(const std::string& output) {
       continue;
     reason += (reason.empty() ? "" : "; ") + line;
   }
-  return reason.empty() ? "EAL gives no reason" : reason;
+  return reason.empty() ? "EAL gives no reason" : reason + way_out(reason);
 }
 
 /// Directories beside `own` of earlier processes that were killed. EAL's primary process holds a lock on its `config`.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "pmd_glue/netdev.h"
 #include "pmd_glue/notes.h"
 #include "wire/packet.h"
 
@@ -47,8 +48,12 @@ Result<std::unique_ptr<KernelNeighbourhood>> KernelNeighbourhood::open(Port& por
   std::unique_ptr<KernelNeighbourhood> made(
       new KernelNeighbourhood(port, clock, {.index = index, .name = name, .mac = port.mac()}, std::move(*netlink)));
   if (made->addresses().empty()) {
-    note(fmt::format("port {}: interface {} has no address yet; the device gets one when the interface does",
-                     port.name(), name));
+    note(netdev_is_loopback(name)
+             ? fmt::format("port {}: {} is the loopback interface: it has no address for a device, and no peer; name "
+                           "another one that `ip link` lists, or for two devices without any, start uroced --demo",
+                           port.name(), name)
+             : fmt::format("port {}: interface {} has no address yet; the device gets one when the interface does",
+                           port.name(), name));
   }
   return made;
 }

@@ -18,6 +18,8 @@ namespace uroce::glue {
 
 namespace {
 
+constexpr short kRunning = IFF_UP | IFF_RUNNING;
+
 Result<void> ask(const std::string& interface, unsigned long request, ifreq& r) {
   if (interface.size() >= IFNAMSIZ)
     return fail(ENODEV, fmt::format("'{}' is too long for an interface name", interface));
@@ -29,6 +31,20 @@ Result<void> ask(const std::string& interface, unsigned long request, ifreq& r) 
   close(fd);
   if (result < 0) return fail(error, std::strerror(error));
   return {};
+}
+
+std::optional<short> flags_of(const std::string& interface) {
+  ifreq r{};
+  if (!ask(interface, SIOCGIFFLAGS, r)) return std::nullopt;
+  return r.ifr_flags;
+}
+
+void ask_for_link(const std::string& interface) {
+  ethtool_value link{};
+  link.cmd = ETHTOOL_GLINK;
+  ifreq r{};
+  r.ifr_data = reinterpret_cast<char*>(&link);
+  (void)ask(interface, SIOCETHTOOL, r);
 }
 
 }  // namespace
@@ -57,9 +73,20 @@ Result<void> set_netdev_mtu(const std::string& interface, uint32_t mtu) {
 }
 
 std::optional<bool> netdev_running(const std::string& interface) {
+  auto flags = flags_of(interface);
+  // The kernel handles news of a carrier up to a second late. Until then the flags are old, and it drops what is sent.
+  // A question about the link makes it handle them at once.
+  if (flags && (*flags & kRunning) == IFF_UP) {
+    ask_for_link(interface);
+    flags = flags_of(interface);
+  }
+  if (!flags) return std::nullopt;
+  return (*flags & kRunning) == kRunning;
+}
+
+bool netdev_is_loopback(const std::string& interface) {
   ifreq r{};
-  if (!ask(interface, SIOCGIFFLAGS, r)) return std::nullopt;
-  return (r.ifr_flags & IFF_UP) != 0 && (r.ifr_flags & IFF_RUNNING) != 0;
+  return ask(interface, SIOCGIFFLAGS, r) && (r.ifr_flags & IFF_LOOPBACK) != 0;
 }
 
 NetdevQueues netdev_queues(const std::string& interface) {

@@ -16,8 +16,11 @@ Result<uint32_t> netdev_mtu(const std::string& interface);
 /// EINVAL where it is no Ethernet interface.
 Result<EthAddr> netdev_mac(const std::string& interface);
 Result<void> set_netdev_mtu(const std::string& interface, uint32_t mtu);
-/// True when the interface is administratively up and has a carrier; nullopt when it does not exist.
+/// True when the interface is administratively up and has a carrier; nullopt when it does not exist. The kernel first
+/// handles changes of the carrier that wait.
 std::optional<bool> netdev_running(const std::string& interface);
+/// Whether it leads nowhere but to this host. False when it does not exist.
+bool netdev_is_loopback(const std::string& interface);
 /// The queues by which an interface receives.
 struct NetdevQueues {
   uint32_t combined = 1;  ///< those that send and receive

@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "base/bytes.h"
-#include "pmd_glue/fault_guard.h"
 #include "pmd_glue/missing_icrc.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
@@ -16,8 +15,6 @@
 namespace uroce::glue {
 
 namespace {
-
-void never_freed(void*, void*) { assert(!"the sink's own reference is never dropped"); }
 
 /// From the descriptor's header, not from the mbuf's: a vector that was just stored in other pieces waits for them.
 wire::IcrcState begin_icrc(const transport::TxFrame& frame) {
@@ -35,23 +32,19 @@ EtherSink::EtherSink(const Port& port, TxPath& path, Handover& handover, rte_mem
       external_pool_(external_pool),
       external_(external_pool != nullptr ? port.external() : ExternalMemory::never),
       fills_ip_checksum_(port.fills_ip_checksum()),
-      missing_icrc_(missing_icrc_flag()) {
-  for (rte_mbuf_ext_shared_info& shared : shared_) shared.free_cb = never_freed;
-  forget_references();
-}
+      missing_icrc_(missing_icrc_flag()),
+      loopback_(handover),
+      references_(path) {}
 
 EtherSink::~EtherSink() {
   rte_pktmbuf_free_bulk(stash_.data(), static_cast<unsigned>(stash_count_));
   rte_pktmbuf_free_bulk(tx_.data(), static_cast<unsigned>(tx_count_));
-  for (std::size_t i = 0; i < loop_count_; ++i) {
-    for (int references = std::popcount(loop_targets_[i]); references > 0; --references) rte_pktmbuf_free(loop_[i]);
-  }
 }
 
 std::size_t EtherSink::room() {
   if (port_.holds_frames()) return 0;
   if (pending() && !may_wait()) flush();
-  std::size_t room = kPending - std::max(tx_count_, loop_count_);
+  std::size_t room = kPending - std::max(tx_count_, loopback_.size());
   if (room > stash_count_ && !refill(room)) room = stash_count_;
   return room;
 }
@@ -76,7 +69,7 @@ void EtherSink::set_local(const LocalLink& own, const std::optional<LocalLink>& 
 void EtherSink::send(std::span<const transport::TxFrame> frames) {
   assert(frames.size() <= stash_count_);
   const bool is_watched = watched();
-  const bool own_open = own_.open(is_watched, loop_count_);
+  const bool own_open = own_.open(is_watched, loopback_.size());
   const bool peer_open = peer_.open(is_watched, tx_count_);
   counters_.frames.add(frames.size());
   while (!frames.empty()) {
@@ -145,10 +138,7 @@ void EtherSink::loop_back(const transport::TxFrame& frame, rte_mbuf* mbuf) {
   const std::byte* bytes = rte_pktmbuf_mtod(mbuf, std::byte*);
   const uint64_t targets = frame.raw ? uint64_t{1} << handover_.engine_of(frame.raw_receiver)
                                      : handover_.targets_of(wire::peek({bytes, mbuf->data_len}).dest_qpn);
-  rte_mbuf_refcnt_set(mbuf, static_cast<uint16_t>(std::popcount(targets)));
-  loop_targets_[loop_count_] = targets;
-  loop_for_[loop_count_] = frame.raw ? Handover::For::rule : Handover::For::queue_pair;
-  loop_[loop_count_++] = mbuf;
+  loopback_.add(mbuf, targets, frame.raw ? Handover::For::rule : Handover::For::queue_pair);
 }
 
 bool EtherSink::send_raw(std::span<const std::byte> frame) {
@@ -244,8 +234,7 @@ rte_mbuf* EtherSink::build_external(const transport::TxFrame& frame) {
   head->data_len = frame.header_length;
   auto crc = begin_icrc(frame);
   rte_mbuf* last = head;
-  rte_mbuf_ext_shared_info& shared = this->shared(generation_);
-  rte_mbuf_ext_refcnt_update(&shared, static_cast<int16_t>(frame.payload_spans));
+  rte_mbuf_ext_shared_info& shared = references_.add(frame.payload_spans);
   for (uint8_t i = 0; i < frame.payload_spans; ++i) {
     const transport::PayloadSpan& span = frame.payload[i];
     void* data = const_cast<std::byte*>(span.data);  // mbufs have no const; drivers only read on TX
@@ -266,34 +255,10 @@ rte_mbuf* EtherSink::build_external(const transport::TxFrame& frame) {
   return head;
 }
 
-void EtherSink::forget_references() {
-  for (rte_mbuf_ext_shared_info& shared : shared_) rte_mbuf_ext_refcnt_set(&shared, 1);
-}
-
-bool EtherSink::references_payload() {
-  const auto referenced = [](const rte_mbuf_ext_shared_info& shared) { return rte_mbuf_ext_refcnt_read(&shared) > 1; };
-  if (std::ranges::any_of(shared_, referenced)) path_.reclaim();
-  return std::ranges::any_of(shared_, referenced);
-}
-
-// Several callers may wait at once, each with its mark. Two counts are enough: the second caller's generation ends once
-// the first one's references are gone.
-bool EtherSink::references_payload_before(uint64_t mark) {
-  if (!references_payload()) return false;
-  const auto referenced = [this](uint64_t generation) { return rte_mbuf_ext_refcnt_read(&shared(generation)) > 1; };
-  const bool older = referenced(generation_ + 1);  // the same count as generation_ - 1
-  if (mark == generation_) {
-    if (older) return true;
-    ++generation_;
-    return referenced(mark);
-  }
-  return mark + 1 == generation_ && older;
-}
-
 bool EtherSink::flush() {
   bool moved = false;
   if (tx_count_ != 0) moved = flush_port();
-  if (loop_count_ != 0) moved = flush_loopback() || moved;
+  if (loopback_.size() != 0) moved = loopback_.flush() || moved;
   return moved;
 }
 
@@ -302,7 +267,7 @@ bool EtherSink::flush_port() {
   counters_.bursts.add();
   if (path_.take_fault()) [[unlikely]] {
     counters_.faults.add();
-    forget_references();  // a guarded driver keeps no buffer after its burst
+    references_.forget();  // a guarded driver keeps no buffer after its burst
   }
   tx_count_ -= sent;
   if (tx_count_ != 0) {
@@ -311,46 +276,5 @@ bool EtherSink::flush_port() {
   }
   return sent != 0;
 }
-
-bool EtherSink::flush_loopback() {
-  std::size_t kept = 0;
-  // Keep the order for each engine: once its ring is full, its later frames wait too.
-  uint64_t full = 0;
-  bool moved = false;
-  for (std::size_t i = 0; i < loop_count_; ++i) {
-    uint64_t waiting = 0;
-    for (uint64_t targets = loop_targets_[i]; targets != 0; targets &= targets - 1) {
-      const auto engine = static_cast<uint32_t>(std::countr_zero(targets));
-      if ((full >> engine & 1) == 0 && handover_.put(engine, loop_[i], loop_for_[i])) continue;
-      full |= uint64_t{1} << engine;
-      waiting |= uint64_t{1} << engine;
-    }
-    moved = moved || waiting != loop_targets_[i];
-    if (waiting == 0) continue;
-    loop_[kept] = loop_[i];
-    loop_for_[kept] = loop_for_[i];
-    loop_targets_[kept++] = waiting;
-  }
-  loop_count_ = kept;
-  return moved;
-}
-
-uint16_t QueuePath::push(std::span<rte_mbuf*> mbufs) {
-  const auto count = static_cast<uint16_t>(mbufs.size());
-  if (port_.gone()) [[unlikely]] {
-    rte_pktmbuf_free_bulk(mbufs.data(), count);
-    return count;
-  }
-  if (!needs_guard_) return port_.send(queue_, mbufs);
-  volatile uint16_t sent = 0;
-  const bool whole = guarded([&] { sent = port_.send(queue_, mbufs); });
-  if (whole) return sent;
-  // Nobody knows which buffers the driver has freed, so none is touched again. The peer is gone, and its frames are
-  // lost in any case.
-  faulted_ = true;
-  return count;
-}
-
-void QueuePath::reclaim() { port_.reclaim(queue_); }
 
 }  // namespace uroce::glue

@@ -14,28 +14,14 @@
 #include "pmd_glue/frame_tap.h"
 #include "pmd_glue/handover.h"
 #include "pmd_glue/local_link.h"
+#include "pmd_glue/loopback_queue.h"
+#include "pmd_glue/payload_references.h"
 #include "pmd_glue/port.h"
+#include "pmd_glue/tx_path.h"
 #include "transport/core/seam.h"
 #include "transport/datagram/flow_table.h"
 
 namespace uroce::glue {
-
-/// Takes finished mbufs. One thread uses it.
-class TxPath {
- public:
-  virtual ~TxPath() = default;
-  /// Takes a prefix of `mbufs` and returns its length.
-  virtual uint16_t push(std::span<rte_mbuf*> mbufs) = 0;
-  /// Frees sent mbufs, for drivers that keep them until asked.
-  virtual void reclaim() {}
-  /// Somebody sees the frames inside the driver's burst.
-  virtual bool shows_sent() const { return false; }
-  /// True once after a burst that faulted. Its mbufs are neither sent nor ever freed.
-  bool take_fault() { return std::exchange(faulted_, false); }
-
- protected:
-  bool faulted_ = false;
-};
 
 struct SinkCounters {
   Counter frames, bytes;
@@ -52,7 +38,7 @@ struct SinkCounters {
 /// At most kPending frames wait here for a full port or ring. Beyond that room() is 0, and the engine waits.
 class alignas(64) EtherSink final : public transport::FrameSink {
  public:
-  static constexpr std::size_t kPending = 64;
+  static constexpr std::size_t kPending = LoopbackQueue::kRoom;
   /// Copying fewer payload bytes than this is cheaper than three mbufs.
   static constexpr uint32_t kExternalMinBytes = 512;
   static constexpr uint32_t kExternalMaxSpans = 4;
@@ -66,9 +52,9 @@ class alignas(64) EtherSink final : public transport::FrameSink {
 
   std::size_t room() override;
   void send(std::span<const transport::TxFrame> frames) override;
-  bool references_payload() override;
-  uint64_t mark_payload() override { return generation_; }
-  bool references_payload_before(uint64_t mark) override;
+  bool references_payload() override { return references_.any(); }
+  uint64_t mark_payload() override { return references_.mark(); }
+  bool references_payload_before(uint64_t mark) override { return references_.any_before(mark); }
 
   /// Sends one whole frame, e.g. an ARP reply. False when there is no room; nothing was taken.
   bool send_raw(std::span<const std::byte> frame);
@@ -76,7 +62,7 @@ class alignas(64) EtherSink final : public transport::FrameSink {
   /// for others of the round.
   bool flush();
   /// True while frames wait for flush() or room().
-  bool pending() const { return tx_count_ + loop_count_ != 0; }
+  bool pending() const { return tx_count_ + loopback_.size() != 0; }
   const SinkCounters& counters() const { return counters_; }
   /// Sniffers among the rules get a copy of each sent frame. `rules` outlives the sink.
   void set_rules(const transport::FlowTable& rules) { rules_ = &rules; }
@@ -109,12 +95,9 @@ class alignas(64) EtherSink final : public transport::FrameSink {
   void loop_back(const transport::TxFrame& frame, rte_mbuf* mbuf);
   rte_mbuf* build_external(const transport::TxFrame& frame);
   bool may_reference(const transport::TxFrame& frame) const;
-  rte_mbuf_ext_shared_info& shared(uint64_t generation) { return shared_[generation % 2]; }
-  void forget_references();
   /// The frames so far may leave with those of the round's next bursts.
-  bool may_wait() const { return port_.joins_frames() && loop_count_ == 0 && tx_count_ < kPending; }
+  bool may_wait() const { return port_.joins_frames() && loopback_.size() == 0 && tx_count_ < kPending; }
   bool flush_port();
-  bool flush_loopback();
 
   const Port& port_;
   TxPath& path_;
@@ -134,32 +117,11 @@ class alignas(64) EtherSink final : public transport::FrameSink {
   bool port_needs_icrc_ = true;
   std::size_t stash_count_ = 0;  ///< mbufs that make room() a promise
   std::size_t tx_count_ = 0;
-  std::size_t loop_count_ = 0;
   std::array<rte_mbuf*, kPending> stash_{};
   std::array<rte_mbuf*, kPending> tx_{};
-  std::array<rte_mbuf*, kPending> loop_{};
-  std::array<uint64_t, kPending>
-      loop_targets_{};  ///< engines that still get the frame, each with a reference of its own
-  std::array<Handover::For, kPending> loop_for_{};
-  /// Counts of payload references: each is 1 + those in flight. Frames of generation g count at g % 2. A generation
-  /// ends when somebody waits for it and the one before it has ended, so new frames never prolong the wait.
-  std::array<rte_mbuf_ext_shared_info, 2> shared_{};
-  uint64_t generation_ = 0;
+  LoopbackQueue loopback_;
+  PayloadReferences references_;
   SinkCounters counters_;
-};
-
-/// Sends straight to a TX queue.
-class QueuePath final : public TxPath {
- public:
-  QueuePath(const Port& port, uint16_t queue) : port_(port), queue_(queue), needs_guard_(port.needs_guard()) {}
-  uint16_t push(std::span<rte_mbuf*> mbufs) override;
-  void reclaim() override;
-  bool shows_sent() const override { return port_.shows_sent(queue_); }
-
- private:
-  const Port& port_;
-  const uint16_t queue_;
-  const bool needs_guard_;
 };
 
 }  // namespace uroce::glue

@@ -45,9 +45,10 @@ Result<void> Stack::Impl::set_up(const std::vector<std::string>& args, const Sta
   clock_ = std::make_unique<TscClock>();
   service_ = std::make_unique<ServiceThread>(*clock_);
   owner_ = std::this_thread::get_id();
-  embedded = eal_->workers().empty();
-  const std::size_t engines = embedded ? 1 : std::min(eal_->workers().size(), kMaxEngines);
+  embedded = eal_->workers().empty() || options.own_loops;
+  const std::size_t engines = std::min(eal_->workers().size() + (embedded ? 1 : 0), kMaxEngines);
   for (std::size_t i = 0; i < engines; ++i) workers_.push_back(std::make_unique<Worker>(options.idle, *clock_));
+  make_loops();
 
   if (auto ok = open_ports(options); !ok) return ok;
   for (std::size_t i = 0; i < units.size(); ++i) {
@@ -143,8 +144,7 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
   std::vector<Worker*> workers;
   for (const auto& worker : workers_) workers.push_back(worker.get());
   unit.host = std::make_unique<Host>(
-      port, *unit.neighbourhood, std::move(workers),
-      [this] { return embedded && std::this_thread::get_id() == owner_; }, [this] { poll_here(); });
+      port, *unit.neighbourhood, std::move(workers), [this] { return runs_engines_here(); }, [this] { poll_here(); });
   auto device = control::Device::create(std::move(config), *unit.host);
   if (!device) return std::unexpected(device.error());
   unit.device = std::move(*device);
@@ -216,6 +216,7 @@ void Stack::Impl::launch() {
 }
 
 Stack::Impl::~Impl() {
+  if (loops_) join_loops();
   telemetry_.reset();
   made_connections_ = nullptr;
   connections_.reset();  // while engines can still tell the peers
@@ -269,6 +270,14 @@ Result<Context> Stack::open(std::string_view device) {
 }
 
 bool Stack::embedded() const { return impl_->embedded; }
+
+uint32_t Stack::engines() const { return impl_->engines(); }
+
+Result<void> Stack::start_loop(uint32_t engine, std::function<void()> loop) {
+  return impl_->start_loop(engine, std::move(loop));
+}
+
+void Stack::join_loops() { impl_->join_loops(); }
 
 bool Stack::poll() { return impl_->embedded && impl_->poll_here(); }
 

@@ -1,4 +1,4 @@
-// The stack's connection manager: making it, taking its turns with the engines, and its counters beside theirs.
+// The stack's connection manager: making it, and its counters beside those of the engines.
 #include <algorithm>
 #include <iterator>
 
@@ -8,23 +8,6 @@
 namespace uroce {
 
 using namespace glue;
-
-bool Stack::Impl::poll_here() {
-  if (polling_) return false;  // an engine's work called it
-  polling_ = true;
-  const bool worked = workers_[0]->round();
-  polling_ = false;
-  cm::Manager* const connections = made_connections_.load(std::memory_order_acquire);
-  return (connections != nullptr && connections->turn()) || worked;
-}
-
-void Stack::Impl::idle_here(std::chrono::nanoseconds limit) {
-  if (const cm::Manager* const connections = made_connections_.load(std::memory_order_acquire)) {
-    const Nanos now = std::chrono::steady_clock::now().time_since_epoch();
-    limit = std::min(limit, connections->deadline() - now);
-  }
-  workers_[0]->idle(limit);
-}
 
 Result<cm::Manager*> Stack::Impl::connections() {
   const auto lock = units.front().device->runner().lock(connections_mutex_);

@@ -4,6 +4,7 @@
 #include <uroce/stack.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -53,10 +54,14 @@ struct Stack::Impl {
   Impl& operator=(const Impl&) = delete;
 
   Result<void> set_up(const std::vector<std::string>& args, const StackOptions& options);
-  /// Embedded: one pass on the calling thread.
+  /// Embedded: one pass of the calling thread's engines.
   bool poll_here();
   /// Embedded: gives the core away, until something is due at most.
   void idle_here(std::chrono::nanoseconds limit);
+  Result<void> start_loop(uint32_t engine, std::function<void()> body);
+  void join_loops();
+  /// Embedded: the calling thread runs engines.
+  bool runs_engines_here() const;
   /// The connection manager of all devices, which the first call makes. Any thread. Errors: those of
   /// cm::Manager::start().
   Result<cm::Manager*> connections();
@@ -69,6 +74,8 @@ struct Stack::Impl {
   glue::CounterList port_counters_of(const Unit& unit) const;
   const glue::Eal& eal() const { return *eal_; }
   std::span<const std::unique_ptr<glue::Worker>> workers() const { return workers_; }
+
+  uint32_t engines() const { return static_cast<uint32_t>(workers_.size()); }
 
   bool embedded = true;
   std::vector<Unit> units;
@@ -83,8 +90,13 @@ struct Stack::Impl {
   Result<void> make_port_queues(const StackOptions& options);
   /// Lets the worker's engines at both ends of a pair of rings find each other.
   void join_rings(const glue::Worker& worker);
+  void make_loops();
   void launch();
-  uint32_t engines() const { return static_cast<uint32_t>(workers_.size()); }
+  /// The engine of the loop that the calling thread is in; 0 outside of loops.
+  uint32_t engine_here() const;
+  bool poll_engine(uint32_t engine);
+  /// Engine 0 has none: the owner's thread polls it.
+  bool has_loop(uint32_t engine) const { return loops_[engine].running.load(std::memory_order_acquire); }
 
   std::unique_ptr<glue::Eal> eal_;
   std::unique_ptr<glue::TscClock> clock_;
@@ -95,8 +107,18 @@ struct Stack::Impl {
   std::vector<unsigned> launched_;  ///< lcores that run a worker
   std::unique_ptr<glue::Telemetry> telemetry_;
   std::thread::id owner_;
-  bool polling_ = false;
-  std::mutex connections_mutex_;  ///< guards connections_
+  /// An embedded stack's engine, in the hands of one thread after another.
+  struct Loop {
+    Impl* stack = nullptr;
+    uint32_t engine = 0;
+    unsigned lcore = 0;
+    std::function<void()> body{};
+    std::atomic<bool> running{false};  ///< a loop of the program has the engine
+    alignas(64) bool polling = false;  ///< of the thread that has the engine
+  };
+  static int loop_main(void* loop);
+  std::unique_ptr<Loop[]> loops_;  // by engine
+  std::mutex connections_mutex_;   ///< guards connections_
   std::unique_ptr<cm::Manager> connections_;
   std::atomic<cm::Manager*> made_connections_{nullptr};  ///< the same for all threads; poll_here() takes its turns
 

@@ -51,12 +51,16 @@ void Worker::add(std::unique_ptr<PortQueue> queue) {
   queues_.push_back(std::move(queue));
 }
 
-void Worker::run() {
-  (void)read_clock();
-  engine_clock.store(read_clock, std::memory_order_relaxed);
+void Worker::prepare_thread() {
   prctl(PR_SET_TIMERSLACK, 1);  // the default of 50 us would double the short naps
   // A program that polls its queues on this CPU would keep an engine that naps away for milliseconds.
   if (policy_ == IdlePolicy::sleep) prefer_when_woken();
+}
+
+void Worker::run() {
+  (void)read_clock();
+  engine_clock.store(read_clock, std::memory_order_relaxed);
+  prepare_thread();
   while (!stop_.load(std::memory_order_relaxed)) {
     if (!round()) idle(kDeepNap);
   }

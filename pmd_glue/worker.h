@@ -35,6 +35,8 @@ class alignas(64) Worker {
   Waker& waker() { return waker_; }
   const std::vector<std::unique_ptr<PortQueue>>& queues() const { return queues_; }
 
+  /// The calling thread is about to make rounds: its naps end in time.
+  void prepare_thread();
   /// Rounds until stop(). The worker's lcore.
   void run();
   /// Any thread.

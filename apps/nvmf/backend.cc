@@ -67,8 +67,11 @@ Result<std::unique_ptr<Backend>> open_file_backend(const std::string& path) {
   int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_DIRECT);
   // Some file systems (tmpfs) have no O_DIRECT.
   if (fd < 0 && errno == EINVAL) fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (fd < 0)
-    return refuse(path, errno, std::string("cannot open it for reading and writing: ") + std::strerror(errno));
+  if (fd < 0) {
+    const std::string way_out = errno == EACCES ? "; let the user that runs this program write it (chown)" : "";
+    return refuse(path, errno,
+                  std::string("cannot open it for reading and writing: ") + std::strerror(errno) + way_out);
+  }
   struct stat status{};
   uint64_t bytes = 0;
   int block_bytes = kFileBlock;

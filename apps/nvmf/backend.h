@@ -33,7 +33,8 @@ class Backend {
   uint32_t block_bytes_;
 };
 
-/// Memory of this process, zero at first.
+/// Memory of this process, zero at first. Operations of several threads on the same bytes at once may leave or see
+/// parts of each.
 Result<std::unique_ptr<Backend>> make_memory_backend(uint64_t bytes);
 
 /// A regular file or a block device, read and written past the page cache where the file system can. Errors: those of

@@ -18,8 +18,8 @@ namespace {
 constexpr int kUsage = 2;
 
 std::string footer() {
-  return R"(Words before `--` go to DPDK's EAL (lcores, devices, hugepages). Without `--` all words are the program's own. With one lcore
-the engine runs on the loop's thread.
+  return R"(Words before `--` go to DPDK's EAL (lcores, devices, hugepages). Without `--` all words are the program's own. Each lcore
+runs an engine and serves its share of the I/O queues.
 
 A namespace is a block device, a regular file, or memory:SIZE with suffix K, M, G or T, for tests. Its number is its place
 among the --namespace options, from 1.
@@ -27,7 +27,7 @@ among the --namespace options, from 1.
 Examples:
   A disk for one host, on an interface that the kernel keeps:
     uroce_nvmf --interface eth0 --nqn nqn.2024-01.org.example:disks --namespace /dev/sdb --allow-host nqn.2014-08...
-  A card of its own, polled by lcore 2, with the loop on lcore 1:
+  A card of its own, served by lcores 1 and 2:
     uroce_nvmf -l 1,2 -a 0000:03:00.0 -- --address 192.0.2.1/24 --config /etc/uroce/nvmf.toml
   Memory for every host, to try it, through the running uroced:
     uroce_nvmf --daemon --nqn nqn.2024-01.org.example:try --namespace memory:1G
@@ -60,7 +60,8 @@ void add_disks(CLI::App& app, Options& options, Words& words) {
   app.add_option("--port", options.listen.port, "Port to listen on (default: 4420)")->check(CLI::Range(1, 65535));
   app.add_option("--max-queues", options.listen.max_queues, "Most queues of all hosts together (default: 1024)")
       ->check(CLI::Range(1u, 16384u));
-  app.add_option("--buffers", options.buffers, "Buffers of 128 KiB between network and disk (default: 256)")
+  app.add_option("--buffers", options.buffers,
+                 "Buffers of 128 KiB between network and disk, shared out to the lcores (default: 256)")
       ->check(CLI::Range(1u, 65536u));
 }
 

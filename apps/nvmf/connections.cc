@@ -3,10 +3,12 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <expected>
+#include <utility>
 
 namespace uroce::nvmf {
 
@@ -16,7 +18,7 @@ using namespace std::chrono_literals;
 namespace {
 
 /// Looking for an event costs a system call.
-constexpr Nanos kEventsEvery = 1ms, kCheckEvery = 100ms;
+constexpr Nanos kEventsEvery = 1ms;
 constexpr uint8_t kReadsAtOnce = 16;
 
 Result<CmAddress> address_of(const ListenSettings& settings) {
@@ -58,16 +60,10 @@ void reject(CmId& id, CmStatus status) {
   (void)id.reject(std::as_bytes(std::span(&reason, 1)));
 }
 
-Result<void> move_to(QueuePair& qp, const CmId& id, QpState state) {
-  auto step = id.qp_attr(state);
-  if (!step) return std::unexpected(step.error());
-  return qp.modify(step->first, step->second);
-}
-
 }  // namespace
 
-Result<std::unique_ptr<Connections>> Connections::listen(Network& network, const Shared& shared,
-                                                         const ListenSettings& settings) {
+Result<std::unique_ptr<Connections>> Connections::listen(Network& network, std::vector<Orders*> orders,
+                                                         Reports& reports, const ListenSettings& settings) {
   const auto address = address_of(settings);
   if (!address) return std::unexpected(address.error());
   auto channel = network.connections().create_channel();
@@ -77,95 +73,99 @@ Result<std::unique_ptr<Connections>> Connections::listen(Network& network, const
   if (auto done = listener->bind(*address); !done) return std::unexpected(done.error());
   if (auto done = listener->listen(128); !done) return std::unexpected(done.error());
   return std::unique_ptr<Connections>(
-      new Connections(network, shared, settings, std::move(*channel), std::move(*listener)));
+      new Connections(network, std::move(orders), reports, settings, std::move(*channel), std::move(*listener)));
 }
-
-Connections::~Connections() { close(); }
 
 bool Connections::poll(Nanos now) {
-  bool worked = false;
-  for (Connection& one : connections_) worked |= one.queue->poll(now);
+  const bool reported = reports_.waiting();
+  if (reported) {
+    for (const Report& report : reports_.take()) on_report(report);
+  }
   if (now >= next_events_) {
     next_events_ = now + kEventsEvery;
-    while (const auto event = channel_.take()) handle(*event, now);
+    while (const auto event = channel_.take()) handle(*event);
   }
-  if (now >= next_check_) check(now);
-  return worked;
-}
-
-void Connections::check(Nanos now) {
-  next_check_ = now + kCheckEvery;
-  for (Connection& one : connections_) one.queue->check(now);
-  std::erase_if(connections_, [](const Connection& one) { return one.queue->finished(); });
+  return reported;
 }
 
 void Connections::close() {
   closing_ = true;
-  for (Connection& one : connections_) one.queue->close();
-  next_check_ = {};
+  for (auto& [number, one] : connections_) close(one);
 }
 
-void Connections::handle(const CmEvent& event, Nanos now) {
-  if (event.type == CmEventType::connect_request) return on_request(event, now);
+void Connections::close(Connection& connection) {
+  if (!std::exchange(connection.closing, true)) orders_[connection.reactor]->put(Close{connection.id.number()});
+}
+
+void Connections::handle(const CmEvent& event) {
+  if (event.type == CmEventType::connect_request) return on_request(event);
   if (event.id == listener_.number()) {
     lost_ |= event.type == CmEventType::device_removal;
     return;
   }
   if (event.type == CmEventType::established) return;
   // Each of the other events is the end of a connection.
-  for (Connection& one : connections_) {
-    if (one.id.number() == event.id) one.queue->close();
-  }
-  next_check_ = {};
+  const auto found = connections_.find(event.id);
+  if (found != connections_.end()) close(found->second);
 }
 
-void Connections::on_request(const CmEvent& event, Nanos now) {
+void Connections::on_request(const CmEvent& event) {
   auto id = network_.connections().adopt(event);
   if (!id) return;
   const auto request = request_of(event.param.private_data, event.param.initiator_depth);
   if (!request) return reject(*id, request.error());
-  if (closing_ || connections_.size() >= settings_.max_queues || !accept(*id, event, *request, now)) {
+  if (closing_ || connections_.size() >= settings_.max_queues || !hand_over(*id, event, *request)) {
     reject(*id, CmStatus::no_resources);
   }
 }
 
-Result<void> Connections::accept(CmId& id, const CmEvent& event, const nvme::CmRequest& request, Nanos now) {
+/// On success the id has moved into the connection.
+Result<void> Connections::hand_over(CmId& id, const CmEvent& event, const nvme::CmRequest& request) {
   const auto info = id.info();
   if (!info) return std::unexpected(info.error());
-  const auto found = device(info->device);
-  if (!found) return std::unexpected(found.error());
-  const Queue::Terms terms{
-      .queue_id = request.queue_id, .entries = request.host_send_size + 1u, .portal = portal_of(info->local)};
-  auto queue = Queue::create(**found, shared_, terms, now);
-  if (!queue) return std::unexpected(queue.error());
-  QueuePair& qp = (*queue)->qp();
-  if (auto done = move_to(qp, id, QpState::init); !done) return done;
-  if (auto done = (*queue)->post_receives(); !done) return done;
-  if (auto done = move_to(qp, id, QpState::rtr); !done) return done;
-  if (auto done = move_to(qp, id, QpState::rts); !done) return done;
-
-  const nvme::CmAccept accept{
-      .format = 0, .controller_receive_size = static_cast<uint16_t>(terms.entries), .reserved = {}};
-  const auto* data = reinterpret_cast<const std::byte*>(&accept);
-  auto done = id.accept({.private_data = {data, data + sizeof accept},
-                         .initiator_depth = std::min(event.param.initiator_depth, kReadsAtOnce),
-                         .qpn = qp.qpn()});
-  if (done) connections_.push_back({std::move(id), std::move(*queue)});
-  return done;
+  const uint32_t number = id.number();
+  const auto entries = static_cast<uint16_t>(request.host_send_size + 1);
+  Open order{.number = number,
+             .device = info->device,
+             .terms = {.queue_id = request.queue_id, .entries = entries, .portal = portal_of(info->local)}};
+  constexpr std::array kStates{QpState::init, QpState::rtr, QpState::rts};
+  for (std::size_t step = 0; step < kStates.size(); ++step) {
+    auto attributes = id.qp_attr(kStates[step]);
+    if (!attributes) return std::unexpected(attributes.error());
+    order.steps[step] = *attributes;
+  }
+  const bool io = request.queue_id != 0;
+  const auto reactor = io ? static_cast<uint32_t>(std::ranges::min_element(loads_) - loads_.begin()) : 0u;
+  if (io) ++loads_[reactor];
+  connections_.emplace(number, Connection{.id = std::move(id),
+                                          .reactor = reactor,
+                                          .io = io,
+                                          .entries = entries,
+                                          .reads = std::min(event.param.initiator_depth, kReadsAtOnce)});
+  orders_[reactor]->put(std::move(order));
+  return {};
 }
 
-Result<Device*> Connections::device(const std::string& name) {
-  auto& known = devices_[name];
-  if (known != nullptr) return known.get();
-  auto context = network_.device(name);
-  if (!context) return std::unexpected(context.error());
-  auto pd = context->create_pd();
-  if (!pd) return std::unexpected(pd.error());
-  const auto memory = shared_.pool.memory();
-  auto region = pd->register_memory(memory.data(), memory.size(), Access::local_write);
-  if (!region) return std::unexpected(region.error());
-  known = std::make_unique<Device>(Device{std::move(*context), std::move(*pd), std::move(*region)});
-  return known.get();
+void Connections::on_report(const Report& report) {
+  const uint32_t number = std::visit([](const auto& one) { return one.number; }, report);
+  const auto found = connections_.find(number);
+  if (found == connections_.end()) return;
+  Connection& connection = found->second;
+  if (const auto* const opened = std::get_if<Opened>(&report)) {
+    if (connection.closing || accept(connection, opened->qpn)) return;
+    reject(connection.id, CmStatus::no_resources);
+    return close(connection);
+  }
+  if (std::holds_alternative<Failed>(report)) reject(connection.id, CmStatus::no_resources);
+  if (connection.io) --loads_[connection.reactor];
+  connections_.erase(found);
+}
+
+Result<void> Connections::accept(Connection& connection, uint32_t qpn) {
+  const nvme::CmAccept accept{.format = 0, .controller_receive_size = connection.entries, .reserved = {}};
+  const auto* data = reinterpret_cast<const std::byte*>(&accept);
+  return connection.id.accept(
+      {.private_data = {data, data + sizeof accept}, .initiator_depth = connection.reads, .qpn = qpn});
 }
 
 }  // namespace uroce::nvmf

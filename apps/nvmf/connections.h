@@ -1,4 +1,4 @@
-// The connection manager's events, and the queues that they make and end.
+// The connection manager's events, and the reactors that get the queues.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 #include <uroce/cm.h>
 
+#include "nvmf/handover.h"
 #include "nvmf/network.h"
-#include "nvmf/queue.h"
 
 namespace uroce::nvmf {
 
@@ -20,50 +20,61 @@ struct ListenSettings {
   uint32_t max_queues = 1024;
 };
 
-/// One thread.
+/// One thread: that of the first reactor, which has the admin queues. The one with the fewest gets an I/O queue.
 class Connections {
  public:
-  /// Errors: those of CmId::bind() and listen(); EINVAL (the address).
-  static Result<std::unique_ptr<Connections>> listen(Network& network, const Shared& shared,
+  /// `orders`: of the reactors, which report to `reports`. Errors: those of CmId::bind() and listen(); EINVAL (the
+  /// address).
+  static Result<std::unique_ptr<Connections>> listen(Network& network, std::vector<Orders*> orders, Reports& reports,
                                                      const ListenSettings& settings);
-  ~Connections();
 
-  /// Handles completions of all queues, and now and then events and timers. True when there was work.
+  /// Handles reports, and now and then events. True when there was work. Never waits.
   bool poll(Nanos now);
   /// Closes all queues, and refuses new ones. poll() still brings the ends of what backends do for them.
   void close();
-  /// Queues that are open, or that a backend still works for.
+  /// Queues that are open, or begin, or that a backend still works for.
   std::size_t queues() const { return connections_.size(); }
+  /// I/O queues of each reactor.
+  const std::vector<uint32_t>& loads() const { return loads_; }
   /// True once the daemon has gone: nothing will ever come again.
   bool lost() const { return lost_; }
 
  private:
   struct Connection {
     CmId id;
-    std::unique_ptr<Queue> queue;  ///< destroyed first
+    uint32_t reactor = 0;
+    bool io = false;
+    bool closing = false;  ///< Close has been sent
+    uint16_t entries = 0;
+    uint8_t reads = 0;  ///< that the target may have outstanding
   };
 
-  Connections(Network& network, const Shared& shared, const ListenSettings& settings, CmChannel channel, CmId listener)
+  Connections(Network& network, std::vector<Orders*> orders, Reports& reports, const ListenSettings& settings,
+              CmChannel channel, CmId listener)
       : network_(network),
-        shared_(shared),
+        orders_(std::move(orders)),
+        reports_(reports),
         settings_(settings),
         channel_(std::move(channel)),
-        listener_(std::move(listener)) {}
+        listener_(std::move(listener)),
+        loads_(orders_.size()) {}
 
-  void handle(const CmEvent& event, Nanos now);
-  void on_request(const CmEvent& event, Nanos now);
-  Result<void> accept(CmId& id, const CmEvent& event, const nvme::CmRequest& request, Nanos now);
-  Result<Device*> device(const std::string& name);
-  void check(Nanos now);
+  void handle(const CmEvent& event);
+  void on_request(const CmEvent& event);
+  Result<void> hand_over(CmId& id, const CmEvent& event, const nvme::CmRequest& request);
+  void on_report(const Report& report);
+  Result<void> accept(Connection& connection, uint32_t qpn);
+  void close(Connection& connection);
 
   Network& network_;
-  const Shared shared_;
+  const std::vector<Orders*> orders_;  // by reactor
+  Reports& reports_;
   const ListenSettings settings_;
   CmChannel channel_;
   CmId listener_;
-  std::map<std::string, std::unique_ptr<Device>> devices_{};
-  std::vector<Connection> connections_{};
-  Nanos next_events_{}, next_check_{};
+  std::vector<uint32_t> loads_;
+  std::map<uint32_t, Connection> connections_{};  // by the id's number
+  Nanos next_events_{};
   bool lost_ = false;
   bool closing_ = false;
 };

@@ -40,7 +40,7 @@ Reply Controller::property_get(uint8_t attributes, uint32_t offset) const {
     case nvme::kCap: return {.result = kCapabilities};
     case nvme::kVs: return {.result = nvme::kVersion};
     case nvme::kCc: return {.result = cc_};
-    case nvme::kCsts: return {.result = csts_};
+    case nvme::kCsts: return {.result = csts_.load()};
     default: return refuse(Status::invalid_field);
   }
 }
@@ -135,8 +135,11 @@ Reply Controller::set_feature(const nvme::Command& command) {
       const uint32_t send = command.cdw11 & 0xffff, complete = command.cdw11 >> 16;
       if (send == 0xffff || complete == 0xffff) return refuse(Status::invalid_field);
       // Changing the number once queues exist is a sequence error (NVMe 1.4, 5.21.1.7).
-      if (joined_.any()) return refuse(Status::command_sequence_error);
-      queues_granted_ = std::min(std::min(send, complete) + 1, kIoQueues);
+      {
+        const std::scoped_lock lock(joining_);
+        if (joined_.any()) return refuse(Status::command_sequence_error);
+        queues_granted_ = std::min(std::min(send, complete) + 1, kIoQueues);
+      }
       return get_feature(command);
     }
     case nvme::kAsyncEventConfig: async_event_config_ = command.cdw11; return {};
@@ -148,7 +151,7 @@ Reply Controller::set_feature(const nvme::Command& command) {
 
 Reply Controller::get_feature(const nvme::Command& command) const {
   switch (static_cast<uint8_t>(command.cdw10)) {
-    case nvme::kNumberOfQueues: return {.result = (queues_granted_ - 1) << 16 | (queues_granted_ - 1)};
+    case nvme::kNumberOfQueues: return {.result = (queues_granted() - 1) << 16 | (queues_granted() - 1)};
     case nvme::kAsyncEventConfig: return {.result = async_event_config_};
     case nvme::kKeepAliveTimer: return {.result = keep_alive_ms_};
     case nvme::kVolatileWriteCache: return {.result = 1};
@@ -156,16 +159,27 @@ Reply Controller::get_feature(const nvme::Command& command) const {
   }
 }
 
+uint32_t Controller::queues_granted() const {
+  const std::scoped_lock lock(joining_);
+  return queues_granted_;
+}
+
 bool Controller::join(uint16_t queue_id) {
+  const std::scoped_lock lock(joining_);
   if (queue_id == 0 || queue_id > queues_granted_ || joined_.test(queue_id)) return false;
   joined_.set(queue_id);
   return true;
 }
 
-void Controller::leave(uint16_t queue_id) { joined_.reset(queue_id); }
+void Controller::leave(uint16_t queue_id) {
+  const std::scoped_lock lock(joining_);
+  joined_.reset(queue_id);
+}
 
 bool Controller::expired(Nanos now) {
-  if (keep_alive_ms_ == 0 || now - heard_ <= std::chrono::milliseconds(keep_alive_ms_) + kGrace) return false;
+  if (keep_alive_ms_ == 0 ||
+      now - heard_.load(std::memory_order_relaxed) <= std::chrono::milliseconds(keep_alive_ms_) + kGrace)
+    return false;
   csts_ |= nvme::kCstsFatal;
   return true;
 }

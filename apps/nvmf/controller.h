@@ -3,10 +3,13 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <bitset>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <expected>
+#include <mutex>
 #include <span>
 #include <string>
 
@@ -39,6 +42,8 @@ struct Host {
   friend bool operator==(const Host&, const Host&) = default;
 };
 
+/// The calls that I/O queues make are for any thread, and say so; the others for the admin queue's. The subsystem
+/// outlives it.
 class Controller {
  public:
   Controller(uint16_t id, const Subsystem& subsystem, Host host, uint32_t keep_alive_ms, Nanos now);
@@ -46,8 +51,10 @@ class Controller {
   uint16_t id() const { return id_; }
   const Subsystem& subsystem() const { return subsystem_; }
   const Host& host() const { return host_; }
-  /// Enabled by the host and able to take commands other than those of Fabrics.
-  bool ready() const { return (csts_ & (nvme::kCstsReady | nvme::kCstsFatal)) == nvme::kCstsReady; }
+  /// Any thread. Enabled by the host and able to take commands other than those of Fabrics.
+  bool ready() const {
+    return (csts_.load(std::memory_order_acquire) & (nvme::kCstsReady | nvme::kCstsFatal)) == nvme::kCstsReady;
+  }
 
   /// Property Get: `attributes` is ATTRIB, whose low bits are the size (0: 4 bytes, 1: 8 bytes).
   Reply property_get(uint8_t attributes, uint32_t offset) const;
@@ -61,17 +68,22 @@ class Controller {
   /// An Asynchronous Event Request that was held has been answered.
   void event_answered() { --events_held_; }
 
-  /// Whether an I/O queue `queue_id` may join now, and counts it.
+  /// Any thread. Whether an I/O queue `queue_id` may join now, and counts it.
   bool join(uint16_t queue_id);
+  /// Any thread.
   void leave(uint16_t queue_id);
 
-  /// Any command from the host restarts the keep alive timer (CTRATT.TBKAS).
-  void heard(Nanos now) { heard_ = now; }
+  /// Any thread. Any command from the host restarts the keep alive timer (CTRATT.TBKAS), to a millisecond: queues of
+  /// several lcores do not write here with each command.
+  void heard(Nanos now) {
+    if (now - heard_.load(std::memory_order_relaxed) >= kHeardEvery) heard_.store(now, std::memory_order_relaxed);
+  }
   /// True once the host has been silent for longer than its keep alive timeout. The controller is then fatal for good.
   bool expired(Nanos now);
   /// The admin queue has gone: the other queues must follow.
-  void end() { ended_ = true; }
-  bool ended() const { return ended_; }
+  void end() { ended_.store(true, std::memory_order_relaxed); }
+  /// Any thread.
+  bool ended() const { return ended_.load(std::memory_order_relaxed); }
 
  private:
   Reply identify(const nvme::Command& command, std::span<std::byte> data) const;
@@ -79,18 +91,24 @@ class Controller {
   Reply set_feature(const nvme::Command& command);
   Reply get_feature(const nvme::Command& command) const;
   void configure(uint32_t cc);
+  uint32_t queues_granted() const;
+
+  static constexpr Nanos kHeardEvery = std::chrono::milliseconds(1);
 
   const uint16_t id_;
   const Subsystem& subsystem_;
   const Host host_;
-  uint32_t cc_ = 0, csts_ = 0;
+  uint32_t cc_ = 0;
   uint32_t keep_alive_ms_;
-  Nanos heard_;
-  uint32_t queues_granted_ = kIoQueues;
   uint32_t async_event_config_ = 0;
   uint32_t events_held_ = 0;
+  // Of all queues.
+  std::atomic<uint32_t> csts_{0};
+  std::atomic<bool> ended_{false};
+  std::atomic<Nanos> heard_;
+  mutable std::mutex joining_;  ///< guards the following; not on the path of I/O
+  uint32_t queues_granted_ = kIoQueues;
   std::bitset<kIoQueues + 1> joined_;
-  bool ended_ = false;
 };
 
 }  // namespace uroce::nvmf

@@ -1,13 +1,14 @@
 // uroce_nvmf: an NVMe over Fabrics target over RDMA.
 #include <fmt/format.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 
 #include "nvmf/command_line.h"
-#include "nvmf/reactor.h"
+#include "nvmf/reactors.h"
 #include "nvmf/stack_network.h"
 
 namespace uroce::nvmf {
@@ -33,6 +34,41 @@ int say(const Error& error, int code) {
   return code;
 }
 
+/// The loops of all reactors but the first. They end with this.
+class Loops {
+ public:
+  Loops(Network& network, Reactors& reactors) : network_(network), reactors_(reactors) {}
+  ~Loops() {
+    ending_.store(true, std::memory_order_relaxed);
+    network_.join_loops();
+  }
+  Loops(const Loops&) = delete;
+  Loops& operator=(const Loops&) = delete;
+
+  Result<void> start() {
+    for (uint32_t index = 1; index < reactors_.count(); ++index) {
+      auto started = network_.start_loop(index, [this, index] {
+        while (!ending_.load(std::memory_order_relaxed)) reactors_.run_once(index, clock_now());
+      });
+      if (!started) return started;
+    }
+    return {};
+  }
+
+ private:
+  Network& network_;
+  Reactors& reactors_;
+  std::atomic<bool> ending_{false};
+};
+
+void print_counters(const Reactors& reactors) {
+  for (uint32_t index = 0; index < reactors.count(); ++index) {
+    const QueueCounters& counters = reactors.counters(index);
+    fmt::print("uroce_nvmf: reactor {}: {} I/O queues, {} commands, {} bytes read, {} bytes written\n", index,
+               counters.queues.get(), counters.commands.get(), counters.bytes_read.get(), counters.bytes_written.get());
+  }
+}
+
 int serve(const Options& options) {
   std::vector<Subsystem> subsystems;
   for (const SubsystemSettings& settings : options.subsystems) {
@@ -43,15 +79,18 @@ int serve(const Options& options) {
   auto network =
       options.daemon ? open_daemon_network(options.daemon_options) : start_stack_network(options.eal, options.stack);
   if (!network) return say(network.error(), network.error().code == EINVAL ? kUnusable : kFailed);
-  auto reactor = Reactor::start(**network, std::move(subsystems), options.listen, options.buffers);
-  if (!reactor) return say(reactor.error(), kFailed);
+  auto reactors = Reactors::start(**network, std::move(subsystems), options.listen, options.buffers);
+  if (!reactors) return say(reactors.error(), kFailed);
+  Loops loops(**network, **reactors);
+  if (auto started = loops.start(); !started) return say(started.error(), kFailed);
   fmt::print("uroce_nvmf: serving {} subsystem(s) on {} port {}\n", options.subsystems.size(),
              options.listen.address.empty() ? "every address," : options.listen.address, options.listen.port);
   std::fflush(stdout);
-  while (ending == 0 && !(*reactor)->lost()) (*reactor)->run_once(clock_now());
+  while (ending == 0 && !(*reactors)->lost()) (*reactors)->run_once(0, clock_now());
   // The hosts hear of the end at once, and need not find out by a timeout.
-  (*reactor)->close();
-  for (const Nanos limit = clock_now() + kFarewell; clock_now() < limit;) (*reactor)->run_once(clock_now());
+  (*reactors)->close();
+  for (const Nanos limit = clock_now() + kFarewell; clock_now() < limit;) (*reactors)->run_once(0, clock_now());
+  print_counters(**reactors);
   if (ending == 0) return say({EIO, "the uroce daemon has ended; start it, and then this program again"}, kFailed);
   return kOk;
 }

@@ -1,5 +1,6 @@
 #include "nvmf/network.h"
 
+#include <cerrno>
 #include <thread>
 #include <utility>
 
@@ -24,6 +25,10 @@ class DaemonNetwork final : public Network {
 };
 
 }  // namespace
+
+Result<void> Network::start_loop(uint32_t reactor, std::function<void()> /*loop*/) {
+  return fail(EINVAL, "there is one reactor, and no thread for reactor " + std::to_string(reactor));
+}
 
 Result<std::unique_ptr<Network>> open_daemon_network(const DaemonOptions& daemon) {
   auto connections = ConnectionManager::open(daemon);

@@ -43,7 +43,8 @@ Result<std::unique_ptr<Queue>> Queue::create(Device& device, const Shared& share
                             .max_recv_wr = terms.entries,
                             .max_send_sge = 1,
                             .max_recv_sge = 2,
-                            .max_inline_data = sizeof(nvme::Response)}};
+                            .max_inline_data = sizeof(nvme::Response)},
+                    .engine = device.engine};
   auto qp = device.context.create_qp(device.pd, *cq, *cq, init);
   if (!qp) return std::unexpected(qp.error());
   return std::unique_ptr<Queue>(
@@ -133,7 +134,16 @@ void Queue::fetched_buffer(Request& request, std::byte* buffer) {
   if (qp_->post_send(read) != 0) close();
 }
 
+void Queue::count(const Request& request, Status status) {
+  QueueCounters& counters = shared_.counters;
+  counters.commands.add();
+  if (status != Status::success || request.data_bytes == 0) return;
+  if (request.command.opcode == nvme::kRead) counters.bytes_read.add(request.data_bytes);
+  if (request.command.opcode == nvme::kWrite) counters.bytes_written.add(request.data_bytes);
+}
+
 void Queue::finish(Request& request, const Reply& reply) {
+  if (terms_.queue_id != 0) count(request, reply.status);
   sq_head_ = (sq_head_ + 1) % sq_entries_;
   nvme::Response response{};
   response.result = reply.result;

@@ -14,6 +14,7 @@
 
 #include <uroce/verbs.h>
 
+#include "base/counter.h"
 #include "base/time.h"
 #include "nvmf/backend.h"
 #include "nvmf/buffer_pool.h"
@@ -25,18 +26,28 @@
 
 namespace uroce::nvmf {
 
-/// An RDMA device with what all its queues share.
+/// An RDMA device with what all its queues on one reactor share.
 struct Device {
   Context context;
   ProtectionDomain pd;
   MemoryRegion buffers;  ///< the pool's memory
+  int engine;            ///< of the queue pairs (QpInit::engine)
 };
 
-/// Parts that all queues of a thread share.
+/// The I/O queues of one reactor so far. Its thread writes, and any thread reads.
+struct alignas(64) QueueCounters {
+  Counter queues;         ///< opened
+  Counter commands;       ///< answered
+  Counter bytes_read;     ///< of those that succeeded
+  Counter bytes_written;  ///< the same, of the host's data
+};
+
+/// Parts that all queues of a reactor share.
 struct Shared {
   Target& target;
   IoRing& ring;
   BufferPool& pool;
+  QueueCounters& counters;
 };
 
 class Queue final : public IoClient, private DiscoveryLog {
@@ -106,6 +117,7 @@ class Queue final : public IoClient, private DiscoveryLog {
   void next_range(Request& request);
   void done(Io& io, int error) override;
   void finish(Request& request, const Reply& reply);
+  void count(const Request& request, nvme::Status status);
   bool post_receive(uint16_t slot);
   void release(Request& request);
   void read(std::string_view host_nqn, uint64_t offset, std::span<std::byte> out) const override;

@@ -1,6 +1,7 @@
 #include "nvmf/reactor.h"
 
 #include <chrono>
+#include <utility>
 
 namespace uroce::nvmf {
 
@@ -8,48 +9,112 @@ using namespace std::chrono_literals;
 
 namespace {
 
+constexpr Nanos kCheckEvery = 100ms;
 constexpr uint32_t kRingEntries = 1024;
 /// Passes without work before the thread rests: some microseconds, the time between two requests of a busy host.
 constexpr uint32_t kPatience = 2000;
 
 }  // namespace
 
-Result<std::unique_ptr<Reactor>> Reactor::start(Network& network, std::vector<Subsystem> subsystems,
-                                                const ListenSettings& listen, uint32_t buffers) {
+Result<std::unique_ptr<Reactor>> Reactor::make(uint32_t index, Network& network, Target& target, Reports& reports,
+                                               uint32_t buffers) {
   auto ring = IoRing::open(kRingEntries);
   if (!ring) return std::unexpected(ring.error());
   auto pool = BufferPool::make(buffers);
   if (!pool) return std::unexpected(pool.error());
-  std::unique_ptr<Reactor> made(new Reactor(network, std::move(subsystems), std::move(*ring), std::move(*pool)));
-  auto connections = Connections::listen(network, {made->target_, made->ring_, made->pool_}, listen);
-  if (!connections) return std::unexpected(connections.error());
-  made->connections_ = std::move(*connections);
-  return made;
+  return std::unique_ptr<Reactor>(new Reactor(index, network, target, reports, std::move(*ring), std::move(*pool)));
 }
 
 Reactor::~Reactor() {
-  if (connections_ != nullptr) connections_->close();
+  for (Entry& one : queues_) one.queue->close();
   // The kernel writes to the buffers of operations that have not ended.
   while (ring_.outstanding() > 0) ring_.poll();
 }
 
 bool Reactor::poll(Nanos now) {
   bool worked = network_.poll();
-  worked |= connections_->poll(now);
+  if (orders_.waiting()) {
+    obey(now);
+    worked = true;
+  }
+  for (Entry& one : queues_) worked |= one.queue->poll(now);
+  if (now >= next_check_) check(now);
   worked |= ring_.poll();
   return worked;
 }
 
-void Reactor::run_once(Nanos now) {
-  if (poll(now)) {
-    idle_passes_ = 0;
-  } else if (network_.wakes()) {
-    // The stack polls on for a while by itself; a disk does not wake it.
+void Reactor::rest() {
+  if (network_.wakes()) {
+    // The stack polls on for a while by itself; a disk does not wake it, and neither does an order.
     network_.idle(ring_.outstanding() > 0 ? Nanos(20us) : Nanos(1ms));
   } else if (++idle_passes_ > kPatience) {
     // The first connection can wait a little.
-    network_.idle(connections_->queues() == 0 ? Nanos(2ms) : Nanos(50us));
+    network_.idle(queues_.empty() ? Nanos(2ms) : Nanos(50us));
   }
+}
+
+void Reactor::obey(Nanos now) {
+  for (const Order& order : orders_.take()) {
+    if (const auto* const wanted = std::get_if<Open>(&order)) {
+      open(*wanted, now);
+    } else {
+      close(std::get<Close>(order).number);
+    }
+  }
+}
+
+void Reactor::open(const Open& order, Nanos now) {
+  auto made = make_queue(order, now);
+  if (!made) return reports_.put(Failed{order.number});
+  reports_.put(Opened{order.number, (*made)->qp().qpn()});
+  queues_.push_back({order.number, std::move(*made)});
+  if (order.terms.queue_id != 0) counters_.queues.add();
+}
+
+Result<std::unique_ptr<Queue>> Reactor::make_queue(const Open& order, Nanos now) {
+  const auto found = device(order.device);
+  if (!found) return std::unexpected(found.error());
+  auto queue = Queue::create(**found, {target_, ring_, pool_, counters_}, order.terms, now);
+  if (!queue) return queue;
+  for (std::size_t step = 0; step < order.steps.size(); ++step) {
+    const auto& [attr, mask] = order.steps[step];
+    if (auto done = (*queue)->qp().modify(attr, mask); !done) return std::unexpected(done.error());
+    if (step > 0) continue;
+    if (auto done = (*queue)->post_receives(); !done) return std::unexpected(done.error());
+  }
+  return queue;
+}
+
+void Reactor::close(uint32_t number) {
+  for (Entry& one : queues_) {
+    if (one.number == number) one.queue->close();
+  }
+  next_check_ = {};
+}
+
+void Reactor::check(Nanos now) {
+  next_check_ = now + kCheckEvery;
+  for (Entry& one : queues_) one.queue->check(now);
+  std::erase_if(queues_, [this](const Entry& one) {
+    if (!one.queue->finished()) return false;
+    reports_.put(Ended{one.number});
+    return true;
+  });
+}
+
+Result<Device*> Reactor::device(const std::string& name) {
+  auto& known = devices_[name];
+  if (known != nullptr) return known.get();
+  auto context = network_.device(name);
+  if (!context) return std::unexpected(context.error());
+  auto pd = context->create_pd();
+  if (!pd) return std::unexpected(pd.error());
+  const auto memory = pool_.memory();
+  auto region = pd->register_memory(memory.data(), memory.size(), Access::local_write);
+  if (!region) return std::unexpected(region.error());
+  known = std::make_unique<Device>(
+      Device{std::move(*context), std::move(*pd), std::move(*region), network_.engine_of(index_)});
+  return known.get();
 }
 
 }  // namespace uroce::nvmf

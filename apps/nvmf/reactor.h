@@ -1,44 +1,76 @@
-// The loop of one thread: the stack, the connections and io_uring in turn.
+// The loop of one lcore: the stack, its queues and io_uring in turn. Queues come from the first reactor, and stay.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/time.h"
 #include "nvmf/buffer_pool.h"
-#include "nvmf/connections.h"
+#include "nvmf/handover.h"
 #include "nvmf/io_ring.h"
 #include "nvmf/network.h"
+#include "nvmf/queue.h"
 #include "nvmf/target.h"
 
 namespace uroce::nvmf {
 
+/// One thread at a time, but for orders() and counters().
 class Reactor {
  public:
-  /// Listens. `network` outlives the reactor. Errors: those of its parts.
-  static Result<std::unique_ptr<Reactor>> start(Network& network, std::vector<Subsystem> subsystems,
-                                                const ListenSettings& listen, uint32_t buffers);
+  /// Reactor `index`, from 0. The others outlive it. Errors: those of its parts.
+  static Result<std::unique_ptr<Reactor>> make(uint32_t index, Network& network, Target& target, Reports& reports,
+                                               uint32_t buffers);
   ~Reactor();
+  Reactor(const Reactor&) = delete;
+  Reactor& operator=(const Reactor&) = delete;
 
   /// One pass. True when there was work. Never waits for the network or a disk.
   bool poll(Nanos now);
-  /// poll(), with a rest after passes without work.
-  void run_once(Nanos now);
-  /// Ends all connections. Later passes tell the hosts.
-  void close() { connections_->close(); }
-  bool lost() const { return connections_->lost(); }
-  const Connections& connections() const { return *connections_; }
+  /// After a pass without work: gives the core away, for a moment.
+  void rest();
+  /// After one with work.
+  void stay_awake() { idle_passes_ = 0; }
+  /// Any thread puts in.
+  Orders& orders() { return orders_; }
+  /// Any thread.
+  const QueueCounters& counters() const { return counters_; }
 
  private:
-  Reactor(Network& network, std::vector<Subsystem> subsystems, IoRing ring, BufferPool pool)
-      : network_(network), target_(std::move(subsystems)), ring_(std::move(ring)), pool_(std::move(pool)) {}
+  struct Entry {
+    uint32_t number;
+    std::unique_ptr<Queue> queue;
+  };
 
+  Reactor(uint32_t index, Network& network, Target& target, Reports& reports, IoRing ring, BufferPool pool)
+      : index_(index),
+        network_(network),
+        target_(target),
+        reports_(reports),
+        ring_(std::move(ring)),
+        pool_(std::move(pool)) {}
+
+  void obey(Nanos now);
+  void open(const Open& order, Nanos now);
+  Result<std::unique_ptr<Queue>> make_queue(const Open& order, Nanos now);
+  void close(uint32_t number);
+  Result<Device*> device(const std::string& name);
+  void check(Nanos now);
+
+  const uint32_t index_;
   Network& network_;
-  Target target_;
+  Target& target_;
+  Reports& reports_;
+  Orders orders_;
+  QueueCounters counters_;
   IoRing ring_;
   BufferPool pool_;
-  std::unique_ptr<Connections> connections_{};
+  std::map<std::string, std::unique_ptr<Device>> devices_{};
+  std::vector<Entry> queues_{};
+  Nanos next_check_{};
   uint32_t idle_passes_ = 0;
 };
 

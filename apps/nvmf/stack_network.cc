@@ -1,6 +1,5 @@
 #include "nvmf/stack_network.h"
 
-#include <thread>
 #include <utility>
 
 namespace uroce::nvmf {
@@ -14,12 +13,15 @@ class StackNetwork final : public Network {
 
   ConnectionManager& connections() override { return connections_; }
   Result<Context> device(const std::string& name) override { return stack_.open(name); }
-  bool poll() override { return stack_.poll(); }
-  void idle(std::chrono::nanoseconds limit) override {
-    if (stack_.embedded()) return stack_.idle(limit);
-    std::this_thread::sleep_for(limit);
+  uint32_t reactors() const override { return stack_.engines(); }
+  int engine_of(uint32_t reactor) const override { return static_cast<int>(reactor); }
+  Result<void> start_loop(uint32_t reactor, std::function<void()> loop) override {
+    return stack_.start_loop(reactor, std::move(loop));
   }
-  bool wakes() const override { return stack_.embedded(); }
+  void join_loops() override { stack_.join_loops(); }
+  bool poll() override { return stack_.poll(); }
+  void idle(std::chrono::nanoseconds limit) override { stack_.idle(limit); }
+  bool wakes() const override { return true; }
 
  private:
   Stack stack_;
@@ -28,7 +30,8 @@ class StackNetwork final : public Network {
 
 }  // namespace
 
-Result<std::unique_ptr<Network>> start_stack_network(const std::vector<std::string>& eal, const StackOptions& options) {
+Result<std::unique_ptr<Network>> start_stack_network(const std::vector<std::string>& eal, StackOptions options) {
+  options.own_loops = true;
   auto stack = Stack::start(eal, options);
   if (!stack) return std::unexpected(stack.error());
   auto connections = ConnectionManager::open(*stack);

@@ -11,8 +11,8 @@
 
 namespace uroce::nvmf {
 
-/// With one lcore the engines run in Network::poll(), on the thread that called this; with more on the others. Errors:
-/// those of Stack::start() and ConnectionManager::open().
-Result<std::unique_ptr<Network>> start_stack_network(const std::vector<std::string>& eal, const StackOptions& options);
+/// A reactor for each lcore of `eal`, the first on the thread that called this. Each polls the engine of its lcore.
+/// Errors: those of Stack::start() and ConnectionManager::open().
+Result<std::unique_ptr<Network>> start_stack_network(const std::vector<std::string>& eal, StackOptions options);
 
 }  // namespace uroce::nvmf

@@ -57,6 +57,7 @@ std::expected<std::shared_ptr<Controller>, Reply> Target::connect(const nvme::Co
 
 std::expected<std::shared_ptr<Controller>, Reply> Target::create(const Subsystem& subsystem, Host host,
                                                                  uint32_t keep_alive_ms, Nanos now) {
+  const std::scoped_lock lock(mutex_);
   // Ids go round, so that a host that comes back late does not meet another host's controller.
   for (std::size_t tried = 0; tried < controllers_.size(); ++tried) {
     const auto at = next_id_;
@@ -73,7 +74,10 @@ std::expected<std::shared_ptr<Controller>, Reply> Target::join(const nvme::Conne
                                                                const Subsystem& subsystem, const Host& host,
                                                                uint16_t queue_id) {
   const std::size_t at = data.controller_id - std::size_t{1};
-  const auto controller = at < controllers_.size() ? controllers_[at] : nullptr;
+  const auto controller = [&] {
+    const std::scoped_lock lock(mutex_);
+    return at < controllers_.size() ? controllers_[at] : nullptr;
+  }();
   // A host that does not fit learns no more than one that names no controller.
   if (controller == nullptr || &controller->subsystem() != &subsystem || controller->host() != host) {
     return invalid_in_data(offsetof(nvme::ConnectData, controller_id));
@@ -86,10 +90,12 @@ std::expected<std::shared_ptr<Controller>, Reply> Target::join(const nvme::Conne
 
 void Target::remove(Controller& controller) {
   controller.end();
+  const std::scoped_lock lock(mutex_);
   controllers_[controller.id() - 1u].reset();
 }
 
 std::size_t Target::controllers() const {
+  const std::scoped_lock lock(mutex_);
   return static_cast<std::size_t>(std::ranges::count_if(controllers_, [](const auto& one) { return one != nullptr; }));
 }
 

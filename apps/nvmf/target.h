@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <expected>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,7 +22,7 @@ struct Portal {
   uint16_t port = 4420;
 };
 
-/// One thread. It outlives its controllers' queues.
+/// Any thread, with a lock that commands but Connect do not take. It outlives its controllers' queues.
 class Target {
  public:
   /// The discovery subsystem is added.
@@ -45,7 +46,8 @@ class Target {
   std::expected<std::shared_ptr<Controller>, Reply> join(const nvme::ConnectData& data, const Subsystem& subsystem,
                                                          const Host& host, uint16_t queue_id);
 
-  std::vector<Subsystem> subsystems_;
+  std::vector<Subsystem> subsystems_;                     ///< never changes
+  mutable std::mutex mutex_;                              ///< guards the following
   std::vector<std::shared_ptr<Controller>> controllers_;  ///< by id - 1; null where free
   uint16_t next_id_ = 0;
 };

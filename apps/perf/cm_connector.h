@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <uroce/cm.h>
+#include <uroce/verbs/queue_pair.h>
 
 namespace uroce::perf {
 

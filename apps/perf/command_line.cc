@@ -30,8 +30,8 @@ Examples:
     uroce_write_bw -l 0 --no-pci --file-prefix s --vdev net_memif0,role=server,socket=/run/m.sock -- -m 4096
     uroce_write_bw -l 1 --no-pci --file-prefix c --vdev net_memif0,role=client,socket=/run/m.sock -- -m 4096 127.0.0.1
   Latency over an interface that the kernel keeps:
-    uroce_send_lat -- --interface eth0 --address 192.0.2.1/24
-    uroce_send_lat -- --interface eth0 --address 192.0.2.2/24 server.example
+    uroce_send_lat -- --interface eth0
+    uroce_send_lat -- --interface eth0 server.example
   Two devices of a running `uroced --demo`:
     uroce_write_bw -- --daemon --back-to-back
   The frame rate of a port without transport:

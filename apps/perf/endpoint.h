@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <uroce/verbs.h>
+#include <uroce/verbs/context.h>
 
 #include "perf/cm_connector.h"
 #include "perf/exchange.h"

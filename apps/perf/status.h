@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include <uroce/verbs.h>
+#include <uroce/verbs/completion.h>
 
 #include "perf/endpoint.h"
 #include "perf/options.h"

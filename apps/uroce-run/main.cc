@@ -1,4 +1,5 @@
 // uroce-run: runs an unmodified verbs program on uroce.
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -53,6 +54,29 @@ Examples:
 
 With UROCE_VERBOSE=1 the libraries print why a call failed.
 )";
+
+/// Number of the daemon's devices, 0 when none listens. When it refuses or does not answer, -1, and the reason is
+/// printed. Asks once: the library waits 30 s for a daemon that stands still.
+int ask_daemon(const VerbsLibrary& verbs) {
+  const bool aloud = std::getenv("UROCE_VERBOSE") != nullptr;
+  const int errors = dup(STDERR_FILENO), held = memfd_create("uroce-run", MFD_CLOEXEC);
+  if (errors >= 0 && held >= 0) dup2(held, STDERR_FILENO);
+  setenv("UROCE_VERBOSE", "1", 1);
+  const int devices = verbs.count();
+  if (!aloud) unsetenv("UROCE_VERBOSE");
+  std::fflush(stderr);
+  if (errors >= 0) dup2(errors, STDERR_FILENO);
+  if (aloud || devices < 0) {
+    char text[1024];
+    lseek(held, 0, SEEK_SET);
+    for (ssize_t n = 0; (n = read(held, text, sizeof text)) > 0;) {
+      std::fwrite(text, 1, static_cast<std::size_t>(n), stderr);
+    }
+  }
+  close(held);
+  close(errors);
+  return devices;
+}
 
 /// The default socket if it can be created, so that other terminals find the daemon; else one in `folder`.
 std::string demo_socket(const fs::path& folder) {
@@ -110,17 +134,13 @@ int run(const std::vector<std::string>& command, const Options& options) {
         "cannot find uroce's libibverbs.so.1 and liburoce-sysfs.so where they are built or installed; install uroce "
         "again");
   const VerbsLibrary verbs(places->libraries[0] / "libibverbs.so.1");
+  const int devices = ask_daemon(verbs);  // before signals are held: ^C ends the wait
+  if (devices < 0) return 1;
   hold_signals();
   if (options.netns) enter_network_namespace();
   remove_abandoned();
   const RunFolder folder;
   std::unique_ptr<DemoDaemon> daemon;
-  const int devices = verbs.count();
-  if (devices < 0) {
-    setenv("UROCE_VERBOSE", "1", 1);
-    verbs.count();  // prints the reason
-    return 1;
-  }
   if (devices == 0) daemon = start_demo(*places, verbs, folder.path());
   if (held_signal() != 0) return 128 + held_signal();
   const fs::path tree = folder.path() / "sys";

@@ -32,7 +32,7 @@ Result<void> run_capture(const Options& options) {
   }
   fmt::print(stderr, "{} frames written, {} dropped because they came faster than they could be written\n",
              totals.taken, totals.dropped);
-  return {};
+  return totals.end;
 }
 
 }  // namespace uroce::cli

@@ -14,7 +14,8 @@ namespace uroce::cli {
 
 namespace {
 
-constexpr int kFullMtu = 4200;  ///< of an interface, for a path MTU of 4096
+constexpr int kFullMtu = 4200;     ///< of an interface, for a path MTU of 4096
+constexpr uint32_t kHeaders = 84;  ///< the most around a packet's payload: IPv6, UDP, BTH, RETH, ICRC
 constexpr std::pair<int, int> kSuperFrames{6, 2};
 
 std::string_view name(Verdict verdict) {
@@ -37,9 +38,16 @@ Finding judge_mtu(const Facts& facts, const DeviceRow& device) {
   const uint32_t mtu = mtu_bytes(device.active_mtu);
   Finding out{.topic = fmt::format("device {}", device.name), .verdict = Verdict::good, .text = {}, .remedy = {}};
   out.text = fmt::format("its path MTU is {}", mtu);
+  const InterfaceFacts* port = interface_of(facts, device);
+  if (port != nullptr && port->mtu != 0 && static_cast<uint32_t>(port->mtu) < mtu + kHeaders) {
+    out.verdict = Verdict::bad;
+    out.text += fmt::format(", and the MTU of {} is {} bytes now: full packets are lost", port->name, port->mtu);
+    out.remedy = fmt::format("ip link set {} mtu {}, or restart uroced, which then takes a smaller path MTU",
+                             port->name, mtu + kHeaders);
+    return out;
+  }
   if (mtu == mtu_bytes(Mtu::mtu4096)) return out;
   out.verdict = Verdict::slow;
-  const InterfaceFacts* port = interface_of(facts, device);
   if (port != nullptr) {
     out.text += fmt::format(", because the MTU of {} is {} bytes", port->name, port->mtu);
     out.remedy = fmt::format(
@@ -159,7 +167,8 @@ Finding judge_daemon(const Facts& facts) {
     return out;
   }
   out.verdict = Verdict::good;
-  out.text = fmt::format("uroced {} serves {} devices", facts.daemon_version, facts.devices.size());
+  out.text = fmt::format("uroced {} serves {} device{}", facts.daemon_version, facts.devices.size(),
+                         facts.devices.size() == 1 ? "" : "s");
   return out;
 }
 

@@ -179,6 +179,7 @@ FrameTotals FrameSource::run(const TakeFrame& take, const std::function<bool()>&
   const Wanted& wanted = parts_->wanted;
   FrameTotals totals;
   bool going = true;
+  live::Clock::time_point next_look{};
   const auto enough = [&] { return !going || (wanted.count != 0 && totals.taken >= wanted.count); };
   const auto until = live::Clock::now() + std::chrono::duration<double>(wanted.seconds);
   while (live::interrupted == 0 && !enough()) {
@@ -201,6 +202,16 @@ FrameTotals FrameSource::run(const TakeFrame& take, const std::function<bool()>&
     }
     if (any) continue;
     going = pause();
+    if (now >= next_look) {
+      next_look = now + live::kLook;
+      // Its rings stay mapped, and nothing comes any more.
+      if (parts_->rings.link->lost()) {
+        totals.end = fail(EIO, fmt::format("the uroce daemon has ended, and the capture of {} with it; its log says "
+                                           "why. Begin again when it runs",
+                                           parts_->device));
+        break;
+      }
+    }
     usleep(static_cast<useconds_t>(std::chrono::microseconds(live::kNap).count()));
   }
   for (const live::RingReader& ring : parts_->rings.readers) totals.dropped += ring.dropped();

@@ -25,6 +25,7 @@ struct FrameTotals {
   uint64_t seen = 0;
   uint64_t taken = 0;    ///< those of `seen` that were wanted
   uint64_t dropped = 0;  ///< they came faster than they were taken
+  Result<void> end{};    ///< EIO: the daemon has gone, and with it the capture
 };
 
 class FrameSource {
@@ -45,7 +46,7 @@ class FrameSource {
   ~FrameSource();
 
   const std::string& device() const;
-  /// Until a signal, a limit, or a false result. `pause` is called when no frame waits.
+  /// Until a signal, a limit, a false result, or the daemon's end. `pause` is called when no frame waits.
   FrameTotals run(const TakeFrame& take, const std::function<bool()>& pause);
 
  private:

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include <uroce/verbs.h>
+#include <uroce/verbs/device.h>
 
 #include "message/operator_messages.h"
 

@@ -36,7 +36,7 @@ Result<void> run_trace(const Options& options) {
   std::fflush(stdout);
   fmt::print(stderr, "{} packets, and {} frames of the device that came faster than they could be looked at\n",
              totals.taken, totals.dropped);
-  return {};
+  return totals.end;
 }
 
 }  // namespace uroce::cli

@@ -25,8 +25,9 @@ words are the daemon's own. Engines run on every lcore but the first.
 Examples:
   Two devices joined back to back, no hardware, no configuration:
     uroced --demo
-  An interface that the kernel keeps as uroce0, with an address that is free on its network:
-    uroced --interface eth0 --address 192.0.2.1/24
+  An interface that the kernel keeps as uroce0, with the kernel's addresses; the same, with one that is free on its network:
+    uroced --interface eth0
+    uroced --interface eth0 --address 192.0.2.11/24
   As the service does, with a file:
     uroced --config /etc/uroce/uroced.toml
   Check a file and this machine's cards; the cards alone:

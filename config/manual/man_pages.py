@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the manual pages: of programs from their --help, and of the settings from the sample of them.
 
-Usage: man_pages.py --folder FOLDER --version VERSION [--sample uroced.toml] NAME.SECTION=PROGRAM[,ALIAS...]...
+Usage: man_pages.py --folder FOLDER --version VERSION [--sample uroced.toml]... NAME.SECTION=PROGRAM[,ALIAS...]...
 """
 
 import argparse
@@ -15,7 +15,7 @@ SOCKET = ("/run/uroce/uroced.sock", "The daemon's socket, through which programs
 SETTINGS = ("/etc/uroce/uroced.toml", "The settings of the service; see uroced.toml(5).")
 USES_SOCKET = ("UROCE_SOCKET", "The daemon's socket, if it is another one.")
 # These are not in --help.
-NVMF_SETTINGS = ("/etc/uroce/nvmf.toml", "The settings of the service uroce-nvmf: its interface and its disks.")
+NVMF_SETTINGS = ("/etc/uroce/nvmf.toml", "The settings of the service uroce-nvmf: its interface and its disks; see nvmf.toml(5).")
 FILES = {"uroce_nvmf": (NVMF_SETTINGS, SOCKET), "uroced": (SETTINGS, SOCKET), "uroce": (SOCKET,), "uroce-run": (SOCKET,)}
 ENVIRONMENT = {
     "uroce": (USES_SOCKET,),
@@ -23,10 +23,15 @@ ENVIRONMENT = {
     "uroce_perf": (USES_SOCKET,),
     "uroce-run": (USES_SOCKET, ("UROCE_VERBOSE", "With 1 the libraries print why a call failed.")),
 }
-SETTINGS_TEXT = (
-    "The daemon uroced(8) reads its settings from this file (TOML).",
-    "A key stands below with its default, or with an example where it has none; [live] marks those that a SIGHUP changes.",
-)
+# Of a page of settings: its summary, where the file is, and what it is.
+SAMPLES = {
+    "uroced.toml": ("settings of the uroce daemon", SETTINGS[0], (
+        "The daemon uroced(8) reads its settings from this file (TOML).",
+        "A key stands below with its default, or with an example where it has none; [live] marks those that a SIGHUP changes.")),
+    "nvmf.toml": ("settings of the NVMe over Fabrics target", NVMF_SETTINGS[0], (
+        "The service uroce-nvmf, which is uroce_nvmf(1), reads its settings from this file (TOML).",
+        "A key stands below with an example; none has to be there but those of a subsystem.")),
+}
 SUMMARY = {"uroce-run": "runs unmodified verbs programs on uroce"}
 
 
@@ -111,21 +116,29 @@ def settings(sample):
     return tables
 
 
+def key_terms(keys):
+    out = []
+    for lines, meaning in keys:
+        out += [".TP", roff.bold(lines[0])]
+        for line in lines[1:]:
+            out += [".TQ", roff.bold(line)]
+        out += [roff.escape(" ".join(meaning))] if meaning else []
+    return out
+
+
 def settings_page(sample, name, version, names):
+    summary, file, text = SAMPLES[name]
     out = roff.title(name, 5, version)
-    out += roff.heading("NAME") + [f"{name} \\- settings of the uroce daemon"]
-    tables = settings(sample)
-    out += roff.heading("SYNOPSIS") + [roff.italic(SETTINGS[0])]
-    out += roff.heading("DESCRIPTION") + [roff.escape(line) for line in SETTINGS_TEXT]
+    out += roff.heading("NAME") + [f"{name} \\- {summary}"]
+    (_, above, first_keys), *tables = settings(sample)
+    out += roff.heading("SYNOPSIS") + [roff.italic(file)]
+    out += roff.heading("DESCRIPTION") + [roff.escape(line) for line in text]
     # The sample's first line says that it is a sample.
-    out += [".PP", *roff.paragraphs(tables[0][1][2:])]
-    for table, text, keys in tables[1:]:
-        out += roff.heading(table) + roff.paragraphs(text)
-        for lines, meaning in keys:
-            out += [".TP", roff.bold(lines[0])]
-            for line in lines[1:]:
-                out += [".TQ", roff.bold(line)]
-            out += [roff.escape(" ".join(meaning))] if meaning else []
+    out += [".PP", *roff.paragraphs(above[2:])]
+    if first_keys:
+        out += roff.heading("KEYS") + key_terms(first_keys)
+    for table, text, keys in tables:
+        out += roff.heading(table) + roff.paragraphs(text) + key_terms(keys)
     return out + roff.heading("SEE ALSO") + [see_also(names, name)]
 
 
@@ -133,7 +146,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=pathlib.Path, required=True)
     parser.add_argument("--version", required=True)
-    parser.add_argument("--sample", type=pathlib.Path)
+    parser.add_argument("--sample", type=pathlib.Path, action="append", default=[], dest="samples")
     parser.add_argument("pages", nargs="+")
     args = parser.parse_args()
     pages = []
@@ -141,15 +154,14 @@ def main():
         file, _, rest = page.partition("=")
         program, *aliases = rest.split(",")
         pages.append((*file.rsplit(".", 1), program, aliases))
-    names = sorted([(name, section) for name, section, *_ in pages] + ([(args.sample.name, "5")] if args.sample else []))
+    names = sorted([(name, section) for name, section, *_ in pages] + [(sample.name, "5") for sample in args.samples])
     written = {}
     for name, section, program, aliases in pages:
         written[f"{name}.{section}"] = page_of(help_text.read(program, [name]), name, section, args.version, names)
         # soelim(1): the page of another name is this page.
         written |= {f"{alias}.{section}": [f".so man{section}/{name}.{section}"] for alias in aliases}
-    if args.sample:
-        sample = args.sample.read_text(encoding="utf-8")
-        written[f"{args.sample.name}.5"] = settings_page(sample, args.sample.name, args.version, names)
+    for sample in args.samples:
+        written[f"{sample.name}.5"] = settings_page(sample.read_text(encoding="utf-8"), sample.name, args.version, names)
     for file, lines in written.items():
         (args.folder / file).write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -5,16 +5,12 @@
 #include <string>
 #include <vector>
 
+#include <uroce/daemon_options.h>
+#include <uroce/error.h>
 #include <uroce/export.h>
 #include <uroce/verbs.h>
 
 namespace uroce {
-
-/// The daemon to talk to.
-struct DaemonOptions {
-  /// Path of its socket. When empty: the environment's UROCE_SOCKET, else /run/uroce/uroced.sock.
-  std::string socket{};
-};
 
 /// The daemon's devices, "uroce0" first. Any thread.
 /// Errors: ENOENT (no daemon at that path; the text says how to start one), EACCES (the socket's mode forbids it),

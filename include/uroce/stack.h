@@ -1,10 +1,13 @@
 // The stack in this process: EAL, ports and engines. For appliances that link DPDK; the benchmarks and the daemon start
 // with it.
 //
-// Threads: devices() and open() are for any thread; poll() and idle() for the thread that called start(). The Stack is
-// destroyed when no other thread uses it.
+// Threads: devices(), open(), engines() and embedded() are for any thread; poll() and idle() for the thread that called
+// start() and for loops (start_loop()); the other calls for the thread that called start(). The Stack is destroyed when
+// no other thread uses it.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,6 +60,9 @@ struct StackOptions {
   std::vector<PortSettings> ports{};
   /// With sleep and yield, 40 ms pass before an engine takes a missing answer for a lost packet that nothing followed.
   IdlePolicy idle = IdlePolicy::sleep;
+  /// With worker lcores: the program runs the engines, one on each lcore, in loops of its own (Stack::start_loop()).
+  /// The main lcore has one, too. Without worker lcores it changes nothing.
+  bool own_loops = false;
   /// Adds two ports that rings join back to back to those that the EAL arguments name.
   bool back_to_back = false;
   /// How payload gets into frames: copied, or attached as an external buffer if the port can; automatic chooses.
@@ -80,8 +86,8 @@ struct StackOptions {
 };
 
 /// The running stack. A process has at most one, because DPDK's EAL starts only once. With worker lcores in the EAL
-/// arguments (-l 0,1: lcore 1), each of them runs one engine per port. With the main lcore alone the stack is embedded:
-/// the program runs the engines by calling poll().
+/// arguments (-l 0,1: lcore 1), each of them runs one engine per port. With the main lcore alone, or with
+/// StackOptions::own_loops, the stack is embedded: the program runs the engines by calling poll().
 class UROCE_API Stack {
  public:
   /// Starts EAL, ports and engines. `args` are EAL arguments as on a DPDK command line, without the program's name,
@@ -100,14 +106,26 @@ class UROCE_API Stack {
   /// Opens a device by its name. Each Context has its own objects and events. Errors: ENODEV (no such device), ENOMEM
   /// (1024 contexts are open), ETIMEDOUT (the engine does not answer).
   Result<Context> open(std::string_view device);
-  /// True without worker lcores: nothing moves unless the program calls poll().
+  /// Engines of each device: the values of QpInit::engine begin at 0 and end below. One for each lcore that runs some.
+  uint32_t engines() const;
+  /// True without worker lcores, and with StackOptions::own_loops: nothing moves unless the program calls poll().
   bool embedded() const;
-  /// One pass over all ports and engines of an embedded stack. True when there was work. Never blocks. With worker
-  /// lcores it does nothing. A pass acknowledges what it receives before it returns. With IdlePolicy::busy, and
-  /// less than 5 us after the call before, the next call acknowledges up to four frames, behind the answers that the
-  /// program posts in between. So does the destructor. A program that stops polling calls it once more.
-  /// Connections (cm.h) advance here, too: a program with connections polls at least every 100 ms or so, because its
-  /// peers repeat messages that nobody answers, and give up at last.
+  /// StackOptions::own_loops: calls `loop` once on the lcore of engine `engine`, which is 1 or more, on its thread.
+  /// Until it returns, poll() and idle() inside it serve that engine of each device, and nobody else does; a loop that
+  /// pauses stops that engine's queue pairs, and delays control calls of all. Before and afterwards the thread of
+  /// start() serves that engine beside its own. Calls inside the loop that wait poll its engine by themselves. An
+  /// exception that leaves `loop` ends the process. Errors: EINVAL (no such engine, or the stack is not the program's
+  /// to run), EBUSY (the engine has a loop).
+  Result<void> start_loop(uint32_t engine, std::function<void()> loop);
+  /// Returns once all loops have, and polls meanwhile. So does the destructor: tell the loops first.
+  void join_loops();
+  /// One pass over all ports of an embedded stack, with the calling thread's engine: in a loop of start_loop() that of
+  /// the loop, else engine 0 and those without a loop. True when there was work. Never blocks. Where the
+  /// engines have threads of their own it does nothing. A pass acknowledges what it receives before it returns. With
+  /// IdlePolicy::busy, and less than 5 us after the call before, the next call acknowledges up to four frames, behind
+  /// the answers that the program posts in between. So does the destructor. A program that stops polling calls it once
+  /// more. Connections (cm.h) advance here, too, on the thread of start(): a program with connections polls there at
+  /// least every 100 ms or so, because its peers repeat messages that nobody answers, and give up at last.
   bool poll();
   /// Embedded, after poll() returned false: gives the core away as the idle policy says, for at most `limit`.
   void idle(std::chrono::nanoseconds limit);

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <uroce/cm.h>
+#include <uroce/cm_types.h>
 #include <uroce/daemon.h>
+#include <uroce/daemon_options.h>
 #include <uroce/error.h>
 #include <uroce/export.h>
 #include <uroce/flags.h>

@@ -1,4 +1,6 @@
-#include "client/impl.h"
+#include <uroce/verbs/protection_domain.h>
+
+#include "client/protection_domain.h"
 
 namespace uroce {
 

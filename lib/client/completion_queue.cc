@@ -4,8 +4,11 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <uroce/verbs/completion_queue.h>
+
 #include "base/no_cancel.h"
-#include "client/impl.h"
+#include "client/completion_queue.h"
+#include "client/context_interface.h"
 
 namespace uroce {
 
@@ -119,24 +122,6 @@ Result<void> CqImpl::resize(uint32_t entries) {
   return {};
 }
 
-Result<void> SrqImpl::set_limit(uint32_t limit) {
-  if (limit > max_wr()) {
-    return fail(EINVAL, "the limit of a shared receive queue is at most its max_wr, " + std::to_string(max_wr()) +
-                            "; got " + std::to_string(limit));
-  }
-  parts_.place.header->limit.store(limit, std::memory_order_release);
-  return {};
-}
-
-Result<void> SrqImpl::resize(uint32_t max_wr) {
-  auto place = parts_.resize(max_wr);
-  if (!place) return std::unexpected(place.error());
-  parts_.place = *place;
-  queue.move(place->ring);
-  if (parts_.abandoned != nullptr) parts_.abandoned->move(place->ring, place->held);
-  return {};
-}
-
 }  // namespace client
 
 int CompletionChannel::fd() const { return impl_->fd(); }
@@ -152,12 +137,5 @@ Result<void> CompletionQueue::arm(bool solicited_only) { return impl_->arm(solic
 
 Result<void> CompletionQueue::moderate(uint16_t count, uint16_t period_us) { return impl_->moderate(count, period_us); }
 Result<void> CompletionQueue::resize(uint32_t entries) { return impl_->resize(entries); }
-
-uint32_t SharedReceiveQueue::id() const { return impl_->parts().id; }
-uint32_t SharedReceiveQueue::max_wr() const { return impl_->max_wr(); }
-uint32_t SharedReceiveQueue::max_sge() const { return impl_->parts().max_sge; }
-int SharedReceiveQueue::post_recv(const RecvRequest& request) { return impl_->queue.post(request); }
-Result<void> SharedReceiveQueue::set_limit(uint32_t limit) { return impl_->set_limit(limit); }
-Result<void> SharedReceiveQueue::resize(uint32_t max_wr) { return impl_->resize(max_wr); }
 
 }  // namespace uroce

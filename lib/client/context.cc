@@ -1,6 +1,13 @@
 #include <cerrno>
 
-#include "client/impl.h"
+#include <uroce/verbs/context.h>
+
+#include "client/completion_queue.h"
+#include "client/context_interface.h"
+#include "client/memory.h"
+#include "client/protection_domain.h"
+#include "client/queue_pair.h"
+#include "client/shared_receive_queue.h"
 
 namespace uroce {
 namespace {

@@ -9,11 +9,14 @@
 #include <unistd.h>
 
 #include "base/no_cancel.h"
+#include "client/completion_queue.h"
+#include "client/context_interface.h"
 #include "client/daemon_link.h"
 #include "client/daemon_object.h"
 #include "client/daemon_pd.h"
 #include "client/daemon_qp.h"
-#include "client/impl.h"
+#include "client/queue_pair.h"
+#include "client/shared_receive_queue.h"
 #include "message/cm_messages.h"
 #include "message/device_messages.h"
 #include "message/memory_messages.h"

@@ -27,12 +27,13 @@ std::string socket_path(const DaemonOptions& options) {
 
 std::unexpected<Error> no_daemon(const std::string& path, const Error& error) {
   if (error.code == ENOENT || error.code == ECONNREFUSED) {
-    return fail(ENOENT, "no uroce daemon listens at " + path +
-                            "; start one with `uroced --demo`, or set UROCE_SOCKET to the socket of one that runs");
+    const std::string where = path == message::kDefaultSocket ? "" : " --socket " + path;
+    return fail(ENOENT, "no uroce daemon listens at " + path + "; start one with `uroced --demo" + where +
+                            "`, or set UROCE_SOCKET to the socket of one that runs");
   }
   if (error.code == EACCES || error.code == EPERM) {
     return fail(EACCES, "this user may not connect to the uroce daemon at " + path +
-                            "; the daemon's settings `group` and `mode` say who may");
+                            "; the daemon's settings daemon.group and daemon.mode say who may");
   }
   return std::unexpected(error);
 }
@@ -44,7 +45,7 @@ Result<std::unique_ptr<DaemonLink>> DaemonLink::open(const DaemonOptions& option
   auto connection = message::Connection::to(path, kSocketTimeout);
   if (!connection) return no_daemon(path, connection.error());
   connection->set_timeouts(kSocketTimeout, kSocketTimeout);
-  std::unique_ptr<DaemonLink> link(new DaemonLink(std::move(*connection)));
+  std::unique_ptr<DaemonLink> link(new DaemonLink(std::move(*connection), path));
   auto reply = link->call<message::HelloReply>(message::Op::hello,
                                                message::Hello{.queue_abi = queues::kAbiVersion, .version = kVersion});
   if (!reply) return std::unexpected(reply.error());
@@ -61,7 +62,7 @@ std::unexpected<Error> DaemonLink::broken(int code, const std::string& why) {
   broken_ = true;
   mark_lost();
   connection_.shut_down();
-  return fail(code, "the uroce daemon: " + why);
+  return fail(code, "the uroce daemon at " + socket_ + ": " + why);
 }
 
 Result<void> DaemonLink::usable() const {
@@ -99,14 +100,17 @@ Result<std::span<const std::byte>> DaemonLink::exchange(std::span<const std::byt
   if (!sent && sent.error().code == EMSGSIZE) return std::unexpected(sent.error());
   auto packet = connection_.receive();
   if (!packet) {
-    if (packet.error().code == ETIMEDOUT) return broken(ETIMEDOUT, "no reply within 30 s");
+    if (packet.error().code == ETIMEDOUT)
+      return broken(ETIMEDOUT, "no reply within 30 s; if it stands still, restart it");
     return broken(EIO, "it closed the connection; its log says why");
   }
   packet_ = std::move(*packet);
   message::Reader reader(packet_.bytes);
   message::ReplyHeader header;
   reader(header);
-  if (!reader.good() || header.chunks.size() > packet_.fds.size()) return broken(EPROTO, "a reply has no valid header");
+  if (!reader.good() || header.chunks.size() > packet_.fds.size()) {
+    return broken(EPROTO, "a reply has no valid header; is the daemon of this release?");
+  }
   if (header.sequence != sequence_ && header.error == 0)
     return broken(EPROTO, "a reply has the sequence number of another request");
   settled_.store(posted_, std::memory_order_release);

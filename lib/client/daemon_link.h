@@ -11,8 +11,9 @@
 
 #include <unistd.h>
 
-#include <uroce/daemon.h>
-#include <uroce/verbs.h>
+#include <uroce/daemon_options.h>
+#include <uroce/error.h>
+#include <uroce/verbs/device.h>
 
 #include "client/liveness.h"
 #include "message/connection.h"
@@ -70,8 +71,8 @@ class DaemonLink : public Liveness {
   bool mine() const { return getpid() == owner_; }
 
  private:
-  explicit DaemonLink(message::Connection connection)
-      : Liveness(connection.fd()), connection_(std::move(connection)), owner_(getpid()) {}
+  DaemonLink(message::Connection connection, std::string socket)
+      : Liveness(connection.fd()), connection_(std::move(connection)), socket_(std::move(socket)), owner_(getpid()) {}
 
   struct Chunk {
     std::byte* data;
@@ -90,6 +91,7 @@ class DaemonLink : public Liveness {
 
   std::mutex mutex_;
   message::Connection connection_;
+  const std::string socket_;  // its path
   const pid_t owner_;
   uint32_t sequence_ = 0;
   std::atomic<uint64_t> posted_ = 0;   // requests without a reply

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "client/daemon_link.h"
-#include "client/impl.h"
+#include "client/object.h"
 #include "message/connection.h"
 
 namespace uroce::client {

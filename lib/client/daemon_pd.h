@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "client/daemon_object.h"
+#include "client/memory.h"
+#include "client/protection_domain.h"
 #include "message/memory_messages.h"
 #include "sharing/sharing.h"
 

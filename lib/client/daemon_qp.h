@@ -8,6 +8,7 @@
 
 #include "client/daemon_object.h"
 #include "client/flush.h"
+#include "client/queue_pair.h"
 #include "message/connection.h"
 
 namespace uroce::client {

@@ -7,8 +7,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <uroce/verbs/memory.h>
+
 #include "base/no_cancel.h"
-#include "client/impl.h"
+#include "client/context_interface.h"
+#include "client/memory.h"
 
 namespace uroce {
 

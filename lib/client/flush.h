@@ -11,7 +11,7 @@
 #include <span>
 
 #include <uroce/types.h>
-#include <uroce/verbs.h>
+#include <uroce/verbs/completion.h>
 
 #include "queues/ring.h"
 

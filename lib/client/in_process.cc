@@ -7,7 +7,12 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "client/impl.h"
+#include "client/completion_queue.h"
+#include "client/context_interface.h"
+#include "client/memory.h"
+#include "client/protection_domain.h"
+#include "client/queue_pair.h"
+#include "client/shared_receive_queue.h"
 #include "control/address_handle.h"
 #include "control/cq.h"
 #include "control/cq_channel.h"

@@ -4,7 +4,12 @@
 #include <fmt/format.h>
 #include <sys/vfs.h>
 
-#include "client/impl.h"
+#include <uroce/verbs/memory.h>
+#include <uroce/verbs/protection_domain.h>
+
+#include "client/context_interface.h"
+#include "client/memory.h"
+#include "client/protection_domain.h"
 
 namespace uroce {
 

@@ -6,7 +6,8 @@
 #include <fmt/format.h>
 
 #include "base/wr_opcodes.h"
-#include "client/impl.h"
+#include "client/context_interface.h"
+#include "client/queue_pair.h"
 
 namespace uroce {
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <utility>
 
-#include <uroce/cm.h>
+#include <uroce/cm_types.h>
 
 #include "control/event_pipe.h"
 

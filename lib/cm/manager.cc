@@ -43,7 +43,7 @@ std::unexpected<Error> wrong_state(const Id& id, const char* call, const char* n
 
 // --- Agents ----------------------------------------------------------------------------------------------------
 
-void CmAgent::send(const CmPath& path, const Mad& mad) { gsi->send(path, mad, Manager::Impl::now()); }
+void CmAgent::send(const CmPath& path, const Mad& mad) { gsi->send(path, mad, manager.now); }
 void CmAgent::on_event(const CmMessage& message) { manager.on_event(*this, message); }
 
 std::optional<uint8_t> CmAgent::gid_index(const Gid& gid) const {
@@ -82,7 +82,7 @@ Manager::~Manager() {
   impl_->end();
 }
 
-bool Manager::turn() { return impl_->turn(); }
+bool Manager::turn(Nanos now) { return impl_->turn(now); }
 Nanos Manager::deadline() const { return impl_->planned.load(std::memory_order_relaxed); }
 
 void Manager::Impl::run() {
@@ -98,7 +98,7 @@ void Manager::Impl::run() {
       planned.store(until, std::memory_order_relaxed);
       gather = gathering;
     }
-    const auto left = std::clamp(until - now(), Nanos(0), kHousekeepingInterval);
+    const auto left = std::clamp(until - steady_now(), Nanos(0), kHousekeepingInterval);
     const timespec time{.tv_sec = left.count() / 1'000'000'000, .tv_nsec = left.count() % 1'000'000'000};
     const std::size_t heeded = gather ? 1 : waiting.size();
     if (left <= Nanos(0) || ppoll(waiting.data(), heeded, &time, nullptr) <= 0) continue;
@@ -113,12 +113,12 @@ void Manager::Impl::run() {
   }
 }
 
-bool Manager::Impl::turn() {
+bool Manager::Impl::turn(Nanos at) {
   const bool arrived = std::ranges::any_of(agents, [](const auto& agent) { return agent->gsi->ready(); });
-  if (!arrived && now() < planned.load(std::memory_order_relaxed)) return false;
+  if (!arrived && at < planned.load(std::memory_order_relaxed)) return false;
   // A call of this thread that waits for the engines polls them, and comes by here.
   if (holder.load(std::memory_order_relaxed) == std::this_thread::get_id()) return false;
-  const Guard guard(*this, std::try_to_lock);
+  const Guard guard(*this, at);
   if (!guard.held()) return false;
   const bool worked = work();
   planned.store(deadline(), std::memory_order_relaxed);
@@ -132,12 +132,12 @@ bool Manager::Impl::work() {
   std::size_t taken = 0;
   for (const auto& agent : agents) {
     const auto handle = [&](const Gid& source, const Gid& destination, std::span<const std::byte> mad) {
-      agent->cm.on_mad(source, destination, mad, now());
+      agent->cm.on_mad(source, destination, mad, now);
       ++taken;
     };
     more |= agent->gsi->take(handle, gathered || !threaded ? Gsi::Then::comes_back : Gsi::Then::waits);
-    agent->cm.poll(now());
-    if (agent->gsi->waiting()) agent->gsi->retry(now());
+    agent->cm.poll(now);
+    if (agent->gsi->waiting()) agent->gsi->retry(now);
   }
   check_resolving();
   gathering = threaded && taken > 0 && changing >= kManyChanging;
@@ -148,12 +148,12 @@ bool Manager::Impl::work() {
 Nanos Manager::Impl::deadline() const {
   if (more) return Nanos(0);
   const Nanos gather = std::min<Nanos>(kGatherForEach * static_cast<int64_t>(changing), kGatherAtMost);
-  Nanos next = now() + kHousekeepingInterval;
-  if (gathering) next = now() + gather;
-  if (!resolving.empty()) next = now() + kResolvePollInterval;
+  Nanos next = now + kHousekeepingInterval;
+  if (gathering) next = now + gather;
+  if (!resolving.empty()) next = now + kResolvePollInterval;
   for (const auto& agent : agents) {
     next = std::min(next, agent->cm.next_deadline());
-    if (agent->gsi->waiting()) next = std::min(next, now() + kResolvePollInterval);
+    if (agent->gsi->waiting()) next = std::min(next, now + kResolvePollInterval);
   }
   return next;
 }
@@ -210,7 +210,7 @@ Result<void> Manager::Impl::check_unread(const Id& id, const char* call) {
 void Manager::Impl::forget_connection(Id& id) {
   if (id.connection == 0) return;
   id.agent->connections.erase(id.connection);
-  id.agent->cm.destroy(std::exchange(id.connection, 0), now());
+  id.agent->cm.destroy(std::exchange(id.connection, 0), now);
 }
 
 void Manager::Impl::destroy(Id& id) {
@@ -220,19 +220,25 @@ void Manager::Impl::destroy(Id& id) {
   release_port(id);
   resolving.remove(*id.owner, id);
   // Requests whose event the program has not taken are destroyed with their listener.
-  std::vector<uint32_t> children;
+  std::vector<uint32_t> children, held;
   const auto childs = [&](const CmEvent& event) {
     const bool its =
         event.type == CmEventType::connect_request && event.listener == id.number && ids.contains(event.id);
     if (its) children.push_back(event.id);
     return its;
   };
-  if (listened) id.channel->remove_events(childs);
+  if (listened) {
+    id.channel->remove_events(childs);
+    for (const uint32_t number : id.owner->ids) {
+      if (const Id& one = *ids.at(number); one.held && one.listener == id.number) held.push_back(number);
+    }
+  }
   const std::shared_ptr<EventChannel> channel = id.channel;
   channel->disown(id.unread);
   id.owner->unread -= id.unread;
   id.owner->remove(id.number);
   ids.erase(id.number);
+  for (const uint32_t child : held) destroy(*ids.at(child));
   for (const uint32_t child : children) {
     const auto found = ids.find(child);
     if (found == ids.end()) continue;

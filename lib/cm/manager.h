@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <uroce/cm.h>
+#include <uroce/cm_types.h>
 #include <uroce/error.h>
 #include <uroce/types.h>
 
@@ -58,6 +59,9 @@ enum class Turns : uint8_t {
   engines_thread,  ///< the thread that runs the engines, by Manager::turn()
 };
 
+/// The clock of managers. Programs' calls and a manager's own thread read it; turn() gets it from its caller.
+inline Nanos steady_now() { return std::chrono::steady_clock::now().time_since_epoch(); }
+
 class Manager {
  public:
   /// Opens the QP1 of each device. `seed`: for port numbers, PSNs and ids. Errors: EBUSY (a QP1 is open already),
@@ -75,8 +79,9 @@ class Manager {
   std::unique_ptr<ManagerUser> open(const UserLimits& limits);
   /// With Turns::engines_thread, on that thread alone: receives MADs, and does what is due. Cheap when there is
   /// nothing. Never waits: where another thread makes a call, the next turn does the work. True when there was work.
-  bool turn();
-  /// When turn() has work next, unless a MAD arrives or somebody makes a call. On the steady clock. Any thread.
+  /// `now`: of steady_now().
+  bool turn(Nanos now);
+  /// When turn() has work next, unless a MAD arrives or somebody makes a call; as steady_now(). Any thread.
   Nanos deadline() const;
   /// One device's counters by name: messages by kind, and drops by reason. Any thread.
   std::vector<std::pair<std::string, uint64_t>> counters(const std::string& device) const;

@@ -6,6 +6,7 @@
 
 #include "cm/manager_impl.h"
 #include "cm/rdma_header.h"
+#include "control/device_limits.h"
 
 namespace uroce::cm {
 namespace {
@@ -64,7 +65,7 @@ Result<void> Manager::Impl::connect(Id& id, const CmParam& param) {
              .destination = id.remote.ip}
       .store(request.private_data.data());
   request.private_data.insert(request.private_data.end(), param.private_data.begin(), param.private_data.end());
-  auto connection = id.agent->cm.connect(request, now());
+  auto connection = id.agent->cm.connect(request, now);
   if (!connection) return std::unexpected(connection.error());
   id.connection = *connection;
   id.agent->connections[*connection] = &id;
@@ -90,7 +91,7 @@ Result<void> Manager::Impl::accept(Id& id, const CmParam& param) {
                       .ece_vendor = param.ece_vendor,
                       .ece_options = param.ece_options,
                       .private_data = param.private_data};
-  if (auto sent = id.agent->cm.accept(id.connection, reply, now()); !sent) return sent;
+  if (auto sent = id.agent->cm.accept(id.connection, reply, now); !sent) return sent;
   id.responder_resources = param.responder_resources;
   id.initiator_depth = param.initiator_depth;
   id.state = ud ? IdState::connected : IdState::accepted;
@@ -102,7 +103,7 @@ Result<void> Manager::Impl::reject(Id& id, std::span<const std::byte> private_da
     return wrong_state(id, "reject", "a REQ or REP that is not answered yet");
   const std::size_t room = id.type == QpType::ud ? kSidrRepPrivate : kRejPrivate;
   if (auto ok = check_private(id, private_data.size(), room); !ok) return ok;
-  auto sent = id.agent->cm.reject(id.connection, static_cast<RejReason>(reason), {}, private_data, now());
+  auto sent = id.agent->cm.reject(id.connection, static_cast<RejReason>(reason), {}, private_data, now);
   if (!sent) return sent;
   id.state = IdState::disconnected;
   return {};
@@ -121,7 +122,7 @@ Result<void> Manager::Impl::disconnect(Id& id) {
   if (id.type == QpType::ud)
     return fail(EINVAL,
                 fmt::format("disconnect: communication id {} is for datagrams and has no connection", id.number));
-  if (auto sent = id.agent->cm.disconnect(id.connection, {}, now()); !sent) return sent;
+  if (auto sent = id.agent->cm.disconnect(id.connection, {}, now); !sent) return sent;
   id.state = IdState::disconnecting;
   return {};
 }
@@ -132,6 +133,10 @@ void Manager::Impl::on_event(CmAgent& agent, const CmMessage& message) {
   const auto found = agent.connections.find(message.id);
   if (found == agent.connections.end()) return;
   Id& id = *found->second;
+  if (id.held) {  // the peer has given its request up, of which the program has not heard
+    id.state = IdState::disconnected;
+    return;
+  }
   CmEvent event;
   event.param.private_data = message.private_data;
   switch (message.kind) {
@@ -171,8 +176,8 @@ void Manager::Impl::on_event(CmAgent& agent, const CmMessage& message) {
 void Manager::Impl::on_request(CmAgent& agent, const CmMessage& message) {
   const CmRequest& request = message.request;
   const auto refuse = [&](RejReason reason) {
-    (void)agent.cm.reject(message.id, reason, {}, {}, now());
-    agent.cm.destroy(message.id, now());
+    (void)agent.cm.reject(message.id, reason, {}, {}, now);
+    agent.cm.destroy(message.id, now);
   };
   const auto header = RdmaHeader::parse(request.private_data);
   if (!header) return refuse(RejReason::invalid_service_id);
@@ -206,6 +211,19 @@ void Manager::Impl::on_request(CmAgent& agent, const CmMessage& message) {
                  .ece_vendor = request.ece_vendor,
                  .ece_options = request.ece_options};
   event.av = {.dgid = id.dgid, .sgid_index = agent.gid_index(id.sgid).value_or(0), .traffic_class = id.type_of_service};
+  hold(id, std::move(event));
+}
+
+void Manager::Impl::hold(Id& id, CmEvent event) {
+  id.held = std::move(event);
+  id.resolve_until = now + control::kResolveTimeout;
+  resolving.add(*id.owner, id);
+  check_resolving(id);
+}
+
+void Manager::Impl::end_hold(Id& id, bool reachable) {
+  if (!reachable || id.state != IdState::requested) return destroy(id);
+  CmEvent event = *std::exchange(id.held, std::nullopt);
   raise_event(id, std::move(event));
 }
 

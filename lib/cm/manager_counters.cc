@@ -61,7 +61,7 @@ std::vector<PeerGuesses> Manager::guesses(const std::string& device) const {
   const CmAgent* const agent = impl_->agent_called(device);
   if (agent == nullptr) return {};
   const std::scoped_lock lock(impl_->mutex);
-  return agent->cm.guesses(Impl::now());
+  return agent->cm.guesses(steady_now());
 }
 
 uint64_t Manager::guess_count(const std::string& device) const {

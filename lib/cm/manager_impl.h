@@ -114,7 +114,8 @@ struct Id {
   uint8_t responder_resources = 0, initiator_depth = 0;
   uint32_t listener = 0;  // state `requested`: the id that listens
   Nanos resolve_until{0};
-  uint32_t unread = 0;  // its events that wait in the channel
+  std::optional<CmEvent> held{};  // a request's event, until the peer's Ethernet address is known
+  uint32_t unread = 0;            // its events that wait in the channel
   std::vector<CmAddress> groups{};
 
   void add_unread() { ++unread, ++owner->unread; }
@@ -145,9 +146,8 @@ struct Manager::Impl {
   Impl(const Secret& seed, Turns by, control::EventPipe pipe)
       : turns(by), psns(seed.derive("psns")), port_numbers(seed.derive("ports")), wake(std::move(pipe)) {}
 
-  static Nanos now() { return std::chrono::steady_clock::now().time_since_epoch(); }
   void run();
-  bool turn();
+  bool turn(Nanos at);
   /// The work of a turn. The caller holds the lock. True when there was any.
   bool work();
   /// When work() must be called next.
@@ -171,6 +171,8 @@ struct Manager::Impl {
   Result<void> resolve_addr(Id& id, const CmAddress& remote, std::chrono::milliseconds timeout);
   void check_resolving();
   void check_resolving(Id& id);
+  /// Raises the event of a request, or forgets the request, because an answer would not reach its peer.
+  void end_hold(Id& id, bool reachable);
   Result<void> listen(Id& id, int backlog);
   void stop_listening(Id& id);
   /// The id that listens for a request to `agent`; nullptr when there is none. `local`: where the peer means to go.
@@ -184,6 +186,9 @@ struct Manager::Impl {
   Result<void> disconnect(Id& id);
   void on_event(CmAgent& agent, const CmMessage& message);
   void on_request(CmAgent& agent, const CmMessage& message);
+  /// Keeps a request's event until its peer's Ethernet address is known, so that the program's
+  /// ibv_modify_qp(IBV_QPS_RTR) does not wait for the network.
+  void hold(Id& id, CmEvent event);
   void on_withdrawn(CmAgent& agent, uint32_t connection);
   void on_reply(Id& id, const CmMessage& message);
 
@@ -199,6 +204,7 @@ struct Manager::Impl {
   void forget_connection(Id& id);
 
   mutable std::mutex mutex;             ///< taken by Guard
+  Nanos now{0};                         // of the turn or call that has the lock
   std::atomic<std::thread::id> holder;  // of the lock
   const Turns turns;
   bool ended = false;
@@ -228,8 +234,11 @@ struct Manager::Impl {
 class Manager::Guard {
  public:
   /// On the thread that runs the engines, polls them while another thread has the lock, which may need them.
-  explicit Guard(Impl& manager) : manager_(manager), lock_(lock(manager)) { take(); }
-  Guard(Impl& manager, std::try_to_lock_t) : manager_(manager), lock_(manager.mutex, std::try_to_lock) { take(); }
+  explicit Guard(Impl& manager) : manager_(manager), lock_(lock(manager)) { take(steady_now()); }
+  /// For a turn at `now`. Does not wait: ask held().
+  Guard(Impl& manager, Nanos now) : manager_(manager), lock_(manager.mutex, std::try_to_lock) {
+    if (held()) take(now);
+  }
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
   ~Guard() {
@@ -253,8 +262,9 @@ class Manager::Guard {
     if (manager.turns == Turns::own_thread || manager.agents.empty()) return std::unique_lock(manager.mutex);
     return manager.agents.front()->device->runner().lock(manager.mutex);
   }
-  void take() {
-    if (held()) manager_.holder.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  void take(Nanos now) {
+    manager_.holder.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    manager_.now = now;
   }
   void pay(EventChannel& channel, std::size_t bytes) {
     const std::size_t left = bytes - channel.write(bytes);

@@ -159,7 +159,7 @@ Result<void> Manager::Impl::resolve_addr(Id& id, const CmAddress& remote, std::c
   id.remote = remote;
   id.dgid = loopback ? sgid : remote.ip;  // from the device to itself
   id.state = IdState::resolving;
-  id.resolve_until = now() + std::clamp<Nanos>(timeout, Nanos(0), std::chrono::hours(1));
+  id.resolve_until = now + std::clamp<Nanos>(timeout, Nanos(0), std::chrono::hours(1));
   resolving.add(*id.owner, id);
   check_resolving(id);
   return {};
@@ -171,8 +171,9 @@ void Manager::Impl::check_resolving() {
 
 void Manager::Impl::check_resolving(Id& id) {
   const auto known = id.agent->device->probe(id.sgid, id.dgid);
-  if (!known && known.error().code == EHOSTUNREACH && now() < id.resolve_until) return;
+  if (!known && known.error().code == EHOSTUNREACH && now < id.resolve_until) return;
   resolving.remove(*id.owner, id);
+  if (id.held) return end_hold(id, known.has_value());
   if (known) {
     id.state = IdState::addr_resolved;
     raise_event(id, {.type = CmEventType::addr_resolved});

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include <uroce/types.h>
-#include <uroce/verbs.h>
+#include <uroce/verbs/device.h>
 
 #include "control/event_fd.h"
 

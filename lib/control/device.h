@@ -14,7 +14,7 @@
 
 #include <uroce/error.h>
 #include <uroce/types.h>
-#include <uroce/verbs.h>
+#include <uroce/verbs/device.h>
 
 #include "base/secret.h"
 #include "control/device_host.h"

@@ -11,7 +11,7 @@
 
 #include <uroce/error.h>
 #include <uroce/types.h>
-#include <uroce/verbs.h>
+#include <uroce/verbs/parameters.h>
 
 #include "control/async_events.h"
 #include "control/device.h"

@@ -7,7 +7,7 @@
 
 #include <uroce/error.h>
 #include <uroce/types.h>
-#include <uroce/verbs.h>
+#include <uroce/verbs/parameters.h>
 
 #include "control/engine_runner.h"
 #include "control/queue_memory.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <uroce/cm.h>
+#include <uroce/cm_types.h>
 
 #include "message/cm_messages.h"
 #include "message/cm_options.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <uroce/cm.h>
+#include <uroce/cm_types.h>
 
 #include "message/cm_options.h"
 #include "message/protocol.h"

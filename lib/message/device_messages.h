@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include <uroce/verbs.h>
+#include <uroce/verbs/device.h>
 
 #include "message/protocol.h"
 #include "message/public_types.h"

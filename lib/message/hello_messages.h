@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <uroce/verbs.h>
+#include <uroce/verbs/device.h>
 
 #include "message/protocol.h"
 #include "message/public_types.h"

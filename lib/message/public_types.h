@@ -1,10 +1,10 @@
 // The encoding of the public API's structures.
 #pragma once
 
-#include <uroce/cm.h>
+#include <uroce/cm_types.h>
 #include <uroce/flow.h>
 #include <uroce/types.h>
-#include <uroce/verbs.h>
+#include <uroce/verbs/device.h>
 
 #include "message/codec.h"
 

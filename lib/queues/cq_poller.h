@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <uroce/types.h>
-#include <uroce/verbs.h>
+#include <uroce/verbs/completion.h>
 
 #include "queues/place.h"
 

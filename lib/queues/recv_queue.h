@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include <uroce/types.h>
-#include <uroce/verbs.h>
+#include <uroce/verbs/work_requests.h>
 
 #include "queues/ring.h"
 

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include <uroce/types.h>
-#include <uroce/verbs.h>
+#include <uroce/verbs/work_requests.h>
 
 #include "base/wr_opcodes.h"
 #include "queues/doorbell.h"

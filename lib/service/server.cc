@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -13,8 +11,6 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -24,60 +20,16 @@
 #include "service/device_operations.h"
 #include "service/fault_watch.h"
 #include "service/guess_watch.h"
+#include "service/listener.h"
+#include "service/listing.h"
 #include "service/log_limit.h"
 
 namespace uroce::service {
 namespace {
 
-constexpr int kBacklog = 128;
 constexpr int kHousekeepingMs = 200;
-/// How long a daemon that has the socket may take to let this one in. A stopped daemon never does.
-constexpr std::chrono::milliseconds kProbe{1000};
-constexpr std::size_t kRowsPerReply = 200;
-/// Bytes of a reply's rows, so that the reply fits a packet.
-constexpr std::size_t kBytesOfRows = message::kMaxPacket - 4096;
 /// Connections beyond a limit that get an error in reply; more are closed at once.
 constexpr std::size_t kRefusedWithReply = 16;
-
-std::unexpected<Error> path_error(const std::string& path, const char* what) {
-  const int code = errno;
-  return fail(code, fmt::format("{}: {}: {}; set another path or run as a user with the permission", path, what,
-                                std::strerror(code)));
-}
-
-/// A listening socket at the configured path. A socket there without a listener is left from a dead daemon.
-Result<message::Fd> listen_at(const ServerConfig& config) {
-  const std::string& path = config.socket;
-  const auto other = message::Connection::to(path, kProbe);
-  if (other || other.error().code == ETIMEDOUT) {
-    return fail(EADDRINUSE,
-                fmt::format("{}: another uroced listens on this socket; stop it or set another socket", path));
-  }
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof address.sun_path) {
-    return fail(EINVAL, fmt::format("the socket's path '{}' has {} bytes; it must have 1 to {}", path, path.size(),
-                                    sizeof address.sun_path - 1));
-  }
-  std::memcpy(address.sun_path, path.data(), path.size());
-  std::error_code ignored;
-  const auto folder = std::filesystem::path(path).parent_path();
-  if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
-  struct stat old{};
-  if (lstat(path.c_str(), &old) == 0) {
-    if (!S_ISSOCK(old.st_mode)) {
-      return fail(EADDRINUSE, fmt::format("{} exists and is not a socket; remove it or set another path", path));
-    }
-    unlink(path.c_str());
-  }
-  message::Fd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) return path_error(path, "socket");
-  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return path_error(path, "bind");
-  if (config.group && chown(path.c_str(), static_cast<uid_t>(-1), *config.group) != 0) return path_error(path, "chown");
-  if (chmod(path.c_str(), config.mode) != 0) return path_error(path, "chmod");
-  if (listen(fd.get(), kBacklog) != 0) return path_error(path, "listen");
-  return fd;
-}
 
 }  // namespace
 
@@ -124,9 +76,9 @@ struct Server::Impl final : ServerView {
     [[maybe_unused]] const auto written = write(wake.get(), &one, sizeof one);
   }
 
-  std::vector<std::shared_ptr<Client>> all() const {
+  Clients all() const {
     const std::scoped_lock lock(mutex);
-    std::vector<std::shared_ptr<Client>> out;
+    Clients out;
     for (const auto& [id, client] : clients) out.push_back(client);
     return out;
   }
@@ -135,9 +87,15 @@ struct Server::Impl final : ServerView {
     for (const auto& client : all()) rows.push_back(client->row());
     return rows;
   }
-  message::ClientRows client_rows(uint32_t after, const Sight& sight) const override;
-  message::UserRows user_rows(uint64_t after, const Sight& sight) const override;
-  message::ObjectRows object_rows(const message::ListObjects& request, const Sight& sight) const override;
+  message::ClientRows client_rows(uint32_t after, const Sight& sight) const override {
+    return service::client_rows(all(), after, sight);
+  }
+  message::UserRows user_rows(uint64_t after, const Sight& sight) const override {
+    return service::user_rows(*users, after, sight);
+  }
+  message::ObjectRows object_rows(const message::ListObjects& request, const Sight& sight) const override {
+    return service::object_rows(all(), request, sight);
+  }
 
   void run();
   void accept_one();
@@ -145,57 +103,6 @@ struct Server::Impl final : ServerView {
   void reap();
   void settle_waits() const;
 };
-
-namespace {
-
-/// As many rows as fit.
-void cut_to_size(auto& rows) {
-  std::vector<std::byte> bytes;
-  for (std::size_t i = 0; i < rows.rows.size(); ++i) {
-    message::encode(bytes, rows.rows[i]);
-    if (bytes.size() <= kBytesOfRows || i == 0) continue;
-    rows.rows.resize(i);
-    rows.more = true;
-  }
-}
-
-}  // namespace
-
-message::ClientRows Server::Impl::client_rows(uint32_t after, const Sight& sight) const {
-  message::ClientRows out;
-  for (const auto& client : all()) {
-    if (client->id() <= after || !sight.client_of(client->uid())) continue;
-    out.more = out.rows.size() == kRowsPerReply;
-    if (out.more) break;
-    out.rows.push_back(client->row());
-  }
-  return out;
-}
-
-message::UserRows Server::Impl::user_rows(uint64_t after, const Sight& sight) const {
-  message::UserRows out{.rows = users->rows(sight)};
-  std::erase_if(out.rows, [after](const message::UserRow& row) { return row.key() <= after; });
-  cut_to_size(out);
-  return out;
-}
-
-message::ObjectRows Server::Impl::object_rows(const message::ListObjects& request, const Sight& sight) const {
-  message::ObjectRows out;
-  for (const auto& client : all()) {
-    if (client->id() < request.after_client || !sight.client_of(client->uid())) continue;
-    const uint32_t after = client->id() == request.after_client ? request.after_id : 0;
-    if (out.rows.size() == kRowsPerReply) {
-      out.more = true;
-      break;
-    }
-    const std::size_t room = kRowsPerReply - out.rows.size();
-    auto rows = client->objects(request.kind, after, room, sight);
-    out.more = rows.size() == room;
-    std::ranges::move(rows, std::back_inserter(out.rows));
-  }
-  cut_to_size(out);
-  return out;
-}
 
 void Server::Impl::run() {
   while (!stopping.load(std::memory_order_acquire)) {
@@ -300,7 +207,7 @@ Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Result<std::unique_ptr<Server>> Server::start(ServerConfig config,
                                               std::vector<std::shared_ptr<control::Device>> devices, Log log,
                                               cm::Manager* connections, PortAccess ports) {
-  auto listener = listen_at(config);
+  auto listener = listen_at(config.socket, config.mode, config.group);
   if (!listener) return std::unexpected(listener.error());
   DaemonRights rights = DaemonRights::of_this_process();
   if (!FaultWatch::can_guard()) {

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kBlockAlignment = 64;
 
 // The first and third word of a thread control block have its own address (x86-64 psABI of TLS, tcbhead_t).
-[[gnu::no_sanitize("address", "thread")]] bool is_block(const uint64_t* words, uintptr_t address) {
+__attribute__((no_sanitize("address", "thread"))) bool is_block(const uint64_t* words, uintptr_t address) {
   return words[0] == address && words[2] == address;
 }
 

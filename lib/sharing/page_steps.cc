@@ -32,8 +32,8 @@ int protect(uintptr_t at, std::size_t length, int protection) {
 uint8_t* bytes_at(uintptr_t address) { return reinterpret_cast<uint8_t*>(address); }
 
 // Not checked by sanitizers: the moved pages include redzones.
-[[gnu::no_sanitize("address", "thread")]] void copy_bytes(const Replacement& run, std::size_t from,
-                                                          std::size_t length) {
+__attribute__((no_sanitize("address", "thread"))) void copy_bytes(const Replacement& run, std::size_t from,
+                                                                  std::size_t length) {
   const uintptr_t at = run.at + from, staging = run.staging + from, base = run.base + from;
   if (run.base == 0) return raw_copy(staging, at, length);
   if (run.keep_base) {  // copy from the base: other processes may store into the pages between two reads

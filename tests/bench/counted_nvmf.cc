@@ -20,7 +20,7 @@
 #include "client/in_process_cm.h"
 #include "cm/manager.h"
 #include "nvmf/config.h"
-#include "nvmf/reactor.h"
+#include "nvmf/reactors.h"
 #include "support/nvmf_initiator.h"
 #include "tests/bench/counted_rows.h"
 #include "tests/bench/message_pair.h"
@@ -123,8 +123,8 @@ class MachineNetwork final : public nvmf::Network {
 }  // namespace uroce::bench
 
 /// callgrind counts inside this function alone: a pass of the target, of its engine and of its disks.
-extern "C" [[gnu::noinline]] void uroce_counted_side(uroce::nvmf::Reactor& target, uroce::Nanos now);
-void uroce_counted_side(uroce::nvmf::Reactor& target, uroce::Nanos now) { target.poll(now); }
+extern "C" [[gnu::noinline]] void uroce_counted_side(uroce::nvmf::Reactors& target, uroce::Nanos now);
+void uroce_counted_side(uroce::nvmf::Reactors& target, uroce::Nanos now) { target.poll(0, now); }
 
 namespace uroce::bench {
 
@@ -149,7 +149,7 @@ class NvmfPair {
     std::vector<nvmf::Subsystem> served;
     served.push_back(good(nvmf::open_subsystem({.nqn = kNqn, .namespaces = {disk}})));
     blocks_ = kBytes >> served[0].namespaces[0].block_shift;
-    target_ = good(nvmf::Reactor::start(*network_, std::move(served), {}, 2 * kMostDepth));
+    target_ = good(nvmf::Reactors::start(*network_, std::move(served), {}, 2 * kMostDepth));
     host_.emplace(network_->connections(), host_machine_.open(), [this] { pass(); });
     const CmAddress address{Machine::gid_of(1), 4420};
     admin_.emplace(*host_, address, 0, kMostDepth);
@@ -194,7 +194,7 @@ class NvmfPair {
     const bool moved = host_machine_.poll(now_);
     network_->now = now_;
     uroce_counted_side(*target_, now_);
-    connections_->turn();
+    connections_->turn(cm::steady_now());
     return moved;
   }
 
@@ -204,7 +204,7 @@ class NvmfPair {
   Machine host_machine_{0}, target_machine_{1};
   std::unique_ptr<cm::Manager> connections_;
   std::unique_ptr<MachineNetwork> network_;
-  std::unique_ptr<nvmf::Reactor> target_;
+  std::unique_ptr<nvmf::Reactors> target_;
   std::optional<test::InitiatorHost> host_;
   std::optional<test::InitiatorQueue> admin_, io_;
 };

@@ -1,8 +1,13 @@
 // The price of NVMe over Fabrics: I/O through a target and a host of our own, beside the same I/O on the same backend
-// without them. One thread runs both ends' engines, the target and the host, so that the time of an I/O is the CPU time
-// of both ends together.
+// without them. One thread runs both ends' engines, the target and the host. It polls; the CPU time of an I/O leaves
+// out the passes that found nothing to do, and has what io_uring's own threads took.
 //
-// Usage: nvmf [NAMESPACE [SECONDS]]      NAMESPACE: as for uroce_nvmf (memory:64M); SECONDS of each figure (1)
+// Usage: nvmf [NAMESPACE [SECONDS [ROUNDS]]]
+//   NAMESPACE   as for uroce_nvmf (memory:64M); what it holds is overwritten
+//   SECONDS     of each measurement (1)
+//   ROUNDS      local and remote in turns; medians are printed (3)
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -15,7 +20,7 @@
 
 #include "base/random.h"
 #include "nvmf/config.h"
-#include "nvmf/reactor.h"
+#include "nvmf/reactors.h"
 #include "nvmf/stack_network.h"
 #include "pmd_glue/eal_args.h"
 #include "support/nvmf_initiator.h"
@@ -63,20 +68,61 @@ class Offsets {
   Random numbers_{1};
 };
 
-/// Microseconds of one I/O. `start` starts one, `ended` returns how many have ended since it was last asked.
-double measure(const Pattern& pattern, double seconds, const std::function<void()>& start,
-               const std::function<uint32_t()>& ended) {
+/// Of one I/O, in microseconds.
+struct Cost {
+  double time = 0, cpu = 0;
+};
+
+double micros(Clock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
+
+double cpu_micros(clockid_t clock) {
+  timespec at{};
+  clock_gettime(clock, &at);
+  return static_cast<double>(at.tv_sec) * 1e6 + static_cast<double>(at.tv_nsec) * 1e-3;
+}
+
+/// CPU time of the process, those of io_uring's threads with it, without that of idle passes. On a busy machine this
+/// thread has the CPU for a share of the time only, of idle passes as of others.
+class CpuMeter {
+ public:
+  double used(Clock::duration idle) const {
+    const double mine = cpu_micros(CLOCK_THREAD_CPUTIME_ID) - thread_;
+    const double share = std::min(1.0, mine / micros(Clock::now() - begin_));
+    return std::max(0.0, cpu_micros(CLOCK_PROCESS_CPUTIME_ID) - process_ - micros(idle) * share);
+  }
+
+ private:
+  Clock::time_point begin_ = Clock::now();
+  double process_ = cpu_micros(CLOCK_PROCESS_CPUTIME_ID), thread_ = cpu_micros(CLOCK_THREAD_CPUTIME_ID);
+};
+
+/// The result of one look for ended I/Os.
+struct Pass {
+  uint32_t ended = 0;
+  bool worked = false;
+};
+
+Cost measure(const Pattern& pattern, double seconds, const std::function<void()>& start,
+             const std::function<Pass()>& pass) {
   uint64_t done = 0;
   uint32_t outstanding = 0;
+  Clock::duration idle{};
+  const CpuMeter cpu;
   const auto begin = Clock::now();
   const auto limit = begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-  for (bool going = true; going || outstanding > 0; going = going && Clock::now() < limit) {
+  auto now = begin;
+  for (bool going = true; going || outstanding > 0; going = going && now < limit) {
+    const bool starts = going && outstanding < pattern.depth;
     for (; going && outstanding < pattern.depth; ++outstanding) start();
-    const uint32_t count = ended();
-    outstanding -= count;
-    done += count;
+    const Pass found = pass();
+    const auto after = Clock::now();
+    if (!starts && !found.worked) idle += after - now;
+    now = after;
+    outstanding -= found.ended;
+    done += found.ended;
   }
-  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count() / static_cast<double>(done);
+  const auto count = static_cast<double>(done);
+  return {micros(now - begin) / count, cpu.used(idle) / count};
 }
 
 class Local final : public IoClient {
@@ -87,7 +133,7 @@ class Local final : public IoClient {
     free_.push_back(&io);
     ++ended_;
   }
-  double run(const Pattern& pattern, double seconds) {
+  Cost run(const Pattern& pattern, double seconds) {
     Offsets offsets(pattern, backend_.bytes());
     ios_.assign(pattern.depth, {});
     free_.clear();
@@ -104,9 +150,12 @@ class Local final : public IoClient {
       io.offset = offsets.next();
       backend_.submit(io, ring_);
     };
-    const double time = measure(pattern, seconds, start, [&] { return ring_.poll(), std::exchange(ended_, 0u); });
+    const Cost cost = measure(pattern, seconds, start, [&] {
+      const bool worked = ring_.poll();
+      return Pass{std::exchange(ended_, 0u), worked};
+    });
     for (Io& io : ios_) pool_.give(io.data);
-    return time;
+    return cost;
   }
 
  private:
@@ -118,8 +167,8 @@ class Local final : public IoClient {
   uint32_t ended_ = 0;
 };
 
-double run_remote(InitiatorQueue& queue, const Pattern& pattern, uint64_t bytes, uint32_t block, Reactor& reactor,
-                  double seconds) {
+Cost run_remote(InitiatorQueue& queue, const Pattern& pattern, uint64_t bytes, uint32_t block, Reactors& reactors,
+                double seconds) {
   Offsets offsets(pattern, bytes);
   uint32_t slot = 0;
   const auto start = [&] {
@@ -128,16 +177,36 @@ double run_remote(InitiatorQueue& queue, const Pattern& pattern, uint64_t bytes,
     (void)queue.submit(queue.keyed(command, std::size_t{slot++ % pattern.depth} * pattern.bytes, pattern.bytes));
   };
   return measure(pattern, seconds, start, [&] {
-    reactor.poll(Clock::now().time_since_epoch());
-    uint32_t count = 0;
-    for (auto response = queue.poll(); response; response = queue.poll(), ++count) {
+    Pass found{.worked = reactors.poll(0, Clock::now().time_since_epoch())};
+    for (auto response = queue.poll(); response; response = queue.poll(), ++found.ended) {
       if (status_of(*response) != nvme::Status::success) throw std::runtime_error("a command failed");
     }
-    return count;
+    found.worked |= found.ended > 0;
+    return found;
   });
 }
 
-void run(const std::string& path, double seconds) {
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+Cost medians(const std::vector<Cost>& costs) {
+  const auto of = [&](double Cost::* part) {
+    std::vector<double> values;
+    for (const Cost& cost : costs) values.push_back(cost.*part);
+    return median(std::move(values));
+  };
+  return {of(&Cost::time), of(&Cost::cpu)};
+}
+
+void print(const Pattern& pattern, const Cost& local, const Cost& remote) {
+  std::printf("%-38s %10.2f %10.2f %10.2f %10.2f %10.2f %10.2f %10.1f\n", pattern.name, local.time, remote.time,
+              remote.time - local.time, local.cpu, remote.cpu, remote.cpu - local.cpu,
+              pattern.bytes * 8e-3 / remote.time);
+}
+
+void run(const std::string& path, double seconds, int rounds) {
   auto eal = glue::one_cpu_arguments();
   eal.push_back("--no-pci");
   auto network = good(start_stack_network(eal, {.idle = IdlePolicy::busy, .back_to_back = true}));
@@ -147,22 +216,25 @@ void run(const std::string& path, double seconds) {
   Namespace& local_disk = beside.namespaces[0];
   std::vector<Subsystem> served;
   served.push_back(open());
-  const auto reactor = good(Reactor::start(*network, std::move(served), {}, 64));
+  const auto reactors = good(Reactors::start(*network, std::move(served), {}, 64));
   InitiatorHost host(network->connections(), good(network->device("uroce0")),
-                     [&] { reactor->poll(Clock::now().time_since_epoch()); });
+                     [&] { reactors->poll(0, Clock::now().time_since_epoch()); });
   const CmAddress target{good(network->device("uroce1")).info().gids[0], 4420};
   InitiatorQueue admin(host, target, 0, 32), io(host, target, 1, 64);
   if (status_of(io.connect(kNqn, "nqn.bench", 1, make_controller(admin, kNqn, "nqn.bench"))) != nvme::Status::success) {
     throw std::runtime_error("Connect failed");
   }
   Local local(*local_disk.backend);
-  std::printf("%-38s %10s %10s %10s %10s\n", path.c_str(), "local us", "remote us", "more us", "remote Gb/s");
+  std::printf("%-38s %10s %10s %10s %10s %10s %10s %10s\n", path.c_str(), "local us", "remote us", "more us",
+              "local CPU", "remote CPU", "more CPU", "remote Gb/s");
+  const uint64_t bytes = local_disk.backend->bytes();
   for (const Pattern& pattern : kPatterns) {
-    const double alone = local.run(pattern, seconds);
-    const double over =
-        run_remote(io, pattern, local_disk.backend->bytes(), 1u << local_disk.block_shift, *reactor, seconds);
-    std::printf("%-38s %10.2f %10.2f %10.2f %10.1f\n", pattern.name, alone, over, over - alone,
-                pattern.bytes * 8e-3 / over);
+    std::vector<Cost> alone, over;
+    for (int round = 0; round < rounds; ++round) {
+      alone.push_back(local.run(pattern, seconds));
+      over.push_back(run_remote(io, pattern, bytes, 1u << local_disk.block_shift, *reactors, seconds));
+    }
+    print(pattern, medians(alone), medians(over));
   }
 }
 
@@ -170,7 +242,8 @@ void run(const std::string& path, double seconds) {
 
 int main(int argc, char** argv) {
   try {
-    run(argc > 1 ? argv[1] : "memory:64M", argc > 2 ? std::atof(argv[2]) : 1);
+    run(argc > 1 ? argv[1] : "memory:64M", argc > 2 ? std::atof(argv[2]) : 1,
+        argc > 3 ? std::max(1, std::atoi(argv[3])) : 3);
     return 0;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "nvmf: %s\n", e.what());

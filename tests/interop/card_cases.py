@@ -134,7 +134,7 @@ class Cards(Case):
         one, two = self.pair(a, b, "RC", 1024)
         self.run_operation(one, two, "SEND", (1000,))
         for up in (False, True):
-            rig().qmp.call("set_link", name=daemon.cards[0].id, up=up)
+            rig().monitor.call("set_link", name=daemon.cards[0].id, up=up)
             self.wait_for_event(a, "port active" if up else "port error")
         self.run_operation(one, two, "SEND", (1000,))
         interop.record("cards", model.name, "link down and up")

@@ -9,12 +9,12 @@ import json
 import pathlib
 import shlex
 import shutil
-import socket as sockets
 import tempfile
 
 import guest as guests
 import harness
 import peers
+import qmp
 import rig as rigs
 
 WIRE_MTU = 9216
@@ -105,7 +105,7 @@ class CardRig:
         for guest in (self.guest, self.rxe_guest):
             if guest:
                 guest.wait_until_up(180)
-        self.qmp = Qmp(self.qmp_path)
+        self.monitor = qmp.Monitor(self.qmp_path)
 
     def rxe_peer(self):
         """interop_peer on rxe, running since the first call."""
@@ -128,12 +128,12 @@ class CardRig:
     def take_out(self, card):
         """Returns once the guest's kernel has let the card go."""
         card.taken_out = True
-        self.qmp.call("device_del", id=card.id)
+        self.monitor.call("device_del", id=card.id)
         self.guest.run(f"for i in $(seq 100); do [ -e /sys/bus/pci/devices/{card.pci} ] || exit 0; sleep 0.1; done; exit 1")
 
     def put_back(self, card):
         if card.taken_out:
-            self.qmp.call("device_add", driver=card.model.device, id=card.id, netdev=f"{card.id}n", addr=card.pci[8:10],
+            self.monitor.call("device_add", driver=card.model.device, id=card.id, netdev=f"{card.id}n", addr=card.pci[8:10],
                           mac=card.mac, romfile="", **options(card.model.options))
             self.guest.run(f"for i in $(seq 100); do [ -e /sys/bus/pci/devices/{card.pci} ] && exit 0; sleep 0.1; done; exit 1")
         card.taken_out = False
@@ -157,28 +157,6 @@ def options(text):
     """QEMU's options of a device, as QMP takes them."""
     return {key: {"on": True, "off": False}.get(value, int(value) if value.isdigit() else value)
             for key, _, value in (item.partition("=") for item in text.split(",") if item)}
-
-
-class Qmp:
-    """QEMU's monitor."""
-
-    def __init__(self, path):
-        self.socket = sockets.socket(sockets.AF_UNIX)
-        self.socket.settimeout(30)
-        self.socket.connect(str(path))
-        self.file = self.socket.makefile("rw")
-        self.file.readline()
-        self.call("qmp_capabilities")
-
-    def call(self, command, **arguments):
-        self.file.write(json.dumps({"execute": command, "arguments": arguments}) + "\n")
-        self.file.flush()
-        while True:
-            reply = json.loads(self.file.readline())
-            if "error" in reply:
-                raise AssertionError(f"QEMU: {command} {arguments}: {reply['error']}")
-            if "return" in reply:
-                return reply["return"]
 
 
 class Daemon:

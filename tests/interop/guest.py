@@ -35,8 +35,8 @@ def archive(entries):
     return bytes(out)
 
 
-def initramfs(commands, wires, modules):
-    """The guest's first file system. `wires` has (IPv4, IPv6) of each."""
+def initramfs(commands, wires, modules, init):
+    """The guest's first file system. `wires` has (IPv4, IPv6) of each. `init` is its first program."""
     addresses = [("eth0", f"{commands}/24", "")]
     addresses += [(f"eth{n}", *wire) for n, wire in enumerate(wires, 1)]
     entries = [(name, 0o040755, b"") for name in ("bin", "dev", "host", "modules", "proc", "sys")]
@@ -44,7 +44,7 @@ def initramfs(commands, wires, modules):
     entries += [(f"modules/{name}", 0o100644, (KERNEL / name).read_bytes()) for name in modules]
     entries.append(("modules/list", 0o100644, "".join(name + "\n" for name in modules).encode()))
     entries.append(("addresses", 0o100644, "".join(" ".join(line) + "\n" for line in addresses).encode()))
-    entries.append(("init", 0o100755, (HERE / "init.sh").read_bytes()))
+    entries.append(("init", 0o100755, init.read_bytes()))
     entries.append(("agent", 0o100755, (HERE / "agent.sh").read_bytes()))
     return archive(entries)
 
@@ -58,11 +58,14 @@ class Guest:
     `number` tells guests of one namespace apart. `hardware`: more arguments of QEMU, such as cards. `boot`: more of the
     kernel's."""
 
+    INIT = HERE / "init.sh"
+    ROOT = "path=/,readonly=on"  # what the guest has of this machine
+
     def __init__(self, directory, wires, number=0, module_lists=("modules",), memory=512, hardware=(), boot=""):
         self.console = directory / f"console{number}.log"
         self.commands = tuple(address.replace(".98.0.", f".98.{number}.") for address in COMMANDS)
         image = directory / f"initramfs{number}"
-        image.write_bytes(initramfs(self.commands[1], [wire[1:] for wire in wires], modules(*module_lists)))
+        image.write_bytes(initramfs(self.commands[1], [wire[1:] for wire in wires], modules(*module_lists), self.INIT))
         commands = f"commands{number}"
         make_tap(commands, 1500)
         harness.ip("addr", "add", f"{self.commands[0]}/24", "dev", commands)
@@ -74,7 +77,7 @@ class Guest:
             "-accel", os.environ.get("UROCE_ACCEL", "tcg"), "-cpu", "max,la57=off", "-serial", f"file:{self.console}",
             "-kernel", KERNEL / "vmlinuz", "-initrd", image,
             "-append", f"console=ttyS0 loglevel=4 panic=-1 oops=panic mitigations=off {boot}",
-            "-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap",
+            "-fsdev", f"local,id=root,{self.ROOT},security_model=none,multidevs=remap",
             "-device", "virtio-9p-pci,fsdev=root,mount_tag=root"]
         # No offloads: what the guest sends is whole and checked, as on a wire.
         plain = "csum=off,gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ufo=off"

@@ -7,6 +7,7 @@ test_nvmf.py [part of a case's name]...
 import hashlib
 import os
 import pathlib
+import re
 import sys
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "system")]
@@ -33,8 +34,8 @@ class UroceCase(nvme.Case):
         os.truncate(self.image, nvme.DISK_MIB << 20)
         self.target = None
 
-    def start_target(self, *options):
-        command = [UROCE_NVMF, "--nqn", nvme.SUBSYSTEM, "--namespace", self.image, "--listen", self.address, *options]
+    def start_target(self, *options, eal=()):
+        command = [UROCE_NVMF, *eal, "--nqn", nvme.SUBSYSTEM, "--namespace", self.image, "--listen", self.address, *options]
         self.target = self.start(command, env=self.rig.env)
         self.target.wait_for("serving", 20)
 
@@ -84,13 +85,27 @@ class Uroce(nvme.AnyTarget, UroceCase):
 
 
 class InProcess(nvme.AnyTarget, UroceCase):
-    """The target's stack is in its own process, on an interface of the kernel."""
+    """The target's stack is in its own process, on an interface of the kernel, with two lcores."""
 
     wire = 4
 
+    def test_both_lcores_serve(self):
+        self.start_target()
+        # Writes, reads and polled reads have a queue each.
+        device = self.connect("--nr-write-queues=1 --nr-poll-queues=1")
+        self.fio(device)
+        self.disconnect()
+        self.target.process.terminate()
+        self.assertEqual(self.target.wait(20), 0, str(self.target))
+        did = re.findall(r"reactor \d+: (\d+) I/O queues, (\d+) commands", self.target.output)
+        self.assertEqual([int(queues) for queues, _ in did], [2, 1])
+        self.assertGreater(min(int(commands) for _, commands in did), 1000, did)
+
     def start_target(self, *options):
+        lcores = [f"--lcores=(0,1)@{harness.CPUS[-1]}", *harness.eal()[2:], "--"]
         own = ",".join(f"{address}/{bits}" for address, bits in zip(rigs.addresses(self.wire, "host"), (24, 64)))
-        super().start_target("--interface", "wire4", "--address", own, "--port-mtu", guests.MTU, *options)
+        super().start_target("--interface", "wire4", "--address", own, "--port-mtu", guests.MTU, *options,
+                             eal=lcores)
 
 
 class Restart(UroceCase):

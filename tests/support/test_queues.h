@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-#include <uroce/verbs.h>
+#include <uroce/verbs/work_requests.h>
 
 #include "queues/doorbell.h"
 #include "queues/ring.h"

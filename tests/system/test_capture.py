@@ -101,6 +101,18 @@ class UroceCapture(Capturing):
         directions = set(lines(capture.file, "infiniband", "frame.packet_flags_direction"))
         self.assertEqual(len(directions), 2, directions)
 
+    def test_the_daemon_is_killed(self):
+        """Its rings stay mapped, and would be read for ever. The file has the frames until then."""
+        daemon = self.daemon()
+        capture = self.capture("--device", "uroce0")
+        trace = self.start([UROCE, "trace", "--qp", "17", "--device", "uroce1", "--socket", self.socket])
+        trace.wait_for("tracing", 20)
+        self.traffic()
+        daemon.kill()
+        self.assertIn("the uroce daemon has ended, and the capture of uroce0 with it", self.finish(capture, 5, 1))
+        self.assertIn("the uroce daemon has ended, and the capture of uroce1 with it", self.finish(trace, 5, 1))
+        self.assertGreater(self.check(capture.file), 100)
+
     def test_count_and_standard_output(self):
         self.daemon()
         file = self.directory / "piped.pcapng"

@@ -7,6 +7,7 @@ import signal
 import socket
 import stat
 import time
+import unittest
 
 import harness
 from harness import BUILD, SOURCE, eal
@@ -80,6 +81,20 @@ class CommandLine(Daemon):
 
     def test_no_port(self):
         self.assertIn("EAL finds no port", self.run_to_end(*eal(), "--", "--socket", self.socket, code=1))
+
+    def test_more_memory_than_there_is(self):
+        """EAL's reason, and the way out."""
+        output = self.run_to_end("-l", "0", "--no-pci", "--in-memory", "-m", "99999999", "--vdev=net_null0", "--", "--socket",
+                                 self.socket, code=1)
+        self.assertRegex(output, "Not enough memory available|Cannot get hugepage information")
+        self.assertRegex(output, "ask for less with -m|hugeadm --create-mounts")
+
+    @unittest.skipUnless(harness.may_make_namespaces(), "may not make namespaces (needs root)")
+    def test_the_loopback_interface(self):
+        script = 'ip link set lo up && exec "$@"'
+        program = self.start(["unshare", "--net", "sh", "-c", script, "sh", UROCED, "--interface", "lo", "--socket", self.socket])
+        program.wait_for("serving uroce0", 20)
+        self.assertIn("lo is the loopback interface: it has no address for a device", self.end(program))
 
     def test_settings_for_ports_that_are_not_there(self):
         path = self.write("[[device]]\n[[device]]\nmtu = 1500\n")

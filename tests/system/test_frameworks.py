@@ -8,10 +8,10 @@ import os
 import pathlib
 import re
 import shlex
-import socket
 import time
 
 import harness
+import qmp
 import verbs
 from harness import SOURCE, free_port
 
@@ -126,6 +126,7 @@ class Apart(Case):
 
     # The arguments of ssh: a host and words of a command.
     SHELL = """#!/bin/sh
+while [ "${1#-}" != "$1" ]; do shift; done  # options of ssh
 exec unshare --ipc --uts --pid --fork --kill-child --mount-proc sh -c 'hostname "$0"; eval "$@"' "$@"
 """
 
@@ -153,16 +154,25 @@ exec unshare --ipc --uts --pid --fork --kill-child --mount-proc sh -c 'hostname 
         self.finish(server, 60)
         self.assertGreater(self.sent_bytes(), size * count)
 
-    def test_open_mpi(self):
-        """Its messages of 2 MB and more in all."""
-        self.need("mpicc.openmpi")
-        self.need("mpirun.openmpi")
+    def mpi(self, name, *options):
+        """Messages of 2 MB and more in all. uroce-run comes behind mpirun, as between hosts: ssh passes no environment on, and
+        uroce-run's folder is on its own host alone."""
+        self.need(f"mpicc.{name}")
+        self.need(f"mpirun.{name}")
         program = self.directory / "ranks"
-        self.finish(self.start(["mpicc.openmpi", "-O1", RANKS, "-o", program]), 60)
-        output = self.shell(f"mpirun.openmpi --allow-run-as-root -n 2 --host one,two --mca plm_rsh_agent {self.on_host} "
-                            f"--mca pml ucx --mca osc ucx {program}", 90)
-        self.assertIn("2 ranks: 0 errors", output)
+        self.finish(self.start([f"mpicc.{name}", "-O1", RANKS, "-o", program]), 60)
+        ranks = self.start([f"mpirun.{name}", "-n", "2", *options, verbs.RUN, program], env=self.env)
+        self.addCleanup(self.kill_group, ranks)
+        self.assertIn("2 ranks: 0 errors", self.finish(ranks, 90))
         self.assertGreater(self.sent_bytes(), 2_000_000)
+
+    def test_open_mpi(self):
+        self.mpi("openmpi", "--allow-run-as-root", "--host", "one,two", "--mca", "plm_rsh_agent", self.on_host,
+                 "--mca", "pml", "ucx", "--mca", "osc", "ucx")
+
+    def test_mpich(self):
+        """Each host must know the name by which mpiexec calls its own, here 127.0.0.1."""
+        self.mpi("mpich", "-localhost", "127.0.0.1", "-launcher", "ssh", "-launcher-exec", self.on_host, "-hosts", "one,two")
 
 
 class Libfabric(Case):
@@ -273,7 +283,7 @@ class Others(Case):
         address = f"rdma:{SERVER}:{port}"
         there = self.under(*machine, "-incoming", "defer", "-qmp", f"unix:{self.directory}/there,server=on,wait=off")
         here = self.under(*machine, "-qmp", f"unix:{self.directory}/here,server=on,wait=off")
-        to, source = (Monitor(self.directory / name) for name in ("there", "here"))
+        to, source = (qmp.Monitor(self.directory / name) for name in ("there", "here"))
         for monitor in (to, source):
             monitor.call("migrate-set-capabilities", capabilities=[{"capability": "rdma-pin-all", "state": pin_all}])
         to.call("migrate-incoming", uri=address)
@@ -291,35 +301,6 @@ class Others(Case):
         for pin_all in (False, True):
             with self.subTest(pin_all=pin_all):
                 self.migrate(pin_all)
-
-
-class Monitor:
-    """QEMU's monitor protocol (QMP)."""
-
-    def __init__(self, path):
-        limit = time.monotonic() + 20 * harness.SLOW
-        self.socket = socket.socket(socket.AF_UNIX)
-        while True:
-            try:
-                self.socket.connect(str(path))
-                break
-            except OSError:
-                if time.monotonic() > limit:
-                    raise
-                time.sleep(0.05)
-        self.socket.settimeout(30 * harness.SLOW)
-        self.file = self.socket.makefile("rw")
-        self.file.readline()
-        self.call("qmp_capabilities")
-
-    def call(self, command, **arguments):
-        self.file.write(json.dumps({"execute": command, "arguments": arguments}) + "\n")
-        self.file.flush()
-        while "event" in (reply := json.loads(self.file.readline())):
-            pass
-        if "error" in reply:
-            raise AssertionError(f"{command}: {reply['error']}")
-        return reply["return"]
 
 
 if __name__ == "__main__":

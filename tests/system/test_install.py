@@ -76,6 +76,15 @@ class Install(harness.Case):
         output = run(program, env={**os.environ, "LD_LIBRARY_PATH": libdir})
         self.assertRegex(output, r"uroce 0\.\d+\.\d+: .+")
 
+    def test_each_header_compiles_alone(self):
+        flags = self.pkg_config("--cflags")
+        headers = sorted(p.relative_to(self.prefix / "include") for p in (self.prefix / "include").rglob("*.h"))
+        self.assertIn(pathlib.Path("uroce/verbs/context.h"), headers)
+        for header in headers:
+            source = self.directory / "header.cc"
+            source.write_text(f"#include <{header}>\n")
+            run("g++", "-std=c++23", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", source, *flags)
+
     def test_the_library_has_its_soname(self):
         library = next(self.prefix.rglob("liburoce.so.0"))
         self.assertIn("[liburoce.so.0]", run("readelf", "-d", library))

@@ -1,25 +1,16 @@
 #!/usr/bin/env python3
 """Ports on interfaces that the kernel keeps (net_uroce_kif), on a veth pair between two namespaces."""
 
-import array
-import fcntl
 import json
 import os
-import socket
-import struct
 import subprocess
-import sys
 import time
 import unittest
-import zlib
 
-import dumpcap
 import harness
+import veth
 from harness import IDLE, eal
-
-TESTS = (("write_bw", ("-s", "65536", "-n", "200")), ("read_bw", ("-s", "65536", "-n", "200")),
-         ("send_bw", ("-s", "65536", "-n", "200")), ("send_bw", ("-s", "100", "-n", "2000", "-q", "5")),
-         ("atomic_bw", ("-n", "300")))
+from veth import TESTS
 
 # The relay is slower than the ends. Beyond a few messages under way, timeouts would only tell how slow.
 CALM = ("-t", "8", "-u", "16")
@@ -34,72 +25,8 @@ def engines(count, *extra):
     return ["--lcores=" + ",".join(f"{i}@{cpu}" for i in range(count + 1)), *eal(*extra)[2:]]
 
 
-def set_feature(interface, name, on):
-    """Switches an interface's offload on or off: struct ethtool_sset_info, _gstrings, _sfeatures of linux/ethtool.h."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-        def call(data):
-            buffer = array.array("B", data)
-            fcntl.ioctl(control, 0x8946, struct.pack("16sP", interface.encode(), buffer.buffer_info()[0]))
-            return buffer.tobytes()
-        count = struct.unpack("IIQI", call(struct.pack("IIQI", 0x37, 0, 1 << 4, 0)))[3]
-        strings = call(struct.pack("III", 0x1B, 4, count) + bytes(32 * count))[12:]
-        index = [strings[i * 32:(i + 1) * 32].rstrip(b"\0").decode() for i in range(count)].index(name)
-        words = [0] * (2 * ((count + 31) // 32))
-        words[index // 32 * 2:index // 32 * 2 + 2] = [1 << index % 32, (1 << index % 32) if on else 0]
-        call(struct.pack(f"II{len(words)}I", 0x3B, len(words) // 2, *words))
-
-
-def packets_of(capture):
-    """The frames of a pcap file, whole."""
-    data = capture.read_bytes()
-    at = 24
-    while at + 16 <= len(data):
-        length = struct.unpack_from("<I", data, at + 8)[0]
-        yield data[at + 16:at + 16 + length]
-        at += 16 + length
-
-
-def icrc_of(frame):
-    """The four bytes that should end an IPv4 frame without tag and options (IBTA vol. 1, annex A17.3.3)."""
-    ip = bytearray(frame[14:14 + struct.unpack_from(">H", frame, 16)[0]])
-    for masked in (1, 8, 10, 11, 26, 27, 32):
-        ip[masked] = 0xFF
-    return struct.pack("<I", zlib.crc32(b"\xff" * 8 + bytes(ip[:-4])))
-
-
-def roce_fields(frame):
-    """Destination queue pair, PSN and ICRC, as tshark prints them. It knows no ICRC of manufacturer-defined packets."""
-    icrc = f"0x{frame[-4:].hex()}" if frame[42] < 0xC0 else ""
-    return [f"0x{int.from_bytes(frame[47:50], 'big'):06x}", str(int.from_bytes(frame[51:54], "big")), icrc]
-
-
 @unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
-class Interface(harness.Case):
-    def spaces(self, mtu):
-        """Two namespaces. The kernel has addresses on d0, which the ports take unless they are given others."""
-        spaces = harness.Namespaces(mtu)
-        spaces.__enter__()
-        self.addCleanup(spaces.__exit__)
-        self.give_addresses(spaces.names)
-        return spaces.names
-
-    @staticmethod
-    def give_addresses(names):
-        for number, name in enumerate(names, 1):
-            harness.ip("-n", name, "addr", "add", f"192.0.2.{number}/24", "dev", "d0")
-            harness.ip("-n", name, "link", "set", "d0", "arp", "on", "up")
-
-    def pair(self, names, test, *args, server=("--interface", "d0"), client=("--interface", "d0"), server_eal=None,
-             client_eal=None):
-        return self.run_pair(test, server_eal or eal(), client_eal or eal(), *IDLE, "--verify", *args, server_args=server,
-                             client_args=client, namespaces=names, address="10.199.0.1")
-
-    def offload(self, name, on):
-        """UDP segmentation of the interface d0 in a namespace."""
-        done = subprocess.run(["ip", "netns", "exec", name, sys.executable, __file__, "--feature", "d0",
-                               "tx-udp-segmentation", on], capture_output=True, text=True, timeout=30, check=False)
-        self.assertEqual(done.returncode, 0, done.stderr)
-
+class Interface(veth.Case):
     def test_every_operation_at_every_mtu(self):
         for mtu in (1500, 4200, 9000):
             names = self.spaces(mtu)
@@ -142,28 +69,6 @@ class Interface(harness.Case):
             self.offload(name, "off")
         for test, args in TESTS:
             self.pair(names, test, *args)
-
-    def test_the_bytes_on_the_wire_are_those_of_single_frames(self):
-        names = self.spaces(1500)
-        for name in names:
-            self.offload(name, "off")
-        capture = dumpcap.Capture(self, names[0], "d0", "udp port 4791")
-        for test, args in TESTS:
-            self.pair(names, test, *args)
-        time.sleep(1)
-        capture.end()
-        frames = [frame for frame in packets_of(capture.file) if frame[12:14] == b"\x08\x00"]
-        self.assertGreater(len(frames), 3000)
-        for frame in frames:
-            self.assertLessEqual(len(frame), 1514)
-            self.assertEqual(struct.unpack_from(">H", frame, 38)[0], len(frame) - 34, "length of UDP")
-            self.assertEqual(frame[18:20], frame[52:54], "the IPv4 id is the PSN's low half")
-            self.assertEqual(icrc_of(frame), frame[-4:], frame.hex())
-        # tshark 4.0 shows the ICRC and checks none. It must find the same packets, and in each the ICRC that is right.
-        theirs = capture.lines("infiniband", "infiniband.bth.destqp", "infiniband.bth.psn", "infiniband.invariant.crc")
-        self.assertEqual(len(theirs), len(frames))
-        for line, frame in zip(theirs, frames):
-            self.assertEqual(line.split("\t"), roce_fields(frame), frame.hex())
 
     def test_a_peer_with_af_packet(self):
         # That driver takes no super-frame. It is the peer's card, or the kernel, that cuts them up for it.
@@ -245,17 +150,20 @@ class Interface(harness.Case):
     def away_and_back(self, count):
         names = self.spaces(1500)
         sockets, daemons = self.daemons(names, count)
-        # One end of a veth pair takes the other along.
+        self.renew(names, pause=0.3)
+        self.through(names, sockets, "-q", "4")
+        for daemon in daemons:
+            self.assertIsNone(daemon.process.poll(), str(daemon))
+
+    def renew(self, names, pause=0):
+        """Deletes the pair of d0 and, after some seconds, makes one with the same addresses."""
         macs = [self.mac(name) for name in names]
-        harness.ip("-n", names[0], "link", "del", "d0")
-        time.sleep(0.3)
+        harness.ip("-n", names[0], "link", "del", "d0")  # takes the other end along
+        time.sleep(pause)
         harness.ip("-n", names[0], "link", "add", "d0", "address", macs[0], "type", "veth", "peer", "name", "d0", "address",
                    macs[1], "netns", names[1])
         for name in names:
             harness.ip("-n", name, "link", "set", "d0", "arp", "off", "up")
-        self.through(names, sockets, "-q", "4")
-        for daemon in daemons:
-            self.assertIsNone(daemon.process.poll(), str(daemon))
 
     def test_an_mtu_that_shrinks_and_grows(self):
         names = self.spaces(4200)
@@ -277,6 +185,19 @@ class Interface(harness.Case):
             harness.ip("-n", names[0], "link", "set", "d0", "up")
         self.finish(client, 60)
         self.finish(server, 60)
+
+    def test_a_new_pair_is_up_when_the_daemon_serves(self):
+        """The kernel itself handles the carrier of some new interfaces up to a second late."""
+        names = self.spaces(1500)
+        for _ in range(4):
+            self.renew(names)
+            sockets, daemons = self.daemons(names)
+            for socket_ in sockets:
+                shown = self.start([harness.BUILD / "apps/uroce/uroce", "devices", "--json", "--socket", socket_])
+                self.assertTrue(json.loads(self.finish(shown, 20))[0]["link_up"])
+            self.through(names, sockets)
+            for daemon in daemons:
+                daemon.kill()
 
     def mac(self, name):
         shown = subprocess.run(["ip", "-n", name, "-j", "link", "show", "d0"], capture_output=True, text=True, timeout=30,
@@ -356,7 +277,4 @@ class WithoutRoot(harness.Case):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--feature"]:
-        set_feature(sys.argv[2], sys.argv[3], sys.argv[4] == "on")
-    else:
-        harness.main()
+    harness.main()

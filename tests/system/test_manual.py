@@ -49,7 +49,7 @@ class Manual(harness.Case):
 
     def test_pages_render_without_a_warning(self):
         names = sorted(page.name for page in FOLDER.glob("*.[158]"))
-        self.assertLessEqual({f"{name}.{section}" for name, section in PROGRAMS.items()} | {"uroced.toml.5", "uroce_write_bw.1"},
+        self.assertLessEqual({f"{name}.{section}" for name, section in PROGRAMS.items()} | {"nvmf.toml.5", "uroced.toml.5", "uroce_write_bw.1"},
                              set(names))
         for name in names:
             with self.subTest(name):
@@ -64,13 +64,25 @@ class Manual(harness.Case):
                 found = {o for line in re.findall(r"^ +(-.*)$", text, re.MULTILINE) for o in re.findall(r"--[\w-]+", line)}
                 self.assertLessEqual(options, found)
 
-    def test_the_page_of_the_settings_has_every_key(self):
-        text = self.page("uroced.toml.5")
-        sample = (harness.SOURCE / "config" / "uroced.toml").read_text()
-        keys = re.findall(r"^#?([a-z_]+) = ", sample, re.MULTILINE)
-        self.assertGreater(len(keys), 60)
-        for key in keys:
-            self.assertRegex(text, rf"(?m)^ +{key} = ")
+    def test_a_page_of_settings_has_every_key(self):
+        for name, least in (("nvmf.toml", 4), ("uroced.toml", 61)):
+            with self.subTest(name):
+                text = self.page(f"{name}.5")
+                sample = (harness.SOURCE / "config" / name).read_text()
+                keys = re.findall(r"^#?([a-z_]+) = ", sample, re.MULTILINE)
+                self.assertGreaterEqual(len(keys), least)
+                for key in keys:
+                    self.assertRegex(text, rf"(?m)^ +{key} = ")
+
+    def test_the_page_of_the_target_has_the_keys_that_it_reads(self):
+        text = self.page("nvmf.toml.5")
+        settings = self.directory / "nvmf.toml"
+        for lines, listed in (("none = 1", r"the file has (.*) and tables"), ("[[subsystem]]\nnone = 1", r"\[\[subsystem\]\] has (.*)")):
+            settings.write_text(lines + "\n")
+            code, _, errors = run(harness.BUILD / "apps" / "nvmf" / "uroce_nvmf", "--config", settings)
+            self.assertEqual(code, 2, errors)
+            for key in re.search(listed, errors)[1].split(", "):
+                self.assertRegex(text, rf"(?m)^ +{key} = ")
 
     def test_bash_completes(self):
         for words, wanted in (

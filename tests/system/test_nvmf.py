@@ -2,6 +2,7 @@
 """uroce_nvmf and a host of NVMe over Fabrics of our own, on a veth pair, and beside one daemon."""
 
 import os
+import re
 import signal
 import unittest
 
@@ -10,6 +11,7 @@ from harness import BUILD, eal
 
 NVMF = BUILD / "apps" / "nvmf" / "uroce_nvmf"
 UROCED = BUILD / "apps" / "uroced" / "uroced"
+REACTOR = r"reactor \d+: (\d+) I/O queues, (\d+) commands, (\d+) bytes read, (\d+) bytes written"
 HOST = BUILD / "tests" / "system" / "clients" / "client_nvmf_host"
 DISKS, NQN = "nqn.2024-01.org.example:disks", "nqn.2024-01.org.example:host"
 
@@ -42,8 +44,10 @@ class Nvmf(harness.Case):
         return path
 
     def end(self, target):
+        """Returns what each reactor did."""
         os.kill(target.process.pid, signal.SIGTERM)
-        self.finish(target, 30)
+        said = self.finish(target, 30)
+        return [tuple(map(int, found)) for found in re.findall(REACTOR, said)]
 
     def test_beside_a_daemon(self):
         env = self.start_daemon("--demo")
@@ -68,14 +72,17 @@ class Nvmf(harness.Case):
         env = self.start_daemon("--interface", "d0", namespace=b)
         disk = self.disk()
         settings = self.settings('interface = "d0"\n')
-        engines = [f"--lcores=(0,1,2)@{harness.CPUS[-1]}", *eal()[2:], "--"]
-        for words in (["--interface", "d0"], ["--config", settings], [*engines, "--interface", "d0"]):
+        lcores = [f"--lcores=(0,1)@{harness.CPUS[-1]}", *eal()[2:], "--", "--idle", "sleep"]
+        for words, reactors in ((["--interface", "d0"], 1), (["--config", settings], 1), ([*lcores, "--interface", "d0"], 2)):
             with self.subTest(words=words):
                 target = self.start_target(*words, "--namespace", disk, namespace=a)
                 said = self.run_host("uroce0", "192.0.2.1", "4", "2", namespace=b, env=env)
                 self.assertIn("blocks of 4096 bytes", said)
                 self.assertIn("2 rounds on 4 queues verified", said)
-                self.end(target)
+                # 2 rounds of 8 WRITEs, a Flush and 8 READs on each queue, and its Connect.
+                share = 4 // reactors
+                moved = share * 2 * 8 * (64 << 10)
+                self.assertEqual(self.end(target), reactors * [(share, share * (2 * 17 + 1), moved, moved)])
         self.assertNotEqual(disk.read_bytes()[:65536], bytes(65536))
 
 

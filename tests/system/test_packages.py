@@ -2,32 +2,17 @@
 """The Debian packages: what lintian says, two builds of them, and their life on a bare Debian."""
 
 import hashlib
-import os
-import pathlib
 import re
 import shutil
-import subprocess
-import unittest
 
 import harness
+from bare_debian import CONTAINER, PATH, BareDebian, may_install, run
 
 NAMES = ("liburoce-dev", "liburoce0", "uroce", "uroce-doc", "uroce-nvmf", "uroce-perf", "uroce-verbs")
 PERFTEST_PORT = 18515
-PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 SETTINGS = "etc/uroce/uroced.toml"
 # The interface of harness.Namespaces that has an address of the kernel's.
 ADMINS_LINES = '\n# The administrator was here.\n[[device]]\ninterface = "c0"\n'
-
-# A container: processes and mounts of its own, /run of its own, and what Debian's init would mount.
-CONTAINER = """
-set -e
-mount --make-rprivate /
-mount -t proc proc "$0/proc"
-mount -t sysfs sysfs "$0/sys"
-mount -t tmpfs tmpfs "$0/run"
-mount -t tmpfs tmpfs "$0/dev/shm"
-exec chroot "$0" sh -e -c "$1"
-"""
 
 # As an administrator, and then as a user without rights.
 SERVE = """
@@ -42,68 +27,6 @@ wait $!
 echo "daemon ended with $?"
 exit $code
 """
-
-
-def run(*command, **kw):
-    done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          timeout=600, check=False, **kw)
-    if done.returncode:
-        raise AssertionError(f"{' '.join(map(str, command))} failed with {done.returncode}:\n{done.stdout[-6000:]}")
-    return done.stdout
-
-
-def may_install():
-    """None, or why this machine cannot make a bare Debian."""
-    if os.geteuid() != 0:
-        return "only root makes a bare Debian and namespaces"
-    missing = [name for name in ("mmdebstrap", "lintian", "dpkg-buildpackage", "dh", "unshare") if not shutil.which(name)]
-    if missing:
-        return f"{', '.join(missing)} missing; config/packages.txt names what it needs"
-    return None if harness.may_make_namespaces() else "this machine makes no network namespaces"
-
-
-class BareDebian:
-    """A root folder with Debian's smallest set of packages, and no others."""
-
-    def __init__(self, folder):
-        self.root = folder / "root"
-        self.root.mkdir()
-        tar = harness.BUILD / "bare-debian.tar"
-        if not tar.exists():
-            made = tar.with_suffix(".new.tar")
-            try:
-                # The lists of packages stay, for apt-get install.
-                run("mmdebstrap", "--quiet", "--variant=minbase", "--skip=cleanup/apt/lists", "bookworm", made)
-            except AssertionError as e:
-                raise unittest.SkipTest(f"this machine gets no bare Debian from the archive: {e}") from None
-            made.rename(tar)
-        run("tar", "-x", "-f", tar, "-C", self.root)
-
-    def run(self, *command):
-        proxies = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
-        environment = {**proxies, "PATH": PATH, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
-        return run("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", CONTAINER, self.root,
-                   " ".join(f"'{word}'" for word in command), env=environment)
-
-    def apt(self, *words):
-        return self.run("apt-get", "-y", "-q", "-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold",
-                        *words)
-
-    def add(self, packages):
-        """Copies packages into the root; their paths inside it."""
-        folder = self.root / "tmp" / "packages"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        return ["/tmp/packages/" + pathlib.Path(shutil.copy(package, folder)).name for package in packages]
-
-    def versions(self):
-        lines = self.run("dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\\n", "*uroce*").splitlines()
-        return {name: (version, status) for name, version, status in (line.split(" ") for line in lines)}
-
-    def files(self):
-        """All paths with our name, outside those that the system writes as it goes."""
-        found = (p.relative_to(self.root).as_posix() for p in self.root.rglob("*uroce*"))
-        return sorted(p for p in found if not p.startswith(("proc/", "sys/", "tmp/", "var/cache/apt/")))
 
 
 class Packages(harness.Case):
@@ -234,6 +157,9 @@ class Packages(harness.Case):
         self.assertEqual([p.name for p in (debian.root / "etc/systemd").rglob("uroce*.service")], [])
         self.assertRegex(debian.run("uroce_nvmf", "--version"), r"^uroce_nvmf \d")
         self.assertIn("[[subsystem]]", (debian.root / "etc/uroce/nvmf.toml").read_text())
+        self.assertTrue((debian.root / "usr/share/man/man5/nvmf.toml.5.gz").exists())
+        for user in ("uroce", "uroce-nvmf"):
+            self.assertIn(f"\n{user}:", (debian.root / "etc/passwd").read_text())
         # Programs that uroce-run did not start have the system's library.
         self.assertNotIn("/uroce/", debian.run("ldconfig", "-p"))
         self.use(debian)

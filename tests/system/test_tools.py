@@ -78,6 +78,23 @@ class SocketOption(Tools):
         self.assertEqual(self.uroce("show", "--socket", self.socket, "cq"), self.uroce("--socket", self.socket, "show", "cq"))
 
 
+class NoDaemon(Tools):
+    """The error names the socket, and what to do about this one."""
+
+    def test_nobody_listens(self):
+        self.assertIn(f"`uroced --demo --socket {self.socket}`", self.uroce("devices", "--socket", self.socket, code=1))
+
+    def test_another_program_listens(self):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(str(self.socket))
+            listener.listen()
+            asked = self.start([UROCE, "devices"], env=self.env)
+            with listener.accept()[0] as connection:
+                connection.recv(65536)
+                connection.send(b"\xff" * 64)
+                self.assertRegex(self.finish(asked, 20, 1), rf"the uroce daemon at {self.socket}: .*of this release\?")
+
+
 class Doctor(Tools):
     def test_without_a_daemon_it_says_how_to_start_one(self):
         done = subprocess.run([UROCE, "doctor", "--json", "--socket", self.socket], capture_output=True, text=True, timeout=60, check=False)

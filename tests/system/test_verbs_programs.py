@@ -3,6 +3,9 @@
 
 import os
 import re
+import signal
+import socket
+import time
 import unittest
 
 import harness
@@ -31,6 +34,30 @@ class Tools(verbs.Case):
         output = self.finish(self.under("ibv_devices"), 40)
         self.assertIn("uroce1", output)
         self.assertIn("uroced --demo", output)
+
+    def test_a_daemon_that_stands_still(self):
+        """^C ends the wait for it."""
+        os.kill(self.daemon.process.pid, signal.SIGSTOP)
+        try:
+            run = self.under("ibv_devices")
+            time.sleep(1)
+            run.process.send_signal(signal.SIGINT)
+            self.assertEqual(self.finish(run, 5, -signal.SIGINT), "")
+        finally:
+            os.kill(self.daemon.process.pid, signal.SIGCONT)
+
+    def test_another_program_listens(self):
+        """uroce-run asks it once, and says the reason once."""
+        path = self.directory / "other.sock"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(str(path))
+            listener.listen()
+            run = self.start([verbs.RUN, "--socket", path, "ibv_devices"])
+            with listener.accept()[0] as connection:
+                connection.recv(65536)
+                connection.send(b"\xff" * 64)
+                output = self.finish(run, 20, 1)
+        self.assertEqual(output.count("a reply has no valid header"), 1, output)
 
 
 class Explain(verbs.Case):

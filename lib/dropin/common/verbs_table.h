@@ -10,7 +10,7 @@
 
 #include <infiniband/verbs.h>
 
-#include <uroce/verbs.h>
+#include <uroce/verbs/queue_pair.h>
 
 namespace uroce::dropin {
 

@@ -5,7 +5,8 @@
 #include <cerrno>
 #include <cstdint>
 
-#include <uroce/verbs.h>
+#include <uroce/error.h>
+#include <uroce/types.h>
 
 namespace uroce::dropin::api {
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include <uroce/verbs.h>
+#include <uroce/verbs/context.h>
 
 #include "dropin/common/report.h"
 #include "dropin/ibverbs/api.h"

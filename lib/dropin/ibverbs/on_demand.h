@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include <uroce/verbs.h>
+#include <uroce/verbs/protection_domain.h>
 
 #include "dropin/ibverbs/objects.h"
 

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include <uroce/verbs.h>
+#include <uroce/verbs/context.h>
 
 #include "dropin/ibverbs/wall_clock.h"
 

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include <uroce/verbs.h>
+#include <uroce/verbs/context.h>
 
 namespace uroce::dropin {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include <uroce/verbs.h>
+#include <uroce/verbs/work_requests.h>
 
 namespace uroce::dropin {
 

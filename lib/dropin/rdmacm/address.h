@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include <uroce/cm.h>
+#include <uroce/cm_types.h>
 
 namespace uroce::dropin::rdmacm {
 

@@ -4,8 +4,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "client/completion_queue.h"
+#include "client/context_interface.h"
 #include "client/flush.h"
-#include "client/impl.h"
 #include "endpoints.h"
 #include "tests/support/test_queues.h"
 

@@ -289,6 +289,50 @@ TEST_F(ManagerTest, OptionsOfAVendorReachThePeer) {
   EXPECT_EQ(response.param.ece_options, 1u);
 }
 
+// The program's modify to RTR would wait for the network.
+TEST_F(ManagerTest, ARequestIsReportedOnceItsPeerCanBeAnswered) {
+  const CmAddress service{World::gid(1), 4711};
+  Program server(*manager_), client(*manager_);
+  const uint32_t listener = server.listening(service);
+  const uint32_t id = client.resolved(service);
+  world_.port(1).unanswered = true;
+  must(client.user->connect(id, {.qpn = 100}));
+  ASSERT_TRUE(world_.run_until([&] { return counter(1, "cm_req_received") == 1; }));
+  const int before = world_.port(1).resolves;
+  ASSERT_TRUE(world_.run_until([&] { return world_.port(1).resolves > before + 2; }));
+  EXPECT_TRUE(must(server.user->take_events(server.channel, 1)).empty());
+  // Another peer's request does not wait for it: from the listener's own address.
+  const uint32_t other = must(client.user->create_id(client.channel, PortSpace::tcp, QpType::rc));
+  must(client.user->resolve_addr(other, CmAddress{World::gid(1), 0}, service, 2s));
+  client.until(CmEventType::addr_resolved);
+  must(client.user->resolve_route(other));
+  client.until(CmEventType::route_resolved);
+  must(client.user->connect(other, {.qpn = 102}));
+  EXPECT_EQ(server.until(CmEventType::connect_request).param.qpn, 102u);
+
+  const auto [channel, fd] = must(server.user->create_channel());
+  must(server.user->migrate(listener, channel, 0));
+  server.channel = channel, server.fd = fd;
+  world_.port(1).unanswered = false;
+  const CmEvent request = server.until(CmEventType::connect_request);
+  EXPECT_EQ(request.param.qpn, 100u);
+  must(server.user->accept(request.id, {.qpn = 101}));
+  client.until(CmEventType::connect_response);
+}
+
+TEST_F(ManagerTest, ARequestThatCannotBeAnsweredEndsWithItsListener) {
+  const CmAddress service{World::gid(1), 4711};
+  Program server(*manager_), client(*manager_);
+  const uint32_t listener = server.listening(service);
+  const uint32_t id = client.resolved(service);
+  world_.port(1).unanswered = true;
+  must(client.user->connect(id, {.qpn = 100}));
+  ASSERT_TRUE(world_.run_until([&] { return counter(1, "cm_req_received") == 1; }));
+  must(server.user->destroy_id(listener));
+  world_.port(1).unanswered = false;
+  EXPECT_EQ(client.until(CmEventType::rejected).id, id);
+}
+
 // The backlogs of a port's listeners were one sum.
 TEST_F(ManagerTest, AListenersBacklogIsNotFilledByRequestsForAnother) {
   const CmAddress service{World::gid(1), 4711}, other{link_local(1), 4711};

@@ -27,8 +27,12 @@ void Port::wait_step() {
 
 bool Port::runs_engines_here() const { return world_.mode_ == World::Mode::embedded; }
 
-Result<EthAddr> Port::resolve(const Gid&, const Gid& dgid, std::chrono::nanoseconds) {
+Result<EthAddr> Port::resolve(const Gid&, const Gid& dgid, std::chrono::nanoseconds timeout) {
   ++resolves;
+  if (unanswered) {
+    if (timeout > std::chrono::nanoseconds(0)) ++waits;
+    return fail(EHOSTUNREACH, "nobody answers");
+  }
   const std::scoped_lock lock(world_.mutex_);
   for (const auto& port : world_.ports_) {
     const auto gids = port->device_->gids();

@@ -58,6 +58,8 @@ class Port final : public control::DeviceHost {
   bool link = true;
   std::atomic<int> wakes{0};
   std::atomic<int> resolves{0};
+  std::atomic<bool> unanswered{false};          ///< no neighbour answers
+  std::atomic<int> waits{0};                    ///< of callers for an answer that did not come
   std::set<Gid> groups;                         ///< joined
   std::map<Gid, EthAddr> moved;                 // the addresses of next_hop()
   EthAddr last_destination{};                   ///< of the frames sent

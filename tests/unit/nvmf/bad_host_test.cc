@@ -188,10 +188,10 @@ TEST_F(BadHost, ASilentHostLosesItsController) {
 TEST_F(BadHost, AnEndingTargetTellsItsHosts) {
   InitiatorQueue admin = queue(0);
   (void)make_controller(admin, kDisks, kHostNqn);
-  reactor_->close();
+  reactors_->close();
   EXPECT_FALSE(admin.next().has_value());
   EXPECT_THROW(queue(0), test::Rejected);
-  while (reactor_->connections().queues() > 0) reactor_->poll(now_ += 1ms);
+  while (reactors_->connections().queues() > 0) reactors_->poll(0, now_ += 1ms);
 }
 
 TEST_F(BadHost, ConnectionsWithoutConnectEnd) {

@@ -2,14 +2,18 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "client/in_process.h"
+#include "client/in_process_cm.h"
 #include "cm/manager.h"
-#include "nvmf/reactor.h"
+#include "nvmf/reactors.h"
 #include "service/server.h"
 #include "support/nvmf_initiator.h"
 #include "tests/unit/client/endpoints.h"
@@ -19,21 +23,48 @@ namespace uroce::nvmf {
 inline constexpr char kDisks[] = "nqn.2024-01.org.example:disks";
 inline constexpr char kHostNqn[] = "nqn.2024-01.org.example:host";
 
+/// A device of this process, for any number of reactors, whose threads are the test's own.
+class InProcessNetwork final : public Network {
+ public:
+  InProcessNetwork(cm::Manager& manager, std::shared_ptr<control::Device> device, uint32_t reactors)
+      : connections_(client::make_in_process_cm(manager, device)), device_(std::move(device)), reactors_(reactors) {}
+  ConnectionManager& connections() override { return connections_; }
+  Result<Context> device(const std::string&) override {
+    return Context(test::must(client::make_in_process_context(device_)));
+  }
+  uint32_t reactors() const override { return reactors_; }
+  bool poll() override { return false; }
+  void idle(std::chrono::nanoseconds) override {}
+  bool wakes() const override { return false; }
+
+ private:
+  ConnectionManager connections_;
+  const std::shared_ptr<control::Device> device_;
+  const uint32_t reactors_;
+};
+
 class TargetOverRdma : public testing::Test {
  protected:
-  explicit TargetOverRdma(uint32_t buffers = 8) {
+  /// Both are clients of a daemon where there is one reactor; with more, the devices are of this process.
+  explicit TargetOverRdma(uint32_t buffers = 8, uint32_t reactors = 1) {
     world_.add();
     world_.add();
     connections_ = test::must(cm::Manager::start({world_.device(0), world_.device(1)}, 7));
+    buffers_ = buffers;
+    if (reactors > 1) {
+      network_ = std::make_unique<InProcessNetwork>(*connections_, world_.device(1), reactors);
+      hosts_network_ = std::make_unique<InProcessNetwork>(*connections_, world_.device(0), 1);
+      return;
+    }
     server_ = test::must(
         service::Server::start({.socket = socket_}, {world_.device(0), world_.device(1)}, {}, connections_.get()));
     network_ = test::must(open_daemon_network({.socket = socket_}));
-    buffers_ = buffers;
   }
   ~TargetOverRdma() override {
     host_.reset();
-    reactor_.reset();
+    reactors_.reset();
     network_.reset();
+    hosts_network_.reset();
     server_.reset();
     connections_.reset();
     world_.stop();
@@ -45,11 +76,19 @@ class TargetOverRdma : public testing::Test {
     std::vector<Subsystem> subsystems;
     subsystems.push_back(
         test::must(open_subsystem({.nqn = kDisks, .namespaces = std::move(namespaces), .hosts = {kHostNqn}})));
-    reactor_ = test::must(Reactor::start(*network_, std::move(subsystems), listen, buffers_));
-    host_ = std::make_unique<test::InitiatorHost>(DaemonOptions{socket_}, world_.device(0)->config().name, [this] {
+    reactors_ = test::must(Reactors::start(*network_, std::move(subsystems), listen, buffers_));
+    const auto progress = [this] {
       now_ += step_;
-      reactor_->poll(now_);
-    });
+      for (const uint32_t index : order_) reactors_->poll(index, now_);
+      if (const auto after = after_pass_) after();  // it may set another
+    };
+    const std::string device = world_.device(0)->config().name;
+    if (hosts_network_) {
+      host_ = std::make_unique<test::InitiatorHost>(hosts_network_->connections(),
+                                                    test::must(hosts_network_->device(device)), progress);
+    } else {
+      host_ = std::make_unique<test::InitiatorHost>(DaemonOptions{socket_}, device, progress);
+    }
   }
   CmAddress address() const { return {World::gid(1), 4420}; }
   test::InitiatorQueue queue(uint16_t id, uint32_t entries = 16) { return {*host_, address(), id, entries}; }
@@ -60,10 +99,12 @@ class TargetOverRdma : public testing::Test {
   World world_{World::Mode::threaded};
   std::unique_ptr<cm::Manager> connections_;
   std::unique_ptr<service::Server> server_;
-  std::unique_ptr<Network> network_;
-  std::unique_ptr<Reactor> reactor_;
+  std::unique_ptr<Network> network_, hosts_network_;
+  std::unique_ptr<Reactors> reactors_;
   std::unique_ptr<test::InitiatorHost> host_;
   uint32_t buffers_ = 8;
+  std::vector<uint32_t> order_{0};  ///< the reactors' turns in a pass
+  std::function<void()> after_pass_{};
   Nanos now_{};
   Nanos step_ = std::chrono::microseconds(10);  ///< by which the target's clock goes on in each pass
 };

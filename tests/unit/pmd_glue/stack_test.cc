@@ -39,7 +39,7 @@ StackOptions ring_options(IdlePolicy idle = IdlePolicy::sleep) {
 
 /// One end of a connection.
 struct End {
-  End(Stack& s, const char* device)
+  End(Stack& s, const char* device, int engine = QpInit{}.engine)
       : stack(s),
         context(s.open(device).value()),
         pd(context.create_pd().value()),
@@ -48,7 +48,7 @@ struct End {
                               AccessFlags(Access::local_write) | Access::remote_write | Access::remote_read)
                .value()),
         cq(context.create_cq(256).value()),
-        qp(context.create_qp(pd, cq, cq, {.cap = {.max_send_wr = 64, .max_recv_wr = 64}}).value()) {}
+        qp(context.create_qp(pd, cq, cq, {.cap = {.max_send_wr = 64, .max_recv_wr = 64}, .engine = engine}).value()) {}
 
   void connect(End& peer) {
     QueuePair::ConnectOptions options;
@@ -85,9 +85,9 @@ struct End {
   QueuePair qp;
 };
 
-void write_and_verify(Stack& stack, const char* to, int rounds) {
-  End a(stack, "uroce0");
-  End b(stack, to);
+void write_and_verify(Stack& stack, const char* to, int rounds, int engine = QpInit{}.engine) {
+  End a(stack, "uroce0", engine);
+  End b(stack, to, engine);
   EXPECT_EQ(a.context.info().active_mtu, Mtu::mtu4096);
   a.connect(b);
   b.connect(a);
@@ -122,6 +122,45 @@ TEST(Stack, WorkerYields) { run("(0-1)@0", IdlePolicy::yield); }
 
 // Three engines per port on one core with the application: all poll, and all make progress.
 TEST(Stack, ManyEnginesOnOneCore) { run("(0-3)@0", IdlePolicy::sleep); }
+
+// Each lcore has a loop of the program, with calls and traffic of its own engine. Then the first serves them all.
+TEST(Stack, LoopsOfTheProgram) {
+  StackOptions options = ring_options();
+  options.own_loops = true;
+  auto stack = Stack::start(eal("(0-2)@0"), options);
+  ASSERT_TRUE(stack) << stack.error().text;
+  EXPECT_TRUE(stack->embedded());
+  ASSERT_EQ(stack->engines(), 3u);
+  EXPECT_EQ(stack->start_loop(0, [] {}).error().code, EINVAL);
+  EXPECT_EQ(stack->start_loop(3, [] {}).error().code, EINVAL);
+  std::atomic<int> finished{0};
+  for (int engine = 1; engine < 3; ++engine) {
+    ASSERT_TRUE(stack->start_loop(static_cast<uint32_t>(engine), [&, engine] {
+      write_and_verify(*stack, "uroce1", 100, engine);
+      ++finished;
+      while (finished < 3) {  // control calls of the others need this engine
+        if (!stack->poll()) stack->idle(microseconds(100));
+      }
+    }));
+  }
+  EXPECT_EQ(stack->start_loop(1, [] {}).error().code, EBUSY);
+  write_and_verify(*stack, "uroce1", 100, 0);
+  ++finished;
+  stack->join_loops();
+  write_and_verify(*stack, "uroce1", 20, 2);
+  ASSERT_TRUE(stack->start_loop(2, [&] { ++finished; }));
+  stack->join_loops();
+  EXPECT_EQ(finished, 4);
+}
+TEST(Stack, LoopsNeedLcores) {
+  StackOptions options = ring_options();
+  options.own_loops = true;
+  auto stack = Stack::start(eal("0"), options);
+  ASSERT_TRUE(stack) << stack.error().text;
+  EXPECT_EQ(stack->engines(), 1u);
+  EXPECT_EQ(stack->start_loop(1, [] {}).error().code, EINVAL);
+  write_and_verify(*stack, "uroce1", 20);
+}
 
 // Members of a group on each engine of both devices, the sender among them.
 TEST(Stack, MulticastReachesEveryEngine) {

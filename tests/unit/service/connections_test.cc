@@ -53,7 +53,7 @@ class ConnectionsTest : public testing::TestWithParam<Way> {
     world_.add();
     const auto turns = way_ == Way::embedded ? cm::Turns::engines_thread : cm::Turns::own_thread;
     connections_ = must(cm::Manager::start({world_.device(0), world_.device(1)}, 7, turns));
-    if (way_ == Way::embedded) world_.set_turn([this] { connections_->turn(); });
+    if (way_ == Way::embedded) world_.set_turn([this] { connections_->turn(cm::steady_now()); });
     if (way_ != Way::daemon) return;
     server_ = must(Server::start({.socket = socket_, .budgets = {.limits = {{Resource::cm_id, 3000}}, .users = {}}},
                                  {world_.device(0), world_.device(1)}, {}, connections_.get()));

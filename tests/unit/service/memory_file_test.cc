@@ -50,8 +50,8 @@ long faults() {
 
 /// Writes to those pages of [first, end) that were there. A sanitizer's check of a write reads a shadow of the page,
 /// and its page faults would be counted with ours.
-[[gnu::no_sanitize("address", "undefined")]] void write_to(std::byte* at, const char* there, std::size_t first,
-                                                           std::size_t end) {
+__attribute__((no_sanitize("address", "undefined"))) void write_to(std::byte* at, const char* there, std::size_t first,
+                                                                   std::size_t end) {
   for (std::size_t i = first; i < end; ++i) {
     if (there[i] != 0) at[i * kFilePage] = std::byte{1};
   }

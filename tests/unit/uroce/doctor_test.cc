@@ -113,6 +113,10 @@ TEST(Doctor, Devices) {
   EXPECT_EQ(findings[1].verdict, Verdict::bad);
   EXPECT_EQ(findings[2].text, "its path MTU is 1024, because the MTU of eth0 is 1500 bytes");
   EXPECT_EQ(findings[3].text, "3 times that nobody answered for an address since uroced began (neighbour_failed)");
+  facts.interfaces[0].mtu = 1000;  // since uroced began
+  EXPECT_EQ(judge_devices(facts)[2].verdict, Verdict::bad);
+  EXPECT_EQ(judge_devices(facts)[2].text,
+            "its path MTU is 1024, and the MTU of eth0 is 1000 bytes now: full packets are lost");
   facts.devices[0].kernel_interface = "";
   EXPECT_NE(judge_devices(facts)[2].remedy.find("device.mtu = 4200"), std::string::npos);
   EXPECT_EQ(judge_devices(facts)[1].remedy, "set device.addresses");

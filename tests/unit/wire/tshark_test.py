@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Lets tshark and zlib, which share no code with us, read the frames that we encode.
+"""Lets tshark and zlib, which share no code with us, and our own parser read the frames that we encode.
 
-Usage: tshark_test.py WRITE_FRAMES
+Usage: tshark_test.py WRITE_FRAMES READ_FRAMES
 """
 
 import pathlib
@@ -36,10 +36,14 @@ FIELDS = {
 }
 # Shown as bytes, so in hexadecimal without a prefix.
 BYTES = ("imm", "ieth")
-EXTRA = ["frame.number", "ip.checksum.status", "ip.version", "ipv6.version", "_ws.malformed"]
+EXTRA = ["frame.number", "udp.length", "ip.checksum.status", "ip.version", "ipv6.version", "_ws.malformed"]
 # FLUSH, ATOMIC_WRITE, CNP, HELLO, SACK and all of XRC: tshark 4.0 shows no more of them.
 BTH_ALONE = (0x1C, 0x1D, 0x81, 0xC0, 0xC1, *range(0xA0, 0xBE))
 BTH = ("opcode", "destqp", "psn", "pkey", "pad", "se", "ack_req")
+# Fields that both read from every frame.
+PARSED = ("opcode", "destqp", "psn", "pad")
+# Bytes from the IP header on that the parser may ignore: neither the ICRC nor IPv4's checksum counts them.
+MAY_CHANGE = {4: "26,27,32", 6: "0,1,2,3,7,46,47,52"}
 
 
 def read_with_tshark(capture):
@@ -59,6 +63,24 @@ def read_with_tshark(capture):
             if text != "":
                 numbers[key] = int(text, 16) if key in BYTES else int(text, 0)
         yield numbers, {column: values[column] for column in EXTRA}
+
+
+def read_with_parser(program, capture):
+    """A dictionary of words for each frame, as READ_FRAMES prints them."""
+    run = subprocess.run([program, capture], capture_output=True, text=True, check=True, timeout=60)
+    return [dict(word.split("=") for word in line.split()) for line in run.stdout.splitlines()]
+
+
+def faults_of_parser(read, want, got, version, udp_length):
+    """How the parser's words differ from what was sent, `want`, and what tshark saw, `got`."""
+    if "drop" in read:
+        return [f"our parser drops it: {read['drop']}"]
+    expected = {key: got[key] for key in PARSED} | {"icrc": want["icrc"], "udp_length": int(udp_length)}
+    faults = [f"{key}: our parser's {read[key]}, tshark's {value:#x}" for key, value in expected.items()
+              if int(read[key], 16) != value]
+    if read["passes"] != MAY_CHANGE[version]:
+        faults.append(f"our parser accepts a change of the bytes {read['passes']}, not of {MAY_CHANGE[version]} alone")
+    return faults
 
 
 def icrc_by_zlib(frame):
@@ -98,11 +120,12 @@ def main():
         for line in expectations.read_text().splitlines():
             expected.append({key: int(value, 16) for key, value in (word.split("=") for word in line.split())})
         seen = list(read_with_tshark(capture))
+        parsed = read_with_parser(sys.argv[2], capture)
         frames = list(frames_of(capture))
-    if not len(expected) == len(seen) == len(frames) > 0:
-        sys.exit(f"we wrote {len(expected)} frames, the capture holds {len(frames)}, tshark read {len(seen)}")
+    if not len(expected) == len(seen) == len(parsed) == len(frames) > 0:
+        sys.exit(f"we wrote {len(expected)} frames, the capture holds {len(frames)}, tshark read {len(seen)}, our parser {len(parsed)}")
 
-    for want, (got, extra), frame in zip(expected, seen, frames):
+    for want, (got, extra), read, frame in zip(expected, seen, parsed, frames):
         where = f"frame {extra['frame.number']} (opcode {want['opcode']:#04x})"
         version = want.pop("ip_version")
         vlan = want.pop("vlan")
@@ -116,6 +139,7 @@ def main():
             faults.append(f"{where}: malformed")
         if icrc_by_zlib(frame) != want["icrc"]:
             faults.append(f"{where}: zlib's ICRC is {icrc_by_zlib(frame):#010x}, ours {want['icrc']:#010x}")
+        faults += [f"{where}: {fault}" for fault in faults_of_parser(read, want, got, version, extra["udp.length"])]
         if want["opcode"] in BTH_ALONE:
             if want.get("srq", srq_of(frame)) != srq_of(frame):
                 faults.append(f"{where}: srq: ours {want['srq']}, in the frame {srq_of(frame)}")

@@ -1,0 +1,88 @@
+// One program's calls: its ids and event channels, under the manager's lock.
+#pragma once
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "cm/manager_impl.h"
+
+namespace uroce::cm {
+
+class User final : public ManagerUser {
+ public:
+  User(std::shared_ptr<Manager::Impl> manager, const UserLimits& limits);
+  ~User() override;
+  /// Under the manager's lock.
+  void end();
+
+  Result<std::pair<uint32_t, int>> create_channel() override;
+  std::shared_ptr<const std::atomic<uint64_t>> changes(uint32_t channel) override;
+  Result<void> destroy_channel(uint32_t channel) override;
+  Result<std::vector<message::CmEventRecord>> take_events(uint32_t channel, std::size_t most) override;
+  Result<uint32_t> create_id(uint32_t channel, PortSpace space, QpType type) override;
+  Result<void> destroy_id(uint32_t number) override;
+  Result<CmIdInfo> info(uint32_t number) override;
+  Result<void> bind(uint32_t number, const CmAddress& local) override {
+    return with(number, [&](Id& id) { return manager_.bind(id, local, limits_.privileged_ports); });
+  }
+  Result<void> resolve_addr(uint32_t number, const std::optional<CmAddress>& local, const CmAddress& remote,
+                            std::chrono::milliseconds timeout) override;
+  Result<void> resolve_route(uint32_t number) override;
+  Result<void> listen(uint32_t number, int backlog) override;
+  Result<void> connect(uint32_t number, const CmParam& param) override {
+    return with(number, [&](Id& id) { return manager_.connect(id, param); });
+  }
+  Result<void> establish(uint32_t number) override;
+  Result<void> accept(uint32_t number, const CmParam& param) override {
+    return with(number, [&](Id& id) { return manager_.accept(id, param); });
+  }
+  Result<void> reject(uint32_t number, std::span<const std::byte> private_data, uint8_t reason) override {
+    return with(number, [&](Id& id) { return manager_.reject(id, private_data, reason); });
+  }
+  Result<void> disconnect(uint32_t number) override {
+    return with(number, [&](Id& id) { return manager_.disconnect(id); });
+  }
+  void report_failure(uint32_t number, int code) override;
+  Result<void> notify_established(uint32_t number) override;
+  Result<std::pair<QpAttr, QpAttrMask>> qp_attr(uint32_t number, QpState state) override;
+  Result<void> set_option(uint32_t number, message::CmOption option, uint8_t value) override;
+  Result<void> join(uint32_t number, const CmAddress& group, uint64_t token) override;
+  Result<void> leave(uint32_t number, const CmAddress& group) override;
+  Result<void> migrate(uint32_t number, uint32_t channel, uint32_t taken) override;
+
+ private:
+  message::CmEventRecord report(CmEvent event);
+  static CmIdInfo info_of(const Id& id);
+  static std::unexpected<Error> manager_ended() {
+    return fail(ENODEV, "the connection manager has ended with the stack of its devices; open another one");
+  }
+  std::unexpected<Error> no_channel(uint32_t channel) const;
+  static Result<void> check_kind(PortSpace space, QpType type);
+  Result<Id*> find(uint32_t number) const;
+  template <class Work>
+  Result<void> with(uint32_t number, Work work) {
+    const Manager::Guard guard(manager_);
+    auto id = find(number);
+    if (!id) return std::unexpected(id.error());
+    Result<void> done = work(**id);
+    manager_.reschedule();
+    return done;
+  }
+
+  const std::shared_ptr<Manager::Impl> alive_;
+  Manager::Impl& manager_;
+  const UserLimits limits_;
+  Owner owner_;
+  std::map<uint32_t, std::shared_ptr<EventChannel>> channels_;
+  uint32_t last_channel_ = 0;
+};
+
+}  // namespace uroce::cm

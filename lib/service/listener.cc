@@ -1,0 +1,61 @@
+#include "service/listener.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace uroce::service {
+namespace {
+
+constexpr int kBacklog = 128;
+/// How long a daemon that has the socket may take to let this one in. A stopped daemon never does.
+constexpr std::chrono::milliseconds kProbe{1000};
+
+std::unexpected<Error> path_error(const std::string& path, const char* what) {
+  const int code = errno;
+  return fail(code, fmt::format("{}: {}: {}; set another path or run as a user with the permission", path, what,
+                                std::strerror(code)));
+}
+
+}  // namespace
+
+Result<message::Fd> listen_at(const std::string& path, mode_t mode, std::optional<gid_t> group) {
+  const auto other = message::Connection::to(path, kProbe);
+  if (other || other.error().code == ETIMEDOUT) {
+    return fail(EADDRINUSE,
+                fmt::format("{}: another uroced listens on this socket; stop it or set another socket", path));
+  }
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof address.sun_path) {
+    return fail(EINVAL, fmt::format("the socket's path '{}' has {} bytes; it must have 1 to {}", path, path.size(),
+                                    sizeof address.sun_path - 1));
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  std::error_code ignored;
+  const auto folder = std::filesystem::path(path).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
+  struct stat old{};
+  if (lstat(path.c_str(), &old) == 0) {
+    if (!S_ISSOCK(old.st_mode)) {
+      return fail(EADDRINUSE, fmt::format("{} exists and is not a socket; remove it or set another path", path));
+    }
+    unlink(path.c_str());
+  }
+  message::Fd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return path_error(path, "socket");
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return path_error(path, "bind");
+  if (group && chown(path.c_str(), static_cast<uid_t>(-1), *group) != 0) return path_error(path, "chown");
+  if (chmod(path.c_str(), mode) != 0) return path_error(path, "chmod");
+  if (listen(fd.get(), kBacklog) != 0) return path_error(path, "listen");
+  return fd;
+}
+
+}  // namespace uroce::service

@@ -1,0 +1,64 @@
+#include "service/listing.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "message/protocol.h"
+
+namespace uroce::service {
+namespace {
+
+constexpr std::size_t kRowsPerReply = 200;
+/// Bytes of a reply's rows, so that the reply fits a packet.
+constexpr std::size_t kBytesOfRows = message::kMaxPacket - 4096;
+
+/// As many rows as fit.
+void cut_to_size(auto& rows) {
+  std::vector<std::byte> bytes;
+  for (std::size_t i = 0; i < rows.rows.size(); ++i) {
+    message::encode(bytes, rows.rows[i]);
+    if (bytes.size() <= kBytesOfRows || i == 0) continue;
+    rows.rows.resize(i);
+    rows.more = true;
+  }
+}
+
+}  // namespace
+
+message::ClientRows client_rows(const Clients& clients, uint32_t after, const Sight& sight) {
+  message::ClientRows out;
+  for (const auto& client : clients) {
+    if (client->id() <= after || !sight.client_of(client->uid())) continue;
+    out.more = out.rows.size() == kRowsPerReply;
+    if (out.more) break;
+    out.rows.push_back(client->row());
+  }
+  return out;
+}
+
+message::UserRows user_rows(const Users& users, uint64_t after, const Sight& sight) {
+  message::UserRows out{.rows = users.rows(sight)};
+  std::erase_if(out.rows, [after](const message::UserRow& row) { return row.key() <= after; });
+  cut_to_size(out);
+  return out;
+}
+
+message::ObjectRows object_rows(const Clients& clients, const message::ListObjects& request, const Sight& sight) {
+  message::ObjectRows out;
+  for (const auto& client : clients) {
+    if (client->id() < request.after_client || !sight.client_of(client->uid())) continue;
+    const uint32_t after = client->id() == request.after_client ? request.after_id : 0;
+    if (out.rows.size() == kRowsPerReply) {
+      out.more = true;
+      break;
+    }
+    const std::size_t room = kRowsPerReply - out.rows.size();
+    auto rows = client->objects(request.kind, after, room, sight);
+    out.more = rows.size() == room;
+    std::ranges::move(rows, std::back_inserter(out.rows));
+  }
+  cut_to_size(out);
+  return out;
+}
+
+}  // namespace uroce::service

@@ -1,0 +1,88 @@
+"""A bare Debian 12 in a folder: its smallest set of packages, into which a test installs ours."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import unittest
+
+import harness
+
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+# A container: processes and mounts of its own, /run of its own, and what Debian's init would mount.
+CONTAINER = """
+set -e
+mount --make-rprivate /
+mount -t proc proc "$0/proc"
+mount -t sysfs sysfs "$0/sys"
+mount -t tmpfs tmpfs "$0/run"
+mount -t tmpfs tmpfs "$0/dev/shm"
+exec chroot "$0" sh -e -c "$1"
+"""
+
+
+def run(*command, **kw):
+    done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=600, check=False, **kw)
+    if done.returncode:
+        raise AssertionError(f"{' '.join(map(str, command))} failed with {done.returncode}:\n{done.stdout[-6000:]}")
+    return done.stdout
+
+
+def may_install():
+    """None, or why this machine cannot make a bare Debian."""
+    if os.geteuid() != 0:
+        return "only root makes a bare Debian and namespaces"
+    missing = [name for name in ("mmdebstrap", "lintian", "dpkg-buildpackage", "dh", "unshare") if not shutil.which(name)]
+    if missing:
+        return f"{', '.join(missing)} missing; config/packages.txt names what it needs"
+    return None if harness.may_make_namespaces() else "this machine makes no network namespaces"
+
+
+class BareDebian:
+    """A root folder with Debian's smallest set of packages, and no others."""
+
+    def __init__(self, folder):
+        self.root = folder / "root"
+        self.root.mkdir(parents=True)
+        run("tar", "-x", "-f", self.made(), "-C", self.root)
+
+    @staticmethod
+    def made():
+        """The archive of such a root, once for each build folder."""
+        tar = harness.BUILD / "bare-debian.tar"
+        if not tar.exists():
+            made = tar.with_suffix(".new.tar")
+            try:
+                # The lists of packages stay, for apt-get install.
+                run("mmdebstrap", "--quiet", "--variant=minbase", "--skip=cleanup/apt/lists", "bookworm", made)
+            except AssertionError as e:
+                raise unittest.SkipTest(f"this machine gets no bare Debian from the archive: {e}") from None
+            made.rename(tar)
+        return tar
+
+    def run(self, *command):
+        proxies = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
+        environment = {**proxies, "PATH": PATH, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
+        return run("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", CONTAINER, self.root,
+                   " ".join(f"'{word}'" for word in command), env=environment)
+
+    def apt(self, *words):
+        return self.run("apt-get", "-y", "-q", "-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold",
+                        *words)
+
+    def add(self, packages):
+        """Copies packages into the root; their paths inside it."""
+        folder = self.root / "tmp" / "packages"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        return ["/tmp/packages/" + pathlib.Path(shutil.copy(package, folder)).name for package in packages]
+
+    def versions(self):
+        lines = self.run("dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\\n", "*uroce*").splitlines()
+        return {name: (version, status) for name, version, status in (line.split(" ") for line in lines)}
+
+    def files(self):
+        """All paths with our name, outside those that the system writes as it goes."""
+        found = (p.relative_to(self.root).as_posix() for p in self.root.rglob("*uroce*"))
+        return sorted(p for p in found if not p.startswith(("proc/", "sys/", "tmp/", "var/cache/apt/")))
