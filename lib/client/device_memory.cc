@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <uroce/verbs/context.h>
 #include <uroce/verbs/memory.h>
 
 #include "base/no_cancel.h"

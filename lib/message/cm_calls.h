@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <uroce/cm_types.h>
+#include <uroce/error.h>
 
 #include "message/cm_messages.h"
 #include "message/cm_options.h"

@@ -101,7 +101,7 @@ class WireBytes(veth.Case):
 
     def captured(self, names, transfer):
         """The capture of what `transfer` sends, and its frames."""
-        capture = dumpcap.Capture(self, names[0], "d0", f"udp port 4791 or udp port {LAST_PORT}")
+        capture = dumpcap.Capture(self, names[0], "d0", f"udp port 4791 or udp port {LAST_PORT}", "-B", "64", "-s", "2048")
         transfer()
         subprocess.run(["ip", "netns", "exec", names[1], "bash", "-c", f"echo >/dev/udp/192.0.2.1/{LAST_PORT}"], timeout=20, check=True)
         limit = time.monotonic() + 20 * harness.SLOW
@@ -109,6 +109,7 @@ class WireBytes(veth.Case):
             self.assertLess(time.monotonic(), limit, "dumpcap does not see the last datagram")
             time.sleep(0.05)
         capture.end()
+        self.assertRegex(capture.dump.output, r"received/dropped on interface 'd0': \d+/0 ")
         return capture, packets_of(capture.file)[0]
 
     def parsed(self, capture):
