@@ -178,6 +178,7 @@ void Runner::do_srq(const ScriptLine& line) {
 void Runner::do_counter(const ScriptLine& line) {
   Words words(line, symbols_);
   const transport::EngineCounters& c = endpoint_->engine().counters();
+  const transport::Traffic traffic = endpoint_->engine().traffic();
   std::map<std::string, uint64_t> values{
       {"acks_sent", c.acks_sent.get()},
       {"naks_sent", c.naks_sent.get()},
@@ -187,8 +188,8 @@ void Runner::do_counter(const ScriptLine& line) {
       {"rnr_naks_received", c.rnr_naks_received.get()},
       {"timeouts", c.timeouts.get()},
       {"retransmitted_packets", c.retransmitted_packets.get()},
-      {"rx_packets", c.rx_packets.get()},
-      {"tx_packets", c.tx_packets.get()},
+      {"rx_packets", traffic.rx_packets},
+      {"tx_packets", traffic.tx_packets},
       {"ecn_marked_received", c.ecn_marked_received.get()},
       {"cnps_sent", c.cnps_sent.get()},
       {"cnps_received", c.cnps_received.get()},
