@@ -90,11 +90,14 @@ class Link(harness.Case):
             daemon.wait_for("serving uroce0", 20)
         server = self.start([RUN, "rping", "-s", "-a", address, "-C", "10", "-V"], env={"UROCE_SOCKET": str(sockets[1])})
         limit = time.monotonic() + 20 * harness.SLOW
+        tried = []
         while True:  # rejected until the server listens
             client = self.start([RUN, "rping", "-c", "-a", address, "-C", "10", "-V"], env={"UROCE_SOCKET": str(sockets[0])})
             if client.wait(30) == 0:
                 break
-            self.assertLess(time.monotonic(), limit, f"{server}\n{client}")
+            tried.append(str(client))
+            self.assertIn("REJECTED", tried[-1], f"{server}\n{client}")
+            self.assertLess(time.monotonic(), limit, "\n".join([str(server), *tried]))
         self.finish(server, 30)
         for daemon in daemons:
             daemon.process.terminate()

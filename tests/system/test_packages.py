@@ -2,6 +2,7 @@
 """The Debian packages: what lintian says, two builds of them, and their life on a bare Debian."""
 
 import hashlib
+import os
 import re
 import shutil
 
