@@ -122,6 +122,8 @@ void Stream::on_cm_event(const rdma_cm_event& event) {
   }
   const bool ends = event.event == RDMA_CM_EVENT_DISCONNECTED || event.event == RDMA_CM_EVENT_DEVICE_REMOVAL;
   if (!ends || id_->qp == nullptr) return;
+  // The peer's last bytes may still be in the completion queue. Readers that see the end take no more from there.
+  if (phase_ == Phase::connected) process(true, &Stream::at_all);
   part(Phase::disconnected);
   // Flush the posted requests: their completions wake sleeping threads.
   ibv_qp_attr attr{};

@@ -8,7 +8,10 @@
 #include <cstring>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include "dropin/rsocket/socket.h"
 
 namespace {
 
@@ -159,6 +162,26 @@ TEST_F(Stream, CloseEndsTheOtherSide) {
   EXPECT_NE(poll_for(far_, POLLIN, 5000) & POLLHUP, 0);
   EXPECT_EQ(rsend(far_, "x", 1, 0), -1);
   EXPECT_EQ(errno, ECONNRESET);
+}
+
+TEST_F(Stream, TheEndHidesNoBytes) {
+  ASSERT_EQ(rsend(near_, "last", 4, 0), 4);
+  ASSERT_EQ(rclose(std::exchange(near_, -1)), 0);
+  // Nobody looks at the far end's queue: it hears of the end from the connection manager alone.
+  tcp_info info{};
+  for (int tries = 0; tries < 1000; ++tries) {
+    socklen_t length = sizeof(info);
+    ASSERT_EQ(rgetsockopt(far_, IPPROTO_TCP, TCP_INFO, &info, &length), 0);
+    if (info.tcpi_state != TCP_ESTABLISHED) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  ASSERT_NE(info.tcpi_state, TCP_ESTABLISHED) << "no end within 10 s";
+  const auto far = uroce::dropin::rsocket::table::find(far_);
+  ASSERT_NE(far, nullptr);
+  EXPECT_EQ(far->arm(POLLIN), POLLIN) << "the hang-up waits until all is read";
+  char buffer[8] = {};
+  EXPECT_EQ(rrecv(far_, buffer, sizeof(buffer), 0), 4);
+  EXPECT_NE(far->arm(POLLIN) & POLLHUP, 0);
 }
 
 TEST_F(Stream, SelectMarksReadyDescriptors) {
