@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <iterator>
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -213,6 +214,15 @@ void Manager::Impl::forget_connection(Id& id) {
   id.agent->cm.destroy(std::exchange(id.connection, 0), now);
 }
 
+std::vector<uint32_t> Manager::Impl::held_for(const Id& listener) const {
+  std::vector<uint32_t> out;
+  std::ranges::copy_if(listener.owner->ids, std::back_inserter(out), [&](uint32_t number) {
+    const Id& one = *ids.at(number);
+    return one.held && one.listener == listener.number;
+  });
+  return out;
+}
+
 void Manager::Impl::destroy(Id& id) {
   const bool listened = id.state == IdState::listening;
   if (listened) stop_listening(id);
@@ -229,9 +239,7 @@ void Manager::Impl::destroy(Id& id) {
   };
   if (listened) {
     id.channel->remove_events(childs);
-    for (const uint32_t number : id.owner->ids) {
-      if (const Id& one = *ids.at(number); one.held && one.listener == id.number) held.push_back(number);
-    }
+    held = held_for(id);
   }
   const std::shared_ptr<EventChannel> channel = id.channel;
   channel->disown(id.unread);

@@ -171,6 +171,8 @@ struct Manager::Impl {
   Result<void> resolve_addr(Id& id, const CmAddress& remote, std::chrono::milliseconds timeout);
   void check_resolving();
   void check_resolving(Id& id);
+  /// The ids of this listener's requests that hold() keeps.
+  std::vector<uint32_t> held_for(const Id& listener) const;
   /// Raises the event of a request, or forgets the request, because an answer would not reach its peer.
   void end_hold(Id& id, bool reachable);
   Result<void> listen(Id& id, int backlog);

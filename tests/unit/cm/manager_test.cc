@@ -131,6 +131,15 @@ class ManagerTest : public testing::Test {
     throw std::runtime_error("no counter " + name);
   }
 
+  /// The id of a connection whose request has arrived at device 1, which cannot answer it until `unanswered` ends.
+  uint32_t request_without_answer(Program& client, const CmAddress& service) {
+    const uint32_t id = client.resolved(service);
+    world_.port(1).unanswered = true;
+    must(client.user->connect(id, {.qpn = 100}));
+    if (!world_.run_until([&] { return counter(1, "cm_req_received") == 1; })) throw std::runtime_error("no REQ came");
+    return id;
+  }
+
   World world_{World::Mode::threaded};
   std::unique_ptr<Manager> manager_;
 };
@@ -294,10 +303,7 @@ TEST_F(ManagerTest, ARequestIsReportedOnceItsPeerCanBeAnswered) {
   const CmAddress service{World::gid(1), 4711};
   Program server(*manager_), client(*manager_);
   const uint32_t listener = server.listening(service);
-  const uint32_t id = client.resolved(service);
-  world_.port(1).unanswered = true;
-  must(client.user->connect(id, {.qpn = 100}));
-  ASSERT_TRUE(world_.run_until([&] { return counter(1, "cm_req_received") == 1; }));
+  request_without_answer(client, service);
   const int before = world_.port(1).resolves;
   ASSERT_TRUE(world_.run_until([&] { return world_.port(1).resolves > before + 2; }));
   EXPECT_TRUE(must(server.user->take_events(server.channel, 1)).empty());
@@ -324,10 +330,7 @@ TEST_F(ManagerTest, ARequestThatCannotBeAnsweredEndsWithItsListener) {
   const CmAddress service{World::gid(1), 4711};
   Program server(*manager_), client(*manager_);
   const uint32_t listener = server.listening(service);
-  const uint32_t id = client.resolved(service);
-  world_.port(1).unanswered = true;
-  must(client.user->connect(id, {.qpn = 100}));
-  ASSERT_TRUE(world_.run_until([&] { return counter(1, "cm_req_received") == 1; }));
+  const uint32_t id = request_without_answer(client, service);
   must(server.user->destroy_id(listener));
   world_.port(1).unanswered = false;
   EXPECT_EQ(client.until(CmEventType::rejected).id, id);
