@@ -101,7 +101,8 @@ std::string way_out(std::string_view reason) {
     return "; mount a hugetlbfs (hugeadm --create-mounts) and reserve pages (sysctl vm.nr_hugepages=256), or give EAL "
            "--in-memory or --no-huge";
   }
-  if (reason.find("Not enough memory available") != reason.npos) {
+  // The second: others took pages between EAL's count and its own mapping of them.
+  if (contains_any(reason, std::array{"Not enough memory available", "Cannot init memory"})) {
     return "; ask for less with -m, reserve more pages (sysctl vm.nr_hugepages=N), or give EAL --no-huge";
   }
   return "";

@@ -31,11 +31,13 @@ std::vector<HugePages> read() {
   const int count = gethugepagesizes(sizes.data(), sizes.size());
   std::vector<HugePages> out;
   for (const long size : std::span(sizes).first(static_cast<std::size_t>(std::max(count, 0)))) {
-    // The library knows sizes and mounts. Numbers of pages are the kernel's alone.
+    // The library knows sizes and mounts. Numbers of pages are the kernel's alone, and its free ones include those that
+    // mappings have reserved (Documentation/admin-guide/mm/hugetlbpage.rst).
     const std::string pool = fmt::format("/sys/kernel/mm/hugepages/hugepages-{}kB/", size / 1024);
+    const uint64_t free = number_in(pool + "free_hugepages");
     out.push_back({.page_bytes = static_cast<uint64_t>(size),
                    .reserved = number_in(pool + "nr_hugepages"),
-                   .free = number_in(pool + "free_hugepages"),
+                   .free = free - std::min(free, number_in(pool + "resv_hugepages")),
                    .mounted = hugetlbfs_find_path_for_size(size) != nullptr});
   }
   return out;

@@ -10,7 +10,7 @@ namespace uroce::hugepages {
 struct HugePages {
   uint64_t page_bytes = 0;
   uint64_t reserved = 0;  ///< pages, those in use included
-  uint64_t free = 0;      ///< pages
+  uint64_t free = 0;      ///< pages that are neither in use nor promised to a mapping that has not touched them yet
   bool mounted = false;   ///< there is a hugetlbfs of this size that this user may use
 };
 

@@ -26,8 +26,9 @@ IDLE = ("--idle", "sleep")
 
 
 def free_hugepages():
+    pool = pathlib.Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
     try:
-        return int(pathlib.Path("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages").read_text())
+        return int((pool / "free_hugepages").read_text()) - int((pool / "resv_hugepages").read_text())
     except OSError:
         return 0
 
@@ -48,10 +49,9 @@ def free_port():
         return s.getsockname()[1]
 
 
-def eal(*extra, lcores="0", memory=192, huge=None):
-    """EAL arguments of one process: no files shared with any other, no hardware, hugepages only where there are enough."""
-    if huge is None:
-        huge = free_hugepages() * 2 >= 2 * memory
+def eal(*extra, lcores="0", memory=192, huge=False):
+    """EAL arguments of one process: no files shared with any other, no hardware. Hugepages are for suites that run alone:
+    EAL ends where another suite takes them between its count and its mapping."""
     args = ["-l", str(lcores), "--no-pci", "--no-telemetry", f"--file-prefix=uroce-test-{os.getpid()}-{next(_serial)}"]
     args += ["--in-memory", "-m", str(memory)] if huge else ["--no-huge", "-m", str(memory)]
     return args + list(extra)

@@ -471,13 +471,13 @@ class WithoutRoot(harness.Case):
         port = harness.free_port()
         both = (*IDLE, *self.ADDRESS, "--verify", "-m", "1024", "-s", "65536", "-n", "50", "-p", port)
         output = self.run_there(
-            f"$within $only {self.words(PERF, 'write_bw', *eal(*self.PORT, huge=False), '--', *both)} & server=$!\n"
-            f"$only {self.words(PERF, 'write_bw', *eal(*self.PORT, huge=False), '--', *both, '10.5.0.2')}\n"
+            f"$within $only {self.words(PERF, 'write_bw', *eal(*self.PORT), '--', *both)} & server=$!\n"
+            f"$only {self.words(PERF, 'write_bw', *eal(*self.PORT), '--', *both, '10.5.0.2')}\n"
             "wait $server\n")
         self.assertEqual(output.count("every byte of 50 messages is right"), 2, output)
 
     def test_daemons(self):
-        self.through_daemons(*eal(*self.PORT, huge=False), "--", *self.ADDRESS)
+        self.through_daemons(*eal(*self.PORT), "--", *self.ADDRESS)
 
     def test_one_command_for_each_host(self):
         """As in a pod, see config/README.md."""

@@ -4,7 +4,6 @@
 import json
 import os
 import pathlib
-import shutil
 import signal
 import struct
 import subprocess
@@ -208,28 +207,6 @@ class UroceCapture(Capturing):
             if again.wait(20) == 0:
                 return
         self.fail(str(again))
-
-
-@unittest.skipUnless(TSHARK and pathlib.Path("/usr/bin/dpdk-dumpcap").exists(), "dpdk-dumpcap is not installed (dpdk-dev)")
-@unittest.skipUnless(harness.free_hugepages() > 200, "dpdk-dumpcap needs shared hugepages, and too few are free")
-class Dumpcap(Capturing):
-    def test_beside_the_daemon(self):
-        prefix = f"uroce-dump-{os.getpid()}"
-        self.addCleanup(shutil.rmtree, f"/var/run/dpdk/{prefix}", ignore_errors=True)
-        self.addCleanup(harness.free_shared_hugepages, prefix)
-        self.daemon(eal_args=["-l", "0", "--no-pci", f"--file-prefix={prefix}", "-m", "256"])
-        file = self.directory / "dump.pcapng"
-        dump = self.start(["dpdk-dumpcap", f"--file-prefix={prefix}", "-i", "0", "-s", "9216", "-w", file])
-        dump.wait_for("File:", 30)
-        folder = self.directory / "pair"
-        folder.mkdir()
-        pair = self.start([PAIR, folder], env=self.env)
-        time.sleep(1)
-        dump.process.send_signal(signal.SIGINT)
-        self.finish(dump, 30)
-        (folder / "stop").touch()
-        self.finish(pair, 60)
-        self.assertGreater(self.check(file), 10)
 
 
 if __name__ == "__main__":

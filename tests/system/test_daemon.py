@@ -120,9 +120,6 @@ class Life(Daemon):
     def test_a_worker_lcore(self):
         self.end(self.demo(eal_args=["--lcores", f"0@{harness.CPUS[0]},1@{harness.CPUS[-1]}", *eal()[2:]]))
 
-    def test_without_hugepages(self):
-        self.end(self.demo(eal_args=eal(huge=False)))
-
     def test_mode_and_group(self):
         self.end_with_mode(self.demo("--set", "daemon.mode=0640", "--set", "daemon.group=root"))
 

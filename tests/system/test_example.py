@@ -25,9 +25,6 @@ class Example(harness.Case):
     def test_embedded(self):
         self.assertIn("WRITE of 1048576 bytes and SEND of 22 bytes verified", self.run_example())
 
-    def test_without_hugepages(self):
-        self.assertIn("verified", self.run_example(huge=False))
-
     def test_with_a_worker_lcore(self):
         cores = ",".join(map(str, CPUS[:2])) if len(CPUS) > 1 else f"(0,1)@{CPUS[0]}"
         self.assertIn("verified", self.run_example(lcores=cores))

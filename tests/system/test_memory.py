@@ -16,7 +16,7 @@ import tempfile
 import harness
 import test_clients
 import speaker
-from speaker import CREATE_CQ, CREATE_PD, OPEN, Speaker, memory, text, user
+from speaker import CREATE_PD, OPEN, Speaker, memory, text, user
 
 NOBODY = 65534
 PUNCH_HOLE = 3  # with FALLOC_FL_KEEP_SIZE
@@ -200,7 +200,7 @@ class DisksAllowed(Disks):
             self.assertEqual(error, 0, words)
 
 
-class Queues(Case):
+class QueueCase(Case):
     def piece(self, one, op, body):
         """The size of the piece of queue memory that a call brings, and the descriptors: the piece's comes first."""
         one.send(op, body)
@@ -223,44 +223,14 @@ class Queues(Case):
             os.close(fd)
         one.socket.close()
 
+
+class Queues(QueueCase):
     def test_queues_that_are_in_use_cannot_be_punched(self):
         one, fd, size, wakes = self.opened()
         with mmap.mmap(fd, size):
             one.handle(CREATE_PD)
             self.assertEqual(punch(fd, size), errno.EPERM)
         self.close(one, fd, *wakes)
-
-    def test_pages_that_a_client_takes_from_its_queues(self):
-        """With huge pages the daemon died: the client kept the freed page, and the next access found none."""
-        one, first, _, wakes = self.opened()
-        # The first piece, of ordinary pages, has no room for this queue. The next is of huge pages where there are any.
-        size, (fd,) = self.piece(one, CREATE_CQ, speaker.cq(32768))
-        huge = os.fstat(fd).st_blksize
-        taken = []
-        with open(os.memfd_create("taker", os.MFD_HUGETLB), "r+b", 0) as taker:
-            def take():
-                """Reserves one more of the machine's huge pages; False when there are none."""
-                with contextlib.suppress(OSError):
-                    os.ftruncate(taker.fileno(), (len(taken) + 1) * huge)
-                    taken.append(mmap.mmap(taker.fileno(), huge, offset=len(taken) * huge))
-                    return True
-                return False
-            while huge > 4096 and take():
-                pass
-            self.assertEqual(punch(fd, size), 0)
-            while huge > 4096 and take():
-                pass
-        for wake in wakes[1:]:
-            os.write(wake, b"1")
-        # The first piece has room for one of them at most, and a new queue is cleared.
-        for _ in range(3):
-            one.call(CREATE_CQ, speaker.cq(16384))
-        if huge > 4096:
-            self.daemon.wait_for("is disconnected: it removed the pages of its queues", 20)
-        self.close(one, first, fd, *wakes)
-        del taken
-        with self.speaker() as other:
-            other.handle(CREATE_PD)
 
 
 if __name__ == "__main__":

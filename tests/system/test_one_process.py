@@ -18,9 +18,6 @@ class BackToBack(harness.Case):
         for verb in ("write", "read", "send", "atomic", "flush"):
             self.run_test(f"{verb}_lat", *IDLE, "-n", "500")
 
-    def test_without_hugepages(self):
-        self.run_perf("write_bw", eal(huge=False), "--back-to-back", "--verify", *IDLE, "-s", "65536", "-n", "300")
-
     def test_payload_copied(self):
         self.run_test("write_bw", *IDLE, "--tx-mode", "copy", "-s", "65536", "-n", "300")
 

@@ -151,7 +151,7 @@ class FromRoot(Daemon):
         self.socket.parent.mkdir()
         os.chown(self.socket.parent, OTHER, OTHER)
         before = ("setpriv", f"--reuid={OTHER}", f"--regid={OTHER}", "--clear-groups")
-        program = self.launch("--demo", eal_args=["--lcores", f"(0-1)@{harness.CPUS[0]}", *eal(huge=False)[2:]], before=before,
+        program = self.launch("--demo", eal_args=["--lcores", f"(0-1)@{harness.CPUS[0]}", *eal()[2:]], before=before,
                               env={"XDG_RUNTIME_DIR": str(self.socket.parent)})
         self.check_threads(program, OTHER)
         self.traffic(user=OTHER)
@@ -159,7 +159,7 @@ class FromRoot(Daemon):
         self.assertFalse(self.socket.exists())
 
     def test_root_of_a_container_that_cannot_change_users(self):
-        program = self.start(["unshare", "--user", "--map-root-user", UROCED, *eal(huge=False), "--", "--demo", "--socket", self.socket,
+        program = self.start(["unshare", "--user", "--map-root-user", UROCED, *eal(), "--", "--demo", "--socket", self.socket,
                               *AS_GAMES])
         self.assertIn('set privilege.user to "" to stay root', self.finish(program, 30, 1))
 
@@ -205,15 +205,6 @@ class FromRoot(Daemon):
         self.assertTrue(self.socket.exists())
         self.end(self.launch("--demo", *AS_GAMES))
 
-    def test_memory_of_clients_in_hugepages(self):
-        if harness.free_hugepages() < 200:
-            self.skipTest("too few hugepages are free")
-        before = harness.free_hugepages()
-        program = self.launch("--demo", *AS_GAMES, eal_args=eal(huge=True))
-        self.traffic(user=OTHER)
-        self.end(program)
-        self.assertEqual(harness.free_hugepages(), before)
-
 
 @unittest.skipUnless(ROOT and harness.may_make_namespaces(), "network namespaces are needed")
 class Ports(Daemon):
@@ -245,7 +236,7 @@ class Ports(Daemon):
                       "--ambient-caps=-all,+net_raw,+net_admin")
             self.socket.parent.mkdir()
             os.chown(self.socket.parent, GAMES, GAMES)
-            program = self.launch(eal_args=eal("--vdev=net_af_packet0,iface=d0", huge=False), before=before, namespace=spaces.names[0],
+            program = self.launch(eal_args=eal("--vdev=net_af_packet0,iface=d0"), before=before, namespace=spaces.names[0],
                                   env={"XDG_RUNTIME_DIR": str(self.socket.parent)})
             self.check_threads(program, GAMES)
             self.link_follows(spaces.names[0], "d0")
