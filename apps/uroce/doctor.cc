@@ -159,6 +159,12 @@ std::vector<Finding> judge_huge_pages(const Facts& facts) {
 
 Finding judge_daemon(const Facts& facts) {
   Finding out{.topic = "daemon", .verdict = Verdict::bad, .text = facts.daemon_text, .remedy = {}};
+  if (facts.daemon_stopped) {
+    const int id = facts.daemon_stopped->id;
+    out.remedy = facts.daemon_stopped->traced ? "continue it in the debugger, or end the debugger"
+                                              : fmt::format("kill -CONT {}, or restart uroced", id);
+    return out;
+  }
   if (facts.daemon_error != 0) return out;  // the error says what to do
   if (facts.daemon_version != facts.library_version) {
     out.verdict = Verdict::slow;

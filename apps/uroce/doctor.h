@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hugepages/huge_pages.h"
+#include "uroce/daemon_process.h"
 #include "uroce/rows.h"
 
 namespace uroce::cli {
@@ -31,6 +32,7 @@ struct Facts {
   std::string library_version{};
   int daemon_error = 0;       ///< errno of the first call to the daemon; 0: it answers
   std::string daemon_text{};  ///< that error, in a sentence
+  std::optional<StoppedProcess> daemon_stopped{};
   std::string daemon_version{};
   std::vector<DeviceRow> devices{};
   std::vector<CounterRow> counters{};

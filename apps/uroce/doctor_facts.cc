@@ -13,13 +13,16 @@
 #include <uroce/version.h>
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <memory>
 #include <optional>
 
+#include "client/daemon_link.h"
 #include "hugepages/huge_pages.h"
+#include "message/connection.h"
 
 namespace uroce::cli {
 
@@ -113,7 +116,27 @@ std::vector<InterfaceFacts> read_interfaces() {
   return out;
 }
 
+/// Each call of a stopped daemon would wait for its time limit. True: it is stopped, or lets nobody in.
+bool find_stopped_daemon(const Source& source, Facts& facts) {
+  constexpr std::chrono::seconds kPatience{1};
+  const std::string path = client::socket_path({.socket = source.socket});
+  const auto connection = message::Connection::to(path, kPatience);
+  if (!connection) {
+    if (connection.error().code != ETIMEDOUT) return false;  // the first call tells more
+    facts.daemon_error = ETIMEDOUT;
+    facts.daemon_text = connection.error().text;
+    return true;
+  }
+  facts.daemon_stopped = stopped_process(connection->peer_process());
+  if (!facts.daemon_stopped) return false;
+  facts.daemon_error = ETIMEDOUT;
+  facts.daemon_text = fmt::format("the uroce daemon at {} (process {}) is stopped{}, so nothing that uses it goes on",
+                                  path, facts.daemon_stopped->id, facts.daemon_stopped->traced ? " by a debugger" : "");
+  return true;
+}
+
 void ask_daemon(const Source& source, Facts& facts) {
+  if (find_stopped_daemon(source, facts)) return;
   auto state = fetch_state(source);
   if (!state) {
     facts.daemon_error = state.error().code != 0 ? state.error().code : EIO;

@@ -37,6 +37,7 @@ static void interrupt(int) { interrupted = 1; }
 static void on_signals() {
   struct sigaction action{};
   action.sa_handler = interrupt;
+  action.sa_flags = SA_RESETHAND;  // the second one ends the program, also while the daemon does not answer
   for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 }

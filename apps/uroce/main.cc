@@ -1,11 +1,15 @@
 // uroce: the operator's view of the daemon.
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdio>
 #include <exception>
+#include <optional>
 
+#include "client/daemon_link.h"
 #include "uroce/capture.h"
 #include "uroce/command_line.h"
+#include "uroce/daemon_process.h"
 #include "uroce/doctor.h"
 #include "uroce/doctor_facts.h"
 #include "uroce/fetch.h"
@@ -47,6 +51,19 @@ Result<void> run(const Options& o) {
   return {};
 }
 
+/// Says what the tool waits for: once for a daemon that stands still, not for each call that finds it so.
+void say_waiting(const client::SlowCall& call) {
+  using Clock = std::chrono::steady_clock;
+  static std::optional<Clock::time_point> said;
+  const auto now = Clock::now();
+  const bool again = said && now - *said < call.limit;
+  said = now;
+  if (again) return;
+  fmt::print(
+      stderr, "uroce: {}\n",
+      waiting_text(call.socket, call.process, stopped_process(call.process), static_cast<int>(call.limit.count())));
+}
+
 int run_doctor(const Options& o) {
   const auto findings = judge(gather_facts(o.source));
   fmt::print("{}", o.json ? findings_json(findings) + '\n' : findings_text(findings));
@@ -59,6 +76,7 @@ int start(int argc, char** argv) {
     fmt::print(options.error().code == kOk ? stdout : stderr, "{}\n", options.error().text);
     return options.error().code;
   }
+  client::watch_slow_calls(say_waiting);
   if (options->command == Command::doctor) return run_doctor(*options);
   const auto done = run(*options);
   if (done) return kOk;

@@ -13,8 +13,24 @@ namespace uroce::cli {
 
 namespace {
 
+constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l";  // alternate screen, no cursor
+constexpr std::string_view kLeave = "\x1b[?25h\x1b[?1049l";
+
 volatile sig_atomic_t leaving = 0;
-extern "C" void leave(int) { leaving = 1; }
+volatile sig_atomic_t on_screen = 0;
+termios* volatile changed = nullptr;  // the keyboard's settings to go back to
+
+/// The second signal ends the program at once: it may be waiting for a daemon that does not answer.
+extern "C" void leave(int signal) {
+  if (leaving != 0) {
+    if (on_screen != 0) {
+      [[maybe_unused]] const auto written = write(STDOUT_FILENO, kLeave.data(), kLeave.size());
+    }
+    if (changed != nullptr) tcsetattr(STDIN_FILENO, TCSANOW, changed);
+    _exit(128 + signal);
+  }
+  leaving = 1;
+}
 
 void put(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
@@ -33,14 +49,18 @@ Terminal::Terminal(Use use) {
   if (keys_) {
     termios keys = before_;
     keys.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+    changed = &before_;
     tcsetattr(STDIN_FILENO, TCSANOW, &keys);
   }
-  if (screen_) put("\x1b[?1049h\x1b[?25l");  // alternate screen, no cursor
+  if (screen_) put(kEnter);
+  on_screen = screen_ ? 1 : 0;
 }
 
 Terminal::~Terminal() {
-  if (screen_) put("\x1b[?25h\x1b[?1049l");
-  if (keys_) tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+  if (screen_) put(kLeave);
+  if (changed != nullptr) tcsetattr(STDIN_FILENO, TCSANOW, changed);
+  on_screen = 0;
+  changed = nullptr;
 }
 
 void Terminal::draw(std::string_view view) {

@@ -19,10 +19,16 @@ constexpr std::chrono::seconds kSocketTimeout{30};
 // So many requests without a reply, each of which may wait 3 s for an address, are handled within that time.
 constexpr uint64_t kMostPosted = 8;
 
-std::string socket_path(const DaemonOptions& options) {
-  if (!options.socket.empty()) return options.socket;
-  const char* set = std::getenv("UROCE_SOCKET");
-  return set != nullptr && *set != '\0' ? set : message::kDefaultSocket;
+std::atomic<void (*)(const SlowCall&)> slow_call_watch{nullptr};
+
+/// Connection::to(), watched. No process is known before there is a connection.
+Result<message::Connection> connect_to(const std::string& path) {
+  const auto watch = slow_call_watch.load();
+  if (watch == nullptr) return message::Connection::to(path, kSocketTimeout);
+  auto connection = message::Connection::to(path, kSlow);
+  if (connection || connection.error().code != ETIMEDOUT) return connection;
+  watch({.socket = path, .limit = kSocketTimeout});
+  return message::Connection::to(path, kSocketTimeout);
 }
 
 std::unexpected<Error> no_daemon(const std::string& path, const Error& error) {
@@ -40,9 +46,17 @@ std::unexpected<Error> no_daemon(const std::string& path, const Error& error) {
 
 }  // namespace
 
+std::string socket_path(const DaemonOptions& options) {
+  if (!options.socket.empty()) return options.socket;
+  const char* set = std::getenv("UROCE_SOCKET");
+  return set != nullptr && *set != '\0' ? set : message::kDefaultSocket;
+}
+
+void watch_slow_calls(void (*told)(const SlowCall&)) { slow_call_watch = told; }
+
 Result<std::unique_ptr<DaemonLink>> DaemonLink::open(const DaemonOptions& options) {
   const std::string path = socket_path(options);
-  auto connection = message::Connection::to(path, kSocketTimeout);
+  auto connection = connect_to(path);
   if (!connection) return no_daemon(path, connection.error());
   connection->set_timeouts(kSocketTimeout, kSocketTimeout);
   std::unique_ptr<DaemonLink> link(new DaemonLink(std::move(*connection), path));
@@ -69,6 +83,12 @@ Result<void> DaemonLink::usable() const {
   if (!mine()) return fail(ENODEV, "the device was opened before fork(); open it again in the child process");
   if (broken_) return fail(EIO, "the uroce daemon is gone; open the device again");
   return {};
+}
+
+void DaemonLink::watch_reply() const {
+  const auto watch = slow_call_watch.load();
+  if (watch == nullptr || connection_.readable_within(kSlow)) return;
+  watch({.socket = socket_, .process = connection_.peer_process(), .limit = kSocketTimeout});
 }
 
 Result<uint64_t> DaemonLink::submit(std::span<const std::byte> bytes) {
@@ -98,6 +118,7 @@ Result<std::span<const std::byte>> DaemonLink::exchange(std::span<const std::byt
   // A daemon that refuses a connection sends the reason and closes. Read that reason even when send() failed.
   const auto sent = connection_.send(bytes, fds);
   if (!sent && sent.error().code == EMSGSIZE) return std::unexpected(sent.error());
+  watch_reply();
   auto packet = connection_.receive();
   if (!packet) {
     if (packet.error().code == ETIMEDOUT)

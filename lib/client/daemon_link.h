@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -20,6 +21,20 @@
 #include "message/protocol.h"
 
 namespace uroce::client {
+
+/// The path of the socket that the options name.
+std::string socket_path(const DaemonOptions& options);
+
+/// A call that has waited for the daemon for kSlow.
+struct SlowCall {
+  std::string socket;          ///< the daemon's
+  int process = 0;             ///< the daemon's id as this process sees it (SO_PEERCRED, unix(7)); 0: not known
+  std::chrono::seconds limit;  ///< from now on; then it fails with ETIMEDOUT
+};
+constexpr std::chrono::seconds kSlow{2};
+/// For programs that tell their user what they wait for; the library tells nobody. `told` runs on the thread that
+/// waits, once for each slow call, and makes no call of the daemon. Null, as at first: no call is watched. Any thread.
+void watch_slow_calls(void (*told)(const SlowCall&));
 
 /// Any thread.
 class DaemonLink : public Liveness {
@@ -88,6 +103,8 @@ class DaemonLink : public Liveness {
     return sequence_;
   }
   Result<void> usable() const;
+  /// Returns once the reply is there, or the call is slow and watch_slow_calls()'s function has been told.
+  void watch_reply() const;
 
   std::mutex mutex_;
   message::Connection connection_;

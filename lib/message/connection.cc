@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstring>
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -166,6 +167,25 @@ Result<std::optional<Packet>> Connection::receive(int flags) {
   }
   packet.bytes.assign(buffer_.get(), buffer_.get() + got);
   return packet;
+}
+
+bool Connection::readable_within(std::chrono::milliseconds patience) const {
+  using Clock = std::chrono::steady_clock;
+  const NoCancel guard;
+  const auto deadline = Clock::now() + patience;
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    pollfd waiting{.fd = socket_.get(), .events = POLLIN, .revents = 0};
+    const int ready = poll(&waiting, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
+    if (ready > 0) return true;
+    if (ready == 0 || errno != EINTR) return false;
+  }
+}
+
+int Connection::peer_process() const {
+  ucred peer{};
+  socklen_t bytes = sizeof peer;
+  return getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 ? peer.pid : 0;
 }
 
 void Connection::shut_down() { shutdown(socket_.get(), SHUT_RDWR); }

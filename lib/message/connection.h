@@ -52,6 +52,11 @@ class Connection {
   Result<Packet> receive();
   /// receive() without waiting: nullopt where no packet is there.
   Result<std::optional<Packet>> receive_now();
+  /// Whether receive() would return at once, by then at the latest. A signal does not end the wait.
+  bool readable_within(std::chrono::milliseconds patience) const;
+  /// The id of the process at the other end when it connected or listened (SO_PEERCRED, unix(7)), as this process sees
+  /// it; 0 when it has none here, as in another PID namespace.
+  int peer_process() const;
   /// Any thread: ends a send() or receive() in which another thread waits.
   void shut_down();
   int fd() const { return socket_.get(); }

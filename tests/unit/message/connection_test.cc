@@ -69,6 +69,23 @@ TEST(Connection, WaitsNoLongerThanItsPatience) {
   EXPECT_EQ(sent.error().code, ETIMEDOUT) << "the other end reads nothing";
 }
 
+TEST(Connection, TellsWhetherAPacketIsThere) {
+  Ends ends;
+  EXPECT_FALSE(ends.a.readable_within(std::chrono::milliseconds(0)));
+  EXPECT_FALSE(ends.a.readable_within(kPatience));
+  const std::byte byte{};
+  ASSERT_TRUE(ends.b.send({&byte, 1}, {}));
+  EXPECT_TRUE(ends.a.readable_within(std::chrono::milliseconds(0)));
+  ASSERT_TRUE(ends.a.receive());
+  ends.b = Connection(Fd());
+  EXPECT_TRUE(ends.a.readable_within(std::chrono::minutes(1))) << "the other end is gone";
+}
+
+TEST(Connection, NamesTheProcessAtTheOtherEnd) {
+  EXPECT_EQ(Ends().a.peer_process(), getpid());
+  EXPECT_EQ(Connection(Fd()).peer_process(), 0);
+}
+
 TEST(Connection, RefusesTooLargeMessages) {
   Ends ends;
   EXPECT_EQ(ends.a.send(std::vector<std::byte>(kMaxPacket + 1), {}).error().code, EMSGSIZE);

@@ -70,6 +70,18 @@ TEST(Doctor, CapabilitiesMatterOnlyWithoutADaemon) {
   EXPECT_NE(judge_capabilities(facts).remedy.find("CAP_NET_RAW"), std::string::npos);
 }
 
+TEST(Doctor, AStoppedDaemon) {
+  Facts facts = healthy();
+  facts.daemon_error = ETIMEDOUT;
+  facts.daemon_text = "the uroce daemon at /s (process 12) is stopped";
+  facts.daemon_stopped = StoppedProcess{.id = 12};
+  EXPECT_EQ(judge_daemon(facts).verdict, Verdict::bad);
+  EXPECT_EQ(judge_daemon(facts).text, facts.daemon_text);
+  EXPECT_EQ(judge_daemon(facts).remedy, "kill -CONT 12, or restart uroced");
+  facts.daemon_stopped->traced = true;
+  EXPECT_EQ(judge_daemon(facts).remedy, "continue it in the debugger, or end the debugger");
+}
+
 TEST(Doctor, HugePages) {
   Facts facts = healthy();
   ASSERT_EQ(judge_huge_pages(facts).size(), 1u);
