@@ -14,6 +14,7 @@
 
 #include "net/address.h"
 #include "ping/end.h"
+#include "uroce/daemon_process.h"
 #include "uroce/round_trips.h"
 
 namespace uroce::cli {
@@ -59,7 +60,9 @@ class Pinger {
   }
 
  private:
-  Error no_answer(const char* step) const {
+  /// For a step whose event did not come, or another in its place.
+  Error no_answer(const char* step, const std::optional<CmEvent>& event = std::nullopt) const {
+    if (event && event->type == CmEventType::device_removal) return daemon_ended("the ping");
     return {EHOSTUNREACH,
             fmt::format("{}: {}: no answer within {} s; look whether the peer's RoCE device is up and its "
                         "network lets UDP port 4791 through (`uroce doctor` looks at this side)",
@@ -75,10 +78,10 @@ class Pinger {
       return std::unexpected(ok.error());
     const auto address = next_event(channel_, *id);
     if (!address || address->type != CmEventType::addr_resolved)
-      return std::unexpected(no_answer("its Ethernet address"));
+      return std::unexpected(no_answer("its Ethernet address", address));
     if (auto ok = id->resolve_route(limit); !ok) return std::unexpected(ok.error());
     const auto route = next_event(channel_, *id);
-    if (!route || route->type != CmEventType::route_resolved) return std::unexpected(no_answer("a route to it"));
+    if (!route || route->type != CmEventType::route_resolved) return std::unexpected(no_answer("a route to it", route));
     return id;
   }
 
@@ -92,6 +95,7 @@ class Pinger {
       const auto began = Clock::now();
       if (auto ok = id->connect({.qpn = qpn}); !ok) return ok;
       const auto event = next_event(channel_, *id);
+      if (event && event->type == CmEventType::device_removal) return std::unexpected(daemon_ended("the ping"));
       if (event && event->type != CmEventType::unreachable) {
         trips.add(Clock::now() - began);
       } else {
@@ -109,6 +113,7 @@ class Pinger {
     if (!id) return std::unexpected(id.error());
     if (auto ok = id->connect({.qpn = end.qpn()}); !ok) return ok;
     const auto event = next_event(channel_, *id);
+    if (event && event->type == CmEventType::device_removal) return std::unexpected(daemon_ended("the ping"));
     if (!event || event->type != CmEventType::connect_response) {
       fmt::print(
           "RC: nobody answers; where the peer's uroced answers no pings (daemon.answer_pings), start `uroce ping "
@@ -119,6 +124,7 @@ class Pinger {
     if (auto ok = id->establish(); !ok) return ok;
     for (const uint32_t bytes : {kSmall, std::min(mtu, ping::End::kBufferBytes)}) {
       const auto trips = exchange(end, count, bytes);
+      if (trips.lost() > 0 && daemon_is_gone()) return std::unexpected(daemon_ended("the ping"));
       fmt::print("RC, {} bytes: {}\n", bytes, trips.text());
       if (trips.answered() == 0) {
         return fail(
@@ -162,6 +168,14 @@ class Pinger {
       (receive ? echoed : sent) = true;
     }
     return true;
+  }
+
+  /// Each id then has an event that says so.
+  bool daemon_is_gone() {
+    while (const auto event = channel_.take()) {
+      if (event->type == CmEventType::device_removal) return true;
+    }
+    return false;
   }
 
   void say_recovery(uint32_t qpn, const std::string& device) const {

@@ -7,9 +7,9 @@
 
 namespace uroce::cli {
 
-/// Prints a line for each kind of round trip. Errors: the daemon's, EHOSTUNREACH (nobody answers).
+/// Prints a line for each kind of round trip. Errors: the daemon's, EIO (it has ended), EHOSTUNREACH (nobody answers).
 Result<void> run_ping(const Options& options);
-/// Answers pings until ^C or SIGTERM. Errors: the daemon's, EADDRINUSE among them.
+/// Answers pings until ^C or SIGTERM. Errors: the daemon's, EADDRINUSE among them, and EIO (it has ended).
 Result<void> run_ping_answer(const Options& options);
 
 }  // namespace uroce::cli

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "ping/answerer.h"
+#include "uroce/daemon_process.h"
 #include "uroce/ping.h"
 #include "uroce/terminal.h"
 
@@ -28,8 +29,9 @@ Result<void> run_ping_answer(const Options& options) {
   fmt::print("answering pings; ^C ends it\n");
   std::fflush(stdout);
   Terminal terminal(Terminal::Use::lines);
-  while ((*answerer)->serve(-1, 50ms) && terminal.wait(0ms)) {
-  }
+  do {
+    if (!(*answerer)->serve(-1, 50ms)) return std::unexpected(daemon_ended("the answers to pings"));
+  } while (terminal.wait(0ms));
   return {};
 }
 

@@ -289,6 +289,18 @@ class Ping(Tools):
         answer.process.send_signal(signal.SIGINT)
         self.finish(answer, 20)
 
+    def test_the_daemon_is_killed(self):
+        daemon = self.demo(*self.OFF)
+        answer = self.start([UROCE, "ping", "--answer", "--socket", self.socket])
+        answer.wait_for("answering pings", 20)
+        # While the daemon is stopped, its end finds this one in the middle of a call.
+        daemon.process.send_signal(signal.SIGSTOP)
+        ping = self.start([UROCE, "ping", "10.117.0.2", "--socket", self.socket])
+        ping.wait_for("waiting for the uroce daemon", 25)
+        daemon.kill()
+        self.assertIn("the uroce daemon has ended, and the answers to pings with it", self.finish(answer, 30, 1))
+        self.assertIn("it closed the connection; its log says why", self.finish(ping, 30, 1))
+
     @unittest.skipUnless(harness.may_make_namespaces(), "no network namespaces here")
     def test_a_network_with_a_smaller_mtu(self):
         """Two hosts with an MTU of 4200, and a bridge between them that at first carries 4200 bytes, then 1500."""
