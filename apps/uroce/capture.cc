@@ -14,6 +14,9 @@ Result<void> run_capture(const Options& options) {
   auto source = FrameSource::open(
       {.source = options.source, .qp = options.qp, .count = options.count, .seconds = options.seconds});
   if (!source) return std::unexpected(source.error());
+  if (auto there = source->queue_pair(); !there) {
+    fmt::print(stderr, "uroce: {}; waiting for one that comes\n", there.error().text);
+  }
   auto file = Pcapng::create(options.file, source->device(), fmt::format("uroce {}", kVersion));
   if (!file) return std::unexpected(file.error());
   fmt::print(stderr, "capturing on {}; ^C ends it\n", source->device());

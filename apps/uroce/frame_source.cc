@@ -15,6 +15,7 @@
 #include "message/capture_ring.h"
 #include "message/device_messages.h"
 #include "net/address.h"
+#include "uroce/daemon_process.h"
 #include "wire/packet.h"
 
 namespace uroce::cli {
@@ -30,6 +31,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kNap = std::chrono::milliseconds(2);
 constexpr auto kLook = std::chrono::milliseconds(100);
+// Queue pair 1, the connection manager's, and the number that multicast packets name: no list of queue pairs has them.
+constexpr uint32_t kCmQpn = 1, kMulticastQpn = 0xffffff;
 
 static volatile std::sig_atomic_t interrupted = 0;
 static void interrupt(int) { interrupted = 1; }
@@ -47,24 +50,30 @@ class QpFilter {
  public:
   QpFilter(Source source, std::optional<uint32_t> qpn) : source_(std::move(source)), qpn_(qpn) {}
 
-  /// Called now and then, because the queue pair may connect during the capture.
-  void look(Clock::time_point now) {
-    if (!qpn_ || now < next_look_) return;
+  /// Called now and then, because the queue pair may connect or go during the capture. Errors: fetch_objects()'s.
+  Result<void> look(Clock::time_point now) {
+    if (!qpn_ || now < next_look_) return {};
     next_look_ = now + kLook;
     const auto rows = fetch_objects(source_, message::Kind::qp);
-    if (!rows) return;
+    if (!rows) return std::unexpected(rows.error());
+    found_ = *qpn_ == kCmQpn || *qpn_ == kMulticastQpn;
     for (const ObjectRow& row : *rows) {
-      std::string qpn, dest, dgid;
+      uint32_t qpn = 0, dest = 0;
+      std::string dgid;
       for (const auto& [name, value] : row.values) {
-        if (name == "qpn") qpn = value;
-        if (name == "dest_qpn") dest = value;
+        if (name == "qpn") qpn = static_cast<uint32_t>(std::strtoul(value.c_str(), nullptr, 0));
+        if (name == "dest_qpn") dest = static_cast<uint32_t>(std::strtoul(value.c_str(), nullptr, 0));
         if (name == "dgid") dgid = value;
       }
-      if (std::strtoul(qpn.c_str(), nullptr, 0) != *qpn_) continue;
-      peer_qpn_ = static_cast<uint32_t>(std::strtoul(dest.c_str(), nullptr, 0));
+      found_ |= qpn == *qpn_ || (dest == *qpn_ && dest != 0);
+      if (qpn != *qpn_) continue;
+      peer_qpn_ = dest;
       peer_ = dgid;
     }
+    return {};
   }
+  /// As of the last look: the device has the queue pair, or one that is connected to it.
+  bool found() const { return !qpn_ || found_; }
   bool wants(std::span<const std::byte> frame, bool outbound) const {
     if (!qpn_) return true;
     const auto packet = wire::parse(frame, wire::Icrc::skip);
@@ -79,6 +88,7 @@ class QpFilter {
   const Source source_;
   const std::optional<uint32_t> qpn_;
   Clock::time_point next_look_{};
+  bool found_ = false;
   uint32_t peer_qpn_ = 0;
   std::string peer_;
 };
@@ -158,6 +168,10 @@ struct FrameSource::Parts {
   live::QpFilter filter;
   Wanted wanted;
   std::string device;
+
+  /// Takes the frames that are there, for a moment at most. False: there was none.
+  bool take_frames(const TakeFrame& take, FrameTotals& totals, bool& going);
+  bool enough(const FrameTotals& totals) const { return wanted.count != 0 && totals.taken >= wanted.count; }
 };
 
 FrameSource::FrameSource(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -169,47 +183,67 @@ Result<FrameSource> FrameSource::open(const Wanted& wanted) {
   std::string device = wanted.source.device;
   auto rings = live::begin(wanted.source, device);
   if (!rings) return std::unexpected(rings.error());
-  Source named{.socket = wanted.source.socket, .device = device};
-  return FrameSource(std::make_unique<Parts>(
-      Parts{std::move(*rings), live::QpFilter(std::move(named), wanted.qp), wanted, std::move(device)}));
+  live::QpFilter filter({.socket = wanted.source.socket, .device = device}, wanted.qp);
+  if (auto looked = filter.look(live::Clock::now()); !looked) return std::unexpected(looked.error());
+  return FrameSource(std::make_unique<Parts>(Parts{std::move(*rings), std::move(filter), wanted, std::move(device)}));
 }
 
 const std::string& FrameSource::device() const { return parts_->device; }
+
+Result<void> FrameSource::queue_pair() const {
+  if (parts_->filter.found()) return {};
+  const std::string& socket = parts_->wanted.source.socket;
+  return fail(ENOENT, fmt::format("{0} has no queue pair {1:#x}, and none that is connected to one of that number; "
+                                  "`uroce show qp {0}{2}` lists those that it has",
+                                  device(), *parts_->wanted.qp, socket.empty() ? "" : " --socket " + socket));
+}
+
+bool FrameSource::Parts::take_frames(const TakeFrame& take, FrameTotals& totals, bool& going) {
+  const auto began = live::Clock::now();
+  bool any = false;
+  for (live::RingReader& ring : rings.readers) {
+    live::CaptureRecord record{};
+    for (auto frame = ring.front(record); !frame.empty() && going && !enough(totals); frame = ring.front(record)) {
+      any = true;
+      ++totals.seen;
+      if (filter.wants(frame, record.outbound != 0)) {
+        going = take({rings.epoch_ns + record.time_ns, record.outbound != 0, frame});
+        ++totals.taken;
+      }
+      ring.pop(record);
+      if (totals.seen % 4096 == 0 && (live::interrupted != 0 || live::Clock::now() - began > live::kLook)) break;
+    }
+  }
+  return any;
+}
 
 FrameTotals FrameSource::run(const TakeFrame& take, const std::function<bool()>& pause) {
   const Wanted& wanted = parts_->wanted;
   FrameTotals totals;
   bool going = true;
   live::Clock::time_point next_look{};
-  const auto enough = [&] { return !going || (wanted.count != 0 && totals.taken >= wanted.count); };
-  const auto until = live::Clock::now() + std::chrono::duration<double>(wanted.seconds);
-  while (live::interrupted == 0 && !enough()) {
+  auto found_at = live::Clock::now();
+  const auto until = found_at + std::chrono::duration<double>(wanted.seconds);
+  while (live::interrupted == 0 && going && !parts_->enough(totals)) {
     const auto now = live::Clock::now();
     if (wanted.seconds > 0 && now >= until) break;
-    parts_->filter.look(now);
-    bool any = false;
-    for (live::RingReader& ring : parts_->rings.readers) {
-      live::CaptureRecord record{};
-      for (auto frame = ring.front(record); !frame.empty() && !enough(); frame = ring.front(record)) {
-        any = true;
-        ++totals.seen;
-        if (parts_->filter.wants(frame, record.outbound != 0)) {
-          going = take({parts_->rings.epoch_ns + record.time_ns, record.outbound != 0, frame});
-          ++totals.taken;
-        }
-        ring.pop(record);
-        if (totals.seen % 4096 == 0 && (live::interrupted != 0 || live::Clock::now() - now > live::kLook)) break;
-      }
+    // Other errors pass, as when the daemon has no room for another client.
+    if (auto looked = parts_->filter.look(now); !looked && looked.error().code == ETIMEDOUT) {
+      totals.end = looked;
+      break;
     }
+    if (parts_->filter.found()) found_at = now;
+    const bool any = parts_->take_frames(take, totals, going);
+    // Later than that look, because its last frames may still have waited in the rings.
+    totals.qp_gone = wanted.until_qp_gone && now - found_at > 2 * live::kLook;
+    if (totals.qp_gone) break;
     if (any) continue;
     going = pause();
     if (now >= next_look) {
       next_look = now + live::kLook;
       // Its rings stay mapped, and nothing comes any more.
       if (parts_->rings.link->lost()) {
-        totals.end = fail(EIO, fmt::format("the uroce daemon has ended, and the capture of {} with it; its log says "
-                                           "why. Begin again when it runs",
-                                           parts_->device));
+        totals.end = std::unexpected(daemon_ended("the capture of " + parts_->device));
         break;
       }
     }

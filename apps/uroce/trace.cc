@@ -21,9 +21,13 @@ std::string trace_line(const LiveFrame& frame, uint64_t began_ns) {
 }
 
 Result<void> run_trace(const Options& options) {
-  auto source = FrameSource::open(
-      {.source = options.source, .qp = options.qp, .count = options.count, .seconds = options.seconds});
+  auto source = FrameSource::open({.source = options.source,
+                                   .qp = options.qp,
+                                   .count = options.count,
+                                   .seconds = options.seconds,
+                                   .until_qp_gone = true});
   if (!source) return std::unexpected(source.error());
+  if (auto there = source->queue_pair(); !there) return there;
   fmt::print(stderr, "tracing queue pair {:#x} on {}; ^C ends it\n", *options.qp, source->device());
   std::optional<uint64_t> began_ns;
   const FrameTotals totals = source->run(
@@ -34,6 +38,7 @@ Result<void> run_trace(const Options& options) {
       },
       [] { return std::fflush(stdout) == 0; });
   std::fflush(stdout);
+  if (totals.qp_gone) fmt::print(stderr, "queue pair {:#x} has gone\n", *options.qp);
   fmt::print(stderr, "{} packets, and {} frames of the device that came faster than they could be looked at\n",
              totals.taken, totals.dropped);
   return totals.end;

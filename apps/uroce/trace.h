@@ -14,7 +14,8 @@ namespace uroce::cli {
 /// form of wire/text.h.
 std::string trace_line(const LiveFrame& frame, uint64_t began_ns);
 
-/// Prints lines until ^C, SIGTERM, or the given number of packets or seconds. Errors: those of FrameSource::open().
+/// Prints lines until ^C, SIGTERM, the given number of packets or seconds, or the end of the queue pair. Errors: those
+/// of FrameSource: open(), queue_pair(), run().
 Result<void> run_trace(const Options& options);
 
 }  // namespace uroce::cli

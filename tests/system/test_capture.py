@@ -104,7 +104,7 @@ class UroceCapture(Capturing):
         """Its rings stay mapped, and would be read for ever. The file has the frames until then."""
         daemon = self.daemon()
         capture = self.capture("--device", "uroce0")
-        trace = self.start([UROCE, "trace", "--qp", "17", "--device", "uroce1", "--socket", self.socket])
+        trace = self.start([UROCE, "trace", "--qp", "1", "--device", "uroce1", "--socket", self.socket])
         trace.wait_for("tracing", 20)
         self.traffic()
         daemon.kill()

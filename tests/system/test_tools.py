@@ -55,13 +55,14 @@ class Tools(harness.Case):
         return done.stdout if code == 0 else done.stderr
 
     def traffic(self):
-        """Two clients that exchange messages until the test ends."""
+        """Two clients that exchange messages until the test ends, or until the file `stop` is in the folder that is returned."""
         folder = self.directory / "pair"
         folder.mkdir()
         self.start([PAIR, folder], env=self.env)
         limit = time.monotonic() + 30 * harness.SLOW
         while not self.counter("rx_packets"):
             self.assertLess(time.monotonic(), limit, "no packet within 30 s")
+        return folder
 
     def counter(self, name):
         said = self.uroce("stat", "--interval", "0", "--json", "--socket", self.socket, "uroce0")
@@ -198,6 +199,28 @@ class Trace(Tools):
         for line in received:
             self.assertEqual(int(re.search(r"qp=(0x[0-9a-f]+)", line)[1], 16), int(qpn, 16), line)
         self.assertTrue(any(" > " in line for line in lines))
+
+    def test_no_such_queue_pair(self):
+        self.demo()
+        said = self.uroce("trace", "--device", "uroce0", "--qp", "0x123456", "--socket", self.socket, code=1)
+        self.assertIn(f"uroce0 has no queue pair 0x123456, and none that is connected to one of that number; "
+                      f"`uroce show qp uroce0 --socket {self.socket}` lists those that it has", said)
+        capture = self.start([UROCE, "capture", "-w", self.directory / "none.pcapng", "--device", "uroce0", "--qp", "0x123456",
+                              "--seconds", "0.2", "--socket", self.socket])
+        self.assertRegex(self.finish(capture, 30), r"uroce0 has no queue pair 0x123456.*; waiting for one that comes\n")
+
+    def test_the_queue_pair_goes(self):
+        """By its own number, and by that of its peer on another device."""
+        self.demo()
+        folder = self.traffic()
+        traces = [self.start([UROCE, "trace", "--device", device, "--qp", self.queue_pair(), "--socket", self.socket])
+                  for device in ("uroce0", "uroce1")]
+        for trace in traces:
+            trace.wait_for("psn=", 30)
+        (folder / "stop").touch()
+        for trace in traces:
+            said = self.finish(trace, 30)
+            self.assertEqual(len(re.findall(r"(?m)^queue pair 0x[0-9a-f]+ has gone$", said)), 1, said[-1000:])
 
     def test_a_reader_that_goes(self):
         self.demo()
