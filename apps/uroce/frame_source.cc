@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -168,9 +169,12 @@ struct FrameSource::Parts {
   live::QpFilter filter;
   Wanted wanted;
   std::string device;
+  bool stopped = false;  // the daemon, at the last look
 
   /// Takes the frames that are there, for a moment at most. False: there was none.
   bool take_frames(const TakeFrame& take, FrameTotals& totals, bool& going);
+  /// Says that the daemon is stopped. Errors: EIO (it has ended).
+  Result<void> look_at_daemon();
   bool enough(const FrameTotals& totals) const { return wanted.count != 0 && totals.taken >= wanted.count; }
 };
 
@@ -217,6 +221,18 @@ bool FrameSource::Parts::take_frames(const TakeFrame& take, FrameTotals& totals,
   return any;
 }
 
+// Its rings stay mapped, and nothing comes any more.
+Result<void> FrameSource::Parts::look_at_daemon() {
+  if (rings.link->lost()) return std::unexpected(daemon_ended("the capture of " + device));
+  const auto found = stopped_process(rings.link->daemon_process());
+  if (found && !stopped) {
+    fmt::print(stderr, "uroce: the uroce daemon (process {}) is stopped, and no frame comes until it goes on\n",
+               found->id);
+  }
+  stopped = found.has_value();
+  return {};
+}
+
 FrameTotals FrameSource::run(const TakeFrame& take, const std::function<bool()>& pause) {
   const Wanted& wanted = parts_->wanted;
   FrameTotals totals;
@@ -241,11 +257,8 @@ FrameTotals FrameSource::run(const TakeFrame& take, const std::function<bool()>&
     going = pause();
     if (now >= next_look) {
       next_look = now + live::kLook;
-      // Its rings stay mapped, and nothing comes any more.
-      if (parts_->rings.link->lost()) {
-        totals.end = std::unexpected(daemon_ended("the capture of " + parts_->device));
-        break;
-      }
+      totals.end = parts_->look_at_daemon();
+      if (!totals.end) break;
     }
     usleep(static_cast<useconds_t>(std::chrono::microseconds(live::kNap).count()));
   }

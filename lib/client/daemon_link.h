@@ -47,6 +47,8 @@ class DaemonLink : public Liveness {
 
   const std::vector<DeviceInfo>& devices() const { return devices_; }
   const std::string& daemon_version() const { return daemon_version_; }
+  /// Connection::peer_process() of the daemon.
+  int daemon_process() const { return connection_.peer_process(); }
 
   /// Sends `request` with `fds`, waits for the reply, and decodes it. `received` gets the reply's descriptors.
   /// Errors: the daemon's, EIO (it is gone), ETIMEDOUT, EPROTO.

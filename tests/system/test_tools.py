@@ -131,6 +131,16 @@ class StoppedDaemon(Tools):
             self.assertEqual(output.count("waiting for"), 1, output)
             self.assertIn("uroce0", output)
 
+    def test_a_capture_says_it_once(self):
+        daemon = self.demo()
+        capture = self.start([UROCE, "--socket", self.socket, "capture", "--device", "uroce0", "-w", self.directory / "wire.pcapng"])
+        capture.wait_for("capturing", 30)
+        daemon.process.send_signal(signal.SIGSTOP)
+        capture.wait_for(f"the uroce daemon (process {daemon.process.pid}) is stopped", 30)
+        daemon.process.send_signal(signal.SIGCONT)
+        capture.process.send_signal(signal.SIGINT)
+        self.assertEqual(self.finish(capture, 30).count("is stopped"), 1)
+
     def test_a_second_signal_ends_what_waits(self):
         daemon = self.demo()
         repeating = [self.start([UROCE, "--socket", self.socket, *args]) for args in (["stat", "--all", "--interval", "0.2"],
