@@ -64,12 +64,14 @@ class Explain(verbs.Case):
     def test_a_forgotten_gid_is_named(self):
         """The commonest mistake: RoCE needs a GID index, which programs made for InfiniBand leave out."""
         port = str(harness.free_port())
-        server = self.start([verbs.RUN, "--explain", "ibv_rc_pingpong", "-d", "uroce0", "-p", port], env=self.env)
+        server = self.start([verbs.RUN, "--explain", "ibv_rc_pingpong", "-d", "uroce0", "-p", port], env={**self.env, "UROCE_VERBOSE": "1"})
         verbs.wait_for_listener(server, int(port))
         client = self.under("ibv_rc_pingpong", "-d", "uroce1", "-p", port, "127.0.0.1")
         self.assertNotEqual(client.wait(30), 0)
         self.assertNotEqual(server.wait(30), 0)
-        self.assertRegex(server.output, r"1 x  ibv_rc_pingpong: the address has no GID .* -g 0, for perftest -x 0")
+        reason = r"the address has no GID .* -g 0, for perftest -x 0, for qperf -cm1"
+        self.assertRegex(server.output, rf"1 x  ibv_rc_pingpong: {reason}")
+        self.assertRegex(server.output, rf"(?m)^uroce: {reason}$")
 
     def test_equal_refusals_are_counted(self):
         script = ("echo 'p: 1 of 2 in use' >> $UROCE_EXPLAIN; echo 'p: 2 of 2 in use' >> $UROCE_EXPLAIN;"

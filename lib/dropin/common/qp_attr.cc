@@ -9,7 +9,8 @@ namespace uroce::dropin {
 
 int convert(const ibv_ah_attr& from, AddressVector& to) {
   if (from.is_global == 0) {
-    return refuse(EINVAL, "the address has no GID (is_global is 0); RoCE needs one: -g 0, for perftest -x 0");
+    return refuse(EINVAL,
+                  "the address has no GID (is_global is 0); RoCE needs one: -g 0, for perftest -x 0, for qperf -cm1");
   }
   if (from.port_num > 1) return refuse(EINVAL, "the address names a port other than 1; a device has one port");
   std::memcpy(to.dgid.bytes.data(), from.grh.dgid.raw, to.dgid.bytes.size());
