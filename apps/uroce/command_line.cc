@@ -126,8 +126,8 @@ void add_trace(CLI::App& app, Options& o) {
   CLI::App* trace = add_command(app, o, "trace", Command::trace, "Print the packets of a queue pair as text, live");
   add_frames(trace, o)->required();
   trace->footer(
-      R"(A line has the seconds since the first packet, > for sent or < for received, and the packet's headers. Only root and the daemon's
-user may trace.
+      R"(A line has the seconds since the first packet, > for sent or < for received, and the packet's headers. The queue
+pair is one of the device's, or connected to one; the trace ends when it goes. Only root and the daemon's user may trace.
 Examples:
   uroce trace --qp 0x11
   uroce trace --device uroce0 --qp 0x11 --count 20)");
