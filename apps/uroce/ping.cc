@@ -51,6 +51,7 @@ class Pinger {
     const auto path = id->info();
     if (!path) return std::unexpected(path.error());
     fmt::print("{} by device {}, largest packets {} bytes\n", options_.address, path->device, mtu_bytes(path->mtu));
+    std::fflush(stdout);  // the rest may take a while
     auto context = open_daemon_device(path->device, {.socket = options_.source.socket});
     if (!context) return std::unexpected(context.error());
     auto end = ping::End::open(std::move(*context));
@@ -89,7 +90,8 @@ class Pinger {
   /// one back. Every RoCE device answers so.
   Result<void> ping_manager(uint32_t qpn, uint64_t count) {
     RoundTrips trips;
-    for (uint64_t i = 0; i < count; ++i) {
+    // Where nobody answers, more than the usual number of pings would only take long.
+    for (uint64_t i = 0; i < count && (trips.answered() > 0 || i < kPings); ++i) {
       auto id = resolved(kClosedPort);
       if (!id) return std::unexpected(id.error());
       const auto began = Clock::now();

@@ -271,6 +271,18 @@ class Ping(Tools):
         said = self.uroce("ping", "10.7.0.2", "--socket", sockets[0], code=1)
         self.assertIn("messages of 4096 bytes do not come back, and small ones do: raise the MTU of what lies between", said)
 
+    @unittest.skipUnless(harness.may_make_namespaces(), "no network namespaces here")
+    def test_a_host_without_roce(self):
+        """Its kernel answers for the address. More pings than usual would only take longer: 3 s each."""
+        near, far = self.enterContext(harness.Namespaces()).names
+        harness.ip("-n", far, "address", "add", "10.7.0.2/24", "dev", "d0")
+        harness.ip("-n", far, "link", "set", "d0", "arp", "on", "up")
+        self.start([UROCED, *eal(), "--", "--interface", "d0", "--address", "10.7.0.1/24", "--socket", self.socket],
+                   namespace=near).wait_for("serving uroce0", 30)
+        said = self.finish(self.start([UROCE, "ping", "10.7.0.2", "--count", 1000, "--socket", self.socket]), 60, 1)
+        self.assertIn("UD, connection manager: 0 of 5 answered\n", said)
+        self.assertIn("10.7.0.2: its connection manager: no answer within 3 s", said)
+
     def test_nobody_there(self):
         self.demo()
         self.assertIn("10.117.0.77: its Ethernet address: no answer within 3 s", self.uroce("ping", "10.117.0.77", "--socket", self.socket, code=1))
