@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <uroce/verbs/queue_pair.h>
+
 #include "memory/region_table.h"
 #include "tests/support/frame_capture.h"
 #include "tests/support/test_queues.h"
@@ -59,18 +61,20 @@ class TestRegion {
   memory::Key key_ = 0;
 };
 
+/// Attributes for a QP of the transport alone, with the defaults of QueuePair::connect().
 struct ConnectOptions {
+  static constexpr QueuePair::ConnectOptions kUsual{};
   uint32_t dest_qpn = 0;
   uint32_t sq_psn = 0;
   uint32_t rq_psn = 0;
-  Mtu mtu = Mtu::mtu1024;
-  AccessFlags access = kAllAccess;
-  uint8_t max_rd_atomic = 16;
-  uint8_t max_dest_rd_atomic = 16;
-  uint8_t min_rnr_timer = 12;
-  uint8_t timeout = 14;
-  uint8_t retry_cnt = 7;
-  uint8_t rnr_retry = 7;
+  Mtu mtu = kUsual.path_mtu;
+  AccessFlags access = kUsual.access;
+  uint8_t max_rd_atomic = kUsual.max_rd_atomic;
+  uint8_t max_dest_rd_atomic = kUsual.max_dest_rd_atomic;
+  uint8_t min_rnr_timer = kUsual.min_rnr_timer;
+  uint8_t timeout = kUsual.timeout;
+  uint8_t retry_cnt = kUsual.retry_cnt;
+  uint8_t rnr_retry = kUsual.rnr_retry;
   uint32_t qkey = 0x1234;  ///< UD
 };
 

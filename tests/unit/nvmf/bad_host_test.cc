@@ -7,14 +7,6 @@ namespace uroce::nvmf {
 namespace {
 
 using nvme::CmStatus;
-using nvme::Status;
-using test::admin_command;
-using test::InitiatorQueue;
-using test::io_command;
-using test::make_controller;
-using test::property_get;
-using test::property_set;
-using test::status_of;
 using namespace std::chrono_literals;
 
 class BadHost : public TargetOverRdma {

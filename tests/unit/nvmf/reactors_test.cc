@@ -12,12 +12,6 @@
 namespace uroce::nvmf {
 namespace {
 
-using nvme::Status;
-using test::admin_command;
-using test::InitiatorQueue;
-using test::io_command;
-using test::make_controller;
-using test::status_of;
 using namespace std::chrono_literals;
 
 constexpr uint32_t kBlocks = 16;

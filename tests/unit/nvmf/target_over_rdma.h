@@ -20,6 +20,16 @@
 
 namespace uroce::nvmf {
 
+using nvme::Status;
+using test::admin_command;
+using test::InitiatorQueue;
+using test::io_command;
+using test::log_command;
+using test::make_controller;
+using test::property_get;
+using test::property_set;
+using test::status_of;
+
 inline constexpr char kDisks[] = "nqn.2024-01.org.example:disks";
 inline constexpr char kHostNqn[] = "nqn.2024-01.org.example:host";
 

@@ -8,15 +8,6 @@
 namespace uroce::nvmf {
 namespace {
 
-using nvme::Status;
-using test::admin_command;
-using test::InitiatorQueue;
-using test::io_command;
-using test::log_command;
-using test::make_controller;
-using test::property_get;
-using test::status_of;
-
 constexpr uint32_t kBlock = 512;
 
 void fill(std::span<std::byte> bytes, uint32_t seed) {
