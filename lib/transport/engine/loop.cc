@@ -47,16 +47,16 @@ bool EngineLoop::poll(Engine& engine, FrameSink& sink, Nanos now) {
 
 bool EngineLoop::take_doorbells() {
   const bool any = doorbells.poll(kDoorbellsPerPoll, [this](uint32_t token, const Doorbells::Ring& ring) {
-    if (rung_used == rung.size()) take_rung();
+    if (rung_used_ == rung_.size()) take_rung();
     table.prefetch(token);
-    rung[rung_used++] = {token, &ring, nullptr};
+    rung_[rung_used_++] = {token, &ring, nullptr};
   });
   if (any) take_rung();
   return any;
 }
 
 void EngineLoop::take_rung() {
-  const std::span<Rung> taken = std::span(rung).first(std::exchange(rung_used, 0));
+  const std::span<Rung> taken = std::span(rung_).first(std::exchange(rung_used_, 0));
   for (Rung& r : taken) {
     r.qp = table.find(r.qpn);
     if (r.qp != nullptr) prefetch_turn(*r.qp);
@@ -124,7 +124,7 @@ uint32_t EngineLoop::build_burst(uint32_t left) {
     Qp* qp = queue.pop();
     if (qp == nullptr) break;
     ctx.alone = queue.empty();
-    if (!sent.is_of(qp->tx.owner)) [[unlikely]]
+    if (!sent_.is_of(qp->tx.owner)) [[unlikely]]
       change_sender(qp->tx.owner);
     ctx.builder.begin_turn(std::min(queue.allowance(), left));
     dispatcher.apply(*qp, transmit(*qp));
@@ -142,12 +142,12 @@ Outcome EngineLoop::transmit(Qp& qp) {
 
 void EngineLoop::change_sender(uint16_t client) {
   const auto frames = ctx.builder.frames();
-  sent.change<&ClientTraffic::sent>(client, frames.size(), bytes_of(frames));
+  sent_.change<&ClientTraffic::sent>(client, frames.size(), bytes_of(frames));
 }
 
 void EngineLoop::send_burst(FrameSink& sink) {
   const auto frames = ctx.builder.frames();
-  sent.finish<&ClientTraffic::sent>(frames.size(), bytes_of(frames));
+  sent_.finish<&ClientTraffic::sent>(frames.size(), bytes_of(frames));
   if (!frames.empty()) sink.send(frames);
   // Also without a frame: nothing stays in the list, because the queue pair may be destroyed next.
   for (Qp* qp : dispatcher.sent()) dispatcher.apply(*qp, complete_sent(ctx, *qp));

@@ -35,8 +35,8 @@ struct alignas(64) EngineLoop {
         table(config),
         routes(config.seed.plain_seed("routes")),
         tasks(kMaxTasks),
-        parsed(kParseBurst),
-        found(kParseBurst) {}
+        parsed_(kParseBurst),
+        found_(kParseBurst) {}
 
   void on_frames(std::span<const RxFrame> frames, Nanos now);
   void on_local_frames(std::span<const TxFrame> frames, Nanos now);
@@ -110,13 +110,13 @@ struct alignas(64) EngineLoop {
     const Doorbells::Ring* ring;
     Qp* qp;
   };
-  std::array<Rung, 64> rung{};
-  std::size_t rung_used = 0;
-  BurstShares sent{traffic};
-  BurstShares received_locally{traffic};
-  std::vector<wire::Packet> parsed;
-  std::array<std::byte, mtu_bytes(Mtu::mtu4096)> gathered{};  ///< payload of one local frame
-  std::vector<Receiver> found;
+  std::array<Rung, 64> rung_{};
+  std::size_t rung_used_ = 0;
+  BurstShares sent_{traffic};
+  BurstShares received_locally_{traffic};
+  std::vector<wire::Packet> parsed_;
+  std::array<std::byte, mtu_bytes(Mtu::mtu4096)> gathered_{};  ///< payload of one local frame
+  std::vector<Receiver> found_;
 };
 static_assert(sizeof(EngineLoop) % 64 == 0);
 

@@ -49,13 +49,13 @@ inline void EngineLoop::dispatch_plain(const wire::Packet& packet, Qp& qp) {
   dispatcher.apply(qp, handle_plain_packet(ctx, qp, packet));
 }
 
-// Parses the whole burst first, so that the QPs' cache lines arrive while the rest is parsed.
+// Parses the whole burst first, so that the QPs' cache lines arrive while the rest is parsed_.
 void EngineLoop::parse_burst(std::span<const RxFrame> frames, std::size_t bytes) {
   const auto icrc = ctx.config.check_icrc ? wire::Icrc::check : wire::Icrc::skip;
   // Read once: the compiler cannot know that the packets written do not change them.
   const bool plain_path = ctx.config.plain_path;
-  wire::Packet* const packets = parsed.data();
-  Receiver* const receivers = found.data();
+  wire::Packet* const packets = parsed_.data();
+  Receiver* const receivers = found_.data();
   std::size_t good = 0;
   uint32_t qpn = 0;  // of the packet before
   for (const RxFrame& frame : frames) {
@@ -85,7 +85,10 @@ void EngineLoop::parse_burst(std::span<const RxFrame> frames, std::size_t bytes)
   for (std::size_t i = 0; i < good; ++i) {
     const wire::Packet& packet = packets[i];
     const auto [qp, plain] = receivers[i];
-    plain&& takes_plain(*qp, packet) ? dispatch_plain(packet, *qp) : dispatch(packet, qp);
+    if (plain && takes_plain(*qp, packet))
+      dispatch_plain(packet, *qp);
+    else
+      dispatch(packet, qp);
   }
 }
 
@@ -95,7 +98,7 @@ inline void EngineLoop::find_receivers(std::span<const RxFrame> frames, std::siz
   Qp* qp = nullptr;
   uint16_t client = Owners::kOwnProcess;
   for (std::size_t i = 0; i < packets; ++i) {
-    const wire::Packet& packet = parsed[i];
+    const wire::Packet& packet = parsed_[i];
     if (packet.bth.dest_qpn != qpn) {
       qpn = packet.bth.dest_qpn;
       qp = table.find(qpn);
@@ -103,8 +106,8 @@ inline void EngineLoop::find_receivers(std::span<const RxFrame> frames, std::siz
       if (owner_of(qp) != client) [[unlikely]]
         client = i == 0 ? owner_of(qp) : kSeveral;
     }
-    found[i].qp = qp;
-    if (qp == nullptr) found[i].plain = false;
+    found_[i].qp = qp;
+    if (qp == nullptr) found_[i].plain = false;
   }
   client == kSeveral ? count_received(frames, packets) : traffic[client].received(packets, bytes);
 }
@@ -112,8 +115,8 @@ inline void EngineLoop::find_receivers(std::span<const RxFrame> frames, std::siz
 void EngineLoop::count_received(std::span<const RxFrame> frames, std::size_t packets) {
   const RxFrame* frame = frames.data();
   for (std::size_t i = 0; i < packets; ++i, ++frame) {
-    while (frame->bytes.data() != parsed[i].frame) ++frame;  // dropped
-    traffic[owner_of(found[i].qp)].received(1, frame->bytes.size());
+    while (frame->bytes.data() != parsed_[i].frame) ++frame;  // dropped
+    traffic[owner_of(found_[i].qp)].received(1, frame->bytes.size());
   }
 }
 
@@ -121,14 +124,14 @@ void EngineLoop::count_received(std::span<const RxFrame> frames, std::size_t pac
 void EngineLoop::on_local_frames(std::span<const TxFrame> frames, Nanos now) {
   ctx.now = now;
   const bool plain_path = ctx.config.plain_path;
-  wire::Packet& packet = parsed.front();
+  wire::Packet& packet = parsed_.front();
   uint64_t bytes = 0;
   for (const TxFrame& frame : frames) {
     const uint64_t before = bytes;
     bytes += frame.header_length + frame.payload_length + frame.pad + wire::kIcrcBytes;
     const auto payload = payload_of(frame);
     const auto belongs_to = [&](uint16_t client) {
-      if (!received_locally.is_of(client)) [[unlikely]]
+      if (!received_locally_.is_of(client)) [[unlikely]]
         change_receiver(client, static_cast<uint64_t>(&frame - frames.data()), before);
     };
     if (plain_path && wire::parse_plain_apart(frame.header, frame.header_length, payload, packet)) {
@@ -149,22 +152,22 @@ void EngineLoop::on_local_frames(std::span<const TxFrame> frames, Nanos now) {
       ctx.count_drop(other.error());
     }
   }
-  received_locally.finish<&ClientTraffic::received>(frames.size(), bytes);
+  received_locally_.finish<&ClientTraffic::received>(frames.size(), bytes);
 }
 
 void EngineLoop::change_receiver(uint16_t client, uint64_t packets, uint64_t bytes) {
-  received_locally.change<&ClientTraffic::received>(client, packets, bytes);
+  received_locally_.change<&ClientTraffic::received>(client, packets, bytes);
 }
 
 std::span<const std::byte> EngineLoop::payload_of(const TxFrame& frame) {
   if (frame.payload_spans == 0) return {};
   if (frame.payload_spans == 1) return {frame.payload->data, frame.payload_length};
-  std::byte* at = gathered.data();
+  std::byte* at = gathered_.data();
   for (const PayloadSpan& span : std::span(frame.payload, frame.payload_spans)) {
     std::memcpy(at, span.data, span.length);
     at += span.length;
   }
-  return {gathered.data(), frame.payload_length};
+  return {gathered_.data(), frame.payload_length};
 }
 
 void EngineLoop::dispatch(const wire::Packet& packet, Qp* qp) {

@@ -97,22 +97,22 @@ class BurstShares {
 
   bool is_of(uint16_t client) const { return client == client_; }
   /// The next frames are another client's. `packets`, `bytes`: of the burst so far.
-  template <Count count>
+  template <Count Member>
   void change(uint16_t client, uint64_t packets, uint64_t bytes) {
-    (share_->*count)(packets - packets_, bytes - bytes_);
+    (share_->*Member)(packets - packets_, bytes - bytes_);
     client_ = client;
     share_ = &traffic_[client];
     packets_ = packets;
     bytes_ = bytes;
   }
   /// The burst, of `packets` and `bytes`, is over.
-  template <Count count>
+  template <Count Member>
   void finish(uint64_t packets, uint64_t bytes) {
     if (packets_ != 0) [[unlikely]] {
       packets -= std::exchange(packets_, 0);
       bytes -= std::exchange(bytes_, 0);
     }
-    (share_->*count)(packets, bytes);
+    (share_->*Member)(packets, bytes);
   }
 
  private:
