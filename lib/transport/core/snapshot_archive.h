@@ -92,8 +92,6 @@ class SnapshotArchive {
   }
 
  protected:
-  explicit SnapshotArchive(Nanos now) : now_(now) {}
-
   struct Step {
     const char* name;
     int64_t index;  // -1: none
@@ -101,6 +99,9 @@ class SnapshotArchive {
   std::vector<Step> path_;
 
  private:
+  friend Self;  // so that no other class can be Self
+  explicit SnapshotArchive(Nanos now) : now_(now) {}
+
   // 73 years. Sums of two do not overflow.
   static constexpr int64_t kFarthest = int64_t{1} << 61;
 
@@ -117,8 +118,8 @@ class SnapshotArchive {
 
   Self& self() { return static_cast<Self&>(*this); }
   void raw(void* data, std::size_t n) { self().raw(data, n); }
-  void refuse(std::string why) {
-    if constexpr (Self::kReads) self().refuse(std::move(why));
+  void refuse(const std::string& why) {
+    if constexpr (Self::kReads) self().refuse(why);
   }
 
   template <class T>

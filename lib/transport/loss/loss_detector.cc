@@ -13,9 +13,9 @@ constexpr uint32_t kForgetReorder = 16384;
 }  // namespace
 
 void LossDetector::reset() {
-  SendTimes times = std::move(times_);
+  SendTimes times = times_;
   times.clear();
-  *this = LossDetector(std::move(times));
+  *this = LossDetector(times);
 }
 
 Nanos LossDetector::recency() const {

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <utility>
 
 #include "base/psn.h"
 #include "base/time.h"
@@ -149,7 +148,7 @@ class LossDetector {
   // Packets that may overtake another one before that counts as lost, at most.
   static constexpr uint32_t kMostReorder = 512;
 
-  explicit LossDetector(SendTimes times) : times_(std::move(times)) {}
+  explicit LossDetector(SendTimes times) : times_(times) {}
   bool is_overtaken(Psn psn, bool selective, Nanos now) const;
   void note_delivered(Psn psn, Psn overtaken_by);
   void learn_reordering(uint32_t overtaken_by);
