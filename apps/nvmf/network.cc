@@ -26,7 +26,7 @@ class DaemonNetwork final : public Network {
 
 }  // namespace
 
-Result<void> Network::start_loop(uint32_t reactor, std::function<void()> /*loop*/) {
+Result<void> Network::start_loop(uint32_t reactor, const std::function<void()>& /*loop*/) {
   return fail(EINVAL, "there is one reactor, and no thread for reactor " + std::to_string(reactor));
 }
 

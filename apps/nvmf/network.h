@@ -25,7 +25,7 @@ class Network {
   /// The engine of a reactor's queue pairs (QpInit::engine).
   virtual int engine_of(uint32_t /*reactor*/) const { return QpInit{}.engine; }
   /// Calls `loop` on the thread of a reactor, which is 1 or more. Errors: those of Stack::start_loop().
-  virtual Result<void> start_loop(uint32_t reactor, std::function<void()> loop);
+  virtual Result<void> start_loop(uint32_t reactor, const std::function<void()>& loop);
   /// Returns once all loops have.
   virtual void join_loops() {}
   /// One pass of the engines that run on the calling thread. True when there was work.

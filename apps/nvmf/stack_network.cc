@@ -15,8 +15,8 @@ class StackNetwork final : public Network {
   Result<Context> device(const std::string& name) override { return stack_.open(name); }
   uint32_t reactors() const override { return stack_.engines(); }
   int engine_of(uint32_t reactor) const override { return static_cast<int>(reactor); }
-  Result<void> start_loop(uint32_t reactor, std::function<void()> loop) override {
-    return stack_.start_loop(reactor, std::move(loop));
+  Result<void> start_loop(uint32_t reactor, const std::function<void()>& loop) override {
+    return stack_.start_loop(reactor, loop);
   }
   void join_loops() override { stack_.join_loops(); }
   bool poll() override { return stack_.poll(); }

@@ -74,7 +74,7 @@ std::expected<std::shared_ptr<Controller>, Reply> Target::join(const nvme::Conne
                                                                const Subsystem& subsystem, const Host& host,
                                                                uint16_t queue_id) {
   const std::size_t at = data.controller_id - std::size_t{1};
-  const auto controller = [&] {
+  auto controller = [&] {
     const std::scoped_lock lock(mutex_);
     return at < controllers_.size() ? controllers_[at] : nullptr;
   }();
