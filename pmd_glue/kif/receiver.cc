@@ -122,7 +122,9 @@ void Receiver::take_frame(uint32_t length) {
   stock_[0]->data_len = static_cast<uint16_t>(length);
   stock_[0]->pkt_len = length;
   hand_out(1);
-  if (single_frames_ < kManySingles && ++single_frames_ == kManySingles) expect({0, room_});
+  if (single_frames_ == kManySingles) return;
+  ++single_frames_;
+  if (single_frames_ == kManySingles) expect({0, room_});
 }
 
 void Receiver::take_super_frame(uint32_t length) {
