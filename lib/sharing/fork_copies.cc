@@ -29,7 +29,7 @@ uintptr_t map_memory(std::size_t length) {
 }
 
 void unmap(uintptr_t at, std::size_t length) {
-  if (at != 0) ::munmap(reinterpret_cast<void*>(at), length);
+  if (at != 0) ::munmap(memory_at(at), length);
 }
 
 void give_up(const char* text, std::size_t length) {
@@ -155,7 +155,7 @@ void ForkCopies::in_child() {
   for (const Run& run : copied_) {
     const uintptr_t copy = map_memory(run.length);
     if (copy != 0) raw_copy(copy, run.first, run.length);
-    const bool protectable = copy != 0 && ::mprotect(reinterpret_cast<void*>(copy), run.length, run.protection) == 0;
+    const bool protectable = copy != 0 && ::mprotect(memory_at(copy), run.length, run.protection) == 0;
     const long at = raw_syscall(SYS_mremap, copy, run.length, run.length, MREMAP_MAYMOVE | MREMAP_FIXED, run.first);
     if (!protectable || static_cast<uintptr_t>(at) != run.first) {
       constexpr char kText[] = "uroce: cannot copy registered memory into a child of fork(): out of memory\n";

@@ -55,7 +55,7 @@ Result<void> keep_growing(const Mapping& stack, uintptr_t first) {
                             "RLIMIT_STACK",
                             stack.name(), first));
   }
-  (void)*reinterpret_cast<volatile const char*>(first - 1);
+  (void)*static_cast<volatile const char*>(memory_at(first - 1));
   return {};
 }
 
@@ -78,7 +78,7 @@ struct Staging {
   uintptr_t at = 0;
   std::size_t length = 0;
   ~Staging() {
-    if (length != 0) ::munmap(reinterpret_cast<void*>(at), length);
+    if (length != 0) ::munmap(memory_at(at), length);
   }
 };
 
@@ -89,13 +89,12 @@ uintptr_t map_like(uintptr_t like, std::size_t unit, std::size_t length, int fd,
   if (room == MAP_FAILED) return 0;
   const uintptr_t start = word_of(room), at = start + ((like - start) & (unit - 1)), end = start + length + more;
   if (at != start) ::munmap(room, at - start);
-  if (at + length != end) ::munmap(reinterpret_cast<void*>(at + length), end - at - length);
+  if (at + length != end) ::munmap(memory_at(at + length), end - at - length);
   constexpr int kFlags = MAP_SHARED | MAP_NORESERVE | MAP_FIXED;
-  if (::mmap(reinterpret_cast<void*>(at), length, PROT_READ | PROT_WRITE, kFlags, fd, static_cast<off_t>(offset)) !=
-      MAP_FAILED)
+  if (::mmap(memory_at(at), length, PROT_READ | PROT_WRITE, kFlags, fd, static_cast<off_t>(offset)) != MAP_FAILED)
     return at;
   const int code = errno;
-  ::munmap(reinterpret_cast<void*>(at), length);
+  ::munmap(memory_at(at), length);
   errno = code;
   return 0;
 }

@@ -36,7 +36,7 @@ void for_blocks_outside(uintptr_t first, uintptr_t end, const Do& each) {
   static_assert(kThreadBlockBytes % kBlockAlignment == 0);
   const auto self = static_cast<uintptr_t>(raw_syscall(SYS_getpid));
   for (uintptr_t from = round_down(first, kBlockAlignment); from < end; from += sizeof(copy)) {
-    iovec local{copy, sizeof(copy)}, remote{reinterpret_cast<void*>(from), sizeof(copy)};
+    iovec local{copy, sizeof(copy)}, remote{memory_at(from), sizeof(copy)};
     const long got = raw_syscall(SYS_process_vm_readv, self, word_of(&local), 1, word_of(&remote), 1, 0);
     for (long i = 0; i + static_cast<long>(kBlockAlignment) <= got; i += kBlockAlignment) {
       const uintptr_t at = from + static_cast<uintptr_t>(i);
@@ -60,7 +60,7 @@ void for_words_of_blocks(uintptr_t first, uintptr_t end, bool below, const Do& e
 
 uintptr_t find_thread_block(uintptr_t from, uintptr_t end) {
   for (uintptr_t at = round_up(from, kBlockAlignment); at < end; at += kBlockAlignment) {
-    if (is_block(reinterpret_cast<const uint64_t*>(at), at)) return at;
+    if (is_block(static_cast<const uint64_t*>(memory_at(at)), at)) return at;
   }
   return end;
 }

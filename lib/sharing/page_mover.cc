@@ -60,9 +60,9 @@ PageMover::PageMover(const PageGuard& guard, std::span<const Replacement> runs, 
   zeros_ = map_private(page_, PROT_READ);
   if (area_ == 0 || zeros_ == 0) return;
   static_assert(alignof(Replacement) <= alignof(PageWork) && sizeof(PageWork) % alignof(Replacement) == 0);
-  auto* copies = reinterpret_cast<Replacement*>(area_ + fixed);
+  auto* copies = static_cast<Replacement*>(memory_at(area_ + fixed));
   std::uninitialized_copy(runs.begin(), runs.end(), copies);
-  work_ = new (reinterpret_cast<void*>(area_ + fixed - sizeof(PageWork)))
+  work_ = new (memory_at(area_ + fixed - sizeof(PageWork)))
       PageWork{.guard = guard, .kind = kind, .page = page, .runs = {copies, runs.size()}, .zeros = zeros_};
   work_->buffer = area_ + 2 * kStackBytes;
   work_->helper_stack = work_->buffer + kChunkBytes;
@@ -76,8 +76,8 @@ PageMover::~PageMover() {
     }
     work_->~PageWork();
   }
-  if (area_ != 0) ::munmap(reinterpret_cast<void*>(area_), area_bytes_);
-  if (zeros_ != 0) ::munmap(reinterpret_cast<void*>(zeros_), page_);
+  if (area_ != 0) ::munmap(memory_at(area_), area_bytes_);
+  if (zeros_ != 0) ::munmap(memory_at(zeros_), page_);
 }
 
 // One slot of the pipe holds one page.
@@ -97,7 +97,7 @@ int PageMover::start(pthread_t& thread, void* (*function)(void*), uintptr_t stac
   pthread_attr_t attributes;
   int code = ::pthread_attr_init(&attributes);
   if (code != 0) return code;
-  code = ::pthread_attr_setstack(&attributes, reinterpret_cast<void*>(stack), kStackBytes);
+  code = ::pthread_attr_setstack(&attributes, memory_at(stack), kStackBytes);
   if (code == 0) code = ::pthread_create(&thread, &attributes, function, work_);
   ::pthread_attr_destroy(&attributes);
   return code;

@@ -126,12 +126,12 @@ int replace_guarded(PageWork& work, const Replacement& run, Moved& moved) {
 }
 
 int keep_in_pipe(const PageWork& work, uintptr_t at, std::size_t length) {
-  iovec rest{reinterpret_cast<void*>(at), length};
+  iovec rest{memory_at(at), length};
   while (rest.iov_len > 0) {
     const long held =
         raw_syscall(SYS_vmsplice, static_cast<uintptr_t>(work.pipe_in), word_of(&rest), 1, 0x2 /* NONBLOCK */);
     if (held <= 0) return held == 0 ? EIO : static_cast<int>(-held);
-    rest.iov_base = reinterpret_cast<void*>(word_of(rest.iov_base) + static_cast<uintptr_t>(held));
+    rest.iov_base = memory_at(word_of(rest.iov_base) + static_cast<uintptr_t>(held));
     rest.iov_len -= static_cast<std::size_t>(held);
   }
   return 0;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -13,8 +14,8 @@
 namespace uroce::sharing {
 
 inline std::size_t page_size() {
-  static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return size;
+  static const auto kSize = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return kSize;
 }
 
 inline uintptr_t round_down(uintptr_t value, std::size_t unit) { return value & ~(uintptr_t{unit} - 1); }
@@ -52,5 +53,7 @@ template <class T>
 uintptr_t word_of(T* pointer) {
   return reinterpret_cast<uintptr_t>(pointer);
 }
+/// The way back, for system calls: pages are numbers here, because their addresses come from /proc and from arithmetic.
+inline void* memory_at(uintptr_t word) { return std::bit_cast<void*>(word); }
 
 }  // namespace uroce::sharing

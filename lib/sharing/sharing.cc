@@ -191,7 +191,7 @@ void Sharing::Impl::note_whole(const std::vector<Mapping>& mappings, uintptr_t f
 
 void Sharing::Impl::apply_leave_out(const Intervals::List& pages) const {
   for (const auto& [first, end] : pages) {
-    ::madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTFORK);  // fails for unmapped pages, which need none
+    ::madvise(memory_at(first), end - first, MADV_DONTFORK);  // fails for unmapped pages, which need none
   }
 }
 
@@ -228,8 +228,8 @@ Sharing::Sharing() : impl_(std::make_unique<Impl>()) {
 }
 
 Sharing& Sharing::of_this_process() {
-  static Sharing* const sharing = new Sharing;  // never destroyed: threads may use it while the process ends
-  return *sharing;
+  static Sharing* const kSharing = new Sharing;  // never destroyed: threads may use it while the process ends
+  return *kSharing;
 }
 
 Result<std::vector<SharedSegment>> Sharing::share(void* address, std::size_t length, bool writable) {
@@ -270,7 +270,7 @@ void Sharing::Impl::unnote_whole(uintptr_t first, uintptr_t end) {
   }
   for (const auto& [from, to] : rest.all()) {
     whole.remove(from, to);
-    if (leave_out) ::madvise(reinterpret_cast<void*>(from), to - from, MADV_DOFORK);
+    if (leave_out) ::madvise(memory_at(from), to - from, MADV_DOFORK);
   }
 }
 

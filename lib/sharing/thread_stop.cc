@@ -108,14 +108,12 @@ void ThreadStop::Helper::wait_until_stopped(int threads) {
   }
 }
 
-ThreadStop::ThreadStop(uintptr_t stack, std::initializer_list<pid_t> except)
-    : helper_(new(reinterpret_cast<void*>(stack)) Helper) {
+ThreadStop::ThreadStop(uintptr_t stack, std::initializer_list<pid_t> except) : helper_(new(memory_at(stack)) Helper) {
   std::copy_n(except.begin(), std::min(except.size(), kMostExcepted), helper_->except);
   helper_->tasks = static_cast<int>(
       raw_syscall(SYS_openat, as_argument(AT_FDCWD), word_of("/proc/self/task"), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (helper_->tasks < 0) return;
-  helper_->pid =
-      ::clone(Helper::run, reinterpret_cast<void*>(stack + kStackBytes), CLONE_VM | CLONE_FS | CLONE_FILES, helper_);
+  helper_->pid = ::clone(Helper::run, memory_at(stack + kStackBytes), CLONE_VM | CLONE_FS | CLONE_FILES, helper_);
   if (helper_->pid < 0) return;
   raw_syscall(SYS_prctl, PR_SET_PTRACER, as_argument(helper_->pid));  // where Yama asks for it
   set_and_wake(helper_->permitted);
