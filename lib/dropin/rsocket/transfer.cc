@@ -75,7 +75,8 @@ ssize_t Stream::send(IoCursor from, int flags, const sockaddr* to, socklen_t /*l
     ++sent_;
     const auto bytes = static_cast<uint32_t>(size);
     consume_target(bytes);
-    if ((result = send_piece(from, size, wire::Op::data, bytes, target.address, target.key)) != 0) break;
+    result = send_piece(from, size, wire::Op::data, bytes, target.address, target.key);
+    if (result != 0) break;
   }
   const std::size_t sent = total - from.left();
   return result != 0 && sent == 0 ? -1 : static_cast<ssize_t>(sent);
@@ -114,7 +115,8 @@ ssize_t Stream::receive(IoCursor to, int flags, sockaddr* from, socklen_t* lengt
   if (total == 0) return 0;
   int result = 0;
   do {
-    if (!has_data() && (result = wait(non_blocking(flags), &Stream::has_data_or_end)) != 0) break;
+    if (!has_data()) result = wait(non_blocking(flags), &Stream::has_data_or_end);
+    if (result != 0) break;
     if ((flags & MSG_PEEK) != 0) return static_cast<ssize_t>(peek(to));
     take_data(to);
   } while (to.left() > 0 && (flags & MSG_WAITALL) != 0 && (has_data() || readable_));
