@@ -56,12 +56,6 @@ class Connections(verbs.Case):
             counts[kind] = len(json.loads(self.finish(self.start(command), 30)))
         return counts
 
-    def counter(self, name):
-        """Of both devices."""
-        command = [harness.BUILD / "apps" / "uroce" / "uroce", "stat", "--json", "--socket", self.socket]
-        devices = json.loads(self.finish(self.start(command), 30))
-        return sum(int(value) for found, value in find(devices, name))
-
     def settled(self):
         """The server hears of the last end after the client."""
         self.sides.server.ask("count", 0)
@@ -111,18 +105,6 @@ class Connections(verbs.Case):
         # Queue memory stays with its client in a few large pieces, each a descriptor of the daemon, and the C library
         # keeps of the heap what lies below something in use.
         self.assert_returns(before, kib=65536, chunks=4)
-
-
-def find(tree, name):
-    """Values of `name` anywhere in what JSON gave."""
-    if isinstance(tree, dict):
-        for key, value in tree.items():
-            if key == name:
-                yield key, value
-            yield from find(value, name)
-    elif isinstance(tree, list):
-        for value in tree:
-            yield from find(value, name)
 
 
 if __name__ == "__main__":

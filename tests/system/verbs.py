@@ -1,5 +1,6 @@
 """A daemon with two devices joined back to back, and Debian's verbs programs on it."""
 
+import json
 import shutil
 import sys
 
@@ -47,6 +48,12 @@ class Case(harness.Case):
         """A program under uroce-run, started."""
         self.need(str(command[0]))
         return self.start([RUN, *command], env=self.env)
+
+    def counter(self, name):
+        """Of both devices."""
+        command = [BUILD / "apps" / "uroce" / "uroce", "stat", "--interval", "0", "--json", "--socket", self.socket]
+        devices = json.loads(self.finish(self.start(command), 30))
+        return sum(device["counters"].get(name, 0) for device in devices)
 
     def pair(self, command, port_option="-p", devices=("uroce0", "uroce1"), seconds=60, tries=5):
         """Server and client of one command, on the two devices; both outputs. Where perftest could not calibrate the
