@@ -204,14 +204,14 @@ void Gsi::flush() {
 
 void Gsi::retry(Nanos now) {
   for (std::size_t left = unresolved_.size(); left > 0; --left) {
-    Outgoing next = std::move(unresolved_.front());
+    const Outgoing next = unresolved_.front();
     unresolved_.pop_front();
     const int error = try_send(next.path, next.mad);
     if (error == 0) continue;
     if (error == ENOMEM && unsent_.size() < kMaxUnsent) {
-      unsent_.push_back(std::move(next));
+      unsent_.push_back(next);
     } else if (error == EHOSTUNREACH && now < next.deadline) {
-      unresolved_.push_back(std::move(next));
+      unresolved_.push_back(next);
     } else {
       counters_.unreachable.add();
     }

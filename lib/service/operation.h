@@ -56,8 +56,8 @@ struct Operation {
   Result<Reply> (*serve)(ClientState& client, Call& call);
 };
 
-/// Decodes a Request and passes it to `kHandler`, which may also take the call.
-template <class Request, auto kHandler>
+/// Decodes a Request and passes it to `Handler`, which may also take the call.
+template <class Request, auto Handler>
 Result<Reply> serve(ClientState& client, Call& call) {
   Request request;
   if (!message::decode(call.body, request)) {
@@ -65,10 +65,10 @@ Result<Reply> serve(ClientState& client, Call& call) {
     return fail(EPROTO, fmt::format("the message for operation {} has {} bytes that do not decode",
                                     static_cast<uint32_t>(call.op), call.body.size()));
   }
-  if constexpr (std::is_invocable_v<decltype(kHandler), ClientState&, const Request&, Call&>) {
-    return kHandler(client, request, call);
+  if constexpr (std::is_invocable_v<decltype(Handler), ClientState&, const Request&, Call&>) {
+    return Handler(client, request, call);
   } else {
-    return kHandler(client, request);
+    return Handler(client, request);
   }
 }
 

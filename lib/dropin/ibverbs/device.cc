@@ -59,8 +59,8 @@ class DeviceTable {
     if (device != nullptr && device->guid == guid_of(info.mac)) return device.get();
     if (device == nullptr) device = std::make_unique<VerbsDevice>();
     const std::string verbs_name = "uverbs" + std::to_string(index);
-    static const int ops_of_uroce = 0;
-    device->ops = &ops_of_uroce;
+    static const int kOps = 0;
+    device->ops = &kOps;
     device->node_type = IBV_NODE_CA;
     device->transport_type = IBV_TRANSPORT_IB;
     copy_text(device->name, info.name);

@@ -1,6 +1,8 @@
 // Protection domains and memory regions (ibv_alloc_pd(3), ibv_reg_mr(3)).
 #include "dropin/ibverbs/memory.h"
 
+#include <bit>
+
 #include "dropin/ibverbs/device_memory.h"
 #include "dropin/ibverbs/events.h"
 #include "dropin/ibverbs/on_demand.h"
@@ -64,7 +66,7 @@ ibv_mr* register_dmabuf(ibv_pd* pd, uint64_t offset, std::size_t length, uint64_
   auto region = of(pd)->domain().register_dmabuf(fd, offset, length, iova, access_flags(access));
   if (!region) return report_null(region.error());
   auto* mr = new VerbsMr(of(pd), std::move(*region));
-  mr->addr = reinterpret_cast<void*>(offset);  // as libibverbs
+  mr->addr = std::bit_cast<void*>(offset);  // as libibverbs
   mr->length = length;
   mr->base = iova;
   publish(pd->context, &SharedContext::mrs, mr->handle, mr);

@@ -15,24 +15,24 @@ const char* pick(const char* const (&words)[N], int index) {
 extern "C" {
 
 const char* ibv_node_type_str(ibv_node_type type) {
-  static const char* const words[] = {nullptr,
-                                      "InfiniBand channel adapter",
-                                      "InfiniBand switch",
-                                      "InfiniBand router",
-                                      "iWARP NIC",
-                                      "usNIC",
-                                      "usNIC UDP",
-                                      "unspecified"};
-  return pick(words, type);
+  static const char* const kWords[] = {nullptr,
+                                       "InfiniBand channel adapter",
+                                       "InfiniBand switch",
+                                       "InfiniBand router",
+                                       "iWARP NIC",
+                                       "usNIC",
+                                       "usNIC UDP",
+                                       "unspecified"};
+  return pick(kWords, type);
 }
 
 const char* ibv_port_state_str(ibv_port_state state) {
-  static const char* const words[] = {"no state change (NOP)", "down", "init", "armed", "active", "active defer"};
-  return pick(words, state);
+  static const char* const kWords[] = {"no state change (NOP)", "down", "init", "armed", "active", "active defer"};
+  return pick(kWords, state);
 }
 
 const char* ibv_event_type_str(ibv_event_type event) {
-  static const char* const words[] = {
+  static const char* const kWords[] = {
       "CQ error",
       "local work queue catastrophic error",
       "invalid request local work queue error",
@@ -54,11 +54,11 @@ const char* ibv_event_type_str(ibv_event_type event) {
       "GID table change",
       "WQ fatal",
   };
-  return pick(words, event);
+  return pick(kWords, event);
 }
 
 const char* ibv_wc_status_str(ibv_wc_status status) {
-  static const char* const words[] = {
+  static const char* const kWords[] = {
       "success",
       "local length error",
       "local QP operation error",
@@ -84,7 +84,7 @@ const char* ibv_wc_status_str(ibv_wc_status status) {
       "TM error",
       "TM software rendezvous",
   };
-  return pick(words, status);
+  return pick(kWords, status);
 }
 
 }  // extern "C"

@@ -11,14 +11,14 @@
 extern "C" {
 
 const char* ibv_get_sysfs_path() {
-  static const std::string path = [] {
+  static const std::string kPath = [] {
     // As in libibverbs, set-user-ID programs ignore the variable.
     const char* set = getuid() == geteuid() ? std::getenv("SYSFS_PATH") : nullptr;
     std::string text = set != nullptr ? set : "/sys";
     while (!text.empty() && text.back() == '/') text.pop_back();
     return text;
   }();
-  return path.c_str();
+  return kPath.c_str();
 }
 
 /// The length without the final newline, or -1. On success `buffer` is null-terminated.

@@ -17,7 +17,9 @@ int post_wq_recv(ibv_wq* wq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
 /// As mlx4 has it: an empty queue has nothing to flush, and a failed one must be emptied first.
 bool may_change(ibv_wq_state from, ibv_wq_state to) {
   if (from > IBV_WQS_ERR || to > IBV_WQS_ERR) return false;
-  return !(from == IBV_WQS_ERR && to == IBV_WQS_RDY) && !(from == IBV_WQS_RESET && to == IBV_WQS_ERR);
+  const bool runs_after_failure = from == IBV_WQS_ERR && to == IBV_WQS_RDY;
+  const bool fails_while_empty = from == IBV_WQS_RESET && to == IBV_WQS_ERR;
+  return !runs_after_failure && !fails_while_empty;
 }
 
 Result<void> set_state(QueuePair& qp, ibv_wq_state state) {

@@ -66,7 +66,8 @@ Result<OpenDevice*> OpenDevices::use(const std::string& name) {
   }
   if (!device) return device;
   OpenDevice& used = **device;
-  if (used.pd == nullptr && (used.pd = ibv_alloc_pd(used.verbs)) == nullptr) {
+  if (used.pd == nullptr) used.pd = ibv_alloc_pd(used.verbs);
+  if (used.pd == nullptr) {
     return fail(errno, "cannot allocate a protection domain on device " + name);
   }
   ++used.users;

@@ -91,16 +91,16 @@ std::size_t Stream::write_at(IoCursor from, off_t offset, int flags) {
   while (from.left() > 0) {
     const uint64_t at = static_cast<uint64_t>(offset) + (total - from.left());
     const auto there = find_mapping(at);
-    if (!there || (result = await_room(flags)) != 0) break;
+    if (!there) break;
+    result = await_room(flags);
+    if (result != 0) break;
     const uint64_t into = at - there->offset;
     const std::size_t size =
         std::min<std::size_t>({step, from.left(), out_free_.load(), std::size_t{there->memory.length} - into});
     step = std::min(step * 2, kLongestPiece);
     const auto value = static_cast<uint32_t>(size);
-    if ((result = send_piece(from, size, wire::Op::write, value, there->memory.address + into, there->memory.key)) !=
-        0) {
-      break;
-    }
+    result = send_piece(from, size, wire::Op::write, value, there->memory.address + into, there->memory.key);
+    if (result != 0) break;
   }
   const std::size_t sent = total - from.left();
   return result != 0 && sent == 0 ? static_cast<std::size_t>(-1) : sent;

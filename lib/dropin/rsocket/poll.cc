@@ -148,7 +148,8 @@ int rpoll(pollfd* fds, nfds_t count, int timeout) {
       left = std::min(left, Milliseconds(timeout) - passed);
     }
     if (polled.sleep(left) < 0) return -1;
-    if ((ready = polled.look()) != 0) return ready;
+    ready = polled.look();
+    if (ready != 0) return ready;
   }
 }
 

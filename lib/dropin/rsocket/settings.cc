@@ -37,8 +37,8 @@ Settings read_settings() {
 }  // namespace
 
 const Settings& settings() {
-  static const Settings read = read_settings();
-  return read;
+  static const Settings kRead = read_settings();
+  return kRead;
 }
 
 }  // namespace uroce::dropin::rsocket

@@ -56,8 +56,8 @@ using RealpathChk = char*(const char*, char*, size_t);
 
 }  // namespace
 
-#define NEXT(name) next(&name, #name)
-#define NEXT_AS(type, name) next(static_cast<type*>(nullptr), #name)
+#define NEXT(name) next(&(name), #name)
+#define NEXT_AS(type, name) next<type>(nullptr, #name)
 #define FORWARD_OPEN(name)                         \
   int name(const char* path, int flags, ...) {     \
     va_list arguments;                             \
