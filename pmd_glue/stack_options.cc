@@ -54,7 +54,8 @@ Result<void> check_options(const StackOptions& options) {
                                       kMaxDescriptors));
     }
   }
-  if (!(options.receive_loss >= 0 && options.receive_loss <= 0.5)) {
+  const bool losable = options.receive_loss >= 0 && options.receive_loss <= 0.5;  // neither holds for a NaN
+  if (!losable) {
     return fail(EINVAL, fmt::format("receive_loss is {}; it must be 0 to 0.5", options.receive_loss));
   }
   if (wire::crc::find(options.icrc) == nullptr) {
