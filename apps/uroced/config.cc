@@ -149,17 +149,21 @@ class Reader {
   std::vector<Problem> problems_;
 };
 
-std::expected<toml::table, std::string> parse_override(const Override& one) {
+std::expected<toml::table, std::string> parse_text(const std::string& text) {
   try {
-    return toml::parse(fmt::format("{} = {}", one.key, one.value));
-  } catch (const toml::parse_error&) {
-    // Most likely a string without quotes. Any other fault shows again below.
-  }
-  try {
-    return toml::parse(fmt::format("{} = {}", one.key, toml_string(one.value)));
+    return toml::parse(text);
   } catch (const toml::parse_error& e) {
-    return std::unexpected(fmt::format("{}: cannot read {} = {}: {}", one.source, one.key, one.value, e.description()));
+    return std::unexpected(std::string(e.description()));
   }
+}
+
+std::expected<toml::table, std::string> parse_override(const Override& one) {
+  auto as_it_is = parse_text(fmt::format("{} = {}", one.key, one.value));
+  if (as_it_is) return as_it_is;
+  // Most likely a string without quotes. Any other fault shows again.
+  auto quoted = parse_text(fmt::format("{} = {}", one.key, toml_string(one.value)));
+  if (quoted) return quoted;
+  return std::unexpected(fmt::format("{}: cannot read {} = {}: {}", one.source, one.key, one.value, quoted.error()));
 }
 
 bool names_lcores(const std::vector<std::string>& eal) {

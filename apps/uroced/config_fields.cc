@@ -145,7 +145,7 @@ Read read_icrc(const toml::node& node, Config& config) {
 
 std::vector<Field<Config>> make_engine_fields() {
   using TxMode = StackOptions::TxMode;
-  const auto count = [](std::string_view name, Access<Config, uint32_t> access, int64_t least, int64_t most) {
+  const auto count = [](std::string_view name, const Access<Config, uint32_t>& access, int64_t least, int64_t most) {
     return number<Config, uint32_t>(name, access, least, most, false);
   };
   return {
@@ -202,23 +202,23 @@ std::vector<Field<Config>> make_congestion_fields(std::string_view algorithm) {
 }  // namespace
 
 std::span<const Section> sections() {
-  static const auto daemon = make_daemon_fields();
-  static const auto privilege = make_privilege_fields();
-  static const auto metrics = make_metrics_fields();
-  static const auto engines = make_engine_fields();
-  static const std::vector<Field<Config>> eal{
+  static const auto kDaemon = make_daemon_fields();
+  static const auto kPrivilege = make_privilege_fields();
+  static const auto kMetrics = make_metrics_fields();
+  static const auto kEngines = make_engine_fields();
+  static const std::vector<Field<Config>> kEal{
       {"arguments", false, read_eal, [](const Config& c) { return fmt::format("{}", c.eal); }}};
-  static const auto dcqcn = make_congestion_fields("dcqcn");
-  static const auto swift = make_congestion_fields("swift");
-  static const std::array<Section, 8> all{{{"daemon", daemon},
-                                           {"privilege", privilege},
-                                           {"metrics", metrics},
-                                           {"limits", limit_fields()},
-                                           {"engines", engines},
-                                           {"dcqcn", dcqcn},
-                                           {"swift", swift},
-                                           {"eal", eal}}};
-  return all;
+  static const auto kDcqcn = make_congestion_fields("dcqcn");
+  static const auto kSwift = make_congestion_fields("swift");
+  static const std::array<Section, 8> kAll{{{"daemon", kDaemon},
+                                            {"privilege", kPrivilege},
+                                            {"metrics", kMetrics},
+                                            {"limits", limit_fields()},
+                                            {"engines", kEngines},
+                                            {"dcqcn", kDcqcn},
+                                            {"swift", kSwift},
+                                            {"eal", kEal}}};
+  return kAll;
 }
 
 }  // namespace uroce::daemon

@@ -13,8 +13,8 @@ namespace uroce::daemon {
 namespace {
 
 /// A number of a port. `meaning_of_0` is the meaning of 0, which is outside the range.
-Field<DeviceSettings> port_number(std::string_view name, Access<DeviceSettings, std::optional<int>> access, int least,
-                                  int most, std::string_view meaning_of_0) {
+Field<DeviceSettings> port_number(std::string_view name, const Access<DeviceSettings, std::optional<int>>& access,
+                                  int least, int most, std::string_view meaning_of_0) {
   return {name, false,
           [=](const toml::node& node, DeviceSettings& target) -> Read {
             const std::string needed = fmt::format("an integer from {} to {}, or 0 for {}", least, most, meaning_of_0);
@@ -74,7 +74,7 @@ Read read_gateway(const toml::node& node, DeviceSettings& device) {
 
 std::span<const Field<DeviceSettings>> device_fields() {
   using Number = std::optional<int>;
-  static const std::vector<Field<DeviceSettings>> fields{
+  static const std::vector<Field<DeviceSettings>> kFields{
       {"interface", false, read_interface, [](const DeviceSettings& d) { return toml_string(d.interface); }},
       {"addresses", true, read_addresses, [](const DeviceSettings& d) { return toml_string(d.addresses); }},
       port_number(
@@ -96,7 +96,7 @@ std::span<const Field<DeviceSettings>> device_fields() {
       truth<DeviceSettings>(
           "answer_pings", [](DeviceSettings& d) -> bool& { return d.answer_pings; }, false),
   };
-  return fields;
+  return kFields;
 }
 
 }  // namespace uroce::daemon

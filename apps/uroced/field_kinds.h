@@ -48,7 +48,8 @@ const Member& get(const Access<Target, Member>& access, const Target& target) {
 }
 
 template <class Target, std::integral Member>
-Field<Target> number(std::string_view name, Access<Target, Member> access, int64_t least, int64_t most, bool live) {
+Field<Target> number(std::string_view name, const Access<Target, Member>& access, int64_t least, int64_t most,
+                     bool live) {
   return {name, live,
           [=](const toml::node& node, Target& target) -> Read {
             const std::string needed = fmt::format("an integer from {} to {}", least, most);
@@ -63,13 +64,14 @@ Field<Target> number(std::string_view name, Access<Target, Member> access, int64
 
 /// A field with a number that may have a fraction.
 template <class Target>
-Field<Target> real(std::string_view name, Access<Target, double> access, double least, double most) {
+Field<Target> real(std::string_view name, const Access<Target, double>& access, double least, double most) {
   return {name, false,
           [=](const toml::node& node, Target& target) -> Read {
             const std::string needed = fmt::format("a number from {} to {}", least, most);
             const auto value = node.value<double>();
             if (!value || node.is_boolean()) return wrong_kind(node, needed);
-            if (!(*value >= least && *value <= most)) return refuse(fmt::format("it must be {}", needed));
+            const bool within = *value >= least && *value <= most;  // false for a NaN
+            if (!within) return refuse(fmt::format("it must be {}", needed));
             access(target) = *value;
             return {};
           },
@@ -77,7 +79,7 @@ Field<Target> real(std::string_view name, Access<Target, double> access, double 
 }
 
 template <class Target>
-Field<Target> truth(std::string_view name, Access<Target, bool> access, bool live) {
+Field<Target> truth(std::string_view name, const Access<Target, bool>& access, bool live) {
   return {name, live,
           [=](const toml::node& node, Target& target) -> Read {
             if (!node.is_boolean()) return wrong_kind(node, "true or false");
@@ -122,7 +124,8 @@ std::string shown(const Names<Choice>& names, Choice choice) {
 
 /// A field with one of several words. `Member` is the choice, or an optional one; unset means the value of [engines].
 template <class Choice, class Target, class Member>
-Field<Target> choice(std::string_view name, Access<Target, Member> access, Names<Choice> names, bool live = false) {
+Field<Target> choice(std::string_view name, const Access<Target, Member>& access, const Names<Choice>& names,
+                     bool live = false) {
   return {name, live,
           [=](const toml::node& node, Target& target) -> Read {
             const auto chosen = choose(node, names);

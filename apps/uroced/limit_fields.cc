@@ -36,7 +36,7 @@ std::optional<uint64_t> bytes_of(const toml::node& node) {
 }
 
 template <class Target>
-Field<Target> bytes(std::string_view name, Access<Target, uint64_t> access, bool live) {
+Field<Target> bytes(std::string_view name, const Access<Target, uint64_t>& access, bool live) {
   constexpr uint64_t kLeast = 4096, kMost = uint64_t{1} << 47;  // a page; the most that a process can map
   return {name, live,
           [=](const toml::node& node, Target& target) -> Read {
@@ -52,7 +52,7 @@ Field<Target> bytes(std::string_view name, Access<Target, uint64_t> access, bool
 
 /// The keys of a table with limits. A limit of 0 stands for the automatic one, and is not written.
 template <class Target>
-std::vector<Field<Target>> make_limit_fields(Access<Target, service::Limits> limits) {
+std::vector<Field<Target>> make_limit_fields(const Access<Target, service::Limits>& limits) {
   using service::Resource;
   std::vector<Field<Target>> fields;
   for (const service::ResourceName& name : service::kResourceNames) {
@@ -85,7 +85,7 @@ Read read_user(const toml::node& node, service::UserSettings& user) {
 }  // namespace
 
 std::span<const Field<Config>> limit_fields() {
-  static const auto fields = [] {
+  static const auto kFields = [] {
     auto all = make_limit_fields<Config>([](Config& c) -> service::Limits& { return c.server.budgets.limits; });
     all.push_back(truth<Config>("file_memory", [](Config& c) -> bool& { return c.server.budgets.file_memory; }, true));
     all.push_back(number<Config, uint32_t>(
@@ -93,12 +93,12 @@ std::span<const Field<Config>> limit_fields() {
         true));
     return all;
   }();
-  return fields;
+  return kFields;
 }
 
 std::span<const Field<service::UserSettings>> user_fields() {
   using service::UserSettings;
-  static const auto fields = [] {
+  static const auto kFields = [] {
     auto all = make_limit_fields<UserSettings>([](UserSettings& u) -> service::Limits& { return u.limits; });
     all.insert(all.begin(), number<UserSettings, uint32_t>(
                                 "weight", [](UserSettings& u) -> uint32_t& { return u.weight; }, 1,
@@ -108,7 +108,7 @@ std::span<const Field<service::UserSettings>> user_fields() {
     all.insert(all.begin(), {"name", true, read_user, [](const UserSettings& u) { return toml_string(u.name); }});
     return all;
   }();
-  return fields;
+  return kFields;
 }
 
 }  // namespace uroce::daemon
