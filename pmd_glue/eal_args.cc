@@ -209,13 +209,19 @@ SplitWords split_words(int argc, const char* const* argv) {
   return out;
 }
 
-std::vector<std::string> one_cpu_arguments() {
+std::vector<std::string> private_arguments(std::string_view lcores) {
   cpu_set_t set;
   int cpu = 0;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) {
+  if (lcores.empty() && sched_getaffinity(0, sizeof set, &set) == 0) {
     while (cpu < CPU_SETSIZE - 1 && !CPU_ISSET(static_cast<unsigned>(cpu), &set)) ++cpu;
   }
-  return {"-l", fmt::to_string(cpu), "--in-memory", "--no-telemetry"};
+  return {lcores.empty() ? fmt::format("--lcores={}", cpu) : fmt::format("--lcores={}", lcores), "--in-memory",
+          "--no-telemetry"};
+}
+
+bool names_lcores(const std::vector<std::string>& args) {
+  const auto options = read_options(args);
+  return options && has(*options, {"l", "c", "S", "lcores"});
 }
 
 std::string interface_argument(std::string_view name) {

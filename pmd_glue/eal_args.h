@@ -51,9 +51,16 @@ struct SplitWords {
 /// Without a `--` all are the program's own.
 SplitWords split_words(int argc, const char* const* argv);
 
-/// EAL arguments of a program that needs one engine: on its own thread, and the first CPU that it may use. EAL alone
-/// would take all of them.
-std::vector<std::string> one_cpu_arguments();
+/// EAL arguments of a program that shares nothing with other programs of DPDK. `lcores`: as for --lcores; empty for one
+/// engine, on the program's own thread and the first CPU that it may use. EAL alone would take all of them.
+std::vector<std::string> private_arguments(std::string_view lcores = {});
+/// Whether the arguments say which lcores there are. False for arguments that plan_eal() refuses.
+bool names_lcores(const std::vector<std::string>& args);
+/// Of a setting that EAL gets as --lcores: what is wrong with its characters; empty for nothing. EAL checks the rest.
+constexpr std::string_view fault_of_lcores(std::string_view text) {
+  if (text.find_first_not_of("0123456789,-()@") == std::string_view::npos) return {};
+  return "it may contain only digits and , - ( ) @ as for EAL's --lcores, like \"0,1\" or \"(0,1)@2\"";
+}
 /// The argument for a port on the kernel's interface `name`.
 std::string interface_argument(std::string_view name);
 

@@ -27,6 +27,8 @@ among the --namespace options, from 1.
 Examples:
   A disk for one host, on an interface that the kernel keeps:
     uroce_nvmf --interface eth0 --nqn nqn.2024-01.org.example:disks --namespace /dev/sdb --allow-host nqn.2014-08...
+  A disk on an interface that the kernel keeps, served by lcores 1 and 2:
+    uroce_nvmf --interface eth0 --lcores 1-2 --nqn nqn.2024-01.org.example:disks --namespace /dev/sdb
   A card of its own, served by lcores 1 and 2:
     uroce_nvmf -l 1,2 -a 0000:03:00.0 -- --address 192.0.2.1/24 --config /etc/uroce/nvmf.toml
   Memory for every host, to try it, through the running uroced:
@@ -43,13 +45,13 @@ EarlyExit refuse(const std::string& text) { return {kUsage, "uroce_nvmf: " + tex
 struct Words {
   SubsystemSettings subsystem{};
   std::vector<std::string> namespaces{};
-  std::string config{}, interface{};
+  std::string config{}, interface{}, lcores{};
   bool version = false;
 };
 
 void add_disks(CLI::App& app, Options& options, Words& words) {
   app.add_option("-c,--config", words.config,
-                 "Configuration file (TOML): interface; subsystems, their namespaces and hosts");
+                 "Configuration file (TOML): interface, lcores; subsystems, their namespaces and hosts");
   app.add_option("--nqn", words.subsystem.nqn, "Name of the subsystem");
   app.add_option("--namespace", words.namespaces, "Path of a block device or file, or memory:SIZE; may be repeated")
       ->allow_extra_args(false);
@@ -67,6 +69,11 @@ void add_disks(CLI::App& app, Options& options, Words& words) {
 
 void add_network(CLI::App& app, Options& options, Words& words) {
   app.add_option("--interface", words.interface, "Network interface of the kernel, which keeps it, as the port");
+  app.add_option(
+         "--lcores", words.lcores,
+         "Lcores, as for EAL's --lcores: 1-2, or (0,1)@2 for two on CPU 2; each serves its share of the I/O queues "
+         "(default: with --interface one CPU, else the EAL arguments')")
+      ->check([](const std::string& text) { return std::string(glue::fault_of_lcores(text)); });
   app.add_option("--address", options.stack.addresses,
                  "Addresses of a port, A/len[,A/len...], or \"kernel\": those of its interface; once for each port, in "
                  "port order (default: \"kernel\" with --interface, else 10.117.0.1/24, 10.117.0.2/24, ...)")
@@ -86,8 +93,8 @@ void add_network(CLI::App& app, Options& options, Words& words) {
 /// Without a port of its own the program uses the daemon's.
 std::string fault_of_network(Options& options, const Words& words) {
   const bool port = !words.interface.empty() || !options.eal.empty();
-  if (options.daemon && (port || !options.stack.addresses.empty())) {
-    return "the daemon has its own ports; leave --interface, --address and EAL arguments out";
+  if (options.daemon && (port || !options.stack.addresses.empty() || !words.lcores.empty())) {
+    return "the daemon has its own ports and lcores; leave --interface, --address, --lcores and EAL arguments out";
   }
   if (port && !options.daemon_options.socket.empty()) {
     return "--socket is for the daemon's devices; leave it out, or --interface and EAL arguments";
@@ -95,21 +102,36 @@ std::string fault_of_network(Options& options, const Words& words) {
   if (!port && !options.stack.addresses.empty()) {
     return "--address has no port; add --interface NAME, or EAL arguments that name a port before `--`";
   }
+  if (!port && !words.lcores.empty()) {
+    return fmt::format(
+        "lcores {} have no port, and the daemon has its own; add --interface NAME, EAL arguments that name a port "
+        "before "
+        "`--`, or interface to the file",
+        words.lcores);
+  }
+  if (!words.lcores.empty() && glue::names_lcores(options.eal)) {
+    return "--lcores and the EAL arguments both name lcores; leave one of them out";
+  }
   options.daemon = !port;
-  if (words.interface.empty()) return {};
-  if (options.eal.empty()) options.eal = glue::one_cpu_arguments();
-  options.eal.push_back(glue::interface_argument(words.interface));
+  if (options.daemon) return {};
+  if (options.eal.empty()) {
+    options.eal = glue::private_arguments(words.lcores);
+  } else if (!words.lcores.empty()) {
+    options.eal.push_back("--lcores=" + words.lcores);
+  }
+  if (!words.interface.empty()) options.eal.push_back(glue::interface_argument(words.interface));
   return {};
 }
 
-/// The command line's choice of a port goes before the file's.
+/// The command line's choice of a port and of lcores goes before the file's.
 Result<void> take_file(Options& options, Words& words) {
   if (words.config.empty()) return {};
   auto read = read_config(words.config);
   if (!read) return std::unexpected(read.error());
   options.subsystems = std::move(read->subsystems);
-  const bool chosen = options.daemon || !options.eal.empty() || !options.daemon_options.socket.empty();
-  if (words.interface.empty() && !chosen) words.interface = std::move(read->interface);
+  const bool daemon = options.daemon || !options.daemon_options.socket.empty();
+  if (words.interface.empty() && options.eal.empty() && !daemon) words.interface = std::move(read->interface);
+  if (words.lcores.empty() && !glue::names_lcores(options.eal) && !daemon) words.lcores = std::move(read->lcores);
   return {};
 }
 

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <set>
 
+#include "pmd_glue/eal_args.h"
+
 namespace uroce::nvmf {
 
 namespace {
@@ -29,6 +31,14 @@ Result<std::vector<std::string>> strings(const std::string& path, const toml::ta
     out.push_back(*text);
   }
   return out;
+}
+
+Result<std::string> read_lcores(const std::string& path, const toml::node& node) {
+  const auto text = node.value_exact<std::string>();
+  if (!text) return refuse(path, node, "lcores is no text; write lcores = \"1-2\"");
+  const auto fault = glue::fault_of_lcores(*text);
+  if (!fault.empty()) return refuse(path, node, fmt::format("lcores = '{}': {}", *text, fault));
+  return *text;
 }
 
 Result<SubsystemSettings> read_subsystem(const std::string& path, const toml::table& table) {
@@ -91,10 +101,16 @@ Result<Config> read_config(const std::string& path) {
       if (out.interface.empty()) return refuse(path, node, "interface names nothing; write interface = \"eth0\"");
       continue;
     }
+    if (key == "lcores") {
+      auto lcores = read_lcores(path, node);
+      if (!lcores) return std::unexpected(lcores.error());
+      out.lcores = std::move(*lcores);
+      continue;
+    }
     const toml::array* const list = node.as_array();
     if (key != "subsystem" || list == nullptr || !list->is_array_of_tables()) {
       return refuse(path, node,
-                    fmt::format("unknown key {}; the file has interface and tables [[subsystem]]", key.str()));
+                    fmt::format("unknown key {}; the file has interface, lcores and tables [[subsystem]]", key.str()));
     }
     for (const toml::node& one : *list) {
       auto made = read_subsystem(path, *one.as_table());

@@ -1,6 +1,7 @@
 // The configuration file of uroce_nvmf. config/nvmf.toml is a sample.
 //
 //   interface = "eth0"                                   # left out: the daemon's devices
+//   lcores = "1-2"                                       # left out: one CPU
 //
 //   [[subsystem]]
 //   nqn = "nqn.2024-01.org.example:disks"
@@ -22,6 +23,7 @@ Result<NamespaceSettings> parse_namespace(const std::string& text);
 
 struct Config {
   std::string interface{};  ///< of the kernel, as the port; empty where the file names none
+  std::string lcores{};     ///< EAL's --lcores; empty where the file names none
   std::vector<SubsystemSettings> subsystems{};
 };
 

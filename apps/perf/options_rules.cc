@@ -98,7 +98,7 @@ std::optional<std::string> check_daemon(const Options& o) {
 }
 
 void add_interface(Options& o) {
-  if (o.eal.empty()) o.eal = glue::one_cpu_arguments();
+  if (o.eal.empty()) o.eal = glue::private_arguments();
   o.eal.push_back(glue::interface_argument(o.interface));
 }
 

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "pmd_glue/eal_args.h"
 #include "uroced/config_fields.h"
 #include "uroced/field.h"
 
@@ -166,13 +167,6 @@ std::expected<toml::table, std::string> parse_override(const Override& one) {
   return std::unexpected(fmt::format("{}: cannot read {} = {}: {}", one.source, one.key, one.value, quoted.error()));
 }
 
-bool names_lcores(const std::vector<std::string>& eal) {
-  return std::ranges::any_of(eal, [](const std::string& word) {
-    const bool alone = word.starts_with("-l") || word.starts_with("-c") || word.starts_with("-S");
-    return alone || word.starts_with("--lcores");
-  });
-}
-
 }  // namespace
 
 std::expected<Config, ConfigErrors> read_config(std::string_view text, const std::string& source,
@@ -193,7 +187,7 @@ std::expected<Config, ConfigErrors> read_config(std::string_view text, const std
       errors.push_back(table.error());
     }
   }
-  if (!config.lcores.empty() && names_lcores(config.eal)) {
+  if (!config.lcores.empty() && glue::names_lcores(config.eal)) {
     errors.push_back(
         fmt::format("{}: engines.lcores and eal.arguments both name lcores; leave one of them out", source));
   }

@@ -74,9 +74,7 @@ Read read_daemon_user(const toml::node& node, Config& config) {
 Read read_lcores(const toml::node& node, Config& config) {
   if (!node.is_string()) return wrong_kind(node, "a string like \"0,1\"");
   const std::string& text = node.as_string()->get();
-  if (text.find_first_not_of("0123456789,-()@") != std::string::npos) {
-    return refuse("it may contain only digits and , - ( ) @ as for EAL's --lcores, like \"0,1\" or \"(0,1)@2\"");
-  }
+  if (const auto fault = glue::fault_of_lcores(text); !fault.empty()) return refuse(std::string(fault));
   config.lcores = text;
   return {};
 }

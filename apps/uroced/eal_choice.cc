@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "hugepages/huge_pages.h"
+#include "pmd_glue/eal_args.h"
 
 namespace uroce::daemon {
 
@@ -28,12 +29,10 @@ bool has(const std::vector<std::string>& args, std::initializer_list<std::string
   });
 }
 
-bool names_lcores(const std::vector<std::string>& args) { return has(args, {"-l", "-c", "-S", "--lcores"}); }
-
 /// Adds arguments that work on any machine.
 void add_defaults(EalChoice& choice, const Machine& machine) {
   auto& args = choice.args;
-  if (!names_lcores(args)) {
+  if (!glue::names_lcores(args)) {
     // Always two lcores: the main one waits for signals, the other runs the engines. With `sleep` they can share one
     // CPU.
     const unsigned first = machine.cpus.empty() ? 0 : machine.cpus[0];
@@ -71,7 +70,7 @@ Machine read_machine() {
 EalChoice choose_eal(const CommandLine& command, const Config& config, const Machine& machine) {
   EalChoice choice;
   choice.args = command.eal.empty() ? config.eal : command.eal;
-  if (!config.lcores.empty() && !names_lcores(choice.args)) choice.args.push_back("--lcores=" + config.lcores);
+  if (!config.lcores.empty() && !glue::names_lcores(choice.args)) choice.args.push_back("--lcores=" + config.lcores);
   const auto interfaces = config.interface_arguments();
   const bool nothing_said = choice.args.empty() || (choice.args.size() == 1 && !config.lcores.empty());
   choice.args.insert(choice.args.end(), interfaces.begin(), interfaces.end());

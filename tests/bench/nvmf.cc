@@ -207,7 +207,7 @@ void print(const Pattern& pattern, const Cost& local, const Cost& remote) {
 }
 
 void run(const std::string& path, double seconds, int rounds) {
-  auto eal = glue::one_cpu_arguments();
+  auto eal = glue::private_arguments();
   eal.push_back("--no-pci");
   auto network = good(start_stack_network(eal, {.idle = IdlePolicy::busy, .back_to_back = true}));
   const NamespaceSettings disk = good(parse_namespace(path));

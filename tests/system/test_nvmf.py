@@ -71,9 +71,9 @@ class Nvmf(harness.Case):
         a, b = spaces.names
         env = self.start_daemon("--interface", "d0", namespace=b)
         disk = self.disk()
-        settings = self.settings('interface = "d0"\n')
+        settings = self.settings(f'interface = "d0"\nlcores = "(0,1)@{harness.CPUS[-1]}"\n')
         lcores = [f"--lcores=(0,1)@{harness.CPUS[-1]}", *eal()[2:], "--", "--idle", "sleep"]
-        for words, reactors in ((["--interface", "d0"], 1), (["--config", settings], 1), ([*lcores, "--interface", "d0"], 2)):
+        for words, reactors in ((["--interface", "d0"], 1), (["--config", settings], 2), ([*lcores, "--interface", "d0"], 2)):
             with self.subTest(words=words):
                 target = self.start_target(*words, "--namespace", disk, namespace=a)
                 said = self.run_host("uroce0", "192.0.2.1", "4", "2", namespace=b, env=env)

@@ -247,12 +247,16 @@ TEST_F(BackendTest, TheFileNamesItsFaults) {
             std::string::npos);
   EXPECT_NE(fault("subsystem = 1\n").find("[[subsystem]]"), std::string::npos);
   EXPECT_NE(fault("interface = 1\n").find(":1: interface names nothing"), std::string::npos);
+  EXPECT_NE(fault("interface = \"d0\"\nlcores = 1\n").find(":2: lcores is no text"), std::string::npos);
+  EXPECT_NE(fault("lcores = \"0;1\"\n").find(":1: lcores = '0;1': it may contain only"), std::string::npos);
+  EXPECT_NE(fault("cores = \"1\"\n").find(":1: unknown key cores; the file has interface, lcores"), std::string::npos);
 }
 
 TEST_F(BackendTest, TheFileNamesThePort) {
   std::ofstream(path_) << "interface = \"eth0\"\n";
   const Config named = must(read_config(path_));
   EXPECT_EQ(named.interface, "eth0");
+  EXPECT_EQ(named.lcores, "");
   EXPECT_TRUE(named.subsystems.empty());
   std::ofstream(path_) << "";
   EXPECT_EQ(must(read_config(path_)).interface, "");
@@ -268,6 +272,7 @@ TEST_F(BackendTest, TheSampleOfTheFileHoldsWithItsLinesCommentedIn) {
   std::ofstream(path_) << used;
   const Config config = must(read_config(path_));
   EXPECT_EQ(config.interface, "eth0");
+  EXPECT_EQ(config.lcores, "1-2");
   ASSERT_EQ(config.subsystems.size(), 1u);
   EXPECT_EQ(config.subsystems[0].namespaces.size(), 1u);
   EXPECT_EQ(config.subsystems[0].hosts.size(), 1u);

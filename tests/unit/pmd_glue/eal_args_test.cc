@@ -51,6 +51,31 @@ TEST(EalArgs, TakesEveryForm) {
   }
 }
 
+TEST(EalArgs, KnowsWhoNamesLcores) {
+  for (const std::vector<std::string>& args : {std::vector<std::string>{"-l", "0,1"},
+                                               {"-l0-1"},
+                                               {"-m", "64", "--lcores", "(0-1)@0"},
+                                               {"--lc=0"},
+                                               {"-c", "3"},
+                                               {"-S2"}}) {
+    EXPECT_TRUE(names_lcores(args)) << args[0];
+  }
+  for (const std::vector<std::string>& args : {std::vector<std::string>{},
+                                               {"--log-level=8"},
+                                               {"--vdev", "-l"},
+                                               {"-a", "0000:03:00.0"},
+                                               {"--main-lcore", "1"}}) {
+    EXPECT_FALSE(names_lcores(args));
+  }
+  EXPECT_EQ(fault_of_lcores("(0,1)@2-3"), "");
+  EXPECT_NE(fault_of_lcores("0;1").find("--lcores"), std::string_view::npos);
+}
+
+TEST(EalArgs, ArePrivateOnLcoresThatWereNamed) {
+  EXPECT_EQ(private_arguments("1-2"), (std::vector<std::string>{"--lcores=1-2", "--in-memory", "--no-telemetry"}));
+  EXPECT_TRUE(names_lcores(private_arguments()));
+}
+
 TEST(EalArgs, KeepsInterfacesOfTheKernelFromEal) {
   const auto plan = plan_eal({"-l", "0", "--vdev", "net_uroce_kif0,iface=eth0", "--vdev=net_null0", "-m64"}, kHuge);
   ASSERT_TRUE(plan) << plan.error().text;
