@@ -285,4 +285,6 @@ void Stack::idle(std::chrono::nanoseconds limit) {
   if (impl_->embedded) impl_->idle_here(limit);
 }
 
+void Stack::wake(uint32_t engine) { impl_->wake(engine); }
+
 }  // namespace uroce

@@ -60,6 +60,7 @@ struct Stack::Impl {
   void idle_here(std::chrono::nanoseconds limit);
   Result<void> start_loop(uint32_t engine, std::function<void()> body);
   void join_loops();
+  void wake(uint32_t engine);
   /// Embedded: the calling thread runs engines.
   bool runs_engines_here() const;
   /// The connection manager of all devices, which the first call makes. Any thread. Errors: those of

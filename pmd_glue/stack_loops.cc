@@ -102,6 +102,11 @@ Result<void> Stack::Impl::start_loop(uint32_t engine, std::function<void()> body
   return {};
 }
 
+void Stack::Impl::wake(uint32_t engine) {
+  if (!embedded || engine >= engines()) return;
+  workers_[has_loop(engine) ? engine : 0]->waker().rouse();
+}
+
 void Stack::Impl::join_loops() {
   if (!embedded) return;
   for (uint32_t engine = 1; engine < engines(); ++engine) {

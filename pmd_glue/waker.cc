@@ -52,6 +52,7 @@ void Waker::sleep(Nanos limit) {
   std::array<epoll_event, 64> events{};
   const int woken = epoll_pwait2(epoll_, events.data(), static_cast<int>(events.size()), &timeout, nullptr);
   sleeping_.store(false, std::memory_order_relaxed);
+  (void)roused();
   if (woken == 0) return;
   for (int i = 0; i < woken; ++i) take_events(events[static_cast<std::size_t>(i)].data.fd);
 }

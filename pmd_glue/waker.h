@@ -24,6 +24,12 @@ class Waker {
   }
   /// Any thread, one system call. Ends the next sleep even if it has not begun.
   void wake_always();
+  /// Any thread. Ends a sleep; one that has not begun is not to begin (roused()). No system call while the sleeper is
+  /// awake.
+  void rouse() {
+    roused_.store(true, std::memory_order_seq_cst);
+    wake();
+  }
 
   /// A new descriptor for another process, owned by the caller. Writing a byte to it does the same as wake_always().
   /// Errors: EMFILE and the like.
@@ -34,6 +40,8 @@ class Waker {
   /// Announces the sleep. Look for work once more afterwards: work that is made later wakes.
   void prepare() { sleeping_.store(true, std::memory_order_seq_cst); }
   void cancel() { sleeping_.store(false, std::memory_order_relaxed); }
+  /// After prepare(): whether rouse() was called since the last sleep or call of this.
+  bool roused() { return roused_.exchange(false, std::memory_order_seq_cst); }
   /// Sleeps after prepare() until woken, a watched descriptor is readable, or `limit` has passed.
   void sleep(Nanos limit);
   /// Adds a descriptor that ends a sleep when it is readable, e.g. a driver's RX interrupt; not owned. Events are taken
@@ -44,6 +52,7 @@ class Waker {
   void take_events(int fd) const;
 
   std::atomic<bool> sleeping_{false};
+  std::atomic<bool> roused_{false};
   // A pipe, not an eventfd: the two ends of a pipe have separate flags, so no other process can make this one block.
   int read_end_ = -1;
   int write_end_ = -1;

@@ -184,7 +184,7 @@ void Worker::sleep(Nanos limit) {
   // Poll once more after announcing: frames that arrived before it would not wake us.
   const uint32_t empty_rounds = empty_rounds_;
   bool worked = round();
-  if (!worked && !stop_.load(std::memory_order_relaxed)) {
+  if (!worked && !waker_.roused() && !stop_.load(std::memory_order_relaxed)) {
     const Nanos until_deadline = time_to_deadline();
     stand_by([&] { waker_.sleep(std::min(limit, until_deadline)); });
     empty_rounds_ = empty_rounds;

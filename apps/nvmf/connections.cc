@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Looking for an event costs a system call.
+/// Looking for an event of the daemon costs a system call. Those of this process are also looked for before each rest.
 constexpr Nanos kEventsEvery = 1ms;
 constexpr uint8_t kReadsAtOnce = 16;
 
@@ -77,15 +77,24 @@ Result<std::unique_ptr<Connections>> Connections::listen(Network& network, std::
 }
 
 bool Connections::poll(Nanos now) {
-  const bool reported = reports_.waiting();
-  if (reported) {
+  bool worked = reports_.waiting();
+  if (worked) {
     for (const Report& report : reports_.take()) on_report(report);
   }
   if (now >= next_events_) {
     next_events_ = now + kEventsEvery;
-    while (const auto event = channel_.take()) handle(*event);
+    worked |= take_events();
   }
-  return reported;
+  return worked;
+}
+
+bool Connections::take_events() {
+  bool taken = false;
+  while (const auto event = channel_.take()) {
+    handle(*event);
+    taken = true;
+  }
+  return taken;
 }
 
 void Connections::close() {
@@ -94,7 +103,12 @@ void Connections::close() {
 }
 
 void Connections::close(Connection& connection) {
-  if (!std::exchange(connection.closing, true)) orders_[connection.reactor]->put(Close{connection.id.number()});
+  if (!std::exchange(connection.closing, true)) put(connection.reactor, Close{connection.id.number()});
+}
+
+// The first reactor looks at its orders before it rests.
+void Connections::put(uint32_t reactor, Order order) {
+  if (orders_[reactor]->put(std::move(order)) && reactor != 0) network_.wake(reactor);
 }
 
 void Connections::handle(const CmEvent& event) {
@@ -142,7 +156,7 @@ Result<void> Connections::hand_over(CmId& id, const CmEvent& event, const nvme::
                                           .io = io,
                                           .entries = entries,
                                           .reads = std::min(event.param.initiator_depth, kReadsAtOnce)});
-  orders_[reactor]->put(std::move(order));
+  put(reactor, std::move(order));
   return {};
 }
 

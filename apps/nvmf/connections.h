@@ -30,6 +30,8 @@ class Connections {
 
   /// Handles reports, and now and then events. True when there was work. Never waits.
   bool poll(Nanos now);
+  /// After a pass without work, before a rest: handles an event that woke this thread. True when there was one.
+  bool look_again() { return network_.wakes() && take_events(); }
   /// Closes all queues, and refuses new ones. poll() still brings the ends of what backends do for them.
   void close();
   /// Queues that are open, or begin, or that a backend still works for.
@@ -59,12 +61,14 @@ class Connections {
         listener_(std::move(listener)),
         loads_(orders_.size()) {}
 
+  bool take_events();
   void handle(const CmEvent& event);
   void on_request(const CmEvent& event);
   Result<void> hand_over(CmId& id, const CmEvent& event, const nvme::CmRequest& request);
   void on_report(const Report& report);
   Result<void> accept(Connection& connection, uint32_t qpn);
   void close(Connection& connection);
+  void put(uint32_t reactor, Order order);
 
   Network& network_;
   const std::vector<Orders*> orders_;  // by reactor

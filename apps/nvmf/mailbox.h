@@ -12,11 +12,11 @@ namespace uroce::nvmf {
 template <class Message>
 class Mailbox {
  public:
-  /// Any thread.
-  void put(Message message) {
+  /// Any thread. True for the first message that waits: the receiver may sleep. It has been told of the others.
+  [[nodiscard]] bool put(Message message) {
     const std::scoped_lock lock(mutex_);
     messages_.push_back(std::move(message));
-    waiting_.store(true, std::memory_order_release);
+    return !waiting_.exchange(true, std::memory_order_release);
   }
   /// The receiver's thread; cheap. Whether messages have come.
   bool waiting() const { return waiting_.load(std::memory_order_acquire); }

@@ -33,6 +33,9 @@ class Network {
   /// After a pass without work: gives the core away, until something arrives if wakes(), and for at most `limit`.
   virtual void idle(std::chrono::nanoseconds limit) = 0;
   virtual bool wakes() const = 0;
+  /// Any thread: ends the idle() of a reactor, or its next one where it is in none. Without wakes(): no effect, idle()
+  /// is short.
+  virtual void wake(uint32_t /*reactor*/) {}
 };
 
 /// Errors: those of ConnectionManager::open().

@@ -38,14 +38,14 @@ bool Reactor::poll(Nanos now) {
     worked = true;
   }
   for (Entry& one : queues_) worked |= one.queue->poll(now);
-  if (now >= next_check_) check(now);
+  if (now >= next_check_) worked |= check(now);
   worked |= ring_.poll();
   return worked;
 }
 
 void Reactor::rest() {
   if (network_.wakes()) {
-    // The stack polls on for a while by itself; a disk does not wake it, and neither does an order.
+    // The stack polls on for a while by itself, and a disk does not wake it.
     network_.idle(ring_.outstanding() > 0 ? Nanos(20us) : Nanos(1ms));
   } else if (++idle_passes_ > kPatience) {
     // The first connection can wait a little.
@@ -65,8 +65,8 @@ void Reactor::obey(Nanos now) {
 
 void Reactor::open(const Open& order, Nanos now) {
   auto made = make_queue(order, now);
-  if (!made) return reports_.put(Failed{order.number});
-  reports_.put(Opened{order.number, (*made)->qp().qpn()});
+  if (!made) return report(Failed{order.number});
+  report(Opened{order.number, (*made)->qp().qpn()});
   queues_.push_back({order.number, std::move(*made)});
   if (order.terms.queue_id != 0) counters_.queues.add();
 }
@@ -92,14 +92,19 @@ void Reactor::close(uint32_t number) {
   next_check_ = {};
 }
 
-void Reactor::check(Nanos now) {
+bool Reactor::check(Nanos now) {
   next_check_ = now + kCheckEvery;
   for (Entry& one : queues_) one.queue->check(now);
-  std::erase_if(queues_, [this](const Entry& one) {
-    if (!one.queue->finished()) return false;
-    reports_.put(Ended{one.number});
-    return true;
-  });
+  return 0 != std::erase_if(queues_, [this](const Entry& one) {
+           if (!one.queue->finished()) return false;
+           report(Ended{one.number});
+           return true;
+         });
+}
+
+// The first reactor looks at the reports in the same pass.
+void Reactor::report(Report report) {
+  if (reports_.put(report) && index_ != 0) network_.wake(0);
 }
 
 Result<Device*> Reactor::device(const std::string& name) {

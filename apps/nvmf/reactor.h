@@ -57,8 +57,10 @@ class Reactor {
   void open(const Open& order, Nanos now);
   Result<std::unique_ptr<Queue>> make_queue(const Open& order, Nanos now);
   void close(uint32_t number);
+  void report(Report report);
   Result<Device*> device(const std::string& name);
-  void check(Nanos now);
+  /// True when a queue has gone.
+  bool check(Nanos now);
 
   const uint32_t index_;
   Network& network_;

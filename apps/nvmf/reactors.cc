@@ -33,7 +33,7 @@ bool Reactors::poll(uint32_t index, Nanos now) {
 
 void Reactors::run_once(uint32_t index, Nanos now) {
   Reactor& reactor = *reactors_[index];
-  if (poll(index, now)) return reactor.stay_awake();
+  if (poll(index, now) || (index == 0 && connections_->look_again())) return reactor.stay_awake();
   reactor.rest();
 }
 

@@ -22,6 +22,7 @@ class StackNetwork final : public Network {
   bool poll() override { return stack_.poll(); }
   void idle(std::chrono::nanoseconds limit) override { stack_.idle(limit); }
   bool wakes() const override { return true; }
+  void wake(uint32_t reactor) override { stack_.wake(reactor); }
 
  private:
   Stack stack_;

@@ -1,9 +1,9 @@
 // The stack in this process: EAL, ports and engines. For appliances that link DPDK; the benchmarks and the daemon start
 // with it.
 //
-// Threads: devices(), open(), engines() and embedded() are for any thread; poll() and idle() for the thread that called
-// start() and for loops (start_loop()); the other calls for the thread that called start(). The Stack is destroyed when
-// no other thread uses it.
+// Threads: devices(), open(), engines(), embedded() and wake() are for any thread; poll() and idle() for the thread
+// that called start() and for loops (start_loop()); the other calls for the thread that called start(). The Stack is
+// destroyed when no other thread uses it.
 #pragma once
 
 #include <cstdint>
@@ -129,6 +129,10 @@ class UROCE_API Stack {
   bool poll();
   /// Embedded, after poll() returned false: gives the core away as the idle policy says, for at most `limit`.
   void idle(std::chrono::nanoseconds limit);
+  /// Any thread. Embedded: ends the idle() of the thread that polls `engine`, or its next one where it is in none: what
+  /// the caller has stored for that thread before, the thread finds when it looks after idle(). One atomic store, and a
+  /// system call where the thread sleeps. No effect where there is no such engine.
+  void wake(uint32_t engine);
 
  private:
   friend class glue::StackAccess;

@@ -90,14 +90,19 @@ CmChannelImpl::Token CmChannelImpl::take_token() {
 }
 
 std::optional<CmEvent> CmChannelImpl::take() {
+  // A program that polls would pay more for the lock and the system call than for a pass over its engines.
+  const auto changes = [this] { return changes_ != nullptr ? changes_->load(std::memory_order_acquire) : 0; };
+  const auto known_empty = [this](uint64_t now) {
+    return changes_ != nullptr && now == empty_at_.load(std::memory_order_relaxed);
+  };
+  if (known_empty(changes())) return std::nullopt;
   const std::scoped_lock lock(take_mutex_);
   for (;;) {
-    // A program that polls would pay more for the system call than for a pass over its engines.
-    const uint64_t changes = changes_ != nullptr ? changes_->load(std::memory_order_acquire) : 0;
-    if (changes_ != nullptr && changes == empty_at_) return std::nullopt;
+    const uint64_t before = changes();
+    if (known_empty(before)) return std::nullopt;
     const Token token = take_token();
     if (token == Token::none) {
-      empty_at_ = changes;
+      empty_at_.store(before, std::memory_order_relaxed);
       return std::nullopt;
     }
     if (token == Token::ended) return report_end();

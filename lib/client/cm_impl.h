@@ -123,12 +123,12 @@ class CmChannelImpl : public std::enable_shared_from_this<CmChannelImpl> {
   const uint32_t number_;
   message::Fd fd_;
   const std::shared_ptr<const std::atomic<uint64_t>> changes_;  // null with the daemon
-  std::mutex take_mutex_;                                       // guards taken_, empty_at_ and reads of the pipe
-  uint64_t empty_at_ = 0;                                       // the value of changes_ before the pipe was found empty
-  std::deque<message::CmEventRecord> taken_;                    // from the manager, not delivered
-  std::mutex mutex_;                   // guards ids_ and reported_; lock order: take_mutex_, then mutex_
-  std::map<uint32_t, CmIdImpl*> ids_;  // the ids whose events come here
-  std::set<uint32_t> reported_;        // the ids that got device_removal when the manager went
+  std::mutex take_mutex_;                     // guards taken_, writes of empty_at_ and reads of the pipe
+  std::atomic<uint64_t> empty_at_{0};         // the value of changes_ before the pipe was found empty
+  std::deque<message::CmEventRecord> taken_;  // from the manager, not delivered
+  std::mutex mutex_;                          // guards ids_ and reported_; lock order: take_mutex_, then mutex_
+  std::map<uint32_t, CmIdImpl*> ids_;         // the ids whose events come here
+  std::set<uint32_t> reported_;               // the ids that got device_removal when the manager went
 };
 
 class CmIdImpl {

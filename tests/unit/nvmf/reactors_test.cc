@@ -16,6 +16,17 @@ using namespace std::chrono_literals;
 
 constexpr uint32_t kBlocks = 16;
 constexpr uint32_t kBytes = kBlocks * 512;
+constexpr int kOpens = 300;
+
+TEST(Mailbox, TellsTheSenderThatFindsItEmpty) {
+  Mailbox<int> mailbox;
+  EXPECT_TRUE(mailbox.put(1));
+  EXPECT_FALSE(mailbox.put(2));
+  EXPECT_TRUE(mailbox.waiting());
+  EXPECT_EQ(mailbox.take(), (std::vector<int>{1, 2}));
+  EXPECT_FALSE(mailbox.waiting());
+  EXPECT_TRUE(mailbox.put(3));
+}
 
 TEST(Mailbox, KeepsTheOrderOfEachSender) {
   constexpr uint32_t kSenders = 3, kEach = 2000;
@@ -24,7 +35,7 @@ TEST(Mailbox, KeepsTheOrderOfEachSender) {
   std::vector<std::jthread> senders;
   for (uint32_t sender = 0; sender < kSenders; ++sender) {
     senders.emplace_back([&mailbox, sender] {
-      for (uint32_t i = 0; i < kEach; ++i) mailbox.put({sender, i});
+      for (uint32_t i = 0; i < kEach; ++i) (void)mailbox.put({sender, i});
     });
   }
   std::array<uint32_t, kSenders> next{};
@@ -74,6 +85,9 @@ class ReactorsTest : public TargetOverRdma {
   void expect_loads(std::vector<uint32_t> loads) {
     run_until([&] { return reactors_->connections().loads() == loads; });
   }
+
+  uint32_t wakes(uint32_t reactor) const { return network().wakes(reactor); }
+  const InProcessNetwork& network() const { return static_cast<const InProcessNetwork&>(*network_); }
 
   std::list<InitiatorQueue> io_;
 };
@@ -181,6 +195,72 @@ TEST_F(ReactorsTest, AQueueThatIsStillBeingMadeCanEnd) {
   };
   EXPECT_THROW(queue(2), std::runtime_error);
   run_until([&] { return reactors_->connections().queues() == 0; });
+}
+
+TEST_F(ReactorsTest, OrdersAndReportsWakeTheOtherReactor) {
+  InitiatorQueue admin = queue(0);
+  make_queues(admin, 1);
+  EXPECT_EQ(wakes(0), 0u) << "the first reactor's own queues";
+  EXPECT_EQ(wakes(1), 0u);
+  order_ = {0};
+  after_pass_ = [&] {
+    if (reactors_->connections().loads()[1] == 0) return;
+    EXPECT_EQ(wakes(1), 1u);  // Open
+    EXPECT_EQ(wakes(0), 0u);
+    order_ = {0, 1};
+    after_pass_ = nullptr;
+  };
+  {
+    const InitiatorQueue second = queue(2);
+    EXPECT_EQ(wakes(0), 1u);  // Opened
+  }
+  expect_loads({1, 0});
+  EXPECT_EQ(wakes(1), 2u);  // Close
+  EXPECT_EQ(wakes(0), 2u);  // Ended
+  write_and_compare();
+  EXPECT_EQ(wakes(0) + wakes(1), 4u) << "no command wakes anybody";
+}
+
+// The second one sleeps until it is woken, so an order that does not wake it is never obeyed.
+TEST_F(ReactorsTest, NoOrderOfManyIsLost) {
+  InitiatorQueue admin = queue(0);
+  make_queues(admin, 3);
+  io_.erase(std::next(io_.begin()));
+  expect_loads({2, 0});
+  order_ = {0};
+  step_ = 1ms;
+  std::jthread second([&](const std::stop_token& stop) {
+    const std::stop_callback end(stop, [&] { network_->wake(1); });
+    for (;;) {
+      const uint32_t before = wakes(1);
+      if (stop.stop_requested()) return;
+      if (!reactors_->poll(1, Nanos(0))) network().sleep(1, before);
+    }
+  });
+  for (int i = 0; i < kOpens; ++i) {
+    (void)queue(2);
+    if (i % 2 == 0) expect_loads({2, 0});  // else the next one may overtake its end
+  }
+  expect_loads({2, 0});
+  EXPECT_EQ(reactors_->connections().queues(), 3u);
+  EXPECT_EQ(reactors_->counters(1).queues.get(), uint64_t{kOpens} + 1);
+}
+
+// Its thread has ended, or never began. The target ends all the same, and the host hears of it.
+TEST_F(ReactorsTest, AnOrderForAReactorThatHasEndedHoldsNobodyUp) {
+  std::list<InitiatorQueue> before;
+  for (uint16_t id : {1, 2}) before.emplace_back(*host_, address(), id, 16);
+  order_ = {0};
+  before.pop_back();
+  after_pass_ = [&] {
+    if (reactors_->connections().queues() < 3) return;
+    after_pass_ = nullptr;
+    reactors_->close();
+    order_.clear();
+    reactors_.reset();
+  };
+  EXPECT_THROW(queue(3), std::runtime_error);
+  EXPECT_FALSE(before.front().next());
 }
 
 TEST_F(ReactorsTest, RunOnThreadsOfTheirOwn) {

@@ -1,6 +1,7 @@
 // A target and a host in one process, on two devices of a World behind a server: the target runs while the host waits.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -37,20 +38,32 @@ inline constexpr char kHostNqn[] = "nqn.2024-01.org.example:host";
 class InProcessNetwork final : public Network {
  public:
   InProcessNetwork(cm::Manager& manager, std::shared_ptr<control::Device> device, uint32_t reactors)
-      : connections_(client::make_in_process_cm(manager, device)), device_(std::move(device)), reactors_(reactors) {}
+      : connections_(client::make_in_process_cm(manager, device)), device_(std::move(device)), sleepers_(reactors) {}
   ConnectionManager& connections() override { return connections_; }
   Result<Context> device(const std::string&) override {
     return Context(test::must(client::make_in_process_context(device_)));
   }
-  uint32_t reactors() const override { return reactors_; }
+  uint32_t reactors() const override { return static_cast<uint32_t>(sleepers_.size()); }
   bool poll() override { return false; }
   void idle(std::chrono::nanoseconds) override {}
   bool wakes() const override { return false; }
+  void wake(uint32_t reactor) override {
+    ++sleepers_[reactor].wakes;
+    sleepers_[reactor].wakes.notify_all();
+  }
+
+  /// The wake()s of a reactor so far.
+  uint32_t wakes(uint32_t reactor) const { return sleepers_[reactor].wakes; }
+  /// Returns once there have been more. No frame and no time ends this sleep.
+  void sleep(uint32_t reactor, uint32_t wakes) const { sleepers_[reactor].wakes.wait(wakes); }
 
  private:
   ConnectionManager connections_;
   const std::shared_ptr<control::Device> device_;
-  const uint32_t reactors_;
+  struct Sleeper {
+    std::atomic<uint32_t> wakes{0};
+  };
+  std::vector<Sleeper> sleepers_;
 };
 
 class TargetOverRdma : public testing::Test {

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "pmd_glue/fault_guard.h"
@@ -53,6 +55,45 @@ TEST(Waker, RemembersAWakeThatCameBeforeTheSleep) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(20));
   waker.prepare();
   waker.sleep(milliseconds(1));  // and only once
+}
+
+TEST(Waker, RousesASleeperBeforeAndDuringItsSleep) {
+  Waker waker;
+  waker.rouse();
+  waker.prepare();
+  EXPECT_TRUE(waker.roused());
+  EXPECT_FALSE(waker.roused());
+  waker.rouse();
+  const auto start = std::chrono::steady_clock::now();
+  waker.sleep(seconds(30));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(20));
+  EXPECT_FALSE(waker.roused()) << "the sleep has ended by it";
+}
+
+// In each order of the two threads' steps one of them sees the other's.
+TEST(Waker, LosesNoRouse) {
+  constexpr int kTurns = 20000;
+  Waker waker;
+  std::atomic<int> wanted{0}, done{0};
+  std::thread sleeper([&] {
+    while (done < kTurns) {
+      if (const int seen = wanted; seen != done) {
+        done = seen;
+        continue;
+      }
+      waker.prepare();
+      if (!waker.roused()) waker.sleep(seconds(30));
+      waker.cancel();
+    }
+  });
+  const auto start = std::chrono::steady_clock::now();
+  for (int turn = 1; turn <= kTurns; ++turn) {
+    wanted = turn;
+    waker.rouse();
+    while (done < turn) std::this_thread::yield();
+  }
+  sleeper.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(25)) << "a sleep ran to its limit";
 }
 
 TEST(Waker, WatchesDescriptors) {

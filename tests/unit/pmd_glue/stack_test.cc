@@ -138,14 +138,16 @@ TEST(Stack, LoopsOfTheProgram) {
     ASSERT_TRUE(stack->start_loop(static_cast<uint32_t>(engine), [&, engine] {
       write_and_verify(*stack, "uroce1", 100, engine);
       ++finished;
-      while (finished < 3) {  // control calls of the others need this engine
-        if (!stack->poll()) stack->idle(microseconds(100));
+      for (uint32_t other = 0; other < 4; ++other) stack->wake(other);  // of which 3 is no engine
+      while (finished < 3) {                                            // control calls of the others need this engine
+        if (!stack->poll()) stack->idle(seconds(1));
       }
     }));
   }
   EXPECT_EQ(stack->start_loop(1, [] {}).error().code, EBUSY);
   write_and_verify(*stack, "uroce1", 100, 0);
   ++finished;
+  for (const uint32_t engine : {1u, 2u}) stack->wake(engine);
   stack->join_loops();
   write_and_verify(*stack, "uroce1", 20, 2);
   ASSERT_TRUE(stack->start_loop(2, [&] { ++finished; }));
