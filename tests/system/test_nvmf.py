@@ -4,6 +4,7 @@
 import os
 import re
 import signal
+import time
 import unittest
 
 import harness
@@ -49,6 +50,16 @@ class Nvmf(harness.Case):
         said = self.finish(target, 30)
         return [tuple(map(int, found)) for found in re.findall(REACTOR, said)]
 
+    def two_machines(self):
+        """The target's namespace, the host's, and the environment of the host's programs. `d0` joins the two."""
+        spaces = harness.Namespaces(4200)
+        spaces.__enter__()
+        self.addCleanup(spaces.__exit__)
+        for number, name in enumerate(spaces.names, 1):
+            harness.ip("-n", name, "addr", "add", f"192.0.2.{number}/24", "dev", "d0")
+            harness.ip("-n", name, "link", "set", "d0", "arp", "on", "up")
+        return *spaces.names, self.start_daemon("--interface", "d0", namespace=spaces.names[1])
+
     def test_beside_a_daemon(self):
         env = self.start_daemon("--demo")
         # The command line's choice goes before the file's.
@@ -62,14 +73,7 @@ class Nvmf(harness.Case):
 
     @unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
     def test_in_process_over_an_interface(self):
-        spaces = harness.Namespaces(4200)
-        spaces.__enter__()
-        self.addCleanup(spaces.__exit__)
-        for number, name in enumerate(spaces.names, 1):
-            harness.ip("-n", name, "addr", "add", f"192.0.2.{number}/24", "dev", "d0")
-            harness.ip("-n", name, "link", "set", "d0", "arp", "on", "up")
-        a, b = spaces.names
-        env = self.start_daemon("--interface", "d0", namespace=b)
+        a, b, env = self.two_machines()
         disk = self.disk()
         settings = self.settings(f'interface = "d0"\nlcores = "(0,1)@{harness.CPUS[-1]}"\n')
         lcores = [f"--lcores=(0,1)@{harness.CPUS[-1]}", *eal()[2:], "--", "--idle", "sleep"]
@@ -84,6 +88,24 @@ class Nvmf(harness.Case):
                 moved = share * 2 * 8 * (64 << 10)
                 self.assertEqual(self.end(target), reactors * [(share, share * (2 * 17 + 1), moved, moved)])
         self.assertNotEqual(disk.read_bytes()[:65536], bytes(65536))
+
+    @unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
+    def test_queues_of_hosts_that_die_end(self):
+        a, b, env = self.two_machines()
+        # There is room for one host: an admin queue and six I/O queues.
+        target = self.start_target(f"--lcores=(0-2)@{harness.CPUS[-1]}", *eal()[2:], "--", "--idle", "sleep", "--interface", "d0",
+                                   "--max-queues", "7", "--namespace", "memory:8M", namespace=a)
+        limit = time.monotonic() + 60 * harness.SLOW
+        for killed in range(5):
+            host = self.start([HOST, "uroce0", "192.0.2.1", DISKS, NQN, "6", "1000000"], b, env)
+            while "6 queues are open" not in host.output:
+                self.assertLess(time.monotonic(), limit, f"{killed} hosts killed; {host}")
+                if host.process.poll() is not None:  # refused: the queues of the one before have not ended
+                    self.assertIn("rejected", host.output)
+                    host = self.start(host.command, None, env)
+                time.sleep(0.02)
+            host.kill()
+        self.assertGreaterEqual(min(queues for queues, *_ in self.end(target)), 2 * 5)
 
 
 if __name__ == "__main__":

@@ -90,6 +90,7 @@ void run(int argc, char** argv) {
     io.emplace_back(host, target, id, 32);
     require(status_of(io.back().connect(subsystem, nqn, id, controller)) == Status::success, "Connect of an I/O queue");
   }
+  std::printf("%u queues are open\n", queues);
   uint64_t start = 0;
   for (uint32_t round = 0; round < rounds; ++round) {
     for (InitiatorQueue& queue : io) {
@@ -104,6 +105,7 @@ void run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a test may wait for a line, and end this program in the middle
   try {
     run(argc, argv);
     return 0;
