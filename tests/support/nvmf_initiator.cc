@@ -64,7 +64,7 @@ CmEvent InitiatorHost::next_event() {
   for (const auto limit = Clock::now() + kPatience; Clock::now() < limit; progress()) {
     if (auto event = take()) return *event;
   }
-  throw std::runtime_error("no event came");
+  throw std::runtime_error("no event came within " + std::to_string(kPatience.count()) + " s");
 }
 
 InitiatorQueue::InitiatorQueue(InitiatorHost& host, const CmAddress& target, uint16_t queue_id, uint32_t entries)
@@ -74,7 +74,8 @@ InitiatorQueue::InitiatorQueue(InitiatorHost& host, const CmAddress& target, std
                                uint32_t entries)
     : host_(host),
       entries_(entries),
-      capsules_(entries * kCapsuleBytes),
+      sends_(2 * entries),
+      capsules_(sends_ * kCapsuleBytes),
       responses_(entries * sizeof(nvme::Response)),
       data_region_(good(host.pd.register_memory(memory_.data(), memory_.size(),
                                                 Access::local_write | Access::remote_write | Access::remote_read))),
@@ -82,7 +83,7 @@ InitiatorQueue::InitiatorQueue(InitiatorHost& host, const CmAddress& target, std
       response_region_(good(host.pd.register_memory(responses_.data(), responses_.size(), Access::local_write))),
       cq_(good(host.context.create_cq(4 * entries))),
       qp_(good(
-          host.context.create_qp(host.pd, cq_, cq_, {.cap = {.max_send_wr = 2 * entries, .max_recv_wr = entries}}))),
+          host.context.create_qp(host.pd, cq_, cq_, {.cap = {.max_send_wr = sends_, .max_recv_wr = entries}}))),
       id_(good(host.connections.create_id(host.channel, PortSpace::tcp, QpType::rc))) {
   establish(target, private_data);
 }
@@ -170,7 +171,7 @@ uint16_t InitiatorQueue::submit(nvme::Command command, std::span<const std::byte
 }
 
 void InitiatorQueue::send(std::span<const std::byte> capsule) {
-  const std::size_t at = sent_++ % entries_ * kCapsuleBytes;
+  const std::size_t at = sent_++ % sends_ * kCapsuleBytes;
   if (capsule.size() > capsules_.size() - at) throw std::runtime_error("a capsule longer than the memory for it");
   std::ranges::copy(capsule, capsules_.begin() + static_cast<std::ptrdiff_t>(at));
   const Sge from = capsule_region_.sge(at, static_cast<uint32_t>(capsule.size()));
@@ -209,7 +210,7 @@ std::optional<nvme::Response> InitiatorQueue::next() {
     if (auto response = poll()) return response;
     if (ended()) return poll();
   }
-  throw std::runtime_error("no response came");
+  throw std::runtime_error("no response came within " + std::to_string(kPatience.count()) + " s");
 }
 
 nvme::Response InitiatorQueue::call(const nvme::Command& command, std::span<const std::byte> behind) {

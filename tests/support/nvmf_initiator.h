@@ -93,6 +93,7 @@ class InitiatorQueue {
 
   InitiatorHost& host_;
   const uint32_t entries_;
+  const uint32_t sends_;  ///< places of the send queue, each with memory for a capsule until its SEND has completed
   std::vector<std::byte> memory_ = std::vector<std::byte>(kDataBytes);
   std::vector<std::byte> capsules_, responses_;
   MemoryRegion data_region_, capsule_region_, response_region_;

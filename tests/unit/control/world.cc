@@ -116,7 +116,7 @@ bool World::poll() {
   bool any = false;
   {
     const std::scoped_lock lock(mutex_);
-    now_ += std::chrono::microseconds(1);
+    now_ = mode_ == Mode::embedded ? now_ + std::chrono::microseconds(1) : machine_();
     for (const auto& port : ports_) any |= port->poll(now_);
   }
   if (turn_ && std::this_thread::get_id() == maker_) turn_();

@@ -14,6 +14,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -89,7 +90,10 @@ class Port final : public control::DeviceHost {
 class World {
  public:
   enum class Mode { embedded, threaded };
-  explicit World(Mode mode = Mode::embedded) : mode_(mode) {}
+  /// The engines' clock. Embedded: a pass takes a microsecond. Threaded: `machine`, by which the test and the connection
+  /// manager wait, too. On a busy machine the thread makes some thirty idle passes a second, because it yields after each.
+  explicit World(Mode mode = Mode::embedded, std::function<Nanos()> machine = steady_time)
+      : mode_(mode), machine_(std::move(machine)) {}
   ~World();
 
   /// Device number n gets GID 10.0.0.(n + 1) and fe80::(n + 1), and MAC 02:..:(n + 1), unless `config` has them.
@@ -105,7 +109,7 @@ class World {
 
   /// Embedded: called after each pass over all engines on the thread that made the world.
   void set_turn(std::function<void()> turn) { turn_ = std::move(turn); }
-  /// Embedded: one pass over all engines of all devices, a microsecond later.
+  /// One pass over all engines of all devices; embedded: a microsecond later.
   bool poll();
   /// Polls (embedded) or yields until `done` or for a bounded while; returns done().
   template <class Done>
@@ -126,9 +130,11 @@ class World {
 
  private:
   friend class Port;
+  static Nanos steady_time() { return std::chrono::steady_clock::now().time_since_epoch(); }
   void deliver(Port& from, const SentFrame& frame);
 
-  Mode mode_;
+  const Mode mode_;
+  const std::function<Nanos()> machine_;
   std::function<void()> turn_;
   const std::thread::id maker_ = std::this_thread::get_id();
   Nanos now_{0};
