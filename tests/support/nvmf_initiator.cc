@@ -82,8 +82,7 @@ InitiatorQueue::InitiatorQueue(InitiatorHost& host, const CmAddress& target, std
       capsule_region_(good(host.pd.register_memory(capsules_.data(), capsules_.size(), {}))),
       response_region_(good(host.pd.register_memory(responses_.data(), responses_.size(), Access::local_write))),
       cq_(good(host.context.create_cq(4 * entries))),
-      qp_(good(
-          host.context.create_qp(host.pd, cq_, cq_, {.cap = {.max_send_wr = sends_, .max_recv_wr = entries}}))),
+      qp_(good(host.context.create_qp(host.pd, cq_, cq_, {.cap = {.max_send_wr = sends_, .max_recv_wr = entries}}))),
       id_(good(host.connections.create_id(host.channel, PortSpace::tcp, QpType::rc))) {
   establish(target, private_data);
 }

@@ -103,13 +103,20 @@ control::Device& World::add(control::DeviceConfig config) {
     ports_.push_back(std::move(port));
   }
   if (mode_ == Mode::threaded && !poller_.joinable()) {
-    poller_ = std::thread([this] {
-      while (!stopping_) {
-        if (!poll()) std::this_thread::yield();
-      }
-    });
+    poller_ = std::thread([this] { run(); });
   }
   return **device;
+}
+
+void World::run() {
+  // A thread that yields waits until each thread that computes has had its slice; one that sleeps comes back before
+  // them.
+  constexpr int kPatience = 1000;
+  constexpr std::chrono::microseconds kNap{20};
+  for (int idle = 0; !stopping_;) {
+    idle = poll() ? 0 : idle + 1;
+    if (idle > kPatience) std::this_thread::sleep_for(kNap);
+  }
 }
 
 bool World::poll() {

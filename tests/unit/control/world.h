@@ -90,8 +90,8 @@ class Port final : public control::DeviceHost {
 class World {
  public:
   enum class Mode { embedded, threaded };
-  /// The engines' clock. Embedded: a pass takes a microsecond. Threaded: `machine`, by which the test and the connection
-  /// manager wait, too. On a busy machine the thread makes some thirty idle passes a second, because it yields after each.
+  /// The engines' clock. Embedded: a pass takes a microsecond. Threaded: `machine`, by which the test and the
+  /// connection manager wait, too; on a busy machine a pass may take milliseconds.
   explicit World(Mode mode = Mode::embedded, std::function<Nanos()> machine = steady_time)
       : mode_(mode), machine_(std::move(machine)) {}
   ~World();
@@ -131,6 +131,7 @@ class World {
  private:
   friend class Port;
   static Nanos steady_time() { return std::chrono::steady_clock::now().time_since_epoch(); }
+  void run();
   void deliver(Port& from, const SentFrame& frame);
 
   const Mode mode_;
