@@ -8,10 +8,10 @@ import harness
 import interop
 import matrix
 import peers
-import programs
+import preload
 import rig as rigs
 
-ORDERED = f"LD_PRELOAD={programs.TELLS}"  # for the end of rping
+ORDERED = f"LD_PRELOAD={preload.TELLS}"  # for the end of rping
 PEER_MTU = 1024  # the path MTU of Ethernet's own
 # Between two cards of a kind, and between a card and rxe.
 OPERATIONS = matrix.OPERATIONS

@@ -12,6 +12,7 @@ import time
 import guest as guests
 import harness
 import interop
+import preload
 
 sys.path.insert(0, str(harness.SOURCE / "config"))
 import pair as pairs  # noqa: E402
@@ -28,8 +29,6 @@ CM = {"ready": "listen"}
 PERF_CM = {"ready": "listen", "twice": True, "says": BANDWIDTH}
 STREAM = "-I 10 -C 5"
 STREAMED = r"(?m)^custom +\d.*s +\d+\.\d+ +\d+\.\d+$"
-# Servers of rdma_cm do not say that they listen; this, preloaded, makes a file. It also orders the end of rping.
-TELLS = harness.BUILD / "tests" / "system" / "clients" / "tell_listen.so"
 
 
 @dataclasses.dataclass
@@ -42,7 +41,7 @@ class Program:
     server: str = ""  # follows for the server alone
     family: int = 4
     says: str = r"\d+ iters in"
-    ready: str = "tcp"  # how to see that the server can be called: "tcp", "listen" or "bind" (TELLS), or what it prints
+    ready: str = "tcp"  # how to see that the server can be called: "tcp", "listen" or "bind" (preload.TELLS), or what it prints
     client_program: str = None  # where it is not the server's
     stays: bool = False  # the server would serve on: it is ended
     twice: bool = False  # the server listens a second time, and the client does not wait for it
@@ -91,10 +90,10 @@ class Programs(interop.Case):
     def run_case(self, program, server, client):
         told = f"/run/listens-{next(SERIAL)}" if server is self.guest else self.directory / "listens"
         listening = self.launch(program, server, server, {
-            "LD_PRELOAD": TELLS, "UROCE_TEST_LISTENS": told, "UROCE_TEST_LISTENS_AT": program.ready})
+            "LD_PRELOAD": preload.TELLS, "UROCE_TEST_LISTENS": told, "UROCE_TEST_LISTENS_AT": program.ready})
         self.await_server(program, server, listening, told)
         go_on = f"/run/listens-again-{next(SERIAL)}" if client is self.guest else self.directory / "listens-again"
-        hold = {"LD_PRELOAD": TELLS} | ({"UROCE_TEST_CONNECTS_AGAIN_AFTER": go_on} if program.twice else {})
+        hold = {"LD_PRELOAD": preload.TELLS} | ({"UROCE_TEST_CONNECTS_AGAIN_AFTER": go_on} if program.twice else {})
         calling = self.launch(program, client, server, hold)
         if program.twice:
             self.await_file(server, listening, f"{told}.2")

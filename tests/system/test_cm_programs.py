@@ -2,51 +2,36 @@
 """Debian's rdmacm-utils, perftest with rdma_cm, librspreload and test_rdmacm under uroce-run, on two devices joined."""
 
 import glob
-import itertools
 import json
 import random
 import re
 import sys
 
 import harness
+import preload
 import verbs
 
 sys.path.insert(0, str(harness.SOURCE / "tests" / "abi"))
 import rdma_core_tests  # noqa: E402
 
 SERVER, CLIENT = "10.117.0.1", "10.117.0.2"
-SERIAL = itertools.count()
-# Servers do not say that they listen, and a client that comes before is refused: this, preloaded, tells. It also orders
-# the end of rping.
-TELLS = harness.BUILD / "tests" / "system" / "clients" / "tell_listen.so"
-PRELOAD = {"LD_PRELOAD": str(TELLS)}
 
 
 class Case(verbs.Case):
     def serve(self, command, namespace=None, at="listen"):
         """A server, from when it listens."""
         self.need(command[0])
-        told = self.told = self.directory / f"listens-{next(SERIAL)}"
-        # An existing preload of the command's own comes after ours.
         preloads = [word.partition("=")[2] for word in command if str(word).startswith("LD_PRELOAD=")]
         command = [word for word in command if not str(word).startswith("LD_PRELOAD=")]
-        env = {**self.env, "LD_PRELOAD": ":".join([str(TELLS), *preloads]), "UROCE_TEST_LISTENS": str(told),
-               "UROCE_TEST_LISTENS_AT": at}
-        server = self.start([verbs.RUN, *command], namespace=namespace, env=env)
-        limit = harness.time.monotonic() + 20 * harness.SLOW
-        while not told.exists():
-            if server.process.poll() is not None:
-                raise AssertionError(f"ended before it listened: {server}")
-            if harness.time.monotonic() > limit:
-                raise AssertionError(f"does not listen after 20 s: {server}")
-            harness.time.sleep(0.01)
+        env = self.env | ({"LD_PRELOAD": ":".join(preloads)} if preloads else {})
+        server, self.told = preload.start_server(self, [verbs.RUN, *command], namespace, env, at)
         return server
 
     def run_pair(self, server, client, seconds=40, stays=False, namespaces=(None, None), at="listen", twice=False):
         """Both outputs. A server that `stays` would serve on: it is ended. One that listens `twice` is waited for again."""
         first = self.serve(server, namespaces[0], at)
         again = {"UROCE_TEST_CONNECTS_AGAIN_AFTER": f"{self.told}.2"} if twice else {}
-        second = self.start([verbs.RUN, *client], namespace=namespaces[1], env={**self.env, **PRELOAD, **again})
+        second = self.start([verbs.RUN, *client], namespace=namespaces[1], env={**self.env, **preload.ENVIRONMENT, **again})
         try:
             code = second.wait(seconds)
         except AssertionError as hung:
@@ -74,7 +59,7 @@ class Utilities(Case):
         server = self.serve(["rping", "-s", "-P", "-a", SERVER])
         for _ in range(3):
             command = ["rping", "-c", "-a", SERVER, "-C", "5"]
-            self.finish(self.start([verbs.RUN, *command], env={**self.env, **PRELOAD}), 20)
+            self.finish(self.start([verbs.RUN, *command], env={**self.env, **preload.ENVIRONMENT}), 20)
         self.assertIsNone(server.process.poll(), str(server))
         server.kill()
 

@@ -7,6 +7,7 @@ import signal
 import time
 
 import harness
+import preload
 import test_cm_programs
 import verbs
 from harness import SLOW
@@ -116,7 +117,7 @@ class Stopped(Case):
 class Connections(Case):
     def test_rping(self):
         server = self.serve(["rping", "-s", "-a", SERVER])
-        client = self.start([verbs.RUN, "rping", "-c", "-a", SERVER], env={**self.env, **test_cm_programs.PRELOAD})
+        client = self.start([verbs.RUN, "rping", "-c", "-a", SERVER], env={**self.env, **preload.ENVIRONMENT})
         self.wait_until_busy(server, client)
         self.kill_daemon()
         self.assert_ends(server, client)
