@@ -21,7 +21,7 @@ void Port::wait_step() {
   if (world_.mode_ == World::Mode::embedded) {
     world_.poll();
   } else {
-    std::this_thread::yield();
+    std::this_thread::sleep_for(World::kNap);
   }
 }
 
@@ -109,10 +109,7 @@ control::Device& World::add(control::DeviceConfig config) {
 }
 
 void World::run() {
-  // A thread that yields waits until each thread that computes has had its slice; one that sleeps comes back before
-  // them.
   constexpr int kPatience = 1000;
-  constexpr std::chrono::microseconds kNap{20};
   for (int idle = 0; !stopping_;) {
     idle = poll() ? 0 : idle + 1;
     if (idle > kPatience) std::this_thread::sleep_for(kNap);

@@ -130,6 +130,8 @@ class World {
 
  private:
   friend class Port;
+  // A thread that yields waits until each thread that computes has had its slice. One that sleeps comes back before.
+  static constexpr std::chrono::microseconds kNap{20};
   static Nanos steady_time() { return std::chrono::steady_clock::now().time_since_epoch(); }
   void run();
   void deliver(Port& from, const SentFrame& frame);
