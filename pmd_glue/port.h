@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -124,9 +125,11 @@ class Port {
   /// Sets the Ethernet addresses of the multicast groups to receive, unless the port receives all. If the driver
   /// refuses the list, the port receives everything. The thread of refresh_link().
   void receive_groups(std::span<const EthAddr> groups);
-  /// For a memif client whose server ended: restarts the port until a server listens again. The thread of
-  /// refresh_link() calls it now and then. The `pollers` threads that poll the port pause meanwhile.
+  /// For a memif client without a server: restarts the port until one takes it. A server ends, or refuses clients until
+  /// its own port has started, and net_memif does not try again. The thread of refresh_link() calls it every
+  /// kReconnectInterval. The `pollers` threads that poll the port pause meanwhile.
   void reconnect(uint32_t pollers);
+  static constexpr std::chrono::milliseconds kReconnectInterval{200};
   /// A poller's thread, before it uses a queue: true when it must not use it. `seen` belongs to the poller and begins
   /// at 0.
   bool paused(uint32_t& seen) const {

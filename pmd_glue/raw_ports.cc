@@ -77,6 +77,7 @@ Result<void> RawPorts::start() {
 Result<void> RawPorts::wait_for_links() {
   const Nanos until = now() + options_.timeout;
   for (const auto& port : ports_) {
+    Nanos next_try = now() + Port::kReconnectInterval;
     while (!port->link_up()) {
       if (now() > until) {
         return fail(ETIMEDOUT, fmt::format("port {} was down for {:.0f} s; is the other end there?", port->name(),
@@ -85,6 +86,9 @@ Result<void> RawPorts::wait_for_links() {
       if (ends(now())) return fail(EINTR, "interrupted before the link was up");
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       port->refresh_link();
+      if (now() < next_try) continue;
+      port->reconnect(0);
+      next_try = now() + Port::kReconnectInterval;
     }
   }
   return {};

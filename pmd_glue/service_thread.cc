@@ -7,7 +7,6 @@ namespace uroce::glue {
 namespace {
 /// Longest delay until a change of a link is seen. Asking costs system calls on some ports.
 constexpr Nanos kLinkInterval = std::chrono::milliseconds(20);
-constexpr Nanos kReconnectInterval = std::chrono::milliseconds(200);
 }  // namespace
 
 void ServiceThread::start(std::vector<ServedPort> ports, std::function<void()> prepare) {
@@ -28,13 +27,13 @@ void ServiceThread::stop() {
 void ServiceThread::run() {
   std::vector<bool> was_up(ports_.size(), false), was_gone(ports_.size(), false);
   Nanos next_look{0};
-  Nanos next_reconnect = clock_.now() + kReconnectInterval;
+  Nanos next_reconnect = clock_.now() + Port::kReconnectInterval;
   while (!stop_.load(std::memory_order_relaxed)) {
     const Nanos now = clock_.now();
     const bool look = now >= next_look;
     if (look) next_look = now + kLinkInterval;
     const bool reconnect = now >= next_reconnect;
-    if (reconnect) next_reconnect = now + kReconnectInterval;
+    if (reconnect) next_reconnect = now + Port::kReconnectInterval;
     for (std::size_t i = 0; i < ports_.size(); ++i) {
       ServedPort& served = ports_[i];
       if (look) served.port->refresh_link();

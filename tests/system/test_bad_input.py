@@ -3,6 +3,8 @@
 
 import pathlib
 import signal
+import socket
+import struct
 import time
 import unittest
 
@@ -60,7 +62,6 @@ class CommandLine(harness.Case):
         self.refused(eal(), "--back-to-back", "--port-mtu", "1500", "-m", "4096", says=["4096", "1024", "--port-mtu"])
 
     def test_server_port_taken(self):
-        import socket
         with socket.socket() as s:
             s.bind(("0.0.0.0", 0))
             s.listen()
@@ -77,10 +78,10 @@ class CommandLine(harness.Case):
 
 class Peers(harness.Case):
     def memif_pair(self, test, *args, server_args=(), client_args=()):
-        socket = self.directory / "m.sock"
+        path = self.directory / "m.sock"
         return self.start_pair(
-            test, eal(f"--vdev=net_memif0,role=server,socket={socket}"),
-            eal(f"--vdev=net_memif0,role=client,socket={socket}"), *IDLE, *args, server_args=server_args, client_args=client_args)
+            test, eal(f"--vdev=net_memif0,role=server,socket={path}"),
+            eal(f"--vdev=net_memif0,role=client,socket={path}"), *IDLE, *args, server_args=server_args, client_args=client_args)
 
     def fails(self, program, seconds, *words):
         self.assertEqual(program.wait(seconds), RUN_FAILED, str(program))
@@ -147,12 +148,39 @@ class Peers(harness.Case):
     def test_raw_latency_server_interrupted(self):
         self.raw_interrupted("raw_lat", "Raw frame Latency Test", 0, signal.SIGINT)
 
+    def test_memif_server_that_has_not_started_its_port(self):
+        """It refuses a client, as DPDK's server does between its probe and its start. The client tries again."""
+        path = self.directory / "m.sock"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(str(path))
+            listener.listen()
+            listener.settimeout(20 * harness.SLOW)
+            server, client = self.start_pair(
+                "raw_bw", eal("--vdev=net_ring0"), eal(f"--vdev=net_memif0,role=client,socket={path},socket-abstract=no"), *IDLE)
+            for _ in range(2):
+                self.refuse_memif_client(listener)
+        for program in (server, client):
+            program.process.terminate()
+        self.fails(client, 20, "interrupted before the link was up")
+
+    def refuse_memif_client(self, listener):
+        HELLO, INIT, DISCONNECT, VERSION = 2, 3, 8, 0x0200
+        peer, _ = listener.accept()
+        with peer:
+            peer.settimeout(20 * harness.SLOW)
+            hello = struct.pack("<H32s5HB", HELLO, b"a server", VERSION, VERSION, 0, 0, 0, 14)
+            peer.sendall(hello.ljust(128, b"\0"))
+            self.assertEqual(struct.unpack_from("<H", peer.recv(128)), (INIT,))
+            peer.sendall(struct.pack("<HI96s", DISCONNECT, 0, b"ID not found").ljust(128, b"\0"))
+            while peer.recv(128):
+                pass
+
     def test_tests_that_do_not_match(self):
         port = harness.free_port()
-        socket = self.directory / "m.sock"
+        path = self.directory / "m.sock"
         common = ["-p", port, *IDLE]
-        server = self.start([harness.PERF, "write_bw", *eal(f"--vdev=net_memif0,role=server,socket={socket}"), "--", *common])
-        client = self.start([harness.PERF, "read_bw", *eal(f"--vdev=net_memif0,role=client,socket={socket}"), "--", *common,
+        server = self.start([harness.PERF, "write_bw", *eal(f"--vdev=net_memif0,role=server,socket={path}"), "--", *common])
+        client = self.start([harness.PERF, "read_bw", *eal(f"--vdev=net_memif0,role=client,socket={path}"), "--", *common,
                              "127.0.0.1"])
         self.assertNotEqual(client.wait(30), 0, str(client))
         self.assertNotEqual(server.wait(30), 0, str(server))
