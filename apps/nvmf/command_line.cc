@@ -104,9 +104,8 @@ std::string fault_of_network(Options& options, const Words& words) {
   }
   if (!port && !words.lcores.empty()) {
     return fmt::format(
-        "lcores {} have no port, and the daemon has its own; add --interface NAME, EAL arguments that name a port "
-        "before "
-        "`--`, or interface to the file",
+        "lcores {} have no port, and the daemon has its own; name a port by --interface, by interface in "
+        "the file, or by EAL arguments before `--`",
         words.lcores);
   }
   if (!words.lcores.empty() && glue::names_lcores(options.eal)) {

@@ -95,11 +95,12 @@ void Reactor::close(uint32_t number) {
 bool Reactor::check(Nanos now) {
   next_check_ = now + kCheckEvery;
   for (Entry& one : queues_) one.queue->check(now);
-  return 0 != std::erase_if(queues_, [this](const Entry& one) {
-           if (!one.queue->finished()) return false;
-           report(Ended{one.number});
-           return true;
-         });
+  const auto report_end = [this](const Entry& one) {
+    if (!one.queue->finished()) return false;
+    report(Ended{one.number});
+    return true;
+  };
+  return std::erase_if(queues_, report_end) != 0;
 }
 
 // The first reactor looks at the reports in the same pass.
