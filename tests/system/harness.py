@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
@@ -21,6 +22,7 @@ CPUS = sorted(os.sched_getaffinity(0))
 # Slower builds (sanitizers) stretch every time limit.
 SLOW = float(os.environ.get("UROCE_TIME_FACTOR", "1"))
 _serial = itertools.count()
+_reserved_ports = []
 # Tests say what an idle engine does: two pollers may share a core here.
 IDLE = ("--idle", "sleep")
 
@@ -43,10 +45,20 @@ def free_shared_hugepages(prefix):
 
 
 def free_port():
-    """A TCP port that nobody uses at this moment."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A TCP port that nobody uses, and that no other test gets before this process ends. It is none of those that the kernel
+    gives to clients: one of them could take it before the server has."""
+    while True:
+        port = random.randrange(20000, 32000)
+        reserved = socket.socket(socket.AF_UNIX)
+        try:
+            reserved.bind(f"\0uroce-test-port-{port}")
+            with socket.socket() as probe:
+                probe.bind(("", port))
+        except OSError:
+            reserved.close()
+            continue
+        _reserved_ports.append(reserved)
+        return port
 
 
 def eal(*extra, lcores="0", memory=192, huge=False):
@@ -93,8 +105,11 @@ class Program:
     def wait_for(self, text, seconds):
         """Returns once the output has `text`."""
         limit = time.monotonic() + seconds * SLOW
-        while text not in self.output:
-            if self.process.poll() is not None:
+        while True:
+            ended = self.process.poll() is not None  # asked first: it may say the text and end between the two questions
+            if text in self.output:
+                return
+            if ended:
                 raise AssertionError(f"ended without saying '{text}': {self}")
             if time.monotonic() > limit:
                 raise AssertionError(f"did not say '{text}' within {seconds} s: {self}")
@@ -103,7 +118,7 @@ class Program:
     def kill(self):
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait(10)
+            self.process.wait(30 * SLOW)
 
     def __str__(self):
         return f"{' '.join(self.command)}\n(exit code {self.process.poll()})\n{self.output}"
@@ -214,6 +229,15 @@ def wait_for_listener(namespace, port, program, seconds):
         if program.process.poll() is not None or time.monotonic() > limit:
             raise AssertionError(f"nobody listens on TCP port {port}: {program}")
         time.sleep(0.1)
+
+
+def wait_for_rounds(pair, folder, seconds=60):
+    """Returns once client_pair, a running Program, has made 64 rounds in its folder: thousands of frames and more."""
+    limit = time.monotonic() + seconds * SLOW
+    while not (folder / "rounds").exists():
+        if pair.process.poll() is not None or time.monotonic() > limit:
+            raise AssertionError(f"the two clients made no 64 rounds within {seconds} s: {pair}")
+        time.sleep(0.02)
 
 
 def may_make_namespaces():
