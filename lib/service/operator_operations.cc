@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <thread>
 
 #include "control/cq.h"
 #include "control/qp.h"
@@ -15,6 +16,9 @@ namespace {
 
 /// They fit a packet.
 constexpr std::size_t kPeersPerReply = 200;
+
+/// How long a capture that ended with its reader may be in the way of the next one, and how often to look.
+constexpr std::chrono::milliseconds kCaptureEnds{1000}, kCaptureLook{10};
 
 }  // namespace
 
@@ -81,6 +85,12 @@ Result<Reply> start_capture(ClientState& client, const message::OpenDevice& requ
   }
   if (!client.server.ports().capture) return fail(EOPNOTSUPP, "this daemon has no captures; use uroced");
   auto capture = client.server.ports().capture(request.name);
+  // The last reader may have ended, or been killed, a moment ago.
+  const auto limit = std::chrono::steady_clock::now() + kCaptureEnds;
+  while (!capture && capture.error().code == EBUSY && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(kCaptureLook);
+    capture = client.server.ports().capture(request.name);
+  }
   if (!capture) return std::unexpected(capture.error());
   client.capture = std::move(*capture);
   auto out = reply(message::CaptureReply{.rings = client.capture->rings(), .epoch_ns = client.capture->epoch_ns()});
