@@ -138,6 +138,7 @@ Result<RawLatency> ping(RawPorts& ports, const RawOptions& options, uint64_t rou
   for (Nanos now = start;; now = ports.now()) {
     const bool pinged = pinger.step(ports);
     backoff.worked(also() || pinged);
+    ports.tell_start(pinger.round_trips() != 0);
     if (round_trips != 0 ? pinger.round_trips() >= round_trips : now - start >= options.duration) break;
     if (ports.ends(now)) {
       if (pinger.round_trips() == 0) return fail(EINTR, "interrupted before the first round trip");
@@ -156,6 +157,7 @@ Result<RawLatency> answer(RawPorts& ports, const RawOptions& options) {
   for (Nanos now = start; !ports.ends(now); now = ports.now()) {
     const bool worked = echo.step();
     backoff.worked(worked);
+    ports.tell_start(echo.answered() != 0);
     if (worked) heard = now;
     if (now - heard > options.timeout) return silent(ports.first(), options);
   }

@@ -34,6 +34,8 @@ struct RawOptions {
   std::chrono::nanoseconds timeout = std::chrono::seconds(10);
   /// Called every few milliseconds; true ends the run early with the frames counted so far. Empty: never.
   std::function<bool()> stop{};
+  /// Called once, in the thread of the test, when frames pass: the first has been sent, received or returned.
+  std::function<void()> started{};
   int mtu = 0;                ///< as StackOptions::mtu
   bool back_to_back = false;  ///< as StackOptions::back_to_back; for RawRole::both
   bool busy = false;          ///< as IdlePolicy::busy; else the core is given away after a while without work

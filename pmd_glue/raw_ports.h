@@ -65,6 +65,12 @@ class RawPorts {
   Nanos now() const { return clock_.now(); }
   /// True when the caller wants the run to end.
   bool ends(Nanos now);
+  /// Tells the caller, the first time that frames pass.
+  void tell_start(bool frames_pass) {
+    if (!frames_pass || told_) return;
+    told_ = true;
+    if (options_.started) options_.started();
+  }
 
  private:
   RawPorts(const RawOptions& options, std::unique_ptr<Eal> eal) : options_(options), eal_(std::move(eal)) {}
@@ -78,6 +84,7 @@ class RawPorts {
   std::vector<std::unique_ptr<Port>> ports_{};
   TscClock clock_{};
   Nanos next_ask_{0};
+  bool told_ = false;
 };
 
 /// Receives a burst from the port's first queue; nothing while its peer has vanished (fault_guard.h).

@@ -120,7 +120,10 @@ Result<RawRate> send(RawPorts& ports, const RawOptions& options, RawFrames& fram
   PollingBackoff backoff(options.busy);
   const Nanos start = ports.now();
   Nanos now = start;
-  for (; now - start < options.duration && !ports.ends(now); now = ports.now()) backoff.worked(sender.step());
+  for (; now - start < options.duration && !ports.ends(now); now = ports.now()) {
+    backoff.worked(sender.step());
+    ports.tell_start(sender.sent() != 0);
+  }
   return RawRate{sender.sent(), options.frame_bytes, to_seconds(now - start)};
 }
 
@@ -130,6 +133,7 @@ Result<RawRate> receive(RawPorts& ports, const RawOptions& options, RawFrames& f
   const Nanos start = ports.now();
   for (Nanos now = start;; now = ports.now()) {
     backoff.worked(receiver.step(now));
+    ports.tell_start(receiver.frames() != 0);
     const bool end = ports.ends(now);
     if (receiver.frames() == 0) {
       if (end) return fail(EINTR, "interrupted before the first frame");
@@ -163,6 +167,7 @@ Result<RawRate> both(RawPorts& ports, const RawOptions& options, RawFrames& fram
   for (Nanos now = start; now - start < options.duration && !ports.ends(now); now = ports.now()) {
     const bool sent = !two_cores && job.sender.step();
     backoff.worked(receiver.step(now) || sent);
+    ports.tell_start(receiver.frames() != 0);
   }
   job.stop.store(true, std::memory_order_relaxed);
   if (two_cores) rte_eal_wait_lcore(ports.workers()[0]);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -84,6 +85,15 @@ glue::RawOptions raw_options(const Options& o, glue::RawRole role) {
 
 bool measures_latency(const Options& o) { return o.test.kind == Kind::lat; }
 
+void print_titles(const Options& o) {
+  const auto title =
+      measures_latency(o)
+          ? fmt::format("Raw frame Latency Test (frames of {} bytes, no transport, half a round trip)", o.size)
+          : fmt::format("Raw frame BW Test (frames of {} bytes, no transport, as received)", o.size);
+  fmt::print("{}\n                    {}\n{}\n{}", kRule, title, kRule, column_titles(o));
+  std::fflush(stdout);
+}
+
 Result<SizeReport> measure_rate(const Options& o, const glue::RawOptions& raw, glue::RawFrames* frames) {
   const auto rate = glue::run_raw(o.eal, raw, frames);
   if (!rate) return std::unexpected(rate.error());
@@ -107,10 +117,11 @@ Result<SizeReport> measure_latency(const Options& o, const glue::RawOptions& raw
   return report;
 }
 
-/// Ends early when `stop` returns true.
+/// Ends early when `stop` returns true. The titles stand over the line of the result from when frames pass.
 Result<SizeReport> measure(const Options& o, glue::RawRole role, std::function<bool()> stop, glue::RawFrames* frames) {
   glue::RawOptions raw = raw_options(o, role);
   raw.stop = std::move(stop);
+  raw.started = [&o] { print_titles(o); };
   return measures_latency(o) ? measure_latency(o, raw) : measure_rate(o, raw, frames);
 }
 
@@ -183,12 +194,7 @@ Result<Outcome> run_raw_test(const Options& o, glue::RawFrames* frames) {
   const auto report =
       o.back_to_back ? measure(o, glue::RawRole::both, interrupted, frames) : measure_with_peer(o, frames);
   if (!report) return std::unexpected(report.error());
-  const auto title =
-      measures_latency(o)
-          ? fmt::format("Raw frame Latency Test (frames of {} bytes, no transport, half a round trip)", o.size)
-          : fmt::format("Raw frame BW Test (frames of {} bytes, no transport, as received)", o.size);
-  fmt::print("{}\n                    {}\n{}\n{}{}{}\n", kRule, title, kRule, column_titles(o), result_line(o, *report),
-             kRule);
+  fmt::print("{}{}\n", result_line(o, *report), kRule);
   if (interrupted()) return fail(EINTR, "interrupted; the line above shows the frames counted until then");
   return Outcome{{*report}, {}};
 }
