@@ -166,7 +166,9 @@ class Direct(Link):
         self.assertEqual(self.finish(sink, 60).split()[1:], [wanted, wanted])
         self.finish_both(server, client)
         self.assertEqual(capture.lines(UNREACHABLE), [])
-        self.assertEqual(len(capture.lines("icmp.type == 0 || icmpv6.type == 129")), 6)
+        answers = "icmp.type == 0 || icmpv6.type == 129"
+        capture.wait_for(6, answers)
+        self.assertEqual(len(capture.lines(answers)), 6)
 
     def test_nothing_answers_roce(self):
         """Also to an address without a queue pair, and to a group."""
@@ -182,8 +184,8 @@ class Direct(Link):
         self.assertEqual(self.ping(self.far, NEAR4), (3, False))
 
     def test_a_neighbour_that_moves(self):
-        server, client = self.traffic("-s", "1024", "-D", "8")
         capture = self.capture(self.far, "ether dst 02:00:00:00:00:05")  # the sender's own end shows none of its frames
+        server, client = self.traffic("-s", "1024", "-D", "8")
         client.wait_for("remote address", 20)
         ip("-n", self.far, "link", "set", "d0", "address", "02:00:00:00:00:05")
         capture.wait_for(5, "infiniband.bth.opcode == 10")
@@ -194,9 +196,8 @@ class Direct(Link):
         daemon = self.daemon()
         member = self.start([MEMBER, "uroce0"], env=self.env)
         member.wait_for("joined", 20)
-        before = self.devices()
         for address in (NEAR4, NEAR6, "fe80::"):
-            self.assertIn(address, before)
+            self.wait_for_devices(address)
         self.give(self.near, "d0", "10.5.0.77/24")
         member.wait_for("event 18", 20)  # IBV_EVENT_GID_CHANGE
         self.wait_for_devices("10.5.0.77")
@@ -389,9 +390,9 @@ class Routed(Link):
         sysctl(self.gateway, "net.ipv4.conf.all.rp_filter=0")
         sysctl(self.gateway, "net.ipv4.conf.all.arp_ignore=1")
         self.give(self.gateway, "m0", "10.5.0.253/32")
+        capture = self.capture(self.gateway, "ether dst 02:00:00:00:00:07", "n0")
         server, client = self.traffic("-s", "1024", "-D", "8", address="10.6.0.1")
         client.wait_for("remote address", 20)
-        capture = self.capture(self.gateway, "ether dst 02:00:00:00:00:07", "n0")
         ip("-n", self.near, "route", "replace", "10.6.0.0/24", "via", "10.5.0.253")
         capture.wait_for(5, "infiniband.bth.opcode == 10")
         capture.dump.kill()
@@ -490,7 +491,8 @@ class WithoutRoot(harness.Case):
         port = harness.free_port()
         self.run_there(
             f"$only {daemon('a')} & a=$!\n$within $only {daemon('b')} & b=$!\n"
-            f"until [ -S {self.directory}/a -a -S {self.directory}/b ]; do sleep 0.1; done\n"
+            f"until {' && '.join(self.words(UROCE, 'devices', '--socket', self.directory / name) for name in 'ab')}; "
+            "do sleep 0.1; done\n"
             f"$within $only {perf('b')} & server=$!\n"
             f"$only {perf('a', '10.5.0.2')}\nwait $server\n"
             "kill $a $b\nwait $a $b\n")

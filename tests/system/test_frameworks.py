@@ -290,7 +290,7 @@ class Others(Case):
     def migrate(self, pin_all):
         """A guest that is stopped, with 64 MiB of memory."""
         self.need("qemu-system-x86_64")
-        port = 20000 + os.getpid() % 10000
+        port = free_port()
         machine = ["qemu-system-x86_64", "-nodefaults", "-display", "none", "-machine", "pc,accel=tcg", "-m", "64", "-S"]
         address = f"rdma:{SERVER}:{port}"
         there = self.under(*machine, "-incoming", "defer", "-qmp", f"unix:{self.directory}/there,server=on,wait=off")

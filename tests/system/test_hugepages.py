@@ -223,7 +223,7 @@ class Dumpcap(test_capture.Capturing):
         folder = self.directory / "pair"
         folder.mkdir()
         pair = self.start([test_capture.PAIR, folder], env=self.env)
-        time.sleep(1)
+        harness.wait_for_rounds(pair, folder)
         dump.process.send_signal(signal.SIGINT)
         self.finish(dump, 30)
         (folder / "stop").touch()
