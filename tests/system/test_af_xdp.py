@@ -143,7 +143,14 @@ class AfXdp(harness.Case):
 
     def test_the_kernel_goes_on(self):
         """A TCP transfer with checked content and pings, while RoCE packets pass on the same interface and address."""
-        server, client = self.start_pair("write_bw", eal(PORT), eal(PORT), *IDLE, *KERNEL, "--verify", "-s", "65536", "-D", "6",
+        for seconds in (6, 20, 60):  # a busy machine needs longer
+            if self.the_kernel_goes_on(seconds):
+                return
+        self.fail("the traffic ended before the kernel's did")
+
+    def the_kernel_goes_on(self, seconds):
+        """Whether the RoCE traffic of so many seconds lasted longer than the kernel's."""
+        server, client = self.start_pair("write_bw", eal(PORT), eal(PORT), *IDLE, *KERNEL, "--verify", "-s", "65536", "-D", seconds,
                                          namespaces=(self.near, self.far), address=NEAR)
         client.wait_for("remote address", 20)
         self.assertIn("uroce_steering", self.attached())
@@ -155,9 +162,10 @@ class AfXdp(harness.Case):
         self.assertIn(hashlib.sha256(content.read_bytes()).hexdigest(), self.finish(sink, 30))
         for address in (NEAR, NEAR6):
             self.ping(address)
-        self.assertIsNone(client.process.poll(), "the traffic ended before the kernel's did")
-        self.finish(client, 60)
+        lasted = client.process.poll() is None
+        self.finish(client, seconds + 60)
         self.finish(server, 60)
+        return lasted
 
     def ip_counters(self):
         """The near kernel's counters of IPv4 (/proc/net/snmp)."""

@@ -10,6 +10,7 @@ import sys
 import harness
 import preload
 import verbs
+from harness import free_port
 
 sys.path.insert(0, str(harness.SOURCE / "tests" / "abi"))
 import rdma_core_tests  # noqa: E402
@@ -237,9 +238,17 @@ class Perftest(Case):
     def run_all(self, programs, *options):
         for program in programs:
             with self.subTest(program=program, options=options):
-                command = [program, "-R", "-n", "100", *options]
-                _, client = self.run_pair([*command, "-d", "uroce0"], [*command, "-d", "uroce1", SERVER], twice=True)
-                self.assertRegex(client, r"#bytes +#iterations")
+                self.assertRegex(self.calibrated(program, "-R", "-n", "100", *options), r"#bytes +#iterations")
+
+    def calibrated(self, *command, tries=5):
+        """The client's output. As verbs.Case.pair(): once more where perftest could not calibrate the processor's clock."""
+        port = ("-p", free_port())
+        try:
+            return self.run_pair([*command, *port, "-d", "uroce0"], [*command, *port, "-d", "uroce1", SERVER], twice=True)[1]
+        except AssertionError as failed:
+            if verbs.CLOCK_UNKNOWN not in str(failed) or tries == 1:
+                raise
+            return self.calibrated(*command, tries=tries - 1)
 
     def test_connections(self):
         self.run_all(("ib_send_bw", "ib_write_bw", "ib_read_bw", "ib_write_lat", "ib_send_lat"))

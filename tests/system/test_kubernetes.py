@@ -10,6 +10,7 @@ import time
 import unittest
 
 import harness
+import verbs
 
 CONFIG = harness.SOURCE / "config"
 PROGRAMS = {name: harness.BUILD / "apps" / folder / name
@@ -103,16 +104,23 @@ class Manifests(harness.Case):
         with harness.Namespaces() as nodes:
             sockets = [self.directory / node / "uroced.sock" for node in nodes.names]
             daemons = [self.daemon(node, socket) for node, socket in zip(nodes.names, sockets)]
-            server = self.program("write-bw-server", nodes.names[0], sockets[0])
-            service = next(document for _, document in documents() if document["kind"] == "Service")
-            harness.wait_for_listener(nodes.names[0], service["spec"]["ports"][0]["port"], server, 60)
-            client = self.program("write-bw-client", nodes.names[1], sockets[1])
-            output = self.finish(client, 60)
-            self.finish(server, 60)
+            output = self.write_bw(nodes, sockets)
             for daemon in daemons:
                 os.kill(daemon.process.pid, 15)
                 self.finish(daemon, 45)
         self.assertRegex(output, r"\n *65536 +5000 +[\d.]+ ")
+
+    def write_bw(self, nodes, sockets, tries=5):
+        """The client's output. Once more where perftest could not calibrate the processor's clock (verbs.Case.pair())."""
+        server = self.program("write-bw-server", nodes.names[0], sockets[0])
+        service = next(document for _, document in documents() if document["kind"] == "Service")
+        harness.wait_for_listener(nodes.names[0], service["spec"]["ports"][0]["port"], server, 60)
+        client = self.program("write-bw-client", nodes.names[1], sockets[1])
+        codes = client.wait(60), server.wait(60)
+        if verbs.CLOCK_UNKNOWN in client.output + server.output and tries > 1:
+            return self.write_bw(nodes, sockets, tries - 1)
+        self.assertEqual(codes, (0, 0), f"{client}\n{server}")
+        return client.output
 
     def daemon(self, node, socket):
         one = container("uroced")

@@ -123,7 +123,7 @@ class Punched(Case):
 
     def test_a_user_that_punches_is_stopped(self):
         """Each of the punches made the engine of all users wait for 0.3 s."""
-        victim = self.client("gaps", self.folder, str(self.GAP_MS))
+        victim = self.client("gaps", self.folder, str(self.GAP_MS), self.daemon.process.pid)
         victim.wait_for("running", 60)
         with self.speaker() as same_user:
             pd = same_user.handle(CREATE_PD)
