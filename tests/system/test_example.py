@@ -40,6 +40,7 @@ class Embedded(harness.Case):
         socket = self.directory / "m.sock"
         memif = f"--vdev=net_memif0,socket={socket},role="
         server = self.start([EMBEDDED, "10.117.0.1/24", "--", *eal(memif + "server", lcores=lcores)])
+        server.wait_for("listening", 20)  # a worker lcore's engine answers before that, and rejects
         client = self.start([EMBEDDED, "10.117.0.2/24", "10.117.0.1", "--", *eal(memif + "client", lcores=lcores)])
         self.finish(client, 60)
         return self.finish(server, 60)

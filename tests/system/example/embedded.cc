@@ -11,7 +11,6 @@
 #include <uroce/uroce.h>
 
 using namespace uroce;
-
 constexpr uint16_t kPort = 7471;
 static const std::string kText = "sent over a connection of this process";
 
@@ -86,6 +85,7 @@ int main(int argc, char** argv) {
   if (eal - argv == 2) {
     must(node.id.bind({.port = kPort}));
     must(node.id.listen(8));
+    std::fputs("listening\n", stderr);
   } else {
     in_addr server{};
     if (inet_pton(AF_INET, argv[2], &server) != 1) die(std::string("no IPv4 address: ") + argv[2]);
