@@ -299,7 +299,7 @@ class Top(Tools):
                 limit = time.monotonic() + 30 * harness.SLOW
                 screen = ""
                 titles = ("ENGINE", "BUSY", "DEVICE", "QPN", "connections", "CLIENT", "COMMAND")
-                # What is captured may be half a screen.
+                # tmux may show half a screen.
                 while not re.search(r"(?m)^ +0 +[1-9]\d* %", screen) or any(title not in screen for title in titles):
                     self.assertLess(time.monotonic(), limit, screen)
                     time.sleep(0.1)
