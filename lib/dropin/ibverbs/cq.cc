@@ -139,8 +139,10 @@ bool refill(VerbsCq& cq) {
 }
 
 int poll_cq(ibv_cq* cq, int entries, ibv_wc* wc) {
-  const int count = take(*of(cq), entries, wc);
-  of(cq)->backoff.polled(count != 0);  // without the lock: it may yield the core
+  int count = take(*of(cq), entries, wc);
+  // Without the lock: it may yield the core.
+  if (count == 0 && of(cq)->backoff.yielded_after_empty()) count = take(*of(cq), entries, wc);
+  if (count != 0) of(cq)->backoff.found();
   return count;
 }
 

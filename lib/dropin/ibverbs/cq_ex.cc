@@ -21,13 +21,19 @@ int advance(VerbsCq& cq) {
   return 0;
 }
 
+int lock_and_advance(VerbsCq& cq) {
+  cq.lock.lock();
+  const int error = advance(cq);
+  if (error != 0) cq.lock.unlock();
+  return error;
+}
+
 /// The lock is held from here to end_poll(), as ibv_start_poll() has it, unless there is nothing.
 int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
   if (attr != nullptr && attr->comp_mask != 0) return failed(EINVAL);
-  of(cq)->lock.lock();
-  const int error = advance(*of(cq));
-  if (error != 0) of(cq)->lock.unlock();
-  of(cq)->backoff.polled(error == 0);
+  int error = lock_and_advance(*of(cq));
+  if (error != 0 && of(cq)->backoff.yielded_after_empty()) error = lock_and_advance(*of(cq));
+  if (error == 0) of(cq)->backoff.found();
   return error;
 }
 
