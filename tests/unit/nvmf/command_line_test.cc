@@ -80,7 +80,7 @@ TEST_F(File, ComesAfterTheCommandLine) {
 
 TEST_F(File, NeedsAPortForItsLcores) {
   std::ofstream(path_) << "lcores = \"1-2\"\n";
-  expect_refused(with_file({}), "interface to the file");
+  expect_refused(with_file({}), "interface in the file");
   EXPECT_EQ(eal(with_file({"--interface", "eth0"})), on("1-2"));
 }
 
