@@ -201,8 +201,8 @@ class UroceCapture(Capturing):
         self.assertIn("for root and the daemon's own user, not for user 65534", self.finish(other, 20, 1))
 
     def test_a_reader_that_dies_ends_its_capture(self):
-        self.daemon()
         """The daemon notices it a moment later, and the next reader waits for that."""
+        self.daemon()
         for _ in range(5):
             self.capture("--device", "uroce0").kill()
         self.finish(self.capture("--device", "uroce0", "--seconds", "0.1"), 20)
