@@ -240,7 +240,10 @@ std::string_view device_argument(std::string_view devargs, std::string_view key)
 }
 
 HostFacts read_host_facts() {
-  HostFacts facts{.hugepages = false, .hugetlbfs_mounted = false, .cards = !cards_for_programs().empty()};
+  HostFacts facts{.hugepages = false,
+                  .hugetlbfs_mounted = false,
+                  .cards = !cards_for_programs().empty(),
+                  .hugetlbfs_closed = hugepages::closed_mount()};
   for (const hugepages::HugePages& pages : hugepages::read()) {
     facts.hugepages |= pages.free != 0;
     facts.hugetlbfs_mounted |= pages.mounted;
@@ -288,6 +291,9 @@ Result<EalPlan> plan_eal(const std::vector<std::string>& args, const HostFacts& 
                                      host.hugepages ? "no hugetlbfs is mounted" : "no hugepage is free"));
   }
   plan.hugepages = !has(*options, {"no-huge"}) && plan.notes.empty();
+  // EAL locks each mount of hugetlbfs, and ends where it may not. In memory it needs none, so it is told to look where
+  // there is none.
+  if (plan.hugepages && in_memory && host.hugetlbfs_closed && !has(*options, {"huge-dir"})) add("--huge-dir=/dev/null");
   // EAL refuses the two options together, although --in-memory has no effect without hugepages.
   const bool drop_in_memory = in_memory && (has(*options, {"no-huge"}) || !plan.notes.empty());
   for (const Option& option : *options) {

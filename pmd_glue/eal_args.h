@@ -15,7 +15,8 @@ namespace uroce::glue {
 struct HostFacts {
   bool hugepages = true;  ///< at least one free hugepage
   bool hugetlbfs_mounted = true;
-  bool cards = false;  ///< Ethernet cards are bound to a driver for programs
+  bool cards = false;             ///< Ethernet cards are bound to a driver for programs
+  bool hugetlbfs_closed = false;  ///< a hugetlbfs is mounted that this user may not open
 };
 HostFacts read_host_facts();
 

@@ -1,6 +1,9 @@
 #include "hugepages/huge_pages.h"
 
+#include <fcntl.h>
+#include <mntent.h>
 #include <stddef.h>
+#include <unistd.h>
 
 // The library's header has no linkage for C++, and includes nothing.
 extern "C" {
@@ -11,9 +14,12 @@ extern "C" {
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <fstream>
+#include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace uroce::hugepages {
 namespace {
@@ -22,6 +28,13 @@ uint64_t number_in(const std::string& path) {
   uint64_t number = 0;
   std::ifstream(path) >> number;
   return number;
+}
+
+bool may_open(const char* folder) {
+  const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return false;
+  close(fd);
+  return true;
 }
 
 }  // namespace
@@ -41,6 +54,17 @@ std::vector<HugePages> read() {
                    .mounted = hugetlbfs_find_path_for_size(size) != nullptr});
   }
   return out;
+}
+
+bool closed_mount() {
+  const std::unique_ptr<FILE, int (*)(FILE*)> mounts(setmntent("/proc/self/mounts", "r"), endmntent);
+  if (!mounts) return false;
+  mntent entry{};
+  std::array<char, 4096> words{};
+  while (getmntent_r(mounts.get(), &entry, words.data(), static_cast<int>(words.size())) != nullptr) {
+    if (std::string_view(entry.mnt_type) == "hugetlbfs" && !may_open(entry.mnt_dir)) return true;
+  }
+  return false;
 }
 
 }  // namespace uroce::hugepages

@@ -18,4 +18,7 @@ struct HugePages {
 /// (libhugetlbfs(7)). One thread at a time.
 std::vector<HugePages> read();
 
+/// True if a hugetlbfs is mounted, of whatever size, that this process may not open. EAL ends there.
+bool closed_mount();
+
 }  // namespace uroce::hugepages

@@ -492,7 +492,7 @@ class WithoutRoot(harness.Case):
         self.run_there(
             f"$only {daemon('a')} & a=$!\n$within $only {daemon('b')} & b=$!\n"
             f"until {' && '.join(self.words(UROCE, 'devices', '--socket', self.directory / name) for name in 'ab')}; "
-            "do sleep 0.1; done\n"
+            "do kill -0 $a $b; sleep 0.1; done\n"
             f"$within $only {perf('b')} & server=$!\n"
             f"$only {perf('a', '10.5.0.2')}\nwait $server\n"
             "kill $a $b\nwait $a $b\n")

@@ -28,6 +28,7 @@ from test_privilege import AS_GAMES, OTHER, UROCE, UROCED
 
 HUGE = 2 << 20
 NEEDED = 256
+AS_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 EXAMPLE = BUILD / "tests" / "system" / "example" / "example"
 
 
@@ -102,6 +103,19 @@ class Programs(harness.Case):
         """EAL takes as many as it needs."""
         report = self.run_perf("write_bw", ["-l", "0", "--no-pci"], "--back-to-back", "--verify", *IDLE, "-s", "65536", "-n", "300")
         self.assertIn("results", report)
+
+    def test_a_mount_of_root_alone(self):
+        """EAL ends where it may not lock a hugetlbfs. An ordinary user's program needs none, and has its pages all the same."""
+        mount = self.directory / "closed"
+        mount.mkdir()
+        program = self.start(["unshare", "--mount", "sh", "-ec", 'mount -t hugetlbfs -o mode=0700 none "$1"; shift; exec "$@"', "sh",
+                              mount, *AS_NOBODY, harness.PERF, "write_bw", *eal(huge=True), "--", "--back-to-back",
+                              "--verify", *IDLE, "-s", "65536", "-D", "1"])
+        limit = time.monotonic() + 20 * harness.SLOW
+        while in_use(program) == 0 and time.monotonic() < limit:
+            time.sleep(0.02)
+        self.assertGreater(in_use(program), 0)
+        self.finish(program, 60)
 
     def test_memif(self):
         for test, args in veth.TESTS:

@@ -113,6 +113,16 @@ TEST(EalArgs, FallsBackToSmallPages) {
   EXPECT_TRUE(plan_eal({"--in-memory"}, HostFacts{true, false})->notes.empty()) << "memfd needs no mount";
 }
 
+TEST(EalArgs, NeedsNoMountOfAnotherUser) {
+  const HostFacts closed{.hugetlbfs_mounted = false, .hugetlbfs_closed = true};
+  EXPECT_TRUE(contains(plan_eal({"--in-memory"}, closed)->args, "--huge-dir=/dev/null"));
+  EXPECT_TRUE(contains(plan_eal({"--in-memory", "-m", "64"}, closed)->args, "--huge-dir=/dev/null"));
+  EXPECT_FALSE(contains_prefix(plan_eal({"--in-memory"}, kHuge)->args, "--huge-dir"));
+  EXPECT_FALSE(contains_prefix(plan_eal({"--in-memory", "--no-huge"}, closed)->args, "--huge-dir"));
+  EXPECT_FALSE(contains(plan_eal({"--in-memory", "--huge-dir=/x"}, closed)->args, "--huge-dir=/dev/null"));
+  EXPECT_TRUE(contains(plan_eal({}, closed)->args, "--no-huge")) << "without --in-memory EAL needs a mount";
+}
+
 TEST(EalArgs, ReconcilesInMemoryWithSmallPages) {
   const auto plan = plan_eal({"--in-memory", "--no-huge"}, kHuge);
   ASSERT_TRUE(plan);
