@@ -76,7 +76,7 @@ bool Answerer::handle(const CmEvent& event, Clock::time_point now) {
 
 void Answerer::welcome(CmId id, Clock::time_point now) {
   const auto info = id.info();
-  if (!info || !has_room(info->device, info->remote.ip) || !rates_of(info->device, now).peers.take(now)) return;
+  if (!info || !has_room(info->device, info->dgid) || !rates_of(info->device, now).peers.take(now)) return;
   auto context = open_(info->device);
   if (!context) return;
   auto end = End::open(std::move(*context));
@@ -87,7 +87,7 @@ void Answerer::welcome(CmId id, Clock::time_point now) {
   peers_.emplace(number, Peer{.id = std::move(id),
                               .end = std::move(*end),
                               .device = info->device,
-                              .address = info->remote.ip,
+                              .address = info->dgid,
                               .since = now,
                               .last = now});
 }

@@ -53,7 +53,7 @@ class Answerer {
     CmId id;
     std::unique_ptr<End> end;
     std::string device;
-    Gid address;
+    Gid address;  ///< that answers go to; CmIdInfo::remote is what the peer says of itself
     Clock::time_point since, last;  ///< the request; the newest message
     bool connected = false;
   };

@@ -1,0 +1,114 @@
+// The bounds of an Answerer, towards peers that keep to nothing.
+#include "ping/answerer.h"
+
+#include <chrono>
+#include <memory>
+#include <set>
+#include <stdexcept>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "strangers.h"
+
+namespace uroce::ping {
+namespace {
+
+using namespace std::chrono_literals;
+using cm::CmEventKind;
+using test::address;
+using test::must;
+using test::Side;
+using test::Strangers;
+using test::World;
+
+class AnswererTest : public testing::Test {
+ protected:
+  AnswererTest() {
+    world_.add({.gids = {World::gid(0), address(1), address(2), address(3)}});
+    world_.add();
+    manager_ = must(cm::Manager::start({world_.device(1)}, 7));
+    strangers_ = std::make_unique<Strangers>(world_.device(0));
+  }
+  ~AnswererTest() override {
+    answerer_.reset();
+    strangers_.reset();
+    manager_.reset();
+    world_.stop();
+  }
+
+  void listen(const AnswerLimits& limits) {
+    const auto open = [this](const std::string&) -> Result<Context> {
+      return Context(must(client::make_in_process_context(world_.device(1))));
+    };
+    answerer_ = must(Answerer::listen(ConnectionManager(client::make_in_process_cm(*manager_, world_.device(1))), open,
+                                      limits));
+  }
+  /// One look of each side.
+  void turn() {
+    strangers_->turn();
+    EXPECT_TRUE(answerer_->serve(-1, 0ms));
+  }
+  template <class Done>
+  void until(Done done) {
+    const bool came = world_.run_until([&] {
+      turn();
+      return done();
+    });
+    if (!came) throw std::runtime_error("what the test waits for did not come");
+  }
+  /// Whether the answerer accepts the request.
+  bool accepts(const Strangers::Request& request) {
+    const uint32_t id = strangers_->ask(request);
+    until([&] { return strangers_->event(id) != nullptr; });
+    const CmEventKind kind = strangers_->event(id)->kind;
+    if (kind == CmEventKind::reply) strangers_->ready(id);
+    EXPECT_TRUE(kind == CmEventKind::reply || kind == CmEventKind::rejected);
+    return kind == CmEventKind::reply;
+  }
+
+  World world_{World::Mode::threaded};
+  std::unique_ptr<cm::Manager> manager_;
+  std::unique_ptr<Strangers> strangers_;
+  std::unique_ptr<Answerer> answerer_;
+};
+
+TEST_F(AnswererTest, ADeviceHasSoManyPeers) {
+  listen({.peers = 3, .of_one_address = 3});
+  for (uint32_t n = 1; n <= 3; ++n) EXPECT_TRUE(accepts({.from = address(n)})) << n;
+  EXPECT_FALSE(accepts({.from = World::gid(0)}));
+}
+
+// One host took all places: the bound counted the addresses that the requests' private data named.
+TEST_F(AnswererTest, AnAddressHasSoManyOfThemWhateverItSaysOfItself) {
+  listen({.peers = 16, .of_one_address = 2});
+  EXPECT_TRUE(accepts({.from = address(1), .claims = Gid::from_ipv4(0x0b000001)}));
+  EXPECT_TRUE(accepts({.from = address(1), .claims = Gid::from_ipv4(0x0b000002)}));
+  EXPECT_FALSE(accepts({.from = address(1), .claims = Gid::from_ipv4(0x0b000003)}));
+  EXPECT_TRUE(accepts({.from = address(2), .claims = Gid::from_ipv4(0x0b000001)})) << "another host";
+  EXPECT_TRUE(accepts({.from = address(3), .claims = address(1)})) << "in the name of the full one";
+}
+
+TEST_F(AnswererTest, NewPeersBeyondTheRateAreRejected) {
+  listen({.new_peers_per_second = 0});
+  EXPECT_FALSE(accepts({.from = address(1)}));
+}
+
+TEST_F(AnswererTest, APeerThatHasStayedIsDisconnected) {
+  listen({.peers = 1, .stay = 0s});
+  const uint32_t id = strangers_->ask({.from = address(1)});
+  until([&] { return strangers_->event(id) != nullptr && strangers_->event(id)->kind == CmEventKind::reply; });
+  strangers_->ready(id);
+  until([&] { return strangers_->event(id)->kind != CmEventKind::reply; });
+  until([&] { return accepts({.from = address(2)}); });
+}
+
+TEST_F(AnswererTest, ARequestThatIsNotCompletedIsForgotten) {
+  listen({.peers = 1, .setup = 1s});
+  const uint32_t id = strangers_->ask({.from = address(1)});
+  until([&] { return strangers_->event(id) != nullptr && strangers_->event(id)->kind == CmEventKind::reply; });
+  until([&] { return accepts({.from = address(2)}); });
+}
+
+}  // namespace
+}  // namespace uroce::ping
