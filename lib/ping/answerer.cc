@@ -12,6 +12,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kBacklog = 16;
+constexpr int kTurn = 4 * End::kBuffers;  ///< completions of one peer before the next one's
 /// While a peer is connected: how often its time is looked at, and how long a rate that is used up waits.
 constexpr auto kLook = 250ms, kPause = 5ms;
 
@@ -40,14 +41,17 @@ bool Answerer::serve(int stop, std::chrono::milliseconds most) {
   while (const auto event = channel_.take()) {
     if (!handle(*event, now)) return false;
   }
-  bool paused = false;
+  bool paused = false, more = false;
   std::vector<pollfd> waiting{{.fd = stop, .events = POLLIN, .revents = 0},
                               {.fd = channel_.fd(), .events = POLLIN, .revents = 0}};
   for (auto& [number, peer] : peers_) {
-    if (!echo(peer, now)) paused = true;
+    const Echoed echoed = echo(peer, now);
+    paused |= echoed == Echoed::paused;
+    more |= echoed == Echoed::some;
     waiting.push_back({.fd = peer.end->fd(), .events = POLLIN, .revents = 0});
   }
   end_old_ones(now);
+  if (more) most = 0ms;
   if (!peers_.empty()) {
     const std::chrono::milliseconds look = paused ? kPause : kLook;
     most = most < 0ms ? look : std::min(most, look);
@@ -108,28 +112,31 @@ Answerer::Rates& Answerer::rates_of(const std::string& device, Clock::time_point
   return rates_.try_emplace(device, fresh).first->second;
 }
 
-bool Answerer::echo(Peer& peer, Clock::time_point now) {
+Answerer::Echoed Answerer::echo(Peer& peer, Clock::time_point now) {
   Bucket& messages = rates_of(peer.device, now).messages;
   // Once more after arming: a completion that came before it raises no event.
-  for (int round = 0; round < 2; ++round) {
-    for (;;) {
-      if (!messages.has(now)) return false;
-      Completion completion;
-      if (!peer.end->poll(completion)) break;
-      // The end of the connection is an event, too.
-      if (completion.status != WcStatus::success) continue;
-      const auto buffer = static_cast<uint32_t>(completion.wr_id);
-      if (completion.opcode == WcOpcode::recv) {
-        messages.take(now);
-        peer.last = now;
-        peer.end->send(buffer, completion.byte_len);
-      } else {
-        peer.end->receive(buffer);
-      }
+  bool armed = false;
+  for (int left = kTurn; left > 0; --left) {
+    if (!messages.has(now)) return Echoed::paused;
+    Completion completion;
+    if (!peer.end->poll(completion)) {
+      if (armed) return Echoed::all;
+      peer.end->arm();
+      armed = true;
+      continue;
     }
-    if (round == 0) peer.end->arm();
+    // The end of the connection is an event, too.
+    if (completion.status != WcStatus::success) continue;
+    const auto buffer = static_cast<uint32_t>(completion.wr_id);
+    if (completion.opcode == WcOpcode::send) {
+      peer.end->receive(buffer);
+    } else {
+      messages.take(now);
+      peer.last = now;
+      peer.end->send(buffer, completion.byte_len);
+    }
   }
-  return true;
+  return Echoed::some;
 }
 
 void Answerer::end_old_ones(Clock::time_point now) {

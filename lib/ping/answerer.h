@@ -68,8 +68,13 @@ class Answerer {
   void welcome(CmId id, Clock::time_point now);
   bool has_room(const std::string& device, const Gid& address) const;
   Rates& rates_of(const std::string& device, Clock::time_point now);
-  /// Sends back what has come. False: the device's rate is used up, and more may wait.
-  bool echo(Peer& peer, Clock::time_point now);
+  enum class Echoed : uint8_t {
+    all,     ///< that has come
+    some,    ///< as many as a turn has
+    paused,  ///< the device's rate is used up, and more may wait
+  };
+  /// A peer's turn: sends back what has come.
+  Echoed echo(Peer& peer, Clock::time_point now);
   void end_old_ones(Clock::time_point now);
 
   ConnectionManager manager_;

@@ -67,6 +67,27 @@ class AnswererTest : public testing::Test {
     return kind == CmEventKind::reply;
   }
 
+  /// A queue pair of the first device's first address, which the answerer has accepted.
+  struct Visitor {
+    explicit Visitor(const std::shared_ptr<control::Device>& device) : side(device), qp(side.make_qp()) {}
+    Side side;
+    QueuePair qp;
+  };
+  std::unique_ptr<Visitor> visit() {
+    auto visitor = std::make_unique<Visitor>(world_.device(0));
+    const uint32_t id = strangers_->ask({.from = World::gid(0), .qpn = visitor->qp.qpn()});
+    until([&] { return strangers_->event(id) != nullptr; });
+    const cm::CmReply& reply = strangers_->event(id)->reply;
+    must(visitor->qp.connect({.gid = World::gid(1), .qpn = reply.qpn}, {.psn = reply.psn}));
+    strangers_->ready(id);
+    return visitor;
+  }
+  WcStatus end_of(Visitor& visitor) {
+    Completion completion{};
+    until([&] { return visitor.side.cq.poll({&completion, 1}) == 1; });
+    return completion.status;
+  }
+
   World world_{World::Mode::threaded};
   std::unique_ptr<cm::Manager> manager_;
   std::unique_ptr<Strangers> strangers_;
@@ -108,6 +129,28 @@ TEST_F(AnswererTest, ARequestThatIsNotCompletedIsForgotten) {
   const uint32_t id = strangers_->ask({.from = address(1)});
   until([&] { return strangers_->event(id) != nullptr && strangers_->event(id)->kind == CmEventKind::reply; });
   until([&] { return accepts({.from = address(2)}); });
+}
+
+TEST_F(AnswererTest, AMessageComesBack) {
+  listen({});
+  const auto peer = visit();
+  const Sge to = peer->side.mr.sge(64, 64), from = peer->side.mr.sge(0, 64);
+  peer->side.memory[7] = std::byte{42};
+  ASSERT_EQ(peer->qp.post_recv({.sges = {&to, 1}}), 0);
+  ASSERT_EQ(peer->qp.post_send({.opcode = WrOpcode::send, .flags = SendFlag::signaled, .sges = {&from, 1}}), 0);
+  EXPECT_EQ(end_of(*peer), WcStatus::success);
+  EXPECT_EQ(end_of(*peer), WcStatus::success);
+  EXPECT_EQ(peer->side.memory[64 + 7], std::byte{42});
+}
+
+// It took a receive, and was counted as no message.
+TEST_F(AnswererTest, APeerMayNotWriteEvenNothing) {
+  listen({});
+  for (const WrOpcode opcode : {WrOpcode::rdma_write, WrOpcode::rdma_write_with_imm}) {
+    const auto peer = visit();
+    ASSERT_EQ(peer->qp.post_send({.opcode = opcode, .flags = SendFlag::signaled}), 0);
+    EXPECT_EQ(end_of(*peer), WcStatus::remote_invalid_request);
+  }
 }
 
 }  // namespace
