@@ -185,6 +185,7 @@ class Ping(Tools):
             self.assertRegex(said, r"RC, 4096 bytes: 5 of 5 answered")
             self.assertIn("loss recovery: selective, because the peer is uroce", said)
         self.assertIn("answers pings already (daemon.answer_pings)", self.uroce("ping", "--answer", "--socket", self.socket, code=1))
+        self.assertIn("RC, 64 bytes: 5 of 5 answered", self.uroce("ping", "127.0.0.1", "--socket", self.socket))
         # It ends while a peer is connected.
         peer = self.start([UROCE, "ping", "10.117.0.2", "--count", 1000, "--socket", self.socket])
         limit = time.monotonic() + 30 * harness.SLOW
@@ -230,6 +231,9 @@ class Ping(Tools):
         said = self.uroce("ping", "10.8.0.2", "--socket", sockets[0])
         self.assertIn("UD, connection manager: 5 of 5 answered", said)
         self.assertIn("RC: nobody answers", said)
+        # The port of that device is free.
+        self.start([UROCE, "ping", "--answer", "--socket", sockets[1]]).wait_for("answering pings at 10.8.0.2", 20)
+        self.assertIn("RC, 64 bytes: 5 of 5 answered", self.uroce("ping", "10.8.0.2", "--socket", sockets[0]))
 
     def test_messages_and_recovery(self):
         self.demo(*self.OFF)

@@ -1,11 +1,12 @@
 // The bounds of an Answerer, towards peers that keep to nothing.
 #include "ping/answerer.h"
 
+#include <cerrno>
 #include <chrono>
 #include <memory>
-#include <set>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -41,9 +42,13 @@ class AnswererTest : public testing::Test {
     const auto open = [this](const std::string&) -> Result<Context> {
       return Context(must(client::make_in_process_context(world_.device(1))));
     };
-    answerer_ = must(Answerer::listen(ConnectionManager(client::make_in_process_cm(*manager_, world_.device(1))), open,
-                                      limits));
+    answerer_ = must(Answerer::listen(connections(), open, [this] { return addresses_; }, limits));
   }
+  ConnectionManager connections() {
+    return ConnectionManager(client::make_in_process_cm(*manager_, world_.device(1)));
+  }
+  /// The answering device's second one.
+  Gid other_address() const { return world_.device(1)->gids().at(1); }
   /// One look of each side.
   void turn() {
     strangers_->turn();
@@ -91,6 +96,7 @@ class AnswererTest : public testing::Test {
   World world_{World::Mode::threaded};
   std::unique_ptr<cm::Manager> manager_;
   std::unique_ptr<Strangers> strangers_;
+  std::vector<Gid> addresses_{World::gid(1)};
   std::unique_ptr<Answerer> answerer_;
 };
 
@@ -108,6 +114,35 @@ TEST_F(AnswererTest, AnAddressHasSoManyOfThemWhateverItSaysOfItself) {
   EXPECT_FALSE(accepts({.from = address(1), .claims = Gid::from_ipv4(0x0b000003)}));
   EXPECT_TRUE(accepts({.from = address(2), .claims = Gid::from_ipv4(0x0b000001)})) << "another host";
   EXPECT_TRUE(accepts({.from = address(3), .claims = address(1)})) << "in the name of the full one";
+}
+
+// It listened at all addresses, those of devices that do not answer among them.
+TEST_F(AnswererTest, TakesThePortOfItsAddressesAlone) {
+  ConnectionManager others = connections();
+  const CmChannel channel = must(others.create_channel());
+  CmId other = must(others.create_id(channel, PortSpace::tcp, QpType::rc));
+  must(other.bind({other_address(), kPort}));
+  addresses_.push_back(other_address());
+  listen({});
+  EXPECT_EQ(answerer_->addresses(), std::vector{World::gid(1)});
+}
+
+TEST_F(AnswererTest, SaysThatSomebodyHasAllItsPorts) {
+  ConnectionManager others = connections();
+  const CmChannel channel = must(others.create_channel());
+  CmId other = must(others.create_id(channel, PortSpace::tcp, QpType::rc));
+  must(other.bind({World::gid(1), kPort}));
+  const auto refused = Answerer::listen(connections(), {}, [this] { return addresses_; });
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, EADDRINUSE);
+}
+
+TEST_F(AnswererTest, FollowsItsAddresses) {
+  listen({});
+  addresses_ = {other_address(), Gid{}};
+  until([&] { return answerer_->addresses() != std::vector{World::gid(1)}; });
+  EXPECT_EQ(answerer_->addresses(), std::vector{other_address()});
+  EXPECT_FALSE(accepts({.from = address(1)}));
 }
 
 TEST_F(AnswererTest, NewPeersBeyondTheRateAreRejected) {
