@@ -206,13 +206,14 @@ class Ping(Tools):
         while "RC, 64 bytes: 5 of 5 answered" not in self.ping_demo():
             self.assertLess(time.monotonic(), limit, "the places do not come back")
 
-    def test_messages_above_the_rate_wait(self):
+    def test_messages_leave_below_the_rate_of_answers(self):
+        """Above 2,000 a second the times would be those for which the daemon makes messages wait."""
         self.demo()
         began = time.monotonic()
         for _ in range(3):
             self.assertIn("RC, 4096 bytes: 1000 of 1000 answered", self.ping_demo("--count", 1000))
-        # 2000 messages each: a burst of 2000, and 4000 at 2000 a second.
-        self.assertGreater(time.monotonic() - began, 1.9)
+        # 1000 messages each of two sizes, 1 ms apart.
+        self.assertGreater(time.monotonic() - began, 5.9)
 
     @unittest.skipUnless(harness.may_make_namespaces(), "no network namespaces here")
     def test_one_device_does_not_answer(self):

@@ -44,9 +44,7 @@ class AnswererTest : public testing::Test {
     };
     answerer_ = must(Answerer::listen(connections(), open, [this] { return addresses_; }, limits));
   }
-  ConnectionManager connections() {
-    return ConnectionManager(client::make_in_process_cm(*manager_, world_.device(1)));
-  }
+  ConnectionManager connections() { return ConnectionManager(client::make_in_process_cm(*manager_, world_.device(1))); }
   /// The answering device's second one.
   Gid other_address() const { return world_.device(1)->gids().at(1); }
   /// One look of each side.
@@ -176,6 +174,19 @@ TEST_F(AnswererTest, AMessageComesBack) {
   EXPECT_EQ(end_of(*peer), WcStatus::success);
   EXPECT_EQ(end_of(*peer), WcStatus::success);
   EXPECT_EQ(peer->side.memory[64 + 7], std::byte{42});
+}
+
+TEST_F(AnswererTest, MessagesAboveTheRateWait) {
+  listen({.messages_per_second = 1});
+  const auto peer = visit();
+  const Sge sge = peer->side.mr.sge(0, 64);
+  const auto began = std::chrono::steady_clock::now();
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(peer->qp.post_recv({.sges = {&sge, 1}}), 0);
+    ASSERT_EQ(peer->qp.post_send({.opcode = WrOpcode::send, .sges = {&sge, 1}}), 0);
+    EXPECT_EQ(end_of(*peer), WcStatus::success);
+  }
+  EXPECT_GE(std::chrono::steady_clock::now() - began, 1s);
 }
 
 // It took a receive, and was counted as no message.
