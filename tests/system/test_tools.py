@@ -140,6 +140,11 @@ class Trace(Tools):
                               "--seconds", "0.2", "--socket", self.socket])
         self.assertRegex(self.finish(capture, 30), r"uroce0 has no queue pair 0x123456.*; waiting for one that comes\n")
 
+    def test_no_room_for_another_client(self):
+        """The trace has the only connection, and cannot ask for queue pairs."""
+        self.demo("--set", "daemon.max_clients=1")
+        self.uroce("trace", "--device", "uroce0", "--qp", "0x123456", "--seconds", "0.2", "--socket", self.socket)
+
     def test_the_queue_pair_goes(self):
         """By its own number, and by that of its peer on another device."""
         self.demo()
