@@ -51,6 +51,7 @@ class Daemon {
     prepare_privileges();
     if (auto ok = start(); !ok) {
       log_->error("{}", ok.error().text);
+      end_services();
       return ok.error().code == EINVAL ? kUnusable : kFailed;
     }
     sd_notifyf(0, "READY=1\nSTATUS=serving %s", fmt::format("{}", fmt::join(stack_->devices(), ", ")).c_str());
@@ -273,13 +274,23 @@ class Daemon {
   int drain(int signal) {
     sd_notify(0, "STOPPING=1");
     signals_.leave_at_next();
-    metrics_.reset();
     log_->info("{}: ending {} connections", signal == SIGTERM ? "SIGTERM" : "SIGINT", server_->clients().size());
-    // On another thread, because this one may have to run engines.
+    end_services();
+    server_.reset();
+    connections_.reset();
+    stack_.reset();
+    log_->info("ended");
+    return kOk;
+  }
+
+  /// Ends what needs the engines, on another thread, because this one may have to run them.
+  void end_services() {
+    metrics_.reset();
+    if (!pings_ && !server_) return;
     std::atomic<bool> stopped{false};
     std::thread stopper([&] {
       pings_.reset();
-      server_->stop();
+      if (server_) server_->stop();
       stopped = true;
     });
     const auto until = Clock::now() + kDrainLimit;
@@ -293,11 +304,6 @@ class Daemon {
       _exit(kFailed);
     }
     stopper.join();
-    server_.reset();
-    connections_.reset();
-    stack_.reset();
-    log_->info("ended");
-    return kOk;
   }
 
   const CommandLine& command_;
