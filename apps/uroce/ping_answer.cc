@@ -31,6 +31,14 @@ std::vector<Gid> addresses_of(const std::vector<Context>& devices) {
   return out;
 }
 
+std::string text_of(const std::vector<Gid>& addresses) {
+  std::vector<std::string> out;
+  for (const Gid& address : addresses) {
+    if (address != Gid{}) out.push_back(net::to_text(address));
+  }
+  return fmt::format("{}", fmt::join(out, ", "));
+}
+
 }  // namespace
 
 Result<void> run_ping_answer(const Options& options) {
@@ -50,12 +58,13 @@ Result<void> run_ping_answer(const Options& options) {
       [&contexts] { return addresses_of(contexts); },
       {.peers = 64, .of_one_address = 64, .new_peers_per_second = 1e3, .messages_per_second = 1e6, .stay = 24h});
   if (!answerer && answerer.error().code == EADDRINUSE) {
-    return fail(EADDRINUSE, "the daemon or another program answers pings already (daemon.answer_pings)");
+    return fail(EADDRINUSE,
+                fmt::format("cannot answer pings: the daemon or another program answers pings already "
+                            "(daemon.answer_pings), and has port {} of {}; end that program, or leave it to the daemon",
+                            ping::kPort, text_of(addresses_of(contexts))));
   }
   if (!answerer) return std::unexpected(answerer.error());
-  std::vector<std::string> at;
-  for (const Gid& address : (*answerer)->addresses()) at.push_back(net::to_text(address));
-  fmt::print("answering pings at {}; ^C ends it\n", fmt::join(at, ", "));
+  fmt::print("answering pings at {}; ^C ends it\n", text_of((*answerer)->addresses()));
   std::fflush(stdout);
   Terminal terminal(Terminal::Use::lines);
   do {

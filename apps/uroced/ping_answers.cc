@@ -30,7 +30,13 @@ Result<std::unique_ptr<PingAnswers>> PingAnswers::start(Stack& stack, cm::Manage
   auto answerer = ping::Answerer::listen(glue::StackAccess::connection_manager(stack, manager), open, addresses);
   if (!answerer) return std::unexpected(answerer.error());
   const int stop = eventfd(0, EFD_CLOEXEC);
-  if (stop < 0) return fail(errno, "cannot answer pings: no descriptor is left; raise the limit (LimitNOFILE)");
+  if (stop < 0) {
+    const int code = errno;
+    const bool limit = code == EMFILE || code == ENFILE;
+    return fail(code, fmt::format("cannot answer pings: eventfd: {}; {}", std::strerror(code),
+                                  limit ? "raise the limit of descriptors (LimitNOFILE)"
+                                        : "daemon.answer_pings = false starts uroced without answers"));
+  }
   return std::unique_ptr<PingAnswers>(new PingAnswers(std::move(*answerer), stop));
 }
 
