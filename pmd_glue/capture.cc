@@ -15,11 +15,18 @@ namespace {
 constexpr auto kReleaseTimeout = std::chrono::seconds(5);
 }
 
+std::unexpected<Error> Capture::busy(const Port& port) {
+  return fail(EBUSY, fmt::format("cannot capture on port {}: another capture is running; end it first", port.name()));
+}
+
 Result<std::unique_ptr<Capture>> Capture::start(const Port& port, std::span<const std::unique_ptr<Worker>> workers) {
   std::unique_ptr<Capture> capture(new Capture);
   for (const auto& worker : workers) {
     for (const auto& queue : worker->queues()) {
-      if (&queue->port() == &port) capture->queues_.push_back({worker.get(), queue.get(), nullptr});
+      if (&queue->port() != &port) continue;
+      // Before there is memory: somebody may wait for the end of that capture, and asks often.
+      if (queue->tapped()) return busy(port);
+      capture->queues_.push_back({worker.get(), queue.get(), nullptr});
     }
   }
   capture->bytes_ = capture->queues_.size() * message::kCaptureStride;
@@ -43,10 +50,7 @@ Result<std::unique_ptr<Capture>> Capture::start(const Port& port, std::span<cons
   for (Tapped& one : capture->queues_) {
     auto tap = std::make_unique<FrameTap>(ring);
     ring += message::kCaptureStride;
-    if (!one.queue->begin_tap(*tap)) {
-      return fail(EBUSY,
-                  fmt::format("cannot capture on port {}: another capture is running; end it first", port.name()));
-    }
+    if (!one.queue->begin_tap(*tap)) return busy(port);
     one.tap = std::move(tap);
   }
   for (const Tapped& one : capture->queues_) {

@@ -31,6 +31,7 @@ class Capture final : public service::Capture {
     std::unique_ptr<FrameTap> tap;
   };
   Capture() = default;
+  static std::unexpected<Error> busy(const Port& port);
   static bool wait_for(const Tapped& one, const FrameTap* tap);
 
   message::Fd fd_;

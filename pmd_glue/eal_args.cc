@@ -10,139 +10,13 @@
 #include <cerrno>
 
 #include "hugepages/huge_pages.h"
+#include "pmd_glue/eal_options.h"
 #include "pmd_glue/frame_size.h"
 #include "pmd_glue/pci.h"
 
 namespace uroce::glue {
 
 namespace {
-
-enum class Value { none, required, optional };
-struct LongOption {
-  std::string_view name;
-  Value value;
-};
-
-// rte_eal_init(), DPDK 22.11: "EAL parameters" of the Linux guide.
-constexpr std::array<LongOption, 38> kLongOptions{{
-    {"allow", Value::required},
-    {"base-virtaddr", Value::required},
-    {"block", Value::required},
-    {"create-uio-dev", Value::none},
-    {"file-prefix", Value::required},
-    {"force-max-simd-bitwidth", Value::required},
-    {"help", Value::none},
-    {"huge-dir", Value::required},
-    {"huge-unlink", Value::optional},
-    {"huge-worker-stack", Value::optional},
-    {"in-memory", Value::none},
-    {"iova-mode", Value::required},
-    {"lcores", Value::required},
-    {"legacy-mem", Value::none},
-    {"log-level", Value::required},
-    {"main-lcore", Value::required},
-    {"match-allocations", Value::none},
-    {"mbuf-pool-ops-name", Value::required},
-    {"no-hpet", Value::none},
-    {"no-huge", Value::none},
-    {"no-pci", Value::none},
-    {"no-shconf", Value::none},
-    {"no-telemetry", Value::none},
-    {"proc-type", Value::required},
-    {"single-file-segments", Value::none},
-    {"socket-limit", Value::required},
-    {"socket-mem", Value::required},
-    {"syslog", Value::required},
-    {"telemetry", Value::none},
-    {"trace", Value::required},
-    {"trace-bufsz", Value::required},
-    {"trace-dir", Value::required},
-    {"trace-mode", Value::required},
-    {"vdev", Value::required},
-    {"version", Value::none},
-    {"vfio-intr", Value::required},
-    {"vfio-vf-token", Value::required},
-    {"vmware-tsc-map", Value::none},
-}};
-constexpr std::string_view kShortWithValue = "abcsdlSmnr";
-constexpr std::string_view kShortAlone = "hv";
-
-/// One option as EAL reads it.
-struct Option {
-  std::string name;  ///< "vdev", "l"
-  std::string value;
-  std::size_t index = 0;        ///< where in the arguments it stands
-  std::size_t value_index = 0;  ///< where in the arguments the value stands
-  std::size_t value_offset = 0;
-};
-
-Result<std::string_view> match_long(std::string_view text) {
-  std::string_view found;
-  for (const LongOption& option : kLongOptions) {
-    if (option.name == text) return option.name;
-    if (!option.name.starts_with(text)) continue;
-    if (!found.empty()) return fail(EINVAL, fmt::format("EAL option '--{}' is ambiguous; write it in full", text));
-    found = option.name;
-  }
-  if (found.empty()) {
-    return fail(
-        EINVAL,
-        fmt::format("unknown EAL option '--{}'; EAL options stand before '--', the program's own after it", text));
-  }
-  return found;
-}
-
-Value value_of(std::string_view name) { return std::ranges::find(kLongOptions, name, &LongOption::name)->value; }
-
-Result<std::vector<Option>> read_options(const std::vector<std::string>& args) {
-  std::vector<Option> out;
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    const std::string& arg = args[i];
-    Option option;
-    option.index = i;
-    Value value = Value::none;
-    if (arg.starts_with("--") && arg.size() > 2) {
-      const auto equals = arg.find('=');
-      auto name = match_long(std::string_view(arg).substr(2, equals == std::string::npos ? equals : equals - 2));
-      if (!name) return std::unexpected(name.error());
-      option.name = *name;
-      value = value_of(*name);
-      if (equals != std::string::npos) {
-        if (value == Value::none) return fail(EINVAL, fmt::format("EAL option '--{}' takes no value", option.name));
-        option.value = arg.substr(equals + 1);
-        option.value_index = i;
-        option.value_offset = equals + 1;
-        value = Value::none;
-      }
-    } else if (arg.size() >= 2 && arg[0] == '-' && kShortWithValue.find(arg[1]) != std::string_view::npos) {
-      option.name = arg.substr(1, 1);
-      value = Value::required;
-      if (arg.size() > 2) {
-        option.value = arg.substr(2);
-        option.value_index = i;
-        option.value_offset = 2;
-        value = Value::none;
-      }
-    } else if (arg.size() == 2 && arg[0] == '-' && kShortAlone.find(arg[1]) != std::string_view::npos) {
-      option.name = arg.substr(1);
-    } else {
-      return fail(
-          EINVAL,
-          fmt::format("'{}' is not an EAL option; EAL options stand before '--', the program's own after it", arg));
-    }
-    if (value == Value::required) {
-      if (i + 1 >= args.size()) return fail(EINVAL, fmt::format("EAL option '{}' needs a value", arg));
-      option.value = args[++i];
-      option.value_index = i;
-    }
-    out.push_back(std::move(option));
-  }
-  return out;
-}
-
-bool has(const std::vector<Option>& options, std::initializer_list<std::string_view> names) {
-  return std::ranges::any_of(options, [&](const Option& o) { return std::ranges::find(names, o.name) != names.end(); });
-}
 
 /// The device's arguments, completed so that it carries frames of path MTU 4096.
 std::string complete_vdev(std::string_view device) {
@@ -219,10 +93,12 @@ std::vector<std::string> private_arguments(std::string_view lcores) {
           "--no-telemetry"};
 }
 
-bool names_lcores(const std::vector<std::string>& args) {
-  const auto options = read_options(args);
-  return options && has(*options, {"l", "c", "S", "lcores"});
+bool names_option(const std::vector<std::string>& args, std::initializer_list<std::string_view> names) {
+  const auto options = read_eal_options(args);
+  return options && has_option(*options, names);
 }
+
+bool names_lcores(const std::vector<std::string>& args) { return names_option(args, {"l", "c", "S", "lcores"}); }
 
 std::string interface_argument(std::string_view name) {
   return fmt::format("--vdev={}0,iface={}", kKernelInterfaceDriver, name);
@@ -252,12 +128,12 @@ HostFacts read_host_facts() {
 }
 
 Result<EalPlan> plan_eal(const std::vector<std::string>& args, const HostFacts& host) {
-  auto options = read_options(args);
+  auto options = read_eal_options(args);
   if (!options) return std::unexpected(options.error());
   EalPlan plan;
   plan.args = args;
-  plan.prints_and_exits = has(*options, {"h", "help", "v", "version"});
-  for (const Option& option : *options) {
+  plan.prints_and_exits = has_option(*options, {"h", "help", "v", "version"});
+  for (const EalOption& option : *options) {
     if (option.name == "vdev" && option.value.starts_with(kKernelInterfaceDriver)) {
       auto interface = kernel_interface(option.value);
       if (!interface) return std::unexpected(interface.error());
@@ -271,17 +147,17 @@ Result<EalPlan> plan_eal(const std::vector<std::string>& args, const HostFacts& 
       plan.vdevs.push_back(option.value.substr(0, option.value.find(',')));
     }
   }
-  for (const Option& option : *options) {
+  for (const EalOption& option : *options) {
     if (option.name != "a" && option.name != "allow") continue;
     if (auto address = pci_address(option.value)) plan.cards.push_back(std::move(*address));
   }
   const auto add = [&](std::string arg) { plan.args.push_back(std::move(arg)); };
-  const bool cards_said = has(*options, {"a", "allow", "b", "block", "no-pci"});
+  const bool cards_said = has_option(*options, {"a", "allow", "b", "block", "no-pci"});
   if (!plan.interfaces.empty() && !cards_said) add("--no-pci");
-  plan.every_card = !has(*options, {"a", "allow", "no-pci"}) && (plan.interfaces.empty() || cards_said);
+  plan.every_card = !has_option(*options, {"a", "allow", "no-pci"}) && (plan.interfaces.empty() || cards_said);
 
-  const bool memory_said = has(*options, {"no-huge", "m", "socket-mem", "huge-dir", "legacy-mem"});
-  const bool in_memory = has(*options, {"in-memory"});
+  const bool memory_said = has_option(*options, {"no-huge", "m", "socket-mem", "huge-dir", "legacy-mem"});
+  const bool in_memory = has_option(*options, {"in-memory"});
   const bool huge = host.hugepages && (host.hugetlbfs_mounted || in_memory);
   if (!huge && !memory_said) {
     add("--no-huge");
@@ -290,25 +166,27 @@ Result<EalPlan> plan_eal(const std::vector<std::string>& args, const HostFacts& 
     plan.notes.push_back(fmt::format("{}: running on 512 MiB of 4 KiB pages (--no-huge -m 512)",
                                      host.hugepages ? "no hugetlbfs is mounted" : "no hugepage is free"));
   }
-  plan.hugepages = !has(*options, {"no-huge"}) && plan.notes.empty();
+  plan.hugepages = !has_option(*options, {"no-huge"}) && plan.notes.empty();
   // EAL locks each mount of hugetlbfs, and ends where it may not. In memory it needs none, so it is told to look where
   // there is none.
-  if (plan.hugepages && in_memory && host.hugetlbfs_closed && !has(*options, {"huge-dir"})) add("--huge-dir=/dev/null");
+  if (plan.hugepages && in_memory && host.hugetlbfs_closed && !has_option(*options, {"huge-dir"}))
+    add("--huge-dir=/dev/null");
   // EAL refuses the two options together, although --in-memory has no effect without hugepages.
-  const bool drop_in_memory = in_memory && (has(*options, {"no-huge"}) || !plan.notes.empty());
-  for (const Option& option : *options) {
+  const bool drop_in_memory = in_memory && (has_option(*options, {"no-huge"}) || !plan.notes.empty());
+  for (const EalOption& option : *options) {
     if (drop_in_memory && option.name == "in-memory") plan.args[option.index].clear();
   }
   std::erase(plan.args, "");
-  const bool has_prefix = has(*options, {"file-prefix", "no-shconf", "proc-type"}) || (in_memory && !drop_in_memory);
+  const bool has_prefix =
+      has_option(*options, {"file-prefix", "no-shconf", "proc-type"}) || (in_memory && !drop_in_memory);
   if (!has_prefix) {
     add(fmt::format("--file-prefix={}{}", kOwnPrefix, getpid()));
-    if (huge && !has(*options, {"huge-unlink", "no-huge"})) add("--huge-unlink");
+    if (huge && !has_option(*options, {"huge-unlink", "no-huge"})) add("--huge-unlink");
     plan.own_runtime_dir = true;
   }
-  const bool cards = has(*options, {"a", "allow"}) || (plan.every_card && host.cards);
-  if (!has(*options, {"iova-mode"}) && !cards) add("--iova-mode=va");
-  if (!has(*options, {"log-level"})) add("--log-level=warning");
+  const bool cards = has_option(*options, {"a", "allow"}) || (plan.every_card && host.cards);
+  if (!has_option(*options, {"iova-mode"}) && !cards) add("--iova-mode=va");
+  if (!has_option(*options, {"log-level"})) add("--log-level=warning");
   return plan;
 }
 

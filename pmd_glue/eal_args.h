@@ -1,6 +1,7 @@
 // Checks and completes EAL arguments before EAL sees them, because EAL answers a bad argument with a page of usage.
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,7 +56,10 @@ SplitWords split_words(int argc, const char* const* argv);
 /// EAL arguments of a program that shares nothing with other programs of DPDK. `lcores`: as for --lcores; empty for one
 /// engine, on the program's own thread and the first CPU that it may use. EAL alone would take all of them.
 std::vector<std::string> private_arguments(std::string_view lcores = {});
-/// Whether the arguments say which lcores there are. False for arguments that plan_eal() refuses.
+/// Whether one of the options, named without dashes, is among the arguments. False for arguments that plan_eal()
+/// refuses.
+bool names_option(const std::vector<std::string>& args, std::initializer_list<std::string_view> names);
+/// Whether the arguments say which lcores there are.
 bool names_lcores(const std::vector<std::string>& args);
 /// Of a setting that EAL gets as --lcores: what is wrong with its characters; empty for nothing. EAL checks the rest.
 constexpr std::string_view fault_of_lcores(std::string_view text) {

@@ -87,6 +87,7 @@ class alignas(64) PortQueue {
     FrameTap* none = nullptr;
     return wanted_tap_.compare_exchange_strong(none, &tap);
   }
+  bool tapped() const { return wanted_tap_.load(std::memory_order_relaxed) != nullptr; }
   /// Ends the copying. The tap stays in use until tap_in_use() changes.
   void end_tap() { wanted_tap_.store(nullptr); }
   const FrameTap* tap_in_use() const { return tap_in_use_.load(std::memory_order_acquire); }

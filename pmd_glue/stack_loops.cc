@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "pmd_glue/stack_impl.h"
@@ -97,7 +98,11 @@ Result<void> Stack::Impl::start_loop(uint32_t engine, std::function<void()> body
   loop.running.store(true, std::memory_order_release);
   if (const int error = rte_eal_remote_launch(loop_main, &loop, loop.lcore); error != 0) {
     loop.running.store(false, std::memory_order_release);
-    return fail(-error, fmt::format("cannot start a loop on lcore {}: error {}", loop.lcore, -error));
+    return fail(-error, fmt::format("cannot start the loop of engine {} on lcore {}: {}; {}", engine, loop.lcore,
+                                    std::strerror(-error),
+                                    error == -EBUSY ? "the lcore runs another function (rte_eal_remote_launch), which "
+                                                      "must return first"
+                                                    : "EAL cannot reach the lcore's thread; start the program again"));
   }
   return {};
 }

@@ -27,7 +27,9 @@ class DaemonNetwork final : public Network {
 }  // namespace
 
 Result<void> Network::start_loop(uint32_t reactor, const std::function<void()>& /*loop*/) {
-  return fail(EINVAL, "there is one reactor, and no thread for reactor " + std::to_string(reactor));
+  return fail(EINVAL, "cannot start reactor " + std::to_string(reactor) +
+                          ": over the daemon's devices there is one, number 0; more need a port of the program's own "
+                          "(without --daemon) and --lcores");
 }
 
 Result<std::unique_ptr<Network>> open_daemon_network(const DaemonOptions& daemon) {

@@ -51,12 +51,15 @@ class QpFilter {
  public:
   QpFilter(Source source, std::optional<uint32_t> qpn) : source_(std::move(source)), qpn_(qpn) {}
 
-  /// Called now and then, because the queue pair may connect or go during the capture. Errors: fetch_objects()'s.
+  /// Called now and then, because the queue pair may connect or go during the capture. Errors: ETIMEDOUT. Others pass,
+  /// as when the daemon has no room for another client.
   Result<void> look(Clock::time_point now) {
     if (!qpn_ || now < next_look_) return {};
     next_look_ = now + kLook;
     const auto rows = fetch_objects(source_, message::Kind::qp);
-    if (!rows) return std::unexpected(rows.error());
+    if (!rows && rows.error().code == ETIMEDOUT) return std::unexpected(rows.error());
+    if (!rows) return {};
+    looked_ = true;
     found_ = *qpn_ == kCmQpn || *qpn_ == kMulticastQpn;
     for (const ObjectRow& row : *rows) {
       uint32_t qpn = 0, dest = 0;
@@ -73,8 +76,8 @@ class QpFilter {
     }
     return {};
   }
-  /// As of the last look: the device has the queue pair, or one that is connected to it.
-  bool found() const { return !qpn_ || found_; }
+  /// As of the last look that succeeded: the device has the queue pair, or one that is connected to it.
+  bool found() const { return !qpn_ || !looked_ || found_; }
   bool wants(std::span<const std::byte> frame, bool outbound) const {
     if (!qpn_) return true;
     const auto packet = wire::parse(frame, wire::Icrc::skip);
@@ -89,7 +92,7 @@ class QpFilter {
   const Source source_;
   const std::optional<uint32_t> qpn_;
   Clock::time_point next_look_{};
-  bool found_ = false;
+  bool looked_ = false, found_ = false;
   uint32_t peer_qpn_ = 0;
   std::string peer_;
 };
@@ -243,8 +246,7 @@ FrameTotals FrameSource::run(const TakeFrame& take, const std::function<bool()>&
   while (live::interrupted == 0 && going && !parts_->enough(totals)) {
     const auto now = live::Clock::now();
     if (wanted.seconds > 0 && now >= until) break;
-    // Other errors pass, as when the daemon has no room for another client.
-    if (auto looked = parts_->filter.look(now); !looked && looked.error().code == ETIMEDOUT) {
+    if (auto looked = parts_->filter.look(now); !looked) {
       totals.end = looked;
       break;
     }

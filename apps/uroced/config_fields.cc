@@ -91,8 +91,6 @@ Read read_eal(const toml::node& node, Config& config) {
 std::vector<Field<Config>> make_daemon_fields() {
   return {
       {"socket", false, read_socket, [](const Config& c) { return toml_string(c.server.socket); }},
-      truth<Config>(
-          "answer_pings", [](Config& c) -> bool& { return c.answer_pings; }, false),
       {"group", false, read_group, [](const Config& c) { return toml_string(c.group); }},
       {"mode", false, read_mode, [](const Config& c) { return fmt::format("\"{:04o}\"", c.server.mode); }},
       number<Config, uint32_t>(

@@ -10,9 +10,7 @@
 #include <atomic>
 #include <cerrno>
 #include <ctime>
-#include <filesystem>
 #include <set>
-#include <system_error>
 #include <thread>
 
 #include "base/secret.h"
@@ -24,8 +22,8 @@
 #include "uroced/metrics_server.h"
 #include "uroced/ping_answers.h"
 #include "uroced/privilege.h"
+#include "uroced/rights.h"
 #include "uroced/signals.h"
-#include "uroced/system_calls.h"
 #include "uroced/watchdog.h"
 
 namespace uroce::daemon {
@@ -38,9 +36,6 @@ using Clock = std::chrono::steady_clock;
 /// An engine that does not answer delays a client by 5 s. Clients end at the same time.
 constexpr auto kDrainLimit = std::chrono::seconds(30);
 
-/// The uid of users whom the daemon's user namespace does not know, by default (/proc/sys/kernel/overflowuid).
-constexpr uid_t kOverflowUid = 65534;
-
 class Daemon {
  public:
   Daemon(const CommandLine& command, Config config)
@@ -51,6 +46,7 @@ class Daemon {
     prepare_privileges();
     if (auto ok = start(); !ok) {
       log_->error("{}", ok.error().text);
+      end_services();
       return ok.error().code == EINVAL ? kUnusable : kFailed;
     }
     sd_notifyf(0, "READY=1\nSTATUS=serving %s", fmt::format("{}", fmt::join(stack_->devices(), ", ")).c_str());
@@ -136,54 +132,18 @@ class Daemon {
   }
 
   Result<void> start_server(const std::vector<std::shared_ptr<control::Device>>& devices, service::PortAccess ports) {
-    auto account = geteuid() == 0 ? find_account(config_.privilege.user) : std::nullopt;
-    if (account && account->uid == 0) account.reset();
-    if (account && account->uid == kOverflowUid) {
-      return fail(EINVAL, fmt::format("privilege.user is {} ({}), for which the kernel takes every user of other "
-                                      "namespaces; choose a user that is the daemon's alone",
-                                      account->name, account->uid));
-    }
-    const Capabilities kept = needed_to_close(glue::StackAccess::drivers(*stack_));
+    const auto drivers = glue::StackAccess::drivers(*stack_);
+    const auto rights = Rights::plan(config_, drivers, *log_);
+    if (!rights) return std::unexpected(rights.error());
     service::ServerConfig config = config_.server;
-    config.before_serving = [&] { return give_up(account, kept); };
-    if (account) make_folder_of_socket(*account);
+    config.before_serving = [&] { return rights->give_up(); };
+    rights->make_folder_of_socket();
     auto server =
         service::Server::start(std::move(config), devices, log_of(*log_), connections_.get(), std::move(ports));
     if (!server) return std::unexpected(server.error());
     server_ = std::move(*server);
     serving_ = server_.get();
-    // The server's thread has inherited them.
-    if (kept != 0 && may_give_up(account)) return keep_capabilities_on_main_thread();
-    return {};
-  }
-
-  /// Root that is told to stay root keeps everything.
-  static bool may_give_up(const std::optional<Account>& account) { return account || geteuid() != 0; }
-
-  /// The folder's owner may remove the socket at the end. A folder that exists stays as it is.
-  void make_folder_of_socket(const Account& account) {
-    const auto folder = std::filesystem::path(config_.server.socket).parent_path();
-    std::error_code error;
-    if (!std::filesystem::create_directories(folder, error)) return;  // the server reports the error
-    if (chown(folder.c_str(), account.uid, account.gid) != 0)
-      log_->warn("cannot give {} to {}", folder.string(), account.name);
-  }
-
-  /// All ports and the socket are open, and no client is served.
-  Result<void> give_up(const std::optional<Account>& account, Capabilities kept) {
-    std::vector<gid_t> groups;
-    if (config_.server.group) groups.push_back(*config_.server.group);
-    if (may_give_up(account)) {
-      if (auto done = give_up_privileges(account, groups, kept); !done) return done;
-    }
-    if (account) {
-      log_->info("running as user {}", account->name);
-    } else if (geteuid() == 0 && !config_.privilege.user.empty()) {
-      log_->info("staying root, since this machine has no user {} (privilege.user)", config_.privilege.user);
-    }
-    if (!config_.privilege.seccomp) return {};
-    if (auto limited = limit_system_calls(); !limited) log_->warn("{}", limited.error().text);
-    return {};
+    return rights->leave_to_main_thread();
   }
 
   /// If systemd asks for it.
@@ -273,13 +233,23 @@ class Daemon {
   int drain(int signal) {
     sd_notify(0, "STOPPING=1");
     signals_.leave_at_next();
-    metrics_.reset();
     log_->info("{}: ending {} connections", signal == SIGTERM ? "SIGTERM" : "SIGINT", server_->clients().size());
-    // On another thread, because this one may have to run engines.
+    end_services();
+    server_.reset();
+    connections_.reset();
+    stack_.reset();
+    log_->info("ended");
+    return kOk;
+  }
+
+  /// Ends what needs the engines, on another thread, because this one may have to run them.
+  void end_services() {
+    metrics_.reset();
+    if (!pings_ && !server_) return;
     std::atomic<bool> stopped{false};
     std::thread stopper([&] {
       pings_.reset();
-      server_->stop();
+      if (server_) server_->stop();
       stopped = true;
     });
     const auto until = Clock::now() + kDrainLimit;
@@ -293,11 +263,6 @@ class Daemon {
       _exit(kFailed);
     }
     stopper.join();
-    server_.reset();
-    connections_.reset();
-    stack_.reset();
-    log_->info("ended");
-    return kOk;
   }
 
   const CommandLine& command_;

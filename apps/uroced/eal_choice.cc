@@ -3,10 +3,6 @@
 #include <fmt/format.h>
 #include <sched.h>
 
-#include <algorithm>
-#include <initializer_list>
-#include <string_view>
-
 #include "hugepages/huge_pages.h"
 #include "pmd_glue/eal_args.h"
 
@@ -19,16 +15,6 @@ constexpr uint64_t kSmallMemory = uint64_t{128} << 20;
 
 constexpr uint64_t kHugePage = uint64_t{2} << 20;
 
-/// True when the arguments contain one of the options, alone or with its value attached.
-bool has(const std::vector<std::string>& args, std::initializer_list<std::string_view> options) {
-  return std::ranges::any_of(args, [&](const std::string& arg) {
-    return std::ranges::any_of(options, [&](std::string_view option) {
-      const bool is_long = option.starts_with("--");
-      return arg == option || (is_long ? arg.starts_with(std::string(option) + '=') : arg.starts_with(option));
-    });
-  });
-}
-
 /// Adds arguments that work on any machine.
 void add_defaults(EalChoice& choice, const Machine& machine) {
   auto& args = choice.args;
@@ -39,10 +25,10 @@ void add_defaults(EalChoice& choice, const Machine& machine) {
     const unsigned second = machine.cpus.size() > 1 ? machine.cpus[1] : first;
     args.push_back(fmt::format("--lcores=0@{},1@{}", first, second));
   }
-  if (!has(args, {"--in-memory", "--file-prefix", "--no-shconf"})) args.push_back("--in-memory");
-  if (!has(args, {"--no-pci", "-a", "--allow", "-b", "--block"})) args.push_back("--no-pci");
-  if (!has(args, {"--no-telemetry", "--telemetry"})) args.push_back("--no-telemetry");
-  if (!has(args, {"-m", "--no-huge", "--socket-mem", "--huge-dir", "--legacy-mem"}) &&
+  if (!glue::names_option(args, {"in-memory", "file-prefix", "no-shconf"})) args.push_back("--in-memory");
+  if (!glue::names_option(args, {"no-pci", "a", "allow", "b", "block"})) args.push_back("--no-pci");
+  if (!glue::names_option(args, {"no-telemetry", "telemetry"})) args.push_back("--no-telemetry");
+  if (!glue::names_option(args, {"m", "no-huge", "socket-mem", "huge-dir", "legacy-mem"}) &&
       machine.free_huge_bytes < kSmallMemory) {
     args.insert(args.end(), {"--no-huge", "-m", "256"});
     choice.notes.push_back(

@@ -3,7 +3,9 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <sys/eventfd.h>
@@ -15,14 +17,26 @@ namespace uroce::daemon {
 
 Result<std::unique_ptr<PingAnswers>> PingAnswers::start(Stack& stack, cm::Manager& manager,
                                                         std::set<std::string> devices) {
-  const auto open = [&stack, answering = std::move(devices)](const std::string& device) -> Result<Context> {
-    if (answering.contains(device)) return stack.open(device);
-    return fail(EPERM, fmt::format("{} answers no pings (device.answer_pings)", device));
+  const auto open = [&stack](const std::string& device) { return stack.open(device); };
+  const auto addresses = [&stack, answering = std::move(devices)] {
+    std::vector<Gid> out;
+    for (const auto& device : glue::StackAccess::devices(stack)) {
+      if (!answering.contains(device->config().name)) continue;
+      const std::vector<Gid> gids = device->gids();
+      out.insert(out.end(), gids.begin(), gids.end());
+    }
+    return out;
   };
-  auto answerer = ping::Answerer::listen(glue::StackAccess::connection_manager(stack, manager), open);
+  auto answerer = ping::Answerer::listen(glue::StackAccess::connection_manager(stack, manager), open, addresses);
   if (!answerer) return std::unexpected(answerer.error());
   const int stop = eventfd(0, EFD_CLOEXEC);
-  if (stop < 0) return fail(errno, "cannot answer pings: no descriptor is left; raise the limit (LimitNOFILE)");
+  if (stop < 0) {
+    const int code = errno;
+    const bool limit = code == EMFILE || code == ENFILE;
+    return fail(code, fmt::format("cannot answer pings: eventfd: {}; {}", std::strerror(code),
+                                  limit ? "raise the limit of descriptors (LimitNOFILE)"
+                                        : "daemon.answer_pings = false starts uroced without answers"));
+  }
   return std::unique_ptr<PingAnswers>(new PingAnswers(std::move(*answerer), stop));
 }
 

@@ -16,8 +16,8 @@ namespace uroce::daemon {
 
 class PingAnswers {
  public:
-  /// On the named devices; on others pings are rejected. `stack` and `manager` outlive this. Errors: those of
-  /// ping::Answerer::listen(); of eventfd(2).
+  /// On the named devices, at all of their addresses. The ports of others stay free. `stack` and `manager` outlive
+  /// this. Errors: those of ping::Answerer::listen(); of eventfd(2).
   static Result<std::unique_ptr<PingAnswers>> start(Stack& stack, cm::Manager& manager, std::set<std::string> devices);
   /// Peers are disconnected. The engines must still run.
   ~PingAnswers();

@@ -15,6 +15,7 @@
 #include "client/daemon_object.h"
 #include "client/daemon_pd.h"
 #include "client/daemon_qp.h"
+#include "client/daemon_srq.h"
 #include "client/queue_pair.h"
 #include "client/shared_receive_queue.h"
 #include "message/cm_messages.h"
@@ -94,9 +95,6 @@ class DaemonContext final : public ContextImpl {
   bool lost() override { return link_->lost(); }
 
  private:
-  /// The queue as the application uses it. `uses`: what it keeps alive.
-  Result<std::shared_ptr<SrqImpl>> publish_srq(Result<message::CreateSrqReply> reply, std::vector<Object> uses,
-                                               bool xrc);
   Result<std::shared_ptr<QpImpl>> target_of(const XrcDomainImpl& domain, Result<message::XrcTargetReply> reply);
   Result<queues::DoorbellPoster> doorbells_of(const message::CreateQpReply& qp) const;
 
@@ -184,7 +182,7 @@ Result<std::shared_ptr<CqImpl>> DaemonContext::create_cq(uint32_t entries, std::
 Result<std::shared_ptr<SrqImpl>> DaemonContext::create_srq(const PdImpl& pd, uint32_t max_wr, uint32_t max_sge) {
   const Object& pd_object = static_cast<const DaemonPd&>(pd).object;
   const message::CreateSrq request{id_of(pd_object), max_wr, max_sge};
-  return publish_srq(link_->call<message::CreateSrqReply>(Op::create_srq, request), {pd_object}, false);
+  return publish_srq(*this, link_, link_->call<message::CreateSrqReply>(Op::create_srq, request), {pd_object}, false);
 }
 
 Result<std::shared_ptr<XrcDomainImpl>> DaemonContext::open_xrc_domain(const XrcDomainInit& init) {
@@ -202,7 +200,7 @@ Result<std::shared_ptr<SrqImpl>> DaemonContext::create_xrc_srq(const PdImpl& pd,
   const Object& pd_object = static_cast<const DaemonPd&>(pd).object;
   const message::CreateXrcSrq request{
       .srq = {id_of(pd_object), max_wr, max_sge}, .domain = id_of(domain.object), .cq = id_of(cq.object())};
-  auto srq = publish_srq(link_->call<message::CreateSrqReply>(Op::create_xrc_srq, request),
+  auto srq = publish_srq(*this, link_, link_->call<message::CreateSrqReply>(Op::create_xrc_srq, request),
                          {pd_object, domain.object, cq.object()}, true);
   if (srq) (*srq)->complete_on(cq.flush_list());
   return srq;
@@ -214,27 +212,6 @@ Result<std::shared_ptr<QpImpl>> DaemonContext::target_of(const XrcDomainImpl& do
   auto object = std::make_shared<DaemonObject>(link_, Kind::qp, reply->id, std::vector{domain.object});
   const QpParts parts{.qpn = reply->qpn, .type = QpType::xrc_target, .cap = kNoQueues};
   return std::make_shared<DaemonQp>(*this, parts, link_, std::move(object), -1);
-}
-
-Result<std::shared_ptr<SrqImpl>> DaemonContext::publish_srq(Result<message::CreateSrqReply> reply,
-                                                            std::vector<Object> uses, bool xrc) {
-  if (!reply) return std::unexpected(reply.error());
-  SrqParts parts{.object = std::make_shared<DaemonObject>(link_, Kind::srq, reply->id, std::move(uses)),
-                 .id = reply->number,
-                 .max_sge = reply->max_sge};
-  auto memory = link_->memory(reply->place);
-  if (!memory) return std::unexpected(memory.error());
-  parts.place = queues::SrqPlace::at(*memory, reply->max_wr, reply->max_sge, xrc);
-  parts.abandoned = std::make_shared<AbandonedRing>(parts.place.ring, AbandonedRing::Holds::receives, parts.place.held);
-  parts.resize = [link = link_, id = reply->id, max_sge = reply->max_sge,
-                  xrc](uint32_t wanted) -> Result<queues::SrqPlace> {
-    auto resized = link->call<message::ResizeSrqReply>(Op::resize_srq, message::ResizeSrq{id, wanted});
-    if (!resized) return std::unexpected(resized.error());
-    auto moved_to = link->memory(resized->place);
-    if (!moved_to) return std::unexpected(moved_to.error());
-    return queues::SrqPlace::at(*moved_to, resized->max_wr, max_sge, xrc);
-  };
-  return std::make_shared<SrqImpl>(*this, std::move(parts));
 }
 
 Result<std::shared_ptr<QpImpl>> DaemonContext::create_qp(const PdImpl& pd, const CqImpl& send_cq, const CqImpl& recv_cq,

@@ -4,11 +4,11 @@
 #include <cstring>
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "client/completion_queue.h"
 #include "client/context_interface.h"
+#include "client/mapped_dmabuf.h"
 #include "client/memory.h"
 #include "client/protection_domain.h"
 #include "client/queue_pair.h"
@@ -32,38 +32,6 @@ template <class T>
 std::shared_ptr<T> object_of(const Object& object) {
   return std::static_pointer_cast<T>(object);
 }
-
-/// Part of a dma-buf, mapped in this process while a region uses it.
-class MappedDmabuf {
- public:
-  static Result<std::shared_ptr<MappedDmabuf>> make(int fd, uint64_t offset, std::size_t length, bool writable) {
-    const uint64_t in_page = offset % 4096;
-    auto mapped = std::make_shared<MappedDmabuf>();
-    const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
-    void* const at = mmap(nullptr, in_page + length, protection, MAP_SHARED, fd, static_cast<off_t>(offset - in_page));
-    if (at == MAP_FAILED) {
-      const int code = errno;
-      return fail(code == EACCES || code == ENOMEM ? code : EOPNOTSUPP,
-                  std::string("cannot register a dma-buf: mmap: ") + std::strerror(code));
-    }
-    mapped->base_ = static_cast<std::byte*>(at);
-    mapped->data_ = mapped->base_ + in_page;
-    mapped->bytes_ = in_page + length;
-    return mapped;
-  }
-  MappedDmabuf() = default;
-  ~MappedDmabuf() {
-    if (base_ != nullptr) munmap(base_, bytes_);
-  }
-  MappedDmabuf(const MappedDmabuf&) = delete;
-  MappedDmabuf& operator=(const MappedDmabuf&) = delete;
-  std::byte* data() const { return data_; }
-
- private:
-  std::byte* base_ = nullptr;
-  std::byte* data_ = nullptr;
-  std::size_t bytes_ = 0;
-};
 
 class InProcessPd final : public PdImpl {
  public:

@@ -30,6 +30,9 @@ constexpr std::size_t kHandlesEver = 16384;
 constexpr uint64_t kSendId = uint64_t{1} << 63;  // beside the send's number
 constexpr int kPollsPerTake = 8;
 constexpr Nanos kResolveTimeout = std::chrono::seconds(3);
+/// The first retry of a MAD to an address that is not known, and the part of its wait that the next one is away.
+constexpr Nanos kRetryInterval = std::chrono::milliseconds(1);
+constexpr int kRetryPart = 8;
 
 struct Addresses {
   Gid source, destination;
@@ -148,7 +151,7 @@ void Gsi::send(const CmPath& path, const Mad& mad, Nanos now) {
   if (error != ENOMEM && error != EHOSTUNREACH) return counters_.unreachable.add();
   auto& waiting = error == ENOMEM ? unsent_ : unresolved_;
   if (waiting.size() >= (error == ENOMEM ? kMaxUnsent : kMaxUnresolved)) return counters_.overflow.add();
-  waiting.push_back({path, mad, now + kResolveTimeout});
+  waiting.push_back({path, mad, now, now + kRetryInterval});
 }
 
 int Gsi::try_send(const CmPath& path, const Mad& mad) {
@@ -204,18 +207,30 @@ void Gsi::flush() {
 
 void Gsi::retry(Nanos now) {
   for (std::size_t left = unresolved_.size(); left > 0; --left) {
-    const Outgoing next = unresolved_.front();
+    Outgoing next = unresolved_.front();
     unresolved_.pop_front();
+    if (now < next.again) {
+      unresolved_.push_back(next);
+      continue;
+    }
+    next.again =
+        std::min(now + std::max(kRetryInterval, (now - next.since) / kRetryPart), next.since + kResolveTimeout);
     const int error = try_send(next.path, next.mad);
     if (error == 0) continue;
     if (error == ENOMEM && unsent_.size() < kMaxUnsent) {
       unsent_.push_back(next);
-    } else if (error == EHOSTUNREACH && now < next.deadline) {
+    } else if (error == EHOSTUNREACH && now < next.since + kResolveTimeout) {
       unresolved_.push_back(next);
     } else {
       counters_.unreachable.add();
     }
   }
+}
+
+Nanos Gsi::next_retry() const {
+  Nanos next = kNever;
+  for (const Outgoing& one : unresolved_) next = std::min(next, one.again);
+  return next;
 }
 
 }  // namespace uroce::cm

@@ -62,9 +62,10 @@ class Gsi {
   /// Queues a MAD. If the Ethernet address of its destination is not known, it waits for that, at most 3 s. It leaves
   /// with wake_engine() at the latest.
   void send(const CmPath& path, const Mad& mad, Nanos now);
-  /// Tries again to send MADs that wait for an address. Call it every few milliseconds while waiting() is true.
+  /// Tries again to send MADs that wait for an address, the less often the longer they wait. Call it at next_retry().
   void retry(Nanos now);
-  bool waiting() const { return !unresolved_.empty(); }
+  /// kNever while none waits.
+  Nanos next_retry() const;
   /// Any thread, also beside the one that sends: wakes the engine if it sleeps and MADs were queued.
   void wake_engine() {
     if (wake_owed_.load(std::memory_order_relaxed) && wake_owed_.exchange(false))
@@ -76,7 +77,8 @@ class Gsi {
   struct Outgoing {
     CmPath path;
     Mad mad;
-    Nanos deadline;
+    Nanos since;
+    Nanos again;  // while unresolved
   };
   using Destination = std::tuple<Gid, Gid, uint8_t, uint8_t, uint32_t>;
 

@@ -103,7 +103,7 @@ void IbCm::Impl::stop_waiting(CmRecord& r) {
   r.waits_in.reset();
 }
 
-/// Withdraws a request of the peer that has the most in a full backlog. False if `peer` has no claim to its place.
+/// Withdraws a request that must make room in a full backlog. False if `peer` has no claim to a place.
 bool IbCm::Impl::make_room(const Backlog& backlog, const Gid& peer) {
   const auto id = backlog.displaced_by(peer);
   if (!id) return false;
@@ -172,6 +172,22 @@ void IbCm::Impl::raise_event(CmRecord& r, CmMessage message) {
   host.on_event(message);
 }
 
+bool IbCm::Impl::move_request(uint32_t id, const std::shared_ptr<Backlog>& backlog) {
+  CmRecord* const r = record(id);
+  if (r == nullptr) return false;
+  if (r->waits_in == nullptr || r->waits_in == backlog) return true;
+  const Gid peer = r->path().dgid;
+  if (backlog->full() && !make_room(*backlog, peer)) {
+    counters.backlog_full.add();
+    erase(*r);
+    return false;
+  }
+  stop_waiting(*r);
+  r->place = backlog->add(peer, id);
+  r->waits_in = backlog;
+  return true;
+}
+
 std::shared_ptr<Backlog> IbCmHost::backlog_of(uint64_t, const CmRequest&) { return nullptr; }
 
 IbCm::IbCm(const IbCmConfig& config, IbCmHost& host) : impl_(std::make_unique<Impl>(config, host)) {}
@@ -215,6 +231,12 @@ Result<void> IbCm::reject(uint32_t id, RejReason reason, std::span<const std::by
 }
 Result<void> IbCm::mra(uint32_t id, uint8_t timeout, std::span<const std::byte> private_data, Nanos now) {
   return impl_->mra(id, timeout, private_data, now);
+}
+bool IbCm::move_request(uint32_t id, const std::shared_ptr<Backlog>& backlog) {
+  return impl_->move_request(id, backlog);
+}
+void IbCm::drop_request(uint32_t id) {
+  if (CmRecord* const r = impl_->record(id); r != nullptr && r->waits_in) impl_->erase(*r);
 }
 void IbCm::delivered(uint32_t id) { impl_->delivered(id); }
 Result<void> IbCm::disconnect(uint32_t id, std::span<const std::byte> private_data, Nanos now) {

@@ -92,7 +92,7 @@ enum class CmEventKind : uint8_t {
   /// the passive side, and after `rejected` if the REJ came after a REP from the peer or in an established connection,
   /// or has the reason stale_connection. In other cases, and with UD, there is no time-wait and no such event.
   timewait_exit,
-  /// Passive: a request that nobody had received made room for another peer's (backlog.h). Its id is gone. The peer
+  /// Passive: a request that nobody had received made room for another one (backlog.h). Its id is gone. The peer
   /// repeats it as if it had been lost.
   withdrawn,
 };
@@ -135,7 +135,7 @@ struct IbCmCounters {
   Counter out_of_state;  ///< messages that the connection's state does not allow
   Counter no_listener;   ///< REQs for a service without a listener
   Counter backlog_full;  ///< REQs beyond a listener's backlog; dropped, the peer repeats them
-  Counter withdrawn;     ///< REQs that made room for another peer's; the peer repeats them
+  Counter withdrawn;     ///< REQs that made room for another one; the peer repeats them
   Counter stale;         ///< REQs and REPs of a queue pair that is still connected here
   Counter table_full;    ///< REQs beyond `max_connections`; dropped, the peer repeats them
 };
@@ -183,6 +183,11 @@ class IbCm {
   /// the peer repeats its message, it gets one MRA for 68.7 s more, as from Linux's rdma_cm. Does nothing for an
   /// unknown id, or one that waits for no answer.
   void delivered(uint32_t id);
+  /// The request of the event `request`, which nobody has received, waits in `backlog` from now on. False if that is
+  /// full and has no room for it: the request is gone as if it had been lost, and so is its id.
+  bool move_request(uint32_t id, const std::shared_ptr<Backlog>& backlog);
+  /// Such a request is gone as if it had been lost: its peer cannot be answered.
+  void drop_request(uint32_t id);
   /// After a REP was sent or received, or established: sends a DREQ. The event `disconnected` follows, at the latest
   /// when no repetition of the DREQ was answered. Does nothing on a connection that has ended.
   Result<void> disconnect(uint32_t id, std::span<const std::byte> private_data, Nanos now);

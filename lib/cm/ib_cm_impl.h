@@ -79,6 +79,7 @@ struct IbCm::Impl {
   void release_key(CmRecord& r, PeerKey::Space space);
   void stop_waiting(CmRecord& r);
   bool make_room(const Backlog& backlog, const Gid& peer);
+  bool move_request(uint32_t id, const std::shared_ptr<Backlog>& backlog);
   std::shared_ptr<Listener> listener_of(uint64_t service_id);
   CmRecord* add_request(const std::shared_ptr<Listener>& listener, CmRequest request);
   CmRecord* known(uint32_t our_id, uint32_t their_id, const Gid& source);

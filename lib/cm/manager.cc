@@ -15,8 +15,6 @@
 namespace uroce::cm {
 namespace {
 
-/// How often the state of addresses that are being resolved is polled.
-constexpr Nanos kResolvePollInterval = std::chrono::milliseconds(1);
 constexpr std::size_t kFewDisowned = 64;
 /// With so many connections that begin or end, datagrams are gathered before the thread handles them, for so long for
 /// each of these connections: a small part of the time that one takes.
@@ -35,9 +33,9 @@ std::string text_of(const CmAddress& address) {
 
 std::unexpected<Error> wrong_state(const Id& id, const char* call, const char* needed) {
   static constexpr const char* kNames[] = {
-      "idle",        "bound",        "address being resolved", "address resolved", "route resolved", "listening",
-      "connecting",  "REP received", "REQ received",           "accepted",         "connected",      "disconnecting",
-      "disconnected"};
+      "idle",      "bound",      "address being resolved", "address resolved", "route resolved",
+      "listening", "connecting", "REP received",           "REQ held back",    "REQ received",
+      "accepted",  "connected",  "disconnecting",          "disconnected"};
   return fail(EINVAL, fmt::format("{}: communication id {} is in state '{}', but the call needs {}", call, id.number,
                                   kNames[static_cast<std::size_t>(IdState{id.state})], needed));
 }
@@ -138,7 +136,7 @@ bool Manager::Impl::work() {
     };
     more |= agent->gsi->take(handle, gathered || !threaded ? Gsi::Then::comes_back : Gsi::Then::waits);
     agent->cm.poll(now);
-    if (agent->gsi->waiting()) agent->gsi->retry(now);
+    if (now >= agent->gsi->next_retry()) agent->gsi->retry(now);
   }
   check_resolving();
   gathering = threaded && taken > 0 && changing >= kManyChanging;
@@ -151,10 +149,9 @@ Nanos Manager::Impl::deadline() const {
   const Nanos gather = std::min<Nanos>(kGatherForEach * static_cast<int64_t>(changing), kGatherAtMost);
   Nanos next = now + kHousekeepingInterval;
   if (gathering) next = now + gather;
-  if (!resolving.empty()) next = now + kResolvePollInterval;
+  if (!resolving.empty()) next = std::min(next, resolving.next_look());
   for (const auto& agent : agents) {
-    next = std::min(next, agent->cm.next_deadline());
-    if (agent->gsi->waiting()) next = std::min(next, now + kResolvePollInterval);
+    next = std::min({next, agent->cm.next_deadline(), agent->gsi->next_retry()});
   }
   return next;
 }

@@ -197,7 +197,7 @@ void Manager::Impl::on_request(CmAgent& agent, const CmMessage& message) {
   // From our point of view: our resources serve the peer's depth, and the other way round.
   id.responder_resources = request.initiator_depth;
   id.initiator_depth = request.responder_resources;
-  id.state = IdState::requested;
+  id.state = IdState::held;
   agent.connections[message.id] = &id;
   CmEvent event{.type = CmEventType::connect_request, .listener = listener->number};
   event.param = {.private_data = {request.private_data.begin() + RdmaHeader::kBytes, request.private_data.end()},
@@ -217,12 +217,20 @@ void Manager::Impl::on_request(CmAgent& agent, const CmMessage& message) {
 void Manager::Impl::hold(Id& id, CmEvent event) {
   id.held = std::move(event);
   id.resolve_until = now + control::kResolveTimeout;
-  resolving.add(*id.owner, id);
+  resolving.add(*id.owner, id, now, id.resolve_until);
   check_resolving(id);
 }
 
 void Manager::Impl::end_hold(Id& id, bool reachable) {
-  if (!reachable || id.state != IdState::requested) return destroy(id);
+  if (id.state != IdState::held) return destroy(id);
+  IbCm& cm = id.agent->cm;
+  // The listener exists: its held requests end with it.
+  if (!reachable) {
+    cm.drop_request(id.connection);
+    return on_withdrawn(*id.agent, id.connection);
+  }
+  if (!cm.move_request(id.connection, ids.at(id.listener)->backlog)) return on_withdrawn(*id.agent, id.connection);
+  id.state = IdState::requested;
   CmEvent event = *std::exchange(id.held, std::nullopt);
   raise_event(id, std::move(event));
 }
@@ -241,7 +249,10 @@ std::shared_ptr<Backlog> CmAgent::backlog_of(uint64_t, const CmRequest& request)
   const auto header = RdmaHeader::parse(request.private_data);
   if (!header) return nullptr;
   const Id* const listener = manager.listener_for(*this, request, destination_of(request, *header));
-  return listener != nullptr ? listener->backlog : nullptr;
+  if (listener == nullptr) return nullptr;
+  // A stranger may name addresses that never answer. Such a request takes nobody's place in the backlog.
+  const auto known = device->probe(request.path.sgid, request.path.dgid);
+  return known || known.error().code != EHOSTUNREACH ? listener->backlog : listener->holds;
 }
 
 void Manager::Impl::on_reply(Id& id, const CmMessage& message) {

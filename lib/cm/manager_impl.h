@@ -60,6 +60,7 @@ enum class IdState : uint8_t {
   listening,
   connecting,  // REQ or SIDR_REQ sent
   replied,     // active: REP received, RTU not sent
+  held,        // passive: as `requested`, while the peer's Ethernet address is not known
   requested,   // passive: REQ or SIDR_REQ received, not answered
   accepted,    // passive: REP sent
   connected,
@@ -109,12 +110,13 @@ struct Id {
   std::optional<bool> af_only{};
   std::optional<uint8_t> ack_timeout{};
   std::shared_ptr<Backlog> backlog{};  // of a listener
+  std::shared_ptr<Backlog> holds{};    // of a listener: requests in state `held`, apart from its backlog
   uint32_t connection = 0;             // IbCm's id; 0: none
   uint32_t psn = 0;
   uint8_t responder_resources = 0, initiator_depth = 0;
-  uint32_t listener = 0;  // state `requested`: the id that listens
+  uint32_t listener = 0;  // states `held` and `requested`: the id that listens
   Nanos resolve_until{0};
-  std::optional<CmEvent> held{};  // a request's event, until the peer's Ethernet address is known
+  std::optional<CmEvent> held{};  // the event of a request in state `held`
   uint32_t unread = 0;            // its events that wait in the channel
   std::vector<CmAddress> groups{};
 
@@ -173,7 +175,8 @@ struct Manager::Impl {
   void check_resolving(Id& id);
   /// The ids of this listener's requests that hold() keeps.
   std::vector<uint32_t> held_for(const Id& listener) const;
-  /// Raises the event of a request, or forgets the request, because an answer would not reach its peer.
+  /// Raises the event of a request, or forgets the request, because an answer would not reach its peer or its
+  /// listener's backlog is full.
   void end_hold(Id& id, bool reachable);
   Result<void> listen(Id& id, int backlog);
   void stop_listening(Id& id);

@@ -18,6 +18,9 @@ constexpr uint16_t kFirstUnprivileged = 1024;
 /// The most requests that wait to be delivered to the program. Linux allows 1024, but ten thousand peers may start at
 /// once.
 constexpr uint32_t kMaxBacklog = 16384;
+/// The most requests of a listener that wait for their peers' Ethernet addresses. Anybody may send some from addresses
+/// that never answer, and they count as the program's ids.
+constexpr uint32_t kMaxHeld = 1024;
 
 /// No device has these: an id that binds one is every device's. Linux takes loopback addresses for the wildcard as well
 /// (cma_any_addr()).
@@ -160,13 +163,13 @@ Result<void> Manager::Impl::resolve_addr(Id& id, const CmAddress& remote, std::c
   id.dgid = loopback ? sgid : remote.ip;  // from the device to itself
   id.state = IdState::resolving;
   id.resolve_until = now + std::clamp<Nanos>(timeout, Nanos(0), std::chrono::hours(1));
-  resolving.add(*id.owner, id);
+  resolving.add(*id.owner, id, now, id.resolve_until);
   check_resolving(id);
   return {};
 }
 
 void Manager::Impl::check_resolving() {
-  resolving.look([this](Id& id) { check_resolving(id); });
+  resolving.look(now, [this](Id& id) { check_resolving(id); });
 }
 
 void Manager::Impl::check_resolving(Id& id) {
@@ -191,6 +194,7 @@ Result<void> Manager::Impl::listen(Id& id, int backlog) {
   }
   const bool most = backlog <= 0 || static_cast<uint32_t>(backlog) > kMaxBacklog;
   id.backlog = std::make_shared<Backlog>(most ? kMaxBacklog : static_cast<uint32_t>(backlog));
+  id.holds = std::make_shared<Backlog>(kMaxHeld, Backlog::Full::drops_oldest);
   const uint64_t service = rdma_service_id(static_cast<uint16_t>(id.space), id.local.port);
   for (const auto& agent : agents) {
     if (id.agent != nullptr && id.agent != agent.get()) continue;

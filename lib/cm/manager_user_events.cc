@@ -125,7 +125,10 @@ Result<void> User::migrate(uint32_t number, uint32_t channel, uint32_t taken) {
     std::ranges::copy_if(id.channel->events, std::back_inserter(moved), mine);
     id.channel->remove_events(mine);
     id.channel = found->second;
-    for (const uint32_t request : manager_.held_for(id)) manager_.ids.at(request)->channel = id.channel;
+    // No other id has requests, and to look for them is to look at all of the program's ids.
+    if (id.state == IdState::listening) {
+      for (const uint32_t request : manager_.held_for(id)) manager_.ids.at(request)->channel = id.channel;
+    }
     for (CmEvent& event : moved) {
       manager_.ids.at(event.id)->remove_unread();
       // A request's new id moves to its listener's channel.

@@ -1,11 +1,17 @@
 // The ids whose peers' addresses are being looked up. One look at them is bounded, and programs take turns: one that
-// resolves thousands of addresses that nobody answers delays the others by little.
+// resolves thousands of addresses that nobody answers delays the others by little. The longer an id has waited, the
+// less often it is looked at, because a silent peer must not cost the port work every millisecond.
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <list>
+#include <map>
 #include <unordered_map>
+#include <utility>
+
+#include "base/time.h"
 
 namespace uroce::cm {
 
@@ -13,48 +19,68 @@ namespace uroce::cm {
 template <class Program, class Id>
 class Resolving {
  public:
-  static constexpr std::size_t kLooks = 64;          ///< ids in one look
-  static constexpr std::size_t kLooksOfProgram = 8;  ///< of these, ids of one program
+  static constexpr std::size_t kLooks = 64;                         ///< ids in one look
+  static constexpr std::size_t kLooksOfProgram = 8;                 ///< of these, ids of one program
+  static constexpr Nanos kInterval = std::chrono::milliseconds(1);  ///< between looks, and of an id that is new
+  static constexpr int kPart = 8;  ///< an id is looked at again after this part of the time that it has waited
 
   bool empty() const { return turns_.empty(); }
-  /// The id is not in already.
-  void add(Program& program, Id& id) {
+  /// When look() must be called next. Not while empty().
+  Nanos next_look() const { return std::max(earliest_, looked_ + kInterval); }
+  /// The id is not in already, and was looked at now. The look at `until` removes it.
+  void add(Program& program, Id& id, Nanos now, Nanos until) {
+    const Nanos due = std::min(now + kInterval, until);
+    earliest_ = empty() ? due : std::min(earliest_, due);
     const auto found = std::ranges::find(turns_, &program, &Turn::program);
     Turn& turn = found != turns_.end() ? *found : turns_.emplace_back(Turn{&program, {}});
-    turn.ids.push_back(&id);
-    places_.emplace(&id, std::prev(turn.ids.end()));
+    places_.emplace(&id, turn.due.emplace(due, Waiting{&id, now, until}));
   }
   /// No effect unless the id is in.
   void remove(Program& program, Id& id) {
     const auto place = places_.find(&id);
     if (place == places_.end()) return;
     const auto turn = std::ranges::find(turns_, &program, &Turn::program);
-    turn->ids.erase(place->second);
+    turn->due.erase(place->second);
     places_.erase(place);
-    if (turn->ids.empty()) turns_.erase(turn);
+    if (turn->due.empty()) turns_.erase(turn);
   }
   /// Calls `look(id)` for those whose turn it is, each once. It may remove that id, and no other.
   template <class Look>
-  void look(Look look) {
+  void look(Nanos now, Look look) {
+    if (empty() || now < next_look()) return;
+    looked_ = now;
     std::size_t left = kLooks;
     for (std::size_t turns = turns_.size(); turns > 0 && left > 0; --turns) {
       turns_.splice(turns_.end(), turns_, turns_.begin());
-      auto& ids = turns_.back().ids;
-      for (std::size_t count = std::min({ids.size(), kLooksOfProgram, left}); count > 0; --count, --left) {
-        ids.splice(ids.end(), ids, ids.begin());
-        look(*ids.back());
+      auto& due = turns_.back().due;
+      std::size_t count = std::min({due.size(), kLooksOfProgram, left});
+      for (; count > 0 && due.begin()->first <= now; --count, --left) {
+        const Waiting one = due.begin()->second;
+        due.erase(due.begin());
+        const Nanos next = now + std::max(kInterval, (now - one.since) / kPart);
+        places_[one.id] = due.emplace(std::min(next, one.until), one);
+        look(*one.id);
       }
     }
+    earliest_ = kNever;
+    for (const Turn& turn : turns_) earliest_ = std::min(earliest_, turn.due.begin()->first);
   }
 
  private:
+  struct Waiting {
+    Id* id;
+    Nanos since, until;
+  };
+  using Due = std::multimap<Nanos, Waiting>;
   struct Turn {
     Program* program;
-    std::list<Id*> ids;
+    Due due;
   };
 
   std::list<Turn> turns_;
-  std::unordered_map<Id*, typename std::list<Id*>::iterator> places_;
+  std::unordered_map<Id*, typename Due::iterator> places_;
+  Nanos earliest_{0};  // no id is due before
+  Nanos looked_{0};
 };
 
 }  // namespace uroce::cm

@@ -12,46 +12,84 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kBacklog = 16;
+constexpr int kTurn = 4 * End::kBuffers;  ///< completions of one peer before the next one's
 /// While a peer is connected: how often its time is looked at, and how long a rate that is used up waits.
 constexpr auto kLook = 250ms, kPause = 5ms;
+constexpr auto kFollow = 1000ms;  ///< between looks at the addresses
 
 }  // namespace
 
-Result<std::unique_ptr<Answerer>> Answerer::listen(ConnectionManager manager, Open open, const AnswerLimits& limits) {
+Result<std::unique_ptr<Answerer>> Answerer::listen(ConnectionManager manager, Open open, Addresses addresses,
+                                                   const AnswerLimits& limits) {
   auto channel = manager.create_channel();
   if (!channel) return std::unexpected(channel.error());
-  auto listener = manager.create_id(*channel, PortSpace::tcp, QpType::rc);
-  if (!listener) return std::unexpected(listener.error());
-  if (auto ok = listener->bind({.ip = {}, .port = kPort}); !ok) return std::unexpected(ok.error());
-  if (auto ok = listener->listen(kBacklog); !ok) return std::unexpected(ok.error());
-  return std::unique_ptr<Answerer>(
-      new Answerer(std::move(manager), std::move(*channel), std::move(*listener), std::move(open), limits));
+  auto life = manager.create_id(*channel, PortSpace::tcp, QpType::rc);
+  if (!life) return std::unexpected(life.error());
+  std::unique_ptr<Answerer> answerer(new Answerer(std::move(manager), std::move(*channel), std::move(*life),
+                                                  std::move(open), std::move(addresses), limits));
+  if (auto ok = answerer->follow(); !ok && answerer->listeners_.empty()) return std::unexpected(ok.error());
+  return answerer;
 }
 
-Answerer::Answerer(ConnectionManager manager, CmChannel channel, CmId listener, Open open, const AnswerLimits& limits)
+Answerer::Answerer(ConnectionManager manager, CmChannel channel, CmId life, Open open, Addresses addresses,
+                   const AnswerLimits& limits)
     : manager_(std::move(manager)),
       channel_(std::move(channel)),
-      listener_(std::move(listener)),
+      life_(std::move(life)),
       open_(std::move(open)),
+      wanted_(std::move(addresses)),
       limits_(limits) {}
+
+std::vector<Gid> Answerer::addresses() const {
+  std::vector<Gid> out;
+  for (const auto& [address, listener] : listeners_) out.push_back(address);
+  return out;
+}
+
+Result<void> Answerer::follow() {
+  next_follow_ = Clock::now() + kFollow;
+  const std::vector<Gid> wanted = wanted_();
+  std::erase_if(listeners_, [&](const auto& one) { return std::ranges::find(wanted, one.first) == wanted.end(); });
+  Result<void> result;
+  for (const Gid& address : wanted) {
+    if (address == Gid{} || listeners_.contains(address)) continue;
+    if (auto listener = listen_at(address)) {
+      listeners_.emplace(address, std::move(*listener));
+    } else {
+      result = std::unexpected(listener.error());
+    }
+  }
+  return result;
+}
+
+Result<CmId> Answerer::listen_at(const Gid& address) {
+  auto listener = manager_.create_id(channel_, PortSpace::tcp, QpType::rc);
+  if (!listener) return listener;
+  if (auto ok = listener->bind({.ip = address, .port = kPort}); !ok) return std::unexpected(ok.error());
+  if (auto ok = listener->listen(kBacklog); !ok) return std::unexpected(ok.error());
+  return listener;
+}
 
 bool Answerer::serve(int stop, std::chrono::milliseconds most) {
   const auto now = Clock::now();
   while (const auto event = channel_.take()) {
     if (!handle(*event, now)) return false;
   }
-  bool paused = false;
+  if (now >= next_follow_) static_cast<void>(follow());
+  bool paused = false, more = false;
   std::vector<pollfd> waiting{{.fd = stop, .events = POLLIN, .revents = 0},
                               {.fd = channel_.fd(), .events = POLLIN, .revents = 0}};
   for (auto& [number, peer] : peers_) {
-    if (!echo(peer, now)) paused = true;
+    const Echoed echoed = echo(peer, now);
+    paused |= echoed == Echoed::paused;
+    more |= echoed == Echoed::some;
     waiting.push_back({.fd = peer.end->fd(), .events = POLLIN, .revents = 0});
   }
   end_old_ones(now);
-  if (!peers_.empty()) {
-    const std::chrono::milliseconds look = paused ? kPause : kLook;
-    most = most < 0ms ? look : std::min(most, look);
-  }
+  std::chrono::milliseconds look = kFollow;
+  if (!peers_.empty()) look = paused ? kPause : kLook;
+  if (more) look = 0ms;
+  most = most < 0ms ? look : std::min(most, look);
   // A paused peer's descriptor may be readable: only the others wake then.
   const nfds_t count = paused ? 2 : waiting.size();
   poll(waiting.data(), count, static_cast<int>(most.count()));
@@ -59,7 +97,7 @@ bool Answerer::serve(int stop, std::chrono::milliseconds most) {
 }
 
 bool Answerer::handle(const CmEvent& event, Clock::time_point now) {
-  if (event.id == listener_.number()) return event.type != CmEventType::device_removal;
+  if (event.type == CmEventType::device_removal) return false;
   if (event.type == CmEventType::connect_request) {
     if (auto id = manager_.adopt(event)) welcome(std::move(*id), now);
     return true;
@@ -76,7 +114,7 @@ bool Answerer::handle(const CmEvent& event, Clock::time_point now) {
 
 void Answerer::welcome(CmId id, Clock::time_point now) {
   const auto info = id.info();
-  if (!info || !has_room(info->device, info->remote.ip) || !rates_of(info->device, now).peers.take(now)) return;
+  if (!info || !has_room(info->device, info->dgid) || !rates_of(info->device, now).peers.take(now)) return;
   auto context = open_(info->device);
   if (!context) return;
   auto end = End::open(std::move(*context));
@@ -87,7 +125,7 @@ void Answerer::welcome(CmId id, Clock::time_point now) {
   peers_.emplace(number, Peer{.id = std::move(id),
                               .end = std::move(*end),
                               .device = info->device,
-                              .address = info->remote.ip,
+                              .address = info->dgid,
                               .since = now,
                               .last = now});
 }
@@ -108,28 +146,31 @@ Answerer::Rates& Answerer::rates_of(const std::string& device, Clock::time_point
   return rates_.try_emplace(device, fresh).first->second;
 }
 
-bool Answerer::echo(Peer& peer, Clock::time_point now) {
+Answerer::Echoed Answerer::echo(Peer& peer, Clock::time_point now) {
   Bucket& messages = rates_of(peer.device, now).messages;
   // Once more after arming: a completion that came before it raises no event.
-  for (int round = 0; round < 2; ++round) {
-    for (;;) {
-      if (!messages.has(now)) return false;
-      Completion completion;
-      if (!peer.end->poll(completion)) break;
-      // The end of the connection is an event, too.
-      if (completion.status != WcStatus::success) continue;
-      const auto buffer = static_cast<uint32_t>(completion.wr_id);
-      if (completion.opcode == WcOpcode::recv) {
-        messages.take(now);
-        peer.last = now;
-        peer.end->send(buffer, completion.byte_len);
-      } else {
-        peer.end->receive(buffer);
-      }
+  bool armed = false;
+  for (int left = kTurn; left > 0; --left) {
+    if (!messages.has(now)) return Echoed::paused;
+    Completion completion;
+    if (!peer.end->poll(completion)) {
+      if (armed) return Echoed::all;
+      peer.end->arm();
+      armed = true;
+      continue;
     }
-    if (round == 0) peer.end->arm();
+    // The end of the connection is an event, too.
+    if (completion.status != WcStatus::success) continue;
+    const auto buffer = static_cast<uint32_t>(completion.wr_id);
+    if (completion.opcode == WcOpcode::send) {
+      peer.end->receive(buffer);
+    } else {
+      messages.take(now);
+      peer.last = now;
+      peer.end->send(buffer, completion.byte_len);
+    }
   }
-  return true;
+  return Echoed::some;
 }
 
 void Answerer::end_old_ones(Clock::time_point now) {

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <uroce/cm.h>
 #include <uroce/error.h>
@@ -39,13 +40,19 @@ class Answerer {
   /// Opens a device for a new peer. An error rejects the peer.
   using Open = std::function<Result<Context>(const std::string& device)>;
 
-  /// Listens on all addresses. Errors: EADDRINUSE (another program answers already), and those of the manager.
-  static Result<std::unique_ptr<Answerer>> listen(ConnectionManager manager, Open open,
+  /// The addresses to answer at, as they are now; zero ones do not count. Asked at the start, and then every second.
+  using Addresses = std::function<std::vector<Gid>()>;
+
+  /// Listens on each of the addresses, so that others' ports stay free. Addresses whose port somebody else has are
+  /// tried again. Errors: EADDRINUSE (somebody else has all of them), and those of the manager.
+  static Result<std::unique_ptr<Answerer>> listen(ConnectionManager manager, Open open, Addresses addresses,
                                                   const AnswerLimits& limits = {});
 
-  /// Does what there is to do, and then sleeps for at most `most` (negative: for ever), until there is more or `stop`
-  /// (-1: none) is readable. False when `stop` is, or when the devices are gone.
+  /// Does what there is to do, and then sleeps for at most `most` (negative: as long as it may), until there is more or
+  /// `stop` (-1: none) is readable. False when `stop` is, or when the devices are gone.
   bool serve(int stop, std::chrono::milliseconds most);
+  /// Where it answers now.
+  std::vector<Gid> addresses() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -53,7 +60,7 @@ class Answerer {
     CmId id;
     std::unique_ptr<End> end;
     std::string device;
-    Gid address;
+    Gid address;                    ///< that answers go to; CmIdInfo::remote is what the peer says of itself
     Clock::time_point since, last;  ///< the request; the newest message
     bool connected = false;
   };
@@ -61,22 +68,34 @@ class Answerer {
     Bucket peers, messages;
   };
 
-  Answerer(ConnectionManager manager, CmChannel channel, CmId listener, Open open, const AnswerLimits& limits);
+  Answerer(ConnectionManager manager, CmChannel channel, CmId life, Open open, Addresses addresses,
+           const AnswerLimits& limits);
+  /// Begins and ends to listen as addresses come and go. Errors: the last one of an address.
+  Result<void> follow();
+  Result<CmId> listen_at(const Gid& address);
   /// False: the devices are gone.
   bool handle(const CmEvent& event, Clock::time_point now);
   /// A request that is not accepted is rejected: destroying its id does that.
   void welcome(CmId id, Clock::time_point now);
   bool has_room(const std::string& device, const Gid& address) const;
   Rates& rates_of(const std::string& device, Clock::time_point now);
-  /// Sends back what has come. False: the device's rate is used up, and more may wait.
-  bool echo(Peer& peer, Clock::time_point now);
+  enum class Echoed : uint8_t {
+    all,     ///< that has come
+    some,    ///< as many as a turn has
+    paused,  ///< the device's rate is used up, and more may wait
+  };
+  /// A peer's turn: sends back what has come.
+  Echoed echo(Peer& peer, Clock::time_point now);
   void end_old_ones(Clock::time_point now);
 
   ConnectionManager manager_;
   CmChannel channel_;
-  CmId listener_;
+  CmId life_;  // not bound: it tells when the devices are gone
   const Open open_;
+  const Addresses wanted_;
   const AnswerLimits limits_;
+  std::map<Gid, CmId> listeners_;
+  Clock::time_point next_follow_{};
   std::map<std::string, Rates> rates_;  // by device
   std::map<uint32_t, Peer> peers_;      // by the id's number
 };

@@ -32,8 +32,10 @@ Result<std::unique_ptr<End>> End::open(Context context) {
 
 Result<void> End::connect_by(const CmId& id) {
   for (const QpState state : {QpState::init, QpState::rtr, QpState::rts}) {
-    const auto attr = id.qp_attr(state);
+    auto attr = id.qp_attr(state);
     if (!attr) return std::unexpected(attr.error());
+    // A WRITE without data needs no key, only this right. It would be a message that no receive has.
+    if (state == QpState::init) attr->first.access = Access::local_write;
     if (auto changed = qp_.modify(attr->first, attr->second); !changed) return changed;
     if (state != QpState::init) continue;
     for (uint32_t i = 0; i < kBuffers; ++i) {

@@ -23,7 +23,7 @@ class End {
   static Result<std::unique_ptr<End>> open(Context context);
 
   uint32_t qpn() const { return qp_.qpn(); }
-  /// INIT, all receives posted, RTR, RTS, with the attributes that the id knows.
+  /// INIT, all receives posted, RTR, RTS, with the attributes that the id knows, but without rights for the peer.
   Result<void> connect_by(const CmId& id);
   /// Sends the first bytes of a buffer. False when the queue pair takes none.
   bool send(uint32_t buffer, uint32_t bytes);

@@ -36,7 +36,7 @@ Charge::~Charge() {
 Result<Charge> User::charge(Resource resource, uint64_t amount, const Peer& peer) {
   const auto refused = users_.take(*this, resource, amount, peer);
   if (!refused) return Charge(shared_from_this(), resource, amount);
-  refusals_.fetch_add(1, std::memory_order_relaxed);
+  totals_->refusals.fetch_add(1, std::memory_order_relaxed);
   const ResourceName& name = name_of(resource);
   const std::string text =
       refused->everybody
@@ -98,8 +98,8 @@ bool User::may_have_raw_packets() const {
 message::UserRow User::row() const {
   message::UserRow row{.uid = uid_,
                        .privileged = privileged_,
-                       .refusals = refusals_.load(std::memory_order_relaxed),
-                       .traffic = to_message(traffic_.sum())};
+                       .refusals = totals_->refusals.load(std::memory_order_relaxed),
+                       .traffic = to_message(totals_->traffic.sum())};
   for (const ResourceName& name : kResourceNames) {
     row.budgets.push_back({.resource = std::string(name.setting.substr(name.setting.find('_') + 1)),
                            .used = used(name.resource),
@@ -123,13 +123,24 @@ void Users::set_capacity(Resource resource, uint64_t capacity) {
 
 std::shared_ptr<User> Users::of(const Peer& peer) {
   const std::scoped_lock lock(mutex_);
-  auto& known = users_[{peer.uid, peer.privileged}];
-  if (auto user = known.lock()) return user;
+  Known& known = users_[{peer.uid, peer.privileged}];
+  if (auto user = known.user.lock()) return user;
+  known.turn = ++last_turn_;
   // Numbers begin again after 2^32 users. By then the first ones are gone.
-  auto user = std::make_shared<User>(*this, last_number_++, peer.uid, peer.privileged);
-  known = user;
-  std::erase_if(users_, [](const auto& entry) { return entry.second.expired(); });
+  auto user = std::make_shared<User>(*this, static_cast<uint32_t>(known.turn), peer.uid, peer.privileged, known.totals);
+  known.user = user;
+  forget_some();
   return user;
+}
+
+void Users::forget_some() {
+  if (users_.size() <= kKept) return;
+  auto oldest = users_.end();
+  for (auto one = users_.begin(); one != users_.end(); ++one) {
+    if (!one->second.user.expired()) continue;
+    if (oldest == users_.end() || one->second.turn < oldest->second.turn) oldest = one;
+  }
+  if (oldest != users_.end()) users_.erase(oldest);
 }
 
 std::vector<message::UserRow> Users::rows(const Sight& sight) const {
@@ -137,7 +148,7 @@ std::vector<message::UserRow> Users::rows(const Sight& sight) const {
   {
     const std::scoped_lock lock(mutex_);
     for (const auto& [key, known] : users_) {
-      auto user = known.lock();
+      auto user = known.user.lock();
       if (user != nullptr && sight.client_of(user->uid())) seen.push_back(std::move(user));
     }
   }

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <uroce/error.h>
@@ -53,8 +54,8 @@ class Charge {
 class User : public std::enable_shared_from_this<User> {
  public:
   /// `number`: no other user's while this one lives.
-  User(Users& users, uint32_t number, uint32_t uid, bool privileged)
-      : users_(users), number_(number), uid_(uid), privileged_(privileged) {}
+  User(Users& users, uint32_t number, uint32_t uid, bool privileged, std::shared_ptr<UserTotals> totals)
+      : users_(users), number_(number), uid_(uid), privileged_(privileged), totals_(std::move(totals)) {}
 
   uint32_t uid() const { return uid_; }
   bool privileged() const { return privileged_; }
@@ -74,7 +75,7 @@ class User : public std::enable_shared_from_this<User> {
   /// The most of a resource that charge() gives `peer`.
   uint64_t limit(Resource resource, const Peer& peer) const;
   uint64_t used(Resource resource) const { return used_[index(resource)].load(std::memory_order_relaxed); }
-  UserTraffic& traffic() { return traffic_; }
+  UserTraffic& traffic() { return totals_->traffic; }
   message::UserRow row() const;
 
  private:
@@ -88,8 +89,7 @@ class User : public std::enable_shared_from_this<User> {
   const uint32_t uid_;
   const bool privileged_;
   std::array<std::atomic<uint64_t>, kResources> used_{};
-  std::atomic<uint64_t> refusals_{0};
-  UserTraffic traffic_;
+  const std::shared_ptr<UserTotals> totals_;
 };
 
 /// One user's settings, [[user]] of the configuration.
@@ -113,6 +113,10 @@ struct BudgetSettings {
 
 class Users {
  public:
+  /// The users whose counters are kept. With more, the user without a connection that began the longest ago is
+  /// forgotten: its counters begin at 0 when it comes again.
+  static constexpr std::size_t kKept = 4096;
+
   /// One line of audit log about user `uid`. Any thread; bounds the lines.
   using Log = std::function<void(uint32_t uid, const std::string&)>;
 
@@ -133,6 +137,13 @@ class Users {
     uint64_t used = 0, limit = 0;  ///< of the user, or of all ordinary users
     bool everybody = false;
   };
+  struct Known {
+    std::weak_ptr<User> user{};
+    std::shared_ptr<UserTotals> totals = std::make_shared<UserTotals>();
+    uint64_t turn = 0;  ///< grows with each user that begins
+  };
+  /// Keeps `users_` within kKept where it can. The caller holds mutex_.
+  void forget_some();
   /// nullptr without a [[user]] of its uid. The caller holds mutex_.
   const UserSettings* settings_of(uint32_t uid) const;
   /// The user's own limit. `locked_bytes`: Peer's.
@@ -148,8 +159,8 @@ class Users {
   const Log log_;
   WaitAccount waits_;
   PerResource<uint64_t> ordinary_{};  // used by all ordinary users together
-  std::map<std::pair<uint32_t, bool>, std::weak_ptr<User>> users_;
-  uint32_t last_number_ = 0;
+  std::map<std::pair<uint32_t, bool>, Known> users_;
+  uint64_t last_turn_ = 0;
 };
 
 }  // namespace uroce::service

@@ -1,6 +1,8 @@
 // The packets of a user's connections: those that are open, and those that have ended.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <vector>
 
@@ -39,6 +41,12 @@ class UserTraffic {
   mutable std::mutex mutex_;
   std::vector<const control::DeviceSession*> open_;
   transport::Traffic ended_{};
+};
+
+/// A user's counters. Users keeps them when the user's last connection has ended, so that they never fall.
+struct UserTotals {
+  UserTraffic traffic{};
+  std::atomic<uint64_t> refusals{0};
 };
 
 }  // namespace uroce::service

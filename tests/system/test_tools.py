@@ -140,6 +140,11 @@ class Trace(Tools):
                               "--seconds", "0.2", "--socket", self.socket])
         self.assertRegex(self.finish(capture, 30), r"uroce0 has no queue pair 0x123456.*; waiting for one that comes\n")
 
+    def test_no_room_for_another_client(self):
+        """The trace has the only connection, and cannot ask for queue pairs."""
+        self.demo("--set", "daemon.max_clients=1")
+        self.uroce("trace", "--device", "uroce0", "--qp", "0x123456", "--seconds", "0.2", "--socket", self.socket)
+
     def test_the_queue_pair_goes(self):
         """By its own number, and by that of its peer on another device."""
         self.demo()
@@ -185,6 +190,7 @@ class Ping(Tools):
             self.assertRegex(said, r"RC, 4096 bytes: 5 of 5 answered")
             self.assertIn("loss recovery: selective, because the peer is uroce", said)
         self.assertIn("answers pings already (daemon.answer_pings)", self.uroce("ping", "--answer", "--socket", self.socket, code=1))
+        self.assertIn("RC, 64 bytes: 5 of 5 answered", self.uroce("ping", "127.0.0.1", "--socket", self.socket))
         # It ends while a peer is connected.
         peer = self.start([UROCE, "ping", "10.117.0.2", "--count", 1000, "--socket", self.socket])
         limit = time.monotonic() + 30 * harness.SLOW
@@ -205,13 +211,14 @@ class Ping(Tools):
         while "RC, 64 bytes: 5 of 5 answered" not in self.ping_demo():
             self.assertLess(time.monotonic(), limit, "the places do not come back")
 
-    def test_messages_above_the_rate_wait(self):
+    def test_messages_leave_below_the_rate_of_answers(self):
+        """Above 2,000 a second the times would be those for which the daemon makes messages wait."""
         self.demo()
         began = time.monotonic()
         for _ in range(3):
             self.assertIn("RC, 4096 bytes: 1000 of 1000 answered", self.ping_demo("--count", 1000))
-        # 2000 messages each: a burst of 2000, and 4000 at 2000 a second.
-        self.assertGreater(time.monotonic() - began, 1.9)
+        # 1000 messages each of two sizes, 1 ms apart.
+        self.assertGreater(time.monotonic() - began, 5.9)
 
     @unittest.skipUnless(harness.may_make_namespaces(), "no network namespaces here")
     def test_one_device_does_not_answer(self):
@@ -230,6 +237,9 @@ class Ping(Tools):
         said = self.uroce("ping", "10.8.0.2", "--socket", sockets[0])
         self.assertIn("UD, connection manager: 5 of 5 answered", said)
         self.assertIn("RC: nobody answers", said)
+        # The port of that device is free.
+        self.start([UROCE, "ping", "--answer", "--socket", sockets[1]]).wait_for("answering pings at 10.8.0.2", 20)
+        self.assertIn("RC, 64 bytes: 5 of 5 answered", self.uroce("ping", "10.8.0.2", "--socket", sockets[0]))
 
     def test_messages_and_recovery(self):
         self.demo(*self.OFF)

@@ -140,14 +140,19 @@ Outcome EngineLoop::transmit(Qp& qp) {
   return transmit_rc(ctx, qp);
 }
 
+// A frame is looked at once, however often the burst's client changes.
+uint64_t EngineLoop::bytes_sent(std::span<const TxFrame> burst) const {
+  return sent_.bytes() + bytes_of(burst.subspan(sent_.packets()));
+}
+
 void EngineLoop::change_sender(uint16_t client) {
   const auto frames = ctx.builder.frames();
-  sent_.change<&ClientTraffic::sent>(client, frames.size(), bytes_of(frames));
+  sent_.change<&ClientTraffic::sent>(client, frames.size(), bytes_sent(frames));
 }
 
 void EngineLoop::send_burst(FrameSink& sink) {
   const auto frames = ctx.builder.frames();
-  sent_.finish<&ClientTraffic::sent>(frames.size(), bytes_of(frames));
+  sent_.finish<&ClientTraffic::sent>(frames.size(), bytes_sent(frames));
   if (!frames.empty()) sink.send(frames);
   // Also without a frame: nothing stays in the list, because the queue pair may be destroyed next.
   for (Qp* qp : dispatcher.sent()) dispatcher.apply(*qp, complete_sent(ctx, *qp));

@@ -83,6 +83,8 @@ struct alignas(64) EngineLoop {
   void change_receiver(uint16_t client, uint64_t packets, uint64_t bytes);
   /// The next frames of the burst being built are another client's.
   void change_sender(uint16_t client);
+  /// Of the burst so far.
+  uint64_t bytes_sent(std::span<const TxFrame> burst) const;
   /// The QPs of the first `packets` parsed ones, which came in `frames`. Counts them and their `bytes`.
   void find_receivers(std::span<const RxFrame> frames, std::size_t packets, uint64_t bytes);
   void dispatch_plain(const wire::Packet& packet, Qp& qp);

@@ -21,10 +21,9 @@ constexpr uint16_t kSeveral = Owners::kMaxClients;  ///< no client's number
 
 uint16_t owner_of(const Qp* qp) { return qp != nullptr ? qp->tx.owner : Owners::kOwnProcess; }
 
-/// Of a datagram, from Ethernet to ICRC.
+/// Of the frame, from Ethernet to ICRC.
 uint64_t bytes_of(const wire::Packet& packet) {
-  return packet.bth_offset + wire::Bth::kBytes + wire::Deth::kBytes + packet.payload.size() + packet.bth.pad +
-         wire::kIcrcBytes;
+  return packet.bth_offset + packet.op().header_length + packet.payload.size() + packet.bth.pad + wire::kIcrcBytes;
 }
 
 }  // namespace
@@ -49,7 +48,7 @@ inline void EngineLoop::dispatch_plain(const wire::Packet& packet, Qp& qp) {
   dispatcher.apply(qp, handle_plain_packet(ctx, qp, packet));
 }
 
-// Parses the whole burst first, so that the QPs' cache lines arrive while the rest is parsed_.
+// Parses the whole burst first, so that the QPs' cache lines arrive while the rest is parsed.
 void EngineLoop::parse_burst(std::span<const RxFrame> frames, std::size_t bytes) {
   const auto icrc = ctx.config.check_icrc ? wire::Icrc::check : wire::Icrc::skip;
   // Read once: the compiler cannot know that the packets written do not change them.

@@ -41,6 +41,20 @@ TEST(Backlog, PeersWithOneEachKeepTheirs) {
   EXPECT_EQ(backlog.displaced_by(kThird), std::nullopt);
 }
 
+TEST(Backlog, TheOldestMayHaveToLeave) {
+  Backlog backlog(3, Backlog::Full::drops_oldest);
+  const auto oldest = backlog.add(kOther, 1);
+  backlog.add(kOne, 2);
+  const auto newest = backlog.add(kOne, 3);
+  EXPECT_EQ(backlog.displaced_by(kThird), 3u) << "of the peer that has the most, the newest";
+  backlog.remove(kOne, newest);
+  backlog.add(kThird, 4);
+  EXPECT_EQ(backlog.displaced_by(kOther), 1u) << "they share it";
+  backlog.remove(kOther, oldest);
+  backlog.add(Gid::from_ipv4(4), 5);
+  EXPECT_EQ(backlog.displaced_by(kOther), 2u);
+}
+
 TEST(Backlog, OfNothingHoldsNothing) {
   const Backlog backlog(0);
   EXPECT_TRUE(backlog.full());

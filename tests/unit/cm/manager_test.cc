@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <set>
 #include <thread>
 
 #include <fcntl.h>
@@ -99,6 +100,15 @@ class ManagerTest : public testing::Test {
     uint32_t resolved(const CmAddress& remote, PortSpace space = PortSpace::tcp, QpType type = QpType::rc) {
       const uint32_t id = must(user->create_id(channel, space, type));
       must(user->resolve_addr(id, std::nullopt, remote, 2s));
+      until(CmEventType::addr_resolved);
+      must(user->resolve_route(id));
+      until(CmEventType::route_resolved);
+      return id;
+    }
+    /// As resolved(), from `service`'s own address: another peer, whose Ethernet address needs no looking up.
+    uint32_t resolved_at_home(const CmAddress& service) {
+      const uint32_t id = must(user->create_id(channel, PortSpace::tcp, QpType::rc));
+      must(user->resolve_addr(id, CmAddress{service.ip, 0}, service, 2s));
       until(CmEventType::addr_resolved);
       must(user->resolve_route(id));
       until(CmEventType::route_resolved);
@@ -307,13 +317,8 @@ TEST_F(ManagerTest, ARequestIsReportedOnceItsPeerCanBeAnswered) {
   const int before = world_.port(1).resolves;
   ASSERT_TRUE(world_.run_until([&] { return world_.port(1).resolves > before + 2; }));
   EXPECT_TRUE(must(server.user->take_events(server.channel, 1)).empty());
-  // Another peer's request does not wait for it: from the listener's own address.
-  const uint32_t other = must(client.user->create_id(client.channel, PortSpace::tcp, QpType::rc));
-  must(client.user->resolve_addr(other, CmAddress{World::gid(1), 0}, service, 2s));
-  client.until(CmEventType::addr_resolved);
-  must(client.user->resolve_route(other));
-  client.until(CmEventType::route_resolved);
-  must(client.user->connect(other, {.qpn = 102}));
+  // Another peer's request does not wait for it.
+  must(client.user->connect(client.resolved_at_home(service), {.qpn = 102}));
   EXPECT_EQ(server.until(CmEventType::connect_request).param.qpn, 102u);
 
   const auto [channel, fd] = must(server.user->create_channel());
@@ -336,6 +341,46 @@ TEST_F(ManagerTest, ARequestThatCannotBeAnsweredEndsWithItsListener) {
   EXPECT_EQ(client.until(CmEventType::rejected).id, id);
 }
 
+// A program that guessed the id could accept a request that it had not heard of.
+TEST_F(ManagerTest, ARequestThatCannotBeAnsweredCannotBeAccepted) {
+  const CmAddress service{World::gid(1), 4711};
+  Program server(*manager_), client(*manager_);
+  server.listening(service);
+  const uint32_t id = request_without_answer(client, service);
+  test::expect_error(server.user->accept(id + 1, {.qpn = 101}), EINVAL, "held back");
+}
+
+// Requests in the name of silent hosts kept all others out for 3 s.
+TEST_F(ManagerTest, RequestsThatCannotBeAnsweredLeaveTheBacklogToOthers) {
+  Program server(*manager_), client(*manager_);
+  server.listening({Gid{}, 4711}, 2);
+  const uint32_t first = client.resolved({World::gid(1), 4711}), second = client.resolved({link_local(1), 4711});
+  world_.port(1).unanswered = true;
+  must(client.user->connect(first, {.qpn = 100}));
+  must(client.user->connect(second, {.qpn = 101}));
+  ASSERT_TRUE(world_.run_until([&] { return counter(1, "cm_req_received") == 2; }));
+  const uint32_t known = client.resolved_at_home({World::gid(1), 4711});
+  must(client.user->connect(known, {.qpn = 102}));
+  EXPECT_EQ(server.until(CmEventType::connect_request).param.qpn, 102u);
+  world_.port(1).unanswered = false;
+  std::set<uint32_t> later;
+  for (int i = 0; i < 2; ++i) later.insert(server.until(CmEventType::connect_request).param.qpn);
+  EXPECT_EQ(later, (std::set<uint32_t>{100, 101}));
+}
+
+TEST_F(ManagerTest, ARequestThatCanBeAnsweredFindsAFullBacklog) {
+  const CmAddress service{World::gid(1), 4711};
+  Program server(*manager_), client(*manager_);
+  server.listening(service, 1);
+  request_without_answer(client, service);
+  must(client.user->connect(client.resolved_at_home(service), {.qpn = 102}));
+  ASSERT_TRUE(world_.run_until([&] { return counter(1, "cm_req_received") == 2; }));
+  world_.port(1).unanswered = false;
+  ASSERT_TRUE(world_.run_until([&] { return counter(1, "cm_backlog_full") == 1; }));
+  EXPECT_EQ(server.until(CmEventType::connect_request).param.qpn, 102u);
+  EXPECT_TRUE(must(server.user->take_events(server.channel, 1)).empty());
+}
+
 // The backlogs of a port's listeners were one sum.
 TEST_F(ManagerTest, AListenersBacklogIsNotFilledByRequestsForAnother) {
   const CmAddress service{World::gid(1), 4711}, other{link_local(1), 4711};
@@ -354,13 +399,7 @@ TEST_F(ManagerTest, APeerThatFillsABacklogLosesItsNewestRequestToAnother) {
   server.listening(service, 2);
   for (uint32_t qpn = 100; qpn < 102; ++qpn) must(client.user->connect(client.resolved(service), {.qpn = qpn}));
   ASSERT_TRUE(world_.run_until([&] { return counter(1, "cm_req_received") == 2; }));
-  // From the listener's own address, which is another peer.
-  const uint32_t id = must(client.user->create_id(client.channel, PortSpace::tcp, QpType::rc));
-  must(client.user->resolve_addr(id, CmAddress{World::gid(1), 0}, service, 2s));
-  client.until(CmEventType::addr_resolved);
-  must(client.user->resolve_route(id));
-  client.until(CmEventType::route_resolved);
-  must(client.user->connect(id, {.qpn = 102}));
+  must(client.user->connect(client.resolved_at_home(service), {.qpn = 102}));
   ASSERT_TRUE(world_.run_until([&] { return counter(1, "cm_withdrawn") == 1; }));
   EXPECT_EQ(server.until(CmEventType::connect_request).param.qpn, 100u);
   EXPECT_EQ(server.until(CmEventType::connect_request).param.qpn, 102u);

@@ -10,13 +10,15 @@
 namespace uroce::cm {
 namespace {
 
+using namespace std::chrono_literals;
+
 struct Program {};
 struct Id {};
 using Waiting = Resolving<Program, Id>;
 
-std::vector<Id*> look_once(Waiting& waiting) {
+std::vector<Id*> look_once(Waiting& waiting, Nanos now) {
   std::vector<Id*> seen;
-  waiting.look([&](Id& id) { seen.push_back(&id); });
+  waiting.look(now, [&](Id& id) { seen.push_back(&id); });
   return seen;
 }
 
@@ -25,13 +27,14 @@ TEST(Resolving, OneLookIsBoundedAndProgramsTakeTurns) {
   std::array<Program, 3> programs;
   std::vector<Id> many(5000), few(2);
   Id one;
-  for (Id& id : many) waiting.add(programs[0], id);
-  for (Id& id : few) waiting.add(programs[1], id);
-  waiting.add(programs[2], one);
-  for (int i = 0; i < 10; ++i) {
-    const auto seen = look_once(waiting);
+  for (Id& id : many) waiting.add(programs[0], id, 0ms, kNever);
+  for (Id& id : few) waiting.add(programs[1], id, 0ms, kNever);
+  waiting.add(programs[2], one, 0ms, kNever);
+  for (Nanos now = 1ms; now <= 9ms; now += 1ms) {  // an eighth of the wait is a millisecond at most
+    const auto seen = look_once(waiting, now);
     EXPECT_EQ(seen.size(), Waiting::kLooksOfProgram + few.size() + 1);
     EXPECT_EQ(std::ranges::count(seen, &one), 1) << "each look sees the program that has one";
+    EXPECT_TRUE(look_once(waiting, now).empty()) << "and not again in the same millisecond";
   }
 }
 
@@ -39,10 +42,10 @@ TEST(Resolving, EveryIdHasItsTurn) {
   Waiting waiting;
   Program program;
   std::vector<Id> ids(100);
-  for (Id& id : ids) waiting.add(program, id);
+  for (Id& id : ids) waiting.add(program, id, 0ms, kNever);
   std::set<Id*> seen;
-  for (int i = 0; i < 13; ++i) {
-    for (Id* id : look_once(waiting)) seen.insert(id);
+  for (Nanos now = 1ms; now <= 13ms; now += 1ms) {
+    for (Id* id : look_once(waiting, now)) seen.insert(id);
   }
   EXPECT_EQ(seen.size(), ids.size());
 }
@@ -51,31 +54,76 @@ TEST(Resolving, ManyProgramsAreBoundedTogether) {
   Waiting waiting;
   std::vector<Program> programs(200);
   std::vector<Id> ids(200);
-  for (std::size_t i = 0; i < ids.size(); ++i) waiting.add(programs[i], ids[i]);
+  for (std::size_t i = 0; i < ids.size(); ++i) waiting.add(programs[i], ids[i], 0ms, kNever);
   std::set<Id*> seen;
-  for (int i = 0; i < 4; ++i) {
-    const auto some = look_once(waiting);
+  for (Nanos now = 1ms; now <= 4ms; now += 1ms) {
+    const auto some = look_once(waiting, now);
     EXPECT_EQ(some.size(), Waiting::kLooks);
     seen.insert(some.begin(), some.end());
   }
   EXPECT_EQ(seen.size(), ids.size());
 }
 
+// A silent peer had its address asked for every millisecond.
+TEST(Resolving, AnIdIsLookedAtTheLessOftenTheLongerItWaits) {
+  Waiting waiting;
+  Program program;
+  Id id;
+  waiting.add(program, id, 0ms, kNever);
+  std::vector<Nanos> looks;
+  while (waiting.next_look() < 3s) {
+    const Nanos now = waiting.next_look();
+    ASSERT_EQ(look_once(waiting, now).size(), 1u);
+    const Nanos before = looks.empty() ? Nanos(0) : looks.back();
+    EXPECT_LE(now - before, std::max<Nanos>(Waiting::kInterval, before / Waiting::kPart));
+    looks.push_back(now);
+  }
+  EXPECT_LT(looks.size(), 70u);
+  EXPECT_TRUE(look_once(waiting, waiting.next_look() - 1ns).empty());
+}
+
+TEST(Resolving, AnIdIsLookedAtWhenItsTimeIsUp) {
+  Waiting waiting;
+  Program program;
+  Id id;
+  waiting.add(program, id, 0ms, 2000ms);
+  Nanos last{0};
+  while (!waiting.empty()) {
+    last = waiting.next_look();
+    waiting.look(last, [&](Id& one) {
+      if (last >= 2000ms) waiting.remove(program, one);
+    });
+  }
+  EXPECT_EQ(last, Nanos(2000ms));
+}
+
+TEST(Resolving, ANewIdDoesNotWaitForAnOldOne) {
+  Waiting waiting;
+  std::array<Program, 2> programs;
+  Id old, fresh;
+  waiting.add(programs[0], old, 0ms, kNever);
+  for (Nanos now = 1ms; now < 1000ms; now += 1ms) look_once(waiting, now);
+  waiting.add(programs[1], fresh, 1000ms, kNever);
+  EXPECT_EQ(waiting.next_look(), Nanos(1001ms));
+  EXPECT_EQ(look_once(waiting, 1001ms), std::vector{&fresh});
+}
+
 TEST(Resolving, AnIdMayEndWhileItIsLookedAt) {
   Waiting waiting;
   std::array<Program, 2> programs;
   std::vector<Id> ids(20);
-  for (std::size_t i = 0; i < ids.size(); ++i) waiting.add(programs[i % 2], ids[i]);
+  for (std::size_t i = 0; i < ids.size(); ++i) waiting.add(programs[i % 2], ids[i], 0ms, kNever);
   std::size_t looks = 0;
+  Nanos now{0};
   while (!waiting.empty()) {
-    waiting.look([&](Id& id) {
+    waiting.look(now += 1ms, [&](Id& id) {
       ++looks;
       waiting.remove(programs[static_cast<std::size_t>(&id - ids.data()) % 2], id);
     });
   }
   EXPECT_EQ(looks, ids.size());
   waiting.remove(programs[0], ids[0]);
-  EXPECT_TRUE(look_once(waiting).empty());
+  EXPECT_TRUE(look_once(waiting, now + 1s).empty());
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <uroce/stack.h>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 
 #include "pmd_glue/raw_latency.h"
 #include "pmd_glue/raw_rate.h"
+#include "pmd_glue/stack_access.h"
 
 namespace uroce {
 namespace {
@@ -116,6 +118,23 @@ TEST(Stack, EmbeddedWholeFrames) {
   auto stack = Stack::start(eal("0"), options);
   ASSERT_TRUE(stack) << stack.error().text;
   write_and_verify(*stack, "uroce1", 50);
+}
+// It took 16 MiB for each engine first, every 10 ms where somebody waited for the end of the other one.
+TEST(Stack, ASecondCaptureIsRefusedWithoutMemory) {
+  auto stack = Stack::start(eal("(0-1)@0"), ring_options());
+  ASSERT_TRUE(stack) << stack.error().text;
+  auto first = glue::StackAccess::capture(*stack, "uroce0");
+  ASSERT_TRUE(first) << first.error().text;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);  // nor its file
+  const auto second = glue::StackAccess::capture(*stack, "uroce0");
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, EBUSY) << second.error().text;
+  first->reset();
+  EXPECT_TRUE(glue::StackAccess::capture(*stack, "uroce0"));
 }
 TEST(Stack, WorkerSleeps) { run("(0-1)@0", IdlePolicy::sleep); }
 TEST(Stack, WorkerYields) { run("(0-1)@0", IdlePolicy::yield); }

@@ -474,7 +474,7 @@ TEST_F(ServerTest, CountsTheTrafficOfConnectionsAndUsers) {
     }
     return message::Traffic{};
   };
-  Speaker stays(socket_);  // so that the user does
+  std::optional<Speaker> stays(socket_);  // so that the user does
   std::optional<Side> a(open(name(0))), b(open(name(1)));
   auto qa = std::optional(a->make_qp()), qb = std::optional(b->make_qp());
   connect(*a, *qa, *b, *qb);
@@ -498,7 +498,10 @@ TEST_F(ServerTest, CountsTheTrafficOfConnectionsAndUsers) {
   ASSERT_TRUE(eventually([&] { return server_->clients().size() == 1; }));
   EXPECT_GE(user().tx_bytes, before.tx_bytes);
   EXPECT_GE(user().rx_packets, before.rx_packets);
+  stays.reset();
+  ASSERT_TRUE(eventually([&] { return server_->clients().empty(); }));
   const Side again(open(name(0)));
+  EXPECT_GE(user().tx_bytes, before.tx_bytes) << "also after the user's last connection";
   EXPECT_EQ(client_on(name(0)).tx_packets, 0u);
 }
 

@@ -80,6 +80,32 @@ TEST_F(BudgetTest, AChargeComesBackAtItsEnd) {
   EXPECT_EQ(fill(users, kBob).size(), 40u);
 }
 
+// The counters began at 0 with each first connection.
+TEST_F(BudgetTest, AUsersCountersOutliveItsConnections) {
+  Users users = make({.limits = {{Resource::qp, 1}}, .users = {}});
+  const auto refusals = [&] { return users.of(kAlice)->row().refusals; };
+  fill(users, kAlice);
+  EXPECT_EQ(refusals(), 1u);
+  fill(users, kBob);
+  EXPECT_EQ(refusals(), 1u);
+  const auto root = users.of({.uid = kAlice.uid, .privileged = true});
+  EXPECT_EQ(root->row().refusals, 0u) << "another user";
+  EXPECT_EQ(users.rows(Sight(kRoot)).size(), 1u) << "those with connections";
+}
+
+TEST_F(BudgetTest, CountersOfSoManyUsersAreKept) {
+  Users users = make({.limits = {{Resource::qp, 1}}, .users = {}});
+  const auto refusals = [&](const Peer& peer) { return users.of(peer)->row().refusals; };
+  const auto bob = users.of(kBob);  // stays
+  fill(users, kBob);
+  fill(users, kAlice);
+  for (uint32_t n = 0; n < Users::kKept - 2; ++n) users.of({.uid = 5000 + n});
+  EXPECT_EQ(refusals(kAlice), 1u);
+  for (uint32_t n = 0; n < 2 * Users::kKept; ++n) users.of({.uid = 20000 + n});
+  EXPECT_EQ(refusals(kAlice), 0u);
+  EXPECT_EQ(refusals(kBob), 1u) << "it has a connection";
+}
+
 TEST_F(BudgetTest, ProgramsOfOneUserShareItsBudget) {
   Users users = make();
   const auto first = fill(users, kAlice);
@@ -160,7 +186,7 @@ TEST_F(BudgetTest, TheLogNamesTheUserAndTheProcess) {
             "(max_qp; engines.max_qp); release some, or raise it");
   const auto user = users.of(kAlice);
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(user->charge(Resource::qp, 41, kAlice));
-  EXPECT_EQ(user->row().refusals, 3u);
+  EXPECT_EQ(user->row().refusals, 4u) << "with that of the user before";
 }
 
 TEST_F(BudgetTest, FilesAreForUsersWhoMay) {

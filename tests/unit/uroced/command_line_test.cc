@@ -119,6 +119,8 @@ TEST(EalChoice, TheDemoRunsAnywhere) {
             (std::vector<std::string>{"--lcores=0@2,1@5", "--in-memory", "--no-pci", "--no-telemetry"}));
   EXPECT_EQ(args({{3}, plenty})[0], "--lcores=0@3,1@3");
   EXPECT_EQ(args({{0, 1}, plenty}, {"-l", "0", "--file-prefix=x", "-a", "0000:00:01.0", "--telemetry"}).size(), 6u);
+  const std::vector<std::string> abbreviated{"-l0", "--in-mem", "--no-pc", "--no-t"};
+  EXPECT_EQ(args({{0, 1}, plenty}, abbreviated), abbreviated) << "as EAL reads them";
   const auto poor = choose_eal({.demo = true}, {}, {{0, 1}, 0});
   EXPECT_EQ(poor.notes.size(), 1u);
   EXPECT_EQ(poor.args[4], "--no-huge");

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "uroced/config_fields.h"
@@ -135,6 +136,16 @@ TEST(Config, ReadsEveryKind) {
   EXPECT_EQ(stack.ports[1].congestion_control, CongestionAlgorithm::dcqcn);
   EXPECT_EQ(stack.ports[1].udp_source_ports, 2u);
   EXPECT_EQ(config->pings_answered(3), (std::vector<bool>{false, true, true})) << "the third port has no settings";
+}
+
+TEST(Config, AKeyStandsOnceInItsTable) {
+  const auto expect_once = [](std::string_view table, const auto& fields) {
+    std::set<std::string_view> names;
+    for (const auto& field : fields) EXPECT_TRUE(names.insert(field.name).second) << table << '.' << field.name;
+  };
+  for (const Section& section : sections()) expect_once(section.name, section.fields);
+  expect_once("user", user_fields());
+  expect_once("device", device_fields());
 }
 
 TEST(Config, PingsOfAllDevicesOrOfNone) {

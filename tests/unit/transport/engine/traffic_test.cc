@@ -101,6 +101,29 @@ TEST_F(TrafficTest, AlsoFromAnEngineOfTheSameThread) {
   expect_all_counted();
 }
 
+// A member of a group was given 4 bytes too few for each datagram with immediate data.
+TEST_F(TrafficTest, DatagramsToAGroupCountWholeForEachMember) {
+  const Gid group = Gid::from_ipv4(0xe0000107);
+  TestQp& sender = left_.make_qp({.qpn = next_qpn_++, .type = QpType::ud, .client = one_});
+  TestQp& member = right_.make_qp({.qpn = kPeers, .type = QpType::ud, .client = a_});
+  for (TestQp* qp : {&sender, &member}) qp->connect({}, {});
+  ASSERT_TRUE(right_.engine().join(group, member.qpn()));
+  wire::Route route = left_.route_to(right_);
+  route.dgid = group;
+  const uint32_t ah = left_.make_ah(route);
+  const Sge sge = memory_.sge(0, 13);  // padded
+  for (const WrOpcode opcode : {WrOpcode::send, WrOpcode::send_with_imm}) {
+    ASSERT_TRUE(sender.post_send({.opcode = opcode,
+                                  .sges = {&sge, 1},
+                                  .ah = ah,
+                                  .remote_qpn = kMulticastQpn,
+                                  .remote_qkey = test::ConnectOptions{}.qkey}));
+    send_and_deliver();
+    EXPECT_EQ(of(right_, a_).rx_bytes, of(left_, one_).tx_bytes);
+  }
+  EXPECT_EQ(of(right_, a_).rx_packets, 2u);
+}
+
 TEST_F(TrafficTest, BrokenFramesAreNobodys) {
   add_receiver(a_, kPeers);
   add_receiver(b_, kPeers + 1);
