@@ -1,5 +1,7 @@
-"""`uroce ping` to rxe: the connection manager of Linux answers, its IP answers echoes, and nothing else listens."""
+"""`uroce ping` to rxe: the connection manager of Linux answers, its IP answers echoes, and nothing else listens. And `uroce doctor`
+beside rxe, in the guest."""
 
+import json
 import subprocess
 
 import guest as guests
@@ -38,3 +40,11 @@ class Ping(interop.RigCase):
                 said = self.ping(address, 1)
                 self.assertRegex(said, "UD, connection manager: 3 of 3 answered")
                 self.assertIn("echoes as long as packets of 4096 bytes do not come back, and ones of 1024 do", said)
+
+    def test_the_doctor_finds_rxe(self):
+        found = json.loads(self.rig.guest.run(f"{CLI} doctor --json", 60, code=1))
+        rxe = [one for one in found if one["topic"] == "rxe"]
+        self.assertEqual(len(rxe), len(rigs.WIRES), rxe)
+        for number, one in enumerate(sorted(rxe, key=lambda one: one["text"]), 1):
+            self.assertIn(f"has rxe{number} on eth{number} and takes UDP port 4791 there", one["text"])
+            self.assertIn(f"rdma link delete rxe{number}", one["remedy"])

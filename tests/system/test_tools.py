@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 import unittest
 import urllib.error
@@ -111,6 +112,31 @@ class Doctor(Tools):
         self.assertIn("serves 2 devices", next(one["text"] for one in found if one["topic"] == "daemon"))
         self.assertIn("device uroce1", {one["topic"] for one in found})
         self.assertRegex(self.uroce("doctor", "--socket", self.socket), r"(?m)^good  daemon: uroced .* serves 2 devices\.$")
+
+    @unittest.skipUnless(harness.may_make_namespaces(), "no network namespaces here")
+    def test_what_the_kernel_tells_of_an_interface(self):
+        """Offloads, and neighbours that it has looked for in vain."""
+        space, elsewhere = self.enterContext(harness.Namespaces(mtu=4200)).names
+        harness.ip("-n", space, "address", "add", "10.7.0.1/24", "dev", "d0")
+        harness.ip("-n", space, "link", "set", "d0", "arp", "on", "up")
+        self.start([UROCED, *eal(), "--", "--interface", "d0", "--socket", self.socket], namespace=space).wait_for("serving uroce0", 30)
+        doctor = lambda space=space: self.finish(self.start([UROCE, "doctor", "--socket", self.socket], namespace=space), 30)
+        said = doctor()
+        self.assertIn("good  interface d0: it takes runs of packets as one (tx-udp-segmentation).", said)
+        self.assertIn("good  rxe: nothing else has UDP port 4791 on this host.", said)
+        self.assertNotIn("FAILED", said)
+        harness.ip("-n", space, "neigh", "replace", "10.7.0.9", "dev", "d0", "nud", "failed")
+        self.finish(self.start([sys.executable, SOURCE / "tests" / "system" / "veth.py", "d0", "tx-checksum-ip-generic", "off"], namespace=space), 30)
+        self.finish(self.start([sys.executable, SOURCE / "tests" / "system" / "veth.py", "d0", "tx-scatter-gather", "off"], namespace=space), 30)
+        said = doctor()
+        self.assertIn("slow  interface d0: the kernel found no Ethernet address of 10.7.0.9 (FAILED).", said)
+        self.assertIn("(tx-udp-segmentation is off, because it needs the checksum offload, which is off).", said)
+        self.assertIn("To do: where the card can, ethtool -K d0 tx on tx-udp-segmentation on.", said)
+        self.assertIn("To do: where the card can, ethtool -K d0 tx-scatter-gather on.", said)
+        other = self.start([sys.executable, "-c", "import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
+                            "s.bind(('', 4791)); print('bound', flush=True); time.sleep(60)"], namespace=elsewhere)
+        other.wait_for("bound", 20)
+        self.assertIn("slow  rxe: another program has UDP port 4791 of all the kernel's addresses.", doctor(elsewhere))
 
 
 class Trace(Tools):
