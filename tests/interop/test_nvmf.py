@@ -27,6 +27,8 @@ RESTARTS = 3
 class UroceCase(nvme.Case):
     """uroce_nvmf on a file of this side."""
 
+    listen = None  # where not at `address` alone
+
     def setUp(self):
         super().setUp()
         self.image = self.directory / "disk"
@@ -35,7 +37,8 @@ class UroceCase(nvme.Case):
         self.target = None
 
     def start_target(self, *options, eal=()):
-        command = [UROCE_NVMF, *eal, "--nqn", nvme.SUBSYSTEM, "--namespace", self.image, "--listen", self.address, *options]
+        command = [UROCE_NVMF, *eal, "--nqn", nvme.SUBSYSTEM, "--namespace", self.image, "--listen", self.listen or self.address,
+                   *options]
         self.target = self.start(command, env=self.rig.env)
         self.target.wait_for("serving", 20)
 
@@ -164,6 +167,20 @@ class Restart(Restarts, UroceCase):
 
 class RestartOwnStack(Restarts, OwnStack):
     """Nobody tells the host. The next process has other queue pairs."""
+
+    def test_another_path_before_the_host_notices(self):
+        """The host still has the first target's controller. It takes no other one of the same id."""
+        self.listen = "::"
+        self.start_target()
+        device = self.connect("--keep-alive-tmo=20")
+        self.target.kill()
+        self.start_target()
+        self.address = rigs.addresses(self.wire, "host")[1]
+        self.connect()
+        self.fio(device, "1m")
+        self.compare_bytes(device, 1)
+        self.guest_run("while grep -qv live /sys/class/nvme/nvme*/state; do sleep 0.1; done", 90)
+        self.disconnect()
 
 
 class Faults:
