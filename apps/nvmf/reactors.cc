@@ -1,12 +1,17 @@
 #include "nvmf/reactors.h"
 
+#include <sodium.h>
+
 #include <algorithm>
+
+#include "nvmf/sizes.h"
 
 namespace uroce::nvmf {
 
 Result<std::unique_ptr<Reactors>> Reactors::start(Network& network, std::vector<Subsystem> subsystems,
                                                   const ListenSettings& listen, uint32_t buffers) {
-  std::unique_ptr<Reactors> made(new Reactors(std::move(subsystems)));
+  const auto first_id = static_cast<uint16_t>(1 + randombytes_uniform(kLastFirstId));
+  std::unique_ptr<Reactors> made(new Reactors(std::move(subsystems), first_id));
   const uint32_t count = network.reactors();
   std::vector<Orders*> orders;
   for (uint32_t index = 0; index < count; ++index) {

@@ -37,7 +37,7 @@ class Reactors {
   const QueueCounters& counters(uint32_t index) const { return reactors_[index]->counters(); }
 
  private:
-  explicit Reactors(std::vector<Subsystem> subsystems) : target_(std::move(subsystems)) {}
+  Reactors(std::vector<Subsystem> subsystems, uint16_t first_id) : target_(std::move(subsystems), first_id) {}
 
   // Torn down from the last to the first.
   Target target_;

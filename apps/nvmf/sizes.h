@@ -22,5 +22,7 @@ inline constexpr uint32_t kIoQueues = 32;
 /// Asynchronous Event Requests that a controller keeps (AERL + 1).
 inline constexpr uint32_t kAsyncEvents = 4;
 inline constexpr uint32_t kControllers = 1024;
+/// The largest first id of that many: NVMe over Fabrics reserves ids above 0xffef.
+inline constexpr uint16_t kLastFirstId = 0xffef - kControllers + 1;
 
 }  // namespace uroce::nvmf

@@ -25,8 +25,10 @@ struct Portal {
 /// Any thread, with a lock that commands but Connect do not take. It outlives its controllers' queues.
 class Target {
  public:
-  /// The discovery subsystem is added.
-  explicit Target(std::vector<Subsystem> subsystems);
+  /// The discovery subsystem is added. Controllers have the kControllers ids from `first_id` on, kLastFirstId at most.
+  /// Draw it: a host that has not noticed the end of an earlier target refuses another controller with an id that it
+  /// knows of that subsystem.
+  explicit Target(std::vector<Subsystem> subsystems, uint16_t first_id = 1);
 
   /// Connect (NVMe-oF 1.1, 3.3). `queue_id` is that of the RDMA connection, and `entries` the size of its receive
   /// queue. The controller is a new one for the admin queue, and else that of the admin queue. The reply is that of a
@@ -46,9 +48,10 @@ class Target {
   std::expected<std::shared_ptr<Controller>, Reply> join(const nvme::ConnectData& data, const Subsystem& subsystem,
                                                          const Host& host, uint16_t queue_id);
 
-  std::vector<Subsystem> subsystems_;                     ///< never changes
+  std::vector<Subsystem> subsystems_;  ///< never changes
+  const uint16_t first_id_;
   mutable std::mutex mutex_;                              ///< guards the following
-  std::vector<std::shared_ptr<Controller>> controllers_;  ///< by id - 1; null where free
+  std::vector<std::shared_ptr<Controller>> controllers_;  ///< by id - first_id_; null where free
   uint16_t next_id_ = 0;
 };
 

@@ -117,17 +117,6 @@ Finding judge_autogroup(const Facts& facts) {
           "where engines share CPUs with programs that spin: sysctl -w kernel.sched_autogroup_enabled=0"};
 }
 
-Finding judge_capabilities(const Facts& facts) {
-  if (facts.packet_sockets)
-    return {"capabilities", Verdict::good, "this user may open ports on interfaces of the kernel", ""};
-  if (facts.daemon_error == 0) {
-    return {"capabilities", Verdict::good,
-            "this user may not open ports on interfaces of the kernel, and needs not: the daemon does", ""};
-  }
-  return {"capabilities", Verdict::slow, "this user may not open ports on interfaces of the kernel",
-          "start uroced as root, by systemd, or with CAP_NET_RAW; uroced --demo needs no rights"};
-}
-
 std::vector<Finding> judge_huge_pages(const Facts& facts) {
   std::vector<Finding> out;
   constexpr const char* kReserve = "reserve some: config/hugepages.sh, or hugeadm --pool-pages-min 2MB:512";
@@ -208,11 +197,20 @@ std::vector<Finding> judge_interfaces(const Facts& facts) {
     if (port == nullptr) continue;
     const std::string topic = fmt::format("interface {}", printable(port->name));
     if (port->udp_segmentation == false) {
+      // The kernel allows that offload only beside the one of checksums.
+      const bool checksums = port->checksums.value_or(true);
       out.push_back({topic, Verdict::slow,
-                     "the kernel cuts runs of packets up in software (tx-udp-segmentation is off)",
-                     fmt::format("where the card can, ethtool -K {} tx-udp-segmentation on", printable(port->name))});
+                     fmt::format("the kernel cuts runs of packets up in software (tx-udp-segmentation is off{})",
+                                 checksums ? "" : ", because it needs the checksum offload, which is off"),
+                     fmt::format("where the card can, ethtool -K {}{} tx-udp-segmentation on", printable(port->name),
+                                 checksums ? "" : " tx on")});
     } else if (port->udp_segmentation == true) {
       out.push_back({topic, Verdict::good, "it takes runs of packets as one (tx-udp-segmentation)", ""});
+    }
+    if (port->scatter_gather == false) {
+      out.push_back({topic, Verdict::slow,
+                     "the kernel copies each run of packets into one piece (tx-scatter-gather is off)",
+                     fmt::format("where the card can, ethtool -K {} tx-scatter-gather on", printable(port->name))});
     }
   }
   return out;
@@ -223,8 +221,12 @@ std::vector<Finding> judge(const Facts& facts) {
   const auto add = [&out](std::vector<Finding> more) { std::ranges::move(more, std::back_inserter(out)); };
   add(judge_devices(facts));
   add(judge_interfaces(facts));
+  add(judge_neighbours(facts));
+  add(judge_kernel_roce(facts));
   add(judge_huge_pages(facts));
-  add({judge_capabilities(facts), judge_kernel(facts), judge_af_xdp(facts), judge_autogroup(facts)});
+  add(judge_capabilities(facts));
+  add({judge_kernel(facts), judge_af_xdp(facts), judge_autogroup(facts)});
+  add(judge_io_uring(facts));
   return out;
 }
 

@@ -16,18 +16,36 @@ namespace uroce::cli {
 struct InterfaceFacts {
   std::string name{};
   bool up = false;
-  int mtu = 0;                             ///< bytes
-  std::optional<bool> udp_segmentation{};  ///< tx-udp-segmentation; unset: the kernel does not say
+  int mtu = 0;  ///< bytes
+  EthAddr mac{};
+  // Offloads; unset: the kernel does not say.
+  std::optional<bool> udp_segmentation{};  ///< tx-udp-segmentation
+  std::optional<bool> checksums{};         ///< tx-checksum-ip-generic or tx-checksum-ipv4
+  std::optional<bool> scatter_gather{};    ///< tx-scatter-gather
+  std::vector<Gid> failed_neighbours{};    ///< the kernel has looked for them in vain
+};
+
+/// A device of rxe, the kernel's own RoCE driver.
+struct KernelRoce {
+  std::string name{};
+  std::string interface{};
 };
 
 /// The answers of the machine and of the daemon.
 struct Facts {
   int kernel_major = 0, kernel_minor = 0;
   bool packet_sockets = false;      ///< this user may open them (CAP_NET_RAW)
+  bool large_buffers = false;       ///< of its sockets, beyond the limit (CAP_NET_ADMIN)
+  uint64_t receive_buffer_limit{};  ///< net.core.rmem_max, bytes
   bool af_xdp = false;              ///< the kernel has AF_XDP
   std::optional<bool> autogroup{};  ///< kernel.sched_autogroup_enabled; unset: the kernel has no autogroups
   std::vector<hugepages::HugePages> huge_pages{};
   std::vector<InterfaceFacts> interfaces{};
+  std::vector<KernelRoce> kernel_roce{};
+  bool roce_port_taken = false;  ///< a socket has UDP port 4791 of all the kernel's addresses
+  bool nvmf_installed = false;
+  int io_uring_disabled = 0;  ///< kernel.io_uring_disabled
+  int io_uring_error = 0;     ///< errno of making one; 0: it works
 
   std::string library_version{};
   int daemon_error = 0;       ///< errno of the first call to the daemon; 0: it answers
@@ -36,6 +54,7 @@ struct Facts {
   std::string daemon_version{};
   std::vector<DeviceRow> devices{};
   std::vector<CounterRow> counters{};
+  std::vector<Gid> peers{};  ///< of queue pairs that this user may see
 };
 
 /// good: as it should be. slow: it works, but could do better. bad: it stands in the way.
@@ -53,11 +72,15 @@ struct Finding {
 Finding judge_kernel(const Facts& facts);
 Finding judge_af_xdp(const Facts& facts);
 Finding judge_autogroup(const Facts& facts);
-Finding judge_capabilities(const Facts& facts);
 std::vector<Finding> judge_huge_pages(const Facts& facts);
 Finding judge_daemon(const Facts& facts);
 std::vector<Finding> judge_devices(const Facts& facts);
 std::vector<Finding> judge_interfaces(const Facts& facts);
+// And of doctor_kernel.cc:
+std::vector<Finding> judge_capabilities(const Facts& facts);
+std::vector<Finding> judge_kernel_roce(const Facts& facts);
+std::vector<Finding> judge_neighbours(const Facts& facts);
+std::vector<Finding> judge_io_uring(const Facts& facts);
 
 /// All of them.
 std::vector<Finding> judge(const Facts& facts);

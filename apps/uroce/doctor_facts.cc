@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <arpa/inet.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <net/if.h>
+#include <net/if_arp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/utsname.h>
@@ -19,10 +21,12 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "client/daemon_link.h"
 #include "hugepages/huge_pages.h"
 #include "message/connection.h"
+#include "uroce/doctor_kernel_facts.h"
 
 namespace uroce::cli {
 
@@ -56,6 +60,12 @@ class Interface {
 
   bool up() { return ioctl(fd_, SIOCGIFFLAGS, &request_) == 0 && (request_.ifr_flags & IFF_UP) != 0; }
   int mtu() { return ioctl(fd_, SIOCGIFMTU, &request_) == 0 ? request_.ifr_mtu : 0; }
+  EthAddr mac() {
+    EthAddr out;
+    if (ioctl(fd_, SIOCGIFHWADDR, &request_) == 0 && request_.ifr_hwaddr.sa_family == ARPHRD_ETHER)
+      std::memcpy(out.bytes.data(), request_.ifr_hwaddr.sa_data, out.bytes.size());
+    return out;
+  }
   /// Whether a feature is on, by its name in ethtool -k.
   std::optional<bool> feature(std::string_view name) {
     Request<ethtool_sset_info> set(sizeof(uint32_t));
@@ -103,6 +113,11 @@ class Interface {
   ifreq request_{};
 };
 
+std::optional<bool> either(std::optional<bool> a, std::optional<bool> b) {
+  if (!a) return b;
+  return *a || b.value_or(false);
+}
+
 std::vector<InterfaceFacts> read_interfaces() {
   std::vector<InterfaceFacts> out;
   const std::unique_ptr<struct if_nameindex, decltype(&if_freenameindex)> all(if_nameindex(), if_freenameindex);
@@ -111,7 +126,11 @@ std::vector<InterfaceFacts> read_interfaces() {
     out.push_back({.name = one->if_name,
                    .up = port.up(),
                    .mtu = port.mtu(),
-                   .udp_segmentation = port.feature("tx-udp-segmentation")});
+                   .mac = port.mac(),
+                   .udp_segmentation = port.feature("tx-udp-segmentation"),
+                   .checksums = either(port.feature("tx-checksum-ip-generic"), port.feature("tx-checksum-ipv4")),
+                   .scatter_gather = port.feature("tx-scatter-gather"),
+                   .failed_neighbours = failed_neighbours(one->if_index)});
   }
   return out;
 }
@@ -135,6 +154,17 @@ bool find_stopped_daemon(const Source& source, Facts& facts) {
   return true;
 }
 
+std::vector<Gid> peers_of(const std::vector<ObjectRow>& queue_pairs) {
+  std::set<Gid> out;
+  for (const ObjectRow& row : queue_pairs) {
+    for (const auto& [name, value] : row.values) {
+      Gid gid;
+      if (name == "dgid" && inet_pton(AF_INET6, value.c_str(), gid.bytes.data()) == 1 && gid != Gid{}) out.insert(gid);
+    }
+  }
+  return {out.begin(), out.end()};
+}
+
 void ask_daemon(const Source& source, Facts& facts) {
   if (find_stopped_daemon(source, facts)) return;
   auto state = fetch_state(source);
@@ -147,6 +177,7 @@ void ask_daemon(const Source& source, Facts& facts) {
   for (metrics::DeviceState& device : state->devices)
     facts.counters.push_back({device.name, std::move(device.counters)});
   if (auto devices = fetch_devices(source)) facts.devices = std::move(*devices);
+  if (const auto rows = fetch_objects(source, message::Kind::qp)) facts.peers = peers_of(*rows);
 }
 
 }  // namespace
@@ -161,6 +192,7 @@ Facts gather_facts(const Source& source) {
     facts.autogroup = *grouped != 0;
   facts.huge_pages = hugepages::read();
   facts.interfaces = read_interfaces();
+  read_kernel_facts(facts);
   facts.library_version = kVersion;
   ask_daemon(source, facts);
   return facts;

@@ -13,9 +13,11 @@
 #include <thread>
 #include <utility>
 
+#include "message/cm_reject_reasons.h"
 #include "net/address.h"
 #include "ping/end.h"
 #include "uroce/daemon_process.h"
+#include "uroce/path_probe.h"
 #include "uroce/round_trips.h"
 
 namespace uroce::cli {
@@ -25,11 +27,14 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kPatience = 3s;          ///< for one answer
-constexpr uint64_t kPings = 5;          ///< by default
-constexpr uint32_t kSmall = 64;         ///< bytes
-constexpr auto kApart = 1ms;            ///< of two messages: a daemon makes those above 2,000 a second wait
-constexpr uint16_t kClosedPort = 4790;  ///< the TCP port before that of RoCE; nobody should listen there
+constexpr auto kPatience = 3s;           ///< for one answer
+constexpr auto kEchoPatience = 1s;       ///< for that of a kernel to an echo
+constexpr uint32_t kPacketHeaders = 84;  ///< the most around a payload: IPv6, UDP, BTH, RETH with immediate data, ICRC
+constexpr uint64_t kEchoTries = 2;       ///< where none has come back
+constexpr uint64_t kPings = 5;           ///< by default
+constexpr uint32_t kSmall = 64;          ///< bytes
+constexpr auto kApart = 1ms;             ///< of two messages: a daemon makes those above 2,000 a second wait
+constexpr uint16_t kClosedPort = 4790;   ///< the TCP port before that of RoCE; nobody should listen there
 
 /// Waits for the id's next event; nothing when none comes in time.
 std::optional<CmEvent> next_event(CmChannel& channel, const CmId& id) {
@@ -39,6 +44,12 @@ std::optional<CmEvent> next_event(CmChannel& channel, const CmId& id) {
     if (event && event->id == id.number()) return event;
   }
   return std::nullopt;
+}
+
+std::string refusal_text(const CmEvent& event) {
+  if (event.type == CmEventType::unreachable) return "no answer to the request";
+  if (event.status == static_cast<int>(message::RejReason::invalid_service_id)) return "it serves no such port";
+  return fmt::format("refused with reason {}", event.status);
 }
 
 class Pinger {
@@ -55,16 +66,13 @@ class Pinger {
     fmt::print("{} by device {}, largest packets {} bytes\n", options_.address, path->device, mtu_bytes(path->mtu));
     std::fflush(stdout);  // the rest may take a while
     // Pings are answered at devices' addresses, and a loopback address is none.
-    if (net::is_loopback(target_)) {
-      target_ = path->dgid;
-      source_ = CmAddress{.ip = path->sgid};
-    }
+    if (net::is_loopback(target_)) target_ = path->dgid;
     auto context = open_daemon_device(path->device, {.socket = options_.source.socket});
     if (!context) return std::unexpected(context.error());
     auto end = ping::End::open(std::move(*context));
     if (!end) return std::unexpected(end.error());
     if (auto answered = ping_manager((*end)->qpn(), count); !answered) return answered;
-    return ping_queue_pair(**end, count, mtu_bytes(path->mtu), path->device);
+    return ping_queue_pair(**end, count, *path);
   }
 
  private:
@@ -82,7 +90,7 @@ class Pinger {
     auto id = manager_.create_id(channel_, PortSpace::tcp, QpType::rc);
     if (!id) return id;
     const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(kPatience);
-    if (auto ok = id->resolve_addr(source_, {.ip = target_, .port = port}, limit); !ok)
+    if (auto ok = id->resolve_addr(std::nullopt, {.ip = target_, .port = port}, limit); !ok)
       return std::unexpected(ok.error());
     const auto address = next_event(channel_, *id);
     if (!address || address->type != CmEventType::addr_resolved)
@@ -93,20 +101,28 @@ class Pinger {
     return id;
   }
 
-  /// Asks for a port that nobody serves. The peer's connection manager refuses: one datagram to its queue pair 1, and
-  /// one back. Every RoCE device answers so.
+  /// Asks the peer's connection manager for a port that nobody serves. The time until it refuses; nullopt: it does not
+  /// answer.
+  Result<std::optional<std::chrono::nanoseconds>> ask_manager(uint32_t qpn) {
+    auto id = resolved(kClosedPort);
+    if (!id) return std::unexpected(id.error());
+    const auto began = Clock::now();
+    if (auto ok = id->connect({.qpn = qpn}); !ok) return std::unexpected(ok.error());
+    const auto event = next_event(channel_, *id);
+    if (!event || event->type == CmEventType::unreachable) return std::nullopt;
+    if (event->type == CmEventType::device_removal) return std::unexpected(daemon_ended("the ping"));
+    return Clock::now() - began;
+  }
+
+  /// One datagram to the peer's queue pair 1, and one back. Every RoCE device answers so.
   Result<void> ping_manager(uint32_t qpn, uint64_t count) {
     RoundTrips trips;
     // Where nobody answers, more than the usual number of pings would only take long.
     for (uint64_t i = 0; i < count && (trips.answered() > 0 || i < kPings); ++i) {
-      auto id = resolved(kClosedPort);
-      if (!id) return std::unexpected(id.error());
-      const auto began = Clock::now();
-      if (auto ok = id->connect({.qpn = qpn}); !ok) return ok;
-      const auto event = next_event(channel_, *id);
-      if (event && event->type == CmEventType::device_removal) return std::unexpected(daemon_ended("the ping"));
-      if (event && event->type != CmEventType::unreachable) {
-        trips.add(Clock::now() - began);
+      const auto time = ask_manager(qpn);
+      if (!time) return std::unexpected(time.error());
+      if (*time) {
+        trips.add(**time);
       } else {
         trips.lose();
       }
@@ -117,21 +133,16 @@ class Pinger {
   }
 
   /// Round trips of messages, where the peer's daemon or `uroce ping --answer` answers.
-  Result<void> ping_queue_pair(ping::End& end, uint64_t count, uint32_t mtu, const std::string& device) {
+  Result<void> ping_queue_pair(ping::End& end, uint64_t count, const CmIdInfo& path) {
     auto id = resolved(ping::kPort);
     if (!id) return std::unexpected(id.error());
     if (auto ok = id->connect({.qpn = end.qpn()}); !ok) return ok;
     const auto event = next_event(channel_, *id);
     if (event && event->type == CmEventType::device_removal) return std::unexpected(daemon_ended("the ping"));
-    if (!event || event->type != CmEventType::connect_response) {
-      fmt::print(
-          "RC: nobody answers; where the peer's uroced answers no pings (daemon.answer_pings), start `uroce ping "
-          "--answer` there to measure messages and packet sizes\n");
-      return {};
-    }
+    if (!event || event->type != CmEventType::connect_response) return ping_kernel(end.qpn(), count, path, event);
     if (auto ok = end.connect_by(*id); !ok) return ok;
     if (auto ok = id->establish(); !ok) return ok;
-    for (const uint32_t bytes : {kSmall, std::min(mtu, ping::End::kBufferBytes)}) {
+    for (const uint32_t bytes : {kSmall, std::min(mtu_bytes(path.mtu), ping::End::kBufferBytes)}) {
       const auto trips = exchange(end, count, bytes);
       if (trips.lost() > 0 && daemon_is_gone()) return std::unexpected(daemon_ended("the ping"));
       fmt::print("RC, {} bytes: {}\n", bytes, trips.text());
@@ -144,9 +155,66 @@ class Pinger {
                                        : "; look for a firewall"));
       }
     }
-    say_recovery(end.qpn(), device);
+    say_recovery(end.qpn(), path.device);
     static_cast<void>(id->disconnect());
     return {};
+  }
+
+  /// Where nobody answers messages, as on Linux's rxe and on cards: the peer's kernel may answer echoes of IP, which
+  /// pass the same network.
+  Result<void> ping_kernel(uint32_t qpn, uint64_t count, const CmIdInfo& path, const std::optional<CmEvent>& event) {
+    fmt::print(
+        "RC: nobody answers ({}); where the peer's uroced answers no pings (daemon.answer_pings), start `uroce ping "
+        "--answer` there to measure messages and packet sizes\n",
+        event ? refusal_text(*event) : "no answer to the request");
+    const auto measured = ping_mtu(qpn, count, path);
+    fmt::print("loss recovery: go-back-n with this peer, unless it is a uroce that answers no pings\n");
+    return measured;
+  }
+
+  Result<void> ping_mtu(uint32_t qpn, uint64_t count, const CmIdInfo& path) {
+    const uint32_t mtu = mtu_bytes(path.mtu);
+    auto context = open_daemon_device(path.device, {.socket = options_.source.socket});
+    if (!context) return std::unexpected(context.error());
+    const auto probe = PathProbe::open(std::move(*context));
+    if (!probe) {
+      const bool rights = probe.error().code == EPERM;
+      fmt::print("path MTU: not known, because {}\n",
+                 rights ? "only root and the daemon's user may send echoes of IP over the device and see their answers"
+                        : probe.error().text);
+      return {};
+    }
+    if (auto asked = ask_manager(qpn); !asked) return std::unexpected(asked.error());
+    const bool answers =
+        (*probe)->learn_route(path.sgid, target_, kEchoPatience) && echoes(**probe, kEchoTries, kSmall).answered() > 0;
+    if (!answers) {
+      fmt::print(
+          "path MTU: not known, because no echo of IP (ICMP) came back, of which ones as long as packets would show "
+          "what the network carries\n");
+      return {};
+    }
+    const auto trips = echoes(**probe, count, mtu);
+    fmt::print("path MTU {}, by echoes of IP as long as such packets: {}\n", mtu, trips.text());
+    if (trips.answered() > 0) return {};
+    uint32_t less = mtu / 2;
+    while (less >= mtu_bytes(Mtu::mtu256) && echoes(**probe, kEchoTries, less).answered() == 0) less /= 2;
+    return fail(EHOSTUNREACH,
+                fmt::format("echoes as long as packets of {} bytes do not come back, and {} do: raise the "
+                            "MTU of the peer or of what lies between, or lower that of this device "
+                            "(device.mtu)",
+                            mtu, less < mtu_bytes(Mtu::mtu256) ? "small ones" : fmt::format("ones of {}", less)));
+  }
+
+  static RoundTrips echoes(PathProbe& probe, uint64_t count, uint32_t payload) {
+    RoundTrips trips;
+    for (uint64_t i = 0; i < count && (trips.answered() > 0 || i < kEchoTries); ++i) {
+      if (const auto time = probe.echo(payload + kPacketHeaders, kEchoPatience)) {
+        trips.add(*time);
+      } else {
+        trips.lose();
+      }
+    }
+    return trips;
   }
 
   static RoundTrips exchange(ping::End& end, uint64_t count, uint32_t bytes) {
@@ -201,13 +269,15 @@ class Pinger {
       }
       if (std::strtoul(number.c_str(), nullptr, 0) != qpn) continue;
       fmt::print("loss recovery: {}{}\n", recovery,
-                 recovery == "selective" ? ", because the peer is uroce" : "; the peer has not shown that it is uroce");
+                 recovery == "selective"
+                     ? ", because the peer is uroce"
+                     : "; the peer answered no HELLO: it is not uroce, or one of the two sides is set to go-back-n "
+                       "(device.retransmission)");
     }
   }
 
   const Options& options_;
   Gid target_;
-  std::optional<CmAddress> source_;  // of a ping of the device by itself
   ConnectionManager manager_;
   CmChannel channel_;
 };

@@ -200,10 +200,13 @@ void fill_checksum_ipv6(std::vector<std::byte>& message, const Gid& source, cons
 
 }  // namespace
 
-std::vector<std::byte> make_icmpv4(const Gid& source, const Gid& destination, std::vector<std::byte> message) {
+std::vector<std::byte> make_icmpv4(const Gid& source, const Gid& destination, std::vector<std::byte> message,
+                                   Fragments fragments) {
+  constexpr uint16_t kDontFragment = 0x4000;
   fill_checksum(message);
   std::vector<std::byte> packet(kIpv4Bytes);
   packet.insert(packet.end(), message.begin(), message.end());
+  if (fragments == Fragments::forbidden) store_be16(&packet[6], kDontFragment);
   store_ipv4(packet, kIpv4Bytes, source, destination, 64, kProtocolIcmp);
   return packet;
 }

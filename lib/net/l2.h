@@ -79,8 +79,11 @@ std::optional<IcmpView> parse_icmpv6(std::span<const std::byte> packet, bool& ma
 /// A frame, with `vlan` 0 untagged.
 std::vector<std::byte> make_ether(const EthAddr& destination, const EthAddr& source, uint16_t vlan, uint16_t type,
                                   std::span<const std::byte> payload);
+/// Whether routers may fragment an IPv4 packet; those of IPv6 never do.
+enum class Fragments : uint8_t { allowed, forbidden };
 /// IP packets. They fill in the checksum field in `message`.
-std::vector<std::byte> make_icmpv4(const Gid& source, const Gid& destination, std::vector<std::byte> message);
+std::vector<std::byte> make_icmpv4(const Gid& source, const Gid& destination, std::vector<std::byte> message,
+                                   Fragments fragments = Fragments::allowed);
 std::vector<std::byte> make_icmpv6(const Gid& source, const Gid& destination, uint8_t hop_limit,
                                    std::vector<std::byte> message);
 /// IP packets for IGMP (RFC 3376, 4) and MLD (RFC 3810, 5), with hop limit 1 and router alert as hosts must send them.

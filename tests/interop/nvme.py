@@ -124,3 +124,17 @@ class AnyTarget:
         self.assertEqual(self.guest_run(left.format(device, 1, 16)).strip(), "0")
         self.assertEqual(self.guest_run(left.format(device, 17, 15)).strip(), str(15 << 16))
         self.disconnect()
+
+    def test_write_zeroes(self):
+        """By a command without data, on a range that ends in the midst of what was written at once."""
+        self.start_target()
+        device = self.connect()
+        name = device.removeprefix("/dev/")
+        self.assertGreater(int(self.guest_run(f"cat /sys/block/{name}/queue/write_zeroes_max_bytes")), 0)
+        self.guest_run(f"tr '\\0' '\\377' </dev/zero | dd of={device} bs=64k count=32 iflag=fullblock oflag=direct")
+        self.guest_run(f"blkdiscard -z -o 69632 -l 1052672 {device}")
+        read = "dd if={} bs=4096 skip={} count={} iflag=direct 2>/dev/null | tr -d '\\{}' | wc -c"
+        for first, count, byte in ((0, 17, "377"), (17, 257, "000"), (274, 238, "377")):
+            self.assertEqual(self.guest_run(read.format(device, first, count, byte)).strip(), "0", f"blocks from {first}")
+        self.compare_bytes(device, 2)
+        self.disconnect()

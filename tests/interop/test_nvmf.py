@@ -27,6 +27,8 @@ RESTARTS = 3
 class UroceCase(nvme.Case):
     """uroce_nvmf on a file of this side."""
 
+    listen = None  # where not at `address` alone
+
     def setUp(self):
         super().setUp()
         self.image = self.directory / "disk"
@@ -35,7 +37,8 @@ class UroceCase(nvme.Case):
         self.target = None
 
     def start_target(self, *options, eal=()):
-        command = [UROCE_NVMF, *eal, "--nqn", nvme.SUBSYSTEM, "--namespace", self.image, "--listen", self.address, *options]
+        command = [UROCE_NVMF, *eal, "--nqn", nvme.SUBSYSTEM, "--namespace", self.image, "--listen", self.listen or self.address,
+                   *options]
         self.target = self.start(command, env=self.rig.env)
         self.target.wait_for("serving", 20)
 
@@ -84,11 +87,24 @@ class Uroce(nvme.AnyTarget, UroceCase):
         self.assertEqual(self.target.wait(20), 0, str(self.target))
 
 
-class InProcess(nvme.AnyTarget, UroceCase):
+class OwnStack(UroceCase):
     """The target's stack is in its own process, on an interface of the kernel, with two lcores."""
 
     wire = 4
+    interface = "wire4"
+    prefixes = (24, 64)
 
+    def start_target(self, *options):
+        lcores = [f"--lcores=(0,1)@{harness.CPUS[-1]}", *harness.eal()[2:], "--"]
+        own = ",".join(f"{address}/{bits}" for address, bits in zip(self.own_addresses(), self.prefixes))
+        super().start_target("--interface", self.interface, "--address", own, "--port-mtu", guests.MTU, *options,
+                             eal=lcores)
+
+    def own_addresses(self):
+        return rigs.addresses(self.wire, "host")
+
+
+class InProcess(nvme.AnyTarget, OwnStack):
     def test_both_lcores_serve(self):
         self.start_target()
         # Writes, reads and polled reads have a queue each.
@@ -101,14 +117,8 @@ class InProcess(nvme.AnyTarget, UroceCase):
         self.assertEqual([int(queues) for queues, _ in did], [2, 1])
         self.assertGreater(min(int(commands) for _, commands in did), 1000, did)
 
-    def start_target(self, *options):
-        lcores = [f"--lcores=(0,1)@{harness.CPUS[-1]}", *harness.eal()[2:], "--"]
-        own = ",".join(f"{address}/{bits}" for address, bits in zip(rigs.addresses(self.wire, "host"), (24, 64)))
-        super().start_target("--interface", "wire4", "--address", own, "--port-mtu", guests.MTU, *options,
-                             eal=lcores)
 
-
-class Restart(UroceCase):
+class Restarts:
     """A target that is killed and started again: the host reconnects by itself."""
 
     def test_idle(self):
@@ -141,17 +151,39 @@ class Restart(UroceCase):
         device = self.connect()
         fio = self.start_fio(device, 8)
         self.await_io()
-        harness.ip("link", "set", "wire1", "down")
-        self.addCleanup(harness.ip, "link", "set", "wire1", "up")
+        harness.ip("link", "set", f"wire{self.wire}", "down")
+        self.addCleanup(harness.ip, "link", "set", f"wire{self.wire}", "up")
         self.guest_run("until grep -q connecting /sys/class/nvme/nvme*/state; do sleep 0.1; done", 60)
-        harness.ip("link", "set", "wire1", "up")
+        harness.ip("link", "set", f"wire{self.wire}", "up")
         self.assertEqual(fio.finish(), 0, f"{fio}\n{self.target}")
         self.compare_bytes(device, 8)
         self.disconnect()
         self.assertIsNone(self.target.process.poll(), str(self.target))
 
 
-class Lossy(UroceCase):
+class Restart(Restarts, UroceCase):
+    """The daemon survives, and tells the host that the target's connections have ended."""
+
+
+class RestartOwnStack(Restarts, OwnStack):
+    """Nobody tells the host. The next process has other queue pairs."""
+
+    def test_another_path_before_the_host_notices(self):
+        """The host still has the first target's controller. It takes no other one of the same id."""
+        self.listen = "::"
+        self.start_target()
+        device = self.connect("--keep-alive-tmo=20")
+        self.target.kill()
+        self.start_target()
+        self.address = rigs.addresses(self.wire, "host")[1]
+        self.connect()
+        self.fio(device, "1m")
+        self.compare_bytes(device, 1)
+        self.guest_run("while grep -qv live /sys/class/nvme/nvme*/state; do sleep 0.1; done", 90)
+        self.disconnect()
+
+
+class Faults:
     """Through a relay that loses, repeats and reorders frames. After a retry, rxe repeats a registration of memory, which then
     fails (see README.md), so that the host's connection ends. The host waits for its commands, and reconnects."""
 
@@ -203,6 +235,22 @@ class Lossy(UroceCase):
         self.run_case("1m", lose=0.0005, repeat=0.02, delay=0.0005)
 
 
+class Lossy(Faults, UroceCase):
+    pass
+
+
+class LossyOwnStack(Faults, OwnStack):
+    """Beside the daemon, on the interface that the daemon's device has there."""
+
+    interface = "near2"
+
+    def own_addresses(self):
+        return [address + "1" for address in super().own_addresses()]
+
+    def target_address(self):
+        return self.own_addresses()[0]
+
+
 class Linux(nvme.AnyTarget, nvme.Case):
     """Linux's own target (nvmet), in the same guest, by way of rxe to itself. A case that fails here is wrong itself."""
 
@@ -229,6 +277,9 @@ class Linux(nvme.AnyTarget, nvme.Case):
     def compare(self, files):
         """The backing file, in the guest."""
         self.guest_run("e2fsck -fn /run/nvmet")
+
+    def compare_bytes(self, device, mib):
+        self.guest_run(f"sync -d /run/nvmet; cmp -n {mib << 20} {device} /run/nvmet")
 
 
 if __name__ == "__main__":

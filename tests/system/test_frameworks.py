@@ -6,6 +6,7 @@ two are apart, as in containers, there is no environment variable."""
 import json
 import os
 import pathlib
+import random
 import re
 import shlex
 import time
@@ -227,28 +228,63 @@ class Storage(Case):
         """Only SENDs tell the receiver of blocks. It has a receive for each, because fio allows no RNR retry."""
         self.fio("send", "--verify=crc32c", of_server=("--verify=crc32c", "--iodepth=128"))
 
-    def test_iser(self):
-        """tgtd, and libiscsi's initiator, which logs in and reads."""
-        for program in ("tgtd", "tgtadm", "iscsi-inq"):
+    INITIATOR = "iqn.2026-01.uroce:initiator"
+    TARGET = "iqn.2026-01.uroce:disk"
+
+    def iser(self, commands, seconds, *programs):
+        """The output of commands beside tgtd, which serves the file `disk` of 16 MiB."""
+        for program in ("tgtd", "tgtadm", *programs):
             self.need(program)
         disk = self.directory / "disk"
         disk.write_bytes(bytes(16 << 20))
-        name, me = "iqn.2026-01.uroce:disk", "iqn.2026-01.uroce:initiator"
         control = 32 + os.getpid() % 30000
-        output = self.shell(f"""
+        return self.shell(f"""
             tgtd -f -C {control} --iscsi portal=127.0.0.1:{free_port()} --iser port=3260,pool_sz_mb=64 & target=$!
             admin="tgtadm -C {control} --lld iser"
             for i in $(seq 100); do $admin --mode target --op show 2>/dev/null && break; sleep 0.1; done
             set -e
-            $admin --mode target --op new --tid 1 --targetname {name}
+            $admin --mode target --op new --tid 1 --targetname {self.TARGET}
             $admin --mode logicalunit --op new --tid 1 --lun 1 --backing-store {disk}
             $admin --mode target --op bind --tid 1 --initiator-address ALL
-            $admin --mode target --op bind --tid 1 --initiator-name {me}
+            $admin --mode target --op bind --tid 1 --initiator-name {self.INITIATOR}
+            {commands}
+            kill -9 $target""", seconds)
+
+    def test_iser(self):
+        """libiscsi's initiator logs in and reads."""
+        output = self.iser(f"""
             for i in $(seq {LOGINS}); do
-                timeout 30 iscsi-inq -i {me} iser://{SERVER}:3260/{name}/1 | grep -q DIRECT_ACCESS && echo logged in
-            done
-            kill -9 $target""", 100 + 2 * LOGINS)
+                timeout 30 iscsi-inq -i {self.INITIATOR} iser://{SERVER}:3260/{self.TARGET}/1 | grep -q DIRECT_ACCESS && echo logged in
+            done""", 100 + 2 * LOGINS, "iscsi-inq")
         self.assertEqual(output.count("logged in"), LOGINS, output)
+
+    def test_iser_data(self):
+        """QEMU's disks by libiscsi's initiator: random bytes, patterns of odd lengths, several at once, and all of the disk read
+        back. libiscsi 1.19 fails for more than 256 KiB in one command."""
+        most = 256 << 10
+        expected = bytearray(16 << 20)
+        writes, reads = "", ""
+        for number in range(16):
+            chunk, data = self.directory / f"chunk{number}", random.Random(number).randbytes(most)
+            chunk.write_bytes(data)
+            expected[number * most:(number + 1) * most] = data
+            writes += f"-c 'write -s {chunk} {number * most} {most}' "
+        for number, length in enumerate((512, 4096, 8704, 65536, most - 512, most), 1):
+            where = (8 << 20) + number * (1 << 20) - 1024
+            expected[where:where + length] = bytes([number]) * length
+            writes += f"-c 'aio_write -P {number} {where} {length}' "
+            reads += f"-c 'read -P {number} {where} {length}' "
+        disk = (f"driver=iscsi,transport=iser,portal={SERVER}:3260,target={self.TARGET},lun=1,"
+                f"initiator-name={self.INITIATOR}")
+        output = self.iser(f"""
+            timeout 30 qemu-io --image-opts {disk} {writes} -c aio_flush -c flush
+            timeout 30 qemu-io -r --image-opts {disk} {reads}
+            timeout 30 qemu-img dd --image-opts -O raw bs={most} if={disk} of={self.directory}/back""", 100, "qemu-img", "qemu-io")
+        self.assertEqual(len(re.findall(r"(?m)^wrote (\d+)/\1 bytes", output)), 22, output)
+        self.assertEqual(len(re.findall(r"(?m)^read (\d+)/\1 bytes", output)), 6, output)
+        self.assertNotIn("failed", output)
+        for name in ("disk", "back"):
+            self.assertTrue((self.directory / name).read_bytes() == expected, f"{name} differs\n{output}")
 
 
 class Others(Case):

@@ -3,12 +3,14 @@
 
 import contextlib
 import json
+import os
 import pathlib
 import re
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 import unittest
 import urllib.error
@@ -111,6 +113,31 @@ class Doctor(Tools):
         self.assertIn("device uroce1", {one["topic"] for one in found})
         self.assertRegex(self.uroce("doctor", "--socket", self.socket), r"(?m)^good  daemon: uroced .* serves 2 devices\.$")
 
+    @unittest.skipUnless(harness.may_make_namespaces(), "no network namespaces here")
+    def test_what_the_kernel_tells_of_an_interface(self):
+        """Offloads, and neighbours that it has looked for in vain."""
+        space, elsewhere = self.enterContext(harness.Namespaces(mtu=4200)).names
+        harness.ip("-n", space, "address", "add", "10.7.0.1/24", "dev", "d0")
+        harness.ip("-n", space, "link", "set", "d0", "arp", "on", "up")
+        self.start([UROCED, *eal(), "--", "--interface", "d0", "--socket", self.socket], namespace=space).wait_for("serving uroce0", 30)
+        doctor = lambda space=space: self.finish(self.start([UROCE, "doctor", "--socket", self.socket], namespace=space), 30)
+        said = doctor()
+        self.assertIn("good  interface d0: it takes runs of packets as one (tx-udp-segmentation).", said)
+        self.assertIn("good  rxe: nothing else has UDP port 4791 on this host.", said)
+        self.assertNotIn("FAILED", said)
+        harness.ip("-n", space, "neigh", "replace", "10.7.0.9", "dev", "d0", "nud", "failed")
+        self.finish(self.start([sys.executable, SOURCE / "tests" / "system" / "veth.py", "d0", "tx-checksum-ip-generic", "off"], namespace=space), 30)
+        self.finish(self.start([sys.executable, SOURCE / "tests" / "system" / "veth.py", "d0", "tx-scatter-gather", "off"], namespace=space), 30)
+        said = doctor()
+        self.assertIn("slow  interface d0: the kernel found no Ethernet address of 10.7.0.9 (FAILED).", said)
+        self.assertIn("(tx-udp-segmentation is off, because it needs the checksum offload, which is off).", said)
+        self.assertIn("To do: where the card can, ethtool -K d0 tx on tx-udp-segmentation on.", said)
+        self.assertIn("To do: where the card can, ethtool -K d0 tx-scatter-gather on.", said)
+        other = self.start([sys.executable, "-c", "import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
+                            "s.bind(('', 4791)); print('bound', flush=True); time.sleep(60)"], namespace=elsewhere)
+        other.wait_for("bound", 20)
+        self.assertIn("slow  rxe: another program has UDP port 4791 of all the kernel's addresses.", doctor(elsewhere))
+
 
 class Trace(Tools):
     def queue_pair(self):
@@ -177,6 +204,25 @@ class Ping(Tools):
         self.assertIn("10.117.0.2 by device uroce", said)
         self.assertRegex(said, r"UD, connection manager: 3 of 3 answered, min/avg/max [\d.]+/[\d.]+/[\d.]+ us\n")
         self.assertIn("start `uroce ping --answer`", said)
+        self.assertIn("RC: nobody answers (it serves no such port)", said)
+        self.assertRegex(said, r"path MTU 4096, by echoes of IP as long as such packets: 3 of 3 answered")
+        self.assertIn("loss recovery: go-back-n with this peer, unless it is a uroce that answers no pings\n", said)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root becomes another user")
+    def test_an_ordinary_user_does_not_learn_the_path_mtu(self):
+        self.directory.chmod(0o755)
+        self.demo(*self.OFF)
+        said = subprocess.run([UROCE, "ping", "10.117.0.2", "--count", "1", "--socket", self.socket], user=1001, group=1001, extra_groups=[],
+                              capture_output=True, text=True, timeout=60 * harness.SLOW, check=True).stdout
+        self.assertRegex(said, "UD, connection manager: 1 of 1 answered")
+        self.assertIn("path MTU: not known, because only root and the daemon's user may send echoes", said)
+
+    def test_recovery_that_is_set(self):
+        self.demo("--set", "engines.retransmission=go-back-n")
+        said = self.ping_demo()
+        self.assertIn("RC, 4096 bytes: 5 of 5 answered", said)
+        self.assertIn("loss recovery: go-back-n; the peer answered no HELLO: it is not uroce, or one of the two sides is set to "
+                      "go-back-n (device.retransmission)\n", said)
 
     def ping_demo(self, *args, **kw):
         return self.uroce("ping", "10.117.0.2", *args, "--socket", self.socket, **kw)
@@ -253,9 +299,8 @@ class Ping(Tools):
         answer.process.send_signal(signal.SIGINT)
         self.finish(answer, 20)
 
-    @unittest.skipUnless(harness.may_make_namespaces(), "no network namespaces here")
-    def test_a_network_with_a_smaller_mtu(self):
-        """Two hosts with an MTU of 4200, and a bridge between them that at first carries 4200 bytes, then 1500."""
+    def hosts_on_a_bridge(self, *daemon_args):
+        """Two hosts with an MTU of 4200, and the bridge `far` and `near` of the namespace that is returned."""
         names = self.enterContext(harness.Namespaces(mtu=4200)).names
         middle = f"{names[0]}m"
         harness.ip("netns", "add", middle)
@@ -263,20 +308,54 @@ class Ping(Tools):
         harness.sysctl(middle, "net.ipv6.conf.default.disable_ipv6=1")
         harness.ip("-n", names[0], "link", "del", "d0")
         harness.ip("-n", middle, "link", "add", "bridge", "up", "type", "bridge")
-        sockets = [self.directory / f"{number}.sock" for number in (1, 2)]
+        self.sockets = [self.directory / f"{number}.sock" for number in (1, 2)]
         for number, (name, end) in enumerate(zip(names, ("near", "far")), 1):
             harness.ip("-n", name, "link", "add", "d0", "mtu", 4200, "type", "veth", "peer", "name", end, "mtu", 4200, "netns", middle)
             harness.ip("-n", middle, "link", "set", end, "master", "bridge", "up")
             harness.ip("-n", name, "link", "set", "d0", "arp", "off", "up")
-            daemon = self.start([UROCED, *eal(), "--", "--interface", "d0", "--address", f"10.7.0.{number}/24",
-                                 "--socket", sockets[number - 1]], namespace=name)
+            daemon = self.start([UROCED, *eal(), "--", "--interface", "d0", "--address", f"10.7.0.{number}/24,fd07::{number}/64",
+                                 "--socket", self.sockets[number - 1], *daemon_args], namespace=name)
             daemon.wait_for("serving uroce0", 30)
-        said = self.uroce("ping", "10.7.0.2", "--socket", sockets[0])
+        return middle
+
+    @unittest.skipUnless(harness.may_make_namespaces(), "no network namespaces here")
+    def test_a_network_with_a_smaller_mtu(self):
+        """The bridge at first carries 4200 bytes, then 1500."""
+        middle = self.hosts_on_a_bridge()
+        said = self.uroce("ping", "10.7.0.2", "--socket", self.sockets[0])
         self.assertIn("RC, 4096 bytes: 5 of 5 answered", said)
         self.assertIn("the peer is uroce", said)
         harness.ip("-n", middle, "link", "set", "far", "mtu", 1500)
-        said = self.uroce("ping", "10.7.0.2", "--socket", sockets[0], code=1)
+        said = self.uroce("ping", "10.7.0.2", "--socket", self.sockets[0], code=1)
         self.assertIn("messages of 4096 bytes do not come back, and small ones do: raise the MTU of what lies between", said)
+
+    @unittest.skipUnless(harness.may_make_namespaces(), "no network namespaces here")
+    def test_a_smaller_mtu_where_nobody_answers_messages(self):
+        middle = self.hosts_on_a_bridge(*self.OFF)
+        for address in ("10.7.0.2", "fd07::2"):
+            said = self.uroce("ping", address, "--socket", self.sockets[0])
+            self.assertIn("path MTU 4096, by echoes of IP as long as such packets: 5 of 5 answered", said)
+        harness.ip("-n", middle, "link", "set", "far", "mtu", 1500)
+        for address in ("10.7.0.2", "fd07::2"):
+            said = self.uroce("ping", address, "--socket", self.sockets[0], code=1)
+            self.assertIn("echoes as long as packets of 4096 bytes do not come back, and ones of 1024 do: raise the MTU of the peer", said)
+
+    @unittest.skipUnless(harness.may_make_namespaces(), "no network namespaces here")
+    def test_a_kernel_that_answers_echoes_or_not(self):
+        """The devices have the kernels' addresses, so that kernels answer for them."""
+        names = self.enterContext(harness.Namespaces(mtu=4200)).names
+        sockets = [self.directory / f"{number}.sock" for number in (1, 2)]
+        for number, (name, path) in enumerate(zip(names, sockets), 1):
+            harness.ip("-n", name, "address", "add", f"10.7.0.{number}/24", "dev", "d0")
+            harness.ip("-n", name, "link", "set", "d0", "arp", "on", "up")
+            daemon = self.start([UROCED, *eal(), "--", "--interface", "d0", "--socket", path, *self.OFF], namespace=name)
+            daemon.wait_for("serving uroce0", 30)
+        self.assertIn("path MTU 4096, by echoes of IP as long as such packets: 5 of 5 answered",
+                      self.uroce("ping", "10.7.0.2", "--socket", sockets[0]))
+        harness.sysctl(names[1], "net.ipv4.icmp_echo_ignore_all=1")
+        said = self.uroce("ping", "10.7.0.2", "--socket", sockets[0])
+        self.assertIn("path MTU: not known, because no echo of IP (ICMP) came back, of which ones as long as packets would show what "
+                      "the network carries\n", said)
 
     @unittest.skipUnless(harness.may_make_namespaces(), "no network namespaces here")
     def test_a_host_without_roce(self):

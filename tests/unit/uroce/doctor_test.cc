@@ -14,10 +14,14 @@ Facts healthy() {
   facts.kernel_major = 6;
   facts.kernel_minor = 2;
   facts.packet_sockets = true;
+  facts.large_buffers = true;
+  facts.receive_buffer_limit = 212992;
+  facts.nvmf_installed = true;
   facts.af_xdp = true;
   facts.autogroup = false;
   facts.huge_pages = {{.page_bytes = 2 << 20, .reserved = 512, .free = 100, .mounted = true}};
-  facts.interfaces = {{.name = "eth0", .up = true, .mtu = 4200, .udp_segmentation = true}};
+  facts.interfaces = {
+      {.name = "eth0", .up = true, .mtu = 4200, .udp_segmentation = true, .checksums = true, .scatter_gather = true}};
   facts.library_version = facts.daemon_version = "1.2.3";
   DeviceRow device;
   device.name = "uroce0";
@@ -63,11 +67,104 @@ TEST(Doctor, Autogroups) {
 
 TEST(Doctor, CapabilitiesMatterOnlyWithoutADaemon) {
   Facts facts = healthy();
-  facts.packet_sockets = false;
-  EXPECT_EQ(judge_capabilities(facts).verdict, Verdict::good);
+  facts.packet_sockets = facts.large_buffers = false;
+  ASSERT_EQ(judge_capabilities(facts).size(), 2u);
+  EXPECT_EQ(judge_capabilities(facts)[0].verdict, Verdict::good);
+  EXPECT_EQ(judge_capabilities(facts)[1].verdict, Verdict::good);
   facts.daemon_error = ENOENT;
-  EXPECT_EQ(judge_capabilities(facts).verdict, Verdict::slow);
-  EXPECT_NE(judge_capabilities(facts).remedy.find("CAP_NET_RAW"), std::string::npos);
+  const Finding raw = judge_capabilities(facts)[0], admin = judge_capabilities(facts)[1];
+  EXPECT_EQ(raw.verdict, Verdict::slow);
+  EXPECT_NE(raw.remedy.find("with CAP_NET_RAW"), std::string::npos);
+  EXPECT_EQ(admin.verdict, Verdict::slow);
+  EXPECT_EQ(admin.text,
+            "this user's ports on interfaces of the kernel may let 416 KiB of frames wait, and no more "
+            "(CAP_NET_ADMIN)");
+  EXPECT_NE(admin.remedy.find("with CAP_NET_ADMIN; or sysctl -w net.core.rmem_max="), std::string::npos);
+}
+
+TEST(Doctor, EachCapabilityByItself) {
+  Facts facts = healthy();
+  facts.daemon_error = ENOENT;
+  facts.large_buffers = false;
+  EXPECT_EQ(judge_capabilities(facts)[0].verdict, Verdict::good);
+  EXPECT_EQ(judge_capabilities(facts)[1].verdict, Verdict::slow);
+  facts.receive_buffer_limit = 32 << 20;
+  EXPECT_EQ(judge_capabilities(facts)[1].verdict, Verdict::good) << "the limit is enough";
+  facts.large_buffers = true;
+  facts.packet_sockets = false;
+  EXPECT_EQ(judge_capabilities(facts)[0].verdict, Verdict::slow);
+  EXPECT_EQ(judge_capabilities(facts)[1].verdict, Verdict::good);
+}
+
+TEST(Doctor, KernelRoceOnADevicesInterface) {
+  Facts facts = healthy();
+  EXPECT_EQ(judge_kernel_roce(facts)[0].verdict, Verdict::good);
+  facts.kernel_roce = {{"rxe0", "eth0"}};
+  facts.roce_port_taken = true;
+  ASSERT_EQ(judge_kernel_roce(facts).size(), 1u);
+  EXPECT_EQ(judge_kernel_roce(facts)[0].verdict, Verdict::bad);
+  EXPECT_EQ(judge_kernel_roce(facts)[0].text,
+            "the kernel's RoCE driver has rxe0 on eth0, too, and answers peers of device uroce0 at UDP port 4791");
+  EXPECT_EQ(judge_kernel_roce(facts)[0].remedy, "rdma link delete rxe0, or give uroced another interface");
+  // A device with addresses of its own has the interface's Ethernet address.
+  facts.devices[0].kernel_interface = "";
+  EXPECT_EQ(judge_kernel_roce(facts)[0].verdict, Verdict::good) << "it is on another interface";
+  facts.devices[0].mac = facts.interfaces[0].mac = EthAddr{{2, 0, 0, 0, 0, 1}};
+  EXPECT_EQ(judge_kernel_roce(facts)[0].verdict, Verdict::bad);
+}
+
+TEST(Doctor, TheRocePortIsTakenBeforeADaemonStarts) {
+  Facts facts = healthy();
+  facts.daemon_error = ENOENT;
+  facts.devices.clear();
+  facts.kernel_roce = {{"rxe0", "eth0"}};
+  EXPECT_EQ(judge_kernel_roce(facts)[0].verdict, Verdict::slow);
+  EXPECT_NE(judge_kernel_roce(facts)[0].remedy.find("rdma link delete rxe0"), std::string::npos);
+  facts.kernel_roce.clear();
+  facts.roce_port_taken = true;
+  EXPECT_EQ(judge_kernel_roce(facts)[0].verdict, Verdict::slow);
+  EXPECT_EQ(judge_kernel_roce(facts)[0].remedy, "look for it with ss -Hulnp 'sport = 4791', and end it");
+}
+
+TEST(Doctor, NeighboursThatDoNotAnswer) {
+  Facts facts = healthy();
+  EXPECT_TRUE(judge_neighbours(facts).empty());
+  for (uint32_t i = 1; i <= 6; ++i) facts.interfaces[0].failed_neighbours.push_back(Gid::from_ipv4(0x0a000000 + i));
+  facts.peers = {Gid::from_ipv4(0x0a000002), Gid::from_ipv4(0x0a0000ff)};
+  const auto findings = judge_neighbours(facts);
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_EQ(findings[0].verdict, Verdict::bad);
+  EXPECT_EQ(findings[0].topic, "interface eth0");
+  EXPECT_EQ(findings[0].text,
+            "queue pairs have peers that do not answer the kernel's search for their Ethernet address (FAILED): "
+            "10.0.0.2");
+  EXPECT_EQ(findings[1].verdict, Verdict::slow);
+  EXPECT_EQ(findings[1].text,
+            "the kernel found no Ethernet address of 10.0.0.1, 10.0.0.3, 10.0.0.4, 10.0.0.5 and 1 more (FAILED)");
+  EXPECT_NE(findings[1].remedy.find("ip neigh show dev eth0 nud failed"), std::string::npos);
+  facts.devices.clear();
+  EXPECT_TRUE(judge_neighbours(facts).empty()) << "an interface without a device";
+}
+
+TEST(Doctor, IoUringIsForTheNvmeTarget) {
+  Facts facts = healthy();
+  EXPECT_EQ(judge_io_uring(facts)[0].verdict, Verdict::good);
+  facts.io_uring_disabled = 2;
+  facts.io_uring_error = EPERM;
+  EXPECT_EQ(judge_io_uring(facts)[0].verdict, Verdict::slow);
+  EXPECT_EQ(judge_io_uring(facts)[0].text,
+            "the kernel allows it to nobody (kernel.io_uring_disabled is 2), so uroce_nvmf cannot serve disks");
+  EXPECT_EQ(judge_io_uring(facts)[0].remedy, "sysctl -w kernel.io_uring_disabled=0");
+  facts.io_uring_disabled = 1;
+  facts.io_uring_error = 0;
+  EXPECT_EQ(judge_io_uring(facts)[0].verdict, Verdict::slow) << "root may, and the target is not root";
+  EXPECT_NE(judge_io_uring(facts)[0].remedy.find("kernel.io_uring_group"), std::string::npos);
+  facts.io_uring_disabled = 0;
+  facts.io_uring_error = EPERM;
+  EXPECT_EQ(judge_io_uring(facts)[0].text,
+            "this user gets none (Operation not permitted), so its uroce_nvmf cannot serve disks");
+  facts.nvmf_installed = false;
+  EXPECT_TRUE(judge_io_uring(facts).empty());
 }
 
 TEST(Doctor, AStoppedDaemon) {
@@ -139,7 +236,16 @@ TEST(Doctor, Offloads) {
   facts.interfaces[0].udp_segmentation = false;
   ASSERT_EQ(judge_interfaces(facts).size(), 1u);
   EXPECT_EQ(judge_interfaces(facts)[0].remedy, "where the card can, ethtool -K eth0 tx-udp-segmentation on");
+  facts.interfaces[0].checksums = false;
+  EXPECT_EQ(judge_interfaces(facts)[0].text,
+            "the kernel cuts runs of packets up in software (tx-udp-segmentation is off, because it needs the checksum "
+            "offload, which is off)");
+  EXPECT_EQ(judge_interfaces(facts)[0].remedy, "where the card can, ethtool -K eth0 tx on tx-udp-segmentation on");
+  facts.interfaces[0].scatter_gather = false;
+  ASSERT_EQ(judge_interfaces(facts).size(), 2u);
+  EXPECT_EQ(judge_interfaces(facts)[1].remedy, "where the card can, ethtool -K eth0 tx-scatter-gather on");
   facts.interfaces[0].udp_segmentation.reset();
+  facts.interfaces[0].scatter_gather.reset();
   EXPECT_TRUE(judge_interfaces(facts).empty());
 }
 
