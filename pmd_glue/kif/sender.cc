@@ -1,6 +1,8 @@
 #include "pmd_glue/kif/sender.h"
 
+#include <linux/sockios.h>
 #include <rte_mbuf.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <cassert>
@@ -17,6 +19,12 @@ constexpr std::size_t kMessageVectors = 1024;
 
 std::span<const std::byte> head_of(const rte_mbuf* mbuf) {
   return {rte_pktmbuf_mtod(mbuf, const std::byte*), mbuf->data_len};
+}
+
+/// Bytes of the socket's frames that have not left this host yet; 0 if the kernel does not tell.
+uint32_t under_way(int fd) {
+  int bytes = 0;
+  return ioctl(fd, SIOCOUTQ, &bytes) == 0 ? static_cast<uint32_t>(std::max(bytes, 0)) : 0;
 }
 
 }  // namespace
@@ -61,7 +69,10 @@ void Sender::add_message(std::span<rte_mbuf* const> mbufs) {
   header.msg_iovlen = static_cast<std::size_t>(&vectors_[vectors_used_] - header.msg_iov);
 }
 
+bool Sender::keep_dropped(int fd) { return backlog_.keep_dropped(under_way(fd), clock_.now()); }
+
 uint16_t Sender::send(int fd, std::span<rte_mbuf*> mbufs) {
+  if (backlog_.waits() && backlog_.full(under_way(fd), clock_.now())) return 0;
   mbufs = mbufs.first(std::min(mbufs.size(), kMost));
   count_ = vectors_used_ = 0;
   for (std::size_t at = 0; at < mbufs.size(); at += messages_[count_ - 1].frames) {
@@ -83,9 +94,14 @@ std::size_t Sender::send_messages(int fd) {
       counters_.super_frames.add();
       counters_.super_segments.add(messages_[done].frames);
     }
-    if (sent > 0) continue;
-    if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM || errno == EINTR) break;
-    if (errno == EINVAL && messages_[done].frames > 1) {
+    if (sent > 0) {
+      backlog_.passed();
+      continue;
+    }
+    const int error = errno;
+    if (error == EAGAIN || error == EINTR) break;  // the socket is full
+    if ((error == ENOBUFS || error == ENOMEM) && keep_dropped(fd)) break;
+    if (error == EINVAL && messages_[done].frames > 1) {
       super_frames_.store(false, std::memory_order_relaxed);
       break;
     }

@@ -11,6 +11,8 @@
 #include <sys/uio.h>
 
 #include "base/counter.h"
+#include "pmd_glue/clock.h"
+#include "pmd_glue/kif/backlog.h"
 #include "pmd_glue/kif/super_frame.h"
 
 struct rte_mbuf;
@@ -20,7 +22,9 @@ namespace uroce::glue::kif {
 struct SendCounters {
   Counter super_frames;
   Counter super_segments;  ///< frames that left in them
-  Counter dropped;         ///< frames that the kernel refused: the interface is down, or its MTU is smaller now
+  /// Frames that the kernel refused or dropped: the interface is down, its MTU is smaller now, or a filter or a queue
+  /// on the way out drops them.
+  Counter dropped;
 };
 
 /// One thread uses it.
@@ -48,6 +52,8 @@ class Sender {
   void add_bytes(const rte_mbuf* mbuf, uint32_t skip);
   /// How many messages the kernel took, or refused for good, of all.
   std::size_t send_messages(int fd);
+  /// The kernel dropped a message's frames. True: they are sent again later.
+  bool keep_dropped(int fd);
 
   std::size_t count_ = 0;
   std::size_t vectors_used_ = 0;
@@ -55,6 +61,8 @@ class Sender {
   std::array<mmsghdr, kMost> headers_{};
   std::vector<iovec> vectors_;
   std::atomic<bool> super_frames_;
+  const TscClock clock_;
+  Backlog backlog_;
   SendCounters counters_;
 };
 
