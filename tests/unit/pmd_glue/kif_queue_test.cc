@@ -211,6 +211,20 @@ TEST_F(KifQueue, ForgedMessagesAreCountedAndHarmNothing) {
   still_works();
 }
 
+// The kernel would write a later message beyond the buffer.
+TEST_F(KifQueue, AForgedSegmentSizeDescribesNoMoreThanABuffer) {
+  Sender sender(true);
+  Receiver receiver(pool_, 0);
+  const Bytes one = datagram(1, kRoom - 42);
+  send_message({.gso_type = VnetHeader::kUdpSegments, .gso_size = 60000}, one);
+  EXPECT_EQ(receive(receiver), std::vector<Bytes>{one});
+  send_message({}, Bytes(4 * kRoom, std::byte{0xee}));
+  EXPECT_TRUE(receive(receiver).empty());
+  EXPECT_EQ(receiver.counters().too_long.get(), 1u);
+  const std::vector<Bytes> frames{datagram(1, 1040), datagram(2, 1040), datagram(3, 1040), datagram(4, 1040)};
+  EXPECT_EQ(pass(sender, receiver, frames), frames);
+}
+
 TEST_F(KifQueue, AFloodOfForgedMessagesLeavesTheEngineItsTurn) {
   Receiver receiver(pool_, 0);
   for (int i = 0; i < 8; ++i) send_message({.gso_type = 1}, datagram(1, 100));
