@@ -14,11 +14,13 @@
 
 namespace uroce::glue {
 
+class Port;
+
 class KernelStack {
  public:
-  /// For the port `name` on the interface with index `interface`. A port without one (0) needs nothing. `shared`: the
-  /// port's addresses are the kernel's, as they should be.
-  KernelStack(unsigned interface, std::string name, std::string driver, bool shared);
+  /// `port` outlives this; one without an interface of the kernel needs nothing. `shared`: the port's addresses are the
+  /// kernel's, as they should be.
+  KernelStack(const Port& port, bool shared);
   ~KernelStack();
   KernelStack(const KernelStack&) = delete;
   KernelStack& operator=(const KernelStack&) = delete;
@@ -30,8 +32,7 @@ class KernelStack {
   void silence(const Gid& gid);
   void look_for_clash(const Gid& gid) const;
 
-  const std::string name_;
-  const std::string driver_;
+  const Port& port_;
   const bool shared_;
   unsigned interface_ = 0;  ///< index; 0 for none
   std::string interface_name_;

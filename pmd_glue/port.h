@@ -65,6 +65,8 @@ class Port {
   uint16_t id() const { return id_; }
   /// Whether it is an interface that the kernel keeps, by the kernel's sockets.
   bool is_kernel_interface() const { return kif_ != nullptr; }
+  /// Whether frames that the kernel has joined may come up: it joins those of RoCE only if it is told to.
+  bool receives_super_frames() const { return kif_ != nullptr && kif_->receives_super_frames(); }
   /// The kernel's index of the interface under the port; 0 for none.
   unsigned interface_index() const { return kif_ ? kif_->index() : interface_index_; }
   const std::string& name() const { return name_; }      ///< "net_memif0"

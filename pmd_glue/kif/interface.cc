@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "pmd_glue/kif/kernel_support.h"
 #include "pmd_glue/netdev.h"
 #include "pmd_glue/notes.h"
 
@@ -21,7 +22,8 @@ Result<std::unique_ptr<Interface>> Interface::open(const KernelInterface& on) {
   auto out = std::make_unique<Interface>();
   out->name_ = name;
   out->super_frames_ = on.super_frames;
-  out->said_plain_ = !on.super_frames;
+  out->kernel_knows_ = kernel_knows_super_frames();
+  out->said_plain_ = !on.super_frames || !out->kernel_knows_;
   out->mac_ = *mac;
   out->index_ = if_nametoindex(name.c_str());
   return out;
@@ -40,7 +42,7 @@ Result<void> Interface::start(uint16_t queues, uint16_t vlan, rte_mempool* pool)
   for (uint16_t i = 0; i < queues; ++i) {
     auto socket = open_socket(queues_.empty() ? nullptr : &queues_.front()->socket);
     if (!socket) return std::unexpected(socket.error());
-    queues_.push_back(std::make_unique<Queue>(std::move(*socket), pool, vlan, super_frames_));
+    queues_.push_back(std::make_unique<Queue>(std::move(*socket), pool, vlan, super_frames_ && kernel_knows_));
     if (auto ok = queues_.back()->readable.watch(queues_.back()->socket.fd()); !ok) return ok;
   }
   return {};
@@ -71,10 +73,7 @@ bool Interface::refresh() {
     queue->lost.fetch_add(lost, std::memory_order_relaxed);
     if (lost != 0 && !std::exchange(said_lost_, true)) say_lost(*queue);
     if (queue->sender.super_frames() || std::exchange(said_plain_, true)) continue;
-    note(fmt::format(
-             "interface {}: this kernel refuses UDP segmentation from a packet socket (Linux 6.2 has it); frames "
-             "leave one by one",
-             name_),
+    note(fmt::format("interface {}: the kernel refuses its super-frames (UDP segmentation); frames leave one by one", name_),
          NoteLevel::info);
   }
   return index != 0 && netdev_running(name_).value_or(false);
@@ -115,10 +114,11 @@ std::vector<std::pair<std::string, uint64_t>> Interface::counters(uint16_t queue
 
 std::string Interface::description() const {
   if (queues_.empty()) return {};
-  const bool super = queues_.front()->sender.super_frames();
-  return fmt::format("{}, up to {} KiB wait for each engine",
-                     super ? "super-frames (UDP segmentation)" : "single frames",
-                     queues_.front()->socket.receive_buffer() >> 10);
+  const char* sending = !super_frames_   ? "single frames (super_frames=no)"
+                        : !kernel_knows_ ? "single frames (this kernel has no UDP segmentation for packet sockets; Linux "
+                                           "6.2 has)"
+                                         : "super-frames (UDP segmentation)";
+  return fmt::format("{}, up to {} KiB wait for each engine", sending, queues_.front()->socket.receive_buffer() >> 10);
 }
 
 }  // namespace uroce::glue::kif

@@ -34,6 +34,8 @@ class Interface {
   EthAddr mac() const { return mac_; }
   /// The kernel's index of the interface; 0 while it is away.
   unsigned index() const { return index_.load(std::memory_order_relaxed); }
+  /// Whether super-frames can come, whoever sent them.
+  bool receives_super_frames() const { return kernel_knows_; }
 
   /// Opens the sockets of `queues` queues, whose frames have the tag `vlan` (0: none) and come in buffers of `pool`.
   /// Errors: those of Socket::open().
@@ -79,13 +81,14 @@ class Interface {
   void say_lost(const Queue& queue) const;
 
   std::string name_;
-  bool super_frames_ = true;
+  bool super_frames_ = true;  ///< asked for
+  bool kernel_knows_ = true;  ///< super-frames
   EthAddr mac_{};
   std::atomic<unsigned> index_{0};
   SocketOptions options_{};
   bool shared_ = false;  ///< several sockets share the interface's flows
   std::vector<std::unique_ptr<Queue>> queues_;
-  bool said_plain_ = false;  ///< or nobody needs to hear it
+  bool said_plain_ = false;  ///< or description() does
   bool said_lost_ = false;
 };
 

@@ -242,6 +242,32 @@ class Interface(veth.Case):
         return json.loads(shown)[0]["counters"]
 
 
+@unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
+class WithoutSuperFrames(veth.Case):
+    """The kernel refuses super-frames (clients/refuse_super_frames.cc)."""
+
+    def refused(self, when):
+        return {"LD_PRELOAD": str(harness.BUILD / "tests/system/clients/refuse_super_frames.so"), "UROCE_TEST_REFUSES": when}
+
+    def writes(self, when):
+        """What a program with verified WRITEs says about its port."""
+        names = self.spaces(1500)
+        own = [*IDLE, "--verify", "--interface", "d0", "-s", "65536", "-n", "200", "-p", harness.free_port()]
+        server = self.start([harness.PERF, "write_bw", *eal(), "--", *own], names[0])
+        client = self.start([harness.PERF, "write_bw", *eal(), "--", *own, "10.199.0.1"], names[1], self.refused(when))
+        said = self.finish(client, 60)
+        self.finish(server, 60)
+        return said
+
+    def test_a_kernel_before_linux_6_2(self):
+        said = self.writes("always")
+        self.assertIn("single frames (this kernel has no UDP segmentation", said)
+        self.assertNotIn("super-frames (UDP", said)
+
+    def test_a_kernel_that_refuses_them_later(self):
+        self.assertIn("the kernel refuses its super-frames", self.writes("later"))
+
+
 def as_nobody(*command):
     """The command as a user without rights, which is root of a user namespace of its own, with a network of its own."""
     return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "--user", "--map-root-user", "--net",

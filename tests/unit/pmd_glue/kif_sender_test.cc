@@ -1,4 +1,5 @@
-// The sender where the kernel refuses messages, which sendmmsg() of this program does in its place.
+// The sender, and the question whether super-frames can be sent, where the kernel refuses messages: this program's
+// sendmsg() and sendmmsg() do it in its place.
 #include <gtest/gtest.h>
 #include <rte_mbuf.h>
 #include <sys/socket.h>
@@ -13,13 +14,22 @@
 #include <vector>
 
 #include "kif_frames.h"
+#include "pmd_glue/kif/kernel_support.h"
 #include "pmd_glue/kif/sender.h"
 
 namespace {
-/// An errno value for a message, or 0 to send it.
+/// An errno value for a message, or 0 to send it. sendmsg() and sendmmsg() ask it.
 std::function<int(const msghdr&)> refuse;  // NOLINT(cert-err58-cpp)
 int asked = 0;                             ///< messages that it was asked about
 }  // namespace
+
+extern "C" ssize_t sendmsg(int fd, const msghdr* message, int flags) {
+  if (const int error = refuse ? refuse(*message) : 0; error != 0) {
+    errno = error;
+    return -1;
+  }
+  return syscall(SYS_sendmsg, fd, message, flags);
+}
 
 extern "C" int sendmmsg(int fd, mmsghdr* messages, unsigned count, int flags) {
   unsigned taken = count;
@@ -85,6 +95,33 @@ uint16_t id_of(const msghdr& message) {
     have += some;
   }
   return load_be16(head.data() + 18);
+}
+
+bool is_super(const msghdr& message) {
+  VnetHeader vnet;
+  std::memcpy(&vnet, message.msg_iov[0].iov_base, sizeof vnet);
+  return vnet.gso_type == VnetHeader::kUdpSegments;
+}
+
+TEST_F(KifSender, AsksWhetherTheKernelKnowsSuperFrames) {
+  EXPECT_EQ(takes_super_frames(ends_[0]), true);
+  refuse = [](const msghdr& message) { return is_super(message) ? EINVAL : 0; };  // Linux 6.1
+  EXPECT_EQ(takes_super_frames(ends_[0]), false);
+  refuse = [](const msghdr& message) { return is_super(message) ? EPERM : 0; };
+  EXPECT_EQ(takes_super_frames(ends_[0]), std::nullopt);
+  refuse = [](const msghdr&) { return EINVAL; };
+  EXPECT_EQ(takes_super_frames(ends_[0]), std::nullopt) << "not about the kind of frame";
+  refuse = [](const msghdr&) { return ENETDOWN; };
+  EXPECT_EQ(takes_super_frames(ends_[0]), std::nullopt);
+}
+
+TEST(KifKernelSupport, ReleasesOfLinux) {
+  for (const char* release : {"6.2.0", "6.12.9-amd64", "7.0", "10.1-rc1"}) {
+    EXPECT_TRUE(release_has_super_frames(release)) << release;
+  }
+  for (const char* release : {"6.1.0-30-amd64", "5.15.0-91-generic", "4.18.0"}) {
+    EXPECT_FALSE(release_has_super_frames(release)) << release;
+  }
 }
 
 TEST_F(KifSender, FramesThatAFilterDropsStopNobody) {
