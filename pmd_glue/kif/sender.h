@@ -38,8 +38,9 @@ class Sender {
   /// counted and freed. Reads nothing after it has returned.
   uint16_t send(int fd, std::span<rte_mbuf*> mbufs);
   const SendCounters& counters() const { return counters_; }
-  /// False if they are not wanted, or the kernel has refused one: it is older than Linux 6.2. Any thread.
+  /// False if they are not wanted, or the kernel has refused kMostRefusals in a row. Any thread.
   bool super_frames() const { return super_frames_.load(std::memory_order_relaxed); }
+  static constexpr uint32_t kMostRefusals = 8;
 
  private:
   struct Message {
@@ -47,16 +48,20 @@ class Sender {
     std::array<std::byte, kMaxHeaderBytes> headers{};
     uint16_t frames = 0;
   };
-  /// Describes a run at the beginning of `mbufs` as the next message.
-  void add_message(std::span<rte_mbuf* const> mbufs);
+  /// Describes the first one of `mbufs`, or a run at their beginning, as the next message.
+  void add_message(std::span<rte_mbuf* const> mbufs, bool joins);
   void add_bytes(const rte_mbuf* mbuf, uint32_t skip);
-  /// How many messages the kernel took, or refused for good, of all.
-  std::size_t send_messages(int fd);
+  /// How many frames the kernel took, or refused for good, of all messages.
+  uint16_t send_messages(int fd);
+  /// The kernel refused a super-frame. It ends behind `alone` frames, which leave one by one.
+  void take_refusal(uint32_t alone);
   /// The kernel dropped a message's frames. True: they are sent again later.
   bool keep_dropped(int fd);
 
   std::size_t count_ = 0;
   std::size_t vectors_used_ = 0;
+  uint32_t alone_ = 0;     ///< so many of the next frames leave one by one
+  uint32_t refusals_ = 0;  ///< super-frames refused since the last one that left
   std::array<Message, kMost> messages_{};
   std::array<mmsghdr, kMost> headers_{};
   std::vector<iovec> vectors_;

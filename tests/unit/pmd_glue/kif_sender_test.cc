@@ -79,6 +79,8 @@ class KifSender : public testing::Test {
     return length < 0 ? 0 : static_cast<std::size_t>(length) - sizeof(VnetHeader);
   }
 
+  std::vector<std::size_t> lengths_of(const std::vector<Bytes>& frames);
+
   std::array<int, 2> ends_{-1, -1};
   rte_mempool* pool_ = nullptr;
   Sender sender_{true};
@@ -150,6 +152,40 @@ TEST_F(KifSender, FramesWaitForAFullQueueBelow) {
   EXPECT_EQ(receive(), 106u);
   EXPECT_EQ(sender_.send(ends_[0], mbufs), 2u);
   EXPECT_EQ(sender_.counters().dropped.get(), 0u);
+}
+
+/// The lengths of the messages that leave when these frames are sent.
+std::vector<std::size_t> KifSender::lengths_of(const std::vector<Bytes>& frames) {
+  auto mbufs = mbufs_of(frames);
+  std::vector<std::size_t> out;
+  for (std::size_t sent = 0; sent < mbufs.size();) {
+    sent += sender_.send(ends_[0], std::span(mbufs).subspan(sent));
+    while (const std::size_t length = receive()) out.push_back(length);
+  }
+  return out;
+}
+
+TEST_F(KifSender, ARefusedSuperFrameLeavesOneByOneAndTheNextOnesWhole) {
+  refuse = [](const msghdr& message) { return is_super(message) && id_of(message) == 10 ? EINVAL : 0; };
+  const std::vector<std::size_t> expected{106, 106, 106, 234};
+  for (uint32_t i = 0; i < 2 * Sender::kMostRefusals; ++i) {
+    EXPECT_EQ(lengths_of({datagram(1, 64), datagram(10, 64), datagram(11, 64), datagram(20, 64), datagram(21, 64),
+                          datagram(22, 64)}),
+              expected);
+  }
+  EXPECT_TRUE(sender_.super_frames());
+  EXPECT_EQ(sender_.counters().dropped.get(), 0u);
+}
+
+TEST_F(KifSender, NoSuperFrameIsTriedWhereAllAreRefused) {
+  refuse = [](const msghdr& message) { return is_super(message) ? EINVAL : 0; };
+  for (uint32_t i = 1; i <= Sender::kMostRefusals; ++i) {
+    EXPECT_TRUE(sender_.super_frames());
+    EXPECT_EQ(lengths_of({datagram(1, 64), datagram(2, 64)}), (std::vector<std::size_t>{106, 106}));
+  }
+  EXPECT_FALSE(sender_.super_frames());
+  refuse = nullptr;
+  EXPECT_EQ(lengths_of({datagram(1, 64), datagram(2, 64)}), (std::vector<std::size_t>{106, 106}));
 }
 
 TEST_F(KifSender, AQueueThatStandsStillEndsTheWait) {
