@@ -85,6 +85,8 @@ class Port {
   /// Valid from start() on.
   bool rx_interrupts() const { return rx_interrupts_; }
   bool fills_ip_checksum() const { return tx_ip_checksum_; }
+  /// Any thread.
+  Sending sending() const { return kif_ ? kif_->sending() : Sending::by_driver; }
   /// Frames that wait a little for others leave sooner together.
   bool joins_frames() const { return kif_ != nullptr; }
   /// Longest frames that may surely wait for an engine; no limit for ports whose buffers do not depend on the system's

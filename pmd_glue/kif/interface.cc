@@ -23,7 +23,6 @@ Result<std::unique_ptr<Interface>> Interface::open(const KernelInterface& on) {
   out->name_ = name;
   out->super_frames_ = on.super_frames;
   out->kernel_knows_ = kernel_knows_super_frames();
-  out->said_plain_ = !on.super_frames || !out->kernel_knows_;
   out->mac_ = *mac;
   out->index_ = if_nametoindex(name.c_str());
   return out;
@@ -72,7 +71,8 @@ bool Interface::refresh() {
     const uint32_t lost = queue->socket.take_lost();
     queue->lost.fetch_add(lost, std::memory_order_relaxed);
     if (lost != 0 && !std::exchange(said_lost_, true)) say_lost(*queue);
-    if (queue->sender.super_frames() || std::exchange(said_plain_, true)) continue;
+    if (sending() != Sending::super_frames || queue->sender.super_frames()) continue;
+    refused_.store(true, std::memory_order_relaxed);
     note(fmt::format("interface {}: the kernel refuses its super-frames (UDP segmentation); frames leave one by one", name_),
          NoteLevel::info);
   }
@@ -112,13 +112,24 @@ std::vector<std::pair<std::string, uint64_t>> Interface::counters(uint16_t queue
           {"kif_rx_lost", q.lost.load(std::memory_order_relaxed)}};
 }
 
+Sending Interface::sending() const {
+  if (!super_frames_) return Sending::single_by_choice;
+  if (!kernel_knows_) return Sending::single_by_kernel;
+  return refused_.load(std::memory_order_relaxed) ? Sending::single_refused : Sending::super_frames;
+}
+
 std::string Interface::description() const {
   if (queues_.empty()) return {};
-  const char* sending = !super_frames_   ? "single frames (super_frames=no)"
-                        : !kernel_knows_ ? "single frames (this kernel has no UDP segmentation for packet sockets; Linux "
-                                           "6.2 has)"
-                                         : "super-frames (UDP segmentation)";
-  return fmt::format("{}, up to {} KiB wait for each engine", sending, queues_.front()->socket.receive_buffer() >> 10);
+  const auto how = [this] {
+    switch (sending()) {
+      case Sending::single_by_choice: return "single frames (super_frames=no)";
+      case Sending::single_by_kernel:
+        return "single frames (this kernel has no UDP segmentation for packet sockets; Linux 6.2 has)";
+      case Sending::single_refused: return "single frames (the kernel refused super-frames)";
+      default: return "super-frames (UDP segmentation)";
+    }
+  };
+  return fmt::format("{}, up to {} KiB wait for each engine", how(), queues_.front()->socket.receive_buffer() >> 10);
 }
 
 }  // namespace uroce::glue::kif

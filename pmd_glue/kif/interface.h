@@ -59,7 +59,9 @@ class Interface {
   bool refresh();
   /// Counters of a queue, by name; nothing before start(). Any thread.
   std::vector<std::pair<std::string, uint64_t>> counters(uint16_t queue) const;
-  /// How frames leave, and how much may wait, in a few words.
+  /// How frames leave: a queue that sends them one by one counts for all. Any thread.
+  Sending sending() const;
+  /// The same, and how much may wait, in a few words.
   std::string description() const;
 
  private:
@@ -88,7 +90,7 @@ class Interface {
   SocketOptions options_{};
   bool shared_ = false;  ///< several sockets share the interface's flows
   std::vector<std::unique_ptr<Queue>> queues_;
-  bool said_plain_ = false;  ///< or description() does
+  std::atomic<bool> refused_{false};  ///< super-frames of a queue
   bool said_lost_ = false;
 };
 
