@@ -55,7 +55,7 @@ class Interface {
   /// Readable while frames wait.
   int descriptor(uint16_t queue) const { return queues_[queue]->readable.descriptor(); }
 
-  /// Looks at the interface, and follows one that went and came back. True while it can send. One thread.
+  /// Looks at the interface, and follows one that went and came back. True while it can send and receive. One thread.
   bool refresh();
   /// Counters of a queue, by name; nothing before start(). Any thread.
   std::vector<std::pair<std::string, uint64_t>> counters(uint16_t queue) const;
@@ -77,8 +77,10 @@ class Interface {
 
   /// Opens the socket of one more queue, or a new one for a queue; `first` is that of the first queue, or null.
   Result<Socket> open_socket(const Socket* first) const;
-  /// Follows the interface to its new index.
+  /// Follows the interface to the index that it has now. False while that fails.
+  bool follow(unsigned index);
   Result<void> attach_again();
+  void say_detached(const Error& why);
   /// Tells the operator what to do about frames that a queue's socket had no room for.
   void say_lost(const Queue& queue) const;
 
@@ -92,6 +94,8 @@ class Interface {
   std::vector<std::unique_ptr<Queue>> queues_;
   std::atomic<bool> refused_{false};  ///< super-frames of a queue
   bool said_lost_ = false;
+  bool said_detached_ = false;
+  uint32_t looks_to_wait_ = 0;  ///< until the next try to follow the interface
 };
 
 }  // namespace uroce::glue::kif

@@ -135,6 +135,13 @@ Result<void> Socket::replace_by(Socket fresh, const std::string& interface) cons
   return {};
 }
 
+unsigned Socket::interface_index() const {
+  sockaddr_ll address{};
+  socklen_t length = sizeof address;
+  if (getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length) != 0) return 0;
+  return static_cast<unsigned>(std::max(address.sll_ifindex, 0));  // -1 after the interface
+}
+
 uint32_t Socket::receive_buffer() const { return receive_buffer_of(fd_); }
 
 uint32_t Socket::take_lost() const {

@@ -38,6 +38,8 @@ class Socket {
   uint32_t receive_buffer() const;
   /// Frames lost since the last call because too many waited. Any thread.
   uint32_t take_lost() const;
+  /// The interface that it is on; 0 if that one went away, also where another has its index now. Any thread.
+  unsigned interface_index() const;
   /// Follows the interface to the index that it has now, for one that went and came back. Not for a socket that shares
   /// flows: the kernel binds those once. Any thread.
   Result<void> bind_again(const SocketOptions& options) const;

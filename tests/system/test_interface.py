@@ -3,6 +3,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import time
 import unittest
@@ -155,13 +156,14 @@ class Interface(veth.Case):
         for daemon in daemons:
             self.assertIsNone(daemon.process.poll(), str(daemon))
 
-    def renew(self, names, pause=0):
-        """Deletes the pair of d0 and, after some seconds, makes one with the same addresses."""
-        macs = [self.mac(name) for name in names]
+    def renew(self, names, pause=0, same_index=False):
+        """Deletes the pair of d0 and, after some seconds, makes one with the same addresses, and maybe the same indexes."""
+        old = [self.link(name) for name in names]
         harness.ip("-n", names[0], "link", "del", "d0")  # takes the other end along
         time.sleep(pause)
-        harness.ip("-n", names[0], "link", "add", "d0", "address", macs[0], "type", "veth", "peer", "name", "d0", "address",
-                   macs[1], "netns", names[1])
+        index = [["index", one["ifindex"]] if same_index else [] for one in old]
+        harness.ip("-n", names[0], "link", "add", "d0", "address", old[0]["address"], *index[0], "type", "veth", "peer", "name", "d0",
+                   "address", old[1]["address"], *index[1], "netns", names[1])
         for name in names:
             harness.ip("-n", name, "link", "set", "d0", "arp", "off", "up")
 
@@ -199,18 +201,18 @@ class Interface(veth.Case):
             for daemon in daemons:
                 daemon.kill()
 
-    def mac(self, name):
+    def link(self, name):
         shown = subprocess.run(["ip", "-n", name, "-j", "link", "show", "d0"], capture_output=True, text=True, timeout=30,
                                check=True)
-        return json.loads(shown.stdout)[0]["address"]
+        return json.loads(shown.stdout)[0]
 
-    def daemons(self, names, count=1):
+    def daemons(self, names, count=1, user=""):
         """A daemon of `count` engines in each namespace: their sockets, and the programs."""
         sockets = [self.directory / f"{i}.sock" for i in range(2)]
         daemons = []
         for i, name in enumerate(names):
             daemons.append(self.start([harness.BUILD / "apps/uroced/uroced", *engines(count), "--", "--interface", "d0",
-                                       "--address", f"10.117.0.{i + 1}/24", "--socket", sockets[i], "--user", ""],
+                                       "--address", f"10.117.0.{i + 1}/24", "--socket", sockets[i], "--user", user],
                                       name))
         for daemon in daemons:
             daemon.wait_for("serving", 20)
@@ -240,6 +242,43 @@ class Interface(veth.Case):
         shown = subprocess.run([harness.BUILD / "apps/uroce/uroce", "stat", "--json", "--all", "--interval", "0", "--socket",
                                 socket_], capture_output=True, text=True, timeout=30, check=True).stdout
         return json.loads(shown)[0]["counters"]
+
+
+@unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
+class ComesBack(veth.Case):
+    """An interface that goes and comes back under daemons, whatever rights they have."""
+
+    renew, link, daemons, through = Interface.renew, Interface.link, Interface.daemons, Interface.through
+
+    def test_one_engine_without_rights_goes_on(self):
+        names = self.spaces(1500)
+        self.directory.chmod(0o777)
+        sockets, _ = self.daemons(names, user="games")
+        self.renew(names, pause=0.3)
+        self.through(names, sockets)
+
+    def test_several_engines_without_rights_say_that_the_port_is_down(self):
+        names = self.spaces(1500)
+        self.directory.chmod(0o777)
+        sockets, daemons = self.daemons(names, 2, user="games")
+        self.renew(names, pause=0.3)
+        for socket_, daemon in zip(sockets, daemons):
+            daemon.wait_for("the port is down until the program starts again", 20)
+            shown = self.start([harness.BUILD / "apps/uroce/uroce", "devices", "--json", "--socket", socket_])
+            self.assertFalse(json.loads(self.finish(shown, 20))[0]["link_up"])
+
+    def test_with_the_same_index_while_nobody_looks(self):
+        for count in (1, 2):
+            names = self.spaces(1500)
+            sockets, daemons = self.daemons(names, count)
+            for daemon in daemons:
+                daemon.process.send_signal(signal.SIGSTOP)
+            self.renew(names, same_index=True)
+            for daemon in daemons:
+                daemon.process.send_signal(signal.SIGCONT)
+            self.through(names, sockets, "-q", "4")
+            for daemon in daemons:
+                daemon.kill()
 
 
 @unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
