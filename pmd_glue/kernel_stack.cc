@@ -97,6 +97,7 @@ KernelStack::~KernelStack() {
 }
 
 void KernelStack::set_addresses(std::span<const Gid> gids) {
+  const std::lock_guard lock(mutex_);
   if (interface_ == 0) return;
   std::erase_if(sockets_, [&](const auto& entry) {
     if (std::ranges::find(gids, entry.first) != gids.end()) return false;
@@ -107,6 +108,18 @@ void KernelStack::set_addresses(std::span<const Gid> gids) {
     if (sockets_.contains(gid)) continue;
     silence(gid);
     if (!shared_) look_for_clash(gid);
+  }
+}
+
+// The sockets of link-local addresses are bound to the interface as well, and the kernel does not move them.
+void KernelStack::follow_interface() {
+  const std::lock_guard lock(mutex_);
+  if (interface_ == 0) return;
+  if (const unsigned index = port_.interface_index(); index != 0) interface_ = index;
+  for (const auto& [gid, fd] : sockets_) {
+    if (!net::is_link_local(gid)) continue;
+    if (fd >= 0) close(fd);
+    silence(gid);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <span>
 #include <string>
 
@@ -25,8 +26,10 @@ class KernelStack {
   KernelStack(const KernelStack&) = delete;
   KernelStack& operator=(const KernelStack&) = delete;
 
-  /// Sets the device's addresses. One thread at a time. note() reports each conflict with the kernel's set-up.
+  /// Sets the device's addresses. Any thread. note() reports each conflict with the kernel's set-up.
   void set_addresses(std::span<const Gid> gids);
+  /// The port's interface came back, maybe with another index. Any thread.
+  void follow_interface();
 
  private:
   void silence(const Gid& gid);
@@ -34,6 +37,7 @@ class KernelStack {
 
   const Port& port_;
   const bool shared_;
+  std::mutex mutex_;        ///< guards the members below
   unsigned interface_ = 0;  ///< index; 0 for none
   std::string interface_name_;
   std::map<Gid, int> sockets_;  ///< -1 where binding failed

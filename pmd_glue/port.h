@@ -69,6 +69,8 @@ class Port {
   bool receives_super_frames() const { return kif_ != nullptr && kif_->receives_super_frames(); }
   /// The kernel's index of the interface under the port; 0 for none.
   unsigned interface_index() const { return kif_ ? kif_->index() : interface_index_; }
+  /// How often that interface came back as another one. Then the index may have changed.
+  uint32_t interface_returns() const { return kif_ ? kif_->returns() : 0; }
   const std::string& name() const { return name_; }      ///< "net_memif0"
   const std::string& driver() const { return driver_; }  ///< "net_memif"
   EthAddr mac() const { return mac_; }

@@ -84,6 +84,8 @@ bool Interface::follow(unsigned index) {
     say_detached(ok.error());
     return false;
   }
+  index_.store(index, std::memory_order_relaxed);
+  returns_.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 
@@ -108,7 +110,8 @@ bool Interface::refresh() {
     if (lost != 0 && !std::exchange(said_lost_, true)) say_lost(*queue);
     if (sending() != Sending::super_frames || queue->sender.super_frames()) continue;
     refused_.store(true, std::memory_order_relaxed);
-    note(fmt::format("interface {}: the kernel refuses its super-frames (UDP segmentation); frames leave one by one", name_),
+    note(fmt::format("interface {}: the kernel refuses its super-frames (UDP segmentation); frames leave one by one",
+                     name_),
          NoteLevel::info);
   }
   return attached && netdev_running(name_).value_or(false);

@@ -34,6 +34,8 @@ class Interface {
   EthAddr mac() const { return mac_; }
   /// The kernel's index of the interface; 0 while it is away.
   unsigned index() const { return index_.load(std::memory_order_relaxed); }
+  /// How often it came back as another one, which may have the same index.
+  uint32_t returns() const { return returns_.load(std::memory_order_relaxed); }
   /// Whether super-frames can come, whoever sent them.
   bool receives_super_frames() const { return kernel_knows_; }
 
@@ -89,6 +91,7 @@ class Interface {
   bool kernel_knows_ = true;  ///< super-frames
   EthAddr mac_{};
   std::atomic<unsigned> index_{0};
+  std::atomic<uint32_t> returns_{0};
   SocketOptions options_{};
   bool shared_ = false;  ///< several sockets share the interface's flows
   std::vector<std::unique_ptr<Queue>> queues_;
