@@ -206,13 +206,13 @@ class Interface(veth.Case):
                                check=True)
         return json.loads(shown.stdout)[0]
 
-    def daemons(self, names, count=1, user=""):
+    def daemons(self, names, count=1, user="", addresses=(("10.117.0.1/24",), ("10.117.0.2/24",))):
         """A daemon of `count` engines in each namespace: their sockets, and the programs."""
         sockets = [self.directory / f"{i}.sock" for i in range(2)]
         daemons = []
         for i, name in enumerate(names):
             daemons.append(self.start([harness.BUILD / "apps/uroced/uroced", *engines(count), "--", "--interface", "d0",
-                                       "--address", f"10.117.0.{i + 1}/24", "--socket", sockets[i], "--user", user],
+                                       "--address", ",".join(addresses[i]), "--socket", sockets[i], "--user", user],
                                       name))
         for daemon in daemons:
             daemon.wait_for("serving", 20)
@@ -281,6 +281,47 @@ class ComesBack(veth.Case):
                 daemon.kill()
 
 
+# Frames to 10.117.0.3 meet a queue without room, as at a filter that drops them.
+DROPS = """
+tc qdisc add dev d0 root handle 1: htb default 1 &&
+tc class add dev d0 parent 1: classid 1:1 htb rate 100gbit quantum 60000 &&
+tc class add dev d0 parent 1: classid 1:2 htb rate 100gbit quantum 60000 &&
+tc qdisc add dev d0 parent 1:2 pfifo limit 0 &&
+tc filter add dev d0 parent 1: protocol ip u32 match ip dst 10.117.0.3 flowid 1:2
+"""
+
+
+@unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
+class DroppedOnTheWayOut(veth.Case):
+    daemons, counters = Interface.daemons, Interface.counters
+
+    def shell(self, name, script):
+        return subprocess.run(["ip", "netns", "exec", name, "sh", "-c", script], capture_output=True, text=True, timeout=30, check=False)
+
+    def test_a_destination_that_a_filter_drops_stops_no_other(self):
+        names = self.spaces(1500)
+        if (tried := self.shell(names[1], DROPS)).returncode:
+            self.skipTest(f"this kernel has no HTB with u32 filters: {tried.stderr}")
+        sockets, _ = self.daemons(names, addresses=(("10.117.0.2/24", "10.117.0.3/24"), ("10.117.0.1/24",)))
+        common = ["--daemon", "-s", "65536"]
+        ends = []
+        for index, more in ((1, ["-D", "30", "-u", "20"]), (0, ["-n", "500"])):
+            args = [harness.PERF, "write_bw", "--", *common, *more, "-p", harness.free_port()]
+            server = self.start([*args, "--socket", sockets[0], "-x", index], names[0])
+            ends.append(self.start([*args, "--socket", sockets[1], "10.199.0.1"], names[1]))
+            if index == 1:
+                self.wait_for_counter(sockets[1], "kif_tx_dropped")
+        self.finish(ends[1], 20)
+        self.finish(server, 20)
+        self.assertIsNone(ends[0].process.poll(), f"it is to lose frames all the time: {ends[0]}")
+
+    def wait_for_counter(self, socket_, name):
+        limit = time.monotonic() + 20 * harness.SLOW
+        while self.counters(socket_).get(name, 0) == 0:
+            self.assertLess(time.monotonic(), limit, f"{name} stays 0")
+            time.sleep(0.05)
+
+
 @unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
 class WithoutSuperFrames(veth.Case):
     """The kernel refuses super-frames (clients/refuse_super_frames.cc)."""
@@ -302,6 +343,19 @@ class WithoutSuperFrames(veth.Case):
         said = self.writes("always")
         self.assertIn("single frames (this kernel has no UDP segmentation", said)
         self.assertNotIn("super-frames (UDP", said)
+
+    def test_the_daemon_says_how_it_sends(self):
+        names = self.spaces(1500)
+        socket_ = self.directory / "s"
+        for extra, env, expected in (("", None, "super-frames"), (",super_frames=no", None, "single frames (super_frames=no)"),
+                                     ("", self.refused("always"), "single frames (kernel without UDP segmentation)")):
+            daemon = self.start([harness.BUILD / "apps/uroced/uroced", *eal(f"--vdev=net_uroce_kif0,iface=d0{extra}"), "--", "--socket",
+                                 socket_, "--user", ""], names[0], env)
+            daemon.wait_for("serving", 20)
+            shown = self.start([harness.BUILD / "apps/uroce/uroce", "devices", "--json", "--socket", socket_])
+            self.assertEqual(json.loads(self.finish(shown, 20))[0]["sending"], expected)
+            daemon.process.terminate()
+            self.finish(daemon, 30)
 
     def test_a_kernel_that_refuses_them_later(self):
         self.assertIn("the kernel refuses its super-frames", self.writes("later"))
