@@ -281,6 +281,18 @@ class ComesBack(veth.Case):
                 daemon.kill()
 
 
+@unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
+class Buffers(veth.Case):
+    daemons = Interface.daemons
+
+    def test_a_socket_holds_more_than_by_default(self):
+        names = self.spaces(1500)
+        self.daemons(names)
+        sockets = self.finish(self.start(["ss", "--packet", "--memory", "--numeric"], names[0]), 20)
+        # skmem: what waits, and the limit, for receiving and for sending.
+        self.assertRegex(sockets, r"rb67108864,t\d+,tb1048576,")
+
+
 # Frames to 10.117.0.3 meet a queue without room, as at a filter that drops them.
 DROPS = """
 tc qdisc add dev d0 root handle 1: htb default 1 &&
