@@ -342,7 +342,7 @@ class WithoutSuperFrames(veth.Case):
         return {"LD_PRELOAD": str(harness.BUILD / "tests/system/clients/refuse_super_frames.so"), "UROCE_TEST_REFUSES": when}
 
     def writes(self, when):
-        """What a program with verified WRITEs says about its port."""
+        """Returns what a program with verified WRITEs says about its port."""
         names = self.spaces(1500)
         own = [*IDLE, "--verify", "--interface", "d0", "-s", "65536", "-n", "200", "-p", harness.free_port()]
         server = self.start([harness.PERF, "write_bw", *eal(), "--", *own], names[0])
