@@ -34,6 +34,7 @@ class Host final : public control::DeviceHost {
   void leave_group(const Gid& group) override { neighbourhood_.leave(group); }
   Result<Gid> source_for(const Gid& dgid) override { return neighbourhood_.source_for(dgid); }
   bool link_up() const override { return port_.link_up(); }
+  Sending sending() const override { return port_.sending(); }
 
  private:
   const Port& port_;

@@ -62,6 +62,7 @@ KernelNeighbourhood::KernelNeighbourhood(Port& port, const TscClock& clock, net:
                                          std::unique_ptr<KernelNetlink> netlink)
     : Neighbourhood(port, clock),
       interface_(interface),
+      interface_returns_(port.interface_returns()),
       netlink_(std::move(netlink)),
       tables_(std::move(interface), {.ask = [this](std::span<const std::byte> request) { netlink_->ask(request); },
                                      .probe = [this](const Gid& hop) { return netlink_->knock(hop); }}) {
@@ -81,8 +82,11 @@ void KernelNeighbourhood::receive() {
 }
 
 void KernelNeighbourhood::follow_interface() {
+  const uint32_t returns = port_.interface_returns();
+  if (returns == interface_returns_) return;
   const unsigned index = port_.interface_index();
-  if (index == 0 || index == interface_.index) return;
+  if (index == 0) return;
+  interface_returns_ = returns;
   interface_.index = index;
   netlink_->move_to(index);
   tables_.move_to(index, clock_.now());

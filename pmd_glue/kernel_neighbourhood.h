@@ -63,6 +63,7 @@ class KernelNeighbourhood final : public Neighbourhood {
   void follow_addresses();
 
   net::LinkIdentity interface_;  ///< its index is guarded by mutex_
+  uint32_t interface_returns_;   ///< service thread: those that have been followed
   // Service thread.
   std::function<bool(std::span<const Gid>)> addresses_changed_;
   std::map<Gid, EthAddr> moved_;  ///< changes that redirect() has not taken yet

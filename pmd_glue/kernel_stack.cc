@@ -19,6 +19,7 @@
 
 #include "net/address.h"
 #include "pmd_glue/notes.h"
+#include "pmd_glue/port.h"
 
 namespace uroce::glue {
 
@@ -81,9 +82,9 @@ bool forwards(const std::string& interface, bool ipv4) {
 
 }  // namespace
 
-KernelStack::KernelStack(unsigned interface, std::string name, std::string driver, bool shared)
-    : name_(std::move(name)), driver_(std::move(driver)), shared_(shared) {
+KernelStack::KernelStack(const Port& port, bool shared) : port_(port), shared_(shared) {
   char text[IF_NAMESIZE] = "";
+  const unsigned interface = port.interface_index();
   if (interface == 0 || if_indextoname(interface, text) == nullptr) return;
   interface_ = interface;
   interface_name_ = text;
@@ -96,6 +97,7 @@ KernelStack::~KernelStack() {
 }
 
 void KernelStack::set_addresses(std::span<const Gid> gids) {
+  const std::lock_guard lock(mutex_);
   if (interface_ == 0) return;
   std::erase_if(sockets_, [&](const auto& entry) {
     if (std::ranges::find(gids, entry.first) != gids.end()) return false;
@@ -109,6 +111,18 @@ void KernelStack::set_addresses(std::span<const Gid> gids) {
   }
 }
 
+// The sockets of link-local addresses are bound to the interface as well, and the kernel does not move them.
+void KernelStack::follow_interface() {
+  const std::lock_guard lock(mutex_);
+  if (interface_ == 0) return;
+  if (const unsigned index = port_.interface_index(); index != 0) interface_ = index;
+  for (const auto& [gid, fd] : sockets_) {
+    if (!net::is_link_local(gid)) continue;
+    if (fd >= 0) close(fd);
+    silence(gid);
+  }
+}
+
 void KernelStack::silence(const Gid& gid) {
   const bool ipv4 = gid.is_ipv4();
   int& fd = sockets_[gid];
@@ -118,8 +132,9 @@ void KernelStack::silence(const Gid& gid) {
   const sock_fprog program{1, &nothing};
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
-  // Otherwise the kernel cuts super-frames up for the socket, only to drop the pieces.
-  setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof on);
+  // Otherwise the kernel cuts super-frames up for the socket, only to drop the pieces. This also makes the kernel join
+  // RoCE frames of one flow on arrival (GRO), which only some ports can take.
+  if (port_.receives_super_frames()) setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof on);
   setsockopt(fd, ipv4 ? SOL_IP : SOL_IPV6, ipv4 ? IP_FREEBIND : IPV6_FREEBIND, &on, sizeof on);
   if (!ipv4) setsockopt(fd, SOL_IPV6, IPV6_V6ONLY, &on, sizeof on);
   socklen_t length = 0;
@@ -129,7 +144,7 @@ void KernelStack::silence(const Gid& gid) {
     note(
         fmt::format("port {}: UDP port {} of {} is in use in the kernel, by rxe or by another program of uroce; unload "
                     "rxe (modprobe -r rdma_rxe), end the other program, or give the port another interface",
-                    name_, kRocePort, net::to_text(gid)));
+                    port_.name(), kRocePort, net::to_text(gid)));
   }
   close(fd);
   fd = -1;
@@ -143,25 +158,25 @@ void KernelStack::look_for_clash(const Gid& gid) const {
     return note(
         fmt::format("port {}: the kernel forwards frames from {}, also those for {}, and redirects their senders; turn "
                     "forwarding off with: sysctl -w net.{}.conf.{}.forwarding=0",
-                    name_, interface_name_, address, gid.is_ipv4() ? "ipv4" : "ipv6", interface_name_));
+                    port_.name(), interface_name_, address, gid.is_ipv4() ? "ipv4" : "ipv6", interface_name_));
   }
   if (owner != interface_name_) {
     return note(
         fmt::format("port {}: the kernel has {} on {}, and answers for it on {}; give the device another address "
                     "(device.addresses)",
-                    name_, address, owner, interface_name_));
+                    port_.name(), address, owner, interface_name_));
   }
-  if (driver_ == "net_tap") {
+  if (port_.driver() == "net_tap") {
     return note(
         fmt::format("port {}: the kernel, at the other end of {}, also has {}; give one of the two another address",
-                    name_, owner, address));
+                    port_.name(), owner, address));
   }
   // Every interface with IPv6 has a link-local address.
   if (net::is_link_local(gid)) return;
   note(fmt::format(
       "port {}: the kernel also has {} on {}, so it keeps everything but RoCE, and ping is answered twice; to avoid "
       "that, leave all addresses to the kernel (device.addresses = \"kernel\"), or give the device one of its own",
-      name_, address, owner));
+      port_.name(), address, owner));
 }
 
 }  // namespace uroce::glue

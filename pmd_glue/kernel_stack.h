@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <span>
 #include <string>
 
@@ -14,25 +15,29 @@
 
 namespace uroce::glue {
 
+class Port;
+
 class KernelStack {
  public:
-  /// For the port `name` on the interface with index `interface`. A port without one (0) needs nothing. `shared`: the
-  /// port's addresses are the kernel's, as they should be.
-  KernelStack(unsigned interface, std::string name, std::string driver, bool shared);
+  /// `port` outlives this; one without an interface of the kernel needs nothing. `shared`: the port's addresses are the
+  /// kernel's, as they should be.
+  KernelStack(const Port& port, bool shared);
   ~KernelStack();
   KernelStack(const KernelStack&) = delete;
   KernelStack& operator=(const KernelStack&) = delete;
 
-  /// Sets the device's addresses. One thread at a time. note() reports each conflict with the kernel's set-up.
+  /// Sets the device's addresses. Any thread. note() reports each conflict with the kernel's set-up.
   void set_addresses(std::span<const Gid> gids);
+  /// The port's interface came back, maybe with another index. Any thread.
+  void follow_interface();
 
  private:
   void silence(const Gid& gid);
   void look_for_clash(const Gid& gid) const;
 
-  const std::string name_;
-  const std::string driver_;
+  const Port& port_;
   const bool shared_;
+  std::mutex mutex_;        ///< guards the members below
   unsigned interface_ = 0;  ///< index; 0 for none
   std::string interface_name_;
   std::map<Gid, int> sockets_;  ///< -1 where binding failed

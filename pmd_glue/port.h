@@ -65,8 +65,12 @@ class Port {
   uint16_t id() const { return id_; }
   /// Whether it is an interface that the kernel keeps, by the kernel's sockets.
   bool is_kernel_interface() const { return kif_ != nullptr; }
+  /// Whether frames that the kernel has joined may come up: it joins those of RoCE only if it is told to.
+  bool receives_super_frames() const { return kif_ != nullptr && kif_->receives_super_frames(); }
   /// The kernel's index of the interface under the port; 0 for none.
   unsigned interface_index() const { return kif_ ? kif_->index() : interface_index_; }
+  /// How often that interface came back as another one. Then the index may have changed.
+  uint32_t interface_returns() const { return kif_ ? kif_->returns() : 0; }
   const std::string& name() const { return name_; }      ///< "net_memif0"
   const std::string& driver() const { return driver_; }  ///< "net_memif"
   EthAddr mac() const { return mac_; }
@@ -83,6 +87,8 @@ class Port {
   /// Valid from start() on.
   bool rx_interrupts() const { return rx_interrupts_; }
   bool fills_ip_checksum() const { return tx_ip_checksum_; }
+  /// Any thread.
+  Sending sending() const { return kif_ ? kif_->sending() : Sending::by_driver; }
   /// Frames that wait a little for others leave sooner together.
   bool joins_frames() const { return kif_ != nullptr; }
   /// Longest frames that may surely wait for an engine; no limit for ports whose buffers do not depend on the system's

@@ -1,6 +1,7 @@
 #include "pmd_glue/service_thread.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace uroce::glue {
 
@@ -26,6 +27,7 @@ void ServiceThread::stop() {
 
 void ServiceThread::run() {
   std::vector<bool> was_up(ports_.size(), false), was_gone(ports_.size(), false);
+  std::vector<uint32_t> returns(ports_.size(), 0);
   Nanos next_look{0};
   Nanos next_reconnect = clock_.now() + Port::kReconnectInterval;
   while (!stop_.load(std::memory_order_relaxed)) {
@@ -39,6 +41,9 @@ void ServiceThread::run() {
       if (look) served.port->refresh_link();
       const bool up = served.port->link_up();
       if (reconnect && !up) served.port->reconnect(served.pollers);
+      if (const uint32_t seen = std::exchange(returns[i], served.port->interface_returns()); seen != returns[i]) {
+        served.on_return();
+      }
       if (up != was_up[i]) served.on_link(up);
       if (served.port->gone() && !was_gone[i]) served.on_gone();
       was_gone[i] = served.port->gone();

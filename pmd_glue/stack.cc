@@ -199,8 +199,12 @@ void Stack::Impl::launch() {
   std::vector<ServiceThread::ServedPort> ports;
   for (Unit& unit : units) {
     control::Device* device = unit.device.get();
-    ports.push_back({unit.port.get(), unit.neighbourhood.get(), engines(),
-                     [device](bool up) { device->report_link(up); }, [device] { device->report_gone(); }});
+    ports.push_back({.port = unit.port.get(),
+                     .neighbourhood = unit.neighbourhood.get(),
+                     .pollers = engines(),
+                     .on_return = [kernel = unit.kernel.get()] { kernel->follow_interface(); },
+                     .on_link = [device](bool up) { device->report_link(up); },
+                     .on_gone = [device] { device->report_gone(); }});
   }
   service_->start(std::move(ports), [eal = eal_.get()] { eal->unpin(); });
   telemetry_ = std::make_unique<Telemetry>([this] {

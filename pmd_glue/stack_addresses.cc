@@ -45,7 +45,7 @@ Result<std::vector<Gid>> Stack::Impl::make_neighbourhood(Unit& unit, std::size_t
     unit.own_addresses = made.get();
     unit.neighbourhood = std::move(made);
   }
-  unit.kernel = std::make_unique<KernelStack>(port.interface_index(), port.name(), port.driver(), kernels);
+  unit.kernel = std::make_unique<KernelStack>(port, kernels);
   unit.kernel->set_addresses(gids);
   return gids;
 }

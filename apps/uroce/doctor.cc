@@ -60,6 +60,18 @@ Finding judge_mtu(const Facts& facts, const DeviceRow& device) {
   return out;
 }
 
+void judge_sending(const DeviceRow& device, std::vector<Finding>& out) {
+  const std::string topic = fmt::format("device {}", printable(device.name));
+  if (device.sending == Sending::single_refused) {
+    out.push_back({topic, Verdict::slow, "the kernel refused its super-frames, so that frames leave one by one",
+                   "look whether the interface's driver is the newest; uroced tries again when it starts"});
+  }
+  if (device.sending == Sending::single_by_choice) {
+    out.push_back({topic, Verdict::slow, "its frames leave one by one, because of super_frames=no",
+                   "where nothing forbids super-frames, leave super_frames=no out and restart uroced"});
+  }
+}
+
 /// Counters that tell of a fault outside of uroce.
 void judge_counters(const Facts& facts, const DeviceRow& device, std::vector<Finding>& out) {
   struct Sign {
@@ -90,10 +102,15 @@ void judge_counters(const Facts& facts, const DeviceRow& device, std::vector<Fin
 
 }  // namespace
 
+// A port on an interface has asked the kernel. Its release tells less: distributions bring features to older ones.
 Finding judge_kernel(const Facts& facts) {
   Finding out{.topic = "kernel", .verdict = Verdict::good, .text = {}, .remedy = {}};
   out.text = fmt::format("Linux {}.{}", facts.kernel_major, facts.kernel_minor);
-  if (std::pair(facts.kernel_major, facts.kernel_minor) >= kSuperFrames) {
+  const auto sends = [&](Sending how) {
+    return std::ranges::find(facts.devices, how, &DeviceRow::sending) != facts.devices.end();
+  };
+  const bool by_release = std::pair(facts.kernel_major, facts.kernel_minor) >= kSuperFrames;
+  if (!sends(Sending::single_by_kernel) && (by_release || sends(Sending::super_frames))) {
     out.text += " sends and receives runs of packets as one on its interfaces";
     return out;
   }
@@ -185,6 +202,7 @@ std::vector<Finding> judge_devices(const Facts& facts) {
                                        printable(device.kernel_interface))});
     }
     out.push_back(judge_mtu(facts, device));
+    judge_sending(device, out);
     judge_counters(facts, device, out);
   }
   return out;

@@ -38,6 +38,17 @@ std::string source_of(const DeviceRow& row) {
   return row.kernel_interface.empty() ? "own" : "kernel " + printable(row.kernel_interface);
 }
 
+std::string sending_of(const DeviceRow& row) {
+  switch (row.sending) {
+    case Sending::super_frames: return "super-frames";
+    case Sending::single_by_kernel: return "single frames (kernel without UDP segmentation)";
+    case Sending::single_refused: return "single frames (super-frames refused)";
+    case Sending::single_by_choice: return "single frames (super_frames=no)";
+    case Sending::by_driver: break;
+  }
+  return row.driver;
+}
+
 std::string addresses_of(const DeviceRow& row) {
   std::string out;
   for (const Gid& gid : row.gids) {
@@ -71,11 +82,18 @@ std::string to_table(const std::vector<DeviceRow>& rows) {
   Cells cells;
   for (const DeviceRow& r : rows) {
     cells.push_back({printable(r.name), printable(r.driver), r.link_up ? "up" : "down", text(mtu_bytes(r.active_mtu)),
-                     text(r.engines), net::to_text(r.mac), source_of(r), addresses_of(r)});
+                     text(r.engines), printable(sending_of(r)), net::to_text(r.mac), source_of(r), addresses_of(r)});
   }
-  return table(
-      {{"DEVICE"}, {"DRIVER"}, {"LINK"}, {"MTU", kRight}, {"ENGINES", kRight}, {"MAC"}, {"SOURCE"}, {"ADDRESSES"}},
-      cells);
+  return table({{"DEVICE"},
+                {"DRIVER"},
+                {"LINK"},
+                {"MTU", kRight},
+                {"ENGINES", kRight},
+                {"SENDING"},
+                {"MAC"},
+                {"SOURCE"},
+                {"ADDRESSES"}},
+               cells);
 }
 
 std::string to_table(const std::vector<ObjectRow>& rows) {
@@ -173,12 +191,13 @@ std::string to_json(const std::vector<DeviceRow>& rows) {
     for (const Gid& gid : r.gids) {
       if (gid != Gid{}) addresses.push_back(net::to_text(gid));
     }
-    return Json{{"device", r.name},       {"driver", r.driver},
-                {"link_up", r.link_up},   {"mtu", mtu_bytes(r.active_mtu)},
-                {"engines", r.engines},   {"mac", net::to_text(r.mac)},
-                {"source", source_of(r)}, {"addresses", addresses},
-                {"max_qp", r.max_qp},     {"max_cq", r.max_cq},
-                {"max_mr", r.max_mr},     {"max_srq", r.max_srq}};
+    return Json{{"device", r.name},           {"driver", r.driver},
+                {"link_up", r.link_up},       {"mtu", mtu_bytes(r.active_mtu)},
+                {"engines", r.engines},       {"sending", sending_of(r)},
+                {"mac", net::to_text(r.mac)}, {"source", source_of(r)},
+                {"addresses", addresses},     {"max_qp", r.max_qp},
+                {"max_cq", r.max_cq},         {"max_mr", r.max_mr},
+                {"max_srq", r.max_srq}};
   });
 }
 

@@ -41,6 +41,15 @@ enum class Mtu : uint8_t { mtu256 = 1, mtu512 = 2, mtu1024 = 3, mtu2048 = 4, mtu
 /// Path MTU in bytes, 256 to 4096.
 constexpr uint32_t mtu_bytes(Mtu mtu) { return 128u << static_cast<uint32_t>(mtu); }
 
+/// How a device's frames leave this host.
+enum class Sending : uint8_t {
+  by_driver,         ///< as the driver of DPDK's does (DeviceInfo::driver)
+  super_frames,      ///< to an interface of the kernel, runs of them as one
+  single_by_kernel,  ///< one by one, because the kernel has no UDP segmentation for packet sockets (Linux 6.2 has)
+  single_refused,    ///< one by one, because the kernel refused the interface's super-frames
+  single_by_choice,  ///< one by one, because of super_frames=no
+};
+
 /// Rights to a region, a window, or a QP's memory (ibv_reg_mr(3)); values of enum ibv_access_flags.
 enum class Access : uint32_t {
   local_write = 1u << 0,  ///< this side's receives, READs and atomics may write; reading is always allowed

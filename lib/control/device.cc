@@ -123,6 +123,7 @@ DeviceInfo Device::info() const {
   info.kernel_interface = config_.kernel_interface;
   info.active_mtu = config_.max_path_mtu;
   info.link_up = !runner_.stopped() && runner_.host().link_up();
+  if (!runner_.stopped()) info.sending = runner_.host().sending();
   info.engines = runner_.count();
   info.max_qp = config_.max_qp;
   info.max_qp_wr = kMaxQpWr;

@@ -43,6 +43,7 @@ class DeviceHost {
   /// The port's address for packets to `dgid`. Errors: ENETUNREACH (no route).
   virtual Result<Gid> source_for(const Gid& dgid) = 0;
   virtual bool link_up() const = 0;
+  virtual Sending sending() const { return Sending::by_driver; }
   /// The clock that the engines are polled with.
   virtual Nanos clock() const = 0;
 };

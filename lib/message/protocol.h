@@ -13,7 +13,7 @@
 namespace uroce::message {
 
 inline constexpr uint32_t kMagic = 0x65'63'6f'72;  // "roce"
-inline constexpr uint32_t kProtocol = 19;
+inline constexpr uint32_t kProtocol = 20;
 /// Most bytes of one packet, and most descriptors beside it (SCM_MAX_FD is 253).
 inline constexpr std::size_t kMaxPacket = 65536;
 inline constexpr std::size_t kMaxFds = 200;

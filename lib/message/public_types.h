@@ -24,8 +24,8 @@ template <>
 struct Fields<DeviceInfo> {
   static void visit(auto& self, auto& archive) {
     archive(self.name, self.driver, self.mac, self.gids, self.kernel_interface, self.active_mtu, self.link_up,
-            self.engines, self.max_qp, self.max_qp_wr, self.max_cq, self.max_cqe, self.max_mr, self.max_mw,
-            self.max_srq, self.max_ah, self.max_pd, self.max_multicast_attach, self.max_flow, self.max_sge,
+            self.sending, self.engines, self.max_qp, self.max_qp_wr, self.max_cq, self.max_cqe, self.max_mr,
+            self.max_mw, self.max_srq, self.max_ah, self.max_pd, self.max_multicast_attach, self.max_flow, self.max_sge,
             self.max_inline, self.max_rd_atomic, self.max_message);
   }
 };

@@ -105,7 +105,9 @@ constexpr CounterMeaning kDeviceCounters[] = {
     {"port_tx_faults", "sent bursts cut off because the peer of a memif vanished"},
     {"kif_tx_super_frames", "super-frames sent to an interface of the kernel"},
     {"kif_tx_super_segments", "frames in the super-frames sent"},
-    {"kif_tx_dropped", "frames that the kernel refused: the interface is down, or its MTU has become smaller"},
+    {"kif_tx_dropped",
+     "frames that the kernel did not send: the interface is down, its MTU has become smaller, or a filter or a full "
+     "queue drops them"},
     {"kif_rx_super_frames", "super-frames received from an interface of the kernel"},
     {"kif_rx_super_segments", "frames in the super-frames received"},
     {"kif_rx_super_copied",

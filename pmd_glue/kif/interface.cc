@@ -4,12 +4,19 @@
 #include <net/if.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
+#include "pmd_glue/kif/kernel_support.h"
 #include "pmd_glue/netdev.h"
 #include "pmd_glue/notes.h"
 
 namespace uroce::glue::kif {
+
+namespace {
+/// refresh() is called 50 times a second.
+constexpr uint32_t kLooksBetweenTries = 50;
+}  // namespace
 
 Result<std::unique_ptr<Interface>> Interface::open(const KernelInterface& on) {
   const std::string& name = on.interface;
@@ -21,7 +28,7 @@ Result<std::unique_ptr<Interface>> Interface::open(const KernelInterface& on) {
   auto out = std::make_unique<Interface>();
   out->name_ = name;
   out->super_frames_ = on.super_frames;
-  out->said_plain_ = !on.super_frames;
+  out->kernel_knows_ = kernel_knows_super_frames();
   out->mac_ = *mac;
   out->index_ = if_nametoindex(name.c_str());
   return out;
@@ -40,44 +47,74 @@ Result<void> Interface::start(uint16_t queues, uint16_t vlan, rte_mempool* pool)
   for (uint16_t i = 0; i < queues; ++i) {
     auto socket = open_socket(queues_.empty() ? nullptr : &queues_.front()->socket);
     if (!socket) return std::unexpected(socket.error());
-    queues_.push_back(std::make_unique<Queue>(std::move(*socket), pool, vlan, super_frames_));
+    queues_.push_back(std::make_unique<Queue>(std::move(*socket), pool, vlan, super_frames_ && kernel_knows_));
     if (auto ok = queues_.back()->readable.watch(queues_.back()->socket.fd()); !ok) return ok;
   }
   return {};
 }
 
-// Sockets that share flows were bound for good, so new ones take their places.
+// Sockets that share flows were bound for good, so new ones take their places, all of them or none.
 Result<void> Interface::attach_again() {
-  const Socket* first = nullptr;
-  for (const auto& queue : queues_) {
-    if (!shared_) return queue->socket.bind_again(options_);
-    auto fresh = open_socket(first);
-    if (!fresh) return std::unexpected(fresh.error());
-    if (auto ok = queue->socket.replace_by(std::move(*fresh), name_); !ok) return ok;
-    if (auto ok = queue->readable.watch(queue->socket.fd()); !ok) return ok;
-    first = &queue->socket;
+  if (!shared_) return queues_.front()->socket.bind_again(options_);
+  std::vector<Socket> fresh;
+  for (std::size_t i = 0; i < queues_.size(); ++i) {
+    auto socket = open_socket(fresh.empty() ? nullptr : &fresh.front());
+    if (!socket) return std::unexpected(socket.error());
+    fresh.push_back(std::move(*socket));
+  }
+  for (std::size_t i = 0; i < queues_.size(); ++i) {
+    Queue& queue = *queues_[i];
+    if (auto ok = queue.socket.replace_by(std::move(fresh[i]), name_); !ok) return ok;
+    if (auto ok = queue.readable.watch(queue.socket.fd()); !ok) return ok;
   }
   return {};
 }
 
+// A socket knows best what it is on: an interface may go and come back with the same index between two looks.
+bool Interface::follow(unsigned index) {
+  const auto attached = [index](const auto& queue) { return queue->socket.interface_index() == index; };
+  if (std::ranges::all_of(queues_, attached)) {
+    said_detached_ = false;
+    looks_to_wait_ = 0;
+    return true;
+  }
+  if (looks_to_wait_ != 0 && --looks_to_wait_ != 0) return false;
+  if (auto ok = attach_again(); !ok) {
+    looks_to_wait_ = kLooksBetweenTries;
+    say_detached(ok.error());
+    return false;
+  }
+  index_.store(index, std::memory_order_relaxed);
+  returns_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+// Binding a socket again needs no right, and opening one does.
+void Interface::say_detached(const Error& why) {
+  if (std::exchange(said_detached_, true)) return;
+  if (why.code != EPERM && why.code != EACCES)
+    return note(fmt::format("{}; the port is down until that succeeds, which is tried every second", why.text));
+  note(fmt::format(
+      "interface {}: it came back, and several engines need new sockets for that, which this program may not open any "
+      "more (CAP_NET_RAW); the port is down until the program starts again",
+      name_));
+}
+
 bool Interface::refresh() {
   const unsigned index = if_nametoindex(name_.c_str());
-  if (index != 0 && index != this->index()) {
-    if (auto ok = attach_again(); !ok) note(fmt::format("{}; start the program again", ok.error().text));
-  }
+  const bool attached = index != 0 && follow(index);
   index_.store(index, std::memory_order_relaxed);
   for (const auto& queue : queues_) {
     const uint32_t lost = queue->socket.take_lost();
     queue->lost.fetch_add(lost, std::memory_order_relaxed);
     if (lost != 0 && !std::exchange(said_lost_, true)) say_lost(*queue);
-    if (queue->sender.super_frames() || std::exchange(said_plain_, true)) continue;
-    note(fmt::format(
-             "interface {}: this kernel refuses UDP segmentation from a packet socket (Linux 6.2 has it); frames "
-             "leave one by one",
-             name_),
+    if (sending() != Sending::super_frames || queue->sender.super_frames()) continue;
+    refused_.store(true, std::memory_order_relaxed);
+    note(fmt::format("interface {}: the kernel refuses its super-frames (UDP segmentation); frames leave one by one",
+                     name_),
          NoteLevel::info);
   }
-  return index != 0 && netdev_running(name_).value_or(false);
+  return attached && netdev_running(name_).value_or(false);
 }
 
 void Interface::say_lost(const Queue& queue) const {
@@ -113,12 +150,24 @@ std::vector<std::pair<std::string, uint64_t>> Interface::counters(uint16_t queue
           {"kif_rx_lost", q.lost.load(std::memory_order_relaxed)}};
 }
 
+Sending Interface::sending() const {
+  if (!super_frames_) return Sending::single_by_choice;
+  if (!kernel_knows_) return Sending::single_by_kernel;
+  return refused_.load(std::memory_order_relaxed) ? Sending::single_refused : Sending::super_frames;
+}
+
 std::string Interface::description() const {
   if (queues_.empty()) return {};
-  const bool super = queues_.front()->sender.super_frames();
-  return fmt::format("{}, up to {} KiB wait for each engine",
-                     super ? "super-frames (UDP segmentation)" : "single frames",
-                     queues_.front()->socket.receive_buffer() >> 10);
+  const auto how = [this] {
+    switch (sending()) {
+      case Sending::single_by_choice: return "single frames (super_frames=no)";
+      case Sending::single_by_kernel:
+        return "single frames (this kernel has no UDP segmentation for packet sockets; Linux 6.2 has)";
+      case Sending::single_refused: return "single frames (the kernel refused super-frames)";
+      default: return "super-frames (UDP segmentation)";
+    }
+  };
+  return fmt::format("{}, up to {} KiB wait for each engine", how(), queues_.front()->socket.receive_buffer() >> 10);
 }
 
 }  // namespace uroce::glue::kif

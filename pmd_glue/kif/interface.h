@@ -34,6 +34,10 @@ class Interface {
   EthAddr mac() const { return mac_; }
   /// The kernel's index of the interface; 0 while it is away.
   unsigned index() const { return index_.load(std::memory_order_relaxed); }
+  /// How often it came back as another one, which may have the same index.
+  uint32_t returns() const { return returns_.load(std::memory_order_relaxed); }
+  /// Whether super-frames can come, whoever sent them.
+  bool receives_super_frames() const { return kernel_knows_; }
 
   /// Opens the sockets of `queues` queues, whose frames have the tag `vlan` (0: none) and come in buffers of `pool`.
   /// Errors: those of Socket::open().
@@ -53,11 +57,13 @@ class Interface {
   /// Readable while frames wait.
   int descriptor(uint16_t queue) const { return queues_[queue]->readable.descriptor(); }
 
-  /// Looks at the interface, and follows one that went and came back. True while it can send. One thread.
+  /// Looks at the interface, and follows one that went and came back. True while it can send and receive. One thread.
   bool refresh();
   /// Counters of a queue, by name; nothing before start(). Any thread.
   std::vector<std::pair<std::string, uint64_t>> counters(uint16_t queue) const;
-  /// How frames leave, and how much may wait, in a few words.
+  /// How frames leave: a queue that sends them one by one counts for all. Any thread.
+  Sending sending() const;
+  /// The same, and how much may wait, in a few words.
   std::string description() const;
 
  private:
@@ -73,20 +79,26 @@ class Interface {
 
   /// Opens the socket of one more queue, or a new one for a queue; `first` is that of the first queue, or null.
   Result<Socket> open_socket(const Socket* first) const;
-  /// Follows the interface to its new index.
+  /// Follows the interface to the index that it has now. False while that fails.
+  bool follow(unsigned index);
   Result<void> attach_again();
+  void say_detached(const Error& why);
   /// Tells the operator what to do about frames that a queue's socket had no room for.
   void say_lost(const Queue& queue) const;
 
   std::string name_;
-  bool super_frames_ = true;
+  bool super_frames_ = true;  ///< asked for
+  bool kernel_knows_ = true;  ///< super-frames
   EthAddr mac_{};
   std::atomic<unsigned> index_{0};
+  std::atomic<uint32_t> returns_{0};
   SocketOptions options_{};
   bool shared_ = false;  ///< several sockets share the interface's flows
   std::vector<std::unique_ptr<Queue>> queues_;
-  bool said_plain_ = false;  ///< or nobody needs to hear it
+  std::atomic<bool> refused_{false};  ///< super-frames of a queue
   bool said_lost_ = false;
+  bool said_detached_ = false;
+  uint32_t looks_to_wait_ = 0;  ///< until the next try to follow the interface
 };
 
 }  // namespace uroce::glue::kif

@@ -142,7 +142,7 @@ void Receiver::take_super_frame(uint32_t length) {
   const uint32_t headers = parts->headers.length;
   const Shape shape{headers, parts->segment_bytes};
   const uint32_t count = parts->segments();
-  if (headers + std::min(parts->segment_bytes, parts->payload_bytes) > room_) return counters_.too_long.add();
+  if (headers + parts->segment_bytes > room_) return counters_.too_long.add();
   counters_.super_frames.add();
   counters_.super_segments.add(count);
   const bool foreseen = shape == shape_;

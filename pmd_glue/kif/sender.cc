@@ -1,6 +1,8 @@
 #include "pmd_glue/kif/sender.h"
 
+#include <linux/sockios.h>
 #include <rte_mbuf.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <cassert>
@@ -19,6 +21,12 @@ std::span<const std::byte> head_of(const rte_mbuf* mbuf) {
   return {rte_pktmbuf_mtod(mbuf, const std::byte*), mbuf->data_len};
 }
 
+/// Bytes of the socket's frames that have not left this host yet; 0 if the kernel does not tell.
+uint32_t under_way(int fd) {
+  int bytes = 0;
+  return ioctl(fd, SIOCOUTQ, &bytes) == 0 ? static_cast<uint32_t>(std::max(bytes, 0)) : 0;
+}
+
 }  // namespace
 
 // Each message adds the virtio header and its own headers.
@@ -34,7 +42,7 @@ void Sender::add_bytes(const rte_mbuf* mbuf, uint32_t skip) {
   }
 }
 
-void Sender::add_message(std::span<rte_mbuf* const> mbufs) {
+void Sender::add_message(std::span<rte_mbuf* const> mbufs, bool joins) {
   Message& message = messages_[count_];
   msghdr& header = headers_[count_].msg_hdr;
   ++count_;
@@ -44,7 +52,7 @@ void Sender::add_message(std::span<rte_mbuf* const> mbufs) {
   const std::size_t first = vectors_used_++;  // the headers of a super-frame
   FrameRun run(head_of(mbufs[0]), mbufs[0]->pkt_len);
   add_bytes(mbufs[0], run.header_bytes());
-  if (super_frames()) {
+  if (joins) {
     for (const rte_mbuf* next : mbufs.subspan(1)) {
       if (!run.add(head_of(next), next->pkt_len)) break;
       add_bytes(next, run.header_bytes());
@@ -61,38 +69,55 @@ void Sender::add_message(std::span<rte_mbuf* const> mbufs) {
   header.msg_iovlen = static_cast<std::size_t>(&vectors_[vectors_used_] - header.msg_iov);
 }
 
+// One refusal may have to do with these frames. A way out that takes none at all would refuse every one.
+void Sender::take_refusal(uint32_t alone) {
+  alone_ = alone;
+  if (++refusals_ == kMostRefusals) super_frames_.store(false, std::memory_order_relaxed);
+}
+
+bool Sender::keep_dropped(int fd) { return backlog_.keep_dropped(under_way(fd), clock_.now()); }
+
 uint16_t Sender::send(int fd, std::span<rte_mbuf*> mbufs) {
+  if (backlog_.waits() && backlog_.full(under_way(fd), clock_.now())) return 0;
   mbufs = mbufs.first(std::min(mbufs.size(), kMost));
   count_ = vectors_used_ = 0;
   for (std::size_t at = 0; at < mbufs.size(); at += messages_[count_ - 1].frames) {
-    add_message(mbufs.subspan(at));
+    add_message(mbufs.subspan(at), at >= alone_ && super_frames());
   }
-  const std::size_t done = send_messages(fd);
-  uint16_t frames = 0;
-  for (const Message& message : std::span(messages_).first(done)) frames += message.frames;
+  const uint16_t frames = send_messages(fd);
+  alone_ -= std::min<uint32_t>(alone_, frames);
   rte_pktmbuf_free_bulk(mbufs.data(), frames);
   return frames;
 }
 
-std::size_t Sender::send_messages(int fd) {
+uint16_t Sender::send_messages(int fd) {
   std::size_t done = 0;
+  uint16_t frames = 0;
   while (done < count_) {
     const int sent = sendmmsg(fd, &headers_[done], static_cast<unsigned>(count_ - done), MSG_DONTWAIT);
     for (int i = 0; i < sent; ++i, ++done) {
+      frames += messages_[done].frames;
       if (messages_[done].frames == 1) continue;
+      refusals_ = 0;
       counters_.super_frames.add();
       counters_.super_segments.add(messages_[done].frames);
     }
-    if (sent > 0) continue;
-    if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM || errno == EINTR) break;
-    if (errno == EINVAL && messages_[done].frames > 1) {
-      super_frames_.store(false, std::memory_order_relaxed);
+    if (sent > 0) {
+      backlog_.passed();
+      continue;
+    }
+    const int error = errno;
+    if (error == EAGAIN || error == EINTR) break;  // the socket is full
+    if ((error == ENOBUFS || error == ENOMEM) && keep_dropped(fd)) break;
+    if (error == EINVAL && messages_[done].frames > 1) {
+      take_refusal(frames + messages_[done].frames);
       break;
     }
     counters_.dropped.add(messages_[done].frames);
+    frames += messages_[done].frames;
     ++done;
   }
-  return done;
+  return frames;
 }
 
 }  // namespace uroce::glue::kif

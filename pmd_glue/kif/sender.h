@@ -11,6 +11,8 @@
 #include <sys/uio.h>
 
 #include "base/counter.h"
+#include "pmd_glue/clock.h"
+#include "pmd_glue/kif/backlog.h"
 #include "pmd_glue/kif/super_frame.h"
 
 struct rte_mbuf;
@@ -20,7 +22,9 @@ namespace uroce::glue::kif {
 struct SendCounters {
   Counter super_frames;
   Counter super_segments;  ///< frames that left in them
-  Counter dropped;         ///< frames that the kernel refused: the interface is down, or its MTU is smaller now
+  /// Frames that the kernel refused or dropped: the interface is down, its MTU is smaller now, or a filter or a queue
+  /// on the way out drops them.
+  Counter dropped;
 };
 
 /// One thread uses it.
@@ -34,8 +38,9 @@ class Sender {
   /// counted and freed. Reads nothing after it has returned.
   uint16_t send(int fd, std::span<rte_mbuf*> mbufs);
   const SendCounters& counters() const { return counters_; }
-  /// False if they are not wanted, or the kernel has refused one: it is older than Linux 6.2. Any thread.
+  /// False if they are not wanted, or the kernel has refused kMostRefusals in a row. Any thread.
   bool super_frames() const { return super_frames_.load(std::memory_order_relaxed); }
+  static constexpr uint32_t kMostRefusals = 8;
 
  private:
   struct Message {
@@ -43,18 +48,26 @@ class Sender {
     std::array<std::byte, kMaxHeaderBytes> headers{};
     uint16_t frames = 0;
   };
-  /// Describes a run at the beginning of `mbufs` as the next message.
-  void add_message(std::span<rte_mbuf* const> mbufs);
+  /// Describes the first one of `mbufs`, or a run at their beginning, as the next message.
+  void add_message(std::span<rte_mbuf* const> mbufs, bool joins);
   void add_bytes(const rte_mbuf* mbuf, uint32_t skip);
-  /// How many messages the kernel took, or refused for good, of all.
-  std::size_t send_messages(int fd);
+  /// How many frames the kernel took, or refused for good, of all messages.
+  uint16_t send_messages(int fd);
+  /// The kernel refused a super-frame. It ends behind `alone` frames, which leave one by one.
+  void take_refusal(uint32_t alone);
+  /// The kernel dropped a message's frames. True: they are sent again later.
+  bool keep_dropped(int fd);
 
   std::size_t count_ = 0;
   std::size_t vectors_used_ = 0;
+  uint32_t alone_ = 0;     ///< so many of the next frames leave one by one
+  uint32_t refusals_ = 0;  ///< super-frames refused since the last one that left
   std::array<Message, kMost> messages_{};
   std::array<mmsghdr, kMost> headers_{};
   std::vector<iovec> vectors_;
   std::atomic<bool> super_frames_;
+  const TscClock clock_;
+  Backlog backlog_;
   SendCounters counters_;
 };
 

@@ -35,11 +35,19 @@ void ask_for_receive_buffer(int fd) {
   if (!set(fd, SOL_SOCKET, SO_RCVBUFFORCE, kReceiveBuffer)) set(fd, SOL_SOCKET, SO_RCVBUF, kReceiveBuffer);
 }
 
-uint32_t receive_buffer_of(int fd) {
+uint32_t buffer_of(int fd, int option) {
   int bytes = 0;
   socklen_t length = sizeof bytes;
-  getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, &length);
+  getsockopt(fd, SOL_SOCKET, option, &bytes, &length);
   return static_cast<uint32_t>(std::max(bytes, 0));
+}
+
+uint32_t receive_buffer_of(int fd) { return buffer_of(fd, SO_RCVBUF); }
+
+// The administrator's default may be larger (net.core.wmem_default).
+void ask_for_send_buffer(int fd) {
+  if (buffer_of(fd, SO_SNDBUF) >= 2 * kSendBuffer) return;
+  if (!set(fd, SOL_SOCKET, SO_SNDBUFFORCE, kSendBuffer)) set(fd, SOL_SOCKET, SO_SNDBUF, kSendBuffer);
 }
 
 Result<void> failed(const std::string& interface, std::string_view what) {
@@ -89,9 +97,10 @@ Result<void> Socket::set_up(const SocketOptions& options) const {
   if (setsockopt(fd_, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) != 0)
     return failed(options.interface, "cannot attach the filter of RoCE packets");
   // Not PACKET_QDISC_BYPASS: on that way the kernel drops a super-frame that the card cannot cut up itself.
-  // Neither of these is needed: without them, the socket hears itself, or holds less.
+  // None of these is needed: without them, the socket hears itself, or holds less.
   set(fd_, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1);
   ask_for_receive_buffer(fd_);
+  ask_for_send_buffer(fd_);
   return {};
 }
 
@@ -133,6 +142,13 @@ Result<void> Socket::bind_again(const SocketOptions& options) const { return bin
 Result<void> Socket::replace_by(Socket fresh, const std::string& interface) const {
   if (dup3(fresh.fd_, fd_, O_CLOEXEC) < 0) return failed(interface, "cannot replace a packet socket");
   return {};
+}
+
+unsigned Socket::interface_index() const {
+  sockaddr_ll address{};
+  socklen_t length = sizeof address;
+  if (getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length) != 0) return 0;
+  return static_cast<unsigned>(std::max(address.sll_ifindex, 0));  // -1 after the interface
 }
 
 uint32_t Socket::receive_buffer() const { return receive_buffer_of(fd_); }

@@ -12,6 +12,9 @@ namespace uroce::glue::kif {
 /// for its own overhead (socket(7)), and without CAP_NET_ADMIN gives no more than twice net.core.rmem_max.
 inline constexpr uint32_t kReceiveBuffer = 32 << 20;
 inline constexpr uint32_t kFullReceiveBuffer = 2 * kReceiveBuffer;
+/// Bytes for frames on their way out, likewise: fifteen super-frames. Linux's default holds three, too few while
+/// another thread has the engine's core. Many more would be a queue of their own: 1 MiB is 8 ms of 1 Gb/s.
+inline constexpr uint32_t kSendBuffer = 512 << 10;
 
 /// Bytes that the kernel will let wait in a socket, its overhead included; 0 if it does not tell.
 uint32_t granted_receive_buffer();
@@ -38,6 +41,8 @@ class Socket {
   uint32_t receive_buffer() const;
   /// Frames lost since the last call because too many waited. Any thread.
   uint32_t take_lost() const;
+  /// The interface that it is on; 0 if that one went away, also where another has its index now. Any thread.
+  unsigned interface_index() const;
   /// Follows the interface to the index that it has now, for one that went and came back. Not for a socket that shares
   /// flows: the kernel binds those once. Any thread.
   Result<void> bind_again(const SocketOptions& options) const;

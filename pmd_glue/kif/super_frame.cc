@@ -1,5 +1,6 @@
 #include "pmd_glue/kif/super_frame.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/bytes.h"
@@ -150,11 +151,12 @@ std::expected<Split, SuperFault> split(const VnetHeader& vnet, std::span<const s
   if (stated_length(head.data(), *headers) != length || udp_at(*headers) + udp_bytes != length) {
     return std::unexpected(SuperFault::lengths);
   }
-  const Split out{*headers, vnet.gso_size, length - headers->length};
   // The last segment may be short, too short even: it is parsed like any frame.
-  if (out.segment_bytes < kLeastSegment || out.segments() > kMaxReceivedSegments) {
-    return std::unexpected(SuperFault::segment);
-  }
+  if (vnet.gso_size < kLeastSegment) return std::unexpected(SuperFault::segment);
+  // A segment size may be forged. No segment is longer than all of them.
+  const uint32_t payload_bytes = length - headers->length;
+  const Split out{*headers, std::min<uint32_t>(vnet.gso_size, payload_bytes), payload_bytes};
+  if (out.segments() > kMaxReceivedSegments) return std::unexpected(SuperFault::segment);
   return out;
 }
 

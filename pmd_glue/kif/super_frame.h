@@ -85,7 +85,7 @@ enum class SuperFault : uint8_t {
 /// A received super-frame's parts.
 struct Split {
   UdpHeaders headers{};
-  uint32_t segment_bytes = 0;  ///< behind the UDP header, of every segment but the last
+  uint32_t segment_bytes = 0;  ///< behind the UDP header, of every segment but the last; at most payload_bytes
   uint32_t payload_bytes = 0;  ///< of all segments
   uint32_t segments() const { return (payload_bytes + segment_bytes - 1) / segment_bytes; }
   /// Of segment `i`, behind the UDP header, bytes.

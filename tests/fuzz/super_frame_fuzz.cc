@@ -67,6 +67,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
                                      reinterpret_cast<const std::byte*>(data) + size);
   const auto parts = split(vnet, frame, static_cast<uint32_t>(frame.size()));
   if (!parts) return 0;
+  require(parts->segment_bytes <= parts->payload_bytes);
   require(parts->segments() >= 1 && parts->segments() <= kMaxReceivedSegments);
   join_again(take_apart(frame, *parts));
   return 0;

@@ -356,6 +356,46 @@ class DirectByInterface(Direct):
 
 
 @unittest.skipUnless(NAMESPACES, "this machine allows no network namespaces with veth pairs")
+class ComesBack(Link):
+    """The interface comes back with the same Ethernet address and another index."""
+
+    PORT = INTERFACE
+
+    def renew(self):
+        shown = json.loads(self.within(self.near, "ip", "-j", "link", "show", "d0"))
+        mac = shown[0]["address"]
+        ip("-n", self.near, "link", "del", "d0")
+        self.cable(self.near, "x0", self.far, "x0")  # takes the free index
+        ip("-n", self.near, "link", "add", "d0", "address", mac, "type", "veth", "peer", "name", "d0", "netns", self.far)
+        ip("-n", self.near, "link", "set", "d0", "up")
+        ip("-n", self.far, "link", "set", "d0", "up")
+        self.give(self.near, "d0", f"{NEAR4}/24")
+
+    def link_local(self):
+        shown = json.loads(self.within(self.near, "ip", "-j", "-6", "addr", "show", "dev", "d0", "scope", "link"))
+        return shown[0]["addr_info"][0]["local"]
+
+    def test_the_kernel_answers_nothing_on_link_local_addresses(self):
+        for number, address in enumerate((KERNEL, ("--address", "10.9.0.1/24"))):
+            with self.subTest(address=address):
+                daemon = self.daemon(address=address)
+                if number == 1:
+                    ip("-n", self.near, "link", "del", "x0")
+                self.renew()
+                own = self.link_local()
+                self.wait_for_devices(own)
+                self.wait_for_devices(" up ")
+                capture = self.capture(self.far)
+                self.within(self.far, "python3", "-c", "import socket\n"
+                            "u = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)\n"
+                            f"for _ in range(5): u.sendto(bytes(40), ('{own}', 4791, 0, socket.if_nametoindex('d0')))\n")
+                capture.wait_for(5, "udp.dstport == 4791")
+                self.assertEqual(capture.lines("icmpv6.type == 1"), [])
+                daemon.process.terminate()
+                self.finish(daemon, 30)
+
+
+@unittest.skipUnless(NAMESPACES, "this machine allows no network namespaces with veth pairs")
 class Routed(Link):
     """`near` and `far` are on two links that a third host joins."""
 

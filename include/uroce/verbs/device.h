@@ -18,6 +18,7 @@ struct DeviceInfo {
   std::string kernel_interface;   ///< the kernel's interface whose addresses these are; empty: the device's own
   Mtu active_mtu = Mtu::mtu1024;  ///< largest path MTU that the port carries
   bool link_up = false;           ///< when the device was opened; asynchronous events report changes
+  Sending sending{};              ///< how its frames leave, when the device was opened
   uint32_t engines = 1;           ///< number of engines, each on its own lcore; see QpInit::engine
   // This program may have so many. With a daemon: its user's part, over all programs of the user together.
   uint32_t max_qp = 0;

@@ -84,6 +84,7 @@ DeviceInfo device(const std::string& name) {
           .kernel_interface = "eth0",
           .active_mtu = Mtu::mtu2048,
           .link_up = true,
+          .sending = Sending::single_refused,
           .engines = 4,
           .max_qp = 11,
           .max_qp_wr = 12,

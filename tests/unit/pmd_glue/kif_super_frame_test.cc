@@ -232,6 +232,8 @@ TEST(SuperFrame, ForgedOnesAreRefused) {
     EXPECT_EQ(fault_of(bad), SuperFault::segment);
     bad.vnet.gso_size = 0xffff;
     EXPECT_EQ(take_apart(bad).size(), 1u);
+    const auto one = split(bad.vnet, bad.bytes, static_cast<uint32_t>(bad.bytes.size()));
+    EXPECT_EQ(one->segment_bytes, one->payload_bytes) << "no longer than what there is";
 
     bad = good;
     bad.bytes.pop_back();

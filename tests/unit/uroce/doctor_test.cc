@@ -50,9 +50,14 @@ TEST(Doctor, Kernel) {
   const Finding old = judge_kernel(facts);
   EXPECT_EQ(old.verdict, Verdict::slow);
   EXPECT_EQ(old.text, "Linux 6.1 cannot send runs of packets as one through packet sockets");
+  facts.devices[0].sending = Sending::super_frames;  // a distribution's
+  EXPECT_EQ(judge_kernel(facts).verdict, Verdict::good);
+  facts.devices[0].sending = Sending::by_driver;
   facts.kernel_major = 7;
   facts.kernel_minor = 0;
   EXPECT_EQ(judge_kernel(facts).verdict, Verdict::good);
+  facts.devices[0].sending = Sending::single_by_kernel;
+  EXPECT_EQ(judge_kernel(facts).text, "Linux 7.0 cannot send runs of packets as one through packet sockets");
   facts.af_xdp = false;
   EXPECT_EQ(judge_af_xdp(facts).verdict, Verdict::slow);
 }
@@ -229,6 +234,20 @@ TEST(Doctor, Devices) {
   facts.devices[0].kernel_interface = "";
   EXPECT_NE(judge_devices(facts)[2].remedy.find("device.mtu = 4200"), std::string::npos);
   EXPECT_EQ(judge_devices(facts)[1].remedy, "set device.addresses");
+}
+
+TEST(Doctor, FramesThatLeaveOneByOne) {
+  Facts facts = healthy();
+  for (const Sending good : {Sending::by_driver, Sending::super_frames}) {
+    facts.devices[0].sending = good;
+    EXPECT_EQ(judge_devices(facts).size(), 1u);
+  }
+  facts.devices[0].sending = Sending::single_by_choice;
+  ASSERT_EQ(judge_devices(facts).size(), 2u);
+  EXPECT_EQ(judge_devices(facts)[1].verdict, Verdict::slow);
+  EXPECT_EQ(judge_devices(facts)[1].text, "its frames leave one by one, because of super_frames=no");
+  facts.devices[0].sending = Sending::single_refused;
+  EXPECT_EQ(judge_devices(facts)[1].text, "the kernel refused its super-frames, so that frames leave one by one");
 }
 
 TEST(Doctor, Offloads) {

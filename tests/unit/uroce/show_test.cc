@@ -45,8 +45,8 @@ TEST(Show, Devices) {
   row.active_mtu = Mtu::mtu4096;
   row.link_up = true;
   EXPECT_EQ(to_table(std::vector{row}),
-            "DEVICE  DRIVER    LINK   MTU  ENGINES  MAC                SOURCE  ADDRESSES\n"
-            "uroce0  net_ring  up    4096        1  02:00:00:00:00:01  own     10.117.0.1,fe80::1\n");
+            "DEVICE  DRIVER    LINK   MTU  ENGINES  SENDING   MAC                SOURCE  ADDRESSES\n"
+            "uroce0  net_ring  up    4096        1  net_ring  02:00:00:00:00:01  own     10.117.0.1,fe80::1\n");
   const auto json = nlohmann::json::parse(to_json(std::vector{row}));
   EXPECT_EQ(json[0]["device"], "uroce0");
   EXPECT_EQ(json[0]["mtu"], 4096);
@@ -55,6 +55,23 @@ TEST(Show, Devices) {
   row.kernel_interface = "eth0";
   EXPECT_NE(to_table(std::vector{row}).find("  kernel eth0  10.117.0.1"), std::string::npos);
   EXPECT_EQ(to_json(std::vector<DeviceRow>{}), "[]");
+}
+
+TEST(Show, HowADeviceSends) {
+  DeviceRow row;
+  row.driver = "net_uroce_kif";
+  const auto shown = [&](Sending sending) {
+    row.sending = sending;
+    const std::string text = nlohmann::json::parse(to_json(std::vector{row}))[0]["sending"];
+    EXPECT_NE(to_table(std::vector{row}).find("  1  " + text + "  "), std::string::npos);
+    return text;
+  };
+  EXPECT_EQ(shown(Sending::by_driver), "net_uroce_kif");
+  EXPECT_EQ(shown(Sending::super_frames), "super-frames");
+  EXPECT_EQ(shown(Sending::single_by_kernel), "single frames (kernel without UDP segmentation)");
+  EXPECT_EQ(shown(Sending::single_refused), "single frames (super-frames refused)");
+  EXPECT_EQ(shown(Sending::single_by_choice), "single frames (super_frames=no)");
+  EXPECT_EQ(shown(static_cast<Sending>(200)), "net_uroce_kif") << "a later daemon's";
 }
 
 TEST(Show, ObjectsWithWhatTheDaemonTells) {
