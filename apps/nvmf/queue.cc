@@ -56,6 +56,7 @@ Queue::Queue(Device& device, const Shared& shared, const Terms& terms, QueueMemo
     : device_(device),
       shared_(shared),
       terms_(terms),
+      share_(shared.pool.open(terms.host)),
       memory_(std::move(memory)),
       region_(std::move(region)),
       cq_(std::move(cq)),
@@ -71,7 +72,10 @@ Queue::Queue(Device& device, const Shared& shared, const Terms& terms, QueueMemo
   }
 }
 
-Queue::~Queue() { close(); }
+Queue::~Queue() {
+  close();
+  shared_.pool.close(share_);
+}
 
 Result<void> Queue::post_receives() {
   for (uint32_t slot = 0; slot < terms_.entries; ++slot) {
@@ -179,7 +183,7 @@ void Queue::finish(Request& request, const Reply& reply) {
 void Queue::release(Request& request) {
   request.stage = Request::Stage::free;
   request.next_free = std::exchange(first_free_, &request);
-  if (auto* const buffer = std::exchange(request.buffer, nullptr)) shared_.pool.give(buffer);
+  if (auto* const buffer = std::exchange(request.buffer, nullptr)) shared_.pool.give(share_, buffer);
   if (late_count_ == 0 || closed_ || first_free_ == nullptr) return;
   const auto [slot, bytes] = late_[late_head_];
   late_head_ = (late_head_ + 1) % static_cast<uint32_t>(late_.size());
@@ -200,7 +204,7 @@ void Queue::close() {
   }
   // A buffer that is released must not go to another request of this queue.
   for (Request& request : requests_) {
-    if (request.stage == Request::Stage::waiting) shared_.pool.forget(request);
+    if (request.stage == Request::Stage::waiting) shared_.pool.forget(share_, request);
   }
   for (Request& request : requests_) {
     if (request.stage != Request::Stage::free && request.stage != Request::Stage::backend) release(request);

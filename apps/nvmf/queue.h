@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <uroce/verbs.h>
@@ -57,6 +58,7 @@ class Queue final : public IoClient, private DiscoveryLog {
     uint16_t queue_id = 0;  ///< 0: admin
     uint32_t entries = 0;   ///< commands that the host may have outstanding
     Portal portal{};        ///< where the host connected to
+    std::string host{};     ///< its address: its queues share what it may have of the pool
   };
 
   /// With its queue pair in RESET. Errors: those of the device's objects.
@@ -125,6 +127,7 @@ class Queue final : public IoClient, private DiscoveryLog {
   Device& device_;
   const Shared shared_;
   const Terms terms_;
+  BufferPool::Share& share_;
   // Torn down from the last to the first.
   QueueMemory memory_;
   MemoryRegion region_;

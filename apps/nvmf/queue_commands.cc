@@ -45,9 +45,9 @@ void Queue::start(Request& request, uint32_t bytes) {
     request.data = memory_.data(request.slot) + request.transfer.address;
     return run(request);
   }
-  if (std::byte* const buffer = shared_.pool.take()) return fetched_buffer(request, buffer);
+  if (std::byte* const buffer = shared_.pool.take(share_)) return fetched_buffer(request, buffer);
   request.stage = Request::Stage::waiting;
-  shared_.pool.wait(request);
+  shared_.pool.wait(share_, request);
 }
 
 std::expected<uint32_t, Status> Queue::measure(Request& request) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include <gtest/gtest.h>
 
@@ -130,26 +131,98 @@ TEST(Controller, ExpiresWithoutTheHost) {
   EXPECT_FALSE(controller.ready());
 }
 
+struct Waiter final : BufferPool::Waiter {
+  void buffer_ready(std::byte* buffer) override {
+    got = buffer;
+    if (then) then();
+  }
+  std::byte* got = nullptr;
+  std::function<void()> then{};
+};
+
+std::vector<std::byte*> take_all(BufferPool& pool, BufferPool::Share& share) {
+  std::vector<std::byte*> taken;
+  while (std::byte* const one = pool.take(share)) taken.push_back(one);
+  return taken;
+}
+
 TEST(BufferPool, ServesThoseThatWaitInTurn) {
-  struct Waiter final : BufferPool::Waiter {
-    void buffer_ready(std::byte* buffer) override { got = buffer; }
-    std::byte* got = nullptr;
-  };
   auto pool = must(BufferPool::make(2));
-  std::byte* const first = pool.take();
-  std::byte* const second = pool.take();
+  BufferPool::Share &one = pool.open("1"), &two = pool.open("2");
+  std::byte* const first = pool.take(one);
+  std::byte* const second = pool.take(two);
   ASSERT_NE(first, second);
-  EXPECT_EQ(pool.take(), nullptr);
+  EXPECT_EQ(pool.take(one), nullptr);
   Waiter a, b, c;
-  for (Waiter* one : {&a, &b, &c}) pool.wait(*one);
-  pool.forget(b);
-  pool.give(second);
-  EXPECT_EQ(a.got, second);
-  pool.give(first);
+  for (Waiter* each : {&a, &b, &c}) pool.wait(one, *each);
+  pool.forget(one, b);
+  pool.give(one, first);
+  EXPECT_EQ(a.got, first);
+  EXPECT_EQ(pool.take(one), nullptr) << "another of its own waits";
+  pool.give(two, second);
+  EXPECT_EQ(c.got, nullptr) << "one is free, and as many are held";
+  pool.give(one, first);
   EXPECT_EQ(c.got, first);
   EXPECT_EQ(b.got, nullptr);
-  pool.give(second);
-  EXPECT_EQ(pool.take(), second);
+  EXPECT_EQ(pool.free(), 1u);
+}
+
+TEST(BufferPool, NoHostTakesMoreThanHalfOfWhatIsFree) {
+  auto pool = must(BufferPool::make(128));
+  std::vector<std::size_t> taken;
+  for (int host = 0; host < 16; ++host) taken.push_back(take_all(pool, pool.open(std::to_string(host))).size());
+  EXPECT_EQ(taken, (std::vector<std::size_t>{60, 30, 15, 8, 4, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0}));
+}
+
+TEST(BufferPool, OneBufferServesEverybodyInTurns) {
+  auto pool = must(BufferPool::make(1));
+  BufferPool::Share &one = pool.open("1"), &two = pool.open("2");
+  std::byte* const buffer = pool.take(one);
+  ASSERT_NE(buffer, nullptr);
+  Waiter a, b, c;
+  pool.wait(one, a);
+  pool.wait(one, b);
+  pool.wait(two, c);
+  pool.give(one, buffer);
+  EXPECT_EQ(a.got, buffer);
+  pool.give(one, buffer);
+  EXPECT_EQ(c.got, buffer) << "the other host's turn";
+  pool.give(two, buffer);
+  EXPECT_EQ(b.got, buffer);
+}
+
+TEST(BufferPool, UsersOfAHostShareWhatItMayHave) {
+  auto pool = must(BufferPool::make(8));
+  BufferPool::Share& host = pool.open("1");
+  EXPECT_EQ(&pool.open("1"), &host);
+  auto taken = take_all(pool, host);
+  EXPECT_EQ(taken.size(), 4u);
+  pool.close(host);
+  for (std::byte* one : taken) pool.give(host, one);
+  EXPECT_EQ(host.held(), 0u);
+  pool.close(host);
+  EXPECT_EQ(take_all(pool, pool.open("1")).size(), 4u);
+}
+
+// A queue that gets a buffer may end, and give back all that it has.
+TEST(BufferPool, ThoseThatAreServedMayGiveBuffersBack) {
+  auto pool = must(BufferPool::make(8));
+  BufferPool::Share &one = pool.open("1"), &two = pool.open("2");
+  auto first = take_all(pool, one), second = take_all(pool, two);
+  std::vector<Waiter> waiters(6);
+  for (Waiter& each : waiters) pool.wait(one, each);
+  waiters[0].then = [&] {
+    pool.give(one, waiters[0].got);
+    pool.forget(one, waiters[1]);
+    for (std::byte* each : second) pool.give(two, each);
+  };
+  pool.give(one, first[0]);
+  pool.give(one, first[1]);
+  std::vector<bool> served;
+  for (const Waiter& each : waiters) served.push_back(each.got != nullptr);
+  EXPECT_EQ(served, (std::vector<bool>{true, false, true, true, false, false}));
+  EXPECT_EQ(one.held(), 4u);
+  EXPECT_EQ(pool.free(), 4u);
 }
 
 /// A backend, and what has ended on it.
