@@ -17,6 +17,8 @@ constexpr uint64_t kCapabilities = (kQueueEntries - 1) | uint64_t{1} << 16 | uin
 constexpr uint32_t kIoEntrySizes = 4u << 20 | 6u << 16;
 /// Beyond its keep alive timeout: the host's clock starts later, and the network takes its time.
 constexpr Nanos kGrace = std::chrono::seconds(1);
+/// Of a host that asks a discovery controller for no keep alive (NVMe-oF 1.1, 4.2).
+constexpr Nanos kDiscoveryActivity = std::chrono::minutes(2);
 
 Reply refuse(Status status) { return {.status = status}; }
 
@@ -177,11 +179,14 @@ void Controller::leave(uint16_t queue_id) {
 }
 
 bool Controller::expired(Nanos now) {
-  if (keep_alive_ms_ == 0 ||
-      now - heard_.load(std::memory_order_relaxed) <= std::chrono::milliseconds(keep_alive_ms_) + kGrace)
-    return false;
+  if (silence(now) <= patience()) return false;
   csts_ |= nvme::kCstsFatal;
   return true;
+}
+
+Nanos Controller::patience() const {
+  if (keep_alive_ms_ != 0) return std::chrono::milliseconds(keep_alive_ms_) + kGrace;
+  return subsystem_.discovery ? kDiscoveryActivity : Nanos::max();
 }
 
 }  // namespace uroce::nvmf

@@ -78,7 +78,10 @@ class Controller {
   void heard(Nanos now) {
     if (now - heard_.load(std::memory_order_relaxed) >= kHeardEvery) heard_.store(now, std::memory_order_relaxed);
   }
-  /// True once the host has been silent for longer than its keep alive timeout. The controller is then fatal for good.
+  /// How long ago the last command came.
+  Nanos silence(Nanos now) const { return now - heard_.load(std::memory_order_relaxed); }
+  /// True once the host has been silent for longer than its keep alive timeout, or without one, for 2 minutes on a
+  /// discovery controller. The controller is then fatal for good.
   bool expired(Nanos now);
   /// The admin queue has gone: the other queues must follow.
   void end() { ended_.store(true, std::memory_order_relaxed); }
@@ -91,6 +94,7 @@ class Controller {
   Reply set_feature(const nvme::Command& command);
   Reply get_feature(const nvme::Command& command) const;
   void configure(uint32_t cc);
+  Nanos patience() const;
   uint32_t queues_granted() const;
 
   static constexpr Nanos kHeardEvery = std::chrono::milliseconds(1);

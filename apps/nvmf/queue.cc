@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::size_t kBatch = 16;
 constexpr Nanos kConnectLimit = std::chrono::seconds(30);
+/// Of silence on all queues of a controller. Then its host is probed, as often.
+constexpr Nanos kProbeAfter = std::chrono::seconds(30);
 
 /// Errors that another try may not meet.
 bool passes(Status status) {
@@ -37,9 +39,10 @@ Result<std::unique_ptr<Queue>> Queue::create(Device& device, const Shared& share
   if (!region) return std::unexpected(region.error());
   // Twice as many requests as commands: the earlier half may wait for acknowledgements of their responses.
   const uint32_t requests = 2 * terms.entries;
-  auto cq = device.context.create_cq(terms.entries + 2 * requests);
+  auto cq = device.context.create_cq(terms.entries + 2 * requests + 1);
   if (!cq) return std::unexpected(cq.error());
-  const QpInit init{.cap = {.max_send_wr = 2 * requests,
+  // A WRITE and a SEND for each, and a probe.
+  const QpInit init{.cap = {.max_send_wr = 2 * requests + 1,
                             .max_recv_wr = terms.entries,
                             .max_send_sge = 1,
                             .max_recv_sge = 2,
@@ -107,6 +110,7 @@ void Queue::on_completion(const Completion& completion) {
     case Work::receive: return on_capsule(static_cast<uint16_t>(index), completion.byte_len);
     case Work::read: return run(requests_[index]);
     case Work::respond: return release(requests_[index]);
+    case Work::probe: probing_ = false; return;
   }
 }
 
@@ -217,7 +221,21 @@ void Queue::check(Nanos now) {
     if (now > connect_limit_) close();
     return;
   }
-  if (controller_->ended() || (terms_.queue_id == 0 && controller_->expired(now))) close();
+  if (controller_->ended()) return close();
+  if (terms_.queue_id != 0) return;
+  if (controller_->expired(now)) return close();
+  if (now >= next_probe_ && controller_->silence(now) > kProbeAfter) probe(now);
+}
+
+/// A host may do without keep alive, or choose a timeout of weeks. An RDMA WRITE of no bytes needs no key (IBTA vol. 1,
+/// C9-88), and the host's device acknowledges it, or the transport gives up.
+void Queue::probe(Nanos now) {
+  if (std::exchange(probing_, true)) return;
+  next_probe_ = now + kProbeAfter;
+  const SendRequest write{.wr_id = uint64_t{static_cast<uint8_t>(Work::probe)} << 32,
+                          .opcode = WrOpcode::rdma_write,
+                          .flags = SendFlag::signaled};
+  if (qp_->post_send(write) != 0) close();
 }
 
 }  // namespace uroce::nvmf

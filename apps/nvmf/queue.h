@@ -74,7 +74,8 @@ class Queue final : public IoClient, private DiscoveryLog {
 
   /// Handles completions. True when there was one.
   bool poll(Nanos now);
-  /// Now and then: closes a queue whose controller has ended, whose host is silent, or that never sent a Connect.
+  /// Now and then: closes a queue whose controller has ended, whose host is silent, or that never sent a Connect. Asks
+  /// a host that has been silent for long whether it is there.
   void check(Nanos now);
   /// Ends the queue pair, and for an admin queue the controller. Backends may still work on its requests.
   void close();
@@ -99,7 +100,7 @@ class Queue final : public IoClient, private DiscoveryLog {
     uint16_t slot = 0;        ///< its receive
     Stage stage = Stage::free;
   };
-  enum class Work : uint8_t { receive, read, respond };
+  enum class Work : uint8_t { receive, read, respond, probe };
 
   Queue(Device& device, const Shared& shared, const Terms& terms, QueueMemory memory, MemoryRegion region,
         CompletionQueue cq, QueuePair qp, Nanos now);
@@ -122,6 +123,7 @@ class Queue final : public IoClient, private DiscoveryLog {
   void count(const Request& request, nvme::Status status);
   bool post_receive(uint16_t slot);
   void release(Request& request);
+  void probe(Nanos now);
   void read(std::string_view host_nqn, uint64_t offset, std::span<std::byte> out) const override;
 
   Device& device_;
@@ -143,7 +145,9 @@ class Queue final : public IoClient, private DiscoveryLog {
   uint32_t sq_entries_ = 1, sq_head_ = 0;
   bool sq_flow_control_ = true;
   bool closed_ = false;
+  bool probing_ = false;
   Nanos now_;
+  Nanos next_probe_{};
   const Nanos connect_limit_;
 };
 

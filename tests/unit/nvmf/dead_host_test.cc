@@ -80,5 +80,31 @@ TEST_F(DeadHost, CannotAskForPatienceWithoutEnd) {
   }
 }
 
+// Neither has a keep alive timeout, and nothing is outstanding.
+TEST_F(DeadHost, IsFoundOutWithoutKeepAlive) {
+  const auto other = daemon_host(2);
+  Queues dead(*host_, address()), alive(*other, address());
+  const Silence silence(world_.port(0));
+  run_until_queues(2, 10ms);
+  EXPECT_GT(now_, 30s);
+  for (int i = 0; i < 3; ++i) {
+    now_ += 31s;
+    pass();  // probes the other one, which acknowledges it
+    EXPECT_EQ(status_of(alive.admin.call(admin_command(nvme::kKeepAlive))), Status::success);
+  }
+  EXPECT_EQ(alive.move(nvme::kRead), Status::success);
+}
+
+TEST_F(DeadHost, LosesItsDiscoveryControllerAfterTwoMinutes) {
+  InitiatorQueue admin = queue(0);
+  (void)make_controller(admin, nvme::kDiscoveryNqn, kHostNqn);
+  now_ += 119s;
+  EXPECT_EQ(status_of(admin.call(admin_command(nvme::kKeepAlive))), Status::success);
+  now_ += 119s;
+  EXPECT_EQ(status_of(admin.call(admin_command(nvme::kKeepAlive))), Status::success);
+  now_ += 121s;
+  EXPECT_FALSE(admin.next().has_value());
+}
+
 }  // namespace
 }  // namespace uroce::nvmf

@@ -131,6 +131,17 @@ TEST(Controller, ExpiresWithoutTheHost) {
   EXPECT_FALSE(controller.ready());
 }
 
+TEST(Controller, WithoutKeepAliveOnlyDiscoveryExpires) {
+  const Subsystem subsystem = disks(), asked = discovery_subsystem();
+  Controller io(3, subsystem, {.nqn = kNqn}, 0, 10s), discovery(4, asked, {.nqn = kNqn}, 0, 10s);
+  EXPECT_FALSE(io.expired(240h));
+  EXPECT_EQ(io.silence(240h), 240h - 10s);
+  EXPECT_FALSE(discovery.expired(130s));
+  discovery.heard(20s);
+  EXPECT_FALSE(discovery.expired(140s));
+  EXPECT_TRUE(discovery.expired(140001ms));
+}
+
 struct Waiter final : BufferPool::Waiter {
   void buffer_ready(std::byte* buffer) override {
     got = buffer;
