@@ -17,7 +17,7 @@ constexpr uint64_t kCapabilities = (kQueueEntries - 1) | uint64_t{1} << 16 | uin
 constexpr uint32_t kIoEntrySizes = 4u << 20 | 6u << 16;
 /// Beyond its keep alive timeout: the host's clock starts later, and the network takes its time.
 constexpr Nanos kGrace = std::chrono::seconds(1);
-/// Of a host that asks a discovery controller for no keep alive (NVMe-oF 1.1, 4.2).
+/// Of a host that asks a discovery controller for no keep alive (NVMe-oF 1.1, 5: fixed, and not of the host).
 constexpr Nanos kDiscoveryActivity = std::chrono::minutes(2);
 
 Reply refuse(Status status) { return {.status = status}; }

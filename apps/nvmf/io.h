@@ -26,9 +26,13 @@ struct Io {
   std::byte* data = nullptr;       ///< read, write: `length` bytes
   IoClient* client = nullptr;
   // The backend's own.
+  enum class Step : uint8_t { move, zero_range, punch_hole, drop_pages, sync };
   Io* next = nullptr;
-  uint64_t finished = 0;  ///< bytes that are read or written so far
+  uint64_t finished = 0;       ///< bytes of this step so far
+  std::byte* pages = nullptr;  ///< of the backend's memory, to be dropped
+  uint64_t pages_bytes = 0;
   int fd = -1;
+  Step step = Step::move;
 };
 
 }  // namespace uroce::nvmf

@@ -20,7 +20,7 @@ class IoRing {
   IoRing& operator=(IoRing&&) = delete;
   ~IoRing();
 
-  /// Starts the operation on the file `fd`. io.client hears of its end from poll().
+  /// Starts the operation on the file `fd`, or for -1 on io.pages. io.client hears of its end from poll().
   void submit(Io& io, int fd);
   /// Hands new operations to the kernel and reports ended ones. True when there was work. Never blocks.
   bool poll();

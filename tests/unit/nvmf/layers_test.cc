@@ -282,6 +282,56 @@ class BackendTest : public testing::Test, public IoClient {
 
 TEST_F(BackendTest, Memory) { check(*must(make_memory_backend(1 << 20))); }
 
+uint64_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  uint64_t size = 0, resident = 0;
+  statm >> size >> resident;
+  return resident * 4096;
+}
+
+TEST_F(BackendTest, MemoryIsClearedWithoutTakingIt) {
+  constexpr uint64_t kBytes = 256 << 20;
+  const auto backend = must(make_memory_backend(kBytes));
+  const uint64_t before = resident_bytes();
+  std::vector<std::byte> data(1 << 20, std::byte{0x5a});
+  for (uint64_t at = 0; at < kBytes / 2; at += data.size()) {
+    ASSERT_EQ(run(*backend, {.op = Io::Op::write, .offset = at, .length = data.size(), .data = data.data()}), 0);
+  }
+  EXPECT_GT(resident_bytes(), before + kBytes / 3);
+  for (const Io::Op op : {Io::Op::write_zeroes, Io::Op::deallocate}) {
+    EXPECT_EQ(run(*backend, {.op = op, .offset = 512, .length = kBytes - 1024}), 0);
+    EXPECT_LT(resident_bytes(), before + kBytes / 8);
+  }
+  for (const uint64_t at : {uint64_t{0}, kBytes / 2 - data.size()}) {
+    ASSERT_EQ(run(*backend, {.op = Io::Op::read, .offset = at, .length = data.size(), .data = data.data()}), 0);
+    const auto kept = std::ranges::count(data, std::byte{0x5a});
+    EXPECT_EQ(kept, at == 0 ? 512 : 0);
+  }
+}
+
+TEST_F(BackendTest, MemoryClearsAnyRange) {
+  constexpr uint64_t kBytes = 64 << 10, kSector = 512;
+  const auto backend = must(make_memory_backend(kBytes));
+  const std::vector<std::byte> full(kBytes, std::byte{1});
+  std::vector<std::byte> data;
+  for (const uint64_t first : {0, 1, 7, 8, 9, 15, 16}) {
+    for (const uint64_t count : {1, 7, 8, 9, 16, 17, 40}) {
+      data = full;
+      ASSERT_EQ(run(*backend, {.op = Io::Op::write, .length = kBytes, .data = data.data()}), 0);
+      Io io{.op = Io::Op::deallocate, .offset = first * kSector, .length = count * kSector, .client = this};
+      ended_.clear();
+      backend->submit(io, ring_);
+      EXPECT_TRUE(ended_.empty()) << "in the ring's turn, so that many ranges cannot hold the thread up";
+      while (ended_.empty()) ring_.poll();
+      ASSERT_EQ(run(*backend, {.op = Io::Op::read, .length = kBytes, .data = data.data()}), 0);
+      for (uint64_t at = 0; at < kBytes; ++at) {
+        const bool inside = at >= io.offset && at < io.offset + io.length;
+        ASSERT_EQ(data[at], inside ? std::byte{0} : std::byte{1}) << first << " " << count << " " << at;
+      }
+    }
+  }
+}
+
 TEST_F(BackendTest, File) {
   std::ofstream(path_).close();
   std::filesystem::resize_file(path_, 1 << 20);
