@@ -68,6 +68,13 @@ std::unexpected<Error> refuse(const std::string& path, int code, const std::stri
   return fail(code, "namespace " + path + ": " + why);
 }
 
+std::string way_out(int code, const std::string& path) {
+  if (code == EACCES) return "; let the user that runs this program write it (chown)";
+  if (code != EBUSY) return "";
+  return "; a mount, swap, LVM, RAID or another namespace has it or a part of it: let it go there (lsblk " + path +
+         " tells where), or name another device";
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Backend>> make_memory_backend(uint64_t bytes) {
@@ -79,13 +86,18 @@ Result<std::unique_ptr<Backend>> make_memory_backend(uint64_t bytes) {
 }
 
 Result<std::unique_ptr<Backend>> open_file_backend(const std::string& path) {
-  int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_DIRECT);
+  struct stat before{};
+  // open(2): O_EXCL without O_CREAT is for block devices. The kernel then gives the device to nobody else: no mount, no
+  // RAID, no second target.
+  const bool device = stat(path.c_str(), &before) == 0 && S_ISBLK(before.st_mode);
+  const int flags = O_RDWR | O_CLOEXEC | (device ? O_EXCL : 0);
+  int fd = open(path.c_str(), flags | O_DIRECT);
   // Some file systems (tmpfs) have no O_DIRECT.
-  if (fd < 0 && errno == EINVAL) fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0 && errno == EINVAL) fd = open(path.c_str(), flags);
   if (fd < 0) {
-    const std::string way_out = errno == EACCES ? "; let the user that runs this program write it (chown)" : "";
-    return refuse(path, errno,
-                  std::string("cannot open it for reading and writing: ") + std::strerror(errno) + way_out);
+    const int code = errno;
+    return refuse(path, code,
+                  std::string("cannot open it for reading and writing: ") + std::strerror(code) + way_out(code, path));
   }
   struct stat status{};
   uint64_t bytes = 0;

@@ -208,11 +208,11 @@ void run(const std::string& path, double seconds, int rounds) {
   eal.push_back("--no-pci");
   auto network = good(start_stack_network(eal, {.idle = IdlePolicy::busy, .back_to_back = true}));
   const NamespaceSettings disk = good(parse_namespace(path));
-  const auto open = [&] { return good(open_subsystem({.nqn = kNqn, .namespaces = {disk}})); };
-  Subsystem beside = open();
-  Namespace& local_disk = beside.namespaces[0];
   std::vector<Subsystem> served;
-  served.push_back(open());
+  served.push_back(good(open_subsystem({.nqn = kNqn, .namespaces = {disk}})));
+  // The target takes the subsystem, and the backend stays where it is. A block device has no room for a second one.
+  Backend& backend = *served[0].namespaces[0].backend;
+  const uint32_t block = 1u << served[0].namespaces[0].block_shift;
   const auto reactors = good(Reactors::start(*network, std::move(served), {}, 8 * kMostDepth));
   InitiatorHost host(network->connections(), good(network->device("uroce0")),
                      [&] { reactors->poll(0, Clock::now().time_since_epoch()); });
@@ -221,15 +221,15 @@ void run(const std::string& path, double seconds, int rounds) {
   if (status_of(io.connect(kNqn, "nqn.bench", 1, make_controller(admin, kNqn, "nqn.bench"))) != nvme::Status::success) {
     throw std::runtime_error("Connect failed");
   }
-  Local local(*local_disk.backend);
+  Local local(backend);
   std::printf("%-38s %10s %10s %10s %10s %10s %10s %10s\n", path.c_str(), "local us", "remote us", "more us",
               "local CPU", "remote CPU", "more CPU", "remote Gb/s");
-  const uint64_t bytes = local_disk.backend->bytes();
+  const uint64_t bytes = backend.bytes();
   for (const Pattern& pattern : kPatterns) {
     std::vector<Cost> alone, over;
     for (int round = 0; round < rounds; ++round) {
       alone.push_back(local.run(pattern, seconds));
-      over.push_back(run_remote(io, pattern, bytes, 1u << local_disk.block_shift, *reactors, seconds));
+      over.push_back(run_remote(io, pattern, bytes, block, *reactors, seconds));
     }
     print(pattern, medians(alone), medians(over));
   }

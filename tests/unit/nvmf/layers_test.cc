@@ -1,22 +1,14 @@
-// The layers below the transport, each alone: capsules, I/O commands, controllers, buffers, backends.
-#include <fcntl.h>
-#include <unistd.h>
-
+// The layers below the transport, each alone: capsules, I/O commands, controllers, buffers.
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 
 #include <gtest/gtest.h>
 
-#include "nvmf/backend.h"
 #include "nvmf/buffer_pool.h"
 #include "nvmf/capsule.h"
-#include "nvmf/config.h"
 #include "nvmf/controller.h"
 #include "nvmf/io_command.h"
-#include "nvmf/io_ring.h"
 
 namespace uroce::nvmf {
 namespace {
@@ -234,182 +226,6 @@ TEST(BufferPool, ThoseThatAreServedMayGiveBuffersBack) {
   EXPECT_EQ(served, (std::vector<bool>{true, false, true, true, false, false}));
   EXPECT_EQ(one.held(), 4u);
   EXPECT_EQ(pool.free(), 4u);
-}
-
-/// A backend, and what has ended on it.
-class BackendTest : public testing::Test, public IoClient {
- protected:
-  ~BackendTest() override { std::filesystem::remove(path_); }
-  void done(Io& io, int error) override { ended_.emplace_back(&io, error); }
-  int run(Backend& backend, Io io) {
-    io.client = this;
-    ended_.clear();
-    backend.submit(io, ring_);
-    while (ended_.empty()) ring_.poll();
-    return ended_.front().second;
-  }
-  void check(Backend& backend) {
-    std::vector<std::byte> storage(4 * 4096);
-    void* at = storage.data();
-    std::size_t room = storage.size();
-    auto* const page = static_cast<std::byte*>(std::align(4096, 4096, at, room));
-    const auto transfer = [&](Io::Op op, uint64_t offset, uint64_t length) {
-      return run(
-          backend,
-          {.op = op, .force_unit_access = op == Io::Op::write, .offset = offset, .length = length, .data = page});
-    };
-    std::fill_n(page, 4096, std::byte{0x5a});
-    EXPECT_EQ(transfer(Io::Op::write, 8192, 4096), 0);
-    EXPECT_EQ(transfer(Io::Op::write, 12288, 4096), 0);
-    EXPECT_EQ(transfer(Io::Op::flush, 0, 0), 0);
-    EXPECT_EQ(transfer(Io::Op::read, 4096, 4096), 0);
-    EXPECT_EQ(page[0], std::byte{0});
-    EXPECT_EQ(transfer(Io::Op::read, 8192, 4096), 0);
-    EXPECT_EQ(page[4095], std::byte{0x5a});
-    EXPECT_EQ(transfer(Io::Op::write_zeroes, 8192, 4096), 0);
-    EXPECT_EQ(transfer(Io::Op::read, 8192, 4096), 0);
-    EXPECT_EQ(page[0], std::byte{0});
-    EXPECT_EQ(transfer(Io::Op::read, 12288, 4096), 0);
-    EXPECT_EQ(page[0], std::byte{0x5a});
-    EXPECT_EQ(transfer(Io::Op::deallocate, 12288, 4096), 0);
-    EXPECT_EQ(backend.bytes(), 1u << 20);
-  }
-
-  const std::string path_ = testing::TempDir() + "uroce-nvmf-disk-" + std::to_string(getpid());
-  IoRing ring_ = must(IoRing::open(4));
-  std::vector<std::pair<Io*, int>> ended_;
-};
-
-TEST_F(BackendTest, Memory) { check(*must(make_memory_backend(1 << 20))); }
-
-uint64_t resident_bytes() {
-  std::ifstream statm("/proc/self/statm");
-  uint64_t size = 0, resident = 0;
-  statm >> size >> resident;
-  return resident * 4096;
-}
-
-TEST_F(BackendTest, MemoryIsClearedWithoutTakingIt) {
-  constexpr uint64_t kBytes = 256 << 20;
-  const auto backend = must(make_memory_backend(kBytes));
-  const uint64_t before = resident_bytes();
-  std::vector<std::byte> data(1 << 20, std::byte{0x5a});
-  for (uint64_t at = 0; at < kBytes / 2; at += data.size()) {
-    ASSERT_EQ(run(*backend, {.op = Io::Op::write, .offset = at, .length = data.size(), .data = data.data()}), 0);
-  }
-  EXPECT_GT(resident_bytes(), before + kBytes / 3);
-  for (const Io::Op op : {Io::Op::write_zeroes, Io::Op::deallocate}) {
-    EXPECT_EQ(run(*backend, {.op = op, .offset = 512, .length = kBytes - 1024}), 0);
-    EXPECT_LT(resident_bytes(), before + kBytes / 8);
-  }
-  for (const uint64_t at : {uint64_t{0}, kBytes / 2 - data.size()}) {
-    ASSERT_EQ(run(*backend, {.op = Io::Op::read, .offset = at, .length = data.size(), .data = data.data()}), 0);
-    const auto kept = std::ranges::count(data, std::byte{0x5a});
-    EXPECT_EQ(kept, at == 0 ? 512 : 0);
-  }
-}
-
-TEST_F(BackendTest, MemoryClearsAnyRange) {
-  constexpr uint64_t kBytes = 64 << 10, kSector = 512;
-  const auto backend = must(make_memory_backend(kBytes));
-  const std::vector<std::byte> full(kBytes, std::byte{1});
-  std::vector<std::byte> data;
-  for (const uint64_t first : {0, 1, 7, 8, 9, 15, 16}) {
-    for (const uint64_t count : {1, 7, 8, 9, 16, 17, 40}) {
-      data = full;
-      ASSERT_EQ(run(*backend, {.op = Io::Op::write, .length = kBytes, .data = data.data()}), 0);
-      Io io{.op = Io::Op::deallocate, .offset = first * kSector, .length = count * kSector, .client = this};
-      ended_.clear();
-      backend->submit(io, ring_);
-      EXPECT_TRUE(ended_.empty()) << "in the ring's turn, so that many ranges cannot hold the thread up";
-      while (ended_.empty()) ring_.poll();
-      ASSERT_EQ(run(*backend, {.op = Io::Op::read, .length = kBytes, .data = data.data()}), 0);
-      for (uint64_t at = 0; at < kBytes; ++at) {
-        const bool inside = at >= io.offset && at < io.offset + io.length;
-        ASSERT_EQ(data[at], inside ? std::byte{0} : std::byte{1}) << first << " " << count << " " << at;
-      }
-    }
-  }
-}
-
-TEST_F(BackendTest, File) {
-  std::ofstream(path_).close();
-  std::filesystem::resize_file(path_, 1 << 20);
-  const auto backend = must(open_file_backend(path_));
-  EXPECT_EQ(backend->block_bytes(), 4096u);
-  check(*backend);
-}
-
-TEST_F(BackendTest, MoreOperationsThanTheRingHolds) {
-  std::ofstream(path_).close();
-  std::filesystem::resize_file(path_, 1 << 20);
-  const auto backend = must(open_file_backend(path_));
-  std::vector<Io> flushes(50, Io{.op = Io::Op::flush, .client = this});
-  for (Io& one : flushes) backend->submit(one, ring_);
-  while (ended_.size() < flushes.size()) ring_.poll();
-  EXPECT_EQ(ring_.outstanding(), 0u);
-}
-
-TEST_F(BackendTest, AFileThatBecameShorterIsAnError) {
-  std::ofstream(path_).close();
-  std::filesystem::resize_file(path_, 1 << 20);
-  const auto backend = must(open_file_backend(path_));
-  std::filesystem::resize_file(path_, 0);
-  std::vector<std::byte> storage(8192);
-  auto* const page = storage.data() + (4096 - reinterpret_cast<uintptr_t>(storage.data()) % 4096);
-  EXPECT_EQ(run(*backend, {.op = Io::Op::read, .length = 4096, .data = page}), EIO);
-}
-
-TEST_F(BackendTest, SaysWhatCannotBeANamespace) {
-  EXPECT_EQ(open_file_backend("/dev/null").error().code, EINVAL);
-  EXPECT_EQ(open_file_backend(path_).error().code, ENOENT);
-  std::ofstream(path_).close();
-  EXPECT_NE(open_file_backend(path_).error().text.find("has 0 bytes"), std::string::npos);
-}
-
-TEST_F(BackendTest, TheFileNamesItsFaults) {
-  const auto fault = [&](const std::string& text) {
-    std::ofstream(path_) << text;
-    const auto read = read_config(path_);
-    return read ? std::string("none") : read.error().text.substr(path_.size());
-  };
-  EXPECT_EQ(fault("[[subsystem]]\nnqn = \"nqn.2024-01.org.example:a\"\nnamespaces = [\"memory:1M\"]\n"), "none");
-  EXPECT_NE(fault("[[subsystem]]\nnqn = \"a\"\n").find("does not begin with nqn."), std::string::npos);
-  EXPECT_NE(fault("[[subsystem]]\nname = \"a\"\n").find(":2: unknown key name"), std::string::npos);
-  EXPECT_NE(fault("[[subsystem]]\nnqn = \"nqn.a\"\nhosts = []\n").find("hosts is empty"), std::string::npos);
-  EXPECT_NE(fault("[[subsystem]]\nnqn = \"nqn.a\"\nnamespaces = [\"memory:x\"]\n").find("memory:1G"),
-            std::string::npos);
-  EXPECT_NE(fault("subsystem = 1\n").find("[[subsystem]]"), std::string::npos);
-  EXPECT_NE(fault("interface = 1\n").find(":1: interface names nothing"), std::string::npos);
-  EXPECT_NE(fault("interface = \"d0\"\nlcores = 1\n").find(":2: lcores is no text"), std::string::npos);
-  EXPECT_NE(fault("lcores = \"0;1\"\n").find(":1: lcores = '0;1': it may contain only"), std::string::npos);
-  EXPECT_NE(fault("cores = \"1\"\n").find(":1: unknown key cores; the file has interface, lcores"), std::string::npos);
-}
-
-TEST_F(BackendTest, TheFileNamesThePort) {
-  std::ofstream(path_) << "interface = \"eth0\"\n";
-  const Config named = must(read_config(path_));
-  EXPECT_EQ(named.interface, "eth0");
-  EXPECT_EQ(named.lcores, "");
-  EXPECT_TRUE(named.subsystems.empty());
-  std::ofstream(path_) << "";
-  EXPECT_EQ(must(read_config(path_)).interface, "");
-}
-
-TEST_F(BackendTest, TheSampleOfTheFileHoldsWithItsLinesCommentedIn) {
-  std::ifstream sample(UROCE_NVMF_SAMPLE);
-  std::string used;
-  for (std::string line; std::getline(sample, line);) {
-    if (line.starts_with('#') && !line.starts_with("# ")) used += line.substr(1) + "\n";
-  }
-  EXPECT_TRUE(must(read_config(UROCE_NVMF_SAMPLE)).subsystems.empty());
-  std::ofstream(path_) << used;
-  const Config config = must(read_config(path_));
-  EXPECT_EQ(config.interface, "eth0");
-  EXPECT_EQ(config.lcores, "1-2");
-  ASSERT_EQ(config.subsystems.size(), 1u);
-  EXPECT_EQ(config.subsystems[0].namespaces.size(), 1u);
-  EXPECT_EQ(config.subsystems[0].hosts.size(), 1u);
 }
 
 }  // namespace
