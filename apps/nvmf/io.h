@@ -20,7 +20,7 @@ class IoClient {
 struct Io {
   enum class Op : uint8_t { read, write, flush, write_zeroes, deallocate };
   Op op = Op::flush;
-  bool force_unit_access = false;  ///< write: the bytes are durable when it ends
+  bool force_unit_access = false;  ///< write, write_zeroes: the bytes are durable when it ends
   uint64_t offset = 0;             ///< bytes; with `length` inside the backend, as the caller has checked
   uint64_t length = 0;             ///< bytes
   std::byte* data = nullptr;       ///< read, write: `length` bytes

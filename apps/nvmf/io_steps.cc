@@ -44,6 +44,11 @@ std::optional<int> go_on(Io& io, Step step) {
   return std::nullopt;
 }
 
+/// fallocate(2) changes what a journal or a cache still holds.
+std::optional<int> end_zeroes(Io& io, int error) {
+  return error == 0 && io.force_unit_access ? go_on(io, Step::sync) : error;
+}
+
 }  // namespace
 
 void begin_steps(Io& io) {
@@ -80,10 +85,10 @@ std::optional<int> end_step(Io& io, int result) {
     case Step::move: return error != 0 ? error : end_move(io, result);
     case Step::zero_range:
       // Not every file system can zero a range without making a hole of it.
-      return error == EOPNOTSUPP ? go_on(io, Step::punch_hole) : error;
+      return error == EOPNOTSUPP ? go_on(io, Step::punch_hole) : end_zeroes(io, error);
     case Step::punch_hole:
       // Deallocate is a hint (NVMe 1.4, 6.7): a file that cannot have holes keeps its bytes.
-      return error == EOPNOTSUPP && io.op == Io::Op::deallocate ? 0 : error;
+      return error == EOPNOTSUPP && io.op == Io::Op::deallocate ? 0 : end_zeroes(io, error);
     case Step::drop_pages:
       if (error != 0 || io.pages_bytes == 0) return error;
       io.finished += part_of(io, io.pages_bytes);
