@@ -26,7 +26,7 @@ struct Io {
   std::byte* data = nullptr;       ///< read, write: `length` bytes
   IoClient* client = nullptr;
   // The backend's own.
-  enum class Step : uint8_t { move, zero_range, punch_hole, drop_pages, sync };
+  enum class Step : uint8_t { move, zero_range, punch_hole, write_zeroes, drop_pages, sync };
   Io* next = nullptr;
   uint64_t finished = 0;       ///< bytes of this step so far
   std::byte* pages = nullptr;  ///< of the backend's memory, to be dropped

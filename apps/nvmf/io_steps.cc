@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "nvmf/sizes.h"
+
 namespace uroce::nvmf {
 
 namespace {
@@ -15,6 +17,9 @@ using Step = Io::Step;
 
 /// read(2) and write(2) move no more at once, and more is no madvise(2) of io_uring's.
 constexpr uint64_t kMostAtOnce = 1u << 30;
+
+/// Of zeroes that are written. For O_DIRECT on a page.
+alignas(nvme::kPageBytes) std::byte zeroes[kTransferBytes];
 
 uint32_t part_of(const Io& io, uint64_t length) {
   return static_cast<uint32_t>(std::min(length - io.finished, kMostAtOnce));
@@ -71,6 +76,10 @@ void prepare_step(io_uring_sqe* sqe, const Io& io) {
       return io_uring_prep_fallocate(sqe, io.fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, io.offset, io.length);
     case Step::punch_hole:
       return io_uring_prep_fallocate(sqe, io.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, io.offset, io.length);
+    case Step::write_zeroes: {
+      const auto length = static_cast<uint32_t>(std::min<uint64_t>(io.length - io.finished, sizeof zeroes));
+      return io_uring_prep_write(sqe, io.fd, zeroes, length, io.offset + io.finished);
+    }
     case Step::drop_pages:
       if (io.pages_bytes == 0) return io_uring_prep_nop(sqe);
       return io_uring_prep_madvise(sqe, io.pages + io.finished, part_of(io, io.pages_bytes), MADV_DONTNEED);
@@ -88,7 +97,12 @@ std::optional<int> end_step(Io& io, int result) {
       return error == EOPNOTSUPP ? go_on(io, Step::punch_hole) : end_zeroes(io, error);
     case Step::punch_hole:
       // Deallocate is a hint (NVMe 1.4, 6.7): a file that cannot have holes keeps its bytes.
-      return error == EOPNOTSUPP && io.op == Io::Op::deallocate ? 0 : end_zeroes(io, error);
+      if (error == EOPNOTSUPP && io.op == Io::Op::deallocate) return 0;
+      return error == EOPNOTSUPP ? go_on(io, Step::write_zeroes) : end_zeroes(io, error);
+    case Step::write_zeroes: {
+      const auto end = error != 0 ? error : end_move(io, result);
+      return end ? end_zeroes(io, *end) : end;
+    }
     case Step::drop_pages:
       if (error != 0 || io.pages_bytes == 0) return error;
       io.finished += part_of(io, io.pages_bytes);

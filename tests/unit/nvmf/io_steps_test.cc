@@ -4,10 +4,14 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <span>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "nvmf/sizes.h"
 
 namespace uroce::nvmf {
 namespace {
@@ -57,6 +61,37 @@ TEST(IoSteps, ZeroesThatMustBeDurableAreSynced) {
     EXPECT_EQ(end_step(io, -EIO), EIO);
     EXPECT_EQ(end_step(io, 0), 0);
   }
+}
+
+// Of NFS before 4.2 and others. Write Zeroes must not fail there: hosts send it because Identify offers it.
+TEST(IoSteps, ZeroesAreWrittenWhereNothingElseIsPossible) {
+  const std::vector<Fallocate> neither{{FALLOC_FL_ZERO_RANGE, -EOPNOTSUPP}, {FALLOC_FL_PUNCH_HOLE, -EOPNOTSUPP}};
+  Io io{.op = Io::Op::write_zeroes, .offset = 8192, .length = kTransferBytes + 4096};
+  for (const bool durable : {false, true}) {
+    io.force_unit_access = durable;
+    EXPECT_FALSE(after(io, neither).has_value());
+    io_uring_sqe write = next_of(io);
+    EXPECT_EQ(write.opcode, IORING_OP_WRITE);
+    EXPECT_EQ(write.off, 8192u);
+    EXPECT_EQ(write.len, kTransferBytes);
+    EXPECT_EQ(write.addr % 4096, 0u) << "for O_DIRECT";
+    const std::span data(reinterpret_cast<const std::byte*>(write.addr), write.len);
+    EXPECT_TRUE(std::ranges::all_of(data, [](std::byte b) { return b == std::byte{0}; }));
+    EXPECT_FALSE(end_step(io, kTransferBytes).has_value());
+    write = next_of(io);
+    EXPECT_EQ(write.off, 8192 + kTransferBytes);
+    EXPECT_EQ(write.len, 4096u);
+    const auto end = end_step(io, 4096);
+    if (!durable) {
+      EXPECT_EQ(end, 0);
+      continue;
+    }
+    ASSERT_FALSE(end.has_value());
+    EXPECT_EQ(next_of(io).opcode, IORING_OP_FSYNC);
+    EXPECT_EQ(end_step(io, 0), 0);
+  }
+  EXPECT_FALSE(after(io, neither).has_value());
+  EXPECT_EQ(end_step(io, -ENOSPC), ENOSPC);
 }
 
 TEST(IoSteps, ZeroesThatFailAreNotSynced) {
