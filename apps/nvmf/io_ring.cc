@@ -1,5 +1,6 @@
 #include "nvmf/io_ring.h"
 
+#include <cerrno>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -7,6 +8,8 @@
 #include "nvmf/io_steps.h"
 
 namespace uroce::nvmf {
+
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -56,9 +59,37 @@ void IoRing::start(Io& io) {
 void IoRing::finish(Io& io, int result) {
   --in_ring_;
   const auto error = end_step(io, result);
-  if (!error) return start(io);
+  if (error) return end(io, *error);
+  if (draining_) return end(io, ECANCELED);
+  start(io);
+}
+
+void IoRing::end(Io& io, int error) {
   --outstanding_;
-  io.client->done(io, *error);
+  io.client->done(io, error);
+}
+
+void IoRing::cancel() {
+  io_uring_sqe* const sqe = io_uring_get_sqe(&ring_);
+  if (sqe == nullptr) return;
+  io_uring_prep_cancel(sqe, nullptr, IORING_ASYNC_CANCEL_ANY);
+  io_uring_sqe_set_data(sqe, nullptr);
+  ++prepared_;
+}
+
+bool IoRing::drain(std::chrono::milliseconds limit) {
+  constexpr std::chrono::milliseconds kStep{10};
+  draining_ = true;
+  while (first_waiting_ != nullptr) end(*std::exchange(first_waiting_, first_waiting_->next), ECANCELED);
+  poll();  // so that the kernel knows all others
+  for (auto waited = 0ms; outstanding_ > 0 && waited <= limit; waited += kStep) {
+    if (waited % 100ms == 0ms) cancel();
+    poll();
+    __kernel_timespec rest{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(kStep).count()};
+    io_uring_cqe* ended = nullptr;
+    if (outstanding_ > 0) (void)io_uring_wait_cqe_timeout(&ring_, &ended, &rest);
+  }
+  return outstanding_ == 0;
 }
 
 void IoRing::start_waiting() {
@@ -79,7 +110,9 @@ bool IoRing::poll() {
   std::pair<Io*, int> results[kBatch];
   for (unsigned i = 0; i < count; ++i) results[i] = {static_cast<Io*>(io_uring_cqe_get_data(ended[i])), ended[i]->res};
   io_uring_cq_advance(&ring_, count);
-  for (unsigned i = 0; i < count; ++i) finish(*results[i].first, results[i].second);
+  for (unsigned i = 0; i < count; ++i) {
+    if (results[i].first != nullptr) finish(*results[i].first, results[i].second);  // null: that of cancel()
+  }
   return count > 0;
 }
 

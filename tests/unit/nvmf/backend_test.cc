@@ -5,6 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +21,8 @@
 
 namespace uroce::nvmf {
 namespace {
+
+using namespace std::chrono_literals;
 
 template <class T>
 T must(Result<T> result) {
@@ -137,6 +142,23 @@ TEST_F(BackendTest, MoreOperationsThanTheRingHolds) {
   for (Io& one : flushes) backend->submit(one, ring_);
   while (ended_.size() < flushes.size()) ring_.poll();
   EXPECT_EQ(ring_.outstanding(), 0u);
+}
+
+// A read from an empty pipe does not end, like one from a disk that hangs.
+TEST_F(BackendTest, DrainingEndsOperationsThatHang) {
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(pipe2(pipe.data(), O_CLOEXEC), 0);
+  std::array<std::byte, 8> data{};
+  // More than the ring holds.
+  std::vector<Io> reads(12, Io{.op = Io::Op::read, .length = data.size(), .data = data.data(), .client = this});
+  for (Io& one : reads) ring_.submit(one, pipe[0]);
+  for (int i = 0; i < 100; ++i) ring_.poll();
+  EXPECT_EQ(ring_.outstanding(), reads.size());
+  EXPECT_TRUE(ring_.drain(20s));
+  EXPECT_EQ(ring_.outstanding(), 0u);
+  EXPECT_EQ(ended_.size(), reads.size());
+  for (const auto& [io, error] : ended_) EXPECT_EQ(error, ECANCELED);
+  for (const int end : pipe) close(end);
 }
 
 TEST_F(BackendTest, AFileThatBecameShorterIsAnError) {
