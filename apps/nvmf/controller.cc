@@ -56,6 +56,7 @@ Reply Controller::property_set(uint8_t attributes, uint32_t offset, uint64_t val
 void Controller::configure(uint32_t cc) {
   const uint32_t before = std::exchange(cc_, cc);
   const bool enable = (cc & nvme::kCcEnable) != 0;
+  if (!enable && (before & nvme::kCcEnable) != 0) reset();
   if (enable && (before & nvme::kCcEnable) == 0) {
     // Memory pages of 4 KiB, the NVM command set, round robin; entry sizes only where there are I/O queues.
     const bool usable = (cc & 0x3ff0) == 0 && (subsystem_.discovery || (cc & 0xff0000) == kIoEntrySizes);
@@ -64,6 +65,18 @@ void Controller::configure(uint32_t cc) {
   if (!enable) csts_ &= ~(nvme::kCstsReady | nvme::kCstsShutdownComplete);
   // Every write that was answered is as durable as it was promised to be, so a shutdown is complete at once.
   if ((cc >> 14 & 3) != 0) csts_ |= nvme::kCstsShutdownComplete;
+}
+
+/// NVMe 1.4, 7.3.2: I/O queues are deleted, and features have their defaults again. In Fabrics the admin queue stays,
+/// with the keep alive timer of its Connect.
+void Controller::reset() {
+  csts_ &= ~nvme::kCstsReady;
+  const std::scoped_lock lock(joining_);
+  resets_.fetch_add(1, std::memory_order_relaxed);
+  joined_.reset();
+  queues_granted_ = kIoQueues;
+  events_held_ = 0;
+  async_event_config_ = 0;
 }
 
 uint64_t Controller::admin_data_bytes(const nvme::Command& command) {
@@ -166,16 +179,16 @@ uint32_t Controller::queues_granted() const {
   return queues_granted_;
 }
 
-bool Controller::join(uint16_t queue_id) {
+std::optional<uint32_t> Controller::join(uint16_t queue_id) {
   const std::scoped_lock lock(joining_);
-  if (queue_id == 0 || queue_id > queues_granted_ || joined_.test(queue_id)) return false;
+  if (queue_id == 0 || queue_id > queues_granted_ || joined_.test(queue_id)) return std::nullopt;
   joined_.set(queue_id);
-  return true;
+  return resets();
 }
 
-void Controller::leave(uint16_t queue_id) {
+void Controller::leave(uint16_t queue_id, uint32_t joined_at) {
   const std::scoped_lock lock(joining_);
-  joined_.reset(queue_id);
+  if (resets() == joined_at) joined_.reset(queue_id);
 }
 
 bool Controller::expired(Nanos now) {

@@ -203,7 +203,7 @@ void Queue::close() {
     if (terms_.queue_id == 0) {
       shared_.target.remove(*controller_);
     } else {
-      controller_->leave(terms_.queue_id);
+      controller_->leave(terms_.queue_id, joined_at_);
     }
   }
   // A buffer that is released must not go to another request of this queue.
@@ -222,7 +222,10 @@ void Queue::check(Nanos now) {
     return;
   }
   if (controller_->ended()) return close();
-  if (terms_.queue_id != 0) return;
+  if (terms_.queue_id != 0) {
+    if (controller_->resets() != joined_at_) close();
+    return;
+  }
   if (controller_->expired(now)) return close();
   if (now >= next_probe_ && controller_->silence(now) > kProbeAfter) probe(now);
 }

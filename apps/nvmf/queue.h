@@ -116,6 +116,7 @@ class Queue final : public IoClient, private DiscoveryLog {
   void run_connect(Request& request);
   void run_admin(Request& request);
   void run_abort(Request& request);
+  void end_held();
   void run_io(Request& request);
   void next_range(Request& request);
   void done(Io& io, int error) override;
@@ -136,6 +137,7 @@ class Queue final : public IoClient, private DiscoveryLog {
   CompletionQueue cq_;
   std::optional<QueuePair> qp_;
   std::shared_ptr<Controller> controller_{};
+  uint32_t joined_at_ = 0;  ///< Controller::resets() when it did
   std::vector<Request> requests_;
   Request* first_free_ = nullptr;
   /// Capsules that wait for a request: a host whose acknowledgements are late. A ring of slots.

@@ -113,6 +113,38 @@ TEST(Controller, GrantsQueuesOnce) {
   EXPECT_EQ(controller.admin(command, {}, nullptr).status, Status::command_sequence_error);
 }
 
+TEST(Controller, ResetEndsQueuesAndEventRequests) {
+  const Subsystem subsystem = disks();
+  Controller controller(3, subsystem, {.nqn = kNqn}, 0, Nanos(0));
+  (void)controller.property_set(0, nvme::kCc, 0x460001);
+  nvme::Command event{}, feature{};
+  event.opcode = nvme::kAsyncEventRequest;
+  feature.opcode = nvme::kSetFeatures;
+  feature.cdw10 = nvme::kNumberOfQueues;
+  for (uint32_t i = 0; i < kAsyncEvents; ++i) EXPECT_TRUE(controller.admin(event, {}, nullptr).held);
+  (void)controller.admin(feature, {}, nullptr);
+  const auto old = controller.join(1);
+  ASSERT_TRUE(old.has_value());
+  EXPECT_TRUE(controller.ready(*old));
+  (void)controller.property_set(0, nvme::kCc, 0x460001);
+  EXPECT_TRUE(controller.ready(*old)) << "not a reset";
+
+  (void)controller.property_set(0, nvme::kCc, 0x460000);
+  EXPECT_EQ(controller.events_held(), 0u);
+  (void)controller.property_set(0, nvme::kCc, 0x460001);
+  EXPECT_TRUE(controller.ready());
+  EXPECT_FALSE(controller.ready(*old));
+  EXPECT_TRUE(controller.admin(event, {}, nullptr).held);
+  EXPECT_EQ(controller.admin(feature, {}, nullptr).status, Status::success) << "no queue has joined yet";
+  const auto young = controller.join(1);
+  ASSERT_TRUE(young.has_value());
+  EXPECT_TRUE(controller.ready(*young));
+  controller.leave(1, *old);
+  EXPECT_FALSE(controller.join(1).has_value()) << "the old queue does not take the new one's place away";
+  controller.leave(1, *young);
+  EXPECT_TRUE(controller.join(1).has_value());
+}
+
 TEST(Controller, ExpiresWithoutTheHost) {
   const Subsystem subsystem = disks();
   Controller controller(3, subsystem, {.nqn = kNqn}, 5000, 10s);
