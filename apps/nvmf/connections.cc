@@ -150,14 +150,18 @@ void Connections::on_request(const CmEvent& event) {
 Result<void> Connections::hand_over(CmId& id, const CmEvent& event, const nvme::CmRequest& request) {
   const auto info = id.info();
   if (!info) return std::unexpected(info.error());
+  const Gid host = info->remote.ip;
+  if (const auto found = unconnected_.find(host);
+      found != unconnected_.end() && found->second >= settings_.max_unconnected()) {
+    return fail(EAGAIN, "too many connections of this host begin at once");
+  }
   const uint32_t number = id.number();
   const auto entries = static_cast<uint16_t>(request.host_send_size + 1);
-  Open order{.number = number,
-             .device = info->device,
-             .terms = {.queue_id = request.queue_id,
-                       .entries = entries,
-                       .portal = portal_of(info->local),
-                       .host = text_of(info->remote.ip)}};
+  Open order{
+      .number = number,
+      .device = info->device,
+      .terms = {
+          .queue_id = request.queue_id, .entries = entries, .portal = portal_of(info->local), .host = text_of(host)}};
   constexpr std::array kStates{QpState::init, QpState::rtr, QpState::rts};
   for (std::size_t step = 0; step < kStates.size(); ++step) {
     auto attributes = id.qp_attr(kStates[step]);
@@ -171,8 +175,10 @@ Result<void> Connections::hand_over(CmId& id, const CmEvent& event, const nvme::
   connections_.emplace(number, Connection{.id = std::move(id),
                                           .reactor = reactor,
                                           .io = io,
+                                          .host = host,
                                           .entries = entries,
                                           .reads = std::min(event.param.initiator_depth, kReadsAtOnce)});
+  ++unconnected_[host];
   put(reactor, std::move(order));
   return {};
 }
@@ -187,9 +193,16 @@ void Connections::on_report(const Report& report) {
     reject(connection.id, CmStatus::no_resources);
     return close(connection);
   }
+  if (!std::exchange(connection.connected, true)) begun(connection.host);
+  if (std::holds_alternative<Connected>(report)) return;
   if (std::holds_alternative<Failed>(report)) reject(connection.id, CmStatus::no_resources);
   if (connection.io) --loads_[connection.reactor];
   connections_.erase(found);
+}
+
+void Connections::begun(const Gid& host) {
+  const auto found = unconnected_.find(host);
+  if (--found->second == 0) unconnected_.erase(found);
 }
 
 Result<void> Connections::accept(Connection& connection, uint32_t qpn) {

@@ -80,6 +80,8 @@ class Queue final : public IoClient, private DiscoveryLog {
   /// Ends the queue pair, and for an admin queue the controller. Backends may still work on its requests.
   void close();
   bool closed() const { return closed_; }
+  /// The host has sent Connect.
+  bool connected() const { return controller_ != nullptr; }
   /// Closed, and nothing refers to it any more.
   bool finished() const { return closed_ && ios_ == 0; }
 

@@ -105,7 +105,10 @@ void Reactor::close(uint32_t number) {
 
 bool Reactor::check(Nanos now) {
   next_check_ = now + kCheckEvery;
-  for (Entry& one : queues_) one.queue->check(now);
+  for (Entry& one : queues_) {
+    one.queue->check(now);
+    if (one.queue->connected() && !std::exchange(one.connected, true)) report(Connected{one.number});
+  }
   const auto report_end = [this](const Entry& one) {
     if (!one.queue->finished()) return false;
     report(Ended{one.number});

@@ -44,6 +44,7 @@ class Reactor {
   struct Entry {
     uint32_t number;
     std::unique_ptr<Queue> queue;
+    bool connected = false;  ///< and Connected is reported
   };
 
   Reactor(uint32_t index, Network& network, Target& target, Reports& reports, IoRing ring, BufferPool pool)

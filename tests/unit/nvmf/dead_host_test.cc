@@ -1,5 +1,6 @@
 // Hosts that vanish without a word, and those that take too much: what they hold, and for how long.
 #include <algorithm>
+#include <list>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -13,7 +14,7 @@ using namespace std::chrono_literals;
 
 class DeadHost : public TargetOverRdma {
  protected:
-  DeadHost() { serve({{.memory_bytes = 4 << 20}}); }
+  explicit DeadHost(const ListenSettings& listen = {}) { serve({{.memory_bytes = 4 << 20}}, listen); }
 
   /// The host says nothing more, until this ends: calls of the test need its device again.
   struct Silence {
@@ -93,6 +94,36 @@ TEST_F(DeadHost, IsFoundOutWithoutKeepAlive) {
     EXPECT_EQ(status_of(alive.admin.call(admin_command(nvme::kKeepAlive))), Status::success);
   }
   EXPECT_EQ(alive.move(nvme::kRead), Status::success);
+}
+
+class HostWithoutConnect : public DeadHost {
+ protected:
+  HostWithoutConnect() : DeadHost(ListenSettings{.max_queues = 64}) {}
+};
+
+TEST_F(HostWithoutConnect, HasAPartOfTheQueues) {
+  step_ = 1us;  // so that passes alone do not end those that never send a Connect
+  const auto other = daemon_host(2);
+  constexpr uint32_t kMost = kIoQueues + 1;
+  Queues first(*host_, address());
+  now_ += 1s;  // these two count no more
+  std::list<InitiatorQueue> begun;
+  for (uint32_t i = 0; i < kMost; ++i) begun.emplace_back(*host_, address(), 1, 2);
+  try {
+    InitiatorQueue one_more(*host_, address(), 1, 2);
+    ADD_FAILURE() << "accepted";
+  } catch (const test::Rejected& rejected) {
+    EXPECT_EQ(static_cast<nvme::CmStatus>(rejected.status), nvme::CmStatus::no_resources);
+  }
+  Queues alive(*other, address());
+  begun.pop_back();
+  run_until_queues(2 + kMost - 1 + 2, 0ns);
+  begun.emplace_back(*host_, address(), 0, 16);
+  EXPECT_EQ(status_of(begun.back().connect(nvme::kDiscoveryNqn, kHostNqn, 0)), Status::success);
+  now_ += 200ms;
+  pass();
+  pass();
+  InitiatorQueue instead(*host_, address(), 1, 2);
 }
 
 TEST_F(DeadHost, LosesItsDiscoveryControllerAfterTwoMinutes) {
