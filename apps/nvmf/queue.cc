@@ -125,9 +125,14 @@ void Queue::on_capsule(uint16_t slot, uint32_t bytes) {
   start(request, bytes);
 }
 
-/// A buffer for data that does not travel in the capsule. Data from the host comes by RDMA READ first.
+/// A buffer for data that does not travel in the capsule, or not on a page there. Data from the host comes by RDMA READ
+/// first.
 void Queue::fetched_buffer(Request& request, std::byte* buffer) {
-  request.buffer = request.data = buffer;
+  request.buffer = buffer;
+  if (const auto* const here = std::exchange(request.data, buffer)) {
+    std::memcpy(buffer, here, request.data_bytes);
+    return run(request);
+  }
   if (direction_of(request.command) != Direction::from_host) return run(request);
   request.stage = Request::Stage::reading;
   const auto offset = static_cast<std::size_t>(buffer - shared_.pool.memory().data());
