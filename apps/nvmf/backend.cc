@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -23,19 +24,33 @@ class MemoryBackend final : public Backend {
   MemoryBackend(std::byte* memory, uint64_t bytes) : Backend(bytes, 512), memory_(memory) {}
   ~MemoryBackend() override { munmap(memory_, bytes()); }
 
-  void submit(Io& io, IoRing&) override {
+  void submit(Io& io, IoRing& ring) override {
     std::byte* const at = memory_ + io.offset;
     switch (io.op) {
       case Io::Op::read: std::memcpy(io.data, at, io.length); break;
       case Io::Op::write: std::memcpy(at, io.data, io.length); break;
       case Io::Op::write_zeroes:
-      case Io::Op::deallocate: std::memset(at, 0, io.length); break;
+      case Io::Op::deallocate: return clear(io, ring);
       case Io::Op::flush: break;
     }
     io.client->done(io, 0);
   }
 
  private:
+  /// Gives whole pages back to the system, which costs it time: another thread of io_uring does it. They read as
+  /// zeroes. An Io ends in the ring's turn in any case, so that many small ranges cannot hold the thread up.
+  [[gnu::noinline]] void clear(Io& io, IoRing& ring) {
+    const uint64_t end = io.offset + io.length;
+    const uint64_t first = std::min((io.offset + page_ - 1) / page_ * page_, end);
+    const uint64_t last = std::max(end / page_ * page_, first);
+    std::memset(memory_ + io.offset, 0, first - io.offset);
+    std::memset(memory_ + last, 0, end - last);
+    io.pages = memory_ + first;
+    io.pages_bytes = last - first;
+    ring.submit(io, -1);
+  }
+
+  const uint64_t page_ = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   std::byte* memory_;
 };
 
@@ -53,6 +68,13 @@ std::unexpected<Error> refuse(const std::string& path, int code, const std::stri
   return fail(code, "namespace " + path + ": " + why);
 }
 
+std::string way_out(int code, const std::string& path) {
+  if (code == EACCES) return "; let the user that runs this program write it (chown)";
+  if (code != EBUSY) return "";
+  return "; a mount, swap, LVM, RAID or another namespace has it or a part of it: let it go there (lsblk " + path +
+         " tells where), or name another device";
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Backend>> make_memory_backend(uint64_t bytes) {
@@ -64,13 +86,18 @@ Result<std::unique_ptr<Backend>> make_memory_backend(uint64_t bytes) {
 }
 
 Result<std::unique_ptr<Backend>> open_file_backend(const std::string& path) {
-  int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_DIRECT);
+  struct stat before{};
+  // open(2): O_EXCL without O_CREAT is for block devices. The kernel then gives the device to nobody else: no mount, no
+  // RAID, no second target.
+  const bool device = stat(path.c_str(), &before) == 0 && S_ISBLK(before.st_mode);
+  const int flags = O_RDWR | O_CLOEXEC | (device ? O_EXCL : 0);
+  int fd = open(path.c_str(), flags | O_DIRECT);
   // Some file systems (tmpfs) have no O_DIRECT.
-  if (fd < 0 && errno == EINVAL) fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0 && errno == EINVAL) fd = open(path.c_str(), flags);
   if (fd < 0) {
-    const std::string way_out = errno == EACCES ? "; let the user that runs this program write it (chown)" : "";
-    return refuse(path, errno,
-                  std::string("cannot open it for reading and writing: ") + std::strerror(errno) + way_out);
+    const int code = errno;
+    return refuse(path, code,
+                  std::string("cannot open it for reading and writing: ") + std::strerror(code) + way_out(code, path));
   }
   struct stat status{};
   uint64_t bytes = 0;

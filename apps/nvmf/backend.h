@@ -38,7 +38,8 @@ class Backend {
 Result<std::unique_ptr<Backend>> make_memory_backend(uint64_t bytes);
 
 /// A regular file or a block device, read and written past the page cache where the file system can. Errors: those of
-/// open(2); EINVAL (neither of the two, or empty).
+/// open(2); EBUSY (a block device that is mounted, or in use in another way, also by this program); EINVAL (neither of
+/// the two, or empty).
 Result<std::unique_ptr<Backend>> open_file_backend(const std::string& path);
 
 }  // namespace uroce::nvmf

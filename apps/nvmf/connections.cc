@@ -33,11 +33,24 @@ Result<CmAddress> address_of(const ListenSettings& settings) {
   return address;
 }
 
-Portal portal_of(const CmAddress& local) {
+std::string text_of(const Gid& ip) {
   char text[INET6_ADDRSTRLEN] = "";
-  const bool v4 = local.ip.is_ipv4();
-  inet_ntop(v4 ? AF_INET : AF_INET6, local.ip.bytes.data() + (v4 ? 12 : 0), text, sizeof text);
-  return {.address = text, .ipv6 = !v4, .port = local.port};
+  const bool v4 = ip.is_ipv4();
+  inet_ntop(v4 ? AF_INET : AF_INET6, ip.bytes.data() + (v4 ? 12 : 0), text, sizeof text);
+  return text;
+}
+
+Portal portal_of(const CmAddress& local) {
+  return {.address = text_of(local.ip), .ipv6 = !local.ip.is_ipv4(), .port = local.port};
+}
+
+/// A host asks for the target's timeout and retries in its REQ, and timeout 0 would wait for it for ever. Buffers are
+/// held meanwhile, so a host that has gone silent loses its connection after 8 timeouts of 537 ms, 4.3 s.
+void limit_patience(QpAttr& attributes) {
+  constexpr uint8_t kMostTimeout = 17, kMostRnrRetries = 6;
+  if (attributes.timeout == 0) attributes.timeout = kMostTimeout;
+  attributes.timeout = std::min(attributes.timeout, kMostTimeout);
+  attributes.rnr_retry = std::min(attributes.rnr_retry, kMostRnrRetries);
 }
 
 std::expected<nvme::CmRequest, CmStatus> request_of(std::span<const std::byte> data, uint8_t reads) {
@@ -137,25 +150,35 @@ void Connections::on_request(const CmEvent& event) {
 Result<void> Connections::hand_over(CmId& id, const CmEvent& event, const nvme::CmRequest& request) {
   const auto info = id.info();
   if (!info) return std::unexpected(info.error());
+  const Gid host = info->remote.ip;
+  if (const auto found = unconnected_.find(host);
+      found != unconnected_.end() && found->second >= settings_.max_unconnected()) {
+    return fail(EAGAIN, "too many connections of this host begin at once");
+  }
   const uint32_t number = id.number();
   const auto entries = static_cast<uint16_t>(request.host_send_size + 1);
-  Open order{.number = number,
-             .device = info->device,
-             .terms = {.queue_id = request.queue_id, .entries = entries, .portal = portal_of(info->local)}};
+  Open order{
+      .number = number,
+      .device = info->device,
+      .terms = {
+          .queue_id = request.queue_id, .entries = entries, .portal = portal_of(info->local), .host = text_of(host)}};
   constexpr std::array kStates{QpState::init, QpState::rtr, QpState::rts};
   for (std::size_t step = 0; step < kStates.size(); ++step) {
     auto attributes = id.qp_attr(kStates[step]);
     if (!attributes) return std::unexpected(attributes.error());
     order.steps[step] = *attributes;
   }
+  limit_patience(order.steps.back().first);
   const bool io = request.queue_id != 0;
   const auto reactor = io ? static_cast<uint32_t>(std::ranges::min_element(loads_) - loads_.begin()) : 0u;
   if (io) ++loads_[reactor];
   connections_.emplace(number, Connection{.id = std::move(id),
                                           .reactor = reactor,
                                           .io = io,
+                                          .host = host,
                                           .entries = entries,
                                           .reads = std::min(event.param.initiator_depth, kReadsAtOnce)});
+  ++unconnected_[host];
   put(reactor, std::move(order));
   return {};
 }
@@ -170,9 +193,16 @@ void Connections::on_report(const Report& report) {
     reject(connection.id, CmStatus::no_resources);
     return close(connection);
   }
+  if (!std::exchange(connection.connected, true)) begun(connection.host);
+  if (std::holds_alternative<Connected>(report)) return;
   if (std::holds_alternative<Failed>(report)) reject(connection.id, CmStatus::no_resources);
   if (connection.io) --loads_[connection.reactor];
   connections_.erase(found);
+}
+
+void Connections::begun(const Gid& host) {
+  const auto found = unconnected_.find(host);
+  if (--found->second == 0) unconnected_.erase(found);
 }
 
 Result<void> Connections::accept(Connection& connection, uint32_t qpn) {

@@ -1,6 +1,7 @@
 // The connection manager's events, and the reactors that get the queues.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -11,6 +12,7 @@
 
 #include "nvmf/handover.h"
 #include "nvmf/network.h"
+#include "nvmf/sizes.h"
 
 namespace uroce::nvmf {
 
@@ -18,6 +20,9 @@ struct ListenSettings {
   std::string address{};  ///< IPv4 or IPv6; empty: every address of every device
   uint16_t port = 4420;   ///< assigned to NVMe over Fabrics
   uint32_t max_queues = 1024;
+  /// Of a host, before Connect: each holds up to 1 MiB. A controller of Linux opens all of its queues first, and
+  /// several controllers at once when their target comes back.
+  uint32_t max_unconnected() const { return std::max(max_queues / 4, kIoQueues + 1); }
 };
 
 /// One thread: that of the first reactor, which has the admin queues. The one with the fewest gets an I/O queue.
@@ -46,7 +51,9 @@ class Connections {
     CmId id;
     uint32_t reactor = 0;
     bool io = false;
-    bool closing = false;  ///< Close has been sent
+    bool closing = false;    ///< Close has been sent
+    bool connected = false;  ///< the host has sent Connect
+    Gid host{};
     uint16_t entries = 0;
     uint8_t reads = 0;  ///< that the target may have outstanding
   };
@@ -68,6 +75,8 @@ class Connections {
   void on_report(const Report& report);
   Result<void> accept(Connection& connection, uint32_t qpn);
   void close(Connection& connection);
+  /// One connection less of this host begins.
+  void begun(const Gid& host);
   void put(uint32_t reactor, Order order);
 
   Network& network_;
@@ -78,6 +87,7 @@ class Connections {
   CmId listener_;
   std::vector<uint32_t> loads_;
   std::map<uint32_t, Connection> connections_{};  // by the id's number
+  std::map<Gid, uint32_t> unconnected_{};         // of each host, where there are any
   Nanos next_events_{};
   bool lost_ = false;
   bool closing_ = false;

@@ -17,6 +17,8 @@ constexpr uint64_t kCapabilities = (kQueueEntries - 1) | uint64_t{1} << 16 | uin
 constexpr uint32_t kIoEntrySizes = 4u << 20 | 6u << 16;
 /// Beyond its keep alive timeout: the host's clock starts later, and the network takes its time.
 constexpr Nanos kGrace = std::chrono::seconds(1);
+/// Of a host that asks a discovery controller for no keep alive (NVMe-oF 1.1, 5: fixed, and not of the host).
+constexpr Nanos kDiscoveryActivity = std::chrono::minutes(2);
 
 Reply refuse(Status status) { return {.status = status}; }
 
@@ -54,6 +56,7 @@ Reply Controller::property_set(uint8_t attributes, uint32_t offset, uint64_t val
 void Controller::configure(uint32_t cc) {
   const uint32_t before = std::exchange(cc_, cc);
   const bool enable = (cc & nvme::kCcEnable) != 0;
+  if (!enable && (before & nvme::kCcEnable) != 0) reset();
   if (enable && (before & nvme::kCcEnable) == 0) {
     // Memory pages of 4 KiB, the NVM command set, round robin; entry sizes only where there are I/O queues.
     const bool usable = (cc & 0x3ff0) == 0 && (subsystem_.discovery || (cc & 0xff0000) == kIoEntrySizes);
@@ -62,6 +65,18 @@ void Controller::configure(uint32_t cc) {
   if (!enable) csts_ &= ~(nvme::kCstsReady | nvme::kCstsShutdownComplete);
   // Every write that was answered is as durable as it was promised to be, so a shutdown is complete at once.
   if ((cc >> 14 & 3) != 0) csts_ |= nvme::kCstsShutdownComplete;
+}
+
+/// NVMe 1.4, 7.3.2: I/O queues are deleted, and features have their defaults again. In Fabrics the admin queue stays,
+/// with the keep alive timer of its Connect.
+void Controller::reset() {
+  csts_ &= ~nvme::kCstsReady;
+  const std::scoped_lock lock(joining_);
+  resets_.fetch_add(1, std::memory_order_relaxed);
+  joined_.reset();
+  queues_granted_ = kIoQueues;
+  events_held_ = 0;
+  async_event_config_ = 0;
 }
 
 uint64_t Controller::admin_data_bytes(const nvme::Command& command) {
@@ -164,24 +179,27 @@ uint32_t Controller::queues_granted() const {
   return queues_granted_;
 }
 
-bool Controller::join(uint16_t queue_id) {
+std::optional<uint32_t> Controller::join(uint16_t queue_id) {
   const std::scoped_lock lock(joining_);
-  if (queue_id == 0 || queue_id > queues_granted_ || joined_.test(queue_id)) return false;
+  if (queue_id == 0 || queue_id > queues_granted_ || joined_.test(queue_id)) return std::nullopt;
   joined_.set(queue_id);
-  return true;
+  return resets();
 }
 
-void Controller::leave(uint16_t queue_id) {
+void Controller::leave(uint16_t queue_id, uint32_t joined_at) {
   const std::scoped_lock lock(joining_);
-  joined_.reset(queue_id);
+  if (resets() == joined_at) joined_.reset(queue_id);
 }
 
 bool Controller::expired(Nanos now) {
-  if (keep_alive_ms_ == 0 ||
-      now - heard_.load(std::memory_order_relaxed) <= std::chrono::milliseconds(keep_alive_ms_) + kGrace)
-    return false;
+  if (silence(now) <= patience()) return false;
   csts_ |= nvme::kCstsFatal;
   return true;
+}
+
+Nanos Controller::patience() const {
+  if (keep_alive_ms_ != 0) return std::chrono::milliseconds(keep_alive_ms_) + kGrace;
+  return subsystem_.discovery ? kDiscoveryActivity : Nanos::max();
 }
 
 }  // namespace uroce::nvmf

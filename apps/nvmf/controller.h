@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <expected>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -56,6 +57,11 @@ class Controller {
     return (csts_.load(std::memory_order_acquire) & (nvme::kCstsReady | nvme::kCstsFatal)) == nvme::kCstsReady;
   }
 
+  /// Any thread. The same for a queue that has joined: it does not outlive a reset.
+  bool ready(uint32_t joined_at) const { return ready() && resets_.load(std::memory_order_relaxed) == joined_at; }
+  /// Any thread. Controller Resets so far: the host has cleared CC.EN.
+  uint32_t resets() const { return resets_.load(std::memory_order_relaxed); }
+
   /// Property Get: `attributes` is ATTRIB, whose low bits are the size (0: 4 bytes, 1: 8 bytes).
   Reply property_get(uint8_t attributes, uint32_t offset) const;
   Reply property_set(uint8_t attributes, uint32_t offset, uint64_t value);
@@ -67,18 +73,23 @@ class Controller {
   Reply admin(const nvme::Command& command, std::span<std::byte> data, const DiscoveryLog* log);
   /// An Asynchronous Event Request that was held has been answered.
   void event_answered() { --events_held_; }
+  /// Asynchronous Event Requests that are held. A reset forgets them, and the queue answers them.
+  uint32_t events_held() const { return events_held_; }
 
-  /// Any thread. Whether an I/O queue `queue_id` may join now, and counts it.
-  bool join(uint16_t queue_id);
+  /// Any thread. Lets an I/O queue `queue_id` join, if it may now. Returns resets(), with which it leaves.
+  std::optional<uint32_t> join(uint16_t queue_id);
   /// Any thread.
-  void leave(uint16_t queue_id);
+  void leave(uint16_t queue_id, uint32_t joined_at);
 
   /// Any thread. Any command from the host restarts the keep alive timer (CTRATT.TBKAS), to a millisecond: queues of
   /// several lcores do not write here with each command.
   void heard(Nanos now) {
     if (now - heard_.load(std::memory_order_relaxed) >= kHeardEvery) heard_.store(now, std::memory_order_relaxed);
   }
-  /// True once the host has been silent for longer than its keep alive timeout. The controller is then fatal for good.
+  /// How long ago the last command came.
+  Nanos silence(Nanos now) const { return now - heard_.load(std::memory_order_relaxed); }
+  /// True once the host has been silent for longer than its keep alive timeout, or without one, for 2 minutes on a
+  /// discovery controller. The controller is then fatal for good.
   bool expired(Nanos now);
   /// The admin queue has gone: the other queues must follow.
   void end() { ended_.store(true, std::memory_order_relaxed); }
@@ -91,6 +102,8 @@ class Controller {
   Reply set_feature(const nvme::Command& command);
   Reply get_feature(const nvme::Command& command) const;
   void configure(uint32_t cc);
+  void reset();
+  Nanos patience() const;
   uint32_t queues_granted() const;
 
   static constexpr Nanos kHeardEvery = std::chrono::milliseconds(1);
@@ -104,6 +117,7 @@ class Controller {
   uint32_t events_held_ = 0;
   // Of all queues.
   std::atomic<uint32_t> csts_{0};
+  std::atomic<uint32_t> resets_{0};  ///< written before csts_
   std::atomic<bool> ended_{false};
   std::atomic<Nanos> heard_;
   mutable std::mutex joining_;  ///< guards the following; not on the path of I/O

@@ -35,15 +35,19 @@ struct Opened {
 struct Failed {
   uint32_t number = 0;
 };
+/// Its host has sent Connect.
+struct Connected {
+  uint32_t number = 0;
+};
 /// The queue is gone: after Close, by its own decision or its host's.
 struct Ended {
   uint32_t number = 0;
 };
-using Report = std::variant<Opened, Failed, Ended>;
+using Report = std::variant<Opened, Failed, Connected, Ended>;
 
 /// For each queue one Open, and one Close at most.
 using Orders = Mailbox<Order>;
-/// For each queue at most two.
+/// For each queue at most three.
 using Reports = Mailbox<Report>;
 
 }  // namespace uroce::nvmf

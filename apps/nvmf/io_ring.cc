@@ -1,41 +1,19 @@
 #include "nvmf/io_ring.h"
 
-#include <fcntl.h>
-#include <linux/falloc.h>
-
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
 #include <utility>
 
+#include "nvmf/io_steps.h"
+
 namespace uroce::nvmf {
+
+using namespace std::chrono_literals;
 
 namespace {
 
 constexpr uint32_t kBatch = 32;
-/// read(2) and write(2) move no more at once.
-constexpr uint64_t kMostAtOnce = 1u << 30;
-
-void prepare(io_uring_sqe* sqe, const Io& io) {
-  std::byte* const data = io.data + io.finished;
-  const auto length = static_cast<uint32_t>(std::min(io.length - io.finished, kMostAtOnce));
-  const uint64_t offset = io.offset + io.finished;
-  switch (io.op) {
-    case Io::Op::read: io_uring_prep_read(sqe, io.fd, data, length, offset); return;
-    case Io::Op::write:
-      io_uring_prep_write(sqe, io.fd, data, length, offset);
-      if (io.force_unit_access) sqe->rw_flags = RWF_DSYNC;
-      return;
-    case Io::Op::flush: io_uring_prep_fsync(sqe, io.fd, IORING_FSYNC_DATASYNC); return;
-    case Io::Op::write_zeroes:
-    case Io::Op::deallocate: break;
-  }
-  // `finished` counts what was tried: not every file system can zero a range without making a hole of it.
-  const bool zero = io.op == Io::Op::write_zeroes && io.finished == 0;
-  const int mode = (zero ? FALLOC_FL_ZERO_RANGE : FALLOC_FL_PUNCH_HOLE) | FALLOC_FL_KEEP_SIZE;
-  io_uring_prep_fallocate(sqe, io.fd, mode, io.offset, io.length);
-}
 
 }  // namespace
 
@@ -59,7 +37,7 @@ IoRing::~IoRing() {
 
 void IoRing::submit(Io& io, int fd) {
   io.fd = fd;
-  io.finished = 0;
+  begin_steps(io);
   ++outstanding_;
   start(io);
 }
@@ -72,7 +50,7 @@ void IoRing::start(Io& io) {
     last_waiting_ = &io;
     return;
   }
-  prepare(sqe, io);
+  prepare_step(sqe, io);
   io_uring_sqe_set_data(sqe, &io);
   ++prepared_;
   ++in_ring_;
@@ -80,22 +58,38 @@ void IoRing::start(Io& io) {
 
 void IoRing::finish(Io& io, int result) {
   --in_ring_;
-  const bool moves = io.op == Io::Op::read || io.op == Io::Op::write;
-  int error = result < 0 ? -result : 0;
-  if (error == EINTR || error == EAGAIN) return start(io);
-  if (moves && error == 0) {
-    io.finished += static_cast<uint32_t>(result);
-    if (result > 0 && io.finished < io.length) return start(io);
-    if (io.finished < io.length) error = EIO;  // the file has become shorter
-  }
-  if (io.op == Io::Op::write_zeroes && error == EOPNOTSUPP && io.finished == 0) {
-    io.finished = 1;
-    return start(io);
-  }
-  // Deallocate is a hint (NVMe 1.4, 6.7): a file that cannot have holes keeps its bytes.
-  if (io.op == Io::Op::deallocate && error == EOPNOTSUPP) error = 0;
+  const auto error = end_step(io, result);
+  if (error) return end(io, *error);
+  if (draining_) return end(io, ECANCELED);
+  start(io);
+}
+
+void IoRing::end(Io& io, int error) {
   --outstanding_;
   io.client->done(io, error);
+}
+
+void IoRing::cancel() {
+  io_uring_sqe* const sqe = io_uring_get_sqe(&ring_);
+  if (sqe == nullptr) return;
+  io_uring_prep_cancel(sqe, nullptr, IORING_ASYNC_CANCEL_ANY);
+  io_uring_sqe_set_data(sqe, nullptr);
+  ++prepared_;
+}
+
+bool IoRing::drain(std::chrono::milliseconds limit) {
+  constexpr std::chrono::milliseconds kStep{10};
+  draining_ = true;
+  while (first_waiting_ != nullptr) end(*std::exchange(first_waiting_, first_waiting_->next), ECANCELED);
+  poll();  // so that the kernel knows all others
+  for (auto waited = 0ms; outstanding_ > 0 && waited <= limit; waited += kStep) {
+    if (waited % 100ms == 0ms) cancel();
+    poll();
+    __kernel_timespec rest{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(kStep).count()};
+    io_uring_cqe* ended = nullptr;
+    if (outstanding_ > 0) (void)io_uring_wait_cqe_timeout(&ring_, &ended, &rest);
+  }
+  return outstanding_ == 0;
 }
 
 void IoRing::start_waiting() {
@@ -116,7 +110,9 @@ bool IoRing::poll() {
   std::pair<Io*, int> results[kBatch];
   for (unsigned i = 0; i < count; ++i) results[i] = {static_cast<Io*>(io_uring_cqe_get_data(ended[i])), ended[i]->res};
   io_uring_cq_advance(&ring_, count);
-  for (unsigned i = 0; i < count; ++i) finish(*results[i].first, results[i].second);
+  for (unsigned i = 0; i < count; ++i) {
+    if (results[i].first != nullptr) finish(*results[i].first, results[i].second);  // null: that of cancel()
+  }
   return count > 0;
 }
 

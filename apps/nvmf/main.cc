@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -73,7 +74,8 @@ int serve(const Options& options) {
   std::vector<Subsystem> subsystems;
   for (const SubsystemSettings& settings : options.subsystems) {
     auto opened = open_subsystem(settings);
-    if (!opened) return say(opened.error(), kUnusable);
+    // A disk that is in use may be free later, and systemd tries again.
+    if (!opened) return say(opened.error(), opened.error().code == EBUSY ? kFailed : kUnusable);
     subsystems.push_back(std::move(*opened));
   }
   auto network =

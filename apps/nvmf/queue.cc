@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::size_t kBatch = 16;
 constexpr Nanos kConnectLimit = std::chrono::seconds(30);
+/// Of silence on all queues of a controller. Then its host is probed, as often.
+constexpr Nanos kProbeAfter = std::chrono::seconds(30);
 
 /// Errors that another try may not meet.
 bool passes(Status status) {
@@ -37,9 +39,10 @@ Result<std::unique_ptr<Queue>> Queue::create(Device& device, const Shared& share
   if (!region) return std::unexpected(region.error());
   // Twice as many requests as commands: the earlier half may wait for acknowledgements of their responses.
   const uint32_t requests = 2 * terms.entries;
-  auto cq = device.context.create_cq(terms.entries + 2 * requests);
+  auto cq = device.context.create_cq(terms.entries + 2 * requests + 1);
   if (!cq) return std::unexpected(cq.error());
-  const QpInit init{.cap = {.max_send_wr = 2 * requests,
+  // A WRITE and a SEND for each, and a probe.
+  const QpInit init{.cap = {.max_send_wr = 2 * requests + 1,
                             .max_recv_wr = terms.entries,
                             .max_send_sge = 1,
                             .max_recv_sge = 2,
@@ -56,6 +59,7 @@ Queue::Queue(Device& device, const Shared& shared, const Terms& terms, QueueMemo
     : device_(device),
       shared_(shared),
       terms_(terms),
+      share_(shared.pool.open(terms.host)),
       memory_(std::move(memory)),
       region_(std::move(region)),
       cq_(std::move(cq)),
@@ -71,7 +75,10 @@ Queue::Queue(Device& device, const Shared& shared, const Terms& terms, QueueMemo
   }
 }
 
-Queue::~Queue() { close(); }
+Queue::~Queue() {
+  close();
+  shared_.pool.close(share_);
+}
 
 Result<void> Queue::post_receives() {
   for (uint32_t slot = 0; slot < terms_.entries; ++slot) {
@@ -103,6 +110,7 @@ void Queue::on_completion(const Completion& completion) {
     case Work::receive: return on_capsule(static_cast<uint16_t>(index), completion.byte_len);
     case Work::read: return run(requests_[index]);
     case Work::respond: return release(requests_[index]);
+    case Work::probe: probing_ = false; return;
   }
 }
 
@@ -117,9 +125,14 @@ void Queue::on_capsule(uint16_t slot, uint32_t bytes) {
   start(request, bytes);
 }
 
-/// A buffer for data that does not travel in the capsule. Data from the host comes by RDMA READ first.
+/// A buffer for data that does not travel in the capsule, or not on a page there. Data from the host comes by RDMA READ
+/// first.
 void Queue::fetched_buffer(Request& request, std::byte* buffer) {
-  request.buffer = request.data = buffer;
+  request.buffer = buffer;
+  if (const auto* const here = std::exchange(request.data, buffer)) {
+    std::memcpy(buffer, here, request.data_bytes);
+    return run(request);
+  }
   if (direction_of(request.command) != Direction::from_host) return run(request);
   request.stage = Request::Stage::reading;
   const auto offset = static_cast<std::size_t>(buffer - shared_.pool.memory().data());
@@ -179,7 +192,7 @@ void Queue::finish(Request& request, const Reply& reply) {
 void Queue::release(Request& request) {
   request.stage = Request::Stage::free;
   request.next_free = std::exchange(first_free_, &request);
-  if (auto* const buffer = std::exchange(request.buffer, nullptr)) shared_.pool.give(buffer);
+  if (auto* const buffer = std::exchange(request.buffer, nullptr)) shared_.pool.give(share_, buffer);
   if (late_count_ == 0 || closed_ || first_free_ == nullptr) return;
   const auto [slot, bytes] = late_[late_head_];
   late_head_ = (late_head_ + 1) % static_cast<uint32_t>(late_.size());
@@ -195,12 +208,12 @@ void Queue::close() {
     if (terms_.queue_id == 0) {
       shared_.target.remove(*controller_);
     } else {
-      controller_->leave(terms_.queue_id);
+      controller_->leave(terms_.queue_id, joined_at_);
     }
   }
   // A buffer that is released must not go to another request of this queue.
   for (Request& request : requests_) {
-    if (request.stage == Request::Stage::waiting) shared_.pool.forget(request);
+    if (request.stage == Request::Stage::waiting) shared_.pool.forget(share_, request);
   }
   for (Request& request : requests_) {
     if (request.stage != Request::Stage::free && request.stage != Request::Stage::backend) release(request);
@@ -213,7 +226,24 @@ void Queue::check(Nanos now) {
     if (now > connect_limit_) close();
     return;
   }
-  if (controller_->ended() || (terms_.queue_id == 0 && controller_->expired(now))) close();
+  if (controller_->ended()) return close();
+  if (terms_.queue_id != 0) {
+    if (controller_->resets() != joined_at_) close();
+    return;
+  }
+  if (controller_->expired(now)) return close();
+  if (now >= next_probe_ && controller_->silence(now) > kProbeAfter) probe(now);
+}
+
+/// A host may do without keep alive, or choose a timeout of weeks. An RDMA WRITE of no bytes needs no key (IBTA vol. 1,
+/// C9-88), and the host's device acknowledges it, or the transport gives up.
+void Queue::probe(Nanos now) {
+  if (std::exchange(probing_, true)) return;
+  next_probe_ = now + kProbeAfter;
+  const SendRequest write{.wr_id = uint64_t{static_cast<uint8_t>(Work::probe)} << 32,
+                          .opcode = WrOpcode::rdma_write,
+                          .flags = SendFlag::signaled};
+  if (qp_->post_send(write) != 0) close();
 }
 
 }  // namespace uroce::nvmf

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <uroce/verbs.h>
@@ -57,6 +58,7 @@ class Queue final : public IoClient, private DiscoveryLog {
     uint16_t queue_id = 0;  ///< 0: admin
     uint32_t entries = 0;   ///< commands that the host may have outstanding
     Portal portal{};        ///< where the host connected to
+    std::string host{};     ///< its address: its queues share what it may have of the pool
   };
 
   /// With its queue pair in RESET. Errors: those of the device's objects.
@@ -72,11 +74,14 @@ class Queue final : public IoClient, private DiscoveryLog {
 
   /// Handles completions. True when there was one.
   bool poll(Nanos now);
-  /// Now and then: closes a queue whose controller has ended, whose host is silent, or that never sent a Connect.
+  /// Now and then: closes a queue whose controller has ended, whose host is silent, or that never sent a Connect. Asks
+  /// a host that has been silent for long whether it is there.
   void check(Nanos now);
   /// Ends the queue pair, and for an admin queue the controller. Backends may still work on its requests.
   void close();
   bool closed() const { return closed_; }
+  /// The host has sent Connect.
+  bool connected() const { return controller_ != nullptr; }
   /// Closed, and nothing refers to it any more.
   bool finished() const { return closed_ && ios_ == 0; }
 
@@ -97,7 +102,7 @@ class Queue final : public IoClient, private DiscoveryLog {
     uint16_t slot = 0;        ///< its receive
     Stage stage = Stage::free;
   };
-  enum class Work : uint8_t { receive, read, respond };
+  enum class Work : uint8_t { receive, read, respond, probe };
 
   Queue(Device& device, const Shared& shared, const Terms& terms, QueueMemory memory, MemoryRegion region,
         CompletionQueue cq, QueuePair qp, Nanos now);
@@ -113,6 +118,7 @@ class Queue final : public IoClient, private DiscoveryLog {
   void run_connect(Request& request);
   void run_admin(Request& request);
   void run_abort(Request& request);
+  void end_held();
   void run_io(Request& request);
   void next_range(Request& request);
   void done(Io& io, int error) override;
@@ -120,17 +126,20 @@ class Queue final : public IoClient, private DiscoveryLog {
   void count(const Request& request, nvme::Status status);
   bool post_receive(uint16_t slot);
   void release(Request& request);
+  void probe(Nanos now);
   void read(std::string_view host_nqn, uint64_t offset, std::span<std::byte> out) const override;
 
   Device& device_;
   const Shared shared_;
   const Terms terms_;
+  BufferPool::Share& share_;
   // Torn down from the last to the first.
   QueueMemory memory_;
   MemoryRegion region_;
   CompletionQueue cq_;
   std::optional<QueuePair> qp_;
   std::shared_ptr<Controller> controller_{};
+  uint32_t joined_at_ = 0;  ///< Controller::resets() when it did
   std::vector<Request> requests_;
   Request* first_free_ = nullptr;
   /// Capsules that wait for a request: a host whose acknowledgements are late. A ring of slots.
@@ -140,7 +149,9 @@ class Queue final : public IoClient, private DiscoveryLog {
   uint32_t sq_entries_ = 1, sq_head_ = 0;
   bool sq_flow_control_ = true;
   bool closed_ = false;
+  bool probing_ = false;
   Nanos now_;
+  Nanos next_probe_{};
   const Nanos connect_limit_;
 };
 

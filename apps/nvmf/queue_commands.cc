@@ -43,11 +43,12 @@ void Queue::start(Request& request, uint32_t bytes) {
   request.data_bytes = *needed;
   if (request.transfer.kind == Transfer::Kind::in_capsule) {
     request.data = memory_.data(request.slot) + request.transfer.address;
-    return run(request);
+    // Backends without a cache want data on a page. Identify promises any offset, which hosts hardly use.
+    if (request.transfer.address % nvme::kPageBytes == 0) return run(request);
   }
-  if (std::byte* const buffer = shared_.pool.take()) return fetched_buffer(request, buffer);
+  if (std::byte* const buffer = shared_.pool.take(share_)) return fetched_buffer(request, buffer);
   request.stage = Request::Stage::waiting;
-  shared_.pool.wait(request);
+  shared_.pool.wait(share_, request);
 }
 
 std::expected<uint32_t, Status> Queue::measure(Request& request) {
@@ -56,7 +57,9 @@ std::expected<uint32_t, Status> Queue::measure(Request& request) {
     return command.fabrics_type() == nvme::kConnect ? uint32_t{sizeof(nvme::ConnectData)} : 0u;
   }
   // Only fabrics commands are for a controller that is not enabled.
-  if (controller_ == nullptr || !controller_->ready()) return std::unexpected(Status::command_sequence_error);
+  if (controller_ == nullptr) return std::unexpected(Status::command_sequence_error);
+  const bool ready = terms_.queue_id == 0 ? controller_->ready() : controller_->ready(joined_at_);
+  if (!ready) return std::unexpected(Status::command_sequence_error);
   if (terms_.queue_id == 0) {
     const uint64_t bytes = Controller::admin_data_bytes(command);
     if (bytes > kTransferBytes) return std::unexpected(Status::invalid_field);
@@ -82,9 +85,13 @@ void Queue::run_fabrics(Request& request) {
   const auto attributes = static_cast<uint8_t>(command.cdw10);
   switch (command.fabrics_type()) {
     case nvme::kPropertyGet: return finish(request, controller_->property_get(attributes, command.cdw11));
-    case nvme::kPropertySet:
-      return finish(
-          request, controller_->property_set(attributes, command.cdw11, uint64_t{command.cdw13} << 32 | command.cdw12));
+    case nvme::kPropertySet: {
+      const auto reply =
+          controller_->property_set(attributes, command.cdw11, uint64_t{command.cdw13} << 32 | command.cdw12);
+      if (controller_->events_held() == 0) end_held();
+      if (!closed_) finish(request, reply);
+      return;
+    }
     default: return finish(request, failed(Status::invalid_opcode));
   }
 }
@@ -95,7 +102,8 @@ void Queue::run_connect(Request& request) {
   std::memcpy(&data, request.data, sizeof data);
   auto made = shared_.target.connect(request.command, data, terms_.queue_id, terms_.entries, now_);
   if (!made) return finish(request, made.error());
-  controller_ = std::move(*made);
+  controller_ = std::move(made->controller);
+  joined_at_ = made->at;
   sq_entries_ = (request.command.cdw11 & 0xffff) + 1;
   sq_flow_control_ = (request.command.cdw11 >> 16 & nvme::kDisableSqFlow) == 0;
   finish(request, {.result = controller_->id()});
@@ -122,6 +130,14 @@ void Queue::run_abort(Request& request) {
     break;
   }
   if (!closed_) finish(request, {.result = found ? 0u : 1u});
+}
+
+/// A reset ends event requests. Each has its response, so that the host may use its capsule again.
+void Queue::end_held() {
+  for (Request& one : requests_) {
+    if (one.stage == Request::Stage::held) finish(one, failed(Status::aborted));
+    if (closed_) return;
+  }
 }
 
 void Queue::run_io(Request& request) {

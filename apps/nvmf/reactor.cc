@@ -1,6 +1,9 @@
 #include "nvmf/reactor.h"
 
+#include <unistd.h>
+
 #include <chrono>
+#include <cstdio>
 #include <utility>
 
 namespace uroce::nvmf {
@@ -11,6 +14,8 @@ namespace {
 
 constexpr Nanos kCheckEvery = 100ms;
 constexpr uint32_t kRingEntries = 1024;
+/// For disks to end what they do, at the end of the program. systemd waits 90 s.
+constexpr std::chrono::seconds kDiskLimit{10};
 /// Passes without work before the thread rests: some microseconds, the time between two requests of a busy host.
 constexpr uint32_t kPatience = 2000;
 
@@ -27,8 +32,14 @@ Result<std::unique_ptr<Reactor>> Reactor::make(uint32_t index, Network& network,
 
 Reactor::~Reactor() {
   for (Entry& one : queues_) one.queue->close();
-  // The kernel writes to the buffers of operations that have not ended.
-  while (ring_.outstanding() > 0) ring_.poll();
+  if (ring_.drain(kDiskLimit)) return;
+  // The kernel may still write to the buffers, so nothing of this process may be freed and used again.
+  std::fprintf(stderr,
+               "uroce_nvmf: %u operations on disks have not ended %lld s after they were cancelled; the program ends "
+               "without them, and what they write is lost or not; look for a disk that hangs (dmesg)\n",
+               ring_.outstanding(), static_cast<long long>(std::chrono::seconds(kDiskLimit).count()));
+  std::fflush(nullptr);
+  _exit(1);
 }
 
 bool Reactor::poll(Nanos now) {
@@ -94,7 +105,10 @@ void Reactor::close(uint32_t number) {
 
 bool Reactor::check(Nanos now) {
   next_check_ = now + kCheckEvery;
-  for (Entry& one : queues_) one.queue->check(now);
+  for (Entry& one : queues_) {
+    one.queue->check(now);
+    if (one.queue->connected() && !std::exchange(one.connected, true)) report(Connected{one.number});
+  }
   const auto report_end = [this](const Entry& one) {
     if (!one.queue->finished()) return false;
     report(Ended{one.number});

@@ -24,6 +24,7 @@ class Reactor {
   /// Reactor `index`, from 0. The others outlive it. Errors: those of its parts.
   static Result<std::unique_ptr<Reactor>> make(uint32_t index, Network& network, Target& target, Reports& reports,
                                                uint32_t buffers);
+  /// Waits for disks, which are told to cancel what they do, and ends the process when one does not for 10 s.
   ~Reactor();
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
@@ -43,6 +44,7 @@ class Reactor {
   struct Entry {
     uint32_t number;
     std::unique_ptr<Queue> queue;
+    bool connected = false;  ///< and Connected is reported
   };
 
   Reactor(uint32_t index, Network& network, Target& target, Reports& reports, IoRing ring, BufferPool pool)

@@ -30,14 +30,12 @@ std::string_view text_of(const std::array<char, 256>& field) {
 
 }  // namespace
 
-Target::Target(std::vector<Subsystem> subsystems, uint16_t first_id)
-    : subsystems_(std::move(subsystems)), first_id_(first_id), controllers_(kControllers) {
+Target::Target(std::vector<Subsystem> subsystems) : subsystems_(std::move(subsystems)), controllers_(kControllers) {
   subsystems_.push_back(discovery_subsystem());
 }
 
-std::expected<std::shared_ptr<Controller>, Reply> Target::connect(const nvme::Command& command,
-                                                                  const nvme::ConnectData& data, uint16_t queue_id,
-                                                                  uint32_t entries, Nanos now) {
+std::expected<Joined, Reply> Target::connect(const nvme::Command& command, const nvme::ConnectData& data,
+                                             uint16_t queue_id, uint32_t entries, Nanos now) {
   const auto format = static_cast<uint16_t>(command.cdw10);
   const auto asked_queue = static_cast<uint16_t>(command.cdw10 >> 16);
   const uint32_t asked_entries = (command.cdw11 & 0xffff) + 1;
@@ -56,25 +54,23 @@ std::expected<std::shared_ptr<Controller>, Reply> Target::connect(const nvme::Co
   return create(*subsystem, std::move(host), command.cdw12, now);
 }
 
-std::expected<std::shared_ptr<Controller>, Reply> Target::create(const Subsystem& subsystem, Host host,
-                                                                 uint32_t keep_alive_ms, Nanos now) {
+std::expected<Joined, Reply> Target::create(const Subsystem& subsystem, Host host, uint32_t keep_alive_ms, Nanos now) {
   const std::scoped_lock lock(mutex_);
   // Ids go round, so that a host that comes back late does not meet another host's controller.
   for (std::size_t tried = 0; tried < controllers_.size(); ++tried) {
     const auto at = next_id_;
     next_id_ = static_cast<uint16_t>((next_id_ + 1u) % controllers_.size());
     if (controllers_[at] != nullptr) continue;
-    const auto id = static_cast<uint16_t>(first_id_ + at);
+    const auto id = static_cast<uint16_t>(at + 1);
     controllers_[at] = std::make_shared<Controller>(id, subsystem, std::move(host), keep_alive_ms, now);
-    return controllers_[at];
+    return Joined{controllers_[at]};
   }
   return std::unexpected(Reply{.status = Status::connect_controller_busy});
 }
 
-std::expected<std::shared_ptr<Controller>, Reply> Target::join(const nvme::ConnectData& data,
-                                                               const Subsystem& subsystem, const Host& host,
-                                                               uint16_t queue_id) {
-  const std::size_t at = data.controller_id - std::size_t{first_id_};
+std::expected<Joined, Reply> Target::join(const nvme::ConnectData& data, const Subsystem& subsystem, const Host& host,
+                                          uint16_t queue_id) {
+  const std::size_t at = data.controller_id - std::size_t{1};
   auto controller = [&] {
     const std::scoped_lock lock(mutex_);
     return at < controllers_.size() ? controllers_[at] : nullptr;
@@ -85,14 +81,15 @@ std::expected<std::shared_ptr<Controller>, Reply> Target::join(const nvme::Conne
   }
   if (!controller->ready() || subsystem.discovery)
     return std::unexpected(Reply{.status = Status::command_sequence_error});
-  if (!controller->join(queue_id)) return invalid_in_command(42);
-  return controller;
+  const auto joined_at = controller->join(queue_id);
+  if (!joined_at) return invalid_in_command(42);
+  return Joined{std::move(controller), *joined_at};
 }
 
 void Target::remove(Controller& controller) {
   controller.end();
   const std::scoped_lock lock(mutex_);
-  controllers_[static_cast<std::size_t>(controller.id() - first_id_)].reset();
+  controllers_[controller.id() - 1u].reset();
 }
 
 std::size_t Target::controllers() const {

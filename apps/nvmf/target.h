@@ -22,6 +22,12 @@ struct Portal {
   uint16_t port = 4420;
 };
 
+/// The result of Connect for a queue.
+struct Joined {
+  std::shared_ptr<Controller> controller{};
+  uint32_t at = 0;  ///< Controller::resets() then
+};
+
 /// Any thread, with a lock that commands but Connect do not take. It outlives its controllers' queues.
 class Target {
  public:
@@ -33,8 +39,8 @@ class Target {
   /// Connect (NVMe-oF 1.1, 3.3). `queue_id` is that of the RDMA connection, and `entries` the size of its receive
   /// queue. The controller is a new one for the admin queue, and else that of the admin queue. The reply is that of a
   /// failure.
-  std::expected<std::shared_ptr<Controller>, Reply> connect(const nvme::Command& command, const nvme::ConnectData& data,
-                                                            uint16_t queue_id, uint32_t entries, Nanos now);
+  std::expected<Joined, Reply> connect(const nvme::Command& command, const nvme::ConnectData& data, uint16_t queue_id,
+                                       uint32_t entries, Nanos now);
   /// Forgets the controller of an admin queue that has gone.
   void remove(Controller& controller);
   std::size_t controllers() const;
@@ -43,10 +49,9 @@ class Target {
   void discovery_log(std::string_view host_nqn, const Portal& portal, uint64_t offset, std::span<std::byte> out) const;
 
  private:
-  std::expected<std::shared_ptr<Controller>, Reply> create(const Subsystem& subsystem, Host host,
-                                                           uint32_t keep_alive_ms, Nanos now);
-  std::expected<std::shared_ptr<Controller>, Reply> join(const nvme::ConnectData& data, const Subsystem& subsystem,
-                                                         const Host& host, uint16_t queue_id);
+  std::expected<Joined, Reply> create(const Subsystem& subsystem, Host host, uint32_t keep_alive_ms, Nanos now);
+  std::expected<Joined, Reply> join(const nvme::ConnectData& data, const Subsystem& subsystem, const Host& host,
+                                    uint16_t queue_id);
 
   std::vector<Subsystem> subsystems_;  ///< never changes
   const uint16_t first_id_;

@@ -149,7 +149,7 @@ class NvmfPair {
     std::vector<nvmf::Subsystem> served;
     served.push_back(good(nvmf::open_subsystem({.nqn = kNqn, .namespaces = {disk}})));
     blocks_ = kBytes >> served[0].namespaces[0].block_shift;
-    target_ = good(nvmf::Reactors::start(*network_, std::move(served), {}, 2 * kMostDepth));
+    target_ = good(nvmf::Reactors::start(*network_, std::move(served), {}, 8 * kMostDepth));  // a host alone gets half
     host_.emplace(network_->connections(), host_machine_.open(), [this] { pass(); });
     const CmAddress address{Machine::gid_of(1), 4420};
     admin_.emplace(*host_, address, 0, kMostDepth);

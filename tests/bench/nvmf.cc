@@ -137,11 +137,10 @@ class Local final : public IoClient {
     Offsets offsets(pattern, backend_.bytes());
     ios_.assign(pattern.depth, {});
     free_.clear();
+    std::byte* data = pool_.memory().data();
     for (Io& io : ios_) {
-      io = {.op = pattern.write ? Io::Op::write : Io::Op::read,
-            .length = pattern.bytes,
-            .data = pool_.take(),
-            .client = this};
+      io = {.op = pattern.write ? Io::Op::write : Io::Op::read, .length = pattern.bytes, .data = data, .client = this};
+      data += kTransferBytes;
       free_.push_back(&io);
     }
     const auto start = [&] {
@@ -150,12 +149,10 @@ class Local final : public IoClient {
       io.offset = offsets.next();
       backend_.submit(io, ring_);
     };
-    const Cost cost = measure(pattern, seconds, start, [&] {
+    return measure(pattern, seconds, start, [&] {
       const bool worked = ring_.poll();
       return Pass{std::exchange(ended_, 0u), worked};
     });
-    for (Io& io : ios_) pool_.give(io.data);
-    return cost;
   }
 
  private:
@@ -211,12 +208,12 @@ void run(const std::string& path, double seconds, int rounds) {
   eal.push_back("--no-pci");
   auto network = good(start_stack_network(eal, {.idle = IdlePolicy::busy, .back_to_back = true}));
   const NamespaceSettings disk = good(parse_namespace(path));
-  const auto open = [&] { return good(open_subsystem({.nqn = kNqn, .namespaces = {disk}})); };
-  Subsystem beside = open();
-  Namespace& local_disk = beside.namespaces[0];
   std::vector<Subsystem> served;
-  served.push_back(open());
-  const auto reactors = good(Reactors::start(*network, std::move(served), {}, 64));
+  served.push_back(good(open_subsystem({.nqn = kNqn, .namespaces = {disk}})));
+  // The target takes the subsystem, and the backend stays where it is. A block device has no room for a second one.
+  Backend& backend = *served[0].namespaces[0].backend;
+  const uint32_t block = 1u << served[0].namespaces[0].block_shift;
+  const auto reactors = good(Reactors::start(*network, std::move(served), {}, 8 * kMostDepth));
   InitiatorHost host(network->connections(), good(network->device("uroce0")),
                      [&] { reactors->poll(0, Clock::now().time_since_epoch()); });
   const CmAddress target{good(network->device("uroce1")).info().gids[0], 4420};
@@ -224,15 +221,15 @@ void run(const std::string& path, double seconds, int rounds) {
   if (status_of(io.connect(kNqn, "nqn.bench", 1, make_controller(admin, kNqn, "nqn.bench"))) != nvme::Status::success) {
     throw std::runtime_error("Connect failed");
   }
-  Local local(*local_disk.backend);
+  Local local(backend);
   std::printf("%-38s %10s %10s %10s %10s %10s %10s %10s\n", path.c_str(), "local us", "remote us", "more us",
               "local CPU", "remote CPU", "more CPU", "remote Gb/s");
-  const uint64_t bytes = local_disk.backend->bytes();
+  const uint64_t bytes = backend.bytes();
   for (const Pattern& pattern : kPatterns) {
     std::vector<Cost> alone, over;
     for (int round = 0; round < rounds; ++round) {
       alone.push_back(local.run(pattern, seconds));
-      over.push_back(run_remote(io, pattern, bytes, 1u << local_disk.block_shift, *reactors, seconds));
+      over.push_back(run_remote(io, pattern, bytes, block, *reactors, seconds));
     }
     print(pattern, medians(alone), medians(over));
   }

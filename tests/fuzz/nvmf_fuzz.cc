@@ -98,7 +98,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, std::size_t size) {
     nvme::ConnectData data{};
     std::memcpy(&data, behind.data(), std::min(behind.size(), sizeof data));
     auto joined = target.connect(*command, data, static_cast<uint16_t>(command->cdw10 >> 16) & 1, 16, Nanos(now));
-    if (joined && made == nullptr) made = *joined;
+    if (joined && made == nullptr) made = joined->controller;
   }
   if (made != nullptr) target.remove(*made);
   return 0;

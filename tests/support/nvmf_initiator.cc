@@ -102,7 +102,8 @@ void InitiatorQueue::establish(const CmAddress& target, std::span<const std::byt
     const auto [attr, mask] = good(id_.qp_attr(state));
     good(qp_.modify(attr, mask));
   };
-  good(id_.resolve_addr(std::nullopt, target, 5s));
+  if (host_.ack_timeout) good(id_.set_ack_timeout(*host_.ack_timeout));
+  good(id_.resolve_addr(host_.local, target, 5s));
   expect(CmEventType::addr_resolved);
   good(id_.resolve_route(5s));
   expect(CmEventType::route_resolved);
@@ -182,7 +183,10 @@ std::optional<nvme::Response> InitiatorQueue::take(const Completion& completion)
     ended_ = true;
     return std::nullopt;
   }
-  if ((completion.wr_id & kReceive) == 0) return std::nullopt;
+  if ((completion.wr_id & kReceive) == 0) {
+    ++delivered_;
+    return std::nullopt;
+  }
   const auto slot = static_cast<uint32_t>(completion.wr_id);
   nvme::Response response;
   std::memcpy(&response, responses_.data() + slot * sizeof response, sizeof response);

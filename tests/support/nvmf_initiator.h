@@ -43,7 +43,9 @@ struct InitiatorHost {
   /// The next event; those of ended connections are also kept in `gone`.
   std::optional<CmEvent> take();
   CmEvent next_event();
-  std::set<uint32_t> gone{};  ///< ids whose connections have ended
+  std::set<uint32_t> gone{};             ///< ids whose connections have ended
+  std::optional<CmAddress> local{};      ///< where connections begin, on a machine with several devices
+  std::optional<uint8_t> ack_timeout{};  ///< a code, which the target shall use, too
 };
 
 class InitiatorQueue {
@@ -84,6 +86,8 @@ class InitiatorQueue {
   bool ended();
   /// The key that the last response invalidated.
   uint32_t invalidated() const { return invalidated_; }
+  /// Capsules that the target's queue pair has acknowledged, as far as poll() has seen.
+  uint32_t delivered() const { return delivered_; }
   ProtectionDomain& pd() { return host_.pd; }
 
  private:
@@ -100,7 +104,7 @@ class InitiatorQueue {
   CompletionQueue cq_;
   QueuePair qp_;
   CmId id_;
-  uint32_t sent_ = 0;
+  uint32_t sent_ = 0, delivered_ = 0;
   uint32_t invalidated_ = 0;
   bool ended_ = false;
 };

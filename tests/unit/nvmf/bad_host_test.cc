@@ -1,4 +1,5 @@
 // Hosts that break the protocol, and hosts that die: the specification's status, or the end of the connection.
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -164,6 +165,36 @@ TEST_F(BadHost, EventRequestsHaveALimitAndCanBeAborted) {
   EXPECT_EQ(admin.next()->result, 0u);
   EXPECT_EQ(admin.call(admin_command(nvme::kAbort, 0, uint32_t{first} << 16)).result, 1u) << "nothing left to abort";
   (void)admin.submit(admin_command(nvme::kAsyncEventRequest));
+}
+
+TEST_F(BadHost, AResetEndsIoQueuesAndEventRequests) {
+  step_ = 100ns;  // the old queue is looked for later
+  InitiatorQueue admin = queue(0), old = queue(1);
+  const uint16_t controller = make_controller(admin, kDisks, kHostNqn);
+  ASSERT_EQ(status_of(old.connect(kDisks, kHostNqn, 1, controller)), Status::success);
+  std::vector<uint16_t> held;
+  for (uint32_t i = 0; i < kAsyncEvents; ++i) held.push_back(admin.submit(admin_command(nvme::kAsyncEventRequest)));
+  (void)admin.submit(property_set(nvme::kCc, 0x460000));
+  std::vector<uint16_t> ended;
+  for (uint32_t i = 0; i < kAsyncEvents; ++i) {
+    const auto response = *admin.next();
+    EXPECT_EQ(status_of(response), Status::aborted);
+    ended.push_back(response.command_id);
+  }
+  std::ranges::sort(ended);
+  EXPECT_EQ(ended, held);
+  EXPECT_EQ(status_of(*admin.next()), Status::success);
+  EXPECT_EQ(refused(old.call(io_command(nvme::kFlush, 1))), Status::command_sequence_error);
+
+  (void)admin.call(property_set(nvme::kCc, 0x460001));
+  InitiatorQueue young = queue(1);
+  EXPECT_EQ(status_of(young.connect(kDisks, kHostNqn, 1, controller)), Status::success);
+  EXPECT_EQ(status_of(young.call(io_command(nvme::kFlush, 1))), Status::success);
+  now_ += 1s;
+  EXPECT_FALSE(old.next().has_value());
+  EXPECT_EQ(status_of(young.call(io_command(nvme::kFlush, 1))), Status::success);
+  (void)admin.submit(admin_command(nvme::kAsyncEventRequest));
+  EXPECT_EQ(status_of(admin.call(admin_command(nvme::kKeepAlive))), Status::success);
 }
 
 TEST_F(BadHost, ASilentHostLosesItsController) {

@@ -1,21 +1,14 @@
-// The layers below the transport, each alone: capsules, I/O commands, controllers, buffers, backends.
-#include <fcntl.h>
-#include <unistd.h>
-
+// The layers below the transport, each alone: capsules, I/O commands, controllers, buffers.
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
+#include <functional>
 
 #include <gtest/gtest.h>
 
-#include "nvmf/backend.h"
 #include "nvmf/buffer_pool.h"
 #include "nvmf/capsule.h"
-#include "nvmf/config.h"
 #include "nvmf/controller.h"
 #include "nvmf/io_command.h"
-#include "nvmf/io_ring.h"
 
 namespace uroce::nvmf {
 namespace {
@@ -120,6 +113,38 @@ TEST(Controller, GrantsQueuesOnce) {
   EXPECT_EQ(controller.admin(command, {}, nullptr).status, Status::command_sequence_error);
 }
 
+TEST(Controller, ResetEndsQueuesAndEventRequests) {
+  const Subsystem subsystem = disks();
+  Controller controller(3, subsystem, {.nqn = kNqn}, 0, Nanos(0));
+  (void)controller.property_set(0, nvme::kCc, 0x460001);
+  nvme::Command event{}, feature{};
+  event.opcode = nvme::kAsyncEventRequest;
+  feature.opcode = nvme::kSetFeatures;
+  feature.cdw10 = nvme::kNumberOfQueues;
+  for (uint32_t i = 0; i < kAsyncEvents; ++i) EXPECT_TRUE(controller.admin(event, {}, nullptr).held);
+  (void)controller.admin(feature, {}, nullptr);
+  const auto old = controller.join(1);
+  ASSERT_TRUE(old.has_value());
+  EXPECT_TRUE(controller.ready(*old));
+  (void)controller.property_set(0, nvme::kCc, 0x460001);
+  EXPECT_TRUE(controller.ready(*old)) << "not a reset";
+
+  (void)controller.property_set(0, nvme::kCc, 0x460000);
+  EXPECT_EQ(controller.events_held(), 0u);
+  (void)controller.property_set(0, nvme::kCc, 0x460001);
+  EXPECT_TRUE(controller.ready());
+  EXPECT_FALSE(controller.ready(*old));
+  EXPECT_TRUE(controller.admin(event, {}, nullptr).held);
+  EXPECT_EQ(controller.admin(feature, {}, nullptr).status, Status::success) << "no queue has joined yet";
+  const auto young = controller.join(1);
+  ASSERT_TRUE(young.has_value());
+  EXPECT_TRUE(controller.ready(*young));
+  controller.leave(1, *old);
+  EXPECT_FALSE(controller.join(1).has_value()) << "the old queue does not take the new one's place away";
+  controller.leave(1, *young);
+  EXPECT_TRUE(controller.join(1).has_value());
+}
+
 TEST(Controller, ExpiresWithoutTheHost) {
   const Subsystem subsystem = disks();
   Controller controller(3, subsystem, {.nqn = kNqn}, 5000, 10s);
@@ -130,152 +155,109 @@ TEST(Controller, ExpiresWithoutTheHost) {
   EXPECT_FALSE(controller.ready());
 }
 
-TEST(BufferPool, ServesThoseThatWaitInTurn) {
-  struct Waiter final : BufferPool::Waiter {
-    void buffer_ready(std::byte* buffer) override { got = buffer; }
-    std::byte* got = nullptr;
-  };
-  auto pool = must(BufferPool::make(2));
-  std::byte* const first = pool.take();
-  std::byte* const second = pool.take();
-  ASSERT_NE(first, second);
-  EXPECT_EQ(pool.take(), nullptr);
-  Waiter a, b, c;
-  for (Waiter* one : {&a, &b, &c}) pool.wait(*one);
-  pool.forget(b);
-  pool.give(second);
-  EXPECT_EQ(a.got, second);
-  pool.give(first);
-  EXPECT_EQ(c.got, first);
-  EXPECT_EQ(b.got, nullptr);
-  pool.give(second);
-  EXPECT_EQ(pool.take(), second);
+TEST(Controller, WithoutKeepAliveOnlyDiscoveryExpires) {
+  const Subsystem subsystem = disks(), asked = discovery_subsystem();
+  Controller io(3, subsystem, {.nqn = kNqn}, 0, 10s), discovery(4, asked, {.nqn = kNqn}, 0, 10s);
+  EXPECT_FALSE(io.expired(240h));
+  EXPECT_EQ(io.silence(240h), 240h - 10s);
+  EXPECT_FALSE(discovery.expired(130s));
+  discovery.heard(20s);
+  EXPECT_FALSE(discovery.expired(140s));
+  EXPECT_TRUE(discovery.expired(140001ms));
 }
 
-/// A backend, and what has ended on it.
-class BackendTest : public testing::Test, public IoClient {
- protected:
-  ~BackendTest() override { std::filesystem::remove(path_); }
-  void done(Io& io, int error) override { ended_.emplace_back(&io, error); }
-  int run(Backend& backend, Io io) {
-    io.client = this;
-    ended_.clear();
-    backend.submit(io, ring_);
-    while (ended_.empty()) ring_.poll();
-    return ended_.front().second;
+struct Waiter final : BufferPool::Waiter {
+  void buffer_ready(std::byte* buffer) override {
+    got = buffer;
+    if (then) then();
   }
-  void check(Backend& backend) {
-    std::vector<std::byte> storage(4 * 4096);
-    void* at = storage.data();
-    std::size_t room = storage.size();
-    auto* const page = static_cast<std::byte*>(std::align(4096, 4096, at, room));
-    const auto transfer = [&](Io::Op op, uint64_t offset, uint64_t length) {
-      return run(
-          backend,
-          {.op = op, .force_unit_access = op == Io::Op::write, .offset = offset, .length = length, .data = page});
-    };
-    std::fill_n(page, 4096, std::byte{0x5a});
-    EXPECT_EQ(transfer(Io::Op::write, 8192, 4096), 0);
-    EXPECT_EQ(transfer(Io::Op::write, 12288, 4096), 0);
-    EXPECT_EQ(transfer(Io::Op::flush, 0, 0), 0);
-    EXPECT_EQ(transfer(Io::Op::read, 4096, 4096), 0);
-    EXPECT_EQ(page[0], std::byte{0});
-    EXPECT_EQ(transfer(Io::Op::read, 8192, 4096), 0);
-    EXPECT_EQ(page[4095], std::byte{0x5a});
-    EXPECT_EQ(transfer(Io::Op::write_zeroes, 8192, 4096), 0);
-    EXPECT_EQ(transfer(Io::Op::read, 8192, 4096), 0);
-    EXPECT_EQ(page[0], std::byte{0});
-    EXPECT_EQ(transfer(Io::Op::read, 12288, 4096), 0);
-    EXPECT_EQ(page[0], std::byte{0x5a});
-    EXPECT_EQ(transfer(Io::Op::deallocate, 12288, 4096), 0);
-    EXPECT_EQ(backend.bytes(), 1u << 20);
-  }
-
-  const std::string path_ = testing::TempDir() + "uroce-nvmf-disk-" + std::to_string(getpid());
-  IoRing ring_ = must(IoRing::open(4));
-  std::vector<std::pair<Io*, int>> ended_;
+  std::byte* got = nullptr;
+  std::function<void()> then{};
 };
 
-TEST_F(BackendTest, Memory) { check(*must(make_memory_backend(1 << 20))); }
-
-TEST_F(BackendTest, File) {
-  std::ofstream(path_).close();
-  std::filesystem::resize_file(path_, 1 << 20);
-  const auto backend = must(open_file_backend(path_));
-  EXPECT_EQ(backend->block_bytes(), 4096u);
-  check(*backend);
+std::vector<std::byte*> take_all(BufferPool& pool, BufferPool::Share& share) {
+  std::vector<std::byte*> taken;
+  while (std::byte* const one = pool.take(share)) taken.push_back(one);
+  return taken;
 }
 
-TEST_F(BackendTest, MoreOperationsThanTheRingHolds) {
-  std::ofstream(path_).close();
-  std::filesystem::resize_file(path_, 1 << 20);
-  const auto backend = must(open_file_backend(path_));
-  std::vector<Io> flushes(50, Io{.op = Io::Op::flush, .client = this});
-  for (Io& one : flushes) backend->submit(one, ring_);
-  while (ended_.size() < flushes.size()) ring_.poll();
-  EXPECT_EQ(ring_.outstanding(), 0u);
+TEST(BufferPool, ServesThoseThatWaitInTurn) {
+  auto pool = must(BufferPool::make(2));
+  BufferPool::Share &one = pool.open("1"), &two = pool.open("2");
+  std::byte* const first = pool.take(one);
+  std::byte* const second = pool.take(two);
+  ASSERT_NE(first, second);
+  EXPECT_EQ(pool.take(one), nullptr);
+  Waiter a, b, c;
+  for (Waiter* each : {&a, &b, &c}) pool.wait(one, *each);
+  pool.forget(one, b);
+  pool.give(one, first);
+  EXPECT_EQ(a.got, first);
+  EXPECT_EQ(pool.take(one), nullptr) << "another of its own waits";
+  pool.give(two, second);
+  EXPECT_EQ(c.got, nullptr) << "one is free, and as many are held";
+  pool.give(one, first);
+  EXPECT_EQ(c.got, first);
+  EXPECT_EQ(b.got, nullptr);
+  EXPECT_EQ(pool.free(), 1u);
 }
 
-TEST_F(BackendTest, AFileThatBecameShorterIsAnError) {
-  std::ofstream(path_).close();
-  std::filesystem::resize_file(path_, 1 << 20);
-  const auto backend = must(open_file_backend(path_));
-  std::filesystem::resize_file(path_, 0);
-  std::vector<std::byte> storage(8192);
-  auto* const page = storage.data() + (4096 - reinterpret_cast<uintptr_t>(storage.data()) % 4096);
-  EXPECT_EQ(run(*backend, {.op = Io::Op::read, .length = 4096, .data = page}), EIO);
+TEST(BufferPool, NoHostTakesMoreThanHalfOfWhatIsFree) {
+  auto pool = must(BufferPool::make(128));
+  std::vector<std::size_t> taken;
+  for (int host = 0; host < 16; ++host) taken.push_back(take_all(pool, pool.open(std::to_string(host))).size());
+  EXPECT_EQ(taken, (std::vector<std::size_t>{60, 30, 15, 8, 4, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0}));
 }
 
-TEST_F(BackendTest, SaysWhatCannotBeANamespace) {
-  EXPECT_EQ(open_file_backend("/dev/null").error().code, EINVAL);
-  EXPECT_EQ(open_file_backend(path_).error().code, ENOENT);
-  std::ofstream(path_).close();
-  EXPECT_NE(open_file_backend(path_).error().text.find("has 0 bytes"), std::string::npos);
+TEST(BufferPool, OneBufferServesEverybodyInTurns) {
+  auto pool = must(BufferPool::make(1));
+  BufferPool::Share &one = pool.open("1"), &two = pool.open("2");
+  std::byte* const buffer = pool.take(one);
+  ASSERT_NE(buffer, nullptr);
+  Waiter a, b, c;
+  pool.wait(one, a);
+  pool.wait(one, b);
+  pool.wait(two, c);
+  pool.give(one, buffer);
+  EXPECT_EQ(a.got, buffer);
+  pool.give(one, buffer);
+  EXPECT_EQ(c.got, buffer) << "the other host's turn";
+  pool.give(two, buffer);
+  EXPECT_EQ(b.got, buffer);
 }
 
-TEST_F(BackendTest, TheFileNamesItsFaults) {
-  const auto fault = [&](const std::string& text) {
-    std::ofstream(path_) << text;
-    const auto read = read_config(path_);
-    return read ? std::string("none") : read.error().text.substr(path_.size());
+TEST(BufferPool, UsersOfAHostShareWhatItMayHave) {
+  auto pool = must(BufferPool::make(8));
+  BufferPool::Share& host = pool.open("1");
+  EXPECT_EQ(&pool.open("1"), &host);
+  auto taken = take_all(pool, host);
+  EXPECT_EQ(taken.size(), 4u);
+  pool.close(host);
+  for (std::byte* one : taken) pool.give(host, one);
+  EXPECT_EQ(host.held(), 0u);
+  pool.close(host);
+  EXPECT_EQ(take_all(pool, pool.open("1")).size(), 4u);
+}
+
+// A queue that gets a buffer may end, and give back all that it has.
+TEST(BufferPool, ThoseThatAreServedMayGiveBuffersBack) {
+  auto pool = must(BufferPool::make(8));
+  BufferPool::Share &one = pool.open("1"), &two = pool.open("2");
+  auto first = take_all(pool, one), second = take_all(pool, two);
+  std::vector<Waiter> waiters(6);
+  for (Waiter& each : waiters) pool.wait(one, each);
+  waiters[0].then = [&] {
+    pool.give(one, waiters[0].got);
+    pool.forget(one, waiters[1]);
+    for (std::byte* each : second) pool.give(two, each);
   };
-  EXPECT_EQ(fault("[[subsystem]]\nnqn = \"nqn.2024-01.org.example:a\"\nnamespaces = [\"memory:1M\"]\n"), "none");
-  EXPECT_NE(fault("[[subsystem]]\nnqn = \"a\"\n").find("does not begin with nqn."), std::string::npos);
-  EXPECT_NE(fault("[[subsystem]]\nname = \"a\"\n").find(":2: unknown key name"), std::string::npos);
-  EXPECT_NE(fault("[[subsystem]]\nnqn = \"nqn.a\"\nhosts = []\n").find("hosts is empty"), std::string::npos);
-  EXPECT_NE(fault("[[subsystem]]\nnqn = \"nqn.a\"\nnamespaces = [\"memory:x\"]\n").find("memory:1G"),
-            std::string::npos);
-  EXPECT_NE(fault("subsystem = 1\n").find("[[subsystem]]"), std::string::npos);
-  EXPECT_NE(fault("interface = 1\n").find(":1: interface names nothing"), std::string::npos);
-  EXPECT_NE(fault("interface = \"d0\"\nlcores = 1\n").find(":2: lcores is no text"), std::string::npos);
-  EXPECT_NE(fault("lcores = \"0;1\"\n").find(":1: lcores = '0;1': it may contain only"), std::string::npos);
-  EXPECT_NE(fault("cores = \"1\"\n").find(":1: unknown key cores; the file has interface, lcores"), std::string::npos);
-}
-
-TEST_F(BackendTest, TheFileNamesThePort) {
-  std::ofstream(path_) << "interface = \"eth0\"\n";
-  const Config named = must(read_config(path_));
-  EXPECT_EQ(named.interface, "eth0");
-  EXPECT_EQ(named.lcores, "");
-  EXPECT_TRUE(named.subsystems.empty());
-  std::ofstream(path_) << "";
-  EXPECT_EQ(must(read_config(path_)).interface, "");
-}
-
-TEST_F(BackendTest, TheSampleOfTheFileHoldsWithItsLinesCommentedIn) {
-  std::ifstream sample(UROCE_NVMF_SAMPLE);
-  std::string used;
-  for (std::string line; std::getline(sample, line);) {
-    if (line.starts_with('#') && !line.starts_with("# ")) used += line.substr(1) + "\n";
-  }
-  EXPECT_TRUE(must(read_config(UROCE_NVMF_SAMPLE)).subsystems.empty());
-  std::ofstream(path_) << used;
-  const Config config = must(read_config(path_));
-  EXPECT_EQ(config.interface, "eth0");
-  EXPECT_EQ(config.lcores, "1-2");
-  ASSERT_EQ(config.subsystems.size(), 1u);
-  EXPECT_EQ(config.subsystems[0].namespaces.size(), 1u);
-  EXPECT_EQ(config.subsystems[0].hosts.size(), 1u);
+  pool.give(one, first[0]);
+  pool.give(one, first[1]);
+  std::vector<bool> served;
+  for (const Waiter& each : waiters) served.push_back(each.got != nullptr);
+  EXPECT_EQ(served, (std::vector<bool>{true, false, true, true, false, false}));
+  EXPECT_EQ(one.held(), 4u);
+  EXPECT_EQ(pool.free(), 4u);
 }
 
 }  // namespace

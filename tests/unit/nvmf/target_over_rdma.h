@@ -69,18 +69,18 @@ class InProcessNetwork final : public Network {
 class TargetOverRdma : public testing::Test {
  protected:
   /// Both are clients of a daemon where there is one reactor; with more, the devices are of this process.
+  /// Device 1 is the target's, 0 the host's, and 2 another host's.
   explicit TargetOverRdma(uint32_t buffers = 8, uint32_t reactors = 1) {
-    world_.add();
-    world_.add();
-    connections_ = test::must(cm::Manager::start({world_.device(0), world_.device(1)}, 7));
+    for (int device = 0; device < 3; ++device) world_.add();
+    const std::vector devices{world_.device(0), world_.device(1), world_.device(2)};
+    connections_ = test::must(cm::Manager::start(devices, 7));
     buffers_ = buffers;
     if (reactors > 1) {
       network_ = std::make_unique<InProcessNetwork>(*connections_, world_.device(1), reactors);
       hosts_network_ = std::make_unique<InProcessNetwork>(*connections_, world_.device(0), 1);
       return;
     }
-    server_ = test::must(
-        service::Server::start({.socket = socket_}, {world_.device(0), world_.device(1)}, {}, connections_.get()));
+    server_ = test::must(service::Server::start({.socket = socket_}, devices, {}, connections_.get()));
     network_ = test::must(open_daemon_network({.socket = socket_}));
   }
   ~TargetOverRdma() override {
@@ -100,18 +100,25 @@ class TargetOverRdma : public testing::Test {
     subsystems.push_back(
         test::must(open_subsystem({.nqn = kDisks, .namespaces = std::move(namespaces), .hosts = {kHostNqn}})));
     reactors_ = test::must(Reactors::start(*network_, std::move(subsystems), listen, buffers_));
-    const auto progress = [this] {
-      now_ += step_;
-      for (const uint32_t index : order_) reactors_->poll(index, now_);
-      if (const auto after = after_pass_) after();  // it may set another
-    };
     const std::string device = world_.device(0)->config().name;
     if (hosts_network_) {
       host_ = std::make_unique<test::InitiatorHost>(hosts_network_->connections(),
-                                                    test::must(hosts_network_->device(device)), progress);
+                                                    test::must(hosts_network_->device(device)), [this] { pass(); });
     } else {
-      host_ = std::make_unique<test::InitiatorHost>(DaemonOptions{socket_}, device, progress);
+      host_ = daemon_host(0);
     }
+  }
+  /// A host beside the target's daemon.
+  std::unique_ptr<test::InitiatorHost> daemon_host(std::size_t device) {
+    auto made = std::make_unique<test::InitiatorHost>(DaemonOptions{socket_}, world_.device(device)->config().name,
+                                                      [this] { pass(); });
+    made->local = CmAddress{.ip = World::gid(device)};
+    return made;
+  }
+  void pass() {
+    now_ += step_;
+    for (const uint32_t index : order_) reactors_->poll(index, now_);
+    if (const auto after = after_pass_) after();  // it may set another
   }
   CmAddress address() const { return {World::gid(1), 4420}; }
   test::InitiatorQueue queue(uint16_t id, uint32_t entries = 16) { return {*host_, address(), id, entries}; }
@@ -119,7 +126,9 @@ class TargetOverRdma : public testing::Test {
   using World = test::World;
   const std::string folder_ = testing::TempDir() + "uroce-nvmf-" + std::to_string(getpid());
   const std::string socket_ = folder_ + "/socket";
-  World world_{World::Mode::threaded};
+  std::atomic<Nanos> ahead_{};  ///< of the machine's clock: what the devices' clock has been put on
+  World world_{World::Mode::threaded,
+               [this] { return std::chrono::steady_clock::now().time_since_epoch() + ahead_.load(); }};
   std::unique_ptr<cm::Manager> connections_;
   std::unique_ptr<service::Server> server_;
   std::unique_ptr<Network> network_, hosts_network_;

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "target_over_rdma.h"
 
@@ -104,6 +106,36 @@ TEST_F(TargetTest, ReadsWhatWasWritten) {
   };
   EXPECT_TRUE(all_zero(back.subspan(1 * kBlock, kBlock)) && all_zero(back.subspan(4 * kBlock, 3 * kBlock)));
   EXPECT_TRUE(std::ranges::equal(back.subspan(2 * kBlock, 2 * kBlock), data.subspan(2 * kBlock, 2 * kBlock)));
+}
+
+/// A disk past the page cache, which takes data from whole blocks of memory alone.
+class FileTest : public TargetOverRdma {
+ protected:
+  FileTest() {
+    std::filesystem::create_directories(folder_);
+    std::ofstream(path_).close();
+    std::filesystem::resize_file(path_, 1 << 20);
+    serve({{.path = path_}});
+  }
+  const std::string path_ = folder_ + "/disk";
+};
+
+TEST_F(FileTest, TakesDataFromAnyPlaceInTheCapsule) {
+  InitiatorQueue admin = queue(0), io = queue(1);
+  const uint16_t controller = make_controller(admin, kDisks, kHostNqn);
+  ASSERT_EQ(status_of(io.connect(kDisks, kHostNqn, 1, controller)), Status::success);
+  constexpr uint32_t kFileBlock = 4096;
+  for (const uint32_t offset : {0u, 4u, 1000u, 4092u, 4096u}) {
+    std::vector<std::byte> capsule(kInCapsuleBytes);
+    fill(capsule, offset + 1);
+    EXPECT_EQ(
+        status_of(io.call(InitiatorQueue::in_capsule(io_command(nvme::kWrite, 1, 3, 1), offset, kFileBlock), capsule)),
+        Status::success)
+        << offset;
+    EXPECT_EQ(status_of(io.call(io.keyed(io_command(nvme::kRead, 1, 3, 1), 0, kFileBlock))), Status::success);
+    EXPECT_TRUE(std::ranges::equal(io.data().first(kFileBlock), std::span(capsule).subspan(offset, kFileBlock)))
+        << offset;
+  }
 }
 
 TEST_F(TargetTest, InvalidatesTheKeyThatItIsTold) {
