@@ -150,7 +150,7 @@ void Connections::on_request(const CmEvent& event) {
 Result<void> Connections::hand_over(CmId& id, const CmEvent& event, const nvme::CmRequest& request) {
   const auto info = id.info();
   if (!info) return std::unexpected(info.error());
-  const Gid host = info->remote.ip;
+  const Gid host = info->dgid;  // where answers go; it writes the address in remote.ip itself
   if (const auto found = unconnected_.find(host);
       found != unconnected_.end() && found->second >= settings_.max_unconnected()) {
     return fail(EAGAIN, "too many connections of this host begin at once");

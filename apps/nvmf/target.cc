@@ -30,7 +30,8 @@ std::string_view text_of(const std::array<char, 256>& field) {
 
 }  // namespace
 
-Target::Target(std::vector<Subsystem> subsystems) : subsystems_(std::move(subsystems)), controllers_(kControllers) {
+Target::Target(std::vector<Subsystem> subsystems, uint16_t first_id)
+    : subsystems_(std::move(subsystems)), first_id_(first_id), controllers_(kControllers) {
   subsystems_.push_back(discovery_subsystem());
 }
 
@@ -61,7 +62,7 @@ std::expected<Joined, Reply> Target::create(const Subsystem& subsystem, Host hos
     const auto at = next_id_;
     next_id_ = static_cast<uint16_t>((next_id_ + 1u) % controllers_.size());
     if (controllers_[at] != nullptr) continue;
-    const auto id = static_cast<uint16_t>(at + 1);
+    const auto id = static_cast<uint16_t>(first_id_ + at);
     controllers_[at] = std::make_shared<Controller>(id, subsystem, std::move(host), keep_alive_ms, now);
     return Joined{controllers_[at]};
   }
@@ -70,7 +71,7 @@ std::expected<Joined, Reply> Target::create(const Subsystem& subsystem, Host hos
 
 std::expected<Joined, Reply> Target::join(const nvme::ConnectData& data, const Subsystem& subsystem, const Host& host,
                                           uint16_t queue_id) {
-  const std::size_t at = data.controller_id - std::size_t{1};
+  const std::size_t at = data.controller_id - std::size_t{first_id_};
   auto controller = [&] {
     const std::scoped_lock lock(mutex_);
     return at < controllers_.size() ? controllers_[at] : nullptr;
@@ -89,7 +90,7 @@ std::expected<Joined, Reply> Target::join(const nvme::ConnectData& data, const S
 void Target::remove(Controller& controller) {
   controller.end();
   const std::scoped_lock lock(mutex_);
-  controllers_[controller.id() - 1u].reset();
+  controllers_[static_cast<std::size_t>(controller.id() - first_id_)].reset();
 }
 
 std::size_t Target::controllers() const {
