@@ -1,5 +1,6 @@
 #include "pmd_glue/eal_args.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sched.h>
@@ -8,6 +9,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <fstream>
+#include <sstream>
 
 #include "hugepages/huge_pages.h"
 #include "pmd_glue/frame_size.h"
@@ -239,8 +242,28 @@ std::string_view device_argument(std::string_view devargs, std::string_view key)
   return {};
 }
 
+namespace {
+
+bool may_open_every_hugetlbfs() {
+  std::ifstream mounts("/proc/self/mounts");
+  for (std::string line; std::getline(mounts, line);) {
+    std::istringstream words(line);
+    std::string device, folder, kind;
+    if (!(words >> device >> folder >> kind) || kind != "hugetlbfs") continue;
+    const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return false;
+    close(fd);
+  }
+  return true;
+}
+
+}  // namespace
+
 HostFacts read_host_facts() {
-  HostFacts facts{.hugepages = false, .hugetlbfs_mounted = false, .cards = !cards_for_programs().empty()};
+  HostFacts facts{.hugepages = false,
+                  .hugetlbfs_mounted = false,
+                  .cards = !cards_for_programs().empty(),
+                  .hugetlbfs_closed = !may_open_every_hugetlbfs()};
   for (const hugepages::HugePages& pages : hugepages::read()) {
     facts.hugepages |= pages.free != 0;
     facts.hugetlbfs_mounted |= pages.mounted;
@@ -279,13 +302,15 @@ Result<EalPlan> plan_eal(const std::vector<std::string>& args, const HostFacts& 
 
   const bool memory_said = has(*options, {"no-huge", "m", "socket-mem", "huge-dir", "legacy-mem"});
   const bool in_memory = has(*options, {"in-memory"});
-  const bool huge = host.hugepages && (host.hugetlbfs_mounted || in_memory);
+  const bool huge = host.hugepages && !host.hugetlbfs_closed && (host.hugetlbfs_mounted || in_memory);
   if (!huge && !memory_said) {
     add("--no-huge");
     add("-m");
     add("512");
     plan.notes.push_back(fmt::format("{}: running on 512 MiB of 4 KiB pages (--no-huge -m 512)",
-                                     host.hugepages ? "no hugetlbfs is mounted" : "no hugepage is free"));
+                                     !host.hugepages         ? "no hugepage is free"
+                                     : host.hugetlbfs_closed ? "this user may not open the hugetlbfs"
+                                                             : "no hugetlbfs is mounted"));
   }
   plan.hugepages = !has(*options, {"no-huge"}) && plan.notes.empty();
   // EAL refuses the two options together, although --in-memory has no effect without hugepages.
@@ -294,7 +319,11 @@ Result<EalPlan> plan_eal(const std::vector<std::string>& args, const HostFacts& 
     if (drop_in_memory && option.name == "in-memory") plan.args[option.index].clear();
   }
   std::erase(plan.args, "");
-  const bool has_prefix = has(*options, {"file-prefix", "no-shconf", "proc-type"}) || (in_memory && !drop_in_memory);
+  const bool own_way = has(*options, {"file-prefix", "no-shconf", "proc-type"});
+  // Nothing was to be shared, so EAL needs no runtime directory, which a user without root may be unable to make.
+  const bool shares_nothing = in_memory && !has(*options, {"no-huge"});
+  if (shares_nothing && drop_in_memory && !own_way) add("--no-shconf");
+  const bool has_prefix = own_way || shares_nothing;
   if (!has_prefix) {
     add(fmt::format("--file-prefix={}{}", kOwnPrefix, getpid()));
     if (huge && !has(*options, {"huge-unlink", "no-huge"})) add("--huge-unlink");

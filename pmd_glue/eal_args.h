@@ -16,6 +16,9 @@ struct HostFacts {
   bool hugepages = true;  ///< at least one free hugepage
   bool hugetlbfs_mounted = true;
   bool cards = false;  ///< Ethernet cards are bound to a driver for programs
+  /// A hugetlbfs that this user may not open. EAL locks each one that is mounted, also with --in-memory, and ends where
+  /// it cannot.
+  bool hugetlbfs_closed = false;
 };
 HostFacts read_host_facts();
 

@@ -113,6 +113,21 @@ TEST(EalArgs, FallsBackToSmallPages) {
   EXPECT_TRUE(plan_eal({"--in-memory"}, HostFacts{true, false})->notes.empty()) << "memfd needs no mount";
 }
 
+// EAL ends where it cannot lock a hugetlbfs, although it would take nothing from there.
+TEST(EalArgs, FallsBackToSmallPagesWhereTheHugetlbfsIsAnotherUsers) {
+  for (const bool usable_too : {false, true}) {
+    const HostFacts host{.hugepages = true, .hugetlbfs_mounted = usable_too, .cards = false, .hugetlbfs_closed = true};
+    const auto plan = plan_eal({"--in-memory"}, host);
+    ASSERT_TRUE(plan);
+    EXPECT_TRUE(contains(plan->args, "--no-huge"));
+    EXPECT_FALSE(contains(plan->args, "--in-memory"));
+    EXPECT_TRUE(contains(plan->args, "--no-shconf")) << "this user may make no runtime directory either";
+    EXPECT_FALSE(plan->own_runtime_dir);
+    ASSERT_EQ(plan->notes.size(), 1u);
+    EXPECT_NE(plan->notes[0].find("this user may not open the hugetlbfs"), std::string::npos) << plan->notes[0];
+  }
+}
+
 TEST(EalArgs, ReconcilesInMemoryWithSmallPages) {
   const auto plan = plan_eal({"--in-memory", "--no-huge"}, kHuge);
   ASSERT_TRUE(plan);
