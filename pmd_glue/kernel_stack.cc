@@ -81,12 +81,13 @@ bool forwards(const std::string& interface, bool ipv4) {
 
 }  // namespace
 
-KernelStack::KernelStack(unsigned interface, std::string name, std::string driver, bool shared)
+KernelStack::KernelStack(unsigned interface, std::string name, std::string driver, bool shared, uint32_t vlan)
     : name_(std::move(name)), driver_(std::move(driver)), shared_(shared) {
   char text[IF_NAMESIZE] = "";
   if (interface == 0 || if_indextoname(interface, text) == nullptr) return;
   interface_ = interface;
   interface_name_ = text;
+  claims_.emplace(interface_, interface_name_, vlan);
 }
 
 KernelStack::~KernelStack() {
@@ -95,18 +96,69 @@ KernelStack::~KernelStack() {
   }
 }
 
-void KernelStack::set_addresses(std::span<const Gid> gids) {
-  if (interface_ == 0) return;
+std::string KernelStack::taken(const Gid& gid, const ClaimHolder& holder) const {
+  std::string who = "another program of uroce";
+  if (holder.pid == getpid()) {
+    who = "another port of this program";
+  } else if (holder.pid != 0) {
+    who += fmt::format(" (process {})", holder.pid);
+  }
+  return fmt::format("{} on interface {} is in use by {}", net::to_text(gid), interface_name_, who);
+}
+
+Result<std::vector<Gid>> KernelStack::claim(std::span<const Gid> gids) {
+  std::vector<Gid> ours;
+  std::string reason;
+  for (const Gid& gid : gids) {
+    const auto holder = claims_ ? claims_->claim(gid) : std::nullopt;
+    if (!holder) {
+      ours.push_back(gid);
+      continue;
+    }
+    reason = taken(gid, *holder);
+    if (!net::is_link_local(gid)) {
+      ours.clear();
+      break;
+    }
+    if (told_.insert(gid).second)
+      note(fmt::format("port {}: {}; the device does without", name_, reason), NoteLevel::info);
+  }
+  if (!ours.empty() || reason.empty()) return ours;
+  unclaim();
+  return fail(EADDRINUSE, fmt::format("port {}: {}; end that one, use its devices if it is a daemon, or give this port "
+                                      "an address of its own (--address, or device.addresses)",
+                                      name_, reason));
+}
+
+void KernelStack::unclaim() {
+  if (!claims_) return;
+  std::vector<Gid> set;
+  for (const auto& [gid, fd] : sockets_) set.push_back(gid);
+  claims_->keep(set);
+}
+
+std::vector<Gid> KernelStack::set_addresses(std::span<const Gid> gids) {
+  std::vector<Gid> ours(gids.begin(), gids.end());
+  if (interface_ == 0) return ours;
+  std::erase_if(ours, [&](const Gid& gid) {
+    const auto holder = claims_->claim(gid);
+    if (!holder) return false;
+    if (told_.insert(gid).second)
+      note(fmt::format("port {}: {}; the device does without until it starts again", name_, taken(gid, *holder)));
+    return true;
+  });
+  claims_->keep(ours);
   std::erase_if(sockets_, [&](const auto& entry) {
-    if (std::ranges::find(gids, entry.first) != gids.end()) return false;
+    if (std::ranges::find(ours, entry.first) != ours.end()) return false;
     if (entry.second >= 0) close(entry.second);
     return true;
   });
-  for (const Gid& gid : gids) {
+  for (const Gid& gid : ours) {
     if (sockets_.contains(gid)) continue;
     silence(gid);
     if (!shared_) look_for_clash(gid);
   }
+  return ours;
 }
 
 void KernelStack::silence(const Gid& gid) {

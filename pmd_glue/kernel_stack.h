@@ -3,30 +3,46 @@
 //
 // The kernel would answer each RoCE packet to one of its own addresses with ICMP "port unreachable". A socket that is
 // bound to the address and receives nothing prevents that, also for addresses that the kernel gets later.
+//
+// Other programs of uroce see the same frames, too. Each address belongs to one of them (address_claims.h).
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <vector>
 
+#include <uroce/error.h>
 #include <uroce/types.h>
+
+#include "pmd_glue/address_claims.h"
 
 namespace uroce::glue {
 
 class KernelStack {
  public:
   /// For the port `name` on the interface with index `interface`. A port without one (0) needs nothing. `shared`: the
-  /// port's addresses are the kernel's, as they should be.
-  KernelStack(unsigned interface, std::string name, std::string driver, bool shared);
+  /// port's addresses are the kernel's, as they should be. `vlan`: the tag of the port's frames; 0: none.
+  KernelStack(unsigned interface, std::string name, std::string driver, bool shared, uint32_t vlan);
   ~KernelStack();
   KernelStack(const KernelStack&) = delete;
   KernelStack& operator=(const KernelStack&) = delete;
 
-  /// Sets the device's addresses. One thread at a time. note() reports each conflict with the kernel's set-up.
-  void set_addresses(std::span<const Gid> gids);
+  /// Claims addresses that set_addresses() will set, and returns those that are free. note() tells of link-local ones
+  /// that are not: every device on the interface would have them. Errors: EADDRINUSE if another program has any other
+  /// address, or all of them; no claim is left.
+  Result<std::vector<Gid>> claim(std::span<const Gid> gids);
+  /// Gives up claims without a set_addresses().
+  void unclaim();
+  /// Sets the device's addresses, and returns them without those that another program has. One thread at a time. note()
+  /// reports each conflict, with the kernel's set-up too.
+  std::vector<Gid> set_addresses(std::span<const Gid> gids);
 
  private:
+  std::string taken(const Gid& gid, const ClaimHolder& holder) const;
   void silence(const Gid& gid);
   void look_for_clash(const Gid& gid) const;
 
@@ -36,6 +52,8 @@ class KernelStack {
   unsigned interface_ = 0;  ///< index; 0 for none
   std::string interface_name_;
   std::map<Gid, int> sockets_;  ///< -1 where binding failed
+  std::optional<AddressClaims> claims_;
+  std::set<Gid> told_;  ///< that another program has them
 };
 
 }  // namespace uroce::glue
