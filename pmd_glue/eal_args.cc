@@ -177,8 +177,11 @@ Result<EalPlan> plan_eal(const std::vector<std::string>& args, const HostFacts& 
     if (drop_in_memory && option.name == "in-memory") plan.args[option.index].clear();
   }
   std::erase(plan.args, "");
-  const bool has_prefix =
-      has_option(*options, {"file-prefix", "no-shconf", "proc-type"}) || (in_memory && !drop_in_memory);
+  const bool own_way = has_option(*options, {"file-prefix", "no-shconf", "proc-type"});
+  // Nothing was to be shared, so EAL needs no runtime directory, which a user without root may be unable to make.
+  const bool shares_nothing = in_memory && !has_option(*options, {"no-huge"});
+  if (shares_nothing && drop_in_memory && !own_way) add("--no-shconf");
+  const bool has_prefix = own_way || shares_nothing;
   if (!has_prefix) {
     add(fmt::format("--file-prefix={}{}", kOwnPrefix, getpid()));
     if (huge && !has_option(*options, {"huge-unlink", "no-huge"})) add("--huge-unlink");

@@ -82,12 +82,13 @@ bool forwards(const std::string& interface, bool ipv4) {
 
 }  // namespace
 
-KernelStack::KernelStack(const Port& port, bool shared) : port_(port), shared_(shared) {
+KernelStack::KernelStack(const Port& port, bool shared, uint32_t vlan) : port_(port), shared_(shared), vlan_(vlan) {
   char text[IF_NAMESIZE] = "";
   const unsigned interface = port.interface_index();
   if (interface == 0 || if_indextoname(interface, text) == nullptr) return;
   interface_ = interface;
   interface_name_ = text;
+  claims_.emplace(interface_, interface_name_, vlan);
 }
 
 KernelStack::~KernelStack() {
@@ -96,27 +97,93 @@ KernelStack::~KernelStack() {
   }
 }
 
-void KernelStack::set_addresses(std::span<const Gid> gids) {
+std::string KernelStack::taken(const Gid& gid, const ClaimHolder& holder) const {
+  std::string who = "another program of uroce";
+  if (holder.pid == getpid()) {
+    who = "another port of this program";
+  } else if (holder.pid != 0) {
+    who += fmt::format(" (process {})", holder.pid);
+  }
+  return fmt::format("{} on interface {} is in use by {}", net::to_text(gid), interface_name_, who);
+}
+
+Result<std::vector<Gid>> KernelStack::claim(std::span<const Gid> gids) {
   const std::lock_guard lock(mutex_);
-  if (interface_ == 0) return;
+  std::vector<Gid> ours;
+  std::string reason;
+  for (const Gid& gid : gids) {
+    const auto holder = claims_ ? claims_->claim(gid) : std::nullopt;
+    if (!holder) {
+      ours.push_back(gid);
+      continue;
+    }
+    reason = taken(gid, *holder);
+    if (!net::is_link_local(gid)) {
+      ours.clear();
+      break;
+    }
+    if (told_.insert(gid).second)
+      note(fmt::format("port {}: {}; the device does without", port_.name(), reason), NoteLevel::info);
+  }
+  if (!ours.empty() || reason.empty()) return ours;
+  give_up_others();
+  return fail(EADDRINUSE, fmt::format("port {}: {}; end that one, use its devices if it is a daemon, or give this port "
+                                      "an address of its own (--address, or device.addresses)",
+                                      port_.name(), reason));
+}
+
+void KernelStack::unclaim() {
+  const std::lock_guard lock(mutex_);
+  give_up_others();
+}
+
+/// Claims that no set address needs.
+void KernelStack::give_up_others() {
+  if (!claims_) return;
+  std::vector<Gid> set;
+  for (const auto& [gid, fd] : sockets_) set.push_back(gid);
+  claims_->keep(set);
+}
+
+std::vector<Gid> KernelStack::set_addresses(std::span<const Gid> gids) {
+  const std::lock_guard lock(mutex_);
+  std::vector<Gid> ours(gids.begin(), gids.end());
+  if (interface_ == 0) return ours;
+  std::erase_if(ours, [&](const Gid& gid) {
+    const auto holder = claims_->claim(gid);
+    if (!holder) return false;
+    if (told_.insert(gid).second)
+      note(
+          fmt::format("port {}: {}; the device does without until it starts again", port_.name(), taken(gid, *holder)));
+    return true;
+  });
+  claims_->keep(ours);
   std::erase_if(sockets_, [&](const auto& entry) {
-    if (std::ranges::find(gids, entry.first) != gids.end()) return false;
+    if (std::ranges::find(ours, entry.first) != ours.end()) return false;
     if (entry.second >= 0) close(entry.second);
     return true;
   });
-  for (const Gid& gid : gids) {
+  for (const Gid& gid : ours) {
     if (sockets_.contains(gid)) continue;
     silence(gid);
     if (!shared_) look_for_clash(gid);
   }
+  return ours;
 }
 
-// The sockets of link-local addresses are bound to the interface as well, and the kernel does not move them.
+// The sockets of link-local addresses are bound to the interface as well, and the kernel does not move them. Claims
+// name it by its index, too.
 void KernelStack::follow_interface() {
   const std::lock_guard lock(mutex_);
   if (interface_ == 0) return;
-  if (const unsigned index = port_.interface_index(); index != 0) interface_ = index;
+  if (const unsigned index = port_.interface_index(); index != 0 && index != interface_) {
+    interface_ = index;
+    claims_.emplace(interface_, interface_name_, vlan_);
+  }
   for (const auto& [gid, fd] : sockets_) {
+    if (const auto holder = claims_->claim(gid))
+      note(fmt::format("port {}: {}; start one of the two again with an address of its own", port_.name(),
+                       taken(gid, *holder)));
     if (!net::is_link_local(gid)) continue;
     if (fd >= 0) close(fd);
     silence(gid);

@@ -55,11 +55,15 @@ std::vector<message::EngineRow> StackAccess::engines(const Stack& stack) {
     const WorkerLoad& load = worker->load();
     transport::Traffic traffic;
     for (const auto& queue : worker->queues()) traffic += queue->engine().traffic();
-    uint64_t waiting_frames = 0;
-    for (const auto& queue : worker->queues()) waiting_frames += queue->waiting_frames();
+    uint64_t waiting_frames = 0, port_frames = 0;
+    for (const auto& queue : worker->queues()) {
+      waiting_frames += queue->waiting_frames();
+      port_frames += queue->counters().received.get();
+    }
     rows.push_back({.engine = static_cast<uint32_t>(rows.size()),
                     .values = {{"busy_ns", load.busy_ns.get()},
                                {"rounds", load.rounds.get()},
+                               {"port_frames", port_frames},
                                {"rx_packets", traffic.rx_packets},
                                {"rx_bytes", traffic.rx_bytes},
                                {"tx_packets", traffic.tx_packets},

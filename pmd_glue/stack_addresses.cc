@@ -27,17 +27,23 @@ bool takes_kernel_addresses(const Port& port, const StackOptions& options, std::
 Result<std::vector<Gid>> Stack::Impl::make_neighbourhood(Unit& unit, std::size_t index, const StackOptions& options) {
   Port& port = *unit.port;
   const bool kernels = takes_kernel_addresses(port, options, index);
+  unit.kernel = std::make_unique<KernelStack>(port, kernels, static_cast<uint32_t>(options.vlan));
   std::vector<Gid> gids;
   if (kernels) {
     auto made = KernelNeighbourhood::open(port, service_->waker(), *clock_);
     if (!made) return std::unexpected(made.error());
-    gids = (*made)->addresses();
+    auto free = unit.kernel->claim((*made)->addresses());
+    if (!free) return std::unexpected(free.error());
+    gids = std::move(*free);
     unit.kernel_addresses = made->get();
     unit.neighbourhood = std::move(*made);
   } else {
     auto table = address_table(options, index, port.mac());
     if (!table) return std::unexpected(table.error());
-    gids = table->gids();
+    auto free = unit.kernel->claim(table->gids());
+    if (!free) return std::unexpected(free.error());
+    gids = std::move(*free);
+    table->keep(gids);
     auto made =
         std::make_unique<OwnNeighbourhood>(port, static_cast<uint16_t>(options.vlan), std::move(*table), engines(),
                                            service_->waker(), *clock_, Secret::fresh().plain_seed("net"));
@@ -45,9 +51,7 @@ Result<std::vector<Gid>> Stack::Impl::make_neighbourhood(Unit& unit, std::size_t
     unit.own_addresses = made.get();
     unit.neighbourhood = std::move(made);
   }
-  unit.kernel = std::make_unique<KernelStack>(port, kernels);
-  unit.kernel->set_addresses(gids);
-  return gids;
+  return unit.kernel->set_addresses(gids);
 }
 
 void Stack::Impl::join_neighbourhood(Unit& unit) {
@@ -55,13 +59,11 @@ void Stack::Impl::join_neighbourhood(Unit& unit) {
   unit.neighbourhood->set_redirect([device](const transport::NextHop& next_hop) { return device->redirect(next_hop); });
   if (unit.kernel_addresses == nullptr) return;
   unit.kernel_addresses->set_addresses_changed([device, kernel = unit.kernel.get()](std::span<const Gid> gids) {
-    kernel->set_addresses(gids);  // before a peer learns of them
-    return device->try_set_gids(gids);
+    return device->try_set_gids(kernel->set_addresses(gids));  // the kernel is silent before a peer learns of them
   });
 }
 
-Result<void> Stack::Impl::set_addresses(const StackOptions& options) {
-  if (auto ok = check_options(options); !ok) return ok;
+Result<std::vector<net::AddressTable>> Stack::Impl::claim_addresses(const StackOptions& options) const {
   std::vector<net::AddressTable> tables;
   for (std::size_t i = 0; i < units.size(); ++i) {
     if (takes_kernel_addresses(*units[i].port, options, i) != (units[i].kernel_addresses != nullptr)) {
@@ -76,14 +78,26 @@ Result<void> Stack::Impl::set_addresses(const StackOptions& options) {
     }
     auto table = address_table(options_of_port(options, i), i, units[i].port->mac());
     if (!table) return std::unexpected(table.error());
+    const auto free = units[i].kernel->claim(table->gids());
+    if (!free) return std::unexpected(free.error());
+    table->keep(*free);
     tables.push_back(std::move(*table));
+  }
+  return tables;
+}
+
+Result<void> Stack::Impl::set_addresses(const StackOptions& options) {
+  if (auto ok = check_options(options); !ok) return ok;
+  auto tables = claim_addresses(options);
+  if (!tables) {
+    for (const Unit& unit : units) unit.kernel->unclaim();
+    return std::unexpected(tables.error());
   }
   Result<void> all;
   for (std::size_t i = 0; i < units.size(); ++i) {
     if (units[i].own_addresses == nullptr) continue;
-    const std::vector<Gid> gids = tables[i].gids();
-    units[i].kernel->set_addresses(gids);
-    units[i].own_addresses->set_table(std::move(tables[i]));
+    const std::vector<Gid> gids = units[i].kernel->set_addresses((*tables)[i].gids());
+    units[i].own_addresses->set_table(std::move((*tables)[i]));
     if (auto done = units[i].device->set_gids(gids); !done) all = done;
   }
   return all;

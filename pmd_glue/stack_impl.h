@@ -14,6 +14,7 @@
 
 #include "cm/manager.h"
 #include "control/device.h"
+#include "net/address.h"
 #include "pmd_glue/clock.h"
 #include "pmd_glue/eal.h"
 #include "pmd_glue/handover.h"
@@ -67,7 +68,8 @@ struct Stack::Impl {
   /// cm::Manager::start().
   Result<cm::Manager*> connections();
   /// Sets addresses and gateways of all ports from `options`, and ignores the other options. A port keeps its own
-  /// addresses or those of the kernel. Errors: EINVAL (nothing has changed); those of control::Device::set_gids().
+  /// addresses or those of the kernel. Errors: EINVAL, EADDRINUSE (nothing has changed); those of
+  /// control::Device::set_gids().
   Result<void> set_addresses(const StackOptions& options);
   /// Counters of the engines, the neighbourhood and the port. Any thread.
   glue::CounterList counters_of(const Unit& unit) const;
@@ -86,6 +88,9 @@ struct Stack::Impl {
   Result<void> make_unit(Unit& unit, std::size_t index, const StackOptions& options);
   /// Makes the unit's neighbourhood, and returns the device's first addresses.
   Result<std::vector<Gid>> make_neighbourhood(Unit& unit, std::size_t index, const StackOptions& options);
+  /// The addresses and gateways that `options` list, by port; empty where they are the kernel's. Errors: EINVAL;
+  /// EADDRINUSE if another program has one of them.
+  Result<std::vector<net::AddressTable>> claim_addresses(const StackOptions& options) const;
   /// Lets the neighbourhood tell the unit's device of changes.
   void join_neighbourhood(Unit& unit);
   Result<void> make_port_queues(const StackOptions& options);

@@ -154,6 +154,10 @@ std::vector<Gid> AddressTable::gids() const {
   return out;
 }
 
+void AddressTable::keep(const std::vector<Gid>& gids) {
+  std::erase_if(addresses_, [&](const InterfaceAddress& a) { return std::ranges::find(gids, a.gid) == gids.end(); });
+}
+
 std::vector<Gid> AddressTable::gateways() const {
   std::vector<Gid> out;
   if (gateway4_) out.push_back(*gateway4_);

@@ -54,6 +54,8 @@ class AddressTable {
   const std::vector<InterfaceAddress>& addresses() const { return addresses_; }
   std::vector<Gid> gids() const;
   bool ours(const Gid& gid) const;
+  /// Drops all addresses but `gids`.
+  void keep(const std::vector<Gid>& gids);
   /// At most one of each family.
   std::vector<Gid> gateways() const;
   friend bool operator==(const AddressTable&, const AddressTable&) = default;

@@ -78,7 +78,10 @@ bool Interface::follow(unsigned index) {
     looks_to_wait_ = 0;
     return true;
   }
-  if (looks_to_wait_ != 0 && --looks_to_wait_ != 0) return false;
+  if (looks_to_wait_ > 1) {
+    --looks_to_wait_;
+    return false;
+  }
   if (auto ok = attach_again(); !ok) {
     looks_to_wait_ = kLooksBetweenTries;
     say_detached(ok.error());

@@ -11,19 +11,13 @@ import unittest
 import harness
 import veth
 from harness import IDLE, eal
-from veth import TESTS
+from veth import TESTS, engines
 
 # The relay is slower than the ends. Beyond a few messages under way, timeouts would only tell how slow.
 CALM = ("-t", "8", "-u", "16")
 # Chances of a frame, in lossy.py. Go-Back-N sends all again that follows a lost frame, and gives up where most of that fails too.
 FAULTS = {"selective": ({"lose": 0.01}, {"repeat": 0.02, "delay": 0.01}, {"lose": 0.01, "repeat": 0.01, "delay": 0.01}),
           "go-back-n": ({"lose": 0.003}, {"repeat": 0.01, "delay": 0.003}, {"lose": 0.002, "repeat": 0.01, "delay": 0.002})}
-
-
-def engines(count, *extra):
-    """EAL arguments with this many engines beside the main thread, all on one CPU."""
-    cpu = harness.CPUS[0]
-    return ["--lcores=" + ",".join(f"{i}@{cpu}" for i in range(count + 1)), *eal(*extra)[2:]]
 
 
 @unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
@@ -127,6 +121,16 @@ class Interface(veth.Case):
                     with self.subTest(mtu=mtu, retransmission=how, test=test, rates=rates):
                         done = self.with_faults(relay, rates, lambda: self.pair(names, test, *args, *CALM, "--retransmission", how))
                         self.assertGreater(sum(done.values()), 0)
+
+    def test_loss_repetition_and_reordering_over_ipv6(self):
+        names, relay = self.with_relay(1500)
+        ends = [("--interface", "d0", "--address", f"2001:db8::{number}/64") for number in (1, 2)]
+        for test, args in TESTS:
+            with self.subTest(test=test):
+                done = self.with_faults(relay, FAULTS["selective"][2], lambda: self.pair(
+                    names, test, "-x", "0", *args, *CALM, server=ends[0], client=ends[1]))
+                self.assertGreater(done["lose"], 0)
+                self.assertGreater(done["delay"], 0)
 
     @staticmethod
     def with_faults(relay, rates, run):

@@ -4,18 +4,52 @@ Usage: veth.py INTERFACE FEATURE on|off    switches an offload of an interface o
 """
 
 import array
+import dataclasses
 import fcntl
+import itertools
+import json
+import re
 import socket
 import struct
 import subprocess
 import sys
 
 import harness
-from harness import IDLE, eal
+from harness import BUILD, IDLE, eal
 
 TESTS = (("write_bw", ("-s", "65536", "-n", "200")), ("read_bw", ("-s", "65536", "-n", "200")),
          ("send_bw", ("-s", "65536", "-n", "200")), ("send_bw", ("-s", "100", "-n", "2000", "-q", "5")),
          ("atomic_bw", ("-n", "300")))
+
+
+UROCED = BUILD / "apps" / "uroced" / "uroced"
+UROCE = BUILD / "apps" / "uroce" / "uroce"
+_serial = itertools.count()
+
+
+def engines(count, *extra):
+    """EAL arguments with this many engines beside the main thread, all on one CPU."""
+    cpu = harness.CPUS[0]
+    return ["--lcores=" + ",".join(f"{i}@{cpu}" for i in range(count + 1)), *eal(*extra)[2:]]
+
+
+@dataclasses.dataclass
+class End:
+    """One end of a benchmark: its namespace, its EAL arguments, and its options."""
+
+    space: str
+    eal: list
+    args: list
+
+
+def by(daemon):
+    """The end that uses a daemon of Case.serve()."""
+    return End(daemon.space, [], ["--daemon", "--socket", daemon.socket])
+
+
+def alone(space, *args, interface="d0"):
+    """The end that has its own port on an interface of a namespace."""
+    return End(space, eal(), [*IDLE, "--interface", interface, *args])
 
 
 def set_feature(interface, name, on):
@@ -31,6 +65,11 @@ def set_feature(interface, name, on):
         words = [0] * (2 * ((count + 31) // 32))
         words[index // 32 * 2:index // 32 * 2 + 2] = [1 << index % 32, (1 << index % 32) if on else 0]
         call(struct.pack(f"II{len(words)}I", 0x3B, len(words) // 2, *words))
+        blocks = len(words) // 2
+        got = struct.unpack(f"II{4 * blocks}I", call(struct.pack("II", 0x3A, blocks) + bytes(16 * blocks)))[2:]
+        active = got[index // 32 * 4 + 2] >> index % 32 & 1  # of available, requested, active, never changed
+        if bool(active) != on:
+            sys.exit(f"{interface} keeps {name} {'on' if active else 'off'}")
 
 
 class Case(harness.Case):
@@ -53,11 +92,49 @@ class Case(harness.Case):
         return self.run_pair(test, server_eal or eal(), client_eal or eal(), *IDLE, "--verify", *args, server_args=server,
                              client_args=client, namespaces=names, address="10.199.0.1")
 
-    def offload(self, name, on):
-        """UDP segmentation of the interface d0 in a namespace."""
-        done = subprocess.run(["ip", "netns", "exec", name, sys.executable, __file__, "d0",
-                               "tx-udp-segmentation", on], capture_output=True, text=True, timeout=30, check=False)
+    def offload(self, name, on, feature="tx-udp-segmentation"):
+        """UDP segmentation, or another offload, of the interface d0 in a namespace."""
+        done = subprocess.run(["ip", "netns", "exec", name, sys.executable, __file__, "d0", feature, on],
+                              capture_output=True, text=True, timeout=30, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    def launch(self, space, *args, before=(), eal_args=None, interface="d0"):
+        """A daemon on an interface of a namespace. `before`: words before its command."""
+        path = self.directory / f"veth-{next(_serial)}.sock"
+        daemon = self.start([*before, UROCED, *(eal_args or eal()), "--", "--interface", interface, "--socket", path, "--user", "",
+                             *args], space)
+        daemon.space, daemon.socket = space, path
+        return daemon
+
+    def serve(self, *args, **kw):
+        """The same, once it serves."""
+        daemon = self.launch(*args, **kw)
+        daemon.wait_for("serving uroce0", 20)
+        return daemon
+
+    def traffic(self, test, names, server, client, *args):
+        """A benchmark between two ends, server and client, both running. They meet on c0."""
+        common = ["-p", harness.free_port(), *args]
+        programs = []
+        for end, host in ((server, ()), (client, (f"10.199.0.{names.index(server.space) + 1}",))):
+            programs.append(self.start([harness.PERF, test, *end.eal, "--", *common, *end.args, *host], end.space))
+        return programs
+
+    def finish_both(self, server, client, seconds=60):
+        try:
+            self.finish(client, seconds)
+            self.finish(server, seconds)
+        except AssertionError as e:
+            raise AssertionError(f"{e}\n--- the server\n{server}\n--- the client\n{client}") from None
+
+    def counters_of(self, daemon):
+        shown = self.start([UROCE, "stat", "--json", "--all", "--interval", "0", "--socket", daemon.socket])
+        return json.loads(self.finish(shown, 30))[0]["counters"]
+
+    def engine_metric(self, daemon, name):
+        """A metric of each engine, in order."""
+        shown = self.finish(self.start([UROCE, "stat", "--openmetrics", "--socket", daemon.socket]), 30)
+        return [int(value) for value in re.findall(rf'^uroce_engine_{name}_total{{engine="\d+"}} (\d+)$', shown, re.MULTILINE)]
 
 
 if __name__ == "__main__":

@@ -74,7 +74,11 @@ bool vlan_matches(const Context& ctx, const wire::Packet& packet) { return vlan_
 
 wire::Drop admit(const Context& ctx, std::span<const Gid> gids, const wire::Packet& packet, const Qp* qp,
                  bool to_group) {
-  if (qp == nullptr) return wire::Drop::qp_unknown;
+  // On an interface that several programs share, most of these are for another one's address.
+  if (qp == nullptr) {
+    const wire::Drop reason = check_destination(ctx, gids, packet);
+    return reason == wire::Drop::none ? wire::Drop::qp_unknown : reason;
+  }
   // A packet of another transport is dropped silently (9.6.1.3).
   if (!is_spoken_by(qp->type, packet.bth.opcode)) return wire::Drop::opcode_mismatch;
   if (qp->state == QpState::reset || qp->state == QpState::init || qp->state == QpState::error) {

@@ -43,6 +43,7 @@ struct Node {
       config.index_bits = static_cast<uint32_t>(std::bit_width(count - 1));
       config.max_qps = 64;
       auto& engine = engines.emplace_back(std::make_unique<transport::Engine>(config, regions, events));
+      engine->set_gids(TestFrame::destinations());
       queues.push_back(std::make_unique<PortQueue>(PortQueueParts{.port = port,
                                                                   .handover = *handovers.handover,
                                                                   .neighbourhood = *neighbourhood,

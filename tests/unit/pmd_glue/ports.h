@@ -128,7 +128,7 @@ class TestFrame {
     route.src_mac = {{0x02, 0, 0, 0, 0, 1}};
     route.dst_mac = {{0x02, 0, 0, 0, 0, 2}};
     route.sgid = ipv6 ? Gid{{0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}} : Gid::from_ipv4(0x0a750001);
-    route.dgid = ipv6 ? Gid{{0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}} : Gid::from_ipv4(0x0a750002);
+    route.dgid = destinations()[ipv6 ? 1 : 0];
     for (const auto& span : spans_) frame.payload_length += span.length;
     frame.pad = static_cast<uint8_t>(-frame.payload_length & 3);
     const wire::RouteTemplate t = wire::make_template(route);
@@ -148,6 +148,11 @@ class TestFrame {
   }
   TestFrame(const TestFrame&) = delete;
   TestFrame& operator=(const TestFrame&) = delete;
+
+  /// The addresses that all of them go to, over IPv4 and IPv6.
+  static std::vector<Gid> destinations() {
+    return {Gid::from_ipv4(0x0a750002), Gid{{0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}}};
+  }
 
   transport::TxFrame frame{};
 
