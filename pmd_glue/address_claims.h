@@ -34,6 +34,8 @@ class AddressClaims {
   /// Claims the address. Returns who has it, if somebody else does. Any user may take a name, so one whose holder
   /// cannot have a port on the interface does not count: note() tells of it.
   std::optional<ClaimHolder> claim(const Gid& gid);
+  /// The interface came back with another index. Claims stay, because they go by its name.
+  void set_index(unsigned index) { index_ = index; }
   /// Gives up all claims but those on `gids`.
   void keep(std::span<const Gid> gids);
 
@@ -42,7 +44,7 @@ class AddressClaims {
   bool may_have_port(const ClaimHolder& holder) const;
   void tell_of_stranger(const Gid& gid, const std::optional<ClaimHolder>& holder) const;
 
-  const unsigned index_;
+  unsigned index_;
   const std::string interface_;
   const uint32_t vlan_;
   std::map<Gid, int> claims_;  ///< the sockets; -1 where the name was not to be had

@@ -82,7 +82,7 @@ bool forwards(const std::string& interface, bool ipv4) {
 
 }  // namespace
 
-KernelStack::KernelStack(const Port& port, bool shared, uint32_t vlan) : port_(port), shared_(shared), vlan_(vlan) {
+KernelStack::KernelStack(const Port& port, bool shared, uint32_t vlan) : port_(port), shared_(shared) {
   char text[IF_NAMESIZE] = "";
   const unsigned interface = port.interface_index();
   if (interface == 0 || if_indextoname(interface, text) == nullptr) return;
@@ -171,19 +171,13 @@ std::vector<Gid> KernelStack::set_addresses(std::span<const Gid> gids) {
   return ours;
 }
 
-// The sockets of link-local addresses are bound to the interface as well, and the kernel does not move them. Claims
-// name it by its index, too.
+// The sockets of link-local addresses are bound to the interface as well, and the kernel does not move them.
 void KernelStack::follow_interface() {
   const std::lock_guard lock(mutex_);
   if (interface_ == 0) return;
-  if (const unsigned index = port_.interface_index(); index != 0 && index != interface_) {
-    interface_ = index;
-    claims_.emplace(interface_, interface_name_, vlan_);
-  }
+  if (const unsigned index = port_.interface_index(); index != 0) interface_ = index;
+  claims_->set_index(interface_);
   for (const auto& [gid, fd] : sockets_) {
-    if (const auto holder = claims_->claim(gid))
-      note(fmt::format("port {}: {}; start one of the two again with an address of its own", port_.name(),
-                       taken(gid, *holder)));
     if (!net::is_link_local(gid)) continue;
     if (fd >= 0) close(fd);
     silence(gid);

@@ -54,7 +54,6 @@ class KernelStack {
 
   const Port& port_;
   const bool shared_;
-  const uint32_t vlan_;
   std::mutex mutex_;        ///< guards the members below
   unsigned interface_ = 0;  ///< index; 0 for none
   std::string interface_name_;

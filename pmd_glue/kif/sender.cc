@@ -75,10 +75,10 @@ void Sender::take_refusal(uint32_t alone) {
   if (++refusals_ == kMostRefusals) super_frames_.store(false, std::memory_order_relaxed);
 }
 
-bool Sender::keep_dropped(int fd) { return backlog_.keep_dropped(under_way(fd), clock_.now()); }
+bool Sender::keep_dropped(int fd) { return below_.keep_dropped(under_way(fd), clock_.now()); }
 
 uint16_t Sender::send(int fd, std::span<rte_mbuf*> mbufs) {
-  if (backlog_.waits() && backlog_.full(under_way(fd), clock_.now())) return 0;
+  if (below_.waits() && below_.full(under_way(fd), clock_.now())) return 0;
   mbufs = mbufs.first(std::min(mbufs.size(), kMost));
   count_ = vectors_used_ = 0;
   for (std::size_t at = 0; at < mbufs.size(); at += messages_[count_ - 1].frames) {
@@ -103,7 +103,7 @@ uint16_t Sender::send_messages(int fd) {
       counters_.super_segments.add(messages_[done].frames);
     }
     if (sent > 0) {
-      backlog_.passed();
+      below_.passed();
       continue;
     }
     const int error = errno;

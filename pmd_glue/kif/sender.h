@@ -12,7 +12,7 @@
 
 #include "base/counter.h"
 #include "pmd_glue/clock.h"
-#include "pmd_glue/kif/backlog.h"
+#include "pmd_glue/kif/queue_below.h"
 #include "pmd_glue/kif/super_frame.h"
 
 struct rte_mbuf;
@@ -67,7 +67,7 @@ class Sender {
   std::vector<iovec> vectors_;
   std::atomic<bool> super_frames_;
   const TscClock clock_;
-  Backlog backlog_;
+  QueueBelow below_;
   SendCounters counters_;
 };
 

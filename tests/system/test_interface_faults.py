@@ -2,11 +2,8 @@
 """Ports on interfaces that the kernel keeps, where something is wrong: too little room, an MTU that shrinks, an interface that goes
 away under traffic or cannot be used at all. Each time the user reads what happened and what to do."""
 
-import json
-import os
 import pathlib
 import signal
-import subprocess
 import time
 import unittest
 
@@ -149,19 +146,8 @@ class Changes(veth.Case):
                                           "4", "-u", "18")
             client.wait_for("remote address", 20)
             time.sleep(0.3)
-            self.renew(names)
+            veth.renew(names, pause=0.3, arp="on")
             self.finish_both(server, client)
-
-    def renew(self, names):
-        """Deletes the pair of d0, and makes one with the same Ethernet addresses."""
-        macs = [json.loads(subprocess.run(["ip", "-n", name, "-j", "link", "show", "d0"], capture_output=True, text=True,
-                                          timeout=30, check=True).stdout)[0]["address"] for name in names]
-        harness.ip("-n", names[0], "link", "del", "d0")
-        time.sleep(0.3)
-        harness.ip("-n", names[0], "link", "add", "d0", "address", macs[0], "type", "veth", "peer", "name", "d0", "address", macs[1],
-                   "netns", names[1])
-        for name in names:
-            harness.ip("-n", name, "link", "set", "d0", "up")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 
 import harness
 from harness import BUILD, IDLE, eal
@@ -50,6 +51,24 @@ def by(daemon):
 def alone(space, *args, interface="d0"):
     """The end that has its own port on an interface of a namespace."""
     return End(space, eal(), [*IDLE, "--interface", interface, *args])
+
+
+def link_of(name):
+    """d0 of a namespace, as `ip -j link` tells it."""
+    shown = subprocess.run(["ip", "-n", name, "-j", "link", "show", "d0"], capture_output=True, text=True, timeout=30, check=True)
+    return json.loads(shown.stdout)[0]
+
+
+def renew(names, pause=0, same_index=False, arp="off"):
+    """Deletes the pair of d0 and, after some seconds, makes one with the same addresses, and maybe the same indexes."""
+    old = [link_of(name) for name in names]
+    harness.ip("-n", names[0], "link", "del", "d0")  # takes the other end along
+    time.sleep(pause)
+    index = [["index", one["ifindex"]] if same_index else [] for one in old]
+    harness.ip("-n", names[0], "link", "add", "d0", "address", old[0]["address"], *index[0], "type", "veth", "peer", "name", "d0",
+               "address", old[1]["address"], *index[1], "netns", names[1])
+    for name in names:
+        harness.ip("-n", name, "link", "set", "d0", "arp", arp, "up")
 
 
 def set_feature(interface, name, on):
@@ -135,6 +154,35 @@ class Case(harness.Case):
         """A metric of each engine, in order."""
         shown = self.finish(self.start([UROCE, "stat", "--openmetrics", "--socket", daemon.socket]), 30)
         return [int(value) for value in re.findall(rf'^uroce_engine_{name}_total{{engine="\d+"}} (\d+)$', shown, re.MULTILINE)]
+
+
+class DaemonCase(Case):
+    """With addresses of their own, and any number of engines."""
+
+    def daemons(self, names, count=1, user="", addresses=(("10.117.0.1/24",), ("10.117.0.2/24",))):
+        """A daemon of `count` engines in each namespace: their sockets, and the programs."""
+        sockets = [self.directory / f"{i}.sock" for i in range(2)]
+        daemons = []
+        for i, name in enumerate(names):
+            daemons.append(self.start([harness.BUILD / "apps/uroced/uroced", *engines(count), "--", "--interface", "d0",
+                                       "--address", ",".join(addresses[i]), "--socket", sockets[i], "--user", user],
+                                      name))
+        for daemon in daemons:
+            daemon.wait_for("serving", 20)
+        return sockets, daemons
+
+    def through(self, names, sockets, *args):
+        """Verified WRITEs from the second daemon to the first."""
+        common = ["-p", harness.free_port(), "--daemon", "--verify", "-s", "65536", "-n", "200", *args]
+        server = self.start([harness.PERF, "write_bw", "--", *common, "--socket", sockets[0]], names[0])
+        client = self.start([harness.PERF, "write_bw", "--", *common, "--socket", sockets[1], "10.199.0.1"], names[1])
+        self.finish(client, 60)
+        self.finish(server, 60)
+
+    def counters(self, socket_):
+        shown = subprocess.run([harness.BUILD / "apps/uroce/uroce", "stat", "--json", "--all", "--interval", "0", "--socket",
+                                socket_], capture_output=True, text=True, timeout=30, check=True).stdout
+        return json.loads(shown)[0]["counters"]
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@
 
 namespace uroce::glue::kif {
 
-class Backlog {
+class QueueBelow {
  public:
   /// Frames of one socket in a full queue leave it within this time, or the next ones are dropped.
   static constexpr Nanos kPatience = std::chrono::milliseconds(10);
