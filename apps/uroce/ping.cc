@@ -66,7 +66,10 @@ class Pinger {
     fmt::print("{} by device {}, largest packets {} bytes\n", options_.address, path->device, mtu_bytes(path->mtu));
     std::fflush(stdout);  // the rest may take a while
     // Pings are answered at devices' addresses, and a loopback address is none.
-    if (net::is_loopback(target_)) target_ = path->dgid;
+    if (net::is_loopback(target_)) {
+      target_ = path->dgid;
+      source_ = CmAddress{.ip = path->sgid};
+    }
     auto context = open_daemon_device(path->device, {.socket = options_.source.socket});
     if (!context) return std::unexpected(context.error());
     auto end = ping::End::open(std::move(*context));
@@ -90,7 +93,7 @@ class Pinger {
     auto id = manager_.create_id(channel_, PortSpace::tcp, QpType::rc);
     if (!id) return id;
     const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(kPatience);
-    if (auto ok = id->resolve_addr(std::nullopt, {.ip = target_, .port = port}, limit); !ok)
+    if (auto ok = id->resolve_addr(source_, {.ip = target_, .port = port}, limit); !ok)
       return std::unexpected(ok.error());
     const auto address = next_event(channel_, *id);
     if (!address || address->type != CmEventType::addr_resolved)
@@ -278,6 +281,7 @@ class Pinger {
 
   const Options& options_;
   Gid target_;
+  std::optional<CmAddress> source_;  // of a ping of the device by itself
   ConnectionManager manager_;
   CmChannel channel_;
 };

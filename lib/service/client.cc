@@ -185,7 +185,7 @@ void Client::release() {
     session.swap(state_.session);
     arena.swap(state_.arena);
   }
-  if (session != nullptr) state_.user->traffic().end(*session);
+  state_.counted.reset();
   session.reset();
   arena.reset();
   state_.async_pipe.reset();

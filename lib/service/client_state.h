@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "control/device_session.h"
@@ -70,6 +71,7 @@ struct ClientState {
   std::mutex broken_mutex;           ///< guards ClientRegion::region: the server's thread ends regions without pages
   mutable std::mutex session_mutex;  ///< guards session and arena where another thread reads them
   std::shared_ptr<control::DeviceSession> session{};
+  std::optional<UserTraffic::Part> counted{};  ///< of the session
   std::shared_ptr<Arena> arena{};
   message::Fd async_pipe{};                  ///< written here
   std::shared_ptr<CmProgram> connections{};  ///< on a connection to the connection manager

@@ -103,7 +103,7 @@ Result<Reply> open_device(ClientState& client, const message::OpenDevice& reques
                                                      .doorbell_entries = (*session)->doorbells().small_entries()});
   const std::scoped_lock lock(client.session_mutex);
   client.session = std::move(*session);
-  client.user->traffic().begin(*client.session);
+  client.counted.emplace(client.user->traffic(), *client.session);
   client.arena = std::move(arena);
   client.async_pipe = std::move(write_end);
   return out;

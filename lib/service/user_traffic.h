@@ -21,15 +21,21 @@ inline message::Traffic to_message(const transport::Traffic& traffic) {
 /// Any thread. The sum never falls, because a session ends and joins the ended ones in one step.
 class UserTraffic {
  public:
-  /// end() comes before the session goes.
-  void begin(const control::DeviceSession& session) {
-    const std::scoped_lock lock(mutex_);
-    open_.push_back(&session);
-  }
-  void end(const control::DeviceSession& session) {
-    const std::scoped_lock lock(mutex_);
-    if (std::erase(open_, &session) != 0) ended_ += session.traffic();
-  }
+  /// A session that counts. It outlives this, and so does the user's traffic.
+  class Part {
+   public:
+    Part(UserTraffic& user, const control::DeviceSession& session) : user_(user), session_(session) {
+      user_.begin(session_);
+    }
+    ~Part() { user_.end(session_); }
+    Part(const Part&) = delete;
+    Part& operator=(const Part&) = delete;
+
+   private:
+    UserTraffic& user_;
+    const control::DeviceSession& session_;
+  };
+
   transport::Traffic sum() const {
     const std::scoped_lock lock(mutex_);
     transport::Traffic sum = ended_;
@@ -38,6 +44,15 @@ class UserTraffic {
   }
 
  private:
+  void begin(const control::DeviceSession& session) {
+    const std::scoped_lock lock(mutex_);
+    open_.push_back(&session);
+  }
+  void end(const control::DeviceSession& session) {
+    const std::scoped_lock lock(mutex_);
+    if (std::erase(open_, &session) != 0) ended_ += session.traffic();
+  }
+
   mutable std::mutex mutex_;
   std::vector<const control::DeviceSession*> open_;
   transport::Traffic ended_{};
