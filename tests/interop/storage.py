@@ -24,7 +24,10 @@ class Case(interop.RigCase):
     def guest_run(self, command, seconds=60, code=0):
         """Output of a command in the guest, which must end with that code."""
         remote = self.rig.guest.start(command, seconds)
-        self.assertEqual(remote.finish(), code, f"{remote}\n{self.rig.guest.said()[-2000:]}")
+        if remote.finish() != code:
+            kernel = self.rig.guest.start("dmesg | tail -n 40", 20)
+            kernel.finish()
+            self.fail(f"exit code {code} expected: {remote}\n{self.rig.guest.said()[-2000:]}\n{kernel.output}")
         return remote.output
 
 
