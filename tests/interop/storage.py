@@ -34,8 +34,9 @@ class Case(interop.RigCase):
 class FileSystem:
     """An ext4 on a disk of the guest, with files of random bytes whose checksums are kept."""
 
-    def __init__(self, case, device, where="/run/mnt"):
-        self.case, self.device, self.where = case, device, where
+    def __init__(self, case, device, where="/run/mnt", seconds=120):
+        """`seconds`: how long an operation on the disk may take."""
+        self.case, self.device, self.where, self.seconds = case, device, where, seconds
         self.sums = {}
         case.guest_run(f"mkdir -p {where}")
 
@@ -48,14 +49,14 @@ class FileSystem:
         self.case.addCleanup(self.case.rig.guest.start, f"umount -l {self.where} 2>/dev/null", 20)
 
     def unmount(self):
-        self.case.guest_run(f"umount {self.where}", 120)
+        self.case.guest_run(f"umount {self.where}", self.seconds)
 
     def write(self, prefix, files=FILES, size=FILE_BYTES):
         """Files on the disk, not in the cache alone."""
         names = [f"{prefix}{number}" for number in range(files)]
         output = self.case.guest_run(
             f"cd {self.where} && for f in {' '.join(names)}; do head -c {size} /dev/urandom >$f || exit 1; done; "
-            f"sync -f . && sha256sum {' '.join(names)}", 120)
+            f"sync -f . && sha256sum {' '.join(names)}", self.seconds)
         self.sums |= {name: digest for digest, name in re.findall(r"(?m)^([0-9a-f]{64}) +(\S+)$", output)}
         self.case.assertTrue(set(names) <= set(self.sums), output)
 
@@ -63,11 +64,11 @@ class FileSystem:
         """Every file, read from the disk rather than from the cache."""
         lines = "\\n".join(f"{digest}  {name}" for name, digest in self.sums.items())
         self.case.guest_run(
-            f"echo 3 >/proc/sys/vm/drop_caches; cd {self.where} && printf '{lines}\\n' | sha256sum -c --quiet", 120)
+            f"echo 3 >/proc/sys/vm/drop_caches; cd {self.where} && printf '{lines}\\n' | sha256sum -c --quiet", self.seconds)
 
     def check(self):
         """fsck, from the guest, of what is not mounted."""
-        self.case.guest_run(f"e2fsck -fn {self.device}", 120)
+        self.case.guest_run(f"e2fsck -fn {self.device}", self.seconds)
 
     def verify_on_host(self, image):
         """The same files and a sound file system in the target's backing file."""
