@@ -141,6 +141,14 @@ class Case(unittest.TestCase):
         self.assertEqual(program.wait(seconds), code, str(program))
         return program.output
 
+    def finish_both(self, server, client, seconds=60):
+        """Both end well, or the failure shows what both said."""
+        try:
+            self.finish(client, seconds)
+            self.finish(server, seconds)
+        except AssertionError as e:
+            raise AssertionError(f"{e}\n--- the server\n{server}\n--- the client\n{client}") from None
+
     def run_perf(self, test, eal_args, *args, seconds=60, **kw):
         """One uroce_perf process from start to end; its JSON report."""
         report = self.directory / f"report-{next(_serial)}.json"

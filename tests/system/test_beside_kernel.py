@@ -119,13 +119,6 @@ class Link(harness.Case):
                                server_args=server_args, client_args=client_args, namespaces=(self.far, self.near),
                                **{"address": FAR4, **kw})
 
-    def finish_both(self, server, client, seconds=60):
-        try:
-            self.finish(client, seconds)
-            self.finish(server, seconds)
-        except AssertionError as e:
-            raise AssertionError(f"{e}\n--- the server\n{server}\n--- the client\n{client}") from None
-
     def capture(self, space, only="", interface="d0"):
         return Capture(self, space, interface, only, "-s", "120")
 

@@ -139,16 +139,12 @@ class Case(harness.Case):
             programs.append(self.start([harness.PERF, test, *end.eal, "--", *common, *end.args, *host], end.space))
         return programs
 
-    def finish_both(self, server, client, seconds=60):
-        try:
-            self.finish(client, seconds)
-            self.finish(server, seconds)
-        except AssertionError as e:
-            raise AssertionError(f"{e}\n--- the server\n{server}\n--- the client\n{client}") from None
+    def counters(self, socket_):
+        shown = self.start([UROCE, "stat", "--json", "--all", "--interval", "0", "--socket", socket_])
+        return json.loads(self.finish(shown, 30))[0]["counters"]
 
     def counters_of(self, daemon):
-        shown = self.start([UROCE, "stat", "--json", "--all", "--interval", "0", "--socket", daemon.socket])
-        return json.loads(self.finish(shown, 30))[0]["counters"]
+        return self.counters(daemon.socket)
 
     def engine_metric(self, daemon, name):
         """A metric of each engine, in order."""
@@ -176,13 +172,7 @@ class DaemonCase(Case):
         common = ["-p", harness.free_port(), "--daemon", "--verify", "-s", "65536", "-n", "200", *args]
         server = self.start([harness.PERF, "write_bw", "--", *common, "--socket", sockets[0]], names[0])
         client = self.start([harness.PERF, "write_bw", "--", *common, "--socket", sockets[1], "10.199.0.1"], names[1])
-        self.finish(client, 60)
-        self.finish(server, 60)
-
-    def counters(self, socket_):
-        shown = subprocess.run([harness.BUILD / "apps/uroce/uroce", "stat", "--json", "--all", "--interval", "0", "--socket",
-                                socket_], capture_output=True, text=True, timeout=30, check=True).stdout
-        return json.loads(shown)[0]["counters"]
+        self.finish_both(server, client)
 
 
 if __name__ == "__main__":
