@@ -194,7 +194,12 @@ void Connections::on_report(const Report& report) {
     return close(connection);
   }
   if (!std::exchange(connection.connected, true)) begun(connection.host);
-  if (std::holds_alternative<Connected>(report)) return;
+  if (std::holds_alternative<Connected>(report)) {
+    // The host sends commands only after its RTU, which may be late or lost. Without it, the end of the connection
+    // would be a REJ, which hosts do not expect later than at the start.
+    (void)connection.id.notify_established();
+    return;
+  }
   if (std::holds_alternative<Failed>(report)) reject(connection.id, CmStatus::no_resources);
   if (connection.io) --loads_[connection.reactor];
   connections_.erase(found);

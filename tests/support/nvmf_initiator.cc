@@ -56,7 +56,9 @@ InitiatorHost::InitiatorHost(ConnectionManager& others, Context opened, std::fun
 
 std::optional<CmEvent> InitiatorHost::take() {
   auto event = channel.take();
-  if (event && event->type == CmEventType::disconnected) gone.insert(event->id);
+  // A target that closes before the RTU has reached it sends a REJ.
+  const bool end = event && (event->type == CmEventType::disconnected || event->type == CmEventType::rejected);
+  if (end) gone.emplace(event->id, event->type);
   return event;
 }
 
@@ -117,7 +119,7 @@ void InitiatorQueue::establish(const CmAddress& target, std::span<const std::byt
   move_to(QpState::init);  // again: now it is known that the target may READ
   move_to(QpState::rtr);
   move_to(QpState::rts);
-  good(id_.establish());
+  if (host_.rtu) good(id_.establish());
 }
 
 void InitiatorQueue::post_receive(uint32_t slot) {

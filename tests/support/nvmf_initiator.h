@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -40,12 +40,13 @@ struct InitiatorHost {
   InitiatorHost(const DaemonOptions& daemon, const std::string& device, std::function<void()> progress);
   /// On any device. `connections` outlives the host.
   InitiatorHost(ConnectionManager& connections, Context context, std::function<void()> progress);
-  /// The next event; those of ended connections are also kept in `gone`.
+  /// The next event. The last ones of connections that have ended are also kept in `gone`.
   std::optional<CmEvent> take();
   CmEvent next_event();
-  std::set<uint32_t> gone{};             ///< ids whose connections have ended
-  std::optional<CmAddress> local{};      ///< where connections begin, on a machine with several devices
-  std::optional<uint8_t> ack_timeout{};  ///< a code, which the target shall use, too
+  std::map<uint32_t, CmEventType> gone{};  ///< how the connections of ids have ended
+  std::optional<CmAddress> local{};        ///< where connections begin, on a machine with several devices
+  std::optional<uint8_t> ack_timeout{};    ///< a code, which the target shall use, too
+  bool rtu = true;                         ///< false: as if the network loses each
 };
 
 class InitiatorQueue {

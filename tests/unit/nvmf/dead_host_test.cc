@@ -137,5 +137,15 @@ TEST_F(DeadHost, LosesItsDiscoveryControllerAfterTwoMinutes) {
   EXPECT_FALSE(admin.next().has_value());
 }
 
+TEST_F(DeadHost, IsDisconnectedAlsoWhenItsRtuWasLost) {
+  host_->rtu = false;
+  InitiatorQueue admin = queue(0);
+  (void)make_controller(admin, nvme::kDiscoveryNqn, kHostNqn);
+  now_ += 121s;
+  EXPECT_FALSE(admin.next().has_value());
+  ASSERT_EQ(host_->gone.size(), 1u);
+  EXPECT_EQ(host_->gone.begin()->second, CmEventType::disconnected);
+}
+
 }  // namespace
 }  // namespace uroce::nvmf
