@@ -64,7 +64,7 @@ struct Sack {
   Psn base{};              ///< the next PSN that the sender expects
   Psn echo{};              ///< the request packet that triggered this SACK
   uint8_t echo_tag = 0;    ///< how often that packet had been retransmitted, 0..127 (the BTH's seven reserved bits)
-  bool duplicate = false;  ///< that packet was a duplicate
+  bool duplicate = false;  ///< that packet was a duplicate, and of no use
   uint32_t hold = 0;       ///< nanoseconds between that packet's arrival and this frame
   uint32_t words = 0;      ///< of the bitmap
   /// Bit i of the bitmap: PSN base + 1 + i has arrived. The lowest bit of the first word is bit 0.

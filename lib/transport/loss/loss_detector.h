@@ -19,6 +19,23 @@
 
 namespace uroce::transport {
 
+/// A packet that was sent again, and what was on its way then.
+struct SentAgain {
+  Psn psn{};
+  Psn sent{};  ///< one past the newest PSN
+  uint8_t tag = 0;
+  bool after_silence = false;  ///< nothing but a wait without progress was the reason
+
+  template <class Archive>
+  void persist(Archive& archive) {
+    auto& [which, newest, count, silence] = *this;
+    archive("psn", which);
+    archive("sent", newest);
+    archive("tag", count);
+    archive("after_silence", silence);
+  }
+};
+
 class LossDetector {
  public:
   /// From its beginning on: what packets touch while nothing is lost.
@@ -54,8 +71,15 @@ class LossDetector {
       return 0;
     }
     counts_.add();
+    // A part of a READ's response may be asked for from a PSN that no request had yet.
+    departure.times = std::max(departure.times, uint16_t{1});
     if (departure.times != UINT16_MAX) ++departure.times;
     return static_cast<uint16_t>(departure.times - 1);
+  }
+
+  /// The packet that was sent again left with `tag`, when `sent` was one past the newest PSN sent.
+  void note_retransmission(Psn psn, uint8_t tag, Psn sent) {
+    newest_again_ = {psn, sent, tag, counts_.cause == Cause::probe || counts_.cause == Cause::timeout};
   }
 
   // --- Receiving. `sent`: one past the newest PSN sent; `una`: the oldest unacknowledged -----------------------
@@ -77,6 +101,13 @@ class LossDetector {
   /// The SACK echoes the first copy of a packet that was sent again: nothing was lost, the peer was late.
   bool is_late(const wire::Sack& sack, Psn sent) const {
     return sack.echo_tag == 0 && !sack.duplicate && times_.covers(sack.echo, sent) && times_[sack.echo].times > 1;
+  }
+  /// Is the SACK the peer's answer to the newest packet that left, after a silence? Then all that it does not report is
+  /// lost, because that left before.
+  bool shows_rest_lost(const wire::Sack& sack, Psn sent) const {
+    const SentAgain& newest = newest_again_;
+    return newest.after_silence && newest.sent == sent && newest.psn == sack.echo && newest.tag == sack.echo_tag &&
+           sack.words == 0;
   }
   /// The echo of a SACK. Returns the round-trip time that it shows, 0 for none. No value: the time is impossible, so
   /// the SACK must not be believed.
@@ -163,6 +194,7 @@ class LossDetector {
   uint32_t reorder_ = 0;   // learnt
   uint32_t in_order_ = 0;  // packets since one was overtaken
   Nanos loss_at_{};        // of the newest loss event
+  SentAgain newest_again_;
   RetransmissionCounts counts_;
   PsnSet sacked_;  // requests that wait in the peer's reorder buffer
   PsnSet lost_;    // to be sent again
@@ -170,7 +202,8 @@ class LossDetector {
 
 template <class Archive>
 void LossDetector::persist(Archive& archive) {
-  auto& [rtt, highest, newest_delivered, marked, times, reorder, in_order, loss_at, counts, sacked, lost] = *this;
+  auto& [rtt, highest, newest_delivered, marked, times, reorder, in_order, loss_at, newest_again, counts, sacked,
+         lost] = *this;
   archive("times", times);
   archive("sacked", sacked);
   archive("lost", lost);
@@ -181,6 +214,7 @@ void LossDetector::persist(Archive& archive) {
   archive("in_order", in_order);
   archive("rtt", rtt);
   archive.moment("loss_at", loss_at);
+  archive("newest_again", newest_again);
   archive("counts", counts);
 }
 

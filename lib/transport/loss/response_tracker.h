@@ -44,12 +44,18 @@ class ResponseTracker {
   void expect_until(Psn end) {
     if (distance(end, expected_end_) > 0) expected_end_ = end;
   }
+  /// Responses before `end` are asked for at `now`, without a sign that they are missing.
+  void ask_until(Psn end, Nanos now) {
+    expect_until(end);
+    asked_until_ = end;
+    asked_at_ = now;
+  }
   /// One past the newest response that must have left the peer.
   Psn expected_end() const { return expected_end_; }
-  /// Marks the beginning of each missing run as lost. `next()` returns the std::optional<RequestSpan> of the started
-  /// requests, oldest first. Returns whether there are new ones.
+  /// Marks the beginning of each missing run as lost that at least `overtaken` responses have passed. `next()` returns
+  /// the std::optional<RequestSpan> of the started requests, oldest first. Returns whether there are new ones.
   template <class NextRequest>
-  bool find_missing(LossDetector& loss, Psn una, bool selective, Nanos now, NextRequest&& next);
+  bool find_missing(LossDetector& loss, Psn una, bool selective, uint32_t overtaken, Nanos now, NextRequest&& next);
 
   template <class Archive>
   void persist(Archive& archive) {
@@ -82,22 +88,23 @@ class ResponseTracker {
 };
 
 template <class NextRequest>
-bool ResponseTracker::find_missing(LossDetector& loss, Psn una, bool selective, Nanos now, NextRequest&& next) {
+bool ResponseTracker::find_missing(LossDetector& loss, Psn una, bool selective, uint32_t overtaken, Nanos now,
+                                   NextRequest&& next) {
   const Psn limit = una + PsnSet::kSize;
   const Psn reach = distance(expected_end_, limit) < 0 ? expected_end_ : limit;
-  const auto overtaken = static_cast<int32_t>(loss.reordering(selective));
+  const auto least = static_cast<int32_t>(overtaken);
   const bool again = now - asked_at_ >= loss.recency();
   Psn asked = asked_until_;
   bool any = false;
   Psn psn = una;
-  while (distance(reach, psn) >= overtaken) {
+  while (distance(reach, psn) >= least) {
     const std::optional<RequestSpan> request = next();
     if (!request) break;
     const Psn end = distance(request->end, reach) < 0 ? request->end : reach;
     while (request->responded && distance(end, psn) > 0) {
       const Run run = missing_run(psn, end);
       psn = run.to;
-      if (run.from == run.to || distance(reach, run.from) < overtaken) break;
+      if (run.from == run.to || distance(reach, run.from) < least) break;
       const bool known = loss.is_lost(run.from) || (!again && distance(run.from, asked_until_) < 0);
       if (!known) {
         loss.mark_lost(run.from, Cause::hole);

@@ -2,6 +2,7 @@
 
 #include "transport/rc/replay.h"
 #include "transport/rc/reply.h"
+#include "transport/rc/sack.h"
 
 namespace uroce::transport {
 namespace {
@@ -22,10 +23,10 @@ Psn acknowledged_with(const Qp& qp, Psn psn) {
 
 Outcome on_duplicate(Context& ctx, Qp& qp, const wire::Packet& packet) {
   ctx.count_drop(wire::Drop::psn_duplicate);
-  const wire::OpFlags op = packet.op().flags;
-  const auto answered = wire::Op::read | wire::Op::atomic | wire::Op::flush | wire::Op::atomic_write;
-  if (op.has_any(answered)) return replay_response(ctx, qp, packet);
-  return queue_ack(qp, acknowledged_with(qp, packet.bth.psn));
+  Outcome out;
+  if (is_answered(packet)) out = replay_response(ctx, qp, packet);
+  if (!is_answered(packet) || is_retransmitted(qp, packet)) out |= queue_ack(qp, acknowledged_with(qp, packet.bth.psn));
+  return out;
 }
 
 }  // namespace uroce::transport

@@ -14,6 +14,11 @@ inline Turn turn_of(const Qp& qp, Psn psn) {
   return ahead == 0 ? Turn::next : ahead > 0 ? Turn::ahead : Turn::duplicate;
 }
 
+/// Is the request answered with a packet of its own, a READ response or an atomic ACK?
+inline bool is_answered(const wire::Packet& packet) {
+  return packet.op().flags.has_any(wire::Op::read | wire::Op::atomic | wire::Op::flush | wire::Op::atomic_write);
+}
+
 /// A request whose PSN was executed before: it is acknowledged again, or its response is sent again.
 Outcome on_duplicate(Context& ctx, Qp& qp, const wire::Packet& packet);
 

@@ -31,11 +31,22 @@ Outcome detect_lost_requests(const Context& ctx, Qp& qp) {
   return any ? mark_has_lost(ctx, qp) : Outcome{};
 }
 
-Outcome detect_missing_responses(const Context& ctx, Qp& qp, Psn end) {
+Outcome send_rest_again(const Context& ctx, Qp& qp, Psn from) {
+  if (distance(qp.tx.sent, from) <= 0) return {};
+  rewind_to(qp, from);
+  report_loss(ctx, qp);
+  return Outcome::wake();
+}
+
+Outcome detect_missing_responses(const Context& ctx, Qp& qp, Psn end, uint32_t overtaken) {
   Recovery& r = *qp.tx.recovery;
   r.responses.expect_until(end);
-  const bool any = r.responses.find_missing(r.loss, qp.tx.una, qp.selective, ctx.now, StartedRequests(qp));
+  const bool any = r.responses.find_missing(r.loss, qp.tx.una, qp.selective, overtaken, ctx.now, StartedRequests(qp));
   return any ? mark_has_lost(ctx, qp) : Outcome{};
+}
+
+Outcome detect_missing_responses(const Context& ctx, Qp& qp, Psn end) {
+  return detect_missing_responses(ctx, qp, end, qp.tx.recovery->loss.reordering(qp.selective));
 }
 
 }  // namespace uroce::transport

@@ -12,8 +12,11 @@ namespace uroce::transport {
 Outcome mark_lost(Qp& qp, Psn psn, Cause cause);
 /// Marks request packets as lost that too many others have overtaken.
 Outcome detect_lost_requests(const Context& ctx, Qp& qp);
-/// Responses before `end` have left the peer. Marks those as lost that have not arrived and that later ones have
-/// overtaken.
+/// The peer lacks all requests from `from` on: they are sent once more, in order.
+Outcome send_rest_again(const Context& ctx, Qp& qp, Psn from);
+/// Responses before `end` have left the peer. Marks those as lost that have not arrived and that at least `overtaken`
+/// later ones have passed; without that number, more than reordering explains.
+Outcome detect_missing_responses(const Context& ctx, Qp& qp, Psn end, uint32_t overtaken);
 Outcome detect_missing_responses(const Context& ctx, Qp& qp, Psn end);
 
 }  // namespace uroce::transport

@@ -19,8 +19,12 @@ uint8_t record_departure(Context& ctx, Qp& qp, Psn psn, uint32_t packets = 1) {
   make_room(ctx, qp, psn + (packets - 1));
   const bool again = distance(psn, qp.tx.sent) < 0;
   if (again) ctx.counters.retransmitted_packets.add();
-  const uint16_t before = qp.tx.recovery->loss.on_sent(psn, again, ctx.now);
-  return qp.selective ? static_cast<uint8_t>(std::min<uint16_t>(before, 127)) : uint8_t{0};
+  LossDetector& loss = qp.tx.recovery->loss;
+  const uint16_t before = loss.on_sent(psn, again, ctx.now);
+  if (!qp.selective) return 0;
+  const auto tag = static_cast<uint8_t>(std::min<uint16_t>(before, 127));
+  if (again) loss.note_retransmission(psn, tag, qp.tx.sent);
+  return tag;
 }
 
 // Writes the XRCETH that every XRC request has. Returns its size in bytes.

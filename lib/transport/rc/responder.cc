@@ -24,9 +24,19 @@ Outcome on_gap(Context& ctx, Qp& qp, const wire::Packet& packet) {
   return queue_reply(qp, qp.rx.expected, wire::Aeth::nak(wire::NakCode::psn_sequence));
 }
 
+// A peer that sends a READ or an atomic again was not answered. It learns by a SACK behind the response which other
+// requests came, as it learns by the ACK of a SEND or WRITE. `executed`: a failure has its own reply.
+Outcome tell_all(const Context& ctx, Qp& qp, const wire::Packet& packet, const Outcome& executed) {
+  if (executed.failed() || !is_answered(packet)) return {};
+  note_arrival(ctx, qp, packet, false);
+  return queue_ack(qp, qp.rx.expected - 1);
+}
+
 Outcome on_next(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (qp.selective && packet.bth.ack_request) note_arrival(ctx, qp, packet, false);
   Outcome out = execute_request(ctx, qp, packet);
+  if (is_retransmitted(qp, packet)) [[unlikely]]
+    out |= tell_all(ctx, qp, packet, out);
   if (qp.rx.has_reordered && !out.failed()) out |= execute_buffered(ctx, qp, packet.bth.psn);
   publish_recv_in_use(qp);
   return out;
@@ -44,7 +54,7 @@ Outcome on_request(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (turn == Turn::next) return on_next(ctx, qp, packet);
   count_if_psn_is_guessed(ctx, packet, qp.rx.expected);
   if (turn == Turn::ahead) return on_gap(ctx, qp, packet);
-  if (qp.selective) note_arrival(ctx, qp, packet, true);
+  if (qp.selective) note_arrival(ctx, qp, packet, !is_answered(packet));
   return on_duplicate(ctx, qp, packet);
 }
 

@@ -8,7 +8,11 @@
 
 namespace uroce::transport {
 
-/// Makes `packet` the request that the next SACK echoes. `duplicate`: it had arrived before.
+/// Does a uroce peer say that it sent `packet` before?
+inline bool is_retransmitted(const Qp& qp, const wire::Packet& packet) {
+  return packet.bth.reserved7 != 0 && qp.selective;
+}
+/// Makes `packet` the request that the next SACK echoes. `duplicate`: it had arrived before, and is of no use.
 inline void note_arrival(const Context& ctx, Qp& qp, const wire::Packet& packet, bool duplicate) {
   qp.tx.recovery->echo = {packet.bth.psn, packet.bth.reserved7, duplicate, ctx.now};
 }

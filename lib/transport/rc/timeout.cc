@@ -50,7 +50,7 @@ Outcome on_silence(Context& ctx, Qp& qp) {
   const SilenceVerdict verdict = r.probe.on_expiry(ctx.now, qp.timeout, qp.retry_cnt);
   if (verdict.give_up) return Outcome::fail(Failure::requester, WcStatus::retry_exceeded);
   const SendSlot& oldest = qp.slot(qp.tx.oldest);
-  if (oldest.has_response()) r.responses.expect_until(oldest.end_psn());
+  if (oldest.has_response()) r.responses.ask_until(oldest.end_psn(), ctx.now);
   Outcome out = verdict.probe ? mark_probe(ctx, qp) : mark_oldest(ctx, qp);
   if (verdict.report_timeout) report_timeout(ctx, qp);
   if (verdict.assume_forgotten) out |= mark_everything(qp);

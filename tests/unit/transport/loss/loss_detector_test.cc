@@ -218,6 +218,43 @@ TEST_F(LossDetection, CountsHowOftenAPacketWasSentAndWhy) {
   EXPECT_EQ(loss_.on_sent(kFirst, false, now_), 0u) << "another packet, once round the ring";
 }
 
+TEST_F(LossDetection, APacketThatWasNeverTheFirstOfARequestIsSentAgainAllTheSame) {
+  EXPECT_EQ(loss_.on_sent(kFirst, true, now_), 1u) << "a part of a READ's response";
+  EXPECT_EQ(loss_.on_sent(kFirst, true, now_), 2u);
+}
+
+TEST_F(LossDetection, AfterASilenceTheAnswerToTheNewestPacketShowsThatTheRestIsLost) {
+  send(3);
+  wire::Sack s = sack(1, {});
+  s.echo = kFirst;
+  s.echo_tag = 1;
+  const auto resend = [&](Cause cause) {
+    loss_.mark_lost(kFirst, cause);
+    send_again(0);
+    loss_.note_retransmission(kFirst, 1, sent_);
+  };
+  EXPECT_FALSE(loss_.shows_rest_lost(s, sent_));
+  resend(Cause::hole);
+  EXPECT_FALSE(loss_.shows_rest_lost(s, sent_)) << "later packets may be on their way";
+  for (const Cause cause : {Cause::probe, Cause::timeout}) {
+    resend(cause);
+    loss_.set_cause(Cause::hole);
+    EXPECT_TRUE(loss_.shows_rest_lost(s, sent_)) << "what is found later does not count";
+  }
+  s.echo_tag = 2;
+  EXPECT_FALSE(loss_.shows_rest_lost(s, sent_)) << "another copy";
+  s.echo_tag = 1;
+  s.echo = kFirst + 1;
+  EXPECT_FALSE(loss_.shows_rest_lost(s, sent_)) << "another packet";
+  s.echo = kFirst;
+  send(1);
+  EXPECT_FALSE(loss_.shows_rest_lost(s, sent_)) << "one more has left since";
+  wire::Sack bits = sack(1, {2});
+  bits.echo = kFirst;
+  bits.echo_tag = 1;
+  EXPECT_FALSE(loss_.shows_rest_lost(bits, sent_ - 1)) << "holes show by themselves";
+}
+
 TEST_F(LossDetection, TheNumberOfRetransmissionsSaturates) {
   loss_.on_sent(kFirst, false, now_);
   uint16_t times = 0;

@@ -29,9 +29,10 @@ class ResponseTracking : public ::testing::Test {
     for (uint32_t i = from; i < to; ++i) tracker_.add(kFirst + i);
     tracker_.expect_until(kFirst + to);
   }
-  bool find(bool peer, uint32_t una = 0) {
+  bool find(bool peer, uint32_t una = 0) { return find(peer, una, loss_.reordering(peer)); }
+  bool find(bool peer, uint32_t una, uint32_t overtaken) {
     std::size_t at = 0;
-    return tracker_.find_missing(loss_, kFirst + una, peer, now_, [&]() -> std::optional<RequestSpan> {
+    return tracker_.find_missing(loss_, kFirst + una, peer, overtaken, now_, [&]() -> std::optional<RequestSpan> {
       while (at < requests_.size() && distance(requests_[at].end, kFirst + una) <= 0) ++at;
       return at < requests_.size() ? std::optional(requests_[at++]) : std::nullopt;
     });
@@ -103,6 +104,29 @@ TEST_F(ResponseTracking, ThreeMustOvertakeItTowardsAUrocePeerWhosePathsMayDiffer
   arrive(2, 3);
   EXPECT_TRUE(find(kUroce));
   EXPECT_EQ(lost(), Offsets{0});
+}
+
+TEST_F(ResponseTracking, WithoutReorderingTheLastOneIsMissingAsWell) {
+  for (int i = 0; i < 4; ++i) read(1);
+  tracker_.expect_until(kFirst + 4);
+  EXPECT_TRUE(find(kUroce));
+  EXPECT_EQ(lost(), (Offsets{0, 1}));
+  EXPECT_TRUE(find(kUroce, 0, 1));
+  EXPECT_EQ(lost(), (Offsets{0, 1, 2, 3}));
+}
+
+TEST_F(ResponseTracking, WhatIsAskedForIsNotMissingForARoundTrip) {
+  read(10);
+  read(10);
+  tracker_.ask_until(kFirst + 10, now_);
+  EXPECT_EQ(tracker_.expected_end(), kFirst + 10);
+  EXPECT_FALSE(find(kUroce));
+  tracker_.expect_until(kFirst + 20);
+  EXPECT_TRUE(find(kUroce));
+  EXPECT_EQ(ask(), Offsets{10}) << "that was not asked for";
+  now_ += std::chrono::milliseconds(1);
+  EXPECT_TRUE(find(kUroce));
+  EXPECT_EQ(ask(), (Offsets{0, 10}));
 }
 
 TEST_F(ResponseTracking, EachMissingRunIsAskedForFromItsBeginning) {

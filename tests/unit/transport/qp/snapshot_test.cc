@@ -411,7 +411,7 @@ TEST_F(SnapshotErrors, AnotherVersionIsRefused) {
   Bytes snapshot = hosts.left_qp_->leave_engine(hosts.now_);
   snapshot[4] = std::byte{kSnapshotVersion + 1};
   EXPECT_EQ(refusal(hosts, snapshot),
-            "cannot read the snapshot for QP 0x11: version is 6; this release reads 5: move the QP with a release that "
+            "cannot read the snapshot for QP 0x11: version is 7; this release reads 6: move the QP with a release that "
             "writes it");
 }
 
