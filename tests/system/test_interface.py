@@ -170,7 +170,7 @@ class Interface(veth.DaemonCase):
     def test_an_interface_that_goes_down(self):
         names = self.spaces(1500)
         server, client = self.start_pair("write_bw", eal(), eal(), *IDLE, "--verify", "--interface", "d0", "-s", "65536",
-                                         "-D", "4", "-u", "18", namespaces=names, address="10.199.0.1")
+                                         "-D", "4", *veth.PATIENT, namespaces=names, address="10.199.0.1")
         client.wait_for("remote address", 20)
         for _ in range(3):
             time.sleep(0.3)
