@@ -137,7 +137,15 @@ class QueuePair:
         """To `other`; this side's requests begin at `psn`, the other's at `peer_psn`."""
         self.handle = None
         to = {"gid": gid_text(other.peer.addresses[family]), "sgid_index": self.peer.gid[family]}
-        self.peer.call("connect", qp=self.id, dest_qpn=other.qpn, sq_psn=psn, rq_psn=peer_psn, mtu=mtu, **to, **attributes)
+        call = {"qp": self.id, "dest_qpn": other.qpn, "sq_psn": psn, "rq_psn": peer_psn, "mtu": mtu, **to, **attributes}
+        for last in (False, False, True):
+            try:
+                self.peer.call("connect", **call)
+                break
+            except Refused as e:
+                # Linux asks for an Ethernet address for a second. The guest's emulated CPU may be away for longer.
+                if last or "to RTR: Connection timed out" not in str(e):
+                    raise
         if self.kind == "UD":
             self.handle = self.peer.call("ah", **to)["id"]
         self.other = other

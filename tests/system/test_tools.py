@@ -339,6 +339,13 @@ class Ping(Tools):
         for address in ("10.7.0.2", "fd07::2"):
             said = self.uroce("ping", address, "--socket", self.sockets[0], code=1)
             self.assertIn("echoes as long as packets of 4096 bytes do not come back, and ones of 1024 do: raise the MTU of the peer", said)
+        ping = self.start([UROCE, "ping", "10.7.0.2", "--socket", self.sockets[0]])
+        ping.wait_for("0 of 2 answered", 30)
+        harness.ip("-n", middle, "link", "set", "far", "down")
+        time.sleep(6)
+        harness.ip("-n", middle, "link", "set", "far", "up")
+        said = self.finish(ping, 60, code=1)
+        self.assertIn("and ones of 1024 do", said, "the peer was silent meanwhile, which says nothing about sizes")
 
     @unittest.skipUnless(harness.may_make_namespaces(), "no network namespaces here")
     def test_a_kernel_that_answers_echoes_or_not(self):
