@@ -222,8 +222,8 @@ class Pinger {
     return trips;
   }
 
-  /// Do echoes of that size come back? Where none does, a small one tells whether the size is the reason, or the peer is
-  /// silent for a while.
+  /// Do echoes of that size come back? Where none does, a small one tells whether the size is the reason, or the peer
+  /// is silent for a while.
   static bool carries(PathProbe& probe, uint32_t payload) {
     for (int silences = 0; silences < kSilences; ++silences) {
       if (echoes(probe, kEchoTries, payload).answered() > 0) return true;
