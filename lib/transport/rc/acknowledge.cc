@@ -12,14 +12,13 @@
 namespace uroce::transport {
 namespace {
 
-// The part that ACKs and SACKs share. `executed`: the peer expects this PSN next. `overtaken`: as for
-// detect_missing_responses().
-Outcome on_reply(Context& ctx, Qp& qp, const wire::Packet& packet, Psn executed, uint32_t overtaken) {
+// The part that ACKs and SACKs share. `executed`: the peer expects this PSN next.
+Outcome on_reply(Context& ctx, Qp& qp, const wire::Packet& packet, Psn executed) {
   Outcome out = acknowledge_until(ctx, qp, executed);
   if (out.failed()) return out;
   // Responses that the peer sent before this reply have not arrived. Their requests have.
   const bool responses_missing = distance(executed, qp.tx.una) > 0;
-  if (responses_missing) out |= detect_missing_responses(ctx, qp, executed, overtaken);
+  if (responses_missing) out |= detect_missing_responses(ctx, qp, executed);
   switch (packet.aeth.kind()) {
     case wire::AethKind::ack: return out | Outcome::wake_if(qp.tx.credits.update(packet.aeth) && has_unsent(qp));
     case wire::AethKind::rnr_nak: return out | on_rnr_nak(ctx, qp, packet);
@@ -46,11 +45,13 @@ Outcome on_arrivals(Context& ctx, Qp& qp, const wire::Packet& packet, const wire
     r.loss.on_spurious(qp.selective);
   }
   const uint32_t arrived = r.loss.on_sack(sack, tx.una, tx.acked);
-  const bool rest_lost = r.loss.shows_rest_lost(sack, tx.sent);
-  Outcome out = on_reply(ctx, qp, packet, sack.base, rest_lost ? 1 : r.loss.reordering(qp.selective));
+  Outcome out = on_reply(ctx, qp, packet, sack.base);
   if (out.failed()) return out;
   out |= detect_lost_requests(ctx, qp);
-  if (rest_lost && packet.aeth.kind() == wire::AethKind::ack) out |= send_rest_again(ctx, qp, sack.base);
+  if (r.loss.shows_rest_lost(sack, tx.sent)) {
+    out |= detect_missing_responses(ctx, qp, sack.base, 1);
+    if (packet.aeth.kind() == wire::AethKind::ack) out |= send_rest_again(ctx, qp, sack.base);
+  }
   report_ack(ctx, qp, *rtt, arrived);
   return out;
 }
@@ -75,7 +76,7 @@ Outcome on_ack(Context& ctx, Qp& qp, const wire::Packet& packet) {
     if (qp.selective && rtt == Nanos(0)) return on_arrivals(ctx, qp, packet, sack_of(psn));
   }
   // 9.7.5.2: a NAK acknowledges all packets before its own.
-  const Outcome out = on_reply(ctx, qp, packet, ack ? psn + 1 : psn, tx.recovery->loss.reordering(qp.selective));
+  const Outcome out = on_reply(ctx, qp, packet, ack ? psn + 1 : psn);
   if (!out.failed()) report_ack(ctx, qp, rtt, static_cast<uint32_t>(distance(tx.una, before)));
   return out;
 }

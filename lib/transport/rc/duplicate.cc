@@ -24,9 +24,11 @@ Psn acknowledged_with(const Qp& qp, Psn psn) {
 Outcome on_duplicate(Context& ctx, Qp& qp, const wire::Packet& packet) {
   ctx.count_drop(wire::Drop::psn_duplicate);
   Outcome out;
-  if (is_answered(packet)) out = replay_response(ctx, qp, packet);
-  if (!is_answered(packet) || is_retransmitted(qp, packet)) out |= queue_ack(qp, acknowledged_with(qp, packet.bth.psn));
-  return out;
+  if (is_answered(packet)) {
+    out = replay_response(ctx, qp, packet);
+    if (!is_retransmitted(qp, packet)) return out;
+  }
+  return out | queue_ack(qp, acknowledged_with(qp, packet.bth.psn));
 }
 
 }  // namespace uroce::transport
