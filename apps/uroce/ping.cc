@@ -31,7 +31,7 @@ constexpr auto kPatience = 3s;           ///< for one answer
 constexpr auto kEchoPatience = 1s;       ///< for that of a kernel to an echo
 constexpr uint32_t kPacketHeaders = 84;  ///< the most around a payload: IPv6, UDP, BTH, RETH with immediate data, ICRC
 constexpr uint64_t kEchoTries = 2;       ///< where none has come back
-constexpr int kSilences = 5;             ///< of the peer, that a size is tried again after
+constexpr int kSizeTries = 5;            ///< of a size, while the peer is silent
 constexpr uint64_t kPings = 5;           ///< by default
 constexpr uint32_t kSmall = 64;          ///< bytes
 constexpr auto kApart = 1ms;             ///< of two messages: a daemon makes those above 2,000 a second wait
@@ -197,12 +197,12 @@ class Pinger {
           "what the network carries\n");
       return {};
     }
-    const auto trips = echoes(**probe, count, mtu);
+    const auto trips = echoes_of_size(**probe, count, mtu);
     fmt::print("path MTU {}, by echoes of IP as long as such packets: {}\n", mtu, trips.text());
-    std::fflush(stdout);
-    if (trips.answered() > 0 || carries(**probe, mtu)) return {};
+    if (trips.answered() > 0) return {};
+    std::fflush(stdout);  // the rest may take a while
     uint32_t less = mtu / 2;
-    while (less >= mtu_bytes(Mtu::mtu256) && !carries(**probe, less)) less /= 2;
+    while (less >= mtu_bytes(Mtu::mtu256) && echoes_of_size(**probe, kEchoTries, less).answered() == 0) less /= 2;
     return fail(EHOSTUNREACH,
                 fmt::format("echoes as long as packets of {} bytes do not come back, and {} do: raise the "
                             "MTU of the peer or of what lies between, or lower that of this device "
@@ -222,14 +222,14 @@ class Pinger {
     return trips;
   }
 
-  /// Do echoes of that size come back? Where none does, a small one tells whether the size is the reason, or the peer
-  /// is silent for a while.
-  static bool carries(PathProbe& probe, uint32_t payload) {
-    for (int silences = 0; silences < kSilences; ++silences) {
-      if (echoes(probe, kEchoTries, payload).answered() > 0) return true;
-      if (echoes(probe, 1, kSmall).answered() > 0) return false;
+  /// Where none comes back, a small echo tells whether the size is the reason. A peer that is silent is asked again.
+  static RoundTrips echoes_of_size(PathProbe& probe, uint64_t count, uint32_t payload) {
+    RoundTrips trips;
+    for (int i = 0; i < kSizeTries; ++i) {
+      trips = echoes(probe, count, payload);
+      if (trips.answered() > 0 || echoes(probe, 1, kSmall).answered() > 0) break;
     }
-    return false;
+    return trips;
   }
 
   static RoundTrips exchange(ping::End& end, uint64_t count, uint32_t bytes) {
