@@ -23,7 +23,7 @@ TESTS = (("write_bw", ("-s", "65536", "-n", "200")), ("read_bw", ("-s", "65536",
          ("atomic_bw", ("-n", "300")))
 
 
-# For traffic while `ip` changes its interface: while the kernel takes other namespaces down, `ip` may wait for 15 s.
+# Traffic whose interface `ip` changes. `ip` may wait for 15 s, when the kernel takes other namespaces down.
 PATIENT = ("-u", "20")
 
 UROCED = BUILD / "apps" / "uroced" / "uroced"
