@@ -63,8 +63,6 @@ configure() {
     return 0
   fi
   mkdir -p "$dir"
-  # ccache, which meson uses where it is installed, keeps nothing that was compiled with a precompiled header.
-  ! command -v ccache >/dev/null || set -- -Db_pch=false "$@"
   meson setup "$dir" "$@" >"$log" 2>&1 || { tail -n 20 "$log" >&2; die "meson could not set up $dir; the log is $log."; }
 }
 

@@ -10,7 +10,7 @@
 namespace uroce::glue {
 
 namespace {
-constexpr unsigned kSlots = 1024;
+constexpr unsigned kHandoverSlots = 1024;
 
 // A ring holds pointers alone. The lowest bits of one tell why the frame is there.
 constexpr uintptr_t kWhy = 3;
@@ -26,7 +26,7 @@ Result<std::unique_ptr<Handover>> Handover::make(const std::string& name, std::v
   for (std::size_t i = 0; i < engines; ++i) {
     const std::string ring_name = fmt::format("{}-h{}", name, i);
     // RTS ring: a producer that is preempted in the middle does not stall the others.
-    rte_ring* ring = rte_ring_create(ring_name.c_str(), kSlots, socket, RING_F_MP_RTS_ENQ | RING_F_SC_DEQ);
+    rte_ring* ring = rte_ring_create(ring_name.c_str(), kHandoverSlots, socket, RING_F_MP_RTS_ENQ | RING_F_SC_DEQ);
     if (ring == nullptr) {
       return fail(rte_errno, fmt::format("cannot create ring {}: {}; give EAL more memory with -m", ring_name,
                                          rte_strerror(rte_errno)));
@@ -45,7 +45,7 @@ Handover::~Handover() {
 }
 
 bool Handover::put(uint32_t engine, rte_mbuf* mbuf, For why) {
-  if (why == For::sniffers && rte_ring_count(rings_[engine]) >= kSlots / 2) return false;
+  if (why == For::sniffers && rte_ring_count(rings_[engine]) >= kHandoverSlots / 2) return false;
   std::byte* entry = reinterpret_cast<std::byte*>(mbuf) + static_cast<uintptr_t>(why);
   if (rte_ring_enqueue(rings_[engine], entry) != 0) return false;
   wakers_[engine]->wake();

@@ -10,12 +10,12 @@
 namespace uroce::glue {
 
 namespace {
-constexpr unsigned kSlots = 256;
+constexpr unsigned kSharedSlots = 256;
 }
 
 Result<std::unique_ptr<SharedQueue>> SharedQueue::make(const std::string& name, int socket) {
   std::unique_ptr<SharedQueue> queue(new SharedQueue);
-  queue->ring_ = rte_ring_create(name.c_str(), kSlots, socket, RING_F_MP_RTS_ENQ | RING_F_SC_DEQ);
+  queue->ring_ = rte_ring_create(name.c_str(), kSharedSlots, socket, RING_F_MP_RTS_ENQ | RING_F_SC_DEQ);
   if (queue->ring_ == nullptr) {
     return fail(rte_errno,
                 fmt::format("cannot create ring {}: {}; give EAL more memory with -m", name, rte_strerror(rte_errno)));

@@ -40,8 +40,6 @@ ALLOWED = {
     "apps/uroce": ("client", "hugepages", "message", "metrics", "net", "ping", "wire"),
     "apps/uroce-run": (),
     "apps/uroced": ("base", "cm", "hugepages", "metrics", "net", "ping", "pmd_glue", "service", "transport"),
-    # Precompiled headers: the standard library alone.
-    "pch": (),
 }
 
 # Sub-folders, and the siblings that each may include. All of them may also include whatever their folder may.
@@ -253,8 +251,6 @@ def readme_faults(root, allowed):
             targets = {word.strip(" `") for word in match.group(2).split(",")} - {"", "nothing"}
             rows[match.group(1)] = (number, targets)
     for folder, targets in allowed.items():
-        if folder == "pch":
-            continue
         number, said = rows.get(folder, (1, None))
         if said is None:
             yield Fault(path, number, f"no row for {folder}; add one to the table of folders")

@@ -16,7 +16,7 @@ namespace uroce::dropin {
 
 namespace {
 
-constexpr std::size_t kBurst = 16;
+constexpr std::size_t kPollBurst = 16;
 // Smaller queues get this many entries, so that ibv_resize_cq() can grow them in place.
 constexpr uint32_t kLeastCapacity = 64;
 
@@ -45,9 +45,9 @@ int take(VerbsCq& cq, int entries, ibv_wc* wc) {
   const std::lock_guard guard(cq.lock);
   int count = 0;
   while (count < entries && cq.next < cq.taken.size()) convert(cq.taken[cq.next++], wc[count++]);
-  std::array<Completion, kBurst> burst;
+  std::array<Completion, kPollBurst> burst;
   while (count < entries) {
-    const auto wanted = std::min<std::size_t>(kBurst, static_cast<std::size_t>(entries - count));
+    const auto wanted = std::min<std::size_t>(kPollBurst, static_cast<std::size_t>(entries - count));
     const std::size_t got = cq.api.poll(std::span(burst).first(wanted));
     for (std::size_t i = 0; i < got; ++i) convert(burst[i], wc[count++]);
     if (got < wanted) break;
@@ -73,13 +73,13 @@ std::size_t fetch(VerbsCq& cq, std::size_t most) {
 
 /// Adds all that the API's queue has.
 void fetch_all(VerbsCq& cq) {
-  while (fetch(cq, kBurst) == kBurst) continue;
+  while (fetch(cq, kPollBurst) == kPollBurst) continue;
 }
 
 /// Completions that the program has not taken, as far as `taken` has room for them.
 std::size_t top_up(VerbsCq& cq) {
   drop_returned(cq);
-  if (cq.taken.size() < kBurst) fetch(cq, kBurst - cq.taken.size());
+  if (cq.taken.size() < kPollBurst) fetch(cq, kPollBurst - cq.taken.size());
   return cq.taken.size();
 }
 
@@ -98,7 +98,7 @@ bool raise_for_unreported(VerbsCq& cq, bool armed) {
   const std::size_t waiting = top_up(cq);
   const uint64_t seen = cq.returned + waiting;
   const bool unreported =
-      armed ? seen >= cq.reported && !readable(channel.api.fd()) : seen > cq.reported || waiting >= kBurst;
+      armed ? seen >= cq.reported && !readable(channel.api.fd()) : seen > cq.reported || waiting >= kPollBurst;
   // Those that the program has polled meanwhile need no event.
   const bool raised = waiting > 0 && unreported && channel.raised.raise(cq.handle);
   cq.reported = raised && !armed ? seen : seen + 1;
@@ -132,7 +132,7 @@ void forget(ibv_cq* ibcq, uint32_t qpn) {
 
 bool refill(VerbsCq& cq) {
   if (cq.next < cq.taken.size()) return true;
-  cq.taken.resize(kBurst);
+  cq.taken.resize(kPollBurst);
   cq.taken.resize(cq.api.poll(cq.taken));
   cq.next = 0;
   return !cq.taken.empty();
@@ -180,7 +180,7 @@ VerbsCq* make_cq(ibv_context* context, const CqInit& init) {
   if (!made) return report_null(made.error());
   auto* cq = make_in<VerbsCq>(init.parent_domain, context, std::move(*made), init.locked, init.parent_domain);
   if (cq == nullptr) return nullptr;
-  cq->taken.reserve(kBurst);
+  cq->taken.reserve(kPollBurst);
   cq->context = context;
   cq->channel = channel;
   cq->cq_context = init.of_program;

@@ -99,7 +99,7 @@ uint32_t kind_bit(uint32_t type) {
 }
 
 /// The specifications follow the attributes without gaps. Each layer and each action may be there once.
-int convert(const ibv_flow_attr& attr, FlowRule& rule, VerbsCounters*& counters) {
+int to_rule(const ibv_flow_attr& attr, FlowRule& rule, VerbsCounters*& counters) {
   if (attr.comp_mask != 0 || attr.port != 1) return EINVAL;
   if (attr.flags != 0) return refuse(EOPNOTSUPP, "ibv_create_flow(): no flags are offered");
   rule.type = static_cast<FlowType>(attr.type);
@@ -128,7 +128,7 @@ ibv_flow* create_flow(ibv_qp* qp, ibv_flow_attr* attr) {
   FlowRule rule;
   if (static_cast<uint32_t>(attr->type) > UINT8_MAX) return failed_null(EINVAL);
   VerbsCounters* counters = nullptr;
-  if (const int error = convert(*attr, rule, counters); error != 0) return failed_null(error);
+  if (const int error = to_rule(*attr, rule, counters); error != 0) return failed_null(error);
   const auto& rss = of(qp)->rss;
   auto made = rss ? create_rss_flow(of(qp->context)->api, *rss, rule) : of(qp)->api.create_flow(rule);
   if (!made) return report_null(made.error());

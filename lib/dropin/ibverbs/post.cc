@@ -11,7 +11,7 @@ namespace uroce::dropin {
 
 namespace {
 
-constexpr std::size_t kBurst = 8;
+constexpr std::size_t kPostBurst = 8;
 constexpr unsigned kServedSendFlags = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
 
 /// 0, or an errno value where the request is refused. `to` refers to the list of `from`.
@@ -66,12 +66,12 @@ void note_posted(const ibv_send_wr& wr) {
   if (wr.opcode == IBV_WR_BIND_MW) wr.bind_mw.mw->rkey = bound_rkey(*wr.bind_mw.mw, wr.bind_mw.rkey);
 }
 
-/// Posts up to kBurst requests with one doorbell. `wr` moves to the first that was not posted.
+/// Posts up to kPostBurst requests with one doorbell. `wr` moves to the first that was not posted.
 int post_burst(VerbsQp& qp, ibv_send_wr*& wr) {
-  std::array<SendRequest, kBurst> burst;
+  std::array<SendRequest, kPostBurst> burst;
   std::size_t count = 0;
   int refused = 0;
-  for (auto* at = wr; at != nullptr && count < kBurst; at = at->next, ++count) {
+  for (auto* at = wr; at != nullptr && count < kPostBurst; at = at->next, ++count) {
     refused = convert(qp.qp_base.qp_type, *at, burst[count]);
     if (refused != 0) break;
   }

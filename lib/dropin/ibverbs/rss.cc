@@ -10,7 +10,7 @@ namespace uroce::dropin {
 namespace {
 
 /// 0, or an errno value.
-int convert(const ibv_rx_hash_conf& from, RxHash& to) {
+int to_rx_hash(const ibv_rx_hash_conf& from, RxHash& to) {
   if (from.rx_hash_function != IBV_RX_HASH_FUNC_TOEPLITZ) return refuse(EOPNOTSUPP, "the hash must be Toeplitz");
   if (from.rx_hash_key_len != to.key.size() || from.rx_hash_key == nullptr) {
     return refuse(EINVAL, "the key of the Toeplitz hash must have 40 bytes");
@@ -58,7 +58,7 @@ ibv_qp* create_rss_qp(ibv_context* context, ibv_qp_init_attr_ex& attr) {
   if ((attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr.create_flags != 0) return failed_null(EOPNOTSUPP);
   if (check_live(attr.pd, EINVAL) != 0 || check_live(attr.rwq_ind_tbl, EINVAL) != 0) return nullptr;
   RxHash hash;
-  if (convert(attr.rx_hash_conf, hash) != 0) return nullptr;
+  if (to_rx_hash(attr.rx_hash_conf, hash) != 0) return nullptr;
   VerbsIndTable* const table = of(attr.rwq_ind_tbl);
   VerbsCq* const cq = of(table->wqs[0]->cq);
   auto made =

@@ -12,8 +12,6 @@ namespace uroce::dropin::rdmacm {
 
 namespace {
 
-constexpr uint16_t kFullMember = 0xffff;
-
 void fill(const CmAddress& from, sockaddr_in& to) {
   to.sin_family = AF_INET;
   to.sin_port = htons(from.port);

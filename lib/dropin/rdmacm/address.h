@@ -10,6 +10,9 @@
 
 namespace uroce::dropin::rdmacm {
 
+/// The default partition, full membership (IBTA volume 1, 10.9.1.2).
+constexpr uint16_t kFullMember = 0xffff;
+
 /// Size of the structure that `address` begins; 0 for null and for families that rdma_cm does not know.
 socklen_t address_length(const sockaddr* address);
 

@@ -23,11 +23,6 @@ int attributes(Id& id, ibv_qp_state state, ibv_qp_attr& attr, int& mask) {
   return 0;
 }
 
-int modify(ibv_qp* qp, ibv_qp_attr& attr, int mask) {
-  const int error = ibv_modify_qp(qp, &attr, mask);
-  return error == 0 ? 0 : minus_one(error);
-}
-
 /// 0 or EINVAL. A queue pair, or parameters with a queue pair number, are required; for RDMA_PS_TCP the depths must be
 /// within the device's limits.
 int check(const Id& id, const rdma_conn_param* param) {
@@ -79,6 +74,11 @@ int reject(Id& id, const void* private_data, uint8_t length, RejReason reason) {
 }
 
 }  // namespace
+
+int modify(ibv_qp* qp, ibv_qp_attr& attr, int mask) {
+  const int error = ibv_modify_qp(qp, &attr, mask);
+  return error == 0 ? 0 : minus_one(error);
+}
 
 Result<void> QpCarrier::carry(uint16_t operation, std::span<const std::byte> request) {
   uint64_t position = 0;

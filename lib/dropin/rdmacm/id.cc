@@ -13,7 +13,6 @@ namespace uroce::dropin::rdmacm {
 
 namespace {
 
-constexpr uint16_t kFullMember = 0xffff;
 constexpr uint8_t kExactly = 2;
 constexpr uint8_t kRate100G = 16;  // IBV_RATE_100_GBPS
 

@@ -171,6 +171,8 @@ int complete(Id& id);
 /// Waits until all delivered events of `count` are acknowledged.
 void wait_for_acks(CmClient& client, const EventCount& count);
 
+/// ibv_modify_qp(). 0, or -1 with errno.
+int modify(ibv_qp* qp, ibv_qp_attr& attr, int mask);
 /// Move the id's queue pair, if it has one, from INIT to RTS, or to ERROR. 0, or -1 with errno.
 int to_connected(Id& id, uint8_t responder_resources, uint8_t initiator_depth);
 int to_error(Id& id);

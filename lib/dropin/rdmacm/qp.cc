@@ -67,11 +67,6 @@ bool complete_attributes(Id& id, ibv_qp_init_attr_ex& attr) {
   return true;
 }
 
-int modify(ibv_qp* qp, ibv_qp_attr& attr, int mask) {
-  const int error = ibv_modify_qp(qp, &attr, mask);
-  return error == 0 ? 0 : minus_one(error);
-}
-
 /// Connected services: defers INIT to the next modify, when the connection is established. UD: moves to RTS at once,
 /// because there is no peer to wait for.
 int start(Id& id, ibv_qp* qp) {

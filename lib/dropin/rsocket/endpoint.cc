@@ -13,7 +13,7 @@ namespace uroce::dropin::rsocket {
 
 namespace {
 
-constexpr bool kBigEndian = std::endian::native == std::endian::big;
+constexpr bool kHostIsBigEndian = std::endian::native == std::endian::big;
 
 }  // namespace
 
@@ -64,7 +64,7 @@ int Stream::make_endpoint() {
 
 wire::Greeting Stream::greeting() const {
   wire::Greeting out;
-  out.big_endian = kBigEndian;
+  out.big_endian = kHostIsBigEndian;
   out.maps = true;
   out.credits = static_cast<uint16_t>(sizes_.receive_queue);
   out.mappings = sizes_.mappings;
@@ -74,7 +74,7 @@ wire::Greeting Stream::greeting() const {
 }
 
 void Stream::take_greeting(const wire::Greeting& peer) {
-  swaps_ = peer.big_endian != kBigEndian;
+  swaps_ = peer.big_endian != kHostIsBigEndian;
   remote_targets_ = peer.targets;
   remote_target_ = 1;  // the first entry is the buffer of our greeting
   remote_mappings_ = peer.targets.address + uint64_t{peer.targets.length} * sizeof(wire::Target);

@@ -1,4 +1,4 @@
-// The parameter exchange: what is sent comes back, and what a stranger sends is refused with a reason.
+// The parameter exchange: what is sent comes back, and what a stranger sends is undecodable with a reason.
 #include "perf/exchange.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ Message round_trip(const Message& m) {
   return *decoded->message;
 }
 
-std::string refused(const std::string& bytes) {
+std::string undecodable(const std::string& bytes) {
   const auto decoded = decode(bytes);
   EXPECT_FALSE(decoded.has_value()) << bytes;
   if (decoded) return {};
@@ -124,27 +124,28 @@ TEST(Exchange, TwoMessagesAreTakenOneByOne) {
 }
 
 TEST(HostileInput, IsRefusedWithAReason) {
-  EXPECT_NE(refused("GET / HTTP/1.1\r\n").find("-p"), std::string::npos);
-  EXPECT_NE(refused("x").find("uroc"), std::string::npos);
-  EXPECT_NE(refused(std::string("uroc\xff\xff\xff\xff", 8)).find("4294967295"), std::string::npos);
-  EXPECT_NE(refused(framed("{")).find("JSON"), std::string::npos);
-  EXPECT_NE(refused(framed("")).find("JSON"), std::string::npos);
-  EXPECT_NE(refused(framed("[1]")).find("JSON"), std::string::npos);
-  EXPECT_NE(refused(framed("{\"type\":\"beat\"}")).find("version"), std::string::npos);
-  EXPECT_NE(refused(framed("{\"version\":99,\"type\":\"beat\"}")).find("99"), std::string::npos);
-  EXPECT_NE(refused(framed("{\"version\":2,\"type\":\"bang\"}")).find("bang"), std::string::npos);
-  EXPECT_NE(refused(framed("{\"version\":2,\"type\":7}")).find("type"), std::string::npos);
-  EXPECT_NE(refused(framed("{\"version\":2,\"type\":\"stop\",\"count\":-1}")).find("count"), std::string::npos);
-  EXPECT_NE(refused(framed("{\"version\":2,\"type\":\"stop\",\"count\":1.5}")).find("count"), std::string::npos);
-  EXPECT_NE(refused(framed("{\"version\":2,\"type\":\"stop\"}")).find("count"), std::string::npos);
-  EXPECT_NE(refused(framed("{\"version\":2,\"type\":\"go\",\"size\":99999999999}")).find("size"), std::string::npos);
+  EXPECT_NE(undecodable("GET / HTTP/1.1\r\n").find("-p"), std::string::npos);
+  EXPECT_NE(undecodable("x").find("uroc"), std::string::npos);
+  EXPECT_NE(undecodable(std::string("uroc\xff\xff\xff\xff", 8)).find("4294967295"), std::string::npos);
+  EXPECT_NE(undecodable(framed("{")).find("JSON"), std::string::npos);
+  EXPECT_NE(undecodable(framed("")).find("JSON"), std::string::npos);
+  EXPECT_NE(undecodable(framed("[1]")).find("JSON"), std::string::npos);
+  EXPECT_NE(undecodable(framed("{\"type\":\"beat\"}")).find("version"), std::string::npos);
+  EXPECT_NE(undecodable(framed("{\"version\":99,\"type\":\"beat\"}")).find("99"), std::string::npos);
+  EXPECT_NE(undecodable(framed("{\"version\":2,\"type\":\"bang\"}")).find("bang"), std::string::npos);
+  EXPECT_NE(undecodable(framed("{\"version\":2,\"type\":7}")).find("type"), std::string::npos);
+  EXPECT_NE(undecodable(framed("{\"version\":2,\"type\":\"stop\",\"count\":-1}")).find("count"), std::string::npos);
+  EXPECT_NE(undecodable(framed("{\"version\":2,\"type\":\"stop\",\"count\":1.5}")).find("count"), std::string::npos);
+  EXPECT_NE(undecodable(framed("{\"version\":2,\"type\":\"stop\"}")).find("count"), std::string::npos);
+  EXPECT_NE(undecodable(framed("{\"version\":2,\"type\":\"go\",\"size\":99999999999}")).find("size"),
+            std::string::npos);
 }
 
 TEST(HostileInput, DeepNestingCostsNothing) {
-  EXPECT_NE(refused(framed(std::string(1 << 20, '['))).find("nested"), std::string::npos);
+  EXPECT_NE(undecodable(framed(std::string(1 << 20, '['))).find("nested"), std::string::npos);
   std::string objects;
   for (int i = 0; i < 100000; ++i) objects += "{\"a\":";
-  EXPECT_NE(refused(framed(objects)).find("nested"), std::string::npos);
+  EXPECT_NE(undecodable(framed(objects)).find("nested"), std::string::npos);
 }
 
 TEST(HostileInput, HelloOutOfRangeIsRefused) {
@@ -155,18 +156,18 @@ TEST(HostileInput, HelloOutOfRangeIsRefused) {
     EXPECT_NE(at, std::string::npos) << from;
     return framed(text.replace(at, from.size(), to));
   };
-  EXPECT_NE(refused(with("[17,11259375]", "[16777216,0]")).find("qps"), std::string::npos);
-  EXPECT_NE(refused(with("[17,11259375]", "[17]")).find("qps"), std::string::npos);
-  EXPECT_NE(refused(with("[17,11259375]", "17")).find("qps"), std::string::npos);
-  EXPECT_NE(refused(with("00000000000000000000ffff0a750001", "0a750001")).find("gid"), std::string::npos);
-  EXPECT_NE(refused(with("00000000000000000000ffff0a750001", "zz000000000000000000ffff0a750001")).find("gid"),
+  EXPECT_NE(undecodable(with("[17,11259375]", "[16777216,0]")).find("qps"), std::string::npos);
+  EXPECT_NE(undecodable(with("[17,11259375]", "[17]")).find("qps"), std::string::npos);
+  EXPECT_NE(undecodable(with("[17,11259375]", "17")).find("qps"), std::string::npos);
+  EXPECT_NE(undecodable(with("00000000000000000000ffff0a750001", "0a750001")).find("gid"), std::string::npos);
+  EXPECT_NE(undecodable(with("00000000000000000000ffff0a750001", "zz000000000000000000ffff0a750001")).find("gid"),
             std::string::npos);
-  EXPECT_NE(refused(with("\"port_mtu\":4096", "\"port_mtu\":0")).find("port_mtu"), std::string::npos);
-  EXPECT_NE(refused(with("\"port_mtu\":4096", "\"port_mtu\":9000")).find("port_mtu"), std::string::npos);
-  EXPECT_NE(refused(with("\"reads\":128", "\"reads\":4096")).find("reads"), std::string::npos);
-  EXPECT_NE(refused(with("\"rkey\":3735928559", "\"rkey\":4294967296")).find("rkey"), std::string::npos);
-  EXPECT_NE(refused(with("\"verify\":true", "\"verify\":1")).find("verify"), std::string::npos);
-  EXPECT_NE(refused(with("\"device\":\"uroce0\"", "\"device\":null")).find("device"), std::string::npos);
+  EXPECT_NE(undecodable(with("\"port_mtu\":4096", "\"port_mtu\":0")).find("port_mtu"), std::string::npos);
+  EXPECT_NE(undecodable(with("\"port_mtu\":4096", "\"port_mtu\":9000")).find("port_mtu"), std::string::npos);
+  EXPECT_NE(undecodable(with("\"reads\":128", "\"reads\":4096")).find("reads"), std::string::npos);
+  EXPECT_NE(undecodable(with("\"rkey\":3735928559", "\"rkey\":4294967296")).find("rkey"), std::string::npos);
+  EXPECT_NE(undecodable(with("\"verify\":true", "\"verify\":1")).find("verify"), std::string::npos);
+  EXPECT_NE(undecodable(with("\"device\":\"uroce0\"", "\"device\":null")).find("device"), std::string::npos);
 }
 
 TEST(HostileInput, TextCannotControlTheTerminal) {

@@ -6,16 +6,10 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "perf/command_line.h"
+#include "options_for.h"
 
 namespace uroce::perf {
 namespace {
-
-Options options_for(std::vector<const char*> words) {
-  const auto options = parse_command_line(static_cast<int>(words.size()), words.data());
-  EXPECT_TRUE(options.has_value());
-  return options ? *options : Options{};
-}
 
 Setting setting() {
   Setting s;

@@ -3,16 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "perf/command_line.h"
+#include "options_for.h"
 
 namespace uroce::perf {
 namespace {
-
-Options options_for(std::vector<const char*> words) {
-  const auto options = parse_command_line(static_cast<int>(words.size()), words.data());
-  EXPECT_TRUE(options.has_value()) << (options ? "" : options.error().text);
-  return options ? *options : Options{};
-}
 
 TEST(Plan, SmallMessagesGoRoundAPageAndLargeOnesShareAPlace) {
   const Options o = options_for({"uroce_write_bw", "--", "-s", "8"});

@@ -11,7 +11,7 @@ using test::must;
 using test::next;
 using test::Side;
 
-constexpr uint32_t kQkey = 0x11111111;
+constexpr uint32_t kNetworkQkey = 0x11111111;
 const EthAddr kMoved{{2, 0, 0, 0, 0, 0x77}};
 const Gid kNew = Gid::from_ipv4(0x0a000101);
 
@@ -65,14 +65,14 @@ TEST_P(NetworkTest, ConnectedQueuePairsFollowANeighbour) {
 
 TEST_P(NetworkTest, AddressHandlesFollowANeighbour) {
   auto qa = a_->make_qp({.type = QpType::ud});
-  must(qa.start(kQkey));
+  must(qa.start(kNetworkQkey));
   const auto handle = must(a_->pd.create_address_handle({.dgid = gid(1)}));
   const auto send = [&] {
     ASSERT_EQ(qa.post_send({.flags = SendFlag::signaled,
                             .sges = std::array{a_->mr.sge(0, 10)},
                             .ah = handle.id(),
                             .remote_qpn = 99,
-                            .remote_qkey = kQkey}),
+                            .remote_qkey = kNetworkQkey}),
               0);
     EXPECT_EQ(next(world_, a_->cq).status, WcStatus::success);
   };
@@ -142,8 +142,8 @@ TEST_P(NetworkTest, WhatHasAnAddressThatWentKeepsIt) {
   auto qa = a_->make_qp({}), qb = b_->make_qp({});
   connect(*a_, qa, *b_, qb);
   auto da = a_->make_qp({.type = QpType::ud}), db = b_->make_qp({.type = QpType::ud});
-  must(da.start(kQkey));
-  must(db.start(kQkey));
+  must(da.start(kNetworkQkey));
+  must(db.start(kNetworkQkey));
   const auto there = must(a_->pd.create_address_handle({.dgid = gid(1)}));
   const auto back = must(b_->pd.create_address_handle({.dgid = gid(0)}));
   must(device().set_gids(std::vector{kNew}));
@@ -153,8 +153,10 @@ TEST_P(NetworkTest, WhatHasAnAddressThatWentKeepsIt) {
   EXPECT_EQ(next(world_, b_->cq).status, WcStatus::success);
 
   const auto datagram = [](Side& side, QueuePair& qp, const AddressHandle& handle, uint32_t qpn) {
-    ASSERT_EQ(qp.post_send(
-                  {.sges = std::array{side.mr.sge(0, 10)}, .ah = handle.id(), .remote_qpn = qpn, .remote_qkey = kQkey}),
+    ASSERT_EQ(qp.post_send({.sges = std::array{side.mr.sge(0, 10)},
+                            .ah = handle.id(),
+                            .remote_qpn = qpn,
+                            .remote_qkey = kNetworkQkey}),
               0);
   };
   ASSERT_EQ(db.post_recv({.sges = std::array{b_->mr.sge(0, 100)}}), 0);

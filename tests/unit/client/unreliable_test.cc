@@ -15,12 +15,12 @@ constexpr uint32_t kQkey = 0x11111111;
 constexpr uint32_t kGrh = 40;
 const Gid kGroup = Gid::from_ipv4(0xe0000107);
 
-struct Shape {
+struct ServiceShape {
   bool loopback;
   uint32_t engines;
 };
 
-class UnreliableTest : public testing::TestWithParam<Shape> {
+class UnreliableTest : public testing::TestWithParam<ServiceShape> {
  protected:
   UnreliableTest() {
     world_.add({.engines = GetParam().engines});
@@ -202,7 +202,8 @@ TEST_P(UnreliableTest, EachTypeHasItsWayToStart) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, UnreliableTest,
-                         testing::Values(Shape{false, 1}, Shape{true, 1}, Shape{false, 3}, Shape{true, 3}),
+                         testing::Values(ServiceShape{false, 1}, ServiceShape{true, 1}, ServiceShape{false, 3},
+                                         ServiceShape{true, 3}),
                          [](const auto& shape) {
                            return std::string(shape.param.loopback ? "Loopback" : "Wire") +
                                   std::to_string(shape.param.engines) + "Engines";

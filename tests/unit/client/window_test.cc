@@ -10,12 +10,12 @@ using test::must;
 using test::next;
 using test::Side;
 
-struct Shape {
+struct WindowShape {
   QpType type;
   uint32_t engines;
 };
 
-class WindowTest : public testing::TestWithParam<Shape> {
+class WindowTest : public testing::TestWithParam<WindowShape> {
  protected:
   WindowTest() {
     for (int i = 0; i < 2; ++i) world_.add({.engines = GetParam().engines});
@@ -65,8 +65,9 @@ class WindowTest : public testing::TestWithParam<Shape> {
 };
 
 class ReliableWindowTest : public WindowTest {};
-INSTANTIATE_TEST_SUITE_P(Rc, ReliableWindowTest, testing::Values(Shape{QpType::rc, 1}, Shape{QpType::rc, 2}));
-INSTANTIATE_TEST_SUITE_P(Types, WindowTest, testing::Values(Shape{QpType::rc, 1}, Shape{QpType::uc, 1}));
+INSTANTIATE_TEST_SUITE_P(Rc, ReliableWindowTest,
+                         testing::Values(WindowShape{QpType::rc, 1}, WindowShape{QpType::rc, 2}));
+INSTANTIATE_TEST_SUITE_P(Types, WindowTest, testing::Values(WindowShape{QpType::rc, 1}, WindowShape{QpType::uc, 1}));
 
 TEST_P(WindowTest, BindsAndInvalidatesInTheOrderOfPosting) {
   const MemoryWindow window = must(b_->pd.create_memory_window(WindowType::type2));

@@ -1,18 +1,13 @@
 #include "control/async_events.h"
 
-#include <poll.h>
-
 #include <gtest/gtest.h>
+
+#include "readable.h"
 
 namespace uroce::control {
 namespace {
 
 AsyncEventQueue make_queue(uint32_t capacity) { return AsyncEventQueue(std::move(*EventFd::create()), capacity); }
-
-bool readable(int fd) {
-  pollfd event{.fd = fd, .events = POLLIN, .revents = 0};
-  return poll(&event, 1, 0) == 1;
-}
 
 TEST(AsyncEventQueue, IsReadableAsLongAsEventsWaitAndKeepsTheirOrder) {
   auto queue = make_queue(4);

@@ -1,16 +1,11 @@
 #include "control/event_fd.h"
 
-#include <poll.h>
-
 #include <gtest/gtest.h>
+
+#include "readable.h"
 
 namespace uroce::control {
 namespace {
-
-bool readable(int fd) {
-  pollfd event{.fd = fd, .events = POLLIN, .revents = 0};
-  return poll(&event, 1, 0) == 1;
-}
 
 TEST(EventFd, CountsEvents) {
   auto fd = EventFd::create();

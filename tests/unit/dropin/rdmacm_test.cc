@@ -13,19 +13,11 @@
 #include <string>
 #include <thread>
 
+#include "socket_address.h"
+
 namespace {
 
 constexpr const char* kServer = "10.117.0.1";
-
-sockaddr_in address(const char* ip, uint16_t port = 0) {
-  sockaddr_in out{};
-  out.sin_family = AF_INET;
-  out.sin_port = htons(port);
-  inet_pton(AF_INET, ip, &out.sin_addr);
-  return out;
-}
-
-sockaddr* plain(sockaddr_in& in) { return reinterpret_cast<sockaddr*>(&in); }
 
 /// The IPv4 address in a GID, as on the wire.
 uint32_t word_at(const ibv_gid& gid) {

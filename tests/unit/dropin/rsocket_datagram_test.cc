@@ -8,17 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "socket_address.h"
+
 namespace {
-
-sockaddr_in address(const char* ip, uint16_t port = 0) {
-  sockaddr_in out{};
-  out.sin_family = AF_INET;
-  out.sin_port = htons(port);
-  inet_pton(AF_INET, ip, &out.sin_addr);
-  return out;
-}
-
-const sockaddr* plain(const sockaddr_in& in) { return reinterpret_cast<const sockaddr*>(&in); }
 
 class RsocketDatagrams : public testing::Test {
  protected:

@@ -2,14 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include "gid.h"
 #include "wire/packet.h"
 
 #include <cerrno>
 
 namespace uroce::net {
 namespace {
-
-Gid gid(const char* text) { return parse_address(text).value(); }
 
 TEST(Address, ParsesInterfaceAddresses) {
   const auto v4 = parse_interface_address("192.0.2.1/24");

@@ -1,4 +1,5 @@
 #include "net/kernel_tables.h"
+#include "gid.h"
 
 #include <gtest/gtest.h>
 #include <linux/if_addr.h>
@@ -18,8 +19,7 @@ constexpr uint32_t kInterface = 2;
 constexpr EthAddr kOurMac{{2, 0, 0, 0, 0, 1}}, kMac{{2, 0, 0, 0, 0, 2}}, kOtherMac{{2, 0, 0, 0, 0, 3}};
 using Bytes = std::vector<std::byte>;
 
-Gid gid(std::string_view text) { return parse_address(text).value(); }
-constexpr Nanos seconds(int64_t n) { return std::chrono::seconds(n); }
+using std::chrono::seconds;
 
 /// A message of the kernel, laid out by hand.
 class Message {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "frames.h"
+#include "gid.h"
 #include "net/address.h"
 
 namespace uroce::net {
@@ -15,7 +16,6 @@ const EthAddr kOurs{{0x02, 0, 0, 0, 0, 0xaa}};
 const EthAddr kRouter{{0x02, 0, 0, 0, 0, 0xfe}};
 constexpr uint64_t kSeed = 20261122;
 
-Gid gid(const char* text) { return parse_address(text).value(); }
 const Gid kGroup = gid("239.1.2.3");
 const Gid kOther = gid("239.1.2.4");
 const Gid kGroup6 = gid("ff0e::1:2");

@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "frames.h"
+#include "gid.h"
 #include "wire/packet.h"
 
 namespace uroce::net {
@@ -14,18 +15,16 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-const EthAddr kOurs{{0x02, 0, 0, 0, 0, 0xaa}};
+const EthAddr kPortMac{{0x02, 0, 0, 0, 0, 0xaa}};
 const EthAddr kPeer{{0x02, 0, 0, 0, 0, 0xbb}};
 
-Gid gid(const char* text) { return parse_address(text).value(); }
-
 /// A Neighbours with 192.0.2.1/24, 2001:db8::1/64 and its link-local address, and what it sent.
-struct Link {
-  explicit Link(uint16_t vlan = 0)
-      : neighbours(kOurs, vlan,
+struct NeighbourLink {
+  explicit NeighbourLink(uint16_t vlan = 0)
+      : neighbours(kPortMac, vlan,
                    AddressTable({parse_interface_address("192.0.2.1/24").value(),
                                  parse_interface_address("2001:db8::1/64").value(),
-                                 {link_local(kOurs), 64}},
+                                 {link_local(kPortMac), 64}},
                                 {}),
                    [this](std::span<const std::byte> frame) { sent.push_back(to_hex(frame)); }) {}
 
@@ -59,7 +58,7 @@ const std::string kArpAnswerFromPeer =
     "0200000000aac0000201";
 
 TEST(Arp, AnswersForOurAddressAndLearnsTheSender) {
-  Link link;
+  NeighbourLink link;
   link.receive(kArpRequest);
   EXPECT_EQ(link.take(), kArpReplyToPeer);
   EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.2")), kPeer);
@@ -67,7 +66,7 @@ TEST(Arp, AnswersForOurAddressAndLearnsTheSender) {
 }
 
 TEST(Arp, AnswersAProbeWithoutLearning) {
-  Link link;
+  NeighbourLink link;
   link.receive(
       "ffffffffffff0200000000bb0806"
       "0001080006040001"
@@ -78,7 +77,7 @@ TEST(Arp, AnswersAProbeWithoutLearning) {
 }
 
 TEST(Arp, IgnoresPacketsBetweenOthers) {
-  Link link;
+  NeighbourLink link;
   link.receive(
       "ffffffffffff0200000000bb0806"
       "0001080006040001"
@@ -90,13 +89,13 @@ TEST(Arp, IgnoresPacketsBetweenOthers) {
 }
 
 TEST(Arp, IgnoresUnrequestedAnswers) {
-  Link link;
+  NeighbourLink link;
   link.receive(kArpAnswerFromPeer);
   EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.2")), std::nullopt);
 }
 
 TEST(Arp, ReportsAChangeOnce) {
-  Link link;
+  NeighbourLink link;
   link.receive(kArpRequest);
   auto changes = link.neighbours.take_changes();
   ASSERT_EQ(changes.size(), 1u);
@@ -113,11 +112,11 @@ TEST(Arp, ReportsAChangeOnce) {
 }
 
 TEST(Neighbours, NewAddressesTakeEffectAtOnce) {
-  Link link;
+  NeighbourLink link;
   link.receive(kArpRequest);
   link.take();
   link.neighbours.set_table(AddressTable({parse_interface_address("192.0.2.2/24").value()}, {}), Nanos(0));
-  EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.2")), kOurs) << "it is not a neighbour any more";
+  EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.2")), kPortMac) << "it is not a neighbour any more";
   EXPECT_TRUE(link.neighbours.take_changes().empty());
   EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.1")), std::nullopt);
   link.neighbours.announce(seconds(1));
@@ -125,7 +124,7 @@ TEST(Neighbours, NewAddressesTakeEffectAtOnce) {
 }
 
 TEST(Neighbours, ANewGatewayIsResolvedAndReported) {
-  Link link(100);
+  NeighbourLink link(100);
   const AddressTable table({parse_interface_address("192.0.2.1/24").value()}, {gid("192.0.2.2")});
   link.neighbours.set_table(table, seconds(1));
   ASSERT_EQ(link.sent.size(), 1u);
@@ -142,7 +141,7 @@ TEST(Neighbours, ANewGatewayIsResolvedAndReported) {
 }
 
 TEST(Arp, FollowsAGratuitousUpdateOfAKnownNeighbour) {
-  Link link;
+  NeighbourLink link;
   link.receive(kArpRequest);
   link.receive(
       "ffffffffffff0200000000cc0806"
@@ -154,7 +153,7 @@ TEST(Arp, FollowsAGratuitousUpdateOfAKnownNeighbour) {
 }
 
 TEST(Arp, ResolvesWithThreeTriesASecondApart) {
-  Link link;
+  NeighbourLink link;
   const Gid peer = gid("192.0.2.2");
   link.neighbours.request(peer, seconds(10));
   EXPECT_EQ(link.take(),
@@ -184,7 +183,7 @@ TEST(Arp, ResolvesWithThreeTriesASecondApart) {
 }
 
 TEST(Arp, KeepsAnAgedEntryInUseWhileItAsksAgain) {
-  Link link;
+  NeighbourLink link;
   const Gid peer = gid("192.0.2.2");
   link.receive(kArpRequest, Nanos(0));
   link.take();
@@ -199,7 +198,7 @@ TEST(Arp, KeepsAnAgedEntryInUseWhileItAsksAgain) {
 }
 
 TEST(Arp, CountsMalformed) {
-  Link link;
+  NeighbourLink link;
   const auto good = from_hex(kArpRequest);
   for (std::size_t n = 0; n < good.size(); ++n) link.receive(std::span(good).first(n));
   EXPECT_EQ(link.neighbours.counters().malformed.get(), good.size());
@@ -219,7 +218,7 @@ TEST(Arp, CountsMalformed) {
 }
 
 TEST(Arp, DropsEthernetAddressesOfNoOtherHost) {
-  Link link;
+  NeighbourLink link;
   for (const char* sender : {"ffffffffffff", "0300000000bb", "000000000000", "0200000000aa"}) {
     link.receive("0200000000aa0200000000bb0806 0001080006040001" + std::string(sender) +
                  "c0000202000000000000c0000201");
@@ -232,13 +231,13 @@ TEST(Arp, DropsEthernetAddressesOfNoOtherHost) {
 }
 
 TEST(Arp, UsesItsVlanOnly) {
-  Link link(100);
+  NeighbourLink link(100);
   link.receive(kArpRequest);
   EXPECT_TRUE(link.sent.empty());
   const std::string tagged = kArpRequest.substr(0, 24) + "8100a064" + kArpRequest.substr(24);
   link.receive(tagged);
   EXPECT_EQ(link.take(), kArpReplyToPeer.substr(0, 24) + "81000064" + kArpReplyToPeer.substr(24));
-  Link untagged;
+  NeighbourLink untagged;
   untagged.receive(tagged);
   EXPECT_TRUE(untagged.sent.empty());
   untagged.receive(kArpRequest.substr(0, 24) + "8100a000" + kArpRequest.substr(24));  // a priority tag
@@ -246,7 +245,7 @@ TEST(Arp, UsesItsVlanOnly) {
 }
 
 TEST(Arp, BoundsItsTable) {
-  Link link;
+  NeighbourLink link;
   for (uint32_t i = 0; i < kMaxNeighbours + 10; ++i) link.neighbours.request(Gid::from_ipv4(0xc0000300 + i), Nanos(i));
   EXPECT_EQ(link.neighbours.counters().table_full.get(), 10u) << "all are being resolved";
   EXPECT_EQ(link.neighbours.state(Gid::from_ipv4(0xc0000300)), NeighbourState::resolving);
@@ -263,7 +262,7 @@ const std::string kGratuitous =
     "000000000000c0000201";
 
 TEST(Announce, ProbesEveryAddressAndAnnouncesItTwice) {
-  Link link;
+  NeighbourLink link;
   link.neighbours.announce(seconds(1));
   ASSERT_EQ(link.sent.size(), 6u);
   EXPECT_EQ(link.sent[0],
@@ -291,7 +290,7 @@ TEST(Announce, ProbesEveryAddressAndAnnouncesItTwice) {
 }
 
 TEST(Conflict, IsReportedAndDefendedAtALimitedRate) {
-  Link link;
+  NeighbourLink link;
   const std::string claim =
       "ffffffffffff0200000000cc0806"
       "0001080006040002"
@@ -308,7 +307,7 @@ TEST(Conflict, IsReportedAndDefendedAtALimitedRate) {
   EXPECT_EQ(link.neighbours.counters().conflicts.get(), 2u);
   link.receive(claim, seconds(1) + kDefendInterval);
   EXPECT_EQ(link.neighbours.take_conflicts().size(), 1u);
-  EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.1")), kOurs) << "our own address is never learned";
+  EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.1")), kPortMac) << "our own address is never learned";
 }
 
 /// An ICMPv6 message from the peer in a frame to `to`.
@@ -321,7 +320,7 @@ const std::string kSolicitBody = "87000000 00000000 20010db800000000000000000000
 const EthAddr kGroupMac = wire::multicast_mac(solicited_node(gid("2001:db8::1")));
 
 TEST(Nd, AnswersASolicitation) {
-  Link link;
+  NeighbourLink link;
   link.receive(from_peer(kGroupMac, "2001:db8::2", "ff02::1:ff00:1", kSolicitBody));
   ASSERT_EQ(link.sent.size(), 1u);
   const auto frame = from_hex(link.sent[0]);
@@ -337,7 +336,7 @@ TEST(Nd, AnswersASolicitation) {
 }
 
 TEST(Nd, DefendsAgainstADuplicateAddress) {
-  Link link;
+  NeighbourLink link;
   const auto probe = from_peer(kGroupMac, "::", "ff02::1:ff00:1", kSolicitBody.substr(0, kSolicitBody.size() - 18));
   link.receive(probe);
   ASSERT_EQ(link.sent.size(), 1u);
@@ -346,7 +345,7 @@ TEST(Nd, DefendsAgainstADuplicateAddress) {
 }
 
 TEST(Nd, DropsWhatTheStandardForbids) {
-  Link link;
+  NeighbourLink link;
   const auto malformed = [&] { return link.neighbours.counters().malformed.get(); };
   link.receive(from_peer(kGroupMac, "2001:db8::2", "ff02::1:ff00:1", kSolicitBody, 254));
   EXPECT_EQ(malformed(), 1u) << "forwarded by a router";
@@ -369,26 +368,26 @@ TEST(Nd, DropsWhatTheStandardForbids) {
 }
 
 TEST(Nd, DropsEthernetAddressesOfNoOtherHost) {
-  Link link;
+  NeighbourLink link;
   for (const char* mac : {"ffffffffffff", "333300000001", "000000000000", "0200000000aa"}) {
     link.receive(from_peer(kGroupMac, "2001:db8::2", "ff02::1:ff00:1",
                            "87000000 00000000 20010db8000000000000000000000001 0101" + std::string(mac)));
     EXPECT_TRUE(link.sent.empty()) << mac << " would get the answer";
   }
   EXPECT_EQ(link.neighbours.counters().malformed.get(), 4u);
-  link.receive(from_peer(kOurs, "2001:db8::2", "2001:db8::1",
+  link.receive(from_peer(kPortMac, "2001:db8::2", "2001:db8::1",
                          "88000000 20000000 20010db8000000000000000000000001 0201 ffffffffffff"));
   EXPECT_TRUE(link.neighbours.take_conflicts().empty()) << "a group has no addresses";
 }
 
 TEST(Nd, DropsAddressesThatNoPacketMayCarry) {
-  Link link;
+  NeighbourLink link;
   link.receive(from_peer(kGroupMac, "ff02::1", "ff02::1:ff00:1", kSolicitBody));
   EXPECT_EQ(link.neighbours.lookup(gid("ff02::1")), std::nullopt);
   const auto solicit = from_hex(kSolicitBody);
   const Gid ours = gid("2001:db8::1"), peer4 = gid("192.0.2.2"), ours4 = gid("192.0.2.1");
   const auto receive = [&](const Gid& source, const Gid& destination, std::vector<std::byte> message) {
-    link.receive(make_ether(kOurs, kPeer, 0, kEtherIpv6, make_icmpv6(source, destination, 255, std::move(message))));
+    link.receive(make_ether(kPortMac, kPeer, 0, kEtherIpv6, make_icmpv6(source, destination, 255, std::move(message))));
   };
   receive(peer4, ours, solicit);
   EXPECT_EQ(link.neighbours.lookup(peer4), std::nullopt) << "ARP resolves IPv4 addresses";
@@ -401,58 +400,58 @@ TEST(Nd, DropsAddressesThatNoPacketMayCarry) {
 }
 
 TEST(Nd, ResolvesThroughTheSolicitedNodeGroup) {
-  Link link;
+  NeighbourLink link;
   const Gid peer = gid("2001:db8::2");
   link.neighbours.request(peer, Nanos(0));
   ASSERT_EQ(link.sent.size(), 1u);
   EXPECT_EQ(link.sent[0].substr(0, 28), "3333ff0000020200000000aa86dd");
   EXPECT_EQ(link.sent[0].substr(76, 32), "ff0200000000000000000001ff000002");
   const std::string advertise = "88000000 60000000 20010db8000000000000000000000002 0201 0200000000bb";
-  link.receive(from_peer(kOurs, "2001:db8::2", "2001:db8::1", advertise));
+  link.receive(from_peer(kPortMac, "2001:db8::2", "2001:db8::1", advertise));
   EXPECT_EQ(link.neighbours.lookup(peer), kPeer);
   // Without the override flag, a known address does not change (RFC 4861, 7.2.5).
   const std::string other = "88000000 40000000 20010db8000000000000000000000002 0201 0200000000cc";
-  link.receive(from_peer(kOurs, "2001:db8::2", "2001:db8::1", other));
+  link.receive(from_peer(kPortMac, "2001:db8::2", "2001:db8::1", other));
   EXPECT_EQ(link.neighbours.lookup(peer), kPeer);
   EXPECT_EQ(link.neighbours.take_changes().size(), 1u);
   // An unsolicited one with the flag changes the address (7.2.6).
   const std::string moved = "88000000 20000000 20010db8000000000000000000000002 0201 0200000000cc";
-  link.receive(from_peer(kOurs, "2001:db8::2", "ff02::1", moved));
+  link.receive(from_peer(kPortMac, "2001:db8::2", "ff02::1", moved));
   EXPECT_EQ(to_text(*link.neighbours.lookup(peer)), "02:00:00:00:00:cc");
   EXPECT_EQ(link.neighbours.take_changes().size(), 1u);
   // Another host claims our address.
   const std::string ours = "88000000 20000000 20010db8000000000000000000000001 0201 0200000000cc";
-  link.receive(from_peer(kOurs, "2001:db8::1", "ff02::1", ours));
+  link.receive(from_peer(kPortMac, "2001:db8::1", "ff02::1", ours));
   EXPECT_EQ(link.neighbours.counters().conflicts.get(), 1u);
   // This one was not requested.
   const std::string stranger = "88000000 60000000 20010db8000000000000000000000003 0201 0200000000bb";
-  link.receive(from_peer(kOurs, "2001:db8::3", "2001:db8::1", stranger));
+  link.receive(from_peer(kPortMac, "2001:db8::3", "2001:db8::1", stranger));
   EXPECT_EQ(link.neighbours.lookup(gid("2001:db8::3")), std::nullopt);
 }
 
 TEST(Echo, AnswersIpv4) {
-  Link link;
+  NeighbourLink link;
   const auto request = make_icmpv4(gid("192.0.2.2"), gid("192.0.2.1"), from_hex("08000000 00010002 68656c6c6f"));
-  link.receive(make_ether(kOurs, kPeer, 0, kEtherIpv4, request));
+  link.receive(make_ether(kPortMac, kPeer, 0, kEtherIpv4, request));
   const auto reply = make_icmpv4(gid("192.0.2.1"), gid("192.0.2.2"), from_hex("00000000 00010002 68656c6c6f"));
-  EXPECT_EQ(link.take(), to_hex(make_ether(kPeer, kOurs, 0, kEtherIpv4, reply)));
+  EXPECT_EQ(link.take(), to_hex(make_ether(kPeer, kPortMac, 0, kEtherIpv4, reply)));
   // No reply to a broadcast, and none for other addresses.
   link.receive(make_ether(kBroadcastMac, kPeer, 0, kEtherIpv4, request));
-  link.receive(make_ether(kOurs, kPeer, 0, kEtherIpv4,
+  link.receive(make_ether(kPortMac, kPeer, 0, kEtherIpv4,
                           make_icmpv4(gid("192.0.2.2"), gid("192.0.2.3"), from_hex("0800000000010002"))));
-  link.receive(make_ether(kOurs, kPeer, 0, kEtherIpv4,
+  link.receive(make_ether(kPortMac, kPeer, 0, kEtherIpv4,
                           make_icmpv4(gid("224.0.0.9"), gid("192.0.2.1"), from_hex("0800000000010002"))));
-  link.receive(make_ether(kOurs, kPeer, 0, kEtherIpv4,
+  link.receive(make_ether(kPortMac, kPeer, 0, kEtherIpv4,
                           make_icmpv4(gid("192.0.2.2"), gid("192.0.2.1"), from_hex("0000000000010002"))));
   EXPECT_TRUE(link.sent.empty());
   EXPECT_EQ(link.neighbours.counters().not_for_us.get(), 4u);
 }
 
 TEST(Echo, AnswersIpv6) {
-  Link link;
-  link.receive(from_peer(kOurs, "2001:db8::2", "2001:db8::1", "80000000 00010002 6869", 64));
+  NeighbourLink link;
+  link.receive(from_peer(kPortMac, "2001:db8::2", "2001:db8::1", "80000000 00010002 6869", 64));
   const auto reply = make_icmpv6(gid("2001:db8::1"), gid("2001:db8::2"), 64, from_hex("81000000 00010002 6869"));
-  EXPECT_EQ(link.take(), to_hex(make_ether(kPeer, kOurs, 0, kEtherIpv6, reply)));
+  EXPECT_EQ(link.take(), to_hex(make_ether(kPeer, kPortMac, 0, kEtherIpv6, reply)));
   EXPECT_EQ(link.neighbours.counters().echo_answered.get(), 1u);
   link.receive(from_peer(kGroupMac, "2001:db8::2", "ff02::1:ff00:1", "80000000 00010002 6869", 64));
   EXPECT_TRUE(link.sent.empty());
@@ -461,10 +460,10 @@ TEST(Echo, AnswersIpv6) {
 // Random damage to good frames: only intact frames are answered, and nothing crashes.
 TEST(Neighbours, SurvivesDamage) {
   Random random(20240611);
-  Link link;
+  NeighbourLink link;
   const std::vector<std::vector<std::byte>> good{
       from_hex(kArpRequest), from_peer(kGroupMac, "2001:db8::2", "ff02::1:ff00:1", kSolicitBody),
-      from_peer(kOurs, "2001:db8::2", "2001:db8::1", "80000000 00010002 6869", 64)};
+      from_peer(kPortMac, "2001:db8::2", "2001:db8::1", "80000000 00010002 6869", 64)};
   for (int i = 0; i < 100000; ++i) {
     auto frame = good[random.below(good.size())];
     for (uint64_t n = random.below(4); n > 0; --n) {

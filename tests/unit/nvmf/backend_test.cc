@@ -16,6 +16,7 @@
 
 #include <gtest/gtest.h>
 
+#include "must.h"
 #include "nvmf/backend.h"
 #include "nvmf/io_ring.h"
 
@@ -23,12 +24,6 @@ namespace uroce::nvmf {
 namespace {
 
 using namespace std::chrono_literals;
-
-template <class T>
-T must(Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().text);
-  return std::move(*result);
-}
 
 /// A backend, and what has ended on it.
 class BackendTest : public testing::Test, public IoClient {

@@ -8,16 +8,11 @@
 
 #include <gtest/gtest.h>
 
+#include "must.h"
 #include "nvmf/config.h"
 
 namespace uroce::nvmf {
 namespace {
-
-template <class T>
-T must(Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().text);
-  return std::move(*result);
-}
 
 class ConfigTest : public testing::Test {
  protected:

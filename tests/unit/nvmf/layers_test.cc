@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "must.h"
 #include "nvmf/buffer_pool.h"
 #include "nvmf/capsule.h"
 #include "nvmf/controller.h"
@@ -17,12 +18,6 @@ using nvme::Status;
 using namespace std::chrono_literals;
 
 constexpr char kNqn[] = "nqn.2024-01.org.example:disks";
-
-template <class T>
-T must(Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().text);
-  return std::move(*result);
-}
 
 Subsystem disks() {
   std::vector<NamespaceSettings> namespaces;

@@ -11,13 +11,13 @@ namespace uroce::queues {
 namespace {
 
 constexpr uint32_t kRings = 3;
-constexpr uint32_t kEntries = 8;
+constexpr uint32_t kCqEntries = 8;
 
 class CqPollerTest : public testing::Test {
  protected:
   CqPollerTest() {
     for (uint32_t i = 0; i < kRings; ++i) {
-      rings_.emplace_back(kEntries, static_cast<uint32_t>(sizeof(Cqe)));
+      rings_.emplace_back(kCqEntries, static_cast<uint32_t>(sizeof(Cqe)));
       producers_.emplace_back(rings_[i].place);
       consumers_.emplace_back(rings_[i].place);
     }
@@ -83,7 +83,7 @@ TEST_F(CqPollerTest, TakesFromAllRingsAndGivesTheSlotsBack) {
       EXPECT_EQ(out_[i].wr_id % 100, last[ring]++);  // oldest first in each
     }
     EXPECT_EQ(poller.poll(out_), 0u);
-    for (auto& producer : producers_) EXPECT_EQ(producer.room(), kEntries);
+    for (auto& producer : producers_) EXPECT_EQ(producer.room(), kCqEntries);
   }
 }
 

@@ -10,9 +10,9 @@
 namespace uroce::queues {
 namespace {
 
-constexpr uint32_t kEntries = 4;
+constexpr uint32_t kSqEntries = 4;
 constexpr uint32_t kQpn = 0x123456;
-constexpr QpCap kCap{.max_send_wr = kEntries, .max_send_sge = 2, .max_inline_data = 40};
+constexpr QpCap kCap{.max_send_wr = kSqEntries, .max_send_sge = 2, .max_inline_data = 40};
 
 class SendQueueTest : public testing::Test {
  protected:
@@ -22,7 +22,7 @@ class SendQueueTest : public testing::Test {
   const SendWqe& wqe(uint32_t ahead = 0) const { return *reinterpret_cast<const SendWqe*>(consumer_.slot(ahead)); }
   const std::byte* tail(uint32_t ahead = 0) const { return consumer_.slot(ahead) + sizeof(SendWqe); }
 
-  test::OwnedRing ring_{kEntries, send_stride(kCap.max_send_sge, kCap.max_inline_data)};
+  test::OwnedRing ring_{kSqEntries, send_stride(kCap.max_send_sge, kCap.max_inline_data)};
   RingConsumer consumer_{ring_.place};
   test::AlignedBytes doorbells_ = test::make_aligned(doorbell_bytes(16));
   DoorbellReader reader_{doorbells_.get(), 16};
@@ -131,7 +131,7 @@ TEST_F(SendQueueTest, RefusesWhatDoesNotFit) {
 
 TEST_F(SendQueueTest, FillsUpAndGoesOnWhenSlotsComeBack) {
   for (int round = 0; round < 10; ++round) {
-    for (uint32_t i = 0; i < kEntries; ++i) ASSERT_EQ(queue_.put({.wr_id = i}), 0);
+    for (uint32_t i = 0; i < kSqEntries; ++i) ASSERT_EQ(queue_.put({.wr_id = i}), 0);
     EXPECT_EQ(queue_.put({}), ENOMEM);
     queue_.commit();
     EXPECT_EQ(queue_.put({}), ENOMEM);
@@ -140,7 +140,7 @@ TEST_F(SendQueueTest, FillsUpAndGoesOnWhenSlotsComeBack) {
     ASSERT_EQ(queue_.put({}), 0);
     EXPECT_EQ(queue_.put({}), ENOMEM);
     queue_.commit();
-    consumer_.consume(kEntries);
+    consumer_.consume(kSqEntries);
   }
 }
 

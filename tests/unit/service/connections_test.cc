@@ -34,7 +34,7 @@ using test::Side;
 using test::World;
 using namespace std::chrono_literals;
 
-constexpr auto kPatience = 10s;
+constexpr auto kEventPatience = 10s;
 
 std::vector<std::byte> bytes_of(std::string_view text) {
   const auto* data = reinterpret_cast<const std::byte*>(text.data());
@@ -82,7 +82,7 @@ class ConnectionsTest : public testing::TestWithParam<Way> {
     }
     /// The next event, which must be of that type.
     CmEvent expect(CmEventType type) {
-      auto event = channel.wait(kPatience);
+      auto event = channel.wait(kEventPatience);
       if (!event) throw std::runtime_error("no event came; expected " + std::to_string(static_cast<int>(type)));
       EXPECT_EQ(event->type, type) << "status " << event->status;
       return *event;
@@ -461,7 +461,7 @@ TEST_P(ConnectionsTest, EventsMoveWithTheirId) {
   }));
   must(listener.migrate(second));
   EXPECT_EQ(server.channel.take(), std::nullopt);
-  const auto request = second.wait(kPatience);
+  const auto request = second.wait(kEventPatience);
   ASSERT_TRUE(request);
   EXPECT_EQ(request->type, CmEventType::connect_request);
   EXPECT_TRUE(server.manager.adopt(*request));
@@ -553,7 +553,7 @@ TEST_P(ConnectionsTest, EventsTakenAheadMoveWithTheirId) {
   }));
   EXPECT_EQ(program.expect(CmEventType::addr_resolved).id, one.number());
   must(two.migrate(other));
-  const auto moved = other.wait(kPatience);
+  const auto moved = other.wait(kEventPatience);
   ASSERT_TRUE(moved);
   EXPECT_EQ(moved->id, two.number());
   EXPECT_EQ(program.expect(CmEventType::addr_resolved).id, three.number());
@@ -653,7 +653,7 @@ TEST_P(InProcessConnections, ProgramsOutliveTheirManager) {
   CmId passive = must(server.manager.adopt(server.expect(CmEventType::connect_request)));
   stop_connections();
   std::set<uint32_t> removed;
-  while (const auto event = server.channel.wait(kPatience)) {
+  while (const auto event = server.channel.wait(kEventPatience)) {
     EXPECT_EQ(event->type, CmEventType::device_removal);
     removed.insert(event->id);
   }
@@ -685,7 +685,7 @@ TEST_P(InProcessConnections, ThreadsMakeCallsWhileAnotherPolls) {
   CmId listener = server.id();
   must(listener.bind(address(1, 4072)));
   must(listener.listen(64));
-  const auto until = std::chrono::steady_clock::now() + kPatience;
+  const auto until = std::chrono::steady_clock::now() + kEventPatience;
   const auto too_late = [until] { return std::chrono::steady_clock::now() > until; };
   std::atomic<int> running{2};
   std::atomic<uint32_t> qpn{100};  // one that is used twice would be a stale connection

@@ -7,44 +7,44 @@ namespace {
 
 using std::chrono::microseconds;
 
-constexpr Nanos at(int64_t us) { return microseconds(1000 + us); }
+constexpr Nanos at_us(int64_t us) { return microseconds(1000 + us); }
 
 TEST(CnpLimiter, ReportsMarksOncePerInterval) {
   CnpLimiter cnp;
-  EXPECT_TRUE(cnp.on_mark(at(0), 50));
-  EXPECT_FALSE(cnp.on_mark(at(0), 50));
-  EXPECT_FALSE(cnp.on_mark(at(49), 50));
-  EXPECT_TRUE(cnp.on_mark(at(50), 50));
-  EXPECT_FALSE(cnp.on_mark(at(99), 50));
-  EXPECT_TRUE(cnp.on_mark(at(5'000), 50));
+  EXPECT_TRUE(cnp.on_mark(at_us(0), 50));
+  EXPECT_FALSE(cnp.on_mark(at_us(0), 50));
+  EXPECT_FALSE(cnp.on_mark(at_us(49), 50));
+  EXPECT_TRUE(cnp.on_mark(at_us(50), 50));
+  EXPECT_FALSE(cnp.on_mark(at_us(99), 50));
+  EXPECT_TRUE(cnp.on_mark(at_us(5'000), 50));
 }
 
 TEST(CnpLimiter, AnIntervalOfZeroReportsNothing) {
   CnpLimiter cnp;
-  EXPECT_FALSE(cnp.on_mark(at(0), 0));
-  EXPECT_FALSE(cnp.on_mark(at(1'000'000), 0));
+  EXPECT_FALSE(cnp.on_mark(at_us(0), 0));
+  EXPECT_FALSE(cnp.on_mark(at_us(1'000'000), 0));
 }
 
 TEST(CnpLimiter, HeedsOneReportInHalfAnInterval) {
   CnpLimiter cnp;
-  EXPECT_TRUE(cnp.heed(at(0), 50));
-  EXPECT_FALSE(cnp.heed(at(24), 50));
-  EXPECT_TRUE(cnp.heed(at(25), 50));
-  EXPECT_FALSE(cnp.heed(at(49), 50));
+  EXPECT_TRUE(cnp.heed(at_us(0), 50));
+  EXPECT_FALSE(cnp.heed(at_us(24), 50));
+  EXPECT_TRUE(cnp.heed(at_us(25), 50));
+  EXPECT_FALSE(cnp.heed(at_us(49), 50));
 }
 
 TEST(CnpLimiter, AFloodCostsOneReactionPer25Microseconds) {
   CnpLimiter cnp;
   int reactions = 0;
-  for (int64_t us = 0; us < 1'000; ++us) reactions += cnp.heed(at(us), 50) ? 1 : 0;
+  for (int64_t us = 0; us < 1'000; ++us) reactions += cnp.heed(at_us(us), 50) ? 1 : 0;
   EXPECT_EQ(reactions, 40);
 }
 
 TEST(CnpLimiter, WithoutAnIntervalOfItsOwnTheUsualOneHolds) {
   CnpLimiter cnp;
-  EXPECT_TRUE(cnp.heed(at(0), 0));
-  EXPECT_FALSE(cnp.heed(at(24), 0));
-  EXPECT_TRUE(cnp.heed(at(25), 0));
+  EXPECT_TRUE(cnp.heed(at_us(0), 0));
+  EXPECT_FALSE(cnp.heed(at_us(24), 0));
+  EXPECT_TRUE(cnp.heed(at_us(25), 0));
 }
 
 TEST(CnpLimiter, Counts) {

@@ -2,13 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "units.h"
+
 namespace uroce::transport {
 namespace {
 
 using std::chrono::microseconds;
-
-constexpr uint64_t kGiga = 1'000'000'000;
-constexpr Nanos at(int64_t us) { return microseconds(us); }
 
 // 40 Gb/s, and a byte counter that is out of the way.
 DcqcnSettings quiet() {

@@ -2,11 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "units.h"
+
 namespace uroce::transport {
 namespace {
 
 constexpr Nanos kBegin = std::chrono::milliseconds(1);
-constexpr uint64_t kGiga = 1'000'000'000;
 
 // Packets of `bytes` that may leave at `now`.
 int send_all(Pacer& pacer, uint32_t bytes, uint64_t rate, Nanos now) {

@@ -2,12 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include "units.h"
+
 namespace uroce::transport {
 namespace {
 
 using std::chrono::microseconds;
 
-constexpr Nanos at(int64_t us) { return microseconds(us); }
 AckSample ack(Nanos now, Nanos rtt, uint32_t packets = 1) { return {.now = now, .rtt = rtt, .packets = packets}; }
 
 // No flow scaling: the target is 25 us whatever the window.

@@ -8,39 +8,39 @@
 namespace uroce::transport {
 namespace {
 
-std::vector<std::byte> frame_of(std::size_t bytes, uint8_t value) {
+std::vector<std::byte> filled(std::size_t bytes, uint8_t value) {
   return std::vector<std::byte>(bytes, std::byte{value});
 }
 
 TEST(FramePool, GivesBackWhatItKept) {
   FramePool pool(2);
-  const uint16_t a = pool.keep(frame_of(100, 1));
-  const uint16_t b = pool.keep(frame_of(FramePool::kFrameBytes, 2));
+  const uint16_t a = pool.keep(filled(100, 1));
+  const uint16_t b = pool.keep(filled(FramePool::kFrameBytes, 2));
   ASSERT_NE(a, 0);
   ASSERT_NE(b, 0);
   EXPECT_EQ(pool.used(), 2u);
-  EXPECT_TRUE(std::ranges::equal(pool.frame(a), frame_of(100, 1)));
-  EXPECT_TRUE(std::ranges::equal(pool.frame(b), frame_of(FramePool::kFrameBytes, 2)));
+  EXPECT_TRUE(std::ranges::equal(pool.frame(a), filled(100, 1)));
+  EXPECT_TRUE(std::ranges::equal(pool.frame(b), filled(FramePool::kFrameBytes, 2)));
 }
 
 TEST(FramePool, IsFullAndThenNotAnyMore) {
   FramePool pool(1);
-  const uint16_t a = pool.keep(frame_of(60, 1));
-  EXPECT_EQ(pool.keep(frame_of(60, 2)), 0);
+  const uint16_t a = pool.keep(filled(60, 1));
+  EXPECT_EQ(pool.keep(filled(60, 2)), 0);
   pool.release(a);
   EXPECT_EQ(pool.used(), 0u);
-  EXPECT_EQ(pool.keep(frame_of(60, 2)), a);
+  EXPECT_EQ(pool.keep(filled(60, 2)), a);
 }
 
 TEST(FramePool, RefusesWhatIsTooLong) {
   FramePool pool(1);
-  EXPECT_EQ(pool.keep(frame_of(FramePool::kFrameBytes + 1, 1)), 0);
+  EXPECT_EQ(pool.keep(filled(FramePool::kFrameBytes + 1, 1)), 0);
   EXPECT_EQ(pool.used(), 0u);
 }
 
 TEST(FramePool, MayHaveNoRoomAtAll) {
   FramePool pool(0);
-  EXPECT_EQ(pool.keep(frame_of(60, 1)), 0);
+  EXPECT_EQ(pool.keep(filled(60, 1)), 0);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace {
 
 using test::BareQp;
 
-wire::Route towards(uint8_t host) {
+wire::Route route_to(uint8_t host) {
   wire::Route route;
   route.sgid = Gid::from_ipv4(0x0a000001);
   route.dgid = Gid::from_ipv4(0x0a000000u + host);
@@ -24,9 +24,9 @@ uint8_t last_mac_byte(const Qp& qp) { return load8(qp.route->bytes.data() + 5); 
 TEST(Routes, QueuePairsTowardsOnePeerShareATemplate) {
   Routes routes;
   BareQp a(1), b(2), c(3);
-  routes.set(*a, towards(2), false);
-  routes.set(*b, towards(2), true);
-  routes.set(*c, towards(3), false);
+  routes.set(*a, route_to(2), false);
+  routes.set(*b, route_to(2), true);
+  routes.set(*c, route_to(3), false);
   EXPECT_EQ(a->route, b->route);
   EXPECT_NE(a->route, c->route);
   EXPECT_FALSE(a->loopback);
@@ -36,16 +36,16 @@ TEST(Routes, QueuePairsTowardsOnePeerShareATemplate) {
 TEST(Routes, AreForgottenOnceNobodyUsesThem) {
   Routes routes(7);
   BareQp kept(1), other(2);
-  routes.set(*kept, towards(2), false);
+  routes.set(*kept, route_to(2), false);
   for (uint32_t label = 0; label < 1000; ++label) {
-    wire::Route route = towards(3);
+    wire::Route route = route_to(3);
     route.dgid = route.sgid = Gid{{0x20, 1}};
     route.flow_label = label;
     routes.set(*other, route, false);
   }
   EXPECT_LT(routes.known(), 40u);
   const wire::RouteTemplate* before = kept->route;
-  routes.set(*kept, towards(2), false);
+  routes.set(*kept, route_to(2), false);
   EXPECT_EQ(kept->route, before);
 }
 
@@ -53,10 +53,10 @@ TEST(Routes, AreForgottenOnceNobodyUsesThem) {
 TEST(Routes, AreSharedAfterARedirection) {
   Routes routes;
   BareQp a(1), b(2);
-  routes.set(*a, towards(2), false);
+  routes.set(*a, route_to(2), false);
   const EthAddr moved{{2, 0, 0, 0, 0, 99}};
   routes.redirect([&](const Gid&) -> std::optional<EthAddr> { return moved; });
-  wire::Route route = towards(2);
+  wire::Route route = route_to(2);
   route.dst_mac = moved;
   routes.set(*b, route, false);
   EXPECT_EQ(a->route, b->route);
@@ -66,7 +66,7 @@ TEST(Routes, OnesWhoseDataPacketsSetTheEcnFieldHaveNoneInTheTemplate) {
   Routes routes;
   BareQp plain(1), marked(2);
   marked->ecn = 2;
-  wire::Route route = towards(2);
+  wire::Route route = route_to(2);
   route.traffic_class = 0x43;
   routes.set(*plain, route, false);
   routes.set(*marked, route, false);
@@ -77,8 +77,8 @@ TEST(Routes, OnesWhoseDataPacketsSetTheEcnFieldHaveNoneInTheTemplate) {
 TEST(Routes, AreRedirectedToANewNextHop) {
   Routes routes;
   BareQp a(1), b(2);
-  routes.set(*a, towards(2), false);
-  routes.set(*b, towards(3), false);
+  routes.set(*a, route_to(2), false);
+  routes.set(*b, route_to(3), false);
   routes.redirect([](const Gid& dgid) -> std::optional<EthAddr> {
     if (dgid != Gid::from_ipv4(0x0a000002)) return std::nullopt;
     return EthAddr{{2, 0, 0, 0, 0, 99}};
@@ -91,7 +91,7 @@ TEST(Routes, OnesThatNobodyUsesAreForgotten) {
   Routes routes;
   {
     BareQp gone(1);
-    routes.set(*gone, towards(2), false);
+    routes.set(*gone, route_to(2), false);
   }
   int asked = 0;
   routes.redirect([&](const Gid&) -> std::optional<EthAddr> {

@@ -14,27 +14,28 @@ namespace {
 // Moments are kept in units of 64 ns, so times here are multiples of that.
 constexpr Nanos kTick{64};
 constexpr Nanos kRtt{6'400};
-constexpr Psn kFirst{0xfffffc};  // PSNs wrap after four packets
+constexpr Psn kFirstSent{0xfffffc};  // PSNs wrap after four packets
 
 using Offsets = std::vector<uint32_t>;
 
-// A sender and its detector. PSNs are named by their offset from kFirst. Requests take one PSN unless said otherwise.
+// A sender and its detector. PSNs are named by their offset from kFirstSent. Requests take one PSN unless said
+// otherwise.
 class LossDetection : public ::testing::Test {
  protected:
-  LossDetection() { loss_.begin_at(kFirst); }
+  LossDetection() { loss_.begin_at(kFirstSent); }
 
   void send(uint32_t packets) {
     for (; packets > 0; --packets, ++sent_, now_ += kTick) loss_.on_sent(sent_, false, now_);
   }
   void send_again(uint32_t offset) {
-    loss_.take_lost(kFirst + offset);
-    loss_.on_sent(kFirst + offset, true, now_);
+    loss_.take_lost(kFirstSent + offset);
+    loss_.on_sent(kFirstSent + offset, true, now_);
     now_ += kTick;
   }
   // A SACK for all packets before `base` and for those in `beyond`.
   wire::Sack sack(uint32_t base, std::initializer_list<uint32_t> beyond) const {
     wire::Sack s{};
-    s.base = kFirst + base;
+    s.base = kFirstSent + base;
     for (const uint32_t offset : beyond) {
       const uint32_t bit = offset - base - 1;
       s.words = std::max(s.words, bit / 64 + 1);
@@ -45,8 +46,8 @@ class LossDetection : public ::testing::Test {
   // The SACK arrives. Returns how many packets it reports for the first time.
   uint32_t receive(uint32_t base, std::initializer_list<uint32_t> beyond = {}) {
     const uint32_t news = loss_.on_sack(sack(base, beyond), una_, una_);
-    loss_.forget(una_, static_cast<uint32_t>(distance(kFirst + base, una_)));
-    una_ = kFirst + base;
+    loss_.forget(una_, static_cast<uint32_t>(distance(kFirstSent + base, una_)));
+    una_ = kFirstSent + base;
     return news;
   }
   bool detect(bool selective = true) {
@@ -61,14 +62,14 @@ class LossDetection : public ::testing::Test {
   Offsets lost() const {
     Offsets out;
     for (uint32_t i = 0; i < PsnSet::kSize; ++i) {
-      if (loss_.is_lost(kFirst + i)) out.push_back(i);
+      if (loss_.is_lost(kFirstSent + i)) out.push_back(i);
     }
     return out;
   }
 
   LossDetector loss_{256};
-  Psn una_ = kFirst;
-  Psn sent_ = kFirst;
+  Psn una_ = kFirstSent;
+  Psn sent_ = kFirstSent;
   Nanos now_ = std::chrono::milliseconds(5);
   std::vector<RequestSpan> reads_;
 };
@@ -104,16 +105,16 @@ TEST_F(LossDetection, EachHoleIsJudgedByItself) {
 
 TEST_F(LossDetection, AnAckInOrderSaysWhatASackSays) {
   LossDetector other(256);
-  other.begin_at(kFirst);
-  for (uint32_t i = 0; i < 8; ++i) other.on_sent(kFirst + i, false, now_ + kTick * i);
+  other.begin_at(kFirstSent);
+  for (uint32_t i = 0; i < 8; ++i) other.on_sent(kFirstSent + i, false, now_ + kTick * i);
   send(8);
   now_ += kRtt;
   const Nanos rtt = kRtt + kTick * 5;
-  EXPECT_EQ(loss_.sample_plain_ack(kFirst + 3, sent_, now_), rtt);
+  EXPECT_EQ(loss_.sample_plain_ack(kFirstSent + 3, sent_, now_), rtt);
   wire::Sack same = sack(4, {});
-  same.echo = kFirst + 3;
+  same.echo = kFirstSent + 3;
   EXPECT_EQ(other.on_echo(same, sent_, now_), rtt);
-  EXPECT_EQ(other.on_sack(same, kFirst, kFirst), 4u);
+  EXPECT_EQ(other.on_sack(same, kFirstSent, kFirstSent), 4u);
   EXPECT_EQ(loss_.highest(), other.highest());
   EXPECT_EQ(loss_.rtt().smoothed(), other.rtt().smoothed());
 }
@@ -121,12 +122,12 @@ TEST_F(LossDetection, AnAckInOrderSaysWhatASackSays) {
 TEST_F(LossDetection, AnAckSaysMoreThanATimeAfterARetransmissionOrOutOfOrder) {
   send(8);
   send_again(2);
-  EXPECT_EQ(loss_.sample_plain_ack(kFirst + 2, sent_, now_), Nanos(0)) << "it was sent twice";
-  EXPECT_NE(loss_.sample_plain_ack(kFirst + 3, sent_, now_), Nanos(0));
-  EXPECT_EQ(loss_.sample_plain_ack(kFirst + 1, sent_, now_), Nanos(0)) << "it is older than the newest";
-  EXPECT_EQ(loss_.sample_plain_ack(kFirst + 9, sent_, now_), Nanos(0)) << "it was never sent";
+  EXPECT_EQ(loss_.sample_plain_ack(kFirstSent + 2, sent_, now_), Nanos(0)) << "it was sent twice";
+  EXPECT_NE(loss_.sample_plain_ack(kFirstSent + 3, sent_, now_), Nanos(0));
+  EXPECT_EQ(loss_.sample_plain_ack(kFirstSent + 1, sent_, now_), Nanos(0)) << "it is older than the newest";
+  EXPECT_EQ(loss_.sample_plain_ack(kFirstSent + 9, sent_, now_), Nanos(0)) << "it was never sent";
   receive(4, {6});
-  EXPECT_EQ(loss_.sample_plain_ack(kFirst + 7, sent_, now_), Nanos(0)) << "6 has overtaken 4 and 5";
+  EXPECT_EQ(loss_.sample_plain_ack(kFirstSent + 7, sent_, now_), Nanos(0)) << "6 has overtaken 4 and 5";
 }
 
 TEST_F(LossDetection, WhatWasSentAndNotOvertakenIsNotLost) {
@@ -152,9 +153,9 @@ TEST_F(LossDetection, LostPacketsAreFoundAcrossTheWrapOfPsns) {
   receive(0, {1, 2, 3, 4, 6, 7, 8, 9, 10});
   EXPECT_TRUE(detect());
   EXPECT_EQ(lost(), (Offsets{0, 5}));
-  EXPECT_EQ(loss_.next_lost(kFirst, 20), 0u);
-  EXPECT_EQ(loss_.next_lost(kFirst + 1, 19), 4u);
-  EXPECT_EQ(loss_.next_lost(kFirst + 1, 3), 3u) << "none of the next three";
+  EXPECT_EQ(loss_.next_lost(kFirstSent, 20), 0u);
+  EXPECT_EQ(loss_.next_lost(kFirstSent + 1, 19), 4u);
+  EXPECT_EQ(loss_.next_lost(kFirstSent + 1, 3), 3u) << "none of the next three";
 }
 
 // --- Retransmissions ------------------------------------------------------------------------------------------------
@@ -196,7 +197,7 @@ TEST_F(LossDetection, TheEchoOfARetransmissionShowsThatAnEarlierOneIsLost) {
   send_again(1);
   now_ = again + 2 * kRtt;
   wire::Sack s = sack(0, {1, 2, 3, 4, 5, 6, 7});
-  s.echo = kFirst + 1;
+  s.echo = kFirstSent + 1;
   s.echo_tag = 1;
   EXPECT_EQ(loss_.on_echo(s, sent_, now_), std::optional(2 * kRtt - kTick));
   loss_.on_sack(s, una_, una_);
@@ -206,32 +207,32 @@ TEST_F(LossDetection, TheEchoOfARetransmissionShowsThatAnEarlierOneIsLost) {
 }
 
 TEST_F(LossDetection, CountsHowOftenAPacketWasSentAndWhy) {
-  EXPECT_EQ(loss_.on_sent(kFirst, false, now_), 0u);
-  loss_.mark_lost(kFirst, Cause::hole);
-  EXPECT_EQ(loss_.on_sent(kFirst, true, now_), 1u);
+  EXPECT_EQ(loss_.on_sent(kFirstSent, false, now_), 0u);
+  loss_.mark_lost(kFirstSent, Cause::hole);
+  EXPECT_EQ(loss_.on_sent(kFirstSent, true, now_), 1u);
   loss_.set_cause(Cause::nak);
-  EXPECT_EQ(loss_.on_sent(kFirst, true, now_), 2u);
-  EXPECT_EQ(loss_.on_sent(kFirst, true, now_), 3u);
+  EXPECT_EQ(loss_.on_sent(kFirstSent, true, now_), 2u);
+  EXPECT_EQ(loss_.on_sent(kFirstSent, true, now_), 3u);
   EXPECT_EQ(loss_.counts().of(Cause::hole), 1u);
   EXPECT_EQ(loss_.counts().of(Cause::nak), 2u);
   EXPECT_EQ(loss_.counts().of(Cause::probe), 0u);
-  EXPECT_EQ(loss_.on_sent(kFirst, false, now_), 0u) << "another packet, once round the ring";
+  EXPECT_EQ(loss_.on_sent(kFirstSent, false, now_), 0u) << "another packet, once round the ring";
 }
 
 TEST_F(LossDetection, APacketThatWasNeverTheFirstOfARequestIsSentAgainAllTheSame) {
-  EXPECT_EQ(loss_.on_sent(kFirst, true, now_), 1u) << "a part of a READ's response";
-  EXPECT_EQ(loss_.on_sent(kFirst, true, now_), 2u);
+  EXPECT_EQ(loss_.on_sent(kFirstSent, true, now_), 1u) << "a part of a READ's response";
+  EXPECT_EQ(loss_.on_sent(kFirstSent, true, now_), 2u);
 }
 
 TEST_F(LossDetection, AfterASilenceTheAnswerToTheNewestPacketShowsThatTheRestIsLost) {
   send(3);
   wire::Sack s = sack(1, {});
-  s.echo = kFirst;
+  s.echo = kFirstSent;
   s.echo_tag = 1;
   const auto resend = [&](Cause cause) {
-    loss_.mark_lost(kFirst, cause);
+    loss_.mark_lost(kFirstSent, cause);
     send_again(0);
-    loss_.note_retransmission(kFirst, 1, sent_);
+    loss_.note_retransmission(kFirstSent, 1, sent_);
   };
   EXPECT_FALSE(loss_.shows_rest_lost(s, sent_));
   resend(Cause::hole);
@@ -244,21 +245,21 @@ TEST_F(LossDetection, AfterASilenceTheAnswerToTheNewestPacketShowsThatTheRestIsL
   s.echo_tag = 2;
   EXPECT_FALSE(loss_.shows_rest_lost(s, sent_)) << "another copy";
   s.echo_tag = 1;
-  s.echo = kFirst + 1;
+  s.echo = kFirstSent + 1;
   EXPECT_FALSE(loss_.shows_rest_lost(s, sent_)) << "another packet";
-  s.echo = kFirst;
+  s.echo = kFirstSent;
   send(1);
   EXPECT_FALSE(loss_.shows_rest_lost(s, sent_)) << "one more has left since";
   wire::Sack bits = sack(1, {2});
-  bits.echo = kFirst;
+  bits.echo = kFirstSent;
   bits.echo_tag = 1;
   EXPECT_FALSE(loss_.shows_rest_lost(bits, sent_ - 1)) << "holes show by themselves";
 }
 
 TEST_F(LossDetection, TheNumberOfRetransmissionsSaturates) {
-  loss_.on_sent(kFirst, false, now_);
+  loss_.on_sent(kFirstSent, false, now_);
   uint16_t times = 0;
-  for (int i = 0; i < 70'000; ++i) times = loss_.on_sent(kFirst, true, now_);
+  for (int i = 0; i < 70'000; ++i) times = loss_.on_sent(kFirstSent, true, now_);
   EXPECT_EQ(times, UINT16_MAX - 1);
 }
 
@@ -281,7 +282,7 @@ TEST_F(LossDetection, ALatePacketTeachesHowMuchTheNetworkReorders) {
 
 // Packets that arrive behind a hole are counted. Those that only a SACK's base acknowledges are not.
 TEST_F(LossDetection, ReorderingIsUnlearntAfterManyPacketsInOrder) {
-  loss_.on_late(kFirst, kFirst + 11);
+  loss_.on_late(kFirstSent, kFirstSent + 11);
   ASSERT_EQ(loss_.reordering(true), 13u);
   constexpr uint32_t kForgetAfter = 16'384;
   constexpr uint32_t kRound = 64;
@@ -299,17 +300,17 @@ TEST_F(LossDetection, ReorderingIsUnlearntAfterManyPacketsInOrder) {
 }
 
 TEST_F(LossDetection, LearntReorderingIsBounded) {
-  loss_.on_late(kFirst, kFirst + 100'000);
+  loss_.on_late(kFirstSent, kFirstSent + 100'000);
   EXPECT_EQ(loss_.reordering(true), 512u);
-  loss_.on_late(kFirst, kFirst + 5);
+  loss_.on_late(kFirstSent, kFirstSent + 5);
   EXPECT_EQ(loss_.reordering(true), 512u) << "less of it teaches nothing";
 }
 
 TEST_F(LossDetection, ARetransmissionThatWasNotNeededRaisesTheReordering) {
-  loss_.mark_lost(kFirst, Cause::timeout);
+  loss_.mark_lost(kFirstSent, Cause::timeout);
   loss_.on_spurious(true);
   EXPECT_EQ(loss_.reordering(true), 3u) << "a slow peer is no reordering";
-  loss_.mark_lost(kFirst, Cause::hole);
+  loss_.mark_lost(kFirstSent, Cause::hole);
   loss_.on_spurious(true);
   EXPECT_EQ(loss_.reordering(true), 4u);
 }
@@ -322,7 +323,7 @@ TEST_F(LossDetection, ASackCountsEachPacketOnce) {
   EXPECT_EQ(receive(0, {1, 5}), 0u);
   EXPECT_EQ(loss_.not_in_flight(), 2u);
   EXPECT_EQ(receive(3, {5, 9}), 3u) << "0, 2 and 9; 1 and 5 were known";
-  EXPECT_EQ(loss_.highest(), kFirst + 10);
+  EXPECT_EQ(loss_.highest(), kFirstSent + 10);
   EXPECT_EQ(loss_.not_in_flight(), 2u);
   EXPECT_EQ(receive(20), 15u);
   EXPECT_EQ(loss_.not_in_flight(), 0u);
@@ -330,27 +331,27 @@ TEST_F(LossDetection, ASackCountsEachPacketOnce) {
 
 TEST_F(LossDetection, TheBitmapReachesThroughAllItsWords) {
   LossDetector loss(1024);
-  loss.begin_at(kFirst);
+  loss.begin_at(kFirstSent);
   const wire::Sack s = sack(0, {1, 64, 65, 128, 1000, 1023});
-  EXPECT_EQ(loss.on_sack(s, kFirst, kFirst), 6u);
-  EXPECT_EQ(loss.highest(), kFirst + 1024);
+  EXPECT_EQ(loss.on_sack(s, kFirstSent, kFirstSent), 6u);
+  EXPECT_EQ(loss.highest(), kFirstSent + 1024);
   EXPECT_EQ(loss.not_in_flight(), 6u);
 }
 
 // The SACK's base lies beyond una while responses are missing. The sets reach kSize from una and no further.
 TEST_F(LossDetection, BitsBeyondTheWindowAreIgnored) {
   LossDetector loss(1024);
-  loss.begin_at(kFirst);
-  EXPECT_EQ(loss.on_sack(sack(100, {1023, 1024, 1100}), kFirst, kFirst), 101u);
-  EXPECT_EQ(loss.highest(), kFirst + 1024);
+  loss.begin_at(kFirstSent);
+  EXPECT_EQ(loss.on_sack(sack(100, {1023, 1024, 1100}), kFirstSent, kFirstSent), 101u);
+  EXPECT_EQ(loss.highest(), kFirstSent + 1024);
 }
 
 TEST_F(LossDetection, OnlyAcknowledgedPacketsAreForgotten) {
   send(20);
   receive(0, {4, 5, 6, 12});
-  loss_.mark_lost(kFirst, Cause::hole);
-  loss_.mark_lost(kFirst + 9, Cause::hole);
-  loss_.forget(kFirst, 6);
+  loss_.mark_lost(kFirstSent, Cause::hole);
+  loss_.mark_lost(kFirstSent + 9, Cause::hole);
+  loss_.forget(kFirstSent, 6);
   EXPECT_EQ(lost(), Offsets{9});
   EXPECT_EQ(loss_.not_in_flight(), 3u);  // 6, 9 and 12
 }
@@ -359,8 +360,8 @@ TEST_F(LossDetection, ANewPeerHasKeptNothing) {
   send(10);
   receive(2, {4, 5, 6});
   detect();
-  loss_.on_new_peer(kFirst + 2);
-  EXPECT_EQ(loss_.highest(), kFirst + 2);
+  loss_.on_new_peer(kFirstSent + 2);
+  EXPECT_EQ(loss_.highest(), kFirstSent + 2);
   EXPECT_EQ(lost(), (Offsets{2, 3})) << "what was lost is still to be sent again";
   EXPECT_EQ(loss_.not_in_flight(), 2u);
   loss_.forget_all();
@@ -372,13 +373,14 @@ TEST_F(LossDetection, AResetForgetsEverything) {
   send(10);
   receive(0, {1, 2, 3, 4});
   detect();
-  loss_.on_late(kFirst, kFirst + 20);
+  loss_.on_late(kFirstSent, kFirstSent + 20);
   loss_.reset();
   EXPECT_TRUE(lost().empty());
   EXPECT_EQ(loss_.not_in_flight(), 0u);
   EXPECT_FALSE(loss_.rtt().known());
   EXPECT_EQ(loss_.reordering(true), 3u);
-  EXPECT_EQ(loss_.sample_rtt(kFirst + 9, sent_, now_ + kRtt), Nanos(0)) << "when packets were sent is forgotten too";
+  EXPECT_EQ(loss_.sample_rtt(kFirstSent + 9, sent_, now_ + kRtt), Nanos(0))
+      << "when packets were sent is forgotten too";
 }
 
 // --- Round-trip times -----------------------------------------------------------------------------------------------
@@ -386,16 +388,16 @@ TEST_F(LossDetection, AResetForgetsEverything) {
 TEST_F(LossDetection, AnAcknowledgedPacketShowsTheRoundTrip) {
   const Nanos at = now_;
   send(2);
-  EXPECT_EQ(loss_.sample_rtt(kFirst, sent_, at + kRtt), kRtt);
+  EXPECT_EQ(loss_.sample_rtt(kFirstSent, sent_, at + kRtt), kRtt);
   EXPECT_EQ(loss_.rtt().smoothed(), kRtt);
-  EXPECT_EQ(loss_.sample_rtt(kFirst + 1, sent_, at + kTick), Nanos(1)) << "the least that counts";
+  EXPECT_EQ(loss_.sample_rtt(kFirstSent + 1, sent_, at + kTick), Nanos(1)) << "the least that counts";
 }
 
 // Karn: it is unknown which copy was acknowledged.
 TEST_F(LossDetection, ARetransmittedPacketShowsNoRoundTrip) {
   send(1);
   send_again(0);
-  EXPECT_EQ(loss_.sample_rtt(kFirst, sent_, now_ + kRtt), Nanos(0));
+  EXPECT_EQ(loss_.sample_rtt(kFirstSent, sent_, now_ + kRtt), Nanos(0));
   EXPECT_FALSE(loss_.rtt().known());
 }
 
@@ -403,16 +405,16 @@ TEST_F(LossDetection, PacketsThatTheRingDoesNotRememberShowNoRoundTrip) {
   alignas(Departure) std::array<std::byte, 256 * sizeof(Departure)> block;
   loss_.lengthen(block.data(), sent_);
   send(300);
-  EXPECT_EQ(loss_.sample_rtt(kFirst + 43, sent_, now_), Nanos(0)) << "older than the newest 256";
-  EXPECT_NE(loss_.sample_rtt(kFirst + 44, sent_, now_), Nanos(0));
-  EXPECT_EQ(loss_.sample_rtt(kFirst + 300, sent_, now_), Nanos(0)) << "not sent yet";
+  EXPECT_EQ(loss_.sample_rtt(kFirstSent + 43, sent_, now_), Nanos(0)) << "older than the newest 256";
+  EXPECT_NE(loss_.sample_rtt(kFirstSent + 44, sent_, now_), Nanos(0));
+  EXPECT_EQ(loss_.sample_rtt(kFirstSent + 300, sent_, now_), Nanos(0)) << "not sent yet";
 }
 
 TEST_F(LossDetection, AnEchoShowsTheRoundTripWithoutThePeersDelay) {
   const Nanos at = now_;
   send(1);
   wire::Sack s = sack(1, {});
-  s.echo = kFirst;
+  s.echo = kFirstSent;
   s.hold = 1'000;
   EXPECT_EQ(loss_.on_echo(s, sent_, at + kRtt), std::optional(kRtt - Nanos(1'000)));
   s.hold = UINT32_MAX;
@@ -423,7 +425,7 @@ TEST_F(LossDetection, AnEchoFromBeforeItsPacketWasSentIsNotBelieved) {
   const Nanos at = now_;
   send(1);
   wire::Sack s = sack(1, {});
-  s.echo = kFirst;
+  s.echo = kFirstSent;
   s.hold = static_cast<uint32_t>(kRtt.count()) + 128;
   EXPECT_EQ(loss_.on_echo(s, sent_, at + kRtt), std::optional(Nanos(1))) << "two clocks' rounding";
   ++s.hold;
@@ -434,12 +436,12 @@ TEST_F(LossDetection, AnEchoCountsOnlyForTheCopyThatItNames) {
   send(4);
   send_again(0);
   wire::Sack s = sack(0, {1, 2, 3});
-  s.echo = kFirst;
+  s.echo = kFirstSent;
   s.echo_tag = 2;
   EXPECT_EQ(loss_.on_echo(s, sent_, now_ + kRtt), std::optional(Nanos(0))) << "sent again once, not twice";
   s.echo_tag = 1;
   EXPECT_EQ(loss_.on_echo(s, sent_, now_ - kTick + kRtt), std::optional(kRtt));
-  s.echo = kFirst + 4;
+  s.echo = kFirstSent + 4;
   EXPECT_EQ(loss_.on_echo(s, sent_, now_ + kRtt), std::optional(Nanos(0))) << "not sent yet";
 }
 
@@ -449,7 +451,7 @@ TEST_F(LossDetection, TheEchoOfAFirstCopyThatWasTakenForLostTeachesReordering) {
   detect();
   send_again(0);
   wire::Sack s = sack(9, {});
-  s.echo = kFirst;
+  s.echo = kFirstSent;
   s.echo_tag = 0;
   EXPECT_EQ(loss_.on_echo(s, sent_, now_), std::optional(Nanos(0)));
   EXPECT_EQ(loss_.reordering(true), 11u) << "overtaken by eight";
@@ -475,8 +477,8 @@ TEST_F(LossDetection, AMillisecondIsAssumedUntilTheRoundTripIsKnown) {
 // --- READs ----------------------------------------------------------------------------------------------------------
 
 TEST_F(LossDetection, AReadOfManyPsnsIsOnePacket) {
-  reads_ = {{.first = kFirst + 2, .end = kFirst + 102, .is_read = true, .responded = true}};
-  sent_ = kFirst + 102;
+  reads_ = {{.first = kFirstSent + 2, .end = kFirstSent + 102, .is_read = true, .responded = true}};
+  sent_ = kFirstSent + 102;
   send(3);
   receive(0, {102, 103, 104});
   EXPECT_TRUE(detect());
@@ -484,16 +486,17 @@ TEST_F(LossDetection, AReadOfManyPsnsIsOnePacket) {
 }
 
 TEST_F(LossDetection, AReadThatWasExecutedIsNotLostThoughItsResponsesAreMissing) {
-  reads_ = {{.first = kFirst, .end = kFirst + 10, .is_read = true, .responded = true}};
-  sent_ = kFirst + 10;
+  reads_ = {{.first = kFirstSent, .end = kFirstSent + 10, .is_read = true, .responded = true}};
+  sent_ = kFirstSent + 10;
   send(6);
   const wire::Sack s = sack(5, {11, 12, 13, 14});
   loss_.on_sack(s, una_, una_);
   // The peer expects PSN 5, in the middle of the READ: its request has arrived.
-  const bool any = loss_.detect_overtaken(kFirst, kFirst + 5, true, now_, [&](Psn psn) -> std::optional<RequestSpan> {
-    if (distance(psn, reads_[0].end) < 0) return reads_[0];
-    return RequestSpan{.first = psn, .end = psn + 1};
-  });
+  const bool any =
+      loss_.detect_overtaken(kFirstSent, kFirstSent + 5, true, now_, [&](Psn psn) -> std::optional<RequestSpan> {
+        if (distance(psn, reads_[0].end) < 0) return reads_[0];
+        return RequestSpan{.first = psn, .end = psn + 1};
+      });
   EXPECT_TRUE(any);
   EXPECT_EQ(lost(), Offsets{10});
 }

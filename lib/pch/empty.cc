@@ -1,1 +1,0 @@
-// meson makes a precompiled header for a target that compiles something: this.
