@@ -38,8 +38,8 @@ ALLOWED = {
     "apps/nvmf": ("base", "pmd_glue"),
     "apps/perf": ("pmd_glue", "transport"),
     "apps/uroce": ("client", "hugepages", "message", "metrics", "net", "ping", "wire"),
-    "apps/uroce-run": (),
-    "apps/uroced": ("base", "cm", "hugepages", "metrics", "net", "ping", "pmd_glue", "service", "transport"),
+    "apps/uroce-run": ("message",),
+    "apps/uroced": ("base", "cm", "hugepages", "message", "metrics", "net", "ping", "pmd_glue", "service", "transport"),
 }
 
 # Sub-folders, and the siblings that each may include. All of them may also include whatever their folder may.

@@ -49,6 +49,18 @@ RunFolder::~RunFolder() {
   close(lock_);
 }
 
+void make_own(const fs::path& folder) {
+  const bool made = mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST;
+  const int fd = made ? open_own(folder) : -1;
+  struct stat status{};
+  const bool own = fd >= 0 && fstat(fd, &status) == 0 && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  if (fd >= 0) close(fd);
+  if (!own) {
+    throw std::runtime_error(folder.string() +
+                             " is not a folder that this user alone can write to; remove it, or set UROCE_SOCKET");
+  }
+}
+
 void remove_abandoned() {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(fs::temp_directory_path(ignored), ignored)) {

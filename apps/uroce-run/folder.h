@@ -21,6 +21,9 @@ class RunFolder {
   int lock_ = -1;
 };
 
+/// Makes a folder that no other user may use, unless it is there. Throws std::runtime_error when it is another user's.
+void make_own(const std::filesystem::path& folder);
+
 /// Removes the folders of this user's runs that have ended.
 void remove_abandoned();
 

@@ -2,19 +2,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <fstream>
 #include <iostream>
-#include <memory>
 #include <optional>
 #include <stdexcept>
-#include <thread>
 
 #include <uroce/version.h>
 
+#include "daemon.h"
 #include "explain.h"
 #include "folder.h"
 #include "network.h"
@@ -26,16 +23,13 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace uroce::run;
-using namespace std::chrono_literals;
-
-constexpr const char* kDefaultSocket = "/run/uroce/uroced.sock";
-constexpr auto kStartLimit = 60s;
 
 constexpr const char* kHelp = R"(uroce-run [--socket PATH] [--netns] [--explain] COMMAND [ARGUMENT ...]
 
 Runs an unmodified program that was written for libibverbs or librdmacm on uroce. The loader finds uroce's libraries first,
-and /sys/class/infiniband and /dev/infiniband show the daemon's devices. If no daemon answers, "uroced --demo" runs until
-the command ends, with two devices joined back to back, and a line on stderr says so. The exit code is the command's.
+and /sys/class/infiniband and /dev/infiniband show the daemon's devices. If no daemon answers, "uroced --demo" is
+started, with two devices joined back to back, and a line on stderr says so. All uroce-runs of the socket share it, and it
+ends when no program uses it any more. The exit code is the command's.
 
   --socket PATH  the daemon's socket (default: the environment's UROCE_SOCKET, else /run/uroce/uroced.sock)
   --netns        run the command in a network namespace with an interface for each device, which has the device's name, MAC
@@ -78,36 +72,6 @@ int ask_daemon(const VerbsLibrary& verbs) {
   return devices;
 }
 
-/// The default socket if it can be created, so that other terminals find the daemon; else one in `folder`.
-std::string demo_socket(const fs::path& folder) {
-  if (const char* set = std::getenv("UROCE_SOCKET")) return set;
-  const fs::path home = fs::path(kDefaultSocket).parent_path();
-  std::error_code failed;
-  fs::create_directories(home, failed);
-  return !failed && access(home.c_str(), W_OK) == 0 ? kDefaultSocket : (folder / "uroced.sock").string();
-}
-
-std::unique_ptr<DemoDaemon> start_demo(const Places& places, const VerbsLibrary& verbs, const fs::path& folder) {
-  if (places.daemon.empty())
-    throw std::runtime_error("no daemon answers, and there is no uroced to start; install uroced, or put it into PATH");
-  const std::string socket = demo_socket(folder);
-  const fs::path log = folder / "uroced.log";
-  setenv("UROCE_SOCKET", socket.c_str(), 1);
-  std::fprintf(stderr, "uroce-run: no daemon answers; running \"uroced --demo --socket %s\" until the command ends\n",
-               socket.c_str());
-  auto daemon = std::make_unique<DemoDaemon>(places.daemon, socket, log);
-  const auto until = std::chrono::steady_clock::now() + kStartLimit;
-  while (verbs.count() <= 0 && held_signal() == 0) {
-    if (!daemon->alive() || std::chrono::steady_clock::now() > until) {
-      std::cerr << std::ifstream(log).rdbuf();
-      throw std::runtime_error(daemon->alive() ? "uroced --demo did not answer within 60 s"
-                                               : "uroced --demo ended before it answered; its output is above");
-    }
-    std::this_thread::sleep_for(20ms);
-  }
-  return daemon;
-}
-
 void put_before(const char* variable, const std::string& text, char separator) {
   const char* old = std::getenv(variable);
   setenv(variable, (old != nullptr && *old != '\0' ? text + separator + old : text).c_str(), 1);
@@ -134,15 +98,20 @@ int run(const std::vector<std::string>& command, const Options& options) {
         "cannot find uroce's libibverbs.so.1 and liburoce-sysfs.so where they are built or installed; install uroce "
         "again");
   const VerbsLibrary verbs(places->libraries[0] / "libibverbs.so.1");
+  DaemonUse use;
+  const auto kept = use.keep(socket_in_use());
   const int devices = ask_daemon(verbs);  // before signals are held: ^C ends the wait
   if (devices < 0) return 1;
   hold_signals();
-  if (options.netns) enter_network_namespace();
   remove_abandoned();
   const RunFolder folder;
-  std::unique_ptr<DemoDaemon> daemon;
-  if (devices == 0) daemon = start_demo(*places, verbs, folder.path());
+  if (devices == 0) choose_demo_socket();
+  // A daemon that began or ended between the two questions is noticed here.
+  if (devices == 0 || kept == DaemonUse::Kept::ending || use.keep(socket_in_use()) != kept) {
+    bring_up_daemon(use, *places, verbs, folder.path());
+  }
   if (held_signal() != 0) return 128 + held_signal();
+  if (options.netns) enter_network_namespace();  // without the daemon, which others use
   const fs::path tree = folder.path() / "sys";
   OpenDevices open(verbs);
   std::optional<Interfaces> interfaces;

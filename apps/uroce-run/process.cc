@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,12 +9,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
-#include <thread>
 
 namespace uroce::run {
 
@@ -77,43 +74,45 @@ void watch_until_end(pid_t pid, const Watch& watch) {
   close(waited[0].fd);
 }
 
-[[noreturn]] void become_daemon(const std::filesystem::path& program, const std::string& socket,
-                                const std::filesystem::path& log, pid_t parent) {
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != parent) _exit(1);  // the parent ended before the line above
-  setsid();                           // the terminal's Ctrl-C is for the program, not for the daemon
+/// The lock stays open; nothing else that this process or its caller has open may live as long as the daemon.
+[[noreturn]] void become_daemon(const std::filesystem::path& program, const message::SocketOwner& owner,
+                                const std::filesystem::path& log) {
+  constexpr int kLock = 3;
+  setsid();  // the terminal's Ctrl-C is for the program, not for the daemon
   const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   const int in = open("/dev/null", O_RDONLY);
   dup2(in, STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
   dup2(out, STDERR_FILENO);
-  execl(program.c_str(), "uroced", "--demo", "--socket", socket.c_str(), nullptr);
+  const int lock = owner.file().fd();
+  if (lock == kLock) fcntl(lock, F_SETFD, 0);
+  if (lock != kLock) dup2(lock, kLock);
+  close_range(kLock + 1, ~0U, 0);
+  setenv("UROCED_LOCK", std::to_string(kLock).c_str(), 1);
+  const std::string socket = std::filesystem::absolute(owner.socket()).string();
+  if (chdir("/") == 0) execl(program.c_str(), "uroced", "--demo", "--socket", socket.c_str(), nullptr);
   _exit(127);
 }
 
 }  // namespace
 
-DemoDaemon::DemoDaemon(const std::filesystem::path& program, const std::string& socket,
+DemoDaemon::DemoDaemon(const std::filesystem::path& program, message::SocketOwner owner,
                        const std::filesystem::path& log) {
-  const pid_t parent = getpid();
   pid_ = fork();
   if (pid_ < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
-  if (pid_ == 0) become_daemon(program, socket, log, parent);
-}
-
-DemoDaemon::~DemoDaemon() {
-  using namespace std::chrono_literals;
-  if (!alive()) return;
-  kill(pid_, SIGTERM);
-  for (int tries = 0; tries < 500 && alive(); ++tries) std::this_thread::sleep_for(10ms);
-  if (!alive()) return;
-  kill(pid_, SIGKILL);
-  wait_for(pid_);
+  if (pid_ == 0) become_daemon(program, owner, log);
+  owner.leave_file();
 }
 
 bool DemoDaemon::alive() {
   if (pid_ > 0 && waitpid(pid_, nullptr, WNOHANG) == pid_) pid_ = -1;
   return pid_ > 0;
+}
+
+void DemoDaemon::kill() {
+  if (!alive()) return;
+  ::kill(pid_, SIGKILL);
+  wait_for(pid_);
 }
 
 void hold_signals() {

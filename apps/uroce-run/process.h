@@ -1,4 +1,4 @@
-// Child processes: the program, and a daemon that runs as long as it.
+// Child processes: the program, and a daemon that outlives this process while others need it.
 #pragma once
 
 #include <sys/types.h>
@@ -8,18 +8,20 @@
 #include <string>
 #include <vector>
 
+#include "message/socket_lock.h"
+
 namespace uroce::run {
 
-/// A daemon that ends with this object, or with this process.
+/// A daemon that this process started, and that ends by itself once nobody needs it.
 class DemoDaemon {
  public:
-  /// Starts `program --demo --socket SOCKET`; its output goes to `log`. Throws std::runtime_error.
-  DemoDaemon(const std::filesystem::path& program, const std::string& socket, const std::filesystem::path& log);
-  DemoDaemon(const DemoDaemon&) = delete;
-  DemoDaemon& operator=(const DemoDaemon&) = delete;
-  ~DemoDaemon();
-  /// False once the daemon has ended by itself.
+  /// Starts `program --demo --socket SOCKET`, and leaves the right to the socket to it. Its output goes to `log`.
+  /// Throws std::runtime_error.
+  DemoDaemon(const std::filesystem::path& program, message::SocketOwner owner, const std::filesystem::path& log);
+  /// False once the daemon has ended.
   bool alive();
+  /// For one that does not serve.
+  void kill();
 
  private:
   pid_t pid_ = -1;

@@ -24,6 +24,7 @@
 #include "uroced/privilege.h"
 #include "uroced/rights.h"
 #include "uroced/signals.h"
+#include "uroced/socket_right.h"
 #include "uroced/watchdog.h"
 
 namespace uroce::daemon {
@@ -35,6 +36,8 @@ using Clock = std::chrono::steady_clock;
 
 /// An engine that does not answer delays a client by 5 s. Clients end at the same time.
 constexpr auto kDrainLimit = std::chrono::seconds(30);
+/// How often a daemon that uroce-run started looks whether anybody needs it.
+constexpr milliseconds kLookForUse{100};
 
 class Daemon {
  public:
@@ -56,12 +59,15 @@ class Daemon {
       const auto signal = next_signal(time_to_look());
       feed_watchdog();
       if (signal == SIGHUP) reload();
-      if (signal == SIGTERM || signal == SIGINT) return drain(*signal);
+      if (signal == SIGTERM) return drain("SIGTERM");
+      if (signal == SIGINT) return drain("SIGINT");
+      if (unused()) return drain("no program uses this daemon, which uroce-run started");
     }
   }
 
  private:
   Result<void> start() {
+    if (auto ok = take_socket(); !ok) return ok;
     const EalChoice eal = choose_eal(command_, config_, read_machine());
     for (const std::string& note : eal.notes) log_->warn("{}", note);
     log_->debug("uroced {}, EAL arguments: {}", kVersion, fmt::join(eal.args, " "));
@@ -85,6 +91,18 @@ class Daemon {
         .engines = [this] { return glue::StackAccess::engines(*stack_); }};
     if (auto ok = start_server(devices, std::move(ports)); !ok) return ok;
     if (stack_->embedded()) glue::StackAccess::return_to_main_lcore();
+    return {};
+  }
+
+  // Before the ports are opened: what starts together must not share them, and need not wait for them to hear of it.
+  Result<void> take_socket() {
+    auto rights = Rights::plan(config_, *log_);
+    if (!rights) return std::unexpected(rights.error());
+    rights_ = std::move(*rights);
+    rights_->make_folder_of_socket();
+    auto right = SocketRight::take(config_.server.socket, signals_, *log_);
+    if (!right) return std::unexpected(right.error());
+    socket_right_ = std::move(*right);
     return {};
   }
 
@@ -132,18 +150,17 @@ class Daemon {
   }
 
   Result<void> start_server(const std::vector<std::shared_ptr<control::Device>>& devices, service::PortAccess ports) {
-    const auto drivers = glue::StackAccess::drivers(*stack_);
-    const auto rights = Rights::plan(config_, drivers, *log_);
-    if (!rights) return std::unexpected(rights.error());
+    if (auto kept = socket_right_->keep(); !kept) return kept;
+    rights_->keep_for(glue::StackAccess::drivers(*stack_));
     service::ServerConfig config = config_.server;
-    config.before_serving = [&] { return rights->give_up(); };
-    rights->make_folder_of_socket();
+    config.owner = socket_right_->owner();
+    config.before_serving = [&] { return rights_->give_up(); };
     auto server =
         service::Server::start(std::move(config), devices, log_of(*log_), connections_.get(), std::move(ports));
     if (!server) return std::unexpected(server.error());
     server_ = std::move(*server);
     serving_ = server_.get();
-    return rights->leave_to_main_thread();
+    return rights_->leave_to_main_thread();
   }
 
   /// If systemd asks for it.
@@ -152,8 +169,12 @@ class Daemon {
     if (sd_watchdog_enabled(0, &limit_us) > 0) watchdog_.emplace(std::chrono::microseconds(limit_us));
   }
 
-  /// Negative without a watchdog: never.
+  /// Programs that uroce-run does not know of may be there, too: it was killed, or did not start them.
+  bool unused() const { return server_->clients().empty() && socket_right_->no_longer_needed(); }
+
+  /// Negative: never.
   milliseconds time_to_look() const {
+    if (socket_right_->of_uroce_run()) return kLookForUse;
     if (!watchdog_) return milliseconds(-1);
     return std::chrono::ceil<milliseconds>(watchdog_->time_to_look(Clock::now()));
   }
@@ -230,10 +251,11 @@ class Daemon {
     log_->info("SIGHUP: {}", changes.empty() ? "nothing has changed" : "the settings were read again");
   }
 
-  int drain(int signal) {
+  int drain(std::string_view why) {
     sd_notify(0, "STOPPING=1");
     signals_.leave_at_next();
-    log_->info("{}: ending {} connections", signal == SIGTERM ? "SIGTERM" : "SIGINT", server_->clients().size());
+    log_->info("{}: ending {} connections", why, server_->clients().size());
+    socket_right_.reset();  // the server gives it back, with the socket
     end_services();
     server_.reset();
     connections_.reset();
@@ -269,6 +291,8 @@ class Daemon {
   Signals signals_;  // before any thread
   Config config_;
   std::shared_ptr<Log> log_;
+  std::optional<Rights> rights_;
+  std::optional<SocketRight> socket_right_;
   std::optional<Stack> stack_;
   std::unique_ptr<cm::Manager> connections_;
   std::unique_ptr<PingAnswers> pings_;

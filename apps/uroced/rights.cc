@@ -21,7 +21,7 @@ constexpr uid_t kOverflowUid = 65534;
 
 }  // namespace
 
-Result<Rights> Rights::plan(const Config& config, std::span<const std::string> drivers, Log& log) {
+Result<Rights> Rights::plan(const Config& config, Log& log) {
   Rights rights(config, log);
   auto account = geteuid() == 0 ? find_account(config.privilege.user) : std::nullopt;
   if (account && account->uid == 0) account.reset();
@@ -31,7 +31,6 @@ Result<Rights> Rights::plan(const Config& config, std::span<const std::string> d
                                     account->name, account->uid));
   }
   rights.account_ = std::move(account);
-  rights.kept_ = needed_to_close(drivers);
   return rights;
 }
 

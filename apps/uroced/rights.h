@@ -16,11 +16,13 @@ namespace uroce::daemon {
 /// The main thread's.
 class Rights {
  public:
-  /// `drivers`: of the ports. The arguments outlive this. Errors: EINVAL (privilege.user is nobody's own user).
-  static Result<Rights> plan(const Config& config, std::span<const std::string> drivers, Log& log);
+  /// The arguments outlive this. Errors: EINVAL (privilege.user is nobody's own user).
+  static Result<Rights> plan(const Config& config, Log& log);
 
   /// The folder's owner may remove the socket at the end. A folder that exists stays as it is.
   void make_folder_of_socket() const;
+  /// Ports of these drivers need rights at the end, which stay.
+  void keep_for(std::span<const std::string> drivers) { kept_ = needed_to_close(drivers); }
   /// All ports and the socket are open, and no client is served. Errors: those of give_up_privileges().
   Result<void> give_up() const;
   /// Once the server's threads have inherited what was kept. Errors: those of keep_capabilities_on_main_thread().

@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <filesystem>
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -26,22 +25,15 @@ std::unexpected<Error> path_error(const std::string& path, const char* what) {
 
 }  // namespace
 
-Result<message::Fd> listen_at(const std::string& path, mode_t mode, std::optional<gid_t> group) {
+Result<message::Fd> listen_at(const message::SocketOwner& owner, mode_t mode, std::optional<gid_t> group) {
+  const std::string& path = owner.socket();
   const auto other = message::Connection::to(path, kProbe);
   if (other || other.error().code == ETIMEDOUT) {
-    return fail(EADDRINUSE,
-                fmt::format("{}: another uroced listens on this socket; stop it or set another socket", path));
+    return fail(EADDRINUSE, message::in_use(path, {.process = other ? other->peer_process() : 0}));
   }
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof address.sun_path) {
-    return fail(EINVAL, fmt::format("the socket's path '{}' has {} bytes; it must have 1 to {}", path, path.size(),
-                                    sizeof address.sun_path - 1));
-  }
   std::memcpy(address.sun_path, path.data(), path.size());
-  std::error_code ignored;
-  const auto folder = std::filesystem::path(path).parent_path();
-  if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
   struct stat old{};
   if (lstat(path.c_str(), &old) == 0) {
     if (!S_ISSOCK(old.st_mode)) {

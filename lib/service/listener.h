@@ -4,18 +4,18 @@
 #include <sys/types.h>
 
 #include <optional>
-#include <string>
 
 #include <uroce/error.h>
 
 #include "message/connection.h"
+#include "message/socket_lock.h"
 
 namespace uroce::service {
 
-/// A listening socket at `path`, whose folder is made when missing. A socket there without a listener is left from a
-/// dead daemon, and is replaced. `mode` and `group` decide which users may connect; without a group it has the
-/// process's. Errors: EADDRINUSE (a live daemon has the socket, or the path is something else), EINVAL (the path's
-/// length), and those of bind(2), chown(2) and chmod(2).
-Result<message::Fd> listen_at(const std::string& path, mode_t mode, std::optional<gid_t> group);
+/// A listening socket. One without a listener is left from a dead daemon, and is replaced: whoever else finds it is not
+/// its owner. `mode` and `group` decide which users may connect; without a group it has the process's. Errors:
+/// EADDRINUSE (a program without the lock listens there, or the path is something else), and those of bind(2), chown(2)
+/// and chmod(2).
+Result<message::Fd> listen_at(const message::SocketOwner& owner, mode_t mode, std::optional<gid_t> group);
 
 }  // namespace uroce::service

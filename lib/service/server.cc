@@ -207,7 +207,12 @@ Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Result<std::unique_ptr<Server>> Server::start(ServerConfig config,
                                               std::vector<std::shared_ptr<control::Device>> devices, Log log,
                                               cm::Manager* connections, PortAccess ports) {
-  auto listener = listen_at(config.socket, config.mode, config.group);
+  if (!config.owner) {
+    auto owner = message::SocketOwner::take(config.socket);
+    if (!owner) return std::unexpected(owner.error());
+    config.owner = std::make_shared<message::SocketOwner>(std::move(*owner));
+  }
+  auto listener = listen_at(*config.owner, config.mode, config.group);
   if (!listener) return std::unexpected(listener.error());
   DaemonRights rights = DaemonRights::of_this_process();
   if (!FaultWatch::can_guard()) {
@@ -248,6 +253,7 @@ void Server::stop() {
   impl_->thread.join();
   unlink(impl_->config.socket.c_str());
   impl_->listener.reset();
+  impl_->config.owner.reset();
   const auto clients = impl_->all();
   for (const auto& client : clients) client->disconnect();
   // Stop here: the last reference may be dropped by a client's own thread that lists clients.

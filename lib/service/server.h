@@ -16,6 +16,7 @@
 #include "cm/manager.h"
 #include "control/device.h"
 #include "message/operator_messages.h"
+#include "message/socket_lock.h"
 #include "service/capture.h"
 #include "service/server_view.h"
 #include "service/user.h"
@@ -25,9 +26,10 @@ namespace uroce::service {
 struct ServerConfig {
   std::string socket =
       "/run/uroce/uroced.sock";  ///< its folder is made when missing; a dead daemon's socket is replaced
-  mode_t mode = 0666;            ///< of the socket; decides which users may connect
-  std::optional<gid_t> group{};  ///< of the socket; unset keeps the process's
-  uint32_t max_clients = 1024;   ///< connections; a client has one per opened device
+  std::shared_ptr<message::SocketOwner> owner{};  ///< of the socket; the server takes it itself when there is none
+  mode_t mode = 0666;                             ///< of the socket; decides which users may connect
+  std::optional<gid_t> group{};                   ///< of the socket; unset keeps the process's
+  uint32_t max_clients = 1024;                    ///< connections; a client has one per opened device
   BudgetSettings budgets{};
   /// Called once the socket listens and before a client is served. Its error ends the start.
   std::function<Result<void>()> before_serving{};

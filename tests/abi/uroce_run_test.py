@@ -20,11 +20,16 @@ import unittest
 
 UROCE_RUN, LIBIBVERBS, REDIRECTOR = sys.argv[1:4]
 
-FAKE_DAEMON = """#!/bin/sh
-echo "$@" > "$UROCE_TEST_DAEMON_FILE.arguments"
-trap 'rm -f "$UROCE_TEST_DAEMON_FILE"; touch "$UROCE_TEST_DAEMON_FILE.ended"; exit 0' TERM
-touch "$UROCE_TEST_DAEMON_FILE"
-while :; do sleep 0.05; done
+# Answers, and ends once no uroce-run has the lock's second byte.
+FAKE_DAEMON = """#!/usr/bin/python3
+import fcntl, os, pathlib, struct, sys, time
+life = os.environ["UROCE_TEST_DAEMON_FILE"]
+pathlib.Path(life + ".arguments").write_text(" ".join(sys.argv[1:]))
+pathlib.Path(life).touch()
+users = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 1, 1, 0)
+fcntl.fcntl(int(os.environ["UROCED_LOCK"]), fcntl.F_OFD_SETLKW, users)
+pathlib.Path(life).unlink()
+pathlib.Path(life + ".ended").touch()
 """
 
 
@@ -47,6 +52,7 @@ class UroceRun(unittest.TestCase):
         self.temporary.mkdir()
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith(("UROCE", "PYTHON"))}
         self.environment["TMPDIR"] = str(self.temporary)
+        self.socket = str(self.folder / "s.sock")
 
     def command(self, *words):
         return [str(self.folder / "apps/uroce-run/uroce-run"), *words]
@@ -175,21 +181,18 @@ class UroceRun(unittest.TestCase):
 
     def test_a_signal_while_the_daemon_starts(self):
         """Ends the run, and leaves nothing behind."""
-        daemon = self.folder / "apps/uroced/uroced"
-        daemon.parent.mkdir(parents=True)
-        daemon.write_text("#!/bin/sh\ntouch \"$UROCE_TEST_DAEMON_FILE.up\"\nexec sleep 60\n")
-        daemon.chmod(0o755)
+        self.make_daemon("#!/bin/sh\necho $$ > $UROCE_TEST_DAEMON_FILE.new\n"
+                         "mv $UROCE_TEST_DAEMON_FILE.new $UROCE_TEST_DAEMON_FILE.up\nexec sleep 60\n")
         life = self.folder / "life"
         for number in (signal.SIGTERM, signal.SIGINT):
-            pathlib.Path(f"{life}.up").unlink(missing_ok=True)
             run = subprocess.Popen(
                 self.command("true"), stderr=subprocess.DEVNULL,
-                env=self.environment | {"UROCE_TEST_DAEMON_FILE": str(life), "UROCE_SOCKET": "/tmp/s.sock"})
-            limit = time.monotonic() + 20
-            while not pathlib.Path(f"{life}.up").exists() and time.monotonic() < limit:
-                time.sleep(0.01)
+                env=self.environment | {"UROCE_TEST_DAEMON_FILE": str(life), "UROCE_SOCKET": self.socket})
+            up = self.wait_for(f"{life}.up")
             run.send_signal(number)
             self.assertEqual(run.wait(20), 128 + number)
+            os.kill(int(up.read_text()), signal.SIGKILL)  # one that hangs: others would end by themselves
+            up.unlink()
             self.assertEqual(list(self.temporary.iterdir()), [])
 
     def test_signals_reach_the_program(self):
@@ -205,32 +208,58 @@ class UroceRun(unittest.TestCase):
         self.assertEqual(running.returncode, 7)
         self.assertEqual(list(self.temporary.iterdir()), [])
 
-    def test_starts_a_daemon_and_ends_it(self):
+    def make_daemon(self, script):
         daemon = self.folder / "apps/uroced/uroced"
         daemon.parent.mkdir(parents=True)
-        daemon.write_text(FAKE_DAEMON)
+        daemon.write_text(script)
         daemon.chmod(0o755)
+
+    def wait_for(self, path):
+        limit = time.monotonic() + 20
+        while not pathlib.Path(path).exists():
+            self.assertLess(time.monotonic(), limit, f"{path} appears within 20 s")
+            time.sleep(0.01)
+        return pathlib.Path(path)
+
+    def test_starts_a_daemon_and_lets_it_go(self):
+        self.make_daemon(FAKE_DAEMON)
         life = self.folder / "life"
         result = self.run_it(
-            "sh", "-c", "ls /sys/class/infiniband; exit 3", UROCE_TEST_DAEMON_FILE=str(life), UROCE_SOCKET="/tmp/s.sock"
+            "sh", "-c", "ls /sys/class/infiniband; exit 3", UROCE_TEST_DAEMON_FILE=str(life), UROCE_SOCKET=self.socket
         )
         self.assertEqual(result.returncode, 3, result.stderr)
         self.assertIn("uroce0", result.stdout)
         said = [line for line in result.stderr.splitlines() if line.startswith("uroce-run:")]
         self.assertEqual(len(said), 1, result.stderr)
         self.assertIn("uroced --demo", said[0])
-        self.assertEqual(pathlib.Path(f"{life}.arguments").read_text(), "--demo --socket /tmp/s.sock\n")
-        self.assertTrue(pathlib.Path(f"{life}.ended").exists(), "the daemon was not asked to end")
+        self.assertEqual(pathlib.Path(f"{life}.arguments").read_text(), f"--demo --socket {self.socket}")
+        self.wait_for(f"{life}.ended")
+
+    def test_a_daemon_has_nothing_of_its_starter(self):
+        """What it kept open or stood in could not be removed, or would never end."""
+        self.make_daemon("#!/bin/sh\nls -l /proc/self/fd > $UROCE_TEST_DAEMON_FILE.fds; pwd >> $UROCE_TEST_DAEMON_FILE.fds\n")
+        life = self.folder / "life"
+        environment = self.environment | {"UROCE_TEST_DAEMON_FILE": str(life), "UROCE_SOCKET": "s.sock"}
+        read, write = os.pipe()
+        subprocess.run(self.command("true"), env=environment, cwd=self.folder, pass_fds=[write], capture_output=True, timeout=60)
+        os.close(write)
+        os.close(read)
+        seen = self.wait_for(f"{life}.fds").read_text()
+        self.assertNotIn("pipe:", seen)
+        self.assertIn(f"{self.folder}/s.sock.lock", seen)
+        self.assertEqual(seen.splitlines()[-1], "/")
 
     def test_says_why_a_daemon_did_not_start(self):
-        daemon = self.folder / "apps/uroced/uroced"
-        daemon.parent.mkdir(parents=True)
-        daemon.write_text("#!/bin/sh\necho no memory today\nexit 1\n")
-        daemon.chmod(0o755)
-        result = self.run_it("true", UROCE_TEST_DAEMON_FILE=str(self.folder / "life"), UROCE_SOCKET="/tmp/s.sock")
+        self.make_daemon("#!/bin/sh\necho no memory today\nexit 1\n")
+        result = self.run_it("true", UROCE_TEST_DAEMON_FILE=str(self.folder / "life"), UROCE_SOCKET=self.socket)
         self.assertEqual(result.returncode, 1)
         self.assertIn("no memory today", result.stderr)
         self.assertIn("ended before it answered", result.stderr)
+
+    def test_a_socket_where_none_can_be(self):
+        result = self.run_it("true", UROCE_TEST_DAEMON_FILE=str(self.folder / "life"), UROCE_SOCKET="/proc/none/s.sock")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("cannot start a daemon: /proc/none/s.sock.lock", result.stderr)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,39 @@
+// The daemon that serves the command: one that runs, or `uroced --demo`, which one uroce-run starts for all.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "message/socket_lock.h"
+#include "places.h"
+#include "verbs_library.h"
+
+namespace uroce::run {
+
+/// Keeps a daemon that uroce-run started, while this object lives.
+class DaemonUse {
+ public:
+  enum class Kept {
+    yes,
+    no_need,  ///< a user started it, or there is none
+    ending,   ///< nobody needed it any more
+  };
+  Kept keep(const std::string& socket);
+
+ private:
+  message::LockFile file_;
+};
+
+/// The environment's, or the default one.
+std::string socket_in_use();
+
+/// Sets the environment's UROCE_SOCKET if it is not set: the default one where it can be created, else one of this
+/// user's. Throws std::runtime_error.
+void choose_demo_socket();
+
+/// Makes a daemon answer at that socket: waits for one that is starting or ending, and starts one where there is none.
+/// `folder` is for its output. Returns early when a signal is held. Throws std::runtime_error.
+void bring_up_daemon(DaemonUse& use, const Places& places, const VerbsLibrary& verbs,
+                     const std::filesystem::path& folder);
+
+}  // namespace uroce::run
