@@ -82,6 +82,7 @@ void set_environment(const Places& places, const fs::path& tree) {
   std::string folders;
   for (const fs::path& folder : places.libraries) folders += (folders.empty() ? "" : ":") + folder.string();
   put_before("LD_LIBRARY_PATH", folders, ':');
+  setenv("UROCE_LIBRARIES", folders.c_str(), 1);  // so that programs that get others can say so
   put_before("LD_PRELOAD", places.redirector, ':');
   setenv("UROCE_SYSFS", tree.c_str(), 1);
 }

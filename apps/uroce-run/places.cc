@@ -39,9 +39,7 @@ std::optional<Places> find_places() {
   Places places;
   places.daemon = find_daemon(here);
   if (fs::exists(build / "ibverbs" / kVerbs)) {
-    for (const char* folder : {"ibverbs", "rdmacm"}) {
-      if (fs::exists(build / folder)) places.libraries.push_back(fs::canonical(build / folder));
-    }
+    for (const char* folder : {"ibverbs", "rdmacm"}) places.libraries.push_back(fs::weakly_canonical(build / folder));
     places.redirector = build / "sysfs" / kRedirector;
   } else if (fs::exists(installed / kVerbs)) {
     places.libraries.push_back(fs::canonical(installed));

@@ -236,7 +236,7 @@ class UroceRun(unittest.TestCase):
         self.wait_for(f"{life}.ended")
 
     def test_a_daemon_has_nothing_of_its_starter(self):
-        """What it kept open or stood in could not be removed, or would never end."""
+        """A pipe that it kept open would never end, and a folder that it stood in could not be unmounted."""
         self.make_daemon("#!/bin/sh\nls -l /proc/self/fd > $UROCE_TEST_DAEMON_FILE.fds; pwd >> $UROCE_TEST_DAEMON_FILE.fds\n")
         life = self.folder / "life"
         environment = self.environment | {"UROCE_TEST_DAEMON_FILE": str(life), "UROCE_SOCKET": "s.sock"}
@@ -260,6 +260,33 @@ class UroceRun(unittest.TestCase):
         result = self.run_it("true", UROCE_TEST_DAEMON_FILE=str(self.folder / "life"), UROCE_SOCKET="/proc/none/s.sock")
         self.assertEqual(result.returncode, 1)
         self.assertIn("cannot start a daemon: /proc/none/s.sock.lock", result.stderr)
+
+    def mixed(self, *words, **environment):
+        """The lines about libraries."""
+        if not shutil.which(words[0]):
+            self.skipTest(f"{words[0]} is not installed")
+        return [line for line in self.run_it(*words, **environment).stderr.splitlines() if line.startswith("uroce: ")]
+
+    def test_a_missing_library(self):
+        """The distribution's takes its place. Programs that need none of the kind say nothing."""
+        (said,) = self.mixed("rping", "-?")
+        missing = f"{self.folder.resolve()}/lib/dropin/rdmacm/librdmacm.so.1"
+        build = self.folder.resolve()
+        self.assertRegex(said, r"^uroce: rping has /\S+/librdmacm\.so\.1 in place of uroce's, so rdma_cm finds no device")
+        self.assertTrue(said.endswith(f"{missing} is missing: build it with `ninja -C {build} lib/dropin/rdmacm/librdmacm.so.1`"), said)
+        self.assertEqual(self.mixed("ibv_devices"), [])
+
+    def test_a_librarys_path_of_the_programs_own(self):
+        """In a child, too; and one that is loaded later is noticed at the end."""
+        own = f"{self.folder}/own"
+        os.mkdir(own)
+        os.symlink("/usr/lib/x86_64-linux-gnu/libibverbs.so.1", f"{own}/libibverbs.so.1")
+        wanted = (f"has {own}/libibverbs.so.1 in place of uroce's, so it finds no device of uroce. Its own RPATH or "
+                  f"LD_LIBRARY_PATH goes before uroce-run's: take it away, so that it gets "
+                  f"{self.folder.resolve()}/lib/dropin/ibverbs/libibverbs.so.1")
+        self.assertEqual(self.mixed("env", f"LD_LIBRARY_PATH={own}", "ibv_devices"), [f"uroce: ibv_devices {wanted}"])
+        later = f"import ctypes; ctypes.CDLL('{own}/libibverbs.so.1')"
+        self.assertEqual(self.mixed("/usr/bin/python3", "-c", later), [f"uroce: python3 {wanted}"])
 
 
 if __name__ == "__main__":
