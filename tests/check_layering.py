@@ -15,6 +15,7 @@ import sys
 # The folders that the files of a folder may include besides their own and <uroce/...>. Only edges that are used stand here.
 ALLOWED = {
     "base": (),
+    "ending": ("base",),
     "hugepages": (),
     "wire": ("base",),
     "net": ("base", "wire"),
@@ -35,9 +36,9 @@ ALLOWED = {
     "dropin/rsocket": ("base", "dropin/common", "dropin/rdmacm"),
     "dropin/sysfs": (),
     "pmd_glue": ("base", "client", "cm", "control", "hugepages", "message", "net", "service", "transport", "wire"),
-    "apps/nvmf": ("base", "pmd_glue"),
-    "apps/perf": ("pmd_glue", "transport"),
-    "apps/uroce": ("client", "hugepages", "message", "metrics", "net", "ping", "wire"),
+    "apps/nvmf": ("base", "ending", "pmd_glue"),
+    "apps/perf": ("ending", "pmd_glue", "transport"),
+    "apps/uroce": ("client", "ending", "hugepages", "message", "metrics", "net", "ping", "wire"),
     "apps/uroce-run": ("message",),
     "apps/uroced": ("base", "cm", "hugepages", "message", "metrics", "net", "ping", "pmd_glue", "service", "transport"),
 }

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "ending/end_signals.h"
 #include "nvmf/command_line.h"
 #include "nvmf/reactors.h"
 #include "nvmf/stack_network.h"
@@ -17,16 +18,6 @@ namespace {
 
 constexpr int kOk = 0, kFailed = 1, kUnusable = 2;
 constexpr Nanos kFarewell = std::chrono::milliseconds(100);
-volatile std::sig_atomic_t ending = 0;
-
-void catch_signals() {
-  struct sigaction action{};
-  action.sa_flags = SA_RESETHAND;  // a second signal ends the process at once
-  action.sa_handler = [](int) { ending = 1; };
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);
-}
 
 Nanos clock_now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
@@ -88,12 +79,12 @@ int serve(const Options& options) {
   fmt::print("uroce_nvmf: serving {} subsystem(s) on {} port {}\n", options.subsystems.size(),
              options.listen.address.empty() ? "every address," : options.listen.address, options.listen.port);
   std::fflush(stdout);
-  while (ending == 0 && !(*reactors)->lost()) (*reactors)->run_once(0, clock_now());
+  while (!end_asked() && !(*reactors)->lost()) (*reactors)->run_once(0, clock_now());
   // The hosts hear of the end at once, and need not find out by a timeout.
   (*reactors)->close();
   for (const Nanos limit = clock_now() + kFarewell; clock_now() < limit;) (*reactors)->run_once(0, clock_now());
   print_counters(**reactors);
-  if (ending == 0) return say({EIO, "the uroce daemon has ended; start it, and then this program again"}, kFailed);
+  if (!end_asked()) return say({EIO, "the uroce daemon has ended; start it, and then this program again"}, kFailed);
   return kOk;
 }
 
@@ -103,7 +94,8 @@ int run(int argc, char** argv) {
     fmt::print(options.error().code == kOk ? stdout : stderr, "{}\n", options.error().text);
     return options.error().code;
   }
-  catch_signals();
+  catch_end_signals();
+  std::signal(SIGPIPE, SIG_IGN);
   return serve(*options);
 }
 

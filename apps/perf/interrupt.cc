@@ -2,22 +2,15 @@
 
 #include <csignal>
 
+#include "ending/end_signals.h"
+
 namespace uroce::perf {
-namespace {
-
-volatile std::sig_atomic_t caught = 0;
-
-}  // namespace
 
 void catch_interrupts() {
-  struct sigaction action{};
-  action.sa_flags = SA_RESETHAND;  // a second ^C ends the process at once
-  action.sa_handler = [](int) { caught = 1; };
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
+  catch_end_signals();
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-bool interrupted() { return caught != 0; }
+bool interrupted() { return end_asked(); }
 
 }  // namespace uroce::perf

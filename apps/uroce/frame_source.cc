@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "client/daemon_link.h"
+#include "ending/end_signals.h"
 #include "message/capture_ring.h"
 #include "message/device_messages.h"
 #include "net/address.h"
@@ -34,17 +35,6 @@ constexpr auto kNap = std::chrono::milliseconds(2);
 constexpr auto kLook = std::chrono::milliseconds(100);
 // Queue pair 1, the connection manager's, and the number that multicast packets name: no list of queue pairs has them.
 constexpr uint32_t kCmQpn = 1, kMulticastQpn = 0xffffff;
-
-static volatile std::sig_atomic_t interrupted = 0;
-static void interrupt(int) { interrupted = 1; }
-
-static void on_signals() {
-  struct sigaction action{};
-  action.sa_handler = interrupt;
-  action.sa_flags = SA_RESETHAND;  // the second one ends the program, also while the daemon does not answer
-  for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &action, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);
-}
 
 /// Finds the frames of one queue pair. A sent frame does not name its sender, but its sender's peer.
 class QpFilter {
@@ -186,7 +176,8 @@ FrameSource::FrameSource(FrameSource&&) noexcept = default;
 FrameSource::~FrameSource() = default;
 
 Result<FrameSource> FrameSource::open(const Wanted& wanted) {
-  live::on_signals();
+  catch_end_signals();
+  std::signal(SIGPIPE, SIG_IGN);
   std::string device = wanted.source.device;
   auto rings = live::begin(wanted.source, device);
   if (!rings) return std::unexpected(rings.error());
@@ -218,7 +209,7 @@ bool FrameSource::Parts::take_frames(const TakeFrame& take, FrameTotals& totals,
         ++totals.taken;
       }
       ring.pop(record);
-      if (totals.seen % 4096 == 0 && (live::interrupted != 0 || live::Clock::now() - began > live::kLook)) break;
+      if (totals.seen % 4096 == 0 && (end_asked() || live::Clock::now() - began > live::kLook)) break;
     }
   }
   return any;
@@ -243,7 +234,7 @@ FrameTotals FrameSource::run(const TakeFrame& take, const std::function<bool()>&
   live::Clock::time_point next_look{};
   auto found_at = live::Clock::now();
   const auto until = found_at + std::chrono::duration<double>(wanted.seconds);
-  while (live::interrupted == 0 && going && !parts_->enough(totals)) {
+  while (!end_asked() && going && !parts_->enough(totals)) {
     const auto now = live::Clock::now();
     if (wanted.seconds > 0 && now >= until) break;
     if (auto looked = parts_->filter.look(now); !looked) {

@@ -41,7 +41,7 @@ class FrameSource {
   /// Returns false to end.
   using TakeFrame = std::function<bool(const LiveFrame&)>;
 
-  /// Starts the capture. SIGINT and SIGTERM end run() from now on, a second one the program, and SIGPIPE is ignored.
+  /// Starts the capture. SIGINT and SIGTERM end run() from now on, a later one the program, and SIGPIPE is ignored.
   /// Errors: the daemon's, EPERM and EBUSY among them, and EINVAL (several devices and no name).
   static Result<FrameSource> open(const Wanted& wanted);
   FrameSource(FrameSource&&) noexcept;

@@ -9,6 +9,8 @@
 #include <csignal>
 #include <cstdio>
 
+#include "ending/end_signals.h"
+
 namespace uroce::cli {
 
 namespace {
@@ -16,20 +18,15 @@ namespace {
 constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l";  // alternate screen, no cursor
 constexpr std::string_view kLeave = "\x1b[?25h\x1b[?1049l";
 
-volatile sig_atomic_t leaving = 0;
 volatile sig_atomic_t on_screen = 0;
 termios* volatile changed = nullptr;  // the keyboard's settings to go back to
 
-/// The second signal ends the program at once: it may be waiting for a daemon that does not answer.
-extern "C" void leave(int signal) {
-  if (leaving != 0) {
-    if (on_screen != 0) {
-      [[maybe_unused]] const auto written = write(STDOUT_FILENO, kLeave.data(), kLeave.size());
-    }
-    if (changed != nullptr) tcsetattr(STDIN_FILENO, TCSANOW, changed);
-    _exit(128 + signal);
+/// Runs in a signal handler, when the program ends at once: it may be waiting for a daemon that does not answer.
+void give_terminal_back() {
+  if (on_screen != 0) {
+    [[maybe_unused]] const auto written = write(STDOUT_FILENO, kLeave.data(), kLeave.size());
   }
-  leaving = 1;
+  if (changed != nullptr) tcsetattr(STDIN_FILENO, TCSANOW, changed);
 }
 
 void put(std::string_view text) {
@@ -40,10 +37,7 @@ void put(std::string_view text) {
 }  // namespace
 
 Terminal::Terminal(Use use) {
-  struct sigaction action{};
-  action.sa_handler = leave;  // without SA_RESTART: poll() ends
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  catch_end_signals(give_terminal_back);
   screen_ = use == Use::screen && isatty(STDOUT_FILENO) == 1;
   keys_ = screen_ && isatty(STDIN_FILENO) == 1 && tcgetattr(STDIN_FILENO, &before_) == 0;
   if (keys_) {
@@ -87,7 +81,7 @@ std::size_t Terminal::columns() const {
 bool Terminal::wait(std::chrono::milliseconds limit) {
   using Clock = std::chrono::steady_clock;
   const auto until = Clock::now() + limit;
-  while (leaving == 0) {
+  while (!end_asked()) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
     if (left <= std::chrono::milliseconds(0)) return true;
     pollfd key{keys_ ? STDIN_FILENO : -1, POLLIN, 0};

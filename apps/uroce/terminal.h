@@ -14,8 +14,8 @@ class Terminal {
  public:
   enum class Use { lines, screen };
   /// With `screen`, and if standard output is a terminal, takes the whole screen until it is destroyed. Otherwise views
-  /// are printed one after the other. SIGINT and SIGTERM end the next wait instead of the process; a second one ends
-  /// the process. One object at a time.
+  /// are printed one after the other. SIGINT and SIGTERM end the next wait instead of the process; a later one ends
+  /// the process (ending/end_signals.h). One object at a time.
   explicit Terminal(Use use);
   ~Terminal();
   Terminal(const Terminal&) = delete;

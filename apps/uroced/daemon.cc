@@ -253,7 +253,7 @@ class Daemon {
 
   int drain(std::string_view why) {
     sd_notify(0, "STOPPING=1");
-    signals_.leave_at_next();
+    signals_.leave_at_a_later_one();
     log_->info("{}: ending {} connections", why, server_->clients().size());
     socket_right_.reset();  // the server gives it back, with the socket
     end_services();

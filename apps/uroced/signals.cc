@@ -7,11 +7,18 @@
 
 #include <algorithm>
 
+#include "base/end_request.h"
+
 namespace uroce::daemon {
 
 namespace {
 
+EndRequest request;
+
+Nanos now() { return std::chrono::steady_clock::now().time_since_epoch(); }
+
 extern "C" void leave_now(int) {
+  if (request.take(now()) != EndSignal::again) return;
   constexpr char kText[] = "uroced: second signal; ending at once\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText, sizeof kText - 1);
   _exit(1);
@@ -40,7 +47,11 @@ std::optional<int> Signals::wait(std::chrono::milliseconds limit) {
   return std::nullopt;
 }
 
-void Signals::leave_at_next() {
+void Signals::leave_at_a_later_one() {
+  // Signals that wait belong to the request that is being handled, however long this process had no processor.
+  while (wait(std::chrono::milliseconds(0))) {
+  }
+  request.take(now());
   struct sigaction action{};
   action.sa_handler = leave_now;
   sigset_t ending;

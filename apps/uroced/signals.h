@@ -19,8 +19,9 @@ class Signals {
 
   /// The next signal, or nullopt after `limit`; a negative one waits for ever.
   std::optional<int> wait(std::chrono::milliseconds limit);
-  /// From now on SIGTERM and SIGINT end the process at once, with exit code 1.
-  void leave_at_next();
+  /// For when the program begins to end: from now on SIGTERM and SIGINT end the process at once, with exit code 1, if
+  /// they come kOneEndRequest or more after this call (base/end_request.h).
+  void leave_at_a_later_one();
 
  private:
   sigset_t set_{};

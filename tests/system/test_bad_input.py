@@ -119,6 +119,13 @@ class Peers(harness.Case):
         client.wait(15)
         self.assertNotEqual(server.wait(25), 0, str(server))
 
+    def test_both_signals_of_timeout_are_one_request(self):
+        """timeout(1) passes a signal to the program, and to the group that both are in."""
+        program = self.start(["timeout", "300", harness.PERF, "write_bw", *eal(), "--", "--back-to-back", *IDLE, "-D", "60"])
+        program.wait_for("#bytes", 30)
+        program.process.send_signal(signal.SIGTERM)
+        self.fails(program, 20, "interrupted")
+
     def raw_interrupted(self, test, title, victim_index, sent):
         """Both sides end long before their minute, with a result; the one interrupted says so."""
         pair = self.memif_pair(test, "-s", "1024", "-D", "60", "--peer-timeout", "30")

@@ -114,6 +114,13 @@ class Life(Daemon):
     def test_interrupt(self):
         self.assertIn("SIGINT", self.end(self.demo(), signal.SIGINT))
 
+    def test_both_signals_of_timeout_are_one_request(self):
+        """timeout(1) passes a signal to the daemon, and to the group that both are in."""
+        for eal_args in ([], [*eal(lcores=harness.CPUS[0]), "--"]):
+            program = self.start(["timeout", "300", UROCED, *eal_args, "--demo", "--socket", self.socket])
+            program.wait_for(UP, 20)
+            self.assertNotIn("second signal", self.end(program))
+
     def test_engines_on_the_main_thread(self):
         self.end(self.demo(eal_args=eal(lcores=harness.CPUS[0])))
 
