@@ -25,6 +25,7 @@
 #include "pmd_glue/interrupt_thread.h"
 #include "pmd_glue/netdev.h"
 #include "pmd_glue/notes.h"
+#include "pmd_glue/runtime_folder.h"
 #include "pmd_glue/xdp/attached.h"
 
 namespace uroce::glue {
@@ -123,27 +124,6 @@ std::string reason_of(const std::string& output) {
     reason += (reason.empty() ? "" : "; ") + line;
   }
   return reason.empty() ? "EAL gives no reason" : reason + way_out(reason);
-}
-
-/// Directories beside `own` of earlier processes that were killed. EAL's primary process holds a lock on its `config`.
-void remove_stale_runtime_dirs(const std::filesystem::path& own) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(own.parent_path(), error)) {
-    const std::string name = entry.path().filename();
-    // A process does not see its own lock, and closing the file would drop it.
-    if (entry.path() == own) continue;
-    if (!name.starts_with(kOwnPrefix) || name.find_first_not_of("0123456789", kOwnPrefix.size()) != std::string::npos) {
-      continue;
-    }
-    const int fd = open((entry.path() / "config").c_str(), O_RDWR | O_CLOEXEC);
-    if (fd < 0) continue;
-    struct flock lock{};
-    lock.l_type = F_WRLCK;
-    const bool free = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
-    close(fd);
-    std::error_code ignored;
-    if (free) std::filesystem::remove_all(entry.path(), ignored);
-  }
 }
 
 /// The one of EAL's arguments that requests a virtual device with arguments of its own.
@@ -266,8 +246,11 @@ Result<std::unique_ptr<Eal>> Eal::start(const std::vector<std::string>& args) {
     eal->started_ = false;
     return fail(EALREADY, "EAL already runs in this process; a process can have only one uroce stack");
   }
-  if (plan->own_runtime_dir) eal->runtime_dir_ = rte_eal_get_runtime_dir();
-  if (!eal->runtime_dir_.empty()) remove_stale_runtime_dirs(eal->runtime_dir_);
+  eal->runtime_folder_ = rte_eal_get_runtime_dir();
+  eal->own_prefix_ = plan->own_prefix;
+  remove_stale_runtime_folders(eal->runtime_folder_, std::filesystem::file_time_type::clock::now());
+  // Now, and not at the end: a daemon has given up the right to by then.
+  if (parsed >= 0 && plan->shares_nothing) remove_empty_runtime_folder(eal->runtime_folder_);
   if (parsed < 0) {
     eal->started_ = false;
     return fail(error != 0 ? error : EINVAL,
@@ -291,8 +274,7 @@ Eal::~Eal() {
     rte_eal_cleanup();
   }
   sched_setaffinity(0, sizeof affinity_before_, &affinity_before_);
-  std::error_code ignored;
-  if (!runtime_dir_.empty()) std::filesystem::remove_all(runtime_dir_, ignored);
+  if (!runtime_folder_.empty()) remove_runtime_folder(runtime_folder_, own_prefix_);
 }
 
 void Eal::unpin() const { sched_setaffinity(0, sizeof affinity_before_, &affinity_before_); }

@@ -42,7 +42,8 @@ class Eal {
   cpu_set_t affinity_before_{};
   PciLocks locks_;
   std::vector<xdp::ProgramFile> xdp_programs_;
-  std::string runtime_dir_;  ///< removed at the end; empty when it is not ours
+  std::string runtime_folder_;  ///< EAL's; empty before EAL has made it
+  bool own_prefix_ = false;
 };
 
 }  // namespace uroce::glue

@@ -177,15 +177,14 @@ Result<EalPlan> plan_eal(const std::vector<std::string>& args, const HostFacts& 
     if (drop_in_memory && option.name == "in-memory") plan.args[option.index].clear();
   }
   std::erase(plan.args, "");
-  const bool own_way = has_option(*options, {"file-prefix", "no-shconf", "proc-type"});
+  const bool secondary = has_option(*options, {"proc-type"});
+  plan.shares_nothing = in_memory || has_option(*options, {"no-shconf"});
   // Nothing was to be shared, so EAL needs no runtime directory, which a user without root may be unable to make.
-  const bool shares_nothing = in_memory && !has_option(*options, {"no-huge"});
-  if (shares_nothing && drop_in_memory && !own_way) add("--no-shconf");
-  const bool has_prefix = own_way || shares_nothing;
-  if (!has_prefix) {
+  if (drop_in_memory && !secondary && !has_option(*options, {"no-shconf"})) add("--no-shconf");
+  plan.own_prefix = !secondary && !has_option(*options, {"file-prefix"});
+  if (plan.own_prefix) {
     add(fmt::format("--file-prefix={}{}", kOwnPrefix, getpid()));
-    if (huge && !has_option(*options, {"huge-unlink", "no-huge"})) add("--huge-unlink");
-    plan.own_runtime_dir = true;
+    if (huge && !plan.shares_nothing && !has_option(*options, {"huge-unlink", "no-huge"})) add("--huge-unlink");
   }
   const bool cards = has_option(*options, {"a", "allow"}) || (plan.every_card && host.cards);
   if (!has_option(*options, {"iova-mode"}) && !cards) add("--iova-mode=va");

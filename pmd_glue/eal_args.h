@@ -32,13 +32,14 @@ struct EalPlan {
   std::vector<std::string> cards;           ///< PCI addresses of the requested cards
   bool every_card = false;                  ///< EAL takes every card that is bound to a driver for programs
   bool hugepages = true;
-  bool own_runtime_dir = false;   ///< only this process uses the file prefix, so its directory is removed at the end
+  bool own_prefix = false;        ///< only this process has the file prefix
+  bool shares_nothing = false;    ///< other processes of DPDK use none of EAL's files
   bool prints_and_exits = false;  ///< help or version: EAL prints and ends the process
 };
 
 /// Checks that each argument is an EAL option with its value, and adds these defaults:
 /// * without free hugepages and without options for memory: --no-huge and 512 MiB;
-/// * without a file prefix: one for this process, so that several run side by side;
+/// * without a file prefix: one for this process, so that several run side by side, and nothing is left of it;
 /// * with virtual devices only: IOVA as VA;
 /// * log level warning;
 /// * with interfaces of the kernel, unless cards are named: no PCI;

@@ -165,6 +165,56 @@ class Life(Daemon):
         return total / 1e9
 
 
+class RuntimeFolders(Daemon):
+    """What EAL makes below its `dpdk`."""
+
+    def setUp(self):
+        super().setUp()
+        # EAL's variable for where to make it: other programs of this machine make and remove folders of their own.
+        self.env = {"RUNTIME_DIRECTORY": str(self.directory)}
+
+    def serve(self, socket, *words):
+        """With EAL's arguments as they are, which `--demo` would complete."""
+        eal_args = ["-l", "0", "--no-pci", "--no-huge", "-m", "192", "--no-telemetry", "--vdev=net_null0", *words]
+        return self.launch("--socket", self.directory / socket, eal_args=eal_args, env=self.env)
+
+    def left(self):
+        folder = self.directory / "dpdk"
+        return sorted(one.name for one in folder.iterdir()) if folder.exists() else []
+
+    def test_the_demo_leaves_nothing(self):
+        program = self.start([UROCED, "--demo", "--socket", self.socket], env=self.env)
+        program.wait_for(UP, 20)
+        self.assertEqual(self.left(), [], "also when it is killed")
+        self.end(program)
+        self.assertEqual(self.left(), [])
+
+    def test_an_orderly_end_leaves_nothing(self):
+        for words in ([], ["--file-prefix=uroce-x"], ["--file-prefix=uroce-y", "--in-memory"], ["--no-shconf"]):
+            with self.subTest(words):
+                self.end(self.serve("uroced.sock", *words))
+                self.assertEqual(self.left(), [])
+                perf = [harness.PERF, "write_bw", "-l", "0", "--no-pci", "--no-huge", "-m", "192", "--no-telemetry", *words]
+                self.finish(self.start([*perf, "--", "--back-to-back", "-n", "10"], env=self.env), 30)
+                self.assertEqual(self.left(), [])
+
+    def test_what_others_use_stays(self):
+        """A daemon clears the folders of killed ones, and no other."""
+        living, killed = self.serve("living.sock"), self.serve("killed.sock")
+        killed.kill()
+        mine = self.directory / "dpdk" / "rte"
+        mine.mkdir()
+        names = [f"uroce-{one.process.pid}" for one in (living, killed)]
+        self.assertEqual(self.left(), sorted(["rte", *names]))
+        for name in self.left():
+            os.utime(self.directory / "dpdk" / name, (1, 1))
+        last = self.serve("last.sock")
+        self.assertEqual(self.left(), sorted(["rte", names[0], f"uroce-{last.process.pid}"]))
+        self.end(last)
+        self.end(living)
+        self.assertEqual(self.left(), ["rte"])
+
+
 class Reload(Daemon):
     def reload(self, program, text, until):
         self.write(text)

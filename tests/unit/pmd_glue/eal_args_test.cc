@@ -127,11 +127,12 @@ TEST(EalArgs, ReconcilesInMemoryWithSmallPages) {
   const auto plan = plan_eal({"--in-memory", "--no-huge"}, kHuge);
   ASSERT_TRUE(plan);
   EXPECT_FALSE(contains(plan->args, "--in-memory")) << "EAL refuses the two together";
-  EXPECT_TRUE(plan->own_runtime_dir);
+  EXPECT_TRUE(contains(plan->args, "--no-shconf")) << "--in-memory says that nothing is shared";
+  EXPECT_TRUE(plan->shares_nothing);
   const auto small = plan_eal({"--in-memory"}, HostFacts{false, false});
   EXPECT_FALSE(contains(small->args, "--in-memory"));
   EXPECT_TRUE(contains(small->args, "--no-shconf")) << "a user without root may make no runtime directory";
-  EXPECT_FALSE(small->own_runtime_dir);
+  EXPECT_TRUE(small->shares_nothing);
   EXPECT_TRUE(contains(plan_eal({"--in-memory"}, kHuge)->args, "--in-memory"));
 }
 
@@ -139,13 +140,14 @@ TEST(EalArgs, CompletesWhatIsLeftOpen) {
   const auto plan = plan_eal({"-l", "0"}, kHuge);
   ASSERT_TRUE(plan);
   EXPECT_TRUE(contains_prefix(plan->args, "--file-prefix=uroce-"));
-  EXPECT_TRUE(plan->own_runtime_dir);
+  EXPECT_TRUE(plan->own_prefix);
+  EXPECT_FALSE(plan->shares_nothing);
   EXPECT_TRUE(contains(plan->args, "--iova-mode=va"));
   EXPECT_TRUE(contains_prefix(plan->args, "--log-level"));
   const auto said = plan_eal({"--file-prefix", "mine", "--iova-mode=pa", "--log-level", "8"}, kHuge);
   ASSERT_TRUE(said);
   EXPECT_EQ(said->args.size(), 5u) << "nothing to add";
-  EXPECT_FALSE(said->own_runtime_dir);
+  EXPECT_FALSE(said->own_prefix);
   EXPECT_FALSE(contains_prefix(plan_eal({"-a", "0000:01:00.0"}, kHuge)->args, "--iova-mode")) << "the bus knows";
   HostFacts with_cards = kHuge;
   with_cards.cards = true;
