@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <optional>
 #include <string_view>
 
 #include "pmd_glue/pci.h"
@@ -64,16 +65,47 @@ std::string bind_line(const PciCard& card, const Family& family) {
   return fmt::format("modprobe {} && dpdk-devbind.py -b {} {}", driver, driver, card.address);
 }
 
+/// How to use a card that no program has. The kernel's interface ends with its card, so a needed one stays.
+std::string advice(const PciCard& card, const Family& family, const std::optional<CardInterface>& interface) {
+  if (!interface) return fmt::format("To give it to uroced: {}", bind_line(card, family));
+  if (const std::string need = interface->need(); !need.empty()) {
+    return fmt::format(
+        "Giving it to DPDK would cut this machine off: its interface {0} {1}. Leave it with the kernel, which keeps "
+        "the "
+        "interface: uroced --interface {0}",
+        interface->name, need);
+  }
+  const std::string& addresses = interface->use.addresses;
+  return fmt::format(
+      "To use it and leave it with the kernel: uroced --interface {0}. To give it to uroced, which ends the interface "
+      "{0}{1}: {2}",
+      interface->name, addresses.empty() ? "" : fmt::format(" with {}", addresses), bind_line(card, family));
+}
+
+/// Its poll-mode driver takes frames from the interface, which stays.
+std::string beside_the_kernel(const std::optional<CardInterface>& interface) {
+  std::string text = "; its driver works beside the kernel's";
+  if (interface && !interface->need().empty()) {
+    text += fmt::format(
+        ", but takes the unicast frames of the interface {0}. That would cut this machine off, because {0} {1}. Leave "
+        "it "
+        "with the kernel alone: uroced --interface {0}",
+        interface->name, interface->need());
+  }
+  return text;
+}
+
 /// Appends what hinders; whether nothing does.
-bool judge(const PciCard& card, const Family& family, bool hugepages, std::string& text) {
+bool judge(const PciCard& card, const Family& family, bool hugepages, const std::optional<CardInterface>& interface,
+           std::string& text) {
   if (card.keeps_kernel_driver()) {
-    text += "; its driver works beside the kernel's";
+    text += beside_the_kernel(interface);
     return true;
   }
   if (!card.for_programs()) {
     const std::string owner =
         card.driver.empty() ? "no driver has it" : "the kernel's driver " + card.driver + " has it";
-    text += fmt::format("; {}. To give it to uroced: {}", owner, bind_line(card, family));
+    text += fmt::format("; {}. {}", owner, advice(card, family, interface));
     return false;
   }
   text += fmt::format("; bound to {}{}", card.driver, card.iommu ? " with an IOMMU" : "");
@@ -91,7 +123,8 @@ bool judge(const PciCard& card, const Family& family, bool hugepages, std::strin
   return true;
 }
 
-CardReport check_card(const PciCard& card, bool hugepages, const std::filesystem::path& root) {
+CardReport check_card(const PciCard& card, bool hugepages, const InterfaceUses& uses,
+                      const std::filesystem::path& root) {
   const Family* family = family_of(card, root);
   if (family == nullptr) {
     return {card.address, card.for_programs(),
@@ -99,16 +132,16 @@ CardReport check_card(const PciCard& card, bool hugepages, const std::filesystem
                         vendor_of(card.address, root))};
   }
   CardReport report{card.address, false, fmt::format("{} ({})", family->name, family->pmd)};
-  report.ready = judge(card, *family, hugepages, report.text);
+  report.ready = judge(card, *family, hugepages, interface_of_card(card.address, uses, root), report.text);
   if (!family->note.empty()) report.text += fmt::format("; {}", family->note);
   return report;
 }
 
 }  // namespace
 
-std::vector<CardReport> check_cards(bool hugepages, const std::filesystem::path& root) {
+std::vector<CardReport> check_cards(bool hugepages, const InterfaceUses& uses, const std::filesystem::path& root) {
   std::vector<CardReport> reports;
-  for (const PciCard& card : ethernet_cards(root)) reports.push_back(check_card(card, hugepages, root));
+  for (const PciCard& card : ethernet_cards(root)) reports.push_back(check_card(card, hugepages, uses, root));
   return reports;
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "pmd_glue/interface_use.h"
+
 namespace uroce::glue {
 
 struct CardReport {
@@ -13,8 +15,9 @@ struct CardReport {
   std::string text;     ///< which card it is, what holds for it, and the way out where it is not ready
 };
 
-/// All Ethernet cards on the PCI bus, by address. Touches no card. `hugepages`: some are free. `root`: "/sys" but in
-/// tests.
-std::vector<CardReport> check_cards(bool hugepages, const std::filesystem::path& root = "/sys");
+/// All Ethernet cards on the PCI bus, by address. Touches no card. `hugepages`: some are free. `uses`: what the
+/// kernel's interfaces are needed for. `root`: "/sys" but in tests.
+std::vector<CardReport> check_cards(bool hugepages, const InterfaceUses& uses,
+                                    const std::filesystem::path& root = "/sys");
 
 }  // namespace uroce::glue

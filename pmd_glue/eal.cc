@@ -152,7 +152,8 @@ Result<PciLocks> claim_cards(const EalPlan& plan) {
   if (plan.every_card) cards = cards_for_programs();
   for (const std::string& address : plan.cards) {
     auto card = read_pci_card(address);
-    if (!card || !(card->for_programs() || card->keeps_kernel_driver())) return fail(ENODEV, why_no_port(address));
+    if (!card || !(card->for_programs() || card->keeps_kernel_driver()))
+      return fail(ENODEV, why_no_port(address, read_interface_uses()));
     cards.push_back(std::move(*card));
   }
   PciLocks locks;
@@ -173,7 +174,8 @@ Result<void> check_cards(const EalPlan& plan, const std::string& output) {
   for (const std::string& address : plan.cards) {
     uint16_t port = 0;
     if (rte_eth_dev_get_port_by_name(address.c_str(), &port) == 0) continue;
-    return fail(ENODEV, fmt::format("{}; EAL says: {}", why_no_port(address), reason_of(output)));
+    return fail(ENODEV,
+                fmt::format("{}; EAL says: {}", why_no_port(address, read_interface_uses()), reason_of(output)));
   }
   return {};
 }

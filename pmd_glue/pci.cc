@@ -83,7 +83,7 @@ std::vector<PciCard> cards_for_programs(const fs::path& root) {
   return cards;
 }
 
-std::string why_no_port(const std::string& address, const fs::path& root) {
+std::string why_no_port(const std::string& address, const InterfaceUses& uses, const fs::path& root) {
   const auto card = read_pci_card(address, root);
   if (!card) {
     return fmt::format("there is no PCI device {}; lspci -nn -d ::0200 lists this machine's Ethernet cards", address);
@@ -97,10 +97,17 @@ std::string why_no_port(const std::string& address, const fs::path& root) {
         "config/cards.md say which cards it drives",
         address);
   }
+  const auto interface = interface_of_card(address, uses, root);
+  if (interface && !interface->need().empty()) {
+    return fmt::format(
+        "card {0} belongs to the kernel's driver {1}, and giving it to DPDK would cut this machine off: its interface "
+        "{2} {3}. Leave it with the kernel, and use --interface {2} in place of the card",
+        address, card->driver, interface->name, interface->need());
+  }
   return fmt::format(
       "card {} belongs to the kernel's driver {}; give it to programs with: dpdk-devbind.py -b vfio-pci "
-      "{} (without an IOMMU: -b uio_pci_generic). Its network interface ends then",
-      address, card->driver, address);
+      "{} (without an IOMMU: -b uio_pci_generic). Its network interface{} ends then",
+      address, card->driver, address, interface ? " " + interface->name : "");
 }
 
 PciLocks::~PciLocks() {

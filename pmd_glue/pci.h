@@ -10,6 +10,8 @@
 
 #include <uroce/error.h>
 
+#include "pmd_glue/interface_use.h"
+
 namespace uroce::glue {
 
 struct PciCard {
@@ -40,7 +42,8 @@ std::vector<PciCard> ethernet_cards(const std::filesystem::path& root = "/sys");
 std::vector<PciCard> cards_for_programs(const std::filesystem::path& root = "/sys");
 
 /// Why a card cannot be a port, and the way out, when EAL found none on it.
-std::string why_no_port(const std::string& address, const std::filesystem::path& root = "/sys");
+std::string why_no_port(const std::string& address, const InterfaceUses& uses,
+                        const std::filesystem::path& root = "/sys");
 
 /// Keeps other processes that use this class off the cards. EAL itself lets two processes drive one card where the
 /// kernel's driver is a uio one.

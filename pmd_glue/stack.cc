@@ -103,8 +103,8 @@ Result<void> Stack::Impl::open_ports(const StackOptions& options) {
   }
   if (!units.empty()) return {};
   return fail(ENODEV,
-              "EAL finds no port; name one with --vdev (e.g. --vdev net_uroce_kif0,iface=eth0), or bind a NIC to a "
-              "DPDK driver and allow it with -a");
+              "EAL finds no port; name one with --vdev (e.g. --vdev net_uroce_kif0,iface=eth0), or bind a "
+              "card that this machine can do without to a DPDK driver and allow it with -a");
 }
 
 Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOptions& options) {

@@ -20,7 +20,7 @@ using namespace uroce::daemon;
 /// Prints a line for each card. Whether all that the EAL arguments name can be driven as they are.
 bool report_cards(const std::vector<std::string>& eal) {
   const auto host = glue::read_host_facts();
-  const auto cards = glue::check_cards(host.hugepages);
+  const auto cards = glue::check_cards(host.hugepages, glue::read_interface_uses());
   for (const glue::CardReport& card : cards) {
     fmt::print("card {}: {}: {}\n", card.address, card.ready ? "ready" : "not ready", card.text);
   }
@@ -33,7 +33,7 @@ bool report_cards(const std::vector<std::string>& eal) {
   bool ready = true;
   for (const std::string& address : plan->cards) {
     const auto found = std::ranges::find(cards, address, &glue::CardReport::address);
-    if (found == cards.end()) fmt::print(stderr, "{}\n", glue::why_no_port(address));
+    if (found == cards.end()) fmt::print(stderr, "{}\n", glue::why_no_port(address, glue::read_interface_uses()));
     ready = ready && found != cards.end() && found->ready;
   }
   return ready;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -70,12 +71,60 @@ TEST_F(Pci, NeedsHugepagesWithoutAnIommu) {
 TEST_F(Pci, SaysWhyACardIsNoPort) {
   add("0000:00:05.0", "e1000e");
   add("0000:00:07.0", "");
-  const std::string kernels = why_no_port("0000:00:05.0", root_);
+  const std::string kernels = why_no_port("0000:00:05.0", {}, root_);
   for (const char* part : {"0000:00:05.0", "e1000e", "dpdk-devbind.py -b vfio-pci 0000:00:05.0"}) {
     EXPECT_NE(kernels.find(part), std::string::npos) << kernels;
   }
-  EXPECT_NE(why_no_port("0000:00:07.0", root_).find("has no driver"), std::string::npos);
-  EXPECT_NE(why_no_port("0000:00:08.0", root_).find("there is no PCI device 0000:00:08.0"), std::string::npos);
+  EXPECT_NE(why_no_port("0000:00:07.0", {}, root_).find("has no driver"), std::string::npos);
+  EXPECT_NE(why_no_port("0000:00:08.0", {}, root_).find("there is no PCI device 0000:00:08.0"), std::string::npos);
+}
+
+/// The advice for the card with virtio-net on eth0, where its interfaces are used like this.
+std::string advice_for(const fs::path& root, const InterfaceUses& uses) {
+  for (const CardReport& one : check_cards(true, uses, root)) {
+    if (one.address == "0000:00:03.0") return one.text + " | " + why_no_port(one.address, uses, root);
+  }
+  return "";
+}
+
+TEST_F(Pci, DoesNotAdviseToCutTheMachineOff) {
+  add("0000:00:03.0", "virtio-pci");
+  fs::create_directories(root_ / "bus/pci/devices/0000:00:03.0/virtio0/net/eth0");
+  fs::create_directories(root_ / "class/net/eth0");
+  fs::create_directories(root_ / "class/net/br0");
+  fs::create_directory_symlink("../br0", root_ / "class/net/eth0/upper_br0");
+  fs::create_directory_symlink("../vlan7", root_ / "class/net/br0/upper_vlan7");
+  const InterfaceUse route{.default_route = true}, session{.connections = true, .addresses = "192.0.2.1"};
+  struct Row {
+    InterfaceUses uses;
+    const char* needed;
+    const char* reason;
+  };
+  for (const Row& row : {Row{{{"eth0", route}}, "eth0", "has the default route"},
+                         Row{{{"eth0", session}}, "eth0", "carries TCP connections"},
+                         Row{{{"eth0", session}, {"br0", route}}, "br0", "has the default route"},
+                         Row{{{"vlan7", session}}, "vlan7", "carries TCP connections"}}) {
+    const std::string said = advice_for(root_, row.uses);
+    for (const std::string& part : {fmt::format("its interface {} {}", row.needed, row.reason),
+                                    fmt::format("uroced --interface {}", row.needed)}) {
+      EXPECT_THAT(said, testing::HasSubstr(part));
+    }
+    EXPECT_THAT(said, testing::HasSubstr("would cut this machine off"));
+    EXPECT_THAT(said, testing::Not(testing::HasSubstr("devbind"))) << "no line that does it";
+  }
+  const std::string spare = advice_for(root_, {{"eth0", {.addresses = "192.0.2.1"}}, {"eth9", route}});
+  EXPECT_THAT(spare,
+              testing::HasSubstr("uroced --interface eth0. To give it to uroced, which ends the interface eth0 with "
+                                 "192.0.2.1: modprobe"));
+  EXPECT_THAT(spare, testing::Not(testing::HasSubstr("cut")));
+}
+
+TEST_F(Pci, ADriverBesideTheKernelsTakesTheFramesOfANeededInterface) {
+  add("0000:00:07.0", "mlx5_core", false, "0x020000", "0x15b3");
+  fs::create_directories(root_ / "bus/pci/devices/0000:00:07.0/net/eth1");
+  const auto needed = check_cards(true, {{"eth1", {.default_route = true}}}, root_).at(0);
+  EXPECT_THAT(needed.text, testing::HasSubstr("cut this machine off, because eth1 has the default route"));
+  EXPECT_THAT(check_cards(true, {}, root_).at(0).text, testing::Not(testing::HasSubstr("cut")));
 }
 
 TEST_F(Pci, KeepsASecondUserOffACard) {
@@ -103,12 +152,12 @@ TEST_F(Pci, ChecksWhatEachCardNeeds) {
   add("0000:00:09.0", "tg9", false, "0x020000", "0x1234");
   const auto ready = [this](bool hugepages) {
     std::vector<bool> list;
-    for (const CardReport& one : check_cards(hugepages, root_)) list.push_back(one.ready);
+    for (const CardReport& one : check_cards(hugepages, {}, root_)) list.push_back(one.ready);
     return list;
   };
   EXPECT_EQ(ready(true), (std::vector<bool>{false, true, true, false, true, false, false}));
   EXPECT_EQ(ready(false), (std::vector<bool>{false, false, true, false, true, false, false}));
-  const auto cards = check_cards(false, root_);
+  const auto cards = check_cards(false, {}, root_);
   EXPECT_THAT(cards[0].text,
               testing::HasSubstr("modprobe uio_pci_generic && dpdk-devbind.py -b uio_pci_generic 0000:00:03.0"));
   EXPECT_THAT(cards[1].text, testing::HasSubstr("sysctl vm.nr_hugepages"));
