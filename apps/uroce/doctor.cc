@@ -42,17 +42,17 @@ Finding judge_mtu(const Facts& facts, const DeviceRow& device) {
   if (port != nullptr && port->mtu != 0 && static_cast<uint32_t>(port->mtu) < mtu + kHeaders) {
     out.verdict = Verdict::bad;
     out.text += fmt::format(", and the MTU of {} is {} bytes now: full packets are lost", port->name, port->mtu);
-    out.remedy = fmt::format("ip link set {} mtu {}, or restart uroced, which then takes a smaller path MTU",
-                             port->name, mtu + kHeaders);
+    out.remedy = fmt::format("{}, or restart uroced, which then takes a smaller path MTU",
+                             network_command(facts, fmt::format("ip link set {} mtu {}", port->name, mtu + kHeaders)));
     return out;
   }
   if (mtu == mtu_bytes(Mtu::mtu4096)) return out;
   out.verdict = Verdict::slow;
-  if (port != nullptr) {
-    out.text += fmt::format(", because the MTU of {} is {} bytes", port->name, port->mtu);
+  if (port != nullptr) out.text += fmt::format(", because the MTU of {} is {} bytes", port->name, port->mtu);
+  if (!device.kernel_interface.empty()) {
     out.remedy = fmt::format(
-        "where switches and peers allow it, ip link set {} mtu {}, and restart uroced: packets then carry 4096 bytes",
-        port->name, kFullMtu);
+        "where switches and peers allow it, {}, and restart uroced: packets then carry 4096 bytes",
+        network_command(facts, fmt::format("ip link set {} mtu {}", printable(device.kernel_interface), kFullMtu)));
   } else {
     out.remedy =
         fmt::format("where switches and peers allow it, set device.mtu = {}: packets then carry 4096 bytes", kFullMtu);
@@ -184,6 +184,32 @@ Finding judge_daemon(const Facts& facts) {
   return out;
 }
 
+std::string network_command(const Facts& facts, std::string_view command) {
+  if (facts.network == NetworkSeen::shared) return std::string(command);
+  if (facts.daemon_process == 0) return fmt::format("in the daemon's container, {}", command);
+  return fmt::format("nsenter -t {} -n {}", facts.daemon_process, command);
+}
+
+std::vector<Finding> judge_network(const Facts& facts) {
+  const std::string daemon =
+      facts.daemon_process == 0 ? "the daemon" : fmt::format("the daemon (process {})", facts.daemon_process);
+  switch (facts.network) {
+    case NetworkSeen::shared: return {};
+    case NetworkSeen::entered:
+      return {{"network", Verdict::good,
+               fmt::format("{} is in another network namespace, and its interfaces are judged there", daemon), ""}};
+    case NetworkSeen::hidden:
+      return {{"network", Verdict::slow,
+               fmt::format(
+                   "{} is in another network namespace, into which this user cannot look, so its interfaces are not "
+                   "judged",
+                   daemon),
+               facts.daemon_process == 0 ? "give uroce doctor in the daemon's container"
+                                         : "as root, " + network_command(facts, "uroce doctor")}};
+  }
+  return {};
+}
+
 std::vector<Finding> judge_devices(const Facts& facts) {
   std::vector<Finding> out;
   for (const DeviceRow& device : facts.devices) {
@@ -192,14 +218,17 @@ std::vector<Finding> judge_devices(const Facts& facts) {
       out.push_back({topic, Verdict::bad, "its link is down",
                      device.kernel_interface.empty()
                          ? "look at the cable, the switch, or the other end of a memif"
-                         : fmt::format("ip link set {} up, or look at the cable", printable(device.kernel_interface))});
+                         : network_command(facts, fmt::format("ip link set {} up, or look at the cable",
+                                                              printable(device.kernel_interface)))});
     }
     if (std::ranges::all_of(device.gids, [](const Gid& gid) { return gid == Gid{}; })) {
-      out.push_back({topic, Verdict::bad, "it has no address, so nothing can connect",
-                     device.kernel_interface.empty()
-                         ? "set device.addresses"
-                         : fmt::format("ip address add 192.0.2.1/24 dev {}, with an address of your network",
-                                       printable(device.kernel_interface))});
+      out.push_back(
+          {topic, Verdict::bad, "it has no address, so nothing can connect",
+           device.kernel_interface.empty()
+               ? "set device.addresses"
+               : network_command(facts, fmt::format("ip address add 192.0.2.1/24 dev {}, with an address of your "
+                                                    "network",
+                                                    printable(device.kernel_interface)))});
     }
     out.push_back(judge_mtu(facts, device));
     judge_sending(device, out);
@@ -217,18 +246,22 @@ std::vector<Finding> judge_interfaces(const Facts& facts) {
     if (port->udp_segmentation == false) {
       // The kernel allows that offload only beside the one of checksums.
       const bool checksums = port->checksums.value_or(true);
-      out.push_back({topic, Verdict::slow,
-                     fmt::format("the kernel cuts runs of packets up in software (tx-udp-segmentation is off{})",
-                                 checksums ? "" : ", because it needs the checksum offload, which is off"),
-                     fmt::format("where the card can, ethtool -K {}{} tx-udp-segmentation on", printable(port->name),
-                                 checksums ? "" : " tx on")});
+      out.push_back(
+          {topic, Verdict::slow,
+           fmt::format("the kernel cuts runs of packets up in software (tx-udp-segmentation is off{})",
+                       checksums ? "" : ", because it needs the checksum offload, which is off"),
+           fmt::format("where the card can, {}",
+                       network_command(facts, fmt::format("ethtool -K {}{} tx-udp-segmentation on",
+                                                          printable(port->name), checksums ? "" : " tx on")))});
     } else if (port->udp_segmentation == true) {
       out.push_back({topic, Verdict::good, "it takes runs of packets as one (tx-udp-segmentation)", ""});
     }
     if (port->scatter_gather == false) {
-      out.push_back({topic, Verdict::slow,
-                     "the kernel copies each run of packets into one piece (tx-scatter-gather is off)",
-                     fmt::format("where the card can, ethtool -K {} tx-scatter-gather on", printable(port->name))});
+      out.push_back(
+          {topic, Verdict::slow, "the kernel copies each run of packets into one piece (tx-scatter-gather is off)",
+           fmt::format(
+               "where the card can, {}",
+               network_command(facts, fmt::format("ethtool -K {} tx-scatter-gather on", printable(port->name))))});
     }
   }
   return out;
@@ -237,6 +270,7 @@ std::vector<Finding> judge_interfaces(const Facts& facts) {
 std::vector<Finding> judge(const Facts& facts) {
   std::vector<Finding> out{judge_daemon(facts)};
   const auto add = [&out](std::vector<Finding> more) { std::ranges::move(more, std::back_inserter(out)); };
+  add(judge_network(facts));
   add(judge_devices(facts));
   add(judge_interfaces(facts));
   add(judge_neighbours(facts));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hugepages/huge_pages.h"
@@ -31,6 +32,13 @@ struct KernelRoce {
   std::string interface{};
 };
 
+/// Whose network namespace the facts of interfaces are from.
+enum class NetworkSeen {
+  shared,   ///< this program's, which is the daemon's, too, as far as the kernel tells
+  entered,  ///< the daemon's, which is another one
+  hidden,   ///< none: the daemon's is another one, and closed to this program
+};
+
 /// The answers of the machine and of the daemon.
 struct Facts {
   int kernel_major = 0, kernel_minor = 0;
@@ -40,6 +48,7 @@ struct Facts {
   bool af_xdp = false;              ///< the kernel has AF_XDP
   std::optional<bool> autogroup{};  ///< kernel.sched_autogroup_enabled; unset: the kernel has no autogroups
   std::vector<hugepages::HugePages> huge_pages{};
+  NetworkSeen network = NetworkSeen::shared;
   std::vector<InterfaceFacts> interfaces{};
   std::vector<KernelRoce> kernel_roce{};
   bool roce_port_taken = false;  ///< a socket has UDP port 4791 of all the kernel's addresses
@@ -50,6 +59,7 @@ struct Facts {
   std::string library_version{};
   int daemon_error = 0;       ///< errno of the first call to the daemon; 0: it answers
   std::string daemon_text{};  ///< that error, in a sentence
+  int daemon_process = 0;     ///< its id here; 0: not known
   std::optional<StoppedProcess> daemon_stopped{};
   std::string daemon_version{};
   std::vector<DeviceRow> devices{};
@@ -68,12 +78,16 @@ struct Finding {
   bool operator==(const Finding&) const = default;
 };
 
+/// A command about the network, as it is to be given here.
+std::string network_command(const Facts& facts, std::string_view command);
+
 // Each judges its part of the facts.
 Finding judge_kernel(const Facts& facts);
 Finding judge_af_xdp(const Facts& facts);
 Finding judge_autogroup(const Facts& facts);
 std::vector<Finding> judge_huge_pages(const Facts& facts);
 Finding judge_daemon(const Facts& facts);
+std::vector<Finding> judge_network(const Facts& facts);
 std::vector<Finding> judge_devices(const Facts& facts);
 std::vector<Finding> judge_interfaces(const Facts& facts);
 // And of doctor_kernel.cc:

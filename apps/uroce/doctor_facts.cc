@@ -26,6 +26,7 @@
 #include "client/daemon_link.h"
 #include "hugepages/huge_pages.h"
 #include "message/connection.h"
+#include "uroce/daemon_network.h"
 #include "uroce/doctor_kernel_facts.h"
 
 namespace uroce::cli {
@@ -146,7 +147,8 @@ bool find_stopped_daemon(const Source& source, Facts& facts) {
     facts.daemon_text = connection.error().text;
     return true;
   }
-  facts.daemon_stopped = stopped_process(connection->peer_process());
+  facts.daemon_process = connection->peer_process();
+  facts.daemon_stopped = stopped_process(facts.daemon_process);
   if (!facts.daemon_stopped) return false;
   facts.daemon_error = ETIMEDOUT;
   facts.daemon_text = fmt::format("the uroce daemon at {} (process {}) is stopped{}, so nothing that uses it goes on",
@@ -180,6 +182,22 @@ void ask_daemon(const Source& source, Facts& facts) {
   if (const auto rows = fetch_objects(source, message::Kind::qp)) facts.peers = peers_of(*rows);
 }
 
+/// What depends on the network namespace of the calling thread.
+void read_network(Facts& facts) {
+  facts.interfaces = read_interfaces();
+  facts.roce_port_taken = roce_port_is_taken();
+}
+
+/// In the daemon's namespace, where there is a daemon and this program may go there.
+void read_network_of_daemon(const Source& source, Facts& facts) {
+  const bool no_daemon = facts.daemon_error != 0 && !facts.daemon_stopped;
+  const std::string path = client::socket_path({.socket = source.socket});
+  if (no_daemon || !is_in_another_network(facts.daemon_process, path).value_or(false)) return read_network(facts);
+  facts.kernel_roce.clear();  // sysfs shows those of this program's namespace
+  const bool entered = run_in_network_of(facts.daemon_process, [&facts] { read_network(facts); });
+  facts.network = entered ? NetworkSeen::entered : NetworkSeen::hidden;
+}
+
 }  // namespace
 
 Facts gather_facts(const Source& source) {
@@ -191,10 +209,10 @@ Facts gather_facts(const Source& source) {
   if (const auto grouped = read_number<int>("/proc/sys/kernel/sched_autogroup_enabled"))
     facts.autogroup = *grouped != 0;
   facts.huge_pages = hugepages::read();
-  facts.interfaces = read_interfaces();
   read_kernel_facts(facts);
   facts.library_version = kVersion;
   ask_daemon(source, facts);
+  read_network_of_daemon(source, facts);
   return facts;
 }
 

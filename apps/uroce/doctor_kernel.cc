@@ -71,6 +71,7 @@ std::vector<Finding> judge_capabilities(const Facts& facts) { return {judge_net_
 
 std::vector<Finding> judge_kernel_roce(const Facts& facts) {
   std::vector<Finding> out;
+  if (facts.network == NetworkSeen::hidden) return out;
   for (const KernelRoce& rxe : facts.kernel_roce) {
     const std::string remedy =
         fmt::format("rdma link delete {}, or give uroced another interface", printable(rxe.name));
@@ -91,9 +92,14 @@ std::vector<Finding> judge_kernel_roce(const Facts& facts) {
     }
   }
   if (!facts.kernel_roce.empty()) return out;
-  if (!facts.roce_port_taken) return {{"rxe", Verdict::good, "nothing else has UDP port 4791 on this host", ""}};
+  if (!facts.roce_port_taken) {
+    return {{"rxe", Verdict::good,
+             fmt::format("nothing else has UDP port 4791 {}",
+                         facts.network == NetworkSeen::entered ? "in the daemon's network namespace" : "on this host"),
+             ""}};
+  }
   return {{"rxe", Verdict::slow, "another program has UDP port 4791 of all the kernel's addresses",
-           "look for it with ss -Hulnp 'sport = 4791', and end it"}};
+           fmt::format("look for it with {}, and end it", network_command(facts, "ss -Hulnp 'sport = 4791'"))}};
 }
 
 std::vector<Finding> judge_neighbours(const Facts& facts) {
@@ -114,11 +120,11 @@ std::vector<Finding> judge_neighbours(const Facts& facts) {
                      "look whether the peer is up, on the same network and in the same VLAN, and has that address"});
     }
     if (!others.empty()) {
-      out.push_back({topic, Verdict::slow,
-                     fmt::format("the kernel found no Ethernet address of {} (FAILED)", joined(others)),
-                     fmt::format("where that is a peer or the gateway, look whether it is up and on the same network; "
-                                 "ip neigh show dev {} nud failed lists them",
-                                 printable(port.name))});
+      out.push_back(
+          {topic, Verdict::slow, fmt::format("the kernel found no Ethernet address of {} (FAILED)", joined(others)),
+           fmt::format("where that is a peer or the gateway, look whether it is up and on the same network; "
+                       "{} lists them",
+                       network_command(facts, fmt::format("ip neigh show dev {} nud failed", printable(port.name))))});
     }
   }
   return out;

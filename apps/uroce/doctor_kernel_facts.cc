@@ -113,11 +113,15 @@ std::vector<Gid> failed_neighbours(unsigned interface) {
   return out;
 }
 
+bool roce_port_is_taken() {
+  return any_address_has_roce_port("/proc/thread-self/net/udp") ||
+         any_address_has_roce_port("/proc/thread-self/net/udp6");
+}
+
 void read_kernel_facts(Facts& facts) {
   facts.large_buffers = may_have_large_buffers();
   facts.receive_buffer_limit = number_in<uint64_t>("/proc/sys/net/core/rmem_max", 0);
   facts.kernel_roce = read_kernel_roce();
-  facts.roce_port_taken = any_address_has_roce_port("/proc/net/udp") || any_address_has_roce_port("/proc/net/udp6");
   facts.nvmf_installed = is_installed("uroce_nvmf");
   facts.io_uring_disabled = number_in("/proc/sys/kernel/io_uring_disabled", 0);
   facts.io_uring_error = error_of_io_uring();

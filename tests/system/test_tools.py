@@ -120,7 +120,7 @@ class Doctor(Tools):
         harness.ip("-n", space, "address", "add", "10.7.0.1/24", "dev", "d0")
         harness.ip("-n", space, "link", "set", "d0", "arp", "on", "up")
         self.start([UROCED, *eal(), "--", "--interface", "d0", "--socket", self.socket], namespace=space).wait_for("serving uroce0", 30)
-        doctor = lambda space=space: self.finish(self.start([UROCE, "doctor", "--socket", self.socket], namespace=space), 30)
+        doctor = lambda: self.finish(self.start([UROCE, "doctor", "--socket", self.socket], namespace=space), 30)
         said = doctor()
         self.assertIn("good  interface d0: it takes runs of packets as one (tx-udp-segmentation).", said)
         self.assertIn("good  rxe: nothing else has UDP port 4791 on this host.", said)
@@ -136,7 +136,50 @@ class Doctor(Tools):
         other = self.start([sys.executable, "-c", "import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
                             "s.bind(('', 4791)); print('bound', flush=True); time.sleep(60)"], namespace=elsewhere)
         other.wait_for("bound", 20)
-        self.assertIn("slow  rxe: another program has UDP port 4791 of all the kernel's addresses.", doctor(elsewhere))
+        before_a_daemon = self.start([UROCE, "doctor", "--socket", self.directory / "none.sock"], namespace=elsewhere)
+        self.assertIn("slow  rxe: another program has UDP port 4791 of all the kernel's addresses.", self.finish(before_a_daemon, 30, 1))
+
+
+@unittest.skipUnless(harness.may_make_namespaces(), "no network namespaces here")
+class DoctorElsewhere(Tools):
+    """The daemon is in a container; here is an interface of the same name, with other properties."""
+
+    def setUp(self):
+        super().setUp()
+        self.spaces = self.enterContext(harness.Namespaces(mtu=4200)).names
+        for number, space in enumerate(self.spaces, 1):
+            harness.ip("-n", space, "address", "add", f"10.7.0.{number}/24", "dev", "d0")
+            harness.ip("-n", space, "link", "set", "d0", "arp", "on", "up")
+        self.daemon = self.start([UROCED, *eal(), "--", "--interface", "d0", "--socket", self.socket], namespace=self.spaces[0])
+        self.daemon.wait_for("serving uroce0", 30)
+        harness.ip("-n", self.spaces[1], "link", "set", "d0", "mtu", "1000")
+
+    def doctor(self, *before, space=1, code=0):
+        return self.finish(self.start([*before, UROCE, "doctor", "--socket", self.socket], namespace=self.spaces[space]), 30, code)
+
+    def test_root_looks_there(self):
+        said = self.doctor()
+        self.assertIn(f"good  network: the daemon (process {self.daemon.process.pid}) is in another network namespace, and its "
+                      "interfaces are judged there.", said)
+        self.assertIn("good  device uroce0: its path MTU is 4096.", said)
+        self.assertIn("good  interface d0: it takes runs of packets as one (tx-udp-segmentation).", said)
+        harness.ip("-n", self.spaces[0], "link", "set", "d0", "mtu", "1400")
+        said = self.doctor(code=1)
+        self.assertIn("and the MTU of d0 is 1400 bytes now", said)
+        self.assertIn(f"To do: nsenter -t {self.daemon.process.pid} -n ip link set d0 mtu 4180", said)
+        self.assertIn("and the MTU of d0 is 1400 bytes now", self.doctor(space=0, code=1))
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root becomes another user")
+    def test_another_user_says_that_it_cannot(self):
+        self.directory.chmod(0o755)
+        user = ("setpriv", "--reuid", "1001", "--regid", "1001", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all")
+        said = self.doctor(*user)
+        self.assertIn(f"slow  network: the daemon (process {self.daemon.process.pid}) is in another network namespace, into which this "
+                      "user cannot look", said)
+        self.assertIn(f"To do: as root, nsenter -t {self.daemon.process.pid} -n uroce doctor.", said)
+        self.assertNotIn("1000 bytes", said)
+        self.assertNotIn(" interface d0", said)
+        self.assertNotIn("network:", self.doctor(*user, space=0))
 
 
 class Trace(Tools):

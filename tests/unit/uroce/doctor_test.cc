@@ -131,6 +131,41 @@ TEST(Doctor, TheRocePortIsTakenBeforeADaemonStarts) {
   EXPECT_EQ(judge_kernel_roce(facts)[0].remedy, "look for it with ss -Hulnp 'sport = 4791', and end it");
 }
 
+TEST(Doctor, ADaemonInAnotherNetworkNamespace) {
+  Facts facts = healthy();
+  EXPECT_TRUE(judge_network(facts).empty());
+  facts.daemon_process = 12;
+  facts.network = NetworkSeen::entered;
+  ASSERT_EQ(judge_network(facts).size(), 1u);
+  EXPECT_EQ(judge_network(facts)[0].verdict, Verdict::good);
+  EXPECT_EQ(judge_network(facts)[0].text,
+            "the daemon (process 12) is in another network namespace, and its interfaces are judged there");
+  EXPECT_EQ(judge_kernel_roce(facts)[0].text, "nothing else has UDP port 4791 in the daemon's network namespace");
+  facts.devices[0].active_mtu = Mtu::mtu1024;
+  facts.interfaces[0].mtu = 1500;
+  facts.interfaces[0].udp_segmentation = false;
+  EXPECT_NE(judge_devices(facts)[0].remedy.find("nsenter -t 12 -n ip link set eth0 mtu 4200"), std::string::npos);
+  EXPECT_EQ(judge_interfaces(facts)[0].remedy,
+            "where the card can, nsenter -t 12 -n ethtool -K eth0 tx-udp-segmentation on");
+}
+
+TEST(Doctor, ANetworkNamespaceThatIsClosed) {
+  Facts facts = healthy();
+  facts.daemon_process = 12;
+  facts.network = NetworkSeen::hidden;
+  facts.interfaces.clear();
+  facts.devices[0].active_mtu = Mtu::mtu1024;
+  ASSERT_EQ(judge_network(facts).size(), 1u);
+  EXPECT_EQ(judge_network(facts)[0].verdict, Verdict::slow);
+  EXPECT_EQ(judge_network(facts)[0].remedy, "as root, nsenter -t 12 -n uroce doctor");
+  EXPECT_TRUE(judge_kernel_roce(facts).empty());
+  EXPECT_TRUE(judge_interfaces(facts).empty());
+  EXPECT_EQ(judge_devices(facts)[0].text, "its path MTU is 1024") << "not by an interface that has the same name here";
+  EXPECT_NE(judge_devices(facts)[0].remedy.find("nsenter -t 12 -n ip link set eth0 mtu 4200"), std::string::npos);
+  facts.daemon_process = 0;
+  EXPECT_EQ(judge_network(facts)[0].remedy, "give uroce doctor in the daemon's container");
+}
+
 TEST(Doctor, NeighboursThatDoNotAnswer) {
   Facts facts = healthy();
   EXPECT_TRUE(judge_neighbours(facts).empty());
