@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "pmd_glue/card_check.h"
 #include "pmd_glue/eal_args.h"
@@ -11,29 +14,33 @@
 #include "uroced/command_line.h"
 #include "uroced/daemon.h"
 #include "uroced/eal_choice.h"
+#include "uroced/start_faults.h"
 
 namespace {
 
 using namespace uroce;
 using namespace uroce::daemon;
 
+using Faults = std::vector<std::string>;
+
+/// Prints each, and whether there was none.
+bool report(const Faults& faults, std::string_view before) {
+  for (const std::string& fault : faults) fmt::print(stderr, "{}{}\n", before, fault);
+  return faults.empty();
+}
+
 /// Prints a line for each card. Whether all that the EAL arguments name can be driven as they are.
-bool report_cards(const std::vector<std::string>& eal) {
-  const auto host = glue::read_host_facts();
-  const auto cards = glue::check_cards(host.hugepages, glue::read_interface_uses());
+bool report_cards(const std::vector<std::string>& eal, const glue::HostFacts& host, const Ports& ports) {
+  const auto cards = glue::check_cards(host.hugepages, ports.interfaces);
   for (const glue::CardReport& card : cards) {
     fmt::print("card {}: {}: {}\n", card.address, card.ready ? "ready" : "not ready", card.text);
   }
   if (cards.empty()) fmt::print("this machine has no Ethernet card on its PCI bus\n");
   const auto plan = glue::plan_eal(eal, host);
-  if (!plan) {
-    fmt::print(stderr, "EAL arguments: {}\n", plan.error().text);
-    return false;
-  }
   bool ready = true;
-  for (const std::string& address : plan->cards) {
+  for (const std::string& address : plan ? plan->cards : std::vector<std::string>{}) {
     const auto found = std::ranges::find(cards, address, &glue::CardReport::address);
-    if (found == cards.end()) fmt::print(stderr, "{}\n", glue::why_no_port(address, glue::read_interface_uses()));
+    if (found == cards.end()) fmt::print(stderr, "{}\n", glue::why_no_port(address, ports.interfaces));
     ready = ready && found != cards.end() && found->ready;
   }
   return ready;
@@ -42,11 +49,26 @@ bool report_cards(const std::vector<std::string>& eal) {
 int check(const CommandLine& command) {
   const auto config = load_config(command);
   if (!config) {
-    for (const std::string& error : config.error()) fmt::print(stderr, "{}\n", error);
+    report(config.error(), "");
     return kFailed;
   }
-  if (!command.check_file.empty()) fmt::print("{}: no errors\n", command.check_file);
-  return report_cards(choose_eal(command, *config, read_machine()).args) ? kOk : kFailed;
+  const auto eal = choose_eal(command, *config, read_machine()).args;
+  const auto host = glue::read_host_facts();
+  const Ports ports = read_ports();
+  bool good = true;
+  // Without a file and arguments only the cards are asked for.
+  if (!command.check_file.empty() || !eal.empty()) {
+    good = report(faults_of_settings(command, *config, eal, host, ports), "");
+    if (good && !command.check_file.empty()) fmt::print("{}: no errors\n", command.check_file);
+    good = report(faults_of_machine(eal, host, ports), "") && good;
+  }
+  return report_cards(eal, host, ports) && good ? kOk : kFailed;
+}
+
+/// Faults that the start would meet only after it has taken the machine's ports.
+Faults faults_before_start(const CommandLine& command, const Config& config) {
+  const auto eal = choose_eal(command, config, read_machine()).args;
+  return faults_of_settings(command, config, eal, glue::read_host_facts(), read_ports());
 }
 
 int start(int argc, char** argv) {
@@ -57,10 +79,7 @@ int start(int argc, char** argv) {
   }
   if (command->check) return check(*command);
   auto config = load_config(*command);
-  if (!config) {
-    for (const std::string& error : config.error()) fmt::print(stderr, "uroced: {}\n", error);
-    return kUnusable;
-  }
+  if (!report(config ? faults_before_start(*command, *config) : config.error(), "uroced: ")) return kUnusable;
   return run(*command, std::move(*config));
 }
 

@@ -46,9 +46,35 @@ class Daemon(harness.Case):
 
 
 class Check(Daemon):
-    def test_sample(self):
-        output = self.run_to_end("--check", SOURCE / "config" / "uroced.toml", code=0)
-        self.assertIn("no errors", output)
+    def test_the_file_as_it_is_installed(self):
+        """It names no port. The check says so, and the start, each with its exit code."""
+        sample = SOURCE / "config" / "uroced.toml"
+        with_port = self.write(sample.read_text() + '\n[[device]]\ninterface = "lo"\n')
+        self.assertIn(f"{with_port}: no errors", self.run_to_end("--check", with_port, code=0))
+        if "bound to" in self.run_to_end("--check", code=0):
+            self.skipTest("EAL takes the card of this machine that is bound to a driver for programs")
+        said = rf"{sample} names no port to serve.*--interface \S+, or in the file a table \[\[device\]\] with interface = "
+        output = self.run_to_end("--check", sample, code=1)
+        self.assertRegex(output, said)
+        self.assertNotIn("no errors", output)
+        self.assertRegex(self.run_to_end("--config", sample, "--socket", self.socket, code=2), "uroced: " + said)
+
+    def test_what_the_start_refuses(self):
+        """Exit code 1 of the check, and 2 of the start, with the same words."""
+        path = self.write("[[device]]\n[[device]]\nmtu = 1500\n")
+        for words, part in ((("--interface", "lo", "--vlan", "7", "--address", "kernel"), "vlan is 7"),
+                            (("--interface", "lo", "--address", "nonsense"), "nonsense"),
+                            (("--no-pci", "--vdev=net_null0", "--frobnicate", "--"), "'--frobnicate'")):
+            with self.subTest(part):
+                self.assertIn(part, self.run_to_end(*words, "--check", code=1))
+                self.assertIn(part, self.run_to_end(*words, "--socket", self.socket, code=2))
+        self.assertIn("2 ports, but EAL finds 1", self.run_to_end(*eal("--vdev=net_null0"), "--", "--check", path, code=1))
+
+    def test_an_interface_that_is_not_there(self):
+        """It may come before the start, which tries again under systemd."""
+        path = self.write('[[device]]\ninterface = "eth77"\n')
+        self.assertIn("there is no network interface eth77 now", self.run_to_end("--check", path, code=1))
+        self.assertIn("eth77", self.run_to_end("--config", path, "--socket", self.socket, code=1))
 
     def test_cards(self):
         """The state of this machine's cards, and exit code 1 where a card that is named cannot be driven."""
@@ -80,7 +106,7 @@ class CommandLine(Daemon):
         self.assertIn("'--nonsense'", self.run_to_end("--nonsense", "--", "--demo", "--socket", self.socket, code=2))
 
     def test_no_port(self):
-        self.assertIn("EAL finds no port", self.run_to_end(*eal(), "--", "--socket", self.socket, code=1))
+        self.assertIn("name no port to serve", self.run_to_end(*eal(), "--", "--socket", self.socket, code=2))
 
     def test_more_memory_than_there_is(self):
         """EAL's reason, and the way out."""
