@@ -82,7 +82,9 @@ void add_perftest_options(CLI::App& app, Options& o, Seen& seen) {
   app.add_option("-o,--outs", o.outs, "READs or atomics outstanding per QP (default: the device's limit)")
       ->check(CLI::Range(1u, kMaxRdAtomic));
   app.add_flag("-e,--events", o.events, "Sleep on completion events instead of polling");
-  app.add_option("-u,--qp-timeout", o.qp_timeout, "ACK timeout, 4.096 us * 2^n")->check(CLI::Range(0, 31));
+  app.add_option("-u,--qp-timeout", o.qp_timeout,
+                 "ACK timeout, 4.096 us * 2^n; the QP fails after 8 (default: 18; 14 with --retransmission go-back-n)")
+      ->check(CLI::Range(0, 31));
   app.add_flag("-N,--noPeak", o.no_peak, "Do not compute the peak bandwidth");
   app.add_option("-l,--post_list", o.post_list, "Post lists of this many work requests, with one doorbell each")
       ->check(CLI::Range(1u, 1024u));
@@ -211,9 +213,10 @@ std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const
   add_perftest_options(app, o, seen);
   add_own_options(app, o);
   app.add_option("host", seen.positional, "Host of the server; the server itself has none");
-  const OptionMarks marks{-1.0, std::numeric_limits<uint32_t>::max()};
+  const OptionMarks marks{-1.0, std::numeric_limits<uint32_t>::max(), std::numeric_limits<uint8_t>::max()};
   o.margin_s = o.connect_timeout_s = marks.unset_s;
   o.inline_size = marks.unset;
+  o.qp_timeout = marks.unset_code;
   try {
     std::vector<std::string> reversed(own.rbegin(), own.rend());
     app.parse(reversed);

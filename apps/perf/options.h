@@ -60,7 +60,7 @@ struct Options {
   uint32_t inline_size = 0;  ///< messages up to this many bytes go inline
   uint32_t outs = 0;         ///< READs and atomics outstanding; 0 for the device's limit
   bool events = false;
-  uint8_t qp_timeout = 14;  ///< 4.096 us * 2^n
+  uint8_t qp_timeout = 0;  ///< 4.096 us * 2^n; 0 never ends
   bool no_peak = false;
   uint32_t post_list = 1;
   uint32_t cq_mod = 0;
@@ -77,7 +77,7 @@ struct Options {
   CongestionAlgorithm congestion_control = CongestionAlgorithm::device_default;
   bool daemon = false;  ///< use devices of a running uroced instead of a stack in this process
   std::string socket;   ///< the daemon's socket; empty for the default
-  double peer_timeout_s = 10;
+  double peer_timeout_s = 30;
   double connect_timeout_s = 0;  ///< 0 waits for ever
   StackOptions stack{};
 

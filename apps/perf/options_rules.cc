@@ -17,7 +17,10 @@ constexpr uint32_t kTxDepthBw = 128, kTxDepthLat = 1, kRxDepth = 512, kCqMod = 1
 constexpr uint32_t kInlineWriteLat = 220, kInlineSendLat = 236;
 constexpr uint64_t kLargestModerated = 8192;  ///< above this size every message is signaled, without -Q
 constexpr uint64_t kLargestPeakIters = 20000;
-constexpr double kClientConnectSeconds = 10, kServerConnectSeconds = 600;
+constexpr double kClientConnectSeconds = 30, kServerConnectSeconds = 600;
+// A peer whose core others have taken is silent for seconds: 8 tries of 1.07 s. Selective recovery does not wait for
+// this timeout. Go-Back-N does after it lost the last packet, so it has perftest's: 8 tries of 67 ms.
+constexpr uint8_t kPatientTimeout = 18, kGoBackNTimeout = 14;
 
 void fill_defaults(Options& o, const OptionMarks& marks) {
   const bool bw = o.test.kind == Kind::bw;
@@ -35,6 +38,9 @@ void fill_defaults(Options& o, const OptionMarks& marks) {
   if (o.margin_s == marks.unset_s) o.margin_s = o.duration_s / 4;
   if (o.connect_timeout_s == marks.unset_s)
     o.connect_timeout_s = o.is_client() ? kClientConnectSeconds : kServerConnectSeconds;
+  if (o.qp_timeout == marks.unset_code) {
+    o.qp_timeout = o.retransmission == Retransmission::go_back_n ? kGoBackNTimeout : kPatientTimeout;
+  }
   if (o.inline_size == marks.unset) {
     o.inline_size = bw ? 0 : o.test.verb == Verb::send ? kInlineSendLat : kInlineWriteLat;
   }

@@ -12,6 +12,7 @@ namespace uroce::perf {
 struct OptionMarks {
   double unset_s;
   uint32_t unset;
+  uint8_t unset_code;
 };
 
 /// Fills the defaults that depend on the test, and limits one option by another as perftest does.

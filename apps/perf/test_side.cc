@@ -12,8 +12,7 @@
 namespace uroce::perf {
 namespace {
 
-constexpr uint32_t kControlInterval = 16;            ///< steps of the measured loop between checks of clock and channel
-constexpr uint64_t kLinkTimeoutNs = 10'000'000'000;  ///< a virtual link comes up some time after both ends exist
+constexpr uint32_t kControlInterval = 16;  ///< steps of the measured loop between checks of clock and channel
 
 bool is_ping_pong(const Options& o) {
   return o.test.kind == Kind::lat && (o.test.verb == Verb::write || o.test.verb == Verb::send);
@@ -117,7 +116,8 @@ void TestSide::handle_hello(const Hello& hello) {
     }
   }
   peer_hello_ = hello;
-  link_deadline_ns_ = now_ns() + kLinkTimeoutNs;
+  // A virtual link comes up some time after both ends exist.
+  link_deadline_ns_ = now_ns() + to_ns(options_.peer_timeout_s);
   phase_ = Phase::link;
 }
 

@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "perf/status.h"
+
 namespace uroce::perf {
 namespace {
 
@@ -79,7 +81,6 @@ TEST(Defaults, AreThoseOfPerftest) {
   EXPECT_EQ(bw.tx_depth, 128u);
   EXPECT_EQ(bw.cq_mod, 1u);  // large messages are not moderated
   EXPECT_EQ(bw.port, 18515);
-  EXPECT_EQ(bw.qp_timeout, 14);
   EXPECT_EQ(bw.inline_size, 0u);
   EXPECT_FALSE(bw.is_client());
   EXPECT_EQ(accepted({"uroce_read_bw"}).iters, 1000u);
@@ -95,6 +96,23 @@ TEST(Defaults, AreThoseOfPerftest) {
   EXPECT_EQ(accepted({"uroce_send_lat"}).inline_size, 236u);
   EXPECT_EQ(accepted({"uroce_read_lat"}).inline_size, 0u);
   EXPECT_EQ(accepted({"uroce_atomic_bw"}).size, 8u);
+}
+
+// perftest's 14 is half a second: less than a peer waits for its turn on a core with ten busy programs.
+TEST(Defaults, OutlastAPeerWhoseCoreIsTaken) {
+  EXPECT_GT(retry_budget_s(accepted({"uroce_write_bw"}).qp_timeout), 8);
+  EXPECT_GT(retry_budget_s(accepted({"uroce_write_bw", "--", "--retransmission", "auto"}).qp_timeout), 8);
+  EXPECT_GT(accepted({"uroce_write_bw"}).peer_timeout_s, 8);
+  EXPECT_GT(accepted({"uroce_write_bw", "--", "host"}).connect_timeout_s, 8);
+  // Go-Back-N waits for its timeout where the last packet was lost.
+  EXPECT_EQ(accepted({"uroce_write_bw", "--", "--retransmission", "go-back-n"}).qp_timeout, 14);
+  EXPECT_EQ(accepted({"uroce_write_bw", "--", "--retransmission", "go-back-n", "-u", "17"}).qp_timeout, 17);
+  EXPECT_EQ(accepted({"uroce_write_bw", "--", "-u", "0"}).qp_timeout, 0);
+}
+
+TEST(Status, SilenceIsExplainedByTheLoad) {
+  EXPECT_NE(silence_advice(22, 2).find("22 threads want the 2 CPUs of this machine"), std::string::npos);
+  EXPECT_NE(silence_advice(2, 2).find("UDP port 4791"), std::string::npos);
 }
 
 TEST(Defaults, FollowOtherOptions) {
