@@ -16,6 +16,78 @@ die() {
   exit 1
 }
 
+# progress: shows the lines "@ TEXT" of its input, which say how far something is, with the time so far: as one line that is
+# rewritten on a terminal, else one every 10 s. Other lines pass.
+progress() {
+  local begin=$SECONDS shown=$SECONDS now= part= line status
+  while :; do
+    status=0
+    IFS= read -r -t 1 line || status=$?
+    line=$part$line part=
+    if [ "$status" -gt 128 ]; then
+      part=$line  # a second has passed
+    elif [ "$status" -ne 0 ] && [ -z "$line" ]; then
+      break
+    elif [[ $line == "@ "* ]]; then
+      now=${line#@ }
+    else
+      [ ! -t 1 ] || printf '\r\033[K'
+      printf '%s\n' "$line"
+    fi
+    if [ -z "$now" ]; then
+      continue
+    elif [ -t 1 ]; then
+      printf '\r\033[K== %s, %d s' "$now" $((SECONDS - begin))
+    elif [ $((SECONDS - shown)) -ge 10 ]; then
+      shown=$SECONDS
+      say "$now, $((SECONDS - begin)) s"
+    fi
+  done
+  [ ! -t 1 ] || printf '\r\033[K'
+}
+
+# For progress: what apt-get writes to APT::Status-Fd while it installs $1 packages.
+apt_steps() {
+  local line unpacked=0 installed=0
+  while IFS= read -r line; do
+    if [[ $line == dlstatus:* && $line =~ file\ ([0-9]+)\ of\ ([0-9]+) ]]; then
+      printf '@ downloading package %s of %s\n' "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}"
+    elif [[ $line == pmstatus:*:"Installed "* ]]; then
+      installed=$((installed + 1))
+      printf '@ installed %d of %d packages\n' "$installed" "$1"
+    elif [[ $line == pmstatus:*:"Unpacking "* && $installed -eq 0 ]]; then
+      unpacked=$((unpacked + 1))
+      printf '@ unpacked %d of %d packages\n' "$unpacked" "$1"
+    fi
+  done
+}
+
+# For progress: ninja's lines "[12/80] ...".
+ninja_steps() {
+  local line
+  while IFS= read -r line; do
+    [[ ! $line =~ ^\[([0-9]+)/([0-9]+)\] ]] || printf '@ %s of %s steps\n' "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}"
+  done
+}
+
+# For progress: what `meson test` prints, without a line for each test that passed.
+meson_steps() {
+  local line failed=0
+  while IFS= read -r line; do
+    if [[ $line =~ ^\ *([0-9]+)/([0-9]+)\ .*\ (OK|SKIP|FAIL|ERROR|TIMEOUT|INTERRUPT)\  ]]; then
+      case ${BASH_REMATCH[3]} in OK | SKIP) ;; *)
+        failed=$((failed + 1))
+        printf '%s\n' "$line"
+        ;;
+      esac
+      printf '@ %s of %s suites, %d to go, %d failed\n' "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" \
+        $((BASH_REMATCH[2] - BASH_REMATCH[1])) "$failed"
+    else
+      printf '%s\n' "$line"
+    fi
+  done
+}
+
 # packages_for build|test|package: the packages that config/packages.txt lists for it.
 packages_for() {
   case $1 in
@@ -48,9 +120,16 @@ install_packages() {
   export DEBIAN_FRONTEND=noninteractive
   # Stale lists name files that the mirror no longer has. After a failure, update the lists and try once more.
   # shellcheck disable=SC2086
-  apt-get install -y -qq --no-install-recommends $missing >/dev/null 2>&1 ||
-    { apt-get update -qq && apt-get install -y -qq --no-install-recommends $missing >/dev/null; } ||
+  apt_install $missing 2>/dev/null ||
+    { say "updating the lists of packages" && apt-get update -qq && apt_install $missing; } ||
     die "apt-get could not install: $missing— see its message above."
+}
+
+# apt_install PACKAGE...: with progress.
+apt_install() {
+  local options=(install -y -qq --no-install-recommends) count
+  count=$(apt-get "${options[@]}" --simulate "$@" | grep -c '^Inst ') || return 1
+  { apt-get "${options[@]}" -o APT::Status-Fd=3 "$@" 3>&1 >/dev/null; } | apt_steps "$count" | progress
 }
 
 # configure DIR [meson options]: creates the build folder, or sets these options in it.
@@ -66,13 +145,13 @@ configure() {
   meson setup "$dir" "$@" >"$log" 2>&1 || { tail -n 20 "$log" >&2; die "meson could not set up $dir; the log is $log."; }
 }
 
-# compile DIR [targets]: runs ninja; prints its output only when it fails.
+# compile DIR [targets]: runs ninja, with progress; prints its output only when it fails.
 compile() {
   local dir=$1
   shift
   say "building in $dir ($jobs jobs)"
   local begin=$SECONDS
-  ninja -C "$dir" -j "$jobs" "$@" >"$dir/build.log" 2>&1 || {
+  NINJA_STATUS='[%f/%t] ' ninja -C "$dir" -j "$jobs" "$@" 2>&1 | tee "$dir/build.log" | ninja_steps | progress || {
     grep -A 40 -m 1 -E 'FAILED|error' "$dir/build.log" >&2 || tail -n 40 "$dir/build.log" >&2
     die "the build in $dir failed; the whole log is $dir/build.log."
   }

@@ -7,7 +7,8 @@
 
 install_packages build
 configure build
-compile build apps/uroce_perf apps/uroced/uroced apps/uroce-run/uroce-run lib/dropin/ibverbs/libibverbs.so.1 \
-  lib/dropin/sysfs/liburoce-sysfs.so
+# All that README.md uses, not only what runs here.
+compile build apps/uroce_perf apps/uroced/uroced apps/uroce/uroce apps/uroce-run/uroce-run \
+  lib/dropin/ibverbs/libibverbs.so.1 lib/dropin/rdmacm/librdmacm.so.1 lib/dropin/sysfs/liburoce-sysfs.so
 config/hugepages.sh || [ $? -eq 2 ]
 exec python3 config/demo.py build/apps

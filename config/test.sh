@@ -47,7 +47,7 @@ run_tests() {
   shift
   say "testing in $dir"
   rm -f "$dir"/meson-logs/testlog.junit.xml
-  meson test -C "$dir" --no-rebuild --num-processes 2 --print-errorlogs "$@" || true
+  meson test -C "$dir" --no-rebuild --num-processes 2 --print-errorlogs "$@" 2>&1 | meson_steps | progress || true
   [ -s "$dir/meson-logs/testlog.junit.xml" ] || die "meson test left no result in $dir/meson-logs."
   steps+=("$dir/meson-logs/testlog.junit.xml")
 }

@@ -61,11 +61,17 @@ class BareDebian:
             made.rename(tar)
         return tar
 
-    def run(self, *command):
+    @staticmethod
+    def environment():
         proxies = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
-        environment = {**proxies, "PATH": PATH, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
-        return run("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", CONTAINER, self.root,
-                   " ".join(f"'{word}'" for word in command), env=environment)
+        return {**proxies, "PATH": PATH, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
+
+    def command(self, text):
+        """The words that run a shell's text in the root."""
+        return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", CONTAINER, self.root, text]
+
+    def run(self, *command):
+        return run(*self.command(" ".join(f"'{word}'" for word in command)), env=self.environment())
 
     def apt(self, *words):
         return self.run("apt-get", "-y", "-q", "-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold",
