@@ -131,6 +131,19 @@ class Packages(harness.Case):
                            SERVE.replace("PEER", peer).replace("PORT", str(PERFTEST_PORT))], namespace,
                           {"PATH": PATH, "LC_ALL": "C"})
 
+    @staticmethod
+    def install_as_the_readme_says(debian, debs):
+        """Runs the README's line, with yes to its question; the names that the line has."""
+        line = re.search(r"^apt install \./build-package/\{([\w,-]+)\}_\*\.deb$", (harness.SOURCE / "README.md").read_text(), re.MULTILINE)
+        folder = debian.root / "build-package"
+        folder.mkdir()
+        for deb in debs:
+            shutil.copy(deb, folder)
+        (debian.root / "etc/apt/apt.conf.d/yes").write_text('APT::Get::Assume-Yes "true";\n')
+        debian.run("bash", "-c", line.group())
+        shutil.rmtree(folder)
+        return line.group(1).split(",")
+
     def use(self, debian):
         with harness.Namespaces() as net:
             server = self.write_on(debian, net.names[0], "")
@@ -147,8 +160,9 @@ class Packages(harness.Case):
         debian = BareDebian(self.directory)
         before = debian.files()
         debian.apt("update")
-        debian.apt("install", "perftest", *debian.add(self.older()))
-        self.assertEqual(debian.versions(), {name: ("0.0.1", "installed") for name in NAMES})
+        debian.apt("install", "perftest")
+        chosen_names = self.install_as_the_readme_says(debian, self.older())
+        self.assertEqual(debian.versions(), {name: ("0.0.1", "installed") for name in chosen_names})
         settings = debian.root / SETTINGS
         chosen = settings.read_text() + ADMINS_LINES
         settings.write_text(chosen)

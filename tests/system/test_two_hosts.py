@@ -94,12 +94,13 @@ class Hosts(harness.Case):
 
 
 class Readme(Hosts):
-    """The three lines of the README's second example."""
+    """The lines under the README's "Between two hosts"."""
 
     def commands(self):
         """The lines that the two hosts type."""
-        daemon, first, second = [line.split("  #")[0].strip() for line in
-                                 block_under("README.md", "## Between two hosts").splitlines()]
+        into_path, daemon, first, second = [line.split("  #")[0].strip() for line in
+                                            block_under("README.md", "## Between two hosts").splitlines()]
+        self.assertEqual(into_path, ". config/env.sh")
         self.assertTrue(daemon.endswith("&"), daemon)
         self.assertIn(FIRST, second)
         wait = f"{daemon} daemon=$!\nuntil uroce devices > /dev/null 2>&1; do kill -0 $daemon || exit; sleep 0.1; done\n"
