@@ -1,4 +1,4 @@
-"""What takes the cores of a measurement from it: other programs, the host of a virtual machine, the limit of a container."""
+"""The CPU time that a measurement does not get: other programs, the host of a virtual machine or the limit of a container have it."""
 
 import os
 import pathlib
@@ -51,7 +51,7 @@ def throttled_s():
 
 
 class Load:
-    """What others took of the cores meanwhile, as shares from 0 to 1."""
+    """The shares of the cores that others took meanwhile, from 0 to 1."""
 
     def __init__(self, cores, others, stolen, throttled):
         self.cores, self.others, self.stolen, self.throttled = cores, others, stolen, throttled
@@ -75,8 +75,8 @@ class Load:
 
 
 class Meter:
-    """Measures a Load from its making to taken(). What the children of this process took counts as its own once they have
-    ended and were waited for."""
+    """Measures a Load from its making to taken(). The time of this process's children is no load once they have ended and were
+    waited for."""
 
     def __init__(self, cores):
         self.cores = cores

@@ -73,7 +73,7 @@ class EndsWell(Demo):
         self.assertIn("in one process on one core, 4 KiB pages", self.ends_well(program))
 
     def test_benchmark_beside_busy_programs(self):
-        """What the demo and tests/bench/run do for each figure; the note says so."""
+        """As the demo and tests/bench/run do for each figure. The note says that the machine was busy."""
         self.keep_busy()
         text = ("import sys; sys.path.insert(0, sys.argv[1]); import pair\nwith pair.Pair(sys.argv[2]) as ends:\n"
                 "  ends.measure('write_bw', '-D', '1')\n  print(ends.note())")
@@ -149,7 +149,7 @@ class Fails(Demo):
 
 class Progress(harness.Case):
     def progress(self, *commands, terminal=False):
-        """What `progress` of config/common.sh shows of these commands' output."""
+        """Shows these commands' output by `progress` of config/common.sh; the text shown."""
         text = f". {harness.SOURCE}/config/common.sh; {{ {'; '.join(commands)}; }} | progress"
         if not terminal:
             return subprocess.run(["bash", "-c", text], capture_output=True, text=True, timeout=120, check=True).stdout

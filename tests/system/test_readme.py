@@ -68,7 +68,7 @@ class Shell:
         os.close(os.open(os.ttyname(0), os.O_RDWR))
 
     def paste(self, text, seconds):
-        """What the shell shows until all of it has run."""
+        """The text that the shell shows until all of it has run."""
         begin = len(self.said)
         # The command's echo must not look like its output.
         os.write(self.keyboard, f"{text}echo the'' paste has ended\n".encode())
