@@ -52,12 +52,9 @@ apt_steps() {
   while IFS= read -r line; do
     if [[ $line == dlstatus:* && $line =~ file\ ([0-9]+)\ of\ ([0-9]+) ]]; then
       printf '@ downloading package %s of %s\n' "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}"
-    elif [[ $line == pmstatus:*:"Installed "* ]]; then
-      installed=$((installed + 1))
-      printf '@ installed %d of %d packages\n' "$installed" "$1"
-    elif [[ $line == pmstatus:*:"Unpacking "* && $installed -eq 0 ]]; then
-      unpacked=$((unpacked + 1))
-      printf '@ unpacked %d of %d packages\n' "$unpacked" "$1"
+    elif [[ $line =~ ^pmstatus:.*:(Unpacking|Installed)\  ]]; then
+      if [ "${BASH_REMATCH[1]}" = Unpacking ]; then unpacked=$((unpacked + 1)); else installed=$((installed + 1)); fi
+      printf '@ unpacked %d and installed %d of %d packages\n' "$unpacked" "$installed" "$1"
     fi
   done
 }

@@ -192,8 +192,9 @@ class Progress(harness.Case):
     def test_apt(self):
         status = ("dlstatus:1:0.0000:Retrieving file 2 of 3\npmstatus:a:1.0:Unpacking a (amd64)\npmstatus:a:2.0:Installed a (amd64)\n"
                   "pmstatus:dpkg-exec:3.0:Running dpkg\npmstatus:b:9.0:Installed b (amd64)\n")
-        self.assertEqual(self.steps("apt_steps 3", status), "@ downloading package 2 of 3\n@ unpacked 1 of 3 packages\n"
-                         "@ installed 1 of 3 packages\n@ installed 2 of 3 packages\n")
+        self.assertEqual(self.steps("apt_steps 3", status), "@ downloading package 2 of 3\n"
+                         "@ unpacked 1 and installed 0 of 3 packages\n@ unpacked 1 and installed 1 of 3 packages\n"
+                         "@ unpacked 1 and installed 2 of 3 packages\n")
 
     def test_ninja(self):
         self.assertEqual(self.steps("ninja_steps", "ninja: Entering directory `build'\n[3/80] Compiling x\nwarning: y\n"), "@ 3 of 80 steps\n")
@@ -226,7 +227,7 @@ class Bare(Demo):
         program = self.start(debian.command("cd /uroce && exec config/demo.sh"), env=debian.environment())
         output = self.ends_well(program, 3600)
         print("\n".join("# " + line for line in output.splitlines()), flush=True)
-        self.assertRegex(output, r"\n== installed \d+ of \d+ packages, \d+ s\n")
+        self.assertRegex(output, r"\n== unpacked \d+ and installed \d+ of \d+ packages, \d+ s\n")
         self.assertRegex(output, r"\n== \d+ of \d+ steps, \d+ s\n")
 
 
