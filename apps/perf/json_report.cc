@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "perf/table.h"
+#include "pmd_glue/setting_names.h"
 #include "transport/core/setting_names.h"
 
 namespace uroce::perf {
@@ -32,10 +33,6 @@ std::string test_title(const Options& o) {
   return title + (o.test.kind == Kind::bw ? "_BW_Test" : "_Latency_Test");
 }
 
-std::string_view idle_name(IdlePolicy idle) {
-  return idle == IdlePolicy::busy ? "busy" : idle == IdlePolicy::yield ? "yield" : "sleep";
-}
-
 OrderedJson test_info(const Options& o, const Setting& s) {
   const bool reads = o.test.verb == Verb::read || o.test.verb == Verb::atomic || o.test.verb == Verb::flush;
   OrderedJson info{{"test", test_title(o)},  {"Dual_port", "OFF"},        {"Device", s.device.name},
@@ -54,7 +51,7 @@ OrderedJson test_info(const Options& o, const Setting& s) {
   info["driver"] = s.device.driver;
   info["engines"] = s.device.engines;
   info["embedded"] = s.embedded;
-  info["idle"] = idle_name(o.stack.idle);
+  info["idle"] = transport::name_in(glue::kIdleNames, o.stack.idle);
   info["back_to_back"] = o.back_to_back;
   info["verify"] = o.verify;
   info["events"] = o.events;

@@ -10,6 +10,7 @@
 #include <charconv>
 
 #include "pmd_glue/eal_args.h"
+#include "pmd_glue/setting_names.h"
 #include "pmd_glue/stack_options.h"
 #include "transport/congestion/parameters.h"
 #include "transport/core/setting_names.h"
@@ -147,11 +148,9 @@ std::vector<Field<Config>> make_engine_fields() {
   return {
       {"lcores", false, read_lcores, [](const Config& c) { return toml_string(c.lcores); }},
       choice<IdlePolicy, Config, IdlePolicy>(
-          "idle", [](Config& c) -> IdlePolicy& { return c.stack.idle; },
-          {{"busy", IdlePolicy::busy}, {"yield", IdlePolicy::yield}, {"sleep", IdlePolicy::sleep}}),
+          "idle", [](Config& c) -> IdlePolicy& { return c.stack.idle; }, all_of(glue::kIdleNames)),
       choice<TxMode, Config, TxMode>(
-          "tx_mode", [](Config& c) -> TxMode& { return c.stack.tx_mode; },
-          {{"automatic", TxMode::automatic}, {"copy", TxMode::copy}, {"external", TxMode::external}}),
+          "tx_mode", [](Config& c) -> TxMode& { return c.stack.tx_mode; }, all_of(glue::kTxModeNames)),
       {"icrc", false, read_icrc, [](const Config& c) { return toml_string(c.stack.icrc); }},
       count(
           "max_qp", [](Config& c) -> uint32_t& { return c.stack.max_qp; }, 1, 1 << 18),
