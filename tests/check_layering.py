@@ -36,11 +36,24 @@ ALLOWED = {
     "dropin/rsocket": ("base", "dropin/common", "dropin/rdmacm"),
     "dropin/sysfs": (),
     "pmd_glue": ("base", "client", "cm", "control", "hugepages", "message", "net", "service", "transport", "wire"),
-    "apps/nvmf": ("base", "ending", "pmd_glue"),
-    "apps/perf": ("ending", "pmd_glue", "transport"),
-    "apps/uroce": ("client", "ending", "hugepages", "message", "metrics", "net", "ping", "wire"),
+    "apps/arguments": (),
+    "apps/nvmf": ("apps/arguments", "base", "ending", "pmd_glue"),
+    "apps/perf": ("apps/arguments", "ending", "pmd_glue", "transport"),
+    "apps/uroce": ("apps/arguments", "client", "ending", "hugepages", "message", "metrics", "net", "ping", "wire"),
     "apps/uroce-run": ("message",),
-    "apps/uroced": ("base", "cm", "hugepages", "message", "metrics", "net", "ping", "pmd_glue", "service", "transport"),
+    "apps/uroced": (
+        "apps/arguments",
+        "base",
+        "cm",
+        "hugepages",
+        "message",
+        "metrics",
+        "net",
+        "ping",
+        "pmd_glue",
+        "service",
+        "transport",
+    ),
 }
 
 # Sub-folders, and the siblings that each may include. All of them may also include whatever their folder may.
@@ -76,6 +89,9 @@ PURE = (
 )
 IMPURE = re.compile(r"steady_clock::now|system_clock|clock_gettime|random_device|<sys/socket\.h>|<x86intrin\.h>|__rdtsc")
 DPDK = re.compile(r"rte_|dpdk/")
+# CLI11 costs seconds wherever it is included.
+CLI11 = re.compile(r"CLI/")
+CLI11_HOME = pathlib.Path("apps/arguments/program.cc")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 NAMESPACE = re.compile(r"^namespace uroce::([\w:]+) \{")
 TYPE = re.compile(r"^\s*(?:class|struct|enum class|using)\s+(?:alignas\(\w+\)\s+)?(\w+)")
@@ -145,6 +161,8 @@ def line_faults(tree):
             match = INCLUDE.match(line)
             if match and DPDK.match(match.group(2)) and path.parts[0] != "pmd_glue":
                 yield Fault(path, number, f"<{match.group(2)}>: only pmd_glue includes DPDK; put what needs it there")
+            if match and CLI11.match(match.group(2)) and path != CLI11_HOME:
+                yield Fault(path, number, f"<{match.group(2)}>: only {CLI11_HOME} includes CLI11; declare options by its header")
             if match and path.parts[0] == "include" and match.group(1) == '"':
                 text = f'"{match.group(2)}": a public header includes <uroce/...> and the standard library; no others'
                 yield Fault(path, number, text)

@@ -94,6 +94,11 @@ class Layering(unittest.TestCase):
         found = self.faults({"lib/base/buffer.h": "\n\n#include <rte_mbuf.h>\n"})
         self.expect_one(found, "lib/base/buffer.h:3: ", "<rte_mbuf.h>", "only pmd_glue")
 
+    def test_cli11_in_a_program(self):
+        found = self.faults({"apps/uroce/command_line.cc": "#include <CLI/CLI.hpp>\n"}, {**ALLOWED, "apps/uroce": ()})
+        self.expect_one(found, "apps/uroce/command_line.cc:1: ", "<CLI/CLI.hpp>", "only apps/arguments/program.cc")
+        self.assertEqual(self.faults({"apps/arguments/program.cc": "#include <CLI/CLI.hpp>\n"}, {**ALLOWED, "apps/arguments": ()}), [])
+
     def test_clock_in_code_that_is_replayed(self):
         found = self.faults({"lib/wire/now.cc": "auto now() {\n  return std::chrono::steady_clock::now();\n}\n"})
         self.expect_one(found, "lib/wire/now.cc:2: ", "take it as an argument")

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <uroce/version.h>
-#include <CLI/CLI.hpp>
 #include <cerrno>
-#include <map>
 #include <utility>
 
+#include "arguments/program.h"
 #include "nvmf/config.h"
 #include "pmd_glue/eal_args.h"
+#include "pmd_glue/setting_names.h"
 
 namespace uroce::nvmf {
 
@@ -49,45 +49,42 @@ struct Words {
   bool version = false;
 };
 
-void add_disks(CLI::App& app, Options& options, Words& words) {
-  app.add_option("-c,--config", words.config,
-                 "Configuration file (TOML): interface, lcores; subsystems, their namespaces and hosts");
-  app.add_option("--nqn", words.subsystem.nqn, "Name of the subsystem");
-  app.add_option("--namespace", words.namespaces, "Path of a block device or file, or memory:SIZE; may be repeated")
-      ->allow_extra_args(false);
-  app.add_option("--allow-host", words.subsystem.hosts,
-                 "NQN of a host that may connect; may be repeated (default: every host)")
-      ->allow_extra_args(false);
-  app.add_option("--listen", options.listen.address, "Address to listen on (default: every address of every device)");
-  app.add_option("--port", options.listen.port, "Port to listen on (default: 4420)")->check(CLI::Range(1, 65535));
-  app.add_option("--max-queues", options.listen.max_queues, "Most queues of all hosts together (default: 1024)")
-      ->check(CLI::Range(1u, 16384u));
-  app.add_option("--buffers", options.buffers,
-                 "Buffers of 128 KiB between network and disk, shared out to the lcores (default: 256)")
-      ->check(CLI::Range(1u, 65536u));
+void add_disks(arguments::Command& program, Options& options, Words& words) {
+  program.text("-c,--config", words.config,
+               "Configuration file (TOML): interface, lcores; subsystems, their namespaces and hosts");
+  program.text("--nqn", words.subsystem.nqn, "Name of the subsystem");
+  program.texts("--namespace", words.namespaces, "Path of a block device or file, or memory:SIZE; may be repeated");
+  program.texts("--allow-host", words.subsystem.hosts,
+                "NQN of a host that may connect; may be repeated (default: every host)");
+  program.text("--listen", options.listen.address, "Address to listen on (default: every address of every device)");
+  program.number("--port", options.listen.port, 1, 65535, "Port to listen on (default: 4420)");
+  program.number("--max-queues", options.listen.max_queues, 1, 16384,
+                 "Most queues of all hosts together (default: 1024)");
+  program.number("--buffers", options.buffers, 1, 65536,
+                 "Buffers of 128 KiB between network and disk, shared out to the lcores (default: 256)");
 }
 
-void add_network(CLI::App& app, Options& options, Words& words) {
-  app.add_option("--interface", words.interface, "Network interface of the kernel, which keeps it, as the port");
-  app.add_option(
-         "--lcores", words.lcores,
-         "Lcores, as for EAL's --lcores: 1-2, or (0,1)@2 for two on CPU 2; each serves its share of the I/O queues "
-         "(default: with --interface one CPU, else the EAL arguments')")
-      ->check([](const std::string& text) { return std::string(glue::fault_of_lcores(text)); });
-  app.add_option("--address", options.stack.addresses,
-                 "Addresses of a port, A/len[,A/len...], or \"kernel\": those of its interface; once for each port, in "
-                 "port order (default: \"kernel\" with --interface, else 10.117.0.1/24, 10.117.0.2/24, ...)")
-      ->allow_extra_args(false);
-  app.add_option("--gateway", options.stack.gateway, "Next hop for hosts off the subnet");
-  app.add_option("--port-mtu", options.stack.mtu, "Ethernet MTU of the port, bytes")->check(CLI::Range(256, 16384));
-  app.add_option("--vlan", options.stack.vlan, "802.1Q VLAN id of all frames")->check(CLI::Range(1, 4094));
-  app.add_option("--idle", options.stack.idle, "Behaviour without work: busy, yield or sleep (default)")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, IdlePolicy>{
-          {"busy", IdlePolicy::busy}, {"yield", IdlePolicy::yield}, {"sleep", IdlePolicy::sleep}}));
-  app.add_flag("--daemon", options.daemon,
+void add_network(arguments::Command& program, Options& options, Words& words) {
+  program.text("--interface", words.interface, "Network interface of the kernel, which keeps it, as the port");
+  const auto take_lcores = [&words](const std::string& text) {
+    words.lcores = text;
+    return std::string(glue::fault_of_lcores(text));
+  };
+  program.value(
+      "--lcores", take_lcores,
+      "Lcores, as for EAL's --lcores: 1-2, or (0,1)@2 for two on CPU 2; each serves its share of the I/O queues "
+      "(default: with --interface one CPU, else the EAL arguments')");
+  program.texts("--address", options.stack.addresses,
+                "Addresses of a port, A/len[,A/len...], or \"kernel\": those of its interface; once for each port, in "
+                "port order (default: \"kernel\" with --interface, else 10.117.0.1/24, 10.117.0.2/24, ...)");
+  program.text("--gateway", options.stack.gateway, "Next hop for hosts off the subnet");
+  program.number("--port-mtu", options.stack.mtu, 256, 16384, "Ethernet MTU of the port, bytes");
+  program.number("--vlan", options.stack.vlan, 1, 4094, "802.1Q VLAN id of all frames");
+  program.choice("--idle", options.stack.idle, glue::kIdleNames, "Behaviour without work");
+  program.flag("--daemon", options.daemon,
                "Use the devices of the running uroced: the default without --interface and EAL arguments");
-  app.add_option("--socket", options.daemon_options.socket,
-                 "The daemon's socket (default: UROCE_SOCKET, else /run/uroce/uroced.sock)");
+  program.text("--socket", options.daemon_options.socket,
+               "The daemon's socket (default: UROCE_SOCKET, else /run/uroce/uroced.sock)");
 }
 
 /// Without a port of its own the program uses the daemon's.
@@ -161,21 +158,14 @@ std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const
   Words words;
   auto [eal, own] = glue::split_words(argc, argv);
   options.eal = std::move(eal);
-  CLI::App app(fmt::format("uroce_nvmf {}: an NVMe over Fabrics target over RDMA.", kVersion),
-               "uroce_nvmf [EAL arguments --]");
-  app.footer(footer());
-  app.get_formatter()->column_width(32);
-  add_disks(app, options, words);
-  add_network(app, options, words);
-  app.add_flag("-V,--version", words.version, "Print the version and exit");
-  try {
-    std::vector<std::string> reversed(own.rbegin(), own.rend());
-    app.parse(reversed);
-  } catch (const CLI::CallForHelp&) {
-    return std::unexpected(EarlyExit{0, app.help()});
-  } catch (const CLI::ParseError& e) {
-    return std::unexpected(refuse(fmt::format("{}; EAL arguments go before `--`; see uroce_nvmf --help", e.what())));
-  }
+  arguments::Program program("uroce_nvmf",
+                             fmt::format("uroce_nvmf {}: an NVMe over Fabrics target over RDMA.", kVersion),
+                             "uroce_nvmf [EAL arguments --]", "; EAL arguments go before `--`; see uroce_nvmf --help");
+  program.footer(footer());
+  add_disks(program, options, words);
+  add_network(program, options, words);
+  program.flag("-V,--version", words.version, "Print the version and exit");
+  if (auto exit = program.parse(std::move(own))) return std::unexpected(std::move(*exit));
   if (words.version) return std::unexpected(EarlyExit{0, fmt::format("uroce_nvmf {}", kVersion)});
   if (auto taken = take_file(options, words); !taken) return std::unexpected(refuse(taken.error().text));
   if (const auto fault = fault_of_network(options, words); !fault.empty()) return std::unexpected(refuse(fault));

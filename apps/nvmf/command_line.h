@@ -9,6 +9,7 @@
 #include <uroce/daemon.h>
 #include <uroce/stack.h>
 
+#include "arguments/program.h"
 #include "nvmf/connections.h"
 #include "nvmf/subsystem.h"
 
@@ -24,11 +25,8 @@ struct Options {
   std::vector<SubsystemSettings> subsystems{};
 };
 
-/// Says what to print and with which code to exit.
-struct EarlyExit {
-  int code = 0;
-  std::string text{};
-};
+using arguments::EarlyExit;
+
 std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const* argv);
 
 }  // namespace uroce::nvmf

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <toml++/toml.h>
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <set>
 
+#include "arguments/program.h"
 #include "pmd_glue/eal_args.h"
 
 namespace uroce::nvmf {
@@ -71,14 +71,8 @@ Result<SubsystemSettings> read_subsystem(const std::string& path, const toml::ta
 
 Result<NamespaceSettings> parse_namespace(const std::string& text) {
   if (!text.starts_with(kMemory)) return NamespaceSettings{.path = text};
-  std::string size = text.substr(kMemory.size());
   NamespaceSettings made;
-  try {
-    if (const std::string why = CLI::AsSizeValue(false)(size); !why.empty()) return fail(EINVAL, text + ": " + why);
-    made.memory_bytes = std::stoull(size);
-  } catch (const std::exception&) {
-    made.memory_bytes = 0;
-  }
+  made.memory_bytes = arguments::size_of(text.substr(kMemory.size())).value_or(0);
   if (made.memory_bytes < 512) {
     return fail(EINVAL,
                 fmt::format("the namespace {} has no size of at least 512 bytes; write one like memory:1G", text));

@@ -2,17 +2,13 @@
 #pragma once
 
 #include <expected>
-#include <string>
 
+#include "arguments/program.h"
 #include "perf/options.h"
 
 namespace uroce::perf {
 
-/// The reason to end before any test: help or version (exit code 0), or a sentence about the fault (2).
-struct EarlyExit {
-  int code = 0;
-  std::string text;
-};
+using arguments::EarlyExit;
 
 /// Reads the whole command line: [test] EAL arguments, `--`, [test] options [host]. Starts nothing.
 std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const* argv);

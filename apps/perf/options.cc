@@ -1,5 +1,7 @@
 #include "perf/options.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <utility>
 
@@ -39,11 +41,15 @@ std::string test_name(Test test) {
   return "unknown";
 }
 
+std::string test_names() {
+  std::string out;
+  for (const auto& [name, test] : kTests) out += fmt::format("{}{}", out.empty() ? "" : ", ", name);
+  return out;
+}
+
 std::string_view atomic_name(AtomicType type) {
-  switch (type) {
-    case AtomicType::fetch_and_add: return "FETCH_AND_ADD";
-    case AtomicType::cmp_and_swap: return "CMP_AND_SWAP";
-    case AtomicType::write: return "WRITE";
+  for (const auto& [name, known] : kAtomicNames) {
+    if (known == type) return name;
   }
   return "unknown";
 }

@@ -1,10 +1,12 @@
 // The options of uroce_perf: perftest's where they mean the same, and our own.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <uroce/stack.h>
@@ -15,6 +17,11 @@ namespace uroce::perf {
 enum class Verb : uint8_t { write, read, send, atomic, flush, raw };
 enum class Kind : uint8_t { bw, lat };
 enum class AtomicType : uint8_t { fetch_and_add, cmp_and_swap, write };
+inline constexpr std::array<std::pair<std::string_view, AtomicType>, 3> kAtomicNames{{
+    {"FETCH_AND_ADD", AtomicType::fetch_and_add},
+    {"CMP_AND_SWAP", AtomicType::cmp_and_swap},
+    {"WRITE", AtomicType::write},
+}};
 
 /// A benchmark.
 struct Test {
@@ -30,7 +37,9 @@ constexpr uint32_t requests_of_message(Test test) { return test.verb == Verb::fl
 std::optional<Test> test_by_name(std::string_view name);
 /// "write_bw".
 std::string test_name(Test test);
-/// "FETCH_AND_ADD", "CMP_AND_SWAP" or "WRITE".
+/// All names of tests, with commas between them.
+std::string test_names();
+/// As in kAtomicNames.
 std::string_view atomic_name(AtomicType type);
 
 inline constexpr uint32_t kMostQps = 1u << 16;     ///< of -q

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <uroce/version.h>
-#include <CLI/CLI.hpp>
 #include <array>
+#include <utility>
 
 namespace uroce::cli {
 
@@ -44,88 +44,105 @@ constexpr std::array<Kind, 6> kKinds{
      {"user", Command::show_user, "Users, with the resources that each has and may have"},
      {"peer", Command::show_peer, "Peers that may be guessing numbers, for root and the daemon's user"}}};
 
+/// The options of `stat` without which it ends after one sample.
+struct Repetition {
+  arguments::Option interval, count;
+  bool given() const { return interval.given() || count.given(); }
+};
+
 /// Before the command and behind it.
-void add_socket(CLI::App& app, Options& o) {
-  app.add_option("--socket", o.source.socket,
-                 "Path of the daemon's socket (default: UROCE_SOCKET, else /run/uroce/uroced.sock)");
+void add_socket(arguments::Command& to, Options& o) {
+  to.text("--socket", o.source.socket,
+          "Path of the daemon's socket (default: UROCE_SOCKET, else /run/uroce/uroced.sock)");
 }
 
-CLI::App* add_command(CLI::App& app, Options& o, const std::string& name, Command command, const std::string& help) {
-  CLI::App* sub = app.add_subcommand(name, help);
-  add_socket(*sub, o);
-  sub->final_callback([&o, command] { o.command = command; });
-  return sub;
+arguments::Command add_command(arguments::Command& to, Options& o, const std::string& name, Command command,
+                               const std::string& help) {
+  arguments::Command made = to.command(name, help, [&o, command] { o.command = command; });
+  add_socket(made, o);
+  return made;
 }
 
-void add_json(CLI::App* command, Options& o) { command->add_flag("--json", o.json, "Print JSON"); }
-
-void add_device(CLI::App* command, Options& o) {
-  command->add_option("device", o.source.device, "Only this device (default: all)");
+arguments::Option add_json(arguments::Command& command, Options& o) {
+  return command.flag("--json", o.json, "Print JSON");
 }
 
-void add_object_commands(CLI::App& app, Options& o) {
-  CLI::App* show = app.add_subcommand("show", "List the objects of the daemon's clients");
-  show->require_subcommand(1);
-  add_socket(*show, o);
-  show->footer(
+void add_device(arguments::Command& command, Options& o) {
+  command.text("device", o.source.device, "Only this device (default: all)");
+}
+
+arguments::Option add_count(arguments::Command& command, Options& o, const std::string& help) {
+  return command.number("--count", o.count, 1, 1'000'000'000, help);
+}
+
+void add_show(arguments::Command& program, Options& o) {
+  arguments::Command show = program.command("show", "List the objects of the daemon's clients");
+  add_socket(show, o);
+  show.footer(
       "Root and the daemon's user see the objects of all users, with keys and PSNs; others see their own, without.");
   for (const Kind& kind : kKinds) {
-    CLI::App* command = add_command(*show, o, kind.name, kind.command, kind.help);
+    arguments::Command command = add_command(show, o, kind.name, kind.command, kind.help);
     add_json(command, o);
     if (kind.command != Command::show_user) add_device(command, o);
   }
-  CLI::App* stat = add_command(app, o, "stat", Command::stat, "Counters and rates");
-  add_json(stat, o);
+}
+
+Repetition add_stat(arguments::Command& program, Options& o) {
+  arguments::Command stat = add_command(program, o, "stat", Command::stat, "Counters and rates");
+  const arguments::Option json = add_json(stat, o);
   add_device(stat, o);
-  CLI::Option* open = stat->add_flag("--openmetrics", o.openmetrics, "Print all metrics for Prometheus, once");
-  CLI::Option* describe =
-      stat->add_flag("--describe", o.describe, "Print what each counter and metric means (Markdown); asks no daemon");
-  stat->add_flag("--all", o.all, "Also show counters that are 0");
+  arguments::Option open = stat.flag("--openmetrics", o.openmetrics, "Print all metrics for Prometheus, once");
+  arguments::Option describe =
+      stat.flag("--describe", o.describe, "Print what each counter and metric means (Markdown); asks no daemon");
+  stat.flag("--all", o.all, "Also show counters that are 0");
   // Without the option: once, over a second.
-  stat->add_option("--interval", o.interval_s, "Seconds between samples, until --count or ^C; 0: only totals, once")
-      ->check(CLI::Range(0.0, 86400.0))
-      ->excludes(open)
-      ->excludes(describe);
-  stat->add_option("--count", o.count, "End after this many samples")->check(CLI::Range(1, 1'000'000'000));
-  for (CLI::Option* page : {open, describe}) page->excludes("--json");
-  CLI::App* top =
-      add_command(app, o, "top", Command::top,
+  const arguments::Option interval = stat.real("--interval", o.interval_s, 0, 86400,
+                                               "Seconds between samples, until --count or ^C; 0: only totals, once")
+                                         .excludes(open)
+                                         .excludes(describe);
+  open.excludes(json);
+  describe.excludes(json);
+  return {interval, add_count(stat, o, "End after this many samples")};
+}
+
+void add_top(arguments::Command& program, Options& o) {
+  arguments::Command top =
+      add_command(program, o, "top", Command::top,
                   "Refreshing view of engines, devices, the busiest queue pairs and connections; q ends it");
   add_device(top, o);
-  top->add_option("--interval", o.interval_s, "Seconds between refreshes (default: 1)")->check(CLI::Range(0.1, 3600.0));
-  top->add_option("--count", o.count, "End after this many refreshes")->check(CLI::Range(1, 1'000'000'000));
+  top.real("--interval", o.interval_s, 0.1, 3600, "Seconds between refreshes (default: 1)");
+  add_count(top, o, "End after this many refreshes");
 }
 
 /// The choice of frames, and the duration. Returns the option of the queue pair.
-CLI::Option* add_frames(CLI::App* command, Options& o) {
-  CLI::Option* qp = command->add_option("--qp", o.qp, "Only frames of this queue pair, local or remote, e.g. 0x11")
-                        ->check(CLI::Range(0u, 0xffffffu));
-  command->add_option("--device", o.source.device, "The device; needed if the daemon has several");
-  command->add_option("--count", o.count, "End after this many frames")->check(CLI::Range(1, 1'000'000'000));
-  command->add_option("--seconds", o.seconds, "End after this many seconds")->check(CLI::Range(0.001, 1e9));
+arguments::Option add_frames(arguments::Command& command, Options& o) {
+  const arguments::Option qp =
+      command.number("--qp", o.qp, 0, 0xffffff, "Only frames of this queue pair, local or remote, e.g. 0x11");
+  command.text("--device", o.source.device, "The device; needed if the daemon has several");
+  add_count(command, o, "End after this many frames");
+  command.real("--seconds", o.seconds, 0.001, 1e9, "End after this many seconds");
   return qp;
 }
 
-void add_ping(CLI::App& app, Options& o) {
-  CLI::App* ping = add_command(app, o, "ping", Command::ping, "Measure whether and how fast RoCE reaches an address");
-  CLI::Option* address = ping->add_option("address", o.address, "The peer's address");
-  CLI::Option* answer = ping->add_flag("--answer", o.answer, "Answer others' pings until ^C");
-  ping->add_option("--count", o.count, "Round trips of each kind (default: 5)")->check(CLI::Range(1, 1000));
-  address->excludes(answer);
-  ping->parse_complete_callback([&o] {
-    if (o.address.empty() && !o.answer) throw CLI::RequiredError("address");
-  });
-  ping->footer(
-      R"(Every RoCE device answers for its connection manager. Messages, packet sizes and loss recovery need `uroce ping --answer` on the peer.
+void add_ping(arguments::Command& program, Options& o) {
+  arguments::Command ping =
+      add_command(program, o, "ping", Command::ping, "Measure whether and how fast RoCE reaches an address");
+  arguments::Option address = ping.text("address", o.address, "The peer's address");
+  address.excludes(ping.flag("--answer", o.answer, "Answer others' pings until ^C, where the daemon does not"));
+  ping.number("--count", o.count, 1, 1000, "Round trips of each kind (default: 5)");
+  ping.footer(
+      R"(Every RoCE device answers for its connection manager. A uroced also answers messages, which show packet sizes and loss
+recovery; where it is set not to (daemon.answer_pings, device.answer_pings), `uroce ping --answer` does so there.
 Examples:
   uroce ping 10.0.0.2
-  uroce ping --answer              # on the peer)");
+  uroce ping --answer              # on a peer whose uroced answers no pings)");
 }
 
-void add_trace(CLI::App& app, Options& o) {
-  CLI::App* trace = add_command(app, o, "trace", Command::trace, "Print the packets of a queue pair as text, live");
-  add_frames(trace, o)->required();
-  trace->footer(
+void add_trace(arguments::Command& program, Options& o) {
+  arguments::Command trace =
+      add_command(program, o, "trace", Command::trace, "Print the packets of a queue pair as text, live");
+  add_frames(trace, o).required();
+  trace.footer(
       R"(A line has the seconds since the first packet, > for sent or < for received, and the packet's headers. The queue
 pair is one of the device's, or connected to one; the trace ends when it goes. Only root and the daemon's user may trace.
 Examples:
@@ -133,12 +150,12 @@ Examples:
   uroce trace --device uroce0 --qp 0x11 --count 20)");
 }
 
-void add_capture(CLI::App& app, Options& o) {
-  CLI::App* capture =
-      add_command(app, o, "capture", Command::capture, "Write a device's frames to a file for Wireshark");
-  capture->add_option("-w,--write", o.file, "The file (pcapng); - is the standard output")->required();
+void add_capture(arguments::Command& program, Options& o) {
+  arguments::Command capture =
+      add_command(program, o, "capture", Command::capture, "Write a device's frames to a file for Wireshark");
+  capture.text("-w,--write", o.file, "The file (pcapng); - is the standard output").required();
   add_frames(capture, o);
-  capture->footer(
+  capture.footer(
       R"(Captures both directions as the port had them: RoCE, ARP, ICMP, IGMP, and nothing else. Frames that come faster than they can
 be written are counted; the device never waits. Only root and the daemon's user may capture.
 Examples:
@@ -151,29 +168,30 @@ Examples:
 std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const* argv) {
   Options o;
   bool version = false;
-  CLI::App app(fmt::format("uroce {}: shows and captures what the running daemon, uroced, does.", kVersion), "uroce");
-  app.footer(footer());
-  app.add_flag("-V,--version", version, "Print the version and exit");
-  add_socket(app, o);
-  add_json(add_command(app, o, "devices", Command::devices, "List the daemon's devices"), o);
-  add_object_commands(app, o);
-  add_capture(app, o);
-  add_trace(app, o);
-  add_ping(app, o);
-  add_json(add_command(app, o, "doctor", Command::doctor, "Say what stands in the way on this machine, and what to do"),
-           o);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    return std::unexpected(EarlyExit{0, app.help()});
-  } catch (const CLI::ParseError& e) {
-    return std::unexpected(EarlyExit{kUsage, fmt::format("uroce: {}; see uroce --help", e.what())});
-  }
+  arguments::Program program(
+      "uroce", fmt::format("uroce {}: shows and captures what the running daemon, uroced, does.", kVersion), "uroce",
+      "; see uroce --help");
+  program.footer(footer());
+  program.flag("-V,--version", version, "Print the version and exit");
+  add_socket(program, o);
+  arguments::Command devices = add_command(program, o, "devices", Command::devices, "List the daemon's devices");
+  add_json(devices, o);
+  add_show(program, o);
+  const Repetition repetition = add_stat(program, o);
+  add_top(program, o);
+  add_capture(program, o);
+  add_trace(program, o);
+  add_ping(program, o);
+  arguments::Command doctor =
+      add_command(program, o, "doctor", Command::doctor, "Say what stands in the way on this machine, and what to do");
+  add_json(doctor, o);
+  if (auto exit = program.parse(arguments::words_of(argc, argv))) return std::unexpected(std::move(*exit));
   if (version) return std::unexpected(EarlyExit{0, fmt::format("uroce {}", kVersion)});
-  if (app.get_subcommands().empty()) return std::unexpected(EarlyExit{kUsage, app.help()});
-  const CLI::App* chosen = app.get_subcommands().front();
-  const bool repeated = o.command == Command::stat && (chosen->count("--interval") > 0 || chosen->count("--count") > 0);
-  if (o.command == Command::stat && (!repeated || o.interval_s == 0)) o.count = 1;
+  if (!program.has_command()) return std::unexpected(EarlyExit{kUsage, program.help()});
+  if (o.command == Command::ping && o.address.empty() && !o.answer) {
+    return std::unexpected(program.refusal("\"uroce ping\" needs the peer's address, or --answer"));
+  }
+  if (o.command == Command::stat && (!repetition.given() || o.interval_s == 0)) o.count = 1;
   return o;
 }
 

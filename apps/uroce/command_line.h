@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "arguments/program.h"
 #include "uroce/fetch.h"
 
 namespace uroce::cli {
@@ -42,11 +43,7 @@ struct Options {
   double seconds = 0;            ///< `capture`, `trace`: duration; 0 for ever
 };
 
-/// Text to print instead of running, and the exit code.
-struct EarlyExit {
-  int code = 0;
-  std::string text;
-};
+using arguments::EarlyExit;
 
 std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const* argv);
 

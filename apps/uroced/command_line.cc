@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <uroce/version.h>
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <utility>
 
+#include "arguments/program.h"
 #include "pmd_glue/eal_args.h"
 #include "pmd_glue/frame_size.h"
 #include "pmd_glue/stack_options.h"
@@ -49,8 +49,34 @@ struct Shorthand {
   const char* option;
   const char* key;
   const char* help;
-  std::string value{};
+  std::optional<std::string> value{};
 };
+
+std::array<Shorthand, 7> keys_with_options() {
+  return {{
+      {"--socket", "daemon.socket", "Path of the control socket (default: /run/uroce/uroced.sock)"},
+      {"--log-level", "daemon.log_level", "debug, info (default), warning or error"},
+      {"--idle", "engines.idle", "Behaviour of an engine without work: busy, yield or sleep (default)"},
+      {"--user", "privilege.user", "User that root becomes once the ports are open (default: uroce, where it exists)"},
+      {"--max-clients", "daemon.max_clients", "Most connections at once (default: 1024)"},
+      {"--retransmission", "engines.retransmission",
+       "Loss recovery of every device: auto (default), go-back-n or selective"},
+      {"--congestion-control", "engines.congestion_control",
+       "Congestion control of every device: none (default), dcqcn or swift"},
+  }};
+}
+
+void add_port_options(arguments::Command& program, CommandLine& command) {
+  program.texts("--interface", command.interfaces,
+                "Network interface of the kernel, which keeps it, as a device's port; may be repeated");
+  program.texts("--address", command.addresses,
+                "Addresses of a port, A/len[,A/len...], or \"kernel\": those of its interface; once for each port, in "
+                "port order (default: \"kernel\" with --interface, else 10.117.0.1/24, 10.117.0.2/24, ...)");
+  program.number("--port-mtu", command.mtu, static_cast<int>(256 + glue::kIpOverhead),
+                 static_cast<int>(glue::kLargestMtu), "Ethernet MTU of every port, bytes");
+  program.number("--vlan", command.vlan, 0, 4094, "802.1Q VLAN id of every port; 0 for none");
+  program.text("--gateway", command.gateway, "Next hop of every port for addresses off its subnets");
+}
 
 std::optional<std::string> take_set(const std::string& word, std::vector<Override>& out) {
   const auto equals = word.find('=');
@@ -88,58 +114,31 @@ std::expected<CommandLine, EarlyExit> parse_command_line(int argc, const char* c
   auto [eal, own] = glue::split_words(argc, argv);
   command.eal = std::move(eal);
 
-  CLI::App app(fmt::format("uroced {}: serves RDMA devices on DPDK ports to the programs of this machine.", kVersion),
-               "uroced [EAL arguments --]");
-  app.footer(footer());
-  app.get_formatter()->column_width(32);
+  arguments::Program program(
+      "uroced", fmt::format("uroced {}: serves RDMA devices on DPDK ports to the programs of this machine.", kVersion),
+      "uroced [EAL arguments --]", "; EAL arguments go before `--`; see uroced --help");
+  program.footer(footer());
   bool version = false;
-  app.add_option("-c,--config", command.config_file, "Configuration file (TOML)");
-  app.add_option("--check", command.check_file,
-                 "Report the faults of this file, if given, and the state of the cards, and end")
-      ->expected(0, 1)
-      ->type_name("[FILE]");
-  app.add_flag("--demo", command.demo, "Two devices joined back to back, without hardware or configuration");
-  app.add_option("--set", sets, "Set TABLE.KEY=VALUE, in place of the file's value; may be repeated")
-      ->allow_extra_args(false);
-  std::array<Shorthand, 7> shorthands{{
-      {"--socket", "daemon.socket", "Path of the control socket (default: /run/uroce/uroced.sock)"},
-      {"--log-level", "daemon.log_level", "debug, info (default), warning or error"},
-      {"--idle", "engines.idle", "Behaviour of an engine without work: busy, yield or sleep (default)"},
-      {"--user", "privilege.user", "User that root becomes once the ports are open (default: uroce, where it exists)"},
-      {"--max-clients", "daemon.max_clients", "Most connections at once (default: 1024)"},
-      {"--retransmission", "engines.retransmission",
-       "Loss recovery of every device: auto (default), go-back-n or selective"},
-      {"--congestion-control", "engines.congestion_control",
-       "Congestion control of every device: none (default), dcqcn or swift"},
-  }};
-  for (Shorthand& one : shorthands) app.add_option(one.option, one.value, one.help);
-  app.add_option("--interface", command.interfaces,
-                 "Network interface of the kernel, which keeps it, as a device's port; may be repeated")
-      ->allow_extra_args(false);
-  app.add_option("--address", command.addresses,
-                 "Addresses of a port, A/len[,A/len...], or \"kernel\": those of its interface; once for each port, in "
-                 "port order (default: \"kernel\" with --interface, else 10.117.0.1/24, 10.117.0.2/24, ...)")
-      ->allow_extra_args(false);
-  app.add_option("--port-mtu", command.mtu, "Ethernet MTU of every port, bytes")
-      ->check(CLI::Range(256u + glue::kIpOverhead, glue::kLargestMtu));
-  app.add_option("--vlan", command.vlan, "802.1Q VLAN id of every port; 0 for none")->check(CLI::Range(0, 4094));
-  app.add_option("--gateway", command.gateway, "Next hop of every port for addresses off its subnets");
-  app.add_flag("-V,--version", version, "Print the version and exit");
-  try {
-    std::vector<std::string> reversed(own.rbegin(), own.rend());
-    app.parse(reversed);
-  } catch (const CLI::CallForHelp&) {
-    return std::unexpected(EarlyExit{0, app.help()});
-  } catch (const CLI::ParseError& e) {
-    return refuse_usage(fmt::format("{}; EAL arguments go before `--`; see uroced --help", e.what()));
-  }
-  command.check = app.count("--check") > 0;
+  program.text("-c,--config", command.config_file, "Configuration file (TOML)");
+  const arguments::Option check =
+      program
+          .text_or_none("--check", command.check_file,
+                        "Report the faults of this file, if given, and the state of the cards, and end")
+          .shown_as("[FILE]");
+  program.flag("--demo", command.demo, "Two devices joined back to back, without hardware or configuration");
+  program.texts("--set", sets, "Set TABLE.KEY=VALUE, in place of the file's value; may be repeated");
+  std::array<Shorthand, 7> shorthands = keys_with_options();
+  for (Shorthand& one : shorthands) program.text(one.option, one.value, one.help);
+  add_port_options(program, command);
+  program.flag("-V,--version", version, "Print the version and exit");
+  if (auto exit = program.parse(std::move(own))) return std::unexpected(std::move(*exit));
+  command.check = check.given();
   if (version) return std::unexpected(EarlyExit{0, fmt::format("uroced {}\n{}", kVersion, glue::icrc_summary())});
   for (const std::string& word : sets) {
     if (const auto problem = take_set(word, command.overrides)) return refuse_usage(*problem);
   }
   for (const Shorthand& one : shorthands) {
-    if (app.count(one.option) > 0) command.overrides.push_back({one.option, one.key, one.value});
+    if (one.value) command.overrides.push_back({one.option, one.key, *one.value});
   }
   if (const auto problem = problem_of(command)) return refuse_usage(*problem);
   return command;

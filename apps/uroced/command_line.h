@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "arguments/program.h"
 #include "uroced/config.h"
 
 namespace uroce::daemon {
@@ -24,11 +25,7 @@ struct CommandLine {
   std::optional<std::string> gateway{};
 };
 
-/// Text to print instead of running, and the exit code.
-struct EarlyExit {
-  int code = 0;
-  std::string text;
-};
+using arguments::EarlyExit;
 
 std::expected<CommandLine, EarlyExit> parse_command_line(int argc, const char* const* argv);
 

@@ -29,9 +29,9 @@ def choices(option):
     for kind, names in (("file", FILES), ("interface", INTERFACES), ("device", DEVICES)):
         if names & set(option.names):
             return kind
-    if option.choices:
-        return option.choices
-    # "busy, yield or sleep (default)" at the end of the text; the programs that check their values themselves say so.
+    if only := re.search(r": only ([\w-]+)$", option.text):
+        return [only[1]]
+    # "busy, yield or sleep (default)" at the end of the text.
     listed = re.search(r"(?:^|: )((?:[\w-]+(?: \(default\))?, )*[\w-]+(?: \(default\))? or [\w-]+)(?: \(default[^)]*\))?$", option.text)
     return re.findall(r"[\w-]+", re.sub(r" \(default\)| or ", " ", listed[1])) if listed and option.argument else None
 

@@ -14,7 +14,6 @@ class Option:
     names: list  # "-c", "--config"; for a positional its name alone
     argument: str  # what follows it, "" for a flag
     text: str
-    choices: list  # all values that it takes, where --help lists them
 
 
 @dataclasses.dataclass
@@ -38,29 +37,23 @@ def output(path, words):
 
 
 def argument_of(word):
-    """(argument, its range as a sentence, choices) of CLI11's description of a type."""
+    """(argument, its range as a sentence) of what stands behind an option's names."""
     word = word.removesuffix("REQUIRED").strip()
     many = " ..." if word.endswith("...") else ""
-    kind, _, check = word.removesuffix("...").strip().partition(":")
-    kind = {"UINT": "N", "INT": "N", "FLOAT": "X", "ENUM": "VALUE"}.get(kind, kind)
-    if found := re.search(r"in \[(\S+) - (\S+)\]", check):
-        return kind + many, f"From {found[1]} to {found[2]}.", []
-    if found := re.search(r"\{([^{}]*)\}", check):
-        return kind + many, "", [value.split("->")[0].strip() for value in found[1].split(",")]
-    return kind + many, "", []
+    kind = word.removesuffix("...").strip()
+    if found := re.fullmatch(r"(\d\S*)\.\.(\d\S*)", kind):
+        return f"N{many}", f"From {found[1]} to {found[2]}."
+    return kind + many, ""
 
 
 def option_of(left, text):
-    """An option from its two columns, as CLI11 or a program by itself writes them."""
+    """An option from its two columns, as apps/arguments or a program by itself writes them."""
     names, _, rest = left.strip().partition(" ")
-    argument, limits, choices = argument_of(rest)
+    argument, limits = argument_of(rest)
     text = " ".join(text.split())
     if limits:
         text = f"{text.rstrip('.')}. {limits}"
-    missing = [value for value in choices if value not in text]
-    if missing:
-        text = f"{text.rstrip('.')}. One of {', '.join(choices)}."
-    return Option(names.split(","), argument, text, choices)
+    return Option(names.split(","), argument, text)
 
 
 def read_options(lines):

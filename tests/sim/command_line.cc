@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <functional>
-#include <map>
+#include <ranges>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "transport/congestion/parameters.h"
 #include "transport/core/setting_names.h"
@@ -26,98 +30,94 @@ constexpr const char* kExamples = R"(Examples:
 CPU time costs nothing: engines take no time. --rtt is the propagation delay; the time to send frames is added. Loss and
 reordering happen on the links from a switch to a host, in both directions of a flow.)";
 
-// Shows the option's argument and default in the help, instead of CLI11's list of checks.
-void show(CLI::Option* option, const std::string& takes) {
-  const std::string by_default = option->get_default_str();
-  option->option_text(by_default.empty() ? takes : takes + " [" + by_default + "]");
-}
+using arguments::Command;
+using arguments::Option;
 
+// The help shows the default behind what the option takes.
 template <class T>
-void add_number(CLI::Option_group& group, const std::string& name, T& value, T least, T most, const std::string& help) {
-  show(group.add_option(name, value, help)->check(CLI::Range(least, most)), "N");
+void add_number(Command& to, const std::string& name, T& value, T least, T most, const std::string& help) {
+  to.number(name, value, least, most, help).shown_as(fmt::format("N [{}]", value));
 }
 
-template <class T>
-void add_size(CLI::Option_group& group, const std::string& name, T& value, T least, T most, const std::string& help) {
-  show(group.add_option(name, value, help)->transform(CLI::AsSizeValue(false))->check(CLI::Range(least, most)),
-       "BYTES");
-}
-
-// A time such as 12us.
-void add_time(CLI::Option_group& group, const std::string& name, Nanos& value, const std::string& help) {
-  static const std::map<std::string, int64_t> kUnits = {
-      {"ns", 1}, {"us", 1000}, {"ms", 1'000'000}, {"s", 1'000'000'000}};
-  CLI::Option* option =
-      group.add_option_function<int64_t>(
-               name, [&value](int64_t nanos) { value = Nanos(nanos); }, help)
-          ->transform(CLI::AsNumberWithUnit(kUnits, CLI::AsNumberWithUnit::UNIT_REQUIRED, "TIME"))
-          ->check(CLI::Range(int64_t{0}, int64_t{100'000'000'000}));
-  option->option_text("TIME [" + std::to_string(value.count() / 1000) + "us]");
-}
-
-template <class T>
-void add_choice(CLI::Option_group& group, const std::string& name, T& value, const auto& names,
+void add_number(Command& to, const std::string& name, double& value, double least, double most,
                 const std::string& help) {
-  std::map<std::string, T> choices;
-  std::string all;
-  for (const auto& [text, choice] : names) {
-    choices.emplace(text, choice);
-    all += (all.empty() ? "" : "|") + std::string(text);
+  to.real(name, value, least, most, help).shown_as(fmt::format("N [{}]", value));
+}
+
+template <class T>
+void add_size(Command& to, const std::string& name, T& value, T least, T most, const std::string& help) {
+  to.size(name, value, least, most, help).shown_as(fmt::format("BYTES [{}]", value));
+}
+
+/// Of a time such as 12us; nullopt without a unit, and beyond 100 s.
+std::optional<Nanos> time_of(const std::string& text) {
+  constexpr std::array<std::pair<std::string_view, int64_t>, 4> kUnits{
+      {{"ns", 1}, {"us", 1000}, {"ms", 1'000'000}, {"s", 1'000'000'000}}};
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  int64_t number = 0;
+  const bool read = std::from_chars(text.data(), text.data() + digits, number).ec == std::errc{};
+  for (const auto& [unit, nanos] : kUnits) {
+    if (read && text.substr(digits) == unit && number <= 100'000'000'000 / nanos) return Nanos(number * nanos);
   }
-  group.add_option(name, value, help)
-      ->transform(CLI::CheckedTransformer(choices))
-      ->option_text(all + " [" + std::string(transport::name_in(names, value)) + "]");
+  return std::nullopt;
+}
+
+void add_time(Command& to, const std::string& name, Nanos& value, const std::string& help) {
+  const auto take = [&value](const std::string& text) {
+    const auto time = time_of(text);
+    if (!time) return fmt::format("'{}' is no time of up to 100 s such as 12us; the units are ns, us, ms and s", text);
+    value = *time;
+    return std::string();
+  };
+  to.value(name, take, help).shown_as(fmt::format("TIME [{}us]", value.count() / 1000));
 }
 
 // Numbers with commas between them; the last may be left out.
 using Numbers = std::vector<double>;
-void add_numbers(CLI::Option_group& group, const std::string& name, std::size_t fewest, std::size_t most,
+void add_numbers(Command& to, const std::string& name, std::size_t fewest, std::size_t most,
                  const std::function<void(const Numbers&)>& set, const std::string& form, const std::string& help) {
-  const auto take = [=](const Numbers& numbers) {
-    if (numbers.size() < fewest || numbers.size() > most) throw CLI::ValidationError(name, "takes " + form);
+  const auto take = [=](const std::string& text) {
+    Numbers numbers;
+    for (const auto part : std::views::split(text, ',')) {
+      const double number = arguments::real_of(std::string_view(part.begin(), part.end())).value_or(-1);
+      if (!(number >= 0 && number <= 1e12)) return fmt::format("'{}' is not {}, numbers from 0 to 1e12", text, form);
+      numbers.push_back(number);
+    }
+    if (numbers.size() < fewest || numbers.size() > most) return fmt::format("'{}' is not {}", text, form);
     set(numbers);
+    return std::string();
   };
-  group.add_option_function<Numbers>(name, take, help)
-      ->delimiter(',')
-      ->check(CLI::Range(0.0, 1e12))
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->option_text(form);
+  to.value(name, take, help).shown_as(form);
 }
 
-CLI::Option_group& add_group(CLI::App& app, const std::string& name) {
-  CLI::Option_group& group = *app.add_option_group(name);
-  group.option_defaults()->always_capture_default()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  return group;
-}
-
-// A parameter of congestion control: dcqcn.additive_mbps=200.
-void set_parameter(CongestionSettings& settings, const std::string& assignment) {
+// A parameter of congestion control: dcqcn.additive_mbps=200. Returns what is wrong with it.
+std::string set_parameter(CongestionSettings& settings, const std::string& assignment) {
   const std::size_t equals = assignment.find('=');
   for (const transport::CongestionParameter& parameter : transport::congestion_parameters()) {
     const std::string name = std::string(parameter.algorithm) + "." + std::string(parameter.name);
-    double value = 0;
     if (assignment.substr(0, equals) != name || equals == std::string::npos) continue;
-    if (!CLI::detail::lexical_cast(assignment.substr(equals + 1), value) || value < parameter.least ||
-        value > parameter.most) {
-      throw CLI::ValidationError("--set", fmt::format("{} must be a number from {} to {}, not '{}'", name,
-                                                      parameter.least, parameter.most, assignment.substr(equals + 1)));
+    const auto value = arguments::real_of(std::string_view(assignment).substr(equals + 1));
+    const bool within = value && *value >= parameter.least && *value <= parameter.most;
+    if (!within) {
+      return fmt::format("{} must be a number from {} to {}, not '{}'", name, parameter.least, parameter.most,
+                         assignment.substr(equals + 1));
     }
     if (parameter.whole != nullptr) {
-      parameter.whole(settings) = static_cast<uint32_t>(value);
+      parameter.whole(settings) = static_cast<uint32_t>(*value);
     } else {
-      parameter.real(settings) = value;
+      parameter.real(settings) = *value;
     }
-    return;
+    return {};
   }
-  throw CLI::ValidationError("--set",
-                             fmt::format("unknown parameter '{}'; config/uroced.toml lists them under [dcqcn] and "
-                                         "[swift], for example dcqcn.additive_mbps=200",
-                                         assignment));
+  return fmt::format(
+      "unknown parameter '{}'; config/uroced.toml lists them under [dcqcn] and [swift], for example "
+      "dcqcn.additive_mbps=200",
+      assignment);
 }
 
-void add_network(CLI::App& app, Scenario& s) {
-  auto& group = add_group(app, "Network");
-  add_choice(group, "--topology", s.topology, kTopologyNames, "Arrangement of hosts and switches");
+void add_network(Command& group, Scenario& s) {
+  group.heading("Network");
+  group.choice("--topology", s.topology, kTopologyNames, "Arrangement of hosts and switches");
   add_number(group, "--rate", s.gbps, 0.001, 1600.0, "Rate of every link, Gb/s");
   add_time(group, "--rtt", s.rtt, "Propagation there and back, on the shortest path");
   add_number(group, "--paths", s.paths, 1u, 64u, "Paths between the switches of topology paths");
@@ -144,11 +144,11 @@ void add_network(CLI::App& app, Scenario& s) {
               "All frames, or this share of them, are overtaken by 0 to N others");
 }
 
-void add_traffic(CLI::App& app, Scenario& s) {
-  auto& group = add_group(app, "Traffic");
+void add_traffic(Command& group, Scenario& s) {
+  group.heading("Traffic");
   add_number(group, "--flows", s.flows, 1u, 1024u, "Queue pairs with traffic; incast: one for each sending host");
-  group.add_flag("--read", s.read, "RDMA READs instead of WRITEs");
-  group.add_flag("--one-buffer", s.one_buffer, "All READs of a flow use the same memory, as in perftest");
+  group.flag("--read", s.read, "RDMA READs instead of WRITEs");
+  group.flag("--one-buffer", s.one_buffer, "All READs of a flow use the same memory, as in perftest");
   add_size(group, "--message-size", s.message_bytes, 1u, 8u << 20, "Bytes of each operation");
   add_number(group, "--depth", s.depth, 1u, 4096u, "Operations that a flow keeps posted");
   add_time(group, "--duration", s.duration, "Duration of the traffic");
@@ -157,21 +157,18 @@ void add_traffic(CLI::App& app, Scenario& s) {
   add_number(group, "--seed", s.seed, uint64_t{0}, UINT64_MAX, "Seed of everything random");
 }
 
-void add_engines(CLI::App& app, Scenario& s) {
-  auto& group = add_group(app, "Engines");
-  add_choice(group, "--retransmission", s.retransmission, transport::kRetransmissionNames,
-             "Loss recovery of the queue pairs");
-  add_choice(group, "--congestion-control", s.congestion.algorithm, transport::kCongestionNames,
-             "Congestion control of the queue pairs");
+void add_engines(Command& group, Scenario& s) {
+  group.heading("Engines");
+  group.choice("--retransmission", s.retransmission, transport::kRetransmissionNames,
+               "Loss recovery of the queue pairs");
+  group.choice("--congestion-control", s.congestion.algorithm, transport::kCongestionNames,
+               "Congestion control of the queue pairs");
   group
-      .add_option_function<std::vector<std::string>>(
-          "--set",
-          [&s](const std::vector<std::string>& all) {
-            for (const std::string& one : all) set_parameter(s.congestion, one);
-          },
+      .values(
+          "--set", [&s](const std::string& one) { return set_parameter(s.congestion, one); },
           "A parameter of congestion control, such as dcqcn.additive_mbps=200; may be repeated")
-      ->option_text("NAME=VALUE");
-  add_choice(group, "--mtu", s.mtu, kMtuNames, "Path MTU, bytes");
+      .shown_as("NAME=VALUE");
+  group.choice("--mtu", s.mtu, kMtuNames, "Path MTU, bytes");
   add_number(group, "--window", s.window_packets, 1u, 16384u, "Most unacknowledged packets of a queue pair");
   add_number(group, "--spray", s.udp_source_ports, 1u, 64u,
              "UDP source ports over which a queue pair's packets are sprayed");
@@ -181,22 +178,18 @@ void add_engines(CLI::App& app, Scenario& s) {
 
 }  // namespace
 
-std::optional<int> parse_command_line(int argc, const char* const* argv, CommandLine& line) {
-  CLI::App app;
-  app.description("uroce_sim: runs the engines that ship in a simulated network, in virtual time.");
-  app.footer(kExamples);
-  add_network(app, line.scenario);
-  add_traffic(app, line.scenario);
-  add_engines(app, line.scenario);
-  app.add_option("--json", line.json, "Write the summary to this file; - is standard output")->option_text("FILE");
-  app.add_flag("--trace", line.trace, "Print the fate of every frame");
-  app.add_flag("--quiet", line.quiet, "Print neither progress nor table");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error);
-  }
-  return std::nullopt;
+std::optional<arguments::EarlyExit> parse_command_line(int argc, const char* const* argv, CommandLine& line) {
+  arguments::Program program("uroce_sim",
+                             "uroce_sim: runs the engines that ship in a simulated network, in virtual time.",
+                             "uroce_sim", "; see uroce_sim --help");
+  program.footer(kExamples);
+  program.text("--json", line.json, "Write the summary to this file; - is standard output").shown_as("FILE");
+  program.flag("--trace", line.trace, "Print the fate of every frame");
+  program.flag("--quiet", line.quiet, "Print neither progress nor table");
+  add_network(program, line.scenario);
+  add_traffic(program, line.scenario);
+  add_engines(program, line.scenario);
+  return program.parse(arguments::words_of(argc, argv));
 }
 
 }  // namespace uroce::sim

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "arguments/program.h"
 #include "tests/sim/scenario.h"
 
 namespace uroce::sim {
@@ -15,7 +16,7 @@ struct CommandLine {
   bool quiet = false;
 };
 
-/// Fills `line`, whose scenario has the defaults. The exit code, where help or an error was printed instead.
-std::optional<int> parse_command_line(int argc, const char* const* argv, CommandLine& line);
+/// Fills `line`, whose scenario has the defaults.
+std::optional<arguments::EarlyExit> parse_command_line(int argc, const char* const* argv, CommandLine& line);
 
 }  // namespace uroce::sim

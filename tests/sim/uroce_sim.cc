@@ -48,7 +48,10 @@ bool write_json(const std::string& path, const Json& summary) {
 
 int main(int argc, char** argv) {
   CommandLine line;
-  if (const auto code = parse_command_line(argc, argv, line)) return *code;
+  if (const auto exit = parse_command_line(argc, argv, line)) {
+    fmt::print(exit->code == 0 ? stdout : stderr, "{}\n", exit->text);
+    return exit->code;
+  }
   if (line.scenario.warm_up >= line.scenario.duration) {
     fmt::print(stderr, "uroce_sim: --warm-up leaves nothing of --duration; make it shorter\n");
     return 2;

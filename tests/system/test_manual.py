@@ -5,8 +5,13 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 
 import harness
+
+sys.path.append(str(harness.SOURCE / "config" / "manual"))
+import completion  # noqa: E402
+import help_text  # noqa: E402
 
 FOLDER = harness.BUILD / "config" / "manual"
 PROGRAMS = {"uroced": "8", "uroce": "1", "uroce-run": "1", "uroce_nvmf": "1", "uroce_perf": "1"}
@@ -27,9 +32,15 @@ def run(*command, **kw):
     return done.returncode, done.stdout, done.stderr
 
 
+def path_of(program):
+    if program == "uroce_sim":
+        return harness.BUILD / "tests" / "sim" / program
+    return harness.BUILD / "apps" / FOLDERS[program] / program
+
+
 def help_options(program):
     """The long options in a program's --help."""
-    _, text, _ = run(harness.BUILD / "apps" / FOLDERS[program] / program, "--help")
+    _, text, _ = run(path_of(program), "--help")
     return {o for line in re.findall(r"^ +(-.*)$", text, re.MULTILINE) for o in re.findall(r"--[\w-]+", line.split("  ")[0])}
 
 
@@ -119,6 +130,45 @@ class Manual(harness.Case):
         for name in PROGRAMS:
             with self.subTest(name):
                 self.assertEqual(run("zsh", "-n", FOLDER / f"_{name}"), (0, "", ""))
+
+
+class Help(harness.Case):
+    def every_help(self):
+        """(words, --help) of each program and of each of its commands."""
+        waiting = [[name] for name in [*PROGRAMS, "uroce_sim"]]
+        for words in waiting:
+            code, text, errors = run(path_of(words[0]), *words[1:], "--help")
+            self.assertEqual((code, errors), (0, ""), words)
+            yield words, text
+            if below := re.search(r"^Subcommands:\n((?:  .*\n)+)", text, re.MULTILINE):
+                waiting += [[*words, name] for name in re.findall(r"^  (\S+)", below[1], re.MULTILINE)]
+
+    def test_only_printable_characters(self):
+        seen = []
+        for words, text in self.every_help():
+            with self.subTest(" ".join(words)):
+                self.assertEqual(re.findall(r"[^\n -~]", text), [])
+            seen.append(" ".join(words))
+        self.assertLessEqual({*PROGRAMS, "uroce_sim", "uroce show", "uroce show peer", "uroce doctor"}, set(seen))
+
+    def test_words_are_no_numbers(self):
+        """An option that has words refuses the number of one, and lists them."""
+        before = {"uroced": ["--demo"], "uroce_perf": ["write_bw", "--"]}
+        tried = set()
+        for program in PROGRAMS:
+            for option in help_text.read(path_of(program), [program]).options:
+                words = completion.choices(option)
+                if not isinstance(words, list):
+                    continue
+                with self.subTest(f"{program} {option.names[-1]}"):
+                    code, _, errors = run(path_of(program), *before.get(program, []), option.names[-1], "2")
+                    self.assertEqual(code, 2, errors)
+                    for part in (option.names[-1], *words):
+                        self.assertIn(part, errors)
+                tried.add(f"{program} {option.names[-1]}")
+        self.assertLessEqual({"uroced --idle", "uroced --log-level", "uroce_nvmf --idle", "uroce_perf --idle", "uroce_perf --tx-mode",
+                              "uroce_perf --atomic_type", "uroce_perf --retransmission", "uroce_perf --connection",
+                              "uroce_perf --congestion-control", "uroce_perf --mtu"}, tried)
 
 
 if __name__ == "__main__":

@@ -242,6 +242,31 @@ TEST(Refusals, NameTheOption) {
   EXPECT_NE(refused({"uroce_perf", "--", "--back-to-back"}).find("write"), std::string::npos);
 }
 
+TEST(Refusals, ListTheWordsWhereANumberStands) {
+  const std::vector<std::pair<const char*, const char*>> options{{"--idle", "busy, yield, sleep"},
+                                                                 {"--tx-mode", "automatic, copy, external"},
+                                                                 {"-A", "FETCH_AND_ADD, CMP_AND_SWAP, WRITE"},
+                                                                 {"--retransmission", "auto, go-back-n, selective"},
+                                                                 {"-c", "RC"},
+                                                                 {"--congestion-control", "none, dcqcn, swift"},
+                                                                 {"-m", "256, 512, 1024, 2048, 4096"},
+                                                                 {"--icrc", "automatic"}};
+  for (const auto& [option, words] : options) {
+    EXPECT_NE(refused({"uroce_write_bw", "--", option, "2"}).find(std::string("'2' is none of ") + words),
+              std::string::npos)
+        << option;
+  }
+}
+
+TEST(Refusals, NameAnUnknownTestAndTheOthers) {
+  for (const auto& words : std::vector<std::vector<const char*>>{{"uroce_perf", "copy_bw", "-l", "0", "--", "host"},
+                                                                 {"uroce_perf", "-l", "0", "--", "copy_bw"}}) {
+    const std::string text = refused(words);
+    EXPECT_NE(text.find("there is no test 'copy_bw'; write one of write_bw, write_lat, "), std::string::npos) << text;
+    EXPECT_NE(text.find(", raw_lat"), std::string::npos) << text;
+  }
+}
+
 TEST(Refusals, NameWhatExcludesWhat) {
   EXPECT_NE(refused({"uroce_write_lat", "--", "-q", "2"}).find("-q 2"), std::string::npos);
   EXPECT_NE(refused({"uroce_write_lat", "--", "-b"}).find("-b"), std::string::npos);

@@ -66,6 +66,28 @@ TEST(UroceCommandLine, PingsOrAnswers) {
   EXPECT_EQ(parse({"ping", "10.0.0.2", "--answer"}).error().code, 2);
 }
 
+TEST(UroceCommandLine, NamesAnUnknownWordAndTheOthers) {
+  const std::string commands = "devices, show, stat, top, capture, trace, ping or doctor";
+  const std::string objects = "qp, mr, cq, client, user or peer";
+  EXPECT_EQ(parse({"foo"}).error().text,
+            "uroce: unknown word 'foo' behind \"uroce\"; write " + commands + "; see uroce --help");
+  EXPECT_EQ(parse({"show", "foo"}).error().text,
+            "uroce: unknown word 'foo' behind \"uroce show\"; write " + objects + "; see uroce --help");
+  EXPECT_EQ(parse({"show"}).error().text,
+            "uroce: a word is missing behind \"uroce show\"; write " + objects + "; see uroce --help");
+  EXPECT_EQ(parse({"devices", "stat"}).error().text,
+            "uroce: unexpected word 'stat' behind \"uroce devices\"; leave it out; see uroce --help");
+  EXPECT_EQ(parse({"ping"}).error().text,
+            "uroce: \"uroce ping\" needs the peer's address, or --answer; see uroce --help");
+}
+
+TEST(UroceCommandLine, SaysThatTheDaemonAnswersPings) {
+  const std::string help = parse({"ping", "--help"}).error().text;
+  for (const char* part : {"A uroced also answers messages", "daemon.answer_pings, device.answer_pings"}) {
+    EXPECT_NE(help.find(part), std::string::npos) << help;
+  }
+}
+
 TEST(UroceCommandLine, RefusesWhatItDoesNotKnow) {
   for (const auto& words : std::vector<std::vector<const char*>>{{},
                                                                  {"nonsense"},

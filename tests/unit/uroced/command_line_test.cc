@@ -36,6 +36,7 @@ TEST(CommandLine, NeedsSomethingToServe) {
   expect_refused({"--config", "a", "--demo"}, "exclude each other");
   expect_refused({"-l", "0", "--demo"}, "before `--`");
   expect_refused({"--nonsense"}, "--nonsense");
+  expect_refused({"nonsense"}, "nonsense");
   expect_refused({"--demo", "--port-mtu", "10"}, "10");
   EXPECT_TRUE(parse({"--vdev", "net_null0", "--"}));
 }
