@@ -1,4 +1,4 @@
-// What this machine needs its network interfaces for, and thus loses with a card that is taken from the kernel.
+// The uses that this machine has for its network interfaces, and loses with a card that is taken from the kernel.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +16,7 @@ struct InterfaceUse {
 /// By the interface's name.
 using InterfaceUses = std::map<std::string, InterfaceUse>;
 
-/// As the kernel tells it in this network namespace. What cannot be read is left out.
+/// As the kernel tells it in this network namespace. It leaves out what cannot be read.
 InterfaceUses read_interface_uses();
 
 /// A card's interface, or one that stands on it: a bridge, a bond, a VLAN.

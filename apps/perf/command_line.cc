@@ -218,9 +218,10 @@ std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const
   const arguments::Option size = add_perftest_options(program, o, seen);
   add_own_options(program, o);
   program.texts("host", seen.positional, "Host of the server; the server itself has none");
-  const OptionMarks marks{-1.0, std::numeric_limits<uint32_t>::max()};
+  const OptionMarks marks{-1.0, std::numeric_limits<uint32_t>::max(), std::numeric_limits<uint8_t>::max()};
   o.margin_s = o.connect_timeout_s = marks.unset_s;
   o.inline_size = marks.unset;
+  o.qp_timeout = marks.unset_code;
   if (auto exit = program.parse(std::move(own))) return std::unexpected(std::move(*exit));
   if (seen.version)
     return std::unexpected(EarlyExit{0, fmt::format("uroce_perf {}\n{}", kVersion, glue::icrc_summary())});

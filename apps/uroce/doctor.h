@@ -32,7 +32,7 @@ struct KernelRoce {
   std::string interface{};
 };
 
-/// Whose network namespace the facts of interfaces are from.
+/// The network namespace that the facts of interfaces are from.
 enum class NetworkSeen {
   shared,   ///< this program's, which is the daemon's, too, as far as the kernel tells
   entered,  ///< the daemon's, which is another one

@@ -182,7 +182,7 @@ void ask_daemon(const Source& source, Facts& facts) {
   if (const auto rows = fetch_objects(source, message::Kind::qp)) facts.peers = peers_of(*rows);
 }
 
-/// What depends on the network namespace of the calling thread.
+// The facts that depend on the network namespace of the calling thread.
 void read_network(Facts& facts) {
   facts.interfaces = read_interfaces();
   facts.roce_port_taken = roce_port_is_taken();

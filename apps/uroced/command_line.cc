@@ -35,7 +35,8 @@ Examples:
     uroced --check
   Set any key of the file on the command line:
     uroced --demo --set limits.max_qp=64 --set daemon.mode=0660
-Signals: SIGTERM and SIGINT end the clients and then the daemon; a second one ends it at once. SIGHUP reads the file again.
+Signals: SIGTERM and SIGINT end the clients and then the daemon; another one, a second or more later, ends it at once.
+SIGHUP reads the file again.
 Exit codes: 0 success, 1 failure (--check: the file has errors, or a card that is named is not ready), 2 unusable command
 line or configuration.)";
 }

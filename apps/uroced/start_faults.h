@@ -1,4 +1,4 @@
-// What a start would refuse, as far as that can be known without one.
+// The faults that a start would find, as far as that can be known without one.
 #pragma once
 
 #include <string>

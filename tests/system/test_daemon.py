@@ -192,7 +192,7 @@ class Life(Daemon):
 
 
 class RuntimeFolders(Daemon):
-    """What EAL makes below its `dpdk`."""
+    """The folders that EAL makes below its `dpdk`."""
 
     def setUp(self):
         super().setUp()
