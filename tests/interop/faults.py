@@ -20,7 +20,7 @@ class Faults(interop.Case):
     wire = 2
 
     def run_case(self, fault, requester, responder):
-        a, b = self.pair(requester, responder, "RC", MTU, timeout=13)
+        a, b = self.pair(requester, responder, "RC", MTU, timeout=16)
         slots = [(self.region(requester, length + 64, "write"), self.region(responder, length + 64, "read", "write", "atomic"))
                  for _, length in BATCH]
         begin = time.monotonic()
@@ -47,7 +47,7 @@ class Faults(interop.Case):
                 receives += 1
         for number, ((op, length), (source, sink)) in enumerate(zip(BATCH, slots)):
             a.post(op, source, length, 0, sink, wr_id=number, compare_add=7, imm=number)
-        self.assertEqual([(c["wr_id"], c["status"]) for c in a.sent(len(BATCH), seconds=15)],
+        self.assertEqual([(c["wr_id"], c["status"]) for c in a.sent(len(BATCH), seconds=60)],
                          [(number, "success") for number in range(len(BATCH))], f"seed {SEED}, batch {batch}")
         got = b.received(receives)
         self.assertEqual([c["status"] for c in got], ["success"] * receives, f"seed {SEED}, batch {batch}")

@@ -26,7 +26,7 @@ class Hello(interop.Case):
         log = self.rig.guest.run("dmesg | wc -l")
         before, (sent, received, naks) = self.guest_counters(), self.hellos()
         a, b = self.pair(self.host, self.guest, "RC", MTU)
-        limit = time.monotonic() + 10 * harness.SLOW
+        limit = time.monotonic() + 30 * harness.SLOW
         while self.hellos()[0] < sent + 1:
             self.assertLess(time.monotonic(), limit, "no HELLO")
             time.sleep(0.05)

@@ -85,7 +85,7 @@ class Transfers(interop.Verbs):
 
     def wait_for_bytes(self, sink, seed, length):
         """A UC WRITE tells nobody that it has arrived."""
-        limit = time.monotonic() + 10 * harness.SLOW
+        limit = time.monotonic() + 30 * harness.SLOW
         while sink.wrong(seed, GUARD, length) and time.monotonic() < limit:
             time.sleep(0.01)
 

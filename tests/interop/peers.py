@@ -37,7 +37,7 @@ class Peer:
     def region(self, length, *access, memory="heap"):
         return Region(self, length, access, memory)
 
-    def completions(self, qp, queue, count=1, seconds=10):
+    def completions(self, qp, queue, count=1, seconds=30):
         return self.call("poll", qp=qp.id, queue=queue, count=count, seconds=seconds * harness.SLOW)["completions"]
 
     def events(self, seconds=0):
@@ -65,13 +65,13 @@ class HostPeer(Peer):
             raise AssertionError(f"the host's peer is silent after {line}")
         reply = self.process.stdout.readline()
         if not reply:
-            raise AssertionError(f"the host's peer ended (exit code {self.process.wait(10)}) after {line}")
+            raise AssertionError(f"the host's peer ended (exit code {self.process.wait(30)}) after {line}")
         return reply
 
     def kill(self):
         if self.process.poll() is None:
             os.killpg(self.process.pid, 9)
-            self.process.wait(10)
+            self.process.wait(30)
 
 
 class GuestPeer(Peer):
@@ -162,10 +162,10 @@ class QueuePair:
     def recv(self, region, length, offset=0, **more):
         self.peer.call("recv", qp=self.id, region=region.id, offset=offset, length=length, **more)
 
-    def sent(self, count=1, seconds=10):
+    def sent(self, count=1, seconds=30):
         return self.peer.completions(self, "send", count, seconds)
 
-    def received(self, count=1, seconds=10):
+    def received(self, count=1, seconds=30):
         return self.peer.completions(self, "recv", count, seconds)
 
     def state(self):

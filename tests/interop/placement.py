@@ -70,7 +70,7 @@ class Placement(interop.Case):
         count = 40
         for number in range(count):
             a.post("ATOMIC_WRITE", source, 8, 0, sink, 8 + 8 * (number % 8), value=VALUE + number, wr_id=number)
-        sent = a.sent(count, seconds=20)
+        sent = a.sent(count, seconds=30)
         self.assertEqual([(c["wr_id"], c["status"]) for c in sent], [(number, "success") for number in range(count)])
         self.assertEqual([sink.word(8 + 8 * n) for n in range(8)], [VALUE + count - 8 + n for n in range(8)])
         sink.restore(8, 64)

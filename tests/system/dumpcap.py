@@ -33,6 +33,15 @@ class Capture:
             time.sleep(0.1)
         return lines
 
+    def sees(self, count, display, program, seconds=300):
+        """Whether `count` packets come while `program` runs."""
+        limit = time.monotonic() + seconds * harness.SLOW
+        while program.process.poll() is None and time.monotonic() < limit:
+            if len(self.lines(display)) >= count:
+                return True
+            time.sleep(0.1)
+        return len(self.lines(display)) >= count
+
     def end(self):
         """No frame was malformed."""
         self.dump.process.terminate()

@@ -1,5 +1,6 @@
 """Parts that the system tests share: programs under a time limit, EAL arguments that never collide, namespaces, TAP output."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -25,6 +26,8 @@ _serial = itertools.count()
 _reserved_ports = []
 # Tests say what an idle engine does: two pollers may share a core here.
 IDLE = ("--idle", "sleep")
+# Of uroce_perf: an ACK may be late by a second, seven times over. A busy machine keeps processes waiting for that long.
+PATIENT = ("-u", "18")
 
 
 def free_hugepages():
@@ -67,6 +70,20 @@ def eal(*extra, lcores="0", memory=192, huge=False):
     args = ["-l", str(lcores), "--no-pci", "--no-telemetry", f"--file-prefix=uroce-test-{os.getpid()}-{next(_serial)}"]
     args += ["--in-memory", "-m", str(memory)] if huge else ["--no-huge", "-m", str(memory)]
     return args + list(extra)
+
+
+def patience(test, args):
+    """PATIENT, for a benchmark of uroce_perf with queue pairs whose arguments say nothing else."""
+    return () if test.startswith("raw") or "-u" in args else PATIENT
+
+
+def wake_ups(pid):
+    """How often the threads of a process have slept and gone on, in all (proc(5))."""
+    count = 0
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended
+            count += int(re.search(r"(?m)^voluntary_ctxt_switches:\s+(\d+)", (task / "status").read_text())[1])
+    return count
 
 
 class Program:
@@ -149,6 +166,14 @@ class Case(unittest.TestCase):
         except AssertionError as e:
             raise AssertionError(f"{e}\n--- the server\n{server}\n--- the client\n{client}") from None
 
+    def while_it_lasts(self, run, durations=(6, 30, 120)):
+        """`run` makes something happen during so many seconds of traffic. Where it returns False, the traffic ended too early, as
+        on a busy machine: once more, with longer traffic."""
+        for seconds in durations:
+            if run(seconds):
+                return
+        self.fail(f"it did not happen during {durations[-1]} s of traffic")
+
     def run_perf(self, test, eal_args, *args, seconds=60, **kw):
         """One uroce_perf process from start to end; its JSON report."""
         report = self.directory / f"report-{next(_serial)}.json"
@@ -159,7 +184,7 @@ class Case(unittest.TestCase):
     def start_pair(self, test, server_eal, client_eal, *args, server_args=(), client_args=(), namespaces=(None, None),
                    address="127.0.0.1"):
         """Server and client of one benchmark, each a process. Returns both, running."""
-        common = ["-p", free_port(), *args]
+        common = ["-p", free_port(), *patience(test, (*args, *server_args, *client_args)), *args]
         server = self.start([PERF, test, *server_eal, "--", *common, *server_args], namespaces[0])
         report = self.directory / f"report-{next(_serial)}.json"
         client = self.start([PERF, test, *client_eal, "--", *common, *client_args,

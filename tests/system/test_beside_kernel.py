@@ -177,13 +177,18 @@ class Direct(Link):
         self.assertEqual(self.ping(self.far, NEAR4), (3, False))
 
     def test_a_neighbour_that_moves(self):
-        capture = self.capture(self.far, "ether dst 02:00:00:00:00:05")  # the sender's own end shows none of its frames
-        server, client = self.traffic("-s", "1024", "-D", "8")
+        self.while_it_lasts(self.move_a_neighbour, (8, 30, 120))
+
+    def move_a_neighbour(self, seconds):
+        address = f"02:00:00:00:00:{seconds:02x}"
+        capture = self.capture(self.far, f"ether dst {address}")  # the sender's own end shows none of its frames
+        server, client = self.traffic("-s", "1024", "-D", seconds)
         client.wait_for("remote address", 20)
-        ip("-n", self.far, "link", "set", "d0", "address", "02:00:00:00:00:05")
-        capture.wait_for(5, "infiniband.bth.opcode == 10")
+        ip("-n", self.far, "link", "set", "d0", "address", address)
+        moved = capture.sees(5, "infiniband.bth.opcode == 10", client)
         capture.dump.kill()
         self.finish_both(server, client)
+        return moved
 
     def test_addresses_come_and_go(self):
         daemon = self.daemon()
@@ -217,11 +222,18 @@ class Direct(Link):
 
     def test_tentative_addresses_are_left_out(self):
         sysctl(self.near, "net.ipv6.conf.d0.accept_dad=1")
-        sysctl(self.near, "net.ipv6.conf.d0.dad_transmits=3")
         self.daemon()
-        ip("-n", self.near, "addr", "add", "2001:db8:5::9/64", "dev", "d0")
-        self.assertNotIn("2001:db8:5::9", self.devices())
-        self.wait_for_devices("2001:db8:5::9")
+        seen = False
+        for number, transmits in enumerate((3, 10), 1):  # seconds
+            sysctl(self.near, f"net.ipv6.conf.d0.dad_transmits={transmits}")
+            address = f"2001:db8:5::9{number}"
+            ip("-n", self.near, "addr", "add", f"{address}/64", "dev", "d0")
+            shown = self.devices()
+            if tentative := address in self.within(self.near, "ip", "-6", "addr", "show", "dev", "d0", "tentative"):
+                self.assertNotIn(address, shown)
+            self.wait_for_devices(address)
+            seen = seen or tentative
+        self.assertTrue(seen, "no address was tentative while the daemon was asked")
 
     def test_lost_messages(self):
         """The kernel has more to tell than a stopped daemon's socket holds."""
@@ -423,13 +435,18 @@ class Routed(Link):
         sysctl(self.gateway, "net.ipv4.conf.all.rp_filter=0")
         sysctl(self.gateway, "net.ipv4.conf.all.arp_ignore=1")
         self.give(self.gateway, "m0", "10.5.0.253/32")
+        self.while_it_lasts(self.change_the_route, (8, 30, 120))
+
+    def change_the_route(self, seconds):
+        ip("-n", self.near, "route", "replace", "10.6.0.0/24", "via", "10.5.0.254")
         capture = self.capture(self.gateway, "ether dst 02:00:00:00:00:07", "n0")
-        server, client = self.traffic("-s", "1024", "-D", "8", address="10.6.0.1")
+        server, client = self.traffic("-s", "1024", "-D", seconds, address="10.6.0.1")
         client.wait_for("remote address", 20)
         ip("-n", self.near, "route", "replace", "10.6.0.0/24", "via", "10.5.0.253")
-        capture.wait_for(5, "infiniband.bth.opcode == 10")
+        changed = capture.sees(5, "infiniband.bth.opcode == 10", client)
         capture.dump.kill()
         self.finish_both(server, client)
+        return changed
 
     def test_no_route(self):
         ip("-n", self.near, "route", "del", "2001:db8:6::/64")

@@ -108,8 +108,8 @@ class UroceCapture(Capturing):
         trace.wait_for("tracing", 20)
         self.traffic()
         daemon.kill()
-        self.assertIn("the uroce daemon has ended, and the capture of uroce0 with it", self.finish(capture, 5, 1))
-        self.assertIn("the uroce daemon has ended, and the capture of uroce1 with it", self.finish(trace, 5, 1))
+        self.assertIn("the uroce daemon has ended, and the capture of uroce0 with it", self.finish(capture, 30, 1))
+        self.assertIn("the uroce daemon has ended, and the capture of uroce1 with it", self.finish(trace, 30, 1))
         self.assertGreater(self.check(capture.file), 100)
 
     def test_count_and_standard_output(self):
@@ -129,8 +129,8 @@ class UroceCapture(Capturing):
     def test_a_full_disk(self):
         """/dev/full accepts the file's beginning into the buffer, and no byte beyond it."""
         self.daemon()
-        capture = self.start([UROCE, "capture", "-w", "/dev/full", "--device", "uroce0", "--seconds", "20", "--socket", self.socket])
-        output = self.finish(capture, 15, 1)
+        capture = self.start([UROCE, "capture", "-w", "/dev/full", "--device", "uroce0", "--seconds", "600", "--socket", self.socket])
+        output = self.finish(capture, 30, 1)
         self.assertIn("cannot write /dev/full to its end: No space left on device", output)
 
     @unittest.skipUnless(os.geteuid() == 0, "only root may mount a small disk")
@@ -140,14 +140,14 @@ class UroceCapture(Capturing):
         disk.mkdir()
         script = f'mount -t tmpfs -o size=64k tmpfs {disk} && exec "$@"'
         capture = self.start(["unshare", "--mount", "sh", "-c", script, "sh", UROCE, "capture", "-w", disk / "wire.pcapng",
-                              "--device", "uroce0", "--seconds", "60", "--socket", self.socket])
+                              "--device", "uroce0", "--seconds", "600", "--socket", self.socket])
         capture.wait_for("capturing on", 20)
         self.traffic()
         self.assertIn("No space left on device", self.finish(capture, 20, 1))
 
     def test_a_reader_that_has_seen_enough(self):
         self.daemon()
-        script = f"'{UROCE}' capture -w - --device uroce0 --seconds 20 --socket '{self.socket}' | head -c 100 >/dev/null; " \
+        script = f"'{UROCE}' capture -w - --device uroce0 --seconds 600 --socket '{self.socket}' | head -c 100 >/dev/null; " \
                  "echo code=${PIPESTATUS[0]}"
         reader = self.start(["bash", "-c", script])
         reader.wait_for("capturing on", 20)

@@ -67,7 +67,7 @@ def in_use(program):
 
 def wait_for_return(before):
     """Returns once as many pages are free as before. Kernels that fold the map of huge pages free them a moment later."""
-    limit = time.monotonic() + 10 * harness.SLOW
+    limit = time.monotonic() + 20 * harness.SLOW
     while harness.free_hugepages() < before:
         if time.monotonic() > limit:
             raise AssertionError(f"{harness.free_hugepages()} hugepages are free, {before} before")

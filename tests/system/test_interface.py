@@ -50,7 +50,7 @@ class Interface(veth.DaemonCase):
     def test_without_the_right_to_administer(self):
         names = self.spaces(1500)
         command = ["setpriv", "--bounding-set=-net_admin,-sys_admin", harness.PERF, "write_bw"]
-        own = [*IDLE, "--verify", "--interface", "d0", "-s", "65536", "-n", "200", "-p", harness.free_port()]
+        own = [*IDLE, *harness.PATIENT, "--verify", "--interface", "d0", "-s", "65536", "-n", "200", "-p", harness.free_port()]
         server = self.start([*command, *eal(), "--", *own], names[0])
         client = self.start([*command, *eal(), "--", *own, "10.199.0.1"], names[1])
         self.finish(client, 60)

@@ -3,6 +3,7 @@
 away under traffic or cannot be used at all. Each time the user reads what happened and what to do."""
 
 import pathlib
+import re
 import signal
 import time
 import unittest
@@ -21,6 +22,25 @@ ROOM = int(pathlib.Path("/proc/sys/net/core/rmem_default").read_text())
 class Overrun(veth.Case):
     """More frames wait than the kernel holds for a program without CAP_NET_ADMIN."""
 
+    def stop_until_it_overruns(self, receiver, traffic):
+        """Whether the kernel drops frames of the receiver's socket while that is stopped, now and then, and the traffic goes on."""
+        while traffic.process.poll() is None:
+            receiver.process.send_signal(signal.SIGSTOP)
+            try:
+                limit = time.monotonic() + 1
+                while time.monotonic() < limit:
+                    if self.drops(receiver.space):
+                        return True
+            finally:
+                receiver.process.send_signal(signal.SIGCONT)
+            time.sleep(0.2)
+        return False
+
+    def drops(self, space):
+        """Frames that packet sockets of a namespace had no room for."""
+        sockets = self.finish(self.start(["ss", "--packet", "--memory", "--numeric"], space), 20)
+        return sum(map(int, re.findall(r"skmem:\(.*?,d(\d+)\)", sockets)))
+
     def test_writes_to_an_engine_that_stands_still(self):
         self.overrun("write_bw", "server", 16)
 
@@ -31,17 +51,17 @@ class Overrun(veth.Case):
         """The program at the end that receives compares every byte: all that was acknowledged is there."""
         names = self.spaces(1500)
         daemons = dict(zip(("server", "client"), (self.serve(name, before=LIMITED) for name in names)))
-        server, client = self.traffic(test, names, by(daemons["server"]), by(daemons["client"]), "--verify", "-q", pairs,
-                                      "-s", "65536", "-D", "3", "-u", "18")
-        client.wait_for("remote address", 20)
         receiver = daemons[receives]
-        for _ in range(4):
-            time.sleep(0.2)
-            receiver.process.send_signal(signal.SIGSTOP)
-            time.sleep(0.2)
-            receiver.process.send_signal(signal.SIGCONT)
-        self.finish_both(server, client)
-        self.assertRegex({"server": server, "client": client}[receives].output, r"every byte of \d+ messages is right")
+
+        def run(seconds):
+            server, client = self.traffic(test, names, by(daemons["server"]), by(daemons["client"]), "--verify", "-q", pairs,
+                                          "-s", "65536", "-D", seconds, "-u", "20")
+            client.wait_for("remote address", 20)
+            overran = self.stop_until_it_overruns(receiver, client)
+            self.finish_both(server, client)
+            self.assertRegex({"server": server, "client": client}[receives].output, r"every byte of \d+ messages is right")
+            return overran
+        self.while_it_lasts(run, (3, 20, 100))
         receiver.wait_for(f"interface d0: frames were lost (kif_rx_lost), because no more than {ROOM >> 10} KiB wait; raise "
                           "net.core.rmem_max (sysctl -w net.core.rmem_max=33554432), or give the program CAP_NET_ADMIN, and start it "
                           "again", 20)
@@ -121,22 +141,26 @@ class Changes(veth.Case):
 
     def test_an_mtu_that_shrinks_under_traffic(self):
         """Longer packets are lost. The log tells, and the transfer goes on once the MTU is back."""
-        names = self.spaces(4200)
-        daemons = [self.serve(name) for name in names]
-        server, client = self.traffic("write_bw", names, by(daemons[0]), by(daemons[1]), "--verify", "-m", "4096", "-s", "4096",
-                                      "-D", "4", "-u", "18")
+        self.names = self.spaces(4200)
+        self.daemons = [self.serve(name) for name in self.names]
+        self.while_it_lasts(self.shrink_the_mtu, (4, 20, 100))
+
+    def shrink_the_mtu(self, seconds):
+        """Whether packets were lost by it while there was traffic."""
+        server, client = self.traffic("write_bw", self.names, by(self.daemons[0]), by(self.daemons[1]), "--verify", "-m", "4096", "-s",
+                                      "4096", "-D", seconds, "-u", "20")
         client.wait_for("remote address", 20)
-        time.sleep(0.3)
-        for name in names:
+        for name in self.names:
             harness.ip("-n", name, "link", "set", "d0", "mtu", "1500")
-        for daemon in daemons:
+        for daemon in self.daemons:
             daemon.wait_for("the MTU of d0 is now 1500, so that longer packets of the device are lost, which has 4200; raise it, or "
                             "start the program again", 20)
-        time.sleep(0.3)
-        self.assertGreater(self.counters_of(daemons[1])["kif_tx_dropped"], 0)
-        for name in names:
+        while not (dropped := self.counters_of(self.daemons[1])["kif_tx_dropped"]) and client.process.poll() is None:
+            time.sleep(0.05)
+        for name in self.names:
             harness.ip("-n", name, "link", "set", "d0", "mtu", "4200")
         self.finish_both(server, client)
+        return dropped > 0
 
     def test_an_interface_that_goes_away_and_comes_back_under_traffic(self):
         names = self.spaces(1500)

@@ -81,14 +81,14 @@ class DroppedOnTheWayOut(veth.DaemonCase):
         sockets, _ = self.daemons(names, addresses=(("10.117.0.2/24", "10.117.0.3/24"), ("10.117.0.1/24",)))
         common = ["--daemon", "-s", "65536"]
         ends = []
-        for index, more in ((1, ["-D", "30", "-u", "20"]), (0, ["-n", "500"])):
+        for index, more in ((1, ["-D", "600", "-u", "22"]), (0, ["-n", "500", *harness.PATIENT])):
             args = [harness.PERF, "write_bw", "--", *common, *more, "-p", harness.free_port()]
             server = self.start([*args, "--socket", sockets[0], "-x", index], names[0])
             ends.append(self.start([*args, "--socket", sockets[1], "10.199.0.1"], names[1]))
             if index == 1:
                 self.wait_for_counter(sockets[1], "kif_tx_dropped")
-        self.finish(ends[1], 20)
-        self.finish(server, 20)
+        self.finish(ends[1], 60)
+        self.finish(server, 60)
         self.assertIsNone(ends[0].process.poll(), f"it is to lose frames all the time: {ends[0]}")
 
     def wait_for_counter(self, socket_, name):
@@ -108,7 +108,7 @@ class WithoutSuperFrames(veth.DaemonCase):
     def writes(self, when):
         """Returns what a program with verified WRITEs says about its port."""
         names = self.spaces(1500)
-        own = [*IDLE, "--verify", "--interface", "d0", "-s", "65536", "-n", "200", "-p", harness.free_port()]
+        own = [*IDLE, *harness.PATIENT, "--verify", "--interface", "d0", "-s", "65536", "-n", "200", "-p", harness.free_port()]
         server = self.start([harness.PERF, "write_bw", *eal(), "--", *own], names[0])
         client = self.start([harness.PERF, "write_bw", *eal(), "--", *own, "10.199.0.1"], names[1], self.refused(when))
         said = self.finish(client, 60)

@@ -51,15 +51,24 @@ class Veth(harness.Case):
         # As a standard peer has it, for tshark: it knows ACKs, and a SACK by its number alone.
         self.pair("net_pcap0,iface=d0,phy_mac=1", "send_bw", "-m", "1024", "-s", "4096", "-n", "100", "--retransmission",
                   "go-back-n")
-        time.sleep(1)
+        # SEND first, middle, last; WRITE first, middle, last; READ request; READ response first; ACK; FETCH_ADD; HELLO
+        # and SACK.
+        wanted = {"0", "1", "2", "6", "7", "8", "12", "13", "17", "20", "192", "193"}
+        limit = time.monotonic() + 20 * harness.SLOW
+        while not wanted <= (opcodes := self.opcodes(capture)) and time.monotonic() < limit:
+            time.sleep(0.1)  # dumpcap writes a moment later
+        self.assertLessEqual(wanted, opcodes)
         dump.process.terminate()
         dump.wait(20)
         bad = tshark("-r", capture, "-Y", "_ws.malformed || _ws.expert.severity == error || icmp")
         self.assertEqual(bad, [])
-        opcodes = set(tshark("-r", capture, "-Y", "infiniband", "-T", "fields", "-e", "infiniband.bth.opcode"))
-        # SEND first, middle, last; WRITE first, middle, last; READ request; READ response first; ACK; FETCH_ADD; HELLO
-        # and SACK.
-        self.assertLessEqual({"0", "1", "2", "6", "7", "8", "12", "13", "17", "20", "192", "193"}, opcodes)
+
+    @staticmethod
+    def opcodes(capture):
+        """In a file to which dumpcap still writes."""
+        done = subprocess.run(["tshark", "-r", capture, "-Y", "infiniband", "-T", "fields", "-e", "infiniband.bth.opcode"],
+                              capture_output=True, text=True, timeout=120 * harness.SLOW, check=False)
+        return set(done.stdout.splitlines())
 
 
 @unittest.skipUnless(NAMESPACES and os.path.exists("/dev/net/tun"), "this machine has no tap devices")

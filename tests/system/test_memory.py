@@ -6,7 +6,6 @@ import ctypes
 import errno
 import mmap
 import os
-import re
 import shutil
 import signal
 import socket
@@ -118,8 +117,8 @@ class Holes(Case):
 class Punched(Case):
     ROUNDS, MIB = 100, 1024
     GAP_MS = 100
-    GAPS = 2
-    """The whole user's memory is bounded by this: one punch that nobody foresaw, and one that had begun by then."""
+    WAITS = 2
+    """Of an engine, each longer than a user may make it wait: for one punch that nobody foresaw, and one that had begun by then."""
 
     def test_a_user_that_punches_is_stopped(self):
         """Each of the punches made the engine of all users wait for 0.3 s."""
@@ -133,13 +132,12 @@ class Punched(Case):
             gaps = self.finish(victim, 60)
             lines = [*said.strip().splitlines(), *gaps.strip().splitlines()]
             print("\n".join(f"# {line}" for line in lines))
-            count, longest = re.search(r"(\d+) gaps, .*longest ([\d.]+) ms", gaps).groups()
-            self.assertLessEqual(int(count), self.GAPS, gaps)
-            if int(count) == 0:
-                self.skipTest(f"no punch made the engine wait longer than {longest} ms")
-            self.assertIn("limits.punch_penalty", said)
-            self.daemon.wait_for(f"user {NOBODY}: client", 10)
-            self.daemon.wait_for("the process is disconnected", 10)
+            if "limits.punch_penalty" not in said:
+                self.skipTest(f"no punch made the engine wait: {said}")
+            self.daemon.wait_for("the process is disconnected", 20)
+            log = self.daemon.output
+            waits = log[log.index("the process is disconnected"):].count("pages of a file of") + 1
+            self.assertLessEqual(waits, self.WAITS, log)
             # The user is refused, with the connection that it had before, too. Others are not.
             fd = memory(4096)
             error, words, _ = same_user.register(pd, [fd])
@@ -161,14 +159,14 @@ class Punched(Case):
             if "limits.punch_penalty" not in first:
                 self.skipTest(f"no punch made an engine wait: {first}")
             # Other processes of the user keep what they have.
-            self.daemon.wait_for("the process is disconnected", 10)
+            self.daemon.wait_for("the process is disconnected", 20)
             bystander.handle(CREATE_PD)
             self.assertIsNone(second.process.poll(), str(second))
             (self.folder / "go").touch()
             again = self.finish(second, 120)
             if "limits.punch_penalty" not in again:
                 self.skipTest(f"no punch of the second process made an engine wait: {again}")
-            self.daemon.wait_for("all its clients that have some are disconnected", 10)
+            self.daemon.wait_for("all its clients that have some are disconnected", 20)
             self.assertIsNone(bystander.call(CREATE_PD), "its memory could be punched, too")
             other.handle(CREATE_PD)
         os.close(fd)

@@ -89,14 +89,15 @@ class Daemon(harness.Case):
             self.assertEqual((thread["CapInh"], thread["CapAmb"]), (NOTHING, NOTHING), thread["Name"])
             self.assertEqual((thread["NoNewPrivs"], thread["Seccomp"]), ("1", "2"), thread["Name"])
 
-    def traffic(self, user=0, seconds=1, namespace=None):
-        """Verified traffic between the daemon's first two devices, or on its only one."""
+    def traffic(self, user=0, rounds=True, namespace=None):
+        """Verified traffic between the daemon's first two devices, or on its only one; without `rounds` as little as there may be."""
         folder = self.directory / f"pair-{time.monotonic_ns()}"
         folder.mkdir()
         os.chown(folder, user, -1)
         words = ["setpriv", f"--reuid={user}", "--clear-groups"] if user else []
         pair = self.start([*words, PAIR, folder], env=self.env, namespace=namespace)
-        time.sleep(seconds)
+        if rounds:
+            harness.wait_for_rounds(pair, folder)
         (folder / "stop").touch()
         self.finish(pair, 60)
 
@@ -145,7 +146,7 @@ class FromRoot(Daemon):
         """Engines wake by pipes that root made, and each client has an end of its own."""
         program = self.launch("--demo", *AS_GAMES, eal_args=engines(1))
         for _ in range(10):
-            self.traffic(user=OTHER, seconds=0)
+            self.traffic(user=OTHER, rounds=False)
         self.check_threads(program, GAMES)
         self.end(program)
 
@@ -179,7 +180,7 @@ class FromRoot(Daemon):
         self.check_threads(program, GAMES)
         path.write_text('[privilege]\nuser = "games"\n[[device]]\naddresses = ["192.0.2.9/24"]\n[limits]\nmax_qp = 7\n')
         program.process.send_signal(signal.SIGHUP)
-        program.wait_for("limits.max_qp changes from", 10)
+        program.wait_for("limits.max_qp changes from", 20)
         self.end(program)
 
     def test_stays_root_without_such_a_user(self):
@@ -229,7 +230,7 @@ class Ports(Daemon):
             self.check_threads(program, GAMES)
             self.link_follows(name, "d0")
             program.process.send_signal(signal.SIGHUP)
-            program.wait_for("nothing has changed", 10)
+            program.wait_for("nothing has changed", 20)
             self.end(program)
 
     def test_af_packet_with_ambient_capabilities(self):
@@ -350,7 +351,6 @@ for _ in range(int(sys.argv[2])):
         client = self.start([*words, sys.executable, "-c", self.FLOOD, self.socket, flood])
         began = time.monotonic()
         self.finish(client, 60)
-        took = time.monotonic() - began
         # Lines tell what the flood hid, each of ten seconds.
         user = OTHER if ROOT else os.geteuid()
         limit = time.monotonic() + 40 * harness.SLOW
@@ -362,7 +362,8 @@ for _ in range(int(sys.argv[2])):
             hidden = sum(map(int, re.findall(rf"(\d+) more lines about clients of user {user} were left out", said)))
         self.assertEqual(lines + hidden, flood, program.output)
         self.assertGreaterEqual(lines, 20)
-        self.assertLessEqual(lines, 20 + took + 1)
+        # A line a second, and all have been written by now: a busy machine only makes this more.
+        self.assertLessEqual(lines, 20 + (time.monotonic() - began) + 1)
         self.end(program)
 
 

@@ -2,6 +2,7 @@
 """Debian's ibverbs-utils and perftest, unchanged, under uroce-run."""
 
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -40,11 +41,19 @@ class Tools(verbs.Case):
         os.kill(self.daemon.process.pid, signal.SIGSTOP)
         try:
             run = self.under("ibv_devices")
-            time.sleep(1)
+            self.wait_for_socket(run)
             run.process.send_signal(signal.SIGINT)
-            self.assertEqual(self.finish(run, 5, -signal.SIGINT), "")
+            self.assertEqual(self.finish(run, 20, -signal.SIGINT), "")
         finally:
             os.kill(self.daemon.process.pid, signal.SIGCONT)
+
+    def wait_for_socket(self, program):
+        """Returns once the program has a socket, and has begun to wait or is about to."""
+        limit = time.monotonic() + 20 * harness.SLOW
+        fds = pathlib.Path(f"/proc/{program.process.pid}/fd")
+        while not any(path.is_socket() for path in fds.iterdir()):
+            self.assertLess(time.monotonic(), limit, f"no socket: {program}")
+            time.sleep(0.01)
 
     def test_another_program_listens(self):
         """uroce-run asks it once, and says the reason once."""

@@ -136,7 +136,7 @@ class Case(harness.Case):
 
     def traffic(self, test, names, server, client, *args):
         """A benchmark between two ends, server and client, both running. They meet on c0."""
-        common = ["-p", harness.free_port(), *args]
+        common = ["-p", harness.free_port(), *harness.patience(test, args), *args]
         programs = []
         for end, host in ((server, ()), (client, (f"10.199.0.{names.index(server.space) + 1}",))):
             programs.append(self.start([harness.PERF, test, *end.eal, "--", *common, *end.args, *host], end.space))
@@ -172,7 +172,7 @@ class DaemonCase(Case):
 
     def through(self, names, sockets, *args):
         """Verified WRITEs from the second daemon to the first."""
-        common = ["-p", harness.free_port(), "--daemon", "--verify", "-s", "65536", "-n", "200", *args]
+        common = ["-p", harness.free_port(), *harness.PATIENT, "--daemon", "--verify", "-s", "65536", "-n", "200", *args]
         server = self.start([harness.PERF, "write_bw", "--", *common, "--socket", sockets[0]], names[0])
         client = self.start([harness.PERF, "write_bw", "--", *common, "--socket", sockets[1], "10.199.0.1"], names[1])
         self.finish_both(server, client)

@@ -260,7 +260,7 @@ int work(pid_t daemon) {
   Device device;
   ibv_pd* pd = ibv_alloc_pd(device.context);
   ibv_qp* qp = connected_to_itself(device, pd);
-  usleep(300000);  // the engine falls asleep: a post writes to the pipe that wakes it
+  usleep(300000);  // the engine falls asleep as a rule: a post writes to the pipe that wakes it
   stop(daemon);
   constexpr int kEach = 5;
   for (int i = 0; i < kEach; ++i) check(post(qp, 100 + i, false) == 0 && post(qp, i, true) == 0, "post");
@@ -326,7 +326,7 @@ void expect_interrupted(const char* what, Call call) {
   setitimer(ITIMER_REAL, &never, nullptr);
   errno = reason;
   check(result == -1 && reason == EINTR, what);
-  check(ticks == kTicks, "a handler with SA_RESTART ended the call");
+  check(ticks >= kTicks, "a handler with SA_RESTART ended the call");
 }
 
 int signals() {
