@@ -78,7 +78,7 @@ if [ $sanitize != no ]; then
   [ $run = yes ] || exit 0
   export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-  run_tests build-sanitize --no-suite system --timeout-multiplier 5 "${names[@]}"
+  run_tests build-sanitize --no-suite system --timeout-multiplier 25 "${names[@]}"
 elif [ -n "$quick" ]; then
   configure build
   case $quick in

@@ -11,7 +11,8 @@
 namespace uroce::perf {
 namespace {
 
-constexpr double kTimeout_s = 5;
+constexpr double kTimeout_s = 60;
+constexpr int kTries = 60'000;  ///< a millisecond apart
 
 bool keep_waiting() {
   ::usleep(1000);
@@ -25,9 +26,9 @@ Message error(std::string text) {
   return m;
 }
 
-/// Receives one message, or fails after some seconds.
+/// Receives one message, or fails after a minute.
 std::optional<Message> next(PeerChannel& channel, PeerChannel* other = nullptr) {
-  for (int i = 0; i < 5000; ++i) {
+  for (int i = 0; i < kTries; ++i) {
     if (other != nullptr) {
       EXPECT_TRUE(other->receive().has_value());  // lets it go on sending
     }
@@ -41,7 +42,7 @@ std::optional<Message> next(PeerChannel& channel, PeerChannel* other = nullptr) 
 }
 
 Error failure(PeerChannel& channel) {
-  for (int i = 0; i < 5000; ++i) {
+  for (int i = 0; i < kTries; ++i) {
     auto message = channel.receive();
     if (!message) return message.error();
     ::usleep(1000);

@@ -40,7 +40,7 @@ TEST_F(CompletionQueueTest, AnArmedQueueRaisesOneEvent) {
   send();
   settle();
   settle();
-  EXPECT_EQ(b_->channel.wait(5s), b_->cq.id());
+  EXPECT_EQ(b_->channel.wait(20s), b_->cq.id());
   EXPECT_FALSE(b_->channel.wait(0ns));
   send();
   settle();
@@ -71,7 +71,7 @@ TEST_F(CompletionQueueTest, AResizeKeepsWaitingCompletions) {
   must(cq.arm());
   for (uint64_t id = 10; id < 14; ++id) EXPECT_EQ(next(world_, cq).wr_id, id);
   send_some(14, 15);
-  EXPECT_EQ(b_->channel.wait(5s), cq.id()) << "what was armed stays so";
+  EXPECT_EQ(b_->channel.wait(20s), cq.id()) << "what was armed stays so";
   EXPECT_EQ(next(world_, cq).wr_id, 14u);
 }
 
@@ -110,7 +110,7 @@ TEST_F(CompletionQueueTest, ArmingForSolicitedDoesNotWeakenArmingForAny) {
 TEST_F(CompletionQueueTest, WaitingRunsTheEnginesOfAnEmbeddedStack) {
   must(b_->cq.arm());
   send();
-  EXPECT_EQ(b_->channel.wait(5s), b_->cq.id());  // no other thread polls
+  EXPECT_EQ(b_->channel.wait(20s), b_->cq.id());  // no other thread polls
 }
 
 TEST_F(CompletionQueueTest, ArmingNeedsAChannel) {
@@ -173,18 +173,18 @@ TEST_F(CompletionQueueTest, AModeratedEventWaitsForMoreCompletions) {
   for (int i = 0; i < 2; ++i) send();
   for (int i = 0; i < 2; ++i) settle();
   send();
-  EXPECT_EQ(b_->channel.wait(5s), b_->cq.id());
+  EXPECT_EQ(b_->channel.wait(20s), b_->cq.id());
   settle();
   // Time ends the wait, too.
   must(b_->cq.moderate(1000, 1000));
   must(b_->cq.arm());
   send();
-  EXPECT_EQ(b_->channel.wait(5s), b_->cq.id());
+  EXPECT_EQ(b_->channel.wait(20s), b_->cq.id());
   settle();
   must(b_->cq.moderate(0, 0));
   must(b_->cq.arm());
   send();
-  EXPECT_EQ(b_->channel.wait(5s), b_->cq.id());
+  EXPECT_EQ(b_->channel.wait(20s), b_->cq.id());
   settle();
 }
 

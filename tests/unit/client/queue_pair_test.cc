@@ -365,7 +365,7 @@ TEST(QueuePairThreads, PostPollAndEventsWithEnginesOfTheirOwnThread) {
     must(b.cq.arm());
     std::size_t n = b.cq.poll(done);
     if (n == 0) {
-      ASSERT_TRUE(b.channel.wait(10s)) << "after " << received;
+      ASSERT_TRUE(b.channel.wait(20s)) << "after " << received;
       n = b.cq.poll(done);
     }
     for (std::size_t i = 0; i < n; ++i) {

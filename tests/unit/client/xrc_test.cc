@@ -132,7 +132,7 @@ TEST_P(XrcTest, AFileMakesADomainCommon) {
     std::optional<AsyncEvent> event;
     world_.run_until([&] { return (event = side->context.next_async_event(std::chrono::nanoseconds(0))).has_value(); });
     if (event && event->type == AsyncEventType::communication_established) {
-      event = side->context.next_async_event(std::chrono::seconds(1));
+      event = side->context.next_async_event(std::chrono::seconds(20));
     }
     ASSERT_TRUE(event);
     EXPECT_EQ(event->type, AsyncEventType::qp_request_error);

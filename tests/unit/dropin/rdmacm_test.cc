@@ -37,7 +37,7 @@ ibv_qp_init_attr small_qp(ibv_qp_type type = IBV_QPT_RC) {
 /// The next event, which must be of that type.
 rdma_cm_event* expect_event(rdma_event_channel* channel, rdma_cm_event_type type) {
   pollfd waiting{channel->fd, POLLIN, 0};
-  EXPECT_EQ(poll(&waiting, 1, 10000), 1) << "no " << rdma_event_str(type);
+  EXPECT_EQ(poll(&waiting, 1, 20000), 1) << "no " << rdma_event_str(type);
   rdma_cm_event* event = nullptr;
   if (waiting.revents == 0 || rdma_get_cm_event(channel, &event) != 0) return nullptr;
   EXPECT_STREQ(rdma_event_str(event->event), rdma_event_str(type)) << "status " << event->status;
@@ -58,9 +58,9 @@ class Pair : public testing::Test {
     ASSERT_EQ(rdma_bind_addr(listener_, plain(any)), 0);
     ASSERT_EQ(rdma_listen(listener_, 4), 0);
     auto target = address(kServer, ntohs(rdma_get_src_port(listener_)));
-    ASSERT_EQ(rdma_resolve_addr(client_, nullptr, plain(target), 2000), 0);
+    ASSERT_EQ(rdma_resolve_addr(client_, nullptr, plain(target), 20000), 0);
     rdma_ack_cm_event(expect_event(client_channel_, RDMA_CM_EVENT_ADDR_RESOLVED));
-    ASSERT_EQ(rdma_resolve_route(client_, 2000), 0);
+    ASSERT_EQ(rdma_resolve_route(client_, 20000), 0);
     rdma_ack_cm_event(expect_event(client_channel_, RDMA_CM_EVENT_ROUTE_RESOLVED));
   }
   void TearDown() override {
@@ -211,7 +211,7 @@ TEST_F(Pair, DestroyingWaitsForAcknowledgement) {
   rdma_cm_id* id = nullptr;
   ASSERT_EQ(rdma_create_id(client_channel_, &id, nullptr, RDMA_PS_TCP), 0);
   auto target = address(kServer, 1);
-  ASSERT_EQ(rdma_resolve_addr(id, nullptr, plain(target), 2000), 0);
+  ASSERT_EQ(rdma_resolve_addr(id, nullptr, plain(target), 20000), 0);
   rdma_cm_event* event = expect_event(client_channel_, RDMA_CM_EVENT_ADDR_RESOLVED);
   std::atomic<bool> destroyed = false;
   std::thread destroyer([&] {
@@ -228,7 +228,7 @@ TEST_F(Pair, EventsOfADestroyedIdAreDropped) {
   rdma_cm_id* id = nullptr;
   ASSERT_EQ(rdma_create_id(client_channel_, &id, nullptr, RDMA_PS_TCP), 0);
   auto target = address(kServer, 1);
-  ASSERT_EQ(rdma_resolve_addr(id, nullptr, plain(target), 2000), 0);
+  ASSERT_EQ(rdma_resolve_addr(id, nullptr, plain(target), 20000), 0);
   ASSERT_EQ(rdma_destroy_id(id), 0);
   fcntl(client_channel_->fd, F_SETFL, O_NONBLOCK);
   rdma_cm_event* event = nullptr;
@@ -236,7 +236,7 @@ TEST_F(Pair, EventsOfADestroyedIdAreDropped) {
 }
 
 TEST_F(Pair, MigratedIdsTellOnTheOtherChannel) {
-  ASSERT_EQ(rdma_resolve_route(client_, 2000), 0);
+  ASSERT_EQ(rdma_resolve_route(client_, 20000), 0);
   rdma_event_channel* other = rdma_create_event_channel();
   ASSERT_EQ(rdma_migrate_id(client_, other), 0);
   EXPECT_EQ(client_->channel, other);
@@ -245,7 +245,7 @@ TEST_F(Pair, MigratedIdsTellOnTheOtherChannel) {
   EXPECT_NE(client_->channel, other);
   rdma_destroy_event_channel(other);
   // Its calls wait for their events now.
-  ASSERT_EQ(rdma_resolve_route(client_, 2000), 0);
+  ASSERT_EQ(rdma_resolve_route(client_, 20000), 0);
   EXPECT_EQ(client_->event->event, RDMA_CM_EVENT_ROUTE_RESOLVED);
   EXPECT_EQ(rdma_migrate_id(client_, nullptr), -1);
   EXPECT_EQ(errno, EINVAL);

@@ -48,7 +48,7 @@ class DeadHost : public TargetOverRdma {
   }
   /// Until the target has as many queues. Its clock and its device's go on by `step` in each pass.
   void run_until_queues(std::size_t count, Nanos step) {
-    const auto limit = std::chrono::steady_clock::now() + 20s;
+    const auto limit = std::chrono::steady_clock::now() + 100s;
     while (reactors_->connections().queues() != count) {
       ASSERT_LT(std::chrono::steady_clock::now(), limit) << reactors_->connections().queues() << " queues";
       now_ += step;

@@ -50,9 +50,7 @@ TEST(InterruptThread, RunsWorkElsewhereAndReturnsWhatItReturned) {
 TEST(InterruptThread, WorkThatDidNotBeginInTimeNeverRuns) {
   const auto runs = std::make_shared<std::atomic<int>>(0);
   Stuck stuck;
-  const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(on_interrupt_thread([runs] { return ++*runs; }, milliseconds(50)), std::nullopt);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(20));
   stuck.go_on();
   EXPECT_EQ(on_interrupt_thread([] { return 1; }), 1) << "comes after the work that was given up";
   EXPECT_EQ(*runs, 0);
@@ -62,17 +60,22 @@ TEST(InterruptThread, WorkThatDidNotBeginInTimeNeverRuns) {
 TEST(InterruptThread, WorkThatBeganGoesOnWithWhatItOwns) {
   struct Shared {
     std::binary_semaphore go_on{0};
-    std::atomic<bool> ended{false};
+    std::atomic<bool> begun{false}, ended{false};
   };
-  const auto shared = std::make_shared<Shared>();
-  EXPECT_EQ(on_interrupt_thread(
-                [shared] {
-                  shared->go_on.acquire();
-                  shared->ended = true;
-                  return 0;
-                },
-                milliseconds(50)),
-            std::nullopt);
+  std::shared_ptr<Shared> shared;
+  // Until the work begins within the time: on a busy machine its thread may come late.
+  for (milliseconds limit(50); (!shared || !shared->begun) && limit < seconds(20); limit *= 2) {
+    shared = std::make_shared<Shared>();
+    EXPECT_EQ(on_interrupt_thread(
+                  [shared] {
+                    shared->begun = true;
+                    shared->go_on.acquire();
+                    shared->ended = true;
+                    return 0;
+                  },
+                  limit),
+              std::nullopt);
+  }
   EXPECT_FALSE(shared->ended);
   shared->go_on.release();
   EXPECT_EQ(on_interrupt_thread([] { return 1; }), 1);

@@ -138,20 +138,33 @@ TEST_F(KifSender, FramesThatAFilterDropsStopNobody) {
   EXPECT_EQ(sender_.counters().dropped.get(), 2u);
 }
 
+// They wait for a while only. Where the machine keeps the test waiting for longer, it begins again.
 TEST_F(KifSender, FramesWaitForAFullQueueBelow) {
-  auto first = mbufs_of({datagram(1, 64)});
-  ASSERT_EQ(sender_.send(ends_[0], first), 1u);
-  bool full = true;
-  refuse = [&](const msghdr&) { return full ? ENOBUFS : 0; };
-  auto mbufs = mbufs_of({datagram(3, 64), datagram(5, 64)});
-  EXPECT_EQ(sender_.send(ends_[0], mbufs), 0u);
-  const int before = asked;
-  EXPECT_EQ(sender_.send(ends_[0], mbufs), 0u);
-  EXPECT_EQ(asked, before) << "nothing has left the queue, so there is no room";
-  full = false;
-  EXPECT_EQ(receive(), 106u);
-  EXPECT_EQ(sender_.send(ends_[0], mbufs), 2u);
-  EXPECT_EQ(sender_.counters().dropped.get(), 0u);
+  const TscClock clock;
+  bool in_time = false;
+  for (int tries = 0; !in_time && tries < 1000; ++tries) {
+    Sender sender(true);
+    auto first = mbufs_of({datagram(1, 64)});
+    ASSERT_EQ(sender.send(ends_[0], first), 1u);
+    refuse = [](const msghdr&) { return ENOBUFS; };
+    auto mbufs = mbufs_of({datagram(3, 64), datagram(5, 64)});
+    const Nanos begin = clock.now();
+    const uint16_t one = sender.send(ends_[0], mbufs);
+    const int before = asked;
+    const uint16_t two = sender.send(ends_[0], std::span(mbufs).subspan(one));
+    in_time = clock.now() - begin < QueueBelow::kPatience;
+    refuse = nullptr;
+    EXPECT_EQ(receive(), 106u);
+    const uint16_t three = sender.send(ends_[0], std::span(mbufs).subspan(one + two));
+    while (receive() != 0) {
+    }
+    if (!in_time) continue;
+    EXPECT_EQ(one + two, 0);
+    EXPECT_EQ(asked, before) << "nothing has left the queue, so there is no room";
+    EXPECT_EQ(three, 2u);
+    EXPECT_EQ(sender.counters().dropped.get(), 0u);
+  }
+  EXPECT_TRUE(in_time) << "the machine stood still each time";
 }
 
 /// The lengths of the messages that leave when these frames are sent.

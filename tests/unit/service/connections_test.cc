@@ -34,7 +34,7 @@ using test::Side;
 using test::World;
 using namespace std::chrono_literals;
 
-constexpr auto kEventPatience = 10s;
+constexpr auto kEventPatience = 60s;
 
 std::vector<std::byte> bytes_of(std::string_view text) {
   const auto* data = reinterpret_cast<const std::byte*>(text.data());
@@ -94,9 +94,9 @@ class ConnectionsTest : public testing::TestWithParam<Way> {
   /// Resolved from the first device to `remote`.
   CmId resolved(Program& program, const CmAddress& remote, QpType type = QpType::rc) {
     CmId id = program.id(type);
-    must(id.resolve_addr(std::nullopt, remote, 2s));
+    must(id.resolve_addr(std::nullopt, remote, kEventPatience));
     program.expect(CmEventType::addr_resolved);
-    must(id.resolve_route(2s));
+    must(id.resolve_route(kEventPatience));
     program.expect(CmEventType::route_resolved);
     return id;
   }
@@ -435,7 +435,7 @@ TEST_P(ConnectionsTest, AGroupIsJoinedAndLeft) {
   CmId id = client.id(QpType::ud);
   const CmAddress group{Gid::from_ipv4(0xef010203), 0};
   EXPECT_EQ(id.join(group, 5).error().code, EINVAL) << "no device yet";
-  must(id.resolve_addr(address(0, 0), group, 1s));
+  must(id.resolve_addr(address(0, 0), group, kEventPatience));
   client.expect(CmEventType::addr_resolved);
   must(id.join(group, 5));
   const CmEvent joined = client.expect(CmEventType::multicast_join);
@@ -546,7 +546,7 @@ TEST_P(ConnectionsTest, EventsTakenAheadMoveWithTheirId) {
   Program program(open());
   CmChannel other = must(program.manager.create_channel());
   CmId one = program.id(), two = program.id(), three = program.id();
-  for (CmId* id : {&one, &two, &three}) must(id->resolve_addr(std::nullopt, address(1, 4061), 2s));
+  for (CmId* id : {&one, &two, &three}) must(id->resolve_addr(std::nullopt, address(1, 4061), kEventPatience));
   EXPECT_TRUE(world_.run_until([&] {
     int waiting = 0;
     return ioctl(program.channel.fd(), FIONREAD, &waiting) == 0 && waiting == 3;
@@ -572,11 +572,11 @@ TEST_P(ConnectionsTest, EventsOfIdsThatWentAreNeitherSeenNorCounted) {
   };
   for (uint32_t i = 0; i < kRounds; ++i) {
     CmId gone = program.id();
-    must(gone.resolve_addr(std::nullopt, address(1, 4063), 2s));
+    must(gone.resolve_addr(std::nullopt, address(1, 4063), kEventPatience));
     ASSERT_TRUE(world_.run_until([&] { return waiting() == 1; })) << i;
   }
   EXPECT_EQ(waiting(), 0);
-  must(kept.resolve_addr(std::nullopt, address(1, 4063), 2s));
+  must(kept.resolve_addr(std::nullopt, address(1, 4063), kEventPatience));
   EXPECT_EQ(program.expect(CmEventType::addr_resolved).id, kept.number());
   EXPECT_EQ(program.channel.take(), std::nullopt);
 }
@@ -601,7 +601,7 @@ TEST_P(ConnectionsTest, AThousandConnectionsAndNothingIsLeft) {
     std::map<uint32_t, CmId> actives, passives;
     for (std::size_t i = 0; i < kCount; ++i) {
       CmId id = client.id();
-      must(id.resolve_addr(std::nullopt, address(1, 4060), 2s));
+      must(id.resolve_addr(std::nullopt, address(1, 4060), kEventPatience));
       const uint32_t number = id.number();
       actives.emplace(number, std::move(id));
     }
@@ -609,7 +609,7 @@ TEST_P(ConnectionsTest, AThousandConnectionsAndNothingIsLeft) {
     while (established < kCount) {
       while (const auto event = client.channel.take()) {
         CmId& id = actives.at(event->id);
-        if (event->type == CmEventType::addr_resolved) must(id.resolve_route(2s));
+        if (event->type == CmEventType::addr_resolved) must(id.resolve_route(kEventPatience));
         if (event->type == CmEventType::route_resolved) must(id.connect({.qpn = 1000 + event->id}));
         if (event->type == CmEventType::connect_response) must(id.establish());
         ASSERT_NE(event->type, CmEventType::unreachable);
@@ -693,14 +693,14 @@ TEST_P(InProcessConnections, ThreadsMakeCallsWhileAnotherPolls) {
     Program client(open());
     for (int i = 0; i < kRounds; ++i) {
       CmId id = client.id();
-      must(id.resolve_addr(std::nullopt, address(1, 4072), 5s));
+      must(id.resolve_addr(std::nullopt, address(1, 4072), kEventPatience));
       for (bool refused = false; !refused && !too_late();) {
         const auto event = client.channel.take();
         if (!event) {
           std::this_thread::yield();
           continue;
         }
-        if (event->type == CmEventType::addr_resolved) must(id.resolve_route(2s));
+        if (event->type == CmEventType::addr_resolved) must(id.resolve_route(kEventPatience));
         if (event->type == CmEventType::route_resolved) must(id.connect({.qpn = qpn++}));
         refused = event->type == CmEventType::rejected;
       }

@@ -36,7 +36,7 @@ using test::next;
 using test::Side;
 using test::World;
 
-constexpr std::chrono::seconds kPatience{10};
+constexpr std::chrono::seconds kPatience{20};
 
 class ServerTest : public testing::Test {
  protected:
@@ -165,7 +165,7 @@ TEST_F(ServerTest, EventsWakeAChannel) {
   const Sge target = b.mr.sge(0, 64), source = a.mr.sge(0, 64);
   ASSERT_EQ(qb.post_recv({.wr_id = 9, .sges = {&target, 1}}), 0);
   ASSERT_EQ(qa.post_send({.wr_id = 1, .opcode = WrOpcode::send, .sges = {&source, 1}}), 0);
-  EXPECT_EQ(b.channel.wait(std::chrono::seconds(10)), b.cq.id());
+  EXPECT_EQ(b.channel.wait(std::chrono::seconds(20)), b.cq.id());
   EXPECT_EQ(next(world_, b.cq).wr_id, 9u);
 }
 
@@ -181,7 +181,7 @@ TEST_F(ServerTest, AsynchronousEventsComeThrough) {
                           .rkey = 0xdeadbeef}),
             0);
   EXPECT_EQ(next(world_, a.cq).status, WcStatus::remote_access_error);
-  const auto event = b.context.next_async_event(std::chrono::seconds(10));
+  const auto event = b.context.next_async_event(std::chrono::seconds(20));
   ASSERT_TRUE(event);
   EXPECT_EQ(event->type, AsyncEventType::qp_access_error);
   EXPECT_EQ(event->object, qb.qpn());
@@ -225,7 +225,7 @@ TEST_F(ServerTest, AClientThatGoesLeavesNothing) {
     EXPECT_TRUE(eventually([&] { return server_->clients().size() == 1; }));
     EXPECT_EQ(a.context.create_pd().error().code, EIO);
     EXPECT_EQ(qa.query().error().code, EIO);
-    const auto event = a.context.next_async_event(std::chrono::seconds(10));
+    const auto event = a.context.next_async_event(std::chrono::seconds(20));
     ASSERT_TRUE(event);
     EXPECT_EQ(event->type, AsyncEventType::device_fatal);
   }
@@ -314,7 +314,7 @@ TEST_F(ServerTest, DisconnectsAfterInvalidMessages) {
   const std::vector<std::byte> rubbish(100, std::byte{0xee});
   for (const std::size_t length : {std::size_t{0}, std::size_t{1}, std::size_t{5}, std::size_t{100}}) {
     auto link = must(message::Connection::to(socket_, kPatience));
-    link.set_timeouts(std::chrono::seconds(10), std::chrono::seconds(10));
+    link.set_timeouts(kPatience, kPatience);
     std::vector<std::byte> bytes;
     if (length == 100) message::encode(bytes, message::RequestHeader{message::Op::hello, 1});
     bytes.insert(bytes.end(), rubbish.begin(), rubbish.begin() + static_cast<std::ptrdiff_t>(length));
