@@ -71,25 +71,18 @@ class Pinger {
 
   bool step(const RawPorts& ports) {
     const Nanos now = ports.now();
-    if (out_ && now - sent_ > kLost) {
+    if (out_) {
+      const bool any = receive(ports);
+      // Only now: where this thread stood still, the frame may have waited for it.
+      if (!out_ || now - sent_ <= kLost) return any;
       ++result_.lost;
-      out_ = false;
     }
-    if (!out_) {
-      // A frame that comes late must not count for the next one.
-      if (!end_.send(++number_, false)) return false;
-      sent_ = now;
-      if (begin_ == Nanos(0)) begin_ = now;
-      out_ = true;
-      return true;
-    }
-    return end_.receive(true, [&](uint64_t number) {
-      if (number != number_ || !out_) return;
-      out_ = false;
-      last_ = ports.now();
-      ++result_.round_trips;
-      taker_(last_ - sent_);
-    });
+    // A frame that comes late must not count for the next one.
+    out_ = end_.send(++number_, false);
+    if (!out_) return false;
+    sent_ = now;
+    if (begin_ == Nanos(0)) begin_ = now;
+    return true;
   }
   Nanos last_heard(Nanos start) const { return std::max(start, last_); }
   uint64_t round_trips() const { return result_.round_trips; }
@@ -100,6 +93,16 @@ class Pinger {
   }
 
  private:
+  bool receive(const RawPorts& ports) {
+    return end_.receive(true, [&](uint64_t number) {
+      if (number != number_ || !out_) return;
+      out_ = false;
+      last_ = ports.now();
+      ++result_.round_trips;
+      taker_(last_ - sent_);
+    });
+  }
+
   End end_;
   const RoundTripTaker& taker_;
   RawLatency result_{};
