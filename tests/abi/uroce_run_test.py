@@ -202,7 +202,6 @@ class UroceRun(unittest.TestCase):
         )
         while running.stdout.readline() not in ("up\n", ""):
             pass
-        time.sleep(0.1)
         running.send_signal(signal.SIGTERM)
         running.communicate(timeout=20)
         self.assertEqual(running.returncode, 7)

@@ -12,6 +12,8 @@ import preload
 import rig as rigs
 
 ORDERED = f"LD_PRELOAD={preload.TELLS}"  # for the end of rping
+LISTENS = "/run/listens"  # is there when rping's server listens
+TOLD = f"[ -e {LISTENS} ]"
 PEER_MTU = 1024  # the path MTU of Ethernet's own
 # Between two cards of a kind, and between a card and rxe.
 OPERATIONS = matrix.OPERATIONS
@@ -26,6 +28,15 @@ def rig():
     if _rig is None:
         _rig = cards.CardRig(cards.MODELS)
     return _rig
+
+
+def listens_on(port):
+    """A condition of the guest's shell."""
+    return f"grep -q ':{port:04X} .* 0A ' /proc/net/tcp /proc/net/tcp6"
+
+
+def await_in_guest(condition):
+    rig().guest.run(f"until {condition}; do sleep 0.05; done", 60)
 
 
 def sizes(kind, op, mtu):
@@ -98,17 +109,20 @@ class Cards(Case):
     def on_programs(self, model):
         daemon = self.daemon(model)
         address = daemon.cards[0].addresses[0]
-        for name, server, client in (
-                ("ibv_rc_pingpong", "ibv_rc_pingpong -d uroce0 -g 0 -c -n 50", "ibv_rc_pingpong -d uroce1 -g 0 -c -n 50 127.0.0.1"),
-                ("ib_write_bw", "ib_write_bw -d uroce0 -x 0 -F -n 50 -u 18", "ib_write_bw -d uroce1 -x 0 -F -n 50 -u 18 127.0.0.1"),
-                ("rping", f"rping -s -C 10 -V -a {address}", f"rping -c -C 10 -V -a {address}")):
+        tcp = listens_on(18515)
+        for name, server, client, ready in (
+                ("ibv_rc_pingpong", "ibv_rc_pingpong -d uroce0 -g 0 -c -n 50", "ibv_rc_pingpong -d uroce1 -g 0 -c -n 50 127.0.0.1", tcp),
+                ("ib_write_bw", "ib_write_bw -d uroce0 -x 0 -F -n 50 -u 18", "ib_write_bw -d uroce1 -x 0 -F -n 50 -u 18 127.0.0.1", tcp),
+                ("rping", f"rping -s -C 10 -V -a {address}", f"rping -c -C 10 -V -a {address}", TOLD)):
             with self.subTest(program=name):
-                self.run_programs(daemon, server, client)
+                self.run_programs(daemon, server, client, ready)
                 interop.record("cards", model.name, name)
 
-    def run_programs(self, daemon, server, client):
-        listening = rig().guest.start(f"{daemon.run(ORDERED)} {server}", 60)
-        calling = rig().guest.start(f"sleep 4; {daemon.run(ORDERED)} {client}", 60)
+    def run_programs(self, daemon, server, client, ready):
+        rig().guest.run(f"rm -f {LISTENS}")
+        listening = rig().guest.start(f"UROCE_TEST_LISTENS={LISTENS} {daemon.run(ORDERED)} {server}", 120)
+        await_in_guest(ready)
+        calling = rig().guest.start(f"{daemon.run(ORDERED)} {client}", 120)
         both = calling.finish(), listening.finish()
         self.assertEqual(both, (0, 0), f"{calling}\n{listening}")
 
@@ -181,7 +195,9 @@ class Cards(Case):
                 return (f"cd /run; {harness.PERF} {test} -l {card.side} -a {card.pci} --huge-unlink -m 300 -- -n 200 -s "
                         f"{'8' if test == 'atomic_bw' else '65536'} --verify --idle sleep -p 18600 --address "
                         f"{card.addresses[0]}/24 {peer}")
-            server, client = rig().guest.start(command(one), 90), rig().guest.start(f"sleep 4; {command(two, '127.0.0.1')}", 90)
+            server = rig().guest.start(command(one), 120)
+            await_in_guest(listens_on(18600))
+            client = rig().guest.start(command(two, "127.0.0.1"), 120)
             codes = client.finish(), server.finish()
             self.assertEqual(codes, (0, 0), f"{client}\n{server}")
         interop.record("cards", model.name, "uroce_perf")

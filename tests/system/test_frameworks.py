@@ -241,7 +241,7 @@ class Storage(Case):
         return self.shell(f"""
             tgtd -f -C {control} --iscsi portal=127.0.0.1:{free_port()} --iser port=3260,pool_sz_mb=64 & target=$!
             admin="tgtadm -C {control} --lld iser"
-            for i in $(seq 100); do $admin --mode target --op show 2>/dev/null && break; sleep 0.1; done
+            for i in $(seq 600); do $admin --mode target --op show 2>/dev/null && break; sleep 0.1; done
             set -e
             $admin --mode target --op new --tid 1 --targetname {self.TARGET}
             $admin --mode logicalunit --op new --tid 1 --lun 1 --backing-store {disk}
@@ -254,8 +254,8 @@ class Storage(Case):
         """libiscsi's initiator logs in and reads."""
         output = self.iser(f"""
             for i in $(seq {LOGINS}); do
-                timeout 30 iscsi-inq -i {self.INITIATOR} iser://{SERVER}:3260/{self.TARGET}/1 | grep -q DIRECT_ACCESS && echo logged in
-            done""", 100 + 2 * LOGINS, "iscsi-inq")
+                timeout 60 iscsi-inq -i {self.INITIATOR} iser://{SERVER}:3260/{self.TARGET}/1 | grep -q DIRECT_ACCESS && echo logged in
+            done""", 200 + 4 * LOGINS, "iscsi-inq")
         self.assertEqual(output.count("logged in"), LOGINS, output)
 
     def test_iser_data(self):
@@ -277,9 +277,9 @@ class Storage(Case):
         disk = (f"driver=iscsi,transport=iser,portal={SERVER}:3260,target={self.TARGET},lun=1,"
                 f"initiator-name={self.INITIATOR}")
         output = self.iser(f"""
-            timeout 30 qemu-io --image-opts {disk} {writes} -c aio_flush -c flush
-            timeout 30 qemu-io -r --image-opts {disk} {reads}
-            timeout 30 qemu-img dd --image-opts -O raw bs={most} if={disk} of={self.directory}/back""", 100, "qemu-img", "qemu-io")
+            timeout 90 qemu-io --image-opts {disk} {writes} -c aio_flush -c flush
+            timeout 90 qemu-io -r --image-opts {disk} {reads}
+            timeout 90 qemu-img dd --image-opts -O raw bs={most} if={disk} of={self.directory}/back""", 300, "qemu-img", "qemu-io")
         self.assertEqual(len(re.findall(r"(?m)^wrote (\d+)/\1 bytes", output)), 22, output)
         self.assertEqual(len(re.findall(r"(?m)^read (\d+)/\1 bytes", output)), 6, output)
         self.assertNotIn("failed", output)
@@ -296,7 +296,7 @@ class Others(Case):
         output = self.shell(f"""
             run() {{
                 for try in 1 2 3; do
-                    said=$(timeout 20 qperf {SERVER} -cm1 -t 1 $1 2>&1); echo "$said"
+                    said=$(timeout 60 qperf {SERVER} -cm1 -t 1 $1 2>&1); echo "$said"
                     [[ $said == *"Event rejected"* ]] || break
                 done
             }}
@@ -304,7 +304,7 @@ class Others(Case):
             until ss -Htln sport = :19765 | grep -q .; do sleep 0.1; done
             for i in $(seq {QPERF_RUNS}); do run rc_lat; done
             run rc_bw
-            kill $server""", 40 + 5 * QPERF_RUNS, "--netns")
+            kill $server""", 200 + 20 * QPERF_RUNS, "--netns")
         self.assertEqual(len(re.findall(r"latency += +\d", output)), QPERF_RUNS, output)
         self.assertRegex(output, r"bw += +\d")
         self.assertEqual(self.counter("cm_rej_sent"), self.counter("cm_no_listener"), output)

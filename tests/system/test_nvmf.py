@@ -95,7 +95,7 @@ class Nvmf(harness.Case):
         # There is room for one host: an admin queue and six I/O queues.
         target = self.start_target(f"--lcores=(0-2)@{harness.CPUS[-1]}", *eal()[2:], "--", "--idle", "sleep", "--interface", "d0",
                                    "--max-queues", "7", "--namespace", "memory:8M", namespace=a)
-        limit = time.monotonic() + 60 * harness.SLOW
+        limit = time.monotonic() + 200 * harness.SLOW
         for killed in range(5):
             host = self.start([HOST, "uroce0", "192.0.2.1", DISKS, NQN, "6", "1000000"], b, env)
             while "6 queues are open" not in host.output:
