@@ -12,7 +12,7 @@ import sys
 
 LEAST = 20  # seconds, of a limit that says that something hangs
 ASSERTION = re.compile(r"\bassertLess(?:Equal)?\(|\b(?:EXPECT|ASSERT)_L[TE]\(")
-# What has passed. A clock that is compared with a limit, as in loops that wait, is none of these.
+# Time that has passed. A clock that is compared with a limit, as in loops that wait, is none of these.
 PASSED = re.compile(r"\b(?:elapsed|took|lasted)\b|(?:monotonic|time|perf_counter|now)\(\) - |_s\"\]")
 CPU_TIME = re.compile(r"\b(?:process_time|thread_time|cpu_times|cpu_percent|ru_utime|ru_stime|schedstat|CLOCK_\w+_CPUTIME_ID)\b")
 LIMITS = (re.compile(r"\bmonotonic\(\) \+ ([\d.]+) \* (?:harness\.)?SLOW"), re.compile(r"\.wait\(([\d.]+)\)"),

@@ -69,7 +69,7 @@ class Containers(test_clients.Case):
                     hostile = self.contained(BOB, "client_hostile", self.folder, kind, 1, 3)
                     self.assertIn("attacking", self.finish(hostile, 90))
 
-    # What `sharer load 1` has posted when it says that it is ready, and what the two users send until their shares are compared.
+    # Bytes that `sharer load 1` has posted when it says that it is ready, and that the two users send until their shares are compared.
     POSTED, COMPARED = 8 << 30, 1 << 30
 
     def test_neither_slows_the_other_below_its_share(self):

@@ -80,7 +80,8 @@ class Shared(veth.Case):
             self.assertEqual(counters["cm_rej_sent"], 0)
             self.assertEqual(counters["drop_qp_unknown"], 0)
             self.assertEqual(counters["drop_source_not_peer"], 0)
-            self.assertGreater(counters["drop_address_not_ours"], 1000, "the other one's packets came here, too")
+            # 800 messages, and each has a super-frame at least.
+            self.assertGreater(counters["drop_address_not_ours"], 400, "the other one's packets came here, too")
 
     def test_the_link_local_address_is_the_first_ones(self):
         names = self.spaces(1500)
