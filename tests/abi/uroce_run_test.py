@@ -59,7 +59,7 @@ class UroceRun(unittest.TestCase):
 
     def run_it(self, *words, **environment):
         result = subprocess.run(
-            self.command(*words), env=self.environment | environment, capture_output=True, text=True, timeout=60
+            self.command(*words), env=self.environment | environment, capture_output=True, text=True, timeout=120
         )
         self.assertEqual(list(self.temporary.iterdir()), [], "something was left behind")
         return result
@@ -155,7 +155,7 @@ class UroceRun(unittest.TestCase):
     def test_a_killed_runs_folder_is_removed(self):
         """By the next run; the folder of one that still runs stays."""
         def start():
-            run = subprocess.Popen(self.command("sh", "-c", "echo up; exec sleep 60"), env=self.environment,
+            run = subprocess.Popen(self.command("sh", "-c", "echo up; exec sleep 600"), env=self.environment,
                                    stdout=subprocess.PIPE, text=True, start_new_session=True)
             self.addCleanup(run.wait)
             self.addCleanup(os.killpg, run.pid, signal.SIGKILL)
@@ -170,11 +170,11 @@ class UroceRun(unittest.TestCase):
         kept = folders()
         killed = start()
         killed.kill()
-        killed.wait(20)
+        killed.wait(120)
         foreign = self.temporary / "uroce-run.absent"
         foreign.symlink_to(self.folder)
         self.assertEqual(len(folders()), 3)
-        subprocess.run(self.command("true"), env=self.environment, check=True, timeout=60)
+        subprocess.run(self.command("true"), env=self.environment, check=True, timeout=120)
         self.assertEqual(folders(), kept | {foreign})
         self.assertTrue(self.folder.exists())
         self.assertIsNone(running.poll())
@@ -182,7 +182,7 @@ class UroceRun(unittest.TestCase):
     def test_a_signal_while_the_daemon_starts(self):
         """Ends the run, and leaves nothing behind."""
         self.make_daemon("#!/bin/sh\necho $$ > $UROCE_TEST_DAEMON_FILE.new\n"
-                         "mv $UROCE_TEST_DAEMON_FILE.new $UROCE_TEST_DAEMON_FILE.up\nexec sleep 60\n")
+                         "mv $UROCE_TEST_DAEMON_FILE.new $UROCE_TEST_DAEMON_FILE.up\nexec sleep 600\n")
         life = self.folder / "life"
         for number in (signal.SIGTERM, signal.SIGINT):
             run = subprocess.Popen(
@@ -190,7 +190,7 @@ class UroceRun(unittest.TestCase):
                 env=self.environment | {"UROCE_TEST_DAEMON_FILE": str(life), "UROCE_SOCKET": self.socket})
             up = self.wait_for(f"{life}.up")
             run.send_signal(number)
-            self.assertEqual(run.wait(20), 128 + number)
+            self.assertEqual(run.wait(120), 128 + number)
             os.kill(int(up.read_text()), signal.SIGKILL)  # one that hangs: others would end by themselves
             up.unlink()
             self.assertEqual(list(self.temporary.iterdir()), [])
@@ -203,7 +203,7 @@ class UroceRun(unittest.TestCase):
         while running.stdout.readline() not in ("up\n", ""):
             pass
         running.send_signal(signal.SIGTERM)
-        running.communicate(timeout=20)
+        running.communicate(timeout=120)
         self.assertEqual(running.returncode, 7)
         self.assertEqual(list(self.temporary.iterdir()), [])
 

@@ -269,7 +269,7 @@ class KernelBeside(Link):
         self.assertIn("the kernel has 10.199.0.1 on c0, and answers for it on d0", daemon.output)
 
     def test_the_port_in_use_is_told(self):
-        script = "import socket, time; u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.bind(('', 4791)); print('bound', flush=True); time.sleep(60)"
+        script = "import socket, time; u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.bind(('', 4791)); print('bound', flush=True); time.sleep(600)"
         self.start(["python3", "-c", script], self.near).wait_for("bound", 20)
         self.assertIn("UDP port 4791 of 10.9.0.5 is in use", self.daemon("--address", "10.9.0.5/24").output)
 

@@ -134,7 +134,7 @@ class Doctor(Tools):
         self.assertIn("To do: where the card can, ethtool -K d0 tx on tx-udp-segmentation on.", said)
         self.assertIn("To do: where the card can, ethtool -K d0 tx-scatter-gather on.", said)
         other = self.start([sys.executable, "-c", "import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
-                            "s.bind(('', 4791)); print('bound', flush=True); time.sleep(60)"], namespace=elsewhere)
+                            "s.bind(('', 4791)); print('bound', flush=True); time.sleep(600)"], namespace=elsewhere)
         other.wait_for("bound", 20)
         before_a_daemon = self.start([UROCE, "doctor", "--socket", self.directory / "none.sock"], namespace=elsewhere)
         self.assertIn("slow  rxe: another program has UDP port 4791 of all the kernel's addresses.", self.finish(before_a_daemon, 30, 1))
@@ -231,7 +231,7 @@ class Trace(Tools):
     def test_a_reader_that_goes(self):
         self.demo()
         self.traffic()
-        with subprocess.Popen([UROCE, "trace", "--device", "uroce0", "--qp", self.queue_pair(), "--seconds", "60", "--socket", self.socket],
+        with subprocess.Popen([UROCE, "trace", "--device", "uroce0", "--qp", self.queue_pair(), "--seconds", "600", "--socket", self.socket],
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as trace:
             trace.stdout.readline()
             trace.stdout.close()
