@@ -125,8 +125,8 @@ class Peers(harness.Case):
         self.fails(program, 20, "interrupted")
 
     def raw_interrupted(self, test, title, victim_index, sent):
-        """Both sides end long before their minute, with a result; the one interrupted says so."""
-        pair = self.memif_pair(test, "-s", "1024", "-D", "60", "--peer-timeout", "30")
+        """Both sides end long before their ten minutes, with a result; the one interrupted says so."""
+        pair = self.memif_pair(test, "-s", "1024", "-D", "600", "--peer-timeout", "30")
         for program in pair:
             program.wait_for(title, 30)  # frames pass
         victim, witness = pair[victim_index], pair[1 - victim_index]
