@@ -23,7 +23,7 @@ exec chroot "$0" sh -e -c "$1"
 
 def run(*command, **kw):
     done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          timeout=600, check=False, **kw)
+                          timeout=600 * harness.SLOW, check=False, **kw)
     if done.returncode:
         raise AssertionError(f"{' '.join(map(str, command))} failed with {done.returncode}:\n{done.stdout[-6000:]}")
     return done.stdout

@@ -233,11 +233,11 @@ class Namespaces:
 
     def __exit__(self, *_):
         for name in self.names:
-            subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL, timeout=30, check=False)
+            subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL, timeout=30 * SLOW, check=False)
 
 
 def ip(*args):
-    done = subprocess.run(["ip", *map(str, args)], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(["ip", *map(str, args)], capture_output=True, text=True, timeout=30 * SLOW, check=False)
     if done.returncode:
         raise RuntimeError(f"ip {' '.join(map(str, args))}: {done.stderr.strip()}")
 
@@ -247,7 +247,7 @@ def sysctl(namespace, setting):
     key, value = setting.split("=")
     path = "/proc/sys/" + key.replace(".", "/")
     within = ["ip", "netns", "exec", namespace] if namespace else []
-    subprocess.run([*within, "sh", "-c", f"echo {value} > {path}"], stderr=subprocess.DEVNULL, timeout=30, check=False)
+    subprocess.run([*within, "sh", "-c", f"echo {value} > {path}"], stderr=subprocess.DEVNULL, timeout=30 * SLOW, check=False)
 
 
 def wait_for_listener(namespace, port, program, seconds):
@@ -256,7 +256,7 @@ def wait_for_listener(namespace, port, program, seconds):
     row = re.compile(rf": \w+:{port:04X} \w+:0000 0A ")  # 0A: LISTEN
     while True:
         done = subprocess.run(["ip", "netns", "exec", namespace, "cat", "/proc/net/tcp", "/proc/net/tcp6"], capture_output=True,
-                              text=True, timeout=30, check=False)
+                              text=True, timeout=30 * SLOW, check=False)
         if row.search(done.stdout):
             return
         if program.process.poll() is not None or time.monotonic() > limit:

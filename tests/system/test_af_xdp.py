@@ -83,7 +83,7 @@ class AfXdp(harness.Case):
         self.near, self.far = tag + "n", tag + "f"
         for name in (self.near, self.far):
             ip("netns", "add", name)
-            self.addCleanup(subprocess.run, ["ip", "netns", "del", name], timeout=30, check=False)
+            self.addCleanup(subprocess.run, ["ip", "netns", "del", name], timeout=30 * harness.SLOW, check=False)
             harness.sysctl(name, "net.ipv6.conf.default.accept_dad=0")
             ip("-n", name, "link", "set", "lo", "up")
         ip("-n", self.near, "link", "add", "d0", "type", "veth", "peer", "name", "d0", "netns", self.far)
@@ -98,7 +98,7 @@ class AfXdp(harness.Case):
 
     def attached(self):
         """The XDP program on the near interface; empty for none."""
-        shown = subprocess.run(["ip", "-n", self.near, "link", "show", "d0"], capture_output=True, text=True, timeout=30,
+        shown = subprocess.run(["ip", "-n", self.near, "link", "show", "d0"], capture_output=True, text=True, timeout=30 * harness.SLOW,
                                check=True).stdout
         return shown[shown.index("prog/xdp"):] if "prog/xdp" in shown else ""
 

@@ -42,7 +42,7 @@ class Link(harness.Case):
         self.near, self.far, self.gateway = (tag + name for name in ("n", "f", "g"))
         for name in (self.near, self.far, self.gateway):
             ip("netns", "add", name)
-            self.addCleanup(subprocess.run, ["ip", "netns", "del", name], timeout=30, check=False)
+            self.addCleanup(subprocess.run, ["ip", "netns", "del", name], timeout=30 * harness.SLOW, check=False)
             # Addresses are there at once.
             sysctl(name, "net.ipv6.conf.default.accept_dad=0")
             sysctl(name, "net.ipv4.conf.default.arp_notify=1")
@@ -155,7 +155,7 @@ class Direct(Link):
                         "socket.create_connection((sys.argv[1], 7777)).sendall(open(sys.argv[2], 'rb').read())\n",
                         address, content, seconds=60)
             self.assertEqual(self.ping(self.near, address), (3, False))
-        wanted = subprocess.run(["sha256sum", content], capture_output=True, text=True, timeout=30, check=True).stdout.split()[0]
+        wanted = subprocess.run(["sha256sum", content], capture_output=True, text=True, timeout=30 * harness.SLOW, check=True).stdout.split()[0]
         self.assertEqual(self.finish(sink, 60).split()[1:], [wanted, wanted])
         self.finish_both(server, client)
         self.assertEqual(capture.lines(UNREACHABLE), [])
@@ -487,7 +487,7 @@ $only grep CapEff /proc/self/status
 def may_make_user_namespaces():
     done = subprocess.run(["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "unshare", "--user",
                            "--map-root-user", "--net", "ip", "link", "add", "d0", "type", "veth"], capture_output=True,
-                          timeout=30, check=False)
+                          timeout=30 * harness.SLOW, check=False)
     return done.returncode == 0
 
 

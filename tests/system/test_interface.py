@@ -82,7 +82,7 @@ class Interface(veth.DaemonCase):
         names = self.spaces(mtu)
         middle = f"{names[0]}m"
         harness.ip("netns", "add", middle)
-        self.addCleanup(subprocess.run, ["ip", "netns", "del", middle], timeout=30, check=False)
+        self.addCleanup(subprocess.run, ["ip", "netns", "del", middle], timeout=30 * harness.SLOW, check=False)
         harness.sysctl(middle, "net.ipv6.conf.default.disable_ipv6=1")
         harness.ip("-n", names[0], "link", "del", "d0")
         for name, end in zip(names, ("near", "far")):

@@ -72,7 +72,7 @@ tc filter add dev d0 parent 1: protocol ip u32 match ip dst 10.117.0.3 flowid 1:
 @unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
 class DroppedOnTheWayOut(veth.DaemonCase):
     def shell(self, name, script):
-        return subprocess.run(["ip", "netns", "exec", name, "sh", "-c", script], capture_output=True, text=True, timeout=30, check=False)
+        return subprocess.run(["ip", "netns", "exec", name, "sh", "-c", script], capture_output=True, text=True, timeout=30 * harness.SLOW, check=False)
 
     def test_a_destination_that_a_filter_drops_stops_no_other(self):
         names = self.spaces(1500)

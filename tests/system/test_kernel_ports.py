@@ -91,7 +91,7 @@ class Tap(harness.Case):
         limit = time.monotonic() + 20 * harness.SLOW
         while time.monotonic() < limit and program.process.poll() is None:
             shown = subprocess.run(["ip", "-n", space, "link", "show", interface, "up"], capture_output=True, text=True,
-                                   timeout=30, check=False)
+                                   timeout=30 * harness.SLOW, check=False)
             if interface in shown.stdout:
                 return
             time.sleep(0.02)

@@ -46,7 +46,7 @@ def container(name):
 
 
 def options_of(program):
-    done = subprocess.run([PROGRAMS[program], "--help"], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([PROGRAMS[program], "--help"], capture_output=True, text=True, timeout=60 * harness.SLOW, check=True)
     return set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", done.stdout))
 
 
@@ -137,7 +137,7 @@ class Manifests(harness.Case):
     def wait_for_link(self, socket):
         limit = time.monotonic() + 20 * harness.SLOW
         while True:
-            done = subprocess.run([PROGRAMS["uroce"], "devices", "--socket", socket], capture_output=True, text=True, timeout=60,
+            done = subprocess.run([PROGRAMS["uroce"], "devices", "--socket", socket], capture_output=True, text=True, timeout=60 * harness.SLOW,
                                   check=True)
             if " up " in done.stdout:
                 return

@@ -27,7 +27,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 
 def run(*command, **kw):
-    done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120,
+    done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120 * harness.SLOW,
                           check=False, **kw)
     return done.returncode, done.stdout, done.stderr
 

@@ -102,7 +102,7 @@ class Multicast(Link):
     def test_the_interface_receives_groups(self):
         self.daemon("--address", "10.9.0.1/24")
         flags = subprocess.run(["ip", "netns", "exec", self.near, "ip", "-d", "link", "show", "d0"], capture_output=True,
-                               text=True, timeout=20, check=True).stdout
+                               text=True, timeout=20 * harness.SLOW, check=True).stdout
         self.assertIn("allmulti 1", flags)
 
 

@@ -127,7 +127,7 @@ class FromRoot(Daemon):
         where = f"127.0.0.1:{harness.free_port()}"
         program = self.launch("--demo", *AS_GAMES, "--set", f"metrics.listen={where}")
         self.check_threads(program, GAMES)
-        with urllib.request.urlopen(f"http://{where}/metrics", timeout=30) as page:
+        with urllib.request.urlopen(f"http://{where}/metrics", timeout=30 * harness.SLOW) as page:
             self.assertIn(b"uroce_link_up", page.read())
         self.assertNotIn("error", self.end(program))
 
@@ -254,7 +254,7 @@ class Ports(Daemon):
             self.check_threads(program, GAMES, main=NET_ADMIN)
             output = self.end(program)
             self.assertNotIn("not permitted", output)
-            shown = subprocess.run(["ip", "-n", name, "-br", "link"], capture_output=True, text=True, timeout=30, check=True).stdout
+            shown = subprocess.run(["ip", "-n", name, "-br", "link"], capture_output=True, text=True, timeout=30 * harness.SLOW, check=True).stdout
             self.assertNotIn("t0", shown)
 
     def test_af_xdp_takes_its_program_along(self):
@@ -267,7 +267,7 @@ class Ports(Daemon):
                 self.skipTest(f"this machine gives no AF_XDP socket: {str(e).splitlines()[-1]}")
             self.check_threads(program, GAMES, main=NET_ADMIN)
             self.end(program)
-            shown = subprocess.run(["ip", "-n", name, "link", "show", "d0"], capture_output=True, text=True, timeout=30, check=True).stdout
+            shown = subprocess.run(["ip", "-n", name, "link", "show", "d0"], capture_output=True, text=True, timeout=30 * harness.SLOW, check=True).stdout
             self.assertNotIn("xdp", shown)
 
 
@@ -376,7 +376,7 @@ class Unit(harness.Case):
         for name, worst in UNITS.items():
             with self.subTest(name):
                 done = subprocess.run(["systemd-analyze", "security", "--offline=true", f"--threshold={worst}", "--no-pager",
-                                       str(self.unit(name))], capture_output=True, text=True, timeout=60, check=False)
+                                       str(self.unit(name))], capture_output=True, text=True, timeout=60 * harness.SLOW, check=False)
                 self.assertEqual(done.returncode, 0, done.stdout[-2000:] + done.stderr)
                 self.assertIn("Overall exposure level", done.stdout)
 

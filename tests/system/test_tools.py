@@ -34,7 +34,7 @@ print(json.dumps({family.name: [[sample.labels, sample.value] for sample in fami
 
 def samples_of(page):
     """The labels and values of each family's samples, by a strict reader of OpenMetrics."""
-    read = subprocess.run(["/usr/bin/python3", "-c", READER], input=page, capture_output=True, text=True, timeout=60, check=False)
+    read = subprocess.run(["/usr/bin/python3", "-c", READER], input=page, capture_output=True, text=True, timeout=60 * harness.SLOW, check=False)
     if read.returncode != 0:
         raise AssertionError(read.stderr)
     return json.loads(read.stdout)
@@ -97,7 +97,7 @@ class NoDaemon(Tools):
 
 class Doctor(Tools):
     def test_without_a_daemon_it_says_how_to_start_one(self):
-        done = subprocess.run([UROCE, "doctor", "--json", "--socket", self.socket], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([UROCE, "doctor", "--json", "--socket", self.socket], capture_output=True, text=True, timeout=60 * harness.SLOW, check=False)
         self.assertEqual(done.returncode, 1, done.stderr)
         found = {one["topic"]: one for one in json.loads(done.stdout)}
         self.assertEqual(found["daemon"]["verdict"], "bad")
@@ -347,7 +347,7 @@ class Ping(Tools):
         names = self.enterContext(harness.Namespaces(mtu=4200)).names
         middle = f"{names[0]}m"
         harness.ip("netns", "add", middle)
-        self.addCleanup(subprocess.run, ["ip", "netns", "del", middle], timeout=30, check=False)
+        self.addCleanup(subprocess.run, ["ip", "netns", "del", middle], timeout=30 * harness.SLOW, check=False)
         harness.sysctl(middle, "net.ipv6.conf.default.disable_ipv6=1")
         harness.ip("-n", names[0], "link", "del", "d0")
         harness.ip("-n", middle, "link", "add", "bridge", "up", "type", "bridge")
@@ -442,7 +442,7 @@ class Top(Tools):
         self.traffic()
         for columns in (80, 160):
             server = f"uroce-top-{self.directory.name}-{columns}"
-            run = lambda *args: subprocess.run(["tmux", "-L", server, *map(str, args)], capture_output=True, text=True, timeout=30, check=True).stdout
+            run = lambda *args: subprocess.run(["tmux", "-L", server, *map(str, args)], capture_output=True, text=True, timeout=30 * harness.SLOW, check=True).stdout
             run("new-session", "-d", "-x", columns, "-y", 24, f"{UROCE} --socket {self.socket} top --interval 0.2")
             try:
                 limit = time.monotonic() + 30 * harness.SLOW
@@ -477,7 +477,7 @@ class Metrics(Tools):
         self.traffic()
         kind, page = self.get(where)
         self.assertIn("text/plain", kind)
-        checked = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, text=True, timeout=60, check=False)
+        checked = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, text=True, timeout=60 * harness.SLOW, check=False)
         self.assertEqual((checked.returncode, checked.stdout, checked.stderr), (0, "", ""))
 
     def test_openmetrics(self):

@@ -65,7 +65,7 @@ def block_with(document, begin):
 
 
 def can(*command):
-    return subprocess.run(command, capture_output=True, timeout=30, check=False).returncode == 0
+    return subprocess.run(command, capture_output=True, timeout=30 * harness.SLOW, check=False).returncode == 0
 
 
 AS_USER = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "unshare", "--user", "--map-root-user", "--net",

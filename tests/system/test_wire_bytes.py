@@ -103,7 +103,7 @@ class WireBytes(veth.Case):
         """The capture of what `transfer` sends, and its frames."""
         capture = dumpcap.Capture(self, names[0], "d0", f"udp port 4791 or udp port {LAST_PORT}", "-B", "64", "-s", "2048")
         transfer()
-        subprocess.run(["ip", "netns", "exec", names[1], "bash", "-c", f"echo >/dev/udp/192.0.2.1/{LAST_PORT}"], timeout=20, check=True)
+        subprocess.run(["ip", "netns", "exec", names[1], "bash", "-c", f"echo >/dev/udp/192.0.2.1/{LAST_PORT}"], timeout=20 * harness.SLOW, check=True)
         limit = time.monotonic() + 20 * harness.SLOW
         while not packets_of(capture.file)[1]:
             self.assertLess(time.monotonic(), limit, "dumpcap does not see the last datagram")

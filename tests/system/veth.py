@@ -58,7 +58,7 @@ def alone(space, *args, interface="d0"):
 
 def link_of(name):
     """d0 of a namespace, as `ip -j link` tells it."""
-    shown = subprocess.run(["ip", "-n", name, "-j", "link", "show", "d0"], capture_output=True, text=True, timeout=30, check=True)
+    shown = subprocess.run(["ip", "-n", name, "-j", "link", "show", "d0"], capture_output=True, text=True, timeout=30 * harness.SLOW, check=True)
     return json.loads(shown.stdout)[0]
 
 
@@ -117,7 +117,7 @@ class Case(harness.Case):
     def offload(self, name, on, feature="tx-udp-segmentation"):
         """UDP segmentation, or another offload, of the interface d0 in a namespace."""
         done = subprocess.run(["ip", "netns", "exec", name, sys.executable, __file__, "d0", feature, on],
-                              capture_output=True, text=True, timeout=30, check=False)
+                              capture_output=True, text=True, timeout=30 * harness.SLOW, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def launch(self, space, *args, before=(), eal_args=None, interface="d0"):
