@@ -86,6 +86,11 @@ def wake_ups(pid):
     return count
 
 
+def loads(said):
+    """The JSON that a command of `uroce` printed. Before it, the command may have said that it waits for the daemon."""
+    return json.loads("".join(line for line in said.splitlines(True) if not line.startswith("uroce: waiting for ")))
+
+
 class Program:
     """A running program with its output in files. Ends, by its own process id, with the `with` block at the latest."""
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Frames captured from a running daemon: `uroce capture`, and DPDK's own dpdk-dumpcap."""
 
-import json
 import os
 import pathlib
 import signal
@@ -165,7 +164,7 @@ class UroceCapture(Capturing):
         ready = []
         while len(ready) < 2 and time.monotonic() < limit:
             shown = self.start([UROCE, "show", "qp", "uroce0", "--json", "--socket", self.socket])
-            rows = json.loads(self.finish(shown, 20))
+            rows = harness.loads(self.finish(shown, 20))
             ready = [row for row in rows if row["state"] == "RTS"]
         number, peer = (int(ready[0][key], 16) for key in ("qpn", "dest_qpn"))
         capture = self.capture("--device", "uroce0", "--qp", hex(number), "--count", "200")

@@ -2,7 +2,6 @@
 """Clients that die, that are many, and that mean harm. The daemon and the others carry on, and nothing is left over."""
 
 import contextlib
-import json
 import mmap
 import os
 import pathlib
@@ -38,7 +37,7 @@ class Case(verbs.Case):
 
     def uroce(self, *args):
         command = [BUILD / "apps" / "uroce" / "uroce", *args, "--json", "--socket", self.socket]
-        return json.loads(self.finish(self.start(command), 30))
+        return harness.loads(self.finish(self.start(command), 30))
 
     def resources(self):
         """The daemon's resident KiB, descriptors, mappings and threads."""

@@ -49,7 +49,7 @@ class Case(verbs.Case):
         server.kill()
         command = [harness.BUILD / "apps" / "uroce" / "uroce", "show", "client", "--json", "--socket", self.socket]
         limit = harness.time.monotonic() + 20 * harness.SLOW
-        while json.loads(said := self.finish(self.start(command), 20)) != []:
+        while harness.loads(said := self.finish(self.start(command), 20)) != []:
             self.assertLess(harness.time.monotonic(), limit, f"{said}\n{server}")
 
 

@@ -4,7 +4,6 @@ nothing is left in any of the three processes, and ten thousand open at once.
 
 UROCE_CONNECTIONS=100000 makes so many in a row, instead of 2000; config/test.sh --long does."""
 
-import json
 import os
 import pathlib
 import re
@@ -51,7 +50,7 @@ class Connections(verbs.Case):
         counts = {}
         for kind in ("qp", "cq", "mr"):
             command = [harness.BUILD / "apps" / "uroce" / "uroce", "show", kind, "--json", "--socket", self.socket]
-            counts[kind] = len(json.loads(self.finish(self.start(command), 30)))
+            counts[kind] = len(harness.loads(self.finish(self.start(command), 30)))
         return counts
 
     def settled(self):

@@ -4,7 +4,6 @@ or ends the other."""
 
 import collections
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -44,7 +43,7 @@ class Containers(test_clients.Case):
         return self.contained(ALICE, f"client_{name}", *args)
 
     def seen_by(self, uid, what):
-        return json.loads(self.finish(self.contained(uid, "uroce", "show", what, "--json", "--socket", self.socket), 30))
+        return harness.loads(self.finish(self.contained(uid, "uroce", "show", what, "--json", "--socket", self.socket), 30))
 
     def test_neither_sees_the_other(self):
         with self.verified_pair():

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """The daemon is killed under programs that poll, sleep and connect: each ends, or sees its error."""
 
-import json
 import os
 import signal
 import time
@@ -53,7 +52,7 @@ class Case(test_cm_programs.Case):
         while not moving - self.busy and time.monotonic() < limit:
             for program in programs:
                 self.assertIsNone(program.process.poll(), f"ended too early: {program}")
-            for row in json.loads(self.finish(self.start(command, env=self.env), 20)):
+            for row in harness.loads(self.finish(self.start(command, env=self.env), 20)):
                 now = [int(row.get(psn, 0)) for psn in ("sq_psn", "rq_psn")]
                 first = seen.setdefault(row["qpn"], now)
                 if any((psn - begin) % 2**24 >= 100 for psn, begin in zip(now, first)):

@@ -3,7 +3,6 @@
 of config/programs.md. UCX_TLS is there because server and client are on one machine, where UCX prefers shared memory. Where the
 two are apart, as in containers, there is no environment variable."""
 
-import json
 import os
 import pathlib
 import random
@@ -142,7 +141,7 @@ exec unshare --ipc --uts --pid --fork --kill-child --mount-proc sh -c 'hostname 
     def sent_bytes(self):
         """By RDMA, on both devices."""
         stat = self.start([harness.BUILD / "apps/uroce/uroce", "stat", "--interval", "0", "--json"], env=self.env)
-        return sum(device["counters"]["tx_bytes"] for device in json.loads(self.finish(stat, 20)))
+        return sum(device["counters"]["tx_bytes"] for device in harness.loads(self.finish(stat, 20)))
 
     def test_ucx(self):
         self.need("ucx_perftest")

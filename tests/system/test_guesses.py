@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Frames that name what their sender should not know are counted by peer and kind: `uroce show peer`."""
 
-import json
 import os
 import re
 import shutil
@@ -57,7 +56,7 @@ class Guesses(test_network.Link):
         harness.ip("-n", self.far, "link", "set", "d0", "arp", "on")
         harness.ip("-n", self.far, "addr", "add", f"{PEER}/24", "dev", "d0")
         self.process = self.daemon("--address", "10.9.0.1/24")
-        links = json.loads(self.finish(self.start(["ip", "-json", "link", "show", "d0"], self.near), 20))
+        links = harness.loads(self.finish(self.start(["ip", "-json", "link", "show", "d0"], self.near), 20))
         self.mac = bytes.fromhex(links[0]["address"].replace(":", ""))
         program = self.start([GUESSED, "uroce0", PEER], env=self.env)
         program.wait_for("ready", 20)
@@ -67,7 +66,7 @@ class Guesses(test_network.Link):
         return roce(self.mac, *args)
 
     def peers(self):
-        rows = json.loads(self.finish(self.start([UROCE, "show", "peer", "--json"], env=self.env), 20))
+        rows = harness.loads(self.finish(self.start([UROCE, "show", "peer", "--json"], env=self.env), 20))
         return {row["peer"]: row for row in rows}
 
     def wait_for_guesses(self, wanted):

@@ -188,7 +188,7 @@ class Interface(veth.DaemonCase):
             sockets, daemons = self.daemons(names)
             for socket_ in sockets:
                 shown = self.start([harness.BUILD / "apps/uroce/uroce", "devices", "--json", "--socket", socket_])
-                self.assertTrue(json.loads(self.finish(shown, 20))[0]["link_up"])
+                self.assertTrue(harness.loads(self.finish(shown, 20))[0]["link_up"])
             self.through(names, sockets)
             for daemon in daemons:
                 daemon.kill()

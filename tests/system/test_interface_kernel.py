@@ -2,7 +2,6 @@
 """The kernel around ports on its interfaces (net_uroce_kif): an interface that comes back, buffers, drops on the way out, and kernels
 without super-frames."""
 
-import json
 import signal
 import subprocess
 import time
@@ -33,7 +32,7 @@ class ComesBack(veth.DaemonCase):
         for socket_, daemon in zip(sockets, daemons):
             daemon.wait_for("the port is down until the program starts again", 20)
             shown = self.start([harness.BUILD / "apps/uroce/uroce", "devices", "--json", "--socket", socket_])
-            self.assertFalse(json.loads(self.finish(shown, 20))[0]["link_up"])
+            self.assertFalse(harness.loads(self.finish(shown, 20))[0]["link_up"])
 
     def test_with_the_same_index_while_nobody_looks(self):
         for count in (1, 2):
@@ -129,7 +128,7 @@ class WithoutSuperFrames(veth.DaemonCase):
                                  socket_, "--user", ""], names[0], env)
             daemon.wait_for("serving", 20)
             shown = self.start([harness.BUILD / "apps/uroce/uroce", "devices", "--json", "--socket", socket_])
-            self.assertEqual(json.loads(self.finish(shown, 20))[0]["sending"], expected)
+            self.assertEqual(harness.loads(self.finish(shown, 20))[0]["sending"], expected)
             daemon.process.terminate()
             self.finish(daemon, 30)
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """The daemon's traffic on a link besides RoCE: its addresses, its neighbours, its multicast groups."""
 
-import json
 import pathlib
 import signal
 import struct
@@ -132,7 +131,7 @@ class Addresses(Link):
         self.send(self.arp("10.9.0.1", "10.9.0.1"))
         daemon.wait_for("02:00:00:00:00:fe also has the address 10.9.0.1", 20)
         stat = self.start([BUILD / "apps" / "uroce" / "uroce", "stat", "--interval", "0", "--json", "--socket", self.socket])
-        self.assertGreater(json.loads(self.finish(stat, 20))[0]["counters"]["address_conflicts"], 0)
+        self.assertGreater(harness.loads(self.finish(stat, 20))[0]["counters"]["address_conflicts"], 0)
 
     @staticmethod
     def arp(sender, target):

@@ -2,7 +2,6 @@
 """Raw packet queue pairs: who may have them, and what passes between the two devices of a daemon."""
 
 import errno
-import json
 import os
 import re
 import struct
@@ -165,7 +164,7 @@ class Perftest(Case):
         """The server has made its rule, and posts its receives before that."""
         limit = harness.time.monotonic() + 20 * harness.SLOW
         while harness.time.monotonic() < limit:
-            rows = json.loads(self.finish(self.start([UROCE, "show", "user", "--json", "--socket", self.socket]), 20))
+            rows = harness.loads(self.finish(self.start([UROCE, "show", "user", "--json", "--socket", self.socket]), 20))
             if any(row["budgets"]["flow"]["used"] for row in rows):
                 return
             harness.time.sleep(0.05)

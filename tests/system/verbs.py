@@ -1,6 +1,5 @@
 """A daemon with two devices joined back to back, and Debian's verbs programs on it."""
 
-import json
 import shutil
 import sys
 
@@ -52,7 +51,7 @@ class Case(harness.Case):
     def counter(self, name):
         """Of both devices."""
         command = [BUILD / "apps" / "uroce" / "uroce", "stat", "--interval", "0", "--json", "--socket", self.socket]
-        devices = json.loads(self.finish(self.start(command), 30))
+        devices = harness.loads(self.finish(self.start(command), 30))
         return sum(device["counters"].get(name, 0) for device in devices)
 
     def pair(self, command, port_option="-p", devices=("uroce0", "uroce1"), seconds=60, tries=5):

@@ -144,7 +144,7 @@ class Case(harness.Case):
 
     def counters(self, socket_):
         shown = self.start([UROCE, "stat", "--json", "--all", "--interval", "0", "--socket", socket_])
-        return json.loads(self.finish(shown, 30))[0]["counters"]
+        return harness.loads(self.finish(shown, 30))[0]["counters"]
 
     def counters_of(self, daemon):
         return self.counters(daemon.socket)
