@@ -288,16 +288,21 @@ def may_make_namespaces():
 
 
 class TapResult(unittest.TestResult):
-    """One TAP line per test case, for `protocol: 'tap'` in meson."""
+    """One TAP line per test case, for `protocol: 'tap'` in meson, and a comment with the seconds since the line before: those of
+    the case, and of what its class set up."""
 
     def __init__(self):
         super().__init__()
         self.number = 0
         self.failed_parts = []
+        self.since = time.monotonic()
 
     def _line(self, ok, test, note=""):
         self.number += 1
-        print(f"{'ok' if ok else 'not ok'} {self.number} {test.id().removeprefix('__main__.')}{note}", flush=True)
+        now = time.monotonic()
+        print(f"{'ok' if ok else 'not ok'} {self.number} {test.id().removeprefix('__main__.')}{note}\n# {now - self.since:.1f} s",
+              flush=True)
+        self.since = now
 
     def addSuccess(self, test):
         super().addSuccess(test)
