@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import harness
+import kernel as kernels
 
 HERE = pathlib.Path(__file__).resolve().parent
 KERNEL = pathlib.Path(os.environ.get("UROCE_KERNEL", harness.BUILD / "interop-kernel"))
@@ -77,7 +78,7 @@ class Guest:
         command = [
             "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-m", str(memory),
             "-accel", os.environ.get("UROCE_ACCEL", "tcg"), "-cpu", "max,la57=off", "-serial", f"file:{self.console}",
-            "-kernel", KERNEL / "vmlinuz", "-initrd", image,
+            "-kernel", KERNEL / kernels.KERNEL, "-initrd", image,
             "-append", kernel,
             "-fsdev", f"local,id=root,{self.ROOT},security_model=none,multidevs=remap",
             "-device", "virtio-9p-pci,fsdev=root,mount_tag=root"]

@@ -2,7 +2,7 @@
 """Debian's kernel for the guest: kernel.py FOLDER downloads the image package and keeps of it what the guest boots.
 kernel.py FOLDER PACKAGE takes another image package, a file: newer kernels' rxe has operations that Debian 12's lacks.
 
-FOLDER then has `vmlinuz`, `release`, the modules and their names in the order in which they load: in `modules` those of every
+FOLDER then has the kernel, `release`, the modules and their names in the order in which they load: in `modules` those of every
 guest, in `card_modules` more for guests with cards, in `storage_modules` more for guests that mount remote disks. Nothing is
 installed: this machine's own boot stays as it is.
 """
@@ -16,6 +16,7 @@ import sys
 import tempfile
 
 METAPACKAGE = "linux-image-amd64"
+KERNEL = "kernel"  # in the folder
 # Modules that the guest loads, each after those that it needs. rxe asks the crypto layer for `crc32` by name.
 ROOTS = ("virtio_pci", "virtio_net", "9pnet_virtio", "9p", "crc32_generic", "rdma_rxe", "ib_uverbs", "rdma_ucm")
 # The kernel's drivers of emulated cards, and those that give a card to a program.
@@ -76,6 +77,14 @@ def unpacked(modules):
         path.with_suffix("").write_bytes(lzma.decompress(path.read_bytes()))
 
 
+def ready_to_run(image):
+    """The kernel without the program in front of it that unpacks it: an emulated processor needs seconds for that. QEMU starts either.
+    Of a compression other than xz, the whole image."""
+    sectors, offset = image[0x1F1], int.from_bytes(image[0x248:0x24C], "little")  # Documentation/arch/x86/boot.rst
+    packed = image[(sectors + 1) * 512 + offset:]
+    return lzma.LZMADecompressor().decompress(packed) if packed.startswith(b"\xfd7zXZ") else image
+
+
 def keep(tree, folder):
     """Moves from an unpacked package what the guest boots."""
     modules = next((tree / "lib/modules").iterdir())
@@ -88,7 +97,7 @@ def keep(tree, folder):
         for path in order:
             shutil.copy(path, folder / path.name)
         (folder / name).write_text("".join(path.name + "\n" for path in order))
-    shutil.copy(next((tree / "boot").glob("vmlinuz-*")), folder / "vmlinuz")
+    (folder / KERNEL).write_bytes(ready_to_run(next((tree / "boot").glob("vmlinuz-*")).read_bytes()))
     (folder / "release").write_text(modules.name + "\n")
 
 
@@ -116,7 +125,7 @@ def fetch(folder, package=None):
 
 def complete(folder):
     """Whether it has everything; one of an earlier version lacks a list."""
-    return all((folder / name).exists() for name in ("release", "modules", *MORE_ROOTS))
+    return all((folder / name).exists() for name in ("release", KERNEL, "modules", *MORE_ROOTS))
 
 
 def main():
