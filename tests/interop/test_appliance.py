@@ -22,7 +22,6 @@ import rig as rigs  # noqa: E402
 
 PAGE = harness.SOURCE / "config" / "appliance.md"
 MACHINES = harness.BUILD / "machines"
-PACKAGES = MACHINES / "packages"
 NAMES = ("target", "host")
 DISK, DISK_MIB = "/opt/test/disk", 512
 TEXT = "written by the host"
@@ -58,9 +57,7 @@ def blocks():
 
 def prepare():
     """Both roots, while there is a network."""
-    shutil.rmtree(PACKAGES, ignore_errors=True)
-    bare_debian.run(harness.SOURCE / "config" / "package.sh", "--from", harness.BUILD, PACKAGES)
-    deb = next(PACKAGES.glob("uroce-nvmf_*.deb"))
+    deb = next(bare_debian.packages().glob("uroce-nvmf_*.deb"))
     for name in NAMES:
         root = machine.prepare(name, machine.USUAL, (deb, "nvme-cli", "rdma-core"))
         machine.write(root / "opt/test/edit", EDITOR, 0o755)

@@ -1,5 +1,9 @@
-"""A bare Debian 12 in a folder: its smallest set of packages, into which a test installs ours."""
+"""A bare Debian 12 in a folder: its smallest set of packages, into which a test installs ours. And our packages, made once."""
 
+import contextlib
+import fcntl
+import hashlib
+import json
 import os
 import pathlib
 import shutil
@@ -29,6 +33,45 @@ def run(*command, **kw):
     return done.stdout
 
 
+@contextlib.contextmanager
+def alone(name):
+    """One suite at a time makes what several share in the build folder. A suite that ends lets the others go on."""
+    with (harness.BUILD / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def build_packages(folder):
+    """As config/package.sh makes them, but for the time that their compression takes."""
+    run(harness.SOURCE / "config" / "package.sh", "--from", harness.BUILD, folder,
+        env={**os.environ, "DPKG_DEB_COMPRESSOR_LEVEL": "0"})
+
+
+def packages():
+    """The folder of this build's packages. Suites share it; it is made anew when anything that goes into packages has changed."""
+    folder = harness.BUILD / "packages"
+    stamp = folder / "made-from"
+    with alone("packages"):
+        wanted = packaged_state()
+        if not stamp.exists() or stamp.read_text() != wanted:
+            shutil.rmtree(folder, ignore_errors=True)
+            build_packages(folder)
+            stamp.write_text(wanted)
+    return folder
+
+
+def packaged_state():
+    """Differs when a source or an installed file of the build folder does."""
+    built = json.loads(run("meson", "introspect", "--installed", harness.BUILD))
+    found = [pathlib.Path(path) for path in built]
+    for folder, folders, names in os.walk(harness.SOURCE):
+        # The same that package.sh leaves out.
+        folders[:] = [name for name in folders if not name.startswith("build") and name not in (".git", ".cache", "__pycache__")]
+        found += [pathlib.Path(folder, name) for name in names]
+    facts = sorted((str(path), (status := path.stat()).st_mtime_ns, status.st_size) for path in found if path.exists())
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
 def may_install():
     """None, or why this machine cannot make a bare Debian."""
     if os.geteuid() != 0:
@@ -51,14 +94,15 @@ class BareDebian:
     def made():
         """The archive of such a root, once for each build folder."""
         tar = harness.BUILD / "bare-debian.tar"
-        if not tar.exists():
-            made = tar.with_suffix(".new.tar")
-            try:
-                # The lists of packages stay, for apt-get install.
-                run("mmdebstrap", "--quiet", "--variant=minbase", "--skip=cleanup/apt/lists", "bookworm", made)
-            except AssertionError as e:
-                raise unittest.SkipTest(f"this machine gets no bare Debian from the archive: {e}") from None
-            made.rename(tar)
+        with alone("bare-debian"):
+            if not tar.exists():
+                made = tar.with_suffix(".new.tar")
+                try:
+                    # The lists of packages stay, for apt-get install.
+                    run("mmdebstrap", "--quiet", "--variant=minbase", "--skip=cleanup/apt/lists", "bookworm", made)
+                except AssertionError as e:
+                    raise unittest.SkipTest(f"this machine gets no bare Debian from the archive: {e}") from None
+                made.rename(tar)
         return tar
 
     @staticmethod

@@ -4,10 +4,9 @@
 import hashlib
 import os
 import re
-import shutil
 
 import harness
-from bare_debian import CONTAINER, PATH, BareDebian, may_install, run
+from bare_debian import CONTAINER, PATH, BareDebian, build_packages, may_install, packages, run
 
 NAMES = ("liburoce-dev", "liburoce0", "uroce", "uroce-doc", "uroce-nvmf", "uroce-perf", "uroce-verbs")
 PERFTEST_PORT = 18515
@@ -31,26 +30,17 @@ exit $code
 
 
 class Packages(harness.Case):
-    folder = None
-
     @classmethod
     def setUpClass(cls):
         cls.missing = may_install()
         if cls.missing:
             return
-        cls.folder = harness.BUILD / "packages"
-        shutil.rmtree(cls.folder, ignore_errors=True)
-        cls.debs = cls.build(cls.folder)
+        cls.debs = sorted(packages().glob("*.deb"))
 
     def setUp(self):
         if self.missing:
             self.skipTest(self.missing)
         super().setUp()
-
-    @staticmethod
-    def build(folder):
-        run(harness.SOURCE / "config" / "package.sh", "--from", harness.BUILD, folder)
-        return sorted(folder.glob("*.deb"))
 
     def older(self):
         """The packages as if of a version before, with other defaults in the settings."""
@@ -83,7 +73,8 @@ class Packages(harness.Case):
         run("lintian", "--fail-on", "error", "--allow-root", *self.debs)
 
     def test_two_builds_are_the_same(self):
-        again = self.build(self.directory)
+        build_packages(self.directory)
+        again = sorted(self.directory.glob("*.deb"))
         for first, second in zip(self.debs, again, strict=True):
             with self.subTest(first.name):
                 self.assertEqual(hashlib.sha256(first.read_bytes()).hexdigest(), hashlib.sha256(second.read_bytes()).hexdigest())
