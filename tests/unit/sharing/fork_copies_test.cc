@@ -170,7 +170,31 @@ TEST(SharingAndFork, WholeHeapShared) { fork_with_the_heap_shared(); }
 
 TEST(SharingAndFork, WholeHeapOfAThreadShared) { std::thread(fork_with_the_heap_shared).join(); }
 
+/// The stacks of new threads have `bytes` while this exists.
+class SmallStacks {
+ public:
+  explicit SmallStacks(std::size_t bytes) {
+    pthread_attr_t small;
+    EXPECT_EQ(::pthread_getattr_default_np(&before_), 0);
+    EXPECT_EQ(::pthread_getattr_default_np(&small), 0);
+    EXPECT_EQ(::pthread_attr_setstacksize(&small, bytes), 0);
+    EXPECT_EQ(::pthread_setattr_default_np(&small), 0);
+    ::pthread_attr_destroy(&small);
+  }
+  SmallStacks(const SmallStacks&) = delete;
+  SmallStacks& operator=(const SmallStacks&) = delete;
+  ~SmallStacks() {
+    ::pthread_setattr_default_np(&before_);
+    ::pthread_attr_destroy(&before_);
+  }
+
+ private:
+  pthread_attr_t before_;
+};
+
 TEST(SharingAndFork, WholeStackAndThreadBlockShared) {
+  // The C library keeps the stack for later threads, and each child gets a copy of it.
+  const SmallStacks small(64 * kPage);
   std::thread([] {
     wait_until_main_sleeps();
     uint8_t here = 5;
