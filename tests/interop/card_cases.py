@@ -20,13 +20,14 @@ OPERATIONS = matrix.OPERATIONS
 WITH_RXE = (("RC", "SEND"), ("RC", "WRITE_IMM"), ("RC", "READ"), ("RC", "CMP_SWAP"), ("UC", "WRITE"), ("UD", "SEND"))
 
 _rig = None
+models = cards.MODELS  # whose cards the guest has
 
 
 def rig():
     """The one that all tests of this process share."""
     global _rig
     if _rig is None:
-        _rig = cards.CardRig(cards.MODELS)
+        _rig = cards.CardRig(models)
     return _rig
 
 
@@ -125,6 +126,10 @@ class Cards(Case):
         calling = rig().guest.start(f"{daemon.run(ORDERED)} {client}", 120)
         both = calling.finish(), listening.finish()
         self.assertEqual(both, (0, 0), f"{calling}\n{listening}")
+
+    @staticmethod
+    def await_in_guest(condition):
+        rig().guest.run(f"until {condition}; do sleep 0.1; done", 60)
 
     def on_a_vlan(self, model):
         daemon = self.daemon(model, "--vlan", 7)
