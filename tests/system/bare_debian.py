@@ -99,7 +99,8 @@ class BareDebian:
                 made = tar.with_suffix(".new.tar")
                 try:
                     # The lists of packages stay, for apt-get install.
-                    run("mmdebstrap", "--quiet", "--variant=minbase", "--skip=cleanup/apt/lists", "bookworm", made)
+                    run("mmdebstrap", "--quiet", "--variant=minbase", "--skip=cleanup/apt/lists", "--dpkgopt=force-unsafe-io",
+                        "bookworm", made)
                 except AssertionError as e:
                     raise unittest.SkipTest(f"this machine gets no bare Debian from the archive: {e}") from None
                 made.rename(tar)
@@ -119,7 +120,7 @@ class BareDebian:
 
     def apt(self, *words):
         return self.run("apt-get", "-y", "-q", "-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold",
-                        *words)
+                        "-o", "Dpkg::Options::=--force-unsafe-io", *words)
 
     def add(self, packages):
         """Copies packages into the root; their paths inside it."""
