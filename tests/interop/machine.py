@@ -42,6 +42,11 @@ def prepare(name, packages, later):
     add_modules(root)
     write(root / "etc/hostname", f"{name}\n")
     write(root / "etc/hosts", f"127.0.0.1 localhost {name}\n")
+    # As after a first boot, which would set up every unit, and whose dpkg waits for a disk.
+    write(root / "etc/machine-id", hashlib.sha256(name.encode()).hexdigest()[:32] + "\n")
+    for folder in ("etc", "var"):
+        (root / folder / ".updated").touch()
+    write(root / "etc/dpkg/dpkg.cfg.d/test", "force-unsafe-io\n")
     write(root / "opt/test/agent", AGENT, 0o755)
     shutil.copy(shutil.which("busybox"), root / "opt/test/busybox")
     unit = root / "etc/systemd/system/test-agent.service"
