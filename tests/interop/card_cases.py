@@ -127,10 +127,6 @@ class Cards(Case):
         both = calling.finish(), listening.finish()
         self.assertEqual(both, (0, 0), f"{calling}\n{listening}")
 
-    @staticmethod
-    def await_in_guest(condition):
-        rig().guest.run(f"until {condition}; do sleep 0.1; done", 60)
-
     def on_a_vlan(self, model):
         daemon = self.daemon(model, "--vlan", 7)
         self.transfer_all(daemon.peer(0), daemon.peer(1), 1024, WITH_RXE)

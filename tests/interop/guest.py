@@ -12,10 +12,10 @@ import kernel as kernels
 
 HERE = pathlib.Path(__file__).resolve().parent
 KERNEL = pathlib.Path(os.environ.get("UROCE_KERNEL", harness.BUILD / "interop-kernel"))
-# DPDK needs SSE4.2. What newer processors have is slow when emulated: AVX, and the larger state that each switch of tasks saves.
+# DPDK needs SSE4.2. Newer processors are slow when emulated: they have AVX, and a larger state that each switch of tasks saves.
 CPU = "Nehalem,+rdrand"
 # QEMU translates a program's code once for each address at which it lies. With the same addresses in each process (norandmaps) a
-# program starts in a fifth of the time. What protects a kernel from its users, or clears memory beforehand, is emulated as well.
+# program starts in a fifth of the time. The kernel's checks and its clearing of memory are emulated as well, so they are off.
 # The kernel's check of its timer fails, and ends the guest, where a busy machine keeps QEMU waiting meanwhile.
 BOOT = ("console=ttyS0 loglevel=4 panic=-1 oops=panic no_timer_check norandmaps mitigations=off init_on_alloc=0 hardened_usercopy=off "
         "apparmor=0")

@@ -22,6 +22,7 @@ import rig as rigs  # noqa: E402
 
 PAGE = harness.SOURCE / "config" / "appliance.md"
 MACHINES = harness.BUILD / "machines"
+PACKAGES = MACHINES / "packages"
 NAMES = ("target", "host")
 DISK, DISK_MIB = "/opt/test/disk", 512
 TEXT = "written by the host"
@@ -57,7 +58,9 @@ def blocks():
 
 def prepare():
     """Both roots, while there is a network."""
-    deb = next(bare_debian.packages().glob("uroce-nvmf_*.deb"))
+    shutil.rmtree(PACKAGES, ignore_errors=True)
+    PACKAGES.mkdir(parents=True)
+    deb = next(deb for deb in bare_debian.packages(PACKAGES) if deb.name.startswith("uroce-nvmf_"))
     for name in NAMES:
         root = machine.prepare(name, machine.USUAL, (deb, "nvme-cli", "rdma-core"))
         machine.write(root / "opt/test/edit", EDITOR, 0o755)

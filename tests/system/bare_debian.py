@@ -47,8 +47,8 @@ def build_packages(folder):
         env={**os.environ, "DPKG_DEB_COMPRESSOR_LEVEL": "0"})
 
 
-def packages():
-    """The folder of this build's packages. Suites share it; it is made anew when anything that goes into packages has changed."""
+def packages(into):
+    """Copies of this build's packages, in a folder. Suites share them; they are made anew when anything in them has changed."""
     folder = harness.BUILD / "packages"
     stamp = folder / "made-from"
     with alone("packages"):
@@ -57,13 +57,13 @@ def packages():
             shutil.rmtree(folder, ignore_errors=True)
             build_packages(folder)
             stamp.write_text(wanted)
-    return folder
+        return sorted(pathlib.Path(shutil.copy(deb, into)) for deb in folder.glob("*.deb"))
 
 
 def packaged_state():
     """Differs when a source or an installed file of the build folder does."""
-    built = json.loads(run("meson", "introspect", "--installed", harness.BUILD))
-    found = [pathlib.Path(path) for path in built]
+    installed = json.loads((harness.BUILD / "meson-info" / "intro-installed.json").read_text())
+    found = [pathlib.Path(path) for path in installed]
     for folder, folders, names in os.walk(harness.SOURCE):
         # The same that package.sh leaves out.
         folders[:] = [name for name in folders if not name.startswith("build") and name not in (".git", ".cache", "__pycache__")]

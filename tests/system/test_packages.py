@@ -4,6 +4,8 @@
 import hashlib
 import os
 import re
+import shutil
+import tempfile
 
 import harness
 from bare_debian import CONTAINER, PATH, BareDebian, build_packages, may_install, packages, run
@@ -35,7 +37,9 @@ class Packages(harness.Case):
         cls.missing = may_install()
         if cls.missing:
             return
-        cls.debs = sorted(packages().glob("*.deb"))
+        folder = tempfile.mkdtemp(prefix="uroce-test-")
+        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
+        cls.debs = packages(folder)
 
     def setUp(self):
         if self.missing:

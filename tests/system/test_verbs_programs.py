@@ -100,7 +100,7 @@ class Explain(verbs.Case):
         self.assertIn("refused no call", output)
 
 
-class Pingpong(verbs.Case):
+class Pingpong(verbs.SharedCase):
     def run_both(self, program):
         for events in ([], ["-e"]):
             with self.subTest(events=events):
@@ -134,7 +134,7 @@ class Pingpong(verbs.Case):
         self.pair(["ibv_rc_pingpong", "-g", "0", "-n", "50"], devices=("uroce0", "uroce0"))
 
 
-class Perftest(verbs.Case):
+class Perftest(verbs.SharedCase):
     BANDWIDTH = ("ib_write_bw", "ib_read_bw", "ib_send_bw")
     LATENCY = ("ib_write_lat", "ib_read_lat", "ib_send_lat")
 

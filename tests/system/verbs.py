@@ -1,7 +1,9 @@
 """A daemon with two devices joined back to back, and Debian's verbs programs on it."""
 
+import pathlib
 import shutil
 import sys
+import tempfile
 
 import harness
 from harness import BUILD, SOURCE, free_port
@@ -74,6 +76,33 @@ class Case(harness.Case):
             return self.pair(command, port_option, devices, seconds, tries - 1)
         self.assertEqual(code, 0, f"{client}\n{server}")
         return self.finish(server, seconds), client.output
+
+
+class SharedCase(Case):
+    """The cases of a class share a daemon, which ends in order after the last one."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="uroce-test-"))
+        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
+        cls.shared_socket = folder / "uroced.sock"
+        cls.shared_daemon = harness.Program([UROCED, "--demo", "--socket", cls.shared_socket, *cls.daemon_args], folder)
+        cls.addClassCleanup(cls.shared_daemon.kill)
+        cls.shared_daemon.wait_for("serving uroce0", 30)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.shared_daemon.process.terminate()
+        if cls.shared_daemon.wait(30) != 0:
+            raise AssertionError(f"the daemon did not end in order: {cls.shared_daemon}")
+
+    def start_daemon(self):
+        self.socket = self.shared_socket
+        self.env = {"UROCE_SOCKET": str(self.socket)}
+        return self.shared_daemon
+
+    def tearDown(self):
+        self.assertIsNone(self.daemon.process.poll(), f"the daemon ended: {self.daemon}")
 
 
 def wait_for_listener(program, port, seconds=20):
