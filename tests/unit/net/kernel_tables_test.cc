@@ -150,7 +150,7 @@ struct Kernel {
 
 using Texts = std::vector<std::string>;
 
-Bytes from_hex(std::string_view hex) {
+Bytes bytes_of_hex(std::string_view hex) {
   Bytes out;
   for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
     out.push_back(static_cast<std::byte>(std::stoi(std::string(hex.substr(i, 2)), nullptr, 16)));
@@ -174,7 +174,7 @@ TEST(Rtnetlink, ReadsWhatLinuxSends) {
         "4c0000000200000007000000c17200009bffffff380000001a00010007000000000000000a8000000000000000000000140001002001"
         "0db80099000000000000000000010800040002000000",
         "140000000300020007000000c172000000000000"}) {
-    EXPECT_TRUE(parse_rtnetlink(from_hex(hex), take)) << hex;
+    EXPECT_TRUE(parse_rtnetlink(bytes_of_hex(hex), take)) << hex;
   }
   ASSERT_EQ(messages.size(), 5u);
   const auto& address = std::get<AddressNews>(messages[0].news);
