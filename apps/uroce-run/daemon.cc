@@ -130,6 +130,17 @@ std::string socket_in_use() {
   return set != nullptr && *set != '\0' ? set : message::kDefaultSocket;
 }
 
+bool ended_meanwhile(const std::string& socket) {
+  const auto file = LockFile::open(socket, false);
+  if (!file) return false;
+  const auto limit = std::chrono::steady_clock::now() + kMoment;
+  while (file->held_by_others(LockByte::owner) != LockKind::none) {
+    if (std::chrono::steady_clock::now() > limit) return false;
+    std::this_thread::sleep_for(kLook);
+  }
+  return true;
+}
+
 void choose_demo_socket() {
   const char* const set = std::getenv("UROCE_SOCKET");
   if (set != nullptr && *set != '\0') return;

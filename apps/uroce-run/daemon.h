@@ -27,6 +27,10 @@ class DaemonUse {
 /// The environment's, or the default one.
 std::string socket_in_use();
 
+/// Whether the daemon that broke a connection off has ended, as one that was killed does: a moment may pass between the
+/// two. False for one that lives, and where nothing tells.
+bool ended_meanwhile(const std::string& socket);
+
 /// Sets the environment's UROCE_SOCKET if it is not set: the default one where it can be created, else one of this
 /// user's. Throws std::runtime_error.
 void choose_demo_socket();

@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -49,14 +50,15 @@ Examples:
 With UROCE_VERBOSE=1 the libraries print why a call failed.
 )";
 
-/// Number of the daemon's devices, 0 when none listens. When it refuses or does not answer, -1, and the reason is
-/// printed. Asks once: the library waits 30 s for a daemon that stands still.
+/// Number of the daemon's devices, 0 when none listens or it has just ended. When it refuses or does not answer, -1,
+/// and the reason is printed. Asks once: the library waits 30 s for a daemon that stands still.
 int ask_daemon(const VerbsLibrary& verbs) {
   const bool aloud = std::getenv("UROCE_VERBOSE") != nullptr;
   const int errors = dup(STDERR_FILENO), held = memfd_create("uroce-run", MFD_CLOEXEC);
   if (errors >= 0 && held >= 0) dup2(held, STDERR_FILENO);
   setenv("UROCE_VERBOSE", "1", 1);
-  const int devices = verbs.count();
+  int devices = verbs.count();
+  if (devices < 0 && errno == EIO && ended_meanwhile(socket_in_use())) devices = 0;
   if (!aloud) unsetenv("UROCE_VERBOSE");
   std::fflush(stderr);
   if (errors >= 0) dup2(errors, STDERR_FILENO);

@@ -131,7 +131,8 @@ class BareDebian:
 
     def versions(self):
         lines = self.run("dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\\n", "*uroce*").splitlines()
-        return {name: (version, status) for name, version, status in (line.split(" ") for line in lines)}
+        rows = (line.split(" ") for line in lines)
+        return {name: (version, status) for name, version, status in rows if status != "not-installed"}  # others suggest those
 
     def files(self):
         """All paths with our name, outside those that the system writes as it goes."""

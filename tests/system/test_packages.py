@@ -156,8 +156,11 @@ class Packages(harness.Case):
         before = debian.files()
         debian.apt("update")
         debian.apt("install", "perftest")
-        chosen_names = self.install_as_the_readme_says(debian, self.older())
+        older = self.older()
+        chosen_names = self.install_as_the_readme_says(debian, older)
         self.assertEqual(debian.versions(), {name: ("0.0.1", "installed") for name in chosen_names})
+        debian.apt("install", *debian.add(older))
+        self.assertEqual(debian.versions(), {name: ("0.0.1", "installed") for name in NAMES})
         settings = debian.root / SETTINGS
         chosen = settings.read_text() + ADMINS_LINES
         settings.write_text(chosen)
