@@ -24,24 +24,26 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kWait{60};
 constexpr std::chrono::milliseconds kLook{20};
 
-/// The lock that uroce-run took for this process.
-std::optional<SocketOwner> inherited(const std::string& socket) {
-  const char* const text = std::getenv("UROCED_LOCK");
-  if (text == nullptr) return std::nullopt;
-  const std::string_view digits(text);
+/// The lock that uroce-run took for this process. A lock that has gone meanwhile, with the folder of the socket, is an
+/// error: a daemon on another one would never end.
+Result<SocketOwner> inherited(const std::string& socket, std::string_view digits) {
   int fd = -1;
   std::from_chars(digits.data(), digits.data() + digits.size(), fd);
   unsetenv("UROCED_LOCK");
   auto owner = SocketOwner::adopt(socket, fd);
-  if (!owner) return std::nullopt;
+  if (!owner) return owner;
   owner->file().write_holder({.process = getpid(), .of_uroce_run = true});
-  return std::move(*owner);
+  return owner;
 }
 
 }  // namespace
 
 Result<SocketRight> SocketRight::take(const std::string& socket, Signals& signals, Log& log) {
-  if (auto owner = inherited(socket)) return SocketRight(std::move(*owner), true);
+  if (const char* const lock = std::getenv("UROCED_LOCK")) {
+    auto owner = inherited(socket, std::string(lock));
+    if (!owner) return std::unexpected(owner.error());
+    return SocketRight(std::move(*owner), true);
+  }
   LockFile file;
   bool said = false;
   for (const auto until = Clock::now() + kWait;;) {

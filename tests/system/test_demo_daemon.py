@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import struct
+import subprocess
 import time
 import unittest
 
@@ -183,6 +184,18 @@ class Killed(Case):
         starter.kill()
         os.kill(daemon, signal.SIGCONT)
         self.until_gone()
+
+    def test_the_folder_is_removed_while_the_daemon_starts(self):
+        """The lock has gone with it. On another one the daemon would never end."""
+        gone = self.socket.parent / "gone"
+        gone.mkdir()
+        with open(gone / "uroced.sock.lock", "w") as lock:
+            shutil.rmtree(gone)
+            done = subprocess.run([UROCED, "--demo", "--socket", gone / "uroced.sock"], capture_output=True, text=True, timeout=120,
+                                  env={**os.environ, "UROCED_LOCK": str(lock.fileno())}, pass_fds=[lock.fileno()])
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("is not the lock of this socket", done.stdout + done.stderr)
+        self.assertFalse(gone.exists())
 
     def test_uroce_run_under_its_program(self):
         """The program has the device open: the daemon stays as long."""
