@@ -8,18 +8,19 @@
 #include <netinet/in.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <ctime>
 #include <fstream>
 #include <memory>
 #include <set>
+#include <span>
 #include <sstream>
 #include <system_error>
 #include <vector>
+
+#include "netlink/dump.h"
 
 namespace uroce::glue {
 
@@ -63,25 +64,9 @@ int take_route(const nlmsghdr* message, void* out) {
 /// The interfaces of default routes, in all tables.
 std::set<uint32_t> default_routes(uint8_t family) {
   std::set<uint32_t> found;
-  const std::unique_ptr<mnl_socket, decltype(&mnl_socket_close)> socket(mnl_socket_open(NETLINK_ROUTE),
-                                                                        mnl_socket_close);
-  if (!socket || mnl_socket_bind(socket.get(), 0, MNL_SOCKET_AUTOPID) < 0) return found;
-  const timeval limit{.tv_sec = 1, .tv_usec = 0};
-  setsockopt(mnl_socket_get_fd(socket.get()), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  alignas(nlmsghdr) std::array<char, 32768> buffer{};
-  constexpr uint32_t kSequence = 1;
-  nlmsghdr* request = mnl_nlmsg_put_header(buffer.data());
-  request->nlmsg_type = RTM_GETROUTE;
-  request->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-  request->nlmsg_seq = kSequence;
-  static_cast<rtmsg*>(mnl_nlmsg_put_extra_header(request, sizeof(rtmsg)))->rtm_family = family;
-  if (mnl_socket_sendto(socket.get(), request, request->nlmsg_len) < 0) return found;
-  for (int going = MNL_CB_OK; going > MNL_CB_STOP;) {
-    const ssize_t bytes = mnl_socket_recvfrom(socket.get(), buffer.data(), buffer.size());
-    if (bytes <= 0) break;
-    going = mnl_cb_run(buffer.data(), static_cast<std::size_t>(bytes), kSequence, mnl_socket_get_portid(socket.get()),
-                       take_route, &found);
-  }
+  rtmsg asked{};
+  asked.rtm_family = family;
+  netlink::dump(NETLINK_ROUTE, RTM_GETROUTE, std::as_bytes(std::span(&asked, 1)), take_route, &found);
   return found;
 }
 

@@ -9,14 +9,14 @@
 #include <sched.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/time.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdint>
 #include <cstring>
-#include <memory>
+#include <span>
 #include <thread>
+
+#include "netlink/dump.h"
 
 namespace uroce::cli {
 
@@ -53,28 +53,13 @@ std::optional<bool> listens_here(const std::string& path) {
   Searched searched;
   searched.file = {.udiag_vfs_ino = static_cast<uint32_t>(status.st_ino),
                    .udiag_vfs_dev = major(status.st_dev) << kMinorBits | minor(status.st_dev)};
-  const std::unique_ptr<mnl_socket, decltype(&mnl_socket_close)> socket(mnl_socket_open(NETLINK_SOCK_DIAG),
-                                                                        mnl_socket_close);
-  if (!socket || mnl_socket_bind(socket.get(), 0, MNL_SOCKET_AUTOPID) < 0) return std::nullopt;
-  const timeval limit{.tv_sec = 1, .tv_usec = 0};
-  setsockopt(mnl_socket_get_fd(socket.get()), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  alignas(nlmsghdr) std::array<char, 32768> buffer{};
-  constexpr uint32_t kSequence = 1;
-  nlmsghdr* request = mnl_nlmsg_put_header(buffer.data());
-  request->nlmsg_type = SOCK_DIAG_BY_FAMILY;
-  request->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-  request->nlmsg_seq = kSequence;
-  auto* asked = static_cast<unix_diag_req*>(mnl_nlmsg_put_extra_header(request, sizeof(unix_diag_req)));
-  asked->sdiag_family = AF_UNIX;
-  asked->udiag_states = 1u << TCP_LISTEN;
-  asked->udiag_show = UDIAG_SHOW_VFS;
-  if (mnl_socket_sendto(socket.get(), request, request->nlmsg_len) < 0) return std::nullopt;
-  for (int going = MNL_CB_OK; going > MNL_CB_STOP;) {
-    const ssize_t bytes = mnl_socket_recvfrom(socket.get(), buffer.data(), buffer.size());
-    if (bytes <= 0) return std::nullopt;
-    going = mnl_cb_run(buffer.data(), static_cast<std::size_t>(bytes), kSequence, mnl_socket_get_portid(socket.get()),
-                       take_socket, &searched);
-    if (going < 0) return std::nullopt;
+  unix_diag_req asked{};
+  asked.sdiag_family = AF_UNIX;
+  asked.udiag_states = 1u << TCP_LISTEN;
+  asked.udiag_show = UDIAG_SHOW_VFS;
+  if (!netlink::dump(NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, std::as_bytes(std::span(&asked, 1)), take_socket,
+                     &searched)) {
+    return std::nullopt;
   }
   return searched.found;
 }
