@@ -58,7 +58,7 @@ int check(const CommandLine& command) {
   bool good = true;
   // Without a file and arguments only the cards are asked for.
   if (!command.check_file.empty() || !eal.empty()) {
-    good = report(faults_of_settings(command, *config, eal, host, ports), "");
+    good = report(faults_of_settings(command, *config, eal, host, [&] { return ports; }), "");
     if (good && !command.check_file.empty()) fmt::print("{}: no errors\n", command.check_file);
     good = report(faults_of_machine(eal, host, ports), "") && good;
   }
@@ -68,7 +68,7 @@ int check(const CommandLine& command) {
 /// Faults that the start would meet only after it has taken the machine's ports.
 Faults faults_before_start(const CommandLine& command, const Config& config) {
   const auto eal = choose_eal(command, config, read_machine()).args;
-  return faults_of_settings(command, config, eal, glue::read_host_facts(), read_ports());
+  return faults_of_settings(command, config, eal, glue::read_host_facts(), read_ports);
 }
 
 int start(int argc, char** argv) {

@@ -52,8 +52,9 @@ bool names_a_device(const std::vector<std::string>& args) { return glue::names_o
 
 /// Empty when there may be a port.
 std::string no_port(const CommandLine& command, const Config& config, const std::vector<std::string>& args,
-                    const glue::EalPlan& plan, const Ports& ports) {
+                    const glue::EalPlan& plan, const std::function<Ports()>& read) {
   if (command.demo || !plan.interfaces.empty() || names_a_device(args)) return {};
+  const Ports ports = read();
   if (ports.eal_may_find && plan.every_card) return {};
   const std::string& file = command.check_file.empty() ? command.config_file : command.check_file;
   const bool eal_said = !command.eal.empty() || !config.eal.empty();
@@ -102,7 +103,7 @@ Ports read_ports() {
 
 std::vector<std::string> faults_of_settings(const CommandLine& command, const Config& config,
                                             const std::vector<std::string>& args, const glue::HostFacts& host,
-                                            const Ports& ports) {
+                                            const std::function<Ports()>& ports) {
   std::vector<std::string> faults;
   const StackOptions options = config.stack_options();
   if (const auto ok = glue::check_options(options); !ok) faults.push_back(ok.error().text);

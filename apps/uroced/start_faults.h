@@ -1,6 +1,7 @@
 // The faults that a start would find, as far as that can be known without one.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,10 @@ struct Ports {
 Ports read_ports();
 
 /// Faults of the command line and the file, a sentence each: uroced ends with kUnusable. `args`: of choose_eal().
+/// `ports` is asked only where none is named: the machine may have many connections to look through.
 std::vector<std::string> faults_of_settings(const CommandLine& command, const Config& config,
                                             const std::vector<std::string>& args, const glue::HostFacts& host,
-                                            const Ports& ports);
+                                            const std::function<Ports()>& ports);
 /// Faults of the machine, which may be gone when uroced starts.
 std::vector<std::string> faults_of_machine(const std::vector<std::string>& args, const glue::HostFacts& host,
                                            const Ports& ports);

@@ -35,7 +35,8 @@ std::vector<std::string> faults(std::vector<const char*> words, std::string_view
     config->eal = read->eal;
     config->devices = read->devices;
   }
-  return faults_of_settings(*command, *config, choose_eal(*command, *config, {{0, 1}, 0}).args, kHost, ports);
+  return faults_of_settings(*command, *config, choose_eal(*command, *config, {{0, 1}, 0}).args, kHost,
+                            [&] { return ports; });
 }
 
 TEST(StartFaults, TheFileNamesNoPort) {
