@@ -70,9 +70,8 @@ std::string advice(const PciCard& card, const Family& family, const std::optiona
   if (!interface) return fmt::format("To give it to uroced: {}", bind_line(card, family));
   if (const std::string need = interface->need(); !need.empty()) {
     return fmt::format(
-        "Giving it to DPDK would cut this machine off: its interface {0} {1}. Leave it with the kernel, which keeps "
-        "the "
-        "interface: uroced --interface {0}",
+        "Giving it to DPDK would cut this machine off: its interface {0} {1}. Leave it with the kernel, which "
+        "keeps the interface: uroced --interface {0}",
         interface->name, need);
   }
   const std::string& addresses = interface->use.addresses;
@@ -87,9 +86,8 @@ std::string beside_the_kernel(const std::optional<CardInterface>& interface) {
   std::string text = "; its driver works beside the kernel's";
   if (interface && !interface->need().empty()) {
     text += fmt::format(
-        ", but takes the unicast frames of the interface {0}. That would cut this machine off, because {0} {1}. Leave "
-        "it "
-        "with the kernel alone: uroced --interface {0}",
+        ", but takes the unicast frames of the interface {0}. That would cut this machine off, because {0} {1}. "
+        "Leave it with the kernel alone: uroced --interface {0}",
         interface->name, interface->need());
   }
   return text;

@@ -129,9 +129,8 @@ std::string in_use(const std::string& socket, const SocketHolder& holder) {
   std::string text = socket + ": another uroced" + process + " has this socket; ";
   if (!holder.of_uroce_run) return text + "stop it or set another socket";
   return text +
-         "uroce-run started it, and it ends when no program uses it any more; use it as it is, end its programs, or "
-         "set "
-         "another socket";
+         "uroce-run started it, and it ends when no program uses it any more; use it as it is, end its programs, "
+         "or set another socket";
 }
 
 }  // namespace uroce::message
