@@ -14,8 +14,6 @@ import pair
 VERBS = (("WRITE", "write"), ("READ", "read"), ("SEND", "send"), ("FETCH_ADD", "atomic"))
 SECONDS = "1"
 START_SECONDS, RUN_SECONDS = 60, 300  # of a machine whose cores are taken
-# perftest's get_clock.c prints this when it could not calibrate the clock, as on a machine that is busy just then.
-CLOCK_UNKNOWN = "Correlation coefficient r^2"
 
 
 def say(text):
@@ -79,7 +77,7 @@ class Daemon:
         """The output of an unmodified program's client on uroce1; its server runs on uroce0."""
         for _ in range(pair.TRIES):
             server, client = self._pair_once(command)
-            if CLOCK_UNKNOWN not in server.output() + client.output():
+            if pair.CLOCK_UNKNOWN not in server.output() + client.output():
                 break
         failed = client if client.returncode else server
         if failed.returncode:

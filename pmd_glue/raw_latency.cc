@@ -20,7 +20,6 @@ constexpr Nanos kLost = std::chrono::milliseconds(100);
 /// The number of a frame, and 1 on its way back.
 constexpr std::size_t kNumberOffset = kRawContents, kAnswerOffset = kRawContents + 8;
 static_assert(kAnswerOffset < kRawHeader);
-constexpr std::size_t kAnswerBurst = 32;
 
 /// One end: a port, and one frame at a time to send.
 class End {
@@ -43,7 +42,7 @@ class End {
   /// Calls `take(number)` for each frame of the test that goes in the direction `answer`. True if there was any.
   template <class Take>
   bool receive(bool answer, Take take) {
-    std::array<rte_mbuf*, kAnswerBurst> burst{};
+    std::array<rte_mbuf*, kRawBurst> burst{};
     const uint16_t count = receive_burst(port_, burst);
     bool any = false;
     for (uint16_t i = 0; i < count; ++i) {

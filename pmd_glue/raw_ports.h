@@ -24,6 +24,7 @@
 
 namespace uroce::glue {
 
+inline constexpr std::size_t kRawBurst = 32;  ///< frames received at a time
 /// Shortest frame, bytes: without the FCS, Ethernet's minimum.
 inline constexpr uint32_t kRawHeader = 60;
 inline constexpr uint16_t kRawEtherType = 0x88b5;  ///< IEEE 802, local experimental EtherType 1

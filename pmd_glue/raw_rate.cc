@@ -17,7 +17,6 @@ namespace uroce::glue {
 
 namespace {
 
-constexpr std::size_t kBurst = 32;
 constexpr Nanos kIdleEnd = std::chrono::milliseconds(500);
 
 /// As many as a super-frame has at most.
@@ -44,7 +43,7 @@ class Sender {
       : port_(port),
         path_(port, 0),
         bytes_(frame_bytes),
-        burst_size_(port.joins_frames() ? kJoinedBurst : kBurst),
+        burst_size_(port.joins_frames() ? kJoinedBurst : kRawBurst),
         frames_(frames) {}
   ~Sender() { rte_pktmbuf_free_bulk(burst_.data(), static_cast<unsigned>(pending_)); }
 
@@ -89,10 +88,10 @@ class Receiver {
   Receiver(Port& port, RawFrames& contents) : port_(port), contents_(contents) {}
 
   bool step(Nanos now) {
-    std::array<rte_mbuf*, kBurst> burst{};
+    std::array<rte_mbuf*, kRawBurst> burst{};
     const uint16_t count = receive_burst(port_, burst);
     if (count == 0) return false;
-    std::array<std::span<const std::byte>, kBurst> contents;
+    std::array<std::span<const std::byte>, kRawBurst> contents;
     for (uint16_t i = 0; i < count; ++i) {
       contents[i] = {rte_pktmbuf_mtod(burst[i], const std::byte*), burst[i]->data_len};
     }

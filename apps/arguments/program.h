@@ -64,25 +64,19 @@ class Command {
   template <std::integral T>
   Option number(const std::string& names, T& to, std::type_identity_t<T> least, std::type_identity_t<T> most,
                 const std::string& help) {
-    return whole(
-        names, static_cast<uint64_t>(least), static_cast<uint64_t>(most),
-        [&to](uint64_t number) { to = static_cast<T>(number); }, help);
+    return whole(names, static_cast<uint64_t>(least), static_cast<uint64_t>(most), store_in<T>(to), help);
   }
   template <std::integral T>
   Option number(const std::string& names, std::optional<T>& to, std::type_identity_t<T> least,
                 std::type_identity_t<T> most, const std::string& help) {
-    return whole(
-        names, static_cast<uint64_t>(least), static_cast<uint64_t>(most),
-        [&to](uint64_t number) { to = static_cast<T>(number); }, help);
+    return whole(names, static_cast<uint64_t>(least), static_cast<uint64_t>(most), store_in<T>(to), help);
   }
   Option real(const std::string& names, double& to, double least, double most, const std::string& help);
   /// Bytes, with suffix K, M, G or T.
   template <std::integral T>
   Option size(const std::string& names, T& to, std::type_identity_t<T> least, std::type_identity_t<T> most,
               const std::string& help) {
-    return bytes(
-        names, static_cast<uint64_t>(least), static_cast<uint64_t>(most),
-        [&to](uint64_t number) { to = static_cast<T>(number); }, help);
+    return bytes(names, static_cast<uint64_t>(least), static_cast<uint64_t>(most), store_in<T>(to), help);
   }
 
   /// One of the words of `table`, which has pairs of a word and a value. --help lists the words behind `help`, and says
@@ -112,10 +106,14 @@ class Command {
   CLI::App& app() const { return app_; }
 
  private:
-  Option whole(const std::string& names, uint64_t least, uint64_t most, const std::function<void(uint64_t)>& set,
-               const std::string& help);
-  Option bytes(const std::string& names, uint64_t least, uint64_t most, const std::function<void(uint64_t)>& set,
-               const std::string& help);
+  using Set = std::function<void(uint64_t)>;
+  template <std::integral T, class To>
+  static Set store_in(To& to) {
+    return [&to](uint64_t number) { to = static_cast<T>(number); };
+  }
+
+  Option whole(const std::string& names, uint64_t least, uint64_t most, const Set& set, const std::string& help);
+  Option bytes(const std::string& names, uint64_t least, uint64_t most, const Set& set, const std::string& help);
   Option one_of(const std::string& names, const std::vector<std::string_view>& words, std::string_view by_default,
                 const std::function<void(std::size_t)>& choose, const std::string& help);
 

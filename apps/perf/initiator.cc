@@ -13,7 +13,6 @@ namespace uroce::perf {
 namespace {
 
 constexpr uint64_t kMostPeakMessages = 1u << 16;  ///< the search for the peak is quadratic
-constexpr uint64_t kForEver = uint64_t{1} << 62;
 
 WrOpcode opcode_of(AtomicType type) {
   switch (type) {
@@ -84,7 +83,7 @@ void Initiator::start() {
   begin_ns_ = now_ns();
   begin_ticks_ = ticks();
   if (in_rounds()) return next_round();
-  for (QpStream& stream : streams_) stream.limit = options_.timed() ? kForEver : options_.iters;
+  for (QpStream& stream : streams_) stream.limit = options_.most_messages();
   run_round();
 }
 

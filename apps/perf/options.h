@@ -91,6 +91,8 @@ struct Options {
   StackOptions stack{};
 
   bool timed() const { return duration_s > 0; }
+  /// Messages of a queue pair; in a timed run more than it ever sends.
+  uint64_t most_messages() const { return timed() ? uint64_t{1} << 62 : iters; }
   bool is_client() const { return !host.empty(); }
   /// The sizes of this run, bytes.
   std::vector<uint64_t> sizes() const;

@@ -13,7 +13,6 @@
 namespace uroce::perf {
 namespace {
 
-constexpr uint64_t kEndless = uint64_t{1} << 62;
 /// The peer's message shows that ours has arrived, and that its buffer is free. The ACK may come behind it.
 constexpr uint64_t kUncompleted = 1;
 /// When an engine on another core copies the packet, the mark may become visible before the bytes in front of it. So a
@@ -33,7 +32,7 @@ PingPong::PingPong(Endpoint& endpoint, const Options& options, const Plan& plan,
       qp_(endpoint.qps()[0]),
       out_(endpoint.local(0)),
       in_(endpoint.exposed(0)),
-      limit_(options.timed() ? kEndless : options.iters),
+      limit_(options.most_messages()),
       sampling_(!options.timed()) {
   in_[plan.size - 1] = mark(0);
   sge_ = {reinterpret_cast<uintptr_t>(out_), static_cast<uint32_t>(plan.size), endpoint.lkey()};

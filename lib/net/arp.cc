@@ -14,7 +14,6 @@ constexpr uint16_t kRequest = 1;
 constexpr uint16_t kReply = 2;
 constexpr uint8_t kEchoReply = 0;
 constexpr uint8_t kEchoRequest = 8;
-constexpr uint8_t kSolicitation = 135;
 
 EthAddr load_mac(const std::byte* p) {
   EthAddr mac;
@@ -88,7 +87,7 @@ void Neighbours::send_request(const Gid& neighbour) {
   counters_.requests_sent.add();
   if (neighbour.is_ipv4()) return send_arp(kRequest, kBroadcastMac, *source, EthAddr{}, neighbour);
   std::vector<std::byte> message(32);
-  store8(&message[0], kSolicitation);
+  store8(&message[0], kNeighbourSolicitation);
   std::memcpy(&message[8], neighbour.bytes.data(), 16);
   store8(&message[24], 1);  // option: source link-layer address, in units of 8 bytes
   store8(&message[25], 1);
@@ -111,7 +110,7 @@ void Neighbours::send_announcement(const Gid& ours) {
 void Neighbours::send_probe(const Gid& ours) {
   if (ours.is_ipv4()) return send_arp(kRequest, kBroadcastMac, Gid::from_ipv4(0), EthAddr{}, ours);
   std::vector<std::byte> message(24);
-  store8(&message[0], kSolicitation);
+  store8(&message[0], kNeighbourSolicitation);
   std::memcpy(&message[8], ours.bytes.data(), 16);
   const Gid group = solicited_node(ours);
   send_ip(wire::multicast_mac(group), kEtherIpv6, make_icmpv6(Gid{}, group, 255, std::move(message)));

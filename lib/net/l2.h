@@ -18,6 +18,7 @@ inline constexpr uint16_t kEtherIpv4 = 0x0800;
 inline constexpr uint16_t kEtherArp = 0x0806;
 inline constexpr uint16_t kEtherVlan = 0x8100;
 inline constexpr uint16_t kEtherIpv6 = 0x86dd;
+inline constexpr uint8_t kNeighbourSolicitation = 135;  ///< type of an ICMPv6 message (RFC 4861, 4.3)
 using wire::kProtocolIcmpv6;
 using wire::kProtocolIgmp;
 inline constexpr EthAddr kBroadcastMac{{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};

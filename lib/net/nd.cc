@@ -9,7 +9,6 @@ namespace {
 
 constexpr uint8_t kIcmp6EchoRequest = 128;
 constexpr uint8_t kIcmp6EchoReply = 129;
-constexpr uint8_t kIcmp6Solicitation = 135;
 constexpr uint8_t kAdvertisement = 136;
 constexpr uint8_t kOptionSource = 1;
 constexpr uint8_t kOptionTarget = 2;
@@ -55,14 +54,14 @@ void Neighbours::on_icmpv6(const EtherView& ether, Nanos now) {
   const auto icmp = parse_icmpv6(ether.payload, malformed);
   if (!icmp) return malformed ? counters_.malformed.add() : counters_.not_for_us.add();
   const uint8_t type = load8(&icmp->message[0]);
-  if (type == kIcmp6Solicitation || type == kAdvertisement) {
+  if (type == kNeighbourSolicitation || type == kAdvertisement) {
     // RFC 4861, 7.1: hop limit 255 proves that no router forwarded it.
     const bool valid =
         icmp->hop_limit == kNdHopLimit && load8(&icmp->message[1]) == 0 && icmp->message.size() >= kNdBytes;
     if (!valid) return counters_.malformed.add();
     const Gid target = load_target(*icmp);
     if (is_multicast(target) || target.is_ipv4()) return counters_.malformed.add();
-    return type == kIcmp6Solicitation ? on_solicitation(*icmp, ether, now) : on_advertisement(*icmp, now);
+    return type == kNeighbourSolicitation ? on_solicitation(*icmp, ether, now) : on_advertisement(*icmp, now);
   }
   const bool direct = ether.destination == mac_ && !is_multicast(icmp->source) && !is_unspecified(icmp->source);
   if (type != kIcmp6EchoRequest || load8(&icmp->message[1]) != 0 || !direct || !table_.ours(icmp->destination)) {

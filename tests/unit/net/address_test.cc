@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "gid.h"
+#include "addresses.h"
 #include "wire/packet.h"
 
 #include <cerrno>

@@ -1,5 +1,5 @@
 #include "net/kernel_tables.h"
-#include "gid.h"
+#include "addresses.h"
 
 #include <gtest/gtest.h>
 #include <linux/if_addr.h>

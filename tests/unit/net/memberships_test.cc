@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "addresses.h"
 #include "frames.h"
-#include "gid.h"
 #include "net/address.h"
 
 namespace uroce::net {
@@ -12,7 +12,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-const EthAddr kOurs{{0x02, 0, 0, 0, 0, 0xaa}};
 const EthAddr kRouter{{0x02, 0, 0, 0, 0, 0xfe}};
 constexpr uint64_t kSeed = 20261122;
 

@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include "addresses.h"
 #include "base/random.h"
 #include "frames.h"
-#include "gid.h"
 #include "wire/packet.h"
 
 namespace uroce::net {
@@ -15,16 +15,15 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-const EthAddr kPortMac{{0x02, 0, 0, 0, 0, 0xaa}};
 const EthAddr kPeer{{0x02, 0, 0, 0, 0, 0xbb}};
 
 /// A Neighbours with 192.0.2.1/24, 2001:db8::1/64 and its link-local address, and what it sent.
 struct NeighbourLink {
   explicit NeighbourLink(uint16_t vlan = 0)
-      : neighbours(kPortMac, vlan,
+      : neighbours(kOurs, vlan,
                    AddressTable({parse_interface_address("192.0.2.1/24").value(),
                                  parse_interface_address("2001:db8::1/64").value(),
-                                 {link_local(kPortMac), 64}},
+                                 {link_local(kOurs), 64}},
                                 {}),
                    [this](std::span<const std::byte> frame) { sent.push_back(to_hex(frame)); }) {}
 
@@ -116,7 +115,7 @@ TEST(Neighbours, NewAddressesTakeEffectAtOnce) {
   link.receive(kArpRequest);
   link.take();
   link.neighbours.set_table(AddressTable({parse_interface_address("192.0.2.2/24").value()}, {}), Nanos(0));
-  EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.2")), kPortMac) << "it is not a neighbour any more";
+  EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.2")), kOurs) << "it is not a neighbour any more";
   EXPECT_TRUE(link.neighbours.take_changes().empty());
   EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.1")), std::nullopt);
   link.neighbours.announce(seconds(1));
@@ -307,7 +306,7 @@ TEST(Conflict, IsReportedAndDefendedAtALimitedRate) {
   EXPECT_EQ(link.neighbours.counters().conflicts.get(), 2u);
   link.receive(claim, seconds(1) + kDefendInterval);
   EXPECT_EQ(link.neighbours.take_conflicts().size(), 1u);
-  EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.1")), kPortMac) << "our own address is never learned";
+  EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.1")), kOurs) << "our own address is never learned";
 }
 
 /// An ICMPv6 message from the peer in a frame to `to`.
@@ -375,7 +374,7 @@ TEST(Nd, DropsEthernetAddressesOfNoOtherHost) {
     EXPECT_TRUE(link.sent.empty()) << mac << " would get the answer";
   }
   EXPECT_EQ(link.neighbours.counters().malformed.get(), 4u);
-  link.receive(from_peer(kPortMac, "2001:db8::2", "2001:db8::1",
+  link.receive(from_peer(kOurs, "2001:db8::2", "2001:db8::1",
                          "88000000 20000000 20010db8000000000000000000000001 0201 ffffffffffff"));
   EXPECT_TRUE(link.neighbours.take_conflicts().empty()) << "a group has no addresses";
 }
@@ -387,7 +386,7 @@ TEST(Nd, DropsAddressesThatNoPacketMayCarry) {
   const auto solicit = from_hex(kSolicitBody);
   const Gid ours = gid("2001:db8::1"), peer4 = gid("192.0.2.2"), ours4 = gid("192.0.2.1");
   const auto receive = [&](const Gid& source, const Gid& destination, std::vector<std::byte> message) {
-    link.receive(make_ether(kPortMac, kPeer, 0, kEtherIpv6, make_icmpv6(source, destination, 255, std::move(message))));
+    link.receive(make_ether(kOurs, kPeer, 0, kEtherIpv6, make_icmpv6(source, destination, 255, std::move(message))));
   };
   receive(peer4, ours, solicit);
   EXPECT_EQ(link.neighbours.lookup(peer4), std::nullopt) << "ARP resolves IPv4 addresses";
@@ -407,41 +406,41 @@ TEST(Nd, ResolvesThroughTheSolicitedNodeGroup) {
   EXPECT_EQ(link.sent[0].substr(0, 28), "3333ff0000020200000000aa86dd");
   EXPECT_EQ(link.sent[0].substr(76, 32), "ff0200000000000000000001ff000002");
   const std::string advertise = "88000000 60000000 20010db8000000000000000000000002 0201 0200000000bb";
-  link.receive(from_peer(kPortMac, "2001:db8::2", "2001:db8::1", advertise));
+  link.receive(from_peer(kOurs, "2001:db8::2", "2001:db8::1", advertise));
   EXPECT_EQ(link.neighbours.lookup(peer), kPeer);
   // Without the override flag, a known address does not change (RFC 4861, 7.2.5).
   const std::string other = "88000000 40000000 20010db8000000000000000000000002 0201 0200000000cc";
-  link.receive(from_peer(kPortMac, "2001:db8::2", "2001:db8::1", other));
+  link.receive(from_peer(kOurs, "2001:db8::2", "2001:db8::1", other));
   EXPECT_EQ(link.neighbours.lookup(peer), kPeer);
   EXPECT_EQ(link.neighbours.take_changes().size(), 1u);
   // An unsolicited one with the flag changes the address (7.2.6).
   const std::string moved = "88000000 20000000 20010db8000000000000000000000002 0201 0200000000cc";
-  link.receive(from_peer(kPortMac, "2001:db8::2", "ff02::1", moved));
+  link.receive(from_peer(kOurs, "2001:db8::2", "ff02::1", moved));
   EXPECT_EQ(to_text(*link.neighbours.lookup(peer)), "02:00:00:00:00:cc");
   EXPECT_EQ(link.neighbours.take_changes().size(), 1u);
   // Another host claims our address.
   const std::string ours = "88000000 20000000 20010db8000000000000000000000001 0201 0200000000cc";
-  link.receive(from_peer(kPortMac, "2001:db8::1", "ff02::1", ours));
+  link.receive(from_peer(kOurs, "2001:db8::1", "ff02::1", ours));
   EXPECT_EQ(link.neighbours.counters().conflicts.get(), 1u);
   // This one was not requested.
   const std::string stranger = "88000000 60000000 20010db8000000000000000000000003 0201 0200000000bb";
-  link.receive(from_peer(kPortMac, "2001:db8::3", "2001:db8::1", stranger));
+  link.receive(from_peer(kOurs, "2001:db8::3", "2001:db8::1", stranger));
   EXPECT_EQ(link.neighbours.lookup(gid("2001:db8::3")), std::nullopt);
 }
 
 TEST(Echo, AnswersIpv4) {
   NeighbourLink link;
   const auto request = make_icmpv4(gid("192.0.2.2"), gid("192.0.2.1"), from_hex("08000000 00010002 68656c6c6f"));
-  link.receive(make_ether(kPortMac, kPeer, 0, kEtherIpv4, request));
+  link.receive(make_ether(kOurs, kPeer, 0, kEtherIpv4, request));
   const auto reply = make_icmpv4(gid("192.0.2.1"), gid("192.0.2.2"), from_hex("00000000 00010002 68656c6c6f"));
-  EXPECT_EQ(link.take(), to_hex(make_ether(kPeer, kPortMac, 0, kEtherIpv4, reply)));
+  EXPECT_EQ(link.take(), to_hex(make_ether(kPeer, kOurs, 0, kEtherIpv4, reply)));
   // No reply to a broadcast, and none for other addresses.
   link.receive(make_ether(kBroadcastMac, kPeer, 0, kEtherIpv4, request));
-  link.receive(make_ether(kPortMac, kPeer, 0, kEtherIpv4,
+  link.receive(make_ether(kOurs, kPeer, 0, kEtherIpv4,
                           make_icmpv4(gid("192.0.2.2"), gid("192.0.2.3"), from_hex("0800000000010002"))));
-  link.receive(make_ether(kPortMac, kPeer, 0, kEtherIpv4,
+  link.receive(make_ether(kOurs, kPeer, 0, kEtherIpv4,
                           make_icmpv4(gid("224.0.0.9"), gid("192.0.2.1"), from_hex("0800000000010002"))));
-  link.receive(make_ether(kPortMac, kPeer, 0, kEtherIpv4,
+  link.receive(make_ether(kOurs, kPeer, 0, kEtherIpv4,
                           make_icmpv4(gid("192.0.2.2"), gid("192.0.2.1"), from_hex("0000000000010002"))));
   EXPECT_TRUE(link.sent.empty());
   EXPECT_EQ(link.neighbours.counters().not_for_us.get(), 4u);
@@ -449,9 +448,9 @@ TEST(Echo, AnswersIpv4) {
 
 TEST(Echo, AnswersIpv6) {
   NeighbourLink link;
-  link.receive(from_peer(kPortMac, "2001:db8::2", "2001:db8::1", "80000000 00010002 6869", 64));
+  link.receive(from_peer(kOurs, "2001:db8::2", "2001:db8::1", "80000000 00010002 6869", 64));
   const auto reply = make_icmpv6(gid("2001:db8::1"), gid("2001:db8::2"), 64, from_hex("81000000 00010002 6869"));
-  EXPECT_EQ(link.take(), to_hex(make_ether(kPeer, kPortMac, 0, kEtherIpv6, reply)));
+  EXPECT_EQ(link.take(), to_hex(make_ether(kPeer, kOurs, 0, kEtherIpv6, reply)));
   EXPECT_EQ(link.neighbours.counters().echo_answered.get(), 1u);
   link.receive(from_peer(kGroupMac, "2001:db8::2", "ff02::1:ff00:1", "80000000 00010002 6869", 64));
   EXPECT_TRUE(link.sent.empty());
@@ -463,7 +462,7 @@ TEST(Neighbours, SurvivesDamage) {
   NeighbourLink link;
   const std::vector<std::vector<std::byte>> good{
       from_hex(kArpRequest), from_peer(kGroupMac, "2001:db8::2", "ff02::1:ff00:1", kSolicitBody),
-      from_peer(kPortMac, "2001:db8::2", "2001:db8::1", "80000000 00010002 6869", 64)};
+      from_peer(kOurs, "2001:db8::2", "2001:db8::1", "80000000 00010002 6869", 64)};
   for (int i = 0; i < 100000; ++i) {
     auto frame = good[random.below(good.size())];
     for (uint64_t n = random.below(4); n > 0; --n) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/unit/transport/bare_qp.h"
+#include "tests/unit/transport/engine/now.h"
 #include "transport/qp/error.h"
 #include "transport/qp/modify.h"
 #include "transport/qp/work_queue.h"
@@ -16,13 +17,11 @@ using test::BareContext;
 using test::BareQp;
 using Events = std::vector<std::pair<AsyncEventType, uint32_t>>;
 
-constexpr Nanos kDispatchTime = std::chrono::milliseconds(1);
-
 class Dispatching : public ::testing::Test {
  protected:
   Dispatching() {
-    bare_.ctx.now = kDispatchTime;
-    dispatcher_.timers().advance(kDispatchTime, [](Qp&) {}, [](Qp&) {}, [](Qp&) {});
+    bare_.ctx.now = kNow;
+    dispatcher_.timers().advance(kNow, [](Qp&) {}, [](Qp&) {}, [](Qp&) {});
     rc_->state = QpState::rts;
     uc_->state = QpState::rts;
   }
@@ -79,30 +78,30 @@ TEST_F(Dispatching, WakePutsTheQueuePairOnTheRunQueueOnce) {
 }
 
 TEST_F(Dispatching, TheAckTimerEndsAtTheWheelsDeadline) {
-  rc_->tx.wheel_deadline = kDispatchTime + std::chrono::microseconds(100);
+  rc_->tx.wheel_deadline = kNow + std::chrono::microseconds(100);
   rc_->timer_pending = true;
   dispatcher_.apply(*rc_, Outcome::act(Outcome::kAckTimer));
-  EXPECT_TRUE(fire(kDispatchTime + std::chrono::microseconds(90)).ack.empty());
-  EXPECT_EQ(fire(kDispatchTime + std::chrono::microseconds(110)).ack, std::vector<uint32_t>{0x11});
+  EXPECT_TRUE(fire(kNow + std::chrono::microseconds(90)).ack.empty());
+  EXPECT_EQ(fire(kNow + std::chrono::microseconds(110)).ack, std::vector<uint32_t>{0x11});
   EXPECT_FALSE(rc_->timer_pending);
 }
 
 TEST_F(Dispatching, TheHelloTimerFollowsDiscovery) {
   PeerDiscovery& discovery = rc_->tx.recovery->discovery;
   discovery.begin(Retransmission::automatic, 1);
-  discovery.await(kDispatchTime);
+  discovery.await(kNow);
   dispatcher_.apply(*rc_, Outcome::act(Outcome::kHelloTimer));
   EXPECT_TRUE(rc_->cold->hello_timer.armed());
   discovery.stop();
   dispatcher_.apply(*rc_, Outcome::act(Outcome::kHelloTimer));
   EXPECT_FALSE(rc_->cold->hello_timer.armed());
-  discovery.await(kDispatchTime);
+  discovery.await(kNow);
   dispatcher_.apply(*rc_, Outcome::act(Outcome::kHelloTimer));
-  EXPECT_EQ(fire(kDispatchTime + std::chrono::seconds(1)).hello, std::vector<uint32_t>{0x11});
+  EXPECT_EQ(fire(kNow + std::chrono::seconds(1)).hello, std::vector<uint32_t>{0x11});
 }
 
 TEST_F(Dispatching, AQueuePairWaitsForItsTurnOnceAndIsCounted) {
-  rc_->cold->pacer.charge(4096, 1'000'000'000, kDispatchTime);
+  rc_->cold->pacer.charge(4096, 1'000'000'000, kNow);
   dispatcher_.apply(*rc_, Outcome::act(Outcome::kPacingTimer));
   dispatcher_.apply(*rc_, Outcome::act(Outcome::kPacingTimer));
   EXPECT_EQ(bare_.counters.paced_waits.get(), 1u);
@@ -112,9 +111,9 @@ TEST_F(Dispatching, AQueuePairWaitsForItsTurnOnceAndIsCounted) {
 
 TEST_F(Dispatching, StopTimersEndsHellosAndTurnsButNotTheAckTimer) {
   rc_->tx.recovery->discovery.begin(Retransmission::automatic, 1);
-  rc_->tx.recovery->discovery.await(kDispatchTime);
-  rc_->cold->pacer.charge(4096, 1'000'000'000, kDispatchTime);
-  rc_->tx.wheel_deadline = kDispatchTime + std::chrono::microseconds(100);
+  rc_->tx.recovery->discovery.await(kNow);
+  rc_->cold->pacer.charge(4096, 1'000'000'000, kNow);
+  rc_->tx.wheel_deadline = kNow + std::chrono::microseconds(100);
   dispatcher_.apply(*rc_, Outcome::act(Outcome::kHelloTimer) | Outcome::act(Outcome::kPacingTimer) |
                               Outcome::act(Outcome::kAckTimer));
   dispatcher_.apply(*rc_, Outcome::act(Outcome::kStopTimers));
@@ -125,7 +124,7 @@ TEST_F(Dispatching, StopTimersEndsHellosAndTurnsButNotTheAckTimer) {
 
 TEST_F(Dispatching, OneOutcomeMaySetAndStop) {
   rc_->tx.recovery->discovery.begin(Retransmission::automatic, 1);
-  rc_->tx.recovery->discovery.await(kDispatchTime);
+  rc_->tx.recovery->discovery.await(kNow);
   dispatcher_.apply(*rc_, Outcome::act(Outcome::kHelloTimer) | Outcome::act(Outcome::kStopTimers));
   EXPECT_FALSE(rc_->cold->hello_timer.armed()) << "stopping comes last";
 }
@@ -137,9 +136,9 @@ TEST_F(Dispatching, QueuePairsThatCompleteWhenSentAreListedOnceInARow) {
 }
 
 TEST_F(Dispatching, AForgottenQueuePairIsInNoListAndHasNoTimer) {
-  rc_->tx.wheel_deadline = kDispatchTime + std::chrono::microseconds(100);
+  rc_->tx.wheel_deadline = kNow + std::chrono::microseconds(100);
   rc_->timer_pending = true;
-  rc_->cold->pacer.charge(4096, 1'000'000'000, kDispatchTime);
+  rc_->cold->pacer.charge(4096, 1'000'000'000, kNow);
   dispatcher_.apply(*rc_, Outcome::wake() | Outcome::act(Outcome::kAckTimer) | Outcome::act(Outcome::kPacingTimer));
   dispatcher_.forget(*rc_);
   EXPECT_TRUE(dispatcher_.run_queue().empty());
@@ -238,7 +237,7 @@ TEST_F(Dispatching, AnOverrunDuringAFlushIsTheLastFailure) {
 
 TEST_F(Dispatching, AFailureStopsTimersThatTheSameOutcomeSet) {
   rc_->tx.recovery->discovery.begin(Retransmission::automatic, 1);
-  rc_->tx.recovery->discovery.await(kDispatchTime);
+  rc_->tx.recovery->discovery.await(kNow);
   dispatcher_.apply(*rc_, Outcome::act(Outcome::kHelloTimer) | Outcome::fail(Failure::plain));
   EXPECT_FALSE(rc_->cold->hello_timer.armed());
   EXPECT_EQ(rc_->tx.recovery->discovery.next_hello(), kNever);

@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "tests/support/test_endpoint.h"
+#include "tests/unit/transport/engine/now.h"
 
 namespace uroce::transport {
 namespace {
@@ -13,7 +14,6 @@ namespace {
 using test::TestEndpoint;
 using test::TestQp;
 
-constexpr Nanos kNow = std::chrono::milliseconds(1);
 constexpr std::size_t kFramesPerRound = 24;
 
 /// Counts bytes by destination. Each round has room for some frames.

@@ -4,14 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/test_endpoint.h"
+#include "tests/unit/transport/engine/now.h"
 
 namespace uroce::transport {
 namespace {
 
 using test::TestEndpoint;
 using test::TestQp;
-
-constexpr Nanos kTrafficTime = std::chrono::milliseconds(1);
 
 class TrafficTest : public ::testing::Test {
  protected:
@@ -34,7 +33,7 @@ class TrafficTest : public ::testing::Test {
     for (uint32_t i = 0; i < count; ++i) ASSERT_TRUE(qp.post_send({.opcode = WrOpcode::send, .sges = {&sge, 1}}));
   }
   std::vector<test::SentFrame> send() {
-    for (int i = 0; i < 20; ++i) left_.engine().poll(left_.sink(), kTrafficTime);
+    for (int i = 0; i < 20; ++i) left_.engine().poll(left_.sink(), kNow);
     return left_.sink().take();
   }
   static Traffic of(TestEndpoint& endpoint, uint32_t client) {
@@ -42,7 +41,7 @@ class TrafficTest : public ::testing::Test {
   }
   void take_locally() {
     left_.sink().set_local([this](std::span<const TxFrame> frames) {
-      right_.engine().on_local_frames(frames, kTrafficTime);
+      right_.engine().on_local_frames(frames, kNow);
       return true;
     });
   }
@@ -59,7 +58,7 @@ class TrafficTest : public ::testing::Test {
     std::vector<RxFrame> frames;
     const auto sent = send();
     for (const auto& frame : sent) frames.push_back({.bytes = frame.bytes});
-    if (!frames.empty()) right_.inject(frames, kTrafficTime);
+    if (!frames.empty()) right_.inject(frames, kNow);
   }
 
   void expect_all_counted() {
@@ -134,7 +133,7 @@ TEST_F(TrafficTest, BrokenFramesAreNobodys) {
   sent[1].bytes.back() ^= std::byte{1};  // the ICRC
   std::vector<RxFrame> frames;
   for (const auto& frame : sent) frames.push_back({.bytes = frame.bytes});
-  right_.inject(frames, kTrafficTime);
+  right_.inject(frames, kNow);
   EXPECT_EQ(right_.engine().traffic_of(Owners::kOwnProcess).rx_packets, 1u);
   EXPECT_EQ(of(right_, a_).rx_packets + of(right_, b_).rx_packets, 3u);
   EXPECT_EQ(right_.engine().traffic().rx_bytes, left_.engine().traffic().tx_bytes);
