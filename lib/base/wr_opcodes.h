@@ -65,6 +65,12 @@ constexpr bool is_local(WrOpcode opcode) { return opcode == WrOpcode::bind_mw ||
 
 constexpr bool is_atomic(WrOpcode opcode) { return opcode == WrOpcode::compare_swap || opcode == WrOpcode::fetch_add; }
 
+/// True for operations that take a receive of the peer, or of a shared receive queue, and complete it there.
+constexpr bool takes_recv(WrOpcode opcode) {
+  return opcode == WrOpcode::send || opcode == WrOpcode::send_with_imm || opcode == WrOpcode::send_with_invalidate ||
+         opcode == WrOpcode::rdma_write_with_imm;
+}
+
 /// True for operations whose response carries data for the request's buffers.
 constexpr bool is_read_or_atomic(WrOpcode opcode) { return opcode == WrOpcode::rdma_read || is_atomic(opcode); }
 

@@ -15,10 +15,6 @@ namespace {
 
 constexpr uint32_t kCounters = 4;
 constexpr uint32_t kCells = 256;
-bool takes_recv(WrOpcode op) {
-  return op == WrOpcode::send || op == WrOpcode::send_with_imm || op == WrOpcode::send_with_invalidate ||
-         op == WrOpcode::rdma_write_with_imm;
-}
 uint64_t mix(uint64_t hash, uint64_t value) { return (hash ^ value) * 0x9e3779b97f4a7c15 + (hash >> 29); }
 void add(uint64_t& hash, const queues::Cqe& cqe) {
   const uint64_t fields[] = {cqe.wr_id, cqe.status, cqe.opcode, cqe.byte_len, cqe.imm_or_key, cqe.flags, cqe.qpn};

@@ -83,10 +83,7 @@ struct SendSlot {
       compare_add = number;
     }
   }
-  bool takes_recv() const {
-    return opcode == WrOpcode::send || opcode == WrOpcode::send_with_imm || opcode == WrOpcode::send_with_invalidate ||
-           opcode == WrOpcode::rdma_write_with_imm;
-  }
+  bool takes_recv() const { return uroce::takes_recv(opcode); }
   Psn end_psn() const { return first_psn + packets; }  ///< one past its last PSN
   RequestSpan span() const { return {first_psn, end_psn(), is_read(), has_response()}; }
   Sge* sges() { return reinterpret_cast<Sge*>(this + 1); }

@@ -18,6 +18,11 @@ inline bool has_posted(Qp& qp) {
   qp.rung = qp.tx.sq.available() != 0;
   return qp.rung;
 }
+/// The opcode of the only work request that is posted and was not fetched; nullopt when there is not exactly one.
+inline std::optional<WrOpcode> lone_posted(Qp& qp) {
+  if (!has_posted(qp) || qp.tx.sq.available() != 1) return std::nullopt;
+  return static_cast<WrOpcode>(reinterpret_cast<const queues::SendWqe*>(qp.tx.sq.slot())->opcode);
+}
 /// Can the QP have requests to send? If not, it needs no turn: the doorbell of the next work request brings it back.
 inline bool has_unsent(Qp& qp) {
   const auto& tx = qp.tx;

@@ -20,11 +20,14 @@ Outcome wake_if_more(const Transmitted& sent) { return sent.out | Outcome::wake_
 
 // Are a request that was just posted, and an ACK, all that the engine has to send? Then the request is likely to be the
 // application's answer to what the ACK is for, and the peer's application waits for it. With more in flight the peer
-// may wait for the ACK instead.
+// may wait for the ACK instead. A request that completes a receive goes behind the ACK: programs count on the
+// completion of their SEND before that of its answer, as perftest's ib_send_lat does with events.
 bool answer_is_due(const Context& ctx, Qp& qp) {
   constexpr int32_t kInFlight = 1;
   if (!ctx.alone || !qp.rx.reply.pending() || qp.rx.has_jobs) return false;
-  return qp.rx.reply.kind() == wire::AethKind::ack && has_posted(qp) && distance(qp.tx.next, qp.tx.una) <= kInFlight;
+  if (qp.rx.reply.kind() != wire::AethKind::ack || distance(qp.tx.next, qp.tx.una) > kInFlight) return false;
+  const auto posted = lone_posted(qp);
+  return posted && !takes_recv(*posted);
 }
 
 // Responses leave first, because the peer waits for them; then requests.
