@@ -98,8 +98,7 @@ bool CqImpl::take_event() {
 // An engine disarms the queue, counts the event and then writes the token. It may have died at any of these steps.
 bool CqImpl::take_last_event() {
   if (take_event()) return true;
-  constexpr auto kNone = static_cast<uint32_t>(queues::Arm::none);
-  const bool armed = parts_.place.header->arm.exchange(kNone, std::memory_order_relaxed) != kNone;
+  const bool armed = queues::disarm(*parts_.place.header);
   return awaits_.exchange(false, std::memory_order_relaxed) || armed;
 }
 
@@ -112,6 +111,12 @@ Result<void> CqImpl::arm(bool solicited_only) {
   awaits_.store(true, std::memory_order_relaxed);
   queues::arm(*parts_.place.header, solicited_only ? queues::Arm::solicited : queues::Arm::any);
   return {};
+}
+
+bool CqImpl::disarm() {
+  if (!queues::disarm(*parts_.place.header)) return false;
+  awaits_.store(false, std::memory_order_relaxed);
+  return true;
 }
 
 Result<void> CqImpl::resize(uint32_t entries) {
@@ -134,6 +139,7 @@ uint32_t CompletionQueue::id() const { return impl_->id(); }
 uint32_t CompletionQueue::entries() const { return impl_->entries(); }
 std::size_t CompletionQueue::poll(std::span<Completion> out) { return impl_->poll(out); }
 Result<void> CompletionQueue::arm(bool solicited_only) { return impl_->arm(solicited_only); }
+bool CompletionQueue::disarm() { return impl_->disarm(); }
 
 Result<void> CompletionQueue::moderate(uint16_t count, uint16_t period_us) { return impl_->moderate(count, period_us); }
 Result<void> CompletionQueue::resize(uint32_t entries) { return impl_->resize(entries); }

@@ -79,6 +79,7 @@ class CqImpl {
     return taken != 0 || parts_.daemon == nullptr ? taken : poll_idle(out);
   }
   Result<void> arm(bool solicited_only);
+  bool disarm();
   Result<void> resize(uint32_t entries);
   Result<void> moderate(uint16_t count, uint16_t period_us) { return parts_.moderate(count, period_us); }
   uint32_t id() const { return parts_.id; }

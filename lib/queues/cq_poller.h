@@ -28,6 +28,12 @@ inline void arm(CqHeader& header, Arm wanted) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
+/// Withdraws what arm() asked for. False: nothing was asked for, or an engine raises the event. Any thread.
+inline bool disarm(CqHeader& header) {
+  constexpr auto kNone = static_cast<uint32_t>(Arm::none);
+  return header.arm.exchange(kNone, std::memory_order_acq_rel) != kNone;
+}
+
 class CqPoller {
  public:
   explicit CqPoller(std::vector<RingConsumer> rings) : rings_(std::move(rings)) {}

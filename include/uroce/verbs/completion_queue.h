@@ -65,6 +65,9 @@ class UROCE_API CompletionQueue {
   /// request for any completion stays until it fires; `solicited_only` does not narrow it. Any thread. Errors: EINVAL
   /// (no channel).
   Result<void> arm(bool solicited_only = false);
+  /// Withdraws the request for an event. True: it was in force, and no event comes of it. False: there was none, or its
+  /// event was raised or is being raised. Any thread.
+  bool disarm();
 
  private:
   friend class Context;

@@ -1,7 +1,6 @@
 #include "dropin/ibverbs/cq.h"
 
 #include <endian.h>
-#include <poll.h>
 
 #include <algorithm>
 #include <array>
@@ -83,26 +82,33 @@ std::size_t top_up(VerbsCq& cq) {
   return cq.taken.size();
 }
 
-bool readable(int fd) {
-  pollfd one{.fd = fd, .events = POLLIN, .revents = 0};
-  return ::poll(&one, 1, 0) > 0;
-}
-
-/// Raises an event where a completion waits that has had none. Otherwise the next one is to have the engine's. False
-/// also where a thread polls right now (this one may, between ibv_start_poll() and ibv_end_poll()), and where a thread
-/// waits for the next completion's event. `armed`: the engine raises an event for a completion that comes.
-bool raise_for_unreported(VerbsCq& cq, bool armed) {
+/// Raises an event where a completion waits that has had none. Each has one of its own: a program may take one
+/// completion for each event. False also where a thread polls right now (this one may, between ibv_start_poll() and
+/// ibv_end_poll()), and where a thread waits for the next completion's event.
+bool raise_for_unreported(VerbsCq& cq) {
   const std::unique_lock guard(cq.lock, std::try_to_lock);
   if (!guard.owns_lock()) return false;
-  VerbsChannel& channel = *of(cq.channel);
   const std::size_t waiting = top_up(cq);
   const uint64_t seen = cq.returned + waiting;
-  const bool unreported =
-      armed ? seen >= cq.reported && !readable(channel.api.fd()) : seen > cq.reported || waiting >= kPollBurst;
   // Those that the program has polled meanwhile need no event.
-  const bool raised = waiting > 0 && unreported && channel.raised.raise(cq.handle);
-  cq.reported = raised && !armed ? seen : seen + 1;
-  return raised;
+  cq.reported = std::max(cq.reported, cq.returned);
+  const bool unreported = waiting != 0 && (seen > cq.reported || waiting >= kPollBurst);
+  if (unreported && of(cq.channel)->raised.raise(cq.handle)) {
+    cq.reported = std::min(cq.reported + 1, seen);
+    return true;
+  }
+  cq.reported = seen + 1;  // the next one's is the engine's
+  return false;
+}
+
+/// After arming: raises the event of a completion that came just before, for which the engine raises none.
+void raise_for_overtaken(VerbsCq& cq) {
+  const std::unique_lock guard(cq.lock, std::try_to_lock);
+  if (!guard.owns_lock()) return;
+  const std::size_t waiting = top_up(cq);
+  if (waiting == 0 || cq.returned + waiting < cq.reported) return;
+  // One of the two raises the event: this, or the engine that finds the queue armed.
+  if (cq.api.disarm() && !of(cq.channel)->raised.raise(cq.handle)) (void)cq.api.arm();
 }
 
 /// Whether more than `limit` completions wait. They stay, in order, for the next poll.
@@ -153,10 +159,10 @@ int poll_cq(ibv_cq* cq, int entries, ibv_wc* wc) {
 int req_notify_cq(ibv_cq* ibcq, int solicited_only) {
   VerbsCq& cq = *of(ibcq);
   const bool any = solicited_only == 0 && cq.channel != nullptr;
-  if (any && raise_for_unreported(cq, false)) return 0;
+  if (any && raise_for_unreported(cq)) return 0;
   const auto armed = cq.api.arm(solicited_only != 0);
   if (!armed) return report(armed.error());
-  if (any) raise_for_unreported(cq, true);  // it may have come between the two
+  if (any) raise_for_overtaken(cq);
   return 0;
 }
 

@@ -76,7 +76,7 @@ struct VerbsCq : ibv_cq_ex {
   std::vector<Completion> taken;  ///< polled from the API; [next, taken.size()) not yet returned
   std::size_t next = 0;
   uint64_t returned = 0;  ///< completions that the program has taken
-  uint64_t reported = 0;  ///< completions, of all that come, that have had an event, or will from the engine
+  uint64_t reported = 0;  ///< completions, of all that come, that have had an event each, or will from the engine
   PollBackoff backoff;
   Completion current{};  ///< the completion that the read_* calls read
   Users users;

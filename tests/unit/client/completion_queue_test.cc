@@ -107,6 +107,20 @@ TEST_F(CompletionQueueTest, ArmingForSolicitedDoesNotWeakenArmingForAny) {
   EXPECT_TRUE(b_->channel.wait(0ns));
 }
 
+TEST_F(CompletionQueueTest, ADisarmedQueueRaisesNoEvent) {
+  EXPECT_FALSE(b_->cq.disarm()) << "not armed";
+  must(b_->cq.arm());
+  EXPECT_TRUE(b_->cq.disarm());
+  send();
+  settle();
+  EXPECT_FALSE(b_->channel.wait(0ns));
+  must(b_->cq.arm());
+  send();
+  settle();
+  EXPECT_FALSE(b_->cq.disarm()) << "the event was raised";
+  EXPECT_TRUE(b_->channel.wait(0ns));
+}
+
 TEST_F(CompletionQueueTest, WaitingRunsTheEnginesOfAnEmbeddedStack) {
   must(b_->cq.arm());
   send();

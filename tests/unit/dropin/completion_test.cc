@@ -122,6 +122,30 @@ TEST_F(Pair, AQueueIsArmedWithCompletionsWaiting) {
   EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
+// A program that takes one completion for each event would otherwise wait for the second for ever.
+TEST_F(Pair, EachCompletionOfAQueueThatWasNotArmedHasAnEvent) {
+  ASSERT_EQ(fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK), 0);
+  const Context device = open_daemon_device(ibv_get_device_name(context_->device)).value();
+  const uint64_t before = completions_of(device);
+  constexpr uint64_t kCount = 3;
+  for (uint64_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(post_recv(qp_[1], i, 100), 0);
+    ASSERT_EQ(post_send(qp_[0], i, 10, 0), 0);
+  }
+  for (const auto until = Clock::now() + 20s; completions_of(device) < before + kCount;) ASSERT_LT(Clock::now(), until);
+  ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
+  ibv_cq* from = nullptr;
+  void* of_cq = nullptr;
+  for (uint64_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(ibv_get_cq_event(channel_, &from, &of_cq), 0) << i;
+    ibv_ack_cq_events(cq_, 1);
+    ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
+    EXPECT_EQ(poll(1).size(), 1u);
+  }
+  EXPECT_EQ(ibv_get_cq_event(channel_, &from, &of_cq), -1);
+  EXPECT_EQ(errno, EAGAIN);
+}
+
 TEST_F(Pair, AnEmptyQueueRaisesNoEvent) {
   ASSERT_EQ(fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK), 0);
   ASSERT_EQ(post_recv(qp_[1], 1, 100), 0);
