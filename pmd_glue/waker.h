@@ -18,8 +18,11 @@ class Waker {
   Waker(const Waker&) = delete;
   Waker& operator=(const Waker&) = delete;
 
-  /// Any thread. One atomic load when the sleeper is awake.
+  /// Any thread. One fence and one load when the sleeper is awake.
   void wake() {
+    // The caller made work, and then looks at the flag. The sleeper sets the flag, and then looks for work. With the
+    // fence, one of the two sees the other's store.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     if (sleeping_.load(std::memory_order_seq_cst)) wake_always();
   }
   /// Any thread, one system call. Ends the next sleep even if it has not begun.
