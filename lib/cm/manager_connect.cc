@@ -216,9 +216,7 @@ void Manager::Impl::on_request(CmAgent& agent, const CmMessage& message) {
 
 void Manager::Impl::hold(Id& id, CmEvent event) {
   id.held = std::move(event);
-  id.resolve_until = now + control::kResolveTimeout;
-  resolving.add(*id.owner, id, now, id.resolve_until);
-  check_resolving(id);
+  begin_resolving(id, control::kResolveTimeout);
 }
 
 void Manager::Impl::end_hold(Id& id, bool reachable) {

@@ -115,7 +115,6 @@ struct Id {
   uint32_t psn = 0;
   uint8_t responder_resources = 0, initiator_depth = 0;
   uint32_t listener = 0;  // states `held` and `requested`: the id that listens
-  Nanos resolve_until{0};
   std::optional<CmEvent> held{};  // the event of a request in state `held`
   uint32_t unread = 0;            // its events that wait in the channel
   std::vector<CmAddress> groups{};
@@ -172,7 +171,8 @@ struct Manager::Impl {
   Result<std::pair<CmAgent*, Gid>> first_address(const CmAddress& remote);
   Result<void> resolve_addr(Id& id, const CmAddress& remote, std::chrono::milliseconds timeout);
   void check_resolving();
-  void check_resolving(Id& id);
+  void begin_resolving(Id& id, Nanos timeout);
+  void check_resolving(Id& id, bool over);
   /// The ids of this listener's requests that hold() keeps.
   std::vector<uint32_t> held_for(const Id& listener) const;
   /// Raises the event of a request, or forgets the request, because an answer would not reach its peer or its

@@ -162,19 +162,22 @@ Result<void> Manager::Impl::resolve_addr(Id& id, const CmAddress& remote, std::c
   id.remote = remote;
   id.dgid = loopback ? sgid : remote.ip;  // from the device to itself
   id.state = IdState::resolving;
-  id.resolve_until = now + std::clamp<Nanos>(timeout, Nanos(0), std::chrono::hours(1));
-  resolving.add(*id.owner, id, now, id.resolve_until);
-  check_resolving(id);
+  begin_resolving(id, std::clamp<Nanos>(timeout, Nanos(0), std::chrono::hours(1)));
   return {};
 }
 
-void Manager::Impl::check_resolving() {
-  resolving.look(now, [this](Id& id) { check_resolving(id); });
+void Manager::Impl::begin_resolving(Id& id, Nanos timeout) {
+  resolving.add(*id.owner, id, now, now + timeout);
+  check_resolving(id, timeout == Nanos(0));
 }
 
-void Manager::Impl::check_resolving(Id& id) {
+void Manager::Impl::check_resolving() {
+  resolving.look(now, [this](Id& id, bool over) { check_resolving(id, over); });
+}
+
+void Manager::Impl::check_resolving(Id& id, bool over) {
   const auto known = id.agent->device->probe(id.sgid, id.dgid);
-  if (!known && known.error().code == EHOSTUNREACH && now < id.resolve_until) return;
+  if (!known && known.error().code == EHOSTUNREACH && !over) return;
   resolving.remove(*id.owner, id);
   if (id.held) return end_hold(id, known.has_value());
   if (known) {

@@ -1,6 +1,7 @@
 // The ids whose peers' addresses are being looked up. One look at them is bounded, and programs take turns: one that
 // resolves thousands of addresses that nobody answers delays the others by little. The longer an id has waited, the
-// less often it is looked at, because a silent peer must not cost the port work every millisecond.
+// less often it is looked at, because a silent peer must not cost the port work every millisecond. Time in which nobody
+// could look does not count: after a pause of the machine, the answer may lie unread beside the timer that is over.
 #pragma once
 
 #include <algorithm>
@@ -22,12 +23,13 @@ class Resolving {
   static constexpr std::size_t kLooks = 64;                         ///< ids in one look
   static constexpr std::size_t kLooksOfProgram = 8;                 ///< of these, ids of one program
   static constexpr Nanos kInterval = std::chrono::milliseconds(1);  ///< between looks, and of an id that is new
+  static constexpr Nanos kPause = std::chrono::milliseconds(100);  ///< a look that is later by more follows a pause
   static constexpr int kPart = 8;  ///< an id is looked at again after this part of the time that it has waited
 
   bool empty() const { return turns_.empty(); }
   /// When look() must be called next. Not while empty().
   Nanos next_look() const { return std::max(earliest_, looked_ + kInterval); }
-  /// The id is not in already, and was looked at now. The look at `until` removes it.
+  /// The id is not in already, and was looked at now. `until`: kNever for no end.
   void add(Program& program, Id& id, Nanos now, Nanos until) {
     const Nanos due = std::min(now + kInterval, until);
     earliest_ = empty() ? due : std::min(earliest_, due);
@@ -44,10 +46,12 @@ class Resolving {
     places_.erase(place);
     if (turn->due.empty()) turns_.erase(turn);
   }
-  /// Calls `look(id)` for those whose turn it is, each once. It may remove that id, and no other.
+  /// Calls `look(id, over)` for those whose turn it is, each once. It may remove that id, and no other. `over`: the id's
+  /// time is up, and it must be removed.
   template <class Look>
   void look(Nanos now, Look look) {
     if (empty() || now < next_look()) return;
+    if (const Nanos late = now - next_look(); late > kPause) prolong(late);
     looked_ = now;
     std::size_t left = kLooks;
     for (std::size_t turns = turns_.size(); turns > 0 && left > 0; --turns) {
@@ -59,7 +63,7 @@ class Resolving {
         due.erase(due.begin());
         const Nanos next = now + std::max(kInterval, (now - one.since) / kPart);
         places_[one.id] = due.emplace(std::min(next, one.until), one);
-        look(*one.id);
+        look(*one.id, now >= one.until);
       }
     }
     earliest_ = kNever;
@@ -76,6 +80,14 @@ class Resolving {
     Program* program;
     Due due;
   };
+
+  void prolong(Nanos pause) {
+    for (Turn& turn : turns_) {
+      for (auto& [due, waiting] : turn.due) {
+        if (waiting.until != kNever) waiting.until += pause;
+      }
+    }
+  }
 
   std::list<Turn> turns_;
   std::unordered_map<Id*, typename Due::iterator> places_;

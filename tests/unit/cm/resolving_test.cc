@@ -18,7 +18,7 @@ using Waiting = Resolving<Program, Id>;
 
 std::vector<Id*> look_once(Waiting& waiting, Nanos now) {
   std::vector<Id*> seen;
-  waiting.look(now, [&](Id& id) { seen.push_back(&id); });
+  waiting.look(now, [&](Id& id, bool) { seen.push_back(&id); });
   return seen;
 }
 
@@ -90,11 +90,37 @@ TEST(Resolving, AnIdIsLookedAtWhenItsTimeIsUp) {
   Nanos last{0};
   while (!waiting.empty()) {
     last = waiting.next_look();
-    waiting.look(last, [&](Id& one) {
-      if (last >= 2000ms) waiting.remove(program, one);
+    waiting.look(last, [&](Id& one, bool over) {
+      if (over) waiting.remove(program, one);
     });
   }
   EXPECT_EQ(last, Nanos(2000ms));
+}
+
+// The answer lay unread beside the timer that was over, and the program had RDMA_CM_EVENT_ADDR_ERROR.
+TEST(Resolving, APauseOfTheMachineDoesNotCount) {
+  Waiting waiting;
+  Program program;
+  Id id, endless;
+  waiting.add(program, id, 0ms, 2000ms);
+  waiting.add(program, endless, 0ms, kNever);
+  int looks = 0;
+  const auto look = [&](Nanos now) {
+    bool ended = false;
+    waiting.look(now, [&](Id& one, bool over) {
+      ++looks;
+      ended |= over;
+      EXPECT_FALSE(over && &one == &endless);
+    });
+    return ended;
+  };
+  EXPECT_FALSE(look(1ms));
+  const Nanos due = waiting.next_look();
+  EXPECT_FALSE(look(due + 5s));
+  EXPECT_EQ(looks, 4);
+  Nanos now = due + 5s;
+  while (!look(now = waiting.next_look())) ASSERT_LT(now, 10s);
+  EXPECT_EQ(now, Nanos(7000ms));
 }
 
 TEST(Resolving, ANewIdDoesNotWaitForAnOldOne) {
@@ -116,7 +142,7 @@ TEST(Resolving, AnIdMayEndWhileItIsLookedAt) {
   std::size_t looks = 0;
   Nanos now{0};
   while (!waiting.empty()) {
-    waiting.look(now += 1ms, [&](Id& id) {
+    waiting.look(now += 1ms, [&](Id& id, bool) {
       ++looks;
       waiting.remove(programs[static_cast<std::size_t>(&id - ids.data()) % 2], id);
     });
