@@ -3,9 +3,12 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
+#include <thread>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -31,6 +34,21 @@ struct flock request(LockByte byte, LockKind kind) {
   wanted.l_start = static_cast<off_t>(byte);
   wanted.l_len = 1;
   return wanted;
+}
+
+bool lives(pid_t process) { return process > 0 && (kill(process, 0) == 0 || errno == EPERM); }
+
+/// Who has the lock by now: an owner writes its name a moment after it has the lock. Until then the file may name one
+/// that has died.
+SocketHolder settled_holder(const LockFile& file) {
+  constexpr int kLooks = 50;
+  constexpr std::chrono::milliseconds kPause{2};
+  SocketHolder holder = file.holder();
+  for (int look = 1; look < kLooks && !lives(holder.process); ++look) {
+    std::this_thread::sleep_for(kPause);
+    holder = file.holder();
+  }
+  return holder;
 }
 
 Result<void> check_length(const std::string& socket) {
@@ -102,7 +120,7 @@ Result<SocketOwner> SocketOwner::take(const std::string& socket, bool of_uroce_r
     auto file = LockFile::open(socket, true);
     if (!file) return std::unexpected(file.error());
     if (!file->lock(LockByte::owner, LockKind::exclusive)) {
-      return fail(EADDRINUSE, in_use(socket, file->holder()));
+      return fail(EADDRINUSE, in_use(socket, settled_holder(*file)));
     }
     if (!file->current()) continue;
     file->write_holder({.process = getpid(), .of_uroce_run = of_uroce_run});

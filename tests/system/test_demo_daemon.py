@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import time
@@ -110,6 +111,18 @@ class Together(Case):
         """Each finds the daemon of the one before, or its end."""
         for _ in range(6):
             self.assertIn("uroce1", self.finish(self.under("ibv_devices"), 60))
+
+    def test_a_daemon_that_has_ended_when_it_is_asked(self):
+        """Its socket and its lock are gone by the time that uroce-run looks why it said nothing."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as ending:
+            ending.bind(str(self.socket))
+            ending.listen()
+            ending.settimeout(60 * harness.SLOW)
+            run = self.under("ibv_devices")
+            connection, _ = ending.accept()
+            self.socket.unlink()
+            connection.close()
+            self.assertIn("uroce1", self.finish(run, 60))
 
     def test_after_a_daemon_that_was_killed(self):
         first = self.waiting("go")

@@ -1,9 +1,11 @@
 #include "message/socket_lock.h"
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -65,6 +67,23 @@ TEST_F(SocketLock, ADeadOwnersFileIsTaken) {
   ASSERT_TRUE(WIFSIGNALED(status));
   ASSERT_TRUE(std::filesystem::exists(lock()));
   EXPECT_TRUE(SocketOwner::take(socket()).has_value());
+}
+
+// An owner has the lock a moment before it writes its name. The file then names the one that died.
+TEST_F(SocketLock, TheRefusalNamesTheOwnerOfNowNotADeadOne) {
+  const pid_t dead = fork();
+  if (dead == 0) _exit(0);
+  ASSERT_EQ(waitpid(dead, nullptr, 0), dead);
+  const auto owner = SocketOwner::take(socket());
+  ASSERT_TRUE(owner.has_value());
+  owner->file().write_holder({.process = dead});
+  std::jthread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    owner->file().write_holder({.process = getpid()});
+  });
+  const auto second = SocketOwner::take(socket());
+  ASSERT_FALSE(second.has_value());
+  EXPECT_NE(second.error().text.find("process " + std::to_string(getpid())), std::string::npos) << second.error().text;
 }
 
 TEST_F(SocketLock, AChildAdoptsIt) {
