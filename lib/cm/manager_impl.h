@@ -114,7 +114,7 @@ struct Id {
   uint32_t connection = 0;             // IbCm's id; 0: none
   uint32_t psn = 0;
   uint8_t responder_resources = 0, initiator_depth = 0;
-  uint32_t listener = 0;  // states `held` and `requested`: the id that listens
+  uint32_t listener = 0;          // states `held` and `requested`: the id that listens
   std::optional<CmEvent> held{};  // the event of a request in state `held`
   uint32_t unread = 0;            // its events that wait in the channel
   std::vector<CmAddress> groups{};

@@ -23,7 +23,7 @@ class Resolving {
   static constexpr std::size_t kLooks = 64;                         ///< ids in one look
   static constexpr std::size_t kLooksOfProgram = 8;                 ///< of these, ids of one program
   static constexpr Nanos kInterval = std::chrono::milliseconds(1);  ///< between looks, and of an id that is new
-  static constexpr Nanos kPause = std::chrono::milliseconds(100);  ///< a look that is later by more follows a pause
+  static constexpr Nanos kPause = std::chrono::milliseconds(100);   ///< a look that is later by more follows a pause
   static constexpr int kPart = 8;  ///< an id is looked at again after this part of the time that it has waited
 
   bool empty() const { return turns_.empty(); }
@@ -46,8 +46,8 @@ class Resolving {
     places_.erase(place);
     if (turn->due.empty()) turns_.erase(turn);
   }
-  /// Calls `look(id, over)` for those whose turn it is, each once. It may remove that id, and no other. `over`: the id's
-  /// time is up, and it must be removed.
+  /// Calls `look(id, over)` for those whose turn it is, each once. It may remove that id, and no other. `over`: the
+  /// id's time is up, and it must be removed.
   template <class Look>
   void look(Nanos now, Look look) {
     if (empty() || now < next_look()) return;
