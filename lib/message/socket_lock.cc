@@ -38,8 +38,8 @@ struct flock request(LockByte byte, LockKind kind) {
 
 bool lives(pid_t process) { return process > 0 && (kill(process, 0) == 0 || errno == EPERM); }
 
-/// Who has the lock by now: an owner writes its name a moment after it has the lock. Until then the file may name one
-/// that has died.
+/// The owner by name. It writes its name a moment after it has the lock; until then the file may name one that has
+/// died.
 SocketHolder settled_holder(const LockFile& file) {
   constexpr int kLooks = 50;
   constexpr std::chrono::milliseconds kPause{2};
