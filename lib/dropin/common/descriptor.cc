@@ -22,6 +22,9 @@ int outer_descriptor(int fd) {
   return outer;
 }
 
-bool non_blocking(int fd) { return (fcntl(fd, F_GETFL) & O_NONBLOCK) != 0; }
+bool non_blocking(int fd) {
+  const int flags = fcntl(fd, F_GETFL);
+  return flags >= 0 && (flags & O_NONBLOCK) != 0;
+}
 
 }  // namespace uroce::dropin

@@ -7,7 +7,7 @@ namespace uroce::dropin {
 /// takes no event. -1 with errno on failure.
 int outer_descriptor(int fd);
 
-/// Whether O_NONBLOCK is set on it.
+/// Whether O_NONBLOCK is set on it. False for one that another thread has closed.
 bool non_blocking(int fd);
 
 }  // namespace uroce::dropin
