@@ -1,7 +1,7 @@
 // The ids whose peers' addresses are being looked up. One look at them is bounded, and programs take turns: one that
 // resolves thousands of addresses that nobody answers delays the others by little. The longer an id has waited, the
-// less often it is looked at, because a silent peer must not cost the port work every millisecond. Time in which nobody
-// could look does not count: after a pause of the machine, the answer may lie unread beside the timer that is over.
+// less often it is looked at, because a silent peer must not cost the port work every millisecond. After a pause of the
+// machine the answer may lie unread beside the timer that is over, so an id then has a little time more, once.
 #pragma once
 
 #include <algorithm>
@@ -24,6 +24,7 @@ class Resolving {
   static constexpr std::size_t kLooksOfProgram = 8;                 ///< of these, ids of one program
   static constexpr Nanos kInterval = std::chrono::milliseconds(1);  ///< between looks, and of an id that is new
   static constexpr Nanos kPause = std::chrono::milliseconds(100);   ///< a look that is later by more follows a pause
+  static constexpr Nanos kGrace = std::chrono::milliseconds(500);   ///< after a pause
   static constexpr int kPart = 8;  ///< an id is looked at again after this part of the time that it has waited
 
   bool empty() const { return turns_.empty(); }
@@ -51,7 +52,7 @@ class Resolving {
   template <class Look>
   void look(Nanos now, Look look) {
     if (empty() || now < next_look()) return;
-    if (const Nanos late = now - next_look(); late > kPause) prolong(late);
+    if (now - next_look() > kPause) grace_ = now + kGrace;
     looked_ = now;
     std::size_t left = kLooks;
     for (std::size_t turns = turns_.size(); turns > 0 && left > 0; --turns) {
@@ -59,8 +60,9 @@ class Resolving {
       auto& due = turns_.back().due;
       std::size_t count = std::min({due.size(), kLooksOfProgram, left});
       for (; count > 0 && due.begin()->first <= now; --count, --left) {
-        const Waiting one = due.begin()->second;
+        Waiting one = due.begin()->second;
         due.erase(due.begin());
+        if (now >= one.until && now < grace_ && !std::exchange(one.prolonged, true)) one.until = now + kGrace;
         const Nanos next = now + std::max(kInterval, (now - one.since) / kPart);
         places_[one.id] = due.emplace(std::min(next, one.until), one);
         look(*one.id, now >= one.until);
@@ -74,6 +76,7 @@ class Resolving {
   struct Waiting {
     Id* id;
     Nanos since, until;
+    bool prolonged = false;
   };
   using Due = std::multimap<Nanos, Waiting>;
   struct Turn {
@@ -81,18 +84,11 @@ class Resolving {
     Due due;
   };
 
-  void prolong(Nanos pause) {
-    for (Turn& turn : turns_) {
-      for (auto& [due, waiting] : turn.due) {
-        if (waiting.until != kNever) waiting.until += pause;
-      }
-    }
-  }
-
   std::list<Turn> turns_;
   std::unordered_map<Id*, typename Due::iterator> places_;
   Nanos earliest_{0};  // no id is due before
   Nanos looked_{0};
+  Nanos grace_{0};  // until then an id whose time is up is given more
 };
 
 }  // namespace uroce::cm
