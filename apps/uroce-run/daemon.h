@@ -28,7 +28,7 @@ class DaemonUse {
 std::string socket_in_use();
 
 /// Whether the daemon that broke a connection off has ended, as one that was killed does: a moment may pass between the
-/// two. False for one that lives, and where nothing tells.
+/// two. True also where its lock and its socket are gone. False for one that lives, and where nothing tells.
 bool ended_meanwhile(const std::string& socket);
 
 /// Sets the environment's UROCE_SOCKET if it is not set: the default one where it can be created, else one of this

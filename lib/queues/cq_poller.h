@@ -28,7 +28,8 @@ inline void arm(CqHeader& header, Arm wanted) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-/// Withdraws what arm() asked for. False: nothing was asked for, or an engine raises the event. Any thread.
+/// Takes what arm() asked for: an engine to raise the event, the program to withdraw the request. False: nothing was
+/// asked for, or another took it. Any thread.
 inline bool disarm(CqHeader& header) {
   constexpr auto kNone = static_cast<uint32_t>(Arm::none);
   return header.arm.exchange(kNone, std::memory_order_acq_rel) != kNone;

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 
 #include "base/time.h"
+#include "queues/cq_poller.h"
 #include "queues/layout.h"
 #include "transport/core/seam.h"
 
@@ -20,10 +20,10 @@ struct HeldEvent {
   bool listed = false;
   HeldEvent* next = nullptr;
 
-  /// Several engines may see the arming; the exchange lets one of them report the event.
+  /// Several engines may see the arming, and the program may withdraw it: one of them takes it.
   void raise(EngineEvents& events) {
     completions = 0;
-    if (header->arm.exchange(0, std::memory_order_acq_rel) != 0) events.on_completion_event(cq_id);
+    if (queues::disarm(*header)) events.on_completion_event(cq_id);
   }
 };
 
