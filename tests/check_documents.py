@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares the documents with the programs: settings, options, counters, paths, links, suites and variables.
+"""Compares the documents with the programs: settings, options, counters, paths, links, suites, variables and versions.
 
 Usage: check_documents.py SOURCE_ROOT BUILD_ROOT
 
@@ -306,11 +306,34 @@ class Check:
                     if name not in code:
                         self.fault(document.name, number, f"nothing reads the variable {name}")
 
+    def versions(self):
+        """Each place that states a version has meson.build's, and the symbols file the minor version that programs depend on."""
+        def stated(name, pattern):
+            text = (self.root / name).read_text(encoding="utf-8")
+            return [(text.count("\n", 0, match.start()) + 1, match.group(1)) for match in re.finditer(pattern, text, re.MULTILINE)]
+
+        version = stated("meson.build", r"^  version: '(.*)',$")[0][1]
+        major, minor, _ = version.split(".")
+        symbols = "debian/liburoce0.symbols"
+        places = [("debian/changelog", stated("debian/changelog", r"^uroce \((.*?)\)")[:1], version),
+                  ("CHANGELOG.md", stated("CHANGELOG.md", r"^## (.*)$")[:1], version),
+                  ("RELEASE.md", stated("RELEASE.md", r"^# uroce (.*)$"), version),
+                  (symbols, stated(symbols, r"\(symver\)\S+ (.*)$"), f"{major}.{minor}.0"),
+                  (symbols, stated(symbols, r"\(<< (.*)\)$"), f"{major}.{int(minor) + 1}~")]
+        for name, lines, wanted in places:
+            if not lines:
+                self.fault(name, 1, f"it states no version; meson.build has {version}")
+            for line, found in lines:
+                # Changes are gathered until the next release has a number.
+                if found not in (wanted, "Unreleased"):
+                    self.fault(name, line, f"it says {found} where meson.build's {version} wants {wanted}")
+
 
 def main():
     root, build = (pathlib.Path(a).resolve() for a in sys.argv[1:3])
     check = Check(root, build)
-    for one in (check.settings, check.options, check.counters, check.paths, check.suites, check.variables):
+    for one in (check.settings, check.options, check.counters, check.paths, check.suites, check.variables,
+                check.versions):
         one()
     print(f"{len(check.documents)} documents, {check.faults} faults")
     return 1 if check.faults or not check.documents else 0

@@ -11,6 +11,8 @@ import harness
 from bare_debian import CONTAINER, PATH, BareDebian, build_packages, may_install, packages, run
 
 NAMES = ("liburoce-dev", "liburoce0", "uroce", "uroce-doc", "uroce-nvmf", "uroce-perf", "uroce-verbs")
+# The release that the upgrade begins from.
+RELEASED = "0.1.0"
 PERFTEST_PORT = 18515
 SETTINGS = "etc/uroce/uroced.toml"
 # The interface of harness.Namespaces that has an address of the kernel's.
@@ -46,6 +48,11 @@ class Packages(harness.Case):
             self.skipTest(self.missing)
         super().setUp()
 
+    def base(self):
+        """The number of the version before. A tree that is not past RELEASED yet begins from what Debian sorts just before it."""
+        version = run("dpkg-deb", "-f", self.debs[0], "Version").strip()
+        return f"{RELEASED}~before" if version == RELEASED else RELEASED
+
     def older(self):
         """The packages as if of a version before, with other defaults in the settings."""
         found = []
@@ -55,10 +62,10 @@ class Packages(harness.Case):
             version = run("dpkg-deb", "-f", deb, "Version").strip()
             control = tree / "DEBIAN" / "control"
             # Its own version, and those of the packages that it depends on or breaks.
-            control.write_text(re.sub(rf"(?<=[ (]){re.escape(version)}(?=\)|$)", "0.0.1", control.read_text(), flags=re.MULTILINE))
+            control.write_text(re.sub(rf"(?<=[ (]){re.escape(version)}(?=\)|$)", self.base(), control.read_text(), flags=re.MULTILINE))
             if (tree / SETTINGS).exists():
                 (tree / SETTINGS).write_text((tree / SETTINGS).read_text() + "# The version before had this line.\n")
-            found.append(self.directory / f"{deb.name.split('_')[0]}_0.0.1.deb")
+            found.append(self.directory / f"{deb.name.split('_')[0]}_{self.base()}.deb")
             run("dpkg-deb", "--root-owner-group", "-Znone", "-b", tree, found[-1])
         return found
 
@@ -158,9 +165,9 @@ class Packages(harness.Case):
         debian.apt("install", "perftest")
         older = self.older()
         chosen_names = self.install_as_the_readme_says(debian, older)
-        self.assertEqual(debian.versions(), {name: ("0.0.1", "installed") for name in chosen_names})
+        self.assertEqual(debian.versions(), {name: (self.base(), "installed") for name in chosen_names})
         debian.apt("install", *debian.add(older))
-        self.assertEqual(debian.versions(), {name: ("0.0.1", "installed") for name in NAMES})
+        self.assertEqual(debian.versions(), {name: (self.base(), "installed") for name in NAMES})
         settings = debian.root / SETTINGS
         chosen = settings.read_text() + ADMINS_LINES
         settings.write_text(chosen)
