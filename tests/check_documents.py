@@ -169,7 +169,7 @@ class Check:
         self.faults += 1
 
     def settings(self):
-        keys, readme = self.programs.keys(), self.documents["config/README.md"]
+        keys, readme = self.programs.keys(), self.documents["config/settings.md"]
         defaults, documented = {}, {}
         for line, cells in readme.rows("key"):
             for key in re.findall(r"`([a-z_]+\.(?:[a-z_]+|\*))`", cells[0]):

@@ -1,4 +1,4 @@
-// Becoming an ordinary user once the ports are open. Only opening needs privilege: config/README.md lists what each
+// Becoming an ordinary user once the ports are open. Only opening needs privilege: config/rights.md lists what each
 // driver needs.
 #pragma once
 

@@ -1,4 +1,4 @@
-"""The walk of config/README.md, in the guest."""
+"""The walk of config/cards.md, in the guest."""
 
 import re
 
@@ -8,7 +8,7 @@ import programs
 
 
 class Walk(harness.Case):
-    """config/README.md takes a newcomer from a VM with a second card to ib_write_bw: each of its commands, in the guest."""
+    """config/cards.md takes a newcomer from a VM with a second card to ib_write_bw: each of its commands, in the guest."""
 
     # The programs are not installed here, and the modules are loaded already.
     SETUP = ("PATH=$PATH:{0}/apps/uroced:{0}/apps/uroce:{0}/apps/uroce-run; export TMPDIR=/run; cd /run; "
@@ -16,8 +16,8 @@ class Walk(harness.Case):
 
     def commands(self):
         """Of the section, one after the other."""
-        text = (harness.SOURCE / "config" / "README.md").read_text()
-        section = re.search(r"### From a Debian VM with a second card.*?\n### ", text, re.S)[0]
+        text = (harness.SOURCE / "config" / "cards.md").read_text()
+        section = re.search(r"## From a VM with a second card.*?\n## ", text, re.S)[0]
         found = [line.strip() for block in re.findall(r"```\n(.*?)```", section, re.S) for line in block.splitlines() if line.strip()]
         return found
 

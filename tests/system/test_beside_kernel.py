@@ -526,7 +526,7 @@ class WithoutRoot(harness.Case):
         self.through_daemons(*eal(*self.PORT), "--", *self.ADDRESS)
 
     def test_one_command_for_each_host(self):
-        """As in a pod, see config/README.md."""
+        """As in a pod, see config/containers.md."""
         self.through_daemons("--interface", "d0", "--user", "")
 
     def through_daemons(self, *args):

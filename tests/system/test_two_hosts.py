@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The documents' commands for two hosts, word for word: the README's "Between two hosts", and config/README.md's pods and
+"""The documents' commands for two hosts, word for word: the README's "Between two hosts", and config/containers.md's pods and
 compose.yaml. Namespaces are the hosts; each has an eth0, joined to the other's, and a /run of its own."""
 
 import os
@@ -145,10 +145,10 @@ ALONE = "unshare --pid --fork --kill-child --mount-proc"
 
 @unittest.skipUnless(yaml, "python3-yaml is missing; config/packages.txt names it")
 class Containers(Hosts):
-    """config/README.md's pod with a daemon of its own, and its compose.yaml."""
+    """config/containers.md's pod with a daemon of its own, and its compose.yaml."""
 
     def test_a_pod_with_a_daemon_of_its_own(self):
-        daemon, program = yaml.safe_load(block_with("config/README.md", "apiVersion: v1\nkind: Pod\n"))["spec"]["containers"]
+        daemon, program = yaml.safe_load(block_with("config/containers.md", "apiVersion: v1\nkind: Pod\n"))["spec"]["containers"]
         self.assertEqual(rights(daemon), limited(["NET_RAW"]))
         self.assertEqual(rights(program), limited([]))
         served = f"{ALONE} {rights(daemon)} {shlex.join(daemon['command'])}"
@@ -164,7 +164,7 @@ class Containers(Hosts):
         self.assertRegex(output, TABLE)
 
     def test_compose(self):
-        services = yaml.safe_load(block_with("config/README.md", "x-host: &host\n"))["services"]
+        services = yaml.safe_load(block_with("config/containers.md", "x-host: &host\n"))["services"]
 
         def command(name):
             service = services[name]
