@@ -61,33 +61,39 @@ arguments::Option add_perftest_options(arguments::Command& program, Options& o, 
   constexpr uint64_t kMaxIters = uint64_t{1} << 40;
   const arguments::Option size =
       program.size("-s,--size", o.size, 1, kMaxMessage,
-                   "Message size in bytes, with suffix K, M or G (must match); raw_bw and raw_lat: size of the frame");
-  program.number("-n,--iters", o.iters, 5, kMaxIters, "Number of messages per QP (must match)");
+                   "Message size in bytes, with suffix K, M or G (must match); raw_bw and raw_lat: size of the frame "
+                   "(default: 65536; 2 for latency, 8 for atomics, 4096 for raw_bw, 60 for raw_lat)");
+  program.number("-n,--iters", o.iters, 5, kMaxIters,
+                 "Number of messages per QP (must match; default: 1000, 5000 for write_bw)");
   program.real("-D,--duration", o.duration_s, 0.01, 86400,
                "Run for this many seconds instead of -n (must match; the client's clock decides)");
   program.real("-f,--margin", o.margin_s, 0, 86400,
                "Seconds at each end of a timed run that are not measured (default: a quarter of -D)");
-  program.number("-q,--qp", o.qps, 1, kMostQps, "Number of QPs; only for bandwidth tests (must match)");
-  program.number("-t,--tx-depth", o.tx_depth, 1, 15000, "Work requests outstanding per QP");
-  program.number("-r,--rx-depth", o.rx_depth, 1, 16384, "Receives posted per QP; only for SEND");
+  program.number("-q,--qp", o.qps, 1, kMostQps, "Number of QPs; only for bandwidth tests (must match; default: 1)");
+  program.number("-t,--tx-depth", o.tx_depth, 1, 15000,
+                 "Work requests outstanding per QP (default: 128; 1 for latency)");
+  program.number("-r,--rx-depth", o.rx_depth, 1, 16384, "Receives posted per QP; only for SEND (default: 512)");
   program.choice("-m,--mtu", o.mtu, kMtus, "Path MTU, payload bytes of a packet", "the smaller port's");
   program.flag("-a,--all", o.all, "Run all sizes 2, 4, 8 to 2^23 (must match)");
   program.flag("-b,--bidirectional", o.bidirectional, "Both sides send; only for bandwidth tests (must match)");
-  program.number("-p,--port", o.port, 1, 65535, "TCP port of the parameter exchange");
+  program.number("-p,--port", o.port, 1, 65535, "TCP port of the parameter exchange (default: 18515)");
   program.flag("--report_gbits", o.report_gbits, "Report Gb/s instead of MiB/s");
   program.flag("-F,--CPU-freq", seen.frequency,
                "Accepted and ignored, because times come from a clock, not from counted cycles");
-  program.number("-I,--inline_size", o.inline_size, 0, kMaxInline,
-                 "Largest message that WRITE and SEND post inline, bytes");
+  program.number(
+      "-I,--inline_size", o.inline_size, 0, kMaxInline,
+      "Largest message that WRITE and SEND post inline, bytes (default: 0; 220 for write_lat, 236 for send_lat)");
   program.number("-o,--outs", o.outs, 1, kMaxRdAtomic,
                  "READs or atomics outstanding per QP (default: the device's limit)");
   program.flag("-e,--events", o.events, "Sleep on completion events instead of polling");
   program.number("-u,--qp-timeout", o.qp_timeout, 0, 31,
                  "ACK timeout, 4.096 us * 2^n; the QP fails after 8 (default: 18; 14 with --retransmission go-back-n)");
-  program.flag("-N,--noPeak", o.no_peak, "Do not compute the peak bandwidth");
+  program.flag("-N,--noPeak", o.no_peak,
+               "Do not compute the peak bandwidth; always with -D and above 20000 iterations");
   program.number("-l,--post_list", o.post_list, 1, 1024,
-                 "Post lists of this many work requests, with one doorbell each");
-  program.number("-Q,--cq-mod", o.cq_mod, 1, 1024, "One completion for this many messages");
+                 "Post lists of this many work requests, with one doorbell each (default: 1)");
+  program.number("-Q,--cq-mod", o.cq_mod, 1, 1024,
+                 "One completion for this many messages (default: 100; 1 above 8 KiB)");
   program.text("-d,--ib-dev", o.device, "Device: uroce0 is the first port, uroce1 the second (default: uroce0)");
   program.number("-i,--ib-port", seen.ib_port, 1, 1, "Port of the device; a device has one port");
   program.choice("-c,--connection", seen.connection, kConnections, "Connection type");
@@ -153,9 +159,9 @@ void add_own_options(arguments::Command& program, Options& o) {
   program.flag("--daemon", o.daemon, "Use a device of the running uroced instead of a port of this process");
   program.text("--socket", o.socket, "The daemon's socket (default: UROCE_SOCKET, else /run/uroce/uroced.sock)");
   program.real("--peer-timeout", o.peer_timeout_s, 0.1, 86400,
-               "Seconds without a message after which the peer counts as gone");
+               "Seconds without a message after which the peer counts as gone (default: 30)");
   program.real("--connect-timeout", o.connect_timeout_s, 0, 86400,
-               "Seconds to wait for the other side at the start; 0 for ever (default: client 10, server 600)");
+               "Seconds to wait for the other side at the start; 0 for ever (default: client 30, server 600)");
   program.flag("--progress", o.progress, "Print a progress line on stderr even if that is not a terminal");
 }
 
