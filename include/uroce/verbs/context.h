@@ -104,8 +104,8 @@ class UROCE_API Context {
   /// The next asynchronous event of this context's objects or of the port; nullopt as from CompletionChannel::wait().
   /// When the daemon ends, the last event is device_fatal. At most max_qp + 1024 events wait; further ones are lost.
   std::optional<AsyncEvent> next_async_event(std::chrono::nanoseconds timeout);
-  /// Counters of the device by name ("rx_packets", "drop_icrc", ...), summed over its engines. apps/README.md lists
-  /// them.
+  /// Counters of the device by name ("rx_packets", "drop_icrc", ...), summed over its engines. `uroce stat --describe`
+  /// says what they mean.
   std::vector<std::pair<std::string, uint64_t>> counters() const;
 
   /// For the library. Applications get a Context from Stack::open() or open_daemon_device().
