@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The demo's runs and its table: demo.py FOLDER_OF_THE_BUILT_APPS. Called by demo.sh after the build."""
+"""The demo's runs and its table: demo.py FOLDER_OF_THE_BUILT_APPS [--save]. Called by demo.sh after the build. With --save the figures
+go to tests/bench/results, from which tests/bench/report makes the documents."""
 
 import os
 import pathlib
@@ -123,6 +124,22 @@ def unmodified(apps):
             print("\n".join(lines[-2:]))
 
 
+def table(rows):
+    """Figures as text, under their heads."""
+    head = ["", "64 KiB, Gb/s", "8 B, M msg/s", "8 B latency, us", "99 %, us"]
+    widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
+    return "\n".join("  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths)))
+                     for row in [head, *rows])
+
+
+def save(rows, setting):
+    sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "bench"))
+    import results
+    cells = [results.cell(row[0], column, float(text)) for row in rows
+             for column, text in zip(("gbps", "mps", "us", "us_99"), row[1:]) if text != "-"]
+    results.write("demo", cells, {**results.this_run(), "setting": setting})
+
+
 def main():
     begin = time.monotonic()
     apps = pathlib.Path(sys.argv[1])
@@ -135,14 +152,12 @@ def main():
             rows = [measure(ends, name, verb) for name, verb in VERBS]
         except pair.RunError as e:
             sys.exit(f"error: {e}")
-    head = ["", "64 KiB, Gb/s", "8 B, M msg/s", "8 B latency, us", "99 %, us"]
-    widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
-    print()
-    for row in [head, *rows]:
-        print("  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))))
-    print(f"\n{ends}; {pair.cpu_model()}; path MTU 4096; latency is half a round trip; {time.monotonic() - begin:.0f} s")
+    setting = f"{ends}; {pair.cpu_model()}; path MTU 4096; latency is half a round trip; {time.monotonic() - begin:.0f} s"
+    print(f"\n{table(rows)}\n\n{setting}")
     if ends.note():
         print(ends.note())
+    if "--save" in sys.argv[2:]:
+        save(rows, setting)
     try:
         unmodified(apps)
     except pair.RunError as e:

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""The data of the benchmarks, and the documents that tests/bench/report makes of them."""
+
+import importlib.machinery
+import importlib.util
+import pathlib
+import re
+import sys
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(HERE))
+import results  # noqa: E402
+
+
+def program(name):
+    """A command without the ending of a module."""
+    loader = importlib.machinery.SourceFileLoader(name, str(HERE / name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module
+
+
+report, programs = program("report"), program("run_programs")
+OLD, NEW = ({"date": date, "machine": "m", "command": "c"} for date in ("2026-01-01", "2026-02-02"))
+
+
+class Results(unittest.TestCase):
+    def test_a_later_measurement_replaces_what_it_measured(self):
+        first = results.merged({"runs": {}, "cells": []}, [results.cell("a", "x", [1, 2, 4]), results.cell("b", "x", 5)], OLD)
+        second = results.merged(first, [results.cell("a", "x", 3), results.cell("c", "x", 6)], NEW)
+        self.assertEqual([(c["row"], c["median"], second["runs"][c["run"]]["date"]) for c in second["cells"]],
+                         [("a", 3, NEW["date"]), ("b", 5, OLD["date"]), ("c", 6, NEW["date"])])
+
+    def test_a_run_without_figures_goes(self):
+        first = results.merged({"runs": {}, "cells": []}, [results.cell("a", "x", 1)], OLD)
+        self.assertEqual(list(results.merged(first, [results.cell("a", "x", 2)], NEW)["runs"].values()), [NEW])
+
+    def test_spread(self):
+        self.assertEqual(results.cell("a", "x", [3, 1, 2], ("least", 2)),
+                         {"row": "a", "column": "x", "median": 2, "least": 1, "most": 3, "goal": ["least", 2]})
+
+    def test_goals(self):
+        self.assertTrue(results.missed({"median": 1.0, "goal": ["least", 1.5]}))
+        self.assertTrue(results.missed({"median": 2.0, "goal": ["most", 1.5]}))
+        self.assertFalse(results.missed({"median": 1.5, "goal": ["least", 1.5]}))
+        self.assertTrue(results.missed({"least": 0.9, "most": 1.3, "goal": ["least", 2]}))
+        self.assertFalse(results.missed({"median": 1.0}))
+
+
+class Report(unittest.TestCase):
+    def test_each_subject_has_data_and_a_place(self):
+        named = re.findall(r"^\{\{(\w+)\}\}$", report.TEMPLATE.read_text(), re.MULTILINE)
+        self.assertEqual(sorted(named), sorted(report.SUBJECTS))
+        kept = {file.stem for file in results.FOLDER.glob("*.json")}
+        self.assertEqual(kept - {"demo"}, set(named))
+
+    def test_numbers(self):
+        self.assertEqual([report.number(v) for v in (12280, 352, 123.4, 22.44, 0.531, 1.0)], ["12,280", "352", "123", "22.4", "0.531", "1"])
+
+    def test_a_missed_goal_is_bold(self):
+        data = report.Data("pair")
+        self.assertIn("**", data.text("write_of_limit", "ratio"))
+        self.assertNotIn("**", data.text("read_of_write", "ratio"))
+
+    def test_figures_are_put_between_their_marks(self):
+        marks = "".join(f"before\n<!-- figures: {name} -->\nold\n<!-- end of figures -->\nafter\n" for name in report.FIGURES)
+        text = report.with_figures(marks)
+        self.assertNotIn("old", text)
+        self.assertEqual(text.count("after"), len(report.FIGURES))
+        self.assertEqual(report.with_figures(text), text)
+
+
+class Programs(unittest.TestCase):
+    def test_many(self):
+        cells = programs.many_cells("  max_dest_rd_atomic  1,   1 send work requests                  2147\n"
+                                    "         16          7.64 M      1.00    1.00    1.00\n"
+                                    "      10000          3.90 M      0.50    0.48    0.52\n")
+        self.assertEqual([(c["row"], c["column"], c["median"]) for c in cells],
+                         [("1 READ, 1 send work request", "bytes", 2147), ("16", "rate", 7.64), ("10000", "rate", 3.9), ("10000", "ratio", 0.5)])
+
+    def test_nvmf(self):
+        cells = programs.nvmf_cells("memory", "memory:16M    local us  remote us\n"
+                                              "4 KiB random reads, 1 at once                0.15       3.90       3.75       0.09       1.58       1.49        8.4\n")
+        self.assertEqual(len(cells), 6)
+        self.assertEqual((cells[1]["row"], cells[1]["column"], cells[1]["median"]), ("memory: 4 KiB random reads, 1 at once", "remote us", 3.9))
+
+    def test_icrc(self):
+        text = '{"benchmarks": [{"name": "icrc/avx2/copy/cold/4096/min_time:0.020/manual_time", "ns": 233.0, "times_memcpy": 1.4}]}'
+        self.assertEqual([(c["row"], c["column"], c["median"]) for c in programs.icrc_cells(text)],
+                         [("avx2/copy", "4096 cold", 233.0), ("avx2/copy", "4096 cold of memcpy", 1.4)])
+
+
+if __name__ == "__main__":
+    unittest.main()
