@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::size_t kMaxEngines = 64;
 /// Longer than answers took on emulated cards whose engines share two processors with programs that poll: with 20 ms, 1
-/// of 16,800 messages was sent again without need (tests/interop/README.md). The usual local ACK timeout is 67 ms.
+/// of 16,800 messages was sent again without need (tests/interop/time_cards.py). The usual local ACK timeout is 67 ms.
 constexpr Nanos kSharedProcessor = std::chrono::milliseconds(40);
 
 int worker_main(void* worker) {

@@ -11,48 +11,57 @@ BEGIN, END = "<!-- table -->\n", "<!-- end of table -->\n"
 NAMES = {1 << 20: "1 MiB"}
 
 
+def row_of(*cells):
+    return "|" + "|".join(cells) + "|"
+
+
+def head_of(*cells):
+    return [row_of(*cells), "|-" * len(cells) + "|"]
+
+
+def grouped(rows):
+    """(names, value) for each value of the pairs (name, value)."""
+    groups = collections.defaultdict(list)
+    for name, value in rows:
+        groups[value].append(name)
+    return [(", ".join(names), value) for value, names in groups.items()]
+
+
 def matrix(rows):
-    """A line per operation: the lengths that arrived, by path MTU and requester."""
-    found = collections.defaultdict(list)
-    columns = []
-    operations = []
+    """A line for the operations whose lengths agree: the lengths that arrived, by path MTU and requester."""
+    found = collections.defaultdict(lambda: collections.defaultdict(list))
+    columns = sorted({(mtu, requester) for _, mtu, requester, *_ in rows})
     for op, mtu, requester, _, length in rows:
-        columns += [(mtu, requester)] * ((mtu, requester) not in columns)
-        operations += [op] * (op not in operations)
-        found[op, mtu, requester].append(NAMES.get(length, str(length)))
-    columns.sort()
-    yield "| operation | " + " | ".join(f"{requester} asks, MTU {mtu}" for mtu, requester in columns) + " |"
-    yield "|---" * (len(columns) + 1) + "|"
-    for op in operations:
-        yield f"| {op} | " + " | ".join(", ".join(found[op, *column]) or "—" for column in columns) + " |"
+        found[op][mtu, requester].append(NAMES.get(length, str(length)))
+    yield from head_of("operation", *(f"{requester} asks, MTU {mtu}" for mtu, requester in columns))
+    for ops, cells in grouped((op, tuple(", ".join(by[column]) or "—" for column in columns)) for op, by in found.items()):
+        yield row_of(ops, *cells)
 
 
 def errors(rows):
-    """A line per error: what the requester and the receive of the responder are told, for each responder."""
-    yield "| error | request | uroce answers | rxe answers |"
-    yield "|---|---|---|---|"
+    """A line for the errors of which requester and responder are told the same, by responder."""
     told = collections.defaultdict(dict)
     for name, op, responder, sent, received, _ in rows:
-        told[name, op][responder] = sent + (f"; receive: {received}" if received else "")
-    for (name, op), answers in told.items():
-        yield f"| {name.replace('_', ' ')} | {op} | {answers.get('uroce', '—')} | {answers.get('rxe', 'rxe does not send it')} |"
+        told[name.replace("_", " ")][responder] = sent + (f"; receive: {received}" if received else "")
+    yield from head_of("error", "uroce answers", "rxe answers")
+    for names, (uroce, rxe) in grouped((name, (answers.get("uroce", "—"), answers.get("rxe", "—"))) for name, answers in told.items()):
+        yield row_of(names, uroce, "the same" if rxe == uroce else rxe)
 
 
 def programs(rows):
-    yield "| program | server uroce, client rxe | server rxe, client uroce |"
-    yield "|---|---|---|"
-    ran = collections.defaultdict(lambda: collections.defaultdict(list))
+    """A line for the programs that ran over the same versions of IP, by server."""
+    ran = collections.defaultdict(lambda: collections.defaultdict(set))
     for name, family, server, _ in rows:
-        ran[name][server].append(f"IPv{family}")
-    for name in sorted(ran):
-        yield f"| `{name}` | " + " | ".join(", ".join(sorted(set(ran[name][s]))) or "—" for s in ("uroce", "rxe")) + " |"
+        ran[name][server].add(f"IPv{family}")
+    yield from head_of("program", "server uroce, client rxe", "server rxe, client uroce")
+    for names, cells in grouped((f"`{name}`", tuple(", ".join(sorted(ran[name][s])) or "—" for s in ("uroce", "rxe"))) for name in sorted(ran)):
+        yield row_of(names, *cells)
 
 
 def faults(rows):
-    yield "| frames | requester | lost | repeated | reordered |"
-    yield "|---|---|---|---|---|"
+    yield from head_of("frames", "requester", "lost", "repeated", "reordered")
     for fault, requester, done, _ in rows:
-        yield f"| {fault} | {requester} | {done['lose']} | {done['repeat']} | {done['delay']} |"
+        yield row_of(fault, requester, *(str(done[kind]) for kind in ("lose", "repeat", "delay")))
 
 
 def main():
