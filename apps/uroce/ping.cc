@@ -183,7 +183,7 @@ class Pinger {
     const auto probe = PathProbe::open(std::move(*context));
     if (!probe) {
       const bool rights = probe.error().code == EPERM;
-      fmt::print("path MTU: not known, because {}\n",
+      fmt::print("path MTU: unknown; {}\n",
                  rights ? "only root and the daemon's user may send echoes of IP over the device and see their answers"
                         : probe.error().text);
       return {};
@@ -192,9 +192,7 @@ class Pinger {
     const bool answers =
         (*probe)->learn_route(path.sgid, target_, kEchoPatience) && echoes(**probe, kEchoTries, kSmall).answered() > 0;
     if (!answers) {
-      fmt::print(
-          "path MTU: not known, because no echo of IP (ICMP) came back, of which ones as long as packets would show "
-          "what the network carries\n");
+      fmt::print("path MTU: unknown; the peer's kernel answered no ICMP echo\n");
       return {};
     }
     const auto trips = echoes_of_size(**probe, count, mtu);
