@@ -115,7 +115,7 @@ class Controller {
   uint32_t keep_alive_ms_;
   uint32_t async_event_config_ = 0;
   uint32_t events_held_ = 0;
-  // Of all queues.
+  // All queues share these.
   std::atomic<uint32_t> csts_{0};
   std::atomic<uint32_t> resets_{0};  ///< written before csts_
   std::atomic<bool> ended_{false};

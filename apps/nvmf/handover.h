@@ -47,7 +47,7 @@ using Report = std::variant<Opened, Failed, Connected, Ended>;
 
 /// For each queue one Open, and one Close at most.
 using Orders = Mailbox<Order>;
-/// For each queue at most three.
+/// Each queue has three at most.
 using Reports = Mailbox<Report>;
 
 }  // namespace uroce::nvmf

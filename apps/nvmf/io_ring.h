@@ -12,7 +12,7 @@
 
 namespace uroce::nvmf {
 
-/// For one thread. Operations beyond the ring's size wait in a list, so submitting never fails.
+/// One thread uses it. Operations beyond the ring's size wait in a list, so submitting never fails.
 class IoRing {
  public:
   /// Errors: those of io_uring_setup(2).

@@ -18,7 +18,7 @@ using Step = Io::Step;
 /// read(2) and write(2) move no more at once, and more is no madvise(2) of io_uring's.
 constexpr uint64_t kMostAtOnce = 1u << 30;
 
-/// Of zeroes that are written. For O_DIRECT on a page.
+/// The zeroes that are written. O_DIRECT needs them on a page.
 alignas(nvme::kPageBytes) std::byte zeroes[kTransferBytes];
 
 uint32_t part_of(const Io& io, uint64_t length) {

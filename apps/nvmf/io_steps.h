@@ -9,7 +9,7 @@
 
 namespace uroce::nvmf {
 
-/// Before the first operation.
+/// Comes before the first operation.
 void begin_steps(Io& io);
 /// Describes the Io's next operation.
 void prepare_step(io_uring_sqe* sqe, const Io& io);

@@ -8,7 +8,7 @@
 
 namespace uroce::nvmf {
 
-/// The senders bound how many messages wait; what one sender puts in comes out in that order.
+/// The senders bound how many messages wait; the messages of one sender come out in its order.
 template <class Message>
 class Mailbox {
  public:

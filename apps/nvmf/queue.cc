@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kBatch = 16;
 constexpr Nanos kConnectLimit = std::chrono::seconds(30);
-/// Of silence on all queues of a controller. Then its host is probed, as often.
+/// After so much silence on all queues of a controller its host is probed, as often.
 constexpr Nanos kProbeAfter = std::chrono::seconds(30);
 
 /// Errors that another try may not meet.

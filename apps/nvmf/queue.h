@@ -61,7 +61,7 @@ class Queue final : public IoClient, private DiscoveryLog {
     std::string host{};     ///< its address: its queues share what it may have of the pool
   };
 
-  /// With its queue pair in RESET. Errors: those of the device's objects.
+  /// Its queue pair is in RESET. Errors: those of the device's objects.
   static Result<std::unique_ptr<Queue>> create(Device& device, const Shared& shared, const Terms& terms, Nanos now);
   ~Queue() override;
   Queue(const Queue&) = delete;

@@ -22,7 +22,7 @@ class CmConnector {
 
   /// Listens on a free port of `local`, for a server. Errors: those of the connection manager's calls.
   static Result<std::unique_ptr<CmConnector>> listen(ConnectionManager manager, const Gid& local);
-  /// For a client. Errors: those of the connection manager's calls.
+  /// A client calls this. Errors: those of the connection manager's calls.
   static Result<std::unique_ptr<CmConnector>> make(ConnectionManager manager);
   CmConnector(const CmConnector&) = delete;
   CmConnector& operator=(const CmConnector&) = delete;

@@ -20,7 +20,7 @@ class Endpoint {
   /// Errors: the device's; EINVAL for options that it cannot serve (-m, -x, -q).
   static Result<std::unique_ptr<Endpoint>> create(Context context, const Options& options);
 
-  /// With -R: connects by `connector`. Before hello().
+  /// With -R: connects by `connector`. Call it before hello().
   void use_rdma_cm(std::unique_ptr<CmConnector> connector) { connector_ = std::move(connector); }
   /// The address of this side.
   const Gid& gid() const { return info().gids[gid_index_]; }

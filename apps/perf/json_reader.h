@@ -23,7 +23,7 @@ class JsonReader {
 
   uint64_t number(const char* name, uint64_t largest = kMaxCount);
   uint32_t number32(const char* name, uint32_t largest = ~0u) { return static_cast<uint32_t>(number(name, largest)); }
-  /// From 0 to 1e18.
+  /// A number from 0 to 1e18.
   double real(const char* name);
   bool flag(const char* name);
   /// Text without control characters, so that a peer cannot control the terminal.

@@ -39,7 +39,7 @@ std::optional<Test> test_by_name(std::string_view name);
 std::string test_name(Test test);
 /// All names of tests, with commas between them.
 std::string test_names();
-/// As in kAtomicNames.
+/// The name in kAtomicNames.
 std::string_view atomic_name(AtomicType type);
 
 inline constexpr uint32_t kMostQps = 1u << 16;     ///< of -q

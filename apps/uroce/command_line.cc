@@ -50,7 +50,7 @@ struct Repetition {
   bool given() const { return interval.given() || count.given(); }
 };
 
-/// Before the command and behind it.
+/// The option may stand before the command or behind it.
 void add_socket(arguments::Command& to, Options& o) {
   to.text("--socket", o.source.socket,
           "Path of the daemon's socket (default: UROCE_SOCKET, else /run/uroce/uroced.sock)");

@@ -94,7 +94,7 @@ class Daemon {
     return {};
   }
 
-  // Before the ports are opened: what starts together must not share them, and need not wait for them to hear of it.
+  // Before the ports are opened: daemons that start together must not share them, and the later one ends at once.
   Result<void> take_socket() {
     auto rights = Rights::plan(config_, *log_);
     if (!rights) return std::unexpected(rights.error());

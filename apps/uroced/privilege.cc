@@ -31,7 +31,7 @@ CapabilitySets read_capabilities() {
   return sets;
 }
 
-/// Of the calling thread. The ambient set follows the inheritable one. Safe in a signal handler.
+/// Sets those of the calling thread. The ambient set follows the inheritable one. Safe in a signal handler.
 bool set_capabilities(Capabilities permitted) {
   __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
   CapabilitySets sets{};
