@@ -101,7 +101,7 @@ class Pair:
         self.runs = 0
         self.load = load.sample(self.cores)
         self.most = None  # the load of the figure that others disturbed most
-        # Of figures that others disturbed. A machine that is busy from the start on stays so.
+        # How often disturbed figures are taken again. A machine that is busy from the start on stays so.
         self.repeats = 0 if self.load.disturbs else 6
 
     def __enter__(self):
