@@ -263,7 +263,7 @@ Result<std::unique_ptr<Eal>> Eal::start(const std::vector<std::string>& args) {
   for (const std::string& line : lines_of(output)) {
     if (!contains_any(line, kHarmless)) fmt::print(stderr, "{}\n", line);
   }
-  // For dpdk-dumpcap. It fails when processes share nothing (--in-memory, --no-shconf), and nobody needs it then.
+  // dpdk-dumpcap needs this. It fails where processes share nothing (--in-memory, --no-shconf): no harm then.
   rte_pdump_init();
   unsigned lcore = 0;
   RTE_LCORE_FOREACH_WORKER(lcore) { eal->workers_.push_back(lcore); }

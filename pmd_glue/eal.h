@@ -30,7 +30,7 @@ class Eal {
   const std::vector<unsigned>& workers() const { return workers_; }
   /// Ports that the arguments name and EAL does not know.
   const std::vector<KernelInterface>& interfaces() const { return interfaces_; }
-  /// Gives the calling thread the CPUs that the process had before EAL pinned its caller. For helper threads.
+  /// Gives the calling thread the CPUs that the process had before EAL pinned its caller. Helper threads call it.
   void unpin() const;
 
  private:

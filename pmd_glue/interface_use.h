@@ -13,7 +13,7 @@ struct InterfaceUse {
   bool connections = false;    ///< TCP connections of the kernel have one of its addresses, an ssh session perhaps
   std::string addresses{};     ///< "192.0.2.1, 2001:db8::1", without those of the link alone
 };
-/// By the interface's name.
+/// Their key is the name of the interface.
 using InterfaceUses = std::map<std::string, InterfaceUse>;
 
 /// As the kernel tells it in this network namespace. It leaves out what cannot be read.

@@ -186,7 +186,7 @@ std::optional<EthAddr> KernelNeighbourhood::next_hop(const Gid& dgid) {
 
 Result<Gid> KernelNeighbourhood::begin_resolve(const Gid& dgid) {
   const std::lock_guard lock(mutex_);
-  receive();  // earlier news, so that what comes later is news of this request
+  receive();  // earlier news, so that later news is of this request
   tables_.request(dgid, clock_.now());
   receive();
   auto hop = tables_.next_hop(dgid);

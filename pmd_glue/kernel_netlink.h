@@ -20,7 +20,7 @@ namespace uroce::glue {
 
 class KernelNetlink {
  public:
-  /// For the interface with index `interface`. Errors: the system's.
+  /// Opens it for the interface with index `interface`. Errors: the system's.
   static Result<std::unique_ptr<KernelNetlink>> open(uint32_t interface);
   ~KernelNetlink();
   KernelNetlink(const KernelNetlink&) = delete;

@@ -92,7 +92,7 @@ class alignas(64) PortQueue {
   void end_tap() { wanted_tap_.store(nullptr); }
   const FrameTap* tap_in_use() const { return tap_in_use_.load(std::memory_order_acquire); }
 
-  /// For tests and for the service thread's frames.
+  /// Tests and the service thread's frames use it.
   EtherSink& sink() { return *sink_; }
 
  private:

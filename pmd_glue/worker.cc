@@ -27,7 +27,7 @@ constexpr Nanos kYieldTime = microseconds(200);
 constexpr Nanos kCrowded = microseconds(100);
 constexpr Nanos kCrowdedFor = microseconds(200'000);
 /// Without an RX interrupt, a nap is the longest delay of a frame. So a nap lasts an eighth of the time without work,
-/// within bounds: what comes after a pause is late by an eighth of the pause at most.
+/// within bounds: a frame after a pause is late by an eighth of the pause at most.
 constexpr int kNapShare = 8;
 constexpr Nanos kShortNap = microseconds(50);
 /// While a request waits for its answer.

@@ -30,7 +30,7 @@ class alignas(64) Worker {
  public:
   Worker(IdlePolicy policy, const TscClock& clock) : policy_(policy), clock_(clock) {}
 
-  /// Before the first round.
+  /// Call it before the first round.
   void add(std::unique_ptr<PortQueue> queue);
   Waker& waker() { return waker_; }
   const std::vector<std::unique_ptr<PortQueue>>& queues() const { return queues_; }
@@ -69,7 +69,7 @@ class alignas(64) Worker {
   void stand_by(Wait wait);
   bool serve_in_place();
   bool has_work() const;
-  /// After each round.
+  /// Is called after each round.
   void account(bool worked);
   /// Before a pause: ends the busy time of the last round.
   void end_busy_time();

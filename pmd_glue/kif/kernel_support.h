@@ -16,7 +16,7 @@ bool kernel_knows_super_frames();
 /// Sends a frame without segmentation, and one with, through a packet socket with PACKET_VNET_HDR. Nothing if even the
 /// first one is refused.
 std::optional<bool> takes_super_frames(int fd);
-/// By a release like "6.1.0-30-amd64".
+/// Judges by a release like "6.1.0-30-amd64".
 bool release_has_super_frames(std::string_view release);
 
 }  // namespace uroce::glue::kif

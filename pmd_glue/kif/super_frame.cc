@@ -28,7 +28,7 @@ constexpr std::size_t kIpv6Length = kIp + 4;
 constexpr std::size_t kIpv6NextHeader = kIp + 6;
 constexpr std::size_t kIpv6Addresses = kIp + 8;
 constexpr std::size_t kIpv6Udp = kIp + wire::kIpv6Bytes;
-// From the UDP header.
+// Offsets from the UDP header.
 constexpr std::size_t kUdpLength = 4;
 constexpr std::size_t kUdpChecksum = 6;
 

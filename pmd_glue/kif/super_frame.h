@@ -88,7 +88,7 @@ struct Split {
   uint32_t segment_bytes = 0;  ///< behind the UDP header, of every segment but the last; at most payload_bytes
   uint32_t payload_bytes = 0;  ///< of all segments
   uint32_t segments() const { return (payload_bytes + segment_bytes - 1) / segment_bytes; }
-  /// Of segment `i`, behind the UDP header, bytes.
+  /// Bytes of segment `i` behind the UDP header.
   uint32_t bytes_of(uint32_t i) const { return i + 1 < segments() ? segment_bytes : payload_bytes - i * segment_bytes; }
 };
 
