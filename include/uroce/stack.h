@@ -56,7 +56,7 @@ struct StackOptions {
   int vlan = 0;  ///< 802.1Q VLAN id of all frames, 1..4094; 0 for untagged frames
   std::string
       gateway{};  ///< next hop for addresses off the subnet, one per family, separated by a comma; empty for none
-  /// In port order. A port beyond the last entry has the settings of this structure.
+  /// They are in port order. A port beyond the last entry has the settings of this structure.
   std::vector<PortSettings> ports{};
   /// With sleep and yield, 40 ms pass before an engine takes a missing answer for a lost packet that nothing followed.
   IdlePolicy idle = IdlePolicy::sleep;
@@ -81,7 +81,7 @@ struct StackOptions {
   /// Chance that a received RoCE frame is dropped, 0..0.5: shows how a program behaves on a network that loses frames.
   double receive_loss = 0;
   /// Builds and checks frames as for a wire even where they stay in this process: between queue pairs of one device,
-  /// and between the ports of `back_to_back`. For tests and comparisons. `receive_loss` does the same.
+  /// and between the ports of `back_to_back`. Tests and comparisons use it. `receive_loss` does the same.
   bool whole_frames = false;
 };
 

@@ -108,7 +108,7 @@ class UROCE_API Context {
   /// says what they mean.
   std::vector<std::pair<std::string, uint64_t>> counters() const;
 
-  /// For the library. Applications get a Context from Stack::open() or open_daemon_device().
+  /// The library calls this. Applications get a Context from Stack::open() or open_daemon_device().
   explicit Context(std::shared_ptr<client::ContextImpl> impl) : impl_(std::move(impl)) {}
 
  private:
