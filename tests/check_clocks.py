@@ -42,7 +42,7 @@ def arguments(text, at):
 
 
 def seconds(text):
-    """Of C++'s durations; nothing for any other text."""
+    """The value of one of C++'s durations; None for any other text."""
     match = re.fullmatch(r"(?:std::chrono::)?seconds\((\d+)\)|(\d+)s", text)
     return float(match[1] or match[2]) if match else None
 

@@ -99,7 +99,7 @@ SUBFOLDERS = {
     ),
 }
 
-# Time, randomness and frames are arguments here, so that what happens can be replayed. Paths begin with one of these.
+# Time, randomness and frames are arguments here, so that a run can be replayed. Paths begin with one of these.
 PURE = (
     "lib/base/",
     "lib/wire/",

@@ -3,7 +3,7 @@
 // out the passes that found nothing to do, and has what io_uring's own threads took.
 //
 // Usage: nvmf [NAMESPACE [SECONDS [ROUNDS]]]
-//   NAMESPACE   as for uroce_nvmf (memory:64M); what it holds is overwritten
+//   NAMESPACE   as for uroce_nvmf (memory:64M); its contents are overwritten
 //   SECONDS     of each measurement (1)
 //   ROUNDS      local and remote in turns; medians are printed (3)
 #include <time.h>
@@ -68,7 +68,7 @@ class Offsets {
   Random numbers_{1};
 };
 
-/// Of one I/O, in microseconds.
+/// The cost of one I/O, in microseconds.
 struct Cost {
   double time = 0, cpu = 0;
 };

@@ -340,7 +340,7 @@ class Pair {
     }
   }
 
-  // From the BTH on: what lies before would go to nobody.
+  // Only from the BTH on: a frame with other headers before it would reach nobody.
   void change(Frame& frame) {
     constexpr std::size_t kBth = 42;
     for (uint32_t n = 1 + in_.take<uint8_t>() % 3u; n > 0; --n) {

@@ -15,7 +15,7 @@ class Walk(harness.Case):
              "modprobe() {{ [ -e /sys/module/$1 ]; }}; ").format(harness.BUILD)
 
     def commands(self):
-        """Of the section, one after the other."""
+        """The section's commands, one after the other."""
         text = (harness.SOURCE / "config" / "cards.md").read_text()
         section = re.search(r"## From a VM with a second card.*?\n## ", text, re.S)[0]
         found = [line.strip() for block in re.findall(r"```\n(.*?)```", section, re.S) for line in block.splitlines() if line.strip()]

@@ -48,7 +48,7 @@ MODELS = (
     Model("e1000e", "e1000e", checksum=True, kernel_driver="e1000e"),
     Model("vmxnet3", "vmxnet3", largest=9000, queues=2, kernel_driver="vmxnet3"),
 )
-# On the virtual IOMMU of a q35 machine.
+# These are on the virtual IOMMU of a q35 machine.
 IOMMU_MODELS = (
     Model("virtio_iommu", "virtio-net-pci", ",disable-legacy=on,iommu_platform=on"),
     Model("e1000e_iommu", "e1000e", checksum=True, kernel_driver="e1000e", interrupts=False),

@@ -87,7 +87,7 @@ class Guest:
             "-append", f"{BOOT} {boot}",
             "-fsdev", f"local,id=root,{self.ROOT},security_model=none,multidevs=remap",
             "-device", "virtio-9p-pci,fsdev=root,mount_tag=root"]
-        # No offloads: what the guest sends is whole and checked, as on a wire.
+        # No offloads: the guest's frames are whole and checked, as on a wire.
         plain = "csum=off,gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ufo=off"
         for port, tap in enumerate([commands] + [wire[0] for wire in wires]):
             size = f",host_mtu={MTU}" if port else ""

@@ -79,7 +79,7 @@ def unpacked(modules):
 
 def ready_to_run(image):
     """The kernel without the program in front of it that unpacks it: an emulated processor needs seconds for that. QEMU starts either.
-    Of a compression other than xz, the whole image."""
+    With a compression other than xz it is the whole image."""
     sectors, offset = image[0x1F1], int.from_bytes(image[0x248:0x24C], "little")  # Documentation/arch/x86/boot.rst
     packed = image[(sectors + 1) * 512 + offset:]
     return lzma.LZMADecompressor().decompress(packed) if packed.startswith(b"\xfd7zXZ") else image

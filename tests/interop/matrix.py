@@ -74,7 +74,7 @@ class Transfers(interop.Verbs):
         self.assert_success(a.sent())
         self.assertEqual(source.word(8), old)
         self.assertEqual(sink.word(8), (old + add) % (1 << 64) if op == "FETCH_ADD" else swap)
-        if op == "CMP_SWAP":  # Now the comparison fails: nothing changes, and what is there comes back.
+        if op == "CMP_SWAP":  # Now the comparison fails: nothing changes, and the old value comes back.
             a.post(op, source, 8, 8, sink, 8, **arguments)
             self.assert_success(a.sent())
             self.assertEqual((source.word(8), sink.word(8)), (swap, swap))

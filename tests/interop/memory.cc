@@ -79,7 +79,7 @@ class Dmabuf : public Memory {
   std::size_t mapped_ = 0;
 };
 
-/// Of the memfd's pages from the second on.
+/// A buffer of the memfd's pages from the second on.
 class Udmabuf final : public Dmabuf {
  public:
   explicit Udmabuf(std::size_t length)
@@ -99,7 +99,7 @@ class Udmabuf final : public Dmabuf {
   Descriptor memfd_;
 };
 
-/// Of the kernel's own pages.
+/// A buffer of the kernel's own pages.
 class SystemHeap final : public Dmabuf {
  public:
   explicit SystemHeap(std::size_t length) : Dmabuf(length) {

@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Of later headers than rdma-core 44's.
+// Later headers than rdma-core 44's have these.
 constexpr unsigned kAccessFlushGlobal = 1u << 8;
 constexpr std::uint64_t kWithFlush = 1u << 11;
 struct LaterQpEx : ibv_qp_ex {

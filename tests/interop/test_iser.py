@@ -98,7 +98,7 @@ class Case(storage.Case):
         return "/dev/" + re.search(r"sd\w", found)[0]
 
     def log_in(self):
-        """From nothing to a file system's disk."""
+        """Discovers the target, logs in and waits for the disk."""
         self.assertIn(TARGET, self.discover())
         self.login()
         return storage.FileSystem(self, self.disk())

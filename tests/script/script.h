@@ -50,7 +50,7 @@ class Symbols {
   std::map<std::string, uint64_t, std::less<>> values_;
 };
 
-/// The words of a line as `key=value` pairs and flags, each asked for at most once; what nobody asks for is an error.
+/// The words of a line as `key=value` pairs and flags, each asked for at most once. An unasked one is an error.
 class Words {
  public:
   Words(const ScriptLine& line, const Symbols& symbols);

@@ -88,7 +88,7 @@ void Host::run() {
   wake_at(deadline <= now ? events_.now() + kLoop : std::chrono::duration_cast<Picos>(deadline));
 }
 
-// One event waits at a time; an earlier one takes its place, and what was scheduled before finds that it is too early.
+// One event waits at a time; an earlier one takes its place, and the later one finds that it is too early.
 void Host::wake_at(Picos at) {
   if (at >= wake_at_) return;
   wake_at_ = at;

@@ -1,7 +1,7 @@
 // An output port: a queue of finite size in front of a link with a rate and a propagation delay.
 //
 // The queue is first in, first out, so that the moment a frame leaves is known when it enters. One event per frame,
-// its arrival, is all that happens; what has left meanwhile is counted out when somebody looks.
+// its arrival, is all that happens; frames that have left are counted out when somebody looks.
 #pragma once
 
 #include <cstdint>

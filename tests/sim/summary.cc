@@ -144,7 +144,7 @@ Json packets_json(const Simulation& simulation) {
            sent == 0 ? 0 : std::round(static_cast<double>(spurious) / static_cast<double>(sent) * 1e7) / 1e7}};
 }
 
-// Of all engines together.
+// The sums of all engines.
 Json engines_json(Simulation& simulation) {
   Json json = Json::object();
   Json drops = Json::object();

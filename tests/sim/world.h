@@ -23,7 +23,7 @@ struct WorldOptions {
   bool prompt = false;
   uint32_t send_wr = 32;
   uint32_t window_packets = 64;
-  /// Of the left and of the right host.
+  /// The left and the right host's.
   std::array<Retransmission, 2> retransmission{Retransmission::go_back_n, Retransmission::go_back_n};
   CongestionAlgorithm congestion = CongestionAlgorithm::none;
   uint32_t parking_frames = 1024;

@@ -36,9 +36,9 @@ struct InitiatorHost {
   ProtectionDomain pd;
   std::function<void()> progress;  ///< called while waiting: runs a target on the same thread, or rests
 
-  /// On a device of the daemon.
+  /// A host on a device of the daemon.
   InitiatorHost(const DaemonOptions& daemon, const std::string& device, std::function<void()> progress);
-  /// On any device. `connections` outlives the host.
+  /// A host on any device. `connections` outlives the host.
   InitiatorHost(ConnectionManager& connections, Context context, std::function<void()> progress);
   /// The next event. The last ones of connections that have ended are also kept in `gone`.
   std::optional<CmEvent> take();

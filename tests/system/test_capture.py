@@ -41,7 +41,7 @@ def frames(file):
 
 
 def icrc_is_right(frame):
-    """Of a RoCE frame over IPv4 without a VLAN tag (IBTA vol. 1, annex A17.3.3); None for any other."""
+    """Whether it is that of a RoCE frame over IPv4 without a VLAN tag (IBTA vol. 1, annex A17.3.3); None for any other."""
     ip = bytearray(frame[14:])
     if frame[12:14] != b"\x08\x00" or ip[9] != 17 or ip[22:24] != struct.pack("!H", 4791):
         return None

@@ -172,7 +172,7 @@ class Life(Daemon):
         self.assertTrue(self.socket.exists())
         self.end(self.demo())
 
-    # Of all threads together. A busy machine only makes them fewer.
+    # The limit is for all threads together. A busy machine only makes them fewer.
     WAKE_UPS_PER_SECOND = 500
     ROUNDS_PER_WAKE_UP = 8
 
@@ -193,7 +193,7 @@ class Life(Daemon):
             self.end(program)
 
     def rounds(self):
-        """Of all engines' loops so far."""
+        """The rounds of all engines' loops so far."""
         shown = self.finish(self.start([BUILD / "apps" / "uroce" / "uroce", "stat", "--openmetrics", "--socket", self.socket]), 30)
         return sum(map(int, re.findall(r"(?m)^uroce_engine_rounds_total\S* (\d+)$", shown)))
 
@@ -342,7 +342,7 @@ class Operator(Daemon):
         samples = self.uroce("stat", "--interval", "0.1", "--count", "2", "--json").splitlines()
         self.assertEqual([len(json.loads(line)) for line in samples], [2, 2])
         view = self.uroce("top", "--interval", "0.1", "--count", "2")
-        # Of devices and of connections, in two samples.
+        # There are two samples, each with devices and connections.
         self.assertEqual(view.count("RX Gb/s"), 4)
         self.assertNotIn("\x1b", view)
 

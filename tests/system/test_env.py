@@ -78,7 +78,7 @@ class Env(harness.Case):
         self.assertIn("is not the top of a clone", run.stderr)
 
     def test_built_once(self):
-        """Programs that are started together build one after the other; what is there is not built again."""
+        """Programs that are started together build one after the other; nothing is built twice."""
         run = self.shell(". config/env.sh; for i in 1 2 3 4; do uroce-run $i & done; wait; uroced; sh -c 'exec uroce-run 5'")
         self.assertEqual(sorted(run.stdout.splitlines()), [*(f"uroce-run {i}" for i in range(1, 6)), "uroced "], run.stderr)
         self.assertEqual(len(self.asked()), 1)

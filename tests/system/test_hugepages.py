@@ -60,7 +60,7 @@ class Pool:
 
 
 def in_use(program):
-    """Of a process, KiB of hugepages."""
+    """The KiB of hugepages of a process."""
     status = pathlib.Path(f"/proc/{program.process.pid}/status").read_text()
     return int(status.split("HugetlbPages:")[1].split()[0])
 
@@ -185,7 +185,7 @@ class AfterItsRights(test_privilege.Daemon):
 
 @needs_pages
 class Taken(test_memory.QueueCase):
-    """By others."""
+    """The pages are taken by others."""
 
     def test_pages_that_are_reserved_are_not_free(self):
         free = harness.free_hugepages()

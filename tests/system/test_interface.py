@@ -103,7 +103,7 @@ class Interface(veth.DaemonCase):
         return names, relay
 
     def test_a_bridge(self):
-        """As between two containers of docker."""
+        """Two containers of docker are joined like this."""
         names, middle = self.apart(1500)
         harness.ip("-n", middle, "link", "add", "bridge", "up", "type", "bridge")
         for end in ("near", "far"):
@@ -112,7 +112,7 @@ class Interface(veth.DaemonCase):
             self.pair(names, test, *args)
 
     def test_loss_repetition_and_reordering(self):
-        """Of whole super-frames and of datagrams inside them, in both directions."""
+        """The relay does it to whole super-frames and to datagrams inside them, in both directions."""
         for mtu, how in ((1500, "selective"), (1500, "go-back-n"), (4200, "selective")):
             names, relay = self.with_relay(mtu)
             for test, args in TESTS:

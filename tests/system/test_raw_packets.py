@@ -40,7 +40,7 @@ class Case(verbs.Case):
         return error, words, struct.unpack_from("<I", reply)[0] if error == 0 else 0
 
     def macs(self):
-        """Of uroce0 and uroce1."""
+        """Those of uroce0 and uroce1."""
         found = re.findall(r"([0-9a-f]{2}(?::[0-9a-f]{2}){5})", self.finish(
             self.start([UROCE, "devices", "--socket", self.socket]), 20))
         self.assertEqual(len(found), 2, found)

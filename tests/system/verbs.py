@@ -50,7 +50,7 @@ class Case(harness.Case):
         return self.start([RUN, *command], env=self.env)
 
     def counter(self, name):
-        """Of both devices."""
+        """The sum of both devices."""
         command = [BUILD / "apps" / "uroce" / "uroce", "stat", "--interval", "0", "--json", "--socket", self.socket]
         devices = harness.loads(self.finish(self.start(command), 30))
         return sum(device["counters"].get(name, 0) for device in devices)

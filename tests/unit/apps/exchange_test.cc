@@ -1,4 +1,4 @@
-// The parameter exchange: what is sent comes back, and what a stranger sends is undecodable with a reason.
+// The parameter exchange: each message comes back as it was sent, and a stranger's is undecodable with a reason.
 #include "perf/exchange.h"
 
 #include <gtest/gtest.h>

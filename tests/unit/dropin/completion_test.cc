@@ -67,7 +67,7 @@ TEST_F(Pair, EventsComeThroughAPollableDescriptor) {
   EXPECT_EQ(poll(2).size(), 2u);
 }
 
-// As with mlx5. UCX arms a queue that it has not polled to the end, and sleeps.
+// mlx5 behaves like this. UCX arms a queue that it has not polled to the end, and sleeps.
 TEST_F(Pair, AQueueIsArmedWithCompletionsWaiting) {
   ASSERT_EQ(fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK), 0);
   pollfd readable{channel_->fd, POLLIN, 0};

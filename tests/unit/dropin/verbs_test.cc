@@ -118,7 +118,7 @@ TEST_F(Pair, AtomicWriteCarriesItsValue) {
   EXPECT_EQ(std::memcmp(memory_.data() + 4096, "eight by", 8), 0);
 }
 
-// As <infiniband/verbs.h> declares it after rdma-core 44.
+// <infiniband/verbs.h> declares it like this after rdma-core 44.
 struct QpExOfLaterHeaders : ibv_qp_ex {
   void (*wr_flush)(ibv_qp_ex* qp, uint32_t rkey, uint64_t address, std::size_t length, uint8_t type, uint8_t level);
 };

@@ -63,7 +63,7 @@ TEST(IoSteps, ZeroesThatMustBeDurableAreSynced) {
   }
 }
 
-// Of NFS before 4.2 and others. Write Zeroes must not fail there: hosts send it because Identify offers it.
+// NFS before 4.2 and others have neither. Write Zeroes must not fail there: hosts send it because Identify offers it.
 TEST(IoSteps, ZeroesAreWrittenWhereNothingElseIsPossible) {
   const std::vector<Fallocate> neither{{FALLOC_FL_ZERO_RANGE, -EOPNOTSUPP}, {FALLOC_FL_PUNCH_HOLE, -EOPNOTSUPP}};
   Io io{.op = Io::Op::write_zeroes, .offset = 8192, .length = kTransferBytes + 4096};

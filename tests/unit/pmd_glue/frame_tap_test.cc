@@ -99,7 +99,7 @@ TEST_F(FrameTapTest, FillsInTheChecksumThatIsLeftToTheNic) {
   EXPECT_EQ(rte_raw_cksum(seen.data() + 14, 20), 0xffff);
 }
 
-// Round and round, the reader now ahead and now behind: what is there is right, and what is not was counted.
+// Round and round, the reader now ahead and now behind: each frame is right, and each missing one was counted.
 TEST_F(FrameTapTest, NeverOverrunsItsReader) {
   Random random(20261122);
   uint64_t added = 0, taken = 0;

@@ -102,7 +102,7 @@ TEST(LocalLink, CompletesFramesThatWereOnTheirWayWhenSomebodyBeganToLook) {
   t.b.round();
 }
 
-// Drivers may leave any flag in a buffer: what comes from outside is checked, here and where it is handed over.
+// Drivers may leave any flag in a buffer: frames from outside are checked, here and where they are handed over.
 TEST(LocalLink, BelievesNoFlagOfFramesFromOutside) {
   TwoNodes t(2, 1);
   for (const uint32_t engine : {0u, 1u}) {

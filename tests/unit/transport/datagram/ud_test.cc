@@ -71,7 +71,7 @@ TEST_F(Ud, AGroupHearsOfEverySenderAndEachMemberHasItsReceive) {
   ASSERT_TRUE(qps[0]->post_send(request));
   settle();
   for (uint32_t i = 0; i < 4; ++i) EXPECT_EQ(cqs[i]->poll().has_value(), i < 3) << "QP " << i;
-  // A QP that has gone, or left, hears no more; what it was a member of does not matter.
+  // A QP that has gone, or left, hears no more; its other groups do not matter.
   left_.engine().leave(kGroup, 0x10);
   left_.engine().leave_all(0x11);
   ASSERT_TRUE(qps[0]->post_send(request));

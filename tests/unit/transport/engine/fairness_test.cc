@@ -54,7 +54,7 @@ class Fairness : public ::testing::Test {
  protected:
   static constexpr uint32_t kVictimPeer = 0xaaaa, kOtherPeer = 0xbbbb;
 
-  // UC: no window closes, so that whoever has posted always has something to send.
+  // UC: no window closes, so a queue pair with posted requests always has something to send.
   TestQp& add_qp(uint32_t client, uint32_t dest_qpn, QpType type = QpType::uc, uint32_t depth = 64) {
     TestQp& qp =
         endpoint_.make_qp({.qpn = next_qpn_++,

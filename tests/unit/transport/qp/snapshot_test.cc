@@ -1,4 +1,4 @@
-// A queue pair's state as bytes: what comes back is what was written, and damaged bytes do no harm.
+// A queue pair's state as bytes: it comes back as it was written, and damaged bytes do no harm.
 #include "transport/qp/snapshot.h"
 
 #include <gtest/gtest.h>
