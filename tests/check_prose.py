@@ -53,8 +53,8 @@ OPENERS = frozenset("and or that which who what".split())
 SUBJUNCTIVE = re.compile(r"\b(?:where|when|that|because) (?:it|he|she|one) were\b")
 # Its texts are faults.
 OWN_TEST = "tests/check_prose_test.py"
-# These folders are not yet free of the last three kinds.
-LATER = ("lib/", "include/uroce/cm.h")
+# These are not yet free of the last three kinds.
+LATER = ("lib/client/", "lib/cm/", "lib/service/", "lib/transport/", "lib/wire/text_names.h", "include/uroce/cm.h")
 
 
 def files(root):

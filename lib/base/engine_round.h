@@ -8,7 +8,7 @@
 
 namespace uroce {
 
-/// Of the calling thread, nanoseconds on engine_clock. 0 outside of rounds.
+/// When the calling thread's round began, nanoseconds on engine_clock. 0 outside of rounds.
 inline constinit thread_local std::atomic<int64_t> engine_round_began [[gnu::tls_model("initial-exec")]]{0};
 
 /// The clock of rounds, safe in signal handlers; nullptr until there is an engine.

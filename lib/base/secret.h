@@ -18,7 +18,7 @@ class Secret {
 
   /// The same for the same number: for tests and simulations, which replay a run.
   Secret(uint64_t replay);  // NOLINT(google-explicit-constructor): tests pass a number
-  /// From the kernel's generator (getrandom(2)). Waits until the kernel has gathered randomness, at boot.
+  /// Comes from the kernel's generator (getrandom(2)). Waits until the kernel has gathered randomness, at boot.
   static Secret fresh();
 
   /// Another secret. `purpose`: at most 8 characters. `index` tells several of one purpose apart.

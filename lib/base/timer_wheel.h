@@ -172,7 +172,7 @@ class BasicTimerWheel {
   std::array<uint64_t, kLevels * kSlots / 64> busy_{};
 };
 
-/// For timeouts.
+/// Timeouts use this one.
 using TimerWheel = BasicTimerWheel<4096>;
 /// For pacing: a tick is the time of a full frame at 65 Gb/s.
 using PacingWheel = BasicTimerWheel<512>;

@@ -12,7 +12,7 @@
 
 namespace uroce::control {
 
-/// With the control lock held.
+/// Callers hold the control lock.
 class AddressHandleRegistry {
  public:
   /// `device`: its name, for messages.

@@ -34,7 +34,7 @@ class AsyncEventQueue {
   /// Drops the events of an object that is being destroyed, so that its number can be used again.
   void purge(EventObject kind, uint32_t object);
   uint64_t lost() const;
-  /// Events of one object more, or less, come here. Makes room for them, and keeps it. With the control lock held.
+  /// Events of one object more, or less, come here. Makes room for them, and keeps it. Callers hold the control lock.
   void add_object();
   void remove_object() { --objects_; }
 

@@ -19,7 +19,7 @@ class EventRouter final : public transport::EngineEvents {
   /// `cqs`: those of the device; outlives this.
   explicit EventRouter(const IdTable<CompletionListener>& cqs) : cqs_(cqs) {}
 
-  // With the control lock held. Remove a number only after the engines have detached its object.
+  // Callers hold the control lock. Remove a number only after the engines have detached its object.
   /// Several queues may have one object's events, and one queue may be added more than once.
   void add(EventObject kind, uint32_t object, AsyncEventQueue& queue);
   /// Also discards the object's pending events.

@@ -35,7 +35,7 @@ std::vector<Gid> Device::gids() const {
   return gids_;
 }
 
-// With the control lock.
+// The caller holds the control lock.
 Result<bool> Device::change_gids(std::span<const Gid> wanted) {
   if (wanted.size() > kMostEntries || std::ranges::find(wanted, Gid{}) != wanted.end()) {
     return fail(EINVAL, fmt::format("{}: cannot set {} addresses; a port has at most {}, none of them zero",

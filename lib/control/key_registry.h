@@ -39,7 +39,7 @@ class KeyRegistry {
   /// Memory windows bound to the region of `key`; 0 where there is none. Any thread.
   uint32_t bound_windows(memory::Key key) const { return table_.windows(key); }
 
-  /// For the engines.
+  /// Engines read it.
   memory::RegionTable& table() { return table_; }
 
  private:

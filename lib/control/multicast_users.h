@@ -8,7 +8,7 @@
 
 namespace uroce::control {
 
-/// With the control lock held.
+/// Callers hold the control lock.
 class MulticastUsers {
  public:
   /// True for the first: the port must receive the group from now on.

@@ -11,13 +11,13 @@
 
 namespace uroce::control {
 
-/// With the control lock held.
+/// Callers hold the control lock.
 class QpNumbers {
  public:
   /// `device`: its name, for messages.
   QpNumbers(std::string device, uint32_t max_qp) : device_(std::move(device)), max_qp_(max_qp) {}
 
-  /// For each engine in turn.
+  /// Is called for each engine in turn.
   void add_engine(QpnAllocator allocator) { by_engine_.push_back(std::move(allocator)); }
 
   /// A QPN of `engine`. Errors: ENOMEM (max_qp).

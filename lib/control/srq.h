@@ -18,7 +18,7 @@ class ControlSrq {
   ControlSrq(std::shared_ptr<Pd> pd, uint32_t id, uint32_t engine, uint32_t entries, uint32_t max_sge,
              std::unique_ptr<QueueMemory> memory, DeviceSession::XrcQueue xrc);
 
-  /// Of the device; for an XRC queue, the number that requests name.
+  /// Its number on the device, which requests name for an XRC queue.
   uint32_t id() const { return shared_.id; }
   bool is_xrc() const { return xrc_.domain != nullptr; }
   uint32_t engine() const { return engine_; }

@@ -34,7 +34,7 @@ class XrcDomain {
   XrcDomain(const XrcDomain&) = delete;
   XrcDomain& operator=(const XrcDomain&) = delete;
 
-  /// Of the device, for engines; never 0.
+  /// Engines know the domain by this number of the device; never 0.
   uint32_t id() const { return id_; }
   /// All that belongs to the domain lives on one engine, because engines share nothing.
   uint32_t engine() const { return engine_; }

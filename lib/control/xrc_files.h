@@ -17,7 +17,7 @@ struct XrcFile {
   friend auto operator<=>(const XrcFile&, const XrcFile&) = default;
 };
 
-/// With the control lock held.
+/// Callers hold the control lock.
 class XrcFiles {
  public:
   /// nullptr: no domain has the file.

@@ -22,8 +22,8 @@ inline constexpr std::size_t kCaptureHeader = 4096;
 inline constexpr std::size_t kCaptureBytes = std::size_t{1} << 24;
 inline constexpr std::size_t kCaptureStride = kCaptureHeader + kCaptureBytes;
 
-/// In front of each frame. Records begin at multiples of 8 and never wrap: one of length kCaptureSkip fills the rest of
-/// the ring.
+/// Stands in front of each frame. Records begin at multiples of 8 and never wrap: one of length kCaptureSkip fills the
+/// rest of the ring.
 struct CaptureRecord {
   uint64_t time_ns;   ///< of the daemon's clock, see CaptureReply
   uint32_t length;    ///< of the frame, bytes

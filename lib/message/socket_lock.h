@@ -40,7 +40,7 @@ class LockFile {
   explicit operator bool() const { return static_cast<bool>(fd_); }
   int fd() const { return fd_.get(); }
 
-  /// Without waiting. False when another open file has a lock that excludes this one.
+  /// Does not wait. False when another open file has a lock that excludes this one.
   bool lock(LockByte byte, LockKind kind) const;
   /// The lock of another open file on this byte.
   LockKind held_by_others(LockByte byte) const;
@@ -48,7 +48,7 @@ class LockFile {
   bool current() const;
   SocketHolder holder() const;
   void write_holder(const SocketHolder& holder) const;
-  /// By the owner.
+  /// Only the owner calls it.
   void remove() const;
 
  private:

@@ -12,7 +12,7 @@ struct CounterMeaning {
   std::string_view meaning;  ///< without a period, for people; may have `words` in backquotes
 };
 
-/// In the order of `uroce stat`. A device has those of its kind of port.
+/// They have the order of `uroce stat`. A device has those of its kind of port.
 std::span<const CounterMeaning> device_counters();
 
 /// Where a counter stands on the page of metrics.

@@ -64,7 +64,7 @@ struct KernelMessage {
 };
 
 /// Takes the messages of one datagram apart, and leaves those out that concern no one here. False when the datagram is
-/// malformed; what stands before the fault has been taken.
+/// malformed; messages before the fault have been taken.
 bool parse_rtnetlink(std::span<const std::byte> datagram, const std::function<void(const KernelMessage&)>& take);
 
 enum class KernelTable : uint8_t { addresses, neighbours };
@@ -72,7 +72,7 @@ enum class KernelTable : uint8_t { addresses, neighbours };
 /// A request for all entries of a table.
 std::vector<std::byte> ask_table(KernelTable table, uint32_t interface, uint32_t sequence);
 /// A request for the route to `dgid` through an interface. `entry`: the entry of the table, without the kernel's
-/// assumption that whatever has no route is on the link.
+/// assumption that an address without a route is on the link.
 std::vector<std::byte> ask_route(const Gid& dgid, uint32_t interface, uint32_t sequence, bool entry);
 
 }  // namespace uroce::net

@@ -23,7 +23,7 @@
 
 namespace uroce::ping {
 
-/// Of each device.
+/// Each device has these.
 struct AnswerLimits {
   std::size_t peers = 16;             ///< connected at once
   std::size_t of_one_address = 2;     ///< of these

@@ -38,7 +38,7 @@ inline bool disarm(CqHeader& header) {
 class CqPoller {
  public:
   explicit CqPoller(std::vector<RingConsumer> rings) : rings_(std::move(rings)) {}
-  /// For a queue with one ring per engine.
+  /// Polls a queue with one ring per engine.
   CqPoller(const CqPlace& place, uint32_t engines) {
     rings_.reserve(engines);
     for (uint32_t engine = 0; engine < engines; ++engine) rings_.emplace_back(place.ring(engine));

@@ -83,7 +83,7 @@ class RingConsumer {
   }
   const std::byte* slot(uint32_t ahead = 0) const { return place_.slot(next_ + ahead); }
   /// Moves to the ring `to`, which is empty and has the same stride, and copies the filled slots there. Returns false
-  /// and changes nothing when they do not fit. The producer goes on at `to`; what it publishes in the old ring is lost.
+  /// and changes nothing when they do not fit. The producer goes on at `to`; slots published in the old ring are lost.
   bool move(RingPlace to) {
     const uint32_t count = available();
     if (count > to.entries) return false;

@@ -64,7 +64,7 @@ struct Bth {
   }
 
  private:
-  // In the three words of the header.
+  // Bits of the header's three words.
   static constexpr uint32_t kSolicited = 1u << 23;
   static constexpr uint32_t kMigrated = 1u << 22;
   static constexpr uint32_t kPadShift = 20;

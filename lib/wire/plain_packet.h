@@ -16,7 +16,7 @@
 namespace uroce::wire {
 namespace plain {
 
-// From the BTH to the ICRC.
+// Lengths from the BTH to the ICRC.
 inline constexpr std::size_t kAckBytes = Bth::kBytes + Aeth::kBytes + kIcrcBytes;
 inline constexpr std::size_t kEmptyWriteBytes = Bth::kBytes + Reth::kBytes + kIcrcBytes;
 

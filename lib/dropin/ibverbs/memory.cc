@@ -12,7 +12,7 @@ namespace uroce::dropin {
 
 namespace {
 
-// Of later headers than rdma-core 44's. Registering refuses persistence, and says why.
+// Later headers than rdma-core 44's have these. Registering refuses persistence, and says why.
 constexpr unsigned kAccessFlushGlobal = 1u << 8;
 constexpr unsigned kAccessFlushPersistent = 1u << 9;
 constexpr unsigned kServedAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |

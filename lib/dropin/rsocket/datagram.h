@@ -109,7 +109,7 @@ class Datagram final : public Socket, public std::enable_shared_from_this<Datagr
   };
   static Peer key(const wire::Sender& of) { return {of.ip.bytes, of.port}; }
 
-  // With mutex_ held.
+  // Callers hold mutex_.
   void drain();
   short readiness(short events);
   DatagramPort* port_of(const Gid& ip);

@@ -77,7 +77,7 @@ class Socket {
 
   /// The subset of `events` that are ready now, as poll(2) returns it.
   virtual short ready(short events) = 0;
-  /// As ready(). When that is 0, the next change makes wait_fd() readable or wakes `waiters`.
+  /// Returns the same as ready(). When that is 0, the next change makes wait_fd() readable or wakes `waiters`.
   virtual short arm(short events) = 0;
   /// -1 when only `waiters` reports changes.
   virtual int wait_fd() = 0;

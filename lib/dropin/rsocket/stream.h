@@ -173,7 +173,7 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   std::atomic<int> error_{0};
   int tries_ = 0;
 
-  // Of a listener.
+  // A listener has these.
   std::deque<std::shared_ptr<Stream>> accepted_;
   std::list<std::shared_ptr<Stream>> accepting_;
   std::weak_ptr<Stream> listener_;
