@@ -10,6 +10,7 @@
 #include <map>
 
 #include "client/daemon_link.h"
+#include "client/device_link.h"
 #include "message/device_messages.h"
 #include "uroce/values.h"
 
@@ -168,13 +169,9 @@ Result<std::vector<CounterRow>> fetch_counters(const Source& source) {
   if (!devices) return std::unexpected(devices.error());
   std::vector<CounterRow> out;
   for (const DeviceRow& device : *devices) {
-    // A connection serves only the device that it has opened.
-    auto link = connect(source);
-    if (!link) return std::unexpected(link.error());
-    std::vector<message::Fd> fds;
-    auto opened = (*link)->call<message::OpenDeviceReply>(Op::open_device, message::OpenDevice{device.name}, {}, &fds);
+    auto opened = client::DeviceLink::open(device.name, {.socket = source.socket});
     if (!opened) return std::unexpected(opened.error());
-    auto counters = (*link)->call<message::Counters>(Op::counters, message::Empty{});
+    auto counters = opened->link->call<message::Counters>(Op::counters, message::Empty{});
     if (!counters) return std::unexpected(counters.error());
     out.push_back({device.name, std::move(counters->values)});
   }

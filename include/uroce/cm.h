@@ -30,6 +30,7 @@
 
 namespace uroce {
 
+class QueuePair;
 class Stack;
 
 namespace client {
@@ -60,18 +61,6 @@ class UROCE_API CmChannel {
   friend class ConnectionManager;
   explicit CmChannel(std::shared_ptr<client::CmChannelImpl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<client::CmChannelImpl> impl_;
-};
-
-/// Carries calls that concern an id and its queue pair together, over the connection of the queue pair's device
-/// (QueuePair::carry(), Context::lend()). They are in order with the other calls for the queue pair, change it at once,
-/// and nothing waits for their result.
-class CmCarrier {
- public:
-  virtual ~CmCarrier() = default;
-  /// Errors: those of QueuePair::carry().
-  virtual Result<void> carry(uint16_t operation, std::span<const std::byte> request) = 0;
-  /// Returns once the daemon has handled all that was carried. Errors: those of Context::settle().
-  virtual Result<void> settle() = 0;
 };
 
 /// A communication id: one endpoint (rdma_create_id(3)).
@@ -105,21 +94,23 @@ class UROCE_API CmId {
   /// rdma_accept(3), for an id that came with connect_request. The caller has moved its queue pair through RTR to RTS.
   /// established follows.
   Result<void> accept(const CmParam& param);
-  /// connect(), accept() and disconnect() together with the RC queue pair of `carrier`, which outlives this id. They
-  /// save messages to the daemon, and on a stack of this process they are always false, with nothing done. The
-  /// daemon moves the queue pair to RTS: for connect() when the peer has answered, and then it establishes the
-  /// connection, too, and the event is established. disconnect() moves it to error. False, with nothing done, where the
-  /// call could fail by the program's fault: then the call without a carrier tells. Other failures are the event
-  /// connect_error, with the queue pair in error. Then QueuePair::assume() the state. Errors: those of
-  /// QueuePair::carry().
-  Result<bool> connect(const CmParam& param, CmCarrier& carrier);
-  Result<bool> accept(const CmParam& param, CmCarrier& carrier);
-  Result<bool> disconnect(CmCarrier& carrier);
+  /// connect() of an id with its queue pair, of any type but UD, in INIT with the attributes of qp_attr(). The manager
+  /// moves the queue pair to RTS when the peer has answered, and establishes the connection; the event is
+  /// `established`. Where that fails, the event is connect_error, with the queue pair in the error state. An answer to
+  /// a queue pair that has gone is a connect_response. The queue pair and the ConnectionManager are of the same daemon,
+  /// or both of this process. Errors: those of connect(); EINVAL (a queue pair of somewhere else). With the daemon, a
+  /// failure may instead be the event connect_error.
+  Result<void> connect(const CmParam& param, QueuePair& qp);
+  /// accept() of an id with its queue pair, likewise: the manager moves it to RTS first. On success the queue pair may
+  /// post at once. Errors: those of accept() and QueuePair::modify(), with the queue pair in the error state.
+  Result<void> accept(const CmParam& param, QueuePair& qp);
   /// rdma_reject(3), with at most 148 bytes of private data (UD: 136). `reason` is 28 (by the application), or 35
   /// (vendor option not supported) for ECE.
   Result<void> reject(std::span<const std::byte> private_data, uint8_t reason = 28);
   /// rdma_disconnect(3). disconnected follows.
   Result<void> disconnect();
+  /// Moves the id's queue pair to the error state first.
+  Result<void> disconnect(QueuePair& qp);
   /// rdma_notify(3) with IBV_EVENT_COMM_EST: packets arrived before the RTU.
   Result<void> notify_established();
   /// The attributes that move this connection's queue pair to `state`: init, rtr or rts (rdma_init_qp_attr(3)).
@@ -144,7 +135,7 @@ class UROCE_API CmId {
   std::shared_ptr<client::CmIdImpl> impl_;
 };
 
-/// A connection to the connection manager of the daemon, or of the stack in this process. A process needs only one.
+/// A program's use of the connection manager of the daemon, or of the stack in this process. A process needs only one.
 class UROCE_API ConnectionManager {
  public:
   /// Errors: those of daemon_devices().
@@ -155,8 +146,6 @@ class UROCE_API ConnectionManager {
   ConnectionManager(ConnectionManager&&) noexcept = default;
   ConnectionManager& operator=(ConnectionManager&&) noexcept = default;
 
-  /// For Context::lend(). Errors: those of every call to the daemon; EOPNOTSUPP (on a stack of this process).
-  Result<CmPass> pass();
   /// rdma_create_event_channel(3). Errors: EMFILE (descriptors), ENOMEM (the daemon's limits).
   Result<CmChannel> create_channel();
   /// rdma_create_id(3). `type` is rc, uc, ud, or in port space IB also xrc_initiator, which connects, or xrc_target,

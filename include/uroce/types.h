@@ -282,9 +282,6 @@ struct QpAttr {
   uint32_t rate_limit = 0;
 };
 
-/// By it a Context finds a ConnectionManager of the same process (ConnectionManager::pass()). A secret of the process.
-using CmPass = std::array<uint64_t, 2>;
-
 /// Asynchronous events (ibv_get_async_event(3)); values of enum ibv_event_type.
 enum class AsyncEventType : uint8_t {
   cq_error = 0,

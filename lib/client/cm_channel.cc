@@ -6,6 +6,7 @@
 
 #include "base/no_cancel.h"
 #include "client/cm_impl.h"
+#include "client/queue_pair.h"
 
 namespace uroce::client {
 
@@ -63,6 +64,7 @@ void CmChannelImpl::forget_known(uint32_t id) {
     if (record.event.id != id) continue;
     record.has_info = false;
     record.steps.clear();
+    record.welcome = {};
   }
 }
 
@@ -120,7 +122,7 @@ std::optional<CmEvent> CmChannelImpl::take() {
 }
 
 CmEvent CmChannelImpl::deliver(message::CmEventRecord record) {
-  CmKnown known{.steps = std::move(record.steps)};
+  CmKnown known{.steps = std::move(record.steps), .welcome = record.welcome};
   if (record.has_info) known.info = std::move(record.known.info);
   if (is_request(record)) {
     manager_->add_request(record.event.id, {weak_from_this(), std::move(known)});
@@ -156,48 +158,57 @@ std::optional<CmEvent> CmChannelImpl::wait(std::chrono::nanoseconds timeout) {
 CmIdImpl::~CmIdImpl() {
   channel_->remove(number_);
   if (!manager_->mine()) return;
-  // The next program may wait for a port that is known, and events that are still to come must not wake this one. For
-  // the rest nobody waits, and later calls find it free.
-  if (stage_ == CmStage::ended && !known_port_) {
-    (void)manager().post_destroy_id(number_);
+  // The next program may wait for a port that is known. Otherwise a destroyed id makes no difference to anybody.
+  if (take_welcome(message::CmCall::destroy) && !known_port_) {
+    (void)manager_->post_destroy_id(number_);
   } else {
-    (void)manager().calls().destroy_id(number_);
+    (void)manager_->calls().destroy_id(number_);
   }
   channel_->drop_events(number_);
 }
 
-void CmIdImpl::settle() const {
-  CmCarrier* carrier = nullptr;
-  {
-    const std::scoped_lock lock(mutex_);
-    carrier = carrier_;
-  }
-  if (carrier != nullptr) (void)carrier->settle();  // where the daemon is gone, the next call tells
+Result<void> CmIdImpl::resolve_route() {
+  if (take_welcome(message::CmCall::resolve_route)) return manager_->post_resolve_route(number_);
+  return manager_->calls().resolve_route(number_);
 }
 
-// In this stage the manager has nothing to refuse, and route_resolved follows.
-Result<void> CmIdImpl::resolve_route() {
-  if (leave(CmStage::addr_resolved, CmStage::other)) return manager().post_resolve_route(number_);
-  return send([](message::CmCalls& calls, uint32_t id) { return calls.resolve_route(id); });
+Result<void> CmIdImpl::connect(const CmParam& param, const std::shared_ptr<QpImpl>& qp) {
+  {
+    const std::scoped_lock lock(mutex_);
+    connecting_ = qp;  // before the event can come
+  }
+  auto asked = manager_->connect(number_, param, *qp, take_welcome(message::CmCall::connect));
+  forget();
+  return asked;
+}
+
+Result<void> CmIdImpl::accept(const CmParam& param, QpImpl& qp) {
+  auto accepted = manager_->accept(number_, param, qp, take_welcome(message::CmCall::accept));
+  if (accepted) qp.note(QpState::rts);
+  forget();
+  return accepted;
+}
+
+Result<void> CmIdImpl::disconnect(QpImpl& qp) {
+  auto parted = manager_->disconnect(number_, qp, take_welcome(message::CmCall::disconnect));
+  if (parted) qp.note(QpState::error);
+  return parted;
 }
 
 void CmIdImpl::on_event(CmEventType type, CmKnown known) {
   const std::scoped_lock lock(mutex_);
-  if (known.info) known_ = std::move(known);
-  switch (type) {
-    case CmEventType::addr_resolved: stage_ = CmStage::addr_resolved; break;
-    case CmEventType::route_resolved: stage_ = CmStage::route_resolved; break;
-    case CmEventType::established: stage_ = CmStage::joined; break;
-    case CmEventType::disconnected:
-    case CmEventType::rejected:
-    case CmEventType::unreachable:
-    case CmEventType::timewait_exit: stage_ = CmStage::ended; break;
-    default: stage_ = CmStage::other;
+  if (!known.info) {
+    known.info = std::move(known_.info);
+    known.steps = std::move(known_.steps);
+  }
+  known_ = std::move(known);
+  if (type != CmEventType::established && type != CmEventType::connect_error) return;
+  if (const auto qp = std::exchange(connecting_, {}).lock(); qp != nullptr) {
+    qp->note(type == CmEventType::established ? QpState::rts : QpState::error);
   }
 }
 
 Result<void> CmIdImpl::migrate(std::shared_ptr<CmChannelImpl> to) {
-  settle();
   const auto from = channel();
   auto moved = from->migrate(number_, *to);
   if (!moved) return moved;

@@ -21,21 +21,13 @@
 
 namespace uroce::client {
 
-/// An id's state as its last event brought it. It saves a call, and is valid until a call changes the id.
+class QpImpl;
+
+/// Facts that came with an id's last event. This saves calls, and is valid until the program makes a call for the id.
 struct CmKnown {
   std::optional<CmIdInfo> info{};
   std::vector<message::ModifyStep> steps{};
-};
-
-/// How far an id is, as its program knows from calls and delivered events. In these stages some calls cannot fail by
-/// the program's fault, so nothing waits for their result. In every other stage the manager is asked.
-enum class CmStage : uint8_t {
-  other,
-  addr_resolved,
-  route_resolved,
-  requested,  ///< a peer's request, not answered
-  joined,     ///< accepted or established
-  ended,      ///< the end of its connection is known: timewait_exit is all that can come
+  message::CmCallMask welcome{};  ///< calls that need no reply
 };
 
 /// A program's use of a connection manager, that of the daemon or that of this process.
@@ -51,13 +43,14 @@ class CmImpl {
     std::shared_ptr<const std::atomic<uint64_t>> changes{};
   };
   virtual Result<NewChannel> create_channel() = 0;
-  /// Errors: EOPNOTSUPP (nothing is lent within a process).
-  virtual Result<CmPass> pass() = 0;
-  /// For ids in a stage in which the manager has nothing to refuse: nothing needs to wait for the result.
+  /// A call for an id with its queue pair. `welcome`: nothing needs to wait for its result. Errors: EINVAL (the queue
+  /// pair is not where the manager is).
+  virtual Result<void> connect(uint32_t id, const CmParam& param, const QpImpl& qp, bool welcome) = 0;
+  virtual Result<void> accept(uint32_t id, const CmParam& param, const QpImpl& qp, bool welcome) = 0;
+  virtual Result<void> disconnect(uint32_t id, const QpImpl& qp, bool welcome) = 0;
+  /// Welcome calls.
   virtual Result<void> post_resolve_route(uint32_t id) { return calls().resolve_route(id); }
   virtual Result<void> post_destroy_id(uint32_t id) { return calls().destroy_id(id); }
-  /// Whether calls with a CmCarrier are worth their while: they save messages.
-  virtual bool carries() const { return false; }
   /// False in a child of fork(): the ids belong to the parent.
   virtual bool mine() const = 0;
   /// Waits until the descriptor of a channel is readable.
@@ -133,8 +126,8 @@ class CmChannelImpl : public std::enable_shared_from_this<CmChannelImpl> {
 
 class CmIdImpl {
  public:
-  CmIdImpl(std::shared_ptr<CmChannelImpl> channel, uint32_t number, CmKnown known = {}, CmStage stage = CmStage::other)
-      : channel_(std::move(channel)), known_(std::move(known)), stage_(stage), number_(number) {
+  CmIdImpl(std::shared_ptr<CmChannelImpl> channel, uint32_t number, CmKnown known = {})
+      : channel_(std::move(channel)), known_(std::move(known)), number_(number) {
     channel_->add(number_, *this);
   }
   ~CmIdImpl();
@@ -142,72 +135,44 @@ class CmIdImpl {
   CmIdImpl& operator=(const CmIdImpl&) = delete;
 
   uint32_t number() const { return number_; }
-  /// The manager, once it has handled the id's calls that went another way.
-  CmImpl& manager() const {
-    settle();
-    return *manager_;
-  }
+  CmImpl& manager() const { return *manager_; }
   /// `call` with the manager's calls and the id's number.
   template <class Call>
   Result<void> send(Call call) {
-    (void)enter(CmStage::other);
-    return call(manager().calls(), number_);
+    (void)take_welcome(message::CmCall::destroy);
+    return call(manager_->calls(), number_);
   }
-  /// A call that may change the id's state: forgets the cached state.
+  /// A call that may change the id's state: forgets what is known.
   template <class Call>
   Result<void> change(Call call) {
-    auto changed = send(call);
+    auto changed = call(manager_->calls(), number_);
     forget();
     return changed;
   }
-  /// Carries `request` where the id is in stage `from`, and moves it to `to`. False, with nothing done, in others.
-  template <class Request>
-  Result<bool> carry(CmStage from, CmStage to, CmCarrier& carrier, message::Op op, const Request& request) {
-    if (!manager_->carries() || !leave(from, to)) return false;
-    std::vector<std::byte> bytes;
-    message::encode(bytes, request);
-    settle_with(carrier);
-    auto carried = carrier.carry(static_cast<uint16_t>(op), bytes);
-    if (!carried) return std::unexpected(carried.error());
-    forget();
-    return true;
-  }
+  Result<void> connect(const CmParam& param, const std::shared_ptr<QpImpl>& qp);
+  Result<void> accept(const CmParam& param, QpImpl& qp);
+  Result<void> disconnect(QpImpl& qp);
   Result<void> resolve_route();
   /// Its port is one that programs know, so that the next may wait for it.
   void has_known_port() { known_port_ = true; }
   Result<void> migrate(std::shared_ptr<CmChannelImpl> to);
   /// An event of the id is delivered.
   void on_event(CmEventType type, CmKnown known);
-  void learn(CmKnown known) {
-    const std::scoped_lock lock(mutex_);
-    known_ = std::move(known);
-  }
   CmKnown known() const {
     const std::scoped_lock lock(mutex_);
     return known_;
   }
 
  private:
-  /// The stage until now.
-  CmStage enter(CmStage stage) {
+  /// Whether the call needs no reply. No call does so afterwards, until the next event.
+  bool take_welcome(message::CmCall call) {
     const std::scoped_lock lock(mutex_);
-    return std::exchange(stage_, stage);
+    return std::exchange(known_.welcome, {}).has(call);
   }
-  /// False, with nothing changed, in another stage than `from`.
-  bool leave(CmStage from, CmStage to) {
-    const std::scoped_lock lock(mutex_);
-    if (stage_ != from) return false;
-    stage_ = to;
-    return true;
-  }
-  void settle_with(CmCarrier& carrier) {
-    const std::scoped_lock lock(mutex_);
-    carrier_ = &carrier;
-  }
-  void settle() const;
   void forget() {
     channel()->forget_known(number_);
-    learn({});
+    const std::scoped_lock lock(mutex_);
+    known_ = {};
   }
   std::shared_ptr<CmChannelImpl> channel() const {
     const std::scoped_lock lock(mutex_);
@@ -216,10 +181,9 @@ class CmIdImpl {
 
   std::shared_ptr<CmChannelImpl> channel_;
   std::shared_ptr<CmImpl> manager_ = channel_->manager();
-  mutable std::mutex mutex_;  // guards channel_, known_, stage_, carrier_; lock order: the channel's mutex first
+  mutable std::mutex mutex_;  // guards channel_, known_, connecting_; lock order: the channel's mutex first
   CmKnown known_;
-  CmStage stage_;
-  CmCarrier* carrier_ = nullptr;  // has carried calls of the id
+  std::weak_ptr<QpImpl> connecting_;  // the manager moves it when the peer has answered
   std::atomic<bool> known_port_{false};
   const uint32_t number_;
 };

@@ -3,14 +3,14 @@
 
 #include <cerrno>
 
+#include <uroce/verbs/queue_pair.h>
+
 #include "client/cm_impl.h"
-#include "message/protocol.h"
 
 namespace uroce {
 
 using message::CmCalls;
 using message::CmOption;
-using message::Op;
 
 // --- Manager and channel -----------------------------------------------------------------------------------------
 
@@ -33,11 +33,8 @@ Result<CmId> ConnectionManager::adopt(const CmEvent& request) {
     return fail(EINVAL, "communication id " + std::to_string(request.id) +
                             " is not that of a new connect_request; adopt each request once, while its channel exists");
   }
-  return CmId(std::make_shared<client::CmIdImpl>(std::move(channel), request.id, std::move(made->known),
-                                                 client::CmStage::requested));
+  return CmId(std::make_shared<client::CmIdImpl>(std::move(channel), request.id, std::move(made->known)));
 }
-
-Result<CmPass> ConnectionManager::pass() { return impl_->pass(); }
 
 int CmChannel::fd() const { return impl_->fd(); }
 std::optional<CmEvent> CmChannel::take() { return impl_->take(); }
@@ -87,32 +84,9 @@ Result<void> CmId::accept(const CmParam& param) {
   return impl_->change([&](CmCalls& calls, uint32_t id) { return calls.accept(id, param); });
 }
 
-namespace {
-
-/// Private data beside the header of rdma_cm (annex A11), in a REQ and a REP.
-constexpr std::size_t kConnectData = 56, kAcceptData = 196;
-
-}  // namespace
-
-Result<bool> CmId::connect(const CmParam& param, CmCarrier& carrier) {
-  using enum client::CmStage;
-  if (param.private_data.size() > kConnectData) return false;
-  return impl_->carry(route_resolved, other, carrier, Op::connect_qp, message::CmTerms{number(), param});
-}
-
-Result<bool> CmId::accept(const CmParam& param, CmCarrier& carrier) {
-  using enum client::CmStage;
-  if (param.private_data.size() > kAcceptData) return false;
-  return impl_->carry(requested, joined, carrier, Op::accept_qp, message::CmTerms{number(), param});
-}
-
-Result<bool> CmId::disconnect(CmCarrier& carrier) {
-  using enum client::CmStage;
-  auto carried = impl_->carry(joined, other, carrier, Op::disconnect_qp, message::Handle{number()});
-  if (!carried || *carried) return carried;
-  return impl_->carry(ended, ended, carrier, Op::disconnect_qp,
-                      message::Handle{number()});  // the queue pair moves to error
-}
+Result<void> CmId::connect(const CmParam& param, QueuePair& qp) { return impl_->connect(param, qp.impl_); }
+Result<void> CmId::accept(const CmParam& param, QueuePair& qp) { return impl_->accept(param, *qp.impl_); }
+Result<void> CmId::disconnect(QueuePair& qp) { return impl_->disconnect(*qp.impl_); }
 
 Result<void> CmId::reject(std::span<const std::byte> private_data, uint8_t reason) {
   return impl_->send([&](CmCalls& calls, uint32_t id) { return calls.reject(id, private_data, reason); });

@@ -19,17 +19,6 @@ Result<void> check_owner(const client::ContextImpl* owner, const client::Context
 
 }  // namespace
 
-namespace client {
-
-Result<void> ContextImpl::lend(const CmPass& /*pass*/) {
-  return fail(EOPNOTSUPP, "a device of this process does not use the daemon's connection manager");
-}
-Result<void> ContextImpl::settle(uint64_t /*position*/) { return {}; }
-
-}  // namespace client
-
-Result<void> Context::lend(const CmPass& pass) { return impl_->lend(pass); }
-Result<void> Context::settle(uint64_t position) { return impl_->settle(position); }
 const DeviceInfo& Context::info() const { return impl_->info(); }
 Result<std::vector<Gid>> Context::gids() const { return impl_->gids(); }
 Result<bool> Context::link_up() const { return impl_->link_up(); }
@@ -104,8 +93,8 @@ Result<QueuePair> Context::open_xrc_target(const XrcDomain& domain, uint32_t qpn
 }
 
 Result<QueuePair> Context::create_qp(const ProtectionDomain& pd, const CompletionQueue& send_cq,
-                                     const CompletionQueue& recv_cq, const QpInit& init,
-                                     const SharedReceiveQueue* srq) {
+                                     const CompletionQueue& recv_cq, const QpInit& init, const SharedReceiveQueue* srq,
+                                     std::span<const QueuePair::Step> steps) {
   const std::pair<const client::ContextImpl*, const char*> owners[] = {
       {pd.impl_->owner, "protection domain"},
       {send_cq.impl_->owner, "completion queue"},
@@ -115,8 +104,8 @@ Result<QueuePair> Context::create_qp(const ProtectionDomain& pd, const Completio
   for (const auto& [owner, what] : owners) {
     if (auto ok = check_owner(owner, impl_.get(), what); !ok) return std::unexpected(ok.error());
   }
-  auto qp =
-      impl_->create_qp(*pd.impl_, *send_cq.impl_, *recv_cq.impl_, init, srq != nullptr ? srq->impl_.get() : nullptr);
+  auto qp = impl_->create_qp(*pd.impl_, *send_cq.impl_, *recv_cq.impl_, init,
+                             srq != nullptr ? srq->impl_.get() : nullptr, steps);
   if (!qp) return std::unexpected(qp.error());
   return QueuePair(std::move(*qp));
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include <uroce/types.h>
 #include <uroce/verbs/device.h>
 #include <uroce/verbs/parameters.h>
+#include <uroce/verbs/queue_pair.h>
 
 #include "message/pipe_wait.h"
 
@@ -27,6 +29,7 @@ class SrqImpl;
 class XrcDomainImpl;
 
 using message::Wake;
+using QpSteps = std::span<const QueuePair::Step>;
 
 /// An opened device. Objects keep it alive.
 class ContextImpl : public std::enable_shared_from_this<ContextImpl> {
@@ -48,9 +51,7 @@ class ContextImpl : public std::enable_shared_from_this<ContextImpl> {
   virtual Result<std::shared_ptr<QpImpl>> create_xrc_target(const XrcDomainImpl& domain, const QpInit& init) = 0;
   virtual Result<std::shared_ptr<QpImpl>> open_xrc_target(const XrcDomainImpl& domain, uint32_t qpn) = 0;
   virtual Result<std::shared_ptr<QpImpl>> create_qp(const PdImpl& pd, const CqImpl& send_cq, const CqImpl& recv_cq,
-                                                    const QpInit& init, const SrqImpl* srq) = 0;
-  virtual Result<void> lend(const CmPass& pass);
-  virtual Result<void> settle(uint64_t position);
+                                                    const QpInit& init, const SrqImpl* srq, QpSteps steps) = 0;
   virtual int async_fd() const = 0;
   virtual std::optional<AsyncEvent> take_async_event() = 0;
   virtual std::vector<std::pair<std::string, uint64_t>> counters() const = 0;

@@ -18,7 +18,6 @@
 #include "client/daemon_srq.h"
 #include "client/queue_pair.h"
 #include "client/shared_receive_queue.h"
-#include "message/cm_messages.h"
 #include "message/device_messages.h"
 #include "message/memory_messages.h"
 #include "message/qp_messages.h"
@@ -78,19 +77,13 @@ class DaemonContext final : public ContextImpl {
                                                                   message::OpenXrcTarget{id_of(domain.object), qpn}));
   }
   Result<std::shared_ptr<QpImpl>> create_qp(const PdImpl& pd, const CqImpl& send_cq, const CqImpl& recv_cq,
-                                            const QpInit& init, const SrqImpl* srq) override;
+                                            const QpInit& init, const SrqImpl* srq, QpSteps steps) override;
   int async_fd() const override { return async_.get(); }
   std::optional<AsyncEvent> take_async_event() override;
   std::vector<std::pair<std::string, uint64_t>> counters() const override {
     auto reply = link_->call<message::Counters>(Op::counters, message::Empty{});
     return reply ? std::move(reply->values) : std::vector<std::pair<std::string, uint64_t>>{};
   }
-  Result<void> lend(const CmPass& pass) override {
-    auto lent = link_->call<message::Empty>(Op::borrow_cm, message::CmPass{pass});
-    if (!lent) return std::unexpected(lent.error());
-    return {};
-  }
-  Result<void> settle(uint64_t position) override { return link_->settle(position); }
   Wake wait_readable(int fd, std::chrono::nanoseconds timeout) override;
   bool lost() override { return link_->lost(); }
 
@@ -98,7 +91,7 @@ class DaemonContext final : public ContextImpl {
   Result<std::shared_ptr<QpImpl>> target_of(const XrcDomainImpl& domain, Result<message::XrcTargetReply> reply);
   Result<queues::DoorbellPoster> doorbells_of(const message::CreateQpReply& qp) const;
 
-  std::shared_ptr<DaemonLink> link_;
+  std::shared_ptr<DeviceLink> link_;
   DeviceInfo info_;
   Fd async_;
   std::mutex async_mutex_;  // guards reads of the pipe, and ended_
@@ -110,21 +103,19 @@ class DaemonContext final : public ContextImpl {
 };
 
 Result<std::shared_ptr<DaemonContext>> DaemonContext::open(const std::string& name, const DaemonOptions& options) {
-  auto link = DaemonLink::open(options);
-  if (!link) return std::unexpected(link.error());
+  auto opened = DeviceLink::open(name, options);
+  if (!opened) return std::unexpected(opened.error());
+  auto& [link, reply, fds] = *opened;
   auto context = std::make_shared<DaemonContext>();
-  context->link_ = std::move(*link);
-  std::vector<Fd> fds;
-  auto reply = context->link_->call<message::OpenDeviceReply>(Op::open_device, message::OpenDevice{name}, {}, &fds);
-  if (!reply) return std::unexpected(reply.error());
-  if (fds.size() != reply->device.engines + std::size_t{1}) {
+  context->link_ = std::move(link);
+  if (fds.size() != reply.device.engines + std::size_t{1}) {
     return fail(EPROTO, "the uroce daemon: the reply that opens a device must have one descriptor, and one per engine");
   }
-  auto doorbells = context->link_->memory(reply->doorbells);
+  auto doorbells = context->link_->memory(reply.doorbells);
   if (!doorbells) return std::unexpected(doorbells.error());
-  context->info_ = reply->device;
+  context->info_ = reply.device;
   context->doorbells_ = *doorbells;
-  context->doorbell_entries_ = reply->doorbell_entries;
+  context->doorbell_entries_ = reply.doorbell_entries;
   context->async_ = std::move(fds[0]);
   message::PipeWait::prepare(context->async_.get());
   for (std::size_t i = 1; i < fds.size(); ++i) context->wake_.push_back(std::move(fds[i]));
@@ -175,7 +166,7 @@ Result<std::shared_ptr<CqImpl>> DaemonContext::create_cq(uint32_t entries, std::
     return {};
   };
   parts.channel = std::move(channel);
-  parts.daemon = link_;
+  parts.daemon = link_->program();
   return std::make_shared<CqImpl>(*this, std::move(parts));
 }
 
@@ -215,7 +206,7 @@ Result<std::shared_ptr<QpImpl>> DaemonContext::target_of(const XrcDomainImpl& do
 }
 
 Result<std::shared_ptr<QpImpl>> DaemonContext::create_qp(const PdImpl& pd, const CqImpl& send_cq, const CqImpl& recv_cq,
-                                                         const QpInit& init, const SrqImpl* srq) {
+                                                         const QpInit& init, const SrqImpl* srq, QpSteps steps) {
   const Object& pd_object = static_cast<const DaemonPd&>(pd).object;
   const Object srq_object = srq != nullptr ? srq->parts().object : nullptr;
   message::CreateQp request{.pd = id_of(pd_object),
@@ -227,7 +218,8 @@ Result<std::shared_ptr<QpImpl>> DaemonContext::create_qp(const PdImpl& pd, const
                             .signal_all = init.signal_all,
                             .engine = init.engine,
                             .retransmission = init.retransmission,
-                            .congestion_control = init.congestion_control};
+                            .congestion_control = init.congestion_control,
+                            .steps = to_messages(steps)};
   auto reply = link_->call<message::CreateQpReply>(Op::create_qp, request);
   if (!reply) return std::unexpected(reply.error());
   auto object = std::make_shared<DaemonObject>(link_, Kind::qp, reply->id,
@@ -243,6 +235,7 @@ Result<std::shared_ptr<QpImpl>> DaemonContext::create_qp(const PdImpl& pd, const
   if (!doorbells) return std::unexpected(doorbells.error());
   parts.doorbell = *doorbells;
   auto qp = std::make_shared<DaemonQp>(*this, parts, link_, std::move(object), wake_[reply->engine].get());
+  qp->note(steps);
   using enum AbandonedRing::Holds;
   qp->complete_on(send_cq.flush_list(), std::make_shared<AbandonedRing>(parts.place.sq, sends));
   if (srq != nullptr) qp->complete_on(recv_cq.flush_list(), srq->parts().abandoned, parts.place.held_recv);

@@ -2,8 +2,11 @@
 #include <algorithm>
 #include <cerrno>
 
+#include <fmt/format.h>
+
 #include "client/cm_impl.h"
 #include "client/daemon_link.h"
+#include "client/daemon_qp.h"
 #include "message/pipe_wait.h"
 
 namespace uroce {
@@ -13,9 +16,12 @@ using message::Op;
 namespace client {
 namespace {
 
+/// Private data beside the header of rdma_cm (annex A11), in a REQ and a REP. The manager refuses more.
+constexpr std::size_t kConnectData = 56, kAcceptData = 196;
+
 class DaemonCm final : public CmImpl, private message::CmCalls {
  public:
-  explicit DaemonCm(std::unique_ptr<DaemonLink> link) : link_(std::move(link)) {}
+  explicit DaemonCm(std::shared_ptr<DaemonLink> link) : link_(std::move(link)) {}
 
   CmCalls& calls() override { return *this; }
   Result<NewChannel> create_channel() override {
@@ -26,14 +32,19 @@ class DaemonCm final : public CmImpl, private message::CmCalls {
     message::PipeWait::prepare(fds[0].get());
     return NewChannel{.number = reply->channel, .fd = std::move(fds[0])};
   }
-  Result<CmPass> pass() override {
-    auto reply = link_->call<message::CmPass>(Op::cm_lend, message::Empty{});
-    if (!reply) return std::unexpected(reply.error());
-    return reply->words;
+  Result<void> connect(uint32_t id, const CmParam& param, const QpImpl& qp, bool welcome) override {
+    return with(qp, Op::cm_connect, message::CmTerms{.id = id, .param = param},
+                welcome && param.private_data.size() <= kConnectData);
+  }
+  Result<void> accept(uint32_t id, const CmParam& param, const QpImpl& qp, bool welcome) override {
+    return with(qp, Op::cm_accept, message::CmTerms{.id = id, .param = param},
+                welcome && param.private_data.size() <= kAcceptData);
+  }
+  Result<void> disconnect(uint32_t id, const QpImpl& qp, bool welcome) override {
+    return with(qp, Op::cm_disconnect, message::CmDisconnect{.id = id}, welcome);
   }
   Result<void> post_resolve_route(uint32_t id) override { return post(Op::cm_resolve_route, id); }
   Result<void> post_destroy_id(uint32_t id) override { return post(Op::cm_destroy_id, id); }
-  bool carries() const override { return true; }
   bool mine() const override { return link_->mine(); }
   message::Wake sleep(int fd, std::chrono::nanoseconds timeout) override { return pipe_wait_.sleep(fd, timeout); }
 
@@ -44,9 +55,20 @@ class DaemonCm final : public CmImpl, private message::CmCalls {
     if (!done) return std::unexpected(done.error());
     return {};
   }
-  Result<void> post(Op op, uint32_t id) {
-    auto posted = link_->post(op, message::Handle{id});
-    if (!posted) return std::unexpected(posted.error());
+  Result<void> post(Op op, uint32_t id) { return link_->post(op, message::Handle{id}); }
+  /// A call of the queue pair's device, which waits for a reply unless it is welcome.
+  template <class Request>
+  Result<void> with(const QpImpl& qp, Op op, Request request, bool welcome) {
+    const DaemonQp* const its = qp.in_daemon();
+    if (its == nullptr || its->link()->program() != link_) {
+      return fail(EINVAL, fmt::format("queue pair {:#x} is not of the daemon connection that this connection manager "
+                                      "has; open both with the same options, in the same process",
+                                      qp.qpn()));
+    }
+    request.qp = its->id();
+    if (welcome) return its->link()->post(op, request);
+    auto done = its->link()->template call<message::Empty>(op, request);
+    if (!done) return std::unexpected(done.error());
     return {};
   }
 
@@ -86,16 +108,16 @@ class DaemonCm final : public CmImpl, private message::CmCalls {
   Result<void> resolve_route(uint32_t id) override { return send(Op::cm_resolve_route, message::Handle{id}); }
   Result<void> listen(uint32_t id, int backlog) override { return send(Op::cm_listen, message::CmListen{id, backlog}); }
   Result<void> connect(uint32_t id, const CmParam& param) override {
-    return send(Op::cm_connect, message::CmTerms{id, param});
+    return send(Op::cm_connect, message::CmTerms{.id = id, .param = param});
   }
   Result<void> establish(uint32_t id) override { return send(Op::cm_establish, message::Handle{id}); }
   Result<void> accept(uint32_t id, const CmParam& param) override {
-    return send(Op::cm_accept, message::CmTerms{id, param});
+    return send(Op::cm_accept, message::CmTerms{.id = id, .param = param});
   }
   Result<void> reject(uint32_t id, std::span<const std::byte> private_data, uint8_t reason) override {
     return send(Op::cm_reject, message::CmReject{id, reason, {private_data.begin(), private_data.end()}});
   }
-  Result<void> disconnect(uint32_t id) override { return send(Op::cm_disconnect, message::Handle{id}); }
+  Result<void> disconnect(uint32_t id) override { return send(Op::cm_disconnect, message::CmDisconnect{.id = id}); }
   Result<void> notify_established(uint32_t id) override { return send(Op::cm_notify_established, message::Handle{id}); }
   Result<std::pair<QpAttr, QpAttrMask>> qp_attr(uint32_t id, QpState state) override {
     auto reply = link_->call<message::ModifyStep>(Op::cm_qp_attr, message::CmQpAttr{id, state});
@@ -115,7 +137,7 @@ class DaemonCm final : public CmImpl, private message::CmCalls {
     return send(Op::cm_migrate, message::CmMigrate{id, channel, taken});
   }
 
-  std::unique_ptr<DaemonLink> link_;
+  std::shared_ptr<DaemonLink> link_;
   message::PipeWait pipe_wait_;
 };
 
@@ -123,7 +145,7 @@ class DaemonCm final : public CmImpl, private message::CmCalls {
 }  // namespace client
 
 Result<ConnectionManager> ConnectionManager::open(const DaemonOptions& options) {
-  auto link = client::DaemonLink::open(options);
+  auto link = client::DaemonLink::of_program(options);
   if (!link) return std::unexpected(link.error());
   return ConnectionManager(std::make_shared<client::DaemonCm>(std::move(*link)));
 }

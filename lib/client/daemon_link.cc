@@ -1,10 +1,10 @@
 #include "client/daemon_link.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
-
-#include <sys/mman.h>
+#include <map>
 
 #include <uroce/version.h>
 
@@ -68,8 +68,38 @@ Result<std::unique_ptr<DaemonLink>> DaemonLink::open(const DaemonOptions& option
   return link;
 }
 
-DaemonLink::~DaemonLink() {
-  for (const Chunk& chunk : chunks_) munmap(chunk.data, chunk.bytes);
+Result<std::shared_ptr<DaemonLink>> DaemonLink::of_program(const DaemonOptions& options) {
+  static std::mutex& mutex = *new std::mutex;  // never destroyed: programs make calls until they exit
+  static auto& links = *new std::map<std::string, std::weak_ptr<DaemonLink>>;
+  const std::string path = socket_path(options);
+  const auto usable_one = [&]() -> std::shared_ptr<DaemonLink> {
+    const std::scoped_lock lock(mutex);
+    auto link = links[path].lock();
+    return link != nullptr && link->mine() && !link->lost() ? link : nullptr;
+  };
+  if (auto link = usable_one()) return link;
+  auto made = open(options);  // without the lock: a daemon may take its time
+  if (!made) return std::unexpected(made.error());
+  if (auto link = usable_one()) return link;  // another thread was faster
+  std::shared_ptr<DaemonLink> link(std::move(*made));
+  const std::scoped_lock lock(mutex);
+  links[path] = link;
+  return link;
+}
+
+std::optional<uint32_t> DaemonLink::take_number() {
+  const std::scoped_lock lock(mutex_);
+  const auto free = std::ranges::find(numbers_, false);
+  const auto number = static_cast<uint32_t>(free - numbers_.begin());
+  if (number == message::kMaxDevices) return std::nullopt;
+  numbers_.resize(std::max<std::size_t>(numbers_.size(), number + 1));
+  numbers_[number] = true;
+  return number;
+}
+
+void DaemonLink::give_back_number(uint32_t number) {
+  const std::scoped_lock lock(mutex_);
+  numbers_[number] = false;
 }
 
 std::unexpected<Error> DaemonLink::broken(int code, const std::string& why) {
@@ -91,29 +121,26 @@ void DaemonLink::watch_reply() const {
   watch({.socket = socket_, .process = connection_.peer_process(), .limit = kSocketTimeout});
 }
 
-Result<uint64_t> DaemonLink::submit(std::span<const std::byte> bytes) {
-  const uint64_t before = posted_.load(std::memory_order_acquire);
-  if (before - settled_.load(std::memory_order_acquire) >= kMostPosted) {
-    if (auto settled = settle(before); !settled) return std::unexpected(settled.error());
-  }
+Result<void> DaemonLink::submit(std::span<const std::byte> bytes) {
   const std::scoped_lock lock(mutex_);
-  if (auto ok = usable(); !ok) return std::unexpected(ok.error());
+  if (posted_ >= kMostPosted) {
+    std::vector<std::byte> barrier;
+    message::encode(barrier, message::RequestHeader{message::Op::barrier, next_sequence()});
+    if (auto handled = exchange(barrier, {}, nullptr, nullptr); !handled) return std::unexpected(handled.error());
+  }
+  if (auto ok = usable(); !ok) return ok;
   const auto sent = connection_.send(bytes, {});
-  if (sent) return ++posted_;
-  if (sent.error().code == EMSGSIZE) return std::unexpected(sent.error());
+  if (sent) {
+    ++posted_;
+    return {};
+  }
+  if (sent.error().code == EMSGSIZE) return sent;
   if (sent.error().code == ETIMEDOUT) return broken(ETIMEDOUT, "it takes no request within 30 s");
   return broken(EIO, "it closed the connection; its log says why");
 }
 
-Result<void> DaemonLink::settle(uint64_t position) {
-  if (settled_.load(std::memory_order_acquire) >= position) return {};
-  auto done = call<message::Empty>(message::Op::settle, message::Empty{});
-  if (!done) return std::unexpected(done.error());
-  return {};
-}
-
 Result<std::span<const std::byte>> DaemonLink::exchange(std::span<const std::byte> bytes, std::span<const int> fds,
-                                                        std::vector<message::Fd>* received) {
+                                                        std::vector<message::Fd>* received, DeviceSlot* device) {
   if (auto ok = usable(); !ok) return std::unexpected(ok.error());
   // A daemon that refuses a connection sends the reason and closes. Read that reason even when send() failed.
   const auto sent = connection_.send(bytes, fds);
@@ -129,14 +156,15 @@ Result<std::span<const std::byte>> DaemonLink::exchange(std::span<const std::byt
   message::Reader reader(packet_.bytes);
   message::ReplyHeader header;
   reader(header);
-  if (!reader.good() || header.chunks.size() > packet_.fds.size()) {
+  if (!reader.good() || header.chunks.size() > (device != nullptr ? packet_.fds.size() : 0)) {
     return broken(EPROTO, "a reply has no valid header; is the daemon of this release?");
   }
   if (header.sequence != sequence_ && header.error == 0)
     return broken(EPROTO, "a reply has the sequence number of another request");
-  settled_.store(posted_, std::memory_order_release);
+  posted_ = 0;  // all before it were handled
   for (std::size_t i = 0; i < header.chunks.size(); ++i) {
-    if (auto mapped = map(header.chunks[i], packet_.fds[i]); !mapped) return std::unexpected(mapped.error());
+    const auto mapped = device->chunks.map(header.chunks[i], packet_.fds[i]);
+    if (!mapped) return broken(mapped.error().code, mapped.error().text);
   }
   if (header.error != 0) return fail(header.error, std::move(header.text));
   if (received != nullptr) {
@@ -149,23 +177,10 @@ Result<std::span<const std::byte>> DaemonLink::exchange(std::span<const std::byt
   return reader.rest();
 }
 
-Result<void> DaemonLink::map(const message::Chunk& chunk, const message::Fd& fd) {
-  if (chunk.index != chunks_.size()) return broken(EPROTO, "chunks of queue memory arrived out of order");
-  void* data = mmap(nullptr, chunk.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-  if (data == MAP_FAILED) return broken(ENOMEM, std::string("cannot map its queue memory: ") + std::strerror(errno));
-  // A child of fork() must not post to its parent's queues; libibverbs keeps queues out of children, too.
-  madvise(data, chunk.bytes, MADV_DONTFORK);
-  chunks_.push_back({static_cast<std::byte*>(data), chunk.bytes});
-  return {};
-}
-
-Result<std::byte*> DaemonLink::memory(const message::Place& place) {
+Result<std::byte*> DaemonLink::memory(const DeviceSlot& device, const message::Place& place) {
   const std::scoped_lock lock(mutex_);
-  if (place.chunk >= chunks_.size() || place.offset > chunks_[place.chunk].bytes ||
-      place.bytes > chunks_[place.chunk].bytes - place.offset || place.offset % 64 != 0) {
-    return broken(EPROTO, "a reply names queue memory that the daemon never sent");
-  }
-  return chunks_[place.chunk].data + place.offset;
+  if (std::byte* const at = device.chunks.at(place); at != nullptr) return at;
+  return broken(EPROTO, "a reply names queue memory that the daemon never sent");
 }
 
 }  // namespace uroce::client

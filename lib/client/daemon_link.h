@@ -1,11 +1,11 @@
-// A client's connection to the daemon: one request at a time, and the queue memory that came with the replies.
+// A program's connection to the daemon: one request at a time, in order, for its devices and its connection manager.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +17,7 @@
 #include <uroce/verbs/device.h>
 
 #include "client/liveness.h"
+#include "client/queue_chunks.h"
 #include "message/connection.h"
 #include "message/protocol.h"
 
@@ -36,12 +37,20 @@ constexpr std::chrono::seconds kSlow{2};
 /// waits, once for each slow call, and makes no call of the daemon. Null, as at first: no call is watched. Any thread.
 void watch_slow_calls(void (*told)(const SlowCall&));
 
+/// A device's number on the connection, and the queue memory that came with its replies.
+struct DeviceSlot {
+  uint32_t number = 0;
+  QueueChunks chunks{};
+};
+
 /// Any thread.
 class DaemonLink : public Liveness {
  public:
-  /// Connects and greets. Errors: those of daemon_devices().
+  /// A connection of its own: connects and greets. Errors: those of daemon_devices().
   static Result<std::unique_ptr<DaemonLink>> open(const DaemonOptions& options);
-  ~DaemonLink();
+  /// The program's connection to that daemon, which all its devices and connection managers share. It lasts as long as
+  /// one of them. A child of fork(), and a program whose daemon has ended, get a new one. Errors: as open().
+  static Result<std::shared_ptr<DaemonLink>> of_program(const DaemonOptions& options);
   DaemonLink(const DaemonLink&) = delete;
   DaemonLink& operator=(const DaemonLink&) = delete;
 
@@ -50,16 +59,16 @@ class DaemonLink : public Liveness {
   /// Connection::peer_process() of the daemon.
   int daemon_process() const { return connection_.peer_process(); }
 
-  /// Sends `request` with `fds`, waits for the reply, and decodes it. `received` gets the reply's descriptors.
-  /// Errors: the daemon's, EIO (it is gone), ETIMEDOUT, EPROTO.
+  /// Sends `request` with `fds`, waits for the reply, and decodes it. `received` gets the reply's descriptors. `device`
+  /// is the one that the call is for, if any. Errors: the daemon's, EIO (it is gone), ETIMEDOUT, EPROTO.
   template <class Reply, class Request>
   Result<Reply> call(message::Op op, const Request& request, std::span<const int> fds = {},
-                     std::vector<message::Fd>* received = nullptr) {
+                     std::vector<message::Fd>* received = nullptr, DeviceSlot* device = nullptr) {
     std::vector<std::byte> bytes;
     const std::scoped_lock lock(mutex_);
-    message::encode(bytes, message::RequestHeader{op, next_sequence()});
+    message::encode(bytes, message::RequestHeader{op, next_sequence(), device != nullptr ? device->number : 0});
     message::encode(bytes, request);
-    auto body = exchange(bytes, fds, received);
+    auto body = exchange(bytes, fds, received, device);
     if (!body) return std::unexpected(body.error());
     Reply reply;
     if (!message::decode(*body, reply)) return broken(EPROTO, "its reply is not what the request asks for");
@@ -67,23 +76,21 @@ class DaemonLink : public Liveness {
   }
 
   /// Sends a request that has no reply, for calls that cannot fail by the program's fault, or whose failure is an
-  /// event. The daemon handles it before every later request. Returns its position among these, for settle(). Errors:
-  /// EIO.
+  /// event. The daemon handles it before every later request. Waits now and then until the daemon has handled those
+  /// before. Errors: EIO.
   template <class Request>
-  Result<uint64_t> post(message::Op op, const Request& request) {
+  Result<void> post(message::Op op, const Request& request, const DeviceSlot* device = nullptr) {
     std::vector<std::byte> bytes;
-    message::encode(bytes, message::RequestHeader{op, message::kNoReply});
+    message::encode(bytes, message::RequestHeader{op, message::kNoReply, device != nullptr ? device->number : 0});
     message::encode(bytes, request);
     return submit(bytes);
   }
-  /// The same, for an encoded request. Waits now and then until the daemon has handled those before.
-  Result<uint64_t> submit(std::span<const std::byte> bytes);
-  /// Returns once the daemon has handled the request at `position` and all before it. No system call where a later
-  /// reply has come. Errors: those of call().
-  Result<void> settle(uint64_t position);
 
+  /// A number for a device that is to be opened. nullopt: kMaxDevices are open.
+  std::optional<uint32_t> take_number();
+  void give_back_number(uint32_t number);
   /// The address of an object's queues in this process. Errors: EPROTO.
-  Result<std::byte*> memory(const message::Place& place);
+  Result<std::byte*> memory(const DeviceSlot& device, const message::Place& place);
   /// False in a child of fork(): the connection belongs to the parent.
   bool mine() const { return getpid() == owner_; }
 
@@ -91,13 +98,9 @@ class DaemonLink : public Liveness {
   DaemonLink(message::Connection connection, std::string socket)
       : Liveness(connection.fd()), connection_(std::move(connection)), socket_(std::move(socket)), owner_(getpid()) {}
 
-  struct Chunk {
-    std::byte* data;
-    uint64_t bytes;
-  };
   Result<std::span<const std::byte>> exchange(std::span<const std::byte> bytes, std::span<const int> fds,
-                                              std::vector<message::Fd>* received);
-  Result<void> map(const message::Chunk& chunk, const message::Fd& fd);
+                                              std::vector<message::Fd>* received, DeviceSlot* device);
+  Result<void> submit(std::span<const std::byte> bytes);
   std::unexpected<Error> broken(int code, const std::string& why);
 
   uint32_t next_sequence() {
@@ -113,11 +116,10 @@ class DaemonLink : public Liveness {
   const std::string socket_;  // its path
   const pid_t owner_;
   uint32_t sequence_ = 0;
-  std::atomic<uint64_t> posted_ = 0;   // requests without a reply
-  std::atomic<uint64_t> settled_ = 0;  // those that the daemon has certainly handled
+  uint64_t posted_ = 0;  // requests without a reply since the last reply
   bool broken_ = false;
-  message::Packet packet_;  // the last reply
-  std::vector<Chunk> chunks_;
+  message::Packet packet_;     // the last reply
+  std::vector<bool> numbers_;  // of devices: which are taken
   std::vector<DeviceInfo> devices_;
   std::string daemon_version_;
 };

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/daemon_link.h"
+#include "client/device_link.h"
 #include "client/object.h"
 #include "message/connection.h"
 
@@ -15,7 +15,7 @@ namespace uroce::client {
 /// An object in the daemon. The last reference destroys it; objects that use it hold a reference.
 class DaemonObject {
  public:
-  DaemonObject(std::shared_ptr<DaemonLink> link, message::Kind kind, uint32_t id, std::vector<Object> uses = {})
+  DaemonObject(std::shared_ptr<DeviceLink> link, message::Kind kind, uint32_t id, std::vector<Object> uses = {})
       : link_(std::move(link)), kind_(kind), id_(id), uses_(std::move(uses)) {}
   ~DaemonObject() {
     if (!link_->mine()) return;
@@ -34,7 +34,7 @@ class DaemonObject {
   message::Fd fd{};  ///< a channel's
 
  private:
-  std::shared_ptr<DaemonLink> link_;
+  std::shared_ptr<DeviceLink> link_;
   message::Kind kind_;
   uint32_t id_;
   std::vector<Object> uses_;

@@ -16,7 +16,7 @@ namespace uroce::client {
 
 class DaemonPd final : public PdImpl {
  public:
-  DaemonPd(const ContextImpl& context, std::shared_ptr<DaemonLink> link, uint32_t id)
+  DaemonPd(const ContextImpl& context, std::shared_ptr<DeviceLink> link, uint32_t id)
       : PdImpl(context), object(std::make_shared<DaemonObject>(link, message::Kind::pd, id)), link_(std::move(link)) {}
 
   Result<std::shared_ptr<MrImpl>> register_memory(void* address, std::size_t length, uint64_t base,
@@ -40,7 +40,7 @@ class DaemonPd final : public PdImpl {
   Result<Shared> share(void* address, std::size_t length, uint64_t base, AccessFlags access) const;
   std::shared_ptr<MrImpl> region_of(const message::RegisterMemoryReply& reply) const;
 
-  std::shared_ptr<DaemonLink> link_;
+  std::shared_ptr<DeviceLink> link_;
 };
 
 }  // namespace uroce::client

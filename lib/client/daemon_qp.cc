@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "message/qp_messages.h"
-
 namespace uroce::client {
 
 using message::Kind;
@@ -13,18 +11,24 @@ namespace {
 
 class DaemonFlow final : public FlowImpl {
  public:
-  DaemonFlow(const std::shared_ptr<DaemonLink>& link, uint32_t id, std::vector<Object> uses)
+  DaemonFlow(const std::shared_ptr<DeviceLink>& link, uint32_t id, std::vector<Object> uses)
       : link_(link), object_(link, Kind::flow, id, std::move(uses)) {}
   Result<FlowCounters> counters() const override {
     return link_->call<FlowCounters>(Op::flow_counters, message::Handle{object_.id()});
   }
 
  private:
-  std::shared_ptr<DaemonLink> link_;
+  std::shared_ptr<DeviceLink> link_;
   DaemonObject object_;
 };
 
 }  // namespace
+
+std::vector<message::ModifyStep> to_messages(std::span<const QueuePair::Step> steps) {
+  std::vector<message::ModifyStep> out;
+  for (const auto& [attr, mask] : steps) out.push_back({mask, attr});
+  return out;
+}
 
 Result<QpAttr> DaemonQp::query() const {
   auto attr = link_->call<QpAttr>(Op::query_qp, message::Handle{id_of(object_)});
@@ -48,23 +52,9 @@ Result<std::shared_ptr<FlowImpl>> DaemonQp::create_flow(std::span<const QpImpl* 
 }
 
 Result<void> DaemonQp::change(std::span<const QueuePair::Step> steps) {
-  message::ModifyQp request{.qp = id_of(object_)};
-  for (const auto& [attr, mask] : steps) request.steps.push_back({mask, attr});
+  const message::ModifyQp request{.qp = id_of(object_), .steps = to_messages(steps)};
   if (auto done = link_->call<message::Empty>(Op::modify_qp, request); !done) return std::unexpected(done.error());
   return {};
-}
-
-Result<uint64_t> DaemonQp::post(uint16_t operation, std::span<const QueuePair::Step> steps,
-                                std::span<const std::byte> request) {
-  std::vector<std::byte> bytes;
-  message::encode(bytes, message::RequestHeader{static_cast<Op>(operation), message::kNoReply});
-  // The members that CmQpTerms and CmQpEnd begin with; `request` is the rest.
-  std::vector<message::ModifyStep> before;
-  for (const auto& [attr, mask] : steps) before.push_back({mask, attr});
-  message::encode(bytes, id_of(object_));
-  message::encode(bytes, before);
-  bytes.insert(bytes.end(), request.begin(), request.end());
-  return link_->submit(bytes);
 }
 
 Result<void> DaemonQp::multicast(Op op, const Gid& group) {

@@ -6,7 +6,7 @@
 
 namespace uroce::client {
 
-Result<std::shared_ptr<SrqImpl>> publish_srq(ContextImpl& context, const std::shared_ptr<DaemonLink>& link,
+Result<std::shared_ptr<SrqImpl>> publish_srq(ContextImpl& context, const std::shared_ptr<DeviceLink>& link,
                                              Result<message::CreateSrqReply> reply, std::vector<Object> uses,
                                              bool xrc) {
   if (!reply) return std::unexpected(reply.error());

@@ -145,6 +145,7 @@ class InProcessQp final : public QpImpl {
     return {};
   }
   void wake() override { qp_->session()->device()->wake(qp_->engine()); }
+  std::shared_ptr<control::ControlQp> in_process() const override { return qp_; }
 
   std::shared_ptr<control::ControlQp> qp_;
 };
@@ -222,12 +223,14 @@ class InProcessContext final : public ContextImpl {
   }
 
   Result<std::shared_ptr<QpImpl>> create_qp(const PdImpl& pd, const CqImpl& send_cq, const CqImpl& recv_cq,
-                                            const QpInit& init, const SrqImpl* srq) override {
+                                            const QpInit& init, const SrqImpl* srq, QpSteps steps) override {
     auto qp = session_->create_qp(static_cast<const InProcessPd&>(pd).pd, object_of<control::Cq>(send_cq.object()),
                                   object_of<control::Cq>(recv_cq.object()), init,
                                   srq != nullptr ? object_of<control::ControlSrq>(srq->parts().object) : nullptr);
     if (!qp) return std::unexpected(qp.error());
-    return std::make_shared<InProcessQp>(*this, std::move(*qp));
+    auto made = std::make_shared<InProcessQp>(*this, std::move(*qp));
+    if (auto changed = made->modify(steps); !changed) return std::unexpected(changed.error());
+    return made;
   }
 
   Result<std::shared_ptr<QpImpl>> target_of(Result<std::shared_ptr<control::ControlQp>> qp) const {

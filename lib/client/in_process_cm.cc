@@ -6,7 +6,11 @@
 #include <fcntl.h>
 #include <poll.h>
 
+#include <fmt/format.h>
+
 #include "client/cm_impl.h"
+#include "client/queue_pair.h"
+#include "control/qp.h"
 
 namespace uroce::client {
 namespace {
@@ -29,8 +33,19 @@ class InProcessCm final : public CmImpl {
     return fail(code, std::string("cannot create an event channel: ") + std::strerror(code) +
                           "; raise the limit of descriptors (ulimit -n)");
   }
-  Result<CmPass> pass() override {
-    return fail(EOPNOTSUPP, "a connection manager of this process lends nothing; make calls without a carrier");
+  Result<void> connect(uint32_t id, const CmParam& param, const QpImpl& qp, bool /*welcome*/) override {
+    const auto its = qp.in_process();
+    return its != nullptr ? user_->connect_qp(id, param, its) : elsewhere(qp);
+  }
+  Result<void> accept(uint32_t id, const CmParam& param, const QpImpl& qp, bool /*welcome*/) override {
+    const auto its = qp.in_process();
+    return its != nullptr ? user_->accept_qp(id, param, its) : elsewhere(qp);
+  }
+  Result<void> disconnect(uint32_t id, const QpImpl& qp, bool /*welcome*/) override {
+    const auto its = qp.in_process();
+    if (its == nullptr) return elsewhere(qp);
+    if (auto moved = its->to_error(); !moved) return moved;
+    return user_->disconnect(id);
   }
   bool mine() const override { return true; }
   message::Wake sleep(int fd, std::chrono::nanoseconds timeout) override {
@@ -41,6 +56,13 @@ class InProcessCm final : public CmImpl {
   }
 
  private:
+  static Result<void> elsewhere(const QpImpl& qp) {
+    return fail(EINVAL,
+                fmt::format("queue pair {:#x} is not of a device of this process; use one of the stack that has "
+                            "the connection manager",
+                            qp.qpn()));
+  }
+
   const std::unique_ptr<cm::ManagerUser> user_;
   const std::shared_ptr<control::Device> device_;
 };

@@ -32,54 +32,20 @@ std::size_t QpImpl::post_send(std::span<const SendRequest> requests, int* error)
   return posted;
 }
 
-Result<void> QpImpl::modify(std::span<const QueuePair::Step> wanted) {
-  std::vector<QueuePair::Step> steps;
-  {
-    const std::scoped_lock lock(waiting_mutex_);
-    steps = std::exchange(waiting_, {});
-  }
-  steps.insert(steps.end(), wanted.begin(), wanted.end());
+Result<void> QpImpl::modify(std::span<const QueuePair::Step> steps) {
   auto changed = change(steps);
-  if (!changed) {
-    // The steps before the failed one took effect.
-    if (const auto now = query()) state_.store(now->state, std::memory_order_relaxed);
-    return changed;
+  if (changed) {
+    note(steps);
+  } else if (const auto now = query()) {
+    note(now->state);  // the steps before the failed one took effect
   }
+  return changed;
+}
+
+void QpImpl::note(std::span<const QueuePair::Step> steps) {
   for (const auto& [attr, mask] : steps) {
-    if (mask.has(QpAttrBit::state)) state_.store(attr.state, std::memory_order_relaxed);
+    if (mask.has(QpAttrBit::state)) note(attr.state);
   }
-  return {};
-}
-
-void QpImpl::modify_with_next(const QueuePair::Step& step) {
-  const std::scoped_lock lock(waiting_mutex_);
-  waiting_.push_back(step);
-  if (step.mask.has(QpAttrBit::state)) state_.store(step.attr.state, std::memory_order_relaxed);
-}
-
-Result<uint64_t> QpImpl::carry(uint16_t operation, std::span<const std::byte> request) {
-  const std::scoped_lock lock(waiting_mutex_);
-  return post(operation, waiting_, request);
-}
-
-void QpImpl::assume(QpState state) {
-  const std::scoped_lock lock(waiting_mutex_);
-  waiting_.clear();
-  // Another thread may know of a later state by now.
-  if (state_.load(std::memory_order_relaxed) < state) state_.store(state, std::memory_order_relaxed);
-}
-
-Result<uint64_t> QpImpl::post(uint16_t /*operation*/, std::span<const QueuePair::Step> /*steps*/,
-                              std::span<const std::byte> /*request*/) {
-  return fail(EOPNOTSUPP, "a queue pair of this process's own device carries no calls to the daemon");
-}
-
-Result<void> QpImpl::catch_up() {
-  {
-    const std::scoped_lock lock(waiting_mutex_);
-    if (waiting_.empty()) return {};
-  }
-  return modify({});
 }
 
 }  // namespace client
@@ -96,20 +62,8 @@ Result<void> QueuePair::modify(const QpAttr& attr, QpAttrMask mask) {
   return modify({&step, 1});
 }
 Result<void> QueuePair::modify(std::span<const Step> steps) { return impl_->modify(steps); }
-void QueuePair::modify_with_next(const Step& step) { impl_->modify_with_next(step); }
-Result<uint64_t> QueuePair::carry(uint16_t operation, std::span<const std::byte> request) {
-  return impl_->carry(operation, request);
-}
-void QueuePair::assume(QpState state) { impl_->assume(state); }
-Result<QpAttr> QueuePair::query() const {
-  if (auto ok = impl_->catch_up(); !ok) return std::unexpected(ok.error());
-  return impl_->query();
-}
-
-Result<void> QueuePair::attach_multicast(const Gid& group) {
-  if (auto ok = impl_->catch_up(); !ok) return ok;
-  return impl_->attach_multicast(group);
-}
+Result<QpAttr> QueuePair::query() const { return impl_->query(); }
+Result<void> QueuePair::attach_multicast(const Gid& group) { return impl_->attach_multicast(group); }
 Result<void> QueuePair::detach_multicast(const Gid& group) { return impl_->detach_multicast(group); }
 
 Result<FlowCounters> Flow::counters() const { return impl_->counters(); }

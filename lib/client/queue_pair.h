@@ -7,9 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
-#include <vector>
 
 #include <uroce/error.h>
 #include <uroce/flow.h>
@@ -22,9 +20,14 @@
 #include "queues/recv_queue.h"
 #include "queues/send_queue.h"
 
+namespace uroce::control {
+class ControlQp;
+}  // namespace uroce::control
+
 namespace uroce::client {
 
 class ContextImpl;
+class DaemonQp;
 
 class FlowImpl {
  public:
@@ -64,11 +67,10 @@ class QpImpl {
     return 0;
   }
   Result<void> modify(std::span<const QueuePair::Step> steps);
-  void modify_with_next(const QueuePair::Step& step);
-  Result<uint64_t> carry(uint16_t operation, std::span<const std::byte> request);
-  void assume(QpState state);
-  /// Sends the deferred steps (modify_with_next()) now.
-  Result<void> catch_up();
+  /// The steps have succeeded.
+  void note(std::span<const QueuePair::Step> steps);
+  /// The connection manager moves the queue pair to `state`, or has done so. Posting takes that into account at once.
+  void note(QpState state) { state_.store(state, std::memory_order_relaxed); }
   virtual Result<QpAttr> query() const = 0;
   virtual Result<void> attach_multicast(const Gid& group) = 0;
   virtual Result<void> detach_multicast(const Gid& group) = 0;
@@ -79,12 +81,14 @@ class QpImpl {
   QpType type() const { return parts_.type; }
   const QpCap& cap() const { return parts_.cap; }
 
+  // One of the two returns something. The connection manager must be of the same.
+  virtual const DaemonQp* in_daemon() const { return nullptr; }
+  virtual std::shared_ptr<control::ControlQp> in_process() const { return nullptr; }
+
   const ContextImpl* owner;
 
  protected:
   virtual Result<void> change(std::span<const QueuePair::Step> steps) = 0;
-  virtual Result<uint64_t> post(uint16_t operation, std::span<const QueuePair::Step> steps,
-                                std::span<const std::byte> request);
   /// Wakes the sleeping engine.
   virtual void wake() = 0;
   /// Whether the daemon is gone, as the kernel says.
@@ -100,8 +104,6 @@ class QpImpl {
   // The state of the last successful modify, as libibverbs' providers keep it. It does not follow the engine's own
   // moves to SQE or ERROR: posts then still succeed, and the engine flushes them.
   std::atomic<QpState> state_{QpState::reset};
-  std::mutex waiting_mutex_;
-  std::vector<QueuePair::Step> waiting_;  // steps deferred to the next modify
   bool has_recv_queue_;
   queues::SendQueue send_queue_;
   queues::RecvQueue recv_queue_;

@@ -138,6 +138,7 @@ bool Manager::Impl::work() {
     agent->cm.poll(now);
     if (now >= agent->gsi->next_retry()) agent->gsi->retry(now);
   }
+  connect_answered();
   check_resolving();
   gathering = threaded && taken > 0 && changing >= kManyChanging;
   if (gathered && !gathering) more = true;  // look once more, with the next datagram's event asked for

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,10 @@
 #include "base/time.h"
 #include "control/device.h"
 #include "message/cm_calls.h"
+
+namespace uroce::control {
+class ControlQp;
+}  // namespace uroce::control
 
 namespace uroce::cm {
 
@@ -51,6 +56,12 @@ class ManagerUser : public message::CmCalls {
   /// A call for the id failed that its program does not wait for: raises connect_error with the errno value `code`,
   /// unless the program hears of the connection's end anyway, or does not read its events. No effect without the id.
   virtual void report_failure(uint32_t id, int code) = 0;
+  /// See CmId::connect() and accept() with a queue pair. accept_qp() may wait for the peer's Ethernet address. The
+  /// queue pair of a call that fails is left as it is (connect_qp()), or in the error state.
+  virtual Result<void> connect_qp(uint32_t id, const CmParam& param, const std::shared_ptr<control::ControlQp>& qp) = 0;
+  virtual Result<void> accept_qp(uint32_t id, const CmParam& param, const std::shared_ptr<control::ControlQp>& qp) = 0;
+  /// While the caller holds it, the manager holds no queue pair of the program. Destroy them with it.
+  virtual std::unique_lock<std::mutex> keep_queue_pairs() = 0;
 };
 
 /// The thread that takes a manager's turns.

@@ -137,6 +137,10 @@ void Manager::Impl::on_event(CmAgent& agent, const CmMessage& message) {
     id.state = IdState::disconnected;
     return;
   }
+  if (message.kind != CmEventKind::reply) {  // the queue pair stays as it is
+    id.answer.reset();
+    id.qp.reset();
+  }
   CmEvent event;
   event.param.private_data = message.private_data;
   switch (message.kind) {
@@ -268,7 +272,16 @@ void Manager::Impl::on_reply(Id& id, const CmMessage& message) {
                  .qpn = reply.qpn,
                  .ece_vendor = reply.ece_vendor,
                  .ece_options = reply.ece_options};
-  raise_event(id, std::move(event));
+  if (id.qp.expired()) return raise_event(id, std::move(event));
+  id.answer = std::move(event);
+  answered.push_back(id.number);
+}
+
+void Manager::Impl::connect_answered() {
+  for (const uint32_t number : std::exchange(answered, {})) {
+    const auto found = ids.find(number);
+    if (found != ids.end() && found->second->answer) begin_resolving(*found->second, control::kResolveTimeout);
+  }
 }
 
 }  // namespace uroce::cm

@@ -1,6 +1,7 @@
 // The inside of Manager, for the files that implement it. One lock guards everything.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -42,7 +43,8 @@ inline constexpr uint32_t kMaxUnread = 32768;
 struct Owner {
   std::set<uint32_t> ids;
   std::shared_ptr<IdBudget> budget;
-  uint32_t unread = 0;  // the sum of the ids' `unread`
+  uint32_t unread = 0;       // the sum of the ids' `unread`
+  std::mutex queue_pairs{};  // held while one is connected, under the manager's lock, and while one is destroyed
   Result<void> reserve_id() const { return budget != nullptr ? budget->take() : Result<void>{}; }
   void remove(uint32_t id) {
     ids.erase(id);
@@ -118,6 +120,8 @@ struct Id {
   std::optional<CmEvent> held{};  // the event of a request in state `held`
   uint32_t unread = 0;            // its events that wait in the channel
   std::vector<CmAddress> groups{};
+  std::weak_ptr<control::ControlQp> qp{};  // of connect_qp(), until the peer has answered
+  std::optional<CmEvent> answer{};         // state `replied`: the event, until `qp` is connected
 
   void add_unread() { ++unread, ++owner->unread; }
   void remove_unread() { --unread, --owner->unread; }
@@ -196,6 +200,10 @@ struct Manager::Impl {
   void hold(Id& id, CmEvent event);
   void on_withdrawn(CmAgent& agent, uint32_t connection);
   void on_reply(Id& id, const CmMessage& message);
+  /// Moves the queue pair of a replied id to RTS and establishes the connection, or reports why not (manager_qp.cc).
+  void connect_queue_pair(Id& id, bool reachable);
+  /// The same for all ids whose peers have answered, once the peer's Ethernet address is known.
+  void connect_answered();
 
   // Ids and events (manager.cc).
   /// After the owner has reserved it.
@@ -222,6 +230,7 @@ struct Manager::Impl {
   std::unordered_map<uint32_t, std::unique_ptr<Id>> ids;
   std::map<std::pair<PortSpace, uint16_t>, std::vector<Id*>> ports;
   Resolving<Owner, Id> resolving;
+  std::vector<uint32_t> answered;  // ids with an `answer`
   uint32_t next_number = 1;
 
   control::EventPipe wake;
@@ -289,5 +298,12 @@ std::unexpected<Error> wrong_state(const Id& id, const char* call, const char* n
 
 /// Attributes for the queue pair of a connection (manager_attr.cc).
 Result<std::pair<QpAttr, QpAttrMask>> attributes_of(const Id& id, QpState state);
+
+/// A queue pair's steps from INIT to RTR, and to RTS (manager_qp.cc).
+using StepsToRts = std::array<message::ModifyStep, 2>;
+/// Those for the connection of `id`. Errors: EINVAL (the peer has neither asked nor answered).
+Result<StepsToRts> steps_to_rts(const Id& id);
+/// Waits for the peer's Ethernet address for `patience` at most. Errors: those of ControlQp::modify().
+Result<void> apply(control::ControlQp& qp, const StepsToRts& steps, std::chrono::nanoseconds patience);
 
 }  // namespace uroce::cm

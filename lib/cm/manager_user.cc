@@ -6,12 +6,16 @@
 #include <fmt/format.h>
 
 #include "base/wr_opcodes.h"
+#include "control/device_limits.h"
+#include "control/qp.h"
 
 namespace uroce::cm {
 namespace {
 
 /// Of an engine that sends the last messages. One is a poll, or 20 us.
 constexpr int kStepsToTellPeers = 32;
+/// As deep as the peer offers, in rdma_cm's parameters.
+constexpr uint8_t kDeepest = 0xff;
 
 }  // namespace
 
@@ -76,6 +80,33 @@ Result<void> User::listen(uint32_t number, int backlog) {
     }
     return manager_.listen(id, backlog);
   });
+}
+
+Result<void> User::connect_qp(uint32_t number, const CmParam& param, const std::shared_ptr<control::ControlQp>& qp) {
+  return with(number, [&](Id& id) {
+    auto asked = manager_.connect(id, param);
+    if (asked) id.qp = qp;
+    return asked;
+  });
+}
+
+Result<void> User::accept_qp(uint32_t number, const CmParam& param, const std::shared_ptr<control::ControlQp>& qp) {
+  Result<StepsToRts> steps;
+  auto known = with(number, [&](Id& id) -> Result<void> {
+    if (id.state != IdState::requested) return wrong_state(id, "accept", "a request that is not answered yet");
+    steps = steps_to_rts(id);
+    if (!steps) return std::unexpected(steps.error());
+    return {};
+  });
+  if (!known) return known;
+  // The program's choice, which may be less than the peer offers.
+  if (param.responder_resources != kDeepest) (*steps)[0].attr.max_dest_rd_atomic = param.responder_resources;
+  if (param.initiator_depth != kDeepest) (*steps)[1].attr.max_rd_atomic = param.initiator_depth;
+  // Without the lock, because this may wait for the network.
+  auto done = apply(*qp, *steps, control::kResolveTimeout);
+  if (done) done = accept(number, param);
+  if (!done) (void)qp->to_error();
+  return done;
 }
 
 Result<void> User::establish(uint32_t number) {

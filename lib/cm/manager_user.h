@@ -40,6 +40,10 @@ class User final : public ManagerUser {
   Result<void> connect(uint32_t number, const CmParam& param) override {
     return with(number, [&](Id& id) { return manager_.connect(id, param); });
   }
+  Result<void> connect_qp(uint32_t number, const CmParam& param,
+                          const std::shared_ptr<control::ControlQp>& qp) override;
+  Result<void> accept_qp(uint32_t number, const CmParam& param, const std::shared_ptr<control::ControlQp>& qp) override;
+  std::unique_lock<std::mutex> keep_queue_pairs() override { return std::unique_lock(owner_.queue_pairs); }
   Result<void> establish(uint32_t number) override;
   Result<void> accept(uint32_t number, const CmParam& param) override {
     return with(number, [&](Id& id) { return manager_.accept(id, param); });

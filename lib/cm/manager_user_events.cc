@@ -14,6 +14,19 @@ namespace {
 /// A limit on migrate()'s `taken`: more events of one id than a program can have taken and not passed on.
 constexpr uint32_t kMaxTaken = 64;
 
+/// The calls that the manager has no reason to refuse in that state.
+message::CmCallMask welcome(IdState state) {
+  using enum message::CmCall;
+  switch (state) {
+    case IdState::addr_resolved: return resolve_route;
+    case IdState::route_resolved: return connect;
+    case IdState::requested: return accept;
+    case IdState::connected: return disconnect;
+    case IdState::disconnected: return message::CmCallMask(disconnect) | destroy;
+    default: return {};
+  }
+}
+
 }  // namespace
 
 Result<std::pair<uint32_t, int>> User::create_channel() {
@@ -100,6 +113,7 @@ message::CmEventRecord User::report(CmEvent event) {
   const auto found = manager_.ids.find(record.event.id);
   Id& id = *found->second;
   id.remove_unread();
+  record.welcome = welcome(id.state);
   if (!answered && !resolved) return record;
   if (answered && id.connection != 0) id.agent->cm.delivered(id.connection);
   record.has_info = true;

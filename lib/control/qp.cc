@@ -43,7 +43,7 @@ Result<void> ControlQp::check_now(const QpAttr& attr, QpAttrMask mask) const {
   return {};
 }
 
-Result<void> ControlQp::modify(const QpAttr& attr, QpAttrMask mask) {
+Result<void> ControlQp::modify(const QpAttr& attr, QpAttrMask mask, std::chrono::nanoseconds patience) {
   const auto& config = device().config();
   const std::vector<Gid> gids = device().gids();
   if (auto alive = device().check_alive(); !alive) return alive;
@@ -54,7 +54,7 @@ Result<void> ControlQp::modify(const QpAttr& attr, QpAttrMask mask) {
   if (mask.has(QpAttrBit::av) && type() != QpType::ud) {
     // Check before querying the network: a wrong mask must not take three seconds to be refused.
     if (auto ok = check_now(attr, mask); !ok) return ok;
-    auto resolved = device().resolve(attr.av, kResolveTimeout);
+    auto resolved = device().resolve(attr.av, patience);
     if (!resolved) return named(resolved.error());
     peer = *resolved;
   }

@@ -1,6 +1,7 @@
 // A queue pair in the control plane: the memory of its queues, the objects that it keeps alive, its changes of state.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -9,6 +10,7 @@
 #include <uroce/types.h>
 #include <uroce/verbs/parameters.h>
 
+#include "control/device_limits.h"
 #include "control/engine_runner.h"
 #include "control/queue_memory.h"
 #include "control/region.h"
@@ -52,8 +54,11 @@ class ControlQp {
   const SessionDoorbells::Ring& doorbell_ring() const { return doorbells_; }
   const QueueMemory& memory() const { return *memory_; }
 
-  /// See QueuePair::modify(). Any thread. Errors: EINVAL, EOPNOTSUPP, EHOSTUNREACH, ENETUNREACH, ETIMEDOUT, ENODEV.
-  Result<void> modify(const QpAttr& attr, QpAttrMask mask);
+  /// See QueuePair::modify(). `patience`: for the peer's Ethernet address. Any thread. Errors: EINVAL, EOPNOTSUPP,
+  /// EHOSTUNREACH, ENETUNREACH, ETIMEDOUT, ENODEV.
+  Result<void> modify(const QpAttr& attr, QpAttrMask mask, std::chrono::nanoseconds patience = kResolveTimeout);
+  /// To the error state. Errors: as modify().
+  Result<void> to_error() { return modify({.state = QpState::error}, QpAttrBit::state); }
   /// The attributes now, as the engine has them. Errors: ETIMEDOUT, ENODEV.
   Result<QpAttr> query() const;
   /// The attributes, and the state of the transport. On the thread of `engine`, which is the queue pair's.

@@ -1,7 +1,6 @@
 // Messages of the connection manager: the calls of include/uroce/cm.h, objects by number.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -25,13 +24,28 @@ struct CmInfoReply {
   static void fields(auto& self, auto& archive) { archive(self.info); }
 };
 
+/// A call for an id, as far as it may need no reply.
+enum class CmCall : uint8_t {
+  resolve_route = 1 << 0,
+  connect = 1 << 1,
+  accept = 1 << 2,
+  disconnect = 1 << 3,
+  destroy = 1 << 4,
+};
+using CmCallMask = Flags<CmCall>;
+
 /// An event, with the state of its id that clients would otherwise query next.
 struct CmEventRecord {
   CmEvent event{};
   bool has_info = false;
   CmInfoReply known{};
   std::vector<ModifyStep> steps{};
-  static void fields(auto& self, auto& archive) { archive(self.event, self.has_info, self.known, self.steps); }
+  /// Calls that the manager will not refuse while the program makes no other call for the id. Nothing needs to wait for
+  /// their reply.
+  CmCallMask welcome{};
+  static void fields(auto& self, auto& archive) {
+    archive(self.event, self.has_info, self.known, self.steps, self.welcome);
+  }
 };
 /// The next events of a channel.
 inline constexpr std::size_t kMaxEventsTaken = 32;
@@ -70,11 +84,20 @@ struct CmListen {
   static void fields(auto& self, auto& archive) { archive(self.id, self.backlog); }
 };
 
-/// The request of connect and accept.
+/// Connects or accepts. With a queue pair, the manager moves it to RTS: to accept, at once; to connect, when the peer's
+/// answer has come. Then the manager also sends the RTU, and the event is `established` instead of `connect_response`.
+/// Without a reply, a failure is the event `connect_error`, with the queue pair in the error state.
 struct CmTerms {
   uint32_t id = 0;
   CmParam param{};
-  static void fields(auto& self, auto& archive) { archive(self.id, self.param); }
+  uint32_t qp = 0;  ///< of the device that the request is for; 0: none
+  static void fields(auto& self, auto& archive) { archive(self.id, self.param, self.qp); }
+};
+
+struct CmDisconnect {
+  uint32_t id = 0;
+  uint32_t qp = 0;  ///< of the device that the request is for, moved to the error state; 0: none
+  static void fields(auto& self, auto& archive) { archive(self.id, self.qp); }
 };
 
 struct CmReject {
@@ -101,31 +124,6 @@ struct CmGroup {
   CmAddress group{};
   uint64_t token = 0;
   static void fields(auto& self, auto& archive) { archive(self.id, self.group, self.token); }
-};
-
-/// By it the connections of a program's devices find its connection to the connection manager. A secret of the program.
-struct CmPass {
-  std::array<uint64_t, 2> words{};
-  static void fields(auto& self, auto& archive) { archive(self.words); }
-};
-
-/// Connects or accepts with a queue pair of the device. To accept, the daemon first applies `before` and the steps to
-/// RTR and RTS; to connect, it does so when the peer's answer has come and the program asks for events. Then it also
-/// sends the RTU, and the event is `established` instead of `connect_response`. A failure is the event
-/// `connect_error`, and the queue pair is then in the error state.
-struct CmQpTerms {
-  uint32_t qp = 0;
-  std::vector<ModifyStep> before{};
-  CmTerms terms{};
-  static void fields(auto& self, auto& archive) { archive(self.qp, self.before, self.terms); }
-};
-
-/// Disconnects, and moves the queue pair of the device to the error state. `before` does not count.
-struct CmQpEnd {
-  uint32_t qp = 0;
-  std::vector<ModifyStep> before{};
-  Handle id{};
-  static void fields(auto& self, auto& archive) { archive(self.qp, self.before, self.id); }
 };
 
 struct CmMigrate {

@@ -1,6 +1,7 @@
-// The protocol between clients and the daemon: its version, its operations, and the header of each message. Requests
-// are handled in order; each has one reply, unless its sender wants none. Each message is one packet of a
-// SOCK_SEQPACKET socket; descriptors travel beside it. Raise kProtocol with every change of these structures.
+// The protocol between programs and the daemon: its version, its operations, and the header of each message. A program
+// has one connection, for all its opened devices and for connection management. Requests are handled in order; each has
+// one reply, unless its sender wants none. Each message is one packet of a SOCK_SEQPACKET socket; descriptors travel
+// beside it. Raise kProtocol with every change of these structures.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 namespace uroce::message {
 
 inline constexpr uint32_t kMagic = 0x65'63'6f'72;  // "roce"
-inline constexpr uint32_t kProtocol = 20;
+inline constexpr uint32_t kProtocol = 21;
 /// Most bytes of one packet, and most descriptors beside it (SCM_MAX_FD is 253).
 inline constexpr std::size_t kMaxPacket = 65536;
 inline constexpr std::size_t kMaxFds = 200;
@@ -52,20 +53,16 @@ enum class Op : uint16_t {
   resize_srq = 28,
   create_null_region = 29,
   moderate_cq = 30,
-  settle = 31,  ///< nothing: its reply says that all requests before it are done
+  barrier = 31,  ///< nothing: its reply says that all requests before it are done
   list_engines = 32,
+  close_device = 33,  ///< frees the device's objects, and its number
   create_flow = 34,
   flow_counters = 35,
   open_xrc_domain = 40,
   create_xrc_srq = 41,
   create_xrc_target = 42,
   open_xrc_target = 43,
-  // Calls for an id and its queue pair together (cm_messages.h), on the connection of the queue pair's device:
-  borrow_cm = 50,
-  connect_qp = 51,
-  accept_qp = 52,
-  disconnect_qp = 53,
-  // The connection manager's (cm_messages.h), on a connection with or without a device. The first and the last of them:
+  // The connection manager's (cm_messages.h). Those that concern a queue pair, too, are calls of its device.
   cm_create_channel = 64,
   cm_destroy_channel = 65,
   cm_take_events = 66,
@@ -87,7 +84,6 @@ enum class Op : uint16_t {
   cm_join = 82,
   cm_leave = 83,
   cm_migrate = 84,
-  cm_lend = 85,
 };
 
 enum class Kind : uint8_t {
@@ -106,14 +102,20 @@ enum class Kind : uint8_t {
 /// The sequence number of a request that has no reply, whatever comes of it.
 inline constexpr uint32_t kNoReply = 0;
 
+/// Devices that a program may have opened at a time on one connection.
+inline constexpr uint32_t kMaxDevices = 256;
+
 /// The beginning of every request.
 struct RequestHeader {
   Op op{};
   uint32_t sequence = kNoReply;
-  static void fields(auto& self, auto& archive) { archive(self.op, self.sequence); }
+  /// The opened device, or with open_device the number that it gets: below kMaxDevices, and not above the lowest that
+  /// was never used. 0 as well where the operation needs no device.
+  uint32_t device = 0;
+  static void fields(auto& self, auto& archive) { archive(self.op, self.sequence, self.device); }
 };
 
-/// A new piece of queue memory. Its descriptor comes with the reply, before the others.
+/// A new piece of the device's queue memory. Its descriptor comes with the reply, before the others.
 struct Chunk {
   uint32_t index = 0;
   uint64_t bytes = 0;

@@ -13,6 +13,13 @@
 
 namespace uroce::message {
 
+/// One change of a queue pair.
+struct ModifyStep {
+  QpAttrMask mask{};
+  QpAttr attr{};
+  static void fields(auto& self, auto& archive) { archive(self.mask, self.attr); }
+};
+
 struct CreateQp {
   uint32_t pd = 0;
   uint32_t send_cq = 0;
@@ -24,9 +31,10 @@ struct CreateQp {
   int32_t engine = -1;
   Retransmission retransmission{};
   CongestionAlgorithm congestion_control{};
+  std::vector<ModifyStep> steps{};  ///< as in ModifyQp; when one fails, there is no queue pair
   static void fields(auto& self, auto& archive) {
     archive(self.pd, self.send_cq, self.recv_cq, self.srq, self.type, self.cap, self.signal_all, self.engine,
-            self.retransmission, self.congestion_control);
+            self.retransmission, self.congestion_control, self.steps);
   }
 };
 
@@ -41,13 +49,6 @@ struct CreateQpReply {
   static void fields(auto& self, auto& archive) {
     archive(self.id, self.qpn, self.engine, self.cap, self.place, self.doorbells, self.doorbell_entries);
   }
-};
-
-/// One change of a queue pair.
-struct ModifyStep {
-  QpAttrMask mask{};
-  QpAttr attr{};
-  static void fields(auto& self, auto& archive) { archive(self.mask, self.attr); }
 };
 
 /// Applies the steps in order, each as if it came alone, up to the first that fails.

@@ -1,47 +1,37 @@
 #include "service/client.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <new>
 #include <system_error>
 
 #include <poll.h>
-#include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "service/memory_operations.h"
 #include "service/operation_table.h"
-#include "service/operator_operations.h"
 
 namespace uroce::service {
 namespace {
 
 constexpr std::chrono::seconds kSendTimeout{5};
 constexpr int kHelloTimeoutMs = 5000;
-/// The socket, the pipe of asynchronous events, and pieces of queue memory, each twice as large as the last.
-constexpr uint64_t kDescriptorsOfConnection = 8;
 /// Requests without a reply that are served before the asynchronous events are looked after.
 constexpr uint32_t kMostInARow = 32;
 
 }  // namespace
 
 Client::Client(ServerView& server, message::Connection connection, uint32_t id, Peer peer, std::shared_ptr<User> user)
-    : state_(server, id, std::move(peer), std::move(user)), connection_(std::move(connection)) {
+    : program_(server, id, std::move(peer), std::move(user)), connection_(std::move(connection)) {
   // A client that does not read its replies blocks only its own thread, for a bounded time.
   connection_.set_timeouts(kSendTimeout, kSendTimeout);
+  devices_.push_back(std::make_unique<ClientState>(program_, id));
 }
 
 Client::~Client() { end(); }
 
-Result<void> Client::admit() {
-  auto connection = state_.charge(Resource::connection);
-  if (!connection) return std::unexpected(connection.error());
-  auto descriptors = state_.charge(Resource::descriptor, kDescriptorsOfConnection);
-  if (!descriptors) return std::unexpected(descriptors.error());
-  state_.connection = std::move(*connection);
-  state_.descriptors = std::move(*descriptors);
-  return {};
-}
+Result<void> Client::admit() { return devices_.front()->admit(); }
 
 Result<void> Client::start() {
   try {
@@ -49,7 +39,7 @@ Result<void> Client::start() {
   } catch (const std::system_error& error) {
     return fail(EAGAIN, fmt::format("client {} ({}, process {}) is refused: cannot start a thread: {}; raise the limit "
                                     "(TasksMax)",
-                                    state_.id, state_.peer.command, state_.peer.pid, error.what()));
+                                    program_.id, program_.peer.command, program_.peer.pid, error.what()));
   }
   return {};
 }
@@ -68,14 +58,14 @@ void Client::run() {
     why = "the daemon has no memory for its request";
   }
   if (!why.empty()) {
-    state_.server.log_of_client(state_.peer.uid, Severity::warning,
-                                fmt::format("client {} ({}, process {}) is disconnected: {}", state_.id,
-                                            state_.peer.command, state_.peer.pid, why));
+    program_.server.log_of_client(program_.peer.uid, Severity::warning,
+                                  fmt::format("client {} ({}, process {}) is disconnected: {}", program_.id,
+                                              program_.peer.command, program_.peer.pid, why));
   }
   disconnect();
   release();
   done_.store(true, std::memory_order_release);
-  state_.server.finished();
+  program_.server.finished();
 }
 
 bool Client::serve(std::string& why) {
@@ -94,13 +84,17 @@ Result<std::optional<message::Packet>> Client::next_packet() {
     if (!packet || packet->has_value()) return packet;
   }
   in_a_row_ = 0;
-  pollfd waiting[2] = {{.fd = connection_.fd(), .events = POLLIN, .revents = 0},
-                       {.fd = state_.session ? state_.session->events().fd() : -1, .events = POLLIN, .revents = 0}};
-  const int ready = poll(waiting, 2, state_.greeted ? -1 : kHelloTimeoutMs);
+  waiting_.assign(1, {.fd = connection_.fd(), .events = POLLIN, .revents = 0});
+  for (const auto& device : devices_) {
+    waiting_.push_back({.fd = device->session ? device->session->events().fd() : -1, .events = POLLIN, .revents = 0});
+  }
+  const int ready = poll(waiting_.data(), waiting_.size(), program_.greeted ? -1 : kHelloTimeoutMs);
   if (ready < 0 && errno == EINTR) return std::nullopt;
   if (ready == 0) return fail(ETIMEDOUT, fmt::format("no hello came within {} ms", kHelloTimeoutMs));
-  if ((waiting[1].revents & POLLIN) != 0) forward_events();
-  if (waiting[0].revents == 0) return std::nullopt;
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    if ((waiting_[i + 1].revents & POLLIN) != 0) devices_[i]->forward_events();
+  }
+  if (waiting_[0].revents == 0) return std::nullopt;
   return connection_.receive();
 }
 
@@ -112,17 +106,22 @@ bool Client::serve(const message::Packet& packet, std::string& why) {
     why = fmt::format("a message of {} bytes is shorter than a header", packet.bytes.size());
     return false;
   }
-  calls_.fetch_add(1, std::memory_order_relaxed);
   if (refusal_) {
-    (void)send(header.sequence, std::unexpected(*refusal_));
+    (void)send(nullptr, header.sequence, std::unexpected(*refusal_));
     return false;
   }
-  Call call{.op = header.op, .body = reader.rest(), .fds = packet.fds};
-  const auto answer = serve_call(state_, call);
-  if (!answer) errors_.fetch_add(1, std::memory_order_relaxed);
   const bool wanted = header.sequence != message::kNoReply;
   in_a_row_ = wanted ? 0 : in_a_row_ + 1;
-  const auto sent = wanted ? send(header.sequence, answer) : Result<void>();
+  const auto device = device_of(header);
+  if (!device) {
+    return !wanted || send(nullptr, header.sequence, std::unexpected(device.error())).has_value();
+  }
+  ClientState& state = **device;
+  state.calls.fetch_add(1, std::memory_order_relaxed);
+  Call call{.op = header.op, .body = reader.rest(), .fds = packet.fds, .answered = wanted};
+  const auto answer = serve_call(state, call);
+  if (!answer) state.errors.fetch_add(1, std::memory_order_relaxed);
+  const auto sent = wanted ? send(&state, header.sequence, answer) : Result<void>();
   if (call.malformed) {
     why = answer.error().text;
     return false;
@@ -131,23 +130,48 @@ bool Client::serve(const message::Packet& packet, std::string& why) {
   return sent.has_value();
 }
 
-void Client::forward_events() {
-  // A full pipe loses events, as a full queue does: the client does not read them.
-  while (auto event = state_.session->events().pop()) {
-    const message::AsyncRecord record{static_cast<uint32_t>(event->type), event->object};
-    [[maybe_unused]] const auto written = write(state_.async_pipe.get(), &record, sizeof record);
+Result<ClientState*> Client::device_of(const message::RequestHeader& header) {
+  if (header.device < devices_.size()) return devices_[header.device].get();
+  if (!program_.greeted || header.op != message::Op::open_device || header.device != devices_.size() ||
+      header.device >= message::kMaxDevices) {
+    return fail(EINVAL, fmt::format("this connection has no device {}; open one first, under a number of at most {}",
+                                    header.device, std::min<std::size_t>(devices_.size(), message::kMaxDevices - 1)));
   }
+  auto added = std::make_unique<ClientState>(program_, program_.server.new_client_id());
+  const std::scoped_lock lock(devices_mutex_);
+  return devices_.emplace_back(std::move(added)).get();
 }
 
-Result<void> Client::send(uint32_t sequence, const Result<Reply>& answer) {
+std::vector<ClientState*> Client::devices() const {
+  const std::scoped_lock lock(devices_mutex_);
+  std::vector<ClientState*> out;
+  for (const auto& device : devices_) out.push_back(device.get());
+  return out;
+}
+
+bool Client::has(uint32_t id) const {
+  return std::ranges::any_of(devices(), [id](const ClientState* device) { return device->id == id; });
+}
+
+std::vector<const ClientState*> Client::listed() const {
+  std::vector<const ClientState*> out;
+  for (const ClientState* device : devices()) {
+    const std::scoped_lock lock(device->session_mutex);
+    if (device->session != nullptr) out.push_back(device);
+  }
+  if (out.empty()) out.push_back(devices().front());
+  return out;
+}
+
+Result<void> Client::send(ClientState* device, uint32_t sequence, const Result<Reply>& answer) {
   message::ReplyHeader header{.sequence = sequence};
   std::vector<int> fds;
   if (!answer) {
     header.error = answer.error().code;
     header.text = answer.error().text;
   }
-  if (state_.arena != nullptr) {
-    for (const auto& chunk : state_.arena->take_new_chunks()) {
+  if (device != nullptr && device->arena != nullptr) {
+    for (const auto& chunk : device->arena->take_new_chunks()) {
       header.chunks.push_back({chunk.index, chunk.bytes});
       fds.push_back(chunk.fd);
     }
@@ -161,90 +185,41 @@ Result<void> Client::send(uint32_t sequence, const Result<Reply>& answer) {
   return connection_.send(bytes, fds);
 }
 
-// Queue pairs and their rules first, so that no new work begins; then the objects that they used; the session last.
+// The ids first: the connection manager uses their queue pairs.
 void Client::release() {
-  state_.capture.reset();
-  if (state_.connections != nullptr) state_.server.programs().remove(*state_.connections);
-  state_.connections.reset();
-  state_.cm_channels.clear();
-  state_.flows.clear();
-  state_.qps.clear();
-  state_.srqs.clear();
-  state_.xrc_domains.clear();
-  state_.cqs.clear();
-  state_.channels.clear();
-  state_.address_handles.clear();
-  state_.windows.clear();
-  state_.regions.clear();
-  settle_waits();  // what came too late for the server's thread
-  state_.pds.clear();
-  std::shared_ptr<control::DeviceSession> session;
-  std::shared_ptr<Arena> arena;
-  {
-    const std::scoped_lock lock(state_.session_mutex);
-    session.swap(state_.session);
-    arena.swap(state_.arena);
+  program_.release();
+  for (const auto& device : devices_) {
+    device->release();
+    device->connection = {};
+    device->descriptors = {};
   }
-  state_.counted.reset();
-  session.reset();
-  arena.reset();
-  state_.async_pipe.reset();
-  state_.registered_bytes.store(0, std::memory_order_relaxed);
-  state_.connection = {};
-  state_.descriptors = {};
 }
 
 void Client::retire_broken() {
-  retire_broken_regions(state_);
-  if (!queues_are_broken(state_)) return;
-  state_.server.log_of_client(
-      state_.peer.uid, Severity::warning,
-      fmt::format("client {} ({}, process {}) is disconnected: it removed the pages of its queues", state_.id,
-                  state_.peer.command, state_.peer.pid));
+  bool broken = false;
+  for (ClientState* device : devices()) {
+    retire_broken_regions(*device);
+    broken = broken || queues_are_broken(*device);
+  }
+  if (!broken) return;
+  program_.server.log_of_client(
+      program_.peer.uid, Severity::warning,
+      fmt::format("client {} ({}, process {}) is disconnected: it removed the pages of its queues", program_.id,
+                  program_.peer.command, program_.peer.pid));
   disconnect();
 }
 
 WaitAccount::Verdict Client::settle_waits() {
-  using enum WaitAccount::Verdict;
-  const Nanos waited(state_.waits->nanoseconds.exchange(0, std::memory_order_relaxed));
-  if (waited == Nanos(0)) return allowed;
-  const auto verdict = state_.user->note_wait(waited);
-  const std::string what = fmt::format(
-      "user {}: client {} ({}, process {}) removed pages of a file of {} bytes while an engine used them; the engine "
-      "took "
-      "{} ms",
-      state_.peer.uid, state_.id, state_.peer.command, state_.peer.pid,
-      state_.waits->file.load(std::memory_order_relaxed), std::chrono::ceil<std::chrono::milliseconds>(waited).count());
-  // A user has few of the others: it is refused memory that makes engines wait.
-  if (verdict == allowed) {
-    state_.server.log_of_client(state_.peer.uid, Severity::warning, what);
-  } else if (verdict == cut_process) {
-    state_.server.log_always(Severity::warning,
-                             what +
-                                 "; the process is disconnected, and the user may register no such memory for a "
-                                 "while (limits.punch_penalty)");
-  } else {
-    state_.server.log_always(Severity::warning,
-                             what +
-                                 " although it is refused such memory; all its clients that have some are "
-                                 "disconnected");
-  }
-  return verdict;
+  auto worst = WaitAccount::Verdict::allowed;
+  for (ClientState* device : devices()) worst = std::max(worst, device->settle_waits());
+  return worst;
 }
 
 bool Client::cut_off() {
-  if (!break_punchable_regions(state_)) return false;
-  disconnect();
-  return true;
-}
-
-message::ClientRow Client::row() const {
-  return row_of(state_, calls_.load(std::memory_order_relaxed), errors_.load(std::memory_order_relaxed));
-}
-
-std::vector<message::ObjectRow> Client::objects(message::Kind kind, uint32_t after, std::size_t most,
-                                                const Sight& sight) const {
-  return object_rows_of(state_, kind, after, most, sight);
+  bool any = false;
+  for (ClientState* device : devices()) any = break_punchable_regions(*device) || any;
+  if (any) disconnect();
+  return any;
 }
 
 }  // namespace uroce::service

@@ -1,16 +1,18 @@
-// One connection and the thread that serves it.
+// One program's connection, with the thread that serves it.
 #pragma once
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include <poll.h>
+
 #include "message/connection.h"
-#include "message/operator_messages.h"
 #include "service/client_state.h"
 #include "service/operation.h"
 
@@ -36,14 +38,13 @@ class Client {
   /// Any thread: disconnects the client.
   void disconnect() { connection_.shut_down(); }
   bool done() const { return done_.load(std::memory_order_acquire); }
-  uint32_t id() const { return state_.id; }
-  uint32_t uid() const { return state_.peer.uid; }
-  const Peer& peer() const { return state_.peer; }
-  bool privileged() const { return state_.user->privileged(); }
-  message::ClientRow row() const;
-  /// Rows of the client's objects after `after`, at most `most`, as `sight` allows.
-  std::vector<message::ObjectRow> objects(message::Kind kind, uint32_t after, std::size_t most,
-                                          const Sight& sight) const;
+  uint32_t uid() const { return program_.peer.uid; }
+  const Peer& peer() const { return program_.peer; }
+  bool privileged() const { return program_.user->privileged(); }
+  /// Whether the operator knows the program, or one of its devices, by this number.
+  bool has(uint32_t id) const;
+  /// The opened devices, or of a program without one the first, which stands for the program. Any thread.
+  std::vector<const ClientState*> listed() const;
   /// See retire_broken_regions(). Disconnects the client when its queues are broken.
   void retire_broken();
   /// Charges to its user what engines have waited for its memory. Any thread.
@@ -58,16 +59,20 @@ class Client {
   /// The next packet; nullopt where something else was to be done.
   Result<std::optional<message::Packet>> next_packet();
   bool serve(const message::Packet& packet, std::string& why);
-  void forward_events();
-  Result<void> send(uint32_t sequence, const Result<Reply>& answer);
+  /// The device that a request is for. Errors: EINVAL (there is none).
+  Result<ClientState*> device_of(const message::RequestHeader& header);
+  /// Any thread.
+  std::vector<ClientState*> devices() const;
+  Result<void> send(ClientState* device, uint32_t sequence, const Result<Reply>& answer);
   void release();
 
-  ClientState state_;
+  Program program_;
   message::Connection connection_;
   std::thread thread_;
   std::atomic<bool> done_{false};
-  std::atomic<uint64_t> calls_{0};
-  std::atomic<uint64_t> errors_{0};
+  mutable std::mutex devices_mutex_;  // the program's thread adds devices, which stay; others look
+  std::vector<std::unique_ptr<ClientState>> devices_;
+  std::vector<pollfd> waiting_;  // the socket, then the events of each device
   std::optional<Error> refusal_;
   uint32_t in_a_row_ = 0;  // requests without a reply since it last waited
 };

@@ -1,4 +1,5 @@
-// The state of one client: identity, limits and objects. Its operations work on this.
+// The state of one program: its identity and limits, its use of the connection manager, and its opened devices with
+// their objects. Operations work on this.
 #pragma once
 
 #include <atomic>
@@ -9,18 +10,19 @@
 #include <optional>
 #include <string>
 
+#include "cm/manager.h"
 #include "control/device_session.h"
 #include "control/flow.h"
 #include "control/xrc_domain.h"
 #include "message/connection.h"
 #include "service/arena.h"
 #include "service/capture.h"
-#include "service/cm_program.h"
 #include "service/handles.h"
 #include "service/mapping.h"
 #include "service/peer.h"
 #include "service/server_view.h"
 #include "service/user.h"
+#include "service/wait_account.h"
 
 namespace uroce::service {
 
@@ -46,25 +48,56 @@ struct ClientXrcDomain {
   Charge descriptor{};  ///< of its file
 };
 
-/// The client's thread changes it; other threads read what is atomic, guarded, or in a Handles.
-struct ClientState {
-  ClientState(ServerView& view, uint32_t number, Peer process, std::shared_ptr<User> account)
+/// The part that all devices of a program share. The program's thread alone uses what is not constant.
+struct Program {
+  Program(ServerView& view, uint32_t number, Peer process, std::shared_ptr<User> account)
       : server(view), id(number), peer(std::move(process)), user(std::move(account)) {}
 
   /// A part of the user's budget. Errors: as User::charge().
   Result<Charge> charge(Resource resource, uint64_t amount = 1) const { return user->charge(resource, amount, peer); }
+  /// Ends its use of the connection manager, and its capture.
+  void release();
+
+  ServerView& server;
+  const uint32_t id;  ///< of its first device
+  const Peer peer;
+  const std::shared_ptr<User> user;
+  bool greeted = false;                            ///< its hello was accepted
+  std::unique_ptr<cm::ManagerUser> connections{};  ///< opened with the first call
+  std::map<uint32_t, Charge> cm_channels{};
+  std::unique_ptr<Capture> capture{};
+};
+
+/// A device that a program has opened, and the objects there. The first one exists from the beginning, without a
+/// device: it stands for the program itself. The program's thread changes it; other threads read what is atomic,
+/// guarded, or in a Handles.
+struct ClientState {
+  ClientState(Program& of, uint32_t number) : program(of), id(number) {}
+
+  Result<Charge> charge(Resource resource, uint64_t amount = 1) const { return program.charge(resource, amount); }
+  /// Charges the open device to the user, as a connection. Errors: as User::charge().
+  Result<void> admit();
+  /// Frees all objects and closes the device. The first one stays charged, as the program's connection.
+  void release();
+  /// Writes the device's asynchronous events to the program's pipe.
+  void forward_events();
+  /// Charges to its user what engines have waited for its memory. Any thread.
+  WaitAccount::Verdict settle_waits();
+  bool stands_for_program() const { return id == program.id; }
 
   /// Whether it may have raw packet queue pairs: the process has the right, or the user's [[user]] entry gives it.
   bool may_have_raw_packets() const { return peer.net_raw || peer.privileged || user->may_have_raw_packets(); }
 
-  ServerView& server;
-  const uint32_t id;
-  const Peer peer;
-  const std::shared_ptr<User> user;
+  Program& program;
+  const uint32_t id;  ///< by which the operator knows it
+  ServerView& server = program.server;
+  const Peer& peer = program.peer;
+  const std::shared_ptr<User>& user = program.user;
   Charge connection{};
-  Charge descriptors{};  ///< of the connection itself
+  Charge descriptors{};  ///< of what belongs to no object
 
-  bool greeted = false;  ///< its hello was accepted
+  std::atomic<uint64_t> calls{0};
+  std::atomic<uint64_t> errors{0};
   std::atomic<uint64_t> registered_bytes{0};
 
   const std::shared_ptr<EngineWaits> waits = std::make_shared<EngineWaits>();
@@ -73,11 +106,7 @@ struct ClientState {
   std::shared_ptr<control::DeviceSession> session{};
   std::optional<UserTraffic::Part> counted{};  ///< of the session
   std::shared_ptr<Arena> arena{};
-  message::Fd async_pipe{};                  ///< written here
-  std::shared_ptr<CmProgram> connections{};  ///< on a connection to the connection manager
-  std::weak_ptr<CmProgram> borrowed{};       ///< on a device's connection: the same program's
-  std::map<uint32_t, Charge> cm_channels{};
-  std::unique_ptr<Capture> capture{};
+  message::Fd async_pipe{};  ///< written here
 
   Handles<control::Pd> pds{"protection domain"};
   Handles<ClientRegion> regions{"memory region"};

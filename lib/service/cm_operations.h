@@ -7,7 +7,7 @@
 namespace uroce::service {
 
 /// Before the first of them. Errors: EOPNOTSUPP (the daemon has no connection manager).
-Result<void> open_connection_manager(ClientState& client);
+Result<void> open_connection_manager(Program& program);
 
 Result<Reply> cm_create_channel(ClientState& client, const message::Empty& request);
 Result<Reply> cm_destroy_channel(ClientState& client, const message::Handle& request);
@@ -19,11 +19,11 @@ Result<Reply> cm_bind(ClientState& client, const message::CmBind& request);
 Result<Reply> cm_resolve_addr(ClientState& client, const message::CmResolve& request);
 Result<Reply> cm_resolve_route(ClientState& client, const message::Handle& request);
 Result<Reply> cm_listen(ClientState& client, const message::CmListen& request);
-Result<Reply> cm_connect(ClientState& client, const message::CmTerms& request);
+Result<Reply> cm_connect(ClientState& client, const message::CmTerms& request, Call& call);
 Result<Reply> cm_establish(ClientState& client, const message::Handle& request);
-Result<Reply> cm_accept(ClientState& client, const message::CmTerms& request);
+Result<Reply> cm_accept(ClientState& client, const message::CmTerms& request, Call& call);
 Result<Reply> cm_reject(ClientState& client, const message::CmReject& request);
-Result<Reply> cm_disconnect(ClientState& client, const message::Handle& request);
+Result<Reply> cm_disconnect(ClientState& client, const message::CmDisconnect& request);
 Result<Reply> cm_notify_established(ClientState& client, const message::Handle& request);
 Result<Reply> cm_qp_attr(ClientState& client, const message::CmQpAttr& request);
 Result<Reply> cm_set_option(ClientState& client, const message::CmSetOption& request);

@@ -59,18 +59,17 @@ Result<Reply> hello(ClientState& client, const message::Hello& request, Call& ca
                                     request.version, request.protocol, request.queue_abi, own.version, own.protocol,
                                     own.queue_abi, older ? "application's library" : "daemon (uroced)"));
   }
-  client.greeted = true;
+  client.program.greeted = true;
   message::HelloReply answer{.daemon = own};
   for (const auto& device : client.server.devices()) answer.devices.push_back(device->info());
   return reply(answer);
 }
 
-// Requests are served in order: all before this one are done.
-Result<Reply> settle(ClientState& /*client*/, const message::Empty& /*request*/) { return Reply{}; }
+Result<Reply> barrier(ClientState& /*client*/, const message::Empty& /*request*/) { return Reply{}; }
 
 Result<Reply> open_device(ClientState& client, const message::OpenDevice& request) {
   if (client.session != nullptr) {
-    return fail(EINVAL, "a device is open on this connection; use another for another device");
+    return fail(EINVAL, "this number has an open device; close it, or open the device under another number");
   }
   const auto& devices = client.server.devices();
   const auto found = std::ranges::find_if(devices, [&](const auto& d) { return d->config().name == request.name; });
@@ -79,6 +78,9 @@ Result<Reply> open_device(ClientState& client, const message::OpenDevice& reques
                 fmt::format("the daemon has no device '{}'; `uroce devices` lists them", request.name.substr(0, 64)));
   }
   control::Device& device = **found;
+  if (!client.stands_for_program()) {
+    if (auto admitted = client.admit(); !admitted) return std::unexpected(admitted.error());
+  }
   auto arena = std::make_shared<Arena>([user = client.user, peer = client.peer](uint64_t bytes) {
     return user->charge(Resource::queue_bytes, bytes, peer);
   });
@@ -107,6 +109,11 @@ Result<Reply> open_device(ClientState& client, const message::OpenDevice& reques
   client.arena = std::move(arena);
   client.async_pipe = std::move(write_end);
   return out;
+}
+
+Result<Reply> close_device(ClientState& client, const message::Empty& /*request*/) {
+  client.release();
+  return Reply{};
 }
 
 std::vector<std::pair<std::string, uint64_t>> counters_of(const ServerView& server, const control::Device& device) {

@@ -11,8 +11,10 @@ namespace uroce::service {
 std::vector<std::pair<std::string, uint64_t>> counters_of(const ServerView& server, const control::Device& device);
 
 Result<Reply> hello(ClientState& client, const message::Hello& request, Call& call);
-Result<Reply> settle(ClientState& client, const message::Empty& request);
+/// Nothing: requests are served in order, so all before this one are done.
+Result<Reply> barrier(ClientState& client, const message::Empty& request);
 Result<Reply> open_device(ClientState& client, const message::OpenDevice& request);
+Result<Reply> close_device(ClientState& client, const message::Empty& request);
 Result<Reply> counters(ClientState& client, const message::Empty& request);
 Result<Reply> clock(ClientState& client, const message::Empty& request);
 Result<Reply> query_gids(ClientState& client, const message::Empty& request);

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "message/protocol.h"
+#include "service/operator_operations.h"
 
 namespace uroce::service {
 namespace {
@@ -23,15 +24,29 @@ void cut_to_size(auto& rows) {
   }
 }
 
+/// The devices and programs that have a row, in the order of ids. The clients keep it in existence.
+std::vector<const ClientState*> listed(const Clients& clients) {
+  std::vector<const ClientState*> out;
+  for (const auto& client : clients) std::ranges::move(client->listed(), std::back_inserter(out));
+  std::ranges::sort(out, {}, &ClientState::id);
+  return out;
+}
+
 }  // namespace
+
+std::vector<message::ClientRow> all_rows(const Clients& clients) {
+  std::vector<message::ClientRow> rows;
+  for (const ClientState* device : listed(clients)) rows.push_back(row_of(*device));
+  return rows;
+}
 
 message::ClientRows client_rows(const Clients& clients, uint32_t after, const Sight& sight) {
   message::ClientRows out;
-  for (const auto& client : clients) {
-    if (client->id() <= after || !sight.client_of(client->uid())) continue;
+  for (const ClientState* device : listed(clients)) {
+    if (device->id <= after || !sight.client_of(device->peer.uid)) continue;
     out.more = out.rows.size() == kRowsPerReply;
     if (out.more) break;
-    out.rows.push_back(client->row());
+    out.rows.push_back(row_of(*device));
   }
   return out;
 }
@@ -45,15 +60,15 @@ message::UserRows user_rows(const Users& users, uint64_t after, const Sight& sig
 
 message::ObjectRows object_rows(const Clients& clients, const message::ListObjects& request, const Sight& sight) {
   message::ObjectRows out;
-  for (const auto& client : clients) {
-    if (client->id() < request.after_client || !sight.client_of(client->uid())) continue;
-    const uint32_t after = client->id() == request.after_client ? request.after_id : 0;
+  for (const ClientState* device : listed(clients)) {
+    if (device->id < request.after_client || !sight.client_of(device->peer.uid)) continue;
+    const uint32_t after = device->id == request.after_client ? request.after_id : 0;
     if (out.rows.size() == kRowsPerReply) {
       out.more = true;
       break;
     }
     const std::size_t room = kRowsPerReply - out.rows.size();
-    auto rows = client->objects(request.kind, after, room, sight);
+    auto rows = object_rows_of(*device, request.kind, after, room, sight);
     out.more = rows.size() == room;
     std::ranges::move(rows, std::back_inserter(out.rows));
   }

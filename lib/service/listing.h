@@ -12,8 +12,10 @@
 
 namespace uroce::service {
 
-/// In the order of their ids.
 using Clients = std::vector<std::shared_ptr<Client>>;
+
+/// A row for each opened device, and for each program without one, in the order of their ids.
+std::vector<message::ClientRow> all_rows(const Clients& clients);
 
 // Without what `sight` does not allow. A reply with `more` has not all rows: ask again, after its last one.
 message::ClientRows client_rows(const Clients& clients, uint32_t after, const Sight& sight);

@@ -118,8 +118,9 @@ Result<Reply> destroy(ClientState& client, const message::Destroy& request) {
     case message::Kind::cq: return gone(client.cqs.take(request.id));
     case message::Kind::srq: return gone(client.srqs.take(request.id));
     case message::Kind::qp: {
-      const auto program = client.borrowed.lock();
-      const auto connecting = program != nullptr ? program->connecting() : std::unique_lock<std::mutex>();
+      // The connection manager may be connecting it.
+      const auto& manager = client.program.connections;
+      const auto lock = manager != nullptr ? manager->keep_queue_pairs() : std::unique_lock<std::mutex>();
       return gone(client.qps.take(request.id));
     }
     case message::Kind::address_handle: return gone(client.address_handles.take(request.id));

@@ -39,6 +39,7 @@ struct Call {
   message::Op op{};
   std::span<const std::byte> body{};
   std::span<const message::Fd> fds{};
+  bool answered = true;    ///< its sender gets a reply
   bool malformed = false;  ///< set by the handler: the connection ends after the reply
 };
 
@@ -47,7 +48,7 @@ enum class Needs {
   nothing,
   hello,
   device,              ///< ClientState::session
-  connection_manager,  ///< ClientState::connections, opened with the first such operation
+  connection_manager,  ///< Program::connections, opened with the first such operation
 };
 
 struct Operation {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "service/cm_operations.h"
-#include "service/cm_qp_operations.h"
 #include "service/device_operations.h"
 #include "service/memory_operations.h"
 #include "service/object_operations.h"
@@ -18,8 +17,9 @@ using message::Op;
 
 constexpr Operation kOperations[] = {
     {Op::hello, Needs::nothing, serve<message::Hello, hello>},
-    {Op::settle, Needs::hello, serve<message::Empty, settle>},
+    {Op::barrier, Needs::hello, serve<message::Empty, barrier>},
     {Op::open_device, Needs::hello, serve<message::OpenDevice, open_device>},
+    {Op::close_device, Needs::device, serve<message::Empty, close_device>},
     {Op::counters, Needs::device, serve<message::Empty, counters>},
     {Op::clock, Needs::device, serve<message::Empty, clock>},
     {Op::query_gids, Needs::device, serve<message::Empty, query_gids>},
@@ -61,11 +61,6 @@ constexpr Operation kOperations[] = {
     {Op::create_xrc_target, Needs::device, serve<message::CreateXrcTarget, create_xrc_target>},
     {Op::open_xrc_target, Needs::device, serve<message::OpenXrcTarget, open_xrc_target>},
 
-    {Op::borrow_cm, Needs::device, serve<message::CmPass, borrow_cm>},
-    {Op::connect_qp, Needs::device, serve<message::CmQpTerms, connect_qp>},
-    {Op::accept_qp, Needs::device, serve<message::CmQpTerms, accept_qp>},
-    {Op::disconnect_qp, Needs::device, serve<message::CmQpEnd, disconnect_qp>},
-
     {Op::cm_create_channel, Needs::connection_manager, serve<message::Empty, cm_create_channel>},
     {Op::cm_destroy_channel, Needs::connection_manager, serve<message::Handle, cm_destroy_channel>},
     {Op::cm_take_events, Needs::connection_manager, serve<message::Handle, cm_take_events>},
@@ -80,14 +75,13 @@ constexpr Operation kOperations[] = {
     {Op::cm_establish, Needs::connection_manager, serve<message::Handle, cm_establish>},
     {Op::cm_accept, Needs::connection_manager, serve<message::CmTerms, cm_accept>},
     {Op::cm_reject, Needs::connection_manager, serve<message::CmReject, cm_reject>},
-    {Op::cm_disconnect, Needs::connection_manager, serve<message::Handle, cm_disconnect>},
+    {Op::cm_disconnect, Needs::connection_manager, serve<message::CmDisconnect, cm_disconnect>},
     {Op::cm_notify_established, Needs::connection_manager, serve<message::Handle, cm_notify_established>},
     {Op::cm_qp_attr, Needs::connection_manager, serve<message::CmQpAttr, cm_qp_attr>},
     {Op::cm_set_option, Needs::connection_manager, serve<message::CmSetOption, cm_set_option>},
     {Op::cm_join, Needs::connection_manager, serve<message::CmGroup, cm_join>},
     {Op::cm_leave, Needs::connection_manager, serve<message::CmGroup, cm_leave>},
     {Op::cm_migrate, Needs::connection_manager, serve<message::CmMigrate, cm_migrate>},
-    {Op::cm_lend, Needs::connection_manager, serve<message::Empty, cm_lend>},
 };
 
 Result<void> provide(ClientState& client, Needs needs) {
@@ -96,8 +90,8 @@ Result<void> provide(ClientState& client, Needs needs) {
     case Needs::hello: return {};
     case Needs::device:
       if (client.session != nullptr) return {};
-      return fail(EINVAL, "no device is open on this connection; open one first");
-    case Needs::connection_manager: return open_connection_manager(client);
+      return fail(EINVAL, "no device is open under this number; open one first");
+    case Needs::connection_manager: return open_connection_manager(client.program);
   }
   return {};
 }
@@ -110,7 +104,7 @@ const Operation* find_operation(Op op) {
 }
 
 Result<Reply> serve_call(ClientState& client, Call& call) {
-  if (!client.greeted && call.op != Op::hello) {
+  if (!client.program.greeted && call.op != Op::hello) {
     call.malformed = true;
     return fail(EPROTO, "the first message must be a hello");
   }

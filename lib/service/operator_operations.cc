@@ -80,7 +80,7 @@ Result<Reply> start_capture(ClientState& client, const message::OpenDevice& requ
         fmt::format("capturing is for root and the daemon's own user, not for user {}, or for a container's root",
                     client.peer.uid));
   }
-  if (client.capture != nullptr) {
+  if (client.program.capture != nullptr) {
     return fail(EBUSY, "this connection has a capture already; open another connection for another device");
   }
   if (!client.server.ports().capture) return fail(EOPNOTSUPP, "this daemon has no captures; use uroced");
@@ -92,13 +92,14 @@ Result<Reply> start_capture(ClientState& client, const message::OpenDevice& requ
     capture = client.server.ports().capture(request.name);
   }
   if (!capture) return std::unexpected(capture.error());
-  client.capture = std::move(*capture);
-  auto out = reply(message::CaptureReply{.rings = client.capture->rings(), .epoch_ns = client.capture->epoch_ns()});
-  out->fds.push_back(client.capture->fd());
+  client.program.capture = std::move(*capture);
+  auto out = reply(
+      message::CaptureReply{.rings = client.program.capture->rings(), .epoch_ns = client.program.capture->epoch_ns()});
+  out->fds.push_back(client.program.capture->fd());
   return out;
 }
 
-message::ClientRow row_of(const ClientState& client, uint64_t calls, uint64_t errors) {
+message::ClientRow row_of(const ClientState& client) {
   message::ClientRow row{
       .id = client.id, .pid = client.peer.pid, .uid = client.peer.uid, .command = client.peer.command};
   {
@@ -116,8 +117,8 @@ message::ClientRow row_of(const ClientState& client, uint64_t calls, uint64_t er
   row.pds = client.pds.size();
   row.ahs = client.address_handles.size();
   row.registered_bytes = client.registered_bytes.load(std::memory_order_relaxed);
-  row.calls = calls;
-  row.errors = errors;
+  row.calls = client.calls.load(std::memory_order_relaxed);
+  row.errors = client.errors.load(std::memory_order_relaxed);
   return row;
 }
 

@@ -18,7 +18,7 @@ Result<Reply> list_objects(ClientState& client, const message::ListObjects& requ
 Result<Reply> start_capture(ClientState& client, const message::OpenDevice& request);
 
 /// Any thread.
-message::ClientRow row_of(const ClientState& client, uint64_t calls, uint64_t errors);
+message::ClientRow row_of(const ClientState& client);
 /// Rows of the client's objects after `after`, at most `most`, with keys and PSNs if `sight` allows. Any thread.
 std::vector<message::ObjectRow> object_rows_of(const ClientState& client, message::Kind kind, uint32_t after,
                                                std::size_t most, const Sight& sight);

@@ -76,6 +76,7 @@ Result<Reply> create_qp(ClientState& client, const message::CreateQp& request) {
                     .congestion_control = request.congestion_control};
   auto qp = client.session->create_qp(std::move(*pd), std::move(*send_cq), std::move(*recv_cq), init, std::move(srq));
   if (!qp) return std::unexpected(qp.error());
+  if (auto changed = apply_steps(client, **qp, request.steps); !changed) return std::unexpected(changed.error());
   const auto& ring = (*qp)->doorbell_ring();
   message::CreateQpReply answer{.qpn = (*qp)->qpn(),
                                 .engine = (*qp)->engine(),
@@ -87,15 +88,12 @@ Result<Reply> create_qp(ClientState& client, const message::CreateQp& request) {
   return reply(answer);
 }
 
-Result<void> check_count(const control::ControlQp& qp, std::size_t steps) {
-  if (steps <= message::kMaxModifySteps) return {};
-  return fail(EINVAL, fmt::format("a modify of queue pair {:#x} has {} steps; one call takes at most {}", qp.qpn(),
-                                  steps, message::kMaxModifySteps));
-}
-
 Result<void> apply_steps(const ClientState& client, control::ControlQp& qp,
                          std::span<const message::ModifyStep> steps) {
-  if (auto ok = check_count(qp, steps.size()); !ok) return ok;
+  if (steps.size() > message::kMaxModifySteps) {
+    return fail(EINVAL, fmt::format("a modify of queue pair {:#x} has {} steps; one call takes at most {}", qp.qpn(),
+                                    steps.size(), message::kMaxModifySteps));
+  }
   for (const message::ModifyStep& step : steps) {
     if (auto ok = check_states(step.attr, step.mask); !ok) return ok;
     if (auto ok = check_qkey(client, step.attr, step.mask); !ok) return ok;

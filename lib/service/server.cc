@@ -39,7 +39,6 @@ struct Server::Impl final : ServerView {
   Log write_log;
   PortAccess port_access;
   cm::Manager* connection_manager = nullptr;
-  CmPrograms cm_programs;
   message::Fd listener;
   message::Fd wake{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
   std::atomic<bool> stopping{false};
@@ -57,7 +56,6 @@ struct Server::Impl final : ServerView {
   const std::vector<std::shared_ptr<control::Device>>& devices() const override { return all_devices; }
   const PortAccess& ports() const override { return port_access; }
   cm::Manager* connections() const override { return connection_manager; }
-  CmPrograms& programs() override { return cm_programs; }
   void log(Severity severity, std::string_view text) const {
     if (write_log) write_log(severity, text);
   }
@@ -70,6 +68,10 @@ struct Server::Impl final : ServerView {
   }
   void log_always(Severity severity, std::string_view text) override { log(severity, text); }
   void log_what_was_left_out();
+  uint32_t new_client_id() override {
+    const std::scoped_lock lock(mutex);
+    return next_id++;
+  }
   void finished() override { ring(); }
   void ring() const {
     const uint64_t one = 1;
@@ -81,11 +83,6 @@ struct Server::Impl final : ServerView {
     Clients out;
     for (const auto& [id, client] : clients) out.push_back(client);
     return out;
-  }
-  std::vector<message::ClientRow> all_rows() const {
-    std::vector<message::ClientRow> rows;
-    for (const auto& client : all()) rows.push_back(client->row());
-    return rows;
   }
   message::ClientRows client_rows(uint32_t after, const Sight& sight) const override {
     return service::client_rows(all(), after, sight);
@@ -270,7 +267,7 @@ void Server::set_max_clients(uint32_t max) {
   impl_->users->set_capacity(Resource::connection, max);
 }
 
-std::vector<ClientInfo> Server::clients() const { return impl_->all_rows(); }
+std::vector<ClientInfo> Server::clients() const { return service::all_rows(impl_->all()); }
 
 std::vector<message::UserRow> Server::users() const {
   Peer everybody;
@@ -284,7 +281,7 @@ std::vector<std::pair<std::string, uint64_t>> Server::counters(const control::De
 
 bool Server::disconnect(uint32_t id) {
   const std::scoped_lock lock(impl_->mutex);
-  const auto found = impl_->clients.find(id);
+  const auto found = std::ranges::find_if(impl_->clients, [id](const auto& one) { return one.second->has(id); });
   if (found == impl_->clients.end()) return false;
   found->second->disconnect();
   return true;

@@ -10,7 +10,6 @@
 #include "control/device.h"
 #include "message/operator_messages.h"
 #include "service/capture.h"
-#include "service/cm_program.h"
 #include "service/sight.h"
 
 namespace uroce::service {
@@ -23,8 +22,6 @@ class ServerView {
   virtual const std::vector<std::shared_ptr<control::Device>>& devices() const = 0;
   /// nullptr where there is none.
   virtual cm::Manager* connections() const = 0;
-  /// The programs that use it.
-  virtual CmPrograms& programs() = 0;
   virtual const PortAccess& ports() const = 0;
   /// A line that a client of user `uid` causes: a user has a bounded number of them.
   virtual void log_of_client(uint32_t uid, Severity severity, std::string_view text) = 0;
@@ -34,6 +31,8 @@ class ServerView {
   virtual message::ClientRows client_rows(uint32_t after, const Sight& sight) const = 0;
   virtual message::UserRows user_rows(uint64_t after, const Sight& sight) const = 0;
   virtual message::ObjectRows object_rows(const message::ListObjects& request, const Sight& sight) const = 0;
+  /// For a device that a program opens beside its first.
+  virtual uint32_t new_client_id() = 0;
   /// A client's thread is about to end.
   virtual void finished() = 0;
 };

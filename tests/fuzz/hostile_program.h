@@ -22,16 +22,15 @@ namespace uroce::test {
 struct ScriptedView final : service::ServerView {
   std::vector<std::shared_ptr<control::Device>> all;
   service::PortAccess access;
-  service::CmPrograms cm_programs;
   const std::vector<std::shared_ptr<control::Device>>& devices() const override { return all; }
   cm::Manager* connections() const override { return nullptr; }
-  service::CmPrograms& programs() override { return cm_programs; }
   const service::PortAccess& ports() const override { return access; }
   void log_of_client(uint32_t, service::Severity, std::string_view) override {}
   void log_always(service::Severity, std::string_view) override {}
   message::ClientRows client_rows(uint32_t, const service::Sight&) const override { return {}; }
   message::UserRows user_rows(uint64_t, const service::Sight&) const override { return {}; }
   message::ObjectRows object_rows(const message::ListObjects&, const service::Sight&) const override { return {}; }
+  uint32_t new_client_id() override { return 0; }
   void finished() override {}
 };
 
@@ -53,7 +52,7 @@ struct QueuePairSeen {
 class HostileProgram {
  public:
   HostileProgram(ScriptedView& view, uint32_t id, const service::Peer& peer, std::shared_ptr<service::User> user)
-      : state_(view, id, peer, std::move(user)) {}
+      : program_(view, id, peer, std::move(user)) {}
   ~HostileProgram() {
     for (const Mapped& chunk : chunks) munmap(chunk.data, chunk.bytes);
   }
@@ -113,7 +112,8 @@ class HostileProgram {
     chunks.push_back({static_cast<std::byte*>(data), bytes});
   }
 
-  service::ClientState state_;
+  service::Program program_;
+  service::ClientState state_{program_, program_.id};
 };
 
 }  // namespace uroce::test

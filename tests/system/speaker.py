@@ -13,8 +13,8 @@ from harness import SLOW
 HELLO, OPEN, CREATE_PD, REGISTER, CREATE_CHANNEL, CREATE_CQ, CREATE_SRQ, CREATE_QP, MODIFY = range(1, 10)
 CREATE_AH = 11
 DESTROY, COUNTERS, LIST_CLIENTS, LIST_OBJECTS, LIST_ENGINES = 14, 15, 17, 18, 32
-BORROW_CM, CONNECT_QP, ACCEPT_QP, DISCONNECT_QP = range(50, 54)
-CM_CREATE_CHANNEL, CM_CREATE_ID, CM_BIND = 64, 67, 70
+CM_CREATE_CHANNEL, CM_CREATE_ID, CM_BIND, CM_CONNECT, CM_ACCEPT, CM_DISCONNECT = 64, 67, 70, 74, 76, 78
+CLOSE = 33
 PROTOCOL, QUEUE_ABI = (int(re.search(rf"{name} = (\d+);", (harness.SOURCE / "lib" / path).read_text())[1])
                        for name, path in (("kProtocol", "message/protocol.h"), ("kAbiVersion", "queues/layout.h")))
 
@@ -26,6 +26,11 @@ def text(value):
 def cq(entries, channel=0, ignore_overrun=False):
     """The message that asks for a completion queue."""
     return struct.pack("<II?", entries, channel, ignore_overrun)
+
+
+def qp(pd, cq, kind=2, requests=1):
+    """The message that asks for a queue pair, of RC unless `kind` says otherwise."""
+    return struct.pack("<IIIIBIIIIIBiBBI", pd, cq, cq, 0, kind, requests, requests, 1, 1, 0, 0, -1, 0, 0, 0)
 
 
 class Speaker:
@@ -52,9 +57,9 @@ class Speaker:
     def hello(self):
         return self.call(HELLO, struct.pack("<III", 0x65636F72, PROTOCOL, QUEUE_ABI) + text(b"test"))
 
-    def send(self, op, body=b"", fds=(), sequence=1):
+    def send(self, op, body=b"", fds=(), sequence=1, device=0):
         """`sequence` 0: no reply comes."""
-        socket.send_fds(self.socket, [struct.pack("<HI", op, sequence) + body], list(fds))
+        socket.send_fds(self.socket, [struct.pack("<HII", op, sequence, device) + body], list(fds))
 
     def receive(self):
         """Error and text and body of the next reply, or None where the daemon has hung up."""
@@ -71,15 +76,15 @@ class Speaker:
         chunks, = struct.unpack_from("<I", data, 12 + length)
         return error, words, data[16 + length + 12 * chunks:]
 
-    def call(self, op, body=b"", fds=()):
+    def call(self, op, body=b"", fds=(), device=0):
         try:
-            self.send(op, body, fds)
+            self.send(op, body, fds, device=device)
         except ConnectionError:
             return None
         return self.receive()
 
-    def handle(self, op, body=b"", fds=()):
-        error, words, reply = self.call(op, body, fds)
+    def handle(self, op, body=b"", fds=(), device=0):
+        error, words, reply = self.call(op, body, fds, device)
         assert error == 0, words
         return struct.unpack_from("<I", reply)[0]
 

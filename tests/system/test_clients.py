@@ -16,8 +16,8 @@ import harness
 import verbs
 from harness import BUILD, SLOW
 import speaker
-from speaker import (ACCEPT_QP, BORROW_CM, CONNECT_QP, COUNTERS, CREATE_CHANNEL, CREATE_CQ, CREATE_PD, CREATE_QP, CREATE_SRQ,
-                     DESTROY, DISCONNECT_QP, HELLO, LIST_CLIENTS, LIST_ENGINES, LIST_OBJECTS, MODIFY, OPEN, REGISTER, Speaker, memory,
+from speaker import (CLOSE, CM_ACCEPT, CM_CONNECT, CM_DISCONNECT, COUNTERS, CREATE_CHANNEL, CREATE_CQ, CREATE_PD, CREATE_QP,
+                     CREATE_SRQ, DESTROY, HELLO, LIST_CLIENTS, LIST_ENGINES, LIST_OBJECTS, MODIFY, OPEN, REGISTER, Speaker, memory,
                      text)
 
 CLIENTS = BUILD / "tests" / "system" / "clients"
@@ -154,7 +154,7 @@ class Many(Case):
             one = Speaker(self.socket, device=device)
             self.addCleanup(one.socket.close)
             pd, cq = one.handle(CREATE_PD), one.handle(CREATE_CQ, speaker.cq(16))
-            one.handle(CREATE_QP, struct.pack("<IIIIBIIIIIBiBB", pd, cq, cq, 0, 2, 16, 16, 1, 1, 0, 0, -1, 0, 0))
+            one.handle(CREATE_QP, speaker.qp(pd, cq, requests=16))
         for _ in range(10):
             idle(b"uroce0")
         before = self.resources()
@@ -230,7 +230,7 @@ class Messages(Case):
         self.assertRegex(self.daemon.output, "is disconnected: the message for operation .* do not decode")
 
     def test_truncated(self):
-        whole = struct.pack("<HI", REGISTER, 1) + struct.pack("<IQQQII", 1, 0, 4096, 0, 7, 1) + b"\0" * 20
+        whole = struct.pack("<HII", REGISTER, 1, 0) + struct.pack("<IQQQII", 1, 0, 4096, 0, 7, 1) + b"\0" * 20
         for length in range(1, len(whole)):
             with Speaker(self.socket) as one:
                 one.socket.send(whole[:length])
@@ -348,13 +348,37 @@ class Messages(Case):
             self.assertEqual(one.call(DESTROY, struct.pack("<BI", 4, cq))[0], 0)
             self.assertEqual(one.call(DESTROY, struct.pack("<BI", 1, pd))[0], 0)
 
+    def test_devices_of_one_connection(self):
+        """Each number is a device of its own. A number in between is refused, and a closed one has no objects."""
+        name = speaker.text(b"uroce0")
+        with Speaker(self.socket) as one:
+            self.assertNotEqual(one.call(OPEN, name, device=2)[0], 0)
+            self.assertNotEqual(one.call(CREATE_PD, device=1)[0], 0)
+            self.assertEqual(one.call(OPEN, name, device=1)[0], 0)
+            self.assertNotEqual(one.call(OPEN, name, device=1)[0], 0)
+            pd = one.handle(CREATE_PD)
+            self.assertEqual(one.handle(CREATE_PD, device=1), pd)
+            cq = one.handle(CREATE_CQ, speaker.cq(16), device=1)
+            self.assertNotEqual(one.call(CREATE_QP, speaker.qp(pd, cq))[0], 0, "a queue of another device")
+            self.assertEqual(one.call(CREATE_QP, speaker.qp(pd, cq), device=1)[0], 0)
+            self.assertEqual(one.call(CLOSE, device=1)[0], 0)
+            self.assertNotEqual(one.call(CREATE_PD, device=1)[0], 0)
+            self.assertEqual(one.call(OPEN, name, device=1)[0], 0)
+            self.assertNotEqual(one.call(CREATE_QP, speaker.qp(pd, cq), device=1)[0], 0, "what the last one had is gone")
+            for number in range(2, 256):
+                if one.call(OPEN, name, device=number)[0] != 0:
+                    break
+            self.assertNotEqual(one.call(OPEN, name, device=2**32 - 1)[0], 0)
+            self.assertEqual(one.call(CREATE_PD)[0], 0)
+        self.assertEqual(self.good.call(CREATE_PD)[0], 0)
+
     def test_requests_without_a_reply(self):
         """Thousands that fail: the next request has its own reply. One that does not decode ends the connection."""
         with Speaker(self.socket) as one:
             pd = one.handle(CREATE_PD)
             for _ in range(2000):
                 one.send(DESTROY, struct.pack("<BI", 1, 2**31), sequence=0)
-                one.send(ACCEPT_QP, bytes(38), sequence=0)
+                one.send(CM_ACCEPT, bytes(34), sequence=0)
             self.assertEqual(one.handle(CREATE_PD), pd + 1)
             for _ in range(10):
                 one.send(CREATE_PD, sequence=0)
@@ -366,9 +390,9 @@ class Messages(Case):
     def test_rubbish_of_the_right_length(self):
         """Each message's bytes at random: an error, an end, or an answer, and the daemon lives."""
         rng = random.Random(2)
-        lengths = {CREATE_CQ: 9, CREATE_SRQ: 12, CREATE_QP: 42, MODIFY: 4 + 4 + 94, DESTROY: 5, 11: 27, 12: 20, 13: 20,
-                   LIST_OBJECTS: 9, LIST_CLIENTS: 4, LIST_ENGINES: 0, 19: 8, 10: 4, BORROW_CM: 16, CONNECT_QP: 38, ACCEPT_QP: 38,
-                   DISCONNECT_QP: 12}
+        lengths = {CREATE_CQ: 9, CREATE_SRQ: 12, CREATE_QP: 46, MODIFY: 4 + 4 + 94, DESTROY: 5, 11: 27, 12: 20, 13: 20,
+                   LIST_OBJECTS: 9, LIST_CLIENTS: 4, LIST_ENGINES: 0, 19: 8, 10: 4, CM_CONNECT: 34, CM_ACCEPT: 34,
+                   CM_DISCONNECT: 8, CLOSE: 0}
         one = Speaker(self.socket)
         for _ in range(3000):
             op = rng.choice(list(lengths))
@@ -427,8 +451,7 @@ class Limits(Case):
             self.assertIn("max_pd", pds[2][1])
             self.assertIn("max_cq", [one.call(CREATE_CQ, speaker.cq(16)) for _ in range(3)][2][1])
             self.assertIn("max_srq", [one.call(CREATE_SRQ, struct.pack("<III", pd, 16, 1)) for _ in range(3)][2][1])
-            qp = struct.pack("<IIIIBIIIIIBiBB", pd, 1, 1, 0, 2, 1, 1, 1, 1, 0, 0, -1, 0, 0)
-            self.assertIn("max_qp", [one.call(CREATE_QP, qp) for _ in range(3)][2][1])
+            self.assertIn("max_qp", [one.call(CREATE_QP, speaker.qp(pd, 1)) for _ in range(3)][2][1])
             self.assertIn("max_registered_bytes",
                           one.register(pd, [fd], length=2 << 20, segments=[(0, 0, 2 << 20)])[1])
             self.assertIn("max_mr", [one.register(pd, [fd]) for _ in range(3)][2][1])

@@ -35,8 +35,7 @@ class Case(verbs.Case):
     def create(self, one):
         """A raw packet queue pair: error, text and its handle."""
         pd, cq = one.handle(CREATE_PD), one.handle(CREATE_CQ, speaker.cq(16))
-        shape = struct.pack("<IIIIBIIIIIBiBB", pd, cq, cq, 0, RAW_PACKET, 1, 1, 1, 1, 0, 0, -1, 0, 0)
-        error, words, reply = one.call(CREATE_QP, shape)
+        error, words, reply = one.call(CREATE_QP, speaker.qp(pd, cq, RAW_PACKET))
         return error, words, struct.unpack_from("<I", reply)[0] if error == 0 else 0
 
     def macs(self):

@@ -66,7 +66,7 @@ class Objects(Case):
         """A call that creates one more."""
         one = self.speaker(uid)
         pd, cq = one.handle(CREATE_PD), one.handle(CREATE_CQ, speaker.cq(16))
-        return lambda: one.call(CREATE_QP, struct.pack("<IIIIBIIIIIBiBB", pd, cq, cq, 0, RC, 1, 1, 1, 1, 0, 0, -1, 0, 0))
+        return lambda: one.call(CREATE_QP, speaker.qp(pd, cq))
 
     def test_queue_pairs(self):
         count, error, words = self.fill(self.queue_pairs_of(ALICE))

@@ -80,21 +80,16 @@ class UROCE_API Context {
   /// A queue pair in RESET, of any type but xrc_target. An XRC initiator receives nothing: its `recv_cq` is not used,
   /// and `srq` is null. All objects must belong to this context. Errors: EINVAL (a size, the engine, an object of
   /// another context), EOPNOTSUPP (type), ENOMEM (max_qp, memory).
+  /// `steps` are applied in the same call, as by QueuePair::modify(); no queue pair is made when one fails.
   Result<QueuePair> create_qp(const ProtectionDomain& pd, const CompletionQueue& send_cq,
                               const CompletionQueue& recv_cq, const QpInit& init,
-                              const SharedReceiveQueue* srq = nullptr);
+                              const SharedReceiveQueue* srq = nullptr, std::span<const QueuePair::Step> steps = {});
   /// Receive-side scaling: a rule that spreads its frames over several raw packet queue pairs. The hash of a frame,
   /// modulo the size of `table`, is the index of the queue pair that gets it; one may stand there several times. A
   /// sniffer spreads its copies likewise. The rule keeps all of them in existence. Errors: those of
   /// QueuePair::create_flow(); EINVAL (a table of another size than a power of two, 1..kMaxIndirection; a queue pair of
   /// another context; unknown fields of the hash).
   Result<Flow> create_flow(std::span<const QueuePair* const> table, const FlowRule& rule, const RxHash& hash);
-  /// Lets queue pairs of this context carry calls of the ids of a ConnectionManager, which gave the pass. Errors:
-  /// EINVAL (no such pass, or of another user), EOPNOTSUPP (a device of this process).
-  Result<void> lend(const CmPass& pass);
-  /// Returns once the daemon has handled the carried call at `position` (QueuePair::carry()), and all before it.
-  /// Errors: EIO (the daemon is gone).
-  Result<void> settle(uint64_t position);
   /// A descriptor that is readable while an asynchronous event waits; used like CompletionChannel::fd().
   int async_fd() const;
   /// Whether the daemon that serves this device has ended or closed the connection. All calls then fail with EIO, and

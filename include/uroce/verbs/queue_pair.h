@@ -80,18 +80,6 @@ class UROCE_API QueuePair {
   /// Applies up to 6 changes in order, each as if alone, and stops at the first that fails. Through the daemon they
   /// cost one call.
   Result<void> modify(std::span<const Step> steps);
-  /// Like modify(), without waiting. The step travels with the next call that changes or queries the queue pair, and
-  /// that call fails when the step is refused. Use it for a step after which nothing happens by itself, such as the one
-  /// to INIT. Posting takes the new state into account at once.
-  void modify_with_next(const Step& step);
-  /// A call of a CmId that concerns this queue pair, too: see CmCarrier. It travels over the connection of the queue
-  /// pair's device, in order with the other calls for it, and nothing waits for its result. The steps of
-  /// modify_with_next() travel with it, and stay. Returns the call's position for Context::settle(). Errors: EIO (the
-  /// daemon is gone), EOPNOTSUPP (a device of this process).
-  Result<uint64_t> carry(uint16_t operation, std::span<const std::byte> request);
-  /// The daemon moves the queue pair to `state`, or has done so, as a carried call asked it to. Posting takes that into
-  /// account at once. The steps of modify_with_next() are done. No effect in a later state.
-  void assume(QpState state);
   /// The attributes as they are now (ibv_query_qp(3)). `state` includes changes that the engine made, such as to error.
   Result<QpAttr> query() const;
 
@@ -141,6 +129,7 @@ class UROCE_API QueuePair {
 
  private:
   friend class Context;
+  friend class CmId;
   explicit QueuePair(std::shared_ptr<client::QpImpl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<client::QpImpl> impl_;
 };

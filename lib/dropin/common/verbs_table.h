@@ -10,30 +10,28 @@
 
 #include <infiniband/verbs.h>
 
+#include <uroce/cm.h>
 #include <uroce/verbs/queue_pair.h>
 
 namespace uroce::dropin {
 
 /// Raise with every change of VerbsTable or of what its functions do.
-inline constexpr uint32_t kVerbsTableVersion = 2;
+inline constexpr uint32_t kVerbsTableVersion = 3;
 
 struct VerbsTable {
   uint32_t version;    ///< kVerbsTableVersion
   uint32_t size;       ///< bytes of this structure
   uint32_t step_size;  ///< bytes of QueuePair::Step
-  /// `count` changes of a queue pair in order, each as ibv_modify_qp(), up to the first that fails: one message to the
-  /// daemon. 0, or an errno value.
-  int (*modify_qp_steps)(ibv_qp* qp, const QueuePair::Step* steps, std::size_t count);
-  /// See QueuePair::modify_with_next(). 0.
-  int (*modify_qp_with_next)(ibv_qp* qp, const QueuePair::Step* step);
-  /// See Context::lend(). 0, or an errno value.
-  int (*lend)(ibv_context* context, const CmPass* pass);
-  /// See QueuePair::carry(). 0 with `position`, or an errno value.
-  int (*carry)(ibv_qp* qp, uint16_t operation, const std::byte* request, std::size_t bytes, uint64_t* position);
-  /// See QueuePair::assume().
-  void (*assume)(ibv_qp* qp, ibv_qp_state state);
-  /// See Context::settle(). 0, or an errno value.
-  int (*settle)(ibv_context* context, uint64_t position);
+  /// ConnectionManager::open(), on the process's connection to the daemon, which its devices use, too.
+  Result<ConnectionManager> (*open_connection_manager)();
+  /// ibv_create_qp_ex(3), and then `count` steps, each as ibv_modify_qp(): one message to the daemon, but for an XRC
+  /// target. Null with errno.
+  ibv_qp* (*create_qp)(ibv_context* context, ibv_qp_init_attr_ex* attr, const QueuePair::Step* steps,
+                       std::size_t count);
+  /// The queue pair for calls of a CmId. It lives as long as `qp`.
+  QueuePair* (*queue_pair)(ibv_qp* qp);
+  /// The connection manager has moved the queue pair: its ibv_qp::state follows.
+  void (*note_state)(ibv_qp* qp, ibv_qp_state state);
 };
 // Plain data: nothing in it depends on which of the libraries a function was compiled into.
 static_assert(std::is_standard_layout_v<QueuePair::Step> && std::is_trivially_copyable_v<QueuePair::Step>);

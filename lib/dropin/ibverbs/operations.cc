@@ -29,7 +29,7 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) {
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
   if (wants_rss(*attr)) return create_rss_qp(context, *attr);
-  return attr->qp_type == IBV_QPT_XRC_RECV ? create_xrc_target(*attr) : create_posting_qp(context, attr);
+  return attr->qp_type == IBV_QPT_XRC_RECV ? create_xrc_target(*attr) : create_posting_qp(attr);
 }
 
 // The header would answer alike for a null entry, and nobody would hear why.

@@ -38,8 +38,8 @@ int mask_of(ibv_qp_type type, int mask) {
   }
 }
 
-/// Common to both create calls. `attr` is the part that their structures share; it returns the sizes in force.
-VerbsQp* make_qp(ibv_pd* pd, ibv_qp_init_attr& attr) {
+/// Common to all create calls. `attr` is the part that their structures share; it returns the sizes in force.
+VerbsQp* make_qp(ibv_pd* pd, ibv_qp_init_attr& attr, std::span<const QueuePair::Step> steps) {
   if (!is_served(attr.qp_type)) {
     return refuse_null(EOPNOTSUPP, "ibv_create_qp(): only RC, UC, UD, XRC and raw packet queue pairs are offered");
   }
@@ -61,7 +61,7 @@ VerbsQp* make_qp(ibv_pd* pd, ibv_qp_init_attr& attr) {
   init.signal_all = attr.sq_sig_all != 0;
   auto made = of(pd->context)
                   ->api.create_qp(of(pd)->domain(), send->api, (recv != nullptr ? recv : send)->api, init,
-                                  srq != nullptr ? &srq->api : nullptr);
+                                  srq != nullptr ? &srq->api : nullptr, steps);
   if (!made) return report_null(made.error());
 
   auto* qp = make_in<VerbsQp>(of(pd), of(pd), std::move(*made), send, recv, srq);
@@ -75,7 +75,9 @@ VerbsQp* make_qp(ibv_pd* pd, ibv_qp_init_attr& attr) {
   attr.cap = convert(qp->api.cap());
   if (srq != nullptr || initiator) attr.cap.max_recv_wr = attr.cap.max_recv_sge = 0;
   qp->list.set_limits(attr.cap.max_send_sge, attr.cap.max_inline_data);
-  return publish_qp(qp, pd->context, attr.qp_type, attr.qp_context);
+  publish_qp(qp, pd->context, attr.qp_type, attr.qp_context);
+  for (const QueuePair::Step& step : steps) base.state = static_cast<ibv_qp_state>(step.attr.state);
+  return qp;
 }
 
 }  // namespace
@@ -85,7 +87,7 @@ VerbsQp* publish_target(QueuePair made, VerbsXrcd& domain, void* of_program) {
   return publish_qp(qp, domain.context, IBV_QPT_XRC_RECV, of_program);
 }
 
-ibv_qp* create_posting_qp(ibv_context* /*context*/, ibv_qp_init_attr_ex* attr) {
+ibv_qp* create_posting_qp(ibv_qp_init_attr_ex* attr, std::span<const QueuePair::Step> steps) {
   constexpr uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   if ((attr->comp_mask & ~kKnown) != 0) {
     return refuse_null(EOPNOTSUPP,
@@ -102,7 +104,7 @@ ibv_qp* create_posting_qp(ibv_context* /*context*/, ibv_qp_init_attr_ex* attr) {
     return refuse_null(EOPNOTSUPP,
                        "ibv_create_qp_ex(): send_ops_flags has an operation that queue pairs of this type lack");
   }
-  VerbsQp* qp = make_qp(attr->pd, *reinterpret_cast<ibv_qp_init_attr*>(attr));
+  VerbsQp* qp = make_qp(attr->pd, *reinterpret_cast<ibv_qp_init_attr*>(attr), steps);
   if (qp == nullptr) return nullptr;
   qp->extended = extended;
   return &qp->qp_base;
@@ -134,7 +136,7 @@ using namespace uroce::dropin;
 extern "C" {
 
 ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
-  VerbsQp* qp = make_qp(pd, *attr);
+  VerbsQp* qp = make_qp(pd, *attr, {});
   return qp != nullptr ? &qp->qp_base : nullptr;
 }
 

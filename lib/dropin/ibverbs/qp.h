@@ -6,7 +6,7 @@
 namespace uroce::dropin {
 
 /// Of ibv_create_qp_ex(), for all but XRC targets and RSS queue pairs.
-ibv_qp* create_posting_qp(ibv_context* context, ibv_qp_init_attr_ex* attr);
+ibv_qp* create_posting_qp(ibv_qp_init_attr_ex* attr, std::span<const QueuePair::Step> steps = {});
 int modify_qp_rate_limit(ibv_qp* qp, ibv_qp_rate_limit_attr* attr);
 
 /// Completes `qp`, a queue pair just made, and lets events find it. Returns it.

@@ -8,52 +8,32 @@
 namespace uroce::dropin {
 namespace {
 
-int modify_qp_steps(ibv_qp* qp, const QueuePair::Step* steps, std::size_t count) {
-  const auto changed = of(qp)->api.modify(std::span(steps, count));
-  if (!changed) return report(changed.error());
-  for (const QueuePair::Step& step : std::span(steps, count)) {
-    if (step.mask.has(QpAttrBit::state)) set_state(*qp, static_cast<ibv_qp_state>(step.attr.state));
+Result<ConnectionManager> open_connection_manager() { return ConnectionManager::open(); }
+
+ibv_qp* create_qp(ibv_context* context, ibv_qp_init_attr_ex* attr, const QueuePair::Step* steps, std::size_t count) {
+  const std::span<const QueuePair::Step> all(steps, count);
+  if (attr->qp_type != IBV_QPT_XRC_RECV) return create_posting_qp(attr, all);
+  ibv_qp* const qp = ibv_create_qp_ex(context, attr);
+  if (qp == nullptr) return nullptr;
+  if (const auto changed = of(qp)->api.modify(all); !changed) {
+    ibv_destroy_qp(qp);
+    return report_null(changed.error());
   }
-  return 0;
+  for (const QueuePair::Step& step : all) set_state(*qp, static_cast<ibv_qp_state>(step.attr.state));
+  return qp;
 }
 
-int modify_qp_with_next(ibv_qp* qp, const QueuePair::Step* step) {
-  of(qp)->api.modify_with_next(*step);
-  if (step->mask.has(QpAttrBit::state)) set_state(*qp, static_cast<ibv_qp_state>(step->attr.state));
-  return 0;
-}
+QueuePair* queue_pair(ibv_qp* qp) { return &of(qp)->api; }
 
-int lend(ibv_context* context, const CmPass* pass) {
-  const auto lent = of(context)->api.lend(*pass);
-  return lent ? 0 : lent.error().code;
-}
-
-int carry(ibv_qp* qp, uint16_t operation, const std::byte* request, std::size_t bytes, uint64_t* position) {
-  const auto carried = of(qp)->api.carry(operation, std::span(request, bytes));
-  if (!carried) return report(carried.error());
-  *position = *carried;
-  return 0;
-}
-
-void assume(ibv_qp* qp, ibv_qp_state state) {
-  of(qp)->api.assume(static_cast<QpState>(state));
-  if (qp->state < state) set_state(*qp, state);
-}
-
-int settle(ibv_context* context, uint64_t position) {
-  const auto settled = of(context)->api.settle(position);
-  return settled ? 0 : settled.error().code;
-}
+void note_state(ibv_qp* qp, ibv_qp_state state) { set_state(*qp, state); }
 
 constexpr VerbsTable kTable{.version = kVerbsTableVersion,
                             .size = sizeof(VerbsTable),
                             .step_size = sizeof(QueuePair::Step),
-                            .modify_qp_steps = modify_qp_steps,
-                            .modify_qp_with_next = modify_qp_with_next,
-                            .lend = lend,
-                            .carry = carry,
-                            .assume = assume,
-                            .settle = settle};
+                            .open_connection_manager = open_connection_manager,
+                            .create_qp = create_qp,
+                            .queue_pair = queue_pair,
+                            .note_state = note_state};
 
 }  // namespace
 }  // namespace uroce::dropin

@@ -1,4 +1,4 @@
-// One connection to the daemon's connection manager for the whole process.
+// One use of the daemon's connection manager for the whole process.
 #include <poll.h>
 #include <unistd.h>
 
@@ -30,11 +30,8 @@ Result<std::shared_ptr<CmClient>> open_client() {
     std::fprintf(stderr, "uroce: %s\n", ok.error().text.c_str());
     return std::unexpected(ok.error());
   }
-  auto opened = ConnectionManager::open();
-  if (opened) {
-    const auto pass = opened->pass();
-    return std::make_shared<CmClient>(std::move(*opened), pass ? std::optional(*pass) : std::nullopt);
-  }
+  auto opened = verbs_table().open_connection_manager();
+  if (opened) return std::make_shared<CmClient>(std::move(*opened));
   Error error = std::move(opened.error());
   if (error.code == ENOENT) error.code = ENODEV;  // without a daemon there are no devices
   return std::unexpected(std::move(error));

@@ -1,7 +1,5 @@
 // Connecting, accepting, rejecting and disconnecting (rdma_connect(3), rdma_accept(3), rdma_disconnect(3) and others).
 #include <algorithm>
-#include <array>
-#include <span>
 
 #include "dropin/common/qp_attr.h"
 #include "dropin/rdmacm/objects.h"
@@ -60,12 +58,9 @@ CmParam terms(const Id& id, const rdma_conn_param* from) {
   return to;
 }
 
-/// Makes a call for the id together with its queue pair. False, with nothing done, where only separate calls will do.
-template <class Call>
-Result<bool> together(const Id& id, Call call) {
-  const bool possible = id.qp != nullptr && id.qp_type == IBV_QPT_RC && id.qp->qp_type == IBV_QPT_RC &&
-                        id.device != nullptr && id.device->carries && id.qp->context == id.device->verbs;
-  return possible ? call() : Result<bool>(false);
+/// The id's queue pair for calls that move it, too; null where it has none, or one of datagrams, which is in RTS.
+QueuePair* queue_pair(const Id& id) {
+  return id.qp != nullptr && !id.is_datagram() ? verbs_table().queue_pair(id.qp) : nullptr;
 }
 
 int reject(Id& id, const void* private_data, uint8_t length, RejReason reason) {
@@ -80,52 +75,11 @@ int modify(ibv_qp* qp, ibv_qp_attr& attr, int mask) {
   return error == 0 ? 0 : minus_one(error);
 }
 
-Result<void> QpCarrier::carry(uint16_t operation, std::span<const std::byte> request) {
-  uint64_t position = 0;
-  if (const int error = verbs_table().carry(id_.qp, operation, request.data(), request.size(), &position); error != 0)
-    return fail(error, "the queue pair's device does not take the call");
-  position_.store(position, std::memory_order_relaxed);
-  return {};
-}
-
-Result<void> QpCarrier::settle() {
-  const uint64_t position = position_.load(std::memory_order_relaxed);
-  if (const int error = position != 0 ? verbs_table().settle(id_.device->verbs, position) : 0; error != 0)
-    return fail(error, "the queue pair's device does not answer");
-  return {};
-}
-
-int to_connected(Id& id, uint8_t responder_resources, uint8_t initiator_depth) {
-  if (id.qp == nullptr) return 0;
-  std::array<QueuePair::Step, 3> known;
-  for (const QpState state : {QpState::init, QpState::rtr, QpState::rts}) {
-    const auto wanted = id.api.qp_attr(state);
-    if (!wanted) return report_minus_one(wanted.error());
-    known[static_cast<std::size_t>(state) - static_cast<std::size_t>(QpState::init)] = {wanted->first, wanted->second};
-  }
-  auto& [init, rtr, rts] = known;
-  // The access flags were set at INIT, when the queue pair was created.
-  rtr.attr.access = init.attr.access;
-  rtr.mask |= QpAttrBit::access_flags;
-  if (responder_resources != RDMA_MAX_RESP_RES) rtr.attr.max_dest_rd_atomic = responder_resources;
-  if (initiator_depth != RDMA_MAX_INIT_DEPTH) rts.attr.max_rd_atomic = initiator_depth;
-  // Both steps in one message, which ibv_modify_qp() cannot do.
-  const int error = verbs_table().modify_qp_steps(id.qp, &known[1], 2);
-  return error == 0 ? 0 : minus_one(error);
-}
-
 int to_error(Id& id) {
   if (id.qp == nullptr) return 0;
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_ERR;
   return modify(id.qp, attr, IBV_QP_STATE);
-}
-
-int finish_connecting(Id& id) {
-  if (to_connected(id, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH) == 0 && done(id.api.establish()) == 0) return 0;
-  const int reason = errno;
-  to_error(id);
-  return minus_one(reason);
 }
 
 }  // namespace uroce::dropin::rdmacm
@@ -143,13 +97,9 @@ int rdma_connect(rdma_cm_id* cm_id, rdma_conn_param* param) {
   id.initiator_depth = deepest ? id.device->max_initiator_depth : param->initiator_depth;
   id.responder_resources = most ? id.device->max_responder_resources : param->responder_resources;
   const auto wanted = terms(id, param);
-  id.connecting = true;  // before another thread can get the event
-  const auto carried = together(id, [&] { return id.api.connect(wanted, id.carrier); });
-  if (!carried) return report_minus_one(carried.error());
-  if (!*carried) {
-    id.connecting = false;
-    if (const auto asked = id.api.connect(wanted); !asked) return report_minus_one(asked.error());
-  }
+  auto* const qp = queue_pair(id);
+  const auto asked = qp != nullptr ? id.api.connect(wanted, *qp) : id.api.connect(wanted);
+  if (!asked) return report_minus_one(asked.error());
   id.connect_data.clear();
   return complete(id);
 }
@@ -163,19 +113,10 @@ int rdma_accept(rdma_cm_id* cm_id, rdma_conn_param* param) {
   id.responder_resources =
       most ? std::min(id.responder_resources, id.device->max_responder_resources) : param->responder_resources;
   const auto wanted = terms(id, param);
-  id.connecting = true;
-  const auto carried = together(id, [&] { return id.api.accept(wanted, id.carrier); });
-  if (!carried) return report_minus_one(carried.error());
-  if (*carried) {
-    verbs_table().assume(id.qp, IBV_QPS_RTS);  // the program may post at once
-    return complete(id);
-  }
-  id.connecting = false;
-  if (!id.is_datagram() && to_connected(id, id.responder_resources, id.initiator_depth) != 0) return -1;
-  if (const auto accepted = id.api.accept(wanted); !accepted) {
-    to_error(id);
-    return report_minus_one(accepted.error());
-  }
+  auto* const qp = queue_pair(id);
+  const auto accepted = qp != nullptr ? id.api.accept(wanted, *qp) : id.api.accept(wanted);
+  if (!accepted) return report_minus_one(accepted.error());
+  if (qp != nullptr) verbs_table().note_state(id.qp, IBV_QPS_RTS);
   return id.is_datagram() ? 0 : complete(id);  // SIDR has no third message to wait for
 }
 
@@ -201,15 +142,12 @@ int rdma_notify(rdma_cm_id* id, ibv_event_type event) {
 int rdma_disconnect(rdma_cm_id* cm_id) {
   Id& id = *of(cm_id);
   if (id.verbs == nullptr) return minus_one(EINVAL);
-  const auto carried = together(id, [&] { return id.api.disconnect(id.carrier); });
-  if (!carried) return report_minus_one(carried.error());
-  if (*carried) {
-    verbs_table().assume(id.qp, IBV_QPS_ERR);
-    return complete(id);
-  }
-  if (to_error(id) != 0) return -1;
-  const auto asked = id.api.disconnect();
-  return asked ? complete(id) : report_minus_one(asked.error());
+  auto* const qp = queue_pair(id);
+  if (qp == nullptr && to_error(id) != 0) return -1;
+  const auto asked = qp != nullptr ? id.api.disconnect(*qp) : id.api.disconnect();
+  if (!asked) return report_minus_one(asked.error());
+  if (qp != nullptr) verbs_table().note_state(id.qp, IBV_QPS_ERR);
+  return complete(id);
 }
 
 int rdma_init_qp_attr(rdma_cm_id* id, ibv_qp_attr* attr, int* mask) {

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "dropin/rdmacm/verbs_table.h"
-
 namespace uroce::dropin::rdmacm {
 
 namespace {
@@ -49,7 +47,6 @@ Result<OpenDevice*> OpenDevices::open(ibv_device* device) {
   made->max_initiator_depth = to_byte(attr.max_qp_init_rd_atom);
   made->max_responder_resources = to_byte(attr.max_qp_rd_atom);
   made->max_qp_wr = attr.max_qp_wr;
-  made->carries = pass_ && verbs_table().lend(made->verbs, &*pass_) == 0;
   known = std::move(made);
   return known.get();
 }

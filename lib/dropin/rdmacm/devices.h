@@ -6,12 +6,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include <uroce/error.h>
-#include <uroce/types.h>
 
 namespace uroce::dropin::rdmacm {
 
@@ -24,13 +22,10 @@ struct OpenDevice {
   uint8_t max_initiator_depth = 0;
   uint8_t max_responder_resources = 0;
   int max_qp_wr = 0;
-  bool carries = false;  ///< its queue pairs carry calls of ids (CmCarrier)
 };
 
 class OpenDevices {
  public:
-  /// `pass`: of the ids' ConnectionManager, if it has one.
-  explicit OpenDevices(std::optional<CmPass> pass) : pass_(pass) {}
   /// Any thread. Errors: ENODEV (no device of that name), and those of opening it and of ibv_alloc_pd(3).
   Result<OpenDevice*> use(const std::string& name);
   void leave(OpenDevice* device);
@@ -42,7 +37,6 @@ class OpenDevices {
  private:
   Result<OpenDevice*> open(ibv_device* device);
 
-  const std::optional<CmPass> pass_;
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<OpenDevice>> by_name_;
 };

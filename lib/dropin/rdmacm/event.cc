@@ -69,15 +69,6 @@ Fate on_request(const Delivery& from, Event& event) {
   return Fate::discard;
 }
 
-/// With a queue pair, establishes the connection here. Without one, the application calls rdma_establish().
-void on_response(Id& id, Event& event) {
-  if (id.qp == nullptr) return;
-  event.event = RDMA_CM_EVENT_ESTABLISHED;
-  if (finish_connecting(id) == 0) return;
-  id.connect_error = true;
-  fail_with(event, RDMA_CM_EVENT_CONNECT_ERROR);
-}
-
 void on_join(Id& id, Multicast& group, const CmEvent& from, Event& event) {
   std::memcpy(group.mgid.raw, from.av.dgid.bytes.data(), sizeof(group.mgid.raw));
   if (id.qp == nullptr || group.send_only) return;
@@ -95,16 +86,13 @@ Fate apply_side_effects(const Delivery& from, Event& event) {
       if (!id.refresh(true)) fail_with(event, RDMA_CM_EVENT_ROUTE_ERROR);
       return Fate::deliver;
     case RDMA_CM_EVENT_CONNECT_REQUEST: return on_request(from, event);
-    case RDMA_CM_EVENT_CONNECT_RESPONSE:
-      note_ece(id, from.event.param);
-      on_response(id, event);
-      return Fate::deliver;
+    case RDMA_CM_EVENT_CONNECT_RESPONSE: note_ece(id, from.event.param); return Fate::deliver;
     case RDMA_CM_EVENT_ESTABLISHED:
-      if (id.connecting.exchange(false) && id.qp != nullptr) verbs_table().assume(id.qp, IBV_QPS_RTS);
+      if (id.qp != nullptr && id.qp->state < IBV_QPS_RTS) verbs_table().note_state(id.qp, IBV_QPS_RTS);
       return Fate::deliver;
     case RDMA_CM_EVENT_CONNECT_ERROR:
       id.connect_error = true;
-      if (id.qp != nullptr) verbs_table().assume(id.qp, IBV_QPS_ERR);
+      if (id.qp != nullptr) verbs_table().note_state(id.qp, IBV_QPS_ERR);
       return Fate::deliver;
     case RDMA_CM_EVENT_REJECTED:
       if (id.connect_error) return Fate::discard;  // already reported as CONNECT_ERROR

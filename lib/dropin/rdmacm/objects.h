@@ -37,12 +37,11 @@ struct Delivery {
   Multicast* group;  ///< of a multicast event
 };
 
-/// The process's connection to the daemon's connection manager, with the ids created over it. When the daemon goes, the
+/// The process's use of the daemon's connection manager, with the ids created over it. When the daemon goes, the
 /// existing ids stay until the application destroys them; later ids belong to a new CmClient.
 class CmClient {
  public:
-  /// `pass`: of `opened`, if it has one.
-  CmClient(ConnectionManager opened, std::optional<CmPass> pass) : api(std::move(opened)), devices(pass) {}
+  explicit CmClient(ConnectionManager opened) : api(std::move(opened)) {}
 
   /// Errors: ENODEV (no daemon), and those of ConnectionManager::open().
   static Result<std::shared_ptr<CmClient>> get();
@@ -107,18 +106,6 @@ struct Multicast {
   EventCount events;
 };
 
-/// Carries an id's calls over the connection of its device.
-class QpCarrier final : public CmCarrier {
- public:
-  explicit QpCarrier(const Id& id) : id_(id) {}
-  Result<void> carry(uint16_t operation, std::span<const std::byte> request) override;
-  Result<void> settle() override;
-
- private:
-  const Id& id_;
-  std::atomic<uint64_t> position_{0};  // of the last carried call
-};
-
 struct Id : rdma_cm_id {
   Id(EventChannel* owner, CmId made, void* application, rdma_port_space space, ibv_qp_type type);
   Id(const Id&) = delete;
@@ -132,13 +119,11 @@ struct Id : rdma_cm_id {
   Result<void> refresh(bool path);
 
   std::shared_ptr<CmClient> client;
-  QpCarrier carrier{*this};  ///< outlives `api`
   CmId api;
   OpenDevice* device = nullptr;
   bool sync = false;  ///< synchronous: it has a channel of its own, and calls wait for their event
   bool connect_error = false;
-  std::atomic<bool> connecting{false};  ///< the daemon moves the queue pair to RTS before the connection is established
-  sa_family_t family = AF_UNSPEC;       ///< of its addresses, once bound or resolved
+  sa_family_t family = AF_UNSPEC;  ///< of its addresses, once bound or resolved
   uint8_t initiator_depth = 0;
   uint8_t responder_resources = 0;
   // Enhanced connection establishment of a program that brings its own queue pair.
@@ -173,10 +158,7 @@ void wait_for_acks(CmClient& client, const EventCount& count);
 
 /// ibv_modify_qp(). 0, or -1 with errno.
 int modify(ibv_qp* qp, ibv_qp_attr& attr, int mask);
-/// Move the id's queue pair, if it has one, from INIT to RTS, or to ERROR. 0, or -1 with errno.
-int to_connected(Id& id, uint8_t responder_resources, uint8_t initiator_depth);
+/// Moves the id's queue pair, if it has one, to ERROR. 0, or -1 with errno.
 int to_error(Id& id);
-/// Moves the queue pair to RTS and sends the RTU.
-int finish_connecting(Id& id);
 
 }  // namespace uroce::dropin::rdmacm

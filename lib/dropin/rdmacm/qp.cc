@@ -1,5 +1,6 @@
 // Queue pairs, shared receive queues and the completion queues that come with them (rdma_create_qp(3),
 // rdma_create_srq(3)).
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -67,31 +68,20 @@ bool complete_attributes(Id& id, ibv_qp_init_attr_ex& attr) {
   return true;
 }
 
-/// Connected services: defers INIT to the next modify, when the connection is established. UD: moves to RTS at once,
-/// because there is no peer to wait for.
-int start(Id& id, ibv_qp* qp) {
-  if (!id.is_datagram()) {
-    const auto init = id.api.qp_attr(QpState::init);
-    if (!init) return report_minus_one(init.error());
-    const QueuePair::Step step{init->first, init->second};
-    const int error = verbs_table().modify_qp_with_next(qp, &step);
-    return error == 0 ? 0 : minus_one(error);
-  }
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_INIT;
-  int mask = 0;
-  if (rdma_init_qp_attr(&id, &attr, &mask) != 0 || modify(qp, attr, mask) != 0) return -1;
-  attr.qp_state = IBV_QPS_RTR;
-  if (modify(qp, attr, IBV_QP_STATE) != 0) return -1;
-  attr.qp_state = IBV_QPS_RTS;
-  attr.sq_psn = 0;
-  return modify(qp, attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+/// A queue pair in INIT, where it waits for its connection; in RTS for UD, which waits for no peer. Null with errno.
+ibv_qp* create_started(Id& id, ibv_qp_init_attr_ex& attr) {
+  const auto init = id.api.qp_attr(QpState::init);
+  if (!init) return report_null(init.error());
+  const std::array<QueuePair::Step, 3> steps{
+      {{init->first, init->second},
+       {{.state = QpState::rtr}, QpAttrBit::state},
+       {{.state = QpState::rts}, QpAttrMask(QpAttrBit::state) | QpAttrBit::sq_psn}}};
+  return verbs_table().create_qp(id.verbs, &attr, steps.data(), id.is_datagram() ? steps.size() : 1);
 }
 
 /// Destroys what rdma_create_qp() has created so far, and keeps errno.
-int undo(Id& id, ibv_qp* qp) {
+int undo(Id& id) {
   const int reason = errno;
-  if (qp != nullptr) ibv_destroy_qp(qp);
   destroy_completions(id);
   return minus_one(reason);
 }
@@ -128,9 +118,8 @@ int rdma_create_qp_ex(rdma_cm_id* cm_id, ibv_qp_init_attr_ex* attr) {
   }
   if (attr->pd == nullptr || attr->pd->context != id.verbs) return minus_one(EINVAL);
   if (differ(id.recv_cq, attr->recv_cq) || differ(id.send_cq, attr->send_cq)) return minus_one(EINVAL);
-  if (!complete_attributes(id, *attr)) return undo(id, nullptr);
-  ibv_qp* qp = ibv_create_qp_ex(id.verbs, attr);
-  if (qp == nullptr || start(id, qp) != 0) return undo(id, qp);
+  ibv_qp* const qp = complete_attributes(id, *attr) ? create_started(id, *attr) : nullptr;
+  if (qp == nullptr) return undo(id);
   if (qp->pd != nullptr) id.pd = qp->pd;
   id.qp = qp;
   return 0;

@@ -10,7 +10,7 @@
 #include <random>
 #include <thread>
 
-#include "client/daemon_link.h"
+#include "client/device_link.h"
 #include "message/device_messages.h"
 #include "message/memory_messages.h"
 #include "message/qp_messages.h"
@@ -22,7 +22,7 @@ namespace {
 
 using namespace uroce;
 using namespace uroce::test;
-using client::DaemonLink;
+using client::DeviceLink;
 using message::Op;
 using Random = std::mt19937_64;
 
@@ -37,7 +37,7 @@ struct HostileQp {
 
 /// One device's objects, over a link of its own, without a library that would trip over what the threads write.
 struct Hostile {
-  std::unique_ptr<DaemonLink> link;
+  std::shared_ptr<DeviceLink> link;
   message::OpenDeviceReply device;
   std::vector<message::Fd> fds;
   uint32_t pd = 0, cq = 0, key = 0, ah = 0;
@@ -45,8 +45,11 @@ struct Hostile {
   std::vector<HostileQp> qps;
   std::vector<std::span<std::byte>> places;  // all queue memory that it was told of
 
-  explicit Hostile(const std::string& name) : link(must(DaemonLink::open({}))) {
-    device = must(link->call<message::OpenDeviceReply>(Op::open_device, message::OpenDevice{name}, {}, &fds));
+  explicit Hostile(const std::string& name) {
+    auto opened = must(DeviceLink::open(name, {}));
+    link = std::move(opened.link);
+    device = std::move(opened.reply);
+    fds = std::move(opened.fds);
     add(device.doorbells);
     pd = must(link->call<message::Handle>(Op::create_pd, message::Empty{})).id;
     make_cq();

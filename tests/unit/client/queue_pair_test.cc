@@ -205,7 +205,7 @@ TEST_P(QueuePairTest, StepsGoTogetherUpToTheFirstThatFails) {
   using enum QpAttrBit;
   const QueuePair::Step init{{.state = QpState::init, .access = Access::remote_write},
                              QpAttrMask(state) | pkey_index | port | access_flags};
-  qa_->modify_with_next(init);
+  qa_ = must(a_->context.create_qp(a_->pd, a_->cq, a_->cq, {}, nullptr, std::array{init}));
   const Sge sge = a_->mr.sge(0, 8);
   EXPECT_EQ(qa_->post_recv({.sges = {&sge, 1}}), 0) << "as in INIT";
   EXPECT_EQ(must(qa_->query()).state, QpState::init);
@@ -227,6 +227,7 @@ TEST_P(QueuePairTest, StepsGoTogetherUpToTheFirstThatFails) {
   rts.mask |= QpAttrMask(timeout) | retry_cnt | rnr_retry | max_rd_atomic;
   must(qa_->modify(std::array{rts}));
   EXPECT_EQ(must(qa_->query()).state, QpState::rts);
+  EXPECT_EQ(a_->context.create_qp(a_->pd, a_->cq, a_->cq, {}, nullptr, std::array{init, rts}).error().code, EINVAL);
 }
 
 TEST_P(QueuePairTest, AnErrorFlushesWhatWasPostedAndWhatIsPostedAfter) {

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 
@@ -71,6 +72,7 @@ class CmIdImpl {
   std::weak_ptr<CmIdImpl> peer;
   CmParam mine, theirs;
   bool listening = false, connected = false;
+  std::function<bool()> answered;  // what the peer's answer brings about, in the place of connect_response
 };
 
 class CmImpl {
@@ -154,8 +156,6 @@ Result<ConnectionManager> ConnectionManager::open(const DaemonOptions& /*options
   return ConnectionManager(std::move(impl));
 }
 
-Result<CmPass> ConnectionManager::pass() { return fail(EOPNOTSUPP, "no daemon"); }
-
 Result<CmChannel> ConnectionManager::create_channel() { return CmChannel(std::make_shared<CmChannelImpl>()); }
 
 Result<CmId> ConnectionManager::create_id(const CmChannel& channel, PortSpace space, QpType type) {
@@ -177,10 +177,45 @@ std::optional<CmEvent> CmChannel::take() {
   return impl_->pop();
 }
 
-// Without a pass nothing is carried.
-Result<bool> CmId::connect(const CmParam& /*param*/, CmCarrier& /*carrier*/) { return false; }
-Result<bool> CmId::accept(const CmParam& /*param*/, CmCarrier& /*carrier*/) { return false; }
-Result<bool> CmId::disconnect(CmCarrier& /*carrier*/) { return false; }
+namespace {
+
+Result<void> to_rts(const CmId& id, QueuePair& qp) {
+  std::vector<QueuePair::Step> steps;
+  for (const QpState state : {QpState::rtr, QpState::rts}) {
+    const auto step = id.qp_attr(state);
+    if (!step) return std::unexpected(step.error());
+    steps.push_back({step->first, step->second});
+  }
+  return qp.modify(steps);
+}
+
+}  // namespace
+
+Result<void> CmId::connect(const CmParam& param, QueuePair& qp) {
+  {
+    const std::lock_guard guard(lock);
+    impl_->answered = [this, &qp] {
+      const auto done = to_rts(*this, qp);
+      if (done) (void)establish();
+      return done.has_value();
+    };
+  }
+  return connect(param);
+}
+
+Result<void> CmId::accept(const CmParam& param, QueuePair& qp) {
+  {
+    const std::lock_guard guard(lock);
+    impl_->mine = param;
+  }
+  if (auto done = to_rts(*this, qp); !done) return done;
+  return accept(param);
+}
+
+Result<void> CmId::disconnect(QueuePair& qp) {
+  if (auto done = qp.modify({.state = QpState::error}, QpAttrBit::state); !done) return done;
+  return disconnect();
+}
 
 uint32_t CmId::number() const { return impl_->number; }
 
@@ -270,7 +305,9 @@ Result<void> CmId::accept(const CmParam& param) {
   if (peer == nullptr) return fail(EINVAL, "the peer is gone");
   peer->theirs = param;
   peer->theirs.qkey = 0x01234567;
-  peer->tell(impl_->datagram() ? CmEventType::established : CmEventType::connect_response, 0, seen(peer->theirs));
+  auto told = impl_->datagram() ? CmEventType::established : CmEventType::connect_response;
+  if (peer->answered) told = peer->answered() ? CmEventType::established : CmEventType::connect_error;
+  peer->tell(told, told == CmEventType::connect_error ? -EINVAL : 0, seen(peer->theirs));
   return {};
 }
 

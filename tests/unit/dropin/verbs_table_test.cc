@@ -10,8 +10,8 @@ namespace {
 
 TEST(VerbsTable, OfTheSameUroceIsTaken) {
   EXPECT_TRUE(check(verbs_table()).has_value());
-  EXPECT_NE(verbs_table().modify_qp_steps, nullptr);
-  EXPECT_NE(verbs_table().modify_qp_with_next, nullptr);
+  EXPECT_NE(verbs_table().open_connection_manager, nullptr);
+  EXPECT_NE(verbs_table().create_qp, nullptr);
 }
 
 TEST(VerbsTable, OfAnotherUroceIsRefusedWithBothVersions) {
@@ -20,7 +20,7 @@ TEST(VerbsTable, OfAnotherUroceIsRefusedWithBothVersions) {
   const auto refused = check(older);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ELIBACC);
-  EXPECT_NE(refused.error().text.find("needs version 2 "), std::string::npos) << refused.error().text;
+  EXPECT_NE(refused.error().text.find("needs version 3 "), std::string::npos) << refused.error().text;
   EXPECT_NE(refused.error().text.find("has version 0 "), std::string::npos) << refused.error().text;
 }
 

@@ -174,7 +174,7 @@ RegisterMemory register_memory() {
 }
 
 void add_envelopes() {
-  add("RequestHeader", RequestHeader{.op = Op::query_gids, .sequence = 0x01020304});
+  add("RequestHeader", RequestHeader{.op = Op::query_gids, .sequence = 0x01020304, .device = 0x05060708});
   add("ReplyHeader", ReplyHeader{.sequence = 5, .error = -6, .text = "why", .chunks = {{.index = 7, .bytes = 8}}});
   add("Empty", Empty{});
   const Hello hello{.queue_abi = 3, .version = "1.2.3"};
@@ -214,7 +214,8 @@ void add_queues() {
                            .signal_all = true,
                            .engine = -1,
                            .retransmission = Retransmission::selective,
-                           .congestion_control = CongestionAlgorithm::dcqcn});
+                           .congestion_control = CongestionAlgorithm::dcqcn,
+                           .steps = {{.mask = QpAttrBit::state, .attr = attr()}}});
   add("CreateQpReply", CreateQpReply{.id = 1,
                                      .qpn = 2,
                                      .engine = 3,
@@ -292,23 +293,24 @@ void add_connection_manager() {
   add("CmChannelReply", CmChannelReply{.channel = 1});
   add("CmInfoReply", CmInfoReply{.info = info()});
   const ModifyStep step{.mask = QpAttrBit::state, .attr = attr()};
-  add("CmEventsReply",
-      CmEventsReply{
-          .events = {{.event = event(), .has_info = true, .known = {.info = info()}, .steps = {step, step}}, {}}});
+  add("CmEventsReply", CmEventsReply{.events = {{.event = event(),
+                                                 .has_info = true,
+                                                 .known = {.info = info()},
+                                                 .steps = {step, step},
+                                                 .welcome = CmCall::connect},
+                                                {}}});
   add("CmCreateId", CmCreateId{.channel = 1, .space = PortSpace::udp, .type = QpType::ud});
   add("CmBind", CmBind{.id = 1, .local = address(0xd0, 2)});
   add("CmResolve",
       CmResolve{.id = 1, .has_local = true, .local = address(0xd0, 2), .remote = address(0xe0, 3), .timeout_ms = 4});
   add("CmListen", CmListen{.id = 1, .backlog = -2});
-  add("CmTerms", CmTerms{.id = 1, .param = param()});
+  add("CmTerms", CmTerms{.id = 1, .param = param(), .qp = 4});
+  add("CmDisconnect", CmDisconnect{.id = 1, .qp = 4});
   add("CmReject", CmReject{.id = 1, .reason = 28, .private_data = private_data()});
   add("CmQpAttr", CmQpAttr{.id = 1, .state = QpState::rtr});
   add("CmSetOption", CmSetOption{.id = 1, .option = CmOption::af_only, .value = 3});
   add("CmGroup", CmGroup{.id = 1, .group = address(0xf0, 2), .token = 0x0102030405060708});
   add("CmMigrate", CmMigrate{.id = 1, .channel = 2, .taken = 3});
-  add("CmPass", CmPass{.words = {0x1817161514131211, 0x2827262524232221}});
-  add("CmQpTerms", CmQpTerms{.qp = 4, .before = {step}, .terms = {.id = 1, .param = param()}});
-  add("CmQpEnd", CmQpEnd{.qp = 4, .before = {step}, .id = {1}});
 }
 
 }  // namespace

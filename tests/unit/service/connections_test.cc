@@ -69,8 +69,9 @@ class ConnectionsTest : public testing::TestWithParam<Way> {
     world_.set_turn({});
     connections_.reset();
   }
-  ConnectionManager open() {
-    if (way_ == Way::daemon) return must(ConnectionManager::open({socket_}));
+  /// Of one of several programs, which have the devices of the same number.
+  ConnectionManager open(std::size_t program = 0) {
+    if (way_ == Way::daemon) return must(ConnectionManager::open({socket_of(program)}));
     return ConnectionManager(client::make_in_process_cm(*connections_, world_.device(1)));
   }
 
@@ -101,6 +102,12 @@ class ConnectionsTest : public testing::TestWithParam<Way> {
     return id;
   }
   static CmAddress address(std::size_t device, uint16_t port) { return {World::gid(device), port}; }
+  /// The same socket by another name: a connection belongs to a name, so that one process can be several programs.
+  std::string socket_of(std::size_t program) const { return folder_ + std::string(program + 1, '/') + "socket"; }
+  static void to_init(const CmId& id, QueuePair& qp) {
+    const auto [attr, mask] = must(id.qp_attr(QpState::init));
+    must(qp.modify(attr, mask));
+  }
   static void bring_up(const CmId& id, QueuePair& qp) {
     for (const QpState state : {QpState::init, QpState::rtr, QpState::rts}) {
       const auto [attr, mask] = must(id.qp_attr(state));
@@ -134,7 +141,7 @@ class ConnectionsTest : public testing::TestWithParam<Way> {
   }
   Side side(std::size_t device) {
     if (way_ != Way::daemon) return Side(world_.device(device));
-    return Side(must(open_daemon_device(world_.device(device)->config().name, {socket_})));
+    return Side(must(open_daemon_device(world_.device(device)->config().name, {socket_of(device)})));
   }
 
   const std::string folder_ = testing::TempDir() + "uroce-connections-" + std::to_string(getpid());
@@ -208,88 +215,72 @@ TEST_P(ConnectionsTest, ConnectMoveBytesAndPart) {
   EXPECT_TRUE(passive.disconnect()) << "the other side's wish is known";
 }
 
-/// The daemon alone has carried calls and limits.
+/// The daemon alone has calls without a reply, and limits.
 class DaemonConnections : public ConnectionsTest {
  protected:
   DaemonConnections() : ConnectionsTest(Way::daemon) {}
 };
 
-/// Carries an id's calls with a queue pair.
-class Carrier final : public CmCarrier {
- public:
-  Carrier(ConnectionManager& manager, Side& side, QueuePair& qp) : context_(side.context), qp_(qp) {
-    must(context_.lend(must(manager.pass())));
-  }
-  Result<void> carry(uint16_t operation, std::span<const std::byte> request) override {
-    auto position = qp_.carry(operation, request);
-    if (!position) return std::unexpected(position.error());
-    position_ = *position;
-    return {};
-  }
-  Result<void> settle() override { return context_.settle(position_); }
-
- private:
-  Context& context_;
-  QueuePair& qp_;
-  uint64_t position_ = 0;
-};
-
-TEST_F(DaemonConnections, CarriedCallsConnectTheirQueuePairsAndPart) {
-  Program server(open()), client(open());
+TEST_P(ConnectionsTest, AnIdAndItsQueuePairConnectTogetherAndPart) {
+  Program server(open(1)), client(open(0));
   Side a = side(0), b = side(1);
   auto qa = a.make_qp(), qb = b.make_qp();
-  Carrier with_a(client.manager, a, qa), with_b(server.manager, b, qb);
   CmId listener = server.id();
   must(listener.bind(address(1, 4000)));
   must(listener.listen(8));
   CmId active = resolved(client, address(1, 4000));
-  const auto [init, mask] = must(active.qp_attr(QpState::init));
-  qa.modify_with_next({init, mask});
-  ASSERT_TRUE(must(active.connect({.responder_resources = 3, .initiator_depth = 5, .qpn = qa.qpn()}, with_a)));
+  to_init(active, qa);
+  must(active.connect({.responder_resources = 3, .initiator_depth = 5, .qpn = qa.qpn()}, qa));
 
   CmId passive = must(server.manager.adopt(server.expect(CmEventType::connect_request)));
-  const auto [init_b, mask_b] = must(passive.qp_attr(QpState::init));
-  qb.modify_with_next({init_b, mask_b});
-  ASSERT_TRUE(must(passive.accept({.responder_resources = 5, .initiator_depth = 2, .qpn = qb.qpn()}, with_b)));
-  qb.assume(QpState::rts);
-  EXPECT_EQ(must(qb.query()).state, QpState::rts) << "calls for the queue pair come after the carried one";
+  to_init(passive, qb);
+  must(passive.accept({.responder_resources = 5, .initiator_depth = 2, .qpn = qb.qpn()}, qb));
+  EXPECT_EQ(must(qb.query()).state, QpState::rts);
   EXPECT_EQ(must(qb.query()).max_rd_atomic, 2) << "what accept() named";
 
   const CmEvent response = client.expect(CmEventType::established);
   EXPECT_EQ(response.param.initiator_depth, 5);
-  qa.assume(QpState::rts);
   server.expect(CmEventType::established);
   EXPECT_EQ(must(qa.query()).state, QpState::rts);
   EXPECT_EQ(must(qa.query()).dest_qpn, qb.qpn());
   expect_write_arrives(a, qa, b);
 
-  ASSERT_TRUE(must(active.disconnect(with_a)));
+  must(active.disconnect(qa));
   EXPECT_EQ(must(qa.query()).state, QpState::error);
   EXPECT_EQ(server.expect(CmEventType::disconnected).id, passive.number());
-  EXPECT_TRUE(must(passive.disconnect(with_b))) << "the other side's wish is known";
+  EXPECT_TRUE(passive.disconnect(qb)) << "the other side's wish is known";
   EXPECT_EQ(must(qb.query()).state, QpState::error);
   EXPECT_EQ(client.expect(CmEventType::disconnected).id, active.number());
 }
 
-TEST_F(DaemonConnections, FailuresOfCarriedCallsAreEvents) {
-  Program server(open()), client(open());
+TEST_F(DaemonConnections, RefusesQueuePairsOfSomewhereElse) {
+  Program client(open(0));
+  Side in_process(world_.device(0)), of_another_program = side(1);
+  auto qp = in_process.make_qp(), other = of_another_program.make_qp();
+  CmId active = resolved(client, address(1, 4000));
+  test::expect_error(active.connect({.qpn = qp.qpn()}, qp), EINVAL, "is not of the daemon connection");
+  test::expect_error(active.connect({.qpn = qp.qpn()}, other), EINVAL, "is not of the daemon connection");
+}
+
+TEST_F(DaemonConnections, FailuresAfterTheCallAreEvents) {
+  Program server(open(1)), client(open(0));
   Side a = side(0), b = side(1);
   auto qa = a.make_qp(), qb = b.make_qp();
-  Carrier with_a(client.manager, a, qa), with_b(server.manager, b, qb);
   CmId listener = server.id();
   must(listener.bind(address(1, 4000)));
   must(listener.listen(8));
 
   CmId unresolved = client.id();
-  EXPECT_FALSE(must(unresolved.connect({.qpn = qa.qpn()}, with_a))) << "the answered call tells why not";
+  test::expect_error(unresolved.connect({.qpn = qa.qpn()}, qa), EINVAL, "a resolved route");
   CmId active = resolved(client, address(1, 4000));
-  EXPECT_FALSE(must(active.connect({.private_data = bytes_of(std::string(57, 'x')), .qpn = qa.qpn()}, with_a)));
-  ASSERT_TRUE(must(active.connect({.qpn = qa.qpn()}, with_a)));
-  EXPECT_FALSE(must(active.connect({.qpn = qa.qpn()}, with_a))) << "it connects already";
+  test::expect_error(active.connect({.private_data = bytes_of(std::string(57, 'x')), .qpn = qa.qpn()}, qa), EINVAL,
+                     "private data");
+  must(active.connect({.qpn = qa.qpn()}, qa));
+  test::expect_error(active.connect({.qpn = qa.qpn()}, qa), EINVAL, "connecting");
 
   CmId passive = must(server.manager.adopt(server.expect(CmEventType::connect_request)));
   must(qb.modify({.state = QpState::error}, QpAttrBit::state));
-  ASSERT_TRUE(must(passive.accept({.qpn = qb.qpn()}, with_b)));
+  must(passive.accept({.qpn = qb.qpn()}, qb));
   const CmEvent failed = server.expect(CmEventType::connect_error);
   EXPECT_EQ(failed.id, passive.number());
   EXPECT_EQ(failed.status, -EINVAL);
@@ -297,37 +288,36 @@ TEST_F(DaemonConnections, FailuresOfCarriedCallsAreEvents) {
   EXPECT_EQ(client.expect(CmEventType::rejected).id, active.number());
 }
 
-TEST_F(DaemonConnections, AnAnswerToAQueuePairThatHasGoneIsLeftToTheProgram) {
-  Program server(open()), client(open());
+TEST_P(ConnectionsTest, AQueuePairThatCannotBeConnectedIsAnEvent) {
+  Program server(open(1)), client(open(0));
+  Side a = side(0);
+  auto qa = a.make_qp();
+  CmId listener = server.id();
+  must(listener.bind(address(1, 4000)));
+  must(listener.listen(8));
+  CmId active = resolved(client, address(1, 4000));
+  must(active.connect({.qpn = qa.qpn()}, qa));  // it is in RESET
+  CmId passive = must(server.manager.adopt(server.expect(CmEventType::connect_request)));
+  must(passive.accept({.qpn = 101}));
+  const CmEvent failed = client.expect(CmEventType::connect_error);
+  EXPECT_EQ(failed.id, active.number());
+  EXPECT_EQ(failed.status, -EINVAL);
+}
+
+TEST_P(ConnectionsTest, AnAnswerToAQueuePairThatHasGoneIsLeftToTheProgram) {
+  Program server(open(1)), client(open(0));
   Side a = side(0);
   CmId listener = server.id();
   must(listener.bind(address(1, 4000)));
   must(listener.listen(8));
   auto qa = std::make_optional(a.make_qp());
-  Carrier with_a(client.manager, a, *qa);
   CmId active = resolved(client, address(1, 4000));
-  ASSERT_TRUE(must(active.connect({.qpn = qa->qpn()}, with_a)));
-  must(with_a.settle());
+  to_init(active, *qa);
+  must(active.connect({.qpn = qa->qpn()}, *qa));
   qa.reset();
   CmId passive = must(server.manager.adopt(server.expect(CmEventType::connect_request)));
   must(passive.accept({.qpn = 101}));
   EXPECT_EQ(client.expect(CmEventType::connect_response).id, active.number());
-}
-
-TEST_F(DaemonConnections, OnlyThePassOfAProgramLendsItsIds) {
-  Side a = side(0);
-  EXPECT_EQ(a.context.lend({1, 2}).error().code, EINVAL);
-  CmPass ended{};
-  {
-    Program program(open());
-    ended = must(program.manager.pass());
-    EXPECT_EQ(must(program.manager.pass()), ended);
-    must(a.context.lend(ended));
-  }
-  auto qp = a.make_qp();
-  EXPECT_TRUE(qp.carry(static_cast<uint16_t>(message::Op::disconnect_qp), std::array<std::byte, 4>{}))
-      << "nothing waits for the daemon to refuse it";
-  EXPECT_EQ(must(qp.query()).state, QpState::reset);
 }
 
 // 12.7.25: the Starting PSN of a message is the PSN at which its receiver begins to send. Two ends that both take it
@@ -661,21 +651,6 @@ TEST_P(InProcessConnections, ProgramsOutliveTheirManager) {
   test::expect_error(active.connect({.qpn = 5}), ENODEV, "has ended");
   test::expect_error(client.manager.create_id(client.channel, PortSpace::tcp, QpType::rc), ENODEV, "has ended");
   test::expect_error(client.manager.create_channel(), ENODEV, "has ended");
-}
-
-TEST_P(InProcessConnections, CallsWithACarrierAreLeftToThoseWithout) {
-  Program server(open()), client(open());
-  Side a = side(0);
-  auto qp = a.make_qp();
-  class Nothing final : public CmCarrier {
-    Result<void> carry(uint16_t, std::span<const std::byte>) override { return fail(EIO, "carried"); }
-    Result<void> settle() override { return fail(EIO, "settled"); }
-  } carrier;
-  CmId active = resolved(client, address(1, 4071));
-  EXPECT_FALSE(must(active.connect({.qpn = qp.qpn()}, carrier)));
-  EXPECT_EQ(client.manager.pass().error().code, EOPNOTSUPP);
-  must(active.connect({.qpn = qp.qpn()}));
-  EXPECT_EQ(client.expect(CmEventType::rejected).status, 8) << "invalid service id";
 }
 
 // A thread that makes calls may have to wait for the engines, which only the other thread polls.

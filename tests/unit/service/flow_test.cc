@@ -91,7 +91,7 @@ TEST_F(FlowServerTest, WrongTablesAreRefused) {
   expect_error(create({&raw, &raw, &raw}), EINVAL, "power of two");
   expect_error(create({&raw, &datagrams}), EINVAL, "not a raw packet queue pair");
   expect_error(create({&raw}, {.fields = RxHashFields::from_bits(0x100)}), EINVAL, "0x100");
-  Side other(must(open_daemon_device(world_.device(0)->config().name, {socket_})));
+  Side other(must(open_daemon_device(world_.device(0)->config().name, {folder_ + "//socket"})));  // another program
   auto theirs = raw_qp(other);
   expect_error(create({&raw, &theirs}), EINVAL, "another context");
   EXPECT_TRUE(create(std::vector<const QueuePair*>(256, &raw)));

@@ -60,7 +60,9 @@ class ServerTest : public testing::Test {
                              log_ += std::string(text) + "\n";
                            }));
   }
-  Context open(const std::string& name) { return must(open_daemon_device(name, {socket_})); }
+  /// The same socket by another name: a connection belongs to a name, so that one process can be several programs.
+  std::string another_program() { return folder_ + std::string(++programs_, '/') + "socket"; }
+  Context open(const std::string& name) { return must(open_daemon_device(name, {another_program()})); }
   std::string name(std::size_t n) { return world_.device(n)->config().name; }
   std::string log() {
     const std::scoped_lock lock(log_mutex_);
@@ -77,6 +79,7 @@ class ServerTest : public testing::Test {
   std::mutex log_mutex_;
   std::string log_;
   std::unique_ptr<Server> server_;
+  std::size_t programs_ = 1;
 };
 
 TEST_F(ServerTest, ListsItsDevices) {
@@ -84,6 +87,46 @@ TEST_F(ServerTest, ListsItsDevices) {
   ASSERT_EQ(devices.size(), 2u);
   EXPECT_EQ(devices[0].name, name(0));
   EXPECT_EQ(devices[1].gids, world_.device(1)->gids());
+}
+
+TEST_F(ServerTest, AProgramHasOneConnectionForItsDevices) {
+  const auto open = [this](std::size_t n) { return must(open_daemon_device(name(n), {socket_})); };
+  std::optional<Side> a(open(0)), b(open(1));
+  {
+    auto qa = a->make_qp(), qb = b->make_qp();
+    connect(*a, qa, *b, qb);
+  }
+  ASSERT_EQ(server_->clients().size(), 2u);
+  const uint32_t first = server_->clients()[0].id, second = server_->clients()[1].id;
+  EXPECT_EQ(server_->clients()[0].device, name(0));
+  EXPECT_EQ(server_->clients()[1].device, name(1));
+
+  a.reset();  // the other device stays
+  ASSERT_TRUE(eventually([&] { return server_->clients().size() == 1; }));
+  EXPECT_EQ(server_->clients()[0].id, second);
+  EXPECT_EQ(server_->clients()[0].mrs, 1u);
+  a.emplace(open(1));
+  ASSERT_EQ(server_->clients().size(), 2u);
+  EXPECT_EQ(server_->clients()[0].id, first) << "a number that is free is used again";
+  EXPECT_EQ(server_->clients()[0].device, name(1));
+
+  EXPECT_TRUE(server_->disconnect(second)) << "as if the program had died";
+  EXPECT_TRUE(eventually([&] { return server_->clients().empty(); }));
+  EXPECT_TRUE(a->context.lost());
+  a.reset();
+  b.reset();
+  a.emplace(open(0));
+  EXPECT_EQ(server_->clients().size(), 1u) << "a new connection";
+}
+
+TEST_F(ServerTest, ChargesEachOpenedDeviceAsAConnection) {
+  start({{Resource::connection, 2}});
+  const auto first = open_daemon_device(name(0), {socket_});
+  auto second = std::make_optional(open_daemon_device(name(1), {socket_}));
+  ASSERT_TRUE(first.has_value() && second->has_value());
+  test::expect_error(open_daemon_device(name(0), {socket_}), ENOMEM, "connection");
+  second.reset();
+  EXPECT_TRUE(open_daemon_device(name(1), {socket_}).has_value());
 }
 
 TEST_F(ServerTest, TwoClientsExchangeEveryOperation) {
@@ -250,7 +293,7 @@ TEST_F(ServerTest, NamesTheLimitThatAClientMeets) {
 TEST_F(ServerTest, TurnsAwayConnectionsBeyondItsLimit) {
   start({}, 1);
   const auto first = open(name(0));
-  const auto second = open_daemon_device(name(0), {socket_});
+  const auto second = open_daemon_device(name(0), {another_program()});
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, ENOMEM);
   EXPECT_NE(second.error().text.find("max_clients"), std::string::npos) << second.error().text;

@@ -42,13 +42,18 @@ class XrcServerTest : public testing::Test {
     server_ = must(Server::start({.socket = socket_, .budgets = {.limits = limits, .users = {}}},
                                  {world_.device(0), world_.device(1)}, [](Severity, std::string_view) {}));
   }
-  Context open(std::size_t n) { return must(open_daemon_device(world_.device(n)->config().name, {socket_})); }
+  /// Each in a program of its own: the same socket by another name.
+  Context open(std::size_t n) {
+    return must(
+        open_daemon_device(world_.device(n)->config().name, {folder_ + std::string(++programs_, '/') + "socket"}));
+  }
 
   const std::string folder_ = testing::TempDir() + "uroce-xrc-" + std::to_string(getpid());
   const std::string socket_ = folder_ + "/socket";
   World world_{World::Mode::threaded};
   std::unique_ptr<Server> server_;
   int file_ = -1;
+  std::size_t programs_ = 1;
 };
 
 TEST_F(XrcServerTest, ProgramsShareADomainAndItsConnections) {
