@@ -82,6 +82,7 @@ ALLOWED = {
 
 # Sub-folders, and the siblings that each may include. All of them may also include whatever their folder may.
 SUBFOLDERS = {
+    "cm/ib": (),
     "wire/crc": (),
     "transport/core": (),
     "transport/loss": ("transport/core",),
@@ -107,8 +108,7 @@ PURE = (
     "lib/memory/",
     "lib/queues/",
     "lib/transport/",
-    "lib/cm/ib_cm",
-    "lib/cm/mad.",
+    "lib/cm/ib/",
     "lib/cm/rdma_header.",
 )
 IMPURE = re.compile(r"steady_clock::now|system_clock|clock_gettime|random_device|<sys/socket\.h>|<x86intrin\.h>|__rdtsc")

@@ -59,6 +59,28 @@ class BasicTimerWheel {
     fire_until(target, fire);
   }
 
+  /// Takes the next node that is due, which is not armed any more. nullptr: none is due, and time has advanced to
+  /// `now`. Any node may be armed or cancelled between two calls. Once begun, call it until it returns nullptr.
+  TimerNode* take_due(Nanos now) {
+    const uint64_t target = static_cast<uint64_t>(now.count()) / kTickNanos;
+    for (;;) {
+      TimerNode& head = heads_[now_ & kSlotMask];
+      if (head.next != &head) {
+        TimerNode& node = *head.next;
+        unlink(node);
+        --armed_;
+        return &node;
+      }
+      if (busy_from_ <= now_) busy_from_ = armed_ == 0 ? UINT64_MAX : next_busy_tick();
+      if (busy_from_ > target) {
+        if (target > now_) now_ = target;
+        return nullptr;
+      }
+      now_ = busy_from_;
+      cascade();
+    }
+  }
+
   /// The time by which advance() must run, at the latest at the earliest deadline's tick. kNever when no node is armed.
   Nanos next_deadline() const {
     if (armed_ == 0) return kNever;

@@ -20,7 +20,8 @@
 
 #include "base/counter.h"
 #include "base/time.h"
-#include "cm/ib_cm.h"
+#include "cm/ib/mad.h"
+#include "cm/ib/request.h"
 #include "control/address_handle.h"
 #include "control/cq.h"
 #include "control/cq_channel.h"

@@ -42,9 +42,6 @@ std::unexpected<Error> wrong_state(const Id& id, const char* call, const char* n
 
 // --- Agents ----------------------------------------------------------------------------------------------------
 
-void CmAgent::send(const CmPath& path, const Mad& mad) { gsi->send(path, mad, manager.now); }
-void CmAgent::on_event(const CmMessage& message) { manager.on_event(*this, message); }
-
 std::optional<uint8_t> CmAgent::gid_index(const Gid& gid) const {
   const auto gids = device->gids();
   const auto found = std::ranges::find(gids, gid);
@@ -64,7 +61,7 @@ Result<std::unique_ptr<Manager>> Manager::start(const std::vector<std::shared_pt
     const auto& mac = device->config().mac.bytes;
     IbCmConfig config{.seed = seed.derive("cm", impl->agents.size())};
     for (const uint8_t byte : mac) config.ca_guid = config.ca_guid << 8 | byte;
-    impl->agents.push_back(std::make_unique<CmAgent>(*impl, device, std::move(*gsi), config));
+    impl->agents.push_back(std::make_unique<CmAgent>(device, std::move(*gsi), config));
   }
   if (turns == Turns::own_thread) impl->thread = std::thread([raw = impl.get()] { raw->run(); });
   return std::unique_ptr<Manager>(new Manager(std::move(impl)));
@@ -131,11 +128,11 @@ bool Manager::Impl::work() {
   std::size_t taken = 0;
   for (const auto& agent : agents) {
     const auto handle = [&](const Gid& source, const Gid& destination, std::span<const std::byte> mad) {
-      agent->cm.on_mad(source, destination, mad, now);
+      carry_out(*agent, agent->cm.on_mad(source, destination, mad, now));
       ++taken;
     };
     more |= agent->gsi->take(handle, gathered || !threaded ? Gsi::Then::comes_back : Gsi::Then::waits);
-    agent->cm.poll(now);
+    while (auto due = agent->cm.poll(now)) carry_out(*agent, std::move(*due));
     if (now >= agent->gsi->next_retry()) agent->gsi->retry(now);
   }
   connect_answered();
@@ -209,7 +206,7 @@ Result<void> Manager::Impl::check_unread(const Id& id, const char* call) {
 void Manager::Impl::forget_connection(Id& id) {
   if (id.connection == 0) return;
   id.agent->connections.erase(id.connection);
-  id.agent->cm.destroy(std::exchange(id.connection, 0), now);
+  carry_out(*id.agent, id.agent->cm.destroy(std::exchange(id.connection, 0), now));
 }
 
 std::vector<uint32_t> Manager::Impl::held_for(const Id& listener) const {

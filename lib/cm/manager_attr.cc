@@ -28,7 +28,7 @@ Attributes init_of(const Id& id) {
   return {attr, common | QpAttrBit::access_flags};
 }
 
-Attributes rtr_of(const Id& id, const IbCm::Connection& connection) {
+Attributes rtr_of(const Id& id, const CmConnection& connection) {
   const DeviceInfo& info = id.agent->device->info();
   QpAttr attr{.state = QpState::rtr,
               .path_mtu = std::min(connection.request.path.mtu, info.active_mtu),
@@ -49,7 +49,7 @@ Attributes rtr_of(const Id& id, const IbCm::Connection& connection) {
   return {attr, mask};
 }
 
-Attributes rts_of(const Id& id, const IbCm::Connection& connection) {
+Attributes rts_of(const Id& id, const CmConnection& connection) {
   QpAttr attr{.state = QpState::rts, .sq_psn = connection.remote_psn};
   QpAttrMask mask = QpAttrMask(QpAttrBit::state) | QpAttrBit::sq_psn;
   if (is_reliable(id.type)) {

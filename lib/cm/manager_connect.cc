@@ -1,6 +1,8 @@
 // Connections: programs' calls, and events of the IB connection managers.
 #include <algorithm>
 #include <cerrno>
+#include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 
@@ -65,13 +67,14 @@ Result<void> Manager::Impl::connect(Id& id, const CmParam& param) {
              .destination = id.remote.ip}
       .store(request.private_data.data());
   request.private_data.insert(request.private_data.end(), param.private_data.begin(), param.private_data.end());
-  auto connection = id.agent->cm.connect(request, now);
+  Result<IbCm::Started> connection = id.agent->cm.connect(request, now);
   if (!connection) return std::unexpected(connection.error());
-  id.connection = *connection;
-  id.agent->connections[*connection] = &id;
+  id.connection = connection->id;
+  id.agent->connections[id.connection] = &id;
   id.responder_resources = param.responder_resources;
   id.initiator_depth = param.initiator_depth;
   id.state = IdState::connecting;
+  carry_out(*id.agent, std::move(connection->actions));
   return {};
 }
 
@@ -91,7 +94,7 @@ Result<void> Manager::Impl::accept(Id& id, const CmParam& param) {
                       .ece_vendor = param.ece_vendor,
                       .ece_options = param.ece_options,
                       .private_data = param.private_data};
-  if (auto sent = id.agent->cm.accept(id.connection, reply, now); !sent) return sent;
+  if (auto sent = carry_out(*id.agent, id.agent->cm.accept(id.connection, reply, now)); !sent) return sent;
   id.responder_resources = param.responder_resources;
   id.initiator_depth = param.initiator_depth;
   id.state = ud ? IdState::connected : IdState::accepted;
@@ -103,8 +106,8 @@ Result<void> Manager::Impl::reject(Id& id, std::span<const std::byte> private_da
     return wrong_state(id, "reject", "a REQ or REP that is not answered yet");
   const std::size_t room = id.type == QpType::ud ? kSidrRepPrivate : kRejPrivate;
   if (auto ok = check_private(id, private_data.size(), room); !ok) return ok;
-  auto sent = id.agent->cm.reject(id.connection, static_cast<RejReason>(reason), {}, private_data, now);
-  if (!sent) return sent;
+  auto rejected = id.agent->cm.reject(id.connection, static_cast<RejReason>(reason), {}, private_data, now);
+  if (auto sent = carry_out(*id.agent, std::move(rejected)); !sent) return sent;
   id.state = IdState::disconnected;
   return {};
 }
@@ -122,13 +125,32 @@ Result<void> Manager::Impl::disconnect(Id& id) {
   if (id.type == QpType::ud)
     return fail(EINVAL,
                 fmt::format("disconnect: communication id {} is for datagrams and has no connection", id.number));
-  if (auto sent = id.agent->cm.disconnect(id.connection, {}, now); !sent) return sent;
+  if (auto sent = carry_out(*id.agent, id.agent->cm.disconnect(id.connection, {}, now)); !sent) return sent;
   id.state = IdState::disconnecting;
   return {};
 }
 
-void Manager::Impl::on_event(CmAgent& agent, const CmMessage& message) {
-  if (message.kind == CmEventKind::request) return on_request(agent, message);
+void Manager::Impl::carry_out(CmAgent& agent, CmActions&& actions) {
+  for (CmAction& action : actions) {
+    if (const auto* const mad = std::get_if<OutgoingMad>(&action)) {
+      agent.gsi->send(mad->path, mad->mad, now);
+    } else if (auto* const event = std::get_if<CmMessage>(&action)) {
+      on_event(agent, std::move(*event));
+    } else if (auto* const arrival = std::get_if<CmArrival>(&action)) {
+      auto backlog = backlog_for(agent, arrival->request);
+      carry_out(agent, agent.cm.admit(std::move(*arrival), std::move(backlog)));
+    }
+  }
+}
+
+Result<void> Manager::Impl::carry_out(CmAgent& agent, Result<CmActions>&& actions) {
+  if (!actions) return std::unexpected(std::move(actions.error()));
+  carry_out(agent, std::move(*actions));
+  return {};
+}
+
+void Manager::Impl::on_event(CmAgent& agent, CmMessage&& message) {
+  if (message.kind == CmEventKind::request) return on_request(agent, message.id, std::move(message.request));
   if (message.kind == CmEventKind::withdrawn) return on_withdrawn(agent, message.id);
   const auto found = agent.connections.find(message.id);
   if (found == agent.connections.end()) return;
@@ -142,16 +164,16 @@ void Manager::Impl::on_event(CmAgent& agent, const CmMessage& message) {
     id.qp.reset();
   }
   CmEvent event;
-  event.param.private_data = message.private_data;
+  event.param.private_data = std::move(message.private_data);
   switch (message.kind) {
     case CmEventKind::request:
     case CmEventKind::withdrawn: return;
-    case CmEventKind::reply: return on_reply(id, message);
+    case CmEventKind::reply: return on_reply(id, std::move(message.reply));
     case CmEventKind::established:
       id.state = IdState::connected;
       event.type = CmEventType::established;
       if (id.type != QpType::ud) break;
-      event.param.private_data = message.reply.private_data;
+      event.param.private_data = std::move(message.reply.private_data);
       event.param.qpn = message.reply.qpn;
       event.param.qkey = message.reply.qkey;
       event.av = {
@@ -177,11 +199,10 @@ void Manager::Impl::on_event(CmAgent& agent, const CmMessage& message) {
   raise_event(id, std::move(event));
 }
 
-void Manager::Impl::on_request(CmAgent& agent, const CmMessage& message) {
-  const CmRequest& request = message.request;
+void Manager::Impl::on_request(CmAgent& agent, uint32_t connection, CmRequest&& request) {
   const auto refuse = [&](RejReason reason) {
-    (void)agent.cm.reject(message.id, reason, {}, {}, now);
-    agent.cm.destroy(message.id, now);
+    (void)carry_out(agent, agent.cm.reject(connection, reason, {}, {}, now));
+    carry_out(agent, agent.cm.destroy(connection, now));
   };
   const auto header = RdmaHeader::parse(request.private_data);
   if (!header) return refuse(RejReason::invalid_service_id);
@@ -196,15 +217,16 @@ void Manager::Impl::on_request(CmAgent& agent, const CmMessage& message) {
   id.sgid = request.path.sgid;
   id.dgid = request.path.dgid;
   id.type_of_service = request.path.traffic_class;
-  id.connection = message.id;
+  id.connection = connection;
   id.listener = listener->number;
   // From our point of view: our resources serve the peer's depth, and the other way round.
   id.responder_resources = request.initiator_depth;
   id.initiator_depth = request.responder_resources;
   id.state = IdState::held;
-  agent.connections[message.id] = &id;
+  agent.connections[connection] = &id;
   CmEvent event{.type = CmEventType::connect_request, .listener = listener->number};
-  event.param = {.private_data = {request.private_data.begin() + RdmaHeader::kBytes, request.private_data.end()},
+  request.private_data.erase(request.private_data.begin(), request.private_data.begin() + RdmaHeader::kBytes);
+  event.param = {.private_data = std::move(request.private_data),
                  .responder_resources = id.responder_resources,
                  .initiator_depth = id.initiator_depth,
                  .flow_control = request.flow_control,
@@ -231,7 +253,9 @@ void Manager::Impl::end_hold(Id& id, bool reachable) {
     cm.drop_request(id.connection);
     return on_withdrawn(*id.agent, id.connection);
   }
-  if (!cm.move_request(id.connection, ids.at(id.listener)->backlog)) return on_withdrawn(*id.agent, id.connection);
+  auto moved = cm.move_request(id.connection, ids.at(id.listener)->backlog);
+  if (!moved) return on_withdrawn(*id.agent, id.connection);
+  carry_out(*id.agent, std::move(*moved));
   id.state = IdState::requested;
   CmEvent event = *std::exchange(id.held, std::nullopt);
   raise_event(id, std::move(event));
@@ -247,23 +271,22 @@ void Manager::Impl::on_withdrawn(CmAgent& agent, uint32_t connection) {
   destroy(id);
 }
 
-std::shared_ptr<Backlog> CmAgent::backlog_of(uint64_t, const CmRequest& request) {
+std::shared_ptr<Backlog> Manager::Impl::backlog_for(const CmAgent& agent, const CmRequest& request) const {
   const auto header = RdmaHeader::parse(request.private_data);
   if (!header) return nullptr;
-  const Id* const listener = manager.listener_for(*this, request, destination_of(request, *header));
+  const Id* const listener = listener_for(agent, request, destination_of(request, *header));
   if (listener == nullptr) return nullptr;
   // A stranger may name addresses that never answer. Such a request takes nobody's place in the backlog.
-  const auto known = device->probe(request.path.sgid, request.path.dgid);
+  const auto known = agent.device->probe(request.path.sgid, request.path.dgid);
   return known || known.error().code != EHOSTUNREACH ? listener->backlog : listener->holds;
 }
 
-void Manager::Impl::on_reply(Id& id, const CmMessage& message) {
-  const CmReply& reply = message.reply;
+void Manager::Impl::on_reply(Id& id, CmReply&& reply) {
   id.state = IdState::replied;
   id.responder_resources = reply.initiator_depth;
   id.initiator_depth = reply.responder_resources;
   CmEvent event{.type = CmEventType::connect_response};
-  event.param = {.private_data = reply.private_data,
+  event.param = {.private_data = std::move(reply.private_data),
                  .responder_resources = id.responder_resources,
                  .initiator_depth = id.initiator_depth,
                  .flow_control = reply.flow_control,

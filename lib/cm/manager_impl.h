@@ -18,7 +18,7 @@
 #include "base/secret.h"
 #include "cm/event_channel.h"
 #include "cm/gsi.h"
-#include "cm/ib_cm.h"
+#include "cm/ib/ib_cm.h"
 #include "cm/manager.h"
 #include "cm/resolving.h"
 #include "control/event_pipe.h"
@@ -128,16 +128,12 @@ struct Id {
 };
 
 /// One device's CM agent: its QP1 and the connections of all users.
-struct CmAgent final : IbCmHost {
-  CmAgent(Manager::Impl& owner, std::shared_ptr<control::Device> of, std::unique_ptr<Gsi> qp1, const IbCmConfig& config)
-      : manager(owner), device(std::move(of)), gsi(std::move(qp1)), cm(config, *this) {}
-  void send(const CmPath& path, const Mad& mad) override;
-  void on_event(const CmMessage& message) override;
-  std::shared_ptr<Backlog> backlog_of(uint64_t token, const CmRequest& request) override;
+struct CmAgent {
+  CmAgent(std::shared_ptr<control::Device> of, std::unique_ptr<Gsi> qp1, const IbCmConfig& config)
+      : device(std::move(of)), gsi(std::move(qp1)), cm(config) {}
   /// The index of `gid` in the device's GID table.
   std::optional<uint8_t> gid_index(const Gid& gid) const;
 
-  Manager::Impl& manager;
   std::shared_ptr<control::Device> device;
   std::unique_ptr<Gsi> gsi;
   IbCm cm;
@@ -193,13 +189,18 @@ struct Manager::Impl {
   Result<void> accept(Id& id, const CmParam& param);
   Result<void> reject(Id& id, std::span<const std::byte> private_data, uint8_t reason);
   Result<void> disconnect(Id& id);
-  void on_event(CmAgent& agent, const CmMessage& message);
-  void on_request(CmAgent& agent, const CmMessage& message);
+  /// The one place that carries out what an IbCm's step led to. The step is complete, so any call may follow.
+  void carry_out(CmAgent& agent, CmActions&& actions);
+  Result<void> carry_out(CmAgent& agent, Result<CmActions>&& actions);
+  /// The backlog that an arrival waits in; nullptr: nobody here listens for it.
+  std::shared_ptr<Backlog> backlog_for(const CmAgent& agent, const CmRequest& request) const;
+  void on_event(CmAgent& agent, CmMessage&& message);
+  void on_request(CmAgent& agent, uint32_t connection, CmRequest&& request);
   /// Keeps a request's event until its peer's Ethernet address is known, so that the program's
   /// ibv_modify_qp(IBV_QPS_RTR) does not wait for the network.
   void hold(Id& id, CmEvent event);
   void on_withdrawn(CmAgent& agent, uint32_t connection);
-  void on_reply(Id& id, const CmMessage& message);
+  void on_reply(Id& id, CmReply&& reply);
   /// Moves the queue pair of a replied id to RTS and establishes the connection, or reports why not (manager_qp.cc).
   void connect_queue_pair(Id& id, bool reachable);
   /// The same for all ids whose peers have answered, once the peer's Ethernet address is known.

@@ -38,7 +38,7 @@ void Manager::Impl::connect_queue_pair(Id& id, bool reachable) {
   if (!reachable) done = fail(EHOSTUNREACH, "the peer's Ethernet address is not known");
   if (done && !steps) done = std::unexpected(steps.error());
   if (done) done = apply(*qp, *steps, Nanos(0));
-  if (done) done = id.agent->cm.ready(id.connection, {}, now);
+  if (done) done = carry_out(*id.agent, id.agent->cm.ready(id.connection, {}, now));
   if (done) {
     id.state = IdState::connected;
     event.type = CmEventType::established;

@@ -112,7 +112,8 @@ Result<void> User::accept_qp(uint32_t number, const CmParam& param, const std::s
 Result<void> User::establish(uint32_t number) {
   return with(number, [this](Id& id) -> Result<void> {
     if (id.state != IdState::replied) return wrong_state(id, "establish", "a REP from the peer");
-    if (auto sent = id.agent->cm.ready(id.connection, {}, manager_.now); !sent) return sent;
+    auto ready = id.agent->cm.ready(id.connection, {}, manager_.now);
+    if (auto sent = manager_.carry_out(*id.agent, std::move(ready)); !sent) return sent;
     id.state = IdState::connected;
     return {};
   });
@@ -131,7 +132,7 @@ Result<void> User::notify_established(uint32_t number) {
   return with(number, [this](Id& id) -> Result<void> {
     if (id.state == IdState::connected) return {};
     if (id.state != IdState::accepted) return wrong_state(id, "notify_established", "an accepted request");
-    return id.agent->cm.notify_established(id.connection, manager_.now);
+    return manager_.carry_out(*id.agent, id.agent->cm.notify_established(id.connection, manager_.now));
   });
 }
 

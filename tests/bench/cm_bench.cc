@@ -20,14 +20,14 @@ struct Ends {
 Ends set_up(test::CmHost& a, test::CmHost& b, uint32_t number, Nanos now) {
   // Queue pair numbers as a device gives them: not again soon.
   const uint32_t qpn = 2 + number % 0xfffff0;
-  const auto id = a.cm.connect(
+  const auto id = a.connect(
       {.service_id = kService, .path = {.sgid = a.gid, .dgid = b.gid}, .qpn = qpn, .psn = number & 0xffffff}, now);
   test::exchange(a, b, now);
   const uint32_t request = b.take_event().id;
-  static_cast<void>(b.cm.accept(request, {.qpn = qpn}, now));
+  static_cast<void>(b.accept(request, {.qpn = qpn}, now));
   test::exchange(a, b, now);
   const bool replied = id && a.take_event().kind == cm::CmEventKind::reply;
-  if (replied) static_cast<void>(a.cm.ready(*id, {}, now));
+  if (replied) static_cast<void>(a.ready(*id, {}, now));
   test::exchange(a, b, now);
   if (b.take_event().kind != cm::CmEventKind::established) return {};
   return {*id, request};
@@ -47,12 +47,12 @@ void connections(benchmark::State& state) {
       state.SkipWithError("a connection was not set up");
       break;
     }
-    a.cm.destroy(ends.active, now);
+    a.destroy(ends.active, now);
     test::exchange(a, b, now);
     b.take_event();
-    b.cm.destroy(ends.passive, now);
-    a.cm.poll(now);
-    b.cm.poll(now);
+    b.destroy(ends.passive, now);
+    a.poll(now);
+    b.poll(now);
   }
   state.SetItemsProcessed(state.iterations());
   state.counters["records"] = static_cast<double>(a.cm.size());

@@ -7,10 +7,10 @@
 #include <map>
 #include <vector>
 
-#include "cm/ib_cm.h"
-#include "cm/mad.h"
+#include "cm/ib/mad.h"
 #include "cm/rdma_header.h"
 #include "tests/fuzz/input.h"
+#include "tests/support/cm_driver.h"
 
 namespace {
 
@@ -22,9 +22,12 @@ constexpr uint32_t kMaxConnections = 8;
 constexpr uint64_t kService = 0x1060001;
 const Gid kOurs = Gid::from_ipv4(0x0a000001);
 
-class Program : public cm::IbCmHost {
+class Program : public CmDriver<Program> {
  public:
-  explicit Program(std::span<const uint8_t> bytes) : in_(bytes) { listen(4); }
+  explicit Program(std::span<const uint8_t> bytes)
+      : CmDriver({.ca_guid = 1, .max_connections = kMaxConnections, .seed = 1}), in_(bytes) {
+    listen(4);
+  }
 
   void run() {
     for (int steps = 0; !in_.empty() && steps < 400; ++steps) {
@@ -32,19 +35,19 @@ class Program : public cm::IbCmHost {
       step();
       // A step sends at most an answer, a DREQ to a stale connection, and a repetition of each connection.
       require(sent_in_step_ <= 3 * kMaxConnections + 8, "a step sent too much");
-      require(cm_.size() <= kMaxConnections, "more connections than there may be");
+      require(cm.size() <= kMaxConnections, "more connections than there may be");
     }
     end();
   }
 
-  void send(const cm::CmPath& path, const cm::Mad& mad) override {
+  void send(const cm::CmPath& path, const cm::Mad& mad) {
     require(cm::parse_header(mad).has_value(), "what was sent is no MAD of this class");
     require(path.sgid == kOurs || path.dgid != Gid{}, "sent to nowhere");
     ++sent_in_step_;
     if (sent_.size() < 64) sent_.push_back({path, mad});
   }
 
-  void on_event(const cm::CmMessage& message) override {
+  void on_event(const cm::CmMessage& message) {
     if (message.kind == CmEventKind::request) {
       require(!owned_.contains(message.id), "a request for an id in use");
       owned_[message.id] = {};
@@ -52,7 +55,7 @@ class Program : public cm::IbCmHost {
     }
     if (message.kind == CmEventKind::withdrawn) {
       require(owned_.erase(message.id) == 1, "a request withdrawn that was not the application's");
-      return require(cm_.find(message.id) == nullptr, "a withdrawn request that can be found");
+      return require(cm.find(message.id) == nullptr, "a withdrawn request that can be found");
     }
     const auto it = owned_.find(message.id);
     require(it != owned_.end(), "an event of an id that is not the application's");
@@ -69,7 +72,7 @@ class Program : public cm::IbCmHost {
     told.established |= message.kind == CmEventKind::established;
     told.ended |= ends;
     told.rested |= message.kind == CmEventKind::timewait_exit;
-    require(cm_.find(message.id) != nullptr, "an event of an id that cannot be found");
+    require(cm.find(message.id) != nullptr, "an event of an id that cannot be found");
     if (depth_ < 4 && (in_.take<uint8_t>() & 1) != 0) {
       ++depth_;
       call(message.id);
@@ -97,7 +100,7 @@ class Program : public cm::IbCmHost {
   uint32_t peer_qpn() { return in_.take<uint8_t>() % 5u; }
   Gid peer() { return Gid::from_ipv4(0x0a000001 + in_.take<uint8_t>() % 3u); }
 
-  void listen(uint32_t backlog) { static_cast<void>(cm_.listen(kService, UINT64_MAX, backlog, 1)); }
+  void listen(uint32_t backlog) { static_cast<void>(cm.listen(kService, UINT64_MAX, backlog, 1)); }
 
   std::vector<std::byte> data(uint32_t around) {
     const uint32_t length = in_.below(around + 2);
@@ -115,7 +118,7 @@ class Program : public cm::IbCmHost {
                           .private_data = data(cm::kReqPrivate)};
     request.path.ack_timeout %= 16;
     request.remote_cm_timeout %= 16;
-    const auto id = cm_.connect(request, now_);
+    const auto id = CmDriver::connect(request, now_);
     if (!id) return;
     require(!owned_.contains(*id), "an id that is in use");
     owned_[*id] = {};
@@ -125,25 +128,25 @@ class Program : public cm::IbCmHost {
   void call(uint32_t id) {
     switch (in_.take<uint8_t>() % 9) {
       case 0:
-        static_cast<void>(cm_.accept(id, {.qpn = peer_qpn(), .private_data = data(cm::kRepPrivate)}, now_));
+        static_cast<void>(CmDriver::accept(id, {.qpn = peer_qpn(), .private_data = data(cm::kRepPrivate)}, now_));
         break;
       case 1: {
         // In this order whatever the compiler: an input means the same to all.
         const auto info = data(cm::kRejInfo);
         const auto private_data = data(cm::kRejPrivate);
-        static_cast<void>(cm_.reject(id, cm::RejReason::consumer_reject, info, private_data, now_));
+        static_cast<void>(CmDriver::reject(id, cm::RejReason::consumer_reject, info, private_data, now_));
         break;
       }
-      case 2: static_cast<void>(cm_.ready(id, data(cm::kRtuPrivate), now_)); break;
-      case 3: static_cast<void>(cm_.mra(id, in_.take<uint8_t>(), {}, now_)); break;
-      case 4: static_cast<void>(cm_.disconnect(id, data(cm::kDreqPrivate), now_)); break;
-      case 5: static_cast<void>(cm_.notify_established(id, now_)); break;
+      case 2: static_cast<void>(CmDriver::ready(id, data(cm::kRtuPrivate), now_)); break;
+      case 3: static_cast<void>(in_.take<uint8_t>()); [[fallthrough]];
+      case 8: cm.delivered(id); break;
+      case 4: static_cast<void>(CmDriver::disconnect(id, data(cm::kDreqPrivate), now_)); break;
+      case 5: static_cast<void>(CmDriver::notify_established(id, now_)); break;
       case 6: connect(); break;
-      case 8: cm_.delivered(id); break;
       default:
-        cm_.destroy(id, now_);
+        CmDriver::destroy(id, now_);
         owned_.erase(id);
-        require(cm_.find(id) == nullptr, "destroyed, and still found");
+        require(cm.find(id) == nullptr, "destroyed, and still found");
     }
   }
 
@@ -158,7 +161,7 @@ class Program : public cm::IbCmHost {
     const std::size_t length = cut < 240 ? mad.size() : mad.size() - in_.below(257);
     // A block of exactly its size, so that a read beyond it is seen.
     const std::vector<std::byte> bytes(mad.begin(), mad.begin() + static_cast<std::ptrdiff_t>(length));
-    cm_.on_mad(source, kOurs, bytes, now_);
+    CmDriver::on_mad(source, kOurs, bytes, now_);
   }
 
   cm::Mad message(const Gid& source) {
@@ -209,47 +212,46 @@ class Program : public cm::IbCmHost {
   void reflect() {
     if (sent_.empty()) return;
     const Sent sent = sent_[in_.take<uint8_t>() % sent_.size()];
-    if ((in_.take<uint8_t>() & 1) != 0) return cm_.on_mad(sent.path.sgid, sent.path.dgid, sent.mad, now_);
-    cm_.on_mad(sent.path.dgid, sent.path.sgid, sent.mad, now_);
+    if ((in_.take<uint8_t>() & 1) != 0) return CmDriver::on_mad(sent.path.sgid, sent.path.dgid, sent.mad, now_);
+    CmDriver::on_mad(sent.path.dgid, sent.path.sgid, sent.mad, now_);
   }
 
   void step() {
     switch (in_.take<uint8_t>() % 16) {
       case 0:
       case 1: now_ += Nanos(int64_t{1} << in_.take<uint8_t>() % 34); break;
-      case 2: now_ = std::max(now_, std::min(cm_.next_deadline(), now_ + std::chrono::hours(1))); break;
+      case 2: now_ = std::max(now_, std::min(cm.next_deadline(), now_ + std::chrono::hours(1))); break;
       case 3:
       case 4:
       case 5: call(our_id()); break;
       case 6: connect(); break;
       case 7: reflect(); break;
       case 8:
-        cm_.stop_listening(kService, UINT64_MAX);
+        cm.stop_listening(kService, UINT64_MAX);
         if ((in_.take<uint8_t>() & 1) != 0) listen(in_.take<uint8_t>() % 3u);
         break;
       default: receive(); break;
     }
-    cm_.poll(now_);
+    CmDriver::poll(now_);
   }
 
   void end() {
     while (!owned_.empty()) {
       const uint32_t id = owned_.begin()->first;
       owned_.erase(id);
-      cm_.destroy(id, now_);
+      CmDriver::destroy(id, now_);
     }
     const Nanos start = now_;
-    for (int polls = 0; cm_.next_deadline() != kNever; ++polls) {
+    for (int polls = 0; cm.next_deadline() != kNever; ++polls) {
       require(polls < 100'000, "timers never end");
-      now_ = std::max(now_, cm_.next_deadline());
-      cm_.poll(now_);
+      now_ = std::max(now_, cm.next_deadline());
+      CmDriver::poll(now_);
     }
-    require(cm_.size() == 0, "a connection is left after everything was destroyed");
+    require(cm.size() == 0, "a connection is left after everything was destroyed");
     require(now_ - start < std::chrono::minutes(10), "the end took too long");
   }
 
   Input in_;
-  cm::IbCm cm_{{.ca_guid = 1, .max_connections = kMaxConnections, .seed = 1}, *this};
   std::map<uint32_t, Told> owned_;
   std::vector<uint32_t> ids_;
   std::vector<Sent> sent_;

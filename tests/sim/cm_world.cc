@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cm/mad.h"
+#include "cm/ib/mad.h"
 #include "tests/support/cm_host.h"
 
 namespace uroce::test {
@@ -21,16 +21,20 @@ Nanos cm_time(uint8_t code) { return Nanos(int64_t{4096} << code); }
 
 }  // namespace
 
-struct CmWorld::Side : cm::IbCmHost {
+struct CmWorld::Side : CmDriver<CmWorld::Side> {
   Side(CmWorld& world_, std::size_t index_, const cm::IbCmConfig& config)
-      : world(world_), index(index_), cm(config, *this) {}
-  void send(const cm::CmPath& path, const cm::Mad& mad) override { world.send(index, path, mad); }
-  void on_event(const cm::CmMessage& message) override { world.on_event(index, message); }
+      : CmDriver(config), world(world_), index(index_) {}
+  void send(const cm::CmPath& path, const cm::Mad& mad) { world.send(index, path, mad); }
+  void on_event(const cm::CmMessage& message) { world.on_event(index, message); }
+  /// An MRA for a request, as other connection managers' applications send it.
+  void ask_for_time(uint32_t id, uint8_t timeout) {
+    const cm::CmConnection& c = *cm.find(id);
+    send(c.path(), cm::make_mad(c.transaction_id, cm::MraMad{id, c.remote_id, cm::CmAnswered::req, timeout, {}}));
+  }
 
   CmWorld& world;
   std::size_t index;
   Gid gid = Gid::from_ipv4(0x0a000001 + static_cast<uint32_t>(index));
-  cm::IbCm cm;
 };
 
 CmWorld::CmWorld(const CmWorldOptions& options, FaultPolicy& faults)
@@ -102,7 +106,7 @@ void CmWorld::advance(Nanos until) {
       what();
     }
     for (const auto& side : hosts_) {
-      if (wakes(*side) <= now_) side->cm.poll(now_);
+      if (wakes(*side) <= now_) side->poll(now_);
     }
   }
   if (until != kNever) now_ = std::max(now_, until);
@@ -117,7 +121,7 @@ void CmWorld::send(std::size_t host, const cm::CmPath& path, const cm::Mad& mad)
                static_cast<unsigned>(cm::parse_header(mad)->attribute), lost ? "lost" : "",
                fate.duplicate ? "twice" : "");
   }
-  const auto deliver = [this, host, path, mad] { hosts_[1 - host]->cm.on_mad(path.sgid, path.dgid, mad, now_); };
+  const auto deliver = [this, host, path, mad] { hosts_[1 - host]->on_mad(path.sgid, path.dgid, mad, now_); };
   if (!lost) at(now_ + options_.delay + fate.delay, deliver);
   if (fate.duplicate) at(now_ + options_.delay + fate.duplicate_delay, deliver);
 }
@@ -151,7 +155,7 @@ void CmWorld::begin(uint32_t number) {
       .remote_cm_timeout = options_.cm_timeout,
       .local_cm_timeout = options_.cm_timeout,
       .private_data = bytes_of(std::to_string(number))};
-  const auto id = side.cm.connect(request, now_);
+  const auto id = side.connect(request, now_);
   if (!id) return violate(&c, id.error().text);
   c.id = *id;
   Connection& kept = connections_[{host, *id}] = c;
@@ -218,7 +222,7 @@ void CmWorld::on_request(std::size_t host, const cm::CmMessage& message) {
   c.latest = now_ + options_.thinking;
   if (connections_.contains({host, message.id})) return violate(&c, "its id was used before");
   if (!c.ud && message.request.psn != c.number) violate(&c, "the request is another's");
-  const cm::IbCm::Connection* known = hosts_[host]->cm.find(message.id);
+  const cm::CmConnection* known = hosts_[host]->cm.find(message.id);
   if (known == nullptr || known->active) violate(&c, "the connection cannot be found");
   Connection& kept = connections_[{host, message.id}] = c;
   soon([this, &kept] { answer(kept); });
@@ -231,7 +235,7 @@ void CmWorld::answer(Connection& c) {
   if (choice == 0) return reject(c);
   if (choice == 1) return destroy(c);
   if (choice == 2 && !c.ud) {
-    expect_call(c, "mra", hosts_[c.host]->cm.mra(c.id, 14, {}, now_));
+    hosts_[c.host]->ask_for_time(c.id, 14);
     // Longer than the peer would wait otherwise.
     return at(now_ + cm_time(13), [this, &c] { accept(c); });
   }
@@ -242,7 +246,7 @@ void CmWorld::accept(Connection& c) {
   if (c.phase != Phase::asked) return;
   c.phase = c.ud ? Phase::ended : Phase::answered;
   const cm::CmReply reply{.qpn = 2 * c.number + 101, .psn = c.number, .ack_delay = 0};
-  expect_call(c, "accept", hosts_[c.host]->cm.accept(c.id, reply, now_));
+  expect_call(c, "accept", hosts_[c.host]->accept(c.id, reply, now_));
   if (c.ud) return soon([this, &c] { destroy(c); });
   expect_event(c);
   if (options_.calm || !random_.chance(0.1)) return;
@@ -251,7 +255,7 @@ void CmWorld::accept(Connection& c) {
 
 void CmWorld::reject(Connection& c) {
   c.phase = Phase::ended;
-  expect_call(c, "reject", hosts_[c.host]->cm.reject(c.id, cm::RejReason::consumer_reject, {}, {}, now_));
+  expect_call(c, "reject", hosts_[c.host]->reject(c.id, cm::RejReason::consumer_reject, {}, {}, now_));
   soon([this, &c] { destroy(c); });
 }
 
@@ -261,7 +265,7 @@ void CmWorld::finish_reply(Connection& c) {
   if (choice == 0) return reject(c);
   if (choice == 1) return destroy(c);
   if (choice == 2) return disconnect(c);
-  expect_call(c, "ready", hosts_[c.host]->cm.ready(c.id, {}, now_));
+  expect_call(c, "ready", hosts_[c.host]->ready(c.id, {}, now_));
   go_up(c);
 }
 
@@ -277,7 +281,7 @@ void CmWorld::go_up(Connection& c) {
 void CmWorld::disconnect(Connection& c) {
   if (c.phase != Phase::up && c.phase != Phase::answered && c.phase != Phase::replied) return;
   c.phase = Phase::closing;
-  expect_call(c, "disconnect", hosts_[c.host]->cm.disconnect(c.id, {}, now_));
+  expect_call(c, "disconnect", hosts_[c.host]->disconnect(c.id, {}, now_));
   expect_event(c);
   if (!options_.calm && random_.chance(0.2)) soon([this, &c] { destroy(c); });
 }
@@ -291,7 +295,7 @@ void CmWorld::destroy(Connection& c) {
   if (c.phase == Phase::gone) return;
   c.phase = Phase::gone;
   c.due.reset();
-  hosts_[c.host]->cm.destroy(c.id, now_);
+  hosts_[c.host]->destroy(c.id, now_);
   if (hosts_[c.host]->cm.find(c.id) != nullptr) violate(&c, "destroyed, and still found");
 }
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "cm/ib_cm.h"
+#include "cm/ib/ib_cm.h"
 #include "tests/sim/network.h"
 
 namespace uroce::test {

@@ -1,4 +1,4 @@
-// One host's connection manager with what it sent and told, for tests to look at and to pass on.
+// One host's connection manager, and what its actions were, for tests to look at and to pass on.
 #pragma once
 
 #include <deque>
@@ -7,21 +7,18 @@
 #include <utility>
 #include <vector>
 
-#include "cm/ib_cm.h"
+#include "tests/support/cm_driver.h"
 
 namespace uroce::test {
 
-struct SentMad {
-  cm::CmPath path{};
-  cm::Mad mad{};
-};
+using SentMad = cm::OutgoingMad;
 
-class CmHost : public cm::IbCmHost {
+class CmHost : public CmDriver<CmHost> {
  public:
-  explicit CmHost(const Gid& gid_, cm::IbCmConfig config = {}) : gid(gid_), cm(config, *this) {}
+  explicit CmHost(const Gid& gid_, cm::IbCmConfig config = {}) : CmDriver(config), gid(gid_) {}
 
-  void send(const cm::CmPath& path, const cm::Mad& mad) override { sent.push_back({path, mad}); }
-  void on_event(const cm::CmMessage& message) override { events.push_back(message); }
+  void send(const cm::CmPath& path, const cm::Mad& mad) { sent.push_back({path, mad}); }
+  void on_event(cm::CmMessage message) { events.push_back(std::move(message)); }
 
   /// The next event; a default one with id 0 when there is none.
   cm::CmMessage take_event() {
@@ -34,7 +31,6 @@ class CmHost : public cm::IbCmHost {
   const Gid gid;
   std::deque<SentMad> sent;
   std::deque<cm::CmMessage> events;
-  cm::IbCm cm;
 };
 
 /// Carries what each has to say to the other until both are silent.
@@ -44,7 +40,7 @@ inline void exchange(CmHost& a, CmHost& b, Nanos now) {
       while (!from->sent.empty()) {
         const SentMad next = from->sent.front();
         from->sent.pop_front();
-        to->cm.on_mad(next.path.sgid, next.path.dgid, next.mad, now);
+        to->on_mad(next.path.sgid, next.path.dgid, next.mad, now);
       }
     }
   }

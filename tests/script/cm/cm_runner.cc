@@ -59,13 +59,12 @@ std::vector<std::byte> data_from(Words& words, std::string_view key) {
 
 const std::map<std::string, CmRunner::Command>& CmRunner::commands() {
   static const std::map<std::string, Command> table{
-      {"set", &CmRunner::do_set},         {"listen", &CmRunner::do_listen}, {"stop", &CmRunner::do_stop},
-      {"connect", &CmRunner::do_connect}, {"accept", &CmRunner::do_call},   {"ready", &CmRunner::do_call},
-      {"reject", &CmRunner::do_call},     {"mra", &CmRunner::do_call},      {"delivered", &CmRunner::do_call},
-      {"disconnect", &CmRunner::do_call}, {"notify", &CmRunner::do_call},   {"destroy", &CmRunner::do_call},
-      {"<", &CmRunner::do_receive},       {">", &CmRunner::do_expect},      {"!", &CmRunner::do_event},
-      {"quiet", &CmRunner::do_quiet},     {"size", &CmRunner::do_size},     {"counter", &CmRunner::do_counter},
-      {"known", &CmRunner::do_known},
+      {"set", &CmRunner::do_set},         {"listen", &CmRunner::do_listen},   {"stop", &CmRunner::do_stop},
+      {"connect", &CmRunner::do_connect}, {"accept", &CmRunner::do_call},     {"ready", &CmRunner::do_call},
+      {"reject", &CmRunner::do_call},     {"delivered", &CmRunner::do_call},  {"disconnect", &CmRunner::do_call},
+      {"notify", &CmRunner::do_call},     {"destroy", &CmRunner::do_call},    {"<", &CmRunner::do_receive},
+      {">", &CmRunner::do_expect},        {"!", &CmRunner::do_event},         {"quiet", &CmRunner::do_quiet},
+      {"size", &CmRunner::do_size},       {"counter", &CmRunner::do_counter}, {"known", &CmRunner::do_known},
   };
   return table;
 }
@@ -134,7 +133,7 @@ void CmRunner::advance(const ScriptLine& line) {
     const Nanos next = host_->cm.next_deadline();
     if (next > target) break;
     now_ = std::max(now_, next);
-    host_->cm.poll(now_);
+    host_->poll(now_);
     collect();
   }
   if (!arrived()) now_ = target;
@@ -195,7 +194,7 @@ void CmRunner::do_connect(const ScriptLine& line) {
   const cm::CmRequest request = request_from(words);
   const auto expected = words.text("error");
   words.done();
-  const auto id = host_->cm.connect(request, now_);
+  const auto id = host_->connect(request, now_);
   check_result(words, expected, id ? Result<void>() : std::unexpected(id.error()));
   if (id) symbols_.set(name, *id);
 }
@@ -212,31 +211,30 @@ void CmRunner::do_call(const ScriptLine& line) {
 }
 
 Result<void> CmRunner::call(const ScriptLine& line, Words& words, uint32_t id) {
-  cm::IbCm& cm = host_->cm;
+  CmHost& host = *host_;
   if (line.command == "accept") {
-    return cm.accept(id,
-                     {.qpn = static_cast<uint32_t>(words.number_or("qpn", 0x11)),
-                      .psn = static_cast<uint32_t>(words.number_or("psn", 100)),
-                      .qkey = static_cast<uint32_t>(words.number_or("qkey", 0)),
-                      .ack_delay = static_cast<uint8_t>(words.number_or("ack_delay", 0)),
-                      .sidr_status = static_cast<uint8_t>(words.number_or("status", 0)),
-                      .private_data = data_from(words, "data")},
-                     now_);
+    return host.accept(id,
+                       {.qpn = static_cast<uint32_t>(words.number_or("qpn", 0x11)),
+                        .psn = static_cast<uint32_t>(words.number_or("psn", 100)),
+                        .qkey = static_cast<uint32_t>(words.number_or("qkey", 0)),
+                        .ack_delay = static_cast<uint8_t>(words.number_or("ack_delay", 0)),
+                        .sidr_status = static_cast<uint8_t>(words.number_or("status", 0)),
+                        .private_data = data_from(words, "data")},
+                       now_);
   }
   const auto data = data_from(words, "data");
-  if (line.command == "ready") return cm.ready(id, data, now_);
+  if (line.command == "ready") return host.ready(id, data, now_);
   if (line.command == "delivered") {
-    cm.delivered(id);
+    host.cm.delivered(id);
     return {};
   }
-  if (line.command == "mra") return cm.mra(id, static_cast<uint8_t>(words.number_or("timeout", 16)), data, now_);
-  if (line.command == "disconnect") return cm.disconnect(id, data, now_);
-  if (line.command == "notify") return cm.notify_established(id, now_);
+  if (line.command == "disconnect") return host.disconnect(id, data, now_);
+  if (line.command == "notify") return host.notify_established(id, now_);
   if (line.command == "reject") {
     const auto reason = static_cast<cm::RejReason>(words.number_or("reason", 28));
-    return cm.reject(id, reason, data_from(words, "info"), data, now_);
+    return host.reject(id, reason, data_from(words, "info"), data, now_);
   }
-  cm.destroy(id, now_);
+  host.destroy(id, now_);
   return {};
 }
 
@@ -245,7 +243,7 @@ void CmRunner::do_receive(const ScriptLine& line) {
       line, symbols_, host_->gid,
       {static_cast<uint8_t>(setting("retries", 2)), static_cast<uint8_t>(setting("ack_timeout", 8)), kService});
   note(fmt::format("< {}", line.text));
-  host_->cm.on_mad(received.source, received.destination, received.bytes, now_);
+  host_->on_mad(received.source, received.destination, received.bytes, now_);
 }
 
 void CmRunner::do_expect(const ScriptLine& line) {

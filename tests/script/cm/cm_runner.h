@@ -28,7 +28,7 @@ class CmRunner {
   void do_listen(const ScriptLine& line);
   void do_stop(const ScriptLine& line);
   void do_connect(const ScriptLine& line);
-  /// accept, ready, reject, mra, disconnect, notify, destroy.
+  /// accept, ready, reject, delivered, disconnect, notify, destroy.
   void do_call(const ScriptLine& line);
   void do_receive(const ScriptLine& line);
   void do_expect(const ScriptLine& line);

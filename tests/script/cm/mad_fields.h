@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "cm/mad.h"
+#include "cm/ib/mad.h"
 
 namespace uroce::test {
 

@@ -44,6 +44,30 @@ TEST(TimerWheel, AJumpOverManyDeadlinesFiresThemAll) {
   EXPECT_EQ(wheel.next_deadline(), kNever);
 }
 
+/// Between two that are due, any node may be armed or cancelled.
+TEST(TimerWheel, TakesNodesThatAreDueOneByOne) {
+  TimerWheel wheel;
+  std::array<TimerNode, 64> nodes;
+  for (std::size_t i = 0; i < nodes.size(); ++i) wheel.arm(nodes[i], Nanos(int64_t{1} << (i % 32)));
+  const Nanos end(int64_t{1} << 31);
+  int taken = 0;
+  uint64_t last = 0;
+  while (TimerNode* const node = wheel.take_due(end)) {
+    EXPECT_FALSE(node->armed());
+    EXPECT_GE(node->tick, last);
+    last = node->tick;
+    const auto i = static_cast<std::size_t>(node - nodes.data());
+    if (i < 32) wheel.cancel(nodes[i + 32]);
+    if (++taken <= 32) wheel.arm(*node, end + end);
+  }
+  EXPECT_EQ(taken, 32);
+  EXPECT_GT(wheel.next_deadline(), end);
+  EXPECT_EQ(wheel.take_due(end), nullptr);
+  while (wheel.take_due(end + end + Nanos(kTick)) != nullptr) ++taken;
+  EXPECT_EQ(taken, 64);
+  EXPECT_EQ(wheel.next_deadline(), kNever);
+}
+
 TEST(TimerWheel, CancelledNodesDoNotFireAndACallbackMayRearm) {
   TimerWheel wheel;
   TimerNode a;

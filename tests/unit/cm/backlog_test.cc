@@ -1,4 +1,4 @@
-#include "cm/backlog.h"
+#include "cm/ib/backlog.h"
 
 #include <gtest/gtest.h>
 

@@ -36,8 +36,8 @@ struct CmPair {
       const Nanos next = std::min(active.cm.next_deadline(), passive.cm.next_deadline());
       if (next > end) break;
       now = std::max(now, next);
-      active.cm.poll(now);
-      passive.cm.poll(now);
+      active.poll(now);
+      passive.poll(now);
       run();
     }
     now = end;
@@ -46,7 +46,7 @@ struct CmPair {
   /// The ids of a connection whose request is not answered yet.
   std::pair<uint32_t, uint32_t> requested() {
     static_cast<void>(passive.cm.listen(kService, kExactly, 10, 1));
-    const auto a = active.cm.connect(request(), now);
+    const auto a = active.connect(request(), now);
     EXPECT_TRUE(a);
     run();
     const CmMessage requested = passive.take_event();
@@ -56,10 +56,10 @@ struct CmPair {
 
   std::pair<uint32_t, uint32_t> connected() {
     const auto [a, b] = requested();
-    EXPECT_TRUE(passive.cm.accept(b, reply(), now));
+    EXPECT_TRUE(passive.accept(b, reply(), now));
     run();
     EXPECT_EQ(active.take_event().kind, CmEventKind::reply);
-    EXPECT_TRUE(active.cm.ready(a, {}, now));
+    EXPECT_TRUE(active.ready(a, {}, now));
     run();
     EXPECT_EQ(passive.take_event().kind, CmEventKind::established);
     return {a, b};

@@ -1,10 +1,10 @@
-// The number of connections, timers, and calls from inside events.
+// The number of connections, timers, and calls while events are handled.
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <set>
 
-#include "cm/mad.h"
+#include "cm/ib/mad.h"
 #include "tests/unit/cm/cm_pair.h"
 
 namespace uroce::cm {
@@ -14,14 +14,14 @@ namespace {
 std::pair<uint32_t, uint32_t> connect(CmPair& pair, uint32_t qpn) {
   CmRequest request = pair.request();
   request.qpn = qpn;
-  const auto a = pair.active.cm.connect(request, pair.now);
+  const auto a = pair.active.connect(request, pair.now);
   EXPECT_TRUE(a);
   pair.run();
   const uint32_t b = pair.passive.take_event().id;
-  EXPECT_TRUE(pair.passive.cm.accept(b, {.qpn = qpn}, pair.now));
+  EXPECT_TRUE(pair.passive.accept(b, {.qpn = qpn}, pair.now));
   pair.run();
   EXPECT_EQ(pair.active.take_event().kind, CmEventKind::reply);
-  EXPECT_TRUE(pair.active.cm.ready(*a, {}, pair.now));
+  EXPECT_TRUE(pair.active.ready(*a, {}, pair.now));
   pair.run();
   EXPECT_EQ(pair.passive.take_event().kind, CmEventKind::established);
   return {*a, b};
@@ -34,11 +34,11 @@ TEST(IbCmLimits, TenThousandConnectionsAtOnce) {
   for (uint32_t i = 0; i < 10'000; ++i) open.push_back(connect(pair, 0x100 + i));
   EXPECT_EQ(pair.active.cm.size(), 10'000u);
   EXPECT_EQ(pair.passive.cm.size(), 10'000u);
-  for (const auto& [a, b] : open) pair.active.cm.destroy(a, pair.now);
+  for (const auto& [a, b] : open) pair.active.destroy(a, pair.now);
   pair.run();
   for (const auto& [a, b] : open) {
     EXPECT_EQ(pair.passive.take_event().id, b);
-    pair.passive.cm.destroy(b, pair.now);
+    pair.passive.destroy(b, pair.now);
   }
   pair.pass(std::chrono::seconds(2));
   pair.expect_nothing_left();
@@ -50,10 +50,10 @@ TEST(IbCmLimits, AHundredThousandConnectionsLeaveNothing) {
   std::size_t most = 0;
   for (uint32_t i = 0; i < 100'000; ++i) {
     const auto [a, b] = connect(pair, 2 + i);
-    pair.active.cm.destroy(a, pair.now);
+    pair.active.destroy(a, pair.now);
     pair.run();
     EXPECT_EQ(pair.passive.take_event().kind, CmEventKind::disconnected);
-    pair.passive.cm.destroy(b, pair.now);
+    pair.passive.destroy(b, pair.now);
     pair.pass(std::chrono::microseconds(200));  // 5,000 a second
     most = std::max(most, pair.active.cm.size() + pair.passive.cm.size());
   }
@@ -69,11 +69,11 @@ TEST(IbCmLimits, IdsDoNotComeBackSoon) {
   CmHost host(Gid::from_ipv4(0x0a000001), {.seed = 7});
   std::set<uint32_t> ids;
   for (int i = 0; i < 200'000; ++i) {
-    const auto id = host.cm.connect({.path = {.dgid = Gid::from_ipv4(0x0a000002)}, .qpn = 2}, Nanos(0));
+    const auto id = host.connect({.path = {.dgid = Gid::from_ipv4(0x0a000002)}, .qpn = 2}, Nanos(0));
     ASSERT_TRUE(id);
     EXPECT_NE(*id, 0u);
     EXPECT_TRUE(ids.insert(*id).second);
-    host.cm.destroy(*id, Nanos(0));
+    host.destroy(*id, Nanos(0));
     host.sent.clear();
   }
 }
@@ -82,13 +82,13 @@ TEST(IbCmLimits, TimersKeepTimeAfterALongSilence) {
   CmPair pair;
   const auto [a, b] = pair.connected();
   pair.now += std::chrono::hours(24 * 365);
-  ASSERT_TRUE(pair.active.cm.disconnect(a, {}, pair.now));
+  ASSERT_TRUE(pair.active.disconnect(a, {}, pair.now));
   pair.active.sent.clear();
   const Nanos interval(int64_t{4096} * ((1 << 20) + (1 << 18)));
   EXPECT_LE(pair.active.cm.next_deadline(), pair.now + interval + Nanos(4096));
-  pair.active.cm.poll(pair.now + interval - Nanos(4096));
+  pair.active.poll(pair.now + interval - Nanos(4096));
   EXPECT_TRUE(pair.active.sent.empty());
-  pair.active.cm.poll(pair.now + interval + Nanos(4096));
+  pair.active.poll(pair.now + interval + Nanos(4096));
   EXPECT_EQ(pair.active.sent.size(), 1u);
 }
 
@@ -99,26 +99,25 @@ TEST(IbCmLimits, ALatePollRepeatsOnce) {
     CmRequest request = pair.request();
     request.remote_cm_timeout = 0;
     request.path.ack_timeout = 1;
-    ASSERT_TRUE(pair.active.cm.connect(request, pair.now));
+    ASSERT_TRUE(pair.active.connect(request, pair.now));
     pair.active.sent.clear();
-    pair.active.cm.poll(pair.now + Nanos(4096 * (4 + late)));
+    pair.active.poll(pair.now + Nanos(4096 * (4 + late)));
     EXPECT_EQ(pair.active.sent.size(), 1u) << late << " ticks late";
   }
 }
 
 /// A host whose application answers inside the event.
-class Eager : public IbCmHost {
+class Eager : public test::CmDriver<Eager> {
  public:
-  explicit Eager(uint64_t seed) : cm({.seed = seed}, *this) {}
-  void send(const CmPath& path, const Mad& mad) override { sent.push_back({path, mad}); }
-  void on_event(const CmMessage& message) override {
+  explicit Eager(uint64_t seed) : CmDriver({.seed = seed}) {}
+  void send(const CmPath& path, const Mad& mad) { sent.push_back({path, mad}); }
+  void on_event(const CmMessage& message) {
     kinds.push_back(message.kind);
     if (answer) answer(message);
   }
   std::deque<test::SentMad> sent;
   std::vector<CmEventKind> kinds;
   std::function<void(const CmMessage&)> answer;
-  IbCm cm;
 };
 
 void exchange(Eager& a, Eager& b) {
@@ -127,7 +126,7 @@ void exchange(Eager& a, Eager& b) {
       while (!from->sent.empty()) {
         const test::SentMad next = from->sent.front();
         from->sent.pop_front();
-        to->cm.on_mad(next.path.sgid, next.path.dgid, next.mad, Nanos(0));
+        to->on_mad(next.path.sgid, next.path.dgid, next.mad, Nanos(0));
       }
     }
   }
@@ -137,20 +136,20 @@ TEST(IbCmEvents, AnswersInsideAnEvent) {
   Eager a(1), b(2);
   a.answer = [&](const CmMessage& m) {
     if (m.kind == CmEventKind::reply) {
-      EXPECT_TRUE(a.cm.ready(m.id, {}, Nanos(0)));
-      EXPECT_TRUE(a.cm.disconnect(m.id, {}, Nanos(0)));
+      EXPECT_TRUE(a.ready(m.id, {}, Nanos(0)));
+      EXPECT_TRUE(a.disconnect(m.id, {}, Nanos(0)));
     }
-    if (m.kind == CmEventKind::disconnected) a.cm.destroy(m.id, Nanos(0));
+    if (m.kind == CmEventKind::disconnected) a.destroy(m.id, Nanos(0));
   };
   b.answer = [&](const CmMessage& m) {
     if (m.kind == CmEventKind::request) {
-      EXPECT_TRUE(b.cm.accept(m.id, {.qpn = 3}, Nanos(0)));
+      EXPECT_TRUE(b.accept(m.id, {.qpn = 3}, Nanos(0)));
     }
-    if (m.kind == CmEventKind::disconnected) b.cm.destroy(m.id, Nanos(0));
+    if (m.kind == CmEventKind::disconnected) b.destroy(m.id, Nanos(0));
   };
   ASSERT_TRUE(b.cm.listen(kService, kExactly, 1, 1));
   const CmPath path{.sgid = Gid::from_ipv4(1), .dgid = Gid::from_ipv4(2)};
-  ASSERT_TRUE(a.cm.connect({.service_id = kService, .path = path, .qpn = 2}, Nanos(0)));
+  ASSERT_TRUE(a.connect({.service_id = kService, .path = path, .qpn = 2}, Nanos(0)));
   exchange(a, b);
   EXPECT_EQ(a.kinds, (std::vector{CmEventKind::reply, CmEventKind::disconnected}));
   EXPECT_EQ(b.kinds, (std::vector{CmEventKind::request, CmEventKind::established, CmEventKind::disconnected}));
@@ -162,24 +161,24 @@ TEST(IbCmEvents, DestroysInsideAnEvent) {
                                  CmEventKind::disconnected, CmEventKind::timewait_exit, CmEventKind::unreachable}) {
     Eager a(1), b(2);
     const auto answer = [&](Eager& host, const CmMessage& m) {
-      if (m.kind == last) return host.cm.destroy(m.id, Nanos(0));
-      if (m.kind == CmEventKind::request) static_cast<void>(host.cm.accept(m.id, {.qpn = 3}, Nanos(0)));
-      if (m.kind == CmEventKind::reply) static_cast<void>(host.cm.ready(m.id, {}, Nanos(0)));
-      if (m.kind == CmEventKind::established) static_cast<void>(host.cm.disconnect(m.id, {}, Nanos(0)));
+      if (m.kind == last) return host.destroy(m.id, Nanos(0));
+      if (m.kind == CmEventKind::request) static_cast<void>(host.accept(m.id, {.qpn = 3}, Nanos(0)));
+      if (m.kind == CmEventKind::reply) static_cast<void>(host.ready(m.id, {}, Nanos(0)));
+      if (m.kind == CmEventKind::established) static_cast<void>(host.disconnect(m.id, {}, Nanos(0)));
     };
     a.answer = [&](const CmMessage& m) { answer(a, m); };
     b.answer = [&](const CmMessage& m) { answer(b, m); };
     ASSERT_TRUE(b.cm.listen(kService, kExactly, 1, 1));
     const CmPath path{.sgid = Gid::from_ipv4(1), .dgid = Gid::from_ipv4(2)};
-    const auto id = a.cm.connect({.service_id = kService, .path = path, .qpn = 2}, Nanos(0));
+    const auto id = a.connect({.service_id = kService, .path = path, .qpn = 2}, Nanos(0));
     if (last != CmEventKind::unreachable) exchange(a, b);
     Nanos now{0};
     while (std::min(a.cm.next_deadline(), b.cm.next_deadline()) != kNever) {
       now = std::min(a.cm.next_deadline(), b.cm.next_deadline());
-      a.cm.poll(now);
-      b.cm.poll(now);
+      a.poll(now);
+      b.poll(now);
     }
-    a.cm.destroy(*id, now);
+    a.destroy(*id, now);
     EXPECT_LE(a.cm.size() + b.cm.size(), 1u) << "after " << static_cast<int>(last);
     for (const Eager* host : {&a, &b}) {
       const auto end = std::find(host->kinds.begin(), host->kinds.end(), last);
@@ -197,7 +196,7 @@ TEST(IbCm, GuessedIdsAreCountedByPeer) {
   const Gid stranger = Gid::from_ipv4(0x0a000063);
   for (uint32_t id = 1; id <= 5; ++id) {
     const Mad rtu = make_mad(1, RtuMad{.local_id = 7, .remote_id = id, .private_data = {}});
-    pair.passive.cm.on_mad(stranger, pair.passive.gid, rtu, pair.now);
+    pair.passive.on_mad(stranger, pair.passive.gid, rtu, pair.now);
   }
   const auto rows = pair.passive.cm.guesses(pair.now + Nanos(300));
   ASSERT_EQ(rows.size(), 1u);
@@ -209,11 +208,11 @@ TEST(IbCm, GuessedIdsAreCountedByPeer) {
 TEST(IbCm, AnAlternatePathIsDeclined) {
   CmPair pair;
   ASSERT_TRUE(pair.passive.cm.listen(kService, kExactly, 10, 1));
-  ASSERT_TRUE(pair.active.cm.connect(pair.request(), pair.now));
+  ASSERT_TRUE(pair.active.connect(pair.request(), pair.now));
   test::SentMad req = pair.active.sent.front();
   store8(req.mad.data() + kMadHeaderBytes + 100, 0xfe);
-  pair.passive.cm.on_mad(req.path.sgid, req.path.dgid, req.mad, pair.now);
-  ASSERT_TRUE(pair.passive.cm.accept(pair.passive.take_event().id, pair.reply(), pair.now));
+  pair.passive.on_mad(req.path.sgid, req.path.dgid, req.mad, pair.now);
+  ASSERT_TRUE(pair.passive.accept(pair.passive.take_event().id, pair.reply(), pair.now));
   EXPECT_EQ(RepMad::load(pair.passive.sent.front().mad.data() + kMadHeaderBytes).failover, 1);
 }
 
@@ -225,16 +224,16 @@ TEST(IbCm, TransactionIdsAreEchoed) {
     const test::SentMad next = from.sent.front();
     from.sent.pop_front();
     ids.push_back(parse_header(next.mad)->transaction_id);
-    to.cm.on_mad(next.path.sgid, next.path.dgid, next.mad, pair.now);
+    to.on_mad(next.path.sgid, next.path.dgid, next.mad, pair.now);
   };
   ASSERT_TRUE(pair.passive.cm.listen(kService, kExactly, 10, 1));
-  const auto a = pair.active.cm.connect(pair.request(), pair.now);
+  const auto a = pair.active.connect(pair.request(), pair.now);
   carry(pair.active, pair.passive);
-  ASSERT_TRUE(pair.passive.cm.accept(pair.passive.take_event().id, pair.reply(), pair.now));
+  ASSERT_TRUE(pair.passive.accept(pair.passive.take_event().id, pair.reply(), pair.now));
   carry(pair.passive, pair.active);
-  ASSERT_TRUE(pair.active.cm.ready(*a, {}, pair.now));
+  ASSERT_TRUE(pair.active.ready(*a, {}, pair.now));
   carry(pair.active, pair.passive);
-  ASSERT_TRUE(pair.active.cm.disconnect(*a, {}, pair.now));
+  ASSERT_TRUE(pair.active.disconnect(*a, {}, pair.now));
   carry(pair.active, pair.passive);
   carry(pair.passive, pair.active);
   ASSERT_EQ(ids.size(), 5u);

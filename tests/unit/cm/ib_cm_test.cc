@@ -1,5 +1,5 @@
 // Connections between two connection managers, without errors.
-#include "cm/ib_cm.h"
+#include "cm/ib/ib_cm.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ TEST(IbCm, ConnectsAndDisconnects) {
   request.private_data = bytes_of("hello");
   request.responder_resources = 3;
   request.initiator_depth = 5;
-  const auto a = pair.active.cm.connect(request, pair.now);
+  const auto a = pair.active.connect(request, pair.now);
   ASSERT_TRUE(a);
   pair.run();
 
@@ -31,7 +31,7 @@ TEST(IbCm, ConnectsAndDisconnects) {
   EXPECT_EQ(requested.request.initiator_depth, 5);
   EXPECT_EQ(requested.request.private_data.size(), kReqPrivate);
   EXPECT_EQ(text_of(requested.request.private_data), "hello");
-  const IbCm::Connection* c = pair.passive.cm.find(requested.id);
+  const CmConnection* c = pair.passive.cm.find(requested.id);
   ASSERT_NE(c, nullptr);
   EXPECT_FALSE(c->active);
   EXPECT_EQ(c->remote_qpn, request.qpn);
@@ -39,7 +39,7 @@ TEST(IbCm, ConnectsAndDisconnects) {
 
   CmReply reply = pair.reply();
   reply.private_data = bytes_of("welcome");
-  ASSERT_TRUE(pair.passive.cm.accept(requested.id, reply, pair.now));
+  ASSERT_TRUE(pair.passive.accept(requested.id, reply, pair.now));
   pair.run();
   const CmMessage replied = pair.active.take_event();
   ASSERT_EQ(replied.kind, CmEventKind::reply);
@@ -49,7 +49,7 @@ TEST(IbCm, ConnectsAndDisconnects) {
   EXPECT_EQ(text_of(replied.reply.private_data), "welcome");
   EXPECT_EQ(pair.active.cm.find(*a)->remote_qpn, reply.qpn);
 
-  ASSERT_TRUE(pair.active.cm.ready(*a, bytes_of("go"), pair.now));
+  ASSERT_TRUE(pair.active.ready(*a, bytes_of("go"), pair.now));
   pair.run();
   const CmMessage up = pair.passive.take_event();
   EXPECT_EQ(up.kind, CmEventKind::established);
@@ -57,20 +57,20 @@ TEST(IbCm, ConnectsAndDisconnects) {
   EXPECT_EQ(pair.active.cm.next_deadline(), kNever);
   EXPECT_EQ(pair.passive.cm.next_deadline(), kNever);
 
-  ASSERT_TRUE(pair.active.cm.disconnect(*a, bytes_of("bye"), pair.now));
+  ASSERT_TRUE(pair.active.disconnect(*a, bytes_of("bye"), pair.now));
   pair.run();
   EXPECT_EQ(pair.active.take_event().kind, CmEventKind::disconnected);
   const CmMessage down = pair.passive.take_event();
   EXPECT_EQ(down.kind, CmEventKind::disconnected);
   EXPECT_EQ(text_of(down.private_data), "bye");
-  EXPECT_TRUE(pair.passive.cm.disconnect(requested.id, {}, pair.now)) << "disconnecting again does nothing";
+  EXPECT_TRUE(pair.passive.disconnect(requested.id, {}, pair.now)) << "disconnecting again does nothing";
   EXPECT_TRUE(pair.passive.sent.empty());
 
   pair.pass(std::chrono::seconds(10));
   EXPECT_EQ(pair.active.take_event().kind, CmEventKind::timewait_exit);
   EXPECT_EQ(pair.passive.take_event().kind, CmEventKind::timewait_exit);
-  pair.active.cm.destroy(*a, pair.now);
-  pair.passive.cm.destroy(requested.id, pair.now);
+  pair.active.destroy(*a, pair.now);
+  pair.passive.destroy(requested.id, pair.now);
   pair.expect_nothing_left();
 }
 
@@ -82,7 +82,7 @@ TEST(IbCm, ConnectsAnExtendedReliableConnection) {
   request.type = QpType::xrc_initiator;
   request.responder_resources = 3;
   request.initiator_depth = 5;
-  const auto a = pair.active.cm.connect(request, pair.now);
+  const auto a = pair.active.connect(request, pair.now);
   ASSERT_TRUE(a);
   const ReqMad req = ReqMad::load(pair.active.sent.front().mad.data() + kMadHeaderBytes);
   EXPECT_EQ(req.transport, CmTransport::extended);
@@ -94,7 +94,7 @@ TEST(IbCm, ConnectsAnExtendedReliableConnection) {
   const CmMessage requested = pair.passive.take_event();
   EXPECT_EQ(requested.request.type, QpType::xrc_target);
 
-  ASSERT_TRUE(pair.passive.cm.accept(requested.id, pair.reply(), pair.now));
+  ASSERT_TRUE(pair.passive.accept(requested.id, pair.reply(), pair.now));
   const RepMad rep = RepMad::load(pair.passive.sent.front().mad.data() + kMadHeaderBytes);
   EXPECT_EQ(rep.ee_context, pair.reply().qpn);
   EXPECT_EQ(rep.qpn, 0u);
@@ -105,11 +105,11 @@ TEST(IbCm, ConnectsAnExtendedReliableConnection) {
   EXPECT_EQ(replied.kind, CmEventKind::reply);
   EXPECT_EQ(replied.reply.qpn, pair.reply().qpn);
   EXPECT_EQ(pair.active.cm.find(*a)->remote_qpn, pair.reply().qpn);
-  ASSERT_TRUE(pair.active.cm.ready(*a, {}, pair.now));
+  ASSERT_TRUE(pair.active.ready(*a, {}, pair.now));
   pair.run();
   EXPECT_EQ(pair.passive.take_event().kind, CmEventKind::established);
 
-  ASSERT_TRUE(pair.active.cm.disconnect(*a, {}, pair.now));
+  ASSERT_TRUE(pair.active.disconnect(*a, {}, pair.now));
   pair.run();
   EXPECT_EQ(pair.passive.take_event().kind, CmEventKind::disconnected);
   EXPECT_EQ(pair.active.take_event().kind, CmEventKind::disconnected);
@@ -121,10 +121,10 @@ TEST(IbCm, AnUnknownExtendedTransportIsRejected) {
   ASSERT_TRUE(pair.passive.cm.listen(kService, kExactly, 10, 1));
   CmRequest request = pair.request();
   request.type = QpType::xrc_initiator;
-  ASSERT_TRUE(pair.active.cm.connect(request, pair.now));
+  ASSERT_TRUE(pair.active.connect(request, pair.now));
   test::SentMad sent = pair.active.sent.front();
   store8(sent.mad.data() + kMadHeaderBytes + 51, load8(sent.mad.data() + kMadHeaderBytes + 51) + 1);
-  pair.passive.cm.on_mad(sent.path.sgid, sent.path.dgid, sent.mad, pair.now);
+  pair.passive.on_mad(sent.path.sgid, sent.path.dgid, sent.mad, pair.now);
   const RejMad rej = RejMad::load(pair.passive.sent.front().mad.data() + kMadHeaderBytes);
   EXPECT_EQ(rej.reason, static_cast<uint16_t>(RejReason::invalid_transport_type));
 }
@@ -132,12 +132,12 @@ TEST(IbCm, AnUnknownExtendedTransportIsRejected) {
 TEST(IbCm, PassiveSideDisconnects) {
   CmPair pair;
   const auto [a, b] = pair.connected();
-  ASSERT_TRUE(pair.passive.cm.disconnect(b, {}, pair.now));
+  ASSERT_TRUE(pair.passive.disconnect(b, {}, pair.now));
   pair.run();
   EXPECT_EQ(pair.active.take_event().kind, CmEventKind::disconnected);
   EXPECT_EQ(pair.passive.take_event().kind, CmEventKind::disconnected);
-  pair.active.cm.destroy(a, pair.now);
-  pair.passive.cm.destroy(b, pair.now);
+  pair.active.destroy(a, pair.now);
+  pair.passive.destroy(b, pair.now);
   EXPECT_EQ(pair.active.cm.size(), 1u) << "time-wait";
   pair.pass(std::chrono::seconds(10));
   pair.expect_nothing_left();
@@ -146,10 +146,10 @@ TEST(IbCm, PassiveSideDisconnects) {
 TEST(IbCm, DestroyingDisconnects) {
   CmPair pair;
   const auto [a, b] = pair.connected();
-  pair.active.cm.destroy(a, pair.now);
+  pair.active.destroy(a, pair.now);
   pair.run();
   EXPECT_EQ(pair.passive.take_event().kind, CmEventKind::disconnected);
-  pair.passive.cm.destroy(b, pair.now);
+  pair.passive.destroy(b, pair.now);
   pair.pass(std::chrono::seconds(10));
   pair.expect_nothing_left();
 }
@@ -157,14 +157,14 @@ TEST(IbCm, DestroyingDisconnects) {
 TEST(IbCm, BothDisconnectAtOnce) {
   CmPair pair;
   const auto [a, b] = pair.connected();
-  ASSERT_TRUE(pair.active.cm.disconnect(a, {}, pair.now));
-  ASSERT_TRUE(pair.passive.cm.disconnect(b, {}, pair.now));
+  ASSERT_TRUE(pair.active.disconnect(a, {}, pair.now));
+  ASSERT_TRUE(pair.passive.disconnect(b, {}, pair.now));
   pair.run();
   EXPECT_EQ(pair.active.take_event().kind, CmEventKind::disconnected);
   EXPECT_EQ(pair.passive.take_event().kind, CmEventKind::disconnected);
   EXPECT_EQ(pair.active.cm.counters().dreq_sent.get(), 1u);
-  pair.active.cm.destroy(a, pair.now);
-  pair.passive.cm.destroy(b, pair.now);
+  pair.active.destroy(a, pair.now);
+  pair.passive.destroy(b, pair.now);
   pair.pass(std::chrono::seconds(10));
   pair.expect_nothing_left();
 }
@@ -175,41 +175,41 @@ TEST(IbCm, ConnectsToItself) {
     while (!host.sent.empty()) {
       const test::SentMad next = host.sent.front();
       host.sent.pop_front();
-      host.cm.on_mad(next.path.sgid, next.path.dgid, next.mad, Nanos(5));
+      host.on_mad(next.path.sgid, next.path.dgid, next.mad, Nanos(5));
     }
   };
   ASSERT_TRUE(host.cm.listen(kService, kExactly, 10, 1));
   const CmRequest request{.service_id = kService, .path = {.sgid = host.gid, .dgid = host.gid}, .qpn = 0x11};
-  const auto a = host.cm.connect(request, Nanos(5));
+  const auto a = host.connect(request, Nanos(5));
   ASSERT_TRUE(a);
   run();
   const uint32_t b = host.take_event().id;
-  ASSERT_TRUE(host.cm.accept(b, {.qpn = 0x12}, Nanos(5)));
+  ASSERT_TRUE(host.accept(b, {.qpn = 0x12}, Nanos(5)));
   run();
   EXPECT_EQ(host.take_event().kind, CmEventKind::reply);
-  ASSERT_TRUE(host.cm.ready(*a, {}, Nanos(5)));
+  ASSERT_TRUE(host.ready(*a, {}, Nanos(5)));
   run();
   EXPECT_EQ(host.take_event().kind, CmEventKind::established);
-  host.cm.destroy(*a, Nanos(5));
+  host.destroy(*a, Nanos(5));
   run();
   EXPECT_EQ(host.take_event().kind, CmEventKind::disconnected);
-  host.cm.destroy(b, Nanos(5));
-  host.cm.poll(std::chrono::seconds(10));
+  host.destroy(b, Nanos(5));
+  host.poll(std::chrono::seconds(10));
   EXPECT_EQ(host.cm.size(), 0u);
 }
 
 TEST(IbCm, RejectsWithPrivateData) {
   CmPair pair;
   const auto [a, b] = pair.requested();
-  ASSERT_TRUE(pair.passive.cm.reject(b, RejReason::consumer_reject, bytes_of("info"), bytes_of("no"), pair.now));
+  ASSERT_TRUE(pair.passive.reject(b, RejReason::consumer_reject, bytes_of("info"), bytes_of("no"), pair.now));
   pair.run();
   const CmMessage rejected = pair.active.take_event();
   EXPECT_EQ(rejected.kind, CmEventKind::rejected);
   EXPECT_EQ(rejected.reason, 28);
   EXPECT_EQ(text_of(rejected.info), "info");
   EXPECT_EQ(text_of(rejected.private_data), "no");
-  pair.active.cm.destroy(a, pair.now);
-  pair.passive.cm.destroy(b, pair.now);
+  pair.active.destroy(a, pair.now);
+  pair.passive.destroy(b, pair.now);
   pair.pass(std::chrono::seconds(30));
   pair.expect_nothing_left();
 }
@@ -217,28 +217,28 @@ TEST(IbCm, RejectsWithPrivateData) {
 TEST(IbCm, TheActiveSideRejectsAReply) {
   CmPair pair;
   const auto [a, b] = pair.requested();
-  ASSERT_TRUE(pair.passive.cm.accept(b, pair.reply(), pair.now));
+  ASSERT_TRUE(pair.passive.accept(b, pair.reply(), pair.now));
   pair.run();
   EXPECT_EQ(pair.active.take_event().kind, CmEventKind::reply);
-  ASSERT_TRUE(pair.active.cm.reject(a, RejReason::consumer_reject, {}, {}, pair.now));
+  ASSERT_TRUE(pair.active.reject(a, RejReason::consumer_reject, {}, {}, pair.now));
   pair.run();
   EXPECT_EQ(pair.passive.take_event().kind, CmEventKind::rejected);
-  pair.active.cm.destroy(a, pair.now);
-  pair.passive.cm.destroy(b, pair.now);
+  pair.active.destroy(a, pair.now);
+  pair.passive.destroy(b, pair.now);
   pair.pass(std::chrono::seconds(30));
   pair.expect_nothing_left();
 }
 
 TEST(IbCm, NobodyListens) {
   CmPair pair;
-  const auto a = pair.active.cm.connect(pair.request(), pair.now);
+  const auto a = pair.active.connect(pair.request(), pair.now);
   ASSERT_TRUE(a);
   pair.run();
   const CmMessage rejected = pair.active.take_event();
   EXPECT_EQ(rejected.kind, CmEventKind::rejected);
   EXPECT_EQ(rejected.reason, static_cast<uint16_t>(RejReason::invalid_service_id));
   EXPECT_EQ(pair.passive.cm.counters().no_listener.get(), 1u);
-  pair.active.cm.destroy(*a, pair.now);
+  pair.active.destroy(*a, pair.now);
   pair.expect_nothing_left();
 }
 
@@ -249,18 +249,18 @@ TEST(IbCm, TheMoreSpecificListenerGetsTheRequest) {
   const auto again = pair.passive.cm.listen(kService, kExactly, 10, 3);
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().code, EADDRINUSE);
-  ASSERT_TRUE(pair.active.cm.connect(pair.request(), pair.now));
+  ASSERT_TRUE(pair.active.connect(pair.request(), pair.now));
   CmRequest other = pair.request();
   ++other.service_id;
   ++other.qpn;
-  ASSERT_TRUE(pair.active.cm.connect(other, pair.now));
+  ASSERT_TRUE(pair.active.connect(other, pair.now));
   pair.run();
   EXPECT_EQ(pair.passive.take_event().listener, 2u);
   EXPECT_EQ(pair.passive.take_event().listener, 1u);
   pair.passive.cm.stop_listening(kService, kExactly);
   CmRequest third = pair.request();
   third.qpn += 2;
-  ASSERT_TRUE(pair.active.cm.connect(third, pair.now));
+  ASSERT_TRUE(pair.active.connect(third, pair.now));
   pair.run();
   EXPECT_EQ(pair.passive.take_event().listener, 1u);
 }
@@ -271,7 +271,7 @@ TEST(IbCm, FindsADatagramService) {
   CmRequest request = pair.request();
   request.type = QpType::ud;
   request.private_data = bytes_of("who");
-  const auto a = pair.active.cm.connect(request, pair.now);
+  const auto a = pair.active.connect(request, pair.now);
   ASSERT_TRUE(a);
   pair.run();
   const CmMessage requested = pair.passive.take_event();
@@ -280,7 +280,7 @@ TEST(IbCm, FindsADatagramService) {
   EXPECT_EQ(requested.request.path.dgid, pair.active.gid);
   EXPECT_EQ(text_of(requested.request.private_data), "who");
   ASSERT_TRUE(
-      pair.passive.cm.accept(requested.id, {.qpn = 0x77, .qkey = 0x1234567, .private_data = bytes_of("me")}, pair.now));
+      pair.passive.accept(requested.id, {.qpn = 0x77, .qkey = 0x1234567, .private_data = bytes_of("me")}, pair.now));
   pair.run();
   const CmMessage found = pair.active.take_event();
   ASSERT_EQ(found.kind, CmEventKind::established);
@@ -288,8 +288,8 @@ TEST(IbCm, FindsADatagramService) {
   EXPECT_EQ(found.reply.qkey, 0x1234567u);
   EXPECT_EQ(text_of(found.private_data), "me");
   EXPECT_EQ(pair.active.cm.find(*a)->remote_qpn, 0x77u);
-  pair.active.cm.destroy(*a, pair.now);
-  pair.passive.cm.destroy(requested.id, pair.now);
+  pair.active.destroy(*a, pair.now);
+  pair.passive.destroy(requested.id, pair.now);
   pair.pass(std::chrono::seconds(60));
   pair.expect_nothing_left();
 }
@@ -298,24 +298,24 @@ TEST(IbCm, ADatagramServiceIsRefused) {
   CmPair pair;
   CmRequest request = pair.request();
   request.type = QpType::ud;
-  const auto nobody = pair.active.cm.connect(request, pair.now);
+  const auto nobody = pair.active.connect(request, pair.now);
   pair.run();
   CmMessage rejected = pair.active.take_event();
   EXPECT_EQ(rejected.kind, CmEventKind::rejected);
   EXPECT_EQ(rejected.reason, 1) << "no such service";
   ASSERT_TRUE(pair.passive.cm.listen(kService, kExactly, 10, 5));
-  const auto refused = pair.active.cm.connect(request, pair.now);
+  const auto refused = pair.active.connect(request, pair.now);
   pair.run();
   const uint32_t requested = pair.passive.take_event().id;
-  ASSERT_TRUE(pair.passive.cm.reject(requested, RejReason::consumer_reject, {}, bytes_of("busy"), pair.now));
+  ASSERT_TRUE(pair.passive.reject(requested, RejReason::consumer_reject, {}, bytes_of("busy"), pair.now));
   pair.run();
   rejected = pair.active.take_event();
   EXPECT_EQ(rejected.kind, CmEventKind::rejected);
   EXPECT_EQ(rejected.reason, 2);
   EXPECT_EQ(text_of(rejected.private_data), "busy");
-  pair.active.cm.destroy(*nobody, pair.now);
-  pair.active.cm.destroy(*refused, pair.now);
-  pair.passive.cm.destroy(requested, pair.now);
+  pair.active.destroy(*nobody, pair.now);
+  pair.active.destroy(*refused, pair.now);
+  pair.passive.destroy(requested, pair.now);
   pair.pass(std::chrono::seconds(60));
   pair.expect_nothing_left();
 }

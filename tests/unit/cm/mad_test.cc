@@ -1,5 +1,5 @@
 // The codec, with frames that Linux sent, and with malformed ones.
-#include "cm/mad.h"
+#include "cm/ib/mad.h"
 
 #include <gtest/gtest.h>
 

@@ -12,10 +12,10 @@
 #include "client/in_process.h"
 #include "client/in_process_cm.h"
 #include "cm/gsi.h"
-#include "cm/ib_cm.h"
 #include "cm/manager.h"
 #include "cm/rdma_header.h"
 #include "ping/answerer.h"
+#include "tests/support/cm_driver.h"
 #include "tests/unit/client/endpoints.h"
 
 namespace uroce::ping::test {
@@ -27,10 +27,10 @@ using uroce::test::World;
 inline Gid address(uint32_t n) { return Gid::from_ipv4(0x0a000100 + n); }
 
 /// A connection manager without the manager above it.
-class Strangers final : public cm::IbCmHost {
+class Strangers final : public uroce::test::CmDriver<Strangers> {
  public:
   explicit Strangers(const std::shared_ptr<control::Device>& device)
-      : gsi_(must(cm::Gsi::open(device))), cm_({.seed = 7}, *this) {}
+      : CmDriver({.seed = 7}), gsi_(must(cm::Gsi::open(device))) {}
 
   struct Request {
     Gid from{};                   ///< one of the device's addresses
@@ -46,30 +46,29 @@ class Strangers final : public cm::IbCmHost {
     req.private_data.resize(cm::RdmaHeader::kBytes);
     cm::RdmaHeader{.source = request.claims.value_or(request.from), .destination = request.to}.store(
         req.private_data.data());
-    return must(cm_.connect(req, cm::steady_now()));
+    return must(connect(req, cm::steady_now()));
   }
   void turn() {
     gsi_->take([this](const Gid& source, const Gid& destination,
-                      std::span<const std::byte> mad) { cm_.on_mad(source, destination, mad, cm::steady_now()); },
+                      std::span<const std::byte> mad) { on_mad(source, destination, mad, cm::steady_now()); },
                cm::Gsi::Then::comes_back);
-    cm_.poll(cm::steady_now());
+    poll(cm::steady_now());
     gsi_->wake_engine();
   }
-  void ready(uint32_t id) { must(cm_.ready(id, {}, cm::steady_now())); }
+  void ready(uint32_t id) { must(CmDriver::ready(id, {}, cm::steady_now())); }
   /// The newest event of the connection.
   const cm::CmMessage* event(uint32_t id) const {
     const auto found = events_.find(id);
     return found != events_.end() ? &found->second : nullptr;
   }
 
-  void send(const cm::CmPath& path, const cm::Mad& mad) override { gsi_->send(path, mad, cm::steady_now()); }
-  void on_event(const cm::CmMessage& message) override { events_[message.id] = message; }
+  void send(const cm::CmPath& path, const cm::Mad& mad) { gsi_->send(path, mad, cm::steady_now()); }
+  void on_event(const cm::CmMessage& message) { events_[message.id] = message; }
 
  private:
   std::unique_ptr<cm::Gsi> gsi_;
   std::map<uint32_t, cm::CmMessage> events_;
   uint32_t next_qpn_ = 100;
-  cm::IbCm cm_;
 };
 
 }  // namespace uroce::ping::test

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "client/in_process_cm.h"
-#include "cm/mad.h"
+#include "cm/ib/mad.h"
 #include "cm/manager.h"
 #include "message/protocol.h"
 #include "service/server.h"

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include <uroce/types.h>
 
@@ -201,6 +202,9 @@ struct SidrRepMad {
   static SidrRepMad load(const std::byte* body);
   void store(std::byte* body) const;
 };
+
+/// Private data as a value of their own.
+inline std::vector<std::byte> copy_of(std::span<const std::byte> bytes) { return {bytes.begin(), bytes.end()}; }
 
 template <class Message>
 Mad make_mad(uint64_t transaction_id, const Message& message, uint32_t modifier = 0) {

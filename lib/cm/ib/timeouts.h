@@ -1,4 +1,4 @@
-// The connection manager's timeouts: the code of the wire, our limits and defaults. ib_cm_timers.cc has the timers.
+// The connection manager's timeouts: the code of the wire, our limits and defaults. repeating.h has the timers.
 #pragma once
 
 #include <cstdint>

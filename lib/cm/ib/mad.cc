@@ -1,4 +1,4 @@
-#include "cm/mad.h"
+#include "cm/ib/mad.h"
 
 #include <cstring>
 
