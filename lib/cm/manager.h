@@ -20,6 +20,7 @@
 #include "base/guess_table.h"
 #include "base/secret.h"
 #include "base/time.h"
+#include "cm/id_budget.h"
 #include "control/device.h"
 #include "message/cm_calls.h"
 
@@ -28,15 +29,6 @@ class ControlQp;
 }  // namespace uroce::control
 
 namespace uroce::cm {
-
-/// Bounds the ids of several programs together. The manager calls it under its lock, from any thread.
-class IdBudget {
- public:
-  virtual ~IdBudget() = default;
-  /// Before an id is made. Errors: those of the call that makes it; a peer's request is refused.
-  virtual Result<void> take() = 0;
-  virtual void give_back() = 0;
-};
 
 struct UserLimits {
   std::shared_ptr<IdBudget> budget{};  ///< of ids; nullptr: unlimited

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <utility>
-#include <variant>
 
 #include <fmt/format.h>
 
@@ -127,25 +126,6 @@ Result<void> Manager::Impl::disconnect(Id& id) {
                 fmt::format("disconnect: communication id {} is for datagrams and has no connection", id.number));
   if (auto sent = carry_out(*id.agent, id.agent->cm.disconnect(id.connection, {}, now)); !sent) return sent;
   id.state = IdState::disconnecting;
-  return {};
-}
-
-void Manager::Impl::carry_out(CmAgent& agent, CmActions&& actions) {
-  for (CmAction& action : actions) {
-    if (const auto* const mad = std::get_if<OutgoingMad>(&action)) {
-      agent.gsi->send(mad->path, mad->mad, now);
-    } else if (auto* const event = std::get_if<CmMessage>(&action)) {
-      on_event(agent, std::move(*event));
-    } else if (auto* const arrival = std::get_if<CmArrival>(&action)) {
-      auto backlog = backlog_for(agent, arrival->request);
-      carry_out(agent, agent.cm.admit(std::move(*arrival), std::move(backlog)));
-    }
-  }
-}
-
-Result<void> Manager::Impl::carry_out(CmAgent& agent, Result<CmActions>&& actions) {
-  if (!actions) return std::unexpected(std::move(actions.error()));
-  carry_out(agent, std::move(*actions));
   return {};
 }
 

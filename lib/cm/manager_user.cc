@@ -12,8 +12,6 @@
 namespace uroce::cm {
 namespace {
 
-/// Of an engine that sends the last messages. One is a poll, or 20 us.
-constexpr int kStepsToTellPeers = 32;
 /// As deep as the peer offers, in rdma_cm's parameters.
 constexpr uint8_t kDeepest = 0xff;
 
@@ -227,17 +225,5 @@ Result<void> User::leave(uint32_t number, const CmAddress& group) {
 }
 
 std::unique_ptr<ManagerUser> Manager::open(const UserLimits& limits) { return std::make_unique<User>(impl_, limits); }
-
-void Manager::Impl::end() {
-  {
-    const Guard guard(*this);
-    ended = true;
-    for (User* const user : users) user->end();
-  }
-  if (agents.empty()) return;
-  control::EngineRunner& runner = agents.front()->device->runner();
-  for (int step = 0; step < kStepsToTellPeers && !runner.stopped(); ++step) runner.host().wait_step();
-  agents.clear();
-}
 
 }  // namespace uroce::cm

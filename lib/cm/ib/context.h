@@ -1,5 +1,6 @@
-// The settings, counters and transaction ids that the parts of the connection manager share. Nothing here leads to another
-// connection, to a table or to a timer. Only IbCm changes those, by the outcomes that the parts return (outcome.h).
+// The settings, counters and transaction ids that the parts of the connection manager share. Nothing here leads to
+// another connection, to a table or to a timer. Only IbCm changes those, by the outcomes that the parts return
+// (outcome.h).
 #pragma once
 
 #include <cstdint>
